@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# make            heaptap (agent embedded) and heaptap-analyze in out/release
+# make test       unit and integration tests        make asan   the same under ASan and UBSan
+# make lint       format, layers, banned functions, agent rules
+# make bench      ratios against heaptrack           make install PREFIX= DESTDIR=
+#
+# Non-recursive. CC CFLAGS CPPFLAGS LDFLAGS LDLIBS of the user are appended, never replaced; they do
+# not reach the agent, which runs in other people's processes.
+
+VARIANT ?= release
+-include config.mk
+
+O      := out/$(VARIANT)
+PREFIX ?= /usr/local
+bindir     := $(PREFIX)/bin
+libexecdir := $(PREFIX)/libexec/heaptap
+mandir     := $(PREFIX)/share/man/man1
+compdir    := $(PREFIX)/share/bash-completion/completions
+
+VERSION := 0.1.0
+
+format_src   := $(wildcard format/*.c)
+agent_src    := $(wildcard agent/*.c)
+attach_src   := $(wildcard attach/*.c attach/*/*.c)
+attach_asm   := $(wildcard attach/inject/*.S)
+analyzer_src := $(wildcard analyzer/*.c analyzer/*/*.c)
+support_src  := $(wildcard tests/support/*.c)
+unit_src     := $(wildcard tests/unit/*/test_*.c)
+integration_src := $(wildcard tests/integration/test_*.c)
+
+warn := -Wall -Wextra -Wshadow -Wundef -Wvla -Wmissing-prototypes -Wstrict-prototypes \
+        -Wswitch-enum -Wwrite-strings -Wpointer-arith -Werror=unused-result \
+        -Werror=implicit-function-declaration $(if $(DEVELOPER),-Werror)
+base := -std=gnu11 -D_GNU_SOURCE -DHEAPTAP_VERSION='"$(VERSION)"' -O2 -g -MMD -MP $(warn)
+san_asan := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+san  := $(san_$(VARIANT))
+
+pkg_cflags := $(shell pkg-config --cflags liblz4 libelf libdw jansson 2>/dev/null)
+attach_libs   := -llz4 -lelf -lunwind-ptrace -lunwind-x86_64 -lunwind -ljansson
+analyzer_libs := -llz4 -ldw -lelf -liberty -ljansson
+check_libs    := $(shell pkg-config --libs check 2>/dev/null) -lpthread
+
+host   = $(base) -iquote . $(san) $(pkg_cflags) $(CPPFLAGS) $(CFLAGS)
+hosted = $(base) -iquote tests/hosted -iquote . $(san) $(CPPFLAGS) $(CFLAGS)
+agent_cc = -std=gnu11 -O2 -g -MMD -MP $(warn) -iquote . -ffreestanding -fno-builtin -fPIC \
+           -fvisibility=hidden -fno-stack-protector -fno-omit-frame-pointer -fcf-protection=branch \
+           -mgeneral-regs-only -fno-asynchronous-unwind-tables -fno-exceptions -fno-jump-tables \
+           -fno-plt -ftls-model=local-exec -fstack-usage
+agent_ld = -nostdlib -shared -Wl,-T,agent/agent.lds,-Bsymbolic,-z,defs,-z,now,-z,noexecstack \
+           -Wl,--build-id=sha1,--hash-style=gnu
+
+ifndef V
+quiet = @printf '  %-7s %s\n' $(1) $@;
+endif
+
+.PHONY: all test unit-test integration-test asan bench lint install uninstall clean programs
+.DELETE_ON_ERROR:
+
+all: $O/heaptap $O/heaptap-analyze
+
+obj = $(patsubst %,$O/%.o,$(basename $(1)))
+
+format_obj   := $(call obj,$(format_src))
+attach_lib   := $(filter-out $O/attach/main.o,$(call obj,$(attach_src)))
+attach_asm_o := $(call obj,$(attach_asm))
+analyzer_lib := $(filter-out $O/analyzer/main.o,$(call obj,$(analyzer_src)))
+hosted_agent := $(patsubst agent/%.c,$O/agent-hosted/%.o,$(filter-out agent/mem.c,$(agent_src)))
+support_obj  := $(call obj,$(support_src))
+
+$O/heaptap: $O/attach/main.o $(attach_lib) $(attach_asm_o) $(format_obj)
+	$(call quiet,LINK)$(CC) $(san) $(LDFLAGS) -o $@ $^ $(attach_libs) $(LDLIBS)
+
+$O/heaptap-analyze: $O/analyzer/main.o $(analyzer_lib) $(format_obj)
+	$(call quiet,LINK)$(CC) $(san) $(LDFLAGS) -o $@ $^ $(analyzer_libs) $(LDLIBS)
+
+$O/agent.so: $(patsubst agent/%.c,$O/agent-so/%.o,$(agent_src)) agent/agent.lds
+	$(call quiet,AGENT)$(CC) $(agent_ld) -o $@ $(filter %.o,$^)
+
+$O/attach/inject/agent_image.o: $O/agent.so
+
+$O/agent-so/%.o: agent/%.c Makefile
+	@mkdir -p $(@D)
+	$(call quiet,CC)$(CC) $(agent_cc) -c -o $@ $<
+
+$O/agent-hosted/%.o: agent/%.c Makefile
+	@mkdir -p $(@D)
+	$(call quiet,CC)$(CC) $(hosted) -c -o $@ $<
+
+$O/%.o: %.c Makefile
+	@mkdir -p $(@D)
+	$(call quiet,CC)$(CC) $(host) -c -o $@ $<
+
+$O/%.o: %.S Makefile
+	@mkdir -p $(@D)
+	$(call quiet,AS)$(CC) -iquote . -I$O -MMD -MP -g -c -o $@ $<
+
+# Unit tests: one program per source file, linked against everything but the two main.c.
+$O/tests/unit/agent/%.o: tests/unit/agent/%.c Makefile
+	@mkdir -p $(@D)
+	$(call quiet,CC)$(CC) $(hosted) -c -o $@ $<
+
+$O/tests/unit/format/test_%: $O/tests/unit/format/test_%.o $(support_obj) $(format_obj)
+	$(call quiet,LINK)$(CC) $(san) $(LDFLAGS) -o $@ $^ -llz4 $(check_libs)
+
+$O/tests/unit/agent/test_%: $O/tests/unit/agent/test_%.o $(support_obj) $(hosted_agent) $(format_obj)
+	$(call quiet,LINK)$(CC) $(san) $(LDFLAGS) -o $@ $^ -llz4 $(check_libs)
+
+$O/tests/unit/attach/test_%: $O/tests/unit/attach/test_%.o $(support_obj) $(attach_lib) \
+		$(attach_asm_o) $(format_obj)
+	$(call quiet,LINK)$(CC) $(san) $(LDFLAGS) -o $@ $^ $(attach_libs) -ldw $(check_libs)
+
+$O/tests/unit/analyzer/test_%: $O/tests/unit/analyzer/test_%.o $(support_obj) $(analyzer_lib) \
+		$(format_obj)
+	$(call quiet,LINK)$(CC) $(san) $(LDFLAGS) -o $@ $^ $(analyzer_libs) $(check_libs)
+
+$O/tests/integration/test_%: $O/tests/integration/test_%.o $(support_obj) $(format_obj)
+	$(call quiet,LINK)$(CC) $(san) $(LDFLAGS) -o $@ $^ -llz4 -ljansson $(check_libs)
+
+unit_bin        := $(patsubst %.c,$O/%,$(unit_src))
+integration_bin := $(patsubst %.c,$O/%,$(integration_src))
+
+-include tests/targets/targets.mk
+
+unit-test: $(unit_bin)
+	scripts/run-tests $^
+integration-test: all $(integration_bin) $(target_bin)
+	HEAPTAP_OUT=$O scripts/run-tests $(integration_bin)
+test: unit-test integration-test
+asan:
+	$(MAKE) VARIANT=asan test
+lint: all
+	scripts/lint $O
+bench: all $(target_bin)
+	scripts/bench
+
+install: all
+	install -d $(DESTDIR)$(bindir) $(DESTDIR)$(libexecdir)
+	install -m 755 $O/heaptap $(DESTDIR)$(bindir)/heaptap
+	install -m 755 $O/heaptap-analyze $(DESTDIR)$(libexecdir)/heaptap-analyze
+uninstall:
+	rm -f $(DESTDIR)$(bindir)/heaptap $(DESTDIR)$(libexecdir)/heaptap-analyze
+	-rmdir $(DESTDIR)$(libexecdir) 2>/dev/null
+
+clean:
+	rm -rf out
+
+.SECONDARY:
+-include $(shell find $O -name '*.d' 2>/dev/null)

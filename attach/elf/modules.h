@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is loaded in the target: every ELF image in its mappings, found by its headers in memory (so
+ * that it works without the files, in containers, for musl, dlmopen and static programs alike).
+ * Everything read from the target is hostile input.
+ */
+#pragma once
+
+#include <elf.h>
+
+#include "attach/target/memory.h"
+
+#define MODULE_SEGMENTS_MAX 64u
+#define MODULE_BUILD_ID_MAX 64u
+
+struct module_segment {
+	uint64_t vaddr, memsz, filesz, offset;
+	uint32_t flags; /* PF_R | PF_W | PF_X */
+};
+
+struct module {
+	uint64_t id;	/* from 1, in order of discovery; never reused within one struct modules */
+	char *path;	/* as maps prints it; "" if unnamed */
+	raddr_t bias;	/* load bias: address = vaddr + bias */
+	raddr_t lo, hi; /* page-aligned span of its PT_LOADs */
+	raddr_t text_lo, text_hi; /* span of its executable segments, page-aligned; equal: none */
+	uint64_t dev, inode;
+	uint8_t build_id[MODULE_BUILD_ID_MAX];
+	size_t build_id_bytes;
+	bool executable;	/* the main program (AT_ENTRY lies in it) */
+	bool vdso, interpreter; /* interpreter: the dynamic linker */
+	bool pie;		/* ET_DYN */
+	struct module_segment segment[MODULE_SEGMENTS_MAX];
+	size_t segment_count;
+	raddr_t dynamic; /* PT_DYNAMIC; 0: none */
+	uint64_t dynamic_bytes;
+	raddr_t eh_frame_hdr; /* PT_GNU_EH_FRAME; 0: none */
+	uint64_t eh_frame_hdr_bytes;
+};
+
+struct modules {
+	struct module *module; /* ascending by lo */
+	size_t count;
+	uint64_t next_id;
+};
+
+/* Finds all modules in `maps`. Images whose headers are malformed are left out. */
+HT_MUST_CHECK
+struct ht_err *modules_read(
+	const struct proc *proc, const struct proc_maps *maps, struct modules *ret);
+/*
+ * The same after a change of the mappings: modules already in `old` (same lo, dev, inode, build-id)
+ * keep their id; new ones get the next numbers.
+ */
+HT_MUST_CHECK
+struct ht_err *modules_reread(const struct proc *proc, const struct proc_maps *maps,
+	const struct modules *old, struct modules *ret);
+void modules_deinit(struct modules *modules);
+const struct module *modules_find(const struct modules *modules, raddr_t addr);
+/* Is the image of `module` still what is mapped there? Reads its headers and build-id again. */
+bool module_still_there(const struct proc *proc, const struct module *module);
+
+/* A defined function in a module's dynamic symbol table, by name; 0 in ret: not defined there.
+ * Indirect functions (STT_GNU_IFUNC) are not resolved: 0. */
+HT_MUST_CHECK
+struct ht_err *module_symbol(
+	const struct proc *proc, const struct module *module, const char *name, raddr_t *ret);

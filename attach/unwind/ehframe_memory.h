@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Finds a loaded module's .eh_frame in the target's memory and compiles it.
+ */
+#pragma once
+
+#include "attach/elf/modules.h"
+#include "attach/unwind/table.h"
+
+/* Table of `module`, malloc'd. A module without .eh_frame_hdr gets a table of FRAME rows. */
+HT_MUST_CHECK
+struct ht_err *ehframe_memory_compile(const struct proc *proc, const struct module *module,
+	struct abi_table **ret, struct unwind_stats *ret_stats);

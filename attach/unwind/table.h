@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Compiles a module's .eh_frame into the table the agent walks by (format/abi_unwind.h). Takes
+ * bytes, gives bytes: no process, no file. Input is hostile: malformed CFI costs rows, never memory
+ * safety or unbounded time.
+ */
+#pragma once
+
+#include "format/abi_unwind.h"
+#include "format/err.h"
+
+struct unwind_input {
+	const uint8_t *eh_frame;
+	size_t eh_frame_bytes;	 /* may reach past the section's end: a zero length word ends it */
+	uint64_t eh_frame_vaddr; /* link-time address of eh_frame[0] */
+	uint64_t text_lo, text_hi; /* link-time addresses of the executable segments */
+};
+
+struct unwind_stats {
+	uint64_t fde_count, bad_fdes;
+	uint64_t rows, rules, unsupported_rows;
+	uint64_t gap_bytes; /* executable bytes without CFI that got the FRAME rule */
+};
+
+/*
+ * Compiles. The table covers [text_lo, text_hi) rounded to granules. Gaps between FDEs of at most
+ * 15 bytes are merged into the row before; executable gaps over 1 KiB get ABI_RULE_FRAME, the
+ * others ABI_RULE_NONE. `ret` is malloc'd, ret->bytes long. eh_frame_bytes 0: all FRAME.
+ */
+HT_MUST_CHECK
+struct ht_err *table_compile(
+	const struct unwind_input *input, struct abi_table **ret, struct unwind_stats *ret_stats);
+
+/* The rule in force at `vaddr`; ABI_RULE_NONE outside. For tests and the daemon. Trusts nothing in
+ * `table`. */
+uint32_t table_lookup(const struct abi_table *table, uint64_t vaddr);

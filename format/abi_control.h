@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory that the daemon and the agent share. All of it is one memfd, created by the target and
+ * named "heaptap-<daemon pid>"; virtual layout and file layout are the same, relative to `image`:
+ *
+ *      ABI_THUNKS_OFF   r-x private  thunk page (abi_thunk.h)
+ *      ABI_TEXT_OFF     r-x shared   agent code and constants
+ *      ABI_STATE_OFF    rw- private anonymous, MADV_WIPEONFORK: struct abi_state
+ *      ABI_TABLES_OFF   r-- shared   struct abi_config, the journal, unwind snapshots and tables
+ *      ABI_SHARED_OFF   rw- shared   struct abi_control, PC caches, stack table, nodes, slots
+ *
+ * The target can write only state and shared: the daemon treats both as hostile input (reads each
+ * word once, bounds-checks, never follows an address found there). Everything is little-endian
+ * x86-64; both sides come from one build, checked by `build_id`.
+ *
+ * Ownership of a word is in its comment: [A] only the agent writes, [D] only the daemon writes.
+ */
+#pragma once
+
+#include "format/base.h"
+
+#define ABI_MAGIC   0x5041545041454821ull
+#define ABI_VERSION 1u
+
+#define ABI_THUNKS_OFF	 0x0u
+#define ABI_TEXT_OFF	 0x1000u
+#define ABI_TEXT_MAX	 0x1f000u
+#define ABI_STATE_OFF	 0x20000u
+#define ABI_TABLES_OFF	 0x40000u
+#define ABI_TABLES_BYTES 0x4000000u /* 64 MiB of address space, pages appear as they are written   \
+				     */
+#define ABI_SHARED_OFF (ABI_TABLES_OFF + ABI_TABLES_BYTES)
+
+/* --- state page: zero in a forked child ----------------------------------------------------- */
+
+struct abi_state {
+	uint64_t alive; /* 1 in the target, 0 in its fork children [D, once] */
+};
+
+/* --- tables: written by the daemon, read-only in the target ----------------------------------- */
+
+#define ABI_CONFIG_OFF	  ABI_TABLES_OFF
+#define ABI_CONFIG_BYTES  0x1000u
+#define ABI_JOURNAL_OFF	  (ABI_CONFIG_OFF + ABI_CONFIG_BYTES)
+#define ABI_JOURNAL_BYTES 0x100000u
+#define ABI_UNWIND_OFF	  (ABI_JOURNAL_OFF + ABI_JOURNAL_BYTES) /* snapshots and tables from here */
+
+enum abi_config_flag {
+	ABI_FLAG_NO_SYSCALL = 1 << 0, /* seccomp target: the agent makes no system call at all */
+	ABI_FLAG_LOSSLESS = 1 << 1,   /* wait for the daemon however long it takes */
+	ABI_FLAG_FULL_UNWIND =
+		1 << 2, /* never splice a stored stack: the plain walk, as an oracle */
+};
+
+#define ABI_USABLE_MAX 16u
+
+struct abi_config {
+	uint64_t magic;
+	uint32_t version;
+	uint32_t flags;	      /* enum abi_config_flag */
+	uint8_t build_id[20]; /* of the agent image */
+	uint32_t tid_offset;  /* the thread's tid as a uint32_t at %fs:tid_offset; 0: unknown */
+	uint64_t image;	      /* address in the target of everything below ABI_*_OFF */
+	uint64_t state;	      /* struct abi_state */
+	uint64_t control;     /* struct abi_control */
+	uint64_t unwind; /* struct abi_snapshot in force; 0: record the caller only. Replaced by one
+			  * aligned store; the old snapshot stays valid until detach */
+	uint64_t table;	 /* uint64_t[table_mask + 1], the stack table (below) */
+	uint64_t nodes;	 /* struct abi_node[node_max] */
+	uint64_t slots;	 /* struct abi_slot[slot_max] */
+	uint64_t table_mask;
+	uint32_t node_max;
+	uint32_t slot_max;	  /* a power of two */
+	int32_t socket_fd;	  /* the agent's end, a SOCK_SEQPACKET unix socket; -1: none */
+	uint32_t frames_max;	  /* deepest stack kept, at most ABI_FRAMES_MAX */
+	uint64_t socket_cookie;	  /* SO_COOKIE of that socket */
+	uint64_t wait_cycles_max; /* longest delay of a thread per full buffer, in TSC cycles */
+	uint64_t usable[ABI_USABLE_MAX]; /* malloc_usable_size of each allocator; 0: none */
+	uint64_t stop;			 /* 1: record nothing more, forward calls */
+};
+
+_Static_assert(sizeof(struct abi_config) <= ABI_CONFIG_BYTES, "config fits its page");
+
+/* --- control: first page of the shared area ----------------------------------------------------
+ */
+
+/* Why events were not recorded; counted per slot and, where there is no slot, in abi_control. */
+enum abi_loss {
+	ABI_LOSS_TIMEOUT,   /* the daemon was too slow: a buffer was thrown away */
+	ABI_LOSS_SOCKET,    /* the socket is gone or not ours any more */
+	ABI_LOSS_SLOT_FULL, /* no thread slot left */
+	ABI_LOSS_NESTED,    /* nested deeper than ABI_NEST_MAX */
+	ABI_LOSS_COUNT
+};
+
+/* Why a stack is not whole; the event is recorded, with the frames that were found. */
+enum abi_trunc {
+	ABI_TRUNC_DEPTH,   /* more than frames_max frames */
+	ABI_TRUNC_NO_RULE, /* no unwind rule for a PC, and no frame pointer to follow */
+	ABI_TRUNC_STACK,   /* the stack left its bounds or is not readable */
+	ABI_TRUNC_NODES,   /* the node array is full */
+	ABI_TRUNC_COUNT
+};
+
+struct abi_control {
+	uint64_t magic;
+	uint64_t node_count;  /* nodes claimed by the agent; may exceed node_max by losers [A] */
+	uint64_t unknown_pcs; /* walks that met a PC in no module: the daemon looks for one [A] */
+	uint64_t unknown_pc;  /* one of them [A] */
+	uint64_t lost[ABI_LOSS_COUNT]; /* events lost where no slot could count them [A] */
+	uint64_t taken;	     /* the stub waits until the daemon writes 1: descriptors are taken */
+	int32_t stub_fds[4]; /* stub results: memfd, socket pair, [3] unused */
+	int64_t stub_status; /* 0 running, 1 done, negative: -errno of the step in stub_step */
+	uint64_t stub_step;
+};
+
+/* --- stacks: a trie of (parent, pc), interned by hash ------------------------------------------
+ */
+
+/*
+ * nodes[0] is the root (no frame). nodes[i], i >= 1, is a frame whose caller is nodes[parent];
+ * parent < i. A node is written once, `ready` last (release): a reader that sees ready == 1 sees
+ * the rest. `pc` is the return address, or the interrupted PC of a signal frame (ABI_NODE_EXACT).
+ *
+ * The table holds words of (tag << ABI_NODE_BITS | node id); empty is 0. The hash of a frame is
+ * abi_stack_hash(hash of its caller, pc); slot = hash & table_mask, linear probing, tag = the upper
+ * 64 - ABI_NODE_BITS bits of the hash (never 0).
+ */
+#define ABI_NODE_BITS  24u
+#define ABI_NODE_EXACT 1u
+
+struct abi_node {
+	uint64_t pc;
+	uint32_t parent;
+	uint8_t ready;
+	uint8_t flags;	/* ABI_NODE_EXACT */
+	uint16_t epoch; /* abi_snapshot.epoch when it was made: which modules its pc refers to */
+};
+
+_Static_assert(sizeof(struct abi_node) == 16, "four nodes per cache line");
+
+static inline uint64_t abi_stack_hash(uint64_t caller_hash, uint64_t pc)
+{
+	uint64_t h = (caller_hash ^ pc) * 0x9e3779b97f4a7c15ull;
+	return h ^ h >> 32;
+}
+
+/* --- slots: one per thread and nesting level ----------------------------------------------------
+ */
+
+#define ABI_NEST_MAX	 4u /* levels: a thread, a signal handler within its hook, and so on */
+#define ABI_BUFFER_BYTES 65536u
+#define ABI_FRAMES_MAX	 16384u
+#define ABI_COPY_BYTES	 16384u
+#define ABI_SLOT_DEAD	 8ull /* in abi_slot.key: the thread is gone, the slot may be claimed */
+#define ABI_SLOT_BYTES	 0x40000u
+
+enum abi_slot_state {
+	ABI_SLOT_IDLE,
+	ABI_SLOT_RECORDING, /* between taking a time stamp and committing its event */
+	ABI_SLOT_IN_REAL,   /* inside the allocator's own function */
+};
+
+/*
+ * A slot's events are one endless byte stream. `buffer` holds the part
+ * [buffer_start, committed), at buffer[0 .. committed - buffer_start). When it is full the agent
+ * sends that part as one message (abi_event.h) and then moves buffer_start up to committed; only
+ * afterwards it writes at buffer[0] again. The daemon may copy the committed part at any time and
+ * must throw the copy away when buffer_start has changed meanwhile.
+ */
+struct abi_slot_head {
+	/* identity; key is claimed by compare-and-swap from 0 or from a dead key */
+	uint64_t key; /* thread pointer (multiple of 16) + nesting level 0..3 [A]; |DEAD [D] */
+	uint32_t tid; /* as the target's innermost pid namespace numbers it [A] */
+	uint32_t incarnation; /* + 1 for each new thread in this slot [A] */
+	uint32_t state;	      /* enum abi_slot_state [A] */
+	uint32_t pad0;
+	uint64_t entry_sp;     /* stack pointer of the hook in progress [A] */
+	uint64_t committed;    /* stream position after the last whole event (release) [A] */
+	uint64_t buffer_start; /* stream position of buffer[0] [A] */
+	uint64_t last_tsc;     /* of the last committed event [A] */
+
+	/* delta state, reset at each buffer start */
+	uint64_t last_addr;
+	uint64_t events;		 /* committed since the slot was made [A] */
+	uint64_t lost[ABI_LOSS_COUNT];	 /* events [A] */
+	uint64_t trunc[ABI_TRUNC_COUNT]; /* stacks [A] */
+	uint64_t failed_calls;		 /* allocator calls that returned failure [A] */
+	uint64_t buffer_events;		 /* events in the buffer now [A] */
+
+	/* written by the daemon: primary stack of the thread `bounds_incarnation` */
+	uint64_t stack_lo;	     /* [D] */
+	uint64_t stack_hi;	     /* [D] 0: unknown, every stack is foreign */
+	uint64_t bounds_incarnation; /* [D] valid only if equal to `incarnation` */
+	uint64_t drained;	     /* [D] stream position up to which the daemon has copied */
+};
+
+struct abi_slot {
+	union {
+		struct abi_slot_head head;
+		uint8_t head_page[HT_PAGE_BYTES];
+	};
+	uint8_t buffer[ABI_BUFFER_BYTES];
+	uint64_t frames[ABI_FRAMES_MAX]; /* scratch of the walk [A] */
+	uint8_t copy[ABI_COPY_BYTES];	 /* scratch: part of a foreign stack [A] */
+	uint8_t walk[ABI_SLOT_BYTES - HT_PAGE_BYTES - ABI_BUFFER_BYTES - 8 * ABI_FRAMES_MAX -
+		     ABI_COPY_BYTES];
+};
+
+_Static_assert(offsetof(struct abi_slot, buffer) == HT_PAGE_BYTES, "the buffer starts on a page");
+_Static_assert(sizeof(struct abi_slot) == ABI_SLOT_BYTES, "slots are found by multiplication");
+
+/* --- sizes of the shared area --------------------------------------------------------------------
+ */
+
+#define ABI_CACHE_SETS	1024u /* two 8-byte entries each: abi_unwind.h */
+#define ABI_CACHE_BYTES (ABI_CACHE_SETS * 16u)
+#define ABI_CACHE_COUNT 16u /* snapshots use them in turn */
+
+#define ABI_CONTROL_OFF ABI_SHARED_OFF
+#define ABI_CACHES_OFF	(ABI_CONTROL_OFF + 0x1000u)
+#define ABI_TABLE_OFF	(ABI_CACHES_OFF + ABI_CACHE_COUNT * ABI_CACHE_BYTES)
+#define ABI_TABLE_WORDS (1u << 21)
+#define ABI_NODES_OFF	(ABI_TABLE_OFF + ABI_TABLE_WORDS * 8u)
+#define ABI_NODE_MAX	(1u << 20)
+#define ABI_SLOTS_OFF	(ABI_NODES_OFF + ABI_NODE_MAX * 16u)
+#define ABI_SLOT_MAX	2048u
+
+/* Bytes of address space (and of sparse memfd) of the whole image with `slot_max` slots. */
+static inline uint64_t abi_image_bytes(uint32_t slot_max)
+{
+	return ABI_SLOTS_OFF + (uint64_t)slot_max * ABI_SLOT_BYTES;
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Events as the agent writes them into a slot's buffer, as they travel over the socket, and as they
+ * stand in the trace: the same bytes everywhere.
+ *
+ * An event is   tag0  [tag1]  [time]  [addr]  [size]  [stack]   , all little-endian:
+ *
+ *      tag0  bits 0-2 kind, bits 3-4 length code of time, bits 5-6 length code of addr
+ *      tag1  bits 0-1 length code of size, bits 2-3 length code of stack, bits 4-7 enum abi_hook
+ *      time  TSC cycles since the previous event of this buffer; the first event of a buffer counts
+ *            from 0. Never negative within a buffer (the agent clamps)
+ *      addr  zigzag(rotate_right(address - previous address of this buffer, 4)); previous starts at
+ * 0 size  requested bytes (ALLOC, REALLOC_END) or usable bytes (FREE, REALLOC_BEGIN; 0 unknown)
+ *      stack node id (abi_control.h); 0: no stack
+ *
+ * Length codes: time, addr, size: 1, 2, 4, 8 bytes; stack: 1, 2, 3, 4 bytes.
+ *
+ * Every buffer starts with a THREAD event. Frees are stamped before the real call, allocations
+ * after.
+ */
+#pragma once
+
+#include "format/base.h"
+
+enum abi_event_kind {
+	ABI_EVENT_THREAD =
+		1,	 /* tag0, u32 tid, u32 nesting level: the next events are this thread's */
+	ABI_EVENT_ALLOC, /* tag1, time, addr, size, stack */
+	ABI_EVENT_FREE,	 /* tag1 (no stack), time, addr, size = usable */
+	ABI_EVENT_REALLOC_BEGIN, /* like FREE: the old block is given back if the call succeeds */
+	ABI_EVENT_REALLOC_END,	 /* like ALLOC: it did; the new block */
+	ABI_EVENT_REALLOC_FREED, /* tag0, time: it did, by freeing (size 0, result NULL) */
+	ABI_EVENT_REALLOC_FAIL,	 /* tag0, time: it failed; the block of this stream's last BEGIN
+				    lives */
+};
+
+#define ABI_EVENT_MAX_BYTES 32u
+
+static inline uint64_t abi_addr_fold(uint64_t delta)
+{
+	int64_t v = (int64_t)(delta >> 4 | delta << 60);
+	return (uint64_t)v << 1 ^ (uint64_t)(v >> 63);
+}
+
+static inline uint64_t abi_addr_unfold(uint64_t folded)
+{
+	uint64_t v = folded >> 1 ^ -(folded & 1);
+	return v << 4 | v >> 60;
+}
+
+/* One socket message: this header, then bytes [position, position + length) of a slot's stream. */
+#define ABI_MESSAGE_MAGIC 0x70617468u
+
+struct abi_message {
+	uint32_t magic;
+	uint32_t slot;	   /* index */
+	uint64_t position; /* stream position; always a buffer start */
+	uint32_t length;   /* at most ABI_BUFFER_BYTES */
+	uint32_t events;
+};

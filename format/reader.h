@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Reads a trace record by record from a file or a pipe, in memory bounded by one block. Works
+ * without a footer. A damaged or cut file gives every record up to the last whole block, then says
+ * so.
+ */
+#pragma once
+
+#include "format/record.h"
+
+enum trace_end {
+	TRACE_MORE,	 /* a record was read */
+	TRACE_COMPLETE,	 /* footer reached */
+	TRACE_TRUNCATED, /* the file ends without footer, or inside a block */
+	TRACE_DAMAGED,	 /* a block fails its checksum or is malformed; nothing after it is read */
+};
+
+struct trace_reader;
+
+/* `fd` is borrowed and read sequentially; `name` is for messages, copied. HT_ERR_FORMAT when the
+ * header is not that of a trace (or of a newer major version: the message says so). */
+HT_MUST_CHECK
+struct ht_err *trace_reader_create(int fd, const char *name, struct trace_reader **ret);
+void trace_reader_destroy(struct trace_reader *reader);
+
+/*
+ * Reads the next record. `ret_end` says what happened; `ret` is set only for TRACE_MORE, its views
+ * live until the next call. I/O errors are errors; damage is a value, explained by
+ * trace_reader_problem().
+ */
+HT_MUST_CHECK
+struct ht_err *trace_reader_next(
+	struct trace_reader *reader, struct rec *ret, enum trace_end *ret_end);
+
+/* Why the trace ended early, for a person; NULL while there was no problem. Owned by the reader. */
+const char *trace_reader_problem(const struct trace_reader *reader);
+/* File bytes consumed so far, for progress. */
+uint64_t trace_reader_offset(const struct trace_reader *reader);

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The records of a trace (FORMAT.md): what each holds, and their bytes. A record is
+ *
+ *      kind (1 byte) | payload length (LEB128, at most TRACE_RECORD_MAX) | payload
+ *
+ * Inside payloads numbers are LEB128 unless FORMAT.md says otherwise; strings are length + bytes
+ * (any bytes but at most TRACE_STRING_MAX of them). Unknown kinds are skipped by the reader.
+ * Nothing is dereferenced while decoding: views point into the payload.
+ */
+#pragma once
+
+#include "format/base.h"
+#include "format/bytes.h"
+#include "format/err.h"
+
+#define TRACE_RECORD_MAX   (1u << 20)
+#define TRACE_STRING_MAX   4096u
+#define TRACE_SEGMENTS_MAX 64u
+#define TRACE_BUILD_ID_MAX 64u
+#define TRACE_INLINE_MAX   256u
+
+enum rec_kind {
+	REC_TARGET = 1, /* who was profiled; once, first */
+	REC_CAPTURE,	/* when and how; once, second */
+	REC_MODULE,	/* a loaded module; before the first node whose pc lies in it */
+	REC_MODULE_GONE,
+	REC_THREAD, /* tid and name, again when the name changes */
+	REC_NODES,  /* stack nodes first_id, first_id + 1, ... ; before the first event with them */
+	REC_EVENTS, /* a piece of one slot's stream */
+	REC_SYNC,   /* clock pair, and how far the streams are complete */
+	REC_RSS,
+	REC_LOSS,   /* running total of one counter; the last one counts */
+	REC_SYMBOL, /* names for one (module, offset) */
+	REC_MARK,   /* a user's word at a time */
+	REC_END,    /* why the capture ended; once, last but for symbols */
+};
+
+struct rec_string {
+	const char *data; /* not terminated */
+	size_t length;
+};
+
+struct rec_target {
+	uint64_t pid, uid, start_ticks; /* start_ticks: field 22 of /proc/PID/stat */
+	struct rec_string comm, exe, kernel, heaptap_version;
+};
+
+struct rec_capture {
+	uint64_t start_unix_ns, start_mono_ns, start_tsc;
+	uint64_t slots_tapped, modules;
+	uint64_t memory_total_bytes; /* of the machine */
+};
+
+struct rec_segment {
+	uint64_t vaddr, memsz, offset, flags; /* PT_LOAD as in the ELF file; flags PF_* */
+};
+
+struct rec_module {
+	uint64_t id;	 /* from 1 */
+	uint64_t epoch;	 /* nodes of this epoch and later, until MODULE_GONE, see it */
+	uint64_t bias;	 /* address in the target = vaddr + bias */
+	uint64_t lo, hi; /* addresses it spans */
+	struct rec_string path, build_id;
+	uint64_t flags; /* REC_MODULE_* */
+	uint64_t segment_count;
+	struct rec_segment segment[TRACE_SEGMENTS_MAX];
+};
+
+#define REC_MODULE_EXECUTABLE 1u /* the main program */
+#define REC_MODULE_UNTAPPED   2u /* its slots could not be tapped from the window's start */
+
+struct rec_module_gone {
+	uint64_t id, epoch; /* nodes of this epoch and later do not see it */
+};
+
+struct rec_thread {
+	uint64_t tid;
+	struct rec_string name;
+};
+
+/* Payload: first_id, count, then per node: epoch, parent, pc (fixed 8 bytes), flags. */
+struct rec_nodes {
+	uint64_t first_id, count;
+	struct bytes body; /* read with rec_node_next */
+};
+
+struct rec_node {
+	uint64_t pc;
+	uint32_t parent;
+	uint16_t epoch;
+	uint8_t flags; /* ABI_NODE_EXACT */
+};
+
+struct rec_events {
+	uint64_t slot;	   /* streams are told apart by it */
+	uint64_t position; /* of the first byte in the slot's stream: a jump means loss */
+	uint64_t flags;	   /* REC_EVENTS_* */
+	struct rec_string body;
+};
+
+#define REC_EVENTS_RESTART 1u /* the piece begins at a buffer start: delta state is reset */
+
+struct rec_sync {
+	uint64_t tsc, mono_ns;
+	uint64_t complete_tsc; /* every event stamped before it stands in the trace before this
+				  record */
+};
+
+struct rec_rss {
+	uint64_t mono_ns, rss_bytes;
+};
+
+enum rec_counter {
+	REC_COUNTER_LOST_TIMEOUT, /* first four: enum abi_loss */
+	REC_COUNTER_LOST_SOCKET,
+	REC_COUNTER_LOST_SLOT_FULL,
+	REC_COUNTER_LOST_NESTED,
+	REC_COUNTER_TRUNC_DEPTH, /* next four: enum abi_trunc */
+	REC_COUNTER_TRUNC_NO_RULE,
+	REC_COUNTER_TRUNC_STACK,
+	REC_COUNTER_TRUNC_NODES,
+	REC_COUNTER_FAILED_CALLS, /* allocator calls that returned failure */
+	REC_COUNTER_NESTED,	  /* events recorded from within a hook (signal handlers) */
+	REC_COUNTER_DAEMON_DROPS, /* events the daemon received and could not write */
+	REC_COUNTER_UNTAPPED,	  /* modules tapped later than they were loaded, or not at all */
+	REC_COUNTER_EVENTS,	  /* events committed by the agent: what the trace should hold */
+	REC_COUNTER_COUNT
+};
+
+struct rec_loss {
+	uint64_t counter; /* enum rec_counter; unknown ones are kept as numbers */
+	uint64_t total;
+};
+
+/* Frames of one code address, innermost inlined function first; the last is the real function. */
+struct rec_frame {
+	struct rec_string function, file; /* function as demangled; empty: unknown */
+	uint64_t line;			  /* 0: unknown */
+};
+
+struct rec_symbol {
+	uint64_t module_id; /* 0: the offset is an address */
+	uint64_t offset;    /* address - bias of the looked-up PC (return address - 1) */
+	uint64_t frame_count;
+	struct rec_frame frame[TRACE_INLINE_MAX];
+};
+
+struct rec_mark {
+	uint64_t mono_ns;
+	struct rec_string text;
+};
+
+enum rec_end_reason {
+	REC_END_DURATION,
+	REC_END_SIGNAL, /* Ctrl-C, SIGTERM, SIGHUP */
+	REC_END_TARGET_EXIT,
+	REC_END_TARGET_EXEC,
+	REC_END_DISK_FULL,
+	REC_END_ERROR,
+	REC_END_STOP, /* heaptap stop */
+};
+
+struct rec_end {
+	uint64_t reason, mono_ns, tsc;
+};
+
+struct rec {
+	enum rec_kind kind; /* a kind that this build does not know: all fields but `kind` and `raw`
+			       unset */
+	struct rec_string raw;
+	union {
+		struct rec_target target;
+		struct rec_capture capture;
+		struct rec_module module;
+		struct rec_module_gone module_gone;
+		struct rec_thread thread;
+		struct rec_nodes nodes;
+		struct rec_events events;
+		struct rec_sync sync;
+		struct rec_rss rss;
+		struct rec_loss loss;
+		struct rec_symbol symbol;
+		struct rec_mark mark;
+		struct rec_end end;
+	};
+};
+
+/* Encoding: appends kind, length and payload to `out`. Strings longer than TRACE_STRING_MAX are
+ * cut; the rest must be within the limits above (HT_ERR_INTERNAL otherwise). REC_NODES and
+ * REC_EVENTS take their encoded body in nodes.body / events.body. */
+HT_MUST_CHECK
+struct ht_err *rec_encode(struct bytes_out *out, const struct rec *rec);
+
+/* Appends one node to the body of a REC_NODES under construction. */
+HT_MUST_CHECK
+struct ht_err *rec_node_append(struct bytes_out *body, const struct rec_node *node);
+
+/* Decodes the record at the front of `in` and moves past it. Views in `ret` live as long as the
+ * bytes behind `in`. HT_ERR_FORMAT when malformed; `in` has then not moved. */
+HT_MUST_CHECK
+struct ht_err *rec_decode(struct bytes *in, struct rec *ret);
+
+/* Takes the next node of nodes.body. */
+HT_MUST_CHECK
+struct ht_err *rec_node_next(struct bytes *body, struct rec_node *ret);
