@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Takes events, stacks and counters out of the memory shared with the agent and off its socket,
+ * each byte of each slot's stream exactly once, and hands them to the sink. Everything in shared
+ * memory is hostile: words are read once, bounds-checked, copied before use.
+ */
+#pragma once
+
+#include "attach/daemon/sink.h"
+#include "format/abi_control.h"
+
+struct receiver;
+
+struct receiver_options {
+	void *image; /* the memfd of the image, mapped shared and writable by the daemon */
+	uint64_t image_bytes;
+	uint32_t slot_max;
+	int socket_fd;	   /* the daemon's end, non-blocking; -1: shared memory only. Borrowed */
+	struct sink *sink; /* borrowed */
+};
+
+/* Totals so far, over all slots. */
+struct receiver_totals {
+	uint64_t events;    /* written to the sink */
+	uint64_t committed; /* recorded by the agent */
+	uint64_t lost[ABI_LOSS_COUNT];
+	uint64_t trunc[ABI_TRUNC_COUNT];
+	uint64_t failed_calls;
+	uint64_t nested;      /* events in slots of nesting level 1 and up */
+	uint64_t threads;     /* slots of level 0 ever used */
+	uint64_t unknown_pcs; /* abi_control.unknown_pcs */
+};
+
+HT_MUST_CHECK
+struct ht_err *receiver_create(const struct receiver_options *options, struct receiver **ret);
+void receiver_destroy(struct receiver *receiver);
+
+/* Reads what waits in the socket, without blocking. */
+HT_MUST_CHECK
+struct ht_err *receiver_read_socket(struct receiver *receiver);
+
+/*
+ * One pass over the shared memory: new nodes, partly filled buffers of all slots, and a REC_SYNC
+ * whose complete_tsc is exact: no event stamped before it is missing from the sink or will come
+ * later (a slot in ABI_SLOT_RECORDING holds it at its last_tsc). Publishes `drained` to each slot.
+ */
+HT_MUST_CHECK
+struct ht_err *receiver_drain(struct receiver *receiver);
+
+/* The last pass, when the agent can write no more (untapped and quiet, or the target is dead):
+ * takes everything that is committed, accepts gaps. */
+HT_MUST_CHECK
+struct ht_err *receiver_drain_last(struct receiver *receiver);
+
+/* Is any slot inside a hook (state not IDLE)? What detach waits for; an accelerator, not a proof.
+ */
+bool receiver_agent_busy(const struct receiver *receiver);
+
+struct receiver_thread {
+	uint32_t slot;
+	uint32_t tid;		 /* as the target numbers it */
+	uint64_t thread_pointer; /* the slot's key without level */
+	uint64_t incarnation;
+	bool bounded; /* has valid stack bounds */
+};
+
+/* Calls `fn` for each claimed slot: for names, stack bounds, and to find dead ones. */
+void receiver_each_thread(const struct receiver *receiver,
+	void (*fn)(void *context, const struct receiver_thread *thread), void *context);
+/* Tells the agent the primary stack [lo, hi) of that slot's thread. */
+void receiver_set_bounds(
+	struct receiver *receiver, const struct receiver_thread *thread, raddr_t lo, raddr_t hi);
+/* The thread of that slot is gone and its stream is drained: others may claim the slot. */
+void receiver_release(struct receiver *receiver, const struct receiver_thread *thread);
+
+struct receiver_totals receiver_totals(const struct receiver *receiver);
+/* Writes the totals as REC_LOSS records. */
+HT_MUST_CHECK
+struct ht_err *receiver_put_totals(struct receiver *receiver);
