@@ -11,7 +11,8 @@
 #include "format/base.h"
 #include "format/err.h"
 
-/* Identity of a process, pinned: it cannot be mistaken for a later one with the same number. */
+/* Identity of a process, pinned: it cannot be mistaken for a later one with the same number. A
+ * process whose main thread has ended while others go on (a zombie leader) is used through them. */
 struct proc {
 	pid_t pid;
 	int pidfd;
@@ -51,7 +52,8 @@ struct proc_status {
 	bool shadow_stack; /* x86_Thread_features contains shstk */
 };
 
-/* Status of the process (tid 0) or of one of its threads. */
+/* Status of the process (tid 0) or of one of its threads. Where the main thread has ended and
+ * others go on, tid 0 gives what a living thread says. */
 HT_MUST_CHECK
 struct ht_err *proc_status(const struct proc *proc, pid_t tid, struct proc_status *ret);
 
@@ -99,8 +101,8 @@ struct proc_syscall {
 HT_MUST_CHECK
 struct ht_err *proc_syscall_read(const struct proc *proc, pid_t tid, struct proc_syscall *ret);
 
-/* Reads the small text file /proc/PID/`name` into a malloc'd, NUL-terminated string, at most 1 MiB.
- */
+/* Reads the small text file /proc/PID/`name` into a malloc'd, NUL-terminated string; HT_ERR_FORMAT
+ * beyond 1 MiB. HT_ERR_SYS with ENOENT: the kernel has no such file. */
 HT_MUST_CHECK
 struct ht_err *proc_text(const struct proc *proc, const char *name, char **ret);
 /* Target of the link /proc/PID/`name` (exe, fd/3), malloc'd. */

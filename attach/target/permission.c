@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/target/permission.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define YAMA_SCOPE "/proc/sys/kernel/yama/ptrace_scope"
+
+static struct ht_err *judge_yama(const struct permission_facts *facts)
+{
+	const char *rule = facts->yama_scope == 1 ? "only a process's ancestors may attach to it"
+						  : "only root (CAP_SYS_PTRACE) may attach";
+	return ht_err_new(HT_ERR_PERMISSION,
+		"may not attach to process %d (%s): kernel.yama.ptrace_scope is %d: %s; run "
+		"heaptap as root, or sysctl kernel.yama.ptrace_scope=0",
+		facts->pid, facts->comm, facts->yama_scope, rule);
+}
+
+static struct ht_err *judge_capable(const struct permission_facts *facts)
+{
+	if (!facts->same_user_ns)
+		return ht_err_new(HT_ERR_PERMISSION,
+			"may not attach to process %d (%s): it runs in another user namespace, "
+			"where our capabilities do not count; run heaptap as root outside of the "
+			"container",
+			facts->pid, facts->comm);
+	return ht_err_new(HT_ERR_PERMISSION,
+		"may not attach to process %d (%s): a security module (SELinux, AppArmor) or the "
+		"container's policy forbids it; allow ptrace there",
+		facts->pid, facts->comm);
+}
+
+/* The kernel wants all three user ids to be ours: the first that is not, or ours. */
+static uid_t stranger(const struct permission_facts *facts)
+{
+	if (facts->target_euid != facts->our_euid)
+		return facts->target_euid;
+	return facts->target_ruid != facts->our_euid ? facts->target_ruid : facts->target_suid;
+}
+
+struct ht_err *permission_judge(const struct permission_facts *facts)
+{
+	if (facts->yama_scope >= 3)
+		return ht_err_new(HT_ERR_PERMISSION,
+			"may not attach to process %d (%s): kernel.yama.ptrace_scope is %d: nobody "
+			"may attach to anything until the next reboot with a lower value",
+			facts->pid, facts->comm, facts->yama_scope);
+	if (facts->our_cap_sys_ptrace)
+		return judge_capable(facts);
+	if (stranger(facts) != facts->our_euid)
+		return ht_err_new(HT_ERR_PERMISSION,
+			"may not attach to process %d (%s): it runs as uid %u, heaptap as uid %u "
+			"without CAP_SYS_PTRACE; run heaptap as root or as that user",
+			facts->pid, facts->comm, stranger(facts), facts->our_euid);
+	if (!facts->dumpable)
+		return ht_err_new(HT_ERR_PERMISSION,
+			"may not attach to process %d (%s): it is not dumpable (a set-user-ID or "
+			"unreadable program, or PR_SET_DUMPABLE 0), so that CAP_SYS_PTRACE is "
+			"needed; run heaptap as root",
+			facts->pid, facts->comm);
+	if (facts->more_caps)
+		return ht_err_new(HT_ERR_PERMISSION,
+			"may not attach to process %d (%s): it holds capabilities that heaptap "
+			"lacks, so that CAP_SYS_PTRACE is needed; run heaptap as root",
+			facts->pid, facts->comm);
+	if (facts->yama_scope > 0)
+		return judge_yama(facts);
+	return judge_capable(facts);
+}
+
+static uint64_t caps_field(const char *status, const char *key)
+{
+	const char *at = strstr(status, key);
+	return at ? strtoull(at + strlen(key), NULL, 16) : 0;
+}
+
+static uint64_t own_caps(void)
+{
+	char status[8192];
+	int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+	ssize_t length = fd < 0 ? -1 : read(fd, status, sizeof(status) - 1);
+	if (fd >= 0)
+		close(fd);
+	if (length <= 0)
+		return 0;
+	status[length] = '\0';
+	return caps_field(status, "\nCapEff:");
+}
+
+static int yama_scope(void)
+{
+	int scope = -1;
+	FILE *file = fopen(YAMA_SCOPE, "re");
+	if (!file)
+		return -1;
+	if (fscanf(file, "%d", &scope) != 1)
+		scope = -1;
+	fclose(file);
+	return scope;
+}
+
+static bool same_user_ns(const struct proc *proc)
+{
+	struct stat ours, theirs;
+	return stat("/proc/self/ns/user", &ours) == 0 &&
+	       (fstatat(proc->dir_fd, "ns/user", &theirs, 0) != 0 ||
+		       (ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino));
+}
+
+struct ht_err *permission_explain(const struct proc *proc)
+{
+	struct proc_status status;
+	struct ht_err *err = proc_status(proc, 0, &status);
+	char *text = NULL;
+	if (!err)
+		err = proc_text(proc, "status", &text);
+	if (err)
+		return err;
+	uint64_t ours = own_caps();
+	struct permission_facts facts = {
+		.pid = proc->pid,
+		.our_euid = geteuid(),
+		.target_ruid = status.ruid,
+		.target_euid = status.euid,
+		.target_suid = status.suid,
+		.our_cap_sys_ptrace = ours >> CAP_SYS_PTRACE & 1,
+		.same_user_ns = same_user_ns(proc),
+		.more_caps = (caps_field(text, "\nCapPrm:") & ~ours) != 0,
+		.yama_scope = yama_scope(),
+	};
+	memcpy(facts.comm, status.comm, sizeof(facts.comm));
+	/* The kernel gives the files of an undumpable process to root. */
+	struct stat owner;
+	facts.dumpable =
+		fstatat(proc->dir_fd, "stat", &owner, 0) != 0 || owner.st_uid == status.euid;
+	free(text);
+	return permission_judge(&facts);
+}

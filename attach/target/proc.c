@@ -1,0 +1,324 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/target/proc.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "attach/target/permission.h"
+#include "attach/target/proc_file.h"
+
+#define PF_KTHREAD	0x00200000u
+#define TEXT_MAX_BYTES	(1u << 20)
+#define LINK_MAX_BYTES	(1u << 16)
+#define READ_STEP_BYTES (1u << 16)
+#define STAT_MAX_BYTES	2048u
+
+/* The fields of /proc/PID/stat that identify a task. */
+struct stat_fields {
+	char state;
+	unsigned long flags;
+	uint64_t start_ticks;
+};
+
+static struct ht_err *gone(const struct proc *proc)
+{
+	return ht_err_new(HT_ERR_TARGET_GONE, "process %d has ended", proc->pid);
+}
+
+static bool exited(const struct proc *proc)
+{
+	struct pollfd poll_fd = {.fd = proc->pidfd, .events = POLLIN};
+	return poll(&poll_fd, 1, 0) == 1 && poll_fd.revents != 0;
+}
+
+struct ht_err *proc_file_failed(const struct proc *proc, const char *name, int sys)
+{
+	if (sys == ESRCH || exited(proc))
+		return gone(proc);
+	return ht_err_sys(sys, "cannot read /proc/%d/%s", proc->pid, name);
+}
+
+/* The comm field is the one text in stat, and it may hold parentheses, spaces and newlines; what
+ * follows its last ')' is numbers. */
+static bool stat_parse(const char *text, struct stat_fields *ret)
+{
+	const char *at = strrchr(text, ')');
+	return at && sscanf(at + 1,
+			     " %c %*d %*d %*d %*d %*d %lu %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d"
+			     " %*d %*d %" SCNu64,
+			     &ret->state, &ret->flags, &ret->start_ticks) == 3;
+}
+
+static bool stat_read(int dir_fd, const char *path, struct stat_fields *ret)
+{
+	char text[STAT_MAX_BYTES];
+	int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	ssize_t length = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (length <= 0)
+		return false;
+	text[length] = '\0';
+	return stat_parse(text, ret);
+}
+
+static bool is_dead(char state)
+{
+	return state == 'Z' || state == 'X' || state == 'x';
+}
+
+/* When the main thread has ended and others go on, /proc/PID/maps, mem, exe, fd and the like are
+ * empty; those under task/TID of a living thread are not. 0: no thread lives. */
+static pid_t living_tid(const struct proc *proc)
+{
+	struct stat_fields stat;
+	if (stat_read(proc->dir_fd, "stat", &stat) && !is_dead(stat.state))
+		return proc->pid;
+	struct proc_tids tids;
+	struct ht_err *err = proc_tids_read(proc, &tids);
+	if (err) {
+		ht_err_free(err);
+		return 0;
+	}
+	pid_t found = 0;
+	for (size_t i = 0; i < tids.count && !found; i++) {
+		char path[64];
+		snprintf(path, sizeof(path), "task/%d/stat", tids.tid[i]);
+		if (stat_read(proc->dir_fd, path, &stat) && !is_dead(stat.state))
+			found = tids.tid[i];
+	}
+	proc_tids_deinit(&tids);
+	return found;
+}
+
+struct ht_err *proc_file_path(const struct proc *proc, const char *name, char ret[PROC_PATH_BYTES])
+{
+	pid_t tid = living_tid(proc);
+	if (!tid)
+		return gone(proc);
+	int length = tid == proc->pid ? snprintf(ret, PROC_PATH_BYTES, "%s", name)
+				      : snprintf(ret, PROC_PATH_BYTES, "task/%d/%s", tid, name);
+	if (length < 0 || length >= (int)PROC_PATH_BYTES)
+		return ht_err_new(HT_ERR_INTERNAL, "name in /proc too long: %s", name);
+	return NULL;
+}
+
+struct ht_err *proc_file_read(const struct proc *proc, const char *path, size_t max, char **ret)
+{
+	int fd = openat(proc->dir_fd, path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return proc_file_failed(proc, path, errno);
+	struct ht_err *err = NULL;
+	char *text = NULL;
+	size_t length = 0, capacity = 0;
+	for (;;) {
+		if (capacity - length < READ_STEP_BYTES) {
+			capacity = capacity ? capacity * 2 : 2 * READ_STEP_BYTES;
+			char *grown = realloc(text, capacity);
+			if (!grown) {
+				err = ht_err_new(
+					HT_ERR_NOMEM, "no memory for /proc/%d/%s", proc->pid, path);
+				break;
+			}
+			text = grown;
+		}
+		ssize_t got = read(fd, text + length, capacity - length - 1);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			err = proc_file_failed(proc, path, errno);
+		if (got <= 0)
+			break;
+		length += (size_t)got;
+		if (length > max) {
+			err = ht_err_new(HT_ERR_FORMAT, "/proc/%d/%s is longer than %zu bytes",
+				proc->pid, path, max);
+			break;
+		}
+	}
+	close(fd);
+	if (err) {
+		free(text);
+		return err;
+	}
+	text[length] = '\0';
+	*ret = text;
+	return NULL;
+}
+
+struct ht_err *proc_text(const struct proc *proc, const char *name, char **ret)
+{
+	char path[PROC_PATH_BYTES];
+	struct ht_err *err = proc_file_path(proc, name, path);
+	return err ? err : proc_file_read(proc, path, TEXT_MAX_BYTES, ret);
+}
+
+struct ht_err *proc_link(const struct proc *proc, const char *name, char **ret)
+{
+	char path[PROC_PATH_BYTES];
+	struct ht_err *err = proc_file_path(proc, name, path);
+	if (err)
+		return err;
+	for (size_t capacity = 256; capacity <= LINK_MAX_BYTES; capacity *= 2) {
+		char *target = malloc(capacity);
+		if (!target)
+			return ht_err_new(HT_ERR_NOMEM, "no memory for a link of /proc");
+		ssize_t length = readlinkat(proc->dir_fd, path, target, capacity);
+		int sys = errno;
+		if (length >= 0 && (size_t)length < capacity) {
+			target[length] = '\0';
+			*ret = target;
+			return NULL;
+		}
+		free(target);
+		if (length < 0)
+			return proc_file_failed(proc, path, sys);
+	}
+	return ht_err_new(HT_ERR_FORMAT, "the link /proc/%d/%s is too long", proc->pid, path);
+}
+
+/* Without asking the file's server: a stalled FUSE or NFS mount must not hang us. */
+static bool exe_identity(const struct proc *proc, uint64_t *ret_dev, uint64_t *ret_ino)
+{
+	char path[PROC_PATH_BYTES];
+	struct ht_err *err = proc_file_path(proc, "exe", path);
+	ht_err_free(err);
+	struct statx stx;
+	if (err || statx(proc->dir_fd, path, AT_STATX_DONT_SYNC, STATX_INO, &stx) != 0)
+		return false;
+	*ret_dev = makedev(stx.stx_dev_major, stx.stx_dev_minor);
+	*ret_ino = stx.stx_ino;
+	return true;
+}
+
+static struct ht_err *refuse_missing(pid_t pid)
+{
+	if (access("/proc/self/stat", F_OK) != 0)
+		return ht_err_new(HT_ERR_PERMISSION, "/proc is not mounted here: mount it "
+						     "(mount -t proc proc /proc)");
+	if (syscall(SYS_kill, pid, 0) == 0 || errno == EPERM)
+		return ht_err_new(HT_ERR_PERMISSION,
+			"process %d is hidden from this user (/proc is mounted with hidepid): "
+			"run heaptap as root",
+			pid);
+	return ht_err_new(HT_ERR_REFUSED, "there is no process with PID %d", pid);
+}
+
+/* A comm for messages: control characters of hostile names would reach the terminal. */
+static void comm_printable(char *comm)
+{
+	for (; *comm; comm++)
+		if ((unsigned char)*comm < 0x20 || *comm == 0x7f)
+			*comm = '?';
+}
+
+static struct ht_err *refuse_thread(pid_t tid, pid_t tgid, const struct proc_status *status)
+{
+	return ht_err_new(HT_ERR_REFUSED,
+		"%d is a thread (%s) of process %d: give the process, heaptap attach -p %d", tid,
+		status->comm, tgid, tgid);
+}
+
+static struct ht_err *refuse_zombie(const struct proc *proc, const struct proc_status *status)
+{
+	return ht_err_new(HT_ERR_REFUSED,
+		"process %d (%s) is a zombie: it has ended, and its parent %d has not collected it",
+		proc->pid, status->comm, status->ppid);
+}
+
+static struct ht_err *open_checked(struct proc *proc)
+{
+	pid_t pid = proc->pid, tgid;
+	struct proc_status status;
+	struct stat_fields stat;
+	struct ht_err *err = proc_status_leader(proc, &status, &tgid);
+	if (err)
+		return err;
+	comm_printable(status.comm);
+	if (tgid != pid)
+		return refuse_thread(pid, tgid, &status);
+	proc->pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
+	if (proc->pidfd < 0)
+		return errno == ESRCH ? refuse_missing(pid)
+				      : ht_err_sys(errno, "cannot open process %d", pid);
+	/* Still readable now: so the number has been this process's at pidfd_open, too. */
+	if (!stat_read(proc->dir_fd, "stat", &stat))
+		return refuse_missing(pid);
+	if (stat.flags & PF_KTHREAD)
+		return ht_err_new(HT_ERR_REFUSED, "%d (%s) is a kernel thread, not a program", pid,
+			status.comm);
+	if (!living_tid(proc))
+		return refuse_zombie(proc, &status);
+	proc->start_ticks = stat.start_ticks;
+	exe_identity(proc, &proc->exe_dev, &proc->exe_ino);
+	return NULL;
+}
+
+struct ht_err *proc_open(pid_t pid, struct proc *ret)
+{
+	*ret = (struct proc){.pid = pid, .pidfd = -1, .dir_fd = -1, .mem_fd = -1};
+	if (pid <= 0)
+		return ht_err_new(HT_ERR_REFUSED, "%d is not a PID: give a positive number", pid);
+	char path[32];
+	snprintf(path, sizeof(path), "/proc/%d", pid);
+	ret->dir_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (ret->dir_fd < 0)
+		return errno == ENOENT || errno == ESRCH
+			       ? refuse_missing(pid)
+			       : ht_err_sys(errno, "cannot open %s", path);
+	struct ht_err *err = open_checked(ret);
+	if (err)
+		proc_close(ret);
+	return err;
+}
+
+struct ht_err *proc_open_mem(struct proc *proc)
+{
+	if (proc->mem_fd >= 0)
+		return NULL;
+	char path[PROC_PATH_BYTES];
+	struct ht_err *err = proc_file_path(proc, "mem", path);
+	if (err)
+		return err;
+	proc->mem_fd = openat(proc->dir_fd, path, O_RDWR | O_CLOEXEC);
+	if (proc->mem_fd >= 0)
+		return NULL;
+	if (errno == EACCES || errno == EPERM)
+		return permission_explain(proc);
+	return proc_file_failed(proc, path, errno);
+}
+
+void proc_close(struct proc *proc)
+{
+	int *fds[] = {&proc->pidfd, &proc->dir_fd, &proc->mem_fd};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(fds); i++) {
+		if (*fds[i] > 0)
+			close(*fds[i]);
+		*fds[i] = -1;
+	}
+}
+
+enum proc_change proc_changed(const struct proc *proc)
+{
+	if (exited(proc))
+		return PROC_EXITED;
+	/* An address space without users reads as an empty file, at any address. */
+	uint8_t byte;
+	if (proc->mem_fd >= 0 && pread(proc->mem_fd, &byte, sizeof(byte), 0) == 0)
+		return exited(proc) ? PROC_EXITED : PROC_EXECED;
+	uint64_t dev, ino;
+	if (proc->exe_ino && exe_identity(proc, &dev, &ino) &&
+		(dev != proc->exe_dev || ino != proc->exe_ino))
+		return PROC_EXECED;
+	return PROC_SAME;
+}

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Files below /proc/PID, as the parts of proc share them. Not for other users.
+ */
+#pragma once
+
+#include "attach/target/proc.h"
+
+#define PROC_PATH_BYTES 128u
+
+/* The path, relative to dir_fd, where `name` of the process is found: below task/TID of a living
+ * thread when the main thread has ended. */
+HT_MUST_CHECK
+struct ht_err *proc_file_path(const struct proc *proc, const char *name, char ret[PROC_PATH_BYTES]);
+/* The whole text of `path` (relative to dir_fd), malloc'd; HT_ERR_FORMAT beyond `max` bytes. */
+HT_MUST_CHECK
+struct ht_err *proc_file_read(const struct proc *proc, const char *path, size_t max, char **ret);
+/* The error for a failed access to `name`: HT_ERR_TARGET_GONE when that is why. */
+HT_MUST_CHECK
+struct ht_err *proc_file_failed(const struct proc *proc, const char *name, int sys);
+
+/* The status of the task that /proc/PID is, alive or not, and the process it belongs to. */
+HT_MUST_CHECK
+struct ht_err *proc_status_leader(
+	const struct proc *proc, struct proc_status *ret, pid_t *ret_tgid);

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Threads of a process and what status and syscall of /proc say about them.
+ */
+#include <ctype.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "attach/target/proc.h"
+#include "attach/target/proc_file.h"
+
+#define STATUS_MAX_BYTES  (1u << 16)
+#define SYSCALL_MAX_BYTES 512u
+
+static uint64_t number(const char *value, int base)
+{
+	return strtoull(value, NULL, base);
+}
+
+static void comm_copy(const char *value, char *ret, size_t ret_bytes)
+{
+	snprintf(ret, ret_bytes, "%s", value);
+}
+
+static pid_t last_number(const char *value)
+{
+	pid_t last = 0;
+	for (char *end; *value; value = end) {
+		long parsed = strtol(value, &end, 10);
+		if (end == value)
+			break;
+		last = (pid_t)parsed;
+	}
+	return last;
+}
+
+static bool has_word(const char *value, const char *word)
+{
+	size_t length = strlen(word);
+	for (const char *at = strstr(value, word); at; at = strstr(at + 1, word))
+		if ((at == value || isspace((unsigned char)at[-1])) &&
+			(!at[length] || isspace((unsigned char)at[length])))
+			return true;
+	return false;
+}
+
+static void ids_parse(const char *value, unsigned *real, unsigned *effective, unsigned *saved)
+{
+	if (sscanf(value, "%u %u %u", real, effective, saved) != 3)
+		*real = *effective = *saved = ~0u;
+}
+
+static void line_parse(const char *key, const char *value, struct proc_status *ret, pid_t *tgid)
+{
+	if (!strcmp(key, "Name"))
+		comm_copy(value, ret->comm, sizeof(ret->comm));
+	else if (!strcmp(key, "State"))
+		ret->state = value[0];
+	else if (!strcmp(key, "Tgid"))
+		*tgid = (pid_t)number(value, 10);
+	else if (!strcmp(key, "PPid"))
+		ret->ppid = (pid_t)number(value, 10);
+	else if (!strcmp(key, "TracerPid"))
+		ret->tracer = (pid_t)number(value, 10);
+	else if (!strcmp(key, "Uid"))
+		ids_parse(value, &ret->ruid, &ret->euid, &ret->suid);
+	else if (!strcmp(key, "Gid"))
+		ids_parse(value, &ret->rgid, &ret->egid, &ret->sgid);
+	else if (!strcmp(key, "NSpid"))
+		ret->ns_tid = last_number(value);
+	else if (!strcmp(key, "VmRSS"))
+		ret->rss_bytes = number(value, 10) * 1024;
+	else if (!strcmp(key, "Threads"))
+		ret->threads = (unsigned)number(value, 10);
+	else if (!strcmp(key, "SigBlk"))
+		ret->sig_blk = number(value, 16);
+	else if (!strcmp(key, "SigIgn"))
+		ret->sig_ign = number(value, 16);
+	else if (!strcmp(key, "SigCgt"))
+		ret->sig_cgt = number(value, 16);
+	else if (!strcmp(key, "SigPnd"))
+		ret->sig_pnd = number(value, 16);
+	else if (!strcmp(key, "ShdPnd"))
+		ret->shd_pnd = number(value, 16);
+	else if (!strcmp(key, "NoNewPrivs"))
+		ret->no_new_privs = number(value, 10) != 0;
+	else if (!strcmp(key, "Seccomp"))
+		ret->seccomp = (int)number(value, 10);
+	else if (!strcmp(key, "x86_Thread_features"))
+		ret->shadow_stack = has_word(value, "shstk");
+}
+
+/* The kernel escapes newlines in Name, so a line is a key. */
+static struct ht_err *status_parse(
+	const struct proc *proc, char *text, struct proc_status *ret, pid_t *ret_tgid)
+{
+	*ret = (struct proc_status){0};
+	*ret_tgid = 0;
+	char *rest = text;
+	for (char *line; (line = strsep(&rest, "\n"));) {
+		char *value = strchr(line, ':');
+		if (!value)
+			continue;
+		*value++ = '\0';
+		value += strspn(value, "\t ");
+		line_parse(line, value, ret, ret_tgid);
+	}
+	if (!ret->state || !*ret_tgid)
+		return ht_err_new(HT_ERR_FORMAT,
+			"cannot understand /proc/%d/status: it names no State or no Tgid",
+			proc->pid);
+	return NULL;
+}
+
+static struct ht_err *status_read(
+	const struct proc *proc, const char *path, struct proc_status *ret, pid_t *ret_tgid)
+{
+	char *text;
+	struct ht_err *err = proc_file_read(proc, path, STATUS_MAX_BYTES, &text);
+	if (err)
+		return err;
+	err = status_parse(proc, text, ret, ret_tgid);
+	free(text);
+	return err;
+}
+
+struct ht_err *proc_status_leader(const struct proc *proc, struct proc_status *ret, pid_t *ret_tgid)
+{
+	return status_read(proc, "status", ret, ret_tgid);
+}
+
+struct ht_err *proc_status(const struct proc *proc, pid_t tid, struct proc_status *ret)
+{
+	char path[PROC_PATH_BYTES];
+	pid_t tgid;
+	if (tid) {
+		snprintf(path, sizeof(path), "task/%d/status", tid);
+	} else {
+		struct ht_err *err = proc_file_path(proc, "status", path);
+		if (err)
+			return err;
+	}
+	return status_read(proc, path, ret, &tgid);
+}
+
+static struct ht_err *tids_collect(const struct proc *proc, DIR *dir, struct proc_tids *ret)
+{
+	size_t capacity = 0;
+	for (;;) {
+		errno = 0;
+		struct dirent *entry = readdir(dir);
+		if (!entry)
+			return errno ? proc_file_failed(proc, "task", errno) : NULL;
+		pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+		if (tid <= 0)
+			continue;
+		if (ret->count == capacity) {
+			capacity = capacity ? 2 * capacity : 64;
+			pid_t *grown = reallocarray(ret->tid, capacity, sizeof(*grown));
+			if (!grown)
+				return ht_err_new(
+					HT_ERR_NOMEM, "no memory for %zu threads", capacity);
+			ret->tid = grown;
+		}
+		ret->tid[ret->count++] = tid;
+	}
+}
+
+struct ht_err *proc_tids_read(const struct proc *proc, struct proc_tids *ret)
+{
+	*ret = (struct proc_tids){0};
+	int fd = openat(proc->dir_fd, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir) {
+		int sys = errno;
+		if (fd >= 0)
+			close(fd);
+		return proc_file_failed(proc, "task", sys);
+	}
+	struct ht_err *err = tids_collect(proc, dir, ret);
+	closedir(dir);
+	if (err)
+		proc_tids_deinit(ret);
+	return err;
+}
+
+void proc_tids_deinit(struct proc_tids *tids)
+{
+	free(tids->tid);
+	*tids = (struct proc_tids){0};
+}
+
+/* "running", "-1 SP PC" or "NR ARG*6 SP PC". A thread that has ended has no registers any more: SP
+ * and PC are 0. */
+static bool syscall_parse(const char *text, struct proc_syscall *ret)
+{
+	*ret = (struct proc_syscall){.where = PROC_RUNNING, .nr = -1};
+	if (!strncmp(text, "running", 7))
+		return true;
+	if (sscanf(text, "-1 0x%" SCNx64 " 0x%" SCNx64, &ret->sp, &ret->pc) == 2) {
+		ret->where = ret->sp || ret->pc ? PROC_BLOCKED_ELSEWHERE : PROC_THREAD_GONE;
+		return true;
+	}
+	ret->where = PROC_IN_SYSCALL;
+	uint64_t *arg = ret->arg;
+	return sscanf(text,
+		       "%ld 0x%" SCNx64 " 0x%" SCNx64 " 0x%" SCNx64 " 0x%" SCNx64 " 0x%" SCNx64
+		       " 0x%" SCNx64 " 0x%" SCNx64 " 0x%" SCNx64,
+		       &ret->nr, &arg[0], &arg[1], &arg[2], &arg[3], &arg[4], &arg[5], &ret->sp,
+		       &ret->pc) == 9;
+}
+
+struct ht_err *proc_syscall_read(const struct proc *proc, pid_t tid, struct proc_syscall *ret)
+{
+	char path[PROC_PATH_BYTES], text[SYSCALL_MAX_BYTES];
+	*ret = (struct proc_syscall){.where = PROC_THREAD_GONE, .nr = -1};
+	snprintf(path, sizeof(path), "task/%d", tid);
+	int fd = openat(proc->dir_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return proc_changed(proc) == PROC_EXITED ? proc_file_failed(proc, path, ESRCH)
+							 : NULL;
+	int file_fd = openat(fd, "syscall", O_RDONLY | O_CLOEXEC);
+	ssize_t length = file_fd < 0 ? -1 : read(file_fd, text, sizeof(text) - 1);
+	int sys = errno;
+	if (file_fd >= 0)
+		close(file_fd);
+	bool there = faccessat(fd, "status", F_OK, 0) == 0;
+	close(fd);
+	if (length <= 0 && !there)
+		return proc_changed(proc) == PROC_EXITED ? proc_file_failed(proc, path, ESRCH)
+							 : NULL;
+	if (length <= 0)
+		return ht_err_sys(sys, "cannot read /proc/%d/%s/syscall", proc->pid, path);
+	text[length] = '\0';
+	if (!syscall_parse(text, ret))
+		return ht_err_new(HT_ERR_FORMAT, "cannot understand /proc/%d/%s/syscall: '%.*s'",
+			proc->pid, path, (int)strcspn(text, "\n"), text);
+	return NULL;
+}

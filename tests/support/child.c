@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/support/child.h"
+
+#include <check.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int ready_out = -1;
+
+static struct child fork_with_pipe(int out[2])
+{
+	ck_assert_int_eq(pipe2(out, O_CLOEXEC), 0);
+	fflush(NULL);
+	pid_t parent = getpid();
+	struct child child = {.pid = fork(), .ready_fd = out[0]};
+	ck_assert_int_ge(child.pid, 0);
+	if (child.pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != parent)
+			_exit(127);
+		close(out[0]);
+	} else {
+		close(out[1]);
+	}
+	return child;
+}
+
+struct child child_fork(void (*body)(const void *arg), const void *arg)
+{
+	int out[2];
+	struct child child = fork_with_pipe(out);
+	if (child.pid == 0) {
+		ready_out = out[1];
+		body(arg);
+		_exit(0);
+	}
+	ck_assert_int_eq(
+		read(child.ready_fd, &child.value, sizeof(child.value)), sizeof(child.value));
+	return child;
+}
+
+void child_ready(long value)
+{
+	if (write(ready_out, &value, sizeof(value)) != sizeof(value))
+		_exit(126);
+}
+
+void child_wait(void)
+{
+	for (;;)
+		pause();
+}
+
+struct child child_exec(char *const argv[], char *const env[])
+{
+	int out[2];
+	struct child child = fork_with_pipe(out);
+	if (child.pid == 0) {
+		int null = open("/dev/null", O_RDWR);
+		for (int fd = 0; fd < 3; fd++)
+			dup2(null, fd);
+		for (; env && *env; env++)
+			putenv(*env);
+		execvp(argv[0], argv);
+		_exit(write(out[1], "", 1) == 1 ? 127 : 126);
+	}
+	char failed;
+	ck_assert_msg(read(child.ready_fd, &failed, 1) == 0, "cannot run %s", argv[0]);
+	return child;
+}
+
+static int maps_contain(pid_t pid, const char *text)
+{
+	char path[64], line[8192];
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	FILE *file = fopen(path, "re");
+	ck_assert_ptr_nonnull(file);
+	int found = 0;
+	while (!found && fgets(line, sizeof(line), file))
+		found = strstr(line, text) != NULL;
+	fclose(file);
+	return found;
+}
+
+void child_mapped(const struct child *child, const char *text)
+{
+	while (!maps_contain(child->pid, text)) {
+		ck_assert_msg(waitpid(child->pid, NULL, WNOHANG) == 0, "the child ended");
+		sched_yield();
+	}
+}
+
+void child_kill(struct child *child)
+{
+	kill(child->pid, SIGKILL);
+	waitpid(child->pid, NULL, 0);
+	close(child->ready_fd);
+}

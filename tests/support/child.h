@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Child processes for tests: started, known to be ready, and ended whatever happens (they die with
+ * the test). Failures are failures of the test.
+ */
+#pragma once
+
+#include <sys/types.h>
+
+struct child {
+	pid_t pid;
+	int ready_fd; /* at its end when the child exec'd or exited */
+	long value;   /* that child_ready gave */
+};
+
+/* Forks; the child runs `body`, which calls child_ready() and then may wait in child_wait(). */
+struct child child_fork(void (*body)(const void *arg), const void *arg);
+/* In the child: lets child_fork return in the parent, with a `value` for it. */
+void child_ready(long value);
+/* In the child: sleeps until it is killed. */
+_Noreturn void child_wait(void);
+
+/* Starts a program (looked up in PATH); `env` adds NAME=VALUE settings, NULL-terminated, or NULL.
+ * Returns when its exec is done. */
+struct child child_exec(char *const argv[], char *const env[]);
+/* Waits until /proc/PID/maps of the child contains `text`: a library is loaded. */
+void child_mapped(const struct child *child, const char *text);
+
+void child_kill(struct child *child);
