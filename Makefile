@@ -54,7 +54,8 @@ ifndef V
 quiet = @printf '  %-7s %s\n' $(1) $@;
 endif
 
-.PHONY: all test unit-test integration-test asan bench lint install uninstall clean programs
+.PHONY: all test test-programs list-tests unit-test integration-test asan bench lint install \
+	uninstall clean
 .DELETE_ON_ERROR:
 
 all: $O/heaptap $O/heaptap-analyze
@@ -66,7 +67,7 @@ attach_lib   := $(filter-out $O/attach/main.o,$(call obj,$(attach_src)))
 attach_asm_o := $(call obj,$(attach_asm))
 analyzer_lib := $(filter-out $O/analyzer/main.o,$(call obj,$(analyzer_src)))
 hosted_agent := $(patsubst agent/%.c,$O/agent-hosted/%.o,$(filter-out agent/mem.c,$(agent_src)))
-support_obj  := $(call obj,$(support_src))
+support      := $O/tests/support.a
 
 $O/heaptap: $O/attach/main.o $(attach_lib) $(attach_asm_o) $(format_obj)
 	$(call quiet,LINK)$(CC) $(san) $(LDFLAGS) -o $@ $^ $(attach_libs) $(LDLIBS)
@@ -95,26 +96,30 @@ $O/%.o: %.S Makefile
 	@mkdir -p $(@D)
 	$(call quiet,AS)$(CC) -iquote . -I$O -MMD -MP -g -c -o $@ $<
 
+# An archive, so that a test links only what it uses.
+$(support): $(call obj,$(support_src))
+	$(call quiet,AR)rm -f $@ && $(AR) rcs $@ $^
+
 # Unit tests: one program per source file, linked against everything but the two main.c.
 $O/tests/unit/agent/%.o: tests/unit/agent/%.c Makefile
 	@mkdir -p $(@D)
 	$(call quiet,CC)$(CC) $(hosted) -c -o $@ $<
 
-$O/tests/unit/format/test_%: $O/tests/unit/format/test_%.o $(support_obj) $(format_obj)
+$O/tests/unit/format/test_%: $O/tests/unit/format/test_%.o $(support) $(format_obj)
 	$(call quiet,LINK)$(CC) $(san) $(LDFLAGS) -o $@ $^ -llz4 $(check_libs)
 
-$O/tests/unit/agent/test_%: $O/tests/unit/agent/test_%.o $(support_obj) $(hosted_agent) $(format_obj)
+$O/tests/unit/agent/test_%: $O/tests/unit/agent/test_%.o $(support) $(hosted_agent) $(format_obj)
 	$(call quiet,LINK)$(CC) $(san) $(LDFLAGS) -o $@ $^ -llz4 $(check_libs)
 
-$O/tests/unit/attach/test_%: $O/tests/unit/attach/test_%.o $(support_obj) $(attach_lib) \
+$O/tests/unit/attach/test_%: $O/tests/unit/attach/test_%.o $(support) $(attach_lib) \
 		$(attach_asm_o) $(format_obj)
 	$(call quiet,LINK)$(CC) $(san) $(LDFLAGS) -o $@ $^ $(attach_libs) -ldw $(check_libs)
 
-$O/tests/unit/analyzer/test_%: $O/tests/unit/analyzer/test_%.o $(support_obj) $(analyzer_lib) \
+$O/tests/unit/analyzer/test_%: $O/tests/unit/analyzer/test_%.o $(support) $(analyzer_lib) \
 		$(format_obj)
 	$(call quiet,LINK)$(CC) $(san) $(LDFLAGS) -o $@ $^ $(analyzer_libs) $(check_libs)
 
-$O/tests/integration/test_%: $O/tests/integration/test_%.o $(support_obj) $(format_obj)
+$O/tests/integration/test_%: $O/tests/integration/test_%.o $(support) $(format_obj)
 	$(call quiet,LINK)$(CC) $(san) $(LDFLAGS) -o $@ $^ -llz4 -ljansson $(check_libs)
 
 unit_bin        := $(patsubst %.c,$O/%,$(unit_src))
@@ -122,11 +127,16 @@ integration_bin := $(patsubst %.c,$O/%,$(integration_src))
 
 -include tests/targets/targets.mk
 
+# What the tests start, beside themselves.
+test-programs: all $(unit_bin) $(integration_bin) $(target_bin)
+list-tests:
+	@echo $(unit_bin) $(integration_bin)
 unit-test: $(unit_bin)
 	scripts/run-tests $^
 integration-test: all $(integration_bin) $(target_bin)
 	HEAPTAP_OUT=$O scripts/run-tests $(integration_bin)
-test: unit-test integration-test
+test: test-programs
+	HEAPTAP_OUT=$O scripts/run-tests $(unit_bin) $(integration_bin)
 asan:
 	$(MAKE) VARIANT=asan test
 lint: all
@@ -134,13 +144,24 @@ lint: all
 bench: all $(target_bin)
 	scripts/bench
 
+man_pages  := $(wildcard attach/*.1 analyzer/*.1)
+completion := $(wildcard attach/heaptap.bash)
+
 install: all
-	install -d $(DESTDIR)$(bindir) $(DESTDIR)$(libexecdir)
+	install -d $(DESTDIR)$(bindir) $(DESTDIR)$(libexecdir) $(DESTDIR)$(mandir) $(DESTDIR)$(compdir)
 	install -m 755 $O/heaptap $(DESTDIR)$(bindir)/heaptap
 	install -m 755 $O/heaptap-analyze $(DESTDIR)$(libexecdir)/heaptap-analyze
+	$(if $(man_pages),install -m 644 $(man_pages) $(DESTDIR)$(mandir))
+	$(if $(completion),install -m 644 $(completion) $(DESTDIR)$(compdir)/heaptap)
+
+# Directories left empty go too, but not those that a system has anyway.
 uninstall:
-	rm -f $(DESTDIR)$(bindir)/heaptap $(DESTDIR)$(libexecdir)/heaptap-analyze
-	-rmdir $(DESTDIR)$(libexecdir) 2>/dev/null
+	rm -f $(DESTDIR)$(bindir)/heaptap $(DESTDIR)$(libexecdir)/heaptap-analyze \
+		$(addprefix $(DESTDIR)$(mandir)/,$(notdir $(man_pages))) $(DESTDIR)$(compdir)/heaptap
+	-rmdir $(DESTDIR)$(libexecdir) $(DESTDIR)$(compdir) $(DESTDIR)$(mandir) 2>/dev/null
+	$(if $(DESTDIR)$(filter-out /usr /usr/local,$(PREFIX)),-for dir in $(bindir) $(libexecdir) \
+		$(mandir) $(compdir); do mkdir -p $(DESTDIR)$$dir; \
+		(cd $(DESTDIR)/ && rmdir -p .$$dir 2>/dev/null); done; :)
 
 clean:
 	rm -rf out

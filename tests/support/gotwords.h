@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The GOT words of a process, found in its modules' files on disk: a second opinion on what
+ * attach/elf finds in memory. Written apart from it on purpose.
+ */
+#pragma once
+
+#include <sys/types.h>
+
+#include "format/base.h"
+
+struct gotword {
+	uint64_t addr;	/* in the process */
+	uint64_t value; /* that it holds */
+	bool allocator; /* its relocation names a function of the malloc family */
+	bool lazy;	/* JUMP_SLOT not bound yet: it points into its own module */
+	char symbol[48];
+	char module[160];
+};
+
+struct gotwords {
+	struct gotword *word; /* in order of maps */
+	size_t count;
+};
+
+/* JUMP_SLOT and GLOB_DAT words of every mapped ELF file but the dynamic linker. */
+void gotwords_read(pid_t pid, struct gotwords *ret);
+void gotwords_deinit(struct gotwords *words);
+
+/* How many of the bound allocator words of modules whose path ends with `module` ("" is all) hold
+ * an address within mappings named heaptap; `ret_all` (unless NULL) is how many there are. */
+size_t gotwords_tapped(pid_t pid, const char *module, size_t *ret_all);

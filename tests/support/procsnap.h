@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a process looks like from outside, and whether two looks differ in anything that heaptap
+ * must leave as it was. Reads /proc only: taking a snapshot never stops a thread.
+ */
+#pragma once
+
+#include <sys/types.h>
+
+#include "format/base.h"
+
+struct procsnap;
+
+/* Parts that a busy program changes by itself, and that are then compared in essence only. */
+enum procsnap_flag {
+	PROCSNAP_FDS_CHANGE = 1 << 0,	  /* a server: only descriptors of heaptap's count */
+	PROCSNAP_THREADS_CHANGE = 1 << 1, /* only threads that stand in both are compared */
+	PROCSNAP_MASKS_CHANGE = 1 << 2,	  /* blocked signals vary with where a thread is */
+	PROCSNAP_JIT = 1 << 3,		  /* anonymous executable memory comes and goes */
+	PROCSNAP_MODULES_GROW = 1 << 4,	  /* it loads libraries meanwhile */
+};
+
+struct procsnap *procsnap_take(pid_t pid, unsigned flags);
+void procsnap_destroy(struct procsnap *snap);
+
+/*
+ * What differs, one line each, or "" (malloc'd): mappings of files and their permissions,
+ * executable memory, descriptors, threads, tracer, state, signal masks, the bytes of all program
+ * text, and every GOT word that was not waiting for the dynamic linker. Anything in `after` that
+ * bears heaptap's name is a difference too.
+ */
+char *procsnap_diff(const struct procsnap *before, const struct procsnap *after);
+
+/* Takes a second look and fails the test when it differs from `before`. Frees `before`. */
+void procsnap_verify(struct procsnap *before, pid_t pid);

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/support/report.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/run.h"
+
+#define REPORT_MS 120000
+
+json_t *report_parse(const char *text)
+{
+	json_error_t error;
+	json_t *root = json_loads(text, 0, &error);
+	ck_assert_msg(
+		root != NULL, "not JSON (%s, line %d): %.2000s", error.text, error.line, text);
+	return root;
+}
+
+json_t *report_load(const char *trace)
+{
+	char *out, *err;
+	int status = run_program((char *[]){run_built("heaptap"), "report", "--json", "--limit",
+					 "0", (char *)trace, NULL},
+		REPORT_MS, &out, &err);
+	ck_assert_msg(status == 0, "report of %s ended with %d: %s", trace, status, err);
+	json_t *report = report_parse(out);
+	free(out);
+	free(err);
+	return report;
+}
+
+json_t *report_at(const json_t *root, const char *path)
+{
+	char copy[256], *rest = NULL;
+	snprintf(copy, sizeof(copy), "%s", path);
+	const json_t *at = root;
+	for (char *key = strtok_r(copy, ".", &rest); key; key = strtok_r(NULL, ".", &rest)) {
+		at = json_object_get(at, key);
+		if (!at) {
+			char *text = json_dumps(root, JSON_COMPACT);
+			ck_abort_msg("no \"%s\" in %.2000s", path, text);
+		}
+	}
+	return (json_t *)at;
+}
+
+uint64_t report_u64(const json_t *root, const char *path)
+{
+	const json_t *value = report_at(root, path);
+	ck_assert_msg(json_is_integer(value), "\"%s\" is no integer", path);
+	return (uint64_t)json_integer_value(value);
+}
+
+const char *report_text(const json_t *root, const char *path)
+{
+	const json_t *value = report_at(root, path);
+	ck_assert_msg(json_is_string(value), "\"%s\" is no string", path);
+	return json_string_value(value);
+}

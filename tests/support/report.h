@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the programs print as JSON, for tests.
+ */
+#pragma once
+
+#include <jansson.h>
+
+#include "format/base.h"
+
+/* `heaptap report --json --limit 0 TRACE`, parsed; anything but exit 0 fails the test. */
+json_t *report_load(const char *trace);
+/* Parses text that is one JSON value; fails the test when it is not. */
+json_t *report_parse(const char *text);
+/* The value at a path such as "totals.allocations"; fails the test when there is none. */
+json_t *report_at(const json_t *root, const char *path);
+uint64_t report_u64(const json_t *root, const char *path);
+const char *report_text(const json_t *root, const char *path);

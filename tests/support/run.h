@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Starts programs as a user would, with their output captured, and waits for them with a deadline.
+ * Whatever goes wrong here fails the running test. Children die with the test process.
+ */
+#pragma once
+
+#include <sys/types.h>
+
+#include "format/base.h"
+
+struct run {
+	pid_t pid;
+	int out_fd, err_fd; /* memfds that hold what the program wrote so far */
+	int status;	    /* of waitpid, once it ended */
+	bool ended;
+};
+
+/* Starts argv[0] (a path, or found in PATH) with /dev/null as its stdin. */
+void run_start(struct run *run, char *const argv[]);
+/* The same for a program that gives up root first (user and group `nobody`). */
+void run_start_as_nobody(struct run *run, char *const argv[]);
+/* The same with stdout on `stdout_fd` instead of in memory. */
+void run_start_to(struct run *run, char *const argv[], int stdout_fd);
+
+/* Waits until it ended; a program still running after `limit_ms` is killed and fails the test.
+ * Returns its exit status, or 128 + the signal that ended it. */
+int run_wait(struct run *run, unsigned limit_ms);
+/* Has it ended? Never waits. */
+bool run_has_ended(struct run *run);
+/* What it wrote so far, NUL-terminated, malloc'd. */
+char *run_out(const struct run *run);
+char *run_err(const struct run *run);
+/* Kills it if it still runs, and closes the captured output. */
+void run_deinit(struct run *run);
+
+/* Start, wait, and give up everything but the exit status and (malloc'd, unless NULL) its output.
+ */
+int run_program(char *const argv[], unsigned limit_ms, char **ret_out, char **ret_err);
+
+/* Path of a file below the build directory under test (HEAPTAP_OUT, default out/release), such as
+ * "heaptap" or "tests/targets/ledger". Static buffers, used in turn: valid for the next 7 calls. */
+char *run_built(const char *name);
+
+/* Monotonic time; and a pause of a millisecond for polling loops. */
+uint64_t run_now_ms(void);
+void run_pause(void);
+
+/* Evaluates `condition` every millisecond until it holds; fails the test after `limit_ms`. */
+#define run_until(condition, limit_ms)                                                             \
+	do {                                                                                       \
+		uint64_t run_until_end = run_now_ms() + (limit_ms);                                \
+		while (!(condition)) {                                                             \
+			ck_assert_msg(run_now_ms() < run_until_end,                                \
+				"still not so after %u ms: %s", (unsigned)(limit_ms), #condition); \
+			run_pause();                                                               \
+		}                                                                                  \
+	} while (0)

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/support/tap.h"
+
+#include <check.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/gotwords.h"
+#include "tests/support/report.h"
+#include "tests/support/tmpdir.h"
+
+#define ARGUMENTS_MAX 24
+#define ATTACH_MS     30000
+#define DETACH_MS     90000 /* with the end of the window: symbols of large programs */
+
+void tap_start(struct tap *tap, pid_t target, char *const extra[])
+{
+	static unsigned traces;
+	char name[32], pid[16];
+	snprintf(name, sizeof(name), "%u.htap", traces++);
+	snprintf(pid, sizeof(pid), "%d", target);
+	char *path = tmpdir_path(name);
+	snprintf(tap->trace, sizeof(tap->trace), "%s", path);
+	free(path);
+	char *argv[ARGUMENTS_MAX] = {
+		run_built("heaptap"), "attach", "-p", pid, "-o", tap->trace, "--json"};
+	for (size_t i = 0; extra && extra[i]; i++) {
+		ck_assert_uint_lt(7 + i, ARGUMENTS_MAX - 1);
+		argv[7 + i] = extra[i];
+	}
+	tap->target = target;
+	run_start(&tap->run, argv);
+}
+
+static bool is_traced(pid_t pid)
+{
+	char line[256];
+	snprintf(line, sizeof(line), "/proc/%d/status", pid);
+	FILE *status = fopen(line, "re");
+	int tracer = -1;
+	while (status && tracer < 0 && fgets(line, sizeof(line), status))
+		sscanf(line, "TracerPid: %d", &tracer);
+	if (status)
+		fclose(status);
+	return tracer != 0;
+}
+
+static bool is_on(struct tap *tap, const char *module)
+{
+	if (run_has_ended(&tap->run))
+		ck_abort_msg("heaptap ended early: %s", run_err(&tap->run));
+	size_t all;
+	size_t tapped = gotwords_tapped(tap->target, module, &all);
+	ck_assert_msg(all > 0, "no allocator slot in %s", module);
+	return tapped == all && !is_traced(tap->target);
+}
+
+void tap_wait_on(struct tap *tap, const char *module)
+{
+	run_until(is_on(tap, module), ATTACH_MS);
+}
+
+json_t *tap_stop(struct tap *tap, int expected_status)
+{
+	kill(tap->run.pid, SIGINT);
+	return tap_wait(tap, expected_status);
+}
+
+json_t *tap_wait(struct tap *tap, int expected_status)
+{
+	int status = run_wait(&tap->run, DETACH_MS);
+	char *out = run_out(&tap->run), *err = run_err(&tap->run);
+	ck_assert_msg(status == expected_status, "heaptap ended with %d instead of %d: %s%s",
+		status, expected_status, out, err);
+	json_t *attach = out[0] == '{' ? report_parse(out) : NULL;
+	free(out);
+	free(err);
+	run_deinit(&tap->run);
+	return attach;
+}
+
+void tap_check_clean(const json_t *attach)
+{
+	ck_assert_ptr_nonnull(attach);
+	ck_assert_str_eq(report_text(attach, "schema"), "heaptap.attach/1");
+	ck_assert_uint_eq(report_u64(attach, "level"), 0);
+	ck_assert_uint_eq(report_u64(attach, "dropped_events"), 0);
+	ck_assert_uint_eq(report_u64(attach, "slots_restored"), report_u64(attach, "slots_tapped"));
+	const char *part;
+	json_t *verdict;
+	json_object_foreach(report_at(attach, "verify"), part, verdict) ck_assert_msg(
+		json_is_string(verdict) && !strcmp(json_string_value(verdict), "equal"), "%s: %s",
+		part, json_string_value(verdict));
+	ck_assert_uint_eq(json_object_size(report_at(attach, "verify")), 6);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `heaptap attach` as a test drives it: start, wait until the target is tapped, stop, judge.
+ */
+#pragma once
+
+#include <jansson.h>
+
+#include "tests/support/run.h"
+
+struct tap {
+	struct run run;
+	pid_t target;
+	char trace[4096];
+};
+
+/* Starts `heaptap attach -p PID -o TRACE --json EXTRA...`; `extra` ends with NULL, may be NULL. The
+ * trace lies in the test's own directory. */
+void tap_start(struct tap *tap, pid_t target, char *const extra[]);
+/* Waits until every bound allocator slot of the modules whose path ends with `module` is tapped, as
+ * the target's memory shows it, and nobody traces the target. */
+void tap_wait_on(struct tap *tap, const char *module);
+/* SIGINT, then tap_wait. */
+json_t *tap_stop(struct tap *tap, int expected_status);
+/* Waits for its end; returns the object it printed (NULL if it printed none). */
+json_t *tap_wait(struct tap *tap, int expected_status);
+/* The object of a detach that left nothing: level 0, everything equal, no events dropped. */
+void tap_check_clean(const json_t *attach);

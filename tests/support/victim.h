@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A program of tests/targets under test. All of them speak the same language on stdin and stdout:
+ *
+ *      ready PID       printed once when it is up; nothing changes in it before a command comes
+ *      ping            answered by "pong" (it is alive and its main loop turns)
+ *      stop            checks its own results, then exits with 0, or with 2 and a reason on stderr
+ *
+ * and some know more commands, answered by one line each. A victim lets anybody of the same user
+ * trace it, also where Yama restricts that, and dies with the test process.
+ */
+#pragma once
+
+#include <sys/types.h>
+
+#include "format/base.h"
+
+struct victim {
+	pid_t pid;
+	int in_fd, out_fd;   /* its stdin and stdout */
+	char pending[65536]; /* read and not yet returned */
+	size_t pending_bytes;
+};
+
+/* Starts it and waits for its "ready PID". `argv[0]` is a path. */
+void victim_start(struct victim *victim, char *const argv[]);
+/* Sends one line. */
+void victim_send(struct victim *victim, const char *command);
+/* The next line it prints, without newline, malloc'd. Fails the test after `limit_ms`. */
+char *victim_line(struct victim *victim, unsigned limit_ms);
+/* Sends one line and returns the answer. */
+char *victim_ask(struct victim *victim, const char *command, unsigned limit_ms);
+/* It answers. */
+void victim_prove_alive(struct victim *victim);
+/* Lets it check itself and end; fails the test unless it exits with 0. */
+void victim_stop(struct victim *victim);
+/* Waits for its end. Returns exit status, or 128 + signal. */
+int victim_wait(struct victim *victim, unsigned limit_ms);
+/* SIGKILL, and waits. */
+void victim_kill(struct victim *victim);
