@@ -57,7 +57,7 @@ static const char *facts_find(const struct facts *facts, const char *key)
 
 static FILE *proc_open_text(pid_t pid, const char *name)
 {
-	char path[128];
+	char path[400];
 	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
 	return fopen(path, "re");
 }

@@ -22,8 +22,8 @@ json_t *report_parse(const char *text)
 json_t *report_load(const char *trace)
 {
 	char *out, *err;
-	int status = run_program((char *[]){run_built("heaptap"), "report", "--json", "--limit",
-					 "0", (char *)trace, NULL},
+	int status = run_program((const char *[]){run_built("heaptap"), "report", "--json",
+					 "--limit", "0", trace, NULL},
 		REPORT_MS, &out, &err);
 	ck_assert_msg(status == 0, "report of %s ended with %d: %s", trace, status, err);
 	json_t *report = report_parse(out);

@@ -24,7 +24,7 @@ static void become_nobody(void)
 		_exit(126);
 }
 
-static void start(struct run *run, char *const argv[], bool as_nobody, int stdout_fd)
+static void start(struct run *run, const char *const argv[], bool as_nobody, int stdout_fd)
 {
 	*run = (struct run){.out_fd = memfd_create("stdout", MFD_CLOEXEC),
 		.err_fd = memfd_create("stderr", MFD_CLOEXEC)};
@@ -41,22 +41,22 @@ static void start(struct run *run, char *const argv[], bool as_nobody, int stdou
 	if (as_nobody)
 		become_nobody();
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	execvp(argv[0], argv);
+	execvp(argv[0], (char **)argv);
 	dprintf(STDERR_FILENO, "cannot run %s: %s\n", argv[0], strerror(errno));
 	_exit(127);
 }
 
-void run_start(struct run *run, char *const argv[])
+void run_start(struct run *run, const char *const argv[])
 {
 	start(run, argv, false, -1);
 }
 
-void run_start_as_nobody(struct run *run, char *const argv[])
+void run_start_as_nobody(struct run *run, const char *const argv[])
 {
 	start(run, argv, true, -1);
 }
 
-void run_start_to(struct run *run, char *const argv[], int stdout_fd)
+void run_start_to(struct run *run, const char *const argv[], int stdout_fd)
 {
 	start(run, argv, false, stdout_fd);
 }
@@ -116,7 +116,7 @@ void run_deinit(struct run *run)
 	close(run->err_fd);
 }
 
-int run_program(char *const argv[], unsigned limit_ms, char **ret_out, char **ret_err)
+int run_program(const char *const argv[], unsigned limit_ms, char **ret_out, char **ret_err)
 {
 	struct run run;
 	run_start(&run, argv);

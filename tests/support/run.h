@@ -17,11 +17,11 @@ struct run {
 };
 
 /* Starts argv[0] (a path, or found in PATH) with /dev/null as its stdin. */
-void run_start(struct run *run, char *const argv[]);
+void run_start(struct run *run, const char *const argv[]);
 /* The same for a program that gives up root first (user and group `nobody`). */
-void run_start_as_nobody(struct run *run, char *const argv[]);
+void run_start_as_nobody(struct run *run, const char *const argv[]);
 /* The same with stdout on `stdout_fd` instead of in memory. */
-void run_start_to(struct run *run, char *const argv[], int stdout_fd);
+void run_start_to(struct run *run, const char *const argv[], int stdout_fd);
 
 /* Waits until it ended; a program still running after `limit_ms` is killed and fails the test.
  * Returns its exit status, or 128 + the signal that ended it. */
@@ -36,7 +36,7 @@ void run_deinit(struct run *run);
 
 /* Start, wait, and give up everything but the exit status and (malloc'd, unless NULL) its output.
  */
-int run_program(char *const argv[], unsigned limit_ms, char **ret_out, char **ret_err);
+int run_program(const char *const argv[], unsigned limit_ms, char **ret_out, char **ret_err);
 
 /* Path of a file below the build directory under test (HEAPTAP_OUT, default out/release), such as
  * "heaptap" or "tests/targets/ledger". Static buffers, used in turn: valid for the next 7 calls. */

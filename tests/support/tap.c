@@ -15,7 +15,7 @@
 #define ATTACH_MS     30000
 #define DETACH_MS     90000 /* with the end of the window: symbols of large programs */
 
-void tap_start(struct tap *tap, pid_t target, char *const extra[])
+void tap_start(struct tap *tap, pid_t target, const char *const extra[])
 {
 	static unsigned traces;
 	char name[32], pid[16];
@@ -24,7 +24,7 @@ void tap_start(struct tap *tap, pid_t target, char *const extra[])
 	char *path = tmpdir_path(name);
 	snprintf(tap->trace, sizeof(tap->trace), "%s", path);
 	free(path);
-	char *argv[ARGUMENTS_MAX] = {
+	const char *argv[ARGUMENTS_MAX] = {
 		run_built("heaptap"), "attach", "-p", pid, "-o", tap->trace, "--json"};
 	for (size_t i = 0; extra && extra[i]; i++) {
 		ck_assert_uint_lt(7 + i, ARGUMENTS_MAX - 1);

@@ -16,7 +16,7 @@ struct tap {
 
 /* Starts `heaptap attach -p PID -o TRACE --json EXTRA...`; `extra` ends with NULL, may be NULL. The
  * trace lies in the test's own directory. */
-void tap_start(struct tap *tap, pid_t target, char *const extra[]);
+void tap_start(struct tap *tap, pid_t target, const char *const extra[]);
 /* Waits until every bound allocator slot of the modules whose path ends with `module` is tapped, as
  * the target's memory shows it, and nobody traces the target. */
 void tap_wait_on(struct tap *tap, const char *module);

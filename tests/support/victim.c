@@ -16,18 +16,18 @@
 
 #define ANSWER_MS 20000 /* far more than a healthy target needs on a loaded machine */
 
-static void run_child(char *const argv[], const int in[2], const int out[2])
+static void run_child(const char *const argv[], const int in[2], const int out[2])
 {
 	dup2(in[0], STDIN_FILENO);
 	dup2(out[1], STDOUT_FILENO);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); /* survives the exec; fails without Yama */
-	execv(argv[0], argv);
+	execv(argv[0], (char **)argv);
 	perror(argv[0]);
 	_exit(127);
 }
 
-void victim_start(struct victim *victim, char *const argv[])
+void victim_start(struct victim *victim, const char *const argv[])
 {
 	int in[2], out[2];
 	ck_assert_int_eq(pipe2(in, O_CLOEXEC), 0);

@@ -23,7 +23,7 @@ struct victim {
 };
 
 /* Starts it and waits for its "ready PID". `argv[0]` is a path. */
-void victim_start(struct victim *victim, char *const argv[]);
+void victim_start(struct victim *victim, const char *const argv[]);
 /* Sends one line. */
 void victim_send(struct victim *victim, const char *command);
 /* The next line it prints, without newline, malloc'd. Fails the test after `limit_ms`. */
