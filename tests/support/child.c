@@ -58,7 +58,7 @@ void child_wait(void)
 		pause();
 }
 
-struct child child_exec(const char *const argv[], char *const env[])
+struct child child_exec(char *const argv[], char *const env[])
 {
 	int out[2];
 	struct child child = fork_with_pipe(out);
