@@ -8,31 +8,32 @@
 #include "format/abi_event.h"
 #include "format/bytes.h"
 
-/* Zero-initialised: at a buffer start. */
+/* Zero-initialised: out of step, until event_decoder_restart(). */
 struct event_decoder {
 	uint64_t tsc;
 	uint64_t addr;
 	uint32_t tid;
 	uint32_t level;
-	bool in_step; /* false after damage or a gap, until the next restart */
+	bool has_thread; /* a THREAD event was read since the restart */
+	bool in_step;	 /* false after damage; the caller clears it when pieces are missing */
 };
 
 struct event {
 	enum abi_event_kind kind; /* never THREAD: consumed by the decoder */
-	uint8_t hook;		  /* enum abi_hook */
+	uint8_t hook;		  /* enum abi_hook, or a newer one: 0 .. 15 */
 	uint32_t tid;
-	uint64_t tsc;
+	uint64_t tsc; /* never less than that of the event before, within a buffer */
 	uint64_t addr;
 	uint64_t size;
 	uint32_t stack;
-};
+}; /* REALLOC_FREED and REALLOC_FAIL have no hook, addr, size: 0. Only allocations have a stack. */
 
 /* The stream continues at a buffer start. */
 void event_decoder_restart(struct event_decoder *decoder);
 
 enum event_result { EVENT_OK, EVENT_NONE_LEFT, EVENT_MALFORMED };
 
-/* Takes the next event off `in`. MALFORMED: the rest of the piece is lost, in_step becomes false.
- */
+/* Takes the next event off `in`. MALFORMED: the rest of the piece is lost (`in` is then empty) and
+ * in_step is false, as it is for any piece read out of step. */
 HT_MUST_CHECK
 enum event_result event_next(struct event_decoder *decoder, struct bytes *in, struct event *ret);

@@ -18,15 +18,16 @@ enum trace_end {
 struct trace_reader;
 
 /* `fd` is borrowed and read sequentially; `name` is for messages, copied. HT_ERR_FORMAT when the
- * header is not that of a trace (or of a newer major version: the message says so). */
+ * header is not that of a trace (or of a newer major version: the message says so; newer minor
+ * versions are read). */
 HT_MUST_CHECK
 struct ht_err *trace_reader_create(int fd, const char *name, struct trace_reader **ret);
 void trace_reader_destroy(struct trace_reader *reader);
 
 /*
  * Reads the next record. `ret_end` says what happened; `ret` is set only for TRACE_MORE, its views
- * live until the next call. I/O errors are errors; damage is a value, explained by
- * trace_reader_problem().
+ * live until the next call. Damage is a value, explained by trace_reader_problem(); I/O errors are
+ * errors, after which the reader can only be destroyed.
  */
 HT_MUST_CHECK
 struct ht_err *trace_reader_next(
@@ -34,5 +35,5 @@ struct ht_err *trace_reader_next(
 
 /* Why the trace ended early, for a person; NULL while there was no problem. Owned by the reader. */
 const char *trace_reader_problem(const struct trace_reader *reader);
-/* File bytes consumed so far, for progress. */
+/* File bytes consumed so far, for progress. Blocks are numbered from 0 and placed by this. */
 uint64_t trace_reader_offset(const struct trace_reader *reader);

@@ -14,7 +14,8 @@
 #include "format/bytes.h"
 #include "format/err.h"
 
-#define TRACE_RECORD_MAX   (1u << 20)
+#define TRACE_BLOCK_MAX	   (2u << 20) /* whole records of one block */
+#define TRACE_RECORD_MAX   (1u << 20) /* payload */
 #define TRACE_STRING_MAX   4096u
 #define TRACE_SEGMENTS_MAX 64u
 #define TRACE_BUILD_ID_MAX 64u
@@ -82,7 +83,7 @@ struct rec_thread {
 /* Payload: first_id, count, then per node: epoch, parent, pc (fixed 8 bytes), flags. */
 struct rec_nodes {
 	uint64_t first_id, count;
-	struct bytes body; /* read with rec_node_next */
+	struct bytes body; /* read with rec_node_next, count times */
 };
 
 struct rec_node {
@@ -168,7 +169,8 @@ struct rec_end {
 struct rec {
 	enum rec_kind kind; /* a kind that this build does not know: all fields but `kind` and `raw`
 			       unset */
-	struct rec_string raw;
+	struct rec_string raw; /* the payload; encoded only for a kind that this build does not
+				  know */
 	union {
 		struct rec_target target;
 		struct rec_capture capture;
@@ -197,7 +199,8 @@ HT_MUST_CHECK
 struct ht_err *rec_node_append(struct bytes_out *body, const struct rec_node *node);
 
 /* Decodes the record at the front of `in` and moves past it. Views in `ret` live as long as the
- * bytes behind `in`. HT_ERR_FORMAT when malformed; `in` has then not moved. */
+ * bytes behind `in`. HT_ERR_FORMAT when malformed: `in` has then not moved, `ret` is undefined. Of
+ * NODES only first_id and count are checked (ids fit 32 bits, count is bounded by the body). */
 HT_MUST_CHECK
 struct ht_err *rec_decode(struct bytes *in, struct rec *ret);
 

@@ -9,27 +9,28 @@
 #include "format/record.h"
 
 #define TRACE_BLOCK_BYTES (256u << 10) /* a block is closed when its records reach this size */
-#define TRACE_BLOCK_MAX	  (2u << 20)   /* no block is larger, decompressed */
 
 struct trace_writer;
 
-/* Starts a trace on `fd` (a file or a pipe; borrowed, never seeked) and writes the header. */
+/* Starts a trace on `fd` (a file or a pipe; borrowed, written from where it stands) and writes the
+ * header. SIGPIPE and SIGXFSZ are the caller's to ignore. */
 HT_MUST_CHECK
 struct ht_err *trace_writer_create(int fd, struct trace_writer **ret);
 /* Forgets buffered records; does not close the descriptor. Accepts NULL. */
 void trace_writer_destroy(struct trace_writer *writer);
 
 /*
- * Appends one record; writes a block out when it is full. After an error (ENOSPC and the like) the
- * file ends with the last whole block, the block under construction is kept, and the call may be
- * tried again; a partly written block is cut off where the descriptor allows ftruncate.
+ * Appends one record, after writing the block out if it is full. After an error the record is not
+ * part of the trace and the call may be tried again; nothing put before is lost. A block that could
+ * be written in part only (ENOSPC and the like) is cut off a regular file, which then ends with the
+ * last whole block; on a pipe the next call writes the rest of it.
  */
 HT_MUST_CHECK
 struct ht_err *trace_writer_put(struct trace_writer *writer, const struct rec *rec);
 /* Writes the block under construction out, if it holds anything. */
 HT_MUST_CHECK
 struct ht_err *trace_writer_flush(struct trace_writer *writer);
-/* Flushes and writes the footer: no put afterwards. */
+/* Flushes and writes the footer: no put afterwards. May be tried again after an error. */
 HT_MUST_CHECK
 struct ht_err *trace_writer_finish(struct trace_writer *writer);
 /* Bytes written to the descriptor so far. */
