@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "format/event.h"
+
+#include <string.h>
+
+#define THREAD_BYTES 9u
+
+void event_decoder_restart(struct event_decoder *decoder)
+{
+	*decoder = (struct event_decoder){.in_step = true};
+}
+
+/* The four functions below take a field of a length code off `at`. They may load up to the field's
+ * greatest width, which stays within ABI_EVENT_MAX_BYTES of the event's start. */
+static uint64_t take_number(const uint8_t **at, unsigned int code)
+{
+	static const uint64_t mask[] = {0xff, 0xffff, 0xffffffff, UINT64_MAX};
+	uint64_t value;
+	memcpy(&value, *at, sizeof(value));
+	*at += 1u << code;
+	return value & mask[code];
+}
+
+static uint32_t take_stack(const uint8_t **at, unsigned int code)
+{
+	uint32_t value;
+	memcpy(&value, *at, sizeof(value));
+	*at += code + 1;
+	return value & UINT32_MAX >> 8 * (3 - code);
+}
+
+static bool take_time(struct event_decoder *decoder, const uint8_t **at, unsigned int code)
+{
+	return !__builtin_add_overflow(decoder->tsc, take_number(at, code), &decoder->tsc);
+}
+
+static void take_addr(struct event_decoder *decoder, const uint8_t **at, unsigned int code)
+{
+	decoder->addr += abi_addr_unfold(take_number(at, code));
+}
+
+static void take_thread(struct event_decoder *decoder, const uint8_t *at)
+{
+	memcpy(&decoder->tid, at + 1, sizeof(decoder->tid));
+	memcpy(&decoder->level, at + 5, sizeof(decoder->level));
+	decoder->has_thread = true;
+}
+
+/* Decodes the event at `start`, behind which ABI_EVENT_MAX_BYTES are readable. Returns its length,
+ * 0 when it is malformed. */
+static size_t take_event(struct event_decoder *decoder, const uint8_t *start, struct event *ret)
+{
+	uint8_t tag0 = start[0];
+	unsigned int time_code = tag0 >> 3 & 3;
+	unsigned int addr_code = tag0 >> 5 & 3;
+	enum abi_event_kind kind = tag0 & 7;
+	if (kind == ABI_EVENT_THREAD) {
+		take_thread(decoder, start);
+		return THREAD_BYTES;
+	}
+	if (kind < ABI_EVENT_THREAD || kind > ABI_EVENT_REALLOC_FAIL || !decoder->has_thread)
+		return 0;
+
+	const uint8_t *at = start + 1;
+	*ret = (struct event){.kind = kind, .tid = decoder->tid};
+	if (kind == ABI_EVENT_REALLOC_FREED || kind == ABI_EVENT_REALLOC_FAIL) {
+		if (!take_time(decoder, &at, time_code))
+			return 0;
+		ret->tsc = decoder->tsc;
+		return (size_t)(at - start);
+	}
+	uint8_t tag1 = *at++;
+	if (!take_time(decoder, &at, time_code))
+		return 0;
+	take_addr(decoder, &at, addr_code);
+	ret->hook = tag1 >> 4;
+	ret->tsc = decoder->tsc;
+	ret->addr = decoder->addr;
+	ret->size = take_number(&at, tag1 & 3);
+	if (kind == ABI_EVENT_ALLOC || kind == ABI_EVENT_REALLOC_END)
+		ret->stack = take_stack(&at, tag1 >> 2 & 3);
+	return (size_t)(at - start);
+}
+
+static enum event_result lose_step(struct event_decoder *decoder, struct bytes *in)
+{
+	decoder->in_step = false;
+	in->at = in->end;
+	return EVENT_MALFORMED;
+}
+
+enum event_result event_next(struct event_decoder *decoder, struct bytes *in, struct event *ret)
+{
+	for (;;) {
+		size_t left = bytes_left(in);
+		if (!left)
+			return EVENT_NONE_LEFT;
+		if (!decoder->in_step)
+			return lose_step(decoder, in);
+		uint8_t padded[ABI_EVENT_MAX_BYTES];
+		const uint8_t *start = in->at;
+		if (ht_unlikely(left < sizeof(padded))) {
+			memset(padded, 0, sizeof(padded));
+			memcpy(padded, in->at, left);
+			start = padded;
+		}
+		bool is_thread = (*start & 7) == ABI_EVENT_THREAD;
+		size_t used = take_event(decoder, start, ret);
+		if (!used || used > left)
+			return lose_step(decoder, in);
+		in->at += used;
+		if (!is_thread)
+			return EVENT_OK;
+	}
+}
