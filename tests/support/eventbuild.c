@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/support/eventbuild.h"
+
+#include <check.h>
+
+#include "tests/support/ht_check.h"
+
+void eventbuild_deinit(struct eventbuild *build)
+{
+	bytes_out_deinit(&build->out);
+	*build = (struct eventbuild){0};
+}
+
+void eventbuild_restart(struct eventbuild *build)
+{
+	build->tsc = 0;
+	build->addr = 0;
+}
+
+/* 1, 2, 4, 8 bytes. */
+static unsigned int number_code(uint64_t value)
+{
+	return value <= UINT8_MAX ? 0 : value <= UINT16_MAX ? 1 : value <= UINT32_MAX ? 2 : 3;
+}
+
+/* 1, 2, 3, 4 bytes. */
+static unsigned int stack_code(uint32_t value)
+{
+	return value < 1u << 8 ? 0 : value < 1u << 16 ? 1 : value < 1u << 24 ? 2 : 3;
+}
+
+static void put_byte(struct eventbuild *build, unsigned int value)
+{
+	ck_no_err(bytes_out_u8(&build->out, (uint8_t)value));
+}
+
+static void put_number(struct eventbuild *build, uint64_t value, unsigned int code)
+{
+	ck_no_err(bytes_out_put(&build->out, &value, 1u << code));
+}
+
+static uint64_t step_time(struct eventbuild *build, uint64_t tsc)
+{
+	ck_assert_uint_ge(tsc, build->tsc);
+	uint64_t delta = tsc - build->tsc;
+	build->tsc = tsc;
+	return delta;
+}
+
+static uint64_t step_addr(struct eventbuild *build, uint64_t addr)
+{
+	uint64_t folded = abi_addr_fold(addr - build->addr);
+	build->addr = addr;
+	return folded;
+}
+
+/* All but the stack. */
+static void put_event(struct eventbuild *build, enum abi_event_kind kind, unsigned int tag1,
+	uint64_t tsc, uint64_t addr, uint64_t size)
+{
+	uint64_t time = step_time(build, tsc);
+	uint64_t folded = step_addr(build, addr);
+	put_byte(build, kind | number_code(time) << 3 | number_code(folded) << 5);
+	put_byte(build, tag1 | number_code(size));
+	put_number(build, time, number_code(time));
+	put_number(build, folded, number_code(folded));
+	put_number(build, size, number_code(size));
+}
+
+void eventbuild_thread(struct eventbuild *build, uint32_t tid, uint32_t level)
+{
+	put_byte(build, ABI_EVENT_THREAD);
+	ck_no_err(bytes_out_put(&build->out, &tid, sizeof(tid)));
+	ck_no_err(bytes_out_put(&build->out, &level, sizeof(level)));
+}
+
+void eventbuild_alloc(struct eventbuild *build, enum abi_event_kind kind, uint8_t hook,
+	uint64_t tsc, uint64_t addr, uint64_t size, uint32_t stack)
+{
+	put_event(build, kind, stack_code(stack) << 2 | (unsigned int)hook << 4, tsc, addr, size);
+	ck_no_err(bytes_out_put(&build->out, &stack, stack_code(stack) + 1));
+}
+
+void eventbuild_free(struct eventbuild *build, enum abi_event_kind kind, uint8_t hook, uint64_t tsc,
+	uint64_t addr, uint64_t usable)
+{
+	put_event(build, kind, (unsigned int)hook << 4, tsc, addr, usable);
+}
+
+void eventbuild_realloc_done(struct eventbuild *build, enum abi_event_kind kind, uint64_t tsc)
+{
+	uint64_t time = step_time(build, tsc);
+	put_byte(build, kind | number_code(time) << 3);
+	put_number(build, time, number_code(time));
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Encodes events (abi_event.h) as the agent does, for tests: shortest length codes, deltas against
+ * the event before.
+ */
+#pragma once
+
+#include "format/abi_event.h"
+#include "format/bytes.h"
+
+/* One slot's stream, as far as it was encoded. Zero-initialised: at a buffer start. */
+struct eventbuild {
+	struct bytes_out out;
+	uint64_t tsc, addr; /* of the event before */
+};
+
+void eventbuild_deinit(struct eventbuild *build);
+
+/* A new buffer: deltas count from 0 again. What was encoded stays in `out`. */
+void eventbuild_restart(struct eventbuild *build);
+
+void eventbuild_thread(struct eventbuild *build, uint32_t tid, uint32_t level);
+/* `kind`: ALLOC or REALLOC_END. `tsc` is absolute, and not before that of the event before. */
+void eventbuild_alloc(struct eventbuild *build, enum abi_event_kind kind, uint8_t hook,
+	uint64_t tsc, uint64_t addr, uint64_t size, uint32_t stack);
+/* `kind`: FREE or REALLOC_BEGIN. */
+void eventbuild_free(struct eventbuild *build, enum abi_event_kind kind, uint8_t hook, uint64_t tsc,
+	uint64_t addr, uint64_t usable);
+/* `kind`: REALLOC_FREED or REALLOC_FAIL. */
+void eventbuild_realloc_done(struct eventbuild *build, enum abi_event_kind kind, uint64_t tsc);

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What every test program shares: its main in one line, and checks for struct ht_err.
+ */
+#pragma once
+
+#include <check.h>
+
+#include "format/err.h"
+
+/* HT_SUITE("format/bytes", first_test, second_test): the main of a test program. */
+#define HT_SUITE(name, ...)                                                                        \
+	int main(void)                                                                             \
+	{                                                                                          \
+		const TTest *const tests[] = {__VA_ARGS__};                                        \
+		return ht_suite_run(name, tests, sizeof(tests) / sizeof(tests[0]));                \
+	}
+
+/* Runs each test in a process of its own. Returns the exit status. */
+int ht_suite_run(const char *name, const TTest *const *tests, size_t count);
+
+/* Fails the test with the message of the error, if `expr` gives one. */
+#define ck_no_err(expr) ht_check_no_err((expr), #expr, __FILE__, __LINE__)
+
+/* Fails the test unless `expr` gives an error of this code; frees it. */
+#define ck_err(expr, code) ht_check_err((expr), (code), "", #expr, __FILE__, __LINE__)
+
+/* As ck_err, and the message must contain `text`. */
+#define ck_err_says(expr, code, text)                                                              \
+	ht_check_err((expr), (code), (text), #expr, __FILE__, __LINE__)
+
+void ht_check_no_err(struct ht_err *err, const char *expr, const char *file, int line);
+void ht_check_err(struct ht_err *err, enum ht_err_code code, const char *text, const char *expr,
+	const char *file, int line);

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Builds a trace in memory for tests of its readers. Every function fails the running test when
+ * something goes wrong.
+ */
+#pragma once
+
+#include "format/writer.h"
+#include "tests/support/eventbuild.h"
+
+#define TRACEBUILD_SLOTS 64u
+
+/* Streams that the builder keeps: events go through here so that positions and restarts are right.
+ */
+struct tracebuild {
+	int fd; /* memfd; owned */
+	struct trace_writer *writer;
+	uint32_t node_count;		     /* ids 1 .. node_count exist */
+	uint64_t position[TRACEBUILD_SLOTS]; /* of the next piece */
+};
+
+/* An empty trace: the header only. */
+void tracebuild_init(struct tracebuild *build);
+void tracebuild_deinit(struct tracebuild *build);
+
+/* Any record, as it is. */
+void tracebuild_put(struct tracebuild *build, const struct rec *rec);
+
+/* TARGET and CAPTURE of a plausible process; the window starts at mono_ns and tsc. */
+void tracebuild_start(struct tracebuild *build, uint64_t pid, uint64_t mono_ns, uint64_t tsc);
+/* A module with one executable segment covering [lo, hi) from vaddr 0. `build_id` may be NULL. */
+void tracebuild_module(struct tracebuild *build, uint64_t id, const char *path,
+	const char *build_id, uint64_t lo, uint64_t hi);
+void tracebuild_module_gone(struct tracebuild *build, uint64_t id, uint64_t epoch);
+void tracebuild_thread(struct tracebuild *build, uint64_t tid, const char *name);
+/* One node; returns its id. `parent` 0: outermost frame. */
+uint32_t tracebuild_node(struct tracebuild *build, uint32_t parent, uint64_t pc);
+/* Nodes for pc[0] (leaf) .. pc[count - 1] (outermost), shared with nothing; returns the leaf's id.
+ */
+uint32_t tracebuild_stack(struct tracebuild *build, const uint64_t *pc, size_t count);
+/* All of events->out as the next whole buffer of `slot`, and empties `events` for the next one. */
+void tracebuild_events(struct tracebuild *build, uint32_t slot, struct eventbuild *events);
+/* Everything stamped before `tsc` was put. */
+void tracebuild_sync(struct tracebuild *build, uint64_t tsc, uint64_t mono_ns);
+void tracebuild_rss(struct tracebuild *build, uint64_t mono_ns, uint64_t rss_bytes);
+void tracebuild_loss(struct tracebuild *build, enum rec_counter counter, uint64_t total);
+/* A symbol of one frame. `file` may be NULL. */
+void tracebuild_symbol(struct tracebuild *build, uint64_t module_id, uint64_t offset,
+	const char *function, const char *file, uint64_t line);
+void tracebuild_end(
+	struct tracebuild *build, enum rec_end_reason reason, uint64_t mono_ns, uint64_t tsc);
+
+/* Writes the footer and returns the memfd, rewound; still owned by `build`. No put afterwards. */
+int tracebuild_finish(struct tracebuild *build);
+/* A memfd that holds these bytes, rewound; the caller closes it. */
+int tracebuild_memfd(const void *data, size_t length);
+/* All of a file from its beginning; `out` is to be deinitialised. */
+void tracebuild_slurp(int fd, struct bytes_out *out);
