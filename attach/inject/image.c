@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/inject/image.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "format/bytes.h"
+
+extern const uint8_t agent_elf_begin[] HT_HIDDEN, agent_elf_end[] HT_HIDDEN;
+
+#define HOOK_PREFIX "heaptap_hook_"
+
+static struct ht_err *bad_agent(const char *why)
+{
+	return ht_err_new(HT_ERR_INTERNAL, "the embedded agent is broken: %s", why);
+}
+
+/* A view of [offset, offset + bytes) of the embedded file; NULL when it is not inside. */
+static const void *view(uint64_t offset, uint64_t bytes)
+{
+	uint64_t size = (uint64_t)(agent_elf_end - agent_elf_begin);
+	if (offset > size || bytes > size - offset)
+		return NULL;
+	return agent_elf_begin + offset;
+}
+
+static void take_symbol(struct agent_elf *elf, const char *name, uint64_t value)
+{
+	static const char *const names[ABI_HOOK_COUNT] = {
+#define X(id, name, shape, arity) #name,
+		ABI_HOOKS(X)
+#undef X
+	};
+	size_t prefix = strlen(HOOK_PREFIX);
+	if (strncmp(name, HOOK_PREFIX, prefix) != 0)
+		return;
+	for (size_t i = 0; i < ABI_HOOK_COUNT; i++)
+		if (strcmp(name + prefix, names[i]) == 0)
+			elf->hook_off[i] = value;
+}
+
+static struct ht_err *read_symbols(const Elf64_Ehdr *ehdr, struct agent_elf *elf)
+{
+	const Elf64_Shdr *sections = view(ehdr->e_shoff, ehdr->e_shnum * sizeof(*sections));
+	if (!sections)
+		return bad_agent("no section headers");
+	for (size_t i = 0; i < ehdr->e_shnum; i++) {
+		const Elf64_Shdr *s = &sections[i];
+		if (s->sh_type != SHT_SYMTAB || s->sh_link >= ehdr->e_shnum)
+			continue;
+		const Elf64_Sym *sym = view(s->sh_offset, s->sh_size);
+		const Elf64_Shdr *str = &sections[s->sh_link];
+		const char *names = view(str->sh_offset, str->sh_size);
+		if (!sym || !names || str->sh_size == 0 || names[str->sh_size - 1] != '\0')
+			return bad_agent("symbol table out of bounds");
+		for (size_t n = 0; n < s->sh_size / sizeof(*sym); n++)
+			if (sym[n].st_name < str->sh_size)
+				take_symbol(elf, names + sym[n].st_name, sym[n].st_value);
+	}
+	for (size_t i = 0; i < ABI_HOOK_COUNT; i++)
+		if (elf->hook_off[i] < ABI_TEXT_OFF ||
+			elf->hook_off[i] >= ABI_TEXT_OFF + elf->text_bytes)
+			return bad_agent("a hook is missing");
+	return NULL;
+}
+
+static void read_build_id(const Elf64_Phdr *note, struct agent_elf *elf)
+{
+	const uint8_t *data = view(note->p_offset, note->p_filesz);
+	const size_t header = sizeof(Elf64_Nhdr) + 4; /* "GNU\0" */
+	if (!data || note->p_filesz < header + sizeof(elf->build_id))
+		return;
+	const Elf64_Nhdr *nhdr = (const void *)data;
+	if (nhdr->n_type == NT_GNU_BUILD_ID && nhdr->n_descsz == sizeof(elf->build_id))
+		memcpy(elf->build_id, data + header, sizeof(elf->build_id));
+}
+
+struct ht_err *agent_elf_read(struct agent_elf *ret)
+{
+	struct agent_elf elf = {0};
+	const Elf64_Ehdr *ehdr = view(0, sizeof(*ehdr));
+	if (!ehdr || memcmp(ehdr->e_ident, ELFMAG, SELFMAG) != 0)
+		return bad_agent("not an ELF file");
+	const Elf64_Phdr *phdr = view(ehdr->e_phoff, ehdr->e_phnum * sizeof(*phdr));
+	if (!phdr)
+		return bad_agent("no program headers");
+	for (size_t i = 0; i < ehdr->e_phnum; i++) {
+		if (phdr[i].p_type == PT_NOTE)
+			read_build_id(&phdr[i], &elf);
+		if (phdr[i].p_type != PT_LOAD)
+			continue;
+		if (elf.text || phdr[i].p_vaddr != ABI_TEXT_OFF || phdr[i].p_memsz > ABI_TEXT_MAX ||
+			phdr[i].p_memsz != phdr[i].p_filesz)
+			return bad_agent("it must have one segment, at the text's place");
+		elf.text = view(phdr[i].p_offset, phdr[i].p_filesz);
+		elf.text_bytes = phdr[i].p_filesz;
+	}
+	if (!elf.text)
+		return bad_agent("no segment");
+	struct ht_err *err = read_symbols(ehdr, &elf);
+	if (err)
+		return err;
+	*ret = elf;
+	return NULL;
+}
+
+struct ht_err *image_init(struct image *image, const struct agent_elf *elf, raddr_t base,
+	uint32_t slot_max, int memfd)
+{
+	uint64_t bytes = abi_image_bytes(slot_max);
+	void *local = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
+	if (local == MAP_FAILED) {
+		int sys = errno;
+		close(memfd);
+		return ht_err_sys(sys, "cannot map the agent's memory (%lu MiB of address space)",
+			(unsigned long)(bytes >> 20));
+	}
+	*image = (struct image){.base = base,
+		.bytes = bytes,
+		.slot_max = slot_max,
+		.memfd = memfd,
+		.local = local,
+		.thunks = base + ABI_THUNKS_OFF};
+	memcpy(image->local + ABI_TEXT_OFF, elf->text, elf->text_bytes);
+	image_configure(image, elf);
+	return NULL;
+}
+
+void image_deinit(struct image *image)
+{
+	if (!image->local)
+		return;
+	munmap(image->local, image->bytes);
+	close(image->memfd);
+	*image = (struct image){.memfd = -1};
+}
+
+void image_configure(struct image *image, const struct agent_elf *elf)
+{
+	struct abi_config *config = image_config(image);
+	raddr_t base = image->base;
+
+	config->version = ABI_VERSION;
+	memcpy(config->build_id, elf->build_id, sizeof(config->build_id));
+	config->image = base;
+	config->state = base + ABI_STATE_OFF;
+	config->control = base + ABI_CONTROL_OFF;
+	config->table = base + ABI_TABLE_OFF;
+	config->nodes = base + ABI_NODES_OFF;
+	config->slots = base + ABI_SLOTS_OFF;
+	config->table_mask = ABI_TABLE_WORDS - 1;
+	config->node_max = ABI_NODE_MAX;
+	config->slot_max = image->slot_max;
+	config->socket_fd = -1;
+	config->frames_max = ABI_FRAMES_MAX;
+	config->magic = ABI_MAGIC;
+	image_control(image)->magic = ABI_MAGIC;
+}
+
+static struct abi_thunk *thunks(const struct image *image)
+{
+	return (struct abi_thunk *)(image->local + ABI_THUNKS_OFF);
+}
+
+static unsigned hook_arity(enum abi_hook hook)
+{
+	static const uint8_t arity[ABI_HOOK_COUNT] = {
+#define X(id, name, shape, arity) arity,
+		ABI_HOOKS(X)
+#undef X
+	};
+	return arity[hook];
+}
+
+/* endbr64 ; lea thunk(%rip), %<register of argument `arity`> ; jmp *target(%rip) */
+static void write_code(struct abi_thunk *thunk, enum abi_hook hook)
+{
+	static const uint8_t modrm[] = {[1] = 0x35 /* rsi */, [2] = 0x15 /* rdx */, [3] = 0x0d /* rcx */};
+	uint8_t code[ABI_THUNK_CODE_BYTES] = {0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x8d,
+		modrm[hook_arity(hook)], 0, 0, 0, 0, 0xff, 0x25, 0, 0, 0, 0, 0x0f, 0x0b};
+	int32_t to_start = -11;
+	int32_t to_target = ABI_THUNK_CODE_BYTES - 17;
+
+	memcpy(&code[7], &to_start, sizeof(to_start));
+	memcpy(&code[13], &to_target, sizeof(to_target));
+	memcpy(thunk->code, code, sizeof(code));
+}
+
+struct ht_err *image_thunk(struct image *image, const struct image_thunk *want, raddr_t *ret)
+{
+	struct abi_thunk *page = thunks(image);
+	size_t i;
+
+	for (i = 0; i < image->thunk_count; i++)
+		if (page[i].hook == want->hook && page[i].real == want->real)
+			break;
+	if (i == ABI_THUNK_MAX)
+		return ht_err_new(HT_ERR_REFUSED,
+			"the target has more than %u allocator functions in force at once",
+			ABI_THUNK_MAX);
+	if (i == image->thunk_count) {
+		page[i].target = want->real;
+		page[i].real = want->real;
+		page[i].config = image->base + ABI_CONFIG_OFF;
+		page[i].real_lo = want->real_lo;
+		page[i].real_len = want->real_len > UINT32_MAX ? UINT32_MAX : (uint32_t)want->real_len;
+		page[i].hook = (uint16_t)want->hook;
+		page[i].usable_index = (uint16_t)want->usable_index;
+		write_code(&page[i], want->hook);
+		image->thunk_count++;
+	}
+	*ret = image->thunks + i * ABI_THUNK_BYTES;
+	return NULL;
+}
+
+static void set_target(struct abi_thunk *thunk, uint64_t value)
+{
+	__atomic_store_n(&thunk->target, value, __ATOMIC_RELEASE);
+}
+
+void image_enable(struct image *image, const struct agent_elf *elf, raddr_t addr)
+{
+	struct abi_thunk *thunk = &thunks(image)[(addr - image->thunks) / ABI_THUNK_BYTES];
+	set_target(thunk, image->base + elf->hook_off[thunk->hook]);
+}
+
+void image_disable_all(struct image *image)
+{
+	for (size_t i = 0; i < image->thunk_count; i++)
+		set_target(&thunks(image)[i], thunks(image)[i].real);
+}

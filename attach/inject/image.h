@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The agent's image: the embedded ELF file, the memfd it is loaded into, and the daemon's own mapping of
+ * that memfd. Writes only into the memfd; the target sees it because it maps the same file.
+ */
+#pragma once
+
+#include "format/abi_control.h"
+#include "format/abi_hooks.h"
+#include "format/abi_thunk.h"
+#include "format/err.h"
+
+/* The embedded agent, checked. */
+struct agent_elf {
+	const uint8_t *text;
+	size_t text_bytes;                    /* to be placed at ABI_TEXT_OFF */
+	uint64_t hook_off[ABI_HOOK_COUNT];    /* of each hook function, from the image's start */
+	uint8_t build_id[20];
+};
+
+HT_MUST_CHECK struct ht_err *agent_elf_read(struct agent_elf *ret);
+
+struct image {
+	raddr_t base;       /* in the target */
+	uint64_t bytes;
+	uint32_t slot_max;
+	int memfd;
+	uint8_t *local;     /* the memfd, mapped shared and writable here */
+	size_t thunk_count;
+	raddr_t thunks;     /* in the target: base + ABI_THUNKS_OFF */
+};
+
+/* Maps the memfd (taken over) and places the agent's text in it. Nothing of it runs before a slot is
+ * tapped. */
+HT_MUST_CHECK struct ht_err *image_init(struct image *image, const struct agent_elf *elf,
+	raddr_t base, uint32_t slot_max, int memfd);
+void image_deinit(struct image *image); /* unmaps here and closes; the target keeps what it has */
+
+static inline struct abi_config *image_config(const struct image *image)
+{
+	return (struct abi_config *)(image->local + ABI_CONFIG_OFF);
+}
+
+static inline struct abi_control *image_control(const struct image *image)
+{
+	return (struct abi_control *)(image->local + ABI_CONTROL_OFF);
+}
+
+/* Fills the constant part of the configuration: addresses, limits, identity. */
+void image_configure(struct image *image, const struct agent_elf *elf);
+
+struct image_thunk {
+	enum abi_hook hook;
+	raddr_t real;
+	raddr_t real_lo;     /* executable range of the module that holds it */
+	uint64_t real_len;
+	unsigned usable_index;
+};
+
+/* The address of the thunk for (hook, real), made now if there is none; it forwards to `real` until
+ * image_enable. HT_ERR_REFUSED when the page is full. */
+HT_MUST_CHECK struct ht_err *image_thunk(
+	struct image *image, const struct image_thunk *want, raddr_t *ret);
+/* Lets calls through thunk `addr` reach the agent's hook. */
+void image_enable(struct image *image, const struct agent_elf *elf, raddr_t addr);
+/* From here on every thunk jumps straight to the real function. */
+void image_disable_all(struct image *image);

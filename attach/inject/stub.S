@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The bootstrap stub: position-independent code that one thread of the target runs from the slack behind
+ * a text segment. It makes a list of system calls and then restores every register by itself, so that
+ * nobody has to be alive to bring the thread back. It uses no stack, touches no vector register, and
+ * writes no memory but the handshake words in struct abi_control (and what the calls write).
+ *
+ *   rbp  data (stub_layout.h)      r12  saved descriptor        r14  saved socket pair, both halves
+ *   rbx  current call              r13  second saved descriptor r15  handshake rounds left
+ */
+#include "attach/inject/stub_layout.h"
+
+	.section .rodata
+	.balign 16
+	.globl stub_begin, stub_data, stub_end
+	.hidden stub_begin, stub_data, stub_end
+stub_begin:
+	lea	stub_data(%rip), %rbp
+	lea	STUB_CALLS(%rbp), %rbx
+	mov	$-1, %r12
+	mov	$-1, %r13
+	mov	$-1, %r14
+
+next_call:
+	mov	CALL_NR(%rbx), %rax
+	test	%rax, %rax
+	js	list_end
+	mov	CALL_ARG(0)(%rbx), %rdi
+	mov	CALL_ARG(1)(%rbx), %rsi
+	mov	CALL_ARG(2)(%rbx), %rdx
+	mov	CALL_ARG(3)(%rbx), %r10
+	mov	CALL_ARG(4)(%rbx), %r8
+	mov	CALL_ARG(5)(%rbx), %r9
+	mov	CALL_FLAGS(%rbx), %ecx
+	mov	%r14, %r11
+	sar	$32, %r11
+	test	$STUB_ARG0_FD, %ecx
+	cmovnz	%r12, %rdi
+	test	$STUB_ARG0_HIGH, %ecx
+	cmovnz	%r13, %rdi
+	test	$STUB_ARG0_RIGHT, %ecx
+	cmovnz	%r11, %rdi
+	movslq	%r14d, %r11
+	test	$STUB_ARG0_LEFT, %ecx
+	cmovnz	%r11, %rdi
+	test	$STUB_ARG4_FD, %ecx
+	cmovnz	%r12, %r8
+	syscall
+	mov	CALL_FLAGS(%rbx), %ecx
+	cmp	$-4095, %rax
+	jb	1f
+	test	$STUB_MAY_FAIL, %ecx
+	jz	undo
+1:	test	$STUB_SAVE_FD, %ecx
+	cmovnz	%rax, %r12
+	test	$STUB_SAVE_HIGH, %ecx
+	cmovnz	%rax, %r13
+	test	$STUB_SAVE_PAIR, %ecx
+	jz	2f
+	mov	(%r10), %r14
+2:	add	$STUB_CALL_BYTES, %rbx
+	jmp	next_call
+
+undo:
+	mov	CALL_UNDO(%rbx), %eax
+	lea	(%rbp, %rax), %rbx
+	jmp	next_call
+
+list_end:
+	mov	STUB_CONTROL(%rbp), %r11
+	cmp	$STUB_END_PLAIN, %rax
+	je	restore
+	cmp	$STUB_END_TAKEN, %rax
+	je	done
+	/* The lease: say "ready" and wait a bounded number of rounds for "taken". */
+	mov	%r13d, STUB_FDS_OFF(%r11)
+	mov	%r12d, STUB_FDS_OFF+4(%r11)
+	movq	$STUB_READY, STUB_STATUS_OFF(%r11)
+	mov	STUB_ROUNDS(%rbp), %r15
+3:	mov	STUB_CONTROL(%rbp), %r11
+	cmpq	$0, STUB_TAKEN_OFF(%r11)
+	jne	taken
+	mov	$STUB_SYS_SCHED_YIELD, %eax
+	syscall
+	dec	%r15
+	jnz	3b
+	/* The daemon may take it at this very instant: the exchange decides who was first. */
+	mov	STUB_CONTROL(%rbp), %r11
+	xor	%eax, %eax
+	mov	$STUB_EXPIRED, %edx
+	lock cmpxchg %rdx, STUB_TAKEN_OFF(%r11)
+	je	undo
+taken:
+	add	$STUB_CALL_BYTES, %rbx
+	jmp	next_call
+
+done:
+	movq	$STUB_DONE, STUB_STATUS_OFF(%r11)
+
+restore:
+	cld
+	cmpq	$0, STUB_FLAG_DF(%rbp)
+	je	4f
+	std
+4:	mov	STUB_REG(1)(%rbp), %rbx
+	mov	STUB_REG(2)(%rbp), %rcx
+	mov	STUB_REG(3)(%rbp), %rdx
+	mov	STUB_REG(4)(%rbp), %rsi
+	mov	STUB_REG(5)(%rbp), %rdi
+	mov	STUB_REG(7)(%rbp), %r8
+	mov	STUB_REG(8)(%rbp), %r9
+	mov	STUB_REG(9)(%rbp), %r10
+	mov	STUB_REG(10)(%rbp), %r11
+	mov	STUB_REG(11)(%rbp), %r12
+	mov	STUB_REG(12)(%rbp), %r13
+	mov	STUB_REG(13)(%rbp), %r14
+	mov	STUB_REG(14)(%rbp), %r15
+	/* 0x7f + OF overflows exactly when OF is to be set; sahf sets the other five and leaves OF. */
+	mov	STUB_FLAG_OF(%rbp), %al
+	mov	STUB_FLAGS_AH+1(%rbp), %ah
+	add	$0x7f, %al
+	sahf
+	mov	STUB_REG(0)(%rbp), %rax
+	mov	STUB_REG(6)(%rbp), %rbp
+	jmp	*stub_data+STUB_RIP(%rip)
+
+	.balign 8
+stub_data:
+stub_end:
+
+	.section .note.GNU-stack, "", @progbits

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/inject/stub.h"
+
+#include <fcntl.h>
+#include <linux/memfd.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+
+#include "attach/inject/stub_layout.h"
+#include "format/abi_control.h"
+
+extern const uint8_t stub_begin[] HT_HIDDEN, stub_data[] HT_HIDDEN, stub_end[] HT_HIDDEN;
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+
+struct stub_call {
+	int64_t nr;
+	uint64_t arg[6];
+	uint32_t flags;
+	uint32_t undo; /* bytes from the data's start to the call at which undoing begins */
+};
+
+struct stub_regs {
+	uint64_t gpr[15]; /* rax rbx rcx rdx rsi rdi rbp r8 .. r15; rsp is never changed */
+	uint64_t rip;
+	uint64_t flags_ah; /* in bits 8-15 */
+	uint64_t flag_of, flag_df;
+	uint64_t control;
+	uint64_t rounds;
+};
+
+_Static_assert(sizeof(struct stub_call) == STUB_CALL_BYTES, "stub_layout.h");
+_Static_assert(offsetof(struct stub_call, flags) == CALL_FLAGS, "stub_layout.h");
+_Static_assert(offsetof(struct stub_call, undo) == CALL_UNDO, "stub_layout.h");
+_Static_assert(offsetof(struct stub_regs, rip) == STUB_RIP, "stub_layout.h");
+_Static_assert(offsetof(struct stub_regs, flags_ah) == STUB_FLAGS_AH, "stub_layout.h");
+_Static_assert(offsetof(struct stub_regs, rounds) == STUB_ROUNDS, "stub_layout.h");
+_Static_assert(sizeof(struct stub_regs) == STUB_CALLS, "stub_layout.h");
+_Static_assert(offsetof(struct abi_control, taken) == STUB_TAKEN_OFF, "stub_layout.h");
+_Static_assert(offsetof(struct abi_control, stub_fds) == STUB_FDS_OFF, "stub_layout.h");
+_Static_assert(offsetof(struct abi_control, stub_status) == STUB_STATUS_OFF, "stub_layout.h");
+
+#define CALLS_MAX 26u
+#define CODE_MAX  (STUB_BYTES_MAX - sizeof(struct stub_regs) - \
+		   CALLS_MAX * sizeof(struct stub_call) - STUB_NAME_MAX)
+
+enum { EFLAGS_STATUS = 0xd5, EFLAGS_DF = 1 << 10, EFLAGS_OF = 1 << 11 };
+
+static size_t code_bytes(void)
+{
+	return (size_t)(stub_data - stub_begin);
+}
+
+static struct stub_regs regs_of(const struct user_regs_struct *r)
+{
+	return (struct stub_regs){
+		.gpr = {r->rax, r->rbx, r->rcx, r->rdx, r->rsi, r->rdi, r->rbp, r->r8, r->r9, r->r10,
+			r->r11, r->r12, r->r13, r->r14, r->r15},
+		.rip = r->rip,
+		.flags_ah = (r->eflags & EFLAGS_STATUS) << 8,
+		.flag_of = !!(r->eflags & EFLAGS_OF),
+		.flag_df = !!(r->eflags & EFLAGS_DF),
+	};
+}
+
+/* A stub under construction: the calls, in the order of their lists. */
+struct plan {
+	struct stub_call call[CALLS_MAX];
+	size_t count;
+};
+
+static void add(struct plan *plan, const struct stub_call *call)
+{
+	if (plan->count < CALLS_MAX)
+		plan->call[plan->count] = *call;
+	plan->count++;
+}
+
+static void add_end(struct plan *plan, int64_t end)
+{
+	add(plan, &(struct stub_call){.nr = end});
+}
+
+static void add_close(struct plan *plan, uint32_t which)
+{
+	add(plan, &(struct stub_call){.nr = SYS_close, .flags = which | STUB_MAY_FAIL});
+}
+
+static void add_mmap(struct plan *plan, const struct stub_map *map, uint64_t offset, uint64_t bytes,
+	int prot, int flags)
+{
+	bool anonymous = flags & MAP_ANONYMOUS;
+	add(plan, &(struct stub_call){
+			  .nr = SYS_mmap,
+			  .arg = {map->image + offset, bytes, (uint64_t)prot, (uint64_t)(flags | MAP_FIXED),
+				  anonymous ? (uint64_t)-1 : 0, anonymous ? 0 : offset},
+			  .flags = anonymous ? 0 : STUB_ARG4_FD,
+		  });
+}
+
+static void add_advice(struct plan *plan, raddr_t at, uint64_t bytes, int advice, uint32_t flags)
+{
+	add(plan, &(struct stub_call){.nr = SYS_madvise, .arg = {at, bytes, (uint64_t)advice}, .flags = flags});
+}
+
+/* The range is reserved first, in one piece and only where nothing is: from then on the fixed mappings
+ * inside it can hurt nobody, and undoing is one munmap. */
+static void plan_setup(struct plan *plan, const struct stub_map *map, raddr_t name)
+{
+	raddr_t control = map->image + ABI_CONTROL_OFF;
+
+	add(plan, &(struct stub_call){.nr = SYS_mmap,
+			  .arg = {map->image, map->image_bytes, PROT_NONE,
+				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
+				  (uint64_t)-1, 0}});
+	add(plan, &(struct stub_call){.nr = SYS_memfd_create,
+			  .arg = {name, MFD_CLOEXEC | map->memfd_flags},
+			  .flags = STUB_SAVE_FD});
+	add(plan, &(struct stub_call){
+			  .nr = SYS_ftruncate, .arg = {0, map->image_bytes}, .flags = STUB_ARG0_FD});
+	add_mmap(plan, map, ABI_THUNKS_OFF, HT_PAGE_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE);
+	add_mmap(plan, map, ABI_TEXT_OFF, ABI_TEXT_MAX, PROT_READ | PROT_EXEC, MAP_SHARED);
+	add_mmap(plan, map, ABI_STATE_OFF, HT_PAGE_BYTES, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS);
+	add_mmap(plan, map, ABI_TABLES_OFF, ABI_TABLES_BYTES, PROT_READ, MAP_SHARED);
+	add_mmap(plan, map, ABI_SHARED_OFF, map->image_bytes - ABI_SHARED_OFF, PROT_READ | PROT_WRITE,
+		MAP_SHARED);
+	add_advice(plan, map->image + ABI_STATE_OFF, HT_PAGE_BYTES, MADV_WIPEONFORK, 0);
+	add_advice(plan, map->image + ABI_TABLES_OFF, map->image_bytes - ABI_TABLES_OFF, MADV_DONTDUMP,
+		STUB_MAY_FAIL);
+	add(plan, &(struct stub_call){.nr = SYS_socketpair,
+			  .arg = {AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0,
+				  control + offsetof(struct abi_control, stub_fds[2])},
+			  .flags = STUB_SAVE_PAIR});
+	add(plan, &(struct stub_call){.nr = SYS_fcntl,
+			  .arg = {0, F_DUPFD_CLOEXEC, (uint64_t)map->fd_floor},
+			  .flags = STUB_ARG0_LEFT | STUB_SAVE_HIGH});
+	add_end(plan, STUB_END_SETUP);
+}
+
+static void plan_taken(struct plan *plan)
+{
+	add_close(plan, STUB_ARG0_FD);
+	add_close(plan, STUB_ARG0_LEFT);
+	add_close(plan, STUB_ARG0_RIGHT);
+	add_end(plan, STUB_END_TAKEN);
+}
+
+/* Descriptors that were not made yet are -1, and closing them does nothing. */
+static void plan_undo(struct plan *plan, const struct stub_map *map)
+{
+	add_close(plan, STUB_ARG0_FD);
+	add_close(plan, STUB_ARG0_HIGH);
+	add_close(plan, STUB_ARG0_LEFT);
+	add_close(plan, STUB_ARG0_RIGHT);
+	add(plan, &(struct stub_call){.nr = SYS_munmap,
+			  .arg = {map->image, map->image_bytes},
+			  .flags = STUB_MAY_FAIL});
+	add_end(plan, STUB_END_PLAIN);
+}
+
+static uint32_t call_offset(size_t index)
+{
+	return (uint32_t)(sizeof(struct stub_regs) + index * sizeof(struct stub_call));
+}
+
+static struct ht_err *assemble(const struct plan *plan, const struct stub_regs *regs, const char *name,
+	struct stub *ret)
+{
+	size_t name_bytes = name ? strlen(name) + 1 : 0;
+	size_t calls_bytes = plan->count * sizeof(struct stub_call);
+
+	if (plan->count > CALLS_MAX || code_bytes() > CODE_MAX || name_bytes > STUB_NAME_MAX)
+		return ht_err_new(HT_ERR_INTERNAL, "the bootstrap stub does not fit its limits");
+	uint8_t *at = ret->bytes;
+	memcpy(at, stub_begin, code_bytes());
+	at += code_bytes();
+	memcpy(at, regs, sizeof(*regs));
+	at += sizeof(*regs);
+	memcpy(at, plan->call, calls_bytes);
+	at += calls_bytes;
+	if (name_bytes)
+		memcpy(at, name, name_bytes);
+	ret->length = (size_t)(at - ret->bytes) + name_bytes;
+	ret->call_count = plan->count;
+	return NULL;
+}
+
+static size_t map_plan(const struct stub_map *map, raddr_t at, struct plan *plan)
+{
+	/* The name stands behind the calls, whose number does not depend on its address. */
+	plan_setup(plan, map, 0);
+	size_t setup_count = plan->count;
+	plan_taken(plan);
+	size_t undo = plan->count;
+	plan_undo(plan, map);
+	size_t last = plan->count - 1;
+	raddr_t name = at + code_bytes() + call_offset(plan->count);
+	plan->count = 0;
+	plan_setup(plan, map, name);
+	plan->count = last + 1;
+	/* The first call is the reservation itself: when it fails there is nothing to undo. */
+	plan->call[0].undo = call_offset(last);
+	for (size_t i = 1; i < setup_count; i++)
+		plan->call[i].undo = call_offset(undo);
+	return setup_count;
+}
+
+struct ht_err *stub_make_map(const struct stub_map *map, raddr_t at,
+	const struct user_regs_struct *resume, struct stub *ret)
+{
+	struct plan plan = {0};
+	struct stub_regs regs = regs_of(resume);
+
+	map_plan(map, at, &plan);
+	regs.control = map->image + ABI_CONTROL_OFF;
+	regs.rounds = map->lease_rounds;
+	return assemble(&plan, &regs, map->name, ret);
+}
+
+struct ht_err *stub_make_unmap(raddr_t lo, raddr_t hi, int fd, raddr_t at,
+	const struct user_regs_struct *resume, struct stub *ret)
+{
+	struct plan plan = {0};
+	struct stub_regs regs = regs_of(resume);
+
+	(void)at;
+	if (fd >= 0)
+		add(&plan, &(struct stub_call){
+				   .nr = SYS_close, .arg = {(uint64_t)fd}, .flags = STUB_MAY_FAIL});
+	if (lo < hi)
+		add(&plan, &(struct stub_call){
+				   .nr = SYS_munmap, .arg = {lo, hi - lo}, .flags = STUB_MAY_FAIL});
+	add_end(&plan, STUB_END_PLAIN);
+	return assemble(&plan, &regs, NULL, ret);
+}
+
+size_t stub_map_bytes(void)
+{
+	struct plan plan = {0};
+	map_plan(&(struct stub_map){0}, 0, &plan);
+	return code_bytes() + call_offset(plan.count) + STUB_NAME_MAX;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Makes the bytes of a bootstrap stub (stub.S): a list of system calls for one thread of the target, its
+ * undo list, and the registers with which that thread goes on. Bytes only; running it is inject/remote.
+ */
+#pragma once
+
+#include <sys/user.h>
+
+#include "format/base.h"
+#include "format/err.h"
+
+#define STUB_BYTES_MAX 2304u
+#define STUB_NAME_MAX  40u
+
+struct stub {
+	uint8_t bytes[STUB_BYTES_MAX];
+	size_t length;
+	size_t call_count;
+};
+
+/* Where everything goes when the agent's image is mapped; addresses in the target. */
+struct stub_map {
+	raddr_t image;        /* page-aligned; image_bytes free bytes there */
+	uint64_t image_bytes;
+	int fd_floor;         /* the agent's socket gets a number from here on */
+	uint32_t lease_rounds; /* how often the thread looks for the daemon's answer before it undoes all */
+	uint32_t memfd_flags; /* beside MFD_CLOEXEC: MFD_EXEC where the kernel knows it */
+	char name[STUB_NAME_MAX]; /* of the memfd */
+};
+
+/* The stub that makes and maps the image, and the socket pair, at address `at`. */
+HT_MUST_CHECK struct ht_err *stub_make_map(const struct stub_map *map, raddr_t at,
+	const struct user_regs_struct *resume, struct stub *ret);
+
+/* The stub that unmaps [lo, hi) and closes descriptor `fd` (-1: none), at address `at`. */
+HT_MUST_CHECK struct ht_err *stub_make_unmap(raddr_t lo, raddr_t hi, int fd, raddr_t at,
+	const struct user_regs_struct *resume, struct stub *ret);
+
+/* Most bytes that either stub needs: the slack must be that long. */
+size_t stub_map_bytes(void);

@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/target/tracee.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <linux/rseq.h>
+#include <sched.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "attach/target/clock.h"
+#include "attach/target/memory.h"
+
+/* Kernel-internal results of an interrupted system call (include/linux/errno.h). */
+enum { ERESTARTSYS = 512, ERESTARTNOINTR = 513, ERESTARTNOHAND = 514, ERESTART_RESTARTBLOCK = 516 };
+
+#define SYSCALL_INSN_BYTES 2
+
+/* Calls that return EINTR after a mere stop, and that may be made again because EINTR means that they
+ * did nothing. Measured; see attach/DESIGN.md. */
+static bool repeats_after_eintr(long nr)
+{
+	switch (nr) {
+	case SYS_epoll_wait:
+	case SYS_epoll_pwait:
+	case SYS_epoll_pwait2:
+	case SYS_read:
+	case SYS_readv:
+	case SYS_recvfrom:
+	case SYS_recvmsg:
+	case SYS_recvmmsg:
+	case SYS_write:
+	case SYS_writev:
+	case SYS_sendto:
+	case SYS_sendmsg:
+	case SYS_accept:
+	case SYS_accept4:
+	case SYS_rt_sigtimedwait:
+	case SYS_io_getevents:
+	case SYS_io_pgetevents:
+	case SYS_semop:
+	case SYS_semtimedop:
+	case SYS_msgrcv:
+	case SYS_msgsnd:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static bool eintr_by_our_stop(const struct user_regs_struct *regs)
+{
+	return (long)regs->orig_rax >= 0 && (long)regs->rax == -EINTR &&
+	       repeats_after_eintr((long)regs->orig_rax);
+}
+
+struct user_regs_struct tracee_resume_regs(const struct user_regs_struct *stopped)
+{
+	struct user_regs_struct regs = *stopped;
+
+	if ((long)regs.orig_rax >= 0) {
+		switch (-(long)regs.rax) {
+		case ERESTARTSYS:
+		case ERESTARTNOINTR:
+		case ERESTARTNOHAND:
+			regs.rax = regs.orig_rax;
+			regs.rip -= SYSCALL_INSN_BYTES;
+			break;
+		case ERESTART_RESTARTBLOCK:
+			regs.rax = SYS_restart_syscall;
+			regs.rip -= SYSCALL_INSN_BYTES;
+			break;
+		case EINTR:
+			if (eintr_by_our_stop(stopped)) {
+				regs.rax = regs.orig_rax;
+				regs.rip -= SYSCALL_INSN_BYTES;
+			}
+			break;
+		default:
+			break;
+		}
+	}
+	regs.orig_rax = (unsigned long long)-1;
+	return regs;
+}
+
+static struct ht_err *set_regs(pid_t tid, const struct user_regs_struct *regs)
+{
+	struct iovec iov = {.iov_base = (void *)regs, .iov_len = sizeof(*regs)};
+	if (ptrace(PTRACE_SETREGSET, tid, (void *)NT_PRSTATUS, &iov) < 0)
+		return ht_err_sys(errno, "cannot set the registers of thread %d", tid);
+	return NULL;
+}
+
+static bool is_event_stop(int status)
+{
+	return WIFSTOPPED(status) && status >> 16 == PTRACE_EVENT_STOP;
+}
+
+static bool is_gone(int status)
+{
+	return WIFEXITED(status) || WIFSIGNALED(status);
+}
+
+/* Waits for the thread's next stop until the deadline; 0 in ret_status when none came. */
+static struct ht_err *wait_stop(pid_t tid, uint64_t deadline_mono_ns, int *ret_status)
+{
+	for (unsigned round = 0;; round++) {
+		int status = 0;
+		pid_t got = waitpid(tid, &status, __WALL | WNOHANG);
+		if (got == tid) {
+			*ret_status = status;
+			return NULL;
+		}
+		if (got < 0 && errno != EINTR)
+			return ht_err_sys(errno, "cannot wait for thread %d", tid);
+		if (clock_mono_ns() > deadline_mono_ns) {
+			*ret_status = 0;
+			return NULL;
+		}
+		/* A stop takes microseconds: give the core away rather than sleep, at first. */
+		if (round < 200)
+			sched_yield();
+		else
+			clock_sleep_ns(50000);
+	}
+}
+
+static struct ht_err *pass_signal(pid_t tid, int status)
+{
+	int sig = WSTOPSIG(status);
+	if (ptrace(PTRACE_CONT, tid, NULL, (void *)(long)sig) < 0 && errno != ESRCH)
+		return ht_err_sys(errno, "cannot pass signal %d on to thread %d", sig, tid);
+	return NULL;
+}
+
+/* Waits for PTRACE_EVENT_STOP; signals on the way go on to the thread. */
+static struct ht_err *wait_event_stop(
+	pid_t tid, uint64_t deadline_mono_ns, enum tracee_result *ret_result)
+{
+	for (;;) {
+		int status;
+		struct ht_err *err = wait_stop(tid, deadline_mono_ns, &status);
+		if (err)
+			return err;
+		if (status == 0) {
+			*ret_result = TRACEE_BUSY;
+			return NULL;
+		}
+		if (is_gone(status)) {
+			*ret_result = TRACEE_GONE;
+			return NULL;
+		}
+		if (is_event_stop(status)) {
+			*ret_result = WSTOPSIG(status) == SIGTRAP ? TRACEE_STOPPED
+								  : TRACEE_STOPPED_BY_SIGNAL;
+			return NULL;
+		}
+		err = pass_signal(tid, status);
+		if (err)
+			return err;
+	}
+}
+
+static struct ht_err *seize(pid_t tid, bool suspend_seccomp, enum tracee_result *ret_result)
+{
+	long options = suspend_seccomp ? PTRACE_O_SUSPEND_SECCOMP : 0;
+	if (ptrace(PTRACE_SEIZE, tid, NULL, (void *)options) == 0)
+		return NULL;
+	if (errno == ESRCH) {
+		*ret_result = TRACEE_GONE;
+		return NULL;
+	}
+	if (errno == EPERM)
+		return ht_err_new(HT_ERR_PERMISSION,
+			"the kernel does not let us trace thread %d: another tracer holds it, or "
+			"CAP_SYS_PTRACE is missing",
+			tid);
+	return ht_err_sys(errno, "cannot seize thread %d", tid);
+}
+
+struct ht_err *tracee_stop(pid_t tid, uint64_t deadline_mono_ns, bool suspend_seccomp,
+	struct tracee *ret, enum tracee_result *ret_result)
+{
+	struct tracee tracee = {.tid = tid, .stopped_at_ns = clock_mono_ns()};
+	enum tracee_result result = TRACEE_STOPPED;
+	struct ht_err *err = seize(tid, suspend_seccomp, &result);
+	if (err || result == TRACEE_GONE) {
+		*ret_result = result;
+		return err;
+	}
+	if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) < 0) {
+		if (errno == ESRCH) {
+			*ret_result = TRACEE_GONE;
+			return NULL;
+		}
+		return ht_err_sys(errno, "cannot interrupt thread %d", tid);
+	}
+	err = wait_event_stop(tid, deadline_mono_ns, &result);
+	if (err)
+		return err;
+	if (result == TRACEE_STOPPED) {
+		struct iovec iov = {.iov_base = &tracee.regs, .iov_len = sizeof(tracee.regs)};
+		if (ptrace(PTRACE_GETREGSET, tid, (void *)NT_PRSTATUS, &iov) < 0)
+			result = TRACEE_GONE;
+	} else if (result == TRACEE_STOPPED_BY_SIGNAL) {
+		/* Detached in a group-stop, the kernel keeps it stopped. */
+		ptrace(PTRACE_DETACH, tid, NULL, NULL);
+	}
+	*ret = tracee;
+	*ret_result = result;
+	return NULL;
+}
+
+static struct ht_err *detach(pid_t tid)
+{
+	if (ptrace(PTRACE_DETACH, tid, NULL, NULL) < 0 && errno != ESRCH)
+		return ht_err_sys(errno, "cannot release thread %d", tid);
+	return NULL;
+}
+
+struct ht_err *tracee_release_at(struct tracee *tracee, const struct user_regs_struct *regs)
+{
+	struct ht_err *err = set_regs(tracee->tid, regs);
+	if (err)
+		return ht_err_first(err, detach(tracee->tid));
+	return detach(tracee->tid);
+}
+
+struct ht_err *tracee_release(struct tracee *tracee)
+{
+	if (eintr_by_our_stop(&tracee->regs)) {
+		struct user_regs_struct regs = tracee_resume_regs(&tracee->regs);
+		return tracee_release_at(tracee, &regs);
+	}
+	return detach(tracee->tid);
+}
+
+struct ht_err *tracee_run_until(struct tracee *tracee, const struct user_regs_struct *regs,
+	uint64_t deadline_mono_ns, bool (*done)(void *context), void *context)
+{
+	pid_t tid = tracee->tid;
+	struct ht_err *err = set_regs(tid, regs);
+	if (err)
+		return ht_err_first(err, detach(tid));
+	if (ptrace(PTRACE_CONT, tid, NULL, NULL) < 0)
+		return ht_err_sys(errno, "cannot resume thread %d", tid);
+	while (!done(context) && clock_mono_ns() < deadline_mono_ns) {
+		int status;
+		err = wait_stop(tid, 0, &status);
+		if (err)
+			return err;
+		if (is_gone(status) && status != 0)
+			return ht_err_new(HT_ERR_TARGET_GONE, "thread %d ended", tid);
+		if (status != 0) {
+			err = is_event_stop(status) ? NULL : pass_signal(tid, status);
+			if (err)
+				return err;
+		}
+	}
+	if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) < 0)
+		return NULL;
+	enum tracee_result result;
+	err = wait_event_stop(tid, deadline_mono_ns, &result);
+	if (err || result == TRACEE_GONE || result == TRACEE_BUSY)
+		return err;
+	struct iovec iov = {.iov_base = &tracee->regs, .iov_len = sizeof(tracee->regs)};
+	if (ptrace(PTRACE_GETREGSET, tid, (void *)NT_PRSTATUS, &iov) == 0)
+		return tracee_release(tracee);
+	return detach(tid);
+}
+
+struct ht_err *tracee_in_rseq(const struct proc *proc, const struct tracee *tracee, bool *ret)
+{
+	struct __ptrace_rseq_configuration config = {0};
+
+	*ret = false;
+	if (ptrace(PTRACE_GET_RSEQ_CONFIGURATION, tracee->tid, (void *)sizeof(config), &config) < 0)
+		return NULL; /* before Linux 5.13: user space rarely uses it there */
+	if (!config.rseq_abi_pointer)
+		return NULL;
+	uint64_t section_addr;
+	struct ht_err *err = memory_read_u64(
+		proc, config.rseq_abi_pointer + offsetof(struct rseq, rseq_cs), &section_addr);
+	if (err || !section_addr)
+		return err;
+	struct rseq_cs section;
+	err = memory_read(proc, section_addr, &section, sizeof(section));
+	if (err)
+		return err;
+	*ret = tracee->regs.rip - section.start_ip < section.post_commit_offset;
+	return NULL;
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/target/worker.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "attach/target/clock.h"
+
+#define MESSAGE_TEXT_BYTES 1024u
+
+/* What the child sends: its outcome, then the descriptors as SCM_RIGHTS in the order of `has_fd`. */
+struct message {
+	bool failed;
+	enum ht_err_code code;
+	int sys;
+	char text[MESSAGE_TEXT_BYTES];
+	bool has_fd[WORKER_FDS_MAX];
+	uint8_t data[WORKER_REPLY_BYTES];
+};
+
+union fd_control {
+	struct cmsghdr header;
+	char space[CMSG_SPACE(WORKER_FDS_MAX * sizeof(int))];
+};
+
+static void send_outcome(int fd, struct ht_err *err, const struct worker_reply *reply)
+{
+	static struct message message;
+	union fd_control control = {0};
+	int fds[WORKER_FDS_MAX];
+	size_t fd_count = 0;
+
+	if (err) {
+		message.failed = true;
+		message.code = err->code;
+		message.sys = err->sys;
+		strncpy(message.text, err->message, sizeof(message.text) - 1);
+	} else {
+		memcpy(message.data, reply->data, sizeof(message.data));
+		for (size_t i = 0; i < WORKER_FDS_MAX; i++) {
+			message.has_fd[i] = reply->fd[i] >= 0;
+			if (message.has_fd[i])
+				fds[fd_count++] = reply->fd[i];
+		}
+	}
+	struct iovec iov = {.iov_base = &message, .iov_len = sizeof(message)};
+	struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1};
+	if (fd_count) {
+		header.msg_control = control.space;
+		header.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
+		struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
+		rights->cmsg_level = SOL_SOCKET;
+		rights->cmsg_type = SCM_RIGHTS;
+		rights->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
+		memcpy(CMSG_DATA(rights), fds, fd_count * sizeof(int));
+	}
+	while (sendmsg(fd, &header, MSG_NOSIGNAL) < 0 && errno == EINTR)
+		;
+}
+
+static struct ht_err *take_outcome(int fd, const char *what, struct worker_reply *ret)
+{
+	struct message message;
+	union fd_control control;
+	struct iovec iov = {.iov_base = &message, .iov_len = sizeof(message)};
+	struct msghdr header = {.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.space,
+		.msg_controllen = sizeof(control.space)};
+	ssize_t got;
+	do
+		got = recvmsg(fd, &header, MSG_CMSG_CLOEXEC);
+	while (got < 0 && errno == EINTR);
+	if (got < 0)
+		return ht_err_sys(errno, "%s: no answer from the worker", what);
+	if (got != (ssize_t)sizeof(message))
+		return ht_err_new(HT_ERR_INTERNAL, "%s: the worker died", what);
+	if (message.failed) {
+		message.text[MESSAGE_TEXT_BYTES - 1] = '\0';
+		struct ht_err *err = ht_err_new(message.code, "%s", message.text);
+		err->sys = message.sys;
+		return err;
+	}
+	memcpy(ret->data, message.data, sizeof(ret->data));
+	const struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
+	size_t at = 0;
+	for (size_t i = 0; i < WORKER_FDS_MAX; i++) {
+		ret->fd[i] = -1;
+		if (message.has_fd[i] && rights)
+			memcpy(&ret->fd[i], CMSG_DATA(rights) + at++ * sizeof(int), sizeof(int));
+	}
+	return NULL;
+}
+
+static void child_main(int fd, pid_t parent,
+	struct ht_err *(*job)(void *context, struct worker_reply *reply), void *context)
+{
+	struct worker_reply reply = {0};
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+	for (size_t i = 0; i < WORKER_FDS_MAX; i++)
+		reply.fd[i] = -1;
+	send_outcome(fd, job(context, &reply), &reply);
+	_exit(0);
+}
+
+/* Milliseconds until the deadline, rounded up: poll must not spin in the last one. */
+static int poll_timeout_ms(uint64_t deadline_mono_ns)
+{
+	uint64_t now = clock_mono_ns();
+	if (now >= deadline_mono_ns)
+		return 0;
+	return (int)((deadline_mono_ns - now + CLOCK_NS_PER_MS - 1) / CLOCK_NS_PER_MS);
+}
+
+static bool wait_readable(int fd, uint64_t deadline_mono_ns)
+{
+	struct pollfd wait = {.fd = fd, .events = POLLIN};
+	for (;;) {
+		int timeout = poll_timeout_ms(deadline_mono_ns);
+		int n = poll(&wait, 1, timeout);
+		if (n > 0)
+			return true;
+		if (n == 0 && timeout == 0)
+			return false;
+	}
+}
+
+struct ht_err *worker_run(const char *what, uint64_t deadline_mono_ns,
+	struct ht_err *(*job)(void *context, struct worker_reply *reply), void *context,
+	struct worker_reply *ret)
+{
+	int pair[2];
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return ht_err_sys(errno, "%s: cannot make a socket pair", what);
+	pid_t parent = getpid();
+	pid_t child = fork();
+	if (child < 0) {
+		int sys = errno;
+		close(pair[0]);
+		close(pair[1]);
+		return ht_err_sys(sys, "%s: cannot fork", what);
+	}
+	if (child == 0) {
+		close(pair[0]);
+		child_main(pair[1], parent, job, context);
+	}
+	close(pair[1]);
+	struct ht_err *err;
+	if (wait_readable(pair[0], deadline_mono_ns)) {
+		err = take_outcome(pair[0], what, ret);
+	} else {
+		kill(child, SIGKILL);
+		err = ht_err_new(HT_ERR_REFUSED,
+			"%s: the target did not let us in time (a thread in an uninterruptible call, a frozen "
+			"cgroup?); try again",
+			what);
+	}
+	close(pair[0]);
+	while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
+		;
+	return err;
+}
