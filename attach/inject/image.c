@@ -183,8 +183,9 @@ static void write_code(struct abi_thunk *thunk, enum abi_hook hook)
 	static const uint8_t modrm[] = {[1] = 0x35 /* rsi */, [2] = 0x15 /* rdx */, [3] = 0x0d /* rcx */};
 	uint8_t code[ABI_THUNK_CODE_BYTES] = {0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x8d,
 		modrm[hook_arity(hook)], 0, 0, 0, 0, 0xff, 0x25, 0, 0, 0, 0, 0x0f, 0x0b};
-	int32_t to_start = -11;
-	int32_t to_target = ABI_THUNK_CODE_BYTES - 17;
+	/* Both relative to the end of their instruction, bytes 11 and 17 of the code. */
+	int32_t to_start = -(int32_t)(ABI_THUNK_ENTRY + 11);
+	int32_t to_target = (int32_t)offsetof(struct abi_thunk, target) - (int32_t)(ABI_THUNK_ENTRY + 17);
 
 	memcpy(&code[7], &to_start, sizeof(to_start));
 	memcpy(&code[13], &to_target, sizeof(to_target));
@@ -214,7 +215,7 @@ struct ht_err *image_thunk(struct image *image, const struct image_thunk *want, 
 		write_code(&page[i], want->hook);
 		image->thunk_count++;
 	}
-	*ret = image->thunks + i * ABI_THUNK_BYTES;
+	*ret = image->thunks + i * ABI_THUNK_BYTES + ABI_THUNK_ENTRY;
 	return NULL;
 }
 

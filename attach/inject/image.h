@@ -57,11 +57,11 @@ struct image_thunk {
 	unsigned usable_index;
 };
 
-/* The address of the thunk for (hook, real), made now if there is none; it forwards to `real` until
+/* The entry of the thunk for (hook, real), made now if there is none; it forwards to `real` until
  * image_enable. HT_ERR_REFUSED when the page is full. */
 HT_MUST_CHECK struct ht_err *image_thunk(
 	struct image *image, const struct image_thunk *want, raddr_t *ret);
-/* Lets calls through thunk `addr` reach the agent's hook. */
+/* Lets calls through the entry `addr` reach the agent's hook. */
 void image_enable(struct image *image, const struct agent_elf *elf, raddr_t addr);
 /* From here on every thunk jumps straight to the real function. */
 void image_disable_all(struct image *image);

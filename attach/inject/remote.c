@@ -1,0 +1,296 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/inject/remote.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "attach/inject/stub_layout.h"
+#include "attach/target/clock.h"
+#include "attach/target/tracee.h"
+#include "attach/target/worker.h"
+#include "format/abi_control.h"
+
+#define STOP_DEADLINE_NS  (50 * CLOCK_NS_PER_MS)
+#define READY_DEADLINE_NS (2000 * CLOCK_NS_PER_MS)
+#define CANDIDATES_MAX    32u
+#define USER_CS           0x33 /* 64-bit user code segment */
+
+struct ht_err *remote_slack_prepare(const struct proc *proc, const struct modules *modules,
+	const struct proc_maps *maps, struct remote_slack *ret)
+{
+	struct choose_slack place;
+	struct ht_err *err = choose_slack(modules, maps, stub_map_bytes(), &place);
+	if (err)
+		return err;
+	struct remote_slack slack = {.addr = place.addr, .bytes = place.bytes};
+	err = memory_read(proc, slack.addr, slack.original, slack.bytes);
+	if (!err)
+		err = memory_write(proc, slack.addr, slack.original, slack.bytes);
+	if (!err)
+		*ret = slack;
+	return err;
+}
+
+struct ht_err *remote_slack_restore(const struct proc *proc, const struct remote_slack *slack)
+{
+	return memory_write(proc, slack->addr, slack->original, slack->bytes);
+}
+
+/* One attempt with one thread, in a worker. */
+struct attempt {
+	const struct proc *proc;
+	const struct remote_slack *slack;
+	pid_t tid;
+	bool suspend_seccomp;
+	const struct stub_map *map; /* NULL: unmap */
+	raddr_t lo, hi;
+	int fd;
+};
+
+struct outcome {
+	bool ran; /* false: this thread would not do, try another */
+	uint64_t stop_ns;
+	raddr_t thread_pointer;
+	int agent_fd;
+};
+
+enum { REPLY_MEMFD, REPLY_DAEMON, REPLY_AGENT };
+
+static struct ht_err *usable(const struct attempt *attempt, const struct tracee *tracee, bool *ret)
+{
+	const struct remote_slack *slack = attempt->slack;
+	bool in_rseq;
+	struct ht_err *err = tracee_in_rseq(attempt->proc, tracee, &in_rseq);
+	*ret = !err && !in_rseq && tracee->regs.cs == USER_CS &&
+	       tracee->regs.rip - slack->addr >= slack->bytes;
+	return err;
+}
+
+static struct ht_err *write_stub(
+	const struct attempt *attempt, const struct user_regs_struct *resume)
+{
+	struct stub stub;
+	raddr_t at = attempt->slack->addr;
+	struct ht_err *err = attempt->map ? stub_make_map(attempt->map, at, resume, &stub)
+					  : stub_make_unmap(attempt->lo, attempt->hi, attempt->fd, at,
+						    resume, &stub);
+	if (!err && stub.length > attempt->slack->bytes)
+		err = ht_err_new(HT_ERR_INTERNAL, "the stub outgrew its place");
+	if (err)
+		return err;
+	return memory_write(attempt->proc, at, stub.bytes, stub.length);
+}
+
+static raddr_t control_of(const struct attempt *attempt)
+{
+	return attempt->map->image + ABI_CONTROL_OFF;
+}
+
+/* Reads a handshake word; false while the control page is not mapped. */
+static bool read_status(const struct attempt *attempt, int64_t *ret)
+{
+	size_t got = 0;
+	struct ht_err *err = memory_read_some(attempt->proc,
+		control_of(attempt) + offsetof(struct abi_control, stub_status), ret, sizeof(*ret), &got);
+	ht_err_free(err);
+	return !err && got == sizeof(*ret);
+}
+
+static bool finished(void *context)
+{
+	const struct attempt *attempt = context;
+	uint8_t byte;
+	size_t got = 0;
+
+	if (attempt->map) {
+		int64_t status;
+		return read_status(attempt, &status) && status >= STUB_READY;
+	}
+	struct ht_err *err = memory_read_some(attempt->proc, attempt->lo, &byte, 1, &got);
+	ht_err_free(err);
+	return err || got == 0;
+}
+
+static int take_fd(const struct proc *proc, int fd)
+{
+	return (int)syscall(SYS_pidfd_getfd, proc->pidfd, fd, 0);
+}
+
+/* Says "taken" through our own mapping of the memfd; false when the lease has just expired. */
+static struct ht_err *accept_lease(int memfd, uint64_t image_bytes, bool *ret)
+{
+	struct stat stat;
+	if (fstat(memfd, &stat) < 0 || (uint64_t)stat.st_size != image_bytes)
+		return ht_err_new(HT_ERR_REFUSED, "the target's descriptor is not the agent's memory");
+	struct abi_control *control =
+		mmap(NULL, HT_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, ABI_CONTROL_OFF);
+	if (control == MAP_FAILED)
+		return ht_err_sys(errno, "cannot map the agent's control page");
+	uint64_t expected = 0;
+	*ret = __atomic_compare_exchange_n(&control->taken, &expected, STUB_TAKEN, false,
+		__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	munmap(control, HT_PAGE_BYTES);
+	return NULL;
+}
+
+static struct ht_err *take_image(
+	const struct attempt *attempt, struct outcome *outcome, struct worker_reply *reply)
+{
+	uint64_t deadline = clock_mono_ns() + READY_DEADLINE_NS;
+	int64_t status = 0;
+	int32_t fds[4];
+	bool accepted = false;
+
+	while (!read_status(attempt, &status) || status < STUB_READY)
+		if (clock_mono_ns() > deadline)
+			return ht_err_new(HT_ERR_REFUSED,
+				"thread %d of the target could not map the agent: its address space, "
+				"descriptors or memory may be limited (ulimit -v, ulimit -n, cgroup)",
+				attempt->tid);
+	struct ht_err *err = memory_read(attempt->proc,
+		control_of(attempt) + offsetof(struct abi_control, stub_fds), fds, sizeof(fds));
+	if (err)
+		return err;
+	reply->fd[REPLY_MEMFD] = take_fd(attempt->proc, fds[1]);
+	reply->fd[REPLY_AGENT] = take_fd(attempt->proc, fds[2]);
+	reply->fd[REPLY_DAEMON] = take_fd(attempt->proc, fds[3]);
+	if (reply->fd[REPLY_MEMFD] < 0 || reply->fd[REPLY_AGENT] < 0 || reply->fd[REPLY_DAEMON] < 0)
+		return ht_err_sys(errno, "cannot take the agent's descriptors from the target");
+	err = accept_lease(reply->fd[REPLY_MEMFD], attempt->map->image_bytes, &accepted);
+	if (err)
+		return err;
+	if (!accepted)
+		return ht_err_new(HT_ERR_REFUSED,
+			"the machine is too busy: thread %d gave up waiting for us and undid everything; try "
+			"again",
+			attempt->tid);
+	outcome->agent_fd = fds[0];
+	while (read_status(attempt, &status) && status != STUB_DONE)
+		if (clock_mono_ns() > deadline)
+			return ht_err_new(HT_ERR_INTERNAL, "thread %d does not come back from the stub",
+				attempt->tid);
+	return NULL;
+}
+
+static struct ht_err *wait_unmapped(const struct attempt *attempt)
+{
+	uint64_t deadline = clock_mono_ns() + READY_DEADLINE_NS;
+	while (!finished((void *)attempt)) {
+		if (clock_mono_ns() > deadline)
+			return ht_err_new(HT_ERR_INCOMPLETE,
+				"thread %d of the target did not unmap the agent", attempt->tid);
+		sched_yield();
+	}
+	return NULL;
+}
+
+static struct ht_err *run_stub(const struct attempt *attempt, struct tracee *tracee)
+{
+	struct user_regs_struct resume = tracee_resume_regs(&tracee->regs);
+	struct user_regs_struct enter = resume;
+	struct ht_err *err = write_stub(attempt, &resume);
+
+	if (err)
+		return ht_err_first(err, tracee_release(tracee));
+	enter.rip = attempt->slack->addr;
+	if (!attempt->suspend_seccomp)
+		return tracee_release_at(tracee, &enter);
+	return tracee_run_until(tracee, &enter, clock_mono_ns() + READY_DEADLINE_NS, finished,
+		(void *)attempt);
+}
+
+static struct ht_err *attempt_job(void *context, struct worker_reply *reply)
+{
+	const struct attempt *attempt = context;
+	struct outcome *outcome = (struct outcome *)reply->data;
+	struct tracee tracee;
+	enum tracee_result result;
+	bool good;
+
+	uint64_t stop_deadline = clock_mono_ns() + STOP_DEADLINE_NS;
+	struct ht_err *err =
+		tracee_stop(attempt->tid, stop_deadline, attempt->suspend_seccomp, &tracee, &result);
+	if (err || result != TRACEE_STOPPED)
+		return err;
+	err = usable(attempt, &tracee, &good);
+	if (err || !good)
+		return ht_err_first(err, tracee_release(&tracee));
+	outcome->thread_pointer = tracee.regs.fs_base;
+	err = run_stub(attempt, &tracee);
+	if (err)
+		return err;
+	err = attempt->map ? take_image(attempt, outcome, reply) : wait_unmapped(attempt);
+	outcome->ran = true;
+	outcome->stop_ns = clock_mono_ns() - tracee.stopped_at_ns;
+	return err;
+}
+
+static struct ht_err *try_threads(
+	struct attempt *attempt, struct worker_reply *reply, struct outcome *ret)
+{
+	struct choose_threads threads;
+	struct ht_err *err = choose_threads(attempt->proc, &threads);
+	if (err)
+		return err;
+	ret->ran = false;
+	for (size_t i = 0; !err && !ret->ran && i < threads.count && i < CANDIDATES_MAX; i++) {
+		attempt->tid = threads.tid[i];
+		uint64_t deadline = clock_mono_ns() + STOP_DEADLINE_NS + 3 * READY_DEADLINE_NS;
+		err = worker_run("attaching", deadline, attempt_job, attempt, reply);
+		if (!err)
+			memcpy(ret, reply->data, sizeof(*ret));
+	}
+	choose_threads_deinit(&threads);
+	if (!err && !ret->ran)
+		err = ht_err_new(HT_ERR_REFUSED,
+			"no thread of the target could be stopped: all are in uninterruptible calls, stopped, "
+			"or inside restartable sequences");
+	return err;
+}
+
+struct ht_err *remote_map(const struct proc *proc, const struct remote_slack *slack,
+	const struct stub_map *map, bool suspend_seccomp,
+	struct remote_image *ret)
+{
+	struct attempt attempt = {.proc = proc,
+		.slack = slack,
+		.suspend_seccomp = suspend_seccomp,
+		.map = map};
+	struct worker_reply reply;
+	struct outcome outcome;
+	struct ht_err *err = try_threads(&attempt, &reply, &outcome);
+	if (err)
+		return err;
+	*ret = (struct remote_image){
+		.memfd = reply.fd[REPLY_MEMFD],
+		.daemon_fd = reply.fd[REPLY_DAEMON],
+		.agent_socket = reply.fd[REPLY_AGENT],
+		.agent_fd = outcome.agent_fd,
+		.tid = attempt.tid,
+		.thread_pointer = outcome.thread_pointer,
+		.stop_ns = outcome.stop_ns,
+	};
+	return NULL;
+}
+
+struct ht_err *remote_unmap(const struct proc *proc, const struct remote_slack *slack, raddr_t lo,
+	raddr_t hi, int fd, bool suspend_seccomp, uint64_t *ret_stop_ns)
+{
+	struct attempt attempt = {.proc = proc,
+		.slack = slack,
+		.suspend_seccomp = suspend_seccomp,
+		.lo = lo,
+		.hi = hi,
+		.fd = fd};
+	struct worker_reply reply;
+	struct outcome outcome;
+	struct ht_err *err = try_threads(&attempt, &reply, &outcome);
+	if (!err)
+		*ret_stop_ns = outcome.stop_ns;
+	return err;
+}
