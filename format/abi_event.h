@@ -9,8 +9,10 @@
  *      tag1  bits 0-1 length code of size, bits 2-3 length code of stack, bits 4-7 enum abi_hook
  *      time  TSC cycles since the previous event of this buffer; the first event of a buffer counts
  *            from 0. Never negative within a buffer (the agent clamps)
- *      addr  zigzag(rotate_right(address - previous address of this buffer, 4)); previous starts at
- * 0 size  requested bytes (ALLOC, REALLOC_END) or usable bytes (FREE, REALLOC_BEGIN; 0 unknown)
+ *      addr  folded difference to the previous address of this buffer, which starts at 0: the
+ *            difference's lowest 4 bits at the top, below them zigzag(difference >> 4), arithmetic
+ *            shift. Blocks are 16-byte aligned: a step of either sign to a near one is small
+ *      size  requested bytes (ALLOC, REALLOC_END) or usable bytes (FREE, REALLOC_BEGIN; 0 unknown)
  *      stack node id (abi_control.h); 0: no stack
  *
  * Length codes: time, addr, size: 1, 2, 4, 8 bytes; stack: 1, 2, 3, 4 bytes.
@@ -38,14 +40,15 @@ enum abi_event_kind {
 
 static inline uint64_t abi_addr_fold(uint64_t delta)
 {
-	int64_t v = (int64_t)(delta >> 4 | delta << 60);
-	return (uint64_t)v << 1 ^ (uint64_t)(v >> 63);
+	uint64_t steps = (uint64_t)((int64_t)delta >> 4);
+	return (steps << 1 ^ -(steps >> 63)) | delta << 60;
 }
 
 static inline uint64_t abi_addr_unfold(uint64_t folded)
 {
-	uint64_t v = folded >> 1 ^ -(folded & 1);
-	return v << 4 | v >> 60;
+	uint64_t zigzag = folded << 4 >> 4;
+	uint64_t steps = zigzag >> 1 ^ -(zigzag & 1);
+	return steps << 4 | folded >> 60;
 }
 
 /* One socket message: this header, then bytes [position, position + length) of a slot's stream. */
