@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/target/proc.h"
 
+#include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -15,6 +16,7 @@
 
 #include "attach/target/permission.h"
 #include "attach/target/proc_file.h"
+#include "format/bytes.h"
 
 #define PF_KTHREAD	0x00200000u
 #define TEXT_MAX_BYTES	(1u << 20)
@@ -113,7 +115,17 @@ struct ht_err *proc_file_path(const struct proc *proc, const char *name, char re
 	return NULL;
 }
 
-struct ht_err *proc_file_read(const struct proc *proc, const char *path, size_t max, char **ret)
+bool proc_file_moved(const struct proc *proc, const char *name, const char *path)
+{
+	char now[PROC_PATH_BYTES];
+	struct ht_err *err = proc_file_path(proc, name, now);
+	bool moved = !err && strcmp(path, now) != 0;
+	ht_err_free(err);
+	return moved;
+}
+
+struct ht_err *proc_file_read(
+	const struct proc *proc, const char *path, size_t max, char **ret, size_t *ret_length)
 {
 	int fd = openat(proc->dir_fd, path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
@@ -153,36 +165,89 @@ struct ht_err *proc_file_read(const struct proc *proc, const char *path, size_t 
 	}
 	text[length] = '\0';
 	*ret = text;
+	if (ret_length)
+		*ret_length = length;
 	return NULL;
+}
+
+struct ht_err *proc_file_read_living(
+	const struct proc *proc, const char *name, size_t max, char **ret, size_t *ret_length)
+{
+	char path[PROC_PATH_BYTES];
+	for (;;) {
+		*ret = NULL;
+		struct ht_err *err = proc_file_path(proc, name, path);
+		if (err)
+			return err;
+		err = proc_file_read(proc, path, max, ret, ret_length);
+		if (!proc_file_moved(proc, name, path))
+			return err;
+		free(*ret);
+		ht_err_free(err);
+	}
 }
 
 struct ht_err *proc_text(const struct proc *proc, const char *name, char **ret)
 {
-	char path[PROC_PATH_BYTES];
-	struct ht_err *err = proc_file_path(proc, name, path);
-	return err ? err : proc_file_read(proc, path, TEXT_MAX_BYTES, ret);
+	return proc_file_read_living(proc, name, TEXT_MAX_BYTES, ret, NULL);
+}
+
+struct ht_err *proc_auxv_read(const struct proc *proc, struct proc_auxv *ret)
+{
+	*ret = (struct proc_auxv){0};
+	char *data;
+	size_t length;
+	struct ht_err *err = proc_file_read_living(proc, "auxv", TEXT_MAX_BYTES, &data, &length);
+	if (err)
+		return err;
+	struct bytes in = bytes_of(data, length);
+	for (uint64_t type, value; bytes_u64(&in, &type) && bytes_u64(&in, &value);) {
+		if (type == AT_PHDR)
+			ret->phdr = value;
+		else if (type == AT_ENTRY)
+			ret->entry = value;
+		else if (type == AT_BASE)
+			ret->base = value;
+		else if (type == AT_SYSINFO_EHDR)
+			ret->vdso = value;
+	}
+	free(data);
+	return NULL;
+}
+
+/* One attempt; *ret stays NULL without error when the link is longer than `capacity`. */
+static struct ht_err *link_read(
+	const struct proc *proc, const char *path, size_t capacity, char **ret)
+{
+	char *target = malloc(capacity);
+	if (!target)
+		return ht_err_new(HT_ERR_NOMEM, "no memory for a link of /proc");
+	ssize_t length = readlinkat(proc->dir_fd, path, target, capacity);
+	int sys = errno;
+	if (length >= 0 && (size_t)length < capacity) {
+		target[length] = '\0';
+		*ret = target;
+		return NULL;
+	}
+	free(target);
+	return length < 0 ? proc_file_failed(proc, path, sys) : NULL;
 }
 
 struct ht_err *proc_link(const struct proc *proc, const char *name, char **ret)
 {
 	char path[PROC_PATH_BYTES];
-	struct ht_err *err = proc_file_path(proc, name, path);
-	if (err)
-		return err;
-	for (size_t capacity = 256; capacity <= LINK_MAX_BYTES; capacity *= 2) {
-		char *target = malloc(capacity);
-		if (!target)
-			return ht_err_new(HT_ERR_NOMEM, "no memory for a link of /proc");
-		ssize_t length = readlinkat(proc->dir_fd, path, target, capacity);
-		int sys = errno;
-		if (length >= 0 && (size_t)length < capacity) {
-			target[length] = '\0';
-			*ret = target;
-			return NULL;
+	size_t capacity = 256;
+	for (*ret = NULL; capacity <= LINK_MAX_BYTES; capacity *= 2) {
+		struct ht_err *err = proc_file_path(proc, name, path);
+		if (err)
+			return err;
+		err = link_read(proc, path, capacity, ret);
+		if (err && proc_file_moved(proc, name, path)) {
+			ht_err_free(err);
+			continue;
 		}
-		free(target);
-		if (length < 0)
-			return proc_file_failed(proc, path, sys);
+		if (err || *ret)
+			return err;
 	}
 	return ht_err_new(HT_ERR_FORMAT, "the link /proc/%d/%s is too long", proc->pid, path);
 }
@@ -191,11 +256,17 @@ struct ht_err *proc_link(const struct proc *proc, const char *name, char **ret)
 static bool exe_identity(const struct proc *proc, uint64_t *ret_dev, uint64_t *ret_ino)
 {
 	char path[PROC_PATH_BYTES];
-	struct ht_err *err = proc_file_path(proc, "exe", path);
-	ht_err_free(err);
 	struct statx stx;
-	if (err || statx(proc->dir_fd, path, AT_STATX_DONT_SYNC, STATX_INO, &stx) != 0)
-		return false;
+	for (;;) {
+		struct ht_err *err = proc_file_path(proc, "exe", path);
+		ht_err_free(err);
+		if (err)
+			return false;
+		if (statx(proc->dir_fd, path, AT_STATX_DONT_SYNC, STATX_INO, &stx) == 0)
+			break;
+		if (!proc_file_moved(proc, "exe", path))
+			return false;
+	}
 	*ret_dev = makedev(stx.stx_dev_major, stx.stx_dev_minor);
 	*ret_ino = stx.stx_ino;
 	return true;
@@ -282,20 +353,30 @@ struct ht_err *proc_open(pid_t pid, struct proc *ret)
 	return err;
 }
 
+static struct ht_err *mem_open_failed(const struct proc *proc, const char *path, int sys)
+{
+	return sys == EACCES || sys == EPERM ? permission_explain(proc)
+					     : proc_file_failed(proc, path, sys);
+}
+
 struct ht_err *proc_open_mem(struct proc *proc)
 {
-	if (proc->mem_fd >= 0)
-		return NULL;
 	char path[PROC_PATH_BYTES];
-	struct ht_err *err = proc_file_path(proc, "mem", path);
-	if (err)
-		return err;
-	proc->mem_fd = openat(proc->dir_fd, path, O_RDWR | O_CLOEXEC);
-	if (proc->mem_fd >= 0)
-		return NULL;
-	if (errno == EACCES || errno == EPERM)
-		return permission_explain(proc);
-	return proc_file_failed(proc, path, errno);
+	while (proc->mem_fd < 0) {
+		struct ht_err *err = proc_file_path(proc, "mem", path);
+		if (err)
+			return err;
+		int fd = openat(proc->dir_fd, path, O_RDWR | O_CLOEXEC);
+		int sys = errno;
+		if (!proc_file_moved(proc, "mem", path)) {
+			proc->mem_fd = fd;
+			if (fd < 0)
+				return mem_open_failed(proc, path, sys);
+		} else if (fd >= 0) {
+			close(fd);
+		}
+	}
+	return NULL;
 }
 
 void proc_close(struct proc *proc)

@@ -105,6 +105,15 @@ struct ht_err *proc_syscall_read(const struct proc *proc, pid_t tid, struct proc
  * beyond 1 MiB. HT_ERR_SYS with ENOENT: the kernel has no such file. */
 HT_MUST_CHECK
 struct ht_err *proc_text(const struct proc *proc, const char *name, char **ret);
+/* What the kernel told the program at its start; 0: not told. */
+struct proc_auxv {
+	raddr_t phdr, entry; /* of the program, or of a dynamic linker started as one */
+	raddr_t base;	     /* the dynamic linker's load address */
+	raddr_t vdso;
+};
+
+HT_MUST_CHECK
+struct ht_err *proc_auxv_read(const struct proc *proc, struct proc_auxv *ret);
 /* Target of the link /proc/PID/`name` (exe, fd/3), malloc'd. */
 HT_MUST_CHECK
 struct ht_err *proc_link(const struct proc *proc, const char *name, char **ret);

@@ -12,9 +12,18 @@
  * thread when the main thread has ended. */
 HT_MUST_CHECK
 struct ht_err *proc_file_path(const struct proc *proc, const char *name, char ret[PROC_PATH_BYTES]);
-/* The whole text of `path` (relative to dir_fd), malloc'd; HT_ERR_FORMAT beyond `max` bytes. */
+/* Has the place of `name` changed since proc_file_path gave `path`, because the thread it led
+ * through ended? What was read there may then be empty: do it again. */
+bool proc_file_moved(const struct proc *proc, const char *name, const char *path);
+/* The whole content of `path` (relative to dir_fd), malloc'd, with a NUL behind its *ret_length
+ * bytes (may be NULL); HT_ERR_FORMAT beyond `max` bytes. */
 HT_MUST_CHECK
-struct ht_err *proc_file_read(const struct proc *proc, const char *path, size_t max, char **ret);
+struct ht_err *proc_file_read(
+	const struct proc *proc, const char *path, size_t max, char **ret, size_t *ret_length);
+/* The same by name, through a living thread. */
+HT_MUST_CHECK
+struct ht_err *proc_file_read_living(
+	const struct proc *proc, const char *name, size_t max, char **ret, size_t *ret_length);
 /* The error for a failed access to `name`: HT_ERR_TARGET_GONE when that is why. */
 HT_MUST_CHECK
 struct ht_err *proc_file_failed(const struct proc *proc, const char *name, int sys);

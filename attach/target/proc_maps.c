@@ -74,11 +74,8 @@ static struct ht_err *maps_parse(const struct proc *proc, struct proc_maps *maps
 
 struct ht_err *proc_maps_read(const struct proc *proc, struct proc_maps *ret)
 {
-	char path[PROC_PATH_BYTES];
 	*ret = (struct proc_maps){0};
-	struct ht_err *err = proc_file_path(proc, "maps", path);
-	if (!err)
-		err = proc_file_read(proc, path, SIZE_MAX, &ret->text);
+	struct ht_err *err = proc_file_read_living(proc, "maps", SIZE_MAX, &ret->text, NULL);
 	if (!err)
 		err = maps_parse(proc, ret);
 	/* Every living program maps something: the one we asked about ended meanwhile. */

@@ -118,11 +118,10 @@ static struct ht_err *status_parse(
 	return NULL;
 }
 
-static struct ht_err *status_read(
-	const struct proc *proc, const char *path, struct proc_status *ret, pid_t *ret_tgid)
+struct ht_err *proc_status_leader(const struct proc *proc, struct proc_status *ret, pid_t *ret_tgid)
 {
 	char *text;
-	struct ht_err *err = proc_file_read(proc, path, STATUS_MAX_BYTES, &text);
+	struct ht_err *err = proc_file_read(proc, "status", STATUS_MAX_BYTES, &text, NULL);
 	if (err)
 		return err;
 	err = status_parse(proc, text, ret, ret_tgid);
@@ -130,23 +129,19 @@ static struct ht_err *status_read(
 	return err;
 }
 
-struct ht_err *proc_status_leader(const struct proc *proc, struct proc_status *ret, pid_t *ret_tgid)
-{
-	return status_read(proc, "status", ret, ret_tgid);
-}
-
 struct ht_err *proc_status(const struct proc *proc, pid_t tid, struct proc_status *ret)
 {
-	char path[PROC_PATH_BYTES];
+	char path[PROC_PATH_BYTES], *text;
 	pid_t tgid;
-	if (tid) {
-		snprintf(path, sizeof(path), "task/%d/status", tid);
-	} else {
-		struct ht_err *err = proc_file_path(proc, "status", path);
-		if (err)
-			return err;
-	}
-	return status_read(proc, path, ret, &tgid);
+	snprintf(path, sizeof(path), "task/%d/status", tid);
+	struct ht_err *err =
+		tid ? proc_file_read(proc, path, STATUS_MAX_BYTES, &text, NULL)
+		    : proc_file_read_living(proc, "status", STATUS_MAX_BYTES, &text, NULL);
+	if (err)
+		return err;
+	err = status_parse(proc, text, ret, &tgid);
+	free(text);
+	return err;
 }
 
 static struct ht_err *tids_collect(const struct proc *proc, DIR *dir, struct proc_tids *ret)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/target/memory.h"
 
-#include <check.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "tests/support/child.h"
+#include "tests/support/ht_check.h"
 
 #define PAGE 4096u
 
@@ -22,22 +22,10 @@ static raddr_t at(const void *pointer)
 	return (raddr_t)(uintptr_t)pointer;
 }
 
-static void assert_ok(struct ht_err *err)
-{
-	ck_assert_msg(!err, "%s", err ? err->message : "");
-}
-
-static void assert_code(struct ht_err *err, enum ht_err_code code)
-{
-	ck_assert_ptr_nonnull(err);
-	ck_assert_msg(err->code == code, "code %d: %s", err->code, err->message);
-	ht_err_free(err);
-}
-
 static void setup(void)
 {
-	assert_ok(proc_open(getpid(), &self));
-	assert_ok(proc_open_mem(&self));
+	ck_no_err(proc_open(getpid(), &self));
+	ck_no_err(proc_open_mem(&self));
 	pages = mmap(NULL, 3 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ck_assert_ptr_ne(pages, MAP_FAILED);
 	munmap(pages + 2 * PAGE, PAGE);
@@ -46,24 +34,20 @@ static void setup(void)
 	mprotect(pages, PAGE, PROT_READ);
 }
 
-static void teardown(void)
-{
-	munmap(pages, 2 * PAGE);
-	proc_close(&self);
-}
-
 START_TEST(read_across_pages)
 {
+	setup();
 	uint8_t got[2 * PAGE];
-	assert_ok(memory_read(&self, at(pages) + 1, got, sizeof(got) - 1));
+	ck_no_err(memory_read(&self, at(pages) + 1, got, sizeof(got) - 1));
 	ck_assert_mem_eq(got, pages + 1, sizeof(got) - 1);
-	assert_ok(memory_read(&self, at(pages), got, 0));
-	assert_ok(memory_read(&self, 0, got, 0));
+	ck_no_err(memory_read(&self, at(pages), got, 0));
+	ck_no_err(memory_read(&self, 0, got, 0));
 }
 END_TEST
 
 START_TEST(read_past_the_end)
 {
+	setup();
 	uint8_t got[2 * PAGE];
 	size_t length;
 	struct ht_err *err = memory_read(&self, at(pages) + PAGE + 1, got, PAGE);
@@ -71,67 +55,71 @@ START_TEST(read_past_the_end)
 	ck_assert_int_eq(err->code, HT_ERR_SYS);
 	ck_assert_ptr_nonnull(strstr(err->message, "0x"));
 	ht_err_free(err);
-	assert_ok(memory_read_some(&self, at(pages) + PAGE + 1, got, PAGE, &length));
+	ck_no_err(memory_read_some(&self, at(pages) + PAGE + 1, got, PAGE, &length));
 	ck_assert_uint_eq(length, PAGE - 1);
 	ck_assert_mem_eq(got, pages + PAGE + 1, length);
-	assert_ok(memory_read_some(&self, at(pages) + 2 * PAGE, got, PAGE, &length));
+	ck_no_err(memory_read_some(&self, at(pages) + 2 * PAGE, got, PAGE, &length));
 	ck_assert_uint_eq(length, 0);
 }
 END_TEST
 
 START_TEST(impossible_addresses)
 {
+	setup();
 	static const raddr_t addrs[] = {
 		0, 8, INT64_MAX - 3, (uint64_t)INT64_MAX + 1, 0xffffffffff600000u, UINT64_MAX - 7};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(addrs); i++) {
 		uint64_t word;
 		size_t length;
-		assert_code(memory_read_u64(&self, addrs[i], &word), HT_ERR_SYS);
-		assert_ok(memory_read_some(&self, addrs[i], &word, sizeof(word), &length));
+		ck_err(memory_read_u64(&self, addrs[i], &word), HT_ERR_SYS);
+		ck_no_err(memory_read_some(&self, addrs[i], &word, sizeof(word), &length));
 		ck_assert_uint_eq(length, 0);
-		assert_code(memory_write(&self, addrs[i], &addrs[i], 8), HT_ERR_SYS);
+		ck_err(memory_write(&self, addrs[i], &addrs[i], 8), HT_ERR_SYS);
 	}
-	assert_code(memory_write_u64(&self, 0, 1), HT_ERR_SYS);
-	assert_code(memory_write_u64(&self, UINT64_MAX - 7, 1), HT_ERR_SYS);
+	ck_err(memory_write_u64(&self, 0, 1), HT_ERR_SYS);
+	ck_err(memory_write_u64(&self, UINT64_MAX - 7, 1), HT_ERR_SYS);
 }
 END_TEST
 
 START_TEST(strings)
 {
+	setup();
 	char *text;
 	memcpy(pages + 2 * PAGE - 6, "hello", 6);
-	assert_ok(memory_read_string(&self, at(pages) + 2 * PAGE - 6, 100, &text));
+	ck_no_err(memory_read_string(&self, at(pages) + 2 * PAGE - 6, 100, &text));
 	ck_assert_str_eq(text, "hello");
 	free(text);
-	assert_ok(memory_read_string(&self, at(pages) + 2 * PAGE - 6, 6, &text));
+	ck_no_err(memory_read_string(&self, at(pages) + 2 * PAGE - 6, 6, &text));
 	ck_assert_str_eq(text, "hello");
 	free(text);
-	assert_code(memory_read_string(&self, at(pages) + 2 * PAGE - 6, 5, &text), HT_ERR_FORMAT);
-	assert_code(memory_read_string(&self, at(pages) + 2 * PAGE - 6, 0, &text), HT_ERR_FORMAT);
-	assert_ok(memory_read_string(&self, at(pages) + 1, 2 * PAGE, &text));
+	ck_err(memory_read_string(&self, at(pages) + 2 * PAGE - 6, 5, &text), HT_ERR_FORMAT);
+	ck_err(memory_read_string(&self, at(pages) + 2 * PAGE - 6, 0, &text), HT_ERR_FORMAT);
+	ck_no_err(memory_read_string(&self, at(pages) + 1, 2 * PAGE, &text));
 	ck_assert_uint_eq(strlen(text), 2 * PAGE - 2);
 	free(text);
 	pages[2 * PAGE - 1] = 'x';
-	assert_code(memory_read_string(&self, at(pages) + 1, 4 * PAGE, &text), HT_ERR_SYS);
+	ck_err(memory_read_string(&self, at(pages) + 1, 4 * PAGE, &text), HT_ERR_SYS);
 }
 END_TEST
 
 START_TEST(write_past_page_protection)
 {
-	assert_ok(memory_write(&self, at(pages) + PAGE - 3, "abcdef", 6));
+	setup();
+	ck_no_err(memory_write(&self, at(pages) + PAGE - 3, "abcdef", 6));
 	ck_assert_mem_eq(pages + PAGE - 3, "abcdef", 6);
-	assert_ok(memory_write_u64(&self, at(pages) + 8, 0x0123456789abcdef));
+	ck_no_err(memory_write_u64(&self, at(pages) + 8, 0x0123456789abcdef));
 	uint64_t word;
-	assert_ok(memory_read_u64(&self, at(pages) + 8, &word));
+	ck_no_err(memory_read_u64(&self, at(pages) + 8, &word));
 	ck_assert_uint_eq(word, 0x0123456789abcdef);
-	assert_code(memory_write(&self, at(pages) + 2 * PAGE - 3, "abcdef", 6), HT_ERR_SYS);
+	ck_err(memory_write(&self, at(pages) + 2 * PAGE - 3, "abcdef", 6), HT_ERR_SYS);
 }
 END_TEST
 
 START_TEST(word_writes_are_aligned)
 {
+	setup();
 	for (unsigned i = 1; i < 8; i++)
-		assert_code(memory_write_u64(&self, at(pages) + PAGE + i, 0), HT_ERR_INTERNAL);
+		ck_err(memory_write_u64(&self, at(pages) + PAGE + i, 0), HT_ERR_INTERNAL);
 }
 END_TEST
 
@@ -150,13 +138,14 @@ static void *watch(void *arg)
 
 START_TEST(word_writes_are_not_torn)
 {
+	setup();
 	pthread_t thread;
 	uint64_t *word = (uint64_t *)(void *)(pages + PAGE);
 	void *torn;
 	*word = 0;
 	ck_assert_int_eq(pthread_create(&thread, NULL, watch, word), 0);
 	for (unsigned i = 0; i < 50000; i++)
-		assert_ok(memory_write_u64(&self, at(word), i % 2 ? 0 : UINT64_MAX));
+		ck_no_err(memory_write_u64(&self, at(word), i % 2 ? 0 : UINT64_MAX));
 	atomic_store(&stop, true);
 	pthread_join(thread, &torn);
 	ck_assert_ptr_null(torn);
@@ -176,44 +165,28 @@ static void exec_on_demand(const void *arg)
 
 START_TEST(an_exec_ends_access)
 {
+	setup();
 	ck_assert_int_eq(pipe2(exec_gate, O_CLOEXEC), 0);
 	struct child child = child_fork(exec_on_demand, "sleep");
 	struct proc proc;
 	uint64_t word;
 	size_t length;
 	char byte;
-	assert_ok(proc_open(child.pid, &proc));
-	assert_ok(proc_open_mem(&proc));
-	assert_ok(memory_read_u64(&proc, (raddr_t)child.value, &word));
+	ck_no_err(proc_open(child.pid, &proc));
+	ck_no_err(proc_open_mem(&proc));
+	ck_no_err(memory_read_u64(&proc, (raddr_t)child.value, &word));
 	ck_assert_int_eq(write(exec_gate[1], "x", 1), 1);
 	ck_assert_int_eq(read(child.ready_fd, &byte, 1), 0);
-	assert_code(memory_read_u64(&proc, (raddr_t)child.value, &word), HT_ERR_TARGET_GONE);
-	assert_code(memory_read_some(&proc, (raddr_t)child.value, &word, 8, &length),
+	ck_err(memory_read_u64(&proc, (raddr_t)child.value, &word), HT_ERR_TARGET_GONE);
+	ck_err(memory_read_some(&proc, (raddr_t)child.value, &word, 8, &length),
 		HT_ERR_TARGET_GONE);
-	assert_code(memory_write_u64(&proc, (raddr_t)child.value, 1), HT_ERR_TARGET_GONE);
-	assert_code(memory_write(&proc, (raddr_t)child.value, &word, 8), HT_ERR_TARGET_GONE);
+	ck_err(memory_write_u64(&proc, (raddr_t)child.value, 1), HT_ERR_TARGET_GONE);
+	ck_err(memory_write(&proc, (raddr_t)child.value, &word, 8), HT_ERR_TARGET_GONE);
 	proc_close(&proc);
 	child_kill(&child);
 }
 END_TEST
 
-int main(void)
-{
-	TCase *tcase = tcase_create("memory");
-	tcase_add_checked_fixture(tcase, setup, teardown);
-	tcase_add_test(tcase, read_across_pages);
-	tcase_add_test(tcase, read_past_the_end);
-	tcase_add_test(tcase, impossible_addresses);
-	tcase_add_test(tcase, strings);
-	tcase_add_test(tcase, write_past_page_protection);
-	tcase_add_test(tcase, word_writes_are_aligned);
-	tcase_add_test(tcase, word_writes_are_not_torn);
-	tcase_add_test(tcase, an_exec_ends_access);
-	Suite *suite = suite_create("memory");
-	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
-}
+HT_SUITE("attach/target/memory", read_across_pages, read_past_the_end, impossible_addresses,
+	strings, write_past_page_protection, word_writes_are_aligned, word_writes_are_not_torn,
+	an_exec_ends_access)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/target/proc.h"
 
-#include <check.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -17,27 +16,14 @@
 
 #include "attach/target/permission.h"
 #include "tests/support/child.h"
+#include "tests/support/ht_check.h"
 
 #define NOBODY 65534
-
-static void assert_refused(struct ht_err *err, enum ht_err_code code, const char *words)
-{
-	ck_assert_ptr_nonnull(err);
-	ck_assert_msg(err->code == code, "code %d: %s", err->code, err->message);
-	ck_assert_msg(strstr(err->message, words), "'%s' lacks '%s'", err->message, words);
-	ck_assert_ptr_null(strchr(err->message, '\n'));
-	ht_err_free(err);
-}
-
-static void assert_ok(struct ht_err *err)
-{
-	ck_assert_msg(!err, "%s", err ? err->message : "");
-}
 
 static struct proc opened(pid_t pid)
 {
 	struct proc proc;
-	assert_ok(proc_open(pid, &proc));
+	ck_no_err(proc_open(pid, &proc));
 	return proc;
 }
 
@@ -45,8 +31,8 @@ START_TEST(own_process)
 {
 	struct proc proc = opened(getpid());
 	struct proc_status status;
-	assert_ok(proc_open_mem(&proc));
-	assert_ok(proc_status(&proc, 0, &status));
+	ck_no_err(proc_open_mem(&proc));
+	ck_no_err(proc_status(&proc, 0, &status));
 	ck_assert_int_eq(status.ppid, getppid());
 	ck_assert_uint_eq(status.euid, geteuid());
 	ck_assert_uint_eq(status.egid, getegid());
@@ -66,9 +52,9 @@ END_TEST
 START_TEST(not_a_process)
 {
 	struct proc proc;
-	assert_refused(proc_open(0, &proc), HT_ERR_REFUSED, "not a PID");
-	assert_refused(proc_open(-5, &proc), HT_ERR_REFUSED, "not a PID");
-	assert_refused(proc_open(1 << 30, &proc), HT_ERR_REFUSED, "no process with PID");
+	ck_err_says(proc_open(0, &proc), HT_ERR_REFUSED, "not a PID");
+	ck_err_says(proc_open(-5, &proc), HT_ERR_REFUSED, "not a PID");
+	ck_err_says(proc_open(1 << 30, &proc), HT_ERR_REFUSED, "no process with PID");
 }
 END_TEST
 
@@ -82,7 +68,7 @@ START_TEST(kernel_thread)
 	fclose(file);
 	struct proc proc;
 	if (!strcmp(comm, "kthreadd\n"))
-		assert_refused(proc_open(2, &proc), HT_ERR_REFUSED, "kernel thread");
+		ck_err_says(proc_open(2, &proc), HT_ERR_REFUSED, "kernel thread");
 }
 END_TEST
 
@@ -107,7 +93,7 @@ static void with_thread(const void *arg)
 static pid_t other_tid(const struct proc *proc)
 {
 	struct proc_tids tids;
-	assert_ok(proc_tids_read(proc, &tids));
+	ck_no_err(proc_tids_read(proc, &tids));
 	ck_assert_uint_eq(tids.count, 2);
 	ck_assert_int_eq(tids.tid[0], proc->pid);
 	pid_t tid = tids.tid[1];
@@ -122,7 +108,7 @@ START_TEST(thread_is_refused_and_its_process_named)
 	pid_t tid = other_tid(&proc);
 	char words[64];
 	snprintf(words, sizeof(words), "heaptap attach -p %d", child.pid);
-	assert_refused(proc_open(tid, &thread), HT_ERR_REFUSED, words);
+	ck_err_says(proc_open(tid, &thread), HT_ERR_REFUSED, words);
 	proc_close(&proc);
 	child_kill(&child);
 }
@@ -154,17 +140,17 @@ START_TEST(zombie_leader_works_through_a_living_thread)
 		struct proc_status status;
 		struct proc_syscall where;
 		char *exe;
-		assert_ok(proc_open_mem(proc));
-		assert_ok(proc_maps_read(proc, &maps));
-		ck_assert_ptr_nonnull(proc_maps_find(&maps, (raddr_t)(uintptr_t)assert_ok));
+		ck_no_err(proc_open_mem(proc));
+		ck_no_err(proc_maps_read(proc, &maps));
+		ck_assert_ptr_nonnull(proc_maps_find(&maps, (raddr_t)(uintptr_t)opened));
 		proc_maps_deinit(&maps);
-		assert_ok(proc_status(proc, 0, &status));
+		ck_no_err(proc_status(proc, 0, &status));
 		ck_assert_int_ne(status.state, 'Z');
 		ck_assert_uint_gt(status.rss_bytes, 0);
-		assert_ok(proc_link(proc, "exe", &exe));
+		ck_no_err(proc_link(proc, "exe", &exe));
 		ck_assert_ptr_nonnull(strstr(exe, "test_proc"));
 		free(exe);
-		assert_ok(proc_syscall_read(proc, child.pid, &where));
+		ck_no_err(proc_syscall_read(proc, child.pid, &where));
 		ck_assert_int_eq(where.where, PROC_THREAD_GONE);
 		ck_assert_int_eq(proc_changed(proc), PROC_SAME);
 	}
@@ -199,7 +185,7 @@ START_TEST(hostile_names)
 		struct proc proc = opened(child.pid);
 		struct proc_status status;
 		wait_for_state(&proc, child.pid, 'S');
-		assert_ok(proc_status(&proc, 0, &status));
+		ck_no_err(proc_status(&proc, 0, &status));
 		ck_assert_int_eq(status.state, 'S');
 		ck_assert_int_eq(status.ppid, getpid());
 		proc_close(&proc);
@@ -215,7 +201,7 @@ START_TEST(zombie)
 	kill(child.pid, SIGKILL);
 	siginfo_t info;
 	ck_assert_int_eq(waitid(P_PID, (id_t)child.pid, &info, WEXITED | WNOWAIT), 0);
-	assert_refused(proc_open(child.pid, &proc), HT_ERR_REFUSED, "zombie");
+	ck_err_says(proc_open(child.pid, &proc), HT_ERR_REFUSED, "zombie");
 	ck_assert_int_eq(proc_changed(&before), PROC_EXITED);
 	child_kill(&child);
 	proc_close(&before);
@@ -224,7 +210,7 @@ END_TEST
 
 static void assert_gone(struct ht_err *err)
 {
-	assert_refused(err, HT_ERR_TARGET_GONE, "has ended");
+	ck_err_says(err, HT_ERR_TARGET_GONE, "has ended");
 }
 
 START_TEST(everything_says_gone)
@@ -269,7 +255,7 @@ START_TEST(exec_is_noticed)
 		struct child child = child_fork(exec_on_demand, "sleep");
 		struct proc proc = opened(child.pid);
 		if (mem)
-			assert_ok(proc_open_mem(&proc));
+			ck_no_err(proc_open_mem(&proc));
 		ck_assert_int_eq(proc_changed(&proc), PROC_SAME);
 		ck_assert_int_eq(write(exec_gate[1], "x", 1), 1);
 		close(exec_gate[0]);
@@ -308,7 +294,7 @@ START_TEST(maps_are_complete)
 	uint8_t *many = many_mappings();
 	struct proc proc = opened(getpid());
 	struct proc_maps maps;
-	assert_ok(proc_maps_read(&proc, &maps));
+	ck_no_err(proc_maps_read(&proc, &maps));
 	for (size_t i = 1; i < maps.count; i++)
 		ck_assert_uint_le(maps.map[i - 1].hi, maps.map[i].lo);
 	for (size_t i = 0; i < MANY_PAGES; i++) {
@@ -322,7 +308,7 @@ START_TEST(maps_are_complete)
 	ck_assert(map->read && map->write && !map->exec && map->shared);
 	ck_assert_uint_eq(map->offset, 4096);
 	ck_assert_ptr_nonnull(strstr(map->name, "/a b\\012c (deleted)"));
-	const struct proc_map *code = proc_maps_find(&maps, (raddr_t)(uintptr_t)assert_ok);
+	const struct proc_map *code = proc_maps_find(&maps, (raddr_t)(uintptr_t)opened);
 	ck_assert(code->exec && !code->write && !code->shared && code->inode);
 	ck_assert_ptr_null(proc_maps_find(&maps, 0));
 	ck_assert_ptr_null(proc_maps_find(&maps, UINT64_MAX));
@@ -348,12 +334,12 @@ START_TEST(syscall_of_threads)
 	struct proc proc = opened(child.pid);
 	struct proc_syscall where;
 	wait_for_state(&proc, child.pid, 'S');
-	assert_ok(proc_syscall_read(&proc, child.pid, &where));
+	ck_no_err(proc_syscall_read(&proc, child.pid, &where));
 	ck_assert_int_eq(where.where, PROC_IN_SYSCALL);
 	ck_assert_int_eq(where.nr, SYS_pause);
 	ck_assert_uint_ne(where.sp, 0);
 	ck_assert_uint_ne(where.pc, 0);
-	assert_ok(proc_syscall_read(&proc, getpid(), &where));
+	ck_no_err(proc_syscall_read(&proc, getpid(), &where));
 	ck_assert_int_eq(where.where, PROC_THREAD_GONE);
 	proc_close(&proc);
 	child_kill(&child);
@@ -361,7 +347,7 @@ START_TEST(syscall_of_threads)
 	child = child_fork(spin, NULL);
 	proc = opened(child.pid);
 	wait_for_state(&proc, child.pid, 'R');
-	assert_ok(proc_syscall_read(&proc, child.pid, &where));
+	ck_no_err(proc_syscall_read(&proc, child.pid, &where));
 	ck_assert_int_eq(where.where, PROC_RUNNING);
 	proc_close(&proc);
 	child_kill(&child);
@@ -372,7 +358,7 @@ START_TEST(text_has_a_limit)
 {
 	struct proc proc = opened(getpid());
 	char *text;
-	assert_ok(proc_text(&proc, "comm", &text));
+	ck_no_err(proc_text(&proc, "comm", &text));
 	ck_assert_ptr_nonnull(strchr(text, '\n'));
 	free(text);
 	struct ht_err *err = proc_text(&proc, "no-such-file", &text);
@@ -381,7 +367,7 @@ START_TEST(text_has_a_limit)
 	ht_err_free(err);
 	many_mappings();
 	err = proc_text(&proc, "smaps", &text);
-	assert_refused(err, HT_ERR_FORMAT, "longer than");
+	ck_err_says(err, HT_ERR_FORMAT, "longer than");
 	proc_close(&proc);
 }
 END_TEST
@@ -443,53 +429,32 @@ START_TEST(each_rule_is_named)
 		.yama_scope = -1};
 	struct permission_facts facts = same;
 	facts.target_euid = 0;
-	assert_refused(permission_judge(&facts), HT_ERR_PERMISSION, "runs as uid 0");
+	ck_err_says(permission_judge(&facts), HT_ERR_PERMISSION, "runs as uid 0");
 	facts = same;
 	facts.target_suid = 5;
-	assert_refused(permission_judge(&facts), HT_ERR_PERMISSION, "runs as uid 5");
+	ck_err_says(permission_judge(&facts), HT_ERR_PERMISSION, "runs as uid 5");
 	facts = same;
 	facts.dumpable = false;
-	assert_refused(permission_judge(&facts), HT_ERR_PERMISSION, "not dumpable");
+	ck_err_says(permission_judge(&facts), HT_ERR_PERMISSION, "not dumpable");
 	facts = same;
 	facts.more_caps = true;
-	assert_refused(permission_judge(&facts), HT_ERR_PERMISSION, "capabilities that heaptap");
+	ck_err_says(permission_judge(&facts), HT_ERR_PERMISSION, "capabilities that heaptap");
 	facts = same;
 	for (int scope = 1; scope <= 3; scope++) {
 		static const char *const words[] = {"ancestors", "only root", "nobody"};
 		facts.yama_scope = scope;
-		assert_refused(permission_judge(&facts), HT_ERR_PERMISSION, words[scope - 1]);
+		ck_err_says(permission_judge(&facts), HT_ERR_PERMISSION, words[scope - 1]);
 	}
 	facts.our_cap_sys_ptrace = true;
-	assert_refused(permission_judge(&facts), HT_ERR_PERMISSION, "nobody");
+	ck_err_says(permission_judge(&facts), HT_ERR_PERMISSION, "nobody");
 	facts.yama_scope = 2;
-	assert_refused(permission_judge(&facts), HT_ERR_PERMISSION, "security module");
+	ck_err_says(permission_judge(&facts), HT_ERR_PERMISSION, "security module");
 	facts.same_user_ns = false;
-	assert_refused(permission_judge(&facts), HT_ERR_PERMISSION, "user namespace");
+	ck_err_says(permission_judge(&facts), HT_ERR_PERMISSION, "user namespace");
 }
 END_TEST
 
-int main(void)
-{
-	TCase *tcase = tcase_create("proc");
-	tcase_add_test(tcase, own_process);
-	tcase_add_test(tcase, not_a_process);
-	tcase_add_test(tcase, kernel_thread);
-	tcase_add_test(tcase, thread_is_refused_and_its_process_named);
-	tcase_add_test(tcase, zombie_leader_works_through_a_living_thread);
-	tcase_add_test(tcase, hostile_names);
-	tcase_add_test(tcase, zombie);
-	tcase_add_test(tcase, everything_says_gone);
-	tcase_add_test(tcase, exec_is_noticed);
-	tcase_add_test(tcase, maps_are_complete);
-	tcase_add_test(tcase, syscall_of_threads);
-	tcase_add_test(tcase, text_has_a_limit);
-	tcase_add_test(tcase, kernel_refusals_name_the_rule);
-	tcase_add_test(tcase, each_rule_is_named);
-	Suite *suite = suite_create("proc");
-	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_NORMAL);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
-}
+HT_SUITE("attach/target/proc", own_process, not_a_process, kernel_thread,
+	thread_is_refused_and_its_process_named, zombie_leader_works_through_a_living_thread,
+	hostile_names, zombie, everything_says_gone, exec_is_noticed, maps_are_complete,
+	syscall_of_threads, text_has_a_limit, kernel_refusals_name_the_rule, each_rule_is_named)
