@@ -44,6 +44,11 @@ struct modules {
 	uint64_t next_id;
 };
 
+/* HT_ERR_REFUSED unless the program is an x86-64 one (not i386, not x32). Ask before anything else.
+ */
+HT_MUST_CHECK
+struct ht_err *modules_check_machine(const struct proc *proc, const struct proc_maps *maps);
+
 /* Finds all modules in `maps`. Images whose headers are malformed are left out. */
 HT_MUST_CHECK
 struct ht_err *modules_read(

@@ -22,7 +22,7 @@ _Noreturn void child_wait(void);
 
 /* Starts a program (looked up in PATH); `env` adds NAME=VALUE settings, NULL-terminated, or NULL.
  * Returns when its exec is done. */
-struct child child_exec(char *const argv[], char *const env[]);
+struct child child_exec(const char *const argv[], const char *const env[]);
 /* Waits until /proc/PID/maps of the child contains `text`: a library is loaded. */
 void child_mapped(const struct child *child, const char *text);
 

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The dynamic section of a module, read from the target's memory, and lookup in the dynamic symbol
+ * table that it points to. All tables lie inside of the module; what does not is taken as absent.
+ */
+#pragma once
+
+#include "attach/elf/modules.h"
+
+#define DYNAMIC_VERSIONS_MAX 4u /* symbols of one name that dynamic_lookup gives */
+
+struct dynamic_table {
+	raddr_t addr; /* 0: absent */
+	uint64_t bytes;
+};
+
+struct dynamic {
+	raddr_t lo, hi;		   /* of the module */
+	struct dynamic_table rela; /* without the leading R_X86_64_RELATIVE ones */
+	struct dynamic_table jmprel;
+	struct dynamic_table strtab;
+	raddr_t symtab; /* its length is not recorded; it ends before `hi` */
+	raddr_t hash, gnu_hash;
+};
+
+HT_MUST_CHECK
+struct ht_err *dynamic_read(
+	const struct proc *proc, const struct module *module, struct dynamic *ret);
+/*
+ * The symbols called `name` that the dynamic linker would find in this module, at most
+ * DYNAMIC_VERSIONS_MAX: definitions, and canonical PLT entries (SHN_UNDEF with a value).
+ */
+HT_MUST_CHECK
+struct ht_err *dynamic_lookup(const struct proc *proc, const struct dynamic *dynamic,
+	const char *name, Elf64_Sym ret[DYNAMIC_VERSIONS_MAX], size_t *ret_count);

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/elf/modules.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+
+#include "attach/elf/dynamic.h"
+#include "attach/elf/headers.h"
+
+/* Reading a device's mapping may act on the device. */
+static bool is_device(const struct proc_map *map)
+{
+	return !strncmp(map->name, "/dev/", 5) && strncmp(map->name, "/dev/shm/", 9) != 0;
+}
+
+static bool may_hold_header(const struct proc_map *map)
+{
+	return map->read && map->offset == 0 && map->hi - map->lo >= sizeof(Elf64_Ehdr) &&
+	       !is_device(map);
+}
+
+/* A program without an interpreter is its own, when it is a dynamic linker started by hand. */
+static bool named_like_linker(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	const char *name = slash ? slash + 1 : path;
+	return !strncmp(name, "ld-", 3) || !strncmp(name, "ld.so", 5);
+}
+
+static bool holds(const struct module *module, raddr_t addr)
+{
+	return addr >= module->lo && addr < module->hi;
+}
+
+static void roles_set(struct module *module, const struct proc_auxv *auxv)
+{
+	module->executable = auxv->entry && holds(module, auxv->entry);
+	module->vdso = auxv->vdso && holds(module, auxv->vdso);
+	module->interpreter = auxv->base ? holds(module, auxv->base)
+					 : module->executable && named_like_linker(module->path);
+}
+
+static bool same_image(const struct module *a, const struct module *b)
+{
+	return a->lo == b->lo && a->hi == b->hi && a->dev == b->dev && a->inode == b->inode &&
+	       a->build_id_bytes == b->build_id_bytes &&
+	       !memcmp(a->build_id, b->build_id, a->build_id_bytes);
+}
+
+static uint64_t id_for(const struct modules *old, const struct module *module, uint64_t *next_id)
+{
+	const struct module *before = old ? modules_find(old, module->lo) : NULL;
+	return before && same_image(before, module) ? before->id : (*next_id)++;
+}
+
+static struct ht_err *append(struct modules *modules, size_t *capacity, const struct module *module)
+{
+	if (modules->count == *capacity) {
+		size_t wanted = *capacity ? 2 * *capacity : 32;
+		struct module *grown = reallocarray(modules->module, wanted, sizeof(*grown));
+		if (!grown)
+			return ht_err_new(HT_ERR_NOMEM, "no memory for %zu modules", wanted);
+		modules->module = grown;
+		*capacity = wanted;
+	}
+	modules->module[modules->count++] = *module;
+	return NULL;
+}
+
+static struct ht_err *collect(const struct proc *proc, const struct proc_maps *maps,
+	const struct proc_auxv *auxv, const struct modules *old, struct modules *ret)
+{
+	size_t capacity = 0;
+	raddr_t end = 0; /* of the last module: two images never share addresses */
+	for (size_t i = 0; i < maps->count; i++) {
+		const struct proc_map *map = &maps->map[i];
+		struct module module;
+		bool valid;
+		if (map->lo < end || !may_hold_header(map))
+			continue;
+		struct ht_err *err = headers_read(proc, map->lo, &module, &valid);
+		if (err)
+			return err;
+		if (!valid || module.lo < end || !headers_are_loaded(&module, maps, map))
+			continue;
+		module.dev = makedev(map->dev_major, map->dev_minor);
+		module.inode = map->inode;
+		module.path = strdup(map->name);
+		if (!module.path)
+			return ht_err_new(HT_ERR_NOMEM, "no memory for the modules");
+		roles_set(&module, auxv);
+		module.id = id_for(old, &module, &ret->next_id);
+		err = append(ret, &capacity, &module);
+		if (err) {
+			free(module.path);
+			return err;
+		}
+		end = module.hi;
+	}
+	return NULL;
+}
+
+struct ht_err *modules_reread(const struct proc *proc, const struct proc_maps *maps,
+	const struct modules *old, struct modules *ret)
+{
+	struct proc_auxv auxv;
+	*ret = (struct modules){.next_id = old ? old->next_id : 1};
+	struct ht_err *err = proc_auxv_read(proc, &auxv);
+	if (!err)
+		err = collect(proc, maps, &auxv, old, ret);
+	if (err)
+		modules_deinit(ret);
+	return err;
+}
+
+struct ht_err *modules_read(
+	const struct proc *proc, const struct proc_maps *maps, struct modules *ret)
+{
+	return modules_reread(proc, maps, NULL, ret);
+}
+
+void modules_deinit(struct modules *modules)
+{
+	for (size_t i = 0; i < modules->count; i++)
+		free(modules->module[i].path);
+	free(modules->module);
+	*modules = (struct modules){0};
+}
+
+const struct module *modules_find(const struct modules *modules, raddr_t addr)
+{
+	size_t lo = 0, hi = modules->count;
+	while (lo < hi) {
+		size_t middle = lo + (hi - lo) / 2;
+		const struct module *module = &modules->module[middle];
+		if (addr < module->lo)
+			hi = middle;
+		else if (addr >= module->hi)
+			lo = middle + 1;
+		else
+			return module;
+	}
+	return NULL;
+}
+
+static raddr_t header_of(const struct module *module)
+{
+	for (size_t i = 0; i < module->segment_count; i++)
+		if (module->segment[i].offset < HT_PAGE_BYTES)
+			return module->bias +
+			       ht_align_down(module->segment[i].vaddr, HT_PAGE_BYTES);
+	return module->lo;
+}
+
+bool module_still_there(const struct proc *proc, const struct module *module)
+{
+	struct module now;
+	bool valid;
+	struct ht_err *err = headers_read(proc, header_of(module), &now, &valid);
+	if (err || !valid) {
+		ht_err_free(err);
+		return false;
+	}
+	now.dev = module->dev;
+	now.inode = module->inode;
+	return same_image(module, &now) && now.segment_count == module->segment_count &&
+	       !memcmp(now.segment, module->segment,
+		       module->segment_count * sizeof(*module->segment)) &&
+	       now.dynamic == module->dynamic;
+}
+
+struct ht_err *module_symbol(
+	const struct proc *proc, const struct module *module, const char *name, raddr_t *ret)
+{
+	struct dynamic dynamic;
+	Elf64_Sym symbol[DYNAMIC_VERSIONS_MAX];
+	size_t count = 0;
+	*ret = 0;
+	struct ht_err *err = dynamic_read(proc, module, &dynamic);
+	if (!err)
+		err = dynamic_lookup(proc, &dynamic, name, symbol, &count);
+	for (size_t i = 0; i < count && !err && !*ret; i++)
+		if (symbol[i].st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol[i].st_info) == STT_FUNC)
+			*ret = module->bias + symbol[i].st_value;
+	return err;
+}
+
+static bool has_header(const struct proc_map *map, const char *exe)
+{
+	return map->read && map->offset == 0 &&
+	       (!strcmp(map->name, exe) || !strcmp(map->name, "[vdso]"));
+}
+
+struct ht_err *modules_check_machine(const struct proc *proc, const struct proc_maps *maps)
+{
+	char *exe;
+	struct ht_err *err = proc_link(proc, "exe", &exe);
+	for (size_t i = 0; i < maps->count && !err; i++) {
+		Elf64_Ehdr ehdr; /* the two classes share the fields up to e_machine */
+		size_t got;
+		if (!has_header(&maps->map[i], exe))
+			continue;
+		err = memory_read_some(proc, maps->map[i].lo, &ehdr, sizeof(ehdr), &got);
+		if (err || got < sizeof(ehdr) || memcmp(ehdr.e_ident, ELFMAG, SELFMAG) != 0)
+			continue;
+		if (ehdr.e_ident[EI_CLASS] != ELFCLASS64 || ehdr.e_machine != EM_X86_64)
+			err = ht_err_new(HT_ERR_REFUSED,
+				"process %d is not an x86-64 program (ELF class %d, machine %d): "
+				"heaptap can only profile 64-bit x86 programs",
+				proc->pid, ehdr.e_ident[EI_CLASS] == ELFCLASS64 ? 64 : 32,
+				ehdr.e_machine);
+	}
+	free(exe);
+	return err;
+}
