@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/model/live.h"
+
+#include <stdlib.h>
+
+#include "analyzer/model/map.h"
+
+void live_deinit(struct live *live)
+{
+	free(live->slot);
+	*live = (struct live){0};
+}
+
+static size_t home(const struct live *live, uint64_t addr)
+{
+	return addr * live->multiplier >> live->shift;
+}
+
+static struct live_block *find(const struct live *live, uint64_t addr)
+{
+	size_t at = home(live, addr);
+	while (live->slot[at].addr && live->slot[at].addr != addr)
+		at = (at + 1) & (live->capacity - 1);
+	return &live->slot[at];
+}
+
+static struct ht_err *grow(struct live *live)
+{
+	struct live bigger = *live;
+	bigger.capacity = live->capacity ? live->capacity * 2 : 1024;
+	bigger.shift = 64 - (unsigned)__builtin_ctzll(bigger.capacity);
+	bigger.slot = calloc(bigger.capacity, sizeof(*bigger.slot));
+	if (!bigger.slot)
+		return ht_err_new(
+			HT_ERR_NOMEM, "out of memory for %zu live blocks", bigger.capacity);
+	if (!bigger.multiplier)
+		bigger.multiplier = map_random_multiplier();
+	for (size_t i = 0; i < live->capacity; i++)
+		if (live->slot[i].addr)
+			*find(&bigger, live->slot[i].addr) = live->slot[i];
+	free(live->slot);
+	*live = bigger;
+	return NULL;
+}
+
+struct ht_err *live_put(struct live *live, const struct live_block *block,
+	struct live_block *ret_older, bool *ret_replaced)
+{
+	if (live->count * 8 >= live->capacity * 5) {
+		struct ht_err *err = grow(live);
+		if (err)
+			return err;
+	}
+	struct live_block *slot = find(live, block->addr);
+	*ret_replaced = slot->addr != 0;
+	if (*ret_replaced)
+		*ret_older = *slot;
+	else
+		live->count++;
+	*slot = *block;
+	return NULL;
+}
+
+/* Moves later blocks of the same run up, so that no search meets a hole before its block. */
+static void close_hole(struct live *live, size_t hole)
+{
+	size_t mask = live->capacity - 1;
+	for (size_t at = (hole + 1) & mask; live->slot[at].addr; at = (at + 1) & mask) {
+		size_t distance = (at - home(live, live->slot[at].addr)) & mask;
+		if (distance < ((at - hole) & mask))
+			continue;
+		live->slot[hole] = live->slot[at];
+		hole = at;
+	}
+	live->slot[hole].addr = 0;
+}
+
+bool live_take(struct live *live, uint64_t addr, struct live_block *ret)
+{
+	if (!live->capacity || !addr)
+		return false;
+	struct live_block *slot = find(live, addr);
+	if (!slot->addr)
+		return false;
+	*ret = *slot;
+	close_hole(live, (size_t)(slot - live->slot));
+	live->count--;
+	return true;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The live set: blocks allocated in the window and not freed yet, by address. Memory is bounded by
+ * the number of live blocks.
+ */
+#pragma once
+
+#include "format/base.h"
+#include "format/err.h"
+
+struct live_block {
+	uint64_t addr;	 /* never 0 */
+	uint64_t size;	 /* requested bytes */
+	uint32_t stack;	 /* node id, 0: none */
+	uint32_t thread; /* index of the thread that allocated it */
+};
+
+/* Zero-initialised is empty and valid. */
+struct live {
+	struct live_block *slot;
+	size_t capacity; /* a power of two, or 0 */
+	size_t count;
+	uint64_t multiplier;
+	unsigned shift; /* 64 - log2(capacity): the upper bits of a product are the good ones */
+};
+
+void live_deinit(struct live *live);
+/* Puts `block` in. When its address was taken, the older block moves to `ret_older` and
+ * `*ret_replaced` is true. */
+HT_MUST_CHECK
+struct ht_err *live_put(struct live *live, const struct live_block *block,
+	struct live_block *ret_older, bool *ret_replaced);
+/* Takes the block at `addr` out; false when there is none. */
+bool live_take(struct live *live, uint64_t addr, struct live_block *ret);

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/model/model.h"
+
+#include <stdlib.h>
+
+#include "analyzer/model/array.h"
+
+struct load {
+	struct model *model;
+	const struct model_observer *observer;
+	struct replay *replay; /* NULL: events are not wanted */
+	struct streams *streams;
+};
+
+void model_deinit(struct model *model)
+{
+	free(model->mark);
+	threads_deinit(&model->threads);
+	nodes_deinit(&model->nodes);
+	modules_deinit(&model->modules);
+	strings_deinit(&model->strings);
+	*model = (struct model){0};
+}
+
+uint64_t model_dropped_events(const struct model *model)
+{
+	return model->counter[REC_COUNTER_LOST_TIMEOUT] + model->counter[REC_COUNTER_LOST_SOCKET] +
+	       model->counter[REC_COUNTER_LOST_SLOT_FULL] +
+	       model->counter[REC_COUNTER_LOST_NESTED] + model->counter[REC_COUNTER_DAEMON_DROPS];
+}
+
+uint64_t model_truncated_stacks(const struct model *model)
+{
+	return model->counter[REC_COUNTER_TRUNC_DEPTH] + model->counter[REC_COUNTER_TRUNC_NO_RULE] +
+	       model->counter[REC_COUNTER_TRUNC_STACK] + model->counter[REC_COUNTER_TRUNC_NODES];
+}
+
+const char *model_ended(const struct model *model)
+{
+	static const char *const name[] = {
+		[REC_END_DURATION] = "duration",
+		[REC_END_SIGNAL] = "signal",
+		[REC_END_TARGET_EXIT] = "target_exit",
+		[REC_END_TARGET_EXEC] = "target_exec",
+		[REC_END_DISK_FULL] = "disk_full",
+		[REC_END_ERROR] = "error",
+		[REC_END_STOP] = "stop",
+	};
+	if (!model->has_end)
+		return "truncated";
+	return model->end.reason < HT_ARRAY_SIZE(name) ? name[model->end.reason] : "unknown";
+}
+
+/* --- one record ------------------------------------------------------------------------------ */
+
+static struct ht_err *take_target(struct model *model, const struct rec_target *rec)
+{
+	if (model->has_target)
+		return NULL;
+	model->has_target = true;
+	model->target = *rec;
+	struct strings *strings = &model->strings;
+	struct ht_err *err = strings_intern(strings, rec->comm, &model->comm);
+	if (!err)
+		err = strings_intern(strings, rec->exe, &model->exe);
+	if (!err)
+		err = strings_intern(strings, rec->kernel, &model->kernel);
+	if (!err)
+		err = strings_intern(strings, rec->heaptap_version, &model->heaptap_version);
+	return err;
+}
+
+static void take_capture(struct model *model, const struct rec_capture *rec)
+{
+	if (model->has_capture)
+		return;
+	model->has_capture = true;
+	model->capture = *rec;
+	timebase_start(&model->timebase, rec->start_tsc, rec->start_mono_ns);
+}
+
+static void note_time(struct model *model, uint64_t tsc, uint64_t mono_ns)
+{
+	timebase_add(&model->timebase, tsc, mono_ns);
+	uint64_t time_ns = timebase_since_start(&model->timebase, mono_ns);
+	if (time_ns > model->duration_ns)
+		model->duration_ns = time_ns;
+}
+
+static struct ht_err *take_sync(struct load *load, const struct rec_sync *rec)
+{
+	note_time(load->model, rec->tsc, rec->mono_ns);
+	return load->replay ? streams_release(load->streams, rec->complete_tsc) : NULL;
+}
+
+static struct ht_err *take_rss(struct load *load, const struct rec_rss *rec)
+{
+	struct model *model = load->model;
+	if (model->rss_max_bytes == 0)
+		model->rss_first_bytes = rec->rss_bytes;
+	model->rss_last_bytes = rec->rss_bytes;
+	if (rec->rss_bytes > model->rss_max_bytes)
+		model->rss_max_bytes = rec->rss_bytes;
+	if (!load->observer->rss)
+		return NULL;
+	return load->observer->rss(load->observer->replay.context,
+		timebase_since_start(&model->timebase, rec->mono_ns), rec->rss_bytes);
+}
+
+static struct ht_err *take_mark(struct model *model, const struct rec_mark *rec)
+{
+	if (model->mark_count == MODEL_MARKS_MAX)
+		return NULL;
+	struct ht_err *err = array_reserve(&model->mark, &model->mark_capacity,
+		model->mark_count + 1, sizeof(*model->mark), "marks");
+	if (err)
+		return err;
+	struct model_mark *mark = &model->mark[model->mark_count++];
+	mark->time_ns = timebase_since_start(&model->timebase, rec->mono_ns);
+	return strings_intern(&model->strings, rec->text, &mark->text);
+}
+
+static struct ht_err *take(struct load *load, const struct rec *rec)
+{
+	struct model *model = load->model;
+	switch (rec->kind) {
+	case REC_TARGET:
+		return take_target(model, &rec->target);
+	case REC_CAPTURE:
+		take_capture(model, &rec->capture);
+		return NULL;
+	case REC_MODULE:
+		return modules_add(&model->modules, &model->strings, &rec->module);
+	case REC_MODULE_GONE:
+		modules_gone(&model->modules, &rec->module_gone);
+		return NULL;
+	case REC_THREAD:
+		return threads_name(&model->threads, &model->strings, &rec->thread);
+	case REC_NODES:
+		return nodes_add(&model->nodes, &rec->nodes);
+	case REC_EVENTS:
+		return load->replay ? streams_add(load->streams, &rec->events) : NULL;
+	case REC_SYNC:
+		return take_sync(load, &rec->sync);
+	case REC_RSS:
+		return take_rss(load, &rec->rss);
+	case REC_LOSS:
+		if (rec->loss.counter < REC_COUNTER_COUNT)
+			model->counter[rec->loss.counter] = rec->loss.total;
+		return NULL;
+	case REC_SYMBOL:
+		if (!load->observer->symbol)
+			return NULL;
+		return load->observer->symbol(load->observer->replay.context, model, &rec->symbol);
+	case REC_MARK:
+		return take_mark(model, &rec->mark);
+	case REC_END:
+		model->has_end = true;
+		model->end = rec->end;
+		note_time(model, rec->end.tsc, rec->end.mono_ns);
+		return NULL;
+	}
+	return NULL;
+}
+
+/* --- the whole file -------------------------------------------------------------------------- */
+
+static struct ht_err *read_records(struct load *load, struct trace_reader *reader)
+{
+	struct model *model = load->model;
+	for (;;) {
+		struct rec rec;
+		struct ht_err *err = trace_reader_next(reader, &rec, &model->how_ended);
+		if (err || model->how_ended != TRACE_MORE)
+			return err;
+		err = take(load, &rec);
+		if (err)
+			return err;
+	}
+}
+
+static struct ht_err *read_all(struct load *load, struct trace_reader *reader)
+{
+	struct model *model = load->model;
+	struct ht_err *err = read_records(load, reader);
+	if (!err && load->replay)
+		err = streams_finish(load->streams);
+	const char *problem = trace_reader_problem(reader);
+	if (!err && problem)
+		err = strings_intern(&model->strings,
+			(struct rec_string){.data = problem, .length = __builtin_strlen(problem)},
+			&model->problem);
+	if (load->replay) {
+		model->counts = *replay_counts(load->replay);
+		model->damage = *streams_damage(load->streams);
+	}
+	return err;
+}
+
+struct ht_err *model_load(
+	struct model *model, int fd, const char *name, const struct model_observer *observer)
+{
+	struct load load = {.model = model, .observer = observer};
+	struct trace_reader *reader;
+	struct ht_err *err = trace_reader_create(fd, name, &reader);
+	if (err)
+		return err;
+	if (observer->replay.allocated)
+		err = replay_create(
+			&observer->replay, &model->threads, &model->nodes, &load.replay);
+	if (!err)
+		err = streams_create(replay_event, load.replay, &load.streams);
+	if (!err)
+		err = read_all(&load, reader);
+	streams_destroy(load.streams);
+	replay_destroy(load.replay);
+	trace_reader_destroy(reader);
+	return err;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A trace, read once: what it says about target, capture, modules, threads and stacks is kept; its
+ * events pass by as facts. Memory is bounded by live blocks and distinct stacks. Knows no names of
+ * functions: symbol records are handed on.
+ */
+#pragma once
+
+#include "analyzer/model/modules.h"
+#include "analyzer/model/nodes.h"
+#include "analyzer/model/replay.h"
+#include "analyzer/model/streams.h"
+#include "analyzer/model/strings.h"
+#include "analyzer/model/threads.h"
+#include "analyzer/model/timebase.h"
+#include "format/reader.h"
+
+#define MODEL_MARKS_MAX 4096u
+
+struct model_mark {
+	uint64_t time_ns; /* since the window's start */
+	const char *text;
+};
+
+struct model {
+	struct strings strings;
+	struct modules modules;
+	struct nodes nodes;
+	struct threads threads;
+	struct timebase timebase;
+
+	bool has_target, has_capture, has_end;
+	struct rec_target target; /* numbers only; the strings are below */
+	const char *comm, *exe, *kernel, *heaptap_version;
+	struct rec_capture capture;
+	struct rec_end end;
+	uint64_t duration_ns; /* to the end record, else to the last clock pair */
+	uint64_t counter[REC_COUNTER_COUNT];
+	uint64_t rss_first_bytes, rss_last_bytes, rss_max_bytes;
+	struct model_mark *mark;
+	size_t mark_count, mark_capacity;
+
+	enum trace_end how_ended; /* never TRACE_MORE */
+	const char *problem;	  /* why the file ended early, or NULL */
+	struct streams_damage damage;
+	struct replay_counts counts;
+};
+
+/* What passes by while a trace is read. Any function may be NULL. */
+struct model_observer {
+	struct replay_observer replay; /* replay.context is the context of all */
+	/* time_ns since the window's start */
+	struct ht_err *(*rss)(void *context, uint64_t time_ns, uint64_t rss_bytes);
+	struct ht_err *(*symbol)(
+		void *context, const struct model *model, const struct rec_symbol *symbol);
+};
+
+/*
+ * Reads the trace on `fd` (borrowed, read from where it stands) into `model`, which is zero-
+ * initialised, and calls the observer; while its functions run, the tables of `model` are valid. A
+ * cut or damaged file is no error: what is there is read, and `how_ended` tells. Without
+ * replay.allocated events are not decoded at all.
+ */
+HT_MUST_CHECK
+struct ht_err *model_load(
+	struct model *model, int fd, const char *name, const struct model_observer *observer);
+void model_deinit(struct model *model);
+
+/* Events that the target made and the trace does not hold, as far as was counted. */
+uint64_t model_dropped_events(const struct model *model);
+uint64_t model_truncated_stacks(const struct model *model);
+/* A word for how the capture ended: "duration", "signal", ...; "truncated" without an end record.
+ */
+const char *model_ended(const struct model *model);

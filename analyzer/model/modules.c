@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/model/modules.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void modules_deinit(struct modules *modules)
+{
+	for (size_t i = 0; i < modules->count; i++)
+		free(modules->module[i].segment);
+	free(modules->module);
+	free(modules->order);
+	free(modules->reach);
+	map_deinit(&modules->by_id);
+	*modules = (struct modules){0};
+}
+
+static struct ht_err *intern_hex(struct strings *strings, struct rec_string bytes, const char **ret)
+{
+	char hex[2 * TRACE_BUILD_ID_MAX + 1];
+	size_t length = bytes.length < TRACE_BUILD_ID_MAX ? bytes.length : TRACE_BUILD_ID_MAX;
+	for (size_t i = 0; i < length; i++)
+		snprintf(hex + 2 * i, 3, "%02x", (uint8_t)bytes.data[i]);
+	return strings_intern(strings, (struct rec_string){.data = hex, .length = 2 * length}, ret);
+}
+
+struct ht_err *modules_add(
+	struct modules *modules, struct strings *strings, const struct rec_module *rec)
+{
+	uint32_t known;
+	if (modules->count == MODULES_MAX || map_get(&modules->by_id, rec->id, &known)) {
+		modules->ignored++;
+		return NULL;
+	}
+	struct module module = {
+		.id = rec->id,
+		.epoch = rec->epoch,
+		.gone_epoch = UINT64_MAX,
+		.bias = rec->bias,
+		.lo = rec->lo,
+		.hi = rec->hi,
+		.flags = rec->flags,
+		.segment_count = (uint32_t)rec->segment_count,
+	};
+	struct ht_err *err = strings_intern(strings, rec->path, &module.path);
+	if (!err)
+		err = intern_hex(strings, rec->build_id, &module.build_id);
+	if (!err)
+		err = array_reserve(&modules->module, &modules->capacity, modules->count + 1,
+			sizeof(*modules->module), "modules");
+	if (!err)
+		err = map_put(&modules->by_id, rec->id, (uint32_t)modules->count);
+	if (err)
+		return err;
+	size_t bytes = module.segment_count * sizeof(*module.segment);
+	module.segment = malloc(bytes ? bytes : 1);
+	if (!module.segment)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for segments of %s", module.path);
+	memcpy(module.segment, rec->segment, bytes);
+	modules->module[modules->count++] = module;
+	return NULL;
+}
+
+void modules_gone(struct modules *modules, const struct rec_module_gone *rec)
+{
+	uint32_t index = modules_by_id(modules, rec->id);
+	if (index != MODULES_NONE)
+		modules->module[index].gone_epoch = rec->epoch;
+}
+
+uint32_t modules_by_id(const struct modules *modules, uint64_t id)
+{
+	uint32_t index;
+	return map_get(&modules->by_id, id, &index) ? index : MODULES_NONE;
+}
+
+static int compare(const void *a, const void *b, void *context)
+{
+	const struct module *module = context;
+	const struct module *x = &module[*(const uint32_t *)a], *y = &module[*(const uint32_t *)b];
+	if (x->lo != y->lo)
+		return x->lo < y->lo ? -1 : 1;
+	return (x->epoch > y->epoch) - (x->epoch < y->epoch);
+}
+
+static struct ht_err *put_in_order(struct modules *modules)
+{
+	uint32_t *order = reallocarray(modules->order, modules->count, sizeof(*order));
+	if (order)
+		modules->order = order;
+	uint64_t *reach = reallocarray(modules->reach, modules->count, sizeof(*reach));
+	if (reach)
+		modules->reach = reach;
+	if (!order || !reach)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu modules", modules->count);
+	for (size_t i = 0; i < modules->count; i++)
+		order[i] = (uint32_t)i;
+	qsort_r(order, modules->count, sizeof(*order), compare, modules->module);
+	uint64_t highest = 0;
+	for (size_t i = 0; i < modules->count; i++) {
+		uint64_t hi = modules->module[order[i]].hi;
+		highest = hi > highest ? hi : highest;
+		reach[i] = highest;
+	}
+	modules->ordered = modules->count;
+	return NULL;
+}
+
+struct ht_err *modules_find(struct modules *modules, uint64_t pc, uint64_t epoch, uint32_t *ret)
+{
+	*ret = MODULES_NONE;
+	if (modules->count == 0)
+		return NULL;
+	if (modules->ordered != modules->count) {
+		struct ht_err *err = put_in_order(modules);
+		if (err)
+			return err;
+	}
+	size_t from = 0, to = modules->count; /* the first with lo > pc */
+	while (from < to) {
+		size_t middle = from + (to - from) / 2;
+		if (modules->module[modules->order[middle]].lo <= pc)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	for (size_t i = from; i-- > 0 && modules->reach[i] > pc;) {
+		const struct module *module = &modules->module[modules->order[i]];
+		if (pc < module->hi && module->epoch <= epoch && epoch < module->gone_epoch) {
+			*ret = modules->order[i];
+			return NULL;
+		}
+	}
+	return NULL;
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The modules of a trace, and which of them an address belonged to at the time it was seen.
+ */
+#pragma once
+
+#include "analyzer/model/array.h"
+#include "analyzer/model/map.h"
+#include "analyzer/model/strings.h"
+
+#define MODULES_MAX  65536u
+#define MODULES_NONE UINT32_MAX
+
+struct module {
+	uint64_t id, epoch, gone_epoch; /* seen by nodes of [epoch, gone_epoch) */
+	uint64_t bias, lo, hi, flags;
+	const char *path;
+	const char *build_id; /* lower-case hex, empty when there is none */
+	uint32_t segment_count;
+	struct rec_segment *segment;
+};
+
+/* Zero-initialised is empty and valid. An index stays the same for the life of the table. */
+struct modules {
+	struct module *module;
+	size_t count, capacity;
+	struct map by_id;
+	uint32_t *order; /* indices by (lo, epoch), made when first needed */
+	uint64_t *reach; /* highest `hi` of order[0..i] */
+	size_t ordered;
+	uint64_t ignored; /* repeated ids and modules beyond MODULES_MAX */
+};
+
+void modules_deinit(struct modules *modules);
+HT_MUST_CHECK
+struct ht_err *modules_add(
+	struct modules *modules, struct strings *strings, const struct rec_module *rec);
+void modules_gone(struct modules *modules, const struct rec_module_gone *rec);
+/* Index of the module with this id, or MODULES_NONE. */
+uint32_t modules_by_id(const struct modules *modules, uint64_t id);
+/* Index of the module that holds `pc` for a node of `epoch`; MODULES_NONE when there is none. */
+HT_MUST_CHECK
+struct ht_err *modules_find(struct modules *modules, uint64_t pc, uint64_t epoch, uint32_t *ret);

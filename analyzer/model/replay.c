@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/model/replay.h"
+
+#include <stdlib.h>
+
+#include "analyzer/model/array.h"
+
+/* Stamps of two threads are inverted by at most this (some milliseconds): a free that comes later
+ * than that after an allocation of its address is a free of the new block. */
+#define INVERSION_CYCLES (1u << 24)
+#define OWED_MAX	 64u
+
+/* What a stream's last REALLOC_BEGIN gave back, until its outcome is known. */
+struct pending {
+	enum { PENDING_NONE, PENDING_BLOCK, PENDING_BEFORE } kind;
+	bool temporary;
+	uint8_t hook;
+	uint32_t thread;
+	uint64_t usable_bytes;
+	struct live_block block;
+};
+
+/* A free that is still to come: its block was given up when `addr` was allocated again. */
+struct owed {
+	uint64_t addr, tsc;
+	uint32_t thread; /* allocated the address; its own frees are in order */
+};
+
+/* One slot's stream. */
+struct lane {
+	struct pending pending;
+	bool known;
+	uint32_t tid, thread; /* of the last event, and its index */
+};
+
+struct replay {
+	struct replay_observer observer;
+	struct threads *threads;
+	const struct nodes *nodes;
+	struct live live;
+	struct lane *lane;
+	size_t lane_capacity;
+	struct owed owed[OWED_MAX];
+	unsigned owed_count;
+	struct replay_counts counts;
+};
+
+struct ht_err *replay_create(const struct replay_observer *observer, struct threads *threads,
+	const struct nodes *nodes, struct replay **ret)
+{
+	struct replay *replay = calloc(1, sizeof(*replay));
+	if (!replay)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for the replay");
+	replay->observer = *observer;
+	replay->threads = threads;
+	replay->nodes = nodes;
+	*ret = replay;
+	return NULL;
+}
+
+void replay_destroy(struct replay *replay)
+{
+	if (!replay)
+		return;
+	live_deinit(&replay->live);
+	free(replay->lane);
+	free(replay);
+}
+
+const struct replay_counts *replay_counts(const struct replay *replay)
+{
+	return &replay->counts;
+}
+
+/* --- frees that arrive late ------------------------------------------------------------------ */
+
+static void owe(struct replay *replay, uint64_t addr, const struct replay_call *call)
+{
+	replay->counts.inferred_frees++;
+	if (replay->owed_count == OWED_MAX) {
+		for (unsigned i = 1; i < OWED_MAX; i++)
+			replay->owed[i - 1] = replay->owed[i];
+		replay->owed_count--;
+	}
+	replay->owed[replay->owed_count++] =
+		(struct owed){.addr = addr, .tsc = call->tsc, .thread = call->thread};
+}
+
+/* Whether the free of `addr` is one that was owed; drops those that are overdue. */
+static bool absorb(struct replay *replay, uint64_t addr, const struct replay_call *call)
+{
+	bool found = false;
+	unsigned kept = 0;
+	for (unsigned i = 0; i < replay->owed_count; i++) {
+		const struct owed owed = replay->owed[i];
+		bool in_time = (int64_t)(call->tsc - owed.tsc) < (int64_t)INVERSION_CYCLES;
+		if (!found && in_time && owed.addr == addr && owed.thread != call->thread)
+			found = true;
+		else if (in_time)
+			replay->owed[kept++] = owed;
+	}
+	replay->owed_count = kept;
+	replay->counts.absorbed_frees += found;
+	return found;
+}
+
+/* --- facts ----------------------------------------------------------------------------------- */
+
+/* Notes that `block` dies; whether it was the newest one of its thread. */
+static bool forget_newest(struct replay *replay, const struct live_block *block)
+{
+	struct thread *thread = &replay->threads->thread[block->thread];
+	if (thread->newest != block->addr)
+		return false;
+	thread->newest = 0;
+	return true;
+}
+
+/* Takes what a free of `addr` gives back out of the live set. */
+static struct pending give_back(
+	struct replay *replay, const struct replay_call *call, const struct event *event)
+{
+	struct pending gone = {
+		.hook = call->hook,
+		.thread = call->thread,
+		.usable_bytes = event->size,
+	};
+	if (event->addr == 0 ||
+		(ht_unlikely(replay->owed_count != 0) && absorb(replay, event->addr, call)))
+		return gone;
+	if (live_take(&replay->live, event->addr, &gone.block)) {
+		gone.kind = PENDING_BLOCK;
+		gone.temporary = forget_newest(replay, &gone.block);
+	} else {
+		gone.kind = PENDING_BEFORE;
+	}
+	return gone;
+}
+
+static struct ht_err *report_gone(struct replay *replay, const struct pending *gone, uint64_t tsc)
+{
+	const struct replay_observer *observer = &replay->observer;
+	const struct replay_call call = {.tsc = tsc, .thread = gone->thread, .hook = gone->hook};
+	switch (gone->kind) {
+	case PENDING_BLOCK:
+		return observer->freed(observer->context, &call, &gone->block, gone->temporary);
+	case PENDING_BEFORE:
+		return observer->before_freed(observer->context, &call, gone->usable_bytes);
+	case PENDING_NONE:
+		break;
+	}
+	return NULL;
+}
+
+/* The stream's realloc succeeded, or its outcome was lost: then that is what reallocs mostly do. */
+static struct ht_err *settle(struct replay *replay, struct lane *lane, uint64_t tsc)
+{
+	struct pending gone = lane->pending;
+	lane->pending.kind = PENDING_NONE;
+	return report_gone(replay, &gone, tsc);
+}
+
+static struct ht_err *put_block(
+	struct replay *replay, const struct replay_call *call, const struct live_block *block)
+{
+	struct live_block older;
+	bool replaced;
+	struct ht_err *err = live_put(&replay->live, block, &older, &replaced);
+	if (err || !replaced)
+		return err;
+	owe(replay, block->addr, call);
+	bool temporary = forget_newest(replay, &older);
+	return replay->observer.freed(replay->observer.context, call, &older, temporary);
+}
+
+static struct ht_err *allocate(
+	struct replay *replay, const struct replay_call *call, const struct event *event)
+{
+	struct live_block block = {
+		.addr = event->addr,
+		.size = event->size,
+		.stack = event->stack,
+		.thread = call->thread,
+	};
+	if (block.addr == 0) {
+		replay->counts.odd_events++;
+		return NULL;
+	}
+	if (block.stack && !nodes_get(replay->nodes, block.stack)) {
+		replay->counts.unknown_stacks++;
+		block.stack = 0;
+	}
+	struct ht_err *err = put_block(replay, call, &block);
+	if (err)
+		return err;
+	replay->threads->thread[call->thread].newest = block.addr;
+	return replay->observer.allocated(replay->observer.context, call, &block);
+}
+
+/* The stream's realloc failed: its block lives on. */
+static struct ht_err *reinstate(
+	struct replay *replay, struct lane *lane, const struct replay_call *call)
+{
+	struct pending kept = lane->pending;
+	lane->pending.kind = PENDING_NONE;
+	if (kept.kind != PENDING_BLOCK)
+		return NULL;
+	struct thread *thread = &replay->threads->thread[kept.block.thread];
+	if (kept.temporary && thread->newest == 0)
+		thread->newest = kept.block.addr;
+	return put_block(replay, call, &kept.block);
+}
+
+static struct ht_err *find_lane(
+	struct replay *replay, uint32_t stream, uint32_t tid, struct lane **ret)
+{
+	struct ht_err *err = array_reserve(&replay->lane, &replay->lane_capacity,
+		(size_t)stream + 1, sizeof(*replay->lane), "streams");
+	if (err)
+		return err;
+	struct lane *lane = &replay->lane[stream];
+	if (!lane->known || lane->tid != tid) {
+		err = threads_index(replay->threads, tid, &lane->thread);
+		if (err)
+			return err;
+		lane->tid = tid;
+		lane->known = true;
+	}
+	*ret = lane;
+	return NULL;
+}
+
+struct ht_err *replay_event(void *context, uint32_t stream, const struct event *event)
+{
+	struct replay *replay = context;
+	struct lane *lane;
+	struct ht_err *err = find_lane(replay, stream, event->tid, &lane);
+	if (err)
+		return err;
+	struct replay_call call = {
+		.tsc = event->tsc,
+		.thread = lane->thread,
+		.hook = event->hook % REPLAY_HOOKS,
+	};
+	replay->counts.events++;
+	if (event->kind == ABI_EVENT_REALLOC_FAIL)
+		return reinstate(replay, lane, &call);
+	if (lane->pending.kind != PENDING_NONE)
+		err = settle(replay, lane, event->tsc);
+	if (err)
+		return err;
+	switch (event->kind) {
+	case ABI_EVENT_ALLOC:
+	case ABI_EVENT_REALLOC_END:
+		return allocate(replay, &call, event);
+	case ABI_EVENT_FREE: {
+		struct pending gone = give_back(replay, &call, event);
+		return report_gone(replay, &gone, event->tsc);
+	}
+	case ABI_EVENT_REALLOC_BEGIN:
+		lane->pending = give_back(replay, &call, event);
+		return NULL;
+	case ABI_EVENT_REALLOC_FREED:
+	case ABI_EVENT_REALLOC_FAIL:
+	case ABI_EVENT_THREAD:
+		return NULL;
+	}
+	replay->counts.odd_events++;
+	return NULL;
+}

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Turns events in time order into facts about blocks: allocated, freed, a free of an older block.
+ * The two halves of a realloc become one free and one allocation when, and only when, it succeeded.
+ * Counts stay exact when stamps of two threads are inverted: an address that is allocated again was
+ * freed before, so the block is given up at once and the late free of another thread is absorbed.
+ */
+#pragma once
+
+#include "analyzer/model/live.h"
+#include "analyzer/model/nodes.h"
+#include "analyzer/model/threads.h"
+#include "analyzer/model/timebase.h"
+#include "format/event.h"
+
+#define REPLAY_HOOKS 16u /* values of event.hook; those of enum abi_hook have names */
+
+/* The call by which something happened. */
+struct replay_call {
+	uint64_t tsc;
+	uint32_t thread; /* index of the calling thread */
+	uint8_t hook;	 /* below REPLAY_HOOKS */
+};
+
+/* Receives the facts; an error ends the replay. */
+struct replay_observer {
+	void *context;
+	struct ht_err *(*allocated)(
+		void *context, const struct replay_call *call, const struct live_block *block);
+	/* temporary: its thread allocated nothing else in between */
+	struct ht_err *(*freed)(void *context, const struct replay_call *call,
+		const struct live_block *block, bool temporary);
+	/* A block older than the window; usable_bytes is 0 when unknown. */
+	struct ht_err *(*before_freed)(
+		void *context, const struct replay_call *call, uint64_t usable_bytes);
+};
+
+struct replay_counts {
+	uint64_t events;
+	uint64_t inferred_frees; /* blocks given up because their address was allocated again */
+	uint64_t absorbed_frees; /* of those, how many frees arrived later */
+	uint64_t unknown_stacks; /* allocations whose stack is not in the trace */
+	uint64_t odd_events;	 /* events that cannot be: allocation at address 0 and the like */
+};
+
+struct replay;
+
+/* Tables and observer are borrowed; `threads` is added to. */
+HT_MUST_CHECK
+struct ht_err *replay_create(const struct replay_observer *observer, struct threads *threads,
+	const struct nodes *nodes, struct replay **ret);
+void replay_destroy(struct replay *replay);
+/* A streams_sink; `context` is the struct replay. */
+HT_MUST_CHECK
+struct ht_err *replay_event(void *context, uint32_t stream, const struct event *event);
+const struct replay_counts *replay_counts(const struct replay *replay);

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Puts the event streams of all slots into one order by time stamp. Pieces wait here, encoded,
+ * until the trace says that nothing older is to come. A stream with a jump or with damage is taken
+ * up again at its next restart; what lies between is counted.
+ */
+#pragma once
+
+#include "format/event.h"
+#include "format/record.h"
+
+#define STREAMS_MAX	      65536u
+#define STREAMS_WAITING_BYTES (256u << 20) /* more than this is released early */
+
+struct streams_damage {
+	uint64_t gaps;		/* jumps in a stream's position */
+	uint64_t missing_bytes; /* jumped over */
+	uint64_t skipped_bytes; /* present, but without a start to decode from, or malformed */
+	uint64_t malformed;	/* pieces that could not be decoded to their end */
+	uint64_t early;		/* releases forced by STREAMS_WAITING_BYTES */
+};
+
+struct streams;
+
+/* Receives one event of the stream with this index (below STREAMS_MAX, dense from 0). */
+typedef struct ht_err *streams_sink(void *context, uint32_t stream, const struct event *event);
+
+HT_MUST_CHECK
+struct ht_err *streams_create(streams_sink *sink, void *context, struct streams **ret);
+void streams_destroy(struct streams *streams);
+/* Takes a copy of one piece. */
+HT_MUST_CHECK
+struct ht_err *streams_add(struct streams *streams, const struct rec_events *piece);
+/* Hands every waiting event stamped before `tsc` to the sink, in the order of their stamps. */
+HT_MUST_CHECK
+struct ht_err *streams_release(struct streams *streams, uint64_t tsc);
+/* Hands out everything that waits: at the end of the trace. */
+HT_MUST_CHECK
+struct ht_err *streams_finish(struct streams *streams);
+const struct streams_damage *streams_damage(const struct streams *streams);
