@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/agg/analysis.h"
+
+#include <stdlib.h>
+
+static struct ht_err *allocated(
+	void *context, const struct replay_call *call, const struct live_block *block)
+{
+	struct analysis *analysis = context;
+	uint64_t time_ns = timebase_ns(&analysis->model.timebase, call->tsc);
+	timeline_allocated(&analysis->timeline, time_ns, block->size);
+	return profile_allocated(&analysis->profile, call, block, time_ns);
+}
+
+static struct ht_err *freed(void *context, const struct replay_call *call,
+	const struct live_block *block, bool temporary)
+{
+	struct analysis *analysis = context;
+	uint64_t time_ns = timebase_ns(&analysis->model.timebase, call->tsc);
+	timeline_freed(&analysis->timeline, time_ns, block->size, temporary);
+	return profile_freed(&analysis->profile, call, block, temporary);
+}
+
+static struct ht_err *before_freed(
+	void *context, const struct replay_call *call, uint64_t usable_bytes)
+{
+	struct analysis *analysis = context;
+	return profile_before_freed(&analysis->profile, call, usable_bytes);
+}
+
+static struct ht_err *rss(void *context, uint64_t time_ns, uint64_t rss_bytes)
+{
+	struct analysis *analysis = context;
+	timeline_rss(&analysis->timeline, time_ns, rss_bytes);
+	return NULL;
+}
+
+static struct ht_err *symbol(
+	void *context, const struct model *model, const struct rec_symbol *symbol)
+{
+	struct analysis *analysis = context;
+	struct place place = {
+		.module = symbol->module_id ? modules_by_id(&model->modules, symbol->module_id)
+					    : MODULES_NONE,
+		.offset = symbol->offset,
+	};
+	if (symbol->module_id && place.module == MODULES_NONE)
+		return NULL;
+	return symbols_add(&analysis->symbols, &analysis->model.strings, place, symbol->frame,
+		symbol->frame_count);
+}
+
+struct ht_err *analysis_create(int fd, const char *name, struct analysis **ret)
+{
+	struct analysis *analysis = calloc(1, sizeof(*analysis));
+	if (!analysis)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for an analysis");
+	const struct model_observer observer = {
+		.replay = {.context = analysis,
+			.allocated = allocated,
+			.freed = freed,
+			.before_freed = before_freed},
+		.rss = rss,
+		.symbol = symbol,
+	};
+	timeline_init(&analysis->timeline);
+	struct ht_err *err = model_load(&analysis->model, fd, name, &observer);
+	if (err) {
+		analysis_destroy(analysis);
+		return err;
+	}
+	profile_finish(&analysis->profile);
+	timeline_finish(&analysis->timeline);
+	*ret = analysis;
+	return NULL;
+}
+
+void analysis_destroy(struct analysis *analysis)
+{
+	if (!analysis)
+		return;
+	profile_deinit(&analysis->profile);
+	symbols_deinit(&analysis->symbols);
+	model_deinit(&analysis->model);
+	free(analysis);
+}

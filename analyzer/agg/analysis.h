@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A trace read and added up: what every report and most exports are made of.
+ */
+#pragma once
+
+#include "analyzer/agg/profile.h"
+#include "analyzer/agg/timeline.h"
+#include "analyzer/model/model.h"
+#include "analyzer/symbols/table.h"
+
+struct analysis {
+	struct model model;
+	struct symbols symbols; /* those of the trace; more may be added afterwards */
+	struct profile profile;
+	struct timeline timeline;
+};
+
+/* Reads the trace on `fd` (borrowed) to its end. */
+HT_MUST_CHECK
+struct ht_err *analysis_create(int fd, const char *name, struct analysis **ret);
+void analysis_destroy(struct analysis *analysis);

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/agg/profile.h"
+
+#include <stdlib.h>
+
+#include "analyzer/model/array.h"
+
+void profile_deinit(struct profile *profile)
+{
+	free(profile->stack);
+	free(profile->stack_of_node);
+	free(profile->thread);
+	*profile = (struct profile){0};
+}
+
+unsigned profile_size_class(uint64_t size)
+{
+	return size ? 64 - (unsigned)__builtin_clzll(size) : 0;
+}
+
+static struct ht_err *add_stack(struct profile *profile, uint32_t node)
+{
+	struct ht_err *err = array_reserve(&profile->stack_of_node, &profile->node_capacity,
+		(size_t)node + 1, sizeof(*profile->stack_of_node), "stack nodes");
+	if (!err)
+		err = array_reserve(&profile->stack, &profile->stack_capacity,
+			profile->stack_count + 1, sizeof(*profile->stack), "stacks");
+	if (err)
+		return err;
+	profile->stack[profile->stack_count].node = node;
+	profile->stack[profile->stack_count].peak_epoch = profile->peak_epoch;
+	profile->stack_of_node[node] = (uint32_t)++profile->stack_count;
+	return NULL;
+}
+
+static struct ht_err *find_stack(struct profile *profile, uint32_t node, struct profile_stack **ret)
+{
+	if (node >= profile->node_capacity || !profile->stack_of_node[node]) {
+		struct ht_err *err = add_stack(profile, node);
+		if (err)
+			return err;
+	}
+	*ret = &profile->stack[profile->stack_of_node[node] - 1];
+	return NULL;
+}
+
+static struct ht_err *find_thread(
+	struct profile *profile, uint32_t index, struct profile_thread **ret)
+{
+	if (index >= profile->thread_count) {
+		struct ht_err *err = array_reserve(&profile->thread, &profile->thread_capacity,
+			(size_t)index + 1, sizeof(*profile->thread), "threads");
+		if (err)
+			return err;
+		profile->thread_count = (size_t)index + 1;
+	}
+	*ret = &profile->thread[index];
+	return NULL;
+}
+
+static void metrics_allocated(struct metrics *metrics, uint64_t size)
+{
+	metrics->allocations++;
+	metrics->allocated_bytes += size;
+}
+
+static void metrics_freed(struct metrics *metrics, uint64_t size, bool temporary)
+{
+	metrics->frees++;
+	metrics->freed_bytes += size;
+	metrics->temporary += temporary;
+}
+
+/* To be called before the stack's live bytes change: what they are is what they were at the last
+ * peak, unless they have changed since. */
+static void settle_peak(const struct profile *profile, struct profile_stack *stack)
+{
+	if (stack->peak_epoch == profile->peak_epoch)
+		return;
+	stack->peak_epoch = profile->peak_epoch;
+	stack->peak_bytes = metrics_outstanding_bytes(&stack->metrics);
+}
+
+static void note_peak(struct profile *profile, uint64_t time_ns)
+{
+	uint64_t live_bytes = metrics_outstanding_bytes(&profile->total);
+	if (live_bytes <= profile->peak_bytes)
+		return;
+	profile->peak_bytes = live_bytes;
+	profile->peak_time_ns = time_ns;
+	profile->peak_epoch++;
+}
+
+struct ht_err *profile_allocated(struct profile *profile, const struct replay_call *call,
+	const struct live_block *block, uint64_t time_ns)
+{
+	struct profile_stack *stack;
+	struct profile_thread *thread;
+	struct ht_err *err = find_stack(profile, block->stack, &stack);
+	if (!err)
+		err = find_thread(profile, block->thread, &thread);
+	if (err)
+		return err;
+	settle_peak(profile, stack);
+	metrics_allocated(&stack->metrics, block->size);
+	stack->calls[call->hook]++;
+	metrics_allocated(&thread->metrics, block->size);
+	metrics_allocated(&profile->size_class[profile_size_class(block->size)], block->size);
+	metrics_allocated(&profile->total, block->size);
+	profile->function[call->hook].allocations++;
+	profile->function[call->hook].allocated_bytes += block->size;
+	note_peak(profile, time_ns);
+	return NULL;
+}
+
+struct ht_err *profile_freed(struct profile *profile, const struct replay_call *call,
+	const struct live_block *block, bool temporary)
+{
+	struct profile_stack *stack;
+	struct profile_thread *owner, *caller;
+	struct ht_err *err = find_stack(profile, block->stack, &stack);
+	if (!err)
+		err = find_thread(profile, call->thread, &caller);
+	if (err)
+		return err;
+	caller->frees++;
+	caller->freed_bytes += block->size;
+	err = find_thread(profile, block->thread, &owner);
+	if (err)
+		return err;
+	settle_peak(profile, stack);
+	metrics_freed(&stack->metrics, block->size, temporary);
+	metrics_freed(&owner->metrics, block->size, temporary);
+	metrics_freed(
+		&profile->size_class[profile_size_class(block->size)], block->size, temporary);
+	metrics_freed(&profile->total, block->size, temporary);
+	profile->function[call->hook].frees++;
+	profile->function[call->hook].freed_bytes += block->size;
+	return NULL;
+}
+
+struct ht_err *profile_before_freed(
+	struct profile *profile, const struct replay_call *call, uint64_t usable_bytes)
+{
+	struct profile_thread *caller;
+	struct ht_err *err = find_thread(profile, call->thread, &caller);
+	if (err)
+		return err;
+	caller->before_frees++;
+	profile->before_frees++;
+	profile->before_freed_bytes += usable_bytes;
+	profile->function[call->hook].before_frees++;
+	return NULL;
+}
+
+void profile_finish(struct profile *profile)
+{
+	for (size_t i = 0; i < profile->stack_count; i++)
+		settle_peak(profile, &profile->stack[i]);
+}
+
+uint64_t profile_stack_value(const struct profile_stack *stack, enum profile_metric metric)
+{
+	switch (metric) {
+	case PROFILE_OUTSTANDING:
+		return metrics_outstanding_bytes(&stack->metrics);
+	case PROFILE_PEAK:
+		return stack->peak_bytes;
+	case PROFILE_ALLOCATED:
+		return stack->metrics.allocated_bytes;
+	case PROFILE_CALLS:
+		return stack->metrics.allocations;
+	case PROFILE_TEMPORARY:
+		return stack->metrics.temporary;
+	case PROFILE_METRIC_COUNT:
+		break;
+	}
+	return 0;
+}
+
+struct order {
+	const struct profile *profile;
+	enum profile_metric metric;
+};
+
+static int compare(const void *a, const void *b, void *context)
+{
+	const struct order *order = context;
+	uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
+	const struct profile_stack *x = &order->profile->stack[i], *y = &order->profile->stack[j];
+	uint64_t vx = profile_stack_value(x, order->metric);
+	uint64_t vy = profile_stack_value(y, order->metric);
+	if (vx != vy)
+		return vx > vy ? -1 : 1;
+	if (x->metrics.allocated_bytes != y->metrics.allocated_bytes)
+		return x->metrics.allocated_bytes > y->metrics.allocated_bytes ? -1 : 1;
+	return (x->node > y->node) - (x->node < y->node);
+}
+
+struct ht_err *profile_order(
+	const struct profile *profile, enum profile_metric metric, uint32_t **ret)
+{
+	uint32_t *index = malloc((profile->stack_count + 1) * sizeof(*index));
+	if (!index)
+		return ht_err_new(
+			HT_ERR_NOMEM, "out of memory for %zu stacks", profile->stack_count);
+	for (size_t i = 0; i < profile->stack_count; i++)
+		index[i] = (uint32_t)i;
+	struct order order = {.profile = profile, .metric = metric};
+	qsort_r(index, profile->stack_count, sizeof(*index), compare, &order);
+	*ret = index;
+	return NULL;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/agg/timeline.h"
+
+#include <string.h>
+
+void timeline_init(struct timeline *timeline)
+{
+	memset(timeline, 0, sizeof(*timeline));
+	timeline->step_ns = TIMELINE_FIRST_STEP_NS;
+	timeline->newest_end_ns = timeline->step_ns;
+}
+
+/* Adds the later step `b` to `a`. */
+static void join(struct timeline_step *a, const struct timeline_step *b)
+{
+	if (b->has_rss) {
+		a->has_rss = true;
+		a->rss_bytes = b->rss_bytes;
+	}
+	if (!b->touched)
+		return;
+	a->touched = true;
+	a->allocations += b->allocations;
+	a->allocated_bytes += b->allocated_bytes;
+	a->frees += b->frees;
+	a->freed_bytes += b->freed_bytes;
+	a->temporary += b->temporary;
+	a->live_bytes = b->live_bytes;
+	if (b->live_max_bytes > a->live_max_bytes)
+		a->live_max_bytes = b->live_max_bytes;
+}
+
+static void halve(struct timeline *timeline)
+{
+	for (size_t i = 0; i < TIMELINE_STEPS / 2; i++) {
+		struct timeline_step joined = timeline->step[2 * i];
+		join(&joined, &timeline->step[2 * i + 1]);
+		timeline->step[i] = joined;
+	}
+	memset(&timeline->step[TIMELINE_STEPS / 2], 0,
+		sizeof(timeline->step[0]) * (TIMELINE_STEPS / 2));
+	timeline->step_ns *= 2;
+	timeline->count = (timeline->count + 1) / 2;
+	timeline->newest /= 2;
+	timeline->newest_end_ns = (timeline->newest + 1) * timeline->step_ns;
+}
+
+static size_t index_at(struct timeline *timeline, uint64_t time_ns)
+{
+	while (time_ns / timeline->step_ns >= TIMELINE_STEPS)
+		halve(timeline);
+	size_t index = time_ns / timeline->step_ns;
+	if (index >= timeline->count)
+		timeline->count = index + 1;
+	return index;
+}
+
+static struct timeline_step *step_of_event(struct timeline *timeline, uint64_t time_ns)
+{
+	if (time_ns >= timeline->newest_end_ns) {
+		timeline->newest = index_at(timeline, time_ns);
+		timeline->newest_end_ns = (timeline->newest + 1) * timeline->step_ns;
+	} else if (timeline->newest >= timeline->count) {
+		timeline->count = timeline->newest + 1;
+	}
+	struct timeline_step *step = &timeline->step[timeline->newest];
+	if (!step->touched) {
+		step->touched = true;
+		step->live_max_bytes = timeline->live_bytes;
+	}
+	return step;
+}
+
+void timeline_allocated(struct timeline *timeline, uint64_t time_ns, uint64_t bytes)
+{
+	struct timeline_step *step = step_of_event(timeline, time_ns);
+	timeline->live_bytes += bytes;
+	step->allocations++;
+	step->allocated_bytes += bytes;
+	step->live_bytes = timeline->live_bytes;
+	if (step->live_max_bytes < timeline->live_bytes)
+		step->live_max_bytes = timeline->live_bytes;
+}
+
+void timeline_freed(struct timeline *timeline, uint64_t time_ns, uint64_t bytes, bool temporary)
+{
+	struct timeline_step *step = step_of_event(timeline, time_ns);
+	timeline->live_bytes -= bytes;
+	step->frees++;
+	step->freed_bytes += bytes;
+	step->temporary += temporary;
+	step->live_bytes = timeline->live_bytes;
+}
+
+void timeline_rss(struct timeline *timeline, uint64_t time_ns, uint64_t rss_bytes)
+{
+	struct timeline_step *step = &timeline->step[index_at(timeline, time_ns)];
+	step->has_rss = true;
+	step->rss_bytes = rss_bytes;
+}
+
+void timeline_finish(struct timeline *timeline)
+{
+	uint64_t live_bytes = 0;
+	for (size_t i = 0; i < timeline->count; i++) {
+		struct timeline_step *step = &timeline->step[i];
+		if (!step->touched)
+			step->live_bytes = step->live_max_bytes = live_bytes;
+		live_bytes = step->live_bytes;
+	}
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The window over time, in a bounded number of steps: when they are used up, two become one.
+ */
+#pragma once
+
+#include "format/base.h"
+
+#define TIMELINE_STEPS	       512u
+#define TIMELINE_FIRST_STEP_NS 1000000u
+
+struct timeline_step {
+	bool touched, has_rss; /* by events; by a sample */
+	uint64_t allocations, allocated_bytes, frees, freed_bytes, temporary;
+	uint64_t live_bytes;	 /* at its end */
+	uint64_t live_max_bytes; /* highest within it */
+	uint64_t rss_bytes;	 /* last sample within it */
+};
+
+struct timeline {
+	uint64_t step_ns;
+	uint64_t live_bytes;
+	size_t count;		/* steps up to the last touched or sampled one */
+	size_t newest;		/* step of the newest event */
+	uint64_t newest_end_ns; /* its end: older events belong to it as well */
+	struct timeline_step step[TIMELINE_STEPS];
+};
+
+void timeline_init(struct timeline *timeline);
+void timeline_allocated(struct timeline *timeline, uint64_t time_ns, uint64_t bytes);
+void timeline_freed(struct timeline *timeline, uint64_t time_ns, uint64_t bytes, bool temporary);
+/* May run ahead of the events. */
+void timeline_rss(struct timeline *timeline, uint64_t time_ns, uint64_t rss_bytes);
+/* No more facts: gives steps in which nothing happened the live bytes of the one before. */
+void timeline_finish(struct timeline *timeline);

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/agg/warnings.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* One fact: a sentence with one number, added when the number is not zero. */
+struct fact {
+	uint64_t number;
+	const char *sentence; /* holds one PRIu64 */
+};
+
+void warnings_deinit(struct warnings *warnings)
+{
+	for (size_t i = 0; i < warnings->count; i++)
+		free(warnings->text[i]);
+	warnings->count = 0;
+}
+
+static HT_PRINTF(2, 3) struct ht_err *add(struct warnings *warnings, const char *fmt, ...)
+{
+	if (warnings->count == WARNINGS_MAX)
+		return NULL;
+	va_list args;
+	va_start(args, fmt);
+	char *text = NULL;
+	int length = vasprintf(&text, fmt, args);
+	va_end(args);
+	if (length < 0)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for a warning");
+	warnings->text[warnings->count++] = text;
+	return NULL;
+}
+
+static struct ht_err *add_ending(const struct model *model, struct warnings *warnings)
+{
+	switch (model->how_ended) {
+	case TRACE_DAMAGED:
+		return add(warnings,
+			"the trace is damaged (%s): what follows the damage is not counted",
+			model->problem ? model->problem : "no reason known");
+	case TRACE_TRUNCATED:
+		if (model->has_end)
+			return add(warnings, "the trace has no footer; it is read to its end");
+		return add(warnings, "the trace is cut off (%s): it ends before the capture did",
+			model->problem ? model->problem : "no footer");
+	case TRACE_MORE:
+	case TRACE_COMPLETE:
+		break;
+	}
+	return NULL;
+}
+
+struct ht_err *warnings_collect(const struct analysis *analysis, struct warnings *ret)
+{
+	const struct model *model = &analysis->model;
+	const uint64_t *counter = model->counter;
+	const struct streams_damage *damage = &model->damage;
+	const struct fact fact[] = {
+		{counter[REC_COUNTER_LOST_TIMEOUT],
+			"%" PRIu64 " events dropped: heaptap was too slow to take them"},
+		{counter[REC_COUNTER_LOST_SOCKET],
+			"%" PRIu64 " events dropped: the target's connection to heaptap was gone"},
+		{counter[REC_COUNTER_LOST_SLOT_FULL],
+			"%" PRIu64 " events dropped: more threads than heaptap has slots for"},
+		{counter[REC_COUNTER_LOST_NESTED],
+			"%" PRIu64 " events dropped: signal handlers nested too deeply"},
+		{counter[REC_COUNTER_DAEMON_DROPS],
+			"%" PRIu64 " events received but not written to the trace"},
+		{counter[REC_COUNTER_TRUNC_DEPTH], "%" PRIu64 " stacks cut: too deep"},
+		{counter[REC_COUNTER_TRUNC_NO_RULE],
+			"%" PRIu64 " stacks cut: no unwind information for a frame"},
+		{counter[REC_COUNTER_TRUNC_STACK],
+			"%" PRIu64 " stacks cut: the stack left its bounds"},
+		{counter[REC_COUNTER_TRUNC_NODES],
+			"%" PRIu64 " stacks cut: too many distinct stacks"},
+		{counter[REC_COUNTER_UNTAPPED],
+			"%" PRIu64 " modules were tapped later than they were loaded, or not at "
+			"all: their earlier calls are missing"},
+		{damage->gaps, "%" PRIu64 " gaps in the event streams: events are missing"},
+		{damage->malformed, "%" PRIu64 " pieces of event data are malformed"},
+		{damage->early,
+			"%" PRIu64 " times events were put in order before all had arrived"},
+		{model->counts.inferred_frees - model->counts.absorbed_frees,
+			"%" PRIu64 " frees were not seen and are inferred: their address was "
+			"allocated again"},
+		{model->counts.unknown_stacks,
+			"%" PRIu64 " allocations refer to a stack that the trace does not hold"},
+		{model->counts.odd_events, "%" PRIu64 " events make no sense and are ignored"},
+		{model->nodes.rejected, "%" PRIu64 " stack frames make no sense and are ignored"},
+		{model->modules.ignored, "%" PRIu64 " module records are ignored"},
+	};
+	*ret = (struct warnings){0};
+	struct ht_err *err = add_ending(model, ret);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(fact) && !err; i++)
+		if (fact[i].number)
+			err = add(ret, fact[i].sentence, fact[i].number);
+	if (err)
+		warnings_deinit(ret);
+	return err;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/symbols/table.h"
+
+#include <stdlib.h>
+
+#define OFFSET_BITS 47u /* of user addresses */
+
+void symbols_deinit(struct symbols *symbols)
+{
+	free(symbols->symbol);
+	free(symbols->frame);
+	map_deinit(&symbols->by_place);
+	*symbols = (struct symbols){0};
+}
+
+bool place_key(struct place place, uint64_t *ret)
+{
+	_Static_assert(MODULES_NONE == UINT32_MAX, "no module becomes 0");
+	_Static_assert(MODULES_MAX < 1u << (64 - OFFSET_BITS), "a module index fits the key");
+	if (place.offset >> OFFSET_BITS)
+		return false;
+	*ret = (uint64_t)(place.module + 1) << OFFSET_BITS | place.offset;
+	return true;
+}
+
+struct ht_err *place_of_node(struct modules *modules, const struct node *node, struct place *ret)
+{
+	uint64_t pc = node_lookup_pc(node);
+	struct place place = {.offset = pc};
+	struct ht_err *err = modules_find(modules, pc, node->epoch, &place.module);
+	if (err)
+		return err;
+	if (place.module != MODULES_NONE)
+		place.offset = pc - modules->module[place.module].bias;
+	*ret = place;
+	return NULL;
+}
+
+static struct ht_err *intern(struct strings *strings, struct rec_string text, const char **ret)
+{
+	if (text.length)
+		return strings_intern(strings, text, ret);
+	*ret = NULL;
+	return NULL;
+}
+
+static struct ht_err *add_frame(
+	struct symbols *symbols, struct strings *strings, const struct rec_frame *rec)
+{
+	struct symbol_frame frame = {.line = rec->line > UINT32_MAX ? 0 : (uint32_t)rec->line};
+	struct ht_err *err = array_reserve(&symbols->frame, &symbols->frame_capacity,
+		symbols->frame_count + 1, sizeof(*symbols->frame), "frames");
+	if (!err)
+		err = intern(strings, rec->function, &frame.function);
+	if (!err)
+		err = intern(strings, rec->file, &frame.file);
+	if (!err)
+		symbols->frame[symbols->frame_count++] = frame;
+	return err;
+}
+
+struct ht_err *symbols_add(struct symbols *symbols, struct strings *strings, struct place place,
+	const struct rec_frame *frame, uint64_t frame_count)
+{
+	uint64_t key;
+	uint32_t known;
+	if (frame_count == 0 || symbols->count == SYMBOLS_MAX || !place_key(place, &key) ||
+		map_get(&symbols->by_place, key, &known))
+		return NULL;
+	struct symbol symbol = {
+		.first = (uint32_t)symbols->frame_count, .count = (uint32_t)frame_count};
+	struct ht_err *err = NULL;
+	for (uint64_t i = 0; i < frame_count && !err; i++)
+		err = add_frame(symbols, strings, &frame[i]);
+	if (!err)
+		err = array_reserve(&symbols->symbol, &symbols->capacity, symbols->count + 1,
+			sizeof(*symbols->symbol), "symbols");
+	if (!err)
+		err = map_put(&symbols->by_place, key, (uint32_t)symbols->count);
+	if (!err)
+		symbols->symbol[symbols->count++] = symbol;
+	return err;
+}
+
+const struct symbol_frame *symbols_find(
+	const struct symbols *symbols, struct place place, uint32_t *ret_count)
+{
+	uint64_t key;
+	uint32_t index;
+	*ret_count = 0;
+	if (!place_key(place, &key) || !map_get(&symbols->by_place, key, &index))
+		return NULL;
+	*ret_count = symbols->symbol[index].count;
+	return &symbols->frame[symbols->symbol[index].first];
+}
