@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * heaptap-analyze report: the numbers of a window, for a person or as JSON.
+ */
+#include "analyzer/cmd.h"
+
+#include <getopt.h>
+#include <limits.h>
+#include <unistd.h>
+
+#include "analyzer/agg/analysis.h"
+#include "analyzer/export/report_json.h"
+
+struct options {
+	const char *path;
+	size_t limit;
+	bool json;
+};
+
+static struct ht_err *parse(int argc, char **argv, struct options *ret)
+{
+	static const struct option long_option[] = {
+		{"json", no_argument, NULL, 'j'},
+		{"limit", required_argument, NULL, 'n'},
+		{0},
+	};
+	*ret = (struct options){.limit = 20};
+	int option;
+	while ((option = getopt_long(argc, argv, "n:", long_option, NULL)) != -1) {
+		struct ht_err *err = NULL;
+		if (option == 'j')
+			ret->json = true;
+		else if (option == 'n')
+			err = cmd_number("--limit", optarg, INT_MAX, &ret->limit);
+		else
+			err = cmd_bad_option(argc, argv);
+		if (err)
+			return err;
+	}
+	return cmd_one_operand(argc, argv, "trace file", &ret->path);
+}
+
+struct ht_err *cmd_report(int argc, char **argv)
+{
+	struct options options;
+	struct ht_err *err = parse(argc, argv, &options);
+	if (err)
+		return err;
+	int fd;
+	err = cmd_open_trace(options.path, &fd);
+	if (err)
+		return err;
+	struct analysis *analysis = NULL;
+	err = analysis_create(fd, options.path, &analysis);
+	close(fd);
+	if (!err)
+		err = report_json_write(stdout, analysis, options.limit);
+	analysis_destroy(analysis);
+	return ht_err_first(err, cmd_flush(stdout, "the report"));
+}

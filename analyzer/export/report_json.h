@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The report for programs: one JSON object, "schema":"heaptap.report/1".
+ */
+#pragma once
+
+#include <stdio.h>
+
+#include "analyzer/agg/analysis.h"
+
+/* Writes the report with the `limit` first stacks (0: all), by outstanding and then by allocated
+ * bytes. Stacks are written one by one: memory does not grow with them. */
+HT_MUST_CHECK
+struct ht_err *report_json_write(FILE *out, struct analysis *analysis, size_t limit);

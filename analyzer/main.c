@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * heaptap-analyze: finds the subcommand, prints its error, turns it into an exit code.
+ */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analyzer/cmd.h"
+
+#ifndef HEAPTAP_VERSION
+#define HEAPTAP_VERSION "unknown"
+#endif
+
+static struct ht_err *cmd_version(int argc, char **argv)
+{
+	(void)argc;
+	(void)argv;
+	printf("heaptap-analyze %s\n", HEAPTAP_VERSION);
+	return NULL;
+}
+
+static const struct cmd command[] = {
+	{"report", "FILE [--json] [--limit N]", "totals and call chains of a window", cmd_report},
+	{"version", "", "the version", cmd_version},
+};
+
+static struct ht_err *print_help(void)
+{
+	puts("usage: heaptap-analyze COMMAND ...      heaptap-analyze FILE is report FILE\n");
+	for (size_t i = 0; i < HT_ARRAY_SIZE(command); i++)
+		printf("  %-8s %-55s\n           %s\n", command[i].name, command[i].synopsis,
+			command[i].summary);
+	puts("\nFILE may be - for standard input. N is 20 unless told; 0 means all.");
+	return NULL;
+}
+
+static const struct cmd *find_command(const char *name)
+{
+	for (size_t i = 0; i < HT_ARRAY_SIZE(command); i++)
+		if (strcmp(command[i].name, name) == 0)
+			return &command[i];
+	return NULL;
+}
+
+static struct ht_err *run(int argc, char **argv)
+{
+	if (argc < 2)
+		return ht_err_new(HT_ERR_USAGE,
+			"a command or a trace is missing; see heaptap-analyze --help");
+	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
+		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+			return print_help();
+	if (strcmp(argv[1], "--version") == 0)
+		return cmd_version(argc, argv);
+	const struct cmd *cmd = find_command(argv[1]);
+	if (cmd)
+		return cmd->run(argc - 1, argv + 1);
+	if (argv[1][0] == '-' && argv[1][1])
+		return ht_err_new(HT_ERR_USAGE,
+			"option %s needs a command before it; see heaptap-analyze --help", argv[1]);
+	if (access(argv[1], F_OK) != 0 && !strpbrk(argv[1], "./"))
+		return ht_err_new(HT_ERR_USAGE,
+			"%s is neither a command nor a file; see heaptap-analyze --help", argv[1]);
+	return cmd_report(argc, argv);
+}
+
+static int exit_code(const struct ht_err *err)
+{
+	switch (err->code) {
+	case HT_ERR_USAGE:
+		return 2;
+	case HT_ERR_FORMAT:
+		return 9;
+	case HT_ERR_REFUSED:
+		return 3;
+	case HT_ERR_PERMISSION:
+		return 4;
+	case HT_ERR_TARGET_GONE:
+		return 5;
+	case HT_ERR_INCOMPLETE:
+		return 6;
+	case HT_ERR_SYS:
+	case HT_ERR_INTERNAL:
+	case HT_ERR_NOMEM:
+		break;
+	}
+	return 1;
+}
+
+int main(int argc, char **argv)
+{
+	opterr = 0;
+	struct ht_err *err = run(argc, argv);
+	err = ht_err_first(err, cmd_flush(stdout, "standard output"));
+	if (!err)
+		return 0;
+	fprintf(stderr, "heaptap-analyze: %s\n", err->message);
+	int code = exit_code(err);
+	ht_err_free(err);
+	return code;
+}
