@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What events mean: each form of each call, threads that pass blocks on, inverted stamps, losses.
+ */
+#include "tests/unit/analyzer/scene.h"
+
+#define P 0x5000u
+#define Q 0x6000u
+
+static struct scene scene;
+static struct analysis *result;
+
+static void begin(void)
+{
+	scene_init(&scene);
+}
+
+static const struct profile *analyze(void)
+{
+	result = scene_analyze(&scene);
+	return &result->profile;
+}
+
+static void end(void)
+{
+	analysis_destroy(result);
+	scene_deinit(&scene);
+}
+
+static void check_totals(const struct profile *profile, uint64_t allocations,
+	uint64_t allocated_bytes, uint64_t frees, uint64_t freed_bytes)
+{
+	ck_assert_uint_eq(profile->total.allocations, allocations);
+	ck_assert_uint_eq(profile->total.allocated_bytes, allocated_bytes);
+	ck_assert_uint_eq(profile->total.frees, frees);
+	ck_assert_uint_eq(profile->total.freed_bytes, freed_bytes);
+}
+
+START_TEST(freed_bytes_are_requested_bytes)
+{
+	begin();
+	scene_malloc(&scene, 0, P, 100, 0);
+	scene_malloc(&scene, 0, Q, 7, 0);
+	scene_free(&scene, 0, P, 104);
+	const struct profile *profile = analyze();
+	check_totals(profile, 2, 107, 1, 100);
+	ck_assert_uint_eq(profile->before_frees, 0);
+	ck_assert_uint_eq(profile->total.temporary, 0);
+	ck_assert_uint_eq(result->model.counts.events, 3);
+	end();
+}
+END_TEST
+
+START_TEST(frees_of_older_blocks_are_counted_apart)
+{
+	begin();
+	scene_free(&scene, 0, P, 104);
+	scene_free(&scene, 0, Q, 24);
+	scene_free(&scene, 0, 0, 0);
+	const struct profile *profile = analyze();
+	check_totals(profile, 0, 0, 0, 0);
+	ck_assert_uint_eq(profile->before_frees, 2);
+	ck_assert_uint_eq(profile->before_freed_bytes, 128);
+	end();
+}
+END_TEST
+
+START_TEST(a_realloc_is_a_free_and_an_allocation)
+{
+	begin();
+	scene_malloc(&scene, 0, P, 100, 0);
+	scene_realloc_begin(&scene, 0, P, 104);
+	scene_realloc_end(&scene, 0, Q, 300, 0);
+	scene_realloc_begin(&scene, 0, Q, 304);
+	scene_realloc_end(&scene, 0, Q, 200, 0); /* in place */
+	const struct profile *profile = analyze();
+	check_totals(profile, 3, 600, 2, 400);
+	ck_assert_uint_eq(profile->peak_bytes, 300);
+	ck_assert_uint_eq(profile->function[ABI_HOOK_REALLOC].allocations, 2);
+	ck_assert_uint_eq(profile->function[ABI_HOOK_REALLOC].frees, 2);
+	ck_assert_uint_eq(profile->total.temporary, 2);
+	end();
+}
+END_TEST
+
+START_TEST(a_realloc_of_nothing_only_allocates)
+{
+	begin();
+	scene_realloc_begin(&scene, 0, 0, 0);
+	scene_realloc_end(&scene, 0, P, 10, 0);
+	scene_alloc(&scene, 0, ABI_HOOK_REALLOC, Q, 10, 0);
+	const struct profile *profile = analyze();
+	check_totals(profile, 2, 20, 0, 0);
+	ck_assert_uint_eq(profile->before_frees, 0);
+	end();
+}
+END_TEST
+
+START_TEST(a_realloc_to_nothing_frees)
+{
+	begin();
+	scene_malloc(&scene, 0, P, 100, 0);
+	scene_realloc_begin(&scene, 0, P, 104);
+	scene_realloc_done(&scene, 0, ABI_EVENT_REALLOC_FREED);
+	const struct profile *profile = analyze();
+	check_totals(profile, 1, 100, 1, 100);
+	ck_assert_uint_eq(profile->function[ABI_HOOK_REALLOC].frees, 1);
+	end();
+}
+END_TEST
+
+START_TEST(a_failed_realloc_changes_nothing)
+{
+	begin();
+	scene_malloc(&scene, 0, P, 100, 0);
+	scene_realloc_begin(&scene, 0, P, 104);
+	scene_realloc_done(&scene, 0, ABI_EVENT_REALLOC_FAIL);
+	scene_realloc_begin(&scene, 0, Q, 64);
+	scene_realloc_done(&scene, 0, ABI_EVENT_REALLOC_FAIL);
+	scene_free(&scene, 0, P, 104);
+	const struct profile *profile = analyze();
+	check_totals(profile, 1, 100, 1, 100);
+	ck_assert_uint_eq(profile->before_frees, 0);
+	ck_assert_uint_eq(profile->total.temporary, 1);
+	end();
+}
+END_TEST
+
+START_TEST(a_realloc_of_an_older_block_counts_it_as_before)
+{
+	begin();
+	scene_realloc_begin(&scene, 0, P, 104);
+	scene_realloc_end(&scene, 0, Q, 200, 0);
+	const struct profile *profile = analyze();
+	check_totals(profile, 1, 200, 0, 0);
+	ck_assert_uint_eq(profile->before_frees, 1);
+	ck_assert_uint_eq(profile->before_freed_bytes, 104);
+	end();
+}
+END_TEST
+
+START_TEST(a_realloc_under_way_at_the_end_keeps_its_block)
+{
+	begin();
+	scene_malloc(&scene, 0, P, 100, 0);
+	scene_realloc_begin(&scene, 0, P, 104);
+	check_totals(analyze(), 1, 100, 0, 0);
+	end();
+}
+END_TEST
+
+START_TEST(an_address_may_be_taken_while_its_realloc_is_under_way)
+{
+	begin();
+	scene_malloc(&scene, 0, P, 100, 0);
+	scene_realloc_begin(&scene, 0, P, 104);
+	scene_malloc(&scene, 1, P, 50, 0);
+	scene_realloc_end(&scene, 0, Q, 300, 0);
+	const struct profile *profile = analyze();
+	check_totals(profile, 3, 450, 1, 100);
+	ck_assert_uint_eq(result->model.counts.inferred_frees, 0);
+	end();
+}
+END_TEST
+
+START_TEST(a_realloc_whose_end_was_lost_is_taken_to_have_succeeded)
+{
+	begin();
+	scene_malloc(&scene, 0, P, 100, 0);
+	scene_realloc_begin(&scene, 0, P, 104);
+	scene_malloc(&scene, 0, Q, 10, 0);
+	check_totals(analyze(), 2, 110, 1, 100);
+	end();
+}
+END_TEST
+
+START_TEST(streams_are_merged_by_time)
+{
+	begin();
+	scene_malloc(&scene, 0, P, 100, 0);
+	scene_free(&scene, 1, P, 104);
+	scene_malloc(&scene, 0, P, 50, 0);
+	scene_free(&scene, 1, P, 56);
+	scene_flush(&scene, 1); /* before the stream that it depends on */
+	const struct profile *profile = analyze();
+	check_totals(profile, 2, 150, 2, 150);
+	ck_assert_uint_eq(profile->before_frees, 0);
+	ck_assert_uint_eq(profile->peak_bytes, 100);
+	end();
+}
+END_TEST
+
+START_TEST(an_inverted_free_applies_to_the_older_block)
+{
+	begin();
+	scene_malloc(&scene, 0, P, 100, 0);
+	scene_malloc(&scene, 1, P, 50, 0); /* stamped before the free that made room for it */
+	scene_free(&scene, 0, P, 104);
+	const struct profile *profile = analyze();
+	check_totals(profile, 2, 150, 1, 100);
+	ck_assert_uint_eq(profile->before_frees, 0);
+	ck_assert_uint_eq(profile->peak_bytes, 100);
+	ck_assert_uint_eq(result->model.counts.inferred_frees, 1);
+	ck_assert_uint_eq(result->model.counts.absorbed_frees, 1);
+	end();
+}
+END_TEST
+
+START_TEST(the_new_owner_of_an_address_frees_its_own_block)
+{
+	begin();
+	scene_malloc(&scene, 0, P, 100, 0);
+	scene_malloc(&scene, 1, P, 50, 0);
+	scene_free(&scene, 1, P, 56);  /* in order with its allocation: the newer block */
+	scene_free(&scene, 0, P, 104); /* the late one */
+	const struct profile *profile = analyze();
+	check_totals(profile, 2, 150, 2, 150);
+	ck_assert_uint_eq(profile->before_frees, 0);
+	end();
+}
+END_TEST
+
+START_TEST(a_free_long_after_a_lost_one_is_that_of_the_new_block)
+{
+	begin();
+	scene_malloc(&scene, 0, P, 100, 0);
+	scene_malloc(&scene, 1, P, 50, 0); /* the free before it was lost */
+	scene.now += 1u << 25;
+	scene_free(&scene, 0, P, 56);
+	const struct profile *profile = analyze();
+	check_totals(profile, 2, 150, 2, 150);
+	ck_assert_uint_eq(result->model.counts.inferred_frees, 1);
+	ck_assert_uint_eq(result->model.counts.absorbed_frees, 0);
+	end();
+}
+END_TEST
+
+START_TEST(temporary_is_by_pointer_and_allocating_thread)
+{
+	begin();
+	scene_malloc(&scene, 0, P, 8, 0);
+	scene_malloc(&scene, 1, Q, 8, 0); /* another thread does not matter */
+	scene_free(&scene, 0, P, 8);	  /* temporary */
+	scene_free(&scene, 0, Q, 8);	  /* temporary, though freed elsewhere */
+	scene_malloc(&scene, 0, P, 8, 0);
+	scene_malloc(&scene, 0, Q, 8, 0);
+	scene_free(&scene, 0, P, 8); /* Q came in between */
+	scene_free(&scene, 0, Q, 8); /* temporary: nothing was allocated since */
+	const struct profile *profile = analyze();
+	ck_assert_uint_eq(profile->total.temporary, 3);
+	end();
+}
+END_TEST
+
+START_TEST(an_unknown_stack_is_no_stack)
+{
+	begin();
+	scene_malloc(&scene, 0, P, 8, 77);
+	const struct profile *profile = analyze();
+	ck_assert_uint_eq(profile->stack_count, 1);
+	ck_assert_uint_eq(profile->stack[0].node, 0);
+	ck_assert_uint_eq(result->model.counts.unknown_stacks, 1);
+	end();
+}
+END_TEST
+
+START_TEST(an_allocation_at_address_0_is_ignored)
+{
+	begin();
+	scene_malloc(&scene, 0, 0, 8, 0);
+	check_totals(analyze(), 0, 0, 0, 0);
+	ck_assert_uint_eq(result->model.counts.odd_events, 1);
+	end();
+}
+END_TEST
+
+HT_SUITE("analyzer/replay", freed_bytes_are_requested_bytes,
+	frees_of_older_blocks_are_counted_apart, a_realloc_is_a_free_and_an_allocation,
+	a_realloc_of_nothing_only_allocates, a_realloc_to_nothing_frees,
+	a_failed_realloc_changes_nothing, a_realloc_of_an_older_block_counts_it_as_before,
+	a_realloc_under_way_at_the_end_keeps_its_block,
+	an_address_may_be_taken_while_its_realloc_is_under_way,
+	a_realloc_whose_end_was_lost_is_taken_to_have_succeeded, streams_are_merged_by_time,
+	an_inverted_free_applies_to_the_older_block,
+	the_new_owner_of_an_address_frees_its_own_block,
+	a_free_long_after_a_lost_one_is_that_of_the_new_block,
+	temporary_is_by_pointer_and_allocating_thread, an_unknown_stack_is_no_stack,
+	an_allocation_at_address_0_is_ignored)

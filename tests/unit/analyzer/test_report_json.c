@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The JSON report, parsed back: its names, its sums, hostile strings, cut traces.
+ */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analyzer/export/report_json.h"
+#include "tests/unit/analyzer/scene.h"
+
+#define MODULE_LO 0x400000u
+#define BUILD_ID  "\x01\x02\xab\xcd"
+
+static struct scene scene;
+static struct analysis *analysis;
+static json_t *root;
+
+static void load_report(size_t limit)
+{
+	char *text = NULL;
+	size_t length = 0;
+	FILE *out = open_memstream(&text, &length);
+	ck_assert_ptr_nonnull(out);
+	ck_no_err(report_json_write(out, analysis, limit));
+	fclose(out);
+	json_error_t error;
+	root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
+	ck_assert_msg(root, "%s at %d: %s", error.text, error.position, text);
+	free(text);
+}
+
+static void end(void)
+{
+	json_decref(root);
+	root = NULL;
+	analysis_destroy(analysis);
+	scene_deinit(&scene);
+}
+
+static const json_t *at(const json_t *value, const char *name)
+{
+	const json_t *member = json_object_get(value, name);
+	ck_assert_msg(member, "no member %s", name);
+	return member;
+}
+
+static int64_t integer(const json_t *value, const char *name)
+{
+	ck_assert_msg(json_is_integer(at(value, name)), "%s is no integer", name);
+	return json_integer_value(at(value, name));
+}
+
+static const char *string(const json_t *value, const char *name)
+{
+	ck_assert_msg(json_is_string(at(value, name)), "%s is no string", name);
+	return json_string_value(at(value, name));
+}
+
+/* main -> outer (with inner inlined) -> malloc, and an address of no module. */
+static void make_scene(void)
+{
+	scene_init(&scene);
+	struct tracebuild *trace = &scene.trace;
+	tracebuild_module(trace, 1, "/usr/bin/target", BUILD_ID, MODULE_LO, MODULE_LO + 0x1000);
+	tracebuild_thread(trace, SCENE_TID(0), "worker");
+	uint32_t root_node = tracebuild_node(trace, 0, 0x7000);
+	uint32_t main_node = tracebuild_node(trace, root_node, MODULE_LO + 0x20);
+	uint32_t leaf = tracebuild_node(trace, main_node, MODULE_LO + 0x100);
+	scene_malloc(&scene, 0, 0x1000, 100, leaf);
+	scene_alloc(&scene, 0, ABI_HOOK_CALLOC, 0x2000, 50, main_node);
+	scene_free(&scene, 0, 0x2000, 56);
+	scene_free(&scene, 1, 0x3000, 24);
+	tracebuild_rss(trace, scene.now, 5 << 20);
+	tracebuild_loss(trace, REC_COUNTER_LOST_TIMEOUT, 3);
+	tracebuild_loss(trace, REC_COUNTER_TRUNC_DEPTH, 2);
+	tracebuild_loss(trace, REC_COUNTER_NESTED, 4);
+	tracebuild_loss(trace, REC_COUNTER_UNTAPPED, 1);
+	const struct rec symbol = {
+		.kind = REC_SYMBOL,
+		.symbol = {.module_id = 1,
+			.offset = 0xff,
+			.frame_count = 2,
+			.frame = {{.function = {"inner", 5}, .file = {"in.h", 4}, .line = 7},
+				{.function = {"outer(int)", 10}, .file = {"out.c", 5}, .line = 9}}},
+	};
+	tracebuild_put(trace, &symbol);
+	tracebuild_symbol(trace, 1, 0x1f, "main", NULL, 0);
+}
+
+START_TEST(members_have_their_names)
+{
+	make_scene();
+	analysis = scene_analyze(&scene);
+	load_report(0);
+	ck_assert_str_eq(string(root, "schema"), "heaptap.report/1");
+	const json_t *target = at(root, "target"), *capture = at(root, "capture");
+	ck_assert_int_eq(integer(target, "pid"), 4242);
+	ck_assert_str_eq(string(target, "comm"), "target");
+	ck_assert_int_gt(integer(capture, "start_unix_ns"), 0);
+	ck_assert_int_eq(integer(capture, "duration_ns"), (int64_t)(scene.now - SCENE_START_NS));
+	ck_assert_str_eq(string(capture, "ended"), "duration");
+	ck_assert_int_eq(integer(capture, "dropped_events"), 3);
+	ck_assert_int_eq(integer(capture, "nested_events"), 4);
+	ck_assert_int_eq(integer(capture, "truncated_stacks"), 2);
+	ck_assert_int_eq(integer(capture, "untapped"), 1);
+	const json_t *totals = at(root, "totals");
+	ck_assert_int_eq(integer(totals, "allocations"), 2);
+	ck_assert_int_eq(integer(totals, "allocated_bytes"), 150);
+	ck_assert_int_eq(integer(totals, "frees"), 1);
+	ck_assert_int_eq(integer(totals, "freed_bytes"), 50);
+	ck_assert_int_eq(integer(totals, "before_frees"), 1);
+	ck_assert_int_eq(integer(totals, "before_freed_bytes"), 24);
+	ck_assert_int_eq(integer(totals, "temporary"), 1);
+	ck_assert_int_eq(integer(totals, "outstanding_blocks"), 1);
+	ck_assert_int_eq(integer(totals, "outstanding_bytes"), 100);
+	ck_assert_int_eq(integer(totals, "peak_bytes"), 150);
+	ck_assert_int_eq(integer(totals, "peak_time_ns"), 2 * SCENE_STEP_NS);
+	ck_assert_uint_eq(json_array_size(at(root, "sizes")), 2);
+	ck_assert_uint_eq(json_array_size(at(root, "timeline")), 1);
+	ck_assert_uint_eq(json_array_size(at(root, "warnings")), 3);
+	end();
+}
+END_TEST
+
+START_TEST(frames_are_leaf_first_with_inlines)
+{
+	make_scene();
+	analysis = scene_analyze(&scene);
+	load_report(0);
+	const json_t *stack = json_array_get(at(root, "stacks"), 0), *frames = at(stack, "frames");
+	ck_assert_int_eq(integer(stack, "outstanding_bytes"), 100);
+	ck_assert_int_eq(integer(stack, "peak_bytes"), 100);
+	ck_assert_int_eq(integer(at(stack, "functions"), "malloc"), 1);
+	ck_assert_uint_eq(json_array_size(frames), 4);
+	const json_t *inner = json_array_get(frames, 0), *outer = json_array_get(frames, 1);
+	ck_assert_str_eq(string(inner, "function"), "inner");
+	ck_assert_str_eq(string(inner, "file"), "in.h");
+	ck_assert_int_eq(integer(inner, "line"), 7);
+	ck_assert(json_is_true(at(inner, "inlined")));
+	ck_assert_str_eq(string(outer, "function"), "outer(int)");
+	ck_assert(json_is_false(at(outer, "inlined")));
+	ck_assert_str_eq(string(outer, "module"), "/usr/bin/target");
+	ck_assert_str_eq(string(outer, "build_id"), "0102abcd");
+	ck_assert_int_eq(integer(outer, "offset"), 0xff);
+	ck_assert_str_eq(string(json_array_get(frames, 2), "function"), "main");
+	const json_t *nowhere = json_array_get(frames, 3);
+	ck_assert(json_is_null(at(nowhere, "function")));
+	ck_assert(json_is_null(at(nowhere, "module")));
+	ck_assert_int_eq(integer(nowhere, "offset"), 0x6fff);
+	end();
+}
+END_TEST
+
+START_TEST(threads_and_functions_are_told_apart)
+{
+	make_scene();
+	analysis = scene_analyze(&scene);
+	load_report(0);
+	const json_t *thread = json_array_get(at(root, "threads"), 0);
+	ck_assert_int_eq(integer(thread, "tid"), SCENE_TID(0));
+	ck_assert_str_eq(string(thread, "name"), "worker");
+	ck_assert_int_eq(integer(thread, "allocations"), 2);
+	ck_assert_int_eq(integer(thread, "frees"), 1);
+	ck_assert_int_eq(integer(json_array_get(at(root, "threads"), 1), "before_frees"), 1);
+	const json_t *functions = at(root, "functions");
+	ck_assert_str_eq(string(json_array_get(functions, 0), "name"), "malloc");
+	ck_assert_str_eq(string(json_array_get(functions, 1), "name"), "calloc");
+	ck_assert_int_eq(integer(json_array_get(functions, 1), "allocated_bytes"), 50);
+	ck_assert_str_eq(string(json_array_get(functions, 2), "name"), "free");
+	ck_assert_int_eq(integer(json_array_get(functions, 2), "frees"), 1);
+	end();
+}
+END_TEST
+
+START_TEST(a_limit_cuts_the_list_only)
+{
+	make_scene();
+	analysis = scene_analyze(&scene);
+	load_report(1);
+	ck_assert_uint_eq(json_array_size(at(root, "stacks")), 1);
+	ck_assert_int_eq(integer(root, "stacks_total"), 2);
+	end();
+}
+END_TEST
+
+START_TEST(names_that_are_no_utf8_are_replaced)
+{
+	scene_init(&scene);
+	tracebuild_thread(&scene.trace, SCENE_TID(0), "bad\xff\"\n\x01");
+	scene_malloc(&scene, 0, 0x1000, 1, 0);
+	analysis = scene_analyze(&scene);
+	load_report(0);
+	ck_assert_str_eq(string(json_array_get(at(root, "threads"), 0), "name"), "bad?\"\n\x01");
+	end();
+}
+END_TEST
+
+START_TEST(an_empty_trace_is_a_report)
+{
+	scene_init(&scene);
+	analysis = scene_analyze(&scene);
+	load_report(0);
+	ck_assert_int_eq(integer(at(root, "totals"), "allocations"), 0);
+	ck_assert_uint_eq(json_array_size(at(root, "stacks")), 0);
+	end();
+}
+END_TEST
+
+static void load_cut(const struct bytes_out *whole, size_t length)
+{
+	int fd = tracebuild_memfd(whole->data, length);
+	struct ht_err *err = analysis_create(fd, "cut", &analysis);
+	close(fd);
+	if (err) {
+		ck_assert_int_eq(err->code, HT_ERR_FORMAT);
+		ht_err_free(err);
+		return;
+	}
+	load_report(0);
+	ck_assert_int_eq(integer(at(root, "totals"), "allocations"),
+		(int64_t)analysis->profile.total.allocations);
+	ck_assert(analysis->model.how_ended != TRACE_COMPLETE);
+	ck_assert(json_is_false(at(at(root, "capture"), "complete")));
+	ck_assert_uint_ge(json_array_size(at(root, "warnings")), 1);
+	json_decref(root);
+	analysis_destroy(analysis);
+	root = NULL;
+}
+
+START_TEST(a_trace_cut_anywhere_reports_what_is_there)
+{
+	make_scene();
+	struct analysis *all = scene_analyze(&scene);
+	analysis_destroy(all);
+	struct bytes_out whole = {0};
+	tracebuild_slurp(scene.trace.fd, &whole);
+	for (size_t length = 0; length < whole.length; length++)
+		load_cut(&whole, length);
+	bytes_out_deinit(&whole);
+	scene_deinit(&scene);
+}
+END_TEST
+
+HT_SUITE("analyzer/report_json", members_have_their_names, frames_are_leaf_first_with_inlines,
+	threads_and_functions_are_told_apart, a_limit_cuts_the_list_only,
+	names_that_are_no_utf8_are_replaced, an_empty_trace_is_a_report,
+	a_trace_cut_anywhere_reports_what_is_there)
