@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/inject/judge.h"
+
+#include <libunwind-ptrace.h>
+
+#define FRAMES_MAX 20000u
+
+static enum judge_result walk(unw_cursor_t *cursor, const struct stackscan_ranges *ranges)
+{
+	for (unsigned i = 0; i < FRAMES_MAX; i++) {
+		unw_word_t ip;
+		if (unw_get_reg(cursor, UNW_REG_IP, &ip) < 0)
+			return JUDGE_UNDECIDED;
+		if (stackscan_ours(ranges, ip))
+			return JUDGE_INSIDE;
+		int step = unw_step(cursor);
+		if (step == 0)
+			return JUDGE_OUTSIDE;
+		if (step < 0)
+			return JUDGE_UNDECIDED;
+	}
+	return JUDGE_UNDECIDED;
+}
+
+enum judge_result judge_frames(pid_t tid, const struct stackscan_ranges *ranges)
+{
+	enum judge_result result = JUDGE_UNDECIDED;
+	unw_addr_space_t space = unw_create_addr_space(&_UPT_accessors, 0);
+	void *info = space ? _UPT_create(tid) : NULL;
+	unw_cursor_t cursor;
+
+	if (info && unw_init_remote(&cursor, space, info) == 0)
+		result = walk(&cursor, ranges);
+	if (info)
+		_UPT_destroy(info);
+	if (space)
+		unw_destroy_addr_space(space);
+	return result;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The proof after detach: what the target was before, compared with what it is now. A running target
+ * changes by itself (heap, threads, descriptors); what is compared is everything that heaptap could
+ * have changed, and what differs is named.
+ */
+#pragma once
+
+#include "attach/elf/modules.h"
+#include "attach/inject/journal.h"
+
+struct residue;
+
+/* Takes the picture before anything is touched. */
+HT_MUST_CHECK struct ht_err *residue_create(
+	const struct proc *proc, const struct modules *modules, struct residue **ret);
+void residue_destroy(struct residue *residue);
+
+#define RESIDUE_TEXT_BYTES 160u
+
+/* Each is "equal", or what differs. */
+struct residue_report {
+	char maps[RESIDUE_TEXT_BYTES];
+	char fds[RESIDUE_TEXT_BYTES];
+	char slots[RESIDUE_TEXT_BYTES];
+	char text[RESIDUE_TEXT_BYTES];
+	char threads[RESIDUE_TEXT_BYTES];
+	char signals[RESIDUE_TEXT_BYTES];
+	bool equal;
+};
+
+/*
+ * Compares. `journal` names the slots; `image_lo/hi` the range that must be free again but for
+ * `keep_bytes` at its start (the tombstone); `fd` the descriptor that must be closed, with the inode that
+ * it had (0: none).
+ */
+HT_MUST_CHECK struct ht_err *residue_compare(const struct residue *residue,
+	const struct proc *proc, const struct journal *journal, uint64_t keep_bytes,
+	struct residue_report *ret);

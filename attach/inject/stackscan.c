@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/inject/stackscan.h"
+
+#include "format/abi_thunk.h"
+
+#define RED_ZONE_BYTES   128u
+#define SCAN_BYTES_MAX   (64ull << 20)
+#define STACKS_MAX       8u
+#define CHUNK_WORDS      512u
+
+/* The word that holds CS, GS, FS and SS in a signal frame of 64-bit code (Linux 4.6 and later:
+ * UC_SIGCONTEXT_SS), and where RSP and RIP lie before it (struct sigcontext_64). */
+#define FRAME_SEGMENTS 0x002b000000000033ull
+#define FRAME_RIP_BACK 2u
+#define FRAME_RSP_BACK 3u
+
+bool stackscan_is_entry(const struct stackscan_ranges *r, uint64_t word)
+{
+	return word >= r->thunk_lo && word < r->thunk_hi &&
+	       (word - r->thunk_lo) % ABI_THUNK_BYTES == ABI_THUNK_ENTRY;
+}
+
+struct scan {
+	const struct stackscan_ranges *ranges;
+	struct stackscan_found *found;
+	uint64_t last[FRAME_RSP_BACK]; /* the words before the current one, newest first */
+	raddr_t stack[STACKS_MAX];     /* stack pointers still to be followed */
+	size_t stack_count;
+};
+
+static void look_at(struct scan *scan, raddr_t addr, uint64_t word)
+{
+	if (stackscan_is_entry(scan->ranges, word)) {
+		if (scan->found->entry_count < STACKSCAN_ENTRIES_MAX)
+			scan->found->entry[scan->found->entry_count] = addr;
+		scan->found->entry_count++;
+	} else if (stackscan_ours(scan->ranges, word)) {
+		scan->found->plain++;
+	} else if (word == FRAME_SEGMENTS) {
+		if (stackscan_ours(scan->ranges, scan->last[FRAME_RIP_BACK - 1]))
+			scan->found->signal++;
+		if (scan->stack_count < STACKS_MAX)
+			scan->stack[scan->stack_count++] = scan->last[FRAME_RSP_BACK - 1];
+	}
+	scan->last[2] = scan->last[1];
+	scan->last[1] = scan->last[0];
+	scan->last[0] = word;
+}
+
+static struct ht_err *scan_range(
+	const struct proc *proc, struct scan *scan, raddr_t lo, raddr_t hi)
+{
+	uint64_t chunk[CHUNK_WORDS];
+
+	for (raddr_t at = lo; at < hi;) {
+		size_t want = hi - at < sizeof(chunk) ? hi - at : sizeof(chunk);
+		size_t got = 0;
+		struct ht_err *err = memory_read_some(proc, at, chunk, want, &got);
+		if (err)
+			return err;
+		for (size_t i = 0; i < got / sizeof(chunk[0]); i++)
+			look_at(scan, at + i * sizeof(chunk[0]), chunk[i]);
+		if (got < want) {
+			scan->found->plain++;
+			return NULL;
+		}
+		at += got;
+	}
+	return NULL;
+}
+
+struct ht_err *stackscan_run(const struct proc *proc, const struct proc_maps *maps,
+	const struct stackscan_ranges *ranges, raddr_t sp, struct stackscan_found *ret)
+{
+	struct stackscan_found found = {0};
+	struct scan scan = {.ranges = ranges, .found = &found, .stack = {sp}, .stack_count = 1};
+	const struct proc_map *done[STACKS_MAX];
+	size_t done_count = 0;
+
+	for (size_t i = 0; i < scan.stack_count && done_count < STACKS_MAX; i++) {
+		const struct proc_map *map = proc_maps_find(maps, scan.stack[i]);
+		bool seen = false;
+		for (size_t d = 0; d < done_count; d++)
+			seen |= done[d] == map;
+		if (!map || seen)
+			continue;
+		done[done_count++] = map;
+		/* A frame found on the alternate stack may return anywhere in the other: all of that. */
+		raddr_t lo = i == 0 ? ht_align_down(sp - RED_ZONE_BYTES, 8)
+				    : ht_align_down(scan.stack[i] - RED_ZONE_BYTES, 8);
+		raddr_t hi = map->hi - lo > SCAN_BYTES_MAX ? lo + SCAN_BYTES_MAX : map->hi;
+		struct ht_err *err = scan_range(proc, &scan, lo < map->lo ? map->lo : lo, hi);
+		if (err)
+			return err;
+	}
+	*ret = found;
+	return NULL;
+}

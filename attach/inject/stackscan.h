@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Looks through a thread's stacks for words that lead into our code. Conservative: it finds every
+ * return address and every PC that a signal frame will restore; some of what it finds is stale. Reads only.
+ */
+#pragma once
+
+#include "attach/target/memory.h"
+
+/* Our code in the target. */
+struct stackscan_ranges {
+	raddr_t text_lo, text_hi;   /* the image's executable part, thunk page included */
+	raddr_t thunk_lo, thunk_hi; /* the thunk page */
+	raddr_t slack_lo, slack_hi; /* the bootstrap stub's place */
+};
+
+static inline bool stackscan_ours(const struct stackscan_ranges *r, uint64_t word)
+{
+	return (word >= r->text_lo && word < r->text_hi) ||
+	       (word >= r->slack_lo && word < r->slack_hi);
+}
+
+/* Is `word` the entry of a thunk: what a function pointer taken from a tapped slot holds? */
+bool stackscan_is_entry(const struct stackscan_ranges *r, uint64_t word);
+
+#define STACKSCAN_ENTRIES_MAX 64u
+
+struct stackscan_found {
+	size_t plain;   /* words into our code: return addresses, or stale */
+	size_t signal;  /* PCs into our code in signal frames */
+	size_t entry_count; /* thunk entries: function pointers */
+	raddr_t entry[STACKSCAN_ENTRIES_MAX];
+};
+
+/*
+ * Scans from `sp` - 128 (the red zone) to the end of its mapping, at most 64 MiB, and the stacks that signal
+ * frames found there will return to. A stack that vanishes while it is read counts as one plain hit.
+ */
+HT_MUST_CHECK struct ht_err *stackscan_run(const struct proc *proc, const struct proc_maps *maps,
+	const struct stackscan_ranges *ranges, raddr_t sp, struct stackscan_found *ret);
