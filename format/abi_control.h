@@ -102,6 +102,8 @@ enum abi_trunc {
 	ABI_TRUNC_COUNT
 };
 
+#define ABI_SLOT_MAX 2048u /* a power of two */
+
 struct abi_control {
 	uint64_t magic;
 	uint64_t node_count;  /* nodes claimed by the agent; may exceed node_max by losers [A] */
@@ -112,6 +114,9 @@ struct abi_control {
 	int32_t stub_fds[4]; /* stub results: memfd, socket pair, [3] unused */
 	int64_t stub_status; /* 0 running, 1 done, negative: -errno of the step in stub_step */
 	uint64_t stub_step;
+	/* Bit i: slot i has been claimed at least once. Says which slots are worth a look: reading an
+	 * untouched one would make its pages. */
+	uint64_t claimed[ABI_SLOT_MAX / 64]; /* [A] */
 };
 
 /* --- stacks: a trie of (parent, pc), interned by hash ------------------------------------------
@@ -224,7 +229,6 @@ _Static_assert(sizeof(struct abi_slot) == ABI_SLOT_BYTES, "slots are found by mu
 #define ABI_NODES_OFF	(ABI_TABLE_OFF + ABI_TABLE_WORDS * 8u)
 #define ABI_NODE_MAX	(1u << 20)
 #define ABI_SLOTS_OFF	(ABI_NODES_OFF + ABI_NODE_MAX * 16u)
-#define ABI_SLOT_MAX	2048u
 
 /* Bytes of address space (and of sparse memfd) of the whole image with `slot_max` slots. */
 static inline uint64_t abi_image_bytes(uint32_t slot_max)

@@ -46,6 +46,13 @@ static inline struct abi_control *image_control(const struct image *image)
 	return (struct abi_control *)(image->local + ABI_CONTROL_OFF);
 }
 
+/* Was slot `index` ever claimed? The others are not worth reading: that would make their pages. */
+static inline bool image_slot_claimed(const struct image *image, uint32_t index)
+{
+	return __atomic_load_n(&image_control(image)->claimed[index / 64], __ATOMIC_ACQUIRE) >>
+		       index % 64 & 1;
+}
+
 /* Fills the constant part of the configuration: addresses, limits, identity. */
 void image_configure(struct image *image, const struct agent_elf *elf);
 

@@ -68,6 +68,5 @@ void journal_set_phase(struct journal *journal, enum journal_phase phase)
 
 bool journal_has(const struct journal *journal, raddr_t addr)
 {
-	const struct journal_slot *slot = find(journal, addr);
-	return slot && slot->state == JOURNAL_SLOT_INTENDED;
+	return find(journal, addr) != NULL;
 }

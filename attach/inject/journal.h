@@ -70,5 +70,5 @@ HT_MUST_CHECK struct ht_err *journal_check(const struct journal *journal);
 HT_MUST_CHECK struct ht_err *journal_add(
 	struct journal *journal, const struct journal_slot *entry);
 void journal_set_phase(struct journal *journal, enum journal_phase phase);
-/* Is the word at `addr` tapped according to the journal? */
+/* Was the word at `addr` ever tapped, according to the journal? */
 bool journal_has(const struct journal *journal, raddr_t addr);

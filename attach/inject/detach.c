@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/inject/detach.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "attach/inject/escape.h"
+#include "attach/inject/remote.h"
+#include "attach/target/clock.h"
+
+#define PASS_PAUSE_NS   (500000ull)
+#define PASS_PAUSE_MAX_NS (20 * CLOCK_NS_PER_MS)
+
+struct ht_err *detach_untap(struct detach *detach, struct detach_report *ret)
+{
+	*ret = (struct detach_report){0};
+	journal_set_phase(&detach->journal, JOURNAL_DETACHING);
+	image_disable_all(detach->image);
+	__atomic_store_n(&image_config(detach->image)->stop, 1, __ATOMIC_RELEASE);
+	return patch_untap_all(detach->proc, &detach->journal, &ret->patch);
+}
+
+/* --- what the quiescence proof asks of us ---------------------------------------------------------- */
+
+static raddr_t real_of(void *context, raddr_t entry)
+{
+	const struct image *image = ((struct detach *)context)->image;
+	const struct abi_thunk *thunks = (const void *)(image->local + ABI_THUNKS_OFF);
+	uint64_t index = (entry - image->thunks) / ABI_THUNK_BYTES;
+	return index < ABI_THUNK_MAX ? thunks[index].real : 0;
+}
+
+static enum quiesce_books books_of(void *context, pid_t tid)
+{
+	const struct detach *detach = context;
+	const struct image *image = detach->image;
+	struct proc_status status;
+	enum quiesce_books books = QUIESCE_UNKNOWN;
+
+	struct ht_err *err = proc_status(detach->proc, tid, &status);
+	ht_err_free(err);
+	if (err)
+		return QUIESCE_UNKNOWN;
+	for (uint32_t i = 0; i < image->slot_max; i++) {
+		if (!image_slot_claimed(image, i))
+			continue;
+		const struct abi_slot_head *head =
+			(const void *)(image->local + ABI_SLOTS_OFF + (uint64_t)i * ABI_SLOT_BYTES);
+		uint64_t key = __atomic_load_n(&head->key, __ATOMIC_ACQUIRE);
+		if (!key || __atomic_load_n(&head->tid, __ATOMIC_ACQUIRE) != (uint32_t)status.ns_tid)
+			continue;
+		if (__atomic_load_n(&head->state, __ATOMIC_ACQUIRE) != ABI_SLOT_IDLE)
+			return QUIESCE_INSIDE;
+		books = QUIESCE_IDLE;
+	}
+	return books;
+}
+
+static struct stackscan_ranges ranges_of(const struct detach *detach)
+{
+	raddr_t base = detach->image->base;
+	const struct journal_header *h = detach->journal.header;
+	return (struct stackscan_ranges){
+		.text_lo = base + ABI_THUNKS_OFF,
+		.text_hi = base + ABI_TEXT_OFF + ABI_TEXT_MAX,
+		.thunk_lo = base + ABI_THUNKS_OFF,
+		.thunk_hi = base + ABI_THUNKS_OFF + HT_PAGE_BYTES,
+		.slack_lo = h->slack,
+		.slack_hi = h->slack + h->slack_bytes,
+	};
+}
+
+/* Passes until every thread was seen outside, or the deadline. */
+static struct ht_err *prove_outside(struct detach *detach, bool rewrite,
+	struct detach_report *report, bool *ret_proven, unsigned *ret_passes)
+{
+	struct quiesce_options options = {.proc = detach->proc,
+		.ranges = ranges_of(detach),
+		.rewrite = rewrite,
+		.real = real_of,
+		.books = books_of,
+		.context = detach};
+	struct quiesce *quiesce;
+	struct ht_err *err = quiesce_create(&options, &quiesce);
+	if (err)
+		return err;
+	uint64_t pause_ns = PASS_PAUSE_NS;
+	*ret_proven = false;
+	for (*ret_passes = 1;; ++*ret_passes) {
+		if (detach->pump)
+			detach->pump(detach->context);
+		err = quiesce_pass(quiesce, &report->quiesce);
+		*ret_proven = !err && report->quiesce.left == 0;
+		if (err || *ret_proven || clock_mono_ns() > detach->deadline_mono_ns)
+			break;
+		clock_sleep_ns(pause_ns);
+		pause_ns = pause_ns * 2 > PASS_PAUSE_MAX_NS ? PASS_PAUSE_MAX_NS : pause_ns * 2;
+	}
+	quiesce_destroy(quiesce);
+	if (report->quiesce.stop_max_ns > report->stop_max_ns)
+		report->stop_max_ns = report->quiesce.stop_max_ns;
+	return err;
+}
+
+/* --- unmapping ---------------------------------------------------------------------------------------- */
+
+static struct remote_slack slack_of(const struct detach *detach)
+{
+	const struct journal_header *h = detach->journal.header;
+	struct remote_slack slack = {.addr = h->slack, .bytes = h->slack_bytes};
+	memcpy(slack.original, h->slack_original, sizeof(slack.original));
+	return slack;
+}
+
+static struct ht_err *unmap(struct detach *detach, raddr_t lo, struct detach_report *report)
+{
+	struct journal_header *h = detach->journal.header;
+	struct remote_slack slack = slack_of(detach);
+	uint64_t stop_ns = 0;
+	struct ht_err *err = remote_unmap(detach->proc, &slack, lo, h->image + h->image_bytes,
+		h->agent_fd, detach->suspend_seccomp, &stop_ns);
+	if (stop_ns > report->stop_max_ns)
+		report->stop_max_ns = stop_ns;
+	if (!err)
+		h->agent_fd = -1;
+	return err;
+}
+
+/* The stub's last instructions may still be ahead of its thread, or saved in a signal frame. */
+static struct ht_err *restore_slack(struct detach *detach, struct detach_report *report)
+{
+	struct remote_slack slack = slack_of(detach);
+	struct detach_report ignored = *report;
+	bool proven;
+	unsigned passes;
+	struct ht_err *err = prove_outside(detach, false, &ignored, &proven, &passes);
+	if (err || !proven)
+		return err;
+	return remote_slack_restore(detach->proc, &slack);
+}
+
+static void explain(struct detach_report *report, enum detach_level level)
+{
+	report->level = level;
+	if (level == DETACH_TOMBSTONE)
+		snprintf(report->why, sizeof(report->why),
+			"%zu pointers to allocator hooks remain in the target's memory (one at %lx): one page "
+			"of jump stubs stays mapped for them",
+			report->escaped, (unsigned long)report->escaped_at);
+	else if (level == DETACH_INCOMPLETE)
+		snprintf(report->why, sizeof(report->why),
+			"thread %d could not be proven outside the agent (%s): it stays mapped and only "
+			"forwards calls; run heaptap recover later",
+			report->quiesce.tid, report->quiesce.why ? report->quiesce.why : "unknown");
+}
+
+static struct ht_err *find_escapes(
+	struct detach *detach, const struct stackscan_ranges *ranges, struct detach_report *report)
+{
+	struct escape_found found;
+	raddr_t base = detach->image->base;
+	struct ht_err *err = escape_scan_memory(
+		detach->proc, ranges, base, base + detach->image->bytes, &found);
+	if (!err && found.count > report->escaped) {
+		report->escaped = found.count;
+		report->escaped_at = found.addr;
+	}
+	return err;
+}
+
+static struct ht_err *may_have_escaped(struct detach *detach, bool *ret)
+{
+	struct proc_maps maps;
+	struct modules modules;
+	struct slots slots;
+	struct ht_err *err = proc_maps_read(detach->proc, &maps);
+	if (err)
+		return err;
+	err = modules_read(detach->proc, &maps, &modules);
+	proc_maps_deinit(&maps);
+	if (err)
+		return err;
+	err = slots_read(detach->proc, &modules, 0, 0, &slots);
+	if (!err) {
+		/* The slots are restored by now: ask the journal which of them were ours. */
+		err = escape_is_possible(detach->proc, &modules, &slots, &detach->journal, ret);
+		slots_deinit(&slots);
+	}
+	modules_deinit(&modules);
+	return err;
+}
+
+struct ht_err *detach_unmap(struct detach *detach, struct detach_report *ret)
+{
+	struct stackscan_ranges ranges = ranges_of(detach);
+	bool escapes = false, proven = false;
+	unsigned passes = 0;
+
+	struct ht_err *err = may_have_escaped(detach, &escapes);
+	if (!err && escapes)
+		err = find_escapes(detach, &ranges, ret);
+	if (!err)
+		err = prove_outside(detach, escapes, ret, &proven, &passes);
+	if (!err && escapes)
+		err = find_escapes(detach, &ranges, ret);
+	if (err)
+		return err;
+	if (!proven) {
+		explain(ret, DETACH_INCOMPLETE);
+		return NULL;
+	}
+	bool keep = ret->escaped + ret->quiesce.entries_left > 0;
+	if (keep) {
+		ret->escaped += ret->quiesce.entries_left;
+		explain(ret, DETACH_TOMBSTONE);
+		journal_set_phase(&detach->journal, JOURNAL_TOMBSTONE);
+	} else {
+		ret->level = passes > 1 ? DETACH_RETRIED : DETACH_PROVEN;
+	}
+	err = unmap(detach, detach->image->base + (keep ? HT_PAGE_BYTES : 0), ret);
+	return err ? err : restore_slack(detach, ret);
+}
