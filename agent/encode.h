@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Bytes of one event (format/abi_event.h). Every field is stored as a whole word and the write
+ * position moved by its length: no branch depends on a value.
+ */
+#pragma once
+
+#include "format/abi_event.h"
+
+#define ENCODE_THREAD_BYTES 9u
+
+static inline uint8_t *encode_word(uint8_t *at, uint64_t value, unsigned code)
+{
+	__builtin_memcpy(at, &value, sizeof(value));
+	return at + (1u << code);
+}
+
+static inline unsigned encode_code(uint64_t value)
+{
+	return (value > UINT8_MAX) + (value > UINT16_MAX) + (value > UINT32_MAX);
+}
+
+static inline unsigned encode_stack_code(uint32_t id)
+{
+	return (id > 0xff) + (id > 0xffff) + (id > 0xffffff);
+}
+
+static inline uint8_t *encode_thread(uint8_t *at, uint32_t tid, uint32_t level)
+{
+	*at = ABI_EVENT_THREAD;
+	__builtin_memcpy(at + 1, &tid, sizeof(tid));
+	__builtin_memcpy(at + 5, &level, sizeof(level));
+	return at + ENCODE_THREAD_BYTES;
+}
+
+/* REALLOC_FREED, REALLOC_FAIL */
+static inline uint8_t *encode_mark(uint8_t *at, unsigned kind, uint64_t time)
+{
+	unsigned code = encode_code(time);
+	*at = (uint8_t)(kind | code << 3);
+	return encode_word(at + 1, time, code);
+}
+
+/* The others; `stack` only where `with_stack`. At most ABI_EVENT_MAX_BYTES are touched. */
+static inline uint8_t *encode_block(uint8_t *at, unsigned kind, unsigned hook, uint64_t time,
+	uint64_t folded_addr, uint64_t size, uint32_t stack, bool with_stack)
+{
+	unsigned time_code = encode_code(time);
+	unsigned addr_code = encode_code(folded_addr);
+	unsigned size_code = encode_code(size);
+	unsigned stack_code = encode_stack_code(stack);
+	at[0] = (uint8_t)(kind | time_code << 3 | addr_code << 5);
+	at[1] = (uint8_t)(size_code | stack_code << 2 | hook << 4);
+	at = encode_word(at + 2, time, time_code);
+	at = encode_word(at, folded_addr, addr_code);
+	at = encode_word(at, size, size_code);
+	if (!with_stack)
+		return at;
+	__builtin_memcpy(at, &stack, sizeof(stack));
+	return at + stack_code + 1;
+}

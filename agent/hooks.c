@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/hooks.h"
+
+#include "agent/intern.h"
+#include "agent/rules.h"
+#include "agent/stream.h"
+#include "agent/thread.h"
+#include "agent/walk.h"
+
+/* Of the function in which it stands. */
+#define HOOK_FRAME ((const struct thread_frame *)__builtin_frame_address(0))
+
+#define REAL(self, type, ...) ((type(*)(__VA_ARGS__))(self)->real)
+
+/* Requested bytes; SIZE_MAX, which no allocator grants, when the product overflows. */
+static size_t product(size_t count, size_t size)
+{
+	size_t bytes;
+	return __builtin_mul_overflow(count, size, &bytes) ? SIZE_MAX : bytes;
+}
+
+static uint32_t stack_id(
+	const struct abi_config *config, struct abi_slot *slot, const struct thread_frame *frame)
+{
+	const struct abi_snapshot *snapshot = rules_snapshot(config);
+	struct walk_start start = walk_start_of(frame);
+	uint32_t count = walk_plain(config, snapshot, slot, &start);
+	bool cut;
+	uint32_t id =
+		intern_stack(config, snapshot ? snapshot->epoch : 0, slot->frames, count, &cut);
+	if (ht_unlikely(cut))
+		count_add(&slot->head.trunc[ABI_TRUNC_NODES], 1);
+	return id;
+}
+
+static uint64_t usable_bytes(const struct abi_thunk *self, void *block)
+{
+	const struct abi_config *config = thread_config(self);
+	if (self->usable_index >= ABI_USABLE_MAX || !config->usable[self->usable_index])
+		return 0;
+	return ((size_t(*)(void *))config->usable[self->usable_index])(block);
+}
+
+/*
+ * Records what the real function gave: a new block, or nothing (`block` NULL). `slot` is
+ * thread_enter's and is left; NULL: nothing happens.
+ */
+static HT_NOINLINE void record_block(const struct abi_thunk *self, struct abi_slot *slot,
+	const struct thread_frame *frame, enum abi_event_kind kind, void *block, size_t size)
+{
+	const struct abi_config *config = thread_config(self);
+	if (ht_unlikely(!slot || !thread_alive(config)))
+		return;
+	thread_mark(slot, ABI_SLOT_RECORDING);
+	if (ht_likely(block != NULL)) {
+		struct stream_event event = {.kind = kind,
+			.hook = self->hook,
+			.addr = (uint64_t)block,
+			.size = size,
+			.stack = stack_id(config, slot, frame)};
+		stream_put(config, slot, &event);
+	} else if (size != 0) {
+		count_add(&slot->head.failed_calls, 1);
+	}
+	thread_leave(config, slot);
+}
+
+/* Records that `block` is about to be given back, and marks the call of the real function. */
+static HT_NOINLINE void record_giving_back(
+	const struct abi_thunk *self, struct abi_slot *slot, enum abi_event_kind kind, void *block)
+{
+	struct stream_event event = {.kind = kind,
+		.hook = self->hook,
+		.addr = (uint64_t)block,
+		.size = usable_bytes(self, block)};
+	stream_put(thread_config(self), slot, &event);
+	thread_mark(slot, ABI_SLOT_IN_REAL);
+}
+
+/* Records that a realloc gave no block: it failed, or was asked for nothing and freed. */
+static HT_NOINLINE void record_no_block(
+	const struct abi_thunk *self, struct abi_slot *slot, size_t size)
+{
+	const struct abi_config *config = thread_config(self);
+	if (!thread_alive(config))
+		return;
+	thread_mark(slot, ABI_SLOT_RECORDING);
+	struct stream_event event = {
+		.kind = size ? ABI_EVENT_REALLOC_FAIL : ABI_EVENT_REALLOC_FREED};
+	stream_put(config, slot, &event);
+	if (size)
+		count_add(&slot->head.failed_calls, 1);
+	thread_leave(config, slot);
+}
+
+/* Before a realloc of `old`: the slot to record in, marked as inside the real function. */
+static struct abi_slot *realloc_begin(
+	const struct abi_thunk *self, const struct thread_frame *frame, void *old)
+{
+	if (!old)
+		return thread_enter(self, frame, ABI_SLOT_IN_REAL);
+	struct abi_slot *slot = thread_enter(self, frame, ABI_SLOT_RECORDING);
+	if (slot)
+		record_giving_back(self, slot, ABI_EVENT_REALLOC_BEGIN, old);
+	return slot;
+}
+
+static void realloc_end(const struct abi_thunk *self, struct abi_slot *slot,
+	const struct thread_frame *frame, bool was_block, void *block, size_t size)
+{
+	if (!slot)
+		return;
+	if (was_block && !block)
+		record_no_block(self, slot, size);
+	else
+		record_block(self, slot, frame, was_block ? ABI_EVENT_REALLOC_END : ABI_EVENT_ALLOC,
+			block, size);
+}
+
+#define HOOK_BY_SIZE(name)                                                                         \
+	void *heaptap_hook_##name(size_t size, const struct abi_thunk *self)                       \
+	{                                                                                          \
+		struct abi_slot *slot = thread_enter(self, HOOK_FRAME, ABI_SLOT_IN_REAL);          \
+		void *block = REAL(self, void *, size_t)(size);                                    \
+		record_block(self, slot, HOOK_FRAME, ABI_EVENT_ALLOC, block, size);                \
+		return block;                                                                      \
+	}
+
+HOOK_BY_SIZE(malloc)
+HOOK_BY_SIZE(valloc)
+HOOK_BY_SIZE(pvalloc)
+
+#define HOOK_BY_ALIGNMENT(name)                                                                    \
+	void *heaptap_hook_##name(size_t alignment, size_t size, const struct abi_thunk *self)     \
+	{                                                                                          \
+		struct abi_slot *slot = thread_enter(self, HOOK_FRAME, ABI_SLOT_IN_REAL);          \
+		void *block = REAL(self, void *, size_t, size_t)(alignment, size);                 \
+		record_block(self, slot, HOOK_FRAME, ABI_EVENT_ALLOC, block, size);                \
+		return block;                                                                      \
+	}
+
+HOOK_BY_ALIGNMENT(aligned_alloc)
+HOOK_BY_ALIGNMENT(memalign)
+
+#define HOOK_FREE(name)                                                                            \
+	void heaptap_hook_##name(void *block, const struct abi_thunk *self)                        \
+	{                                                                                          \
+		struct abi_slot *slot =                                                            \
+			block ? thread_enter(self, HOOK_FRAME, ABI_SLOT_RECORDING) : NULL;         \
+		if (slot)                                                                          \
+			record_giving_back(self, slot, ABI_EVENT_FREE, block);                     \
+		REAL(self, void, void *)(block);                                                   \
+		if (slot)                                                                          \
+			thread_leave(thread_config(self), slot);                                   \
+	}
+
+HOOK_FREE(free)
+HOOK_FREE(cfree)
+
+void *heaptap_hook_calloc(size_t count, size_t size, const struct abi_thunk *self)
+{
+	struct abi_slot *slot = thread_enter(self, HOOK_FRAME, ABI_SLOT_IN_REAL);
+	void *block = REAL(self, void *, size_t, size_t)(count, size);
+	record_block(self, slot, HOOK_FRAME, ABI_EVENT_ALLOC, block, product(count, size));
+	return block;
+}
+
+int heaptap_hook_posix_memalign(
+	void **out, size_t alignment, size_t size, const struct abi_thunk *self)
+{
+	struct abi_slot *slot = thread_enter(self, HOOK_FRAME, ABI_SLOT_IN_REAL);
+	int error = REAL(self, int, void **, size_t, size_t)(out, alignment, size);
+	/* A nonzero result is a failure even for size 0. */
+	record_block(self, slot, HOOK_FRAME, ABI_EVENT_ALLOC, error ? NULL : *out,
+		error ? SIZE_MAX : size);
+	return error;
+}
+
+void *heaptap_hook_realloc(void *old, size_t size, const struct abi_thunk *self)
+{
+	struct abi_slot *slot = realloc_begin(self, HOOK_FRAME, old);
+	void *block = REAL(self, void *, void *, size_t)(old, size);
+	realloc_end(self, slot, HOOK_FRAME, old != NULL, block, size);
+	return block;
+}
+
+void *heaptap_hook_reallocarray(void *old, size_t count, size_t size, const struct abi_thunk *self)
+{
+	struct abi_slot *slot = realloc_begin(self, HOOK_FRAME, old);
+	void *block = REAL(self, void *, void *, size_t, size_t)(old, count, size);
+	realloc_end(self, slot, HOOK_FRAME, old != NULL, block, product(count, size));
+	return block;
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/intern.h"
+
+#include "agent/atomic.h"
+#include "agent/walk.h"
+
+#define INTERN_ID_MASK	  ((1ull << ABI_NODE_BITS) - 1)
+#define INTERN_PROBES_MAX 256u
+#define INTERN_NONE	  UINT32_MAX
+
+static uint64_t tag_of(uint64_t hash)
+{
+	uint64_t tag = hash & ~INTERN_ID_MASK;
+	return tag ? tag : 1ull << ABI_NODE_BITS;
+}
+
+/*
+ * The id under `hash`, or INTERN_NONE and in *ret_free the empty word where the search ended (NULL:
+ * there was none near).
+ */
+static uint32_t table_find(const struct abi_config *config, uint64_t hash, uint64_t **ret_free)
+{
+	uint64_t *table = (uint64_t *)config->table;
+	uint64_t tag = tag_of(hash);
+	for (uint64_t i = 0; i < INTERN_PROBES_MAX; i++) {
+		uint64_t *at = &table[(hash + i) & config->table_mask];
+		uint64_t word = load_acquire(at);
+		if ((word & ~INTERN_ID_MASK) == tag)
+			return word & INTERN_ID_MASK;
+		if (word == 0) {
+			*ret_free = at;
+			return INTERN_NONE;
+		}
+	}
+	*ret_free = NULL;
+	return INTERN_NONE;
+}
+
+static uint32_t node_make(
+	const struct abi_config *config, uint16_t epoch, uint32_t parent, uint64_t frame)
+{
+	struct abi_control *control = (struct abi_control *)config->control;
+	/* Looked at first, so that a full array does not make the counter run on. */
+	if (load_relaxed(&control->node_count) + 1 >= config->node_max)
+		return INTERN_NONE;
+	uint64_t id = fetch_add(&control->node_count, 1) + 1;
+	if (id >= config->node_max)
+		return INTERN_NONE;
+	struct abi_node *node = (struct abi_node *)config->nodes + id;
+	node->pc = frame & ~WALK_EXACT;
+	node->parent = parent;
+	node->flags = frame & WALK_EXACT ? ABI_NODE_EXACT : 0;
+	node->epoch = epoch;
+	store_release(&node->ready, 1);
+	return (uint32_t)id;
+}
+
+/*
+ * Finds or adds one frame. Of two threads that add it at once one loses and takes the other's node;
+ * its own stays unused.
+ */
+static uint32_t intern_frame(const struct abi_config *config, uint16_t epoch, uint32_t parent,
+	uint64_t hash, uint64_t frame)
+{
+	uint64_t *at;
+	uint32_t id = table_find(config, hash, &at);
+	if (id != INTERN_NONE || !at)
+		return id;
+	uint32_t made = node_make(config, epoch, parent, frame);
+	if (made == INTERN_NONE)
+		return INTERN_NONE;
+	uint64_t seen = 0;
+	while (!compare_swap(at, &seen, tag_of(hash) | made)) {
+		id = table_find(config, hash, &at);
+		if (id != INTERN_NONE || !at)
+			return id;
+		seen = 0;
+	}
+	return made;
+}
+
+uint32_t intern_stack(const struct abi_config *config, uint16_t epoch, const uint64_t *frames,
+	uint32_t count, bool *ret_cut)
+{
+	uint64_t hash = epoch, *at;
+	*ret_cut = false;
+	for (uint32_t i = count; i-- > 0;)
+		hash = abi_stack_hash(hash, frames[i]);
+	uint32_t id = table_find(config, hash, &at);
+	if (ht_likely(id != INTERN_NONE))
+		return id;
+
+	uint32_t parent = 0;
+	hash = epoch;
+	for (uint32_t i = count; i-- > 0; parent = id) {
+		hash = abi_stack_hash(hash, frames[i]);
+		id = intern_frame(config, epoch, parent, hash, frames[i]);
+		if (id == INTERN_NONE) {
+			*ret_cut = true;
+			return parent;
+		}
+	}
+	return parent;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/rules.h"
+
+_Static_assert(ABI_CACHE_SETS == 1024, "rules_find and the tag width agree");
+
+/* Whether [address, address + bytes) lies in the read-only area that the daemon writes tables to.
+ */
+static bool in_tables(const struct abi_config *config, uint64_t address, uint64_t bytes)
+{
+	uint64_t offset = address - config->image;
+	return (address & 7) == 0 && offset >= ABI_UNWIND_OFF && offset < ABI_SHARED_OFF &&
+	       bytes <= ABI_SHARED_OFF - offset;
+}
+
+const struct abi_snapshot *rules_snapshot(const struct abi_config *config)
+{
+	uint64_t address = load_acquire(&config->unwind);
+	if (!in_tables(config, address, sizeof(struct abi_snapshot)))
+		return NULL;
+	const struct abi_snapshot *snapshot = (const struct abi_snapshot *)address;
+	uint64_t bytes =
+		sizeof(*snapshot) + (uint64_t)snapshot->range_count * sizeof(struct abi_range);
+	uint64_t cache_offset = snapshot->cache - config->image - ABI_CACHES_OFF;
+	if (!in_tables(config, address, bytes) || snapshot->cache_sets != ABI_CACHE_SETS ||
+		cache_offset > (ABI_CACHE_COUNT - 1) * ABI_CACHE_BYTES || snapshot->cache & 7)
+		return NULL;
+	return snapshot;
+}
+
+static const struct abi_range *range_find(const struct abi_snapshot *snapshot, uint64_t pc)
+{
+	uint64_t first = 0, count = snapshot->range_count;
+	while (count > 0) {
+		const struct abi_range *middle = &snapshot->range[first + count / 2];
+		if (pc < middle->lo) {
+			count /= 2;
+		} else if (pc >= middle->hi) {
+			first += count / 2 + 1;
+			count -= count / 2 + 1;
+		} else {
+			return middle;
+		}
+	}
+	return NULL;
+}
+
+/* Whether an array of `count` elements at offset `offset` lies in a table of `bytes`. */
+static bool array_fits(uint32_t bytes, uint32_t offset, uint64_t count, uint32_t element_bytes)
+{
+	return offset % element_bytes == 0 && offset <= bytes &&
+	       count * element_bytes <= bytes - offset;
+}
+
+static bool table_fits(const struct abi_config *config, uint64_t address)
+{
+	if (!in_tables(config, address, sizeof(struct abi_table)))
+		return false;
+	const struct abi_table *table = (const struct abi_table *)address;
+	uint32_t bytes = table->bytes;
+	return table->magic == ABI_TABLE_MAGIC && in_tables(config, address, bytes) &&
+	       array_fits(bytes, table->granule_off, (uint64_t)table->granule_count + 1, 4) &&
+	       array_fits(bytes, table->pc_off, table->row_count, 2) &&
+	       array_fits(bytes, table->index_off, table->row_count, 2) &&
+	       array_fits(bytes, table->rule_off, table->rule_count, 4);
+}
+
+/* The rule at `vaddr`; NONE where the table has none. */
+static uint32_t table_find(const struct abi_table *table, uint64_t vaddr)
+{
+	const uint8_t *base = (const uint8_t *)table;
+	const uint32_t *granule = (const uint32_t *)(base + table->granule_off);
+	const uint16_t *row_pc = (const uint16_t *)(base + table->pc_off);
+	const uint16_t *row_rule = (const uint16_t *)(base + table->index_off);
+	const uint32_t *rule = (const uint32_t *)(base + table->rule_off);
+
+	uint64_t g = (vaddr - table->lo) / ABI_GRANULE_BYTES;
+	if (vaddr < table->lo || g >= table->granule_count)
+		return ABI_RULE_NONE;
+	uint32_t row = granule[g], end = granule[g + 1];
+	if (row >= end || end > table->row_count)
+		return ABI_RULE_NONE;
+	while (row + 1 < end && row_pc[row + 1] <= vaddr % ABI_GRANULE_BYTES)
+		row++;
+	return row_rule[row] < table->rule_count ? rule[row_rule[row]] : ABI_RULE_NONE;
+}
+
+uint32_t rules_find_slow(
+	const struct abi_config *config, const struct abi_snapshot *snapshot, uint64_t pc)
+{
+	if (pc >> 47)
+		return RULES_OUTSIDE;
+	const struct abi_range *range = range_find(snapshot, pc);
+	if (!range)
+		return RULES_OUTSIDE;
+	uint32_t rule;
+	if (range->table == 0)
+		rule = abi_rule_make(ABI_RULE_FRAME, 0, 0);
+	else if (table_fits(config, range->table))
+		rule = table_find((const struct abi_table *)range->table, pc - range->bias);
+	else
+		rule = ABI_RULE_NONE;
+	rule &= (1u << ABI_RULE_BITS) - 1;
+	if (abi_rule_kind(rule) == ABI_RULE_NONE)
+		return ABI_RULE_NONE;
+
+	uint64_t x = abi_cache_mix(pc);
+	uint64_t *set = (uint64_t *)snapshot->cache + (x & (ABI_CACHE_SETS - 1)) * 2;
+	store_relaxed(&set[1], load_relaxed(&set[0]));
+	store_relaxed(&set[0], x >> 10 << ABI_RULE_BITS | rule);
+	return rule;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * PC -> unwind rule, by the snapshot's cache and tables (format/abi_unwind.h). Whatever these hold,
+ * no access leaves them.
+ */
+#pragma once
+
+#include "agent/atomic.h"
+#include "format/abi_control.h"
+#include "format/abi_unwind.h"
+
+/* Not a rule: the PC lies in no known executable range. */
+#define RULES_OUTSIDE UINT32_MAX
+
+/* The snapshot in force; NULL when there is none, or none that fits its area. */
+const struct abi_snapshot *rules_snapshot(const struct abi_config *config);
+
+/* rules_find without the cache; fills it. */
+uint32_t rules_find_slow(
+	const struct abi_config *config, const struct abi_snapshot *snapshot, uint64_t pc);
+
+/* The rule for the instruction at `pc`, or RULES_OUTSIDE. */
+static inline uint32_t rules_find(
+	const struct abi_config *config, const struct abi_snapshot *snapshot, uint64_t pc)
+{
+	uint64_t x = abi_cache_mix(pc);
+	uint64_t *set = (uint64_t *)snapshot->cache + (x & (ABI_CACHE_SETS - 1)) * 2;
+	uint64_t tag = x >> 10;
+	for (int way = 0; way < 2; way++) {
+		uint64_t entry = load_relaxed(&set[way]);
+		if (ht_likely(entry >> ABI_RULE_BITS == tag && entry != 0))
+			return entry & ((1u << ABI_RULE_BITS) - 1);
+	}
+	return rules_find_slow(config, snapshot, pc);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Hands a slot's buffer to the daemon: over the socket, or by waiting until the daemon has copied
+ * it from the shared memory where system calls are forbidden.
+ */
+#pragma once
+
+#include "format/abi_control.h"
+
+/*
+ * True when the daemon has, or will read, all that is committed. False: it is lost, and why. Waits
+ * at most abi_config.wait_cycles_max, but for ABI_FLAG_LOSSLESS.
+ */
+HT_MUST_CHECK
+bool send_buffer(
+	const struct abi_config *config, const struct abi_slot *slot, enum abi_loss *ret_loss);

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/stack.h"
+
+#include "agent/sys.h"
+
+#define STACK_USER_END	    (1ull << 47)
+#define STACK_FOREIGN_BYTES (64ull << 20) /* how far a stack of unknown size may reach */
+#define STACK_FIRST_BYTES   HT_PAGE_BYTES
+#define STACK_FETCHES_MAX   64u
+#define STACK_PIECES_MAX    (ABI_COPY_BYTES / HT_PAGE_BYTES + 1)
+
+void stack_init(struct stack *stack, const struct abi_config *config, struct abi_slot *slot)
+{
+	uint64_t lo, hi;
+	*stack = (struct stack){.config = config, .slot = slot};
+	if (thread_bounds(&slot->head, &lo, &hi) && lo < hi) {
+		stack->primary_lo = lo;
+		stack->primary_hi = ht_align_down(hi, sizeof(uint64_t));
+	}
+}
+
+bool stack_open(struct stack *stack, uint64_t sp)
+{
+	if (sp >= stack->primary_lo && sp < stack->primary_hi) {
+		stack->copied = false;
+		stack->lo = stack->primary_lo;
+		stack->hi = stack->primary_hi;
+		return true;
+	}
+	if (stack->config->flags & ABI_FLAG_NO_SYSCALL || sp >= STACK_USER_END)
+		return false;
+	if (stack->pid == 0)
+		stack->pid = sys_getpid();
+	stack->copied = true;
+	stack->lo = sp;
+	stack->hi = sp + STACK_FOREIGN_BYTES < STACK_USER_END ? sp + STACK_FOREIGN_BYTES
+							      : STACK_USER_END;
+	return true;
+}
+
+/*
+ * Copies up to `bytes` from `address` on and returns how many. One piece per page: the kernel
+ * promises to stop at a bad page only between pieces.
+ */
+static uint64_t copy_fetch(struct stack *stack, uint64_t address, uint64_t bytes)
+{
+	struct sys_iovec local = {stack->slot->copy, bytes};
+	struct sys_iovec remote[STACK_PIECES_MAX];
+	uint64_t pieces = 0;
+	for (uint64_t at = address, end = address + bytes; at < end; pieces++) {
+		uint64_t next = ht_align_down(at, HT_PAGE_BYTES) + HT_PAGE_BYTES;
+		remote[pieces].base = (void *)at;
+		remote[pieces].bytes = (next < end ? next : end) - at;
+		at = next;
+	}
+	long copied = sys_process_vm_readv(stack->pid, &local, remote, pieces);
+	return copied < 0 || (uint64_t)copied > bytes ? 0 : (uint64_t)copied;
+}
+
+bool stack_load_copy(struct stack *stack, uint64_t address, uint64_t *ret)
+{
+	if (address < stack->copy_lo || address >= stack->copy_hi) {
+		if (++stack->fetches > STACK_FETCHES_MAX)
+			return false;
+		uint64_t bytes = stack->fetches == 1 ? STACK_FIRST_BYTES : ABI_COPY_BYTES;
+		stack->copy_lo = address;
+		stack->copy_hi = address +
+				 ht_align_down(copy_fetch(stack, address, bytes), sizeof(uint64_t));
+		if (stack->copy_hi == address)
+			return false;
+	}
+	__builtin_memcpy(ret, stack->slot->copy + (address - stack->copy_lo), sizeof(*ret));
+	return true;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The memory of one stack during a walk: the thread's primary stack, read directly, or any other,
+ * read from a copy that the kernel makes (it may be unmapped by another thread at any time).
+ */
+#pragma once
+
+#include "agent/thread.h"
+
+struct stack {
+	const struct abi_config *config;
+	struct abi_slot *slot;
+	uint64_t lo, hi;		 /* no address outside is read */
+	uint64_t primary_lo, primary_hi; /* equal: unknown */
+	bool copied;			 /* read slot->copy, which holds [copy_lo, copy_hi) */
+	uint64_t copy_lo, copy_hi;
+	uint32_t fetches;
+	long pid;
+};
+
+/* Not open yet; stack_contains is false of every address. */
+void stack_init(struct stack *stack, const struct abi_config *config, struct abi_slot *slot);
+
+/* Goes over to the stack in which `sp` lies. False: it may not be read. */
+HT_MUST_CHECK
+bool stack_open(struct stack *stack, uint64_t sp);
+
+/* Whether `address` lies in the open stack, as far as that is known. */
+static inline bool stack_contains(const struct stack *stack, uint64_t address)
+{
+	if (stack->copied && address - stack->primary_lo < stack->primary_hi - stack->primary_lo)
+		return false;
+	return address >= stack->lo && address < stack->hi;
+}
+
+/* stack_load from the copy; fetches it. */
+HT_MUST_CHECK
+bool stack_load_copy(struct stack *stack, uint64_t address, uint64_t *ret);
+
+/* Loads the word at `address`. False: it is not aligned, below `sp`, or not to be read. */
+HT_MUST_CHECK
+static inline bool stack_load(struct stack *stack, uint64_t sp, uint64_t address, uint64_t *ret)
+{
+	if (ht_unlikely(address & 7 || address < sp || address >= stack->hi))
+		return false;
+	if (ht_likely(!stack->copied)) {
+		*ret = *(const uint64_t *)address;
+		return true;
+	}
+	uint64_t value;
+	if (!stack_load_copy(stack, address, &value))
+		return false;
+	*ret = value;
+	return true;
+}

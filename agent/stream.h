@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A slot's endless stream of events: encoding, the buffer, and its hand-over to the daemon. The
+ * caller owns the slot and has marked it ABI_SLOT_RECORDING.
+ */
+#pragma once
+
+#include "format/abi_control.h"
+#include "format/abi_event.h"
+
+struct stream_event {
+	enum abi_event_kind kind;
+	unsigned hook; /* enum abi_hook */
+	uint64_t addr;
+	uint64_t size;
+	uint32_t stack; /* node id; 0: none */
+};
+
+/*
+ * Stamps, encodes and commits one event. Hands the buffer over first when it is full, which may
+ * wait (abi_config.wait_cycles_max). Writes nothing in a forked child.
+ */
+void stream_put(
+	const struct abi_config *config, struct abi_slot *slot, const struct stream_event *event);
+
+/* The events from here on are those of the slot's present tid. */
+void stream_announce(const struct abi_config *config, struct abi_slot *slot);
+
+/* Begins a new buffer: an owner that never came back may have left the delta state half written. */
+void stream_restart(const struct abi_config *config, struct abi_slot *slot);

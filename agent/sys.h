@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The agent's only seam to the outside: system calls, thread pointer, clock. Calls return the
+ * kernel's own value, negative for an error; errno does not exist here. The hosted build finds
+ * tests/hosted/agent/sys.h instead.
+ */
+#pragma once
+
+#include "format/base.h"
+
+/* The kernel's numbers: the agent includes no header of the system. */
+enum sys_number {
+	SYS_GETPID = 39,
+	SYS_SENDMSG = 46,
+	SYS_GETSOCKOPT = 55,
+	SYS_GETTID = 186,
+	SYS_PPOLL = 271,
+	SYS_PROCESS_VM_READV = 310,
+};
+
+enum sys_error {
+	SYS_EINTR = 4,
+	SYS_EAGAIN = 11,
+	SYS_ENOMEM = 12,
+	SYS_EINVAL = 22,
+	SYS_ENOBUFS = 105,
+};
+
+#define SYS_MSG_DONTWAIT 0x40
+#define SYS_MSG_NOSIGNAL 0x4000
+#define SYS_SOL_SOCKET	 1
+#define SYS_SO_COOKIE	 57
+#define SYS_POLLOUT	 4
+
+struct sys_iovec {
+	void *base;
+	uint64_t bytes;
+};
+
+struct sys_msghdr {
+	void *name;
+	uint64_t name_bytes;
+	struct sys_iovec *iov;
+	uint64_t iov_count;
+	void *control;
+	uint64_t control_bytes;
+	uint64_t flags;
+};
+
+struct sys_timespec {
+	int64_t sec, nsec;
+};
+
+static inline long sys_call5(
+	enum sys_number number, uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e)
+{
+	register uint64_t r10 __asm__("r10") = d;
+	register uint64_t r8 __asm__("r8") = e;
+	long ret;
+	__asm__ volatile("syscall"
+			 : "=a"(ret)
+			 : "a"((long)number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8)
+			 : "rcx", "r11", "memory");
+	return ret;
+}
+
+static inline long sys_call6(enum sys_number number, uint64_t a, uint64_t b, uint64_t c, uint64_t d,
+	uint64_t e, uint64_t f)
+{
+	register uint64_t r10 __asm__("r10") = d;
+	register uint64_t r8 __asm__("r8") = e;
+	register uint64_t r9 __asm__("r9") = f;
+	long ret;
+	__asm__ volatile("syscall"
+			 : "=a"(ret)
+			 : "a"((long)number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+			 : "rcx", "r11", "memory");
+	return ret;
+}
+
+static inline long sys_getpid(void)
+{
+	return sys_call5(SYS_GETPID, 0, 0, 0, 0, 0);
+}
+
+static inline long sys_gettid(void)
+{
+	return sys_call5(SYS_GETTID, 0, 0, 0, 0, 0);
+}
+
+static inline long sys_sendmsg(int fd, const struct sys_msghdr *message, int flags)
+{
+	return sys_call5(SYS_SENDMSG, (uint64_t)fd, (uint64_t)message, (uint64_t)flags, 0, 0);
+}
+
+/* SO_COOKIE of `fd`, or a negative error. */
+static inline long sys_socket_cookie(int fd, uint64_t *ret)
+{
+	uint32_t bytes = sizeof(*ret);
+	return sys_call5(SYS_GETSOCKOPT, (uint64_t)fd, SYS_SOL_SOCKET, SYS_SO_COOKIE, (uint64_t)ret,
+		(uint64_t)&bytes);
+}
+
+/* Waits until `fd` (negative: nothing) takes a message, at most `wait`. */
+static inline long sys_wait_writable(int fd, struct sys_timespec wait)
+{
+	struct {
+		int32_t fd;
+		int16_t events, revents;
+	} poll = {.fd = fd, .events = SYS_POLLOUT};
+	return sys_call5(SYS_PPOLL, (uint64_t)&poll, 1, (uint64_t)&wait, 0, 0);
+}
+
+static inline long sys_process_vm_readv(long pid, const struct sys_iovec *local,
+	const struct sys_iovec *remote, uint64_t remote_count)
+{
+	return sys_call6(SYS_PROCESS_VM_READV, (uint64_t)pid, (uint64_t)local, 1, (uint64_t)remote,
+		remote_count, 0);
+}
+
+static inline uint64_t sys_thread_pointer(void)
+{
+	uint64_t ret;
+	__asm__ volatile("mov %%fs:0, %0" : "=r"(ret));
+	return ret;
+}
+
+static inline uint32_t sys_thread_u32(uint64_t offset)
+{
+	uint32_t ret;
+	__asm__ volatile("movl %%fs:(%1), %0" : "=r"(ret) : "r"(offset));
+	return ret;
+}
+
+/*
+ * The time stamp counter, read after every earlier load has its value: without the fence a free in
+ * one thread could be stamped before the allocation that another thread has just handed to it.
+ * rdtscp would do, but old processors and some virtual machines lack it.
+ */
+static inline uint64_t sys_tsc(void)
+{
+	uint32_t lo, hi;
+	__asm__ volatile("lfence\n\trdtsc" : "=a"(lo), "=d"(hi) : : "memory");
+	return (uint64_t)hi << 32 | lo;
+}
+
+static inline void sys_pause(void)
+{
+	__asm__ volatile("pause" : : : "memory");
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/thread.h"
+
+#include "agent/stream.h"
+#include "agent/sys.h"
+
+/* A thread that finds no slot within so many probes gives up: the table is nine tenths full. */
+#define THREAD_PROBES_MAX 128u
+
+/*
+ * An allocator that calls itself does so within so many bytes of stack. A signal handler never
+ * comes so near to the hook it interrupts: red zone and signal frame alone are larger.
+ */
+#define THREAD_SELF_CALL_BYTES 1024u
+
+static struct abi_slot *slot_at(const struct abi_config *config, uint64_t index)
+{
+	return (struct abi_slot *)config->slots + (index & (config->slot_max - 1));
+}
+
+static uint64_t slot_index(uint64_t key)
+{
+	return key * 0x9e3779b97f4a7c15ull >> 32;
+}
+
+static uint32_t tid_now(const struct abi_config *config)
+{
+	if (config->tid_offset)
+		return sys_thread_u32(config->tid_offset);
+	return config->flags & ABI_FLAG_NO_SYSCALL ? 0 : (uint32_t)sys_gettid();
+}
+
+/*
+ * The slot has a new thread. The daemon reads incarnation, tid, incarnation: stepping it on both
+ * sides of the tid makes sure that no bounds of the old thread are ever taken for the new one's.
+ */
+static void slot_adopt(const struct abi_config *config, struct abi_slot *slot)
+{
+	struct abi_slot_head *head = &slot->head;
+	store_release(&head->incarnation, head->incarnation + 1);
+	store_release(&head->tid, tid_now(config));
+	store_release(&head->incarnation, head->incarnation + 1);
+	stream_announce(config, slot);
+}
+
+static struct abi_slot *slot_claim(
+	const struct abi_config *config, struct abi_slot *slot, uint64_t seen, uint64_t key)
+{
+	if (!compare_swap(&slot->head.key, &seen, key))
+		return NULL;
+	/* Its last owner may have died inside a hook. */
+	thread_mark(slot, ABI_SLOT_RECORDING);
+	store_release(&slot->head.entry_sp, 0);
+	stream_restart(config, slot);
+	slot_adopt(config, slot);
+	thread_mark(slot, ABI_SLOT_IDLE);
+	return slot;
+}
+
+/* Finds the slot of `key` or claims one. NULL: there is none left. */
+static HT_NOINLINE struct abi_slot *slot_search(const struct abi_config *config, uint64_t key)
+{
+	uint64_t start = slot_index(key);
+	for (;;) {
+		struct abi_slot *free_slot = NULL;
+		uint64_t free_key = 0;
+		for (uint64_t i = 0; i < THREAD_PROBES_MAX && i < config->slot_max; i++) {
+			struct abi_slot *slot = slot_at(config, start + i);
+			uint64_t found = load_acquire(&slot->head.key);
+			if (found == key)
+				return slot;
+			if (found != 0 && !(found & ABI_SLOT_DEAD))
+				continue;
+			if (!free_slot) {
+				free_slot = slot;
+				free_key = found;
+			}
+			if (found == 0)
+				break;
+		}
+		if (!free_slot)
+			return NULL;
+		struct abi_slot *mine = slot_claim(config, free_slot, free_key, key);
+		if (mine)
+			return mine;
+	}
+}
+
+static struct abi_slot *slot_find(const struct abi_config *config, uint64_t key)
+{
+	struct abi_slot *slot = slot_at(config, slot_index(key));
+	return ht_likely(load_relaxed(&slot->head.key) == key) ? slot : slot_search(config, key);
+}
+
+/*
+ * Whether the hook that marked the slot is gone without leaving: a signal handler jumped out of
+ * it. Only within one stack do addresses tell what was called by what.
+ */
+static bool hook_abandoned(const struct abi_slot *slot, uint64_t sp)
+{
+	uint64_t lo, hi, entry_sp = slot->head.entry_sp;
+	return thread_bounds(&slot->head, &lo, &hi) && lo <= entry_sp && entry_sp <= sp && sp < hi;
+}
+
+/* Whether `frame` was called by the very allocator function that the slot's hook is waiting for. */
+static bool called_by_allocator(
+	const struct abi_thunk *self, const struct abi_slot *slot, const struct thread_frame *frame)
+{
+	/* An allocator that ends in a jump to another of its functions returns to the hook itself.
+	 */
+	uint64_t text = thread_config(self)->image + ABI_TEXT_OFF;
+	if (slot->head.state != ABI_SLOT_IN_REAL)
+		return false;
+	if (frame->caller_pc - self->real_lo >= self->real_len &&
+		frame->caller_pc - text >= ABI_TEXT_MAX)
+		return false;
+	uint64_t depth = slot->head.entry_sp - (uint64_t)frame->caller_stack;
+	return depth < THREAD_SELF_CALL_BYTES;
+}
+
+static void slot_enter(struct abi_slot *slot, uint64_t sp, enum abi_slot_state state)
+{
+	/* entry_sp is 0 until the mark is set, so a handler in between sees no abandoned hook. */
+	thread_mark(slot, state);
+	store_release(&slot->head.entry_sp, sp);
+}
+
+/* The slow part of thread_enter: the thread's first slot is busy. */
+static HT_NOINLINE struct abi_slot *slot_nested(const struct abi_thunk *self,
+	const struct thread_frame *frame, struct abi_slot *outer, uint64_t key)
+{
+	const struct abi_config *config = thread_config(self);
+	uint64_t sp = (uint64_t)frame->caller_stack;
+	struct abi_slot *slot = outer;
+	for (uint64_t level = 0;;) {
+		if (slot->head.state == ABI_SLOT_IDLE)
+			return slot;
+		if (hook_abandoned(slot, sp)) {
+			store_release(&slot->head.entry_sp, 0);
+			stream_restart(config, slot);
+			return slot;
+		}
+		if (called_by_allocator(self, slot, frame))
+			return NULL;
+		if (++level == ABI_NEST_MAX) {
+			count_add(&outer->head.lost[ABI_LOSS_NESTED], 1);
+			return NULL;
+		}
+		slot = slot_find(config, key + level);
+		if (!slot) {
+			count_add(&outer->head.lost[ABI_LOSS_SLOT_FULL], 1);
+			return NULL;
+		}
+	}
+}
+
+struct abi_slot *thread_enter(
+	const struct abi_thunk *self, const struct thread_frame *frame, enum abi_slot_state state)
+{
+	const struct abi_config *config = thread_config(self);
+	if (ht_unlikely(!thread_alive(config) || load_relaxed(&config->stop)))
+		return NULL;
+	uint64_t key = sys_thread_pointer() & ~15ull;
+	struct abi_slot *slot = key ? slot_find(config, key) : NULL;
+	if (ht_unlikely(!slot)) {
+		struct abi_control *control = (struct abi_control *)config->control;
+		fetch_add(&control->lost[ABI_LOSS_SLOT_FULL], 1);
+		return NULL;
+	}
+	if (ht_unlikely(load_relaxed(&slot->head.state) != ABI_SLOT_IDLE)) {
+		slot = slot_nested(self, frame, slot, key);
+		if (!slot)
+			return NULL;
+	}
+	slot_enter(slot, (uint64_t)frame->caller_stack, state);
+	if (ht_unlikely(
+		    config->tid_offset && sys_thread_u32(config->tid_offset) != slot->head.tid)) {
+		thread_mark(slot, ABI_SLOT_RECORDING);
+		slot_adopt(config, slot);
+		thread_mark(slot, state);
+	}
+	return slot;
+}
+
+void thread_leave(const struct abi_config *config, struct abi_slot *slot)
+{
+	if (ht_unlikely(!thread_alive(config)))
+		return;
+	store_release(&slot->head.entry_sp, 0);
+	thread_mark(slot, ABI_SLOT_IDLE);
+}

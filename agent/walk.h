@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Walks a thread's stack by unwind tables. Reads memory directly only on the thread's primary
+ * stack; any other stack is copied by the kernel first. Never faults, whatever the tables or the
+ * stack hold.
+ */
+#pragma once
+
+#include "agent/thread.h"
+#include "format/abi_unwind.h"
+
+/* In a frame: the PC is that of an interrupted instruction, not a return address. */
+#define WALK_EXACT (1ull << 63)
+
+/* Where the walk begins: the caller of a hook, as if the hook had returned. */
+struct walk_start {
+	uint64_t pc;
+	uint64_t sp;
+	uint64_t fp;
+};
+
+static inline struct walk_start walk_start_of(const struct thread_frame *frame)
+{
+	return (struct walk_start){
+		.pc = frame->caller_pc,
+		.sp = (uint64_t)frame->caller_stack,
+		.fp = frame->caller_fp,
+	};
+}
+
+/*
+ * Writes the frames, innermost first, to slot->frames and returns their number, 1 at least. A
+ * stack that is not whole is counted in slot->head.trunc. `snapshot` NULL: the caller only.
+ */
+uint32_t walk_plain(const struct abi_config *config, const struct abi_snapshot *snapshot,
+	struct abi_slot *slot, const struct walk_start *start);

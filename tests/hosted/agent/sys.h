@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The agent's seam to the outside as the hosted tests see it: the same functions as agent/sys.h,
+ * answered by `sys_fake`, which the test program defines (tests/unit/agent/world.h).
+ */
+#pragma once
+
+#include "format/base.h"
+
+enum sys_error {
+	SYS_EINTR = 4,
+	SYS_EAGAIN = 11,
+	SYS_ENOMEM = 12,
+	SYS_EFAULT = 14,
+	SYS_EINVAL = 22,
+	SYS_EPIPE = 32,
+	SYS_ENOBUFS = 105,
+};
+
+#define SYS_MSG_DONTWAIT 0x40
+#define SYS_MSG_NOSIGNAL 0x4000
+
+struct sys_iovec {
+	void *base;
+	uint64_t bytes;
+};
+
+struct sys_msghdr {
+	void *name;
+	uint64_t name_bytes;
+	struct sys_iovec *iov;
+	uint64_t iov_count;
+	void *control;
+	uint64_t control_bytes;
+	uint64_t flags;
+};
+
+struct sys_timespec {
+	int64_t sec, nsec;
+};
+
+struct sys_fake {
+	unsigned calls; /* system calls of any kind */
+	long (*sendmsg)(int fd, const struct sys_msghdr *message, int flags);
+	long (*wait_writable)(int fd);
+	void (*pause)(void);
+	uint64_t cookie;
+	uint64_t tsc;	   /* of the next reading */
+	uint64_t tsc_step; /* per reading */
+	uint32_t tid;	   /* what gettid says */
+	/* What process_vm_readv can read. */
+	const uint8_t *readable;
+	uint64_t readable_bytes;
+};
+
+extern struct sys_fake sys_fake;
+/* Points to a word where tests keep the tid: the fake TCB of the calling thread. */
+extern _Thread_local uint64_t sys_fake_thread_pointer;
+
+static inline long sys_getpid(void)
+{
+	sys_fake.calls++;
+	return 1;
+}
+
+static inline long sys_gettid(void)
+{
+	sys_fake.calls++;
+	return sys_fake.tid;
+}
+
+static inline long sys_sendmsg(int fd, const struct sys_msghdr *message, int flags)
+{
+	sys_fake.calls++;
+	return sys_fake.sendmsg ? sys_fake.sendmsg(fd, message, flags) : -SYS_EPIPE;
+}
+
+static inline long sys_socket_cookie(int fd, uint64_t *ret)
+{
+	(void)fd;
+	sys_fake.calls++;
+	*ret = sys_fake.cookie;
+	return 0;
+}
+
+static inline long sys_wait_writable(int fd, struct sys_timespec wait)
+{
+	(void)wait;
+	sys_fake.calls++;
+	return sys_fake.wait_writable ? sys_fake.wait_writable(fd) : 0;
+}
+
+/* As the kernel: stops before the first piece that is not readable to its end. */
+static inline long sys_process_vm_readv(long pid, const struct sys_iovec *local,
+	const struct sys_iovec *remote, uint64_t remote_count)
+{
+	uint64_t copied = 0;
+	(void)pid;
+	sys_fake.calls++;
+	for (uint64_t i = 0; i < remote_count; i++) {
+		uint64_t offset = (uint64_t)remote[i].base - (uint64_t)sys_fake.readable;
+		if (offset >= sys_fake.readable_bytes ||
+			remote[i].bytes > sys_fake.readable_bytes - offset)
+			break;
+		__builtin_memcpy((uint8_t *)local->base + copied, remote[i].base, remote[i].bytes);
+		copied += remote[i].bytes;
+	}
+	return copied ? (long)copied : -SYS_EFAULT;
+}
+
+static inline uint64_t sys_thread_pointer(void)
+{
+	return sys_fake_thread_pointer;
+}
+
+static inline uint32_t sys_thread_u32(uint64_t offset)
+{
+	return *(const uint32_t *)(sys_fake_thread_pointer + offset);
+}
+
+static inline uint64_t sys_tsc(void)
+{
+	return __atomic_fetch_add(&sys_fake.tsc, sys_fake.tsc_step, __ATOMIC_RELAXED);
+}
+
+static inline void sys_pause(void)
+{
+	if (sys_fake.pause)
+		sys_fake.pause();
+}

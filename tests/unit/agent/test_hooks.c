@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What each hook forwards, returns and records.
+ */
+#include "agent/hooks.h"
+
+#include <errno.h>
+
+#include "tests/unit/agent/world.h"
+
+/* The real functions: they note their arguments and give what `answer` says. */
+static struct {
+	void *answer;
+	int error;
+	unsigned calls;
+	uint64_t args[3];
+	void (*during)(void);
+} real;
+
+static uint8_t block_a[64], block_b[64];
+
+static void real_called(uint64_t a, uint64_t b, uint64_t c)
+{
+	real.calls++;
+	real.args[0] = a;
+	real.args[1] = b;
+	real.args[2] = c;
+	errno = 1234;
+	if (real.during)
+		real.during();
+}
+
+static void *real_one(size_t a)
+{
+	real_called(a, 0, 0);
+	return real.answer;
+}
+
+static void *real_two(size_t a, size_t b)
+{
+	real_called(a, b, 0);
+	return real.answer;
+}
+
+static void *real_three(void *a, size_t b, size_t c)
+{
+	real_called((uint64_t)a, b, c);
+	return real.answer;
+}
+
+static void real_free(void *block)
+{
+	real_called((uint64_t)block, 0, 0);
+}
+
+static int real_out(void **out, size_t alignment, size_t size)
+{
+	real_called(0, alignment, size);
+	if (real.error == 0)
+		*out = real.answer;
+	return real.error;
+}
+
+static size_t real_usable(void *block)
+{
+	(void)block;
+	ck_assert_uint_eq(world_my_slot(0)->head.state, ABI_SLOT_RECORDING);
+	return 77;
+}
+
+static struct event events[64];
+
+/* The only event of slot 0's buffer. */
+static struct event only_event(void)
+{
+	ck_assert_uint_eq(world_events(world_my_slot(0), events, 64), 1);
+	ck_assert_uint_eq(world_my_slot(0)->head.state, ABI_SLOT_IDLE);
+	ck_assert_uint_eq(world_my_slot(0)->head.events, 1);
+	return events[0];
+}
+
+static void check_alloc(struct event event, enum abi_hook hook, const void *block, uint64_t size)
+{
+	ck_assert_int_eq(event.kind, ABI_EVENT_ALLOC);
+	ck_assert_uint_eq(event.hook, hook);
+	ck_assert_uint_eq(event.addr, (uint64_t)block);
+	ck_assert_uint_eq(event.size, size);
+	ck_assert_uint_eq(event.tid, WORLD_TID);
+	ck_assert_uint_ne(event.stack, 0);
+	ck_assert_int_eq(errno, 1234);
+}
+
+static void setup(void)
+{
+	world_make();
+	memset(&real, 0, sizeof(real));
+	real.answer = block_a;
+	errno = 0;
+}
+
+START_TEST(by_size)
+{
+	static const struct {
+		enum abi_hook hook;
+		void *(*function)(size_t size, const struct abi_thunk *self);
+	} cases[] = {
+		{ABI_HOOK_MALLOC, heaptap_hook_malloc},
+		{ABI_HOOK_VALLOC, heaptap_hook_valloc},
+		{ABI_HOOK_PVALLOC, heaptap_hook_pvalloc},
+	};
+	for (int i = 0; i < 3; i++) {
+		setup();
+		struct abi_thunk self = world_thunk(cases[i].hook, real_one);
+		ck_assert_ptr_eq(cases[i].function(100, &self), block_a);
+		ck_assert_uint_eq(real.args[0], 100);
+		check_alloc(only_event(), cases[i].hook, block_a, 100);
+	}
+}
+END_TEST
+
+START_TEST(by_alignment)
+{
+	static const struct {
+		enum abi_hook hook;
+		void *(*function)(size_t alignment, size_t size, const struct abi_thunk *self);
+	} cases[] = {
+		{ABI_HOOK_ALIGNED_ALLOC, heaptap_hook_aligned_alloc},
+		{ABI_HOOK_MEMALIGN, heaptap_hook_memalign},
+	};
+	for (int i = 0; i < 2; i++) {
+		setup();
+		struct abi_thunk self = world_thunk(cases[i].hook, real_two);
+		ck_assert_ptr_eq(cases[i].function(32, 100, &self), block_a);
+		ck_assert_uint_eq(real.args[0], 32);
+		ck_assert_uint_eq(real.args[1], 100);
+		check_alloc(only_event(), cases[i].hook, block_a, 100);
+	}
+}
+END_TEST
+
+START_TEST(calloc_multiplies)
+{
+	setup();
+	struct abi_thunk self = world_thunk(ABI_HOOK_CALLOC, real_two);
+	ck_assert_ptr_eq(heaptap_hook_calloc(7, 9, &self), block_a);
+	ck_assert_uint_eq(real.args[0], 7);
+	ck_assert_uint_eq(real.args[1], 9);
+	check_alloc(only_event(), ABI_HOOK_CALLOC, block_a, 63);
+}
+END_TEST
+
+START_TEST(size_zero_is_recorded)
+{
+	setup();
+	struct abi_thunk self = world_thunk(ABI_HOOK_MALLOC, real_one);
+	ck_assert_ptr_eq(heaptap_hook_malloc(0, &self), block_a);
+	check_alloc(only_event(), ABI_HOOK_MALLOC, block_a, 0);
+}
+END_TEST
+
+START_TEST(failure_is_counted)
+{
+	setup();
+	struct abi_thunk one = world_thunk(ABI_HOOK_MALLOC, real_one);
+	struct abi_thunk two = world_thunk(ABI_HOOK_CALLOC, real_two);
+	real.answer = NULL;
+	ck_assert_ptr_null(heaptap_hook_malloc(100, &one));
+	ck_assert_ptr_null(heaptap_hook_malloc(0, &one)); /* as some allocators say it */
+	ck_assert_ptr_null(heaptap_hook_calloc(SIZE_MAX, 3, &two));
+	ck_assert_uint_eq(world_my_slot(0)->head.failed_calls, 2);
+	ck_assert_uint_eq(world_my_slot(0)->head.events, 0);
+	ck_assert_uint_eq(world_my_slot(0)->head.state, ABI_SLOT_IDLE);
+}
+END_TEST
+
+START_TEST(posix_memalign_writes_through)
+{
+	setup();
+	struct abi_thunk self = world_thunk(ABI_HOOK_POSIX_MEMALIGN, real_out);
+	void *out = block_b;
+	ck_assert_int_eq(heaptap_hook_posix_memalign(&out, 64, 100, &self), 0);
+	ck_assert_ptr_eq(out, block_a);
+	check_alloc(only_event(), ABI_HOOK_POSIX_MEMALIGN, block_a, 100);
+}
+END_TEST
+
+START_TEST(posix_memalign_fails)
+{
+	setup();
+	struct abi_thunk self = world_thunk(ABI_HOOK_POSIX_MEMALIGN, real_out);
+	void *out = block_b;
+	real.error = EINVAL;
+	ck_assert_int_eq(heaptap_hook_posix_memalign(&out, 3, 0, &self), EINVAL);
+	ck_assert_ptr_eq(out, block_b);
+	ck_assert_uint_eq(world_my_slot(0)->head.failed_calls, 1);
+	ck_assert_uint_eq(world_my_slot(0)->head.events, 0);
+}
+END_TEST
+
+static void check_free_is_recorded_already(void)
+{
+	ck_assert_uint_eq(world_my_slot(0)->head.state, ABI_SLOT_IN_REAL);
+	ck_assert_uint_eq(world_my_slot(0)->head.events, 1);
+}
+
+START_TEST(free_is_recorded_before)
+{
+	static void (*const functions[])(void *, const struct abi_thunk *) = {
+		heaptap_hook_free, heaptap_hook_cfree};
+	for (int i = 0; i < 2; i++) {
+		setup();
+		enum abi_hook hook = i ? ABI_HOOK_CFREE : ABI_HOOK_FREE;
+		struct abi_thunk self = world_thunk(hook, real_free);
+		self.usable_index = 2;
+		world_config->usable[2] = (uint64_t)real_usable;
+		real.during = check_free_is_recorded_already;
+		functions[i](block_a, &self);
+		ck_assert_uint_eq(real.args[0], (uint64_t)block_a);
+		ck_assert_uint_eq(real.calls, 1);
+		struct event event = only_event();
+		ck_assert_int_eq(event.kind, ABI_EVENT_FREE);
+		ck_assert_uint_eq(event.hook, hook);
+		ck_assert_uint_eq(event.addr, (uint64_t)block_a);
+		ck_assert_uint_eq(event.size, 77);
+	}
+}
+END_TEST
+
+START_TEST(free_null_is_only_forwarded)
+{
+	setup();
+	struct abi_thunk self = world_thunk(ABI_HOOK_FREE, real_free);
+	heaptap_hook_free(NULL, &self);
+	ck_assert_uint_eq(real.calls, 1);
+	ck_assert_ptr_null(world_my_slot(0));
+}
+END_TEST
+
+START_TEST(realloc_of_nothing_allocates)
+{
+	setup();
+	struct abi_thunk self = world_thunk(ABI_HOOK_REALLOC, real_two);
+	ck_assert_ptr_eq(heaptap_hook_realloc(NULL, 50, &self), block_a);
+	check_alloc(only_event(), ABI_HOOK_REALLOC, block_a, 50);
+}
+END_TEST
+
+START_TEST(realloc_moves)
+{
+	setup();
+	struct abi_thunk self = world_thunk(ABI_HOOK_REALLOC, real_two);
+	self.usable_index = 1;
+	world_config->usable[1] = (uint64_t)real_usable;
+	real.during = check_free_is_recorded_already;
+	ck_assert_ptr_eq(heaptap_hook_realloc(block_b, 50, &self), block_a);
+	ck_assert_uint_eq(real.args[0], (uint64_t)block_b);
+	ck_assert_uint_eq(world_events(world_my_slot(0), events, 64), 2);
+	ck_assert_int_eq(events[0].kind, ABI_EVENT_REALLOC_BEGIN);
+	ck_assert_uint_eq(events[0].addr, (uint64_t)block_b);
+	ck_assert_uint_eq(events[0].size, 77);
+	ck_assert_int_eq(events[1].kind, ABI_EVENT_REALLOC_END);
+	ck_assert_uint_eq(events[1].addr, (uint64_t)block_a);
+	ck_assert_uint_eq(events[1].size, 50);
+	ck_assert_uint_eq(events[1].hook, ABI_HOOK_REALLOC);
+	ck_assert_uint_gt(events[1].tsc, events[0].tsc);
+}
+END_TEST
+
+START_TEST(realloc_gives_nothing)
+{
+	for (int i = 0; i < 2; i++) {
+		setup();
+		struct abi_thunk self = world_thunk(ABI_HOOK_REALLOC, real_two);
+		size_t size = i ? 50 : 0;
+		real.answer = NULL;
+		ck_assert_ptr_null(heaptap_hook_realloc(block_b, size, &self));
+		ck_assert_uint_eq(world_events(world_my_slot(0), events, 64), 2);
+		ck_assert_int_eq(events[0].kind, ABI_EVENT_REALLOC_BEGIN);
+		ck_assert_int_eq(
+			events[1].kind, size ? ABI_EVENT_REALLOC_FAIL : ABI_EVENT_REALLOC_FREED);
+		ck_assert_uint_eq(world_my_slot(0)->head.failed_calls, size ? 1 : 0);
+		ck_assert_uint_eq(world_my_slot(0)->head.state, ABI_SLOT_IDLE);
+		ck_assert_int_eq(errno, 1234);
+	}
+}
+END_TEST
+
+START_TEST(reallocarray_multiplies)
+{
+	setup();
+	struct abi_thunk self = world_thunk(ABI_HOOK_REALLOCARRAY, real_three);
+	ck_assert_ptr_eq(heaptap_hook_reallocarray(block_b, 6, 7, &self), block_a);
+	ck_assert_uint_eq(real.args[1], 6);
+	ck_assert_uint_eq(real.args[2], 7);
+	ck_assert_uint_eq(world_events(world_my_slot(0), events, 64), 2);
+	ck_assert_uint_eq(events[1].size, 42);
+	ck_assert_uint_eq(events[1].hook, ABI_HOOK_REALLOCARRAY);
+}
+END_TEST
+
+START_TEST(reallocarray_overflow_fails)
+{
+	setup();
+	struct abi_thunk self = world_thunk(ABI_HOOK_REALLOCARRAY, real_three);
+	real.answer = NULL;
+	ck_assert_ptr_null(heaptap_hook_reallocarray(block_b, 1ull << 63, 2, &self));
+	ck_assert_uint_eq(world_events(world_my_slot(0), events, 64), 2);
+	ck_assert_int_eq(events[1].kind, ABI_EVENT_REALLOC_FAIL);
+}
+END_TEST
+
+START_TEST(stopped_or_forked_only_forwards)
+{
+	for (int i = 0; i < 2; i++) {
+		setup();
+		struct abi_thunk alloc = world_thunk(ABI_HOOK_MALLOC, real_one);
+		struct abi_thunk give = world_thunk(ABI_HOOK_FREE, real_free);
+		struct abi_thunk again = world_thunk(ABI_HOOK_REALLOC, real_two);
+		if (i)
+			world_config->stop = 1;
+		else
+			world_state->alive = 0;
+		ck_assert_ptr_eq(heaptap_hook_malloc(100, &alloc), block_a);
+		heaptap_hook_free(block_a, &give);
+		ck_assert_ptr_eq(heaptap_hook_realloc(block_a, 5, &again), block_a);
+		ck_assert_uint_eq(real.calls, 3);
+		ck_assert_ptr_null(world_my_slot(0));
+		ck_assert_uint_eq(sys_fake.calls, 0);
+	}
+}
+END_TEST
+
+static void fork_now(void)
+{
+	world_state->alive = 0;
+}
+
+/* The child of a fork that a signal handler made during a hook: it must not touch the slot. */
+START_TEST(fork_inside_the_real_function)
+{
+	for (int i = 0; i < 2; i++) {
+		setup();
+		struct abi_thunk alloc = world_thunk(ABI_HOOK_MALLOC, real_one);
+		struct abi_thunk give = world_thunk(ABI_HOOK_FREE, real_free);
+		struct abi_thunk again = world_thunk(ABI_HOOK_REALLOC, real_two);
+		heaptap_hook_malloc(1, &alloc);
+		struct abi_slot *slot = world_my_slot(0);
+		struct abi_slot_head before = slot->head;
+		real.during = fork_now;
+
+		ck_assert_ptr_eq(heaptap_hook_malloc(100, &alloc), block_a);
+		ck_assert_uint_eq(slot->head.committed, before.committed);
+		ck_assert_uint_eq(slot->head.state, ABI_SLOT_IN_REAL);
+
+		world_state->alive = 1;
+		slot->head.state = ABI_SLOT_IDLE;
+		heaptap_hook_free(block_a, &give);
+		ck_assert_uint_eq(slot->head.state, ABI_SLOT_IN_REAL);
+
+		world_state->alive = 1;
+		slot->head.state = ABI_SLOT_IDLE;
+		real.answer = NULL;
+		heaptap_hook_realloc(block_b, i, &again);
+		ck_assert_uint_eq(slot->head.state, ABI_SLOT_IN_REAL);
+		ck_assert_uint_eq(slot->head.failed_calls, 0);
+	}
+}
+END_TEST
+
+HT_SUITE("agent/hooks", by_size, by_alignment, calloc_multiplies, size_zero_is_recorded,
+	failure_is_counted, posix_memalign_writes_through, posix_memalign_fails,
+	free_is_recorded_before, free_null_is_only_forwarded, realloc_of_nothing_allocates,
+	realloc_moves, realloc_gives_nothing, reallocarray_multiplies, reallocarray_overflow_fails,
+	stopped_or_forked_only_forwards, fork_inside_the_real_function)
