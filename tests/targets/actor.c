@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Does what it is told, one thing at a time:
+ *
+ *      work N        N allocations; every tenth stays; answers "worked"
+ *      flood         allocates without end in a second thread; answers "flooding"
+ *      exit N        ends with this status
+ *      exec          becomes a new program, itself, which says "ready" again
+ *      undumpable    forbids others to look into it; answers "done"
+ *      rename NAME   renames its main thread; answers "done"
+ *
+ * Also built statically, where no slot leads to the allocator.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+
+#include "tests/targets/speak.h"
+
+static void work(unsigned long count)
+{
+	for (unsigned long i = 0; i < count; i++) {
+		void *volatile ptr = malloc(100);
+		if (i % 10)
+			free(ptr);
+	}
+}
+
+static void *flood(void *arg)
+{
+	for (;;)
+		work(10);
+	return arg;
+}
+
+static void answer(const char *text)
+{
+	speak_add("%s", text);
+	speak_send();
+}
+
+int main(int argc, char **argv)
+{
+	(void)argc;
+	pthread_t thread;
+	speak_ready();
+	for (const char *command; strcmp(command = speak_hear(), "stop");) {
+		if (!strncmp(command, "work ", 5)) {
+			work(strtoul(command + 5, NULL, 10));
+			answer("worked");
+		} else if (!strcmp(command, "flood")) {
+			if (pthread_create(&thread, NULL, flood, NULL))
+				speak_fail("no thread");
+			answer("flooding");
+		} else if (!strncmp(command, "exit ", 5)) {
+			exit((int)strtoul(command + 5, NULL, 10));
+		} else if (!strcmp(command, "exec")) {
+			execv("/proc/self/exe", argv);
+			speak_fail("exec: errno %d", errno);
+		} else if (!strcmp(command, "undumpable")) {
+			prctl(PR_SET_DUMPABLE, 0);
+			answer("done");
+		} else if (!strncmp(command, "rename ", 7)) {
+			prctl(PR_SET_NAME, command + 7);
+			answer("done");
+		}
+	}
+	_exit(0);
+}

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A program's own record of who called whom when it allocated: every function pushes its return
+ * address, every allocation has a size that no other has and is booked with the addresses pushed by
+ * then. "save PATH" writes the books, words of 8 bytes:
+ *
+ *      { size, depth, address[depth] innermost first } ...
+ *
+ * Where a function calls others that keep no books (qsort, a signal's delivery) it pushes
+ * CHAIN_GAP: between the address above and the one below lie any number of frames of other modules,
+ * then one of the program itself. The same holds above the innermost address. For C and C++.
+ */
+#pragma once
+
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "tests/targets/speak.h"
+
+#define CHAIN_GAP     ((uintptr_t)1)
+#define CHAIN_MAX     12000u
+#define CHAIN_WORDS   (1u << 23)
+#define CHAIN_SIZE_LO 64u
+
+#ifdef __clang__
+#define CHAIN_FUNCTION __attribute__((noinline))
+#else
+#define CHAIN_FUNCTION __attribute__((noinline, noclone))
+#endif
+
+struct chain_shadow {
+	unsigned depth;
+	uintptr_t address[CHAIN_MAX];
+};
+
+static struct chain_shadow chain_main_shadow;
+static __thread struct chain_shadow *chain_now; /* of the stack that runs */
+static uint64_t chain_word[CHAIN_WORDS];
+static uint64_t chain_used, chain_size_next = CHAIN_SIZE_LO;
+
+/* Returns the depth to come back to. */
+static inline unsigned chain_push(uintptr_t address)
+{
+	if (chain_now->depth == CHAIN_MAX)
+		speak_fail("chain too deep");
+	chain_now->address[chain_now->depth] = address;
+	return chain_now->depth++;
+}
+
+#define CHAIN_ENTER() unsigned chain_mark = chain_push((uintptr_t)__builtin_return_address(0))
+/* The empty asm keeps a call before it from becoming a jump. */
+#define CHAIN_LEAVE()                                                                              \
+	do {                                                                                       \
+		__asm__ volatile("" ::: "memory");                                                 \
+		chain_now->depth = chain_mark;                                                     \
+	} while (0)
+/* Below an exception's handler, or a call that left without CHAIN_LEAVE. */
+#define CHAIN_BACK() (chain_now->depth = chain_mark + 1)
+
+static inline size_t chain_size(void)
+{
+	return __atomic_fetch_add(&chain_size_next, 1, __ATOMIC_RELAXED);
+}
+
+__attribute__((noinline)) static void chain_book(size_t size)
+{
+	unsigned depth = chain_now->depth;
+	uint64_t at = __atomic_fetch_add(&chain_used, depth + 2, __ATOMIC_RELAXED);
+	if (at + depth + 2 > CHAIN_WORDS)
+		speak_fail("books full");
+	chain_word[at] = size;
+	chain_word[at + 1] = depth;
+	for (unsigned i = 0; i < depth; i++)
+		chain_word[at + 2 + i] = chain_now->address[depth - 1 - i];
+}
+
+/* Must stand in the function itself: its frame is the innermost. */
+#define CHAIN_ALLOC()                                                                              \
+	do {                                                                                       \
+		size_t chain_bytes = chain_size();                                                 \
+		void *volatile chain_ptr = malloc(chain_bytes);                                    \
+		chain_book(chain_bytes);                                                           \
+		free(chain_ptr);                                                                   \
+	} while (0)
+
+static void chain_save(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	const char *from = (const char *)chain_word;
+	for (uint64_t left = chain_used * 8; fd >= 0 && left;) {
+		ssize_t done = write(fd, from, left);
+		if (done <= 0)
+			speak_fail("write: errno %d", errno);
+		from += done;
+		left -= (uint64_t)done;
+	}
+	if (fd < 0 || close(fd))
+		speak_fail("cannot write %s", path);
+	chain_used = 0;
+}
+
+static inline uint64_t chain_random(void)
+{
+	static __thread uint64_t seed = 0x2545f4914f6cdd1d;
+	seed ^= seed << 13;
+	seed ^= seed >> 7;
+	seed ^= seed << 17;
+	return seed;
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Takes addresses of allocator functions out of its GOT and keeps them, so that a profiler's hooks
+ * escape into places where nobody looks for them. Commands:
+ *
+ *      take     reads &malloc and &free into static, heap and stack memory, and makes a thread
+ *               destructor of free
+ *      use      calls through all of them, and ends a thread that has a value to destroy
+ *      forget   overwrites all copies and deletes the key
+ */
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "tests/targets/speak.h"
+
+typedef void *malloc_fn(size_t size);
+typedef void free_fn(void *ptr);
+
+struct pair {
+	malloc_fn *take;
+	free_fn *give;
+};
+
+static struct pair volatile kept;
+static struct pair volatile *on_heap;
+static pthread_key_t key;
+
+static void *run_with_value(void *arg)
+{
+	(void)arg;
+	pthread_setspecific(key, malloc(300));
+	return NULL;
+}
+
+static void use_pair(struct pair pair)
+{
+	for (unsigned i = 0; i < 1000; i++) {
+		unsigned char *ptr = pair.take(i + 1);
+		if (!ptr)
+			speak_fail("malloc through a kept pointer failed");
+		ptr[i] = 1;
+		pair.give(ptr);
+	}
+}
+
+static void answer(const char *text)
+{
+	speak_add("%s", text);
+	speak_send();
+}
+
+int main(void)
+{
+	struct pair volatile on_stack = {0};
+	on_heap = malloc(sizeof(*on_heap));
+	speak_ready();
+	for (const char *command; strcmp(command = speak_hear(), "stop");) {
+		if (!strcmp(command, "take")) {
+			kept.take = on_heap->take = on_stack.take = malloc;
+			kept.give = on_heap->give = on_stack.give = free;
+			if (pthread_key_create(&key, free))
+				speak_fail("no key");
+			answer("taken");
+		} else if (!strcmp(command, "use")) {
+			use_pair(kept);
+			use_pair(*on_heap);
+			use_pair(on_stack);
+			pthread_t thread;
+			if (pthread_create(&thread, NULL, run_with_value, NULL) ||
+				pthread_join(thread, NULL))
+				speak_fail("no thread");
+			answer("used");
+		} else if (!strcmp(command, "forget")) {
+			kept.take = on_heap->take = on_stack.take = NULL;
+			kept.give = on_heap->give = on_stack.give = NULL;
+			pthread_key_delete(key);
+			answer("forgotten");
+		}
+	}
+	_exit(0);
+}

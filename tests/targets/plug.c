@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * libplug.so, a library for plughost to load: it allocates `count` blocks and gives them back.
+ */
+#include <stdlib.h>
+
+void plug_work(unsigned long count);
+
+void plug_work(unsigned long count)
+{
+	for (unsigned long i = 0; i < count; i++) {
+		void *volatile ptr = malloc(333);
+		free(ptr);
+	}
+}

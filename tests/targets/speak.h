@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How the programs of this directory talk to a test (tests/support/victim.h), without ever calling
+ * the allocator: static buffers, read(2) and write(2).
+ */
+#pragma once
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static char speak_line[60000];
+static size_t speak_used;
+
+/* Adds to the line under construction. */
+__attribute__((format(printf, 1, 2))) static inline void speak_add(const char *fmt, ...)
+{
+	va_list args;
+	va_start(args, fmt);
+	int more = vsnprintf(speak_line + speak_used, sizeof(speak_line) - speak_used, fmt, args);
+	va_end(args);
+	speak_used += (size_t)more;
+}
+
+/* Writes the line under construction. */
+static inline void speak_send(void)
+{
+	speak_add("\n");
+	for (size_t done = 0; done < speak_used;) {
+		ssize_t now = write(STDOUT_FILENO, speak_line + done, speak_used - done);
+		if (now < 0 && errno != EINTR)
+			_exit(3);
+		done += now > 0 ? (size_t)now : 0;
+	}
+	speak_used = 0;
+}
+
+static inline void speak_ready(void)
+{
+	speak_add("ready %d", getpid());
+	speak_send();
+}
+
+/* Something that must never happen did. */
+__attribute__((format(printf, 1, 2), noreturn)) static inline void speak_fail(const char *fmt, ...)
+{
+	va_list args;
+	va_start(args, fmt);
+	char text[512];
+	int length = vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	if (write(STDERR_FILENO, "WRONG: ", 7) + write(STDERR_FILENO, text, (size_t)length) +
+			write(STDERR_FILENO, "\n", 1) <
+		0)
+		_exit(3);
+	_exit(2);
+}
+
+/* The next command; "stop" when nobody listens any more. "ping" is answered here. */
+static inline const char *speak_hear(void)
+{
+	static char line[256];
+	for (;;) {
+		size_t used = 0;
+		for (;;) {
+			ssize_t got = read(STDIN_FILENO, line + used, 1);
+			if (got < 0 && errno == EINTR)
+				continue;
+			if (got <= 0 || used == sizeof(line) - 1)
+				return "stop";
+			if (line[used] == '\n')
+				break;
+			used++;
+		}
+		line[used] = '\0';
+		if (strcmp(line, "ping"))
+			return line;
+		speak_add("pong");
+		speak_send();
+	}
+}
