@@ -18,9 +18,12 @@ chainxx_variants := gcc-O0 gcc-O2 gcc-O3 clang-O0 clang-O2 clang-O3
 variant_flags = -$(firstword $(subst -, ,$*)) \
 	$(if $(filter %-fp,$*),-fno-omit-frame-pointer,-fomit-frame-pointer)
 
+chain_bin   := $(addprefix $t/chain-,$(chain_variants))
+chainxx_bin := $(addprefix $t/chainxx-,$(chainxx_variants))
+
 target_bin := $(addprefix $t/,ledger ledger-lazy ledger-nopie ledger-own ledger-jemalloc \
 	ledger-tcmalloc busy escape hoist sleepy actor actor-static plughost libplug.so idle32 cxx \
-	rust $(addprefix chain-,$(chain_variants)) $(addprefix chainxx-,$(chainxx_variants)))
+	rust) $(chain_bin) $(chainxx_bin)
 
 $(target_bin) $t/libownalloc.so: tests/targets/targets.mk
 $(shell mkdir -p $t)
@@ -44,13 +47,13 @@ $t/ledger-jemalloc: tests/targets/ledger.c
 $t/ledger-tcmalloc: tests/targets/ledger.c
 	$(call build,gcc $(target_c) -O2) -Wl,--no-as-needed -ltcmalloc_minimal
 
-$t/chain-gcc-%: tests/targets/chain.c
+$(filter $t/chain-gcc-%,$(chain_bin)): $t/chain-gcc-%: tests/targets/chain.c
 	$(call build,gcc $(target_c) $(variant_flags))
-$t/chain-clang-%: tests/targets/chain.c
+$(filter $t/chain-clang-%,$(chain_bin)): $t/chain-clang-%: tests/targets/chain.c
 	$(call build,clang-14 $(target_c) $(variant_flags))
-$t/chainxx-gcc-%: tests/targets/chainxx.cc
+$(filter $t/chainxx-gcc-%,$(chainxx_bin)): $t/chainxx-gcc-%: tests/targets/chainxx.cc
 	$(call build,g++ $(target_cxx) $(variant_flags))
-$t/chainxx-clang-%: tests/targets/chainxx.cc
+$(filter $t/chainxx-clang-%,$(chainxx_bin)): $t/chainxx-clang-%: tests/targets/chainxx.cc
 	$(call build,clang++-14 $(target_cxx) $(variant_flags))
 
 $t/busy $t/sleepy $t/actor $t/plughost: $t/%: tests/targets/%.c

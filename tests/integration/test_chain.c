@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Stacks are right: every event carries exactly the chain of calls that the target wrote down
+ * itself (tests/targets/chain.h), frame by frame, for every compiler and optimisation; and the
+ * report gives these chains their names.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/ht_check.h"
+#include "tests/support/procsnap.h"
+#include "tests/support/report.h"
+#include "tests/support/tap.h"
+#include "tests/support/tmpdir.h"
+#include "tests/support/tracefile.h"
+#include "tests/support/victim.h"
+
+#define ANSWER_MS  60000
+#define CHAIN_GAP  1u /* as in chain.h */
+#define CHAIN_SIZE 64u
+/* Below the outermost function of the program: the C library's start of a thread or of main. */
+#define START_FRAMES 4u
+
+/* The target's books, and where its own code lies. */
+struct books {
+	uint64_t *word;
+	size_t word_count;
+	uint64_t *record; /* [size - CHAIN_SIZE]: index into word, or UINT64_MAX */
+	size_t record_count;
+	uint64_t text_lo, text_hi;
+};
+
+static void read_books(const char *path, size_t events, struct books *ret)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+	ck_assert(fd >= 0 && !fstat(fd, &st));
+	ret->word_count = (size_t)st.st_size / 8;
+	ret->word = malloc((size_t)st.st_size);
+	ck_assert_int_eq(read(fd, ret->word, (size_t)st.st_size), st.st_size);
+	close(fd);
+	ret->record_count = events;
+	ret->record = malloc(events * 8);
+	memset(ret->record, 0xff, events * 8);
+	size_t records = 0;
+	for (size_t at = 0; at < ret->word_count; at += 2 + ret->word[at + 1], records++) {
+		ck_assert_uint_lt(ret->word[at] - CHAIN_SIZE, events);
+		ret->record[ret->word[at] - CHAIN_SIZE] = at;
+	}
+	ck_assert_uint_eq(records, events);
+}
+
+static void find_text(pid_t pid, const char *program, struct books *ret)
+{
+	char line[4400];
+	snprintf(line, sizeof(line), "/proc/%d/maps", pid);
+	FILE *maps = fopen(line, "re");
+	ck_assert_ptr_nonnull(maps);
+	uint64_t lo, hi;
+	ret->text_lo = UINT64_MAX;
+	while (fgets(line, sizeof(line), maps)) {
+		if (!strstr(line, program) || sscanf(line, "%lx-%lx", &lo, &hi) != 2)
+			continue;
+		ret->text_lo = lo < ret->text_lo ? lo : ret->text_lo;
+		ret->text_hi = hi;
+	}
+	fclose(maps);
+	ck_assert_uint_lt(ret->text_lo, ret->text_hi);
+}
+
+struct walk {
+	const struct books *books;
+	const struct tracefile *file;
+	uint32_t node;
+	unsigned depth;
+};
+
+static bool in_program(const struct walk *walk)
+{
+	uint64_t pc = walk->node ? walk->file->node[walk->node].pc : 0;
+	return pc >= walk->books->text_lo && pc < walk->books->text_hi;
+}
+
+static void up(struct walk *walk)
+{
+	walk->node = walk->file->node[walk->node].parent;
+	walk->depth++;
+}
+
+static bool skip_gap(struct walk *walk)
+{
+	while (walk->node && !in_program(walk))
+		up(walk);
+	if (!walk->node)
+		return false;
+	up(walk);
+	return true;
+}
+
+/* Is the event's stack the booked one? Otherwise `ret_depth` says where it went wrong. */
+static bool is_booked(const struct books *books, const struct tracefile *file,
+	const struct event *event, unsigned *ret_depth)
+{
+	struct walk walk = {.books = books, .file = file, .node = event->stack};
+	uint64_t at = books->record[event->size - CHAIN_SIZE];
+	uint64_t depth = books->word[at + 1];
+	bool right = skip_gap(&walk);
+	for (uint64_t i = 0; right && i < depth; i++) {
+		uint64_t address = books->word[at + 2 + i];
+		if (address == CHAIN_GAP) {
+			right = skip_gap(&walk);
+		} else {
+			right = walk.node && file->node[walk.node].pc == address;
+			if (right)
+				up(&walk);
+		}
+	}
+	unsigned own_depth = walk.depth;
+	while (right && walk.node && walk.depth <= own_depth + START_FRAMES)
+		up(&walk);
+	*ret_depth = walk.depth;
+	return right && !walk.node;
+}
+
+static void check_chains(const struct books *books, const char *trace)
+{
+	struct tracefile file;
+	tracefile_load(trace, &file);
+	uint64_t seen = 0, wrong = 0;
+	for (size_t i = 0; i < file.event_count; i++) {
+		const struct event *event = &file.event[i];
+		if (event->kind != ABI_EVENT_ALLOC || event->size < CHAIN_SIZE ||
+			event->size - CHAIN_SIZE >= books->record_count ||
+			books->record[event->size - CHAIN_SIZE] == UINT64_MAX)
+			continue;
+		unsigned depth;
+		seen++;
+		if (is_booked(books, &file, event, &depth))
+			continue;
+		if (wrong++ < 5)
+			printf("event of size %lu: wrong at frame %u, booked depth %lu\n",
+				event->size, depth,
+				books->word[books->record[event->size - CHAIN_SIZE] + 1]);
+	}
+	ck_assert_msg(wrong == 0, "%lu of %lu stacks are wrong", wrong, seen);
+	ck_assert_uint_eq(seen, books->record_count);
+	for (int counter = REC_COUNTER_TRUNC_DEPTH; counter <= REC_COUNTER_TRUNC_NODES; counter++)
+		ck_assert_uint_eq(file.counter[counter], 0);
+	tracefile_deinit(&file);
+}
+
+static void compare_chains(const char *program)
+{
+	char name[64];
+	snprintf(name, sizeof(name), "tests/targets/%s", program);
+	struct victim victim;
+	victim_start(&victim, (const char *[]){run_built(name), NULL});
+	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MODULES_GROW);
+	struct tap tap;
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, program);
+	char *done = victim_ask(&victim, "go", ANSWER_MS);
+	size_t events;
+	ck_assert_int_eq(sscanf(done, "done %zu", &events), 1);
+	struct books books = {0};
+	find_text(victim.pid, name, &books);
+	tap_check_clean(tap_stop(&tap, 0));
+	char *path = tmpdir_path("books"), command[4200];
+	snprintf(command, sizeof(command), "save %s", path);
+	free(victim_ask(&victim, command, ANSWER_MS));
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+	read_books(path, events, &books);
+	check_chains(&books, tap.trace);
+}
+
+/* Does `frames` of the report, without inlined ones and those of other modules, equal `expected`?
+ * A part that the compiler moved away from its function (".cold") counts as the function. */
+static bool has_frames(const json_t *frames, const json_t *expected, const char *program)
+{
+	size_t index, at = 0;
+	json_t *frame;
+	json_array_foreach(frames, index, frame)
+	{
+		const char *module = json_string_value(json_object_get(frame, "module"));
+		const char *function = json_string_value(json_object_get(frame, "function"));
+		if (!module || !function || !strstr(module, program) ||
+			json_is_true(json_object_get(frame, "inlined")))
+			continue;
+		const char *wanted = json_string_value(json_array_get(expected, at));
+		if (!wanted)
+			return !strcmp(function, "_start");
+		size_t length = strlen(wanted);
+		if (strncmp(function, wanted, length) ||
+			(function[length] && !strstr(function + length, "cold")))
+			return false;
+		at++;
+	}
+	return at == json_array_size(expected);
+}
+
+static uint64_t calls_by_chain(const json_t *report, const json_t *chain, const char *program)
+{
+	uint64_t size = report_u64(chain, "size"), calls = 0;
+	size_t index;
+	json_t *stack;
+	json_array_foreach(report_at(report, "stacks"), index, stack)
+	{
+		uint64_t allocations = report_u64(stack, "allocations");
+		if (!allocations || report_u64(stack, "allocated_bytes") != allocations * size)
+			continue;
+		if (has_frames(report_at(stack, "frames"), report_at(chain, "frames"), program))
+			calls += allocations;
+	}
+	return calls;
+}
+
+static void compare_names(const char *program)
+{
+	char name[64];
+	snprintf(name, sizeof(name), "tests/targets/%s", program);
+	struct victim victim;
+	victim_start(&victim, (const char *[]){run_built(name), NULL});
+	struct tap tap;
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, program);
+	char *answer = victim_ask(&victim, "names", ANSWER_MS);
+	tap_check_clean(tap_stop(&tap, 0));
+	victim_stop(&victim);
+	json_t *report = report_load(tap.trace);
+	size_t index;
+	json_t *chain;
+	json_array_foreach(report_at(report_parse(answer), "chains"), index, chain)
+	{
+		uint64_t calls = calls_by_chain(report, chain, program);
+		if (calls != report_u64(chain, "count"))
+			ck_abort_msg("%lu calls by chain %s; the report has %s", calls,
+				json_dumps(chain, JSON_COMPACT),
+				json_dumps(report_at(report, "stacks"), JSON_INDENT(1)));
+	}
+	json_decref(report);
+}
+
+#define CHAIN_TEST(name, program)                                                                  \
+	START_TEST(name)                                                                           \
+	{                                                                                          \
+		compare_chains(program);                                                           \
+	}                                                                                          \
+	END_TEST
+
+#define NAMES_TEST(name, program)                                                                  \
+	START_TEST(name)                                                                           \
+	{                                                                                          \
+		compare_names(program);                                                            \
+	}                                                                                          \
+	END_TEST
+
+CHAIN_TEST(gcc_O0, "chain-gcc-O0")
+CHAIN_TEST(gcc_O1, "chain-gcc-O1")
+CHAIN_TEST(gcc_O2, "chain-gcc-O2")
+CHAIN_TEST(gcc_O3, "chain-gcc-O3")
+CHAIN_TEST(gcc_O2_fp, "chain-gcc-O2-fp")
+CHAIN_TEST(clang_O0, "chain-clang-O0")
+CHAIN_TEST(clang_O1, "chain-clang-O1")
+CHAIN_TEST(clang_O2, "chain-clang-O2")
+CHAIN_TEST(clang_O3, "chain-clang-O3")
+CHAIN_TEST(clang_O2_fp, "chain-clang-O2-fp")
+CHAIN_TEST(gxx_O0, "chainxx-gcc-O0")
+CHAIN_TEST(gxx_O2, "chainxx-gcc-O2")
+CHAIN_TEST(gxx_O3, "chainxx-gcc-O3")
+CHAIN_TEST(clangxx_O0, "chainxx-clang-O0")
+CHAIN_TEST(clangxx_O2, "chainxx-clang-O2")
+CHAIN_TEST(clangxx_O3, "chainxx-clang-O3")
+NAMES_TEST(names_gcc_O2, "chain-gcc-O2")
+NAMES_TEST(names_clang_O3, "chain-clang-O3")
+NAMES_TEST(names_gxx_O2, "chainxx-gcc-O2")
+NAMES_TEST(names_clangxx_O2, "chainxx-clang-O2")
+
+HT_SUITE("integration/chain", gcc_O0, gcc_O1, gcc_O2, gcc_O3, gcc_O2_fp, clang_O0, clang_O1,
+	clang_O2, clang_O3, clang_O2_fp, gxx_O0, gxx_O2, gxx_O3, clangxx_O0, clangxx_O2, clangxx_O3,
+	names_gcc_O2, names_clang_O3, names_gxx_O2, names_clangxx_O2)

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * All events of a trace file in memory, without the analyzer: what a test compares a target's own
+ * books with.
+ */
+#pragma once
+
+#include "format/abi_hooks.h"
+#include "format/event.h"
+#include "format/record.h"
+
+struct tracefile_node {
+	uint64_t pc;
+	uint32_t parent; /* id; 0: outermost */
+	uint8_t flags;
+};
+
+struct tracefile {
+	struct event *event; /* in the order of the streams, not of time */
+	size_t event_count, event_room;
+	struct tracefile_node *node; /* [1 .. node_count] */
+	size_t node_count, node_room;
+	uint64_t counter[REC_COUNTER_COUNT];
+	uint64_t modules, threads, rss_samples, symbols;
+	bool complete; /* has its footer */
+	bool ended;
+	enum rec_end_reason end_reason;
+	struct event_decoder *stream; /* [stream_count], by slot */
+	size_t stream_count;
+};
+
+/* Reads it; a damaged file or stream fails the test, a cut one does not. */
+void tracefile_load(const char *path, struct tracefile *ret);
+void tracefile_deinit(struct tracefile *file);
+
+/* Successful calls of one function, and bytes asked for. Thread 0 is all of them. */
+struct tracefile_count {
+	uint64_t calls, bytes;
+};
+
+struct tracefile_count tracefile_allocations(
+	const struct tracefile *file, uint32_t tid, enum abi_hook hook);
+/* Blocks given back, by free or a successful realloc. */
+uint64_t tracefile_frees(const struct tracefile *file, uint32_t tid);
