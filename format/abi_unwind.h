@@ -43,7 +43,8 @@ enum abi_rule_kind {
  * rbp is at *rbp (slot 0 means exactly that there). A saved-rbp slot below rsp is popped already:
  * rbp unchanged.
  */
-#define ABI_RULE_BITS 27u
+#define ABI_RULE_BITS	 27u
+#define ABI_RBP_SLOT_MAX 255
 
 static inline uint32_t abi_rule_make(enum abi_rule_kind kind, int offset_words, unsigned rbp_slot)
 {
