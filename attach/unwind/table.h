@@ -9,6 +9,10 @@
 #include "format/abi_unwind.h"
 #include "format/err.h"
 
+/* Text over more than this is refused; bytes of eh_frame behind this many are not looked at. */
+#define TABLE_TEXT_MAX	   (1u << 30)
+#define TABLE_EH_FRAME_MAX (64u << 20)
+
 struct unwind_input {
 	const uint8_t *eh_frame;
 	size_t eh_frame_bytes;	 /* may reach past the section's end: a zero length word ends it */
@@ -18,7 +22,8 @@ struct unwind_input {
 
 struct unwind_stats {
 	uint64_t fde_count, bad_fdes;
-	uint64_t rows, rules, unsupported_rows;
+	uint64_t rows, unsupported_rows; /* before they are repeated at granules */
+	uint64_t rules;
 	uint64_t gap_bytes; /* executable bytes without CFI that got the FRAME rule */
 };
 

@@ -1,0 +1,401 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/unwind/table.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attach/unwind/cfa.h"
+
+#define GAP_MERGE_MAX 15u   /* alignment between functions */
+#define GAP_FRAME_MIN 1025u /* more than stubs and padding: code without CFI */
+
+/* Distinct rules per table; the most seen in a real module are 864. */
+#define RULES_MAX      16384u
+#define RULE_HASH_BITS 15
+
+/* A row that cannot be expressed, told from other NONE rows until the table is packed. */
+#define RULE_UNSUPPORTED (1u << 31)
+
+/* A place in the text as offset from compiler.lo: TABLE_TEXT_MAX makes it fit. */
+struct row {
+	uint32_t at;
+	uint32_t rule;
+};
+
+struct rows {
+	struct row *row;
+	size_t count, capacity;
+};
+
+/* The rows of one FDE: raw.row[first .. first + count). */
+struct span {
+	uint32_t lo, hi;
+	uint32_t first, count;
+};
+
+struct spans {
+	struct span *span;
+	size_t count, capacity;
+};
+
+struct compiler {
+	uint64_t lo, hi; /* link-time addresses, multiples of ABI_GRANULE_BYTES */
+	struct rows raw; /* in the order of the FDEs */
+	struct spans spans;
+	struct rows rows; /* ascending from 0, without a hole, neighbours different */
+	uint32_t *rule;	  /* the dictionary; rule[0] stands for RULE_UNSUPPORTED */
+	uint32_t rule_count;
+	struct unwind_stats stats;
+};
+
+static struct ht_err *no_memory(void)
+{
+	return ht_err_new(HT_ERR_NOMEM, "no memory for an unwind table");
+}
+
+static size_t capacity_after(size_t capacity)
+{
+	return capacity ? 2 * capacity : 1024;
+}
+
+static struct ht_err *rows_push(struct rows *rows, uint32_t at, uint32_t rule)
+{
+	if (rows->count == rows->capacity) {
+		size_t capacity = capacity_after(rows->capacity);
+		struct row *row = reallocarray(rows->row, capacity, sizeof(*row));
+		if (!row)
+			return no_memory();
+		rows->row = row;
+		rows->capacity = capacity;
+	}
+	rows->row[rows->count++] = (struct row){.at = at, .rule = rule};
+	return NULL;
+}
+
+static struct ht_err *spans_push(struct spans *spans, const struct span *span)
+{
+	if (spans->count == spans->capacity) {
+		size_t capacity = capacity_after(spans->capacity);
+		struct span *grown = reallocarray(spans->span, capacity, sizeof(*grown));
+		if (!grown)
+			return no_memory();
+		spans->span = grown;
+		spans->capacity = capacity;
+	}
+	spans->span[spans->count++] = *span;
+	return NULL;
+}
+
+/* Adds a row unless the one before goes on. `first`: index of the first row it may continue. */
+static struct ht_err *rows_extend(struct rows *rows, size_t first, uint32_t at, uint32_t rule)
+{
+	if (rows->count > first && rows->row[rows->count - 1].rule == rule)
+		return NULL;
+	return rows_push(rows, at, rule);
+}
+
+static uint64_t clamp(uint64_t value, uint64_t lo, uint64_t hi)
+{
+	return value < lo ? lo : value > hi ? hi : value;
+}
+
+static struct ht_err *fde_add(struct compiler *compiler, const struct eh_section *section,
+	const struct eh_fde *fde, const struct cfa_state *initial)
+{
+	struct cfa_run run;
+	struct cfa_row row;
+	struct span span = {
+		.lo = (uint32_t)(clamp(fde->lo, compiler->lo, compiler->hi) - compiler->lo),
+		.hi = (uint32_t)(clamp(fde->hi, compiler->lo, compiler->hi) - compiler->lo),
+		.first = (uint32_t)compiler->raw.count,
+	};
+	if (span.lo == span.hi)
+		return NULL;
+
+	cfa_run_start(&run, section, fde, initial);
+	while (cfa_run_next(&run, &row)) {
+		uint64_t lo = clamp(row.lo, compiler->lo, compiler->hi);
+		if (lo >= row.hi || lo == compiler->hi)
+			continue;
+		struct ht_err *err =
+			rows_extend(&compiler->raw, span.first, (uint32_t)(lo - compiler->lo),
+				row.expressible ? row.rule : RULE_UNSUPPORTED);
+		if (err)
+			return err;
+	}
+	compiler->stats.bad_fdes += run.malformed;
+	span.count = (uint32_t)compiler->raw.count - span.first;
+	return spans_push(&compiler->spans, &span);
+}
+
+static struct ht_err *fdes_collect(struct compiler *compiler, const struct eh_section *section)
+{
+	struct eh_reader reader;
+	struct eh_fde fde;
+	struct cfa_state initial;
+	bool initial_valid = false;
+	uint64_t serial = 0;
+	enum eh_result result;
+
+	eh_reader_init(&reader, section);
+	while ((result = eh_frame_next(&reader, &fde)) != EH_END) {
+		if (result == EH_BAD) {
+			compiler->stats.bad_fdes++;
+			continue;
+		}
+		compiler->stats.fde_count++;
+		if (fde.cie->serial != serial) {
+			serial = fde.cie->serial;
+			initial_valid = cfa_state_of_cie(section, fde.cie, &initial);
+		}
+		if (!initial_valid) {
+			compiler->stats.bad_fdes++;
+			continue;
+		}
+		struct ht_err *err = fde_add(compiler, section, &fde, &initial);
+		if (err)
+			return err;
+	}
+	return NULL;
+}
+
+static int span_compare(const void *a, const void *b)
+{
+	const struct span *x = a, *y = b;
+	if (x->lo != y->lo)
+		return x->lo < y->lo ? -1 : 1;
+	return x->first < y->first ? -1 : 1;
+}
+
+static void spans_sort(struct spans *spans)
+{
+	for (size_t i = 1; i < spans->count; i++) {
+		if (spans->span[i].lo < spans->span[i - 1].lo) {
+			qsort(spans->span, spans->count, sizeof(*spans->span), span_compare);
+			return;
+		}
+	}
+}
+
+/* Covers [lo, hi), which no FDE describes. */
+static struct ht_err *gap_add(struct compiler *compiler, uint32_t lo, uint32_t hi)
+{
+	uint32_t bytes = hi - lo;
+	struct rows *rows = &compiler->rows;
+	if (bytes == 0 || (bytes <= GAP_MERGE_MAX && rows->count))
+		return NULL;
+	if (bytes < GAP_FRAME_MIN && compiler->spans.count)
+		return rows_extend(rows, 0, lo, abi_rule_make(ABI_RULE_NONE, 0, 0));
+	compiler->stats.gap_bytes += bytes;
+	return rows_extend(rows, 0, lo, abi_rule_make(ABI_RULE_FRAME, 0, 0));
+}
+
+/* Where FDEs overlap, the one that begins first has the bytes. */
+static struct ht_err *spans_merge(struct compiler *compiler)
+{
+	uint32_t done = 0;
+	for (size_t i = 0; i < compiler->spans.count; i++) {
+		const struct span *span = &compiler->spans.span[i];
+		if (span->hi <= done)
+			continue;
+		struct ht_err *err = NULL;
+		if (span->lo > done)
+			err = gap_add(compiler, done, span->lo);
+		for (uint32_t j = 0; j < span->count && !err; j++) {
+			const struct row *row = &compiler->raw.row[span->first + j];
+			uint32_t row_hi = j + 1 < span->count ? row[1].at : span->hi;
+			if (row_hi > done)
+				err = rows_extend(&compiler->rows, 0,
+					row->at > done ? row->at : done, row->rule);
+		}
+		if (err)
+			return err;
+		done = span->hi;
+	}
+	return gap_add(compiler, done, (uint32_t)(compiler->hi - compiler->lo));
+}
+
+/* The index of `rule` in the dictionary; that of unsupported rows when it is full. `slot` has
+ * 2^RULE_HASH_BITS zeroed words: index + 1. */
+static uint32_t rule_intern(struct compiler *compiler, uint32_t *slot, uint32_t rule)
+{
+	uint32_t mask = (1u << RULE_HASH_BITS) - 1;
+	uint32_t at = (rule * 0x9e3779b1u) >> (32 - RULE_HASH_BITS);
+	while (slot[at]) {
+		if (compiler->rule[slot[at] - 1] == rule)
+			return slot[at] - 1;
+		at = (at + 1) & mask;
+	}
+	if (compiler->rule_count == RULES_MAX)
+		return 0;
+	compiler->rule[compiler->rule_count] = rule;
+	slot[at] = ++compiler->rule_count;
+	return slot[at] - 1;
+}
+
+/* Replaces the rule of each row by its index in the dictionary. */
+static struct ht_err *rules_intern(struct compiler *compiler)
+{
+	uint32_t *slot = calloc(1u << RULE_HASH_BITS, sizeof(*slot));
+	compiler->rule = calloc(RULES_MAX, sizeof(*compiler->rule));
+	if (!slot || !compiler->rule) {
+		free(slot);
+		return no_memory();
+	}
+	rule_intern(compiler, slot, RULE_UNSUPPORTED);
+	for (size_t i = 0; i < compiler->rows.count; i++) {
+		struct row *row = &compiler->rows.row[i];
+		row->rule = rule_intern(compiler, slot, row->rule);
+		compiler->stats.unsupported_rows += row->rule == 0;
+	}
+	compiler->stats.rows = compiler->rows.count;
+	compiler->stats.rules = compiler->rule_count;
+	compiler->rule[0] = abi_rule_make(ABI_RULE_NONE, 0, 0);
+	free(slot);
+	return NULL;
+}
+
+/* Header with every count and offset; `rows` as they stand in the table. */
+static struct abi_table layout_make(const struct compiler *compiler, uint32_t rows)
+{
+	struct abi_table layout = {
+		.magic = ABI_TABLE_MAGIC,
+		.lo = compiler->lo,
+		.hi = compiler->hi,
+		.granule_count = (uint32_t)((compiler->hi - compiler->lo) / ABI_GRANULE_BYTES),
+		.row_count = rows,
+		.rule_count = compiler->rule_count,
+		.granule_off = sizeof(layout),
+	};
+	layout.pc_off = layout.granule_off + (layout.granule_count + 1) * 4;
+	layout.index_off = layout.pc_off + (rows + ABI_ROW_PAD) * 2;
+	layout.rule_off = (uint32_t)ht_align_up(layout.index_off + rows * 2, 4);
+	layout.bytes = (uint32_t)ht_align_up(layout.rule_off + layout.rule_count * 4, 8);
+	return layout;
+}
+
+/* Each granule begins with a row of its own: that adds one wherever none begins there already. */
+static uint32_t packed_row_count(const struct compiler *compiler)
+{
+	uint64_t count = (compiler->hi - compiler->lo) / ABI_GRANULE_BYTES;
+	for (size_t i = 0; i < compiler->rows.count; i++)
+		count += compiler->rows.row[i].at % ABI_GRANULE_BYTES != 0;
+	return (uint32_t)count;
+}
+
+static void rows_pack(struct compiler *compiler, struct abi_table *table)
+{
+	uint8_t *base = (uint8_t *)table;
+	uint32_t *granule = (uint32_t *)(base + table->granule_off);
+	uint16_t *row_pc = (uint16_t *)(base + table->pc_off);
+	uint16_t *row_rule = (uint16_t *)(base + table->index_off);
+	const struct row *next = compiler->rows.row;
+	const struct row *end = next + compiler->rows.count;
+	uint32_t n = 0;
+
+	for (uint32_t g = 0; g < table->granule_count; g++) {
+		uint32_t lo = g * ABI_GRANULE_BYTES;
+		if (next < end && next->at == lo)
+			next++;
+		granule[g] = n;
+		row_pc[n] = 0;
+		row_rule[n++] = (uint16_t)next[-1].rule;
+		for (; next < end && next->at < lo + ABI_GRANULE_BYTES; next++) {
+			row_pc[n] = (uint16_t)(next->at - lo);
+			row_rule[n++] = (uint16_t)next->rule;
+		}
+	}
+	granule[table->granule_count] = n;
+	memset(row_pc + n, 0xff, ABI_ROW_PAD * sizeof(*row_pc));
+	for (uint32_t i = 0; i < n; i++)
+		table->unsupported_rows += row_rule[i] == 0;
+	memcpy(base + table->rule_off, compiler->rule, table->rule_count * sizeof(uint32_t));
+}
+
+static struct ht_err *table_pack(struct compiler *compiler, struct abi_table **ret)
+{
+	struct abi_table layout = layout_make(compiler, packed_row_count(compiler));
+	struct abi_table *table = calloc(1, layout.bytes);
+	if (!table)
+		return no_memory();
+	*table = layout;
+	rows_pack(compiler, table);
+	*ret = table;
+	return NULL;
+}
+
+static void compiler_deinit(struct compiler *compiler)
+{
+	free(compiler->raw.row);
+	free(compiler->spans.span);
+	free(compiler->rows.row);
+	free(compiler->rule);
+}
+
+struct ht_err *table_compile(
+	const struct unwind_input *input, struct abi_table **ret, struct unwind_stats *ret_stats)
+{
+	if (input->text_lo > input->text_hi || input->text_hi - input->text_lo > TABLE_TEXT_MAX ||
+		input->text_hi > UINT64_MAX - ABI_GRANULE_BYTES)
+		return ht_err_new(HT_ERR_FORMAT,
+			"executable segments span %#" PRIx64 " to %#" PRIx64
+			", more than the %u MiB that an unwind table can cover",
+			input->text_lo, input->text_hi, TABLE_TEXT_MAX >> 20);
+
+	struct eh_section section = {.vaddr = input->eh_frame_vaddr};
+	if (input->eh_frame_bytes)
+		section.bytes = bytes_of(input->eh_frame, input->eh_frame_bytes < TABLE_EH_FRAME_MAX
+								  ? input->eh_frame_bytes
+								  : TABLE_EH_FRAME_MAX);
+	struct compiler compiler = {
+		.lo = ht_align_down(input->text_lo, ABI_GRANULE_BYTES),
+		.hi = ht_align_up(input->text_hi, ABI_GRANULE_BYTES),
+	};
+	struct ht_err *err = fdes_collect(&compiler, &section);
+	if (!err) {
+		spans_sort(&compiler.spans);
+		err = spans_merge(&compiler);
+	}
+	if (!err)
+		err = rules_intern(&compiler);
+	if (!err)
+		err = table_pack(&compiler, ret);
+	if (!err)
+		*ret_stats = compiler.stats;
+	compiler_deinit(&compiler);
+	return err;
+}
+
+/* Reads item `index` of an array at byte `offset` of a table; false when it lies outside. */
+static bool item_read(const struct abi_table *table, uint32_t offset, uint32_t index,
+	size_t item_bytes, void *ret)
+{
+	uint64_t at = offset + (uint64_t)index * item_bytes;
+	if (at + item_bytes > table->bytes)
+		return false;
+	memcpy(ret, (const uint8_t *)table + at, item_bytes);
+	return true;
+}
+
+uint32_t table_lookup(const struct abi_table *table, uint64_t vaddr)
+{
+	const uint32_t none = abi_rule_make(ABI_RULE_NONE, 0, 0);
+	uint32_t row, end, rule;
+	uint16_t pc, index;
+
+	if (vaddr < table->lo || vaddr >= table->hi)
+		return none;
+	uint64_t granule = (vaddr - table->lo) / ABI_GRANULE_BYTES;
+	if (granule >= table->granule_count ||
+		!item_read(table, table->granule_off, (uint32_t)granule, 4, &row) ||
+		!item_read(table, table->granule_off, (uint32_t)granule + 1, 4, &end))
+		return none;
+	while (row + 1 < end && item_read(table, table->pc_off, row + 1, 2, &pc) &&
+		pc <= vaddr % ABI_GRANULE_BYTES)
+		row++;
+	if (!item_read(table, table->index_off, row, 2, &index) ||
+		!item_read(table, table->rule_off, index, 4, &rule))
+		return none;
+	return rule;
+}
