@@ -7,7 +7,12 @@
 #include "attach/elf/modules.h"
 #include "attach/unwind/table.h"
 
-/* Table of `module`, malloc'd. A module without .eh_frame_hdr gets a table of FRAME rows. */
+/*
+ * Table of `module`, malloc'd; its addresses are offsets from module->bias. A module without usable
+ * .eh_frame_hdr gets a table of FRAME rows. At most TABLE_EH_FRAME_MAX bytes are read: .eh_frame is
+ * taken to reach to the end of its segment or of what is readable. HT_ERR_FORMAT: the module is too
+ * large for a table.
+ */
 HT_MUST_CHECK
 struct ht_err *ehframe_memory_compile(const struct proc *proc, const struct module *module,
 	struct abi_table **ret, struct unwind_stats *ret_stats);
