@@ -3,7 +3,6 @@
  * Compares compiled tables with libdw's reading of the same files: at every row start and at many
  * random PCs both unwind one frame of an imaginary machine, and must find the same caller.
  */
-#include <check.h>
 #include <dwarf.h>
 #include <elfutils/libdw.h>
 #include <fcntl.h>
@@ -15,6 +14,7 @@
 #include <unistd.h>
 
 #include "attach/unwind/table.h"
+#include "tests/support/ht_check.h"
 
 #define RANDOM_PCS	50000
 #define UNSUPPORTED_MAX 0.002 /* of all rows */
@@ -371,7 +371,7 @@ static void file_compare(const char *path, struct totals *totals)
 	}
 	struct abi_table *table;
 	struct unwind_stats stats;
-	ck_assert_ptr_null(table_compile(&file.input, &table, &stats));
+	ck_no_err(table_compile(&file.input, &table, &stats));
 	ck_assert_uint_eq(stats.bad_fdes, 0);
 
 	uint64_t random = 1, differences = totals->differences, none = totals->unsupported_probes;
@@ -413,16 +413,4 @@ START_TEST(equals_libdw)
 }
 END_TEST
 
-int main(void)
-{
-	Suite *suite = suite_create("table_oracle");
-	TCase *tcase = tcase_create("libdw");
-	tcase_set_timeout(tcase, 120);
-	tcase_add_test(tcase, equals_libdw);
-	suite_add_tcase(suite, tcase);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed ? 1 : 0;
-}
+HT_SUITE("attach/unwind/table against libdw", equals_libdw)
