@@ -238,8 +238,9 @@ static struct ht_err *open_block(struct trace_reader *reader, size_t *ret_length
 		return block_damaged(reader, "it claims %llu bytes of records, the limit is %u",
 			(ull)info.contentSize, TRACE_BLOCK_MAX);
 	if (info.contentChecksumFlag != LZ4F_contentChecksumEnabled ||
+		info.blockChecksumFlag != LZ4F_blockChecksumEnabled ||
 		info.blockMode != LZ4F_blockIndependent || info.dictID)
-		return block_damaged(reader, "it has no checksum, or needs what it does not hold");
+		return block_damaged(reader, "it lacks a checksum, or needs what it does not hold");
 	input_consume(reader, head);
 	*ret_length = info.contentSize;
 	return NULL;

@@ -149,13 +149,15 @@ static struct ht_err *put_index_entry(struct trace_writer *writer)
 	return NULL;
 }
 
-/* Compresses the block under construction into `frame`, which is empty. */
+/* Compresses the block under construction into `frame`, which is empty. The block checksum covers
+ * the compressed bytes: some of their bits have no effect on the content. */
 static struct ht_err *make_block(struct trace_writer *writer)
 {
 	const LZ4F_preferences_t preferences = {
 		.frameInfo.blockSizeID = LZ4F_max4MB,
 		.frameInfo.blockMode = LZ4F_blockIndependent,
 		.frameInfo.contentChecksumFlag = LZ4F_contentChecksumEnabled,
+		.frameInfo.blockChecksumFlag = LZ4F_blockChecksumEnabled,
 		.frameInfo.contentSize = writer->block.length,
 	};
 	struct bytes_out *frame = &writer->frame;
