@@ -22,6 +22,12 @@ int ht_suite_run(const char *name, const TTest *const *tests, size_t count)
 	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
+void ht_check_need(bool condition, const char *text, const char *file, int line)
+{
+	if (!condition)
+		ck_abort_msg("%s:%d: %s", file, line, text);
+}
+
 void ht_check_no_err(struct ht_err *err, const char *expr, const char *file, int line)
 {
 	if (err)

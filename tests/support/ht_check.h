@@ -29,6 +29,10 @@ int ht_suite_run(const char *name, const TTest *const *tests, size_t count);
 #define ck_err_says(expr, code, text)                                                              \
 	ht_check_err((expr), (code), (text), #expr, __FILE__, __LINE__)
 
+/* As ck_assert, and works outside a test too: for builders that fuzzers and benchmarks share. */
+#define ck_need(condition) ht_check_need((condition), #condition, __FILE__, __LINE__)
+
+void ht_check_need(bool condition, const char *text, const char *file, int line);
 void ht_check_no_err(struct ht_err *err, const char *expr, const char *file, int line);
 void ht_check_err(struct ht_err *err, enum ht_err_code code, const char *text, const char *expr,
 	const char *file, int line);

@@ -17,13 +17,13 @@ static struct rec_string text(const char *s)
 static int make_memfd(void)
 {
 	int fd = memfd_create("trace", MFD_CLOEXEC);
-	ck_assert_int_ge(fd, 0);
+	ck_need(fd >= 0);
 	return fd;
 }
 
 static void rewind_fd(int fd)
 {
-	ck_assert_int_eq(lseek(fd, 0, SEEK_SET), 0);
+	ck_need(lseek(fd, 0, SEEK_SET) == 0);
 }
 
 void tracebuild_init(struct tracebuild *build)
@@ -133,7 +133,7 @@ uint32_t tracebuild_stack(struct tracebuild *build, const uint64_t *pc, size_t c
 
 void tracebuild_events(struct tracebuild *build, uint32_t slot, struct eventbuild *events)
 {
-	ck_assert_uint_lt(slot, TRACEBUILD_SLOTS);
+	ck_need(slot < TRACEBUILD_SLOTS);
 	const struct rec rec = {
 		.kind = REC_EVENTS,
 		.events.slot = slot,
@@ -216,7 +216,7 @@ int tracebuild_finish(struct tracebuild *build)
 int tracebuild_memfd(const void *data, size_t length)
 {
 	int fd = make_memfd();
-	ck_assert_int_eq(write(fd, data, length), (ssize_t)length);
+	ck_need(write(fd, data, length) == (ssize_t)length);
 	rewind_fd(fd);
 	return fd;
 }
@@ -224,10 +224,10 @@ int tracebuild_memfd(const void *data, size_t length)
 void tracebuild_slurp(int fd, struct bytes_out *out)
 {
 	struct stat st;
-	ck_assert_int_eq(fstat(fd, &st), 0);
+	ck_need(fstat(fd, &st) == 0);
 	size_t length = (size_t)st.st_size;
 	*out = (struct bytes_out){0};
 	ck_no_err(bytes_out_reserve(out, length));
-	ck_assert_int_eq(pread(fd, out->data, length, 0), (ssize_t)length);
+	ck_need(pread(fd, out->data, length, 0) == (ssize_t)length);
 	out->length = length;
 }
