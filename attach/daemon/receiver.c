@@ -1,0 +1,569 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/daemon/receiver.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <x86intrin.h>
+
+#include "attach/daemon/node_scan.h"
+#include "format/event.h"
+
+/* Bounds of the work of one pass, whatever the target does. */
+#define MESSAGES_PER_PASS 512u
+#define MESSAGES_AT_LAST  65536u
+#define LOOKS_PER_PASS	  3u
+
+/* How long a store of one processor may stay unseen by another: a microsecond would be much. */
+#define STORE_DELAY_MAX_NS 1000000u
+
+#define EVENT_MIN_BYTES 2u
+#define KEY_LEVEL_MASK	3ull
+#define KEY_FLAGS_MASK	15ull
+
+/* abi_slot_head.incarnation is odd while its owner changes. */
+#define INCARNATION_UNSETTLED 1u
+
+#define load(at)	 __atomic_load_n(at, __ATOMIC_ACQUIRE)
+#define store(at, value) __atomic_store_n(at, value, __ATOMIC_RELEASE)
+
+struct clock_pair {
+	uint64_t tsc, mono_ns;
+};
+
+/* What the daemon knows of one slot's stream. */
+struct stream {
+	uint64_t taken;	 /* position up to which bytes were handed on, each once, or given up */
+	uint64_t events; /* handed on */
+	uint64_t buffer_events;	      /* of them out of the buffer that was last drained */
+	struct event_decoder decoder; /* follows that buffer, to count */
+	uint64_t complete_tsc;	      /* all events stamped before it were handed on or given up */
+	uint32_t incarnation;	      /* the last one seen */
+	bool is_gapped;		      /* something was given up */
+};
+
+/* One look at a slot. The order of the fields is the order in which they must be read. */
+struct look {
+	bool recording;
+	uint64_t last_tsc;
+	uint64_t start;
+	uint64_t committed;
+};
+
+struct receiver {
+	struct abi_control *control;
+	struct abi_slot *slots;
+	uint32_t slot_max;
+	int socket_fd;
+	struct sink *sink;
+	struct node_scan nodes;
+	struct stream *streams;
+	struct clock_pair origin;
+	uint32_t messages_left; /* that this pass may still read */
+	bool is_final;		/* the last pass was made */
+	uint64_t events, nested, threads;
+	struct {
+		struct abi_message head;
+		uint8_t body[ABI_BUFFER_BYTES];
+	} buffer; /* the one copy between the target's memory or the socket and a trace block */
+};
+
+/* The tightest of a few tries, in case of an interrupt in between. */
+static struct clock_pair read_clocks(void)
+{
+	struct clock_pair best = {0};
+	uint64_t best_width = UINT64_MAX;
+	for (int i = 0; i < 3; i++) {
+		struct timespec now;
+		uint64_t before = __rdtsc();
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		uint64_t width = __rdtsc() - before;
+		if (width >= best_width)
+			continue;
+		best_width = width;
+		best.tsc = before;
+		best.mono_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	}
+	return best;
+}
+
+/* A slot seen idle now holds every event stamped before this: now less the time that its owner's
+ * stores may take to become visible. 0 while the pace of the TSC is not known. */
+static uint64_t settled_tsc(const struct receiver *receiver, const struct clock_pair *now)
+{
+	uint64_t elapsed_ns = now->mono_ns - receiver->origin.mono_ns;
+	uint64_t elapsed_tsc = now->tsc - receiver->origin.tsc;
+	if (elapsed_ns < STORE_DELAY_MAX_NS)
+		return 0;
+	return now->tsc - (uint64_t)((double)elapsed_tsc / (double)elapsed_ns * STORE_DELAY_MAX_NS);
+}
+
+struct ht_err *receiver_create(const struct receiver_options *options, struct receiver **ret)
+{
+	if (options->slot_max > ABI_SLOT_MAX ||
+		options->image_bytes < abi_image_bytes(options->slot_max))
+		return ht_err_new(HT_ERR_INTERNAL, "an image of %llu bytes has no %u slots",
+			(unsigned long long)options->image_bytes, options->slot_max);
+	struct receiver *receiver = calloc(1, sizeof(*receiver));
+	if (!receiver)
+		return ht_err_new(HT_ERR_NOMEM, "no memory for the receiver");
+	uint8_t *image = options->image;
+	receiver->control = (void *)(image + ABI_CONTROL_OFF);
+	receiver->slots = (void *)(image + ABI_SLOTS_OFF);
+	receiver->slot_max = options->slot_max;
+	receiver->socket_fd = options->socket_fd;
+	receiver->sink = options->sink;
+	receiver->origin = read_clocks();
+	receiver->streams = calloc(options->slot_max, sizeof(*receiver->streams));
+	struct ht_err *err = receiver->streams
+				     ? node_scan_init(&receiver->nodes, image, options->sink)
+				     : ht_err_new(HT_ERR_NOMEM, "no memory for the receiver");
+	if (err) {
+		receiver_destroy(receiver);
+		return err;
+	}
+	*ret = receiver;
+	return NULL;
+}
+
+void receiver_destroy(struct receiver *receiver)
+{
+	if (!receiver)
+		return;
+	node_scan_deinit(&receiver->nodes);
+	free(receiver->streams);
+	free(receiver);
+}
+
+/* A stretch of one slot's stream that ends with a whole event. */
+struct piece {
+	uint32_t slot;
+	bool at_buffer_start;
+	uint64_t position;
+	const uint8_t *data;
+	size_t length;
+	uint64_t events;
+};
+
+static struct ht_err *put_piece(struct receiver *receiver, const struct piece *piece)
+{
+	struct stream *stream = &receiver->streams[piece->slot];
+	struct rec rec = {
+		.kind = REC_EVENTS,
+		.events = {.slot = piece->slot,
+			.position = piece->position,
+			.flags = piece->at_buffer_start ? REC_EVENTS_RESTART : 0,
+			.body = {.data = (const char *)piece->data, .length = piece->length}},
+	};
+	if (piece->position != stream->taken)
+		stream->is_gapped = true;
+	stream->taken = piece->position + piece->length;
+	stream->events += piece->events;
+	receiver->events += piece->events;
+	if (stream->decoder.level)
+		receiver->nested += piece->events;
+	struct ht_err *err = node_scan_put(&receiver->nodes);
+	if (!err)
+		err = sink_put(receiver->sink, &rec, piece->events);
+	store(&receiver->slots[piece->slot].head.drained, stream->taken);
+	return err;
+}
+
+/* Moves the decoder over a piece and returns how many events it holds. */
+static uint64_t count_events(struct event_decoder *decoder, const uint8_t *data, size_t length)
+{
+	struct bytes in = bytes_of(data, length);
+	struct event event;
+	uint64_t count = 0;
+	while (event_next(decoder, &in, &event) == EVENT_OK)
+		count++;
+	return count;
+}
+
+/* --- messages --- */
+
+static bool is_message(const struct receiver *receiver, const struct abi_message *head, size_t got)
+{
+	return got > sizeof(*head) && head->magic == ABI_MESSAGE_MAGIC &&
+	       head->slot < receiver->slot_max && head->length == got - sizeof(*head) &&
+	       head->length <= ABI_BUFFER_BYTES && head->position <= UINT64_MAX - head->length &&
+	       head->events <= head->length / EVENT_MIN_BYTES;
+}
+
+/* How many events the message holds behind those that were drained from memory. The agent counted
+ * them all; whose they are stands at its front. */
+static uint64_t message_events(
+	struct stream *stream, const struct abi_message *head, const uint8_t *body)
+{
+	if (stream->taken > head->position)
+		return head->events > stream->buffer_events ? head->events - stream->buffer_events
+							    : 0;
+	struct bytes in = bytes_of(body, head->length);
+	struct event first;
+	event_decoder_restart(&stream->decoder);
+	return event_next(&stream->decoder, &in, &first) == EVENT_OK ? head->events : 0;
+}
+
+/* Hands on what the message in `buffer` holds and was not drained from memory before. */
+static struct ht_err *take_message(struct receiver *receiver)
+{
+	const struct abi_message *head = &receiver->buffer.head;
+	const uint8_t *body = receiver->buffer.body;
+	struct stream *stream = &receiver->streams[head->slot];
+	uint64_t end = head->position + head->length;
+	uint64_t from = stream->taken > head->position ? stream->taken : head->position;
+	if (from >= end)
+		return NULL;
+	return put_piece(receiver, &(struct piece){
+					   .slot = head->slot,
+					   .at_buffer_start = from == head->position,
+					   .position = from,
+					   .data = body + (from - head->position),
+					   .length = end - from,
+					   .events = message_events(stream, head, body),
+				   });
+}
+
+enum queue { QUEUE_EMPTY, QUEUE_UNREAD };
+
+/* Reads until the queue is empty or the pass has read its share. A target that closed the socket,
+ * or never had one, has an empty queue. */
+static struct ht_err *read_queue(struct receiver *receiver, enum queue *ret)
+{
+	*ret = QUEUE_EMPTY;
+	while (receiver->socket_fd >= 0) {
+		if (!receiver->messages_left) {
+			*ret = QUEUE_UNREAD;
+			break;
+		}
+		receiver->messages_left--;
+		/* MSG_TRUNC: the true length, so that a longer message is not taken for a whole
+		 * one. */
+		ssize_t got = recv(receiver->socket_fd, &receiver->buffer, sizeof(receiver->buffer),
+			MSG_DONTWAIT | MSG_TRUNC);
+		if (got == 0 || (got < 0 && errno == EAGAIN))
+			break;
+		if (got < 0 && (errno == EINTR || errno == ECONNRESET))
+			continue;
+		if (got < 0)
+			return ht_err_sys(errno, "cannot read the agent's socket");
+		if (!is_message(receiver, &receiver->buffer.head, (size_t)got))
+			continue;
+		struct ht_err *err = take_message(receiver);
+		if (err)
+			return err;
+	}
+	return NULL;
+}
+
+struct ht_err *receiver_read_socket(struct receiver *receiver)
+{
+	enum queue queue;
+	receiver->messages_left = MESSAGES_PER_PASS;
+	return read_queue(receiver, &queue);
+}
+
+/* --- shared memory --- */
+
+static struct look look_at(const struct abi_slot_head *head)
+{
+	struct look look;
+	look.recording = load(&head->state) == ABI_SLOT_RECORDING;
+	look.last_tsc = load(&head->last_tsc);
+	look.start = load(&head->buffer_start);
+	look.committed = load(&head->committed);
+	return look;
+}
+
+static bool is_sound(const struct look *look)
+{
+	return look->committed >= look->start && look->committed - look->start <= ABI_BUFFER_BYTES;
+}
+
+/* Copies [from, committed) out of the buffer. False: the buffer was given back meanwhile, and the
+ * copy may hold bytes of the next one. */
+static bool copy_piece(struct receiver *receiver, const struct abi_slot *slot,
+	const struct look *look, uint64_t from)
+{
+	memcpy(receiver->buffer.body, slot->buffer + (from - look->start), look->committed - from);
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return load(&slot->head.buffer_start) == look->start;
+}
+
+/* Hands on the copy of [from, committed) in `buffer`. */
+static struct ht_err *take_copy(
+	struct receiver *receiver, uint32_t index, const struct look *look, uint64_t from)
+{
+	struct stream *stream = &receiver->streams[index];
+	struct piece piece = {
+		.slot = index,
+		.at_buffer_start = from == look->start,
+		.position = from,
+		.data = receiver->buffer.body,
+		.length = look->committed - from,
+	};
+	if (piece.at_buffer_start) {
+		stream->buffer_events = 0;
+		event_decoder_restart(&stream->decoder);
+	}
+	piece.events = count_events(&stream->decoder, piece.data, piece.length);
+	stream->buffer_events += piece.events;
+	return put_piece(receiver, &piece);
+}
+
+/*
+ * Bytes are missing before the buffer. Their message was sent before buffer_start moved on: it is
+ * in the queue now, or it never was. Once the queue is empty they are given up.
+ */
+static struct ht_err *close_gap(struct receiver *receiver, struct stream *stream, uint64_t start)
+{
+	enum queue queue;
+	struct ht_err *err = read_queue(receiver, &queue);
+	bool is_over = queue == QUEUE_EMPTY || receiver->is_final;
+	if (!err && is_over && stream->taken < start) {
+		stream->taken = start;
+		stream->is_gapped = true;
+	}
+	return err;
+}
+
+/* Takes what a slot holds. True in `ret` when all that stood in it at `look` was handed on or given
+ * up; otherwise the rest comes with a later pass. */
+static struct ht_err *take_slot(
+	struct receiver *receiver, uint32_t index, struct look *look, bool *ret)
+{
+	const struct abi_slot *slot = &receiver->slots[index];
+	struct stream *stream = &receiver->streams[index];
+	*ret = false;
+	for (unsigned int i = 0; i < LOOKS_PER_PASS; i++) {
+		*look = look_at(&slot->head);
+		if (!is_sound(look))
+			return NULL;
+		if (stream->taken < look->start) {
+			struct ht_err *err = close_gap(receiver, stream, look->start);
+			if (err || stream->taken < look->start)
+				return err;
+		}
+		uint64_t from = stream->taken;
+		*ret = from >= look->committed;
+		if (*ret)
+			return NULL;
+		*ret = copy_piece(receiver, slot, look, from);
+		if (*ret)
+			return take_copy(receiver, index, look, from);
+	}
+	return NULL;
+}
+
+static bool is_owned(uint64_t key)
+{
+	return key && !(key & ABI_SLOT_DEAD);
+}
+
+static void note_thread(struct receiver *receiver, uint32_t index, uint64_t key)
+{
+	struct stream *stream = &receiver->streams[index];
+	uint32_t incarnation = load(&receiver->slots[index].head.incarnation);
+	if (incarnation == stream->incarnation || incarnation & INCARNATION_UNSETTLED)
+		return;
+	stream->incarnation = incarnation;
+	if (!(key & KEY_LEVEL_MASK))
+		receiver->threads++;
+}
+
+static struct ht_err *drain_slot(
+	struct receiver *receiver, uint32_t index, bool last, uint64_t settled)
+{
+	struct stream *stream = &receiver->streams[index];
+	uint64_t key = load(&receiver->slots[index].head.key);
+	uint64_t complete = settled;
+	if (key) {
+		struct look look;
+		bool taken;
+		note_thread(receiver, index, key);
+		struct ht_err *err = take_slot(receiver, index, &look, &taken);
+		if (err || !taken)
+			return err;
+		if (!last && look.recording && is_owned(key) && look.last_tsc < complete)
+			complete = look.last_tsc;
+	}
+	if (complete > stream->complete_tsc)
+		stream->complete_tsc = complete;
+	return NULL;
+}
+
+static struct ht_err *put_sync(struct receiver *receiver, const struct clock_pair *now)
+{
+	uint64_t complete = now->tsc;
+	for (uint32_t i = 0; i < receiver->slot_max; i++) {
+		if (receiver->streams[i].complete_tsc < complete)
+			complete = receiver->streams[i].complete_tsc;
+	}
+	struct rec rec = {
+		.kind = REC_SYNC,
+		.sync = {.tsc = now->tsc, .mono_ns = now->mono_ns, .complete_tsc = complete},
+	};
+	return sink_put(receiver->sink, &rec, 0);
+}
+
+static struct ht_err *drain(struct receiver *receiver, bool last)
+{
+	struct clock_pair now = read_clocks();
+	uint64_t settled = last ? now.tsc : settled_tsc(receiver, &now);
+	enum queue queue;
+	receiver->messages_left = last ? MESSAGES_AT_LAST : MESSAGES_PER_PASS;
+	receiver->is_final = last;
+	struct ht_err *err = read_queue(receiver, &queue);
+	for (uint32_t i = 0; i < receiver->slot_max && !err; i++)
+		err = drain_slot(receiver, i, last, settled);
+	if (!err)
+		err = node_scan_put(&receiver->nodes);
+	return err ? err : put_sync(receiver, &now);
+}
+
+struct ht_err *receiver_drain(struct receiver *receiver)
+{
+	return drain(receiver, false);
+}
+
+struct ht_err *receiver_drain_last(struct receiver *receiver)
+{
+	return drain(receiver, true);
+}
+
+/* --- threads --- */
+
+bool receiver_agent_busy(const struct receiver *receiver)
+{
+	for (uint32_t i = 0; i < receiver->slot_max; i++) {
+		const struct abi_slot_head *head = &receiver->slots[i].head;
+		if (is_owned(load(&head->key)) && load(&head->state) != ABI_SLOT_IDLE)
+			return true;
+	}
+	return false;
+}
+
+void receiver_each_thread(const struct receiver *receiver,
+	void (*fn)(void *context, const struct receiver_thread *thread), void *context)
+{
+	for (uint32_t i = 0; i < receiver->slot_max; i++) {
+		const struct abi_slot_head *head = &receiver->slots[i].head;
+		uint64_t key = load(&head->key);
+		if (!is_owned(key))
+			continue;
+		uint32_t incarnation = load(&head->incarnation);
+		if (!incarnation || incarnation & INCARNATION_UNSETTLED)
+			continue;
+		struct receiver_thread thread = {
+			.slot = i,
+			.tid = load(&head->tid),
+			.thread_pointer = key & ~KEY_FLAGS_MASK,
+			.incarnation = incarnation,
+			.bounded = load(&head->bounds_incarnation) == incarnation &&
+				   load(&head->stack_hi),
+		};
+		if (load(&head->incarnation) == incarnation)
+			fn(context, &thread);
+	}
+}
+
+/* The slot is still that thread's. */
+static bool is_current(const struct abi_slot_head *head, const struct receiver_thread *thread)
+{
+	uint64_t key = load(&head->key);
+	return is_owned(key) && (key & ~KEY_FLAGS_MASK) == thread->thread_pointer &&
+	       load(&head->incarnation) == thread->incarnation;
+}
+
+void receiver_set_bounds(
+	struct receiver *receiver, const struct receiver_thread *thread, raddr_t lo, raddr_t hi)
+{
+	struct abi_slot_head *head = &receiver->slots[thread->slot].head;
+	if (!is_current(head, thread))
+		return;
+	store(&head->stack_lo, lo);
+	store(&head->stack_hi, hi);
+	store(&head->bounds_incarnation, thread->incarnation);
+}
+
+void receiver_release(struct receiver *receiver, const struct receiver_thread *thread)
+{
+	struct abi_slot_head *head = &receiver->slots[thread->slot].head;
+	uint64_t key = load(&head->key);
+	if (is_current(head, thread))
+		(void)__atomic_compare_exchange_n(&head->key, &key, key | ABI_SLOT_DEAD, false,
+			__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+
+/* --- totals --- */
+
+static void add_slot(struct receiver_totals *totals, const struct abi_slot_head *head)
+{
+	totals->failed_calls += load(&head->failed_calls);
+	for (unsigned int i = 0; i < ABI_LOSS_COUNT; i++)
+		totals->lost[i] += load(&head->lost[i]);
+	for (unsigned int i = 0; i < ABI_TRUNC_COUNT; i++)
+		totals->trunc[i] += load(&head->trunc[i]);
+}
+
+/*
+ * The agent counts a lost buffer as a whole, also when part of it was drained before. After the
+ * last pass it is known how many of the committed events never came; its counters then say why.
+ */
+static void settle_losses(struct receiver_totals *totals, uint64_t received)
+{
+	uint64_t missing = totals->committed > received ? totals->committed - received : 0;
+	if (totals->lost[ABI_LOSS_SOCKET] > missing)
+		totals->lost[ABI_LOSS_SOCKET] = missing;
+	totals->lost[ABI_LOSS_TIMEOUT] = missing - totals->lost[ABI_LOSS_SOCKET];
+}
+
+struct receiver_totals receiver_totals(const struct receiver *receiver)
+{
+	struct receiver_totals totals = {
+		.events = receiver->events - sink_dropped_events(receiver->sink),
+		.nested = receiver->nested,
+		.threads = receiver->threads,
+		.unknown_pcs = load(&receiver->control->unknown_pcs),
+	};
+	for (unsigned int i = 0; i < ABI_LOSS_COUNT; i++)
+		totals.lost[i] = load(&receiver->control->lost[i]);
+	for (uint32_t i = 0; i < receiver->slot_max; i++) {
+		const struct abi_slot_head *head = &receiver->slots[i].head;
+		const struct stream *stream = &receiver->streams[i];
+		/* A thread that was killed between two stores leaves a counter that is one ahead of
+		 * its stream. Of a stream without a gap the events are known. */
+		bool is_known = receiver->is_final && !stream->is_gapped;
+		totals.committed += is_known ? stream->events : load(&head->events);
+		add_slot(&totals, head);
+	}
+	if (receiver->is_final)
+		settle_losses(&totals, receiver->events);
+	return totals;
+}
+
+static struct ht_err *put_loss(struct receiver *receiver, enum rec_counter counter, uint64_t total)
+{
+	struct rec rec = {.kind = REC_LOSS, .loss = {.counter = counter, .total = total}};
+	return sink_put(receiver->sink, &rec, 0);
+}
+
+struct ht_err *receiver_put_totals(struct receiver *receiver)
+{
+	struct receiver_totals totals = receiver_totals(receiver);
+	struct ht_err *err = NULL;
+	for (unsigned int k = 0; k < ABI_LOSS_COUNT && !err; k++)
+		err = put_loss(receiver, REC_COUNTER_LOST_TIMEOUT + k, totals.lost[k]);
+	for (unsigned int k = 0; k < ABI_TRUNC_COUNT && !err; k++)
+		err = put_loss(receiver, REC_COUNTER_TRUNC_DEPTH + k, totals.trunc[k]);
+	if (!err)
+		err = put_loss(receiver, REC_COUNTER_FAILED_CALLS, totals.failed_calls);
+	if (!err)
+		err = put_loss(receiver, REC_COUNTER_NESTED, totals.nested);
+	if (!err)
+		err = put_loss(
+			receiver, REC_COUNTER_DAEMON_DROPS, sink_dropped_events(receiver->sink));
+	return err ? err : put_loss(receiver, REC_COUNTER_EVENTS, totals.committed);
+}

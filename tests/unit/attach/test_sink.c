@@ -1,0 +1,668 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/daemon/sink.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "format/reader.h"
+#include "tests/support/ht_check.h"
+#include "tests/support/tmpdir.h"
+
+#define NO_RESERVE     1u /* bytes: as good as none */
+#define BODY_BYTES     60000u
+#define EVENTS_IN_BODY 1000u
+
+static struct ht_err *open_sink(const char *path, bool replace, struct sink **ret)
+{
+	struct sink_options options = {
+		.path = path, .replace = replace, .reserve_bytes = NO_RESERVE};
+	return sink_create(&options, ret);
+}
+
+static void put_mark(struct sink *sink)
+{
+	struct rec rec = {.kind = REC_MARK, .mark = {.text = {.data = "here", .length = 4}}};
+	ck_no_err(sink_put(sink, &rec, 0));
+}
+
+/* Bytes that LZ4 cannot make smaller. */
+static void put_events(struct sink *sink)
+{
+	static uint64_t body[BODY_BYTES / 8];
+	static uint64_t word = 1;
+	for (size_t i = 0; i < HT_ARRAY_SIZE(body); i++) {
+		word ^= word << 13;
+		word ^= word >> 7;
+		word ^= word << 17;
+		body[i] = word;
+	}
+	struct rec rec = {.kind = REC_EVENTS,
+		.events.body = {.data = (const char *)body, .length = sizeof(body)}};
+	ck_no_err(sink_put(sink, &rec, EVENTS_IN_BODY));
+}
+
+static void put_end(struct sink *sink)
+{
+	struct rec rec = {.kind = REC_END, .end.reason = REC_END_DISK_FULL};
+	ck_no_err(sink_put(sink, &rec, 0));
+}
+
+struct content {
+	enum trace_end end;
+	uint64_t records, events;
+	bool has_end;
+};
+
+static struct content read_trace(int fd)
+{
+	struct content content = {0};
+	struct trace_reader *reader;
+	static struct rec rec;
+	ck_assert_int_ge(fd, 0);
+	ck_no_err(trace_reader_create(fd, "trace", &reader));
+	for (;;) {
+		ck_no_err(trace_reader_next(reader, &rec, &content.end));
+		if (content.end != TRACE_MORE)
+			break;
+		content.records++;
+		content.events += rec.kind == REC_EVENTS ? EVENTS_IN_BODY : 0;
+		content.has_end |= rec.kind == REC_END;
+	}
+	trace_reader_destroy(reader);
+	close(fd);
+	return content;
+}
+
+static struct content read_trace_at(const char *path)
+{
+	return read_trace(open(path, O_RDONLY | O_CLOEXEC));
+}
+
+static void write_file(const char *path, const char *text)
+{
+	FILE *file = fopen(path, "w");
+	ck_assert_ptr_nonnull(file);
+	ck_assert_int_ge(fputs(text, file), 0);
+	ck_assert_int_eq(fclose(file), 0);
+}
+
+static void check_file(const char *path, const char *text)
+{
+	char found[64] = "";
+	FILE *file = fopen(path, "r");
+	ck_assert_ptr_nonnull(file);
+	ck_assert_ptr_nonnull(fgets(found, sizeof(found), file));
+	ck_assert_str_eq(found, text);
+	ck_assert_int_eq(fclose(file), 0);
+}
+
+/* An empty directory of this test, and how many files lie in it. */
+static char *make_directory(void)
+{
+	char *path = tmpdir_path("directory");
+	ck_assert_int_eq(mkdir(path, 0700), 0);
+	return path;
+}
+
+static unsigned int count_files(const char *directory)
+{
+	unsigned int count = 0;
+	DIR *dir = opendir(directory);
+	ck_assert_ptr_nonnull(dir);
+	for (struct dirent *entry; (entry = readdir(dir));)
+		count += entry->d_name[0] != '.';
+	closedir(dir);
+	return count;
+}
+
+static char *in_directory(const char *directory, const char *name)
+{
+	char *path;
+	ck_assert_int_ge(asprintf(&path, "%s/%s", directory, name), 0);
+	return path;
+}
+
+/* --- opening --- */
+
+START_TEST(a_new_file_is_private_and_complete)
+{
+	struct sink *sink;
+	struct stat st;
+	char *path = tmpdir_path("new");
+	umask(0);
+	ck_no_err(open_sink(path, false, &sink));
+	put_mark(sink);
+	ck_no_err(sink_finish(sink));
+	ck_assert_int_eq(sink_state(sink), SINK_OK);
+	ck_assert_str_eq(sink_path(sink), path);
+	ck_assert_int_eq(stat(path, &st), 0);
+	ck_assert_uint_eq(st.st_mode, S_IFREG | 0600);
+	ck_assert_uint_eq((uint64_t)st.st_size, sink_bytes(sink));
+	sink_destroy(sink);
+	struct content content = read_trace_at(path);
+	ck_assert_int_eq(content.end, TRACE_COMPLETE);
+	ck_assert_uint_eq(content.records, 1);
+	free(path);
+}
+END_TEST
+
+START_TEST(under_sudo_the_file_is_its_users)
+{
+	struct sink *sink;
+	struct stat st;
+	char *path = tmpdir_path("owned");
+	bool is_root = geteuid() == 0;
+	setenv("SUDO_UID", "12345", 1);
+	setenv("SUDO_GID", "54321", 1);
+	ck_no_err(open_sink(path, false, &sink));
+	put_mark(sink);
+	sink_destroy(sink);
+	ck_assert_int_eq(stat(path, &st), 0);
+	ck_assert_uint_eq(st.st_uid, is_root ? 12345 : geteuid());
+	ck_assert_uint_eq(st.st_gid, is_root ? 54321 : getegid());
+	free(path);
+}
+END_TEST
+
+START_TEST(an_existing_file_is_left_alone)
+{
+	struct sink *sink;
+	char *path = tmpdir_path("old");
+	write_file(path, "precious");
+	ck_err_says(open_sink(path, false, &sink), HT_ERR_USAGE, "-f");
+	check_file(path, "precious");
+	free(path);
+}
+END_TEST
+
+START_TEST(what_is_no_file_is_refused)
+{
+	struct sink *sink;
+	char *directory = make_directory();
+	char *fifo = in_directory(directory, "fifo");
+	char *slash = in_directory(directory, "");
+	char *nowhere = in_directory(directory, "missing/trace");
+	ck_assert_int_eq(mkfifo(fifo, 0600), 0);
+	for (int replace = 0; replace < 2; replace++) {
+		ck_err_says(open_sink(directory, replace, &sink), HT_ERR_USAGE, "directory");
+		ck_err_says(open_sink(slash, replace, &sink), HT_ERR_USAGE, "directory");
+		ck_err_says(open_sink(fifo, replace, &sink), HT_ERR_USAGE, "-o -");
+		ck_err_says(open_sink("/dev/zero", replace, &sink), HT_ERR_USAGE, "-o -");
+		ck_err_says(open_sink(nowhere, replace, &sink), HT_ERR_USAGE, "No such file");
+		ck_err_says(
+			open_sink("/proc/trace", replace, &sink), HT_ERR_USAGE, "cannot create");
+		ck_err(open_sink("", replace, &sink), HT_ERR_USAGE);
+	}
+	ck_assert_uint_eq(count_files(directory), 1);
+	free(nowhere);
+	free(slash);
+	free(fifo);
+	free(directory);
+}
+END_TEST
+
+START_TEST(symbolic_links_are_not_followed)
+{
+	struct sink *sink;
+	char *directory = make_directory();
+	char *victim = in_directory(directory, "victim");
+	char *link = in_directory(directory, "link");
+	char *dangling = in_directory(directory, "dangling");
+	write_file(victim, "precious");
+	ck_assert_int_eq(symlink("victim", link), 0);
+	ck_assert_int_eq(symlink("nothing", dangling), 0);
+	for (int replace = 0; replace < 2; replace++) {
+		ck_err_says(open_sink(link, replace, &sink), HT_ERR_USAGE, "symbolic link");
+		ck_err_says(open_sink(dangling, replace, &sink), HT_ERR_USAGE, "symbolic link");
+	}
+	check_file(victim, "precious");
+	ck_assert_uint_eq(count_files(directory), 3);
+	free(dangling);
+	free(link);
+	free(victim);
+	free(directory);
+}
+END_TEST
+
+START_TEST(a_full_device_is_refused_at_once)
+{
+	struct sink *sink;
+	ck_err_says(open_sink("/dev/full", false, &sink), HT_ERR_SYS, "No space left");
+}
+END_TEST
+
+START_TEST(the_null_device_takes_all)
+{
+	struct sink *sink;
+	ck_no_err(open_sink("/dev/null", false, &sink));
+	put_events(sink);
+	ck_no_err(sink_finish(sink));
+	ck_assert_int_eq(sink_state(sink), SINK_OK);
+	ck_assert_int_eq(sink_reopen(sink), -1);
+	sink_destroy(sink);
+	ck_assert_int_eq(access("/dev/null", F_OK), 0);
+}
+END_TEST
+
+START_TEST(without_room_nothing_is_created)
+{
+	struct sink *sink;
+	char *directory = make_directory();
+	char *path = in_directory(directory, "trace");
+	struct sink_options options = {.path = path, .reserve_bytes = UINT64_MAX - 1};
+	ck_err_says(sink_create(&options, &sink), HT_ERR_USAGE, "make room");
+	ck_assert_uint_eq(count_files(directory), 0);
+	free(path);
+	free(directory);
+}
+END_TEST
+
+START_TEST(without_a_record_nothing_stays)
+{
+	struct sink *sink;
+	char *directory = make_directory();
+	char *path = in_directory(directory, "trace");
+	ck_no_err(open_sink(path, false, &sink));
+	sink_destroy(sink);
+	ck_assert_uint_eq(count_files(directory), 0);
+	write_file(path, "precious");
+	ck_no_err(open_sink(path, true, &sink));
+	sink_destroy(sink);
+	check_file(path, "precious");
+	ck_assert_uint_eq(count_files(directory), 1);
+	free(path);
+	free(directory);
+}
+END_TEST
+
+START_TEST(another_file_in_its_place_is_not_removed)
+{
+	struct sink *sink;
+	char *path = tmpdir_path("trace");
+	ck_no_err(open_sink(path, false, &sink));
+	ck_assert_int_eq(unlink(path), 0);
+	write_file(path, "precious");
+	sink_destroy(sink);
+	check_file(path, "precious");
+	free(path);
+}
+END_TEST
+
+/* --- replacing --- */
+
+START_TEST(a_file_is_replaced_when_the_trace_is_finished)
+{
+	struct sink *sink;
+	struct stat st;
+	char *directory = make_directory();
+	char *path = in_directory(directory, "trace");
+	write_file(path, "precious");
+	ck_assert_int_eq(chmod(path, 0666), 0);
+	ck_no_err(open_sink(path, true, &sink));
+	put_mark(sink);
+	ck_no_err(sink_flush(sink));
+	check_file(path, "precious");
+	ck_assert_uint_eq(count_files(directory), 2);
+	ck_no_err(sink_finish(sink));
+	ck_assert_int_eq(read_trace_at(path).end, TRACE_COMPLETE);
+	ck_assert_int_eq(stat(path, &st), 0);
+	ck_assert_uint_eq(st.st_mode & 07777, 0600);
+	sink_destroy(sink);
+	ck_assert_uint_eq(count_files(directory), 1);
+	free(path);
+	free(directory);
+}
+END_TEST
+
+START_TEST(an_abandoned_trace_replaces_too)
+{
+	struct sink *sink;
+	char *directory = make_directory();
+	char *path = in_directory(directory, "trace");
+	write_file(path, "precious");
+	ck_no_err(open_sink(path, true, &sink));
+	put_mark(sink);
+	ck_no_err(sink_flush(sink));
+	sink_destroy(sink);
+	struct content content = read_trace_at(path);
+	ck_assert_int_eq(content.end, TRACE_TRUNCATED);
+	ck_assert_uint_eq(content.records, 1);
+	ck_assert_uint_eq(count_files(directory), 1);
+	free(path);
+	free(directory);
+}
+END_TEST
+
+START_TEST(a_trace_that_cannot_take_its_place_stays_beside_it)
+{
+	struct sink *sink;
+	char *directory = make_directory();
+	char *path = in_directory(directory, "trace");
+	ck_no_err(open_sink(path, true, &sink));
+	put_mark(sink);
+	ck_assert_int_eq(mkdir(path, 0700), 0);
+	ck_no_err(sink_finish(sink));
+	ck_assert_int_eq(sink_state(sink), SINK_BROKEN);
+	ck_assert_ptr_nonnull(strstr(sink_problem(sink), "trace.part-"));
+	sink_destroy(sink);
+	ck_assert_uint_eq(count_files(directory), 2);
+	free(path);
+	free(directory);
+}
+END_TEST
+
+/* --- when blocks leave --- */
+
+START_TEST(a_block_leaves_after_a_second)
+{
+	struct sink *sink;
+	struct timespec now;
+	char *path = tmpdir_path("trace");
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	uint64_t before_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	ck_no_err(open_sink(path, false, &sink));
+	uint64_t empty = sink_bytes(sink);
+	ck_no_err(sink_tick(sink, UINT64_MAX));
+	ck_assert_uint_eq(sink_bytes(sink), empty);
+	put_mark(sink);
+	ck_no_err(sink_tick(sink, before_ns + 999999999u));
+	ck_assert_uint_eq(sink_bytes(sink), empty);
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	uint64_t after_ns = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	ck_no_err(sink_tick(sink, after_ns + 1000000000u));
+	ck_assert_uint_gt(sink_bytes(sink), empty);
+	ck_assert_uint_eq(read_trace(sink_reopen(sink)).records, 1);
+	sink_destroy(sink);
+	free(path);
+}
+END_TEST
+
+START_TEST(a_full_block_leaves_by_itself)
+{
+	struct sink *sink;
+	char *path = tmpdir_path("trace");
+	ck_no_err(open_sink(path, false, &sink));
+	for (unsigned int i = 0; i < 3 * TRACE_BLOCK_BYTES / BODY_BYTES; i++)
+		put_events(sink);
+	ck_assert_uint_gt(sink_bytes(sink), TRACE_BLOCK_BYTES);
+	sink_destroy(sink);
+	free(path);
+}
+END_TEST
+
+/* --- a full or broken output --- */
+
+/* What the trace holds and what was dropped make up what was put. */
+static void check_dropped(const struct sink *sink, const char *path, uint64_t bodies)
+{
+	struct content content = read_trace_at(path);
+	ck_assert_uint_gt(content.events, 0);
+	ck_assert_uint_gt(sink_dropped_events(sink), 0);
+	ck_assert_uint_eq(content.events + sink_dropped_events(sink), bodies * EVENTS_IN_BODY);
+}
+
+START_TEST(a_file_size_limit_loses_only_what_is_counted)
+{
+	struct sink *sink;
+	char *path = tmpdir_path("trace");
+	signal(SIGXFSZ, SIG_IGN);
+	const struct rlimit limit = {1000000, RLIM_INFINITY}, none = {RLIM_INFINITY, RLIM_INFINITY};
+	ck_no_err(open_sink(path, false, &sink));
+	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	for (unsigned int i = 0; i < 40; i++)
+		put_events(sink);
+	ck_assert_int_eq(sink_state(sink), SINK_FULL);
+	ck_assert_ptr_nonnull(strstr(sink_problem(sink), "File too large"));
+	put_end(sink);
+	ck_no_err(sink_finish(sink));
+	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &none), 0);
+	check_dropped(sink, path, 40);
+	ck_assert_int_eq(read_trace_at(path).end, TRACE_TRUNCATED);
+	sink_destroy(sink);
+	free(path);
+}
+END_TEST
+
+START_TEST(what_failed_once_may_be_written_later)
+{
+	struct sink *sink;
+	char *path = tmpdir_path("trace");
+	signal(SIGXFSZ, SIG_IGN);
+	const struct rlimit limit = {1000000, RLIM_INFINITY}, none = {RLIM_INFINITY, RLIM_INFINITY};
+	ck_no_err(open_sink(path, false, &sink));
+	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	for (unsigned int i = 0; i < 40; i++)
+		put_events(sink);
+	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &none), 0);
+	put_end(sink);
+	ck_no_err(sink_finish(sink));
+	check_dropped(sink, path, 40);
+	struct content content = read_trace_at(path);
+	ck_assert_int_eq(content.end, TRACE_COMPLETE);
+	ck_assert(content.has_end);
+	sink_destroy(sink);
+	free(path);
+}
+END_TEST
+
+static void write_id_map(const char *path, unsigned int id)
+{
+	FILE *file = fopen(path, "w");
+	if (!file)
+		return;
+	fprintf(file, "0 %u 1", id);
+	fclose(file);
+}
+
+/* A small file system of this process's own. False: not allowed here. */
+static bool mount_small(const char *directory, const char *options)
+{
+	unsigned int uid = geteuid(), gid = getegid();
+	if (uid ? unshare(CLONE_NEWUSER | CLONE_NEWNS) : unshare(CLONE_NEWNS))
+		return false;
+	if (uid) {
+		write_file("/proc/self/setgroups", "deny");
+		write_id_map("/proc/self/uid_map", uid);
+		write_id_map("/proc/self/gid_map", gid);
+	}
+	return !mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) &&
+	       !mount("small", directory, "tmpfs", 0, options);
+}
+
+START_TEST(the_reserve_stays_free_and_takes_the_end)
+{
+	struct sink *sink;
+	char *directory = make_directory();
+	char *path = in_directory(directory, "trace");
+	if (mount_small(directory, "size=4m")) {
+		struct sink_options options = {.path = path, .reserve_bytes = 2 << 20};
+		ck_no_err(sink_create(&options, &sink));
+		for (unsigned int i = 0; i < 60; i++)
+			put_events(sink);
+		ck_assert_int_eq(sink_state(sink), SINK_FULL);
+		ck_assert_uint_lt(sink_bytes(sink), 3 << 20);
+		put_end(sink);
+		ck_no_err(sink_finish(sink));
+		check_dropped(sink, path, 60);
+		struct content content = read_trace_at(path);
+		ck_assert_int_eq(content.end, TRACE_COMPLETE);
+		ck_assert(content.has_end);
+		sink_destroy(sink);
+	} else
+		printf("skipped: the reserve of a full disk: no mount namespace here\n");
+	free(path);
+	free(directory);
+}
+END_TEST
+
+START_TEST(a_full_disk_keeps_whole_blocks)
+{
+	struct sink *sink;
+	char *directory = make_directory();
+	char *path = in_directory(directory, "trace");
+	if (mount_small(directory, "size=2m")) {
+		ck_no_err(open_sink(path, false, &sink));
+		for (unsigned int i = 0; i < 60; i++)
+			put_events(sink);
+		ck_assert_int_eq(sink_state(sink), SINK_FULL);
+		ck_no_err(sink_finish(sink));
+		check_dropped(sink, path, 60);
+		sink_destroy(sink);
+	} else
+		printf("skipped: a full disk: no mount namespace here\n");
+	free(path);
+	free(directory);
+}
+END_TEST
+
+/* --- standard output --- */
+
+/* Makes `fd` standard output and opens a sink on it. */
+static struct sink *sink_on(int fd)
+{
+	struct sink *sink;
+	if (fd != STDOUT_FILENO) {
+		ck_assert_int_eq(dup2(fd, STDOUT_FILENO), STDOUT_FILENO);
+		close(fd);
+	}
+	ck_no_err(open_sink("-", false, &sink));
+	close(STDOUT_FILENO);
+	return sink;
+}
+
+/* Copies a descriptor to a file until its end. */
+struct copying {
+	pthread_t thread;
+	int from, to;
+};
+
+static void *copy_run(void *context)
+{
+	const struct copying *copying = context;
+	char data[4096];
+	ssize_t got;
+	while ((got = read(copying->from, data, sizeof(data))) > 0)
+		ck_assert_int_eq(write(copying->to, data, (size_t)got), got);
+	return NULL;
+}
+
+static void check_copied(int from, int to)
+{
+	char *path = tmpdir_path("copy");
+	struct copying copying = {
+		.from = from, .to = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600)};
+	struct sink *sink = sink_on(to);
+	ck_assert_int_eq(pthread_create(&copying.thread, NULL, copy_run, &copying), 0);
+	for (unsigned int i = 0; i < 40; i++)
+		put_events(sink);
+	ck_no_err(sink_finish(sink));
+	ck_assert_int_eq(sink_state(sink), SINK_OK);
+	sink_destroy(sink);
+	ck_assert_int_eq(pthread_join(copying.thread, NULL), 0);
+	close(copying.to);
+	struct content content = read_trace_at(path);
+	ck_assert_int_eq(content.end, TRACE_COMPLETE);
+	ck_assert_uint_eq(content.events, 40 * EVENTS_IN_BODY);
+	free(path);
+}
+
+START_TEST(a_pipe_gets_all_of_it)
+{
+	int pair[2];
+	ck_assert_int_eq(pipe2(pair, O_CLOEXEC), 0);
+	check_copied(pair[0], pair[1]);
+	close(pair[0]);
+}
+END_TEST
+
+START_TEST(a_socket_gets_all_of_it)
+{
+	int pair[2];
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+	check_copied(pair[0], pair[1]);
+	close(pair[0]);
+}
+END_TEST
+
+START_TEST(a_redirected_file_is_not_touched_but_for_writing)
+{
+	char *path = tmpdir_path("redirected");
+	write_file(path, "");
+	struct sink *sink = sink_on(open(path, O_WRONLY | O_CLOEXEC));
+	put_mark(sink);
+	ck_no_err(sink_finish(sink));
+	sink_destroy(sink);
+	ck_assert_int_eq(read_trace_at(path).end, TRACE_COMPLETE);
+	sink = sink_on(open(path, O_WRONLY | O_TRUNC | O_CLOEXEC));
+	sink_destroy(sink);
+	ck_assert_int_eq(access(path, F_OK), 0);
+	free(path);
+}
+END_TEST
+
+START_TEST(a_closed_pipe_breaks_the_sink)
+{
+	int pair[2];
+	signal(SIGPIPE, SIG_IGN);
+	ck_assert_int_eq(pipe2(pair, O_CLOEXEC), 0);
+	struct sink *sink = sink_on(pair[1]);
+	put_events(sink);
+	close(pair[0]);
+	ck_no_err(sink_flush(sink));
+	ck_assert_int_eq(sink_state(sink), SINK_BROKEN);
+	ck_assert_ptr_nonnull(strstr(sink_problem(sink), "Broken pipe"));
+	put_events(sink);
+	ck_assert_uint_eq(sink_dropped_events(sink), 2 * EVENTS_IN_BODY);
+	ck_no_err(sink_finish(sink));
+	sink_destroy(sink);
+}
+END_TEST
+
+START_TEST(a_pipe_that_nobody_reads_breaks_the_sink)
+{
+	int pair[2];
+	ck_assert_int_eq(pipe2(pair, O_CLOEXEC), 0);
+	struct sink *sink = sink_on(pair[1]);
+	for (unsigned int i = 0; i < 3; i++)
+		put_events(sink);
+	ck_no_err(sink_flush(sink));
+	ck_assert_int_eq(sink_state(sink), SINK_BROKEN);
+	ck_assert_uint_eq(sink_dropped_events(sink), 3 * EVENTS_IN_BODY);
+	sink_destroy(sink);
+	close(pair[0]);
+}
+END_TEST
+
+START_TEST(a_closed_standard_output_is_refused)
+{
+	struct sink *sink;
+	close(STDOUT_FILENO);
+	ck_err_says(open_sink("-", false, &sink), HT_ERR_USAGE, "closed");
+}
+END_TEST
+
+HT_SUITE("attach/daemon/sink", a_new_file_is_private_and_complete, under_sudo_the_file_is_its_users,
+	an_existing_file_is_left_alone, what_is_no_file_is_refused, symbolic_links_are_not_followed,
+	a_full_device_is_refused_at_once, the_null_device_takes_all,
+	without_room_nothing_is_created, without_a_record_nothing_stays,
+	another_file_in_its_place_is_not_removed, a_file_is_replaced_when_the_trace_is_finished,
+	an_abandoned_trace_replaces_too, a_trace_that_cannot_take_its_place_stays_beside_it,
+	a_block_leaves_after_a_second, a_full_block_leaves_by_itself,
+	a_file_size_limit_loses_only_what_is_counted, what_failed_once_may_be_written_later,
+	the_reserve_stays_free_and_takes_the_end, a_full_disk_keeps_whole_blocks,
+	a_pipe_gets_all_of_it, a_socket_gets_all_of_it,
+	a_redirected_file_is_not_touched_but_for_writing, a_closed_pipe_breaks_the_sink,
+	a_pipe_that_nobody_reads_breaks_the_sink, a_closed_standard_output_is_refused)
