@@ -12,7 +12,7 @@
 #include "analyzer/export/report_json.h"
 
 struct options {
-	const char *path;
+	const char *path, *sysroot;
 	size_t limit;
 	bool json;
 };
@@ -22,14 +22,17 @@ static struct ht_err *parse(int argc, char **argv, struct options *ret)
 	static const struct option long_option[] = {
 		{"json", no_argument, NULL, 'j'},
 		{"limit", required_argument, NULL, 'n'},
+		{"sysroot", required_argument, NULL, 's'},
 		{0},
 	};
-	*ret = (struct options){.limit = 20};
+	*ret = (struct options){.limit = 20, .sysroot = ""};
 	int option;
 	while ((option = getopt_long(argc, argv, "n:", long_option, NULL)) != -1) {
 		struct ht_err *err = NULL;
 		if (option == 'j')
 			ret->json = true;
+		else if (option == 's')
+			ret->sysroot = optarg;
 		else if (option == 'n')
 			err = cmd_number("--limit", optarg, INT_MAX, &ret->limit);
 		else
@@ -53,6 +56,8 @@ struct ht_err *cmd_report(int argc, char **argv)
 	struct analysis *analysis = NULL;
 	err = analysis_create(fd, options.path, &analysis);
 	close(fd);
+	if (!err)
+		err = analysis_resolve(analysis, options.sysroot);
 	if (!err)
 		err = report_json_write(stdout, analysis, options.limit);
 	analysis_destroy(analysis);

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "analyzer/symbols/resolve.h"
+
 static struct ht_err *allocated(
 	void *context, const struct replay_call *call, const struct live_block *block)
 {
@@ -35,19 +37,11 @@ static struct ht_err *rss(void *context, uint64_t time_ns, uint64_t rss_bytes)
 	return NULL;
 }
 
-static struct ht_err *symbol(
-	void *context, const struct model *model, const struct rec_symbol *symbol)
+static struct ht_err *symbol(void *context, const struct rec_symbol *rec)
 {
 	struct analysis *analysis = context;
-	struct place place = {
-		.module = symbol->module_id ? modules_by_id(&model->modules, symbol->module_id)
-					    : MODULES_NONE,
-		.offset = symbol->offset,
-	};
-	if (symbol->module_id && place.module == MODULES_NONE)
-		return NULL;
-	return symbols_add(&analysis->symbols, &analysis->model.strings, place, symbol->frame,
-		symbol->frame_count);
+	struct model *model = &analysis->model;
+	return symbols_take(&analysis->symbols, &model->strings, &model->modules, rec);
 }
 
 struct ht_err *analysis_create(int fd, const char *name, struct analysis **ret)
@@ -83,4 +77,16 @@ void analysis_destroy(struct analysis *analysis)
 	symbols_deinit(&analysis->symbols);
 	model_deinit(&analysis->model);
 	free(analysis);
+}
+
+static struct ht_err *add_symbol(
+	void *context, struct place place, const struct rec_frame *frame, uint64_t frame_count)
+{
+	struct analysis *analysis = context;
+	return symbols_add(&analysis->symbols, &analysis->model.strings, place, frame, frame_count);
+}
+
+struct ht_err *analysis_resolve(struct analysis *analysis, const char *sysroot)
+{
+	return resolve_places(&analysis->model, &analysis->symbols, sysroot, add_symbol, analysis);
 }

@@ -20,3 +20,6 @@ struct analysis {
 HT_MUST_CHECK
 struct ht_err *analysis_create(int fd, const char *name, struct analysis **ret);
 void analysis_destroy(struct analysis *analysis);
+/* Names what the trace does not name, from files on this machine below `sysroot` ("" for none). */
+HT_MUST_CHECK
+struct ht_err *analysis_resolve(struct analysis *analysis, const char *sysroot);

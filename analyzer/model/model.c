@@ -151,7 +151,7 @@ static struct ht_err *take(struct load *load, const struct rec *rec)
 	case REC_SYMBOL:
 		if (!load->observer->symbol)
 			return NULL;
-		return load->observer->symbol(load->observer->replay.context, model, &rec->symbol);
+		return load->observer->symbol(load->observer->replay.context, &rec->symbol);
 	case REC_MARK:
 		return take_mark(model, &rec->mark);
 	case REC_END:

@@ -51,8 +51,7 @@ struct model_observer {
 	struct replay_observer replay; /* replay.context is the context of all */
 	/* time_ns since the window's start */
 	struct ht_err *(*rss)(void *context, uint64_t time_ns, uint64_t rss_bytes);
-	struct ht_err *(*symbol)(
-		void *context, const struct model *model, const struct rec_symbol *symbol);
+	struct ht_err *(*symbol)(void *context, const struct rec_symbol *symbol);
 };
 
 /*

@@ -82,6 +82,17 @@ struct ht_err *symbols_add(struct symbols *symbols, struct strings *strings, str
 	return err;
 }
 
+struct ht_err *symbols_take(struct symbols *symbols, struct strings *strings,
+	const struct modules *modules, const struct rec_symbol *rec)
+{
+	struct place place = {.module = MODULES_NONE, .offset = rec->offset};
+	if (rec->module_id)
+		place.module = modules_by_id(modules, rec->module_id);
+	if (rec->module_id && place.module == MODULES_NONE)
+		return NULL;
+	return symbols_add(symbols, strings, place, rec->frame, rec->frame_count);
+}
+
 const struct symbol_frame *symbols_find(
 	const struct symbols *symbols, struct place place, uint32_t *ret_count)
 {

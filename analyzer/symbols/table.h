@@ -47,6 +47,10 @@ void symbols_deinit(struct symbols *symbols);
 HT_MUST_CHECK
 struct ht_err *symbols_add(struct symbols *symbols, struct strings *strings, struct place place,
 	const struct rec_frame *frame, uint64_t frame_count);
+/* Adds what a record of the trace says; one about a module that is not in the trace is left out. */
+HT_MUST_CHECK
+struct ht_err *symbols_take(struct symbols *symbols, struct strings *strings,
+	const struct modules *modules, const struct rec_symbol *rec);
 /* The frames of a place; NULL and 0 when nothing is known. Valid until the next symbols_add. */
 const struct symbol_frame *symbols_find(
 	const struct symbols *symbols, struct place place, uint32_t *ret_count);

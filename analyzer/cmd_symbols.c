@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * heaptap-analyze symbols --emit: resolves the code addresses of a trace and writes symbol records,
+ * as they stand in a trace, to standard output. heaptap runs it at the end of a capture, as an
+ * unprivileged user, and appends what it says.
+ */
+#include "analyzer/cmd.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <unistd.h>
+
+#include "analyzer/symbols/resolve.h"
+
+struct options {
+	const char *path;    /* NULL: `fd` is the trace */
+	const char *sysroot; /* "" for none */
+	size_t fd;
+	bool emit;
+};
+
+static struct ht_err *parse(int argc, char **argv, struct options *ret)
+{
+	static const struct option long_option[] = {
+		{"emit", no_argument, NULL, 'e'},
+		{"sysroot", required_argument, NULL, 's'},
+		{"fd", required_argument, NULL, 'f'},
+		{0},
+	};
+	*ret = (struct options){.sysroot = ""};
+	bool has_fd = false;
+	int option;
+	while ((option = getopt_long(argc, argv, "", long_option, NULL)) != -1) {
+		struct ht_err *err = NULL;
+		if (option == 'e') {
+			ret->emit = true;
+		} else if (option == 's') {
+			ret->sysroot = optarg;
+		} else if (option == 'f') {
+			err = cmd_number("--fd", optarg, INT_MAX, &ret->fd);
+			has_fd = true;
+		} else {
+			err = cmd_bad_option(argc, argv);
+		}
+		if (err)
+			return err;
+	}
+	if (!ret->emit)
+		return ht_err_new(HT_ERR_USAGE, "symbols: say what to do: --emit");
+	if (has_fd && optind == argc)
+		return NULL;
+	return cmd_one_operand(argc, argv, "trace file", &ret->path);
+}
+
+struct emit {
+	const struct model *model;
+	struct bytes_out out;
+};
+
+static struct ht_err *emit_symbol(
+	void *context, struct place place, const struct rec_frame *frame, uint64_t frame_count)
+{
+	struct emit *emit = context;
+	struct rec rec = {
+		.kind = REC_SYMBOL,
+		.symbol = {.module_id = emit->model->modules.module[place.module].id,
+			.offset = place.offset,
+			.frame_count = frame_count},
+	};
+	for (uint64_t i = 0; i < frame_count; i++)
+		rec.symbol.frame[i] = frame[i];
+	emit->out.length = 0;
+	struct ht_err *err = rec_encode(&emit->out, &rec);
+	if (!err && fwrite(emit->out.data, emit->out.length, 1, stdout) != 1)
+		err = ht_err_sys(errno, "cannot write symbols");
+	return err;
+}
+
+/* What the trace says by itself need not be said again. */
+struct known {
+	struct model model;
+	struct symbols symbols;
+};
+
+static struct ht_err *take_symbol(void *context, const struct rec_symbol *rec)
+{
+	struct known *known = context;
+	return symbols_take(&known->symbols, &known->model.strings, &known->model.modules, rec);
+}
+
+static struct ht_err *emit_all(int fd, const char *sysroot)
+{
+	struct known known = {0};
+	struct emit emit = {.model = &known.model};
+	const struct model_observer observer = {.replay.context = &known, .symbol = take_symbol};
+	struct ht_err *err = model_load(&known.model, fd, "the trace", &observer);
+	if (!err)
+		err = resolve_places(&known.model, &known.symbols, sysroot, emit_symbol, &emit);
+	bytes_out_deinit(&emit.out);
+	symbols_deinit(&known.symbols);
+	model_deinit(&known.model);
+	return ht_err_first(err, cmd_flush(stdout, "symbols"));
+}
+
+struct ht_err *cmd_symbols(int argc, char **argv)
+{
+	struct options options;
+	struct ht_err *err = parse(argc, argv, &options);
+	if (err)
+		return err;
+	if (!options.path)
+		return emit_all((int)options.fd, options.sysroot);
+	int fd;
+	err = cmd_open_trace(options.path, &fd);
+	if (err)
+		return err;
+	err = emit_all(fd, options.sysroot);
+	close(fd);
+	return err;
+}

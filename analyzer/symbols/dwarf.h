@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Functions, inlined functions and lines of an address, from DWARF. Compilation units are found by
+ * their ranges, their functions are indexed when an address falls into one for the first time: ten
+ * times faster than asking libdw for the scopes of each address, and independent of .debug_aranges,
+ * which clang does not write.
+ */
+#pragma once
+
+#include "analyzer/model/strings.h"
+#include "analyzer/symbols/elf_file.h"
+
+struct dwarf;
+
+/* Reads the units of `file` (borrowed); `*ret` is NULL when it has no usable DWARF. */
+HT_MUST_CHECK
+struct ht_err *dwarf_create(const struct elf_file *file, const char *sysroot, struct dwarf **ret);
+void dwarf_destroy(struct dwarf *dwarf);
+/* Frames of `address`, innermost first; names are interned in `strings`. A frame whose function is
+ * unknown has an empty name. `*ret_count` is 0 when nothing is known, and at most
+ * TRACE_INLINE_MAX. */
+HT_MUST_CHECK
+struct ht_err *dwarf_frames(struct dwarf *dwarf, struct strings *strings, uint64_t address,
+	struct rec_frame *ret, uint64_t *ret_count);

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/symbols/symtab.h"
+
+#include <gelf.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/model/array.h"
+
+/* How far a function without a size may reach, and how many entries are looked at before the one
+ * that starts last (nested and aliased symbols). */
+#define UNSIZED_BYTES 4096u
+#define LOOK_BACK     16u
+
+void symtab_deinit(struct symtab *symtab)
+{
+	free(symtab->entry);
+	*symtab = (struct symtab){0};
+}
+
+static uint8_t rank_of(const GElf_Sym *sym, const char *name)
+{
+	uint8_t rank = GELF_ST_BIND(sym->st_info) == STB_LOCAL ? 0 : 8;
+	if (name[0] != '_')
+		rank += 4;
+	return sym->st_size ? rank + 2 : rank;
+}
+
+static bool is_function(const GElf_Sym *sym)
+{
+	unsigned type = GELF_ST_TYPE(sym->st_info);
+	if (sym->st_shndx == SHN_UNDEF || sym->st_value == 0)
+		return false;
+	return type == STT_FUNC || type == STT_GNU_IFUNC || (type == STT_NOTYPE && sym->st_size);
+}
+
+static struct ht_err *add_section(
+	struct symtab *symtab, Elf *elf, Elf_Scn *scn, const GElf_Shdr *shdr)
+{
+	Elf_Data *data = elf_getdata(scn, NULL);
+	size_t count = data && shdr->sh_entsize ? data->d_size / shdr->sh_entsize : 0;
+	for (size_t i = 1; i < count; i++) {
+		GElf_Sym sym;
+		if (!gelf_getsym(data, (int)i, &sym) || !is_function(&sym))
+			continue;
+		const char *name = elf_strptr(elf, shdr->sh_link, sym.st_name);
+		if (!name || !name[0])
+			continue;
+		struct ht_err *err = array_reserve(&symtab->entry, &symtab->capacity,
+			symtab->count + 1, sizeof(*symtab->entry), "symbols");
+		if (err)
+			return err;
+		symtab->entry[symtab->count++] = (struct symtab_entry){
+			.from = sym.st_value,
+			.to = sym.st_value + (sym.st_size ? sym.st_size : UNSIZED_BYTES),
+			.rank = rank_of(&sym, name),
+			.name = name,
+		};
+	}
+	return NULL;
+}
+
+struct ht_err *symtab_add(struct symtab *symtab, Elf *elf)
+{
+	for (Elf_Scn *scn = NULL; (scn = elf_nextscn(elf, scn));) {
+		GElf_Shdr shdr;
+		if (!gelf_getshdr(scn, &shdr) ||
+			(shdr.sh_type != SHT_SYMTAB && shdr.sh_type != SHT_DYNSYM))
+			continue;
+		struct ht_err *err = add_section(symtab, elf, scn, &shdr);
+		if (err)
+			return err;
+	}
+	return NULL;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct symtab_entry *x = a, *y = b;
+	if (x->from != y->from)
+		return x->from < y->from ? -1 : 1;
+	if (x->rank != y->rank)
+		return x->rank < y->rank ? -1 : 1;
+	return strcmp(y->name, x->name);
+}
+
+void symtab_sort(struct symtab *symtab)
+{
+	if (symtab->count)
+		qsort(symtab->entry, symtab->count, sizeof(*symtab->entry), compare);
+}
+
+const char *symtab_find(const struct symtab *symtab, uint64_t address)
+{
+	size_t from = 0, to = symtab->count; /* the first that starts behind `address` */
+	while (from < to) {
+		size_t middle = from + (to - from) / 2;
+		if (symtab->entry[middle].from <= address)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	for (size_t back = 1; back <= LOOK_BACK && back <= from; back++)
+		if (address < symtab->entry[from - back].to)
+			return symtab->entry[from - back].name;
+	return NULL;
+}

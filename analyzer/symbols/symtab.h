@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The functions in the symbol tables of ELF files, by address. An address that no function covers
+ * has no name: the nearest one before would be a guess.
+ */
+#pragma once
+
+#include <libelf.h>
+
+#include "format/base.h"
+#include "format/err.h"
+
+struct symtab_entry {
+	uint64_t from, to;
+	uint8_t rank;	  /* of several names for one address the highest is shown */
+	const char *name; /* lives as long as its file */
+};
+
+/* Zero-initialised is empty and valid. */
+struct symtab {
+	struct symtab_entry *entry;
+	size_t count, capacity;
+};
+
+void symtab_deinit(struct symtab *symtab);
+/* Adds the functions of .symtab and .dynsym; what is malformed is left out. */
+HT_MUST_CHECK
+struct ht_err *symtab_add(struct symtab *symtab, Elf *elf);
+/* To be called once, after the last symtab_add. */
+void symtab_sort(struct symtab *symtab);
+/* The mangled name of the function that covers `address`; NULL when there is none. */
+const char *symtab_find(const struct symtab *symtab, uint64_t address);

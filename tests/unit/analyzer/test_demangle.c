@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * C++ and both manglings of Rust.
+ */
+#include "analyzer/symbols/demangle.h"
+
+#include <stdlib.h>
+
+#include "tests/support/ht_check.h"
+
+static void check(const char *mangled, const char *readable)
+{
+	char *got = demangle(mangled);
+	if (readable)
+		ck_assert_str_eq(got, readable);
+	else
+		ck_assert_ptr_null(got);
+	free(got);
+}
+
+START_TEST(cxx)
+{
+	check("_ZN3foo3barEi", "foo::bar(int)");
+	check("_ZNSt6vectorIiSaIiEE9push_backERKi",
+		"std::vector<int, std::allocator<int> >::push_back(int const&)");
+	check("_Znwm", "operator new(unsigned long)");
+}
+END_TEST
+
+START_TEST(rust)
+{
+	check("_ZN4core3fmt9Formatter3pad17h0123456789abcdefE", "core::fmt::Formatter::pad");
+	check("_RNvCs1234_7mycrate3foo", "mycrate::foo");
+}
+END_TEST
+
+START_TEST(plain_and_broken_names_stay)
+{
+	check("malloc", NULL);
+	check("", NULL);
+	check("_", NULL);
+	check("_Z", NULL);
+	check("_ZN3foo", NULL);
+	check("_R", NULL);
+}
+END_TEST
+
+HT_SUITE("analyzer/demangle", cxx, rust, plain_and_broken_names_stay)
