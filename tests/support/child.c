@@ -103,6 +103,27 @@ void child_mapped(const struct child *child, const char *text)
 	}
 }
 
+static char state_of(pid_t pid)
+{
+	char path[64], line[256], state = 0;
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	FILE *file = fopen(path, "re");
+	ck_assert_ptr_nonnull(file);
+	while (!state && fgets(line, sizeof(line), file))
+		if (!strncmp(line, "State:\t", 7))
+			state = line[7];
+	fclose(file);
+	return state;
+}
+
+void child_sleeping(const struct child *child)
+{
+	for (char state; (state = state_of(child->pid)) != 'S';) {
+		ck_assert_msg(state != 'Z', "the child ended");
+		sched_yield();
+	}
+}
+
 void child_kill(struct child *child)
 {
 	kill(child->pid, SIGKILL);

@@ -26,4 +26,7 @@ struct child child_exec(const char *const argv[], const char *const env[]);
 /* Waits until /proc/PID/maps of the child contains `text`: a library is loaded. */
 void child_mapped(const struct child *child, const char *text);
 
+/* Waits until its main thread sleeps: a program whose work ends in pause() has done it. */
+void child_sleeping(const struct child *child);
+
 void child_kill(struct child *child);

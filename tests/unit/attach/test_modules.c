@@ -11,10 +11,9 @@
 #include <unistd.h>
 
 #include "tests/support/child.h"
+#include "tests/support/compile.h"
 #include "tests/support/elfwriter.h"
 #include "tests/support/ht_check.h"
-#include "tests/support/run.h"
-#include "tests/support/tmpdir.h"
 
 /* A process and what was read from it. */
 struct view {
@@ -204,35 +203,13 @@ START_TEST(ids_are_kept_and_never_reused)
 }
 END_TEST
 
-/* Compiles `source`; NULL when this compiler or these options are not to be had here. */
-static char *compiled(const char *const compiler[], const char *source)
-{
-	char *input = tmpdir_path("input.c"), *output = tmpdir_path("output");
-	FILE *file = fopen(input, "we");
-	fputs(source, file);
-	fclose(file);
-	const char *argv[16] = {0};
-	size_t count = 0;
-	for (; compiler[count]; count++)
-		argv[count] = compiler[count];
-	argv[count++] = "-o";
-	argv[count++] = output;
-	argv[count++] = input;
-	bool made = run_program(argv, 30000, NULL, NULL) == 0;
-	free(input);
-	if (made)
-		return output;
-	free(output);
-	return NULL;
-}
-
 static const char sleeper[] = "#include <stdlib.h>\n"
 			      "#include <unistd.h>\n"
 			      "int main(void) { free(malloc(1)); for (;;) pause(); }\n";
 
 static void check_kind(const char *const compiler[], bool pie, bool linker)
 {
-	char *path = compiled(compiler, sleeper);
+	char *path = compile(compiler, sleeper, NULL);
 	if (!path)
 		return;
 	struct child child = child_exec((const char *[]){path, NULL}, NULL);
@@ -279,7 +256,7 @@ END_TEST
 
 START_TEST(linker_started_by_hand)
 {
-	char *path = compiled((const char *[]){"gcc", "-pie", "-fPIE", NULL}, sleeper);
+	char *path = compile((const char *[]){"gcc", "-pie", "-fPIE", NULL}, sleeper, NULL);
 	struct child child =
 		child_exec((const char *[]){"/lib64/ld-linux-x86-64.so.2", path, NULL}, NULL);
 	child_mapped(&child, "libc.so.6");
@@ -298,8 +275,8 @@ END_TEST
 
 START_TEST(thirty_two_bits_are_refused)
 {
-	char *path = compiled((const char *[]){"gcc", "-m32", "-nostdlib", "-static", NULL},
-		"void _start(void) { for (;;) __asm__ volatile(\"pause\"); }");
+	char *path = compile((const char *[]){"gcc", "-m32", "-nostdlib", "-static", NULL},
+		"void _start(void) { for (;;) __asm__ volatile(\"pause\"); }", NULL);
 	if (!path)
 		return;
 	struct child child = child_exec((const char *[]){path, NULL}, NULL);

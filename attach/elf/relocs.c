@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/elf/relocs.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TABLE_MAX_BYTES (64u << 20)
+#define RELOCS_MAX	65536u /* naming hooks, in one module */
+
+/* Room for the longest name of a hook with its NUL: a name without one within is none. */
+#define NAME_BYTES		  16u
+#define X(id, name, shape, arity) _Static_assert(sizeof(#name) <= NAME_BYTES, "too long: " #name);
+ABI_HOOKS(X)
+#undef X
+
+/* A table of the module, copied; shorter than announced where the target does not let it be read.
+ */
+struct table {
+	uint8_t *data;
+	size_t bytes;
+};
+
+static const char *const hook_names[] = {
+#define X(id, name, shape, arity) #name,
+	ABI_HOOKS(X)
+#undef X
+};
+
+const char *hook_name(enum abi_hook hook)
+{
+	return hook_names[hook];
+}
+
+static struct ht_err *table_read(
+	const struct proc *proc, const struct dynamic_table *from, struct table *ret)
+{
+	*ret = (struct table){0};
+	if (!from->bytes || from->bytes > TABLE_MAX_BYTES)
+		return NULL;
+	ret->data = malloc(from->bytes);
+	if (!ret->data)
+		return ht_err_new(
+			HT_ERR_NOMEM, "no memory for the relocations of process %d", proc->pid);
+	return memory_read_some(proc, from->addr, ret->data, from->bytes, &ret->bytes);
+}
+
+static bool is_wanted(const Elf64_Rela *rela)
+{
+	switch (ELF64_R_TYPE(rela->r_info)) {
+	case R_X86_64_JUMP_SLOT:
+	case R_X86_64_GLOB_DAT:
+	case R_X86_64_64:
+		return ELF64_R_SYM(rela->r_info) != 0;
+	default:
+		return false;
+	}
+}
+
+static Elf64_Rela rela_at(const struct table *table, size_t index)
+{
+	Elf64_Rela rela;
+	memcpy(&rela, table->data + index * sizeof(rela), sizeof(rela));
+	return rela;
+}
+
+static size_t rela_count(const struct table *table)
+{
+	return table->bytes / sizeof(Elf64_Rela);
+}
+
+/* What the relocations use of the symbol table. */
+struct usage {
+	uint64_t symbols; /* one more than the highest index */
+	uint64_t relocs;
+};
+
+static void usage_add(struct usage *usage, const struct table *relas)
+{
+	for (size_t i = 0; i < rela_count(relas); i++) {
+		Elf64_Rela rela = rela_at(relas, i);
+		if (!is_wanted(&rela))
+			continue;
+		usage->relocs++;
+		if (ELF64_R_SYM(rela.r_info) >= usage->symbols)
+			usage->symbols = ELF64_R_SYM(rela.r_info) + 1;
+	}
+}
+
+/* The part of the symbol table that is used; its length is recorded nowhere. */
+static struct dynamic_table symbols_used(const struct dynamic *dynamic, const struct usage *usage)
+{
+	uint64_t fits = (dynamic->hi - dynamic->symtab) / sizeof(Elf64_Sym);
+	uint64_t count = usage->symbols < fits ? usage->symbols : fits;
+	return (struct dynamic_table){dynamic->symtab, count * sizeof(Elf64_Sym)};
+}
+
+/* Names are copied whole or, where few of many are used (Node.js has 15 MB of them), read one by
+ * one: copying would make the target's pages resident. */
+struct names {
+	const struct proc *proc;
+	struct dynamic_table from;
+	struct table copy;
+};
+
+static struct ht_err *names_init(struct names *names, const struct proc *proc,
+	const struct dynamic *dynamic, const struct usage *usage)
+{
+	*names = (struct names){.proc = proc, .from = dynamic->strtab};
+	if (usage->relocs < names->from.bytes / HT_PAGE_BYTES)
+		return NULL;
+	return usage->relocs ? table_read(proc, &names->from, &names->copy) : NULL;
+}
+
+static struct ht_err *name_read(
+	const struct names *names, uint64_t offset, char ret[NAME_BYTES], size_t *ret_bytes)
+{
+	*ret_bytes = 0;
+	if (offset >= names->from.bytes)
+		return NULL;
+	size_t bytes =
+		names->from.bytes - offset < NAME_BYTES ? names->from.bytes - offset : NAME_BYTES;
+	if (!names->copy.data)
+		return memory_read_some(
+			names->proc, names->from.addr + offset, ret, bytes, ret_bytes);
+	if (offset < names->copy.bytes) {
+		*ret_bytes =
+			names->copy.bytes - offset < bytes ? names->copy.bytes - offset : bytes;
+		memcpy(ret, names->copy.data + offset, *ret_bytes);
+	}
+	return NULL;
+}
+
+/* The hook that symbol `index` names, or ABI_HOOK_COUNT. */
+static struct ht_err *hook_of(
+	const struct names *names, const struct table *symbols, uint64_t index, enum abi_hook *ret)
+{
+	Elf64_Sym symbol;
+	char name[NAME_BYTES];
+	size_t bytes;
+	*ret = ABI_HOOK_COUNT;
+	if (index >= symbols->bytes / sizeof(symbol))
+		return NULL;
+	memcpy(&symbol, symbols->data + index * sizeof(symbol), sizeof(symbol));
+	struct ht_err *err = name_read(names, symbol.st_name, name, &bytes);
+	if (err || !memchr(name, '\0', bytes))
+		return err;
+	for (size_t i = 0; i < ABI_HOOK_COUNT && *ret == ABI_HOOK_COUNT; i++)
+		if (!strcmp(name, hook_names[i]))
+			*ret = (enum abi_hook)i;
+	return NULL;
+}
+
+static struct ht_err *append(struct relocs *relocs, size_t *capacity, const struct reloc *reloc)
+{
+	if (relocs->count == *capacity) {
+		size_t wanted = *capacity ? 2 * *capacity : 16;
+		struct reloc *grown = wanted > RELOCS_MAX
+					      ? NULL
+					      : reallocarray(relocs->reloc, wanted, sizeof(*grown));
+		if (!grown)
+			return ht_err_new(HT_ERR_NOMEM, "no memory for %zu relocations", wanted);
+		relocs->reloc = grown;
+		*capacity = wanted;
+	}
+	relocs->reloc[relocs->count++] = *reloc;
+	return NULL;
+}
+
+/* The tables that the relocations of one module are read from. */
+struct source {
+	const struct module *module;
+	struct table rela, jmprel, symbols;
+	struct names names;
+};
+
+static struct ht_err *select_from(const struct source *source, const struct table *relas,
+	size_t *capacity, struct relocs *ret)
+{
+	const struct module *module = source->module;
+	for (size_t i = 0; i < rela_count(relas); i++) {
+		Elf64_Rela rela = rela_at(relas, i);
+		raddr_t addr = module->bias + rela.r_offset;
+		enum abi_hook hook;
+		if (!is_wanted(&rela) || addr < module->lo || addr > module->hi - sizeof(uint64_t))
+			continue;
+		struct ht_err *err =
+			hook_of(&source->names, &source->symbols, ELF64_R_SYM(rela.r_info), &hook);
+		if (!err && hook != ABI_HOOK_COUNT)
+			err = append(ret, capacity,
+				&(struct reloc){.addr = addr,
+					.type = (uint32_t)ELF64_R_TYPE(rela.r_info),
+					.hook = hook,
+					.addend = rela.r_addend});
+		if (err)
+			return err;
+	}
+	return NULL;
+}
+
+static struct ht_err *source_read(
+	const struct proc *proc, const struct dynamic *dynamic, struct source *source)
+{
+	struct usage usage = {0};
+	struct ht_err *err = table_read(proc, &dynamic->rela, &source->rela);
+	if (!err)
+		err = table_read(proc, &dynamic->jmprel, &source->jmprel);
+	if (err)
+		return err;
+	usage_add(&usage, &source->rela);
+	usage_add(&usage, &source->jmprel);
+	struct dynamic_table used = symbols_used(dynamic, &usage);
+	err = table_read(proc, &used, &source->symbols);
+	return err ? err : names_init(&source->names, proc, dynamic, &usage);
+}
+
+static void source_deinit(struct source *source)
+{
+	free(source->rela.data);
+	free(source->jmprel.data);
+	free(source->symbols.data);
+	free(source->names.copy.data);
+}
+
+struct ht_err *relocs_read(const struct proc *proc, const struct module *module,
+	const struct dynamic *dynamic, struct relocs *ret)
+{
+	struct source source = {.module = module};
+	size_t capacity = 0;
+	*ret = (struct relocs){0};
+	if (!dynamic->symtab || !dynamic->strtab.addr)
+		return NULL;
+	struct ht_err *err = source_read(proc, dynamic, &source);
+	if (!err)
+		err = select_from(&source, &source.rela, &capacity, ret);
+	if (!err)
+		err = select_from(&source, &source.jmprel, &capacity, ret);
+	source_deinit(&source);
+	if (err)
+		relocs_deinit(ret);
+	return err;
+}
+
+void relocs_deinit(struct relocs *relocs)
+{
+	free(relocs->reloc);
+	*relocs = (struct relocs){0};
+}

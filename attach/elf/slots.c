@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/elf/slots.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "attach/elf/relocs.h"
+
+/* What a module's dynamic symbols say about one hooked name; looked up once. */
+struct named {
+	bool known;
+	size_t count;
+	Elf64_Sym symbol[DYNAMIC_VERSIONS_MAX];
+};
+
+struct provider {
+	bool known;
+	struct dynamic dynamic;
+	struct named named[ABI_HOOK_COUNT];
+};
+
+struct scan {
+	const struct proc *proc;
+	const struct modules *modules;
+	raddr_t thunk_lo, thunk_hi;
+	struct provider *provider; /* one for each module */
+	struct slots *slots;
+	size_t capacity, function_capacity;
+};
+
+static struct ht_err *no_memory(const struct scan *scan)
+{
+	return ht_err_new(HT_ERR_NOMEM, "no memory for the slots of process %d", scan->proc->pid);
+}
+
+static struct ht_err *provider_of(
+	struct scan *scan, const struct module *module, struct provider **ret)
+{
+	struct provider *provider = &scan->provider[module - scan->modules->module];
+	*ret = provider;
+	if (provider->known)
+		return NULL;
+	provider->known = true;
+	return dynamic_read(scan->proc, module, &provider->dynamic);
+}
+
+static struct ht_err *named_in(
+	struct scan *scan, const struct module *module, enum abi_hook hook, struct named **ret)
+{
+	struct provider *provider;
+	struct ht_err *err = provider_of(scan, module, &provider);
+	if (err)
+		return err;
+	struct named *named = &provider->named[hook];
+	*ret = named;
+	if (named->known)
+		return NULL;
+	named->known = true;
+	return dynamic_lookup(
+		scan->proc, &provider->dynamic, hook_name(hook), named->symbol, &named->count);
+}
+
+static bool is_ours(const struct scan *scan, raddr_t value)
+{
+	return value >= scan->thunk_lo && value < scan->thunk_hi;
+}
+
+/* What an address is to the name it is called by. */
+enum meaning { MEANS_OTHER, MEANS_FUNCTION, MEANS_CANONICAL_PLT };
+
+static enum meaning symbol_meaning(
+	const struct module *module, const Elf64_Sym *symbol, raddr_t value)
+{
+	bool same = module->bias + symbol->st_value == value;
+	if (symbol->st_shndx == SHN_UNDEF)
+		return same ? MEANS_CANONICAL_PLT : MEANS_OTHER;
+	switch (ELF64_ST_TYPE(symbol->st_info)) {
+	case STT_FUNC:
+	case STT_NOTYPE:
+		return same ? MEANS_FUNCTION : MEANS_OTHER;
+	case STT_GNU_IFUNC: /* its resolver chose one of the module's functions */
+		return value >= module->text_lo && value < module->text_hi ? MEANS_FUNCTION
+									   : MEANS_OTHER;
+	default:
+		return MEANS_OTHER;
+	}
+}
+
+static struct ht_err *meaning_of(struct scan *scan, const struct module *holder, enum abi_hook hook,
+	raddr_t value, enum meaning *ret)
+{
+	struct named *named;
+	*ret = MEANS_OTHER;
+	struct ht_err *err = named_in(scan, holder, hook, &named);
+	for (size_t i = 0; !err && i < named->count && *ret == MEANS_OTHER; i++)
+		*ret = symbol_meaning(holder, &named->symbol[i], value);
+	return err;
+}
+
+/* The slot through which the executable's PLT entry at `entry` jumps: of the executable and of the
+ * same name, but not the address of the entry itself. */
+static const struct slot *slot_behind(
+	const struct scan *scan, const struct module *executable, enum abi_hook hook, raddr_t entry)
+{
+	for (size_t i = 0; i < scan->slots->count; i++) {
+		const struct slot *slot = &scan->slots->slot[i];
+		if (slot->module_id == executable->id && slot->hook == hook &&
+			slot->type != R_X86_64_64 && slot->value != entry)
+			return slot;
+	}
+	return NULL;
+}
+
+static struct ht_err *judge_canonical(
+	struct scan *scan, struct slot *slot, const struct module *executable)
+{
+	const struct slot *behind = slot_behind(scan, executable, slot->hook, slot->value);
+	const struct module *holder = behind ? modules_find(scan->modules, behind->value) : NULL;
+	enum meaning meaning;
+	if (!holder)
+		return NULL;
+	struct ht_err *err = meaning_of(scan, holder, slot->hook, behind->value, &meaning);
+	if (!err && meaning == MEANS_FUNCTION) {
+		slot->verdict = SLOT_TAP;
+		slot->real = behind->value;
+	}
+	return err;
+}
+
+static bool may_be_unbound(const struct slot *slot, const struct module *own)
+{
+	if (!slot->value)
+		return true;
+	/* In its own PLT, or (not relocated yet) where that was at link time. */
+	return slot->type == R_X86_64_JUMP_SLOT &&
+	       ((slot->value >= own->lo && slot->value < own->hi) ||
+		       slot->value < own->hi - own->lo);
+}
+
+static struct ht_err *judge(struct scan *scan, struct slot *slot)
+{
+	const struct module *own = modules_find(scan->modules, slot->addr);
+	const struct module *holder = modules_find(scan->modules, slot->value);
+	enum meaning meaning = MEANS_OTHER;
+	if (holder) {
+		struct ht_err *err = meaning_of(scan, holder, slot->hook, slot->value, &meaning);
+		if (err)
+			return err;
+	}
+	if (meaning == MEANS_FUNCTION) {
+		slot->verdict = SLOT_TAP;
+		slot->real = slot->value;
+	} else if (meaning == MEANS_CANONICAL_PLT) {
+		slot->verdict = SLOT_UNRESOLVED;
+		return judge_canonical(scan, slot, holder);
+	} else {
+		slot->verdict = may_be_unbound(slot, own) ? SLOT_UNRESOLVED : SLOT_FOREIGN;
+	}
+	return NULL;
+}
+
+/* musl's dynamic linker is the C library too: strdup and the like call malloc by its slots. */
+static struct ht_err *is_skipped(
+	const struct scan *scan, const struct module *module, bool *ret_skipped)
+{
+	*ret_skipped = module->vdso;
+	if (!module->interpreter)
+		return NULL;
+	raddr_t start;
+	struct ht_err *err = module_symbol(scan->proc, module, "__libc_start_main", &start);
+	*ret_skipped = !err && !start;
+	return err;
+}
+
+static struct ht_err *append(struct scan *scan, const struct slot *slot)
+{
+	struct slots *slots = scan->slots;
+	if (slots->count == scan->capacity) {
+		size_t wanted = scan->capacity ? 2 * scan->capacity : 128;
+		struct slot *grown = reallocarray(slots->slot, wanted, sizeof(*grown));
+		if (!grown)
+			return no_memory(scan);
+		slots->slot = grown;
+		scan->capacity = wanted;
+	}
+	slots->slot[slots->count++] = *slot;
+	return NULL;
+}
+
+/* The verdict that the relocation alone gives; SLOT_TAP: it depends on the value. */
+static enum slot_verdict verdict_before_value(const struct reloc *reloc, bool skipped)
+{
+	if (skipped)
+		return SLOT_SKIPPED;
+	bool points_inside = reloc->type == R_X86_64_64 && reloc->addend;
+	return points_inside || reloc->addr % sizeof(uint64_t) ? SLOT_DATA : SLOT_TAP;
+}
+
+static struct ht_err *collect_module(struct scan *scan, const struct module *module)
+{
+	struct provider *provider;
+	struct relocs relocs;
+	bool skipped = false;
+	struct ht_err *err = provider_of(scan, module, &provider);
+	if (!err)
+		err = relocs_read(scan->proc, module, &provider->dynamic, &relocs);
+	if (err)
+		return err;
+	if (relocs.count)
+		err = is_skipped(scan, module, &skipped);
+	for (size_t i = 0; i < relocs.count && !err; i++) {
+		const struct reloc *reloc = &relocs.reloc[i];
+		struct slot slot = {.addr = reloc->addr,
+			.module_id = module->id,
+			.type = reloc->type,
+			.hook = reloc->hook,
+			.verdict = verdict_before_value(reloc, skipped)};
+		size_t got;
+		err = memory_read_some(
+			scan->proc, slot.addr, &slot.value, sizeof(slot.value), &got);
+		if (!err && got == sizeof(slot.value))
+			err = append(scan, &slot);
+	}
+	relocs_deinit(&relocs);
+	return err;
+}
+
+static int compare_addr(const void *a, const void *b)
+{
+	const struct slot *left = a, *right = b;
+	return (left->addr > right->addr) - (left->addr < right->addr);
+}
+
+static void drop_duplicates(struct slots *slots)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < slots->count; i++)
+		if (!kept || slots->slot[kept - 1].addr != slots->slot[i].addr)
+			slots->slot[kept++] = slots->slot[i];
+	slots->count = kept;
+}
+
+static void drop_ours(struct scan *scan)
+{
+	struct slots *slots = scan->slots;
+	size_t kept = 0;
+	for (size_t i = 0; i < slots->count; i++)
+		if (!is_ours(scan, slots->slot[i].value))
+			slots->slot[kept++] = slots->slot[i];
+	slots->count = kept;
+}
+
+static bool function_known(const struct slots *slots, const struct slot *slot)
+{
+	for (size_t i = 0; i < slots->function_count; i++)
+		if (slots->function[i].addr == slot->real && slots->function[i].hook == slot->hook)
+			return true;
+	return false;
+}
+
+static struct ht_err *function_add(struct scan *scan, const struct slot *slot)
+{
+	struct slots *slots = scan->slots;
+	const struct module *module = modules_find(scan->modules, slot->real);
+	if (!module || function_known(slots, slot))
+		return NULL;
+	if (slots->function_count == scan->function_capacity) {
+		size_t wanted = scan->function_capacity ? 2 * scan->function_capacity : 16;
+		struct allocator_function *grown =
+			reallocarray(slots->function, wanted, sizeof(*grown));
+		if (!grown)
+			return no_memory(scan);
+		slots->function = grown;
+		scan->function_capacity = wanted;
+	}
+	struct allocator_function *function = &slots->function[slots->function_count++];
+	*function = (struct allocator_function){
+		.hook = slot->hook, .addr = slot->real, .module_id = module->id};
+	return module_symbol(scan->proc, module, "malloc_usable_size", &function->usable_size);
+}
+
+static bool provides(const struct slots *slots, uint64_t module_id, enum abi_hook hook)
+{
+	for (size_t i = 0; i < slots->function_count; i++)
+		if (slots->function[i].module_id == module_id && slots->function[i].hook == hook)
+			return true;
+	return false;
+}
+
+/* glibc's reallocarray calls whatever realloc the program has: its blocks are glibc's, and
+ * glibc's malloc_usable_size knows them, only where that realloc is. */
+static void forget_foreign_sizes(struct slots *slots)
+{
+	for (size_t i = 0; i < slots->function_count; i++) {
+		struct allocator_function *function = &slots->function[i];
+		if (function->hook == ABI_HOOK_REALLOCARRAY &&
+			!provides(slots, function->module_id, ABI_HOOK_REALLOC))
+			function->usable_size = 0;
+	}
+}
+
+static struct ht_err *scan_run(struct scan *scan)
+{
+	struct slots *slots = scan->slots;
+	struct ht_err *err = NULL;
+	for (size_t i = 0; i < scan->modules->count && !err; i++)
+		err = collect_module(scan, &scan->modules->module[i]);
+	if (err || !slots->count)
+		return err;
+	qsort(slots->slot, slots->count, sizeof(*slots->slot), compare_addr);
+	drop_duplicates(slots);
+	for (size_t i = 0; i < slots->count && !err; i++)
+		if (slots->slot[i].verdict == SLOT_TAP)
+			err = judge(scan, &slots->slot[i]);
+	drop_ours(scan);
+	for (size_t i = 0; i < slots->count && !err; i++)
+		if (slots->slot[i].verdict == SLOT_TAP)
+			err = function_add(scan, &slots->slot[i]);
+	forget_foreign_sizes(slots);
+	return err;
+}
+
+struct ht_err *slots_read(const struct proc *proc, const struct modules *modules, raddr_t thunk_lo,
+	raddr_t thunk_hi, struct slots *ret)
+{
+	*ret = (struct slots){0};
+	struct scan scan = {.proc = proc,
+		.modules = modules,
+		.thunk_lo = thunk_lo,
+		.thunk_hi = thunk_hi,
+		.provider = calloc(modules->count ? modules->count : 1, sizeof(*scan.provider)),
+		.slots = ret};
+	struct ht_err *err = scan.provider ? scan_run(&scan) : no_memory(&scan);
+	free(scan.provider);
+	if (err)
+		slots_deinit(ret);
+	return err;
+}
+
+void slots_deinit(struct slots *slots)
+{
+	free(slots->slot);
+	free(slots->function);
+	*slots = (struct slots){0};
+}

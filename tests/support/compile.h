@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Small programs and libraries made during a test, to have each way of linking.
+ */
+#pragma once
+
+#define COMPILE_OPTIONS_MAX 12
+
+/*
+ * Compiles C `source` by `command` (compiler and options before the input, NULL-terminated) and
+ * `libraries` (options behind it, or NULL) into a file in the test's directory. Returns its path,
+ * malloc'd; NULL when this compiler or these options are not to be had here.
+ */
+char *compile(const char *const command[], const char *source, const char *const libraries[]);
