@@ -5,7 +5,6 @@
 #include <lz4frame.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "format/container.h"
@@ -26,7 +25,6 @@ struct sync_point {
  */
 struct trace_writer {
 	int fd;
-	bool is_file;
 	bool is_finished;	/* the footer is, or was, in `frame` */
 	struct bytes_out block; /* records of the block under construction */
 	uint64_t block_records;
@@ -43,9 +41,10 @@ struct trace_writer {
  * the frame has to follow it. */
 static void cut_partial_frame(struct trace_writer *writer)
 {
-	if (!writer->is_file || !writer->frame_sent)
+	if (!writer->frame_sent)
 		return;
-	/* Asked for, not remembered: with O_APPEND the file may begin with what is not ours. */
+	/* Asked for, not remembered: an O_APPEND file begins with what is not ours, and only a
+	 * write moves its position there. */
 	off_t position = lseek(writer->fd, 0, SEEK_CUR);
 	if (position < (off_t)writer->frame_sent)
 		return;
@@ -186,9 +185,7 @@ struct ht_err *trace_writer_create(int fd, struct trace_writer **ret)
 	struct trace_writer *writer = calloc(1, sizeof(*writer));
 	if (!writer)
 		return ht_err_new(HT_ERR_NOMEM, "no memory for a trace writer");
-	struct stat st;
 	writer->fd = fd;
-	writer->is_file = !fstat(fd, &st) && S_ISREG(st.st_mode);
 	struct ht_err *err = bytes_out_reserve(&writer->block, TRACE_BLOCK_BYTES);
 	if (!err)
 		err = make_header(&writer->frame);

@@ -89,6 +89,7 @@ static const struct {
 	{"\x80\x01", 2, true, true, 128, 128},
 	{"\x80\x7f", 2, true, true, 0x3f80, -128},
 	{"\x85\x80\x00", 3, true, true, 5, 5}, /* padded */
+	{"\xff\xff\xff\xff\xff\xff\xff\xff\x7f", 9, true, true, INT64_MAX, -1},
 	{"\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00", 10, true, true, 0, 0},
 	{"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 10, true, false, UINT64_MAX, 0},
 	{"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x00", 10, true, true, INT64_MAX, INT64_MAX},

@@ -447,6 +447,18 @@ START_TEST(blocks_not_framed_as_specified_are_refused)
 }
 END_TEST
 
+/* LZ4 links blocks only where there are several in a frame. */
+START_TEST(linked_blocks_are_refused)
+{
+	uint8_t *zeros = calloc(1, 100000);
+	LZ4F_preferences_t preferences = proper_block(100000);
+	preferences.frameInfo.blockSizeID = LZ4F_max64KB;
+	preferences.frameInfo.blockMode = LZ4F_blockLinked;
+	check_block_refused(&preferences, zeros, 100000, "needs what it does not hold");
+	free(zeros);
+}
+END_TEST
+
 START_TEST(a_block_beyond_the_limit_is_refused)
 {
 	uint8_t *zeros = calloc(1, TRACE_BLOCK_MAX + 1);
@@ -509,7 +521,44 @@ START_TEST(a_malformed_record_is_damage)
 }
 END_TEST
 
-HT_SUITE("format/reader", a_whole_trace_is_complete, a_trace_without_records_is_complete,
+/* A header and a footer of `length` payload bytes, its checksum right; the index is zeros. */
+static void check_footer_refused(
+	uint32_t length, uint64_t records, uint64_t footer_offset, const char *says)
+{
+	const uint8_t zeros[64] = {0};
+	struct bytes_out file = {0};
+	struct trace_trailer trailer = {.records = records, .footer_offset = footer_offset};
+	struct reading reading;
+	memcpy(trailer.tag, TRACE_TRAILER_TAG, TRACE_TAG_BYTES);
+	put_header(&file, TRACE_MAJOR, TRACE_MINOR, "", 0);
+	put_u32(&file, TRACE_SKIPPABLE_MAGIC);
+	put_u32(&file, length);
+	size_t payload_at = file.length;
+	ck_no_err(bytes_out_put(&file, TRACE_FOOTER_TAG, TRACE_TAG_BYTES));
+	if (length > TRACE_FOOTER_MIN)
+		ck_no_err(bytes_out_put(&file, zeros, length - TRACE_FOOTER_MIN));
+	ck_no_err(bytes_out_put(&file, &trailer, offsetof(struct trace_trailer, crc)));
+	trailer.crc = trace_crc32(0, file.data + payload_at, file.length - payload_at);
+	ck_no_err(bytes_out_put(&file, &trailer.crc, sizeof(trailer.crc) + TRACE_TAG_BYTES));
+	ck_assert(read_bytes(file.data, file.length, &reading));
+	ck_assert_int_eq(reading.end, says ? TRACE_DAMAGED : TRACE_COMPLETE);
+	ck_assert_msg(!says || strstr(reading.problem, says), "%s", reading.problem);
+	bytes_out_deinit(&file);
+}
+
+START_TEST(a_footer_that_lies_is_damage)
+{
+	check_footer_refused(TRACE_FOOTER_MIN, 0, HEADER_BYTES, NULL);
+	check_footer_refused(TRACE_FOOTER_MIN + 5, 0, HEADER_BYTES, NULL);
+	check_footer_refused(TRACE_FOOTER_MIN - 1, 0, HEADER_BYTES, "is damaged");
+	check_footer_refused(0, 0, HEADER_BYTES, "is damaged");
+	check_footer_refused(TRACE_FOOTER_MIN, 1, HEADER_BYTES, "counts 0 blocks and 1 records");
+	check_footer_refused(TRACE_FOOTER_MIN, 0, HEADER_BYTES + 1, "belongs at byte 21");
+}
+END_TEST
+
+HT_SUITE("format/reader", linked_blocks_are_refused, a_footer_that_lies_is_damage,
+	a_whole_trace_is_complete, a_trace_without_records_is_complete,
 	a_trace_cut_at_any_byte_gives_its_whole_blocks, a_flipped_bit_never_goes_unnoticed,
 	noise_in_the_file_never_adds_records, a_checksum_failure_names_its_block,
 	a_missing_block_is_damage, a_pipe_is_read_as_it_comes, an_io_error_is_an_error,

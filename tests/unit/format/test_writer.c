@@ -275,6 +275,24 @@ START_TEST(a_block_written_in_part_is_cut_off)
 }
 END_TEST
 
+/* The position of an O_APPEND descriptor is 0 until something was written. */
+START_TEST(a_write_that_fails_at_once_cuts_nothing)
+{
+	char kept[6];
+	struct trace_writer *writer;
+	int file = tracebuild_memfd("before", 6);
+	int fd = reopen(file, O_RDWR | O_APPEND);
+	signal(SIGXFSZ, SIG_IGN);
+	limit_file_size(6);
+	ck_err(trace_writer_create(fd, &writer), HT_ERR_SYS);
+	ck_assert_uint_eq(file_bytes(file), 6);
+	ck_assert_int_eq(pread(file, kept, 6, 0), 6);
+	ck_assert_mem_eq(kept, "before", 6);
+	close(fd);
+	close(file);
+}
+END_TEST
+
 START_TEST(what_stood_in_an_appended_file_stays)
 {
 	char kept[6];
@@ -435,5 +453,5 @@ END_TEST
 HT_SUITE("format/writer", blocks_close_when_full, the_largest_record_fits_any_block,
 	the_index_leads_to_each_block, a_full_device_is_an_error_and_can_be_retried,
 	a_block_written_in_part_is_cut_off, what_stood_in_an_appended_file_stays,
-	a_pipe_gets_the_rest_of_a_block_later, interrupted_and_short_writes_go_on,
-	lz4_decodes_the_file, the_checksum_is_that_of_zlib)
+	a_write_that_fails_at_once_cuts_nothing, a_pipe_gets_the_rest_of_a_block_later,
+	interrupted_and_short_writes_go_on, lz4_decodes_the_file, the_checksum_is_that_of_zlib)
