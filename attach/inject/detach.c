@@ -71,6 +71,27 @@ static struct stackscan_ranges ranges_of(const struct detach *detach)
 }
 
 /* Passes until every thread was seen outside, or the deadline. */
+static struct ht_err *pass_until_outside(const struct quiesce_options *options,
+	const struct detach *detach, struct quiesce_report *report, unsigned *ret_passes)
+{
+	struct quiesce *quiesce;
+	struct ht_err *err = quiesce_create(options, &quiesce);
+	if (err)
+		return err;
+	uint64_t pause_ns = PASS_PAUSE_NS;
+	for (*ret_passes = 1;; ++*ret_passes) {
+		if (detach->pump)
+			detach->pump(detach->context);
+		err = quiesce_pass(quiesce, report);
+		if (err || report->left == 0 || clock_mono_ns() > detach->deadline_mono_ns)
+			break;
+		clock_sleep_ns(pause_ns);
+		pause_ns = pause_ns * 2 > PASS_PAUSE_MAX_NS ? PASS_PAUSE_MAX_NS : pause_ns * 2;
+	}
+	quiesce_destroy(quiesce);
+	return err;
+}
+
 static struct ht_err *prove_outside(struct detach *detach, bool rewrite,
 	struct detach_report *report, bool *ret_proven, unsigned *ret_passes)
 {
@@ -80,26 +101,40 @@ static struct ht_err *prove_outside(struct detach *detach, bool rewrite,
 		.real = real_of,
 		.books = books_of,
 		.context = detach};
-	struct quiesce *quiesce;
-	struct ht_err *err = quiesce_create(&options, &quiesce);
-	if (err)
-		return err;
-	uint64_t pause_ns = PASS_PAUSE_NS;
-	*ret_proven = false;
-	for (*ret_passes = 1;; ++*ret_passes) {
-		if (detach->pump)
-			detach->pump(detach->context);
-		err = quiesce_pass(quiesce, &report->quiesce);
-		*ret_proven = !err && report->quiesce.left == 0;
-		if (err || *ret_proven || clock_mono_ns() > detach->deadline_mono_ns)
-			break;
-		clock_sleep_ns(pause_ns);
-		pause_ns = pause_ns * 2 > PASS_PAUSE_MAX_NS ? PASS_PAUSE_MAX_NS : pause_ns * 2;
-	}
-	quiesce_destroy(quiesce);
+	struct ht_err *err = pass_until_outside(&options, detach, &report->quiesce, ret_passes);
+
+	*ret_proven = !err && report->quiesce.left == 0;
 	if (report->quiesce.stop_max_ns > report->stop_max_ns)
 		report->stop_max_ns = report->quiesce.stop_max_ns;
 	return err;
+}
+
+/* The stub calls nothing: only a PC, live or saved, can be in its place. */
+static enum quiesce_books no_return_addresses(void *context, pid_t tid)
+{
+	(void)context;
+	(void)tid;
+	return QUIESCE_IDLE;
+}
+
+struct ht_err *detach_slack(
+	const struct proc *proc, const struct remote_slack *slack, uint64_t deadline_mono_ns)
+{
+	struct detach detach = {.proc = proc, .deadline_mono_ns = deadline_mono_ns};
+	struct quiesce_options options = {.proc = proc,
+		.ranges = {.slack_lo = slack->addr, .slack_hi = slack->addr + slack->bytes},
+		.books = no_return_addresses};
+	struct quiesce_report report;
+	unsigned passes;
+	struct ht_err *err = pass_until_outside(&options, &detach, &report, &passes);
+	if (err)
+		return err;
+	if (report.left)
+		return ht_err_new(HT_ERR_INCOMPLETE,
+			"thread %d could not be proven outside the attach stub, whose %zu bytes stay behind "
+			"the code at %lx",
+			report.tid, slack->bytes, (unsigned long)slack->addr);
+	return remote_slack_restore(proc, slack);
 }
 
 /* --- unmapping ---------------------------------------------------------------------------------------- */
@@ -124,19 +159,6 @@ static struct ht_err *unmap(struct detach *detach, raddr_t lo, struct detach_rep
 	if (!err)
 		h->agent_fd = -1;
 	return err;
-}
-
-/* The stub's last instructions may still be ahead of its thread, or saved in a signal frame. */
-static struct ht_err *restore_slack(struct detach *detach, struct detach_report *report)
-{
-	struct remote_slack slack = slack_of(detach);
-	struct detach_report ignored = *report;
-	bool proven;
-	unsigned passes;
-	struct ht_err *err = prove_outside(detach, false, &ignored, &proven, &passes);
-	if (err || !proven)
-		return err;
-	return remote_slack_restore(detach->proc, &slack);
 }
 
 static void explain(struct detach_report *report, enum detach_level level)
@@ -217,6 +239,8 @@ struct ht_err *detach_unmap(struct detach *detach, struct detach_report *ret)
 	} else {
 		ret->level = passes > 1 ? DETACH_RETRIED : DETACH_PROVEN;
 	}
+	struct remote_slack slack = slack_of(detach);
 	err = unmap(detach, detach->image->base + (keep ? HT_PAGE_BYTES : 0), ret);
-	return err ? err : restore_slack(detach, ret);
+	/* The stub's last instructions may still be ahead of its thread, or saved in a signal frame. */
+	return err ? err : detach_slack(detach->proc, &slack, detach->deadline_mono_ns);
 }

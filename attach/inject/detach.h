@@ -48,3 +48,8 @@ HT_MUST_CHECK struct ht_err *detach_untap(struct detach *detach, struct detach_r
  * image is unmapped in the target; its memfd and the daemon's mapping still hold the data.
  */
 HT_MUST_CHECK struct ht_err *detach_unmap(struct detach *detach, struct detach_report *ret);
+
+/* When nothing of the image is mapped: waits until no thread is in the stub's place, and restores it. */
+struct remote_slack;
+HT_MUST_CHECK struct ht_err *detach_slack(const struct proc *proc,
+	const struct remote_slack *slack, uint64_t deadline_mono_ns);

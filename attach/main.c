@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * heaptap: arguments to command, result to exit status. The only place that ends the process.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "attach/options.h"
+#include "attach/print.h"
+#include "attach/recover.h"
+#include "attach/session.h"
+#include "attach/survey.h"
+#include "attach/symbols.h"
+#include "attach/target/clock.h"
+
+#define WAIT_NS            (20 * CLOCK_NS_PER_MS)
+#define DETACH_DEADLINE_NS (10 * CLOCK_NS_PER_S)
+
+enum exit_status {
+	EXIT_DONE = 0,
+	EXIT_INTERNAL = 1,
+	EXIT_USAGE = 2,
+	EXIT_REFUSED = 3,
+	EXIT_PERMISSION = 4,
+	EXIT_TARGET_ENDED = 5,
+	EXIT_INCOMPLETE_DETACH = 6,
+	EXIT_INCOMPLETE_TRACE = 7,
+	EXIT_NOT_A_TRACE = 9,
+};
+
+static enum exit_status status_of(const struct ht_err *err)
+{
+	switch (err->code) {
+	case HT_ERR_SYS:
+	case HT_ERR_INTERNAL:
+	case HT_ERR_NOMEM:
+		return EXIT_INTERNAL;
+	case HT_ERR_USAGE:
+		return EXIT_USAGE;
+	case HT_ERR_REFUSED:
+		return EXIT_REFUSED;
+	case HT_ERR_PERMISSION:
+		return EXIT_PERMISSION;
+	case HT_ERR_TARGET_GONE:
+		return EXIT_TARGET_ENDED;
+	case HT_ERR_INCOMPLETE:
+		return EXIT_INCOMPLETE_DETACH;
+	case HT_ERR_FORMAT:
+		return EXIT_NOT_A_TRACE;
+	}
+	return EXIT_INTERNAL;
+}
+
+static enum exit_status complain(struct ht_err *err)
+{
+	enum exit_status status = status_of(err);
+	fprintf(stderr, "heaptap: %s\n", err->message);
+	ht_err_free(err);
+	return status;
+}
+
+static void show_progress(const char *line)
+{
+	fprintf(stderr, "heaptap: %s\n", line);
+}
+
+/* heaptap.COMM.PID.TIME.htap in the current directory, with nothing in COMM that means something to a shell. */
+static struct ht_err *default_output(pid_t pid, char **ret)
+{
+	struct proc proc;
+	struct proc_status status;
+	char when[32] = "";
+	time_t now = time(NULL);
+	struct tm local;
+	struct ht_err *err = proc_open(pid, &proc);
+	if (err)
+		return err;
+	err = proc_status(&proc, 0, &status);
+	proc_close(&proc);
+	if (err)
+		return err;
+	for (char *c = status.comm; *c; c++)
+		if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-", *c))
+			*c = '_';
+	if (localtime_r(&now, &local))
+		strftime(when, sizeof(when), "%Y%m%dT%H%M%S", &local);
+	if (asprintf(ret, "heaptap.%s.%d.%s.htap", status.comm, pid, when) < 0)
+		return ht_err_new(HT_ERR_NOMEM, "no memory for the name of the trace");
+	return NULL;
+}
+
+/* Where two apply, the one nearer to the target's safety wins. */
+static enum exit_status session_status(const struct session_report *report)
+{
+	if (report->detached && report->level >= DETACH_TOMBSTONE)
+		return EXIT_INCOMPLETE_DETACH;
+	if (report->dropped_events || report->sink_state != SINK_OK)
+		return EXIT_INCOMPLETE_TRACE;
+	if (report->ended == REC_END_TARGET_EXIT || report->ended == REC_END_TARGET_EXEC)
+		return EXIT_TARGET_ENDED;
+	return EXIT_DONE;
+}
+
+static void block_end_signals(void)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
+}
+
+static enum exit_status run_attach(struct options *options)
+{
+	struct session_report report;
+	struct ht_err *err = NULL;
+
+	block_end_signals();
+	if (!options->output)
+		err = default_output(options->pid, &options->output);
+	if (err)
+		return complain(err);
+	struct session_options session = {.pid = options->pid,
+		.output = options->output,
+		.replace = options->replace,
+		.duration_ns = options->duration_ns,
+		.lossless = options->lossless,
+		.full_unwind = options->full_unwind,
+		.symbolize = !options->symbolize_later,
+		.wait_ns = WAIT_NS,
+		.detach_deadline_ns = DETACH_DEADLINE_NS,
+		.progress = !options->quiet && isatty(2) ? show_progress : NULL};
+	err = session_run(&session, &report);
+	if (err)
+		return complain(err);
+	if (!options->quiet)
+		print_session(&report, options->output);
+	if (options->json && strcmp(options->output, "-") != 0)
+		err = print_session_json(&report, options->pid, options->output);
+	return err ? complain(err) : session_status(&report);
+}
+
+static enum exit_status run_doctor(const struct options *options)
+{
+	struct survey survey;
+	struct ht_err *err = survey_take(options->pid, &survey);
+	if (err)
+		return complain(err);
+	if (options->json)
+		err = print_survey_json(&survey);
+	else
+		print_survey(&survey);
+	survey_deinit(&survey);
+	return err ? complain(err) : EXIT_DONE;
+}
+
+static enum exit_status run_recover(const struct options *options)
+{
+	static const char *const words[] = {
+		[RECOVER_NOTHING] = "nothing of heaptap is in it",
+		[RECOVER_DONE] = "everything was taken out",
+		[RECOVER_TOMBSTONE] = "one page of jump stubs stays: the process may still call through it",
+		[RECOVER_INCOMPLETE] = "the agent stays mapped and only forwards calls; try again later",
+	};
+	struct recover_report report;
+	struct proc proc;
+	struct ht_err *err = proc_open(options->pid, &proc);
+	if (err)
+		return complain(err);
+	err = proc_open_mem(&proc);
+	if (!err)
+		err = recover_run(&proc, -1, NULL, &report);
+	proc_close(&proc);
+	if (err)
+		return complain(err);
+	if (!options->quiet)
+		printf("process %d: %s\n", options->pid, words[report.outcome]);
+	return report.outcome >= RECOVER_TOMBSTONE ? EXIT_INCOMPLETE_DETACH : EXIT_DONE;
+}
+
+static enum exit_status run_analyze(char **argv)
+{
+	char path[4200];
+	int fd = symbols_open_analyzer(path, sizeof(path));
+
+	if (fd < 0) {
+		fprintf(stderr, "heaptap: heaptap-analyze is not beside heaptap; install both\n");
+		return EXIT_INTERNAL;
+	}
+	close(fd);
+	execv(path, argv);
+	fprintf(stderr, "heaptap: cannot run %s: %s\n", path, strerror(errno));
+	return EXIT_INTERNAL;
+}
+
+int main(int argc, char **argv)
+{
+	struct options options;
+	struct ht_err *err = options_parse(argc, argv, &options);
+	enum exit_status status = EXIT_DONE;
+
+	if (err)
+		return complain(err);
+	switch (options.command) {
+	case COMMAND_ATTACH:
+		status = run_attach(&options);
+		break;
+	case COMMAND_DOCTOR:
+		status = run_doctor(&options);
+		break;
+	case COMMAND_RECOVER:
+		status = run_recover(&options);
+		break;
+	case COMMAND_VERSION:
+		printf("heaptap %s\n", HEAPTAP_VERSION);
+		break;
+	case COMMAND_HELP:
+		options_print_help();
+		break;
+	case COMMAND_ANALYZE:
+		status = run_analyze(argv);
+		break;
+	}
+	options_deinit(&options);
+	return status;
+}

@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NS_PER_S     1000000000ull
+#define DURATION_MAX (10ull * 365 * 24 * 3600 * NS_PER_S)
+
+static const struct {
+	const char *name;
+	enum command command;
+	const char *help;
+} commands[] = {
+	{"attach", COMMAND_ATTACH, "record the allocations of a running process, then leave it"},
+	{"doctor", COMMAND_DOCTOR, "say what attach would do to a process, and stop there"},
+	{"recover", COMMAND_RECOVER, "take out what a killed heaptap left in a process"},
+	{"report", COMMAND_ANALYZE, "print what a trace says (heaptap FILE is the same)"},
+	{"export", COMMAND_ANALYZE, "write a trace in another tool's format"},
+	{"info", COMMAND_ANALYZE, "print what a trace holds"},
+	{"dump", COMMAND_ANALYZE, "print the records of a trace"},
+	{"symbols", COMMAND_ANALYZE, "names for the addresses of a trace"},
+	{"version", COMMAND_VERSION, "print the version"},
+	{"help", COMMAND_HELP, "print this"},
+};
+
+enum option_id {
+	OPTION_PID = 'p',
+	OPTION_DURATION = 'd',
+	OPTION_OUTPUT = 'o',
+	OPTION_FORCE = 'f',
+	OPTION_QUIET = 'q',
+	OPTION_HELP = 'h',
+	OPTION_JSON = 256,
+	OPTION_LOSSLESS,
+	OPTION_UNWIND,
+	OPTION_SYMBOLIZE,
+	OPTION_VERSION,
+};
+
+#define IN(command) (1u << (command))
+#define IN_ALL      (IN(COMMAND_ATTACH) | IN(COMMAND_DOCTOR) | IN(COMMAND_RECOVER))
+
+static const struct option_row {
+	enum option_id id;
+	char letter;
+	const char *name, *argument, *help;
+	unsigned commands;
+} rows[] = {
+	{OPTION_PID, 'p', "pid", "PID", "the process", IN_ALL},
+	{OPTION_DURATION, 'd', "duration", "TIME",
+		"length of the window: 30s 5m 1h (default: until Ctrl-C)", IN(COMMAND_ATTACH)},
+	{OPTION_OUTPUT, 'o', "output", "FILE",
+		"the trace; - is standard output (default: heaptap.COMM.PID.TIME.htap)",
+		IN(COMMAND_ATTACH)},
+	{OPTION_FORCE, 'f', "force", NULL, "replace FILE if it exists", IN(COMMAND_ATTACH)},
+	{OPTION_QUIET, 'q', "quiet", NULL, "print errors only", IN_ALL},
+	{OPTION_JSON, 0, "json", NULL, "print the result as one JSON object", IN_ALL},
+	{OPTION_LOSSLESS, 0, "lossless", NULL,
+		"let the process wait rather than lose events when the disk is slow", IN(COMMAND_ATTACH)},
+	{OPTION_UNWIND, 0, "unwind", "full",
+		"walk every stack from the start: slower, for comparison", IN(COMMAND_ATTACH)},
+	{OPTION_SYMBOLIZE, 0, "symbolize", "later",
+		"do not store names in the trace", IN(COMMAND_ATTACH)},
+	{OPTION_VERSION, 0, "version", NULL, "print the version", IN_ALL},
+	{OPTION_HELP, 'h', "help", NULL, "print this", IN_ALL},
+};
+
+void options_print_help(void)
+{
+	printf("usage: heaptap attach -p PID [-d TIME] [-o FILE]     (heaptap -p PID is the same)\n"
+	       "       heaptap report FILE                           (heaptap FILE is the same)\n"
+	       "\ncommands:\n");
+	for (size_t i = 0; i < HT_ARRAY_SIZE(commands); i++)
+		printf("  %-10s %s\n", commands[i].name, commands[i].help);
+	printf("\noptions of attach, doctor, recover:\n");
+	for (size_t i = 0; i < HT_ARRAY_SIZE(rows); i++) {
+		char letter[4] = "   ", name[32];
+		if (rows[i].letter)
+			snprintf(letter, sizeof(letter), "-%c,", rows[i].letter);
+		snprintf(name, sizeof(name), "--%s%s%s", rows[i].name, rows[i].argument ? " " : "",
+			rows[i].argument ? rows[i].argument : "");
+		printf("  %s %-18s %s\n", letter, name, rows[i].help);
+	}
+	printf("\nexit status: 0 done, 1 internal or I/O error, 2 usage, 3 refused and untouched,\n"
+	       "4 no permission, 5 target ended, trace valid, 6 something is still mapped, and named,\n"
+	       "7 trace saved but incomplete, 9 not a readable trace\n");
+}
+
+static bool parse_pid(const char *text, pid_t *ret)
+{
+	char *end;
+	errno = 0;
+	long value = strtol(text, &end, 10);
+	if (errno || *end || end == text || value <= 0 || value > INT32_MAX)
+		return false;
+	*ret = (pid_t)value;
+	return true;
+}
+
+static uint64_t unit_ns(const char **at)
+{
+	static const struct {
+		const char *name;
+		uint64_t ns;
+	} units[] = {{"ms", 1000000}, {"s", NS_PER_S}, {"m", 60 * NS_PER_S}, {"h", 3600 * NS_PER_S},
+		{"d", 24 * 3600 * NS_PER_S}};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(units); i++) {
+		size_t length = strlen(units[i].name);
+		if (strncmp(*at, units[i].name, length) != 0 || isalpha((unsigned char)(*at)[length]))
+			continue;
+		*at += length;
+		return units[i].ns;
+	}
+	return 0;
+}
+
+bool options_duration(const char *text, uint64_t *ret_ns)
+{
+	uint64_t total = 0;
+	const char *at = text;
+
+	while (*at) {
+		char *end;
+		if (!isdigit((unsigned char)*at))
+			return false;
+		errno = 0;
+		uint64_t value = strtoull(at, &end, 10);
+		bool bare = *end == '\0' && at == text;
+		at = end;
+		uint64_t unit = bare ? NS_PER_S : unit_ns(&at);
+		if (errno || !unit || value > DURATION_MAX / unit)
+			return false;
+		total += value * unit;
+		if (total > DURATION_MAX)
+			return false;
+	}
+	if (total == 0)
+		return false;
+	*ret_ns = total;
+	return true;
+}
+
+static struct ht_err *usage(const char *why, const char *word)
+{
+	return ht_err_new(HT_ERR_USAGE, "%s: %s; heaptap --help lists what there is", word, why);
+}
+
+static struct ht_err *apply(struct options *options, const struct option_row *row, const char *value)
+{
+	switch (row->id) {
+	case OPTION_PID:
+		if (!parse_pid(value, &options->pid))
+			return usage("not a process number", value);
+		break;
+	case OPTION_DURATION:
+		if (!options_duration(value, &options->duration_ns))
+			return usage("not a duration above zero, like 30s 5m 1h", value);
+		break;
+	case OPTION_OUTPUT:
+		if (!*value)
+			return usage("the output needs a name", "-o");
+		free(options->output);
+		options->output = strdup(value);
+		if (!options->output)
+			return ht_err_new(HT_ERR_NOMEM, "no memory for the arguments");
+		break;
+	case OPTION_FORCE:
+		options->replace = true;
+		break;
+	case OPTION_QUIET:
+		options->quiet = true;
+		break;
+	case OPTION_JSON:
+		options->json = true;
+		break;
+	case OPTION_LOSSLESS:
+		options->lossless = true;
+		break;
+	case OPTION_UNWIND:
+		if (strcmp(value, "full") != 0)
+			return usage("--unwind takes the word full", value);
+		options->full_unwind = true;
+		break;
+	case OPTION_SYMBOLIZE:
+		if (strcmp(value, "later") != 0)
+			return usage("--symbolize takes the word later", value);
+		options->symbolize_later = true;
+		break;
+	case OPTION_VERSION:
+		options->command = COMMAND_VERSION;
+		break;
+	case OPTION_HELP:
+		options->command = COMMAND_HELP;
+		break;
+	}
+	return NULL;
+}
+
+/* Finds the option of `word` ("-d", "-d5s", "--duration", "--duration=5s"); `ret_value` points at an
+ * argument inside the word, or is NULL. */
+static const struct option_row *find_row(const char *word, const char **ret_value)
+{
+	*ret_value = NULL;
+	for (size_t i = 0; i < HT_ARRAY_SIZE(rows); i++) {
+		const struct option_row *row = &rows[i];
+		if (word[1] != '-') {
+			if (row->letter != word[1])
+				continue;
+			if (word[2] != '\0')
+				*ret_value = word + 2;
+			return row;
+		}
+		size_t length = strlen(row->name);
+		if (strncmp(word + 2, row->name, length) != 0)
+			continue;
+		if (word[2 + length] == '=')
+			*ret_value = word + 3 + length;
+		else if (word[2 + length] != '\0')
+			continue;
+		return row;
+	}
+	return NULL;
+}
+
+static struct ht_err *parse_rest(int argc, char **argv, int at, struct options *options)
+{
+	for (; at < argc; at++) {
+		const char *value;
+		if (argv[at][0] != '-' || argv[at][1] == '\0')
+			return usage("not expected here", argv[at]);
+		const struct option_row *row = find_row(argv[at], &value);
+		if (!row || !(row->commands & IN(options->command)))
+			return usage("no such option", argv[at]);
+		if (!row->argument && value)
+			return usage("takes no value", argv[at]);
+		if (row->argument && !value) {
+			if (at + 1 == argc)
+				return usage("needs a value", argv[at]);
+			value = argv[++at];
+		}
+		struct ht_err *err = apply(options, row, value);
+		if (err)
+			return err;
+		if (options->command == COMMAND_HELP || options->command == COMMAND_VERSION)
+			return NULL;
+	}
+	if (options->pid == 0)
+		return ht_err_new(HT_ERR_USAGE, "which process? -p PID is missing");
+	return NULL;
+}
+
+struct ht_err *options_parse(int argc, char **argv, struct options *ret)
+{
+	struct options options = {.command = COMMAND_HELP};
+	int rest = 1;
+
+	if (argc < 2)
+		return ht_err_new(HT_ERR_USAGE, "what to do? heaptap --help lists the commands");
+	if (argv[1][0] == '-' && argv[1][1] != '\0') {
+		options.command = COMMAND_ATTACH;
+	} else {
+		/* Not a command: the name of a trace. */
+		options.command = COMMAND_ANALYZE;
+		for (size_t i = 0; i < HT_ARRAY_SIZE(commands); i++)
+			if (strcmp(argv[1], commands[i].name) == 0)
+				options.command = commands[i].command;
+		rest = 2;
+	}
+	struct ht_err *err = NULL;
+	if (IN(options.command) & IN_ALL)
+		err = parse_rest(argc, argv, rest, &options);
+	if (err)
+		options_deinit(&options);
+	else
+		*ret = options;
+	return err;
+}
+
+void options_deinit(struct options *options)
+{
+	free(options->output);
+	options->output = NULL;
+}

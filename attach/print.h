@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What heaptap says at the end of a command: for people on the terminal, and as one JSON object.
+ */
+#pragma once
+
+#include "attach/session.h"
+#include "attach/survey.h"
+
+/* The proof of detach and the totals, in words, on standard error. */
+void print_session(const struct session_report *report, const char *trace);
+/* "schema": "heaptap.attach/1" on standard output. */
+HT_MUST_CHECK struct ht_err *print_session_json(
+	const struct session_report *report, pid_t pid, const char *trace);
+
+/* What attach would do. */
+void print_survey(const struct survey *survey);
+HT_MUST_CHECK struct ht_err *print_survey_json(const struct survey *survey);

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/symbols.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <linux/securebits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "attach/target/clock.h"
+
+#define SYMBOLS_DEADLINE_NS (60 * CLOCK_NS_PER_S)
+#define SYMBOLS_BYTES_MAX   (256u << 20)
+#define READ_BYTES          65536u
+
+int symbols_open_analyzer(char *path, size_t path_bytes)
+{
+	static const char *const places[] = {"heaptap-analyze", "../libexec/heaptap/heaptap-analyze"};
+	char self[4096];
+	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	if (length <= 0)
+		return -1;
+	self[length] = '\0';
+	char *slash = strrchr(self, '/');
+	if (!slash)
+		return -1;
+	*slash = '\0';
+	for (size_t i = 0; i < HT_ARRAY_SIZE(places); i++) {
+		snprintf(path, path_bytes, "%s/%s", self, places[i]);
+		int fd = open(path, O_PATH | O_CLOEXEC);
+		if (fd >= 0)
+			return fd;
+	}
+	return -1;
+}
+
+/* The rights of the target's user and nothing more: not even root's capabilities when that is root. */
+static void drop_privileges(uid_t uid, gid_t gid)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct none[2] = {0};
+	const struct rlimit memory = {4ull << 30, 4ull << 30};
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	setrlimit(RLIMIT_AS, &memory);
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	prctl(PR_SET_SECUREBITS, SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP, 0, 0, 0);
+	if (geteuid() == 0 &&
+		(setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0))
+		_exit(1);
+	syscall(SYS_capset, &header, none);
+}
+
+static void exec_analyzer(int analyzer, int trace, int out, uid_t uid, gid_t gid)
+{
+	char fd_text[16];
+	char *argv[] = {"heaptap-analyze", "symbols", "--emit", "--fd", fd_text, NULL};
+	char *envp[] = {"PATH=/usr/bin:/bin", "LC_ALL=C", NULL};
+
+	snprintf(fd_text, sizeof(fd_text), "%d", trace);
+	int null = open("/dev/null", O_RDWR);
+	dup2(null, 0);
+	dup2(out, 1);
+	dup2(null, 2);
+	fcntl(trace, F_SETFD, 0);
+	sigset_t mask;
+	sigemptyset(&mask);
+	sigprocmask(SIG_SETMASK, &mask, NULL);
+	drop_privileges(uid, gid);
+	syscall(SYS_execveat, analyzer, "", argv, envp, AT_EMPTY_PATH);
+	_exit(127);
+}
+
+/* Takes whole records off the front of `in`. Anything but symbols does not belong here. */
+static struct ht_err *put_symbols(struct sink *sink, struct bytes_out *in)
+{
+	struct bytes view = bytes_of(in->data, in->length);
+	struct rec rec;
+
+	while (bytes_left(&view)) {
+		struct ht_err *err = rec_decode(&view, &rec);
+		if (err) {
+			ht_err_free(err);
+			break;
+		}
+		if (rec.kind != REC_SYMBOL)
+			return ht_err_new(HT_ERR_FORMAT, "heaptap-analyze sent a record that is no symbol");
+		err = sink_put(sink, &rec, 0);
+		if (err)
+			return err;
+	}
+	in->length = bytes_left(&view);
+	memmove(in->data, view.at, in->length);
+	return NULL;
+}
+
+static struct ht_err *read_symbols(struct sink *sink, int fd)
+{
+	uint64_t deadline = clock_mono_ns() + SYMBOLS_DEADLINE_NS;
+	struct bytes_out in = {0};
+	uint64_t total = 0;
+	struct ht_err *err = NULL;
+
+	while (!err) {
+		struct pollfd wait = {.fd = fd, .events = POLLIN};
+		int ready = poll(&wait, 1, 200);
+		if (clock_mono_ns() > deadline || total > SYMBOLS_BYTES_MAX) {
+			err = ht_err_new(HT_ERR_SYS, "looking up names took too long");
+			break;
+		}
+		if (ready <= 0)
+			continue;
+		err = bytes_out_reserve(&in, READ_BYTES);
+		if (err)
+			break;
+		ssize_t got = read(fd, in.data + in.length, READ_BYTES);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			break;
+		in.length += (size_t)got;
+		total += (uint64_t)got;
+		err = put_symbols(sink, &in);
+	}
+	if (!err && in.length)
+		err = ht_err_new(HT_ERR_FORMAT, "heaptap-analyze ended in the middle of a record");
+	bytes_out_deinit(&in);
+	return err;
+}
+
+static struct ht_err *run_analyzer(
+	struct sink *sink, int analyzer, int trace, uid_t uid, gid_t gid)
+{
+	int out[2], status = 0;
+	if (pipe2(out, O_CLOEXEC) < 0)
+		return ht_err_sys(errno, "cannot make a pipe");
+	pid_t child = fork();
+	if (child == 0)
+		exec_analyzer(analyzer, trace, out[1], uid, gid);
+	int sys = errno;
+	close(out[1]);
+	struct ht_err *err = child < 0 ? ht_err_sys(sys, "cannot fork") : read_symbols(sink, out[0]);
+	close(out[0]);
+	if (child < 0)
+		return err;
+	if (err)
+		kill(child, SIGKILL);
+	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+		;
+	if (!err && !(WIFEXITED(status) && WEXITSTATUS(status) == 0))
+		err = ht_err_new(HT_ERR_SYS, "heaptap-analyze failed (status %x)", (unsigned)status);
+	return err;
+}
+
+struct ht_err *symbols_append(struct sink *sink, uid_t target_uid, gid_t target_gid, char *problem,
+	size_t problem_bytes)
+{
+	char path[4200];
+
+	problem[0] = '\0';
+	struct ht_err *err = sink_flush(sink);
+	if (err)
+		return err;
+	int trace = sink_reopen(sink);
+	if (trace < 0)
+		return NULL;
+	int analyzer = symbols_open_analyzer(path, sizeof(path));
+	if (analyzer < 0) {
+		snprintf(problem, problem_bytes, "no names stored: heaptap-analyze is not beside heaptap");
+	} else {
+		err = run_analyzer(sink, analyzer, trace, target_uid, target_gid);
+		if (err && err->code != HT_ERR_NOMEM) {
+			snprintf(problem, problem_bytes, "names are missing: %s", err->message);
+			ht_err_free(err);
+			err = NULL;
+		}
+		close(analyzer);
+	}
+	close(trace);
+	return err;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/tap.h"
+
+static const char *const hook_names[ABI_HOOK_COUNT] = {
+#define X(id, name, shape, arity) #name,
+	ABI_HOOKS(X)
+#undef X
+};
+
+static const enum abi_shape hook_shapes[ABI_HOOK_COUNT] = {
+#define X(id, name, shape, arity) ABI_SHAPE_##shape,
+	ABI_HOOKS(X)
+#undef X
+};
+
+static const struct allocator_function *find_function(
+	const struct slots *slots, enum abi_hook hook, raddr_t addr)
+{
+	for (size_t i = 0; i < slots->function_count; i++)
+		if (slots->function[i].hook == hook && slots->function[i].addr == addr)
+			return &slots->function[i];
+	return NULL;
+}
+
+/* The one function that all bound slots of `hook` lead to; NULL when there is none, or more. */
+static const struct allocator_function *only_function(
+	const struct slots *slots, enum abi_hook hook)
+{
+	const struct allocator_function *only = NULL;
+	for (size_t i = 0; i < slots->function_count; i++) {
+		if (slots->function[i].hook != hook)
+			continue;
+		if (only)
+			return NULL;
+		only = &slots->function[i];
+	}
+	return only;
+}
+
+static const struct module *module_by_id(const struct modules *modules, uint64_t id)
+{
+	for (size_t i = 0; i < modules->count; i++)
+		if (modules->module[i].id == id)
+			return &modules->module[i];
+	return NULL;
+}
+
+/* What the dynamic linker would bind an unbound slot to: 0 where we are not certain. */
+static struct ht_err *bind_target(const struct survey *survey, const struct slot *slot, raddr_t *ret)
+{
+	const struct slots *slots = &survey->slots;
+	const struct allocator_function *same = only_function(slots, slot->hook);
+	const struct allocator_function *malloc_function = only_function(slots, ABI_HOOK_MALLOC);
+
+	*ret = same ? same->addr : 0;
+	if (*ret || !malloc_function)
+		return NULL;
+	for (size_t i = 0; i < slots->function_count; i++)
+		if (slots->function[i].hook == slot->hook ||
+			slots->function[i].module_id != malloc_function->module_id)
+			return NULL;
+	const struct module *module = module_by_id(&survey->modules, malloc_function->module_id);
+	if (!module)
+		return NULL;
+	return module_symbol(&survey->proc, module, hook_names[slot->hook], ret);
+}
+
+static unsigned usable_index(struct image *image, raddr_t usable)
+{
+	struct abi_config *config = image_config(image);
+	unsigned i;
+
+	if (!usable)
+		return 0;
+	/* Entry 0 stays 0: no such function. */
+	for (i = 1; i < ABI_USABLE_MAX && config->usable[i]; i++)
+		if (config->usable[i] == usable)
+			return i;
+	if (i == ABI_USABLE_MAX)
+		return 0;
+	config->usable[i] = usable;
+	return i;
+}
+
+static struct ht_err *usable_of(const struct survey *survey, const struct slot *slot, raddr_t real,
+	const struct module *module, raddr_t *ret)
+{
+	const struct allocator_function *function = find_function(&survey->slots, slot->hook, real);
+	*ret = function ? function->usable_size : 0;
+	if (function || !module)
+		return NULL;
+	return module_symbol(&survey->proc, module, "malloc_usable_size", ret);
+}
+
+static struct ht_err *tap_one(struct tap *tap, const struct slot *slot)
+{
+	const struct survey *survey = tap->survey;
+	raddr_t real = slot->real, usable = 0, entry;
+	bool done;
+	struct ht_err *err = NULL;
+
+	if (slot->verdict == SLOT_UNRESOLVED)
+		err = bind_target(survey, slot, &real);
+	if (err || !real)
+		return err;
+	const struct module *module = modules_find(&survey->modules, real);
+	err = usable_of(survey, slot, real, module, &usable);
+	if (err)
+		return err;
+	struct image_thunk want = {.hook = slot->hook,
+		.real = real,
+		.real_lo = module ? module->text_lo : 0,
+		.real_len = module ? module->text_hi - module->text_lo : 0,
+		.usable_index = usable_index(tap->image, usable)};
+	err = image_thunk(tap->image, &want, &entry);
+	if (err)
+		return err;
+	image_enable(tap->image, tap->elf, entry);
+	err = patch_tap(&survey->proc, &survey->maps, slot, entry, tap->journal, &done);
+	tap->tapped += !err && done;
+	return err;
+}
+
+/* Frees, then what frees and allocates, then allocations. */
+static int tap_order(enum abi_shape shape)
+{
+	switch (shape) {
+	case ABI_SHAPE_FREE:
+		return 0;
+	case ABI_SHAPE_REALLOC:
+		return 1;
+	case ABI_SHAPE_ALLOC:
+	case ABI_SHAPE_OUT:
+		break;
+	}
+	return 2;
+}
+
+struct ht_err *tap_slots(struct tap *tap)
+{
+	const struct slots *slots = &tap->survey->slots;
+	struct ht_err *err = NULL;
+
+	for (int round = 0; round <= 2; round++)
+		for (size_t i = 0; !err && i < slots->count; i++) {
+			const struct slot *slot = &slots->slot[i];
+			bool wanted = slot->verdict == SLOT_TAP || slot->verdict == SLOT_UNRESOLVED;
+			if (wanted && tap_order(hook_shapes[slot->hook]) == round)
+				err = tap_one(tap, slot);
+		}
+	return err;
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From slots to taps: makes the thunks, lets them reach the agent, writes the slots. Frees before
+ * allocations, so that no recorded allocation loses its free.
+ */
+#pragma once
+
+#include "attach/inject/patch.h"
+#include "attach/survey.h"
+
+struct tap {
+	const struct survey *survey;
+	const struct agent_elf *elf;
+	struct image *image;
+	struct journal *journal;
+	size_t tapped; /* running count */
+};
+
+/* Taps every slot of the survey that is not tapped yet. A lazy slot that is not bound yet is bound to what its
+ * like are bound to, where that is beyond doubt. */
+HT_MUST_CHECK struct ht_err *tap_slots(struct tap *tap);
