@@ -113,6 +113,8 @@ static struct ht_err *read_contents(struct survey *survey)
 {
 	struct ht_err *err = proc_maps_read(&survey->proc, &survey->maps);
 	if (!err)
+		err = modules_check_machine(&survey->proc, &survey->maps);
+	if (!err)
 		err = modules_read(&survey->proc, &survey->maps, &survey->modules);
 	if (!err)
 		err = recover_find(&survey->proc, &survey->found);
@@ -141,8 +143,6 @@ struct ht_err *survey_take(pid_t pid, struct survey *ret)
 		err = check_status(pid, &survey.status);
 	if (!err)
 		err = proc_open_mem(&survey.proc);
-	if (!err)
-		err = proc_check_64bit(&survey.proc);
 	if (!err)
 		err = check_threads(&survey.proc, &survey);
 	if (!err)

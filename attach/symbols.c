@@ -64,8 +64,8 @@ static void drop_privileges(uid_t uid, gid_t gid)
 static void exec_analyzer(int analyzer, int trace, int out, uid_t uid, gid_t gid)
 {
 	char fd_text[16];
-	char *argv[] = {"heaptap-analyze", "symbols", "--emit", "--fd", fd_text, NULL};
-	char *envp[] = {"PATH=/usr/bin:/bin", "LC_ALL=C", NULL};
+	const char *const argv[] = {"heaptap-analyze", "symbols", "--emit", "--fd", fd_text, NULL};
+	const char *const envp[] = {"PATH=/usr/bin:/bin", "LC_ALL=C", NULL};
 
 	snprintf(fd_text, sizeof(fd_text), "%d", trace);
 	int null = open("/dev/null", O_RDWR);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Makes the bytes of a bootstrap stub (stub.S): a list of system calls for one thread of the target, its
+ * Makes the bytes of a bootstrap stub (stub_code.S): a list of system calls for one thread of the target, its
  * undo list, and the registers with which that thread goes on. Bytes only; running it is inject/remote.
  */
 #pragma once

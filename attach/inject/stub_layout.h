@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Offsets that stub.S and stub.c agree on; stub.c checks them against its structs.
+ * Offsets that stub_code.S and stub.c agree on; stub.c checks them against its structs.
  */
 #pragma once
 

@@ -153,7 +153,7 @@ struct ht_err *publish_snapshot(struct publish *publish, uint8_t *local, raddr_t
 	snapshot->cache_sets = ABI_CACHE_SETS;
 	snapshot->cache = base + cache_off;
 	memset(local + cache_off, 0, ABI_CACHE_BYTES);
-	raddr_t at;
+	raddr_t at = 0;
 	err = place(publish, local, base, snapshot,
 		sizeof(*snapshot) + snapshot->range_count * sizeof(struct abi_range), &at);
 	if (!err) {
