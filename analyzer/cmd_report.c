@@ -10,11 +10,16 @@
 
 #include "analyzer/agg/analysis.h"
 #include "analyzer/export/report_json.h"
+#include "analyzer/ui/report_text.h"
+
+/* Stacks shown unless told: in the JSON list, and in each of the four lists of the text. */
+#define JSON_STACKS 20u
+#define TEXT_STACKS 5u
 
 struct options {
 	const char *path, *sysroot;
 	size_t limit;
-	bool json;
+	bool json, has_limit;
 };
 
 static struct ht_err *parse(int argc, char **argv, struct options *ret)
@@ -25,7 +30,7 @@ static struct ht_err *parse(int argc, char **argv, struct options *ret)
 		{"sysroot", required_argument, NULL, 's'},
 		{0},
 	};
-	*ret = (struct options){.limit = 20, .sysroot = ""};
+	*ret = (struct options){.sysroot = ""};
 	int option;
 	while ((option = getopt_long(argc, argv, "n:", long_option, NULL)) != -1) {
 		struct ht_err *err = NULL;
@@ -39,8 +44,19 @@ static struct ht_err *parse(int argc, char **argv, struct options *ret)
 			err = cmd_bad_option(argc, argv);
 		if (err)
 			return err;
+		ret->has_limit |= option == 'n';
 	}
 	return cmd_one_operand(argc, argv, "trace file", &ret->path);
+}
+
+static struct ht_err *write_report(struct analysis *analysis, const struct options *options)
+{
+	if (options->json)
+		return report_json_write(
+			stdout, analysis, options->has_limit ? options->limit : JSON_STACKS);
+	const struct text text = text_to(stdout);
+	return report_text_write(
+		&text, analysis, options->path, options->has_limit ? options->limit : TEXT_STACKS);
 }
 
 struct ht_err *cmd_report(int argc, char **argv)
@@ -59,7 +75,7 @@ struct ht_err *cmd_report(int argc, char **argv)
 	if (!err)
 		err = analysis_resolve(analysis, options.sysroot);
 	if (!err)
-		err = report_json_write(stdout, analysis, options.limit);
+		err = write_report(analysis, &options);
 	analysis_destroy(analysis);
 	return ht_err_first(err, cmd_flush(stdout, "the report"));
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "analyzer/model/array.h"
+#include "format/abi_hooks.h"
 
 void profile_deinit(struct profile *profile)
 {
@@ -210,4 +211,14 @@ struct ht_err *profile_order(
 	qsort_r(index, profile->stack_count, sizeof(*index), compare, &order);
 	*ret = index;
 	return NULL;
+}
+
+const char *profile_function_name(unsigned hook)
+{
+	static const char *const name[] = {
+#define X(id, name, shape, arity) #name,
+		ABI_HOOKS(X)
+#undef X
+	};
+	return hook < HT_ARRAY_SIZE(name) ? name[hook] : "unknown";
 }

@@ -93,3 +93,5 @@ HT_MUST_CHECK
 struct ht_err *profile_order(
 	const struct profile *profile, enum profile_metric metric, uint32_t **ret);
 unsigned profile_size_class(uint64_t size);
+/* The name of a hook, "unknown" for one that this build does not know. */
+const char *profile_function_name(unsigned hook);

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "analyzer/agg/warnings.h"
-#include "format/abi_hooks.h"
 
 #define DUMP_FLAGS (JSON_COMPACT | JSON_ENCODE_ANY)
 
@@ -146,16 +145,6 @@ static json_t *rss_json(const struct model *model)
 		number(model->rss_last_bytes), "max_bytes", number(model->rss_max_bytes));
 }
 
-static const char *hook_name(unsigned hook)
-{
-	static const char *const name[] = {
-#define X(id, name, shape, arity) #name,
-		ABI_HOOKS(X)
-#undef X
-	};
-	return hook < HT_ARRAY_SIZE(name) ? name[hook] : "unknown";
-}
-
 static json_t *functions_json(const struct profile *profile)
 {
 	json_t *array = json_array();
@@ -164,8 +153,8 @@ static json_t *functions_json(const struct profile *profile)
 		if (!function->allocations && !function->frees && !function->before_frees)
 			continue;
 		array = plus(array,
-			json_pack("{ss so so so so so}", "name", hook_name(i), "allocations",
-				number(function->allocations), "allocated_bytes",
+			json_pack("{ss so so so so so}", "name", profile_function_name(i),
+				"allocations", number(function->allocations), "allocated_bytes",
 				number(function->allocated_bytes), "frees", number(function->frees),
 				"freed_bytes", number(function->freed_bytes), "before_frees",
 				number(function->before_frees)));
@@ -328,7 +317,7 @@ static json_t *calls_json(const struct profile_stack *stack)
 	json_t *object = json_object();
 	for (unsigned i = 0; i < REPLAY_HOOKS; i++)
 		if (stack->calls[i])
-			object = with(object, hook_name(i), number(stack->calls[i]));
+			object = with(object, profile_function_name(i), number(stack->calls[i]));
 	return object;
 }
 

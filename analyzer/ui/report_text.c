@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/ui/report_text.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "analyzer/agg/warnings.h"
+
+#define NAME_MAX_BYTES 120u
+#define FRAMES_SHOWN   12u
+#define THREADS_SHOWN  10u
+#define BAR_WIDTH      30u
+
+struct report {
+	const struct text *text;
+	struct analysis *analysis;
+	const char *path;
+	size_t limit;
+};
+
+static void heading(const struct report *report, const char *title)
+{
+	fputc('\n', report->text->out);
+	text_styled(report->text, TEXT_BOLD, title);
+	fputc('\n', report->text->out);
+}
+
+static const char *why_ended(const struct model *model)
+{
+	static const char *const reason[] = {
+		[REC_END_DURATION] = "ended as planned",
+		[REC_END_SIGNAL] = "ended by a signal",
+		[REC_END_TARGET_EXIT] = "ended because the target ended",
+		[REC_END_TARGET_EXEC] = "ended because the target started another program",
+		[REC_END_DISK_FULL] = "ended because the disk was full",
+		[REC_END_ERROR] = "ended by an error",
+		[REC_END_STOP] = "ended by heaptap stop",
+	};
+	if (!model->has_end)
+		return "the end is missing";
+	return model->end.reason < HT_ARRAY_SIZE(reason) ? reason[model->end.reason]
+							 : "ended for an unknown reason";
+}
+
+static void write_title(const struct report *report)
+{
+	const struct model *model = &report->analysis->model;
+	FILE *out = report->text->out;
+	time_t start = (time_t)(model->capture.start_unix_ns / 1000000000);
+	struct tm local;
+	char when[64] = "an unknown time";
+	if (localtime_r(&start, &local))
+		strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S %Z", &local);
+	text_foreign(report->text, model->comm ? model->comm : "unknown program", 64);
+	fprintf(out, " (pid %" PRIu64 ")  ", model->target.pid);
+	text_foreign(report->text, model->exe ? model->exe : "", NAME_MAX_BYTES);
+	fprintf(out, "\nwindow of %s from %s, %s\n\n", text_time(model->duration_ns).text, when,
+		why_ended(model));
+}
+
+static void write_summary(const struct report *report)
+{
+	const struct model *model = &report->analysis->model;
+	const struct profile *profile = &report->analysis->profile;
+	const struct metrics *total = &profile->total;
+	FILE *out = report->text->out;
+	double seconds = (double)model->duration_ns / 1e9;
+	double rate = seconds > 0 ? (double)total->allocations / seconds : 0;
+	fprintf(out, "  allocations  %s of %s (%s/s)\n", text_count(total->allocations).text,
+		text_bytes(total->allocated_bytes).text, text_count((uint64_t)rate).text);
+	fprintf(out, "  frees        %s of %s\n", text_count(total->frees).text,
+		text_bytes(total->freed_bytes).text);
+	fprintf(out, "  temporary    %s (%s): freed before their thread allocated again\n",
+		text_count(total->temporary).text,
+		text_percent(total->temporary, total->allocations).text);
+	fprintf(out, "  outstanding  %s in %s blocks: allocated in the window, not freed in it\n",
+		text_bytes(metrics_outstanding_bytes(total)).text,
+		text_count(metrics_outstanding_blocks(total)).text);
+	fprintf(out, "  peak         %s at +%s\n", text_bytes(profile->peak_bytes).text,
+		text_time(profile->peak_time_ns).text);
+	if (model->rss_max_bytes)
+		fprintf(out, "  RSS          %s -> %s (highest %s)\n",
+			text_bytes(model->rss_first_bytes).text,
+			text_bytes(model->rss_last_bytes).text,
+			text_bytes(model->rss_max_bytes).text);
+	fprintf(out, "  before       %s frees of blocks older than the window (%s, usable size)\n",
+		text_count(profile->before_frees).text,
+		text_bytes(profile->before_freed_bytes).text);
+	fprintf(out, "  lost         %s events dropped, %s stacks truncated\n",
+		text_count(model_dropped_events(model)).text,
+		text_count(model_truncated_stacks(model)).text);
+}
+
+/* --- call chains ---------------------------------------------------------------------------------
+ */
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash && slash[1] ? slash + 1 : path;
+}
+
+static void write_frame(const struct report *report, const struct module *module,
+	struct place place, const struct symbol_frame *frame, bool inlined)
+{
+	const struct text *text = report->text;
+	char number[64];
+	if (frame->function) {
+		text_foreign(text, frame->function, NAME_MAX_BYTES);
+	} else if (module) {
+		text_foreign(text, base_name(module->path), NAME_MAX_BYTES);
+		fprintf(text->out, "+0x%" PRIx64, place.offset);
+	} else {
+		fprintf(text->out, "0x%" PRIx64 " (no module)", place.offset);
+	}
+	if (frame->file) {
+		fputs("  ", text->out);
+		text_foreign(text, base_name(frame->file), NAME_MAX_BYTES);
+		snprintf(number, sizeof(number), ":%" PRIu32, frame->line);
+		if (frame->line)
+			text_styled(text, TEXT_DIM, number);
+	} else if (frame->function && module) {
+		fputs("  ", text->out);
+		text_foreign(text, base_name(module->path), NAME_MAX_BYTES);
+	}
+	if (inlined)
+		text_styled(text, TEXT_DIM, "  (inlined)");
+	fputc('\n', text->out);
+}
+
+/* Counts frames, and writes the first ones. */
+struct chain {
+	const struct report *report;
+	size_t count;
+};
+
+static void add_frame(struct chain *chain, const struct module *module, struct place place,
+	const struct symbol_frame *frame, bool inlined)
+{
+	if (chain->count++ >= FRAMES_SHOWN)
+		return;
+	FILE *out = chain->report->text->out;
+	fputs(chain->count == 1 ? "      " : "        <- ", out);
+	write_frame(chain->report, module, place, frame, inlined);
+}
+
+static void add_place(struct chain *chain, struct place place)
+{
+	static const struct symbol_frame unknown;
+	const struct analysis *analysis = chain->report->analysis;
+	const struct module *module =
+		place.module == MODULES_NONE ? NULL : &analysis->model.modules.module[place.module];
+	uint32_t count;
+	const struct symbol_frame *frame = symbols_find(&analysis->symbols, place, &count);
+	if (count == 0)
+		add_frame(chain, module, place, &unknown, false);
+	for (uint32_t i = 0; i < count; i++)
+		add_frame(chain, module, place, &frame[i], i + 1 < count);
+}
+
+static struct ht_err *write_chain(const struct report *report, uint32_t leaf)
+{
+	struct model *model = &report->analysis->model;
+	struct chain chain = {.report = report};
+	const struct node *node;
+	for (uint32_t id = leaf; (node = nodes_get(&model->nodes, id)); id = node->parent) {
+		struct place place;
+		struct ht_err *err = place_of_node(&model->modules, node, &place);
+		if (err)
+			return err;
+		add_place(&chain, place);
+	}
+	if (chain.count == 0)
+		fputs("      (no stack)\n", report->text->out);
+	if (chain.count > FRAMES_SHOWN)
+		fprintf(report->text->out, "        ... %zu more frames\n",
+			chain.count - FRAMES_SHOWN);
+	return NULL;
+}
+
+/* --- lists of stacks
+ * ------------------------------------------------------------------------------ */
+
+struct list {
+	enum profile_metric metric;
+	const char *title;
+};
+
+static void write_entry(
+	const struct report *report, const struct profile_stack *stack, enum profile_metric metric)
+{
+	const struct metrics *metrics = &stack->metrics;
+	FILE *out = report->text->out;
+	char line[160] = "";
+	switch (metric) {
+	case PROFILE_OUTSTANDING:
+		snprintf(line, sizeof(line), "%s in %s blocks",
+			text_bytes(metrics_outstanding_bytes(metrics)).text,
+			text_count(metrics_outstanding_blocks(metrics)).text);
+		break;
+	case PROFILE_PEAK:
+		snprintf(line, sizeof(line), "%s at the peak", text_bytes(stack->peak_bytes).text);
+		break;
+	case PROFILE_TEMPORARY:
+		snprintf(line, sizeof(line), "%s temporary of %s allocations (%s)",
+			text_count(metrics->temporary).text, text_count(metrics->allocations).text,
+			text_bytes(metrics->allocated_bytes).text);
+		break;
+	case PROFILE_CALLS:
+	case PROFILE_ALLOCATED:
+	case PROFILE_METRIC_COUNT:
+		snprintf(line, sizeof(line), "%s allocations of %s",
+			text_count(metrics->allocations).text,
+			text_bytes(metrics->allocated_bytes).text);
+		break;
+	}
+	fputs("    ", out);
+	text_styled(report->text, TEXT_BOLD, line);
+	fputc('\n', out);
+}
+
+static void write_rest(const struct report *report, const uint32_t *order, size_t shown,
+	enum profile_metric metric)
+{
+	const struct profile *profile = &report->analysis->profile;
+	uint64_t count = 0, value = 0;
+	for (size_t i = shown; i < profile->stack_count; i++) {
+		uint64_t one = profile_stack_value(&profile->stack[order[i]], metric);
+		count += one != 0;
+		value += one;
+	}
+	bool is_bytes = metric == PROFILE_OUTSTANDING || metric == PROFILE_PEAK;
+	if (count)
+		fprintf(report->text->out, "    %s in %s other stacks\n",
+			is_bytes ? text_bytes(value).text : text_count(value).text,
+			text_count(count).text);
+}
+
+static struct ht_err *write_list(const struct report *report, const struct list *list)
+{
+	const struct profile *profile = &report->analysis->profile;
+	uint32_t *order;
+	struct ht_err *err = profile_order(profile, list->metric, &order);
+	if (err)
+		return err;
+	heading(report, list->title);
+	size_t shown = 0;
+	for (; shown < profile->stack_count && !err; shown++) {
+		const struct profile_stack *stack = &profile->stack[order[shown]];
+		if ((report->limit && shown == report->limit) ||
+			profile_stack_value(stack, list->metric) == 0)
+			break;
+		write_entry(report, stack, list->metric);
+		err = write_chain(report, stack->node);
+	}
+	if (shown == 0)
+		fputs("    nothing\n", report->text->out);
+	if (!err)
+		write_rest(report, order, shown, list->metric);
+	free(order);
+	return err;
+}
+
+/* --- the rest of the page
+ * -------------------------------------------------------------------------- */
+
+static void write_sizes(const struct report *report)
+{
+	const struct profile *profile = &report->analysis->profile;
+	FILE *out = report->text->out;
+	uint64_t most = 1;
+	for (unsigned i = 0; i < PROFILE_SIZE_CLASSES; i++)
+		if (profile->size_class[i].allocations > most)
+			most = profile->size_class[i].allocations;
+	heading(report, "Sizes (requested bytes: allocations, outstanding)");
+	for (unsigned i = 0; i < PROFILE_SIZE_CLASSES; i++) {
+		const struct metrics *metrics = &profile->size_class[i];
+		if (!metrics->allocations)
+			continue;
+		uint64_t from = i ? 1ull << (i - 1) : 0;
+		int bar = (int)((double)metrics->allocations / (double)most * BAR_WIDTH + 0.5);
+		fprintf(out, "    %10s%s  %14s  %10s  %.*s\n", text_bytes(from).text,
+			from > 1 ? ".." : "  ", text_count(metrics->allocations).text,
+			text_bytes(metrics_outstanding_bytes(metrics)).text, bar,
+			"##############################");
+	}
+}
+
+static int compare_threads(const void *a, const void *b, void *context)
+{
+	const struct profile *profile = context;
+	const struct metrics *x = &profile->thread[*(const uint32_t *)a].metrics;
+	const struct metrics *y = &profile->thread[*(const uint32_t *)b].metrics;
+	return (x->allocated_bytes < y->allocated_bytes) -
+	       (x->allocated_bytes > y->allocated_bytes);
+}
+
+static void write_thread(const struct report *report, uint32_t index)
+{
+	const struct thread *who = &report->analysis->model.threads.thread[index];
+	const struct profile_thread *thread = &report->analysis->profile.thread[index];
+	fprintf(report->text->out, "    %8" PRIu32 "  %14s of %10s  %10s outstanding  ", who->tid,
+		text_count(thread->metrics.allocations).text,
+		text_bytes(thread->metrics.allocated_bytes).text,
+		text_bytes(metrics_outstanding_bytes(&thread->metrics)).text);
+	text_foreign(report->text, who->name ? who->name : "?", 32);
+	fputc('\n', report->text->out);
+}
+
+static struct ht_err *write_threads(const struct report *report)
+{
+	struct profile *profile = &report->analysis->profile;
+	uint32_t *order = malloc((profile->thread_count + 1) * sizeof(*order));
+	if (!order)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for a list of threads");
+	size_t count = 0;
+	for (uint32_t i = 0; i < profile->thread_count; i++)
+		if (profile->thread[i].metrics.allocations)
+			order[count++] = i;
+	qsort_r(order, count, sizeof(*order), compare_threads, profile);
+	heading(report, "Threads (allocations)");
+	for (size_t i = 0; i < count && i < THREADS_SHOWN; i++)
+		write_thread(report, order[i]);
+	if (count > THREADS_SHOWN)
+		fprintf(report->text->out, "    %zu other threads\n", count - THREADS_SHOWN);
+	free(order);
+	return NULL;
+}
+
+static void write_functions(const struct report *report)
+{
+	heading(report, "Functions (allocations, frees)");
+	for (unsigned i = 0; i < REPLAY_HOOKS; i++) {
+		const struct profile_function *function = &report->analysis->profile.function[i];
+		uint64_t frees = function->frees + function->before_frees;
+		if (function->allocations || frees)
+			fprintf(report->text->out, "    %-16s %14s  %14s\n",
+				profile_function_name(i), text_count(function->allocations).text,
+				text_count(frees).text);
+	}
+}
+
+static struct ht_err *write_warnings(const struct report *report)
+{
+	struct warnings warnings;
+	struct ht_err *err = warnings_collect(report->analysis, &warnings);
+	if (err || warnings.count == 0)
+		return err;
+	heading(report, "Warnings");
+	for (size_t i = 0; i < warnings.count; i++) {
+		fputs("    ", report->text->out);
+		text_styled(report->text, TEXT_WARNING, "! ");
+		text_foreign(report->text, warnings.text[i], 1000);
+		fputc('\n', report->text->out);
+	}
+	warnings_deinit(&warnings);
+	return NULL;
+}
+
+static void write_next(const struct report *report)
+{
+	static const struct {
+		const char *before, *after, *what;
+	} next[] = {
+		{"heaptap report ", " --limit 0", "every stack"},
+		{"heaptap report ", " --json --limit 0", "the same for programs"},
+		{"heaptap export ", " --format heaptrack -o OUT", "for heaptrack_gui and _print"},
+		{"heaptap export ", " --format collapsed -o OUT", "for flame graphs"},
+	};
+	heading(report, "Next");
+	for (size_t i = 0; i < HT_ARRAY_SIZE(next); i++) {
+		fprintf(report->text->out, "    %s", next[i].before);
+		text_foreign(report->text, report->path, 4096);
+		fputs(next[i].after, report->text->out);
+		fputs("    ", report->text->out);
+		text_styled(report->text, TEXT_DIM, next[i].what);
+		fputc('\n', report->text->out);
+	}
+}
+
+struct ht_err *report_text_write(
+	const struct text *text, struct analysis *analysis, const char *path, size_t limit)
+{
+	static const struct list list[] = {
+		{PROFILE_OUTSTANDING,
+			"Outstanding: allocated in the window and not freed by its end"},
+		{PROFILE_PEAK, "Peak: what was held when the window held most"},
+		{PROFILE_TEMPORARY, "Temporary: freed before their thread allocated again"},
+		{PROFILE_CALLS, "Most calls"},
+	};
+	const struct report report = {text, analysis, path, limit};
+	struct ht_err *err = NULL;
+	write_title(&report);
+	write_summary(&report);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(list) && !err; i++)
+		err = write_list(&report, &list[i]);
+	if (err)
+		return err;
+	write_sizes(&report);
+	write_functions(&report);
+	err = write_threads(&report);
+	if (!err)
+		err = write_warnings(&report);
+	if (!err)
+		write_next(&report);
+	return err;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Text for a terminal: numbers that people read, colours where they are wanted, and nothing in a
+ * traced program's names that the terminal would obey.
+ */
+#pragma once
+
+#include <stdio.h>
+
+#include "format/base.h"
+
+struct text {
+	FILE *out;
+	bool has_colour;
+};
+
+enum text_style { TEXT_BOLD, TEXT_DIM, TEXT_WARNING };
+
+/* Room for any number below. */
+struct text_number {
+	char text[40];
+};
+
+/* Colours when `out` is a terminal, TERM is not dumb and NO_COLOR is unset or empty. */
+struct text text_to(FILE *out);
+/* Writes `string` in a style. */
+void text_styled(const struct text *text, enum text_style style, const char *string);
+/* Writes a string of foreign origin: control and direction-changing characters are left out, bytes
+ * that are no UTF-8 become question marks; longer than `max` bytes, its middle is left out. */
+void text_foreign(const struct text *text, const char *string, size_t max);
+
+struct text_number text_bytes(uint64_t bytes);	/* 512 B, 1.5 KiB, 12.0 MiB: powers of 1024 */
+struct text_number text_count(uint64_t count);	/* 1,104,752 */
+struct text_number text_time(uint64_t time_ns); /* 12.3 ms, 29.8 s, 5 min 12 s */
+/* Of `whole`; "-" when that is 0. */
+struct text_number text_percent(uint64_t part, uint64_t whole);

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The page for a person: every figure of the window is on it, and chains are readable.
+ */
+#include "analyzer/ui/report_text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/unit/analyzer/scene.h"
+
+static struct scene scene;
+static struct analysis *analysis;
+static char *page;
+
+static void begin(void)
+{
+	scene_init(&scene);
+	tracebuild_module(
+		&scene.trace, 1, "/usr/lib/libx.so", "12345678901234567890", 0x400000, 0x500000);
+}
+
+static void write_page(size_t limit)
+{
+	size_t length = 0;
+	analysis = scene_analyze(&scene);
+	FILE *out = open_memstream(&page, &length);
+	const struct text text = {.out = out};
+	ck_no_err(report_text_write(&text, analysis, "my.htap", limit));
+	fclose(out);
+}
+
+static void end(void)
+{
+	free(page);
+	analysis_destroy(analysis);
+	scene_deinit(&scene);
+}
+
+static void check_has(const char *want)
+{
+	ck_assert_msg(strstr(page, want), "\"%s\" is not on the page:\n%s", want, page);
+}
+
+START_TEST(figures_are_on_the_page)
+{
+	begin();
+	for (unsigned i = 0; i < 1500; i++)
+		scene_malloc(&scene, 0, 0x10000 + 0x1000 * i, 1024, 0);
+	scene_free(&scene, 0, 0x10000, 1024);
+	scene_free(&scene, 0, 0x7, 2048);
+	tracebuild_thread(&scene.trace, SCENE_TID(0), "wor\033ker");
+	tracebuild_rss(&scene.trace, scene.now, 3 << 20);
+	tracebuild_loss(&scene.trace, REC_COUNTER_LOST_TIMEOUT, 1234);
+	write_page(0);
+	check_has("target (pid 4242)  /usr/bin/target\n");
+	check_has("allocations  1,500 of 1.5 MiB");
+	check_has("frees        1 of 1.0 KiB");
+	check_has("temporary    0 (0.0 %)");
+	check_has("outstanding  1.5 MiB in 1,499 blocks");
+	check_has("peak         1.5 MiB at +1.5 ms");
+	check_has("RSS          3.0 MiB -> 3.0 MiB");
+	check_has("before       1 frees of blocks older than the window (2.0 KiB, usable size)");
+	check_has("1,234 events dropped");
+	check_has("! 1234 events dropped: heaptap was too slow");
+	check_has("outstanding  worker\n");
+	check_has("heaptap report my.htap --limit 0");
+	ck_assert_ptr_null(strchr(page, '\033'));
+	end();
+}
+END_TEST
+
+START_TEST(chains_are_leaf_first)
+{
+	begin();
+	uint32_t outer = tracebuild_node(&scene.trace, 0, 0x400100);
+	uint32_t leaf = tracebuild_node(&scene.trace, outer, 0x400200);
+	tracebuild_symbol(&scene.trace, 1, 0x1ff, "leaf()", "/src/a/leaf.cc", 12);
+	scene_malloc(&scene, 0, 0x1000, 10, leaf);
+	write_page(5);
+	check_has("    10 B in 1 blocks\n"
+		  "      leaf()  leaf.cc:12\n"
+		  "        <- libx.so+0xff\n");
+	end();
+}
+END_TEST
+
+START_TEST(a_limit_says_what_is_left_out)
+{
+	begin();
+	for (unsigned i = 0; i < 10; i++) {
+		uint32_t node = tracebuild_node(&scene.trace, 0, 0x400100 + i);
+		scene_malloc(&scene, 0, 0x1000 * (i + 1), 100, node);
+	}
+	write_page(3);
+	check_has("700 B in 7 other stacks");
+	end();
+}
+END_TEST
+
+START_TEST(an_empty_window_is_a_page)
+{
+	begin();
+	write_page(5);
+	check_has("    nothing\n");
+	check_has("temporary    0 (-)");
+	end();
+}
+END_TEST
+
+HT_SUITE("analyzer/report_text", figures_are_on_the_page, chains_are_leaf_first,
+	a_limit_says_what_is_left_out, an_empty_window_is_a_page)
