@@ -47,11 +47,16 @@ static bool is_traced(pid_t pid)
 	return tracer != 0;
 }
 
-static bool is_on(struct tap *tap, const char *module)
+static void check_running(struct tap *tap)
 {
 	if (run_has_ended(&tap->run))
 		ck_abort_msg("heaptap ended early: %s", run_err(&tap->run));
+}
+
+static bool is_on(struct tap *tap, const char *module)
+{
 	size_t all;
+	check_running(tap);
 	size_t tapped = gotwords_tapped(tap->target, module, &all);
 	ck_assert_msg(all > 0, "no allocator slot in %s", module);
 	return tapped == all && !is_traced(tap->target);
@@ -60,6 +65,17 @@ static bool is_on(struct tap *tap, const char *module)
 void tap_wait_on(struct tap *tap, const char *module)
 {
 	run_until(is_on(tap, module), ATTACH_MS);
+}
+
+static bool is_any_on(struct tap *tap)
+{
+	check_running(tap);
+	return gotwords_tapped(tap->target, "", NULL) > 0 && !is_traced(tap->target);
+}
+
+void tap_wait_any(struct tap *tap)
+{
+	run_until(is_any_on(tap), ATTACH_MS);
 }
 
 json_t *tap_stop(struct tap *tap, int expected_status)

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Detach leaves nothing, and the target never notices: cycles on busy targets, hooks whose
+ * addresses escaped, blocking calls, libraries that come and go, and the death of heaptap at any
+ * moment.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/gotwords.h"
+#include "tests/support/ht_check.h"
+#include "tests/support/procsnap.h"
+#include "tests/support/report.h"
+#include "tests/support/tap.h"
+#include "tests/support/tracefile.h"
+#include "tests/support/victim.h"
+
+#define CYCLES	   100 /* of one test; ten of them make the thousand */
+#define ANSWER_MS  20000
+#define MEASURE_MS 300
+
+static void start_target(struct victim *victim, const char *name, const char *option)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "tests/targets/%s", name);
+	victim_start(victim, (const char *[]){run_built(path), option, NULL});
+}
+
+static uint64_t cpu_ticks(pid_t pid)
+{
+	char path[64], text[1024];
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	FILE *stat = fopen(path, "re");
+	ck_assert(stat && fgets(text, sizeof(text), stat));
+	fclose(stat);
+	uint64_t user = 0, system = 0;
+	ck_assert_int_eq(
+		sscanf(strrchr(text, ')'), ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
+			&user, &system),
+		2);
+	return user + system;
+}
+
+static uint64_t busy_rounds(struct victim *victim)
+{
+	char *answer = victim_ask(victim, "count", ANSWER_MS);
+	json_t *count = report_parse(answer);
+	uint64_t rounds = report_u64(count, "rounds");
+	json_decref(count);
+	free(answer);
+	return rounds;
+}
+
+/* Rounds by CPU time, so that other load on the machine does not count. */
+static double busy_speed(struct victim *victim)
+{
+	uint64_t rounds = busy_rounds(victim), ticks = cpu_ticks(victim->pid);
+	uint64_t end = run_now_ms() + MEASURE_MS;
+	while (run_now_ms() < end || cpu_ticks(victim->pid) < ticks + 10)
+		run_pause();
+	return (double)(busy_rounds(victim) - rounds) / (double)(cpu_ticks(victim->pid) - ticks);
+}
+
+static void cycle(struct victim *victim, unsigned flags, const char *module)
+{
+	struct procsnap *before = procsnap_take(victim->pid, flags);
+	struct tap tap;
+	tap_start(&tap, victim->pid, NULL);
+	tap_wait_on(&tap, module);
+	json_t *attach = tap_stop(&tap, 0);
+	tap_check_clean(attach);
+	json_decref(attach);
+	unlink(tap.trace);
+	victim_prove_alive(victim);
+	procsnap_verify(before, victim->pid);
+}
+
+static void many_cycles(const char *option)
+{
+	struct victim victim;
+	start_target(&victim, "busy", option);
+	double before = busy_speed(&victim);
+	for (int i = 0; i < CYCLES; i++)
+		cycle(&victim, PROCSNAP_MASKS_CHANGE, "");
+	double after = busy_speed(&victim);
+	ck_assert_msg(after > before / 2, "%.0f rounds a tick before, %.0f after", before, after);
+	victim_stop(&victim);
+}
+
+START_TEST(busy_cycles)
+{
+	many_cycles(NULL);
+}
+END_TEST
+
+START_TEST(storm_cycles)
+{
+	many_cycles("-s");
+}
+END_TEST
+
+START_TEST(blocking_calls)
+{
+	struct victim victim;
+	start_target(&victim, "sleepy", NULL);
+	for (int i = 0; i < 20; i++)
+		cycle(&victim, PROCSNAP_MASKS_CHANGE, "");
+	victim_stop(&victim);
+}
+END_TEST
+
+static size_t heaptap_mappings(pid_t pid)
+{
+	char line[4400];
+	snprintf(line, sizeof(line), "/proc/%d/maps", pid);
+	FILE *maps = fopen(line, "re");
+	ck_assert_ptr_nonnull(maps);
+	size_t count = 0;
+	while (fgets(line, sizeof(line), maps))
+		count += strstr(line, "heaptap-") != NULL;
+	fclose(maps);
+	return count;
+}
+
+/* Ends the capture; nothing of heaptap may be left but one tombstone page, and that is told. */
+static void stop_with_escapes(struct tap *tap)
+{
+	kill(tap->run.pid, SIGINT);
+	int status = run_wait(&tap->run, 60000);
+	char *out = run_out(&tap->run);
+	ck_assert_msg(status == 0 || status == 6, "status %d: %s", status, run_err(&tap->run));
+	json_t *attach = report_parse(out);
+	size_t left = heaptap_mappings(tap->target);
+	ck_assert_uint_le(left, 1);
+	ck_assert_int_eq(status == 6, left == 1);
+	ck_assert_int_eq(report_u64(attach, "level") == 2, left == 1);
+	size_t all;
+	ck_assert_uint_eq(gotwords_tapped(tap->target, "", &all), 0);
+	json_decref(attach);
+	free(out);
+	run_deinit(&tap->run);
+}
+
+START_TEST(escaped_addresses)
+{
+	struct victim victim;
+	start_target(&victim, "escape", NULL);
+	for (int round = 0; round < 5; round++) {
+		struct tap tap;
+		tap_start(&tap, victim.pid, NULL);
+		tap_wait_on(&tap, "/escape");
+		free(victim_ask(&victim, "take", ANSWER_MS));
+		free(victim_ask(&victim, "use", ANSWER_MS));
+		stop_with_escapes(&tap);
+		for (int i = 0; i < 20; i++)
+			free(victim_ask(&victim, "use", ANSWER_MS));
+		/* The next attach finds the addresses of this one still in use. */
+	}
+	free(victim_ask(&victim, "forget", ANSWER_MS));
+	victim_prove_alive(&victim);
+	victim_stop(&victim);
+}
+END_TEST
+
+static bool count_differs(struct victim *victim, const char *count)
+{
+	char *now = victim_ask(victim, "count", ANSWER_MS);
+	bool differs = strcmp(now, count) != 0;
+	free(now);
+	return differs;
+}
+
+START_TEST(addresses_in_registers)
+{
+	struct victim victim;
+	start_target(&victim, "hoist", NULL);
+	for (int round = 0; round < 30; round++) {
+		struct tap tap;
+		tap_start(&tap, victim.pid, NULL);
+		tap_wait_on(&tap, "/hoist");
+		free(victim_ask(&victim, "restart", ANSWER_MS));
+		char *at_restart = victim_ask(&victim, "count", ANSWER_MS);
+		run_until(count_differs(&victim, at_restart), ANSWER_MS);
+		free(at_restart);
+		stop_with_escapes(&tap);
+		char *at_detach = victim_ask(&victim, "count", ANSWER_MS);
+		run_until(count_differs(&victim, at_detach), ANSWER_MS);
+		free(at_detach);
+	}
+	victim_stop(&victim);
+}
+END_TEST
+
+static uint64_t events_of_size(const char *trace, uint64_t size)
+{
+	struct tracefile file;
+	tracefile_load(trace, &file);
+	uint64_t count = 0;
+	for (size_t i = 0; i < file.event_count; i++)
+		count += file.event[i].kind == ABI_EVENT_ALLOC && file.event[i].size == size;
+	tracefile_deinit(&file);
+	return count;
+}
+
+START_TEST(library_loaded_during_capture)
+{
+	struct victim victim;
+	start_target(&victim, "plughost", NULL);
+	struct tap tap;
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, "");
+	free(victim_ask(&victim, "open", ANSWER_MS));
+	tap_wait_on(&tap, "/libplug.so");
+	free(victim_ask(&victim, "work 1000", ANSWER_MS));
+	tap_check_clean(tap_stop(&tap, 0));
+	ck_assert_uint_eq(events_of_size(tap.trace, 333), 1000);
+	free(victim_ask(&victim, "work 1000", ANSWER_MS));
+	free(victim_ask(&victim, "close", ANSWER_MS));
+	victim_stop(&victim);
+}
+END_TEST
+
+START_TEST(library_unloaded_during_capture)
+{
+	struct victim victim;
+	start_target(&victim, "plughost", NULL);
+	free(victim_ask(&victim, "open", ANSWER_MS));
+	struct tap tap;
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, "");
+	free(victim_ask(&victim, "work 10", ANSWER_MS));
+	free(victim_ask(&victim, "close", ANSWER_MS));
+	json_t *attach = tap_stop(&tap, 0);
+	ck_assert_uint_eq(report_u64(attach, "level"), 0);
+	victim_prove_alive(&victim);
+	ck_assert_uint_eq(heaptap_mappings(victim.pid), 0);
+	victim_stop(&victim);
+}
+END_TEST
+
+START_TEST(libraries_come_and_go)
+{
+	struct victim victim;
+	start_target(&victim, "plughost", NULL);
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	struct tap tap;
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, "");
+	free(victim_ask(&victim, "churn 2000", ANSWER_MS));
+	json_t *attach = tap_stop(&tap, 0);
+	ck_assert_uint_eq(report_u64(attach, "level"), 0);
+	free(victim_ask(&victim, "churn 20", ANSWER_MS));
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+}
+END_TEST
+
+static bool is_as_before(const struct procsnap *before, pid_t pid)
+{
+	struct procsnap *now = procsnap_take(pid, PROCSNAP_MASKS_CHANGE);
+	char *difference = procsnap_diff(before, now);
+	bool equal = !difference[0];
+	free(difference);
+	procsnap_destroy(now);
+	return equal;
+}
+
+/* SIGKILL at ever later moments of attach, capture and detach: the guardian takes the tap out, and
+ * the next attach works as if nothing had been. */
+static void kill_sweep(const char *option)
+{
+	struct victim victim;
+	start_target(&victim, "busy", option);
+	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
+	for (unsigned after_ms = 0; after_ms < 60; after_ms += 2) {
+		struct tap tap;
+		tap_start(&tap, victim.pid, NULL);
+		uint64_t end = run_now_ms() + after_ms;
+		while (run_now_ms() < end && !run_has_ended(&tap.run))
+			run_pause();
+		run_deinit(&tap.run);
+		victim_prove_alive(&victim);
+		run_until(is_as_before(before, victim.pid), 20000);
+		unlink(tap.trace);
+	}
+	for (unsigned after_ms = 0; after_ms < 40; after_ms += 2) {
+		struct tap tap;
+		tap_start(&tap, victim.pid, NULL);
+		tap_wait_on(&tap, "/busy");
+		kill(tap.run.pid, SIGINT);
+		uint64_t end = run_now_ms() + after_ms;
+		while (run_now_ms() < end && !run_has_ended(&tap.run))
+			run_pause();
+		run_deinit(&tap.run);
+		victim_prove_alive(&victim);
+		run_until(is_as_before(before, victim.pid), 20000);
+		unlink(tap.trace);
+	}
+	procsnap_destroy(before);
+	cycle(&victim, PROCSNAP_MASKS_CHANGE, "");
+	victim_stop(&victim);
+}
+
+START_TEST(killed_at_any_moment)
+{
+	kill_sweep(NULL);
+}
+END_TEST
+
+START_TEST(killed_in_a_signal_storm)
+{
+	kill_sweep("-s");
+}
+END_TEST
+
+HT_SUITE("integration/detach", busy_cycles, storm_cycles, busy_cycles, storm_cycles, busy_cycles,
+	storm_cycles, busy_cycles, storm_cycles, busy_cycles, storm_cycles, blocking_calls,
+	escaped_addresses, addresses_in_registers, library_loaded_during_capture,
+	library_unloaded_during_capture, libraries_come_and_go, killed_at_any_moment,
+	killed_in_a_signal_storm)

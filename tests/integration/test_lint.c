@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The house rules hold, and the script that says so can say no: each rule is broken once in a copy.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "tests/support/ht_check.h"
+#include "tests/support/run.h"
+#include "tests/support/tmpdir.h"
+
+#define LINT_MS 300000
+
+static int shell(const char *script, const char *a, const char *b, const char *c, char **ret_out)
+{
+	return run_program(
+		(const char *[]){"sh", "-c", script, "sh", a, b, c, NULL}, LINT_MS, ret_out, NULL);
+}
+
+START_TEST(the_house_is_clean)
+{
+	char *out, *err;
+	int status = run_program(
+		(const char *[]){"scripts/lint", run_built("."), NULL}, LINT_MS, &out, &err);
+	ck_assert_msg(status == 0, "%.3000s%.500s", out, err);
+}
+END_TEST
+
+/* A small house of its own: the scripts, one clean source, and what the compiler noted about it. */
+static char *small_house(void)
+{
+	static const char script[] =
+		"set -e; mkdir -p \"$1/out/attach\" \"$1/format\" \"$1/attach\" \"$1/analyzer\" "
+		"\"$1/agent\" \"$1/tests\" \"$1/.ci\"\n"
+		"cp -r scripts .clang-format Makefile \"$1\"; rm -f \"$1/scripts/check-agent\"\n"
+		"cd \"$1\"; touch format/a.h analyzer/b.h\n"
+		"for f in format/a.h analyzer/b.h attach/x.c; do\n"
+		"echo '/* SPDX-License-Identifier: Apache-2.0 */' >$f; done\n"
+		"echo 'out/attach/x.o: attach/x.c format/a.h' >out/attach/x.d\n";
+	char *house = tmpdir_path("house");
+	ck_assert_int_eq(shell(script, house, NULL, NULL, NULL), 0);
+	return house;
+}
+
+/* Runs `break_it` in the small house, then lint, which must complain with `complaint`. */
+static void check_complaint(const char *break_it, const char *complaint)
+{
+	static const char script[] = "cd \"$1\" && eval \"$2\" && scripts/lint out 2>&1";
+	char *out, *house = small_house();
+	int status = shell(script, house, "true", NULL, &out);
+	ck_assert_msg(status == 0, "the small house is not clean: %.3000s", out);
+	status = shell(script, house, break_it, NULL, &out);
+	ck_assert_msg(status == 1 && strstr(out, complaint), "%s: %d, %.3000s", break_it, status, out);
+	ck_assert_int_eq(shell("rm -rf \"$1\"", house, NULL, NULL, NULL), 0);
+}
+
+static const struct {
+	const char *break_it, *complaint;
+} broken[] = {
+	{"echo 'int  x ;' >>attach/x.c", "clang-format"},
+	{"echo 'int x;' >attach/y.c", "attach/y.c: no SPDX"},
+	{"yes '' | head -n 601 >>scripts/demo", "scripts/demo: more than 600"},
+	{"printf '/* \\303\\244 */\\n' >>attach/x.c", "attach/x.c: not ASCII"},
+	{"printf 'void f(char *s)\\n{\\n\\tstrcpy(s, s);\\n}\\n' >>attach/x.c", "banned function"},
+	{"printf 'void f(void)\\n{\\n\\tabort();\\n}\\n' >>attach/x.c", "only main.c"},
+	{"echo 'out/attach/x.o: attach/x.c analyzer/b.h' >out/attach/x.d",
+		"attach/x.c (attach) must not include analyzer/b.h"},
+	{"echo 'out/x.o: format/a.h attach/x.c' >out/x.d", "must not include attach/x.c"},
+	{"echo 'out/x.o: agent/x.c /usr/include/stdio.h' >out/x.d; cp attach/x.c agent",
+		"must not include /usr/include/stdio.h"},
+	{"mkdir new; cp attach/x.c new; echo 'out/x.o: new/x.c' >out/x.d", "not in scripts/layers"},
+	{"rm out/attach/x.d", "build first"},
+	{"echo 'echo $1' >>scripts/deps", "shellcheck"},
+};
+
+START_TEST(broken_rules_are_found)
+{
+	check_complaint(broken[_i].break_it, broken[_i].complaint);
+}
+END_TEST
+
+/* What is said in a comment, or done by main.c, breaks no rule. */
+START_TEST(no_false_alarm)
+{
+	char *out, *house = small_house();
+	int status = shell("cd \"$1\" && echo '/* never abort() or strcpy() */' >>attach/x.c && "
+			   "cp attach/x.c attach/main.c && "
+			   "printf '\\nvoid f(void)\\n{\\n\\texit(1);\\n}\\n' >>attach/main.c && "
+			   "scripts/lint out",
+		house, NULL, NULL, &out);
+	ck_assert_msg(status == 0, "%s", out);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("integration/lint");
+	TCase *tcase = tcase_create("lint");
+	tcase_set_timeout(tcase, 300);
+	tcase_add_test(tcase, the_house_is_clean);
+	tcase_add_loop_test(
+		tcase, broken_rules_are_found, 0, (int)(sizeof(broken) / sizeof(broken[0])));
+	tcase_add_test(tcase, no_false_alarm);
+	suite_add_tcase(suite, tcase);
+	SRunner *runner = srunner_create(suite);
+	srunner_run_all(runner, CK_ENV);
+	int failed = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

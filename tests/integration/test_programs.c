@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Real programs under load: they answer before, during and after the capture, do their work right,
+ * and look afterwards as they did before. The report names what they allocated.
+ */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/ht_check.h"
+#include "tests/support/procsnap.h"
+#include "tests/support/report.h"
+#include "tests/support/tap.h"
+#include "tests/support/tmpdir.h"
+#include "tests/support/victim.h"
+
+#define ANSWER_MS 30000
+#define LOAD_MS	  90000
+
+static void check_report(const char *trace, const char *function)
+{
+	json_t *report = report_load(trace);
+	ck_assert_uint_gt(report_u64(report, "totals.allocations"), 0);
+	ck_assert_uint_gt(report_u64(report, "totals.frees"), 0);
+	ck_assert_uint_eq(report_u64(report, "capture.dropped_events"), 0);
+	size_t index, frame_index, found = 0;
+	json_t *stack, *frame;
+	json_array_foreach(report_at(report, "stacks"), index, stack)
+		json_array_foreach(report_at(stack, "frames"), frame_index, frame)
+	{
+		const char *name = json_string_value(json_object_get(frame, "function"));
+		found += name && strstr(name, function);
+	}
+	ck_assert_msg(found > 0, "no frame of %s", function);
+	json_decref(report);
+}
+
+/* --- programs that speak like the targets --- */
+
+static uint64_t rounds_of(struct victim *victim)
+{
+	char *answer = victim_ask(victim, "count", ANSWER_MS);
+	uint64_t rounds = strtoull(answer, NULL, 10);
+	free(answer);
+	return rounds;
+}
+
+static void work_on(struct victim *victim, uint64_t rounds)
+{
+	uint64_t until = rounds_of(victim) + rounds;
+	run_until(rounds_of(victim) >= until, LOAD_MS);
+}
+
+static void profile_script(
+	const char *const argv[], unsigned flags, uint64_t rounds, const char *function)
+{
+	struct victim victim;
+	victim_start(&victim, argv);
+	work_on(&victim, rounds);
+	struct procsnap *before = procsnap_take(victim.pid, flags);
+	struct tap tap;
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_any(&tap);
+	work_on(&victim, rounds);
+	victim_prove_alive(&victim);
+	tap_check_clean(tap_stop(&tap, 0));
+	victim_prove_alive(&victim);
+	work_on(&victim, rounds);
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+	check_report(tap.trace, function);
+}
+
+START_TEST(node)
+{
+	profile_script((const char *[]){"/usr/bin/node", "tests/targets/script.js", NULL},
+		PROCSNAP_JIT | PROCSNAP_MASKS_CHANGE | PROCSNAP_THREADS_CHANGE, 300, "node::");
+}
+END_TEST
+
+START_TEST(python_with_sqlite)
+{
+	profile_script((const char *[]){"/usr/bin/python3", "tests/targets/script.py", NULL},
+		PROCSNAP_MASKS_CHANGE, 200, "sqlite3");
+}
+END_TEST
+
+START_TEST(cxx_with_threads)
+{
+	profile_script((const char *[]){run_built("tests/targets/cxx"), NULL},
+		PROCSNAP_MASKS_CHANGE, 2000, "std::");
+}
+END_TEST
+
+START_TEST(rust)
+{
+	profile_script((const char *[]){run_built("tests/targets/rust"), NULL},
+		PROCSNAP_MASKS_CHANGE, 2000, "alloc::");
+}
+END_TEST
+
+/* --- servers --- */
+
+static unsigned free_port(void)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t length = sizeof(any);
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&any, sizeof(any)), 0);
+	ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&any, &length), 0);
+	close(fd);
+	return ntohs(any.sin_port);
+}
+
+static bool redis_answers(const char *port)
+{
+	char *out;
+	int status = run_program(
+		(const char *[]){"redis-cli", "-p", port, "ping", NULL}, ANSWER_MS, &out, NULL);
+	bool answers = status == 0 && !strcmp(out, "PONG\n");
+	free(out);
+	return answers;
+}
+
+static uint64_t redis_commands(const char *port)
+{
+	char *out;
+	run_program((const char *[]){"redis-cli", "-p", port, "info", "stats", NULL}, ANSWER_MS,
+		&out, NULL);
+	const char *field = strstr(out, "total_commands_processed:");
+	ck_assert_msg(field != NULL, "%s", out);
+	uint64_t commands = strtoull(strchr(field, ':') + 1, NULL, 10);
+	free(out);
+	return commands;
+}
+
+START_TEST(redis)
+{
+	char port[16];
+	snprintf(port, sizeof(port), "%u", free_port());
+	char *directory = tmpdir_path("");
+	struct run server, load;
+	run_start(
+		&server, (const char *[]){"redis-server", "--bind", "127.0.0.1", "--port", port,
+				 "--save", "", "--appendonly", "no", "--maxmemory", "200mb",
+				 "--maxmemory-policy", "allkeys-random", "--dir", directory, NULL});
+	run_until(redis_answers(port), ANSWER_MS);
+	ck_assert(!run_has_ended(&server));
+	run_start(
+		&load, (const char *[]){"redis-benchmark", "-p", port, "-l", "-q", "-c", "20", "-r",
+			       "50000", "-d", "100", "-t", "set,get,lpush,lpop,sadd,hset", NULL});
+	run_until(redis_commands(port) > 20000, LOAD_MS);
+	struct procsnap *before =
+		procsnap_take(server.pid, PROCSNAP_FDS_CHANGE | PROCSNAP_THREADS_CHANGE);
+	struct tap tap;
+	tap_start(&tap, server.pid, NULL);
+	tap_wait_any(&tap);
+	uint64_t commands = redis_commands(port);
+	run_until(redis_commands(port) > commands + 50000, LOAD_MS);
+	ck_assert(redis_answers(port));
+	tap_check_clean(tap_stop(&tap, 0));
+	commands = redis_commands(port);
+	run_until(redis_commands(port) > commands + 20000, LOAD_MS);
+	ck_assert(!run_has_ended(&load));
+	run_deinit(&load);
+	procsnap_verify(before, server.pid);
+	ck_assert(redis_answers(port));
+	kill(server.pid, SIGTERM);
+	ck_assert_int_eq(run_wait(&server, ANSWER_MS), 0);
+	check_report(tap.trace, "processCommand");
+}
+END_TEST
+
+static void write_nginx_files(unsigned port)
+{
+	char *conf = tmpdir_path("nginx.conf"), *page = tmpdir_path("page.html");
+	FILE *file = fopen(conf, "we");
+	ck_assert_ptr_nonnull(file);
+	fprintf(file,
+		"daemon off;\nmaster_process off;\npid nginx.pid;\nerror_log stderr;\n"
+		"events { worker_connections 256; }\n"
+		"http { access_log off; client_body_temp_path b; proxy_temp_path p;\n"
+		"fastcgi_temp_path f; uwsgi_temp_path u; scgi_temp_path s;\n"
+		"server { listen 127.0.0.1:%u; root .; } }\n",
+		port);
+	ck_assert_int_eq(fclose(file), 0);
+	file = fopen(page, "we");
+	ck_assert(file && fputs("a page", file) >= 0 && fclose(file) == 0);
+}
+
+/* A number of requests, none of which may fail. */
+static bool nginx_serves(const char *url, const char *requests)
+{
+	char *out;
+	int status = run_program((const char *[]){"ab", "-q", "-n", requests, "-c", "8", url, NULL},
+		LOAD_MS, &out, NULL);
+	bool serves = status == 0 && strstr(out, "Failed requests:        0\n") &&
+		      !strstr(out, "Non-2xx");
+	free(out);
+	return serves;
+}
+
+START_TEST(nginx)
+{
+	unsigned port = free_port();
+	write_nginx_files(port);
+	char url[64];
+	snprintf(url, sizeof(url), "http://127.0.0.1:%u/page.html", port);
+	struct run server;
+	run_start(&server, (const char *[]){"/usr/sbin/nginx", "-p", tmpdir_path(""), "-c",
+				   tmpdir_path("nginx.conf"), NULL});
+	run_until(nginx_serves(url, "10"), ANSWER_MS);
+	struct procsnap *before = procsnap_take(server.pid, PROCSNAP_FDS_CHANGE);
+	struct tap tap;
+	tap_start(&tap, server.pid, NULL);
+	tap_wait_any(&tap);
+	ck_assert(nginx_serves(url, "20000"));
+	tap_check_clean(tap_stop(&tap, 0));
+	ck_assert(nginx_serves(url, "5000"));
+	procsnap_verify(before, server.pid);
+	kill(server.pid, SIGQUIT);
+	ck_assert_int_eq(run_wait(&server, ANSWER_MS), 0);
+	check_report(tap.trace, "libc");
+}
+END_TEST
+
+/* Runs to its end, under load of its own making, while captures begin and end. */
+START_TEST(rocksdb)
+{
+	char database[4096], link[64], exe[4096] = "";
+	snprintf(database, sizeof(database), "--db=%s", tmpdir_path("db"));
+	struct run bench;
+	run_start(&bench,
+		(const char *[]){"/usr/bin/db_bench", "--benchmarks=fillrandom,readwhilewriting",
+			"--num=300000", "--threads=2", "--duration=8", database, NULL});
+	snprintf(link, sizeof(link), "/proc/%d/exe", bench.pid);
+	run_until(readlink(link, exe, sizeof(exe) - 1) > 0 && strstr(exe, "db_bench"), ANSWER_MS);
+	run_until(strstr(run_out(&bench), "RocksDB") != NULL, ANSWER_MS);
+	for (int i = 0; i < 2; i++) {
+		struct tap tap;
+		tap_start(&tap, bench.pid, NULL);
+		tap_wait_any(&tap);
+		uint64_t end = run_now_ms() + 500;
+		while (run_now_ms() < end)
+			run_pause();
+		tap_check_clean(tap_stop(&tap, 0));
+		check_report(tap.trace, "rocksdb::");
+	}
+	ck_assert_int_eq(run_wait(&bench, LOAD_MS), 0);
+	char *out = run_out(&bench);
+	ck_assert_msg(strstr(out, "readwhilewriting :"), "%s", out);
+}
+END_TEST
+
+HT_SUITE("integration/programs", node, python_with_sqlite, cxx_with_threads, rust, redis, nginx,
+	rocksdb)

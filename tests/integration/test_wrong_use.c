@@ -1,0 +1,376 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Wrong use gets one line that names the reason, the exit code of the README's table, no trace
+ * file, and the target is not touched.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/ht_check.h"
+#include "tests/support/procsnap.h"
+#include "tests/support/report.h"
+#include "tests/support/tap.h"
+#include "tests/support/tmpdir.h"
+#include "tests/support/victim.h"
+
+#define ANSWER_MS  20000
+#define HEAPTAP_MS 60000
+
+enum { USAGE = 2, REFUSED = 3, PERMISSION = 4, TRACE_INCOMPLETE = 7 };
+
+static unsigned line_count(const char *text)
+{
+	unsigned lines = 0;
+	for (; *text; text++)
+		lines += *text == '\n';
+	return lines;
+}
+
+static void check_answer(struct run *run, int expected_status, const char *reason)
+{
+	int status = run_wait(run, HEAPTAP_MS);
+	char *out = run_out(run), *err = run_err(run);
+	ck_assert_msg(status == expected_status, "status %d instead of %d: %s", status,
+		expected_status, err);
+	ck_assert_msg(line_count(err) == 1, "not one line: %s", err);
+	ck_assert_msg(strcasestr(err, reason), "\"%s\" is not in: %s", reason, err);
+	ck_assert_str_eq(out, "");
+	free(out);
+	free(err);
+	run_deinit(run);
+}
+
+/* `heaptap attach -p PID` must end with this status and one line that contains `reason`. */
+static void check_refused(const char *pid, int expected_status, const char *reason)
+{
+	char *trace = tmpdir_path("refused.htap");
+	struct run run;
+	run_start(&run, (const char *[]){run_built("heaptap"), "attach", "-p", pid, "-d", "1s",
+				"-o", trace, NULL});
+	check_answer(&run, expected_status, reason);
+	ck_assert_msg(access(trace, F_OK) != 0, "a trace file was made");
+	free(trace);
+}
+
+static void check_pid_refused(pid_t pid, int expected_status, const char *reason)
+{
+	char text[16];
+	snprintf(text, sizeof(text), "%d", pid);
+	check_refused(text, expected_status, reason);
+}
+
+static void start_actor(struct victim *victim)
+{
+	victim_start(victim, (const char *[]){run_built("tests/targets/actor"), NULL});
+}
+
+START_TEST(no_such_process)
+{
+	pid_t gone = fork();
+	if (!gone)
+		_exit(0);
+	waitpid(gone, NULL, 0);
+	check_pid_refused(gone, REFUSED, "no such process");
+}
+END_TEST
+
+START_TEST(zombie)
+{
+	pid_t child = fork();
+	if (!child)
+		_exit(0);
+	siginfo_t info;
+	ck_assert_int_eq(waitid(P_PID, (id_t)child, &info, WEXITED | WNOWAIT), 0);
+	check_pid_refused(child, REFUSED, "zombie");
+	waitpid(child, NULL, 0);
+}
+END_TEST
+
+START_TEST(kernel_thread)
+{
+	char exe[4096];
+	errno = 0;
+	if (readlink("/proc/2/exe", exe, sizeof(exe)) >= 0 || errno != ENOENT) {
+		printf("skipped: kernel_thread: process 2 is none here\n");
+		return;
+	}
+	check_refused("2", REFUSED, "kernel thread");
+}
+END_TEST
+
+START_TEST(itself)
+{
+	struct run run;
+	run_start(&run, (const char *[]){"sh", "-c", "exec \"$1\" attach -p $$ -o /dev/null/x",
+				"sh", run_built("heaptap"), NULL});
+	check_answer(&run, REFUSED, "itself");
+}
+END_TEST
+
+START_TEST(a_32_bit_program)
+{
+	struct run target;
+	run_start(&target, (const char *[]){run_built("tests/targets/idle32"), NULL});
+	char link[64], exe[4096] = "";
+	snprintf(link, sizeof(link), "/proc/%d/exe", target.pid);
+	run_until(readlink(link, exe, sizeof(exe) - 1) > 0 && strstr(exe, "idle32"), ANSWER_MS);
+	check_pid_refused(target.pid, REFUSED, "32-bit");
+	ck_assert(!run_has_ended(&target));
+	run_deinit(&target);
+}
+END_TEST
+
+START_TEST(static_program)
+{
+	struct victim victim;
+	victim_start(&victim, (const char *[]){run_built("tests/targets/actor-static"), NULL});
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	check_pid_refused(victim.pid, REFUSED, "static");
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+}
+END_TEST
+
+START_TEST(traced_by_another)
+{
+	struct victim victim;
+	start_actor(&victim);
+	ck_assert_int_eq(ptrace(PTRACE_SEIZE, victim.pid, NULL, NULL), 0);
+	char me[32];
+	snprintf(me, sizeof(me), "%d", getpid());
+	check_pid_refused(victim.pid, REFUSED, me);
+	victim_prove_alive(&victim);
+	ck_assert_int_eq(ptrace(PTRACE_INTERRUPT, victim.pid, NULL, NULL), 0);
+	ck_assert_int_eq(waitpid(victim.pid, NULL, 0), victim.pid);
+	ck_assert_int_eq(ptrace(PTRACE_DETACH, victim.pid, NULL, NULL), 0);
+	victim_stop(&victim);
+}
+END_TEST
+
+static char state_of(pid_t pid)
+{
+	char text[512];
+	snprintf(text, sizeof(text), "/proc/%d/stat", pid);
+	FILE *stat = fopen(text, "re");
+	ck_assert(stat && fgets(text, sizeof(text), stat));
+	fclose(stat);
+	return strrchr(text, ')')[2];
+}
+
+START_TEST(stopped)
+{
+	struct victim victim;
+	start_actor(&victim);
+	kill(victim.pid, SIGSTOP);
+	run_until(state_of(victim.pid) == 'T', ANSWER_MS);
+	check_pid_refused(victim.pid, REFUSED, "stopped");
+	ck_assert_int_eq(state_of(victim.pid), 'T');
+	kill(victim.pid, SIGCONT);
+	victim_prove_alive(&victim);
+	victim_stop(&victim);
+}
+END_TEST
+
+START_TEST(thread_id)
+{
+	struct victim victim;
+	victim_start(&victim, (const char *[]){run_built("tests/targets/busy"), "-t", "1", NULL});
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%d/task", victim.pid);
+	DIR *dir = opendir(path);
+	pid_t tid = 0;
+	for (struct dirent *entry; (entry = readdir(dir));)
+		if (entry->d_name[0] != '.' && strtol(entry->d_name, NULL, 10) != victim.pid)
+			tid = (pid_t)strtol(entry->d_name, NULL, 10);
+	closedir(dir);
+	check_pid_refused(tid, REFUSED, "thread");
+	victim_prove_alive(&victim);
+	victim_stop(&victim);
+}
+END_TEST
+
+/* A copy of heaptap that anybody may run. */
+static const char *public_heaptap(void)
+{
+	char *copy = tmpdir_path("heaptap"), *directory = tmpdir_path("");
+	ck_assert_int_eq(chmod(directory, 0711), 0);
+	ck_assert_int_eq(run_program((const char *[]){"install", "-m", "755", run_built("heaptap"),
+					     copy, NULL},
+				 ANSWER_MS, NULL, NULL),
+		0);
+	return copy;
+}
+
+START_TEST(another_users_process)
+{
+	if (geteuid() != 0) {
+		printf("skipped: another_users_process: needs root\n");
+		return;
+	}
+	struct victim victim;
+	start_actor(&victim);
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	char pid[16];
+	snprintf(pid, sizeof(pid), "%d", victim.pid);
+	struct run run;
+	run_start_as_nobody(&run, (const char *[]){public_heaptap(), "attach", "-p", pid, "-d",
+					  "1s", "-o", "/tmp/heaptap-test-never-made", NULL});
+	check_answer(&run, PERMISSION, "uid");
+	ck_assert_int_ne(access("/tmp/heaptap-test-never-made", F_OK), 0);
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+}
+END_TEST
+
+START_TEST(undumpable)
+{
+	if (geteuid() == 0) {
+		printf("skipped: undumpable: root may look into it all the same\n");
+		return;
+	}
+	struct victim victim;
+	start_actor(&victim);
+	free(victim_ask(&victim, "undumpable", ANSWER_MS));
+	check_pid_refused(victim.pid, PERMISSION, "dumpable");
+	victim_prove_alive(&victim);
+	victim_stop(&victim);
+}
+END_TEST
+
+START_TEST(tapped_already)
+{
+	struct victim victim;
+	start_actor(&victim);
+	struct tap tap;
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, "/actor");
+	char holder[16];
+	snprintf(holder, sizeof(holder), "%d", tap.run.pid);
+	check_pid_refused(victim.pid, REFUSED, holder);
+	free(victim_ask(&victim, "work 1000", ANSWER_MS));
+	tap_check_clean(tap_stop(&tap, 0));
+	json_t *report = report_load(tap.trace);
+	ck_assert_uint_eq(report_u64(report, "totals.allocations"), 1000);
+	victim_stop(&victim);
+}
+END_TEST
+
+static int attach_status(pid_t pid, const char *output, char **ret_err)
+{
+	char text[16];
+	snprintf(text, sizeof(text), "%d", pid);
+	return run_program((const char *[]){run_built("heaptap"), "attach", "-p", text, "-d", "1s",
+				   "-o", output, NULL},
+		HEAPTAP_MS, NULL, ret_err);
+}
+
+START_TEST(unwritable_output)
+{
+	struct victim victim;
+	start_actor(&victim);
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	char *in_nowhere = tmpdir_path("nowhere/x.htap"), *err;
+	ck_assert_int_eq(attach_status(victim.pid, in_nowhere, &err), 1);
+	ck_assert_msg(line_count(err) == 1 && strstr(err, in_nowhere), "%s", err);
+	char *directory = tmpdir_path("");
+	ck_assert_int_eq(attach_status(victim.pid, directory, &err), 1);
+	ck_assert_msg(line_count(err) == 1 && strstr(err, directory), "%s", err);
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+}
+END_TEST
+
+/* No room for the trace: what fits is a trace, the target goes on. */
+START_TEST(no_room_for_the_trace)
+{
+	struct victim victim;
+	start_actor(&victim);
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	char *trace = tmpdir_path("small.htap"), pid[16];
+	snprintf(pid, sizeof(pid), "%d", victim.pid);
+	struct tap tap = {.target = victim.pid};
+	run_start(&tap.run, (const char *[]){"sh", "-c",
+				    "ulimit -f 128; exec \"$1\" attach -p \"$2\" -o \"$3\"", "sh",
+				    run_built("heaptap"), pid, trace, NULL});
+	tap_wait_on(&tap, "/actor");
+	for (int i = 0; i < 40; i++)
+		free(victim_ask(&victim, "work 50000", ANSWER_MS));
+	kill(tap.run.pid, SIGINT);
+	int status = run_wait(&tap.run, HEAPTAP_MS);
+	ck_assert_msg(status == TRACE_INCOMPLETE, "status %d: %s", status, run_err(&tap.run));
+	run_deinit(&tap.run);
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+	json_t *report = report_load(trace);
+	ck_assert_uint_gt(json_array_size(report_at(report, "warnings")), 0);
+}
+END_TEST
+
+START_TEST(nonsense)
+{
+	struct victim victim;
+	start_actor(&victim);
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	char pid[16];
+	snprintf(pid, sizeof(pid), "%d", victim.pid);
+	static const char *const duration[] = {
+		"0", "0s", "-1s", "", "s", "1y", "1s1", "99999999999999999999h"};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(duration); i++) {
+		struct run run;
+		run_start(&run, (const char *[]){run_built("heaptap"), "attach", "-p", pid, "-d",
+					duration[i], "-o", "/dev/null/x", NULL});
+		check_answer(&run, USAGE, "duration");
+	}
+	static const char *const bad_pid[] = {
+		"0", "-1", "", "abc", "12abc", "99999999999999999999"};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(bad_pid); i++)
+		check_refused(bad_pid[i], USAGE, "pid");
+	static const char *const command[][4] = {{"attach"}, {"attach", "-p"}, {"attach", "--none"},
+		{"attach", "-p", "1", "more"}, {"doctor"}};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(command); i++) {
+		struct run run;
+		run_start(&run, (const char *[]){run_built("heaptap"), command[i][0], command[i][1],
+					command[i][1] ? command[i][2] : NULL,
+					command[i][2] ? command[i][3] : NULL, NULL});
+		check_answer(&run, USAGE, "");
+	}
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+}
+END_TEST
+
+/* doctor says what attach would do, and does nothing. */
+START_TEST(doctor)
+{
+	struct victim victim;
+	start_actor(&victim);
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	char pid[16], *out, *err;
+	snprintf(pid, sizeof(pid), "%d", victim.pid);
+	int status = run_program((const char *[]){run_built("heaptap"), "doctor", "-p", pid, NULL},
+		HEAPTAP_MS, &out, &err);
+	ck_assert_msg(status == 0, "%d: %s", status, err);
+	ck_assert_msg(strstr(out, "slot"), "%s", out);
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+	victim_start(&victim, (const char *[]){run_built("tests/targets/actor-static"), NULL});
+	snprintf(pid, sizeof(pid), "%d", victim.pid);
+	status = run_program((const char *[]){run_built("heaptap"), "doctor", "-p", pid, NULL},
+		HEAPTAP_MS, &out, &err);
+	ck_assert_int_eq(status, REFUSED);
+	victim_stop(&victim);
+}
+END_TEST
+
+HT_SUITE("integration/wrong_use", no_such_process, zombie, kernel_thread, itself, a_32_bit_program,
+	static_program, traced_by_another, stopped, thread_id, another_users_process, undumpable,
+	tapped_already, unwritable_output, no_room_for_the_trace, nonsense, doctor)
