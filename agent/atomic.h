@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Named memory orders. Words of the shared area are read by the daemon, by other threads and by
- * signal handlers at any instruction; on x86-64 all of these but the two read-modify-writes are
+ * signal handlers at any instruction; on x86-64 all of these but the three read-modify-writes are
  * plain moves that the compiler may not reorder or split.
  */
 #pragma once
@@ -11,6 +11,7 @@
 #define store_relaxed(p, v) __atomic_store_n(p, v, __ATOMIC_RELAXED)
 #define store_release(p, v) __atomic_store_n(p, v, __ATOMIC_RELEASE)
 #define fetch_add(p, v)	    __atomic_fetch_add(p, v, __ATOMIC_RELAXED)
+#define fetch_or(p, v)	    __atomic_fetch_or(p, v, __ATOMIC_RELEASE)
 #define compare_swap(p, want, v)                                                                   \
 	__atomic_compare_exchange_n(p, want, v, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
 

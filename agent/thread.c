@@ -43,9 +43,18 @@ static void slot_adopt(const struct abi_config *config, struct abi_slot *slot)
 	stream_announce(config, slot);
 }
 
+static void slot_note_claim(const struct abi_config *config, const struct abi_slot *slot)
+{
+	struct abi_control *control = (struct abi_control *)config->control;
+	uint64_t index = (uint64_t)(slot - (const struct abi_slot *)config->slots);
+	fetch_or(&control->claimed[index / 64 % HT_ARRAY_SIZE(control->claimed)], 1ull << index % 64);
+}
+
 static struct abi_slot *slot_claim(
 	const struct abi_config *config, struct abi_slot *slot, uint64_t seen, uint64_t key)
 {
+	/* First: whoever sees the key must see the note. */
+	slot_note_claim(config, slot);
 	if (!compare_swap(&slot->head.key, &seen, key))
 		return NULL;
 	/* Its last owner may have died inside a hook. */

@@ -408,6 +408,12 @@ static struct ht_err *put_sync(struct receiver *receiver, const struct clock_pai
 	return sink_put(receiver->sink, &rec, 0);
 }
 
+/* Was the slot ever claimed? Reading one that was not would make its pages. */
+static bool was_claimed(const struct receiver *receiver, uint32_t slot)
+{
+	return load(&receiver->control->claimed[slot / 64]) >> slot % 64 & 1;
+}
+
 static struct ht_err *drain(struct receiver *receiver, bool last)
 {
 	struct clock_pair now = read_clocks();
@@ -417,7 +423,10 @@ static struct ht_err *drain(struct receiver *receiver, bool last)
 	receiver->is_final = last;
 	struct ht_err *err = read_queue(receiver, &queue);
 	for (uint32_t i = 0; i < receiver->slot_max && !err; i++)
-		err = drain_slot(receiver, i, last, settled);
+		if (was_claimed(receiver, i))
+			err = drain_slot(receiver, i, last, settled);
+		else
+			receiver->streams[i].complete_tsc = settled;
 	if (!err)
 		err = node_scan_put(&receiver->nodes);
 	return err ? err : put_sync(receiver, &now);
@@ -439,7 +448,7 @@ bool receiver_agent_busy(const struct receiver *receiver)
 {
 	for (uint32_t i = 0; i < receiver->slot_max; i++) {
 		const struct abi_slot_head *head = &receiver->slots[i].head;
-		if (is_owned(load(&head->key)) && load(&head->state) != ABI_SLOT_IDLE)
+		if (was_claimed(receiver, i) && is_owned(load(&head->key)) && load(&head->state) != ABI_SLOT_IDLE)
 			return true;
 	}
 	return false;
@@ -450,7 +459,7 @@ void receiver_each_thread(const struct receiver *receiver,
 {
 	for (uint32_t i = 0; i < receiver->slot_max; i++) {
 		const struct abi_slot_head *head = &receiver->slots[i].head;
-		uint64_t key = load(&head->key);
+		uint64_t key = was_claimed(receiver, i) ? load(&head->key) : 0;
 		if (!is_owned(key))
 			continue;
 		uint32_t incarnation = load(&head->incarnation);
@@ -533,6 +542,8 @@ struct receiver_totals receiver_totals(const struct receiver *receiver)
 	for (uint32_t i = 0; i < receiver->slot_max; i++) {
 		const struct abi_slot_head *head = &receiver->slots[i].head;
 		const struct stream *stream = &receiver->streams[i];
+		if (!was_claimed(receiver, i))
+			continue;
 		/* A thread that was killed between two stores leaves a counter that is one ahead of
 		 * its stream. Of a stream without a gap the events are known. */
 		bool is_known = receiver->is_final && !stream->is_gapped;

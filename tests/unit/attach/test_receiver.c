@@ -203,6 +203,8 @@ static void agent_init(struct agent *agent, struct stage *stage, uint32_t index,
 {
 	*agent = (struct agent){.stage = stage, .index = index, .slot = &stage->slots[index]};
 	struct abi_slot_head *head = &agent->slot->head;
+	__atomic_fetch_or(
+		&stage->control->claimed[index / 64], 1ull << index % 64, __ATOMIC_RELEASE);
 	put(&head->key, key);
 	put(&head->tid, 1000 + index);
 	put(&head->incarnation, head->incarnation + 2);
@@ -921,6 +923,7 @@ START_TEST(garbage_in_memory_does_no_harm)
 	struct stage stage;
 	uint32_t seed = 1;
 	stage_init(&stage);
+	memset(stage.control->claimed, 0xff, sizeof(stage.control->claimed));
 	for (unsigned int i = 0; i < 3000; i++) {
 		scribble(&stage, &seed);
 		ck_no_err(receiver_drain(stage.receiver));
