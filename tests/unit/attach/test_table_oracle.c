@@ -15,6 +15,7 @@
 
 #include "attach/unwind/table.h"
 #include "tests/support/ht_check.h"
+#include "tests/support/random.h"
 
 #define RANDOM_PCS	50000
 #define UNSUPPORTED_MAX 0.002 /* of all rows */
@@ -44,14 +45,6 @@ struct caller {
 struct totals {
 	uint64_t files, rows, unsupported_rows, probes, unsupported_probes, differences;
 };
-
-static uint64_t random_next(uint64_t *state)
-{
-	uint64_t z = *state += 0x9e3779b97f4a7c15ull;
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9ull;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebull;
-	return z ^ z >> 31;
-}
 
 static uint64_t memory_at(uint64_t addr)
 {
