@@ -5,7 +5,6 @@
 #include <string.h>
 
 #define TABLE_MAX_BYTES (64u << 20)
-#define RELOCS_MAX	65536u /* naming hooks, in one module */
 
 /* Room for the longest name of a hook with its NUL: a name without one within is none. */
 #define NAME_BYTES		  16u
@@ -154,9 +153,7 @@ static struct ht_err *append(struct relocs *relocs, size_t *capacity, const stru
 {
 	if (relocs->count == *capacity) {
 		size_t wanted = *capacity ? 2 * *capacity : 16;
-		struct reloc *grown = wanted > RELOCS_MAX
-					      ? NULL
-					      : reallocarray(relocs->reloc, wanted, sizeof(*grown));
+		struct reloc *grown = reallocarray(relocs->reloc, wanted, sizeof(*grown));
 		if (!grown)
 			return ht_err_new(HT_ERR_NOMEM, "no memory for %zu relocations", wanted);
 		relocs->reloc = grown;

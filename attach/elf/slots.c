@@ -6,6 +6,8 @@
 
 #include "attach/elf/relocs.h"
 
+#define SLOTS_MAX 65536u /* programs have up to a dozen for each module */
+
 /* What a module's dynamic symbols say about one hooked name; looked up once. */
 struct named {
 	bool known;
@@ -97,15 +99,14 @@ static struct ht_err *meaning_of(struct scan *scan, const struct module *holder,
 	return err;
 }
 
-/* The slot through which the executable's PLT entry at `entry` jumps: of the executable and of the
- * same name, but not the address of the entry itself. */
+/* The slot through which the executable's PLT entry for this function jumps. */
 static const struct slot *slot_behind(
-	const struct scan *scan, const struct module *executable, enum abi_hook hook, raddr_t entry)
+	const struct scan *scan, const struct module *executable, enum abi_hook hook)
 {
 	for (size_t i = 0; i < scan->slots->count; i++) {
 		const struct slot *slot = &scan->slots->slot[i];
 		if (slot->module_id == executable->id && slot->hook == hook &&
-			slot->type != R_X86_64_64 && slot->value != entry)
+			slot->type != R_X86_64_64)
 			return slot;
 	}
 	return NULL;
@@ -114,7 +115,7 @@ static const struct slot *slot_behind(
 static struct ht_err *judge_canonical(
 	struct scan *scan, struct slot *slot, const struct module *executable)
 {
-	const struct slot *behind = slot_behind(scan, executable, slot->hook, slot->value);
+	const struct slot *behind = slot_behind(scan, executable, slot->hook);
 	const struct module *holder = behind ? modules_find(scan->modules, behind->value) : NULL;
 	enum meaning meaning;
 	if (!holder)
@@ -175,6 +176,11 @@ static struct ht_err *is_skipped(
 static struct ht_err *append(struct scan *scan, const struct slot *slot)
 {
 	struct slots *slots = scan->slots;
+	if (slots->count == SLOTS_MAX)
+		return ht_err_new(HT_ERR_REFUSED,
+			"process %d keeps allocator functions in more than %u places: its tables "
+			"are corrupt",
+			scan->proc->pid, SLOTS_MAX);
 	if (slots->count == scan->capacity) {
 		size_t wanted = scan->capacity ? 2 * scan->capacity : 128;
 		struct slot *grown = reallocarray(slots->slot, wanted, sizeof(*grown));

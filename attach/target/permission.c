@@ -26,7 +26,7 @@ static struct ht_err *judge_capable(const struct permission_facts *facts)
 	if (!facts->same_user_ns)
 		return ht_err_new(HT_ERR_PERMISSION,
 			"may not attach to process %d (%s): it runs in another user namespace, "
-			"where our capabilities do not count; run heaptap as root outside of the "
+			"where our capabilities do not count; run heaptap as root outside of any "
 			"container",
 			facts->pid, facts->comm);
 	return ht_err_new(HT_ERR_PERMISSION,
@@ -104,12 +104,29 @@ static int yama_scope(void)
 	return scope;
 }
 
+/* Does our user namespace map every id to itself? Only the initial one does by default. */
+static bool in_initial_user_ns(void)
+{
+	unsigned long inside = 1, outside = 1, count = 0;
+	FILE *file = fopen("/proc/self/uid_map", "re");
+	if (!file)
+		return true;
+	if (fscanf(file, "%lu %lu %lu", &inside, &outside, &count) != 3)
+		count = 0;
+	fclose(file);
+	return inside == 0 && outside == 0 && count == UINT32_MAX;
+}
+
+/* Whose process's namespace may not even be looked at, is outside of ours if that has an outside.
+ */
 static bool same_user_ns(const struct proc *proc)
 {
 	struct stat ours, theirs;
-	return stat("/proc/self/ns/user", &ours) == 0 &&
-	       (fstatat(proc->dir_fd, "ns/user", &theirs, 0) != 0 ||
-		       (ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino));
+	if (stat("/proc/self/ns/user", &ours) != 0)
+		return true;
+	if (fstatat(proc->dir_fd, "ns/user", &theirs, 0) != 0)
+		return in_initial_user_ns();
+	return ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino;
 }
 
 struct ht_err *permission_explain(const struct proc *proc)

@@ -313,6 +313,10 @@ static struct ht_err *open_checked(struct proc *proc)
 	struct proc_status status;
 	struct stat_fields stat;
 	struct ht_err *err = proc_status_leader(proc, &status, &tgid);
+	if (err && (err->sys == ENOENT || err->sys == EPERM || err->sys == EACCES)) {
+		ht_err_free(err);
+		return refuse_missing(pid);
+	}
 	if (err)
 		return err;
 	comm_printable(status.comm);

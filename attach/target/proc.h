@@ -33,7 +33,8 @@ struct ht_err *proc_open_mem(struct proc *proc);
 void proc_close(struct proc *proc); /* accepts a zeroed or closed one */
 
 enum proc_change { PROC_SAME, PROC_EXITED, PROC_EXECED };
-/* Is it still the process and the program that was opened? */
+/* Is it still the process and the program that was opened? An exec of the same file is noticed only
+ * after proc_open_mem. */
 enum proc_change proc_changed(const struct proc *proc);
 
 struct proc_status {

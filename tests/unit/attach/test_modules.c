@@ -457,8 +457,53 @@ START_TEST(a_file_mapped_as_data_is_no_module)
 }
 END_TEST
 
+/* Maps `fd` again over the page with this number. */
+static void map_page(
+	struct elfwriter *writer, int fd, size_t page, size_t file_page, int protection)
+{
+	void *wanted = writer->image + page * 4096;
+	ck_assert_ptr_eq(mmap(wanted, 4096, protection, MAP_PRIVATE | MAP_FIXED, fd,
+				 (off_t)file_page * 4096),
+		wanted);
+}
+
+static bool written_is_found(struct elfwriter *writer)
+{
+	struct view view = view_of(getpid());
+	bool there = modules_find(&view.modules, at(writer->image)) != NULL;
+	view_deinit(&view);
+	return there;
+}
+
+START_TEST(segments_come_from_one_file)
+{
+	struct elfwriter writer;
+	elfwriter_init(&writer);
+	elfwriter_protect(&writer);
+	int fd = memfd_create("image", MFD_CLOEXEC), other = memfd_create("other", MFD_CLOEXEC);
+	ck_assert_int_eq(write(fd, writer.image, ELFWRITER_BYTES), ELFWRITER_BYTES);
+	ck_assert_int_eq(write(other, writer.image, ELFWRITER_BYTES), ELFWRITER_BYTES);
+	map_page(&writer, fd, 0, 0, PROT_READ);
+	map_page(&writer, fd, 1, 1, PROT_READ);
+	map_page(&writer, fd, 2, 2, PROT_READ | PROT_EXEC);
+	map_page(&writer, fd, 3, 3, PROT_READ | PROT_WRITE);
+	ck_assert(written_is_found(&writer));
+	map_page(&writer, fd, 3, 2, PROT_READ | PROT_WRITE);
+	ck_assert(!written_is_found(&writer));
+	map_page(&writer, other, 3, 3, PROT_READ | PROT_WRITE);
+	ck_assert(!written_is_found(&writer));
+	/* Text that was moved to huge pages has no file any more. */
+	map_page(&writer, fd, 3, 3, PROT_READ | PROT_WRITE);
+	ck_assert_ptr_ne(mmap(writer.text, 4096, PROT_READ | PROT_EXEC,
+				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0),
+		MAP_FAILED);
+	ck_assert(written_is_found(&writer));
+	elfwriter_deinit(&writer);
+}
+END_TEST
+
 HT_SUITE("attach/elf/modules", own_modules_are_those_of_the_dynamic_linker,
 	symbols_are_those_of_dlsym, second_namespace_is_a_second_module,
 	ids_are_kept_and_never_reused, all_kinds_of_executables, linker_started_by_hand,
 	thirty_two_bits_are_refused, written_image, malformed_headers_are_left_out, notes_lie,
-	corrupt_bytes_do_no_harm, a_file_mapped_as_data_is_no_module)
+	corrupt_bytes_do_no_harm, a_file_mapped_as_data_is_no_module, segments_come_from_one_file)
