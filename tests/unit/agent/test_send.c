@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What becomes of a full buffer when the daemon is slow, gone, or forbidden to be talked to.
+ */
+#include "agent/send.h"
+
+#include "agent/stream.h"
+#include "tests/unit/agent/world.h"
+
+#define BUFFER_EVENTS 5u
+
+static struct abi_slot *slot;
+static struct {
+	unsigned sends, waits, pauses;
+	long error;		/* what sendmsg says ... */
+	unsigned errors;	/* ... so many times, then it takes the message */
+	unsigned drain_at_wait; /* the daemon copies the buffer during this wait (1: the first) */
+	unsigned stop_at_wait;	/* the daemon says stop */
+	unsigned fork_at_wait;	/* a handler forks, and this is the child */
+	int waited_fd;
+} daemon_does;
+
+static long fake_send(int fd, const struct sys_msghdr *message, int flags)
+{
+	if (daemon_does.sends++ < daemon_does.errors)
+		return daemon_does.error;
+	return world_receive(fd, message, flags);
+}
+
+static void wait_once(void)
+{
+	daemon_does.waits++;
+	if (daemon_does.waits == daemon_does.drain_at_wait)
+		slot->head.drained = slot->head.committed;
+	if (daemon_does.waits == daemon_does.stop_at_wait)
+		world_config->stop = 1;
+	if (daemon_does.waits == daemon_does.fork_at_wait)
+		world_state->alive = 0;
+}
+
+static long fake_wait(int fd)
+{
+	daemon_does.waited_fd = fd;
+	wait_once();
+	return 0;
+}
+
+static void fake_pause(void)
+{
+	daemon_does.pauses++;
+	wait_once();
+}
+
+static void setup(void)
+{
+	world_make();
+	memset(&daemon_does, 0, sizeof(daemon_does));
+	sys_fake.sendmsg = fake_send;
+	sys_fake.wait_writable = fake_wait;
+	sys_fake.pause = fake_pause;
+	slot = &world_slots[0];
+	slot->head.key = sys_fake_thread_pointer;
+	for (unsigned i = 0; i < BUFFER_EVENTS; i++) {
+		struct stream_event event = {.kind = ABI_EVENT_FREE, .addr = 16};
+		stream_put(world_config, slot, &event);
+	}
+}
+
+/* Hands the buffer over; it must be empty afterwards, and lost or not. */
+static void check_flush(bool is_lost, enum abi_loss loss)
+{
+	uint64_t committed = slot->head.committed;
+	stream_restart(world_config, slot);
+	ck_assert_uint_eq(slot->head.buffer_start, committed);
+	ck_assert_uint_eq(slot->head.committed, committed);
+	for (unsigned i = 0; i < ABI_LOSS_COUNT; i++)
+		ck_assert_uint_eq(slot->head.lost[i], is_lost && i == loss ? BUFFER_EVENTS : 0);
+}
+
+START_TEST(daemon_takes_it)
+{
+	setup();
+	check_flush(false, 0);
+	ck_assert_uint_eq(world_messages, 1);
+	ck_assert_uint_eq(world_last_message.events, BUFFER_EVENTS);
+}
+END_TEST
+
+START_TEST(drained_needs_no_call)
+{
+	setup();
+	slot->head.drained = slot->head.committed;
+	check_flush(false, 0);
+	ck_assert_uint_eq(sys_fake.calls, 0);
+}
+END_TEST
+
+START_TEST(slow_daemon_is_waited_for)
+{
+	static const long errors[] = {-SYS_EAGAIN, -SYS_ENOBUFS, -SYS_ENOMEM};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(errors); i++) {
+		setup();
+		daemon_does.error = errors[i];
+		daemon_does.errors = 3;
+		check_flush(false, 0);
+		ck_assert_uint_eq(world_messages, 1);
+		ck_assert_uint_eq(daemon_does.waits, 3);
+		ck_assert_int_eq(daemon_does.waited_fd, i ? -1 : world_config->socket_fd);
+	}
+}
+END_TEST
+
+START_TEST(too_slow_daemon_loses_it)
+{
+	setup();
+	daemon_does.error = -SYS_EAGAIN;
+	daemon_does.errors = UINT32_MAX;
+	uint64_t since = sys_fake.tsc;
+	check_flush(true, ABI_LOSS_TIMEOUT);
+	ck_assert_uint_le(sys_fake.tsc - since, world_config->wait_cycles_max + 100);
+}
+END_TEST
+
+START_TEST(drained_during_the_wait)
+{
+	setup();
+	daemon_does.error = -SYS_EAGAIN;
+	daemon_does.errors = UINT32_MAX;
+	daemon_does.drain_at_wait = 4;
+	check_flush(false, 0);
+	ck_assert_uint_eq(daemon_does.waits, 4);
+}
+END_TEST
+
+START_TEST(lossless_waits_on)
+{
+	setup();
+	world_config->flags = ABI_FLAG_LOSSLESS;
+	daemon_does.error = -SYS_EAGAIN;
+	daemon_does.errors = 5000;
+	check_flush(false, 0);
+	ck_assert_uint_eq(world_messages, 1);
+}
+END_TEST
+
+/* Otherwise a thread would hang in a capture that nobody reads any more. */
+START_TEST(lossless_ends_with_stop)
+{
+	setup();
+	world_config->flags = ABI_FLAG_LOSSLESS;
+	daemon_does.error = -SYS_EAGAIN;
+	daemon_does.errors = UINT32_MAX;
+	daemon_does.stop_at_wait = 5000;
+	check_flush(true, ABI_LOSS_TIMEOUT);
+	ck_assert_uint_le(daemon_does.waits, 5000 + world_config->wait_cycles_max);
+}
+END_TEST
+
+START_TEST(interrupted_send_is_repeated)
+{
+	setup();
+	daemon_does.error = -SYS_EINTR;
+	daemon_does.errors = 3;
+	check_flush(false, 0);
+	ck_assert_uint_eq(world_messages, 1);
+}
+END_TEST
+
+START_TEST(dead_socket)
+{
+	static const long errors[] = {-SYS_EPIPE, -104, -9, -88, -SYS_EINVAL, -90};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(errors); i++) {
+		setup();
+		daemon_does.error = errors[i];
+		daemon_does.errors = 1;
+		check_flush(true, ABI_LOSS_SOCKET);
+		ck_assert_uint_eq(daemon_does.sends, 1);
+	}
+}
+END_TEST
+
+START_TEST(foreign_socket_is_not_written)
+{
+	setup();
+	sys_fake.cookie = WORLD_COOKIE + 1;
+	check_flush(true, ABI_LOSS_SOCKET);
+	ck_assert_uint_eq(daemon_does.sends, 0);
+}
+END_TEST
+
+START_TEST(without_system_calls)
+{
+	for (unsigned drain_at = 0; drain_at < 4; drain_at += 3) {
+		for (unsigned i = 0; i < 2; i++) {
+			setup();
+			if (i)
+				world_config->socket_fd = -1;
+			else
+				world_config->flags = ABI_FLAG_NO_SYSCALL | ABI_FLAG_LOSSLESS;
+			daemon_does.drain_at_wait = drain_at;
+			check_flush(drain_at == 0, ABI_LOSS_TIMEOUT);
+			ck_assert_uint_eq(sys_fake.calls, 0);
+			ck_assert_uint_le(daemon_does.pauses, drain_at ? drain_at : 101);
+		}
+	}
+}
+END_TEST
+
+START_TEST(forked_child_leaves_the_slot)
+{
+	setup();
+	daemon_does.error = -SYS_EAGAIN;
+	daemon_does.errors = UINT32_MAX;
+	daemon_does.fork_at_wait = 2;
+	struct abi_slot_head before = slot->head;
+	stream_restart(world_config, slot);
+	ck_assert_mem_eq(&slot->head, &before, sizeof(before));
+}
+END_TEST
+
+HT_SUITE("agent/send", daemon_takes_it, drained_needs_no_call, slow_daemon_is_waited_for,
+	too_slow_daemon_loses_it, drained_during_the_wait, lossless_waits_on,
+	lossless_ends_with_stop, interrupted_send_is_repeated, dead_socket,
+	foreign_socket_is_not_written, without_system_calls, forked_child_leaves_the_slot)

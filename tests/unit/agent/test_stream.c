@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the agent encodes is what the reader decodes, across buffers.
+ */
+#include "agent/stream.h"
+
+#include "agent/thread.h"
+#include "tests/unit/agent/world.h"
+
+static struct event events[WORLD_EVENTS_MAX];
+
+static struct abi_slot *slot_make(void)
+{
+	struct abi_slot *slot = &world_slots[3];
+	slot->head.key = sys_fake_thread_pointer + 1;
+	slot->head.tid = WORLD_TID;
+	return slot;
+}
+
+static uint64_t random_state;
+
+static uint64_t random_u64(void)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return random_state;
+}
+
+/* Of any length in bits, so that each length code and its borders occur. */
+static uint64_t random_number(void)
+{
+	return random_u64() >> random_u64() % 64;
+}
+
+static struct stream_event random_event(void)
+{
+	struct stream_event event = {
+		.kind = (enum abi_event_kind)(
+			ABI_EVENT_ALLOC + random_u64() % (ABI_EVENT_REALLOC_FAIL - 1)),
+		.hook = random_u64() % ABI_HOOK_COUNT,
+		.addr = random_number(),
+		.size = random_number(),
+		.stack = random_u64() % (1u << ABI_NODE_BITS) >> random_u64() % ABI_NODE_BITS,
+	};
+	if (event.kind != ABI_EVENT_ALLOC && event.kind != ABI_EVENT_REALLOC_END)
+		event.stack = 0;
+	if (event.kind == ABI_EVENT_REALLOC_FREED || event.kind == ABI_EVENT_REALLOC_FAIL)
+		event.hook = event.addr = event.size = 0;
+	return event;
+}
+
+static void check_same(const struct event *got, const struct stream_event *put)
+{
+	ck_assert_int_eq(got->kind, put->kind);
+	ck_assert_uint_eq(got->hook, put->hook);
+	ck_assert_uint_eq(got->addr, put->addr);
+	ck_assert_uint_eq(got->size, put->size);
+	ck_assert_uint_eq(got->stack, put->stack);
+	ck_assert_uint_eq(got->tid, WORLD_TID);
+}
+
+START_TEST(decoder_reads_what_was_put)
+{
+	static struct stream_event put[2000];
+	static uint64_t tsc[2000];
+	random_state = 1;
+	for (size_t round = 0; round < 50; round++) {
+		world_make();
+		struct abi_slot *slot = slot_make();
+		for (size_t i = 0; i < HT_ARRAY_SIZE(put); i++) {
+			put[i] = random_event();
+			sys_fake.tsc += random_number() >> 8;
+			tsc[i] = sys_fake.tsc;
+			stream_put(world_config, slot, &put[i]);
+		}
+		ck_assert_uint_eq(world_messages, 0);
+		ck_assert_uint_eq(world_events(slot, events, WORLD_EVENTS_MAX), HT_ARRAY_SIZE(put));
+		for (size_t i = 0; i < HT_ARRAY_SIZE(put); i++) {
+			check_same(&events[i], &put[i]);
+			ck_assert_uint_eq(events[i].tsc, tsc[i]);
+		}
+		ck_assert_uint_eq(slot->head.events, HT_ARRAY_SIZE(put));
+		ck_assert_uint_eq(slot->head.last_tsc, tsc[HT_ARRAY_SIZE(put) - 1]);
+	}
+}
+END_TEST
+
+START_TEST(typical_event_is_short)
+{
+	world_make();
+	struct abi_slot *slot = slot_make();
+	struct stream_event event = {.kind = ABI_EVENT_ALLOC, .addr = 0x7f0000001000, .size = 64};
+	stream_put(world_config, slot, &event);
+	uint64_t before = slot->head.committed;
+	event.addr -= 0x200;
+	stream_put(world_config, slot, &event);
+	ck_assert_uint_eq(slot->head.committed - before, 6);
+}
+END_TEST
+
+START_TEST(time_does_not_go_back)
+{
+	world_make();
+	struct abi_slot *slot = slot_make();
+	struct stream_event event = {.kind = ABI_EVENT_FREE, .addr = 16};
+	sys_fake.tsc = 5000;
+	stream_put(world_config, slot, &event);
+	sys_fake.tsc = 4000;
+	stream_put(world_config, slot, &event);
+	sys_fake.tsc = 6000;
+	stream_put(world_config, slot, &event);
+	ck_assert_uint_eq(world_events(slot, events, WORLD_EVENTS_MAX), 3);
+	ck_assert_uint_eq(events[1].tsc, 5000);
+	ck_assert_uint_eq(events[2].tsc, 6000);
+}
+END_TEST
+
+START_TEST(full_buffers_are_sent)
+{
+	static struct stream_event put[WORLD_EVENTS_MAX];
+	static uint8_t all[WORLD_EVENTS_MAX * ABI_EVENT_MAX_BYTES];
+	uint64_t position = 0, length = 0;
+	size_t count = 0, decoded = 0;
+	random_state = 2;
+	world_make();
+	struct abi_slot *slot = slot_make();
+	while (count < WORLD_EVENTS_MAX) {
+		put[count] = random_event();
+		stream_put(world_config, slot, &put[count++]);
+		ck_assert_uint_le(slot->head.committed - slot->head.buffer_start, ABI_BUFFER_BYTES);
+		if (world_received.length == 0)
+			continue;
+		ck_assert_uint_eq(world_last_message.slot, 3);
+		ck_assert_uint_eq(world_last_message.position, position);
+		ck_assert_uint_le(world_last_message.length, ABI_BUFFER_BYTES);
+		ck_assert_uint_gt(world_last_message.length, ABI_BUFFER_BYTES - 64);
+		size_t n = world_decode(world_received.data, world_received.length,
+			events + decoded, WORLD_EVENTS_MAX - decoded);
+		ck_assert_uint_eq(n, world_last_message.events);
+		decoded += n;
+		position += world_received.length;
+		ck_assert_uint_eq(slot->head.buffer_start, position);
+		world_received.length = 0;
+	}
+	ck_assert_uint_ge(world_messages, 3);
+	length = slot->head.committed - slot->head.buffer_start;
+	memcpy(all, slot->buffer, length);
+	decoded += world_decode(all, length, events + decoded, WORLD_EVENTS_MAX - decoded);
+	ck_assert_uint_eq(decoded, count);
+	for (size_t i = 0; i < count; i++)
+		check_same(&events[i], &put[i]);
+	ck_assert_uint_eq(slot->head.events, count);
+}
+END_TEST
+
+START_TEST(announces_new_thread)
+{
+	world_make();
+	struct abi_slot *slot = slot_make();
+	struct stream_event event = {.kind = ABI_EVENT_FREE, .addr = 16};
+	stream_announce(world_config, slot); /* nothing to say yet */
+	ck_assert_uint_eq(slot->head.committed, 0);
+	stream_put(world_config, slot, &event);
+	slot->head.tid = 99;
+	stream_announce(world_config, slot);
+	stream_put(world_config, slot, &event);
+	ck_assert_uint_eq(world_events(slot, events, WORLD_EVENTS_MAX), 2);
+	ck_assert_uint_eq(events[0].tid, WORLD_TID);
+	ck_assert_uint_eq(events[1].tid, 99);
+	ck_assert_uint_eq(events[1].addr, 16);
+}
+END_TEST
+
+START_TEST(restart_forgets_delta_state)
+{
+	world_make();
+	struct abi_slot *slot = slot_make();
+	struct stream_event event = {.kind = ABI_EVENT_FREE, .addr = 0x1230};
+	stream_put(world_config, slot, &event);
+	slot->head.last_addr = 0xbad; /* as a handler leaves it that jumps out of stream_put */
+	stream_restart(world_config, slot);
+	ck_assert_uint_eq(world_messages, 1);
+	stream_put(world_config, slot, &event);
+	ck_assert_uint_eq(world_events(slot, events, WORLD_EVENTS_MAX), 1);
+	ck_assert_uint_eq(events[0].addr, 0x1230);
+}
+END_TEST
+
+/* A process that shares memory and thread pointer may write the same slot at the same time. */
+START_TEST(garbage_in_the_head_stays_in_the_buffer)
+{
+	world_make();
+	struct abi_slot *slot = slot_make();
+	random_state = 3;
+	for (size_t i = 0; i < 20000; i++) {
+		slot->head.committed = random_number();
+		slot->head.buffer_start =
+			i % 2 ? random_number() : slot->head.committed - random_number();
+		slot->head.last_addr = random_u64();
+		slot->head.buffer_events = random_number();
+		struct stream_event event = random_event();
+		stream_put(world_config, slot, &event);
+		if (i % 3 == 0)
+			stream_announce(world_config, slot);
+		world_received.length = 0;
+	}
+	for (size_t i = 0; i < 64; i++)
+		ck_assert_uint_eq(slot->frames[i], 0);
+	ck_assert_uint_eq(slot->head.key, sys_fake_thread_pointer + 1);
+}
+END_TEST
+
+HT_SUITE("agent/stream", decoder_reads_what_was_put, typical_event_is_short, time_does_not_go_back,
+	full_buffers_are_sent, announces_new_thread, restart_forgets_delta_state,
+	garbage_in_the_head_stays_in_the_buffer)

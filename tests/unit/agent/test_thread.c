@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which slot a call gets, and when it gets none.
+ */
+#include "agent/thread.h"
+
+#include "agent/stream.h"
+#include "tests/unit/agent/world.h"
+
+#define REAL_LO	 0x10000u
+#define REAL_LEN 0x1000u
+
+/* A stack with places for the frames of hooks. */
+static uint64_t stack[4096];
+static struct abi_thunk self;
+
+/* The frame of a hook called from `pc`, whose caller's rsp is stack + `words`. */
+static const struct thread_frame *frame_at(size_t words, uint64_t pc)
+{
+	stack[words - 1] = pc;
+	stack[words - 2] = 0;
+	return (const struct thread_frame *)&stack[words - 2];
+}
+
+static struct abi_slot *enter_at(size_t words)
+{
+	return thread_enter(&self, frame_at(words, 0x999), ABI_SLOT_IN_REAL);
+}
+
+static void setup(void)
+{
+	world_make();
+	self = world_thunk(ABI_HOOK_MALLOC, NULL);
+	self.real_lo = REAL_LO;
+	self.real_len = REAL_LEN;
+}
+
+static void bounds_set(struct abi_slot *slot)
+{
+	slot->head.stack_lo = (uint64_t)stack;
+	slot->head.stack_hi = (uint64_t)(stack + HT_ARRAY_SIZE(stack));
+	slot->head.bounds_incarnation = slot->head.incarnation;
+}
+
+START_TEST(same_slot_each_time)
+{
+	setup();
+	struct abi_slot *slot = enter_at(4000);
+	ck_assert_ptr_nonnull(slot);
+	ck_assert_uint_eq(slot->head.key, sys_fake_thread_pointer);
+	ck_assert_uint_eq(slot->head.tid, WORLD_TID);
+	ck_assert_uint_eq(slot->head.state, ABI_SLOT_IN_REAL);
+	ck_assert_uint_eq(slot->head.entry_sp, (uint64_t)&stack[4000]);
+	thread_leave(world_config, slot);
+	ck_assert_uint_eq(slot->head.state, ABI_SLOT_IDLE);
+	uint32_t incarnation = slot->head.incarnation;
+	ck_assert_ptr_eq(enter_at(3000), slot);
+	ck_assert_uint_eq(slot->head.incarnation, incarnation);
+	ck_assert_uint_eq(sys_fake.calls, 0);
+}
+END_TEST
+
+START_TEST(threads_have_slots_of_their_own)
+{
+	static struct world_tcb tcbs[WORLD_SLOTS + 1];
+	struct abi_slot *slots[WORLD_SLOTS];
+	setup();
+	for (unsigned i = 0; i < WORLD_SLOTS; i++) {
+		world_become(&tcbs[i], 100 + i);
+		slots[i] = enter_at(4000);
+		ck_assert_ptr_nonnull(slots[i]);
+		ck_assert_uint_eq(slots[i]->head.tid, 100 + i);
+		thread_leave(world_config, slots[i]);
+		for (unsigned k = 0; k < i; k++)
+			ck_assert_ptr_ne(slots[k], slots[i]);
+	}
+	world_become(&tcbs[WORLD_SLOTS], 200);
+	ck_assert_ptr_null(enter_at(4000));
+	ck_assert_uint_eq(world_control->lost[ABI_LOSS_SLOT_FULL], 1);
+
+	/* A dead one is passed by those behind it, and taken by who needs one. */
+	slots[5]->head.key |= ABI_SLOT_DEAD;
+	slots[5]->head.state = ABI_SLOT_IN_REAL;
+	for (unsigned i = 0; i < WORLD_SLOTS; i++) {
+		if (i == 5)
+			continue;
+		world_become(&tcbs[i], 100 + i);
+		ck_assert_ptr_eq(enter_at(4000), slots[i]);
+		thread_leave(world_config, slots[i]);
+	}
+	uint32_t incarnation = slots[5]->head.incarnation;
+	world_become(&tcbs[WORLD_SLOTS], 200);
+	ck_assert_ptr_eq(enter_at(4000), slots[5]);
+	ck_assert_uint_eq(slots[5]->head.key, sys_fake_thread_pointer);
+	ck_assert_uint_eq(slots[5]->head.tid, 200);
+	ck_assert_uint_ne(slots[5]->head.incarnation, incarnation);
+}
+END_TEST
+
+START_TEST(dead_slot_keeps_its_stream)
+{
+	setup();
+	struct stream_event event = {.kind = ABI_EVENT_FREE, .addr = 16};
+	struct abi_slot *slot = enter_at(4000);
+	stream_put(world_config, slot, &event);
+	uint64_t committed = slot->head.committed;
+	slot->head.key |= ABI_SLOT_DEAD;
+	slot->head.state = ABI_SLOT_RECORDING;
+	struct abi_slot *again = enter_at(4000);
+	ck_assert_ptr_eq(again, slot);
+	ck_assert_uint_eq(world_messages, 1);
+	ck_assert_uint_eq(slot->head.buffer_start, committed);
+	ck_assert_uint_eq(slot->head.events, 1);
+}
+END_TEST
+
+START_TEST(new_thread_in_an_old_tcb)
+{
+	setup();
+	struct stream_event event = {.kind = ABI_EVENT_FREE, .addr = 16};
+	struct event events[4];
+	struct abi_slot *slot = enter_at(4000);
+	bounds_set(slot);
+	stream_put(world_config, slot, &event);
+	thread_leave(world_config, slot);
+	world_tcb.tid = 5000;
+	ck_assert_ptr_eq(enter_at(4000), slot);
+	ck_assert_uint_eq(slot->head.tid, 5000);
+	ck_assert_uint_eq(slot->head.state, ABI_SLOT_IN_REAL);
+	uint64_t lo, hi;
+	ck_assert(!thread_bounds(&slot->head, &lo, &hi));
+	stream_put(world_config, slot, &event);
+	ck_assert_uint_eq(world_events(slot, events, 4), 2);
+	ck_assert_uint_eq(events[0].tid, WORLD_TID);
+	ck_assert_uint_eq(events[1].tid, 5000);
+}
+END_TEST
+
+START_TEST(tid_by_system_call)
+{
+	setup();
+	world_config->tid_offset = 0;
+	sys_fake.tid = 321;
+	struct abi_slot *slot = enter_at(4000);
+	ck_assert_uint_eq(slot->head.tid, 321);
+	thread_leave(world_config, slot);
+	ck_assert_ptr_eq(enter_at(4000), slot);
+	ck_assert_uint_eq(sys_fake.calls, 1);
+
+	setup();
+	world_config->tid_offset = 0;
+	world_config->flags = ABI_FLAG_NO_SYSCALL;
+	ck_assert_uint_eq(enter_at(4000)->head.tid, 0);
+	ck_assert_uint_eq(sys_fake.calls, 0);
+}
+END_TEST
+
+/* Handlers, each interrupting the hook of the one before. */
+START_TEST(nested_hooks)
+{
+	setup();
+	for (size_t level = 0; level < ABI_NEST_MAX; level++) {
+		struct abi_slot *slot = enter_at(4000 - level * 500);
+		ck_assert_ptr_nonnull(slot);
+		ck_assert_uint_eq(slot->head.key, sys_fake_thread_pointer + level);
+		ck_assert_uint_eq(slot->head.tid, WORLD_TID);
+		thread_mark(slot, level % 2 ? ABI_SLOT_RECORDING : ABI_SLOT_IN_REAL);
+	}
+	ck_assert_ptr_null(enter_at(100));
+	ck_assert_uint_eq(world_my_slot(0)->head.lost[ABI_LOSS_NESTED], 1);
+	thread_leave(world_config, world_my_slot(2));
+	ck_assert_ptr_eq(enter_at(100), world_my_slot(2));
+}
+END_TEST
+
+START_TEST(allocator_calls_itself)
+{
+	setup();
+	struct abi_slot *slot = enter_at(4000);
+	const uint64_t inside[] = {REAL_LO, REAL_LO + REAL_LEN - 1,
+		(uint64_t)world_image + ABI_TEXT_OFF, /* it jumped: the return is to the hook */
+		(uint64_t)world_image + ABI_TEXT_OFF + ABI_TEXT_MAX - 1};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(inside); i++)
+		ck_assert_ptr_null(
+			thread_enter(&self, frame_at(3950, inside[i]), ABI_SLOT_IN_REAL));
+	for (unsigned i = 0; i < ABI_LOSS_COUNT; i++)
+		ck_assert_uint_eq(slot->head.lost[i], 0);
+	ck_assert_ptr_null(world_my_slot(1));
+	ck_assert_uint_eq(slot->head.entry_sp, (uint64_t)&stack[4000]);
+}
+END_TEST
+
+START_TEST(others_than_the_allocator)
+{
+	const struct {
+		size_t words;
+		uint64_t pc;
+		enum abi_slot_state state;
+	} cases[] = {
+		{3950, REAL_LO - 1, ABI_SLOT_IN_REAL}, {3950, REAL_LO + REAL_LEN, ABI_SLOT_IN_REAL},
+		{3950, REAL_LO, ABI_SLOT_RECORDING}, /* a handler, in usable() perhaps */
+		{3000, REAL_LO, ABI_SLOT_IN_REAL},   /* too deep: a handler of the same module */
+		{4050, REAL_LO, ABI_SLOT_IN_REAL},   /* another stack */
+	};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(cases); i++) {
+		setup();
+		thread_mark(enter_at(4000), cases[i].state);
+		struct abi_slot *slot = thread_enter(
+			&self, frame_at(cases[i].words, cases[i].pc), ABI_SLOT_IN_REAL);
+		ck_assert_ptr_nonnull(slot);
+		ck_assert_ptr_eq(slot, world_my_slot(1));
+	}
+}
+END_TEST
+
+START_TEST(hook_left_by_longjmp)
+{
+	setup();
+	struct stream_event event = {.kind = ABI_EVENT_FREE, .addr = 16};
+	struct abi_slot *slot = enter_at(2000);
+	bounds_set(slot);
+	stream_put(world_config, slot, &event);
+	/* Above, or at the same place: the frame is gone. libc's caller makes no difference. */
+	for (size_t words = 2000; words <= 2001; words++) {
+		ck_assert_ptr_eq(
+			thread_enter(&self, frame_at(words, REAL_LO), ABI_SLOT_IN_REAL), slot);
+		ck_assert_uint_eq(slot->head.entry_sp, (uint64_t)&stack[words]);
+		ck_assert_uint_eq(slot->head.buffer_start, slot->head.committed);
+	}
+	/* Below: a handler. */
+	ck_assert_ptr_eq(enter_at(1500), world_my_slot(1));
+}
+END_TEST
+
+START_TEST(hook_left_on_another_stack)
+{
+	static uint64_t other[64];
+	setup();
+	struct abi_slot *slot = enter_at(2000);
+	/* Unknown bounds prove nothing. */
+	ck_assert_ptr_eq(enter_at(2500), world_my_slot(1));
+	thread_leave(world_config, world_my_slot(1));
+	bounds_set(slot);
+	slot->head.entry_sp = (uint64_t)&other[32];
+	ck_assert_ptr_eq(enter_at(2500), world_my_slot(1));
+}
+END_TEST
+
+START_TEST(key_zero_has_no_slot)
+{
+	setup();
+	sys_fake_thread_pointer = 0;
+	world_config->tid_offset = 0;
+	ck_assert_ptr_null(enter_at(4000));
+	ck_assert_uint_eq(world_control->lost[ABI_LOSS_SLOT_FULL], 1);
+}
+END_TEST
+
+HT_SUITE("agent/thread", same_slot_each_time, threads_have_slots_of_their_own,
+	dead_slot_keeps_its_stream, new_thread_in_an_old_tcb, tid_by_system_call, nested_hooks,
+	allocator_calls_itself, others_than_the_allocator, hook_left_by_longjmp,
+	hook_left_on_another_stack, key_zero_has_no_slot)
