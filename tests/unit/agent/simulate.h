@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A program that exists only as unwind tables and a stack: functions are called, return, and are
+ * interrupted by signals as compilers and the kernel lay their frames out; what a walk must find is
+ * known at every moment. Included after world.h, once by a test program.
+ */
+#pragma once
+
+#include "agent/walk.h"
+#include "tests/unit/agent/world.h"
+
+#define SIM_CODE_BASE	0x10000000u /* where the module is loaded; its bias */
+#define SIM_FUNCTIONS	64u	    /* each fills one granule */
+#define SIM_START	0u	    /* outermost: END */
+#define SIM_TRAMPOLINE	1u	    /* SIGNAL */
+#define SIM_FIRST	2u	    /* the first that is to be called */
+#define SIM_STACK_WORDS 8192u
+#define SIM_DEPTH_MAX	512u
+#define SIM_UCONTEXT	960u /* bytes */
+#define SIM_TABLE_OFF	(ABI_UNWIND_OFF + 0x10000u)
+#define SIM_RED_ZONE	128u
+
+struct sim_table {
+	struct abi_table header;
+	uint32_t granule[SIM_FUNCTIONS + 1];
+	uint16_t row_pc[SIM_FUNCTIONS + ABI_ROW_PAD];
+	uint16_t row_rule[SIM_FUNCTIONS];
+	uint32_t rule[SIM_FUNCTIONS];
+};
+
+struct sim_call {
+	uint64_t caller_pc; /* with WALK_EXACT */
+	uint64_t caller_sp; /* after the return */
+	uint64_t caller_fp;
+	uint32_t function; /* that was called */
+};
+
+static struct sim_table *sim_table;
+static struct abi_snapshot *sim_snapshot;
+
+/* The running thread. */
+static _Alignas(HT_PAGE_BYTES) uint64_t sim_stack[SIM_STACK_WORDS];
+static uint64_t sim_sp, sim_fp;
+static uint32_t sim_depth;
+static struct sim_call sim_calls[SIM_DEPTH_MAX];
+static uint64_t sim_random_state;
+
+HT_UNUSED
+static uint64_t sim_random(uint64_t below)
+{
+	sim_random_state ^= sim_random_state << 13;
+	sim_random_state ^= sim_random_state >> 7;
+	sim_random_state ^= sim_random_state << 17;
+	return sim_random_state % below;
+}
+
+static uint64_t *sim_word(uint64_t address)
+{
+	return (uint64_t *)address;
+}
+
+/* A return address in `function`: the call before it is in the granule, it need not be itself. */
+HT_UNUSED
+static uint64_t sim_site(uint32_t function)
+{
+	return SIM_CODE_BASE + function * ABI_GRANULE_BYTES + 1 + sim_random(4) * 85;
+}
+
+HT_UNUSED
+static uint32_t sim_rule(uint32_t function)
+{
+	return sim_table->rule[function];
+}
+
+/* Frame sizes and saved registers as compilers choose them, at random. */
+static uint32_t sim_rule_random(void)
+{
+	int words = 1 + (int)sim_random(20);
+	switch (sim_random(8)) {
+	case 0:
+	case 1:
+		return abi_rule_make(ABI_RULE_RBP, 2, 2);
+	case 2:
+		return abi_rule_make(ABI_RULE_DRAP, -1, 0);
+	case 3:
+		return abi_rule_make(ABI_RULE_FRAME, 0, 0);
+	default:
+		return abi_rule_make(ABI_RULE_RSP, words,
+			words > 1 && sim_random(2) ? 2 + (unsigned)sim_random(words - 1) : 0);
+	}
+}
+
+/* Makes the world, with the tables of a module of random functions. */
+HT_UNUSED
+static void sim_make(uint64_t seed)
+{
+	sim_random_state = seed * 0x9e3779b97f4a7c15ull + 1;
+	world_make();
+	sim_table = (struct sim_table *)(world_image + SIM_TABLE_OFF);
+	sim_table->header = (struct abi_table){
+		.magic = ABI_TABLE_MAGIC,
+		.bytes = sizeof(*sim_table),
+		.hi = SIM_FUNCTIONS * ABI_GRANULE_BYTES,
+		.granule_count = SIM_FUNCTIONS,
+		.row_count = SIM_FUNCTIONS,
+		.rule_count = SIM_FUNCTIONS,
+		.granule_off = offsetof(struct sim_table, granule),
+		.pc_off = offsetof(struct sim_table, row_pc),
+		.index_off = offsetof(struct sim_table, row_rule),
+		.rule_off = offsetof(struct sim_table, rule),
+	};
+	for (uint32_t i = 0; i < SIM_FUNCTIONS; i++) {
+		sim_table->granule[i] = i;
+		sim_table->row_rule[i] = (uint16_t)i;
+		sim_table->rule[i] = sim_rule_random();
+	}
+	sim_table->granule[SIM_FUNCTIONS] = SIM_FUNCTIONS;
+	sim_table->rule[SIM_START] = abi_rule_make(ABI_RULE_END, 0, 0);
+	sim_table->rule[SIM_TRAMPOLINE] = abi_rule_make(ABI_RULE_SIGNAL, 0, 0);
+
+	sim_snapshot = (struct abi_snapshot *)(world_image + ABI_UNWIND_OFF);
+	*sim_snapshot = (struct abi_snapshot){
+		.generation = 1,
+		.epoch = 1,
+		.range_count = 1,
+		.cache_sets = ABI_CACHE_SETS,
+		.cache = (uint64_t)world_image + ABI_CACHES_OFF,
+	};
+	sim_snapshot->range[0] = (struct abi_range){
+		.lo = SIM_CODE_BASE,
+		.hi = SIM_CODE_BASE + SIM_FUNCTIONS * ABI_GRANULE_BYTES,
+		.bias = SIM_CODE_BASE,
+		.table = (uint64_t)sim_table,
+	};
+	world_config->unwind = (uint64_t)sim_snapshot;
+	world_config->frames_max = SIM_DEPTH_MAX;
+	sys_fake.readable = (const uint8_t *)sim_stack;
+	sys_fake.readable_bytes = sizeof(sim_stack);
+
+	for (size_t i = 0; i < SIM_STACK_WORDS; i++)
+		sim_stack[i] = sim_random(UINT64_MAX);
+	sim_sp = (uint64_t)(sim_stack + SIM_STACK_WORDS) - 16;
+	sim_fp = 0;
+	sim_depth = 0;
+}
+
+/* A slot that knows the simulated stack as its thread's primary one. */
+HT_UNUSED
+static struct abi_slot *sim_slot(void)
+{
+	struct abi_slot *slot = &world_slots[0];
+	slot->head.key = sys_fake_thread_pointer;
+	slot->head.stack_lo = (uint64_t)sim_stack;
+	slot->head.stack_hi = (uint64_t)(sim_stack + SIM_STACK_WORDS);
+	slot->head.bounds_incarnation = slot->head.incarnation;
+	return slot;
+}
+
+static uint32_t sim_running(void)
+{
+	return sim_depth ? sim_calls[sim_depth - 1].function : SIM_START;
+}
+
+static bool sim_has_room(uint64_t bytes)
+{
+	return sim_depth < SIM_DEPTH_MAX - 2 && sim_sp - (uint64_t)sim_stack > bytes + 1024;
+}
+
+static void sim_push(uint64_t value)
+{
+	sim_sp -= 8;
+	*sim_word(sim_sp) = value;
+}
+
+/* The called function's prologue and locals; sim_sp points at the return address. */
+static void sim_enter(uint32_t rule)
+{
+	uint64_t cfa = sim_sp + 8;
+	switch (abi_rule_kind(rule)) {
+	case ABI_RULE_RSP:
+		sim_sp = cfa - 8 * (uint64_t)abi_rule_offset(rule);
+		if (abi_rule_rbp_slot(rule)) {
+			*sim_word(cfa - 8 * abi_rule_rbp_slot(rule)) = sim_fp;
+			sim_fp = sim_random(UINT64_MAX);
+		}
+		break;
+	case ABI_RULE_RBP:
+	case ABI_RULE_FRAME:
+		sim_push(sim_fp);
+		sim_fp = sim_sp;
+		sim_sp -= 8 * sim_random(12); /* alloca */
+		break;
+	case ABI_RULE_DRAP:
+		sim_sp &= ~31ull;
+		sim_push(*sim_word(cfa - 8));
+		sim_push(sim_fp);
+		sim_fp = sim_sp;
+		sim_push(cfa);
+		sim_sp -= 32;
+		break;
+	case ABI_RULE_NONE:
+	case ABI_RULE_SIGNAL:
+	case ABI_RULE_PLT:
+	case ABI_RULE_END:
+		break;
+	}
+}
+
+/* Calls `function`. Does nothing when the stack is full. */
+HT_UNUSED
+static void sim_call(uint32_t function)
+{
+	if (!sim_has_room(0))
+		return;
+	uint64_t site = sim_site(sim_running());
+	sim_calls[sim_depth++] = (struct sim_call){site, sim_sp, sim_fp, function};
+	sim_push(site);
+	sim_enter(sim_rule(function));
+}
+
+/* A signal interrupts the running function; the handler is `function`. */
+HT_UNUSED
+static void sim_signal(uint32_t function)
+{
+	if (!sim_has_room(SIM_UCONTEXT + SIM_RED_ZONE))
+		return;
+	uint64_t pc = SIM_CODE_BASE + sim_running() * ABI_GRANULE_BYTES + sim_random(256);
+	sim_calls[sim_depth++] = (struct sim_call){pc | WALK_EXACT, sim_sp, sim_fp, SIM_TRAMPOLINE};
+	uint64_t ucontext = (sim_sp - SIM_RED_ZONE - SIM_UCONTEXT) & ~15ull;
+	*sim_word(ucontext + 120) = sim_fp;
+	*sim_word(ucontext + 160) = sim_sp;
+	*sim_word(ucontext + 168) = pc;
+	sim_sp = ucontext;
+	sim_call(function);
+}
+
+/* The running function returns; a handler's trampoline with it. */
+HT_UNUSED
+static void sim_return(void)
+{
+	while (sim_depth > 0) {
+		const struct sim_call *call = &sim_calls[--sim_depth];
+		sim_sp = call->caller_sp;
+		sim_fp = call->caller_fp;
+		if (sim_running() != SIM_TRAMPOLINE)
+			return;
+	}
+}
+
+/* A hook is called: where its walk starts, and in `expected` what the walk must find. */
+HT_UNUSED
+static uint32_t sim_hook(struct walk_start *ret_start, uint64_t *expected)
+{
+	uint32_t count = 0;
+	*ret_start = (struct walk_start){sim_site(sim_running()), sim_sp, sim_fp};
+	expected[count++] = ret_start->pc;
+	for (uint32_t i = sim_depth; i-- > 0;)
+		expected[count++] = sim_calls[i].caller_pc;
+	return count;
+}

@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The walk finds the callers that there are, stops where it cannot know, and reads nothing that it
+ * must not, whatever stack and tables hold.
+ */
+#include "agent/walk.h"
+
+#include "agent/rules.h"
+#include "tests/unit/agent/simulate.h"
+
+static uint64_t expected[SIM_DEPTH_MAX + 1];
+static uint32_t expected_count;
+static struct walk_start start;
+
+static uint32_t walk(struct abi_slot *slot)
+{
+	return walk_plain(world_config, rules_snapshot(world_config), slot, &start);
+}
+
+static void check_frames(struct abi_slot *slot, uint32_t count)
+{
+	for (uint32_t i = 0; i < count && i < expected_count; i++)
+		ck_assert_msg(slot->frames[i] == expected[i], "frame %u: %#lx, expected %#lx", i,
+			slot->frames[i], expected[i]);
+	ck_assert_uint_eq(count, expected_count);
+}
+
+static void check_trunc(const struct abi_slot *slot, int reason)
+{
+	for (int i = 0; i < ABI_TRUNC_COUNT; i++)
+		ck_assert_uint_eq(slot->head.trunc[i], i == reason ? 1 : 0);
+}
+
+static uint32_t function_random(void)
+{
+	return SIM_FIRST + (uint32_t)sim_random(SIM_FUNCTIONS - SIM_FIRST);
+}
+
+/* A stack of random calls, some of them from signal handlers. */
+static void calls_random(uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		if (sim_random(20) == 0)
+			sim_signal(function_random());
+		else
+			sim_call(function_random());
+	}
+	expected_count = sim_hook(&start, expected);
+}
+
+START_TEST(random_stacks)
+{
+	for (uint64_t seed = 1; seed <= 200; seed++) {
+		sim_make(seed);
+		calls_random(1 + (uint32_t)sim_random(100));
+		struct abi_slot *slot = sim_slot();
+		check_frames(slot, walk(slot)); /* tables */
+		check_frames(slot, walk(slot)); /* cache */
+		check_trunc(slot, -1);
+		ck_assert_uint_eq(sys_fake.calls, 0);
+	}
+}
+END_TEST
+
+/* The same stacks, read through copies. */
+START_TEST(foreign_stacks)
+{
+	for (uint64_t seed = 1; seed <= 200; seed++) {
+		sim_make(seed);
+		calls_random(1 + (uint32_t)sim_random(300));
+		struct abi_slot *slot = sim_slot();
+		slot->head.stack_hi = 0;
+		check_frames(slot, walk(slot));
+		check_trunc(slot, -1);
+		ck_assert_uint_ge(sys_fake.calls, 2);
+		ck_assert_uint_le(sys_fake.calls, 64);
+	}
+}
+END_TEST
+
+START_TEST(foreign_stack_without_system_calls)
+{
+	sim_make(1);
+	calls_random(10);
+	struct abi_slot *slot = sim_slot();
+	slot->head.bounds_incarnation = slot->head.incarnation + 1;
+	world_config->flags = ABI_FLAG_NO_SYSCALL;
+	expected_count = 1;
+	check_frames(slot, walk(slot));
+	check_trunc(slot, ABI_TRUNC_STACK);
+	ck_assert_uint_eq(sys_fake.calls, 0);
+}
+END_TEST
+
+/* A handler on an alternate stack interrupts the primary one. */
+START_TEST(alternate_stack)
+{
+	static _Alignas(HT_PAGE_BYTES) uint64_t other[1024];
+	for (uint64_t seed = 1; seed <= 50; seed++) {
+		sim_make(seed);
+		sim_table->rule[SIM_FIRST] = abi_rule_make(ABI_RULE_RSP, 5, 2);
+		sim_table->rule[SIM_FIRST + 1] = abi_rule_make(ABI_RULE_RBP, 2, 2);
+		calls_random(20);
+		struct abi_slot *slot = sim_slot();
+		uint64_t pc = SIM_CODE_BASE + sim_running() * ABI_GRANULE_BYTES + 5;
+		uint64_t *ucontext = &other[800];
+		ucontext[15] = sim_fp;
+		ucontext[20] = sim_sp;
+		ucontext[21] = pc;
+		sim_calls[sim_depth++] =
+			(struct sim_call){pc | WALK_EXACT, sim_sp, sim_fp, SIM_TRAMPOLINE};
+		sim_sp = (uint64_t)ucontext;
+		sim_call(SIM_FIRST);
+		sim_call(SIM_FIRST + 1);
+		expected_count = sim_hook(&start, expected);
+		sys_fake.readable = (const uint8_t *)other;
+		sys_fake.readable_bytes = sizeof(other);
+		check_frames(slot, walk(slot));
+		check_trunc(slot, -1);
+		ck_assert_uint_le(sys_fake.calls, 3);
+	}
+}
+END_TEST
+
+START_TEST(no_snapshot)
+{
+	sim_make(1);
+	calls_random(10);
+	world_config->unwind = 0;
+	struct abi_slot *slot = sim_slot();
+	expected_count = 1;
+	check_frames(slot, walk(slot));
+	check_trunc(slot, ABI_TRUNC_NO_RULE);
+}
+END_TEST
+
+START_TEST(too_deep)
+{
+	sim_make(1);
+	calls_random(100);
+	struct abi_slot *slot = sim_slot();
+	world_config->frames_max = expected_count;
+	check_frames(slot, walk(slot));
+	check_trunc(slot, -1);
+	world_config->frames_max = expected_count = 50;
+	check_frames(slot, walk(slot));
+	check_trunc(slot, ABI_TRUNC_DEPTH);
+}
+END_TEST
+
+START_TEST(unknown_module)
+{
+	sim_make(1);
+	sim_table->rule[SIM_FIRST] = abi_rule_make(ABI_RULE_RSP, 3, 0);
+	sim_call(SIM_FIRST);
+	sim_call(SIM_FIRST);
+	sim_calls[1].caller_pc = *sim_word(sim_calls[1].caller_sp - 8) = 0x7f0000001234;
+	sim_call(SIM_FIRST);
+	expected_count = sim_hook(&start, expected);
+	struct abi_slot *slot = sim_slot();
+	/* What stands where a return address should is no frame, unless it lies in code. */
+	expected_count = 2;
+	check_frames(slot, walk(slot));
+	check_trunc(slot, ABI_TRUNC_NO_RULE);
+	ck_assert_uint_eq(world_control->unknown_pcs, 1);
+	ck_assert_uint_eq(world_control->unknown_pc, 0x7f0000001234);
+
+	/* But the caller is code: it called. */
+	start.pc = expected[0] = 0x7f0000009999;
+	expected_count = 1;
+	check_frames(slot, walk(slot));
+	ck_assert_uint_eq(world_control->unknown_pcs, 2);
+}
+END_TEST
+
+START_TEST(no_rule)
+{
+	sim_make(1);
+	sim_table->rule[SIM_FIRST] = abi_rule_make(ABI_RULE_RSP, 3, 0);
+	sim_table->rule[SIM_FIRST + 1] = ABI_RULE_NONE;
+	sim_call(SIM_FIRST + 1);
+	sim_call(SIM_FIRST);
+	expected_count = sim_hook(&start, expected);
+	struct abi_slot *slot = sim_slot();
+	expected_count = 2;
+	check_frames(slot, walk(slot));
+	check_trunc(slot, ABI_TRUNC_NO_RULE);
+	ck_assert_uint_eq(world_control->unknown_pcs, 0);
+}
+END_TEST
+
+START_TEST(null_return_address_is_the_end)
+{
+	sim_make(1);
+	sim_table->rule[SIM_FIRST] = abi_rule_make(ABI_RULE_RSP, 3, 0);
+	sim_call(SIM_FIRST);
+	sim_call(SIM_FIRST);
+	expected_count = sim_hook(&start, expected) - 1;
+	*sim_word(sim_calls[0].caller_sp - 8) = 0;
+	struct abi_slot *slot = sim_slot();
+	check_frames(slot, walk(slot));
+	check_trunc(slot, -1);
+}
+END_TEST
+
+/* Interrupted in a procedure linkage table: the entry has pushed a word, or not yet. */
+START_TEST(linkage_table)
+{
+	for (unsigned at = 0; at < 16; at++) {
+		sim_make(1);
+		sim_table->rule[SIM_FIRST] = abi_rule_make(ABI_RULE_PLT, 11, 0);
+		sim_table->rule[SIM_FIRST + 1] = abi_rule_make(ABI_RULE_RSP, 4, 2);
+		uint32_t function = SIM_FIRST;
+		sim_call(function);
+		if (at >= 11)
+			sim_push(7);
+		uint64_t pc = SIM_CODE_BASE + function * ABI_GRANULE_BYTES + 32 + at;
+		sim_signal(SIM_FIRST + 1);
+		sim_calls[1].caller_pc = pc | WALK_EXACT;
+		*sim_word(sim_calls[2].caller_sp + 168) = pc;
+		expected_count = sim_hook(&start, expected);
+		struct abi_slot *slot = sim_slot();
+		check_frames(slot, walk(slot));
+		check_trunc(slot, -1);
+	}
+}
+END_TEST
+
+/* Code without tables: only a frame pointer that looks like one is followed. */
+START_TEST(bad_frame_pointers)
+{
+	static const uint64_t bad[] = {0, 1, 8, UINT64_MAX, UINT64_MAX - 7, 1ull << 47};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(bad) + 4; i++) {
+		sim_make(1);
+		sim_snapshot->range[0].table = 0;
+		struct abi_slot *slot = sim_slot();
+		start = (struct walk_start){sim_site(SIM_FIRST), (uint64_t)(sim_stack + 100), 0};
+		switch (i) {
+		case 0:
+			start.fp = start.sp - 8;
+			break;
+		case 1:
+			start.fp = start.sp + 4;
+			break;
+		case 2:
+			start.fp = slot->head.stack_hi;
+			break;
+		case 3:
+			start.fp = slot->head.stack_hi - 8;
+			break;
+		default:
+			start.fp = bad[i - 4];
+		}
+		expected[0] = start.pc;
+		expected_count = 1;
+		check_frames(slot, walk(slot));
+		ck_assert_uint_eq(
+			slot->head.trunc[ABI_TRUNC_NO_RULE] + slot->head.trunc[ABI_TRUNC_STACK], 1);
+	}
+}
+END_TEST
+
+/*
+ * Words of the stack and of the tables are overwritten at random. Whatever the walk makes of it, it
+ * stays on the stack: the sanitizer knows where that ends.
+ */
+START_TEST(garbage)
+{
+	for (uint64_t seed = 1; seed <= 2000; seed++) {
+		sim_make(seed);
+		calls_random(1 + (uint32_t)sim_random(60));
+		struct abi_slot *slot = sim_slot();
+		for (uint64_t i = 0; i < 40; i++) {
+			uint64_t at = (sim_sp - (uint64_t)sim_stack) / 8;
+			uint64_t value[] = {sim_random(UINT64_MAX), sim_random(4096),
+				(uint64_t)sim_stack + sim_random(sizeof(sim_stack) + 64),
+				sim_site(function_random())};
+			sim_stack[at + sim_random(SIM_STACK_WORDS - at)] = value[sim_random(4)];
+		}
+		if (seed % 2) {
+			for (uint32_t i = 0; i < SIM_FUNCTIONS; i++) {
+				if (sim_random(4) == 0)
+					sim_table->rule[i] = (uint32_t)sim_random(UINT32_MAX);
+			}
+		}
+		if (seed % 3 == 0)
+			slot->head.stack_hi = 0;
+		if (seed % 5 == 0)
+			start.fp = sim_random(UINT64_MAX);
+		if (seed % 7 == 0)
+			start.sp += sim_random(16);
+		uint32_t count = walk(slot);
+		ck_assert_uint_ge(count, 1);
+		ck_assert_uint_le(count, SIM_DEPTH_MAX);
+		ck_assert_uint_eq(slot->frames[0], start.pc);
+		ck_assert_uint_le(sys_fake.calls, 65);
+	}
+}
+END_TEST
+
+/* Two stacks whose forged signal frames point at each other. */
+START_TEST(endless_signal_frames)
+{
+	static _Alignas(HT_PAGE_BYTES) uint64_t other[512];
+	sim_make(1);
+	struct abi_slot *slot = sim_slot();
+	uint64_t *mine = &sim_stack[100];
+	uint64_t pc = sim_site(SIM_TRAMPOLINE);
+	mine[20] = (uint64_t)other;
+	other[20] = (uint64_t)mine;
+	mine[21] = other[21] = pc;
+	sys_fake.readable = (const uint8_t *)other;
+	sys_fake.readable_bytes = sizeof(other);
+	start = (struct walk_start){pc, (uint64_t)mine, 0};
+	ck_assert_uint_le(walk(slot), 16);
+	check_trunc(slot, ABI_TRUNC_STACK);
+}
+END_TEST
+
+HT_SUITE("agent/walk", random_stacks, foreign_stacks, foreign_stack_without_system_calls,
+	alternate_stack, no_snapshot, too_deep, unknown_module, no_rule,
+	null_return_address_is_the_end, linkage_table, bad_frame_pointers, garbage,
+	endless_signal_frames)
