@@ -31,15 +31,16 @@ static uint32_t tid_now(const struct abi_config *config)
 }
 
 /*
- * The slot has a new thread. The daemon reads incarnation, tid, incarnation: stepping it on both
- * sides of the tid makes sure that no bounds of the old thread are ever taken for the new one's.
+ * The slot has a new thread. The daemon reads incarnation, tid, incarnation: an odd one around the
+ * tid makes sure that no bounds of the old thread are ever taken for the new one's.
  */
 static void slot_adopt(const struct abi_config *config, struct abi_slot *slot)
 {
 	struct abi_slot_head *head = &slot->head;
-	store_release(&head->incarnation, head->incarnation + 1);
+	uint32_t odd = head->incarnation | 1;
+	store_release(&head->incarnation, odd);
 	store_release(&head->tid, tid_now(config));
-	store_release(&head->incarnation, head->incarnation + 1);
+	store_release(&head->incarnation, odd + 1);
 	stream_announce(config, slot);
 }
 

@@ -106,7 +106,8 @@ enum abi_trunc {
 
 struct abi_control {
 	uint64_t magic;
-	uint64_t node_count;  /* nodes claimed by the agent; may exceed node_max by losers [A] */
+	uint64_t node_count;  /* nodes[1] .. nodes[node_count] are claimed; may exceed node_max - 1 by
+			       * losers. One may stay unready for ever: pass it [A] */
 	uint64_t unknown_pcs; /* walks that met a PC in no module: the daemon looks for one [A] */
 	uint64_t unknown_pc;  /* one of them [A] */
 	uint64_t lost[ABI_LOSS_COUNT]; /* events lost where no slot could count them [A] */
@@ -177,7 +178,7 @@ struct abi_slot_head {
 	/* identity; key is claimed by compare-and-swap from 0 or from a dead key */
 	uint64_t key; /* thread pointer (multiple of 16) + nesting level 0..3 [A]; |DEAD [D] */
 	uint32_t tid; /* as the target's innermost pid namespace numbers it [A] */
-	uint32_t incarnation; /* + 1 for each new thread in this slot [A] */
+	uint32_t incarnation; /* another for each new thread here; odd while `tid` changes [A] */
 	uint32_t state;	      /* enum abi_slot_state [A] */
 	uint32_t pad0;
 	uint64_t entry_sp;     /* stack pointer of the hook in progress [A] */
