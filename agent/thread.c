@@ -48,7 +48,8 @@ static void slot_note_claim(const struct abi_config *config, const struct abi_sl
 {
 	struct abi_control *control = (struct abi_control *)config->control;
 	uint64_t index = (uint64_t)(slot - (const struct abi_slot *)config->slots);
-	fetch_or(&control->claimed[index / 64 % HT_ARRAY_SIZE(control->claimed)], 1ull << index % 64);
+	fetch_or(&control->claimed[index / 64 % HT_ARRAY_SIZE(control->claimed)],
+		1ull << index % 64);
 }
 
 static struct abi_slot *slot_claim(
