@@ -26,6 +26,8 @@ static const struct cmd command[] = {
 	{"report", "FILE [--json] [--limit N]", "totals and call chains of a window", cmd_report},
 	{"symbols", "--emit [--sysroot DIR] FILE | --fd N",
 		"symbol records for the addresses of a trace, on stdout", cmd_symbols},
+	{"info", "FILE", "what a trace holds: target, modules, threads, losses", cmd_info},
+	{"dump", "FILE", "every record and event, one line each", cmd_dump},
 	{"version", "", "the version", cmd_version},
 };
 

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * heaptap-analyze dump: every record and every event of a trace, one line each, as they stand in
+ * the file. For looking into traces and for tests.
+ */
+#include "analyzer/cmd.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analyzer/agg/profile.h"
+#include "analyzer/model/array.h"
+#include "analyzer/model/map.h"
+#include "analyzer/ui/text.h"
+#include "format/event.h"
+#include "format/reader.h"
+
+struct dump {
+	struct text text;
+	struct map decoder_of_slot;
+	struct event_decoder *decoder;
+	size_t count, capacity;
+};
+
+/* --- events ------------------------------------------------------------------------------------
+ */
+
+static void print_event(FILE *out, uint64_t slot, const struct event *event)
+{
+	static const char *const kind[] = {
+		[ABI_EVENT_ALLOC] = "alloc",
+		[ABI_EVENT_FREE] = "free",
+		[ABI_EVENT_REALLOC_BEGIN] = "realloc-begin",
+		[ABI_EVENT_REALLOC_END] = "realloc-end",
+		[ABI_EVENT_REALLOC_FREED] = "realloc-freed",
+		[ABI_EVENT_REALLOC_FAIL] = "realloc-fail",
+	};
+	fprintf(out, "event slot=%" PRIu64 " tid=%" PRIu32 " tsc=%" PRIu64 " %s", slot, event->tid,
+		event->tsc, kind[event->kind]);
+	if (event->kind != ABI_EVENT_REALLOC_FREED && event->kind != ABI_EVENT_REALLOC_FAIL)
+		fprintf(out, " %s addr=0x%" PRIx64 " size=%" PRIu64 " stack=%" PRIu32,
+			profile_function_name(event->hook), event->addr, event->size, event->stack);
+	fputc('\n', out);
+}
+
+static struct ht_err *find_decoder(struct dump *dump, uint64_t slot, struct event_decoder **ret)
+{
+	uint32_t index;
+	if (!map_get(&dump->decoder_of_slot, slot, &index)) {
+		struct ht_err *err = array_reserve(&dump->decoder, &dump->capacity, dump->count + 1,
+			sizeof(*dump->decoder), "event streams");
+		if (!err)
+			err = map_put(&dump->decoder_of_slot, slot, (uint32_t)dump->count);
+		if (err)
+			return err;
+		index = (uint32_t)dump->count++;
+	}
+	*ret = &dump->decoder[index];
+	return NULL;
+}
+
+static struct ht_err *print_events(struct dump *dump, const struct rec_events *rec)
+{
+	FILE *out = dump->text.out;
+	struct event_decoder *decoder;
+	struct ht_err *err = find_decoder(dump, rec->slot, &decoder);
+	if (err)
+		return err;
+	fprintf(out, "events slot=%" PRIu64 " position=%" PRIu64 " bytes=%zu%s\n", rec->slot,
+		rec->position, rec->body.length, rec->flags & REC_EVENTS_RESTART ? " restart" : "");
+	if (rec->flags & REC_EVENTS_RESTART)
+		event_decoder_restart(decoder);
+	struct bytes in = bytes_of(rec->body.data, rec->body.length);
+	struct event event;
+	enum event_result result;
+	while ((result = event_next(decoder, &in, &event)) == EVENT_OK)
+		print_event(out, rec->slot, &event);
+	if (result == EVENT_MALFORMED)
+		fputs("malformed: the rest of this piece\n", out);
+	return NULL;
+}
+
+/* --- other records -------------------------------------------------------------------------------
+ */
+
+static void put_string(const struct text *text, const char *label, struct rec_string string)
+{
+	char copy[TRACE_STRING_MAX + 1];
+	size_t length = string.length < TRACE_STRING_MAX ? string.length : TRACE_STRING_MAX;
+	memcpy(copy, string.data, length);
+	copy[length] = 0;
+	fprintf(text->out, " %s=\"", label);
+	text_foreign(text, copy, sizeof(copy));
+	fputc('"', text->out);
+}
+
+static void print_module(const struct text *text, const struct rec_module *module)
+{
+	fprintf(text->out,
+		"module id=%" PRIu64 " epoch=%" PRIu64 " bias=0x%" PRIx64 " lo=0x%" PRIx64
+		" hi=0x%" PRIx64 " flags=%" PRIu64 " segments=%" PRIu64 " build-id=",
+		module->id, module->epoch, module->bias, module->lo, module->hi, module->flags,
+		module->segment_count);
+	for (size_t i = 0; i < module->build_id.length; i++)
+		fprintf(text->out, "%02x", (uint8_t)module->build_id.data[i]);
+	put_string(text, "path", module->path);
+	fputc('\n', text->out);
+}
+
+static struct ht_err *print_nodes(FILE *out, const struct rec_nodes *rec)
+{
+	struct bytes body = rec->body;
+	for (uint64_t i = 0; i < rec->count; i++) {
+		struct rec_node node;
+		struct ht_err *err = rec_node_next(&body, &node);
+		if (err)
+			return err;
+		fprintf(out,
+			"node id=%" PRIu64 " parent=%" PRIu32 " epoch=%u pc=0x%" PRIx64
+			" flags=%u\n",
+			rec->first_id + i, node.parent, node.epoch, node.pc, node.flags);
+	}
+	return NULL;
+}
+
+static void print_symbol(const struct text *text, const struct rec_symbol *symbol)
+{
+	for (uint64_t i = 0; i < symbol->frame_count; i++) {
+		fprintf(text->out, "symbol module=%" PRIu64 " offset=0x%" PRIx64 " frame=%" PRIu64,
+			symbol->module_id, symbol->offset, i);
+		put_string(text, "function", symbol->frame[i].function);
+		put_string(text, "file", symbol->frame[i].file);
+		fprintf(text->out, " line=%" PRIu64 "\n", symbol->frame[i].line);
+	}
+}
+
+static void print_target(const struct text *text, const struct rec_target *target)
+{
+	fprintf(text->out, "target pid=%" PRIu64 " uid=%" PRIu64 " start=%" PRIu64, target->pid,
+		target->uid, target->start_ticks);
+	put_string(text, "comm", target->comm);
+	put_string(text, "exe", target->exe);
+	put_string(text, "kernel", target->kernel);
+	put_string(text, "heaptap", target->heaptap_version);
+	fputc('\n', text->out);
+}
+
+static void print_named(
+	const struct text *text, const char *kind, uint64_t number, struct rec_string string)
+{
+	fprintf(text->out, "%s %" PRIu64, kind, number);
+	put_string(text, "text", string);
+	fputc('\n', text->out);
+}
+
+static struct ht_err *print_record(struct dump *dump, const struct rec *rec)
+{
+	const struct text *text = &dump->text;
+	FILE *out = text->out;
+	switch (rec->kind) {
+	case REC_TARGET:
+		print_target(text, &rec->target);
+		return NULL;
+	case REC_CAPTURE:
+		fprintf(out,
+			"capture unix_ns=%" PRIu64 " mono_ns=%" PRIu64 " tsc=%" PRIu64
+			" slots=%" PRIu64 " modules=%" PRIu64 "\n",
+			rec->capture.start_unix_ns, rec->capture.start_mono_ns,
+			rec->capture.start_tsc, rec->capture.slots_tapped, rec->capture.modules);
+		return NULL;
+	case REC_MODULE:
+		print_module(text, &rec->module);
+		return NULL;
+	case REC_MODULE_GONE:
+		fprintf(out, "module-gone id=%" PRIu64 " epoch=%" PRIu64 "\n", rec->module_gone.id,
+			rec->module_gone.epoch);
+		return NULL;
+	case REC_THREAD:
+		print_named(text, "thread", rec->thread.tid, rec->thread.name);
+		return NULL;
+	case REC_NODES:
+		return print_nodes(out, &rec->nodes);
+	case REC_EVENTS:
+		return print_events(dump, &rec->events);
+	case REC_SYNC:
+		fprintf(out, "sync tsc=%" PRIu64 " mono_ns=%" PRIu64 " complete_tsc=%" PRIu64 "\n",
+			rec->sync.tsc, rec->sync.mono_ns, rec->sync.complete_tsc);
+		return NULL;
+	case REC_RSS:
+		fprintf(out, "rss mono_ns=%" PRIu64 " bytes=%" PRIu64 "\n", rec->rss.mono_ns,
+			rec->rss.rss_bytes);
+		return NULL;
+	case REC_LOSS:
+		fprintf(out, "loss counter=%" PRIu64 " total=%" PRIu64 "\n", rec->loss.counter,
+			rec->loss.total);
+		return NULL;
+	case REC_SYMBOL:
+		print_symbol(text, &rec->symbol);
+		return NULL;
+	case REC_MARK:
+		print_named(text, "mark", rec->mark.mono_ns, rec->mark.text);
+		return NULL;
+	case REC_END:
+		fprintf(out, "end reason=%" PRIu64 " mono_ns=%" PRIu64 " tsc=%" PRIu64 "\n",
+			rec->end.reason, rec->end.mono_ns, rec->end.tsc);
+		return NULL;
+	}
+	fprintf(out, "record kind=%u bytes=%zu\n", (unsigned)rec->kind, rec->raw.length);
+	return NULL;
+}
+
+static struct ht_err *print_all(struct dump *dump, struct trace_reader *reader)
+{
+	for (;;) {
+		struct rec rec;
+		enum trace_end how_ended;
+		struct ht_err *err = trace_reader_next(reader, &rec, &how_ended);
+		if (!err && how_ended != TRACE_MORE) {
+			const char *problem = trace_reader_problem(reader);
+			fprintf(dump->text.out, "%s\n", problem ? problem : "complete");
+			return NULL;
+		}
+		if (!err)
+			err = print_record(dump, &rec);
+		if (err)
+			return err;
+	}
+}
+
+struct ht_err *cmd_dump(int argc, char **argv)
+{
+	static const struct option none[] = {{0}};
+	const char *path;
+	if (getopt_long(argc, argv, "", none, NULL) != -1)
+		return cmd_bad_option(argc, argv);
+	struct ht_err *err = cmd_one_operand(argc, argv, "trace file", &path);
+	if (err)
+		return err;
+	int fd;
+	err = cmd_open_trace(path, &fd);
+	if (err)
+		return err;
+	struct dump dump = {.text = text_to(stdout)};
+	struct trace_reader *reader = NULL;
+	err = trace_reader_create(fd, path, &reader);
+	if (!err)
+		err = print_all(&dump, reader);
+	trace_reader_destroy(reader);
+	close(fd);
+	free(dump.decoder);
+	map_deinit(&dump.decoder_of_slot);
+	return err;
+}

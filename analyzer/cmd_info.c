@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * heaptap-analyze info: what a trace holds, without adding up its events.
+ */
+#include "analyzer/cmd.h"
+
+#include <getopt.h>
+#include <inttypes.h>
+#include <unistd.h>
+
+#include "analyzer/model/model.h"
+#include "analyzer/ui/text.h"
+
+struct info {
+	struct model model;
+	uint64_t symbols;
+};
+
+static struct ht_err *count_symbol(void *context, const struct rec_symbol *symbol)
+{
+	struct info *info = context;
+	(void)symbol;
+	info->symbols++;
+	return NULL;
+}
+
+static void put(const struct text *text, const char *label, const char *value)
+{
+	fprintf(text->out, "%-12s ", label);
+	text_foreign(text, value ? value : "unknown", 1000);
+	fputc('\n', text->out);
+}
+
+static const char *file_state(const struct model *model)
+{
+	switch (model->how_ended) {
+	case TRACE_COMPLETE:
+		return "complete";
+	case TRACE_TRUNCATED:
+		return "cut off; readable up to its last whole block";
+	case TRACE_DAMAGED:
+		return "damaged; readable up to the damage";
+	case TRACE_MORE:
+		break;
+	}
+	return "unknown";
+}
+
+static void print_module(const struct text *text, const struct module *module)
+{
+	fprintf(text->out, "module %4" PRIu64 "  %012" PRIx64 "-%012" PRIx64 "  %-40s  ",
+		module->id, module->lo, module->hi,
+		module->build_id[0] ? module->build_id : "(no build-id)");
+	text_foreign(text, module->path, 1000);
+	if (module->flags & REC_MODULE_EXECUTABLE)
+		fputs("  executable", text->out);
+	if (module->flags & REC_MODULE_UNTAPPED)
+		fputs("  tapped late or not at all", text->out);
+	if (module->gone_epoch != UINT64_MAX)
+		fputs("  unloaded", text->out);
+	fputc('\n', text->out);
+}
+
+static void print(const struct text *text, const struct info *info)
+{
+	const struct model *model = &info->model;
+	FILE *out = text->out;
+	put(text, "file", file_state(model));
+	if (model->problem)
+		put(text, "problem", model->problem);
+	put(text, "program", model->comm);
+	put(text, "executable", model->exe);
+	put(text, "kernel", model->kernel);
+	put(text, "heaptap", model->heaptap_version);
+	fprintf(out, "%-12s %" PRIu64 "\n", "pid", model->target.pid);
+	fprintf(out, "%-12s %s, ended: %s\n", "window", text_time(model->duration_ns).text,
+		model_ended(model));
+	fprintf(out, "%-12s %s\n", "events", text_count(model->counter[REC_COUNTER_EVENTS]).text);
+	fprintf(out, "%-12s %s\n", "dropped", text_count(model_dropped_events(model)).text);
+	fprintf(out, "%-12s %s\n", "stack nodes",
+		text_count(model->nodes.count ? model->nodes.count - 1 : 0).text);
+	fprintf(out, "%-12s %s\n", "symbols", text_count(info->symbols).text);
+	fprintf(out, "%-12s %s\n", "threads", text_count(model->threads.count).text);
+	for (size_t i = 0; i < model->mark_count; i++) {
+		fprintf(out, "mark +%s  ", text_time(model->mark[i].time_ns).text);
+		text_foreign(text, model->mark[i].text, 1000);
+		fputc('\n', out);
+	}
+	for (size_t i = 0; i < model->modules.count; i++)
+		print_module(text, &model->modules.module[i]);
+}
+
+struct ht_err *cmd_info(int argc, char **argv)
+{
+	static const struct option none[] = {{0}};
+	const char *path;
+	if (getopt_long(argc, argv, "", none, NULL) != -1)
+		return cmd_bad_option(argc, argv);
+	struct ht_err *err = cmd_one_operand(argc, argv, "trace file", &path);
+	if (err)
+		return err;
+	int fd;
+	err = cmd_open_trace(path, &fd);
+	if (err)
+		return err;
+	struct info info = {0};
+	const struct model_observer observer = {.replay.context = &info, .symbol = count_symbol};
+	err = model_load(&info.model, fd, path, &observer);
+	close(fd);
+	const struct text text = text_to(stdout);
+	if (!err)
+		print(&text, &info);
+	model_deinit(&info.model);
+	return err;
+}
