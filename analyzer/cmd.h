@@ -17,6 +17,7 @@ struct cmd {
 };
 
 struct ht_err *cmd_report(int argc, char **argv);
+struct ht_err *cmd_export(int argc, char **argv);
 struct ht_err *cmd_symbols(int argc, char **argv);
 struct ht_err *cmd_info(int argc, char **argv);
 struct ht_err *cmd_dump(int argc, char **argv);

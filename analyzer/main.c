@@ -24,6 +24,8 @@ static struct ht_err *cmd_version(int argc, char **argv)
 
 static const struct cmd command[] = {
 	{"report", "FILE [--json] [--limit N]", "totals and call chains of a window", cmd_report},
+	{"export", "FILE --format collapsed|heaptrack [-o OUT] [-f] [--metric M]",
+		"the trace for other programs", cmd_export},
 	{"symbols", "--emit [--sysroot DIR] FILE | --fd N",
 		"symbol records for the addresses of a trace, on stdout", cmd_symbols},
 	{"info", "FILE", "what a trace holds: target, modules, threads, losses", cmd_info},

@@ -229,7 +229,7 @@ START_TEST(paths_that_are_no_regular_files_are_passed_over)
 	const char *path[] = {fifo, directory, "/dev/zero", "relative", "/nonexistent"};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(path); i++) {
 		struct module_here here = module_here("");
-		strcpy(here.path, path[i]);
+		snprintf(here.path, sizeof(here.path), "%s", path[i]);
 		begin(&here);
 		uint32_t id = tracebuild_node(&trace, 0, here.lo + 64), count;
 		resolve();

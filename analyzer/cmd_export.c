@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * heaptap-analyze export: a trace as other programs read it.
+ */
+#include "analyzer/cmd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analyzer/export/export.h"
+
+enum format { FORMAT_NONE, FORMAT_COLLAPSED, FORMAT_HEAPTRACK };
+
+struct options {
+	const char *path, *out_path, *sysroot;
+	enum format format;
+	enum profile_metric metric;
+	bool has_metric, stats, force;
+};
+
+static struct ht_err *parse_format(const char *text, enum format *ret)
+{
+	if (strcmp(text, "collapsed") == 0)
+		*ret = FORMAT_COLLAPSED;
+	else if (strcmp(text, "heaptrack") == 0)
+		*ret = FORMAT_HEAPTRACK;
+	else
+		return ht_err_new(HT_ERR_USAGE,
+			"export: format %s is unknown; there are collapsed and heaptrack", text);
+	return NULL;
+}
+
+static struct ht_err *parse_metric(const char *text, struct options *ret)
+{
+	static const char *const name[PROFILE_METRIC_COUNT] = {
+		[PROFILE_OUTSTANDING] = "outstanding",
+		[PROFILE_PEAK] = "peak",
+		[PROFILE_ALLOCATED] = "allocated",
+		[PROFILE_CALLS] = "calls",
+		[PROFILE_TEMPORARY] = "temporary",
+	};
+	for (unsigned i = 0; i < PROFILE_METRIC_COUNT; i++) {
+		if (strcmp(text, name[i]) == 0) {
+			ret->metric = i;
+			ret->has_metric = true;
+			return NULL;
+		}
+	}
+	return ht_err_new(HT_ERR_USAGE,
+		"export: metric %s is unknown; there are outstanding, peak, allocated, calls and "
+		"temporary",
+		text);
+}
+
+static struct ht_err *parse_option(
+	int argc, char **argv, int option, const char *value, struct options *ret)
+{
+	switch (option) {
+	case 'F':
+		return parse_format(value, &ret->format);
+	case 'm':
+		return parse_metric(value, ret);
+	case 'o':
+		ret->out_path = value;
+		return NULL;
+	case 's':
+		ret->sysroot = value;
+		return NULL;
+	case 't':
+		ret->stats = true;
+		return NULL;
+	case 'f':
+		ret->force = true;
+		return NULL;
+	default:
+		return cmd_bad_option(argc, argv);
+	}
+}
+
+static struct ht_err *parse(int argc, char **argv, struct options *ret)
+{
+	static const struct option long_option[] = {
+		{"format", required_argument, NULL, 'F'},
+		{"metric", required_argument, NULL, 'm'},
+		{"output", required_argument, NULL, 'o'},
+		{"sysroot", required_argument, NULL, 's'},
+		{"stats", no_argument, NULL, 't'},
+		{"force", no_argument, NULL, 'f'},
+		{0},
+	};
+	*ret = (struct options){.out_path = "-", .sysroot = ""};
+	int option;
+	while ((option = getopt_long(argc, argv, "o:f", long_option, NULL)) != -1) {
+		struct ht_err *err = parse_option(argc, argv, option, optarg, ret);
+		if (err)
+			return err;
+	}
+	if (ret->format == FORMAT_NONE)
+		return ht_err_new(HT_ERR_USAGE,
+			"export: --format is missing; there are collapsed and heaptrack");
+	if (ret->has_metric && ret->format == FORMAT_HEAPTRACK)
+		return ht_err_new(HT_ERR_USAGE, "export: --metric is for collapsed stacks; "
+						"heaptrack's format has all of them");
+	return cmd_one_operand(argc, argv, "trace file", &ret->path);
+}
+
+static struct ht_err *open_output(const struct options *options, FILE **ret)
+{
+	if (strcmp(options->out_path, "-") == 0) {
+		*ret = stdout;
+		return NULL;
+	}
+	int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
+	flags |= options->force ? O_TRUNC : O_EXCL;
+	int fd = open(options->out_path, flags, 0600);
+	if (fd < 0 && errno == EEXIST)
+		return ht_err_new(HT_ERR_USAGE, "%s exists; -f replaces it", options->out_path);
+	*ret = fd < 0 ? NULL : fdopen(fd, "w");
+	if (!*ret)
+		return ht_err_sys(errno, "cannot write %s", options->out_path);
+	return NULL;
+}
+
+static struct ht_err *write_collapsed(FILE *out, int fd, const struct options *options)
+{
+	struct analysis *analysis = NULL;
+	struct ht_err *err = analysis_create(fd, options->path, &analysis);
+	if (!err)
+		err = analysis_resolve(analysis, options->sysroot);
+	if (!err)
+		err = export_collapsed(out, analysis, options->metric);
+	analysis_destroy(analysis);
+	return err;
+}
+
+static struct ht_err *write_heaptrack(FILE *out, int fd, const struct options *options)
+{
+	struct export_heaptrack_stats stats;
+	struct ht_err *err = export_heaptrack(out, fd, options->path, options->sysroot, &stats);
+	if (!err && options->stats)
+		fprintf(stderr,
+			"calls %" PRIu64 "\ntemporary %" PRIu64 "\npeak_bytes %" PRIu64
+			"\nleaked_bytes %" PRIu64 "\n",
+			stats.calls, stats.temporary, stats.peak_bytes, stats.leaked_bytes);
+	return err;
+}
+
+struct ht_err *cmd_export(int argc, char **argv)
+{
+	struct options options;
+	FILE *out = NULL;
+	int fd;
+	struct ht_err *err = parse(argc, argv, &options);
+	if (!err)
+		err = cmd_open_trace(options.path, &fd);
+	if (err)
+		return err;
+	err = open_output(&options, &out);
+	if (!err) {
+		err = options.format == FORMAT_COLLAPSED ? write_collapsed(out, fd, &options)
+							 : write_heaptrack(out, fd, &options);
+		err = ht_err_first(err, cmd_flush(out, options.out_path));
+	}
+	close(fd);
+	if (out && out != stdout) {
+		fclose(out);
+		/* Half an export would be taken for a whole one. */
+		if (err)
+			unlink(options.out_path);
+	}
+	return err;
+}

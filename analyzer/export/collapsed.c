@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/export/export.h"
+#include "analyzer/model/array.h"
+
+/* The places of one stack, leaf first. */
+struct chain {
+	struct place *place;
+	size_t count, capacity;
+};
+
+/* A name must hold neither the separator nor a line break. */
+static void put_name(FILE *out, const char *name)
+{
+	for (; *name; name++)
+		putc(*name == ';' ? ':' : (unsigned char)*name < ' ' ? '?' : *name, out);
+}
+
+static void put_unknown(FILE *out, const struct analysis *analysis, struct place place)
+{
+	if (place.module != MODULES_NONE) {
+		const char *path = analysis->model.modules.module[place.module].path;
+		const char *slash = strrchr(path, '/');
+		put_name(out, slash ? slash + 1 : path);
+		putc('+', out);
+	}
+	fprintf(out, "0x%" PRIx64, place.offset);
+}
+
+/* The frames of a place, outermost first, each followed by what separates it from the next. */
+static void put_place(FILE *out, const struct analysis *analysis, struct place place, bool is_leaf)
+{
+	uint32_t count;
+	const struct symbol_frame *frame = symbols_find(&analysis->symbols, place, &count);
+	if (count == 0) {
+		put_unknown(out, analysis, place);
+		putc(is_leaf ? ' ' : ';', out);
+	}
+	for (uint32_t i = count; i-- > 0;) {
+		if (frame[i].function)
+			put_name(out, frame[i].function);
+		else
+			put_unknown(out, analysis, place);
+		putc(is_leaf && i == 0 ? ' ' : ';', out);
+	}
+}
+
+static struct ht_err *collect(struct model *model, uint32_t leaf, struct chain *chain)
+{
+	const struct node *node;
+	chain->count = 0;
+	for (uint32_t id = leaf; (node = nodes_get(&model->nodes, id)); id = node->parent) {
+		struct ht_err *err = array_reserve(&chain->place, &chain->capacity,
+			chain->count + 1, sizeof(*chain->place), "frames");
+		if (!err)
+			err = place_of_node(&model->modules, node, &chain->place[chain->count]);
+		if (err)
+			return err;
+		chain->count++;
+	}
+	return NULL;
+}
+
+struct ht_err *export_collapsed(FILE *out, struct analysis *analysis, enum profile_metric metric)
+{
+	struct chain chain = {0};
+	uint32_t *order;
+	struct ht_err *err = profile_order(&analysis->profile, metric, &order);
+	if (err)
+		return err;
+	for (size_t i = 0; i < analysis->profile.stack_count && !err; i++) {
+		const struct profile_stack *stack = &analysis->profile.stack[order[i]];
+		uint64_t value = profile_stack_value(stack, metric);
+		if (value == 0)
+			break;
+		err = collect(&analysis->model, stack->node, &chain);
+		if (err)
+			break;
+		if (chain.count == 0)
+			fputs("(no stack) ", out);
+		for (size_t k = chain.count; k-- > 0;)
+			put_place(out, analysis, chain.place[k], k == 0);
+		fprintf(out, "%" PRIu64 "\n", value);
+	}
+	free(chain.place);
+	free(order);
+	return err;
+}

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * heaptrack's interpreted format, line by line: a letter and hexadecimal numbers. Strings (s), code
+ * addresses (i), stack nodes (t) and kinds of allocations (a) are numbered from 1 in the order in
+ * which they are first needed; a + or - line is one object of a kind.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analyzer/export/export.h"
+#include "analyzer/model/array.h"
+#include "analyzer/symbols/resolve.h"
+
+#define HEAPTRACK_VERSION "10400" /* 1.4.0, the first with format 3 in its reader that we test */
+#define TIME_STEP_MS	  10u	  /* as often as heaptrack tells the time */
+#define RSS_PAGE_BYTES	  4096u
+#define NO_STACK	  1u
+
+struct exporter {
+	FILE *out;
+	/* the whole trace but its events, from the first pass */
+	struct model model;
+	struct symbols symbols;
+	/* what was written already; a number is an index in the output */
+	struct map string; /* by address of the interned string */
+	struct map ip;	   /* by place_key */
+	struct map size;   /* dense numbers for sizes, to make a kind's key */
+	struct map kind;   /* by size number and node */
+	uint32_t *trace;   /* by node id; 0: not written */
+	size_t trace_capacity;
+	uint32_t string_count, ip_count, trace_count, kind_count;
+
+	uint32_t *todo; /* scratch of number_trace */
+	size_t todo_capacity;
+
+	struct model events; /* the second pass */
+	uint64_t time_ms;    /* last one written */
+	uint32_t last_kind;  /* of the allocation before, 0 after a free */
+	struct export_heaptrack_stats stats;
+};
+
+/* --- lines ---------------------------------------------------------------------------------------
+ */
+
+static void put_hex(FILE *out, uint64_t value)
+{
+	char digits[16];
+	unsigned count = 0;
+	putc_unlocked(' ', out);
+	do
+		digits[count++] = "0123456789abcdef"[value & 15];
+	while (value >>= 4);
+	while (count)
+		putc_unlocked(digits[--count], out);
+}
+
+static void put_line(FILE *out, char type, uint64_t a)
+{
+	putc_unlocked(type, out);
+	put_hex(out, a);
+	putc_unlocked('\n', out);
+}
+
+static void put_line_2(FILE *out, char type, uint64_t a, uint64_t b)
+{
+	putc_unlocked(type, out);
+	put_hex(out, a);
+	put_hex(out, b);
+	putc_unlocked('\n', out);
+}
+
+static void put_text(FILE *out, const char *text)
+{
+	for (; *text; text++)
+		putc_unlocked((unsigned char)*text < ' ' ? '?' : *text, out);
+}
+
+static void put_header(const struct exporter *exporter)
+{
+	const struct model *model = &exporter->model;
+	FILE *out = exporter->out;
+	fputs("v " HEAPTRACK_VERSION " 3\nX ", out);
+	put_text(out, model->exe && model->exe[0] ? model->exe : "unknown");
+	putc('\n', out);
+	put_line_2(out, 'I', RSS_PAGE_BYTES, model->capture.memory_total_bytes / RSS_PAGE_BYTES);
+	/* Attached: what was allocated before is not known. */
+	fputs("A\n", out);
+	/* String, address and node NO_STACK; and kind 0, which is never used: the reader takes it
+	 * for the allocation before when there was none. */
+	fputs("s a (no stack)\ni 0 0 1\nt 1 0\na 0 1\n", out);
+}
+
+/* --- numbering
+ * ------------------------------------------------------------------------------------ */
+
+/* `text` is interned. 0 for NULL. */
+static struct ht_err *number_string(struct exporter *exporter, const char *text, uint32_t *ret)
+{
+	*ret = 0;
+	uint64_t key = (uintptr_t)text;
+	if (!text || map_get(&exporter->string, key, ret))
+		return NULL;
+	*ret = ++exporter->string_count;
+	putc('s', exporter->out);
+	put_hex(exporter->out, strlen(text));
+	putc(' ', exporter->out);
+	put_text(exporter->out, text);
+	putc('\n', exporter->out);
+	return map_put(&exporter->string, key, *ret);
+}
+
+struct numbered_frame {
+	uint32_t function, file, line;
+};
+
+/* Strings come before the line that uses them. */
+static struct ht_err *number_frames(struct exporter *exporter, const struct symbol_frame *frame,
+	uint32_t count, struct numbered_frame *ret)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		ret[i].line = frame[i].line;
+		struct ht_err *err = number_string(exporter, frame[i].function, &ret[i].function);
+		if (!err)
+			err = number_string(exporter, frame[i].file, &ret[i].file);
+		if (err)
+			return err;
+	}
+	return NULL;
+}
+
+static struct ht_err *put_ip(struct exporter *exporter, uint64_t pc, struct place place)
+{
+	struct numbered_frame numbered[TRACE_INLINE_MAX];
+	uint32_t count, module = 0;
+	const struct symbol_frame *frame = symbols_find(&exporter->symbols, place, &count);
+	struct ht_err *err = number_frames(exporter, frame, count, numbered);
+	if (!err && place.module != MODULES_NONE)
+		err = number_string(
+			exporter, exporter->model.modules.module[place.module].path, &module);
+	if (err)
+		return err;
+	putc('i', exporter->out);
+	put_hex(exporter->out, pc);
+	put_hex(exporter->out, module);
+	bool has_lines = count > 1 || (count == 1 && numbered[0].file);
+	for (uint32_t i = 0; i < count; i++) {
+		put_hex(exporter->out, numbered[i].function);
+		if (!has_lines)
+			break;
+		put_hex(exporter->out, numbered[i].file);
+		put_hex(exporter->out, numbered[i].line);
+	}
+	putc('\n', exporter->out);
+	exporter->ip_count++;
+	return NULL;
+}
+
+static struct ht_err *number_ip(struct exporter *exporter, const struct node *node, uint32_t *ret)
+{
+	struct place place;
+	uint64_t key;
+	struct ht_err *err = place_of_node(&exporter->model.modules, node, &place);
+	if (err)
+		return err;
+	bool has_key = place_key(place, &key);
+	if (has_key && map_get(&exporter->ip, key, ret))
+		return NULL;
+	err = put_ip(exporter, node_lookup_pc(node), place);
+	*ret = exporter->ip_count;
+	return err || !has_key ? err : map_put(&exporter->ip, key, *ret);
+}
+
+/* Numbers the nodes from the root down to `leaf`. */
+static struct ht_err *number_trace(struct exporter *exporter, uint32_t leaf, uint32_t *ret)
+{
+	const struct nodes *nodes = &exporter->model.nodes;
+	size_t depth = 0;
+	struct ht_err *err = NULL;
+	const struct node *node = nodes_get(nodes, leaf);
+	for (uint32_t id = leaf; node && !exporter->trace[id]; node = nodes_get(nodes, id)) {
+		err = array_reserve(&exporter->todo, &exporter->todo_capacity, depth + 1,
+			sizeof(*exporter->todo), "frames");
+		if (err)
+			return err;
+		exporter->todo[depth++] = id;
+		id = node->parent;
+	}
+	while (depth > 0) {
+		uint32_t id = exporter->todo[--depth], ip = 0;
+		node = nodes_get(nodes, id);
+		err = number_ip(exporter, node, &ip);
+		if (err)
+			return err;
+		put_line_2(exporter->out, 't', ip, exporter->trace[node->parent]);
+		exporter->trace[id] = ++exporter->trace_count;
+	}
+	*ret = leaf ? exporter->trace[leaf] : NO_STACK;
+	return NULL;
+}
+
+/* The kind of `block`: what has its size and stack. */
+static struct ht_err *number_kind(
+	struct exporter *exporter, const struct live_block *block, uint32_t *ret)
+{
+	uint32_t size, trace;
+	struct ht_err *err = NULL;
+	if (!map_get(&exporter->size, block->size, &size)) {
+		size = (uint32_t)exporter->size.count;
+		err = map_put(&exporter->size, block->size, size);
+	}
+	uint64_t key = (uint64_t)size << 32 | block->stack;
+	if (err || map_get(&exporter->kind, key, ret))
+		return err;
+	err = number_trace(exporter, block->stack, &trace);
+	if (err)
+		return err;
+	put_line_2(exporter->out, 'a', block->size, trace);
+	*ret = exporter->kind_count++;
+	return map_put(&exporter->kind, key, *ret);
+}
+
+/* --- events
+ * ---------------------------------------------------------------------------------------- */
+
+static void put_time(struct exporter *exporter, uint64_t time_ns)
+{
+	uint64_t time_ms = time_ns / 1000000;
+	if (time_ms < exporter->time_ms + TIME_STEP_MS)
+		return;
+	exporter->time_ms = time_ms;
+	put_line(exporter->out, 'c', time_ms);
+}
+
+static struct ht_err *allocated(
+	void *context, const struct replay_call *call, const struct live_block *block)
+{
+	struct exporter *exporter = context;
+	struct export_heaptrack_stats *stats = &exporter->stats;
+	uint32_t kind;
+	put_time(exporter, timebase_ns(&exporter->events.timebase, call->tsc));
+	struct ht_err *err = number_kind(exporter, block, &kind);
+	if (err)
+		return err;
+	put_line(exporter->out, '+', kind);
+	exporter->last_kind = kind;
+	stats->calls++;
+	stats->leaked_bytes += block->size;
+	if (stats->leaked_bytes > stats->peak_bytes)
+		stats->peak_bytes = stats->leaked_bytes;
+	return NULL;
+}
+
+static struct ht_err *freed(void *context, const struct replay_call *call,
+	const struct live_block *block, bool temporary)
+{
+	struct exporter *exporter = context;
+	uint32_t kind;
+	(void)temporary; /* heaptrack has its own idea of it */
+	put_time(exporter, timebase_ns(&exporter->events.timebase, call->tsc));
+	struct ht_err *err = number_kind(exporter, block, &kind);
+	if (err)
+		return err;
+	put_line(exporter->out, '-', kind);
+	exporter->stats.temporary += exporter->last_kind == kind;
+	exporter->stats.leaked_bytes -= block->size;
+	exporter->last_kind = 0;
+	return NULL;
+}
+
+static struct ht_err *before_freed(
+	void *context, const struct replay_call *call, uint64_t usable_bytes)
+{
+	(void)context;
+	(void)call;
+	(void)usable_bytes;
+	return NULL;
+}
+
+static struct ht_err *rss(void *context, uint64_t time_ns, uint64_t rss_bytes)
+{
+	struct exporter *exporter = context;
+	(void)time_ns; /* it may be ahead of the events, and time must not go back */
+	put_line(exporter->out, 'R', rss_bytes / RSS_PAGE_BYTES);
+	return NULL;
+}
+
+/* --- two passes
+ * -------------------------------------------------------------------------------------- */
+
+static struct ht_err *take_symbol(void *context, const struct rec_symbol *rec)
+{
+	struct exporter *exporter = context;
+	struct model *model = &exporter->model;
+	return symbols_take(&exporter->symbols, &model->strings, &model->modules, rec);
+}
+
+static struct ht_err *add_symbol(
+	void *context, struct place place, const struct rec_frame *frame, uint64_t frame_count)
+{
+	struct exporter *exporter = context;
+	return symbols_add(&exporter->symbols, &exporter->model.strings, place, frame, frame_count);
+}
+
+static struct ht_err *read_names(
+	struct exporter *exporter, int fd, const char *name, const char *sysroot)
+{
+	const struct model_observer observer = {.replay.context = exporter, .symbol = take_symbol};
+	struct ht_err *err = model_load(&exporter->model, fd, name, &observer);
+	if (!err)
+		err = resolve_places(
+			&exporter->model, &exporter->symbols, sysroot, add_symbol, exporter);
+	if (!err)
+		err = array_reserve(&exporter->trace, &exporter->trace_capacity,
+			(size_t)exporter->model.nodes.count + 1, sizeof(*exporter->trace),
+			"stack nodes");
+	return err;
+}
+
+static struct ht_err *write_events(struct exporter *exporter, int fd, const char *name)
+{
+	const struct model_observer observer = {
+		.replay = {.context = exporter,
+			.allocated = allocated,
+			.freed = freed,
+			.before_freed = before_freed},
+		.rss = rss,
+	};
+	put_header(exporter);
+	struct ht_err *err = model_load(&exporter->events, fd, name, &observer);
+	uint64_t end_ms = exporter->events.duration_ns / 1000000;
+	if (!err && end_ms > exporter->time_ms)
+		put_line(exporter->out, 'c', end_ms);
+	return err;
+}
+
+static void exporter_deinit(struct exporter *exporter)
+{
+	map_deinit(&exporter->string);
+	map_deinit(&exporter->ip);
+	map_deinit(&exporter->size);
+	map_deinit(&exporter->kind);
+	free(exporter->trace);
+	free(exporter->todo);
+	symbols_deinit(&exporter->symbols);
+	model_deinit(&exporter->events);
+	model_deinit(&exporter->model);
+}
+
+struct ht_err *export_heaptrack(FILE *out, int fd, const char *name, const char *sysroot,
+	struct export_heaptrack_stats *ret)
+{
+	struct exporter exporter = {
+		.out = out, .string_count = 1, .ip_count = 1, .trace_count = 1, .kind_count = 1};
+	off_t start = lseek(fd, 0, SEEK_CUR);
+	if (start < 0)
+		return ht_err_new(HT_ERR_USAGE,
+			"%s is read twice for this format: give a file, not a pipe", name);
+	struct ht_err *err = read_names(&exporter, fd, name, sysroot);
+	if (!err && lseek(fd, start, SEEK_SET) < 0)
+		err = ht_err_sys(errno, "cannot read %s again", name);
+	if (!err)
+		err = write_events(&exporter, fd, name);
+	if (!err)
+		*ret = exporter.stats;
+	exporter_deinit(&exporter);
+	return err;
+}

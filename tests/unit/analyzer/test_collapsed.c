@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Collapsed stacks: root first, one line per stack, separators safe, sums equal to the totals.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/export/export.h"
+#include "tests/unit/analyzer/scene.h"
+
+static struct scene scene;
+static struct analysis *analysis;
+
+static void begin(void)
+{
+	scene_init(&scene);
+	tracebuild_module(
+		&scene.trace, 1, "/usr/lib/lib;x.so", "12345678901234567890", 0x400000, 0x500000);
+	uint32_t outer = tracebuild_node(&scene.trace, 0, 0x400100);
+	uint32_t leaf = tracebuild_node(&scene.trace, outer, 0x400200);
+	const struct rec symbol = {
+		.kind = REC_SYMBOL,
+		.symbol = {.module_id = 1,
+			.offset = 0x1ff,
+			.frame_count = 2,
+			.frame = {{.function = {"in;ner\n", 7}}, {.function = {"caller", 6}}}},
+	};
+	tracebuild_put(&scene.trace, &symbol);
+	scene_malloc(&scene, 0, 0x1000, 100, leaf);
+	scene_malloc(&scene, 0, 0x2000, 30, leaf);
+	scene_free(&scene, 0, 0x2000, 40);
+	scene_malloc(&scene, 0, 0x3000, 7, outer);
+	scene_malloc(&scene, 0, 0x4000, 1, 0);
+	scene_free(&scene, 0, 0x4000, 24);
+	analysis = scene_analyze(&scene);
+}
+
+static void check(enum profile_metric metric, const char *want)
+{
+	char *got = NULL;
+	size_t length = 0;
+	FILE *out = open_memstream(&got, &length);
+	ck_no_err(export_collapsed(out, analysis, metric));
+	fclose(out);
+	ck_assert_str_eq(got, want);
+	free(got);
+}
+
+START_TEST(each_metric_has_its_lines)
+{
+	begin();
+	check(PROFILE_OUTSTANDING, "lib:x.so+0xff;caller;in:ner? 100\nlib:x.so+0xff 7\n");
+	check(PROFILE_PEAK, "lib:x.so+0xff;caller;in:ner? 130\n");
+	check(PROFILE_ALLOCATED,
+		"lib:x.so+0xff;caller;in:ner? 130\nlib:x.so+0xff 7\n(no stack) 1\n");
+	check(PROFILE_CALLS, "lib:x.so+0xff;caller;in:ner? 2\nlib:x.so+0xff 1\n(no stack) 1\n");
+	check(PROFILE_TEMPORARY, "lib:x.so+0xff;caller;in:ner? 1\n(no stack) 1\n");
+	analysis_destroy(analysis);
+	scene_deinit(&scene);
+}
+END_TEST
+
+HT_SUITE("analyzer/collapsed", each_metric_has_its_lines)
