@@ -6,8 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "attach/target/clock.h"
@@ -65,7 +63,7 @@ static struct ht_err *open_memfd(const struct proc *proc, raddr_t base, int *ret
 
 static struct ht_err *map_image(const struct proc *proc, int memfd, raddr_t base, struct image *ret)
 {
-	struct stat stat;
+	struct journal_header header;
 	if (memfd < 0) {
 		struct ht_err *err = open_memfd(proc, base, &memfd);
 		if (err)
@@ -73,26 +71,9 @@ static struct ht_err *map_image(const struct proc *proc, int memfd, raddr_t base
 	} else {
 		memfd = fcntl(memfd, F_DUPFD_CLOEXEC, 3);
 	}
-	if (fstat(memfd, &stat) < 0 || (uint64_t)stat.st_size <= ABI_SLOTS_OFF) {
-		close(memfd);
-		return ht_err_new(HT_ERR_REFUSED, "the agent's memory in process %d is damaged", proc->pid);
-	}
-	uint64_t bytes = (uint64_t)stat.st_size;
-	void *local = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
-	if (local == MAP_FAILED) {
-		int sys = errno;
-		close(memfd);
-		return ht_err_sys(sys, "cannot map the agent's memory");
-	}
-	uint64_t slots = (bytes - ABI_SLOTS_OFF) / ABI_SLOT_BYTES;
-	*ret = (struct image){.base = base,
-		.bytes = bytes,
-		.slot_max = slots > ABI_SLOT_MAX ? ABI_SLOT_MAX : (uint32_t)slots,
-		.memfd = memfd,
-		.local = local,
-		.thunk_count = ABI_THUNK_MAX,
-		.thunks = base + ABI_THUNKS_OFF};
-	return NULL;
+	bool whole = pread(memfd, &header, sizeof(header), ABI_JOURNAL_OFF) == sizeof(header) &&
+		     header.magic == JOURNAL_MAGIC;
+	return image_open(ret, proc, base, whole ? header.thunks : 0, memfd);
 }
 
 static bool suspend_needed(const struct proc *proc)
@@ -108,7 +89,7 @@ static void complete_journal(
 	struct journal *journal, const struct image *image, const struct remote_slack *slack)
 {
 	if (journal->header->magic != JOURNAL_MAGIC)
-		journal_begin(journal, image->base, image->bytes);
+		journal_begin(journal, image->base, image->bytes, image->thunks);
 	if (slack && journal->header->slack == 0) {
 		journal->header->slack = slack->addr;
 		journal->header->slack_bytes = (uint32_t)slack->bytes;

@@ -312,7 +312,13 @@ static struct ht_err *configure(struct session *s)
 	uint64_t alive = 1;
 
 	s->journal = journal_of(s->image.local);
-	journal_begin(&s->journal, s->image.base, s->image.bytes);
+	if (s->survey.found.tombstone) {
+		struct ht_err *refused =
+			image_adopt(&s->image, &s->survey.proc, s->survey.found.base);
+		if (refused)
+			return refused;
+	}
+	journal_begin(&s->journal, s->image.base, s->image.bytes, s->image.thunks);
 	s->journal.header->slack = s->slack.addr;
 	s->journal.header->slack_bytes = (uint32_t)s->slack.bytes;
 	memcpy(s->journal.header->slack_original, s->slack.original, sizeof(s->slack.original));
@@ -574,8 +580,8 @@ static struct ht_err *take_out(struct session *s)
 	if (result.stop_max_ns > report->stop_ns)
 		report->stop_ns = result.stop_max_ns;
 	s->mapped = result.level == DETACH_INCOMPLETE;
-	uint64_t keep = result.level == DETACH_TOMBSTONE ? HT_PAGE_BYTES : 0;
-	err = residue_compare(s->residue, &s->survey.proc, &s->journal, keep, &report->verify);
+	err = residue_compare(s->residue, &s->survey.proc, &s->journal,
+		result.level == DETACH_TOMBSTONE, &report->verify);
 	if (target_gone(s, &err))
 		report->detached = false;
 	return err;

@@ -22,44 +22,44 @@ static const struct allocator_function *find_function(
 	return NULL;
 }
 
-/* The one function that all bound slots of `hook` lead to; NULL when there is none, or more. */
-static const struct allocator_function *only_function(
-	const struct slots *slots, enum abi_hook hook)
+/* Meets one function after the other; knows whether all were the same. */
+struct sole {
+	raddr_t addr;
+	bool several;
+};
+
+static void sole_meet(struct sole *sole, raddr_t addr)
 {
-	const struct allocator_function *only = NULL;
-	for (size_t i = 0; i < slots->function_count; i++) {
-		if (slots->function[i].hook != hook)
-			continue;
-		if (only)
-			return NULL;
-		only = &slots->function[i];
-	}
-	return only;
+	sole->several |= sole->addr && sole->addr != addr;
+	sole->addr = addr;
 }
 
-static const struct module *module_by_id(const struct modules *modules, uint64_t id)
+/* The one function that every bound slot of `hook` leads to, tapped ones included; 0: none, or more. */
+static raddr_t sole_function(const struct tap *tap, enum abi_hook hook)
 {
-	for (size_t i = 0; i < modules->count; i++)
-		if (modules->module[i].id == id)
-			return &modules->module[i];
-	return NULL;
+	const struct slots *slots = &tap->survey->slots;
+	struct sole sole = {0};
+
+	for (size_t i = 0; i < slots->function_count; i++)
+		if (slots->function[i].hook == hook)
+			sole_meet(&sole, slots->function[i].addr);
+	for (size_t i = 0; i < tap->image->thunk_count; i++)
+		if (tap->image->thunk[i].hook == hook)
+			sole_meet(&sole, tap->image->thunk[i].real);
+	return sole.several ? 0 : sole.addr;
 }
 
 /* What the dynamic linker would bind an unbound slot to: 0 where we are not certain. */
-static struct ht_err *bind_target(const struct survey *survey, const struct slot *slot, raddr_t *ret)
+static struct ht_err *bind_target(const struct tap *tap, const struct slot *slot, raddr_t *ret)
 {
-	const struct slots *slots = &survey->slots;
-	const struct allocator_function *same = only_function(slots, slot->hook);
-	const struct allocator_function *malloc_function = only_function(slots, ABI_HOOK_MALLOC);
+	const struct survey *survey = tap->survey;
+	raddr_t malloc_addr = sole_function(tap, ABI_HOOK_MALLOC);
 
-	*ret = same ? same->addr : 0;
-	if (*ret || !malloc_function)
+	*ret = sole_function(tap, slot->hook);
+	if (*ret || !malloc_addr)
 		return NULL;
-	for (size_t i = 0; i < slots->function_count; i++)
-		if (slots->function[i].hook == slot->hook ||
-			slots->function[i].module_id != malloc_function->module_id)
-			return NULL;
-	const struct module *module = module_by_id(&survey->modules, malloc_function->module_id);
+	/* Nobody has called it yet: it comes from where malloc comes from, if that has one. */
+	const struct module *module = modules_find(&survey->modules, malloc_addr);
 	if (!module)
 		return NULL;
 	return module_symbol(&survey->proc, module, hook_names[slot->hook], ret);
@@ -100,7 +100,7 @@ static struct ht_err *tap_one(struct tap *tap, const struct slot *slot)
 	struct ht_err *err = NULL;
 
 	if (slot->verdict == SLOT_UNRESOLVED)
-		err = bind_target(survey, slot, &real);
+		err = bind_target(tap, slot, &real);
 	if (err || !real)
 		return err;
 	const struct module *module = modules_find(&survey->modules, real);
@@ -115,7 +115,9 @@ static struct ht_err *tap_one(struct tap *tap, const struct slot *slot)
 	err = image_thunk(tap->image, &want, &entry);
 	if (err)
 		return err;
-	image_enable(tap->image, tap->elf, entry);
+	err = image_enable(tap->image, tap->elf, entry);
+	if (err)
+		return err;
 	err = patch_tap(&survey->proc, &survey->maps, slot, entry, tap->journal, &done);
 	tap->tapped += !err && done;
 	return err;

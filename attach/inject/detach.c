@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "attach/inject/escape.h"
 #include "attach/inject/remote.h"
@@ -15,19 +16,16 @@ struct ht_err *detach_untap(struct detach *detach, struct detach_report *ret)
 {
 	*ret = (struct detach_report){0};
 	journal_set_phase(&detach->journal, JOURNAL_DETACHING);
-	image_disable_all(detach->image);
+	struct ht_err *err = image_disable_all(detach->image);
 	__atomic_store_n(&image_config(detach->image)->stop, 1, __ATOMIC_RELEASE);
-	return patch_untap_all(detach->proc, &detach->journal, &ret->patch);
+	return ht_err_first(err, patch_untap_all(detach->proc, &detach->journal, &ret->patch));
 }
 
 /* --- what the quiescence proof asks of us ---------------------------------------------------------- */
 
 static raddr_t real_of(void *context, raddr_t entry)
 {
-	const struct image *image = ((struct detach *)context)->image;
-	const struct abi_thunk *thunks = (const void *)(image->local + ABI_THUNKS_OFF);
-	uint64_t index = (entry - image->thunks) / ABI_THUNK_BYTES;
-	return index < ABI_THUNK_MAX ? thunks[index].real : 0;
+	return image_real(((struct detach *)context)->image, entry);
 }
 
 static enum quiesce_books books_of(void *context, pid_t tid)
@@ -63,8 +61,8 @@ static struct stackscan_ranges ranges_of(const struct detach *detach)
 	return (struct stackscan_ranges){
 		.text_lo = base + ABI_THUNKS_OFF,
 		.text_hi = base + ABI_TEXT_OFF + ABI_TEXT_MAX,
-		.thunk_lo = base + ABI_THUNKS_OFF,
-		.thunk_hi = base + ABI_THUNKS_OFF + HT_PAGE_BYTES,
+		.thunk_lo = detach->image->thunks,
+		.thunk_hi = detach->image->thunks + HT_PAGE_BYTES,
 		.slack_lo = h->slack,
 		.slack_hi = h->slack + h->slack_bytes,
 	};
@@ -147,13 +145,41 @@ static struct remote_slack slack_of(const struct detach *detach)
 	return slack;
 }
 
-static struct ht_err *unmap(struct detach *detach, raddr_t lo, struct detach_report *report)
+/* Is the image still what is mapped there? The target may have unmapped it, and something else may be there. */
+static struct ht_err *check_ours(struct detach *detach, raddr_t addr)
+{
+	struct stat stat;
+	struct proc_maps maps;
+	struct ht_err *err = proc_maps_read(detach->proc, &maps);
+	if (err)
+		return err;
+	const struct proc_map *map = proc_maps_find(&maps, addr);
+	if (!map || fstat(detach->image->memfd, &stat) < 0 || map->inode != stat.st_ino)
+		err = ht_err_new(HT_ERR_INCOMPLETE,
+			"what is mapped at %lx in process %d is not the agent any more", (unsigned long)addr,
+			detach->proc->pid);
+	proc_maps_deinit(&maps);
+	return err;
+}
+
+static struct ht_err *unmap(struct detach *detach, bool keep, struct detach_report *report)
 {
 	struct journal_header *h = detach->journal.header;
 	struct remote_slack slack = slack_of(detach);
+	bool own = !detach->image->adopted_in;
+	struct stub_unmap what = {.fd = h->agent_fd};
 	uint64_t stop_ns = 0;
-	struct ht_err *err = remote_unmap(detach->proc, &slack, lo, h->image + h->image_bytes,
-		h->agent_fd, detach->suspend_seccomp, &stop_ns);
+
+	what.lo[0] = h->image + (own && keep ? HT_PAGE_BYTES : 0);
+	what.hi[0] = h->image + h->image_bytes;
+	if (!own && !keep) {
+		what.lo[1] = h->thunks;
+		what.hi[1] = h->thunks + HT_PAGE_BYTES;
+	}
+	struct ht_err *err = check_ours(detach, h->image + ABI_TABLES_OFF);
+	if (!err)
+		err = remote_unmap(
+			detach->proc, &slack, &what, detach->suspend_seccomp, &stop_ns);
 	if (stop_ns > report->stop_max_ns)
 		report->stop_max_ns = stop_ns;
 	if (!err)
@@ -240,7 +266,7 @@ struct ht_err *detach_unmap(struct detach *detach, struct detach_report *ret)
 		ret->level = passes > 1 ? DETACH_RETRIED : DETACH_PROVEN;
 	}
 	struct remote_slack slack = slack_of(detach);
-	err = unmap(detach, detach->image->base + (keep ? HT_PAGE_BYTES : 0), ret);
+	err = unmap(detach, keep, ret);
 	/* The stub's last instructions may still be ahead of its thread, or saved in a signal frame. */
 	return err ? err : detach_slack(detach->proc, &slack, detach->deadline_mono_ns);
 }

@@ -3,10 +3,10 @@
 
 #include <elf.h>
 #include <errno.h>
-#include <stdatomic.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "format/bytes.h"
@@ -109,10 +109,8 @@ struct ht_err *agent_elf_read(struct agent_elf *ret)
 	return NULL;
 }
 
-struct ht_err *image_init(struct image *image, const struct agent_elf *elf, raddr_t base,
-	uint32_t slot_max, int memfd)
+static struct ht_err *map_here(struct image *image, raddr_t base, uint64_t bytes, int memfd)
 {
-	uint64_t bytes = abi_image_bytes(slot_max);
 	void *local = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
 	if (local == MAP_FAILED) {
 		int sys = errno;
@@ -122,19 +120,56 @@ struct ht_err *image_init(struct image *image, const struct agent_elf *elf, radd
 	}
 	*image = (struct image){.base = base,
 		.bytes = bytes,
-		.slot_max = slot_max,
+		.slot_max = (uint32_t)((bytes - ABI_SLOTS_OFF) / ABI_SLOT_BYTES),
 		.memfd = memfd,
 		.local = local,
 		.thunks = base + ABI_THUNKS_OFF};
+	image->thunk = (struct abi_thunk *)(image->local + ABI_THUNKS_OFF);
+	return NULL;
+}
+
+struct ht_err *image_init(struct image *image, const struct agent_elf *elf, raddr_t base,
+	uint32_t slot_max, int memfd)
+{
+	struct ht_err *err = map_here(image, base, abi_image_bytes(slot_max), memfd);
+	if (err)
+		return err;
 	memcpy(image->local + ABI_TEXT_OFF, elf->text, elf->text_bytes);
 	image_configure(image, elf);
 	return NULL;
+}
+
+static size_t count_thunks(const struct image *image)
+{
+	size_t count = 0;
+	while (count < ABI_THUNK_MAX && image->thunk[count].real)
+		count++;
+	return count;
+}
+
+struct ht_err *image_open(struct image *image, const struct proc *proc, raddr_t base,
+	raddr_t thunks, int memfd)
+{
+	struct stat stat;
+	if (fstat(memfd, &stat) < 0 || (uint64_t)stat.st_size <= ABI_SLOTS_OFF ||
+		(uint64_t)stat.st_size > abi_image_bytes(ABI_SLOT_MAX)) {
+		close(memfd);
+		return ht_err_new(HT_ERR_REFUSED, "the agent's memory in process %d is damaged", proc->pid);
+	}
+	struct ht_err *err = map_here(image, base, (uint64_t)stat.st_size, memfd);
+	if (!err && thunks && thunks != image->thunks)
+		return image_adopt(image, proc, thunks);
+	if (!err)
+		image->thunk_count = count_thunks(image);
+	return err;
 }
 
 void image_deinit(struct image *image)
 {
 	if (!image->local)
 		return;
+	if (image->adopted_in)
+		free(image->thunk);
 	munmap(image->local, image->bytes);
 	close(image->memfd);
 	*image = (struct image){.memfd = -1};
@@ -162,11 +197,6 @@ void image_configure(struct image *image, const struct agent_elf *elf)
 	image_control(image)->magic = ABI_MAGIC;
 }
 
-static struct abi_thunk *thunks(const struct image *image)
-{
-	return (struct abi_thunk *)(image->local + ABI_THUNKS_OFF);
-}
-
 static unsigned hook_arity(enum abi_hook hook)
 {
 	static const uint8_t arity[ABI_HOOK_COUNT] = {
@@ -178,60 +208,137 @@ static unsigned hook_arity(enum abi_hook hook)
 }
 
 /* endbr64 ; lea thunk(%rip), %<register of argument `arity`> ; jmp *target(%rip) */
-static void write_code(struct abi_thunk *thunk, enum abi_hook hook)
+static void make_code(uint8_t ret[ABI_THUNK_CODE_BYTES], enum abi_hook hook)
 {
 	static const uint8_t modrm[] = {[1] = 0x35 /* rsi */, [2] = 0x15 /* rdx */, [3] = 0x0d /* rcx */};
 	uint8_t code[ABI_THUNK_CODE_BYTES] = {0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x8d,
 		modrm[hook_arity(hook)], 0, 0, 0, 0, 0xff, 0x25, 0, 0, 0, 0, 0x0f, 0x0b};
 	/* Both relative to the end of their instruction, bytes 11 and 17 of the code. */
 	int32_t to_start = -(int32_t)(ABI_THUNK_ENTRY + 11);
-	int32_t to_target = (int32_t)offsetof(struct abi_thunk, target) - (int32_t)(ABI_THUNK_ENTRY + 17);
+	int32_t to_target =
+		(int32_t)offsetof(struct abi_thunk, target) - (int32_t)(ABI_THUNK_ENTRY + 17);
 
 	memcpy(&code[7], &to_start, sizeof(to_start));
 	memcpy(&code[13], &to_target, sizeof(to_target));
-	memcpy(thunk->code, code, sizeof(code));
+	memcpy(ret, code, sizeof(code));
+}
+
+static raddr_t thunk_addr(const struct image *image, size_t index)
+{
+	return image->thunks + index * ABI_THUNK_BYTES;
+}
+
+/* Index of the thunk with entry `addr`; ABI_THUNK_MAX when it is none. */
+static size_t thunk_index(const struct image *image, raddr_t addr)
+{
+	uint64_t offset = addr - image->thunks;
+	if (offset >= HT_PAGE_BYTES || offset % ABI_THUNK_BYTES != ABI_THUNK_ENTRY)
+		return ABI_THUNK_MAX;
+	return offset / ABI_THUNK_BYTES;
+}
+
+static bool is_thunk(const struct abi_thunk *thunk)
+{
+	uint8_t code[ABI_THUNK_CODE_BYTES];
+	if (thunk->hook >= ABI_HOOK_COUNT)
+		return false;
+	make_code(code, (enum abi_hook)thunk->hook);
+	return memcmp(code, thunk->code, sizeof(code)) == 0;
+}
+
+struct ht_err *image_adopt(struct image *image, const struct proc *proc, raddr_t thunks)
+{
+	struct abi_thunk *page = malloc(HT_PAGE_BYTES);
+	if (!page)
+		return ht_err_new(HT_ERR_NOMEM, "no memory for a thunk page");
+	struct ht_err *err = memory_read(proc, thunks, page, HT_PAGE_BYTES);
+	for (size_t i = 0; !err && i < ABI_THUNK_MAX && page[i].real; i++)
+		if (!is_thunk(&page[i]))
+			err = ht_err_new(HT_ERR_REFUSED,
+				"the page at %lx in process %d is not a thunk page of this version",
+				(unsigned long)thunks, proc->pid);
+	if (err) {
+		free(page);
+		return err;
+	}
+	image->thunk = page;
+	image->thunks = thunks;
+	image->adopted_in = proc;
+	image->thunk_count = count_thunks(image);
+	return NULL;
+}
+
+/* Copies thunk `index` as it stands here to where the target reads it. */
+static struct ht_err *publish_thunk(struct image *image, size_t index)
+{
+	if (!image->adopted_in)
+		return NULL;
+	return memory_write(image->adopted_in, thunk_addr(image, index), &image->thunk[index],
+		sizeof(image->thunk[index]));
+}
+
+static struct ht_err *set_target(struct image *image, size_t index, uint64_t value)
+{
+	__atomic_store_n(&image->thunk[index].target, value, __ATOMIC_RELEASE);
+	if (!image->adopted_in)
+		return NULL;
+	return memory_write_u64(image->adopted_in,
+		thunk_addr(image, index) + offsetof(struct abi_thunk, target), value);
+}
+
+/* A thunk that an earlier capture left forwards to `real`; everything else of it may be replaced. */
+static struct ht_err *fill_thunk(struct image *image, size_t index, const struct image_thunk *want)
+{
+	struct abi_thunk *thunk = &image->thunk[index];
+	thunk->target = want->real;
+	thunk->config = image->base + ABI_CONFIG_OFF;
+	thunk->real_lo = want->real_lo;
+	thunk->real_len = want->real_len > UINT32_MAX ? UINT32_MAX : (uint32_t)want->real_len;
+	thunk->hook = (uint16_t)want->hook;
+	thunk->usable_index = (uint16_t)want->usable_index;
+	make_code(thunk->code, want->hook);
+	thunk->real = want->real;
+	return publish_thunk(image, index);
 }
 
 struct ht_err *image_thunk(struct image *image, const struct image_thunk *want, raddr_t *ret)
 {
-	struct abi_thunk *page = thunks(image);
+	struct ht_err *err = NULL;
 	size_t i;
 
 	for (i = 0; i < image->thunk_count; i++)
-		if (page[i].hook == want->hook && page[i].real == want->real)
+		if (image->thunk[i].hook == want->hook && image->thunk[i].real == want->real)
 			break;
 	if (i == ABI_THUNK_MAX)
 		return ht_err_new(HT_ERR_REFUSED,
 			"the target has more than %u allocator functions in force at once",
 			ABI_THUNK_MAX);
-	if (i == image->thunk_count) {
-		page[i].target = want->real;
-		page[i].real = want->real;
-		page[i].config = image->base + ABI_CONFIG_OFF;
-		page[i].real_lo = want->real_lo;
-		page[i].real_len = want->real_len > UINT32_MAX ? UINT32_MAX : (uint32_t)want->real_len;
-		page[i].hook = (uint16_t)want->hook;
-		page[i].usable_index = (uint16_t)want->usable_index;
-		write_code(&page[i], want->hook);
+	if (image->thunk[i].config != image->base + ABI_CONFIG_OFF)
+		err = fill_thunk(image, i, want);
+	if (err)
+		return err;
+	if (i == image->thunk_count)
 		image->thunk_count++;
-	}
-	*ret = image->thunks + i * ABI_THUNK_BYTES + ABI_THUNK_ENTRY;
+	*ret = thunk_addr(image, i) + ABI_THUNK_ENTRY;
 	return NULL;
 }
 
-static void set_target(struct abi_thunk *thunk, uint64_t value)
+struct ht_err *image_enable(struct image *image, const struct agent_elf *elf, raddr_t addr)
 {
-	__atomic_store_n(&thunk->target, value, __ATOMIC_RELEASE);
+	size_t index = thunk_index(image, addr);
+	return set_target(image, index, image->base + elf->hook_off[image->thunk[index].hook]);
 }
 
-void image_enable(struct image *image, const struct agent_elf *elf, raddr_t addr)
+struct ht_err *image_disable_all(struct image *image)
 {
-	struct abi_thunk *thunk = &thunks(image)[(addr - image->thunks) / ABI_THUNK_BYTES];
-	set_target(thunk, image->base + elf->hook_off[thunk->hook]);
-}
-
-void image_disable_all(struct image *image)
-{
+	struct ht_err *first = NULL;
 	for (size_t i = 0; i < image->thunk_count; i++)
-		set_target(&thunks(image)[i], thunks(image)[i].real);
+		first = ht_err_first(first, set_target(image, i, image->thunk[i].real));
+	return first;
+}
+
+raddr_t image_real(const struct image *image, raddr_t addr)
+{
+	size_t index = thunk_index(image, addr);
+	return index < image->thunk_count ? image->thunk[index].real : 0;
 }

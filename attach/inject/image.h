@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The agent's image: the embedded ELF file, the memfd it is loaded into, and the daemon's own mapping of
- * that memfd. Writes only into the memfd; the target sees it because it maps the same file.
+ * that memfd, through which it writes; the target sees it because it maps the same file. Only a thunk
+ * page that an earlier capture left behind (a tombstone) is written through /proc/PID/mem.
  */
 #pragma once
 
+#include "attach/target/memory.h"
 #include "format/abi_control.h"
 #include "format/abi_hooks.h"
 #include "format/abi_thunk.h"
@@ -27,14 +29,27 @@ struct image {
 	int memfd;
 	uint8_t *local;     /* the memfd, mapped shared and writable here */
 	size_t thunk_count;
-	raddr_t thunks;     /* in the target: base + ABI_THUNKS_OFF */
+	raddr_t thunks;     /* the thunk page in the target: base + ABI_THUNKS_OFF, or an adopted one */
+	struct abi_thunk *thunk; /* the same, to be read here */
+	const struct proc *adopted_in; /* NULL: the page is the image's own */
 };
 
 /* Maps the memfd (taken over) and places the agent's text in it. Nothing of it runs before a slot is
  * tapped. */
 HT_MUST_CHECK struct ht_err *image_init(struct image *image, const struct agent_elf *elf,
 	raddr_t base, uint32_t slot_max, int memfd);
+/* As image_init for an image that is in use already: nothing is written. `thunks`: its thunk page. */
+HT_MUST_CHECK struct ht_err *image_open(struct image *image, const struct proc *proc, raddr_t base,
+	raddr_t thunks, int memfd);
 void image_deinit(struct image *image); /* unmaps here and closes; the target keeps what it has */
+
+/*
+ * Uses the thunk page at `thunks`, left behind by an earlier capture, instead of the image's own: pointers to
+ * its entries that the target still holds reach the agent again, and there is never a second such
+ * page. HT_ERR_REFUSED when the page is not one of ours.
+ */
+HT_MUST_CHECK struct ht_err *image_adopt(
+	struct image *image, const struct proc *proc, raddr_t thunks);
 
 static inline struct abi_config *image_config(const struct image *image)
 {
@@ -69,6 +84,9 @@ struct image_thunk {
 HT_MUST_CHECK struct ht_err *image_thunk(
 	struct image *image, const struct image_thunk *want, raddr_t *ret);
 /* Lets calls through the entry `addr` reach the agent's hook. */
-void image_enable(struct image *image, const struct agent_elf *elf, raddr_t addr);
+HT_MUST_CHECK struct ht_err *image_enable(
+	struct image *image, const struct agent_elf *elf, raddr_t addr);
 /* From here on every thunk jumps straight to the real function. */
-void image_disable_all(struct image *image);
+HT_MUST_CHECK struct ht_err *image_disable_all(struct image *image);
+/* The real function behind the entry `addr`; 0 when it is none. */
+raddr_t image_real(const struct image *image, raddr_t addr);

@@ -9,7 +9,8 @@ struct journal journal_of(uint8_t *image_local)
 	return (struct journal){.header = header, .slot = (void *)(header + 1)};
 }
 
-void journal_begin(struct journal *journal, raddr_t image, uint64_t image_bytes)
+void journal_begin(
+	struct journal *journal, raddr_t image, uint64_t image_bytes, raddr_t thunks)
 {
 	*journal->header = (struct journal_header){
 		.magic = JOURNAL_MAGIC,
@@ -18,6 +19,7 @@ void journal_begin(struct journal *journal, raddr_t image, uint64_t image_bytes)
 		.daemon_pid = (uint32_t)getpid(),
 		.image = image,
 		.image_bytes = image_bytes,
+		.thunks = thunks,
 		.agent_fd = -1,
 	};
 }

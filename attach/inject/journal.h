@@ -42,6 +42,7 @@ struct journal_header {
 	uint32_t daemon_pid;
 	uint32_t slot_count;
 	uint64_t image, image_bytes;
+	uint64_t thunks;     /* address of the thunk page: the image's own, or an adopted one */
 	uint64_t slack;      /* address of the stub's place */
 	uint32_t slack_bytes;
 	int32_t agent_fd;    /* descriptor in the target; -1: none */
@@ -61,7 +62,8 @@ struct journal {
 /* The journal in `image_local` (ABI_JOURNAL_BYTES at ABI_JOURNAL_OFF). */
 struct journal journal_of(uint8_t *image_local);
 /* Begins an empty journal. */
-void journal_begin(struct journal *journal, raddr_t image, uint64_t image_bytes);
+void journal_begin(
+	struct journal *journal, raddr_t image, uint64_t image_bytes, raddr_t thunks);
 /* A journal that was read from a target: are its counts within bounds? */
 HT_MUST_CHECK struct ht_err *journal_check(const struct journal *journal);
 

@@ -48,8 +48,7 @@ struct attempt {
 	pid_t tid;
 	bool suspend_seccomp;
 	const struct stub_map *map; /* NULL: unmap */
-	raddr_t lo, hi;
-	int fd;
+	const struct stub_unmap *unmap;
 };
 
 struct outcome {
@@ -77,8 +76,7 @@ static struct ht_err *write_stub(
 	struct stub stub;
 	raddr_t at = attempt->slack->addr;
 	struct ht_err *err = attempt->map ? stub_make_map(attempt->map, at, resume, &stub)
-					  : stub_make_unmap(attempt->lo, attempt->hi, attempt->fd, at,
-						    resume, &stub);
+					  : stub_make_unmap(attempt->unmap, resume, &stub);
 	if (!err && stub.length > attempt->slack->bytes)
 		err = ht_err_new(HT_ERR_INTERNAL, "the stub outgrew its place");
 	if (err)
@@ -111,7 +109,7 @@ static bool finished(void *context)
 		int64_t status;
 		return read_status(attempt, &status) && status >= STUB_READY;
 	}
-	struct ht_err *err = memory_read_some(attempt->proc, attempt->lo, &byte, 1, &got);
+	struct ht_err *err = memory_read_some(attempt->proc, attempt->unmap->lo[0], &byte, 1, &got);
 	ht_err_free(err);
 	return err || got == 0;
 }
@@ -278,15 +276,13 @@ struct ht_err *remote_map(const struct proc *proc, const struct remote_slack *sl
 	return NULL;
 }
 
-struct ht_err *remote_unmap(const struct proc *proc, const struct remote_slack *slack, raddr_t lo,
-	raddr_t hi, int fd, bool suspend_seccomp, uint64_t *ret_stop_ns)
+struct ht_err *remote_unmap(const struct proc *proc, const struct remote_slack *slack,
+	const struct stub_unmap *unmap, bool suspend_seccomp, uint64_t *ret_stop_ns)
 {
 	struct attempt attempt = {.proc = proc,
 		.slack = slack,
 		.suspend_seccomp = suspend_seccomp,
-		.lo = lo,
-		.hi = hi,
-		.fd = fd};
+		.unmap = unmap};
 	struct worker_reply reply;
 	struct outcome outcome;
 	struct ht_err *err = try_threads(&attempt, &reply, &outcome);

@@ -41,7 +41,6 @@ HT_MUST_CHECK struct ht_err *remote_map(const struct proc *proc, const struct re
 	const struct stub_map *map, bool suspend_seccomp,
 	struct remote_image *ret);
 
-/* Unmaps [lo, hi) and closes `fd` of the target (-1: none). The range must be proven quiet. */
+/* Unmaps and closes what `unmap` says. The ranges must be proven quiet, and ours. */
 HT_MUST_CHECK struct ht_err *remote_unmap(const struct proc *proc, const struct remote_slack *slack,
-	raddr_t lo, raddr_t hi, int fd, bool suspend_seccomp,
-	uint64_t *ret_stop_ns);
+	const struct stub_unmap *unmap, bool suspend_seccomp, uint64_t *ret_stop_ns);

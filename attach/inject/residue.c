@@ -23,7 +23,7 @@ struct text_hash {
 
 struct thread_signals {
 	pid_t tid;
-	uint64_t blk, ign, cgt;
+	uint64_t blocked;
 };
 
 struct residue {
@@ -133,7 +133,7 @@ static struct ht_err *take_threads(const struct proc *proc, struct residue *resi
 		if (gone)
 			continue;
 		residue->thread[residue->thread_count++] = (struct thread_signals){
-			tids.tid[i], status.sig_blk, status.sig_ign, status.sig_cgt};
+			tids.tid[i], status.sig_blk};
 	}
 	proc_tids_deinit(&tids);
 	return err;
@@ -151,16 +151,16 @@ static bool thread_equal(const struct proc *proc, const struct thread_signals *b
 		say(report->threads, "thread %d is traced by %d", before->tid, status.tracer);
 		return false;
 	}
-	if (status.sig_blk != before->blk || status.sig_ign != before->ign ||
-		status.sig_cgt != before->cgt) {
-		say(report->signals, "masks of thread %d differ: blocked %lx now %lx", before->tid,
-			(unsigned long)before->blk, (unsigned long)status.sig_blk);
+	if (status.sig_blk != before->blocked) {
+		say(report->signals, "thread %d blocked signals %lx, now %lx", before->tid,
+			(unsigned long)before->blocked, (unsigned long)status.sig_blk);
 		return false;
 	}
 	return true;
 }
 
-/* Threads block signals for moments (in pthread_create, for one): a difference has to last to count. */
+/* Dispositions are not compared: nothing in the agent can change one, and programs do (the first
+ * pthread_create, for one). Threads block signals for moments (in pthread_create, for one): a difference has to last to count. */
 static void compare_threads(
 	const struct residue *residue, const struct proc *proc, struct residue_report *report)
 {
@@ -227,10 +227,8 @@ static bool has_inode(const struct proc_maps *maps, uint64_t inode)
 }
 
 static void compare_maps(const struct residue *residue, const struct proc_maps *now,
-	const struct journal *journal, uint64_t keep_bytes, char text[RESIDUE_TEXT_BYTES])
+	const struct journal *journal, bool keep, char text[RESIDUE_TEXT_BYTES])
 {
-	raddr_t lo = journal->header->image;
-
 	for (size_t i = 0; i < residue->maps.count; i++) {
 		const struct proc_map *before = &residue->maps.map[i];
 		if (!before->inode || !is_module(residue, before->inode) ||
@@ -242,13 +240,11 @@ static void compare_maps(const struct residue *residue, const struct proc_maps *
 	}
 	for (size_t i = 0; i < now->count; i++) {
 		const struct proc_map *map = &now->map[i];
-		bool ours = map->lo >= lo && map->lo < lo + journal->header->image_bytes &&
-			    strncmp(map->name, OUR_MEMFD, strlen(OUR_MEMFD)) == 0;
-		if (ours && map->lo != lo)
-			say(text, "%s is still mapped at %lx", map->name, (unsigned long)map->lo);
-		else if (ours && keep_bytes)
+		if (strncmp(map->name, OUR_MEMFD, strlen(OUR_MEMFD)) != 0)
+			continue;
+		if (keep && map->lo == journal->header->thunks)
 			say(text, "one page of jump stubs stays at %lx", (unsigned long)map->lo);
-		else if (ours)
+		else
 			say(text, "%s is still mapped at %lx", map->name, (unsigned long)map->lo);
 	}
 }
@@ -318,14 +314,14 @@ void residue_destroy(struct residue *residue)
 }
 
 struct ht_err *residue_compare(const struct residue *residue, const struct proc *proc,
-	const struct journal *journal, uint64_t keep_bytes, struct residue_report *ret)
+	const struct journal *journal, bool keep, struct residue_report *ret)
 {
 	struct residue_report report = {"equal", "equal", "equal", "equal", "equal", "equal", false};
 	struct proc_maps now;
 	struct ht_err *err = proc_maps_read(proc, &now);
 	if (err)
 		return err;
-	compare_maps(residue, &now, journal, keep_bytes, report.maps);
+	compare_maps(residue, &now, journal, keep, report.maps);
 	compare_fds(proc, journal, report.fds);
 	compare_slots(proc, journal, report.slots);
 	compare_threads(residue, proc, &report);

@@ -29,11 +29,7 @@ struct residue_report {
 	bool equal;
 };
 
-/*
- * Compares. `journal` names the slots; `image_lo/hi` the range that must be free again but for
- * `keep_bytes` at its start (the tombstone); `fd` the descriptor that must be closed, with the inode that
- * it had (0: none).
- */
+/* Compares. `journal` names the slots, the image's range, the descriptor; `keep`: its thunk page stays, and
+ * is named. */
 HT_MUST_CHECK struct ht_err *residue_compare(const struct residue *residue,
-	const struct proc *proc, const struct journal *journal, uint64_t keep_bytes,
-	struct residue_report *ret);
+	const struct proc *proc, const struct journal *journal, bool keep, struct residue_report *ret);

@@ -9,7 +9,7 @@
 
 /* Our code in the target. */
 struct stackscan_ranges {
-	raddr_t text_lo, text_hi;   /* the image's executable part, thunk page included */
+	raddr_t text_lo, text_hi;   /* the image's executable part */
 	raddr_t thunk_lo, thunk_hi; /* the thunk page */
 	raddr_t slack_lo, slack_hi; /* the bootstrap stub's place */
 };
@@ -17,6 +17,7 @@ struct stackscan_ranges {
 static inline bool stackscan_ours(const struct stackscan_ranges *r, uint64_t word)
 {
 	return (word >= r->text_lo && word < r->text_hi) ||
+	       (word >= r->thunk_lo && word < r->thunk_hi) ||
 	       (word >= r->slack_lo && word < r->slack_hi);
 }
 

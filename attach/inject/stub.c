@@ -222,19 +222,21 @@ struct ht_err *stub_make_map(const struct stub_map *map, raddr_t at,
 	return assemble(&plan, &regs, map->name, ret);
 }
 
-struct ht_err *stub_make_unmap(raddr_t lo, raddr_t hi, int fd, raddr_t at,
-	const struct user_regs_struct *resume, struct stub *ret)
+struct ht_err *stub_make_unmap(
+	const struct stub_unmap *unmap, const struct user_regs_struct *resume, struct stub *ret)
 {
 	struct plan plan = {0};
 	struct stub_regs regs = regs_of(resume);
 
-	(void)at;
-	if (fd >= 0)
-		add(&plan, &(struct stub_call){
-				   .nr = SYS_close, .arg = {(uint64_t)fd}, .flags = STUB_MAY_FAIL});
-	if (lo < hi)
-		add(&plan, &(struct stub_call){
-				   .nr = SYS_munmap, .arg = {lo, hi - lo}, .flags = STUB_MAY_FAIL});
+	if (unmap->fd >= 0)
+		add(&plan, &(struct stub_call){.nr = SYS_close,
+				   .arg = {(uint64_t)unmap->fd},
+				   .flags = STUB_MAY_FAIL});
+	for (size_t i = 0; i < HT_ARRAY_SIZE(unmap->lo); i++)
+		if (unmap->lo[i] < unmap->hi[i])
+			add(&plan, &(struct stub_call){.nr = SYS_munmap,
+					   .arg = {unmap->lo[i], unmap->hi[i] - unmap->lo[i]},
+					   .flags = STUB_MAY_FAIL});
 	add_end(&plan, STUB_END_PLAIN);
 	return assemble(&plan, &regs, NULL, ret);
 }

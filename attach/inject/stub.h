@@ -33,8 +33,13 @@ struct stub_map {
 HT_MUST_CHECK struct ht_err *stub_make_map(const struct stub_map *map, raddr_t at,
 	const struct user_regs_struct *resume, struct stub *ret);
 
-/* The stub that unmaps [lo, hi) and closes descriptor `fd` (-1: none), at address `at`. */
-HT_MUST_CHECK struct ht_err *stub_make_unmap(raddr_t lo, raddr_t hi, int fd, raddr_t at,
+/* What the last stub takes out. */
+struct stub_unmap {
+	raddr_t lo[2], hi[2]; /* ranges; lo == hi: none */
+	int fd;               /* descriptor to be closed; -1: none */
+};
+
+HT_MUST_CHECK struct ht_err *stub_make_unmap(const struct stub_unmap *unmap,
 	const struct user_regs_struct *resume, struct stub *ret);
 
 /* Most bytes that either stub needs: the slack must be that long. */
