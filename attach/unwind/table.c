@@ -116,7 +116,7 @@ static struct ht_err *fde_add(struct compiler *compiler, const struct eh_section
 	cfa_run_start(&run, section, fde, initial);
 	while (cfa_run_next(&run, &row)) {
 		uint64_t lo = clamp(row.lo, compiler->lo, compiler->hi);
-		if (lo >= row.hi || lo == compiler->hi)
+		if (row.hi <= compiler->lo || row.lo >= compiler->hi)
 			continue;
 		struct ht_err *err =
 			rows_extend(&compiler->raw, span.first, (uint32_t)(lo - compiler->lo),

@@ -66,8 +66,9 @@ static void put_augmentation_data(struct ehwriter *writer, const struct ehcie *c
 		if (*letter == 'L')
 			put_u8(writer, DW_EH_PE_pcrel | DW_EH_PE_sdata4);
 		if (*letter == 'P') {
-			put_u8(writer, DW_EH_PE_indirect | DW_EH_PE_pcrel | DW_EH_PE_sdata4);
-			put_u32(writer, 0x1234);
+			put_u8(writer, cie->personality);
+			if (cie->personality != DW_EH_PE_omit)
+				put_value(writer, cie->personality & 0x0f, 0x1234);
 		}
 	}
 	writer->out.data[length_at] = (uint8_t)(writer->out.length - length_at - 1);

@@ -29,6 +29,7 @@ struct ehcie {
 	uint8_t version;
 	const char *augmentation; /* letters L, P, R, S get their data; others have none */
 	uint8_t encoding;	  /* for 'R': pc-relative or absolute, of any width */
+	uint8_t personality;	  /* encoding for 'P' */
 	uint8_t code_align;	  /* one LEB128 byte each */
 	uint8_t data_align;
 	uint8_t ra_column;
@@ -40,6 +41,7 @@ struct ehcie {
 	((struct ehcie){.version = 1,                                                              \
 		.augmentation = "zR",                                                              \
 		.encoding = DW_EH_PE_pcrel | DW_EH_PE_sdata4,                                      \
+		.personality = DW_EH_PE_indirect | DW_EH_PE_pcrel | DW_EH_PE_sdata4,               \
 		.code_align = 1,                                                                   \
 		.data_align = 0x78,                                                                \
 		.ra_column = 16,                                                                   \

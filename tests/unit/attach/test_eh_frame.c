@@ -170,6 +170,31 @@ START_TEST(understands_augmentations)
 }
 END_TEST
 
+START_TEST(steps_over_personalities)
+{
+	static const struct {
+		uint8_t encoding;
+		enum eh_result result;
+	} cases[] = {
+		{DW_EH_PE_omit, EH_FDE},
+		{DW_EH_PE_absptr, EH_FDE},
+		{DW_EH_PE_uleb128, EH_FDE},
+		{DW_EH_PE_indirect | DW_EH_PE_pcrel | DW_EH_PE_sdata8, EH_FDE},
+		{DW_EH_PE_datarel | DW_EH_PE_sdata4, EH_FDE},
+		{DW_EH_PE_aligned, EH_BAD},
+		{0x0f, EH_BAD},
+	};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(cases); i++) {
+		struct ehcie cie = EHCIE_USUAL;
+		struct eh_cie found;
+		cie.augmentation = "zPLR";
+		cie.personality = cases[i].encoding;
+		ck_assert_msg(read_one(&cie, &found) == cases[i].result, "encoding %#x",
+			cases[i].encoding);
+	}
+}
+END_TEST
+
 START_TEST(refuses_cies_it_does_not_know)
 {
 	static uint8_t nops[EH_CIE_MAX];
@@ -296,6 +321,6 @@ END_TEST
 
 HT_SUITE("attach/unwind/eh_frame", gives_fdes_in_order_with_their_programs, needs_no_terminator,
 	reads_every_encoding_of_addresses, refuses_encodings_without_a_base,
-	understands_augmentations, refuses_cies_it_does_not_know, serial_tells_that_the_cie_changed,
-	goes_on_behind_a_bad_entry, ends_at_a_length_that_does_not_fit,
-	cut_anywhere_reads_nothing_beyond)
+	understands_augmentations, steps_over_personalities, refuses_cies_it_does_not_know,
+	serial_tells_that_the_cie_changed, goes_on_behind_a_bad_entry,
+	ends_at_a_length_that_does_not_fit, cut_anywhere_reads_nothing_beyond)

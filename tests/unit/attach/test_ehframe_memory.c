@@ -143,6 +143,11 @@ static void change_segments(struct fixture *fixture)
 	fixture->module.segment_count = 0;
 }
 
+static void change_segment(struct fixture *fixture)
+{
+	fixture->module.segment[0].filesz = 0x40;
+}
+
 static void change_mapping(struct fixture *fixture)
 {
 	ck_assert_int_eq(munmap(fixture->page, HT_PAGE_BYTES), 0);
@@ -151,7 +156,8 @@ static void change_mapping(struct fixture *fixture)
 START_TEST(unusable_header_means_frame_pointers)
 {
 	static void (*const changes[])(struct fixture *) = {change_nothing, change_length,
-		change_version, change_encoding, change_pointer, change_segments, change_mapping};
+		change_version, change_encoding, change_pointer, change_segments, change_segment,
+		change_mapping};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(changes); i++) {
 		struct fixture fixture;
 		struct unwind_stats stats;
