@@ -79,6 +79,8 @@ struct ht_err *warnings_collect(const struct analysis *analysis, struct warnings
 		{counter[REC_COUNTER_UNTAPPED],
 			"%" PRIu64 " modules were tapped later than they were loaded, or not at "
 			"all: their earlier calls are missing"},
+		{model_missing_events(model),
+			"%" PRIu64 " events were recorded and are not in the trace"},
 		{damage->gaps, "%" PRIu64 " gaps in the event streams: events are missing"},
 		{damage->malformed, "%" PRIu64 " pieces of event data are malformed"},
 		{damage->early,

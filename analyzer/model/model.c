@@ -22,9 +22,22 @@ void model_deinit(struct model *model)
 	*model = (struct model){0};
 }
 
+uint64_t model_missing_events(const struct model *model)
+{
+	const uint64_t *counter = model->counter;
+	uint64_t accounted = model->counts.events + counter[REC_COUNTER_LOST_TIMEOUT] +
+			     counter[REC_COUNTER_LOST_SOCKET] + counter[REC_COUNTER_DAEMON_DROPS];
+	/* The running total is taken before the last events of a cut file. */
+	if (model->how_ended != TRACE_COMPLETE || !model->has_events)
+		return 0;
+	return counter[REC_COUNTER_EVENTS] > accounted ? counter[REC_COUNTER_EVENTS] - accounted
+						       : 0;
+}
+
 uint64_t model_dropped_events(const struct model *model)
 {
-	return model->counter[REC_COUNTER_LOST_TIMEOUT] + model->counter[REC_COUNTER_LOST_SOCKET] +
+	return model_missing_events(model) + model->counter[REC_COUNTER_LOST_TIMEOUT] +
+	       model->counter[REC_COUNTER_LOST_SOCKET] +
 	       model->counter[REC_COUNTER_LOST_SLOT_FULL] +
 	       model->counter[REC_COUNTER_LOST_NESTED] + model->counter[REC_COUNTER_DAEMON_DROPS];
 }
@@ -191,6 +204,7 @@ static struct ht_err *read_all(struct load *load, struct trace_reader *reader)
 			(struct rec_string){.data = problem, .length = __builtin_strlen(problem)},
 			&model->problem);
 	if (load->replay) {
+		model->has_events = true;
 		model->counts = *replay_counts(load->replay);
 		model->damage = *streams_damage(load->streams);
 	}

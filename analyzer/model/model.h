@@ -42,6 +42,7 @@ struct model {
 
 	enum trace_end how_ended; /* never TRACE_MORE */
 	const char *problem;	  /* why the file ended early, or NULL */
+	bool has_events;	  /* they were read: `damage` and `counts` are valid */
 	struct streams_damage damage;
 	struct replay_counts counts;
 };
@@ -65,7 +66,9 @@ struct ht_err *model_load(
 	struct model *model, int fd, const char *name, const struct model_observer *observer);
 void model_deinit(struct model *model);
 
-/* Events that the target made and the trace does not hold, as far as was counted. */
+/* Events that were recorded, were not counted as lost, and are not in the trace: damage. */
+uint64_t model_missing_events(const struct model *model);
+/* All events that the target made and the trace does not hold, as far as was counted. */
 uint64_t model_dropped_events(const struct model *model);
 uint64_t model_truncated_stacks(const struct model *model);
 /* A word for how the capture ended: "duration", "signal", ...; "truncated" without an end record.

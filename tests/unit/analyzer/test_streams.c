@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Order by time, resynchronisation after jumps and damage, and what is counted.
+ */
+#include "analyzer/model/streams.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/eventbuild.h"
+#include "tests/support/ht_check.h"
+
+#define SEEN_MAX 4096u
+
+static struct streams *streams;
+static uint64_t seen[SEEN_MAX];
+static uint32_t seen_stream[SEEN_MAX];
+static size_t seen_count;
+
+static struct ht_err *see(void *context, uint32_t stream, const struct event *event)
+{
+	(void)context;
+	ck_assert_uint_lt(seen_count, SEEN_MAX);
+	seen_stream[seen_count] = stream;
+	seen[seen_count++] = event->tsc;
+	return NULL;
+}
+
+static void begin(void)
+{
+	seen_count = 0;
+	ck_no_err(streams_create(see, NULL, &streams));
+}
+
+/* One whole buffer with frees at these times. */
+static struct eventbuild buffer_of(const uint64_t *tsc, size_t count)
+{
+	struct eventbuild build = {0};
+	eventbuild_thread(&build, 1, 0);
+	for (size_t i = 0; i < count; i++)
+		eventbuild_free(&build, ABI_EVENT_FREE, 0, tsc[i], 16, 0);
+	return build;
+}
+
+/* Adds it to a slot at `position`; returns the position after it. */
+static uint64_t add(uint64_t slot, uint64_t position, uint64_t flags, struct eventbuild build)
+{
+	const struct rec_events piece = {
+		.slot = slot,
+		.position = position,
+		.flags = flags,
+		.body = {(const char *)build.out.data, build.out.length},
+	};
+	ck_no_err(streams_add(streams, &piece));
+	position += build.out.length;
+	eventbuild_deinit(&build);
+	return position;
+}
+
+#define BUFFER(...)                                                                                \
+	buffer_of((const uint64_t[]){__VA_ARGS__},                                                 \
+		sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
+
+static void check_seen(const uint64_t *want, size_t count)
+{
+	ck_assert_uint_eq(seen_count, count);
+	for (size_t i = 0; i < count; i++)
+		ck_assert_uint_eq(seen[i], want[i]);
+}
+
+#define CHECK_SEEN(...)                                                                            \
+	check_seen((const uint64_t[]){__VA_ARGS__},                                                \
+		sizeof((const uint64_t[]){__VA_ARGS__}) / sizeof(uint64_t))
+
+START_TEST(events_come_in_the_order_of_their_stamps)
+{
+	begin();
+	add(0, 0, REC_EVENTS_RESTART, BUFFER(10, 40, 50));
+	add(7, 0, REC_EVENTS_RESTART, BUFFER(20, 30, 60));
+	add(9, 0, REC_EVENTS_RESTART, BUFFER(5, 45));
+	ck_no_err(streams_finish(streams));
+	CHECK_SEEN(5, 10, 20, 30, 40, 45, 50, 60);
+	ck_assert_uint_eq(seen_stream[0], 2);
+	ck_assert_uint_eq(seen_stream[1], 0);
+	streams_destroy(streams);
+}
+END_TEST
+
+START_TEST(nothing_is_released_before_it_is_complete)
+{
+	begin();
+	uint64_t end = add(0, 0, REC_EVENTS_RESTART, BUFFER(10, 20, 30));
+	ck_no_err(streams_release(streams, 20));
+	CHECK_SEEN(10);
+	add(1, 0, REC_EVENTS_RESTART, BUFFER(20, 25));
+	add(0, end, REC_EVENTS_RESTART, BUFFER(40));
+	ck_no_err(streams_release(streams, 100));
+	CHECK_SEEN(10, 20, 20, 25, 30, 40);
+	streams_destroy(streams);
+}
+END_TEST
+
+START_TEST(a_piece_without_restart_continues_the_one_before)
+{
+	begin();
+	struct eventbuild whole = BUFFER(10, 20, 30), tail = {0};
+	/* thread: 9 bytes; each free here: 5 bytes */
+	size_t cut = whole.out.length - 5;
+	ck_no_err(bytes_out_put(&tail.out, whole.out.data + cut, 5));
+	whole.out.length = cut;
+	uint64_t end = add(0, 0, REC_EVENTS_RESTART, whole);
+	ck_no_err(streams_release(streams, 100)); /* the first piece is gone by then */
+	add(0, end, 0, tail);
+	ck_no_err(streams_finish(streams));
+	CHECK_SEEN(10, 20, 30);
+	ck_assert_uint_eq(streams_damage(streams)->gaps, 0);
+	streams_destroy(streams);
+}
+END_TEST
+
+START_TEST(after_a_jump_the_next_restart_is_waited_for)
+{
+	begin();
+	uint64_t end = add(0, 0, REC_EVENTS_RESTART, BUFFER(10));
+	end = add(0, end + 100, 0, BUFFER(20)); /* its beginning was lost */
+	end = add(0, end, 0, BUFFER(30));
+	add(0, end, REC_EVENTS_RESTART, BUFFER(40));
+	ck_no_err(streams_finish(streams));
+	CHECK_SEEN(10, 40);
+	ck_assert_uint_eq(streams_damage(streams)->gaps, 1);
+	ck_assert_uint_eq(streams_damage(streams)->missing_bytes, 100);
+	ck_assert_uint_gt(streams_damage(streams)->skipped_bytes, 0);
+	streams_destroy(streams);
+}
+END_TEST
+
+START_TEST(a_whole_lost_buffer_is_a_gap)
+{
+	begin();
+	uint64_t end = add(0, 0, REC_EVENTS_RESTART, BUFFER(10));
+	add(0, end + 65536, REC_EVENTS_RESTART, BUFFER(20));
+	ck_no_err(streams_finish(streams));
+	CHECK_SEEN(10, 20);
+	ck_assert_uint_eq(streams_damage(streams)->gaps, 1);
+	ck_assert_uint_eq(streams_damage(streams)->missing_bytes, 65536);
+	streams_destroy(streams);
+}
+END_TEST
+
+START_TEST(malformed_data_is_left_at_the_next_restart)
+{
+	begin();
+	struct eventbuild bad = BUFFER(10, 20);
+	bad.out.data[bad.out.length - 5] = 0; /* no such kind */
+	uint64_t end = add(0, 0, REC_EVENTS_RESTART, bad);
+	end = add(0, end, 0, BUFFER(30));
+	add(0, end, REC_EVENTS_RESTART, BUFFER(40));
+	ck_no_err(streams_finish(streams));
+	CHECK_SEEN(10, 40);
+	ck_assert_uint_eq(streams_damage(streams)->malformed, 1);
+	ck_assert_uint_gt(streams_damage(streams)->skipped_bytes, 5);
+	streams_destroy(streams);
+}
+END_TEST
+
+START_TEST(a_stream_may_start_late)
+{
+	begin();
+	add(0, 4096, REC_EVENTS_RESTART, BUFFER(10));
+	add(1, 0, 0, BUFFER(20)); /* no start to decode from */
+	ck_no_err(streams_finish(streams));
+	CHECK_SEEN(10);
+	ck_assert_uint_eq(streams_damage(streams)->gaps, 1);
+	streams_destroy(streams);
+}
+END_TEST
+
+START_TEST(any_bytes_are_survived)
+{
+	srandom(1);
+	for (unsigned round = 0; round < 300; round++) {
+		begin();
+		uint8_t noise[300];
+		for (size_t i = 0; i < sizeof(noise); i++)
+			noise[i] = (uint8_t)random();
+		for (unsigned i = 0; i < 20; i++) {
+			const struct rec_events piece = {
+				.slot = (uint64_t)random() % 3,
+				.position = (uint64_t)random() % 1000,
+				.flags = (uint64_t)random() % 2,
+				.body = {(const char *)noise + i, (size_t)random() % 200},
+			};
+			ck_no_err(streams_add(streams, &piece));
+		}
+		ck_no_err(streams_finish(streams));
+		streams_destroy(streams);
+	}
+}
+END_TEST
+
+START_TEST(too_many_streams_are_damage)
+{
+	begin();
+	const struct rec_events piece = {.flags = REC_EVENTS_RESTART};
+	for (uint64_t slot = 0; slot < STREAMS_MAX; slot++) {
+		struct rec_events one = piece;
+		one.slot = slot << 20;
+		ck_no_err(streams_add(streams, &one));
+	}
+	struct rec_events one = piece;
+	one.slot = 1;
+	ck_err(streams_add(streams, &one), HT_ERR_FORMAT);
+	streams_destroy(streams);
+}
+END_TEST
+
+HT_SUITE("analyzer/streams", events_come_in_the_order_of_their_stamps,
+	nothing_is_released_before_it_is_complete, a_piece_without_restart_continues_the_one_before,
+	after_a_jump_the_next_restart_is_waited_for, a_whole_lost_buffer_is_a_gap,
+	malformed_data_is_left_at_the_next_restart, a_stream_may_start_late, any_bytes_are_survived,
+	too_many_streams_are_damage)

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * TSC stamps as times, between, before and after the clock pairs.
+ */
+#include "analyzer/model/timebase.h"
+
+#include "tests/support/ht_check.h"
+
+#define S 1000000000ull
+
+static void check_near(uint64_t got, uint64_t want)
+{
+	ck_assert_uint_le(got, want + 2);
+	ck_assert_uint_ge(got + 2, want);
+}
+
+START_TEST(times_are_interpolated)
+{
+	struct timebase base;
+	timebase_start(&base, 1000, 5 * S);
+	ck_assert_uint_eq(timebase_ns(&base, 4000), 0); /* nothing known yet */
+	timebase_add(&base, 1000 + 3 * S, 6 * S);	/* 3 GHz */
+	check_near(timebase_ns(&base, 1000), 0);
+	check_near(timebase_ns(&base, 1000 + 3 * S / 2), S / 2);
+	check_near(timebase_ns(&base, 1000 + 6 * S), 2 * S);
+	ck_assert_uint_eq(timebase_ns(&base, 0), 0);
+	timebase_add(&base, 1000 + 6 * S, 8 * S); /* it got slower */
+	check_near(timebase_ns(&base, 1000 + 9 * S / 2), 2 * S);
+}
+END_TEST
+
+START_TEST(pairs_that_go_back_are_ignored)
+{
+	struct timebase base;
+	timebase_start(&base, 0, S);
+	timebase_add(&base, S, 2 * S);
+	timebase_add(&base, S / 2, 3 * S);
+	timebase_add(&base, 2 * S, S);
+	timebase_add(&base, S + 1, 2 * S + 900000); /* too near to give a slope */
+	check_near(timebase_ns(&base, S), S);
+	check_near(timebase_ns(&base, 2 * S), 2 * S);
+	ck_assert_uint_eq(timebase_since_start(&base, 0), 0);
+}
+END_TEST
+
+START_TEST(absurd_stamps_stay_in_range)
+{
+	struct timebase base;
+	timebase_start(&base, 0, 0);
+	timebase_add(&base, 1, UINT64_MAX);
+	ck_assert_uint_gt(timebase_ns(&base, UINT64_MAX / 2), 0);
+	ck_assert_uint_le(timebase_ns(&base, 1ull << 62), UINT64_MAX);
+}
+END_TEST
+
+HT_SUITE("analyzer/timebase", times_are_interpolated, pairs_that_go_back_are_ignored,
+	absurd_stamps_stay_in_range)
