@@ -9,6 +9,7 @@
 #include <getopt.h>
 #include <inttypes.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "analyzer/export/export.h"
@@ -149,6 +150,15 @@ static struct ht_err *write_heaptrack(FILE *out, int fd, const struct options *o
 	return err;
 }
 
+/* Half an export would be taken for a whole one: it is removed, unless it is a device or a pipe. */
+static void close_output(FILE *out, const struct options *options, bool failed)
+{
+	struct stat status;
+	if (failed && fstat(fileno(out), &status) == 0 && S_ISREG(status.st_mode))
+		unlink(options->out_path);
+	fclose(out);
+}
+
 struct ht_err *cmd_export(int argc, char **argv)
 {
 	struct options options;
@@ -166,11 +176,7 @@ struct ht_err *cmd_export(int argc, char **argv)
 		err = ht_err_first(err, cmd_flush(out, options.out_path));
 	}
 	close(fd);
-	if (out && out != stdout) {
-		fclose(out);
-		/* Half an export would be taken for a whole one. */
-		if (err)
-			unlink(options.out_path);
-	}
+	if (out && out != stdout)
+		close_output(out, &options, err != NULL);
 	return err;
 }

@@ -175,11 +175,8 @@ START_TEST(the_trace_equals_the_ledger)
 }
 END_TEST
 
-START_TEST(parts_sum_up_to_the_total)
+static void check_sums(const struct profile *profile)
 {
-	play(7);
-	struct analysis *analysis = scene_analyze(&scene);
-	const struct profile *profile = &analysis->profile;
 	struct metrics stacks = {0}, threads = {0}, sizes = {0};
 	uint64_t peak_bytes = 0, calls = 0, functions = 0;
 	for (size_t i = 0; i < profile->stack_count; i++) {
@@ -200,6 +197,57 @@ START_TEST(parts_sum_up_to_the_total)
 	ck_assert_uint_eq(peak_bytes, profile->peak_bytes);
 	ck_assert_uint_eq(calls, profile->total.allocations);
 	ck_assert_uint_eq(functions, profile->total.allocations);
+}
+
+START_TEST(parts_sum_up_to_the_total)
+{
+	play(7);
+	struct analysis *analysis = scene_analyze(&scene);
+	check_sums(&analysis->profile);
+	analysis_destroy(analysis);
+	scene_deinit(&scene);
+}
+END_TEST
+
+/* What no program does: any event of any thread for any of a few addresses. */
+static void step_madly(void)
+{
+	unsigned lane = (unsigned)random() % SCENE_LANES;
+	uint64_t addr = addr_of((unsigned)random() % 8), size = (uint64_t)random() % 100;
+	uint32_t stack = node[random() % STACKS];
+	switch (random() % 6) {
+	case 0:
+	case 1:
+		scene_malloc(&scene, lane, addr, size, stack);
+		break;
+	case 2:
+		scene_free(&scene, lane, addr, size);
+		break;
+	case 3:
+		scene_realloc_begin(&scene, lane, addr, size);
+		break;
+	case 4:
+		scene_realloc_end(&scene, lane, addr, size, stack);
+		break;
+	case 5:
+		scene_realloc_done(&scene, lane,
+			random() % 2 ? ABI_EVENT_REALLOC_FAIL : ABI_EVENT_REALLOC_FREED);
+		break;
+	}
+}
+
+START_TEST(sums_hold_for_events_that_make_no_sense)
+{
+	play(8);
+	for (unsigned i = 0; i < STEPS; i++)
+		step_madly();
+	struct analysis *analysis = scene_analyze(&scene);
+	const struct metrics *total = &analysis->profile.total;
+	check_sums(&analysis->profile);
+	ck_assert_uint_le(total->frees, total->allocations);
+	ck_assert_uint_le(total->temporary, total->frees);
+	ck_assert_uint_le(metrics_outstanding_bytes(total), analysis->profile.peak_bytes);
+	ck_assert_uint_gt(analysis->model.counts.inferred_frees, 0);
 	analysis_destroy(analysis);
 	scene_deinit(&scene);
 }
@@ -256,5 +304,5 @@ START_TEST(order_is_by_metric_then_by_allocated_bytes)
 END_TEST
 
 HT_SUITE("analyzer/profile", the_trace_equals_the_ledger, parts_sum_up_to_the_total,
-	the_first_moment_of_the_peak_counts, size_classes_have_whole_bits,
-	order_is_by_metric_then_by_allocated_bytes)
+	sums_hold_for_events_that_make_no_sense, the_first_moment_of_the_peak_counts,
+	size_classes_have_whole_bits, order_is_by_metric_then_by_allocated_bytes)

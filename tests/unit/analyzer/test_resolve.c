@@ -4,26 +4,14 @@
  */
 #include "analyzer/symbols/resolve.h"
 
-#include <elfutils/libdwelf.h>
-#include <fcntl.h>
 #include <gnu/libc-version.h>
-#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "tests/support/ht_check.h"
-#include "tests/support/tracebuild.h"
-
-struct module_here {
-	const char *want; /* part of its path; "" is the program itself */
-	char path[4096];
-	uint64_t bias, lo, hi;
-	uint8_t build_id[TRACE_BUILD_ID_MAX];
-	size_t build_id_length;
-};
+#include "tests/unit/analyzer/module_here.h"
 
 static uint64_t pc_in_inlined, pc_in_plain;
 static int line_in_inlined, line_of_call, line_in_plain;
@@ -49,75 +37,15 @@ static __attribute__((noinline)) void resolve_test_plain(void)
 	__asm__ volatile("");
 }
 
-static int find_module(struct dl_phdr_info *info, size_t size, void *context)
-{
-	(void)size;
-	struct module_here *here = context;
-	bool is_program = info->dlpi_name[0] == 0;
-	if (is_program != (here->want[0] == 0) || !strstr(info->dlpi_name, here->want))
-		return 0;
-	if (is_program)
-		ck_assert_int_gt(readlink("/proc/self/exe", here->path, sizeof(here->path) - 1), 0);
-	else
-		strncpy(here->path, info->dlpi_name, sizeof(here->path) - 1);
-	here->bias = info->dlpi_addr;
-	here->lo = UINT64_MAX;
-	for (int i = 0; i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *phdr = &info->dlpi_phdr[i];
-		uint64_t from = here->bias + phdr->p_vaddr, to = from + phdr->p_memsz;
-		if (phdr->p_type != PT_LOAD)
-			continue;
-		here->lo = from < here->lo ? from : here->lo;
-		here->hi = to > here->hi ? to : here->hi;
-	}
-	return 1;
-}
-
-static void read_build_id(struct module_here *here)
-{
-	elf_version(EV_CURRENT);
-	int fd = open(here->path, O_RDONLY | O_CLOEXEC);
-	Elf *elf = elf_begin(fd, ELF_C_READ, NULL);
-	const void *bytes;
-	ssize_t length = dwelf_elf_gnu_build_id(elf, &bytes);
-	ck_assert_int_gt(length, 0);
-	memcpy(here->build_id, bytes, (size_t)length);
-	here->build_id_length = (size_t)length;
-	elf_end(elf);
-	close(fd);
-}
-
-static struct module_here module_here(const char *want)
-{
-	struct module_here here = {.want = want};
-	ck_assert_int_eq(dl_iterate_phdr(find_module, &here), 1);
-	read_build_id(&here);
-	return here;
-}
-
 static struct tracebuild trace;
 static struct model model;
 static struct symbols symbols;
-
-static void put_module(const struct module_here *here)
-{
-	const struct rec rec = {
-		.kind = REC_MODULE,
-		.module = {.id = 5,
-			.bias = here->bias,
-			.lo = here->lo,
-			.hi = here->hi,
-			.path = {here->path, strlen(here->path)},
-			.build_id = {(const char *)here->build_id, here->build_id_length}},
-	};
-	tracebuild_put(&trace, &rec);
-}
 
 static void begin(const struct module_here *here)
 {
 	tracebuild_init(&trace);
 	tracebuild_start(&trace, 1, 0, 0);
-	put_module(here);
+	module_here_put(here, &trace);
 }
 
 static struct ht_err *take(
@@ -161,7 +89,7 @@ static void check_frame(
 START_TEST(dwarf_gives_inlined_functions_and_lines)
 {
 	resolve_test_plain();
-	struct module_here here = module_here("");
+	struct module_here here = module_here_find("");
 	begin(&here);
 	uint32_t plain = tracebuild_node(&trace, 0, pc_in_plain);
 	uint32_t inlined = tracebuild_node(&trace, 0, pc_in_inlined);
@@ -181,7 +109,7 @@ END_TEST
 START_TEST(a_file_with_another_build_id_is_not_accepted)
 {
 	resolve_test_plain();
-	struct module_here here = module_here("");
+	struct module_here here = module_here_find("");
 	here.build_id[0] ^= 1;
 	begin(&here);
 	uint32_t plain = tracebuild_node(&trace, 0, pc_in_plain), count;
@@ -194,7 +122,7 @@ END_TEST
 START_TEST(a_file_is_not_accepted_for_a_module_without_build_id)
 {
 	resolve_test_plain();
-	struct module_here here = module_here("");
+	struct module_here here = module_here_find("");
 	here.build_id_length = 0;
 	begin(&here);
 	uint32_t plain = tracebuild_node(&trace, 0, pc_in_plain), count;
@@ -206,7 +134,7 @@ END_TEST
 
 START_TEST(the_c_library_has_names)
 {
-	struct module_here here = module_here("libc.so.6");
+	struct module_here here = module_here_find("libc.so.6");
 	begin(&here);
 	uint32_t id = tracebuild_node(&trace, 0, (uint64_t)(uintptr_t)&gnu_get_libc_version + 2),
 		 count;
@@ -228,7 +156,7 @@ START_TEST(paths_that_are_no_regular_files_are_passed_over)
 	ck_assert_int_eq(mkfifo(fifo, 0600), 0);
 	const char *path[] = {fifo, directory, "/dev/zero", "relative", "/nonexistent"};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(path); i++) {
-		struct module_here here = module_here("");
+		struct module_here here = module_here_find("");
 		snprintf(here.path, sizeof(here.path), "%s", path[i]);
 		begin(&here);
 		uint32_t id = tracebuild_node(&trace, 0, here.lo + 64), count;
@@ -244,7 +172,7 @@ END_TEST
 START_TEST(what_the_trace_knows_is_not_resolved_again)
 {
 	resolve_test_plain();
-	struct module_here here = module_here("");
+	struct module_here here = module_here_find("");
 	begin(&here);
 	uint32_t id = tracebuild_node(&trace, 0, pc_in_plain), count;
 	struct place place = {.module = 0, .offset = pc_in_plain - 1 - here.bias};

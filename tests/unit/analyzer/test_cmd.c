@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The subcommands: their options, their errors, and what symbols --emit gives the daemon.
+ */
+#include "analyzer/cmd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/tmpdir.h"
+#include "tests/unit/analyzer/module_here.h"
+#include "tests/unit/analyzer/scene.h"
+
+#define ARGS_MAX 12
+
+/* Runs a command with these arguments; standard output goes to `ret`, if wanted. */
+static struct ht_err *run(
+	struct ht_err *(*command)(int, char **), const char *const args[], struct bytes_out *ret)
+{
+	char *argv[ARGS_MAX + 1] = {0};
+	int argc = 0;
+	while (args[argc]) {
+		argv[argc] = strdup(args[argc]);
+		argc++;
+	}
+	int out = tracebuild_memfd("", 0), saved = dup(STDOUT_FILENO);
+	fflush(stdout);
+	dup2(out, STDOUT_FILENO);
+	optind = 0;
+	opterr = 0;
+	struct ht_err *err = command(argc, argv);
+	fflush(stdout);
+	dup2(saved, STDOUT_FILENO);
+	if (ret)
+		tracebuild_slurp(out, ret);
+	close(out);
+	close(saved);
+	for (int i = 0; i < argc; i++)
+		free(argv[i]);
+	return err;
+}
+
+#define ARGS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+/* A trace of two blocks in a file; malloc'd. */
+static char *make_trace(void)
+{
+	struct scene scene;
+	scene_init(&scene);
+	uint32_t node = tracebuild_node(&scene.trace, 0, 0x10);
+	scene_malloc(&scene, 0, 0x1000, 100, node);
+	scene_malloc(&scene, 0, 0x2000, 20, 0);
+	scene_sync(&scene);
+	tracebuild_end(&scene.trace, REC_END_DURATION, scene.now, scene.now);
+	struct bytes_out bytes = {0};
+	tracebuild_slurp(tracebuild_finish(&scene.trace), &bytes);
+	char *path = tmpdir_path("trace.htap");
+	FILE *file = fopen(path, "w");
+	ck_assert_uint_eq(fwrite(bytes.data, 1, bytes.length, file), bytes.length);
+	fclose(file);
+	bytes_out_deinit(&bytes);
+	scene_deinit(&scene);
+	return path;
+}
+
+static void check_output(struct bytes_out *out, const char *want)
+{
+	ck_no_err(bytes_out_u8(out, 0));
+	ck_assert_msg(strstr((const char *)out->data, want), "no \"%s\" in %s", want,
+		(const char *)out->data);
+	bytes_out_deinit(out);
+}
+
+START_TEST(reports_have_two_faces)
+{
+	char *path = make_trace();
+	struct bytes_out out = {0};
+	ck_no_err(run(cmd_report, ARGS("report", path), &out));
+	check_output(&out, "allocations  2 of 120 B");
+	out = (struct bytes_out){0};
+	ck_no_err(run(cmd_report, ARGS("report", "--json", path, "--limit=0"), &out));
+	check_output(&out, "\"schema\":\"heaptap.report/1\"");
+	out = (struct bytes_out){0};
+	ck_no_err(run(cmd_info, ARGS("info", path), &out));
+	check_output(&out, "complete");
+	out = (struct bytes_out){0};
+	ck_no_err(run(cmd_dump, ARGS("dump", path), &out));
+	check_output(&out, "alloc malloc addr=0x1000 size=100 stack=1\n");
+	free(path);
+}
+END_TEST
+
+START_TEST(wrong_use_is_said_in_one_line)
+{
+	static const struct {
+		struct ht_err *(*command)(int, char **);
+		const char *args[5];
+		const char *says;
+	} wrong[] = {
+		{cmd_report, {"report"}, "trace file is missing"},
+		{cmd_report, {"report", "a", "b"}, "b is too much"},
+		{cmd_report, {"report", "--limit", "-1", "a"}, "wants a number"},
+		{cmd_report, {"report", "--limit", "1x", "a"}, "wants a number"},
+		{cmd_report, {"report", "--limit", "99999999999999999999", "a"}, "wants a number"},
+		{cmd_report, {"report", "--colour", "a"}, "--colour is unknown"},
+		{cmd_export, {"export", "a"}, "--format is missing"},
+		{cmd_export, {"export", "--format", "pdf", "a"}, "format pdf is unknown"},
+		{cmd_export, {"export", "--metric", "love", "a"}, "metric love is unknown"},
+		{cmd_symbols, {"symbols", "a"}, "--emit"},
+		{cmd_symbols, {"symbols", "--emit", "--fd", "x"}, "wants a number"},
+	};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(wrong); i++)
+		ck_err_says(
+			run(wrong[i].command, wrong[i].args, NULL), HT_ERR_USAGE, wrong[i].says);
+}
+END_TEST
+
+START_TEST(what_is_no_trace_is_named)
+{
+	char *path = tmpdir_path("text");
+	FILE *file = fopen(path, "w");
+	fputs("hello", file);
+	fclose(file);
+	ck_err_says(run(cmd_report, ARGS("report", path), NULL), HT_ERR_FORMAT, path);
+	ck_err_says(run(cmd_report, ARGS("report", "/"), NULL), HT_ERR_FORMAT, "regular file");
+	ck_err_says(run(cmd_report, ARGS("report", "/dev/null"), NULL), HT_ERR_FORMAT, "/dev/null");
+	ck_err_says(run(cmd_report, ARGS("report", "/none"), NULL), HT_ERR_SYS, "/none");
+	free(path);
+}
+END_TEST
+
+START_TEST(exports_do_not_overwrite_unless_told)
+{
+	char *trace = make_trace(), *path = tmpdir_path("out.txt");
+	const char *const args[] = {
+		"export", trace, "--format", "collapsed", "-o", path, NULL, NULL};
+	ck_no_err(run(cmd_export, args, NULL));
+	struct stat status;
+	ck_assert_int_eq(stat(path, &status), 0);
+	ck_assert_int_eq(status.st_mode & 0777, 0600);
+	ck_err_says(run(cmd_export, args, NULL), HT_ERR_USAGE, "exists; -f replaces it");
+	const char *const forced[] = {
+		"export", trace, "--format", "heaptrack", "-f", "-o", path, NULL};
+	ck_no_err(run(cmd_export, forced, NULL));
+	free(trace);
+	free(path);
+}
+END_TEST
+
+START_TEST(a_failed_export_leaves_no_file)
+{
+	char *trace = tmpdir_path("bad"), *path = tmpdir_path("out.txt");
+	fclose(fopen(trace, "w"));
+	const char *const args[] = {"export", trace, "--format", "collapsed", "-o", path, NULL};
+	ck_err(run(cmd_export, args, NULL), HT_ERR_FORMAT);
+	ck_assert_int_ne(access(path, F_OK), 0);
+	free(trace);
+	free(path);
+}
+END_TEST
+
+START_TEST(a_full_disk_is_an_error)
+{
+	char *trace = make_trace();
+	const char *const args[] = {
+		"export", trace, "--format", "collapsed", "-f", "-o", "/dev/full", NULL};
+	struct ht_err *err = run(cmd_export, args, NULL);
+	ck_assert_ptr_nonnull(err);
+	ck_assert_int_eq(err->sys, ENOSPC);
+	ht_err_free(err);
+	ck_assert_int_eq(access("/dev/full", F_OK), 0);
+	free(trace);
+}
+END_TEST
+
+START_TEST(emitted_symbols_are_records)
+{
+	struct module_here here = module_here_find("");
+	struct tracebuild trace;
+	tracebuild_init(&trace);
+	tracebuild_start(&trace, 1, 0, 0);
+	module_here_put(&here, &trace);
+	uint64_t known = (uint64_t)(uintptr_t)&make_trace + 1,
+		 asked = (uint64_t)(uintptr_t)&run + 1;
+	tracebuild_node(&trace, 0, known);
+	tracebuild_node(&trace, 0, asked);
+	tracebuild_node(&trace, 1, asked); /* the same place again */
+	tracebuild_symbol(&trace, MODULE_HERE_ID, known - 1 - here.bias, "known", NULL, 0);
+	char number[16];
+	snprintf(number, sizeof(number), "%d", tracebuild_finish(&trace));
+	struct bytes_out out = {0};
+	ck_no_err(run(cmd_symbols, ARGS("symbols", "--emit", "--fd", number), &out));
+	struct bytes in = bytes_of(out.data, out.length);
+	struct rec rec;
+	ck_no_err(rec_decode(&in, &rec));
+	ck_assert_uint_eq(bytes_left(&in), 0);
+	ck_assert_int_eq(rec.kind, REC_SYMBOL);
+	ck_assert_uint_eq(rec.symbol.module_id, MODULE_HERE_ID);
+	ck_assert_uint_eq(rec.symbol.offset, asked - 1 - here.bias);
+	ck_assert_uint_eq(rec.symbol.frame_count, 1);
+	ck_assert_uint_eq(rec.symbol.frame[0].function.length, 3);
+	ck_assert_mem_eq(rec.symbol.frame[0].function.data, "run", 3);
+	bytes_out_deinit(&out);
+	tracebuild_deinit(&trace);
+}
+END_TEST
+
+HT_SUITE("analyzer/cmd", reports_have_two_faces, wrong_use_is_said_in_one_line,
+	what_is_no_trace_is_named, exports_do_not_overwrite_unless_told,
+	a_failed_export_leaves_no_file, a_full_disk_is_an_error, emitted_symbols_are_records)

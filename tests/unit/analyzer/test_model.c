@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is kept of a trace, how its end is told, and records that no daemon would write.
+ */
+#include "analyzer/model/model.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/unit/analyzer/scene.h"
+
+static struct scene scene;
+static struct model model;
+static const struct model_observer watch_nothing;
+
+static void begin(void)
+{
+	scene_init(&scene);
+}
+
+static void load(void)
+{
+	ck_no_err(model_load(&model, tracebuild_finish(&scene.trace), "it", &watch_nothing));
+}
+
+static void end(void)
+{
+	model_deinit(&model);
+	scene_deinit(&scene);
+}
+
+START_TEST(target_threads_marks_and_counters_are_kept)
+{
+	begin();
+	tracebuild_thread(&scene.trace, 7, "old");
+	tracebuild_thread(&scene.trace, 7, "new");
+	const struct rec mark = {
+		.kind = REC_MARK, .mark = {.mono_ns = SCENE_START_NS + 5, .text = {"here", 4}}};
+	tracebuild_put(&scene.trace, &mark);
+	tracebuild_rss(&scene.trace, SCENE_START_NS, 10);
+	tracebuild_rss(&scene.trace, SCENE_START_NS, 30);
+	tracebuild_rss(&scene.trace, SCENE_START_NS, 20);
+	tracebuild_loss(&scene.trace, REC_COUNTER_LOST_SOCKET, 5);
+	tracebuild_loss(&scene.trace, REC_COUNTER_LOST_SOCKET, 9); /* a running total */
+	tracebuild_loss(&scene.trace, 1000, 1);
+	tracebuild_end(&scene.trace, REC_END_TARGET_EXIT, SCENE_START_NS + 100, 0);
+	load();
+	ck_assert_str_eq(model.comm, "target");
+	ck_assert_uint_eq(model.target.pid, 4242);
+	ck_assert_uint_eq(model.threads.count, 1);
+	ck_assert_str_eq(model.threads.thread[0].name, "new");
+	ck_assert_uint_eq(model.mark_count, 1);
+	ck_assert_str_eq(model.mark[0].text, "here");
+	ck_assert_uint_eq(model.mark[0].time_ns, 5);
+	ck_assert_uint_eq(model.rss_first_bytes, 10);
+	ck_assert_uint_eq(model.rss_last_bytes, 20);
+	ck_assert_uint_eq(model.rss_max_bytes, 30);
+	ck_assert_uint_eq(model_dropped_events(&model), 9);
+	ck_assert_str_eq(model_ended(&model), "target_exit");
+	ck_assert_uint_eq(model.duration_ns, 100);
+	ck_assert_int_eq(model.how_ended, TRACE_COMPLETE);
+	end();
+}
+END_TEST
+
+START_TEST(without_an_end_record_the_last_clock_counts)
+{
+	begin();
+	tracebuild_sync(&scene.trace, SCENE_START_NS + 70, SCENE_START_NS + 70);
+	load();
+	ck_assert_str_eq(model_ended(&model), "truncated");
+	ck_assert_uint_eq(model.duration_ns, 70);
+	end();
+}
+END_TEST
+
+START_TEST(recorded_events_that_are_not_there_are_dropped_ones)
+{
+	begin();
+	scene_malloc(&scene, 0, 0x1000, 8, 0);
+	scene_malloc(&scene, 0, 0x2000, 8, 0);
+	tracebuild_loss(&scene.trace, REC_COUNTER_EVENTS, 10);
+	tracebuild_loss(&scene.trace, REC_COUNTER_LOST_TIMEOUT, 3);
+	struct analysis *analysis = scene_analyze(&scene);
+	ck_assert_uint_eq(model_missing_events(&analysis->model), 5);
+	ck_assert_uint_eq(model_dropped_events(&analysis->model), 8);
+	analysis_destroy(analysis);
+	scene_deinit(&scene);
+}
+END_TEST
+
+START_TEST(what_is_no_trace_is_refused)
+{
+	struct analysis *analysis = NULL;
+	int fd = tracebuild_memfd("{\"schema\":1}", 12);
+	ck_err(analysis_create(fd, "it", &analysis), HT_ERR_FORMAT);
+	close(fd);
+	fd = tracebuild_memfd("", 0);
+	ck_err(analysis_create(fd, "it", &analysis), HT_ERR_FORMAT);
+	close(fd);
+}
+END_TEST
+
+/* A number of any magnitude. */
+static uint64_t any(void)
+{
+	uint64_t bits = (uint64_t)random() << 40 ^ (uint64_t)random() << 20 ^ (uint64_t)random();
+	return bits >> random() % 64;
+}
+
+static struct bytes_out node_body; /* of the record under construction */
+
+static struct rec_nodes any_nodes(void)
+{
+	struct rec_nodes nodes = {.first_id = any() % 5000, .count = any() % 10};
+	node_body.length = 0;
+	for (uint64_t i = 0; i < nodes.count; i++) {
+		const struct rec_node node = {any(), (uint32_t)any() % 5000, (uint16_t)any(), 0};
+		ck_no_err(rec_node_append(&node_body, &node));
+	}
+	nodes.body = bytes_of(node_body.data, node_body.length);
+	return nodes;
+}
+
+static struct rec any_record(const char *noise)
+{
+	struct rec rec = {.kind = (enum rec_kind)(1 + random() % 13)};
+	const struct rec_string text = {noise + random() % 100, (size_t)random() % 100};
+	switch (rec.kind) {
+	case REC_TARGET:
+		rec.target = (struct rec_target){any(), any(), any(), text, text, text, text};
+		break;
+	case REC_CAPTURE:
+		rec.capture = (struct rec_capture){any(), any(), any(), any(), any(), any()};
+		break;
+	case REC_MODULE:
+		rec.module = (struct rec_module){any() % 20, any() % 4, any(), any(), any(), text,
+			{noise, (size_t)random() % 20}, any(), 1, {{any(), any(), any(), any()}}};
+		break;
+	case REC_MODULE_GONE:
+		rec.module_gone = (struct rec_module_gone){any() % 20, any() % 4};
+		break;
+	case REC_THREAD:
+		rec.thread = (struct rec_thread){any(), text};
+		break;
+	case REC_NODES:
+		rec.nodes = any_nodes();
+		break;
+	case REC_EVENTS:
+		rec.events = (struct rec_events){any() % 4, any() % 300, any() % 2, text};
+		break;
+	case REC_SYNC:
+		rec.sync = (struct rec_sync){any(), any(), any()};
+		break;
+	case REC_RSS:
+		rec.rss = (struct rec_rss){any(), any()};
+		break;
+	case REC_LOSS:
+		rec.loss = (struct rec_loss){any() % 20, any()};
+		break;
+	case REC_SYMBOL:
+		rec.symbol = (struct rec_symbol){any() % 20, any(), 1, {{text, text, any()}}};
+		break;
+	case REC_MARK:
+		rec.mark = (struct rec_mark){any(), text};
+		break;
+	case REC_END:
+		rec.end = (struct rec_end){any() % 9, any(), any()};
+		break;
+	}
+	return rec;
+}
+
+static void play_noise(unsigned seed)
+{
+	srandom(seed);
+	char noise[256];
+	for (size_t i = 0; i < sizeof(noise); i++)
+		noise[i] = (char)random();
+	struct tracebuild trace;
+	tracebuild_init(&trace);
+	for (unsigned i = 0; i < 200; i++) {
+		const struct rec rec = any_record(noise);
+		/* What the writer refuses the reader has not to survive. */
+		ht_err_free(trace_writer_put(trace.writer, &rec));
+	}
+	struct analysis *analysis = NULL;
+	struct ht_err *err = analysis_create(tracebuild_finish(&trace), "noise", &analysis);
+	if (err) {
+		ck_assert_int_eq(err->code, HT_ERR_FORMAT);
+		ht_err_free(err);
+	} else {
+		const struct metrics *total = &analysis->profile.total;
+		ck_assert_uint_le(total->frees, total->allocations);
+		ck_assert_uint_le(total->temporary, total->frees);
+	}
+	analysis_destroy(analysis);
+	tracebuild_deinit(&trace);
+}
+
+START_TEST(records_of_any_content_are_survived)
+{
+	for (unsigned seed = 1; seed <= 150; seed++)
+		play_noise(seed);
+	bytes_out_deinit(&node_body);
+}
+END_TEST
+
+HT_SUITE("analyzer/model", target_threads_marks_and_counters_are_kept,
+	without_an_end_record_the_last_clock_counts,
+	recorded_events_that_are_not_there_are_dropped_ones, what_is_no_trace_is_refused,
+	records_of_any_content_are_survived)
