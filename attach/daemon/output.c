@@ -111,6 +111,9 @@ static struct ht_err *create_file(struct output *output)
 	struct stat st;
 	output->fd = openat(output->dir_fd, output->name,
 		O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (output->fd < 0 && errno == EEXIST &&
+		!fstatat(output->dir_fd, output->name, &st, AT_SYMLINK_NOFOLLOW))
+		return cannot_use(output->path, st.st_mode);
 	if (output->fd < 0 || fstat(output->fd, &st))
 		return cannot_create(output->path, errno);
 	output->is_regular = true;
@@ -147,7 +150,7 @@ static struct ht_err *open_in_directory(struct output *output, const char *base,
 	bool exists = !fstatat(output->dir_fd, base, &st, AT_SYMLINK_NOFOLLOW);
 	if (exists && is_harmless_device(&st))
 		return open_device(output, base);
-	if (exists && !(replace && S_ISREG(st.st_mode)))
+	if (exists && replace && !S_ISREG(st.st_mode))
 		return cannot_use(output->path, st.st_mode);
 	struct ht_err *err = replace ? name_temporary(output, base) : name_final(output, base);
 	return err ? err : create_file(output);
