@@ -56,7 +56,7 @@ struct receiver {
 	struct abi_control *control;
 	struct abi_slot *slots;
 	uint32_t slot_max;
-	int socket_fd;
+	int socket_fd; /* -1: none, or at its end */
 	struct sink *sink;
 	struct node_scan nodes;
 	struct stream *streams;
@@ -188,8 +188,7 @@ static bool is_message(const struct receiver *receiver, const struct abi_message
 {
 	return got > sizeof(*head) && head->magic == ABI_MESSAGE_MAGIC &&
 	       head->slot < receiver->slot_max && head->length == got - sizeof(*head) &&
-	       head->length <= ABI_BUFFER_BYTES && head->position <= UINT64_MAX - head->length &&
-	       head->events <= head->length / EVENT_MIN_BYTES;
+	       head->length <= ABI_BUFFER_BYTES && head->events <= head->length / EVENT_MIN_BYTES;
 }
 
 /* How many events the message holds behind those that were drained from memory. The agent counted
@@ -228,8 +227,7 @@ static struct ht_err *take_message(struct receiver *receiver)
 
 enum queue { QUEUE_EMPTY, QUEUE_UNREAD };
 
-/* Reads until the queue is empty or the pass has read its share. A target that closed the socket,
- * or never had one, has an empty queue. */
+/* Reads until the queue is empty or the pass has read its share. */
 static struct ht_err *read_queue(struct receiver *receiver, enum queue *ret)
 {
 	*ret = QUEUE_EMPTY;
@@ -243,6 +241,8 @@ static struct ht_err *read_queue(struct receiver *receiver, enum queue *ret)
 		 * one. */
 		ssize_t got = recv(receiver->socket_fd, &receiver->buffer, sizeof(receiver->buffer),
 			MSG_DONTWAIT | MSG_TRUNC);
+		if (got == 0)
+			receiver->socket_fd = -1;
 		if (got == 0 || (got < 0 && errno == EAGAIN))
 			break;
 		if (got < 0 && (errno == EINTR || errno == ECONNRESET))
@@ -256,6 +256,11 @@ static struct ht_err *read_queue(struct receiver *receiver, enum queue *ret)
 			return err;
 	}
 	return NULL;
+}
+
+int receiver_socket(const struct receiver *receiver)
+{
+	return receiver->socket_fd;
 }
 
 struct ht_err *receiver_read_socket(struct receiver *receiver)
@@ -357,6 +362,13 @@ static struct ht_err *take_slot(
 	return NULL;
 }
 
+/* 0 for a slot that was never claimed: it is not even read, which would make its pages. */
+static uint64_t slot_key(const struct receiver *receiver, uint32_t index)
+{
+	bool was_claimed = load(&receiver->control->claimed[index / 64]) >> index % 64 & 1;
+	return was_claimed ? load(&receiver->slots[index].head.key) : 0;
+}
+
 static bool is_owned(uint64_t key)
 {
 	return key && !(key & ABI_SLOT_DEAD);
@@ -377,7 +389,7 @@ static struct ht_err *drain_slot(
 	struct receiver *receiver, uint32_t index, bool last, uint64_t settled)
 {
 	struct stream *stream = &receiver->streams[index];
-	uint64_t key = load(&receiver->slots[index].head.key);
+	uint64_t key = slot_key(receiver, index);
 	uint64_t complete = settled;
 	if (key) {
 		struct look look;
@@ -408,12 +420,6 @@ static struct ht_err *put_sync(struct receiver *receiver, const struct clock_pai
 	return sink_put(receiver->sink, &rec, 0);
 }
 
-/* Was the slot ever claimed? Reading one that was not would make its pages. */
-static bool was_claimed(const struct receiver *receiver, uint32_t slot)
-{
-	return load(&receiver->control->claimed[slot / 64]) >> slot % 64 & 1;
-}
-
 static struct ht_err *drain(struct receiver *receiver, bool last)
 {
 	struct clock_pair now = read_clocks();
@@ -423,10 +429,7 @@ static struct ht_err *drain(struct receiver *receiver, bool last)
 	receiver->is_final = last;
 	struct ht_err *err = read_queue(receiver, &queue);
 	for (uint32_t i = 0; i < receiver->slot_max && !err; i++)
-		if (was_claimed(receiver, i))
-			err = drain_slot(receiver, i, last, settled);
-		else
-			receiver->streams[i].complete_tsc = settled;
+		err = drain_slot(receiver, i, last, settled);
 	if (!err)
 		err = node_scan_put(&receiver->nodes);
 	return err ? err : put_sync(receiver, &now);
@@ -447,8 +450,8 @@ struct ht_err *receiver_drain_last(struct receiver *receiver)
 bool receiver_agent_busy(const struct receiver *receiver)
 {
 	for (uint32_t i = 0; i < receiver->slot_max; i++) {
-		const struct abi_slot_head *head = &receiver->slots[i].head;
-		if (was_claimed(receiver, i) && is_owned(load(&head->key)) && load(&head->state) != ABI_SLOT_IDLE)
+		if (is_owned(slot_key(receiver, i)) &&
+			load(&receiver->slots[i].head.state) != ABI_SLOT_IDLE)
 			return true;
 	}
 	return false;
@@ -459,7 +462,7 @@ void receiver_each_thread(const struct receiver *receiver,
 {
 	for (uint32_t i = 0; i < receiver->slot_max; i++) {
 		const struct abi_slot_head *head = &receiver->slots[i].head;
-		uint64_t key = was_claimed(receiver, i) ? load(&head->key) : 0;
+		uint64_t key = slot_key(receiver, i);
 		if (!is_owned(key))
 			continue;
 		uint32_t incarnation = load(&head->incarnation);
@@ -542,7 +545,7 @@ struct receiver_totals receiver_totals(const struct receiver *receiver)
 	for (uint32_t i = 0; i < receiver->slot_max; i++) {
 		const struct abi_slot_head *head = &receiver->slots[i].head;
 		const struct stream *stream = &receiver->streams[i];
-		if (!was_claimed(receiver, i))
+		if (!slot_key(receiver, i))
 			continue;
 		/* A thread that was killed between two stores leaves a counter that is one ahead of
 		 * its stream. Of a stream without a gap the events are known. */

@@ -19,9 +19,12 @@ struct receiver_options {
 	struct sink *sink; /* borrowed */
 };
 
-/* Totals so far, over all slots. */
+/*
+ * Totals so far, over all slots. After receiver_drain_last they balance: committed = events +
+ * sink_dropped_events() + lost[TIMEOUT] + lost[SOCKET]; the other losses were never committed.
+ */
 struct receiver_totals {
-	uint64_t events;    /* written to the sink */
+	uint64_t events;    /* in the trace, or on their way to it in the sink */
 	uint64_t committed; /* recorded by the agent */
 	uint64_t lost[ABI_LOSS_COUNT];
 	uint64_t trunc[ABI_TRUNC_COUNT];
@@ -35,6 +38,8 @@ HT_MUST_CHECK
 struct ht_err *receiver_create(const struct receiver_options *options, struct receiver **ret);
 void receiver_destroy(struct receiver *receiver);
 
+/* The descriptor to poll for messages; -1 once the target closed its end, or when there is none. */
+int receiver_socket(const struct receiver *receiver);
 /* Reads what waits in the socket, without blocking. */
 HT_MUST_CHECK
 struct ht_err *receiver_read_socket(struct receiver *receiver);

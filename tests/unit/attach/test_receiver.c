@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -117,8 +118,11 @@ static void hear_events(struct heard *heard, const struct rec_events *events)
 	};
 	struct bytes_out *stream = &heard->stream[events->slot];
 	ck_assert_uint_ge(events->position, stream->length);
-	while (stream->length < events->position)
-		ck_no_err(bytes_out_u8(stream, 0));
+	size_t gap = events->position - stream->length;
+	ck_no_err(bytes_out_reserve(stream, gap));
+	if (gap)
+		memset(stream->data + stream->length, 0, gap);
+	stream->length += gap;
 	ck_no_err(bytes_out_put(stream, events->body.data, events->body.length));
 }
 
@@ -547,11 +551,56 @@ START_TEST(a_closed_socket_is_no_error)
 	agent_events(&agent, 5);
 	agent_flush(&agent);
 	agent_events(&agent, 5);
+	ck_assert_int_eq(receiver_socket(stage.receiver), stage.daemon_fd);
 	close(stage.agent_fd);
 	stage.agent_fd = -1;
 	ck_no_err(receiver_drain(stage.receiver));
+	ck_assert_int_eq(receiver_socket(stage.receiver), -1);
 	ck_no_err(receiver_drain_last(stage.receiver));
 	stage_hear(&stage, &heard);
+	check_stream(&heard, &agent);
+	heard_deinit(&heard);
+	agent_deinit(&agent);
+	stage_deinit(&stage);
+}
+END_TEST
+
+/* The agent gets its turn in the middle of a copy: when it comes to the page that is protected. */
+static struct agent *overtaking_agent;
+
+static void protect_second_page(const struct agent *agent, int protection)
+{
+	ck_assert_int_eq(
+		mprotect(agent->slot->buffer + HT_PAGE_BYTES, HT_PAGE_BYTES, protection), 0);
+}
+
+static void overtake(int signal_number)
+{
+	(void)signal_number;
+	protect_second_page(overtaking_agent, PROT_READ | PROT_WRITE);
+	agent_flush(overtaking_agent);
+	agent_events(overtaking_agent, 2000);
+}
+
+START_TEST(an_overtaken_copy_is_thrown_away)
+{
+	struct stage stage;
+	struct agent agent;
+	struct heard heard;
+	stage_init(&stage);
+	agent_init(&agent, &stage, 0, 0x1000);
+	agent_events(&agent, 2000);
+	ck_assert_uint_gt(agent.stream.length, 2 * HT_PAGE_BYTES);
+	overtaking_agent = &agent;
+	signal(SIGSEGV, overtake);
+	protect_second_page(&agent, PROT_NONE);
+	ck_no_err(receiver_drain(stage.receiver));
+	signal(SIGSEGV, SIG_DFL);
+	struct receiver_totals totals = totals_after_last(&stage);
+	ck_assert_uint_eq(totals.events, 4000);
+	ck_assert_uint_eq(totals.committed, 4000);
+	stage_hear(&stage, &heard);
+	ck_assert_uint_eq(heard.piece_count, 2);
 	check_stream(&heard, &agent);
 	heard_deinit(&heard);
 	agent_deinit(&agent);
@@ -645,6 +694,8 @@ START_TEST(all_nodes_that_fit_are_taken)
 	struct heard heard;
 	stage_init(&stage);
 	put(&stage.control->node_count, UINT64_MAX);
+	/* What lies behind the nodes must not be taken for one. */
+	publish_node(&stage, ABI_NODE_MAX, 1, 1);
 	for (uint32_t id = 1; id < ABI_NODE_MAX; id++) {
 		if (id % 1000)
 			publish_node(&stage, id, id - 1, id);
@@ -727,6 +778,24 @@ START_TEST(a_dead_thread_does_not_hold_completeness)
 	put(&agent.slot->head.key, 0x1000 | ABI_SLOT_DEAD);
 	settle(&stage);
 	ck_assert_uint_gt(last_complete_tsc(&stage), agent.slot->head.last_tsc);
+	agent_deinit(&agent);
+	stage_deinit(&stage);
+}
+END_TEST
+
+START_TEST(a_slot_that_cannot_be_read_holds_completeness)
+{
+	struct stage stage;
+	struct agent agent;
+	stage_init(&stage);
+	agent_init(&agent, &stage, 0, 0x1000);
+	agent_event(&agent, 0);
+	settle(&stage);
+	agent.slot->head.buffer_start += ABI_BUFFER_BYTES;
+	uint64_t now = __rdtsc();
+	settle(&stage);
+	settle(&stage);
+	ck_assert_uint_lt(last_complete_tsc(&stage), now);
 	agent_deinit(&agent);
 	stage_deinit(&stage);
 }
@@ -1064,10 +1133,11 @@ HT_SUITE("attach/daemon/receiver", whole_buffers_come_by_socket,
 	parts_come_from_memory_and_the_rest_by_socket, nothing_is_taken_twice,
 	a_drain_takes_waiting_messages_first, a_dropped_buffer_is_a_gap,
 	a_gap_at_the_end_is_counted, a_killed_thread_leaves_no_false_loss, memory_alone_is_enough,
-	a_closed_socket_is_no_error, nodes_come_once_and_after_their_parents,
-	nodes_stand_before_the_events_that_name_them, all_nodes_that_fit_are_taken,
-	completeness_follows_the_clock, a_recording_thread_holds_completeness,
-	a_dead_thread_does_not_hold_completeness, the_last_pass_completes_everything,
+	an_overtaken_copy_is_thrown_away, a_closed_socket_is_no_error,
+	nodes_come_once_and_after_their_parents, nodes_stand_before_the_events_that_name_them,
+	all_nodes_that_fit_are_taken, completeness_follows_the_clock,
+	a_recording_thread_holds_completeness, a_dead_thread_does_not_hold_completeness,
+	a_slot_that_cannot_be_read_holds_completeness, the_last_pass_completes_everything,
 	streams_are_whole_under_concurrent_drains, malformed_messages_are_ignored,
 	garbage_in_memory_does_no_harm, threads_get_bounds_and_are_released,
 	an_agent_in_a_hook_is_busy, totals_add_up_and_are_recorded)
