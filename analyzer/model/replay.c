@@ -106,14 +106,10 @@ static bool absorb(struct replay *replay, uint64_t addr, const struct replay_cal
 
 /* --- facts ----------------------------------------------------------------------------------- */
 
-/* Notes that `block` dies; whether it was the newest one of its thread. */
-static bool forget_newest(struct replay *replay, const struct live_block *block)
+/* Whether the thread that allocated `block` has allocated nothing since. */
+static bool is_newest(const struct replay *replay, const struct live_block *block)
 {
-	struct thread *thread = &replay->threads->thread[block->thread];
-	if (thread->newest != block->addr)
-		return false;
-	thread->newest = 0;
-	return true;
+	return replay->threads->thread[block->thread].newest == block->addr;
 }
 
 /* Takes what a free of `addr` gives back out of the live set. */
@@ -130,7 +126,7 @@ static struct pending give_back(
 		return gone;
 	if (live_take(&replay->live, event->addr, &gone.block)) {
 		gone.kind = PENDING_BLOCK;
-		gone.temporary = forget_newest(replay, &gone.block);
+		gone.temporary = is_newest(replay, &gone.block);
 	} else {
 		gone.kind = PENDING_BEFORE;
 	}
@@ -169,8 +165,8 @@ static struct ht_err *put_block(
 	if (err || !replaced)
 		return err;
 	owe(replay, block->addr, call);
-	bool temporary = forget_newest(replay, &older);
-	return replay->observer.freed(replay->observer.context, call, &older, temporary);
+	return replay->observer.freed(
+		replay->observer.context, call, &older, is_newest(replay, &older));
 }
 
 static struct ht_err *allocate(
@@ -205,9 +201,6 @@ static struct ht_err *reinstate(
 	lane->pending.kind = PENDING_NONE;
 	if (kept.kind != PENDING_BLOCK)
 		return NULL;
-	struct thread *thread = &replay->threads->thread[kept.block.thread];
-	if (kept.temporary && thread->newest == 0)
-		thread->newest = kept.block.addr;
 	return put_block(replay, call, &kept.block);
 }
 

@@ -13,7 +13,7 @@
 struct thread {
 	uint32_t tid;
 	const char *name; /* the last one seen, or NULL */
-	uint64_t newest;  /* address of its last allocation while that block lives, else 0 */
+	uint64_t newest;  /* address of its last allocation, or 0 */
 };
 
 /* Zero-initialised is empty and valid. An index stays the same for the life of the table. */

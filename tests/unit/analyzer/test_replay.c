@@ -220,6 +220,18 @@ START_TEST(the_new_owner_of_an_address_frees_its_own_block)
 }
 END_TEST
 
+START_TEST(the_new_owner_of_an_address_does_not_free_the_older_block)
+{
+	begin();
+	scene_malloc(&scene, 0, P, 100, 0);
+	scene_malloc(&scene, 1, P, 50, 0); /* the free before it was lost */
+	scene_free(&scene, 1, P, 56);
+	check_totals(analyze(), 2, 150, 2, 150);
+	ck_assert_uint_eq(result->model.counts.absorbed_frees, 0);
+	end();
+}
+END_TEST
+
 START_TEST(a_free_long_after_a_lost_one_is_that_of_the_new_block)
 {
 	begin();
@@ -283,6 +295,7 @@ HT_SUITE("analyzer/replay", freed_bytes_are_requested_bytes,
 	a_realloc_whose_end_was_lost_is_taken_to_have_succeeded, streams_are_merged_by_time,
 	an_inverted_free_applies_to_the_older_block,
 	the_new_owner_of_an_address_frees_its_own_block,
+	the_new_owner_of_an_address_does_not_free_the_older_block,
 	a_free_long_after_a_lost_one_is_that_of_the_new_block,
 	temporary_is_by_pointer_and_allocating_thread, an_unknown_stack_is_no_stack,
 	an_allocation_at_address_0_is_ignored)

@@ -63,6 +63,18 @@ START_TEST(samples_may_run_ahead_of_events)
 }
 END_TEST
 
+START_TEST(a_sample_may_widen_the_steps_under_an_event)
+{
+	timeline_init(&timeline);
+	timeline_allocated(&timeline, 400000000, 10);
+	timeline_rss(&timeline, 600000000, 1); /* more than 512 steps */
+	timeline_allocated(&timeline, 401000000, 10);
+	timeline_finish(&timeline);
+	ck_assert_uint_eq(timeline.step_ns, 2000000);
+	ck_assert_uint_eq(timeline.step[200].allocations, 2);
+}
+END_TEST
+
 START_TEST(absurd_times_fit)
 {
 	timeline_init(&timeline);
@@ -75,4 +87,5 @@ START_TEST(absurd_times_fit)
 END_TEST
 
 HT_SUITE("analyzer/timeline", events_and_samples_fall_into_steps, a_long_window_has_wider_steps,
-	samples_may_run_ahead_of_events, absurd_times_fit)
+	samples_may_run_ahead_of_events, a_sample_may_widen_the_steps_under_an_event,
+	absurd_times_fit)
