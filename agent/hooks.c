@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/hooks.h"
 
-#include "agent/intern.h"
 #include "agent/rules.h"
 #include "agent/stream.h"
 #include "agent/thread.h"
-#include "agent/walk.h"
+#include "agent/trace.h"
 
 /* Of the function in which it stands. */
 #define HOOK_FRAME ((const struct thread_frame *)__builtin_frame_address(0))
@@ -22,15 +21,8 @@ static size_t product(size_t count, size_t size)
 static uint32_t stack_id(
 	const struct abi_config *config, struct abi_slot *slot, const struct thread_frame *frame)
 {
-	const struct abi_snapshot *snapshot = rules_snapshot(config);
 	struct walk_start start = walk_start_of(frame);
-	uint32_t count = walk_plain(config, snapshot, slot, &start);
-	bool cut;
-	uint32_t id =
-		intern_stack(config, snapshot ? snapshot->epoch : 0, slot->frames, count, &cut);
-	if (ht_unlikely(cut))
-		count_add(&slot->head.trunc[ABI_TRUNC_NODES], 1);
-	return id;
+	return trace_stack(config, rules_snapshot(config), slot, &start);
 }
 
 static uint64_t usable_bytes(const struct abi_thunk *self, void *block)

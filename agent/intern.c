@@ -2,11 +2,10 @@
 #include "agent/intern.h"
 
 #include "agent/atomic.h"
-#include "agent/walk.h"
+#include "agent/step.h"
 
 #define INTERN_ID_MASK	  ((1ull << ABI_NODE_BITS) - 1)
 #define INTERN_PROBES_MAX 256u
-#define INTERN_NONE	  UINT32_MAX
 
 static uint64_t tag_of(uint64_t hash)
 {
@@ -36,6 +35,12 @@ static uint32_t table_find(const struct abi_config *config, uint64_t hash, uint6
 	return INTERN_NONE;
 }
 
+uint32_t intern_find(const struct abi_config *config, uint64_t hash)
+{
+	uint64_t *at;
+	return table_find(config, hash, &at);
+}
+
 static uint32_t node_make(
 	const struct abi_config *config, uint16_t epoch, uint32_t parent, uint64_t frame)
 {
@@ -47,9 +52,9 @@ static uint32_t node_make(
 	if (id >= config->node_max)
 		return INTERN_NONE;
 	struct abi_node *node = (struct abi_node *)config->nodes + id;
-	node->pc = frame & ~WALK_EXACT;
+	node->pc = frame & ~STEP_EXACT;
 	node->parent = parent;
-	node->flags = frame & WALK_EXACT ? ABI_NODE_EXACT : 0;
+	node->flags = frame & STEP_EXACT ? ABI_NODE_EXACT : 0;
 	node->epoch = epoch;
 	store_release(&node->ready, 1);
 	return (uint32_t)id;
@@ -82,11 +87,11 @@ static uint32_t intern_frame(const struct abi_config *config, uint16_t epoch, ui
 uint32_t intern_stack(const struct abi_config *config, uint16_t epoch, const uint64_t *frames,
 	uint32_t count, bool *ret_cut)
 {
-	uint64_t hash = epoch, *at;
+	uint64_t hash = epoch;
 	*ret_cut = false;
 	for (uint32_t i = count; i-- > 0;)
 		hash = abi_stack_hash(hash, frames[i]);
-	uint32_t id = table_find(config, hash, &at);
+	uint32_t id = intern_find(config, hash);
 	if (ht_likely(id != INTERN_NONE))
 		return id;
 

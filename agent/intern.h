@@ -7,8 +7,13 @@
 
 #include "format/abi_control.h"
 
+#define INTERN_NONE UINT32_MAX
+
+/* The id under a hash, abi_stack_hash over all frames from `epoch` on; INTERN_NONE: it is new. */
+uint32_t intern_find(const struct abi_config *config, uint64_t hash);
+
 /*
- * The id of the stack of `count` frames (walk.h), innermost first, whose PCs mean the modules of
+ * The id of the stack of `count` frames (step.h), innermost first, whose PCs mean the modules of
  * `epoch`. When no node is left: that of the deepest caller there is, and `*ret_cut` is set.
  */
 uint32_t intern_stack(const struct abi_config *config, uint16_t epoch, const uint64_t *frames,

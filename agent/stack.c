@@ -3,6 +3,7 @@
 
 #include "agent/sys.h"
 
+#define STACK_OPENS_MAX	    8u
 #define STACK_USER_END	    (1ull << 47)
 #define STACK_FOREIGN_BYTES (64ull << 20) /* how far a stack of unknown size may reach */
 #define STACK_FIRST_BYTES   HT_PAGE_BYTES
@@ -21,13 +22,17 @@ void stack_init(struct stack *stack, const struct abi_config *config, struct abi
 
 bool stack_open(struct stack *stack, uint64_t sp)
 {
-	if (sp >= stack->primary_lo && sp < stack->primary_hi) {
+	/* Signal handlers on stacks of their own, each interrupting the other: more is forged. */
+	if (++stack->opens > STACK_OPENS_MAX)
+		return false;
+	if (stack_is_primary(stack, sp)) {
 		stack->copied = false;
 		stack->lo = stack->primary_lo;
 		stack->hi = stack->primary_hi;
 		return true;
 	}
-	if (stack->config->flags & ABI_FLAG_NO_SYSCALL || sp >= STACK_USER_END)
+	if (stack->direct_only || stack->config->flags & ABI_FLAG_NO_SYSCALL ||
+		sp >= STACK_USER_END)
 		return false;
 	if (stack->pid == 0)
 		stack->pid = sys_getpid();

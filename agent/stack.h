@@ -12,14 +12,20 @@ struct stack {
 	struct abi_slot *slot;
 	uint64_t lo, hi;		 /* no address outside is read */
 	uint64_t primary_lo, primary_hi; /* equal: unknown */
+	bool direct_only;		 /* no other stack than the primary one may be opened */
 	bool copied;			 /* read slot->copy, which holds [copy_lo, copy_hi) */
 	uint64_t copy_lo, copy_hi;
-	uint32_t fetches;
+	uint32_t fetches, opens;
 	long pid;
 };
 
 /* Not open yet; stack_contains is false of every address. */
 void stack_init(struct stack *stack, const struct abi_config *config, struct abi_slot *slot);
+
+static inline bool stack_is_primary(const struct stack *stack, uint64_t address)
+{
+	return address >= stack->primary_lo && address < stack->primary_hi;
+}
 
 /* Goes over to the stack in which `sp` lies. False: it may not be read. */
 HT_MUST_CHECK

@@ -6,11 +6,8 @@
  */
 #pragma once
 
+#include "agent/step.h"
 #include "agent/thread.h"
-#include "format/abi_unwind.h"
-
-/* In a frame: the PC is that of an interrupted instruction, not a return address. */
-#define WALK_EXACT (1ull << 63)
 
 /* Where the walk begins: the caller of a hook, as if the hook had returned. */
 struct walk_start {
@@ -29,8 +26,9 @@ static inline struct walk_start walk_start_of(const struct thread_frame *frame)
 }
 
 /*
- * Writes the frames, innermost first, to slot->frames and returns their number, 1 at least. A
- * stack that is not whole is counted in slot->head.trunc. `snapshot` NULL: the caller only.
+ * Writes the PCs of the frames (step.h), innermost first, to slot->frames and returns their number,
+ * 1 at least. A stack that is not whole is counted in slot->head.trunc. `snapshot` NULL: the caller
+ * only.
  */
 uint32_t walk_plain(const struct abi_config *config, const struct abi_snapshot *snapshot,
 	struct abi_slot *slot, const struct walk_start *start);

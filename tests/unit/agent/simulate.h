@@ -29,7 +29,7 @@ struct sim_table {
 };
 
 struct sim_call {
-	uint64_t caller_pc; /* with WALK_EXACT */
+	uint64_t caller_pc; /* with STEP_EXACT */
 	uint64_t caller_sp; /* after the return */
 	uint64_t caller_fp;
 	uint32_t function; /* that was called */
@@ -225,7 +225,7 @@ static void sim_signal(uint32_t function)
 	if (!sim_has_room(SIM_UCONTEXT + SIM_RED_ZONE))
 		return;
 	uint64_t pc = SIM_CODE_BASE + sim_running() * ABI_GRANULE_BYTES + sim_random(256);
-	sim_calls[sim_depth++] = (struct sim_call){pc | WALK_EXACT, sim_sp, sim_fp, SIM_TRAMPOLINE};
+	sim_calls[sim_depth++] = (struct sim_call){pc | STEP_EXACT, sim_sp, sim_fp, SIM_TRAMPOLINE};
 	uint64_t ucontext = (sim_sp - SIM_RED_ZONE - SIM_UCONTEXT) & ~15ull;
 	*sim_word(ucontext + 120) = sim_fp;
 	*sim_word(ucontext + 160) = sim_sp;

@@ -6,7 +6,7 @@
 
 #include <pthread.h>
 
-#include "agent/walk.h"
+#include "agent/step.h"
 #include "tests/unit/agent/world.h"
 
 #define EPOCH 3u
@@ -26,8 +26,8 @@ static void check_stack(uint32_t id, uint16_t epoch, const uint64_t *frames, uin
 		const struct abi_node *node = &world_nodes[id];
 		ck_assert_uint_ne(id, 0);
 		ck_assert_uint_eq(node->ready, 1);
-		ck_assert_uint_eq(node->pc, frames[i] & ~WALK_EXACT);
-		ck_assert_uint_eq(node->flags, frames[i] & WALK_EXACT ? ABI_NODE_EXACT : 0);
+		ck_assert_uint_eq(node->pc, frames[i] & ~STEP_EXACT);
+		ck_assert_uint_eq(node->flags, frames[i] & STEP_EXACT ? ABI_NODE_EXACT : 0);
 		ck_assert_uint_eq(node->epoch, epoch);
 		ck_assert_uint_lt(node->parent, id);
 		id = node->parent;
@@ -64,7 +64,7 @@ END_TEST
 START_TEST(epoch_and_exactness_make_new_nodes)
 {
 	const uint64_t frames[] = {0x1000, 0x2000};
-	const uint64_t exact[] = {0x1000 | WALK_EXACT, 0x2000};
+	const uint64_t exact[] = {0x1000 | STEP_EXACT, 0x2000};
 	world_make();
 	uint32_t a = intern(EPOCH, frames, 2);
 	uint32_t b = intern(EPOCH + 1, frames, 2);

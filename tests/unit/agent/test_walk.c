@@ -108,7 +108,7 @@ START_TEST(alternate_stack)
 		ucontext[20] = sim_sp;
 		ucontext[21] = pc;
 		sim_calls[sim_depth++] =
-			(struct sim_call){pc | WALK_EXACT, sim_sp, sim_fp, SIM_TRAMPOLINE};
+			(struct sim_call){pc | STEP_EXACT, sim_sp, sim_fp, SIM_TRAMPOLINE};
 		sim_sp = (uint64_t)ucontext;
 		sim_call(SIM_FIRST);
 		sim_call(SIM_FIRST + 1);
@@ -216,7 +216,7 @@ START_TEST(linkage_table)
 			sim_push(7);
 		uint64_t pc = SIM_CODE_BASE + function * ABI_GRANULE_BYTES + 32 + at;
 		sim_signal(SIM_FIRST + 1);
-		sim_calls[1].caller_pc = pc | WALK_EXACT;
+		sim_calls[1].caller_pc = pc | STEP_EXACT;
 		*sim_word(sim_calls[2].caller_sp + 168) = pc;
 		expected_count = sim_hook(&start, expected);
 		struct abi_slot *slot = sim_slot();

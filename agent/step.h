@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One step of a walk: from a frame to its caller, by a rule (format/abi_unwind.h). What a step
+ * finds depends on nothing but the frame's state, the rule, and the words of the stack that it
+ * loads.
+ */
+#pragma once
+
+#include "agent/stack.h"
+#include "format/abi_unwind.h"
+
+/* In a frame's PC: that of an interrupted instruction, not a return address. */
+#define STEP_EXACT (1ull << 63)
+
+/* No code lies here or above. */
+#define STEP_PC_END (1ull << 47)
+
+/* In fp_at: the step loaded other words than a return address and one saved rbp. */
+#define STEP_SPECIAL 1u
+
+enum step_result {
+	STEP_OK,
+	STEP_END, /* this was the outermost frame */
+	STEP_NO_RULE,
+	STEP_BAD_STACK,
+};
+
+struct step_state {
+	uint64_t pc; /* with STEP_EXACT */
+	uint64_t sp, fp;
+	uint64_t fp_at; /* where the last step loaded `fp`; 0: it left it alone; or STEP_SPECIAL */
+};
+
+/* The PC whose rule is in force: return addresses may lie behind the end of their function. */
+static inline uint64_t step_lookup_pc(const struct step_state *state)
+{
+	return state->pc & STEP_EXACT ? state->pc & ~STEP_EXACT : state->pc - 1;
+}
+
+/* step() for the rules that compilers seldom need. */
+enum step_result step_rare(struct step_state *state, struct stack *stack, uint32_t rule);
+
+/* To the caller whose frame begins at `cfa`; its rbp was saved at `fp_at`, or is unchanged (0). */
+HT_MUST_CHECK
+static inline enum step_result step_to(
+	struct step_state *state, struct stack *stack, uint64_t cfa, uint64_t fp_at)
+{
+	uint64_t pc;
+	if (ht_unlikely(cfa <= state->sp))
+		return STEP_BAD_STACK;
+	/* A saved rbp below rsp is popped already. */
+	state->fp_at = fp_at >= state->sp ? fp_at : 0;
+	if (state->fp_at && !stack_load(stack, state->sp, fp_at, &state->fp))
+		return STEP_BAD_STACK;
+	if (!stack_load(stack, state->sp, cfa - 8, &pc) || pc >= STEP_PC_END)
+		return STEP_BAD_STACK;
+	state->pc = pc;
+	state->sp = cfa;
+	return STEP_OK;
+}
+
+/* Goes to the caller. After anything but STEP_OK the state means nothing. */
+HT_MUST_CHECK
+static inline enum step_result step(struct step_state *state, struct stack *stack, uint32_t rule)
+{
+	enum abi_rule_kind kind = abi_rule_kind(rule);
+	if (ht_unlikely(kind != ABI_RULE_RSP && kind != ABI_RULE_RBP)) {
+		struct step_state copy = *state; /* so that *state itself can stay in registers */
+		enum step_result result = step_rare(&copy, stack, rule);
+		*state = copy;
+		return result;
+	}
+	uint64_t base = kind == ABI_RULE_RSP ? state->sp : state->fp;
+	uint64_t cfa = base + 8 * (uint64_t)abi_rule_offset(rule);
+	uint64_t slot = abi_rule_rbp_slot(rule);
+	return step_to(state, stack, cfa, slot ? cfa - 8 * slot : 0);
+}

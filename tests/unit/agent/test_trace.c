@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The walk that remembers gives what the plain walk gives, for every event of random programs.
+ */
+#include "agent/trace.h"
+
+#include "agent/intern.h"
+#include "agent/rules.h"
+#include "tests/unit/agent/simulate.h"
+
+static uint64_t expected[SIM_DEPTH_MAX + 1];
+static struct walk_start start;
+
+/* The slot of the plain walk, beside that of the thread. */
+static struct abi_slot *plain_slot(void)
+{
+	struct abi_slot *slot = &world_slots[1];
+	slot->head.stack_lo = world_slots[0].head.stack_lo;
+	slot->head.stack_hi = world_slots[0].head.stack_hi;
+	slot->head.incarnation = world_slots[0].head.incarnation;
+	slot->head.bounds_incarnation = world_slots[0].head.bounds_incarnation;
+	return slot;
+}
+
+static uint32_t traced(void)
+{
+	return trace_stack(world_config, rules_snapshot(world_config), &world_slots[0], &start);
+}
+
+static uint32_t plain(uint32_t *ret_count)
+{
+	struct abi_slot *slot = plain_slot();
+	const struct abi_snapshot *snapshot = rules_snapshot(world_config);
+	bool cut;
+	*ret_count = walk_plain(world_config, snapshot, slot, &start);
+	return intern_stack(world_config, snapshot->epoch, slot->frames, *ret_count, &cut);
+}
+
+static void check_same(void)
+{
+	uint32_t count;
+	uint32_t want = plain(&count);
+	ck_assert_uint_eq(traced(), want);
+	for (unsigned i = 0; i < ABI_TRUNC_COUNT; i++)
+		ck_assert_uint_eq(world_slots[0].head.trunc[i], world_slots[1].head.trunc[i]);
+}
+
+static uint32_t function_random(void)
+{
+	return SIM_FIRST + (uint32_t)sim_random(SIM_FUNCTIONS - SIM_FIRST);
+}
+
+/* A few calls and returns, as between two allocations. */
+static void run_random(void)
+{
+	for (uint64_t i = sim_random(6); i > 0; i--) {
+		switch (sim_random(sim_depth > 60 ? 12 : 8)) {
+		case 0:
+			sim_signal(function_random());
+			break;
+		case 1:
+			for (uint64_t k = sim_random(10); k > 0; k--)
+				sim_return(); /* an exception, or longjmp */
+			break;
+		case 2:
+		case 3:
+		case 4:
+		case 5:
+			sim_call(function_random());
+			break;
+		default:
+			sim_return();
+		}
+	}
+}
+
+START_TEST(random_programs)
+{
+	for (uint64_t seed = 1; seed <= 100; seed++) {
+		sim_make(seed);
+		sim_slot();
+		for (unsigned event = 0; event < 300; event++) {
+			uint32_t found;
+			run_random();
+			uint32_t count = sim_hook(&start, expected);
+			check_same();
+			plain(&found);
+			ck_assert_uint_eq(found, count);
+			for (uint32_t i = 0; i < count; i++)
+				ck_assert_uint_eq(world_slots[1].frames[i], expected[i]);
+		}
+		ck_assert_uint_eq(world_slots[0].head.trunc[ABI_TRUNC_STACK], 0);
+		ck_assert_uint_eq(sys_fake.calls, 0);
+	}
+}
+END_TEST
+
+/* Same depth, same frame sizes, other callers: what an unverified splice gets wrong. */
+START_TEST(equal_layouts)
+{
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		sim_make(seed);
+		sim_slot();
+		for (uint32_t i = SIM_FIRST; i < SIM_FUNCTIONS; i++)
+			sim_table->rule[i] = abi_rule_make(ABI_RULE_RSP, 4, i % 2 ? 2 : 0);
+		for (unsigned event = 0; event < 500; event++) {
+			while (sim_depth > 3 + sim_random(3))
+				sim_return();
+			while (sim_depth < 12)
+				sim_call(SIM_FIRST + (uint32_t)sim_random(4));
+			sim_hook(&start, expected);
+			check_same();
+		}
+	}
+}
+END_TEST
+
+/* The stack changes under the kept frames, one word at a time, in every way that matters. */
+START_TEST(overwritten_words)
+{
+	for (uint64_t seed = 1; seed <= 300; seed++) {
+		sim_make(seed);
+		sim_slot();
+		for (unsigned i = 0; i < 30; i++) {
+			if (sim_random(12) == 0)
+				sim_signal(function_random());
+			else
+				sim_call(function_random());
+		}
+		sim_hook(&start, expected);
+		check_same();
+		for (unsigned event = 0; event < 100; event++) {
+			uint64_t words = ((uint64_t)(sim_stack + SIM_STACK_WORDS) - sim_sp) / 8;
+			uint64_t *word = sim_word(sim_sp + 8 * sim_random(words)), old = *word;
+			const uint64_t values[] = {sim_random(UINT64_MAX), 0,
+				sim_site(function_random()), sim_sp + 8 * sim_random(words),
+				old + 8, old - 8, sim_site(SIM_TRAMPOLINE),
+				(uint64_t)sim_stack + sim_random(sizeof(sim_stack) + 64)};
+			*word = values[sim_random(HT_ARRAY_SIZE(values))];
+			check_same();
+			if (sim_random(2))
+				*word = old;
+			if (sim_random(4) == 0)
+				check_same();
+		}
+	}
+}
+END_TEST
+
+/* The leaf's registers are anything. */
+START_TEST(wild_registers)
+{
+	for (uint64_t seed = 1; seed <= 200; seed++) {
+		sim_make(seed);
+		sim_slot();
+		for (unsigned event = 0; event < 50; event++) {
+			run_random();
+			sim_hook(&start, expected);
+			if (sim_random(3) == 0)
+				start.fp = sim_random(2) ? sim_random(UINT64_MAX)
+							 : sim_sp + sim_random(512);
+			if (sim_random(5) == 0)
+				start.sp += sim_random(64);
+			if (sim_random(10) == 0)
+				start.pc = sim_random(UINT64_MAX >> 1);
+			check_same();
+		}
+	}
+}
+END_TEST
+
+START_TEST(new_tables)
+{
+	sim_make(1);
+	sim_slot();
+	sim_table->rule[SIM_FIRST] = abi_rule_make(ABI_RULE_RSP, 4, 0);
+	sim_table->rule[SIM_FIRST + 1] = abi_rule_make(ABI_RULE_RSP, 4, 0);
+	for (unsigned i = 0; i < 5; i++)
+		sim_call(SIM_FIRST + i % 2);
+	sim_hook(&start, expected);
+	check_same();
+	uint32_t before = traced();
+
+	/* The same code is of another module now: its frames are larger. */
+	struct abi_snapshot *second = (struct abi_snapshot *)((uint8_t *)sim_snapshot + 4096);
+	struct sim_table *table = (struct sim_table *)((uint8_t *)sim_table + sizeof(*table) + 64);
+	table = (struct sim_table *)((uint64_t)table & ~7ull);
+	memcpy(table, sim_table, sizeof(*table));
+	memcpy(second, sim_snapshot, sizeof(*second) + sizeof(second->range[0]));
+	table->rule[SIM_FIRST] = abi_rule_make(ABI_RULE_RSP, 8, 0);
+	second->range[0].table = (uint64_t)table;
+	second->generation++;
+	second->epoch++;
+	second->cache += ABI_CACHE_BYTES;
+	world_config->unwind = (uint64_t)second;
+	check_same();
+	ck_assert_uint_ne(traced(), before);
+}
+END_TEST
+
+START_TEST(new_thread_on_the_same_stack)
+{
+	sim_make(3);
+	struct abi_slot *slot = sim_slot();
+	for (unsigned i = 0; i < 10; i++)
+		sim_call(function_random());
+	sim_hook(&start, expected);
+	check_same();
+	slot->head.incarnation += 2;
+	check_same(); /* bounds are unknown: through copies */
+	ck_assert_uint_gt(sys_fake.calls, 0);
+	slot->head.bounds_incarnation = slot->head.incarnation;
+	sim_return();
+	sim_hook(&start, expected);
+	check_same();
+}
+END_TEST
+
+START_TEST(too_deep_stacks_are_not_kept)
+{
+	sim_make(4);
+	sim_slot();
+	world_config->frames_max = 20;
+	for (unsigned event = 0; event < 400; event++) {
+		run_random();
+		sim_hook(&start, expected);
+		check_same();
+	}
+	ck_assert_uint_gt(world_slots[0].head.trunc[ABI_TRUNC_DEPTH], 0);
+}
+END_TEST
+
+/* The outermost return address is 0, and then it is not. */
+START_TEST(end_by_null)
+{
+	sim_make(5);
+	sim_slot();
+	sim_table->rule[SIM_FIRST] = abi_rule_make(ABI_RULE_RSP, 4, 2);
+	for (unsigned i = 0; i < 4; i++)
+		sim_call(SIM_FIRST);
+	uint64_t *last = sim_word(sim_calls[0].caller_sp - 8), site = *last;
+	sim_hook(&start, expected);
+	for (unsigned i = 0; i < 4; i++) {
+		*last = i % 2 ? site : 0;
+		check_same();
+		check_same();
+	}
+}
+END_TEST
+
+START_TEST(full_node_array)
+{
+	sim_make(6);
+	sim_slot();
+	world_config->node_max = 10;
+	for (unsigned i = 0; i < 15; i++)
+		sim_call(function_random());
+	sim_hook(&start, expected);
+	uint32_t id = traced();
+	ck_assert_uint_eq(traced(), id);
+	ck_assert_uint_eq(world_slots[0].head.trunc[ABI_TRUNC_NODES], 2);
+}
+END_TEST
+
+/* Another process on the same memory writes what it likes into the kept frames. */
+START_TEST(garbage_in_the_trace)
+{
+	for (uint64_t seed = 1; seed <= 300; seed++) {
+		sim_make(seed);
+		struct abi_slot *slot = sim_slot();
+		for (unsigned event = 0; event < 30; event++) {
+			run_random();
+			sim_hook(&start, expected);
+			traced();
+			uint64_t *words = (uint64_t *)slot->walk;
+			for (unsigned i = 0; i < 8; i++) {
+				const uint64_t values[] = {sim_random(UINT64_MAX), sim_random(2000),
+					sim_sp + sim_random(4096),
+					(uint64_t)sim_stack + sizeof(sim_stack) - sim_random(16)};
+				words[sim_random(150)] = values[sim_random(HT_ARRAY_SIZE(values))];
+			}
+			traced();
+		}
+	}
+}
+END_TEST
+
+START_TEST(oracle_flag)
+{
+	sim_make(7);
+	sim_slot();
+	world_config->flags = ABI_FLAG_FULL_UNWIND;
+	for (unsigned event = 0; event < 50; event++) {
+		run_random();
+		sim_hook(&start, expected);
+		check_same();
+	}
+	for (size_t i = 0; i < 64; i++)
+		ck_assert_uint_eq(world_slots[0].walk[i], 0);
+}
+END_TEST
+
+HT_SUITE("agent/trace", random_programs, equal_layouts, overwritten_words, wild_registers,
+	new_tables, new_thread_on_the_same_stack, too_deep_stacks_are_not_kept, end_by_null,
+	full_node_array, garbage_in_the_trace, oracle_flag)
