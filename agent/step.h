@@ -46,12 +46,11 @@ static inline enum step_result step_to(
 	struct step_state *state, struct stack *stack, uint64_t cfa, uint64_t fp_at)
 {
 	uint64_t pc;
-	if (ht_unlikely(cfa <= state->sp))
-		return STEP_BAD_STACK;
 	/* A saved rbp below rsp is popped already. */
 	state->fp_at = fp_at >= state->sp ? fp_at : 0;
 	if (state->fp_at && !stack_load(stack, state->sp, fp_at, &state->fp))
 		return STEP_BAD_STACK;
+	/* Not below rsp: so the CFA lies above it, and every walk goes outwards. */
 	if (!stack_load(stack, state->sp, cfa - 8, &pc) || pc >= STEP_PC_END)
 		return STEP_BAD_STACK;
 	state->pc = pc;

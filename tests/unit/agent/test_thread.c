@@ -136,6 +136,19 @@ START_TEST(new_thread_in_an_old_tcb)
 }
 END_TEST
 
+/* A handler has jumped out of the change before: the mark of a change must not stay. */
+START_TEST(half_changed_incarnation)
+{
+	setup();
+	struct abi_slot *slot = enter_at(4000);
+	thread_leave(world_config, slot);
+	slot->head.incarnation++;
+	world_tcb.tid = 5000;
+	ck_assert_ptr_eq(enter_at(4000), slot);
+	ck_assert_uint_eq(slot->head.incarnation % 2, 0);
+}
+END_TEST
+
 START_TEST(tid_by_system_call)
 {
 	setup();
@@ -257,6 +270,6 @@ START_TEST(key_zero_has_no_slot)
 END_TEST
 
 HT_SUITE("agent/thread", same_slot_each_time, threads_have_slots_of_their_own,
-	dead_slot_keeps_its_stream, new_thread_in_an_old_tcb, tid_by_system_call, nested_hooks,
-	allocator_calls_itself, others_than_the_allocator, hook_left_by_longjmp,
-	hook_left_on_another_stack, key_zero_has_no_slot)
+	dead_slot_keeps_its_stream, new_thread_in_an_old_tcb, half_changed_incarnation,
+	tid_by_system_call, nested_hooks, allocator_calls_itself, others_than_the_allocator,
+	hook_left_by_longjmp, hook_left_on_another_stack, key_zero_has_no_slot)

@@ -169,32 +169,29 @@ START_TEST(wild_registers)
 }
 END_TEST
 
+/* Another module where the old one was, and its frames are larger. */
 START_TEST(new_tables)
 {
-	sim_make(1);
-	sim_slot();
-	sim_table->rule[SIM_FIRST] = abi_rule_make(ABI_RULE_RSP, 4, 0);
-	sim_table->rule[SIM_FIRST + 1] = abi_rule_make(ABI_RULE_RSP, 4, 0);
-	for (unsigned i = 0; i < 5; i++)
-		sim_call(SIM_FIRST + i % 2);
-	sim_hook(&start, expected);
-	check_same();
-	uint32_t before = traced();
+	for (unsigned i = 0; i < 2; i++) {
+		sim_make(1);
+		sim_slot();
+		sim_table->rule[SIM_FIRST] = abi_rule_make(ABI_RULE_RSP, 4, 0);
+		for (unsigned k = 0; k < 5; k++)
+			sim_call(SIM_FIRST);
+		sim_hook(&start, expected);
+		check_same();
+		uint32_t before = traced();
 
-	/* The same code is of another module now: its frames are larger. */
-	struct abi_snapshot *second = (struct abi_snapshot *)((uint8_t *)sim_snapshot + 4096);
-	struct sim_table *table = (struct sim_table *)((uint8_t *)sim_table + sizeof(*table) + 64);
-	table = (struct sim_table *)((uint64_t)table & ~7ull);
-	memcpy(table, sim_table, sizeof(*table));
-	memcpy(second, sim_snapshot, sizeof(*second) + sizeof(second->range[0]));
-	table->rule[SIM_FIRST] = abi_rule_make(ABI_RULE_RSP, 8, 0);
-	second->range[0].table = (uint64_t)table;
-	second->generation++;
-	second->epoch++;
-	second->cache += ABI_CACHE_BYTES;
-	world_config->unwind = (uint64_t)second;
-	check_same();
-	ck_assert_uint_ne(traced(), before);
+		sim_table->rule[SIM_FIRST] = abi_rule_make(ABI_RULE_RSP, 8, 0);
+		struct abi_snapshot *second =
+			(struct abi_snapshot *)((uint8_t *)sim_snapshot + (i ? HT_PAGE_BYTES : 0));
+		memcpy(second, sim_snapshot, sizeof(*second) + sizeof(second->range[0]));
+		second->cache += ABI_CACHE_BYTES;
+		second->generation += !i; /* one difference is enough */
+		world_config->unwind = (uint64_t)second;
+		check_same();
+		ck_assert_uint_ne(traced(), before);
+	}
 }
 END_TEST
 
@@ -245,6 +242,25 @@ START_TEST(end_by_null)
 		check_same();
 		check_same();
 	}
+}
+END_TEST
+
+/* The same, but where the outermost frame begins is itself a word of the stack. */
+START_TEST(end_by_null_in_a_realigned_frame)
+{
+	sim_make(6);
+	sim_slot();
+	sim_table->rule[SIM_FIRST] = abi_rule_make(ABI_RULE_RSP, 4, 0);
+	sim_table->rule[SIM_FIRST + 1] = abi_rule_make(ABI_RULE_DRAP, -1, 0);
+	sim_call(SIM_FIRST);
+	sim_call(SIM_FIRST + 1);
+	uint64_t *cfa = sim_word(sim_fp - 8);
+	*sim_word(*cfa - 8) = 0;
+	sim_call(SIM_FIRST);
+	sim_hook(&start, expected);
+	check_same();
+	*cfa += 8 * 4; /* to the return address of its caller */
+	check_same();
 }
 END_TEST
 
@@ -302,4 +318,4 @@ END_TEST
 
 HT_SUITE("agent/trace", random_programs, equal_layouts, overwritten_words, wild_registers,
 	new_tables, new_thread_on_the_same_stack, too_deep_stacks_are_not_kept, end_by_null,
-	full_node_array, garbage_in_the_trace, oracle_flag)
+	end_by_null_in_a_realigned_frame, full_node_array, garbage_in_the_trace, oracle_flag)

@@ -229,34 +229,50 @@ END_TEST
 /* Code without tables: only a frame pointer that looks like one is followed. */
 START_TEST(bad_frame_pointers)
 {
-	static const uint64_t bad[] = {0, 1, 8, UINT64_MAX, UINT64_MAX - 7, 1ull << 47};
-	for (size_t i = 0; i < HT_ARRAY_SIZE(bad) + 4; i++) {
+	const uint64_t sp = (uint64_t)(sim_stack + 100),
+		       hi = (uint64_t)(sim_stack + SIM_STACK_WORDS);
+	const struct {
+		uint64_t fp;
+		int reason;
+	} cases[] = {
+		{0, ABI_TRUNC_NO_RULE},
+		{8, ABI_TRUNC_NO_RULE},
+		{UINT64_MAX - 7, ABI_TRUNC_NO_RULE},
+		{1ull << 47, ABI_TRUNC_NO_RULE},
+		{sp - 8, ABI_TRUNC_NO_RULE},
+		{hi, ABI_TRUNC_NO_RULE},
+		{sp + 4, ABI_TRUNC_STACK},
+		{hi - 8, ABI_TRUNC_STACK},
+		{hi - 1, ABI_TRUNC_STACK},
+	};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(cases); i++) {
 		sim_make(1);
 		sim_snapshot->range[0].table = 0;
-		struct abi_slot *slot = sim_slot();
-		start = (struct walk_start){sim_site(SIM_FIRST), (uint64_t)(sim_stack + 100), 0};
-		switch (i) {
-		case 0:
-			start.fp = start.sp - 8;
-			break;
-		case 1:
-			start.fp = start.sp + 4;
-			break;
-		case 2:
-			start.fp = slot->head.stack_hi;
-			break;
-		case 3:
-			start.fp = slot->head.stack_hi - 8;
-			break;
-		default:
-			start.fp = bad[i - 4];
-		}
+		start = (struct walk_start){sim_site(SIM_FIRST), sp, cases[i].fp};
 		expected[0] = start.pc;
 		expected_count = 1;
+		struct abi_slot *slot = sim_slot();
 		check_frames(slot, walk(slot));
-		ck_assert_uint_eq(
-			slot->head.trunc[ABI_TRUNC_NO_RULE] + slot->head.trunc[ABI_TRUNC_STACK], 1);
+		check_trunc(slot, cases[i].reason);
 	}
+}
+END_TEST
+
+/* In an epilogue: the CFA is nearer, the register's slot lies below rsp, the register is back. */
+START_TEST(popped_frame_pointer)
+{
+	sim_make(1);
+	sim_table->rule[SIM_FIRST] = abi_rule_make(ABI_RULE_RBP, 2, 2);
+	sim_table->rule[SIM_FIRST + 1] = abi_rule_make(ABI_RULE_RSP, 1, 2);
+	sim_call(SIM_FIRST);
+	uint64_t site = sim_site(SIM_FIRST);
+	sim_calls[sim_depth++] = (struct sim_call){site, sim_sp, sim_fp, SIM_FIRST + 1};
+	sim_push(site);
+	sim_word(sim_sp)[-1] = 0xbad; /* where rbp had been saved */
+	expected_count = sim_hook(&start, expected);
+	struct abi_slot *slot = sim_slot();
+	check_frames(slot, walk(slot));
+	check_trunc(slot, -1);
 }
 END_TEST
 
@@ -317,7 +333,42 @@ START_TEST(endless_signal_frames)
 }
 END_TEST
 
+/* A forged signal frame leads back in: no loop. */
+START_TEST(inward_signal_frame)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		sim_make(1);
+		struct abi_slot *slot = sim_slot();
+		uint64_t *ucontext = &sim_stack[100];
+		ucontext[20] = (uint64_t)(ucontext - i);
+		ucontext[21] = sim_site(SIM_TRAMPOLINE);
+		start = (struct walk_start){sim_site(SIM_TRAMPOLINE), (uint64_t)ucontext, 0};
+		ck_assert_uint_eq(walk(slot), 1);
+		check_trunc(slot, ABI_TRUNC_STACK);
+	}
+}
+END_TEST
+
+/* Each frame of a foreign stack is larger than the copy: the walk gives up in good time. */
+START_TEST(huge_foreign_stack)
+{
+	enum { FRAME_WORDS = 4096, FRAMES = 200 };
+	static _Alignas(HT_PAGE_BYTES) uint64_t huge[FRAME_WORDS * FRAMES];
+	sim_make(1);
+	sim_table->rule[SIM_FIRST] = abi_rule_make(ABI_RULE_RSP, FRAME_WORDS, 0);
+	for (size_t i = 1; i < FRAMES; i++)
+		huge[i * FRAME_WORDS - 1] = sim_site(SIM_FIRST);
+	start = (struct walk_start){sim_site(SIM_FIRST), (uint64_t)huge, 0};
+	sys_fake.readable = (const uint8_t *)huge;
+	sys_fake.readable_bytes = sizeof(huge);
+	struct abi_slot *slot = sim_slot();
+	ck_assert_uint_eq(walk(slot), 65);
+	check_trunc(slot, ABI_TRUNC_STACK);
+	ck_assert_uint_le(sys_fake.calls, 65);
+}
+END_TEST
+
 HT_SUITE("agent/walk", random_stacks, foreign_stacks, foreign_stack_without_system_calls,
 	alternate_stack, no_snapshot, too_deep, unknown_module, no_rule,
-	null_return_address_is_the_end, linkage_table, bad_frame_pointers, garbage,
-	endless_signal_frames)
+	null_return_address_is_the_end, linkage_table, bad_frame_pointers, popped_frame_pointer,
+	garbage, endless_signal_frames, inward_signal_frame, huge_foreign_stack)
