@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The faces of a trace agree: JSON, text and exports, among each other, with the target's own
+ * books, and with what the exports' real readers make of them.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/ht_check.h"
+#include "tests/support/report.h"
+#include "tests/support/run.h"
+#include "tests/support/tap.h"
+#include "tests/support/tmpdir.h"
+#include "tests/support/victim.h"
+
+#define PHASE_MS   60000
+#define ANALYZE_MS 60000
+
+/* A capture of one phase of a ledger; returns what the ledger says about it. */
+static json_t *record(struct tap *tap, const char *threads)
+{
+	struct victim victim;
+	victim_start(&victim, (const char *[]){run_built("tests/targets/ledger"), "-t", threads,
+				      "-n", "50000", NULL});
+	tap_start(tap, victim.pid, NULL);
+	tap_wait_on(tap, "/ledger");
+	char *books = victim_ask(&victim, "go", PHASE_MS);
+	tap_check_clean(tap_stop(tap, 0));
+	victim_stop(&victim);
+	json_t *ledger = report_parse(books);
+	free(books);
+	return ledger;
+}
+
+static char *heaptap_output(const char *const arguments[])
+{
+	const char *argv[10] = {run_built("heaptap")};
+	for (size_t i = 0; arguments[i]; i++)
+		argv[i + 1] = arguments[i];
+	char *out, *err;
+	int status = run_program(argv, ANALYZE_MS, &out, &err);
+	ck_assert_msg(status == 0, "%s ended with %d: %.1000s", arguments[0], status, err);
+	free(err);
+	return out;
+}
+
+static char *slurp(const char *path)
+{
+	char *out;
+	ck_assert_int_eq(
+		run_program((const char *[]){"cat", path, NULL}, ANALYZE_MS, &out, NULL), 0);
+	return out;
+}
+
+START_TEST(stacks_sum_up_to_the_totals)
+{
+	struct tap tap;
+	record(&tap, "4");
+	json_t *report = report_load(tap.trace), *stack, *thread;
+	static const char *const metric[] = {"allocations", "allocated_bytes", "outstanding_blocks",
+		"outstanding_bytes", "temporary"};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(metric); i++) {
+		char path[64];
+		snprintf(path, sizeof(path), "totals.%s", metric[i]);
+		uint64_t sum = 0;
+		size_t index;
+		json_array_foreach(report_at(report, "stacks"), index, stack) sum +=
+			report_u64(stack, metric[i]);
+		ck_assert_msg(sum == report_u64(report, path), "%s: %lu", path, sum);
+	}
+	uint64_t by_thread = 0;
+	size_t index;
+	json_array_foreach(report_at(report, "threads"), index, thread) by_thread +=
+		report_u64(thread, "allocations");
+	ck_assert_uint_eq(by_thread, report_u64(report, "totals.allocations"));
+}
+END_TEST
+
+START_TEST(a_limit_limits)
+{
+	struct tap tap;
+	record(&tap, "1");
+	char *out = heaptap_output(
+		(const char *[]){"report", "--json", "--limit", "3", tap.trace, NULL});
+	json_t *report = report_parse(out);
+	ck_assert_uint_eq(json_array_size(report_at(report, "stacks")), 3);
+	ck_assert_str_eq(report_text(report, "schema"), "heaptap.report/1");
+}
+END_TEST
+
+START_TEST(text_says_where_and_how_much)
+{
+	struct tap tap;
+	json_t *ledger = record(&tap, "2");
+	char *text = heaptap_output((const char *[]){"report", tap.trace, NULL});
+	ck_assert_ptr_nonnull(strstr(text, "ledger"));
+	ck_assert_ptr_nonnull(strstr(text, "acquire"));
+	ck_assert_ptr_nonnull(strstr(text, "ledger.c:"));
+	/* The number of calls, with or without separators between thousands. */
+	char expected[32], plain[32];
+	snprintf(expected, sizeof(expected), "%lu", report_u64(ledger, "allocations"));
+	bool found = false;
+	for (const char *at = text; *at && !found; at++) {
+		size_t length = 0;
+		for (const char *c = at; length < 31 && (strchr("0123456789,' ", *c) && *c); c++)
+			if (*c >= '0' && *c <= '9')
+				plain[length++] = *c;
+		plain[length] = '\0';
+		found = !strncmp(plain, expected, strlen(expected));
+	}
+	ck_assert_msg(found, "no %s in: %.3000s", expected, text);
+}
+END_TEST
+
+START_TEST(collapsed_stacks_sum_up)
+{
+	struct tap tap;
+	json_t *ledger = record(&tap, "2");
+	char *path = tmpdir_path("collapsed.txt");
+	free(heaptap_output(
+		(const char *[]){"export", tap.trace, "--format", "collapsed", "-o", path, NULL}));
+	char *text = slurp(path);
+	uint64_t sum = 0;
+	char *rest = NULL;
+	for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+		char *number = strrchr(line, ' ');
+		ck_assert_msg(number && strchr(line, ';'), "%s", line);
+		sum += strtoull(number, NULL, 10);
+	}
+	uint64_t outstanding = report_u64(ledger, "outstanding_bytes");
+	uint64_t allocated = report_u64(ledger, "allocated_bytes");
+	ck_assert_msg(sum == outstanding || sum == allocated, "%lu", sum);
+}
+END_TEST
+
+/* "total memory leaked: 1.11M" and the like: a number with a decimal unit. */
+static void check_amount(const char *text, const char *label, uint64_t expected)
+{
+	const char *line = strstr(text, label);
+	ck_assert_msg(line != NULL, "no \"%s\" in %.2000s", label, text);
+	char *unit;
+	double amount = strtod(line + strlen(label), &unit);
+	double scale = *unit == 'K' ? 1e3 : *unit == 'M' ? 1e6 : *unit == 'G' ? 1e9 : 1;
+	double printed = amount * scale;
+	ck_assert_msg(fabs(printed - (double)expected) <= 0.006 * scale, "%s%.60s, not %lu", label,
+		line + strlen(label), expected);
+}
+
+START_TEST(heaptrack_reads_the_export)
+{
+	struct tap tap;
+	json_t *ledger = record(&tap, "1");
+	char *path = tmpdir_path("heaptrack.out"), *out, *err;
+	free(heaptap_output(
+		(const char *[]){"export", tap.trace, "--format", "heaptrack", "-o", path, NULL}));
+	int status = run_program(
+		(const char *[]){"heaptrack_print", path, NULL}, ANALYZE_MS, &out, &err);
+	ck_assert_msg(status == 0, "%d: %.2000s", status, err);
+	check_amount(out, "calls to allocation functions: ", report_u64(ledger, "allocations"));
+	check_amount(out, "total memory leaked: ", report_u64(ledger, "outstanding_bytes"));
+	check_amount(out, "peak heap memory consumption: ", report_u64(ledger, "peak_bytes"));
+	ck_assert_ptr_nonnull(strstr(out, "acquire"));
+}
+END_TEST
+
+START_TEST(what_is_no_trace)
+{
+	char *path = tmpdir_path("nonsense.htap"), *err;
+	FILE *file = fopen(path, "we");
+	ck_assert(file && fputs("this is not a trace, and long enough to be one\n", file) >= 0 &&
+		  fclose(file) == 0);
+	const char *const no_trace[] = {path, "/dev/null", "/bin/sh"};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(no_trace); i++) {
+		int status = run_program(
+			(const char *[]){run_built("heaptap"), "report", no_trace[i], NULL},
+			ANALYZE_MS, NULL, &err);
+		ck_assert_msg(status == 9, "%s: %d, %s", no_trace[i], status, err);
+		ck_assert_ptr_nonnull(strstr(err, no_trace[i]));
+		ck_assert_ptr_eq(strchr(err, '\n'), err + strlen(err) - 1);
+	}
+}
+END_TEST
+
+HT_SUITE("integration/report", stacks_sum_up_to_the_totals, a_limit_limits,
+	text_says_where_and_how_much, collapsed_stacks_sum_up, heaptrack_reads_the_export,
+	what_is_no_trace)
