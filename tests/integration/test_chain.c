@@ -21,7 +21,7 @@
 
 #define ANSWER_MS  60000
 #define CHAIN_GAP  1u /* as in chain.h */
-#define CHAIN_SIZE 64u
+#define CHAIN_SIZE 5000u
 /* Below the outermost function of the program: the C library's start of a thread or of main. */
 #define START_FRAMES 4u
 

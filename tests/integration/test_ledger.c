@@ -147,14 +147,15 @@ LEDGER_TEST(handlers_within_calls, "ledger-own", "-t", "4", "-n", "30000", "-m",
 LEDGER_TEST(forked_children, "ledger", "-t", "4", "-m", "forks")
 LEDGER_TEST(lazy_binding, "ledger-lazy", "-t", "2")
 LEDGER_TEST(fixed_addresses, "ledger-nopie", "-t", "2")
-LEDGER_TEST(linked_jemalloc, "ledger-jemalloc", "-t", "4")
-LEDGER_TEST(linked_tcmalloc, "ledger-tcmalloc", "-t", "4")
+LEDGER_TEST(linked_jemalloc, "ledger-jemalloc", "-l", "-t", "4")
+LEDGER_TEST(linked_tcmalloc, "ledger-tcmalloc", "-l", "-t", "4")
 
 START_TEST(preloaded_jemalloc)
 {
 	setenv("LD_PRELOAD", "libjemalloc.so.2", 1);
 	struct victim victim;
-	victim_start(&victim, (const char *[]){run_built("tests/targets/ledger"), "-t", "2", NULL});
+	victim_start(&victim,
+		(const char *[]){run_built("tests/targets/ledger"), "-l", "-t", "2", NULL});
 	unsetenv("LD_PRELOAD");
 	struct tap tap;
 	tap_start(&tap, victim.pid, NULL);

@@ -203,7 +203,7 @@ size_t gotwords_tapped(pid_t pid, const char *module, size_t *ret_all)
 	for (size_t i = 0; i < words.count; i++) {
 		const struct gotword *word = &words.word[i];
 		size_t path_length = strlen(word->module), length = strlen(module);
-		if (!word->allocator || word->lazy || !word->value || path_length < length ||
+		if (!word->allocator || !word->value || path_length < length ||
 			strcmp(word->module + path_length - length, module))
 			continue;
 		all++;

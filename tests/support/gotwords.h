@@ -27,6 +27,7 @@ struct gotwords {
 void gotwords_read(pid_t pid, struct gotwords *ret);
 void gotwords_deinit(struct gotwords *words);
 
-/* How many of the bound allocator words of modules whose path ends with `module` ("" is all) hold
- * an address within mappings named heaptap; `ret_all` (unless NULL) is how many there are. */
+/* How many of the allocator words, bound or not, of modules whose path ends with `module` ("" is
+ * all) hold an address within mappings named heaptap; `ret_all` (unless NULL) is how many there
+ * are. */
 size_t gotwords_tapped(pid_t pid, const char *module, size_t *ret_all);

@@ -27,5 +27,5 @@ void tap_wait_any(struct tap *tap);
 json_t *tap_stop(struct tap *tap, int expected_status);
 /* Waits for its end; returns the object it printed (NULL if it printed none). */
 json_t *tap_wait(struct tap *tap, int expected_status);
-/* The object of a detach that left nothing: level 0, everything equal, no events dropped. */
+/* The object of a detach that left nothing: level 0 or 1, everything equal, none dropped. */
 void tap_check_clean(const json_t *attach);

@@ -259,20 +259,36 @@ CHAIN_FUNCTION uint64_t spin(void)
 	return sum;
 }
 
-CHAIN_FUNCTION void take_signals(void)
+static void *do_nothing(void *arg)
 {
-	CHAIN_ENTER();
+	return arg;
+}
+
+/* Before "ready": what signals the program catches never changes later. The C library catches some
+ * of its own from the first thread on. */
+static void catch_signals(void)
+{
+	pthread_t thread;
+	if (pthread_create(&thread, NULL, do_nothing, NULL) || pthread_join(thread, NULL))
+		speak_fail("no thread");
 	static char other_stack[65536];
 	stack_t stack = {.ss_sp = other_stack, .ss_size = sizeof(other_stack)};
 	sigaltstack(&stack, NULL);
 	struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
 	sigaction(SIGUSR1, &action, NULL);
+	sigaction(SIGALRM, &action, NULL);
 	action.sa_flags |= SA_ONSTACK;
 	sigaction(SIGUSR2, &action, NULL);
+}
+
+CHAIN_FUNCTION void take_signals(void)
+{
+	CHAIN_ENTER();
 	for (int i = 0; i < 20; i++)
 		raise_here(i % 2 ? SIGUSR1 : SIGUSR2);
 	for (int on_other = 0; on_other < 2; on_other++) {
-		action.sa_flags = SA_RESTART | (on_other ? SA_ONSTACK : 0);
+		struct sigaction action = {.sa_handler = on_signal,
+			.sa_flags = SA_RESTART | (on_other ? SA_ONSTACK : 0)};
 		sigaction(SIGALRM, &action, NULL);
 		struct itimerval timer = {
 			.it_interval = {.tv_usec = 200}, .it_value = {.tv_usec = 200}};
@@ -440,6 +456,7 @@ int main(void)
 {
 	chain_now = &chain_main_shadow;
 	CHAIN_ENTER();
+	catch_signals();
 	speak_ready();
 	for (const char *command; strcmp(command = speak_hear(), "stop");) {
 		if (!strcmp(command, "go")) {

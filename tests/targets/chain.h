@@ -21,7 +21,7 @@
 #define CHAIN_GAP     ((uintptr_t)1)
 #define CHAIN_MAX     12000u
 #define CHAIN_WORDS   (1u << 23)
-#define CHAIN_SIZE_LO 64u
+#define CHAIN_SIZE_LO 5000u
 
 #ifdef __clang__
 #define CHAIN_FUNCTION __attribute__((noinline))

@@ -5,13 +5,15 @@
  * checks results, alignment, contents and errno; the answer is one JSON line. Blocks that live on
  * from an earlier phase are "before" in the next one. The bookkeeping itself never allocates.
  *
- * usage: ledger [-t THREADS] [-n OPERATIONS] [-s SEED] [-m steady|storm|signals|nested|forks]
+ * usage: ledger [-t THREADS] [-n OPERATIONS] [-s SEED] [-l] [-m steady|storm|signals|nested|forks]
  *
  *      steady   THREADS live from the start of the program
  *      storm    workers live for 50 operations, then new ones take over
  *      signals  a 10 kHz timer's handler allocates too; workers block it within the allocator
  *      nested   the same unblocked: only for an allocator that allows that (ownalloc.c)
  *      forks    children are forked all the time and use the allocator until they end; one stays
+ *
+ * -l asks nothing of the allocator that only glibc's does: no pvalloc, no errno from calloc.
  */
 #include <malloc.h>
 #include <pthread.h>
@@ -76,6 +78,7 @@ struct worker {
 enum mode { STEADY, STORM, SIGNALS, NESTED, FORKS_MODE };
 
 static enum mode mode;
+static bool lax; /* -l */
 static unsigned threads = 1;
 static uint64_t operations = 100000;
 static unsigned phase; /* 0: before the first `go` */
@@ -190,6 +193,8 @@ static void acquire(struct tally *tally, struct block *block, uint64_t random)
 	size_t size = random_size(random >> 8);
 	size_t alignment = 16u << (random >> 40) % 8;
 	enum function function = random % FUNCTIONS;
+	if (lax && function == PVALLOC)
+		function = VALLOC;
 	void *ptr = NULL;
 	call_begin();
 	switch (function) {
@@ -233,7 +238,8 @@ static void acquire(struct tally *tally, struct block *block, uint64_t random)
 		for (size_t i = 0; i < size; i += 61)
 			if (((unsigned char *)ptr)[i])
 				speak_fail("calloc gave dirty memory");
-	book_new(tally, function, block, ptr, size, paged ? 4096 : aligned ? alignment : 8);
+	size_t promised = paged ? 4096 : aligned ? alignment : 8;
+	book_new(tally, function, block, ptr, size, size ? promised : 1);
 }
 
 /* Grows, shrinks, or gives back by size 0. */
@@ -256,7 +262,7 @@ static void resize(struct tally *tally, struct block *block, uint64_t random)
 	old.ptr = ptr;
 	if (size && old.size)
 		check_contents(&old, size < old.size ? size : old.size);
-	book_new(tally, array ? REALLOCARRAY : REALLOC, block, ptr, size, 8);
+	book_new(tally, array ? REALLOCARRAY : REALLOC, block, ptr, size, size ? 8 : 1);
 }
 
 /* Calls that must fail, and leave what they were given as it was. */
@@ -275,6 +281,7 @@ static void fail_on_purpose(struct tally *tally, struct block *block, uint64_t r
 	case 1:
 		function = CALLOC;
 		ptr = calloc(huge, 16);
+		errno = lax ? ENOMEM : errno;
 		break;
 	case 2:
 		function = REALLOC;
@@ -516,7 +523,7 @@ static void say_books(void)
 static void read_options(int argc, char **argv, uint64_t *seed)
 {
 	static const char *const mode_name[] = {"steady", "storm", "signals", "nested", "forks"};
-	for (int option; (option = getopt(argc, argv, "t:n:s:m:")) != -1;) {
+	for (int option; (option = getopt(argc, argv, "t:n:s:lm:")) != -1;) {
 		switch (option) {
 		case 't':
 			threads = (unsigned)strtoul(optarg, NULL, 10);
@@ -526,6 +533,9 @@ static void read_options(int argc, char **argv, uint64_t *seed)
 			break;
 		case 's':
 			*seed = strtoul(optarg, NULL, 10);
+			break;
+		case 'l':
+			lax = true;
 			break;
 		case 'm':
 			for (mode = STEADY; strcmp(optarg, mode_name[mode]);)
