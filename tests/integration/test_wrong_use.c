@@ -100,7 +100,7 @@ START_TEST(kernel_thread)
 	char exe[4096];
 	errno = 0;
 	if (readlink("/proc/2/exe", exe, sizeof(exe)) >= 0 || errno != ENOENT) {
-		printf("skipped: kernel_thread: process 2 is none here\n");
+		fprintf(stderr, "skipped: kernel_thread: process 2 is none here\n");
 		return;
 	}
 	check_refused("2", REFUSED, "kernel thread");
@@ -213,7 +213,7 @@ static const char *public_heaptap(void)
 START_TEST(another_users_process)
 {
 	if (geteuid() != 0) {
-		printf("skipped: another_users_process: needs root\n");
+		fprintf(stderr, "skipped: another_users_process: needs root\n");
 		return;
 	}
 	struct victim victim;
@@ -234,7 +234,7 @@ END_TEST
 START_TEST(undumpable)
 {
 	if (geteuid() == 0) {
-		printf("skipped: undumpable: root may look into it all the same\n");
+		fprintf(stderr, "skipped: undumpable: root may look into it all the same\n");
 		return;
 	}
 	struct victim victim;

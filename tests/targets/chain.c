@@ -33,7 +33,7 @@ struct walk {
 typedef void tree_fn(struct walk *walk);
 static tree_fn *const tree[];
 
-static inline void tree_grow(struct walk *walk)
+__attribute__((always_inline)) static inline void tree_grow(struct walk *walk)
 {
 	tree[chain_random() % 16](walk);
 }

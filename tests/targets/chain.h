@@ -45,7 +45,9 @@ static inline unsigned chain_push(uintptr_t address)
 	if (chain_now->depth == CHAIN_MAX)
 		speak_fail("chain too deep");
 	chain_now->address[chain_now->depth] = address;
-	return chain_now->depth++;
+	unsigned mark = chain_now->depth++;
+	__asm__ volatile("" ::: "memory"); /* a signal handler may read it from here on */
+	return mark;
 }
 
 #define CHAIN_ENTER() unsigned chain_mark = chain_push((uintptr_t)__builtin_return_address(0))

@@ -54,21 +54,23 @@ CHAIN_FUNCTION void thrower(unsigned levels)
 CHAIN_FUNCTION void descend(unsigned left, unsigned levels)
 {
 	CHAIN_ENTER();
-	guard leaving(chain_mark);
-	CHAIN_NEW();
-	if (left) {
-		try {
-			descend(left - 1, levels);
-		} catch (problem &thrown) {
-			CHAIN_BACK();
-			CHAIN_ALLOC();
-			if (--thrown.levels)
-				throw;
+	{
+		guard leaving(chain_mark);
+		CHAIN_NEW();
+		if (left) {
+			try {
+				descend(left - 1, levels);
+			} catch (problem &thrown) {
+				CHAIN_BACK();
+				CHAIN_ALLOC();
+				if (--thrown.levels)
+					throw;
+			}
+		} else {
+			thrower(levels);
 		}
-	} else {
-		thrower(levels);
+		CHAIN_ALLOC();
 	}
-	CHAIN_ALLOC();
 	CHAIN_LEAVE();
 }
 
