@@ -151,7 +151,10 @@ static bool thread_equal(const struct proc *proc, const struct thread_signals *b
 		say(report->threads, "thread %d is traced by %d", before->tid, status.tracer);
 		return false;
 	}
-	if (status.sig_blk != before->blocked) {
+	/* A thread seen within a signal handler blocked what the handler does not want to be
+	 * interrupted by; the handler may have returned since. */
+	uint64_t more = status.sig_blk & ~before->blocked, less = before->blocked & ~status.sig_blk;
+	if (more || less & ~status.sig_cgt) {
 		say(report->signals, "thread %d blocked signals %lx, now %lx", before->tid,
 			(unsigned long)before->blocked, (unsigned long)status.sig_blk);
 		return false;
