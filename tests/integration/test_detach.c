@@ -68,7 +68,7 @@ static void cycle(struct victim *victim, unsigned flags, const char *module)
 {
 	struct procsnap *before = procsnap_take(victim->pid, flags);
 	struct tap tap;
-	tap_start(&tap, victim->pid, NULL);
+	tap_start(&tap, victim->pid, (const char *[]){"--symbolize", "later", NULL});
 	tap_wait_on(&tap, module);
 	json_t *attach = tap_stop(&tap, 0);
 	tap_check_clean(attach);

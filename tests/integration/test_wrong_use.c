@@ -79,7 +79,7 @@ START_TEST(no_such_process)
 	if (!gone)
 		_exit(0);
 	waitpid(gone, NULL, 0);
-	check_pid_refused(gone, REFUSED, "no such process");
+	check_pid_refused(gone, REFUSED, "no process");
 }
 END_TEST
 
@@ -123,7 +123,7 @@ START_TEST(a_32_bit_program)
 	char link[64], exe[4096] = "";
 	snprintf(link, sizeof(link), "/proc/%d/exe", target.pid);
 	run_until(readlink(link, exe, sizeof(exe) - 1) > 0 && strstr(exe, "idle32"), ANSWER_MS);
-	check_pid_refused(target.pid, REFUSED, "32-bit");
+	check_pid_refused(target.pid, REFUSED, "64-bit");
 	ck_assert(!run_has_ended(&target));
 	run_deinit(&target);
 }
@@ -279,10 +279,10 @@ START_TEST(unwritable_output)
 	start_actor(&victim);
 	struct procsnap *before = procsnap_take(victim.pid, 0);
 	char *in_nowhere = tmpdir_path("nowhere/x.htap"), *err;
-	ck_assert_int_eq(attach_status(victim.pid, in_nowhere, &err), 1);
+	ck_assert_int_eq(attach_status(victim.pid, in_nowhere, &err), USAGE);
 	ck_assert_msg(line_count(err) == 1 && strstr(err, in_nowhere), "%s", err);
 	char *directory = tmpdir_path("");
-	ck_assert_int_eq(attach_status(victim.pid, directory, &err), 1);
+	ck_assert_int_eq(attach_status(victim.pid, directory, &err), USAGE);
 	ck_assert_msg(line_count(err) == 1 && strstr(err, directory), "%s", err);
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
@@ -333,7 +333,7 @@ START_TEST(nonsense)
 	static const char *const bad_pid[] = {
 		"0", "-1", "", "abc", "12abc", "99999999999999999999"};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(bad_pid); i++)
-		check_refused(bad_pid[i], USAGE, "pid");
+		check_refused(bad_pid[i], USAGE, "process number");
 	static const char *const command[][4] = {{"attach"}, {"attach", "-p"}, {"attach", "--none"},
 		{"attach", "-p", "1", "more"}, {"doctor"}};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(command); i++) {

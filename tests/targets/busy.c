@@ -41,7 +41,7 @@ static void on_signal(int signal)
 __attribute__((noinline)) static struct sums compute(void)
 {
 	struct sums sums = {.integer = 1, .sse = 1, .x87 = 1};
-	for (unsigned i = 1; i < 2000; i++) {
+	for (unsigned i = 1; i < 20000; i++) {
 		sums.integer = sums.integer * 6364136223846793005u + i;
 		sums.sse = sums.sse * 0.999 + 1.0 / i;
 		sums.x87 = sums.x87 * 0.998L + 1.0L / i;
@@ -51,7 +51,7 @@ __attribute__((noinline)) static struct sums compute(void)
 
 static void churn(unsigned char *live[LIVE], uint64_t round)
 {
-	for (unsigned i = 0; i < 50; i++) {
+	for (unsigned i = 0; i < 12; i++) {
 		unsigned at = (unsigned)(round * 7 + i) % LIVE;
 		size_t size = 16 + (round * 31 + i * 97) % 3000;
 		if (live[at] && live[at][0] != at)
