@@ -244,7 +244,7 @@ START_TEST(rocksdb)
 	run_until(strstr(run_out(&bench), "RocksDB") != NULL, ANSWER_MS);
 	for (int i = 0; i < 2; i++) {
 		struct tap tap;
-		tap_start(&tap, bench.pid, NULL);
+		tap_start(&tap, bench.pid, (const char *[]){"--lossless", NULL});
 		tap_wait_any(&tap);
 		uint64_t end = run_now_ms() + 500;
 		while (run_now_ms() < end)

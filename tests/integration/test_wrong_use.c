@@ -198,14 +198,14 @@ START_TEST(thread_id)
 }
 END_TEST
 
-/* A copy of heaptap that anybody may run. */
-static const char *public_heaptap(void)
+/* A copy of a built program that anybody may run. */
+static const char *public_copy(const char *built, const char *name)
 {
-	char *copy = tmpdir_path("heaptap"), *directory = tmpdir_path("");
+	char *copy = tmpdir_path(name), *directory = tmpdir_path("");
 	ck_assert_int_eq(chmod(directory, 0711), 0);
-	ck_assert_int_eq(run_program((const char *[]){"install", "-m", "755", run_built("heaptap"),
-					     copy, NULL},
-				 ANSWER_MS, NULL, NULL),
+	ck_assert_int_eq(
+		run_program((const char *[]){"install", "-m", "755", run_built(built), copy, NULL},
+			ANSWER_MS, NULL, NULL),
 		0);
 	return copy;
 }
@@ -222,8 +222,9 @@ START_TEST(another_users_process)
 	char pid[16];
 	snprintf(pid, sizeof(pid), "%d", victim.pid);
 	struct run run;
-	run_start_as_nobody(&run, (const char *[]){public_heaptap(), "attach", "-p", pid, "-d",
-					  "1s", "-o", "/tmp/heaptap-test-never-made", NULL});
+	run_start_as_nobody(
+		&run, (const char *[]){public_copy("heaptap", "heaptap"), "attach", "-p", pid, "-d",
+			      "1s", "-o", "/tmp/heaptap-test-never-made", NULL});
 	check_answer(&run, PERMISSION, "uid");
 	ck_assert_int_ne(access("/tmp/heaptap-test-never-made", F_OK), 0);
 	procsnap_verify(before, victim.pid);
@@ -231,16 +232,55 @@ START_TEST(another_users_process)
 }
 END_TEST
 
-START_TEST(undumpable)
+/* An actor that gave up root, by a copy that it may run. */
+static void start_nobodys_actor(struct victim *victim)
 {
-	if (geteuid() == 0) {
-		fprintf(stderr, "skipped: undumpable: root may look into it all the same\n");
+	victim_start(victim,
+		(const char *[]){"/usr/bin/setpriv", "--reuid", "65534", "--regid", "65534",
+			"--clear-groups", public_copy("tests/targets/actor", "actor"), NULL});
+}
+
+static void attach_as_nobody(pid_t target, int expected_status, char **ret_err)
+{
+	char pid[16];
+	snprintf(pid, sizeof(pid), "%d", target);
+	struct run run;
+	run_start_as_nobody(&run, (const char *[]){public_copy("heaptap", "heaptap"), "attach",
+					  "-p", pid, "-d", "100ms", "-o", "-", NULL});
+	int status = run_wait(&run, HEAPTAP_MS);
+	*ret_err = run_err(&run);
+	ck_assert_msg(status == expected_status, "status %d: %s", status, *ret_err);
+	run_deinit(&run);
+}
+
+START_TEST(own_process_without_root)
+{
+	if (geteuid() != 0) {
+		fprintf(stderr, "skipped: own_process_without_root: all other tests show it\n");
 		return;
 	}
 	struct victim victim;
-	start_actor(&victim);
+	start_nobodys_actor(&victim);
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	char *err;
+	attach_as_nobody(victim.pid, 0, &err);
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+}
+END_TEST
+
+START_TEST(undumpable)
+{
+	if (geteuid() != 0) {
+		fprintf(stderr, "skipped: undumpable: needs root\n");
+		return;
+	}
+	struct victim victim;
+	start_nobodys_actor(&victim);
 	free(victim_ask(&victim, "undumpable", ANSWER_MS));
-	check_pid_refused(victim.pid, PERMISSION, "dumpable");
+	char *err;
+	attach_as_nobody(victim.pid, PERMISSION, &err);
+	ck_assert_msg(line_count(err) == 1 && strstr(err, "dumpable"), "%s", err);
 	victim_prove_alive(&victim);
 	victim_stop(&victim);
 }
@@ -372,5 +412,6 @@ START_TEST(doctor)
 END_TEST
 
 HT_SUITE("integration/wrong_use", no_such_process, zombie, kernel_thread, itself, a_32_bit_program,
-	static_program, traced_by_another, stopped, thread_id, another_users_process, undumpable,
-	tapped_already, unwritable_output, no_room_for_the_trace, nonsense, doctor)
+	static_program, traced_by_another, stopped, thread_id, another_users_process,
+	own_process_without_root, undumpable, tapped_already, unwritable_output,
+	no_room_for_the_trace, nonsense, doctor)

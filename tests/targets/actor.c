@@ -3,17 +3,17 @@
  * Does what it is told, one thing at a time:
  *
  *      work N        N allocations; every tenth stays; answers "worked"
- *      flood         allocates without end in a second thread; answers "flooding"
- *      exit N        ends with this status
- *      exec          becomes a new program, itself, which says "ready" again
- *      undumpable    forbids others to look into it; answers "done"
- *      rename NAME   renames its main thread; answers "done"
+ *      flood         allocates without end in a second thread, a million blocks a second; answers
+ * "flooding" exit N        ends with this status exec          becomes a new program, itself, which
+ * says "ready" again undumpable    forbids others to look into it; answers "done" rename NAME
+ * renames its main thread; answers "done"
  *
  * Also built statically, where no slot leads to the allocator.
  */
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <time.h>
 
 #include "tests/targets/speak.h"
 
@@ -28,8 +28,10 @@ static void work(unsigned long count)
 
 static void *flood(void *arg)
 {
-	for (;;)
-		work(10);
+	for (;;) {
+		work(1000);
+		nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
+	}
 	return arg;
 }
 

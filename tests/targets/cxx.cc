@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // An ordinary C++ program: threads that fill and empty strings, vectors, maps and functions, with
-// an exception now and then. "count" answers with the rounds so far.
+// an exception and a breath now and then. "count" answers with the rounds so far.
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -60,6 +61,7 @@ static void run()
 		if (total != 60 || words.size() != map.size())
 			speak_fail("counted %zu", total);
 		rounds++;
+		std::this_thread::sleep_for(std::chrono::microseconds(500));
 	}
 }
 

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// An ordinary Rust program: threads that fill and empty collections. "count" answers with the rounds
-// so far.
+// An ordinary Rust program: threads that fill and empty collections, with a breath between the rounds.
+// "count" answers with the rounds so far.
 use std::collections::{BTreeMap, HashMap};
 use std::io::{self, BufRead, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 static ROUNDS: AtomicU64 = AtomicU64::new(0);
 static STOPPING: AtomicBool = AtomicBool::new(false);
@@ -32,6 +33,7 @@ fn run() {
         assert_eq!(boxed.iter().map(|b| b.len()).sum::<usize>(), 100);
         seed += 1;
         ROUNDS.fetch_add(1, Ordering::Relaxed);
+        thread::sleep(Duration::from_micros(500));
     }
 }
 
