@@ -9,7 +9,7 @@
 #include "analyzer/agg/warnings.h"
 
 #define NAME_MAX_BYTES 120u
-#define FRAMES_SHOWN   16u
+#define FRAMES_SHOWN   24u
 #define THREADS_SHOWN  10u
 #define BAR_WIDTH      30u
 
