@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/daemon/sink.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -18,6 +17,7 @@
 #include <unistd.h>
 
 #include "format/reader.h"
+#include "tests/support/files.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/tmpdir.h"
 
@@ -91,50 +91,6 @@ static struct content read_trace_at(const char *path)
 	return read_trace(open(path, O_RDONLY | O_CLOEXEC));
 }
 
-static void write_file(const char *path, const char *text)
-{
-	FILE *file = fopen(path, "w");
-	ck_assert_ptr_nonnull(file);
-	ck_assert_int_ge(fputs(text, file), 0);
-	ck_assert_int_eq(fclose(file), 0);
-}
-
-static void check_file(const char *path, const char *text)
-{
-	char found[64] = "";
-	FILE *file = fopen(path, "r");
-	ck_assert_ptr_nonnull(file);
-	ck_assert_ptr_nonnull(fgets(found, sizeof(found), file));
-	ck_assert_str_eq(found, text);
-	ck_assert_int_eq(fclose(file), 0);
-}
-
-/* An empty directory of this test, and how many files lie in it. */
-static char *make_directory(void)
-{
-	char *path = tmpdir_path("directory");
-	ck_assert_int_eq(mkdir(path, 0700), 0);
-	return path;
-}
-
-static unsigned int count_files(const char *directory)
-{
-	unsigned int count = 0;
-	DIR *dir = opendir(directory);
-	ck_assert_ptr_nonnull(dir);
-	for (struct dirent *entry; (entry = readdir(dir));)
-		count += entry->d_name[0] != '.';
-	closedir(dir);
-	return count;
-}
-
-static char *in_directory(const char *directory, const char *name)
-{
-	char *path;
-	ck_assert_int_ge(asprintf(&path, "%s/%s", directory, name), 0);
-	return path;
-}
-
 /* --- opening --- */
 
 START_TEST(a_new_file_is_private_and_complete)
@@ -156,84 +112,6 @@ START_TEST(a_new_file_is_private_and_complete)
 	ck_assert_int_eq(content.end, TRACE_COMPLETE);
 	ck_assert_uint_eq(content.records, 1);
 	free(path);
-}
-END_TEST
-
-START_TEST(under_sudo_the_file_is_its_users)
-{
-	struct sink *sink;
-	struct stat st;
-	char *path = tmpdir_path("owned");
-	bool is_root = geteuid() == 0;
-	setenv("SUDO_UID", "12345", 1);
-	setenv("SUDO_GID", "54321", 1);
-	ck_no_err(open_sink(path, false, &sink));
-	put_mark(sink);
-	sink_destroy(sink);
-	ck_assert_int_eq(stat(path, &st), 0);
-	ck_assert_uint_eq(st.st_uid, is_root ? 12345 : geteuid());
-	ck_assert_uint_eq(st.st_gid, is_root ? 54321 : getegid());
-	free(path);
-}
-END_TEST
-
-START_TEST(an_existing_file_is_left_alone)
-{
-	struct sink *sink;
-	char *path = tmpdir_path("old");
-	write_file(path, "precious");
-	ck_err_says(open_sink(path, false, &sink), HT_ERR_USAGE, "-f");
-	check_file(path, "precious");
-	free(path);
-}
-END_TEST
-
-START_TEST(what_is_no_file_is_refused)
-{
-	struct sink *sink;
-	char *directory = make_directory();
-	char *fifo = in_directory(directory, "fifo");
-	char *slash = in_directory(directory, "");
-	char *nowhere = in_directory(directory, "missing/trace");
-	ck_assert_int_eq(mkfifo(fifo, 0600), 0);
-	for (int replace = 0; replace < 2; replace++) {
-		ck_err_says(open_sink(directory, replace, &sink), HT_ERR_USAGE, "directory");
-		ck_err_says(open_sink(slash, replace, &sink), HT_ERR_USAGE, "directory");
-		ck_err_says(open_sink(fifo, replace, &sink), HT_ERR_USAGE, "-o -");
-		ck_err_says(open_sink("/dev/zero", replace, &sink), HT_ERR_USAGE, "-o -");
-		ck_err_says(open_sink(nowhere, replace, &sink), HT_ERR_USAGE, "No such file");
-		ck_err_says(
-			open_sink("/proc/trace", replace, &sink), HT_ERR_USAGE, "cannot create");
-		ck_err(open_sink("", replace, &sink), HT_ERR_USAGE);
-	}
-	ck_assert_uint_eq(count_files(directory), 1);
-	free(nowhere);
-	free(slash);
-	free(fifo);
-	free(directory);
-}
-END_TEST
-
-START_TEST(symbolic_links_are_not_followed)
-{
-	struct sink *sink;
-	char *directory = make_directory();
-	char *victim = in_directory(directory, "victim");
-	char *link = in_directory(directory, "link");
-	char *dangling = in_directory(directory, "dangling");
-	write_file(victim, "precious");
-	ck_assert_int_eq(symlink("victim", link), 0);
-	ck_assert_int_eq(symlink("nothing", dangling), 0);
-	for (int replace = 0; replace < 2; replace++) {
-		ck_err_says(open_sink(link, replace, &sink), HT_ERR_USAGE, "symbolic link");
-		ck_err_says(open_sink(dangling, replace, &sink), HT_ERR_USAGE, "symbolic link");
-	}
-	check_file(victim, "precious");
-	ck_assert_uint_eq(count_files(directory), 3);
-	free(dangling);
-	free(link);
-	free(victim);
-	free(directory);
 }
 END_TEST
 
@@ -260,11 +138,11 @@ END_TEST
 START_TEST(without_room_nothing_is_created)
 {
 	struct sink *sink;
-	char *directory = make_directory();
-	char *path = in_directory(directory, "trace");
+	char *directory = files_directory();
+	char *path = files_path(directory, "trace");
 	struct sink_options options = {.path = path, .reserve_bytes = UINT64_MAX - 1};
 	ck_err_says(sink_create(&options, &sink), HT_ERR_USAGE, "make room");
-	ck_assert_uint_eq(count_files(directory), 0);
+	ck_assert_uint_eq(files_count(directory), 0);
 	free(path);
 	free(directory);
 }
@@ -273,31 +151,18 @@ END_TEST
 START_TEST(without_a_record_nothing_stays)
 {
 	struct sink *sink;
-	char *directory = make_directory();
-	char *path = in_directory(directory, "trace");
+	char *directory = files_directory();
+	char *path = files_path(directory, "trace");
 	ck_no_err(open_sink(path, false, &sink));
 	sink_destroy(sink);
-	ck_assert_uint_eq(count_files(directory), 0);
-	write_file(path, "precious");
+	ck_assert_uint_eq(files_count(directory), 0);
+	files_write(path, "precious");
 	ck_no_err(open_sink(path, true, &sink));
 	sink_destroy(sink);
-	check_file(path, "precious");
-	ck_assert_uint_eq(count_files(directory), 1);
+	files_check(path, "precious");
+	ck_assert_uint_eq(files_count(directory), 1);
 	free(path);
 	free(directory);
-}
-END_TEST
-
-START_TEST(another_file_in_its_place_is_not_removed)
-{
-	struct sink *sink;
-	char *path = tmpdir_path("trace");
-	ck_no_err(open_sink(path, false, &sink));
-	ck_assert_int_eq(unlink(path), 0);
-	write_file(path, "precious");
-	sink_destroy(sink);
-	check_file(path, "precious");
-	free(path);
 }
 END_TEST
 
@@ -307,21 +172,21 @@ START_TEST(a_file_is_replaced_when_the_trace_is_finished)
 {
 	struct sink *sink;
 	struct stat st;
-	char *directory = make_directory();
-	char *path = in_directory(directory, "trace");
-	write_file(path, "precious");
+	char *directory = files_directory();
+	char *path = files_path(directory, "trace");
+	files_write(path, "precious");
 	ck_assert_int_eq(chmod(path, 0666), 0);
 	ck_no_err(open_sink(path, true, &sink));
 	put_mark(sink);
 	ck_no_err(sink_flush(sink));
-	check_file(path, "precious");
-	ck_assert_uint_eq(count_files(directory), 2);
+	files_check(path, "precious");
+	ck_assert_uint_eq(files_count(directory), 2);
 	ck_no_err(sink_finish(sink));
 	ck_assert_int_eq(read_trace_at(path).end, TRACE_COMPLETE);
 	ck_assert_int_eq(stat(path, &st), 0);
 	ck_assert_uint_eq(st.st_mode & 07777, 0600);
 	sink_destroy(sink);
-	ck_assert_uint_eq(count_files(directory), 1);
+	ck_assert_uint_eq(files_count(directory), 1);
 	free(path);
 	free(directory);
 }
@@ -330,9 +195,9 @@ END_TEST
 START_TEST(an_abandoned_trace_replaces_too)
 {
 	struct sink *sink;
-	char *directory = make_directory();
-	char *path = in_directory(directory, "trace");
-	write_file(path, "precious");
+	char *directory = files_directory();
+	char *path = files_path(directory, "trace");
+	files_write(path, "precious");
 	ck_no_err(open_sink(path, true, &sink));
 	put_mark(sink);
 	ck_no_err(sink_flush(sink));
@@ -340,7 +205,7 @@ START_TEST(an_abandoned_trace_replaces_too)
 	struct content content = read_trace_at(path);
 	ck_assert_int_eq(content.end, TRACE_TRUNCATED);
 	ck_assert_uint_eq(content.records, 1);
-	ck_assert_uint_eq(count_files(directory), 1);
+	ck_assert_uint_eq(files_count(directory), 1);
 	free(path);
 	free(directory);
 }
@@ -349,8 +214,8 @@ END_TEST
 START_TEST(a_trace_that_cannot_take_its_place_stays_beside_it)
 {
 	struct sink *sink;
-	char *directory = make_directory();
-	char *path = in_directory(directory, "trace");
+	char *directory = files_directory();
+	char *path = files_path(directory, "trace");
 	ck_no_err(open_sink(path, true, &sink));
 	put_mark(sink);
 	ck_assert_int_eq(mkdir(path, 0700), 0);
@@ -358,7 +223,7 @@ START_TEST(a_trace_that_cannot_take_its_place_stays_beside_it)
 	ck_assert_int_eq(sink_state(sink), SINK_BROKEN);
 	ck_assert_ptr_nonnull(strstr(sink_problem(sink), "trace.part-"));
 	sink_destroy(sink);
-	ck_assert_uint_eq(count_files(directory), 2);
+	ck_assert_uint_eq(files_count(directory), 2);
 	free(path);
 	free(directory);
 }
@@ -474,7 +339,7 @@ static bool mount_small(const char *directory, const char *options)
 	if (uid ? unshare(CLONE_NEWUSER | CLONE_NEWNS) : unshare(CLONE_NEWNS))
 		return false;
 	if (uid) {
-		write_file("/proc/self/setgroups", "deny");
+		files_write("/proc/self/setgroups", "deny");
 		write_id_map("/proc/self/uid_map", uid);
 		write_id_map("/proc/self/gid_map", gid);
 	}
@@ -485,8 +350,8 @@ static bool mount_small(const char *directory, const char *options)
 START_TEST(the_reserve_stays_free_and_takes_the_end)
 {
 	struct sink *sink;
-	char *directory = make_directory();
-	char *path = in_directory(directory, "trace");
+	char *directory = files_directory();
+	char *path = files_path(directory, "trace");
 	if (mount_small(directory, "size=4m")) {
 		struct sink_options options = {.path = path, .reserve_bytes = 2 << 20};
 		ck_no_err(sink_create(&options, &sink));
@@ -511,8 +376,8 @@ END_TEST
 START_TEST(a_full_disk_keeps_whole_blocks)
 {
 	struct sink *sink;
-	char *directory = make_directory();
-	char *path = in_directory(directory, "trace");
+	char *directory = files_directory();
+	char *path = files_path(directory, "trace");
 	if (mount_small(directory, "size=2m")) {
 		ck_no_err(open_sink(path, false, &sink));
 		for (unsigned int i = 0; i < 60; i++)
@@ -600,7 +465,7 @@ END_TEST
 START_TEST(a_redirected_file_is_not_touched_but_for_writing)
 {
 	char *path = tmpdir_path("redirected");
-	write_file(path, "");
+	files_write(path, "");
 	struct sink *sink = sink_on(open(path, O_WRONLY | O_CLOEXEC));
 	put_mark(sink);
 	ck_no_err(sink_finish(sink));
@@ -654,15 +519,12 @@ START_TEST(a_closed_standard_output_is_refused)
 }
 END_TEST
 
-HT_SUITE("attach/daemon/sink", a_new_file_is_private_and_complete, under_sudo_the_file_is_its_users,
-	an_existing_file_is_left_alone, what_is_no_file_is_refused, symbolic_links_are_not_followed,
-	a_full_device_is_refused_at_once, the_null_device_takes_all,
-	without_room_nothing_is_created, without_a_record_nothing_stays,
-	another_file_in_its_place_is_not_removed, a_file_is_replaced_when_the_trace_is_finished,
-	an_abandoned_trace_replaces_too, a_trace_that_cannot_take_its_place_stays_beside_it,
-	a_block_leaves_after_a_second, a_full_block_leaves_by_itself,
-	a_file_size_limit_loses_only_what_is_counted, what_failed_once_may_be_written_later,
-	the_reserve_stays_free_and_takes_the_end, a_full_disk_keeps_whole_blocks,
-	a_pipe_gets_all_of_it, a_socket_gets_all_of_it,
+HT_SUITE("attach/daemon/sink", a_new_file_is_private_and_complete, a_full_device_is_refused_at_once,
+	the_null_device_takes_all, without_room_nothing_is_created, without_a_record_nothing_stays,
+	a_file_is_replaced_when_the_trace_is_finished, an_abandoned_trace_replaces_too,
+	a_trace_that_cannot_take_its_place_stays_beside_it, a_block_leaves_after_a_second,
+	a_full_block_leaves_by_itself, a_file_size_limit_loses_only_what_is_counted,
+	what_failed_once_may_be_written_later, the_reserve_stays_free_and_takes_the_end,
+	a_full_disk_keeps_whole_blocks, a_pipe_gets_all_of_it, a_socket_gets_all_of_it,
 	a_redirected_file_is_not_touched_but_for_writing, a_closed_pipe_breaks_the_sink,
 	a_pipe_that_nobody_reads_breaks_the_sink, a_closed_standard_output_is_refused)

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/daemon/node_scan.h"
+
+#include "format/event.h"
+#include "tests/support/daemonstage.h"
+#include "tests/support/ht_check.h"
+
+static void publish_node(struct stage *stage, uint32_t id, uint32_t parent, uint64_t pc)
+{
+	struct abi_node *node = &stage->nodes[id];
+	node->pc = pc;
+	node->parent = parent;
+	node->epoch = 7;
+	node->flags = ABI_NODE_EXACT;
+	stage_store(&node->ready, 1);
+}
+
+START_TEST(nodes_come_once_and_after_their_parents)
+{
+	struct stage stage;
+	struct heard heard;
+	stage_init(&stage);
+	stage_store(&stage.control->node_count, 5);
+	publish_node(&stage, 1, 0, 0x11);
+	publish_node(&stage, 3, 1, 0x33);
+	publish_node(&stage, 4, 2, 0x44);
+	publish_node(&stage, 5, 9, 0x55); /* a parent that cannot be */
+	ck_no_err(receiver_drain(stage.receiver));
+	ck_no_err(receiver_drain(stage.receiver));
+	publish_node(&stage, 2, 1, 0x22);
+	ck_no_err(receiver_drain(stage.receiver));
+	ck_no_err(receiver_drain(stage.receiver));
+	stage_hear(&stage, &heard);
+	const uint32_t id[] = {1, 3, 5, 2, 4}, parent[] = {0, 1, 0, 1, 2};
+	ck_assert_uint_eq(heard.node_count, HT_ARRAY_SIZE(id));
+	for (uint32_t i = 0; i < heard.node_count; i++) {
+		ck_assert_uint_eq(heard.node_id[i], id[i]);
+		ck_assert_uint_eq(heard.node[i].parent, parent[i]);
+		ck_assert_uint_eq(heard.node[i].pc, id[i] * 0x11);
+		ck_assert_uint_eq(heard.node[i].epoch, 7);
+		ck_assert_uint_eq(heard.node[i].flags, ABI_NODE_EXACT);
+	}
+	heard_deinit(&heard);
+	stage_deinit(&stage);
+}
+END_TEST
+
+START_TEST(nodes_stand_before_the_events_that_name_them)
+{
+	struct stage stage;
+	struct agent agent;
+	struct heard heard;
+	stage_init(&stage);
+	agent_init(&agent, &stage, 0, 0x1000);
+	for (uint32_t id = 1; id <= 9000; id++) {
+		stage_store(&stage.control->node_count, id);
+		publish_node(&stage, id, id - 1, id);
+		agent_event(&agent, id);
+		if (id % 100 == 0)
+			agent_flush(&agent);
+		if (id % 100 == 50)
+			ck_no_err(receiver_drain(stage.receiver));
+		if (id % 300 == 0)
+			ck_no_err(receiver_read_socket(stage.receiver));
+	}
+	ck_no_err(receiver_drain_last(stage.receiver));
+	stage_hear(&stage, &heard);
+	heard_check_stream(&heard, &agent);
+	ck_assert_uint_eq(heard.node_count, 9000);
+	struct event_decoder decoder = {0};
+	for (size_t i = 0; i < heard.piece_count; i++) {
+		const struct piece *piece = &heard.piece[i];
+		struct bytes in = bytes_of(agent.stream.data + piece->position, piece->length);
+		struct event event;
+		if (piece->flags & REC_EVENTS_RESTART)
+			event_decoder_restart(&decoder);
+		while (event_next(&decoder, &in, &event) == EVENT_OK)
+			ck_assert_uint_le(event.stack, piece->nodes_before);
+	}
+	heard_deinit(&heard);
+	agent_deinit(&agent);
+	stage_deinit(&stage);
+}
+END_TEST
+
+START_TEST(all_nodes_that_fit_are_taken)
+{
+	struct stage stage;
+	struct heard heard;
+	stage_init(&stage);
+	stage_store(&stage.control->node_count, UINT64_MAX);
+	/* What lies behind the nodes must not be taken for one. */
+	publish_node(&stage, ABI_NODE_MAX, 1, 1);
+	for (uint32_t id = 1; id < ABI_NODE_MAX; id++) {
+		if (id % 1000)
+			publish_node(&stage, id, id - 1, id);
+	}
+	ck_no_err(receiver_drain(stage.receiver));
+	for (uint32_t id = 1000; id < ABI_NODE_MAX; id += 1000)
+		publish_node(&stage, id, 0, id);
+	ck_no_err(receiver_drain(stage.receiver));
+	stage_hear(&stage, &heard);
+	ck_assert_uint_eq(heard.node_count, ABI_NODE_MAX - 1);
+	heard_deinit(&heard);
+	stage_deinit(&stage);
+}
+END_TEST
+
+HT_SUITE("attach/daemon/node_scan", nodes_come_once_and_after_their_parents,
+	nodes_stand_before_the_events_that_name_them, all_nodes_that_fit_are_taken)

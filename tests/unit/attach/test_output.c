@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/daemon/output.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/files.h"
+#include "tests/support/ht_check.h"
+#include "tests/support/tmpdir.h"
+
+START_TEST(under_sudo_the_file_is_its_users)
+{
+	struct output output;
+	struct stat st;
+	char *path = tmpdir_path("owned");
+	bool is_root = geteuid() == 0;
+	setenv("SUDO_UID", "12345", 1);
+	setenv("SUDO_GID", "54321", 1);
+	ck_no_err(output_open(path, false, &output));
+	output_deinit(&output);
+	ck_assert_int_eq(stat(path, &st), 0);
+	ck_assert_uint_eq(st.st_uid, is_root ? 12345 : geteuid());
+	ck_assert_uint_eq(st.st_gid, is_root ? 54321 : getegid());
+	free(path);
+}
+END_TEST
+
+START_TEST(an_existing_file_is_left_alone)
+{
+	struct output output;
+	char *path = tmpdir_path("old");
+	files_write(path, "precious");
+	ck_err_says(output_open(path, false, &output), HT_ERR_USAGE, "-f");
+	files_check(path, "precious");
+	free(path);
+}
+END_TEST
+
+START_TEST(what_is_no_file_is_refused)
+{
+	struct output output;
+	char *directory = files_directory();
+	char *fifo = files_path(directory, "fifo");
+	char *slash = files_path(directory, "");
+	char *nowhere = files_path(directory, "missing/trace");
+	ck_assert_int_eq(mkfifo(fifo, 0600), 0);
+	for (int replace = 0; replace < 2; replace++) {
+		ck_err_says(output_open(directory, replace, &output), HT_ERR_USAGE, "directory");
+		ck_err_says(output_open(slash, replace, &output), HT_ERR_USAGE, "directory");
+		ck_err_says(output_open(fifo, replace, &output), HT_ERR_USAGE, "-o -");
+		ck_err_says(output_open("/dev/zero", replace, &output), HT_ERR_USAGE, "-o -");
+		ck_err_says(output_open(nowhere, replace, &output), HT_ERR_USAGE, "No such file");
+		ck_err_says(output_open("/proc/trace", replace, &output), HT_ERR_USAGE,
+			"cannot create");
+		ck_err(output_open("", replace, &output), HT_ERR_USAGE);
+	}
+	ck_assert_uint_eq(files_count(directory), 1);
+	free(nowhere);
+	free(slash);
+	free(fifo);
+	free(directory);
+}
+END_TEST
+
+START_TEST(symbolic_links_are_not_followed)
+{
+	struct output output;
+	char *directory = files_directory();
+	char *victim = files_path(directory, "victim");
+	char *link = files_path(directory, "link");
+	char *dangling = files_path(directory, "dangling");
+	files_write(victim, "precious");
+	ck_assert_int_eq(symlink("victim", link), 0);
+	ck_assert_int_eq(symlink("nothing", dangling), 0);
+	for (int replace = 0; replace < 2; replace++) {
+		ck_err_says(output_open(link, replace, &output), HT_ERR_USAGE, "symbolic link");
+		ck_err_says(output_open(dangling, replace, &output), HT_ERR_USAGE, "symbolic link");
+	}
+	files_check(victim, "precious");
+	ck_assert_uint_eq(files_count(directory), 3);
+	free(dangling);
+	free(link);
+	free(victim);
+	free(directory);
+}
+END_TEST
+
+START_TEST(another_file_in_its_place_is_not_removed)
+{
+	struct output output;
+	char *path = tmpdir_path("trace");
+	ck_no_err(output_open(path, false, &output));
+	ck_assert_int_eq(unlink(path), 0);
+	files_write(path, "precious");
+	output_discard(&output);
+	output_deinit(&output);
+	files_check(path, "precious");
+	free(path);
+}
+END_TEST
+
+HT_SUITE("attach/daemon/output", under_sudo_the_file_is_its_users, an_existing_file_is_left_alone,
+	what_is_no_file_is_refused, symbolic_links_are_not_followed,
+	another_file_in_its_place_is_not_removed)
