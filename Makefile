@@ -80,6 +80,10 @@ $O/agent.so: $(patsubst agent/%.c,$O/agent-so/%.o,$(agent_src)) agent/agent.lds
 
 $O/attach/inject/agent_image.o: $O/agent.so
 
+# A walk must see where the frame of a hook begins and ends (agent/rules.c).
+$O/agent-so/hooks.o: agent_cc += -fno-schedule-insns2 -fno-shrink-wrap -fno-ipa-icf \
+	-fno-optimize-sibling-calls
+
 $O/agent-so/%.o: agent/%.c Makefile
 	@mkdir -p $(@D)
 	$(call quiet,CC)$(CC) $(agent_cc) -c -o $@ $<

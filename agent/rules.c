@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/rules.h"
 
+#include "agent/sys.h"
+
 _Static_assert(ABI_CACHE_SETS == 1024, "rules_find and the tag width agree");
 
 /* Whether [address, address + bytes) lies in the read-only area that the daemon writes tables to.
@@ -84,11 +86,52 @@ static uint32_t table_find(const struct abi_table *table, uint64_t vaddr)
 	return row_rule[row] < table->rule_count ? rule[row_rule[row]] : ABI_RULE_NONE;
 }
 
+static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
+static const uint8_t push_rbp[] = {0x55};
+static const uint8_t mov_rsp_rbp[] = {0x48, 0x89, 0xe5};
+static const uint8_t ret[] = {0xc3};
+
+static bool code_is(uint64_t pc, uint64_t end, const uint8_t *bytes, uint64_t count)
+{
+	const uint8_t *code = (const uint8_t *)pc;
+	if (end - pc < count)
+		return false;
+	for (uint64_t i = 0; i < count; i++) {
+		if (code[i] != bytes[i])
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Only the frame of the hook itself matters: from any other function of the agent rbp leads
+ * outwards to it, or to the caller of one. Hooks are compiled so that their code says where the
+ * frame stands (scripts/check-agent): not before `push %rbp; mov %rsp,%rbp`, and no longer at
+ * `ret`. A thunk has none. `pc` of a return address is one too low, and then lies within a call.
+ */
+static uint32_t rule_of_agent(const struct abi_config *config, uint64_t pc)
+{
+	uint64_t lo, hi;
+	if (pc - config->image < ABI_TEXT_OFF)
+		return abi_rule_make(ABI_RULE_RSP, 1, 0) | RULES_HIDDEN;
+	sys_agent_code(&lo, &hi);
+	if (pc < lo || pc >= hi)
+		return RULES_OUTSIDE;
+	if (code_is(pc, hi, endbr64, sizeof(endbr64)) || code_is(pc, hi, push_rbp, 1) ||
+		code_is(pc, hi, ret, 1))
+		return abi_rule_make(ABI_RULE_RSP, 1, 0) | RULES_HIDDEN;
+	if (pc > lo && code_is(pc - 1, hi, push_rbp, 1) && code_is(pc, hi, mov_rsp_rbp, 3))
+		return abi_rule_make(ABI_RULE_RSP, 2, 2) | RULES_HIDDEN;
+	return abi_rule_make(ABI_RULE_FRAME, 0, 0) | RULES_HIDDEN;
+}
+
 uint32_t rules_find_slow(
 	const struct abi_config *config, const struct abi_snapshot *snapshot, uint64_t pc)
 {
 	if (pc >> 47)
 		return RULES_OUTSIDE;
+	if (pc - config->image < ABI_STATE_OFF)
+		return rule_of_agent(config, pc);
 	const struct abi_range *range = range_find(snapshot, pc);
 	if (!range)
 		return RULES_OUTSIDE;

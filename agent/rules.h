@@ -9,7 +9,13 @@
 #include "format/abi_control.h"
 #include "format/abi_unwind.h"
 
-/* Not a rule: the PC lies in no known executable range. */
+/*
+ * A bit beside the rule: the PC is the agent's own, which a signal handler has interrupted or an
+ * allocator will return to. Such frames are walked through, and not part of the program's stack.
+ */
+#define RULES_HIDDEN (1u << 31)
+
+/* Not a rule, but RULES_HIDDEN is set in it: the PC lies in no known executable range. */
 #define RULES_OUTSIDE UINT32_MAX
 
 /* The snapshot in force; NULL when there is none, or none that fits its area. */

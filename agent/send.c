@@ -53,7 +53,7 @@ static bool wait_drained(
 {
 	uint64_t since = sys_tsc();
 	/* Bounded even when lossless: without a system call a dead daemon looks like a slow one. */
-	while (!is_drained(&slot->head)) {
+	while (!is_drained(&slot->head) && thread_alive(config)) {
 		if (wait_is_over(config, since, false)) {
 			*ret_loss = ABI_LOSS_TIMEOUT;
 			return false;

@@ -27,10 +27,11 @@ static bool buffer_flush(const struct abi_config *config, struct abi_slot *slot)
 	uint64_t committed = load_relaxed(&head->committed);
 	uint64_t used = buffer_used(head);
 	enum abi_loss loss;
-	if (used != 0 && used <= ABI_BUFFER_BYTES && !send_buffer(config, slot, &loss))
-		count_add(&head->lost[loss], head->buffer_events);
+	bool sent = used == 0 || used > ABI_BUFFER_BYTES || send_buffer(config, slot, &loss);
 	if (!thread_alive(config))
 		return false;
+	if (!sent)
+		count_add(&head->lost[loss], head->buffer_events);
 	store_release(&head->buffer_start, committed);
 	return true;
 }

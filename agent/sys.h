@@ -148,3 +148,11 @@ static inline void sys_pause(void)
 {
 	__asm__ volatile("pause" : : : "memory");
 }
+
+/* The agent's own machine code. */
+static inline void sys_agent_code(uint64_t *ret_lo, uint64_t *ret_hi)
+{
+	extern const uint8_t agent_code_lo[] HT_HIDDEN, agent_code_hi[] HT_HIDDEN; /* agent.lds */
+	*ret_lo = (uint64_t)agent_code_lo;
+	*ret_hi = (uint64_t)agent_code_hi;
+}

@@ -39,7 +39,7 @@ static HT_NOINLINE bool special_holds(const struct abi_config *config,
 {
 	struct step_state state = *inner;
 	uint32_t rule = rules_find(config, snapshot, step_lookup_pc(&state));
-	return rule != RULES_OUTSIDE && step_rare(&state, stack, rule) == STEP_OK &&
+	return !(rule & RULES_HIDDEN) && step_rare(&state, stack, rule) == STEP_OK &&
 	       same_frame(&state, outer);
 }
 
@@ -116,7 +116,7 @@ static bool walk_fresh(const struct abi_config *config, const struct abi_snapsho
 		if (*held > 0 && same_frame(&trace->frame[*held - 1].state, state))
 			break;
 		uint32_t rule = rules_find(config, snapshot, step_lookup_pc(state));
-		if (ht_unlikely(rule == RULES_OUTSIDE || count == TRACE_FRAMES_MAX))
+		if (ht_unlikely(rule & RULES_HIDDEN || count == TRACE_FRAMES_MAX))
 			return false;
 		fresh[count] = *state;
 		enum step_result result = step(state, stack, rule);

@@ -3,6 +3,9 @@
 
 #include "agent/rules.h"
 
+/* Frames of the agent itself, in handlers that interrupted it: each level has a few. */
+#define WALK_HIDDEN_MAX 64u
+
 /* The daemon looks for the module of such a PC. */
 static HT_NOINLINE void report_unknown(const struct abi_config *config, uint64_t pc)
 {
@@ -41,30 +44,31 @@ uint32_t walk_plain(const struct abi_config *config, const struct abi_snapshot *
 {
 	struct step_state state = {.pc = start->pc, .sp = start->sp, .fp = start->fp};
 	struct stack stack;
-	uint32_t count = 0, max = frames_max(config);
+	uint32_t count = 0, hidden = 0, max = frames_max(config);
 	enum step_result result = snapshot ? STEP_OK : STEP_NO_RULE;
-	/* The caller is always a frame: it runs. Any other PC must lie in code that is known. */
 	stack_init(&stack, config, slot);
 	if (result == STEP_OK && !stack_open(&stack, state.sp))
 		result = STEP_BAD_STACK;
-	if (result != STEP_OK)
-		slot->frames[count++] = state.pc;
 	while (result == STEP_OK) {
 		uint32_t rule = rules_find(config, snapshot, step_lookup_pc(&state));
 		if (ht_unlikely(rule == RULES_OUTSIDE)) {
 			report_unknown(config, state.pc & ~STEP_EXACT);
-			if (count == 0)
-				slot->frames[count++] = state.pc;
 			result = STEP_NO_RULE;
 			break;
 		}
 		if (count == max)
 			break;
-		slot->frames[count++] = state.pc;
+		if (ht_likely(!(rule & RULES_HIDDEN)))
+			slot->frames[count++] = state.pc;
+		else if (++hidden == WALK_HIDDEN_MAX)
+			break;
 		result = step(&state, &stack, rule);
 		if (state.pc == 0)
 			result = STEP_END;
 	}
 	count_result(slot, result);
+	/* The caller is a frame whatever is known of it: it runs. */
+	if (count == 0)
+		slot->frames[count++] = start->pc;
 	return count;
 }

@@ -51,6 +51,8 @@ struct sys_fake {
 	/* What process_vm_readv can read. */
 	const uint8_t *readable;
 	uint64_t readable_bytes;
+	/* The agent's own code. */
+	uint64_t code_lo, code_hi;
 };
 
 extern struct sys_fake sys_fake;
@@ -127,4 +129,10 @@ static inline void sys_pause(void)
 {
 	if (sys_fake.pause)
 		sys_fake.pause();
+}
+
+static inline void sys_agent_code(uint64_t *ret_lo, uint64_t *ret_hi)
+{
+	*ret_lo = sys_fake.code_lo;
+	*ret_hi = sys_fake.code_hi;
 }

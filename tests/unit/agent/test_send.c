@@ -208,13 +208,17 @@ END_TEST
 
 START_TEST(forked_child_leaves_the_slot)
 {
-	setup();
-	daemon_does.error = -SYS_EAGAIN;
-	daemon_does.errors = UINT32_MAX;
-	daemon_does.fork_at_wait = 2;
-	struct abi_slot_head before = slot->head;
-	stream_restart(world_config, slot);
-	ck_assert_mem_eq(&slot->head, &before, sizeof(before));
+	for (unsigned i = 0; i < 2; i++) {
+		setup();
+		world_config->flags = i ? ABI_FLAG_NO_SYSCALL : 0;
+		daemon_does.error = -SYS_EAGAIN;
+		daemon_does.errors = UINT32_MAX;
+		daemon_does.fork_at_wait = 2;
+		struct abi_slot_head before = slot->head;
+		stream_restart(world_config, slot);
+		ck_assert_mem_eq(&slot->head, &before, sizeof(before));
+		ck_assert_uint_le(daemon_does.waits, 3);
+	}
 }
 END_TEST
 

@@ -368,7 +368,86 @@ START_TEST(huge_foreign_stack)
 }
 END_TEST
 
+/* A handler interrupts a hook at any of its instructions: the program's frames are all there. */
+START_TEST(through_a_hook)
+{
+	static const uint8_t code[] = {0xf3, 0x0f, 0x1e, 0xfa, /* endbr64 */
+		0x55,					       /* push %rbp */
+		0x48, 0x89, 0xe5,			       /* mov %rsp,%rbp */
+		0x90, 0x90, 0x5d,			       /* body; pop %rbp */
+		0xc3};					       /* ret */
+	static const struct {
+		unsigned offset;
+		bool pushed, framed;
+	} cases[] = {{0, false, false}, {4, false, false}, {5, true, false}, {8, true, true},
+		{10, true, true}, {11, false, false}};
+	for (size_t i = 0; i <= HT_ARRAY_SIZE(cases); i++) {
+		bool in_thunk = i == HT_ARRAY_SIZE(cases);
+		sim_make(1);
+		memcpy(world_image + ABI_TEXT_OFF, code, sizeof(code));
+		sys_fake.code_lo = (uint64_t)world_image + ABI_TEXT_OFF;
+		sys_fake.code_hi = sys_fake.code_lo + sizeof(code);
+		uint64_t pc = in_thunk ? (uint64_t)world_image + ABI_THUNK_ENTRY + 4
+				       : sys_fake.code_lo + cases[i].offset;
+		sim_table->rule[SIM_FIRST] = abi_rule_make(ABI_RULE_RBP, 2, 2);
+		sim_table->rule[SIM_FIRST + 1] = abi_rule_make(ABI_RULE_RSP, 6, 3);
+		sim_call(SIM_FIRST);
+		sim_call(SIM_FIRST + 1);
+		sim_call(SIM_FIRST); /* to the hook, in truth */
+		sim_sp = sim_calls[2].caller_sp - 8;
+		sim_fp = sim_calls[2].caller_fp;
+		if (!in_thunk && cases[i].pushed)
+			sim_push(sim_fp);
+		if (!in_thunk && cases[i].framed)
+			sim_fp = sim_sp;
+		sim_signal(SIM_FIRST + 1);
+		*sim_word(sim_calls[4].caller_sp + 168) = pc;
+		expected_count = sim_hook(&start, expected);
+		memmove(&expected[2], &expected[3], 8 * --expected_count);
+		struct abi_slot *slot = sim_slot();
+		check_frames(slot, walk(slot));
+		check_trunc(slot, -1);
+		ck_assert_uint_eq(world_control->unknown_pcs, 0);
+	}
+}
+END_TEST
+
+START_TEST(through_the_real_function)
+{
+	sim_make(1);
+	sys_fake.code_lo = (uint64_t)world_image + ABI_TEXT_OFF;
+	sys_fake.code_hi = sys_fake.code_lo + 64;
+	sim_table->rule[SIM_FIRST] = abi_rule_make(ABI_RULE_RBP, 2, 2);
+	sim_table->rule[SIM_FIRST + 1] = abi_rule_make(ABI_RULE_RSP, 6, 3);
+	sim_call(SIM_FIRST);
+	sim_call(SIM_FIRST);	 /* the hook, with its frame */
+	sim_call(SIM_FIRST + 1); /* the allocator */
+	*sim_word(sim_calls[2].caller_sp - 8) = sys_fake.code_lo + 32;
+	sim_signal(SIM_FIRST);
+	expected_count = sim_hook(&start, expected);
+	memmove(&expected[3], &expected[4], 8 * --expected_count);
+	struct abi_slot *slot = sim_slot();
+	check_frames(slot, walk(slot));
+	check_trunc(slot, -1);
+}
+END_TEST
+
+/* Pages of the image that hold no code may not even be mapped. */
+START_TEST(image_without_code)
+{
+	sim_make(1);
+	sys_fake.code_lo = (uint64_t)world_image + ABI_TEXT_OFF;
+	sys_fake.code_hi = sys_fake.code_lo + 64;
+	ck_assert_int_eq(
+		mprotect(world_image + ABI_TEXT_OFF + HT_PAGE_BYTES, HT_PAGE_BYTES, PROT_NONE), 0);
+	start = (struct walk_start){sys_fake.code_lo + HT_PAGE_BYTES + 100, sim_sp, 0};
+	ck_assert_uint_eq(walk(sim_slot()), 1);
+	ck_assert_uint_eq(world_control->unknown_pcs, 1);
+}
+END_TEST
+
 HT_SUITE("agent/walk", random_stacks, foreign_stacks, foreign_stack_without_system_calls,
 	alternate_stack, no_snapshot, too_deep, unknown_module, no_rule,
 	null_return_address_is_the_end, linkage_table, bad_frame_pointers, popped_frame_pointer,
-	garbage, endless_signal_frames, inward_signal_frame, huge_foreign_stack)
+	garbage, endless_signal_frames, inward_signal_frame, huge_foreign_stack, through_a_hook,
+	through_the_real_function, image_without_code)
