@@ -37,9 +37,12 @@ static struct ht_err *print_help(void)
 {
 	puts("usage: heaptap-analyze COMMAND ...      heaptap-analyze FILE is report FILE\n");
 	for (size_t i = 0; i < HT_ARRAY_SIZE(command); i++)
-		printf("  %-8s %-55s\n           %s\n", command[i].name, command[i].synopsis,
-			command[i].summary);
-	puts("\nFILE may be - for standard input. N is 20 unless told; 0 means all.");
+		printf("  %-8s %s%s%s\n", command[i].name, command[i].synopsis,
+			command[i].synopsis[0] ? "\n           " : "", command[i].summary);
+	puts("\nFILE may be - for standard input. N is the number of stacks, 0 for all: 20 unless "
+	     "told "
+	     "in JSON,\n5 in each list of the text. M is outstanding, peak, allocated, calls or "
+	     "temporary.");
 	return NULL;
 }
 

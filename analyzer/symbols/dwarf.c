@@ -11,8 +11,9 @@
 #include "analyzer/model/array.h"
 #include "analyzer/symbols/demangle.h"
 
-#define DEPTH_MAX 128u /* of nested DIEs */
-#define LOOK_BACK 16u  /* overlapping ranges looked at before the one that starts last */
+#define DEPTH_MAX  128u	      /* of nested DIEs */
+#define RANGES_MAX (1u << 22) /* of a file's units, or of a unit's functions */
+#define LOOK_BACK  16u	      /* overlapping ranges looked at before the one that starts last */
 
 /* [from, to) belongs to what `index` counts. */
 struct range {
@@ -48,7 +49,7 @@ static struct ht_err *ranges_add(struct ranges *ranges, Dwarf_Die *die, uint32_t
 {
 	Dwarf_Addr base, from, to;
 	for (ptrdiff_t at = 0; (at = dwarf_ranges(die, at, &base, &from, &to)) > 0;) {
-		if (from >= to)
+		if (from >= to || ranges->count == RANGES_MAX)
 			continue;
 		struct ht_err *err = array_reserve(&ranges->range, &ranges->capacity,
 			ranges->count + 1, sizeof(*ranges->range), "code ranges");
@@ -89,6 +90,13 @@ static bool ranges_find(const struct ranges *ranges, uint64_t address, uint32_t 
 		}
 	}
 	return false;
+}
+
+/* Moves on to the next sibling, which must lie behind: a damaged file could send us in circles. */
+static bool next_sibling(Dwarf_Die *die)
+{
+	const char *at = die->addr;
+	return dwarf_siblingof(die, die) == 0 && (const char *)die->addr > at;
 }
 
 /* --- units ----------------------------------------------------------------------------------- */
@@ -202,7 +210,7 @@ static struct ht_err *index_children(struct unit *unit, Dwarf_Die *parent, unsig
 			err = index_children(unit, &die, depth + 1);
 		if (err)
 			return err;
-	} while (dwarf_siblingof(&die, &die) == 0);
+	} while (next_sibling(&die));
 	return NULL;
 }
 
@@ -239,7 +247,7 @@ static size_t find_inlined(
 		count = find_inlined(&child, address, ret, count, depth + 1);
 		if (count > before || !unbounded)
 			return count;
-	} while (dwarf_siblingof(&child, &child) == 0);
+	} while (next_sibling(&child));
 	return count;
 }
 

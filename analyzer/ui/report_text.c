@@ -281,9 +281,9 @@ static void write_sizes(const struct report *report)
 			continue;
 		uint64_t from = i ? 1ull << (i - 1) : 0;
 		int bar = (int)((double)metrics->allocations / (double)most * BAR_WIDTH + 0.5);
-		fprintf(out, "    %10s%s  %14s  %10s  %.*s\n", text_bytes(from).text,
+		fprintf(out, "    %10s%s  %14s  %10s%s%.*s\n", text_bytes(from).text,
 			from > 1 ? ".." : "  ", text_count(metrics->allocations).text,
-			text_bytes(metrics_outstanding_bytes(metrics)).text, bar,
+			text_bytes(metrics_outstanding_bytes(metrics)).text, bar ? "  " : "", bar,
 			"##############################");
 	}
 }
@@ -369,6 +369,8 @@ static void write_next(const struct report *report)
 		{"heaptap export ", " --format heaptrack -o OUT", "for heaptrack_gui and _print"},
 		{"heaptap export ", " --format collapsed -o OUT", "for flame graphs"},
 	};
+	if (strcmp(report->path, "-") == 0)
+		return;
 	heading(report, "Next");
 	for (size_t i = 0; i < HT_ARRAY_SIZE(next); i++) {
 		fprintf(report->text->out, "    %s", next[i].before);
