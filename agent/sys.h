@@ -13,6 +13,7 @@ enum sys_number {
 	SYS_GETPID = 39,
 	SYS_SENDMSG = 46,
 	SYS_GETSOCKOPT = 55,
+	SYS_SIGALTSTACK = 131,
 	SYS_GETTID = 186,
 	SYS_PPOLL = 271,
 	SYS_PROCESS_VM_READV = 310,
@@ -86,6 +87,17 @@ static inline long sys_getpid(void)
 static inline long sys_gettid(void)
 {
 	return sys_call5(SYS_GETTID, 0, 0, 0, 0, 0);
+}
+
+/* Whether the caller runs on the thread's alternate signal stack. */
+static inline bool sys_on_signal_stack(void)
+{
+	struct {
+		void *base;
+		int32_t flags;
+		uint64_t bytes;
+	} old = {0};
+	return sys_call5(SYS_SIGALTSTACK, 0, (uint64_t)&old, 0, 0, 0) != 0 || old.flags & 1;
 }
 
 static inline long sys_sendmsg(int fd, const struct sys_msghdr *message, int flags)

@@ -105,12 +105,15 @@ static struct abi_slot *slot_find(const struct abi_config *config, uint64_t key)
 
 /*
  * Whether the hook that marked the slot is gone without leaving: a signal handler jumped out of
- * it. Only within one stack do addresses tell what was called by what.
+ * it. Only within one stack do addresses tell what was called by what, and a signal stack may be
+ * an array in some frame of the primary one.
  */
-static bool hook_abandoned(const struct abi_slot *slot, uint64_t sp)
+static bool hook_abandoned(
+	const struct abi_config *config, const struct abi_slot *slot, uint64_t sp)
 {
 	uint64_t lo, hi, entry_sp = slot->head.entry_sp;
-	return thread_bounds(&slot->head, &lo, &hi) && lo <= entry_sp && entry_sp <= sp && sp < hi;
+	return thread_bounds(&slot->head, &lo, &hi) && lo <= entry_sp && entry_sp <= sp &&
+	       sp < hi && !(config->flags & ABI_FLAG_NO_SYSCALL) && !sys_on_signal_stack();
 }
 
 /* Whether `frame` was called by the very allocator function that the slot's hook is waiting for. */
@@ -146,7 +149,7 @@ static HT_NOINLINE struct abi_slot *slot_nested(const struct abi_thunk *self,
 	for (uint64_t level = 0;;) {
 		if (slot->head.state == ABI_SLOT_IDLE)
 			return slot;
-		if (hook_abandoned(slot, sp)) {
+		if (hook_abandoned(config, slot, sp)) {
 			store_release(&slot->head.entry_sp, 0);
 			stream_restart(config, slot);
 			return slot;

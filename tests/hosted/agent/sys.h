@@ -48,6 +48,7 @@ struct sys_fake {
 	uint64_t tsc;	   /* of the next reading */
 	uint64_t tsc_step; /* per reading */
 	uint32_t tid;	   /* what gettid says */
+	bool on_signal_stack;
 	/* What process_vm_readv can read. */
 	const uint8_t *readable;
 	uint64_t readable_bytes;
@@ -69,6 +70,12 @@ static inline long sys_gettid(void)
 {
 	sys_fake.calls++;
 	return sys_fake.tid;
+}
+
+static inline bool sys_on_signal_stack(void)
+{
+	sys_fake.calls++;
+	return sys_fake.on_signal_stack;
 }
 
 static inline long sys_sendmsg(int fd, const struct sys_msghdr *message, int flags)

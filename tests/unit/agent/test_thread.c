@@ -259,6 +259,22 @@ START_TEST(hook_left_on_another_stack)
 }
 END_TEST
 
+/* A handler whose stack is an array of a function further out: above the hook, which is alive. */
+START_TEST(signal_stack_within_the_primary)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		setup();
+		if (i)
+			world_config->flags = ABI_FLAG_NO_SYSCALL;
+		sys_fake.on_signal_stack = !i;
+		bounds_set(enter_at(2000));
+		ck_assert_ptr_eq(enter_at(3000), world_my_slot(1));
+		ck_assert_uint_eq(world_my_slot(0)->head.entry_sp, (uint64_t)&stack[2000]);
+		ck_assert_uint_eq(sys_fake.calls, !i);
+	}
+}
+END_TEST
+
 START_TEST(key_zero_has_no_slot)
 {
 	setup();
@@ -272,4 +288,5 @@ END_TEST
 HT_SUITE("agent/thread", same_slot_each_time, threads_have_slots_of_their_own,
 	dead_slot_keeps_its_stream, new_thread_in_an_old_tcb, half_changed_incarnation,
 	tid_by_system_call, nested_hooks, allocator_calls_itself, others_than_the_allocator,
-	hook_left_by_longjmp, hook_left_on_another_stack, key_zero_has_no_slot)
+	hook_left_by_longjmp, hook_left_on_another_stack, signal_stack_within_the_primary,
+	key_zero_has_no_slot)
