@@ -39,7 +39,7 @@ static void print_proof(const struct session_report *r)
 	fprintf(stderr, "  signals      %s\n", v->signals);
 	if (r->level <= DETACH_RETRIED)
 		fprintf(stderr, "level %d: nothing is left in the process%s\n", r->level,
-			r->level == DETACH_RETRIED ? " (proven after more than one look)" : "");
+			r->level == DETACH_RETRIED ? " (the proof took a while)" : "");
 	else
 		fprintf(stderr, "level %d: %s\n", r->level, r->why);
 }

@@ -31,7 +31,7 @@
 #define TICK_MS           5
 #define SEND_BUFFER_BYTES (4 << 20)
 #define FD_FLOOR_MAX      1000
-#define LEASE_ROUNDS      20000u
+#define LEASE_NS          (50 * CLOCK_NS_PER_MS)
 #define MAP_ATTEMPTS      4u
 #define TID_OFFSET_GLIBC  720u /* struct pthread.tid, glibc 2.4 and later on x86-64 */
 
@@ -58,7 +58,7 @@ struct session {
 	struct receiver *receiver;
 	struct watch *watch;
 	struct tap tap;
-	uint64_t start_ns, first_tap_ns;
+	uint64_t start_ns, start_tsc, first_tap_ns;
 	uint64_t modules_put; /* highest module id in the trace */
 	bool target_gone;
 };
@@ -233,11 +233,19 @@ static int fd_floor(const struct proc *proc)
 	return (int)(soft - soft / 8);
 }
 
+/* Cycles of the time stamp counter in `ns`, by what has passed since the session's start. */
+static uint64_t cycles_of(const struct session *s, uint64_t ns)
+{
+	double spent_ns = (double)(clock_mono_ns() - s->start_ns);
+	double spent_cycles = (double)(__rdtsc() - s->start_tsc);
+	return (uint64_t)((double)ns * spent_cycles / spent_ns);
+}
+
 static struct ht_err *map_image(struct session *s)
 {
 	struct stub_map map = {.image_bytes = abi_image_bytes(ABI_SLOT_MAX),
 		.fd_floor = fd_floor(&s->survey.proc),
-		.lease_rounds = LEASE_ROUNDS,
+		.lease_cycles = cycles_of(s, LEASE_NS),
 		.memfd_flags = MFD_EXEC};
 	struct ht_err *err = NULL;
 
@@ -325,7 +333,6 @@ static struct ht_err *configure(struct session *s)
 	struct ht_err *err = configure_socket(s, config);
 	if (err)
 		return err;
-	uint64_t tsc = __rdtsc(), ns = clock_mono_ns();
 	config->tid_offset = find_tid_offset(s);
 	config->flags = (s->survey.any_seccomp ? ABI_FLAG_NO_SYSCALL : 0) |
 			(s->options->lossless ? ABI_FLAG_LOSSLESS : 0) |
@@ -334,10 +341,7 @@ static struct ht_err *configure(struct session *s)
 		&s->survey.maps, false);
 	if (err)
 		return err;
-	uint64_t spent_ns = clock_mono_ns() - ns;
-	double cycles_per_ns =
-		spent_ns > 100000 ? (double)(__rdtsc() - tsc) / (double)spent_ns : 3.0;
-	config->wait_cycles_max = (uint64_t)((double)s->options->wait_ns * cycles_per_ns);
+	config->wait_cycles_max = cycles_of(s, s->options->wait_ns);
 	return memory_write(&s->survey.proc, s->image.base + ABI_STATE_OFF, &alive, sizeof(alive));
 }
 
@@ -714,7 +718,8 @@ struct ht_err *session_run(const struct session_options *options, struct session
 		.lock_fd = -1,
 		.signal_fd = -1,
 		.remote = {.memfd = -1, .daemon_fd = -1, .agent_socket = -1},
-		.start_ns = clock_mono_ns()};
+		.start_ns = clock_mono_ns(),
+		.start_tsc = __rdtsc()};
 
 	*ret = (struct session_report){0};
 	struct ht_err *err = capture(&session);

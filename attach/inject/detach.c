@@ -9,6 +9,7 @@
 #include "attach/inject/remote.h"
 #include "attach/target/clock.h"
 
+#define PROMPT_NS       CLOCK_NS_PER_S /* a proof that took longer is level 1 */
 #define PASS_PAUSE_NS   (500000ull)
 #define PASS_PAUSE_MAX_NS (20 * CLOCK_NS_PER_MS)
 
@@ -70,14 +71,14 @@ static struct stackscan_ranges ranges_of(const struct detach *detach)
 
 /* Passes until every thread was seen outside, or the deadline. */
 static struct ht_err *pass_until_outside(const struct quiesce_options *options,
-	const struct detach *detach, struct quiesce_report *report, unsigned *ret_passes)
+	const struct detach *detach, struct quiesce_report *report)
 {
 	struct quiesce *quiesce;
 	struct ht_err *err = quiesce_create(options, &quiesce);
 	if (err)
 		return err;
 	uint64_t pause_ns = PASS_PAUSE_NS;
-	for (*ret_passes = 1;; ++*ret_passes) {
+	for (;;) {
 		if (detach->pump)
 			detach->pump(detach->context);
 		err = quiesce_pass(quiesce, report);
@@ -91,7 +92,7 @@ static struct ht_err *pass_until_outside(const struct quiesce_options *options,
 }
 
 static struct ht_err *prove_outside(struct detach *detach, bool rewrite,
-	struct detach_report *report, bool *ret_proven, unsigned *ret_passes)
+	struct detach_report *report, bool *ret_proven)
 {
 	struct quiesce_options options = {.proc = detach->proc,
 		.ranges = ranges_of(detach),
@@ -99,7 +100,7 @@ static struct ht_err *prove_outside(struct detach *detach, bool rewrite,
 		.real = real_of,
 		.books = books_of,
 		.context = detach};
-	struct ht_err *err = pass_until_outside(&options, detach, &report->quiesce, ret_passes);
+	struct ht_err *err = pass_until_outside(&options, detach, &report->quiesce);
 
 	*ret_proven = !err && report->quiesce.left == 0;
 	if (report->quiesce.stop_max_ns > report->stop_max_ns)
@@ -123,8 +124,7 @@ struct ht_err *detach_slack(
 		.ranges = {.slack_lo = slack->addr, .slack_hi = slack->addr + slack->bytes},
 		.books = no_return_addresses};
 	struct quiesce_report report;
-	unsigned passes;
-	struct ht_err *err = pass_until_outside(&options, &detach, &report, &passes);
+	struct ht_err *err = pass_until_outside(&options, &detach, &report);
 	if (err)
 		return err;
 	if (report.left)
@@ -241,14 +241,14 @@ static struct ht_err *may_have_escaped(struct detach *detach, bool *ret)
 struct ht_err *detach_unmap(struct detach *detach, struct detach_report *ret)
 {
 	struct stackscan_ranges ranges = ranges_of(detach);
+	uint64_t start = clock_mono_ns();
 	bool escapes = false, proven = false;
-	unsigned passes = 0;
 
 	struct ht_err *err = may_have_escaped(detach, &escapes);
 	if (!err && escapes)
 		err = find_escapes(detach, &ranges, ret);
 	if (!err)
-		err = prove_outside(detach, escapes, ret, &proven, &passes);
+		err = prove_outside(detach, escapes, ret, &proven);
 	if (!err && escapes)
 		err = find_escapes(detach, &ranges, ret);
 	if (err)
@@ -263,7 +263,7 @@ struct ht_err *detach_unmap(struct detach *detach, struct detach_report *ret)
 		explain(ret, DETACH_TOMBSTONE);
 		journal_set_phase(&detach->journal, JOURNAL_TOMBSTONE);
 	} else {
-		ret->level = passes > 1 ? DETACH_RETRIED : DETACH_PROVEN;
+		ret->level = clock_mono_ns() - start > PROMPT_NS ? DETACH_RETRIED : DETACH_PROVEN;
 	}
 	struct remote_slack slack = slack_of(detach);
 	err = unmap(detach, keep, ret);

@@ -24,8 +24,8 @@ struct detach {
 };
 
 enum detach_level {
-	DETACH_PROVEN,    /* 0: nothing is left, first proof */
-	DETACH_RETRIED,   /* 1: nothing is left, after more than one pass */
+	DETACH_PROVEN,    /* 0: nothing is left */
+	DETACH_RETRIED,   /* 1: nothing is left, but the proof took more than a second */
 	DETACH_TOMBSTONE, /* 2: one page of jump stubs stays */
 	DETACH_INCOMPLETE, /* 3: the agent stays mapped and only forwards calls */
 };

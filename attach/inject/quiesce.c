@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/inject/quiesce.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -10,8 +11,9 @@
 #include "attach/target/tracee.h"
 #include "attach/target/worker.h"
 
-#define STOP_DEADLINE_NS   (20 * CLOCK_NS_PER_MS)
-#define WORKER_DEADLINE_NS (2000 * CLOCK_NS_PER_MS)
+/* A thread stops when it is next scheduled: on a busy machine that takes a while. */
+#define STOP_DEADLINE_NS   (1000 * CLOCK_NS_PER_MS)
+#define WORKER_DEADLINE_NS (3000 * CLOCK_NS_PER_MS)
 #define JUDGE_AFTER_PASSES 3u /* a hit that is still there then is worth an unwind */
 
 struct watched {
@@ -206,41 +208,72 @@ static struct ht_err *judge_stopped(const struct job *job, size_t at, struct tra
 	return NULL;
 }
 
-static struct ht_err *stop_and_look(
-	const struct job *job, size_t at, struct answers *answers, enum verdict *ret)
+static struct ht_err *look_and_release(const struct job *job, size_t at, struct tracee *tracee,
+	struct answers *answers, enum verdict *ret)
 {
-	struct tracee tracee;
-	enum tracee_result result;
-	struct user_regs_struct as_stopped;
-
-	struct ht_err *err = tracee_stop(
-		job->tid[at], clock_mono_ns() + STOP_DEADLINE_NS, false, &tracee, &result);
-	*ret = result == TRACEE_GONE ? GONE : INSIDE;
-	if (err || result != TRACEE_STOPPED)
-		return err;
-	answers->stopped++;
-	as_stopped = tracee.regs;
-	err = judge_stopped(job, at, &tracee, answers, ret);
-	bool changed = memcmp(&as_stopped, &tracee.regs, sizeof(as_stopped)) != 0;
+	struct user_regs_struct as_stopped = tracee->regs;
+	struct ht_err *err = judge_stopped(job, at, tracee, answers, ret);
+	bool changed = memcmp(&as_stopped, &tracee->regs, sizeof(as_stopped)) != 0;
 	struct ht_err *release =
-		changed ? tracee_release_at(&tracee, &tracee.regs) : tracee_release(&tracee);
-	uint64_t held = clock_mono_ns() - tracee.stopped_at_ns;
+		changed ? tracee_release_at(tracee, &tracee->regs) : tracee_release(tracee);
+	uint64_t held = clock_mono_ns() - tracee->ran_until_ns;
+
+	answers->stopped++;
 	if (held > answers->stop_max_ns)
 		answers->stop_max_ns = held;
 	return ht_err_first(err, release);
 }
 
+/* Looks at thread `at` if it has stopped by now. */
+static struct ht_err *poll_one(const struct job *job, size_t at, struct tracee *tracee,
+	struct answers *answers, bool *ret_done)
+{
+	enum tracee_result result;
+	enum verdict verdict = INSIDE;
+	struct ht_err *err = tracee_poll(tracee, &result);
+
+	*ret_done = result != TRACEE_BUSY;
+	if (err || !*ret_done)
+		return err;
+	if (result == TRACEE_GONE)
+		verdict = GONE;
+	else if (result == TRACEE_STOPPED)
+		err = look_and_release(job, at, tracee, answers, &verdict);
+	answers->verdict[at] = (uint8_t)verdict;
+	return err;
+}
+
+/* All are asked to stop; each is looked at and released the moment it does. Those that do not until the
+ * deadline are released by the worker's end. */
 static struct ht_err *look_job(void *context, struct worker_reply *reply)
 {
 	const struct job *job = context;
 	struct answers *answers = (struct answers *)reply->data;
+	static struct tracee tracee[JOBS_MAX];
+	static bool done[JOBS_MAX];
+	size_t left = 0;
 
 	for (size_t i = 0; i < job->count; i++) {
-		enum verdict verdict = INSIDE;
-		struct ht_err *err = stop_and_look(job, i, answers, &verdict);
+		enum tracee_result result;
+		struct ht_err *err = tracee_ask(job->tid[i], false, &tracee[i], &result);
 		if (err)
 			return err;
-		answers->verdict[i] = (uint8_t)verdict;
+		done[i] = result != TRACEE_BUSY;
+		left += !done[i];
+		answers->verdict[i] = (uint8_t)(done[i] ? GONE : INSIDE);
+	}
+	uint64_t deadline = clock_mono_ns() + STOP_DEADLINE_NS;
+	while (left && clock_mono_ns() < deadline) {
+		for (size_t i = 0; i < job->count; i++) {
+			if (done[i])
+				continue;
+			struct ht_err *err = poll_one(job, i, &tracee[i], answers, &done[i]);
+			if (err)
+				return err;
+			left -= done[i];
+		}
+		if (left)
+			sched_yield();
 	}
 	return NULL;
 }

@@ -15,7 +15,7 @@
 #include "attach/target/worker.h"
 #include "format/abi_control.h"
 
-#define STOP_DEADLINE_NS  (50 * CLOCK_NS_PER_MS)
+#define STOP_DEADLINE_NS  (200 * CLOCK_NS_PER_MS)
 #define READY_DEADLINE_NS (2000 * CLOCK_NS_PER_MS)
 #define CANDIDATES_MAX    32u
 #define USER_CS           0x33 /* 64-bit user code segment */
@@ -224,7 +224,7 @@ static struct ht_err *attempt_job(void *context, struct worker_reply *reply)
 		return err;
 	err = attempt->map ? take_image(attempt, outcome, reply) : wait_unmapped(attempt);
 	outcome->ran = true;
-	outcome->stop_ns = clock_mono_ns() - tracee.stopped_at_ns;
+	outcome->stop_ns = clock_mono_ns() - tracee.ran_until_ns;
 	return err;
 }
 

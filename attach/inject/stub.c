@@ -30,7 +30,7 @@ struct stub_regs {
 	uint64_t flags_ah; /* in bits 8-15 */
 	uint64_t flag_of, flag_df;
 	uint64_t control;
-	uint64_t rounds;
+	uint64_t lease_cycles;
 };
 
 _Static_assert(sizeof(struct stub_call) == STUB_CALL_BYTES, "stub_layout.h");
@@ -38,7 +38,7 @@ _Static_assert(offsetof(struct stub_call, flags) == CALL_FLAGS, "stub_layout.h")
 _Static_assert(offsetof(struct stub_call, undo) == CALL_UNDO, "stub_layout.h");
 _Static_assert(offsetof(struct stub_regs, rip) == STUB_RIP, "stub_layout.h");
 _Static_assert(offsetof(struct stub_regs, flags_ah) == STUB_FLAGS_AH, "stub_layout.h");
-_Static_assert(offsetof(struct stub_regs, rounds) == STUB_ROUNDS, "stub_layout.h");
+_Static_assert(offsetof(struct stub_regs, lease_cycles) == STUB_LEASE, "stub_layout.h");
 _Static_assert(sizeof(struct stub_regs) == STUB_CALLS, "stub_layout.h");
 _Static_assert(offsetof(struct abi_control, taken) == STUB_TAKEN_OFF, "stub_layout.h");
 _Static_assert(offsetof(struct abi_control, stub_fds) == STUB_FDS_OFF, "stub_layout.h");
@@ -218,7 +218,7 @@ struct ht_err *stub_make_map(const struct stub_map *map, raddr_t at,
 
 	map_plan(map, at, &plan);
 	regs.control = map->image + ABI_CONTROL_OFF;
-	regs.rounds = map->lease_rounds;
+	regs.lease_cycles = map->lease_cycles;
 	return assemble(&plan, &regs, map->name, ret);
 }
 

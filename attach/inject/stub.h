@@ -24,7 +24,7 @@ struct stub_map {
 	raddr_t image;        /* page-aligned; image_bytes free bytes there */
 	uint64_t image_bytes;
 	int fd_floor;         /* the agent's socket gets a number from here on */
-	uint32_t lease_rounds; /* how often the thread looks for the daemon's answer before it undoes all */
+	uint64_t lease_cycles; /* TSC cycles that the thread waits for our answer before it undoes all */
 	uint32_t memfd_flags; /* beside MFD_CLOEXEC: MFD_EXEC where the kernel knows it */
 	char name[STUB_NAME_MAX]; /* of the memfd */
 };

@@ -6,7 +6,7 @@
  * writes no memory but the handshake words in struct abi_control (and what the calls write).
  *
  *   rbp  data (stub_layout.h)      r12  saved descriptor        r14  saved socket pair, both halves
- *   rbx  current call              r13  second saved descriptor r15  handshake rounds left
+ *   rbx  current call              r13  second saved descriptor r15  TSC when it became ready
  */
 #include "attach/inject/stub_layout.h"
 
@@ -72,18 +72,24 @@ list_end:
 	je	restore
 	cmp	$STUB_END_TAKEN, %rax
 	je	done
-	/* The lease: say "ready" and wait a bounded number of rounds for "taken". */
+	/* The lease: say "ready" and wait a bounded time for "taken". */
 	mov	%r13d, STUB_FDS_OFF(%r11)
 	mov	%r12d, STUB_FDS_OFF+4(%r11)
 	movq	$STUB_READY, STUB_STATUS_OFF(%r11)
-	mov	STUB_ROUNDS(%rbp), %r15
+	rdtsc
+	shl	$32, %rdx
+	lea	(%rdx, %rax), %r15
 3:	mov	STUB_CONTROL(%rbp), %r11
 	cmpq	$0, STUB_TAKEN_OFF(%r11)
 	jne	taken
 	mov	$STUB_SYS_SCHED_YIELD, %eax
 	syscall
-	dec	%r15
-	jnz	3b
+	rdtsc
+	shl	$32, %rdx
+	add	%rdx, %rax
+	sub	%r15, %rax
+	cmp	STUB_LEASE(%rbp), %rax
+	jb	3b
 	/* The daemon may take it at this very instant: the exchange decides who was first. */
 	mov	STUB_CONTROL(%rbp), %r11
 	xor	%eax, %eax

@@ -10,7 +10,7 @@
 #define STUB_FLAG_OF   136
 #define STUB_FLAG_DF   144
 #define STUB_CONTROL   152
-#define STUB_ROUNDS    160
+#define STUB_LEASE     160
 #define STUB_CALLS     168
 
 #define CALL_NR        0

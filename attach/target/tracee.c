@@ -105,64 +105,12 @@ static bool is_gone(int status)
 	return WIFEXITED(status) || WIFSIGNALED(status);
 }
 
-/* Waits for the thread's next stop until the deadline; 0 in ret_status when none came. */
-static struct ht_err *wait_stop(pid_t tid, uint64_t deadline_mono_ns, int *ret_status)
-{
-	for (unsigned round = 0;; round++) {
-		int status = 0;
-		pid_t got = waitpid(tid, &status, __WALL | WNOHANG);
-		if (got == tid) {
-			*ret_status = status;
-			return NULL;
-		}
-		if (got < 0 && errno != EINTR)
-			return ht_err_sys(errno, "cannot wait for thread %d", tid);
-		if (clock_mono_ns() > deadline_mono_ns) {
-			*ret_status = 0;
-			return NULL;
-		}
-		/* A stop takes microseconds: give the core away rather than sleep, at first. */
-		if (round < 200)
-			sched_yield();
-		else
-			clock_sleep_ns(50000);
-	}
-}
-
 static struct ht_err *pass_signal(pid_t tid, int status)
 {
 	int sig = WSTOPSIG(status);
 	if (ptrace(PTRACE_CONT, tid, NULL, (void *)(long)sig) < 0 && errno != ESRCH)
 		return ht_err_sys(errno, "cannot pass signal %d on to thread %d", sig, tid);
 	return NULL;
-}
-
-/* Waits for PTRACE_EVENT_STOP; signals on the way go on to the thread. */
-static struct ht_err *wait_event_stop(
-	pid_t tid, uint64_t deadline_mono_ns, enum tracee_result *ret_result)
-{
-	for (;;) {
-		int status;
-		struct ht_err *err = wait_stop(tid, deadline_mono_ns, &status);
-		if (err)
-			return err;
-		if (status == 0) {
-			*ret_result = TRACEE_BUSY;
-			return NULL;
-		}
-		if (is_gone(status)) {
-			*ret_result = TRACEE_GONE;
-			return NULL;
-		}
-		if (is_event_stop(status)) {
-			*ret_result = WSTOPSIG(status) == SIGTRAP ? TRACEE_STOPPED
-								  : TRACEE_STOPPED_BY_SIGNAL;
-			return NULL;
-		}
-		err = pass_signal(tid, status);
-		if (err)
-			return err;
-	}
 }
 
 static struct ht_err *seize(pid_t tid, bool suspend_seccomp, enum tracee_result *ret_result)
@@ -182,37 +130,88 @@ static struct ht_err *seize(pid_t tid, bool suspend_seccomp, enum tracee_result 
 	return ht_err_sys(errno, "cannot seize thread %d", tid);
 }
 
+struct ht_err *tracee_ask(
+	pid_t tid, bool suspend_seccomp, struct tracee *ret, enum tracee_result *ret_result)
+{
+	enum tracee_result result = TRACEE_BUSY;
+	struct ht_err *err = seize(tid, suspend_seccomp, &result);
+
+	if (!err && result == TRACEE_BUSY && ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) < 0) {
+		if (errno != ESRCH)
+			return ht_err_sys(errno, "cannot interrupt thread %d", tid);
+		result = TRACEE_GONE;
+	}
+	if (err)
+		return err;
+	*ret = (struct tracee){.tid = tid, .ran_until_ns = clock_mono_ns()};
+	*ret_result = result;
+	return NULL;
+}
+
+static struct ht_err *judge_stop(
+	struct tracee *tracee, int status, enum tracee_result *ret_result)
+{
+	*ret_result = TRACEE_BUSY;
+	if (is_gone(status)) {
+		*ret_result = TRACEE_GONE;
+		return NULL;
+	}
+	if (!is_event_stop(status))
+		return pass_signal(tracee->tid, status);
+	if (WSTOPSIG(status) != SIGTRAP) {
+		/* Detached in a group-stop, the kernel keeps it stopped. */
+		*ret_result = TRACEE_STOPPED_BY_SIGNAL;
+		ptrace(PTRACE_DETACH, tracee->tid, NULL, NULL);
+		return NULL;
+	}
+	struct iovec iov = {.iov_base = &tracee->regs, .iov_len = sizeof(tracee->regs)};
+	bool read = ptrace(PTRACE_GETREGSET, tracee->tid, (void *)NT_PRSTATUS, &iov) == 0;
+	*ret_result = read ? TRACEE_STOPPED : TRACEE_GONE;
+	return NULL;
+}
+
+struct ht_err *tracee_poll(struct tracee *tracee, enum tracee_result *ret_result)
+{
+	uint64_t now = clock_mono_ns();
+	int status = 0;
+	pid_t got = waitpid(tracee->tid, &status, __WALL | WNOHANG);
+
+	if (got == tracee->tid)
+		return judge_stop(tracee, status, ret_result);
+	if (got < 0 && errno != EINTR)
+		return ht_err_sys(errno, "cannot wait for thread %d", tracee->tid);
+	tracee->ran_until_ns = now;
+	*ret_result = TRACEE_BUSY;
+	return NULL;
+}
+
+/* A stop takes microseconds: give the core away rather than sleep, at first. */
+static void pause_between_polls(unsigned round)
+{
+	if (round < 200)
+		sched_yield();
+	else
+		clock_sleep_ns(50000);
+}
+
+static struct ht_err *poll_until(
+	struct tracee *tracee, uint64_t deadline_mono_ns, enum tracee_result *ret_result)
+{
+	for (unsigned round = 0;; round++) {
+		struct ht_err *err = tracee_poll(tracee, ret_result);
+		if (err || *ret_result != TRACEE_BUSY || clock_mono_ns() > deadline_mono_ns)
+			return err;
+		pause_between_polls(round);
+	}
+}
+
 struct ht_err *tracee_stop(pid_t tid, uint64_t deadline_mono_ns, bool suspend_seccomp,
 	struct tracee *ret, enum tracee_result *ret_result)
 {
-	struct tracee tracee = {.tid = tid, .stopped_at_ns = clock_mono_ns()};
-	enum tracee_result result = TRACEE_STOPPED;
-	struct ht_err *err = seize(tid, suspend_seccomp, &result);
-	if (err || result == TRACEE_GONE) {
-		*ret_result = result;
+	struct ht_err *err = tracee_ask(tid, suspend_seccomp, ret, ret_result);
+	if (err || *ret_result != TRACEE_BUSY)
 		return err;
-	}
-	if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) < 0) {
-		if (errno == ESRCH) {
-			*ret_result = TRACEE_GONE;
-			return NULL;
-		}
-		return ht_err_sys(errno, "cannot interrupt thread %d", tid);
-	}
-	err = wait_event_stop(tid, deadline_mono_ns, &result);
-	if (err)
-		return err;
-	if (result == TRACEE_STOPPED) {
-		struct iovec iov = {.iov_base = &tracee.regs, .iov_len = sizeof(tracee.regs)};
-		if (ptrace(PTRACE_GETREGSET, tid, (void *)NT_PRSTATUS, &iov) < 0)
-			result = TRACEE_GONE;
-	} else if (result == TRACEE_STOPPED_BY_SIGNAL) {
-		/* Detached in a group-stop, the kernel keeps it stopped. */
-		ptrace(PTRACE_DETACH, tid, NULL, NULL);
-	}
-	*ret = tracee;
-	*ret_result = result;
-	return NULL;
+	return poll_until(ret, deadline_mono_ns, ret_result);
 }
 
 static struct ht_err *detach(pid_t tid)
@@ -248,29 +247,21 @@ struct ht_err *tracee_run_until(struct tracee *tracee, const struct user_regs_st
 		return ht_err_first(err, detach(tid));
 	if (ptrace(PTRACE_CONT, tid, NULL, NULL) < 0)
 		return ht_err_sys(errno, "cannot resume thread %d", tid);
+	enum tracee_result result = TRACEE_BUSY;
 	while (!done(context) && clock_mono_ns() < deadline_mono_ns) {
-		int status;
-		err = wait_stop(tid, 0, &status);
+		int status = 0;
+		if (waitpid(tid, &status, __WALL | WNOHANG) != tid)
+			continue;
+		if (is_gone(status))
+			return ht_err_new(HT_ERR_TARGET_GONE, "thread %d ended", tid);
+		err = is_event_stop(status) ? NULL : pass_signal(tid, status);
 		if (err)
 			return err;
-		if (is_gone(status) && status != 0)
-			return ht_err_new(HT_ERR_TARGET_GONE, "thread %d ended", tid);
-		if (status != 0) {
-			err = is_event_stop(status) ? NULL : pass_signal(tid, status);
-			if (err)
-				return err;
-		}
 	}
 	if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) < 0)
 		return NULL;
-	enum tracee_result result;
-	err = wait_event_stop(tid, deadline_mono_ns, &result);
-	if (err || result == TRACEE_GONE || result == TRACEE_BUSY)
-		return err;
-	struct iovec iov = {.iov_base = &tracee->regs, .iov_len = sizeof(tracee->regs)};
-	if (ptrace(PTRACE_GETREGSET, tid, (void *)NT_PRSTATUS, &iov) == 0)
-		return tracee_release(tracee);
-	return detach(tid);
+	err = poll_until(tracee, deadline_mono_ns, &result);
+	return err || result != TRACEE_STOPPED ? err : tracee_release(tracee);
 }
 
 struct ht_err *tracee_in_rseq(const struct proc *proc, const struct tracee *tracee, bool *ret)

@@ -13,21 +13,28 @@
 struct tracee {
 	pid_t tid;
 	struct user_regs_struct regs; /* as it was stopped */
-	uint64_t stopped_at_ns;       /* CLOCK_MONOTONIC, before PTRACE_INTERRUPT */
+	uint64_t ran_until_ns;        /* CLOCK_MONOTONIC: when it was last seen not stopped by us */
 };
 
 enum tracee_result {
 	TRACEE_STOPPED,
 	TRACEE_GONE,    /* the thread ended */
-	TRACEE_BUSY,    /* it did not stop until the deadline (vfork, D state): exit the worker */
+	TRACEE_BUSY,    /* not stopped yet. At a deadline (vfork, D state): exit the worker */
 	TRACEE_STOPPED_BY_SIGNAL, /* it is in a group-stop (SIGSTOP); released again */
 };
 
 /*
- * Seizes and stops thread `tid`, and reads its registers. Signals that arrive meanwhile are
- * delivered to it. Anything but TRACEE_STOPPED leaves nothing held. `suspend_seccomp`: system calls of
- * the thread pass its seccomp filter until release (needs CAP_SYS_ADMIN).
+ * Seizes thread `tid` and asks it to stop, without waiting: many threads can be asked, each is then
+ * looked at with tracee_poll. TRACEE_BUSY in `ret_result` means asked. `suspend_seccomp`: system calls
+ * of the thread pass its seccomp filter until release (needs CAP_SYS_ADMIN).
  */
+HT_MUST_CHECK struct ht_err *tracee_ask(
+	pid_t tid, bool suspend_seccomp, struct tracee *ret, enum tracee_result *ret_result);
+
+/* Has it stopped? If so, its registers are read. Signals that arrive meanwhile are delivered to it. */
+HT_MUST_CHECK struct ht_err *tracee_poll(struct tracee *tracee, enum tracee_result *ret_result);
+
+/* Both, until the deadline. Anything but TRACEE_STOPPED and TRACEE_BUSY leaves nothing held. */
 HT_MUST_CHECK struct ht_err *tracee_stop(pid_t tid, uint64_t deadline_mono_ns, bool suspend_seccomp,
 	struct tracee *ret, enum tracee_result *ret_result);
 
