@@ -41,11 +41,16 @@ static long message_send(const struct abi_config *config, const struct abi_slot 
 	return sent < 0 ? sent : 0;
 }
 
-static bool wait_is_over(const struct abi_config *config, uint64_t since, bool may_be_endless)
+/*
+ * A thread waits once for a daemon that stalls. After that its buffers are dropped without delay,
+ * until one is taken again.
+ */
+static bool wait_is_over(const struct abi_config *config, const struct abi_slot_head *head,
+	uint64_t since, bool may_be_endless)
 {
 	if (may_be_endless && config->flags & ABI_FLAG_LOSSLESS && !load_relaxed(&config->stop))
 		return false;
-	return sys_tsc() - since >= config->wait_cycles_max;
+	return load_relaxed(&head->gave_up) || sys_tsc() - since >= config->wait_cycles_max;
 }
 
 static bool wait_drained(
@@ -54,7 +59,7 @@ static bool wait_drained(
 	uint64_t since = sys_tsc();
 	/* Bounded even when lossless: without a system call a dead daemon looks like a slow one. */
 	while (!is_drained(&slot->head) && thread_alive(config)) {
-		if (wait_is_over(config, since, false)) {
+		if (wait_is_over(config, &slot->head, since, false)) {
 			*ret_loss = ABI_LOSS_TIMEOUT;
 			return false;
 		}
@@ -63,7 +68,7 @@ static bool wait_drained(
 	return true;
 }
 
-bool send_buffer(
+static bool hand_over(
 	const struct abi_config *config, const struct abi_slot *slot, enum abi_loss *ret_loss)
 {
 	if (is_drained(&slot->head))
@@ -86,7 +91,7 @@ bool send_buffer(
 			*ret_loss = ABI_LOSS_SOCKET;
 			return false;
 		}
-		if (wait_is_over(config, since, true)) {
+		if (wait_is_over(config, &slot->head, since, true)) {
 			*ret_loss = ABI_LOSS_TIMEOUT;
 			return false;
 		}
@@ -94,4 +99,11 @@ bool send_buffer(
 		int fd = error == -SYS_EAGAIN ? config->socket_fd : -1;
 		sys_wait_writable(fd, (struct sys_timespec){.nsec = SEND_STEP_NS});
 	}
+}
+
+bool send_buffer(const struct abi_config *config, struct abi_slot *slot, enum abi_loss *ret_loss)
+{
+	bool taken = hand_over(config, slot, ret_loss);
+	store_relaxed(&slot->head.gave_up, !taken && *ret_loss == ABI_LOSS_TIMEOUT);
+	return taken;
 }

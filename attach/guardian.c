@@ -55,7 +55,8 @@ struct ht_err *guardian_tell_image(struct guardian *guardian, int memfd)
 	return tell(guardian, &message, memfd);
 }
 
-/* --- the guardian itself ------------------------------------------------------------------------------ */
+/* --- the guardian itself
+ * ------------------------------------------------------------------------------ */
 
 struct watch {
 	bool done, has_slack;
@@ -103,7 +104,8 @@ static void ignore_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* The daemon's terminal and pipes must not be kept open by us: who waits for their end would hang. */
+/* The daemon's terminal and pipes must not be kept open by us: who waits for their end would hang.
+ */
 static void leave_terminal(void)
 {
 	setsid();

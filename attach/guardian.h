@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A process that outlives the daemon: forked before anything is touched, it waits on a socket, and takes
- * everything out of the target when the daemon dies before it has said that it is done.
+ * A process that outlives the daemon: forked before anything is touched, it waits on a socket, and
+ * takes everything out of the target when the daemon dies before it has said that it is done.
  */
 #pragma once
 
@@ -9,15 +9,17 @@
 #include "attach/target/proc.h"
 
 struct guardian {
-	int fd;    /* to the guardian; -1: none */
+	int fd; /* to the guardian; -1: none */
 	pid_t pid;
 };
 
-HT_MUST_CHECK struct ht_err *guardian_start(const struct proc *proc, struct guardian *ret);
+HT_MUST_CHECK
+struct ht_err *guardian_start(const struct proc *proc, struct guardian *ret);
 /* Tells it the stub's place, before that is written. */
-HT_MUST_CHECK struct ht_err *guardian_tell_slack(
-	struct guardian *guardian, const struct remote_slack *slack);
+HT_MUST_CHECK
+struct ht_err *guardian_tell_slack(struct guardian *guardian, const struct remote_slack *slack);
 /* Gives it the image's memfd, as soon as there is one. */
-HT_MUST_CHECK struct ht_err *guardian_tell_image(struct guardian *guardian, int memfd);
+HT_MUST_CHECK
+struct ht_err *guardian_tell_image(struct guardian *guardian, int memfd);
 /* Nothing is left to guard: it exits, and is reaped. */
 void guardian_dismiss(struct guardian *guardian);

@@ -18,7 +18,7 @@
 #include "attach/symbols.h"
 #include "attach/target/clock.h"
 
-#define WAIT_NS            (20 * CLOCK_NS_PER_MS)
+#define WAIT_NS		   (300 * CLOCK_NS_PER_MS)
 #define DETACH_DEADLINE_NS (10 * CLOCK_NS_PER_S)
 
 enum exit_status {
@@ -69,7 +69,8 @@ static void show_progress(const char *line)
 	fprintf(stderr, "heaptap: %s\n", line);
 }
 
-/* heaptap.COMM.PID.TIME.htap in the current directory, with nothing in COMM that means something to a shell. */
+/* heaptap.COMM.PID.TIME.htap in the current directory, with nothing in COMM that means something to
+ * a shell. */
 static struct ht_err *default_output(pid_t pid, char **ret)
 {
 	struct proc proc;
@@ -167,8 +168,10 @@ static enum exit_status run_recover(const struct options *options)
 	static const char *const words[] = {
 		[RECOVER_NOTHING] = "nothing of heaptap is in it",
 		[RECOVER_DONE] = "everything was taken out",
-		[RECOVER_TOMBSTONE] = "one page of jump stubs stays: the process may still call through it",
-		[RECOVER_INCOMPLETE] = "the agent stays mapped and only forwards calls; try again later",
+		[RECOVER_TOMBSTONE] =
+			"one page of jump stubs stays: the process may still call through it",
+		[RECOVER_INCOMPLETE] =
+			"the agent stays mapped and only forwards calls; try again later",
 	};
 	struct recover_report report;
 	struct proc proc;

@@ -42,7 +42,7 @@ enum option_id {
 };
 
 #define IN(command) (1u << (command))
-#define IN_ALL      (IN(COMMAND_ATTACH) | IN(COMMAND_DOCTOR) | IN(COMMAND_RECOVER))
+#define IN_ALL	    (IN(COMMAND_ATTACH) | IN(COMMAND_DOCTOR) | IN(COMMAND_RECOVER))
 
 static const struct option_row {
 	enum option_id id;
@@ -60,11 +60,12 @@ static const struct option_row {
 	{OPTION_QUIET, 'q', "quiet", NULL, "print errors only", IN_ALL},
 	{OPTION_JSON, 0, "json", NULL, "print the result as one JSON object", IN_ALL},
 	{OPTION_LOSSLESS, 0, "lossless", NULL,
-		"let the process wait rather than lose events when the disk is slow", IN(COMMAND_ATTACH)},
+		"let the process wait rather than lose events when the disk is slow",
+		IN(COMMAND_ATTACH)},
 	{OPTION_UNWIND, 0, "unwind", "full",
 		"walk every stack from the start: slower, for comparison", IN(COMMAND_ATTACH)},
-	{OPTION_SYMBOLIZE, 0, "symbolize", "later",
-		"do not store names in the trace", IN(COMMAND_ATTACH)},
+	{OPTION_SYMBOLIZE, 0, "symbolize", "later", "do not store names in the trace",
+		IN(COMMAND_ATTACH)},
 	{OPTION_VERSION, 0, "version", NULL, "print the version", IN_ALL},
 	{OPTION_HELP, 'h', "help", NULL, "print this", IN_ALL},
 };
@@ -86,7 +87,8 @@ void options_print_help(void)
 		printf("  %s %-18s %s\n", letter, name, rows[i].help);
 	}
 	printf("\nexit status: 0 done, 1 internal or I/O error, 2 usage, 3 refused and untouched,\n"
-	       "4 no permission, 5 target ended, trace valid, 6 something is still mapped, and named,\n"
+	       "4 no permission, 5 target ended, trace valid, 6 something is still mapped, and "
+	       "named,\n"
 	       "7 trace saved but incomplete, 9 not a readable trace\n");
 }
 
@@ -110,7 +112,8 @@ static uint64_t unit_ns(const char **at)
 		{"d", 24 * 3600 * NS_PER_S}};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(units); i++) {
 		size_t length = strlen(units[i].name);
-		if (strncmp(*at, units[i].name, length) != 0 || isalpha((unsigned char)(*at)[length]))
+		if (strncmp(*at, units[i].name, length) != 0 ||
+			isalpha((unsigned char)(*at)[length]))
 			continue;
 		*at += length;
 		return units[i].ns;
@@ -149,7 +152,8 @@ static struct ht_err *usage(const char *why, const char *word)
 	return ht_err_new(HT_ERR_USAGE, "%s: %s; heaptap --help lists what there is", word, why);
 }
 
-static struct ht_err *apply(struct options *options, const struct option_row *row, const char *value)
+static struct ht_err *apply(
+	struct options *options, const struct option_row *row, const char *value)
 {
 	switch (row->id) {
 	case OPTION_PID:
@@ -200,8 +204,8 @@ static struct ht_err *apply(struct options *options, const struct option_row *ro
 	return NULL;
 }
 
-/* Finds the option of `word` ("-d", "-d5s", "--duration", "--duration=5s"); `ret_value` points at an
- * argument inside the word, or is NULL. */
+/* Finds the option of `word` ("-d", "-d5s", "--duration", "--duration=5s"); `ret_value` points at
+ * an argument inside the word, or is NULL. */
 static const struct option_row *find_row(const char *word, const char **ret_value)
 {
 	*ret_value = NULL;

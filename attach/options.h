@@ -21,16 +21,18 @@ enum command {
 struct options {
 	enum command command;
 	pid_t pid;
-	char *output;        /* owned; NULL: the default name */
+	char *output;	      /* owned; NULL: the default name */
 	uint64_t duration_ns; /* 0: until a signal */
 	bool replace, quiet, json, lossless, full_unwind, symbolize_later;
 };
 
 /* Parses the arguments. HT_ERR_USAGE names the wrong word and the remedy. */
-HT_MUST_CHECK struct ht_err *options_parse(int argc, char **argv, struct options *ret);
+HT_MUST_CHECK
+struct ht_err *options_parse(int argc, char **argv, struct options *ret);
 void options_deinit(struct options *options);
 
-/* "30s", "5m", "1h", "250ms", "1h30m"; a bare number is seconds. False when malformed, 0 or over 10 years. */
+/* "30s", "5m", "1h", "250ms", "1h30m"; a bare number is seconds. False when malformed, 0 or over 10
+ * years. */
 bool options_duration(const char *text, uint64_t *ret_ns);
 
 /* Prints what --help says to standard output. */

@@ -26,7 +26,8 @@ static void print_proof(const struct session_report *r)
 	const struct residue_report *v = &r->verify;
 
 	if (!r->detached) {
-		fprintf(stderr, "the process ended during the capture: nothing is left to detach from\n");
+		fprintf(stderr,
+			"the process ended during the capture: nothing is left to detach from\n");
 		return;
 	}
 	fprintf(stderr, "detached in %.1f ms; compared with before:\n", ms(r->detach_ns));
@@ -55,7 +56,8 @@ void print_session(const struct session_report *r, const char *trace)
 		ms(r->stop_ns), ms(r->attach_ns));
 	if (r->untapped_modules)
 		fprintf(stderr,
-			"%lu modules were loaded during the capture: their first allocations, for some "
+			"%lu modules were loaded during the capture: their first allocations, for "
+			"some "
 			"milliseconds, are missing\n",
 			(unsigned long)r->untapped_modules);
 	if (r->symbols_problem[0])
@@ -87,9 +89,10 @@ struct ht_err *print_session_json(const struct session_report *r, pid_t pid, con
 		verify = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "maps", v->maps, "fds", v->fds,
 			"slots", v->slots, "text", v->text, "threads", v->threads, "signals",
 			v->signals);
-	json_t *object = json_pack("{s:s, s:s, s:i, s:s, s:o, s:s, s:o}", "schema", "heaptap.attach/1",
-		"trace", trace, "pid", (int)pid, "ended", ended_names[r->ended], "level",
-		r->detached ? json_integer(r->level) : json_null(), "why", r->why, "verify", verify);
+	json_t *object = json_pack("{s:s, s:s, s:i, s:s, s:o, s:s, s:o}", "schema",
+		"heaptap.attach/1", "trace", trace, "pid", (int)pid, "ended", ended_names[r->ended],
+		"level", r->detached ? json_integer(r->level) : json_null(), "why", r->why,
+		"verify", verify);
 	const struct {
 		const char *name;
 		uint64_t value;
@@ -170,10 +173,11 @@ struct ht_err *print_survey_json(const struct survey *s)
 
 	for (size_t i = 0; slots && i < s->slots.count; i++) {
 		const struct slot *slot = &s->slots.slot[i];
-		json_array_append_new(slots,
-			json_pack("{s:s, s:I, s:s, s:s}", "function", hook_names[slot->hook], "address",
-				(json_int_t)slot->addr, "verdict", verdict_names[slot->verdict],
-				"module", module_path(s, slot->module_id)));
+		json_array_append_new(
+			slots, json_pack("{s:s, s:I, s:s, s:s}", "function", hook_names[slot->hook],
+				       "address", (json_int_t)slot->addr, "verdict",
+				       verdict_names[slot->verdict], "module",
+				       module_path(s, slot->module_id)));
 	}
 	return dump(json_pack("{s:s, s:i, s:s, s:i, s:i, s:i, s:b, s:b, s:o}", "schema",
 		"heaptap.doctor/1", "pid", (int)s->proc.pid, "comm", s->status.comm, "threads",

@@ -10,9 +10,11 @@
 /* The proof of detach and the totals, in words, on standard error. */
 void print_session(const struct session_report *report, const char *trace);
 /* "schema": "heaptap.attach/1" on standard output. */
-HT_MUST_CHECK struct ht_err *print_session_json(
+HT_MUST_CHECK
+struct ht_err *print_session_json(
 	const struct session_report *report, pid_t pid, const char *trace);
 
 /* What attach would do. */
 void print_survey(const struct survey *survey);
-HT_MUST_CHECK struct ht_err *print_survey_json(const struct survey *survey);
+HT_MUST_CHECK
+struct ht_err *print_survey_json(const struct survey *survey);

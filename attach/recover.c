@@ -11,7 +11,7 @@
 #include "attach/target/clock.h"
 
 #define RECOVER_DEADLINE_NS (30 * CLOCK_NS_PER_S)
-#define MEMFD_PREFIX        "/memfd:heaptap-"
+#define MEMFD_PREFIX	    "/memfd:heaptap-"
 
 static bool is_ours(const struct proc_map *map)
 {
@@ -32,11 +32,13 @@ struct ht_err *recover_find(const struct proc *proc, struct recover_found *ret)
 		if (map->offset == ABI_THUNKS_OFF && !found.image) {
 			found.tombstone = true;
 			found.base = map->lo;
-			found.daemon_pid = (pid_t)strtol(map->name + strlen(MEMFD_PREFIX), NULL, 10);
+			found.daemon_pid =
+				(pid_t)strtol(map->name + strlen(MEMFD_PREFIX), NULL, 10);
 		} else if (map->offset == ABI_TABLES_OFF) {
 			found.image = true;
 			found.base = map->lo - ABI_TABLES_OFF;
-			found.daemon_pid = (pid_t)strtol(map->name + strlen(MEMFD_PREFIX), NULL, 10);
+			found.daemon_pid =
+				(pid_t)strtol(map->name + strlen(MEMFD_PREFIX), NULL, 10);
 		}
 	}
 	found.tombstone &= !found.image;
@@ -84,7 +86,8 @@ static bool suspend_needed(const struct proc *proc)
 	return !err && status.seccomp != 0;
 }
 
-/* The daemon died between mapping and beginning the journal: only the place of the stub is known. */
+/* The daemon died between mapping and beginning the journal: only the place of the stub is known.
+ */
 static void complete_journal(
 	struct journal *journal, const struct image *image, const struct remote_slack *slack)
 {

@@ -28,11 +28,11 @@
 #include "attach/unwind/publish.h"
 #include "attach/watch.h"
 
-#define TICK_MS           5
+#define TICK_MS		  5
 #define SEND_BUFFER_BYTES (4 << 20)
-#define FD_FLOOR_MAX      1000
-#define LEASE_NS          (50 * CLOCK_NS_PER_MS)
-#define MAP_ATTEMPTS      4u
+#define FD_FLOOR_MAX	  1000
+#define LEASE_NS	  (50 * CLOCK_NS_PER_MS)
+#define MAP_ATTEMPTS	  4u
 #define TID_OFFSET_GLIBC  720u /* struct pthread.tid, glibc 2.4 and later on x86-64 */
 
 #ifndef MFD_EXEC
@@ -76,7 +76,8 @@ static HT_PRINTF(2, 3) void progress(const struct session *s, const char *fmt, .
 	s->options->progress(line);
 }
 
-/* --- before anything is touched ------------------------------------------------------------------------- */
+/* --- before anything is touched
+ * ------------------------------------------------------------------------- */
 
 /* One capture per process on this machine: a name that the kernel frees when we die. */
 static struct ht_err *take_lock(struct session *s)
@@ -207,14 +208,15 @@ static struct ht_err *prepare(struct session *s)
 		err = residue_create(&s->survey.proc, &s->survey.modules, &s->residue);
 	if (!err)
 		err = sink_create(&(struct sink_options){.path = s->options->output,
-					   .replace = s->options->replace},
+					  .replace = s->options->replace},
 			&s->sink);
 	if (!err)
 		err = guardian_start(&s->survey.proc, &s->guardian);
 	return err;
 }
 
-/* --- bringing the agent in -------------------------------------------------------------------------------- */
+/* --- bringing the agent in
+ * -------------------------------------------------------------------------------- */
 
 /* High, but not so high that the target's descriptor table has to grow. */
 static int fd_floor(const struct proc *proc)
@@ -347,8 +349,8 @@ static struct ht_err *configure(struct session *s)
 
 static struct ht_err *bring_in(struct session *s)
 {
-	struct ht_err *err =
-		remote_slack_prepare(&s->survey.proc, &s->survey.modules, &s->survey.maps, &s->slack);
+	struct ht_err *err = remote_slack_prepare(
+		&s->survey.proc, &s->survey.modules, &s->survey.maps, &s->slack);
 	if (!err)
 		err = guardian_tell_slack(&s->guardian, &s->slack);
 	if (err)
@@ -370,18 +372,16 @@ static struct ht_err *bring_in(struct session *s)
 	err = receiver_create(&receiver, &s->receiver);
 	if (err)
 		return err;
-	return watch_create(&(struct watch_options){.survey = &s->survey,
-				    .receiver = s->receiver,
-				    .sink = s->sink},
+	return watch_create(
+		&(struct watch_options){
+			.survey = &s->survey, .receiver = s->receiver, .sink = s->sink},
 		&s->watch);
 }
 
 static struct ht_err *tap(struct session *s)
 {
-	s->tap = (struct tap){.survey = &s->survey,
-		.elf = &s->elf,
-		.image = &s->image,
-		.journal = &s->journal};
+	s->tap = (struct tap){
+		.survey = &s->survey, .elf = &s->elf, .image = &s->image, .journal = &s->journal};
 	struct ht_err *err = put_target(s);
 	if (!err)
 		err = put_capture(s);
@@ -393,11 +393,14 @@ static struct ht_err *tap(struct session *s)
 	journal_set_phase(&s->journal, JOURNAL_TAPPED);
 	err = tap_slots(&s->tap);
 	if (!err && s->tap.tapped == 0)
-		err = ht_err_new(HT_ERR_REFUSED, "no slot of process %d could be tapped", s->options->pid);
+		err = ht_err_new(
+			HT_ERR_REFUSED, "no slot of process %d could be tapped", s->options->pid);
 	return err;
 }
 
-/* --- the window ----------------------------------------------------------------------------------------------- */
+/* --- the window
+ * -----------------------------------------------------------------------------------------------
+ */
 
 static struct ht_err *put_gone_modules(
 	struct session *s, const uint64_t *old_id, size_t old_count, bool *ret_any)
@@ -507,7 +510,7 @@ static struct ht_err *run_window(struct session *s)
 	struct ht_err *err = NULL;
 
 	for (;;) {
-		struct pollfd wait[] = {{.fd = s->remote.daemon_fd, .events = POLLIN},
+		struct pollfd wait[] = {{.fd = receiver_socket(s->receiver), .events = POLLIN},
 			{.fd = s->survey.proc.pidfd, .events = POLLIN},
 			{.fd = s->signal_fd, .events = POLLIN}};
 		poll(wait, HT_ARRAY_SIZE(wait), TICK_MS);
@@ -533,7 +536,8 @@ static struct ht_err *run_window(struct session *s)
 	return err;
 }
 
-/* --- taking it out ---------------------------------------------------------------------------------------------- */
+/* --- taking it out
+ * ---------------------------------------------------------------------------------------------- */
 
 static void pump(void *context)
 {
@@ -591,7 +595,8 @@ static struct ht_err *take_out(struct session *s)
 	return err;
 }
 
-/* --- the end of the trace --------------------------------------------------------------------------------------- */
+/* --- the end of the trace
+ * --------------------------------------------------------------------------------------- */
 
 static void fill_totals(struct session *s)
 {
@@ -624,8 +629,6 @@ static struct ht_err *finish_trace(struct session *s)
 	if (!err)
 		err = receiver_put_totals(s->receiver);
 	if (!err)
-		err = put_counter(s, REC_COUNTER_DAEMON_DROPS, sink_dropped_events(s->sink));
-	if (!err)
 		err = put_counter(s, REC_COUNTER_UNTAPPED, report->untapped_modules);
 	fill_totals(s);
 	end.end = (struct rec_end){
@@ -647,7 +650,9 @@ static struct ht_err *finish_trace(struct session *s)
 	return err;
 }
 
-/* --- the whole ---------------------------------------------------------------------------------------------------- */
+/* --- the whole
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 static void release(struct session *s)
 {
@@ -682,8 +687,8 @@ static struct ht_err *roll_back(struct session *s)
 	struct ht_err *err = recover_run(&s->survey.proc, -1, &s->slack, &report);
 	if (err || report.outcome != RECOVER_NOTHING)
 		return err;
-	return detach_slack(&s->survey.proc, &s->slack,
-		clock_mono_ns() + s->options->detach_deadline_ns);
+	return detach_slack(
+		&s->survey.proc, &s->slack, clock_mono_ns() + s->options->detach_deadline_ns);
 }
 
 static struct ht_err *capture(struct session *s)

@@ -36,8 +36,8 @@ static struct ht_err *check_status(pid_t pid, const struct proc_status *status)
 		char comm[64];
 		name_process(status->tracer, comm);
 		return ht_err_new(HT_ERR_REFUSED,
-			"process %d is traced by process %d (%s); end that first", pid, status->tracer,
-			comm);
+			"process %d is traced by process %d (%s); end that first", pid,
+			status->tracer, comm);
 	}
 	if (status->state == 'T')
 		return ht_err_new(HT_ERR_REFUSED,
@@ -75,13 +75,13 @@ static struct ht_err *check_threads(const struct proc *proc, struct survey *surv
 static struct ht_err *refuse_without_slots(const struct survey *survey)
 {
 	char *allocators;
-	struct ht_err *err =
-		slots_static_allocators(&survey->proc, &survey->modules, &allocators);
+	struct ht_err *err = slots_static_allocators(&survey->proc, &survey->modules, &allocators);
 	if (err)
 		return err;
 	bool named = allocators[0] != '\0';
 	err = ht_err_new(HT_ERR_REFUSED,
-		"process %d calls its allocator directly%s%s%s: it is linked in statically, and there is no "
+		"process %d calls its allocator directly%s%s%s: it is linked in statically, and "
+		"there is no "
 		"slot to tap",
 		survey->proc.pid, named ? " (" : "", allocators, named ? ")" : "");
 	free(allocators);
@@ -93,7 +93,8 @@ static struct ht_err *check_found(const struct survey *survey)
 	if (!survey->found.image)
 		return NULL;
 	return ht_err_new(HT_ERR_REFUSED,
-		"process %d is already tapped, by heaptap %d; stop that one, or run heaptap recover -p %d if "
+		"process %d is already tapped, by heaptap %d; stop that one, or run heaptap "
+		"recover -p %d if "
 		"it is dead",
 		survey->proc.pid, survey->found.daemon_pid, survey->proc.pid);
 }

@@ -20,11 +20,12 @@
 
 #define SYMBOLS_DEADLINE_NS (60 * CLOCK_NS_PER_S)
 #define SYMBOLS_BYTES_MAX   (256u << 20)
-#define READ_BYTES          65536u
+#define READ_BYTES	    65536u
 
 int symbols_open_analyzer(char *path, size_t path_bytes)
 {
-	static const char *const places[] = {"heaptap-analyze", "../libexec/heaptap/heaptap-analyze"};
+	static const char *const places[] = {
+		"heaptap-analyze", "../libexec/heaptap/heaptap-analyze"};
 	char self[4096];
 	ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
@@ -44,7 +45,8 @@ int symbols_open_analyzer(char *path, size_t path_bytes)
 	return -1;
 }
 
-/* The rights of the target's user and nothing more: not even root's capabilities when that is root. */
+/* The rights of the target's user and nothing more: not even root's capabilities when that is root.
+ */
 static void drop_privileges(uid_t uid, gid_t gid)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -54,9 +56,10 @@ static void drop_privileges(uid_t uid, gid_t gid)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setrlimit(RLIMIT_AS, &memory);
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	prctl(PR_SET_SECUREBITS, SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP, 0, 0, 0);
-	if (geteuid() == 0 &&
-		(setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0))
+	prctl(PR_SET_SECUREBITS, SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP, 0,
+		0, 0);
+	if (geteuid() == 0 && (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 ||
+				      setresuid(uid, uid, uid) < 0))
 		_exit(1);
 	syscall(SYS_capset, &header, none);
 }
@@ -94,7 +97,8 @@ static struct ht_err *put_symbols(struct sink *sink, struct bytes_out *in)
 			break;
 		}
 		if (rec.kind != REC_SYMBOL)
-			return ht_err_new(HT_ERR_FORMAT, "heaptap-analyze sent a record that is no symbol");
+			return ht_err_new(
+				HT_ERR_FORMAT, "heaptap-analyze sent a record that is no symbol");
 		err = sink_put(sink, &rec, 0);
 		if (err)
 			return err;
@@ -138,8 +142,7 @@ static struct ht_err *read_symbols(struct sink *sink, int fd)
 	return err;
 }
 
-static struct ht_err *run_analyzer(
-	struct sink *sink, int analyzer, int trace, uid_t uid, gid_t gid)
+static struct ht_err *run_analyzer(struct sink *sink, int analyzer, int trace, uid_t uid, gid_t gid)
 {
 	int out[2], status = 0;
 	if (pipe2(out, O_CLOEXEC) < 0)
@@ -149,7 +152,8 @@ static struct ht_err *run_analyzer(
 		exec_analyzer(analyzer, trace, out[1], uid, gid);
 	int sys = errno;
 	close(out[1]);
-	struct ht_err *err = child < 0 ? ht_err_sys(sys, "cannot fork") : read_symbols(sink, out[0]);
+	struct ht_err *err =
+		child < 0 ? ht_err_sys(sys, "cannot fork") : read_symbols(sink, out[0]);
 	close(out[0]);
 	if (child < 0)
 		return err;
@@ -158,12 +162,13 @@ static struct ht_err *run_analyzer(
 	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
 		;
 	if (!err && !(WIFEXITED(status) && WEXITSTATUS(status) == 0))
-		err = ht_err_new(HT_ERR_SYS, "heaptap-analyze failed (status %x)", (unsigned)status);
+		err = ht_err_new(
+			HT_ERR_SYS, "heaptap-analyze failed (status %x)", (unsigned)status);
 	return err;
 }
 
-struct ht_err *symbols_append(struct sink *sink, uid_t target_uid, gid_t target_gid, char *problem,
-	size_t problem_bytes)
+struct ht_err *symbols_append(
+	struct sink *sink, uid_t target_uid, gid_t target_gid, char *problem, size_t problem_bytes)
 {
 	char path[4200];
 
@@ -176,7 +181,8 @@ struct ht_err *symbols_append(struct sink *sink, uid_t target_uid, gid_t target_
 		return NULL;
 	int analyzer = symbols_open_analyzer(path, sizeof(path));
 	if (analyzer < 0) {
-		snprintf(problem, problem_bytes, "no names stored: heaptap-analyze is not beside heaptap");
+		snprintf(problem, problem_bytes,
+			"no names stored: heaptap-analyze is not beside heaptap");
 	} else {
 		err = run_analyzer(sink, analyzer, trace, target_uid, target_gid);
 		if (err && err->code != HT_ERR_NOMEM) {

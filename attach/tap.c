@@ -34,7 +34,8 @@ static void sole_meet(struct sole *sole, raddr_t addr)
 	sole->addr = addr;
 }
 
-/* The one function that every bound slot of `hook` leads to, tapped ones included; 0: none, or more. */
+/* The one function that every bound slot of `hook` leads to, tapped ones included; 0: none, or
+ * more. */
 static raddr_t sole_function(const struct tap *tap, enum abi_hook hook)
 {
 	const struct slots *slots = &tap->survey->slots;

@@ -16,6 +16,7 @@ struct tap {
 	size_t tapped; /* running count */
 };
 
-/* Taps every slot of the survey that is not tapped yet. A lazy slot that is not bound yet is bound to what its
- * like are bound to, where that is beyond doubt. */
-HT_MUST_CHECK struct ht_err *tap_slots(struct tap *tap);
+/* Taps every slot of the survey that is not tapped yet. A lazy slot that is not bound yet is bound
+ * to what its like are bound to, where that is beyond doubt. */
+HT_MUST_CHECK
+struct ht_err *tap_slots(struct tap *tap);

@@ -8,14 +8,14 @@
 
 #include "attach/target/clock.h"
 
-#define MAPS_PERIOD_NS    (500 * CLOCK_NS_PER_MS)
-#define CHAIN_PERIOD_NS   (50 * CLOCK_NS_PER_MS)
+#define MAPS_PERIOD_NS	  (500 * CLOCK_NS_PER_MS)
+#define CHAIN_PERIOD_NS	  (50 * CLOCK_NS_PER_MS)
 #define UNKNOWN_PERIOD_NS (20 * CLOCK_NS_PER_MS)
-#define DEAD_PERIOD_NS    (250 * CLOCK_NS_PER_MS)
-#define RSS_PERIOD_NS     (100 * CLOCK_NS_PER_MS)
-#define CHAIN_MAX         20000u
-#define THREADS_MAX       ABI_SLOT_MAX
-#define STACK_MAX_BYTES   (1ull << 30)
+#define DEAD_PERIOD_NS	  (250 * CLOCK_NS_PER_MS)
+#define RSS_PERIOD_NS	  (100 * CLOCK_NS_PER_MS)
+#define CHAIN_MAX	  20000u
+#define THREADS_MAX	  ABI_SLOT_MAX
+#define STACK_MAX_BYTES	  (1ull << 30)
 
 struct named {
 	uint32_t tid;
@@ -25,7 +25,7 @@ struct named {
 struct watch {
 	struct watch_options options;
 	raddr_t r_debug; /* 0: the program has none */
-	raddr_t tail;    /* last link_map element */
+	raddr_t tail;	 /* last link_map element */
 	uint64_t chain_length;
 	uint64_t maps_hash;
 	uint64_t unknown_pcs;
@@ -48,7 +48,8 @@ static bool due(uint64_t *next_ns, uint64_t now_ns, uint64_t period_ns)
 	return true;
 }
 
-/* --- modules ---------------------------------------------------------------------------------------- */
+/* --- modules
+ * ---------------------------------------------------------------------------------------- */
 
 static raddr_t find_r_debug(const struct survey *survey)
 {
@@ -59,8 +60,8 @@ static raddr_t find_r_debug(const struct survey *survey)
 		for (uint64_t off = 0; off + sizeof(Elf64_Dyn) <= module->dynamic_bytes;
 			off += sizeof(Elf64_Dyn)) {
 			Elf64_Dyn dyn;
-			struct ht_err *err =
-				memory_read(&survey->proc, module->dynamic + off, &dyn, sizeof(dyn));
+			struct ht_err *err = memory_read(
+				&survey->proc, module->dynamic + off, &dyn, sizeof(dyn));
 			ht_err_free(err);
 			if (err || dyn.d_tag == DT_NULL)
 				return 0;
@@ -78,7 +79,8 @@ static bool read_word(const struct watch *watch, raddr_t addr, uint64_t *ret)
 	return !err;
 }
 
-/* Walks the list of loaded objects; a list in motion gives a wrong length, and the next look another. */
+/* Walks the list of loaded objects; a list in motion gives a wrong length, and the next look
+ * another. */
 static void walk_chain(const struct watch *watch, raddr_t *ret_tail, uint64_t *ret_length)
 {
 	uint64_t at = 0, length = 0;
@@ -112,7 +114,8 @@ static struct ht_err *hash_exec_maps(const struct watch *watch, uint64_t *ret)
 		return err;
 	for (size_t i = 0; i < maps.count; i++)
 		if (maps.map[i].exec)
-			hash = ((hash ^ maps.map[i].lo ^ maps.map[i].inode) * 0x9e3779b97f4a7c15ull) ^
+			hash = ((hash ^ maps.map[i].lo ^ maps.map[i].inode) *
+				       0x9e3779b97f4a7c15ull) ^
 			       maps.map[i].hi;
 	proc_maps_deinit(&maps);
 	*ret = hash;
@@ -149,7 +152,8 @@ struct ht_err *watch_modules(struct watch *watch, uint64_t now_ns, bool *ret_cha
 	return NULL;
 }
 
-/* --- threads ------------------------------------------------------------------------------------------ */
+/* --- threads
+ * ------------------------------------------------------------------------------------------ */
 
 static void collect_thread(void *context, const struct receiver_thread *thread)
 {
@@ -159,9 +163,9 @@ static void collect_thread(void *context, const struct receiver_thread *thread)
 }
 
 /*
- * The primary stack of a thread: the main thread's is [stack]; others have their control block, which the
- * thread pointer names, at the top of theirs (glibc, musl). Anything that does not look like that stays
- * unbounded, and is read by copying.
+ * The primary stack of a thread: the main thread's is [stack]; others have their control block,
+ * which the thread pointer names, at the top of theirs (glibc, musl). Anything that does not look
+ * like that stays unbounded, and is read by copying.
  */
 static bool find_bounds(const struct watch *watch, const struct proc_maps *maps,
 	const struct receiver_thread *thread, raddr_t *ret_lo, raddr_t *ret_hi)
@@ -202,7 +206,8 @@ static struct ht_err *bound_threads(struct watch *watch)
 		return err;
 	for (size_t i = 0; i < watch->thread_count; i++) {
 		raddr_t lo, hi;
-		if (!watch->thread[i].bounded && find_bounds(watch, &maps, &watch->thread[i], &lo, &hi))
+		if (!watch->thread[i].bounded &&
+			find_bounds(watch, &maps, &watch->thread[i], &lo, &hi))
 			receiver_set_bounds(watch->options.receiver, &watch->thread[i], lo, hi);
 	}
 	proc_maps_deinit(&maps);
@@ -294,7 +299,8 @@ struct ht_err *watch_threads(struct watch *watch, uint64_t now_ns)
 	return err;
 }
 
-/* --- memory ------------------------------------------------------------------------------------------- */
+/* --- memory
+ * ------------------------------------------------------------------------------------------- */
 
 struct ht_err *watch_memory(struct watch *watch, uint64_t now_ns)
 {
@@ -310,7 +316,8 @@ struct ht_err *watch_memory(struct watch *watch, uint64_t now_ns)
 	return sink_put(watch->options.sink, &rec, 0);
 }
 
-/* --- life cycle ------------------------------------------------------------------------------------------ */
+/* --- life cycle
+ * ------------------------------------------------------------------------------------------ */
 
 struct ht_err *watch_create(const struct watch_options *options, struct watch **ret)
 {
@@ -319,8 +326,8 @@ struct ht_err *watch_create(const struct watch_options *options, struct watch **
 		return ht_err_new(HT_ERR_NOMEM, "no memory to watch the target");
 	watch->options = *options;
 	watch->r_debug = find_r_debug(options->survey);
-	/* Nothing is remembered yet: the first look reports a change, and with it whatever was loaded
-	 * between the survey and now. */
+	/* Nothing is remembered yet: the first look reports a change, and with it whatever was
+	 * loaded between the survey and now. */
 	*ret = watch;
 	return NULL;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What changes in the target while it is captured: threads come and go, libraries are loaded, memory grows.
- * Looks from outside, at a low rate; nothing is stopped.
+ * What changes in the target while it is captured: threads come and go, libraries are loaded,
+ * memory grows. Looks from outside, at a low rate; nothing is stopped.
  */
 #pragma once
 
@@ -16,14 +16,17 @@ struct watch_options {
 	struct sink *sink;
 };
 
-HT_MUST_CHECK struct ht_err *watch_create(const struct watch_options *options, struct watch **ret);
+HT_MUST_CHECK
+struct ht_err *watch_create(const struct watch_options *options, struct watch **ret);
 void watch_destroy(struct watch *watch);
 
-/* Has the set of loaded modules or of executable mappings changed, so that the survey has to be refreshed? Cheap
- * on most calls. */
-HT_MUST_CHECK struct ht_err *watch_modules(
-	struct watch *watch, uint64_t now_mono_ns, bool *ret_changed);
+/* Has the set of loaded modules or of executable mappings changed, so that the survey has to be
+ * refreshed? Cheap on most calls. */
+HT_MUST_CHECK
+struct ht_err *watch_modules(struct watch *watch, uint64_t now_mono_ns, bool *ret_changed);
 /* Gives new threads their stack bounds, names them, releases the slots of dead ones. */
-HT_MUST_CHECK struct ht_err *watch_threads(struct watch *watch, uint64_t now_mono_ns);
+HT_MUST_CHECK
+struct ht_err *watch_threads(struct watch *watch, uint64_t now_mono_ns);
 /* Puts an RSS sample when one is due. */
-HT_MUST_CHECK struct ht_err *watch_memory(struct watch *watch, uint64_t now_mono_ns);
+HT_MUST_CHECK
+struct ht_err *watch_memory(struct watch *watch, uint64_t now_mono_ns);

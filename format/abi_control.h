@@ -22,13 +22,14 @@
 #define ABI_MAGIC   0x5041545041454821ull
 #define ABI_VERSION 1u
 
-#define ABI_THUNKS_OFF	 0x0u
-#define ABI_TEXT_OFF	 0x1000u
-#define ABI_TEXT_MAX	 0x1f000u
-#define ABI_STATE_OFF	 0x20000u
-#define ABI_TABLES_OFF	 0x40000u
-#define ABI_TABLES_BYTES 0x4000000u /* 64 MiB of address space, pages appear as they are written   \
-				     */
+#define ABI_THUNKS_OFF 0x0u
+#define ABI_TEXT_OFF   0x1000u
+#define ABI_TEXT_MAX   0x1f000u
+#define ABI_STATE_OFF  0x20000u
+#define ABI_TABLES_OFF 0x40000u
+#define ABI_TABLES_BYTES                                                                           \
+	0x4000000u /* 64 MiB of address space, pages appear as they are written                    \
+		    */
 #define ABI_SHARED_OFF (ABI_TABLES_OFF + ABI_TABLES_BYTES)
 
 /* --- state page: zero in a forked child ----------------------------------------------------- */
@@ -74,7 +75,8 @@ struct abi_config {
 	int32_t socket_fd;	  /* the agent's end, a SOCK_SEQPACKET unix socket; -1: none */
 	uint32_t frames_max;	  /* deepest stack kept, at most ABI_FRAMES_MAX */
 	uint64_t socket_cookie;	  /* SO_COOKIE of that socket */
-	uint64_t wait_cycles_max; /* longest delay of a thread per full buffer, in TSC cycles */
+	uint64_t wait_cycles_max; /* longest delay of a thread by a daemon that stalls, in TSC
+				     cycles */
 	uint64_t usable[ABI_USABLE_MAX]; /* malloc_usable_size of each allocator; 0: none */
 	uint64_t stop;			 /* 1: record nothing more, forward calls */
 };
@@ -106,8 +108,8 @@ enum abi_trunc {
 
 struct abi_control {
 	uint64_t magic;
-	uint64_t node_count;  /* nodes[1] .. nodes[node_count] are claimed; may exceed node_max - 1 by
-			       * losers. One may stay unready for ever: pass it [A] */
+	uint64_t node_count;  /* nodes[1] .. nodes[node_count] are claimed; may exceed node_max - 1
+			       * by  losers. One may stay unready for ever: pass it [A] */
 	uint64_t unknown_pcs; /* walks that met a PC in no module: the daemon looks for one [A] */
 	uint64_t unknown_pc;  /* one of them [A] */
 	uint64_t lost[ABI_LOSS_COUNT]; /* events lost where no slot could count them [A] */
@@ -115,8 +117,8 @@ struct abi_control {
 	int32_t stub_fds[4]; /* stub results: memfd, socket pair, [3] unused */
 	int64_t stub_status; /* 0 running, 1 done, negative: -errno of the step in stub_step */
 	uint64_t stub_step;
-	/* Bit i: slot i has been claimed at least once. Says which slots are worth a look: reading an
-	 * untouched one would make its pages. */
+	/* Bit i: slot i has been claimed at least once. Says which slots are worth a look: reading
+	 * an untouched one would make its pages. */
 	uint64_t claimed[ABI_SLOT_MAX / 64]; /* [A] */
 };
 
@@ -178,9 +180,10 @@ struct abi_slot_head {
 	/* identity; key is claimed by compare-and-swap from 0 or from a dead key */
 	uint64_t key; /* thread pointer (multiple of 16) + nesting level 0..3 [A]; |DEAD [D] */
 	uint32_t tid; /* as the target's innermost pid namespace numbers it [A] */
-	uint32_t incarnation; /* another for each new thread here; odd while `tid` changes [A] */
-	uint32_t state;	      /* enum abi_slot_state [A] */
-	uint32_t pad0;
+	uint32_t incarnation;  /* another for each new thread here; odd while `tid` changes [A] */
+	uint32_t state;	       /* enum abi_slot_state [A] */
+	uint32_t gave_up;      /* 1: the last full buffer found no taker in time; do not wait again
+				* until one does [A] */
 	uint64_t entry_sp;     /* stack pointer of the hook in progress [A] */
 	uint64_t committed;    /* stream position after the last whole event (release) [A] */
 	uint64_t buffer_start; /* stream position of buffer[0] [A] */

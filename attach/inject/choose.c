@@ -5,16 +5,16 @@
 #include <sys/random.h>
 #include <sys/syscall.h>
 
-#define SLACK_ALIGN       64u
-#define USER_SPACE_END    0x7ffffffff000ull
-#define RANGE_ALIGN       0x200000ull
-#define RANGE_MARGIN      0x10000000ull /* 256 MiB to the neighbours: stacks and arenas may grow */
+#define SLACK_ALIGN    64u
+#define USER_SPACE_END 0x7ffffffff000ull
+#define RANGE_ALIGN    0x200000ull
+#define RANGE_MARGIN   0x10000000ull /* 256 MiB to the neighbours: stacks and arenas may grow */
 
 enum rank {
 	RANK_RUNNING,
-	RANK_RESTARTS,      /* the kernel restarts the call as it was */
+	RANK_RESTARTS,	    /* the kernel restarts the call as it was */
 	RANK_RESTART_BLOCK, /* restarted by restart_syscall(2): a signal handler in between shows */
-	RANK_REPEATED,      /* we have to make the call again */
+	RANK_REPEATED,	    /* we have to make the call again */
 	RANK_NEVER,
 };
 
@@ -128,8 +128,8 @@ void choose_threads_deinit(struct choose_threads *threads)
 	*threads = (struct choose_threads){0};
 }
 
-struct ht_err *choose_slack(const struct modules *modules, const struct proc_maps *maps, size_t want,
-	struct choose_slack *ret)
+struct ht_err *choose_slack(const struct modules *modules, const struct proc_maps *maps,
+	size_t want, struct choose_slack *ret)
 {
 	struct choose_slack best = {0};
 
@@ -153,7 +153,8 @@ struct ht_err *choose_slack(const struct modules *modules, const struct proc_map
 	}
 	if (best.bytes < want)
 		return ht_err_new(HT_ERR_REFUSED,
-			"no module of the target has %zu unused bytes behind its code (the most is %zu), so "
+			"no module of the target has %zu unused bytes behind its code (the most is "
+			"%zu), so "
 			"the agent cannot be brought in safely",
 			want, best.bytes);
 	best.bytes = want;

@@ -9,8 +9,8 @@
 #include "attach/inject/remote.h"
 #include "attach/target/clock.h"
 
-#define PROMPT_NS       CLOCK_NS_PER_S /* a proof that took longer is level 1 */
-#define PASS_PAUSE_NS   (500000ull)
+#define PROMPT_NS	  CLOCK_NS_PER_S /* a proof that took longer is level 1 */
+#define PASS_PAUSE_NS	  (500000ull)
 #define PASS_PAUSE_MAX_NS (20 * CLOCK_NS_PER_MS)
 
 struct ht_err *detach_untap(struct detach *detach, struct detach_report *ret)
@@ -22,7 +22,8 @@ struct ht_err *detach_untap(struct detach *detach, struct detach_report *ret)
 	return ht_err_first(err, patch_untap_all(detach->proc, &detach->journal, &ret->patch));
 }
 
-/* --- what the quiescence proof asks of us ---------------------------------------------------------- */
+/* --- what the quiescence proof asks of us
+ * ---------------------------------------------------------- */
 
 static raddr_t real_of(void *context, raddr_t entry)
 {
@@ -46,7 +47,8 @@ static enum quiesce_books books_of(void *context, pid_t tid)
 		const struct abi_slot_head *head =
 			(const void *)(image->local + ABI_SLOTS_OFF + (uint64_t)i * ABI_SLOT_BYTES);
 		uint64_t key = __atomic_load_n(&head->key, __ATOMIC_ACQUIRE);
-		if (!key || __atomic_load_n(&head->tid, __ATOMIC_ACQUIRE) != (uint32_t)status.ns_tid)
+		if (!key ||
+			__atomic_load_n(&head->tid, __ATOMIC_ACQUIRE) != (uint32_t)status.ns_tid)
 			continue;
 		if (__atomic_load_n(&head->state, __ATOMIC_ACQUIRE) != ABI_SLOT_IDLE)
 			return QUIESCE_INSIDE;
@@ -91,8 +93,8 @@ static struct ht_err *pass_until_outside(const struct quiesce_options *options,
 	return err;
 }
 
-static struct ht_err *prove_outside(struct detach *detach, bool rewrite,
-	struct detach_report *report, bool *ret_proven)
+static struct ht_err *prove_outside(
+	struct detach *detach, bool rewrite, struct detach_report *report, bool *ret_proven)
 {
 	struct quiesce_options options = {.proc = detach->proc,
 		.ranges = ranges_of(detach),
@@ -129,13 +131,15 @@ struct ht_err *detach_slack(
 		return err;
 	if (report.left)
 		return ht_err_new(HT_ERR_INCOMPLETE,
-			"thread %d could not be proven outside the attach stub, whose %zu bytes stay behind "
+			"thread %d could not be proven outside the attach stub, whose %zu bytes "
+			"stay behind "
 			"the code at %lx",
 			report.tid, slack->bytes, (unsigned long)slack->addr);
 	return remote_slack_restore(proc, slack);
 }
 
-/* --- unmapping ---------------------------------------------------------------------------------------- */
+/* --- unmapping
+ * ---------------------------------------------------------------------------------------- */
 
 static struct remote_slack slack_of(const struct detach *detach)
 {
@@ -145,7 +149,8 @@ static struct remote_slack slack_of(const struct detach *detach)
 	return slack;
 }
 
-/* Is the image still what is mapped there? The target may have unmapped it, and something else may be there. */
+/* Is the image still what is mapped there? The target may have unmapped it, and something else may
+ * be there. */
 static struct ht_err *check_ours(struct detach *detach, raddr_t addr)
 {
 	struct stat stat;
@@ -156,8 +161,8 @@ static struct ht_err *check_ours(struct detach *detach, raddr_t addr)
 	const struct proc_map *map = proc_maps_find(&maps, addr);
 	if (!map || fstat(detach->image->memfd, &stat) < 0 || map->inode != stat.st_ino)
 		err = ht_err_new(HT_ERR_INCOMPLETE,
-			"what is mapped at %lx in process %d is not the agent any more", (unsigned long)addr,
-			detach->proc->pid);
+			"what is mapped at %lx in process %d is not the agent any more",
+			(unsigned long)addr, detach->proc->pid);
 	proc_maps_deinit(&maps);
 	return err;
 }
@@ -178,8 +183,7 @@ static struct ht_err *unmap(struct detach *detach, bool keep, struct detach_repo
 	}
 	struct ht_err *err = check_ours(detach, h->image + ABI_TABLES_OFF);
 	if (!err)
-		err = remote_unmap(
-			detach->proc, &slack, &what, detach->suspend_seccomp, &stop_ns);
+		err = remote_unmap(detach->proc, &slack, &what, detach->suspend_seccomp, &stop_ns);
 	if (stop_ns > report->stop_max_ns)
 		report->stop_max_ns = stop_ns;
 	if (!err)
@@ -192,12 +196,14 @@ static void explain(struct detach_report *report, enum detach_level level)
 	report->level = level;
 	if (level == DETACH_TOMBSTONE)
 		snprintf(report->why, sizeof(report->why),
-			"%zu pointers to allocator hooks remain in the target's memory (one at %lx): one page "
+			"%zu pointers to allocator hooks remain in the target's memory (one at "
+			"%lx): one page "
 			"of jump stubs stays mapped for them",
 			report->escaped, (unsigned long)report->escaped_at);
 	else if (level == DETACH_INCOMPLETE)
 		snprintf(report->why, sizeof(report->why),
-			"thread %d could not be proven outside the agent (%s): it stays mapped and only "
+			"thread %d could not be proven outside the agent (%s): it stays mapped and "
+			"only "
 			"forwards calls; run heaptap recover later",
 			report->quiesce.tid, report->quiesce.why ? report->quiesce.why : "unknown");
 }
@@ -207,8 +213,8 @@ static struct ht_err *find_escapes(
 {
 	struct escape_found found;
 	raddr_t base = detach->image->base;
-	struct ht_err *err = escape_scan_memory(
-		detach->proc, ranges, base, base + detach->image->bytes, &found);
+	struct ht_err *err =
+		escape_scan_memory(detach->proc, ranges, base, base + detach->image->bytes, &found);
 	if (!err && found.count > report->escaped) {
 		report->escaped = found.count;
 		report->escaped_at = found.addr;
@@ -267,6 +273,7 @@ struct ht_err *detach_unmap(struct detach *detach, struct detach_report *ret)
 	}
 	struct remote_slack slack = slack_of(detach);
 	err = unmap(detach, keep, ret);
-	/* The stub's last instructions may still be ahead of its thread, or saved in a signal frame. */
+	/* The stub's last instructions may still be ahead of its thread, or saved in a signal
+	 * frame. */
 	return err ? err : detach_slack(detach->proc, &slack, detach->deadline_mono_ns);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Takes the tap out: thunks forward, slots are restored, every thread is proven outside, escaped addresses are
- * looked for, everything is unmapped, the stub's place is restored. The same steps for a normal end, for
- * the guardian and for `heaptap recover`. Every step may be repeated.
+ * Takes the tap out: thunks forward, slots are restored, every thread is proven outside, escaped
+ * addresses are looked for, everything is unmapped, the stub's place is restored. The same steps
+ * for a normal end, for the guardian and for `heaptap recover`. Every step may be repeated.
  */
 #pragma once
 
@@ -24,9 +24,9 @@ struct detach {
 };
 
 enum detach_level {
-	DETACH_PROVEN,    /* 0: nothing is left */
-	DETACH_RETRIED,   /* 1: nothing is left, but the proof took more than a second */
-	DETACH_TOMBSTONE, /* 2: one page of jump stubs stays */
+	DETACH_PROVEN,	   /* 0: nothing is left */
+	DETACH_RETRIED,	   /* 1: nothing is left, but the proof took more than a second */
+	DETACH_TOMBSTONE,  /* 2: one page of jump stubs stays */
 	DETACH_INCOMPLETE, /* 3: the agent stays mapped and only forwards calls */
 };
 
@@ -34,22 +34,27 @@ struct detach_report {
 	enum detach_level level;
 	struct patch_report patch;
 	struct quiesce_report quiesce;
-	size_t escaped;       /* function pointers to thunks found in the target's memory */
+	size_t escaped; /* function pointers to thunks found in the target's memory */
 	raddr_t escaped_at;
 	uint64_t stop_max_ns;
-	char why[200];        /* for levels 2 and 3 */
+	char why[200]; /* for levels 2 and 3 */
 };
 
 /* Steps that change nothing for good: from here on the agent is out of the way. Must come first. */
-HT_MUST_CHECK struct ht_err *detach_untap(struct detach *detach, struct detach_report *ret);
+HT_MUST_CHECK
+struct ht_err *detach_untap(struct detach *detach, struct detach_report *ret);
 
 /*
- * Proof, unmapping, restoring. `ret` goes on from detach_untap. Level 2 and 3 are not errors. After level 0 or 1 the
- * image is unmapped in the target; its memfd and the daemon's mapping still hold the data.
+ * Proof, unmapping, restoring. `ret` goes on from detach_untap. Level 2 and 3 are not errors. After
+ * level 0 or 1 the image is unmapped in the target; its memfd and the daemon's mapping still hold
+ * the data.
  */
-HT_MUST_CHECK struct ht_err *detach_unmap(struct detach *detach, struct detach_report *ret);
+HT_MUST_CHECK
+struct ht_err *detach_unmap(struct detach *detach, struct detach_report *ret);
 
-/* When nothing of the image is mapped: waits until no thread is in the stub's place, and restores it. */
+/* When nothing of the image is mapped: waits until no thread is in the stub's place, and restores
+ * it. */
 struct remote_slack;
-HT_MUST_CHECK struct ht_err *detach_slack(const struct proc *proc,
-	const struct remote_slack *slack, uint64_t deadline_mono_ns);
+HT_MUST_CHECK
+struct ht_err *detach_slack(
+	const struct proc *proc, const struct remote_slack *slack, uint64_t deadline_mono_ns);

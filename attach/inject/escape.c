@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CHUNK_BYTES  (1u << 20)
-#define OVERLAP      8u
-#define CALL_OPCODE  0xff
-#define MODRM_CALL   0x15 /* call *disp32(%rip) */
-#define MODRM_JMP    0x25 /* jmp *disp32(%rip) */
+#define CHUNK_BYTES (1u << 20)
+#define OVERLAP	    8u
+#define CALL_OPCODE 0xff
+#define MODRM_CALL  0x15 /* call *disp32(%rip) */
+#define MODRM_JMP   0x25 /* jmp *disp32(%rip) */
 
 static bool is_libc(const struct module *module)
 {
@@ -56,7 +56,8 @@ static struct ht_err *scan_code(const struct proc *proc, const struct module *mo
 {
 	*ret = false;
 	for (raddr_t at = module->text_lo; at < module->text_hi && !*ret;) {
-		size_t want = module->text_hi - at < CHUNK_BYTES ? module->text_hi - at : CHUNK_BYTES;
+		size_t want =
+			module->text_hi - at < CHUNK_BYTES ? module->text_hi - at : CHUNK_BYTES;
 		size_t got = 0;
 		struct ht_err *err = memory_read_some(proc, at, buffer, want, &got);
 		if (err)
@@ -126,7 +127,8 @@ static struct ht_err *scan_map(const struct proc *proc, const struct stackscan_r
 			if (found->count++ == 0)
 				found->addr = at + i * sizeof(*buffer);
 		}
-		/* A page in the middle that cannot be read (a guard that came since): go on behind it. */
+		/* A page in the middle that cannot be read (a guard that came since): go on behind
+		 * it. */
 		at += got < want ? ht_align_up(got + 1, HT_PAGE_BYTES) : got;
 	}
 	return NULL;

@@ -3,6 +3,7 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -134,6 +135,9 @@ struct ht_err *image_init(struct image *image, const struct agent_elf *elf, radd
 	struct ht_err *err = map_here(image, base, abi_image_bytes(slot_max), memfd);
 	if (err)
 		return err;
+	/* A target that shrank the file would kill the daemon with SIGBUS. */
+	if (fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
+		return ht_err_sys(errno, "cannot seal the agent's memory");
 	memcpy(image->local + ABI_TEXT_OFF, elf->text, elf->text_bytes);
 	image_configure(image, elf);
 	return NULL;
@@ -147,14 +151,15 @@ static size_t count_thunks(const struct image *image)
 	return count;
 }
 
-struct ht_err *image_open(struct image *image, const struct proc *proc, raddr_t base,
-	raddr_t thunks, int memfd)
+struct ht_err *image_open(
+	struct image *image, const struct proc *proc, raddr_t base, raddr_t thunks, int memfd)
 {
 	struct stat stat;
 	if (fstat(memfd, &stat) < 0 || (uint64_t)stat.st_size <= ABI_SLOTS_OFF ||
 		(uint64_t)stat.st_size > abi_image_bytes(ABI_SLOT_MAX)) {
 		close(memfd);
-		return ht_err_new(HT_ERR_REFUSED, "the agent's memory in process %d is damaged", proc->pid);
+		return ht_err_new(
+			HT_ERR_REFUSED, "the agent's memory in process %d is damaged", proc->pid);
 	}
 	struct ht_err *err = map_here(image, base, (uint64_t)stat.st_size, memfd);
 	if (!err && thunks && thunks != image->thunks)
@@ -210,7 +215,8 @@ static unsigned hook_arity(enum abi_hook hook)
 /* endbr64 ; lea thunk(%rip), %<register of argument `arity`> ; jmp *target(%rip) */
 static void make_code(uint8_t ret[ABI_THUNK_CODE_BYTES], enum abi_hook hook)
 {
-	static const uint8_t modrm[] = {[1] = 0x35 /* rsi */, [2] = 0x15 /* rdx */, [3] = 0x0d /* rcx */};
+	static const uint8_t modrm[] = {
+		[1] = 0x35 /* rsi */, [2] = 0x15 /* rdx */, [3] = 0x0d /* rcx */};
 	uint8_t code[ABI_THUNK_CODE_BYTES] = {0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x8d,
 		modrm[hook_arity(hook)], 0, 0, 0, 0, 0xff, 0x25, 0, 0, 0, 0, 0x0f, 0x0b};
 	/* Both relative to the end of their instruction, bytes 11 and 17 of the code. */
@@ -286,7 +292,8 @@ static struct ht_err *set_target(struct image *image, size_t index, uint64_t val
 		thunk_addr(image, index) + offsetof(struct abi_thunk, target), value);
 }
 
-/* A thunk that an earlier capture left forwards to `real`; everything else of it may be replaced. */
+/* A thunk that an earlier capture left forwards to `real`; everything else of it may be replaced.
+ */
 static struct ht_err *fill_thunk(struct image *image, size_t index, const struct image_thunk *want)
 {
 	struct abi_thunk *thunk = &image->thunk[index];

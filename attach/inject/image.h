@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The agent's image: the embedded ELF file, the memfd it is loaded into, and the daemon's own mapping of
- * that memfd, through which it writes; the target sees it because it maps the same file. Only a thunk
- * page that an earlier capture left behind (a tombstone) is written through /proc/PID/mem.
+ * The agent's image: the embedded ELF file, the memfd it is loaded into, and the daemon's own
+ * mapping of that memfd, through which it writes; the target sees it because it maps the same file.
+ * Only a thunk page that an earlier capture left behind (a tombstone) is written through
+ * /proc/PID/mem.
  */
 #pragma once
 
@@ -15,41 +16,45 @@
 /* The embedded agent, checked. */
 struct agent_elf {
 	const uint8_t *text;
-	size_t text_bytes;                    /* to be placed at ABI_TEXT_OFF */
-	uint64_t hook_off[ABI_HOOK_COUNT];    /* of each hook function, from the image's start */
+	size_t text_bytes;		   /* to be placed at ABI_TEXT_OFF */
+	uint64_t hook_off[ABI_HOOK_COUNT]; /* of each hook function, from the image's start */
 	uint8_t build_id[20];
 };
 
-HT_MUST_CHECK struct ht_err *agent_elf_read(struct agent_elf *ret);
+HT_MUST_CHECK
+struct ht_err *agent_elf_read(struct agent_elf *ret);
 
 struct image {
-	raddr_t base;       /* in the target */
+	raddr_t base; /* in the target */
 	uint64_t bytes;
 	uint32_t slot_max;
 	int memfd;
-	uint8_t *local;     /* the memfd, mapped shared and writable here */
+	uint8_t *local; /* the memfd, mapped shared and writable here */
 	size_t thunk_count;
-	raddr_t thunks;     /* the thunk page in the target: base + ABI_THUNKS_OFF, or an adopted one */
-	struct abi_thunk *thunk; /* the same, to be read here */
+	raddr_t thunks; /* the thunk page in the target: base + ABI_THUNKS_OFF, or an adopted one */
+	struct abi_thunk *thunk;       /* the same, to be read here */
 	const struct proc *adopted_in; /* NULL: the page is the image's own */
 };
 
-/* Maps the memfd (taken over) and places the agent's text in it. Nothing of it runs before a slot is
- * tapped. */
-HT_MUST_CHECK struct ht_err *image_init(struct image *image, const struct agent_elf *elf,
-	raddr_t base, uint32_t slot_max, int memfd);
-/* As image_init for an image that is in use already: nothing is written. `thunks`: its thunk page. */
-HT_MUST_CHECK struct ht_err *image_open(struct image *image, const struct proc *proc, raddr_t base,
-	raddr_t thunks, int memfd);
+/* Maps the memfd (taken over) and places the agent's text in it. Nothing of it runs before a slot
+ * is tapped. */
+HT_MUST_CHECK
+struct ht_err *image_init(struct image *image, const struct agent_elf *elf, raddr_t base,
+	uint32_t slot_max, int memfd);
+/* As image_init for an image that is in use already: nothing is written. `thunks`: its thunk page.
+ */
+HT_MUST_CHECK
+struct ht_err *image_open(
+	struct image *image, const struct proc *proc, raddr_t base, raddr_t thunks, int memfd);
 void image_deinit(struct image *image); /* unmaps here and closes; the target keeps what it has */
 
 /*
- * Uses the thunk page at `thunks`, left behind by an earlier capture, instead of the image's own: pointers to
- * its entries that the target still holds reach the agent again, and there is never a second such
- * page. HT_ERR_REFUSED when the page is not one of ours.
+ * Uses the thunk page at `thunks`, left behind by an earlier capture, instead of the image's own:
+ * pointers to its entries that the target still holds reach the agent again, and there is never a
+ * second such page. HT_ERR_REFUSED when the page is not one of ours.
  */
-HT_MUST_CHECK struct ht_err *image_adopt(
-	struct image *image, const struct proc *proc, raddr_t thunks);
+HT_MUST_CHECK
+struct ht_err *image_adopt(struct image *image, const struct proc *proc, raddr_t thunks);
 
 static inline struct abi_config *image_config(const struct image *image)
 {
@@ -65,7 +70,8 @@ static inline struct abi_control *image_control(const struct image *image)
 static inline bool image_slot_claimed(const struct image *image, uint32_t index)
 {
 	return __atomic_load_n(&image_control(image)->claimed[index / 64], __ATOMIC_ACQUIRE) >>
-		       index % 64 & 1;
+		       index % 64 &
+	       1;
 }
 
 /* Fills the constant part of the configuration: addresses, limits, identity. */
@@ -74,19 +80,20 @@ void image_configure(struct image *image, const struct agent_elf *elf);
 struct image_thunk {
 	enum abi_hook hook;
 	raddr_t real;
-	raddr_t real_lo;     /* executable range of the module that holds it */
+	raddr_t real_lo; /* executable range of the module that holds it */
 	uint64_t real_len;
 	unsigned usable_index;
 };
 
 /* The entry of the thunk for (hook, real), made now if there is none; it forwards to `real` until
  * image_enable. HT_ERR_REFUSED when the page is full. */
-HT_MUST_CHECK struct ht_err *image_thunk(
-	struct image *image, const struct image_thunk *want, raddr_t *ret);
+HT_MUST_CHECK
+struct ht_err *image_thunk(struct image *image, const struct image_thunk *want, raddr_t *ret);
 /* Lets calls through the entry `addr` reach the agent's hook. */
-HT_MUST_CHECK struct ht_err *image_enable(
-	struct image *image, const struct agent_elf *elf, raddr_t addr);
+HT_MUST_CHECK
+struct ht_err *image_enable(struct image *image, const struct agent_elf *elf, raddr_t addr);
 /* From here on every thunk jumps straight to the real function. */
-HT_MUST_CHECK struct ht_err *image_disable_all(struct image *image);
+HT_MUST_CHECK
+struct ht_err *image_disable_all(struct image *image);
 /* The real function behind the entry `addr`; 0 when it is none. */
 raddr_t image_real(const struct image *image, raddr_t addr);

@@ -9,8 +9,7 @@ struct journal journal_of(uint8_t *image_local)
 	return (struct journal){.header = header, .slot = (void *)(header + 1)};
 }
 
-void journal_begin(
-	struct journal *journal, raddr_t image, uint64_t image_bytes, raddr_t thunks)
+void journal_begin(struct journal *journal, raddr_t image, uint64_t image_bytes, raddr_t thunks)
 {
 	*journal->header = (struct journal_header){
 		.magic = JOURNAL_MAGIC,
@@ -29,9 +28,9 @@ struct ht_err *journal_check(const struct journal *journal)
 	const struct journal_header *h = journal->header;
 
 	if (h->magic != JOURNAL_MAGIC || h->version != ABI_VERSION)
-		return ht_err_new(HT_ERR_REFUSED,
-			"the journal in the target is not of this version of heaptap; use the one that "
-			"attached");
+		return ht_err_new(HT_ERR_REFUSED, "the journal in the target is not of this "
+						  "version of heaptap; use the one that "
+						  "attached");
 	if (h->slot_count > JOURNAL_SLOTS_MAX || h->slack_bytes > JOURNAL_SLACK_BYTES)
 		return ht_err_new(HT_ERR_REFUSED, "the journal in the target is damaged");
 	return NULL;
@@ -51,8 +50,8 @@ struct ht_err *journal_add(struct journal *journal, const struct journal_slot *e
 
 	if (!slot) {
 		if (journal->header->slot_count == JOURNAL_SLOTS_MAX)
-			return ht_err_new(HT_ERR_REFUSED, "the target has more than %zu allocator slots",
-				JOURNAL_SLOTS_MAX);
+			return ht_err_new(HT_ERR_REFUSED,
+				"the target has more than %zu allocator slots", JOURNAL_SLOTS_MAX);
 		slot = &journal->slot[journal->header->slot_count];
 	}
 	*slot = *entry;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The judge of doubtful hits: unwinds a stopped thread with libunwind-ptrace. To be called from the worker
- * that holds the thread.
+ * The judge of doubtful hits: unwinds a stopped thread with libunwind-ptrace. To be called from the
+ * worker that holds the thread.
  */
 #pragma once
 
@@ -10,7 +10,7 @@
 #include "attach/inject/stackscan.h"
 
 enum judge_result {
-	JUDGE_OUTSIDE,  /* unwound to the outermost frame, none in our code */
+	JUDGE_OUTSIDE, /* unwound to the outermost frame, none in our code */
 	JUDGE_INSIDE,
 	JUDGE_UNDECIDED, /* could not unwind to the end */
 };

@@ -78,7 +78,8 @@ struct ht_err *patch_untap_all(
 	if (err)
 		return err;
 	struct ht_err *first = NULL;
-	/* Frees were tapped first and stay last: an allocation never goes unseen while its free is seen. */
+	/* Frees were tapped first and stay last: an allocation never goes unseen while its free is
+	 * seen. */
 	for (uint32_t i = journal->header->slot_count; i-- > 0;)
 		first = ht_err_first(first, restore(proc, &maps, &journal->slot[i]));
 	for (uint32_t i = 0; i < journal->header->slot_count; i++) {

@@ -73,8 +73,8 @@ static bool same_place(const struct proc_syscall *a, const struct proc_syscall *
 	return a->where == b->where && a->nr == b->nr && a->sp == b->sp && a->pc == b->pc;
 }
 
-/* Is what was found only stale words? A thread whose books are idle can be in our code only by its PC,
- * live or saved in a signal frame. */
+/* Is what was found only stale words? A thread whose books are idle can be in our code only by its
+ * PC, live or saved in a signal frame. */
 static bool is_clean(const struct stackscan_found *found, enum quiesce_books books)
 {
 	return found->signal == 0 && (found->plain == 0 || books == QUIESCE_IDLE);
@@ -181,7 +181,8 @@ static struct ht_err *judge_stopped(const struct job *job, size_t at, struct tra
 	const struct quiesce_options *o = &job->quiesce->options;
 	struct stackscan_found found;
 	struct user_regs_struct regs = tracee->regs;
-	struct ht_err *err = stackscan_run(o->proc, job->maps, &o->ranges, tracee->regs.rsp, &found);
+	struct ht_err *err =
+		stackscan_run(o->proc, job->maps, &o->ranges, tracee->regs.rsp, &found);
 	if (err)
 		return err;
 	if (o->rewrite) {
@@ -243,8 +244,8 @@ static struct ht_err *poll_one(const struct job *job, size_t at, struct tracee *
 	return err;
 }
 
-/* All are asked to stop; each is looked at and released the moment it does. Those that do not until the
- * deadline are released by the worker's end. */
+/* All are asked to stop; each is looked at and released the moment it does. Those that do not until
+ * the deadline are released by the worker's end. */
 static struct ht_err *look_job(void *context, struct worker_reply *reply)
 {
 	const struct job *job = context;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Proves, thread by thread and without stopping the world, that no thread is in our code or will return
- * into it. Precondition: no new entry is possible (thunks forward, slots restored), so that a thread seen
- * outside once stays outside. Blocked threads are read from /proc; running ones are stopped for
- * microseconds in a worker process. libunwind-ptrace decides about hits that stay.
+ * Proves, thread by thread and without stopping the world, that no thread is in our code or will
+ * return into it. Precondition: no new entry is possible (thunks forward, slots restored), so that
+ * a thread seen outside once stays outside. Blocked threads are read from /proc; running ones are
+ * stopped for microseconds in a worker process. libunwind-ptrace decides about hits that stay.
  */
 #pragma once
 
@@ -13,7 +13,7 @@ struct quiesce;
 
 /* What the agent's own books say of a thread: an accelerator and a tie-breaker. */
 enum quiesce_books {
-	QUIESCE_IDLE,    /* the agent has a slot for it, and is not inside a hook */
+	QUIESCE_IDLE, /* the agent has a slot for it, and is not inside a hook */
 	QUIESCE_INSIDE,
 	QUIESCE_UNKNOWN, /* no slot, or no access to the books */
 };
@@ -21,28 +21,30 @@ enum quiesce_books {
 struct quiesce_options {
 	const struct proc *proc;
 	struct stackscan_ranges ranges;
-	/* Stop every thread once, and replace function pointers to thunks in its registers and on its
-	 * stacks by the real functions (from `real`): for targets whose code takes addresses from slots. */
+	/* Stop every thread once, and replace function pointers to thunks in its registers and on
+	 * its stacks by the real functions (from `real`): for targets whose code takes addresses
+	 * from slots. */
 	bool rewrite;
 	raddr_t (*real)(void *context, raddr_t entry);
 	enum quiesce_books (*books)(void *context, pid_t tid);
 	void *context;
 };
 
-HT_MUST_CHECK struct ht_err *quiesce_create(
-	const struct quiesce_options *options, struct quiesce **ret);
+HT_MUST_CHECK
+struct ht_err *quiesce_create(const struct quiesce_options *options, struct quiesce **ret);
 void quiesce_destroy(struct quiesce *quiesce);
 
 struct quiesce_report {
-	size_t threads;       /* that had to be seen */
-	size_t left;          /* not yet seen outside */
-	size_t stopped;       /* times a thread was stopped */
+	size_t threads;	      /* that had to be seen */
+	size_t left;	      /* not yet seen outside */
+	size_t stopped;	      /* times a thread was stopped */
 	size_t rewritten;     /* words and registers replaced */
 	size_t entries_left;  /* function pointers to thunks that were seen and not rewritten */
 	uint64_t stop_max_ns; /* longest time a thread was held */
-	pid_t tid;            /* one that is left */
+	pid_t tid;	      /* one that is left */
 	const char *why;      /* and the reason */
 };
 
 /* One pass over the threads not yet seen outside. left == 0: proven. */
-HT_MUST_CHECK struct ht_err *quiesce_pass(struct quiesce *quiesce, struct quiesce_report *ret);
+HT_MUST_CHECK
+struct ht_err *quiesce_pass(struct quiesce *quiesce, struct quiesce_report *ret);

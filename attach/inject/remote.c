@@ -17,8 +17,8 @@
 
 #define STOP_DEADLINE_NS  (200 * CLOCK_NS_PER_MS)
 #define READY_DEADLINE_NS (2000 * CLOCK_NS_PER_MS)
-#define CANDIDATES_MAX    32u
-#define USER_CS           0x33 /* 64-bit user code segment */
+#define CANDIDATES_MAX	  32u
+#define USER_CS		  0x33 /* 64-bit user code segment */
 
 struct ht_err *remote_slack_prepare(const struct proc *proc, const struct modules *modules,
 	const struct proc_maps *maps, struct remote_slack *ret)
@@ -94,7 +94,8 @@ static bool read_status(const struct attempt *attempt, int64_t *ret)
 {
 	size_t got = 0;
 	struct ht_err *err = memory_read_some(attempt->proc,
-		control_of(attempt) + offsetof(struct abi_control, stub_status), ret, sizeof(*ret), &got);
+		control_of(attempt) + offsetof(struct abi_control, stub_status), ret, sizeof(*ret),
+		&got);
 	ht_err_free(err);
 	return !err && got == sizeof(*ret);
 }
@@ -124,14 +125,15 @@ static struct ht_err *accept_lease(int memfd, uint64_t image_bytes, bool *ret)
 {
 	struct stat stat;
 	if (fstat(memfd, &stat) < 0 || (uint64_t)stat.st_size != image_bytes)
-		return ht_err_new(HT_ERR_REFUSED, "the target's descriptor is not the agent's memory");
-	struct abi_control *control =
-		mmap(NULL, HT_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, ABI_CONTROL_OFF);
+		return ht_err_new(
+			HT_ERR_REFUSED, "the target's descriptor is not the agent's memory");
+	struct abi_control *control = mmap(
+		NULL, HT_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, ABI_CONTROL_OFF);
 	if (control == MAP_FAILED)
 		return ht_err_sys(errno, "cannot map the agent's control page");
 	uint64_t expected = 0;
-	*ret = __atomic_compare_exchange_n(&control->taken, &expected, STUB_TAKEN, false,
-		__ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	*ret = __atomic_compare_exchange_n(
+		&control->taken, &expected, STUB_TAKEN, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 	munmap(control, HT_PAGE_BYTES);
 	return NULL;
 }
@@ -147,8 +149,10 @@ static struct ht_err *take_image(
 	while (!read_status(attempt, &status) || status < STUB_READY)
 		if (clock_mono_ns() > deadline)
 			return ht_err_new(HT_ERR_REFUSED,
-				"thread %d of the target could not map the agent: its address space, "
-				"descriptors or memory may be limited (ulimit -v, ulimit -n, cgroup)",
+				"thread %d of the target could not map the agent: its address "
+				"space, "
+				"descriptors or memory may be limited (ulimit -v, ulimit -n, "
+				"cgroup)",
 				attempt->tid);
 	struct ht_err *err = memory_read(attempt->proc,
 		control_of(attempt) + offsetof(struct abi_control, stub_fds), fds, sizeof(fds));
@@ -164,14 +168,15 @@ static struct ht_err *take_image(
 		return err;
 	if (!accepted)
 		return ht_err_new(HT_ERR_REFUSED,
-			"the machine is too busy: thread %d gave up waiting for us and undid everything; try "
+			"the machine is too busy: thread %d gave up waiting for us and undid "
+			"everything; try "
 			"again",
 			attempt->tid);
 	outcome->agent_fd = fds[0];
 	while (read_status(attempt, &status) && status != STUB_DONE)
 		if (clock_mono_ns() > deadline)
-			return ht_err_new(HT_ERR_INTERNAL, "thread %d does not come back from the stub",
-				attempt->tid);
+			return ht_err_new(HT_ERR_INTERNAL,
+				"thread %d does not come back from the stub", attempt->tid);
 	return NULL;
 }
 
@@ -198,8 +203,8 @@ static struct ht_err *run_stub(const struct attempt *attempt, struct tracee *tra
 	enter.rip = attempt->slack->addr;
 	if (!attempt->suspend_seccomp)
 		return tracee_release_at(tracee, &enter);
-	return tracee_run_until(tracee, &enter, clock_mono_ns() + READY_DEADLINE_NS, finished,
-		(void *)attempt);
+	return tracee_run_until(
+		tracee, &enter, clock_mono_ns() + READY_DEADLINE_NS, finished, (void *)attempt);
 }
 
 static struct ht_err *attempt_job(void *context, struct worker_reply *reply)
@@ -211,8 +216,8 @@ static struct ht_err *attempt_job(void *context, struct worker_reply *reply)
 	bool good;
 
 	uint64_t stop_deadline = clock_mono_ns() + STOP_DEADLINE_NS;
-	struct ht_err *err =
-		tracee_stop(attempt->tid, stop_deadline, attempt->suspend_seccomp, &tracee, &result);
+	struct ht_err *err = tracee_stop(
+		attempt->tid, stop_deadline, attempt->suspend_seccomp, &tracee, &result);
 	if (err || result != TRACEE_STOPPED)
 		return err;
 	err = usable(attempt, &tracee, &good);
@@ -245,20 +250,17 @@ static struct ht_err *try_threads(
 	}
 	choose_threads_deinit(&threads);
 	if (!err && !ret->ran)
-		err = ht_err_new(HT_ERR_REFUSED,
-			"no thread of the target could be stopped: all are in uninterruptible calls, stopped, "
-			"or inside restartable sequences");
+		err = ht_err_new(HT_ERR_REFUSED, "no thread of the target could be stopped: all "
+						 "are in uninterruptible calls, stopped, "
+						 "or inside restartable sequences");
 	return err;
 }
 
 struct ht_err *remote_map(const struct proc *proc, const struct remote_slack *slack,
-	const struct stub_map *map, bool suspend_seccomp,
-	struct remote_image *ret)
+	const struct stub_map *map, bool suspend_seccomp, struct remote_image *ret)
 {
-	struct attempt attempt = {.proc = proc,
-		.slack = slack,
-		.suspend_seccomp = suspend_seccomp,
-		.map = map};
+	struct attempt attempt = {
+		.proc = proc, .slack = slack, .suspend_seccomp = suspend_seccomp, .map = map};
 	struct worker_reply reply;
 	struct outcome outcome;
 	struct ht_err *err = try_threads(&attempt, &reply, &outcome);
@@ -279,10 +281,8 @@ struct ht_err *remote_map(const struct proc *proc, const struct remote_slack *sl
 struct ht_err *remote_unmap(const struct proc *proc, const struct remote_slack *slack,
 	const struct stub_unmap *unmap, bool suspend_seccomp, uint64_t *ret_stop_ns)
 {
-	struct attempt attempt = {.proc = proc,
-		.slack = slack,
-		.suspend_seccomp = suspend_seccomp,
-		.unmap = unmap};
+	struct attempt attempt = {
+		.proc = proc, .slack = slack, .suspend_seccomp = suspend_seccomp, .unmap = unmap};
 	struct worker_reply reply;
 	struct outcome outcome;
 	struct ht_err *err = try_threads(&attempt, &reply, &outcome);

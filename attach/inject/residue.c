@@ -11,9 +11,9 @@
 
 #include "attach/target/clock.h"
 
-#define SETTLE_NS     (100 * CLOCK_NS_PER_MS)
-#define CHUNK_BYTES   (1u << 20)
-#define OUR_MEMFD     "/memfd:heaptap-"
+#define SETTLE_NS   (100 * CLOCK_NS_PER_MS)
+#define CHUNK_BYTES (1u << 20)
+#define OUR_MEMFD   "/memfd:heaptap-"
 
 struct text_hash {
 	raddr_t lo, hi;
@@ -44,7 +44,8 @@ static HT_PRINTF(2, 3) void say(char text[RESIDUE_TEXT_BYTES], const char *fmt, 
 	va_end(args);
 }
 
-/* --- text ----------------------------------------------------------------------------------------- */
+/* --- text
+ * ----------------------------------------------------------------------------------------- */
 
 static uint64_t hash_words(uint64_t hash, const uint64_t *word, size_t count)
 {
@@ -115,7 +116,8 @@ static struct ht_err *compare_text(const struct residue *residue, const struct p
 	return err;
 }
 
-/* --- threads and signals --------------------------------------------------------------------------- */
+/* --- threads and signals
+ * --------------------------------------------------------------------------- */
 
 static struct ht_err *take_threads(const struct proc *proc, struct residue *residue)
 {
@@ -132,15 +134,15 @@ static struct ht_err *take_threads(const struct proc *proc, struct residue *resi
 		ht_err_free(gone);
 		if (gone)
 			continue;
-		residue->thread[residue->thread_count++] = (struct thread_signals){
-			tids.tid[i], status.sig_blk};
+		residue->thread[residue->thread_count++] =
+			(struct thread_signals){tids.tid[i], status.sig_blk};
 	}
 	proc_tids_deinit(&tids);
 	return err;
 }
 
-static bool thread_equal(const struct proc *proc, const struct thread_signals *before,
-	struct residue_report *report)
+static bool thread_equal(
+	const struct proc *proc, const struct thread_signals *before, struct residue_report *report)
 {
 	struct proc_status status;
 	struct ht_err *gone = proc_status(proc, before->tid, &status);
@@ -163,7 +165,8 @@ static bool thread_equal(const struct proc *proc, const struct thread_signals *b
 }
 
 /* Dispositions are not compared: nothing in the agent can change one, and programs do (the first
- * pthread_create, for one). Threads block signals for moments (in pthread_create, for one): a difference has to last to count. */
+ * pthread_create, for one). Threads block signals for moments (in pthread_create, for one): a
+ * difference has to last to count. */
 static void compare_threads(
 	const struct residue *residue, const struct proc *proc, struct residue_report *report)
 {
@@ -179,7 +182,8 @@ static void compare_threads(
 	}
 }
 
-/* --- descriptors ------------------------------------------------------------------------------------ */
+/* --- descriptors
+ * ------------------------------------------------------------------------------------ */
 
 static void compare_fds(
 	const struct proc *proc, const struct journal *journal, char text[RESIDUE_TEXT_BYTES])
@@ -193,7 +197,8 @@ static void compare_fds(
 			close(fd);
 		return;
 	}
-	snprintf(ours, sizeof(ours), "socket:[%lu]", (unsigned long)journal->header->agent_fd_inode);
+	snprintf(
+		ours, sizeof(ours), "socket:[%lu]", (unsigned long)journal->header->agent_fd_inode);
 	for (const struct dirent *entry; (entry = readdir(dir));) {
 		char link[128] = "";
 		if (readlinkat(dirfd(dir), entry->d_name, link, sizeof(link) - 1) < 0)
@@ -204,7 +209,8 @@ static void compare_fds(
 	closedir(dir);
 }
 
-/* --- mappings ----------------------------------------------------------------------------------------- */
+/* --- mappings
+ * ----------------------------------------------------------------------------------------- */
 
 static bool is_module(const struct residue *residue, uint64_t inode)
 {
@@ -239,7 +245,8 @@ static void compare_maps(const struct residue *residue, const struct proc_maps *
 			continue;
 		const struct proc_map *map = proc_maps_find(now, before->lo);
 		if (!map || !same_map(before, map))
-			say(text, "mapping of %s at %lx differs", before->name, (unsigned long)before->lo);
+			say(text, "mapping of %s at %lx differs", before->name,
+				(unsigned long)before->lo);
 	}
 	for (size_t i = 0; i < now->count; i++) {
 		const struct proc_map *map = &now->map[i];
@@ -272,7 +279,8 @@ static void compare_slots(
 		say(text, "%zu slots were changed or unloaded by the target and left alone", lost);
 }
 
-/* --- the whole ------------------------------------------------------------------------------------------ */
+/* --- the whole
+ * ------------------------------------------------------------------------------------------ */
 
 static struct ht_err *take_modules(const struct modules *modules, struct residue *residue)
 {
@@ -319,7 +327,8 @@ void residue_destroy(struct residue *residue)
 struct ht_err *residue_compare(const struct residue *residue, const struct proc *proc,
 	const struct journal *journal, bool keep, struct residue_report *ret)
 {
-	struct residue_report report = {"equal", "equal", "equal", "equal", "equal", "equal", false};
+	struct residue_report report = {
+		"equal", "equal", "equal", "equal", "equal", "equal", false};
 	struct proc_maps now;
 	struct ht_err *err = proc_maps_read(proc, &now);
 	if (err)
@@ -332,8 +341,8 @@ struct ht_err *residue_compare(const struct residue *residue, const struct proc 
 	proc_maps_deinit(&now);
 	if (err)
 		return err;
-	const char *all[] = {report.maps, report.fds, report.slots, report.text, report.threads,
-		report.signals};
+	const char *all[] = {
+		report.maps, report.fds, report.slots, report.text, report.threads, report.signals};
 	report.equal = true;
 	for (size_t i = 0; i < HT_ARRAY_SIZE(all); i++)
 		report.equal &= strcmp(all[i], "equal") == 0;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The proof after detach: what the target was before, compared with what it is now. A running target
- * changes by itself (heap, threads, descriptors); what is compared is everything that heaptap could
- * have changed, and what differs is named.
+ * The proof after detach: what the target was before, compared with what it is now. A running
+ * target changes by itself (heap, threads, descriptors); what is compared is everything that
+ * heaptap could have changed, and what differs is named.
  */
 #pragma once
 
@@ -12,7 +12,8 @@
 struct residue;
 
 /* Takes the picture before anything is touched. */
-HT_MUST_CHECK struct ht_err *residue_create(
+HT_MUST_CHECK
+struct ht_err *residue_create(
 	const struct proc *proc, const struct modules *modules, struct residue **ret);
 void residue_destroy(struct residue *residue);
 
@@ -29,7 +30,8 @@ struct residue_report {
 	bool equal;
 };
 
-/* Compares. `journal` names the slots, the image's range, the descriptor; `keep`: its thunk page stays, and
- * is named. */
-HT_MUST_CHECK struct ht_err *residue_compare(const struct residue *residue,
-	const struct proc *proc, const struct journal *journal, bool keep, struct residue_report *ret);
+/* Compares. `journal` names the slots, the image's range, the descriptor; `keep`: its thunk page
+ * stays, and is named. */
+HT_MUST_CHECK
+struct ht_err *residue_compare(const struct residue *residue, const struct proc *proc,
+	const struct journal *journal, bool keep, struct residue_report *ret);

@@ -3,10 +3,10 @@
 
 #include "format/abi_thunk.h"
 
-#define RED_ZONE_BYTES   128u
-#define SCAN_BYTES_MAX   (64ull << 20)
-#define STACKS_MAX       8u
-#define CHUNK_WORDS      512u
+#define RED_ZONE_BYTES 128u
+#define SCAN_BYTES_MAX (64ull << 20)
+#define STACKS_MAX     8u
+#define CHUNK_WORDS    512u
 
 /* The word that holds CS, GS, FS and SS in a signal frame of 64-bit code (Linux 4.6 and later:
  * UC_SIGCONTEXT_SS), and where RSP and RIP lie before it (struct sigcontext_64). */
@@ -47,8 +47,7 @@ static void look_at(struct scan *scan, raddr_t addr, uint64_t word)
 	scan->last[0] = word;
 }
 
-static struct ht_err *scan_range(
-	const struct proc *proc, struct scan *scan, raddr_t lo, raddr_t hi)
+static struct ht_err *scan_range(const struct proc *proc, struct scan *scan, raddr_t lo, raddr_t hi)
 {
 	uint64_t chunk[CHUNK_WORDS];
 
@@ -85,7 +84,8 @@ struct ht_err *stackscan_run(const struct proc *proc, const struct proc_maps *ma
 		if (!map || seen)
 			continue;
 		done[done_count++] = map;
-		/* A frame found on the alternate stack may return anywhere in the other: all of that. */
+		/* A frame found on the alternate stack may return anywhere in the other: all of
+		 * that. */
 		raddr_t lo = i == 0 ? ht_align_down(sp - RED_ZONE_BYTES, 8)
 				    : ht_align_down(scan.stack[i] - RED_ZONE_BYTES, 8);
 		raddr_t hi = map->hi - lo > SCAN_BYTES_MAX ? lo + SCAN_BYTES_MAX : map->hi;

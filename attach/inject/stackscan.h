@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Looks through a thread's stacks for words that lead into our code. Conservative: it finds every
- * return address and every PC that a signal frame will restore; some of what it finds is stale. Reads only.
+ * return address and every PC that a signal frame will restore; some of what it finds is stale.
+ * Reads only.
  */
 #pragma once
 
@@ -27,15 +28,17 @@ bool stackscan_is_entry(const struct stackscan_ranges *r, uint64_t word);
 #define STACKSCAN_ENTRIES_MAX 64u
 
 struct stackscan_found {
-	size_t plain;   /* words into our code: return addresses, or stale */
-	size_t signal;  /* PCs into our code in signal frames */
+	size_t plain;	    /* words into our code: return addresses, or stale */
+	size_t signal;	    /* PCs into our code in signal frames */
 	size_t entry_count; /* thunk entries: function pointers */
 	raddr_t entry[STACKSCAN_ENTRIES_MAX];
 };
 
 /*
- * Scans from `sp` - 128 (the red zone) to the end of its mapping, at most 64 MiB, and the stacks that signal
- * frames found there will return to. A stack that vanishes while it is read counts as one plain hit.
+ * Scans from `sp` - 128 (the red zone) to the end of its mapping, at most 64 MiB, and the stacks
+ * that signal frames found there will return to. A stack that vanishes while it is read counts as
+ * one plain hit.
  */
-HT_MUST_CHECK struct ht_err *stackscan_run(const struct proc *proc, const struct proc_maps *maps,
+HT_MUST_CHECK
+struct ht_err *stackscan_run(const struct proc *proc, const struct proc_maps *maps,
 	const struct stackscan_ranges *ranges, raddr_t sp, struct stackscan_found *ret);

@@ -45,8 +45,9 @@ _Static_assert(offsetof(struct abi_control, stub_fds) == STUB_FDS_OFF, "stub_lay
 _Static_assert(offsetof(struct abi_control, stub_status) == STUB_STATUS_OFF, "stub_layout.h");
 
 #define CALLS_MAX 26u
-#define CODE_MAX  (STUB_BYTES_MAX - sizeof(struct stub_regs) - \
-		   CALLS_MAX * sizeof(struct stub_call) - STUB_NAME_MAX)
+#define CODE_MAX                                                                                   \
+	(STUB_BYTES_MAX - sizeof(struct stub_regs) - CALLS_MAX * sizeof(struct stub_call) -        \
+		STUB_NAME_MAX)
 
 enum { EFLAGS_STATUS = 0xd5, EFLAGS_DF = 1 << 10, EFLAGS_OF = 1 << 11 };
 
@@ -58,8 +59,8 @@ static size_t code_bytes(void)
 static struct stub_regs regs_of(const struct user_regs_struct *r)
 {
 	return (struct stub_regs){
-		.gpr = {r->rax, r->rbx, r->rcx, r->rdx, r->rsi, r->rdi, r->rbp, r->r8, r->r9, r->r10,
-			r->r11, r->r12, r->r13, r->r14, r->r15},
+		.gpr = {r->rax, r->rbx, r->rcx, r->rdx, r->rsi, r->rdi, r->rbp, r->r8, r->r9,
+			r->r10, r->r11, r->r12, r->r13, r->r14, r->r15},
 		.rip = r->rip,
 		.flags_ah = (r->eflags & EFLAGS_STATUS) << 8,
 		.flag_of = !!(r->eflags & EFLAGS_OF),
@@ -96,19 +97,21 @@ static void add_mmap(struct plan *plan, const struct stub_map *map, uint64_t off
 	bool anonymous = flags & MAP_ANONYMOUS;
 	add(plan, &(struct stub_call){
 			  .nr = SYS_mmap,
-			  .arg = {map->image + offset, bytes, (uint64_t)prot, (uint64_t)(flags | MAP_FIXED),
-				  anonymous ? (uint64_t)-1 : 0, anonymous ? 0 : offset},
+			  .arg = {map->image + offset, bytes, (uint64_t)prot,
+				  (uint64_t)(flags | MAP_FIXED), anonymous ? (uint64_t)-1 : 0,
+				  anonymous ? 0 : offset},
 			  .flags = anonymous ? 0 : STUB_ARG4_FD,
 		  });
 }
 
 static void add_advice(struct plan *plan, raddr_t at, uint64_t bytes, int advice, uint32_t flags)
 {
-	add(plan, &(struct stub_call){.nr = SYS_madvise, .arg = {at, bytes, (uint64_t)advice}, .flags = flags});
+	add(plan, &(struct stub_call){
+			  .nr = SYS_madvise, .arg = {at, bytes, (uint64_t)advice}, .flags = flags});
 }
 
-/* The range is reserved first, in one piece and only where nothing is: from then on the fixed mappings
- * inside it can hurt nobody, and undoing is one munmap. */
+/* The range is reserved first, in one piece and only where nothing is: from then on the fixed
+ * mappings inside it can hurt nobody, and undoing is one munmap. */
 static void plan_setup(struct plan *plan, const struct stub_map *map, raddr_t name)
 {
 	raddr_t control = map->image + ABI_CONTROL_OFF;
@@ -118,20 +121,21 @@ static void plan_setup(struct plan *plan, const struct stub_map *map, raddr_t na
 				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
 				  (uint64_t)-1, 0}});
 	add(plan, &(struct stub_call){.nr = SYS_memfd_create,
-			  .arg = {name, MFD_CLOEXEC | map->memfd_flags},
+			  .arg = {name, MFD_CLOEXEC | MFD_ALLOW_SEALING | map->memfd_flags},
 			  .flags = STUB_SAVE_FD});
-	add(plan, &(struct stub_call){
-			  .nr = SYS_ftruncate, .arg = {0, map->image_bytes}, .flags = STUB_ARG0_FD});
+	add(plan,
+		&(struct stub_call){
+			.nr = SYS_ftruncate, .arg = {0, map->image_bytes}, .flags = STUB_ARG0_FD});
 	add_mmap(plan, map, ABI_THUNKS_OFF, HT_PAGE_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE);
 	add_mmap(plan, map, ABI_TEXT_OFF, ABI_TEXT_MAX, PROT_READ | PROT_EXEC, MAP_SHARED);
 	add_mmap(plan, map, ABI_STATE_OFF, HT_PAGE_BYTES, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS);
 	add_mmap(plan, map, ABI_TABLES_OFF, ABI_TABLES_BYTES, PROT_READ, MAP_SHARED);
-	add_mmap(plan, map, ABI_SHARED_OFF, map->image_bytes - ABI_SHARED_OFF, PROT_READ | PROT_WRITE,
-		MAP_SHARED);
+	add_mmap(plan, map, ABI_SHARED_OFF, map->image_bytes - ABI_SHARED_OFF,
+		PROT_READ | PROT_WRITE, MAP_SHARED);
 	add_advice(plan, map->image + ABI_STATE_OFF, HT_PAGE_BYTES, MADV_WIPEONFORK, 0);
-	add_advice(plan, map->image + ABI_TABLES_OFF, map->image_bytes - ABI_TABLES_OFF, MADV_DONTDUMP,
-		STUB_MAY_FAIL);
+	add_advice(plan, map->image + ABI_TABLES_OFF, map->image_bytes - ABI_TABLES_OFF,
+		MADV_DONTDUMP, STUB_MAY_FAIL);
 	add(plan, &(struct stub_call){.nr = SYS_socketpair,
 			  .arg = {AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0,
 				  control + offsetof(struct abi_control, stub_fds[2])},
@@ -168,8 +172,8 @@ static uint32_t call_offset(size_t index)
 	return (uint32_t)(sizeof(struct stub_regs) + index * sizeof(struct stub_call));
 }
 
-static struct ht_err *assemble(const struct plan *plan, const struct stub_regs *regs, const char *name,
-	struct stub *ret)
+static struct ht_err *assemble(
+	const struct plan *plan, const struct stub_regs *regs, const char *name, struct stub *ret)
 {
 	size_t name_bytes = name ? strlen(name) + 1 : 0;
 	size_t calls_bytes = plan->count * sizeof(struct stub_call);

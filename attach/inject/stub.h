@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Makes the bytes of a bootstrap stub (stub_code.S): a list of system calls for one thread of the target, its
- * undo list, and the registers with which that thread goes on. Bytes only; running it is inject/remote.
+ * Makes the bytes of a bootstrap stub (stub_code.S): a list of system calls for one thread of the
+ * target, its undo list, and the registers with which that thread goes on. Bytes only; running it
+ * is inject/remote.
  */
 #pragma once
 
@@ -21,26 +22,29 @@ struct stub {
 
 /* Where everything goes when the agent's image is mapped; addresses in the target. */
 struct stub_map {
-	raddr_t image;        /* page-aligned; image_bytes free bytes there */
+	raddr_t image; /* page-aligned; image_bytes free bytes there */
 	uint64_t image_bytes;
-	int fd_floor;         /* the agent's socket gets a number from here on */
-	uint64_t lease_cycles; /* TSC cycles that the thread waits for our answer before it undoes all */
-	uint32_t memfd_flags; /* beside MFD_CLOEXEC: MFD_EXEC where the kernel knows it */
+	int fd_floor;	       /* the agent's socket gets a number from here on */
+	uint64_t lease_cycles; /* TSC cycles that the thread waits for our answer before it undoes
+				  all */
+	uint32_t memfd_flags;  /* beside MFD_CLOEXEC: MFD_EXEC where the kernel knows it */
 	char name[STUB_NAME_MAX]; /* of the memfd */
 };
 
 /* The stub that makes and maps the image, and the socket pair, at address `at`. */
-HT_MUST_CHECK struct ht_err *stub_make_map(const struct stub_map *map, raddr_t at,
+HT_MUST_CHECK
+struct ht_err *stub_make_map(const struct stub_map *map, raddr_t at,
 	const struct user_regs_struct *resume, struct stub *ret);
 
 /* What the last stub takes out. */
 struct stub_unmap {
 	raddr_t lo[2], hi[2]; /* ranges; lo == hi: none */
-	int fd;               /* descriptor to be closed; -1: none */
+	int fd;		      /* descriptor to be closed; -1: none */
 };
 
-HT_MUST_CHECK struct ht_err *stub_make_unmap(const struct stub_unmap *unmap,
-	const struct user_regs_struct *resume, struct stub *ret);
+HT_MUST_CHECK
+struct ht_err *stub_make_unmap(
+	const struct stub_unmap *unmap, const struct user_regs_struct *resume, struct stub *ret);
 
 /* Most bytes that either stub needs: the slack must be that long. */
 size_t stub_map_bytes(void);

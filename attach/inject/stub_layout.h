@@ -4,31 +4,31 @@
  */
 #pragma once
 
-#define STUB_REG(n)    ((n) * 8) /* rax rbx rcx rdx rsi rdi rbp r8 .. r15 */
-#define STUB_RIP       120
-#define STUB_FLAGS_AH  128 /* SF ZF AF PF CF as sahf takes them */
-#define STUB_FLAG_OF   136
-#define STUB_FLAG_DF   144
-#define STUB_CONTROL   152
-#define STUB_LEASE     160
-#define STUB_CALLS     168
+#define STUB_REG(n)   ((n)*8) /* rax rbx rcx rdx rsi rdi rbp r8 .. r15 */
+#define STUB_RIP      120
+#define STUB_FLAGS_AH 128 /* SF ZF AF PF CF as sahf takes them */
+#define STUB_FLAG_OF  136
+#define STUB_FLAG_DF  144
+#define STUB_CONTROL  152
+#define STUB_LEASE    160
+#define STUB_CALLS    168
 
-#define CALL_NR        0
-#define CALL_ARG(n)    (8 + (n) * 8)
-#define CALL_FLAGS     56
-#define CALL_UNDO      60
+#define CALL_NR		0
+#define CALL_ARG(n)	(8 + (n)*8)
+#define CALL_FLAGS	56
+#define CALL_UNDO	60
 #define STUB_CALL_BYTES 64
 
 /* CALL_FLAGS */
-#define STUB_ARG0_FD    0x001 /* first argument: the saved descriptor */
-#define STUB_ARG4_FD    0x002 /* fifth argument: the same */
-#define STUB_ARG0_HIGH  0x004 /* first argument: the second saved descriptor */
-#define STUB_ARG0_LEFT  0x008 /* first argument: left end of the saved socket pair */
+#define STUB_ARG0_FD	0x001 /* first argument: the saved descriptor */
+#define STUB_ARG4_FD	0x002 /* fifth argument: the same */
+#define STUB_ARG0_HIGH	0x004 /* first argument: the second saved descriptor */
+#define STUB_ARG0_LEFT	0x008 /* first argument: left end of the saved socket pair */
 #define STUB_ARG0_RIGHT 0x010
-#define STUB_SAVE_FD    0x020
-#define STUB_SAVE_HIGH  0x040
-#define STUB_SAVE_PAIR  0x080 /* after socketpair: fourth argument points at the two descriptors */
-#define STUB_MAY_FAIL   0x100
+#define STUB_SAVE_FD	0x020
+#define STUB_SAVE_HIGH	0x040
+#define STUB_SAVE_PAIR	0x080 /* after socketpair: fourth argument points at the two descriptors */
+#define STUB_MAY_FAIL	0x100
 
 /* CALL_NR at the end of a list */
 #define STUB_END_SETUP -1 /* handshake: "ready", then wait for "taken" */
@@ -36,8 +36,8 @@
 #define STUB_END_PLAIN -3 /* go back */
 
 /* Words of struct abi_control, from its start */
-#define STUB_TAKEN_OFF  (8 + 8 + 8 + 8 + 4 * 8)
-#define STUB_FDS_OFF    (STUB_TAKEN_OFF + 8)
+#define STUB_TAKEN_OFF	(8 + 8 + 8 + 8 + 4 * 8)
+#define STUB_FDS_OFF	(STUB_TAKEN_OFF + 8)
 #define STUB_STATUS_OFF (STUB_FDS_OFF + 16)
 
 /* abi_control.stub_status and abi_control.taken */

@@ -8,7 +8,7 @@
 
 #include "format/base.h"
 
-#define CLOCK_NS_PER_S  1000000000ull
+#define CLOCK_NS_PER_S	1000000000ull
 #define CLOCK_NS_PER_MS 1000000ull
 
 static inline uint64_t clock_read_ns(clockid_t id)

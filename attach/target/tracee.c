@@ -19,8 +19,8 @@ enum { ERESTARTSYS = 512, ERESTARTNOINTR = 513, ERESTARTNOHAND = 514, ERESTART_R
 
 #define SYSCALL_INSN_BYTES 2
 
-/* Calls that return EINTR after a mere stop, and that may be made again because EINTR means that they
- * did nothing. Measured; see attach/DESIGN.md. */
+/* Calls that return EINTR after a mere stop, and that may be made again because EINTR means that
+ * they did nothing. Measured; see attach/DESIGN.md. */
 static bool repeats_after_eintr(long nr)
 {
 	switch (nr) {
@@ -148,8 +148,7 @@ struct ht_err *tracee_ask(
 	return NULL;
 }
 
-static struct ht_err *judge_stop(
-	struct tracee *tracee, int status, enum tracee_result *ret_result)
+static struct ht_err *judge_stop(struct tracee *tracee, int status, enum tracee_result *ret_result)
 {
 	*ret_result = TRACEE_BUSY;
 	if (is_gone(status)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One thread of the target, held by ptrace: seized and interrupted, never PTRACE_ATTACHed, so that the
- * death of the tracer at any instant lets it run on. To be used only from a worker process
+ * One thread of the target, held by ptrace: seized and interrupted, never PTRACE_ATTACHed, so that
+ * the death of the tracer at any instant lets it run on. To be used only from a worker process
  * (worker.h): the exit of a tracer is the one way to give up a thread that does not stop.
  */
 #pragma once
@@ -13,56 +13,62 @@
 struct tracee {
 	pid_t tid;
 	struct user_regs_struct regs; /* as it was stopped */
-	uint64_t ran_until_ns;        /* CLOCK_MONOTONIC: when it was last seen not stopped by us */
+	uint64_t ran_until_ns;	      /* CLOCK_MONOTONIC: when it was last seen not stopped by us */
 };
 
 enum tracee_result {
 	TRACEE_STOPPED,
-	TRACEE_GONE,    /* the thread ended */
-	TRACEE_BUSY,    /* not stopped yet. At a deadline (vfork, D state): exit the worker */
+	TRACEE_GONE, /* the thread ended */
+	TRACEE_BUSY, /* not stopped yet. At a deadline (vfork, D state): exit the worker */
 	TRACEE_STOPPED_BY_SIGNAL, /* it is in a group-stop (SIGSTOP); released again */
 };
 
 /*
  * Seizes thread `tid` and asks it to stop, without waiting: many threads can be asked, each is then
- * looked at with tracee_poll. TRACEE_BUSY in `ret_result` means asked. `suspend_seccomp`: system calls
- * of the thread pass its seccomp filter until release (needs CAP_SYS_ADMIN).
+ * looked at with tracee_poll. TRACEE_BUSY in `ret_result` means asked. `suspend_seccomp`: system
+ * calls of the thread pass its seccomp filter until release (needs CAP_SYS_ADMIN).
  */
-HT_MUST_CHECK struct ht_err *tracee_ask(
+HT_MUST_CHECK
+struct ht_err *tracee_ask(
 	pid_t tid, bool suspend_seccomp, struct tracee *ret, enum tracee_result *ret_result);
 
-/* Has it stopped? If so, its registers are read. Signals that arrive meanwhile are delivered to it. */
-HT_MUST_CHECK struct ht_err *tracee_poll(struct tracee *tracee, enum tracee_result *ret_result);
+/* Has it stopped? If so, its registers are read. Signals that arrive meanwhile are delivered to it.
+ */
+HT_MUST_CHECK
+struct ht_err *tracee_poll(struct tracee *tracee, enum tracee_result *ret_result);
 
 /* Both, until the deadline. Anything but TRACEE_STOPPED and TRACEE_BUSY leaves nothing held. */
-HT_MUST_CHECK struct ht_err *tracee_stop(pid_t tid, uint64_t deadline_mono_ns, bool suspend_seccomp,
+HT_MUST_CHECK
+struct ht_err *tracee_stop(pid_t tid, uint64_t deadline_mono_ns, bool suspend_seccomp,
 	struct tracee *ret, enum tracee_result *ret_result);
 
 /* Lets the thread go on from `regs`, and forgets it. */
-HT_MUST_CHECK struct ht_err *tracee_release_at(
-	struct tracee *tracee, const struct user_regs_struct *regs);
+HT_MUST_CHECK
+struct ht_err *tracee_release_at(struct tracee *tracee, const struct user_regs_struct *regs);
 
 /*
  * Lets the thread go on where it was. A system call that the stop alone made return EINTR is made
  * again (epoll_wait, timed recv and others that the kernel does not restart by itself).
  */
-HT_MUST_CHECK struct ht_err *tracee_release(struct tracee *tracee);
+HT_MUST_CHECK
+struct ht_err *tracee_release(struct tracee *tracee);
 
 /*
  * Lets the thread run from `regs` while still traced, until `done(context)` is true or the deadline
  * passes; forwards its signals meanwhile; then stops and releases it.
  */
-HT_MUST_CHECK struct ht_err *tracee_run_until(struct tracee *tracee,
-	const struct user_regs_struct *regs, uint64_t deadline_mono_ns, bool (*done)(void *context),
-	void *context);
+HT_MUST_CHECK
+struct ht_err *tracee_run_until(struct tracee *tracee, const struct user_regs_struct *regs,
+	uint64_t deadline_mono_ns, bool (*done)(void *context), void *context);
 
 /*
- * The registers with which the interrupted thread continues when it is not the kernel that restarts its
- * system call: a restart that is due is spelled out (rax, rip), orig_rax is -1.
- * Follows arch/x86/kernel/signal.c, arch_do_signal_or_restart.
+ * The registers with which the interrupted thread continues when it is not the kernel that restarts
+ * its system call: a restart that is due is spelled out (rax, rip), orig_rax is -1. Follows
+ * arch/x86/kernel/signal.c, arch_do_signal_or_restart.
  */
 struct user_regs_struct tracee_resume_regs(const struct user_regs_struct *stopped);
 
-/* Is the stopped thread inside a restartable sequence (rseq(2))? Moving it would commit it unprotected. */
-HT_MUST_CHECK struct ht_err *tracee_in_rseq(
-	const struct proc *proc, const struct tracee *tracee, bool *ret);
+/* Is the stopped thread inside a restartable sequence (rseq(2))? Moving it would commit it
+ * unprotected. */
+HT_MUST_CHECK
+struct ht_err *tracee_in_rseq(const struct proc *proc, const struct tracee *tracee, bool *ret);

@@ -14,7 +14,8 @@
 
 #define MESSAGE_TEXT_BYTES 1024u
 
-/* What the child sends: its outcome, then the descriptors as SCM_RIGHTS in the order of `has_fd`. */
+/* What the child sends: its outcome, then the descriptors as SCM_RIGHTS in the order of `has_fd`.
+ */
 struct message {
 	bool failed;
 	enum ht_err_code code;
@@ -160,7 +161,8 @@ struct ht_err *worker_run(const char *what, uint64_t deadline_mono_ns,
 	} else {
 		kill(child, SIGKILL);
 		err = ht_err_new(HT_ERR_REFUSED,
-			"%s: the target did not let us in time (a thread in an uninterruptible call, a frozen "
+			"%s: the target did not let us in time (a thread in an uninterruptible "
+			"call, a frozen "
 			"cgroup?); try again",
 			what);
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A disposable child process that does one job on the target. Everything that uses ptrace, or that could
- * hang on a hostile target, runs in one: at the deadline it is killed, and the kernel releases every
- * thread that it held.
+ * A disposable child process that does one job on the target. Everything that uses ptrace, or that
+ * could hang on a hostile target, runs in one: at the deadline it is killed, and the kernel
+ * releases every thread that it held.
  */
 #pragma once
 
@@ -10,18 +10,19 @@
 #include "format/err.h"
 
 #define WORKER_REPLY_BYTES 4096u
-#define WORKER_FDS_MAX     4u
+#define WORKER_FDS_MAX	   4u
 
 struct worker_reply {
 	uint8_t data[WORKER_REPLY_BYTES]; /* whatever job and caller agree on; zeroed before */
-	int fd[WORKER_FDS_MAX];           /* descriptors that the job hands over; -1: none */
+	int fd[WORKER_FDS_MAX];		  /* descriptors that the job hands over; -1: none */
 };
 
 /*
- * Runs `job(context, reply)` in a child and brings back its error or its reply. The child sees a copy of
- * all memory; only the reply comes back. HT_ERR_REFUSED naming `what` when the deadline passes: the
- * child is dead then, nothing is held. Descriptors in `ret` belong to the caller.
+ * Runs `job(context, reply)` in a child and brings back its error or its reply. The child sees a
+ * copy of all memory; only the reply comes back. HT_ERR_REFUSED naming `what` when the deadline
+ * passes: the child is dead then, nothing is held. Descriptors in `ret` belong to the caller.
  */
-HT_MUST_CHECK struct ht_err *worker_run(const char *what, uint64_t deadline_mono_ns,
+HT_MUST_CHECK
+struct ht_err *worker_run(const char *what, uint64_t deadline_mono_ns,
 	struct ht_err *(*job)(void *context, struct worker_reply *reply), void *context,
 	struct worker_reply *ret);

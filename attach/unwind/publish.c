@@ -6,14 +6,14 @@
 
 #include "attach/unwind/ehframe_memory.h"
 
-#define AREA_END    (ABI_TABLES_OFF + ABI_TABLES_BYTES)
-#define AREA_ALIGN  64u
-#define RANGES_MAX  16384u
+#define AREA_END   (ABI_TABLES_OFF + ABI_TABLES_BYTES)
+#define AREA_ALIGN 64u
+#define RANGES_MAX 16384u
 
 struct compiled {
 	uint64_t module_id;
 	struct abi_table *table; /* NULL: none, or already in the memfd */
-	raddr_t placed;          /* address in the target; 0: not in the memfd yet */
+	raddr_t placed;		 /* address in the target; 0: not in the memfd yet */
 	bool usable;
 };
 
@@ -96,8 +96,8 @@ static struct ht_err *place_tables(struct publish *publish, uint8_t *local, radd
 		struct compiled *entry = &publish->compiled[i];
 		if (entry->placed || !entry->table)
 			continue;
-		struct ht_err *err =
-			place(publish, local, base, entry->table, entry->table->bytes, &entry->placed);
+		struct ht_err *err = place(
+			publish, local, base, entry->table, entry->table->bytes, &entry->placed);
 		if (err)
 			return err;
 		free(entry->table);
@@ -121,8 +121,8 @@ static size_t gather(const struct publish *publish, raddr_t base, const struct m
 		const struct module *module = &modules->module[i];
 		const struct compiled *entry = find(publish, module->id);
 		if (module->text_lo < module->text_hi)
-			range[count++] = (struct abi_range){module->text_lo, module->text_hi, module->bias,
-				entry ? entry->placed : 0};
+			range[count++] = (struct abi_range){module->text_lo, module->text_hi,
+				module->bias, entry ? entry->placed : 0};
 	}
 	for (size_t i = 0; i < maps->count && count < RANGES_MAX; i++) {
 		const struct proc_map *map = &maps->map[i];
@@ -148,8 +148,7 @@ struct ht_err *publish_snapshot(struct publish *publish, uint8_t *local, raddr_t
 		ABI_CACHES_OFF + publish->generation % ABI_CACHE_COUNT * ABI_CACHE_BYTES;
 	snapshot->generation = publish->generation + 1;
 	snapshot->epoch = (uint16_t)(publish->epoch + new_epoch);
-	snapshot->range_count =
-		(uint32_t)gather(publish, base, modules, maps, snapshot->range);
+	snapshot->range_count = (uint32_t)gather(publish, base, modules, maps, snapshot->range);
 	snapshot->cache_sets = ABI_CACHE_SETS;
 	snapshot->cache = base + cache_off;
 	memset(local + cache_off, 0, ABI_CACHE_BYTES);
