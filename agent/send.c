@@ -45,8 +45,8 @@ static long message_send(const struct abi_config *config, const struct abi_slot 
  * A thread waits once for a daemon that stalls. After that its buffers are dropped without delay,
  * until one is taken again.
  */
-static bool wait_is_over(const struct abi_config *config, const struct abi_slot_head *head,
-	uint64_t since, bool may_be_endless)
+static inline __attribute__((always_inline)) bool wait_is_over(const struct abi_config *config,
+	const struct abi_slot_head *head, uint64_t since, bool may_be_endless)
 {
 	if (may_be_endless && config->flags & ABI_FLAG_LOSSLESS && !load_relaxed(&config->stop))
 		return false;
@@ -68,7 +68,7 @@ static bool wait_drained(
 	return true;
 }
 
-static bool hand_over(
+bool send_buffer(
 	const struct abi_config *config, const struct abi_slot *slot, enum abi_loss *ret_loss)
 {
 	if (is_drained(&slot->head))
@@ -99,11 +99,4 @@ static bool hand_over(
 		int fd = error == -SYS_EAGAIN ? config->socket_fd : -1;
 		sys_wait_writable(fd, (struct sys_timespec){.nsec = SEND_STEP_NS});
 	}
-}
-
-bool send_buffer(const struct abi_config *config, struct abi_slot *slot, enum abi_loss *ret_loss)
-{
-	bool taken = hand_over(config, slot, ret_loss);
-	store_relaxed(&slot->head.gave_up, !taken && *ret_loss == ABI_LOSS_TIMEOUT);
-	return taken;
 }

@@ -32,6 +32,7 @@ static bool buffer_flush(const struct abi_config *config, struct abi_slot *slot)
 		return false;
 	if (!sent)
 		count_add(&head->lost[loss], head->buffer_events);
+	store_relaxed(&head->gave_up, !sent && loss == ABI_LOSS_TIMEOUT);
 	store_release(&head->buffer_start, committed);
 	return true;
 }

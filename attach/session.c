@@ -59,6 +59,7 @@ struct session {
 	struct watch *watch;
 	struct tap tap;
 	uint64_t start_ns, start_tsc, first_tap_ns;
+	uint64_t end_ns, end_tsc; /* of the window: when the last slot was restored */
 	uint64_t modules_put; /* highest module id in the trace */
 	bool target_gone;
 };
@@ -572,7 +573,9 @@ static struct ht_err *take_out(struct session *s)
 	uint64_t start = clock_mono_ns();
 
 	struct ht_err *err = detach_untap(&detach, &result);
-	report->capture_ns = clock_mono_ns() - s->first_tap_ns;
+	s->end_ns = clock_mono_ns();
+	s->end_tsc = __rdtsc();
+	report->capture_ns = s->end_ns - s->first_tap_ns;
 	if (!err)
 		err = detach_unmap(&detach, &result);
 	if (target_gone(s, &err))
@@ -631,8 +634,13 @@ static struct ht_err *finish_trace(struct session *s)
 	if (!err)
 		err = put_counter(s, REC_COUNTER_UNTAPPED, report->untapped_modules);
 	fill_totals(s);
+	if (s->end_ns == 0) {
+		s->end_ns = clock_mono_ns();
+		s->end_tsc = __rdtsc();
+		report->capture_ns = s->end_ns - s->first_tap_ns;
+	}
 	end.end = (struct rec_end){
-		.reason = report->ended, .mono_ns = clock_mono_ns(), .tsc = __rdtsc()};
+		.reason = report->ended, .mono_ns = s->end_ns, .tsc = s->end_tsc};
 	if (!err)
 		err = sink_put(s->sink, &end, 0);
 	if (!err && s->options->symbolize && sink_state(s->sink) == SINK_OK) {

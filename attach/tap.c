@@ -13,15 +13,6 @@ static const enum abi_shape hook_shapes[ABI_HOOK_COUNT] = {
 #undef X
 };
 
-static const struct allocator_function *find_function(
-	const struct slots *slots, enum abi_hook hook, raddr_t addr)
-{
-	for (size_t i = 0; i < slots->function_count; i++)
-		if (slots->function[i].hook == hook && slots->function[i].addr == addr)
-			return &slots->function[i];
-	return NULL;
-}
-
 /* Meets one function after the other; knows whether all were the same. */
 struct sole {
 	raddr_t addr;
@@ -83,14 +74,20 @@ static unsigned usable_index(struct image *image, raddr_t usable)
 	return i;
 }
 
-static struct ht_err *usable_of(const struct survey *survey, const struct slot *slot, raddr_t real,
-	const struct module *module, raddr_t *ret)
+/*
+ * The function that knows the size of the blocks this one is given: that of the allocator which frees
+ * them. A reallocarray from libc serves any allocator.
+ */
+static struct ht_err *usable_of(const struct tap *tap, const struct module *module, raddr_t *ret)
 {
-	const struct allocator_function *function = find_function(&survey->slots, slot->hook, real);
-	*ret = function ? function->usable_size : 0;
-	if (function || !module)
-		return NULL;
-	return module_symbol(&survey->proc, module, "malloc_usable_size", ret);
+	const struct survey *survey = tap->survey;
+	const struct module *freeing =
+		modules_find(&survey->modules, sole_function(tap, ABI_HOOK_FREE));
+
+	*ret = 0;
+	if (freeing)
+		module = freeing;
+	return module ? module_symbol(&survey->proc, module, "malloc_usable_size", ret) : NULL;
 }
 
 static struct ht_err *tap_one(struct tap *tap, const struct slot *slot)
@@ -105,7 +102,7 @@ static struct ht_err *tap_one(struct tap *tap, const struct slot *slot)
 	if (err || !real)
 		return err;
 	const struct module *module = modules_find(&survey->modules, real);
-	err = usable_of(survey, slot, real, module, &usable);
+	err = usable_of(tap, module, &usable);
 	if (err)
 		return err;
 	struct image_thunk want = {.hook = slot->hook,

@@ -13,6 +13,7 @@
 #define UNKNOWN_PERIOD_NS (20 * CLOCK_NS_PER_MS)
 #define DEAD_PERIOD_NS	  (250 * CLOCK_NS_PER_MS)
 #define RSS_PERIOD_NS	  (100 * CLOCK_NS_PER_MS)
+#define STACK_PERIOD_NS   (50 * CLOCK_NS_PER_MS)
 #define CHAIN_MAX	  20000u
 #define THREADS_MAX	  ABI_SLOT_MAX
 #define STACK_MAX_BYTES	  (1ull << 30)
@@ -29,7 +30,8 @@ struct watch {
 	uint64_t chain_length;
 	uint64_t maps_hash;
 	uint64_t unknown_pcs;
-	uint64_t next_maps_ns, next_chain_ns, next_unknown_ns, next_dead_ns, next_rss_ns;
+	uint64_t next_maps_ns, next_chain_ns, next_unknown_ns, next_dead_ns, next_rss_ns,
+		next_stack_ns;
 	struct receiver_thread thread[THREADS_MAX];
 	size_t thread_count;
 	struct named named[THREADS_MAX]; /* by slot */
@@ -162,6 +164,11 @@ static void collect_thread(void *context, const struct receiver_thread *thread)
 		watch->thread[watch->thread_count++] = *thread;
 }
 
+static bool is_main(const struct watch *watch, const struct receiver_thread *thread)
+{
+	return thread->tid == (uint32_t)watch->options.survey->status.ns_tid;
+}
+
 /*
  * The primary stack of a thread: the main thread's is [stack]; others have their control block,
  * which the thread pointer names, at the top of theirs (glibc, musl). Anything that does not look
@@ -170,14 +177,12 @@ static void collect_thread(void *context, const struct receiver_thread *thread)
 static bool find_bounds(const struct watch *watch, const struct proc_maps *maps,
 	const struct receiver_thread *thread, raddr_t *ret_lo, raddr_t *ret_hi)
 {
-	if (thread->tid == (uint32_t)watch->options.survey->status.ns_tid) {
+	if (is_main(watch, thread)) {
 		for (size_t i = 0; i < maps->count; i++) {
 			const struct proc_map *map = &maps->map[i];
 			if (strcmp(map->name, "[stack]") != 0)
 				continue;
-			/* It grows downwards, at most to its neighbour. */
-			*ret_lo = i > 0 ? maps->map[i - 1].hi + (1u << 20) : map->lo;
-			*ret_lo = *ret_lo < map->lo ? *ret_lo : map->lo;
+			*ret_lo = map->lo;
 			*ret_hi = map->hi;
 			return true;
 		}
@@ -192,13 +197,19 @@ static bool find_bounds(const struct watch *watch, const struct proc_maps *maps,
 	return true;
 }
 
-static struct ht_err *bound_threads(struct watch *watch)
+static struct ht_err *bound_threads(struct watch *watch, uint64_t now_ns)
 {
 	struct proc_maps maps;
 	bool any = false;
 
-	for (size_t i = 0; i < watch->thread_count; i++)
-		any |= !watch->thread[i].bounded;
+	/* The main thread's stack grows: what is below its bounds is read by copying until they
+	 * follow. */
+	bool again = due(&watch->next_stack_ns, now_ns, STACK_PERIOD_NS);
+	for (size_t i = 0; i < watch->thread_count; i++) {
+		struct receiver_thread *thread = &watch->thread[i];
+		thread->bounded &= !(again && is_main(watch, thread));
+		any |= !thread->bounded;
+	}
 	if (!any)
 		return NULL;
 	struct ht_err *err = proc_maps_read(proc_of(watch), &maps);
@@ -282,7 +293,7 @@ struct ht_err *watch_threads(struct watch *watch, uint64_t now_ns)
 {
 	watch->thread_count = 0;
 	receiver_each_thread(watch->options.receiver, collect_thread, watch);
-	struct ht_err *err = bound_threads(watch);
+	struct ht_err *err = bound_threads(watch, now_ns);
 	if (err)
 		return err;
 	bool look_for_dead = due(&watch->next_dead_ns, now_ns, DEAD_PERIOD_NS);
