@@ -12,4 +12,5 @@
  * at most abi_config.wait_cycles_max, but for ABI_FLAG_LOSSLESS.
  */
 HT_MUST_CHECK
-bool send_buffer(const struct abi_config *config, const struct abi_slot *slot, enum abi_loss *ret_loss);
+bool send_buffer(
+	const struct abi_config *config, const struct abi_slot *slot, enum abi_loss *ret_loss);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/survey.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,7 +21,7 @@ static void name_process(pid_t pid, char comm[64])
 	struct proc_status status;
 	struct ht_err *err = proc_open(pid, &other);
 
-	strcpy(comm, "?");
+	snprintf(comm, 64, "?");
 	if (!err) {
 		err = proc_status(&other, 0, &status);
 		if (!err)

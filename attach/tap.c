@@ -75,8 +75,8 @@ static unsigned usable_index(struct image *image, raddr_t usable)
 }
 
 /*
- * The function that knows the size of the blocks this one is given: that of the allocator which frees
- * them. A reallocarray from libc serves any allocator.
+ * The function that knows the size of the blocks this one is given: that of the allocator which
+ * frees them. A reallocarray from libc serves any allocator.
  */
 static struct ht_err *usable_of(const struct tap *tap, const struct module *module, raddr_t *ret)
 {

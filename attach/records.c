@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/records.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+#include <x86intrin.h>
+
+#include "attach/target/clock.h"
+
+static struct rec_string text_of(const char *text)
+{
+	return (struct rec_string){text, strlen(text)};
+}
+
+struct ht_err *records_put_target(struct session *s)
+{
+	struct utsname kernel;
+	char *exe = NULL;
+	struct ht_err *err = proc_link(&s->survey.proc, "exe", &exe);
+	ht_err_free(err);
+	if (uname(&kernel) < 0)
+		snprintf(kernel.release, sizeof(kernel.release), "?");
+	struct rec rec = {.kind = REC_TARGET};
+	rec.target = (struct rec_target){
+		.pid = (uint64_t)s->survey.proc.pid,
+		.uid = s->survey.status.ruid,
+		.start_ticks = s->survey.proc.start_ticks,
+		.comm = text_of(s->survey.status.comm),
+		.exe = text_of(exe ? exe : ""),
+		.kernel = text_of(kernel.release),
+		.heaptap_version = text_of(HEAPTAP_VERSION),
+	};
+	err = sink_put(s->sink, &rec, 0);
+	free(exe);
+	return err;
+}
+
+struct ht_err *records_put_capture(struct session *s)
+{
+	struct rec rec = {.kind = REC_CAPTURE};
+	rec.capture = (struct rec_capture){
+		.start_unix_ns = clock_read_ns(CLOCK_REALTIME),
+		.start_mono_ns = clock_mono_ns(),
+		.start_tsc = __rdtsc(),
+		.slots_tapped = s->survey.tap_count,
+		.modules = s->survey.modules.count,
+		.memory_total_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * HT_PAGE_BYTES,
+	};
+	return sink_put(s->sink, &rec, 0);
+}
+
+static struct ht_err *put_module(struct session *s, const struct module *module, bool late)
+{
+	struct rec rec = {.kind = REC_MODULE};
+	rec.module = (struct rec_module){
+		.id = module->id,
+		.epoch = publish_epoch(s->publish),
+		.bias = module->bias,
+		.lo = module->lo,
+		.hi = module->hi,
+		.path = text_of(module->path),
+		.build_id = {(const char *)module->build_id, module->build_id_bytes},
+		.flags = (module->executable ? REC_MODULE_EXECUTABLE : 0) |
+			 (late ? REC_MODULE_UNTAPPED : 0),
+		.segment_count = module->segment_count,
+	};
+	for (size_t i = 0; i < module->segment_count; i++) {
+		const struct module_segment *from = &module->segment[i];
+		rec.module.segment[i] =
+			(struct rec_segment){from->vaddr, from->memsz, from->offset, from->flags};
+	}
+	return sink_put(s->sink, &rec, 0);
+}
+
+/* Ids ascend in order of discovery. */
+struct ht_err *records_put_new_modules(struct session *s, bool late)
+{
+	uint64_t highest = s->modules_put;
+	for (size_t i = 0; i < s->survey.modules.count; i++) {
+		const struct module *module = &s->survey.modules.module[i];
+		if (module->id <= s->modules_put)
+			continue;
+		struct ht_err *err = put_module(s, module, late);
+		if (err)
+			return err;
+		highest = module->id > highest ? module->id : highest;
+		s->report->untapped_modules += late;
+	}
+	s->modules_put = highest;
+	return NULL;
+}
+
+struct ht_err *records_put_gone_modules(
+	struct session *s, const uint64_t *old_id, size_t old_count, bool *ret_any)
+{
+	*ret_any = false;
+	for (size_t i = 0; i < old_count; i++) {
+		bool there = false;
+		for (size_t m = 0; m < s->survey.modules.count && !there; m++)
+			there = s->survey.modules.module[m].id == old_id[i];
+		if (there)
+			continue;
+		*ret_any = true;
+		struct rec rec = {.kind = REC_MODULE_GONE};
+		rec.module_gone = (struct rec_module_gone){
+			.id = old_id[i], .epoch = (uint64_t)publish_epoch(s->publish) + 1};
+		struct ht_err *err = sink_put(s->sink, &rec, 0);
+		if (err)
+			return err;
+	}
+	return NULL;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The state of a capture, shared by the files that are its steps: session.c, bring_in.c, window.c,
+ * records.c. Nobody else includes this.
+ */
+#pragma once
+
+#include "attach/daemon/receiver.h"
+#include "attach/guardian.h"
+#include "attach/session.h"
+#include "attach/survey.h"
+#include "attach/tap.h"
+#include "attach/unwind/publish.h"
+#include "attach/watch.h"
+
+struct session {
+	const struct session_options *options;
+	struct session_report *report;
+	struct survey survey;
+	struct agent_elf elf;
+	struct publish *publish;
+	struct residue *residue;
+	struct sink *sink;
+	struct guardian guardian;
+	int lock_fd, signal_fd;
+	struct remote_slack slack;
+	bool slack_written;
+	struct remote_image remote;
+	bool mapped; /* the target has the image */
+	struct image image;
+	struct journal journal;
+	struct receiver *receiver;
+	struct watch *watch;
+	struct tap tap;
+	uint64_t start_ns, start_tsc, first_tap_ns;
+	uint64_t end_ns, end_tsc; /* of the window: when the last slot was restored */
+	uint64_t modules_put;	  /* highest module id in the trace */
+	bool target_gone;
+};
+
+/* Says what is being done, to a person who waits. */
+HT_PRINTF(2, 3) void session_progress(const struct session *s, const char *fmt, ...);

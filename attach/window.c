@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/window.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "attach/records.h"
+#include "attach/target/clock.h"
+
+#define TICK_MS 5
+
+/* Libraries came or went: look again, publish their tables, tap what is new. */
+static struct ht_err *follow_modules(struct session *s)
+{
+	size_t old_count = s->survey.modules.count;
+	uint64_t *old_id = calloc(old_count + 1, sizeof(*old_id));
+	bool gone = false;
+	if (!old_id)
+		return ht_err_new(HT_ERR_NOMEM, "no memory for %zu modules", old_count);
+	for (size_t i = 0; i < old_count; i++)
+		old_id[i] = s->survey.modules.module[i].id;
+	struct ht_err *err =
+		survey_refresh(&s->survey, s->image.thunks, s->image.thunks + HT_PAGE_BYTES);
+	if (!err)
+		err = publish_compile(s->publish, &s->survey.proc, &s->survey.modules);
+	if (!err)
+		err = records_put_gone_modules(s, old_id, old_count, &gone);
+	if (!err) {
+		err = publish_snapshot(s->publish, s->image.local, s->image.base,
+			&s->survey.modules, &s->survey.maps, gone);
+		/* A full tables area costs stacks, not the capture. */
+		if (err && err->code == HT_ERR_REFUSED) {
+			ht_err_free(err);
+			err = NULL;
+		}
+	}
+	if (!err)
+		err = records_put_new_modules(s, true);
+	if (!err)
+		err = tap_slots(&s->tap);
+	free(old_id);
+	return err;
+}
+
+static struct ht_err *tick(struct session *s)
+{
+	uint64_t now = clock_mono_ns();
+	bool changed = false;
+	struct ht_err *err = watch_modules(s->watch, now, &changed);
+
+	if (!err && changed)
+		err = follow_modules(s);
+	if (!err)
+		err = watch_threads(s->watch, now);
+	if (!err)
+		err = watch_memory(s->watch, now);
+	if (!err)
+		err = receiver_drain(s->receiver);
+	if (!err)
+		err = sink_tick(s->sink, now);
+	return err;
+}
+
+enum turn { TURN_GO_ON, TURN_END };
+
+static enum turn judge_turn(
+	struct session *s, uint64_t end_ns, bool signalled, enum rec_end_reason *ret)
+{
+	enum proc_change change = proc_changed(&s->survey.proc);
+
+	if (change != PROC_SAME) {
+		*ret = change == PROC_EXITED ? REC_END_TARGET_EXIT : REC_END_TARGET_EXEC;
+		s->target_gone = true;
+	} else if (signalled) {
+		*ret = REC_END_SIGNAL;
+	} else if (end_ns && clock_mono_ns() >= end_ns) {
+		*ret = REC_END_DURATION;
+	} else if (sink_state(s->sink) != SINK_OK) {
+		*ret = sink_state(s->sink) == SINK_FULL ? REC_END_DISK_FULL : REC_END_ERROR;
+	} else {
+		return TURN_GO_ON;
+	}
+	return TURN_END;
+}
+
+static bool take_signal(const struct session *s)
+{
+	struct signalfd_siginfo info;
+	return read(s->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info);
+}
+
+struct ht_err *window_run(struct session *s)
+{
+	uint64_t end_ns = s->options->duration_ns ? s->first_tap_ns + s->options->duration_ns : 0;
+	uint64_t next_tick_ns = 0;
+	struct ht_err *err = NULL;
+
+	for (;;) {
+		struct pollfd wait[] = {{.fd = receiver_socket(s->receiver), .events = POLLIN},
+			{.fd = s->survey.proc.pidfd, .events = POLLIN},
+			{.fd = s->signal_fd, .events = POLLIN}};
+		poll(wait, HT_ARRAY_SIZE(wait), TICK_MS);
+		if (wait[0].revents & POLLIN)
+			err = receiver_read_socket(s->receiver);
+		if (err)
+			break;
+		bool signalled = take_signal(s);
+		uint64_t now = clock_mono_ns();
+		if (now < next_tick_ns && !signalled && !(wait[1].revents & POLLIN))
+			continue;
+		next_tick_ns = now + TICK_MS * CLOCK_NS_PER_MS;
+		if (judge_turn(s, end_ns, signalled, &s->report->ended) == TURN_END)
+			break;
+		err = tick(s);
+		if (err && err->code == HT_ERR_TARGET_GONE) {
+			ht_err_free(err);
+			err = NULL;
+		}
+		if (err)
+			break;
+	}
+	return err;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The time between the first tapped and the last restored slot: events are received, the target is
+ * watched, until something ends it.
+ */
+#pragma once
+
+#include "attach/session_state.h"
+
+/* Runs the window; report->ended says why it ended, session.target_gone whether there is a target
+ * left. */
+HT_MUST_CHECK
+struct ht_err *window_run(struct session *s);
