@@ -293,15 +293,30 @@ static bool provides(const struct slots *slots, uint64_t module_id, enum abi_hoo
 	return false;
 }
 
-/* glibc's reallocarray calls whatever realloc the program has: its blocks are glibc's, and
- * glibc's malloc_usable_size knows them, only where that realloc is. */
-static void forget_foreign_sizes(struct slots *slots)
+/* What measures the blocks of the program's realloc; 0 when there is none, or more than one. */
+static raddr_t usable_size_of_realloc(const struct slots *slots)
+{
+	raddr_t found = 0;
+	for (size_t i = 0; i < slots->function_count; i++) {
+		const struct allocator_function *function = &slots->function[i];
+		if (function->hook != ABI_HOOK_REALLOC || function->usable_size == found)
+			continue;
+		if (found)
+			return 0;
+		found = function->usable_size;
+	}
+	return found;
+}
+
+/* glibc's reallocarray calls whatever realloc the program has: its blocks are not glibc's where
+ * that is another's, and glibc's malloc_usable_size must not touch them. */
+static void correct_foreign_sizes(struct slots *slots)
 {
 	for (size_t i = 0; i < slots->function_count; i++) {
 		struct allocator_function *function = &slots->function[i];
 		if (function->hook == ABI_HOOK_REALLOCARRAY &&
 			!provides(slots, function->module_id, ABI_HOOK_REALLOC))
-			function->usable_size = 0;
+			function->usable_size = usable_size_of_realloc(slots);
 	}
 }
 
@@ -322,7 +337,7 @@ static struct ht_err *scan_run(struct scan *scan)
 	for (size_t i = 0; i < slots->count && !err; i++)
 		if (slots->slot[i].verdict == SLOT_TAP)
 			err = function_add(scan, &slots->slot[i]);
-	forget_foreign_sizes(slots);
+	correct_foreign_sizes(slots);
 	return err;
 }
 

@@ -18,9 +18,11 @@
 #include "tests/support/tracefile.h"
 #include "tests/support/victim.h"
 
-#define CYCLES	   100 /* of one test; ten of them make the thousand */
-#define ANSWER_MS  20000
-#define MEASURE_MS 300
+#define CYCLES	    100 /* of one test; ten of them make the thousand */
+#define ANSWER_MS   20000
+#define MEASURE_MS  300
+#define KILLS	    25 /* in attach, and as many in detach */
+#define GUARDIAN_MS 30000
 
 static void start_target(struct victim *victim, const char *name, const char *option)
 {
@@ -258,14 +260,36 @@ START_TEST(libraries_come_and_go)
 }
 END_TEST
 
-static bool is_as_before(const struct procsnap *before, pid_t pid)
+/* What the guardian has not put back yet; "" when nothing. */
+static char *difference_from(const struct procsnap *before, pid_t pid)
 {
 	struct procsnap *now = procsnap_take(pid, PROCSNAP_MASKS_CHANGE);
 	char *difference = procsnap_diff(before, now);
-	bool equal = !difference[0];
-	free(difference);
 	procsnap_destroy(now);
-	return equal;
+	return difference;
+}
+
+static void wait_until_as_before(const struct procsnap *before, pid_t pid)
+{
+	uint64_t end = run_now_ms() + GUARDIAN_MS;
+	char *difference = difference_from(before, pid);
+	while (difference[0]) {
+		ck_assert_msg(run_now_ms() < end, "%.2000s", difference);
+		run_pause();
+		free(difference);
+		difference = difference_from(before, pid);
+	}
+	free(difference);
+}
+
+/* Kills heaptap `after_ms` from now, whatever it is doing then. */
+static void kill_later(struct tap *tap, unsigned after_ms)
+{
+	uint64_t end = run_now_ms() + after_ms;
+	while (run_now_ms() < end && !run_has_ended(&tap->run))
+		run_pause();
+	run_deinit(&tap->run);
+	unlink(tap->trace);
 }
 
 /* SIGKILL at ever later moments of attach, capture and detach: the guardian takes the tap out, and
@@ -275,29 +299,17 @@ static void kill_sweep(const char *option)
 	struct victim victim;
 	start_target(&victim, "busy", option);
 	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
-	for (unsigned after_ms = 0; after_ms < 60; after_ms += 2) {
+	for (unsigned after_ms = 0; after_ms < 2 * KILLS; after_ms++) {
 		struct tap tap;
 		tap_start(&tap, victim.pid, NULL);
-		uint64_t end = run_now_ms() + after_ms;
-		while (run_now_ms() < end && !run_has_ended(&tap.run))
-			run_pause();
-		run_deinit(&tap.run);
+		bool in_detach = after_ms % 2;
+		if (in_detach) {
+			tap_wait_on(&tap, "/busy");
+			kill(tap.run.pid, SIGINT);
+		}
+		kill_later(&tap, after_ms);
 		victim_prove_alive(&victim);
-		run_until(is_as_before(before, victim.pid), 20000);
-		unlink(tap.trace);
-	}
-	for (unsigned after_ms = 0; after_ms < 40; after_ms += 2) {
-		struct tap tap;
-		tap_start(&tap, victim.pid, NULL);
-		tap_wait_on(&tap, "/busy");
-		kill(tap.run.pid, SIGINT);
-		uint64_t end = run_now_ms() + after_ms;
-		while (run_now_ms() < end && !run_has_ended(&tap.run))
-			run_pause();
-		run_deinit(&tap.run);
-		victim_prove_alive(&victim);
-		run_until(is_as_before(before, victim.pid), 20000);
-		unlink(tap.trace);
+		wait_until_as_before(before, victim.pid);
 	}
 	procsnap_destroy(before);
 	cycle(&victim, PROCSNAP_MASKS_CHANGE, "");

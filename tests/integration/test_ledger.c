@@ -113,7 +113,7 @@ static void compare_books(const char *const argv[])
 	struct procsnap *before = procsnap_take(victim.pid, 0);
 	struct tap tap;
 	tap_start(&tap, victim.pid, NULL);
-	tap_wait_on(&tap, "");
+	tap_wait_on(&tap, strrchr(argv[0], '/'));
 	char *books = victim_ask(&victim, "go", PHASE_MS);
 	json_t *attach = tap_stop(&tap, 0);
 	tap_check_clean(attach);
