@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "attach/lock.h"
 #include "attach/options.h"
 #include "attach/print.h"
 #include "attach/recover.h"
@@ -178,9 +179,14 @@ static enum exit_status run_recover(const struct options *options)
 	struct ht_err *err = proc_open(options->pid, &proc);
 	if (err)
 		return complain(err);
+	int lock = -1;
 	err = proc_open_mem(&proc);
 	if (!err)
+		err = lock_take(&proc, &lock);
+	if (!err)
 		err = recover_run(&proc, -1, NULL, &report);
+	if (lock >= 0)
+		close(lock);
 	proc_close(&proc);
 	if (err)
 		return complain(err);

@@ -7,12 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 #include <x86intrin.h>
 
 #include "attach/bring_in.h"
+#include "attach/lock.h"
 #include "attach/records.h"
 #include "attach/symbols.h"
 #include "attach/target/clock.h"
@@ -34,22 +33,6 @@ void session_progress(const struct session *s, const char *fmt, ...)
 /* --- before anything is touched
  * ------------------------------------------------------------------------- */
 
-/* One capture per process on this machine: a name that the kernel frees when we die. */
-static struct ht_err *take_lock(struct session *s)
-{
-	struct sockaddr_un addr = {.sun_family = AF_UNIX};
-	int length = snprintf(addr.sun_path + 1, sizeof(addr.sun_path) - 1, "heaptap-%d-%lu",
-		s->options->pid, (unsigned long)s->survey.proc.start_ticks);
-	s->lock_fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (s->lock_fd < 0)
-		return ht_err_sys(errno, "cannot make a socket");
-	if (bind(s->lock_fd, (struct sockaddr *)&addr,
-		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length)) == 0)
-		return NULL;
-	return ht_err_new(HT_ERR_REFUSED, "process %d is already being captured by another heaptap",
-		s->options->pid);
-}
-
 static struct ht_err *open_signals(struct session *s)
 {
 	sigset_t set;
@@ -69,7 +52,7 @@ static struct ht_err *prepare(struct session *s)
 	if (err)
 		return err;
 	memcpy(s->report->comm, s->survey.status.comm, sizeof(s->report->comm));
-	err = take_lock(s);
+	err = lock_take(&s->survey.proc, &s->lock_fd);
 	if (!err)
 		err = open_signals(s);
 	if (!err)

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+# bash completion for heaptap
+
+_heaptap()
+{
+	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
+	local commands="attach doctor recover report export info dump symbols version help"
+	local options="-p --pid -d --duration -o --output -f --force -q --quiet --json --lossless --unwind --symbolize --help"
+
+	COMPREPLY=()
+	case $before in
+	-p | --pid)
+		mapfile -t COMPREPLY < <(compgen -W "$(ps -eo pid=)" -- "$word")
+		return
+		;;
+	-o | --output)
+		mapfile -t COMPREPLY < <(compgen -f -- "$word")
+		return
+		;;
+	esac
+	if [ "$COMP_CWORD" = 1 ]; then
+		mapfile -t COMPREPLY < <(compgen -W "$commands" -f -- "$word")
+	elif [[ $word = -* ]]; then
+		mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word")
+	else
+		mapfile -t COMPREPLY < <(compgen -f -- "$word")
+	fi
+}
+complete -F _heaptap heaptap
