@@ -74,20 +74,24 @@ static unsigned usable_index(struct image *image, raddr_t usable)
 	return i;
 }
 
-/*
- * The function that knows the size of the blocks this one is given: that of the allocator which
- * frees them. A reallocarray from libc serves any allocator.
- */
-static struct ht_err *usable_of(const struct tap *tap, const struct module *module, raddr_t *ret)
+/* What measures the blocks that `real` is given. A slot that we bound ourselves, or one found
+ * later, is no function of the survey: its blocks are those of the allocator which frees them. */
+static struct ht_err *usable_of(
+	const struct tap *tap, const struct slot *slot, raddr_t real, raddr_t *ret)
 {
 	const struct survey *survey = tap->survey;
+	const struct slots *slots = &survey->slots;
+
+	for (size_t i = 0; i < slots->function_count; i++) {
+		if (slots->function[i].hook != slot->hook || slots->function[i].addr != real)
+			continue;
+		*ret = slots->function[i].usable_size;
+		return NULL;
+	}
 	const struct module *freeing =
 		modules_find(&survey->modules, sole_function(tap, ABI_HOOK_FREE));
-
 	*ret = 0;
-	if (freeing)
-		module = freeing;
-	return module ? module_symbol(&survey->proc, module, "malloc_usable_size", ret) : NULL;
+	return freeing ? module_symbol(&survey->proc, freeing, "malloc_usable_size", ret) : NULL;
 }
 
 static struct ht_err *tap_one(struct tap *tap, const struct slot *slot)
@@ -102,7 +106,7 @@ static struct ht_err *tap_one(struct tap *tap, const struct slot *slot)
 	if (err || !real)
 		return err;
 	const struct module *module = modules_find(&survey->modules, real);
-	err = usable_of(tap, module, &usable);
+	err = usable_of(tap, slot, real, &usable);
 	if (err)
 		return err;
 	struct image_thunk want = {.hook = slot->hook,
