@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/ht_check.h"
+#include "tests/support/tmpdir.h"
+
+#define WORDS_MAX 12
+#define NS_PER_S  1000000000ull
+#define HOUR_NS	  (3600 * NS_PER_S)
+#define YEARS_10  (10ull * 365 * 24 * HOUR_NS)
+
+/* Parses "heaptap" and `words`, which blanks separate. */
+static struct ht_err *parse(const char *words, struct options *ret)
+{
+	static char copy[256];
+	char *argv[WORDS_MAX] = {(char[]){"heaptap"}};
+	int argc = 1;
+
+	snprintf(copy, sizeof(copy), "%s", words);
+	for (char *word = strtok(copy, " "); word; word = strtok(NULL, " "))
+		argv[argc++] = word;
+	*ret = (struct options){0};
+	return options_parse(argc, argv, ret);
+}
+
+START_TEST(durations)
+{
+	static const struct {
+		const char *text;
+		uint64_t ns;
+	} good[] = {
+		{"30s", 30 * NS_PER_S},
+		{"5m", 300 * NS_PER_S},
+		{"1h", HOUR_NS},
+		{"2d", 48 * HOUR_NS},
+		{"250ms", 250000000},
+		{"1h30m", HOUR_NS + 1800 * NS_PER_S},
+		{"1m1s1ms", 61001000000},
+		{"10", 10 * NS_PER_S},
+		{"007", 7 * NS_PER_S},
+		{"1ms", 1000000},
+		{"0s5s", 5 * NS_PER_S},
+		{"3650d", YEARS_10},
+		{"315360000", YEARS_10},
+	};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(good); i++) {
+		uint64_t ns = 0;
+		ck_assert_msg(options_duration(good[i].text, &ns), "%s", good[i].text);
+		ck_assert_msg(ns == good[i].ns, "%s: %lu", good[i].text, (unsigned long)ns);
+	}
+}
+END_TEST
+
+START_TEST(nonsense_is_no_duration)
+{
+	static const char *const bad[] = {"", "0", "0s", "0h0m", "-1s", "+1s", " 1s", "1s ", "1 s",
+		"s", "ms", "1x", "1us", "1.5s", "1e3s", "0x10s", "1sec", "1S", "1h30", "30 m",
+		"1hh", "1mss", "3651d", "315360001", "3650d1ms", "18446744073709551616",
+		"18446744073709551615s", "99999999999999999999s", "9223372036854775807h",
+		"213503982334602d", "\xb2s"};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(bad); i++) {
+		uint64_t ns = 17;
+		ck_assert_msg(!options_duration(bad[i], &ns), "\"%s\"", bad[i]);
+		ck_assert_uint_eq(ns, 17);
+	}
+}
+END_TEST
+
+START_TEST(spellings)
+{
+	static const char *const same[] = {
+		"attach -p 42 -d 5s -o out",
+		"attach -p42 -d5s -oout",
+		"attach --pid 42 --duration 5s --output out",
+		"attach --pid=42 --duration=5s --output=out",
+		"-p 42 -d 5s -o out",
+		"--pid=42 -d5s -o out",
+		"attach -o out -d 5s -p 42",
+		"attach -p 1 -d 9h -o other -p 42 -d 5s -o out",
+	};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(same); i++) {
+		struct options options;
+		ck_no_err(parse(same[i], &options));
+		ck_assert_int_eq(options.command, COMMAND_ATTACH);
+		ck_assert_int_eq(options.pid, 42);
+		ck_assert_uint_eq(options.duration_ns, 5 * NS_PER_S);
+		ck_assert_str_eq(options.output, "out");
+		options_deinit(&options);
+		ck_assert_ptr_null(options.output);
+		options_deinit(&options);
+	}
+}
+END_TEST
+
+START_TEST(defaults)
+{
+	struct options options;
+	ck_no_err(parse("attach -p 1", &options));
+	ck_assert_ptr_null(options.output);
+	ck_assert_uint_eq(options.duration_ns, 0);
+	ck_assert(!options.replace && !options.quiet && !options.json && !options.lossless &&
+		  !options.full_unwind && !options.symbolize_later);
+}
+END_TEST
+
+START_TEST(switches)
+{
+	static const struct {
+		const char *words;
+		size_t offset;
+	} table[] = {
+		{"-f", offsetof(struct options, replace)},
+		{"--force", offsetof(struct options, replace)},
+		{"-q", offsetof(struct options, quiet)},
+		{"--quiet", offsetof(struct options, quiet)},
+		{"--json", offsetof(struct options, json)},
+		{"--lossless", offsetof(struct options, lossless)},
+		{"--unwind full", offsetof(struct options, full_unwind)},
+		{"--unwind=full", offsetof(struct options, full_unwind)},
+		{"--symbolize later", offsetof(struct options, symbolize_later)},
+		{"--symbolize=later", offsetof(struct options, symbolize_later)},
+	};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(table); i++) {
+		char words[64];
+		struct options options;
+		snprintf(words, sizeof(words), "attach -p 7 %s", table[i].words);
+		ck_no_err(parse(words, &options));
+		ck_assert_msg(((bool *)&options)[table[i].offset], "%s", table[i].words);
+		int set = options.replace + options.quiet + options.json + options.lossless +
+			  options.full_unwind + options.symbolize_later;
+		ck_assert_msg(set == 1, "%s: %d switches", table[i].words, set);
+	}
+}
+END_TEST
+
+START_TEST(standard_output_is_a_name)
+{
+	struct options options;
+	ck_no_err(parse("attach -p 7 -o -", &options));
+	ck_assert_str_eq(options.output, "-");
+	options_deinit(&options);
+	ck_no_err(parse("attach -p 7 -o-", &options));
+	ck_assert_str_eq(options.output, "-");
+	options_deinit(&options);
+}
+END_TEST
+
+START_TEST(commands)
+{
+	static const struct {
+		const char *words;
+		enum command command;
+	} table[] = {
+		{"attach -p 1", COMMAND_ATTACH},
+		{"doctor -p 1", COMMAND_DOCTOR},
+		{"doctor -p 1 --json", COMMAND_DOCTOR},
+		{"recover -p 1 -q", COMMAND_RECOVER},
+		{"version", COMMAND_VERSION},
+		{"--version", COMMAND_VERSION},
+		{"attach --version", COMMAND_VERSION},
+		{"help", COMMAND_HELP},
+		{"--help", COMMAND_HELP},
+		{"-h", COMMAND_HELP},
+		{"doctor --help", COMMAND_HELP},
+		{"report --json anything -x", COMMAND_ANALYZE},
+		{"export f --format collapsed -o x", COMMAND_ANALYZE},
+		{"info f", COMMAND_ANALYZE},
+		{"dump f", COMMAND_ANALYZE},
+		{"symbols f", COMMAND_ANALYZE},
+		{"some.htap", COMMAND_ANALYZE},
+		{"-", COMMAND_ANALYZE},
+	};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(table); i++) {
+		struct options options;
+		ck_no_err(parse(table[i].words, &options));
+		ck_assert_msg(options.command == table[i].command, "%s: %d", table[i].words,
+			(int)options.command);
+		options_deinit(&options);
+	}
+}
+END_TEST
+
+START_TEST(wrong_words_are_named)
+{
+	static const struct {
+		const char *words, *says;
+	} table[] = {
+		{"", "--help"},
+		{"attach", "-p PID is missing"},
+		{"doctor", "-p PID is missing"},
+		{"recover", "-p PID is missing"},
+		{"-d 5s", "-p PID is missing"},
+		{"attach -p", "-p: needs a value"},
+		{"attach -p 7 -d", "-d: needs a value"},
+		{"attach -p 7 --duration", "--duration: needs a value"},
+		{"attach -p 0", "0: not a process number"},
+		{"attach -p -3", "-3: not a process number"},
+		{"attach -p 12x", "12x: not a process number"},
+		{"attach -p redis", "redis: not a process number"},
+		{"attach -p 4294967297", "4294967297: not a process number"},
+		{"attach -p 99999999999999999999", "not a process number"},
+		{"attach --pid=", ": not a process number"},
+		{"attach -p 7 -d 0", "0: not a duration"},
+		{"attach -p 7 -d soon", "soon: not a duration"},
+		{"attach -p 7 --duration=", ": not a duration"},
+		{"attach -p 7 --output=", "needs a name"},
+		{"attach -p 7 --unwind half", "half: "},
+		{"attach -p 7 --symbolize now", "now: "},
+		{"attach -p 7 -z", "-z: no such option"},
+		{"attach -p 7 --durations 5s", "--durations: no such option"},
+		{"attach -p 7 --dur 5s", "--dur: no such option"},
+		{"attach -p 7 --", "--: no such option"},
+		{"attach -p 7 -q1", "-q1: takes no value"},
+		{"attach -p 7 --json=yes", "--json=yes: takes no value"},
+		{"attach -p 7 9", "9: not expected here"},
+		{"attach 7", "7: not expected here"},
+		{"attach -p 7 -", "-: not expected here"},
+		{"doctor -p 7 -d 5s", "-d: no such option"},
+		{"doctor -p 7 -o x", "-o: no such option"},
+		{"recover -p 7 --lossless", "--lossless: no such option"},
+	};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(table); i++) {
+		struct options options;
+		ck_err_says(parse(table[i].words, &options), HT_ERR_USAGE, table[i].says);
+		ck_assert_ptr_null(options.output);
+	}
+}
+END_TEST
+
+START_TEST(an_error_keeps_nothing)
+{
+	struct options options;
+	ck_err(parse("attach -p 7 -o x -o y -d 0", &options), HT_ERR_USAGE);
+	ck_assert_ptr_null(options.output);
+	ck_assert_int_eq(options.pid, 0);
+}
+END_TEST
+
+/* What --help lists is the table that parsing reads: every option in it is accepted. */
+START_TEST(help_lists_what_parses)
+{
+	char *path = tmpdir_path("help");
+	char line[256];
+	unsigned options_seen = 0, commands_seen = 0;
+
+	ck_assert_ptr_nonnull(freopen(path, "we", stdout));
+	options_print_help();
+	fflush(stdout);
+	FILE *help = fopen(path, "re");
+	ck_assert_ptr_nonnull(help);
+	while (fgets(line, sizeof(line), help)) {
+		char name[32], argument[32] = "";
+		struct options options;
+		char *option = strstr(line, " --");
+		ck_assert_uint_lt(strlen(line), 101);
+		commands_seen += sscanf(line, "  %31[a-z] ", name) == 1;
+		if (!option || line[0] != ' ' || line[2] == 'h')
+			continue;
+		ck_assert_int_ge(sscanf(option, " %31s %31[A-Zful]", name, argument), 1);
+		bool pid = strcmp(name, "--pid") == 0, duration = strcmp(name, "--duration") == 0;
+		char words[128];
+		snprintf(words, sizeof(words), "attach -p 7 %s %s", name,
+			pid				   ? "7"
+			: duration			   ? "7s"
+			: strcmp(name, "--output") == 0	   ? "x"
+			: strcmp(name, "--unwind") == 0	   ? "full"
+			: strcmp(name, "--symbolize") == 0 ? "later"
+							   : "");
+		ck_no_err(parse(words, &options));
+		options_deinit(&options);
+		options_seen++;
+	}
+	fclose(help);
+	free(path);
+	ck_assert_uint_eq(options_seen, 11);
+	ck_assert_uint_ge(commands_seen, 10);
+}
+END_TEST
+
+HT_SUITE("attach/options", durations, nonsense_is_no_duration, spellings, defaults, switches,
+	standard_output_is_a_name, commands, wrong_words_are_named, an_error_keeps_nothing,
+	help_lists_what_parses)
