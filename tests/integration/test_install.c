@@ -38,7 +38,9 @@ static void install_and_uninstall(const char *destination, const char *prefix, c
 	make("install", destination, prefix);
 	char *files = files_below(root);
 	ck_assert_msg(strstr(files, "/bin/heaptap\n") &&
-			      strstr(files, "/libexec/heaptap/heaptap-analyze\n"),
+			      strstr(files, "/libexec/heaptap/heaptap-analyze\n") &&
+			      strstr(files, "/man1/heaptap.1\n") &&
+			      strstr(files, "/completions/heaptap\n"),
 		"%.2000s", files);
 	free(files);
 	char program[8200], *out;
@@ -70,4 +72,22 @@ START_TEST(into_a_prefix)
 }
 END_TEST
 
-HT_SUITE("integration/install", staged, into_a_prefix)
+START_TEST(man_page_and_completion_know_every_option)
+{
+	char *out;
+	int status = run_program(
+		(const char *[]){"sh", "-c",
+			"for option in $(\"$1\" --help | grep -oE -e '--[a-z]+' | sort -u); do\n"
+			"name=${option#--}\n"
+			"grep -qF -e \"\\\\-\\\\-$name\" attach/heaptap.1 || echo \"man: "
+			"$option\"\n"
+			"grep -qF -e \"$option\" attach/heaptap.bash || echo \"bash: $option\"\n"
+			"done",
+			"sh", run_built("heaptap"), NULL},
+		MAKE_MS, &out, NULL);
+	ck_assert_int_eq(status, 0);
+	ck_assert_str_eq(out, "");
+}
+END_TEST
+
+HT_SUITE("integration/install", staged, into_a_prefix, man_page_and_completion_know_every_option)

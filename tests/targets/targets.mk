@@ -43,9 +43,9 @@ $t/ledger-nopie: tests/targets/ledger.c
 $t/ledger-own: tests/targets/ledger.c $t/libownalloc.so
 	$(call build,gcc $(target_c) -O2) -L$t -lownalloc -Wl,-rpath,'$$ORIGIN'
 $t/ledger-jemalloc: tests/targets/ledger.c
-	$(call build,gcc $(target_c) -O2) -Wl,--no-as-needed -ljemalloc
+	$(call build,gcc $(target_c) -O2) -Wl,-z,now -Wl,--no-as-needed -ljemalloc
 $t/ledger-tcmalloc: tests/targets/ledger.c
-	$(call build,gcc $(target_c) -O2) -Wl,--no-as-needed -ltcmalloc_minimal
+	$(call build,gcc $(target_c) -O2) -Wl,-z,now -Wl,--no-as-needed -ltcmalloc_minimal
 
 $(filter $t/chain-gcc-%,$(chain_bin)): $t/chain-gcc-%: tests/targets/chain.c
 	$(call build,gcc $(target_c) $(variant_flags))
