@@ -11,6 +11,10 @@
 #include <unistd.h>
 
 #include "attach/recover.h"
+#include "attach/target/clock.h"
+
+#define PATIENCE_NS    (600 * CLOCK_NS_PER_S)
+#define RETRY_PAUSE_NS (100 * CLOCK_NS_PER_MS)
 
 enum message_kind { MESSAGE_SLACK = 1, MESSAGE_IMAGE, MESSAGE_DONE };
 
@@ -114,6 +118,25 @@ static void leave_terminal(void)
 		dup2(null, fd);
 }
 
+/* A busy machine may keep threads from being proven outside for long: nobody else will try again.
+ */
+static void finish_detach(const struct proc *proc, const struct watch *watch)
+{
+	uint64_t end_ns = clock_mono_ns() + PATIENCE_NS;
+	bool again = true;
+
+	while (again && clock_mono_ns() < end_ns) {
+		struct recover_report report;
+		struct ht_err *err = recover_run(
+			proc, watch->memfd, watch->has_slack ? &watch->slack : NULL, &report);
+		again = err ? err->code != HT_ERR_TARGET_GONE
+			    : report.outcome == RECOVER_INCOMPLETE;
+		ht_err_free(err);
+		if (again)
+			clock_sleep_ns(RETRY_PAUSE_NS);
+	}
+}
+
 static void guardian_main(int fd, const struct proc *proc)
 {
 	struct watch watch = {.memfd = -1};
@@ -123,12 +146,8 @@ static void guardian_main(int fd, const struct proc *proc)
 	prctl(PR_SET_NAME, "heaptap-guard");
 	while (hear(fd, &watch))
 		;
-	if (!watch.done) {
-		struct recover_report report;
-		struct ht_err *err = recover_run(
-			proc, watch.memfd, watch.has_slack ? &watch.slack : NULL, &report);
-		ht_err_free(err);
-	}
+	if (!watch.done)
+		finish_detach(proc, &watch);
 	_exit(0);
 }
 

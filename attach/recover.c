@@ -148,8 +148,13 @@ struct ht_err *recover_run(const struct proc *proc, int memfd, const struct remo
 			err = detach_image(proc, &image, slack, &report);
 			image_deinit(&image);
 		}
-	} else if (!err && found.tombstone) {
-		report.outcome = RECOVER_TOMBSTONE;
+	} else if (!err) {
+		/* The daemon died before the image was mapped, or after it was unmapped. */
+		if (slack)
+			err = detach_slack(proc, slack, clock_mono_ns() + RECOVER_DEADLINE_NS);
+		report.outcome = found.tombstone ? RECOVER_TOMBSTONE
+				 : slack	 ? RECOVER_DONE
+						 : RECOVER_NOTHING;
 	}
 	if (!err)
 		*ret = report;

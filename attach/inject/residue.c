@@ -11,7 +11,7 @@
 
 #include "attach/target/clock.h"
 
-#define SETTLE_NS   (100 * CLOCK_NS_PER_MS)
+#define SETTLE_NS   (1000 * CLOCK_NS_PER_MS)
 #define CHUNK_BYTES (1u << 20)
 #define OUR_MEMFD   "/memfd:heaptap-"
 

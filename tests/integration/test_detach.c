@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/support/gotwords.h"
@@ -282,6 +284,21 @@ static void wait_until_as_before(const struct procsnap *before, pid_t pid)
 	free(difference);
 }
 
+/* Guardians of killed heaptaps have become our children: is the victim the only one left? */
+static bool guardian_is_done(pid_t victim)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/self/task/%d/children", getpid());
+	FILE *children = fopen(path, "re");
+	ck_assert_ptr_nonnull(children);
+	bool done = true;
+	for (pid_t pid; fscanf(children, "%d", &pid) == 1;)
+		if (pid != victim && waitpid(pid, NULL, WNOHANG) == 0)
+			done = false;
+	fclose(children);
+	return done;
+}
+
 /* Kills heaptap `after_ms` from now, whatever it is doing then. */
 static void kill_later(struct tap *tap, unsigned after_ms)
 {
@@ -298,6 +315,7 @@ static void kill_sweep(const char *option)
 {
 	struct victim victim;
 	start_target(&victim, "busy", option);
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
 	for (unsigned after_ms = 0; after_ms < 2 * KILLS; after_ms++) {
 		struct tap tap;
@@ -310,6 +328,7 @@ static void kill_sweep(const char *option)
 		kill_later(&tap, after_ms);
 		victim_prove_alive(&victim);
 		wait_until_as_before(before, victim.pid);
+		run_until(guardian_is_done(victim.pid), GUARDIAN_MS);
 	}
 	procsnap_destroy(before);
 	cycle(&victim, PROCSNAP_MASKS_CHANGE, "");

@@ -77,7 +77,8 @@ START_TEST(man_page_and_completion_know_every_option)
 	char *out;
 	int status = run_program(
 		(const char *[]){"sh", "-c",
-			"for option in $(\"$1\" --help | grep -oE -e '--[a-z]+' | sort -u); do\n"
+			"for option in $(\"$1\" --help | grep -oE -e '--[a-z]+' | sort -u |"
+			" grep -vx -e --help -e --version); do\n"
 			"name=${option#--}\n"
 			"grep -qF -e \"\\\\-\\\\-$name\" attach/heaptap.1 || echo \"man: "
 			"$option\"\n"
