@@ -1,0 +1,626 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/inject/stub.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "attach/inject/stub_layout.h"
+#include "attach/target/memory.h"
+#include "format/abi_control.h"
+#include "tests/support/child.h"
+#include "tests/support/ht_check.h"
+
+#define SLOTS	    2u
+#define IMAGE_BYTES abi_image_bytes(SLOTS)
+#define FD_FLOOR    100
+#define LONG_LEASE  (1ull << 62)
+
+enum { CF = 1, PF = 4, AF = 0x10, ZF = 0x40, SF = 0x80, DF = 0x400, OF = 0x800 };
+enum { FLAGS_RESTORED = CF | PF | AF | ZF | SF | DF | OF };
+
+/* --- a thread as the stub finds and leaves it ------------------------------------------------- */
+
+struct cpu {
+	uint64_t gpr[15]; /* rax rbx rcx rdx rsi rdi rbp r8 .. r15 */
+	uint64_t rsp, flags;
+	uint64_t red_zone[16];
+	_Alignas(16) uint8_t fx[512];
+};
+
+/* Names for the assembly below; a child's are read through its /proc/PID/mem. */
+struct cpu cpu_before, cpu_after;
+uint64_t cpu_stack[64], cpu_entry_sp;
+
+/* Loads x87 and SSE state from `fx`, fills the red zone, and jumps to `code`, which goes on at
+ * cpu_resume: there everything is written to cpu_after. */
+void cpu_enter(const void *code, const void *fx);
+void cpu_resume(void);
+
+__asm__(".text\n"
+	".globl cpu_enter, cpu_resume\n"
+	"cpu_enter:\n"
+	"	push %rbx\n	push %rbp\n	push %r12\n	push %r13\n"
+	"	push %r14\n	push %r15\n"
+	"	mov %rsp, cpu_entry_sp(%rip)\n"
+	"	fxrstor (%rsi)\n"
+	"	xor %eax, %eax\n"
+	"1:	lea 0x1234567(%rax), %rcx\n"
+	"	mov %rcx, -128(%rsp,%rax,8)\n"
+	"	inc %eax\n"
+	"	cmp $16, %eax\n"
+	"	jb 1b\n"
+	"	fxsave cpu_before+272(%rip)\n"
+	"	jmp *%rdi\n"
+	"cpu_resume:\n"
+	"	mov %rax, cpu_after+0(%rip)\n	mov %rbx, cpu_after+8(%rip)\n"
+	"	mov %rcx, cpu_after+16(%rip)\n	mov %rdx, cpu_after+24(%rip)\n"
+	"	mov %rsi, cpu_after+32(%rip)\n	mov %rdi, cpu_after+40(%rip)\n"
+	"	mov %rbp, cpu_after+48(%rip)\n	mov %r8, cpu_after+56(%rip)\n"
+	"	mov %r9, cpu_after+64(%rip)\n	mov %r10, cpu_after+72(%rip)\n"
+	"	mov %r11, cpu_after+80(%rip)\n	mov %r12, cpu_after+88(%rip)\n"
+	"	mov %r13, cpu_after+96(%rip)\n	mov %r14, cpu_after+104(%rip)\n"
+	"	mov %r15, cpu_after+112(%rip)\n	mov %rsp, cpu_after+120(%rip)\n"
+	"	lea cpu_stack+512(%rip), %rsp\n"
+	"	pushfq\n"
+	"	popq cpu_after+128(%rip)\n"
+	"	cld\n"
+	"	fxsave cpu_after+272(%rip)\n"
+	"	fninit\n"
+	"	movl $0x1f80, cpu_stack(%rip)\n"
+	"	ldmxcsr cpu_stack(%rip)\n"
+	"	mov cpu_entry_sp(%rip), %rsp\n"
+	"	lea -128(%rsp), %rsi\n"
+	"	lea cpu_after+136(%rip), %rdi\n"
+	"	mov $16, %ecx\n"
+	"	rep movsq\n"
+	"	pop %r15\n	pop %r14\n	pop %r13\n	pop %r12\n	pop %rbp\n	"
+	"pop %rbx\n"
+	"	ret\n");
+
+_Static_assert(offsetof(struct cpu, rsp) == 120, "as the assembly has it");
+_Static_assert(offsetof(struct cpu, flags) == 128, "as the assembly has it");
+_Static_assert(offsetof(struct cpu, red_zone) == 136, "as the assembly has it");
+_Static_assert(offsetof(struct cpu, fx) == 272, "as the assembly has it");
+
+/* x87 and SSE state with something in every register. */
+static const uint8_t *odd_fx(void)
+{
+	static _Alignas(16) uint8_t fx[512];
+	static const uint16_t control = 0x0f7f;
+	static const uint32_t mxcsr = 0x7fc0;
+
+	for (size_t i = 32; i < 416; i++)
+		fx[i] = (uint8_t)(i * 7);
+	memcpy(fx, &control, sizeof(control));
+	fx[4] = 0xff;
+	memcpy(fx + 24, &mxcsr, sizeof(mxcsr));
+	return fx;
+}
+
+static struct user_regs_struct odd_regs(void)
+{
+	struct user_regs_struct regs = {.rax = 0x1111111111111111,
+		.rbx = 0x8000000000000002,
+		.rcx = 3,
+		.rdx = 0xffffffffffffffff,
+		.rsi = 0x7fffffffffffffff,
+		.rdi = 6,
+		.rbp = 0x0102030405060708,
+		.r8 = 8,
+		.r9 = 0x9999999999999999,
+		.r10 = 10,
+		.r11 = 11,
+		.r12 = 0xcccccccccccccccc,
+		.r13 = 13,
+		.r14 = 0xeeeeeeee,
+		.r15 = 0xffffffff00000000,
+		.rip = (uint64_t)(uintptr_t)cpu_resume,
+		.eflags = CF | OF | DF | AF};
+	return regs;
+}
+
+static void check_cpu(const struct cpu *before, const struct cpu *after, uint64_t entry_sp,
+	const struct user_regs_struct *r)
+{
+	uint64_t want[] = {r->rax, r->rbx, r->rcx, r->rdx, r->rsi, r->rdi, r->rbp, r->r8, r->r9,
+		r->r10, r->r11, r->r12, r->r13, r->r14, r->r15};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(want); i++)
+		ck_assert_msg(after->gpr[i] == want[i], "register %zu: %lx", i,
+			(unsigned long)after->gpr[i]);
+	ck_assert_uint_eq(after->rsp, entry_sp);
+	ck_assert_msg((after->flags & FLAGS_RESTORED) == (r->eflags & FLAGS_RESTORED),
+		"flags %lx, not %lx", (unsigned long)after->flags, (unsigned long)r->eflags);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(after->red_zone); i++)
+		ck_assert_uint_eq(after->red_zone[i], 0x1234567 + i);
+	ck_assert_mem_eq(after->fx, before->fx, 416);
+}
+
+/* --- code in a page that can only be read and executed, as the slack is ----------------------- */
+
+static uint8_t *place(void)
+{
+	static uint8_t *page;
+	if (!page)
+		page = mmap(NULL, HT_PAGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(page, MAP_FAILED);
+	return page;
+}
+
+static raddr_t place_addr(void)
+{
+	return (raddr_t)(uintptr_t)place();
+}
+
+static void put(const struct stub *stub)
+{
+	ck_assert_uint_le(stub->length, sizeof(stub->bytes));
+	ck_assert_int_eq(mprotect(place(), HT_PAGE_BYTES, PROT_READ | PROT_WRITE), 0);
+	memset(place(), 0xcc, HT_PAGE_BYTES);
+	memcpy(place(), stub->bytes, stub->length);
+	ck_assert_int_eq(mprotect(place(), HT_PAGE_BYTES, PROT_READ | PROT_EXEC), 0);
+}
+
+START_TEST(every_flag_comes_back)
+{
+	static const struct stub_unmap nothing = {.fd = -1};
+	static const uint64_t flag[] = {CF, PF, AF, ZF, SF, DF, OF};
+	struct user_regs_struct regs = odd_regs();
+	struct stub stub;
+
+	for (unsigned set = 0; set < 1u << HT_ARRAY_SIZE(flag); set++) {
+		regs.eflags = 0x202;
+		for (size_t i = 0; i < HT_ARRAY_SIZE(flag); i++)
+			regs.eflags |= set >> i & 1 ? flag[i] : 0;
+		ck_no_err(stub_make_unmap(&nothing, &regs, &stub));
+		put(&stub);
+		cpu_enter(place(), odd_fx());
+		check_cpu(&cpu_before, &cpu_after, cpu_entry_sp, &regs);
+	}
+}
+END_TEST
+
+START_TEST(it_fits_the_bytes_that_are_asked_for)
+{
+	struct stub_map map = {.image = 1ull << 40, .image_bytes = IMAGE_BYTES};
+	struct user_regs_struct regs = odd_regs();
+	struct stub stub;
+
+	memset(map.name, 'x', sizeof(map.name) - 1);
+	ck_no_err(stub_make_map(&map, place_addr(), &regs, &stub));
+	ck_assert_uint_eq(stub.length, stub_map_bytes());
+	ck_assert_uint_le(stub_map_bytes(), STUB_BYTES_MAX);
+	struct stub_unmap most = {.lo = {0x1000, 0x3000}, .hi = {0x2000, 0x4000}, .fd = 3};
+	ck_no_err(stub_make_unmap(&most, &regs, &stub));
+	ck_assert_uint_le(stub.length, stub_map_bytes());
+}
+END_TEST
+
+/* --- a target --------------------------------------------------------------------------------- */
+
+static int go[2], done[2];
+
+struct limits {
+	int resource; /* -1: none */
+	rlim_t above; /* what is in use now */
+};
+
+static rlim_t in_use(int resource)
+{
+	unsigned long pages = 0;
+	if (resource == RLIMIT_NOFILE) {
+		int fd = dup(0);
+		close(fd);
+		return (rlim_t)fd;
+	}
+	FILE *file = fopen("/proc/self/statm", "re");
+	if (!file || fscanf(file, "%lu", &pages) != 1)
+		_exit(1);
+	fclose(file);
+	return pages * HT_PAGE_BYTES;
+}
+
+/* Waits for the word, runs the code at place(), tells, and waits. */
+static void target(const void *arg)
+{
+	const struct limits *limits = arg;
+	char byte = 0;
+
+	if (limits->resource >= 0) {
+		rlim_t limit = in_use(limits->resource) + limits->above;
+		setrlimit((__rlimit_resource_t)limits->resource, &(struct rlimit){limit, limit});
+	}
+	child_ready(0);
+	if (read(go[0], &byte, 1) != 1)
+		_exit(1);
+	cpu_enter(place(), odd_fx());
+	if (write(done[1], &byte, 1) != 1)
+		_exit(1);
+	child_wait();
+}
+
+struct snap {
+	char *maps;
+	char fds[8192];
+};
+
+struct stage {
+	struct child child;
+	struct proc proc;
+	struct snap before;
+	struct stub_map map;
+	struct user_regs_struct regs;
+};
+
+static void take_snap(const struct proc *proc, struct snap *ret)
+{
+	int fd = openat(proc->dir_fd, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fdopendir(fd);
+	size_t at = 0;
+
+	ck_assert_ptr_nonnull(dir);
+	ck_no_err(proc_text(proc, "maps", &ret->maps));
+	ret->fds[0] = '\0';
+	for (const struct dirent *entry; (entry = readdir(dir));) {
+		char link[256] = "";
+		if (readlinkat(dirfd(dir), entry->d_name, link, sizeof(link) - 1) > 0)
+			at += (size_t)snprintf(ret->fds + at, sizeof(ret->fds) - at, "%s %s\n",
+				entry->d_name, link);
+	}
+	closedir(dir);
+}
+
+static void check_untouched(struct stage *stage)
+{
+	struct snap after;
+	take_snap(&stage->proc, &after);
+	ck_assert_str_eq(after.maps, stage->before.maps);
+	ck_assert_str_eq(after.fds, stage->before.fds);
+	free(after.maps);
+}
+
+/* An address with nothing around, here and therefore in a child. */
+static raddr_t free_range(void)
+{
+	void *at = mmap(
+		NULL, IMAGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	ck_assert_ptr_ne(at, MAP_FAILED);
+	munmap(at, IMAGE_BYTES);
+	return (raddr_t)(uintptr_t)at;
+}
+
+static struct stub_map usual_map(void)
+{
+	place();
+	return (struct stub_map){.image = free_range(),
+		.image_bytes = IMAGE_BYTES,
+		.fd_floor = FD_FLOOR,
+		.lease_cycles = LONG_LEASE,
+		.name = "heaptap-test"};
+}
+
+static void start(struct stage *stage, const struct stub *stub, const struct limits *limits)
+{
+	static const struct limits none = {.resource = -1};
+	put(stub);
+	ck_assert_int_eq(pipe2(go, O_CLOEXEC), 0);
+	ck_assert_int_eq(pipe2(done, O_CLOEXEC), 0);
+	stage->child = child_fork(target, limits ? limits : &none);
+	ck_no_err(proc_open(stage->child.pid, &stage->proc));
+	ck_no_err(proc_open_mem(&stage->proc));
+	take_snap(&stage->proc, &stage->before);
+}
+
+static void start_map(struct stage *stage, const struct stub_map *map, const struct limits *limits)
+{
+	struct stub stub;
+	stage->map = *map;
+	stage->regs = odd_regs();
+	ck_no_err(stub_make_map(map, place_addr(), &stage->regs, &stub));
+	start(stage, &stub, limits);
+}
+
+static void let_go(const struct stage *stage)
+{
+	(void)stage;
+	ck_assert_int_eq(write(go[1], "x", 1), 1);
+}
+
+/* Waits until it came back, with everything in its registers as it was. */
+static void check_back(const struct stage *stage)
+{
+	struct cpu before, after;
+	uint64_t entry_sp;
+	char byte;
+
+	ck_assert_int_eq(read(done[0], &byte, 1), 1);
+	ck_no_err(memory_read(
+		&stage->proc, (raddr_t)(uintptr_t)&cpu_before, &before, sizeof(before)));
+	ck_no_err(memory_read(&stage->proc, (raddr_t)(uintptr_t)&cpu_after, &after, sizeof(after)));
+	ck_no_err(memory_read_u64(&stage->proc, (raddr_t)(uintptr_t)&cpu_entry_sp, &entry_sp));
+	check_cpu(&before, &after, entry_sp, &stage->regs);
+}
+
+static void finish(struct stage *stage)
+{
+	free(stage->before.maps);
+	proc_close(&stage->proc);
+	child_kill(&stage->child);
+}
+
+/* --- the daemon's side of the handshake ------------------------------------------------------- */
+
+static void read_control(const struct stage *stage, struct abi_control *ret, size_t *ret_got)
+{
+	ck_no_err(memory_read_some(&stage->proc, stage->map.image + ABI_CONTROL_OFF, ret,
+		offsetof(struct abi_control, claimed), ret_got));
+}
+
+static struct abi_control wait_status(const struct stage *stage, int64_t status)
+{
+	struct abi_control control = {0};
+	size_t got = 0;
+	do
+		read_control(stage, &control, &got);
+	while (!got || control.stub_status < status);
+	ck_assert_int_eq(control.stub_status, status);
+	return control;
+}
+
+static void say_taken(const struct stage *stage)
+{
+	ck_no_err(memory_write_u64(&stage->proc,
+		stage->map.image + ABI_CONTROL_OFF + offsetof(struct abi_control, taken),
+		STUB_TAKEN));
+}
+
+static int take(const struct stage *stage, int fd)
+{
+	int here = (int)syscall(SYS_pidfd_getfd, stage->proc.pidfd, fd, 0);
+	ck_assert_msg(here >= 0, "descriptor %d: %s", fd, strerror(errno));
+	return here;
+}
+
+static void check_map(const struct proc_maps *maps, raddr_t at, uint64_t bytes, const char *rights,
+	const char *name)
+{
+	const struct proc_map *map = proc_maps_find(maps, at);
+	ck_assert_ptr_nonnull(map);
+	ck_assert_uint_eq(map->lo, at);
+	ck_assert_uint_eq(map->hi, at + bytes);
+	char got[] = {map->read ? 'r' : '-', map->write ? 'w' : '-', map->exec ? 'x' : '-',
+		map->shared ? 's' : 'p', '\0'};
+	ck_assert_str_eq(got, rights);
+	ck_assert_str_eq(map->name, name);
+}
+
+static void check_layout(const struct stage *stage)
+{
+	static const char memfd[] = "/memfd:heaptap-test (deleted)";
+	raddr_t image = stage->map.image;
+	struct proc_maps maps;
+
+	ck_no_err(proc_maps_read(&stage->proc, &maps));
+	check_map(&maps, image + ABI_THUNKS_OFF, HT_PAGE_BYTES, "r-xp", memfd);
+	check_map(&maps, image + ABI_TEXT_OFF, ABI_TEXT_MAX, "r-xs", memfd);
+	check_map(&maps, image + ABI_STATE_OFF, HT_PAGE_BYTES, "rw-p", "");
+	check_map(&maps, image + ABI_TABLES_OFF, ABI_TABLES_BYTES, "r--s", memfd);
+	check_map(&maps, image + ABI_SHARED_OFF, IMAGE_BYTES - ABI_SHARED_OFF, "rw-s", memfd);
+	for (size_t i = 0; i < maps.count; i++)
+		if (maps.map[i].lo >= image && maps.map[i].hi <= image + IMAGE_BYTES &&
+			maps.map[i].inode)
+			ck_assert_uint_eq(maps.map[i].offset, maps.map[i].lo - image);
+	proc_maps_deinit(&maps);
+}
+
+/* The line of VmFlags of the mapping that begins at `lo`. */
+static bool has_vm_flag(const struct stage *stage, raddr_t lo, const char *flag)
+{
+	char *smaps, begin[40];
+	ck_no_err(proc_text(&stage->proc, "smaps", &smaps));
+	snprintf(begin, sizeof(begin), "%lx-", (unsigned long)lo);
+	const char *map = strstr(smaps, begin);
+	ck_assert_ptr_nonnull(map);
+	const char *flags = strstr(map, "VmFlags:");
+	ck_assert_ptr_nonnull(flags);
+	const char *found = strstr(flags, flag);
+	bool has = found && found < strchr(flags, '\n');
+	free(smaps);
+	return has;
+}
+
+static void check_connected(int a, int b)
+{
+	char got[8] = "";
+	ck_assert_int_eq(send(a, "hello", 6, 0), 6);
+	ck_assert_int_eq(recv(b, got, sizeof(got), MSG_DONTWAIT), 6);
+	ck_assert_str_eq(got, "hello");
+}
+
+static void check_cloexec(const struct stage *stage, int fd)
+{
+	char name[32], *info;
+	unsigned flags = 0;
+	snprintf(name, sizeof(name), "fdinfo/%d", fd);
+	ck_no_err(proc_text(&stage->proc, name, &info));
+	ck_assert_int_eq(sscanf(strstr(info, "flags:"), "flags: %o", &flags), 1);
+	ck_assert_msg(flags & O_CLOEXEC, "descriptor %d: flags %o", fd, flags);
+	free(info);
+}
+
+START_TEST(a_taken_lease_completes)
+{
+	struct stage stage;
+	struct stub_map map = usual_map();
+	struct stat stat;
+
+	start_map(&stage, &map, NULL);
+	let_go(&stage);
+	struct abi_control control = wait_status(&stage, STUB_READY);
+	int memfd = take(&stage, control.stub_fds[1]), agent = take(&stage, control.stub_fds[0]);
+	int daemon = take(&stage, control.stub_fds[3]);
+	for (int i = 0; i < 4; i++)
+		check_cloexec(&stage, control.stub_fds[i]);
+	check_layout(&stage);
+	say_taken(&stage);
+	check_back(&stage);
+	wait_status(&stage, STUB_DONE);
+	check_layout(&stage);
+
+	ck_assert_int_ge(control.stub_fds[0], FD_FLOOR);
+	ck_assert_int_eq(fstat(memfd, &stat), 0);
+	ck_assert_uint_eq((uint64_t)stat.st_size, IMAGE_BYTES);
+	ck_assert_int_eq(fcntl(memfd, F_GET_SEALS) & F_SEAL_SEAL, 0);
+	check_connected(daemon, agent);
+	check_connected(agent, daemon);
+	ck_assert(has_vm_flag(&stage, map.image + ABI_STATE_OFF, " wf"));
+	ck_assert(has_vm_flag(&stage, map.image + ABI_TABLES_OFF, " dd"));
+	ck_assert(has_vm_flag(&stage, map.image + ABI_SHARED_OFF, " dd"));
+
+	/* Of the descriptors only the agent's end is left. */
+	struct snap after;
+	char ours[32];
+	take_snap(&stage.proc, &after);
+	snprintf(ours, sizeof(ours), "%d socket:", control.stub_fds[0]);
+	char *line = strstr(after.fds, ours);
+	ck_assert_ptr_nonnull(line);
+	char *next = strchr(line, '\n') + 1;
+	memmove(line, next, strlen(next) + 1);
+	ck_assert_str_eq(after.fds, stage.before.fds);
+	free(after.maps);
+	finish(&stage);
+}
+END_TEST
+
+START_TEST(an_expired_lease_undoes_everything)
+{
+	struct stage stage;
+	struct stub_map map = usual_map();
+	map.lease_cycles = 0;
+	start_map(&stage, &map, NULL);
+	let_go(&stage);
+	check_back(&stage);
+	check_untouched(&stage);
+	finish(&stage);
+}
+END_TEST
+
+/* Every step in turn fails for want of descriptors: at the memfd, at the socket pair (both ends or
+ * one), at the agent's descriptor, whose number lies beyond the limit. */
+START_TEST(want_of_descriptors_undoes_everything)
+{
+	for (rlim_t above = 0; above < 4; above++) {
+		struct stage stage;
+		struct stub_map map = usual_map();
+		struct limits limits = {.resource = RLIMIT_NOFILE, .above = above};
+		start_map(&stage, &map, &limits);
+		let_go(&stage);
+		check_back(&stage);
+		check_untouched(&stage);
+		finish(&stage);
+	}
+}
+END_TEST
+
+START_TEST(want_of_address_space_undoes_everything)
+{
+	struct stage stage;
+	struct stub_map map = usual_map();
+	struct limits limits = {.resource = RLIMIT_AS, .above = 1 << 20};
+	start_map(&stage, &map, &limits);
+	let_go(&stage);
+	check_back(&stage);
+	check_untouched(&stage);
+	finish(&stage);
+}
+END_TEST
+
+START_TEST(what_was_there_is_never_unmapped)
+{
+	static const uint64_t offsets[] = {0, ABI_STATE_OFF, ABI_SHARED_OFF + HT_PAGE_BYTES};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(offsets); i++) {
+		struct stage stage;
+		struct stub_map map = usual_map();
+		uint64_t word = 0;
+		uint64_t *there = mmap((void *)(uintptr_t)(map.image + offsets[i]), HT_PAGE_BYTES,
+			PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
+			-1, 0);
+		ck_assert_ptr_ne(there, MAP_FAILED);
+		*there = 0x746865726521;
+		start_map(&stage, &map, NULL);
+		let_go(&stage);
+		check_back(&stage);
+		check_untouched(&stage);
+		ck_no_err(memory_read_u64(&stage.proc, map.image + offsets[i], &word));
+		ck_assert_uint_eq(word, 0x746865726521);
+		munmap(there, HT_PAGE_BYTES);
+		finish(&stage);
+	}
+}
+END_TEST
+
+START_TEST(unmapping_takes_out_what_is_named)
+{
+	struct stage stage = {.regs = odd_regs()};
+	struct stub stub;
+	struct proc_maps maps;
+	char gone[32];
+	raddr_t at;
+
+	place();
+	void *map = mmap(NULL, 5 * HT_PAGE_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(map, MAP_FAILED);
+	at = (raddr_t)(uintptr_t)map;
+	int fd = fcntl(0, F_DUPFD_CLOEXEC, FD_FLOOR);
+	struct stub_unmap unmap = {.lo = {at, at + 3 * HT_PAGE_BYTES},
+		.hi = {at + HT_PAGE_BYTES, at + 4 * HT_PAGE_BYTES},
+		.fd = fd};
+	ck_no_err(stub_make_unmap(&unmap, &stage.regs, &stub));
+	start(&stage, &stub, NULL);
+	snprintf(gone, sizeof(gone), "%d ", fd);
+	ck_assert_ptr_nonnull(strstr(stage.before.fds, gone));
+	let_go(&stage);
+	check_back(&stage);
+	struct snap after;
+	take_snap(&stage.proc, &after);
+	ck_assert_ptr_null(strstr(after.fds, gone));
+	free(after.maps);
+	ck_no_err(proc_maps_read(&stage.proc, &maps));
+	static const bool left[] = {false, true, true, false, true};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(left); i++)
+		ck_assert(!proc_maps_find(&maps, at + i * HT_PAGE_BYTES) == !left[i]);
+	proc_maps_deinit(&maps);
+	finish(&stage);
+}
+END_TEST
+
+/* A call that fails on the way out stops nothing. */
+START_TEST(unmapping_goes_on_past_a_failure)
+{
+	struct stage stage = {.regs = odd_regs()};
+	struct stub stub;
+	place();
+	struct stub_unmap unmap = {.lo = {1, 0}, .hi = {HT_PAGE_BYTES, 0}, .fd = 9999};
+	ck_no_err(stub_make_unmap(&unmap, &stage.regs, &stub));
+	start(&stage, &stub, NULL);
+	let_go(&stage);
+	check_back(&stage);
+	check_untouched(&stage);
+	finish(&stage);
+}
+END_TEST
+
+HT_SUITE("attach/inject/stub", every_flag_comes_back, it_fits_the_bytes_that_are_asked_for,
+	a_taken_lease_completes, an_expired_lease_undoes_everything,
+	want_of_descriptors_undoes_everything, want_of_address_space_undoes_everything,
+	what_was_there_is_never_unmapped, unmapping_takes_out_what_is_named,
+	unmapping_goes_on_past_a_failure)
