@@ -258,7 +258,8 @@ struct ht_err *image_adopt(struct image *image, const struct proc *proc, raddr_t
 	if (!page)
 		return ht_err_new(HT_ERR_NOMEM, "no memory for a thunk page");
 	struct ht_err *err = memory_read(proc, thunks, page, HT_PAGE_BYTES);
-	for (size_t i = 0; !err && i < ABI_THUNK_MAX && page[i].real; i++)
+	/* A page without a thunk was never left behind: the first one is there in any case. */
+	for (size_t i = 0; !err && i < ABI_THUNK_MAX && (i == 0 || page[i].real); i++)
 		if (!is_thunk(&page[i]))
 			err = ht_err_new(HT_ERR_REFUSED,
 				"the page at %lx in process %d is not a thunk page of this version",
