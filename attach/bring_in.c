@@ -28,17 +28,9 @@
 /* High, but not so high that the target's descriptor table has to grow. */
 static int fd_floor(const struct proc *proc)
 {
-	char *limits = NULL;
-	unsigned long soft = 1024;
-	struct ht_err *err = proc_text(proc, "limits", &limits);
-
-	ht_err_free(err);
-	const char *line = limits ? strstr(limits, "Max open files") : NULL;
-	if (line && sscanf(line + strlen("Max open files"), "%lu", &soft) != 1)
-		soft = FD_FLOOR_MAX;
-	free(limits);
+	uint64_t soft = proc_limit(proc, "Max open files");
 	if (soft > FD_FLOOR_MAX)
-		return FD_FLOOR_MAX - FD_FLOOR_MAX / 8;
+		soft = FD_FLOOR_MAX;
 	return (int)(soft - soft / 8);
 }
 

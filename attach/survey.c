@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "attach/target/clock.h"
+#include "format/abi_control.h"
 
 static struct ht_err *check_pid(pid_t pid)
 {
@@ -71,6 +72,20 @@ static struct ht_err *check_threads(const struct proc *proc, struct survey *surv
 	}
 	proc_tids_deinit(&tids);
 	return err;
+}
+
+/* The kernel ends a process that makes a file longer than its limit, and the agent's memory is a
+ * file that the process makes. */
+static struct ht_err *check_file_size(const struct proc *proc)
+{
+	uint64_t need = abi_image_bytes(ABI_SLOT_MAX);
+	if (proc_limit(proc, "Max file size") >= need)
+		return NULL;
+	return ht_err_new(HT_ERR_REFUSED,
+		"process %d may not make a file of %lu MiB, which the agent needs (ulimit -f); "
+		"raise "
+		"that first: prlimit --pid %d --fsize=unlimited:unlimited",
+		proc->pid, (unsigned long)(need >> 20), proc->pid);
 }
 
 static struct ht_err *refuse_without_slots(const struct survey *survey)
@@ -145,6 +160,8 @@ struct ht_err *survey_take(pid_t pid, struct survey *ret)
 		err = check_status(pid, &survey.status);
 	if (!err)
 		err = proc_open_mem(&survey.proc);
+	if (!err)
+		err = check_file_size(&survey.proc);
 	if (!err)
 		err = check_threads(&survey.proc, &survey);
 	if (!err)

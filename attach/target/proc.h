@@ -106,6 +106,10 @@ struct ht_err *proc_syscall_read(const struct proc *proc, pid_t tid, struct proc
  * beyond 1 MiB. HT_ERR_SYS with ENOENT: the kernel has no such file. */
 HT_MUST_CHECK
 struct ht_err *proc_text(const struct proc *proc, const char *name, char **ret);
+/* The soft limit that /proc/PID/limits calls `name`, such as "Max file size"; UINT64_MAX when it is
+ * unlimited or not told. */
+uint64_t proc_limit(const struct proc *proc, const char *name);
+
 /* What the kernel told the program at its start; 0: not told. */
 struct proc_auxv {
 	raddr_t phdr, entry; /* of the program, or of a dynamic linker started as one */

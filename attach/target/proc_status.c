@@ -238,3 +238,17 @@ struct ht_err *proc_syscall_read(const struct proc *proc, pid_t tid, struct proc
 			proc->pid, path, (int)strcspn(text, "\n"), text);
 	return NULL;
 }
+
+uint64_t proc_limit(const struct proc *proc, const char *name)
+{
+	char *text = NULL;
+	uint64_t soft = UINT64_MAX;
+	struct ht_err *err = proc_text(proc, "limits", &text);
+
+	ht_err_free(err);
+	const char *line = text ? strstr(text, name) : NULL;
+	if (line && sscanf(line + strlen(name), "%" SCNu64, &soft) != 1)
+		soft = UINT64_MAX;
+	free(text);
+	return soft;
+}

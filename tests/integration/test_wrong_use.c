@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -175,6 +176,19 @@ START_TEST(stopped)
 	check_pid_refused(victim.pid, REFUSED, "stopped");
 	ck_assert_int_eq(state_of(victim.pid), 'T');
 	kill(victim.pid, SIGCONT);
+	victim_prove_alive(&victim);
+	victim_stop(&victim);
+}
+END_TEST
+
+/* Making the agent's memory would end such a process by SIGXFSZ. */
+START_TEST(file_size_limit)
+{
+	struct victim victim;
+	start_actor(&victim);
+	struct rlimit limit = {1 << 20, RLIM_INFINITY};
+	ck_assert_int_eq(prlimit(victim.pid, RLIMIT_FSIZE, &limit, NULL), 0);
+	check_pid_refused(victim.pid, REFUSED, "prlimit");
 	victim_prove_alive(&victim);
 	victim_stop(&victim);
 }
@@ -412,6 +426,6 @@ START_TEST(doctor)
 END_TEST
 
 HT_SUITE("integration/wrong_use", no_such_process, zombie, kernel_thread, itself, a_32_bit_program,
-	static_program, traced_by_another, stopped, thread_id, another_users_process,
-	own_process_without_root, undumpable, tapped_already, unwritable_output,
-	no_room_for_the_trace, nonsense, doctor)
+	static_program, traced_by_another, stopped, file_size_limit, thread_id,
+	another_users_process, own_process_without_root, undumpable, tapped_already,
+	unwritable_output, no_room_for_the_trace, nonsense, doctor)

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -454,7 +455,24 @@ START_TEST(each_rule_is_named)
 }
 END_TEST
 
+START_TEST(soft_limits)
+{
+	struct proc proc = opened(getpid());
+	struct rlimit files = {77, 99}, size = {RLIM_INFINITY, RLIM_INFINITY};
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &files), 0);
+	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &size), 0);
+	ck_assert_uint_eq(proc_limit(&proc, "Max open files"), 77);
+	ck_assert_uint_eq(proc_limit(&proc, "Max file size"), UINT64_MAX);
+	size.rlim_cur = 5000000000;
+	ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &size), 0);
+	ck_assert_uint_eq(proc_limit(&proc, "Max file size"), 5000000000);
+	ck_assert_uint_eq(proc_limit(&proc, "Max patience"), UINT64_MAX);
+	proc_close(&proc);
+}
+END_TEST
+
 HT_SUITE("attach/target/proc", own_process, not_a_process, kernel_thread,
 	thread_is_refused_and_its_process_named, zombie_leader_works_through_a_living_thread,
 	hostile_names, zombie, everything_says_gone, exec_is_noticed, maps_are_complete,
-	syscall_of_threads, text_has_a_limit, kernel_refusals_name_the_rule, each_rule_is_named)
+	syscall_of_threads, text_has_a_limit, soft_limits, kernel_refusals_name_the_rule,
+	each_rule_is_named)
