@@ -107,6 +107,15 @@ static struct ht_err *name_function(
 	return err;
 }
 
+/* DWARF gives no linkage name to a function that no other file sees, only its last word: a mangled
+ * symbol says more. */
+static bool says_more(const char *symbol, struct rec_string name)
+{
+	bool mangled = !strncmp(symbol, "_Z", 2) || !strncmp(symbol, "_R", 2);
+	return !name.length || (mangled && !memchr(name.data, ':', name.length) &&
+				       !memchr(name.data, '(', name.length));
+}
+
 static struct ht_err *resolve_place(struct source *source, struct strings *strings, uint64_t offset,
 	struct rec_frame *ret, uint64_t *ret_count)
 {
@@ -119,8 +128,8 @@ static struct ht_err *resolve_place(struct source *source, struct strings *strin
 	if (count == 0)
 		ret[0] = (struct rec_frame){0};
 	struct rec_frame *real = &ret[count ? count - 1 : 0];
-	const char *name = real->function.length ? NULL : symtab_find(&source->symtab, offset);
-	if (name) {
+	const char *name = symtab_find(&source->symtab, offset);
+	if (name && says_more(name, real->function)) {
 		err = name_function(name, strings, real);
 		count = count ? count : 1;
 	}

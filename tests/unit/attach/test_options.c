@@ -21,7 +21,8 @@ static struct ht_err *parse(const char *words, struct options *ret)
 	int argc = 1;
 
 	snprintf(copy, sizeof(copy), "%s", words);
-	for (char *word = strtok(copy, " "); word; word = strtok(NULL, " "))
+	char *rest = NULL;
+	for (char *word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
 		argv[argc++] = word;
 	*ret = (struct options){0};
 	return options_parse(argc, argv, ret);
