@@ -8,7 +8,7 @@
 #include "tests/support/ht_check.h"
 #include "tests/support/tmpdir.h"
 
-#define WORDS_MAX 12
+#define WORDS_MAX 20
 #define NS_PER_S  1000000000ull
 #define HOUR_NS	  (3600 * NS_PER_S)
 #define YEARS_10  (10ull * 365 * 24 * HOUR_NS)
