@@ -142,6 +142,13 @@ struct ht_err *recover_run(const struct proc *proc, int memfd, const struct remo
 	struct image image;
 
 	struct ht_err *err = recover_find(proc, &found);
+	/* Nothing mapped, or not yet, or not any more: the stub's place is all there is to restore.
+	 * When that is done no stub runs, and what is mapped now stays. */
+	if (!err && !found.image && slack) {
+		err = detach_slack(proc, slack, clock_mono_ns() + RECOVER_DEADLINE_NS);
+		if (!err)
+			err = recover_find(proc, &found);
+	}
 	if (!err && found.image) {
 		err = map_image(proc, memfd, found.base, &image);
 		if (!err) {
@@ -149,9 +156,6 @@ struct ht_err *recover_run(const struct proc *proc, int memfd, const struct remo
 			image_deinit(&image);
 		}
 	} else if (!err) {
-		/* The daemon died before the image was mapped, or after it was unmapped. */
-		if (slack)
-			err = detach_slack(proc, slack, clock_mono_ns() + RECOVER_DEADLINE_NS);
 		report.outcome = found.tombstone ? RECOVER_TOMBSTONE
 				 : slack	 ? RECOVER_DONE
 						 : RECOVER_NOTHING;

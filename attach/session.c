@@ -242,14 +242,39 @@ static struct ht_err *roll_back(struct session *s)
 {
 	if (!s->slack_written || s->target_gone)
 		return NULL;
-	if (s->image.local && s->journal.header)
-		return take_out(s);
 	struct recover_report report;
-	struct ht_err *err = recover_run(&s->survey.proc, -1, &s->slack, &report);
-	if (err || report.outcome != RECOVER_NOTHING)
-		return err;
-	return detach_slack(
-		&s->survey.proc, &s->slack, clock_mono_ns() + s->options->detach_deadline_ns);
+	if (!s->image.local || !s->journal.header)
+		return recover_run(&s->survey.proc, -1, &s->slack, &report);
+	struct ht_err *err = take_out(s);
+	if (!err && s->report->detached && s->report->level >= DETACH_TOMBSTONE)
+		err = ht_err_new(HT_ERR_INCOMPLETE, "%s", s->report->why);
+	return err;
+}
+
+/* Ends the capture that has begun: takes the tap out if there is a target left, completes the
+ * trace. */
+static struct ht_err *conclude(struct session *s, struct ht_err *window)
+{
+	struct ht_err *err = NULL;
+
+	if (window)
+		s->report->ended = REC_END_ERROR;
+	if (!s->target_gone) {
+		session_progress(s, "detaching");
+		err = take_out(s);
+	}
+	s->report->slots_foreign = s->survey.foreign_count;
+	err = ht_err_first(window, err);
+	return ht_err_first(err, finish_trace(s));
+}
+
+static struct ht_err *attach(struct session *s)
+{
+	struct ht_err *err = bring_in(s);
+	if (!err)
+		err = tap(s);
+	s->report->attach_ns = clock_mono_ns() - s->start_ns;
+	return err;
 }
 
 static struct ht_err *capture(struct session *s)
@@ -259,21 +284,20 @@ static struct ht_err *capture(struct session *s)
 		return err;
 	session_progress(s, "attaching to %d (%s): %zu slots in %zu modules", s->options->pid,
 		s->report->comm, s->survey.tap_count, s->survey.modules.count);
-	err = bring_in(s);
-	if (!err)
-		err = tap(s);
-	s->report->attach_ns = clock_mono_ns() - s->start_ns;
+	err = attach(s);
+	if (target_gone(s, &err)) {
+		s->report->ended = proc_changed(&s->survey.proc) == PROC_EXECED
+					   ? REC_END_TARGET_EXEC
+					   : REC_END_TARGET_EXIT;
+		if (s->first_tap_ns)
+			return conclude(s, NULL);
+		return ht_err_new(HT_ERR_TARGET_GONE, "process %d ended while we attached to it",
+			s->options->pid);
+	}
 	if (err)
 		return ht_err_first(err, roll_back(s));
 	session_progress(s, "capturing%s", s->options->duration_ns ? "" : " until Ctrl-C");
-	struct ht_err *window = window_run(s);
-	if (window)
-		s->report->ended = REC_END_ERROR;
-	session_progress(s, "detaching");
-	err = s->target_gone ? NULL : take_out(s);
-	s->report->slots_foreign = s->survey.foreign_count;
-	err = ht_err_first(window, err);
-	return ht_err_first(err, finish_trace(s));
+	return conclude(s, window_run(s));
 }
 
 struct ht_err *session_run(const struct session_options *options, struct session_report *ret)

@@ -261,7 +261,8 @@ static struct ht_err *look_job(void *context, struct worker_reply *reply)
 			return err;
 		done[i] = result != TRACEE_BUSY;
 		left += !done[i];
-		answers->verdict[i] = (uint8_t)(done[i] ? GONE : INSIDE);
+		/* A dying worker may still hold it: not an error, another pass will see. */
+		answers->verdict[i] = (uint8_t)(result == TRACEE_GONE ? GONE : INSIDE);
 	}
 	uint64_t deadline = clock_mono_ns() + STOP_DEADLINE_NS;
 	while (left && clock_mono_ns() < deadline) {

@@ -250,9 +250,11 @@ static struct ht_err *try_threads(
 	}
 	choose_threads_deinit(&threads);
 	if (!err && !ret->ran)
-		err = ht_err_new(HT_ERR_REFUSED, "no thread of the target could be stopped: all "
-						 "are in uninterruptible calls, stopped, "
-						 "or inside restartable sequences");
+		err = ht_err_new(HT_ERR_REFUSED,
+			"no thread of the target could be stopped: all are in "
+			"uninterruptible calls, stopped, held by another tracer, or inside "
+			"restartable "
+			"sequences");
 	return err;
 }
 

@@ -90,7 +90,8 @@ struct user_regs_struct tracee_resume_regs(const struct user_regs_struct *stoppe
 static struct ht_err *set_regs(pid_t tid, const struct user_regs_struct *regs)
 {
 	struct iovec iov = {.iov_base = (void *)regs, .iov_len = sizeof(*regs)};
-	if (ptrace(PTRACE_SETREGSET, tid, (void *)NT_PRSTATUS, &iov) < 0)
+	/* ESRCH: it was killed while it was stopped. */
+	if (ptrace(PTRACE_SETREGSET, tid, (void *)NT_PRSTATUS, &iov) < 0 && errno != ESRCH)
 		return ht_err_sys(errno, "cannot set the registers of thread %d", tid);
 	return NULL;
 }
@@ -122,11 +123,10 @@ static struct ht_err *seize(pid_t tid, bool suspend_seccomp, enum tracee_result 
 		*ret_result = TRACEE_GONE;
 		return NULL;
 	}
-	if (errno == EPERM)
-		return ht_err_new(HT_ERR_PERMISSION,
-			"the kernel does not let us trace thread %d: another tracer holds it, or "
-			"CAP_SYS_PTRACE is missing",
-			tid);
+	if (errno == EPERM) {
+		*ret_result = TRACEE_REFUSED;
+		return NULL;
+	}
 	return ht_err_sys(errno, "cannot seize thread %d", tid);
 }
 

@@ -21,6 +21,7 @@ enum tracee_result {
 	TRACEE_GONE, /* the thread ended */
 	TRACEE_BUSY, /* not stopped yet. At a deadline (vfork, D state): exit the worker */
 	TRACEE_STOPPED_BY_SIGNAL, /* it is in a group-stop (SIGSTOP); released again */
+	TRACEE_REFUSED,		  /* another tracer holds it (or we may not trace it) */
 };
 
 /*
