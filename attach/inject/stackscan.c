@@ -20,13 +20,37 @@ bool stackscan_is_entry(const struct stackscan_ranges *r, uint64_t word)
 	       (word - r->thunk_lo) % ABI_THUNK_BYTES == ABI_THUNK_ENTRY;
 }
 
+struct range {
+	raddr_t lo, hi;
+};
+
 struct scan {
 	const struct stackscan_ranges *ranges;
 	struct stackscan_found *found;
 	uint64_t last[FRAME_RSP_BACK]; /* the words before the current one, newest first */
-	raddr_t stack[STACKS_MAX];     /* stack pointers still to be followed */
-	size_t stack_count;
+	raddr_t stack[STACKS_MAX];     /* stack pointers, the first `done_count` of them followed */
+	size_t stack_count, done_count;
+	struct range done[STACKS_MAX];
 };
+
+static bool is_done(const struct scan *scan, raddr_t sp)
+{
+	for (size_t i = 0; i < scan->done_count; i++)
+		if (sp >= scan->done[i].lo && sp < scan->done[i].hi)
+			return true;
+	return false;
+}
+
+/* A stack that is too much to be followed may hold anything. */
+static void follow(struct scan *scan, raddr_t sp)
+{
+	if (is_done(scan, sp))
+		return;
+	if (scan->stack_count < STACKS_MAX)
+		scan->stack[scan->stack_count++] = sp;
+	else
+		scan->found->plain++;
+}
 
 static void look_at(struct scan *scan, raddr_t addr, uint64_t word)
 {
@@ -39,8 +63,7 @@ static void look_at(struct scan *scan, raddr_t addr, uint64_t word)
 	} else if (word == FRAME_SEGMENTS) {
 		if (stackscan_ours(scan->ranges, scan->last[FRAME_RIP_BACK - 1]))
 			scan->found->signal++;
-		if (scan->stack_count < STACKS_MAX)
-			scan->stack[scan->stack_count++] = scan->last[FRAME_RSP_BACK - 1];
+		follow(scan, scan->last[FRAME_RSP_BACK - 1]);
 	}
 	scan->last[2] = scan->last[1];
 	scan->last[1] = scan->last[0];
@@ -68,28 +91,38 @@ static struct ht_err *scan_range(const struct proc *proc, struct scan *scan, rad
 	return NULL;
 }
 
+/* What of the stack at `sp` has not been scanned yet: up to the end of its mapping, or to the part
+ * that has. A signal stack may lie within the stack that was interrupted, or above it in the same
+ * mapping. */
+static struct range part_to_scan(const struct scan *scan, const struct proc_map *map, raddr_t sp)
+{
+	struct range part = {.lo = ht_align_down(sp - RED_ZONE_BYTES, 8), .hi = map->hi};
+	if (part.lo < map->lo)
+		part.lo = map->lo;
+	if (part.hi - part.lo > SCAN_BYTES_MAX)
+		part.hi = part.lo + SCAN_BYTES_MAX;
+	for (size_t i = 0; i < scan->done_count; i++)
+		if (scan->done[i].lo >= part.lo && scan->done[i].lo < part.hi)
+			part.hi = scan->done[i].lo;
+	return part;
+}
+
 struct ht_err *stackscan_run(const struct proc *proc, const struct proc_maps *maps,
 	const struct stackscan_ranges *ranges, raddr_t sp, struct stackscan_found *ret)
 {
 	struct stackscan_found found = {0};
 	struct scan scan = {.ranges = ranges, .found = &found, .stack = {sp}, .stack_count = 1};
-	const struct proc_map *done[STACKS_MAX];
-	size_t done_count = 0;
 
-	for (size_t i = 0; i < scan.stack_count && done_count < STACKS_MAX; i++) {
+	for (size_t i = 0; i < scan.stack_count; i++) {
 		const struct proc_map *map = proc_maps_find(maps, scan.stack[i]);
-		bool seen = false;
-		for (size_t d = 0; d < done_count; d++)
-			seen |= done[d] == map;
-		if (!map || seen)
-			continue;
-		done[done_count++] = map;
-		/* A frame found on the alternate stack may return anywhere in the other: all of
-		 * that. */
-		raddr_t lo = i == 0 ? ht_align_down(sp - RED_ZONE_BYTES, 8)
-				    : ht_align_down(scan.stack[i] - RED_ZONE_BYTES, 8);
-		raddr_t hi = map->hi - lo > SCAN_BYTES_MAX ? lo + SCAN_BYTES_MAX : map->hi;
-		struct ht_err *err = scan_range(proc, &scan, lo < map->lo ? map->lo : lo, hi);
+		if (!map)
+			found.plain++;
+		struct range part = {0};
+		if (map && !is_done(&scan, scan.stack[i]))
+			part = part_to_scan(&scan, map, scan.stack[i]);
+		/* Already while it is scanned: most frames found there return into it. */
+		scan.done[scan.done_count++] = part;
+		struct ht_err *err = scan_range(proc, &scan, part.lo, part.hi);
 		if (err)
 			return err;
 	}

@@ -36,8 +36,8 @@ struct stackscan_found {
 
 /*
  * Scans from `sp` - 128 (the red zone) to the end of its mapping, at most 64 MiB, and the stacks
- * that signal frames found there will return to. A stack that vanishes while it is read counts as
- * one plain hit.
+ * that signal frames found there will return to. A stack that is not in `maps`, that vanishes while
+ * it is read, or that is one too many counts as one plain hit.
  */
 HT_MUST_CHECK
 struct ht_err *stackscan_run(const struct proc *proc, const struct proc_maps *maps,
