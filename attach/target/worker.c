@@ -65,6 +65,29 @@ static void send_outcome(int fd, struct ht_err *err, const struct worker_reply *
 		;
 }
 
+/* The kernel leaves out the descriptors for which we have no number left. */
+static struct ht_err *take_fds(struct msghdr *header, const bool has_fd[WORKER_FDS_MAX],
+	const char *what, int ret_fd[WORKER_FDS_MAX])
+{
+	const struct cmsghdr *rights = CMSG_FIRSTHDR(header);
+	size_t count = rights ? (rights->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
+	size_t at = 0;
+	bool all = true;
+
+	for (size_t i = 0; i < WORKER_FDS_MAX; i++) {
+		ret_fd[i] = -1;
+		if (has_fd[i] && at < count)
+			memcpy(&ret_fd[i], CMSG_DATA(rights) + at++ * sizeof(int), sizeof(int));
+		all &= has_fd[i] == (ret_fd[i] >= 0);
+	}
+	if (all)
+		return NULL;
+	for (size_t i = 0; i < WORKER_FDS_MAX; i++)
+		if (ret_fd[i] >= 0)
+			close(ret_fd[i]);
+	return ht_err_sys(EMFILE, "%s: cannot take descriptors from the worker", what);
+}
+
 static struct ht_err *take_outcome(int fd, const char *what, struct worker_reply *ret)
 {
 	struct message message;
@@ -89,14 +112,7 @@ static struct ht_err *take_outcome(int fd, const char *what, struct worker_reply
 		return err;
 	}
 	memcpy(ret->data, message.data, sizeof(ret->data));
-	const struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
-	size_t at = 0;
-	for (size_t i = 0; i < WORKER_FDS_MAX; i++) {
-		ret->fd[i] = -1;
-		if (message.has_fd[i] && rights)
-			memcpy(&ret->fd[i], CMSG_DATA(rights) + at++ * sizeof(int), sizeof(int));
-	}
-	return NULL;
+	return take_fds(&header, message.has_fd, what, ret->fd);
 }
 
 static void child_main(int fd, pid_t parent,

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/target/worker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "attach/target/clock.h"
+#include "attach/target/tracee.h"
+#include "tests/support/child.h"
+#include "tests/support/ht_check.h"
+
+#define FAR_NS (60 * CLOCK_NS_PER_S)
+
+static uint64_t far(void)
+{
+	return clock_mono_ns() + FAR_NS;
+}
+
+/* No child is left, not even a dead one. */
+static void check_no_child(void)
+{
+	ck_assert_int_eq(waitpid(-1, NULL, WNOHANG), -1);
+	ck_assert_int_eq(errno, ECHILD);
+}
+
+static int lowest_fd(void)
+{
+	int fd = dup(0);
+	close(fd);
+	return fd;
+}
+
+static struct ht_err *answer(void *context, struct worker_reply *reply)
+{
+	int *number = context;
+	for (size_t i = 0; i < sizeof(reply->data); i++)
+		if (reply->data[i])
+			return ht_err_new(HT_ERR_INTERNAL, "not zeroed");
+	for (size_t i = 0; i < WORKER_FDS_MAX; i++)
+		if (reply->fd[i] != -1)
+			return ht_err_new(HT_ERR_INTERNAL, "a descriptor from the start");
+	memset(reply->data, *number, sizeof(reply->data));
+	*number = 99;
+	return NULL;
+}
+
+START_TEST(the_reply_comes_back_and_nothing_else)
+{
+	struct worker_reply reply;
+	int number = 7, before = lowest_fd();
+	memset(&reply, 0xa5, sizeof(reply));
+	ck_no_err(worker_run("testing", far(), answer, &number, &reply));
+	for (size_t i = 0; i < sizeof(reply.data); i++)
+		ck_assert_uint_eq(reply.data[i], 7);
+	for (size_t i = 0; i < WORKER_FDS_MAX; i++)
+		ck_assert_int_eq(reply.fd[i], -1);
+	ck_assert_int_eq(number, 7);
+	ck_assert_int_eq(lowest_fd(), before);
+	check_no_child();
+}
+END_TEST
+
+static struct ht_err *give_error(void *context, struct worker_reply *reply)
+{
+	(void)reply;
+	if (*(int *)context == 0)
+		return ht_err_sys(ENOSPC, "cannot %s", "test");
+	char text[5000];
+	memset(text, 'x', sizeof(text));
+	return ht_err_new(HT_ERR_PERMISSION, "%.*s", (int)sizeof(text), text);
+}
+
+START_TEST(errors_travel)
+{
+	struct worker_reply reply;
+	int number = 0;
+	struct ht_err *err = worker_run("testing", far(), give_error, &number, &reply);
+	ck_assert_ptr_nonnull(err);
+	ck_assert_int_eq(err->sys, ENOSPC);
+	ck_err_says(err, HT_ERR_SYS, "cannot test: No space left");
+
+	/* A message that is too long is cut. */
+	number = 1;
+	err = worker_run("testing", far(), give_error, &number, &reply);
+	ck_assert_ptr_nonnull(err);
+	ck_assert_uint_ge(strlen(err->message), 200);
+	ck_err_says(err, HT_ERR_PERMISSION, "xxx");
+	check_no_child();
+}
+END_TEST
+
+/* Descriptors 0, 2 and 3 of the reply: /dev/null, /dev/zero, /dev/full. */
+static struct ht_err *hand_over(void *context, struct worker_reply *reply)
+{
+	(void)context;
+	setrlimit(RLIMIT_NOFILE, &(struct rlimit){1024, 1024});
+	reply->fd[0] = open("/dev/null", O_RDWR | O_CLOEXEC);
+	reply->fd[2] = open("/dev/zero", O_RDWR | O_CLOEXEC);
+	reply->fd[3] = open("/dev/full", O_RDWR | O_CLOEXEC);
+	return NULL;
+}
+
+START_TEST(descriptors_travel)
+{
+	static const char *const names[] = {"/dev/null", NULL, "/dev/zero", "/dev/full"};
+	struct worker_reply reply;
+	ck_no_err(worker_run("testing", far(), hand_over, NULL, &reply));
+	for (size_t i = 0; i < WORKER_FDS_MAX; i++) {
+		char path[64], link[64] = "";
+		if (!names[i]) {
+			ck_assert_int_eq(reply.fd[i], -1);
+			continue;
+		}
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", reply.fd[i]);
+		ck_assert_int_gt(readlink(path, link, sizeof(link) - 1), 0);
+		ck_assert_str_eq(link, names[i]);
+		ck_assert_int_eq(fcntl(reply.fd[i], F_GETFD), FD_CLOEXEC);
+		close(reply.fd[i]);
+	}
+}
+END_TEST
+
+/* The numbers that are left suffice for the worker's socket and for some of the descriptors. */
+START_TEST(descriptors_that_do_not_fit_are_an_error)
+{
+	int before = lowest_fd();
+	for (rlim_t room = 2; room < 4; room++) {
+		struct worker_reply reply;
+		struct rlimit limit = {(rlim_t)before + room, 1024};
+		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+		ck_err_says(worker_run("testing", far(), hand_over, NULL, &reply), HT_ERR_SYS,
+			"descriptors");
+		ck_assert_int_eq(lowest_fd(), before);
+		check_no_child();
+	}
+}
+END_TEST
+
+static struct ht_err *hang(void *context, struct worker_reply *reply)
+{
+	(void)context;
+	(void)reply;
+	child_wait();
+}
+
+START_TEST(the_deadline_kills)
+{
+	struct worker_reply reply;
+	int before = lowest_fd();
+	ck_err_says(
+		worker_run("looking around", clock_mono_ns() + CLOCK_NS_PER_MS, hang, NULL, &reply),
+		HT_ERR_REFUSED, "looking around");
+	check_no_child();
+	ck_err(worker_run("looking around", 0, hang, NULL, &reply), HT_ERR_REFUSED);
+	check_no_child();
+	ck_assert_int_eq(lowest_fd(), before);
+}
+END_TEST
+
+static struct ht_err *die(void *context, struct worker_reply *reply)
+{
+	(void)context;
+	(void)reply;
+	raise(SIGKILL);
+	return NULL;
+}
+
+START_TEST(a_worker_that_dies_is_an_error)
+{
+	struct worker_reply reply;
+	ck_err_says(worker_run("testing", far(), die, NULL, &reply), HT_ERR_INTERNAL, "testing");
+	check_no_child();
+}
+END_TEST
+
+static void wait_forever(const void *arg)
+{
+	(void)arg;
+	child_ready(0);
+	child_wait();
+}
+
+static struct ht_err *hold_and_hang(void *context, struct worker_reply *reply)
+{
+	struct tracee tracee;
+	enum tracee_result result;
+	(void)reply;
+	struct ht_err *err = tracee_stop(*(pid_t *)context, far(), false, &tracee, &result);
+	if (err || result != TRACEE_STOPPED)
+		return ht_err_new(HT_ERR_INTERNAL, "it does not stop");
+	child_wait();
+}
+
+/* Whatever the worker held runs on. */
+START_TEST(the_deadline_releases_what_was_held)
+{
+	struct child child = child_fork(wait_forever, NULL);
+	struct worker_reply reply;
+	struct proc proc;
+	struct proc_status status;
+	ck_err(worker_run("testing", clock_mono_ns() + 50 * CLOCK_NS_PER_MS, hold_and_hang,
+		       &child.pid, &reply),
+		HT_ERR_REFUSED);
+	ck_no_err(proc_open(child.pid, &proc));
+	ck_no_err(proc_status(&proc, 0, &status));
+	ck_assert_int_eq(status.tracer, 0);
+	ck_assert_int_ne(status.state, 't');
+	proc_close(&proc);
+	child_kill(&child);
+}
+END_TEST
+
+HT_SUITE("attach/target/worker", the_reply_comes_back_and_nothing_else, errors_travel,
+	descriptors_travel, descriptors_that_do_not_fit_are_an_error, the_deadline_kills,
+	a_worker_that_dies_is_an_error, the_deadline_releases_what_was_held)
