@@ -145,8 +145,12 @@ asan:
 	$(MAKE) VARIANT=asan test
 lint: all
 	scripts/lint $O
-bench: all $(target_bin)
+bench: all $O/tests/bench/pairs
 	scripts/bench
+
+$O/tests/bench/pairs: tests/bench/pairs.c Makefile
+	@mkdir -p $(@D)
+	$(call quiet,CC)$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g -fno-optimize-sibling-calls $(warn) -o $@ $< -lpthread
 
 man_pages  := $(wildcard attach/*.1 analyzer/*.1)
 completion := $(wildcard attach/heaptap.bash)
