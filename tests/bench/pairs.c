@@ -105,9 +105,9 @@ int main(int argc, char **argv)
 	char line[64];
 	if (argc != 4)
 		return 2;
-	depth = (unsigned)atoi(argv[1]);
-	fresh = (unsigned)atoi(argv[2]);
-	threads = (unsigned)atoi(argv[3]);
+	depth = (unsigned)strtoul(argv[1], NULL, 10);
+	fresh = (unsigned)strtoul(argv[2], NULL, 10);
+	threads = (unsigned)strtoul(argv[3], NULL, 10);
 	if (depth > DEPTH_MAX || fresh > depth || threads < 1 || threads > THREADS_MAX)
 		return 2;
 	pthread_barrier_init(&begin, NULL, threads + 1);
