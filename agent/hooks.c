@@ -134,12 +134,13 @@ HOOK_BY_SIZE(pvalloc)
 HOOK_BY_ALIGNMENT(aligned_alloc)
 HOOK_BY_ALIGNMENT(memalign)
 
+/* Also a call that is not recorded is in the books: detach unmaps what they say nobody is in. */
 #define HOOK_FREE(name)                                                                            \
 	void heaptap_hook_##name(void *block, const struct abi_thunk *self)                        \
 	{                                                                                          \
-		struct abi_slot *slot =                                                            \
-			block ? thread_enter(self, HOOK_FRAME, ABI_SLOT_RECORDING) : NULL;         \
-		if (slot)                                                                          \
+		struct abi_slot *slot = thread_enter(                                              \
+			self, HOOK_FRAME, block ? ABI_SLOT_RECORDING : ABI_SLOT_IN_REAL);          \
+		if (slot && block)                                                                 \
 			record_giving_back(self, slot, ABI_EVENT_FREE, block);                     \
 		REAL(self, void, void *)(block);                                                   \
 		if (slot)                                                                          \

@@ -63,7 +63,10 @@ static bool wait_drained(
 			*ret_loss = ABI_LOSS_TIMEOUT;
 			return false;
 		}
-		sys_pause();
+		if (config->flags & ABI_FLAG_NO_SYSCALL || config->socket_fd < 0)
+			sys_pause();
+		else
+			sys_wait_writable(-1, (struct sys_timespec){.nsec = SEND_STEP_NS});
 	}
 	return true;
 }
@@ -78,10 +81,9 @@ bool send_buffer(
 
 	uint64_t since = sys_tsc();
 	for (;;) {
-		if (!is_our_socket(config)) {
-			*ret_loss = ABI_LOSS_SOCKET;
-			return false;
-		}
+		/* The daemon can do without: it also copies from memory. */
+		if (!is_our_socket(config))
+			return wait_drained(config, slot, ret_loss);
 		long error = message_send(config, slot);
 		if (error == 0 || is_drained(&slot->head) || !thread_alive(config))
 			return true;

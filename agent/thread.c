@@ -172,7 +172,7 @@ struct abi_slot *thread_enter(
 	const struct abi_thunk *self, const struct thread_frame *frame, enum abi_slot_state state)
 {
 	const struct abi_config *config = thread_config(self);
-	if (ht_unlikely(!thread_alive(config) || load_relaxed(&config->stop)))
+	if (ht_unlikely(!thread_alive(config)))
 		return NULL;
 	uint64_t key = sys_thread_pointer() & ~15ull;
 	struct abi_slot *slot = key ? slot_find(config, key) : NULL;

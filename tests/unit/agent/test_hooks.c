@@ -226,13 +226,37 @@ START_TEST(free_is_recorded_before)
 }
 END_TEST
 
+static void see_in_real(void)
+{
+	ck_assert_uint_eq(world_my_slot(0)->head.state, ABI_SLOT_IN_REAL);
+}
+
+/* Nothing is recorded, but the books say that the thread will return into the hook. */
 START_TEST(free_null_is_only_forwarded)
 {
 	setup();
 	struct abi_thunk self = world_thunk(ABI_HOOK_FREE, real_free);
+	real.during = see_in_real;
 	heaptap_hook_free(NULL, &self);
 	ck_assert_uint_eq(real.calls, 1);
-	ck_assert_ptr_null(world_my_slot(0));
+	ck_assert_uint_eq(world_my_slot(0)->head.events, 0);
+	ck_assert_uint_eq(world_my_slot(0)->head.state, ABI_SLOT_IDLE);
+}
+END_TEST
+
+/* A thread that was on its way into the hook when the daemon began to detach. */
+START_TEST(late_entry_is_in_the_books)
+{
+	setup();
+	struct abi_thunk alloc = world_thunk(ABI_HOOK_MALLOC, real_one);
+	struct abi_thunk give = world_thunk(ABI_HOOK_FREE, real_free);
+	real.during = see_in_real;
+	world_config->stop = 1;
+	ck_assert_ptr_eq(heaptap_hook_malloc(100, &alloc), block_a);
+	heaptap_hook_free(block_a, &give);
+	ck_assert_uint_eq(real.calls, 2);
+	ck_assert_uint_eq(world_my_slot(0)->head.events, 2);
+	ck_assert_uint_eq(world_my_slot(0)->head.state, ABI_SLOT_IDLE);
 }
 END_TEST
 
@@ -309,24 +333,19 @@ START_TEST(reallocarray_overflow_fails)
 }
 END_TEST
 
-START_TEST(stopped_or_forked_only_forwards)
+START_TEST(forked_only_forwards)
 {
-	for (int i = 0; i < 2; i++) {
-		setup();
-		struct abi_thunk alloc = world_thunk(ABI_HOOK_MALLOC, real_one);
-		struct abi_thunk give = world_thunk(ABI_HOOK_FREE, real_free);
-		struct abi_thunk again = world_thunk(ABI_HOOK_REALLOC, real_two);
-		if (i)
-			world_config->stop = 1;
-		else
-			world_state->alive = 0;
-		ck_assert_ptr_eq(heaptap_hook_malloc(100, &alloc), block_a);
-		heaptap_hook_free(block_a, &give);
-		ck_assert_ptr_eq(heaptap_hook_realloc(block_a, 5, &again), block_a);
-		ck_assert_uint_eq(real.calls, 3);
-		ck_assert_ptr_null(world_my_slot(0));
-		ck_assert_uint_eq(sys_fake.calls, 0);
-	}
+	setup();
+	struct abi_thunk alloc = world_thunk(ABI_HOOK_MALLOC, real_one);
+	struct abi_thunk give = world_thunk(ABI_HOOK_FREE, real_free);
+	struct abi_thunk again = world_thunk(ABI_HOOK_REALLOC, real_two);
+	world_state->alive = 0;
+	ck_assert_ptr_eq(heaptap_hook_malloc(100, &alloc), block_a);
+	heaptap_hook_free(block_a, &give);
+	ck_assert_ptr_eq(heaptap_hook_realloc(block_a, 5, &again), block_a);
+	ck_assert_uint_eq(real.calls, 3);
+	ck_assert_ptr_null(world_my_slot(0));
+	ck_assert_uint_eq(sys_fake.calls, 0);
 }
 END_TEST
 
@@ -369,6 +388,6 @@ END_TEST
 
 HT_SUITE("agent/hooks", by_size, by_alignment, calloc_multiplies, size_zero_is_recorded,
 	failure_is_counted, posix_memalign_writes_through, posix_memalign_fails,
-	free_is_recorded_before, free_null_is_only_forwarded, realloc_of_nothing_allocates,
-	realloc_moves, realloc_gives_nothing, reallocarray_multiplies, reallocarray_overflow_fails,
-	stopped_or_forked_only_forwards, fork_inside_the_real_function)
+	free_is_recorded_before, free_null_is_only_forwarded, late_entry_is_in_the_books,
+	realloc_of_nothing_allocates, realloc_moves, realloc_gives_nothing, reallocarray_multiplies,
+	reallocarray_overflow_fails, forked_only_forwards, fork_inside_the_real_function)

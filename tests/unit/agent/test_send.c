@@ -181,10 +181,13 @@ END_TEST
 
 START_TEST(foreign_socket_is_not_written)
 {
-	setup();
-	sys_fake.cookie = WORLD_COOKIE + 1;
-	check_flush(true, ABI_LOSS_SOCKET);
-	ck_assert_uint_eq(daemon_does.sends, 0);
+	for (unsigned drain_at = 0; drain_at < 4; drain_at += 3) {
+		setup();
+		sys_fake.cookie = WORLD_COOKIE + 1;
+		daemon_does.drain_at_wait = drain_at;
+		check_flush(drain_at == 0, ABI_LOSS_TIMEOUT);
+		ck_assert_uint_eq(daemon_does.sends, 0);
+	}
 }
 END_TEST
 
