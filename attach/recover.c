@@ -86,10 +86,32 @@ static bool suspend_needed(const struct proc *proc)
 	return !err && status.seccomp != 0;
 }
 
+/* The socket that the stub reported last of all; without that report the number means nothing. */
+static void find_agent_fd(
+	struct journal_header *header, const struct proc *proc, const struct image *image)
+{
+	const struct abi_control *control = image_control(image);
+	int fd = control->stub_fds[0];
+	unsigned long inode;
+	char name[32];
+	char *link = NULL;
+
+	if (control->stub_status <= 0 || fd <= 0)
+		return;
+	snprintf(name, sizeof(name), "fd/%d", fd);
+	struct ht_err *err = proc_link(proc, name, &link);
+	if (!err && sscanf(link, "socket:[%lu]", &inode) == 1) {
+		header->agent_fd = fd;
+		header->agent_fd_inode = inode;
+	}
+	ht_err_free(err);
+	free(link);
+}
+
 /* The daemon died between mapping and beginning the journal: only the place of the stub is known.
  */
-static void complete_journal(
-	struct journal *journal, const struct image *image, const struct remote_slack *slack)
+static void complete_journal(struct journal *journal, const struct proc *proc,
+	const struct image *image, const struct remote_slack *slack)
 {
 	if (journal->header->magic != JOURNAL_MAGIC)
 		journal_begin(journal, image->base, image->bytes, image->thunks);
@@ -99,7 +121,7 @@ static void complete_journal(
 		memcpy(journal->header->slack_original, slack->original, sizeof(slack->original));
 	}
 	if (journal->header->agent_fd < 0 && journal->header->phase == JOURNAL_MAPPED)
-		journal->header->agent_fd = image_control(image)->stub_fds[0];
+		find_agent_fd(journal->header, proc, image);
 }
 
 static struct ht_err *detach_image(const struct proc *proc, struct image *image,
@@ -111,8 +133,10 @@ static struct ht_err *detach_image(const struct proc *proc, struct image *image,
 		.suspend_seccomp = suspend_needed(proc),
 		.deadline_mono_ns = clock_mono_ns() + RECOVER_DEADLINE_NS};
 
-	complete_journal(&detach.journal, image, slack);
+	complete_journal(&detach.journal, proc, image, slack);
 	struct ht_err *err = journal_check(&detach.journal);
+	if (!err && image->forked)
+		journal_forget_undoing(&detach.journal);
 	if (!err)
 		err = detach_untap(&detach, &report->detach);
 	if (!err)

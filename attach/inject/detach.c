@@ -2,6 +2,7 @@
 #include "attach/inject/detach.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -37,6 +38,9 @@ static enum quiesce_books books_of(void *context, pid_t tid)
 	struct proc_status status;
 	enum quiesce_books books = QUIESCE_UNKNOWN;
 
+	/* The books are the parent's, whose threads may have had the same numbers. */
+	if (image->forked)
+		return QUIESCE_UNKNOWN;
 	struct ht_err *err = proc_status(detach->proc, tid, &status);
 	ht_err_free(err);
 	if (err)
@@ -47,7 +51,7 @@ static enum quiesce_books books_of(void *context, pid_t tid)
 		const struct abi_slot_head *head =
 			(const void *)(image->local + ABI_SLOTS_OFF + (uint64_t)i * ABI_SLOT_BYTES);
 		uint64_t key = __atomic_load_n(&head->key, __ATOMIC_ACQUIRE);
-		if (!key ||
+		if (!key || key & ABI_SLOT_DEAD ||
 			__atomic_load_n(&head->tid, __ATOMIC_ACQUIRE) != (uint32_t)status.ns_tid)
 			continue;
 		if (__atomic_load_n(&head->state, __ATOMIC_ACQUIRE) != ABI_SLOT_IDLE)
@@ -167,12 +171,30 @@ static struct ht_err *check_ours(struct detach *detach, raddr_t addr)
 	return err;
 }
 
+/* Programs close descriptors that they do not know, and get the number for something of their own.
+ */
+static bool fd_is_ours(const struct proc *proc, const struct journal_header *h)
+{
+	char name[32], ours[48];
+	char *link = NULL;
+
+	if (h->agent_fd < 0)
+		return false;
+	snprintf(name, sizeof(name), "fd/%d", h->agent_fd);
+	snprintf(ours, sizeof(ours), "socket:[%lu]", (unsigned long)h->agent_fd_inode);
+	struct ht_err *err = proc_link(proc, name, &link);
+	bool same = !err && strcmp(link, ours) == 0;
+	ht_err_free(err);
+	free(link);
+	return same;
+}
+
 static struct ht_err *unmap(struct detach *detach, bool keep, struct detach_report *report)
 {
 	struct journal_header *h = detach->journal.header;
 	struct remote_slack slack = slack_of(detach);
-	bool own = !detach->image->adopted_in;
-	struct stub_unmap what = {.fd = h->agent_fd};
+	bool own = h->thunks == h->image + ABI_THUNKS_OFF;
+	struct stub_unmap what = {.fd = fd_is_ours(detach->proc, h) ? h->agent_fd : -1};
 	uint64_t stop_ns = 0;
 
 	what.lo[0] = h->image + (own && keep ? HT_PAGE_BYTES : 0);

@@ -110,9 +110,11 @@ struct ht_err *agent_elf_read(struct agent_elf *ret)
 	return NULL;
 }
 
-static struct ht_err *map_here(struct image *image, raddr_t base, uint64_t bytes, int memfd)
+static struct ht_err *map_here(
+	struct image *image, raddr_t base, uint64_t bytes, int memfd, bool forked)
 {
-	void *local = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
+	int flags = forked ? MAP_PRIVATE | MAP_NORESERVE : MAP_SHARED;
+	void *local = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, memfd, 0);
 	if (local == MAP_FAILED) {
 		int sys = errno;
 		close(memfd);
@@ -124,7 +126,8 @@ static struct ht_err *map_here(struct image *image, raddr_t base, uint64_t bytes
 		.slot_max = (uint32_t)((bytes - ABI_SLOTS_OFF) / ABI_SLOT_BYTES),
 		.memfd = memfd,
 		.local = local,
-		.thunks = base + ABI_THUNKS_OFF};
+		.thunks = base + ABI_THUNKS_OFF,
+		.forked = forked};
 	image->thunk = (struct abi_thunk *)(image->local + ABI_THUNKS_OFF);
 	return NULL;
 }
@@ -132,7 +135,7 @@ static struct ht_err *map_here(struct image *image, raddr_t base, uint64_t bytes
 struct ht_err *image_init(struct image *image, const struct agent_elf *elf, raddr_t base,
 	uint32_t slot_max, int memfd)
 {
-	struct ht_err *err = map_here(image, base, abi_image_bytes(slot_max), memfd);
+	struct ht_err *err = map_here(image, base, abi_image_bytes(slot_max), memfd, false);
 	if (err)
 		return err;
 	/* A target that shrank the file would kill the daemon with SIGBUS. */
@@ -154,15 +157,24 @@ static size_t count_thunks(const struct image *image)
 struct ht_err *image_open(
 	struct image *image, const struct proc *proc, raddr_t base, raddr_t thunks, int memfd)
 {
+	struct abi_state state;
 	struct stat stat;
+	struct ht_err *err = memory_read(proc, base + ABI_STATE_OFF, &state, sizeof(state));
+	if (err) {
+		close(memfd);
+		return err;
+	}
 	if (fstat(memfd, &stat) < 0 || (uint64_t)stat.st_size <= ABI_SLOTS_OFF ||
 		(uint64_t)stat.st_size > abi_image_bytes(ABI_SLOT_MAX)) {
 		close(memfd);
 		return ht_err_new(
 			HT_ERR_REFUSED, "the agent's memory in process %d is damaged", proc->pid);
 	}
-	struct ht_err *err = map_here(image, base, (uint64_t)stat.st_size, memfd);
-	if (!err && thunks && thunks != image->thunks)
+	/* Without a thunk page there is no journal yet, and nothing that a fork could have
+	 * inherited but mappings. */
+	bool forked = thunks && !state.alive;
+	err = map_here(image, base, (uint64_t)stat.st_size, memfd, forked);
+	if (!err && thunks && (forked || thunks != image->thunks))
 		return image_adopt(image, proc, thunks);
 	if (!err)
 		image->thunk_count = count_thunks(image);

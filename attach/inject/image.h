@@ -34,6 +34,7 @@ struct image {
 	raddr_t thunks; /* the thunk page in the target: base + ABI_THUNKS_OFF, or an adopted one */
 	struct abi_thunk *thunk;       /* the same, to be read here */
 	const struct proc *adopted_in; /* NULL: the page is the image's own */
+	bool forked; /* inherited by fork: the memfd is still another process's, and only read */
 };
 
 /* Maps the memfd (taken over) and places the agent's text in it. Nothing of it runs before a slot
@@ -41,7 +42,10 @@ struct image {
 HT_MUST_CHECK
 struct ht_err *image_init(struct image *image, const struct agent_elf *elf, raddr_t base,
 	uint32_t slot_max, int memfd);
-/* As image_init for an image that is in use already: nothing is written. `thunks`: its thunk page.
+/*
+ * As image_init for an image that is in use already: nothing is written. `thunks`: its thunk page.
+ * Where `proc` got the image by fork, what is written here reaches neither the parent nor its
+ * daemon: the mapping here is private, the thunk page is written in `proc` itself.
  */
 HT_MUST_CHECK
 struct ht_err *image_open(

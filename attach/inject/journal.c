@@ -36,6 +36,12 @@ struct ht_err *journal_check(const struct journal *journal)
 	return NULL;
 }
 
+void journal_forget_undoing(struct journal *journal)
+{
+	for (uint32_t i = 0; i < journal->header->slot_count; i++)
+		journal->slot[i].state = JOURNAL_SLOT_INTENDED;
+}
+
 static struct journal_slot *find(const struct journal *journal, raddr_t addr)
 {
 	for (uint32_t i = 0; i < journal->header->slot_count; i++)

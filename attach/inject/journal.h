@@ -63,6 +63,8 @@ struct journal {
 struct journal journal_of(uint8_t *image_local);
 /* Begins an empty journal. */
 void journal_begin(struct journal *journal, raddr_t image, uint64_t image_bytes, raddr_t thunks);
+/* Nothing of it has been undone in this process: whatever it says happened in the parent. */
+void journal_forget_undoing(struct journal *journal);
 /* A journal that was read from a target: are its counts within bounds? */
 HT_MUST_CHECK
 struct ht_err *journal_check(const struct journal *journal);

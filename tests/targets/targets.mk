@@ -22,8 +22,8 @@ chain_bin   := $(addprefix $t/chain-,$(chain_variants))
 chainxx_bin := $(addprefix $t/chainxx-,$(chainxx_variants))
 
 target_bin := $(addprefix $t/,ledger ledger-lazy ledger-nopie ledger-own ledger-jemalloc \
-	ledger-tcmalloc busy escape hoist sleepy actor actor-static plughost libplug.so idle32 cxx \
-	rust) $(chain_bin) $(chainxx_bin)
+	ledger-tcmalloc busy escape awkward hoist sleepy actor actor-static plughost libplug.so \
+	idle32 cxx rust) $(chain_bin) $(chainxx_bin)
 
 $(target_bin) $t/libownalloc.so: tests/targets/targets.mk
 $(shell mkdir -p $t)
@@ -61,6 +61,8 @@ $t/busy $t/sleepy $t/actor $t/plughost: $t/%: tests/targets/%.c
 $t/actor-static: tests/targets/actor.c
 	$(call build,gcc $(target_c) -O2 -static)
 # Calls and addresses straight from the GOT; clang keeps them in registers around a loop.
+$t/awkward: tests/targets/awkward.c
+	$(call build,gcc $(target_c) -O2 -fno-plt -fPIE -pie)
 $t/escape: tests/targets/escape.c
 	$(call build,gcc $(target_c) -O2 -fno-plt -fPIE -pie)
 $t/hoist: tests/targets/hoist.c

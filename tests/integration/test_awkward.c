@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Targets that do to the agent what programs do to anything they do not know: inherit it by fork,
+ * close its descriptor and reuse the number.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "tests/support/gotwords.h"
+#include "tests/support/ht_check.h"
+#include "tests/support/report.h"
+#include "tests/support/tap.h"
+#include "tests/support/victim.h"
+
+#define ANSWER_MS  20000
+#define HEAPTAP_MS 60000
+
+static void start_tapped(struct victim *victim, struct tap *tap)
+{
+	victim_start(victim, (const char *[]){run_built("tests/targets/awkward"), NULL});
+	tap_start(tap, victim->pid, NULL);
+	tap_wait_on(tap, "/awkward");
+}
+
+static pid_t fork_child(struct victim *victim)
+{
+	char *answer = victim_ask(victim, "fork", ANSWER_MS);
+	pid_t child = (pid_t)strtol(answer, NULL, 10);
+	free(answer);
+	return child;
+}
+
+static bool is_running(pid_t pid)
+{
+	char path[64], state = 'Z';
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	FILE *stat = fopen(path, "re");
+	bool read = stat && fscanf(stat, "%*d (awkward) %c", &state) == 1;
+	if (stat)
+		fclose(stat);
+	return read && state != 'Z';
+}
+
+static void recover_child(pid_t child)
+{
+	char pid[16];
+	size_t all;
+	struct run run;
+	snprintf(pid, sizeof(pid), "%d", child);
+	run_start(&run, (const char *[]){run_built("heaptap"), "recover", "-p", pid, NULL});
+	ck_assert_int_eq(run_wait(&run, HEAPTAP_MS), 0);
+	run_deinit(&run);
+	ck_assert_uint_eq(gotwords_tapped(child, "", &all), 0);
+	usleep(20000);
+	ck_assert(is_running(child));
+}
+
+/* What a child inherits is taken out of the child alone. */
+START_TEST(child_recovered_during_capture)
+{
+	struct victim victim;
+	struct tap tap;
+	start_tapped(&victim, &tap);
+	pid_t child = fork_child(&victim);
+	recover_child(child);
+	free(victim_ask(&victim, "work", ANSWER_MS));
+	tap_check_clean(tap_stop(&tap, 0));
+	victim_prove_alive(&victim);
+	ck_assert(is_running(child));
+	victim_stop(&victim);
+}
+END_TEST
+
+START_TEST(child_recovered_after_capture)
+{
+	struct victim victim;
+	struct tap tap;
+	start_tapped(&victim, &tap);
+	pid_t child = fork_child(&victim);
+	tap_check_clean(tap_stop(&tap, 0));
+	ck_assert(is_running(child));
+	recover_child(child);
+	victim_stop(&victim);
+}
+END_TEST
+
+START_TEST(descriptor_taken_over)
+{
+	struct victim victim;
+	struct tap tap;
+	start_tapped(&victim, &tap);
+	free(victim_ask(&victim, "take", ANSWER_MS));
+	for (int i = 0; i < 10; i++)
+		free(victim_ask(&victim, "check", ANSWER_MS));
+	tap_check_clean(tap_stop(&tap, 0));
+	free(victim_ask(&victim, "check", ANSWER_MS));
+	victim_stop(&victim);
+}
+END_TEST
+
+START_TEST(threads_in_forwarded_calls)
+{
+	struct victim victim;
+	victim_start(&victim, (const char *[]){run_built("tests/targets/awkward"), NULL});
+	free(victim_ask(&victim, "null 16", ANSWER_MS));
+	for (int i = 0; i < 20; i++) {
+		struct tap tap;
+		tap_start(&tap, victim.pid, (const char *[]){"--symbolize", "later", NULL});
+		tap_wait_on(&tap, "/awkward");
+		tap_check_clean(tap_stop(&tap, 0));
+		victim_prove_alive(&victim);
+		unlink(tap.trace);
+	}
+	victim_stop(&victim);
+}
+END_TEST
+
+HT_SUITE("integration/awkward", child_recovered_during_capture, child_recovered_after_capture,
+	descriptor_taken_over, threads_in_forwarded_calls)
