@@ -12,12 +12,13 @@
 #include <unistd.h>
 #include <x86intrin.h>
 
+#include "attach/inject/detach.h"
 #include "attach/inject/remote.h"
 #include "attach/target/clock.h"
 
 #define SEND_BUFFER_BYTES (4 << 20)
 #define FD_FLOOR_MAX	  1000
-#define LEASE_NS	  (50 * CLOCK_NS_PER_MS)
+#define LEASE_NS	  (50 * CLOCK_NS_PER_MS) /* twice as long in each further attempt */
 #define MAP_ATTEMPTS	  4u
 #define TID_OFFSET_GLIBC  720u /* struct pthread.tid, glibc 2.4 and later on x86-64 */
 
@@ -41,20 +42,29 @@ uint64_t bring_in_cycles(const struct session *s, uint64_t ns)
 	return (uint64_t)((double)ns * spent_cycles / spent_ns);
 }
 
+/* The thread of the last attempt may still be in the stub, undoing: its registers stand there. */
+static struct ht_err *clear_slack(struct session *s)
+{
+	return detach_slack(
+		&s->survey.proc, &s->slack, clock_mono_ns() + s->options->detach_deadline_ns);
+}
+
 static struct ht_err *map_image(struct session *s)
 {
 	struct stub_map map = {.image_bytes = abi_image_bytes(ABI_SLOT_MAX),
 		.fd_floor = fd_floor(&s->survey.proc),
-		.lease_cycles = bring_in_cycles(s, LEASE_NS),
 		.memfd_flags = MFD_EXEC};
 	struct ht_err *err = NULL;
 
 	snprintf(map.name, sizeof(map.name), "heaptap-%d", getpid());
 	for (unsigned attempt = 0; attempt < MAP_ATTEMPTS; attempt++) {
 		ht_err_free(err);
-		err = choose_range(&s->survey.maps, map.image_bytes, attempt, &map.image);
+		err = attempt ? clear_slack(s) : NULL;
+		if (!err)
+			err = choose_range(&s->survey.maps, map.image_bytes, attempt, &map.image);
 		if (err)
 			return err;
+		map.lease_cycles = bring_in_cycles(s, LEASE_NS << attempt);
 		err = remote_map(
 			&s->survey.proc, &s->slack, &map, s->survey.any_seccomp, &s->remote);
 		if (!err || err->code != HT_ERR_REFUSED)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/inject/quiesce.h"
 
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -13,6 +12,7 @@
 
 /* A thread stops when it is next scheduled: on a busy machine that takes a while. */
 #define STOP_DEADLINE_NS   (1000 * CLOCK_NS_PER_MS)
+#define POLL_NS		   10000u
 #define WORKER_DEADLINE_NS (3000 * CLOCK_NS_PER_MS)
 #define JUDGE_AFTER_PASSES 3u /* a hit that is still there then is worth an unwind */
 
@@ -274,8 +274,9 @@ static struct ht_err *look_job(void *context, struct worker_reply *reply)
 				return err;
 			left -= done[i];
 		}
+		/* Not a yield: they cannot stop before they have the core that we would spin on. */
 		if (left)
-			sched_yield();
+			clock_sleep_ns(POLL_NS);
 	}
 	return NULL;
 }

@@ -2,7 +2,6 @@
 #include "attach/inject/remote.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -17,8 +16,11 @@
 
 #define STOP_DEADLINE_NS  (200 * CLOCK_NS_PER_MS)
 #define READY_DEADLINE_NS (2000 * CLOCK_NS_PER_MS)
-#define CANDIDATES_MAX	  32u
-#define USER_CS		  0x33 /* 64-bit user code segment */
+/* Who sleeps is soon scheduled again; who spins is not, on a busy machine, until the lease is over.
+ */
+#define POLL_NS	       10000u
+#define CANDIDATES_MAX 32u
+#define USER_CS	       0x33 /* 64-bit user code segment */
 
 struct ht_err *remote_slack_prepare(const struct proc *proc, const struct modules *modules,
 	const struct proc_maps *maps, struct remote_slack *ret)
@@ -138,46 +140,74 @@ static struct ht_err *accept_lease(int memfd, uint64_t image_bytes, bool *ret)
 	return NULL;
 }
 
-static struct ht_err *take_image(
-	const struct attempt *attempt, struct outcome *outcome, struct worker_reply *reply)
+static struct ht_err *wait_ready(const struct attempt *attempt)
 {
 	uint64_t deadline = clock_mono_ns() + READY_DEADLINE_NS;
 	int64_t status = 0;
-	int32_t fds[4];
-	bool accepted = false;
 
-	while (!read_status(attempt, &status) || status < STUB_READY)
+	for (; !read_status(attempt, &status) || status < STUB_READY; clock_sleep_ns(POLL_NS))
 		if (clock_mono_ns() > deadline)
 			return ht_err_new(HT_ERR_REFUSED,
-				"thread %d of the target could not map the agent: its address "
-				"space, "
-				"descriptors or memory may be limited (ulimit -v, ulimit -n, "
-				"cgroup)",
+				"thread %d of the target could not map the agent: the machine may "
+				"be too busy, or the target's address space, descriptors or memory "
+				"limited (ulimit -v, ulimit -n, cgroup)",
 				attempt->tid);
-	struct ht_err *err = memory_read(attempt->proc,
-		control_of(attempt) + offsetof(struct abi_control, stub_fds), fds, sizeof(fds));
-	if (err)
-		return err;
-	reply->fd[REPLY_MEMFD] = take_fd(attempt->proc, fds[1]);
-	reply->fd[REPLY_AGENT] = take_fd(attempt->proc, fds[2]);
-	reply->fd[REPLY_DAEMON] = take_fd(attempt->proc, fds[3]);
-	if (reply->fd[REPLY_MEMFD] < 0 || reply->fd[REPLY_AGENT] < 0 || reply->fd[REPLY_DAEMON] < 0)
-		return ht_err_sys(errno, "cannot take the agent's descriptors from the target");
-	err = accept_lease(reply->fd[REPLY_MEMFD], attempt->map->image_bytes, &accepted);
-	if (err)
-		return err;
-	if (!accepted)
-		return ht_err_new(HT_ERR_REFUSED,
-			"the machine is too busy: thread %d gave up waiting for us and undid "
-			"everything; try "
-			"again",
-			attempt->tid);
+	return NULL;
+}
+
+/* False in `ret_taken`: the thread has closed or unmapped them already, because the lease is over.
+ */
+static struct ht_err *take_fds(const struct attempt *attempt, struct outcome *outcome,
+	struct worker_reply *reply, bool *ret_taken)
+{
+	static const int order[] = {-1, REPLY_MEMFD, REPLY_AGENT, REPLY_DAEMON};
+	int32_t fds[HT_ARRAY_SIZE(order)];
+	size_t got = 0;
+	struct ht_err *err = memory_read_some(attempt->proc,
+		control_of(attempt) + offsetof(struct abi_control, stub_fds), fds, sizeof(fds),
+		&got);
+
+	*ret_taken = !err && got == sizeof(fds);
 	outcome->agent_fd = fds[0];
-	while (read_status(attempt, &status) && status != STUB_DONE)
+	for (size_t i = 1; *ret_taken && i < HT_ARRAY_SIZE(order); i++) {
+		int fd = take_fd(attempt->proc, fds[i]);
+		reply->fd[order[i]] = fd;
+		*ret_taken = fd >= 0;
+		if (fd < 0 && errno != EBADF)
+			err = ht_err_sys(
+				errno, "cannot take the agent's descriptors from the target");
+	}
+	return err;
+}
+
+static struct ht_err *wait_done(const struct attempt *attempt)
+{
+	uint64_t deadline = clock_mono_ns() + READY_DEADLINE_NS;
+	int64_t status = 0;
+
+	for (; read_status(attempt, &status) && status != STUB_DONE; clock_sleep_ns(POLL_NS))
 		if (clock_mono_ns() > deadline)
 			return ht_err_new(HT_ERR_INTERNAL,
 				"thread %d does not come back from the stub", attempt->tid);
 	return NULL;
+}
+
+static struct ht_err *take_image(
+	const struct attempt *attempt, struct outcome *outcome, struct worker_reply *reply)
+{
+	bool accepted = false;
+	struct ht_err *err = wait_ready(attempt);
+
+	if (!err)
+		err = take_fds(attempt, outcome, reply, &accepted);
+	if (!err && accepted)
+		err = accept_lease(reply->fd[REPLY_MEMFD], attempt->map->image_bytes, &accepted);
+	if (!err && !accepted)
+		err = ht_err_new(HT_ERR_REFUSED,
+			"the machine is too busy: thread %d gave up waiting for us and undid "
+			"everything; try again",
+			attempt->tid);
+	return err ? err : wait_done(attempt);
 }
 
 static struct ht_err *wait_unmapped(const struct attempt *attempt)
@@ -187,7 +217,7 @@ static struct ht_err *wait_unmapped(const struct attempt *attempt)
 		if (clock_mono_ns() > deadline)
 			return ht_err_new(HT_ERR_INCOMPLETE,
 				"thread %d of the target did not unmap the agent", attempt->tid);
-		sched_yield();
+		clock_sleep_ns(POLL_NS);
 	}
 	return NULL;
 }

@@ -187,10 +187,10 @@ struct ht_err *tracee_poll(struct tracee *tracee, enum tracee_result *ret_result
 /* A stop takes microseconds: give the core away rather than sleep, at first. */
 static void pause_between_polls(unsigned round)
 {
-	if (round < 200)
+	if (round < 50)
 		sched_yield();
 	else
-		clock_sleep_ns(50000);
+		clock_sleep_ns(20000);
 }
 
 static struct ht_err *poll_until(

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -121,6 +122,9 @@ static void child_main(int fd, pid_t parent,
 	struct worker_reply reply = {0};
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	/* A thread of the target waits while we do not run. */
+	prctl(PR_SET_TIMERSLACK, 1);
+	setpriority(PRIO_PROCESS, 0, -20);
 	if (getppid() != parent)
 		_exit(1);
 	for (size_t i = 0; i < WORKER_FDS_MAX; i++)
