@@ -41,7 +41,30 @@ static raddr_t sole_function(const struct tap *tap, enum abi_hook hook)
 	return sole.several ? 0 : sole.addr;
 }
 
-/* What the dynamic linker would bind an unbound slot to: 0 where we are not certain. */
+/* The one module that defines `name`; 0: none, or more. */
+static struct ht_err *sole_definition(const struct survey *survey, const char *name, raddr_t *ret)
+{
+	struct sole sole = {0};
+
+	for (size_t i = 0; i < survey->modules.count; i++) {
+		raddr_t addr = 0;
+		struct ht_err *err =
+			module_symbol(&survey->proc, &survey->modules.module[i], name, &addr);
+		if (err && err->code != HT_ERR_FORMAT)
+			return err;
+		ht_err_free(err);
+		if (addr)
+			sole_meet(&sole, addr);
+	}
+	*ret = sole.several ? 0 : sole.addr;
+	return NULL;
+}
+
+/*
+ * What the dynamic linker would bind an unbound slot to; 0 where we are not certain. Its like are
+ * bound to it; or nobody has called it yet, then it comes from where malloc comes from, if that has
+ * one, or from the only module that has.
+ */
 static struct ht_err *bind_target(const struct tap *tap, const struct slot *slot, raddr_t *ret)
 {
 	const struct survey *survey = tap->survey;
@@ -50,11 +73,13 @@ static struct ht_err *bind_target(const struct tap *tap, const struct slot *slot
 	*ret = sole_function(tap, slot->hook);
 	if (*ret || !malloc_addr)
 		return NULL;
-	/* Nobody has called it yet: it comes from where malloc comes from, if that has one. */
 	const struct module *module = modules_find(&survey->modules, malloc_addr);
-	if (!module)
-		return NULL;
-	return module_symbol(&survey->proc, module, hook_names[slot->hook], ret);
+	struct ht_err *err = NULL;
+	if (module)
+		err = module_symbol(&survey->proc, module, hook_names[slot->hook], ret);
+	if (err || *ret)
+		return err;
+	return sole_definition(survey, hook_names[slot->hook], ret);
 }
 
 static unsigned usable_index(struct image *image, raddr_t usable)
