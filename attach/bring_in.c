@@ -45,8 +45,8 @@ uint64_t bring_in_cycles(const struct session *s, uint64_t ns)
 /* The thread of the last attempt may still be in the stub, undoing: its registers stand there. */
 static struct ht_err *clear_slack(struct session *s)
 {
-	return detach_slack(
-		&s->survey.proc, &s->slack, clock_mono_ns() + s->options->detach_deadline_ns);
+	return detach_slack(&s->survey.proc, &s->slack, s->survey.any_seccomp,
+		clock_mono_ns() + s->options->detach_deadline_ns);
 }
 
 static struct ht_err *map_image(struct session *s)

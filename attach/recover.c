@@ -78,14 +78,6 @@ static struct ht_err *map_image(const struct proc *proc, int memfd, raddr_t base
 	return image_open(ret, proc, base, whole ? header.thunks : 0, memfd);
 }
 
-static bool suspend_needed(const struct proc *proc)
-{
-	struct proc_status status;
-	struct ht_err *err = proc_status(proc, 0, &status);
-	ht_err_free(err);
-	return !err && status.seccomp != 0;
-}
-
 /* The socket that the stub reported last of all; without that report the number means nothing. */
 static void find_agent_fd(
 	struct journal_header *header, const struct proc *proc, const struct image *image)
@@ -130,7 +122,7 @@ static struct ht_err *detach_image(const struct proc *proc, struct image *image,
 	struct detach detach = {.proc = proc,
 		.image = image,
 		.journal = journal_of(image->local),
-		.suspend_seccomp = suspend_needed(proc),
+		.suspend_seccomp = proc_any_seccomp(proc),
 		.deadline_mono_ns = clock_mono_ns() + RECOVER_DEADLINE_NS};
 
 	complete_journal(&detach.journal, proc, image, slack);
@@ -169,7 +161,8 @@ struct ht_err *recover_run(const struct proc *proc, int memfd, const struct remo
 	/* Nothing mapped, or not yet, or not any more: the stub's place is all there is to restore.
 	 * When that is done no stub runs, and what is mapped now stays. */
 	if (!err && !found.image && slack) {
-		err = detach_slack(proc, slack, clock_mono_ns() + RECOVER_DEADLINE_NS);
+		err = detach_slack(
+			proc, slack, proc_any_seccomp(proc), clock_mono_ns() + RECOVER_DEADLINE_NS);
 		if (!err)
 			err = recover_find(proc, &found);
 	}

@@ -118,7 +118,7 @@ static struct ht_err *take_out(struct session *s)
 	struct detach detach = {.proc = &s->survey.proc,
 		.image = &s->image,
 		.journal = s->journal,
-		.suspend_seccomp = s->survey.any_seccomp,
+		.suspend_seccomp = s->survey.any_seccomp || proc_any_seccomp(&s->survey.proc),
 		.deadline_mono_ns = clock_mono_ns() + s->options->detach_deadline_ns,
 		.pump = s->receiver ? pump : NULL,
 		.context = s};

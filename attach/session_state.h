@@ -35,6 +35,7 @@ struct session {
 	uint64_t start_ns, start_tsc, first_tap_ns;
 	uint64_t end_ns, end_tsc; /* of the window: when the last slot was restored */
 	uint64_t modules_put;	  /* highest module id in the trace */
+	uint64_t next_seccomp_ns; /* when to look for filters again */
 	bool target_gone;
 };
 

@@ -9,7 +9,8 @@
 #include "attach/records.h"
 #include "attach/target/clock.h"
 
-#define TICK_MS 5
+#define TICK_MS		  5
+#define SECCOMP_PERIOD_NS (250 * CLOCK_NS_PER_MS)
 
 /* Libraries came or went: look again, publish their tables, tap what is new. */
 static struct ht_err *follow_modules(struct session *s)
@@ -44,10 +45,24 @@ static struct ht_err *follow_modules(struct session *s)
 	return err;
 }
 
+/* A thread that enters a seccomp filter during the capture must not be killed by a call of ours. */
+static void follow_seccomp(struct session *s, uint64_t now_ns)
+{
+	if (s->survey.any_seccomp || now_ns < s->next_seccomp_ns)
+		return;
+	s->next_seccomp_ns = now_ns + SECCOMP_PERIOD_NS;
+	s->survey.any_seccomp = proc_any_seccomp(&s->survey.proc);
+	if (s->survey.any_seccomp)
+		__atomic_fetch_or(
+			&image_config(&s->image)->flags, ABI_FLAG_NO_SYSCALL, __ATOMIC_RELEASE);
+}
+
 static struct ht_err *tick(struct session *s)
 {
 	uint64_t now = clock_mono_ns();
 	bool changed = false;
+
+	follow_seccomp(s, now);
 	struct ht_err *err = watch_modules(s->watch, now, &changed);
 
 	if (!err && changed)

@@ -103,6 +103,7 @@ static struct ht_err *prove_outside(
 	struct quiesce_options options = {.proc = detach->proc,
 		.ranges = ranges_of(detach),
 		.rewrite = rewrite,
+		.filtered = detach->suspend_seccomp,
 		.real = real_of,
 		.books = books_of,
 		.context = detach};
@@ -122,12 +123,13 @@ static enum quiesce_books no_return_addresses(void *context, pid_t tid)
 	return QUIESCE_IDLE;
 }
 
-struct ht_err *detach_slack(
-	const struct proc *proc, const struct remote_slack *slack, uint64_t deadline_mono_ns)
+struct ht_err *detach_slack(const struct proc *proc, const struct remote_slack *slack,
+	bool suspend_seccomp, uint64_t deadline_mono_ns)
 {
 	struct detach detach = {.proc = proc, .deadline_mono_ns = deadline_mono_ns};
 	struct quiesce_options options = {.proc = proc,
 		.ranges = {.slack_lo = slack->addr, .slack_hi = slack->addr + slack->bytes},
+		.filtered = suspend_seccomp,
 		.books = no_return_addresses};
 	struct quiesce_report report;
 	struct ht_err *err = pass_until_outside(&options, &detach, &report);
@@ -297,5 +299,7 @@ struct ht_err *detach_unmap(struct detach *detach, struct detach_report *ret)
 	err = unmap(detach, keep, ret);
 	/* The stub's last instructions may still be ahead of its thread, or saved in a signal
 	 * frame. */
-	return err ? err : detach_slack(detach->proc, &slack, detach->deadline_mono_ns);
+	return err ? err
+		   : detach_slack(detach->proc, &slack, detach->suspend_seccomp,
+			     detach->deadline_mono_ns);
 }

@@ -56,5 +56,5 @@ struct ht_err *detach_unmap(struct detach *detach, struct detach_report *ret);
  * it. */
 struct remote_slack;
 HT_MUST_CHECK
-struct ht_err *detach_slack(
-	const struct proc *proc, const struct remote_slack *slack, uint64_t deadline_mono_ns);
+struct ht_err *detach_slack(const struct proc *proc, const struct remote_slack *slack,
+	bool suspend_seccomp, uint64_t deadline_mono_ns);

@@ -204,7 +204,7 @@ static struct ht_err *judge_stopped(const struct job *job, size_t at, struct tra
 	if (memcmp(&regs, &tracee->regs, sizeof(regs)) == 0)
 		return NULL;
 	/* The registers were changed: the kernel must not restart a call from the old ones. */
-	regs = tracee_resume_regs(&regs);
+	regs = tracee_resume_regs(&regs, tracee->filtered);
 	tracee->regs = regs;
 	return NULL;
 }
@@ -259,6 +259,7 @@ static struct ht_err *look_job(void *context, struct worker_reply *reply)
 		struct ht_err *err = tracee_ask(job->tid[i], false, &tracee[i], &result);
 		if (err)
 			return err;
+		tracee[i].filtered = job->quiesce->options.filtered;
 		done[i] = result != TRACEE_BUSY;
 		left += !done[i];
 		/* A dying worker may still hold it: not an error, another pass will see. */

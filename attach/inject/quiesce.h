@@ -25,6 +25,7 @@ struct quiesce_options {
 	 * its stacks by the real functions (from `real`): for targets whose code takes addresses
 	 * from slots. */
 	bool rewrite;
+	bool filtered; /* a thread may have a seccomp filter: see struct tracee */
 	raddr_t (*real)(void *context, raddr_t entry);
 	enum quiesce_books (*books)(void *context, pid_t tid);
 	void *context;

@@ -51,6 +51,7 @@ struct attempt {
 	bool suspend_seccomp;
 	const struct stub_map *map; /* NULL: unmap */
 	const struct stub_unmap *unmap;
+	struct tracee tracee;
 };
 
 struct outcome {
@@ -62,13 +63,17 @@ struct outcome {
 
 enum { REPLY_MEMFD, REPLY_DAEMON, REPLY_AGENT };
 
+static bool in_slack(const struct remote_slack *slack, raddr_t pc)
+{
+	return pc - slack->addr < slack->bytes;
+}
+
 static struct ht_err *usable(const struct attempt *attempt, const struct tracee *tracee, bool *ret)
 {
 	const struct remote_slack *slack = attempt->slack;
 	bool in_rseq;
 	struct ht_err *err = tracee_in_rseq(attempt->proc, tracee, &in_rseq);
-	*ret = !err && !in_rseq && tracee->regs.cs == USER_CS &&
-	       tracee->regs.rip - slack->addr >= slack->bytes;
+	*ret = !err && !in_rseq && tracee->regs.cs == USER_CS && !in_slack(slack, tracee->regs.rip);
 	return err;
 }
 
@@ -102,17 +107,25 @@ static bool read_status(const struct attempt *attempt, int64_t *ret)
 	return !err && got == sizeof(*ret);
 }
 
-static bool finished(void *context)
+/* Its calls pass the filter only as long as we hold it: until it is out of the stub. */
+static struct ht_err *wait_a_little(struct attempt *attempt)
 {
-	const struct attempt *attempt = context;
+	struct ht_err *err =
+		attempt->suspend_seccomp ? tracee_pass_signals(&attempt->tracee) : NULL;
+	if (!err)
+		clock_sleep_ns(POLL_NS);
+	return err;
+}
+
+static bool is_unmapped(const struct attempt *attempt)
+{
 	uint8_t byte;
 	size_t got = 0;
 
-	if (attempt->map) {
-		int64_t status;
-		return read_status(attempt, &status) && status >= STUB_READY;
-	}
-	struct ht_err *err = memory_read_some(attempt->proc, attempt->unmap->lo[0], &byte, 1, &got);
+	/* The second range goes last. */
+	int last = attempt->unmap->lo[1] < attempt->unmap->hi[1];
+	struct ht_err *err =
+		memory_read_some(attempt->proc, attempt->unmap->lo[last], &byte, 1, &got);
 	ht_err_free(err);
 	return err || got == 0;
 }
@@ -140,19 +153,22 @@ static struct ht_err *accept_lease(int memfd, uint64_t image_bytes, bool *ret)
 	return NULL;
 }
 
-static struct ht_err *wait_ready(const struct attempt *attempt)
+static struct ht_err *wait_ready(struct attempt *attempt)
 {
 	uint64_t deadline = clock_mono_ns() + READY_DEADLINE_NS;
+	struct ht_err *err = NULL;
 	int64_t status = 0;
 
-	for (; !read_status(attempt, &status) || status < STUB_READY; clock_sleep_ns(POLL_NS))
-		if (clock_mono_ns() > deadline)
-			return ht_err_new(HT_ERR_REFUSED,
+	while (!err && (!read_status(attempt, &status) || status < STUB_READY)) {
+		err = wait_a_little(attempt);
+		if (!err && clock_mono_ns() > deadline)
+			err = ht_err_new(HT_ERR_REFUSED,
 				"thread %d of the target could not map the agent: the machine may "
 				"be too busy, or the target's address space, descriptors or memory "
 				"limited (ulimit -v, ulimit -n, cgroup)",
 				attempt->tid);
-	return NULL;
+	}
+	return err;
 }
 
 /* False in `ret_taken`: the thread has closed or unmapped them already, because the lease is over.
@@ -180,20 +196,23 @@ static struct ht_err *take_fds(const struct attempt *attempt, struct outcome *ou
 	return err;
 }
 
-static struct ht_err *wait_done(const struct attempt *attempt)
+static struct ht_err *wait_done(struct attempt *attempt)
 {
 	uint64_t deadline = clock_mono_ns() + READY_DEADLINE_NS;
+	struct ht_err *err = NULL;
 	int64_t status = 0;
 
-	for (; read_status(attempt, &status) && status != STUB_DONE; clock_sleep_ns(POLL_NS))
-		if (clock_mono_ns() > deadline)
-			return ht_err_new(HT_ERR_INTERNAL,
+	while (!err && read_status(attempt, &status) && status != STUB_DONE) {
+		err = wait_a_little(attempt);
+		if (!err && clock_mono_ns() > deadline)
+			err = ht_err_new(HT_ERR_INTERNAL,
 				"thread %d does not come back from the stub", attempt->tid);
-	return NULL;
+	}
+	return err;
 }
 
 static struct ht_err *take_image(
-	const struct attempt *attempt, struct outcome *outcome, struct worker_reply *reply)
+	struct attempt *attempt, struct outcome *outcome, struct worker_reply *reply)
 {
 	bool accepted = false;
 	struct ht_err *err = wait_ready(attempt);
@@ -210,56 +229,80 @@ static struct ht_err *take_image(
 	return err ? err : wait_done(attempt);
 }
 
-static struct ht_err *wait_unmapped(const struct attempt *attempt)
+static struct ht_err *wait_unmapped(struct attempt *attempt)
 {
 	uint64_t deadline = clock_mono_ns() + READY_DEADLINE_NS;
-	while (!finished((void *)attempt)) {
-		if (clock_mono_ns() > deadline)
-			return ht_err_new(HT_ERR_INCOMPLETE,
+	struct ht_err *err = NULL;
+
+	while (!err && !is_unmapped(attempt)) {
+		err = wait_a_little(attempt);
+		if (!err && clock_mono_ns() > deadline)
+			err = ht_err_new(HT_ERR_INCOMPLETE,
 				"thread %d of the target did not unmap the agent", attempt->tid);
-		clock_sleep_ns(POLL_NS);
 	}
-	return NULL;
+	return err;
 }
 
-static struct ht_err *run_stub(const struct attempt *attempt, struct tracee *tracee)
+static struct ht_err *run_stub(struct attempt *attempt)
 {
-	struct user_regs_struct resume = tracee_resume_regs(&tracee->regs);
+	struct tracee *tracee = &attempt->tracee;
+	struct user_regs_struct resume = tracee_resume_regs(&tracee->regs, tracee->filtered);
 	struct user_regs_struct enter = resume;
 	struct ht_err *err = write_stub(attempt, &resume);
 
 	if (err)
 		return ht_err_first(err, tracee_release(tracee));
 	enter.rip = attempt->slack->addr;
-	if (!attempt->suspend_seccomp)
-		return tracee_release_at(tracee, &enter);
-	return tracee_run_until(
-		tracee, &enter, clock_mono_ns() + READY_DEADLINE_NS, finished, (void *)attempt);
+	return attempt->suspend_seccomp ? tracee_run(tracee, &enter)
+					: tracee_release_at(tracee, &enter);
+}
+
+/* Lets go of a thread that we hold because of its filter, when no call of the stub is left. */
+static struct ht_err *part(struct attempt *attempt)
+{
+	struct tracee *tracee = &attempt->tracee;
+	uint64_t deadline = clock_mono_ns() + READY_DEADLINE_NS;
+	enum tracee_result result;
+
+	for (;;) {
+		struct ht_err *err = tracee_stop_again(tracee, deadline, &result);
+		if (err || result != TRACEE_STOPPED)
+			return err;
+		if (!in_slack(attempt->slack, tracee->regs.rip) || clock_mono_ns() > deadline)
+			return tracee_release(tracee);
+		err = tracee_run(tracee, &tracee->regs);
+		if (!err)
+			err = wait_a_little(attempt);
+		if (err)
+			return err;
+	}
 }
 
 static struct ht_err *attempt_job(void *context, struct worker_reply *reply)
 {
-	const struct attempt *attempt = context;
+	struct attempt *attempt = context;
 	struct outcome *outcome = (struct outcome *)reply->data;
-	struct tracee tracee;
+	struct tracee *tracee = &attempt->tracee;
 	enum tracee_result result;
 	bool good;
 
 	uint64_t stop_deadline = clock_mono_ns() + STOP_DEADLINE_NS;
-	struct ht_err *err = tracee_stop(
-		attempt->tid, stop_deadline, attempt->suspend_seccomp, &tracee, &result);
+	struct ht_err *err =
+		tracee_stop(attempt->tid, stop_deadline, attempt->suspend_seccomp, tracee, &result);
 	if (err || result != TRACEE_STOPPED)
 		return err;
-	err = usable(attempt, &tracee, &good);
+	err = usable(attempt, tracee, &good);
 	if (err || !good)
-		return ht_err_first(err, tracee_release(&tracee));
-	outcome->thread_pointer = tracee.regs.fs_base;
-	err = run_stub(attempt, &tracee);
+		return ht_err_first(err, tracee_release(tracee));
+	outcome->thread_pointer = tracee->regs.fs_base;
+	err = run_stub(attempt);
 	if (err)
 		return err;
 	err = attempt->map ? take_image(attempt, outcome, reply) : wait_unmapped(attempt);
 	outcome->ran = true;
-	outcome->stop_ns = clock_mono_ns() - tracee.ran_until_ns;
+	if (attempt->suspend_seccomp)
+		err = ht_err_first(err, part(attempt));
+	outcome->stop_ns = clock_mono_ns() - tracee->ran_until_ns;
 	return err;
 }
 

@@ -58,6 +58,9 @@ struct proc_status {
 HT_MUST_CHECK
 struct ht_err *proc_status(const struct proc *proc, pid_t tid, struct proc_status *ret);
 
+/* Has any of its threads a seccomp filter now? */
+bool proc_any_seccomp(const struct proc *proc);
+
 struct proc_map {
 	raddr_t lo, hi;
 	uint64_t offset;

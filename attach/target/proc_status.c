@@ -191,6 +191,24 @@ void proc_tids_deinit(struct proc_tids *tids)
 	*tids = (struct proc_tids){0};
 }
 
+bool proc_any_seccomp(const struct proc *proc)
+{
+	struct proc_tids tids;
+	bool any = false;
+	struct ht_err *err = proc_tids_read(proc, &tids);
+
+	for (size_t i = 0; !err && !any && i < tids.count; i++) {
+		struct proc_status status;
+		struct ht_err *gone = proc_status(proc, tids.tid[i], &status);
+		any = !gone && status.seccomp != 0;
+		ht_err_free(gone);
+	}
+	if (!err)
+		proc_tids_deinit(&tids);
+	ht_err_free(err);
+	return any;
+}
+
 /* "running", "-1 SP PC" or "NR ARG*6 SP PC". A thread that has ended has no registers any more: SP
  * and PC are 0. */
 static bool syscall_parse(const char *text, struct proc_syscall *ret)

@@ -57,7 +57,7 @@ static bool eintr_by_our_stop(const struct user_regs_struct *regs)
 	       repeats_after_eintr((long)regs->orig_rax);
 }
 
-struct user_regs_struct tracee_resume_regs(const struct user_regs_struct *stopped)
+struct user_regs_struct tracee_resume_regs(const struct user_regs_struct *stopped, bool filtered)
 {
 	struct user_regs_struct regs = *stopped;
 
@@ -70,7 +70,7 @@ struct user_regs_struct tracee_resume_regs(const struct user_regs_struct *stoppe
 			regs.rip -= SYSCALL_INSN_BYTES;
 			break;
 		case ERESTART_RESTARTBLOCK:
-			regs.rax = SYS_restart_syscall;
+			regs.rax = filtered ? regs.orig_rax : SYS_restart_syscall;
 			regs.rip -= SYSCALL_INSN_BYTES;
 			break;
 		case EINTR:
@@ -106,9 +106,8 @@ static bool is_gone(int status)
 	return WIFEXITED(status) || WIFSIGNALED(status);
 }
 
-static struct ht_err *pass_signal(pid_t tid, int status)
+static struct ht_err *pass_signal(pid_t tid, int sig)
 {
-	int sig = WSTOPSIG(status);
 	if (ptrace(PTRACE_CONT, tid, NULL, (void *)(long)sig) < 0 && errno != ESRCH)
 		return ht_err_sys(errno, "cannot pass signal %d on to thread %d", sig, tid);
 	return NULL;
@@ -143,7 +142,8 @@ struct ht_err *tracee_ask(
 	}
 	if (err)
 		return err;
-	*ret = (struct tracee){.tid = tid, .ran_until_ns = clock_mono_ns()};
+	*ret = (struct tracee){
+		.tid = tid, .filtered = suspend_seccomp, .ran_until_ns = clock_mono_ns()};
 	*ret_result = result;
 	return NULL;
 }
@@ -156,7 +156,7 @@ static struct ht_err *judge_stop(struct tracee *tracee, int status, enum tracee_
 		return NULL;
 	}
 	if (!is_event_stop(status))
-		return pass_signal(tracee->tid, status);
+		return pass_signal(tracee->tid, WSTOPSIG(status));
 	if (WSTOPSIG(status) != SIGTRAP) {
 		/* Detached in a group-stop, the kernel keeps it stopped. */
 		*ret_result = TRACEE_STOPPED_BY_SIGNAL;
@@ -228,39 +228,51 @@ struct ht_err *tracee_release_at(struct tracee *tracee, const struct user_regs_s
 	return detach(tracee->tid);
 }
 
+/* Would the kernel make a call that the thread's filter does not know? */
+static bool restart_is_filtered(const struct tracee *tracee)
+{
+	const struct user_regs_struct *regs = &tracee->regs;
+	return tracee->filtered && (long)regs->orig_rax >= 0 &&
+	       (long)regs->rax == -ERESTART_RESTARTBLOCK &&
+	       (long)regs->orig_rax != SYS_restart_syscall;
+}
+
 struct ht_err *tracee_release(struct tracee *tracee)
 {
-	if (eintr_by_our_stop(&tracee->regs)) {
-		struct user_regs_struct regs = tracee_resume_regs(&tracee->regs);
+	if (eintr_by_our_stop(&tracee->regs) || restart_is_filtered(tracee)) {
+		struct user_regs_struct regs = tracee_resume_regs(&tracee->regs, tracee->filtered);
 		return tracee_release_at(tracee, &regs);
 	}
 	return detach(tracee->tid);
 }
 
-struct ht_err *tracee_run_until(struct tracee *tracee, const struct user_regs_struct *regs,
-	uint64_t deadline_mono_ns, bool (*done)(void *context), void *context)
+struct ht_err *tracee_run(struct tracee *tracee, const struct user_regs_struct *regs)
 {
-	pid_t tid = tracee->tid;
-	struct ht_err *err = set_regs(tid, regs);
+	struct ht_err *err = set_regs(tracee->tid, regs);
 	if (err)
-		return ht_err_first(err, detach(tid));
-	if (ptrace(PTRACE_CONT, tid, NULL, NULL) < 0)
-		return ht_err_sys(errno, "cannot resume thread %d", tid);
-	enum tracee_result result = TRACEE_BUSY;
-	while (!done(context) && clock_mono_ns() < deadline_mono_ns) {
-		int status = 0;
-		if (waitpid(tid, &status, __WALL | WNOHANG) != tid)
-			continue;
-		if (is_gone(status))
-			return ht_err_new(HT_ERR_TARGET_GONE, "thread %d ended", tid);
-		err = is_event_stop(status) ? NULL : pass_signal(tid, status);
-		if (err)
-			return err;
-	}
-	if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) < 0)
+		return ht_err_first(err, detach(tracee->tid));
+	if (ptrace(PTRACE_CONT, tracee->tid, NULL, NULL) < 0)
+		return ht_err_sys(errno, "cannot resume thread %d", tracee->tid);
+	return NULL;
+}
+
+struct ht_err *tracee_pass_signals(struct tracee *tracee)
+{
+	int status = 0;
+	if (waitpid(tracee->tid, &status, __WALL | WNOHANG) != tracee->tid)
 		return NULL;
-	err = poll_until(tracee, deadline_mono_ns, &result);
-	return err || result != TRACEE_STOPPED ? err : tracee_release(tracee);
+	if (is_gone(status))
+		return ht_err_new(HT_ERR_TARGET_GONE, "thread %d ended", tracee->tid);
+	return pass_signal(tracee->tid, is_event_stop(status) ? 0 : WSTOPSIG(status));
+}
+
+struct ht_err *tracee_stop_again(
+	struct tracee *tracee, uint64_t deadline_mono_ns, enum tracee_result *ret_result)
+{
+	*ret_result = TRACEE_GONE;
+	if (ptrace(PTRACE_INTERRUPT, tracee->tid, NULL, NULL) < 0)
+		return NULL;
+	return poll_until(tracee, deadline_mono_ns, ret_result);
 }
 
 struct ht_err *tracee_in_rseq(const struct proc *proc, const struct tracee *tracee, bool *ret)

@@ -13,6 +13,7 @@
 struct tracee {
 	pid_t tid;
 	struct user_regs_struct regs; /* as it was stopped */
+	bool filtered;		      /* it has, or may have, a seccomp filter */
 	uint64_t ran_until_ns;	      /* CLOCK_MONOTONIC: when it was last seen not stopped by us */
 };
 
@@ -54,20 +55,25 @@ struct ht_err *tracee_release_at(struct tracee *tracee, const struct user_regs_s
 HT_MUST_CHECK
 struct ht_err *tracee_release(struct tracee *tracee);
 
-/*
- * Lets the thread run from `regs` while still traced, until `done(context)` is true or the deadline
- * passes; forwards its signals meanwhile; then stops and releases it.
- */
+/* Lets the thread run from `regs`, still traced. Its signals wait for tracee_pass_signals. */
 HT_MUST_CHECK
-struct ht_err *tracee_run_until(struct tracee *tracee, const struct user_regs_struct *regs,
-	uint64_t deadline_mono_ns, bool (*done)(void *context), void *context);
+struct ht_err *tracee_run(struct tracee *tracee, const struct user_regs_struct *regs);
+/* Delivers what has arrived for the running thread; to be called again and again. */
+HT_MUST_CHECK
+struct ht_err *tracee_pass_signals(struct tracee *tracee);
+/* Stops it again, as tracee_stop does. */
+HT_MUST_CHECK
+struct ht_err *tracee_stop_again(
+	struct tracee *tracee, uint64_t deadline_mono_ns, enum tracee_result *ret_result);
 
 /*
  * The registers with which the interrupted thread continues when it is not the kernel that restarts
  * its system call: a restart that is due is spelled out (rax, rip), orig_rax is -1. Follows
- * arch/x86/kernel/signal.c, arch_do_signal_or_restart.
+ * arch/x86/kernel/signal.c, arch_do_signal_or_restart, but for restart_syscall(2) of a thread that
+ * is `filtered`: filters forget it, and would kill the thread for it. It makes the call anew, and
+ * so waits longer by what it has waited already.
  */
-struct user_regs_struct tracee_resume_regs(const struct user_regs_struct *stopped);
+struct user_regs_struct tracee_resume_regs(const struct user_regs_struct *stopped, bool filtered);
 
 /* Is the stopped thread inside a restartable sequence (rseq(2))? Moving it would commit it
  * unprotected. */

@@ -100,6 +100,24 @@ START_TEST(descriptor_taken_over)
 }
 END_TEST
 
+START_TEST(filtered_system_calls)
+{
+	struct victim victim;
+	victim_start(&victim, (const char *[]){run_built("tests/targets/awkward"), NULL});
+	free(victim_ask(&victim, "filter", ANSWER_MS));
+	for (int i = 0; i < 5; i++) {
+		struct tap tap;
+		tap_start(&tap, victim.pid, (const char *[]){"--symbolize", "later", NULL});
+		tap_wait_on(&tap, "/awkward");
+		free(victim_ask(&victim, "work", ANSWER_MS));
+		tap_check_clean(tap_stop(&tap, 0));
+		victim_prove_alive(&victim);
+		unlink(tap.trace);
+	}
+	victim_stop(&victim);
+}
+END_TEST
+
 START_TEST(threads_in_forwarded_calls)
 {
 	struct victim victim;
@@ -118,4 +136,4 @@ START_TEST(threads_in_forwarded_calls)
 END_TEST
 
 HT_SUITE("integration/awkward", child_recovered_during_capture, child_recovered_after_capture,
-	descriptor_taken_over, threads_in_forwarded_calls)
+	descriptor_taken_over, filtered_system_calls, threads_in_forwarded_calls)

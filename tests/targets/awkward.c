@@ -8,11 +8,16 @@
  * that do nothing but free(NULL)
  */
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <signal.h>
 
 #include "tests/targets/speak.h"
@@ -62,6 +67,25 @@ static void check_descriptors(void)
 	speak_add("fine");
 }
 
+static void enter_filter(void)
+{
+	static const unsigned allowed[] = {SYS_read, SYS_write, SYS_brk, SYS_mmap,
+		SYS_clock_nanosleep, SYS_rt_sigreturn, SYS_exit_group};
+	enum { COUNT = sizeof(allowed) / sizeof(allowed[0]) };
+	struct sock_filter code[COUNT + 3] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr))};
+	for (unsigned i = 0; i < COUNT; i++)
+		code[i + 1] = (struct sock_filter)BPF_JUMP(
+			BPF_JMP | BPF_JEQ | BPF_K, allowed[i], (uint8_t)(COUNT - i), 0);
+	code[COUNT + 1] = (struct sock_filter)BPF_STMT(BPF_RET, SECCOMP_RET_KILL_PROCESS);
+	code[COUNT + 2] = (struct sock_filter)BPF_STMT(BPF_RET, SECCOMP_RET_ALLOW);
+	struct sock_fprog program = {COUNT + 3, code};
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		speak_fail("no filter");
+	speak_add("filtered");
+}
+
 static void *free_null(void *arg)
 {
 	void *volatile null = arg;
@@ -83,6 +107,8 @@ int main(void)
 			take_descriptors();
 		else if (!strcmp(command, "check"))
 			check_descriptors();
+		else if (!strcmp(command, "filter"))
+			enter_filter();
 		else if (!strncmp(command, "null ", 5))
 			for (unsigned long i = strtoul(command + 5, NULL, 10); i > 0; i--)
 				pthread_create(&(pthread_t){0}, NULL, free_null, NULL);
