@@ -123,9 +123,6 @@ static void plan_setup(struct plan *plan, const struct stub_map *map, raddr_t na
 	add(plan, &(struct stub_call){.nr = SYS_memfd_create,
 			  .arg = {name, MFD_CLOEXEC | MFD_ALLOW_SEALING | map->memfd_flags},
 			  .flags = STUB_SAVE_FD});
-	add(plan,
-		&(struct stub_call){
-			.nr = SYS_ftruncate, .arg = {0, map->image_bytes}, .flags = STUB_ARG0_FD});
 	add_mmap(plan, map, ABI_THUNKS_OFF, HT_PAGE_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE);
 	add_mmap(plan, map, ABI_TEXT_OFF, ABI_TEXT_MAX, PROT_READ | PROT_EXEC, MAP_SHARED);
 	add_mmap(plan, map, ABI_STATE_OFF, HT_PAGE_BYTES, PROT_READ | PROT_WRITE,
@@ -133,6 +130,10 @@ static void plan_setup(struct plan *plan, const struct stub_map *map, raddr_t na
 	add_mmap(plan, map, ABI_TABLES_OFF, ABI_TABLES_BYTES, PROT_READ, MAP_SHARED);
 	add_mmap(plan, map, ABI_SHARED_OFF, map->image_bytes - ABI_SHARED_OFF,
 		PROT_READ | PROT_WRITE, MAP_SHARED);
+	/* Only now: a process that locks its future memory (mlockall) would have made all of it. */
+	add(plan,
+		&(struct stub_call){
+			.nr = SYS_ftruncate, .arg = {0, map->image_bytes}, .flags = STUB_ARG0_FD});
 	add_advice(plan, map->image + ABI_STATE_OFF, HT_PAGE_BYTES, MADV_WIPEONFORK, 0);
 	add_advice(plan, map->image + ABI_TABLES_OFF, map->image_bytes - ABI_TABLES_OFF,
 		MADV_DONTDUMP, STUB_MAY_FAIL);
