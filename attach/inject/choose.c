@@ -2,6 +2,7 @@
 #include "attach/inject/choose.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
 
@@ -128,10 +129,19 @@ void choose_threads_deinit(struct choose_threads *threads)
 	*threads = (struct choose_threads){0};
 }
 
+/* A plugin may be unloaded until we come back to take everything out. */
+static bool stays(const struct module *module)
+{
+	const char *name = strrchr(module->path, '/');
+	return module->executable || module->interpreter ||
+	       (name && strncmp(name, "/libc.so.", strlen("/libc.so.")) == 0);
+}
+
 struct ht_err *choose_slack(const struct modules *modules, const struct proc_maps *maps,
 	size_t want, struct choose_slack *ret)
 {
 	struct choose_slack best = {0};
+	bool best_stays = false;
 
 	for (size_t m = 0; m < modules->count; m++) {
 		const struct module *module = &modules->module[m];
@@ -145,18 +155,20 @@ struct ht_err *choose_slack(const struct modules *modules, const struct proc_map
 			raddr_t lo = ht_align_up(end, SLACK_ALIGN);
 			raddr_t hi = ht_align_up(end, HT_PAGE_BYTES);
 			const struct proc_map *map = proc_maps_find(maps, lo);
-			if (hi <= lo || hi - lo <= best.bytes || !map || !map->exec || map->write ||
-				map->shared || !map->inode)
+			bool better =
+				stays(module) == best_stays ? hi - lo > best.bytes : !best_stays;
+			if (hi <= lo || hi - lo < want || !better || !map || !map->exec ||
+				map->write || map->shared || !map->inode)
 				continue;
+			best_stays = stays(module);
 			best = (struct choose_slack){.addr = lo, .bytes = hi - lo};
 		}
 	}
 	if (best.bytes < want)
 		return ht_err_new(HT_ERR_REFUSED,
-			"no module of the target has %zu unused bytes behind its code (the most is "
-			"%zu), so "
-			"the agent cannot be brought in safely",
-			want, best.bytes);
+			"no module of the target has %zu unused bytes behind its code, so the "
+			"agent cannot be brought in safely",
+			want);
 	best.bytes = want;
 	*ret = best;
 	return NULL;
