@@ -13,13 +13,14 @@ struct tracefile_node {
 	uint64_t pc;
 	uint32_t parent; /* id; 0: outermost */
 	uint8_t flags;
+	bool known; /* it stands in the trace */
 };
 
 struct tracefile {
 	struct event *event; /* in the order of the streams, not of time */
 	size_t event_count, event_room;
-	struct tracefile_node *node; /* [1 .. node_count] */
-	size_t node_count, node_room;
+	struct tracefile_node *node; /* [node_room], by id; 0 is no node */
+	size_t node_room;
 	uint64_t counter[REC_COUNTER_COUNT];
 	uint64_t modules, threads, rss_samples, symbols;
 	bool complete; /* has its footer */
