@@ -23,7 +23,7 @@ chainxx_bin := $(addprefix $t/chainxx-,$(chainxx_variants))
 
 target_bin := $(addprefix $t/,ledger ledger-lazy ledger-nopie ledger-own ledger-jemalloc \
 	ledger-tcmalloc busy escape awkward hoist sleepy actor actor-static plughost libplug.so \
-	idle32 cxx rust) $(chain_bin) $(chainxx_bin)
+	libunwound.so idle32 cxx rust) $(chain_bin) $(chainxx_bin)
 
 $(target_bin) $t/libownalloc.so: tests/targets/targets.mk
 $(shell mkdir -p $t)
@@ -71,5 +71,7 @@ $t/cxx: tests/targets/cxx.cc
 	$(call build,g++ $(target_cxx) -O2)
 $t/rust: tests/targets/rust.rs
 	$(call quiet,TARGET)$(RUSTC) --edition 2021 -O -g -o $@ $<
+$t/libunwound.so: tests/targets/unwound.c
+	$(call build,gcc $(target_c) -O2 -fPIC -shared) -lunwind-x86_64 -lunwind
 $t/idle32: tests/targets/idle32.S
 	$(call quiet,TARGET)as --32 -o $@.o $< && ld -m elf_i386 -o $@ $@.o
