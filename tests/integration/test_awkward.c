@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "tests/support/gotwords.h"
@@ -118,6 +119,49 @@ START_TEST(filtered_system_calls)
 }
 END_TEST
 
+static unsigned long status_kib(pid_t pid, const char *field)
+{
+	char path[64], line[256];
+	unsigned long kib = 0;
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	FILE *status = fopen(path, "re");
+	ck_assert_ptr_nonnull(status);
+	while (fgets(line, sizeof(line), status))
+		if (!strncmp(line, field, strlen(field)))
+			kib = strtoul(line + strlen(field), NULL, 10);
+	fclose(status);
+	return kib;
+}
+
+/* Neither the search for escaped addresses nor the agent's mappings make pages of memory that is
+ * only reserved, or locked. */
+static void check_memory(const char *command)
+{
+	struct victim victim;
+	struct tap tap;
+	victim_start(&victim, (const char *[]){run_built("tests/targets/escape"), NULL});
+	free(victim_ask(&victim, command, ANSWER_MS));
+	unsigned long before = status_kib(victim.pid, "VmHWM:");
+	tap_start(&tap, victim.pid, (const char *[]){"--symbolize", "later", NULL});
+	tap_wait_on(&tap, "/escape");
+	json_decref(tap_stop(&tap, 0));
+	unsigned long after = status_kib(victim.pid, "VmHWM:");
+	ck_assert_msg(after < before + (64 << 10), "%lu KiB before, %lu after", before, after);
+	victim_stop(&victim);
+}
+
+START_TEST(reserved_memory)
+{
+	check_memory("reserve");
+}
+END_TEST
+
+START_TEST(locked_memory)
+{
+	check_memory("lock");
+}
+END_TEST
+
 START_TEST(threads_in_forwarded_calls)
 {
 	struct victim victim;
@@ -136,4 +180,5 @@ START_TEST(threads_in_forwarded_calls)
 END_TEST
 
 HT_SUITE("integration/awkward", child_recovered_during_capture, child_recovered_after_capture,
-	descriptor_taken_over, filtered_system_calls, threads_in_forwarded_calls)
+	descriptor_taken_over, filtered_system_calls, reserved_memory, locked_memory,
+	threads_in_forwarded_calls)

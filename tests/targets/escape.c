@@ -6,11 +6,14 @@
  *      take     reads &malloc and &free into static, heap and stack memory, and makes a thread
  *               destructor of free
  *      use      calls through all of them, and ends a thread that has a value to destroy
+ *      reserve  maps a gigabyte of shared memory and leaves it alone
+ *      lock     locks all memory, present and future
  *      forget   overwrites all copies and deletes the key
  */
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "tests/targets/speak.h"
 
@@ -71,6 +74,13 @@ int main(void)
 				pthread_join(thread, NULL))
 				speak_fail("no thread");
 			answer("used");
+		} else if (!strcmp(command, "reserve")) {
+			if (mmap(NULL, 1ul << 30, PROT_READ | PROT_WRITE,
+				    MAP_SHARED | MAP_ANONYMOUS, -1, 0) == MAP_FAILED)
+				speak_fail("no gigabyte");
+			answer("reserved");
+		} else if (!strcmp(command, "lock")) {
+			answer(mlockall(MCL_CURRENT | MCL_FUTURE) ? "refused" : "locked");
 		} else if (!strcmp(command, "forget")) {
 			kept.take = on_heap->take = on_stack.take = NULL;
 			kept.give = on_heap->give = on_stack.give = NULL;
