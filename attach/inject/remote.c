@@ -20,6 +20,7 @@
  */
 #define POLL_NS	       10000u
 #define CANDIDATES_MAX 32u
+#define STOP_TRIES     3u
 #define USER_CS	       0x33 /* 64-bit user code segment */
 
 struct ht_err *remote_slack_prepare(const struct proc *proc, const struct modules *modules,
@@ -73,7 +74,8 @@ static struct ht_err *usable(const struct attempt *attempt, const struct tracee 
 	const struct remote_slack *slack = attempt->slack;
 	bool in_rseq;
 	struct ht_err *err = tracee_in_rseq(attempt->proc, tracee, &in_rseq);
-	*ret = !err && !in_rseq && tracee->regs.cs == USER_CS && !in_slack(slack, tracee->regs.rip);
+	*ret = !err && !in_rseq && tracee->regs.cs == USER_CS &&
+	       !in_slack(slack, tracee->regs.rip) && !tracee_interrupted_by_signal(tracee);
 	return err;
 }
 
@@ -278,23 +280,39 @@ static struct ht_err *part(struct attempt *attempt)
 	}
 }
 
+/* A thread in the wrong place is elsewhere a moment later: it is let go and stopped again. */
+static struct ht_err *stop_usable(struct attempt *attempt, bool *ret)
+{
+	uint64_t deadline = clock_mono_ns() + STOP_DEADLINE_NS;
+	struct tracee *tracee = &attempt->tracee;
+
+	*ret = false;
+	for (unsigned tries = 0; tries < STOP_TRIES; tries++) {
+		enum tracee_result result;
+		struct ht_err *err = tracee_stop(
+			attempt->tid, deadline, attempt->suspend_seccomp, tracee, &result);
+		if (err || result != TRACEE_STOPPED)
+			return err;
+		err = usable(attempt, tracee, ret);
+		if (!err && *ret)
+			return NULL;
+		err = ht_err_first(err, tracee_release(tracee));
+		if (err)
+			return err;
+	}
+	return NULL;
+}
+
 static struct ht_err *attempt_job(void *context, struct worker_reply *reply)
 {
 	struct attempt *attempt = context;
 	struct outcome *outcome = (struct outcome *)reply->data;
-	struct tracee *tracee = &attempt->tracee;
-	enum tracee_result result;
 	bool good;
+	struct ht_err *err = stop_usable(attempt, &good);
 
-	uint64_t stop_deadline = clock_mono_ns() + STOP_DEADLINE_NS;
-	struct ht_err *err =
-		tracee_stop(attempt->tid, stop_deadline, attempt->suspend_seccomp, tracee, &result);
-	if (err || result != TRACEE_STOPPED)
-		return err;
-	err = usable(attempt, tracee, &good);
 	if (err || !good)
-		return ht_err_first(err, tracee_release(tracee));
-	outcome->thread_pointer = tracee->regs.fs_base;
+		return err;
+	outcome->thread_pointer = attempt->tracee.regs.fs_base;
 	err = run_stub(attempt);
 	if (err)
 		return err;
@@ -302,7 +320,7 @@ static struct ht_err *attempt_job(void *context, struct worker_reply *reply)
 	outcome->ran = true;
 	if (attempt->suspend_seccomp)
 		err = ht_err_first(err, part(attempt));
-	outcome->stop_ns = clock_mono_ns() - tracee->ran_until_ns;
+	outcome->stop_ns = clock_mono_ns() - attempt->tracee.ran_until_ns;
 	return err;
 }
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <linux/rseq.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -18,6 +19,7 @@
 enum { ERESTARTSYS = 512, ERESTARTNOINTR = 513, ERESTARTNOHAND = 514, ERESTART_RESTARTBLOCK = 516 };
 
 #define SYSCALL_INSN_BYTES 2
+#define SIGNALS_PEEKED	   32
 
 /* Calls that return EINTR after a mere stop, and that may be made again because EINTR means that
  * they did nothing. Measured; see attach/DESIGN.md. */
@@ -237,9 +239,35 @@ static bool restart_is_filtered(const struct tracee *tracee)
 	       (long)regs->orig_rax != SYS_restart_syscall;
 }
 
+/* Is one of the thread's, or of its process's, queued signals not blocked? */
+static bool signal_is_due(pid_t tid, uint64_t blocked, uint32_t queue)
+{
+	siginfo_t info[SIGNALS_PEEKED];
+	struct __ptrace_peeksiginfo_args args = {.flags = queue, .nr = SIGNALS_PEEKED};
+	long count = ptrace(PTRACE_PEEKSIGINFO, tid, &args, info);
+
+	for (long i = 0; i < count; i++)
+		if (!(blocked >> (info[i].si_signo - 1) & 1))
+			return true;
+	return false;
+}
+
+bool tracee_interrupted_by_signal(const struct tracee *tracee)
+{
+	struct user_regs_struct resume = tracee_resume_regs(&tracee->regs, tracee->filtered);
+	uint64_t blocked = 0;
+
+	if (resume.rip == tracee->regs.rip)
+		return false;
+	ptrace(PTRACE_GETSIGMASK, tracee->tid, (void *)sizeof(blocked), &blocked);
+	return signal_is_due(tracee->tid, blocked, 0) ||
+	       signal_is_due(tracee->tid, blocked, PTRACE_PEEKSIGINFO_SHARED);
+}
+
 struct ht_err *tracee_release(struct tracee *tracee)
 {
-	if (eintr_by_our_stop(&tracee->regs) || restart_is_filtered(tracee)) {
+	bool repeat = eintr_by_our_stop(&tracee->regs) && !tracee_interrupted_by_signal(tracee);
+	if (repeat || restart_is_filtered(tracee)) {
 		struct user_regs_struct regs = tracee_resume_regs(&tracee->regs, tracee->filtered);
 		return tracee_release_at(tracee, &regs);
 	}

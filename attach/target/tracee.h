@@ -50,7 +50,8 @@ struct ht_err *tracee_release_at(struct tracee *tracee, const struct user_regs_s
 
 /*
  * Lets the thread go on where it was. A system call that the stop alone made return EINTR is made
- * again (epoll_wait, timed recv and others that the kernel does not restart by itself).
+ * again (epoll_wait, timed recv and others that the kernel does not restart by itself); one that a
+ * signal will interrupt in any case is not.
  */
 HT_MUST_CHECK
 struct ht_err *tracee_release(struct tracee *tracee);
@@ -74,6 +75,10 @@ struct ht_err *tracee_stop_again(
  * so waits longer by what it has waited already.
  */
 struct user_regs_struct tracee_resume_regs(const struct user_regs_struct *stopped, bool filtered);
+
+/* Does a system call of the stopped thread wait for its end, or for EINTR, while a signal is due?
+ * The kernel decides which; a thread that is moved elsewhere by then would miss its EINTR. */
+bool tracee_interrupted_by_signal(const struct tracee *tracee);
 
 /* Is the stopped thread inside a restartable sequence (rseq(2))? Moving it would commit it
  * unprotected. */
