@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/inject/escape.h"
+
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "format/abi_thunk.h"
+#include "tests/support/ht_check.h"
+
+#define THUNK	    0x5a5a00020000ull
+#define TEXT_BYTES  (3u << 20)
+#define CHUNK_BYTES (1u << 20)
+#define SLOTS	    4u
+
+static const struct stackscan_ranges ours = {.thunk_lo = THUNK, .thunk_hi = THUNK + HT_PAGE_BYTES};
+
+static raddr_t at(const void *pointer)
+{
+	return (raddr_t)(uintptr_t)pointer;
+}
+
+/* This process with one made-up module: code, and behind it slots, of which all but the last are
+ * tapped. */
+static struct scene {
+	struct proc self;
+	uint8_t *code;
+	uint64_t *word;
+	struct module module;
+	struct slot slot[SLOTS];
+	struct journal journal;
+} scene;
+
+static void setup(const char *path)
+{
+	static uint8_t image[ABI_JOURNAL_OFF + ABI_JOURNAL_BYTES] __attribute__((aligned(4096)));
+	ck_no_err(proc_open(getpid(), &scene.self));
+	ck_no_err(proc_open_mem(&scene.self));
+	scene.code = mmap(NULL, TEXT_BYTES + HT_PAGE_BYTES, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(scene.code, MAP_FAILED);
+	memset(scene.code, 0x90, TEXT_BYTES);
+	scene.word = (uint64_t *)(void *)(scene.code + TEXT_BYTES);
+	scene.module = (struct module){.id = 3,
+		.path = (char *)(uintptr_t)path,
+		.text_lo = at(scene.code),
+		.text_hi = at(scene.code) + TEXT_BYTES};
+	scene.journal = journal_of(image);
+	journal_begin(&scene.journal, 0, 0, 0);
+	for (size_t i = 0; i < SLOTS; i++) {
+		scene.slot[i] = (struct slot){.addr = at(&scene.word[i]),
+			.module_id = 3,
+			.type = R_X86_64_GLOB_DAT,
+			.verdict = SLOT_TAP};
+		struct journal_slot entry = {.addr = scene.slot[i].addr};
+		if (i + 1 < SLOTS)
+			ck_no_err(journal_add(&scene.journal, &entry));
+	}
+}
+
+/* An instruction with the operand slot(%rip), its displacement last. */
+static void put_code(size_t offset, const char *opcode, size_t length, unsigned slot)
+{
+	int32_t disp = (int32_t)(at(&scene.word[slot]) -
+				 (at(scene.code) + offset + length + sizeof(disp)));
+	memcpy(scene.code + offset, opcode, length);
+	memcpy(scene.code + offset + length, &disp, sizeof(disp));
+}
+
+static bool possible(void)
+{
+	struct modules modules = {.module = &scene.module, .count = 1};
+	struct slots slots = {.slot = scene.slot, .count = SLOTS};
+	bool ret = false;
+	ck_no_err(escape_is_possible(&scene.self, &modules, &slots, &scene.journal, &ret));
+	return ret;
+}
+
+#define CALL "\xff\x15"
+#define JUMP "\xff\x25"
+#define LOAD "\x48\x8b\x05" /* mov slot(%rip), %rax */
+
+START_TEST(calls_and_jumps_keep_the_address)
+{
+	setup("/usr/bin/program");
+	ck_assert(!possible());
+	put_code(100, CALL, 2, 0);
+	put_code(200, JUMP, 2, 1);
+	put_code(300, "\xf2\xff\x25", 3, 2); /* bnd jmp */
+	put_code(400, CALL, 2, 0);
+	ck_assert(!possible());
+}
+END_TEST
+
+START_TEST(loads_take_it)
+{
+	static const struct {
+		const char *opcode;
+		size_t length;
+	} table[] = {
+		{LOAD, 3}, {"\x48\x8b\x1d", 3}, /* mov slot(%rip), %rbx */
+		{"\x4c\x8b\x3d", 3},		/* mov slot(%rip), %r15 */
+		{"\xff\x35", 2},		/* push slot(%rip) */
+		{"\x48\x8d\x3d", 3},		/* lea slot(%rip), %rdi */
+		{"\x4c\x03\x25", 3}, /* add slot(%rip), %r12: the same ModRM as a jump's */
+	};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(table); i++) {
+		setup("/usr/bin/program");
+		put_code(100, CALL, 2, 1);
+		put_code(200, table[i].opcode, table[i].length, 1);
+		ck_assert_msg(possible(), "row %zu", i);
+	}
+}
+END_TEST
+
+START_TEST(only_tapped_slots_count)
+{
+	setup("/usr/bin/program");
+	put_code(100, LOAD, 3, SLOTS - 1);
+	ck_assert(!possible());
+	put_code(200, LOAD, 3, SLOTS - 2);
+	ck_assert(possible());
+	for (size_t i = 0; i < SLOTS; i++)
+		scene.slot[i].module_id = 4;
+	ck_assert(!possible());
+}
+END_TEST
+
+START_TEST(all_of_the_code_is_looked_at)
+{
+	const size_t last = TEXT_BYTES - 7;
+	setup("/usr/bin/program");
+	put_code(0, CALL, 2, 0);
+	put_code(last + 1, CALL, 2, 1);
+	ck_assert(!possible());
+	put_code(last, LOAD, 3, 0);
+	ck_assert(possible());
+	/* Across the pieces in which it is read. */
+	for (size_t before = 0; before < 12; before++) {
+		setup("/usr/bin/program");
+		put_code(CHUNK_BYTES - before, CALL, 2, 0);
+		ck_assert_msg(!possible(), "a call at -%zu", before);
+		setup("/usr/bin/program");
+		put_code(CHUNK_BYTES - before, LOAD, 3, 0);
+		ck_assert_msg(possible(), "a load at -%zu", before);
+	}
+}
+END_TEST
+
+START_TEST(pointers_in_data_count)
+{
+	setup("/usr/bin/program");
+	scene.slot[SLOTS - 1].type = R_X86_64_64;
+	ck_assert(!possible());
+	scene.slot[0].type = R_X86_64_64;
+	ck_assert(possible());
+}
+END_TEST
+
+START_TEST(the_c_library_does_not_count)
+{
+	static const struct {
+		const char *path;
+		bool counts;
+	} table[] = {{"/lib/x86_64-linux-gnu/libc.so.6", false}, {"/lib/libc-2.31.so", false},
+		{"/lib/libcrypto.so.3", true}, {"/opt/libc.so.6.d/libx.so", true}, {"", true}};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(table); i++) {
+		setup(table[i].path);
+		put_code(100, LOAD, 3, 0);
+		ck_assert_msg(possible() == table[i].counts, "%s", table[i].path);
+	}
+}
+END_TEST
+
+/* --- pointers in memory -------------------------------------------------------------------------
+ */
+
+static struct escape_found search(raddr_t image_lo, raddr_t image_hi)
+{
+	struct escape_found found;
+	ck_no_err(escape_scan_memory(&scene.self, &ours, image_lo, image_hi, &found));
+	return found;
+}
+
+/* Made from two halves, so that the whole stands only where the test puts it. */
+static void put_entry(uint64_t *word, unsigned index)
+{
+	volatile uint32_t *half = (volatile uint32_t *)(void *)word;
+	half[0] = (uint32_t)THUNK + index * ABI_THUNK_BYTES + ABI_THUNK_ENTRY;
+	half[1] = (uint32_t)(THUNK >> 32);
+}
+
+START_TEST(entries_in_writable_memory_are_found)
+{
+	setup("");
+	ck_assert_uint_eq(search(0, 0).count, 0);
+	put_entry(&scene.word[5], 7);
+	struct escape_found found = search(0, 0);
+	ck_assert_uint_eq(found.count, 1);
+	ck_assert_uint_eq(found.addr, at(&scene.word[5]));
+	put_entry((uint64_t *)(void *)scene.code, 0);
+	put_entry((uint64_t *)(void *)(scene.code + CHUNK_BYTES - 8), 63);
+	put_entry((uint64_t *)(void *)(scene.code + CHUNK_BYTES), 63);
+	put_entry((uint64_t *)(void *)(scene.code + TEXT_BYTES + HT_PAGE_BYTES - 8), 1);
+	found = search(0, 0);
+	ck_assert_uint_eq(found.count, 5);
+	ck_assert_uint_eq(found.addr, at(scene.code));
+}
+END_TEST
+
+START_TEST(other_words_are_none)
+{
+	setup("");
+	put_entry(&scene.word[5], 64);
+	scene.word[6] = THUNK;
+	scene.word[7] = THUNK + ABI_THUNK_ENTRY + 8;
+	put_entry((uint64_t *)(void *)((uint8_t *)&scene.word[9] + 4), 1); /* unaligned */
+	ck_assert_uint_eq(search(0, 0).count, 0);
+}
+END_TEST
+
+START_TEST(the_image_and_read_only_memory_are_left_out)
+{
+	setup("");
+	put_entry(&scene.word[5], 7);
+	raddr_t lo = at(scene.code), hi = lo + TEXT_BYTES + HT_PAGE_BYTES;
+	/* A mapping of its own, whatever lies beside it. */
+	ck_assert_int_eq(mprotect(scene.code, 2 * HT_PAGE_BYTES, PROT_NONE), 0);
+	ck_assert_uint_eq(search(0, 0).count, 1);
+	ck_assert_uint_eq(search(lo - (1ull << 32), hi + (1ull << 32)).count, 0);
+	ck_assert_int_eq(mprotect(scene.word, HT_PAGE_BYTES, PROT_READ), 0);
+	ck_assert_uint_eq(search(0, 0).count, 0);
+}
+END_TEST
+
+/* A mapped file that was cut cannot be read there: the rest of the mapping still counts. */
+START_TEST(unreadable_pages_are_passed)
+{
+	setup("");
+	int fd = memfd_create("test", MFD_CLOEXEC);
+	ck_assert_int_eq(ftruncate(fd, HT_PAGE_BYTES), 0);
+	uint8_t *map = mmap(NULL, 3 * HT_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ck_assert_ptr_ne(map, MAP_FAILED);
+	put_entry((uint64_t *)(void *)(map + 16), 1);
+	put_entry(&scene.word[5], 7);
+	ck_assert_uint_eq(search(0, 0).count, 2);
+}
+END_TEST
+
+HT_SUITE("attach/inject/escape", calls_and_jumps_keep_the_address, loads_take_it,
+	only_tapped_slots_count, all_of_the_code_is_looked_at, pointers_in_data_count,
+	the_c_library_does_not_count, entries_in_writable_memory_are_found, other_words_are_none,
+	the_image_and_read_only_memory_are_left_out, unreadable_pages_are_passed)
