@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/inject/choose.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/support/child.h"
+#include "tests/support/ht_check.h"
+
+#define MIB    (1ull << 20)
+#define MARGIN (256 * MIB)
+#define END    0x7ffffffff000ull
+
+/* --- threads ------------------------------------------------------------------------------------
+ */
+
+enum place { SPINS, IN_FUTEX, IN_NANOSLEEP, IN_EPOLL, IN_PAUSE, PLACES };
+
+static struct shared {
+	volatile pid_t tid[PLACES];
+} * shared;
+
+static void *be(void *arg)
+{
+	static int word;
+	enum place place = *(const enum place *)arg;
+	struct epoll_event event;
+	struct timespec span = {.tv_sec = 1000};
+
+	shared->tid[place] = (pid_t)syscall(SYS_gettid);
+	switch (place) {
+	case SPINS:
+		for (;;)
+			__asm__ volatile("pause");
+	case IN_FUTEX:
+		syscall(SYS_futex, &word, 0 /* FUTEX_WAIT */, 0, NULL, NULL, 0);
+		break;
+	case IN_NANOSLEEP:
+		nanosleep(&span, NULL);
+		break;
+	case IN_EPOLL:
+		epoll_wait(epoll_create1(0), &event, 1, -1);
+		break;
+	case IN_PAUSE:
+	case PLACES:
+		child_wait();
+	}
+	return NULL;
+}
+
+/* The thread with the highest number spins: what is not sorted would stand last. */
+static void be_everywhere(const void *arg)
+{
+	static const enum place place[] = {IN_PAUSE, IN_EPOLL, IN_NANOSLEEP, IN_FUTEX, SPINS};
+	pthread_t thread;
+	(void)arg;
+	for (size_t i = 0; i < HT_ARRAY_SIZE(place); i++)
+		pthread_create(&thread, NULL, be, (void *)(uintptr_t)&place[i]);
+	child_ready(0);
+	child_wait();
+}
+
+static void wait_for_call(const struct proc *proc, enum place place, long nr)
+{
+	struct proc_syscall call = {0};
+	do {
+		sched_yield();
+		if (shared->tid[place])
+			ck_no_err(proc_syscall_read(proc, shared->tid[place], &call));
+	} while (!shared->tid[place] || (nr < 0 ? call.where != PROC_RUNNING
+						: call.where != PROC_IN_SYSCALL || call.nr != nr));
+}
+
+START_TEST(threads_that_are_disturbed_least_come_first)
+{
+	static const enum place order[] = {SPINS, IN_FUTEX, IN_NANOSLEEP, IN_EPOLL};
+	struct choose_threads threads;
+	struct proc proc;
+
+	shared = mmap(
+		NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct child child = child_fork(be_everywhere, NULL);
+	ck_no_err(proc_open(child.pid, &proc));
+	wait_for_call(&proc, IN_PAUSE, SYS_pause);
+	wait_for_call(&proc, IN_FUTEX, SYS_futex);
+	wait_for_call(&proc, IN_NANOSLEEP, SYS_clock_nanosleep);
+	wait_for_call(&proc, IN_EPOLL, SYS_epoll_wait);
+	wait_for_call(&proc, SPINS, -1);
+	child_sleeping(&child);
+	ck_no_err(choose_threads(&proc, &threads));
+	ck_assert_uint_eq(threads.count, HT_ARRAY_SIZE(order));
+	for (size_t i = 0; i < HT_ARRAY_SIZE(order); i++)
+		ck_assert_msg(threads.tid[i] == shared->tid[order[i]], "place %zu", i);
+	choose_threads_deinit(&threads);
+	ck_assert_ptr_null(threads.tid);
+	choose_threads_deinit(&threads);
+	proc_close(&proc);
+	child_kill(&child);
+}
+END_TEST
+
+static void be_idle(const void *arg)
+{
+	(void)arg;
+	child_ready(0);
+	child_wait();
+}
+
+START_TEST(a_process_that_is_gone)
+{
+	struct child child = child_fork(be_idle, NULL);
+	struct choose_threads threads;
+	struct proc proc;
+	ck_no_err(proc_open(child.pid, &proc));
+	child_kill(&child);
+	ck_err(choose_threads(&proc, &threads), HT_ERR_TARGET_GONE);
+	proc_close(&proc);
+}
+END_TEST
+
+/* --- slack --------------------------------------------------------------------------------------
+ */
+
+static struct proc_map text_map(raddr_t lo, raddr_t hi)
+{
+	return (struct proc_map){
+		.lo = lo, .hi = hi, .inode = 7, .read = true, .exec = true, .name = "lib"};
+}
+
+static struct module text_module(raddr_t bias, uint64_t bytes)
+{
+	return (struct module){.bias = bias,
+		.segment = {{.vaddr = 0, .memsz = 0x123, .flags = PF_R},
+			{.vaddr = 0x1000, .memsz = bytes, .filesz = bytes, .flags = PF_R | PF_X}},
+		.segment_count = 2};
+}
+
+START_TEST(the_longest_slack_is_taken)
+{
+	struct module module[] = {text_module(0x100000, 0x1f01), text_module(0x200000, 0x1401),
+		text_module(0x300000, 0x1801)};
+	struct proc_map map[] = {text_map(0x101000, 0x103000), text_map(0x201000, 0x203000),
+		text_map(0x301000, 0x303000)};
+	struct modules modules = {.module = module, .count = 3};
+	struct proc_maps maps = {.map = map, .count = 3};
+	struct choose_slack slack;
+
+	ck_no_err(choose_slack(&modules, &maps, 100, &slack));
+	ck_assert_uint_eq(slack.addr, 0x202440);
+	ck_assert_uint_eq(slack.bytes, 100);
+	ck_no_err(choose_slack(&modules, &maps, 0xbc0, &slack));
+	ck_assert_uint_eq(slack.bytes, 0xbc0);
+	ck_err_says(choose_slack(&modules, &maps, 0xbc1, &slack), HT_ERR_REFUSED, "3009");
+
+	/* What must not be written to, or is not what it seems. */
+	struct proc_map good = map[1];
+	map[1].exec = false;
+	ck_err(choose_slack(&modules, &maps, 0xbc0, &slack), HT_ERR_REFUSED);
+	map[1] = good;
+	map[1].write = true;
+	ck_err(choose_slack(&modules, &maps, 0xbc0, &slack), HT_ERR_REFUSED);
+	map[1] = good;
+	map[1].shared = true;
+	ck_err(choose_slack(&modules, &maps, 0xbc0, &slack), HT_ERR_REFUSED);
+	map[1] = good;
+	map[1].inode = 0;
+	ck_err(choose_slack(&modules, &maps, 0xbc0, &slack), HT_ERR_REFUSED);
+	map[1] = good;
+	map[1].hi = 0x202000;
+	ck_err(choose_slack(&modules, &maps, 0xbc0, &slack), HT_ERR_REFUSED);
+	map[1] = good;
+	module[1].vdso = true;
+	ck_err(choose_slack(&modules, &maps, 0xbc0, &slack), HT_ERR_REFUSED);
+	module[1].vdso = false;
+	module[1].segment[1].flags |= PF_W;
+	ck_err(choose_slack(&modules, &maps, 0xbc0, &slack), HT_ERR_REFUSED);
+	module[1].segment[1].flags = PF_R | PF_X;
+	ck_no_err(choose_slack(&modules, &maps, 0xbc0, &slack));
+}
+END_TEST
+
+START_TEST(text_that_fills_its_page_has_no_slack)
+{
+	struct module module = text_module(0x100000, 0x2000);
+	struct proc_map map[] = {text_map(0x101000, 0x103000), text_map(0x103000, 0x104000)};
+	struct modules modules = {.module = &module, .count = 1};
+	struct proc_maps maps = {.map = map, .count = 2};
+	struct choose_slack slack;
+	ck_err(choose_slack(&modules, &maps, 1, &slack), HT_ERR_REFUSED);
+	module.segment[1].memsz = 0x1fc1;
+	ck_err(choose_slack(&modules, &maps, 1, &slack), HT_ERR_REFUSED);
+	module.segment[1].memsz = 0x1fc0;
+	ck_no_err(choose_slack(&modules, &maps, 64, &slack));
+	ck_assert_uint_eq(slack.addr, 0x102fc0);
+}
+END_TEST
+
+/* --- ranges -------------------------------------------------------------------------------------
+ */
+
+static void check_free(const struct proc_maps *maps, raddr_t lo, uint64_t bytes)
+{
+	ck_assert_uint_eq(lo % HT_PAGE_BYTES, 0);
+	ck_assert_uint_ge(lo, 16 * HT_PAGE_BYTES + MARGIN);
+	ck_assert_uint_le(lo + bytes, END - MARGIN);
+	for (size_t i = 0; i < maps->count; i++)
+		ck_assert(maps->map[i].hi + MARGIN <= lo || lo + bytes + MARGIN <= maps->map[i].lo);
+}
+
+START_TEST(ranges_are_free)
+{
+	struct proc_map map[] = {{.lo = 0x400000, .hi = 0x500000},
+		{.lo = 0x550000000000, .hi = 0x550000100000},
+		{.lo = 0x7f0000000000, .hi = 0x7f0000100000},
+		{.lo = 0x7ffffff00000, .hi = 0x7ffffffde000},
+		{.lo = 0xffffffffff600000, .hi = 0xffffffffff601000}};
+	struct proc_maps maps = {.map = map, .count = HT_ARRAY_SIZE(map)};
+	raddr_t first, lo;
+	bool differs = false;
+
+	ck_no_err(choose_range(&maps, 700 * MIB, 0, &first));
+	for (unsigned attempt = 0; attempt < 200; attempt++) {
+		ck_no_err(choose_range(&maps, 700 * MIB, attempt, &lo));
+		check_free(&maps, lo, 700 * MIB);
+		differs |= lo != first;
+	}
+	ck_assert(differs);
+}
+END_TEST
+
+START_TEST(an_empty_space_has_room)
+{
+	struct proc_maps maps = {0};
+	raddr_t lo;
+	ck_no_err(choose_range(&maps, 700 * MIB, 0, &lo));
+	check_free(&maps, lo, 700 * MIB);
+}
+END_TEST
+
+/* One gap, just large enough or not. */
+START_TEST(a_full_space_is_refused)
+{
+	const uint64_t bytes = 700 * MIB;
+	struct proc_map map[] = {{.lo = 0x10000, .hi = 0x10000000},
+		{.lo = 0x10000000 + bytes + 2 * MARGIN, .hi = END}};
+	struct proc_maps maps = {.map = map, .count = 2};
+	raddr_t lo;
+	for (unsigned attempt = 0; attempt < 20; attempt++) {
+		ck_no_err(choose_range(&maps, bytes, attempt, &lo));
+		ck_assert_uint_eq(lo, 0x10000000 + MARGIN);
+	}
+	map[1].lo -= HT_PAGE_BYTES;
+	ck_err_says(choose_range(&maps, bytes, 0, &lo), HT_ERR_REFUSED, "MiB");
+}
+END_TEST
+
+START_TEST(the_range_of_a_real_process)
+{
+	struct proc proc;
+	struct proc_maps maps;
+	raddr_t lo;
+	ck_no_err(proc_open(getpid(), &proc));
+	ck_no_err(proc_maps_read(&proc, &maps));
+	ck_no_err(choose_range(&maps, 700 * MIB, 0, &lo));
+	check_free(&maps, lo, 700 * MIB);
+	proc_maps_deinit(&maps);
+	proc_close(&proc);
+}
+END_TEST
+
+HT_SUITE("attach/inject/choose", threads_that_are_disturbed_least_come_first,
+	a_process_that_is_gone, the_longest_slack_is_taken, text_that_fills_its_page_has_no_slack,
+	ranges_are_free, an_empty_space_has_room, a_full_space_is_refused,
+	the_range_of_a_real_process)

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/unwind/publish.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "tests/support/ht_check.h"
+
+#define BASE	    0x5a5a00000000ull
+#define LOCAL_BYTES (ABI_CACHES_OFF + ABI_CACHE_COUNT * ABI_CACHE_BYTES)
+#define RANGES_MAX  16384u
+
+/* This process as the target, and an image that nobody runs. */
+static struct proc self;
+static struct proc_maps maps;
+static struct modules modules;
+static uint8_t *local;
+static struct publish *publish;
+
+static void setup(void)
+{
+	local = mmap(NULL, LOCAL_BYTES, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	ck_assert_ptr_ne(local, MAP_FAILED);
+	ck_no_err(proc_open(getpid(), &self));
+	ck_no_err(proc_open_mem(&self));
+	ck_no_err(proc_maps_read(&self, &maps));
+	ck_no_err(modules_read(&self, &maps, &modules));
+	ck_no_err(publish_create(&publish));
+}
+
+static uint64_t in_force(void)
+{
+	return ((const struct abi_config *)(local + ABI_CONFIG_OFF))->unwind;
+}
+
+/* What stands at an address of the image, which lies in the tables area with all its bytes. */
+static const void *view(uint64_t addr, uint64_t bytes)
+{
+	ck_assert_uint_ge(addr, BASE + ABI_UNWIND_OFF);
+	ck_assert_uint_le(addr + bytes, BASE + ABI_TABLES_OFF + ABI_TABLES_BYTES);
+	ck_assert_uint_eq(addr % 8, 0);
+	return local + (addr - BASE);
+}
+
+static const struct abi_snapshot *snapshot(void)
+{
+	const struct abi_snapshot *found = view(in_force(), sizeof(*found));
+	view(in_force(), sizeof(*found) + found->range_count * sizeof(found->range[0]));
+	for (uint32_t i = 0; i < found->range_count; i++) {
+		ck_assert_uint_lt(found->range[i].lo, found->range[i].hi);
+		if (i)
+			ck_assert_uint_le(found->range[i - 1].hi, found->range[i].lo);
+	}
+	return found;
+}
+
+static const struct abi_range *range_of(uint64_t pc)
+{
+	const struct abi_snapshot *found = snapshot();
+	for (uint32_t i = 0; i < found->range_count; i++)
+		if (pc >= found->range[i].lo && pc < found->range[i].hi)
+			return &found->range[i];
+	return NULL;
+}
+
+static void put(bool new_epoch)
+{
+	ck_no_err(publish_snapshot(publish, local, BASE, &modules, &maps, new_epoch));
+}
+
+START_TEST(every_module_has_its_table)
+{
+	setup();
+	size_t with_text = 0;
+	ck_no_err(publish_compile(publish, &self, &modules));
+	ck_assert_uint_eq(in_force(), 0);
+	put(false);
+	for (size_t i = 0; i < modules.count; i++) {
+		const struct module *module = &modules.module[i];
+		if (module->text_lo == module->text_hi)
+			continue;
+		with_text++;
+		const struct abi_range *range = range_of(module->text_lo);
+		ck_assert_ptr_nonnull(range);
+		ck_assert_uint_eq(range->lo, module->text_lo);
+		ck_assert_uint_eq(range->hi, module->text_hi);
+		ck_assert_uint_eq(range->bias, module->bias);
+		const struct abi_table *table = view(range->table, sizeof(*table));
+		view(range->table, table->bytes);
+		ck_assert_uint_eq(table->magic, ABI_TABLE_MAGIC);
+		ck_assert_uint_le(module->bias + table->lo, module->text_lo);
+		ck_assert_uint_ge(module->bias + table->hi, module->text_hi);
+	}
+	ck_assert_uint_ge(with_text, 2);
+	publish_destroy(publish);
+}
+END_TEST
+
+START_TEST(without_tables_there_are_frame_pointers)
+{
+	setup();
+	put(false);
+	const struct abi_range *range = range_of((uint64_t)(uintptr_t)setup);
+	ck_assert_ptr_nonnull(range);
+	ck_assert_uint_eq(range->table, 0);
+	publish_destroy(publish);
+}
+END_TEST
+
+START_TEST(generated_code_is_a_range)
+{
+	struct proc_map map[] = {
+		{.lo = 0x1000, .hi = 0x2000, .read = true, .exec = true, .name = ""},
+		{.lo = 0x3000, .hi = 0x4000, .read = true, .name = ""},
+		{.lo = 0x5000, .hi = 0x6000, .exec = true, .name = "/memfd:jit"},
+		{.lo = 0x7000, .hi = 0x8000, .exec = true, .name = "[vsyscall]"},
+		{.lo = BASE, .hi = BASE + 0x1000, .exec = true, .name = "/memfd:heaptap-1"},
+		{.lo = BASE + 0x1000, .hi = BASE + 0x20000, .exec = true, .name = ""},
+	};
+	struct modules none = {0};
+	setup();
+	struct proc_maps made = {.map = map, .count = HT_ARRAY_SIZE(map)};
+	ck_no_err(publish_snapshot(publish, local, BASE, &none, &made, false));
+	ck_assert_uint_eq(snapshot()->range_count, 2);
+	ck_assert_uint_eq(snapshot()->range[0].lo, 0x1000);
+	ck_assert_uint_eq(snapshot()->range[0].hi, 0x2000);
+	ck_assert_uint_eq(snapshot()->range[0].table, 0);
+	ck_assert_uint_eq(snapshot()->range[1].lo, 0x5000);
+	publish_destroy(publish);
+}
+END_TEST
+
+START_TEST(a_snapshot_in_force_is_never_changed)
+{
+	setup();
+	ck_no_err(publish_compile(publish, &self, &modules));
+	put(false);
+	uint64_t first_at = in_force();
+	const struct abi_snapshot *first = snapshot();
+	size_t bytes = sizeof(*first) + first->range_count * sizeof(first->range[0]);
+	struct abi_snapshot *copy = malloc(bytes);
+	memcpy(copy, first, bytes);
+	uint64_t table = range_of((uint64_t)(uintptr_t)setup)->table;
+
+	ck_no_err(publish_compile(publish, &self, &modules));
+	put(false);
+	ck_assert_uint_ne(in_force(), first_at);
+	ck_assert_mem_eq(first, copy, bytes);
+	/* Tables are placed once. */
+	ck_assert_uint_eq(range_of((uint64_t)(uintptr_t)setup)->table, table);
+	free(copy);
+	publish_destroy(publish);
+}
+END_TEST
+
+START_TEST(generations_epochs_and_caches)
+{
+	static const bool new_epoch[] = {false, false, true, false, true};
+	uint16_t epoch = 0;
+	setup();
+	for (uint32_t i = 0; i < ABI_CACHE_COUNT + 3; i++) {
+		bool fresh = new_epoch[i % HT_ARRAY_SIZE(new_epoch)];
+		uint8_t *cache = local + ABI_CACHES_OFF + i % ABI_CACHE_COUNT * ABI_CACHE_BYTES;
+		static const uint8_t zero[ABI_CACHE_BYTES];
+		memset(cache, 0xff, ABI_CACHE_BYTES);
+		put(fresh);
+		epoch = (uint16_t)(epoch + fresh);
+		ck_assert_uint_eq(snapshot()->generation, i + 1);
+		ck_assert_uint_eq(snapshot()->epoch, epoch);
+		ck_assert_uint_eq(publish_epoch(publish), epoch);
+		ck_assert_uint_eq(snapshot()->cache_sets, ABI_CACHE_SETS);
+		ck_assert_uint_eq(snapshot()->cache, BASE + (uint64_t)(cache - local));
+		ck_assert_mem_eq(cache, zero, sizeof(zero));
+	}
+	publish_destroy(publish);
+}
+END_TEST
+
+/* More code than a snapshot takes, until the area is full. */
+START_TEST(a_full_area_keeps_the_old_snapshot)
+{
+	setup();
+	struct modules none = {0};
+	struct proc_maps many = {.count = RANGES_MAX + 100};
+	many.map = calloc(many.count, sizeof(many.map[0]));
+	for (size_t i = 0; i < many.count; i++)
+		many.map[i] = (struct proc_map){.lo = (i + 1) << 13,
+			.hi = ((i + 1) << 13) + 0x1000,
+			.exec = true,
+			.name = ""};
+	struct ht_err *err = NULL;
+	uint64_t last = 0;
+	unsigned count = 0;
+	for (;; count++) {
+		err = publish_snapshot(publish, local, BASE, &none, &many, true);
+		if (err)
+			break;
+		last = in_force();
+		ck_assert_uint_lt(
+			count, ABI_TABLES_BYTES / (RANGES_MAX * sizeof(struct abi_range)));
+	}
+	ck_err_says(err, HT_ERR_REFUSED, "64 MiB");
+	ck_assert_uint_gt(count, 100);
+	ck_assert_uint_eq(in_force(), last);
+	ck_assert_uint_eq(snapshot()->range_count, RANGES_MAX);
+	ck_assert_uint_eq(snapshot()->epoch, count);
+	ck_assert_uint_eq(publish_epoch(publish), count);
+	free(many.map);
+	publish_destroy(publish);
+}
+END_TEST
+
+START_TEST(nothing_to_destroy)
+{
+	publish_destroy(NULL);
+}
+END_TEST
+
+HT_SUITE("attach/unwind/publish", every_module_has_its_table,
+	without_tables_there_are_frame_pointers, generated_code_is_a_range,
+	a_snapshot_in_force_is_never_changed, generations_epochs_and_caches,
+	a_full_area_keeps_the_old_snapshot, nothing_to_destroy)
