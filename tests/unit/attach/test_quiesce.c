@@ -1,0 +1,476 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/inject/quiesce.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "attach/inject/judge.h"
+#include "attach/target/clock.h"
+#include "attach/target/tracee.h"
+#include "format/abi_thunk.h"
+#include "tests/support/child.h"
+#include "tests/support/ht_check.h"
+
+#define THUNK  0x5a5a00020000ull
+#define ENTRY  (THUNK + 3 * ABI_THUNK_BYTES + ABI_THUNK_ENTRY)
+#define REAL   0x5a5a00077000ull
+#define FAR_NS (60 * CLOCK_NS_PER_S)
+
+/* Code that plays the agent's: a frame of it below child_wait, or its PC itself. */
+void agent_frame(void);
+void agent_sleep(void);
+void agent_trap(void);
+extern const char agent_end[];
+
+__asm__(".text\n"
+	".globl agent_frame, agent_sleep, agent_trap, agent_end\n"
+	"agent_frame:\n"
+	"	.cfi_startproc\n"
+	"	push %rbp\n"
+	"	.cfi_adjust_cfa_offset 8\n"
+	"	call child_wait\n"
+	"	pop %rbp\n"
+	"	.cfi_adjust_cfa_offset -8\n"
+	"	ret\n"
+	"	.cfi_endproc\n"
+	"agent_sleep:\n"
+	"	.cfi_startproc\n"
+	"	mov $34, %eax\n"
+	"	syscall\n"
+	"	jmp agent_sleep\n"
+	"	.cfi_endproc\n"
+	"agent_trap:\n"
+	"	.cfi_startproc\n"
+	"	int3\n"
+	"	ret\n"
+	"	.cfi_endproc\n"
+	"agent_end:\n");
+
+static const struct stackscan_ranges ours = {.text_lo = (raddr_t)agent_frame,
+	.text_hi = (raddr_t)agent_end,
+	.thunk_lo = THUNK,
+	.thunk_hi = THUNK + HT_PAGE_BYTES};
+
+static struct shared {
+	volatile uint64_t r12, word, turns;
+	volatile bool stop;
+} * shared;
+
+static struct proc proc;
+static enum quiesce_books books;
+
+static enum quiesce_books ask_books(void *context, pid_t tid)
+{
+	(void)context, (void)tid;
+	return books;
+}
+
+static raddr_t real_of(void *context, raddr_t entry)
+{
+	(void)context;
+	return entry == ENTRY ? REAL : 0;
+}
+
+static struct quiesce *start(const struct child *child, bool rewrite)
+{
+	static struct quiesce_options options;
+	struct quiesce *quiesce;
+	ck_no_err(proc_open(child->pid, &proc));
+	ck_no_err(proc_open_mem(&proc));
+	options = (struct quiesce_options){.proc = &proc,
+		.ranges = ours,
+		.rewrite = rewrite,
+		.real = real_of,
+		.books = ask_books};
+	ck_no_err(quiesce_create(&options, &quiesce));
+	return quiesce;
+}
+
+static struct quiesce_report pass(struct quiesce *quiesce)
+{
+	struct quiesce_report report;
+	ck_no_err(quiesce_pass(quiesce, &report));
+	return report;
+}
+
+static void finish(struct quiesce *quiesce, struct child *child)
+{
+	quiesce_destroy(quiesce);
+	proc_close(&proc);
+	child_kill(child);
+}
+
+static void check_left(struct quiesce_report report, pid_t tid)
+{
+	ck_assert_uint_eq(report.left, tid ? 1 : 0);
+	if (!tid)
+		return;
+	ck_assert_int_eq(report.tid, tid);
+	ck_assert_ptr_nonnull(report.why);
+}
+
+static void setup(void)
+{
+	shared = mmap(
+		NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(shared, MAP_FAILED);
+	books = QUIESCE_UNKNOWN;
+}
+
+/* --- blocked threads -----------------------------------------------------------------------------
+ */
+
+static void outside(const void *arg)
+{
+	(void)arg;
+	child_ready(0);
+	child_wait();
+}
+
+START_TEST(a_sleeper_outside_is_seen_without_a_stop)
+{
+	setup();
+	struct child child = child_fork(outside, NULL);
+	child_sleeping(&child);
+	struct quiesce *quiesce = start(&child, false);
+	struct quiesce_report report = pass(quiesce);
+	check_left(report, 0);
+	ck_assert_uint_eq(report.threads, 1);
+	ck_assert_uint_eq(report.stopped, 0);
+	finish(quiesce, &child);
+}
+END_TEST
+
+static void in_frame(const void *arg)
+{
+	(void)arg;
+	child_ready(0);
+	agent_frame();
+}
+
+/* However often it is asked, and though an unwinder is asked too. */
+START_TEST(a_frame_of_ours_is_never_outside)
+{
+	setup();
+	struct child child = child_fork(in_frame, NULL);
+	child_sleeping(&child);
+	struct quiesce *quiesce = start(&child, false);
+	for (unsigned i = 0; i < 6; i++)
+		check_left(pass(quiesce), child.pid);
+	ck_assert_uint_gt(pass(quiesce).stopped, 0);
+	finish(quiesce, &child);
+}
+END_TEST
+
+static void at_pc(const void *arg)
+{
+	(void)arg;
+	child_ready(0);
+	agent_sleep();
+}
+
+START_TEST(a_pc_of_ours_is_inside_whatever_the_books_say)
+{
+	setup();
+	books = QUIESCE_IDLE;
+	struct child child = child_fork(at_pc, NULL);
+	child_sleeping(&child);
+	struct quiesce *quiesce = start(&child, false);
+	for (unsigned i = 0; i < 6; i++)
+		check_left(pass(quiesce), child.pid);
+	finish(quiesce, &child);
+}
+END_TEST
+
+static void stay(int sig)
+{
+	(void)sig;
+	child_ready(0);
+	child_wait();
+}
+
+static void in_handler(const void *arg)
+{
+	(void)arg;
+	signal(SIGTRAP, stay);
+	agent_trap();
+}
+
+START_TEST(a_signal_frame_into_ours_is_inside_whatever_the_books_say)
+{
+	setup();
+	books = QUIESCE_IDLE;
+	struct child child = child_fork(in_handler, NULL);
+	child_sleeping(&child);
+	struct quiesce *quiesce = start(&child, false);
+	for (unsigned i = 0; i < 6; i++)
+		check_left(pass(quiesce), child.pid);
+	finish(quiesce, &child);
+}
+END_TEST
+
+static void with_stale_word(const void *arg)
+{
+	(void)arg;
+	volatile raddr_t stale[8];
+	for (size_t i = 0; i < HT_ARRAY_SIZE(stale); i++)
+		stale[i] = (raddr_t)agent_sleep;
+	child_ready((long)stale[0]);
+	child_wait();
+}
+
+START_TEST(the_books_decide_about_stale_words)
+{
+	setup();
+	struct child child = child_fork(with_stale_word, NULL);
+	child_sleeping(&child);
+	struct quiesce *quiesce = start(&child, false);
+	books = QUIESCE_INSIDE;
+	check_left(pass(quiesce), child.pid);
+	books = QUIESCE_UNKNOWN;
+	check_left(pass(quiesce), child.pid);
+	books = QUIESCE_IDLE;
+	check_left(pass(quiesce), 0);
+	ck_assert_uint_eq(pass(quiesce).stopped, 0);
+	finish(quiesce, &child);
+}
+END_TEST
+
+START_TEST(an_unwinder_decides_where_there_are_no_books)
+{
+	setup();
+	struct child child = child_fork(with_stale_word, NULL);
+	child_sleeping(&child);
+	struct quiesce *quiesce = start(&child, false);
+	struct quiesce_report report;
+	unsigned passes = 0;
+	do
+		report = pass(quiesce);
+	while (report.left && ++passes < 10);
+	check_left(report, 0);
+	ck_assert_uint_ge(passes, 3);
+	ck_assert_uint_eq(report.stopped, 1);
+	ck_assert_uint_gt(report.stop_max_ns, 0);
+	child_sleeping(&child);
+	finish(quiesce, &child);
+}
+END_TEST
+
+static void in_vfork(const void *arg)
+{
+	(void)arg;
+	child_ready(0);
+	if (vfork() == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		child_wait();
+	}
+}
+
+START_TEST(a_thread_in_vfork_is_inside)
+{
+	setup();
+	struct child child = child_fork(in_vfork, NULL);
+	struct proc_status status;
+	struct quiesce *quiesce = start(&child, false);
+	do
+		ck_no_err(proc_status(&proc, 0, &status));
+	while (status.state != 'D');
+	check_left(pass(quiesce), child.pid);
+	finish(quiesce, &child);
+}
+END_TEST
+
+/* --- running threads
+ * ------------------------------------------------------------------------------ */
+
+/* Spins with an entry in r12 and in a word of its stack, and shows both. */
+void spin_with(uint64_t entry, struct shared *show);
+
+__asm__(".text\n"
+	"spin_with:\n"
+	"	push %r12\n"
+	"	push %rdi\n"
+	"	mov %rdi, %r12\n"
+	"1:	mov %r12, (%rsi)\n"
+	"	mov (%rsp), %rax\n"
+	"	mov %rax, 8(%rsi)\n"
+	"	incq 16(%rsi)\n"
+	"	jmp 1b\n");
+
+_Static_assert(offsetof(struct shared, turns) == 16, "as the assembly has it");
+
+static void spin(const void *arg)
+{
+	child_ready(0);
+	spin_with(*(const uint64_t *)arg, shared);
+}
+
+static void wait_for_turns(void)
+{
+	for (uint64_t turns = shared->turns; shared->turns < turns + 2;)
+		sched_yield();
+}
+
+START_TEST(a_running_thread_is_stopped_once)
+{
+	static const uint64_t other = 0x1234;
+	setup();
+	struct child child = child_fork(spin, &other);
+	struct proc_status status;
+	wait_for_turns();
+	struct quiesce *quiesce = start(&child, true);
+	struct quiesce_report report = pass(quiesce);
+	check_left(report, 0);
+	ck_assert_uint_eq(report.stopped, 1);
+	ck_assert_uint_eq(report.rewritten, 0);
+	ck_assert_uint_eq(pass(quiesce).stopped, 1);
+	wait_for_turns();
+	ck_no_err(proc_status(&proc, 0, &status));
+	ck_assert_int_eq(status.tracer, 0);
+	finish(quiesce, &child);
+}
+END_TEST
+
+START_TEST(function_pointers_are_rewritten)
+{
+	static const uint64_t entry = ENTRY;
+	setup();
+	struct child child = child_fork(spin, &entry);
+	wait_for_turns();
+	ck_assert_uint_eq(shared->r12, ENTRY);
+	ck_assert_uint_eq(shared->word, ENTRY);
+	struct quiesce *quiesce = start(&child, true);
+	struct quiesce_report report = pass(quiesce);
+	check_left(report, 0);
+	ck_assert_uint_ge(report.rewritten, 3); /* rdi, r12, the word */
+	wait_for_turns();
+	ck_assert_uint_eq(shared->r12, REAL);
+	ck_assert_uint_eq(shared->word, REAL);
+	finish(quiesce, &child);
+}
+END_TEST
+
+START_TEST(function_pointers_are_counted)
+{
+	static const uint64_t entry = ENTRY;
+	setup();
+	struct child child = child_fork(spin, &entry);
+	wait_for_turns();
+	struct quiesce *quiesce = start(&child, false);
+	struct quiesce_report report = pass(quiesce);
+	ck_assert_uint_eq(report.rewritten, 0);
+	ck_assert_uint_ge(report.entries_left, 1);
+	wait_for_turns();
+	ck_assert_uint_eq(shared->r12, ENTRY);
+	finish(quiesce, &child);
+}
+END_TEST
+
+static void *end_on_demand(void *arg)
+{
+	while (!shared->stop)
+		sched_yield();
+	return arg;
+}
+
+static void with_threads(const void *arg)
+{
+	pthread_t thread[4];
+	(void)arg;
+	for (size_t i = 0; i < HT_ARRAY_SIZE(thread); i++)
+		pthread_create(&thread[i], NULL, end_on_demand, NULL);
+	child_ready(0);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(thread); i++)
+		pthread_join(thread[i], NULL);
+	child_wait();
+}
+
+START_TEST(threads_that_end_are_outside)
+{
+	setup();
+	struct child child = child_fork(with_threads, NULL);
+	struct quiesce *quiesce = start(&child, false);
+	shared->stop = true;
+	struct proc_tids tids = {0};
+	do {
+		proc_tids_deinit(&tids);
+		ck_no_err(proc_tids_read(&proc, &tids));
+	} while (tids.count > 1);
+	proc_tids_deinit(&tids);
+	child_sleeping(&child);
+	struct quiesce_report report = pass(quiesce);
+	ck_assert_uint_eq(report.threads, 5);
+	check_left(report, 0);
+	ck_assert_uint_eq(report.stopped, 0);
+	finish(quiesce, &child);
+}
+END_TEST
+
+START_TEST(a_process_that_is_gone)
+{
+	setup();
+	struct child child = child_fork(outside, NULL);
+	struct quiesce *quiesce = start(&child, false);
+	struct quiesce_report report;
+	child_kill(&child);
+	ck_err(quiesce_pass(quiesce, &report), HT_ERR_TARGET_GONE);
+	quiesce_destroy(quiesce);
+	quiesce_destroy(NULL);
+	proc_close(&proc);
+}
+END_TEST
+
+/* --- the judge
+ * ------------------------------------------------------------------------------------ */
+
+static enum judge_result judged(void (*body)(const void *arg))
+{
+	struct child child = child_fork(body, NULL);
+	struct tracee tracee;
+	enum tracee_result stopped;
+	child_sleeping(&child);
+	ck_no_err(tracee_stop(child.pid, clock_mono_ns() + FAR_NS, false, &tracee, &stopped));
+	ck_assert_int_eq(stopped, TRACEE_STOPPED);
+	enum judge_result result = judge_frames(child.pid, &ours);
+	ck_no_err(tracee_release(&tracee));
+	child_kill(&child);
+	return result;
+}
+
+static void lost(const void *arg)
+{
+	(void)arg;
+	child_ready(0);
+	__asm__ volatile("xor %%ebp, %%ebp\n"
+			 "xor %%esp, %%esp\n"
+			 "1: mov $34, %%eax\n"
+			 "syscall\n"
+			 "jmp 1b" ::
+				 : "memory");
+}
+
+START_TEST(the_judge)
+{
+	setup();
+	ck_assert_int_eq(judged(outside), JUDGE_OUTSIDE);
+	ck_assert_int_eq(judged(with_stale_word), JUDGE_OUTSIDE);
+	ck_assert_int_eq(judged(in_frame), JUDGE_INSIDE);
+	ck_assert_int_eq(judged(at_pc), JUDGE_INSIDE);
+	ck_assert_int_eq(judged(in_handler), JUDGE_INSIDE);
+	ck_assert_int_eq(judged(lost), JUDGE_UNDECIDED);
+}
+END_TEST
+
+HT_SUITE("attach/inject/quiesce", a_sleeper_outside_is_seen_without_a_stop,
+	a_frame_of_ours_is_never_outside, a_pc_of_ours_is_inside_whatever_the_books_say,
+	a_signal_frame_into_ours_is_inside_whatever_the_books_say,
+	the_books_decide_about_stale_words, an_unwinder_decides_where_there_are_no_books,
+	a_thread_in_vfork_is_inside, a_running_thread_is_stopped_once,
+	function_pointers_are_rewritten, function_pointers_are_counted,
+	threads_that_end_are_outside, a_process_that_is_gone, the_judge)
