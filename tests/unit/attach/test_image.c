@@ -34,6 +34,11 @@ static raddr_t addr_of(const void *at)
 	return (raddr_t)(uintptr_t)at;
 }
 
+static void set_alive(struct image *image, uint64_t alive)
+{
+	((struct abi_state *)(void *)(image->local + ABI_STATE_OFF))->alive = alive;
+}
+
 static struct image make_image(void)
 {
 	struct image image;
@@ -41,6 +46,7 @@ static struct image make_image(void)
 	seen = map_as_target(fd, abi_image_bytes(SLOTS));
 	ck_no_err(agent_elf_read(&elf));
 	ck_no_err(image_init(&image, &elf, addr_of(seen), SLOTS, fd));
+	set_alive(&image, 1);
 	ck_no_err(proc_open(getpid(), &self));
 	ck_no_err(proc_open_mem(&self));
 	return image;
@@ -332,13 +338,43 @@ START_TEST(damaged_images_are_refused)
 	for (size_t i = 0; i < HT_ARRAY_SIZE(sizes); i++) {
 		struct image opened;
 		int fd = make_memfd(sizes[i]);
-		ck_err_says(image_open(&opened, &self, 0x10000, 0, fd), HT_ERR_REFUSED, "damaged");
+		ck_err_says(
+			image_open(&opened, &self, image.base, 0, fd), HT_ERR_REFUSED, "damaged");
 		ck_assert(is_closed(fd));
 	}
 	struct image opened;
 	int fd = make_memfd(abi_image_bytes(ABI_SLOT_MAX) + 1);
-	ck_err_says(image_open(&opened, &self, 0x10000, 0, fd), HT_ERR_REFUSED, "damaged");
+	ck_err_says(image_open(&opened, &self, image.base, 0, fd), HT_ERR_REFUSED, "damaged");
 	ck_assert(is_closed(fd));
+	fd = make_memfd(abi_image_bytes(SLOTS));
+	ck_err(image_open(&opened, &self, 0x10000, 0, fd), HT_ERR_SYS);
+	ck_assert(is_closed(fd));
+	image_deinit(&image);
+}
+END_TEST
+
+/* What a child got by fork is its own: nothing that is done to it reaches the parent. */
+START_TEST(an_inherited_image_is_private)
+{
+	struct image image = make_image(), opened;
+	struct image_thunk thunk = want(ABI_HOOK_MALLOC, addr_of(probe));
+	raddr_t entry;
+	ck_no_err(image_thunk(&image, &thunk, &entry));
+	ck_no_err(image_enable(&image, &elf, entry));
+	set_alive(&image, 0);
+	int fd = fcntl(image.memfd, F_DUPFD_CLOEXEC, 0);
+	/* The child's thunk page is a private mapping. */
+	ck_assert_ptr_ne(mmap(seen + ABI_THUNKS_OFF, HT_PAGE_BYTES, PROT_READ | PROT_EXEC,
+				 MAP_PRIVATE | MAP_FIXED, image.memfd, ABI_THUNKS_OFF),
+		MAP_FAILED);
+	ck_no_err(image_open(&opened, &self, image.base, image.thunks, fd));
+	ck_assert_uint_eq(opened.thunk_count, 1);
+	image_config(&opened)->magic = 4711;
+	ck_no_err(image_disable_all(&opened));
+	check_call(entry, 1);
+	ck_assert_uint_eq(image_config(&image)->magic, ABI_MAGIC);
+	ck_assert_uint_eq(image.thunk[0].target, image.base + elf.hook_off[ABI_HOOK_MALLOC]);
+	image_deinit(&opened);
 	image_deinit(&image);
 }
 END_TEST
@@ -440,5 +476,5 @@ HT_SUITE("attach/inject/image", the_agent_is_whole, an_image_holds_text_and_conf
 	thunks_jump_to_the_real_function, a_thunk_knows_what_the_hook_needs,
 	one_thunk_for_each_function, enabling_and_disabling, a_full_page_refuses,
 	only_entries_have_a_real_function, an_open_image_is_not_written, damaged_images_are_refused,
-	a_tombstone_is_used_again, an_open_image_finds_its_adopted_page,
-	foreign_pages_are_not_adopted)
+	an_inherited_image_is_private, a_tombstone_is_used_again,
+	an_open_image_finds_its_adopted_page, foreign_pages_are_not_adopted)
