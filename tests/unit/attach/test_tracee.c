@@ -32,7 +32,7 @@
 /* Shared with the children of a test. */
 static struct shared {
 	volatile long result, error;
-	volatile unsigned handled, turns;
+	volatile unsigned handled, turns, spins;
 	volatile bool stop;
 } * shared;
 
@@ -454,17 +454,16 @@ END_TEST
 /* --- registers -----------------------------------------------------------------------------------
  */
 
-void spin_until_told(void);
+void spin_until_told(volatile unsigned *spins);
 
 /* Goes round until somebody sets r12, and then for good. */
 __asm__(".text\n"
-	".globl spin_until_told, spin_told\n"
+	".globl spin_until_told\n"
 	"spin_until_told:\n"
 	"	xor %r12d, %r12d\n"
-	"1:	pause\n"
+	"1:	incl (%rdi)\n"
 	"	test %r12, %r12\n"
 	"	jz 1b\n"
-	"spin_told:\n"
 	"	ret\n");
 
 static void spin(const void *arg)
@@ -472,18 +471,27 @@ static void spin(const void *arg)
 	(void)arg;
 	sigaction(SIGUSR1, &(struct sigaction){.sa_handler = count}, NULL);
 	child_ready(0);
-	__asm__ volatile("call spin_until_told" ::: "r12", "memory", "cc");
+	volatile unsigned *spins = &shared->spins;
+	__asm__ volatile("call spin_until_told" : "+D"(spins)::"r12", "memory", "cc");
 	shared->result = 1;
 	while (!shared->stop)
 		shared->turns++;
 	child_wait();
 }
 
-START_TEST(a_thread_goes_on_from_given_registers)
+static struct child start_spinning(void)
 {
 	setup();
 	struct child child = child_fork(spin, NULL);
 	open_proc(&child);
+	while (!shared->spins)
+		sched_yield();
+	return child;
+}
+
+START_TEST(a_thread_goes_on_from_given_registers)
+{
+	struct child child = start_spinning();
 	struct tracee tracee = stop_thread(child.pid);
 	ck_no_err(tracee_release(&tracee));
 	ck_assert_int_eq(status_of(0).tracer, 0);
@@ -501,9 +509,7 @@ END_TEST
 
 START_TEST(a_thread_runs_while_it_is_traced)
 {
-	setup();
-	struct child child = child_fork(spin, NULL);
-	open_proc(&child);
+	struct child child = start_spinning();
 	struct tracee tracee = stop_thread(child.pid);
 	struct user_regs_struct regs = tracee.regs;
 	enum tracee_result result;
@@ -529,8 +535,7 @@ END_TEST
 
 START_TEST(a_thread_that_ends_while_it_runs_is_an_error)
 {
-	setup();
-	struct child child = child_fork(spin, NULL);
+	struct child child = start_spinning();
 	struct tracee tracee = stop_thread(child.pid);
 	struct ht_err *err;
 	ck_no_err(tracee_run(&tracee, &tracee.regs));
@@ -542,6 +547,7 @@ START_TEST(a_thread_that_ends_while_it_runs_is_an_error)
 	enum tracee_result result;
 	ck_no_err(tracee_stop_again(&tracee, clock_mono_ns() + FAR_NS, &result));
 	ck_assert_int_eq(result, TRACEE_GONE);
+	proc_close(&proc);
 	close(child.ready_fd);
 }
 END_TEST
