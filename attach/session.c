@@ -67,6 +67,8 @@ static struct ht_err *prepare(struct session *s)
 			&s->sink);
 	if (!err)
 		err = guardian_start(&s->survey.proc, &s->guardian);
+	if (!err)
+		residue_look_again(s->residue, &s->survey.proc);
 	return err;
 }
 

@@ -24,6 +24,7 @@ struct text_hash {
 struct thread_signals {
 	pid_t tid;
 	uint64_t blocked;
+	bool unstable; /* it changed its mask while we only looked */
 };
 
 struct residue {
@@ -141,6 +142,17 @@ static struct ht_err *take_threads(const struct proc *proc, struct residue *resi
 	return err;
 }
 
+void residue_look_again(struct residue *residue, const struct proc *proc)
+{
+	for (size_t i = 0; i < residue->thread_count; i++) {
+		struct thread_signals *thread = &residue->thread[i];
+		struct proc_status status;
+		struct ht_err *gone = proc_status(proc, thread->tid, &status);
+		ht_err_free(gone);
+		thread->unstable |= !gone && status.sig_blk != thread->blocked;
+	}
+}
+
 static bool thread_equal(
 	const struct proc *proc, const struct thread_signals *before, struct residue_report *report)
 {
@@ -153,6 +165,8 @@ static bool thread_equal(
 		say(report->threads, "thread %d is traced by %d", before->tid, status.tracer);
 		return false;
 	}
+	if (before->unstable)
+		return true;
 	/* A thread seen within a signal handler blocked what the handler does not want to be
 	 * interrupted by; the handler may have returned since. */
 	uint64_t more = status.sig_blk & ~before->blocked, less = before->blocked & ~status.sig_blk;

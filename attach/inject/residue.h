@@ -16,6 +16,9 @@ HT_MUST_CHECK
 struct ht_err *residue_create(
 	const struct proc *proc, const struct modules *modules, struct residue **ret);
 void residue_destroy(struct residue *residue);
+/* Looks at the threads' signal masks once more, still before anything is touched: the mask of a
+ * thread that changes it by itself (in pthread_create, in handlers) proves nothing later. */
+void residue_look_again(struct residue *residue, const struct proc *proc);
 
 #define RESIDUE_TEXT_BYTES 160u
 
