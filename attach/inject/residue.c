@@ -136,7 +136,7 @@ static struct ht_err *take_threads(const struct proc *proc, struct residue *resi
 		if (gone)
 			continue;
 		residue->thread[residue->thread_count++] =
-			(struct thread_signals){tids.tid[i], status.sig_blk};
+			(struct thread_signals){.tid = tids.tid[i], .blocked = status.sig_blk};
 	}
 	proc_tids_deinit(&tids);
 	return err;
