@@ -135,7 +135,9 @@ static struct proc_map text_map(raddr_t lo, raddr_t hi)
 
 static struct module text_module(raddr_t bias, uint64_t bytes)
 {
-	return (struct module){.bias = bias,
+	static char path[] = "/usr/lib/libmade-up.so";
+	return (struct module){.path = path,
+		.bias = bias,
 		.segment = {{.vaddr = 0, .memsz = 0x123, .flags = PF_R},
 			{.vaddr = 0x1000, .memsz = bytes, .filesz = bytes, .flags = PF_R | PF_X}},
 		.segment_count = 2};

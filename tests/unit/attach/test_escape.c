@@ -175,6 +175,13 @@ END_TEST
 /* --- pointers in memory -------------------------------------------------------------------------
  */
 
+/* A sanitizer's shadow is terabytes of writable memory. */
+#ifdef __SANITIZE_ADDRESS__
+enum { SEARCHES = 0 };
+#else
+enum { SEARCHES = 1 };
+#endif
+
 static struct escape_found search(raddr_t image_lo, raddr_t image_hi)
 {
 	struct escape_found found;
@@ -192,6 +199,8 @@ static void put_entry(uint64_t *word, unsigned index)
 
 START_TEST(entries_in_writable_memory_are_found)
 {
+	if (!SEARCHES)
+		return;
 	setup("");
 	ck_assert_uint_eq(search(0, 0).count, 0);
 	put_entry(&scene.word[5], 7);
@@ -210,6 +219,8 @@ END_TEST
 
 START_TEST(other_words_are_none)
 {
+	if (!SEARCHES)
+		return;
 	setup("");
 	put_entry(&scene.word[5], 64);
 	scene.word[6] = THUNK;
@@ -221,6 +232,8 @@ END_TEST
 
 START_TEST(the_image_and_read_only_memory_are_left_out)
 {
+	if (!SEARCHES)
+		return;
 	setup("");
 	put_entry(&scene.word[5], 7);
 	raddr_t lo = at(scene.code), hi = lo + TEXT_BYTES + HT_PAGE_BYTES;
@@ -236,6 +249,8 @@ END_TEST
 /* A mapped file that was cut cannot be read there: the rest of the mapping still counts. */
 START_TEST(unreadable_pages_are_passed)
 {
+	if (!SEARCHES)
+		return;
 	setup("");
 	int fd = memfd_create("test", MFD_CLOEXEC);
 	ck_assert_int_eq(ftruncate(fd, HT_PAGE_BYTES), 0);

@@ -59,7 +59,7 @@ static const struct stackscan_ranges ours = {.text_lo = (raddr_t)agent_frame,
 
 static struct shared {
 	volatile uint64_t r12, word, turns;
-	volatile bool stop;
+	volatile unsigned stop;
 } * shared;
 
 static struct proc proc;

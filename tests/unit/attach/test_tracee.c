@@ -33,7 +33,7 @@
 static struct shared {
 	volatile long result, error;
 	volatile unsigned handled, turns, spins;
-	volatile bool stop;
+	volatile unsigned stop;
 } * shared;
 
 static struct proc proc;
