@@ -2,6 +2,7 @@
 #include "attach/inject/remote.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -21,7 +22,10 @@
 #define POLL_NS	       10000u
 #define CANDIDATES_MAX 32u
 #define STOP_TRIES     3u
-#define USER_CS	       0x33 /* 64-bit user code segment */
+#ifndef PIDFD_THREAD
+#define PIDFD_THREAD O_EXCL
+#endif
+#define USER_CS 0x33 /* 64-bit user code segment */
 
 struct ht_err *remote_slack_prepare(const struct proc *proc, const struct modules *modules,
 	const struct proc_maps *maps, struct remote_slack *ret)
@@ -132,9 +136,23 @@ static bool is_unmapped(const struct attempt *attempt)
 	return err || got == 0;
 }
 
-static int take_fd(const struct proc *proc, int fd)
+/* Where the main thread has ended the process has no descriptors, but its threads have (6.9). */
+static int take_fd_of_thread(pid_t tid, int fd)
 {
-	return (int)syscall(SYS_pidfd_getfd, proc->pidfd, fd, 0);
+	int pidfd = (int)syscall(SYS_pidfd_open, tid, PIDFD_THREAD);
+	int got = pidfd < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, pidfd, fd, 0);
+	int sys = errno;
+
+	if (pidfd >= 0)
+		close(pidfd);
+	errno = sys;
+	return got;
+}
+
+static int take_fd(const struct attempt *attempt, int fd)
+{
+	int got = (int)syscall(SYS_pidfd_getfd, attempt->proc->pidfd, fd, 0);
+	return got < 0 && errno == ESRCH ? take_fd_of_thread(attempt->tid, fd) : got;
 }
 
 /* Says "taken" through our own mapping of the memfd; false when the lease has just expired. */
@@ -188,7 +206,7 @@ static struct ht_err *take_fds(const struct attempt *attempt, struct outcome *ou
 	*ret_taken = !err && got == sizeof(fds);
 	outcome->agent_fd = fds[0];
 	for (size_t i = 1; *ret_taken && i < HT_ARRAY_SIZE(order); i++) {
-		int fd = take_fd(attempt->proc, fds[i]);
+		int fd = take_fd(attempt, fds[i]);
 		reply->fd[order[i]] = fd;
 		*ret_taken = fd >= 0;
 		if (fd < 0 && errno != EBADF)
