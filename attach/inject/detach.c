@@ -11,6 +11,7 @@
 #include "attach/target/clock.h"
 
 #define PROMPT_NS	  CLOCK_NS_PER_S /* a proof that took longer is level 1 */
+#define UNMAP_ATTEMPTS	  4u
 #define PASS_PAUSE_NS	  (500000ull)
 #define PASS_PAUSE_MAX_NS (20 * CLOCK_NS_PER_MS)
 
@@ -206,8 +207,18 @@ static struct ht_err *unmap(struct detach *detach, bool keep, struct detach_repo
 		what.hi[1] = h->thunks + HT_PAGE_BYTES;
 	}
 	struct ht_err *err = check_ours(detach, h->image + ABI_TABLES_OFF);
-	if (!err)
+	for (unsigned attempt = 0; !err; attempt++) {
 		err = remote_unmap(detach->proc, &slack, &what, detach->suspend_seccomp, &stop_ns);
+		if (!err || err->code != HT_ERR_INCOMPLETE || attempt == UNMAP_ATTEMPTS - 1)
+			break;
+		/* A signal handler jumped away before the stub began: once more, when the place is
+		 * empty. */
+		ht_err_free(err);
+		err = detach_slack(
+			detach->proc, &slack, detach->suspend_seccomp, detach->deadline_mono_ns);
+		if (!err)
+			err = check_ours(detach, h->image + ABI_TABLES_OFF);
+	}
 	if (stop_ns > report->stop_max_ns)
 		report->stop_max_ns = stop_ns;
 	if (!err)

@@ -73,23 +73,33 @@ static bool in_slack(const struct remote_slack *slack, raddr_t pc)
 	return pc - slack->addr < slack->bytes;
 }
 
+/* Its handler would run first, and might never come back to us. */
+static bool signal_waits(const struct attempt *attempt)
+{
+	struct proc_status status;
+	struct ht_err *err = proc_status(attempt->proc, attempt->tid, &status);
+	bool waits = !err && (status.sig_pnd | status.shd_pnd) & ~status.sig_blk;
+	ht_err_free(err);
+	return waits;
+}
+
 static struct ht_err *usable(const struct attempt *attempt, const struct tracee *tracee, bool *ret)
 {
 	const struct remote_slack *slack = attempt->slack;
 	bool in_rseq;
 	struct ht_err *err = tracee_in_rseq(attempt->proc, tracee, &in_rseq);
 	*ret = !err && !in_rseq && tracee->regs.cs == USER_CS &&
-	       !in_slack(slack, tracee->regs.rip) && !tracee_interrupted_by_signal(tracee);
+	       !in_slack(slack, tracee->regs.rip) && !tracee_interrupted_by_signal(tracee) &&
+	       !signal_waits(attempt);
 	return err;
 }
 
-static struct ht_err *write_stub(
-	const struct attempt *attempt, const struct user_regs_struct *resume)
+static struct ht_err *write_stub(const struct attempt *attempt, const struct stub_thread *thread)
 {
 	struct stub stub;
 	raddr_t at = attempt->slack->addr;
-	struct ht_err *err = attempt->map ? stub_make_map(attempt->map, at, resume, &stub)
-					  : stub_make_unmap(attempt->unmap, resume, &stub);
+	struct ht_err *err = attempt->map ? stub_make_map(attempt->map, at, thread, &stub)
+					  : stub_make_unmap(attempt->unmap, at, thread, &stub);
 	if (!err && stub.length > attempt->slack->bytes)
 		err = ht_err_new(HT_ERR_INTERNAL, "the stub outgrew its place");
 	if (err)
@@ -266,9 +276,11 @@ static struct ht_err *wait_unmapped(struct attempt *attempt)
 static struct ht_err *run_stub(struct attempt *attempt)
 {
 	struct tracee *tracee = &attempt->tracee;
-	struct user_regs_struct resume = tracee_resume_regs(&tracee->regs, tracee->filtered);
-	struct user_regs_struct enter = resume;
-	struct ht_err *err = write_stub(attempt, &resume);
+	struct stub_thread thread = {.resume = tracee_resume_regs(&tracee->regs, tracee->filtered)};
+	struct user_regs_struct enter = thread.resume;
+	struct ht_err *err = tracee_signal_mask(tracee, &thread.signal_mask);
+	if (!err)
+		err = write_stub(attempt, &thread);
 
 	if (err)
 		return ht_err_first(err, tracee_release(tracee));

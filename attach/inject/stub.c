@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <linux/memfd.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -31,6 +32,7 @@ struct stub_regs {
 	uint64_t flag_of, flag_df;
 	uint64_t control;
 	uint64_t lease_cycles;
+	uint64_t mask_all, mask_own;
 };
 
 _Static_assert(sizeof(struct stub_call) == STUB_CALL_BYTES, "stub_layout.h");
@@ -39,12 +41,14 @@ _Static_assert(offsetof(struct stub_call, undo) == CALL_UNDO, "stub_layout.h");
 _Static_assert(offsetof(struct stub_regs, rip) == STUB_RIP, "stub_layout.h");
 _Static_assert(offsetof(struct stub_regs, flags_ah) == STUB_FLAGS_AH, "stub_layout.h");
 _Static_assert(offsetof(struct stub_regs, lease_cycles) == STUB_LEASE, "stub_layout.h");
+_Static_assert(offsetof(struct stub_regs, mask_all) == STUB_MASK_ALL, "stub_layout.h");
+_Static_assert(offsetof(struct stub_regs, mask_own) == STUB_MASK_OWN, "stub_layout.h");
 _Static_assert(sizeof(struct stub_regs) == STUB_CALLS, "stub_layout.h");
 _Static_assert(offsetof(struct abi_control, taken) == STUB_TAKEN_OFF, "stub_layout.h");
 _Static_assert(offsetof(struct abi_control, stub_fds) == STUB_FDS_OFF, "stub_layout.h");
 _Static_assert(offsetof(struct abi_control, stub_status) == STUB_STATUS_OFF, "stub_layout.h");
 
-#define CALLS_MAX 26u
+#define CALLS_MAX 29u
 #define CODE_MAX                                                                                   \
 	(STUB_BYTES_MAX - sizeof(struct stub_regs) - CALLS_MAX * sizeof(struct stub_call) -        \
 		STUB_NAME_MAX)
@@ -56,8 +60,9 @@ static size_t code_bytes(void)
 	return (size_t)(stub_data - stub_begin);
 }
 
-static struct stub_regs regs_of(const struct user_regs_struct *r)
+static struct stub_regs regs_of(const struct stub_thread *thread)
 {
+	const struct user_regs_struct *r = &thread->resume;
 	return (struct stub_regs){
 		.gpr = {r->rax, r->rbx, r->rcx, r->rdx, r->rsi, r->rdi, r->rbp, r->r8, r->r9,
 			r->r10, r->r11, r->r12, r->r13, r->r14, r->r15},
@@ -65,6 +70,8 @@ static struct stub_regs regs_of(const struct user_regs_struct *r)
 		.flags_ah = (r->eflags & EFLAGS_STATUS) << 8,
 		.flag_of = !!(r->eflags & EFLAGS_OF),
 		.flag_df = !!(r->eflags & EFLAGS_DF),
+		.mask_all = UINT64_MAX,
+		.mask_own = thread->signal_mask,
 	};
 }
 
@@ -84,6 +91,14 @@ static void add(struct plan *plan, const struct stub_call *call)
 static void add_end(struct plan *plan, int64_t end)
 {
 	add(plan, &(struct stub_call){.nr = end});
+}
+
+static void add_mask(struct plan *plan, raddr_t at, size_t offset)
+{
+	raddr_t mask = at + code_bytes() + offset;
+	add(plan, &(struct stub_call){.nr = SYS_rt_sigprocmask,
+			  .arg = {SIG_SETMASK, mask, 0, sizeof(uint64_t)},
+			  .flags = STUB_MAY_FAIL});
 }
 
 static void add_close(struct plan *plan, uint32_t which)
@@ -112,10 +127,11 @@ static void add_advice(struct plan *plan, raddr_t at, uint64_t bytes, int advice
 
 /* The range is reserved first, in one piece and only where nothing is: from then on the fixed
  * mappings inside it can hurt nobody, and undoing is one munmap. */
-static void plan_setup(struct plan *plan, const struct stub_map *map, raddr_t name)
+static void plan_setup(struct plan *plan, const struct stub_map *map, raddr_t at, raddr_t name)
 {
 	raddr_t control = map->image + ABI_CONTROL_OFF;
 
+	add_mask(plan, at, STUB_MASK_ALL);
 	add(plan, &(struct stub_call){.nr = SYS_mmap,
 			  .arg = {map->image, map->image_bytes, PROT_NONE,
 				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
@@ -147,16 +163,19 @@ static void plan_setup(struct plan *plan, const struct stub_map *map, raddr_t na
 	add_end(plan, STUB_END_SETUP);
 }
 
-static void plan_taken(struct plan *plan)
+static void plan_taken(struct plan *plan, raddr_t at)
 {
 	add_close(plan, STUB_ARG0_FD);
 	add_close(plan, STUB_ARG0_LEFT);
 	add_close(plan, STUB_ARG0_RIGHT);
 	add_end(plan, STUB_END_TAKEN);
+	/* Last of all: a handler that has waited may jump away now. */
+	add_mask(plan, at, STUB_MASK_OWN);
+	add_end(plan, STUB_END_PLAIN);
 }
 
 /* Descriptors that were not made yet are -1, and closing them does nothing. */
-static void plan_undo(struct plan *plan, const struct stub_map *map)
+static void plan_undo(struct plan *plan, const struct stub_map *map, raddr_t at)
 {
 	add_close(plan, STUB_ARG0_FD);
 	add_close(plan, STUB_ARG0_HIGH);
@@ -165,6 +184,7 @@ static void plan_undo(struct plan *plan, const struct stub_map *map)
 	add(plan, &(struct stub_call){.nr = SYS_munmap,
 			  .arg = {map->image, map->image_bytes},
 			  .flags = STUB_MAY_FAIL});
+	add_mask(plan, at, STUB_MASK_OWN);
 	add_end(plan, STUB_END_PLAIN);
 }
 
@@ -198,28 +218,27 @@ static struct ht_err *assemble(
 static size_t map_plan(const struct stub_map *map, raddr_t at, struct plan *plan)
 {
 	/* The name stands behind the calls, whose number does not depend on its address. */
-	plan_setup(plan, map, 0);
+	plan_setup(plan, map, at, 0);
 	size_t setup_count = plan->count;
-	plan_taken(plan);
+	plan_taken(plan, at);
 	size_t undo = plan->count;
-	plan_undo(plan, map);
-	size_t last = plan->count - 1;
-	raddr_t name = at + code_bytes() + call_offset(plan->count);
+	plan_undo(plan, map, at);
+	size_t count = plan->count;
+	raddr_t name = at + code_bytes() + call_offset(count);
 	plan->count = 0;
-	plan_setup(plan, map, name);
-	plan->count = last + 1;
-	/* The first call is the reservation itself: when it fails there is nothing to undo. */
-	plan->call[0].undo = call_offset(last);
-	for (size_t i = 1; i < setup_count; i++)
-		plan->call[i].undo = call_offset(undo);
+	plan_setup(plan, map, at, name);
+	plan->count = count;
+	/* Up to the reservation itself there is nothing to undo but the signal mask. */
+	for (size_t i = 0; i < setup_count; i++)
+		plan->call[i].undo = call_offset(i < 2 ? count - 2 : undo);
 	return setup_count;
 }
 
-struct ht_err *stub_make_map(const struct stub_map *map, raddr_t at,
-	const struct user_regs_struct *resume, struct stub *ret)
+struct ht_err *stub_make_map(
+	const struct stub_map *map, raddr_t at, const struct stub_thread *thread, struct stub *ret)
 {
 	struct plan plan = {0};
-	struct stub_regs regs = regs_of(resume);
+	struct stub_regs regs = regs_of(thread);
 
 	map_plan(map, at, &plan);
 	regs.control = map->image + ABI_CONTROL_OFF;
@@ -227,12 +246,13 @@ struct ht_err *stub_make_map(const struct stub_map *map, raddr_t at,
 	return assemble(&plan, &regs, map->name, ret);
 }
 
-struct ht_err *stub_make_unmap(
-	const struct stub_unmap *unmap, const struct user_regs_struct *resume, struct stub *ret)
+struct ht_err *stub_make_unmap(const struct stub_unmap *unmap, raddr_t at,
+	const struct stub_thread *thread, struct stub *ret)
 {
 	struct plan plan = {0};
-	struct stub_regs regs = regs_of(resume);
+	struct stub_regs regs = regs_of(thread);
 
+	add_mask(&plan, at, STUB_MASK_ALL);
 	if (unmap->fd >= 0)
 		add(&plan, &(struct stub_call){.nr = SYS_close,
 				   .arg = {(uint64_t)unmap->fd},
@@ -242,6 +262,7 @@ struct ht_err *stub_make_unmap(
 			add(&plan, &(struct stub_call){.nr = SYS_munmap,
 					   .arg = {unmap->lo[i], unmap->hi[i] - unmap->lo[i]},
 					   .flags = STUB_MAY_FAIL});
+	add_mask(&plan, at, STUB_MASK_OWN);
 	add_end(&plan, STUB_END_PLAIN);
 	return assemble(&plan, &regs, NULL, ret);
 }

@@ -11,7 +11,7 @@
 #include "format/base.h"
 #include "format/err.h"
 
-#define STUB_BYTES_MAX 2304u
+#define STUB_BYTES_MAX 2560u
 #define STUB_NAME_MAX  40u
 
 struct stub {
@@ -31,10 +31,17 @@ struct stub_map {
 	char name[STUB_NAME_MAX]; /* of the memfd */
 };
 
+/* The thread that runs the stub, as it was stopped. */
+struct stub_thread {
+	struct user_regs_struct resume; /* with which it goes on */
+	uint64_t signal_mask; /* blocked signals. All are while the stub runs: a handler that
+			       * jumps away would leave it unfinished */
+};
+
 /* The stub that makes and maps the image, and the socket pair, at address `at`. */
 HT_MUST_CHECK
-struct ht_err *stub_make_map(const struct stub_map *map, raddr_t at,
-	const struct user_regs_struct *resume, struct stub *ret);
+struct ht_err *stub_make_map(
+	const struct stub_map *map, raddr_t at, const struct stub_thread *thread, struct stub *ret);
 
 /* What the last stub takes out. */
 struct stub_unmap {
@@ -43,8 +50,8 @@ struct stub_unmap {
 };
 
 HT_MUST_CHECK
-struct ht_err *stub_make_unmap(
-	const struct stub_unmap *unmap, const struct user_regs_struct *resume, struct stub *ret);
+struct ht_err *stub_make_unmap(const struct stub_unmap *unmap, raddr_t at,
+	const struct stub_thread *thread, struct stub *ret);
 
 /* Most bytes that either stub needs: the slack must be that long. */
 size_t stub_map_bytes(void);

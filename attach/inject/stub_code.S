@@ -102,6 +102,8 @@ taken:
 
 done:
 	movq	$STUB_DONE, STUB_STATUS_OFF(%r11)
+	add	$STUB_CALL_BYTES, %rbx
+	jmp	next_call
 
 restore:
 	cld

@@ -11,7 +11,9 @@
 #define STUB_FLAG_DF  144
 #define STUB_CONTROL  152
 #define STUB_LEASE    160
-#define STUB_CALLS    168
+#define STUB_MASK_ALL 168
+#define STUB_MASK_OWN 176
+#define STUB_CALLS    184
 
 #define CALL_NR		0
 #define CALL_ARG(n)	(8 + (n)*8)
@@ -32,7 +34,7 @@
 
 /* CALL_NR at the end of a list */
 #define STUB_END_SETUP -1 /* handshake: "ready", then wait for "taken" */
-#define STUB_END_TAKEN -2 /* say "done" and go back */
+#define STUB_END_TAKEN -2 /* say "done" */
 #define STUB_END_PLAIN -3 /* go back */
 
 /* Words of struct abi_control, from its start */

@@ -274,6 +274,13 @@ struct ht_err *tracee_release(struct tracee *tracee)
 	return detach(tracee->tid);
 }
 
+struct ht_err *tracee_signal_mask(const struct tracee *tracee, uint64_t *ret)
+{
+	if (ptrace(PTRACE_GETSIGMASK, tracee->tid, (void *)sizeof(*ret), ret) < 0)
+		return ht_err_sys(errno, "cannot read the signal mask of thread %d", tracee->tid);
+	return NULL;
+}
+
 struct ht_err *tracee_run(struct tracee *tracee, const struct user_regs_struct *regs)
 {
 	struct ht_err *err = set_regs(tracee->tid, regs);

@@ -56,6 +56,11 @@ struct ht_err *tracee_release_at(struct tracee *tracee, const struct user_regs_s
 HT_MUST_CHECK
 struct ht_err *tracee_release(struct tracee *tracee);
 
+/* The signals that the stopped thread blocks; within ppoll(2) and the like, those it blocks
+ * outside. */
+HT_MUST_CHECK
+struct ht_err *tracee_signal_mask(const struct tracee *tracee, uint64_t *ret);
+
 /* Lets the thread run from `regs`, still traced. Its signals wait for tracee_pass_signals. */
 HT_MUST_CHECK
 struct ht_err *tracee_run(struct tracee *tracee, const struct user_regs_struct *regs);

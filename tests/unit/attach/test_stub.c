@@ -181,7 +181,8 @@ START_TEST(every_flag_comes_back)
 		regs.eflags = 0x202;
 		for (size_t i = 0; i < HT_ARRAY_SIZE(flag); i++)
 			regs.eflags |= set >> i & 1 ? flag[i] : 0;
-		ck_no_err(stub_make_unmap(&nothing, &regs, &stub));
+		ck_no_err(stub_make_unmap(
+			&nothing, place_addr(), &(struct stub_thread){regs, 0}, &stub));
 		put(&stub);
 		cpu_enter(place(), odd_fx());
 		check_cpu(&cpu_before, &cpu_after, cpu_entry_sp, &regs);
@@ -196,11 +197,11 @@ START_TEST(it_fits_the_bytes_that_are_asked_for)
 	struct stub stub;
 
 	memset(map.name, 'x', sizeof(map.name) - 1);
-	ck_no_err(stub_make_map(&map, place_addr(), &regs, &stub));
+	ck_no_err(stub_make_map(&map, place_addr(), &(struct stub_thread){regs, 0}, &stub));
 	ck_assert_uint_eq(stub.length, stub_map_bytes());
 	ck_assert_uint_le(stub_map_bytes(), STUB_BYTES_MAX);
 	struct stub_unmap most = {.lo = {0x1000, 0x3000}, .hi = {0x2000, 0x4000}, .fd = 3};
-	ck_no_err(stub_make_unmap(&most, &regs, &stub));
+	ck_no_err(stub_make_unmap(&most, place_addr(), &(struct stub_thread){regs, 0}, &stub));
 	ck_assert_uint_le(stub.length, stub_map_bytes());
 }
 END_TEST
@@ -325,7 +326,7 @@ static void start_map(struct stage *stage, const struct stub_map *map, const str
 	struct stub stub;
 	stage->map = *map;
 	stage->regs = odd_regs();
-	ck_no_err(stub_make_map(map, place_addr(), &stage->regs, &stub));
+	ck_no_err(stub_make_map(map, place_addr(), &(struct stub_thread){stage->regs, 0}, &stub));
 	start(stage, &stub, limits);
 }
 
@@ -584,7 +585,8 @@ START_TEST(unmapping_takes_out_what_is_named)
 	struct stub_unmap unmap = {.lo = {at, at + 3 * HT_PAGE_BYTES},
 		.hi = {at + HT_PAGE_BYTES, at + 4 * HT_PAGE_BYTES},
 		.fd = fd};
-	ck_no_err(stub_make_unmap(&unmap, &stage.regs, &stub));
+	ck_no_err(
+		stub_make_unmap(&unmap, place_addr(), &(struct stub_thread){stage.regs, 0}, &stub));
 	start(&stage, &stub, NULL);
 	snprintf(gone, sizeof(gone), "%d ", fd);
 	ck_assert_ptr_nonnull(strstr(stage.before.fds, gone));
@@ -610,7 +612,8 @@ START_TEST(unmapping_goes_on_past_a_failure)
 	struct stub stub;
 	place();
 	struct stub_unmap unmap = {.lo = {1, 0}, .hi = {HT_PAGE_BYTES, 0}, .fd = 9999};
-	ck_no_err(stub_make_unmap(&unmap, &stage.regs, &stub));
+	ck_no_err(
+		stub_make_unmap(&unmap, place_addr(), &(struct stub_thread){stage.regs, 0}, &stub));
 	start(&stage, &stub, NULL);
 	let_go(&stage);
 	check_back(&stage);
