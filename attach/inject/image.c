@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "attach/inject/journal.h"
 #include "format/bytes.h"
 
 extern const uint8_t agent_elf_begin[] HT_HIDDEN, agent_elf_end[] HT_HIDDEN;
@@ -154,6 +155,13 @@ static size_t count_thunks(const struct image *image)
 	return count;
 }
 
+static bool was_tapped(int memfd)
+{
+	struct journal_header header;
+	return pread(memfd, &header, sizeof(header), ABI_JOURNAL_OFF) == sizeof(header) &&
+	       header.magic == JOURNAL_MAGIC && header.phase >= JOURNAL_TAPPED;
+}
+
 struct ht_err *image_open(
 	struct image *image, const struct proc *proc, raddr_t base, raddr_t thunks, int memfd)
 {
@@ -170,9 +178,8 @@ struct ht_err *image_open(
 		return ht_err_new(
 			HT_ERR_REFUSED, "the agent's memory in process %d is damaged", proc->pid);
 	}
-	/* Without a thunk page there is no journal yet, and nothing that a fork could have
-	 * inherited but mappings. */
-	bool forked = thunks && !state.alive;
+	/* Before anything is tapped the page is 0 in the process itself, too. */
+	bool forked = thunks && !state.alive && was_tapped(memfd);
 	err = map_here(image, base, (uint64_t)stat.st_size, memfd, forked);
 	if (!err && thunks && (forked || thunks != image->thunks))
 		return image_adopt(image, proc, thunks);

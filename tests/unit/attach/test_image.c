@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/inject/image.h"
 
+#include "attach/inject/journal.h"
+
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -361,6 +363,9 @@ START_TEST(an_inherited_image_is_private)
 	raddr_t entry;
 	ck_no_err(image_thunk(&image, &thunk, &entry));
 	ck_no_err(image_enable(&image, &elf, entry));
+	struct journal journal = journal_of(image.local);
+	journal_begin(&journal, image.base, image.bytes, image.thunks);
+	journal_set_phase(&journal, JOURNAL_TAPPED);
 	set_alive(&image, 0);
 	int fd = fcntl(image.memfd, F_DUPFD_CLOEXEC, 0);
 	/* The child's thunk page is a private mapping. */
