@@ -18,132 +18,13 @@
 #include "attach/target/memory.h"
 #include "format/abi_control.h"
 #include "tests/support/child.h"
+#include "tests/support/cpu.h"
 #include "tests/support/ht_check.h"
 
 #define SLOTS	    2u
 #define IMAGE_BYTES abi_image_bytes(SLOTS)
 #define FD_FLOOR    100
 #define LONG_LEASE  (1ull << 62)
-
-enum { CF = 1, PF = 4, AF = 0x10, ZF = 0x40, SF = 0x80, DF = 0x400, OF = 0x800 };
-enum { FLAGS_RESTORED = CF | PF | AF | ZF | SF | DF | OF };
-
-/* --- a thread as the stub finds and leaves it ------------------------------------------------- */
-
-struct cpu {
-	uint64_t gpr[15]; /* rax rbx rcx rdx rsi rdi rbp r8 .. r15 */
-	uint64_t rsp, flags;
-	uint64_t red_zone[16];
-	_Alignas(16) uint8_t fx[512];
-};
-
-/* Names for the assembly below; a child's are read through its /proc/PID/mem. */
-struct cpu cpu_before, cpu_after;
-uint64_t cpu_stack[64], cpu_entry_sp;
-
-/* Loads x87 and SSE state from `fx`, fills the red zone, and jumps to `code`, which goes on at
- * cpu_resume: there everything is written to cpu_after. */
-void cpu_enter(const void *code, const void *fx);
-void cpu_resume(void);
-
-__asm__(".text\n"
-	".globl cpu_enter, cpu_resume\n"
-	"cpu_enter:\n"
-	"	push %rbx\n	push %rbp\n	push %r12\n	push %r13\n"
-	"	push %r14\n	push %r15\n"
-	"	mov %rsp, cpu_entry_sp(%rip)\n"
-	"	fxrstor (%rsi)\n"
-	"	xor %eax, %eax\n"
-	"1:	lea 0x1234567(%rax), %rcx\n"
-	"	mov %rcx, -128(%rsp,%rax,8)\n"
-	"	inc %eax\n"
-	"	cmp $16, %eax\n"
-	"	jb 1b\n"
-	"	fxsave cpu_before+272(%rip)\n"
-	"	jmp *%rdi\n"
-	"cpu_resume:\n"
-	"	mov %rax, cpu_after+0(%rip)\n	mov %rbx, cpu_after+8(%rip)\n"
-	"	mov %rcx, cpu_after+16(%rip)\n	mov %rdx, cpu_after+24(%rip)\n"
-	"	mov %rsi, cpu_after+32(%rip)\n	mov %rdi, cpu_after+40(%rip)\n"
-	"	mov %rbp, cpu_after+48(%rip)\n	mov %r8, cpu_after+56(%rip)\n"
-	"	mov %r9, cpu_after+64(%rip)\n	mov %r10, cpu_after+72(%rip)\n"
-	"	mov %r11, cpu_after+80(%rip)\n	mov %r12, cpu_after+88(%rip)\n"
-	"	mov %r13, cpu_after+96(%rip)\n	mov %r14, cpu_after+104(%rip)\n"
-	"	mov %r15, cpu_after+112(%rip)\n	mov %rsp, cpu_after+120(%rip)\n"
-	"	lea cpu_stack+512(%rip), %rsp\n"
-	"	pushfq\n"
-	"	popq cpu_after+128(%rip)\n"
-	"	cld\n"
-	"	fxsave cpu_after+272(%rip)\n"
-	"	fninit\n"
-	"	movl $0x1f80, cpu_stack(%rip)\n"
-	"	ldmxcsr cpu_stack(%rip)\n"
-	"	mov cpu_entry_sp(%rip), %rsp\n"
-	"	lea -128(%rsp), %rsi\n"
-	"	lea cpu_after+136(%rip), %rdi\n"
-	"	mov $16, %ecx\n"
-	"	rep movsq\n"
-	"	pop %r15\n	pop %r14\n	pop %r13\n	pop %r12\n	pop %rbp\n	"
-	"pop %rbx\n"
-	"	ret\n");
-
-_Static_assert(offsetof(struct cpu, rsp) == 120, "as the assembly has it");
-_Static_assert(offsetof(struct cpu, flags) == 128, "as the assembly has it");
-_Static_assert(offsetof(struct cpu, red_zone) == 136, "as the assembly has it");
-_Static_assert(offsetof(struct cpu, fx) == 272, "as the assembly has it");
-
-/* x87 and SSE state with something in every register. */
-static const uint8_t *odd_fx(void)
-{
-	static _Alignas(16) uint8_t fx[512];
-	static const uint16_t control = 0x0f7f;
-	static const uint32_t mxcsr = 0x7fc0;
-
-	for (size_t i = 32; i < 416; i++)
-		fx[i] = (uint8_t)(i * 7);
-	memcpy(fx, &control, sizeof(control));
-	fx[4] = 0xff;
-	memcpy(fx + 24, &mxcsr, sizeof(mxcsr));
-	return fx;
-}
-
-static struct user_regs_struct odd_regs(void)
-{
-	struct user_regs_struct regs = {.rax = 0x1111111111111111,
-		.rbx = 0x8000000000000002,
-		.rcx = 3,
-		.rdx = 0xffffffffffffffff,
-		.rsi = 0x7fffffffffffffff,
-		.rdi = 6,
-		.rbp = 0x0102030405060708,
-		.r8 = 8,
-		.r9 = 0x9999999999999999,
-		.r10 = 10,
-		.r11 = 11,
-		.r12 = 0xcccccccccccccccc,
-		.r13 = 13,
-		.r14 = 0xeeeeeeee,
-		.r15 = 0xffffffff00000000,
-		.rip = (uint64_t)(uintptr_t)cpu_resume,
-		.eflags = CF | OF | DF | AF};
-	return regs;
-}
-
-static void check_cpu(const struct cpu *before, const struct cpu *after, uint64_t entry_sp,
-	const struct user_regs_struct *r)
-{
-	uint64_t want[] = {r->rax, r->rbx, r->rcx, r->rdx, r->rsi, r->rdi, r->rbp, r->r8, r->r9,
-		r->r10, r->r11, r->r12, r->r13, r->r14, r->r15};
-	for (size_t i = 0; i < HT_ARRAY_SIZE(want); i++)
-		ck_assert_msg(after->gpr[i] == want[i], "register %zu: %lx", i,
-			(unsigned long)after->gpr[i]);
-	ck_assert_uint_eq(after->rsp, entry_sp);
-	ck_assert_msg((after->flags & FLAGS_RESTORED) == (r->eflags & FLAGS_RESTORED),
-		"flags %lx, not %lx", (unsigned long)after->flags, (unsigned long)r->eflags);
-	for (size_t i = 0; i < HT_ARRAY_SIZE(after->red_zone); i++)
-		ck_assert_uint_eq(after->red_zone[i], 0x1234567 + i);
-	ck_assert_mem_eq(after->fx, before->fx, 416);
-}
 
 /* --- code in a page that can only be read and executed, as the slack is ----------------------- */
 
@@ -173,8 +54,8 @@ static void put(const struct stub *stub)
 START_TEST(every_flag_comes_back)
 {
 	static const struct stub_unmap nothing = {.fd = -1};
-	static const uint64_t flag[] = {CF, PF, AF, ZF, SF, DF, OF};
-	struct user_regs_struct regs = odd_regs();
+	static const uint64_t flag[] = {CPU_CF, CPU_PF, CPU_AF, CPU_ZF, CPU_SF, CPU_DF, CPU_OF};
+	struct user_regs_struct regs = cpu_odd_regs();
 	struct stub stub;
 
 	for (unsigned set = 0; set < 1u << HT_ARRAY_SIZE(flag); set++) {
@@ -184,8 +65,8 @@ START_TEST(every_flag_comes_back)
 		ck_no_err(stub_make_unmap(
 			&nothing, place_addr(), &(struct stub_thread){regs, 0}, &stub));
 		put(&stub);
-		cpu_enter(place(), odd_fx());
-		check_cpu(&cpu_before, &cpu_after, cpu_entry_sp, &regs);
+		cpu_enter(place(), cpu_odd_fx());
+		cpu_check(&cpu_before, &cpu_after, cpu_entry_sp, &regs);
 	}
 }
 END_TEST
@@ -193,7 +74,7 @@ END_TEST
 START_TEST(it_fits_the_bytes_that_are_asked_for)
 {
 	struct stub_map map = {.image = 1ull << 40, .image_bytes = IMAGE_BYTES};
-	struct user_regs_struct regs = odd_regs();
+	struct user_regs_struct regs = cpu_odd_regs();
 	struct stub stub;
 
 	memset(map.name, 'x', sizeof(map.name) - 1);
@@ -243,7 +124,7 @@ static void target(const void *arg)
 	child_ready(0);
 	if (read(go[0], &byte, 1) != 1)
 		_exit(1);
-	cpu_enter(place(), odd_fx());
+	cpu_enter(place(), cpu_odd_fx());
 	if (write(done[1], &byte, 1) != 1)
 		_exit(1);
 	child_wait();
@@ -325,7 +206,7 @@ static void start_map(struct stage *stage, const struct stub_map *map, const str
 {
 	struct stub stub;
 	stage->map = *map;
-	stage->regs = odd_regs();
+	stage->regs = cpu_odd_regs();
 	ck_no_err(stub_make_map(map, place_addr(), &(struct stub_thread){stage->regs, 0}, &stub));
 	start(stage, &stub, limits);
 }
@@ -348,7 +229,7 @@ static void check_back(const struct stage *stage)
 		&stage->proc, (raddr_t)(uintptr_t)&cpu_before, &before, sizeof(before)));
 	ck_no_err(memory_read(&stage->proc, (raddr_t)(uintptr_t)&cpu_after, &after, sizeof(after)));
 	ck_no_err(memory_read_u64(&stage->proc, (raddr_t)(uintptr_t)&cpu_entry_sp, &entry_sp));
-	check_cpu(&before, &after, entry_sp, &stage->regs);
+	cpu_check(&before, &after, entry_sp, &stage->regs);
 }
 
 static void finish(struct stage *stage)
@@ -571,7 +452,7 @@ END_TEST
 
 START_TEST(unmapping_takes_out_what_is_named)
 {
-	struct stage stage = {.regs = odd_regs()};
+	struct stage stage = {.regs = cpu_odd_regs()};
 	struct stub stub;
 	struct proc_maps maps;
 	char gone[32];
@@ -608,7 +489,7 @@ END_TEST
 /* A call that fails on the way out stops nothing. */
 START_TEST(unmapping_goes_on_past_a_failure)
 {
-	struct stage stage = {.regs = odd_regs()};
+	struct stage stage = {.regs = cpu_odd_regs()};
 	struct stub stub;
 	place();
 	struct stub_unmap unmap = {.lo = {1, 0}, .hi = {HT_PAGE_BYTES, 0}, .fd = 9999};

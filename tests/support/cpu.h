@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * All that a thread has in its registers, before and after a piece of code that is promised to
+ * change none of it.
+ */
+#pragma once
+
+#include <sys/user.h>
+
+#include "format/base.h"
+
+enum {
+	CPU_CF = 1,
+	CPU_PF = 4,
+	CPU_AF = 0x10,
+	CPU_ZF = 0x40,
+	CPU_SF = 0x80,
+	CPU_DF = 0x400,
+	CPU_OF = 0x800,
+	CPU_FLAGS_RESTORED = CPU_CF | CPU_PF | CPU_AF | CPU_ZF | CPU_SF | CPU_DF | CPU_OF
+};
+
+struct cpu {
+	uint64_t gpr[15]; /* rax rbx rcx rdx rsi rdi rbp r8 .. r15 */
+	uint64_t rsp, flags;
+	uint64_t red_zone[16];
+	_Alignas(16) uint8_t fx[512];
+};
+
+/* Names for the assembly; a child's are read through its /proc/PID/mem. */
+extern struct cpu cpu_before, cpu_after;
+extern uint64_t cpu_stack[64], cpu_entry_sp;
+
+/* Loads x87 and SSE state from `fx`, fills the red zone, and jumps to `code`, which goes on at
+ * cpu_resume: there everything is written to cpu_after. */
+void cpu_enter(const void *code, const void *fx);
+void cpu_resume(void);
+
+/* x87 and SSE state with something in every register. */
+const uint8_t *cpu_odd_fx(void);
+/* General registers with something in each, to go on with at cpu_resume. */
+struct user_regs_struct cpu_odd_regs(void);
+/* Is everything in `after` what `r` and `before` say? */
+void cpu_check(const struct cpu *before, const struct cpu *after, uint64_t entry_sp,
+	const struct user_regs_struct *r);
