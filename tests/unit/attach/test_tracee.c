@@ -23,6 +23,7 @@
 
 #include "attach/target/clock.h"
 #include "attach/target/memory.h"
+#include "tests/support/blocked.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 
@@ -67,128 +68,6 @@ static struct proc_status status_of(pid_t tid)
 	return status;
 }
 
-/* --- blocking calls ----------------------------------------------------------------------------
- */
-
-static long in_epoll(void)
-{
-	struct epoll_event event;
-	return epoll_wait(epoll_create1(0), &event, 1, -1);
-}
-
-static long in_epoll_timed(void)
-{
-	struct epoll_event event;
-	return epoll_wait(epoll_create1(0), &event, 1, LONG_S * 1000);
-}
-
-static long in_nanosleep(void)
-{
-	return nanosleep(&(struct timespec){.tv_sec = LONG_S}, NULL);
-}
-
-static long in_poll(void)
-{
-	return poll(NULL, 0, LONG_S * 1000);
-}
-
-static long in_ppoll(void)
-{
-	return ppoll(NULL, 0, &(struct timespec){.tv_sec = LONG_S}, NULL);
-}
-
-static long in_select(void)
-{
-	return select(0, NULL, NULL, NULL, &(struct timeval){.tv_sec = LONG_S});
-}
-
-static int timed_socket(int type, int option)
-{
-	static const struct timeval timeout = {.tv_sec = LONG_S};
-	int pair[2];
-	if (socketpair(AF_UNIX, type, 0, pair) < 0 ||
-		setsockopt(pair[0], SOL_SOCKET, option, &timeout, sizeof(timeout)) < 0)
-		return -1;
-	return pair[0];
-}
-
-static long in_recv(void)
-{
-	char byte;
-	return recv(timed_socket(SOCK_STREAM, SO_RCVTIMEO), &byte, 1, 0);
-}
-
-static long in_read(void)
-{
-	char byte;
-	return read(timed_socket(SOCK_SEQPACKET, SO_RCVTIMEO), &byte, 1);
-}
-
-static long in_send(void)
-{
-	static char bytes[1 << 16];
-	int fd = timed_socket(SOCK_STREAM, SO_SNDTIMEO);
-	while (send(fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
-		;
-	return send(fd, bytes, sizeof(bytes), 0);
-}
-
-static long in_accept(void)
-{
-	static const struct timeval timeout = {.tv_sec = LONG_S};
-	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
-	struct sockaddr_un any = {.sun_family = AF_UNIX};
-	if (bind(fd, (void *)&any, sizeof(any.sun_family)) < 0 || listen(fd, 1) < 0 ||
-		setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout)) < 0)
-		return -1;
-	return accept(fd, NULL, NULL);
-}
-
-static long in_pipe(void)
-{
-	int ends[2];
-	char byte;
-	return pipe(ends) < 0 ? -1 : read(ends[0], &byte, 1);
-}
-
-static long in_sigtimedwait(void)
-{
-	sigset_t set;
-	sigemptyset(&set);
-	sigaddset(&set, SIGUSR2);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	return sigtimedwait(&set, NULL, &(struct timespec){.tv_sec = LONG_S});
-}
-
-static long in_semop(void)
-{
-	int id = semget(IPC_PRIVATE, 1, 0600);
-	struct sembuf down = {.sem_op = -1};
-	shared->result = id;
-	return semtimedop(id, &down, 1, &(struct timespec){.tv_sec = LONG_S});
-}
-
-static long in_futex(void)
-{
-	static int word;
-	return syscall(SYS_futex, &word, 0 /* FUTEX_WAIT */, 0,
-		&(struct timespec){.tv_sec = LONG_S}, NULL, 0);
-}
-
-static _Noreturn void wait_for_parent(void)
-{
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	child_wait();
-}
-
-static long in_waitpid(void)
-{
-	pid_t child = fork();
-	if (child == 0)
-		wait_for_parent();
-	return waitpid(child, NULL, 0);
-}
-
 /* A call that comes back shows as pause(2). */
 static void block(const void *arg)
 {
@@ -203,10 +82,12 @@ static void block(const void *arg)
 
 START_TEST(blocked_calls_do_not_notice)
 {
-	static long (*const calls[])(void) = {in_epoll, in_epoll_timed, in_nanosleep, in_poll,
-		in_ppoll, in_select, in_recv, in_read, in_send, in_accept, in_pipe, in_sigtimedwait,
-		in_semop, in_futex, in_waitpid};
+	static long (*const calls[])(void) = {blocked_epoll, blocked_epoll_timed, blocked_nanosleep,
+		blocked_poll, blocked_ppoll, blocked_select, blocked_recv, blocked_read,
+		blocked_send, blocked_accept, blocked_pipe, blocked_sigtimedwait, blocked_semop,
+		blocked_futex, blocked_waitpid};
 	setup();
+	blocked_note = &shared->result;
 	for (size_t i = 0; i < HT_ARRAY_SIZE(calls); i++) {
 		struct child child = child_fork(block, &calls[i]);
 		child_sleeping(&child);
@@ -219,7 +100,7 @@ START_TEST(blocked_calls_do_not_notice)
 		ck_assert_msg(shared->turns == 0, "call %zu gave %ld, errno %ld", i,
 			(long)shared->result, (long)shared->error);
 		child_kill(&child);
-		if (calls[i] == in_semop)
+		if (calls[i] == blocked_semop)
 			semctl((int)shared->result, 0, IPC_RMID);
 	}
 }
@@ -243,8 +124,8 @@ static void block_with_handler(const void *arg)
 /* The program must see EINTR of a signal of its own, also when it comes while a thread is held. */
 START_TEST(a_signal_while_it_is_held_interrupts)
 {
-	static long (*const calls[])(void) = {
-		in_epoll, in_recv, in_poll, in_select, in_nanosleep, in_pipe, in_accept};
+	static long (*const calls[])(void) = {blocked_epoll, blocked_recv, blocked_poll,
+		blocked_select, blocked_nanosleep, blocked_pipe, blocked_accept};
 	setup();
 	for (size_t i = 0; i < HT_ARRAY_SIZE(calls); i++) {
 		*shared = (struct shared){0};
@@ -278,7 +159,7 @@ static void block_without_usr1(const void *arg)
 
 START_TEST(a_blocked_signal_interrupts_nothing)
 {
-	static long (*const call)(void) = in_epoll;
+	static long (*const call)(void) = blocked_epoll;
 	setup();
 	struct child child = child_fork(block_without_usr1, &call);
 	child_sleeping(&child);
@@ -432,7 +313,7 @@ static void in_vfork(const void *arg)
 	(void)arg;
 	child_ready(0);
 	if (vfork() == 0)
-		wait_for_parent();
+		blocked_wait_for_parent();
 }
 
 START_TEST(a_thread_in_vfork_is_busy)
@@ -594,7 +475,8 @@ END_TEST
 /* A restart that is spelled out is one: the thread sleeps again. */
 START_TEST(spelled_out_restarts_work)
 {
-	static long (*const calls[])(void) = {in_epoll, in_nanosleep, in_poll, in_pipe, in_futex};
+	static long (*const calls[])(void) = {
+		blocked_epoll, blocked_nanosleep, blocked_poll, blocked_pipe, blocked_futex};
 	setup();
 	for (size_t i = 0; i < HT_ARRAY_SIZE(calls); i++) {
 		struct child child = child_fork(block, &calls[i]);
