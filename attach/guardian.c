@@ -184,3 +184,10 @@ void guardian_dismiss(struct guardian *guardian)
 	while (waitpid(guardian->pid, NULL, 0) < 0 && errno == EINTR)
 		;
 }
+
+void guardian_leave(struct guardian *guardian)
+{
+	if (guardian->fd >= 0)
+		close(guardian->fd);
+	guardian->fd = -1;
+}

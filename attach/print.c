@@ -162,7 +162,8 @@ void print_survey(const struct survey *s)
 		printf("  %-16s %lx %-28s %s\n", hook_names[slot->hook], (unsigned long)slot->addr,
 			verdict_names[slot->verdict], module_path(s, slot->module_id));
 	}
-	printf("attach would stop one thread once, for some ten microseconds, and write %zu words\n"
+	printf("attach would stop one thread once, for less than a millisecond, and write %zu "
+	       "words\n"
 	       "nothing was touched\n",
 		s->tap_count + s->unresolved_count);
 }

@@ -136,8 +136,12 @@ static struct ht_err *take_out(struct session *s)
 	if (target_gone(s, &err))
 		return NULL;
 	report->detach_ns = clock_mono_ns() - start;
-	if (err)
-		return err;
+	if (err) {
+		result.level = DETACH_INCOMPLETE;
+		snprintf(result.why, sizeof(result.why), "%s; the guardian goes on trying",
+			err->message);
+		ht_err_free(err);
+	}
 	report->detached = true;
 	report->level = result.level;
 	memcpy(report->why, result.why, sizeof(report->why));
@@ -227,8 +231,10 @@ static void release(struct session *s)
 			close(s->remote.agent_socket);
 	}
 	image_deinit(&s->image);
-	/* What is still mapped is the guardian's business only if we could not say what it is. */
-	guardian_dismiss(&s->guardian);
+	if (s->mapped && !s->target_gone)
+		guardian_leave(&s->guardian);
+	else
+		guardian_dismiss(&s->guardian);
 	sink_destroy(s->sink);
 	residue_destroy(s->residue);
 	publish_destroy(s->publish);
@@ -245,9 +251,13 @@ static struct ht_err *roll_back(struct session *s)
 	if (!s->slack_written || s->target_gone)
 		return NULL;
 	struct recover_report report;
-	if (!s->image.local || !s->journal.header)
-		return recover_run(&s->survey.proc, -1, &s->slack, &report);
-	struct ht_err *err = take_out(s);
+	struct ht_err *err;
+	if (!s->image.local || !s->journal.header) {
+		err = recover_run(&s->survey.proc, -1, &s->slack, &report);
+		s->mapped &= err != NULL;
+		return err;
+	}
+	err = take_out(s);
 	if (!err && s->report->detached && s->report->level >= DETACH_TOMBSTONE)
 		err = ht_err_new(HT_ERR_INCOMPLETE, "%s", s->report->why);
 	return err;

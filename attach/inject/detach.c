@@ -239,7 +239,7 @@ static void explain(struct detach_report *report, enum detach_level level)
 		snprintf(report->why, sizeof(report->why),
 			"thread %d could not be proven outside the agent (%s): it stays mapped and "
 			"only "
-			"forwards calls; run heaptap recover later",
+			"forwards calls; the guardian goes on trying",
 			report->quiesce.tid, report->quiesce.why ? report->quiesce.why : "unknown");
 }
 
