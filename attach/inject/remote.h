@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Runs a bootstrap stub in one thread of the target: brings the agent's image in, takes it out. The
- * thread is stopped for some ten microseconds, in a worker process; it restores itself, whoever
- * dies.
+ * thread is stopped for a fraction of a millisecond, in a worker process; it restores itself,
+ * whoever dies.
  */
 #pragma once
 
