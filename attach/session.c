@@ -254,7 +254,7 @@ static struct ht_err *roll_back(struct session *s)
 	struct ht_err *err;
 	if (!s->image.local || !s->journal.header) {
 		err = recover_run(&s->survey.proc, -1, &s->slack, &report);
-		s->mapped &= err != NULL;
+		s->mapped = err != NULL; /* then the stub's place is still the guardian's */
 		return err;
 	}
 	err = take_out(s);
