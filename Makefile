@@ -22,6 +22,7 @@ VERSION := 0.1.0
 
 format_src   := $(wildcard format/*.c)
 agent_src    := $(wildcard agent/*.c)
+agent_asm    := $(wildcard agent/*.S)
 attach_src   := $(wildcard attach/*.c attach/*/*.c)
 attach_asm   := $(wildcard attach/inject/*.S)
 analyzer_src := $(wildcard analyzer/*.c analyzer/*/*.c)
@@ -66,7 +67,9 @@ format_obj   := $(call obj,$(format_src))
 attach_lib   := $(filter-out $O/attach/main.o,$(call obj,$(attach_src)))
 attach_asm_o := $(call obj,$(attach_asm))
 analyzer_lib := $(filter-out $O/analyzer/main.o,$(call obj,$(analyzer_src)))
-hosted_agent := $(patsubst agent/%.c,$O/agent-hosted/%.o,$(filter-out agent/mem.c,$(agent_src)))
+agent_obj    := $(patsubst agent/%,$O/agent-so/%.o,$(basename $(agent_src) $(agent_asm)))
+hosted_agent := $(patsubst agent/%,$O/agent-hosted/%.o,$(basename \
+	$(filter-out agent/mem.c,$(agent_src)) $(agent_asm)))
 support      := $O/tests/support.a
 
 $O/heaptap: $O/attach/main.o $(attach_lib) $(attach_asm_o) $(format_obj)
@@ -75,7 +78,7 @@ $O/heaptap: $O/attach/main.o $(attach_lib) $(attach_asm_o) $(format_obj)
 $O/heaptap-analyze: $O/analyzer/main.o $(analyzer_lib) $(format_obj)
 	$(call quiet,LINK)$(CC) $(san) $(LDFLAGS) -o $@ $^ $(analyzer_libs) $(LDLIBS)
 
-$O/agent.so: $(patsubst agent/%.c,$O/agent-so/%.o,$(agent_src)) agent/agent.lds
+$O/agent.so: $(agent_obj) agent/agent.lds
 	$(call quiet,AGENT)$(CC) $(agent_ld) -o $@ $(filter %.o,$^)
 
 $O/attach/inject/agent_image.o: $O/agent.so
@@ -88,6 +91,14 @@ $O/agent-so/%.o: agent/%.c Makefile
 	@mkdir -p $(@D)
 	$(call quiet,CC)$(CC) $(agent_cc) -c -o $@ $<
 
+$O/agent-so/%.o: agent/%.S Makefile
+	@mkdir -p $(@D)
+	$(call quiet,AS)$(CC) -iquote . -MMD -MP -g -c -o $@ $<
+
+$O/agent-hosted/%.o: agent/%.S Makefile
+	@mkdir -p $(@D)
+	$(call quiet,AS)$(CC) -iquote . -MMD -MP -g -c -o $@ $<
+
 $O/agent-hosted/%.o: agent/%.c Makefile
 	@mkdir -p $(@D)
 	$(call quiet,CC)$(CC) $(hosted) -c -o $@ $<
@@ -99,6 +110,13 @@ $O/%.o: %.c Makefile
 $O/%.o: %.S Makefile
 	@mkdir -p $(@D)
 	$(call quiet,AS)$(CC) -iquote . -I$O -MMD -MP -g -c -o $@ $<
+
+# A kept unwind table is used only by the very compiler that made it.
+table_compiler := $(addprefix attach/unwind/,cfa.c cfa.h eh_frame.c eh_frame.h table.c table.h) \
+	format/abi_unwind.h format/bytes.c format/bytes.h
+$O/attach/unwind/cache.o: $(table_compiler)
+$O/attach/unwind/cache.o: host += -DCACHE_COMPILER=0x$(shell cat $(table_compiler) | sha256sum | \
+	cut -c 1-16)u
 
 # An archive, so that a test links only what it uses.
 $(support): $(call obj,$(support_src))
@@ -141,16 +159,21 @@ integration-test: all $(integration_bin) $(target_bin)
 	HEAPTAP_OUT=$O scripts/run-tests $(integration_bin)
 test: test-programs
 	HEAPTAP_OUT=$O scripts/run-tests $(unit_bin) $(integration_bin)
+# A test program ends with what it holds; the programs under test are looked at for leaks as units.
 asan:
-	$(MAKE) VARIANT=asan test
+	$(MAKE) VARIANT=asan unit-test
+	ASAN_OPTIONS=detect_leaks=0 $(MAKE) VARIANT=asan integration-test
 lint: all
 	scripts/lint $O
-bench: all $O/tests/bench/pairs
+bench: all $O/tests/bench/pairs $O/tests/bench/server
 	scripts/bench
 
 $O/tests/bench/pairs: tests/bench/pairs.c Makefile
 	@mkdir -p $(@D)
 	$(call quiet,CC)$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g -fno-optimize-sibling-calls $(warn) -o $@ $< -lpthread
+$O/tests/bench/server: tests/bench/server.cc Makefile
+	@mkdir -p $(@D)
+	$(call quiet,CXX)$(CXX) -O2 -g -Wall -Wextra -o $@ $< -lpthread
 
 man_pages  := $(wildcard attach/*.1 analyzer/*.1)
 completion := $(wildcard attach/heaptap.bash)

@@ -11,7 +11,8 @@
 #define store_relaxed(p, v) __atomic_store_n(p, v, __ATOMIC_RELAXED)
 #define store_release(p, v) __atomic_store_n(p, v, __ATOMIC_RELEASE)
 #define fetch_add(p, v)	    __atomic_fetch_add(p, v, __ATOMIC_RELAXED)
-#define fetch_or(p, v)	    __atomic_fetch_or(p, v, __ATOMIC_RELEASE)
+#define exchange(p, v)	    __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST)
+#define fetch_or(p, v)	    __atomic_fetch_or(p, v, __ATOMIC_SEQ_CST)
 #define compare_swap(p, want, v)                                                                   \
 	__atomic_compare_exchange_n(p, want, v, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
 

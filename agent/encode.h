@@ -41,18 +41,43 @@ static inline uint8_t *encode_mark(uint8_t *at, unsigned kind, uint64_t time)
 	return encode_word(at + 1, time, code);
 }
 
+struct encode_addr {
+	uint64_t word;
+	unsigned code;
+};
+
+/* How an address is written behind `last`, and puts it into the slot's recent ones. */
+static inline struct encode_addr encode_addr(
+	uint64_t recent[ABI_RECENT_COUNT], uint64_t addr, uint64_t last, bool allocated)
+{
+	uint64_t index = abi_recent_index(addr);
+	struct encode_addr ret = {.word = index};
+	if ((recent[index] & ~1ull) != addr) {
+		ret.word = abi_addr_fold(addr - last);
+		ret.code = encode_code(ret.word);
+		ret.code += ret.code == 0;
+	}
+	if (ht_likely(addr % 2 == 0))
+		recent[index] = addr | allocated;
+	return ret;
+}
+
 /* The others; `stack` only where `with_stack`. At most ABI_EVENT_MAX_BYTES are touched. */
 static inline uint8_t *encode_block(uint8_t *at, unsigned kind, unsigned hook, uint64_t time,
-	uint64_t folded_addr, uint64_t size, uint32_t stack, bool with_stack)
+	struct encode_addr addr, uint64_t size, uint32_t stack, bool with_stack)
 {
 	unsigned time_code = encode_code(time);
-	unsigned addr_code = encode_code(folded_addr);
 	unsigned size_code = encode_code(size);
 	unsigned stack_code = encode_stack_code(stack);
-	at[0] = (uint8_t)(kind | time_code << 3 | addr_code << 5);
+	at[0] = (uint8_t)(kind | time_code << 3 | addr.code << 5);
 	at[1] = (uint8_t)(size_code | stack_code << 2 | hook << 4);
+	uint8_t *tag1 = at + 1;
 	at = encode_word(at + 2, time, time_code);
-	at = encode_word(at, folded_addr, addr_code);
+	at = encode_word(at, addr.word, addr.code);
+	if (!with_stack && size == 0) {
+		*tag1 |= ABI_EVENT_NO_SIZE;
+		return at;
+	}
 	at = encode_word(at, size, size_code);
 	if (!with_stack)
 		return at;

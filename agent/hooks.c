@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/hooks.h"
 
-#include "agent/rules.h"
+#include "agent/config.h"
+#include "agent/slot.h"
 #include "agent/stream.h"
 #include "agent/thread.h"
 #include "agent/trace.h"
@@ -22,12 +23,12 @@ static uint32_t stack_id(
 	const struct abi_config *config, struct abi_slot *slot, const struct thread_frame *frame)
 {
 	struct walk_start start = walk_start_of(frame);
-	return trace_stack(config, rules_snapshot(config), slot, &start);
+	return trace_stack(config, slot, &start);
 }
 
 static uint64_t usable_bytes(const struct abi_thunk *self, void *block)
 {
-	const struct abi_config *config = thread_config(self);
+	const struct abi_config *config = config_of(self);
 	if (self->usable_index >= ABI_USABLE_MAX || !config->usable[self->usable_index])
 		return 0;
 	return ((size_t(*)(void *))config->usable[self->usable_index])(block);
@@ -40,10 +41,10 @@ static uint64_t usable_bytes(const struct abi_thunk *self, void *block)
 static HT_NOINLINE void record_block(const struct abi_thunk *self, struct abi_slot *slot,
 	const struct thread_frame *frame, enum abi_event_kind kind, void *block, size_t size)
 {
-	const struct abi_config *config = thread_config(self);
-	if (ht_unlikely(!slot || !thread_alive(config)))
+	const struct abi_config *config = config_of(self);
+	if (ht_unlikely(!slot || !config_alive(config)))
 		return;
-	thread_mark(slot, ABI_SLOT_RECORDING);
+	slot_mark(slot, ABI_SLOT_RECORDING);
 	if (ht_likely(block != NULL)) {
 		struct stream_event event = {.kind = kind,
 			.hook = self->hook,
@@ -64,29 +65,27 @@ static HT_NOINLINE void record_giving_back(
 	struct stream_event event = {.kind = kind,
 		.hook = self->hook,
 		.addr = (uint64_t)block,
-		.size = usable_bytes(self, block)};
-	stream_put(thread_config(self), slot, &event);
-	thread_mark(slot, ABI_SLOT_IN_REAL);
+		.size = stream_allocated(slot, (uint64_t)block) ? 0 : usable_bytes(self, block)};
+	stream_put(config_of(self), slot, &event);
+	slot_mark(slot, ABI_SLOT_IN_REAL);
 }
 
-/* Records that a realloc gave no block: it failed, or was asked for nothing and freed. */
-static HT_NOINLINE void record_no_block(
-	const struct abi_thunk *self, struct abi_slot *slot, size_t size)
+/* Records that a realloc gave no block: `kind` says what became of the old one. */
+static HT_NOINLINE void record_no_block(const struct abi_thunk *self, struct abi_slot *slot,
+	enum abi_event_kind kind, unsigned failed_calls)
 {
-	const struct abi_config *config = thread_config(self);
-	if (!thread_alive(config))
+	const struct abi_config *config = config_of(self);
+	if (!config_alive(config))
 		return;
-	thread_mark(slot, ABI_SLOT_RECORDING);
-	struct stream_event event = {
-		.kind = size ? ABI_EVENT_REALLOC_FAIL : ABI_EVENT_REALLOC_FREED};
+	slot_mark(slot, ABI_SLOT_RECORDING);
+	struct stream_event event = {.kind = kind};
 	stream_put(config, slot, &event);
-	if (size)
-		count_add(&slot->head.failed_calls, 1);
+	count_add(&slot->head.failed_calls, failed_calls);
 	thread_leave(config, slot);
 }
 
 /* Before a realloc of `old`: the slot to record in, marked as inside the real function. */
-static struct abi_slot *realloc_begin(
+static inline struct abi_slot *realloc_begin(
 	const struct abi_thunk *self, const struct thread_frame *frame, void *old)
 {
 	if (!old)
@@ -97,13 +96,15 @@ static struct abi_slot *realloc_begin(
 	return slot;
 }
 
-static void realloc_end(const struct abi_thunk *self, struct abi_slot *slot,
+static inline void realloc_end(const struct abi_thunk *self, struct abi_slot *slot,
 	const struct thread_frame *frame, bool was_block, void *block, size_t size)
 {
 	if (!slot)
 		return;
-	if (was_block && !block)
-		record_no_block(self, slot, size);
+	if (was_block && !block && size)
+		record_no_block(self, slot, ABI_EVENT_REALLOC_FAIL, 1);
+	else if (was_block && !block)
+		record_no_block(self, slot, ABI_EVENT_REALLOC_FREED, 0);
 	else
 		record_block(self, slot, frame, was_block ? ABI_EVENT_REALLOC_END : ABI_EVENT_ALLOC,
 			block, size);
@@ -135,20 +136,54 @@ HOOK_BY_ALIGNMENT(aligned_alloc)
 HOOK_BY_ALIGNMENT(memalign)
 
 /* Also a call that is not recorded is in the books: detach unmaps what they say nobody is in. */
+static inline struct abi_slot *free_begin(
+	const struct abi_thunk *self, const struct thread_frame *frame, void *block)
+{
+	struct abi_slot *slot =
+		thread_enter(self, frame, block ? ABI_SLOT_RECORDING : ABI_SLOT_IN_REAL);
+	if (slot && block)
+		record_giving_back(self, slot, ABI_EVENT_FREE, block);
+	return slot;
+}
+
+static inline void free_end(const struct abi_thunk *self, struct abi_slot *slot)
+{
+	if (slot)
+		thread_leave(config_of(self), slot);
+}
+
 #define HOOK_FREE(name)                                                                            \
 	void heaptap_hook_##name(void *block, const struct abi_thunk *self)                        \
 	{                                                                                          \
-		struct abi_slot *slot = thread_enter(                                              \
-			self, HOOK_FRAME, block ? ABI_SLOT_RECORDING : ABI_SLOT_IN_REAL);          \
-		if (slot && block)                                                                 \
-			record_giving_back(self, slot, ABI_EVENT_FREE, block);                     \
+		struct abi_slot *slot = free_begin(self, HOOK_FRAME, block);                       \
 		REAL(self, void, void *)(block);                                                   \
-		if (slot)                                                                          \
-			thread_leave(thread_config(self), slot);                                   \
+		free_end(self, slot);                                                              \
 	}
 
 HOOK_FREE(free)
 HOOK_FREE(cfree)
+
+void heaptap_hook_dallocx(void *block, size_t flags, const struct abi_thunk *self)
+{
+	struct abi_slot *slot = free_begin(self, HOOK_FRAME, block);
+	REAL(self, void, void *, size_t)(block, flags);
+	free_end(self, slot);
+}
+
+void heaptap_hook_sdallocx(void *block, size_t size, size_t flags, const struct abi_thunk *self)
+{
+	struct abi_slot *slot = free_begin(self, HOOK_FRAME, block);
+	REAL(self, void, void *, size_t, size_t)(block, size, flags);
+	free_end(self, slot);
+}
+
+void *heaptap_hook_mallocx(size_t size, size_t flags, const struct abi_thunk *self)
+{
+	struct abi_slot *slot = thread_enter(self, HOOK_FRAME, ABI_SLOT_IN_REAL);
+	void *block = REAL(self, void *, size_t, size_t)(size, flags);
+	record_block(self, slot, HOOK_FRAME, ABI_EVENT_ALLOC, block, size);
+	return block;
+}
 
 void *heaptap_hook_calloc(size_t count, size_t size, const struct abi_thunk *self)
 {
@@ -183,4 +218,33 @@ void *heaptap_hook_reallocarray(void *old, size_t count, size_t size, const stru
 	void *block = REAL(self, void *, void *, size_t, size_t)(old, count, size);
 	realloc_end(self, slot, HOOK_FRAME, old != NULL, block, product(count, size));
 	return block;
+}
+
+void *heaptap_hook_rallocx(void *old, size_t size, size_t flags, const struct abi_thunk *self)
+{
+	struct abi_slot *slot = realloc_begin(self, HOOK_FRAME, old);
+	void *block = REAL(self, void *, void *, size_t, size_t)(old, size, flags);
+	realloc_end(self, slot, HOOK_FRAME, old != NULL, block, size);
+	return block;
+}
+
+/* What is granted of `size` to `size + extra`, by the usable bytes there are. */
+static size_t granted(size_t size, size_t extra, size_t usable)
+{
+	return usable - size < extra ? usable : size + extra;
+}
+
+size_t heaptap_hook_xallocx(
+	void *block, size_t size, size_t extra, size_t flags, const struct abi_thunk *self)
+{
+	struct abi_slot *slot = realloc_begin(self, HOOK_FRAME, block);
+	size_t usable =
+		REAL(self, size_t, void *, size_t, size_t, size_t)(block, size, extra, flags);
+	/* That a block cannot grow where it lies is an answer, no failure. */
+	if (slot && usable < size)
+		record_no_block(self, slot, ABI_EVENT_REALLOC_FAIL, 0);
+	else if (slot)
+		record_block(self, slot, HOOK_FRAME, ABI_EVENT_REALLOC_END, block,
+			granted(size, extra, usable));
+	return usable;
 }

@@ -21,3 +21,10 @@ void *heaptap_hook_valloc(size_t size, const struct abi_thunk *self);
 void *heaptap_hook_pvalloc(size_t size, const struct abi_thunk *self);
 void *heaptap_hook_reallocarray(void *old, size_t count, size_t size, const struct abi_thunk *self);
 void heaptap_hook_cfree(void *block, const struct abi_thunk *self);
+/* jemalloc's own. `flags` may be a whole register: other allocators have an alignment there. */
+void *heaptap_hook_mallocx(size_t size, size_t flags, const struct abi_thunk *self);
+void *heaptap_hook_rallocx(void *old, size_t size, size_t flags, const struct abi_thunk *self);
+size_t heaptap_hook_xallocx(
+	void *block, size_t size, size_t extra, size_t flags, const struct abi_thunk *self);
+void heaptap_hook_dallocx(void *block, size_t flags, const struct abi_thunk *self);
+void heaptap_hook_sdallocx(void *block, size_t size, size_t flags, const struct abi_thunk *self);

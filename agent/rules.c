@@ -107,18 +107,19 @@ static bool code_is(uint64_t pc, uint64_t end, const uint8_t *bytes, uint64_t co
  * Only the frame of the hook itself matters: from any other function of the agent rbp leads
  * outwards to it, or to the caller of one. Hooks are compiled so that their code says where the
  * frame stands (scripts/check-agent): not before `push %rbp; mov %rsp,%rbp`, and no longer at
- * `ret`. A thunk has none. `pc` of a return address is one too low, and then lies within a call.
+ * `ret`. A thunk has none, nor a guard. `pc` of a return address is one too low, and then lies
+ * within a call.
  */
 static uint32_t rule_of_agent(const struct abi_config *config, uint64_t pc)
 {
-	uint64_t lo, hi;
+	uint64_t lo, frames_lo, hi;
 	if (pc - config->image < ABI_TEXT_OFF)
 		return abi_rule_make(ABI_RULE_RSP, 1, 0) | RULES_HIDDEN;
-	sys_agent_code(&lo, &hi);
+	sys_agent_code(&lo, &frames_lo, &hi);
 	if (pc < lo || pc >= hi)
 		return RULES_OUTSIDE;
-	if (code_is(pc, hi, endbr64, sizeof(endbr64)) || code_is(pc, hi, push_rbp, 1) ||
-		code_is(pc, hi, ret, 1))
+	if (pc < frames_lo || code_is(pc, hi, endbr64, sizeof(endbr64)) ||
+		code_is(pc, hi, push_rbp, 1) || code_is(pc, hi, ret, 1))
 		return abi_rule_make(ABI_RULE_RSP, 1, 0) | RULES_HIDDEN;
 	if (pc > lo && code_is(pc - 1, hi, push_rbp, 1) && code_is(pc, hi, mov_rsp_rbp, 3))
 		return abi_rule_make(ABI_RULE_RSP, 2, 2) | RULES_HIDDEN;

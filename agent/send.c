@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/send.h"
 
+#include "agent/config.h"
+#include "agent/gate.h"
 #include "agent/sys.h"
-#include "agent/thread.h"
 #include "format/abi_event.h"
 
 #define SEND_STEP_NS 1000000 /* between two looks at what the daemon has copied */
@@ -13,18 +14,21 @@ static bool is_drained(const struct abi_slot_head *head)
 }
 
 /* Programs close descriptors they do not know, and get the number for something of their own. */
-static bool is_our_socket(const struct abi_config *config)
+static HT_NOINLINE bool is_our_socket(const struct abi_config *config, struct abi_slot *slot)
 {
-	uint64_t cookie = 0;
-	return sys_socket_cookie(config->socket_fd, &cookie) == 0 &&
-	       cookie == config->socket_cookie;
+	uint64_t cookie = 0, before;
+	if (config->socket_fd < 0 || !gate_enter(config, slot, &before))
+		return false;
+	long error = sys_socket_cookie(config->socket_fd, &cookie);
+	gate_leave(config, slot, before);
+	return error == 0 && cookie == config->socket_cookie;
 }
 
 /* One try: 0, or a negative error. */
-static long message_send(const struct abi_config *config, const struct abi_slot *slot)
+static HT_NOINLINE long message_send(const struct abi_config *config, struct abi_slot *slot)
 {
 	const struct abi_slot_head *head = &slot->head;
-	uint64_t start = head->buffer_start, length = head->committed - start;
+	uint64_t before, start = head->buffer_start, length = head->committed - start;
 	if (length > ABI_BUFFER_BYTES)
 		return -SYS_EINVAL;
 	struct abi_message header = {.magic = ABI_MESSAGE_MAGIC,
@@ -37,55 +41,66 @@ static long message_send(const struct abi_config *config, const struct abi_slot 
 		{(void *)slot->buffer, length},
 	};
 	struct sys_msghdr message = {.iov = iov, .iov_count = 2};
+	if (!gate_enter(config, slot, &before))
+		return -SYS_EINTR;
 	long sent = sys_sendmsg(config->socket_fd, &message, SYS_MSG_DONTWAIT | SYS_MSG_NOSIGNAL);
+	gate_leave(config, slot, before);
 	return sent < 0 ? sent : 0;
+}
+
+/* Until `fd` (negative: nothing) takes a message or some time has passed. */
+static HT_NOINLINE void wait_step(const struct abi_config *config, struct abi_slot *slot, int fd)
+{
+	uint64_t before;
+	if (config->socket_fd < 0 || !gate_enter(config, slot, &before)) {
+		sys_pause();
+		return;
+	}
+	sys_wait_writable(fd, (struct sys_timespec){.nsec = SEND_STEP_NS});
+	gate_leave(config, slot, before);
+}
+
+static inline bool wait_is_endless(const struct abi_config *config)
+{
+	return config->flags & ABI_FLAG_LOSSLESS && !load_relaxed(&config->stop);
 }
 
 /*
  * A thread waits once for a daemon that stalls. After that its buffers are dropped without delay,
  * until one is taken again.
  */
-static inline __attribute__((always_inline)) bool wait_is_over(const struct abi_config *config,
-	const struct abi_slot_head *head, uint64_t since, bool may_be_endless)
+static inline __attribute__((always_inline)) bool wait_is_over(
+	const struct abi_config *config, const struct abi_slot_head *head, uint64_t since)
 {
-	if (may_be_endless && config->flags & ABI_FLAG_LOSSLESS && !load_relaxed(&config->stop))
-		return false;
 	return load_relaxed(&head->gave_up) || sys_tsc() - since >= config->wait_cycles_max;
 }
 
-static bool wait_drained(
-	const struct abi_config *config, const struct abi_slot *slot, enum abi_loss *ret_loss)
+static bool wait_drained(const struct abi_config *config, struct abi_slot *slot, uint64_t since,
+	enum abi_loss *ret_loss)
 {
-	uint64_t since = sys_tsc();
 	/* Bounded even when lossless: without a system call a dead daemon looks like a slow one. */
-	while (!is_drained(&slot->head) && thread_alive(config)) {
-		if (wait_is_over(config, &slot->head, since, false)) {
+	while (!is_drained(&slot->head) && config_recording(config)) {
+		if (wait_is_over(config, &slot->head, since)) {
 			*ret_loss = ABI_LOSS_TIMEOUT;
 			return false;
 		}
-		if (config->flags & ABI_FLAG_NO_SYSCALL || config->socket_fd < 0)
-			sys_pause();
-		else
-			sys_wait_writable(-1, (struct sys_timespec){.nsec = SEND_STEP_NS});
+		wait_step(config, slot, -1);
 	}
 	return true;
 }
 
-bool send_buffer(
-	const struct abi_config *config, const struct abi_slot *slot, enum abi_loss *ret_loss)
+bool send_buffer(const struct abi_config *config, struct abi_slot *slot, enum abi_loss *ret_loss)
 {
-	if (is_drained(&slot->head))
+	/* From here on a handler may forbid the clock whenever we wait. */
+	if (is_drained(&slot->head) || !config_recording(config))
 		return true;
-	if (config->flags & ABI_FLAG_NO_SYSCALL || config->socket_fd < 0)
-		return wait_drained(config, slot, ret_loss);
-
 	uint64_t since = sys_tsc();
 	for (;;) {
 		/* The daemon can do without: it also copies from memory. */
-		if (!is_our_socket(config))
-			return wait_drained(config, slot, ret_loss);
+		if (!is_our_socket(config, slot))
+			return wait_drained(config, slot, since, ret_loss);
 		long error = message_send(config, slot);
-		if (error == 0 || is_drained(&slot->head) || !thread_alive(config))
+		if (error == 0 || is_drained(&slot->head) || !config_recording(config))
 			return true;
 		if (error == -SYS_EINTR)
 			continue;
@@ -93,12 +108,14 @@ bool send_buffer(
 			*ret_loss = ABI_LOSS_SOCKET;
 			return false;
 		}
-		if (wait_is_over(config, &slot->head, since, true)) {
+		/* Whatever ends it, the bound counts from there: the daemon is emptying buffers. */
+		if (wait_is_endless(config)) {
+			since = sys_tsc();
+		} else if (wait_is_over(config, &slot->head, since)) {
 			*ret_loss = ABI_LOSS_TIMEOUT;
 			return false;
 		}
 		/* Short of memory the socket is writable all the same: then only time helps. */
-		int fd = error == -SYS_EAGAIN ? config->socket_fd : -1;
-		sys_wait_writable(fd, (struct sys_timespec){.nsec = SEND_STEP_NS});
+		wait_step(config, slot, error == -SYS_EAGAIN ? config->socket_fd : -1);
 	}
 }

@@ -9,8 +9,7 @@
 
 /*
  * True when the daemon has, or will read, all that is committed. False: it is lost, and why. Waits
- * at most abi_config.wait_cycles_max, but for ABI_FLAG_LOSSLESS.
+ * at most abi_config.wait_cycles_max, with ABI_FLAG_LOSSLESS from abi_config.stop on.
  */
 HT_MUST_CHECK
-bool send_buffer(
-	const struct abi_config *config, const struct abi_slot *slot, enum abi_loss *ret_loss);
+bool send_buffer(const struct abi_config *config, struct abi_slot *slot, enum abi_loss *ret_loss);

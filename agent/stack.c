@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/stack.h"
 
+#include "agent/gate.h"
 #include "agent/sys.h"
 
 #define STACK_OPENS_MAX	    8u
@@ -10,14 +11,16 @@
 #define STACK_FETCHES_MAX   64u
 #define STACK_PIECES_MAX    (ABI_COPY_BYTES / HT_PAGE_BYTES + 1)
 
-void stack_init(struct stack *stack, const struct abi_config *config, struct abi_slot *slot)
+static bool pid_known(struct stack *stack)
 {
-	uint64_t lo, hi;
-	*stack = (struct stack){.config = config, .slot = slot};
-	if (thread_bounds(&slot->head, &lo, &hi) && lo < hi) {
-		stack->primary_lo = lo;
-		stack->primary_hi = ht_align_down(hi, sizeof(uint64_t));
-	}
+	uint64_t before;
+	if (stack->pid != 0)
+		return true;
+	if (!gate_enter(stack->config, stack->slot, &before))
+		return false;
+	stack->pid = sys_getpid();
+	gate_leave(stack->config, stack->slot, before);
+	return true;
 }
 
 bool stack_open(struct stack *stack, uint64_t sp)
@@ -31,11 +34,8 @@ bool stack_open(struct stack *stack, uint64_t sp)
 		stack->hi = stack->primary_hi;
 		return true;
 	}
-	if (stack->direct_only || stack->config->flags & ABI_FLAG_NO_SYSCALL ||
-		sp >= STACK_USER_END)
+	if (stack->direct_only || sp >= STACK_USER_END || !pid_known(stack))
 		return false;
-	if (stack->pid == 0)
-		stack->pid = sys_getpid();
 	stack->copied = true;
 	stack->lo = sp;
 	stack->hi = sp + STACK_FOREIGN_BYTES < STACK_USER_END ? sp + STACK_FOREIGN_BYTES
@@ -51,14 +51,17 @@ static uint64_t copy_fetch(struct stack *stack, uint64_t address, uint64_t bytes
 {
 	struct sys_iovec local = {stack->slot->copy, bytes};
 	struct sys_iovec remote[STACK_PIECES_MAX];
-	uint64_t pieces = 0;
+	uint64_t pieces = 0, before;
 	for (uint64_t at = address, end = address + bytes; at < end; pieces++) {
 		uint64_t next = ht_align_down(at, HT_PAGE_BYTES) + HT_PAGE_BYTES;
 		remote[pieces].base = (void *)at;
 		remote[pieces].bytes = (next < end ? next : end) - at;
 		at = next;
 	}
+	if (!gate_enter(stack->config, stack->slot, &before))
+		return 0;
 	long copied = sys_process_vm_readv(stack->pid, &local, remote, pieces);
+	gate_leave(stack->config, stack->slot, before);
 	return copied < 0 || (uint64_t)copied > bytes ? 0 : (uint64_t)copied;
 }
 

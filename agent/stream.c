@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/stream.h"
 
+#include "agent/config.h"
 #include "agent/encode.h"
 #include "agent/send.h"
 #include "agent/sys.h"
-#include "agent/thread.h"
 
 /* An event, and the THREAD event that may have to go before it. */
 #define STREAM_ROOM_BYTES (ABI_EVENT_MAX_BYTES + ENCODE_THREAD_BYTES)
@@ -20,15 +20,15 @@ static uint64_t buffer_used(const struct abi_slot_head *head)
 	return load_relaxed(&head->committed) - load_relaxed(&head->buffer_start);
 }
 
-/* False in a forked child, which must leave the slot as it is. */
-static bool buffer_flush(const struct abi_config *config, struct abi_slot *slot)
+/* False in a forked child, and where nothing is recorded any more: the slot stays as it is. */
+static HT_NOINLINE bool buffer_flush(const struct abi_config *config, struct abi_slot *slot)
 {
 	struct abi_slot_head *head = &slot->head;
 	uint64_t committed = load_relaxed(&head->committed);
 	uint64_t used = buffer_used(head);
 	enum abi_loss loss;
 	bool sent = used == 0 || used > ABI_BUFFER_BYTES || send_buffer(config, slot, &loss);
-	if (!thread_alive(config))
+	if (!config_recording(config))
 		return false;
 	if (!sent)
 		count_add(&head->lost[loss], head->buffer_events);
@@ -39,11 +39,12 @@ static bool buffer_flush(const struct abi_config *config, struct abi_slot *slot)
 
 /* The delta state is reset only while the buffer is empty: whoever is interrupted here repeats it.
  */
-static void buffer_begin(struct abi_slot *slot)
+static HT_NOINLINE void buffer_begin(struct abi_slot *slot)
 {
 	struct abi_slot_head *head = &slot->head;
 	store_relaxed(&head->last_addr, 0);
 	store_relaxed(&head->buffer_events, 0);
+	__builtin_memset(head->recent, 0, sizeof(head->recent));
 	encode_thread(slot->buffer, head->tid, head->key & (ABI_SLOT_DEAD - 1));
 	store_release(&head->committed, head->buffer_start + ENCODE_THREAD_BYTES);
 }
@@ -52,7 +53,8 @@ static void buffer_begin(struct abi_slot *slot)
  * Makes room for one event behind the bytes in use, whose number it returns. False in a forked
  * child.
  */
-static bool buffer_room(const struct abi_config *config, struct abi_slot *slot, uint64_t *ret_used)
+static inline __attribute__((always_inline)) bool buffer_room(
+	const struct abi_config *config, struct abi_slot *slot, uint64_t *ret_used)
 {
 	*ret_used = buffer_used(&slot->head);
 	if (ht_likely(*ret_used != 0 && *ret_used <= ABI_BUFFER_BYTES - STREAM_ROOM_BYTES))
@@ -71,13 +73,42 @@ static bool is_mark(enum abi_event_kind kind)
 }
 
 static uint8_t *event_encode(
-	const struct stream_event *event, uint8_t *at, uint64_t time, uint64_t last_addr)
+	struct abi_slot_head *head, const struct stream_event *event, uint8_t *at, uint64_t time)
 {
 	if (is_mark(event->kind))
 		return encode_mark(at, event->kind, time);
-	bool with_stack = event->kind == ABI_EVENT_ALLOC || event->kind == ABI_EVENT_REALLOC_END;
-	return encode_block(at, event->kind, event->hook, time,
-		abi_addr_fold(event->addr - last_addr), event->size, event->stack, with_stack);
+	bool allocated = event->kind == ABI_EVENT_ALLOC || event->kind == ABI_EVENT_REALLOC_END;
+	struct encode_addr addr =
+		encode_addr(head->recent, event->addr, head->last_addr, allocated);
+	store_relaxed(&head->last_addr, event->addr);
+	return encode_block(
+		at, event->kind, event->hook, time, addr, event->size, event->stack, allocated);
+}
+
+/* While one thread records alone, so many events in a row may have one time. */
+#define STREAM_SAME_TIME 4u
+
+/*
+ * The time of an event. A stamp read early could put a free before the allocation that another
+ * thread has just handed over; so it is read early only while no other thread records. Whoever
+ * starts to record clears `sole` first, and all that this thread can have got from it was stored
+ * after that: then the load of `sole`, which comes after those loads, gives the cleared word. For
+ * the same reason the time of the event before is good enough, if it is not old.
+ */
+static uint64_t stamp(const struct abi_config *config, struct abi_slot_head *head)
+{
+	struct abi_control *control = (struct abi_control *)config->control;
+	uint64_t sole = load_relaxed(&control->sole), tick = load_relaxed(&control->tick);
+	uint64_t key = head->key, last_tsc = head->last_tsc;
+	bool is_sole = sole == key;
+	if (ht_likely(is_sole && head->events % STREAM_SAME_TIME != 0 && head->last_tick == tick))
+		return last_tsc;
+	if (sole != 0 && (sole & ~ABI_SOLE_PROPOSED) != key)
+		store_release(&control->sole, 0);
+	store_relaxed(&head->last_tick, tick);
+	uint64_t tsc = is_sole ? sys_tsc_early() : sys_tsc();
+	/* Clocks of two processors may differ by a little: time never goes back in a stream. */
+	return tsc < last_tsc ? last_tsc : tsc;
 }
 
 void stream_put(
@@ -85,19 +116,15 @@ void stream_put(
 {
 	struct abi_slot_head *head = &slot->head;
 	uint64_t used;
-	if (!buffer_room(config, slot, &used))
+	/* A handler within this very call, or while it waited, may have forbidden the clock. */
+	if (!buffer_room(config, slot, &used) || ht_unlikely(!config_recording(config)))
 		return;
-	/* Clocks of two processors may differ by a little: time never goes back in a stream. */
-	uint64_t last_tsc = head->last_tsc, tsc = sys_tsc();
-	if (tsc < last_tsc)
-		tsc = last_tsc;
+	uint64_t last_tsc = head->last_tsc, tsc = stamp(config, head);
 	uint64_t time = head->buffer_events ? tsc - last_tsc : tsc;
-	if (ht_unlikely(!thread_alive(config)))
+	if (ht_unlikely(!config_alive(config)))
 		return;
 	uint8_t *at = slot->buffer + used;
-	uint8_t *end = event_encode(event, at, time, head->last_addr);
-	if (!is_mark(event->kind))
-		store_relaxed(&head->last_addr, event->addr);
+	uint8_t *end = event_encode(head, event, at, time);
 	store_relaxed(&head->last_tsc, tsc);
 	count_add(&head->events, 1);
 	count_add(&head->buffer_events, 1);

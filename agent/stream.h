@@ -12,7 +12,7 @@ struct stream_event {
 	enum abi_event_kind kind;
 	unsigned hook; /* enum abi_hook */
 	uint64_t addr;
-	uint64_t size;
+	uint64_t size;	/* of FREE and REALLOC_BEGIN: 0 is unknown */
 	uint32_t stack; /* node id; 0: none */
 };
 
@@ -22,6 +22,13 @@ struct stream_event {
  */
 void stream_put(
 	const struct abi_config *config, struct abi_slot *slot, const struct stream_event *event);
+
+/* Is `addr` a block whose allocation is among the last events of this stream? Then the free of it
+ * needs no size. */
+static inline bool stream_allocated(const struct abi_slot *slot, uint64_t addr)
+{
+	return slot->head.recent[abi_recent_index(addr)] == (addr | 1);
+}
 
 /* The events from here on are those of the slot's present tid. */
 void stream_announce(const struct abi_config *config, struct abi_slot *slot);

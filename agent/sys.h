@@ -14,6 +14,7 @@ enum sys_number {
 	SYS_SENDMSG = 46,
 	SYS_GETSOCKOPT = 55,
 	SYS_SIGALTSTACK = 131,
+	SYS_PRCTL = 157,
 	SYS_GETTID = 186,
 	SYS_PPOLL = 271,
 	SYS_PROCESS_VM_READV = 310,
@@ -32,6 +33,8 @@ enum sys_error {
 #define SYS_SOL_SOCKET	 1
 #define SYS_SO_COOKIE	 57
 #define SYS_POLLOUT	 4
+#define SYS_GET_TSC	 25
+#define SYS_TSC_SIGSEGV	 2
 
 struct sys_iovec {
 	void *base;
@@ -100,6 +103,14 @@ static inline bool sys_on_signal_stack(void)
 	return sys_call5(SYS_SIGALTSTACK, 0, (uint64_t)&old, 0, 0, 0) != 0 || old.flags & 1;
 }
 
+/* Whether the calling thread may not read the time stamp counter (PR_SET_TSC). */
+static inline bool sys_tsc_forbidden(void)
+{
+	int32_t mode = 0;
+	sys_call5(SYS_PRCTL, SYS_GET_TSC, (uint64_t)&mode, 0, 0, 0);
+	return mode == SYS_TSC_SIGSEGV;
+}
+
 static inline long sys_sendmsg(int fd, const struct sys_msghdr *message, int flags)
 {
 	return sys_call5(SYS_SENDMSG, (uint64_t)fd, (uint64_t)message, (uint64_t)flags, 0, 0);
@@ -144,16 +155,22 @@ static inline uint32_t sys_thread_u32(uint64_t offset)
 	return ret;
 }
 
+/* The time stamp counter. The processor may read it some hundred instructions early. */
+static inline uint64_t sys_tsc_early(void)
+{
+	uint32_t lo, hi;
+	__asm__ volatile("rdtsc" : "=a"(lo), "=d"(hi) : : "memory");
+	return (uint64_t)hi << 32 | lo;
+}
+
 /*
- * The time stamp counter, read after every earlier load has its value: without the fence a free in
- * one thread could be stamped before the allocation that another thread has just handed to it.
- * rdtscp would do, but old processors and some virtual machines lack it.
+ * The same, read after every earlier load has its value. rdtscp would do, but old processors and
+ * some virtual machines lack it.
  */
 static inline uint64_t sys_tsc(void)
 {
-	uint32_t lo, hi;
-	__asm__ volatile("lfence\n\trdtsc" : "=a"(lo), "=d"(hi) : : "memory");
-	return (uint64_t)hi << 32 | lo;
+	__asm__ volatile("lfence" : : : "memory");
+	return sys_tsc_early();
 }
 
 static inline void sys_pause(void)
@@ -161,10 +178,12 @@ static inline void sys_pause(void)
 	__asm__ volatile("pause" : : : "memory");
 }
 
-/* The agent's own machine code. */
-static inline void sys_agent_code(uint64_t *ret_lo, uint64_t *ret_hi)
+/* The agent's own machine code; from `*ret_frames_lo` on, every function has a frame. */
+static inline void sys_agent_code(uint64_t *ret_lo, uint64_t *ret_frames_lo, uint64_t *ret_hi)
 {
-	extern const uint8_t agent_code_lo[] HT_HIDDEN, agent_code_hi[] HT_HIDDEN; /* agent.lds */
+	extern const uint8_t agent_code_lo[] HT_HIDDEN, agent_frames_lo[] HT_HIDDEN,
+		agent_code_hi[] HT_HIDDEN; /* agent.lds */
 	*ret_lo = (uint64_t)agent_code_lo;
+	*ret_frames_lo = (uint64_t)agent_frames_lo;
 	*ret_hi = (uint64_t)agent_code_hi;
 }

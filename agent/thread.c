@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/thread.h"
 
+#include "agent/config.h"
+#include "agent/gate.h"
+#include "agent/slot.h"
 #include "agent/stream.h"
 #include "agent/sys.h"
 
@@ -23,11 +26,27 @@ static uint64_t slot_index(uint64_t key)
 	return key * 0x9e3779b97f4a7c15ull >> 32;
 }
 
-static uint32_t tid_now(const struct abi_config *config)
+static uint64_t thread_key(void)
 {
+	return sys_thread_pointer() & ~15ull;
+}
+
+/* False: the slot's thread has ended, and this one has got its thread control block. */
+static bool is_owner(const struct abi_config *config, const struct abi_slot *slot)
+{
+	return !config->tid_offset || sys_thread_u32(config->tid_offset) == slot->head.tid;
+}
+
+static uint32_t tid_now(const struct abi_config *config, struct abi_slot *slot)
+{
+	uint64_t before;
 	if (config->tid_offset)
 		return sys_thread_u32(config->tid_offset);
-	return config->flags & ABI_FLAG_NO_SYSCALL ? 0 : (uint32_t)sys_gettid();
+	if (!gate_enter(config, slot, &before))
+		return 0;
+	uint32_t tid = (uint32_t)sys_gettid();
+	gate_leave(config, slot, before);
+	return tid;
 }
 
 /*
@@ -39,7 +58,7 @@ static void slot_adopt(const struct abi_config *config, struct abi_slot *slot)
 	struct abi_slot_head *head = &slot->head;
 	uint32_t odd = head->incarnation | 1;
 	store_release(&head->incarnation, odd);
-	store_release(&head->tid, tid_now(config));
+	store_release(&head->tid, tid_now(config, slot));
 	store_release(&head->incarnation, odd + 1);
 	stream_announce(config, slot);
 }
@@ -52,6 +71,22 @@ static void slot_note_claim(const struct abi_config *config, const struct abi_sl
 		1ull << index % 64);
 }
 
+/*
+ * Asked where a thread first appears: what it has forbidden itself before the attach (PR_SET_TSC)
+ * can be seen from nowhere else. False: nothing is recorded from now on.
+ */
+static bool clock_is_readable(const struct abi_config *config, struct abi_slot *slot)
+{
+	uint64_t before;
+	if (!gate_enter(config, slot, &before))
+		return true;
+	bool is_forbidden = sys_tsc_forbidden();
+	gate_leave(config, slot, before);
+	if (is_forbidden)
+		config_forbid(config, ABI_FORBIDDEN_CLOCK);
+	return !is_forbidden;
+}
+
 static struct abi_slot *slot_claim(
 	const struct abi_config *config, struct abi_slot *slot, uint64_t seen, uint64_t key)
 {
@@ -60,11 +95,14 @@ static struct abi_slot *slot_claim(
 	if (!compare_swap(&slot->head.key, &seen, key))
 		return NULL;
 	/* Its last owner may have died inside a hook. */
-	thread_mark(slot, ABI_SLOT_RECORDING);
+	slot_mark(slot, ABI_SLOT_RECORDING);
 	store_release(&slot->head.entry_sp, 0);
-	stream_restart(config, slot);
-	slot_adopt(config, slot);
-	thread_mark(slot, ABI_SLOT_IDLE);
+	store_release(&slot->head.calling, 0);
+	if (clock_is_readable(config, slot)) {
+		stream_restart(config, slot);
+		slot_adopt(config, slot);
+	}
+	slot_mark(slot, ABI_SLOT_IDLE);
 	return slot;
 }
 
@@ -103,17 +141,26 @@ static struct abi_slot *slot_find(const struct abi_config *config, uint64_t key)
 	return ht_likely(load_relaxed(&slot->head.key) == key) ? slot : slot_search(config, key);
 }
 
+static bool on_primary_stack(const struct abi_config *config, struct abi_slot *slot)
+{
+	uint64_t before;
+	if (!gate_enter(config, slot, &before))
+		return false;
+	bool is_primary = !sys_on_signal_stack();
+	gate_leave(config, slot, before);
+	return is_primary;
+}
+
 /*
  * Whether the hook that marked the slot is gone without leaving: a signal handler jumped out of
  * it. Only within one stack do addresses tell what was called by what, and a signal stack may be
  * an array in some frame of the primary one.
  */
-static bool hook_abandoned(
-	const struct abi_config *config, const struct abi_slot *slot, uint64_t sp)
+static bool hook_abandoned(const struct abi_config *config, struct abi_slot *slot, uint64_t sp)
 {
 	uint64_t lo, hi, entry_sp = slot->head.entry_sp;
-	return thread_bounds(&slot->head, &lo, &hi) && lo <= entry_sp && entry_sp <= sp &&
-	       sp < hi && !(config->flags & ABI_FLAG_NO_SYSCALL) && !sys_on_signal_stack();
+	return slot_bounds(&slot->head, &lo, &hi) && lo <= entry_sp && entry_sp <= sp && sp < hi &&
+	       on_primary_stack(config, slot);
 }
 
 /* Whether `frame` was called by the very allocator function that the slot's hook is waiting for. */
@@ -122,7 +169,7 @@ static bool called_by_allocator(
 {
 	/* An allocator that ends in a jump to another of its functions returns to the hook itself.
 	 */
-	uint64_t text = thread_config(self)->image + ABI_TEXT_OFF;
+	uint64_t text = config_of(self)->image + ABI_TEXT_OFF;
 	if (slot->head.state != ABI_SLOT_IN_REAL)
 		return false;
 	if (frame->caller_pc - self->real_lo >= self->real_len &&
@@ -135,7 +182,7 @@ static bool called_by_allocator(
 static void slot_enter(struct abi_slot *slot, uint64_t sp, enum abi_slot_state state)
 {
 	/* entry_sp is 0 until the mark is set, so a handler in between sees no abandoned hook. */
-	thread_mark(slot, state);
+	slot_mark(slot, state);
 	store_release(&slot->head.entry_sp, sp);
 }
 
@@ -143,7 +190,7 @@ static void slot_enter(struct abi_slot *slot, uint64_t sp, enum abi_slot_state s
 static HT_NOINLINE struct abi_slot *slot_nested(const struct abi_thunk *self,
 	const struct thread_frame *frame, struct abi_slot *outer, uint64_t key)
 {
-	const struct abi_config *config = thread_config(self);
+	const struct abi_config *config = config_of(self);
 	uint64_t sp = (uint64_t)frame->caller_stack;
 	struct abi_slot *slot = outer;
 	for (uint64_t level = 0;;) {
@@ -151,6 +198,7 @@ static HT_NOINLINE struct abi_slot *slot_nested(const struct abi_thunk *self,
 			return slot;
 		if (hook_abandoned(config, slot, sp)) {
 			store_release(&slot->head.entry_sp, 0);
+			store_release(&slot->head.calling, 0);
 			stream_restart(config, slot);
 			return slot;
 		}
@@ -168,38 +216,53 @@ static HT_NOINLINE struct abi_slot *slot_nested(const struct abi_thunk *self,
 	}
 }
 
-struct abi_slot *thread_enter(
+/* thread_enter where anything is unlike the call before. */
+static HT_NOINLINE struct abi_slot *enter_slow(
 	const struct abi_thunk *self, const struct thread_frame *frame, enum abi_slot_state state)
 {
-	const struct abi_config *config = thread_config(self);
-	if (ht_unlikely(!thread_alive(config)))
+	const struct abi_config *config = config_of(self);
+	if (!config_recording(config))
 		return NULL;
-	uint64_t key = sys_thread_pointer() & ~15ull;
+	uint64_t key = thread_key();
 	struct abi_slot *slot = key ? slot_find(config, key) : NULL;
-	if (ht_unlikely(!slot)) {
+	if (!slot) {
 		struct abi_control *control = (struct abi_control *)config->control;
 		fetch_add(&control->lost[ABI_LOSS_SLOT_FULL], 1);
 		return NULL;
 	}
-	if (ht_unlikely(load_relaxed(&slot->head.state) != ABI_SLOT_IDLE)) {
+	if (load_relaxed(&slot->head.state) != ABI_SLOT_IDLE) {
 		slot = slot_nested(self, frame, slot, key);
 		if (!slot)
 			return NULL;
 	}
 	slot_enter(slot, (uint64_t)frame->caller_stack, state);
-	if (ht_unlikely(
-		    config->tid_offset && sys_thread_u32(config->tid_offset) != slot->head.tid)) {
-		thread_mark(slot, ABI_SLOT_RECORDING);
-		slot_adopt(config, slot);
-		thread_mark(slot, state);
+	if (!is_owner(config, slot)) {
+		slot_mark(slot, ABI_SLOT_RECORDING);
+		if (clock_is_readable(config, slot))
+			slot_adopt(config, slot);
+		slot_mark(slot, state);
 	}
+	return slot;
+}
+
+struct abi_slot *thread_enter(
+	const struct abi_thunk *self, const struct thread_frame *frame, enum abi_slot_state state)
+{
+	const struct abi_config *config = config_of(self);
+	uint64_t key = thread_key();
+	struct abi_slot *slot = slot_at(config, slot_index(key));
+	if (ht_unlikely(
+		    !config_recording(config) || key == 0 || load_relaxed(&slot->head.key) != key ||
+		    load_relaxed(&slot->head.state) != ABI_SLOT_IDLE || !is_owner(config, slot)))
+		return enter_slow(self, frame, state);
+	slot_enter(slot, (uint64_t)frame->caller_stack, state);
 	return slot;
 }
 
 void thread_leave(const struct abi_config *config, struct abi_slot *slot)
 {
-	if (ht_unlikely(!thread_alive(config)))
+	if (ht_unlikely(!config_alive(config)))
 		return;
 	store_release(&slot->head.entry_sp, 0);
-	thread_mark(slot, ABI_SLOT_IDLE);
+	slot_mark(slot, ABI_SLOT_IDLE);
 }

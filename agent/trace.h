@@ -12,8 +12,8 @@
 #include "agent/walk.h"
 
 /*
- * The node id of the stack; what walk_plain and intern_stack give. Cut stacks and losses are
- * counted in the slot. `snapshot` NULL: the caller only.
+ * The node id of the stack; what walk_plain and intern_stack give with the snapshot in force. Cut
+ * stacks and losses are counted in the slot.
  */
-uint32_t trace_stack(const struct abi_config *config, const struct abi_snapshot *snapshot,
-	struct abi_slot *slot, const struct walk_start *start);
+uint32_t trace_stack(
+	const struct abi_config *config, struct abi_slot *slot, const struct walk_start *start);

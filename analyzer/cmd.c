@@ -58,6 +58,15 @@ struct ht_err *cmd_bad_option(int argc, char **argv)
 		option);
 }
 
+struct ht_err *cmd_only_trace(int argc, char **argv, const char **ret_path, int *ret_fd)
+{
+	static const struct option none[] = {{0}};
+	if (getopt_long(argc, argv, "", none, NULL) != -1)
+		return cmd_bad_option(argc, argv);
+	struct ht_err *err = cmd_one_operand(argc, argv, "trace file", ret_path);
+	return err ? err : cmd_open_trace(*ret_path, ret_fd);
+}
+
 struct ht_err *cmd_flush(FILE *out, const char *name)
 {
 	errno = 0;

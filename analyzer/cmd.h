@@ -28,6 +28,9 @@ struct ht_err *cmd_open_trace(const char *path, int *ret);
 /* The one operand that is left, or a usage error naming what is missing or too much. */
 HT_MUST_CHECK
 struct ht_err *cmd_one_operand(int argc, char **argv, const char *what, const char **ret);
+/* Opens the one trace that is named, for a command without options. The caller closes `*ret_fd`. */
+HT_MUST_CHECK
+struct ht_err *cmd_only_trace(int argc, char **argv, const char **ret_path, int *ret_fd);
 /* A decimal number. */
 HT_MUST_CHECK
 struct ht_err *cmd_number(const char *option, const char *text, unsigned long max, size_t *ret);

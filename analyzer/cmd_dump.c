@@ -5,7 +5,6 @@
  */
 #include "analyzer/cmd.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -232,15 +231,9 @@ static struct ht_err *print_all(struct dump *dump, struct trace_reader *reader)
 
 struct ht_err *cmd_dump(int argc, char **argv)
 {
-	static const struct option none[] = {{0}};
 	const char *path;
-	if (getopt_long(argc, argv, "", none, NULL) != -1)
-		return cmd_bad_option(argc, argv);
-	struct ht_err *err = cmd_one_operand(argc, argv, "trace file", &path);
-	if (err)
-		return err;
 	int fd;
-	err = cmd_open_trace(path, &fd);
+	struct ht_err *err = cmd_only_trace(argc, argv, &path, &fd);
 	if (err)
 		return err;
 	struct dump dump = {.text = text_to(stdout)};

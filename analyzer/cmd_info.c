@@ -4,7 +4,6 @@
  */
 #include "analyzer/cmd.h"
 
-#include <getopt.h>
 #include <inttypes.h>
 #include <unistd.h>
 
@@ -92,15 +91,9 @@ static void print(const struct text *text, const struct info *info)
 
 struct ht_err *cmd_info(int argc, char **argv)
 {
-	static const struct option none[] = {{0}};
 	const char *path;
-	if (getopt_long(argc, argv, "", none, NULL) != -1)
-		return cmd_bad_option(argc, argv);
-	struct ht_err *err = cmd_one_operand(argc, argv, "trace file", &path);
-	if (err)
-		return err;
 	int fd;
-	err = cmd_open_trace(path, &fd);
+	struct ht_err *err = cmd_only_trace(argc, argv, &path, &fd);
 	if (err)
 		return err;
 	struct info info = {0};

@@ -9,12 +9,14 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 #include <x86intrin.h>
 
 #include "attach/inject/detach.h"
 #include "attach/inject/remote.h"
 #include "attach/target/clock.h"
+#include "attach/target/room.h"
 
 #define SEND_BUFFER_BYTES (4 << 20)
 #define FD_FLOOR_MAX	  1000
@@ -22,17 +24,34 @@
 #define MAP_ATTEMPTS	  4u
 #define TID_OFFSET_GLIBC  720u /* struct pthread.tid, glibc 2.4 and later on x86-64 */
 
-#ifndef MFD_EXEC
-#define MFD_EXEC 0x10u
+#ifndef MFD_NOEXEC_SEAL
+#define MFD_NOEXEC_SEAL 0x8u
 #endif
 
-/* High, but not so high that the target's descriptor table has to grow. */
+/* High, but not so high that the target's descriptor table has to grow: it never shrinks again.
+ * Where that cannot be told the kernel takes the lowest that is no standard one. */
 static int fd_floor(const struct proc *proc)
 {
 	uint64_t soft = proc_limit(proc, "Max open files");
-	if (soft > FD_FLOOR_MAX)
-		soft = FD_FLOOR_MAX;
-	return (int)(soft - soft / 8);
+	int below = (int)(soft > FD_FLOOR_MAX ? FD_FLOOR_MAX : soft);
+	int size = room_descriptor_table(proc);
+
+	if (size < below)
+		below = size;
+	int unused = room_free_descriptor(proc, below), high = below - below / 8;
+	int floor = unused < high ? unused : high;
+	return floor > STDERR_FILENO ? floor : STDERR_FILENO + 1;
+}
+
+/* Mapping it executable needs no executable file, and since Linux 6.3 the other kind may be
+ * forbidden (vm.memfd_noexec). Older kernels refuse the flag. */
+static uint32_t memfd_flags(void)
+{
+	int fd = memfd_create("heaptap", MFD_CLOEXEC | MFD_NOEXEC_SEAL);
+	if (fd < 0)
+		return 0;
+	close(fd);
+	return MFD_NOEXEC_SEAL;
 }
 
 uint64_t bring_in_cycles(const struct session *s, uint64_t ns)
@@ -49,11 +68,17 @@ static struct ht_err *clear_slack(struct session *s)
 		clock_mono_ns() + s->options->detach_deadline_ns);
 }
 
+/* Not where an image stays, or may stay, nor where no other thread could do. */
+static bool may_try_again(const struct session *s, const struct ht_err *err)
+{
+	return err->code == HT_ERR_REFUSED && s->remote.tid && s->remote.not_taken &&
+	       !s->remote.clock_forbidden;
+}
+
 static struct ht_err *map_image(struct session *s)
 {
-	struct stub_map map = {.image_bytes = abi_image_bytes(ABI_SLOT_MAX),
-		.fd_floor = fd_floor(&s->survey.proc),
-		.memfd_flags = MFD_EXEC};
+	struct stub_map map = {
+		.image_bytes = abi_image_bytes(ABI_SLOT_MAX), .memfd_flags = memfd_flags()};
 	struct ht_err *err = NULL;
 
 	snprintf(map.name, sizeof(map.name), "heaptap-%d", getpid());
@@ -64,38 +89,65 @@ static struct ht_err *map_image(struct session *s)
 			err = choose_range(&s->survey.maps, map.image_bytes, attempt, &map.image);
 		if (err)
 			return err;
-		map.lease_cycles = bring_in_cycles(s, LEASE_NS << attempt);
+		map.fd_floor = fd_floor(&s->survey.proc);
+		map.lease_ns = LEASE_NS << attempt;
 		err = remote_map(
 			&s->survey.proc, &s->slack, &map, s->survey.any_seccomp, &s->remote);
-		if (!err || err->code != HT_ERR_REFUSED)
+		if (!err || !may_try_again(s, err))
 			break;
 	}
+	/* Who was never stopped has nothing to be taken out. */
+	s->slack_written = s->remote.tid != 0;
+	if (s->remote.memfd >= 0)
+		err = ht_err_first(err, guardian_tell_image(&s->guardian, s->remote.memfd));
 	if (err)
 		return err;
 	s->mapped = true;
-	return image_init(&s->image, &s->elf, map.image, ABI_SLOT_MAX, s->remote.memfd);
+	int memfd = fcntl(s->remote.memfd, F_DUPFD_CLOEXEC, 3);
+	if (memfd < 0)
+		return ht_err_sys(errno, "cannot keep the agent's memory");
+	return image_init(&s->image, &s->elf, map.image, ABI_SLOT_MAX, memfd);
 }
 
-static struct ht_err *configure_socket(struct session *s, struct abi_config *config)
+/* So that `verify` knows the other end, whoever is dead by then. Best effort: it is a help. */
+static void name_our_end(const struct session *s)
+{
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	int length = snprintf(addr.sun_path + 1, sizeof(addr.sun_path) - 1, "heaptap-agent-%d-%llx",
+		s->survey.proc.pid, (unsigned long long)__rdtsc());
+	bind(s->remote.daemon_fd, (struct sockaddr *)&addr,
+		(socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length));
+}
+
+struct sockets {
+	uint64_t cookie, agent_inode, daemon_inode;
+};
+
+static struct ht_err *identify_sockets(const struct session *s, struct sockets *ret)
+{
+	socklen_t length = sizeof(ret->cookie);
+	struct stat agent, daemon;
+
+	if (getsockopt(s->remote.agent_socket, SOL_SOCKET, SO_COOKIE, &ret->cookie, &length) < 0 ||
+		fstat(s->remote.agent_socket, &agent) < 0 ||
+		fstat(s->remote.daemon_fd, &daemon) < 0)
+		return ht_err_sys(errno, "cannot identify the agent's socket");
+	ret->agent_inode = agent.st_ino;
+	ret->daemon_inode = daemon.st_ino;
+	return NULL;
+}
+
+static void configure_sockets(struct session *s)
 {
 	int size = SEND_BUFFER_BYTES;
-	socklen_t length = sizeof(config->socket_cookie);
-	struct stat stat;
 
 	/* Both ends are one open file description each, so their options can be set from here. */
 	if (setsockopt(s->remote.agent_socket, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)) < 0)
 		setsockopt(s->remote.agent_socket, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
-	if (getsockopt(s->remote.agent_socket, SOL_SOCKET, SO_COOKIE, &config->socket_cookie,
-		    &length) < 0 ||
-		fstat(s->remote.agent_socket, &stat) < 0)
-		return ht_err_sys(errno, "cannot identify the agent's socket");
-	config->socket_fd = s->remote.agent_fd;
-	s->journal.header->agent_fd = s->remote.agent_fd;
-	s->journal.header->agent_fd_inode = stat.st_ino;
 	close(s->remote.agent_socket);
 	s->remote.agent_socket = -1;
+	name_our_end(s);
 	fcntl(s->remote.daemon_fd, F_SETFL, O_NONBLOCK);
-	return NULL;
 }
 
 /* Where a thread's control block holds its tid: found by looking for a tid that we know. */
@@ -128,21 +180,22 @@ static struct ht_err *configure(struct session *s)
 {
 	struct abi_config *config = image_config(&s->image);
 	uint64_t alive = 1;
+	struct sockets sockets;
 
-	s->journal = journal_of(s->image.local);
-	if (s->survey.found.tombstone) {
-		struct ht_err *refused =
-			image_adopt(&s->image, &s->survey.proc, s->survey.found.base);
-		if (refused)
-			return refused;
-	}
-	journal_begin(&s->journal, s->image.base, s->image.bytes, s->image.thunks);
-	s->journal.header->slack = s->slack.addr;
-	s->journal.header->slack_bytes = (uint32_t)s->slack.bytes;
-	memcpy(s->journal.header->slack_original, s->slack.original, sizeof(s->slack.original));
-	struct ht_err *err = configure_socket(s, config);
+	/* A journal that has begun must know them: it is what the way back goes by. */
+	struct ht_err *err = identify_sockets(s, &sockets);
+	if (!err && s->survey.found.tombstone)
+		err = image_adopt(&s->image, &s->survey.proc, s->survey.found.base);
 	if (err)
 		return err;
+	journal_show(&s->journal, s->image.local);
+	journal_begin(&s->journal, s->image.base, s->image.bytes, s->image.thunks);
+	journal_set_slack(&s->journal, s->slack.addr, s->slack.original, s->slack.bytes);
+	journal_set_sockets(
+		&s->journal, s->remote.agent_fd, sockets.agent_inode, sockets.daemon_inode);
+	configure_sockets(s);
+	config->socket_fd = s->remote.agent_fd;
+	config->socket_cookie = sockets.cookie;
 	config->tid_offset = find_tid_offset(s);
 	config->flags = (s->survey.any_seccomp ? ABI_FLAG_NO_SYSCALL : 0) |
 			(s->options->lossless ? ABI_FLAG_LOSSLESS : 0) |
@@ -165,8 +218,6 @@ struct ht_err *bring_in(struct session *s)
 		return err;
 	s->slack_written = true;
 	err = map_image(s);
-	if (!err)
-		err = guardian_tell_image(&s->guardian, s->image.memfd);
 	if (!err)
 		err = configure(s);
 	if (err)

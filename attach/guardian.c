@@ -3,18 +3,29 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach/recover.h"
+#include "attach/children.h"
+#include "attach/survey.h"
 #include "attach/target/clock.h"
+#include "attach/target/pulse.h"
+#include "attach/target/slow.h"
 
 #define PATIENCE_NS    (600 * CLOCK_NS_PER_S)
 #define RETRY_PAUSE_NS (100 * CLOCK_NS_PER_MS)
+
+/* So often in a row the daemon is seen hanging in the same read before it is ended. */
+#define LOOK_MS	      500
+#define LOOKS_MAX     20u
+#define DEATH_WAIT_MS 10000
 
 enum message_kind { MESSAGE_SLACK = 1, MESSAGE_IMAGE, MESSAGE_DONE };
 
@@ -66,10 +77,18 @@ struct watch {
 	bool done, has_slack;
 	struct remote_slack slack;
 	int memfd;
+	int fd; /* to the daemon */
+
+	const uint64_t *pulse; /* the daemon's: odd while it reads */
+	uint64_t pulse_seen;
+	unsigned looks; /* in a row, at that same read */
+	int daemon_pidfd;
+	int daemon_stat; /* its /proc/PID/stat */
+	int terminal;	 /* its stderr, while it lives; -1 */
 };
 
 /* False when the daemon is gone. */
-static bool hear(int fd, struct watch *watch)
+static bool hear(struct watch *watch)
 {
 	struct message message;
 	union fd_control control;
@@ -78,7 +97,7 @@ static bool hear(int fd, struct watch *watch)
 		.msg_iovlen = 1,
 		.msg_control = control.space,
 		.msg_controllen = sizeof(control.space)};
-	ssize_t got = recvmsg(fd, &header, MSG_CMSG_CLOEXEC);
+	ssize_t got = recvmsg(watch->fd, &header, MSG_CMSG_CLOEXEC);
 
 	if (got < 0 && errno == EINTR)
 		return true;
@@ -108,55 +127,165 @@ static void ignore_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* The daemon's terminal and pipes must not be kept open by us: who waits for their end would hang.
- */
-static void leave_terminal(void)
+/* The daemon's terminal and pipes must not be kept open by us beyond its end: who waits for theirs
+ * would hang. */
+static void leave_terminal(struct watch *watch)
 {
 	setsid();
+	watch->terminal = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	for (int fd = 0; null >= 0 && fd < 3; fd++)
 		dup2(null, fd);
 }
 
-/* A busy machine may keep threads from being proven outside for long: nobody else will try again.
- */
-static void finish_detach(const struct proc *proc, const struct watch *watch)
-{
-	uint64_t end_ns = clock_mono_ns() + PATIENCE_NS;
-	bool again = true;
+/* --- the daemon hangs
+ * ----------------------------------------------------------------------------------- */
 
-	while (again && clock_mono_ns() < end_ns) {
-		struct recover_report report;
-		struct ht_err *err = recover_run(
-			proc, watch->memfd, watch->has_slack ? &watch->slack : NULL, &report);
-		again = err ? err->code != HT_ERR_TARGET_GONE
-			    : report.outcome == RECOVER_INCOMPLETE;
-		ht_err_free(err);
-		if (again)
-			clock_sleep_ns(RETRY_PAUSE_NS);
+static char daemon_state(const struct watch *watch)
+{
+	char text[512];
+	ssize_t length = pread(watch->daemon_stat, text, sizeof(text) - 1, 0);
+	text[length > 0 ? length : 0] = '\0';
+	const char *name_end = strrchr(text, ')');
+	return name_end && name_end[1] == ' ' ? name_end[2] : '?';
+}
+
+/* A daemon that somebody stopped, or that gets no processor, is left in peace. */
+static bool is_hanging(struct watch *watch)
+{
+	uint64_t pulse = watch->pulse ? __atomic_load_n(watch->pulse, __ATOMIC_ACQUIRE) : 0;
+	char state = daemon_state(watch);
+	bool same = pulse % 2 && pulse == watch->pulse_seen && (state == 'S' || state == 'D');
+	watch->pulse_seen = pulse;
+	watch->looks = same ? watch->looks + 1 : 0;
+	return watch->looks >= LOOKS_MAX;
+}
+
+/* Nobody may be there to read it: a line that does not fit is not worth waiting for. */
+static void say(const struct watch *watch, const char *line)
+{
+	struct pollfd terminal = {.fd = watch->terminal, .events = POLLOUT};
+	if (poll(&terminal, 1, 0) == 1 && terminal.revents & POLLOUT)
+		(void)!write(watch->terminal, line, strlen(line));
+}
+
+static void end_daemon(struct watch *watch)
+{
+	say(watch,
+		watch->has_slack
+			? "heaptap: ended by its guardian: the process's memory did not answer for "
+			  "10 s (a file system that stalls?); the guardian takes out what is in "
+			  "the process, but perhaps for one page (heaptap verify)\n"
+			: "heaptap: ended by its guardian: the process's memory did not answer for "
+			  "10 s (a file system that stalls?); nothing was touched\n");
+	slow_avoid();
+	syscall(SYS_pidfd_send_signal, watch->daemon_pidfd, SIGKILL, NULL, 0);
+	/* One that not even SIGKILL ends at once does nothing any more when it wakes. */
+	struct pollfd death = {.fd = watch->daemon_pidfd, .events = POLLIN};
+	poll(&death, 1, DEATH_WAIT_MS);
+}
+
+/* Returns when the daemon is done, or gone. */
+static void stand_by(struct watch *watch)
+{
+	for (;;) {
+		struct pollfd wait[] = {{.fd = watch->fd, .events = POLLIN},
+			{.fd = watch->daemon_pidfd, .events = POLLIN}};
+		int ready = poll(wait, HT_ARRAY_SIZE(wait), LOOK_MS);
+		if (ready > 0 && wait[0].revents) {
+			if (!hear(watch) || watch->done)
+				return;
+		} else if (ready > 0) {
+			/* A worker that cannot die may hold the socket open. */
+			return;
+		}
+		if (ready == 0 && is_hanging(watch)) {
+			end_daemon(watch);
+			return;
+		}
 	}
 }
 
-static void guardian_main(int fd, const struct proc *proc)
+/* False when the daemon is gone already. */
+static bool know_daemon(struct watch *watch, pid_t daemon_pid)
 {
-	struct watch watch = {.memfd = -1};
+	char path[32];
+	snprintf(path, sizeof(path), "/proc/%d/stat", daemon_pid);
+	watch->pulse = pulse_watch();
+	watch->daemon_stat = open(path, O_RDONLY | O_CLOEXEC);
+	watch->daemon_pidfd = (int)syscall(SYS_pidfd_open, daemon_pid, 0);
+	return getppid() == daemon_pid;
+}
 
-	leave_terminal();
+static bool is_out(const struct proc *proc, const struct recover_options *options)
+{
+	struct recover_report report;
+
+	if (proc_changed(proc) != PROC_SAME)
+		return true;
+	/* Nobody would end us if we hung. */
+	struct ht_err *err = survey_avoid_stalled(proc);
+	if (!err)
+		err = recover_run(proc, options, &report);
+	bool out = !err && report.outcome != RECOVER_INCOMPLETE;
+	ht_err_free(err);
+	return out;
+}
+
+/* A busy machine may keep threads from being proven outside for long: nobody else will try again.
+ */
+static void finish_detach(const struct proc *proc, const struct journal *journal, pid_t daemon_pid,
+	const struct watch *watch)
+{
+	uint64_t end_ns = clock_mono_ns() + PATIENCE_NS;
+	const struct recover_options options = {
+		.memfd = watch->memfd, .slack = &watch->slack, .own = journal};
+	struct children_report children;
+
+	while (!is_out(proc, &options)) {
+		if (clock_mono_ns() > end_ns)
+			return;
+		clock_sleep_ns(RETRY_PAUSE_NS);
+	}
+	ht_err_free(children_clean(&(struct children_options){.target = proc,
+					   .daemon_pid = daemon_pid,
+					   .journal = journal,
+					   .slack = &watch->slack,
+					   .deadline_mono_ns = end_ns},
+		&children));
+}
+
+static void guardian_main(
+	int fd, const struct proc *proc, const struct journal *journal, pid_t daemon_pid)
+{
+	struct watch watch = {.memfd = -1, .fd = fd};
+
+	leave_terminal(&watch);
 	ignore_signals();
 	prctl(PR_SET_NAME, "heaptap-guard");
-	while (hear(fd, &watch))
-		;
-	if (!watch.done)
-		finish_detach(proc, &watch);
+	/* When it died before we ran, what it told us is still to be heard. */
+	if (know_daemon(&watch, daemon_pid))
+		stand_by(&watch);
+	else
+		while (hear(&watch))
+			;
+	close(watch.terminal);
+	/* Before there is a place for the stub, nothing was touched. */
+	if (!watch.done && watch.has_slack)
+		finish_detach(proc, journal, daemon_pid, &watch);
 	_exit(0);
 }
 
-struct ht_err *guardian_start(const struct proc *proc, struct guardian *ret)
+struct ht_err *guardian_start(
+	const struct proc *proc, const struct journal *journal, struct guardian *ret)
 {
 	int pair[2];
+	struct ht_err *err = pulse_start();
+	if (err)
+		return err;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return ht_err_sys(errno, "cannot make a socket pair for the guardian process");
-	pid_t pid = fork();
+	pid_t daemon_pid = getpid(), pid = fork();
 	if (pid < 0) {
 		int sys = errno;
 		close(pair[0]);
@@ -165,7 +294,7 @@ struct ht_err *guardian_start(const struct proc *proc, struct guardian *ret)
 	}
 	if (pid == 0) {
 		close(pair[0]);
-		guardian_main(pair[1], proc);
+		guardian_main(pair[1], proc, journal, daemon_pid);
 	}
 	close(pair[1]);
 	*ret = (struct guardian){.fd = pair[0], .pid = pid};

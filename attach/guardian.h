@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A process that outlives the daemon: forked before anything is touched, it waits on a socket, and
- * takes everything out of the target when the daemon dies before it has said that it is done.
+ * A process that outlives the daemon: forked before the target's memory is read, it waits on a
+ * socket, and takes everything out of the target when the daemon dies before it has said that it is
+ * done. A daemon that hangs in a read of the target (attach/target/pulse.h) is killed by it.
  */
 #pragma once
 
+#include "attach/inject/journal.h"
 #include "attach/inject/remote.h"
 #include "attach/target/proc.h"
 
@@ -13,8 +15,10 @@ struct guardian {
 	pid_t pid;
 };
 
+/* `journal`: as journal_create made it; the guardian reads what is entered later. */
 HT_MUST_CHECK
-struct ht_err *guardian_start(const struct proc *proc, struct guardian *ret);
+struct ht_err *guardian_start(
+	const struct proc *proc, const struct journal *journal, struct guardian *ret);
 /* Tells it the stub's place, before that is written. */
 HT_MUST_CHECK
 struct ht_err *guardian_tell_slack(struct guardian *guardian, const struct remote_slack *slack);

@@ -11,3 +11,6 @@
  * has it. */
 HT_MUST_CHECK
 struct ht_err *lock_take(const struct proc *proc, int *ret);
+
+/* Has another heaptap, or a guardian, the lock of `proc` now? */
+bool lock_is_held(const struct proc *proc);

@@ -3,6 +3,7 @@
  * heaptap: arguments to command, result to exit status. The only place that ends the process.
  */
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,14 +14,16 @@
 #include "attach/lock.h"
 #include "attach/options.h"
 #include "attach/print.h"
-#include "attach/recover.h"
+#include "attach/print_care.h"
 #include "attach/session.h"
+#include "attach/start.h"
 #include "attach/survey.h"
 #include "attach/symbols.h"
 #include "attach/target/clock.h"
 
 #define WAIT_NS		   (300 * CLOCK_NS_PER_MS)
 #define DETACH_DEADLINE_NS (10 * CLOCK_NS_PER_S)
+#define WORDS_S		   5
 
 enum exit_status {
 	EXIT_DONE = 0,
@@ -57,6 +60,27 @@ static enum exit_status status_of(const struct ht_err *err)
 	return EXIT_INTERNAL;
 }
 
+static volatile sig_atomic_t final_status;
+
+static void leave_unsaid(int signal)
+{
+	(void)signal;
+	_exit(final_status);
+}
+
+/* Who reads what is printed may be the target, and wait for our end: what the pipe does not take
+ * in time is not said. */
+static void bound_words(enum exit_status status)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGALRM);
+	final_status = (sig_atomic_t)status;
+	signal(SIGALRM, leave_unsaid);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
+	alarm(WORDS_S);
+}
+
 static enum exit_status complain(struct ht_err *err)
 {
 	enum exit_status status = status_of(err);
@@ -65,9 +89,12 @@ static enum exit_status complain(struct ht_err *err)
 	return status;
 }
 
+/* A terminal that was stopped (^S) must not keep us in the target. */
 static void show_progress(const char *line)
 {
-	fprintf(stderr, "heaptap: %s\n", line);
+	struct pollfd terminal = {.fd = STDERR_FILENO, .events = POLLOUT};
+	if (poll(&terminal, 1, 0) == 1 && terminal.revents & POLLOUT)
+		fprintf(stderr, "heaptap: %s\n", line);
 }
 
 /* heaptap.COMM.PID.TIME.htap in the current directory, with nothing in COMM that means something to
@@ -99,34 +126,26 @@ static struct ht_err *default_output(pid_t pid, char **ret)
 /* Where two apply, the one nearer to the target's safety wins. */
 static enum exit_status session_status(const struct session_report *report)
 {
-	if (report->detached && report->level >= DETACH_TOMBSTONE)
+	if (report->detached && (report->level >= DETACH_TOMBSTONE || !report->verify.equal))
 		return EXIT_INCOMPLETE_DETACH;
-	if (report->dropped_events || report->sink_state != SINK_OK)
+	if (report->children.left)
+		return EXIT_INCOMPLETE_DETACH;
+	if (report->dropped_events || report->damage || report->sink_state != STORE_OK)
 		return EXIT_INCOMPLETE_TRACE;
-	if (report->ended == REC_END_TARGET_EXIT || report->ended == REC_END_TARGET_EXEC)
+	if (report->ended == REC_END_TARGET_EXIT || report->ended == REC_END_TARGET_EXEC ||
+		report->ended == REC_END_FORBIDDEN)
 		return EXIT_TARGET_ENDED;
 	return EXIT_DONE;
-}
-
-static void block_end_signals(void)
-{
-	sigset_t set;
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
-	sigprocmask(SIG_BLOCK, &set, NULL);
-	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN);
 }
 
 static enum exit_status run_attach(struct options *options)
 {
 	struct session_report report;
-	struct ht_err *err = NULL;
+	struct ht_err *err;
 
-	block_end_signals();
-	if (!options->output)
+	start_signals();
+	err = start_check_room();
+	if (!err && !options->output)
 		err = default_output(options->pid, &options->output);
 	if (err)
 		return complain(err);
@@ -136,11 +155,13 @@ static enum exit_status run_attach(struct options *options)
 		.duration_ns = options->duration_ns,
 		.lossless = options->lossless,
 		.full_unwind = options->full_unwind,
+		.cache = !options->no_cache,
 		.symbolize = !options->symbolize_later,
 		.wait_ns = WAIT_NS,
 		.detach_deadline_ns = DETACH_DEADLINE_NS,
 		.progress = !options->quiet && isatty(2) ? show_progress : NULL};
 	err = session_run(&session, &report);
+	bound_words(err ? status_of(err) : session_status(&report));
 	if (err)
 		return complain(err);
 	if (!options->quiet)
@@ -164,35 +185,94 @@ static enum exit_status run_doctor(const struct options *options)
 	return err ? complain(err) : EXIT_DONE;
 }
 
+static struct ht_err *open_readable(pid_t pid, struct proc *proc)
+{
+	struct ht_err *err = proc_open(pid, proc);
+	if (err)
+		return err;
+	err = proc_open_mem(proc);
+	if (!err)
+		err = survey_check_files(proc);
+	if (err)
+		proc_close(proc);
+	return err;
+}
+
+static enum exit_status run_verify(const struct options *options)
+{
+	struct verify_report report;
+	struct proc proc;
+	struct ht_err *err = open_readable(options->pid, &proc);
+	if (err)
+		return complain(err);
+	err = verify_run(&proc, &report);
+	proc_close(&proc);
+	if (!err && options->json)
+		err = print_verify_json(&report, options->pid);
+	else if (!err && !options->quiet)
+		print_verify(&report, options->pid);
+	if (err)
+		return complain(err);
+	return report.state == VERIFY_CLEAN ? EXIT_DONE : EXIT_INCOMPLETE_DETACH;
+}
+
+/* Opens a process to change it: nobody else may meanwhile. */
+static struct ht_err *open_locked(pid_t pid, struct proc *proc, int *lock)
+{
+	*lock = -1;
+	struct ht_err *err = open_readable(pid, proc);
+	if (err)
+		return err;
+	err = lock_take(proc, lock);
+	if (err)
+		proc_close(proc);
+	return err;
+}
+
+static void close_locked(struct proc *proc, int lock)
+{
+	close(lock);
+	proc_close(proc);
+}
+
 static enum exit_status run_recover(const struct options *options)
 {
-	static const char *const words[] = {
-		[RECOVER_NOTHING] = "nothing of heaptap is in it",
-		[RECOVER_DONE] = "everything was taken out",
-		[RECOVER_TOMBSTONE] =
-			"one page of jump stubs stays: the process may still call through it",
-		[RECOVER_INCOMPLETE] =
-			"the agent stays mapped and only forwards calls; try again later",
-	};
 	struct recover_report report;
 	struct proc proc;
-	struct ht_err *err = proc_open(options->pid, &proc);
+	int lock;
+	struct ht_err *err = open_locked(options->pid, &proc, &lock);
 	if (err)
 		return complain(err);
-	int lock = -1;
-	err = proc_open_mem(&proc);
-	if (!err)
-		err = lock_take(&proc, &lock);
-	if (!err)
-		err = recover_run(&proc, -1, NULL, &report);
-	if (lock >= 0)
-		close(lock);
-	proc_close(&proc);
+	err = recover_run(&proc, &(struct recover_options){.memfd = -1}, &report);
+	close_locked(&proc, lock);
+	if (!err && options->json)
+		err = print_recover_json(&report, options->pid);
+	else if (!err && !options->quiet)
+		print_recover(&report, options->pid);
 	if (err)
 		return complain(err);
-	if (!options->quiet)
-		printf("process %d: %s\n", options->pid, words[report.outcome]);
 	return report.outcome >= RECOVER_TOMBSTONE ? EXIT_INCOMPLETE_DETACH : EXIT_DONE;
+}
+
+static enum exit_status run_cleanup(const struct options *options)
+{
+	struct cleanup_report report;
+	struct proc proc;
+	int lock;
+	struct ht_err *err = open_locked(options->pid, &proc, &lock);
+	if (err)
+		return complain(err);
+	err = cleanup_run(&proc, &report);
+	close_locked(&proc, lock);
+	if (!err && options->json)
+		err = print_cleanup_json(&report, options->pid);
+	else if (!err && !options->quiet)
+		print_cleanup(&report, options->pid);
+	if (err)
+		return complain(err);
+	return report.outcome == CLEANUP_NOTHING || report.outcome == CLEANUP_REMOVED
+		       ? EXIT_DONE
+		       : EXIT_INCOMPLETE_DETACH;
 }
 
 static enum exit_status run_analyze(char **argv)
@@ -210,12 +290,23 @@ static enum exit_status run_analyze(char **argv)
 	return EXIT_INTERNAL;
 }
 
+/* What was asked for is not done when nobody can read it. */
+static enum exit_status check_printed(enum exit_status status)
+{
+	if (fflush(stdout) == 0 && !ferror(stdout))
+		return status;
+	fprintf(stderr, "heaptap: cannot write to standard output: %s\n", strerror(errno));
+	return status == EXIT_DONE ? EXIT_INTERNAL : status;
+}
+
 int main(int argc, char **argv)
 {
 	struct options options;
-	struct ht_err *err = options_parse(argc, argv, &options);
+	struct ht_err *err = start_descriptors();
 	enum exit_status status = EXIT_DONE;
 
+	if (!err)
+		err = options_parse(argc, argv, &options);
 	if (err)
 		return complain(err);
 	switch (options.command) {
@@ -228,6 +319,12 @@ int main(int argc, char **argv)
 	case COMMAND_RECOVER:
 		status = run_recover(&options);
 		break;
+	case COMMAND_VERIFY:
+		status = run_verify(&options);
+		break;
+	case COMMAND_CLEANUP:
+		status = run_cleanup(&options);
+		break;
 	case COMMAND_VERSION:
 		printf("heaptap %s\n", HEAPTAP_VERSION);
 		break;
@@ -239,5 +336,5 @@ int main(int argc, char **argv)
 		break;
 	}
 	options_deinit(&options);
-	return status;
+	return check_printed(status);
 }

@@ -17,7 +17,9 @@ static const struct {
 } commands[] = {
 	{"attach", COMMAND_ATTACH, "record the allocations of a running process, then leave it"},
 	{"doctor", COMMAND_DOCTOR, "say what attach would do to a process, and stop there"},
+	{"verify", COMMAND_VERIFY, "say whether anything of heaptap is in a process"},
 	{"recover", COMMAND_RECOVER, "take out what a killed heaptap left in a process"},
+	{"cleanup", COMMAND_CLEANUP, "take out the page that a capture had to leave"},
 	{"report", COMMAND_ANALYZE, "print what a trace says (heaptap FILE is the same)"},
 	{"export", COMMAND_ANALYZE, "write a trace in another tool's format"},
 	{"info", COMMAND_ANALYZE, "print what a trace holds"},
@@ -38,11 +40,14 @@ enum option_id {
 	OPTION_LOSSLESS,
 	OPTION_UNWIND,
 	OPTION_SYMBOLIZE,
+	OPTION_NO_CACHE,
 	OPTION_VERSION,
 };
 
 #define IN(command) (1u << (command))
-#define IN_ALL	    (IN(COMMAND_ATTACH) | IN(COMMAND_DOCTOR) | IN(COMMAND_RECOVER))
+#define IN_ALL                                                                                     \
+	(IN(COMMAND_ATTACH) | IN(COMMAND_DOCTOR) | IN(COMMAND_VERIFY) | IN(COMMAND_RECOVER) |      \
+		IN(COMMAND_CLEANUP))
 
 static const struct option_row {
 	enum option_id id;
@@ -66,6 +71,8 @@ static const struct option_row {
 		"walk every stack from the start: slower, for comparison", IN(COMMAND_ATTACH)},
 	{OPTION_SYMBOLIZE, 0, "symbolize", "later", "do not store names in the trace",
 		IN(COMMAND_ATTACH)},
+	{OPTION_NO_CACHE, 0, "no-cache", NULL,
+		"neither use nor keep unwind tables of earlier captures", IN(COMMAND_ATTACH)},
 	{OPTION_VERSION, 0, "version", NULL, "print the version", IN_ALL},
 	{OPTION_HELP, 'h', "help", NULL, "print this", IN_ALL},
 };
@@ -77,7 +84,7 @@ void options_print_help(void)
 	       "\ncommands:\n");
 	for (size_t i = 0; i < HT_ARRAY_SIZE(commands); i++)
 		printf("  %-10s %s\n", commands[i].name, commands[i].help);
-	printf("\noptions of attach, doctor, recover:\n");
+	printf("\noptions of attach, doctor, verify, recover, cleanup:\n");
 	for (size_t i = 0; i < HT_ARRAY_SIZE(rows); i++) {
 		char letter[4] = "   ", name[32];
 		if (rows[i].letter)
@@ -87,7 +94,7 @@ void options_print_help(void)
 		printf("  %s %-18s %s\n", letter, name, rows[i].help);
 	}
 	printf("\nexit status: 0 done, 1 internal or I/O error, 2 usage, 3 refused and untouched,\n"
-	       "4 no permission, 5 target ended, trace valid, 6 something is still mapped, and "
+	       "4 no permission, 5 target ended, trace valid, 6 something is still there, and "
 	       "named,\n"
 	       "7 trace saved but incomplete, 9 not a readable trace\n");
 }
@@ -193,6 +200,9 @@ static struct ht_err *apply(
 		if (strcmp(value, "later") != 0)
 			return usage("--symbolize takes the word later", value);
 		options->symbolize_later = true;
+		break;
+	case OPTION_NO_CACHE:
+		options->no_cache = true;
 		break;
 	case OPTION_VERSION:
 		options->command = COMMAND_VERSION;

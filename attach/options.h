@@ -12,7 +12,9 @@
 enum command {
 	COMMAND_ATTACH,
 	COMMAND_DOCTOR,
+	COMMAND_VERIFY,
 	COMMAND_RECOVER,
+	COMMAND_CLEANUP,
 	COMMAND_VERSION,
 	COMMAND_HELP,
 	COMMAND_ANALYZE, /* everything that heaptap-analyze does: argv goes there as it is */
@@ -23,7 +25,7 @@ struct options {
 	pid_t pid;
 	char *output;	      /* owned; NULL: the default name */
 	uint64_t duration_ns; /* 0: until a signal */
-	bool replace, quiet, json, lossless, full_unwind, symbolize_later;
+	bool replace, quiet, json, lossless, full_unwind, symbolize_later, no_cache;
 };
 
 /* Parses the arguments. HT_ERR_USAGE names the wrong word and the remedy. */

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attach/elf/relocs.h"
+
 static const char *const ended_names[] = {
 	[REC_END_DURATION] = "duration",
 	[REC_END_SIGNAL] = "signal",
@@ -14,6 +16,7 @@ static const char *const ended_names[] = {
 	[REC_END_DISK_FULL] = "disk full",
 	[REC_END_ERROR] = "error",
 	[REC_END_STOP] = "stop",
+	[REC_END_FORBIDDEN] = "target forbade recording: strict seccomp or PR_SET_TSC",
 };
 
 static double ms(uint64_t ns)
@@ -33,43 +36,85 @@ static void print_proof(const struct session_report *r)
 	fprintf(stderr, "detached in %.1f ms; compared with before:\n", ms(r->detach_ns));
 	fprintf(stderr, "  mappings     %s\n", v->maps);
 	fprintf(stderr, "  descriptors  %s\n", v->fds);
-	fprintf(stderr, "  slots        %s (%lu of %lu restored)\n", v->slots,
+	fprintf(stderr, "  slots        %s (%lu of %lu restored", v->slots,
 		(unsigned long)r->slots_restored, (unsigned long)r->slots_tapped);
+	if (r->slots_changed)
+		fprintf(stderr, ", %lu changed by the process", (unsigned long)r->slots_changed);
+	if (r->slots_unloaded)
+		fprintf(stderr, ", %lu unloaded", (unsigned long)r->slots_unloaded);
+	fprintf(stderr, ")\n");
 	fprintf(stderr, "  code         %s\n", v->text);
 	fprintf(stderr, "  threads      %s\n", v->threads);
 	fprintf(stderr, "  signals      %s\n", v->signals);
-	if (r->level <= DETACH_RETRIED)
+	if (r->level <= DETACH_RETRIED && !v->equal)
+		fprintf(stderr,
+			"level %d: everything was taken out, but not all is as it was: %s\n",
+			r->level, r->why);
+	else if (r->level <= DETACH_RETRIED)
 		fprintf(stderr, "level %d: nothing is left in the process%s\n", r->level,
 			r->level == DETACH_RETRIED ? " (the proof took a while)" : "");
 	else
 		fprintf(stderr, "level %d: %s\n", r->level, r->why);
 }
 
+static void print_children(const struct children_report *children)
+{
+	if (children->cleaned)
+		fprintf(stderr, "%zu children that it had forked: nothing is left in them either\n",
+			children->cleaned);
+	if (!children->left)
+		return;
+	fprintf(stderr,
+		"%zu children that it had forked have, or may have, the agent mapped still, which "
+		"only forwards calls (%s); heaptap recover -p takes it out:",
+		children->left, children->why);
+	for (size_t i = 0; i < children->left && i < CHILDREN_NAMED_MAX; i++)
+		fprintf(stderr, " %d", children->named[i]);
+	fprintf(stderr, "%s\n", children->left > CHILDREN_NAMED_MAX ? " ..." : "");
+}
+
 void print_session(const struct session_report *r, const char *trace)
 {
 	print_proof(r);
+	print_children(&r->children);
 	fprintf(stderr, "%lu events of %lu threads in %.2f s (%s)", (unsigned long)r->events,
 		(unsigned long)r->threads, ms(r->capture_ns) / 1e3, ended_names[r->ended]);
 	fprintf(stderr, "; dropped %lu, truncated stacks %lu\n", (unsigned long)r->dropped_events,
 		(unsigned long)r->truncated_stacks);
 	fprintf(stderr, "no thread was held longer than %.3f ms; tapped after %.1f ms\n",
 		ms(r->stop_ns), ms(r->attach_ns));
+	if (r->slots_left)
+		fprintf(stderr,
+			"%lu allocator slots of libraries that were loaded later found no "
+			"room: their calls are missing\n",
+			(unsigned long)r->slots_left);
+	if (r->unseen_places)
+		fprintf(stderr,
+			"WARNING: %lu places in the program's code call an allocator past the "
+			"slots, %s: these calls are not recorded; totals are too low, and blocks "
+			"that are freed there look as if they stayed\n",
+			(unsigned long)r->unseen_places, r->unseen);
 	if (r->untapped_modules)
 		fprintf(stderr,
 			"%lu modules were loaded during the capture: their first allocations, for "
 			"some "
 			"milliseconds, are missing\n",
 			(unsigned long)r->untapped_modules);
+	if (r->damage)
+		fprintf(stderr,
+			"%lu times the process had damaged the memory it shares with heaptap: the "
+			"trace is not to be trusted\n",
+			(unsigned long)r->damage);
 	if (r->symbols_problem[0])
 		fprintf(stderr, "%s\n", r->symbols_problem);
-	if (r->sink_state != SINK_OK)
+	if (r->sink_state != STORE_OK)
 		fprintf(stderr, "the trace is incomplete: %s\n", r->sink_problem);
 	fprintf(stderr, "trace: %s (%lu bytes)\n", trace, (unsigned long)r->trace_bytes);
 	if (strcmp(trace, "-") != 0)
 		fprintf(stderr, "next:  heaptap report %s\n", trace);
 }
 
-static struct ht_err *dump(json_t *object)
+struct ht_err *print_json(json_t *object)
 {
 	char *text = object ? json_dumps(object, JSON_INDENT(2)) : NULL;
 	json_decref(object);
@@ -78,6 +123,22 @@ static struct ht_err *dump(json_t *object)
 	puts(text);
 	free(text);
 	return NULL;
+}
+
+static json_t *phases_json(const uint64_t phase_ns[SESSION_PHASES])
+{
+	static const char *const names[] = {
+		[SESSION_SURVEY] = "survey",
+		[SESSION_TABLES] = "tables",
+		[SESSION_PICTURE] = "picture",
+		[SESSION_BRING_IN] = "bring_in",
+		[SESSION_TAP] = "tap",
+	};
+	json_t *object = json_object();
+
+	for (size_t i = 0; object && i < SESSION_PHASES; i++)
+		json_object_set_new(object, names[i], json_integer((json_int_t)phase_ns[i]));
+	return object;
 }
 
 struct ht_err *print_session_json(const struct session_report *r, pid_t pid, const char *trace)
@@ -89,10 +150,10 @@ struct ht_err *print_session_json(const struct session_report *r, pid_t pid, con
 		verify = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "maps", v->maps, "fds", v->fds,
 			"slots", v->slots, "text", v->text, "threads", v->threads, "signals",
 			v->signals);
-	json_t *object = json_pack("{s:s, s:s, s:i, s:s, s:o, s:s, s:o}", "schema",
-		"heaptap.attach/1", "trace", trace, "pid", (int)pid, "ended", ended_names[r->ended],
-		"level", r->detached ? json_integer(r->level) : json_null(), "why", r->why,
-		"verify", verify);
+	json_t *object = json_pack("{s:s, s:s, s:s, s:i, s:s, s:o, s:s, s:o}", "schema",
+		"heaptap.attach/1", "trace", trace, "unseen", r->unseen, "pid", (int)pid, "ended",
+		ended_names[r->ended], "level", r->detached ? json_integer(r->level) : json_null(),
+		"why", r->why, "verify", verify);
 	const struct {
 		const char *name;
 		uint64_t value;
@@ -105,30 +166,46 @@ struct ht_err *print_session_json(const struct session_report *r, pid_t pid, con
 		{"dropped_events", r->dropped_events},
 		{"nested_events", r->nested_events},
 		{"truncated_stacks", r->truncated_stacks},
+		{"children_cleaned", r->children.cleaned},
 		{"slots_tapped", r->slots_tapped},
 		{"slots_restored", r->slots_restored},
+		{"slots_changed", r->slots_changed},
+		{"slots_unloaded", r->slots_unloaded},
+		{"slots_foreign", r->slots_foreign},
+		{"slots_left", r->slots_left},
 		{"untapped_modules", r->untapped_modules},
+		{"unseen_places", r->unseen_places},
+		{"damage", r->damage},
 		{"threads", r->threads},
 		{"trace_bytes", r->trace_bytes},
+		{"tables_cached", r->tables.cached},
+		{"tables_compiled", r->tables.compiled},
 	};
+	json_t *met = json_pack("{s:I, s:I, s:I}", "asleep", (json_int_t)r->met.asleep, "awake",
+		(json_int_t)r->met.awake, "inside", (json_int_t)r->met.inside);
+	if (object)
+		json_object_set_new(object, "threads_met", met);
+	if (object)
+		json_object_set_new(object, "phases_ns", phases_json(r->phase_ns));
 	for (size_t i = 0; object && i < HT_ARRAY_SIZE(numbers); i++)
 		json_object_set_new(
 			object, numbers[i].name, json_integer((json_int_t)numbers[i].value));
-	return dump(object);
+	json_t *left = json_array();
+	for (size_t i = 0; i < r->children.left && i < CHILDREN_NAMED_MAX; i++)
+		json_array_append_new(left, json_integer(r->children.named[i]));
+	if (object)
+		json_object_set_new(object, "children_left", left);
+	return print_json(object);
 }
 
 static const char *const verdict_names[] = {
 	[SLOT_TAP] = "tap",
 	[SLOT_UNRESOLVED] = "tap (not bound yet)",
+	[SLOT_EMPTY] = "leave: empty",
 	[SLOT_FOREIGN] = "leave: holds something else",
 	[SLOT_DATA] = "leave: program data",
+	[SLOT_OURS] = "tapped",
 	[SLOT_SKIPPED] = "leave: dynamic linker",
-};
-
-static const char *const hook_names[ABI_HOOK_COUNT] = {
-#define X(id, name, shape, arity) #name,
-	ABI_HOOKS(X)
-#undef X
 };
 
 static const char *module_path(const struct survey *survey, uint64_t id)
@@ -139,6 +216,53 @@ static const char *module_path(const struct survey *survey, uint64_t id)
 	return "?";
 }
 
+/* How calls of a function that is linked in are seen. */
+static const char *way_of(const struct coverage_function *function)
+{
+	if (function->slots)
+		return function->places ? "partly" : "slot";
+	if (function->places)
+		return "no";
+	return "pointer";
+}
+
+static void print_coverage(const struct coverage *coverage)
+{
+	if (coverage->operators)
+		printf("NOT SEEN: operator new and delete of %s, which do not call malloc\n",
+			coverage->operators->path);
+	if (coverage->count)
+		printf("allocators that are linked in:\n");
+	for (size_t i = 0; i < coverage->count; i++) {
+		const struct coverage_function *f = &coverage->function[i];
+		printf("  %-24s %-16s slots %zu, direct %zu, pointers in data %u%s  %s\n",
+			f->native->name, f->native->family->allocator, f->slots, f->places,
+			f->native->pointers,
+			f->native->role == FAMILY_UNSEEN ? ", no hook for it" : "",
+			f->module->path);
+	}
+	if (coverage->places)
+		printf("WARNING: a trace would not show the calls from %zu places in the code: "
+		       "totals would be too low, and blocks that are freed there look as if they "
+		       "stayed\n",
+			coverage->places);
+}
+
+static json_t *coverage_json(const struct coverage *coverage)
+{
+	json_t *array = json_array();
+	for (size_t i = 0; array && i < coverage->count; i++) {
+		const struct coverage_function *f = &coverage->function[i];
+		json_array_append_new(
+			array, json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I}", "allocator",
+				       f->native->family->allocator, "function", f->native->name,
+				       "module", f->module->path, "covered", way_of(f), "slots",
+				       (json_int_t)f->slots, "unseen_places", (json_int_t)f->places,
+				       "pointers", (json_int_t)f->native->pointers));
+	}
+	return array;
+}
+
 void print_survey(const struct survey *s)
 {
 	printf("process %d (%s), uid %u, %u threads, %.1f MiB resident\n", s->proc.pid,
@@ -147,21 +271,27 @@ void print_survey(const struct survey *s)
 	if (s->any_seccomp)
 		printf("runs under a seccomp filter: the agent will make no system call\n");
 	if (s->found.tombstone)
-		printf("an earlier capture left one page of jump stubs at %lx\n",
+		printf("an earlier capture left one page of jump stubs at %lx; attach would use it "
+		       "again\n",
 			(unsigned long)s->found.base);
 	printf("allocators:\n");
 	for (size_t i = 0; i < s->slots.function_count; i++) {
 		const struct allocator_function *f = &s->slots.function[i];
-		printf("  %-16s %lx in %s\n", hook_names[f->hook], (unsigned long)f->addr,
+		if (abi_is_guard(f->hook))
+			continue;
+		printf("  %-16s %lx in %s\n", hook_name(f->hook), (unsigned long)f->addr,
 			module_path(s, f->module_id));
 	}
 	printf("slots: %zu to tap, %zu not bound yet, %zu hold something else\n", s->tap_count,
 		s->unresolved_count, s->foreign_count);
 	for (size_t i = 0; i < s->slots.count; i++) {
 		const struct slot *slot = &s->slots.slot[i];
-		printf("  %-16s %lx %-28s %s\n", hook_names[slot->hook], (unsigned long)slot->addr,
+		if (abi_is_guard(slot->hook))
+			continue;
+		printf("  %-16s %lx %-28s %s\n", hook_name(slot->hook), (unsigned long)slot->addr,
 			verdict_names[slot->verdict], module_path(s, slot->module_id));
 	}
+	print_coverage(&s->coverage);
 	printf("attach would stop one thread once, for less than a millisecond, and write %zu "
 	       "words\n"
 	       "nothing was touched\n",
@@ -174,15 +304,19 @@ struct ht_err *print_survey_json(const struct survey *s)
 
 	for (size_t i = 0; slots && i < s->slots.count; i++) {
 		const struct slot *slot = &s->slots.slot[i];
+		if (abi_is_guard(slot->hook))
+			continue;
 		json_array_append_new(
-			slots, json_pack("{s:s, s:I, s:s, s:s}", "function", hook_names[slot->hook],
+			slots, json_pack("{s:s, s:I, s:s, s:s}", "function", hook_name(slot->hook),
 				       "address", (json_int_t)slot->addr, "verdict",
 				       verdict_names[slot->verdict], "module",
 				       module_path(s, slot->module_id)));
 	}
-	return dump(json_pack("{s:s, s:i, s:s, s:i, s:i, s:i, s:b, s:b, s:o}", "schema",
-		"heaptap.doctor/1", "pid", (int)s->proc.pid, "comm", s->status.comm, "threads",
-		(int)s->status.threads, "slots_to_tap", (int)(s->tap_count + s->unresolved_count),
-		"slots_foreign", (int)s->foreign_count, "seccomp", (int)s->any_seccomp, "tombstone",
-		(int)s->found.tombstone, "slots", slots));
+	return print_json(json_pack("{s:s, s:i, s:s, s:i, s:i, s:i, s:b, s:b, s:o, s:o, s:I}",
+		"schema", "heaptap.doctor/1", "pid", (int)s->proc.pid, "comm", s->status.comm,
+		"threads", (int)s->status.threads, "slots_to_tap",
+		(int)(s->tap_count + s->unresolved_count), "slots_foreign", (int)s->foreign_count,
+		"seccomp", (int)s->any_seccomp, "tombstone", (int)s->found.tombstone, "slots",
+		slots, "linked_in", coverage_json(&s->coverage), "unseen_places",
+		(json_int_t)s->coverage.places));
 }

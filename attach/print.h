@@ -4,6 +4,8 @@
  */
 #pragma once
 
+#include <jansson.h>
+
 #include "attach/session.h"
 #include "attach/survey.h"
 
@@ -18,3 +20,7 @@ struct ht_err *print_session_json(
 void print_survey(const struct survey *survey);
 HT_MUST_CHECK
 struct ht_err *print_survey_json(const struct survey *survey);
+
+/* Prints `object` (taken over; NULL: no memory) on standard output. */
+HT_MUST_CHECK
+struct ht_err *print_json(json_t *object);

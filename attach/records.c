@@ -52,7 +52,7 @@ struct ht_err *records_put_capture(struct session *s)
 	return sink_put(s->sink, &rec, 0);
 }
 
-static struct ht_err *put_module(struct session *s, const struct module *module, bool late)
+static struct ht_err *put_module(struct session *s, const struct module *module, bool missed)
 {
 	struct rec rec = {.kind = REC_MODULE};
 	rec.module = (struct rec_module){
@@ -64,7 +64,7 @@ static struct ht_err *put_module(struct session *s, const struct module *module,
 		.path = text_of(module->path),
 		.build_id = {(const char *)module->build_id, module->build_id_bytes},
 		.flags = (module->executable ? REC_MODULE_EXECUTABLE : 0) |
-			 (late ? REC_MODULE_UNTAPPED : 0),
+			 (missed ? REC_MODULE_UNTAPPED : 0),
 		.segment_count = module->segment_count,
 	};
 	for (size_t i = 0; i < module->segment_count; i++) {
@@ -75,6 +75,15 @@ static struct ht_err *put_module(struct session *s, const struct module *module,
 	return sink_put(s->sink, &rec, 0);
 }
 
+/* A library without slots has missed nothing. */
+static bool has_slots(const struct survey *survey, uint64_t module_id)
+{
+	for (size_t i = 0; i < survey->slots.count; i++)
+		if (survey->slots.slot[i].module_id == module_id)
+			return true;
+	return false;
+}
+
 /* Ids ascend in order of discovery. */
 struct ht_err *records_put_new_modules(struct session *s, bool late)
 {
@@ -83,11 +92,12 @@ struct ht_err *records_put_new_modules(struct session *s, bool late)
 		const struct module *module = &s->survey.modules.module[i];
 		if (module->id <= s->modules_put)
 			continue;
-		struct ht_err *err = put_module(s, module, late);
+		bool missed = late && has_slots(&s->survey, module->id);
+		struct ht_err *err = put_module(s, module, missed);
 		if (err)
 			return err;
 		highest = module->id > highest ? module->id : highest;
-		s->report->untapped_modules += late;
+		s->report->untapped_modules += missed;
 	}
 	s->modules_put = highest;
 	return NULL;

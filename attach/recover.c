@@ -3,11 +3,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "attach/inject/claims.h"
+#include "attach/inject/ownfds.h"
+#include "attach/inject/stub_layout.h"
 #include "attach/target/clock.h"
 
 #define RECOVER_DEADLINE_NS (30 * CLOCK_NS_PER_S)
@@ -29,17 +34,17 @@ struct ht_err *recover_find(const struct proc *proc, struct recover_found *ret)
 		const struct proc_map *map = &maps.map[i];
 		if (!is_ours(map))
 			continue;
-		if (map->offset == ABI_THUNKS_OFF && !found.image) {
-			found.tombstone = true;
-			found.base = map->lo;
-			found.daemon_pid =
-				(pid_t)strtol(map->name + strlen(MEMFD_PREFIX), NULL, 10);
-		} else if (map->offset == ABI_TABLES_OFF) {
-			found.image = true;
-			found.base = map->lo - ABI_TABLES_OFF;
-			found.daemon_pid =
-				(pid_t)strtol(map->name + strlen(MEMFD_PREFIX), NULL, 10);
-		}
+		bool page = map->offset == ABI_THUNKS_OFF && map->hi - map->lo == HT_PAGE_BYTES;
+		/* An image has its own such page, and perhaps one of an earlier capture. */
+		if (page && found.image)
+			continue;
+		found.tombstone |= page;
+		found.image |= !page;
+		found.whole |= map->offset == ABI_SHARED_OFF && map->shared;
+		found.base = map->lo - map->offset;
+		found.file = (struct image_file){
+			.dev = makedev(map->dev_major, map->dev_minor), .inode = map->inode};
+		found.daemon_pid = (pid_t)strtol(map->name + strlen(MEMFD_PREFIX), NULL, 10);
 	}
 	found.tombstone &= !found.image;
 	proc_maps_deinit(&maps);
@@ -63,9 +68,20 @@ static struct ht_err *open_memfd(const struct proc *proc, raddr_t base, int *ret
 	return NULL;
 }
 
-static struct ht_err *map_image(const struct proc *proc, int memfd, raddr_t base, struct image *ret)
+/* The thunk page; what the target says of it is checked by image_open. */
+static raddr_t find_thunks(int memfd, const struct journal *own)
 {
 	struct journal_header header;
+	if (own)
+		return journal_is_begun(own) ? own->header->thunks : 0;
+	bool whole = pread(memfd, &header, sizeof(header), ABI_JOURNAL_OFF) == sizeof(header) &&
+		     header.magic == JOURNAL_MAGIC;
+	return whole ? header.thunks : 0;
+}
+
+static struct ht_err *map_image(const struct proc *proc, int memfd, raddr_t base,
+	const struct journal *own, struct image *ret)
+{
 	if (memfd < 0) {
 		struct ht_err *err = open_memfd(proc, base, &memfd);
 		if (err)
@@ -73,31 +89,43 @@ static struct ht_err *map_image(const struct proc *proc, int memfd, raddr_t base
 	} else {
 		memfd = fcntl(memfd, F_DUPFD_CLOEXEC, 3);
 	}
-	bool whole = pread(memfd, &header, sizeof(header), ABI_JOURNAL_OFF) == sizeof(header) &&
-		     header.magic == JOURNAL_MAGIC;
-	return image_open(ret, proc, base, whole ? header.thunks : 0, memfd);
+	return image_open(ret, proc, base, find_thunks(memfd, own), memfd);
+}
+
+/* 0: `fd` is no socket. */
+static uint64_t socket_inode(const struct proc *proc, int fd)
+{
+	uint64_t inode = 0;
+	char name[32];
+	char *link = NULL;
+
+	if (fd <= 0)
+		return 0;
+	snprintf(name, sizeof(name), "fd/%d", fd);
+	struct ht_err *err = proc_link(proc, name, &link);
+	if (err || sscanf(link, "socket:[%" SCNu64 "]", &inode) != 1)
+		inode = 0;
+	ht_err_free(err);
+	free(link);
+	return inode;
 }
 
 /* The socket that the stub reported last of all; without that report the number means nothing. */
 static void find_agent_fd(
-	struct journal_header *header, const struct proc *proc, const struct image *image)
+	struct journal *journal, const struct proc *proc, const struct image *image)
 {
 	const struct abi_control *control = image_control(image);
 	int fd = control->stub_fds[0];
-	unsigned long inode;
-	char name[32];
-	char *link = NULL;
+	uint64_t inode = control->stub_status > 0 ? socket_inode(proc, fd) : 0;
 
-	if (control->stub_status <= 0 || fd <= 0)
-		return;
-	snprintf(name, sizeof(name), "fd/%d", fd);
-	struct ht_err *err = proc_link(proc, name, &link);
-	if (!err && sscanf(link, "socket:[%lu]", &inode) == 1) {
-		header->agent_fd = fd;
-		header->agent_fd_inode = inode;
-	}
-	ht_err_free(err);
-	free(link);
+	if (inode)
+		journal_set_sockets(journal, fd, inode, 0);
+}
+
+static void add_slack(struct journal *journal, const struct remote_slack *slack)
+{
+	if (slack && journal->header->slack == 0)
+		journal_set_slack(journal, slack->addr, slack->original, slack->bytes);
 }
 
 /* The daemon died between mapping and beginning the journal: only the place of the stub is known.
@@ -105,34 +133,80 @@ static void find_agent_fd(
 static void complete_journal(struct journal *journal, const struct proc *proc,
 	const struct image *image, const struct remote_slack *slack)
 {
-	if (journal->header->magic != JOURNAL_MAGIC)
+	if (!journal_is_begun(journal))
 		journal_begin(journal, image->base, image->bytes, image->thunks);
-	if (slack && journal->header->slack == 0) {
-		journal->header->slack = slack->addr;
-		journal->header->slack_bytes = (uint32_t)slack->bytes;
-		memcpy(journal->header->slack_original, slack->original, sizeof(slack->original));
-	}
+	add_slack(journal, slack);
 	if (journal->header->agent_fd < 0 && journal->header->phase == JOURNAL_MAPPED)
-		find_agent_fd(journal->header, proc, image);
+		find_agent_fd(journal, proc, image);
 }
 
-static struct ht_err *detach_image(const struct proc *proc, struct image *image,
-	const struct remote_slack *slack, struct recover_report *report)
+/* Nobody who knows better is alive: the target's own words, checked. */
+static struct ht_err *read_journal(
+	const struct proc *proc, const struct image *image, struct journal *ret)
 {
-	struct detach detach = {.proc = proc,
-		.image = image,
-		.journal = journal_of(image->local),
-		.suspend_seccomp = proc_any_seccomp(proc),
-		.deadline_mono_ns = clock_mono_ns() + RECOVER_DEADLINE_NS};
+	struct ht_err *err = journal_create(ret);
+	if (err)
+		return err;
+	journal_show(ret, image->local);
+	journal_read(ret, image->local);
+	if (!journal_is_begun(ret))
+		return NULL;
+	err = claims_check(proc, image, ret);
+	if (err)
+		journal_destroy(ret);
+	return err;
+}
 
-	complete_journal(&detach.journal, proc, image, slack);
-	struct ht_err *err = journal_check(&detach.journal);
-	if (!err && image->forked)
-		journal_forget_undoing(&detach.journal);
+/* Nobody is left who knows the stub's place: `ret` becomes `space` if there is a stub, or a place
+ * for one is `wanted`. */
+static struct ht_err *find_slack(const struct proc *proc, bool wanted, struct remote_slack *space,
+	const struct remote_slack **ret)
+{
+	struct proc_maps maps;
+	struct modules modules;
+	struct choose_slack place;
+	struct ht_err *err = proc_maps_read(proc, &maps);
+	if (err)
+		return err;
+	err = modules_read(proc, &maps, &modules);
+	if (!err) {
+		if (remote_find_stub(proc, &modules, &maps, &place)) {
+			err = remote_slack_from_file(proc, &maps, &place, space);
+			*ret = space;
+		} else if (wanted) {
+			err = remote_slack_prepare(proc, &modules, &maps, space);
+			*ret = space;
+		}
+		modules_deinit(&modules);
+	}
+	proc_maps_deinit(&maps);
+	return err;
+}
+
+static struct detach detach_of(const struct proc *proc, struct image *image,
+	const struct journal *journal, const struct recover_options *options)
+{
+	return (struct detach){.proc = proc,
+		.image = image,
+		.journal = *journal,
+		.suspend_seccomp = (image_control(image)->forbidden & ABI_FORBIDDEN_SYSCALL) ||
+				   (image_config(image)->flags & ABI_FLAG_NO_SYSCALL),
+		.deadline_mono_ns = options->deadline_mono_ns};
+}
+
+static struct ht_err *ask_for_filters(struct detach *detach)
+{
+	return detach->suspend_seccomp ? NULL
+				       : proc_any_seccomp(detach->proc, &detach->suspend_seccomp);
+}
+
+static struct ht_err *detach_image(struct detach *detach, struct recover_report *report)
+{
+	struct ht_err *err = detach_untap(detach, &report->detach);
 	if (!err)
-		err = detach_untap(&detach, &report->detach);
+		err = ask_for_filters(detach);
 	if (!err)
-		err = detach_unmap(&detach, &report->detach);
+		err = detach_unmap(detach, &report->detach);
 	if (err)
 		return err;
 	switch (report->detach.level) {
@@ -150,33 +224,225 @@ static struct ht_err *detach_image(const struct proc *proc, struct image *image,
 	return NULL;
 }
 
-struct ht_err *recover_run(const struct proc *proc, int memfd, const struct remote_slack *slack,
-	struct recover_report *ret)
+static struct ht_err *recover_image(const struct proc *proc, const struct recover_options *options,
+	raddr_t base, struct recover_report *report)
 {
-	struct recover_report report = {.outcome = RECOVER_NOTHING};
-	struct recover_found found;
+	const struct journal *own = options->own;
 	struct image image;
+	struct journal theirs = {0};
+	struct ht_err *err = map_image(proc, options->memfd, base, own, &image);
+	if (err)
+		return err;
+	if (!own)
+		err = read_journal(proc, &image, &theirs);
+	const struct journal *journal = own ? own : &theirs;
+	const struct remote_slack *slack = options->slack;
+	struct remote_slack lost;
+	if (!err && !slack && !(journal_is_begun(journal) && journal->header->slack))
+		err = find_slack(proc, true, &lost, &slack);
+	if (!err) {
+		struct detach detach = detach_of(proc, &image, journal, options);
+		complete_journal(&detach.journal, proc, &image, slack);
+		if (image.forked)
+			journal_forget_undoing(&detach.journal);
+		err = detach_image(&detach, report);
+	}
+	if (!err && report->outcome == RECOVER_TOMBSTONE)
+		image_keep_thunks(&image);
+	journal_destroy(&theirs);
+	image_deinit(&image);
+	return err;
+}
+
+static struct recover_options with_deadline(const struct recover_options *options)
+{
+	struct recover_options with = *options;
+	if (!with.deadline_mono_ns)
+		with.deadline_mono_ns = clock_mono_ns() + RECOVER_DEADLINE_NS;
+	return with;
+}
+
+/* Has nobody begun a journal in it? The stub, or what was forked within it, has perhaps not even
+ * made all of it. */
+static bool is_part(const struct proc *proc, const struct recover_found *found)
+{
+	struct journal_header header = {0};
+	int memfd;
+
+	if (!found->whole)
+		return true;
+	struct ht_err *err = open_memfd(proc, found->base, &memfd);
+	if (err) {
+		ht_err_free(err);
+		return false;
+	}
+	ssize_t got = pread(memfd, &header, sizeof(header), ABI_JOURNAL_OFF);
+	close(memfd);
+	return got != sizeof(header) || header.magic != JOURNAL_MAGIC;
+}
+
+/* A child that was forked in the middle of the first stub, by a process whose heaptap is dead.
+ * There is no journal, and nothing of ours runs in it. */
+static struct ht_err *recover_part(const struct proc *proc, const struct recover_options *options,
+	pid_t daemon_pid, struct recover_report *report)
+{
+	struct recover_options o = *options;
+	struct remote_slack lost;
+	struct journal none;
+	struct ht_err *err = journal_create(&none);
+	if (err)
+		return err;
+	o.own = &none;
+	if (!o.slack)
+		err = find_slack(proc, true, &lost, &o.slack);
+	if (!err)
+		err = recover_forked(proc, &o, daemon_pid, report);
+	journal_destroy(&none);
+	return err;
+}
+
+struct ht_err *recover_run(
+	const struct proc *proc, const struct recover_options *options, struct recover_report *ret)
+{
+	struct recover_options o = with_deadline(options);
+	struct recover_report report = {.outcome = RECOVER_NOTHING};
+	struct recover_found found = {0};
+	struct remote_slack lost;
 
 	struct ht_err *err = recover_find(proc, &found);
+	if (!err && !found.image && !o.slack)
+		err = find_slack(proc, false, &lost, &o.slack);
 	/* Nothing mapped, or not yet, or not any more: the stub's place is all there is to restore.
 	 * When that is done no stub runs, and what is mapped now stays. */
-	if (!err && !found.image && slack) {
-		err = detach_slack(
-			proc, slack, proc_any_seccomp(proc), clock_mono_ns() + RECOVER_DEADLINE_NS);
+	if (!err && !found.image && o.slack) {
+		bool filtered;
+		err = proc_any_seccomp(proc, &filtered);
+		if (!err)
+			err = detach_slack(proc, o.slack, filtered, o.deadline_mono_ns);
 		if (!err)
 			err = recover_find(proc, &found);
 	}
-	if (!err && found.image) {
-		err = map_image(proc, memfd, found.base, &image);
-		if (!err) {
-			err = detach_image(proc, &image, slack, &report);
-			image_deinit(&image);
-		}
+	if (!err && found.image && !o.own && is_part(proc, &found)) {
+		err = recover_part(proc, &o, found.daemon_pid, &report);
+	} else if (!err && found.image) {
+		err = recover_image(proc, &o, found.base, &report);
 	} else if (!err) {
 		report.outcome = found.tombstone ? RECOVER_TOMBSTONE
-				 : slack	 ? RECOVER_DONE
+				 : o.slack	 ? RECOVER_DONE
 						 : RECOVER_NOTHING;
 	}
+	report.found = found;
+	if (!err)
+		*ret = report;
+	return err;
+}
+
+/* --- children --------------------------------------------------------------------------------- */
+
+static bool has_page(const struct proc *proc, raddr_t addr)
+{
+	struct proc_maps maps;
+	struct ht_err *err = proc_maps_read(proc, &maps);
+	const struct proc_map *map = err ? NULL : proc_maps_find(&maps, addr);
+	bool has = map && map->exec;
+
+	if (!err)
+		proc_maps_deinit(&maps);
+	ht_err_free(err);
+	return has;
+}
+
+/* The socket pair of a stub, as it left the numbers in the memory that the child has of it. One
+ * that came to its end has closed all but the agent's: the others may be the program's own by now.
+ */
+static void find_pair(struct journal *journal, const struct proc *child, raddr_t image)
+{
+	struct abi_control control = {0};
+	const int32_t *fds = control.stub_fds;
+	size_t got;
+	struct ht_err *err = memory_read_some(child, image + ABI_CONTROL_OFF, &control,
+		offsetof(struct abi_control, claimed), &got);
+
+	ht_err_free(err);
+	if (control.stub_status == STUB_DONE)
+		journal_set_sockets(journal, -1, socket_inode(child, fds[0]), 0);
+	else
+		journal_set_sockets(
+			journal, -1, socket_inode(child, fds[2]), socket_inode(child, fds[3]));
+}
+
+/* What the journal says where it is about what the child has; otherwise the child is of a first
+ * attempt that was given up, or its parent was never tapped. */
+static struct ht_err *inherit_journal(const struct proc *proc,
+	const struct recover_options *options, pid_t daemon_pid, const struct recover_found *found,
+	struct journal *ret)
+{
+	struct ht_err *err = journal_copy(options->own, ret);
+	if (err)
+		return err;
+	if (!journal_is_begun(ret) || (found->image && ret->header->image != found->base)) {
+		journal_begin(ret, found->base, abi_image_bytes(ABI_SLOT_MAX),
+			found->base + ABI_THUNKS_OFF);
+		if (found->image)
+			find_pair(ret, proc, found->base);
+	}
+	add_slack(ret, options->slack);
+	ret->header->daemon_pid = (uint32_t)daemon_pid;
+	return NULL;
+}
+
+bool recover_has_remains(
+	const struct proc *proc, const struct recover_options *options, pid_t daemon_pid)
+{
+	struct journal_header header = *options->own->header;
+	int fd[STUB_UNMAP_FDS];
+	size_t fd_count = 0;
+	bool stub = false;
+
+	header.daemon_pid = (uint32_t)daemon_pid;
+	ht_err_free(remote_slack_holds_stub(proc, options->slack, &stub));
+	ht_err_free(ownfds_find(proc, &header, true, fd, &fd_count));
+	return stub || fd_count > 0;
+}
+
+static struct ht_err *recover_remains(struct detach *detach, struct recover_report *report)
+{
+	bool any = false;
+	/* There is nothing to unmap, and what the parent has is elsewhere. */
+	detach->journal.header->image_bytes = 0;
+	struct ht_err *err = ask_for_filters(detach);
+	if (!err)
+		err = detach_remains(detach, &any);
+	if (any)
+		report->outcome = RECOVER_DONE;
+	return err;
+}
+
+struct ht_err *recover_forked(const struct proc *proc, const struct recover_options *options,
+	pid_t daemon_pid, struct recover_report *ret)
+{
+	struct recover_options o = with_deadline(options);
+	struct recover_report report = {.outcome = RECOVER_NOTHING};
+	struct recover_found found;
+	struct journal journal;
+	struct image image = {0};
+	struct ht_err *err = recover_find(proc, &found);
+	if (!err)
+		err = inherit_journal(proc, &o, daemon_pid, &found, &journal);
+	if (err)
+		return err;
+	const struct journal_header *h = journal.header;
+	bool tapped = h->slot_count && has_page(proc, h->thunks);
+	err = image_open_forked(&image, proc, h->image, tapped ? h->thunks : 0, &found.file);
+	if (!err) {
+		struct detach detach = detach_of(proc, &image, &journal, &o);
+		err = found.image ? detach_image(&detach, &report)
+				  : recover_remains(&detach, &report);
+	}
+	if (!err && found.tombstone)
+		report.outcome = RECOVER_TOMBSTONE;
+	image_deinit(&image);
+	journal_destroy(&journal);
 	if (!err)
 		*ret = report;
 	return err;

@@ -2,6 +2,7 @@
 #include "attach/session.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #include "attach/records.h"
 #include "attach/symbols.h"
 #include "attach/target/clock.h"
+#include "attach/target/priority.h"
 #include "attach/window.h"
 
 void session_progress(const struct session *s, const char *fmt, ...)
@@ -44,31 +46,110 @@ static struct ht_err *open_signals(struct session *s)
 	return s->signal_fd < 0 ? ht_err_sys(errno, "cannot make a signalfd") : NULL;
 }
 
+static struct ht_err *take_lock(struct session *s)
+{
+	struct recover_found found;
+	struct ht_err *err = lock_take(&s->survey.proc, &s->lock_fd);
+	/* Who holds it is worth more than that it is held. */
+	return err ? ht_err_first(survey_check_tapped(&s->survey.proc, &found), err) : NULL;
+}
+
+static void end_phase(struct session *s, enum session_phase phase)
+{
+	uint64_t now = clock_mono_ns();
+	s->report->phase_ns[phase] = now - s->phase_ns;
+	s->phase_ns = now;
+}
+
+/* The cache's files are touched while nothing of the target is: they may be slow, too. */
+static struct ht_err *get_tables(struct session *s)
+{
+	struct cache *cache = s->options->cache ? cache_open() : NULL;
+	struct ht_err *err = publish_create(&s->publish);
+	if (!err)
+		err = publish_compile(s->publish, &s->survey.proc, &s->survey.modules, cache);
+	cache_close(cache);
+	return err;
+}
+
+static void note_unseen(struct session *s)
+{
+	char *unseen = coverage_unseen(&s->survey.coverage);
+	snprintf(s->report->unseen, sizeof(s->report->unseen), "%s", unseen ? unseen : "?");
+	s->report->unseen_places = s->survey.coverage.places;
+	free(unseen);
+}
+
+static bool is_signalled(void *context)
+{
+	const struct session *s = context;
+	struct pollfd wait = {.fd = s->signal_fd, .events = POLLIN};
+	return poll(&wait, 1, 0) > 0;
+}
+
+static struct ht_err *append_symbols(
+	struct store *store, void *context, char *problem, size_t problem_bytes)
+{
+	const struct session *s = context;
+	return symbols_append(
+		store, s->survey.status.ruid, s->survey.status.rgid, problem, problem_bytes);
+}
+
+static struct ht_err *open_output(struct session *s)
+{
+	return sink_create(&(struct sink_options){.path = s->options->output,
+				   .replace = s->options->replace,
+				   .append = append_symbols,
+				   .is_cancelled = is_signalled,
+				   .context = s},
+		&s->sink);
+}
+
 static struct ht_err *prepare(struct session *s)
 {
 	struct ht_err *err = agent_elf_read(&s->elf);
 	if (!err)
-		err = survey_take(s->options->pid, &s->survey);
+		err = survey_open(s->options->pid, &s->survey);
+	/* Before there is a guardian: it holds the lock on when we are dead. */
+	if (!err)
+		err = take_lock(s);
+	if (!err)
+		err = journal_create(&s->journal);
+	if (!err)
+		err = guardian_start(&s->survey.proc, &s->journal, &s->guardian);
+	if (!err)
+		err = survey_read(&s->survey);
 	if (err)
 		return err;
 	memcpy(s->report->comm, s->survey.status.comm, sizeof(s->report->comm));
-	err = lock_take(&s->survey.proc, &s->lock_fd);
+	note_unseen(s);
+	end_phase(s, SESSION_SURVEY);
+	err = open_signals(s);
 	if (!err)
-		err = open_signals(s);
-	if (!err)
-		err = publish_create(&s->publish);
-	if (!err)
-		err = publish_compile(s->publish, &s->survey.proc, &s->survey.modules);
+		err = get_tables(s);
+	end_phase(s, SESSION_TABLES);
 	if (!err)
 		err = residue_create(&s->survey.proc, &s->survey.modules, &s->residue);
 	if (!err)
-		err = sink_create(&(struct sink_options){.path = s->options->output,
-					  .replace = s->options->replace},
-			&s->sink);
-	if (!err)
-		err = guardian_start(&s->survey.proc, &s->guardian);
+		err = open_output(s);
 	if (!err)
 		residue_look_again(s->residue, &s->survey.proc);
+	end_phase(s, SESSION_PICTURE);
+	return err;
+}
+
+/* To be called again does nothing. */
+static struct ht_err *begin_trace(struct session *s)
+{
+	if (s->first_tap_ns)
+		return NULL;
+	struct ht_err *err = records_put_target(s);
+	if (!err)
+		err = records_put_capture(s);
+	if (!err)
+		err = records_put_new_modules(s, false);
+	if (!err)
+		s->first_tap_ns = clock_mono_ns();
 	return err;
 }
 
@@ -76,14 +157,9 @@ static struct ht_err *tap(struct session *s)
 {
 	s->tap = (struct tap){
 		.survey = &s->survey, .elf = &s->elf, .image = &s->image, .journal = &s->journal};
-	struct ht_err *err = records_put_target(s);
-	if (!err)
-		err = records_put_capture(s);
-	if (!err)
-		err = records_put_new_modules(s, false);
+	struct ht_err *err = begin_trace(s);
 	if (err)
 		return err;
-	s->first_tap_ns = clock_mono_ns();
 	journal_set_phase(&s->journal, JOURNAL_TAPPED);
 	err = tap_slots(&s->tap);
 	if (!err && s->tap.tapped == 0)
@@ -104,14 +180,21 @@ static void pump(void *context)
 	ht_err_free(err);
 }
 
+/* Has the target ended, or become another program? Whatever went wrong then did so because of that:
+ * `err` is given up. */
 static bool target_gone(struct session *s, struct ht_err **err)
 {
-	if (!*err || proc_changed(&s->survey.proc) == PROC_SAME)
-		return false;
-	ht_err_free(*err);
-	*err = NULL;
-	s->target_gone = true;
-	return true;
+	enum proc_change change = s->target_gone ? PROC_SAME : proc_changed(&s->survey.proc);
+	if (change != PROC_SAME) {
+		s->target_gone = true;
+		s->report->ended =
+			change == PROC_EXECED ? REC_END_TARGET_EXEC : REC_END_TARGET_EXIT;
+	}
+	if (s->target_gone) {
+		ht_err_free(*err);
+		*err = NULL;
+	}
+	return s->target_gone;
 }
 
 static struct ht_err *take_out(struct session *s)
@@ -120,17 +203,21 @@ static struct ht_err *take_out(struct session *s)
 	struct detach detach = {.proc = &s->survey.proc,
 		.image = &s->image,
 		.journal = s->journal,
-		.suspend_seccomp = s->survey.any_seccomp || proc_any_seccomp(&s->survey.proc),
+		.suspend_seccomp = s->survey.any_seccomp ||
+				   (image_control(&s->image)->forbidden & ABI_FORBIDDEN_SYSCALL),
 		.deadline_mono_ns = clock_mono_ns() + s->options->detach_deadline_ns,
 		.pump = s->receiver ? pump : NULL,
 		.context = s};
 	struct detach_report result = {0};
 	uint64_t start = clock_mono_ns();
 
+	sink_take_all(s->sink);
 	struct ht_err *err = detach_untap(&detach, &result);
 	s->end_ns = clock_mono_ns();
 	s->end_tsc = __rdtsc();
 	report->capture_ns = s->end_ns - s->first_tap_ns;
+	if (!err && !detach.suspend_seccomp)
+		err = proc_any_seccomp(&s->survey.proc, &detach.suspend_seccomp);
 	if (!err)
 		err = detach_unmap(&detach, &result);
 	if (target_gone(s, &err))
@@ -147,11 +234,17 @@ static struct ht_err *take_out(struct session *s)
 	memcpy(report->why, result.why, sizeof(report->why));
 	report->slots_tapped = result.patch.tapped;
 	report->slots_restored = result.patch.restored;
+	report->slots_changed = result.patch.changed;
+	report->slots_unloaded = result.patch.unloaded;
+	report->met = result.quiesce;
 	if (result.stop_max_ns > report->stop_ns)
 		report->stop_ns = result.stop_max_ns;
 	s->mapped = result.level == DETACH_INCOMPLETE;
 	err = residue_compare(s->residue, &s->survey.proc, &s->journal,
 		result.level == DETACH_TOMBSTONE, &report->verify);
+	if (!err && result.level <= DETACH_RETRIED && !report->verify.equal)
+		snprintf(report->why, sizeof(report->why), "%s",
+			residue_difference(&report->verify));
 	if (target_gone(s, &err))
 		report->detached = false;
 	return err;
@@ -160,19 +253,48 @@ static struct ht_err *take_out(struct session *s)
 /* --- the end of the trace
  * --------------------------------------------------------------------------------------- */
 
+static struct ht_err *finish_events(struct session *s)
+{
+	/* The target ended while we came in: there were none. */
+	if (!s->receiver)
+		return NULL;
+	struct ht_err *err = receiver_drain_last(s->receiver);
+	if (err)
+		return err;
+	/* What the output does not take is among the totals. */
+	sink_flush(s->sink);
+	return receiver_put_totals(s->receiver);
+}
+
 static void fill_totals(struct session *s)
 {
-	struct receiver_totals totals = receiver_totals(s->receiver);
+	struct receiver_totals totals = {0};
 	struct session_report *report = s->report;
+
+	if (s->receiver)
+		totals = receiver_totals(s->receiver);
 
 	report->events = totals.events;
 	report->nested_events = totals.nested;
 	report->threads = totals.threads;
+	report->damage = totals.damage;
 	report->dropped_events = sink_dropped_events(s->sink);
 	for (size_t i = 0; i < ABI_LOSS_COUNT; i++)
 		report->dropped_events += totals.lost[i];
 	for (size_t i = 0; i < ABI_TRUNC_COUNT; i++)
 		report->truncated_stacks += totals.trunc[i];
+}
+
+static void fill_output(struct session *s)
+{
+	struct session_report *report = s->report;
+	const char *problem = sink_problem(s->sink);
+
+	report->sink_state = sink_state(s->sink);
+	snprintf(report->sink_problem, sizeof(report->sink_problem), "%s", problem ? problem : "");
+	snprintf(report->symbols_problem, sizeof(report->symbols_problem), "%s",
+		sink_append_problem(s->sink));
+	report->trace_bytes = sink_bytes(s->sink);
 }
 
 static struct ht_err *put_counter(struct session *s, enum rec_counter counter, uint64_t total)
@@ -187,12 +309,11 @@ static struct ht_err *finish_trace(struct session *s)
 	struct session_report *report = s->report;
 	struct rec end = {.kind = REC_END};
 
-	struct ht_err *err = receiver_drain_last(s->receiver);
-	if (!err)
-		err = receiver_put_totals(s->receiver);
+	struct ht_err *err = finish_events(s);
 	if (!err)
 		err = put_counter(s, REC_COUNTER_UNTAPPED, report->untapped_modules);
-	fill_totals(s);
+	if (!err && report->unseen_places)
+		err = put_counter(s, REC_COUNTER_UNSEEN, report->unseen_places);
 	if (s->end_ns == 0) {
 		s->end_ns = clock_mono_ns();
 		s->end_tsc = __rdtsc();
@@ -202,18 +323,12 @@ static struct ht_err *finish_trace(struct session *s)
 		(struct rec_end){.reason = report->ended, .mono_ns = s->end_ns, .tsc = s->end_tsc};
 	if (!err)
 		err = sink_put(s->sink, &end, 0);
-	if (!err && s->options->symbolize && sink_state(s->sink) == SINK_OK) {
+	if (!err && s->options->symbolize)
 		session_progress(s, "looking up names");
-		err = symbols_append(s->sink, s->survey.status.ruid, s->survey.status.rgid,
-			report->symbols_problem, sizeof(report->symbols_problem));
-	}
 	if (!err)
-		err = sink_finish(s->sink);
-	report->sink_state = sink_state(s->sink);
-	if (sink_problem(s->sink))
-		snprintf(report->sink_problem, sizeof(report->sink_problem), "%s",
-			sink_problem(s->sink));
-	report->trace_bytes = sink_bytes(s->sink);
+		sink_finish(s->sink, s->options->symbolize);
+	fill_totals(s);
+	fill_output(s);
 	return err;
 }
 
@@ -225,13 +340,15 @@ static void release(struct session *s)
 {
 	watch_destroy(s->watch);
 	receiver_destroy(s->receiver);
-	if (s->mapped || s->image.local) {
-		close(s->remote.daemon_fd);
-		if (s->remote.agent_socket >= 0)
-			close(s->remote.agent_socket);
-	}
+	const int taken[] = {s->remote.memfd, s->remote.daemon_fd, s->remote.agent_socket};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(taken); i++)
+		if (taken[i] >= 0)
+			close(taken[i]);
+	s->journal.shown = NULL;
+	if (s->report->detached && s->report->level == DETACH_TOMBSTONE)
+		image_keep_thunks(&s->image);
 	image_deinit(&s->image);
-	if (s->mapped && !s->target_gone)
+	if ((s->mapped && !s->target_gone) || s->report->children.pending)
 		guardian_leave(&s->guardian);
 	else
 		guardian_dismiss(&s->guardian);
@@ -242,7 +359,31 @@ static void release(struct session *s)
 		close(s->signal_fd);
 	if (s->lock_fd >= 0)
 		close(s->lock_fd);
+	journal_destroy(&s->journal);
 	survey_deinit(&s->survey);
+}
+
+/* Of an error and of what is left in the target the second matters more: both are told. */
+static struct ht_err *add_remains(struct ht_err *err, const char *left)
+{
+	struct ht_err *both = ht_err_new(HT_ERR_INCOMPLETE, "%s; and %s", err->message, left);
+	ht_err_free(err);
+	return both;
+}
+
+/* Where there is no image of ours to detach by, or no journal. What stays is the guardian's. */
+static struct ht_err *recover(struct session *s)
+{
+	struct recover_report report;
+	const struct recover_options options = {.memfd = s->remote.memfd,
+		.slack = &s->slack,
+		.own = &s->journal,
+		.deadline_mono_ns = clock_mono_ns() + s->options->detach_deadline_ns};
+	struct ht_err *err = recover_run(&s->survey.proc, &options, &report);
+	if (!err && report.detach.level >= DETACH_TOMBSTONE)
+		err = ht_err_new(HT_ERR_INCOMPLETE, "%s", report.detach.why);
+	s->mapped = err != NULL;
+	return err;
 }
 
 /* After a failed attach: nothing may be left. */
@@ -250,17 +391,26 @@ static struct ht_err *roll_back(struct session *s)
 {
 	if (!s->slack_written || s->target_gone)
 		return NULL;
-	struct recover_report report;
-	struct ht_err *err;
-	if (!s->image.local || !s->journal.header) {
-		err = recover_run(&s->survey.proc, -1, &s->slack, &report);
-		s->mapped = err != NULL; /* then the stub's place is still the guardian's */
-		return err;
-	}
-	err = take_out(s);
+	if (!s->image.local || !journal_is_begun(&s->journal))
+		return recover(s);
+	struct ht_err *err = take_out(s);
 	if (!err && s->report->detached && s->report->level >= DETACH_TOMBSTONE)
 		err = ht_err_new(HT_ERR_INCOMPLETE, "%s", s->report->why);
 	return err;
+}
+
+/* As long as the target has something left, so will each new child: it is the guardian's then. */
+static struct ht_err *clean_children(struct session *s)
+{
+	if (!s->slack_written || (s->mapped && !s->target_gone))
+		return NULL;
+	return children_clean(
+		&(struct children_options){.target = &s->survey.proc,
+			.daemon_pid = getpid(),
+			.journal = &s->journal,
+			.slack = &s->slack,
+			.deadline_mono_ns = clock_mono_ns() + s->options->detach_deadline_ns},
+		&s->report->children);
 }
 
 /* Ends the capture that has begun: takes the tap out if there is a target left, completes the
@@ -269,45 +419,75 @@ static struct ht_err *conclude(struct session *s, struct ht_err *window)
 {
 	struct ht_err *err = NULL;
 
-	if (window)
-		s->report->ended = REC_END_ERROR;
-	if (!s->target_gone) {
+	if (!target_gone(s, &window)) {
+		if (window)
+			s->report->ended = REC_END_ERROR;
 		session_progress(s, "detaching");
+		int niceness = priority_raise();
 		err = take_out(s);
+		priority_restore(niceness);
 	}
 	s->report->slots_foreign = s->survey.foreign_count;
+	s->report->tables = publish_counts(s->publish);
 	err = ht_err_first(window, err);
-	return ht_err_first(err, finish_trace(s));
+	/* The output may take its time, and nobody is to have something of ours meanwhile. */
+	err = ht_err_first(err, clean_children(s));
+	err = ht_err_first(err, finish_trace(s));
+	bool left = s->report->detached && s->report->level >= DETACH_TOMBSTONE;
+	return err && left ? add_remains(err, s->report->why) : err;
 }
 
 static struct ht_err *attach(struct session *s)
 {
+	int niceness = priority_raise();
 	struct ht_err *err = bring_in(s);
+	end_phase(s, SESSION_BRING_IN);
 	if (!err)
 		err = tap(s);
+	end_phase(s, SESSION_TAP);
+	priority_restore(niceness);
 	s->report->attach_ns = clock_mono_ns() - s->start_ns;
 	return err;
+}
+
+static struct ht_err *changed_untouched(const struct session *s)
+{
+	return ht_err_new(HT_ERR_REFUSED,
+		"process %d ended, or became another program, before anything was touched",
+		s->options->pid);
+}
+
+/* Whatever could not be read of a process that has ended could not because of that. */
+static bool gone_meanwhile(struct session *s, struct ht_err **err)
+{
+	if (*err && (*err)->code == HT_ERR_TARGET_GONE) {
+		ht_err_free(*err);
+		*err = NULL;
+		return true;
+	}
+	return *err && s->survey.proc.pid && target_gone(s, err);
 }
 
 static struct ht_err *capture(struct session *s)
 {
 	struct ht_err *err = prepare(s);
+	if (gone_meanwhile(s, &err))
+		return changed_untouched(s);
 	if (err)
 		return err;
 	session_progress(s, "attaching to %d (%s): %zu slots in %zu modules", s->options->pid,
 		s->report->comm, s->survey.tap_count, s->survey.modules.count);
 	err = attach(s);
-	if (target_gone(s, &err)) {
-		s->report->ended = proc_changed(&s->survey.proc) == PROC_EXECED
-					   ? REC_END_TARGET_EXEC
-					   : REC_END_TARGET_EXIT;
-		if (s->first_tap_ns)
-			return conclude(s, NULL);
-		return ht_err_new(HT_ERR_TARGET_GONE, "process %d ended while we attached to it",
-			s->options->pid);
+	if (err && !target_gone(s, &err)) {
+		struct ht_err *left = roll_back(s);
+		if (left)
+			err = add_remains(err, left->message);
+		ht_err_free(left);
 	}
-	if (err)
-		return ht_err_first(err, roll_back(s));
+	if (err && !target_gone(s, &err))
+		return ht_err_first(err, clean_children(s));
+	if (s->target_gone)
+		return s->slack_written ? conclude(s, begin_trace(s)) : changed_untouched(s);
 	session_progress(s, "capturing%s", s->options->duration_ns ? "" : " until Ctrl-C");
 	return conclude(s, window_run(s));
 }
@@ -324,6 +504,7 @@ struct ht_err *session_run(const struct session_options *options, struct session
 		.start_tsc = __rdtsc()};
 
 	*ret = (struct session_report){0};
+	session.phase_ns = session.start_ns;
 	struct ht_err *err = capture(&session);
 	release(&session);
 	return err;

@@ -5,9 +5,11 @@
  */
 #pragma once
 
+#include "attach/children.h"
 #include "attach/daemon/sink.h"
 #include "attach/inject/detach.h"
 #include "attach/inject/residue.h"
+#include "attach/unwind/publish.h"
 #include "format/record.h"
 
 struct session_options {
@@ -17,29 +19,50 @@ struct session_options {
 	uint64_t duration_ns; /* 0: until a signal */
 	bool lossless;
 	bool full_unwind; /* never splice stored stacks: the oracle */
+	bool cache;	  /* read and keep unwind tables */
 	bool symbolize;	  /* store names at the end of the window */
 	uint64_t wait_ns; /* longest delay of a thread while the daemon stalls */
 	uint64_t detach_deadline_ns;
 	void (*progress)(const char *line); /* NULL: quiet */
 };
 
+/* What attach_ns consists of. */
+enum session_phase {
+	SESSION_SURVEY,	 /* looking at the target */
+	SESSION_TABLES,	 /* unwind tables, compiled or from the cache */
+	SESSION_PICTURE, /* of before, to compare with; the output; until here all is untouched */
+	SESSION_BRING_IN,
+	SESSION_TAP,
+	SESSION_PHASES
+};
+
 struct session_report {
 	enum rec_end_reason ended;
-	uint64_t attach_ns;  /* from the start to the last tapped slot */
+	uint64_t attach_ns; /* from the start to the last tapped slot */
+	uint64_t phase_ns[SESSION_PHASES];
+	struct publish_counts tables;
 	uint64_t capture_ns; /* first tapped to last restored slot */
 	uint64_t detach_ns;
 	uint64_t stop_ns; /* longest time any thread was held */
 	uint64_t events, dropped_events, nested_events, truncated_stacks;
 	uint64_t slots_tapped, slots_restored, slots_foreign;
+	uint64_t slots_changed, slots_unloaded; /* left alone */
+	uint64_t slots_left;	   /* found no room in journal or thunk page: not recorded */
+	struct quiesce_report met; /* the threads, as the proof of detach found them */
 	uint64_t untapped_modules;
+	uint64_t unseen_places; /* in code, that call an allocator past all slots */
+	char unseen[200];	/* its functions */
+	uint64_t damage; /* what the target wrote into the agent's memory, as far as it was noticed
+			  */
 	uint64_t threads, trace_bytes;
 	bool detached; /* detach was attempted: level and verify are set */
 	enum detach_level level;
-	char why[200]; /* for level 2 and 3 */
+	char why[200]; /* for level 2 and 3; what differs, where verify is not equal */
 	struct residue_report verify;
-	enum sink_state sink_state;
-	char sink_problem[200];
+	enum store_state sink_state;
+	char sink_problem[1024];
 	char symbols_problem[200];
+	struct children_report children;
 	char comm[64];
 };
 

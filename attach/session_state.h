@@ -33,6 +33,7 @@ struct session {
 	struct watch *watch;
 	struct tap tap;
 	uint64_t start_ns, start_tsc, first_tap_ns;
+	uint64_t phase_ns;	  /* when the present phase began */
 	uint64_t end_ns, end_tsc; /* of the window: when the last slot was restored */
 	uint64_t modules_put;	  /* highest module id in the trace */
 	uint64_t next_seccomp_ns; /* when to look for filters again */

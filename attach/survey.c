@@ -6,8 +6,24 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "attach/inject/remote.h"
+#include "attach/target/cgroup.h"
 #include "attach/target/clock.h"
+#include "attach/target/slow.h"
+#include "attach/target/worker.h"
+#include "attach/target/room.h"
 #include "format/abi_control.h"
+
+#define SECCOMP_STRICT	  1 /* as proc_status has it */
+#define MIB		  (1ul << 20)
+#define DESCRIPTORS_SPARE 16u /* the stub needs four, the target may want some meanwhile */
+#define MAPPINGS_SPARE	  64u /* the image has eight */
+/* What a capture makes of memory in the target's name, at most: stacks, and buffers per thread. */
+#define STACKS_BYTES (ABI_TABLE_WORDS * 8ul + ABI_NODE_MAX * sizeof(struct abi_node))
+#define THREAD_BYTES ABI_SLOT_BYTES
+
+#define FILES_PATIENCE_NS	(10 * CLOCK_NS_PER_S)
+#define FILES_PATIENCE_LATER_NS (2 * CLOCK_NS_PER_S) /* while nobody takes events */
 
 static struct ht_err *check_pid(pid_t pid)
 {
@@ -44,13 +60,22 @@ static struct ht_err *check_status(pid_t pid, const struct proc_status *status)
 	if (status->state == 'T')
 		return ht_err_new(HT_ERR_REFUSED,
 			"process %d is stopped; continue it first (kill -CONT %d)", pid, pid);
-	if (status->seccomp == 1)
+	if (status->seccomp == SECCOMP_STRICT)
 		return ht_err_new(HT_ERR_REFUSED,
 			"process %d runs under strict seccomp, which leaves no safe way in", pid);
 	if (status->shadow_stack)
 		return ht_err_new(HT_ERR_REFUSED,
 			"process %d uses a shadow stack (CET), which is not supported yet", pid);
 	return NULL;
+}
+
+/* Asked to stop it would, and then run nothing. */
+static struct ht_err *check_frozen(const struct proc *proc)
+{
+	if (!cgroup_is_frozen(proc))
+		return NULL;
+	return ht_err_new(HT_ERR_REFUSED,
+		"process %d is frozen (freezer of its control group); thaw it first", proc->pid);
 }
 
 static struct ht_err *check_threads(const struct proc *proc, struct survey *survey)
@@ -61,58 +86,117 @@ static struct ht_err *check_threads(const struct proc *proc, struct survey *surv
 		return err;
 	for (size_t i = 0; !err && i < tids.count; i++) {
 		struct proc_status status;
-		struct ht_err *gone = proc_status(proc, tids.tid[i], &status);
-		if (gone) {
-			ht_err_free(gone);
+		bool lives;
+		err = proc_status_listed(proc, tids.tid[i], &status, &lives);
+		if (err || !lives)
 			continue;
-		}
 		survey->any_seccomp |= status.seccomp != 0;
-		if (status.tracer != 0)
+		/* Strict mode takes from the thread the clock that the agent reads. */
+		if (status.tracer != 0 || status.seccomp == SECCOMP_STRICT)
 			err = check_status(proc->pid, &status);
 	}
 	proc_tids_deinit(&tids);
 	return err;
 }
 
-/* The kernel ends a process that makes a file longer than its limit, and the agent's memory is a
- * file that the process makes. */
-static struct ht_err *check_file_size(const struct proc *proc)
+static struct ht_err *check_space(pid_t pid, const struct room *room)
 {
-	uint64_t need = abi_image_bytes(ABI_SLOT_MAX);
-	if (proc_limit(proc, "Max file size") >= need)
-		return NULL;
-	return ht_err_new(HT_ERR_REFUSED,
-		"process %d may not make a file of %lu MiB, which the agent needs (ulimit -f); "
-		"raise "
-		"that first: prlimit --pid %d --fsize=unlimited:unlimited",
-		proc->pid, (unsigned long)(need >> 20), proc->pid);
+	uint64_t image = abi_image_bytes(ABI_SLOT_MAX);
+
+	/* The kernel ends a process that makes a file longer than its limit, and the agent's memory
+	 * is a file that the process makes. */
+	if (room->file_bytes < image)
+		return ht_err_new(HT_ERR_REFUSED,
+			"process %d may not make a file of %lu MiB, which the agent needs (ulimit "
+			"-f); raise that first: prlimit --pid %d --fsize=unlimited:unlimited",
+			pid, image / MIB, pid);
+	/* As much again stays free: the target must not miss what we reserve. */
+	if (room->address_bytes < 2 * image)
+		return ht_err_new(HT_ERR_REFUSED,
+			"process %d may map only %lu MiB more (ulimit -v), and the agent reserves "
+			"%lu MiB of address space; raise that first: prlimit --pid %d "
+			"--as=unlimited",
+			pid, room->address_bytes / MIB, image / MIB, pid);
+	if (room->data_bytes < MIB)
+		return ht_err_new(HT_ERR_REFUSED,
+			"process %d has used up its limit on data (ulimit -d); raise that first: "
+			"prlimit --pid %d --data=unlimited",
+			pid, pid);
+	if (room->locked_bytes < 2 * image)
+		return ht_err_new(HT_ERR_REFUSED,
+			"process %d locks its memory (mlockall) and may lock only %lu MiB more "
+			"(ulimit -l), and the agent reserves %lu MiB of address space; raise that "
+			"first: prlimit --pid %d --memlock=unlimited",
+			pid, room->locked_bytes / MIB, image / MIB, pid);
+	return NULL;
+}
+
+static struct ht_err *check_room(const struct survey *survey)
+{
+	pid_t pid = survey->proc.pid;
+	uint64_t memory = STACKS_BYTES + survey->status.threads * THREAD_BYTES;
+	struct room room;
+	struct ht_err *err = room_read(&survey->proc, &survey->maps, &room);
+
+	if (!err)
+		err = check_space(pid, &room);
+	if (err)
+		return err;
+	if (room.descriptors < DESCRIPTORS_SPARE)
+		return ht_err_new(HT_ERR_REFUSED,
+			"process %d may open only %lu more descriptors (ulimit -n), and %u are "
+			"needed; raise that first: prlimit --pid %d --nofile=NUMBER",
+			pid, (unsigned long)room.descriptors, DESCRIPTORS_SPARE, pid);
+	if (room.mappings < MAPPINGS_SPARE)
+		return ht_err_new(HT_ERR_REFUSED,
+			"process %d has %zu mappings, nearly as many as the kernel allows "
+			"(vm.max_map_count); raise that first: sysctl vm.max_map_count=NUMBER",
+			pid, survey->maps.count);
+	if (room.memory_bytes < memory)
+		return ht_err_new(HT_ERR_REFUSED,
+			"process %d may use only %lu MiB more of memory (memory limit of its "
+			"control group), and a capture may take %lu MiB there; raise that limit "
+			"first",
+			pid, room.memory_bytes / MIB, memory / MIB);
+	return NULL;
 }
 
 static struct ht_err *refuse_without_slots(const struct survey *survey)
 {
-	char *allocators;
-	struct ht_err *err = slots_static_allocators(&survey->proc, &survey->modules, &allocators);
-	if (err)
-		return err;
-	bool named = allocators[0] != '\0';
-	err = ht_err_new(HT_ERR_REFUSED,
+	char *unseen = coverage_unseen(&survey->coverage);
+	bool named = unseen && unseen[0];
+	struct ht_err *err = ht_err_new(HT_ERR_REFUSED,
 		"process %d calls its allocator directly%s%s%s: it is linked in statically, and "
 		"there is no "
 		"slot to tap",
-		survey->proc.pid, named ? " (" : "", allocators, named ? ")" : "");
-	free(allocators);
+		survey->proc.pid, named ? " (" : "", named ? unseen : "", named ? ")" : "");
+	free(unseen);
 	return err;
 }
 
-static struct ht_err *check_found(const struct survey *survey)
+struct ht_err *survey_check_tapped(const struct proc *proc, struct recover_found *ret)
 {
-	if (!survey->found.image)
-		return NULL;
-	return ht_err_new(HT_ERR_REFUSED,
-		"process %d is already tapped, by heaptap %d; stop that one, or run heaptap "
-		"recover -p %d if "
-		"it is dead",
-		survey->proc.pid, survey->found.daemon_pid, survey->proc.pid);
+	struct ht_err *err = recover_find(proc, ret);
+	if (!err && ret->image)
+		err = ht_err_new(HT_ERR_REFUSED,
+			"process %d is already tapped, by heaptap %d; stop that one, or run "
+			"heaptap recover -p %d if it is dead",
+			proc->pid, ret->daemon_pid, proc->pid);
+	return err;
+}
+
+static struct ht_err *check_stub(const struct survey *survey)
+{
+	struct choose_slack place;
+	pid_t pid = survey->proc.pid;
+
+	/* A thread may still be in it. */
+	if (remote_find_stub(&survey->proc, &survey->modules, &survey->maps, &place))
+		return ht_err_new(HT_ERR_REFUSED,
+			"another heaptap is attaching to process %d, or was killed while it did; "
+			"in that case run heaptap recover -p %d",
+			pid, pid);
+	return NULL;
 }
 
 static void count_slots(struct survey *survey)
@@ -120,6 +204,8 @@ static void count_slots(struct survey *survey)
 	survey->tap_count = survey->foreign_count = survey->unresolved_count = 0;
 	for (size_t i = 0; i < survey->slots.count; i++) {
 		enum slot_verdict verdict = survey->slots.slot[i].verdict;
+		if (abi_is_guard(survey->slots.slot[i].hook))
+			continue;
 		survey->tap_count += verdict == SLOT_TAP;
 		survey->foreign_count += verdict == SLOT_FOREIGN;
 		survey->unresolved_count += verdict == SLOT_UNRESOLVED;
@@ -128,24 +214,74 @@ static void count_slots(struct survey *survey)
 
 static struct ht_err *read_contents(struct survey *survey)
 {
-	struct ht_err *err = proc_maps_read(&survey->proc, &survey->maps);
+	struct ht_err *err = check_room(survey);
 	if (!err)
 		err = modules_check_machine(&survey->proc, &survey->maps);
 	if (!err)
 		err = modules_read(&survey->proc, &survey->maps, &survey->modules);
 	if (!err)
-		err = recover_find(&survey->proc, &survey->found);
+		err = survey_check_tapped(&survey->proc, &survey->found);
 	if (!err)
-		err = check_found(survey);
+		err = check_stub(survey);
 	if (!err)
 		err = slots_read(&survey->proc, &survey->modules, 0, 0, &survey->slots);
+	if (!err)
+		err = coverage_read(&survey->proc, &survey->maps, &survey->modules, &survey->slots,
+			&survey->coverage);
 	if (err)
 		return err;
 	count_slots(survey);
 	return survey->tap_count + survey->unresolved_count ? NULL : refuse_without_slots(survey);
 }
 
-struct ht_err *survey_take(pid_t pid, struct survey *ret)
+struct files {
+	const struct proc *proc;
+	const struct proc_maps *maps;
+};
+
+static struct ht_err *touch_files(void *context, struct worker_reply *reply)
+{
+	const struct files *files = context;
+	(void)reply;
+	return slow_touch(files->proc, files->maps);
+}
+
+/* A file system that a process serves, maybe the target itself, must show that it answers before
+ * a page of it is read in the target's memory. */
+static struct ht_err *check_file_systems(
+	const struct proc *proc, const struct proc_maps *maps, uint64_t patience_ns)
+{
+	struct files files = {.proc = proc, .maps = maps};
+	struct worker_reply reply;
+	char *path;
+	struct ht_err *err = slow_find(proc, maps, &path);
+	if (err || !path)
+		return err;
+	err = worker_run(
+		"reading mapped files", clock_mono_ns() + patience_ns, touch_files, &files, &reply);
+	if (err && err->code == HT_ERR_REFUSED) {
+		ht_err_free(err);
+		err = ht_err_new(HT_ERR_REFUSED,
+			"process %d maps files of a file system that does not answer, such as %s; "
+			"try again when it does",
+			proc->pid, path);
+	}
+	free(path);
+	return err;
+}
+
+struct ht_err *survey_check_files(const struct proc *proc)
+{
+	struct proc_maps maps;
+	struct ht_err *err = proc_maps_read(proc, &maps);
+	if (err)
+		return err;
+	err = check_file_systems(proc, &maps, FILES_PATIENCE_NS);
+	proc_maps_deinit(&maps);
+	return err;
+}
+
+struct ht_err *survey_open(pid_t pid, struct survey *ret)
 {
 	struct survey survey = {0};
 	struct ht_err *err = check_pid(pid);
@@ -159,13 +295,11 @@ struct ht_err *survey_take(pid_t pid, struct survey *ret)
 	if (!err)
 		err = check_status(pid, &survey.status);
 	if (!err)
+		err = check_frozen(&survey.proc);
+	if (!err)
 		err = proc_open_mem(&survey.proc);
 	if (!err)
-		err = check_file_size(&survey.proc);
-	if (!err)
 		err = check_threads(&survey.proc, &survey);
-	if (!err)
-		err = read_contents(&survey);
 	if (err)
 		survey_deinit(&survey);
 	else
@@ -173,12 +307,59 @@ struct ht_err *survey_take(pid_t pid, struct survey *ret)
 	return err;
 }
 
+struct ht_err *survey_read(struct survey *survey)
+{
+	struct ht_err *err = proc_maps_read(&survey->proc, &survey->maps);
+	if (!err)
+		err = check_file_systems(&survey->proc, &survey->maps, FILES_PATIENCE_NS);
+	return err ? err : read_contents(survey);
+}
+
+struct ht_err *survey_take(pid_t pid, struct survey *ret)
+{
+	struct ht_err *err = survey_open(pid, ret);
+	if (err)
+		return err;
+	err = survey_read(ret);
+	if (err)
+		survey_deinit(ret);
+	return err;
+}
+
 void survey_deinit(struct survey *survey)
 {
+	coverage_deinit(&survey->coverage);
 	slots_deinit(&survey->slots);
 	modules_deinit(&survey->modules);
 	proc_maps_deinit(&survey->maps);
 	proc_close(&survey->proc);
+}
+
+/* Where a file system has stopped answering, its mappings are left alone from now on. */
+static struct ht_err *read_maps_later(
+	const struct proc *proc, uint64_t patience_ns, struct proc_maps *ret)
+{
+	struct ht_err *err = proc_maps_read(proc, ret);
+	if (err || slow_is_avoided())
+		return err;
+	err = check_file_systems(proc, ret, patience_ns);
+	if (!err)
+		return NULL;
+	proc_maps_deinit(ret);
+	if (err->code != HT_ERR_REFUSED)
+		return err;
+	ht_err_free(err);
+	slow_avoid();
+	return proc_maps_read(proc, ret);
+}
+
+struct ht_err *survey_avoid_stalled(const struct proc *proc)
+{
+	struct proc_maps maps;
+	struct ht_err *err = read_maps_later(proc, FILES_PATIENCE_NS, &maps);
+	if (!err)
+		proc_maps_deinit(&maps);
+	return err;
 }
 
 struct ht_err *survey_refresh(struct survey *survey, raddr_t thunk_lo, raddr_t thunk_hi)
@@ -186,7 +367,7 @@ struct ht_err *survey_refresh(struct survey *survey, raddr_t thunk_lo, raddr_t t
 	struct proc_maps maps;
 	struct modules modules;
 	struct slots slots;
-	struct ht_err *err = proc_maps_read(&survey->proc, &maps);
+	struct ht_err *err = read_maps_later(&survey->proc, FILES_PATIENCE_LATER_NS, &maps);
 	if (err)
 		return err;
 	err = modules_reread(&survey->proc, &maps, &survey->modules, &modules);
@@ -200,6 +381,7 @@ struct ht_err *survey_refresh(struct survey *survey, raddr_t thunk_lo, raddr_t t
 		proc_maps_deinit(&maps);
 		return err;
 	}
+	coverage_deinit(&survey->coverage);
 	slots_deinit(&survey->slots);
 	modules_deinit(&survey->modules);
 	proc_maps_deinit(&survey->maps);

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "attach/elf/slots.h"
+#include "attach/elf/coverage.h"
 #include "attach/recover.h"
 
 struct survey {
@@ -14,9 +14,10 @@ struct survey {
 	struct proc_maps maps;
 	struct modules modules;
 	struct slots slots;
-	size_t tap_count, foreign_count, unresolved_count;
-	struct recover_found found; /* of an earlier capture */
-	bool any_seccomp;	    /* a thread has a filter: the agent must make no system call */
+	struct coverage coverage; /* of what was loaded at first; empty after survey_refresh */
+	size_t tap_count, foreign_count, unresolved_count; /* of the allocators' slots */
+	struct recover_found found;			   /* of an earlier capture */
+	bool any_seccomp; /* a thread has a filter: the agent must make no system call */
 };
 
 /*
@@ -26,9 +27,26 @@ struct survey {
  */
 HT_MUST_CHECK
 struct ht_err *survey_take(pid_t pid, struct survey *ret);
+/* Its two halves: the process alone, without a look into its memory, and the rest. After an error
+ * of the second, survey_deinit. */
+HT_MUST_CHECK
+struct ht_err *survey_open(pid_t pid, struct survey *ret);
+HT_MUST_CHECK
+struct ht_err *survey_read(struct survey *survey);
 void survey_deinit(struct survey *survey);
 
 /* Reads mappings, modules and slots again; modules keep their ids. `thunk_lo/hi`: our own thunks.
  */
+/* HT_ERR_REFUSED when a file that the process maps is of a file system that does not answer: then
+ * nothing of its memory may be read. For who reads it without a survey. */
+HT_MUST_CHECK
+struct ht_err *survey_check_files(const struct proc *proc);
+/* For who cannot refuse, and has nobody to end it when it hangs: such files are left alone by this
+ * process from now on (slow_avoid). */
+HT_MUST_CHECK
+struct ht_err *survey_avoid_stalled(const struct proc *proc);
+/* HT_ERR_REFUSED when the process has the image of a capture. Reads nothing of its memory. */
+HT_MUST_CHECK
+struct ht_err *survey_check_tapped(const struct proc *proc, struct recover_found *ret);
 HT_MUST_CHECK
 struct ht_err *survey_refresh(struct survey *survey, raddr_t thunk_lo, raddr_t thunk_hi);

@@ -85,7 +85,7 @@ static void exec_analyzer(int analyzer, int trace, int out, uid_t uid, gid_t gid
 }
 
 /* Takes whole records off the front of `in`. Anything but symbols does not belong here. */
-static struct ht_err *put_symbols(struct sink *sink, struct bytes_out *in)
+static struct ht_err *put_symbols(struct store *store, struct bytes_out *in)
 {
 	struct bytes view = bytes_of(in->data, in->length);
 	struct rec rec;
@@ -99,7 +99,7 @@ static struct ht_err *put_symbols(struct sink *sink, struct bytes_out *in)
 		if (rec.kind != REC_SYMBOL)
 			return ht_err_new(
 				HT_ERR_FORMAT, "heaptap-analyze sent a record that is no symbol");
-		err = sink_put(sink, &rec, 0);
+		err = store_put(store, &rec, 0);
 		if (err)
 			return err;
 	}
@@ -108,7 +108,7 @@ static struct ht_err *put_symbols(struct sink *sink, struct bytes_out *in)
 	return NULL;
 }
 
-static struct ht_err *read_symbols(struct sink *sink, int fd)
+static struct ht_err *read_symbols(struct store *store, int fd)
 {
 	uint64_t deadline = clock_mono_ns() + SYMBOLS_DEADLINE_NS;
 	struct bytes_out in = {0};
@@ -134,7 +134,7 @@ static struct ht_err *read_symbols(struct sink *sink, int fd)
 			break;
 		in.length += (size_t)got;
 		total += (uint64_t)got;
-		err = put_symbols(sink, &in);
+		err = put_symbols(store, &in);
 	}
 	if (!err && in.length)
 		err = ht_err_new(HT_ERR_FORMAT, "heaptap-analyze ended in the middle of a record");
@@ -142,7 +142,8 @@ static struct ht_err *read_symbols(struct sink *sink, int fd)
 	return err;
 }
 
-static struct ht_err *run_analyzer(struct sink *sink, int analyzer, int trace, uid_t uid, gid_t gid)
+static struct ht_err *run_analyzer(
+	struct store *store, int analyzer, int trace, uid_t uid, gid_t gid)
 {
 	int out[2], status = 0;
 	if (pipe2(out, O_CLOEXEC) < 0)
@@ -153,7 +154,7 @@ static struct ht_err *run_analyzer(struct sink *sink, int analyzer, int trace, u
 	int sys = errno;
 	close(out[1]);
 	struct ht_err *err =
-		child < 0 ? ht_err_sys(sys, "cannot fork") : read_symbols(sink, out[0]);
+		child < 0 ? ht_err_sys(sys, "cannot fork") : read_symbols(store, out[0]);
 	close(out[0]);
 	if (child < 0)
 		return err;
@@ -167,16 +168,16 @@ static struct ht_err *run_analyzer(struct sink *sink, int analyzer, int trace, u
 	return err;
 }
 
-struct ht_err *symbols_append(
-	struct sink *sink, uid_t target_uid, gid_t target_gid, char *problem, size_t problem_bytes)
+struct ht_err *symbols_append(struct store *store, uid_t target_uid, gid_t target_gid,
+	char *problem, size_t problem_bytes)
 {
 	char path[4200];
 
 	problem[0] = '\0';
-	struct ht_err *err = sink_flush(sink);
+	struct ht_err *err = store_flush(store);
 	if (err)
 		return err;
-	int trace = sink_reopen(sink);
+	int trace = store_reopen(store);
 	if (trace < 0)
 		return NULL;
 	int analyzer = symbols_open_analyzer(path, sizeof(path));
@@ -184,7 +185,7 @@ struct ht_err *symbols_append(
 		snprintf(problem, problem_bytes,
 			"no names stored: heaptap-analyze is not beside heaptap");
 	} else {
-		err = run_analyzer(sink, analyzer, trace, target_uid, target_gid);
+		err = run_analyzer(store, analyzer, trace, target_uid, target_gid);
 		if (err && err->code != HT_ERR_NOMEM) {
 			snprintf(problem, problem_bytes, "names are missing: %s", err->message);
 			ht_err_free(err);

@@ -6,14 +6,14 @@
  */
 #pragma once
 
-#include "attach/daemon/sink.h"
+#include "attach/daemon/store.h"
 #include "attach/target/proc.h"
 
-/* Appends REC_SYMBOL records to the sink. `problem` gets one line when there are no names or not
+/* Appends REC_SYMBOL records to the trace. `problem` gets one line when there are no names or not
  * all; "" else. */
 HT_MUST_CHECK
-struct ht_err *symbols_append(
-	struct sink *sink, uid_t target_uid, gid_t target_gid, char *problem, size_t problem_bytes);
+struct ht_err *symbols_append(struct store *store, uid_t target_uid, gid_t target_gid,
+	char *problem, size_t problem_bytes);
 
 /* Opens heaptap-analyze: beside this program, or in ../libexec/heaptap. -1 when there is none.
  * `path` gets its name. */

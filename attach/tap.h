@@ -14,9 +14,11 @@ struct tap {
 	struct image *image;
 	struct journal *journal;
 	size_t tapped; /* running count */
+	size_t left;   /* that found no room the last time */
 };
 
 /* Taps every slot of the survey that is not tapped yet. A lazy slot that is not bound yet is bound
- * to what its like are bound to, where that is beyond doubt. */
+ * as the dynamic linker would, where that is beyond doubt. HT_ERR_REFUSED when journal or thunk
+ * page have no room for some of them: all others are tapped. */
 HT_MUST_CHECK
 struct ht_err *tap_slots(struct tap *tap);

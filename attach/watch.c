@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/watch.h"
 
-#include <link.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
+#include "attach/elf/linkmap.h"
 #include "attach/target/clock.h"
 
 #define MAPS_PERIOD_NS	  (500 * CLOCK_NS_PER_MS)
@@ -14,7 +15,7 @@
 #define DEAD_PERIOD_NS	  (250 * CLOCK_NS_PER_MS)
 #define RSS_PERIOD_NS	  (100 * CLOCK_NS_PER_MS)
 #define STACK_PERIOD_NS	  (50 * CLOCK_NS_PER_MS)
-#define CHAIN_MAX	  20000u
+#define SPACES_MAX	  64u
 #define THREADS_MAX	  ABI_SLOT_MAX
 #define STACK_MAX_BYTES	  (1ull << 30)
 
@@ -23,12 +24,18 @@ struct named {
 	uint64_t incarnation;
 };
 
+/* Where the dynamic linker's lists end. */
+struct ends {
+	raddr_t head; /* the last one */
+	raddr_t tail[SPACES_MAX];
+	unsigned count;
+};
+
 struct watch {
 	struct watch_options options;
-	raddr_t r_debug; /* 0: the program has none */
-	raddr_t tail;	 /* last link_map element */
-	uint64_t chain_length;
-	uint64_t maps_hash;
+	raddr_t head; /* of the dynamic linker's lists; 0: the program has none */
+	struct ends ends;
+	uint64_t chains_hash, maps_hash, slots_hash;
 	uint64_t unknown_pcs;
 	uint64_t next_maps_ns, next_chain_ns, next_unknown_ns, next_dead_ns, next_rss_ns,
 		next_stack_ns;
@@ -53,58 +60,86 @@ static bool due(uint64_t *next_ns, uint64_t now_ns, uint64_t period_ns)
 /* --- modules
  * ---------------------------------------------------------------------------------------- */
 
-static raddr_t find_r_debug(const struct survey *survey)
+static void hash_add(uint64_t *hash, uint64_t word)
 {
-	for (size_t i = 0; i < survey->modules.count; i++) {
-		const struct module *module = &survey->modules.module[i];
-		if (!module->executable || !module->dynamic)
-			continue;
-		for (uint64_t off = 0; off + sizeof(Elf64_Dyn) <= module->dynamic_bytes;
-			off += sizeof(Elf64_Dyn)) {
-			Elf64_Dyn dyn;
-			struct ht_err *err = memory_read(
-				&survey->proc, module->dynamic + off, &dyn, sizeof(dyn));
-			ht_err_free(err);
-			if (err || dyn.d_tag == DT_NULL)
-				return 0;
-			if (dyn.d_tag == DT_DEBUG)
-				return dyn.d_un.d_ptr;
-		}
+	*hash = (*hash ^ word) * 0x9e3779b97f4a7c15ull;
+	*hash ^= *hash >> 32;
+}
+
+struct chains {
+	struct ends ends;
+	uint64_t hash;
+};
+
+static void take_link(void *context, unsigned space, raddr_t head, raddr_t link, raddr_t dynamic)
+{
+	struct chains *chains = context;
+	struct ends *ends = &chains->ends;
+
+	if (space < SPACES_MAX) {
+		ends->tail[space] = link;
+		ends->count = space + 1;
 	}
-	return 0;
+	ends->head = head;
+	hash_add(&chains->hash, link);
+	hash_add(&chains->hash, dynamic);
 }
 
-static bool read_word(const struct watch *watch, raddr_t addr, uint64_t *ret)
-{
-	struct ht_err *err = memory_read_u64(proc_of(watch), addr, ret);
-	ht_err_free(err);
-	return !err;
-}
-
-/* Walks the list of loaded objects; a list in motion gives a wrong length, and the next look
+/* Walks the lists of loaded objects; a list in motion gives a wrong answer, and the next look
  * another. */
-static void walk_chain(const struct watch *watch, raddr_t *ret_tail, uint64_t *ret_length)
+static struct chains walk_chains(const struct watch *watch)
 {
-	uint64_t at = 0, length = 0;
-	raddr_t tail = 0;
-
-	if (watch->r_debug)
-		(void)!read_word(watch, watch->r_debug + offsetof(struct r_debug, r_map), &at);
-	while (at && length < CHAIN_MAX) {
-		tail = at;
-		length++;
-		if (!read_word(watch, tail + offsetof(struct link_map, l_next), &at))
-			break;
-	}
-	*ret_tail = tail;
-	*ret_length = length;
+	struct chains chains = {0};
+	linkmap_walk(proc_of(watch), watch->head, take_link, &chains);
+	return chains;
 }
 
-static bool chain_grew(const struct watch *watch)
+/* Cheap: libraries are added at the end. */
+static bool chains_grew(const struct watch *watch)
 {
-	uint64_t next;
-	return watch->tail &&
-	       (!read_word(watch, watch->tail + offsetof(struct link_map, l_next), &next) || next);
+	bool grew = watch->ends.head && linkmap_head_grew(proc_of(watch), watch->ends.head);
+	for (unsigned i = 0; i < watch->ends.count && !grew; i++)
+		grew = watch->ends.tail[i] &&
+		       linkmap_link_grew(proc_of(watch), watch->ends.tail[i]);
+	return grew;
+}
+
+/*
+ * The words of all slots: the dynamic linker binds lazy ones, relocates those of a library that was
+ * seen half loaded, and the program may store something of its own. `settled`: those that we do not
+ * write count as the survey read them.
+ */
+static uint64_t hash_slots(const struct watch *watch, bool settled)
+{
+	const struct slots *slots = &watch->options.survey->slots;
+	uint64_t page[HT_PAGE_BYTES / sizeof(uint64_t)];
+	raddr_t page_at = 0;
+	uint64_t hash = 0;
+	size_t got = 0;
+
+	for (size_t i = 0; i < slots->count; i++) {
+		const struct slot *slot = &slots->slot[i];
+		raddr_t lo = ht_align_down(slot->addr, HT_PAGE_BYTES);
+		uint64_t value = slot->value;
+		if (slot->addr % sizeof(uint64_t))
+			continue;
+		if (lo != page_at) {
+			struct ht_err *err =
+				memory_read_some(proc_of(watch), lo, page, sizeof(page), &got);
+			ht_err_free(err);
+			page_at = lo;
+		}
+		if (slot->real || !settled)
+			value = slot->addr - lo < got ? page[(slot->addr - lo) / sizeof(uint64_t)]
+						      : 0;
+		hash_add(&hash, value);
+	}
+	return hash;
+}
+
+void watch_settled(struct watch *watch)
+{
+	watch->slots_hash = hash_slots(watch, true);
 }
 
 static struct ht_err *hash_exec_maps(const struct watch *watch, uint64_t *ret)
@@ -115,10 +150,10 @@ static struct ht_err *hash_exec_maps(const struct watch *watch, uint64_t *ret)
 	if (err)
 		return err;
 	for (size_t i = 0; i < maps.count; i++)
-		if (maps.map[i].exec)
-			hash = ((hash ^ maps.map[i].lo ^ maps.map[i].inode) *
-				       0x9e3779b97f4a7c15ull) ^
-			       maps.map[i].hi;
+		if (maps.map[i].exec) {
+			hash_add(&hash, maps.map[i].lo ^ maps.map[i].inode);
+			hash_add(&hash, maps.map[i].hi);
+		}
 	proc_maps_deinit(&maps);
 	*ret = hash;
 	return NULL;
@@ -126,14 +161,11 @@ static struct ht_err *hash_exec_maps(const struct watch *watch, uint64_t *ret)
 
 struct ht_err *watch_modules(struct watch *watch, uint64_t now_ns, bool *ret_changed)
 {
-	bool changed = chain_grew(watch);
+	bool changed = chains_grew(watch);
 
-	if (due(&watch->next_chain_ns, now_ns, CHAIN_PERIOD_NS)) {
-		raddr_t tail;
-		uint64_t length;
-		walk_chain(watch, &tail, &length);
-		changed |= tail != watch->tail || length != watch->chain_length;
-	}
+	if (due(&watch->next_chain_ns, now_ns, CHAIN_PERIOD_NS))
+		changed |= walk_chains(watch).hash != watch->chains_hash ||
+			   hash_slots(watch, false) != watch->slots_hash;
 	uint64_t unknown = receiver_totals(watch->options.receiver).unknown_pcs;
 	if (unknown != watch->unknown_pcs &&
 		due(&watch->next_unknown_ns, now_ns, UNKNOWN_PERIOD_NS)) {
@@ -148,8 +180,11 @@ struct ht_err *watch_modules(struct watch *watch, uint64_t now_ns, bool *ret_cha
 		changed |= hash != watch->maps_hash;
 		watch->maps_hash = hash;
 	}
-	if (changed)
-		walk_chain(watch, &watch->tail, &watch->chain_length);
+	if (changed) {
+		struct chains chains = walk_chains(watch);
+		watch->ends = chains.ends;
+		watch->chains_hash = chains.hash;
+	}
 	*ret_changed = changed;
 	return NULL;
 }
@@ -225,57 +260,102 @@ static struct ht_err *bound_threads(struct watch *watch, uint64_t now_ns)
 	return NULL;
 }
 
-/* The number of task `tid` as the target's innermost pid namespace counts. */
-static uint32_t inner_tid(const struct watch *watch, pid_t tid)
+/* The number of task `tid` as the target's innermost pid namespace counts; 0: it has ended, or is
+ * not `ret_told`. */
+static uint32_t inner_tid(const struct watch *watch, pid_t tid, bool *ret_told)
 {
 	const struct survey *survey = watch->options.survey;
 	struct proc_status status;
 
+	*ret_told = true;
 	if (survey->status.ns_tid == survey->proc.pid)
 		return (uint32_t)tid;
 	struct ht_err *err = proc_status(proc_of(watch), tid, &status);
+	*ret_told = !err || err->code == HT_ERR_TARGET_GONE || err->sys == ENOENT;
+	uint32_t inner = err ? 0 : (uint32_t)status.ns_tid;
 	ht_err_free(err);
-	return err ? 0 : (uint32_t)status.ns_tid;
+	return inner;
 }
 
-static struct ht_err *name_threads(struct watch *watch, const struct proc_tids *tids)
+/* The living threads, by both numbers. */
+struct living {
+	struct proc_tids tids;
+	uint32_t *inner;
+	bool is_whole; /* who is not found has ended */
+};
+
+static void living_deinit(struct living *living)
 {
-	for (size_t i = 0; i < watch->thread_count; i++) {
+	proc_tids_deinit(&living->tids);
+	free(living->inner);
+}
+
+/* Each is asked for its number once, however many slots there are to compare it with. */
+static struct ht_err *living_read(const struct watch *watch, struct living *ret)
+{
+	struct living living = {0};
+	struct ht_err *err = proc_tids_read(proc_of(watch), &living.tids);
+	if (err)
+		return err;
+	living.inner = calloc(living.tids.count + 1, sizeof(*living.inner));
+	if (!living.inner) {
+		living_deinit(&living);
+		return ht_err_new(HT_ERR_NOMEM, "no memory to watch the target's threads");
+	}
+	living.is_whole = true;
+	for (size_t i = 0; i < living.tids.count; i++) {
+		bool told;
+		living.inner[i] = inner_tid(watch, living.tids.tid[i], &told);
+		living.is_whole &= told;
+	}
+	*ret = living;
+	return NULL;
+}
+
+/* 0: there is none. */
+static pid_t living_find(const struct living *living, uint32_t inner)
+{
+	for (size_t i = 0; i < living->tids.count; i++)
+		if (living->inner[i] == inner)
+			return living->tids.tid[i];
+	return 0;
+}
+
+static struct ht_err *put_name(struct watch *watch, uint32_t inner, pid_t tid)
+{
+	struct proc_status status;
+	struct ht_err *err = proc_status(proc_of(watch), tid, &status);
+	if (err) {
+		ht_err_free(err);
+		return NULL;
+	}
+	struct rec rec = {.kind = REC_THREAD};
+	rec.thread.tid = inner;
+	rec.thread.name = (struct rec_string){status.comm, strlen(status.comm)};
+	return sink_put(watch->options.sink, &rec, 0);
+}
+
+static struct ht_err *name_threads(struct watch *watch, const struct living *living)
+{
+	struct ht_err *err = NULL;
+	for (size_t i = 0; !err && i < watch->thread_count; i++) {
 		const struct receiver_thread *thread = &watch->thread[i];
 		struct named *named = &watch->named[thread->slot % THREADS_MAX];
 		if (named->tid == thread->tid && named->incarnation == thread->incarnation)
 			continue;
 		*named = (struct named){thread->tid, thread->incarnation};
-		for (size_t t = 0; t < tids->count; t++) {
-			struct proc_status status;
-			if (inner_tid(watch, tids->tid[t]) != thread->tid)
-				continue;
-			struct ht_err *err = proc_status(proc_of(watch), tids->tid[t], &status);
-			if (err) {
-				ht_err_free(err);
-				break;
-			}
-			struct rec rec = {.kind = REC_THREAD};
-			rec.thread.tid = thread->tid;
-			rec.thread.name = (struct rec_string){status.comm, strlen(status.comm)};
-			err = sink_put(watch->options.sink, &rec, 0);
-			if (err)
-				return err;
-			break;
-		}
+		pid_t tid = living_find(living, thread->tid);
+		if (tid)
+			err = put_name(watch, thread->tid, tid);
 	}
-	return NULL;
+	return err;
 }
 
-static void release_dead(struct watch *watch, const struct proc_tids *tids)
+static void release_dead(struct watch *watch, const struct living *living)
 {
-	for (size_t i = 0; i < watch->thread_count; i++) {
-		bool alive = false;
-		for (size_t t = 0; t < tids->count && !alive; t++)
-			alive = inner_tid(watch, tids->tid[t]) == watch->thread[i].tid;
-		if (!alive)
+	for (size_t i = 0; i < watch->thread_count; i++)
+		if (!living_find(living, watch->thread[i].tid))
 			receiver_release(watch->options.receiver, &watch->thread[i]);
-	}
 }
 
 static bool any_unnamed(const struct watch *watch)
@@ -299,14 +379,19 @@ struct ht_err *watch_threads(struct watch *watch, uint64_t now_ns)
 	bool look_for_dead = due(&watch->next_dead_ns, now_ns, DEAD_PERIOD_NS);
 	if (!look_for_dead && !any_unnamed(watch))
 		return NULL;
-	struct proc_tids tids;
-	err = proc_tids_read(proc_of(watch), &tids);
+	struct living living;
+	err = living_read(watch, &living);
+	if (err && err->code == HT_ERR_REFUSED) {
+		/* They come and go too fast at the moment: the next look will see. */
+		ht_err_free(err);
+		return NULL;
+	}
 	if (err)
 		return err;
-	err = name_threads(watch, &tids);
-	if (!err && look_for_dead)
-		release_dead(watch, &tids);
-	proc_tids_deinit(&tids);
+	err = name_threads(watch, &living);
+	if (!err && look_for_dead && living.is_whole)
+		release_dead(watch, &living);
+	living_deinit(&living);
 	return err;
 }
 
@@ -336,7 +421,7 @@ struct ht_err *watch_create(const struct watch_options *options, struct watch **
 	if (!watch)
 		return ht_err_new(HT_ERR_NOMEM, "no memory to watch the target");
 	watch->options = *options;
-	watch->r_debug = find_r_debug(options->survey);
+	watch->head = linkmap_head(&options->survey->proc, &options->survey->modules);
 	/* Nothing is remembered yet: the first look reports a change, and with it whatever was
 	 * loaded between the survey and now. */
 	*ret = watch;

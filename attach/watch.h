@@ -20,10 +20,13 @@ HT_MUST_CHECK
 struct ht_err *watch_create(const struct watch_options *options, struct watch **ret);
 void watch_destroy(struct watch *watch);
 
-/* Has the set of loaded modules or of executable mappings changed, so that the survey has to be
- * refreshed? Cheap on most calls. */
+/* Has the set of loaded modules, of executable mappings, or what a slot holds changed, so that the
+ * survey has to be refreshed? Cheap on most calls. */
 HT_MUST_CHECK
 struct ht_err *watch_modules(struct watch *watch, uint64_t now_mono_ns, bool *ret_changed);
+/* The survey is refreshed and its slots are tapped: from here on a slot that holds something else
+ * is a change. */
+void watch_settled(struct watch *watch);
 /* Gives new threads their stack bounds, names them, releases the slots of dead ones. */
 HT_MUST_CHECK
 struct ht_err *watch_threads(struct watch *watch, uint64_t now_mono_ns);

@@ -10,7 +10,7 @@
 #include "attach/target/clock.h"
 
 #define TICK_MS		  5
-#define SECCOMP_PERIOD_NS (250 * CLOCK_NS_PER_MS)
+#define SECCOMP_PERIOD_NS (250 * CLOCK_NS_PER_MS) /* between two looks at all threads */
 
 /* Libraries came or went: look again, publish their tables, tap what is new. */
 static struct ht_err *follow_modules(struct session *s)
@@ -25,33 +25,51 @@ static struct ht_err *follow_modules(struct session *s)
 	struct ht_err *err =
 		survey_refresh(&s->survey, s->image.thunks, s->image.thunks + HT_PAGE_BYTES);
 	if (!err)
-		err = publish_compile(s->publish, &s->survey.proc, &s->survey.modules);
+		err = publish_compile(s->publish, &s->survey.proc, &s->survey.modules, NULL);
 	if (!err)
 		err = records_put_gone_modules(s, old_id, old_count, &gone);
-	if (!err) {
+	if (!err)
 		err = publish_snapshot(s->publish, s->image.local, s->image.base,
 			&s->survey.modules, &s->survey.maps, gone);
-		/* A full tables area costs stacks, not the capture. */
-		if (err && err->code == HT_ERR_REFUSED) {
-			ht_err_free(err);
-			err = NULL;
-		}
-	}
 	if (!err)
 		err = records_put_new_modules(s, true);
 	if (!err)
 		err = tap_slots(&s->tap);
+	/* What finds no room is not recorded, and counted; the capture goes on. */
+	if (err && err->code == HT_ERR_REFUSED) {
+		ht_err_free(err);
+		err = NULL;
+	}
+	s->report->slots_left = s->tap.left;
+	watch_settled(s->watch);
 	free(old_id);
 	return err;
 }
 
-/* A thread that enters a seccomp filter during the capture must not be killed by a call of ours. */
+static bool is_filtered(const struct session *s)
+{
+	struct proc_status status;
+	struct ht_err *err = proc_status(&s->survey.proc, 0, &status);
+	bool filtered = !err && status.seccomp != 0;
+	ht_err_free(err);
+	return filtered;
+}
+
+/*
+ * A thread that enters a seccomp filter during the capture must not be killed by a call of ours:
+ * that is the guards' work (agent/guard.c). What enters one by a system call instruction of its own
+ * is seen here, too late for a buffer that got full meanwhile.
+ */
 static void follow_seccomp(struct session *s, uint64_t now_ns)
 {
-	if (s->survey.any_seccomp || now_ns < s->next_seccomp_ns)
+	if (s->survey.any_seccomp)
 		return;
-	s->next_seccomp_ns = now_ns + SECCOMP_PERIOD_NS;
-	s->survey.any_seccomp = proc_any_seccomp(&s->survey.proc);
+	s->survey.any_seccomp = is_filtered(s);
+	if (!s->survey.any_seccomp && now_ns >= s->next_seccomp_ns) {
+		s->next_seccomp_ns = now_ns + SECCOMP_PERIOD_NS;
+		/* What cannot be told now is asked again, and before the detach it must be. */
+		ht_err_free(proc_any_seccomp(&s->survey.proc, &s->survey.any_seccomp));
+	}
 	if (s->survey.any_seccomp)
 		__atomic_fetch_or(
 			&image_config(&s->image)->flags, ABI_FLAG_NO_SYSCALL, __ATOMIC_RELEASE);
@@ -73,9 +91,16 @@ static struct ht_err *tick(struct session *s)
 		err = watch_memory(s->watch, now);
 	if (!err)
 		err = receiver_drain(s->receiver);
-	if (!err)
-		err = sink_tick(s->sink, now);
+	sink_tick(s->sink);
 	return err;
+}
+
+/* Has the target forbidden its threads what recording needs (agent/guard.c)? */
+static bool is_mute(const struct session *s)
+{
+	uint64_t forbidden =
+		__atomic_load_n(&image_control(&s->image)->forbidden, __ATOMIC_ACQUIRE);
+	return forbidden & ABI_FORBIDDEN_CLOCK;
 }
 
 enum turn { TURN_GO_ON, TURN_END };
@@ -90,20 +115,23 @@ static enum turn judge_turn(
 		s->target_gone = true;
 	} else if (signalled) {
 		*ret = REC_END_SIGNAL;
+	} else if (is_mute(s)) {
+		*ret = REC_END_FORBIDDEN;
 	} else if (end_ns && clock_mono_ns() >= end_ns) {
 		*ret = REC_END_DURATION;
-	} else if (sink_state(s->sink) != SINK_OK) {
-		*ret = sink_state(s->sink) == SINK_FULL ? REC_END_DISK_FULL : REC_END_ERROR;
+	} else if (sink_state(s->sink) != STORE_OK) {
+		*ret = sink_state(s->sink) == STORE_FULL ? REC_END_DISK_FULL : REC_END_ERROR;
 	} else {
 		return TURN_GO_ON;
 	}
 	return TURN_END;
 }
 
-static bool take_signal(const struct session *s)
+/* All that are pending, at once: what comes after these is impatience with the end. */
+static bool take_signals(const struct session *s)
 {
-	struct signalfd_siginfo info;
-	return read(s->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info);
+	struct signalfd_siginfo info[4];
+	return read(s->signal_fd, info, sizeof(info)) >= (ssize_t)sizeof(info[0]);
 }
 
 struct ht_err *window_run(struct session *s)
@@ -113,15 +141,22 @@ struct ht_err *window_run(struct session *s)
 	struct ht_err *err = NULL;
 
 	for (;;) {
-		struct pollfd wait[] = {{.fd = receiver_socket(s->receiver), .events = POLLIN},
+		/* What the output does not take stays with the target, whose threads wait a bounded
+		 * time, drop, and count. */
+		bool has_room = sink_has_room(s->sink);
+		struct pollfd wait[] = {
+			{.fd = has_room ? receiver_socket(s->receiver) : -1, .events = POLLIN},
 			{.fd = s->survey.proc.pidfd, .events = POLLIN},
-			{.fd = s->signal_fd, .events = POLLIN}};
+			{.fd = s->signal_fd, .events = POLLIN},
+			{.fd = sink_fd(s->sink), .events = POLLOUT}};
 		poll(wait, HT_ARRAY_SIZE(wait), TICK_MS);
 		if (wait[0].revents & POLLIN)
 			err = receiver_read_socket(s->receiver);
 		if (err)
 			break;
-		bool signalled = take_signal(s);
+		if (wait[3].revents)
+			sink_tick(s->sink);
+		bool signalled = take_signals(s);
 		uint64_t now = clock_mono_ns();
 		if (now < next_tick_ns && !signalled && !(wait[1].revents & POLLIN))
 			continue;

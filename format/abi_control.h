@@ -17,10 +17,10 @@
  */
 #pragma once
 
-#include "format/base.h"
+#include "format/abi_event.h"
 
 #define ABI_MAGIC   0x5041545041454821ull
-#define ABI_VERSION 1u
+#define ABI_VERSION 2u
 
 #define ABI_THUNKS_OFF 0x0u
 #define ABI_TEXT_OFF   0x1000u
@@ -34,8 +34,14 @@
 
 /* --- state page: zero in a forked child ----------------------------------------------------- */
 
+enum abi_alive {
+	ABI_FORKED = 0,
+	ABI_ALIVE = 1,
+	ABI_MUTE = 2, /* the target forbade what recording needs: calls are only forwarded */
+};
+
 struct abi_state {
-	uint64_t alive; /* 1 in the target, 0 in its fork children [D, once] */
+	uint64_t alive; /* enum abi_alive: ALIVE [D, once], MUTE [A] */
 };
 
 /* --- tables: written by the daemon, read-only in the target ----------------------------------- */
@@ -65,7 +71,8 @@ struct abi_config {
 	uint64_t state;	      /* struct abi_state */
 	uint64_t control;     /* struct abi_control */
 	uint64_t unwind; /* struct abi_snapshot in force; 0: record the caller only. Replaced by one
-			  * aligned store; the old snapshot stays valid until detach */
+			  * aligned store; the old one stays as it is for some turns
+			  * (attach/unwind/publish) */
 	uint64_t table;	 /* uint64_t[table_mask + 1], the stack table (below) */
 	uint64_t nodes;	 /* struct abi_node[node_max] */
 	uint64_t slots;	 /* struct abi_slot[slot_max] */
@@ -106,6 +113,12 @@ enum abi_trunc {
 
 #define ABI_SLOT_MAX 2048u /* a power of two */
 
+/* What the target has forbidden its threads during the capture. */
+enum abi_forbidden {
+	ABI_FORBIDDEN_SYSCALL = 1 << 0, /* as ABI_FLAG_NO_SYSCALL */
+	ABI_FORBIDDEN_CLOCK = 1 << 1,	/* the TSC may not be read: nothing more is recorded */
+};
+
 struct abi_control {
 	uint64_t magic;
 	uint64_t node_count;  /* nodes[1] .. nodes[node_count] are claimed; may exceed node_max - 1
@@ -113,14 +126,27 @@ struct abi_control {
 	uint64_t unknown_pcs; /* walks that met a PC in no module: the daemon looks for one [A] */
 	uint64_t unknown_pc;  /* one of them [A] */
 	uint64_t lost[ABI_LOSS_COUNT]; /* events lost where no slot could count them [A] */
-	uint64_t taken;	     /* the stub waits until the daemon writes 1: descriptors are taken */
-	int32_t stub_fds[4]; /* stub results: memfd, socket pair, [3] unused */
-	int64_t stub_status; /* 0 running, 1 done, negative: -errno of the step in stub_step */
-	uint64_t stub_step;
+	uint64_t taken; /* the stub waits for the daemon to write 1: descriptors are taken; 2: the
+			   lease is over, by whomever */
+	int32_t stub_fds[4];  /* of the stub: agent's socket, memfd, both ends of the pair */
+	int64_t stub_status;  /* 0 running, 1 ready, 2 done */
+	int64_t stub_time[2]; /* of the stub: struct timespec */
+	int32_t stub_tsc;     /* of the stub: PR_GET_TSC of its thread; 0: unknown */
 	/* Bit i: slot i has been claimed at least once. Says which slots are worth a look: reading
 	 * an untouched one would make its pages. */
 	uint64_t claimed[ABI_SLOT_MAX / 64]; /* [A] */
+	/* Key of the only slot that records: its events need no fence before their time stamp.
+	 * Every other slot clears it before its event, and the daemon gives it back in two steps,
+	 * first with ABI_SOLE_PROPOSED, when all others have rested meanwhile. [A, D] On a line of
+	 * its own: every event reads it. */
+	_Alignas(64) uint64_t sole;
+	uint64_t tick; /* another at each look of the daemon: a coarse clock [D] */
+	_Alignas(64) uint64_t forbidden; /* enum abi_forbidden; only ever more [A] */
 };
+
+#define ABI_SOLE_PROPOSED 4ull
+
+_Static_assert(sizeof(struct abi_control) <= HT_PAGE_BYTES, "the control page");
 
 /* --- stacks: a trie of (parent, pc), interned by hash ------------------------------------------
  */
@@ -180,18 +206,19 @@ struct abi_slot_head {
 	/* identity; key is claimed by compare-and-swap from 0 or from a dead key */
 	uint64_t key; /* thread pointer (multiple of 16) + nesting level 0..3 [A]; |DEAD [D] */
 	uint32_t tid; /* as the target's innermost pid namespace numbers it [A] */
-	uint32_t incarnation;  /* another for each new thread here; odd while `tid` changes [A] */
-	uint32_t state;	       /* enum abi_slot_state [A] */
-	uint32_t gave_up;      /* 1: the last full buffer found no taker in time; do not wait again
-				* until one does [A] */
-	uint64_t entry_sp;     /* stack pointer of the hook in progress [A] */
-	uint64_t committed;    /* stream position after the last whole event (release) [A] */
+	uint32_t incarnation; /* another for each new thread here; odd while `tid` changes [A] */
+	uint32_t state;	      /* enum abi_slot_state [A] */
+	uint32_t gave_up;     /* 1: the last full buffer found no taker in time; do not wait again
+			       * until one does [A] */
+	uint64_t entry_sp;    /* stack pointer of the hook in progress [A] */
+	uint64_t calling;     /* 1: a system call of the agent is about to begin, or not over [A] */
+	uint64_t committed;   /* stream position after the last whole event (release) [A] */
 	uint64_t buffer_start; /* stream position of buffer[0] [A] */
 	uint64_t last_tsc;     /* of the last committed event [A] */
+	uint64_t last_tick;    /* abi_control.tick when last_tsc was read [A] */
 
-	/* delta state, reset at each buffer start */
-	uint64_t last_addr;
-	uint64_t events;		 /* committed since the slot was made [A] */
+	uint64_t last_addr; /* of the last committed event with one; 0 at each buffer start */
+	uint64_t events;    /* committed since the slot was made [A] */
 	uint64_t lost[ABI_LOSS_COUNT];	 /* events [A] */
 	uint64_t trunc[ABI_TRUNC_COUNT]; /* stacks [A] */
 	uint64_t failed_calls;		 /* allocator calls that returned failure [A] */
@@ -202,7 +229,13 @@ struct abi_slot_head {
 	uint64_t stack_hi;	     /* [D] 0: unknown, every stack is foreign */
 	uint64_t bounds_incarnation; /* [D] valid only if equal to `incarnation` */
 	uint64_t drained;	     /* [D] stream position up to which the daemon has copied */
+
+	/* Empty at each buffer start: abi_event.h. Bit 0: the block was allocated, not freed. [A]
+	 */
+	uint64_t recent[ABI_RECENT_COUNT];
 };
+
+_Static_assert(sizeof(struct abi_slot_head) <= HT_PAGE_BYTES, "a slot's head fits its page");
 
 struct abi_slot {
 	union {

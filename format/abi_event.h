@@ -6,16 +6,25 @@
  * An event is   tag0  [tag1]  [time]  [addr]  [size]  [stack]   , all little-endian:
  *
  *      tag0  bits 0-2 kind, bits 3-4 length code of time, bits 5-6 length code of addr
- *      tag1  bits 0-1 length code of size, bits 2-3 length code of stack, bits 4-7 enum abi_hook
+ *      tag1  bits 0-1 length code of size, bits 2-3 length code of stack, bits 4-7 enum abi_hook;
+ *            without stack, bit 2 says that there is no size either
  *      time  TSC cycles since the previous event of this buffer; the first event of a buffer counts
  *            from 0. Never negative within a buffer (the agent clamps)
- *      addr  folded difference to the previous address of this buffer, which starts at 0: the
- *            difference's lowest 4 bits at the top, below them zigzag(difference >> 4), arithmetic
- *            shift. Blocks are 16-byte aligned: a step of either sign to a near one is small
- *      size  requested bytes (ALLOC, REALLOC_END) or usable bytes (FREE, REALLOC_BEGIN; 0 unknown)
+ *      addr  length code 0: the index in the table of recent addresses at which it stands already.
+ *            Otherwise the folded difference to the previous address of this buffer, which starts
+ *            at 0: the difference's lowest 4 bits at the top, below them zigzag(difference >> 4),
+ *            arithmetic shift. Blocks are 16-byte aligned: a step of either sign to a near one is
+ *            small
+ *      size  requested bytes (ALLOC, REALLOC_END) or usable bytes (FREE, REALLOC_BEGIN), of which
+ *            0, or no size, means unknown. Not given where the block was allocated in this stream
+ *            not long before: whoever reads the allocation knows more
  *      stack node id (abi_control.h); 0: no stack
  *
  * Length codes: time, addr, size: 1, 2, 4, 8 bytes; stack: 1, 2, 3, 4 bytes.
+ *
+ * The table of recent addresses is empty (all 0) at the start of a buffer. Each even address of an
+ * event is then stored at its abi_recent_index. Most blocks are freed soon, and allocators give the
+ * last freed block first: one byte says which.
  *
  * Every buffer starts with a THREAD event. Frees are stamped before the real call, allocations
  * after.
@@ -37,6 +46,16 @@ enum abi_event_kind {
 };
 
 #define ABI_EVENT_MAX_BYTES 32u
+
+#define ABI_EVENT_NO_SIZE 4u /* in tag1 of an event without stack */
+
+#define ABI_RECENT_COUNT 256u
+
+/* Fibonacci hashing (Knuth, The Art of Computer Programming, vol. 3, 6.4). */
+static inline uint64_t abi_recent_index(uint64_t addr)
+{
+	return (addr >> 4) * 0x9e3779b97f4a7c15ull >> 56;
+}
 
 static inline uint64_t abi_addr_fold(uint64_t delta)
 {

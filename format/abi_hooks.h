@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The hooked functions, once. X(id, name, shape, arity): `shape` says how the agent reads the call,
- * `arity` how many integer arguments it takes (the thunk passes its own address in the next one).
- * The order is part of the trace format: append only.
+ * The hooked functions, once: those of the allocator, and those that are only watched over.
+ * X(id, name, shape, arity): `shape` says how the agent reads the call, `arity` how many integer
+ * arguments it takes (the thunk passes its own address in the next one). The order of the
+ * allocator's functions is part of the trace format: append only.
  */
 #pragma once
 
 enum abi_shape {
 	ABI_SHAPE_ALLOC,   /* returns the block or NULL */
 	ABI_SHAPE_REALLOC, /* first argument is the old block */
+	ABI_SHAPE_RESIZE,  /* the same, in place: returns the block's usable bytes */
 	ABI_SHAPE_OUT, /* posix_memalign: block through the first argument, result is an errno */
 	ABI_SHAPE_FREE,
 };
@@ -24,11 +26,37 @@ enum abi_shape {
 	X(VALLOC, valloc, ALLOC, 1)                                                                \
 	X(PVALLOC, pvalloc, ALLOC, 1)                                                              \
 	X(REALLOCARRAY, reallocarray, REALLOC, 3)                                                  \
-	X(CFREE, cfree, FREE, 1)
+	X(CFREE, cfree, FREE, 1)                                                                   \
+	X(MALLOCX, mallocx, ALLOC, 2)                                                              \
+	X(RALLOCX, rallocx, REALLOC, 3)                                                            \
+	X(XALLOCX, xallocx, RESIZE, 4)                                                             \
+	X(DALLOCX, dallocx, FREE, 2)                                                               \
+	X(SDALLOCX, sdallocx, FREE, 3)
+
+/*
+ * Guards: functions by which a program can forbid its threads what the agent does (seccomp,
+ * PR_SET_TSC). The guard takes note and jumps on; nothing of it is recorded, and a thunk passes its
+ * address in r11, the only register that no argument can be in.
+ */
+#define ABI_GUARDS(X)                                                                              \
+	X(PRCTL, prctl)                                                                            \
+	X(SYSCALL, syscall)
 
 enum abi_hook {
 #define X(id, name, shape, arity) ABI_HOOK_##id,
 	ABI_HOOKS(X)
 #undef X
-		ABI_HOOK_COUNT
+		ABI_HOOK_COUNT,
+	ABI_HOOK_LAST = ABI_HOOK_COUNT - 1, /* guards count on from here; never in a trace */
+#define X(id, name) ABI_GUARD_##id,
+	ABI_GUARDS(X)
+#undef X
+		ABI_TAP_COUNT
 };
+
+_Static_assert(ABI_HOOK_COUNT <= 16, "an event has four bits for its function");
+
+static inline int abi_is_guard(enum abi_hook hook)
+{
+	return hook >= ABI_HOOK_COUNT;
+}

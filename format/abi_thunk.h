@@ -8,10 +8,10 @@
  * code:   endbr64 ; lea thunk(%rip), %<argument register `arity`> ; jmp *target(%rip)
  *
  * A call through a tapped slot enters `code`, which passes the thunk's own address as one argument
- * more than the function has and jumps through `target`: the agent's hook while tapped, the real
- * function before and after. Disabling is one aligned store of `real` to `target`. The page needs
- * nothing else to be mapped once every `target` equals `real`; then it may stay behind as the
- * tombstone.
+ * more than the function has (a guard's in r11) and jumps through `target`: the agent's hook while
+ * tapped, the real function before and after. Disabling is one aligned store of `real` to `target`.
+ * The page needs nothing else to be mapped once every `target` equals `real`; then it may stay
+ * behind as the tombstone.
  *
  * The entry is not the thunk's first byte, so that a word equal to an entry is a function pointer
  * that the program holds, never an argument that a hook has spilled.

@@ -91,7 +91,9 @@ _Static_assert(sizeof(struct abi_table) == 64, "header size is part of the layou
 struct abi_range {
 	uint64_t lo, hi; /* addresses in the target */
 	uint64_t bias;	 /* load bias of its module */
-	uint64_t table; /* address in the target of its struct abi_table; 0: no table, FRAME rule */
+	/* Address in the target of its struct abi_table; 0: no table, FRAME rule; any address that
+	 * is none: rule NONE. */
+	uint64_t table;
 };
 
 struct abi_snapshot {

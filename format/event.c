@@ -36,7 +36,11 @@ static bool take_time(struct event_decoder *decoder, const uint8_t **at, unsigne
 
 static void take_addr(struct event_decoder *decoder, const uint8_t **at, unsigned int code)
 {
-	decoder->addr += abi_addr_unfold(take_number(at, code));
+	uint64_t word = take_number(at, code);
+	uint64_t addr = code ? decoder->addr + abi_addr_unfold(word) : decoder->recent[word];
+	decoder->addr = addr;
+	if (addr % 2 == 0)
+		decoder->recent[abi_recent_index(addr)] = addr;
 }
 
 static void take_thread(struct event_decoder *decoder, const uint8_t *at)
@@ -76,8 +80,10 @@ static size_t take_event(struct event_decoder *decoder, const uint8_t *start, st
 	ret->hook = tag1 >> 4;
 	ret->tsc = decoder->tsc;
 	ret->addr = decoder->addr;
-	ret->size = take_number(&at, tag1 & 3);
-	if (kind == ABI_EVENT_ALLOC || kind == ABI_EVENT_REALLOC_END)
+	bool with_stack = kind == ABI_EVENT_ALLOC || kind == ABI_EVENT_REALLOC_END;
+	if (with_stack || !(tag1 & ABI_EVENT_NO_SIZE))
+		ret->size = take_number(&at, tag1 & 3);
+	if (with_stack)
 		ret->stack = take_stack(&at, tag1 >> 2 & 3);
 	return (size_t)(at - start);
 }

@@ -12,6 +12,7 @@
 struct event_decoder {
 	uint64_t tsc;
 	uint64_t addr;
+	uint64_t recent[ABI_RECENT_COUNT];
 	uint32_t tid;
 	uint32_t level;
 	bool has_thread; /* a THREAD event was read since the restart */

@@ -126,6 +126,8 @@ enum rec_counter {
 	REC_COUNTER_DAEMON_DROPS, /* events the daemon received and could not write */
 	REC_COUNTER_UNTAPPED,	  /* modules tapped later than they were loaded, or not at all */
 	REC_COUNTER_EVENTS,	  /* events committed by the agent: what the trace should hold */
+	REC_COUNTER_DAMAGE,	  /* things in shared memory or messages that make no sense */
+	REC_COUNTER_UNSEEN,	  /* places in code that call an allocator past all slots */
 	REC_COUNTER_COUNT
 };
 
@@ -159,7 +161,9 @@ enum rec_end_reason {
 	REC_END_TARGET_EXEC,
 	REC_END_DISK_FULL,
 	REC_END_ERROR,
-	REC_END_STOP, /* heaptap stop */
+	REC_END_STOP,	   /* heaptap stop */
+	REC_END_FORBIDDEN, /* the target forbade its threads the clock (strict seccomp, PR_SET_TSC)
+			    */
 };
 
 struct rec_end {

@@ -79,6 +79,13 @@ struct ht_err *warnings_collect(const struct analysis *analysis, struct warnings
 		{counter[REC_COUNTER_UNTAPPED],
 			"%" PRIu64 " modules were tapped later than they were loaded, or not at "
 			"all: their earlier calls are missing"},
+		{counter[REC_COUNTER_DAMAGE],
+			"%" PRIu64 " times the process damaged the memory it shares with heaptap: "
+			"counts and stacks are not to be trusted"},
+		{counter[REC_COUNTER_UNSEEN],
+			"%" PRIu64 " places in the program's code call an allocator unseen, past "
+			"the slots: totals are too low, and blocks that are freed there look as if "
+			"they stayed"},
 		{model_missing_events(model),
 			"%" PRIu64 " events were recorded and are not in the trace"},
 		{damage->gaps, "%" PRIu64 " gaps in the event streams: events are missing"},

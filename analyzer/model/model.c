@@ -58,6 +58,7 @@ const char *model_ended(const struct model *model)
 		[REC_END_DISK_FULL] = "disk_full",
 		[REC_END_ERROR] = "error",
 		[REC_END_STOP] = "stop",
+		[REC_END_FORBIDDEN] = "forbidden",
 	};
 	if (!model->has_end)
 		return "truncated";

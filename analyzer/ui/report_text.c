@@ -37,6 +37,7 @@ static const char *why_ended(const struct model *model)
 		[REC_END_DISK_FULL] = "ended because the disk was full",
 		[REC_END_ERROR] = "ended by an error",
 		[REC_END_STOP] = "ended by heaptap stop",
+		[REC_END_FORBIDDEN] = "ended because the target forbade recording",
 	};
 	if (!model->has_end)
 		return "the end is missing";

@@ -48,7 +48,7 @@ static uint32_t next_unwritten(const struct node_scan *scan, uint32_t id)
 	return id;
 }
 
-static bool read_node(const struct node_scan *scan, uint32_t id, struct rec_node *ret)
+static bool read_node(struct node_scan *scan, uint32_t id, struct rec_node *ret)
 {
 	const struct abi_node *node = &scan->nodes[id];
 	if (load(&node->ready) != 1)
@@ -56,10 +56,11 @@ static bool read_node(const struct node_scan *scan, uint32_t id, struct rec_node
 	uint32_t parent = load(&node->parent);
 	*ret = (struct rec_node){
 		.pc = load(&node->pc),
-		.parent = parent < id ? parent : 0, /* only a damaged target breaks the order */
+		.parent = parent < id ? parent : 0,
 		.epoch = load(&node->epoch),
 		.flags = load(&node->flags) & ABI_NODE_EXACT,
 	};
+	scan->damage += parent >= id; /* only a damaged target breaks the order */
 	return is_written(scan, ret->parent);
 }
 

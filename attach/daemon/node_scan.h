@@ -16,6 +16,7 @@ struct node_scan {
 	uint32_t low;	   /* every node below it is written */
 	struct bytes_out body; /* of the REC_NODES under construction */
 	uint32_t run_first, run_count;
+	uint64_t damage; /* nodes that cannot be the agent's */
 };
 
 /* `image` is the shared image, of at least abi_image_bytes(0) bytes; both are borrowed. */

@@ -30,7 +30,8 @@ static struct ht_err *standard_refused(const char *reason)
 static struct ht_err *open_standard(struct output *ret)
 {
 	struct stat st;
-	if (fstat(STDOUT_FILENO, &st))
+	int flags = fcntl(STDOUT_FILENO, F_GETFL);
+	if (fstat(STDOUT_FILENO, &st) || flags < 0 || flags & O_PATH)
 		return standard_refused("it is closed");
 	if (isatty(STDOUT_FILENO))
 		return standard_refused("it is a terminal; redirect it or name a file with -o");

@@ -8,12 +8,11 @@
 #include <time.h>
 #include <x86intrin.h>
 
-#include "attach/daemon/node_scan.h"
-#include "format/event.h"
+#include "attach/daemon/receiver_state.h"
 
 /* Bounds of the work of one pass, whatever the target does. */
 #define MESSAGES_PER_PASS 512u
-#define MESSAGES_AT_LAST  65536u
+#define MESSAGES_AT_LAST  16384u /* more than fit into the agent's send buffer */
 #define LOOKS_PER_PASS	  3u
 
 /* How long a store of one processor may stay unseen by another: a microsecond would be much. */
@@ -26,48 +25,12 @@
 /* abi_slot_head.incarnation is odd while its owner changes. */
 #define INCARNATION_UNSETTLED 1u
 
-#define load(at)	 __atomic_load_n(at, __ATOMIC_ACQUIRE)
-#define store(at, value) __atomic_store_n(at, value, __ATOMIC_RELEASE)
-
-struct clock_pair {
-	uint64_t tsc, mono_ns;
-};
-
-/* What the daemon knows of one slot's stream. */
-struct stream {
-	uint64_t taken;	 /* position up to which bytes were handed on, each once, or given up */
-	uint64_t events; /* handed on */
-	uint64_t buffer_events;	      /* of them out of the buffer that was last drained */
-	struct event_decoder decoder; /* follows that buffer, to count */
-	uint64_t complete_tsc;	      /* all events stamped before it were handed on or given up */
-	uint32_t incarnation;	      /* the last one seen */
-	bool is_gapped;		      /* something was given up */
-};
-
 /* One look at a slot. The order of the fields is the order in which they must be read. */
 struct look {
 	bool recording;
 	uint64_t last_tsc;
 	uint64_t start;
 	uint64_t committed;
-};
-
-struct receiver {
-	struct abi_control *control;
-	struct abi_slot *slots;
-	uint32_t slot_max;
-	int socket_fd; /* -1: none, or at its end */
-	struct sink *sink;
-	struct node_scan nodes;
-	struct stream *streams;
-	struct clock_pair origin;
-	uint32_t messages_left; /* that this pass may still read */
-	bool is_final;		/* the last pass was made */
-	uint64_t events, nested, threads;
-	struct {
-		struct abi_message head;
-		uint8_t body[ABI_BUFFER_BYTES];
-	} buffer; /* the one copy between the target's memory or the socket and a trace block */
 };
 
 /* The tightest of a few tries, in case of an interrupt in between. */
@@ -89,15 +52,20 @@ static struct clock_pair read_clocks(void)
 	return best;
 }
 
-/* A slot seen idle now holds every event stamped before this: now less the time that its owner's
- * stores may take to become visible. 0 while the pace of the TSC is not known. */
-static uint64_t settled_tsc(const struct receiver *receiver, const struct clock_pair *now)
+/*
+ * A slot seen idle now holds every event stamped before this: an event may have the time of one
+ * before it, but none from before the tick in force (stream.c of the agent), which was set at
+ * `tick`; less the time that stores may take to become visible. 0 while the pace of the TSC is not
+ * known.
+ */
+static uint64_t settled_tsc(const struct receiver *receiver, const struct clock_pair *tick)
 {
-	uint64_t elapsed_ns = now->mono_ns - receiver->origin.mono_ns;
-	uint64_t elapsed_tsc = now->tsc - receiver->origin.tsc;
+	uint64_t elapsed_ns = tick->mono_ns - receiver->origin.mono_ns;
+	uint64_t elapsed_tsc = tick->tsc - receiver->origin.tsc;
 	if (elapsed_ns < STORE_DELAY_MAX_NS)
 		return 0;
-	return now->tsc - (uint64_t)((double)elapsed_tsc / (double)elapsed_ns * STORE_DELAY_MAX_NS);
+	return tick->tsc -
+	       (uint64_t)((double)elapsed_tsc / (double)elapsed_ns * STORE_DELAY_MAX_NS);
 }
 
 struct ht_err *receiver_create(const struct receiver_options *options, struct receiver **ret)
@@ -115,7 +83,7 @@ struct ht_err *receiver_create(const struct receiver_options *options, struct re
 	receiver->slot_max = options->slot_max;
 	receiver->socket_fd = options->socket_fd;
 	receiver->sink = options->sink;
-	receiver->origin = read_clocks();
+	receiver->origin = receiver->tick = read_clocks();
 	receiver->streams = calloc(options->slot_max, sizeof(*receiver->streams));
 	struct ht_err *err = receiver->streams
 				     ? node_scan_init(&receiver->nodes, image, options->sink)
@@ -172,13 +140,16 @@ static struct ht_err *put_piece(struct receiver *receiver, const struct piece *p
 }
 
 /* Moves the decoder over a piece and returns how many events it holds. */
-static uint64_t count_events(struct event_decoder *decoder, const uint8_t *data, size_t length)
+static uint64_t count_events(struct receiver *receiver, struct event_decoder *decoder,
+	const uint8_t *data, size_t length)
 {
 	struct bytes in = bytes_of(data, length);
 	struct event event;
+	enum event_result result;
 	uint64_t count = 0;
-	while (event_next(decoder, &in, &event) == EVENT_OK)
+	while ((result = event_next(decoder, &in, &event)) == EVENT_OK)
 		count++;
+	receiver->damage += result == EVENT_MALFORMED;
 	return count;
 }
 
@@ -225,6 +196,12 @@ static struct ht_err *take_message(struct receiver *receiver)
 				   });
 }
 
+/* In the last pass there is nowhere else where it could stay. */
+static bool has_room(const struct receiver *receiver)
+{
+	return receiver->is_final || sink_has_room(receiver->sink);
+}
+
 enum queue { QUEUE_EMPTY, QUEUE_UNREAD };
 
 /* Reads until the queue is empty or the pass has read its share. */
@@ -232,7 +209,7 @@ static struct ht_err *read_queue(struct receiver *receiver, enum queue *ret)
 {
 	*ret = QUEUE_EMPTY;
 	while (receiver->socket_fd >= 0) {
-		if (!receiver->messages_left) {
+		if (!receiver->messages_left || !has_room(receiver)) {
 			*ret = QUEUE_UNREAD;
 			break;
 		}
@@ -249,8 +226,10 @@ static struct ht_err *read_queue(struct receiver *receiver, enum queue *ret)
 			continue;
 		if (got < 0)
 			return ht_err_sys(errno, "cannot read the agent's socket");
-		if (!is_message(receiver, &receiver->buffer.head, (size_t)got))
+		if (!is_message(receiver, &receiver->buffer.head, (size_t)got)) {
+			receiver->damage++;
 			continue;
+		}
 		struct ht_err *err = take_message(receiver);
 		if (err)
 			return err;
@@ -313,7 +292,7 @@ static struct ht_err *take_copy(
 		stream->buffer_events = 0;
 		event_decoder_restart(&stream->decoder);
 	}
-	piece.events = count_events(&stream->decoder, piece.data, piece.length);
+	piece.events = count_events(receiver, &stream->decoder, piece.data, piece.length);
 	stream->buffer_events += piece.events;
 	return put_piece(receiver, &piece);
 }
@@ -342,8 +321,11 @@ static struct ht_err *take_slot(
 	const struct abi_slot *slot = &receiver->slots[index];
 	struct stream *stream = &receiver->streams[index];
 	*ret = false;
-	for (unsigned int i = 0; i < LOOKS_PER_PASS; i++) {
+	for (unsigned int i = 0; i < LOOKS_PER_PASS && has_room(receiver); i++) {
 		*look = look_at(&slot->head);
+		/* While the agent writes, a look may fall between two stores. */
+		receiver->damage +=
+			receiver->is_final && !(is_sound(look) && stream->taken <= look->committed);
 		if (!is_sound(look))
 			return NULL;
 		if (stream->taken < look->start) {
@@ -360,13 +342,6 @@ static struct ht_err *take_slot(
 			return take_copy(receiver, index, look, from);
 	}
 	return NULL;
-}
-
-/* 0 for a slot that was never claimed: it is not even read, which would make its pages. */
-static uint64_t slot_key(const struct receiver *receiver, uint32_t index)
-{
-	bool was_claimed = load(&receiver->control->claimed[index / 64]) >> index % 64 & 1;
-	return was_claimed ? load(&receiver->slots[index].head.key) : 0;
 }
 
 static bool is_owned(uint64_t key)
@@ -423,13 +398,17 @@ static struct ht_err *put_sync(struct receiver *receiver, const struct clock_pai
 static struct ht_err *drain(struct receiver *receiver, bool last)
 {
 	struct clock_pair now = read_clocks();
-	uint64_t settled = last ? now.tsc : settled_tsc(receiver, &now);
+	uint64_t settled = last ? now.tsc : settled_tsc(receiver, &receiver->tick);
 	enum queue queue;
 	receiver->messages_left = last ? MESSAGES_AT_LAST : MESSAGES_PER_PASS;
 	receiver->is_final = last;
+	store(&receiver->control->tick, receiver->control->tick + 1);
+	receiver->tick = now;
 	struct ht_err *err = read_queue(receiver, &queue);
 	for (uint32_t i = 0; i < receiver->slot_max && !err; i++)
 		err = drain_slot(receiver, i, last, settled);
+	sole_look(&receiver->sole, receiver->control, receiver->slots, receiver->slot_max,
+		now.mono_ns);
 	if (!err)
 		err = node_scan_put(&receiver->nodes);
 	return err ? err : put_sync(receiver, &now);
@@ -446,16 +425,6 @@ struct ht_err *receiver_drain_last(struct receiver *receiver)
 }
 
 /* --- threads --- */
-
-bool receiver_agent_busy(const struct receiver *receiver)
-{
-	for (uint32_t i = 0; i < receiver->slot_max; i++) {
-		if (is_owned(slot_key(receiver, i)) &&
-			load(&receiver->slots[i].head.state) != ABI_SLOT_IDLE)
-			return true;
-	}
-	return false;
-}
 
 void receiver_each_thread(const struct receiver *receiver,
 	void (*fn)(void *context, const struct receiver_thread *thread), void *context)
@@ -507,77 +476,4 @@ void receiver_release(struct receiver *receiver, const struct receiver_thread *t
 	if (is_current(head, thread))
 		(void)__atomic_compare_exchange_n(&head->key, &key, key | ABI_SLOT_DEAD, false,
 			__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
-}
-
-/* --- totals --- */
-
-static void add_slot(struct receiver_totals *totals, const struct abi_slot_head *head)
-{
-	totals->failed_calls += load(&head->failed_calls);
-	for (unsigned int i = 0; i < ABI_LOSS_COUNT; i++)
-		totals->lost[i] += load(&head->lost[i]);
-	for (unsigned int i = 0; i < ABI_TRUNC_COUNT; i++)
-		totals->trunc[i] += load(&head->trunc[i]);
-}
-
-/*
- * The agent counts a lost buffer as a whole, also when part of it was drained before. After the
- * last pass it is known how many of the committed events never came; its counters then say why.
- */
-static void settle_losses(struct receiver_totals *totals, uint64_t received)
-{
-	uint64_t missing = totals->committed > received ? totals->committed - received : 0;
-	if (totals->lost[ABI_LOSS_SOCKET] > missing)
-		totals->lost[ABI_LOSS_SOCKET] = missing;
-	totals->lost[ABI_LOSS_TIMEOUT] = missing - totals->lost[ABI_LOSS_SOCKET];
-}
-
-struct receiver_totals receiver_totals(const struct receiver *receiver)
-{
-	struct receiver_totals totals = {
-		.events = receiver->events - sink_dropped_events(receiver->sink),
-		.nested = receiver->nested,
-		.threads = receiver->threads,
-		.unknown_pcs = load(&receiver->control->unknown_pcs),
-	};
-	for (unsigned int i = 0; i < ABI_LOSS_COUNT; i++)
-		totals.lost[i] = load(&receiver->control->lost[i]);
-	for (uint32_t i = 0; i < receiver->slot_max; i++) {
-		const struct abi_slot_head *head = &receiver->slots[i].head;
-		const struct stream *stream = &receiver->streams[i];
-		if (!slot_key(receiver, i))
-			continue;
-		/* A thread that was killed between two stores leaves a counter that is one ahead of
-		 * its stream. Of a stream without a gap the events are known. */
-		bool is_known = receiver->is_final && !stream->is_gapped;
-		totals.committed += is_known ? stream->events : load(&head->events);
-		add_slot(&totals, head);
-	}
-	if (receiver->is_final)
-		settle_losses(&totals, receiver->events);
-	return totals;
-}
-
-static struct ht_err *put_loss(struct receiver *receiver, enum rec_counter counter, uint64_t total)
-{
-	struct rec rec = {.kind = REC_LOSS, .loss = {.counter = counter, .total = total}};
-	return sink_put(receiver->sink, &rec, 0);
-}
-
-struct ht_err *receiver_put_totals(struct receiver *receiver)
-{
-	struct receiver_totals totals = receiver_totals(receiver);
-	struct ht_err *err = NULL;
-	for (unsigned int k = 0; k < ABI_LOSS_COUNT && !err; k++)
-		err = put_loss(receiver, REC_COUNTER_LOST_TIMEOUT + k, totals.lost[k]);
-	for (unsigned int k = 0; k < ABI_TRUNC_COUNT && !err; k++)
-		err = put_loss(receiver, REC_COUNTER_TRUNC_DEPTH + k, totals.trunc[k]);
-	if (!err)
-		err = put_loss(receiver, REC_COUNTER_FAILED_CALLS, totals.failed_calls);
-	if (!err)
-		err = put_loss(receiver, REC_COUNTER_NESTED, totals.nested);
-	if (!err)
-		err = put_loss(
-			receiver, REC_COUNTER_DAEMON_DROPS, sink_dropped_events(receiver->sink));
-	return err ? err : put_loss(receiver, REC_COUNTER_EVENTS, totals.committed);
 }

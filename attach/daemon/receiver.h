@@ -32,6 +32,7 @@ struct receiver_totals {
 	uint64_t nested;      /* events in slots of nesting level 1 and up */
 	uint64_t threads;     /* slots of level 0 ever used */
 	uint64_t unknown_pcs; /* abi_control.unknown_pcs */
+	uint64_t damage;      /* what the agent cannot have written: 0 unless the target did */
 };
 
 HT_MUST_CHECK
@@ -56,10 +57,6 @@ struct ht_err *receiver_drain(struct receiver *receiver);
  * takes everything that is committed, accepts gaps. */
 HT_MUST_CHECK
 struct ht_err *receiver_drain_last(struct receiver *receiver);
-
-/* Is any slot inside a hook (state not IDLE)? What detach waits for; an accelerator, not a proof.
- */
-bool receiver_agent_busy(const struct receiver *receiver);
 
 struct receiver_thread {
 	uint32_t slot;

@@ -4,61 +4,285 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
-#include <time.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
-#include "attach/daemon/output.h"
+#include "attach/daemon/now.h"
 
-#define RESERVE_DEFAULT_BYTES (64ull << 20)
-#define BLOCK_AGE_MAX_NS      1000000000ull
-#define STALL_MS	      5000 /* how long a pipe may take nothing */
+#define NS_PER_S	    1000000000ull
+#define PATIENCE_DEFAULT_NS (5 * NS_PER_S)
+#define CANCEL_PATIENCE_NS  NS_PER_S
+#define DEATH_PATIENCE_NS   NS_PER_S
+#define PUSH_BYTES	    (64u << 10) /* so much is not kept for the next tick */
 
 struct sink {
-	struct output output;
-	struct trace_writer *writer;
-	uint64_t reserve_bytes;
-	enum sink_state state;
-	char *problem;
-	bool has_records, is_finished;
-	uint64_t seen_bytes;	 /* trace_writer_bytes() at the last look */
-	uint64_t block_since_ns; /* when the first of the waiting records came; 0: none waits */
-	uint64_t waiting_events; /* in the writer, not yet in the file */
-	uint64_t dropped_events; /* never given to the writer */
-	bool is_stuck;		 /* the last attempt to write failed */
+	char *path;
+	pid_t scribe; /* -1: has ended, or cannot be ended */
+	int fd;	      /* to the scribe; -1: nothing is passed on any more */
+	struct scribe_page *page;
+	struct bytes_out queue;
+	size_t passed; /* of `queue`, to the scribe */
+	bool takes_all;
+	uint64_t patience_ns;
+	bool (*is_cancelled)(void *context);
+	void *context;
+	uint32_t orders; /* given, each of which is answered */
+	uint64_t put_bytes, put_events;
+	char *problem; /* why it was given up */
 };
 
-typedef struct ht_err *writer_step(struct trace_writer *writer);
-
-static uint64_t clock_mono_ns(void)
+static uint32_t look_u32(const uint32_t *at)
 {
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	return __atomic_load_n(at, __ATOMIC_ACQUIRE);
 }
 
-/* UINT64_MAX: without limit or not known. */
-static uint64_t free_bytes(const struct sink *sink)
+static uint64_t look_u64(const uint64_t *at)
 {
-	struct statvfs fs;
-	if (!sink->output.is_regular || fstatvfs(sink->output.fd, &fs) || !fs.f_blocks)
-		return UINT64_MAX;
-	uint64_t bytes;
-	return __builtin_mul_overflow(fs.f_bavail, fs.f_frsize, &bytes) ? UINT64_MAX : bytes;
+	return __atomic_load_n(at, __ATOMIC_ACQUIRE);
 }
 
-static struct ht_err *check_space(const struct sink *sink)
+static size_t waiting_bytes(const struct sink *sink)
 {
-	uint64_t left = free_bytes(sink);
-	if (left >= sink->reserve_bytes)
+	return sink->queue.length - sink->passed;
+}
+
+static bool is_answered(const struct sink *sink)
+{
+	return look_u32(&sink->page->answers) == sink->orders;
+}
+
+static bool is_closed(const struct sink *sink)
+{
+	return sink->fd < 0;
+}
+
+/* --- the end of the scribe --- */
+
+static void close_queue(struct sink *sink)
+{
+	if (sink->fd >= 0)
+		close(sink->fd);
+	sink->fd = -1;
+	bytes_out_deinit(&sink->queue);
+	sink->passed = 0;
+}
+
+static bool await_death(struct sink *sink, uint64_t patience_ns)
+{
+	uint64_t end_ns = now_mono_ns() + patience_ns;
+	while (sink->scribe >= 0) {
+		pid_t got = waitpid(sink->scribe, NULL, WNOHANG);
+		if (got == sink->scribe || (got < 0 && errno != EINTR))
+			sink->scribe = -1;
+		else if (now_mono_ns() > end_ns)
+			return false;
+		else
+			poll(NULL, 0, 1);
+	}
+	return true;
+}
+
+/* One that waits for a file system's server may not even die of SIGKILL: it is left to init. */
+static void kill_scribe(struct sink *sink)
+{
+	close_queue(sink);
+	if (sink->scribe >= 0)
+		kill(sink->scribe, SIGKILL);
+	(void)await_death(sink, DEATH_PATIENCE_NS);
+	sink->scribe = -1;
+}
+
+/* What is in no file by now is lost. `why` is asked for where the scribe does not know better. */
+static void give_up(struct sink *sink, const char *why)
+{
+	const struct scribe_page *page = sink->page;
+	const char *beside = *page->beside ? "; the trace is beside it in " : "";
+	bool is_known = look_u32(&page->state) == STORE_BROKEN;
+	char lost[120] = "; all records are written, but may not be durable";
+
+	kill_scribe(sink);
+	uint64_t lost_bytes = sink->put_bytes - look_u64(&page->safe_bytes);
+	if (lost_bytes)
+		snprintf(lost, sizeof(lost),
+			"; %llu bytes of records were not written; name another place with -o",
+			(unsigned long long)lost_bytes);
+	else if (is_known)
+		lost[0] = '\0';
+	int length = is_known ? asprintf(&sink->problem, "%s%s", page->text, lost)
+			      : asprintf(&sink->problem, "%s: %s%s%s%s", sink->path, why, beside,
+					page->beside, lost);
+	if (length < 0)
+		sink->problem = NULL;
+}
+
+static void give_up_dead(struct sink *sink)
+{
+	give_up(sink, "the process that writes it was ended");
+}
+
+static void give_up_late(struct sink *sink, uint64_t patience_ns)
+{
+	char why[80];
+	snprintf(why, sizeof(why), "its file system or reader took nothing for %llu s",
+		(unsigned long long)(patience_ns / NS_PER_S));
+	give_up(sink, why);
+}
+
+/* --- the queue --- */
+
+static void forget_passed(struct sink *sink)
+{
+	struct bytes_out *queue = &sink->queue;
+	if (2 * sink->passed < queue->length)
+		return;
+	queue->length -= sink->passed;
+	if (queue->length)
+		memmove(queue->data, queue->data + sink->passed, queue->length);
+	sink->passed = 0;
+}
+
+/* Passes on what does not block. */
+static void push(struct sink *sink)
+{
+	while (!is_closed(sink) && waiting_bytes(sink)) {
+		ssize_t n = write(sink->fd, sink->queue.data + sink->passed, waiting_bytes(sink));
+		if (n < 0 && errno == EAGAIN)
+			break;
+		if (n < 0 && errno != EINTR)
+			give_up_dead(sink);
+		if (n > 0)
+			sink->passed += (size_t)n;
+	}
+	forget_passed(sink);
+}
+
+static struct ht_err *enqueue(
+	struct sink *sink, enum scribe_kind kind, const struct rec *rec, uint64_t events)
+{
+	struct bytes_out *queue = &sink->queue;
+	struct scribe_message message = {.kind = kind, .events = events};
+	size_t start = queue->length;
+	struct ht_err *err = bytes_out_put(queue, &message, sizeof(message));
+	if (!err && rec)
+		err = rec_encode(queue, rec);
+	if (err) {
+		queue->length = start;
+		return err;
+	}
+	message.length = (uint32_t)(queue->length - start - sizeof(message));
+	memcpy(queue->data + start, &message, sizeof(message));
+	sink->put_bytes += message.length;
+	return NULL;
+}
+
+static struct ht_err *order(struct sink *sink, enum scribe_kind kind)
+{
+	struct ht_err *err = enqueue(sink, kind, NULL, 0);
+	if (!err)
+		sink->orders++;
+	return err;
+}
+
+static bool is_cancelled(const struct sink *sink)
+{
+	return sink->is_cancelled && sink->is_cancelled(sink->context);
+}
+
+/* Until the last order is carried out, or nothing moves any more; with `hurry` no longer than a
+ * second after it was cancelled, for what takes a little at a time moves for hours. */
+static void await_answer(struct sink *sink, bool hurry)
+{
+	const struct scribe_page *page = sink->page;
+	uint64_t seen = 0, since_ns = 0, cancelled_ns = 0;
+	while (!is_closed(sink) && !is_answered(sink)) {
+		struct pollfd pipe = {.fd = sink->fd};
+		push(sink);
+		pipe.events = waiting_bytes(sink) ? POLLOUT : 0;
+		/* All at the other end that can be waited for here is its death. */
+		poll(&pipe, 1, 1);
+		if (pipe.revents & POLLERR && !is_answered(sink))
+			give_up_dead(sink);
+		uint64_t now = now_mono_ns(), patience_ns = look_u64(&page->patience_ns);
+		uint64_t progress = look_u64(&page->progress);
+		if (!since_ns || progress != seen)
+			since_ns = now;
+		seen = progress;
+		if (hurry && !cancelled_ns && is_cancelled(sink))
+			cancelled_ns = now;
+		if (!is_closed(sink) && now - since_ns > patience_ns)
+			give_up_late(sink, patience_ns);
+		if (!is_closed(sink) && cancelled_ns && now - cancelled_ns > CANCEL_PATIENCE_NS)
+			give_up(sink, "interrupted before it had taken everything");
+	}
+}
+
+/* --- beginning and end --- */
+
+static struct ht_err *judge_opening(const struct sink *sink, uint64_t spent_ns)
+{
+	if (spent_ns > PATIENCE_DEFAULT_NS)
+		return ht_err_new(HT_ERR_USAGE,
+			"cannot open %s: its file system did not answer for %llu s; name another "
+			"place with -o",
+			sink->path, PATIENCE_DEFAULT_NS / NS_PER_S);
+	if (spent_ns > CANCEL_PATIENCE_NS && is_cancelled(sink))
+		return ht_err_new(HT_ERR_REFUSED,
+			"interrupted while the file system of %s did not answer; nothing was "
+			"touched",
+			sink->path);
+	return NULL;
+}
+
+static struct ht_err *await_opened(struct sink *sink)
+{
+	const struct scribe_page *page = sink->page;
+	uint64_t start_ns = now_mono_ns();
+	while (!is_answered(sink)) {
+		struct pollfd pipe = {.fd = sink->fd};
+		poll(&pipe, 1, 1);
+		if (pipe.revents & POLLERR && !is_answered(sink))
+			return ht_err_new(HT_ERR_INTERNAL,
+				"%s: the process that writes it was ended", sink->path);
+		struct ht_err *err = judge_opening(sink, now_mono_ns() - start_ns);
+		if (err && !is_answered(sink))
+			return err;
+		ht_err_free(err);
+	}
+	if (!page->failed)
 		return NULL;
-	return ht_err_new(HT_ERR_USAGE,
-		"%s: %llu MiB are free on its file system and %llu MiB are kept free; "
-		"make room or name another place with -o",
-		sink->output.path, (unsigned long long)(left >> 20),
-		(unsigned long long)(sink->reserve_bytes >> 20));
+	struct ht_err *err = ht_err_new(page->code, "%s", page->text);
+	err->sys = page->sys;
+	return err;
+}
+
+static struct ht_err *start_scribe(struct sink *sink, const struct sink_options *options)
+{
+	int pipe_fd[2];
+	if (pipe2(pipe_fd, O_CLOEXEC) < 0)
+		return ht_err_sys(errno, "cannot make a pipe");
+	/* What it cannot get larger waits here. */
+	(void)fcntl(pipe_fd[1], F_SETPIPE_SZ, SINK_QUEUE_BYTES);
+	(void)fcntl(pipe_fd[1], F_SETFL, O_NONBLOCK);
+	pid_t parent = getpid();
+	sink->scribe = fork();
+	if (sink->scribe == 0)
+		scribe_run(pipe_fd[0], parent, sink->page,
+			&(struct scribe_options){.store = {.path = options->path,
+							 .replace = options->replace,
+							 .reserve_bytes = options->reserve_bytes},
+				.append = options->append,
+				.context = options->context,
+				.patience_ns = sink->patience_ns});
+	int sys = errno;
+	close(pipe_fd[0]);
+	sink->fd = pipe_fd[1];
+	return sink->scribe < 0 ? ht_err_sys(sys, "cannot fork the process that writes the trace")
+				: NULL;
 }
 
 struct ht_err *sink_create(const struct sink_options *options, struct sink **ret)
@@ -66,200 +290,142 @@ struct ht_err *sink_create(const struct sink_options *options, struct sink **ret
 	struct sink *sink = calloc(1, sizeof(*sink));
 	if (!sink)
 		return ht_err_new(HT_ERR_NOMEM, "no memory for the output");
-	sink->reserve_bytes =
-		options->reserve_bytes ? options->reserve_bytes : RESERVE_DEFAULT_BYTES;
-	struct ht_err *err = output_open(options->path, options->replace, &sink->output);
-	if (err) {
+	*sink = (struct sink){.scribe = -1,
+		.fd = -1,
+		.orders = 1,
+		.is_cancelled = options->is_cancelled,
+		.context = options->context};
+	sink->path = strdup(options->path);
+	sink->page = mmap(NULL, sizeof(*sink->page), PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (!sink->path || sink->page == MAP_FAILED) {
+		free(sink->path);
 		free(sink);
-		return err;
+		return ht_err_new(HT_ERR_NOMEM, "no memory for the output");
 	}
-	err = check_space(sink);
-	if (!err) {
-		err = trace_writer_create(sink->output.fd, &sink->writer);
-		err = ht_err_wrap(err, "%s", sink->output.path);
-	}
+	sink->patience_ns = options->patience_ns ? options->patience_ns : PATIENCE_DEFAULT_NS;
+	sink->page->patience_ns = sink->patience_ns;
+	struct ht_err *err = start_scribe(sink, options);
+	if (!err)
+		err = await_opened(sink);
 	if (err) {
+		kill_scribe(sink);
 		sink_destroy(sink);
 		return err;
 	}
-	sink->seen_bytes = trace_writer_bytes(sink->writer);
 	*ret = sink;
 	return NULL;
+}
+
+/* Closes the file, too: also that can wait for ever. */
+static void dismiss_scribe(struct sink *sink)
+{
+	close_queue(sink);
+	if (!await_death(sink, sink->patience_ns))
+		kill_scribe(sink);
 }
 
 void sink_destroy(struct sink *sink)
 {
 	if (!sink)
 		return;
-	if (!sink->has_records)
-		output_discard(&sink->output);
-	else if (!sink->is_finished)
-		ht_err_free(output_publish(&sink->output));
-	trace_writer_destroy(sink->writer);
-	output_deinit(&sink->output);
+	sink_flush(sink);
+	dismiss_scribe(sink);
+	munmap(sink->page, sizeof(*sink->page));
 	free(sink->problem);
+	free(sink->path);
 	free(sink);
 }
 
-static void set_problem(struct sink *sink, enum sink_state state, const char *text)
-{
-	if (sink->state >= state)
-		return;
-	sink->state = state;
-	free(sink->problem);
-	if (asprintf(&sink->problem, "%s: %s", sink->output.path, text) < 0)
-		sink->problem = NULL;
-}
-
-/* A pipe that is full is waited for, but not for ever. True: try the call again. */
-static bool is_writable_again(const struct sink *sink, struct ht_err **err)
-{
-	if (!*err || (*err)->code != HT_ERR_SYS || (*err)->sys != EAGAIN)
-		return false;
-	struct pollfd pipe = {.fd = sink->output.fd, .events = POLLOUT};
-	int ready;
-	do
-		ready = poll(&pipe, 1, STALL_MS);
-	while (ready < 0 && errno == EINTR);
-	if (ready <= 0)
-		return false;
-	ht_err_free(*err);
-	*err = NULL;
-	return true;
-}
-
-/* Turns an error of the output into a state; our own errors pass through. */
-static struct ht_err *note_error(struct sink *sink, struct ht_err *err)
-{
-	if (!err || err->code != HT_ERR_SYS)
-		return err;
-	if (err->sys == ENOSPC || err->sys == EDQUOT || err->sys == EFBIG)
-		set_problem(sink, SINK_FULL, err->message);
-	else if (err->sys == EAGAIN)
-		set_problem(sink, SINK_BROKEN, "its reader took nothing for 5 s");
-	else
-		set_problem(sink, SINK_BROKEN, err->message);
-	ht_err_free(err);
-	return NULL;
-}
-
-/* After a call that may have written: was a block among it? */
-static bool note_written(struct sink *sink)
-{
-	uint64_t bytes = trace_writer_bytes(sink->writer);
-	if (bytes == sink->seen_bytes)
-		return false;
-	sink->seen_bytes = bytes;
-	struct ht_err *err = check_space(sink);
-	if (err)
-		set_problem(sink, SINK_FULL, "its file system is almost full");
-	ht_err_free(err);
-	return true;
-}
-
-static struct ht_err *write_waiting(struct sink *sink, writer_step *step)
-{
-	struct ht_err *err;
-	do
-		err = step(sink->writer);
-	while (is_writable_again(sink, &err));
-	sink->is_stuck = err != NULL;
-	if (!err) {
-		sink->waiting_events = 0;
-		sink->block_since_ns = 0;
-	}
-	note_written(sink);
-	return note_error(sink, err);
-}
-
-/* Once the output is full, what says why the trace ends is still worth the reserve. A later SYNC
- * would claim that the dropped events are there. */
-static bool is_accepted(const struct sink *sink, enum rec_kind kind)
-{
-	if (sink->state == SINK_FULL)
-		return kind != REC_EVENTS && kind != REC_NODES && kind != REC_SYNC;
-	return sink->state == SINK_OK;
-}
+/* --- records --- */
 
 struct ht_err *sink_put(struct sink *sink, const struct rec *rec, uint64_t events)
 {
-	struct ht_err *err;
-	if (!is_accepted(sink, rec->kind)) {
-		sink->dropped_events += events;
+	sink->put_events += events;
+	if (is_closed(sink) || sink_state(sink) == STORE_BROKEN)
+		return NULL;
+	if (waiting_bytes(sink) >= SINK_QUEUE_MAX_BYTES) {
+		give_up(sink, "it took too little");
 		return NULL;
 	}
-	do
-		err = trace_writer_put(sink->writer, rec);
-	while (is_writable_again(sink, &err));
-	sink->is_stuck = err != NULL;
-	if (err) {
-		sink->dropped_events += events;
-		return note_error(sink, err);
-	}
-	sink->has_records = true;
-	if (note_written(sink)) {
-		sink->waiting_events = 0;
-		sink->block_since_ns = 0;
-	}
-	sink->waiting_events += events;
-	if (!sink->block_since_ns)
-		sink->block_since_ns = clock_mono_ns();
-	return NULL;
-}
-
-struct ht_err *sink_tick(struct sink *sink, uint64_t now_mono_ns)
-{
-	bool is_old =
-		sink->block_since_ns && now_mono_ns >= sink->block_since_ns + BLOCK_AGE_MAX_NS;
-	return is_old && sink->state == SINK_OK ? write_waiting(sink, trace_writer_flush) : NULL;
-}
-
-struct ht_err *sink_flush(struct sink *sink)
-{
-	return sink->state == SINK_BROKEN ? NULL : write_waiting(sink, trace_writer_flush);
-}
-
-struct ht_err *sink_finish(struct sink *sink)
-{
-	struct ht_err *err = NULL;
-	if (sink->state != SINK_BROKEN)
-		err = write_waiting(sink, trace_writer_finish);
-	if (!err)
-		err = note_error(sink, output_publish(&sink->output));
-	sink->is_finished = !err;
+	struct ht_err *err = enqueue(sink, SCRIBE_PUT, rec, events);
+	if (!err && waiting_bytes(sink) >= PUSH_BYTES)
+		push(sink);
 	return err;
 }
 
-enum sink_state sink_state(const struct sink *sink)
+bool sink_has_room(const struct sink *sink)
 {
-	return sink->state;
+	return sink->takes_all || is_closed(sink) || waiting_bytes(sink) < SINK_QUEUE_BYTES;
+}
+
+void sink_take_all(struct sink *sink)
+{
+	sink->takes_all = true;
+}
+
+void sink_tick(struct sink *sink)
+{
+	push(sink);
+}
+
+int sink_fd(const struct sink *sink)
+{
+	return waiting_bytes(sink) ? sink->fd : -1;
+}
+
+void sink_flush(struct sink *sink)
+{
+	if (is_closed(sink))
+		return;
+	struct ht_err *err = order(sink, SCRIBE_FLUSH);
+	if (err)
+		give_up(sink, err->message);
+	ht_err_free(err);
+	await_answer(sink, true);
+}
+
+void sink_finish(struct sink *sink, bool named)
+{
+	/* Before names are looked up for a minute: what does not answer now will not then. */
+	sink_flush(sink);
+	if (is_closed(sink))
+		return;
+	struct ht_err *err = order(sink, named ? SCRIBE_FINISH_NAMED : SCRIBE_FINISH);
+	if (err)
+		give_up(sink, err->message);
+	ht_err_free(err);
+	await_answer(sink, false);
+	if (sink_state(sink) == STORE_BROKEN && !sink->problem)
+		give_up(sink, "");
+	dismiss_scribe(sink);
+}
+
+enum store_state sink_state(const struct sink *sink)
+{
+	return sink->problem ? STORE_BROKEN : (enum store_state)look_u32(&sink->page->state);
 }
 
 const char *sink_problem(const struct sink *sink)
 {
-	return sink->problem;
+	if (sink->problem)
+		return sink->problem;
+	return sink_state(sink) == STORE_OK ? NULL : sink->page->text;
+}
+
+const char *sink_append_problem(const struct sink *sink)
+{
+	return sink->page->appended;
 }
 
 uint64_t sink_dropped_events(const struct sink *sink)
 {
-	return sink->dropped_events + (sink->is_stuck ? sink->waiting_events : 0);
+	if (sink_state(sink) == STORE_BROKEN)
+		return sink->put_events - look_u64(&sink->page->safe_events);
+	return look_u64(&sink->page->dropped_events);
 }
 
 uint64_t sink_bytes(const struct sink *sink)
 {
-	return trace_writer_bytes(sink->writer);
-}
-
-const char *sink_path(const struct sink *sink)
-{
-	return sink->output.path;
-}
-
-int sink_reopen(const struct sink *sink)
-{
-	char path[64];
-	if (!sink->output.is_regular)
-		return -1;
-	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", sink->output.fd);
-	return open(path, O_RDONLY | O_CLOEXEC);
+	return look_u64(&sink->page->bytes);
 }

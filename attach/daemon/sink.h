@@ -1,50 +1,63 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where the daemon's records go: an output file opened safely, the trace writer, the rule when
- * blocks leave, and the reaction to a full disk (records are dropped and counted, never the target
- * delayed).
+ * Where the daemon's records go: a bounded queue to a process of its own that writes them
+ * (scribe.h). Nothing here waits for the output but sink_create, sink_flush, sink_finish and
+ * sink_destroy, and these for a bounded time.
  */
 #pragma once
 
-#include "format/writer.h"
+#include "attach/daemon/scribe.h"
 
 struct sink;
 
 struct sink_options {
-	const char *path; /* "-": standard output */
-	bool replace;	  /* -f: an existing regular file is replaced when the trace is finished or
-			   * abandoned with content; without it the file must not exist */
-	uint64_t reserve_bytes; /* stop before the file system has less than this free; 0: 64 MiB */
+	const char *path; /* as in store.h */
+	bool replace;
+	uint64_t reserve_bytes;
+	scribe_append *append;		     /* for sink_finish; NULL: nothing to append */
+	bool (*is_cancelled)(void *context); /* a second later opening and sink_flush are given up,
+						whatever moves; NULL: never */
+	void *context;			     /* of both; copied by fork when the sink is created */
+	uint64_t patience_ns; /* how long the output may take nothing while it is waited for; 0: 5 s
+			       */
 };
 
-/* Opens the output: mode 0600, O_EXCL | O_NOFOLLOW; owner is the invoking user under sudo.
- * HT_ERR_USAGE names the file, the reason and the remedy when it exists or cannot be created.
- * Nothing is left behind on failure. */
+/* While the capture runs this much waits in the queue, in the kernel's pipe as much again, and what
+ * one pass of the receiver takes is as much once more. */
+#define SINK_QUEUE_BYTES (1u << 20)
+/* When the tap is taken out what the target holds is taken whatever the output does: its buffers
+ * are not more. */
+#define SINK_QUEUE_MAX_BYTES (192u << 20)
+
+/* Opens the output. Errors as of store_create; HT_ERR_USAGE also when it does not answer in time,
+ * HT_ERR_REFUSED when that was cut short by is_cancelled. Nothing is left behind. */
 HT_MUST_CHECK
 struct ht_err *sink_create(const struct sink_options *options, struct sink **ret);
-/* Removes the file again if no record was ever put (no partial file after a refusal). */
+/* Writes what was put, if the output takes it. Removes the file again if no record was ever put. */
 void sink_destroy(struct sink *sink);
 
-enum sink_state { SINK_OK, SINK_FULL, SINK_BROKEN };
-
-/* Puts a record; `events`: how many events it holds (REC_EVENTS), else 0. Output errors do not come
- * back: they change sink_state(), and the events that could not be written are counted in
- * sink_dropped_events(). Errors returned are our own (memory). */
+/* Puts a record; `events`: how many events it holds (REC_EVENTS), else 0. Never waits. Output
+ * errors do not come back: they change sink_state(), and the events that could not be written are
+ * counted in sink_dropped_events(). Errors returned are our own (memory). */
 HT_MUST_CHECK
 struct ht_err *sink_put(struct sink *sink, const struct rec *rec, uint64_t events);
-/* Writes the block under construction if it is old enough; to be called on each tick. */
-HT_MUST_CHECK
-struct ht_err *sink_tick(struct sink *sink, uint64_t now_mono_ns);
-HT_MUST_CHECK
-struct ht_err *sink_flush(struct sink *sink);
-/* Footer, fsync; the file is complete. */
-HT_MUST_CHECK
-struct ht_err *sink_finish(struct sink *sink);
+/* False: the output does not keep up. Who can should leave events where they are. */
+bool sink_has_room(const struct sink *sink);
+/* From here on there is room for all: the target is not to wait any more. */
+void sink_take_all(struct sink *sink);
+/* Passes on what waits, as far as that does not block; to be called on each tick. */
+void sink_tick(struct sink *sink);
+/* Becomes writable (poll) when more could be passed on; -1 when nothing waits. */
+int sink_fd(const struct sink *sink);
+/* Waits until all is written, or it was cancelled; the state, and what was dropped, is exact then.
+ */
+void sink_flush(struct sink *sink);
+/* Writes all, with `named` what options.append adds, and makes it durable. No put afterwards. */
+void sink_finish(struct sink *sink, bool named);
 
-enum sink_state sink_state(const struct sink *sink);
-const char *sink_problem(const struct sink *sink); /* why not OK, for a person; NULL */
+enum store_state sink_state(const struct sink *sink);
+/* Why not OK, for a person; NULL. */
+const char *sink_problem(const struct sink *sink);
+const char *sink_append_problem(const struct sink *sink);
 uint64_t sink_dropped_events(const struct sink *sink);
-uint64_t sink_bytes(const struct sink *sink);
-const char *sink_path(const struct sink *sink);
-/* A read-only descriptor of the output so far; -1 when it is not a regular file. Caller closes. */
-int sink_reopen(const struct sink *sink);
+uint64_t sink_bytes(const struct sink *sink); /* of the file */

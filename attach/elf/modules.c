@@ -7,6 +7,7 @@
 
 #include "attach/elf/dynamic.h"
 #include "attach/elf/headers.h"
+#include "attach/elf/linkmap.h"
 
 /* Reading a device's mapping may act on the device. */
 static bool is_device(const struct proc_map *map)
@@ -41,6 +42,12 @@ static void roles_set(struct module *module, const struct proc_auxv *auxv)
 					 : module->executable && named_like_linker(module->path);
 }
 
+static void module_deinit(struct module *module)
+{
+	free(module->path);
+	natives_deinit(&module->natives);
+}
+
 static bool same_image(const struct module *a, const struct module *b)
 {
 	return a->lo == b->lo && a->hi == b->hi && a->dev == b->dev && a->inode == b->inode &&
@@ -48,10 +55,17 @@ static bool same_image(const struct module *a, const struct module *b)
 	       !memcmp(a->build_id, b->build_id, a->build_id_bytes);
 }
 
-static uint64_t id_for(const struct modules *old, const struct module *module, uint64_t *next_id)
+/* Gives the module its number, and what is to be read of its file: once. */
+static struct ht_err *identify(const struct proc *proc, const struct proc_map *map,
+	const struct modules *old, uint64_t *next_id, struct module *module)
 {
 	const struct module *before = old ? modules_find(old, module->lo) : NULL;
-	return before && same_image(before, module) ? before->id : (*next_id)++;
+	if (before && same_image(before, module)) {
+		module->id = before->id;
+		return natives_copy(&before->natives, &module->natives);
+	}
+	module->id = (*next_id)++;
+	return natives_read(proc, map, module, &module->natives);
 }
 
 static struct ht_err *append(struct modules *modules, size_t *capacity, const struct module *module)
@@ -90,10 +104,11 @@ static struct ht_err *collect(const struct proc *proc, const struct proc_maps *m
 		if (!module.path)
 			return ht_err_new(HT_ERR_NOMEM, "no memory for the modules");
 		roles_set(&module, auxv);
-		module.id = id_for(old, &module, &ret->next_id);
-		err = append(ret, &capacity, &module);
+		err = identify(proc, map, old, &ret->next_id, &module);
+		if (!err)
+			err = append(ret, &capacity, &module);
 		if (err) {
-			free(module.path);
+			module_deinit(&module);
 			return err;
 		}
 		end = module.hi;
@@ -111,6 +126,8 @@ struct ht_err *modules_reread(const struct proc *proc, const struct proc_maps *m
 		err = collect(proc, maps, &auxv, old, ret);
 	if (err)
 		modules_deinit(ret);
+	else
+		linkmap_apply(proc, ret);
 	return err;
 }
 
@@ -123,7 +140,7 @@ struct ht_err *modules_read(
 void modules_deinit(struct modules *modules)
 {
 	for (size_t i = 0; i < modules->count; i++)
-		free(modules->module[i].path);
+		module_deinit(&modules->module[i]);
 	free(modules->module);
 	*modules = (struct modules){0};
 }
@@ -142,32 +159,6 @@ const struct module *modules_find(const struct modules *modules, raddr_t addr)
 			return module;
 	}
 	return NULL;
-}
-
-static raddr_t header_of(const struct module *module)
-{
-	for (size_t i = 0; i < module->segment_count; i++)
-		if (module->segment[i].offset < HT_PAGE_BYTES)
-			return module->bias +
-			       ht_align_down(module->segment[i].vaddr, HT_PAGE_BYTES);
-	return module->lo;
-}
-
-bool module_still_there(const struct proc *proc, const struct module *module)
-{
-	struct module now;
-	bool valid;
-	struct ht_err *err = headers_read(proc, header_of(module), &now, &valid);
-	if (err || !valid) {
-		ht_err_free(err);
-		return false;
-	}
-	now.dev = module->dev;
-	now.inode = module->inode;
-	return same_image(module, &now) && now.segment_count == module->segment_count &&
-	       !memcmp(now.segment, module->segment,
-		       module->segment_count * sizeof(*module->segment)) &&
-	       now.dynamic == module->dynamic;
 }
 
 struct ht_err *module_symbol(

@@ -8,6 +8,7 @@
 
 #include <elf.h>
 
+#include "attach/elf/natives.h"
 #include "attach/target/memory.h"
 
 #define MODULE_SEGMENTS_MAX 64u
@@ -29,13 +30,17 @@ struct module {
 	size_t build_id_bytes;
 	bool executable;	/* the main program (AT_ENTRY lies in it) */
 	bool vdso, interpreter; /* interpreter: the dynamic linker */
-	bool pie;		/* ET_DYN */
+	uint32_t space;		/* namespace (dlmopen); 0: the program's */
+	uint32_t order; /* from 1, in the dynamic linker's list for its namespace; 0: in none */
+	bool initial;	/* loaded with the program, and never unloaded */
+	bool pie;	/* ET_DYN */
 	struct module_segment segment[MODULE_SEGMENTS_MAX];
 	size_t segment_count;
 	raddr_t dynamic; /* PT_DYNAMIC; 0: none */
 	uint64_t dynamic_bytes;
 	raddr_t eh_frame_hdr; /* PT_GNU_EH_FRAME; 0: none */
 	uint64_t eh_frame_hdr_bytes;
+	struct natives natives;
 };
 
 struct modules {
@@ -62,8 +67,6 @@ struct ht_err *modules_reread(const struct proc *proc, const struct proc_maps *m
 	const struct modules *old, struct modules *ret);
 void modules_deinit(struct modules *modules);
 const struct module *modules_find(const struct modules *modules, raddr_t addr);
-/* Is the image of `module` still what is mapped there? Reads its headers and build-id again. */
-bool module_still_there(const struct proc *proc, const struct module *module);
 
 /* A defined function in a module's dynamic symbol table, by name; 0 in ret: not defined there.
  * Indirect functions (STT_GNU_IFUNC) are not resolved: 0. */

@@ -11,6 +11,9 @@
 #define X(id, name, shape, arity) _Static_assert(sizeof(#name) <= NAME_BYTES, "too long: " #name);
 ABI_HOOKS(X)
 #undef X
+#define X(id, name) _Static_assert(sizeof(#name) <= NAME_BYTES, "too long: " #name);
+ABI_GUARDS(X)
+#undef X
 
 /* A table of the module, copied; shorter than announced where the target does not let it be read.
  */
@@ -19,9 +22,12 @@ struct table {
 	size_t bytes;
 };
 
-static const char *const hook_names[] = {
+static const char *const hook_names[ABI_TAP_COUNT] = {
 #define X(id, name, shape, arity) #name,
 	ABI_HOOKS(X)
+#undef X
+#define X(id, name) #name,
+		ABI_GUARDS(X)
 #undef X
 };
 
@@ -129,21 +135,21 @@ static struct ht_err *name_read(
 	return NULL;
 }
 
-/* The hook that symbol `index` names, or ABI_HOOK_COUNT. */
+/* The hook that symbol `index` names, or ABI_TAP_COUNT. */
 static struct ht_err *hook_of(
 	const struct names *names, const struct table *symbols, uint64_t index, enum abi_hook *ret)
 {
 	Elf64_Sym symbol;
 	char name[NAME_BYTES];
 	size_t bytes;
-	*ret = ABI_HOOK_COUNT;
+	*ret = ABI_TAP_COUNT;
 	if (index >= symbols->bytes / sizeof(symbol))
 		return NULL;
 	memcpy(&symbol, symbols->data + index * sizeof(symbol), sizeof(symbol));
 	struct ht_err *err = name_read(names, symbol.st_name, name, &bytes);
 	if (err || !memchr(name, '\0', bytes))
 		return err;
-	for (size_t i = 0; i < ABI_HOOK_COUNT && *ret == ABI_HOOK_COUNT; i++)
+	for (size_t i = 0; i < ABI_TAP_COUNT && *ret == ABI_TAP_COUNT; i++)
 		if (!strcmp(name, hook_names[i]))
 			*ret = (enum abi_hook)i;
 	return NULL;
@@ -182,7 +188,7 @@ static struct ht_err *select_from(const struct source *source, const struct tabl
 			continue;
 		struct ht_err *err =
 			hook_of(&source->names, &source->symbols, ELF64_R_SYM(rela.r_info), &hook);
-		if (!err && hook != ABI_HOOK_COUNT)
+		if (!err && hook != ABI_TAP_COUNT)
 			err = append(ret, capacity,
 				&(struct reloc){.addr = addr,
 					.type = (uint32_t)ELF64_R_TYPE(rela.r_info),

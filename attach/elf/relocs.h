@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The relocations of a module that name a hooked function.
+ * The relocations of a module that name a hooked function, or one that is guarded.
  */
 #pragma once
 

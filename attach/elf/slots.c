@@ -5,27 +5,17 @@
 #include <string.h>
 
 #include "attach/elf/relocs.h"
+#include "attach/elf/scope.h"
 
-#define SLOTS_MAX 65536u /* programs have up to a dozen for each module */
-
-/* What a module's dynamic symbols say about one hooked name; looked up once. */
-struct named {
-	bool known;
-	size_t count;
-	Elf64_Sym symbol[DYNAMIC_VERSIONS_MAX];
-};
-
-struct provider {
-	bool known;
-	struct dynamic dynamic;
-	struct named named[ABI_HOOK_COUNT];
-};
+#define SLOTS_MAX    65536u /* programs have up to a dozen for each module */
+#define BINDER_BYTES 8u	    /* of code: endbr64 and four bytes that tell */
 
 struct scan {
 	const struct proc *proc;
 	const struct modules *modules;
 	raddr_t thunk_lo, thunk_hi;
-	struct provider *provider; /* one for each module */
+	bool with_natives;
+	struct scope scope;
 	struct slots *slots;
 	size_t capacity, function_capacity;
 };
@@ -33,33 +23,6 @@ struct scan {
 static struct ht_err *no_memory(const struct scan *scan)
 {
 	return ht_err_new(HT_ERR_NOMEM, "no memory for the slots of process %d", scan->proc->pid);
-}
-
-static struct ht_err *provider_of(
-	struct scan *scan, const struct module *module, struct provider **ret)
-{
-	struct provider *provider = &scan->provider[module - scan->modules->module];
-	*ret = provider;
-	if (provider->known)
-		return NULL;
-	provider->known = true;
-	return dynamic_read(scan->proc, module, &provider->dynamic);
-}
-
-static struct ht_err *named_in(
-	struct scan *scan, const struct module *module, enum abi_hook hook, struct named **ret)
-{
-	struct provider *provider;
-	struct ht_err *err = provider_of(scan, module, &provider);
-	if (err)
-		return err;
-	struct named *named = &provider->named[hook];
-	*ret = named;
-	if (named->known)
-		return NULL;
-	named->known = true;
-	return dynamic_lookup(
-		scan->proc, &provider->dynamic, hook_name(hook), named->symbol, &named->count);
 }
 
 static bool is_ours(const struct scan *scan, raddr_t value)
@@ -91,11 +54,11 @@ static enum meaning symbol_meaning(
 static struct ht_err *meaning_of(struct scan *scan, const struct module *holder, enum abi_hook hook,
 	raddr_t value, enum meaning *ret)
 {
-	struct named *named;
+	const struct scope_name *name;
 	*ret = MEANS_OTHER;
-	struct ht_err *err = named_in(scan, holder, hook, &named);
-	for (size_t i = 0; !err && i < named->count && *ret == MEANS_OTHER; i++)
-		*ret = symbol_meaning(holder, &named->symbol[i], value);
+	struct ht_err *err = scope_name(&scan->scope, holder, hook, &name);
+	for (size_t i = 0; !err && i < name->count && *ret == MEANS_OTHER; i++)
+		*ret = symbol_meaning(holder, &name->symbol[i], value);
 	return err;
 }
 
@@ -128,14 +91,52 @@ static struct ht_err *judge_canonical(
 	return err;
 }
 
-static bool may_be_unbound(const struct slot *slot, const struct module *own)
+/*
+ * push $index ends the PLT entry of every linker but mold, whose unbound slots lead to the head of
+ * the PLT: push %r11; push GOT+8(%rip). With or without endbr64 before.
+ */
+static bool is_binder(const uint8_t *code)
 {
-	if (!slot->value)
-		return true;
-	/* In its own PLT, or (not relocated yet) where that was at link time. */
-	return slot->type == R_X86_64_JUMP_SLOT &&
-	       ((slot->value >= own->lo && slot->value < own->hi) ||
-		       slot->value < own->hi - own->lo);
+	static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
+	static const uint8_t head[] = {0x41, 0x53, 0xff, 0x35};
+	if (!memcmp(code, endbr64, sizeof(endbr64)))
+		code += sizeof(endbr64);
+	return *code == 0x68 || !memcmp(code, head, sizeof(head));
+}
+
+struct ht_err *slots_is_lazy(const struct proc *proc, raddr_t value, bool *ret)
+{
+	uint8_t code[BINDER_BYTES];
+	size_t got;
+	struct ht_err *err = memory_read_some(proc, value, code, sizeof(code), &got);
+	*ret = !err && got == sizeof(code) && is_binder(code);
+	return err;
+}
+
+/* A lazy slot is ours to bind only when it is relocated: glibc adds the load bias to what it finds
+ * in one that is not. */
+static struct ht_err *judge_other(struct scan *scan, struct slot *slot, const struct module *own)
+{
+	bool lazy = false;
+	struct ht_err *err = NULL;
+	if (slot->type == R_X86_64_JUMP_SLOT && slot->value >= own->text_lo &&
+		slot->value < own->text_hi)
+		err = slots_is_lazy(scan->proc, slot->value, &lazy);
+	slot->verdict = lazy				  ? SLOT_UNRESOLVED
+			: slot->value < own->hi - own->lo ? SLOT_EMPTY
+							  : SLOT_FOREIGN;
+	return err;
+}
+
+/* `real` is what the module's file says: no other function is ours to call by that word. */
+static void judge_native(const struct scan *scan, struct slot *slot, const struct module *own)
+{
+	if (slot->value == slot->real)
+		return;
+	slot->real = 0;
+	slot->verdict = is_ours(scan, slot->value)	  ? SLOT_OURS
+			: slot->value < own->hi - own->lo ? SLOT_EMPTY
+							  : SLOT_FOREIGN;
 }
 
 static struct ht_err *judge(struct scan *scan, struct slot *slot)
@@ -143,6 +144,19 @@ static struct ht_err *judge(struct scan *scan, struct slot *slot)
 	const struct module *own = modules_find(scan->modules, slot->addr);
 	const struct module *holder = modules_find(scan->modules, slot->value);
 	enum meaning meaning = MEANS_OTHER;
+	if (!own) {
+		slot->real = 0;
+		slot->verdict = SLOT_FOREIGN;
+		return NULL;
+	}
+	if (slot->type == R_X86_64_RELATIVE) {
+		judge_native(scan, slot, own);
+		return NULL;
+	}
+	if (is_ours(scan, slot->value)) {
+		slot->verdict = SLOT_OURS;
+		return NULL;
+	}
 	if (holder) {
 		struct ht_err *err = meaning_of(scan, holder, slot->hook, slot->value, &meaning);
 		if (err)
@@ -155,9 +169,16 @@ static struct ht_err *judge(struct scan *scan, struct slot *slot)
 		slot->verdict = SLOT_UNRESOLVED;
 		return judge_canonical(scan, slot, holder);
 	} else {
-		slot->verdict = may_be_unbound(slot, own) ? SLOT_UNRESOLVED : SLOT_FOREIGN;
+		return judge_other(scan, slot, own);
 	}
 	return NULL;
+}
+
+/* A canonical PLT entry is bound as the module is that holds it. */
+static struct ht_err *bind(struct scan *scan, struct slot *slot)
+{
+	const struct module *binder = modules_find(scan->modules, slot->value);
+	return binder ? scope_bind(&scan->scope, binder, slot->hook, &slot->real) : NULL;
 }
 
 /* musl's dynamic linker is the C library too: strdup and the like call malloc by its slots. */
@@ -198,18 +219,21 @@ static enum slot_verdict verdict_before_value(const struct reloc *reloc, bool sk
 {
 	if (skipped)
 		return SLOT_SKIPPED;
-	bool points_inside = reloc->type == R_X86_64_64 && reloc->addend;
-	return points_inside || reloc->addr % sizeof(uint64_t) ? SLOT_DATA : SLOT_TAP;
+	bool is_data = reloc->type == R_X86_64_64;
+	/* A guard is not worth a page that stays behind for a pointer that the program has copied.
+	 */
+	bool left_alone = is_data && (reloc->addend || abi_is_guard(reloc->hook));
+	return left_alone || reloc->addr % sizeof(uint64_t) ? SLOT_DATA : SLOT_TAP;
 }
 
 static struct ht_err *collect_module(struct scan *scan, const struct module *module)
 {
-	struct provider *provider;
+	const struct dynamic *dynamic;
 	struct relocs relocs;
 	bool skipped = false;
-	struct ht_err *err = provider_of(scan, module, &provider);
+	struct ht_err *err = scope_dynamic(&scan->scope, module, &dynamic);
 	if (!err)
-		err = relocs_read(scan->proc, module, &provider->dynamic, &relocs);
+		err = relocs_read(scan->proc, module, dynamic, &relocs);
 	if (err)
 		return err;
 	if (relocs.count)
@@ -231,6 +255,29 @@ static struct ht_err *collect_module(struct scan *scan, const struct module *mod
 	return err;
 }
 
+static struct ht_err *collect_natives(struct scan *scan, const struct module *module)
+{
+	const struct natives *natives = &module->natives;
+	struct ht_err *err = NULL;
+	for (size_t i = 0; i < natives->word_count && !err; i++) {
+		const struct native *native = &natives->native[natives->word[i].index];
+		struct slot slot = {.addr = natives->word[i].addr,
+			.module_id = module->id,
+			.type = R_X86_64_RELATIVE,
+			.hook = native->hook,
+			.verdict = SLOT_TAP,
+			.real = native->addr};
+		size_t got;
+		if (native->role != FAMILY_HOOKED)
+			continue;
+		err = memory_read_some(
+			scan->proc, slot.addr, &slot.value, sizeof(slot.value), &got);
+		if (!err && got == sizeof(slot.value))
+			err = append(scan, &slot);
+	}
+	return err;
+}
+
 static int compare_addr(const void *a, const void *b)
 {
 	const struct slot *left = a, *right = b;
@@ -246,29 +293,33 @@ static void drop_duplicates(struct slots *slots)
 	slots->count = kept;
 }
 
-static void drop_ours(struct scan *scan)
-{
-	struct slots *slots = scan->slots;
-	size_t kept = 0;
-	for (size_t i = 0; i < slots->count; i++)
-		if (!is_ours(scan, slots->slot[i].value))
-			slots->slot[kept++] = slots->slot[i];
-	slots->count = kept;
-}
-
-static bool function_known(const struct slots *slots, const struct slot *slot)
+static struct allocator_function *function_find(const struct slots *slots, const struct slot *slot)
 {
 	for (size_t i = 0; i < slots->function_count; i++)
 		if (slots->function[i].addr == slot->real && slots->function[i].hook == slot->hook)
-			return true;
-	return false;
+			return &slots->function[i];
+	return NULL;
+}
+
+static struct ht_err *usable_size_of(
+	const struct scan *scan, const struct module *module, const struct slot *slot, raddr_t *ret)
+{
+	const struct native *native = natives_find(&module->natives, slot->real);
+	*ret = native ? native->usable_size : 0;
+	return slot->type == R_X86_64_RELATIVE
+		       ? NULL
+		       : module_symbol(scan->proc, module, "malloc_usable_size", ret);
 }
 
 static struct ht_err *function_add(struct scan *scan, const struct slot *slot)
 {
 	struct slots *slots = scan->slots;
 	const struct module *module = modules_find(scan->modules, slot->real);
-	if (!module || function_known(slots, slot))
+	struct allocator_function *function = function_find(slots, slot);
+	bool named = slot->type != R_X86_64_RELATIVE;
+	if (function)
+		function->named |= named;
+	if (!module || function)
 		return NULL;
 	if (slots->function_count == scan->function_capacity) {
 		size_t wanted = scan->function_capacity ? 2 * scan->function_capacity : 16;
@@ -279,10 +330,10 @@ static struct ht_err *function_add(struct scan *scan, const struct slot *slot)
 		slots->function = grown;
 		scan->function_capacity = wanted;
 	}
-	struct allocator_function *function = &slots->function[slots->function_count++];
+	function = &slots->function[slots->function_count++];
 	*function = (struct allocator_function){
-		.hook = slot->hook, .addr = slot->real, .module_id = module->id};
-	return module_symbol(scan->proc, module, "malloc_usable_size", &function->usable_size);
+		.hook = slot->hook, .addr = slot->real, .module_id = module->id, .named = named};
+	return usable_size_of(scan, module, slot, &function->usable_size);
 }
 
 static bool provides(const struct slots *slots, uint64_t module_id, enum abi_hook hook)
@@ -293,13 +344,15 @@ static bool provides(const struct slots *slots, uint64_t module_id, enum abi_hoo
 	return false;
 }
 
-/* What measures the blocks of the program's realloc; 0 when there is none, or more than one. */
+/* What measures the blocks of the program's realloc; 0 when there is none, or more than one. One
+ * that nobody calls by its name is not what another library's code calls. */
 static raddr_t usable_size_of_realloc(const struct slots *slots)
 {
 	raddr_t found = 0;
 	for (size_t i = 0; i < slots->function_count; i++) {
 		const struct allocator_function *function = &slots->function[i];
-		if (function->hook != ABI_HOOK_REALLOC || function->usable_size == found)
+		if (function->hook != ABI_HOOK_REALLOC || !function->named ||
+			function->usable_size == found)
 			continue;
 		if (found)
 			return 0;
@@ -326,6 +379,8 @@ static struct ht_err *scan_run(struct scan *scan)
 	struct ht_err *err = NULL;
 	for (size_t i = 0; i < scan->modules->count && !err; i++)
 		err = collect_module(scan, &scan->modules->module[i]);
+	for (size_t i = 0; i < scan->modules->count && !err && scan->with_natives; i++)
+		err = collect_natives(scan, &scan->modules->module[i]);
 	if (err || !slots->count)
 		return err;
 	qsort(slots->slot, slots->count, sizeof(*slots->slot), compare_addr);
@@ -333,12 +388,23 @@ static struct ht_err *scan_run(struct scan *scan)
 	for (size_t i = 0; i < slots->count && !err; i++)
 		if (slots->slot[i].verdict == SLOT_TAP)
 			err = judge(scan, &slots->slot[i]);
-	drop_ours(scan);
 	for (size_t i = 0; i < slots->count && !err; i++)
-		if (slots->slot[i].verdict == SLOT_TAP)
+		if (slots->slot[i].verdict == SLOT_UNRESOLVED)
+			err = bind(scan, &slots->slot[i]);
+	for (size_t i = 0; i < slots->count && !err; i++)
+		if (slots->slot[i].real)
 			err = function_add(scan, &slots->slot[i]);
 	correct_foreign_sizes(slots);
 	return err;
+}
+
+/* A static program calls prctl and syscall past every guard. */
+static bool has_interpreter(const struct modules *modules)
+{
+	for (size_t i = 0; i < modules->count; i++)
+		if (modules->module[i].interpreter)
+			return true;
+	return false;
 }
 
 struct ht_err *slots_read(const struct proc *proc, const struct modules *modules, raddr_t thunk_lo,
@@ -349,10 +415,12 @@ struct ht_err *slots_read(const struct proc *proc, const struct modules *modules
 		.modules = modules,
 		.thunk_lo = thunk_lo,
 		.thunk_hi = thunk_hi,
-		.provider = calloc(modules->count ? modules->count : 1, sizeof(*scan.provider)),
+		.with_natives = has_interpreter(modules),
 		.slots = ret};
-	struct ht_err *err = scan.provider ? scan_run(&scan) : no_memory(&scan);
-	free(scan.provider);
+	struct ht_err *err = scope_init(proc, modules, &scan.scope);
+	if (!err)
+		err = scan_run(&scan);
+	scope_deinit(&scan.scope);
 	if (err)
 		slots_deinit(ret);
 	return err;

@@ -6,19 +6,22 @@
 #pragma once
 
 #include "attach/elf/modules.h"
+#include "attach/inject/stopcost.h"
+
+struct choose_thread {
+	pid_t tid;
+	enum stopcost cost;
+};
 
 struct choose_threads {
-	pid_t *tid; /* best first */
+	struct choose_thread *thread; /* best first */
 	size_t count;
 };
 
-/*
- * Threads in the order in which to try them: running ones, then those in calls that the kernel
- * restarts by itself, then those whose call has to be made again. Threads in vfork, or blocked
- * where they cannot be stopped, are left out.
- */
+/* Threads in the order in which to try them. Those in vfork, or blocked where they cannot be
+ * stopped, are left out. `filtered`: see stopcost.h. */
 HT_MUST_CHECK
-struct ht_err *choose_threads(const struct proc *proc, struct choose_threads *ret);
+struct ht_err *choose_threads(const struct proc *proc, bool filtered, struct choose_threads *ret);
 void choose_threads_deinit(struct choose_threads *threads);
 
 struct choose_slack {
@@ -27,10 +30,20 @@ struct choose_slack {
 };
 
 /* The longest run of file bytes behind a text segment, mapped r-x and used by nobody: `want` bytes
- * of it. HT_ERR_REFUSED when no module has as much. */
+ * of it. Only in modules that are never unloaded: we come back to take everything out, and then
+ * something else would be there. HT_ERR_REFUSED when none has as much. */
 HT_MUST_CHECK
 struct ht_err *choose_slack(const struct modules *modules, const struct proc_maps *maps,
 	size_t want, struct choose_slack *ret);
+
+/* Do the bytes at [addr, addr + bytes) lie in such a place? */
+bool choose_is_slack(
+	const struct modules *modules, const struct proc_maps *maps, raddr_t addr, size_t bytes);
+
+/* Is there a place that choose_slack could have given, now or with other modules loaded, and that
+ * `suits`? Asks for one after the other until one does. */
+bool choose_slack_any(const struct modules *modules, const struct proc_maps *maps, size_t want,
+	bool (*suits)(void *context, const struct choose_slack *slack), void *context);
 
 /* A free range of `bytes`, away from everything that grows. `attempt` varies it. */
 HT_MUST_CHECK

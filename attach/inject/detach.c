@@ -1,19 +1,58 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/inject/detach.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 
-#include "attach/inject/escape.h"
+#include "attach/inject/ownfds.h"
+#include "attach/inject/prove.h"
 #include "attach/inject/remote.h"
 #include "attach/target/clock.h"
+#include "attach/target/slow.h"
 
-#define PROMPT_NS	  CLOCK_NS_PER_S /* a proof that took longer is level 1 */
-#define UNMAP_ATTEMPTS	  4u
-#define PASS_PAUSE_NS	  (500000ull)
-#define PASS_PAUSE_MAX_NS (20 * CLOCK_NS_PER_MS)
+#define PROMPT_NS      CLOCK_NS_PER_S /* a proof that took longer is level 1 */
+#define UNMAP_ATTEMPTS 4u
+#define MEMFD_NAME     "/memfd:heaptap-"
+
+static struct ht_err *read_slots(
+	const struct proc *proc, struct modules *modules, struct slots *ret)
+{
+	struct proc_maps maps;
+	struct ht_err *err = proc_maps_read(proc, &maps);
+	if (err)
+		return err;
+	err = modules_read(proc, &maps, modules);
+	proc_maps_deinit(&maps);
+	if (err)
+		return err;
+	err = slots_read(proc, modules, 0, 0, ret);
+	if (err)
+		modules_deinit(modules);
+	return err;
+}
+
+/* Slots that are not in the journal any more, because the parent has loaded another library since
+ * where a forked process still has the old one. */
+static struct ht_err *untap_strays(const struct detach *detach)
+{
+	struct modules modules;
+	struct slots slots;
+	struct ht_err *err = read_slots(detach->proc, &modules, &slots);
+	if (err)
+		return err;
+	for (size_t i = 0; !err && i < slots.count; i++) {
+		raddr_t real = image_real(detach->image, slots.slot[i].value);
+		if (real)
+			err = memory_write_u64(detach->proc, slots.slot[i].addr, real);
+	}
+	slots_deinit(&slots);
+	modules_deinit(&modules);
+	return err;
+}
 
 struct ht_err *detach_untap(struct detach *detach, struct detach_report *ret)
 {
@@ -21,7 +60,8 @@ struct ht_err *detach_untap(struct detach *detach, struct detach_report *ret)
 	journal_set_phase(&detach->journal, JOURNAL_DETACHING);
 	struct ht_err *err = image_disable_all(detach->image);
 	__atomic_store_n(&image_config(detach->image)->stop, 1, __ATOMIC_RELEASE);
-	return ht_err_first(err, patch_untap_all(detach->proc, &detach->journal, &ret->patch));
+	err = ht_err_first(err, patch_untap_all(detach->proc, &detach->journal, &ret->patch));
+	return !err && detach->image->forked ? untap_strays(detach) : err;
 }
 
 /* --- what the quiescence proof asks of us
@@ -32,34 +72,76 @@ static raddr_t real_of(void *context, raddr_t entry)
 	return image_real(((struct detach *)context)->image, entry);
 }
 
-static enum quiesce_books books_of(void *context, pid_t tid)
+/* The next slot, from *at on, of the thread that the target numbers `tid`; NULL: no more. */
+static const struct abi_slot_head *slot_of(const struct image *image, uint32_t tid, uint32_t *at)
 {
-	const struct detach *detach = context;
-	const struct image *image = detach->image;
-	struct proc_status status;
-	enum quiesce_books books = QUIESCE_UNKNOWN;
-
-	/* The books are the parent's, whose threads may have had the same numbers. */
-	if (image->forked)
-		return QUIESCE_UNKNOWN;
-	struct ht_err *err = proc_status(detach->proc, tid, &status);
-	ht_err_free(err);
-	if (err)
-		return QUIESCE_UNKNOWN;
-	for (uint32_t i = 0; i < image->slot_max; i++) {
+	while (*at < image->slot_max) {
+		uint32_t i = (*at)++;
 		if (!image_slot_claimed(image, i))
 			continue;
 		const struct abi_slot_head *head =
 			(const void *)(image->local + ABI_SLOTS_OFF + (uint64_t)i * ABI_SLOT_BYTES);
 		uint64_t key = __atomic_load_n(&head->key, __ATOMIC_ACQUIRE);
-		if (!key || key & ABI_SLOT_DEAD ||
-			__atomic_load_n(&head->tid, __ATOMIC_ACQUIRE) != (uint32_t)status.ns_tid)
-			continue;
-		if (__atomic_load_n(&head->state, __ATOMIC_ACQUIRE) != ABI_SLOT_IDLE)
+		if (key && !(key & ABI_SLOT_DEAD) &&
+			__atomic_load_n(&head->tid, __ATOMIC_ACQUIRE) == tid)
+			return head;
+	}
+	return NULL;
+}
+
+/* What the books call the thread; 0: they do not. Those of a forked process are the parent's, whose
+ * threads may have had the same numbers. */
+static uint32_t number_in_books(const struct detach *detach, pid_t tid)
+{
+	struct proc_status status;
+	if (detach->image->forked)
+		return 0;
+	struct ht_err *err = proc_status(detach->proc, tid, &status);
+	ht_err_free(err);
+	return err ? 0 : (uint32_t)status.ns_tid;
+}
+
+static bool is_busy(const struct abi_slot_head *head)
+{
+	return __atomic_load_n(&head->state, __ATOMIC_ACQUIRE) != ABI_SLOT_IDLE;
+}
+
+/* A call that found no slot is in nobody's books, and the number of its thread may stand in the
+ * slot of one that ended. Nor is one that was only forwarded, since there is no clock. */
+static bool books_tell_all(const struct image *image)
+{
+	const struct abi_control *control = image_control(image);
+	return !__atomic_load_n(&control->lost[ABI_LOSS_SLOT_FULL], __ATOMIC_ACQUIRE) &&
+	       !(__atomic_load_n(&control->forbidden, __ATOMIC_ACQUIRE) & ABI_FORBIDDEN_CLOCK);
+}
+
+static enum quiesce_books books_of(void *context, pid_t tid)
+{
+	const struct detach *detach = context;
+	const struct abi_slot_head *head;
+	enum quiesce_books books = QUIESCE_UNKNOWN;
+	uint32_t number = number_in_books(detach, tid), at = 0;
+
+	while (number && (head = slot_of(detach->image, number, &at))) {
+		if (is_busy(head))
 			return QUIESCE_INSIDE;
 		books = QUIESCE_IDLE;
 	}
-	return books;
+	return books_tell_all(detach->image) ? books : QUIESCE_UNKNOWN;
+}
+
+static size_t frames_of(void *context, pid_t tid, struct quiesce_frame ret[QUIESCE_FRAMES_MAX])
+{
+	const struct detach *detach = context;
+	const struct abi_slot_head *head;
+	uint32_t number = number_in_books(detach, tid), at = 0;
+	size_t count = 0;
+
+	while (number && count < QUIESCE_FRAMES_MAX && (head = slot_of(detach->image, number, &at)))
+		if (is_busy(head))
+			ret[count++] = (struct quiesce_frame){
+				.sp = head->entry_sp, .thread_pointer = head->key & ~15ull};
+	return count;
 }
 
 static struct stackscan_ranges ranges_of(const struct detach *detach)
@@ -76,44 +158,23 @@ static struct stackscan_ranges ranges_of(const struct detach *detach)
 	};
 }
 
-/* Passes until every thread was seen outside, or the deadline. */
-static struct ht_err *pass_until_outside(const struct quiesce_options *options,
-	const struct detach *detach, struct quiesce_report *report)
+static struct prove prove_of(struct detach *detach)
 {
-	struct quiesce *quiesce;
-	struct ht_err *err = quiesce_create(options, &quiesce);
-	if (err)
-		return err;
-	uint64_t pause_ns = PASS_PAUSE_NS;
-	for (;;) {
-		if (detach->pump)
-			detach->pump(detach->context);
-		err = quiesce_pass(quiesce, report);
-		if (err || report->left == 0 || clock_mono_ns() > detach->deadline_mono_ns)
-			break;
-		clock_sleep_ns(pause_ns);
-		pause_ns = pause_ns * 2 > PASS_PAUSE_MAX_NS ? PASS_PAUSE_MAX_NS : pause_ns * 2;
-	}
-	quiesce_destroy(quiesce);
-	return err;
-}
-
-static struct ht_err *prove_outside(
-	struct detach *detach, bool rewrite, struct detach_report *report, bool *ret_proven)
-{
-	struct quiesce_options options = {.proc = detach->proc,
-		.ranges = ranges_of(detach),
-		.rewrite = rewrite,
-		.filtered = detach->suspend_seccomp,
-		.real = real_of,
-		.books = books_of,
-		.context = detach};
-	struct ht_err *err = pass_until_outside(&options, detach, &report->quiesce);
-
-	*ret_proven = !err && report->quiesce.left == 0;
-	if (report->quiesce.stop_max_ns > report->stop_max_ns)
-		report->stop_max_ns = report->quiesce.stop_max_ns;
-	return err;
+	raddr_t base = detach->image->base;
+	return (struct prove){
+		.threads = {.proc = detach->proc,
+			.ranges = ranges_of(detach),
+			.filtered = detach->suspend_seccomp,
+			.real = real_of,
+			.books = books_of,
+			.frames = frames_of,
+			.context = detach},
+		.own_lo = base,
+		.own_hi = base + detach->image->bytes,
+		.deadline_mono_ns = detach->deadline_mono_ns,
+		.pump = detach->pump,
+		.context = detach->context,
+	};
 }
 
 /* The stub calls nothing: only a PC, live or saved, can be in its place. */
@@ -127,21 +188,22 @@ static enum quiesce_books no_return_addresses(void *context, pid_t tid)
 struct ht_err *detach_slack(const struct proc *proc, const struct remote_slack *slack,
 	bool suspend_seccomp, uint64_t deadline_mono_ns)
 {
-	struct detach detach = {.proc = proc, .deadline_mono_ns = deadline_mono_ns};
-	struct quiesce_options options = {.proc = proc,
-		.ranges = {.slack_lo = slack->addr, .slack_hi = slack->addr + slack->bytes},
-		.filtered = suspend_seccomp,
-		.books = no_return_addresses};
-	struct quiesce_report report;
-	struct ht_err *err = pass_until_outside(&options, &detach, &report);
+	struct prove prove = {
+		.threads = {.proc = proc,
+			.ranges = {.slack_lo = slack->addr, .slack_hi = slack->addr + slack->bytes},
+			.filtered = suspend_seccomp,
+			.books = no_return_addresses},
+		.deadline_mono_ns = deadline_mono_ns};
+	struct prove_report report;
+	struct ht_err *err = prove_outside(&prove, &report);
 	if (err)
 		return err;
-	if (report.left)
+	if (!report.outside)
 		return ht_err_new(HT_ERR_INCOMPLETE,
 			"thread %d could not be proven outside the attach stub, whose %zu bytes "
 			"stay behind "
 			"the code at %lx",
-			report.tid, slack->bytes, (unsigned long)slack->addr);
+			report.threads.tid, slack->bytes, (unsigned long)slack->addr);
 	return remote_slack_restore(proc, slack);
 }
 
@@ -156,57 +218,96 @@ static struct remote_slack slack_of(const struct detach *detach)
 	return slack;
 }
 
-/* Is the image still what is mapped there? The target may have unmapped it, and something else may
- * be there. */
-static struct ht_err *check_ours(struct detach *detach, raddr_t addr)
+/* Are the thunks those of an earlier capture? */
+static bool is_adopted(const struct detach *detach)
 {
-	struct stat stat;
+	const struct journal_header *h = detach->journal.header;
+	return h->thunks != h->image + ABI_THUNKS_OFF;
+}
+
+/* The page of an earlier capture has a file of its own. */
+static bool is_adopted_page(const struct detach *detach, const struct proc_map *map)
+{
+	raddr_t thunks = detach->journal.header->thunks;
+	return is_adopted(detach) && map->lo == thunks && map->hi == thunks + HT_PAGE_BYTES &&
+	       strncmp(map->name, MEMFD_NAME, strlen(MEMFD_NAME)) == 0;
+}
+
+/* The one page that is no file's: nothing stands in it but a small number at its start. */
+static struct ht_err *is_state_page(
+	const struct detach *detach, const struct proc_map *map, bool *ret)
+{
+	uint64_t word[HT_PAGE_BYTES / sizeof(uint64_t)];
+	size_t got = 0, i = 1;
+
+	*ret = !map->inode && map->lo == detach->journal.header->image + ABI_STATE_OFF &&
+	       map->hi == map->lo + sizeof(word);
+	if (!*ret)
+		return NULL;
+	struct ht_err *err = memory_read_some(detach->proc, map->lo, word, sizeof(word), &got);
+	while (i < HT_ARRAY_SIZE(word) && word[i] == 0)
+		i++;
+	*ret = !err && got == sizeof(word) && word[0] <= ABI_MUTE && i == HT_ARRAY_SIZE(word);
+	return err;
+}
+
+static struct ht_err *map_is_ours(
+	const struct detach *detach, const struct proc_map *map, bool *ret)
+{
+	const struct image_file *memfd = &detach->image->file;
+	*ret = map->inode && map->inode == memfd->inode &&
+	       makedev(map->dev_major, map->dev_minor) == memfd->dev;
+	if (!*ret)
+		*ret = is_adopted_page(detach, map);
+	return *ret ? NULL : is_state_page(detach, map, ret);
+}
+
+static bool is_to_go(const struct stub_unmap *what, const struct proc_map *map)
+{
+	for (size_t i = 0; i < HT_ARRAY_SIZE(what->lo); i++)
+		if (map->lo < what->hi[i] && map->hi > what->lo[i])
+			return true;
+	return false;
+}
+
+/* Is the image still what is mapped there? The target may have unmapped it, or parts, and something
+ * of its own may be there. */
+static struct ht_err *check_ours(const struct detach *detach, const struct stub_unmap *what)
+{
 	struct proc_maps maps;
 	struct ht_err *err = proc_maps_read(detach->proc, &maps);
-	if (err)
-		return err;
-	const struct proc_map *map = proc_maps_find(&maps, addr);
-	if (!map || fstat(detach->image->memfd, &stat) < 0 || map->inode != stat.st_ino)
-		err = ht_err_new(HT_ERR_INCOMPLETE,
-			"what is mapped at %lx in process %d is not the agent any more",
-			(unsigned long)addr, detach->proc->pid);
+	for (size_t i = 0; !err && i < maps.count; i++) {
+		const struct proc_map *map = &maps.map[i];
+		bool ours = true;
+		if (is_to_go(what, map))
+			err = map_is_ours(detach, map, &ours);
+		if (!err && !ours)
+			err = ht_err_new(HT_ERR_INCOMPLETE,
+				"what is mapped at %lx in process %d is not the agent any more",
+				(unsigned long)map->lo, detach->proc->pid);
+	}
 	proc_maps_deinit(&maps);
 	return err;
 }
 
-/* Programs close descriptors that they do not know, and get the number for something of their own.
- */
-static bool fd_is_ours(const struct proc *proc, const struct journal_header *h)
-{
-	char name[32], ours[48];
-	char *link = NULL;
-
-	if (h->agent_fd < 0)
-		return false;
-	snprintf(name, sizeof(name), "fd/%d", h->agent_fd);
-	snprintf(ours, sizeof(ours), "socket:[%lu]", (unsigned long)h->agent_fd_inode);
-	struct ht_err *err = proc_link(proc, name, &link);
-	bool same = !err && strcmp(link, ours) == 0;
-	ht_err_free(err);
-	free(link);
-	return same;
-}
-
 static struct ht_err *unmap(struct detach *detach, bool keep, struct detach_report *report)
 {
-	struct journal_header *h = detach->journal.header;
+	const struct journal_header *h = detach->journal.header;
 	struct remote_slack slack = slack_of(detach);
-	bool own = h->thunks == h->image + ABI_THUNKS_OFF;
-	struct stub_unmap what = {.fd = fd_is_ours(detach->proc, h) ? h->agent_fd : -1};
+	bool adopted = is_adopted(detach);
+	struct stub_unmap what = {0};
 	uint64_t stop_ns = 0;
 
-	what.lo[0] = h->image + (own && keep ? HT_PAGE_BYTES : 0);
+	what.lo[0] = h->image + (keep && !adopted ? HT_PAGE_BYTES : 0);
 	what.hi[0] = h->image + h->image_bytes;
-	if (!own && !keep) {
+	if (adopted && !keep) {
 		what.lo[1] = h->thunks;
 		what.hi[1] = h->thunks + HT_PAGE_BYTES;
 	}
-	struct ht_err *err = check_ours(detach, h->image + ABI_TABLES_OFF);
+	struct ht_err *err =
+		ownfds_find(detach->proc, h, detach->image->forked, what.fd, &what.fd_count);
+	if (!err)
+		err = check_ours(detach, &what);
 	for (unsigned attempt = 0; !err; attempt++) {
 		err = remote_unmap(detach->proc, &slack, &what, detach->suspend_seccomp, &stop_ns);
 		if (!err || err->code != HT_ERR_INCOMPLETE || attempt == UNMAP_ATTEMPTS - 1)
@@ -217,19 +318,42 @@ static struct ht_err *unmap(struct detach *detach, bool keep, struct detach_repo
 		err = detach_slack(
 			detach->proc, &slack, detach->suspend_seccomp, detach->deadline_mono_ns);
 		if (!err)
-			err = check_ours(detach, h->image + ABI_TABLES_OFF);
+			err = check_ours(detach, &what);
 	}
 	if (stop_ns > report->stop_max_ns)
 		report->stop_max_ns = stop_ns;
-	if (!err)
-		h->agent_fd = -1;
 	return err;
+}
+
+struct ht_err *detach_remains(struct detach *detach, bool *ret_any)
+{
+	struct remote_slack slack = slack_of(detach);
+	int fd[STUB_UNMAP_FDS];
+	size_t fd_count = 0;
+	struct detach_report report = {0};
+	struct ht_err *err = remote_slack_holds_stub(detach->proc, &slack, ret_any);
+
+	if (!err)
+		err = ownfds_find(detach->proc, detach->journal.header, true, fd, &fd_count);
+	if (!err && fd_count > 0) {
+		*ret_any = true;
+		err = unmap(detach, true, &report);
+	}
+	return err || !*ret_any ? err
+				: detach_slack(detach->proc, &slack, detach->suspend_seccomp,
+					  detach->deadline_mono_ns);
 }
 
 static void explain(struct detach_report *report, enum detach_level level)
 {
 	report->level = level;
-	if (level == DETACH_TOMBSTONE)
+	if (level == DETACH_TOMBSTONE && report->unread_bytes && !report->escaped)
+		snprintf(report->why, sizeof(report->why),
+			"%lu MiB of the target's memory are swapped out and were not searched for "
+			"pointers to allocator hooks: one page of jump stubs stays mapped, "
+			"`heaptap cleanup` takes it out when they are back",
+			(unsigned long)(report->unread_bytes >> 20));
+	else if (level == DETACH_TOMBSTONE)
 		snprintf(report->why, sizeof(report->why),
 			"%zu pointers to allocator hooks remain in the target's memory (one at "
 			"%lx): one page "
@@ -243,64 +367,59 @@ static void explain(struct detach_report *report, enum detach_level level)
 			report->quiesce.tid, report->quiesce.why ? report->quiesce.why : "unknown");
 }
 
-static struct ht_err *find_escapes(
-	struct detach *detach, const struct stackscan_ranges *ranges, struct detach_report *report)
+/* Code that is there says whether it loads hooks into registers. Of code that was unloaded, and of
+ * what an earlier capture left, nothing is known; and who replaces a word keeps what was there. */
+static struct ht_err *may_have_escaped(
+	struct detach *detach, const struct detach_report *report, bool *ret)
 {
-	struct escape_found found;
-	raddr_t base = detach->image->base;
-	struct ht_err *err =
-		escape_scan_memory(detach->proc, ranges, base, base + detach->image->bytes, &found);
-	if (!err && found.count > report->escaped) {
-		report->escaped = found.count;
-		report->escaped_at = found.addr;
-	}
-	return err;
-}
-
-static struct ht_err *may_have_escaped(struct detach *detach, bool *ret)
-{
-	struct proc_maps maps;
 	struct modules modules;
 	struct slots slots;
-	struct ht_err *err = proc_maps_read(detach->proc, &maps);
+
+	*ret = report->patch.changed || report->patch.unloaded || is_adopted(detach);
+	if (*ret)
+		return NULL;
+	struct ht_err *err = read_slots(detach->proc, &modules, &slots);
 	if (err)
 		return err;
-	err = modules_read(detach->proc, &maps, &modules);
-	proc_maps_deinit(&maps);
-	if (err)
-		return err;
-	err = slots_read(detach->proc, &modules, 0, 0, &slots);
-	if (!err) {
-		/* The slots are restored by now: ask the journal which of them were ours. */
-		err = escape_is_possible(detach->proc, &modules, &slots, &detach->journal, ret);
-		slots_deinit(&slots);
-	}
+	/* The slots are restored by now: ask the journal which of them were ours. */
+	err = escape_is_possible(detach->proc, &modules, &slots, &detach->journal, ret);
+	slots_deinit(&slots);
 	modules_deinit(&modules);
 	return err;
 }
 
 struct ht_err *detach_unmap(struct detach *detach, struct detach_report *ret)
 {
-	struct stackscan_ranges ranges = ranges_of(detach);
 	uint64_t start = clock_mono_ns();
-	bool escapes = false, proven = false;
+	struct prove prove = prove_of(detach);
+	struct prove_report proof;
+	bool escapes = false;
 
-	struct ht_err *err = may_have_escaped(detach, &escapes);
-	if (!err && escapes)
-		err = find_escapes(detach, &ranges, ret);
+	/* Threads that wait for room are let go before anything slow is done. */
+	if (detach->pump)
+		detach->pump(detach->context);
+	/* What cannot be read may hold anything. */
+	bool blind = slow_is_avoided();
+	struct ht_err *err = blind ? NULL : may_have_escaped(detach, ret, &escapes);
+	escapes |= blind;
 	if (!err)
-		err = prove_outside(detach, escapes, ret, &proven);
-	if (!err && escapes)
-		err = find_escapes(detach, &ranges, ret);
+		err = escapes ? prove_forgotten(&prove, &proof) : prove_unkept(&prove, &proof);
+	/* A tool that finds slots by the ELF tables keeps what it read, and no code tells. */
+	if (!err && !escapes && proof.pointers)
+		err = prove_forgotten(&prove, &proof);
 	if (err)
 		return err;
-	if (!proven) {
+	ret->quiesce = proof.threads;
+	ret->stop_max_ns = proof.threads.stop_max_ns;
+	ret->escaped = proof.pointers;
+	ret->escaped_at = proof.pointer_at;
+	ret->unread_bytes = proof.unread_bytes;
+	if (!proof.outside) {
 		explain(ret, DETACH_INCOMPLETE);
 		return NULL;
 	}
-	bool keep = ret->escaped + ret->quiesce.entries_left > 0;
+	bool keep = blind || ret->escaped > 0 || ret->unread_bytes > 0;
 	if (keep) {
-		ret->escaped += ret->quiesce.entries_left;
 		explain(ret, DETACH_TOMBSTONE);
 		journal_set_phase(&detach->journal, JOURNAL_TOMBSTONE);
 	} else {

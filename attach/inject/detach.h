@@ -34,7 +34,8 @@ struct detach_report {
 	enum detach_level level;
 	struct patch_report patch;
 	struct quiesce_report quiesce;
-	size_t escaped; /* function pointers to thunks found in the target's memory */
+	size_t escaped;	       /* function pointers to thunks found in the target's memory */
+	uint64_t unread_bytes; /* of its memory that is swapped out and was not searched for them */
 	raddr_t escaped_at;
 	uint64_t stop_max_ns;
 	char why[200]; /* for levels 2 and 3 */
@@ -51,6 +52,11 @@ struct ht_err *detach_untap(struct detach *detach, struct detach_report *ret);
  */
 HT_MUST_CHECK
 struct ht_err *detach_unmap(struct detach *detach, struct detach_report *ret);
+
+/* In a forked process that has nothing of the image mapped: closes what it inherited of the
+ * descriptors, and restores the stub's place. Found nothing: false in `ret_any`. */
+HT_MUST_CHECK
+struct ht_err *detach_remains(struct detach *detach, bool *ret_any);
 
 /* When nothing of the image is mapped: waits until no thread is in the stub's place, and restores
  * it. */

@@ -8,12 +8,19 @@
 
 #include "attach/target/proc_file.h"
 
-#define CHUNK_BYTES    (1u << 20)
-#define OVERLAP	       8u
-#define PAGEMAP_EXISTS (3ull << 62) /* present, or swapped out */
-#define CALL_OPCODE    0xff
-#define MODRM_CALL     0x15 /* call *disp32(%rip) */
-#define MODRM_JMP      0x25 /* jmp *disp32(%rip) */
+#define CHUNK_BYTES	  (1u << 20)
+#define OVERLAP		  8u
+#define PAGEMAP_PRESENT	  (1ull << 63)
+#define PAGEMAP_SWAPPED	  (1ull << 62)
+#define PAGEMAP_FILE	  (1ull << 61) /* a file's, or of shared memory: not anonymous */
+#define SWAPPED_MAX_BYTES (64u << 20)  /* are brought back into memory by one search */
+#define CALL_OPCODE	  0xff
+#define MODRM_CALL	  0x15 /* call *disp32(%rip) */
+#define CALL_NEAR	  0xe8 /* call disp32 */
+#define JUMP_NEAR	  0xe9
+#define GUARD_OFFSET	  8u   /* of the pointer guard in the bytes of AT_RANDOM: rtld.c */
+#define MANGLE_TURN	  17u  /* PTR_MANGLE on x86-64 */
+#define MODRM_JMP	  0x25 /* jmp *disp32(%rip) */
 
 static bool is_libc(const struct module *module)
 {
@@ -91,6 +98,24 @@ static size_t collect(const struct module *module, const struct slots *slots,
 	return count;
 }
 
+/* A slot whose module, or whose place in it, could not be read again is in no list, and its code in
+ * no search. */
+static struct ht_err *any_unknown(
+	const struct slots *slots, const struct journal *journal, bool *ret)
+{
+	struct targets known = {.addr = calloc(slots->count + 1, sizeof(raddr_t))};
+	if (!known.addr)
+		return ht_err_new(HT_ERR_NOMEM, "no memory to look for escaped addresses");
+	for (size_t i = 0; i < slots->count; i++)
+		known.addr[known.count++] = slots->slot[i].addr;
+	qsort(known.addr, known.count, sizeof(*known.addr), compare);
+	for (uint32_t i = 0; i < journal->header->slot_count && !*ret; i++)
+		*ret = journal->slot[i].state != JOURNAL_SLOT_GONE &&
+		       (!known.count || !holds(&known, journal->slot[i].addr));
+	free(known.addr);
+	return NULL;
+}
+
 struct ht_err *escape_is_possible(const struct proc *proc, const struct modules *modules,
 	const struct slots *slots, const struct journal *journal, bool *ret)
 {
@@ -101,6 +126,8 @@ struct ht_err *escape_is_possible(const struct proc *proc, const struct modules 
 
 	if (!addr || !buffer)
 		err = ht_err_new(HT_ERR_NOMEM, "no memory to look for escaped addresses");
+	else
+		err = any_unknown(slots, journal, &possible);
 	for (size_t i = 0; !err && !possible && i < modules->count; i++) {
 		const struct module *module = &modules->module[i];
 		if (is_libc(module))
@@ -120,8 +147,12 @@ struct ht_err *escape_is_possible(const struct proc *proc, const struct modules 
 struct scan {
 	const struct proc *proc;
 	const struct stackscan_ranges *ranges;
-	int pagemap_fd; /* -1: not readable */
-	uint64_t *buffer;
+	int pagemap_fd;	  /* -1: not readable */
+	uint64_t *buffer; /* a word of what lies before, a chunk, a word more */
+	raddr_t end;	  /* of what was read last, and its last word */
+	uint64_t last;
+	uint64_t guard;
+	uint64_t swapped_bytes; /* read so far */
 	struct escape_found found;
 };
 
@@ -134,12 +165,54 @@ static int open_pagemap(const struct proc *proc)
 	return fd;
 }
 
+static bool starts_with(const char *text, const char *start)
+{
+	return strncmp(text, start, strlen(start)) == 0;
+}
+
+/* Where a look may have an effect, or take for ever. Shared memory that bears such a name has pages
+ * of its own. */
+static bool is_device(const struct proc_map *map)
+{
+	return starts_with(map->name, "/dev/") || starts_with(map->name, "/sys/") ||
+	       starts_with(map->name, "anon_inode:");
+}
+
+/* Memory that the program may have written through another mapping, which is gone: code that is
+ * mapped twice. */
+static bool is_shared_memory(const struct proc_map *map)
+{
+	return starts_with(map->name, "/memfd:") || starts_with(map->name, "/SYSV") ||
+	       starts_with(map->name, "/dev/zero") || starts_with(map->name, "/dev/shm/");
+}
+
+static bool may_hold(const struct scan *scan, const struct proc_map *map)
+{
+	if (map->write && map->read)
+		return true;
+	return scan->pagemap_fd < 0 ? !map->shared && !map->inode
+				    : !map->shared || map->write || is_shared_memory(map);
+}
+
 /*
- * The bytes from `at` on, of `want`, that are alike: pages that exist, in memory or swapped out, or
- * pages that do not. To read one of these would make it: gigabytes of a shared memory that the
- * target has only reserved.
+ * Is the page one that the program may have written, whatever its protection is now? What a private
+ * mapping has of its file is what stands there, unless the file is memory. To read one that does
+ * not exist would make it: gigabytes of a shared memory that the target has only reserved.
  */
-static size_t like_pages(const struct scan *scan, raddr_t at, size_t want, bool *ret_exist)
+enum escape_page escape_page_of(const struct proc_map *map, uint64_t entry)
+{
+	bool is_file = entry & PAGEMAP_FILE;
+
+	if (!(entry & (PAGEMAP_PRESENT | PAGEMAP_SWAPPED)))
+		return ESCAPE_PAGE_NOT;
+	if (map->shared ? !is_file && is_device(map) : is_file && !is_shared_memory(map))
+		return ESCAPE_PAGE_NOT;
+	return entry & PAGEMAP_PRESENT ? ESCAPE_PAGE_SEARCHED : ESCAPE_PAGE_SWAPPED;
+}
+
+/* The bytes from `at` on, of `want`, that are alike in this. */
+static size_t like_pages(const struct scan *scan, const struct proc_map *map, raddr_t at,
+	size_t want, enum escape_page *ret)
 {
 	uint64_t entry[CHUNK_BYTES / HT_PAGE_BYTES];
 	size_t count = want / HT_PAGE_BYTES, same = 1;
@@ -147,28 +220,96 @@ static size_t like_pages(const struct scan *scan, raddr_t at, size_t want, bool 
 			      ? -1
 			      : pread(scan->pagemap_fd, entry, count * sizeof(entry[0]),
 					(off_t)(at / HT_PAGE_BYTES * sizeof(entry[0])));
-	*ret_exist = true;
+	*ret = ESCAPE_PAGE_SEARCHED;
 	if (got < (ssize_t)sizeof(entry[0]))
 		return want;
 	count = (size_t)got / sizeof(entry[0]);
-	*ret_exist = entry[0] & PAGEMAP_EXISTS;
-	while (same < count && !(entry[same] & PAGEMAP_EXISTS) == !*ret_exist)
+	*ret = escape_page_of(map, entry[0]);
+	while (same < count && escape_page_of(map, entry[same]) == *ret)
 		same++;
 	return same * HT_PAGE_BYTES;
 }
 
-static struct ht_err *scan_pages(struct scan *scan, raddr_t at, size_t want, size_t *ret_got)
+/* glibc keeps atexit's functions, and some others, turned and mixed with a number that it takes
+ * from what the kernel gave the program at its start. */
+static struct ht_err *read_guard(const struct proc *proc, uint64_t *ret)
 {
-	struct ht_err *err = memory_read_some(scan->proc, at, scan->buffer, want, ret_got);
-	if (err)
+	struct proc_auxv auxv;
+	*ret = 0;
+	struct ht_err *err = proc_auxv_read(proc, &auxv);
+	if (err || !auxv.random)
 		return err;
-	for (size_t i = 0; i < *ret_got / sizeof(scan->buffer[0]); i++) {
-		if (!stackscan_is_entry(scan->ranges, scan->buffer[i]))
-			continue;
-		if (scan->found.count++ == 0)
-			scan->found.addr = at + i * sizeof(scan->buffer[0]);
+	err = memory_read_u64(proc, auxv.random + GUARD_OFFSET, ret);
+	if (err && err->code == HT_ERR_SYS) {
+		ht_err_free(err);
+		return NULL;
 	}
+	return err;
+}
+
+static uint64_t unmangle(const struct scan *scan, uint64_t word)
+{
+	return (word >> MANGLE_TURN | word << (64 - MANGLE_TURN)) ^ scan->guard;
+}
+
+static void note(struct scan *scan, raddr_t addr)
+{
+	if (scan->found.count++ == 0)
+		scan->found.addr = addr;
+}
+
+static void search_words(struct scan *scan, raddr_t at, const uint64_t *word, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (stackscan_is_entry(scan->ranges, word[i]) ||
+			stackscan_is_entry(scan->ranges, unmangle(scan, word[i])))
+			note(scan, at + i * sizeof(*word));
+}
+
+/* Code that was made by the program may hold an address at any byte, or the distance to it. The
+ * first word was searched before and the last one is to come: they complete what goes across. */
+static void search_code(struct scan *scan, raddr_t at, const uint64_t *words, size_t count)
+{
+	const uint8_t *code = (const uint8_t *)words;
+	for (size_t i = 1; i + sizeof(uint64_t) <= count * sizeof(*words); i++) {
+		uint64_t word;
+		int32_t distance;
+		memcpy(&word, code + i, sizeof(word));
+		memcpy(&distance, code + i, sizeof(distance));
+		raddr_t to = at + i + sizeof(distance) + (raddr_t)(int64_t)distance;
+		if ((stackscan_is_entry(scan->ranges, word) && i % sizeof(word)) ||
+			(stackscan_is_entry(scan->ranges, to) &&
+				(code[i - 1] == CALL_NEAR || code[i - 1] == JUMP_NEAR)))
+			note(scan, at + i);
+	}
+}
+
+static struct ht_err *scan_pages(
+	struct scan *scan, const struct proc_map *map, raddr_t at, size_t want, size_t *ret_got)
+{
+	uint64_t *word = scan->buffer + 1;
+	struct ht_err *err = memory_read_some(scan->proc, at, word, want, ret_got);
+	size_t count = *ret_got / sizeof(*word);
+	if (err || !count)
+		return err;
+	scan->buffer[0] = at == scan->end ? scan->last : 0;
+	search_words(scan, at, word, count);
+	scan->end = at + count * sizeof(*word);
+	scan->last = word[count - 1];
+	word[count] = 0;
+	if (map->exec)
+		search_code(scan, at - sizeof(*word), scan->buffer, count + 2);
 	return NULL;
+}
+
+/* Bringing back what the kernel has put away may take minutes, and push out what is in use. */
+static bool is_read(struct scan *scan, enum escape_page page, size_t bytes)
+{
+	if (page != ESCAPE_PAGE_SWAPPED)
+		return page == ESCAPE_PAGE_SEARCHED;
+	bool read = scan->swapped_bytes + bytes <= SWAPPED_MAX_BYTES;
+	*(read ? &scan->swapped_bytes : &scan->found.unread_bytes) += bytes;
+	return read;
 }
 
 static struct ht_err *scan_map(struct scan *scan, const struct proc_map *map)
@@ -176,9 +317,10 @@ static struct ht_err *scan_map(struct scan *scan, const struct proc_map *map)
 	for (raddr_t at = map->lo; at < map->hi;) {
 		size_t want = map->hi - at < CHUNK_BYTES ? map->hi - at : CHUNK_BYTES;
 		size_t got;
-		bool exist;
-		want = got = like_pages(scan, at, want, &exist);
-		struct ht_err *err = exist ? scan_pages(scan, at, want, &got) : NULL;
+		enum escape_page page;
+		want = got = like_pages(scan, map, at, want, &page);
+		struct ht_err *err =
+			is_read(scan, page, want) ? scan_pages(scan, map, at, want, &got) : NULL;
 		if (err)
 			return err;
 		/* A page in the middle that cannot be read (a guard that came since): go on behind
@@ -198,13 +340,14 @@ struct ht_err *escape_scan_memory(const struct proc *proc, const struct stacksca
 	struct scan scan = {.proc = proc,
 		.ranges = ranges,
 		.pagemap_fd = open_pagemap(proc),
-		.buffer = malloc(CHUNK_BYTES)};
-	if (!scan.buffer)
-		err = ht_err_new(HT_ERR_NOMEM, "no memory to search the target");
+		.buffer = malloc(CHUNK_BYTES + 2 * sizeof(uint64_t))};
+	err = scan.buffer ? read_guard(proc, &scan.guard)
+			  : ht_err_new(HT_ERR_NOMEM, "no memory to search the target");
 	for (size_t i = 0; !err && i < maps.count; i++) {
 		const struct proc_map *map = &maps.map[i];
-		bool ours = map->lo >= image_lo && map->hi <= image_hi;
-		if (map->write && map->read && !ours)
+		bool ours = (map->lo >= image_lo && map->hi <= image_hi) ||
+			    (map->lo >= ranges->thunk_lo && map->hi <= ranges->thunk_hi);
+		if (!ours && may_hold(&scan, map))
 			err = scan_map(&scan, map);
 	}
 	if (scan.pagemap_fd >= 0)

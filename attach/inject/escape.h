@@ -10,10 +10,11 @@
 #include "attach/inject/stackscan.h"
 
 /*
- * Can an address have escaped from the tapped slots? True when code of a module refers to one of
- * its tapped slots other than by `call *slot(%rip)` or `jmp *slot(%rip)`, or when a slot is a
- * pointer in program data. The C library's own references are known not to outlive the call and do
- * not count.
+ * Can an address have escaped from the tapped slots? True when a slot of the journal is in no
+ * module (it, or its file, could not be read again), when code of a module refers to one of its
+ * tapped slots other than by `call *slot(%rip)` or `jmp *slot(%rip)`, or when a slot is a pointer
+ * in program data. The C library's own references are known not to outlive the call and do not
+ * count.
  */
 HT_MUST_CHECK
 struct ht_err *escape_is_possible(const struct proc *proc, const struct modules *modules,
@@ -21,10 +22,22 @@ struct ht_err *escape_is_possible(const struct proc *proc, const struct modules 
 
 struct escape_found {
 	size_t count;
-	raddr_t addr; /* where the first of them stands */
+	raddr_t addr;	       /* where the first of them stands */
+	uint64_t unread_bytes; /* swapped out, and more than may be brought back for a search */
 };
 
-/* Searches all writable memory but the image [image_lo, image_hi) for thunk entries. */
+/* What the kernel's page map says of a page: /proc/PID/pagemap (Documentation/admin-guide/mm). */
+enum escape_page {
+	ESCAPE_PAGE_NOT, /* the program cannot have written it, or it does not exist */
+	ESCAPE_PAGE_SEARCHED,
+	ESCAPE_PAGE_SWAPPED, /* to be searched, and a look would bring it back into memory */
+};
+
+enum escape_page escape_page_of(const struct proc_map *map, uint64_t entry);
+
+/* Searches all memory that the program can have written, whatever its protection is now, but the
+ * image [image_lo, image_hi) and the thunks, for thunk entries; executable memory also for jumps to
+ * them. */
 HT_MUST_CHECK
 struct ht_err *escape_scan_memory(const struct proc *proc, const struct stackscan_ranges *ranges,
 	raddr_t image_lo, raddr_t image_hi, struct escape_found *ret);

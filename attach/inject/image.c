@@ -15,7 +15,7 @@
 
 extern const uint8_t agent_elf_begin[] HT_HIDDEN, agent_elf_end[] HT_HIDDEN;
 
-#define HOOK_PREFIX "heaptap_hook_"
+#define SIZE_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 static struct ht_err *bad_agent(const char *why)
 {
@@ -33,16 +33,16 @@ static const void *view(uint64_t offset, uint64_t bytes)
 
 static void take_symbol(struct agent_elf *elf, const char *name, uint64_t value)
 {
-	static const char *const names[ABI_HOOK_COUNT] = {
-#define X(id, name, shape, arity) #name,
+	static const char *const names[ABI_TAP_COUNT] = {
+#define X(id, name, shape, arity) "heaptap_hook_" #name,
 		ABI_HOOKS(X)
 #undef X
+#define X(id, name) "heaptap_guard_" #name,
+			ABI_GUARDS(X)
+#undef X
 	};
-	size_t prefix = strlen(HOOK_PREFIX);
-	if (strncmp(name, HOOK_PREFIX, prefix) != 0)
-		return;
-	for (size_t i = 0; i < ABI_HOOK_COUNT; i++)
-		if (strcmp(name + prefix, names[i]) == 0)
+	for (size_t i = 0; i < ABI_TAP_COUNT; i++)
+		if (strcmp(name, names[i]) == 0)
 			elf->hook_off[i] = value;
 }
 
@@ -64,7 +64,7 @@ static struct ht_err *read_symbols(const Elf64_Ehdr *ehdr, struct agent_elf *elf
 			if (sym[n].st_name < str->sh_size)
 				take_symbol(elf, names + sym[n].st_name, sym[n].st_value);
 	}
-	for (size_t i = 0; i < ABI_HOOK_COUNT; i++)
+	for (size_t i = 0; i < ABI_TAP_COUNT; i++)
 		if (elf->hook_off[i] < ABI_TEXT_OFF ||
 			elf->hook_off[i] >= ABI_TEXT_OFF + elf->text_bytes)
 			return bad_agent("a hook is missing");
@@ -111,13 +111,34 @@ struct ht_err *agent_elf_read(struct agent_elf *ret)
 	return NULL;
 }
 
+/* A target that shrank the file would kill the daemon with SIGBUS. The size is to be looked at
+ * afterwards: until here it may have changed. */
+static struct ht_err *fix_size(int memfd, uint64_t *ret)
+{
+	struct stat stat;
+	(void)fcntl(memfd, F_ADD_SEALS, SIZE_SEALS);
+	int seals = fcntl(memfd, F_GET_SEALS);
+	if (seals < 0 || (seals & SIZE_SEALS) != SIZE_SEALS || fstat(memfd, &stat) < 0)
+		return ht_err_sys(EPERM, "cannot seal the agent's memory");
+	*ret = (uint64_t)stat.st_size;
+	return NULL;
+}
+
+/* Without a memfd the memory is empty. */
 static struct ht_err *map_here(
 	struct image *image, raddr_t base, uint64_t bytes, int memfd, bool forked)
 {
-	int flags = forked ? MAP_PRIVATE | MAP_NORESERVE : MAP_SHARED;
-	void *local = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, memfd, 0);
-	if (local == MAP_FAILED) {
+	int flags = (forked ? MAP_PRIVATE | MAP_NORESERVE : MAP_SHARED) |
+		    (memfd < 0 ? MAP_ANONYMOUS : 0);
+	struct stat stat = {0};
+	struct abi_thunk *thunk = calloc(ABI_THUNK_MAX, sizeof(*thunk));
+	void *local = MAP_FAILED;
+	errno = ENOMEM;
+	if (thunk)
+		local = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, memfd, 0);
+	if (local == MAP_FAILED || (memfd >= 0 && fstat(memfd, &stat) < 0)) {
 		int sys = errno;
+		free(thunk);
 		close(memfd);
 		return ht_err_sys(sys, "cannot map the agent's memory (%lu MiB of address space)",
 			(unsigned long)(bytes >> 20));
@@ -126,22 +147,29 @@ static struct ht_err *map_here(
 		.bytes = bytes,
 		.slot_max = (uint32_t)((bytes - ABI_SLOTS_OFF) / ABI_SLOT_BYTES),
 		.memfd = memfd,
+		.file = {.dev = stat.st_dev, .inode = stat.st_ino},
 		.local = local,
 		.thunks = base + ABI_THUNKS_OFF,
+		.thunk = thunk,
 		.forked = forked};
-	image->thunk = (struct abi_thunk *)(image->local + ABI_THUNKS_OFF);
 	return NULL;
 }
 
 struct ht_err *image_init(struct image *image, const struct agent_elf *elf, raddr_t base,
 	uint32_t slot_max, int memfd)
 {
-	struct ht_err *err = map_here(image, base, abi_image_bytes(slot_max), memfd, false);
+	uint64_t bytes;
+	struct ht_err *err = fix_size(memfd, &bytes);
+	if (!err && bytes != abi_image_bytes(slot_max))
+		err = ht_err_new(
+			HT_ERR_REFUSED, "the target changed the size of the agent's memory");
+	if (err) {
+		close(memfd);
+		return err;
+	}
+	err = map_here(image, base, bytes, memfd, false);
 	if (err)
 		return err;
-	/* A target that shrank the file would kill the daemon with SIGBUS. */
-	if (fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) < 0)
-		return ht_err_sys(errno, "cannot seal the agent's memory");
 	memcpy(image->local + ABI_TEXT_OFF, elf->text, elf->text_bytes);
 	image_configure(image, elf);
 	return NULL;
@@ -166,36 +194,51 @@ struct ht_err *image_open(
 	struct image *image, const struct proc *proc, raddr_t base, raddr_t thunks, int memfd)
 {
 	struct abi_state state;
-	struct stat stat;
+	uint64_t bytes;
 	struct ht_err *err = memory_read(proc, base + ABI_STATE_OFF, &state, sizeof(state));
+	if (!err)
+		err = fix_size(memfd, &bytes);
+	if (!err && (bytes <= ABI_SLOTS_OFF || bytes > abi_image_bytes(ABI_SLOT_MAX)))
+		err = ht_err_new(
+			HT_ERR_REFUSED, "the agent's memory in process %d is damaged", proc->pid);
 	if (err) {
 		close(memfd);
 		return err;
 	}
-	if (fstat(memfd, &stat) < 0 || (uint64_t)stat.st_size <= ABI_SLOTS_OFF ||
-		(uint64_t)stat.st_size > abi_image_bytes(ABI_SLOT_MAX)) {
-		close(memfd);
-		return ht_err_new(
-			HT_ERR_REFUSED, "the agent's memory in process %d is damaged", proc->pid);
-	}
 	/* Before anything is tapped the page is 0 in the process itself, too. */
 	bool forked = thunks && !state.alive && was_tapped(memfd);
-	err = map_here(image, base, (uint64_t)stat.st_size, memfd, forked);
-	if (!err && thunks && (forked || thunks != image->thunks))
-		return image_adopt(image, proc, thunks);
-	if (!err)
-		image->thunk_count = count_thunks(image);
-	return err;
+	err = map_here(image, base, bytes, memfd, forked);
+	if (err)
+		return err;
+	if (thunks && (forked || thunks != image->thunks)) {
+		err = image_adopt(image, proc, thunks);
+		if (err)
+			image_deinit(image);
+		return err;
+	}
+	memcpy(image->thunk, image->local + ABI_THUNKS_OFF, HT_PAGE_BYTES);
+	image->thunk_count = count_thunks(image);
+	return NULL;
+}
+
+struct ht_err *image_open_forked(struct image *image, const struct proc *proc, raddr_t base,
+	raddr_t thunks, const struct image_file *file)
+{
+	struct ht_err *err = map_here(image, base, abi_image_bytes(ABI_SLOT_MAX), -1, true);
+	if (err)
+		return err;
+	image->file = *file;
+	return thunks ? image_adopt(image, proc, thunks) : NULL;
 }
 
 void image_deinit(struct image *image)
 {
 	if (!image->local)
 		return;
-	if (image->adopted_in)
-		free(image->thunk);
+	free(image->thunk);
 	munmap(image->local, image->bytes);
-	close(image->memfd);
+	if (image->memfd >= 0)
+		close(image->memfd);
 	*image = (struct image){.memfd = -1};
 }
 
@@ -221,23 +264,40 @@ void image_configure(struct image *image, const struct agent_elf *elf)
 	image_control(image)->magic = ABI_MAGIC;
 }
 
-static unsigned hook_arity(enum abi_hook hook)
+_Static_assert(ABI_THUNKS_OFF == 0, "everything but the thunks lies behind them");
+
+void image_keep_thunks(struct image *image)
 {
+	/* Best effort: what cannot be given back is memory, and does no harm. */
+	if (!image->forked)
+		fallocate(image->memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, HT_PAGE_BYTES,
+			(off_t)image->bytes - HT_PAGE_BYTES);
+}
+
+/* The instruction "lea disp32(%rip), %<register>" without its displacement. */
+#define LEA_BYTES 3u
+
+static const uint8_t *hook_lea(enum abi_hook hook)
+{
+	static const uint8_t by_arity[][LEA_BYTES] = {[1] = {0x48, 0x8d, 0x35} /* rsi */,
+		[2] = {0x48, 0x8d, 0x15} /* rdx */,
+		[3] = {0x48, 0x8d, 0x0d} /* rcx */,
+		[4] = {0x4c, 0x8d, 0x05} /* r8 */};
+	static const uint8_t of_guard[LEA_BYTES] = {0x4c, 0x8d, 0x1d}; /* r11 */
 	static const uint8_t arity[ABI_HOOK_COUNT] = {
 #define X(id, name, shape, arity) arity,
 		ABI_HOOKS(X)
 #undef X
 	};
-	return arity[hook];
+	return abi_is_guard(hook) ? of_guard : by_arity[arity[hook]];
 }
 
-/* endbr64 ; lea thunk(%rip), %<register of argument `arity`> ; jmp *target(%rip) */
+/* endbr64 ; lea thunk(%rip), %<register> ; jmp *target(%rip) */
 static void make_code(uint8_t ret[ABI_THUNK_CODE_BYTES], enum abi_hook hook)
 {
-	static const uint8_t modrm[] = {
-		[1] = 0x35 /* rsi */, [2] = 0x15 /* rdx */, [3] = 0x0d /* rcx */};
-	uint8_t code[ABI_THUNK_CODE_BYTES] = {0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x8d,
-		modrm[hook_arity(hook)], 0, 0, 0, 0, 0xff, 0x25, 0, 0, 0, 0, 0x0f, 0x0b};
+	const uint8_t *lea = hook_lea(hook);
+	uint8_t code[ABI_THUNK_CODE_BYTES] = {0xf3, 0x0f, 0x1e, 0xfa, lea[0], lea[1], lea[2], 0, 0,
+		0, 0, 0xff, 0x25, 0, 0, 0, 0, 0x0f, 0x0b};
 	/* Both relative to the end of their instruction, bytes 11 and 17 of the code. */
 	int32_t to_start = -(int32_t)(ABI_THUNK_ENTRY + 11);
 	int32_t to_target =
@@ -265,7 +325,7 @@ static size_t thunk_index(const struct image *image, raddr_t addr)
 static bool is_thunk(const struct abi_thunk *thunk)
 {
 	uint8_t code[ABI_THUNK_CODE_BYTES];
-	if (thunk->hook >= ABI_HOOK_COUNT)
+	if (thunk->hook >= ABI_TAP_COUNT)
 		return false;
 	make_code(code, (enum abi_hook)thunk->hook);
 	return memcmp(code, thunk->code, sizeof(code)) == 0;
@@ -287,6 +347,7 @@ struct ht_err *image_adopt(struct image *image, const struct proc *proc, raddr_t
 		free(page);
 		return err;
 	}
+	free(image->thunk);
 	image->thunk = page;
 	image->thunks = thunks;
 	image->adopted_in = proc;
@@ -294,20 +355,57 @@ struct ht_err *image_adopt(struct image *image, const struct proc *proc, raddr_t
 	return NULL;
 }
 
-/* Copies thunk `index` as it stands here to where the target reads it. */
-static struct ht_err *publish_thunk(struct image *image, size_t index)
+/* Where the target reads thunk `index` of the image's own page. */
+static struct abi_thunk *shared_thunk(const struct image *image, size_t index)
 {
-	if (!image->adopted_in)
-		return NULL;
-	return memory_write(image->adopted_in, thunk_addr(image, index), &image->thunk[index],
-		sizeof(image->thunk[index]));
+	return (struct abi_thunk *)(image->local + ABI_THUNKS_OFF) + index;
 }
 
+/* Is an adopted page still what is there? The target can map something of its own in its place. */
+static struct ht_err *is_in_place(const struct image *image, size_t index, bool *ret)
+{
+	struct abi_thunk now;
+	size_t got;
+	struct ht_err *err = memory_read_some(
+		image->adopted_in, thunk_addr(image, index), &now, sizeof(now), &got);
+
+	*ret = !err && got == sizeof(now) && memcmp(&now, &image->thunk[index], sizeof(now)) == 0;
+	return err;
+}
+
+/* Copies thunk `index` to where the target reads it, and keeps it. */
+static struct ht_err *publish_thunk(
+	struct image *image, size_t index, const struct abi_thunk *thunk)
+{
+	bool in_place;
+	if (!image->adopted_in) {
+		image->thunk[index] = *shared_thunk(image, index) = *thunk;
+		return NULL;
+	}
+	struct ht_err *err = is_in_place(image, index, &in_place);
+	if (!err && !in_place)
+		err = ht_err_new(HT_ERR_REFUSED,
+			"the page of an earlier capture at %lx has been changed by the process",
+			(unsigned long)image->thunks);
+	if (err)
+		return err;
+	image->thunk[index] = *thunk;
+	return memory_write(image->adopted_in, thunk_addr(image, index), thunk, sizeof(*thunk));
+}
+
+/* Through a page that is not there any more nobody comes to us. */
 static struct ht_err *set_target(struct image *image, size_t index, uint64_t value)
 {
-	__atomic_store_n(&image->thunk[index].target, value, __ATOMIC_RELEASE);
-	if (!image->adopted_in)
+	bool in_place;
+	if (!image->adopted_in) {
+		image->thunk[index].target = value;
+		__atomic_store_n(&shared_thunk(image, index)->target, value, __ATOMIC_RELEASE);
 		return NULL;
+	}
+	struct ht_err *err = is_in_place(image, index, &in_place);
+	if (err || !in_place)
+		return err;
+	image->thunk[index].target = value;
 	return memory_write_u64(image->adopted_in,
 		thunk_addr(image, index) + offsetof(struct abi_thunk, target), value);
 }
@@ -316,16 +414,15 @@ static struct ht_err *set_target(struct image *image, size_t index, uint64_t val
  */
 static struct ht_err *fill_thunk(struct image *image, size_t index, const struct image_thunk *want)
 {
-	struct abi_thunk *thunk = &image->thunk[index];
-	thunk->target = want->real;
-	thunk->config = image->base + ABI_CONFIG_OFF;
-	thunk->real_lo = want->real_lo;
-	thunk->real_len = want->real_len > UINT32_MAX ? UINT32_MAX : (uint32_t)want->real_len;
-	thunk->hook = (uint16_t)want->hook;
-	thunk->usable_index = (uint16_t)want->usable_index;
-	make_code(thunk->code, want->hook);
-	thunk->real = want->real;
-	return publish_thunk(image, index);
+	struct abi_thunk thunk = {.target = want->real,
+		.config = image->base + ABI_CONFIG_OFF,
+		.real_lo = want->real_lo,
+		.real_len = want->real_len > UINT32_MAX ? UINT32_MAX : (uint32_t)want->real_len,
+		.hook = (uint16_t)want->hook,
+		.usable_index = (uint16_t)want->usable_index,
+		.real = want->real};
+	make_code(thunk.code, want->hook);
+	return publish_thunk(image, index, &thunk);
 }
 
 struct ht_err *image_thunk(struct image *image, const struct image_thunk *want, raddr_t *ret)

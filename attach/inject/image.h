@@ -16,29 +16,36 @@
 /* The embedded agent, checked. */
 struct agent_elf {
 	const uint8_t *text;
-	size_t text_bytes;		   /* to be placed at ABI_TEXT_OFF */
-	uint64_t hook_off[ABI_HOOK_COUNT]; /* of each hook function, from the image's start */
+	size_t text_bytes;		  /* to be placed at ABI_TEXT_OFF */
+	uint64_t hook_off[ABI_TAP_COUNT]; /* of each hook or guard, from the image's start */
 	uint8_t build_id[20];
 };
 
 HT_MUST_CHECK
 struct ht_err *agent_elf_read(struct agent_elf *ret);
 
+/* Tells the memfd from all other files. */
+struct image_file {
+	uint64_t dev, inode;
+};
+
 struct image {
 	raddr_t base; /* in the target */
 	uint64_t bytes;
 	uint32_t slot_max;
-	int memfd;
+	int memfd; /* -1: unknown */
+	struct image_file file;
 	uint8_t *local; /* the memfd, mapped shared and writable here */
 	size_t thunk_count;
 	raddr_t thunks; /* the thunk page in the target: base + ABI_THUNKS_OFF, or an adopted one */
-	struct abi_thunk *thunk;       /* the same, to be read here */
+	struct abi_thunk *thunk; /* what we wrote there: nothing is read back that the target could
+				  * have changed. ABI_THUNK_MAX, owned */
 	const struct proc *adopted_in; /* NULL: the page is the image's own */
 	bool forked; /* inherited by fork: the memfd is still another process's, and only read */
 };
 
-/* Maps the memfd (taken over) and places the agent's text in it. Nothing of it runs before a slot
- * is tapped. */
+/* Maps the memfd (taken over) and places the agent's text in it, once the target cannot change its
+ * size any more. Nothing of it runs before a slot is tapped. */
 HT_MUST_CHECK
 struct ht_err *image_init(struct image *image, const struct agent_elf *elf, raddr_t base,
 	uint32_t slot_max, int memfd);
@@ -50,6 +57,18 @@ struct ht_err *image_init(struct image *image, const struct agent_elf *elf, radd
 HT_MUST_CHECK
 struct ht_err *image_open(
 	struct image *image, const struct proc *proc, raddr_t base, raddr_t thunks, int memfd);
+/*
+ * In a process that was forked by the one attached to, perhaps in the middle of the first stub, so
+ * that any part of the image may be missing there. Nothing is shared with the parent: the agent's
+ * memory is nothing but empty here, the thunk page is written in `proc` itself. `thunks`: 0 if
+ * there is none. `file`: the memfd, as mapped.
+ */
+HT_MUST_CHECK
+struct ht_err *image_open_forked(struct image *image, const struct proc *proc, raddr_t base,
+	raddr_t thunks, const struct image_file *file);
+/* Gives back the memory of everything but the thunk page, which stays mapped in the target as a
+ * tombstone and would keep the whole file. What the image holds must have been read before. */
+void image_keep_thunks(struct image *image);
 void image_deinit(struct image *image); /* unmaps here and closes; the target keeps what it has */
 
 /*

@@ -1,12 +1,63 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/inject/journal.h"
 
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
-struct journal journal_of(uint8_t *image_local)
+struct ht_err *journal_create(struct journal *ret)
 {
-	struct journal_header *header = (void *)(image_local + ABI_JOURNAL_OFF);
-	return (struct journal){.header = header, .slot = (void *)(header + 1)};
+	void *memory = mmap(
+		NULL, ABI_JOURNAL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED)
+		return ht_err_sys(errno, "cannot map memory for the journal");
+	*ret = (struct journal){
+		.header = memory, .slot = (void *)((struct journal_header *)memory + 1)};
+	return NULL;
+}
+
+void journal_destroy(struct journal *journal)
+{
+	if (journal->header)
+		munmap(journal->header, ABI_JOURNAL_BYTES);
+	*journal = (struct journal){0};
+}
+
+struct ht_err *journal_copy(const struct journal *from, struct journal *ret)
+{
+	struct ht_err *err = journal_create(ret);
+	if (err)
+		return err;
+	memcpy(ret->header, from->header, ABI_JOURNAL_BYTES);
+	journal_forget_undoing(ret);
+	return NULL;
+}
+
+/* Copies `bytes` at `at` of the journal into the image. */
+static void show(const struct journal *journal, const void *at, size_t bytes)
+{
+	if (journal->shown)
+		memcpy(journal->shown + ((const uint8_t *)at - (uint8_t *)journal->header), at,
+			bytes);
+}
+
+/* A word by which a reader judges other parts: these are in the copy already. */
+static void store_last(const struct journal *journal, uint32_t *at, uint32_t value)
+{
+	__atomic_store_n(at, value, __ATOMIC_RELEASE);
+	__atomic_signal_fence(__ATOMIC_RELEASE);
+	show(journal, at, sizeof(*at));
+}
+
+void journal_show(struct journal *journal, uint8_t *image_local)
+{
+	journal->shown = image_local + ABI_JOURNAL_OFF;
+}
+
+void journal_read(struct journal *journal, const uint8_t *image_local)
+{
+	memcpy(journal->header, image_local + ABI_JOURNAL_OFF, ABI_JOURNAL_BYTES);
 }
 
 void journal_begin(struct journal *journal, raddr_t image, uint64_t image_bytes, raddr_t thunks)
@@ -21,6 +72,12 @@ void journal_begin(struct journal *journal, raddr_t image, uint64_t image_bytes,
 		.thunks = thunks,
 		.agent_fd = -1,
 	};
+	show(journal, journal->header, sizeof(*journal->header));
+}
+
+bool journal_is_begun(const struct journal *journal)
+{
+	return journal->header->magic == JOURNAL_MAGIC;
 }
 
 struct ht_err *journal_check(const struct journal *journal)
@@ -39,7 +96,7 @@ struct ht_err *journal_check(const struct journal *journal)
 void journal_forget_undoing(struct journal *journal)
 {
 	for (uint32_t i = 0; i < journal->header->slot_count; i++)
-		journal->slot[i].state = JOURNAL_SLOT_INTENDED;
+		journal_set_state(journal, i, JOURNAL_SLOT_INTENDED);
 }
 
 static struct journal_slot *find(const struct journal *journal, raddr_t addr)
@@ -50,10 +107,24 @@ static struct journal_slot *find(const struct journal *journal, raddr_t addr)
 	return NULL;
 }
 
+static struct journal_slot *find_gone(const struct journal *journal)
+{
+	for (uint32_t i = 0; i < journal->header->slot_count; i++)
+		if (journal->slot[i].state == JOURNAL_SLOT_GONE)
+			return &journal->slot[i];
+	return NULL;
+}
+
 struct ht_err *journal_add(struct journal *journal, const struct journal_slot *entry)
 {
 	struct journal_slot *slot = find(journal, entry->addr);
 
+	if (!slot)
+		slot = find_gone(journal);
+	if (slot && slot->state == JOURNAL_SLOT_GONE) {
+		journal->header->unloaded++;
+		show(journal, &journal->header->unloaded, sizeof(journal->header->unloaded));
+	}
 	if (!slot) {
 		if (journal->header->slot_count == JOURNAL_SLOTS_MAX)
 			return ht_err_new(HT_ERR_REFUSED,
@@ -62,15 +133,38 @@ struct ht_err *journal_add(struct journal *journal, const struct journal_slot *e
 	}
 	*slot = *entry;
 	slot->state = JOURNAL_SLOT_INTENDED;
+	show(journal, slot, sizeof(*slot));
 	if (slot == &journal->slot[journal->header->slot_count])
-		__atomic_store_n(&journal->header->slot_count, journal->header->slot_count + 1,
-			__ATOMIC_RELEASE);
+		store_last(journal, &journal->header->slot_count, journal->header->slot_count + 1);
 	return NULL;
 }
 
 void journal_set_phase(struct journal *journal, enum journal_phase phase)
 {
-	__atomic_store_n(&journal->header->phase, (uint32_t)phase, __ATOMIC_RELEASE);
+	store_last(journal, &journal->header->phase, (uint32_t)phase);
+}
+
+void journal_set_slack(struct journal *journal, raddr_t addr, const uint8_t *original, size_t bytes)
+{
+	struct journal_header *h = journal->header;
+	h->slack = addr;
+	h->slack_bytes = (uint32_t)bytes;
+	memcpy(h->slack_original, original, bytes);
+	show(journal, h, sizeof(*h));
+}
+
+void journal_set_sockets(
+	struct journal *journal, int agent_fd, uint64_t agent_inode, uint64_t daemon_inode)
+{
+	journal->header->agent_fd = agent_fd;
+	journal->header->agent_fd_inode = agent_inode;
+	journal->header->daemon_fd_inode = daemon_inode;
+	show(journal, journal->header, sizeof(*journal->header));
+}
+
+void journal_set_state(struct journal *journal, uint32_t index, enum journal_state state)
+{
+	store_last(journal, &journal->slot[index].state, (uint32_t)state);
 }
 
 bool journal_has(const struct journal *journal, raddr_t addr)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What was changed in the target, written down before each change is made. It lies in the image's
- * memfd, so that whoever finds the image in the target's mappings (a guardian, `heaptap recover`)
- * can take everything back. Positions and values only; undoing is inject/patch and inject/detach.
+ * What was changed in the target, written down before each change is made, in memory that daemon
+ * and guardian share and the target cannot reach. A copy lies in the image's memfd for `heaptap
+ * recover`, when both are dead; it is the target's to damage, and read only through journal_read
+ * and checked. Positions and values only; undoing is inject/patch and inject/detach.
  */
 #pragma once
 
@@ -23,14 +24,17 @@ enum journal_phase {
 enum journal_state {
 	JOURNAL_SLOT_INTENDED, /* the write may or may not have happened */
 	JOURNAL_SLOT_RESTORED,
-	JOURNAL_SLOT_LOST, /* the word is not ours any more: changed by others, or unmapped */
+	JOURNAL_SLOT_CHANGED, /* the program stored something of its own: left alone */
+	JOURNAL_SLOT_GONE,    /* unloaded; something else may be there */
 };
 
 struct journal_slot {
 	raddr_t addr;
 	uint64_t original;
 	uint64_t thunk;
-	uint64_t dev, inode; /* of the mapping it lies in */
+	uint64_t real;	     /* the function that the thunk leads to */
+	uint64_t dev, inode; /* of the file that it is mapped from; 0, 0: none */
+	uint64_t offset;     /* of the word in that file */
 	uint32_t state;	     /* enum journal_state */
 	uint32_t hook;
 };
@@ -45,24 +49,38 @@ struct journal_header {
 	uint64_t thunks; /* address of the thunk page: the image's own, or an adopted one */
 	uint64_t slack;	 /* address of the stub's place */
 	uint32_t slack_bytes;
-	int32_t agent_fd; /* descriptor in the target; -1: none */
-	uint64_t agent_fd_inode;
+	uint32_t unloaded; /* slots whose entry was used again: their libraries are gone */
+	int32_t agent_fd;  /* descriptor in the target; -1: none */
+	uint64_t agent_fd_inode, daemon_fd_inode; /* of both ends of the socket pair */
 	uint8_t slack_original[JOURNAL_SLACK_BYTES];
 };
 
 #define JOURNAL_SLOTS_MAX                                                                          \
 	((ABI_JOURNAL_BYTES - sizeof(struct journal_header)) / sizeof(struct journal_slot))
 
-/* A view; the bytes belong to the image's mapping, or to a copy read from the target. */
+/* Changed by the functions below only, which keep the copy equal. */
 struct journal {
 	struct journal_header *header;
 	struct journal_slot *slot;
+	uint8_t *shown; /* the copy in the image, never read; NULL: none */
 };
 
-/* The journal in `image_local` (ABI_JOURNAL_BYTES at ABI_JOURNAL_OFF). */
-struct journal journal_of(uint8_t *image_local);
-/* Begins an empty journal. */
+/* Memory for a journal, empty: processes forked from here on share it. */
+HT_MUST_CHECK
+struct ht_err *journal_create(struct journal *ret);
+void journal_destroy(struct journal *journal); /* accepts a zeroed one */
+/* One of our own with the same entries, nothing of which has been undone: for a process that was
+ * forked by the one that `from` is about. */
+HT_MUST_CHECK
+struct ht_err *journal_copy(const struct journal *from, struct journal *ret);
+/* From here on every change is copied into the image, too (ABI_JOURNAL_BYTES at ABI_JOURNAL_OFF of
+ * `image_local`). */
+void journal_show(struct journal *journal, uint8_t *image_local);
+/* Takes over what stands in the image; to be checked. */
+void journal_read(struct journal *journal, const uint8_t *image_local);
+/* Begins it: there is an image, nothing is tapped. */
 void journal_begin(struct journal *journal, raddr_t image, uint64_t image_bytes, raddr_t thunks);
+bool journal_is_begun(const struct journal *journal);
 /* Nothing of it has been undone in this process: whatever it says happened in the parent. */
 void journal_forget_undoing(struct journal *journal);
 /* A journal that was read from a target: are its counts within bounds? */
@@ -70,9 +88,17 @@ HT_MUST_CHECK
 struct ht_err *journal_check(const struct journal *journal);
 
 /* Writes down a change that is about to be made; HT_ERR_REFUSED when the journal is full. An entry
- * for the same address is used again. */
+ * for the same address is used again, and one whose slot is gone. */
 HT_MUST_CHECK
 struct ht_err *journal_add(struct journal *journal, const struct journal_slot *entry);
 void journal_set_phase(struct journal *journal, enum journal_phase phase);
+/* The stub's place, at most JOURNAL_SLACK_BYTES, and what was there. */
+void journal_set_slack(
+	struct journal *journal, raddr_t addr, const uint8_t *original, size_t bytes);
+/* The agent's socket in the target, and the inode of the other end. */
+void journal_set_sockets(
+	struct journal *journal, int agent_fd, uint64_t agent_inode, uint64_t daemon_inode);
+/* What became of entry `index`. */
+void journal_set_state(struct journal *journal, uint32_t index, enum journal_state state);
 /* Was the word at `addr` ever tapped, according to the journal? */
 bool journal_has(const struct journal *journal, raddr_t addr);

@@ -1,93 +1,216 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/inject/patch.h"
 
+#include <string.h>
 #include <sys/sysmacros.h>
 
-static uint64_t map_dev(const struct proc_map *map)
+#include "attach/target/clock.h"
+
+/* Who looked longer ago than this may have slept since, and looks again. Where everything is that
+ * slow (under a tracer, say), the last look has to do. */
+#define LOOK_NS	  20000u
+#define LOOKS_MAX 16u
+#define READS_MAX 3u
+
+struct ht_err *patch_begin(const struct proc *proc, struct patch *ret)
 {
-	return makedev(map->dev_major, map->dev_minor);
+	ret->proc = proc;
+	return proc_lookup_begin(proc, &ret->lookup);
 }
 
-struct ht_err *patch_tap(const struct proc *proc, const struct proc_maps *maps,
+void patch_end(struct patch *patch)
+{
+	proc_lookup_end(&patch->lookup);
+}
+
+/* Where a word comes from. */
+struct origin {
+	uint64_t dev, inode, offset; /* all 0: anonymous memory */
+};
+
+static bool origin_of(const struct patch *patch, raddr_t addr, struct origin *ret)
+{
+	struct proc_map map;
+
+	*ret = (struct origin){0};
+	if (!proc_lookup_find(&patch->lookup, addr, &map))
+		return false;
+	if (map.inode)
+		*ret = (struct origin){makedev(map.dev_major, map.dev_minor), map.inode,
+			map.offset + (addr - map.lo)};
+	return true;
+}
+
+static bool same_origin(const struct journal_slot *entry, const struct origin *origin)
+{
+	return entry->dev == origin->dev && entry->inode == origin->inode &&
+	       entry->offset == origin->offset;
+}
+
+/* What became of the word of a journal entry. */
+enum found { FOUND_EXPECTED, FOUND_OTHER, FOUND_NOTHING };
+
+static struct ht_err *look(const struct patch *patch, const struct journal_slot *entry,
+	uint64_t expected, uint64_t *ret_value, enum found *ret)
+{
+	struct origin origin;
+	size_t got;
+
+	*ret = FOUND_NOTHING;
+	/* One read that fails proves nothing. */
+	for (unsigned tries = 0; tries < READS_MAX; tries++) {
+		if (!origin_of(patch, entry->addr, &origin) || !same_origin(entry, &origin))
+			return NULL;
+		struct ht_err *err = memory_read_own(
+			patch->proc, entry->addr, ret_value, sizeof(*ret_value), &got);
+		if (!err && got == sizeof(*ret_value))
+			*ret = *ret_value == expected ? FOUND_EXPECTED : FOUND_OTHER;
+		if (err || *ret != FOUND_NOTHING)
+			return err;
+	}
+	return NULL;
+}
+
+/* Replaces `expected` by `value`. FOUND_EXPECTED: it is done. */
+static struct ht_err *exchange(const struct patch *patch, const struct journal_slot *entry,
+	uint64_t expected, uint64_t value, uint64_t *ret_value, enum found *ret)
+{
+	struct ht_err *err;
+	uint64_t began_ns;
+
+	for (unsigned looks = 0;;) {
+		began_ns = clock_mono_ns();
+		err = look(patch, entry, expected, ret_value, ret);
+		if (err || *ret != FOUND_EXPECTED)
+			return err;
+		if (clock_mono_ns() - began_ns < LOOK_NS || ++looks == LOOKS_MAX)
+			break;
+	}
+	struct ht_err *failed = memory_write_u64(patch->proc, entry->addr, value);
+	if (!failed || failed->code != HT_ERR_SYS)
+		return failed;
+	/* Unmapped in this very moment? */
+	err = look(patch, entry, expected, ret_value, ret);
+	if (err || *ret != FOUND_EXPECTED) {
+		ht_err_free(failed);
+		return err;
+	}
+	return failed;
+}
+
+/* Does the word lie where the headers of its module say, in the module's file? */
+static bool is_at_home(
+	const struct module *module, const struct slot *slot, const struct origin *origin)
+{
+	for (size_t i = 0; i < module->segment_count; i++) {
+		const struct module_segment *segment = &module->segment[i];
+		uint64_t at = slot->addr - module->bias - segment->vaddr;
+		if (slot->addr - module->bias < segment->vaddr || at >= segment->memsz)
+			continue;
+		if (!module->inode || at >= segment->filesz)
+			return true;
+		return origin->dev == module->dev && origin->inode == module->inode &&
+		       origin->offset == segment->offset + at;
+	}
+	return false;
+}
+
+struct ht_err *patch_tap(const struct patch *patch, const struct module *module,
 	const struct slot *slot, raddr_t thunk, struct journal *journal, bool *ret_done)
 {
-	const struct proc_map *map = proc_maps_find(maps, slot->addr);
+	struct origin origin;
 	uint64_t now;
+	enum found found;
 
 	*ret_done = false;
-	if (!map)
+	if (!origin_of(patch, slot->addr, &origin) || !is_at_home(module, slot, &origin))
 		return NULL;
-	struct ht_err *err = memory_read_u64(proc, slot->addr, &now);
-	if (err && err->code == HT_ERR_SYS) {
-		ht_err_free(err);
-		return NULL;
-	}
-	if (err)
+	struct journal_slot entry = {.addr = slot->addr,
+		.original = slot->value,
+		.thunk = thunk,
+		.real = slot->real,
+		.dev = origin.dev,
+		.inode = origin.inode,
+		.offset = origin.offset,
+		.hook = (uint32_t)slot->hook};
+	struct ht_err *err = look(patch, &entry, slot->value, &now, &found);
+	if (err || found != FOUND_EXPECTED)
 		return err;
-	if (now != slot->value)
-		return NULL;
-	err = journal_add(journal, &(struct journal_slot){.addr = slot->addr,
-					   .original = slot->value,
-					   .thunk = thunk,
-					   .dev = map_dev(map),
-					   .inode = map->inode,
-					   .hook = (uint32_t)slot->hook});
-	if (err)
-		return err;
-	err = memory_write_u64(proc, slot->addr, thunk);
-	*ret_done = err == NULL;
+	err = journal_add(journal, &entry);
+	if (!err)
+		err = exchange(patch, &entry, slot->value, thunk, &now, &found);
+	*ret_done = !err && found == FOUND_EXPECTED;
 	return err;
 }
 
-static bool same_mapping(const struct proc_maps *maps, const struct journal_slot *entry)
+void patch_forget_unloaded(const struct patch *patch, struct journal *journal)
 {
-	const struct proc_map *map = proc_maps_find(maps, entry->addr);
-	return map && map_dev(map) == entry->dev && map->inode == entry->inode;
+	struct origin origin;
+
+	for (uint32_t i = 0; i < journal->header->slot_count; i++) {
+		const struct journal_slot *entry = &journal->slot[i];
+		if (!origin_of(patch, entry->addr, &origin) || !same_origin(entry, &origin))
+			journal_set_state(journal, i, JOURNAL_SLOT_GONE);
+	}
 }
 
-static struct ht_err *restore(
-	const struct proc *proc, const struct proc_maps *maps, struct journal_slot *entry)
+/* What the dynamic linker may have put there since: the function itself, the way to it in the PLT
+ * of a library that was loaded again, or nothing yet. The program's own is another function. */
+static bool is_the_linkers(
+	const struct patch *patch, const struct journal_slot *entry, uint64_t value)
 {
+	struct proc_map map;
+	bool lazy;
+
+	if (value == entry->original || value == entry->real)
+		return true;
+	if (!proc_lookup_find(&patch->lookup, value, &map) || !map.exec)
+		return true;
+	struct ht_err *err = slots_is_lazy(patch->proc, value, &lazy);
+	ht_err_free(err);
+	return err || lazy;
+}
+
+static struct ht_err *restore(const struct patch *patch, struct journal *journal, uint32_t index)
+{
+	const struct journal_slot *entry = &journal->slot[index];
+	enum journal_state state = JOURNAL_SLOT_CHANGED;
 	uint64_t now;
+	enum found found;
 
 	if (entry->state != JOURNAL_SLOT_INTENDED)
 		return NULL;
-	if (!same_mapping(maps, entry)) {
-		entry->state = JOURNAL_SLOT_LOST;
-		return NULL;
-	}
-	struct ht_err *err = memory_read_u64(proc, entry->addr, &now);
+	struct ht_err *err = exchange(patch, entry, entry->thunk, entry->original, &now, &found);
 	if (err)
 		return err;
-	if (now == entry->thunk) {
-		err = memory_write_u64(proc, entry->addr, entry->original);
-		if (err)
-			return err;
-	}
-	entry->state = now == entry->thunk || now == entry->original ? JOURNAL_SLOT_RESTORED
-								     : JOURNAL_SLOT_LOST;
+	if (found == FOUND_NOTHING)
+		state = JOURNAL_SLOT_GONE;
+	else if (found == FOUND_EXPECTED || is_the_linkers(patch, entry, now))
+		state = JOURNAL_SLOT_RESTORED;
+	journal_set_state(journal, index, state);
 	return NULL;
 }
 
 struct ht_err *patch_untap_all(
 	const struct proc *proc, struct journal *journal, struct patch_report *ret)
 {
-	struct patch_report report = {0};
-	struct proc_maps maps;
-	struct ht_err *err = proc_maps_read(proc, &maps);
-	if (err)
-		return err;
-	struct ht_err *first = NULL;
+	struct patch_report report = {.unloaded = journal->header->unloaded};
+	struct patch patch;
+	struct ht_err *first = patch_begin(proc, &patch);
+	if (first)
+		return first;
 	/* Frees were tapped first and stay last: an allocation never goes unseen while its free is
 	 * seen. */
 	for (uint32_t i = journal->header->slot_count; i-- > 0;)
-		first = ht_err_first(first, restore(proc, &maps, &journal->slot[i]));
+		first = ht_err_first(first, restore(&patch, journal, i));
 	for (uint32_t i = 0; i < journal->header->slot_count; i++) {
-		report.tapped++;
-		report.restored += journal->slot[i].state == JOURNAL_SLOT_RESTORED;
-		report.lost += journal->slot[i].state == JOURNAL_SLOT_LOST;
+		uint32_t state = journal->slot[i].state;
+		report.tapped += state != JOURNAL_SLOT_GONE;
+		report.restored += state == JOURNAL_SLOT_RESTORED;
+		report.changed += state == JOURNAL_SLOT_CHANGED;
+		report.unloaded += state == JOURNAL_SLOT_GONE;
 	}
-	proc_maps_deinit(&maps);
+	patch_end(&patch);
 	*ret = report;
 	return first;
 }

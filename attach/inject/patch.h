@@ -1,22 +1,42 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Writes and restores slots: one aligned store each through /proc/PID/mem, the target running.
+ *
+ * A library may be unloaded, and something else mapped in its place, at any time. So a word is
+ * written only when it lies in the same place of the same file as it did, and holds what is
+ * expected; and only if this was seen so shortly before the store that we cannot have slept in
+ * between. What remains is the time that the kernel takes from its entry to the store.
  */
 #pragma once
 
 #include "attach/elf/slots.h"
 #include "attach/inject/journal.h"
 
-/* Puts `thunk` into `slot` if it still holds slot->value. `maps` is a recent reading. `ret_done`:
- * false when the word changed meanwhile or its page is gone. */
+/* A pass over slots. */
+struct patch {
+	const struct proc *proc;
+	struct proc_lookup lookup;
+};
+
 HT_MUST_CHECK
-struct ht_err *patch_tap(const struct proc *proc, const struct proc_maps *maps,
+struct ht_err *patch_begin(const struct proc *proc, struct patch *ret);
+void patch_end(struct patch *patch);
+
+/* Puts `thunk`, which leads to slot->real, into `slot` of `module` if it still holds slot->value
+ * there. `ret_done`: false when the word changed meanwhile, or its module is gone. */
+HT_MUST_CHECK
+struct ht_err *patch_tap(const struct patch *patch, const struct module *module,
 	const struct slot *slot, raddr_t thunk, struct journal *journal, bool *ret_done);
 
+/* Notes which slots of the journal are gone with their libraries, so that their entries can be used
+ * again. Writes nothing to the target. */
+void patch_forget_unloaded(const struct patch *patch, struct journal *journal);
+
 struct patch_report {
-	size_t tapped;	 /* slots that the journal names */
-	size_t restored; /* hold their original value again, or already did */
-	size_t lost;	 /* changed by others or unmapped: left alone */
+	size_t tapped;	 /* slots that the journal names, but for the unloaded */
+	size_t restored; /* hold their original value again, or what the dynamic linker put there */
+	size_t changed;	 /* hold something of the program's own: left alone */
+	size_t unloaded; /* gone with their library */
 };
 
 /* Restores every slot that still holds our thunk in the mapping that was tapped. Goes on past a

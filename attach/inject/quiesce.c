@@ -6,28 +6,43 @@
 #include <sys/syscall.h>
 
 #include "attach/inject/judge.h"
+#include "attach/inject/stopcost.h"
 #include "attach/target/clock.h"
 #include "attach/target/tracee.h"
 #include "attach/target/worker.h"
 
-/* A thread stops when it is next scheduled: on a busy machine that takes a while. */
-#define STOP_DEADLINE_NS   (1000 * CLOCK_NS_PER_MS)
+/* A thread stops when it is next scheduled: on a busy machine that takes a while. Given up before,
+ * it returns EINTR from its call, and nobody is there to put that right. */
+#define STOP_DEADLINE_NS   (10 * CLOCK_NS_PER_S)
 #define POLL_NS		   10000u
-#define WORKER_DEADLINE_NS (3000 * CLOCK_NS_PER_MS)
-#define JUDGE_AFTER_PASSES 3u /* a hit that is still there then is worth an unwind */
+#define WORKER_DEADLINE_NS (15 * CLOCK_NS_PER_S)
+#define MOVE_NS		   20000u /* of CPU time get a thread from where it was */
+#define HOOK_FRAME_BYTES   1024u  /* and all below it that the agent uses */
+#define JUDGE_AFTER_PASSES 3u	  /* a hit that is still there then is worth an unwind */
 
 struct watched {
 	pid_t tid;
 	bool outside;
 	unsigned passes;
+	uint64_t ran_ns; /* more CPU time than this it must have had; 0: not looked at yet */
+	struct stopcost_seen seen;
 };
 
 struct quiesce {
 	struct quiesce_options options;
 	struct watched *watched;
 	size_t count;
+	uint64_t patience_mono_ns; /* until then a thread is stopped only when that does no harm */
 	struct quiesce_report report;
 };
+
+static uint64_t patience_end(uint64_t deadline_mono_ns)
+{
+	uint64_t now = clock_mono_ns(), patience_ns = STOPCOST_PATIENCE_NS;
+	if (deadline_mono_ns && deadline_mono_ns < now + 2 * patience_ns)
+		patience_ns = deadline_mono_ns > now ? (deadline_mono_ns - now) / 2 : 0;
+	return now + patience_ns;
+}
 
 struct ht_err *quiesce_create(const struct quiesce_options *options, struct quiesce **ret)
 {
@@ -40,8 +55,10 @@ struct ht_err *quiesce_create(const struct quiesce_options *options, struct quie
 	if (quiesce && watched) {
 		for (size_t i = 0; i < tids.count; i++)
 			watched[i].tid = tids.tid[i];
-		*quiesce = (struct quiesce){
-			.options = *options, .watched = watched, .count = tids.count};
+		*quiesce = (struct quiesce){.options = *options,
+			.watched = watched,
+			.count = tids.count,
+			.patience_mono_ns = patience_end(options->deadline_mono_ns)};
 		quiesce->report.threads = tids.count;
 		*ret = quiesce;
 	} else {
@@ -80,7 +97,52 @@ static bool is_clean(const struct stackscan_found *found, enum quiesce_books boo
 	return found->signal == 0 && (found->plain == 0 || books == QUIESCE_IDLE);
 }
 
-enum verdict { OUTSIDE, INSIDE, MUST_STOP, GONE };
+/* Does our code still stand as a return address in the frame of a hook entered at `sp`? */
+static struct ht_err *frame_stands(const struct quiesce_options *o, raddr_t sp, bool *ret)
+{
+	uint64_t word[HOOK_FRAME_BYTES / sizeof(uint64_t)];
+	size_t got;
+	*ret = false;
+	if (sp < sizeof(word))
+		return NULL;
+	struct ht_err *err = memory_read_some(o->proc, sp - sizeof(word), word, sizeof(word), &got);
+	for (size_t i = 0; !err && i < got / sizeof(word[0]); i++)
+		*ret |= stackscan_ours(&o->ranges, word[i]);
+	return err;
+}
+
+/* Are both on the thread's own stack: the one that the C library made, with the thread's block at
+ * its end, or the first thread's? */
+static bool same_stack(const struct proc_maps *maps, const struct quiesce_frame *f, raddr_t sp)
+{
+	const struct proc_map *map = proc_maps_find(maps, f->sp);
+	if (!map || map != proc_maps_find(maps, sp))
+		return false;
+	bool has_block =
+		f->thread_pointer < map->hi && f->sp < f->thread_pointer && sp < f->thread_pointer;
+	return has_block || strcmp(map->name, "[stack]") == 0;
+}
+
+/* A hook whose frame is, or was, on the stack that the thread is on now is seen, or not seen, by
+ * the scan of that. Is there one elsewhere, to be resumed some day? */
+static struct ht_err *is_suspended(const struct quiesce_options *o, const struct proc_maps *maps,
+	pid_t tid, raddr_t sp, bool *ret)
+{
+	struct quiesce_frame frame[QUIESCE_FRAMES_MAX];
+	struct ht_err *err = NULL;
+
+	*ret = false;
+	if (!o->frames || o->books(o->context, tid) != QUIESCE_INSIDE)
+		return NULL;
+	size_t count = o->frames(o->context, tid, frame);
+	for (size_t i = 0; !err && !*ret && i < count; i++)
+		if (!same_stack(maps, &frame[i], sp))
+			err = frame_stands(o, frame[i].sp, ret);
+	return err;
+}
+
+/* A thread of which nothing is known is inside. */
+enum verdict { INSIDE, OUTSIDE, MUST_STOP, GONE };
 
 /* Judges a blocked thread from /proc alone. */
 static struct ht_err *look_without_stop(const struct quiesce *quiesce, const struct proc_maps *maps,
@@ -89,6 +151,7 @@ static struct ht_err *look_without_stop(const struct quiesce *quiesce, const str
 	const struct quiesce_options *o = &quiesce->options;
 	struct proc_syscall before, after;
 	struct stackscan_found found = {0};
+	bool suspended = false;
 
 	*ret_entries = 0;
 	struct ht_err *err = proc_syscall_read(o->proc, tid, &before);
@@ -107,11 +170,13 @@ static struct ht_err *look_without_stop(const struct quiesce *quiesce, const str
 	}
 	err = stackscan_run(o->proc, maps, &o->ranges, before.sp, &found);
 	if (!err)
+		err = is_suspended(o, maps, tid, before.sp, &suspended);
+	if (!err)
 		err = proc_syscall_read(o->proc, tid, &after);
 	if (err || !same_place(&before, &after))
 		return err;
 	*ret_entries = found.entry_count;
-	*ret = is_clean(&found, o->books(o->context, tid)) ? OUTSIDE : INSIDE;
+	*ret = !suspended && is_clean(&found, o->books(o->context, tid)) ? OUTSIDE : INSIDE;
 	return NULL;
 }
 
@@ -181,8 +246,10 @@ static struct ht_err *judge_stopped(const struct job *job, size_t at, struct tra
 	const struct quiesce_options *o = &job->quiesce->options;
 	struct stackscan_found found;
 	struct user_regs_struct regs = tracee->regs;
-	struct ht_err *err =
-		stackscan_run(o->proc, job->maps, &o->ranges, tracee->regs.rsp, &found);
+	struct ht_err *err = proc_check_same(o->proc);
+	if (err)
+		return err;
+	err = stackscan_run(o->proc, job->maps, &o->ranges, tracee->regs.rsp, &found);
 	if (err)
 		return err;
 	if (o->rewrite) {
@@ -193,7 +260,11 @@ static struct ht_err *judge_stopped(const struct job *job, size_t at, struct tra
 	} else {
 		answers->entries_left += (uint16_t)found.entry_count;
 	}
-	if (stackscan_ours(&o->ranges, regs.rip))
+	bool suspended;
+	err = is_suspended(o, job->maps, tracee->tid, tracee->regs.rsp, &suspended);
+	if (err)
+		return err;
+	if (suspended || stackscan_ours(&o->ranges, regs.rip))
 		*ret = INSIDE;
 	else if (is_clean(&found, o->books(o->context, tracee->tid)))
 		*ret = OUTSIDE;
@@ -225,7 +296,7 @@ static struct ht_err *look_and_release(const struct job *job, size_t at, struct 
 	return ht_err_first(err, release);
 }
 
-/* Looks at thread `at` if it has stopped by now. */
+/* Looks at thread `at` if it has stopped by now. Whatever fails, one that is done is not held. */
 static struct ht_err *poll_one(const struct job *job, size_t at, struct tracee *tracee,
 	struct answers *answers, bool *ret_done)
 {
@@ -233,63 +304,110 @@ static struct ht_err *poll_one(const struct job *job, size_t at, struct tracee *
 	enum verdict verdict = INSIDE;
 	struct ht_err *err = tracee_poll(tracee, &result);
 
-	*ret_done = result != TRACEE_BUSY;
-	if (err || !*ret_done)
-		return err;
-	if (result == TRACEE_GONE)
+	*ret_done = err || result != TRACEE_BUSY;
+	if (err)
+		return ht_err_first(err, tracee_release(tracee));
+	if (!*ret_done)
+		return NULL;
+	bool is_its = false;
+	if (result == TRACEE_STOPPED)
+		err = tracee_is_of(job->quiesce->options.proc, tracee, &is_its);
+	if (result == TRACEE_GONE) {
 		verdict = GONE;
-	else if (result == TRACEE_STOPPED)
+	} else if (result == TRACEE_STOPPED && is_its) {
 		err = look_and_release(job, at, tracee, answers, &verdict);
+	} else if (result == TRACEE_STOPPED) {
+		verdict = err ? INSIDE : GONE;
+		err = ht_err_first(err, tracee_release(tracee));
+	}
 	answers->verdict[at] = (uint8_t)verdict;
 	return err;
 }
 
-/* All are asked to stop; each is looked at and released the moment it does. Those that do not until
- * the deadline are released by the worker's end. */
+/*
+ * All are asked to stop; each is looked at and released the moment it does, also when something has
+ * failed: one that was asked and is left to the kernel may return EINTR. That remains for those
+ * that do not stop until the deadline.
+ */
 static struct ht_err *look_job(void *context, struct worker_reply *reply)
 {
 	const struct job *job = context;
 	struct answers *answers = (struct answers *)reply->data;
 	static struct tracee tracee[JOBS_MAX];
 	static bool done[JOBS_MAX];
-	size_t left = 0;
+	struct ht_err *err = NULL;
+	size_t asked = 0, left = 0;
 
-	for (size_t i = 0; i < job->count; i++) {
-		enum tracee_result result;
-		struct ht_err *err = tracee_ask(job->tid[i], false, &tracee[i], &result);
-		if (err)
-			return err;
-		tracee[i].filtered = job->quiesce->options.filtered;
-		done[i] = result != TRACEE_BUSY;
-		left += !done[i];
+	for (; asked < job->count && !err; asked++) {
+		enum tracee_result result = TRACEE_GONE;
+		err = tracee_ask(job->tid[asked], false, &tracee[asked], &result);
+		tracee[asked].filtered = job->quiesce->options.filtered;
+		done[asked] = result != TRACEE_BUSY;
+		left += !done[asked];
 		/* A dying worker may still hold it: not an error, another pass will see. */
-		answers->verdict[i] = (uint8_t)(result == TRACEE_GONE ? GONE : INSIDE);
+		answers->verdict[asked] = (uint8_t)(result == TRACEE_GONE ? GONE : INSIDE);
 	}
 	uint64_t deadline = clock_mono_ns() + STOP_DEADLINE_NS;
 	while (left && clock_mono_ns() < deadline) {
-		for (size_t i = 0; i < job->count; i++) {
+		for (size_t i = 0; i < asked; i++) {
 			if (done[i])
 				continue;
-			struct ht_err *err = poll_one(job, i, &tracee[i], answers, &done[i]);
-			if (err)
-				return err;
+			err = ht_err_first(err, poll_one(job, i, &tracee[i], answers, &done[i]));
 			left -= done[i];
 		}
 		/* Not a yield: they cannot stop before they have the core that we would spin on. */
 		if (left)
 			clock_sleep_ns(POLL_NS);
 	}
-	return NULL;
+	return err;
 }
 
-static void note(struct quiesce *quiesce, struct watched *watched, enum verdict verdict)
+/*
+ * A thread that waits for a core stops before its next instruction. Asked again before it had run,
+ * it would never get out of where it was seen; and asked when it has only just been woken, it would
+ * begin the wait anew that is over.
+ */
+static bool has_run(const struct quiesce *quiesce, struct watched *watched)
+{
+	uint64_t ran_ns = proc_ran_ns(quiesce->options.proc, watched->tid);
+	bool looked = watched->ran_ns != 0;
+	if (!looked)
+		watched->ran_ns = ran_ns;
+	return !ran_ns || (looked && ran_ns > watched->ran_ns);
+}
+
+static bool is_timely(const struct quiesce *quiesce, struct watched *watched)
+{
+	const struct quiesce_options *o = &quiesce->options;
+	struct proc_syscall call;
+	struct ht_err *err = proc_syscall_read(o->proc, watched->tid, &call);
+	enum stopcost cost =
+		err ? STOPCOST_RESTART : stopcost_of(o->proc, watched->tid, &call, o->filtered);
+	ht_err_free(err);
+	if (cost == STOPCOST_NEVER)
+		return false;
+	if (clock_mono_ns() > quiesce->patience_mono_ns)
+		return true;
+	return cost == STOPCOST_RUNNING
+		       ? has_run(quiesce, watched)
+		       : stopcost_is_timely(o->proc, watched->tid, cost, &watched->seen);
+}
+
+static void note(
+	struct quiesce *quiesce, struct watched *watched, enum verdict verdict, bool stopped)
 {
 	watched->outside = verdict == OUTSIDE || verdict == GONE;
+	quiesce->report.asleep += verdict == OUTSIDE && !stopped;
+	quiesce->report.awake += verdict == OUTSIDE && stopped;
 	if (watched->outside)
 		return;
+	quiesce->report.inside += verdict != MUST_STOP;
 	quiesce->report.left++;
 	quiesce->report.tid = watched->tid;
-	quiesce->report.why = "a frame of it is, or may be, inside the agent";
+	quiesce->report.why =
+		verdict == MUST_STOP
+			? "it waits in a call that a stop would lengthen, or for a core"
+			: "a frame of it is, or may be, inside the agent";
 }
 
 static struct ht_err *run_job(struct quiesce *quiesce, struct job *job, struct watched **who)
@@ -299,11 +417,18 @@ static struct ht_err *run_job(struct quiesce *quiesce, struct job *job, struct w
 		return NULL;
 	struct ht_err *err = worker_run("checking the target's threads",
 		clock_mono_ns() + WORKER_DEADLINE_NS, look_job, job, &reply);
-	if (err)
+	if (err && err->code != HT_ERR_REFUSED)
 		return err;
+	/* Too late: another pass will see, as long as there is time for one. */
+	if (err)
+		memset(&reply, 0, sizeof(reply));
+	ht_err_free(err);
 	const struct answers *answers = (const struct answers *)reply.data;
-	for (size_t i = 0; i < job->count; i++)
-		note(quiesce, who[i], (enum verdict)answers->verdict[i]);
+	for (size_t i = 0; i < job->count; i++) {
+		if (answers->verdict[i] == INSIDE)
+			who[i]->ran_ns = proc_ran_ns(quiesce->options.proc, who[i]->tid) + MOVE_NS;
+		note(quiesce, who[i], (enum verdict)answers->verdict[i], true);
+	}
 	quiesce->report.stopped += answers->stopped;
 	quiesce->report.rewritten += answers->rewritten;
 	quiesce->report.entries_left += answers->entries_left;
@@ -336,13 +461,24 @@ static struct ht_err *pass_with_maps(struct quiesce *quiesce, const struct proc_
 		if (verdict != MUST_STOP && !judge) {
 			if (verdict == OUTSIDE)
 				quiesce->report.entries_left += entries;
-			note(quiesce, w, verdict);
+			note(quiesce, w, verdict, false);
 			continue;
 		}
+		if (!is_timely(quiesce, w)) {
+			note(quiesce, w, MUST_STOP, false);
+			continue;
+		}
+		/* A thread that becomes another program takes over the number of the main thread:
+		 * while we hold that one we hold no other, and its registers are not written to the
+		 * new program. */
+		if (w->tid == quiesce->options.proc->pid)
+			err = run_job(quiesce, &job, who);
+		if (err)
+			break;
 		who[job.count] = w;
 		job.judge[job.count] = w->passes > JUDGE_AFTER_PASSES;
 		job.tid[job.count++] = w->tid;
-		if (job.count == JOBS_MAX)
+		if (job.count == JOBS_MAX || w->tid == quiesce->options.proc->pid)
 			err = run_job(quiesce, &job, who);
 	}
 	return err ? err : run_job(quiesce, &job, who);

@@ -18,6 +18,14 @@ enum quiesce_books {
 	QUIESCE_UNKNOWN, /* no slot, or no access to the books */
 };
 
+/* A hook that the books call unfinished. */
+struct quiesce_frame {
+	raddr_t sp; /* at its entry; 0: not told */
+	raddr_t thread_pointer;
+};
+
+#define QUIESCE_FRAMES_MAX 4u /* nesting levels */
+
 struct quiesce_options {
 	const struct proc *proc;
 	struct stackscan_ranges ranges;
@@ -28,7 +36,13 @@ struct quiesce_options {
 	bool filtered; /* a thread may have a seccomp filter: see struct tracee */
 	raddr_t (*real)(void *context, raddr_t entry);
 	enum quiesce_books (*books)(void *context, pid_t tid);
+	/* The unfinished hooks of a thread that is QUIESCE_INSIDE: a signal handler may have left
+	 * one suspended on a stack that the thread is not on now (swapcontext). NULL: not known. */
+	size_t (*frames)(void *context, pid_t tid, struct quiesce_frame ret[QUIESCE_FRAMES_MAX]);
 	void *context;
+	/* Until half of the time up to here is over a thread is stopped only when that does no
+	 * harm; 0: up to STOPCOST_PATIENCE_NS. */
+	uint64_t deadline_mono_ns;
 };
 
 HT_MUST_CHECK
@@ -39,6 +53,9 @@ struct quiesce_report {
 	size_t threads;	      /* that had to be seen */
 	size_t left;	      /* not yet seen outside */
 	size_t stopped;	      /* times a thread was stopped */
+	size_t asleep;	      /* threads seen outside while they slept, from /proc alone */
+	size_t awake;	      /* threads seen outside when they were stopped */
+	size_t inside;	      /* times a thread was, or may have been, inside */
 	size_t rewritten;     /* words and registers replaced */
 	size_t entries_left;  /* function pointers to thunks that were seen and not rewritten */
 	uint64_t stop_max_ns; /* longest time a thread was held */

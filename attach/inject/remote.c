@@ -5,27 +5,33 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "attach/inject/stub_layout.h"
 #include "attach/target/clock.h"
+#include "attach/target/descriptor.h"
 #include "attach/target/tracee.h"
 #include "attach/target/worker.h"
 #include "format/abi_control.h"
 
-#define STOP_DEADLINE_NS  (200 * CLOCK_NS_PER_MS)
-#define READY_DEADLINE_NS (2000 * CLOCK_NS_PER_MS)
+/* A thread stops when it is next scheduled: on a busy machine that takes a while. Given up before,
+ * it returns EINTR from its call, and nobody is there to put that right. */
+#define STOP_DEADLINE_NS  (10 * CLOCK_NS_PER_S)
+#define READY_DEADLINE_NS (10 * CLOCK_NS_PER_S)
+/* A worker stops, and waits three times, each to its own deadline: what it says is better than that
+ * it had to be killed. */
+#define WORKER_DEADLINE_NS (STOP_DEADLINE_NS + 3 * READY_DEADLINE_NS + 10 * CLOCK_NS_PER_S)
 /* Who sleeps is soon scheduled again; who spins is not, on a busy machine, until the lease is over.
  */
 #define POLL_NS	       10000u
 #define CANDIDATES_MAX 32u
 #define STOP_TRIES     3u
-#ifndef PIDFD_THREAD
-#define PIDFD_THREAD O_EXCL
-#endif
-#define USER_CS 0x33 /* 64-bit user code segment */
+#define LOOK_NS	       CLOCK_NS_PER_MS
+#define HOLD_MS	       50u
+#define USER_CS	       0x33 /* 64-bit user code segment */
 
 struct ht_err *remote_slack_prepare(const struct proc *proc, const struct modules *modules,
 	const struct proc_maps *maps, struct remote_slack *ret)
@@ -43,9 +49,63 @@ struct ht_err *remote_slack_prepare(const struct proc *proc, const struct module
 	return err;
 }
 
+struct ht_err *remote_slack_holds_stub(
+	const struct proc *proc, const struct remote_slack *slack, bool *ret)
+{
+	uint8_t bytes[STUB_BYTES_MAX];
+	size_t got = 0;
+	struct ht_err *err = memory_read_some(proc, slack->addr, bytes, slack->bytes, &got);
+
+	*ret = !err && stub_is_at_start(bytes, got);
+	return err;
+}
+
+struct search {
+	const struct proc *proc;
+	struct choose_slack *found;
+};
+
+static bool holds_stub(void *context, const struct choose_slack *place)
+{
+	struct search *search = context;
+	struct remote_slack slack = {.addr = place->addr, .bytes = place->bytes};
+	bool holds = false;
+
+	ht_err_free(remote_slack_holds_stub(search->proc, &slack, &holds));
+	*search->found = *place;
+	return holds;
+}
+
+bool remote_find_stub(const struct proc *proc, const struct modules *modules,
+	const struct proc_maps *maps, struct choose_slack *ret)
+{
+	struct search search = {.proc = proc, .found = ret};
+	return choose_slack_any(modules, maps, stub_map_bytes(), holds_stub, &search);
+}
+
+struct ht_err *remote_slack_from_file(const struct proc *proc, const struct proc_maps *maps,
+	const struct choose_slack *place, struct remote_slack *ret)
+{
+	const struct proc_map *map = proc_maps_find(maps, place->addr);
+	int fd;
+
+	*ret = (struct remote_slack){.addr = place->addr, .bytes = place->bytes};
+	struct ht_err *err = proc_open_mapped(proc, map, &fd);
+	if (err)
+		return err;
+	/* What is mapped beyond the end of the file is zeros. */
+	off_t offset = (off_t)(map->offset + (place->addr - map->lo));
+	if (pread(fd, ret->original, ret->bytes, offset) < 0)
+		err = ht_err_sys(errno, "cannot read %s", map->name);
+	close(fd);
+	return err;
+}
+
 struct ht_err *remote_slack_restore(const struct proc *proc, const struct remote_slack *slack)
 {
-	return memory_write(proc, slack->addr, slack->original, slack->bytes);
+	bool stub;
+	struct ht_err *err = remote_slack_holds_stub(proc, slack, &stub);
+	return err || !stub ? err : memory_write(proc, slack->addr, slack->original, slack->bytes);
 }
 
 /* One attempt with one thread, in a worker. */
@@ -57,6 +117,9 @@ struct attempt {
 	const struct stub_map *map; /* NULL: unmap */
 	const struct stub_unmap *unmap;
 	struct tracee tracee;
+	struct tracee as_stopped;
+	uint64_t signal_mask;
+	bool hold; /* the thread stays traced until it is put back */
 };
 
 struct outcome {
@@ -64,7 +127,12 @@ struct outcome {
 	uint64_t stop_ns;
 	raddr_t thread_pointer;
 	int agent_fd;
+	bool clock_forbidden; /* to the thread: everything is being undone */
+	bool stuck;	      /* mapped, but the thread is still in the stub */
+	bool not_taken;	      /* what the thread has mapped it undoes by itself */
 };
+
+#define NOT_MAPPED INT64_MIN
 
 enum { REPLY_MEMFD, REPLY_DAEMON, REPLY_AGENT };
 
@@ -73,25 +141,55 @@ static bool in_slack(const struct remote_slack *slack, raddr_t pc)
 	return pc - slack->addr < slack->bytes;
 }
 
-/* Its handler would run first, and might never come back to us. */
-static bool signal_waits(const struct attempt *attempt)
-{
-	struct proc_status status;
-	struct ht_err *err = proc_status(attempt->proc, attempt->tid, &status);
-	bool waits = !err && (status.sig_pnd | status.shd_pnd) & ~status.sig_blk;
-	ht_err_free(err);
-	return waits;
-}
-
 static struct ht_err *usable(const struct attempt *attempt, const struct tracee *tracee, bool *ret)
 {
-	const struct remote_slack *slack = attempt->slack;
-	bool in_rseq;
+	bool in_rseq, is_its = false;
 	struct ht_err *err = tracee_in_rseq(attempt->proc, tracee, &in_rseq);
-	*ret = !err && !in_rseq && tracee->regs.cs == USER_CS &&
-	       !in_slack(slack, tracee->regs.rip) && !tracee_interrupted_by_signal(tracee) &&
-	       !signal_waits(attempt);
+	if (!err)
+		err = tracee_is_of(attempt->proc, tracee, &is_its);
+	*ret = !err && is_its && !in_rseq && tracee->regs.cs == USER_CS &&
+	       !in_slack(attempt->slack, tracee->regs.rip);
 	return err;
+}
+
+static struct ht_err *slack_is_lost(const struct attempt *attempt)
+{
+	return ht_err_new(HT_ERR_INCOMPLETE,
+		"the stub's place behind the code at %lx in process %d is not what it was: the "
+		"process has changed it",
+		(unsigned long)attempt->slack->addr, attempt->proc->pid);
+}
+
+/* The program may have made its code something else. */
+static struct ht_err *check_slack_runs(const struct attempt *attempt)
+{
+	const struct remote_slack *slack = attempt->slack;
+	struct proc_lookup lookup;
+	struct proc_map map;
+	struct ht_err *err = proc_lookup_begin(attempt->proc, &lookup);
+
+	if (err)
+		return err;
+	bool runs = proc_lookup_find(&lookup, slack->addr, &map) && map.exec && !map.shared &&
+		    map.hi - slack->addr >= slack->bytes;
+	proc_lookup_end(&lookup);
+	return runs ? NULL : slack_is_lost(attempt);
+}
+
+/* What stands there is our stub, or what was there before. */
+static struct ht_err *check_slack_holds(const struct attempt *attempt)
+{
+	const struct remote_slack *slack = attempt->slack;
+	uint8_t now[STUB_BYTES_MAX];
+	bool stub;
+	struct ht_err *err = remote_slack_holds_stub(attempt->proc, slack, &stub);
+
+	if (err || stub)
+		return err;
+	err = memory_read(attempt->proc, slack->addr, now, slack->bytes);
+	if (err)
+		return err;
+	return memcmp(now, slack->original, slack->bytes) == 0 ? NULL : slack_is_lost(attempt);
 }
 
 static struct ht_err *write_stub(const struct attempt *attempt, const struct stub_thread *thread)
@@ -102,6 +200,8 @@ static struct ht_err *write_stub(const struct attempt *attempt, const struct stu
 					  : stub_make_unmap(attempt->unmap, at, thread, &stub);
 	if (!err && stub.length > attempt->slack->bytes)
 		err = ht_err_new(HT_ERR_INTERNAL, "the stub outgrew its place");
+	if (!err)
+		err = check_slack_holds(attempt);
 	if (err)
 		return err;
 	return memory_write(attempt->proc, at, stub.bytes, stub.length);
@@ -112,22 +212,22 @@ static raddr_t control_of(const struct attempt *attempt)
 	return attempt->map->image + ABI_CONTROL_OFF;
 }
 
-/* Reads a handshake word; false while the control page is not mapped. */
-static bool read_status(const struct attempt *attempt, int64_t *ret)
+/* Reads a handshake word; NOT_MAPPED while the control page is not. */
+static struct ht_err *read_status(const struct attempt *attempt, int64_t *ret)
 {
+	int64_t status;
 	size_t got = 0;
 	struct ht_err *err = memory_read_some(attempt->proc,
-		control_of(attempt) + offsetof(struct abi_control, stub_status), ret, sizeof(*ret),
-		&got);
-	ht_err_free(err);
-	return !err && got == sizeof(*ret);
+		control_of(attempt) + offsetof(struct abi_control, stub_status), &status,
+		sizeof(status), &got);
+
+	*ret = !err && got == sizeof(status) ? status : NOT_MAPPED;
+	return err;
 }
 
-/* Its calls pass the filter only as long as we hold it: until it is out of the stub. */
 static struct ht_err *wait_a_little(struct attempt *attempt)
 {
-	struct ht_err *err =
-		attempt->suspend_seccomp ? tracee_pass_signals(&attempt->tracee) : NULL;
+	struct ht_err *err = attempt->hold ? tracee_pass_signals(&attempt->tracee) : NULL;
 	if (!err)
 		clock_sleep_ns(POLL_NS);
 	return err;
@@ -146,27 +246,10 @@ static bool is_unmapped(const struct attempt *attempt)
 	return err || got == 0;
 }
 
-/* Where the main thread has ended the process has no descriptors, but its threads have (6.9). */
-static int take_fd_of_thread(pid_t tid, int fd)
-{
-	int pidfd = (int)syscall(SYS_pidfd_open, tid, PIDFD_THREAD);
-	int got = pidfd < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, pidfd, fd, 0);
-	int sys = errno;
-
-	if (pidfd >= 0)
-		close(pidfd);
-	errno = sys;
-	return got;
-}
-
-static int take_fd(const struct attempt *attempt, int fd)
-{
-	int got = (int)syscall(SYS_pidfd_getfd, attempt->proc->pidfd, fd, 0);
-	return got < 0 && errno == ESRCH ? take_fd_of_thread(attempt->tid, fd) : got;
-}
-
-/* Says "taken" through our own mapping of the memfd; false when the lease has just expired. */
-static struct ht_err *accept_lease(int memfd, uint64_t image_bytes, bool *ret)
+/* Says "taken" through our own mapping of the memfd; false when the lease has just expired. Where
+ * the agent could not live it is ended instead. */
+static struct ht_err *answer_lease(
+	int memfd, uint64_t image_bytes, bool *ret_clock_forbidden, bool *ret)
 {
 	struct stat stat;
 	if (fstat(memfd, &stat) < 0 || (uint64_t)stat.st_size != image_bytes)
@@ -177,8 +260,10 @@ static struct ht_err *accept_lease(int memfd, uint64_t image_bytes, bool *ret)
 	if (control == MAP_FAILED)
 		return ht_err_sys(errno, "cannot map the agent's control page");
 	uint64_t expected = 0;
-	*ret = __atomic_compare_exchange_n(
-		&control->taken, &expected, STUB_TAKEN, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	*ret_clock_forbidden = control->stub_tsc == PR_TSC_SIGSEGV;
+	*ret = __atomic_compare_exchange_n(&control->taken, &expected,
+		*ret_clock_forbidden ? STUB_EXPIRED : STUB_TAKEN, false, __ATOMIC_SEQ_CST,
+		__ATOMIC_SEQ_CST);
 	munmap(control, HT_PAGE_BYTES);
 	return NULL;
 }
@@ -186,10 +271,10 @@ static struct ht_err *accept_lease(int memfd, uint64_t image_bytes, bool *ret)
 static struct ht_err *wait_ready(struct attempt *attempt)
 {
 	uint64_t deadline = clock_mono_ns() + READY_DEADLINE_NS;
-	struct ht_err *err = NULL;
-	int64_t status = 0;
+	int64_t status;
+	struct ht_err *err = read_status(attempt, &status);
 
-	while (!err && (!read_status(attempt, &status) || status < STUB_READY)) {
+	while (!err && status < STUB_READY) {
 		err = wait_a_little(attempt);
 		if (!err && clock_mono_ns() > deadline)
 			err = ht_err_new(HT_ERR_REFUSED,
@@ -197,6 +282,8 @@ static struct ht_err *wait_ready(struct attempt *attempt)
 				"be too busy, or the target's address space, descriptors or memory "
 				"limited (ulimit -v, ulimit -n, cgroup)",
 				attempt->tid);
+		if (!err)
+			err = read_status(attempt, &status);
 	}
 	return err;
 }
@@ -216,7 +303,7 @@ static struct ht_err *take_fds(const struct attempt *attempt, struct outcome *ou
 	*ret_taken = !err && got == sizeof(fds);
 	outcome->agent_fd = fds[0];
 	for (size_t i = 1; *ret_taken && i < HT_ARRAY_SIZE(order); i++) {
-		int fd = take_fd(attempt, fds[i]);
+		int fd = descriptor_take(attempt->proc, attempt->tid, fds[i]);
 		reply->fd[order[i]] = fd;
 		*ret_taken = fd >= 0;
 		if (fd < 0 && errno != EBADF)
@@ -226,19 +313,32 @@ static struct ht_err *take_fds(const struct attempt *attempt, struct outcome *ou
 	return err;
 }
 
-static struct ht_err *wait_done(struct attempt *attempt)
+static struct ht_err *wait_done(struct attempt *attempt, bool *ret_stuck)
 {
 	uint64_t deadline = clock_mono_ns() + READY_DEADLINE_NS;
-	struct ht_err *err = NULL;
-	int64_t status = 0;
+	int64_t status;
+	struct ht_err *err = read_status(attempt, &status);
 
-	while (!err && read_status(attempt, &status) && status != STUB_DONE) {
-		err = wait_a_little(attempt);
-		if (!err && clock_mono_ns() > deadline)
-			err = ht_err_new(HT_ERR_INTERNAL,
-				"thread %d does not come back from the stub", attempt->tid);
+	/* Once taken it stays mapped: a read that fails says nothing about the stub. */
+	while (!err && status != STUB_DONE && !*ret_stuck) {
+		err = proc_check_same(attempt->proc);
+		if (!err)
+			err = wait_a_little(attempt);
+		*ret_stuck = clock_mono_ns() > deadline;
+		if (!err)
+			err = read_status(attempt, &status);
 	}
+	*ret_stuck &= status != STUB_DONE;
 	return err;
+}
+
+static void close_fds(struct worker_reply *reply)
+{
+	for (size_t i = 0; i < WORKER_FDS_MAX; i++) {
+		if (reply->fd[i] >= 0)
+			close(reply->fd[i]);
+		reply->fd[i] = -1;
+	}
 }
 
 static struct ht_err *take_image(
@@ -250,13 +350,18 @@ static struct ht_err *take_image(
 	if (!err)
 		err = take_fds(attempt, outcome, reply, &accepted);
 	if (!err && accepted)
-		err = accept_lease(reply->fd[REPLY_MEMFD], attempt->map->image_bytes, &accepted);
-	if (!err && !accepted)
+		err = answer_lease(reply->fd[REPLY_MEMFD], attempt->map->image_bytes,
+			&outcome->clock_forbidden, &accepted);
+	outcome->not_taken = err || !accepted || outcome->clock_forbidden;
+	if (!outcome->not_taken)
+		return wait_done(attempt, &outcome->stuck);
+	close_fds(reply);
+	if (!err && !outcome->clock_forbidden)
 		err = ht_err_new(HT_ERR_REFUSED,
 			"the machine is too busy: thread %d gave up waiting for us and undid "
 			"everything; try again",
 			attempt->tid);
-	return err ? err : wait_done(attempt);
+	return err;
 }
 
 static struct ht_err *wait_unmapped(struct attempt *attempt)
@@ -264,7 +369,8 @@ static struct ht_err *wait_unmapped(struct attempt *attempt)
 	uint64_t deadline = clock_mono_ns() + READY_DEADLINE_NS;
 	struct ht_err *err = NULL;
 
-	while (!err && !is_unmapped(attempt)) {
+	/* Twice: one read that fails proves nothing. */
+	while (!err && !(is_unmapped(attempt) && is_unmapped(attempt))) {
 		err = wait_a_little(attempt);
 		if (!err && clock_mono_ns() > deadline)
 			err = ht_err_new(HT_ERR_INCOMPLETE,
@@ -273,24 +379,39 @@ static struct ht_err *wait_unmapped(struct attempt *attempt)
 	return err;
 }
 
+/* A thread that was in a system call is put back by us, so that it is the kernel that makes the
+ * call again, or returns EINTR because of a signal that came meanwhile. And the calls of the stub
+ * pass a seccomp filter only as long as we hold it. */
 static struct ht_err *run_stub(struct attempt *attempt)
 {
 	struct tracee *tracee = &attempt->tracee;
 	struct stub_thread thread = {.resume = tracee_resume_regs(&tracee->regs, tracee->filtered)};
 	struct user_regs_struct enter = thread.resume;
+
+	attempt->hold = attempt->suspend_seccomp || tracee_in_call(tracee);
+	thread.hold_ms = attempt->hold ? HOLD_MS : 0;
 	struct ht_err *err = tracee_signal_mask(tracee, &thread.signal_mask);
 	if (!err)
 		err = write_stub(attempt, &thread);
-
+	if (!err)
+		err = tracee_check_memory(tracee, attempt->proc, attempt->slack->addr);
 	if (err)
 		return ht_err_first(err, tracee_release(tracee));
+	attempt->as_stopped = *tracee;
+	attempt->signal_mask = thread.signal_mask;
 	enter.rip = attempt->slack->addr;
-	return attempt->suspend_seccomp ? tracee_run(tracee, &enter)
-					: tracee_release_at(tracee, &enter);
+	return tracee_divert(tracee, &enter, attempt->hold);
 }
 
-/* Lets go of a thread that we hold because of its filter, when no call of the stub is left. */
-static struct ht_err *part(struct attempt *attempt)
+/* Is it in the stub's last call but one (stub.c add_hold), with all others made? */
+static bool is_held_call(const struct tracee *tracee)
+{
+	return (long)tracee->regs.orig_rax == SYS_rt_sigtimedwait;
+}
+
+/* Lets go of a thread that we hold. `ran`: the stub makes its calls, and then waits for this;
+ * otherwise it is undoing them. */
+static struct ht_err *part(struct attempt *attempt, bool ran)
 {
 	struct tracee *tracee = &attempt->tracee;
 	uint64_t deadline = clock_mono_ns() + READY_DEADLINE_NS;
@@ -300,7 +421,10 @@ static struct ht_err *part(struct attempt *attempt)
 		struct ht_err *err = tracee_stop_again(tracee, deadline, &result);
 		if (err || result != TRACEE_STOPPED)
 			return err;
-		if (!in_slack(attempt->slack, tracee->regs.rip) || clock_mono_ns() > deadline)
+		bool inside = in_slack(attempt->slack, tracee->regs.rip);
+		if (ran && inside && is_held_call(tracee))
+			return tracee_put_back(&attempt->as_stopped, attempt->signal_mask);
+		if (!inside || clock_mono_ns() > deadline)
 			return tracee_release(tracee);
 		err = tracee_run(tracee, &tracee->regs);
 		if (!err)
@@ -337,9 +461,13 @@ static struct ht_err *attempt_job(void *context, struct worker_reply *reply)
 {
 	struct attempt *attempt = context;
 	struct outcome *outcome = (struct outcome *)reply->data;
-	bool good;
-	struct ht_err *err = stop_usable(attempt, &good);
+	bool good = false;
+	struct ht_err *err = check_slack_runs(attempt);
 
+	outcome->not_taken = true;
+
+	if (!err)
+		err = stop_usable(attempt, &good);
 	if (err || !good)
 		return err;
 	outcome->thread_pointer = attempt->tracee.regs.fs_base;
@@ -348,35 +476,80 @@ static struct ht_err *attempt_job(void *context, struct worker_reply *reply)
 		return err;
 	err = attempt->map ? take_image(attempt, outcome, reply) : wait_unmapped(attempt);
 	outcome->ran = true;
-	if (attempt->suspend_seccomp)
-		err = ht_err_first(err, part(attempt));
+	bool finished = !err && !outcome->clock_forbidden && !outcome->stuck;
+	if (attempt->hold)
+		err = ht_err_first(err, part(attempt, finished));
 	outcome->stop_ns = clock_mono_ns() - attempt->tracee.ran_until_ns;
 	return err;
 }
 
+struct seen {
+	pid_t tid[CANDIDATES_MAX];
+	struct stopcost_seen thread[CANDIDATES_MAX];
+};
+
+/* Nothing but its end brings a thread out of an uninterruptible wait, or a stop. */
+static bool can_stop(const struct attempt *attempt, pid_t tid)
+{
+	struct proc_status status;
+	struct ht_err *err = proc_status(attempt->proc, tid, &status);
+	bool can = !err && !strchr("DTtZX", status.state);
+	ht_err_free(err);
+	return can;
+}
+
+static bool is_timely(const struct attempt *attempt, struct seen *seen, size_t at,
+	const struct choose_thread *thread)
+{
+	if (seen->tid[at] != thread->tid)
+		seen->thread[at] = (struct stopcost_seen){0};
+	seen->tid[at] = thread->tid;
+	return stopcost_is_timely(attempt->proc, thread->tid, thread->cost, &seen->thread[at]);
+}
+
+static struct ht_err *try_each(struct attempt *attempt, struct seen *seen, bool in_any_case,
+	struct worker_reply *reply, struct outcome *ret)
+{
+	struct choose_threads threads;
+	struct ht_err *err = choose_threads(attempt->proc, attempt->suspend_seccomp, &threads);
+	if (err)
+		return err;
+	for (size_t i = 0; !err && !ret->ran && i < threads.count && i < CANDIDATES_MAX; i++) {
+		const struct choose_thread *thread = &threads.thread[i];
+		bool timely = is_timely(attempt, seen, i, thread) || in_any_case;
+		if (!timely || !can_stop(attempt, thread->tid))
+			continue;
+		attempt->tid = thread->tid;
+		uint64_t deadline = clock_mono_ns() + WORKER_DEADLINE_NS;
+		err = worker_run("attaching", deadline, attempt_job, attempt, reply);
+		memcpy(ret, reply->data, sizeof(*ret));
+	}
+	choose_threads_deinit(&threads);
+	return err;
+}
+
+/* Rather a thread that a stop does not disturb, or not yet: it is waited for. */
 static struct ht_err *try_threads(
 	struct attempt *attempt, struct worker_reply *reply, struct outcome *ret)
 {
-	struct choose_threads threads;
-	struct ht_err *err = choose_threads(attempt->proc, &threads);
-	if (err)
-		return err;
-	ret->ran = false;
-	for (size_t i = 0; !err && !ret->ran && i < threads.count && i < CANDIDATES_MAX; i++) {
-		attempt->tid = threads.tid[i];
-		uint64_t deadline = clock_mono_ns() + STOP_DEADLINE_NS + 3 * READY_DEADLINE_NS;
-		err = worker_run("attaching", deadline, attempt_job, attempt, reply);
-		if (!err)
-			memcpy(ret, reply->data, sizeof(*ret));
+	uint64_t patience = clock_mono_ns() + STOPCOST_PATIENCE_NS;
+	struct seen seen = {0};
+	struct ht_err *err = NULL;
+
+	*ret = (struct outcome){0};
+	for (bool over = false; !err && !ret->ran && !over;) {
+		over = clock_mono_ns() > patience;
+		err = try_each(attempt, &seen, over, reply, ret);
+		if (!err && !ret->ran)
+			clock_sleep_ns(LOOK_NS);
 	}
-	choose_threads_deinit(&threads);
-	if (!err && !ret->ran)
-		err = ht_err_new(HT_ERR_REFUSED,
-			"no thread of the target could be stopped: all are in "
-			"uninterruptible calls, stopped, held by another tracer, or inside "
-			"restartable "
-			"sequences");
-	return err;
+	if (err || ret->ran)
+		return err;
+	attempt->tid = 0;
+	return ht_err_new(HT_ERR_REFUSED, "no thread of the target could be stopped: all are in "
+					  "uninterruptible calls (vfork), "
+					  "frozen (cgroup), stopped, held by another tracer, or "
+					  "inside restartable sequences");
 }
 
 struct ht_err *remote_map(const struct proc *proc, const struct remote_slack *slack,
@@ -384,11 +557,9 @@ struct ht_err *remote_map(const struct proc *proc, const struct remote_slack *sl
 {
 	struct attempt attempt = {
 		.proc = proc, .slack = slack, .suspend_seccomp = suspend_seccomp, .map = map};
-	struct worker_reply reply;
+	struct worker_reply reply = WORKER_NO_REPLY;
 	struct outcome outcome;
 	struct ht_err *err = try_threads(&attempt, &reply, &outcome);
-	if (err)
-		return err;
 	*ret = (struct remote_image){
 		.memfd = reply.fd[REPLY_MEMFD],
 		.daemon_fd = reply.fd[REPLY_DAEMON],
@@ -397,8 +568,22 @@ struct ht_err *remote_map(const struct proc *proc, const struct remote_slack *sl
 		.tid = attempt.tid,
 		.thread_pointer = outcome.thread_pointer,
 		.stop_ns = outcome.stop_ns,
+		.clock_forbidden = outcome.clock_forbidden,
+		.not_taken = outcome.not_taken,
 	};
-	return NULL;
+	if (err)
+		return err;
+	if (outcome.clock_forbidden)
+		return ht_err_new(HT_ERR_REFUSED,
+			"process %d has forbidden its threads to read the time stamp counter "
+			"(PR_SET_TSC), which the agent reads at each event",
+			proc->pid);
+	if (!outcome.stuck)
+		return NULL;
+	return ht_err_new(HT_ERR_REFUSED,
+		"thread %d of the target did not get to run the attach stub to its end; it may be "
+		"stopped, or the machine too busy",
+		attempt.tid);
 }
 
 struct ht_err *remote_unmap(const struct proc *proc, const struct remote_slack *slack,

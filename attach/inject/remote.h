@@ -22,24 +22,46 @@ struct remote_slack {
 HT_MUST_CHECK
 struct ht_err *remote_slack_prepare(const struct proc *proc, const struct modules *modules,
 	const struct proc_maps *maps, struct remote_slack *ret);
-/* Writes the original bytes back. No thread may have its PC, or a saved PC, in there. */
+/* Is there a stub that nobody has taken out, running or not? Told by its code; the place in `ret`.
+ */
+bool remote_find_stub(const struct proc *proc, const struct modules *modules,
+	const struct proc_maps *maps, struct choose_slack *ret);
+/* A place of which nobody knows any more what was there: its bytes as the module's file has them.
+ * HT_ERR_INCOMPLETE when the file cannot be read. */
+HT_MUST_CHECK
+struct ht_err *remote_slack_from_file(const struct proc *proc, const struct proc_maps *maps,
+	const struct choose_slack *place, struct remote_slack *ret);
+/* Does a stub stand there? Nobody else writes one: a module that was loaded in that place since, or
+ * a child that was forked before or after, has something else there. */
+HT_MUST_CHECK
+struct ht_err *remote_slack_holds_stub(
+	const struct proc *proc, const struct remote_slack *slack, bool *ret);
+/* Writes the original bytes back, where a stub stands. No thread may have its PC, or a saved PC, in
+ * there. */
 HT_MUST_CHECK
 struct ht_err *remote_slack_restore(const struct proc *proc, const struct remote_slack *slack);
 
 struct remote_image {
-	int memfd;	  /* of the image; owned by the caller */
+	int memfd;	  /* of the image; owned by the caller, as the next two are. Open after an
+			   * error, too, where the image is mapped */
 	int daemon_fd;	  /* the daemon's end of the socket pair; owned */
 	int agent_socket; /* the agent's end, for its options and cookie; owned, to be closed soon
 			   */
 	int agent_fd;	  /* number of that end in the target */
-	pid_t tid;	  /* the thread that ran the stub */
+	pid_t tid;	  /* the thread that ran the stub; set after an error, too: 0 means that
+			   * none did, and that the slack was not written */
 	raddr_t thread_pointer; /* its %fs base */
 	uint64_t stop_ns;	/* from its interruption until it ran its own code again, at most */
+	bool clock_forbidden;	/* set after an error, too: no other attempt would do */
+	bool not_taken;		/* after an error: what the thread has mapped it undoes by itself.
+				 * False without a memfd: it is not known whether an image stays */
 };
 
 /*
- * Maps the image at map->image. On error nothing is left in the target: a thread that got no answer
- * within its lease undoes everything. HT_ERR_REFUSED when no thread could be used in time.
+ * Maps the image at map->image. On error nothing is left in the target if ret->not_taken: a thread
+ * that got no answer within its lease undoes everything. HT_ERR_REFUSED when no thread
+ * could be used in time, or the one that was used may not read the time stamp counter, as the agent
+ * does.
  */
 HT_MUST_CHECK
 struct ht_err *remote_map(const struct proc *proc, const struct remote_slack *slack,

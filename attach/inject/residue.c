@@ -2,29 +2,33 @@
 #include "attach/inject/residue.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "attach/target/checksum.h"
 #include "attach/target/clock.h"
+#include "attach/target/proc_file.h"
 
 #define SETTLE_NS   (1000 * CLOCK_NS_PER_MS)
-#define CHUNK_BYTES (1u << 20)
+#define CHUNK_BYTES (256u << 10) /* stays in the processor's cache */
 #define OUR_MEMFD   "/memfd:heaptap-"
 
 struct text_hash {
 	raddr_t lo, hi;
-	uint64_t inode;
+	uint64_t inode, offset;
 	uint64_t hash;
 };
 
 struct thread_signals {
 	pid_t tid;
 	uint64_t blocked;
-	bool unstable; /* it changed its mask while we only looked */
+	bool unstable; /* its mask was changing while we only looked, or about to */
 };
 
 struct residue {
@@ -45,18 +49,16 @@ static HT_PRINTF(2, 3) void say(char text[RESIDUE_TEXT_BYTES], const char *fmt, 
 	va_end(args);
 }
 
+static bool is_equal(const char *text)
+{
+	return strcmp(text, "equal") == 0;
+}
+
 /* --- text
  * ----------------------------------------------------------------------------------------- */
 
-static uint64_t hash_words(uint64_t hash, const uint64_t *word, size_t count)
-{
-	for (size_t i = 0; i < count; i++)
-		hash = (hash ^ word[i]) * 0x9e3779b97f4a7c15ull;
-	return hash;
-}
-
 static struct ht_err *hash_range(
-	const struct proc *proc, raddr_t lo, raddr_t hi, uint64_t *buffer, uint64_t *ret)
+	const struct proc *proc, raddr_t lo, raddr_t hi, uint8_t *buffer, uint64_t *ret)
 {
 	uint64_t hash = 0;
 	for (raddr_t at = lo; at < hi;) {
@@ -65,7 +67,7 @@ static struct ht_err *hash_range(
 		struct ht_err *err = memory_read_some(proc, at, buffer, want, &got);
 		if (err)
 			return err;
-		hash = hash_words(hash, buffer, got / sizeof(*buffer));
+		hash = checksum(hash, buffer, got);
 		if (got < want)
 			break;
 		at += got;
@@ -76,7 +78,7 @@ static struct ht_err *hash_range(
 
 static struct ht_err *take_text(const struct proc *proc, struct residue *residue)
 {
-	uint64_t *buffer = malloc(CHUNK_BYTES);
+	uint8_t *buffer = malloc(CHUNK_BYTES);
 	struct ht_err *err = NULL;
 
 	residue->text = calloc(residue->maps.count + 1, sizeof(*residue->text));
@@ -87,7 +89,8 @@ static struct ht_err *take_text(const struct proc *proc, struct residue *residue
 		struct text_hash *text = &residue->text[residue->text_count];
 		if (!map->exec || map->write || !map->inode || strstr(map->name, OUR_MEMFD))
 			continue;
-		*text = (struct text_hash){.lo = map->lo, .hi = map->hi, .inode = map->inode};
+		*text = (struct text_hash){
+			.lo = map->lo, .hi = map->hi, .inode = map->inode, .offset = map->offset};
 		err = hash_range(proc, map->lo, map->hi, buffer, &text->hash);
 		residue->text_count++;
 	}
@@ -98,7 +101,7 @@ static struct ht_err *take_text(const struct proc *proc, struct residue *residue
 static struct ht_err *compare_text(const struct residue *residue, const struct proc *proc,
 	const struct proc_maps *now, char text[RESIDUE_TEXT_BYTES])
 {
-	uint64_t *buffer = malloc(CHUNK_BYTES);
+	uint8_t *buffer = malloc(CHUNK_BYTES);
 	struct ht_err *err = NULL;
 	if (!buffer)
 		return ht_err_new(HT_ERR_NOMEM, "no memory to compare the target's code");
@@ -106,8 +109,9 @@ static struct ht_err *compare_text(const struct residue *residue, const struct p
 		const struct text_hash *before = &residue->text[i];
 		const struct proc_map *map = proc_maps_find(now, before->lo);
 		uint64_t hash;
-		/* Unloaded, or another file there now: the target's own doing. */
-		if (!map || map->inode != before->inode || map->hi < before->hi)
+		/* Unloaded, or something else there now: the target's own doing. */
+		if (!map || map->inode != before->inode || map->offset != before->offset ||
+			map->hi < before->hi)
 			continue;
 		err = hash_range(proc, before->lo, before->hi, buffer, &hash);
 		if (!err && hash != before->hash)
@@ -120,6 +124,59 @@ static struct ht_err *compare_text(const struct residue *residue, const struct p
 /* --- threads and signals
  * --------------------------------------------------------------------------- */
 
+/* Every signal but those that cannot be, and the two of the C library's own: nobody wants that for
+ * longer than it takes to begin a thread, or to end it. */
+static bool mask_is_passing(uint64_t blocked)
+{
+	const uint64_t kill_stop_and_libc = 1ull << 8 | 1ull << 18 | 3ull << 31;
+	return (blocked | kill_stop_and_libc) == UINT64_MAX;
+}
+
+/* Some calls have a mask of their own for as long as they last. */
+static bool mask_is_borrowed(const struct proc *proc, pid_t tid)
+{
+	struct proc_syscall call;
+	struct ht_err *err = proc_syscall_read(proc, tid, &call);
+	ht_err_free(err);
+	if (err || call.where != PROC_IN_SYSCALL)
+		return false;
+	switch (call.nr) {
+	case SYS_ppoll:
+	case SYS_pselect6:
+	case SYS_epoll_pwait:
+	case SYS_epoll_pwait2:
+	case SYS_io_pgetevents:
+	case SYS_io_uring_enter:
+	case SYS_rt_sigsuspend:
+	case SYS_rt_sigtimedwait:
+		return true;
+	default:
+		return false;
+	}
+}
+
+/* An error that says anything else says nothing about the thread. */
+static bool is_gone(const struct ht_err *err)
+{
+	return err && (err->code == HT_ERR_TARGET_GONE || err->sys == ENOENT);
+}
+
+static struct ht_err *take_thread(const struct proc *proc, pid_t tid, struct residue *residue)
+{
+	struct proc_status status;
+	struct ht_err *err = proc_status(proc, tid, &status);
+	if (is_gone(err)) {
+		ht_err_free(err);
+		return NULL;
+	}
+	if (err)
+		return err;
+	residue->thread[residue->thread_count++] = (struct thread_signals){.tid = tid,
+		.blocked = status.sig_blk,
+		.unstable = mask_is_passing(status.sig_blk) || mask_is_borrowed(proc, tid)};
+	return NULL;
+}
+
 static struct ht_err *take_threads(const struct proc *proc, struct residue *residue)
 {
 	struct proc_tids tids;
@@ -129,15 +186,8 @@ static struct ht_err *take_threads(const struct proc *proc, struct residue *resi
 	residue->thread = calloc(tids.count + 1, sizeof(*residue->thread));
 	if (!residue->thread)
 		err = ht_err_new(HT_ERR_NOMEM, "no memory for %zu threads", tids.count);
-	for (size_t i = 0; !err && i < tids.count; i++) {
-		struct proc_status status;
-		struct ht_err *gone = proc_status(proc, tids.tid[i], &status);
-		ht_err_free(gone);
-		if (gone)
-			continue;
-		residue->thread[residue->thread_count++] =
-			(struct thread_signals){.tid = tids.tid[i], .blocked = status.sig_blk};
-	}
+	for (size_t i = 0; !err && i < tids.count; i++)
+		err = take_thread(proc, tids.tid[i], residue);
 	proc_tids_deinit(&tids);
 	return err;
 }
@@ -157,10 +207,15 @@ static bool thread_equal(
 	const struct proc *proc, const struct thread_signals *before, struct residue_report *report)
 {
 	struct proc_status status;
-	struct ht_err *gone = proc_status(proc, before->tid, &status);
-	ht_err_free(gone);
-	if (gone)
-		return true;
+	struct ht_err *err = proc_status(proc, before->tid, &status);
+	if (err) {
+		bool gone = is_gone(err);
+		if (!gone)
+			say(report->threads, "thread %d could not be read: %s", before->tid,
+				err->message);
+		ht_err_free(err);
+		return gone;
+	}
 	if (status.tracer != 0) {
 		say(report->threads, "thread %d is traced by %d", before->tid, status.tracer);
 		return false;
@@ -170,7 +225,7 @@ static bool thread_equal(
 	/* A thread seen within a signal handler blocked what the handler does not want to be
 	 * interrupted by; the handler may have returned since. */
 	uint64_t more = status.sig_blk & ~before->blocked, less = before->blocked & ~status.sig_blk;
-	if (more || less & ~status.sig_cgt) {
+	if ((more || less & ~status.sig_cgt) && !mask_is_borrowed(proc, before->tid)) {
 		say(report->signals, "thread %d blocked signals %lx, now %lx", before->tid,
 			(unsigned long)before->blocked, (unsigned long)status.sig_blk);
 		return false;
@@ -199,27 +254,60 @@ static void compare_threads(
 /* --- descriptors
  * ------------------------------------------------------------------------------------ */
 
+static void say_unread(char text[RESIDUE_TEXT_BYTES], int sys)
+{
+	if (is_equal(text))
+		say(text, "descriptors could not be read: %s", strerror(sys));
+}
+
+/* Null with errno when they cannot be read. */
+static DIR *open_fds(const struct proc *proc)
+{
+	char path[PROC_PATH_BYTES];
+	struct ht_err *err = proc_file_path(proc, "fd", path);
+	int fd = err ? -1 : openat(proc->dir_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (err)
+		errno = ESRCH;
+	ht_err_free(err);
+	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+	int sys = errno;
+	if (fd >= 0 && !dir)
+		close(fd);
+	errno = sys;
+	return dir;
+}
+
+static void compare_fd(
+	int dir_fd, const char *name, const char *ours, char text[RESIDUE_TEXT_BYTES])
+{
+	char link[128] = "";
+	if (readlinkat(dir_fd, name, link, sizeof(link) - 1) < 0) {
+		/* Closed since. */
+		if (errno != ENOENT)
+			say_unread(text, errno);
+		return;
+	}
+	if (strncmp(link, OUR_MEMFD, strlen(OUR_MEMFD)) == 0 || strcmp(link, ours) == 0)
+		say(text, "descriptor %s is still ours (%s)", name, link);
+}
+
 static void compare_fds(
 	const struct proc *proc, const struct journal *journal, char text[RESIDUE_TEXT_BYTES])
 {
 	char ours[48];
-	int fd = openat(proc->dir_fd, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+	DIR *dir = open_fds(proc);
 
 	if (!dir) {
-		if (fd >= 0)
-			close(fd);
+		say_unread(text, errno);
 		return;
 	}
 	snprintf(
 		ours, sizeof(ours), "socket:[%lu]", (unsigned long)journal->header->agent_fd_inode);
-	for (const struct dirent *entry; (entry = readdir(dir));) {
-		char link[128] = "";
-		if (readlinkat(dirfd(dir), entry->d_name, link, sizeof(link) - 1) < 0)
-			continue;
-		if (strncmp(link, OUR_MEMFD, strlen(OUR_MEMFD)) == 0 || strcmp(link, ours) == 0)
-			say(text, "descriptor %s is still ours (%s)", entry->d_name, link);
-	}
+	for (const struct dirent *entry; errno = 0, (entry = readdir(dir));)
+		if (entry->d_name[0] != '.')
+			compare_fd(dirfd(dir), entry->d_name, ours, text);
+	if (errno)
+		say_unread(text, errno);
 	closedir(dir);
 }
 
@@ -241,27 +329,33 @@ static bool same_map(const struct proc_map *a, const struct proc_map *b)
 	       a->shared == b->shared;
 }
 
-static bool has_inode(const struct proc_maps *maps, uint64_t inode)
+/* A library that was unloaded, and perhaps loaded elsewhere, is not there with its headers. */
+static bool is_still_there(const struct proc_map *headers, const struct proc_maps *now)
 {
-	for (size_t i = 0; i < maps->count; i++)
-		if (maps->map[i].inode == inode)
-			return true;
-	return false;
+	const struct proc_map *map = proc_maps_find(now, headers->lo);
+	return map && map->lo == headers->lo && map->inode == headers->inode && map->offset == 0;
 }
 
-static void compare_maps(const struct residue *residue, const struct proc_maps *now,
-	const struct journal *journal, bool keep, char text[RESIDUE_TEXT_BYTES])
+static void compare_modules(
+	const struct residue *residue, const struct proc_maps *now, char text[RESIDUE_TEXT_BYTES])
 {
+	bool there = false;
 	for (size_t i = 0; i < residue->maps.count; i++) {
 		const struct proc_map *before = &residue->maps.map[i];
-		if (!before->inode || !is_module(residue, before->inode) ||
-			!has_inode(now, before->inode))
+		if (!before->inode || !is_module(residue, before->inode))
 			continue;
+		if (before->offset == 0)
+			there = is_still_there(before, now);
 		const struct proc_map *map = proc_maps_find(now, before->lo);
-		if (!map || !same_map(before, map))
+		if (there && (!map || !same_map(before, map)))
 			say(text, "mapping of %s at %lx differs", before->name,
 				(unsigned long)before->lo);
 	}
+}
+
+static void find_ours(const struct proc_maps *now, const struct journal *journal, bool keep,
+	char text[RESIDUE_TEXT_BYTES])
+{
 	for (size_t i = 0; i < now->count; i++) {
 		const struct proc_map *map = &now->map[i];
 		if (strncmp(map->name, OUR_MEMFD, strlen(OUR_MEMFD)) != 0)
@@ -273,24 +367,59 @@ static void compare_maps(const struct residue *residue, const struct proc_maps *
 	}
 }
 
+/* Where a slot cannot be read, is it because its library is not there any more? */
+static bool is_unloaded(const struct proc *proc, const struct journal_slot *slot)
+{
+	struct proc_lookup lookup;
+	struct proc_map map;
+	struct ht_err *err = proc_lookup_begin(proc, &lookup);
+	if (err) {
+		ht_err_free(err);
+		return false;
+	}
+	bool there = proc_lookup_find(&lookup, slot->addr, &map) && map.inode == slot->inode;
+	proc_lookup_end(&lookup);
+	return !there;
+}
+
+enum look { LOOK_READ, LOOK_GONE, LOOK_UNREAD };
+
+/* A library that comes back between two looks, or is half loaded, can be read soon. */
+static enum look read_slot(
+	const struct proc *proc, const struct journal_slot *slot, uint64_t deadline, uint64_t *ret)
+{
+	for (;;) {
+		struct ht_err *err = memory_read_u64(proc, slot->addr, ret);
+		if (!err)
+			return LOOK_READ;
+		ht_err_free(err);
+		if (is_unloaded(proc, slot))
+			return LOOK_GONE;
+		if (clock_mono_ns() > deadline)
+			return LOOK_UNREAD;
+		clock_sleep_ns(CLOCK_NS_PER_MS);
+	}
+}
+
 static void compare_slots(
 	const struct proc *proc, const struct journal *journal, char text[RESIDUE_TEXT_BYTES])
 {
-	size_t lost = 0, tapped = 0;
+	uint64_t deadline = clock_mono_ns() + SETTLE_NS;
+	size_t tapped = 0, unread = 0;
 
 	for (uint32_t i = 0; i < journal->header->slot_count; i++) {
 		const struct journal_slot *slot = &journal->slot[i];
 		uint64_t now;
-		struct ht_err *err = memory_read_u64(proc, slot->addr, &now);
-		ht_err_free(err);
-		if (!err && now == slot->thunk)
-			tapped++;
-		lost += slot->state == JOURNAL_SLOT_LOST;
+		if (slot->state == JOURNAL_SLOT_GONE)
+			continue;
+		enum look look = read_slot(proc, slot, deadline, &now);
+		unread += look == LOOK_UNREAD;
+		tapped += look == LOOK_READ && now == slot->thunk;
 	}
+	if (unread)
+		say(text, "%zu slots could not be read", unread);
 	if (tapped)
 		say(text, "%zu slots still hold a hook", tapped);
-	else if (lost)
-		say(text, "%zu slots were changed or unloaded by the target and left alone", lost);
 }
 
 /* --- the whole
@@ -338,28 +467,58 @@ void residue_destroy(struct residue *residue)
 	free(residue);
 }
 
+/* Mappings of modules and their code. While libraries come and go, a look may show one of them half
+ * loaded: a difference has to last to count. */
+static struct ht_err *compare_loaded(const struct residue *residue, const struct proc *proc,
+	const struct journal *journal, bool keep, struct residue_report *report)
+{
+	uint64_t deadline = clock_mono_ns() + SETTLE_NS;
+	struct ht_err *err = NULL;
+	bool equal = false;
+
+	while (!err && !equal) {
+		struct proc_maps now;
+		err = proc_maps_read(proc, &now);
+		if (err)
+			return err;
+		say(report->maps, "equal");
+		say(report->text, "equal");
+		compare_modules(residue, &now, report->maps);
+		err = compare_text(residue, proc, &now, report->text);
+		equal = is_equal(report->maps) && is_equal(report->text);
+		if (!err && (equal || clock_mono_ns() > deadline)) {
+			find_ours(&now, journal, keep, report->maps);
+			equal = true;
+		}
+		proc_maps_deinit(&now);
+		if (!equal)
+			clock_sleep_ns(CLOCK_NS_PER_MS);
+	}
+	return err;
+}
+
 struct ht_err *residue_compare(const struct residue *residue, const struct proc *proc,
 	const struct journal *journal, bool keep, struct residue_report *ret)
 {
 	struct residue_report report = {
 		"equal", "equal", "equal", "equal", "equal", "equal", false};
-	struct proc_maps now;
-	struct ht_err *err = proc_maps_read(proc, &now);
+	struct ht_err *err = compare_loaded(residue, proc, journal, keep, &report);
 	if (err)
 		return err;
-	compare_maps(residue, &now, journal, keep, report.maps);
 	compare_fds(proc, journal, report.fds);
 	compare_slots(proc, journal, report.slots);
 	compare_threads(residue, proc, &report);
-	err = compare_text(residue, proc, &now, report.text);
-	proc_maps_deinit(&now);
-	if (err)
-		return err;
-	const char *all[] = {
-		report.maps, report.fds, report.slots, report.text, report.threads, report.signals};
-	report.equal = true;
-	for (size_t i = 0; i < HT_ARRAY_SIZE(all); i++)
-		report.equal &= strcmp(all[i], "equal") == 0;
+	report.equal = residue_difference(&report)[0] == '\0';
 	*ret = report;
 	return NULL;
+}
+
+const char *residue_difference(const struct residue_report *report)
+{
+	const char *all[] = {report->maps, report->fds, report->slots, report->text,
+		report->threads, report->signals};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(all); i++)
+		if (!is_equal(all[i]))
+			return all[i];
+	return "";
 }

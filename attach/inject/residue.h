@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The proof after detach: what the target was before, compared with what it is now. A running
- * target changes by itself (heap, threads, descriptors); what is compared is everything that
- * heaptap could have changed, and what differs is named.
+ * target changes by itself (heap, threads, descriptors, libraries); what is compared is everything
+ * that heaptap could have changed, and what differs is named.
  */
 #pragma once
 
@@ -22,7 +22,7 @@ void residue_look_again(struct residue *residue, const struct proc *proc);
 
 #define RESIDUE_TEXT_BYTES 160u
 
-/* Each is "equal", or what differs. */
+/* Each is "equal", or what differs, or that it could not be read: that proves nothing. */
 struct residue_report {
 	char maps[RESIDUE_TEXT_BYTES];
 	char fds[RESIDUE_TEXT_BYTES];
@@ -32,6 +32,9 @@ struct residue_report {
 	char signals[RESIDUE_TEXT_BYTES];
 	bool equal;
 };
+
+/* The first thing that differs; "" when everything is equal. */
+const char *residue_difference(const struct residue_report *report);
 
 /* Compares. `journal` names the slots, the image's range, the descriptor; `keep`: its thunk page
  * stays, and is named. */

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/inject/stackscan.h"
 
-#include "format/abi_thunk.h"
-
 #define RED_ZONE_BYTES 128u
 #define SCAN_BYTES_MAX (64ull << 20)
 #define STACKS_MAX     8u
@@ -13,12 +11,6 @@
 #define FRAME_SEGMENTS 0x002b000000000033ull
 #define FRAME_RIP_BACK 2u
 #define FRAME_RSP_BACK 3u
-
-bool stackscan_is_entry(const struct stackscan_ranges *r, uint64_t word)
-{
-	return word >= r->thunk_lo && word < r->thunk_hi &&
-	       (word - r->thunk_lo) % ABI_THUNK_BYTES == ABI_THUNK_ENTRY;
-}
 
 struct range {
 	raddr_t lo, hi;

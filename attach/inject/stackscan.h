@@ -7,6 +7,7 @@
 #pragma once
 
 #include "attach/target/memory.h"
+#include "format/abi_thunk.h"
 
 /* Our code in the target. */
 struct stackscan_ranges {
@@ -23,7 +24,11 @@ static inline bool stackscan_ours(const struct stackscan_ranges *r, uint64_t wor
 }
 
 /* Is `word` the entry of a thunk: what a function pointer taken from a tapped slot holds? */
-bool stackscan_is_entry(const struct stackscan_ranges *r, uint64_t word);
+static inline bool stackscan_is_entry(const struct stackscan_ranges *r, uint64_t word)
+{
+	return word - r->thunk_lo < r->thunk_hi - r->thunk_lo &&
+	       (word - r->thunk_lo) % ABI_THUNK_BYTES == ABI_THUNK_ENTRY;
+}
 
 #define STACKSCAN_ENTRIES_MAX 64u
 

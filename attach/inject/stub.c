@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 #include "attach/inject/stub_layout.h"
 #include "format/abi_control.h"
@@ -31,8 +32,9 @@ struct stub_regs {
 	uint64_t flags_ah; /* in bits 8-15 */
 	uint64_t flag_of, flag_df;
 	uint64_t control;
-	uint64_t lease_cycles;
-	uint64_t mask_all, mask_own;
+	uint64_t lease_ns;
+	uint64_t mask_all, mask_own, mask_none;
+	struct timespec hold;
 };
 
 _Static_assert(sizeof(struct stub_call) == STUB_CALL_BYTES, "stub_layout.h");
@@ -40,15 +42,20 @@ _Static_assert(offsetof(struct stub_call, flags) == CALL_FLAGS, "stub_layout.h")
 _Static_assert(offsetof(struct stub_call, undo) == CALL_UNDO, "stub_layout.h");
 _Static_assert(offsetof(struct stub_regs, rip) == STUB_RIP, "stub_layout.h");
 _Static_assert(offsetof(struct stub_regs, flags_ah) == STUB_FLAGS_AH, "stub_layout.h");
-_Static_assert(offsetof(struct stub_regs, lease_cycles) == STUB_LEASE, "stub_layout.h");
+_Static_assert(offsetof(struct stub_regs, lease_ns) == STUB_LEASE, "stub_layout.h");
 _Static_assert(offsetof(struct stub_regs, mask_all) == STUB_MASK_ALL, "stub_layout.h");
 _Static_assert(offsetof(struct stub_regs, mask_own) == STUB_MASK_OWN, "stub_layout.h");
+_Static_assert(offsetof(struct stub_regs, mask_none) == STUB_NO_MASK, "stub_layout.h");
+_Static_assert(offsetof(struct stub_regs, hold) == STUB_HOLD, "stub_layout.h");
 _Static_assert(sizeof(struct stub_regs) == STUB_CALLS, "stub_layout.h");
 _Static_assert(offsetof(struct abi_control, taken) == STUB_TAKEN_OFF, "stub_layout.h");
 _Static_assert(offsetof(struct abi_control, stub_fds) == STUB_FDS_OFF, "stub_layout.h");
 _Static_assert(offsetof(struct abi_control, stub_status) == STUB_STATUS_OFF, "stub_layout.h");
+_Static_assert(offsetof(struct abi_control, stub_time) == STUB_TIME_OFF, "stub_layout.h");
+_Static_assert(offsetof(struct abi_control, stub_tsc) == STUB_TSC_OFF, "stub_layout.h");
 
-#define CALLS_MAX 29u
+#define CALLS_MAX   28u
+#define RESERVATION 2u /* position of that call in the list */
 #define CODE_MAX                                                                                   \
 	(STUB_BYTES_MAX - sizeof(struct stub_regs) - CALLS_MAX * sizeof(struct stub_call) -        \
 		STUB_NAME_MAX)
@@ -72,6 +79,7 @@ static struct stub_regs regs_of(const struct stub_thread *thread)
 		.flag_df = !!(r->eflags & EFLAGS_DF),
 		.mask_all = UINT64_MAX,
 		.mask_own = thread->signal_mask,
+		.hold.tv_nsec = thread->hold_ms * 1000000l,
 	};
 }
 
@@ -125,20 +133,21 @@ static void add_advice(struct plan *plan, raddr_t at, uint64_t bytes, int advice
 			  .nr = SYS_madvise, .arg = {at, bytes, (uint64_t)advice}, .flags = flags});
 }
 
-/* The range is reserved first, in one piece and only where nothing is: from then on the fixed
- * mappings inside it can hurt nobody, and undoing is one munmap. */
+/* The range is reserved in one piece and only where nothing is: from then on the fixed mappings
+ * inside it can hurt nobody, and undoing is one munmap. It is reserved with the memfd, so that a
+ * child forked at any moment has nothing that does not bear its name. */
 static void plan_setup(struct plan *plan, const struct stub_map *map, raddr_t at, raddr_t name)
 {
 	raddr_t control = map->image + ABI_CONTROL_OFF;
 
 	add_mask(plan, at, STUB_MASK_ALL);
-	add(plan, &(struct stub_call){.nr = SYS_mmap,
-			  .arg = {map->image, map->image_bytes, PROT_NONE,
-				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
-				  (uint64_t)-1, 0}});
 	add(plan, &(struct stub_call){.nr = SYS_memfd_create,
 			  .arg = {name, MFD_CLOEXEC | MFD_ALLOW_SEALING | map->memfd_flags},
 			  .flags = STUB_SAVE_FD});
+	add(plan, &(struct stub_call){.nr = SYS_mmap,
+			  .arg = {map->image, map->image_bytes, PROT_NONE,
+				  MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED_NOREPLACE, 0, 0},
+			  .flags = STUB_ARG4_FD});
 	add_mmap(plan, map, ABI_THUNKS_OFF, HT_PAGE_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE);
 	add_mmap(plan, map, ABI_TEXT_OFF, ABI_TEXT_MAX, PROT_READ | PROT_EXEC, MAP_SHARED);
 	add_mmap(plan, map, ABI_STATE_OFF, HT_PAGE_BYTES, PROT_READ | PROT_WRITE,
@@ -163,12 +172,25 @@ static void plan_setup(struct plan *plan, const struct stub_map *map, raddr_t at
 	add_end(plan, STUB_END_SETUP);
 }
 
-static void plan_taken(struct plan *plan, raddr_t at)
+/* Waits for a signal that never comes, to be put back by the tracer. By a system call, because
+ * strict seccomp forbids to read the TSC; and by one that leaves alone how the thread's own call is
+ * to be restarted (current->restart_block), which poll and nanosleep do not. */
+static void add_hold(struct plan *plan, raddr_t at, const struct stub_thread *thread)
+{
+	if (thread->hold_ms)
+		add(plan, &(struct stub_call){.nr = SYS_rt_sigtimedwait,
+				  .arg = {at + code_bytes() + STUB_NO_MASK, 0,
+					  at + code_bytes() + STUB_HOLD, sizeof(uint64_t)},
+				  .flags = STUB_MAY_FAIL});
+}
+
+static void plan_taken(struct plan *plan, raddr_t at, const struct stub_thread *thread)
 {
 	add_close(plan, STUB_ARG0_FD);
 	add_close(plan, STUB_ARG0_LEFT);
 	add_close(plan, STUB_ARG0_RIGHT);
 	add_end(plan, STUB_END_TAKEN);
+	add_hold(plan, at, thread);
 	/* Last of all: a handler that has waited may jump away now. */
 	add_mask(plan, at, STUB_MASK_OWN);
 	add_end(plan, STUB_END_PLAIN);
@@ -177,13 +199,13 @@ static void plan_taken(struct plan *plan, raddr_t at)
 /* Descriptors that were not made yet are -1, and closing them does nothing. */
 static void plan_undo(struct plan *plan, const struct stub_map *map, raddr_t at)
 {
+	add(plan, &(struct stub_call){.nr = SYS_munmap,
+			  .arg = {map->image, map->image_bytes},
+			  .flags = STUB_MAY_FAIL});
 	add_close(plan, STUB_ARG0_FD);
 	add_close(plan, STUB_ARG0_HIGH);
 	add_close(plan, STUB_ARG0_LEFT);
 	add_close(plan, STUB_ARG0_RIGHT);
-	add(plan, &(struct stub_call){.nr = SYS_munmap,
-			  .arg = {map->image, map->image_bytes},
-			  .flags = STUB_MAY_FAIL});
 	add_mask(plan, at, STUB_MASK_OWN);
 	add_end(plan, STUB_END_PLAIN);
 }
@@ -215,12 +237,13 @@ static struct ht_err *assemble(
 	return NULL;
 }
 
-static size_t map_plan(const struct stub_map *map, raddr_t at, struct plan *plan)
+static size_t map_plan(
+	const struct stub_map *map, raddr_t at, const struct stub_thread *thread, struct plan *plan)
 {
 	/* The name stands behind the calls, whose number does not depend on its address. */
 	plan_setup(plan, map, at, 0);
 	size_t setup_count = plan->count;
-	plan_taken(plan, at);
+	plan_taken(plan, at, thread);
 	size_t undo = plan->count;
 	plan_undo(plan, map, at);
 	size_t count = plan->count;
@@ -228,9 +251,9 @@ static size_t map_plan(const struct stub_map *map, raddr_t at, struct plan *plan
 	plan->count = 0;
 	plan_setup(plan, map, at, name);
 	plan->count = count;
-	/* Up to the reservation itself there is nothing to undo but the signal mask. */
+	/* A reservation that fails has found something of the target's there. */
 	for (size_t i = 0; i < setup_count; i++)
-		plan->call[i].undo = call_offset(i < 2 ? count - 2 : undo);
+		plan->call[i].undo = call_offset(i <= RESERVATION ? undo + 1 : undo);
 	return setup_count;
 }
 
@@ -240,9 +263,9 @@ struct ht_err *stub_make_map(
 	struct plan plan = {0};
 	struct stub_regs regs = regs_of(thread);
 
-	map_plan(map, at, &plan);
+	map_plan(map, at, thread, &plan);
 	regs.control = map->image + ABI_CONTROL_OFF;
-	regs.lease_cycles = map->lease_cycles;
+	regs.lease_ns = map->lease_ns;
 	return assemble(&plan, &regs, map->name, ret);
 }
 
@@ -253,23 +276,29 @@ struct ht_err *stub_make_unmap(const struct stub_unmap *unmap, raddr_t at,
 	struct stub_regs regs = regs_of(thread);
 
 	add_mask(&plan, at, STUB_MASK_ALL);
-	if (unmap->fd >= 0)
+	for (size_t i = 0; i < unmap->fd_count; i++)
 		add(&plan, &(struct stub_call){.nr = SYS_close,
-				   .arg = {(uint64_t)unmap->fd},
+				   .arg = {(uint64_t)unmap->fd[i]},
 				   .flags = STUB_MAY_FAIL});
 	for (size_t i = 0; i < HT_ARRAY_SIZE(unmap->lo); i++)
 		if (unmap->lo[i] < unmap->hi[i])
 			add(&plan, &(struct stub_call){.nr = SYS_munmap,
 					   .arg = {unmap->lo[i], unmap->hi[i] - unmap->lo[i]},
 					   .flags = STUB_MAY_FAIL});
+	add_hold(&plan, at, thread);
 	add_mask(&plan, at, STUB_MASK_OWN);
 	add_end(&plan, STUB_END_PLAIN);
 	return assemble(&plan, &regs, NULL, ret);
 }
 
+bool stub_is_at_start(const uint8_t *bytes, size_t length)
+{
+	return length >= code_bytes() && memcmp(bytes, stub_begin, code_bytes()) == 0;
+}
+
 size_t stub_map_bytes(void)
 {
 	struct plan plan = {0};
-	map_plan(&(struct stub_map){0}, 0, &plan);
+	map_plan(&(struct stub_map){0}, 0, &(struct stub_thread){.hold_ms = 1}, &plan);
 	return code_bytes() + call_offset(plan.count) + STUB_NAME_MAX;
 }

@@ -12,7 +12,8 @@
 #include "format/err.h"
 
 #define STUB_BYTES_MAX 2560u
-#define STUB_NAME_MAX  40u
+#define STUB_NAME_MAX  24u
+#define STUB_UNMAP_FDS 4u /* as many as the first stub has open at once */
 
 struct stub {
 	uint8_t bytes[STUB_BYTES_MAX];
@@ -24,10 +25,9 @@ struct stub {
 struct stub_map {
 	raddr_t image; /* page-aligned; image_bytes free bytes there */
 	uint64_t image_bytes;
-	int fd_floor;	       /* the agent's socket gets a number from here on */
-	uint64_t lease_cycles; /* TSC cycles that the thread waits for our answer before it undoes
-				  all */
-	uint32_t memfd_flags;  /* beside MFD_CLOEXEC: MFD_EXEC where the kernel knows it */
+	int fd_floor;	      /* the agent's socket gets a number from here on */
+	uint64_t lease_ns;    /* so long the thread waits for our answer before it undoes all */
+	uint32_t memfd_flags; /* beside MFD_CLOEXEC: MFD_NOEXEC_SEAL where the kernel knows it */
 	char name[STUB_NAME_MAX]; /* of the memfd */
 };
 
@@ -36,6 +36,9 @@ struct stub_thread {
 	struct user_regs_struct resume; /* with which it goes on */
 	uint64_t signal_mask; /* blocked signals. All are while the stub runs: a handler that
 			       * jumps away would leave it unfinished */
+	/* So long it waits at the end for a tracer that puts it back in the very state in which
+	 * it was stopped; 0: it restores itself at once. */
+	uint32_t hold_ms;
 };
 
 /* The stub that makes and maps the image, and the socket pair, at address `at`. */
@@ -45,13 +48,17 @@ struct ht_err *stub_make_map(
 
 /* What the last stub takes out. */
 struct stub_unmap {
-	raddr_t lo[2], hi[2]; /* ranges; lo == hi: none */
-	int fd;		      /* descriptor to be closed; -1: none */
+	raddr_t lo[2], hi[2];	/* ranges; lo == hi: none */
+	int fd[STUB_UNMAP_FDS]; /* to be closed */
+	size_t fd_count;
 };
 
 HT_MUST_CHECK
 struct ht_err *stub_make_unmap(const struct stub_unmap *unmap, raddr_t at,
 	const struct stub_thread *thread, struct stub *ret);
+
+/* Do these bytes begin with the code of a stub, of this version of heaptap? */
+bool stub_is_at_start(const uint8_t *bytes, size_t length);
 
 /* Most bytes that either stub needs: the slack must be that long. */
 size_t stub_map_bytes(void);

@@ -6,7 +6,7 @@
  * writes no memory but the handshake words in struct abi_control (and what the calls write).
  *
  *   rbp  data (stub_layout.h)      r12  saved descriptor        r14  saved socket pair, both halves
- *   rbx  current call              r13  second saved descriptor r15  TSC when it became ready
+ *   rbx  current call              r13  second saved descriptor r15  when it became ready, ns
  */
 #include "attach/inject/stub_layout.h"
 
@@ -72,24 +72,43 @@ list_end:
 	je	restore
 	cmp	$STUB_END_TAKEN, %rax
 	je	done
+	/* A program may have forbidden its threads to read the TSC, as the agent does. */
+	mov	$STUB_SYS_PRCTL, %eax
+	mov	$STUB_PR_GET_TSC, %edi
+	lea	STUB_TSC_OFF(%r11), %rsi
+	syscall
+	mov	STUB_CONTROL(%rbp), %r11
 	/* The lease: say "ready" and wait a bounded time for "taken". */
 	mov	%r13d, STUB_FDS_OFF(%r11)
 	mov	%r12d, STUB_FDS_OFF+4(%r11)
 	movq	$STUB_READY, STUB_STATUS_OFF(%r11)
-	rdtsc
-	shl	$32, %rdx
-	lea	(%rdx, %rax), %r15
+	xor	%r15d, %r15d
 3:	mov	STUB_CONTROL(%rbp), %r11
 	cmpq	$0, STUB_TAKEN_OFF(%r11)
 	jne	taken
+	mov	$STUB_SYS_CLOCK_GETTIME, %eax
+	mov	$STUB_CLOCK_MONOTONIC, %edi
+	lea	STUB_TIME_OFF(%r11), %rsi
+	syscall
+	test	%rax, %rax
+	jnz	5f
+	imul	$1000000000, (%rsi), %rax
+	add	8(%rsi), %rax
+	test	%r15, %r15
+	cmovz	%rax, %r15
+	sub	%r15, %rax
+	mov	STUB_LEASE(%rbp), %rcx
+	cmp	%rcx, %rax
+	jae	5f
+	/* Where many threads want the core, one that yields waits until all of them had it. */
+	shr	$STUB_SPIN_SHIFT, %rcx
+	cmp	%rcx, %rax
+	pause
+	jb	3b
 	mov	$STUB_SYS_SCHED_YIELD, %eax
 	syscall
-	rdtsc
-	shl	$32, %rdx
-	add	%rdx, %rax
-	sub	%r15, %rax
-	cmp	STUB_LEASE(%rbp), %rax
-	jb	3b
+	jmp	3b
+5:
 	/* The daemon may take it at this very instant: the exchange decides who was first. */
 	mov	STUB_CONTROL(%rbp), %r11
 	xor	%eax, %eax
@@ -97,6 +116,9 @@ list_end:
 	lock cmpxchg %rdx, STUB_TAKEN_OFF(%r11)
 	je	undo
 taken:
+	/* Or the daemon has ended the lease itself. */
+	cmpq	$STUB_TAKEN, STUB_TAKEN_OFF(%r11)
+	jne	undo
 	add	$STUB_CALL_BYTES, %rbx
 	jmp	next_call
 

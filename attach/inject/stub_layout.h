@@ -13,7 +13,9 @@
 #define STUB_LEASE    160
 #define STUB_MASK_ALL 168
 #define STUB_MASK_OWN 176
-#define STUB_CALLS    184
+#define STUB_NO_MASK  184
+#define STUB_HOLD     192 /* struct timespec */
+#define STUB_CALLS    208
 
 #define CALL_NR		0
 #define CALL_ARG(n)	(8 + (n)*8)
@@ -41,6 +43,8 @@
 #define STUB_TAKEN_OFF	(8 + 8 + 8 + 8 + 4 * 8)
 #define STUB_FDS_OFF	(STUB_TAKEN_OFF + 8)
 #define STUB_STATUS_OFF (STUB_FDS_OFF + 16)
+#define STUB_TIME_OFF	(STUB_STATUS_OFF + 8)
+#define STUB_TSC_OFF	(STUB_TIME_OFF + 16)
 
 /* abi_control.stub_status and abi_control.taken */
 #define STUB_RUNNING 0
@@ -49,4 +53,11 @@
 #define STUB_TAKEN   1
 #define STUB_EXPIRED 2
 
-#define STUB_SYS_SCHED_YIELD 24
+/* This part of the lease is waited without giving the core away: 1/64, about a millisecond. */
+#define STUB_SPIN_SHIFT 6
+
+#define STUB_SYS_SCHED_YIELD   24
+#define STUB_SYS_PRCTL	       157
+#define STUB_PR_GET_TSC	       25
+#define STUB_SYS_CLOCK_GETTIME 228
+#define STUB_CLOCK_MONOTONIC   1

@@ -2,10 +2,15 @@
 #include "attach/target/memory.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "attach/target/proc_file.h"
+#include "attach/target/pulse.h"
+#include "attach/target/slow.h"
 
 static struct ht_err *gone(const struct proc *proc)
 {
@@ -20,15 +25,31 @@ static bool reachable(raddr_t addr, size_t length)
 	return addr <= INT64_MAX && length <= INT64_MAX - addr;
 }
 
-struct ht_err *memory_read_some(
+static ssize_t read_once(const struct proc *proc, raddr_t addr, void *buffer, size_t length)
+{
+	pulse_enter();
+	ssize_t got = pread(proc->mem_fd, buffer, length, (off_t)addr);
+	pulse_leave();
+	return got;
+}
+
+static ssize_t write_once(const struct proc *proc, raddr_t addr, const void *data, size_t length)
+{
+	pulse_enter();
+	ssize_t put = pwrite(proc->mem_fd, data, length, (off_t)addr);
+	pulse_leave();
+	return put;
+}
+
+struct ht_err *memory_read_own(
 	const struct proc *proc, raddr_t addr, void *buffer, size_t length, size_t *ret_read)
 {
 	*ret_read = 0;
 	if (!reachable(addr, length))
 		return NULL;
 	while (*ret_read < length) {
-		ssize_t got = pread(proc->mem_fd, (uint8_t *)buffer + *ret_read, length - *ret_read,
-			(off_t)(addr + *ret_read));
+		ssize_t got = read_once(
+			proc, addr + *ret_read, (uint8_t *)buffer + *ret_read, length - *ret_read);
 		if (got == 0)
 			return gone(proc);
 		if (got > 0) {
@@ -37,11 +58,46 @@ struct ht_err *memory_read_some(
 		}
 		if (errno == EINTR)
 			continue;
-		if (errno == EIO || errno == EFAULT || errno == ENOMEM)
+		if (errno == EIO || errno == EFAULT)
 			return NULL;
 		return ht_err_sys(errno, "cannot read the memory of process %d", proc->pid);
 	}
 	return NULL;
+}
+
+/* As the kernel describes a page in pagemap. */
+#define PAGE_PRESENT (1ull << 63)
+#define PAGE_SWAPPED (1ull << 62)
+#define PAGE_OF_FILE (1ull << 61)
+
+/* Are all these pages the process's own copies, for which no file system is asked? */
+static bool is_own_copy(const struct proc *proc, raddr_t addr, size_t length)
+{
+	char path[PROC_PATH_BYTES];
+	struct ht_err *err = proc_file_path(proc, "pagemap", path);
+	int fd = err ? -1 : openat(proc->dir_fd, path, O_RDONLY | O_CLOEXEC);
+	bool own = fd >= 0;
+
+	ht_err_free(err);
+	for (raddr_t page = addr / HT_PAGE_BYTES; own && page * HT_PAGE_BYTES < addr + length;
+		page++) {
+		uint64_t entry = 0;
+		off_t at = (off_t)(page * sizeof(entry));
+		own = pread(fd, &entry, sizeof(entry), at) == sizeof(entry) &&
+		      entry & (PAGE_PRESENT | PAGE_SWAPPED) && !(entry & PAGE_OF_FILE);
+	}
+	if (fd >= 0)
+		close(fd);
+	return own;
+}
+
+struct ht_err *memory_read_some(
+	const struct proc *proc, raddr_t addr, void *buffer, size_t length, size_t *ret_read)
+{
+	*ret_read = 0;
+	if (slow_holds(addr, length) && !is_own_copy(proc, addr, length))
+		return NULL;
+	return memory_read_own(proc, addr, buffer, length, ret_read);
 }
 
 struct ht_err *memory_read(const struct proc *proc, raddr_t addr, void *buffer, size_t length)
@@ -59,35 +115,6 @@ struct ht_err *memory_read_u64(const struct proc *proc, raddr_t addr, uint64_t *
 	return memory_read(proc, addr, ret, sizeof(*ret));
 }
 
-struct ht_err *memory_read_string(const struct proc *proc, raddr_t addr, size_t max, char **ret)
-{
-	char *text = malloc(max ? max : 1);
-	if (!text)
-		return ht_err_new(HT_ERR_NOMEM, "no memory for a string of %zu bytes", max);
-	struct ht_err *err = NULL;
-	size_t length = 0;
-	while (length < max) {
-		/* Up to the end of a page: the string may end just before an unmapped one. */
-		size_t step = HT_PAGE_BYTES - (size_t)((addr + length) % HT_PAGE_BYTES);
-		if (step > max - length)
-			step = max - length;
-		err = memory_read(proc, addr + length, text + length, step);
-		if (err)
-			break;
-		if (memchr(text + length, '\0', step)) {
-			*ret = text;
-			return NULL;
-		}
-		length += step;
-	}
-	free(text);
-	if (err)
-		return err;
-	return ht_err_new(HT_ERR_FORMAT,
-		"the string at 0x%" PRIx64 " of process %d is longer than %zu bytes", addr,
-		proc->pid, max);
-}
-
 static struct ht_err *write_failed(const struct proc *proc, raddr_t addr, ssize_t put)
 {
 	if (put == 0)
@@ -102,8 +129,8 @@ struct ht_err *memory_write(const struct proc *proc, raddr_t addr, const void *d
 		return ht_err_sys(
 			EFAULT, "cannot write to 0x%" PRIx64 " of process %d", addr, proc->pid);
 	for (size_t done = 0; done < length;) {
-		ssize_t put = pwrite(proc->mem_fd, (const uint8_t *)data + done, length - done,
-			(off_t)(addr + done));
+		ssize_t put =
+			write_once(proc, addr + done, (const uint8_t *)data + done, length - done);
 		if (put < 0 && errno == EINTR)
 			continue;
 		if (put <= 0)
@@ -122,7 +149,7 @@ struct ht_err *memory_write_u64(const struct proc *proc, raddr_t addr, uint64_t 
 			EFAULT, "cannot write to 0x%" PRIx64 " of process %d", addr, proc->pid);
 	ssize_t put;
 	do
-		put = pwrite(proc->mem_fd, &value, sizeof(value), (off_t)addr);
+		put = write_once(proc, addr, &value, sizeof(value));
 	while (put < 0 && errno == EINTR);
 	return put == (ssize_t)sizeof(value) ? NULL : write_failed(proc, addr, put);
 }

@@ -8,6 +8,9 @@
 
 #include "attach/target/proc.h"
 
+/* Where this process avoids slow mappings (slow_avoid) they count as unreadable, but for pages that
+ * the target has written to: these are its own copies. */
+
 /* Reads exactly `length` bytes; HT_ERR_SYS naming the address when any byte is unreadable. */
 HT_MUST_CHECK
 struct ht_err *memory_read(const struct proc *proc, raddr_t addr, void *buffer, size_t length);
@@ -16,12 +19,13 @@ struct ht_err *memory_read(const struct proc *proc, raddr_t addr, void *buffer, 
 HT_MUST_CHECK
 struct ht_err *memory_read_some(
 	const struct proc *proc, raddr_t addr, void *buffer, size_t length, size_t *ret_read);
+/* The same of pages that we have written to, or are about to: after the first write they are the
+ * target's own copy, and no file system is asked for them, whatever the mapping. */
+HT_MUST_CHECK
+struct ht_err *memory_read_own(
+	const struct proc *proc, raddr_t addr, void *buffer, size_t length, size_t *ret_read);
 HT_MUST_CHECK
 struct ht_err *memory_read_u64(const struct proc *proc, raddr_t addr, uint64_t *ret);
-/* A NUL-terminated string of at most `max` bytes with its NUL, malloc'd; HT_ERR_FORMAT if longer.
- */
-HT_MUST_CHECK
-struct ht_err *memory_read_string(const struct proc *proc, raddr_t addr, size_t max, char **ret);
 HT_MUST_CHECK
 struct ht_err *memory_write(const struct proc *proc, raddr_t addr, const void *data, size_t length);
 /* One aligned 8-byte store: other threads see the old or the new word, never a mixture. */

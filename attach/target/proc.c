@@ -80,8 +80,8 @@ static bool is_dead(char state)
 }
 
 /* When the main thread has ended and others go on, /proc/PID/maps, mem, exe, fd and the like are
- * empty; those under task/TID of a living thread are not. 0: no thread lives. */
-static pid_t living_tid(const struct proc *proc)
+ * empty; those under task/TID of a living thread are not. */
+pid_t proc_living_tid(const struct proc *proc)
 {
 	struct stat_fields stat;
 	if (stat_read(proc->dir_fd, "stat", &stat) && !is_dead(stat.state))
@@ -105,7 +105,7 @@ static pid_t living_tid(const struct proc *proc)
 
 struct ht_err *proc_file_path(const struct proc *proc, const char *name, char ret[PROC_PATH_BYTES])
 {
-	pid_t tid = living_tid(proc);
+	pid_t tid = proc_living_tid(proc);
 	if (!tid)
 		return gone(proc);
 	int length = tid == proc->pid ? snprintf(ret, PROC_PATH_BYTES, "%s", name)
@@ -210,6 +210,8 @@ struct ht_err *proc_auxv_read(const struct proc *proc, struct proc_auxv *ret)
 			ret->base = value;
 		else if (type == AT_SYSINFO_EHDR)
 			ret->vdso = value;
+		else if (type == AT_RANDOM)
+			ret->random = value;
 	}
 	free(data);
 	return NULL;
@@ -252,7 +254,8 @@ struct ht_err *proc_link(const struct proc *proc, const char *name, char **ret)
 	return ht_err_new(HT_ERR_FORMAT, "the link /proc/%d/%s is too long", proc->pid, path);
 }
 
-/* Without asking the file's server: a stalled FUSE or NFS mount must not hang us. */
+/* Without asking the file's server: a stalled FUSE or NFS mount must not hang us. errno says why
+ * not; unless that is forbidden, the process has no memory any more. */
 static bool exe_identity(const struct proc *proc, uint64_t *ret_dev, uint64_t *ret_ino)
 {
 	char path[PROC_PATH_BYTES];
@@ -260,6 +263,7 @@ static bool exe_identity(const struct proc *proc, uint64_t *ret_dev, uint64_t *r
 	for (;;) {
 		struct ht_err *err = proc_file_path(proc, "exe", path);
 		ht_err_free(err);
+		errno = ENOENT;
 		if (err)
 			return false;
 		if (statx(proc->dir_fd, path, AT_STATX_DONT_SYNC, STATX_INO, &stx) == 0)
@@ -332,7 +336,7 @@ static struct ht_err *open_checked(struct proc *proc)
 	if (stat.flags & PF_KTHREAD)
 		return ht_err_new(HT_ERR_REFUSED, "%d (%s) is a kernel thread, not a program", pid,
 			status.comm);
-	if (!living_tid(proc))
+	if (!proc_living_tid(proc))
 		return refuse_zombie(proc, &status);
 	proc->start_ticks = stat.start_ticks;
 	exe_identity(proc, &proc->exe_dev, &proc->exe_ino);
@@ -397,13 +401,30 @@ enum proc_change proc_changed(const struct proc *proc)
 {
 	if (exited(proc))
 		return PROC_EXITED;
-	/* An address space without users reads as an empty file, at any address. */
-	uint8_t byte;
-	if (proc->mem_fd >= 0 && pread(proc->mem_fd, &byte, sizeof(byte), 0) == 0)
-		return exited(proc) ? PROC_EXITED : PROC_EXECED;
 	uint64_t dev, ino;
+	uint8_t byte;
+	/* An address space without users reads as an empty file, at any address. A process gives it
+	 * up some time before it has exited. */
+	if (proc->mem_fd >= 0 && pread(proc->mem_fd, &byte, sizeof(byte), 0) == 0)
+		return exe_identity(proc, &dev, &ino) || errno == EACCES || errno == EPERM
+			       ? PROC_EXECED
+			       : PROC_EXITED;
 	if (proc->exe_ino && exe_identity(proc, &dev, &ino) &&
 		(dev != proc->exe_dev || ino != proc->exe_ino))
 		return PROC_EXECED;
 	return PROC_SAME;
+}
+
+struct ht_err *proc_check_same(const struct proc *proc)
+{
+	switch (proc_changed(proc)) {
+	case PROC_EXITED:
+		return gone(proc);
+	case PROC_EXECED:
+		return ht_err_new(
+			HT_ERR_TARGET_GONE, "process %d runs another program now", proc->pid);
+	case PROC_SAME:
+		break;
+	}
+	return NULL;
 }

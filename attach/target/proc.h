@@ -36,6 +36,12 @@ enum proc_change { PROC_SAME, PROC_EXITED, PROC_EXECED };
 /* Is it still the process and the program that was opened? An exec of the same file is noticed only
  * after proc_open_mem. */
 enum proc_change proc_changed(const struct proc *proc);
+/* The same as an error: HT_ERR_TARGET_GONE unless it is PROC_SAME. */
+HT_MUST_CHECK
+struct ht_err *proc_check_same(const struct proc *proc);
+
+/* Its main thread, or another if that has ended; 0: none lives. */
+pid_t proc_living_tid(const struct proc *proc);
 
 struct proc_status {
 	char comm[64];
@@ -49,7 +55,8 @@ struct proc_status {
 	bool no_new_privs;
 	pid_t ns_tid; /* innermost number of NSpid */
 	uint64_t sig_blk, sig_ign, sig_cgt, sig_pnd, shd_pnd;
-	uint64_t rss_bytes;
+	uint64_t rss_bytes, vm_bytes, data_bytes, locked_bytes;
+	uint64_t cap_eff;
 	bool shadow_stack; /* x86_Thread_features contains shstk */
 };
 
@@ -57,9 +64,6 @@ struct proc_status {
  * others go on, tid 0 gives what a living thread says. */
 HT_MUST_CHECK
 struct ht_err *proc_status(const struct proc *proc, pid_t tid, struct proc_status *ret);
-
-/* Has any of its threads a seccomp filter now? */
-bool proc_any_seccomp(const struct proc *proc);
 
 struct proc_map {
 	raddr_t lo, hi;
@@ -83,14 +87,45 @@ void proc_maps_deinit(struct proc_maps *maps);
 /* The mapping that holds `addr`, or NULL. Binary search. */
 const struct proc_map *proc_maps_find(const struct proc_maps *maps, raddr_t addr);
 
+/* What is mapped at single addresses, now. Where the kernel cannot be asked about one (before
+ * 6.11): as it was at the beginning. */
+struct proc_lookup {
+	const struct proc *proc;
+	int fd; /* -1: the kernel cannot */
+	struct proc_maps maps;
+};
+
+HT_MUST_CHECK
+struct ht_err *proc_lookup_begin(const struct proc *proc, struct proc_lookup *ret);
+void proc_lookup_end(struct proc_lookup *lookup);
+/* False when nothing is mapped at `addr`. ret->name is NULL. */
+bool proc_lookup_find(const struct proc_lookup *lookup, raddr_t addr, struct proc_map *ret);
+
+/*
+ * Opens the file of a mapping for reading: through the mapping itself, or, where that needs rights
+ * we do not have, by its name if that still names the same file. HT_ERR_INCOMPLETE: neither works.
+ */
+HT_MUST_CHECK
+struct ht_err *proc_open_mapped(const struct proc *proc, const struct proc_map *map, int *ret);
+
 struct proc_tids {
 	pid_t *tid;
 	size_t count;
 };
 
+/* Every thread that lives from the call to its return is in the list, oldest first; others may be.
+ * HT_ERR_REFUSED: they end too fast for that to be certain. */
 HT_MUST_CHECK
 struct ht_err *proc_tids_read(const struct proc *proc, struct proc_tids *ret);
 void proc_tids_deinit(struct proc_tids *tids);
+/* As proc_status for a thread of such a list; false in `ret_lives` when it has ended since. */
+HT_MUST_CHECK
+struct ht_err *proc_status_listed(
+	const struct proc *proc, pid_t tid, struct proc_status *ret, bool *ret_lives);
+/* Has any of its threads a seccomp filter now? What cannot be told is an error, as in
+ * proc_tids_read, and never a "no": a call of ours would kill the target. */
+HT_MUST_CHECK
+struct ht_err *proc_any_seccomp(const struct proc *proc, bool *ret);
 
 /* /proc/PID/task/TID/syscall: where a thread is, without stopping it. */
 enum proc_where { PROC_RUNNING, PROC_IN_SYSCALL, PROC_BLOCKED_ELSEWHERE, PROC_THREAD_GONE };
@@ -105,6 +140,19 @@ struct proc_syscall {
 HT_MUST_CHECK
 struct ht_err *proc_syscall_read(const struct proc *proc, pid_t tid, struct proc_syscall *ret);
 
+/* How long a thread has run, and how often it got a core. Not told by every kernel
+ * (CONFIG_SCHED_INFO): HT_ERR_SYS with ENOENT, or zeros. */
+struct proc_turns {
+	uint64_t run_ns, count;
+};
+
+HT_MUST_CHECK
+struct ht_err *proc_turns_read(const struct proc *proc, pid_t tid, struct proc_turns *ret);
+
+/* CPU time of a thread, as of its last tick or switch, in ns; 0 when it is gone or the kernel does
+ * not tell. */
+uint64_t proc_ran_ns(const struct proc *proc, pid_t tid);
+
 /* Reads the small text file /proc/PID/`name` into a malloc'd, NUL-terminated string; HT_ERR_FORMAT
  * beyond 1 MiB. HT_ERR_SYS with ENOENT: the kernel has no such file. */
 HT_MUST_CHECK
@@ -118,6 +166,7 @@ struct proc_auxv {
 	raddr_t phdr, entry; /* of the program, or of a dynamic linker started as one */
 	raddr_t base;	     /* the dynamic linker's load address */
 	raddr_t vdso;
+	raddr_t random; /* 16 bytes */
 };
 
 HT_MUST_CHECK

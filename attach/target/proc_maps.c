@@ -2,13 +2,19 @@
  *
  * The mappings of a process: /proc/PID/maps.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "attach/target/proc.h"
 #include "attach/target/proc_file.h"
+#include "attach/target/slow.h"
 
 /* "LO-HI rwxp OFFSET MAJOR:MINOR INODE          NAME", all numbers but the inode hexadecimal. */
 static bool line_parse(char *line, struct proc_map *ret)
@@ -81,6 +87,8 @@ struct ht_err *proc_maps_read(const struct proc *proc, struct proc_maps *ret)
 	/* Every living program maps something: the one we asked about ended meanwhile. */
 	if (!err && !ret->count)
 		err = ht_err_new(HT_ERR_TARGET_GONE, "process %d has ended", proc->pid);
+	if (!err)
+		err = slow_note(proc, ret);
 	if (err)
 		proc_maps_deinit(ret);
 	return err;
@@ -107,4 +115,133 @@ const struct proc_map *proc_maps_find(const struct proc_maps *maps, raddr_t addr
 			return map;
 	}
 	return NULL;
+}
+
+/* struct procmap_query of linux/fs.h (6.11). */
+struct map_query {
+	uint64_t bytes, flags, addr;
+	uint64_t lo, hi, map_flags, page_bytes, offset, inode;
+	uint32_t dev_major, dev_minor;
+	uint32_t name_bytes, build_id_bytes;
+	uint64_t name, build_id;
+};
+
+#define MAP_QUERY    _IOWR('f', 17, struct map_query)
+#define QUERY_READ   0x1u
+#define QUERY_WRITE  0x2u
+#define QUERY_EXEC   0x4u
+#define QUERY_SHARED 0x8u
+
+static int query(int fd, raddr_t addr, struct map_query *ret)
+{
+	*ret = (struct map_query){.bytes = sizeof(*ret), .addr = addr};
+	return ioctl(fd, MAP_QUERY, ret);
+}
+
+struct ht_err *proc_lookup_begin(const struct proc *proc, struct proc_lookup *ret)
+{
+	char path[PROC_PATH_BYTES];
+	struct map_query asked;
+
+	*ret = (struct proc_lookup){.proc = proc, .fd = -1};
+	struct ht_err *err = proc_file_path(proc, "maps", path);
+	if (err)
+		return err;
+	int fd = openat(proc->dir_fd, path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0 && (query(fd, 0, &asked) == 0 || errno == ENOENT)) {
+		ret->fd = fd;
+		return NULL;
+	}
+	if (fd >= 0)
+		close(fd);
+	return proc_maps_read(proc, &ret->maps);
+}
+
+void proc_lookup_end(struct proc_lookup *lookup)
+{
+	if (lookup->fd >= 0)
+		close(lookup->fd);
+	proc_maps_deinit(&lookup->maps);
+	lookup->fd = -1;
+}
+
+static bool find_in(const struct proc_maps *maps, raddr_t addr, struct proc_map *ret)
+{
+	const struct proc_map *map = proc_maps_find(maps, addr);
+	if (map) {
+		*ret = *map;
+		ret->name = NULL;
+	}
+	return map != NULL;
+}
+
+static bool find_in_text(const struct proc *proc, raddr_t addr, struct proc_map *ret)
+{
+	struct proc_maps maps;
+	struct ht_err *err = proc_maps_read(proc, &maps);
+	bool found = !err && find_in(&maps, addr, ret);
+
+	if (!err)
+		proc_maps_deinit(&maps);
+	ht_err_free(err);
+	return found;
+}
+
+bool proc_lookup_find(const struct proc_lookup *lookup, raddr_t addr, struct proc_map *ret)
+{
+	struct map_query found;
+
+	if (lookup->fd < 0)
+		return find_in(&lookup->maps, addr, ret);
+	/* No answer is not the answer that there is nothing. */
+	if (query(lookup->fd, addr, &found) < 0)
+		return errno != ENOENT && find_in_text(lookup->proc, addr, ret);
+	*ret = (struct proc_map){.lo = found.lo,
+		.hi = found.hi,
+		.offset = found.offset,
+		.dev_major = found.dev_major,
+		.dev_minor = found.dev_minor,
+		.inode = found.inode,
+		.read = found.map_flags & QUERY_READ,
+		.write = found.map_flags & QUERY_WRITE,
+		.exec = found.map_flags & QUERY_EXEC,
+		.shared = found.map_flags & QUERY_SHARED};
+	return true;
+}
+
+/* Only a regular file: opening anything else may have an effect, or never come back. */
+static int open_same_file(int dir_fd, const char *name, const struct proc_map *map)
+{
+	struct stat st;
+	int fd = openat(dir_fd, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+
+	if (fd < 0 || (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_ino == map->inode))
+		return fd;
+	close(fd);
+	errno = ESTALE;
+	return -1;
+}
+
+struct ht_err *proc_open_mapped(const struct proc *proc, const struct proc_map *map, int *ret)
+{
+	char name[64], root[PROC_PATH_BYTES];
+
+	snprintf(name, sizeof(name), "map_files/%" PRIx64 "-%" PRIx64, map->lo, map->hi);
+	*ret = open_same_file(proc->dir_fd, name, map);
+	if (*ret >= 0)
+		return NULL;
+	struct ht_err *err = proc_file_path(proc, "root", root);
+	if (err)
+		return err;
+	int root_fd = openat(proc->dir_fd, root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (root_fd >= 0 && map->name[0] == '/')
+		*ret = open_same_file(root_fd, map->name + 1, map);
+	int sys = errno;
+	if (root_fd >= 0)
+		close(root_fd);
+	if (*ret >= 0)
+		return NULL;
+	return ht_err_new(HT_ERR_INCOMPLETE,
+		"cannot open %s, which process %d has mapped: %s (root can)", map->name, proc->pid,
+		strerror(sys));
 }

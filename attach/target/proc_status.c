@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Threads of a process and what status and syscall of /proc say about them.
+ * What status, syscall and schedstat of /proc say about a process and its threads.
  */
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -76,6 +75,14 @@ static void line_parse(const char *key, const char *value, struct proc_status *r
 		ret->ns_tid = last_number(value);
 	else if (!strcmp(key, "VmRSS"))
 		ret->rss_bytes = number(value, 10) * 1024;
+	else if (!strcmp(key, "VmSize"))
+		ret->vm_bytes = number(value, 10) * 1024;
+	else if (!strcmp(key, "VmData"))
+		ret->data_bytes = number(value, 10) * 1024;
+	else if (!strcmp(key, "VmLck"))
+		ret->locked_bytes = number(value, 10) * 1024;
+	else if (!strcmp(key, "CapEff"))
+		ret->cap_eff = number(value, 16);
 	else if (!strcmp(key, "Threads"))
 		ret->threads = (unsigned)number(value, 10);
 	else if (!strcmp(key, "SigBlk"))
@@ -144,71 +151,6 @@ struct ht_err *proc_status(const struct proc *proc, pid_t tid, struct proc_statu
 	return err;
 }
 
-static struct ht_err *tids_collect(const struct proc *proc, DIR *dir, struct proc_tids *ret)
-{
-	size_t capacity = 0;
-	for (;;) {
-		errno = 0;
-		struct dirent *entry = readdir(dir);
-		if (!entry)
-			return errno ? proc_file_failed(proc, "task", errno) : NULL;
-		pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
-		if (tid <= 0)
-			continue;
-		if (ret->count == capacity) {
-			capacity = capacity ? 2 * capacity : 64;
-			pid_t *grown = reallocarray(ret->tid, capacity, sizeof(*grown));
-			if (!grown)
-				return ht_err_new(
-					HT_ERR_NOMEM, "no memory for %zu threads", capacity);
-			ret->tid = grown;
-		}
-		ret->tid[ret->count++] = tid;
-	}
-}
-
-struct ht_err *proc_tids_read(const struct proc *proc, struct proc_tids *ret)
-{
-	*ret = (struct proc_tids){0};
-	int fd = openat(proc->dir_fd, "task", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	if (!dir) {
-		int sys = errno;
-		if (fd >= 0)
-			close(fd);
-		return proc_file_failed(proc, "task", sys);
-	}
-	struct ht_err *err = tids_collect(proc, dir, ret);
-	closedir(dir);
-	if (err)
-		proc_tids_deinit(ret);
-	return err;
-}
-
-void proc_tids_deinit(struct proc_tids *tids)
-{
-	free(tids->tid);
-	*tids = (struct proc_tids){0};
-}
-
-bool proc_any_seccomp(const struct proc *proc)
-{
-	struct proc_tids tids;
-	bool any = false;
-	struct ht_err *err = proc_tids_read(proc, &tids);
-
-	for (size_t i = 0; !err && !any && i < tids.count; i++) {
-		struct proc_status status;
-		struct ht_err *gone = proc_status(proc, tids.tid[i], &status);
-		any = !gone && status.seccomp != 0;
-		ht_err_free(gone);
-	}
-	if (!err)
-		proc_tids_deinit(&tids);
-	ht_err_free(err);
-	return any;
-}
-
 /* "running", "-1 SP PC" or "NR ARG*6 SP PC". A thread that has ended has no registers any more: SP
  * and PC are 0. */
 static bool syscall_parse(const char *text, struct proc_syscall *ret)
@@ -255,6 +197,34 @@ struct ht_err *proc_syscall_read(const struct proc *proc, pid_t tid, struct proc
 		return ht_err_new(HT_ERR_FORMAT, "cannot understand /proc/%d/%s/syscall: '%.*s'",
 			proc->pid, path, (int)strcspn(text, "\n"), text);
 	return NULL;
+}
+
+struct ht_err *proc_turns_read(const struct proc *proc, pid_t tid, struct proc_turns *ret)
+{
+	char path[PROC_PATH_BYTES], *text;
+	snprintf(path, sizeof(path), "task/%d/schedstat", tid);
+	struct ht_err *err = proc_file_read(proc, path, STATUS_MAX_BYTES, &text, NULL);
+	if (err)
+		return err;
+	*ret = (struct proc_turns){0};
+	if (sscanf(text, "%" SCNu64 " %*u %" SCNu64, &ret->run_ns, &ret->count) != 2)
+		err = ht_err_new(HT_ERR_FORMAT, "cannot understand /proc/%d/%s", proc->pid, path);
+	free(text);
+	return err;
+}
+
+uint64_t proc_ran_ns(const struct proc *proc, pid_t tid)
+{
+	char path[PROC_PATH_BYTES], text[96];
+	snprintf(path, sizeof(path), "task/%d/schedstat", tid);
+	int fd = openat(proc->dir_fd, path, O_RDONLY | O_CLOEXEC);
+	ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (fd >= 0)
+		close(fd);
+	if (length <= 0)
+		return 0;
+	text[length] = '\0';
+	return number(text, 10);
 }
 
 uint64_t proc_limit(const struct proc *proc, const char *name)

@@ -3,9 +3,12 @@
 
 #include <elf.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/rseq.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -14,15 +17,16 @@
 
 #include "attach/target/clock.h"
 #include "attach/target/memory.h"
+#include "attach/target/worker.h"
 
 /* Kernel-internal results of an interrupted system call (include/linux/errno.h). */
 enum { ERESTARTSYS = 512, ERESTARTNOINTR = 513, ERESTARTNOHAND = 514, ERESTART_RESTARTBLOCK = 516 };
 
 #define SYSCALL_INSN_BYTES 2
-#define SIGNALS_PEEKED	   32
 
 /* Calls that return EINTR after a mere stop, and that may be made again because EINTR means that
- * they did nothing. Measured; see attach/DESIGN.md. */
+ * they did nothing. Measured; see attach/DESIGN.md. select and ppoll do where they cannot write the
+ * time that is left. */
 static bool repeats_after_eintr(long nr)
 {
 	switch (nr) {
@@ -38,11 +42,19 @@ static bool repeats_after_eintr(long nr)
 	case SYS_writev:
 	case SYS_sendto:
 	case SYS_sendmsg:
+	case SYS_sendmmsg:
+	case SYS_sendfile:
+	case SYS_splice:
+	case SYS_connect:
 	case SYS_accept:
 	case SYS_accept4:
 	case SYS_rt_sigtimedwait:
 	case SYS_io_getevents:
 	case SYS_io_pgetevents:
+	case SYS_io_uring_enter:
+	case SYS_select:
+	case SYS_pselect6:
+	case SYS_ppoll:
 	case SYS_semop:
 	case SYS_semtimedop:
 	case SYS_msgrcv:
@@ -98,6 +110,36 @@ static struct ht_err *set_regs(pid_t tid, const struct user_regs_struct *regs)
 	return NULL;
 }
 
+/* Would the kernel make a call that the thread's filter does not know? */
+static bool restart_is_filtered(const struct tracee *tracee)
+{
+	const struct user_regs_struct *regs = &tracee->regs;
+	return tracee->filtered && (long)regs->orig_rax >= 0 &&
+	       (long)regs->rax == -ERESTART_RESTARTBLOCK &&
+	       (long)regs->orig_rax != SYS_restart_syscall;
+}
+
+/* The registers with which the kernel makes an interrupted call again, unless a handler runs: only
+ * it can decide that, in the moment when the thread goes on. Then the call returns EINTR. */
+static struct user_regs_struct undisturbed_regs(const struct tracee *tracee)
+{
+	struct user_regs_struct regs = tracee->regs;
+	if (eintr_by_our_stop(&regs) || restart_is_filtered(tracee))
+		regs.rax = (unsigned long long)-ERESTARTNOHAND;
+	return regs;
+}
+
+/* At once: whoever dies from here on, the thread finds what it would have found without us. */
+static struct ht_err *hide_stop(struct tracee *tracee)
+{
+	struct user_regs_struct regs = undisturbed_regs(tracee);
+
+	if (regs.rax == tracee->regs.rax)
+		return NULL;
+	tracee->regs = regs;
+	return set_regs(tracee->tid, &regs);
+}
+
 static bool is_event_stop(int status)
 {
 	return WIFSTOPPED(status) && status >> 16 == PTRACE_EVENT_STOP;
@@ -115,6 +157,32 @@ static struct ht_err *pass_signal(pid_t tid, int sig)
 	return NULL;
 }
 
+/* The kernel says EPERM of a thread that is past its end, too. */
+static bool has_ended(pid_t tid)
+{
+	char path[32], text[256];
+	snprintf(path, sizeof(path), "/proc/%d/stat", tid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (fd >= 0)
+		close(fd);
+	if (length <= 0)
+		return true;
+	text[length] = '\0';
+	const char *state = strrchr(text, ')');
+	return state && state[1] && strspn(state + 2, "ZXx") > 0;
+}
+
+struct ht_err *tracee_is_of(const struct proc *proc, const struct tracee *tracee, bool *ret)
+{
+	char path[32];
+	snprintf(path, sizeof(path), "task/%d", tracee->tid);
+	*ret = faccessat(proc->dir_fd, path, F_OK, 0) == 0;
+	return *ret || errno == ENOENT || errno == ESRCH
+		       ? NULL
+		       : ht_err_sys(errno, "cannot look at /proc/%d/%s", proc->pid, path);
+}
+
 static struct ht_err *seize(pid_t tid, bool suspend_seccomp, enum tracee_result *ret_result)
 {
 	long options = suspend_seccomp ? PTRACE_O_SUSPEND_SECCOMP : 0;
@@ -125,10 +193,24 @@ static struct ht_err *seize(pid_t tid, bool suspend_seccomp, enum tracee_result 
 		return NULL;
 	}
 	if (errno == EPERM) {
-		*ret_result = TRACEE_REFUSED;
+		*ret_result = has_ended(tid) ? TRACEE_GONE : TRACEE_REFUSED;
 		return NULL;
 	}
 	return ht_err_sys(errno, "cannot seize thread %d", tid);
+}
+
+/* From here until the stop is hidden our death would show. */
+static struct ht_err *interrupt(pid_t tid, enum tracee_result *ret_result)
+{
+	worker_put_off_death();
+	if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) == 0)
+		return NULL;
+	int sys = errno;
+	worker_resume_death();
+	if (sys != ESRCH)
+		return ht_err_sys(sys, "cannot interrupt thread %d", tid);
+	*ret_result = TRACEE_GONE;
+	return NULL;
 }
 
 struct ht_err *tracee_ask(
@@ -137,11 +219,8 @@ struct ht_err *tracee_ask(
 	enum tracee_result result = TRACEE_BUSY;
 	struct ht_err *err = seize(tid, suspend_seccomp, &result);
 
-	if (!err && result == TRACEE_BUSY && ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) < 0) {
-		if (errno != ESRCH)
-			return ht_err_sys(errno, "cannot interrupt thread %d", tid);
-		result = TRACEE_GONE;
-	}
+	if (!err && result == TRACEE_BUSY)
+		err = interrupt(tid, &result);
 	if (err)
 		return err;
 	*ret = (struct tracee){
@@ -150,6 +229,14 @@ struct ht_err *tracee_ask(
 	return NULL;
 }
 
+static struct ht_err *detach(pid_t tid)
+{
+	if (ptrace(PTRACE_DETACH, tid, NULL, NULL) < 0 && errno != ESRCH)
+		return ht_err_sys(errno, "cannot release thread %d", tid);
+	return NULL;
+}
+
+/* Stopped, by us or together with its process: its registers are read, and it is still held. */
 static struct ht_err *judge_stop(struct tracee *tracee, int status, enum tracee_result *ret_result)
 {
 	*ret_result = TRACEE_BUSY;
@@ -159,31 +246,40 @@ static struct ht_err *judge_stop(struct tracee *tracee, int status, enum tracee_
 	}
 	if (!is_event_stop(status))
 		return pass_signal(tracee->tid, WSTOPSIG(status));
-	if (WSTOPSIG(status) != SIGTRAP) {
-		/* Detached in a group-stop, the kernel keeps it stopped. */
-		*ret_result = TRACEE_STOPPED_BY_SIGNAL;
-		ptrace(PTRACE_DETACH, tracee->tid, NULL, NULL);
-		return NULL;
-	}
 	struct iovec iov = {.iov_base = &tracee->regs, .iov_len = sizeof(tracee->regs)};
 	bool read = ptrace(PTRACE_GETREGSET, tracee->tid, (void *)NT_PRSTATUS, &iov) == 0;
-	*ret_result = read ? TRACEE_STOPPED : TRACEE_GONE;
-	return NULL;
+	*ret_result = !read			    ? TRACEE_GONE
+		      : WSTOPSIG(status) == SIGTRAP ? TRACEE_STOPPED
+						    : TRACEE_STOPPED_BY_SIGNAL;
+	return *ret_result == TRACEE_STOPPED ? hide_stop(tracee) : NULL;
 }
 
-struct ht_err *tracee_poll(struct tracee *tracee, enum tracee_result *ret_result)
+static struct ht_err *look(struct tracee *tracee, enum tracee_result *ret_result)
 {
 	uint64_t now = clock_mono_ns();
 	int status = 0;
 	pid_t got = waitpid(tracee->tid, &status, __WALL | WNOHANG);
 
-	if (got == tracee->tid)
-		return judge_stop(tracee, status, ret_result);
+	if (got == tracee->tid) {
+		struct ht_err *err = judge_stop(tracee, status, ret_result);
+		if (*ret_result != TRACEE_BUSY)
+			worker_resume_death();
+		return err;
+	}
 	if (got < 0 && errno != EINTR)
 		return ht_err_sys(errno, "cannot wait for thread %d", tracee->tid);
 	tracee->ran_until_ns = now;
 	*ret_result = TRACEE_BUSY;
 	return NULL;
+}
+
+struct ht_err *tracee_poll(struct tracee *tracee, enum tracee_result *ret_result)
+{
+	struct ht_err *err = look(tracee, ret_result);
+	/* Detached in a group-stop, the kernel keeps it stopped. */
+	if (!err && *ret_result == TRACEE_STOPPED_BY_SIGNAL)
+		err = detach(tracee->tid);
+	return err;
 }
 
 /* A stop takes microseconds: give the core away rather than sleep, at first. */
@@ -199,7 +295,7 @@ static struct ht_err *poll_until(
 	struct tracee *tracee, uint64_t deadline_mono_ns, enum tracee_result *ret_result)
 {
 	for (unsigned round = 0;; round++) {
-		struct ht_err *err = tracee_poll(tracee, ret_result);
+		struct ht_err *err = look(tracee, ret_result);
 		if (err || *ret_result != TRACEE_BUSY || clock_mono_ns() > deadline_mono_ns)
 			return err;
 		pause_between_polls(round);
@@ -212,14 +308,10 @@ struct ht_err *tracee_stop(pid_t tid, uint64_t deadline_mono_ns, bool suspend_se
 	struct ht_err *err = tracee_ask(tid, suspend_seccomp, ret, ret_result);
 	if (err || *ret_result != TRACEE_BUSY)
 		return err;
-	return poll_until(ret, deadline_mono_ns, ret_result);
-}
-
-static struct ht_err *detach(pid_t tid)
-{
-	if (ptrace(PTRACE_DETACH, tid, NULL, NULL) < 0 && errno != ESRCH)
-		return ht_err_sys(errno, "cannot release thread %d", tid);
-	return NULL;
+	err = poll_until(ret, deadline_mono_ns, ret_result);
+	if (!err && *ret_result == TRACEE_STOPPED_BY_SIGNAL)
+		err = detach(tid);
+	return err;
 }
 
 struct ht_err *tracee_release_at(struct tracee *tracee, const struct user_regs_struct *regs)
@@ -230,48 +322,14 @@ struct ht_err *tracee_release_at(struct tracee *tracee, const struct user_regs_s
 	return detach(tracee->tid);
 }
 
-/* Would the kernel make a call that the thread's filter does not know? */
-static bool restart_is_filtered(const struct tracee *tracee)
-{
-	const struct user_regs_struct *regs = &tracee->regs;
-	return tracee->filtered && (long)regs->orig_rax >= 0 &&
-	       (long)regs->rax == -ERESTART_RESTARTBLOCK &&
-	       (long)regs->orig_rax != SYS_restart_syscall;
-}
-
-/* Is one of the thread's, or of its process's, queued signals not blocked? */
-static bool signal_is_due(pid_t tid, uint64_t blocked, uint32_t queue)
-{
-	siginfo_t info[SIGNALS_PEEKED];
-	struct __ptrace_peeksiginfo_args args = {.flags = queue, .nr = SIGNALS_PEEKED};
-	long count = ptrace(PTRACE_PEEKSIGINFO, tid, &args, info);
-
-	for (long i = 0; i < count; i++)
-		if (!(blocked >> (info[i].si_signo - 1) & 1))
-			return true;
-	return false;
-}
-
-bool tracee_interrupted_by_signal(const struct tracee *tracee)
-{
-	struct user_regs_struct resume = tracee_resume_regs(&tracee->regs, tracee->filtered);
-	uint64_t blocked = 0;
-
-	if (resume.rip == tracee->regs.rip)
-		return false;
-	ptrace(PTRACE_GETSIGMASK, tracee->tid, (void *)sizeof(blocked), &blocked);
-	return signal_is_due(tracee->tid, blocked, 0) ||
-	       signal_is_due(tracee->tid, blocked, PTRACE_PEEKSIGINFO_SHARED);
-}
-
 struct ht_err *tracee_release(struct tracee *tracee)
 {
-	bool repeat = eintr_by_our_stop(&tracee->regs) && !tracee_interrupted_by_signal(tracee);
-	if (repeat || restart_is_filtered(tracee)) {
-		struct user_regs_struct regs = tracee_resume_regs(&tracee->regs, tracee->filtered);
-		return tracee_release_at(tracee, &regs);
-	}
 	return detach(tracee->tid);
+}
+
+bool tracee_in_call(const struct tracee *tracee)
+{
+	return tracee_resume_regs(&tracee->regs, tracee->filtered).rip != tracee->regs.rip;
 }
 
 struct ht_err *tracee_signal_mask(const struct tracee *tracee, uint64_t *ret)
@@ -279,6 +337,33 @@ struct ht_err *tracee_signal_mask(const struct tracee *tracee, uint64_t *ret)
 	if (ptrace(PTRACE_GETSIGMASK, tracee->tid, (void *)sizeof(*ret), ret) < 0)
 		return ht_err_sys(errno, "cannot read the signal mask of thread %d", tracee->tid);
 	return NULL;
+}
+
+static struct ht_err *set_signal_mask(pid_t tid, uint64_t mask)
+{
+	if (ptrace(PTRACE_SETSIGMASK, tid, (void *)sizeof(mask), &mask) < 0 && errno != ESRCH)
+		return ht_err_sys(errno, "cannot set the signal mask of thread %d", tid);
+	return NULL;
+}
+
+struct ht_err *tracee_divert(struct tracee *tracee, const struct user_regs_struct *regs, bool hold)
+{
+	/* In this order: who dies in between has sent it to where its mask is restored. */
+	struct ht_err *err = set_regs(tracee->tid, regs);
+	if (!err)
+		err = set_signal_mask(tracee->tid, UINT64_MAX);
+	if (err || !hold)
+		return ht_err_first(err, detach(tracee->tid));
+	return pass_signal(tracee->tid, 0);
+}
+
+struct ht_err *tracee_put_back(const struct tracee *as_stopped, uint64_t signal_mask)
+{
+	/* In this order: see tracee_divert. */
+	struct ht_err *err = set_signal_mask(as_stopped->tid, signal_mask);
+	if (!err)
+		err = set_regs(as_stopped->tid, &as_stopped->regs);
+	return ht_err_first(err, detach(as_stopped->tid));
 }
 
 struct ht_err *tracee_run(struct tracee *tracee, const struct user_regs_struct *regs)
@@ -304,10 +389,40 @@ struct ht_err *tracee_pass_signals(struct tracee *tracee)
 struct ht_err *tracee_stop_again(
 	struct tracee *tracee, uint64_t deadline_mono_ns, enum tracee_result *ret_result)
 {
-	*ret_result = TRACEE_GONE;
-	if (ptrace(PTRACE_INTERRUPT, tracee->tid, NULL, NULL) < 0)
-		return NULL;
-	return poll_until(tracee, deadline_mono_ns, ret_result);
+	*ret_result = TRACEE_BUSY;
+	struct ht_err *err = interrupt(tracee->tid, ret_result);
+	if (err || *ret_result != TRACEE_BUSY)
+		return err;
+	err = poll_until(tracee, deadline_mono_ns, ret_result);
+	if (*ret_result == TRACEE_STOPPED_BY_SIGNAL)
+		*ret_result = TRACEE_STOPPED;
+	return err;
+}
+
+struct ht_err *tracee_check_memory(
+	const struct tracee *tracee, const struct proc *proc, raddr_t addr)
+{
+	uint64_t wanted;
+	size_t got = 0;
+	struct ht_err *err = proc_check_same(proc);
+	if (!err)
+		err = memory_read_own(proc, addr, &wanted, sizeof(wanted), &got);
+	if (!err && got != sizeof(wanted))
+		err = ht_err_sys(EIO, "cannot read the stub's place at %lx", (unsigned long)addr);
+	if (err)
+		return err;
+	errno = 0;
+	uint64_t word = (uint64_t)ptrace(PTRACE_PEEKDATA, tracee->tid, (void *)addr, NULL);
+	if (errno && errno != ESRCH && errno != EIO)
+		return ht_err_sys(errno, "cannot read the memory of thread %d", tracee->tid);
+	bool is_its = false;
+	if (!errno && word == wanted)
+		err = tracee_is_of(proc, tracee, &is_its);
+	if (!err && !is_its)
+		err = ht_err_new(HT_ERR_TARGET_GONE,
+			"thread %d is not in the memory of process %d any more", tracee->tid,
+			proc->pid);
+	return err;
 }
 
 struct ht_err *tracee_in_rseq(const struct proc *proc, const struct tracee *tracee, bool *ret)
@@ -326,8 +441,12 @@ struct ht_err *tracee_in_rseq(const struct proc *proc, const struct tracee *trac
 		return err;
 	struct rseq_cs section;
 	err = memory_read(proc, section_addr, &section, sizeof(section));
-	if (err)
-		return err;
+	if (err) {
+		/* Its library may just have been unmapped: another moment, or another thread. */
+		ht_err_free(err);
+		*ret = true;
+		return NULL;
+	}
 	*ret = tracee->regs.rip - section.start_ip < section.post_commit_offset;
 	return NULL;
 }

@@ -12,7 +12,7 @@
 
 struct tracee {
 	pid_t tid;
-	struct user_regs_struct regs; /* as it was stopped */
+	struct user_regs_struct regs; /* as it was stopped; EINTR of the stop alone is hidden */
 	bool filtered;		      /* it has, or may have, a seccomp filter */
 	uint64_t ran_until_ns;	      /* CLOCK_MONOTONIC: when it was last seen not stopped by us */
 };
@@ -34,7 +34,16 @@ HT_MUST_CHECK
 struct ht_err *tracee_ask(
 	pid_t tid, bool suspend_seccomp, struct tracee *ret, enum tracee_result *ret_result);
 
-/* Has it stopped? If so, its registers are read. Signals that arrive meanwhile are delivered to it.
+/* Is it a thread of that process? A number that was read before may be another's by now; once
+ * seized it cannot be. */
+HT_MUST_CHECK
+struct ht_err *tracee_is_of(const struct proc *proc, const struct tracee *tracee, bool *ret);
+
+/*
+ * Has it stopped? If so, its registers are read, and a system call that the stop alone made return
+ * EINTR (epoll_wait, timed recv and others that the kernel does not restart by itself) is marked to
+ * be made again, unless a signal handler runs before: then it does return EINTR, as it would have
+ * without us. Signals that arrive meanwhile are delivered to it.
  */
 HT_MUST_CHECK
 struct ht_err *tracee_poll(struct tracee *tracee, enum tracee_result *ret_result);
@@ -48,18 +57,28 @@ struct ht_err *tracee_stop(pid_t tid, uint64_t deadline_mono_ns, bool suspend_se
 HT_MUST_CHECK
 struct ht_err *tracee_release_at(struct tracee *tracee, const struct user_regs_struct *regs);
 
-/*
- * Lets the thread go on where it was. A system call that the stop alone made return EINTR is made
- * again (epoll_wait, timed recv and others that the kernel does not restart by itself); one that a
- * signal will interrupt in any case is not.
- */
+/* Lets the thread go on where it was. */
 HT_MUST_CHECK
 struct ht_err *tracee_release(struct tracee *tracee);
+
+/* Has the stop taken it out of a system call, which has to be made again? */
+bool tracee_in_call(const struct tracee *tracee);
 
 /* The signals that the stopped thread blocks; within ppoll(2) and the like, those it blocks
  * outside. */
 HT_MUST_CHECK
 struct ht_err *tracee_signal_mask(const struct tracee *tracee, uint64_t *ret);
+
+/*
+ * Sends the stopped thread to `regs` with all its signals blocked: what runs there must restore the
+ * mask, and everything else, by itself. `hold`: it is still traced then, for tracee_pass_signals.
+ */
+HT_MUST_CHECK
+struct ht_err *tracee_divert(struct tracee *tracee, const struct user_regs_struct *regs, bool hold);
+/* Ends that for a thread that is stopped again: it goes on as tracee_release would have let it in
+ * the state `as_stopped`, with its mask of then. */
+HT_MUST_CHECK
+struct ht_err *tracee_put_back(const struct tracee *as_stopped, uint64_t signal_mask);
 
 /* Lets the thread run from `regs`, still traced. Its signals wait for tracee_pass_signals. */
 HT_MUST_CHECK
@@ -67,10 +86,17 @@ struct ht_err *tracee_run(struct tracee *tracee, const struct user_regs_struct *
 /* Delivers what has arrived for the running thread; to be called again and again. */
 HT_MUST_CHECK
 struct ht_err *tracee_pass_signals(struct tracee *tracee);
-/* Stops it again, as tracee_stop does. */
+/* Stops it again, as tracee_stop does, but holds it also when its process is being stopped. */
 HT_MUST_CHECK
 struct ht_err *tracee_stop_again(
 	struct tracee *tracee, uint64_t deadline_mono_ns, enum tracee_result *ret_result);
+
+/* Does the stopped thread belong to `proc`, and run in the memory that proc_open_mem was done on?
+ * Its number may have been used again, or the process become another program, before we held it.
+ * `addr`: where both show the same, and a program of the same kind would not. */
+HT_MUST_CHECK
+struct ht_err *tracee_check_memory(
+	const struct tracee *tracee, const struct proc *proc, raddr_t addr);
 
 /*
  * The registers with which the interrupted thread continues when it is not the kernel that restarts
@@ -80,10 +106,6 @@ struct ht_err *tracee_stop_again(
  * so waits longer by what it has waited already.
  */
 struct user_regs_struct tracee_resume_regs(const struct user_regs_struct *stopped, bool filtered);
-
-/* Does a system call of the stopped thread wait for its end, or for EINTR, while a signal is due?
- * The kernel decides which; a thread that is moved elsewhere by then would miss its EINTR. */
-bool tracee_interrupted_by_signal(const struct tracee *tracee);
 
 /* Is the stopped thread inside a restartable sequence (rseq(2))? Moving it would commit it
  * unprotected. */

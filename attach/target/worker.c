@@ -6,14 +6,16 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "attach/target/clock.h"
+#include "attach/target/priority.h"
+#include "attach/target/pulse.h"
 
 #define MESSAGE_TEXT_BYTES 1024u
+#define DEATH_PATIENCE_NS  CLOCK_NS_PER_S
 
 /* What the child sends: its outcome, then the descriptors as SCM_RIGHTS in the order of `has_fd`.
  */
@@ -43,13 +45,12 @@ static void send_outcome(int fd, struct ht_err *err, const struct worker_reply *
 		message.code = err->code;
 		message.sys = err->sys;
 		strncpy(message.text, err->message, sizeof(message.text) - 1);
-	} else {
-		memcpy(message.data, reply->data, sizeof(message.data));
-		for (size_t i = 0; i < WORKER_FDS_MAX; i++) {
-			message.has_fd[i] = reply->fd[i] >= 0;
-			if (message.has_fd[i])
-				fds[fd_count++] = reply->fd[i];
-		}
+	}
+	memcpy(message.data, reply->data, sizeof(message.data));
+	for (size_t i = 0; i < WORKER_FDS_MAX; i++) {
+		message.has_fd[i] = reply->fd[i] >= 0;
+		if (message.has_fd[i])
+			fds[fd_count++] = reply->fd[i];
 	}
 	struct iovec iov = {.iov_base = &message, .iov_len = sizeof(message)};
 	struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1};
@@ -76,17 +77,11 @@ static struct ht_err *take_fds(struct msghdr *header, const bool has_fd[WORKER_F
 	bool all = true;
 
 	for (size_t i = 0; i < WORKER_FDS_MAX; i++) {
-		ret_fd[i] = -1;
 		if (has_fd[i] && at < count)
 			memcpy(&ret_fd[i], CMSG_DATA(rights) + at++ * sizeof(int), sizeof(int));
 		all &= has_fd[i] == (ret_fd[i] >= 0);
 	}
-	if (all)
-		return NULL;
-	for (size_t i = 0; i < WORKER_FDS_MAX; i++)
-		if (ret_fd[i] >= 0)
-			close(ret_fd[i]);
-	return ht_err_sys(EMFILE, "%s: cannot take descriptors from the worker", what);
+	return all ? NULL : ht_err_sys(EMFILE, "%s: cannot take descriptors from the worker", what);
 }
 
 static struct ht_err *take_outcome(int fd, const char *what, struct worker_reply *ret)
@@ -106,29 +101,59 @@ static struct ht_err *take_outcome(int fd, const char *what, struct worker_reply
 		return ht_err_sys(errno, "%s: no answer from the worker", what);
 	if (got != (ssize_t)sizeof(message))
 		return ht_err_new(HT_ERR_INTERNAL, "%s: the worker died", what);
+	struct ht_err *err = NULL;
 	if (message.failed) {
 		message.text[MESSAGE_TEXT_BYTES - 1] = '\0';
-		struct ht_err *err = ht_err_new(message.code, "%s", message.text);
+		err = ht_err_new(message.code, "%s", message.text);
 		err->sys = message.sys;
-		return err;
 	}
 	memcpy(ret->data, message.data, sizeof(ret->data));
-	return take_fds(&header, message.has_fd, what, ret->fd);
+	return ht_err_first(err, take_fds(&header, message.has_fd, what, ret->fd));
+}
+
+/* Not SIGKILL, which cannot be put off. */
+static const int death_signal = SIGUSR1;
+static unsigned death_put_off;
+
+static void mask_death(int how)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, death_signal);
+	sigprocmask(how, &set, NULL);
+}
+
+void worker_put_off_death(void)
+{
+	if (death_put_off++ == 0)
+		mask_death(SIG_BLOCK);
+}
+
+void worker_resume_death(void)
+{
+	if (--death_put_off == 0)
+		mask_death(SIG_UNBLOCK);
+}
+
+/* What kills the daemon's process group, such as timeout(1), must not hit us beside it. */
+static void die_with_parent(void)
+{
+	setpgid(0, 0);
+	signal(death_signal, SIG_DFL);
+	mask_death(SIG_UNBLOCK);
+	prctl(PR_SET_PDEATHSIG, death_signal);
 }
 
 static void child_main(int fd, pid_t parent,
 	struct ht_err *(*job)(void *context, struct worker_reply *reply), void *context)
 {
-	struct worker_reply reply = {0};
+	struct worker_reply reply = WORKER_NO_REPLY;
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	/* A thread of the target waits while we do not run. */
-	prctl(PR_SET_TIMERSLACK, 1);
-	setpriority(PRIO_PROCESS, 0, -20);
+	die_with_parent();
+	(void)pulse_watch();
+	(void)priority_raise();
 	if (getppid() != parent)
 		_exit(1);
-	for (size_t i = 0; i < WORKER_FDS_MAX; i++)
-		reply.fd[i] = -1;
 	send_outcome(fd, job(context, &reply), &reply);
 	_exit(0);
 }
@@ -155,11 +180,27 @@ static bool wait_readable(int fd, uint64_t deadline_mono_ns)
 	}
 }
 
+/* One that waits for a file system's server may not even die of SIGKILL: it is left to init. */
+static void reap(pid_t child, bool is_late)
+{
+	uint64_t end_ns = clock_mono_ns() + DEATH_PATIENCE_NS;
+	for (;;) {
+		pid_t got = waitpid(child, NULL, is_late ? WNOHANG : 0);
+		if (got == child || (got < 0 && errno != EINTR))
+			return;
+		if (got == 0 && clock_mono_ns() > end_ns)
+			return;
+		if (got == 0)
+			clock_sleep_ns(CLOCK_NS_PER_MS);
+	}
+}
+
 struct ht_err *worker_run(const char *what, uint64_t deadline_mono_ns,
 	struct ht_err *(*job)(void *context, struct worker_reply *reply), void *context,
 	struct worker_reply *ret)
 {
 	int pair[2];
+	*ret = WORKER_NO_REPLY;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return ht_err_sys(errno, "%s: cannot make a socket pair", what);
 	pid_t parent = getpid();
@@ -176,10 +217,12 @@ struct ht_err *worker_run(const char *what, uint64_t deadline_mono_ns,
 	}
 	close(pair[1]);
 	struct ht_err *err;
+	bool is_late = false;
 	if (wait_readable(pair[0], deadline_mono_ns)) {
 		err = take_outcome(pair[0], what, ret);
 	} else {
 		kill(child, SIGKILL);
+		is_late = true;
 		err = ht_err_new(HT_ERR_REFUSED,
 			"%s: the target did not let us in time (a thread in an uninterruptible "
 			"call, a frozen "
@@ -187,7 +230,6 @@ struct ht_err *worker_run(const char *what, uint64_t deadline_mono_ns,
 			what);
 	}
 	close(pair[0]);
-	while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
-		;
+	reap(child, is_late);
 	return err;
 }

@@ -17,12 +17,27 @@ struct worker_reply {
 	int fd[WORKER_FDS_MAX];		  /* descriptors that the job hands over; -1: none */
 };
 
+#define WORKER_NO_REPLY                                                                            \
+	(struct worker_reply)                                                                      \
+	{                                                                                          \
+		.fd = { [0 ... WORKER_FDS_MAX - 1] = -1 }                                          \
+	}
+
 /*
- * Runs `job(context, reply)` in a child and brings back its error or its reply. The child sees a
- * copy of all memory; only the reply comes back. HT_ERR_REFUSED naming `what` when the deadline
- * passes: the child is dead then, nothing is held. Descriptors in `ret` belong to the caller.
+ * Runs `job(context, reply)` in a child and brings back its reply, and its error. The child sees a
+ * copy of all memory; only these come back. HT_ERR_REFUSED naming `what` when the deadline passes:
+ * the child is dead then, nothing is held. Descriptors in `ret` belong to the caller, after an
+ * error, too: as many as have arrived. A child that died, or was late, gives WORKER_NO_REPLY.
  */
 HT_MUST_CHECK
 struct ht_err *worker_run(const char *what, uint64_t deadline_mono_ns,
 	struct ht_err *(*job)(void *context, struct worker_reply *reply), void *context,
 	struct worker_reply *ret);
+
+/*
+ * In a worker: the death of its parent ends it at once, but between these two calls only at the
+ * second. Calls nest. For the moments in which a thread of the target would notice; they must be
+ * short.
+ */
+void worker_put_off_death(void);
+void worker_resume_death(void);

@@ -226,7 +226,8 @@ enum eh_result eh_frame_next(struct eh_reader *reader, struct eh_fde *ret)
 			return EH_BAD;
 		}
 		if (!bytes_left(&entry)) {
-			reader->rest.at = reader->rest.end;
+			reader->rest.end = reader->rest.at;
+			reader->terminated = true;
 			return EH_END;
 		}
 		const uint8_t *id_at = entry.at;

@@ -35,7 +35,8 @@ struct eh_fde {
 
 struct eh_reader {
 	struct eh_section section;
-	struct bytes rest;
+	struct bytes rest; /* after EH_END: empty, behind what was read */
+	bool terminated;   /* the section's end was found: a zero length word */
 	struct eh_cie cie;
 	const uint8_t *cie_at; /* its length word; NULL: `cie` is not valid */
 	uint64_t cie_serial;

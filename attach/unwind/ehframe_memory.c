@@ -3,12 +3,15 @@
 
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "attach/unwind/eh_frame.h"
 
 /* Of .eh_frame_hdr: version, three encodings, a pointer of at most 10 bytes. */
 #define HDR_VERSION 1u
 #define HDR_READ    14u
+
+#define COMPARE_BYTES (64u << 10) /* at a time: stays in the processor's cache */
 
 /* The address where .eh_frame_hdr says that .eh_frame begins; false when it says nothing usable. */
 static bool hdr_parse(const struct eh_section *hdr, uint64_t *ret)
@@ -77,26 +80,116 @@ static struct ht_err *eh_frame_read(
 	return err;
 }
 
+/* What would be compiled, without the bytes; eh_frame_bytes as many as there may be. */
+static struct ht_err *input_find(
+	const struct proc *proc, const struct module *module, struct unwind_input *ret)
+{
+	uint64_t bytes;
+	*ret = (struct unwind_input){
+		.text_lo = module->text_lo - module->bias,
+		.text_hi = module->text_hi - module->bias,
+	};
+	struct ht_err *err = eh_frame_find(proc, module, &ret->eh_frame_vaddr, &bytes);
+	ret->eh_frame_bytes = bytes;
+	return err;
+}
+
+static struct ht_err *input_compile(const struct proc *proc, const struct module *module,
+	struct unwind_input *input, struct cache *cache, struct abi_table **ret,
+	struct unwind_stats *ret_stats)
+{
+	uint8_t *data;
+	struct ht_err *err = eh_frame_read(proc, module->bias + input->eh_frame_vaddr,
+		input->eh_frame_bytes, &data, &input->eh_frame_bytes);
+	if (err)
+		return err;
+	input->eh_frame = data;
+	err = table_compile(input, ret, ret_stats);
+	/* Where it did not end by itself the table depends on how much could be read. */
+	if (!err && ret_stats->section_bytes) {
+		input->eh_frame_bytes = ret_stats->section_bytes;
+		cache_store(cache, &(struct cache_key){module->build_id, module->build_id_bytes},
+			input, *ret);
+	}
+	free(data);
+	return err;
+}
+
+/* Are the `bytes` bytes at `addr` of the target these? */
+static struct ht_err *bytes_compare(const struct proc *proc, raddr_t addr, const uint8_t *expected,
+	size_t bytes, bool *ret_equal)
+{
+	uint8_t here[COMPARE_BYTES];
+	*ret_equal = false;
+	for (size_t done = 0; done < bytes;) {
+		size_t step = bytes - done < sizeof(here) ? bytes - done : sizeof(here);
+		size_t got;
+		struct ht_err *err = memory_read_some(proc, addr + done, here, step, &got);
+		if (err || got < step || memcmp(here, expected + done, step) != 0)
+			return err;
+		done += step;
+	}
+	*ret_equal = true;
+	return NULL;
+}
+
+/* Is what is kept of exactly these bytes, and are they those of the target? */
+static struct ht_err *entry_compare(const struct proc *proc, const struct module *module,
+	const struct unwind_input *input, const struct unwind_input *kept, bool *ret_equal)
+{
+	*ret_equal = false;
+	if (kept->text_lo != input->text_lo || kept->text_hi != input->text_hi ||
+		kept->eh_frame_vaddr != input->eh_frame_vaddr ||
+		kept->eh_frame_bytes > input->eh_frame_bytes)
+		return NULL;
+	return bytes_compare(proc, module->bias + kept->eh_frame_vaddr, kept->eh_frame,
+		kept->eh_frame_bytes, ret_equal);
+}
+
+/* *ret NULL: there is nothing kept for this module as it is. */
+static struct ht_err *table_recall(const struct proc *proc, const struct module *module,
+	const struct unwind_input *input, struct cache *cache, struct abi_table **ret)
+{
+	struct cache_entry entry;
+	bool equal;
+	*ret = NULL;
+	if (!cache_load(
+		    cache, &(struct cache_key){module->build_id, module->build_id_bytes}, &entry))
+		return NULL;
+	struct ht_err *err = entry_compare(proc, module, input, &entry.input, &equal);
+	if (!err && equal) {
+		*ret = entry.table;
+		entry.table = NULL;
+	}
+	cache_entry_deinit(&entry);
+	return err;
+}
+
+static struct ht_err *name_module(struct ht_err *err, const struct module *module)
+{
+	return ht_err_wrap(err, "%s", *module->path ? module->path : "unnamed module");
+}
+
+struct ht_err *ehframe_memory_table(const struct proc *proc, const struct module *module,
+	struct cache *cache, struct abi_table **ret, bool *ret_cached)
+{
+	struct unwind_input input;
+	struct unwind_stats stats;
+	struct ht_err *err = input_find(proc, module, &input);
+	if (!err)
+		err = table_recall(proc, module, &input, cache, ret);
+	*ret_cached = !err && *ret;
+	if (!err && !*ret)
+		err = input_compile(proc, module, &input, cache, ret, &stats);
+	return name_module(err, module);
+}
+
 struct ht_err *ehframe_memory_compile(const struct proc *proc, const struct module *module,
 	struct abi_table **ret, struct unwind_stats *ret_stats)
 {
-	uint64_t vaddr, bytes;
-	uint8_t *data = NULL;
-	size_t length = 0;
-
-	struct ht_err *err = eh_frame_find(proc, module, &vaddr, &bytes);
+	struct unwind_input input;
+	struct ht_err *err = input_find(proc, module, &input);
 	if (!err)
-		err = eh_frame_read(proc, module->bias + vaddr, bytes, &data, &length);
-	if (!err) {
-		struct unwind_input input = {
-			.eh_frame = data,
-			.eh_frame_bytes = length,
-			.eh_frame_vaddr = vaddr,
-			.text_lo = module->text_lo - module->bias,
-			.text_hi = module->text_hi - module->bias,
-		};
-		err = table_compile(&input, ret, ret_stats);
-	}
-	free(data);
-	return ht_err_wrap(err, "%s", *module->path ? module->path : "unnamed module");
+		err = input_compile(proc, module, &input, NULL, ret, ret_stats);
+	return name_module(err, module);
 }

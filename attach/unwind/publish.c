@@ -9,18 +9,30 @@
 #define AREA_END   (ABI_TABLES_OFF + ABI_TABLES_BYTES)
 #define AREA_ALIGN 64u
 #define RANGES_MAX 16384u
+/* Snapshots take turns in as many places as there are caches. Each place has its own cache, and the
+ * word that names it never changes: whoever still walks by an old snapshot writes nowhere else. */
+#define PLACE_BYTES                                                                                \
+	ht_align_up(sizeof(struct abi_snapshot) + RANGES_MAX * sizeof(struct abi_range),           \
+		HT_PAGE_BYTES)
+#define TABLES_OFF (ABI_UNWIND_OFF + ABI_CACHE_COUNT * PLACE_BYTES)
+/* No address of a table: rule NONE for every PC. */
+#define NO_TABLE 1u
 
 struct compiled {
 	uint64_t module_id;
+	/* Of the same file, wherever it is loaded; a library may come and go. */
+	uint64_t dev, inode, text_bytes;
+	uint8_t build_id[MODULE_BUILD_ID_MAX];
+	size_t build_id_bytes;
 	struct abi_table *table; /* NULL: none, or already in the memfd */
 	raddr_t placed;		 /* address in the target; 0: not in the memfd yet */
-	bool usable;
 };
 
 struct publish {
 	struct compiled *compiled;
 	size_t count;
-	uint64_t next_off; /* free from here on in the tables area */
+	struct publish_counts counts;
+	uint64_t next_off; /* free from here on for tables */
 	uint32_t generation;
 	uint16_t epoch;
 };
@@ -30,7 +42,7 @@ struct ht_err *publish_create(struct publish **ret)
 	struct publish *publish = calloc(1, sizeof(*publish));
 	if (!publish)
 		return ht_err_new(HT_ERR_NOMEM, "no memory for unwind tables");
-	publish->next_off = ABI_UNWIND_OFF;
+	publish->next_off = TABLES_OFF;
 	*ret = publish;
 	return NULL;
 }
@@ -45,16 +57,26 @@ void publish_destroy(struct publish *publish)
 	free(publish);
 }
 
-static struct compiled *find(const struct publish *publish, uint64_t module_id)
+static bool is_of(const struct compiled *entry, const struct module *module)
+{
+	return module->build_id_bytes && entry->build_id_bytes == module->build_id_bytes &&
+	       !memcmp(entry->build_id, module->build_id, module->build_id_bytes) &&
+	       entry->dev == module->dev && entry->inode == module->inode &&
+	       entry->text_bytes == module->text_hi - module->text_lo;
+}
+
+/* Tables are relative to the load bias. */
+static struct compiled *find(const struct publish *publish, const struct module *module)
 {
 	for (size_t i = 0; i < publish->count; i++)
-		if (publish->compiled[i].module_id == module_id)
+		if (publish->compiled[i].module_id == module->id ||
+			is_of(&publish->compiled[i], module))
 			return &publish->compiled[i];
 	return NULL;
 }
 
-struct ht_err *publish_compile(
-	struct publish *publish, const struct proc *proc, const struct modules *modules)
+struct ht_err *publish_compile(struct publish *publish, const struct proc *proc,
+	const struct modules *modules, struct cache *cache)
 {
 	struct compiled *grown =
 		realloc(publish->compiled, (publish->count + modules->count + 1) * sizeof(*grown));
@@ -63,47 +85,45 @@ struct ht_err *publish_compile(
 	publish->compiled = grown;
 	for (size_t i = 0; i < modules->count; i++) {
 		const struct module *module = &modules->module[i];
-		struct compiled entry = {.module_id = module->id};
-		struct unwind_stats stats;
-		if (module->text_lo == module->text_hi || find(publish, module->id))
+		struct compiled entry = {.module_id = module->id,
+			.dev = module->dev,
+			.inode = module->inode,
+			.text_bytes = module->text_hi - module->text_lo,
+			.build_id_bytes = module->build_id_bytes};
+		bool cached;
+		if (module->text_lo == module->text_hi || find(publish, module))
 			continue;
-		struct ht_err *err = ehframe_memory_compile(proc, module, &entry.table, &stats);
+		memcpy(entry.build_id, module->build_id, module->build_id_bytes);
+		struct ht_err *err =
+			ehframe_memory_table(proc, module, cache, &entry.table, &cached);
 		if (err && err->code == HT_ERR_TARGET_GONE)
 			return err;
-		entry.usable = err == NULL;
+		publish->counts.cached += !err && cached;
+		publish->counts.compiled += !err && !cached;
 		ht_err_free(err);
 		publish->compiled[publish->count++] = entry;
 	}
 	return NULL;
 }
 
-static struct ht_err *place(struct publish *publish, uint8_t *local, raddr_t base, const void *data,
-	size_t bytes, raddr_t *ret)
-{
-	uint64_t at = ht_align_up(publish->next_off, AREA_ALIGN);
-	if (at > AREA_END || bytes > AREA_END - at)
-		return ht_err_new(HT_ERR_REFUSED, "the unwind tables of the target exceed %u MiB",
-			ABI_TABLES_BYTES >> 20);
-	memcpy(local + at, data, bytes);
-	publish->next_off = at + bytes;
-	*ret = base + at;
-	return NULL;
-}
-
-static struct ht_err *place_tables(struct publish *publish, uint8_t *local, raddr_t base)
+/* Where the area is full, stacks end in modules that come later, and are counted as cut. */
+static void place_tables(struct publish *publish, uint8_t *local, raddr_t base)
 {
 	for (size_t i = 0; i < publish->count; i++) {
 		struct compiled *entry = &publish->compiled[i];
+		uint64_t at = ht_align_up(publish->next_off, AREA_ALIGN);
 		if (entry->placed || !entry->table)
 			continue;
-		struct ht_err *err = place(
-			publish, local, base, entry->table, entry->table->bytes, &entry->placed);
-		if (err)
-			return err;
+		if (at > AREA_END || entry->table->bytes > AREA_END - at) {
+			entry->placed = NO_TABLE;
+		} else {
+			memcpy(local + at, entry->table, entry->table->bytes);
+			publish->next_off = at + entry->table->bytes;
+			entry->placed = base + at;
+		}
 		free(entry->table);
 		entry->table = NULL;
 	}
-	return NULL;
 }
 
 static int by_lo(const void *a, const void *b)
@@ -119,7 +139,7 @@ static size_t gather(const struct publish *publish, raddr_t base, const struct m
 	size_t count = 0;
 	for (size_t i = 0; i < modules->count && count < RANGES_MAX; i++) {
 		const struct module *module = &modules->module[i];
-		const struct compiled *entry = find(publish, module->id);
+		const struct compiled *entry = find(publish, module);
 		if (module->text_lo < module->text_hi)
 			range[count++] = (struct abi_range){module->text_lo, module->text_hi,
 				module->bias, entry ? entry->placed : 0};
@@ -137,35 +157,37 @@ static size_t gather(const struct publish *publish, raddr_t base, const struct m
 struct ht_err *publish_snapshot(struct publish *publish, uint8_t *local, raddr_t base,
 	const struct modules *modules, const struct proc_maps *maps, bool new_epoch)
 {
-	struct ht_err *err = place_tables(publish, local, base);
-	if (err)
-		return err;
-	struct abi_snapshot *snapshot =
-		calloc(1, sizeof(*snapshot) + (RANGES_MAX + 1) * sizeof(struct abi_range));
-	if (!snapshot)
+	struct abi_range *range = calloc(RANGES_MAX + 1, sizeof(*range));
+	if (!range)
 		return ht_err_new(HT_ERR_NOMEM, "no memory for an unwind snapshot");
-	uint64_t cache_off =
-		ABI_CACHES_OFF + publish->generation % ABI_CACHE_COUNT * ABI_CACHE_BYTES;
-	snapshot->generation = publish->generation + 1;
-	snapshot->epoch = (uint16_t)(publish->epoch + new_epoch);
-	snapshot->range_count = (uint32_t)gather(publish, base, modules, maps, snapshot->range);
+	place_tables(publish, local, base);
+	size_t count = gather(publish, base, modules, maps, range);
+	unsigned turn = publish->generation % ABI_CACHE_COUNT;
+	uint64_t at = ABI_UNWIND_OFF + turn * PLACE_BYTES;
+	uint64_t cache_off = ABI_CACHES_OFF + turn * ABI_CACHE_BYTES;
+	struct abi_snapshot *snapshot = (void *)(local + at);
+
+	/* Who walks by what was here finds nothing, rather than a mixture. */
+	__atomic_store_n(&snapshot->range_count, 0, __ATOMIC_SEQ_CST);
+	memcpy(snapshot->range, range, count * sizeof(*range));
+	memset(local + cache_off, 0, ABI_CACHE_BYTES);
+	snapshot->generation = ++publish->generation;
+	snapshot->epoch = publish->epoch = (uint16_t)(publish->epoch + new_epoch);
 	snapshot->cache_sets = ABI_CACHE_SETS;
 	snapshot->cache = base + cache_off;
-	memset(local + cache_off, 0, ABI_CACHE_BYTES);
-	raddr_t at = 0;
-	err = place(publish, local, base, snapshot,
-		sizeof(*snapshot) + snapshot->range_count * sizeof(struct abi_range), &at);
-	if (!err) {
-		struct abi_config *config = (void *)(local + ABI_CONFIG_OFF);
-		publish->generation = snapshot->generation;
-		publish->epoch = snapshot->epoch;
-		__atomic_store_n(&config->unwind, at, __ATOMIC_RELEASE);
-	}
-	free(snapshot);
-	return err;
+	__atomic_store_n(&snapshot->range_count, (uint32_t)count, __ATOMIC_RELEASE);
+	struct abi_config *config = (void *)(local + ABI_CONFIG_OFF);
+	__atomic_store_n(&config->unwind, base + at, __ATOMIC_RELEASE);
+	free(range);
+	return NULL;
 }
 
 uint16_t publish_epoch(const struct publish *publish)
 {
 	return publish->epoch;
+}
+
+struct publish_counts publish_counts(const struct publish *publish)
+{
+	return publish->counts;
 }

@@ -157,6 +157,8 @@ static struct ht_err *fdes_collect(struct compiler *compiler, const struct eh_se
 		if (err)
 			return err;
 	}
+	if (reader.terminated)
+		compiler->stats.section_bytes = (uint64_t)(reader.rest.at - section->bytes.at);
 	return NULL;
 }
 
@@ -257,15 +259,15 @@ static struct ht_err *rules_intern(struct compiler *compiler)
 }
 
 /* Header with every count and offset; `rows` as they stand in the table. */
-static struct abi_table layout_make(const struct compiler *compiler, uint32_t rows)
+static struct abi_table layout_make(uint64_t lo, uint64_t hi, uint32_t rows, uint32_t rules)
 {
 	struct abi_table layout = {
 		.magic = ABI_TABLE_MAGIC,
-		.lo = compiler->lo,
-		.hi = compiler->hi,
-		.granule_count = (uint32_t)((compiler->hi - compiler->lo) / ABI_GRANULE_BYTES),
+		.lo = lo,
+		.hi = hi,
+		.granule_count = (uint32_t)((hi - lo) / ABI_GRANULE_BYTES),
 		.row_count = rows,
-		.rule_count = compiler->rule_count,
+		.rule_count = rules,
 		.granule_off = sizeof(layout),
 	};
 	layout.pc_off = layout.granule_off + (layout.granule_count + 1) * 4;
@@ -315,7 +317,8 @@ static void rows_pack(struct compiler *compiler, struct abi_table *table)
 
 static struct ht_err *table_pack(struct compiler *compiler, struct abi_table **ret)
 {
-	struct abi_table layout = layout_make(compiler, packed_row_count(compiler));
+	struct abi_table layout = layout_make(
+		compiler->lo, compiler->hi, packed_row_count(compiler), compiler->rule_count);
 	struct abi_table *table = calloc(1, layout.bytes);
 	if (!table)
 		return no_memory();
@@ -365,6 +368,61 @@ struct ht_err *table_compile(
 		*ret_stats = compiler.stats;
 	compiler_deinit(&compiler);
 	return err;
+}
+
+static bool layout_is_sound(const struct abi_table *table, size_t bytes)
+{
+	if (bytes < sizeof(*table) || table->lo % ABI_GRANULE_BYTES ||
+		table->hi % ABI_GRANULE_BYTES || table->lo > table->hi ||
+		table->hi - table->lo > TABLE_TEXT_MAX + ABI_GRANULE_BYTES ||
+		table->row_count > bytes / 4 || table->rule_count > RULES_MAX)
+		return false;
+	struct abi_table layout =
+		layout_make(table->lo, table->hi, table->row_count, table->rule_count);
+	layout.unsupported_rows = table->unsupported_rows;
+	return layout.bytes == bytes && !memcmp(&layout, table, sizeof(layout));
+}
+
+/* Do the rows of each granule begin with its first byte, ascend, and name rules that there are? */
+static bool rows_are_sound(const struct abi_table *table)
+{
+	const uint8_t *base = (const uint8_t *)table;
+	const uint32_t *granule = (const uint32_t *)(base + table->granule_off);
+	const uint16_t *row_pc = (const uint16_t *)(base + table->pc_off);
+	const uint16_t *row_rule = (const uint16_t *)(base + table->index_off);
+	uint32_t row = 0;
+
+	for (uint32_t g = 0; g < table->granule_count; g++) {
+		uint32_t end = granule[g + 1];
+		if (granule[g] != row || end <= row || end > table->row_count || row_pc[row] != 0)
+			return false;
+		uint16_t last_pc = 0, last_rule = row_rule[row];
+		while (++row < end) {
+			if (row_pc[row] <= last_pc || row_pc[row] >= ABI_GRANULE_BYTES)
+				return false;
+			last_pc = row_pc[row];
+			last_rule = last_rule > row_rule[row] ? last_rule : row_rule[row];
+		}
+		if (last_rule >= table->rule_count)
+			return false;
+	}
+	return granule[table->granule_count] == row && row == table->row_count;
+}
+
+bool table_is_sound(const struct abi_table *table, size_t bytes)
+{
+	if (!layout_is_sound(table, bytes) || !rows_are_sound(table))
+		return false;
+	const uint8_t *base = (const uint8_t *)table;
+	const uint32_t *rule = (const uint32_t *)(base + table->rule_off);
+	const uint8_t *pad = base + table->pc_off + table->row_count * sizeof(uint16_t);
+	for (uint32_t i = 0; i < table->rule_count; i++)
+		if (rule[i] >> ABI_RULE_BITS)
+			return false;
+	for (size_t i = 0; i < ABI_ROW_PAD * sizeof(uint16_t); i++)
+		if (pad[i] != 0xff)
+			return false;
+	return true;
 }
 
 /* Reads item `index` of an array at byte `offset` of a table; false when it lies outside. */

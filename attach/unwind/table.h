@@ -21,6 +21,7 @@ struct unwind_input {
 };
 
 struct unwind_stats {
+	uint64_t section_bytes; /* of eh_frame with its terminator; 0: it has none */
 	uint64_t fde_count, bad_fdes;
 	uint64_t rows, unsupported_rows; /* before they are repeated at granules */
 	uint64_t rules;
@@ -35,6 +36,11 @@ struct unwind_stats {
 HT_MUST_CHECK
 struct ht_err *table_compile(
 	const struct unwind_input *input, struct abi_table **ret, struct unwind_stats *ret_stats);
+
+/* Is `table`, `bytes` long, one that table_compile could have made: are all its counts, offsets and
+ * indices right? Trusts nothing in it; aligned to 8. */
+HT_MUST_CHECK
+bool table_is_sound(const struct abi_table *table, size_t bytes);
 
 /* The rule in force at `vaddr`; ABI_RULE_NONE outside. For tests and the daemon. Trusts nothing in
  * `table`. */

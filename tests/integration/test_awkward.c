@@ -11,6 +11,7 @@
 
 #include "tests/support/gotwords.h"
 #include "tests/support/ht_check.h"
+#include "tests/support/procsnap.h"
 #include "tests/support/report.h"
 #include "tests/support/tap.h"
 #include "tests/support/victim.h"
@@ -18,9 +19,12 @@
 #define ANSWER_MS  20000
 #define HEAPTAP_MS 60000
 
-static void start_tapped(struct victim *victim, struct tap *tap)
+static struct procsnap *before;
+
+static void start_tapped(struct victim *victim, struct tap *tap, unsigned flags)
 {
 	victim_start(victim, (const char *[]){run_built("tests/targets/awkward"), NULL});
+	before = procsnap_take(victim->pid, flags);
 	tap_start(tap, victim->pid, NULL);
 	tap_wait_on(tap, "/awkward");
 }
@@ -63,13 +67,14 @@ START_TEST(child_recovered_during_capture)
 {
 	struct victim victim;
 	struct tap tap;
-	start_tapped(&victim, &tap);
+	start_tapped(&victim, &tap, 0);
 	pid_t child = fork_child(&victim);
 	recover_child(child);
 	free(victim_ask(&victim, "work", ANSWER_MS));
 	tap_check_clean(tap_stop(&tap, 0));
 	victim_prove_alive(&victim);
 	ck_assert(is_running(child));
+	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
 END_TEST
@@ -78,11 +83,12 @@ START_TEST(child_recovered_after_capture)
 {
 	struct victim victim;
 	struct tap tap;
-	start_tapped(&victim, &tap);
+	start_tapped(&victim, &tap, 0);
 	pid_t child = fork_child(&victim);
 	tap_check_clean(tap_stop(&tap, 0));
 	ck_assert(is_running(child));
 	recover_child(child);
+	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
 END_TEST
@@ -91,12 +97,13 @@ START_TEST(descriptor_taken_over)
 {
 	struct victim victim;
 	struct tap tap;
-	start_tapped(&victim, &tap);
+	start_tapped(&victim, &tap, PROCSNAP_FDS_CHANGE);
 	free(victim_ask(&victim, "take", ANSWER_MS));
 	for (int i = 0; i < 10; i++)
 		free(victim_ask(&victim, "check", ANSWER_MS));
 	tap_check_clean(tap_stop(&tap, 0));
 	free(victim_ask(&victim, "check", ANSWER_MS));
+	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
 END_TEST
@@ -108,11 +115,13 @@ START_TEST(filtered_system_calls)
 	free(victim_ask(&victim, "filter", ANSWER_MS));
 	for (int i = 0; i < 5; i++) {
 		struct tap tap;
+		before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
 		tap_start(&tap, victim.pid, (const char *[]){"--symbolize", "later", NULL});
 		tap_wait_on(&tap, "/awkward");
 		free(victim_ask(&victim, "work", ANSWER_MS));
 		tap_check_clean(tap_stop(&tap, 0));
 		victim_prove_alive(&victim);
+		procsnap_verify(before, victim.pid);
 		unlink(tap.trace);
 	}
 	victim_stop(&victim);
@@ -141,12 +150,14 @@ static void check_memory(const char *command)
 	struct tap tap;
 	victim_start(&victim, (const char *[]){run_built("tests/targets/escape"), NULL});
 	free(victim_ask(&victim, command, ANSWER_MS));
-	unsigned long before = status_kib(victim.pid, "VmHWM:");
+	before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
+	unsigned long kib = status_kib(victim.pid, "VmHWM:");
 	tap_start(&tap, victim.pid, (const char *[]){"--symbolize", "later", NULL});
 	tap_wait_on(&tap, "/escape");
 	json_decref(tap_stop(&tap, 0));
 	unsigned long after = status_kib(victim.pid, "VmHWM:");
-	ck_assert_msg(after < before + (64 << 10), "%lu KiB before, %lu after", before, after);
+	ck_assert_msg(after < kib + (64 << 10), "%lu KiB before, %lu after", kib, after);
+	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
 
@@ -169,10 +180,12 @@ START_TEST(threads_in_forwarded_calls)
 	free(victim_ask(&victim, "null 16", ANSWER_MS));
 	for (int i = 0; i < 20; i++) {
 		struct tap tap;
+		before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
 		tap_start(&tap, victim.pid, (const char *[]){"--symbolize", "later", NULL});
 		tap_wait_on(&tap, "/awkward");
 		tap_check_clean(tap_stop(&tap, 0));
 		victim_prove_alive(&victim);
+		procsnap_verify(before, victim.pid);
 		unlink(tap.trace);
 	}
 	victim_stop(&victim);

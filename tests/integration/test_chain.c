@@ -155,7 +155,8 @@ static void check_chains(const struct books *books, const char *trace)
 	tracefile_deinit(&file);
 }
 
-static void compare_chains(const char *program)
+/* Returns how many of the unwind tables were kept ones. */
+static uint64_t compare_chains(const char *program)
 {
 	char name[64];
 	snprintf(name, sizeof(name), "tests/targets/%s", program);
@@ -170,7 +171,8 @@ static void compare_chains(const char *program)
 	ck_assert_int_eq(sscanf(done, "done %zu", &events), 1);
 	struct books books = {0};
 	find_text(victim.pid, name, &books);
-	tap_check_clean(tap_stop(&tap, 0));
+	json_t *attach = tap_stop(&tap, 0);
+	tap_check_clean(attach);
 	char *path = tmpdir_path("books"), command[4200];
 	snprintf(command, sizeof(command), "save %s", path);
 	free(victim_ask(&victim, command, ANSWER_MS));
@@ -178,6 +180,17 @@ static void compare_chains(const char *program)
 	victim_stop(&victim);
 	read_books(path, events, &books);
 	check_chains(&books, tap.trace);
+	return report_u64(attach, "tables_cached");
+}
+
+/* An attach that compiles, and one that does not. */
+static void compare_kept(const char *program)
+{
+	char *books = tmpdir_path("books");
+	ck_assert_uint_eq(compare_chains(program), 0);
+	ck_assert_int_eq(unlink(books), 0);
+	ck_assert_uint_ge(compare_chains(program), 2);
+	free(books);
 }
 
 /* Does `frames` of the report, without inlined ones and those of other modules, equal `expected`?
@@ -261,6 +274,18 @@ static void compare_names(const char *program)
 	}                                                                                          \
 	END_TEST
 
+START_TEST(kept_tables)
+{
+	compare_kept("chain-gcc-O2");
+}
+END_TEST
+
+START_TEST(kept_tables_cxx)
+{
+	compare_kept("chainxx-clang-O2");
+}
+END_TEST
+
 CHAIN_TEST(gcc_O0, "chain-gcc-O0")
 CHAIN_TEST(gcc_O1, "chain-gcc-O1")
 CHAIN_TEST(gcc_O2, "chain-gcc-O2")
@@ -284,4 +309,4 @@ NAMES_TEST(names_clangxx_O2, "chainxx-clang-O2")
 
 HT_SUITE("integration/chain", gcc_O0, gcc_O1, gcc_O2, gcc_O3, gcc_O2_fp, clang_O0, clang_O1,
 	clang_O2, clang_O3, clang_O2_fp, gxx_O0, gxx_O2, gxx_O3, clangxx_O0, clangxx_O2, clangxx_O3,
-	names_gcc_O2, names_clang_O3, names_gxx_O2, names_clangxx_O2)
+	names_gcc_O2, names_clang_O3, names_gxx_O2, names_clangxx_O2, kept_tables, kept_tables_cxx)

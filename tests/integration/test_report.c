@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "tests/support/ht_check.h"
+#include "tests/support/procsnap.h"
 #include "tests/support/report.h"
 #include "tests/support/run.h"
 #include "tests/support/tap.h"
@@ -24,10 +25,12 @@ static json_t *record(struct tap *tap, const char *threads)
 	struct victim victim;
 	victim_start(&victim, (const char *[]){run_built("tests/targets/ledger"), "-t", threads,
 				      "-n", "50000", NULL});
+	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
 	tap_start(tap, victim.pid, NULL);
 	tap_wait_on(tap, "/ledger");
 	char *books = victim_ask(&victim, "go", PHASE_MS);
 	tap_check_clean(tap_stop(tap, 0));
+	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 	json_t *ledger = report_parse(books);
 	free(books);

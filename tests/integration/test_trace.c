@@ -30,6 +30,13 @@ static void start_actor(struct victim *victim)
 	victim_start(victim, (const char *[]){run_built("tests/targets/actor"), NULL});
 }
 
+static void start_tapped(struct victim *victim, struct tap *tap)
+{
+	start_actor(victim);
+	tap_start(tap, victim->pid, NULL);
+	tap_wait_on(tap, "/actor");
+}
+
 static void work(struct victim *victim)
 {
 	char *answer = victim_ask(victim, WORK_LINE, ANSWER_MS);
@@ -195,10 +202,8 @@ END_TEST
 START_TEST(target_killed)
 {
 	struct victim victim;
-	start_actor(&victim);
 	struct tap tap;
-	tap_start(&tap, victim.pid, NULL);
-	tap_wait_on(&tap, "/actor");
+	start_tapped(&victim, &tap);
 	work(&victim);
 	victim_kill(&victim);
 	json_decref(tap_wait(&tap, 5));
@@ -209,10 +214,8 @@ END_TEST
 START_TEST(target_exits)
 {
 	struct victim victim;
-	start_actor(&victim);
 	struct tap tap;
-	tap_start(&tap, victim.pid, NULL);
-	tap_wait_on(&tap, "/actor");
+	start_tapped(&victim, &tap);
 	work(&victim);
 	victim_send(&victim, "exit 7");
 	ck_assert_int_eq(victim_wait(&victim, ANSWER_MS), 7);
@@ -224,10 +227,8 @@ END_TEST
 START_TEST(target_becomes_another_program)
 {
 	struct victim victim;
-	start_actor(&victim);
 	struct tap tap;
-	tap_start(&tap, victim.pid, NULL);
-	tap_wait_on(&tap, "/actor");
+	start_tapped(&victim, &tap);
 	work(&victim);
 	victim_send(&victim, "exec");
 	char expected[32];
@@ -248,10 +249,8 @@ START_TEST(target_killed_in_a_flood)
 {
 	for (int round = 0; round < 5; round++) {
 		struct victim victim;
-		start_actor(&victim);
 		struct tap tap;
-		tap_start(&tap, victim.pid, NULL);
-		tap_wait_on(&tap, "/actor");
+		start_tapped(&victim, &tap);
 		free(victim_ask(&victim, "flood", ANSWER_MS));
 		for (int i = 0; i < 30; i++)
 			victim_prove_alive(&victim);
@@ -272,10 +271,8 @@ END_TEST
 START_TEST(heaptap_killed)
 {
 	struct victim victim;
-	start_actor(&victim);
 	struct tap tap;
-	tap_start(&tap, victim.pid, NULL);
-	tap_wait_on(&tap, "/actor");
+	start_tapped(&victim, &tap);
 	free(victim_ask(&victim, "flood", ANSWER_MS));
 	for (int i = 0; i < 30; i++)
 		victim_prove_alive(&victim);
@@ -294,10 +291,8 @@ END_TEST
 START_TEST(cut_file)
 {
 	struct victim victim;
-	start_actor(&victim);
 	struct tap tap;
-	tap_start(&tap, victim.pid, NULL);
-	tap_wait_on(&tap, "/actor");
+	start_tapped(&victim, &tap);
 	work(&victim);
 	json_decref(tap_stop(&tap, 0));
 	victim_stop(&victim);

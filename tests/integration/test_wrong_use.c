@@ -26,7 +26,7 @@
 #define ANSWER_MS  20000
 #define HEAPTAP_MS 60000
 
-enum { USAGE = 2, REFUSED = 3, PERMISSION = 4, TRACE_INCOMPLETE = 7 };
+enum { USAGE = 2, REFUSED = 3, PERMISSION = 4, TARGET_ENDED = 5, TRACE_INCOMPLETE = 7 };
 
 static unsigned line_count(const char *text)
 {
@@ -283,6 +283,36 @@ START_TEST(own_process_without_root)
 }
 END_TEST
 
+/* A clock that is forbidden is no filter, and only root may look past one. */
+START_TEST(own_process_forbids_the_clock_without_root)
+{
+	if (geteuid() != 0) {
+		fprintf(stderr,
+			"skipped: own_process_forbids_the_clock_without_root: needs root\n");
+		return;
+	}
+	struct victim victim;
+	victim_start(
+		&victim, (const char *[]){"/usr/bin/setpriv", "--reuid", "65534", "--regid",
+				 "65534", "--clear-groups",
+				 public_copy("tests/targets/confined", "confined"), "alone", NULL});
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	struct tap tap = {.target = victim.pid};
+	char pid[16];
+	snprintf(pid, sizeof(pid), "%d", victim.pid);
+	run_start_as_nobody(
+		&tap.run, (const char *[]){public_copy("heaptap", "heaptap"), "attach", "-p", pid,
+				  "--symbolize", "later", "-o", "/dev/null", "--json", NULL});
+	tap_wait_on(&tap, "/confined");
+	free(victim_ask(&victim, "confine no-clock", ANSWER_MS));
+	json_t *attach = tap_wait(&tap, TARGET_ENDED);
+	tap_check_clean(attach);
+	json_decref(attach);
+	procsnap_verify(before, victim.pid);
+	victim_kill(&victim);
+}
+END_TEST
+
 START_TEST(undumpable)
 {
 	if (geteuid() != 0) {
@@ -427,5 +457,5 @@ END_TEST
 
 HT_SUITE("integration/wrong_use", no_such_process, zombie, kernel_thread, itself, a_32_bit_program,
 	static_program, traced_by_another, stopped, file_size_limit, thread_id,
-	another_users_process, own_process_without_root, undumpable, tapped_already,
-	unwritable_output, no_room_for_the_trace, nonsense, doctor)
+	another_users_process, own_process_without_root, own_process_forbids_the_clock_without_root,
+	undumpable, tapped_already, unwritable_output, no_room_for_the_trace, nonsense, doctor)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/daemonstage.h"
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -31,6 +33,7 @@ void stage_init(struct stage *stage)
 	stage->daemon_fd = pair[0];
 	stage->agent_fd = pair[1];
 	char *path = tmpdir_path("trace");
+	snprintf(stage->trace, sizeof(stage->trace), "%s", path);
 	ck_no_err(sink_create(&(struct sink_options){.path = path, .replace = true}, &stage->sink));
 	free(path);
 	struct receiver_options options = {
@@ -122,9 +125,9 @@ void stage_hear(struct stage *stage, struct heard *ret)
 	static struct rec rec;
 	enum trace_end end;
 	*ret = (struct heard){0};
-	ck_no_err(sink_finish(stage->sink));
+	sink_finish(stage->sink, false);
 	ck_assert_ptr_null(sink_problem(stage->sink));
-	int fd = sink_reopen(stage->sink);
+	int fd = open(stage->trace, O_RDONLY | O_CLOEXEC);
 	ck_no_err(trace_reader_create(fd, "trace", &reader));
 	for (;;) {
 		ck_no_err(trace_reader_next(reader, &rec, &end));

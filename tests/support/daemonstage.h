@@ -21,6 +21,7 @@ struct stage {
 	struct abi_node *nodes;
 	struct abi_slot *slots;
 	int daemon_fd, agent_fd;
+	char trace[4096];
 	struct sink *sink;
 	struct receiver *receiver;
 };

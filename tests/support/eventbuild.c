@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/eventbuild.h"
 
+#include <string.h>
+
 #include "tests/support/ht_check.h"
 
 void eventbuild_deinit(struct eventbuild *build)
@@ -13,6 +15,7 @@ void eventbuild_restart(struct eventbuild *build)
 {
 	build->tsc = 0;
 	build->addr = 0;
+	memset(build->recent, 0, sizeof(build->recent));
 }
 
 /* 1, 2, 4, 8 bytes. */
@@ -45,24 +48,30 @@ static uint64_t step_time(struct eventbuild *build, uint64_t tsc)
 	return delta;
 }
 
-static uint64_t step_addr(struct eventbuild *build, uint64_t addr)
+static uint64_t step_addr(struct eventbuild *build, uint64_t addr, unsigned int *ret_code)
 {
-	uint64_t folded = abi_addr_fold(addr - build->addr);
+	uint64_t index = abi_recent_index(addr), folded = abi_addr_fold(addr - build->addr);
+	bool is_recent = build->recent[index] == addr;
 	build->addr = addr;
-	return folded;
+	if (addr % 2 == 0)
+		build->recent[index] = addr;
+	*ret_code = is_recent ? 0 : number_code(folded | (UINT8_MAX + 1));
+	return is_recent ? index : folded;
 }
 
 /* All but the stack. */
 static void put_event(struct eventbuild *build, enum abi_event_kind kind, unsigned int tag1,
 	uint64_t tsc, uint64_t addr, uint64_t size)
 {
-	uint64_t time = step_time(build, tsc);
-	uint64_t folded = step_addr(build, addr);
-	put_byte(build, kind | number_code(time) << 3 | number_code(folded) << 5);
-	put_byte(build, tag1 | number_code(size));
+	unsigned int code;
+	uint64_t time = step_time(build, tsc), word = step_addr(build, addr, &code);
+	put_byte(build, kind | number_code(time) << 3 | code << 5);
+	bool is_end = kind == ABI_EVENT_FREE || kind == ABI_EVENT_REALLOC_BEGIN;
+	put_byte(build, tag1 | number_code(size) | (is_end && !size ? ABI_EVENT_NO_SIZE : 0));
 	put_number(build, time, number_code(time));
-	put_number(build, folded, number_code(folded));
-	put_number(build, size, number_code(size));
+	put_number(build, word, code);
+	if (!is_end || size)
+		put_number(build, size, number_code(size));
 }
 
 void eventbuild_thread(struct eventbuild *build, uint32_t tid, uint32_t level)

@@ -12,6 +12,7 @@
 struct eventbuild {
 	struct bytes_out out;
 	uint64_t tsc, addr; /* of the event before */
+	uint64_t recent[ABI_RECENT_COUNT];
 };
 
 void eventbuild_deinit(struct eventbuild *build);
@@ -23,7 +24,7 @@ void eventbuild_thread(struct eventbuild *build, uint32_t tid, uint32_t level);
 /* `kind`: ALLOC or REALLOC_END. `tsc` is absolute, and not before that of the event before. */
 void eventbuild_alloc(struct eventbuild *build, enum abi_event_kind kind, uint8_t hook,
 	uint64_t tsc, uint64_t addr, uint64_t size, uint32_t stack);
-/* `kind`: FREE or REALLOC_BEGIN. */
+/* `kind`: FREE or REALLOC_BEGIN. Without usable bytes (0) there is no size. */
 void eventbuild_free(struct eventbuild *build, enum abi_event_kind kind, uint8_t hook, uint64_t tsc,
 	uint64_t addr, uint64_t usable);
 /* `kind`: REALLOC_FREED or REALLOC_FAIL. */

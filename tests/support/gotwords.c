@@ -19,8 +19,10 @@ struct elf_file {
 };
 
 static const char *const allocator_names[] = {"malloc", "calloc", "realloc", "free",
-	"posix_memalign", "aligned_alloc", "memalign", "valloc", "pvalloc", "reallocarray",
-	"cfree"};
+	"posix_memalign", "aligned_alloc", "memalign", "valloc", "pvalloc", "reallocarray", "cfree",
+	"mallocx", "rallocx", "xallocx", "dallocx", "sdallocx"};
+
+static const char *const native_prefixes[] = {"_rjem_", "mi_"};
 
 static bool is_allocator(const char *symbol)
 {
@@ -95,11 +97,122 @@ static void read_dynamic(const struct elf_file *elf, struct dynamic *ret)
 	}
 }
 
+/* Functions of an allocator that is linked in: of the file, or of PATH.debug. */
+struct native {
+	uint64_t vaddr;
+	const char *symbol;
+};
+
+struct natives {
+	struct elf_file debug; /* data NULL: not needed */
+	struct native native[64];
+	size_t count;
+};
+
+static const Elf64_Shdr *section_of(const struct elf_file *elf, const char *name)
+{
+	const Elf64_Ehdr *ehdr = (const Elf64_Ehdr *)elf->data;
+	const Elf64_Shdr *section = (const Elf64_Shdr *)(elf->data + ehdr->e_shoff);
+	if (!ehdr->e_shoff || !ehdr->e_shnum)
+		return NULL;
+	const char *names = (const char *)elf->data + section[ehdr->e_shstrndx].sh_offset;
+	for (size_t i = 0; i < ehdr->e_shnum; i++)
+		if (!strcmp(names + section[i].sh_name, name))
+			return &section[i];
+	return NULL;
+}
+
+static bool is_native(const char *symbol)
+{
+	for (size_t i = 0; i < HT_ARRAY_SIZE(native_prefixes); i++) {
+		size_t length = strlen(native_prefixes[i]);
+		if (!strncmp(symbol, native_prefixes[i], length) && is_allocator(symbol + length))
+			return true;
+	}
+	return false;
+}
+
+static void add_natives(const struct elf_file *elf, struct natives *ret)
+{
+	const Elf64_Shdr *symbols = section_of(elf, ".symtab");
+	const Elf64_Shdr *strings = section_of(elf, ".strtab");
+	if (!symbols || !strings)
+		return;
+	const Elf64_Sym *symbol = (const Elf64_Sym *)(elf->data + symbols->sh_offset);
+	for (size_t i = 0; i < symbols->sh_size / sizeof(*symbol); i++) {
+		const char *name = (const char *)elf->data + strings->sh_offset + symbol[i].st_name;
+		if (ELF64_ST_TYPE(symbol[i].st_info) != STT_FUNC || !symbol[i].st_value ||
+			!is_native(name))
+			continue;
+		ck_assert_uint_lt(ret->count, HT_ARRAY_SIZE(ret->native));
+		ret->native[ret->count++] = (struct native){symbol[i].st_value, name};
+	}
+}
+
+static void natives_open(const struct elf_file *elf, const char *path, struct natives *ret)
+{
+	char debug[4200];
+	*ret = (struct natives){0};
+	add_natives(elf, ret);
+	snprintf(debug, sizeof(debug), "%s.debug", path);
+	if (!section_of(elf, ".symtab") && elf_open(debug, &ret->debug))
+		add_natives(&ret->debug, ret);
+}
+
+static void natives_close(struct natives *natives)
+{
+	if (natives->debug.data)
+		munmap(natives->debug.data, natives->debug.bytes);
+}
+
 struct module_at {
 	const char *path;
 	uint64_t bias, lo, hi;
 	int mem_fd;
 };
+
+static void add_word(const struct module_at *module, struct gotword word, const char *symbol,
+	struct gotwords *ret)
+{
+	snprintf(word.symbol, sizeof(word.symbol), "%.47s", symbol);
+	snprintf(word.module, sizeof(word.module), "%.159s", module->path);
+	ret->word = realloc(ret->word, (ret->count + 1) * sizeof(word));
+	ck_assert_ptr_nonnull(ret->word);
+	ret->word[ret->count++] = word;
+}
+
+/* A word of .got that is made to hold `vaddr`, if that is a native. */
+static void add_native_word(const struct module_at *module, const struct natives *natives,
+	uint64_t offset, uint64_t vaddr, struct gotwords *ret)
+{
+	struct gotword word = {.addr = module->bias + offset, .allocator = true};
+	for (size_t i = 0; i < natives->count; i++)
+		if (natives->native[i].vaddr == vaddr &&
+			pread(module->mem_fd, &word.value, 8, (off_t)word.addr) == 8) {
+			add_word(module, word, natives->native[i].symbol, ret);
+			return;
+		}
+}
+
+static void add_native_words(const struct module_at *module, const struct elf_file *elf,
+	const struct dynamic *dyn, const struct natives *natives, struct gotwords *ret)
+{
+	const Elf64_Shdr *got = section_of(elf, ".got");
+	if (!got || !natives->count)
+		return;
+	const uint64_t *word = (const uint64_t *)(elf->data + got->sh_offset);
+	bool fixed = ((const Elf64_Ehdr *)elf->data)->e_type == ET_EXEC;
+	for (size_t i = 0; fixed && i < got->sh_size / 8; i++)
+		add_native_word(module, natives, got->sh_addr + i * 8, word[i], ret);
+	for (size_t i = 0; dyn->rela && i < dyn->rela_bytes / sizeof(*dyn->rela); i++) {
+		const Elf64_Rela *rela = &dyn->rela[i];
+		if (ELF64_R_TYPE(rela->r_info) == R_X86_64_RELATIVE &&
+			rela->r_offset >= got->sh_addr &&
+			rela->r_offset < got->sh_addr + got->sh_size)
+			add_native_word(
+				module, natives, rela->r_offset, (uint64_t)rela->r_addend, ret);
+	}
+}
 
 static void add_words(const struct module_at *module, const struct dynamic *dyn,
 	const Elf64_Rela *rela, uint64_t bytes, struct gotwords *ret)
@@ -115,11 +228,7 @@ static void add_words(const struct module_at *module, const struct dynamic *dyn,
 		word.allocator = is_allocator(symbol);
 		word.lazy = type == R_X86_64_JUMP_SLOT && word.value >= module->lo &&
 			    word.value < module->hi;
-		snprintf(word.symbol, sizeof(word.symbol), "%.47s", symbol);
-		snprintf(word.module, sizeof(word.module), "%.159s", module->path);
-		ret->word = realloc(ret->word, (ret->count + 1) * sizeof(word));
-		ck_assert_ptr_nonnull(ret->word);
-		ret->word[ret->count++] = word;
+		add_word(module, word, symbol, ret);
 	}
 }
 
@@ -143,6 +252,10 @@ static void add_module(const char *path, uint64_t lo, uint64_t hi, int mem_fd, s
 		add_words(&module, &dyn, dyn.rela, dyn.rela_bytes, ret);
 		add_words(&module, &dyn, dyn.jmprel, dyn.jmprel_bytes, ret);
 	}
+	struct natives natives;
+	natives_open(&elf, path, &natives);
+	add_native_words(&module, &elf, &dyn, &natives, ret);
+	natives_close(&natives);
 	munmap(elf.data, elf.bytes);
 }
 

@@ -12,7 +12,8 @@
 struct gotword {
 	uint64_t addr;	/* in the process */
 	uint64_t value; /* that it holds */
-	bool allocator; /* its relocation names a function of the malloc family */
+	bool allocator; /* its relocation names a function of the malloc family, or it leads to
+			 * one that is linked in */
 	bool lazy;	/* JUMP_SLOT not bound yet: it points into its own module */
 	char symbol[48];
 	char module[160];
@@ -23,7 +24,8 @@ struct gotwords {
 	size_t count;
 };
 
-/* JUMP_SLOT and GLOB_DAT words of every mapped ELF file but the dynamic linker. */
+/* JUMP_SLOT and GLOB_DAT words of every mapped ELF file but the dynamic linker, and those of .got
+ * that lead to an allocator that is linked in. */
 void gotwords_read(pid_t pid, struct gotwords *ret);
 void gotwords_deinit(struct gotwords *words);
 

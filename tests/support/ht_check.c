@@ -10,11 +10,13 @@
 int ht_suite_run(const char *name, const TTest *const *tests, size_t count)
 {
 	Suite *suite = suite_create(name);
-	TCase *tcase = tcase_create(name);
-	tcase_set_timeout(tcase, TEST_TIMEOUT_S);
-	for (size_t i = 0; i < count; i++)
+	/* A case each, so that CK_RUN_CASE picks one test. */
+	for (size_t i = 0; i < count; i++) {
+		TCase *tcase = tcase_create(tests[i]->name);
+		tcase_set_timeout(tcase, TEST_TIMEOUT_S);
 		tcase_add_test(tcase, tests[i]);
-	suite_add_tcase(suite, tcase);
+		suite_add_tcase(suite, tcase);
+	}
 	SRunner *runner = srunner_create(suite);
 	srunner_run_all(runner, CK_ENV);
 	int failed = srunner_ntests_failed(runner);

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "tests/support/gotwords.h"
@@ -24,10 +25,13 @@ struct facts {
 	size_t count;
 };
 
+#define OURS	   "memfd:heaptap-"
+#define NAMES_ONLY (1u << 31) /* no hash of the program's text */
+
 struct procsnap {
 	pid_t pid;
 	unsigned flags;
-	struct facts maps, text, fds, threads;
+	struct facts maps, pages, text, fds, threads, process;
 	struct gotwords words;
 };
 
@@ -79,6 +83,11 @@ static uint64_t hash_memory(int mem_fd, uint64_t lo, uint64_t hi)
 	return hash;
 }
 
+static bool is_changing_plug(const struct procsnap *snap, const char *path)
+{
+	return (snap->flags & PROCSNAP_PLUG_CHANGES) && strstr(path, "/libplug.so");
+}
+
 static void read_maps(struct procsnap *snap)
 {
 	char line[4400], path[4096], perms[8], key[64], value[4300];
@@ -93,20 +102,92 @@ static void read_maps(struct procsnap *snap)
 			&offset, &inode, path);
 		ck_assert_int_ge(fields, 5);
 		bool exec = perms[2] == 'x';
-		bool ours = strstr(path, "heaptap-") != NULL;
+		bool ours = strstr(path, OURS) != NULL;
+		if (is_changing_plug(snap, path))
+			continue;
 		if (!ours && inode == 0 && (!exec || (snap->flags & PROCSNAP_JIT)))
 			continue;
 		snprintf(key, sizeof(key), "%" PRIx64 "-%" PRIx64, lo, hi);
 		snprintf(value, sizeof(value), "%s %" PRIx64 " %" PRIu64 " %s", perms, offset,
 			inode, path);
 		facts_add(&snap->maps, key, value);
-		if (exec && perms[1] != 'w' && inode) {
+		if (exec && perms[1] != 'w' && inode && !(snap->flags & NAMES_ONLY)) {
 			snprintf(value, sizeof(value), "%016" PRIx64, hash_memory(mem_fd, lo, hi));
 			facts_add(&snap->text, key, value);
 		}
 	}
 	fclose(maps);
 	close(mem_fd);
+}
+
+/* Of mappings of files: what madvise and mlock leave, and pages that were written to. Not in code:
+ * the page in which a stub was stays the process's own, with the bytes of the file. */
+static void read_pages(struct procsnap *snap)
+{
+	static const char *const wanted[] = {"VmFlags:", "Anonymous:"};
+	char line[4400], path[4096], key[64] = "", perms[8] = "", value[512] = "";
+	FILE *smaps = proc_open_text(snap->pid, "smaps");
+	ck_assert_ptr_nonnull(smaps);
+	bool kept = false;
+	while (fgets(line, sizeof(line), smaps)) {
+		uint64_t lo, hi, inode;
+		line[strcspn(line, "\n")] = '\0';
+		path[0] = '\0';
+		if (sscanf(line, "%lx-%lx %7s %*x %*s %lu %4095[^\n]", &lo, &hi, perms, &inode,
+			    path) >= 4) {
+			kept = inode && perms[1] != 'w' && !is_changing_plug(snap, path);
+			snprintf(key, sizeof(key), "%" PRIx64 "-%" PRIx64, lo, hi);
+			value[0] = '\0';
+			continue;
+		}
+		size_t used = strlen(value);
+		for (size_t i = 0; kept && i < (perms[2] == 'x' ? 1 : HT_ARRAY_SIZE(wanted)); i++)
+			if (!strncmp(line, wanted[i], strlen(wanted[i])))
+				snprintf(value + used, sizeof(value) - used, "%.120s ", line);
+		if (kept && !strncmp(line, "VmFlags:", 8))
+			facts_add(&snap->pages, key, value);
+	}
+	fclose(smaps);
+}
+
+/* What belongs to the process as a whole, and no part of heaptap may touch. */
+static void read_process(struct procsnap *snap)
+{
+	static const char *const files[] = {"limits", "personality", "timerslack_ns",
+		"oom_score_adj", "cgroup", "coredump_filter", "autogroup"};
+	static const char *const links[] = {"cwd", "root", "exe", "ns/user", "ns/pid", "ns/mnt",
+		"ns/net", "ns/ipc", "ns/uts", "ns/cgroup"};
+	char path[64], text[4096];
+	for (size_t i = 0; i < HT_ARRAY_SIZE(files); i++) {
+		FILE *file = proc_open_text(snap->pid, files[i]);
+		size_t got = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
+		text[got] = '\0';
+		facts_add(&snap->process, files[i], text);
+		if (file)
+			fclose(file);
+	}
+	for (size_t i = 0; i < HT_ARRAY_SIZE(links); i++) {
+		snprintf(path, sizeof(path), "/proc/%d/%s", snap->pid, links[i]);
+		ssize_t length = readlink(path, text, sizeof(text) - 1);
+		text[length > 0 ? length : 0] = '\0';
+		facts_add(&snap->process, links[i], text);
+	}
+}
+
+/* Status flags and the position's file: what dup and fcntl leave. */
+static void read_fd_flags(const struct procsnap *snap, const char *fd, char *value, size_t bytes)
+{
+	char name[320], line[256];
+	snprintf(name, sizeof(name), "fdinfo/%s", fd);
+	FILE *info = proc_open_text(snap->pid, name);
+	size_t used = strlen(value);
+	while (info && fgets(line, sizeof(line), info)) {
+		line[strcspn(line, "\n")] = '\0';
+		if (!strncmp(line, "flags:", 6))
+			snprintf(value + used, bytes - used, " %s", line);
+	}
+	if (info)
+		fclose(info);
 }
 
 static void read_fds(struct procsnap *snap)
@@ -121,16 +202,32 @@ static void read_fds(struct procsnap *snap)
 		if (length <= 0)
 			continue;
 		link[length] = '\0';
-		if (!(snap->flags & PROCSNAP_FDS_CHANGE) || strstr(link, "heaptap-"))
+		if (!(snap->flags & PROCSNAP_FDS_CHANGE))
+			read_fd_flags(snap, entry->d_name, link, sizeof(link));
+		if (!(snap->flags & PROCSNAP_FDS_CHANGE) || strstr(link, OURS))
 			facts_add(&snap->fds, entry->d_name, link);
 	}
 	closedir(dir);
 }
 
-/* Tracer, stopped or not, and the signal masks of one thread. */
+/* How a thread is scheduled: policy, nice value, priority in real time, length of its turns. */
+static void read_schedule(const char *tid, char *value, size_t bytes)
+{
+	uint32_t words[12] = {0}; /* struct sched_attr, which no header of glibc's has */
+	if (syscall(SYS_sched_getattr, (pid_t)strtol(tid, NULL, 10), words, sizeof(words), 0))
+		return;
+	size_t used = strlen(value);
+	snprintf(value + used, bytes - used, "policy %u nice %d priority %u turn %u", words[1],
+		(int)words[4], words[5], words[6]);
+}
+
+/* Tracer, stopped or not, the signal masks and the scheduling of one thread. */
 static bool read_thread(const struct procsnap *snap, const char *tid, char *value, size_t bytes)
 {
-	static const char *const wanted[] = {"TracerPid:", "SigBlk:", "SigIgn:", "SigCgt:"};
+	static const char *const wanted[] = {"TracerPid:", "SigBlk:", "SigIgn:", "SigCgt:", "Uid:",
+		"Gid:", "Groups:", "CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:",
+		"NoNewPrivs:", "Seccomp:", "Seccomp_filters:", "FDSize:", "Cpus_allowed:",
+		"THP_enabled:", "x86_Thread_features:"};
 	char name[320], line[256];
 	snprintf(name, sizeof(name), "task/%s/status", tid);
 	FILE *status = proc_open_text(snap->pid, name);
@@ -144,16 +241,20 @@ static bool read_thread(const struct procsnap *snap, const char *tid, char *valu
 			used += (size_t)snprintf(value + used, bytes - used, "stopped ");
 		for (size_t i = 0; i < HT_ARRAY_SIZE(wanted); i++)
 			if (!strncmp(line, wanted[i], strlen(wanted[i])) &&
-				!(i == 1 && (snap->flags & PROCSNAP_MASKS_CHANGE)))
+				!(i == 1 && (snap->flags & PROCSNAP_MASKS_CHANGE)) &&
+				!(i == 2 && (snap->flags & PROCSNAP_SYSTEM_CALLED)) &&
+				!(!strcmp(wanted[i], "FDSize:") &&
+					(snap->flags & PROCSNAP_FDS_CHANGE)))
 				used += (size_t)snprintf(value + used, bytes - used, "%s ", line);
 	}
 	fclose(status);
+	read_schedule(tid, value, bytes);
 	return true;
 }
 
 static void read_threads(struct procsnap *snap)
 {
-	char path[64], value[512];
+	char path[64], value[2048];
 	snprintf(path, sizeof(path), "/proc/%d/task", snap->pid);
 	DIR *dir = opendir(path);
 	ck_assert_ptr_nonnull(dir);
@@ -171,8 +272,10 @@ struct procsnap *procsnap_take(pid_t pid, unsigned flags)
 	snap->pid = pid;
 	snap->flags = flags;
 	read_maps(snap);
+	read_pages(snap);
 	read_fds(snap);
 	read_threads(snap);
+	read_process(snap);
 	gotwords_read(pid, &snap->words);
 	return snap;
 }
@@ -182,11 +285,20 @@ void procsnap_destroy(struct procsnap *snap)
 	if (!snap)
 		return;
 	facts_deinit(&snap->maps);
+	facts_deinit(&snap->pages);
+	facts_deinit(&snap->process);
 	facts_deinit(&snap->text);
 	facts_deinit(&snap->fds);
 	facts_deinit(&snap->threads);
 	gotwords_deinit(&snap->words);
 	free(snap);
+}
+
+/* Nothing of heaptap's in it, and a thread neither traced nor stopped. */
+static bool is_clean(const char *value)
+{
+	return !strstr(value, OURS) && !strstr(value, "stopped") &&
+	       (!strstr(value, "TracerPid:") || strstr(value, "TracerPid:\t0 "));
 }
 
 static void diff_facts(FILE *out, const char *what, const struct facts *before,
@@ -202,19 +314,19 @@ static void diff_facts(FILE *out, const char *what, const struct facts *before,
 		const struct fact *fact = &after->fact[i];
 		if (facts_find(before, fact->key))
 			continue;
-		bool clean = !strstr(fact->value, "heaptap-") && !strstr(fact->value, "stopped") &&
-			     (!strstr(fact->value, "TracerPid:") ||
-				     strstr(fact->value, "TracerPid:\t0 "));
-		if (!may_come || !clean)
+		if (!may_come || !is_clean(fact->value))
 			fprintf(out, "%s %s: new, \"%s\"\n", what, fact->key, fact->value);
 	}
 }
 
-static void diff_words(FILE *out, const struct gotwords *before, const struct gotwords *after)
+static void diff_words(
+	FILE *out, const struct gotwords *before, const struct gotwords *after, bool plug_changes)
 {
 	size_t j = 0;
 	for (size_t i = 0; i < before->count; i++) {
 		const struct gotword *old = &before->word[i];
+		if (plug_changes && strstr(old->module, "/libplug.so"))
+			continue;
 		while (j < after->count && after->word[j].addr != old->addr)
 			j++;
 		if (j == after->count) {
@@ -239,11 +351,42 @@ char *procsnap_diff(const struct procsnap *before, const struct procsnap *after)
 	diff_facts(
 		out, "mapping", &before->maps, &after->maps, false, flags & PROCSNAP_MODULES_GROW);
 	diff_facts(out, "text", &before->text, &after->text, false, flags & PROCSNAP_MODULES_GROW);
+	diff_facts(
+		out, "pages", &before->pages, &after->pages, false, flags & PROCSNAP_MODULES_GROW);
+	diff_facts(out, "process", &before->process, &after->process, false, false);
 	diff_facts(out, "descriptor", &before->fds, &after->fds, false, false);
 	diff_facts(
 		out, "thread", &before->threads, &after->threads, threads_change, threads_change);
-	diff_words(out, &before->words, &after->words);
+	diff_words(out, &before->words, &after->words, flags & PROCSNAP_PLUG_CHANGES);
 	fclose(out);
+	return text;
+}
+
+static void find_ours(FILE *out, const char *what, const struct facts *facts)
+{
+	for (size_t i = 0; i < facts->count; i++)
+		if (!is_clean(facts->fact[i].value))
+			fprintf(out, "%s %s: \"%s\"\n", what, facts->fact[i].key,
+				facts->fact[i].value);
+}
+
+char *procsnap_ours(pid_t pid)
+{
+	struct procsnap snap = {.pid = pid, .flags = NAMES_ONLY};
+	char *text = NULL;
+	size_t bytes;
+	FILE *out = open_memstream(&text, &bytes);
+	ck_assert_ptr_nonnull(out);
+	read_maps(&snap);
+	read_fds(&snap);
+	read_threads(&snap);
+	find_ours(out, "mapping", &snap.maps);
+	find_ours(out, "descriptor", &snap.fds);
+	find_ours(out, "thread", &snap.threads);
+	fclose(out);
+	facts_deinit(&snap.maps);
+	facts_deinit(&snap.fds);
+	facts_deinit(&snap.threads);
 	return text;
 }
 
@@ -255,4 +398,21 @@ void procsnap_verify(struct procsnap *before, pid_t pid)
 	free(difference);
 	procsnap_destroy(after);
 	procsnap_destroy(before);
+}
+
+void procsnap_wait(const struct procsnap *before, pid_t pid, unsigned limit_ms)
+{
+	uint64_t end = run_now_ms() + limit_ms;
+	for (;;) {
+		struct procsnap *now = procsnap_take(pid, before->flags);
+		char *difference = procsnap_diff(before, now);
+		bool equal = !difference[0];
+		procsnap_destroy(now);
+		ck_assert_msg(equal || run_now_ms() < end, "process %d after %u ms: %.2000s", pid,
+			limit_ms, difference);
+		free(difference);
+		if (equal)
+			return;
+		run_pause();
+	}
 }

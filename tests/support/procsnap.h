@@ -18,6 +18,8 @@ enum procsnap_flag {
 	PROCSNAP_MASKS_CHANGE = 1 << 2,	  /* blocked signals vary with where a thread is */
 	PROCSNAP_JIT = 1 << 3,		  /* anonymous executable memory comes and goes */
 	PROCSNAP_MODULES_GROW = 1 << 4,	  /* it loads libraries meanwhile */
+	PROCSNAP_PLUG_CHANGES = 1 << 5,	  /* it loads and unloads libplug.so all the time */
+	PROCSNAP_SYSTEM_CALLED = 1 << 6,  /* system(3) ignores signals for a moment */
 };
 
 struct procsnap *procsnap_take(pid_t pid, unsigned flags);
@@ -25,11 +27,20 @@ void procsnap_destroy(struct procsnap *snap);
 
 /*
  * What differs, one line each, or "" (malloc'd): mappings of files and their permissions,
- * executable memory, descriptors, threads, tracer, state, signal masks, the bytes of all program
- * text, and every GOT word that was not waiting for the dynamic linker. Anything in `after` that
- * bears heaptap's name is a difference too.
+ * executable memory, pages of read-only mappings that were written to, their VmFlags, descriptors
+ * and their flags, threads, tracer, state, signal masks, scheduling, credentials, capabilities,
+ * seccomp, limits, namespaces, cgroup, personality and the like, the bytes of all program text, and
+ * every GOT word that was not waiting for the dynamic linker. Anything in `after` that bears
+ * heaptap's name is a difference too.
  */
 char *procsnap_diff(const struct procsnap *before, const struct procsnap *after);
 
+/* What of heaptap is there, one line each, or "" (malloc'd): mappings and descriptors that bear its
+ * name, threads that are traced or stopped. Cheap. */
+char *procsnap_ours(pid_t pid);
+
 /* Takes a second look and fails the test when it differs from `before`. Frees `before`. */
 void procsnap_verify(struct procsnap *before, pid_t pid);
+/* Looks again and again until nothing differs, such as when a guardian has to take something out.
+ * Fails the test after `limit_ms`. `before` stays the caller's. */
+void procsnap_wait(const struct procsnap *before, pid_t pid, unsigned limit_ms);

@@ -16,30 +16,38 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/support/tmpdir.h"
+
 #define NOBODY 65534
 
-static void become_nobody(void)
+static void become_nobody(void *context)
 {
+	(void)context;
 	if (setgroups(0, NULL) || setgid(NOBODY) || setuid(NOBODY))
 		_exit(126);
 }
 
-static void start(struct run *run, const char *const argv[], bool as_nobody, int stdout_fd)
+static void start(struct run *run, const char *const argv[], int stdout_fd,
+	void (*prepare)(void *context), void *context)
 {
 	*run = (struct run){.out_fd = memfd_create("stdout", MFD_CLOEXEC),
 		.err_fd = memfd_create("stderr", MFD_CLOEXEC)};
 	ck_assert_int_ge(run->out_fd, 0);
 	ck_assert_int_ge(run->err_fd, 0);
+	char *cache = tmpdir_path("cache");
 	run->pid = fork();
 	ck_assert_int_ge(run->pid, 0);
-	if (run->pid)
+	if (run->pid) {
+		free(cache);
 		return;
+	}
+	setenv("XDG_CACHE_HOME", cache, 1);
 	int in_fd = open("/dev/null", O_RDONLY);
 	dup2(in_fd, STDIN_FILENO);
 	dup2(stdout_fd >= 0 ? stdout_fd : run->out_fd, STDOUT_FILENO);
 	dup2(run->err_fd, STDERR_FILENO);
-	if (as_nobody)
-		become_nobody();
+	if (prepare)
+		prepare(context);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); /* survives the exec; fails without Yama */
 	execvp(argv[0], (char **)argv);
@@ -49,17 +57,23 @@ static void start(struct run *run, const char *const argv[], bool as_nobody, int
 
 void run_start(struct run *run, const char *const argv[])
 {
-	start(run, argv, false, -1);
+	start(run, argv, -1, NULL, NULL);
 }
 
 void run_start_as_nobody(struct run *run, const char *const argv[])
 {
-	start(run, argv, true, -1);
+	start(run, argv, -1, become_nobody, NULL);
+}
+
+void run_start_prepared(
+	struct run *run, const char *const argv[], void (*prepare)(void *context), void *context)
+{
+	start(run, argv, -1, prepare, context);
 }
 
 void run_start_to(struct run *run, const char *const argv[], int stdout_fd)
 {
-	start(run, argv, false, stdout_fd);
+	start(run, argv, stdout_fd, NULL, NULL);
 }
 
 bool run_has_ended(struct run *run)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Starts programs as a user would, with their output captured, and waits for them with a deadline.
+ * What they put into XDG_CACHE_HOME stays with the test.
  * Whatever goes wrong here fails the running test. Children die with the test process.
  */
 #pragma once
@@ -20,6 +21,9 @@ struct run {
 void run_start(struct run *run, const char *const argv[]);
 /* The same for a program that gives up root first (user and group `nobody`). */
 void run_start_as_nobody(struct run *run, const char *const argv[]);
+/* The same for a child that calls `prepare(context)` last before it becomes the program. */
+void run_start_prepared(
+	struct run *run, const char *const argv[], void (*prepare)(void *context), void *context);
 /* The same with stdout on `stdout_fd` instead of in memory. */
 void run_start_to(struct run *run, const char *const argv[], int stdout_fd);
 

@@ -23,9 +23,17 @@ void tap_wait_on(struct tap *tap, const char *module);
 /* Waits until any slot is tapped and nobody traces the target: for programs with slots of their own
  * making. */
 void tap_wait_any(struct tap *tap);
+/* An expected status: 0, or 7 with events dropped, as it may be where a thread of the target cannot
+ * sleep while it waits for the daemon. */
+#define TAP_MAY_DROP (-1)
 /* SIGINT, then tap_wait. */
 json_t *tap_stop(struct tap *tap, int expected_status);
 /* Waits for its end; returns the object it printed (NULL if it printed none). */
 json_t *tap_wait(struct tap *tap, int expected_status);
-/* The object of a detach that left nothing: level 0 or 1, everything equal, none dropped. */
+/* The object of a detach that left nothing: level 0 or 1, everything equal. */
+void tap_check_equal(const json_t *attach);
+/* The same, no event dropped, every slot restored. */
 void tap_check_clean(const json_t *attach);
+/* Have the guardians of heaptaps that are gone ended? They become children of a test that is a
+ * PR_SET_CHILD_SUBREAPER; `victim` is to be its only other child. */
+bool tap_guardian_is_done(pid_t victim);

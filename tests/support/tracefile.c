@@ -158,3 +158,17 @@ uint64_t tracefile_frees(const struct tracefile *file, uint32_t tid)
 	}
 	return frees - failed;
 }
+
+uint64_t tracefile_blocks_of(const char *path, uint64_t size)
+{
+	struct tracefile file;
+	uint64_t count = 0;
+	tracefile_load(path, &file);
+	ck_assert(file.complete);
+	for (size_t i = 0; i < file.event_count; i++)
+		count += file.event[i].size == size &&
+			 (file.event[i].kind == ABI_EVENT_ALLOC ||
+				 file.event[i].kind == ABI_EVENT_REALLOC_END);
+	tracefile_deinit(&file);
+	return count;
+}

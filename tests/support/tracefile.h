@@ -43,3 +43,5 @@ struct tracefile_count tracefile_allocations(
 	const struct tracefile *file, uint32_t tid, enum abi_hook hook);
 /* Blocks given back, by free or a successful realloc. */
 uint64_t tracefile_frees(const struct tracefile *file, uint32_t tid);
+/* Blocks of this size that the trace at `path`, which must be complete, saw allocated. */
+uint64_t tracefile_blocks_of(const char *path, uint64_t size);

@@ -3,12 +3,14 @@
 
 #include <check.h>
 #include <fcntl.h>
+#include <linux/sched.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,23 +22,31 @@ static void run_child(const char *const argv[], const int in[2], const int out[2
 {
 	dup2(in[0], STDIN_FILENO);
 	dup2(out[1], STDOUT_FILENO);
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); /* survives the exec; fails without Yama */
 	execv(argv[0], (char **)argv);
 	perror(argv[0]);
 	_exit(127);
 }
 
-void victim_start(struct victim *victim, const char *const argv[])
+static pid_t fork_as(pid_t pid)
+{
+	struct clone_args args = {
+		.exit_signal = SIGCHLD, .set_tid = (uint64_t)(uintptr_t)&pid, .set_tid_size = 1};
+	return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+}
+
+static void start(struct victim *victim, pid_t wanted, const char *const argv[])
 {
 	int in[2], out[2];
 	ck_assert_int_eq(pipe2(in, O_CLOEXEC), 0);
 	ck_assert_int_eq(pipe2(out, O_CLOEXEC), 0);
 	signal(SIGPIPE, SIG_IGN);
-	pid_t pid = fork();
+	pid_t pid = wanted ? fork_as(wanted) : fork();
 	ck_assert_int_ge(pid, 0);
 	if (!pid) {
 		signal(SIGPIPE, SIG_DFL);
+		if (!wanted)
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
 		run_child(argv, in, out);
 	}
 	close(in[0]);
@@ -50,6 +60,16 @@ void victim_start(struct victim *victim, const char *const argv[])
 	char *line = victim_line(victim, ANSWER_MS);
 	ck_assert_str_eq(line, expected);
 	free(line);
+}
+
+void victim_start(struct victim *victim, const char *const argv[])
+{
+	start(victim, 0, argv);
+}
+
+void victim_start_as(struct victim *victim, pid_t pid, const char *const argv[])
+{
+	start(victim, pid, argv);
 }
 
 void victim_send(struct victim *victim, const char *command)

@@ -24,6 +24,9 @@ struct victim {
 
 /* Starts it and waits for its "ready PID". `argv[0]` is a path. */
 void victim_start(struct victim *victim, const char *const argv[]);
+/* The same as the process with number `pid`, which must be free (needs CAP_CHECKPOINT_RESTORE or
+ * CAP_SYS_ADMIN). It ends when its stdin does, not with the calling thread. */
+void victim_start_as(struct victim *victim, pid_t pid, const char *const argv[]);
 /* Sends one line. */
 void victim_send(struct victim *victim, const char *command);
 /* The next line it prints, without newline, malloc'd. Fails the test after `limit_ms`. */

@@ -11,6 +11,8 @@
  * Also built statically, where no slot leads to the allocator.
  */
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <time.h>
@@ -26,10 +28,13 @@ static void work(unsigned long count)
 	}
 }
 
+static atomic_bool is_flooding;
+
 static void *flood(void *arg)
 {
 	for (;;) {
 		work(1000);
+		atomic_store(&is_flooding, true);
 		nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
 	}
 	return arg;
@@ -53,6 +58,8 @@ int main(int argc, char **argv)
 		} else if (!strcmp(command, "flood")) {
 			if (pthread_create(&thread, NULL, flood, NULL))
 				speak_fail("no thread");
+			while (!atomic_load(&is_flooding))
+				nanosleep(&(struct timespec){.tv_nsec = 100000}, NULL);
 			answer("flooding");
 		} else if (!strncmp(command, "exit ", 5)) {
 			exit((int)strtoul(command + 5, NULL, 10));

@@ -1,25 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Threads that compute the same checksums over and over, in integers, SSE and x87, allocate in
- * between, and stop with "WRONG" at the first different result.
+ * Threads that compute the same checksums over and over, in integers, SSE and x87, keep canaries in
+ * the red zone and the AVX registers, allocate in between, and stop with "WRONG" at the first
+ * different result.
  *
- * usage: busy [-t THREADS] [-s]
+ * usage: busy [-t THREADS] [-s] [-f] [-l]
  *
- * -s: a thread queues real-time signals to the workers, about 5,000 a second; at the end as many
- * must have been handled as were queued. "count" answers {"rounds":N,"sent":N,"handled":N}.
+ * -s: a thread queues real-time signals to the workers, 10,000 a second; at the end as many
+ * must have been handled as were queued. -f: a thread forks, or spawns, one child after the other;
+ * each allocates and must end well. -l: two threads load libplug.so, let it allocate, and unload
+ * it. "count" answers {"rounds":N,"sent":N,"handled":N,"children":N,"loads":N}.
  */
+#include <dlfcn.h>
 #include <pthread.h>
 #include <signal.h>
+#include <spawn.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #include "tests/targets/speak.h"
 
-#define THREADS_MAX 64
-#define LIVE	    64
+#define THREADS_MAX	64
+#define LIVE		64
+#define STORMS_MAX	8
+#define STORM_PERIOD_NS 100000
 
 struct sums {
 	uint64_t integer;
@@ -29,8 +37,10 @@ struct sums {
 
 static pthread_t worker[THREADS_MAX];
 static unsigned threads = 8;
-static atomic_bool stopping;
-static atomic_ullong rounds, sent, handled;
+static atomic_bool calm, stopping;
+static atomic_uint running;
+static atomic_ullong rounds, sent, handled, children, loads;
+static char plug_path[4096];
 
 static void on_signal(int signal)
 {
@@ -47,6 +57,68 @@ __attribute__((noinline)) static struct sums compute(void)
 		sums.x87 = sums.x87 * 0.998L + 1.0L / i;
 	}
 	return sums;
+}
+
+/* Words below the stack pointer, which no signal handler and no debugger may touch. */
+__attribute__((noinline)) static bool red_zone_keeps(uint64_t word)
+{
+	uint64_t differs = 0;
+	__asm__ volatile("lea	-256(%%rsp), %%rsp\n\t"
+			 "mov	$16, %%ecx\n"
+			 "1:	mov	%[word], -136(%%rsp, %%rcx, 8)\n\t"
+			 "loop	1b\n\t"
+			 "mov	$20000, %%ecx\n"
+			 "2:	loop	2b\n\t"
+			 "mov	$16, %%ecx\n"
+			 "3:	mov	-136(%%rsp, %%rcx, 8), %%rax\n\t"
+			 "xor	%[word], %%rax\n\t"
+			 "or	%%rax, %[differs]\n\t"
+			 "loop	3b\n\t"
+			 "lea	256(%%rsp), %%rsp"
+			 : [differs] "+r"(differs)
+			 : [word] "r"(word)
+			 : "rax", "rcx", "cc", "memory");
+	return differs == 0;
+}
+
+#define EACH_OF_15 "1,2,3,4,5,6,7,8,9,10,11,12,13,14,15"
+
+__attribute__((noinline, target("avx2"))) static bool vectors_keep(uint64_t word)
+{
+	bool same;
+	__asm__ volatile("vmovq	%[word], %%xmm0\n\t"
+			 "vpbroadcastq	%%xmm0, %%ymm0\n\t"
+			 ".irp r," EACH_OF_15 "\n\t"
+			 "vmovdqa	%%ymm0, %%ymm\\r\n\t"
+			 ".endr\n\t"
+			 "mov	$20000, %%ecx\n"
+			 "1:	loop	1b\n\t"
+			 ".irp r," EACH_OF_15 "\n\t"
+			 "vpxor	%%ymm0, %%ymm\\r, %%ymm\\r\n\t"
+			 ".endr\n\t"
+			 ".irp r,2,3,4,5,6,7,8,9,10,11,12,13,14,15\n\t"
+			 "vpor	%%ymm\\r, %%ymm1, %%ymm1\n\t"
+			 ".endr\n\t"
+			 "vmovq	%[word], %%xmm2\n\t"
+			 "vpbroadcastq	%%xmm2, %%ymm2\n\t"
+			 "vpxor	%%ymm0, %%ymm2, %%ymm2\n\t"
+			 "vpor	%%ymm2, %%ymm1, %%ymm1\n\t"
+			 "vptest	%%ymm1, %%ymm1\n\t"
+			 "vzeroupper"
+			 : "=@ccz"(same)
+			 : [word] "r"(word)
+			 : "rcx", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7",
+			 "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
+	return same;
+}
+
+static void check_canaries(uint64_t round)
+{
+	uint64_t word = round * 0x9e3779b97f4a7c15u + 1;
+	if (!red_zone_keeps(word))
+		speak_fail("the red zone changed");
+	if (__builtin_cpu_supports("avx2") && !vectors_keep(word))
+		speak_fail("vector registers changed");
 }
 
 static void churn(unsigned char *live[LIVE], uint64_t round)
@@ -73,11 +145,13 @@ static void *run(void *arg)
 	(void)arg;
 	unsigned char *live[LIVE] = {0};
 	struct sums first = compute();
+	atomic_fetch_add(&running, 1);
 	for (uint64_t round = 0; !atomic_load(&stopping); round++) {
 		struct sums again = compute();
 		if (again.integer != first.integer || again.sse != first.sse ||
 			again.x87 != first.x87)
 			speak_fail("checksums differ");
+		check_canaries(round);
 		churn(live, round);
 		atomic_fetch_add(&rounds, 1);
 	}
@@ -86,45 +160,116 @@ static void *run(void *arg)
 	return NULL;
 }
 
-static void *storm(void *arg)
+static void *signal_storm(void *arg)
 {
 	(void)arg;
-	for (unsigned turn = 0; !atomic_load(&stopping); turn++) {
+	struct timespec at;
+	clock_gettime(CLOCK_MONOTONIC, &at);
+	for (unsigned turn = 0; !atomic_load(&calm); turn++) {
 		union sigval value = {.sival_int = 1};
 		if (!pthread_sigqueue(worker[turn % threads], SIGRTMIN, value))
 			atomic_fetch_add(&sent, 1);
-		clock_nanosleep(CLOCK_MONOTONIC, 0, &(struct timespec){.tv_nsec = 100000}, NULL);
+		at.tv_nsec += STORM_PERIOD_NS;
+		if (at.tv_nsec >= 1000000000) {
+			at.tv_nsec -= 1000000000;
+			at.tv_sec++;
+		}
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL);
+	}
+	return NULL;
+}
+
+/* A child of a threaded process may allocate: the C library sees to its locks. */
+static pid_t start_child(unsigned turn)
+{
+	static char *const argv[] = {"/bin/true", NULL}, *const env[] = {NULL};
+	pid_t pid;
+	if (turn % 4 == 0)
+		return posix_spawn(&pid, argv[0], NULL, NULL, argv, env) ? -1 : pid;
+	pid = fork();
+	if (pid)
+		return pid;
+	for (unsigned i = 0; i < 20; i++) {
+		unsigned char *ptr = malloc(16 + i * 50);
+		ptr[i] = (unsigned char)i;
+		free(ptr);
+	}
+	_exit(0);
+}
+
+static void *fork_storm(void *arg)
+{
+	(void)arg;
+	for (unsigned turn = 0; !atomic_load(&calm); turn++) {
+		int status;
+		pid_t pid = start_child(turn);
+		if (pid < 0 || waitpid(pid, &status, 0) != pid)
+			speak_fail("no child");
+		if (status)
+			speak_fail("a child ended with %x", (unsigned)status);
+		atomic_fetch_add(&children, 1);
+	}
+	return NULL;
+}
+
+static void *load_storm(void *arg)
+{
+	(void)arg;
+	while (!atomic_load(&calm)) {
+		void *plug = dlopen(plug_path, RTLD_NOW);
+		void (*work)(unsigned long count);
+		if (!plug)
+			speak_fail("%s", dlerror());
+		*(void **)&work = dlsym(plug, "plug_work");
+		work(20);
+		if (dlclose(plug))
+			speak_fail("%s", dlerror());
+		atomic_fetch_add(&loads, 1);
 	}
 	return NULL;
 }
 
 int main(int argc, char **argv)
 {
-	bool storming = false;
-	for (int option; (option = getopt(argc, argv, "t:s")) != -1;) {
-		if (option == 't')
+	void *(*storms[STORMS_MAX])(void *);
+	pthread_t storm_thread[STORMS_MAX];
+	unsigned storm_count = 0;
+	for (int option; (option = getopt(argc, argv, "t:sfl")) != -1 && storm_count < 6;) {
+		if (option == 't') {
 			threads = (unsigned)strtoul(optarg, NULL, 10);
-		else
-			storming = true;
+		} else if (option == 'l') {
+			storms[storm_count++] = load_storm;
+			storms[storm_count++] = load_storm;
+		} else {
+			storms[storm_count++] = option == 's' ? signal_storm : fork_storm;
+		}
 	}
 	if (threads < 1 || threads > THREADS_MAX)
 		speak_fail("1 to %d threads", THREADS_MAX);
+	snprintf(plug_path, sizeof(plug_path), "%.*s/libplug.so",
+		(int)(strrchr(argv[0], '/') - argv[0]), argv[0]);
 	struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
 	sigaction(SIGRTMIN, &action, NULL);
-	pthread_t storm_thread;
 	for (unsigned i = 0; i < threads; i++)
 		pthread_create(&worker[i], NULL, run, NULL);
-	if (storming)
-		pthread_create(&storm_thread, NULL, storm, NULL);
+	for (unsigned i = 0; i < storm_count; i++)
+		pthread_create(&storm_thread[i], NULL, storms[i], NULL);
+	/* A thread is born with its signals blocked: nothing changes any more when all compute. */
+	while (atomic_load(&running) < threads)
+		usleep(1000);
 	speak_ready();
 	for (const char *command; strcmp(command = speak_hear(), "stop");) {
-		speak_add("{\"rounds\":%llu,\"sent\":%llu,\"handled\":%llu}", atomic_load(&rounds),
-			atomic_load(&sent), atomic_load(&handled));
+		speak_add("{\"rounds\":%llu,\"sent\":%llu,\"handled\":%llu,\"children\":%llu,"
+			  "\"loads\":%llu}",
+			atomic_load(&rounds), atomic_load(&sent), atomic_load(&handled),
+			atomic_load(&children), atomic_load(&loads));
 		speak_send();
 	}
+	/* A signal that reaches a thread on its way out is lost. */
+	atomic_store(&calm, true);
+	for (unsigned i = 0; i < storm_count; i++)
+		pthread_join(storm_thread[i], NULL);
 	atomic_store(&stopping, true);
-	if (storming)
-		pthread_join(storm_thread, NULL);
 	for (unsigned i = 0; i < threads; i++)
 		pthread_join(worker[i], NULL);
 	if (atomic_load(&sent) != atomic_load(&handled))

@@ -3,12 +3,16 @@
  * Takes addresses of allocator functions out of its GOT and keeps them, so that a profiler's hooks
  * escape into places where nobody looks for them. Commands:
  *
+ *      copy     copies a table of both, as it stands in memory protected by RELRO, into the heap
+ *      atexit   lets the C library keep free, to be called at the end
  *      take     reads &malloc and &free into static, heap and stack memory, and makes a thread
  *               destructor of free
  *      use      calls through all of them, and ends a thread that has a value to destroy
+ *      freeze   copies both into a page and makes that read-only
+ *      use frozen, thaw     calls through them; overwrites them
  *      reserve  maps a gigabyte of shared memory and leaves it alone
  *      lock     locks all memory, present and future
- *      forget   overwrites all copies and deletes the key
+ *      forget   overwrites all copies, the destructor included
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -26,8 +30,21 @@ struct pair {
 };
 
 static struct pair volatile kept;
+static const struct pair table = {malloc, free};
 static struct pair volatile *on_heap;
+static struct pair *frozen;
 static pthread_key_t key;
+static int has_key;
+
+/* A key that is deleted leaves its destructor in the table until the place is used again. */
+static void make_key(free_fn *destructor)
+{
+	if (has_key)
+		pthread_key_delete(key);
+	has_key = 1;
+	if (pthread_key_create(&key, destructor))
+		speak_fail("no key");
+}
 
 static void *run_with_value(void *arg)
 {
@@ -53,6 +70,29 @@ static void answer(const char *text)
 	speak_send();
 }
 
+static void protect_frozen(int prot)
+{
+	if (frozen == MAP_FAILED || mprotect(frozen, sizeof(*frozen), prot))
+		speak_fail("no page");
+}
+
+/* Not in main, which might load both from the GOT before its loop. */
+static __attribute__((noinline)) void freeze(void)
+{
+	if (!frozen)
+		frozen = mmap(NULL, sizeof(*frozen), PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	protect_frozen(PROT_READ | PROT_WRITE);
+	memcpy(frozen, &table, sizeof(table));
+	protect_frozen(PROT_READ);
+}
+
+static void thaw(void)
+{
+	protect_frozen(PROT_READ | PROT_WRITE);
+	*frozen = (struct pair){NULL, NULL};
+}
+
 int main(void)
 {
 	struct pair volatile on_stack = {0};
@@ -62,9 +102,27 @@ int main(void)
 		if (!strcmp(command, "take")) {
 			kept.take = on_heap->take = on_stack.take = malloc;
 			kept.give = on_heap->give = on_stack.give = free;
-			if (pthread_key_create(&key, free))
-				speak_fail("no key");
+			make_key(free);
 			answer("taken");
+		} else if (!strcmp(command, "copy")) {
+			memcpy((void *)on_heap, (const void *)&table, sizeof(table));
+			answer("copied");
+		} else if (!strcmp(command, "atexit")) {
+			/* Its argument is the exit status: free(NULL). */
+			on_exit((void (*)(int, void *))(void *)free, NULL);
+			answer("registered");
+		} else if (!strcmp(command, "freeze")) {
+			freeze();
+			answer("frozen");
+		} else if (!strcmp(command, "use frozen")) {
+			use_pair(*frozen);
+			answer("used");
+		} else if (!strcmp(command, "thaw")) {
+			thaw();
+			answer("thawed");
+		} else if (!strcmp(command, "use heap")) {
+			use_pair(*on_heap);
+			answer("used");
 		} else if (!strcmp(command, "use")) {
 			use_pair(kept);
 			use_pair(*on_heap);
@@ -84,9 +142,9 @@ int main(void)
 		} else if (!strcmp(command, "forget")) {
 			kept.take = on_heap->take = on_stack.take = NULL;
 			kept.give = on_heap->give = on_stack.give = NULL;
-			pthread_key_delete(key);
+			make_key(NULL);
 			answer("forgotten");
 		}
 	}
-	_exit(0);
+	exit(0);
 }

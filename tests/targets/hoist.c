@@ -3,11 +3,13 @@
  * A loop that never ends around malloc and free whose addresses clang -fno-plt -O2 loads once,
  * before the loop, into registers: they hold what the GOT held then. "restart" leaves the loop and
  * enters it again, so that the registers are loaded anew. "count" answers with the rounds so far.
+ * With -r a thread restarts it a thousand times a second.
  */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "tests/targets/speak.h"
 
@@ -33,9 +35,18 @@ static void *run(void *arg)
 	return NULL;
 }
 
-int main(void)
+static void *restart(void *arg)
 {
-	pthread_t thread[THREADS];
+	for (;; nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL))
+		atomic_fetch_add(&generation, 1);
+	return arg;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t thread[THREADS], restarter;
+	if (argc > 1 && !strcmp(argv[1], "-r"))
+		pthread_create(&restarter, NULL, restart, NULL);
 	for (int i = 0; i < THREADS; i++)
 		pthread_create(&thread[i], NULL, run, NULL);
 	speak_ready();

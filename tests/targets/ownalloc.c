@@ -2,7 +2,8 @@
  *
  * libownalloc.so: an allocator that may be called from signal handlers at any instruction, even
  * from one that interrupted itself. It takes from one mapping by an atomic addition and never gives
- * anything back. Each block is preceded by its size.
+ * anything back. Each block is preceded by its size. While ownalloc_hold is set, whoever asks for
+ * OWNALLOC_SLOW bytes sleeps here.
  */
 #include <errno.h>
 #include <malloc.h>
@@ -11,6 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
+
+#include "tests/targets/ownalloc.h"
 
 #define ARENA_BYTES (1ul << 36)
 #define HEAD	    16u
@@ -45,8 +49,14 @@ static void *take(size_t alignment, size_t size)
 	return (void *)at;
 }
 
+atomic_int ownalloc_hold, ownalloc_held;
+
 void *malloc(size_t size)
 {
+	while (size == OWNALLOC_SLOW && atomic_load(&ownalloc_hold)) {
+		atomic_store(&ownalloc_held, 1);
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	}
 	return take(16, size);
 }
 

@@ -4,6 +4,7 @@
 # says what its target is made of. NAME-VARIANT is NAME's source built in another way.
 
 t := $O/tests/targets
+comma := ,
 
 RUSTC ?= /usr/bin/rustc
 
@@ -21,9 +22,37 @@ variant_flags = -$(firstword $(subst -, ,$*)) \
 chain_bin   := $(addprefix $t/chain-,$(chain_variants))
 chainxx_bin := $(addprefix $t/chainxx-,$(chainxx_variants))
 
+# Ways to link the ledger; mold is asked for where it is to be had.
+linked_variants := gold lld relr sysv gnu noplt bare $(if $(shell command -v mold),mold) \
+	$(if $(shell command -v musl-gcc),musl)
+linked_gold  := -fuse-ld=gold -Wl,-z,lazy
+linked_lld   := -fuse-ld=lld -Wl,-z,now
+linked_mold  := -fuse-ld=mold -Wl,-z,lazy
+linked_relr  := -Wl,-z,pack-relative-relocs,-z,now
+linked_sysv  := -Wl,--hash-style=sysv,-z,lazy,-z,norelro
+linked_gnu   := -Wl,--hash-style=gnu,-z,lazy,-z,relro
+linked_noplt := -fno-plt -Wl,-z,now
+linked_bin   := $(patsubst %,$t/linked-%,$(linked_variants))
+
+# Ways to bind a library's slots.
+burst_variants := lazy now noplt sysv
+burst_lazy  := -Wl,-z,lazy
+burst_now   := -Wl,-z,now,-z,relro
+burst_noplt := -fno-plt
+burst_sysv  := -Wl,-z,lazy,-z,norelro,--hash-style=sysv
+burst_lib   := $(patsubst %,$t/libburst-%.so,$(burst_variants))
+
 target_bin := $(addprefix $t/,ledger ledger-lazy ledger-nopie ledger-own ledger-jemalloc \
-	ledger-tcmalloc busy escape awkward hoist sleepy actor actor-static plughost libplug.so \
-	libunwound.so idle32 cxx rust) $(chain_bin) $(chainxx_bin)
+	ledger-tcmalloc extended busy changer crowd escape awkward hoist sleepy actor actor-static confined plughost libplug.so \
+	libunwound.so idle32 cxx cxx-tcmalloc rust rust-lto jumper storm rewire) $(chain_bin) $(chainxx_bin) $(burst_lib)
+target_bin += $t/throwing $t/hostile $t/served $t/parent $t/waits $t/waits-escape
+target_bin += $(linked_bin) $t/linked-static $t/linked-static-pie $t/libcounting.so $t/libfailing.so \
+	$(if $(filter musl,$(linked_variants)),$t/linked-musl-static)
+target_bin += $t/states $t/libburst-counted.so
+
+# An allocator linked in, under the prefix that Rust's crate gives it, called through anonymous GOT words.
+rjem_bin := $t/rust-jemalloc $t/rust-jemalloc-lto $t/rust-jemalloc-stripped $t/extended-static $t/extended-fixed
+target_bin += $(rjem_bin)
 
 $(target_bin) $t/libownalloc.so: tests/targets/targets.mk
 $(shell mkdir -p $t)
@@ -32,6 +61,29 @@ build = $(call quiet,TARGET)$(1) -o $@ $(filter %.c %.cc,$^)
 
 $t/lib%.so: tests/targets/%.c
 	$(call build,gcc $(target_c) -O2 -fPIC -shared)
+
+$(burst_lib): $t/libburst-%.so: tests/targets/burst.c
+	$(call build,gcc $(target_c) -O2 -fPIC -shared $(burst_$*))
+
+# Bound to the shim, where it is loaded with RTLD_DEEPBIND.
+$t/libburst-counted.so: tests/targets/burst.c $t/libcounting.so
+	$(call build,gcc $(target_c) -O2 -fPIC -shared) -L$t -lcounting -Wl,-rpath,'$$ORIGIN'
+
+$(filter-out %-bare %-musl,$(linked_bin)): $t/linked-%: tests/targets/ledger.c
+	$(call build,gcc $(target_c) -O2) $(linked_$*)
+# Without section headers: e_shoff, e_shnum and e_shstrndx are 0.
+$t/linked-bare: $t/ledger-lazy
+	$(call quiet,TARGET)cp $< $@ && head -c 8 /dev/zero | dd of=$@ bs=1 seek=40 conv=notrunc status=none && \
+		head -c 4 /dev/zero | dd of=$@ bs=1 seek=60 conv=notrunc status=none
+# musl has no pvalloc; with -l the ledger never calls it.
+$t/linked-musl: tests/targets/ledger.c
+	$(call build,musl-gcc $(target_c) -Dpvalloc=valloc -O2)
+$t/linked-musl-static: tests/targets/ledger.c
+	$(call build,musl-gcc $(target_c) -Dpvalloc=valloc -O2 -static)
+$t/linked-static: tests/targets/ledger.c
+	$(call build,gcc $(target_c) -O2 -static)
+$t/linked-static-pie: tests/targets/ledger.c
+	$(call build,gcc $(target_c) -O2 -static-pie)
 
 # Full RELRO and PIE, as distributions build; then other ways of binding, and other allocators.
 $t/ledger: tests/targets/ledger.c
@@ -42,10 +94,37 @@ $t/ledger-nopie: tests/targets/ledger.c
 	$(call build,gcc $(target_c) -O2 -fno-pie -no-pie)
 $t/ledger-own: tests/targets/ledger.c $t/libownalloc.so
 	$(call build,gcc $(target_c) -O2) -L$t -lownalloc -Wl,-rpath,'$$ORIGIN'
+$t/jumper: tests/targets/jumper.c $t/libownalloc.so
+	$(call build,gcc $(target_c) -O2) -L$t -lownalloc -Wl,-rpath,'$$ORIGIN'
 $t/ledger-jemalloc: tests/targets/ledger.c
 	$(call build,gcc $(target_c) -O2) -Wl,-z,now -Wl,--no-as-needed -ljemalloc
 $t/ledger-tcmalloc: tests/targets/ledger.c
 	$(call build,gcc $(target_c) -O2) -Wl,-z,now -Wl,--no-as-needed -ltcmalloc_minimal
+
+$t/extended: tests/targets/extended.c
+	$(call build,gcc $(target_c) -O2 -DPREFIX=) -Wl,-z,now -Wl,--no-as-needed -ljemalloc
+
+jemalloc_api := malloc calloc realloc free posix_memalign aligned_alloc memalign valloc malloc_usable_size \
+	mallocx rallocx xallocx sallocx dallocx sdallocx nallocx mallctl mallctlnametomib mallctlbymib \
+	malloc_stats_print malloc_conf malloc_message
+jemalloc_archive := $(shell gcc -print-file-name=libjemalloc_pic.a)
+$t/librjem.a: tests/targets/targets.mk
+	$(call quiet,TARGET)objcopy $(foreach f,$(jemalloc_api),--redefine-sym $f=_rjem_$f) $(jemalloc_archive) $@
+
+rjem_link := -L$t -l:librjem.a -lstdc++ -lm -lc
+# As rustc does it, the linker must not turn calls through the GOT into direct ones.
+$t/extended-static: tests/targets/extended.c $t/librjem.a
+	$(call build,gcc $(target_c) -O2 -DPREFIX=_rjem_ -fno-plt -fPIE -pie -Wa$(comma)-mrelax-relocations=no) $(rjem_link)
+$t/extended-fixed: tests/targets/extended.c $t/librjem.a
+	$(call build,gcc $(target_c) -O2 -DPREFIX=_rjem_ -fno-plt -fPIE -no-pie -Wa$(comma)-mrelax-relocations=no) $(rjem_link)
+rustc_rjem = $(call quiet,TARGET)$(RUSTC) --edition 2021 $(1) $(foreach o,$(rjem_link),-C link-arg=$o) -o $@ $<
+$t/rust-jemalloc: tests/targets/jemalloc.rs $t/librjem.a
+	$(call rustc_rjem,-O -g)
+$t/rust-jemalloc-lto: tests/targets/jemalloc.rs $t/librjem.a
+	$(call rustc_rjem,-C opt-level=3 -C lto=fat -C codegen-units=1 -C panic=abort -g)
+# As packages have it: the names are in a file of its own, which a test puts in its place.
+$t/rust-jemalloc-stripped: $t/rust-jemalloc
+	$(call quiet,TARGET)objcopy --only-keep-debug $< $@.debug && strip -o $@ $<
 
 $(filter $t/chain-gcc-%,$(chain_bin)): $t/chain-gcc-%: tests/targets/chain.c
 	$(call build,gcc $(target_c) $(variant_flags))
@@ -56,10 +135,17 @@ $(filter $t/chainxx-gcc-%,$(chainxx_bin)): $t/chainxx-gcc-%: tests/targets/chain
 $(filter $t/chainxx-clang-%,$(chainxx_bin)): $t/chainxx-clang-%: tests/targets/chainxx.cc
 	$(call build,clang++-14 $(target_cxx) $(variant_flags))
 
-$t/busy $t/sleepy $t/actor $t/plughost: $t/%: tests/targets/%.c
+$t/busy $t/states $t/changer $t/crowd $t/sleepy $t/actor $t/confined $t/plughost $t/storm: $t/%: tests/targets/%.c
 	$(call build,gcc $(target_c) -O2)
+$t/rewire: tests/targets/rewire.c
+	$(call build,gcc $(target_c) -O2) -Wl,-z,lazy
 $t/actor-static: tests/targets/actor.c
 	$(call build,gcc $(target_c) -O2 -static)
+waits_src := $(wildcard tests/targets/waits/*.c)
+$t/waits: $(waits_src)
+	$(call build,gcc $(target_c) -O2)
+$t/waits-escape: $(waits_src)
+	$(call build,gcc $(target_c) -O2 -DWAITS_ESCAPE)
 # Calls and addresses straight from the GOT; clang keeps them in registers around a loop.
 $t/awkward: tests/targets/awkward.c
 	$(call build,gcc $(target_c) -O2 -fno-plt -fPIE -pie)
@@ -67,11 +153,18 @@ $t/escape: tests/targets/escape.c
 	$(call build,gcc $(target_c) -O2 -fno-plt -fPIE -pie)
 $t/hoist: tests/targets/hoist.c
 	$(call build,clang-14 $(target_c) -O2 -fno-plt -fPIE -pie)
-$t/cxx: tests/targets/cxx.cc
+$t/cxx $t/throwing: $t/%: tests/targets/%.cc
 	$(call build,g++ $(target_cxx) -O2)
+$t/cxx-tcmalloc: tests/targets/cxx.cc
+	$(call build,g++ $(target_cxx) -O2) -Wl,--no-as-needed -ltcmalloc_minimal
 $t/rust: tests/targets/rust.rs
 	$(call quiet,TARGET)$(RUSTC) --edition 2021 -O -g -o $@ $<
+# Link-time optimisation over the whole program loads malloc's slot once, before a loop.
+$t/rust-lto: tests/targets/rust.rs
+	$(call quiet,TARGET)$(RUSTC) --edition 2021 -C opt-level=3 -C lto=fat -C codegen-units=1 -g -o $@ $<
 $t/libunwound.so: tests/targets/unwound.c
 	$(call build,gcc $(target_c) -O2 -fPIC -shared) -lunwind-x86_64 -lunwind
+$t/hostile $t/served $t/parent: $t/%: tests/targets/%.c
+	$(call build,gcc $(target_c) -O2)
 $t/idle32: tests/targets/idle32.S
 	$(call quiet,TARGET)as --32 -o $@.o $< && ld -m elf_i386 -o $@ $@.o

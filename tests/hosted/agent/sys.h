@@ -47,13 +47,15 @@ struct sys_fake {
 	uint64_t cookie;
 	uint64_t tsc;	   /* of the next reading */
 	uint64_t tsc_step; /* per reading */
+	uint64_t fences;   /* readings in order with everything before */
 	uint32_t tid;	   /* what gettid says */
 	bool on_signal_stack;
+	bool tsc_forbidden;
 	/* What process_vm_readv can read. */
 	const uint8_t *readable;
 	uint64_t readable_bytes;
 	/* The agent's own code. */
-	uint64_t code_lo, code_hi;
+	uint64_t code_lo, code_frames_lo, code_hi;
 };
 
 extern struct sys_fake sys_fake;
@@ -76,6 +78,12 @@ static inline bool sys_on_signal_stack(void)
 {
 	sys_fake.calls++;
 	return sys_fake.on_signal_stack;
+}
+
+static inline bool sys_tsc_forbidden(void)
+{
+	sys_fake.calls++;
+	return sys_fake.tsc_forbidden;
 }
 
 static inline long sys_sendmsg(int fd, const struct sys_msghdr *message, int flags)
@@ -127,9 +135,14 @@ static inline uint32_t sys_thread_u32(uint64_t offset)
 	return *(const uint32_t *)(sys_fake_thread_pointer + offset);
 }
 
-static inline uint64_t sys_tsc(void)
+static inline uint64_t sys_tsc_early(void)
 {
 	return __atomic_fetch_add(&sys_fake.tsc, sys_fake.tsc_step, __ATOMIC_RELAXED);
+}
+static inline uint64_t sys_tsc(void)
+{
+	sys_fake.fences++;
+	return sys_tsc_early();
 }
 
 static inline void sys_pause(void)
@@ -138,8 +151,9 @@ static inline void sys_pause(void)
 		sys_fake.pause();
 }
 
-static inline void sys_agent_code(uint64_t *ret_lo, uint64_t *ret_hi)
+static inline void sys_agent_code(uint64_t *ret_lo, uint64_t *ret_frames_lo, uint64_t *ret_hi)
 {
 	*ret_lo = sys_fake.code_lo;
+	*ret_frames_lo = sys_fake.code_frames_lo;
 	*ret_hi = sys_fake.code_hi;
 }

@@ -12,8 +12,9 @@
 static struct {
 	void *answer;
 	int error;
+	size_t usable; /* what xallocx answers */
 	unsigned calls;
-	uint64_t args[3];
+	uint64_t args[4];
 	void (*during)(void);
 } real;
 
@@ -59,6 +60,33 @@ static int real_out(void **out, size_t alignment, size_t size)
 	if (real.error == 0)
 		*out = real.answer;
 	return real.error;
+}
+
+static void *real_sized(size_t size, size_t flags)
+{
+	return real_two(size, flags);
+}
+
+static void *real_rallocx(void *old, size_t size, size_t flags)
+{
+	return real_three(old, size, flags);
+}
+
+static size_t real_xallocx(void *block, size_t size, size_t extra, size_t flags)
+{
+	real_called((uint64_t)block, size, extra);
+	real.args[3] = flags;
+	return real.usable;
+}
+
+static void real_dallocx(void *block, size_t flags)
+{
+	real_called((uint64_t)block, flags, 0);
+}
+
+static void real_sdallocx(void *block, size_t size, size_t flags)
+{
+	real_called((uint64_t)block, size, flags);
 }
 
 static size_t real_usable(void *block)
@@ -226,6 +254,25 @@ START_TEST(free_is_recorded_before)
 }
 END_TEST
 
+/* Whoever has seen the allocation knows the size: the allocator is not asked. */
+START_TEST(free_of_a_new_block_asks_nothing)
+{
+	setup();
+	struct abi_thunk get = world_thunk(ABI_HOOK_MALLOC, real_one);
+	struct abi_thunk give = world_thunk(ABI_HOOK_FREE, real_free);
+	give.usable_index = 2;
+	world_config->usable[2] = (uint64_t)real_usable;
+	ck_assert_ptr_eq(heaptap_hook_malloc(100, &get), block_a);
+	heaptap_hook_free(block_a, &give);
+	heaptap_hook_free(block_b, &give);
+	ck_assert_uint_eq(world_events(world_my_slot(0), events, HT_ARRAY_SIZE(events)), 3);
+	ck_assert_uint_eq(events[1].addr, (uint64_t)block_a);
+	ck_assert_uint_eq(events[1].size, 0);
+	ck_assert_uint_eq(events[2].addr, (uint64_t)block_b);
+	ck_assert_uint_eq(events[2].size, 77);
+}
+END_TEST
+
 static void see_in_real(void)
 {
 	ck_assert_uint_eq(world_my_slot(0)->head.state, ABI_SLOT_IN_REAL);
@@ -333,6 +380,97 @@ START_TEST(reallocarray_overflow_fails)
 }
 END_TEST
 
+/* Flags are whole registers to the hooks. */
+#define FLAGS (1ull << 63 | 0x47)
+
+START_TEST(mallocx_passes_flags)
+{
+	setup();
+	struct abi_thunk self = world_thunk(ABI_HOOK_MALLOCX, real_sized);
+	ck_assert_ptr_eq(heaptap_hook_mallocx(100, FLAGS, &self), block_a);
+	ck_assert_uint_eq(real.args[0], 100);
+	ck_assert_uint_eq(real.args[1], FLAGS);
+	check_alloc(only_event(), ABI_HOOK_MALLOCX, block_a, 100);
+}
+END_TEST
+
+START_TEST(rallocx_moves)
+{
+	setup();
+	struct abi_thunk self = world_thunk(ABI_HOOK_RALLOCX, real_rallocx);
+	ck_assert_ptr_eq(heaptap_hook_rallocx(block_b, 50, FLAGS, &self), block_a);
+	ck_assert_uint_eq(real.args[0], (uint64_t)block_b);
+	ck_assert_uint_eq(real.args[1], 50);
+	ck_assert_uint_eq(real.args[2], FLAGS);
+	ck_assert_uint_eq(world_events(world_my_slot(0), events, 64), 2);
+	ck_assert_int_eq(events[0].kind, ABI_EVENT_REALLOC_BEGIN);
+	ck_assert_uint_eq(events[0].addr, (uint64_t)block_b);
+	ck_assert_int_eq(events[1].kind, ABI_EVENT_REALLOC_END);
+	ck_assert_uint_eq(events[1].hook, ABI_HOOK_RALLOCX);
+	ck_assert_uint_eq(events[1].size, 50);
+}
+END_TEST
+
+/* The block stays where it is; what was granted is at least `size`, at most `size + extra`. */
+START_TEST(xallocx_resizes_in_place)
+{
+	static const struct {
+		size_t usable, recorded; /* 0: not granted */
+	} cases[] = {{99, 0}, {0, 0}, {100, 100}, {105, 105}, {110, 110}, {4096, 110}};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(cases); i++) {
+		setup();
+		struct abi_thunk self = world_thunk(ABI_HOOK_XALLOCX, real_xallocx);
+		real.usable = cases[i].usable;
+		ck_assert_uint_eq(
+			heaptap_hook_xallocx(block_b, 100, 10, FLAGS, &self), cases[i].usable);
+		ck_assert_uint_eq(real.args[0], (uint64_t)block_b);
+		ck_assert_uint_eq(real.args[1], 100);
+		ck_assert_uint_eq(real.args[2], 10);
+		ck_assert_uint_eq(real.args[3], FLAGS);
+		ck_assert_uint_eq(world_events(world_my_slot(0), events, 64), 2);
+		ck_assert_int_eq(events[0].kind, ABI_EVENT_REALLOC_BEGIN);
+		ck_assert_int_eq(events[1].kind,
+			cases[i].recorded ? ABI_EVENT_REALLOC_END : ABI_EVENT_REALLOC_FAIL);
+		if (cases[i].recorded) {
+			ck_assert_uint_eq(events[1].addr, (uint64_t)block_b);
+			ck_assert_uint_eq(events[1].size, cases[i].recorded);
+			ck_assert_uint_eq(events[1].hook, ABI_HOOK_XALLOCX);
+		}
+		ck_assert_uint_eq(world_my_slot(0)->head.failed_calls, 0);
+		ck_assert_uint_eq(world_my_slot(0)->head.state, ABI_SLOT_IDLE);
+		ck_assert_int_eq(errno, 1234);
+	}
+}
+END_TEST
+
+static void check_freed(enum abi_hook hook)
+{
+	struct event event = only_event();
+	ck_assert_int_eq(event.kind, ABI_EVENT_FREE);
+	ck_assert_uint_eq(event.hook, hook);
+	ck_assert_uint_eq(event.addr, (uint64_t)block_a);
+	ck_assert_uint_eq(real.args[0], (uint64_t)block_a);
+}
+
+START_TEST(frees_with_arguments)
+{
+	setup();
+	struct abi_thunk plain = world_thunk(ABI_HOOK_DALLOCX, real_dallocx);
+	real.during = check_free_is_recorded_already;
+	heaptap_hook_dallocx(block_a, FLAGS, &plain);
+	check_freed(ABI_HOOK_DALLOCX);
+	ck_assert_uint_eq(real.args[1], FLAGS);
+
+	setup();
+	struct abi_thunk sized = world_thunk(ABI_HOOK_SDALLOCX, real_sdallocx);
+	real.during = check_free_is_recorded_already;
+	heaptap_hook_sdallocx(block_a, 48, FLAGS, &sized);
+	check_freed(ABI_HOOK_SDALLOCX);
+	ck_assert_uint_eq(real.args[1], 48);
+	ck_assert_uint_eq(real.args[2], FLAGS);
+}
+END_TEST
+
 START_TEST(forked_only_forwards)
 {
 	setup();
@@ -388,6 +526,8 @@ END_TEST
 
 HT_SUITE("agent/hooks", by_size, by_alignment, calloc_multiplies, size_zero_is_recorded,
 	failure_is_counted, posix_memalign_writes_through, posix_memalign_fails,
-	free_is_recorded_before, free_null_is_only_forwarded, late_entry_is_in_the_books,
-	realloc_of_nothing_allocates, realloc_moves, realloc_gives_nothing, reallocarray_multiplies,
-	reallocarray_overflow_fails, forked_only_forwards, fork_inside_the_real_function)
+	free_is_recorded_before, free_of_a_new_block_asks_nothing, free_null_is_only_forwarded,
+	late_entry_is_in_the_books, realloc_of_nothing_allocates, realloc_moves,
+	realloc_gives_nothing, reallocarray_multiplies, reallocarray_overflow_fails,
+	mallocx_passes_flags, rallocx_moves, xallocx_resizes_in_place, frees_with_arguments,
+	forked_only_forwards, fork_inside_the_real_function)

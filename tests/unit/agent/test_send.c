@@ -12,16 +12,24 @@
 static struct abi_slot *slot;
 static struct {
 	unsigned sends, waits, pauses;
-	long error;		/* what sendmsg says ... */
-	unsigned errors;	/* ... so many times, then it takes the message */
-	unsigned drain_at_wait; /* the daemon copies the buffer during this wait (1: the first) */
-	unsigned stop_at_wait;	/* the daemon says stop */
-	unsigned fork_at_wait;	/* a handler forks, and this is the child */
+	long error;		 /* what sendmsg says ... */
+	unsigned errors;	 /* ... so many times, then it takes the message */
+	unsigned drain_at_wait;	 /* the daemon copies the buffer during this wait (1: the first) */
+	unsigned stop_at_wait;	 /* the daemon says stop */
+	unsigned forbid_at_send; /* a guard closes the gate, and waits for this very call */
+	unsigned fork_at_wait;	 /* a handler forks, and this is the child */
+	unsigned mute_at_wait;	 /* a handler forbids the clock */
+	uint64_t mute_forbids;
+	uint64_t mute_tsc; /* as it was then */
 	int waited_fd;
+	uint64_t wait_cycles; /* that each wait takes */
 } daemon_does;
 
 static long fake_send(int fd, const struct sys_msghdr *message, int flags)
 {
+	ck_assert_uint_eq(slot->head.calling, 1);
+	if (daemon_does.sends + 1 == daemon_does.forbid_at_send)
+		world_control->forbidden = ABI_FORBIDDEN_SYSCALL;
 	if (daemon_does.sends++ < daemon_does.errors)
 		return daemon_does.error;
 	return world_receive(fd, message, flags);
@@ -30,12 +38,18 @@ static long fake_send(int fd, const struct sys_msghdr *message, int flags)
 static void wait_once(void)
 {
 	daemon_does.waits++;
+	sys_fake.tsc += daemon_does.wait_cycles;
 	if (daemon_does.waits == daemon_does.drain_at_wait)
 		slot->head.drained = slot->head.committed;
 	if (daemon_does.waits == daemon_does.stop_at_wait)
 		world_config->stop = 1;
 	if (daemon_does.waits == daemon_does.fork_at_wait)
 		world_state->alive = 0;
+	if (daemon_does.waits == daemon_does.mute_at_wait) {
+		world_control->forbidden = daemon_does.mute_forbids;
+		world_state->alive = ABI_MUTE;
+		daemon_does.mute_tsc = sys_fake.tsc;
+	}
 }
 
 static long fake_wait(int fd)
@@ -73,6 +87,7 @@ static void check_flush(bool is_lost, enum abi_loss loss)
 	stream_restart(world_config, slot);
 	ck_assert_uint_eq(slot->head.buffer_start, committed);
 	ck_assert_uint_eq(slot->head.committed, committed);
+	ck_assert_uint_eq(slot->head.calling, 0);
 	for (unsigned i = 0; i < ABI_LOSS_COUNT; i++)
 		ck_assert_uint_eq(slot->head.lost[i], is_lost && i == loss ? BUFFER_EVENTS : 0);
 }
@@ -156,6 +171,21 @@ START_TEST(lossless_ends_with_stop)
 }
 END_TEST
 
+/* However long it has waited before: what was recorded until then is not lost to the detach. */
+START_TEST(lossless_has_time_after_stop)
+{
+	setup();
+	world_config->flags = ABI_FLAG_LOSSLESS;
+	daemon_does.error = -SYS_EAGAIN;
+	daemon_does.errors = UINT32_MAX;
+	daemon_does.stop_at_wait = 5000;
+	daemon_does.drain_at_wait = 5003;
+	daemon_does.wait_cycles = 1;
+	check_flush(false, 0);
+	ck_assert_uint_eq(daemon_does.waits, 5003);
+}
+END_TEST
+
 START_TEST(interrupted_send_is_repeated)
 {
 	setup();
@@ -194,9 +224,11 @@ END_TEST
 START_TEST(without_system_calls)
 {
 	for (unsigned drain_at = 0; drain_at < 4; drain_at += 3) {
-		for (unsigned i = 0; i < 2; i++) {
+		for (unsigned i = 0; i < 3; i++) {
 			setup();
-			if (i)
+			if (i == 2)
+				world_control->forbidden = ABI_FORBIDDEN_SYSCALL;
+			else if (i == 1)
 				world_config->socket_fd = -1;
 			else
 				world_config->flags = ABI_FLAG_NO_SYSCALL | ABI_FLAG_LOSSLESS;
@@ -206,6 +238,20 @@ START_TEST(without_system_calls)
 			ck_assert_uint_le(daemon_does.pauses, drain_at ? drain_at : 101);
 		}
 	}
+}
+END_TEST
+
+/* The call that is being made is the last one. */
+START_TEST(forbidden_during_a_call)
+{
+	setup();
+	daemon_does.error = -SYS_EAGAIN;
+	daemon_does.errors = UINT32_MAX;
+	daemon_does.forbid_at_send = 2;
+	check_flush(true, ABI_LOSS_TIMEOUT);
+	ck_assert_uint_eq(daemon_does.sends, 2);
+	ck_assert_uint_eq(sys_fake.calls, 5); /* cookie, send, wait, cookie, send */
+	ck_assert_uint_gt(daemon_does.pauses, 0);
 }
 END_TEST
 
@@ -219,13 +265,36 @@ START_TEST(forked_child_leaves_the_slot)
 		daemon_does.fork_at_wait = 2;
 		struct abi_slot_head before = slot->head;
 		stream_restart(world_config, slot);
+		before.calling = i ? 0 : 1; /* its parent's: the call is still made there */
 		ck_assert_mem_eq(&slot->head, &before, sizeof(before));
 		ck_assert_uint_le(daemon_does.waits, 3);
 	}
 }
 END_TEST
 
+/* What the buffer holds the daemon copies from memory. */
+START_TEST(no_clock_after_it_was_forbidden)
+{
+	for (unsigned i = 0; i < 4; i++) {
+		setup();
+		world_config->flags = i % 2 ? ABI_FLAG_NO_SYSCALL : 0;
+		daemon_does.error = -SYS_EAGAIN;
+		daemon_does.errors = UINT32_MAX;
+		daemon_does.mute_at_wait = 2;
+		daemon_does.mute_forbids = i < 2 ? ABI_FORBIDDEN_CLOCK : 0;
+		struct abi_slot_head before = slot->head;
+		stream_restart(world_config, slot);
+		ck_assert_mem_eq(&slot->head, &before, sizeof(before));
+		ck_assert_uint_eq(daemon_does.waits, 2);
+		ck_assert_uint_eq(sys_fake.tsc, daemon_does.mute_tsc);
+		stream_restart(world_config, slot);
+		ck_assert_uint_eq(sys_fake.tsc, daemon_does.mute_tsc);
+	}
+}
+END_TEST
+
 HT_SUITE("agent/send", daemon_takes_it, drained_needs_no_call, slow_daemon_is_waited_for,
 	too_slow_daemon_loses_it, drained_during_the_wait, lossless_waits_on,
-	lossless_ends_with_stop, interrupted_send_is_repeated, dead_socket,
-	foreign_socket_is_not_written, without_system_calls, forked_child_leaves_the_slot)
+	lossless_ends_with_stop, lossless_has_time_after_stop, interrupted_send_is_repeated,
+	dead_socket, foreign_socket_is_not_written, without_system_calls, forbidden_during_a_call,
+	forked_child_leaves_the_slot, no_clock_after_it_was_forbidden)

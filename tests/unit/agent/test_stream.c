@@ -33,13 +33,23 @@ static uint64_t random_number(void)
 	return random_u64() >> random_u64() % 64;
 }
 
+/* Half of them have come before. */
+static uint64_t random_addr(void)
+{
+	static uint64_t known[64];
+	uint64_t *one = &known[random_u64() % HT_ARRAY_SIZE(known)];
+	if (random_u64() % 2)
+		*one = random_number();
+	return *one;
+}
+
 static struct stream_event random_event(void)
 {
 	struct stream_event event = {
 		.kind = (enum abi_event_kind)(
 			ABI_EVENT_ALLOC + random_u64() % (ABI_EVENT_REALLOC_FAIL - 1)),
 		.hook = random_u64() % ABI_HOOK_COUNT,
-		.addr = random_number(),
+		.addr = random_addr(),
 		.size = random_number(),
 		.stack = random_u64() % (1u << ABI_NODE_BITS) >> random_u64() % ABI_NODE_BITS,
 	};
@@ -86,16 +96,56 @@ START_TEST(decoder_reads_what_was_put)
 }
 END_TEST
 
-START_TEST(typical_event_is_short)
+static uint64_t put_length(struct abi_slot *slot, const struct stream_event *event)
+{
+	uint64_t before = slot->head.committed;
+	stream_put(world_config, slot, event);
+	return slot->head.committed - before;
+}
+
+START_TEST(typical_events_are_short)
 {
 	world_make();
 	struct abi_slot *slot = slot_make();
-	struct stream_event event = {.kind = ABI_EVENT_ALLOC, .addr = 0x7f0000001000, .size = 64};
+	struct stream_event got = {.kind = ABI_EVENT_ALLOC, .addr = 0x7f0000001000, .size = 64};
+	struct stream_event near = {.kind = ABI_EVENT_ALLOC, .addr = 0x7f0000000e00, .size = 64};
+	struct stream_event given = {.kind = ABI_EVENT_FREE, .addr = 0x7f0000001000};
+	stream_put(world_config, slot, &got);
+	ck_assert_uint_eq(put_length(slot, &near), 7);
+	ck_assert_uint_eq(put_length(slot, &given), 4);
+	ck_assert_uint_eq(put_length(slot, &got), 6);
+	given.size = 72;
+	ck_assert_uint_eq(put_length(slot, &given), 5);
+	ck_assert_uint_eq(world_events(slot, events, WORLD_EVENTS_MAX), 5);
+	ck_assert_uint_eq(events[2].addr, got.addr);
+	ck_assert_uint_eq(events[2].size, 0);
+	ck_assert_uint_eq(events[4].size, 72);
+}
+END_TEST
+
+/* What is said of a block holds from its allocation to its free, within one buffer. */
+START_TEST(allocations_of_late_are_known)
+{
+	world_make();
+	struct abi_slot *slot = slot_make();
+	struct stream_event event = {.kind = ABI_EVENT_ALLOC, .addr = 0x5000, .size = 1};
+	ck_assert(!stream_allocated(slot, 0x5000));
 	stream_put(world_config, slot, &event);
-	uint64_t before = slot->head.committed;
-	event.addr -= 0x200;
+	ck_assert(stream_allocated(slot, 0x5000));
+	ck_assert(!stream_allocated(slot, 0x5010));
+	event.kind = ABI_EVENT_FREE;
 	stream_put(world_config, slot, &event);
-	ck_assert_uint_eq(slot->head.committed - before, 6);
+	ck_assert(!stream_allocated(slot, 0x5000));
+	event.kind = ABI_EVENT_REALLOC_END;
+	stream_put(world_config, slot, &event);
+	ck_assert(stream_allocated(slot, 0x5000));
+	stream_restart(world_config, slot);
+	event.addr = 0x5010;
+	stream_put(world_config, slot, &event);
+	ck_assert(!stream_allocated(slot, 0x5000));
+	event.addr = 0x6001;
+	stream_put(world_config, slot, &event);
+	ck_assert(!stream_allocated(slot, 0x6000));
 }
 END_TEST
 
@@ -211,6 +261,34 @@ START_TEST(garbage_in_the_head_stays_in_the_buffer)
 }
 END_TEST
 
-HT_SUITE("agent/stream", decoder_reads_what_was_put, typical_event_is_short, time_does_not_go_back,
-	full_buffers_are_sent, announces_new_thread, restart_forgets_delta_state,
-	garbage_in_the_head_stays_in_the_buffer)
+/* Only who records alone may stamp early; whoever else records ends that first. */
+START_TEST(time_stamps_in_order)
+{
+	static const struct stream_event event = {.kind = ABI_EVENT_FREE, .addr = 0x1000};
+	world_make();
+	struct abi_slot *slot = slot_make();
+	uint64_t key = slot->head.key, other = key + 16;
+	const struct {
+		uint64_t sole, after;
+		bool early;
+	} cases[] = {
+		{0, 0, false},
+		{key, key, true},
+		{key | ABI_SOLE_PROPOSED, key | ABI_SOLE_PROPOSED, false},
+		{other, 0, false},
+		{other | ABI_SOLE_PROPOSED, 0, false},
+	};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(cases); i++) {
+		world_control->sole = cases[i].sole;
+		sys_fake.fences = 0;
+		stream_put(world_config, slot, &event);
+		ck_assert_uint_eq(world_control->sole, cases[i].after);
+		ck_assert_uint_eq(sys_fake.fences, cases[i].early ? 0 : 1);
+	}
+}
+END_TEST
+
+HT_SUITE("agent/stream", decoder_reads_what_was_put, typical_events_are_short,
+	allocations_of_late_are_known, time_does_not_go_back, full_buffers_are_sent,
+	announces_new_thread, restart_forgets_delta_state, garbage_in_the_head_stays_in_the_buffer,
+	time_stamps_in_order)

@@ -4,6 +4,7 @@
  */
 #include "agent/thread.h"
 
+#include "agent/slot.h"
 #include "agent/stream.h"
 #include "tests/unit/agent/world.h"
 
@@ -56,7 +57,28 @@ START_TEST(same_slot_each_time)
 	uint32_t incarnation = slot->head.incarnation;
 	ck_assert_ptr_eq(enter_at(3000), slot);
 	ck_assert_uint_eq(slot->head.incarnation, incarnation);
-	ck_assert_uint_eq(sys_fake.calls, 0);
+	ck_assert_uint_eq(sys_fake.calls, 1); /* may it read the clock? */
+}
+END_TEST
+
+/* Found by its first call, or by that of a thread that has got the control block of another. */
+START_TEST(a_thread_that_may_not_read_the_clock)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		setup();
+		if (i) {
+			thread_leave(world_config, enter_at(4000));
+			world_tcb.tid = WORLD_TID + 1;
+		}
+		sys_fake.tsc_forbidden = true;
+		uint64_t tsc = sys_fake.tsc;
+		struct abi_slot *slot = enter_at(4000);
+		ck_assert_uint_eq(sys_fake.tsc, tsc);
+		ck_assert_uint_eq(world_state->alive, ABI_MUTE);
+		ck_assert_uint_eq(world_control->forbidden, ABI_FORBIDDEN_CLOCK);
+		thread_leave(world_config, slot);
+		ck_assert_ptr_null(enter_at(3000));
+	}
 }
 END_TEST
 
@@ -128,7 +150,7 @@ START_TEST(new_thread_in_an_old_tcb)
 	ck_assert_uint_eq(slot->head.tid, 5000);
 	ck_assert_uint_eq(slot->head.state, ABI_SLOT_IN_REAL);
 	uint64_t lo, hi;
-	ck_assert(!thread_bounds(&slot->head, &lo, &hi));
+	ck_assert(!slot_bounds(&slot->head, &lo, &hi));
 	stream_put(world_config, slot, &event);
 	ck_assert_uint_eq(world_events(slot, events, 4), 2);
 	ck_assert_uint_eq(events[0].tid, WORLD_TID);
@@ -158,7 +180,7 @@ START_TEST(tid_by_system_call)
 	ck_assert_uint_eq(slot->head.tid, 321);
 	thread_leave(world_config, slot);
 	ck_assert_ptr_eq(enter_at(4000), slot);
-	ck_assert_uint_eq(sys_fake.calls, 1);
+	ck_assert_uint_eq(sys_fake.calls, 2); /* and may it read the clock? */
 
 	setup();
 	world_config->tid_offset = 0;
@@ -177,7 +199,7 @@ START_TEST(nested_hooks)
 		ck_assert_ptr_nonnull(slot);
 		ck_assert_uint_eq(slot->head.key, sys_fake_thread_pointer + level);
 		ck_assert_uint_eq(slot->head.tid, WORLD_TID);
-		thread_mark(slot, level % 2 ? ABI_SLOT_RECORDING : ABI_SLOT_IN_REAL);
+		slot_mark(slot, level % 2 ? ABI_SLOT_RECORDING : ABI_SLOT_IN_REAL);
 	}
 	ck_assert_ptr_null(enter_at(100));
 	ck_assert_uint_eq(world_my_slot(0)->head.lost[ABI_LOSS_NESTED], 1);
@@ -217,7 +239,7 @@ START_TEST(others_than_the_allocator)
 	};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(cases); i++) {
 		setup();
-		thread_mark(enter_at(4000), cases[i].state);
+		slot_mark(enter_at(4000), cases[i].state);
 		struct abi_slot *slot = thread_enter(
 			&self, frame_at(cases[i].words, cases[i].pc), ABI_SLOT_IN_REAL);
 		ck_assert_ptr_nonnull(slot);
@@ -270,7 +292,7 @@ START_TEST(signal_stack_within_the_primary)
 		bounds_set(enter_at(2000));
 		ck_assert_ptr_eq(enter_at(3000), world_my_slot(1));
 		ck_assert_uint_eq(world_my_slot(0)->head.entry_sp, (uint64_t)&stack[2000]);
-		ck_assert_uint_eq(sys_fake.calls, !i);
+		ck_assert_uint_eq(sys_fake.calls, i ? 0 : 3); /* each level asks for the clock */
 	}
 }
 END_TEST
@@ -285,8 +307,8 @@ START_TEST(key_zero_has_no_slot)
 }
 END_TEST
 
-HT_SUITE("agent/thread", same_slot_each_time, threads_have_slots_of_their_own,
-	dead_slot_keeps_its_stream, new_thread_in_an_old_tcb, half_changed_incarnation,
-	tid_by_system_call, nested_hooks, allocator_calls_itself, others_than_the_allocator,
-	hook_left_by_longjmp, hook_left_on_another_stack, signal_stack_within_the_primary,
-	key_zero_has_no_slot)
+HT_SUITE("agent/thread", same_slot_each_time, a_thread_that_may_not_read_the_clock,
+	threads_have_slots_of_their_own, dead_slot_keeps_its_stream, new_thread_in_an_old_tcb,
+	half_changed_incarnation, tid_by_system_call, nested_hooks, allocator_calls_itself,
+	others_than_the_allocator, hook_left_by_longjmp, hook_left_on_another_stack,
+	signal_stack_within_the_primary, key_zero_has_no_slot)

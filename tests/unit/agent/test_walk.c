@@ -381,14 +381,19 @@ START_TEST(through_a_hook)
 		bool pushed, framed;
 	} cases[] = {{0, false, false}, {4, false, false}, {5, true, false}, {8, true, true},
 		{10, true, true}, {11, false, false}};
-	for (size_t i = 0; i <= HT_ARRAY_SIZE(cases); i++) {
-		bool in_thunk = i == HT_ARRAY_SIZE(cases);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(cases) + 2; i++) {
+		bool in_thunk = i == HT_ARRAY_SIZE(cases), in_guard = i > HT_ARRAY_SIZE(cases);
+		bool in_hook = !in_thunk && !in_guard;
 		sim_make(1);
 		memcpy(world_image + ABI_TEXT_OFF, code, sizeof(code));
 		sys_fake.code_lo = (uint64_t)world_image + ABI_TEXT_OFF;
+		sys_fake.code_frames_lo = sys_fake.code_lo;
 		sys_fake.code_hi = sys_fake.code_lo + sizeof(code);
-		uint64_t pc = in_thunk ? (uint64_t)world_image + ABI_THUNK_ENTRY + 4
-				       : sys_fake.code_lo + cases[i].offset;
+		if (in_guard)
+			sys_fake.code_frames_lo = sys_fake.code_lo + 10;
+		uint64_t pc = in_thunk	 ? (uint64_t)world_image + ABI_THUNK_ENTRY + 4
+			      : in_guard ? sys_fake.code_lo + 9
+					 : sys_fake.code_lo + cases[i].offset;
 		sim_table->rule[SIM_FIRST] = abi_rule_make(ABI_RULE_RBP, 2, 2);
 		sim_table->rule[SIM_FIRST + 1] = abi_rule_make(ABI_RULE_RSP, 6, 3);
 		sim_call(SIM_FIRST);
@@ -396,9 +401,9 @@ START_TEST(through_a_hook)
 		sim_call(SIM_FIRST); /* to the hook, in truth */
 		sim_sp = sim_calls[2].caller_sp - 8;
 		sim_fp = sim_calls[2].caller_fp;
-		if (!in_thunk && cases[i].pushed)
+		if (in_hook && cases[i].pushed)
 			sim_push(sim_fp);
-		if (!in_thunk && cases[i].framed)
+		if (in_hook && cases[i].framed)
 			sim_fp = sim_sp;
 		sim_signal(SIM_FIRST + 1);
 		*sim_word(sim_calls[4].caller_sp + 168) = pc;
@@ -416,6 +421,7 @@ START_TEST(through_the_real_function)
 {
 	sim_make(1);
 	sys_fake.code_lo = (uint64_t)world_image + ABI_TEXT_OFF;
+	sys_fake.code_frames_lo = sys_fake.code_lo;
 	sys_fake.code_hi = sys_fake.code_lo + 64;
 	sim_table->rule[SIM_FIRST] = abi_rule_make(ABI_RULE_RBP, 2, 2);
 	sim_table->rule[SIM_FIRST + 1] = abi_rule_make(ABI_RULE_RSP, 6, 3);
@@ -437,6 +443,7 @@ START_TEST(image_without_code)
 {
 	sim_make(1);
 	sys_fake.code_lo = (uint64_t)world_image + ABI_TEXT_OFF;
+	sys_fake.code_frames_lo = sys_fake.code_lo;
 	sys_fake.code_hi = sys_fake.code_lo + 64;
 	ck_assert_int_eq(
 		mprotect(world_image + ABI_TEXT_OFF + HT_PAGE_BYTES, HT_PAGE_BYTES, PROT_NONE), 0);

@@ -42,6 +42,9 @@ static struct eventbuild buffer_of(const uint64_t *tsc, size_t count)
 	return build;
 }
 
+/* Each of them but the first. */
+#define LATER_FREE_BYTES 4u
+
 /* Adds it to a slot at `position`; returns the position after it. */
 static uint64_t add(uint64_t slot, uint64_t position, uint64_t flags, struct eventbuild build)
 {
@@ -104,9 +107,8 @@ START_TEST(a_piece_without_restart_continues_the_one_before)
 {
 	begin();
 	struct eventbuild whole = BUFFER(10, 20, 30), tail = {0};
-	/* thread: 9 bytes; each free here: 5 bytes */
-	size_t cut = whole.out.length - 5;
-	ck_no_err(bytes_out_put(&tail.out, whole.out.data + cut, 5));
+	size_t cut = whole.out.length - LATER_FREE_BYTES;
+	ck_no_err(bytes_out_put(&tail.out, whole.out.data + cut, LATER_FREE_BYTES));
 	whole.out.length = cut;
 	uint64_t end = add(0, 0, REC_EVENTS_RESTART, whole);
 	ck_no_err(streams_release(streams, 100)); /* the first piece is gone by then */
@@ -151,7 +153,7 @@ START_TEST(malformed_data_is_left_at_the_next_restart)
 {
 	begin();
 	struct eventbuild bad = BUFFER(10, 20);
-	bad.out.data[bad.out.length - 5] = 0; /* no such kind */
+	bad.out.data[bad.out.length - LATER_FREE_BYTES] = 0; /* no such kind */
 	uint64_t end = add(0, 0, REC_EVENTS_RESTART, bad);
 	end = add(0, end, 0, BUFFER(30));
 	add(0, end, REC_EVENTS_RESTART, BUFFER(40));

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/support/blocked.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 
@@ -20,7 +21,7 @@
 /* --- threads ------------------------------------------------------------------------------------
  */
 
-enum place { SPINS, IN_FUTEX, IN_NANOSLEEP, IN_EPOLL, IN_PAUSE, PLACES };
+enum place { SPINS, IN_FUTEX, IN_NANOSLEEP, IN_EPOLL, IN_EPOLL_TIMED, IN_VFORK, MAIN, PLACES };
 
 static struct shared {
 	volatile pid_t tid[PLACES];
@@ -47,17 +48,25 @@ static void *be(void *arg)
 	case IN_EPOLL:
 		epoll_wait(epoll_create1(0), &event, 1, -1);
 		break;
-	case IN_PAUSE:
+	case IN_EPOLL_TIMED:
+		epoll_wait(epoll_create1(0), &event, 1, 1000000);
+		break;
+	case IN_VFORK:
+		if (vfork() == 0)
+			blocked_wait_for_parent();
+		break;
+	case MAIN:
 	case PLACES:
-		child_wait();
+		break;
 	}
 	return NULL;
 }
 
-/* The thread with the highest number spins: what is not sorted would stand last. */
+/* The thread with the highest number is the best: what is not sorted would stand last. */
 static void be_everywhere(const void *arg)
 {
-	static const enum place place[] = {IN_PAUSE, IN_EPOLL, IN_NANOSLEEP, IN_FUTEX, SPINS};
+	static const enum place place[] = {
+		IN_VFORK, IN_EPOLL_TIMED, SPINS, IN_EPOLL, IN_NANOSLEEP, IN_FUTEX};
 	pthread_t thread;
 	(void)arg;
 	for (size_t i = 0; i < HT_ARRAY_SIZE(place); i++)
@@ -79,7 +88,8 @@ static void wait_for_call(const struct proc *proc, enum place place, long nr)
 
 START_TEST(threads_that_are_disturbed_least_come_first)
 {
-	static const enum place order[] = {SPINS, IN_FUTEX, IN_NANOSLEEP, IN_EPOLL};
+	static const enum place order[] = {
+		IN_FUTEX, IN_NANOSLEEP, MAIN, IN_EPOLL, SPINS, IN_EPOLL_TIMED};
 	struct choose_threads threads;
 	struct proc proc;
 
@@ -87,18 +97,20 @@ START_TEST(threads_that_are_disturbed_least_come_first)
 		NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct child child = child_fork(be_everywhere, NULL);
 	ck_no_err(proc_open(child.pid, &proc));
-	wait_for_call(&proc, IN_PAUSE, SYS_pause);
+	shared->tid[MAIN] = child.pid;
+	wait_for_call(&proc, MAIN, SYS_pause);
+	wait_for_call(&proc, IN_VFORK, SYS_vfork);
+	wait_for_call(&proc, IN_EPOLL_TIMED, SYS_epoll_wait);
 	wait_for_call(&proc, IN_FUTEX, SYS_futex);
 	wait_for_call(&proc, IN_NANOSLEEP, SYS_clock_nanosleep);
 	wait_for_call(&proc, IN_EPOLL, SYS_epoll_wait);
 	wait_for_call(&proc, SPINS, -1);
-	child_sleeping(&child);
-	ck_no_err(choose_threads(&proc, &threads));
+	ck_no_err(choose_threads(&proc, false, &threads));
 	ck_assert_uint_eq(threads.count, HT_ARRAY_SIZE(order));
 	for (size_t i = 0; i < HT_ARRAY_SIZE(order); i++)
-		ck_assert_msg(threads.tid[i] == shared->tid[order[i]], "place %zu", i);
+		ck_assert_msg(threads.thread[i].tid == shared->tid[order[i]], "place %zu", i);
 	choose_threads_deinit(&threads);
-	ck_assert_ptr_null(threads.tid);
+	ck_assert_ptr_null(threads.thread);
 	choose_threads_deinit(&threads);
 	proc_close(&proc);
 	child_kill(&child);
@@ -119,7 +131,7 @@ START_TEST(a_process_that_is_gone)
 	struct proc proc;
 	ck_no_err(proc_open(child.pid, &proc));
 	child_kill(&child);
-	ck_err(choose_threads(&proc, &threads), HT_ERR_TARGET_GONE);
+	ck_err(choose_threads(&proc, false, &threads), HT_ERR_TARGET_GONE);
 	proc_close(&proc);
 }
 END_TEST
@@ -138,6 +150,7 @@ static struct module text_module(raddr_t bias, uint64_t bytes)
 	static char path[] = "/usr/lib/libmade-up.so";
 	return (struct module){.path = path,
 		.bias = bias,
+		.initial = true,
 		.segment = {{.vaddr = 0, .memsz = 0x123, .flags = PF_R},
 			{.vaddr = 0x1000, .memsz = bytes, .filesz = bytes, .flags = PF_R | PF_X}},
 		.segment_count = 2};
@@ -180,6 +193,9 @@ START_TEST(the_longest_slack_is_taken)
 	module[1].vdso = true;
 	ck_err(choose_slack(&modules, &maps, 0xbc0, &slack), HT_ERR_REFUSED);
 	module[1].vdso = false;
+	module[1].initial = false;
+	ck_err(choose_slack(&modules, &maps, 0xbc0, &slack), HT_ERR_REFUSED);
+	module[1].initial = true;
 	module[1].segment[1].flags |= PF_W;
 	ck_err(choose_slack(&modules, &maps, 0xbc0, &slack), HT_ERR_REFUSED);
 	module[1].segment[1].flags = PF_R | PF_X;

@@ -9,6 +9,7 @@
 
 #include "tests/support/ehwriter.h"
 #include "tests/support/ht_check.h"
+#include "tests/support/tmpdir.h"
 
 #define TEXT_BYTES 0x1000u
 
@@ -183,6 +184,109 @@ START_TEST(names_the_module_that_is_too_large)
 }
 END_TEST
 
+static bool is_kept(struct fixture *fixture, struct cache *cache, struct abi_table **ret)
+{
+	bool kept;
+	ck_no_err(ehframe_memory_table(&fixture->proc, &fixture->module, cache, ret, &kept));
+	return kept;
+}
+
+static void fixture_identify(struct fixture *fixture, uint8_t byte)
+{
+	memset(fixture->module.build_id, byte, 20);
+	fixture->module.build_id_bytes = 20;
+}
+
+/* Looks twice, as two attaches would: is the table of the first look kept for the second? */
+static bool is_kept_again(struct fixture *fixture, struct cache *cache)
+{
+	struct abi_table *first, *second;
+	ck_assert(!is_kept(fixture, cache, &first));
+	bool kept = is_kept(fixture, cache, &second);
+	ck_assert_uint_eq(first->bytes, second->bytes);
+	ck_assert_mem_eq(first, second, first->bytes);
+	free(first);
+	free(second);
+	return kept;
+}
+
+static struct cache *own_cache(void)
+{
+	char *path = tmpdir_path("cache");
+	ck_assert_int_eq(setenv("XDG_CACHE_HOME", path, 1), 0);
+	free(path);
+	struct cache *cache = cache_open();
+	ck_assert_ptr_nonnull(cache);
+	return cache;
+}
+
+START_TEST(tables_are_kept_by_build_id)
+{
+	struct fixture fixture;
+	struct cache *cache = own_cache();
+	fixture_init(&fixture);
+	ck_assert(!is_kept_again(&fixture, cache)); /* it has no build-id */
+	ck_assert(!is_kept_again(&fixture, NULL));
+	for (uint8_t byte = 0; byte < 3; byte++) {
+		fixture_identify(&fixture, byte);
+		ck_assert(is_kept_again(&fixture, cache));
+	}
+	cache_close(cache);
+	fixture_deinit(&fixture);
+}
+END_TEST
+
+/* A build-id is the target's word, and a program may lie. */
+START_TEST(another_module_with_the_same_build_id_is_compiled)
+{
+	struct fixture fixture;
+	struct cache *cache = own_cache();
+	fixture_init(&fixture);
+	fixture_identify(&fixture, 1);
+	ck_assert(is_kept_again(&fixture, cache));
+	uint8_t *section = fixture.page + 0x40;
+	/* Up to the terminator, which no longer entry may hide. */
+	for (size_t at = 0; at < 0x30; at++) {
+		struct abi_table *table;
+		section[at] ^= 1;
+		bool kept;
+		struct ht_err *err =
+			ehframe_memory_table(&fixture.proc, &fixture.module, cache, &table, &kept);
+		ck_no_err(err);
+		ck_assert_msg(!kept, "byte %zu was not compared", at);
+		free(table);
+		section[at] ^= 1;
+		(void)is_kept(&fixture, cache, &table);
+		free(table);
+	}
+	fixture.module.text_hi += HT_PAGE_BYTES;
+	ck_assert(is_kept_again(&fixture, cache));
+	fixture.module.text_lo -= HT_PAGE_BYTES;
+	ck_assert(is_kept_again(&fixture, cache));
+	cache_close(cache);
+	fixture_deinit(&fixture);
+}
+END_TEST
+
+/* How much of it there is depends on the mappings. */
+START_TEST(without_an_end_nothing_is_kept)
+{
+	struct fixture fixture;
+	struct cache *cache = own_cache();
+	fixture_init(&fixture);
+	fixture_identify(&fixture, 1);
+	fixture.module.segment[0].filesz = 0x60;
+	ck_assert(!is_kept_again(&fixture, cache));
+	/* What is kept must not be read beyond the segment. */
+	fixture.module.segment[0].filesz = HT_PAGE_BYTES;
+	ck_assert(is_kept_again(&fixture, cache));
+	fixture.module.segment[0].filesz = 0x60;
+	ck_assert(!is_kept_again(&fixture, cache));
+	cache_close(cache);
+	fixture_deinit(&fixture);
+}
+END_TEST
+
 static const struct module *module_with(const struct modules *modules, const char *name)
 {
 	for (size_t i = 0; i < modules->count; i++)
@@ -225,4 +329,6 @@ END_TEST
 
 HT_SUITE("attach/unwind/ehframe_memory", compiles_relative_to_the_bias, stops_where_memory_ends,
 	stops_where_the_segment_ends, unusable_header_means_frame_pointers,
-	names_the_module_that_is_too_large, compiles_what_is_loaded_here)
+	names_the_module_that_is_too_large, tables_are_kept_by_build_id,
+	another_module_with_the_same_build_id_is_compiled, without_an_end_nothing_is_kept,
+	compiles_what_is_loaded_here)

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/inject/escape.h"
 
+#include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "format/abi_thunk.h"
 #include "tests/support/ht_check.h"
+#include "tests/support/tmpdir.h"
 
 #define THUNK	    0x5a5a00020000ull
 #define TEXT_BYTES  (3u << 20)
@@ -33,7 +36,6 @@ static struct scene {
 
 static void setup(const char *path)
 {
-	static uint8_t image[ABI_JOURNAL_OFF + ABI_JOURNAL_BYTES] __attribute__((aligned(4096)));
 	ck_no_err(proc_open(getpid(), &scene.self));
 	ck_no_err(proc_open_mem(&scene.self));
 	scene.code = mmap(NULL, TEXT_BYTES + HT_PAGE_BYTES, PROT_READ | PROT_WRITE,
@@ -45,7 +47,7 @@ static void setup(const char *path)
 		.path = (char *)(uintptr_t)path,
 		.text_lo = at(scene.code),
 		.text_hi = at(scene.code) + TEXT_BYTES};
-	scene.journal = journal_of(image);
+	ck_no_err(journal_create(&scene.journal));
 	journal_begin(&scene.journal, 0, 0, 0);
 	for (size_t i = 0; i < SLOTS; i++) {
 		scene.slot[i] = (struct slot){.addr = at(&scene.word[i]),
@@ -126,6 +128,18 @@ START_TEST(only_tapped_slots_count)
 }
 END_TEST
 
+/* Nobody knows what its code does. */
+START_TEST(slots_that_nobody_knows_any_more_count)
+{
+	setup("/usr/bin/program");
+	ck_assert(!possible());
+	scene.slot[0].addr += 8 * SLOTS;
+	ck_assert(possible());
+	journal_set_state(&scene.journal, 0, JOURNAL_SLOT_GONE);
+	ck_assert(!possible());
+}
+END_TEST
+
 START_TEST(all_of_the_code_is_looked_at)
 {
 	const size_t last = TEXT_BYTES - 7;
@@ -197,6 +211,11 @@ static void put_entry(uint64_t *word, unsigned index)
 	half[1] = (uint32_t)(THUNK >> 32);
 }
 
+static void wipe(volatile uint64_t *word)
+{
+	*word = 0;
+}
+
 START_TEST(entries_in_writable_memory_are_found)
 {
 	if (!SEARCHES)
@@ -230,7 +249,7 @@ START_TEST(other_words_are_none)
 }
 END_TEST
 
-START_TEST(the_image_and_read_only_memory_are_left_out)
+START_TEST(the_image_is_left_out)
 {
 	if (!SEARCHES)
 		return;
@@ -241,8 +260,161 @@ START_TEST(the_image_and_read_only_memory_are_left_out)
 	ck_assert_int_eq(mprotect(scene.code, 2 * HT_PAGE_BYTES, PROT_NONE), 0);
 	ck_assert_uint_eq(search(0, 0).count, 1);
 	ck_assert_uint_eq(search(lo - (1ull << 32), hi + (1ull << 32)).count, 0);
-	ck_assert_int_eq(mprotect(scene.word, HT_PAGE_BYTES, PROT_READ), 0);
-	ck_assert_uint_eq(search(0, 0).count, 0);
+}
+END_TEST
+
+START_TEST(what_was_written_is_searched_whatever_its_protection)
+{
+	static const int prot[] = {
+		PROT_READ, PROT_READ | PROT_EXEC, PROT_EXEC, PROT_WRITE, PROT_NONE};
+	if (!SEARCHES)
+		return;
+	setup("");
+	put_entry(&scene.word[5], 7);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(prot); i++) {
+		ck_assert_int_eq(mprotect(scene.word, HT_PAGE_BYTES, prot[i]), 0);
+		struct escape_found found = search(0, 0);
+		ck_assert_msg(found.count == 1, "protection %d: %zu", prot[i], found.count);
+		ck_assert_uint_eq(found.addr, at(&scene.word[5]));
+	}
+}
+END_TEST
+
+static uint64_t *map_fd(int fd, int prot, int flags)
+{
+	uint64_t *map = mmap(NULL, 2 * HT_PAGE_BYTES, prot, flags, fd, 0);
+	ck_assert_ptr_ne(map, MAP_FAILED);
+	return map;
+}
+
+/* Two pages of the same file in two places: in one of them one page is the program's own. */
+START_TEST(what_a_file_holds_is_not_searched)
+{
+	if (!SEARCHES)
+		return;
+	setup("");
+	char *path = tmpdir_path("file");
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	uint64_t word;
+	put_entry(&word, 7);
+	ck_assert_int_eq(ftruncate(fd, 2 * HT_PAGE_BYTES), 0);
+	ck_assert_int_eq(pwrite(fd, &word, 8, 0), 8);
+	ck_assert_int_eq(pwrite(fd, &word, 8, HT_PAGE_BYTES), 8);
+	wipe(&word);
+	uint64_t *clean = map_fd(fd, PROT_READ, MAP_PRIVATE | MAP_POPULATE);
+	uint64_t *own = map_fd(fd, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_POPULATE);
+	own[1] = clean[1];
+	own[HT_PAGE_BYTES / 8] = 0;
+	ck_assert_int_eq(mprotect(own, 2 * HT_PAGE_BYTES, PROT_READ), 0);
+	ck_assert_uint_eq(clean[0], own[0]);
+	struct escape_found found = search(0, 0);
+	ck_assert_uint_eq(found.count, 1);
+	ck_assert_uint_eq(found.addr, at(own));
+	free(path);
+}
+END_TEST
+
+/* Memory that was written elsewhere, and is only read here. */
+START_TEST(shared_memory_is_searched)
+{
+	if (!SEARCHES)
+		return;
+	setup("");
+	int fd = memfd_create("test", MFD_CLOEXEC);
+	ck_assert_int_eq(ftruncate(fd, 2 * HT_PAGE_BYTES), 0);
+	uint64_t *write = map_fd(fd, PROT_READ | PROT_WRITE, MAP_SHARED);
+	put_entry(write + 5, 7);
+	munmap(write, 2 * HT_PAGE_BYTES);
+	uint64_t *read = map_fd(fd, PROT_READ, MAP_SHARED | MAP_POPULATE);
+	struct escape_found found = search(0, 0);
+	ck_assert_uint_eq(found.count, 1);
+	ck_assert_uint_eq(found.addr, at(read + 5));
+}
+END_TEST
+
+/* Code that a program writes to a file in memory is mapped privately, as a library's is. */
+START_TEST(a_private_view_of_shared_memory_is_searched)
+{
+	if (!SEARCHES)
+		return;
+	setup("");
+	int fd = memfd_create("test", MFD_CLOEXEC);
+	ck_assert_int_eq(ftruncate(fd, 2 * HT_PAGE_BYTES), 0);
+	uint64_t *write = map_fd(fd, PROT_READ | PROT_WRITE, MAP_SHARED);
+	put_entry(write + 5, 7);
+	munmap(write, 2 * HT_PAGE_BYTES);
+	uint64_t *read = map_fd(fd, PROT_READ, MAP_PRIVATE | MAP_POPULATE);
+	struct escape_found found = search(0, 0);
+	ck_assert_uint_eq(found.count, 1);
+	ck_assert_uint_eq(found.addr, at(read + 5));
+}
+END_TEST
+
+START_TEST(pages_are_told_apart)
+{
+	enum { ANON, FILE_PRIVATE, FILE_SHARED, MEMORY, DEVICE };
+	static const struct proc_map map[] = {
+		[ANON] = {.name = (char *)""},
+		[FILE_PRIVATE] = {.name = (char *)"/usr/lib/libx.so", .inode = 7},
+		[FILE_SHARED] = {.name = (char *)"/srv/data", .inode = 7, .shared = true},
+		[MEMORY] = {.name = (char *)"/memfd:x (deleted)", .inode = 7},
+		[DEVICE] = {.name = (char *)"/dev/card0", .inode = 7, .shared = true},
+	};
+	const uint64_t present = 1ull << 63, swapped = 1ull << 62, file = 1ull << 61;
+	const struct {
+		unsigned map;
+		uint64_t entry;
+		enum escape_page page;
+	} table[] = {
+		{ANON, 0, ESCAPE_PAGE_NOT},
+		{ANON, present | 0x1234, ESCAPE_PAGE_SEARCHED},
+		{ANON, swapped | 0x1234, ESCAPE_PAGE_SWAPPED},
+		{FILE_PRIVATE, present | file, ESCAPE_PAGE_NOT},
+		{FILE_PRIVATE, present, ESCAPE_PAGE_SEARCHED},
+		{FILE_PRIVATE, swapped, ESCAPE_PAGE_SWAPPED},
+		{FILE_SHARED, present | file, ESCAPE_PAGE_SEARCHED},
+		{MEMORY, present | file, ESCAPE_PAGE_SEARCHED},
+		{MEMORY, 0, ESCAPE_PAGE_NOT},
+		{DEVICE, present, ESCAPE_PAGE_NOT},
+		{DEVICE, present | file, ESCAPE_PAGE_SEARCHED},
+	};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(table); i++)
+		ck_assert_msg(escape_page_of(&map[table[i].map], table[i].entry) == table[i].page,
+			"row %zu", i);
+}
+END_TEST
+
+/* Code in reach of the thunks, filled with what the rows say, at each place that counts. */
+START_TEST(code_holds_addresses_anywhere)
+{
+	static const size_t offset[] = {1, 3, HT_PAGE_BYTES - 3, CHUNK_BYTES - 1, CHUNK_BYTES - 6,
+		CHUNK_BYTES + HT_PAGE_BYTES - 9};
+	if (!SEARCHES)
+		return;
+	setup("");
+	uint8_t *code = mmap((void *)(uintptr_t)(THUNK + (1ull << 28)), CHUNK_BYTES + HT_PAGE_BYTES,
+		PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	ck_assert_ptr_ne(code, MAP_FAILED);
+	for (size_t i = 0; i < 2 * HT_ARRAY_SIZE(offset); i++) {
+		size_t here = offset[i / 2];
+		uint64_t word;
+		put_entry(&word, 9);
+		ck_assert_int_eq(mprotect(code, CHUNK_BYTES + HT_PAGE_BYTES, PROT_WRITE), 0);
+		memset(code, 0x90, CHUNK_BYTES + HT_PAGE_BYTES);
+		if (i % 2) {
+			int32_t distance = (int32_t)(word - at(code) - here - 5);
+			code[here] = 0xe8;
+			memcpy(code + here + 1, &distance, sizeof(distance));
+		} else {
+			memcpy(code + here, &word, sizeof(word));
+		}
+		wipe(&word);
+		ck_assert_uint_eq(search(0, 0).count, 0);
+		ck_assert_int_eq(mprotect(code, CHUNK_BYTES + HT_PAGE_BYTES, PROT_EXEC), 0);
+		struct escape_found found = search(0, 0);
+		ck_assert_msg(found.count > 0, "row %zu", i);
+		ck_assert_uint_eq(found.addr, at(code) + here + i % 2);
+	}
 }
 END_TEST
 
@@ -263,6 +435,9 @@ START_TEST(unreadable_pages_are_passed)
 END_TEST
 
 HT_SUITE("attach/inject/escape", calls_and_jumps_keep_the_address, loads_take_it,
-	only_tapped_slots_count, all_of_the_code_is_looked_at, pointers_in_data_count,
-	the_c_library_does_not_count, entries_in_writable_memory_are_found, other_words_are_none,
-	the_image_and_read_only_memory_are_left_out, unreadable_pages_are_passed)
+	only_tapped_slots_count, slots_that_nobody_knows_any_more_count,
+	all_of_the_code_is_looked_at, pointers_in_data_count, the_c_library_does_not_count,
+	entries_in_writable_memory_are_found, other_words_are_none, the_image_is_left_out,
+	what_was_written_is_searched_whatever_its_protection, what_a_file_holds_is_not_searched,
+	shared_memory_is_searched, a_private_view_of_shared_memory_is_searched,
+	pages_are_told_apart, code_holds_addresses_anywhere, unreadable_pages_are_passed)

@@ -66,7 +66,7 @@ START_TEST(the_agent_is_whole)
 	ck_assert_uint_gt(elf.text_bytes, 1024);
 	ck_assert_uint_le(elf.text_bytes, ABI_TEXT_MAX);
 	ck_assert_mem_ne(elf.build_id, no_id, sizeof(no_id));
-	for (size_t i = 0; i < ABI_HOOK_COUNT; i++) {
+	for (size_t i = 0; i < ABI_TAP_COUNT; i++) {
 		static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
 		ck_assert_uint_ge(elf.hook_off[i], ABI_TEXT_OFF);
 		ck_assert_uint_lt(elf.hook_off[i], ABI_TEXT_OFF + elf.text_bytes);
@@ -147,14 +147,15 @@ END_TEST
 
 /* --- thunks ----------------------------------------------------------------------------------- */
 
-static uint64_t got[4], calls;
+static uint64_t got[5], calls;
 
-static long probe(uint64_t a, uint64_t b, uint64_t c, uint64_t d)
+static long probe(uint64_t a, uint64_t b, uint64_t c, uint64_t d, uint64_t e)
 {
 	got[0] = a;
 	got[1] = b;
 	got[2] = c;
 	got[3] = d;
+	got[4] = e;
 	calls++;
 	return 0x5eed;
 }
@@ -166,9 +167,9 @@ static struct image_thunk want(enum abi_hook hook, raddr_t real)
 
 static long call(raddr_t entry)
 {
-	long (*function)(uint64_t, uint64_t, uint64_t, uint64_t) =
-		(long (*)(uint64_t, uint64_t, uint64_t, uint64_t))(uintptr_t)entry;
-	return function(1001, 1002, 1003, 1004);
+	long (*function)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t) =
+		(long (*)(uint64_t, uint64_t, uint64_t, uint64_t, uint64_t))(uintptr_t)entry;
+	return function(1001, 1002, 1003, 1004, 1005);
 }
 
 static void check_call(raddr_t entry, unsigned arity)
@@ -176,7 +177,7 @@ static void check_call(raddr_t entry, unsigned arity)
 	uint64_t before = calls;
 	ck_assert_int_eq(call(entry), 0x5eed);
 	ck_assert_uint_eq(calls, before + 1);
-	for (unsigned i = 0; i < 4; i++)
+	for (unsigned i = 0; i < HT_ARRAY_SIZE(got); i++)
 		ck_assert_uint_eq(got[i], i == arity ? entry - ABI_THUNK_ENTRY : 1001 + i);
 }
 
@@ -363,7 +364,9 @@ START_TEST(an_inherited_image_is_private)
 	raddr_t entry;
 	ck_no_err(image_thunk(&image, &thunk, &entry));
 	ck_no_err(image_enable(&image, &elf, entry));
-	struct journal journal = journal_of(image.local);
+	struct journal journal;
+	ck_no_err(journal_create(&journal));
+	journal_show(&journal, image.local);
 	journal_begin(&journal, image.base, image.bytes, image.thunks);
 	journal_set_phase(&journal, JOURNAL_TAPPED);
 	set_alive(&image, 0);
@@ -378,7 +381,9 @@ START_TEST(an_inherited_image_is_private)
 	ck_no_err(image_disable_all(&opened));
 	check_call(entry, 1);
 	ck_assert_uint_eq(image_config(&image)->magic, ABI_MAGIC);
-	ck_assert_uint_eq(image.thunk[0].target, image.base + elf.hook_off[ABI_HOOK_MALLOC]);
+	const struct abi_thunk *parents = (void *)(image.local + ABI_THUNKS_OFF);
+	ck_assert_uint_eq(parents->target, image.base + elf.hook_off[ABI_HOOK_MALLOC]);
+	journal_destroy(&journal);
 	image_deinit(&opened);
 	image_deinit(&image);
 }
@@ -461,7 +466,7 @@ START_TEST(foreign_pages_are_not_adopted)
 	there[1].code[11] ^= 1;
 	ck_err_says(image_adopt(&image, &self, addr_of(page)), HT_ERR_REFUSED, "not a thunk page");
 	there[1].code[11] ^= 1;
-	there[1].hook = ABI_HOOK_COUNT;
+	there[1].hook = ABI_TAP_COUNT;
 	ck_err(image_adopt(&image, &self, addr_of(page)), HT_ERR_REFUSED);
 	there[1].hook = ABI_HOOK_FREE; /* its code passes another argument */
 	ck_err(image_adopt(&image, &self, addr_of(page)), HT_ERR_REFUSED);
@@ -476,10 +481,35 @@ START_TEST(foreign_pages_are_not_adopted)
 }
 END_TEST
 
+/* The program has put something of its own in the place of a page that was adopted. */
+START_TEST(what_replaced_an_adopted_page_is_not_written)
+{
+	raddr_t old[2], entry;
+	uint8_t *page = make_tombstone(old), own[HT_PAGE_BYTES];
+	struct image image = make_image();
+	struct image_thunk known = want(ABI_HOOK_CALLOC, addr_of(probe)),
+			   fresh = want(ABI_HOOK_FREE, addr_of(probe));
+
+	ck_no_err(image_adopt(&image, &self, addr_of(page)));
+	ck_no_err(image_thunk(&image, &known, &entry));
+	ck_assert_int_eq(mprotect(page, HT_PAGE_BYTES, PROT_READ | PROT_WRITE), 0);
+	memset(own, 'p', sizeof(own));
+	memcpy(page, own, sizeof(own));
+	ck_err_says(image_thunk(&image, &fresh, &entry), HT_ERR_REFUSED, "changed by the process");
+	ck_no_err(image_enable(&image, &elf, old[1]));
+	ck_no_err(image_disable_all(&image));
+	ck_assert_mem_eq(page, own, sizeof(own));
+	munmap(page, HT_PAGE_BYTES);
+	ck_no_err(image_disable_all(&image));
+	image_deinit(&image);
+}
+END_TEST
+
 HT_SUITE("attach/inject/image", the_agent_is_whole, an_image_holds_text_and_configuration,
 	a_target_cannot_shrink_the_image, the_memfd_is_taken_over, claimed_slots,
 	thunks_jump_to_the_real_function, a_thunk_knows_what_the_hook_needs,
 	one_thunk_for_each_function, enabling_and_disabling, a_full_page_refuses,
 	only_entries_have_a_real_function, an_open_image_is_not_written, damaged_images_are_refused,
 	an_inherited_image_is_private, a_tombstone_is_used_again,
-	an_open_image_finds_its_adopted_page, foreign_pages_are_not_adopted)
+	an_open_image_finds_its_adopted_page, foreign_pages_are_not_adopted,
+	what_replaced_an_adopted_page_is_not_written)

@@ -12,16 +12,25 @@
 
 static uint8_t *image;
 
-/* The page behind the journal's last byte is not there: writing past its end crashes. */
+/* The page behind the copy's last byte is not there: writing past its end crashes. */
 static struct journal begin(void)
 {
+	struct journal journal;
 	image = mmap(NULL, IMAGE_BYTES + HT_PAGE_BYTES, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ck_assert_ptr_ne(image, MAP_FAILED);
 	ck_assert_int_eq(mprotect(image + IMAGE_BYTES, HT_PAGE_BYTES, PROT_NONE), 0);
-	struct journal journal = journal_of(image);
+	ck_no_err(journal_create(&journal));
+	journal_show(&journal, image);
 	journal_begin(&journal, BASE, 1 << 20, BASE + 0x1000);
 	return journal;
+}
+
+static void check_copy(const struct journal *journal)
+{
+	size_t bytes =
+		sizeof(*journal->header) + journal->header->slot_count * sizeof(*journal->slot);
+	ck_assert_mem_eq(image + ABI_JOURNAL_OFF, journal->header, bytes);
 }
 
 static struct journal_slot entry_at(raddr_t addr)
@@ -37,7 +46,6 @@ static struct journal_slot entry_at(raddr_t addr)
 START_TEST(begins_empty)
 {
 	struct journal journal = begin();
-	ck_assert_ptr_eq((void *)journal.header, image + ABI_JOURNAL_OFF);
 	ck_assert_uint_eq(journal.header->phase, JOURNAL_MAPPED);
 	ck_assert_uint_eq(journal.header->slot_count, 0);
 	ck_assert_uint_eq(journal.header->daemon_pid, (uint32_t)getpid());
@@ -88,7 +96,7 @@ START_TEST(an_address_is_entered_once)
 	ck_no_err(journal_add(&journal, &other));
 	journal.slot[0].state = JOURNAL_SLOT_RESTORED;
 	entry.original = 99;
-	entry.state = JOURNAL_SLOT_LOST;
+	entry.state = JOURNAL_SLOT_CHANGED;
 	ck_no_err(journal_add(&journal, &entry));
 	ck_assert_uint_eq(journal.header->slot_count, 2);
 	ck_assert_uint_eq(journal.slot[0].original, 99);
@@ -145,5 +153,62 @@ START_TEST(damage_is_refused)
 }
 END_TEST
 
+START_TEST(the_copy_is_equal)
+{
+	static const uint8_t original[] = "what was there";
+	struct journal journal = begin();
+	struct journal_slot first = entry_at(8), second = entry_at(16);
+	check_copy(&journal);
+	journal_set_slack(&journal, 0x1234, original, sizeof(original));
+	journal_set_sockets(&journal, 7, 4711, 4712);
+	check_copy(&journal);
+	ck_no_err(journal_add(&journal, &first));
+	ck_no_err(journal_add(&journal, &second));
+	journal_set_phase(&journal, JOURNAL_TAPPED);
+	check_copy(&journal);
+	journal_set_state(&journal, 1, JOURNAL_SLOT_CHANGED);
+	check_copy(&journal);
+	journal_forget_undoing(&journal);
+	check_copy(&journal);
+}
+END_TEST
+
+/* The target can write there. */
+START_TEST(the_copy_is_never_believed)
+{
+	struct journal journal = begin(), found;
+	struct journal_slot entry = entry_at(8);
+	ck_no_err(journal_add(&journal, &entry));
+	memset(image + ABI_JOURNAL_OFF, 0xa5, ABI_JOURNAL_BYTES);
+	ck_assert(journal_is_begun(&journal));
+	ck_assert_uint_eq(journal.header->slot_count, 1);
+	ck_assert(journal_has(&journal, 8));
+	ck_no_err(journal_create(&found));
+	journal_read(&found, image);
+	ck_err(journal_check(&found), HT_ERR_REFUSED);
+	journal_destroy(&found);
+	journal_destroy(&journal);
+	journal_destroy(&journal);
+}
+END_TEST
+
+START_TEST(entries_of_unloaded_slots_are_used_again)
+{
+	struct journal journal = begin();
+	for (raddr_t addr = 8; addr <= 8 * JOURNAL_SLOTS_MAX; addr += 8) {
+		struct journal_slot entry = entry_at(addr);
+		ck_no_err(journal_add(&journal, &entry));
+	}
+	struct journal_slot entry = entry_at(1 << 30);
+	ck_err(journal_add(&journal, &entry), HT_ERR_REFUSED);
+	journal.slot[17].state = JOURNAL_SLOT_GONE;
+	ck_no_err(journal_add(&journal, &entry));
+	ck_assert_uint_eq(journal.slot[17].addr, 1 << 30);
+	ck_assert_uint_eq(journal.header->slot_count, JOURNAL_SLOTS_MAX);
+	ck_assert_uint_eq(journal.header->unloaded, 1);
+}
+END_TEST
+
 HT_SUITE("attach/inject/journal", begins_empty, begins_over_anything, entries_are_found,
-	an_address_is_entered_once, a_full_journal_refuses, phases, damage_is_refused)
+	an_address_is_entered_once, a_full_journal_refuses, phases, damage_is_refused,
+	the_copy_is_equal, the_copy_is_never_believed, entries_of_unloaded_slots_are_used_again)

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "attach/target/slow.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 
@@ -81,24 +82,32 @@ START_TEST(impossible_addresses)
 }
 END_TEST
 
-START_TEST(strings)
+/* Mappings of a device that is mounted nowhere: what they hold nobody may be asked for. */
+START_TEST(own_copies_of_avoided_pages)
 {
+	uint8_t *file = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE,
+		open("/proc/self/exe", O_RDONLY | O_CLOEXEC), 0);
+	ck_assert_ptr_ne(file, MAP_FAILED);
+	struct proc_map map = {.lo = at(file),
+		.hi = at(file) + 2 * PAGE,
+		.dev_major = 4095,
+		.inode = 1,
+		.name = "/nowhere"};
+	struct proc_maps maps = {.map = &map, .count = 1};
+	uint64_t word;
+	size_t length;
 	setup();
-	char *text;
-	memcpy(pages + 2 * PAGE - 6, "hello", 6);
-	ck_no_err(memory_read_string(&self, at(pages) + 2 * PAGE - 6, 100, &text));
-	ck_assert_str_eq(text, "hello");
-	free(text);
-	ck_no_err(memory_read_string(&self, at(pages) + 2 * PAGE - 6, 6, &text));
-	ck_assert_str_eq(text, "hello");
-	free(text);
-	ck_err(memory_read_string(&self, at(pages) + 2 * PAGE - 6, 5, &text), HT_ERR_FORMAT);
-	ck_err(memory_read_string(&self, at(pages) + 2 * PAGE - 6, 0, &text), HT_ERR_FORMAT);
-	ck_no_err(memory_read_string(&self, at(pages) + 1, 2 * PAGE, &text));
-	ck_assert_uint_eq(strlen(text), 2 * PAGE - 2);
-	free(text);
-	pages[2 * PAGE - 1] = 'x';
-	ck_err(memory_read_string(&self, at(pages) + 1, 4 * PAGE, &text), HT_ERR_SYS);
+	slow_avoid();
+	ck_no_err(slow_note(&self, &maps));
+	ck_assert_int_eq(((volatile uint8_t *)file)[0], 0x7f);
+	ck_no_err(memory_read_some(&self, at(file), &word, sizeof(word), &length));
+	ck_assert_uint_eq(length, 0);
+	ck_no_err(memory_write(&self, at(file), "mine", 4));
+	ck_no_err(memory_read_some(&self, at(file), &word, sizeof(word), &length));
+	ck_assert_uint_eq(length, sizeof(word));
+	ck_assert_mem_eq(&word, "mine", 4);
+	ck_no_err(memory_read_some(&self, at(file) + PAGE - 4, &word, sizeof(word), &length));
+	ck_assert_uint_eq(length, 0);
 }
 END_TEST
 
@@ -188,5 +197,5 @@ START_TEST(an_exec_ends_access)
 END_TEST
 
 HT_SUITE("attach/target/memory", read_across_pages, read_past_the_end, impossible_addresses,
-	strings, write_past_page_protection, word_writes_are_aligned, word_writes_are_not_torn,
-	an_exec_ends_access)
+	own_copies_of_avoided_pages, write_past_page_protection, word_writes_are_aligned,
+	word_writes_are_not_torn, an_exec_ends_access)

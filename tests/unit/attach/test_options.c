@@ -104,7 +104,7 @@ START_TEST(defaults)
 	ck_assert_ptr_null(options.output);
 	ck_assert_uint_eq(options.duration_ns, 0);
 	ck_assert(!options.replace && !options.quiet && !options.json && !options.lossless &&
-		  !options.full_unwind && !options.symbolize_later);
+		  !options.full_unwind && !options.symbolize_later && !options.no_cache);
 }
 END_TEST
 
@@ -124,6 +124,7 @@ START_TEST(switches)
 		{"--unwind=full", offsetof(struct options, full_unwind)},
 		{"--symbolize later", offsetof(struct options, symbolize_later)},
 		{"--symbolize=later", offsetof(struct options, symbolize_later)},
+		{"--no-cache", offsetof(struct options, no_cache)},
 	};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(table); i++) {
 		char words[64];
@@ -132,7 +133,7 @@ START_TEST(switches)
 		ck_no_err(parse(words, &options));
 		ck_assert_msg(((bool *)&options)[table[i].offset], "%s", table[i].words);
 		int set = options.replace + options.quiet + options.json + options.lossless +
-			  options.full_unwind + options.symbolize_later;
+			  options.full_unwind + options.symbolize_later + options.no_cache;
 		ck_assert_msg(set == 1, "%s: %d switches", table[i].words, set);
 	}
 }
@@ -160,6 +161,8 @@ START_TEST(commands)
 		{"doctor -p 1", COMMAND_DOCTOR},
 		{"doctor -p 1 --json", COMMAND_DOCTOR},
 		{"recover -p 1 -q", COMMAND_RECOVER},
+		{"verify -p 1 --json", COMMAND_VERIFY},
+		{"cleanup -p 1 -q", COMMAND_CLEANUP},
 		{"version", COMMAND_VERSION},
 		{"--version", COMMAND_VERSION},
 		{"attach --version", COMMAND_VERSION},
@@ -194,6 +197,8 @@ START_TEST(wrong_words_are_named)
 		{"attach", "-p PID is missing"},
 		{"doctor", "-p PID is missing"},
 		{"recover", "-p PID is missing"},
+		{"verify", "-p PID is missing"},
+		{"cleanup", "-p PID is missing"},
 		{"-d 5s", "-p PID is missing"},
 		{"attach -p", "-p: needs a value"},
 		{"attach -p 7 -d", "-d: needs a value"},
@@ -223,6 +228,8 @@ START_TEST(wrong_words_are_named)
 		{"doctor -p 7 -d 5s", "-d: no such option"},
 		{"doctor -p 7 -o x", "-o: no such option"},
 		{"recover -p 7 --lossless", "--lossless: no such option"},
+		{"verify -p 7 -f", "-f: no such option"},
+		{"cleanup -p 7 -d 5s", "-d: no such option"},
 	};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(table); i++) {
 		struct options options;
@@ -277,7 +284,7 @@ START_TEST(help_lists_what_parses)
 	}
 	fclose(help);
 	free(path);
-	ck_assert_uint_eq(options_seen, 11);
+	ck_assert_uint_eq(options_seen, 12);
 	ck_assert_uint_ge(commands_seen, 10);
 }
 END_TEST

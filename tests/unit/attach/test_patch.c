@@ -3,18 +3,19 @@
 
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/support/ht_check.h"
 
 #define REAL  0x7f0000001000ull
 #define THUNK 0x7f0000002028ull
-#define OTHER 0x7f0000003000ull
+#define OTHER at((const void *)check_report) /* a function of the program's own */
 
 static struct proc self;
-static struct proc_maps maps;
 static struct journal journal;
 static uint64_t *words; /* two pages of a file */
+static struct module module;
 
 static raddr_t at(const void *pointer)
 {
@@ -36,23 +37,31 @@ static void map_file(int fd, void *where)
 	ck_assert_ptr_ne(words, MAP_FAILED);
 }
 
-static void read_maps(void)
+/* The module whose only segment the words are. */
+static void describe(int fd)
 {
-	proc_maps_deinit(&maps);
-	ck_no_err(proc_maps_read(&self, &maps));
+	struct stat file;
+	ck_assert_int_eq(fstat(fd, &file), 0);
+	module = (struct module){.bias = at(words),
+		.lo = at(words),
+		.hi = at(words) + 2 * HT_PAGE_BYTES,
+		.dev = file.st_dev,
+		.inode = file.st_ino,
+		.segment_count = 1,
+		.segment = {{.memsz = 2 * HT_PAGE_BYTES, .filesz = 2 * HT_PAGE_BYTES}}};
 }
 
 static void setup(void)
 {
-	static uint8_t image[ABI_JOURNAL_OFF + ABI_JOURNAL_BYTES] __attribute__((aligned(4096)));
 	ck_no_err(proc_open(getpid(), &self));
 	ck_no_err(proc_open_mem(&self));
-	journal = journal_of(image);
+	ck_no_err(journal_create(&journal));
 	journal_begin(&journal, 0, 0, 0);
-	map_file(make_file(), NULL);
+	int fd = make_file();
+	map_file(fd, NULL);
+	describe(fd);
 	for (size_t i = 0; i < 2 * HT_PAGE_BYTES / 8; i++)
 		words[i] = REAL;
-	read_maps();
 }
 
 static struct slot slot_of(const uint64_t *word)
@@ -64,11 +73,20 @@ static struct slot slot_of(const uint64_t *word)
 		.real = REAL};
 }
 
-static bool tap(const uint64_t *word)
+static struct ht_err *try_tap(const uint64_t *word, bool *ret_done)
 {
 	struct slot slot = slot_of(word);
+	struct patch patch;
+	ck_no_err(patch_begin(&self, &patch));
+	struct ht_err *err = patch_tap(&patch, &module, &slot, THUNK, &journal, ret_done);
+	patch_end(&patch);
+	return err;
+}
+
+static bool tap(const uint64_t *word)
+{
 	bool done = true;
-	ck_no_err(patch_tap(&self, &maps, &slot, THUNK, &journal, &done));
+	ck_no_err(try_tap(word, &done));
 	return done;
 }
 
@@ -79,11 +97,18 @@ static struct patch_report untap(void)
 	return report;
 }
 
-static void check_report(struct patch_report report, size_t tapped, size_t restored, size_t lost)
+static void check_report(struct patch_report report, size_t tapped, size_t restored, size_t changed)
 {
 	ck_assert_uint_eq(report.tapped, tapped);
 	ck_assert_uint_eq(report.restored, restored);
-	ck_assert_uint_eq(report.lost, lost);
+	ck_assert_uint_eq(report.changed, changed);
+	ck_assert_uint_eq(report.unloaded, 0);
+}
+
+static void check_unloaded(struct patch_report report, size_t unloaded)
+{
+	ck_assert_uint_eq(report.tapped, 0);
+	ck_assert_uint_eq(report.unloaded, unloaded);
 }
 
 START_TEST(taps_and_restores)
@@ -109,7 +134,6 @@ START_TEST(read_only_pages)
 {
 	setup();
 	ck_assert_int_eq(mprotect(words, HT_PAGE_BYTES, PROT_READ), 0);
-	read_maps();
 	ck_assert(tap(&words[3]));
 	ck_assert_uint_eq(words[3], THUNK);
 	check_report(untap(), 1, 1, 0);
@@ -132,8 +156,6 @@ START_TEST(a_page_that_is_gone_is_not_tapped)
 	setup();
 	munmap(words, HT_PAGE_BYTES);
 	ck_assert(!tap(&words[3]));
-	read_maps();
-	ck_assert(!tap(&words[3]));
 	ck_assert_uint_eq(journal.header->slot_count, 0);
 }
 END_TEST
@@ -141,10 +163,9 @@ END_TEST
 START_TEST(a_full_journal_taps_nothing)
 {
 	setup();
-	struct slot slot = slot_of(&words[3]);
 	bool done = true;
 	journal.header->slot_count = JOURNAL_SLOTS_MAX;
-	ck_err(patch_tap(&self, &maps, &slot, THUNK, &journal, &done), HT_ERR_REFUSED);
+	ck_err(try_tap(&words[3], &done), HT_ERR_REFUSED);
 	ck_assert(!done);
 	ck_assert_uint_eq(words[3], REAL);
 }
@@ -159,7 +180,7 @@ START_TEST(a_word_that_others_changed_is_left_alone)
 	check_report(untap(), 2, 1, 1);
 	ck_assert_uint_eq(words[3], OTHER);
 	ck_assert_uint_eq(words[5], REAL);
-	ck_assert_uint_eq(journal.slot[0].state, JOURNAL_SLOT_LOST);
+	ck_assert_uint_eq(journal.slot[0].state, JOURNAL_SLOT_CHANGED);
 	ck_assert_uint_eq(journal.slot[1].state, JOURNAL_SLOT_RESTORED);
 }
 END_TEST
@@ -180,28 +201,89 @@ START_TEST(an_unmapped_word_is_lost)
 	setup();
 	ck_assert(tap(&words[3]));
 	munmap(words, HT_PAGE_BYTES);
-	check_report(untap(), 1, 0, 1);
+	check_unloaded(untap(), 1);
 }
 END_TEST
 
-/* Another library came to the same address, with the same word in the same place. */
+/* Something else came to the same address, with the same word in the same place. */
+static void check_not_touched(uint64_t value)
+{
+	uint64_t *now = words;
+	now[3] = value;
+	ck_assert(!tap(&now[3]));
+	ck_assert_uint_eq(now[3], value);
+	now[3] = THUNK;
+	check_unloaded(untap(), 1);
+	ck_assert_uint_eq(now[3], THUNK);
+}
+
 START_TEST(another_mapping_is_not_written)
 {
 	setup();
 	ck_assert(tap(&words[3]));
 	map_file(make_file(), words);
-	words[3] = THUNK;
-	check_report(untap(), 1, 0, 1);
-	ck_assert_uint_eq(words[3], THUNK);
+	check_not_touched(REAL);
 
 	/* Anonymous memory is another mapping as well. */
 	setup();
 	ck_assert(tap(&words[3]));
 	words = mmap(words, HT_PAGE_BYTES, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-	words[3] = THUNK;
-	check_report(untap(), 1, 0, 1);
-	ck_assert_uint_eq(words[3], THUNK);
+	check_not_touched(REAL);
+
+	/* And so is another part of the same file. */
+	setup();
+	ck_assert(tap(&words[3]));
+	int fd = make_file();
+	map_file(fd, words);
+	describe(fd);
+	words[3] = REAL;
+	ck_assert(tap(&words[3]));
+	words = mmap(words, HT_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, fd,
+		HT_PAGE_BYTES);
+	check_not_touched(REAL);
+}
+END_TEST
+
+/* Entries of libraries that are gone make room, and are counted. */
+START_TEST(unloaded_slots_are_forgotten)
+{
+	setup();
+	struct patch patch;
+	ck_assert(tap(&words[3]));
+	ck_assert(tap(&words[600]));
+	munmap(words, HT_PAGE_BYTES);
+	ck_no_err(patch_begin(&self, &patch));
+	patch_forget_unloaded(&patch, &journal);
+	patch_end(&patch);
+	ck_assert_uint_eq(journal.slot[0].state, JOURNAL_SLOT_GONE);
+	ck_assert_uint_eq(journal.slot[1].state, JOURNAL_SLOT_INTENDED);
+	ck_assert(tap(&words[700]));
+	ck_assert_uint_eq(journal.header->slot_count, 2);
+	struct patch_report report = untap();
+	ck_assert_uint_eq(report.tapped, 2);
+	ck_assert_uint_eq(report.restored, 2);
+	ck_assert_uint_eq(report.unloaded, 1);
+}
+END_TEST
+
+/* What the dynamic linker stores in a lazy slot is no change of the program's. */
+START_TEST(the_linkers_values_are_left_alone)
+{
+	static const uint8_t binder[] = {0xf3, 0x0f, 0x1e, 0xfa, 0x68, 1, 0, 0, 0};
+	uint8_t *code = mmap(
+		NULL, HT_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	memcpy(code, binder, sizeof(binder));
+	memcpy(code + 64, binder + 4, sizeof(binder) - 4);
+	ck_assert_int_eq(mprotect(code, HT_PAGE_BYTES, PROT_READ | PROT_EXEC), 0);
+	const uint64_t values[] = {REAL, at(code), at(code + 64), 0, 0x1036};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(values); i++) {
+		setup();
+		ck_assert(tap(&words[3]));
+		words[3] = values[i];
+		check_report(untap(), 1, 1, 0);
+		ck_assert_uint_eq(words[3], values[i]);
+	}
 }
 END_TEST
 
@@ -232,23 +314,22 @@ START_TEST(a_slot_can_be_tapped_again)
 }
 END_TEST
 
-START_TEST(one_failing_slot_stops_no_other)
+START_TEST(one_unreadable_slot_stops_no_other)
 {
 	setup();
-	int other = make_file();
-	uint64_t *first = words, *failing, *last = words + 4;
-	failing = mmap(NULL, HT_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, other, 0);
-	ck_assert_ptr_ne(failing, MAP_FAILED);
-	*failing = REAL;
-	read_maps();
+	int fd = make_file();
+	map_file(fd, words);
+	describe(fd);
+	uint64_t *first = &words[3], *behind = &words[600], *last = &words[4];
+	*first = *behind = *last = REAL;
 	ck_assert(tap(first));
-	ck_assert(tap(failing));
+	ck_assert(tap(behind));
 	ck_assert(tap(last));
 	/* Behind the end of a file nothing can be read. */
-	ck_assert_int_eq(ftruncate(other, 0), 0);
-	struct patch_report report = {0};
-	ck_err(patch_untap_all(&self, &journal, &report), HT_ERR_SYS);
-	check_report(report, 3, 2, 0);
+	ck_assert_int_eq(ftruncate(fd, HT_PAGE_BYTES), 0);
+	struct patch_report report = untap();
+	ck_assert_uint_eq(report.restored, 2);
+	ck_assert_uint_eq(report.unloaded, 1);
 	ck_assert_uint_eq(*first, REAL);
 	ck_assert_uint_eq(*last, REAL);
 }
@@ -257,5 +338,6 @@ END_TEST
 HT_SUITE("attach/inject/patch", taps_and_restores, read_only_pages, a_changed_word_is_not_tapped,
 	a_page_that_is_gone_is_not_tapped, a_full_journal_taps_nothing,
 	a_word_that_others_changed_is_left_alone, a_word_that_holds_the_original_is_restored,
-	an_unmapped_word_is_lost, another_mapping_is_not_written, untapping_twice_changes_nothing,
-	a_slot_can_be_tapped_again, one_failing_slot_stops_no_other)
+	an_unmapped_word_is_lost, another_mapping_is_not_written, unloaded_slots_are_forgotten,
+	the_linkers_values_are_left_alone, untapping_twice_changes_nothing,
+	a_slot_can_be_tapped_again, one_unreadable_slot_stops_no_other)

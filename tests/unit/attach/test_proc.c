@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -321,6 +322,34 @@ START_TEST(maps_are_complete)
 }
 END_TEST
 
+/* By its name too, where map_files is closed to us: a copy of the mapping that names no range. */
+START_TEST(the_file_of_a_mapping_opens)
+{
+	struct proc proc = opened(getpid());
+	struct proc_maps maps;
+	struct stat own, got;
+	int fd;
+	ck_assert_int_eq(stat("/proc/self/exe", &own), 0);
+	ck_no_err(proc_maps_read(&proc, &maps));
+	struct proc_map map = *proc_maps_find(&maps, (raddr_t)(uintptr_t)opened);
+	for (int by_name = 0; by_name < 2; by_name++) {
+		ck_no_err(proc_open_mapped(&proc, &map, &fd));
+		ck_assert_int_eq(fstat(fd, &got), 0);
+		ck_assert(got.st_ino == own.st_ino && got.st_dev == own.st_dev);
+		close(fd);
+		map.hi = map.lo + 1;
+	}
+	map.inode++;
+	ck_err_says(proc_open_mapped(&proc, &map, &fd), HT_ERR_INCOMPLETE, map.name);
+	map.name = "/dev/null";
+	ck_err(proc_open_mapped(&proc, &map, &fd), HT_ERR_INCOMPLETE);
+	map.name = "";
+	ck_err(proc_open_mapped(&proc, &map, &fd), HT_ERR_INCOMPLETE);
+	proc_maps_deinit(&maps);
+	proc_close(&proc);
+}
+END_TEST
+
 static void spin(const void *arg)
 {
 	(void)arg;
@@ -474,5 +503,5 @@ END_TEST
 HT_SUITE("attach/target/proc", own_process, not_a_process, kernel_thread,
 	thread_is_refused_and_its_process_named, zombie_leader_works_through_a_living_thread,
 	hostile_names, zombie, everything_says_gone, exec_is_noticed, maps_are_complete,
-	syscall_of_threads, text_has_a_limit, soft_limits, kernel_refusals_name_the_rule,
-	each_rule_is_named)
+	the_file_of_a_mapping_opens, syscall_of_threads, text_has_a_limit, soft_limits,
+	kernel_refusals_name_the_rule, each_rule_is_named)

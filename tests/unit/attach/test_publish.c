@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "tests/support/ht_check.h"
+#include "tests/support/tmpdir.h"
 
 #define BASE	    0x5a5a00000000ull
 #define LOCAL_BYTES (ABI_CACHES_OFF + ABI_CACHE_COUNT * ABI_CACHE_BYTES)
@@ -75,7 +76,7 @@ START_TEST(every_module_has_its_table)
 {
 	setup();
 	size_t with_text = 0;
-	ck_no_err(publish_compile(publish, &self, &modules));
+	ck_no_err(publish_compile(publish, &self, &modules, NULL));
 	ck_assert_uint_eq(in_force(), 0);
 	put(false);
 	for (size_t i = 0; i < modules.count; i++) {
@@ -136,7 +137,7 @@ END_TEST
 START_TEST(a_snapshot_in_force_is_never_changed)
 {
 	setup();
-	ck_no_err(publish_compile(publish, &self, &modules));
+	ck_no_err(publish_compile(publish, &self, &modules, NULL));
 	put(false);
 	uint64_t first_at = in_force();
 	const struct abi_snapshot *first = snapshot();
@@ -145,7 +146,7 @@ START_TEST(a_snapshot_in_force_is_never_changed)
 	memcpy(copy, first, bytes);
 	uint64_t table = range_of((uint64_t)(uintptr_t)setup)->table;
 
-	ck_no_err(publish_compile(publish, &self, &modules));
+	ck_no_err(publish_compile(publish, &self, &modules, NULL));
 	put(false);
 	ck_assert_uint_ne(in_force(), first_at);
 	ck_assert_mem_eq(first, copy, bytes);
@@ -179,8 +180,8 @@ START_TEST(generations_epochs_and_caches)
 }
 END_TEST
 
-/* More code than a snapshot takes, until the area is full. */
-START_TEST(a_full_area_keeps_the_old_snapshot)
+/* More code than a snapshot takes, as often as may be. */
+START_TEST(there_is_always_room_for_a_snapshot)
 {
 	setup();
 	struct modules none = {0};
@@ -191,24 +192,69 @@ START_TEST(a_full_area_keeps_the_old_snapshot)
 			.hi = ((i + 1) << 13) + 0x1000,
 			.exec = true,
 			.name = ""};
-	struct ht_err *err = NULL;
-	uint64_t last = 0;
-	unsigned count = 0;
-	for (;; count++) {
-		err = publish_snapshot(publish, local, BASE, &none, &many, true);
-		if (err)
-			break;
-		last = in_force();
-		ck_assert_uint_lt(
-			count, ABI_TABLES_BYTES / (RANGES_MAX * sizeof(struct abi_range)));
+	uint64_t first = 0;
+	for (unsigned count = 1; count <= 5 * ABI_CACHE_COUNT; count++) {
+		ck_no_err(publish_snapshot(publish, local, BASE, &none, &many, true));
+		ck_assert_uint_eq(snapshot()->range_count, RANGES_MAX);
+		ck_assert_uint_eq(snapshot()->epoch, count);
+		ck_assert_uint_eq(publish_epoch(publish), count);
+		first = first ? first : in_force();
+		ck_assert_int_eq(in_force() == first, count % ABI_CACHE_COUNT == 1);
 	}
-	ck_err_says(err, HT_ERR_REFUSED, "64 MiB");
-	ck_assert_uint_gt(count, 100);
-	ck_assert_uint_eq(in_force(), last);
-	ck_assert_uint_eq(snapshot()->range_count, RANGES_MAX);
-	ck_assert_uint_eq(snapshot()->epoch, count);
-	ck_assert_uint_eq(publish_epoch(publish), count);
+	/* And a range that is gone is gone. */
+	many.count = 1;
+	ck_no_err(publish_snapshot(publish, local, BASE, &none, &many, true));
+	ck_assert_uint_eq(snapshot()->range_count, 1);
+	ck_assert_ptr_null(range_of(many.map[1].lo));
 	free(many.map);
+	publish_destroy(publish);
+}
+END_TEST
+
+/* Modules as if they were of other files, until no table fits any more. */
+START_TEST(without_room_a_module_has_no_rules)
+{
+	setup();
+	const struct module *libc = modules_find(&modules, (uint64_t)(uintptr_t)memcpy);
+	struct module copy = *libc;
+	struct modules one = {.module = &copy, .count = 1};
+	const struct abi_range *range;
+	unsigned count = 0;
+	do {
+		ck_assert_uint_lt(count++, 10000);
+		copy.id = 1000 + count;
+		memcpy(copy.build_id, &count, sizeof(count));
+		ck_no_err(publish_compile(publish, &self, &one, NULL));
+		ck_no_err(
+			publish_snapshot(publish, local, BASE, &one, &(struct proc_maps){0}, true));
+		range = range_of(copy.text_lo);
+		ck_assert_ptr_nonnull(range);
+	} while (range->table >= BASE);
+	/* No table, and not "frame pointers" either. */
+	ck_assert_uint_ne(range->table, 0);
+	ck_assert_uint_gt(count, 10);
+	publish_destroy(publish);
+}
+END_TEST
+
+/* The same library, loaded again somewhere else. */
+START_TEST(tables_are_by_file)
+{
+	setup();
+	ck_no_err(publish_compile(publish, &self, &modules, NULL));
+	put(false);
+	const struct module *libc = modules_find(&modules, (uint64_t)(uintptr_t)memcpy);
+	uint64_t table = range_of(libc->text_lo)->table;
+	struct module copy = *libc;
+	struct modules one = {.module = &copy, .count = 1};
+	copy.id = 1000;
+	copy.bias += 1 << 30;
+	copy.text_lo += 1 << 30;
+	copy.text_hi += 1 << 30;
+	ck_no_err(publish_compile(publish, &self, &one, NULL));
+	ck_no_err(publish_snapshot(publish, local, BASE, &one, &maps, true));
+	ck_assert_uint_eq(range_of(copy.text_lo)->table, table);
+	ck_assert_uint_eq(range_of(copy.text_lo)->bias, copy.bias);
 	publish_destroy(publish);
 }
 END_TEST
@@ -219,7 +265,50 @@ START_TEST(nothing_to_destroy)
 }
 END_TEST
 
+/* Everything that the agent reads. */
+static uint8_t *published(struct cache *cache, struct publish_counts *ret)
+{
+	publish_destroy(publish);
+	ck_no_err(publish_create(&publish));
+	ck_no_err(publish_compile(publish, &self, &modules, cache));
+	memset(local, 0, ABI_SHARED_OFF);
+	put(false);
+	*ret = publish_counts(publish);
+	uint8_t *copy = malloc(ABI_SHARED_OFF);
+	ck_assert_ptr_nonnull(copy);
+	memcpy(copy, local, ABI_SHARED_OFF);
+	return copy;
+}
+
+START_TEST(kept_tables_are_the_compiled_ones)
+{
+	struct publish_counts counts[3];
+	uint8_t *area[3];
+	char *path = tmpdir_path("cache");
+	ck_assert_int_eq(setenv("XDG_CACHE_HOME", path, 1), 0);
+	free(path);
+	setup();
+	area[0] = published(NULL, &counts[0]);
+	for (int i = 1; i < 3; i++) {
+		struct cache *cache = cache_open();
+		ck_assert_ptr_nonnull(cache);
+		area[i] = published(cache, &counts[i]);
+		cache_close(cache);
+		ck_assert_mem_eq(area[0], area[i], ABI_SHARED_OFF);
+	}
+	ck_assert_uint_eq(counts[0].cached + counts[1].cached, 0);
+	ck_assert_uint_eq(counts[1].compiled, counts[0].compiled);
+	ck_assert_uint_eq(counts[2].compiled + counts[2].cached, counts[0].compiled);
+	/* All but the vDSO, and what has no build-id. */
+	ck_assert_uint_ge(counts[2].cached, 3);
+	for (int i = 0; i < 3; i++)
+		free(area[i]);
+	publish_destroy(publish);
+}
+END_TEST
+
 HT_SUITE("attach/unwind/publish", every_module_has_its_table,
 	without_tables_there_are_frame_pointers, generated_code_is_a_range,
 	a_snapshot_in_force_is_never_changed, generations_epochs_and_caches,
-	a_full_area_keeps_the_old_snapshot, nothing_to_destroy)
+	there_is_always_room_for_a_snapshot, without_room_a_module_has_no_rules, tables_are_by_file,
+	nothing_to_destroy, kept_tables_are_the_compiled_ones)

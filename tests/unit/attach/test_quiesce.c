@@ -4,9 +4,12 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -20,6 +23,7 @@
 #define THUNK  0x5a5a00020000ull
 #define ENTRY  (THUNK + 3 * ABI_THUNK_BYTES + ABI_THUNK_ENTRY)
 #define REAL   0x5a5a00077000ull
+#define WAITS  8u
 #define FAR_NS (60 * CLOCK_NS_PER_S)
 
 /* Code that plays the agent's: a frame of it below child_wait, or its PC itself. */
@@ -60,6 +64,7 @@ static const struct stackscan_ranges ours = {.text_lo = (raddr_t)agent_frame,
 static struct shared {
 	volatile uint64_t r12, word, turns;
 	volatile unsigned stop;
+	atomic_uint waiting, interrupted;
 } * shared;
 
 static struct proc proc;
@@ -96,6 +101,16 @@ static struct quiesce_report pass(struct quiesce *quiesce)
 {
 	struct quiesce_report report;
 	ck_no_err(quiesce_pass(quiesce, &report));
+	return report;
+}
+
+/* As many passes as a running thread needs to be looked at, to have run, and to be stopped. */
+static struct quiesce_report pass_running(struct quiesce *quiesce)
+{
+	struct quiesce_report report;
+	do
+		report = pass(quiesce);
+	while (report.stopped == 0);
 	return report;
 }
 
@@ -325,7 +340,7 @@ START_TEST(a_running_thread_is_stopped_once)
 	struct proc_status status;
 	wait_for_turns();
 	struct quiesce *quiesce = start(&child, true);
-	struct quiesce_report report = pass(quiesce);
+	struct quiesce_report report = pass_running(quiesce);
 	check_left(report, 0);
 	ck_assert_uint_eq(report.stopped, 1);
 	ck_assert_uint_eq(report.rewritten, 0);
@@ -346,7 +361,7 @@ START_TEST(function_pointers_are_rewritten)
 	ck_assert_uint_eq(shared->r12, ENTRY);
 	ck_assert_uint_eq(shared->word, ENTRY);
 	struct quiesce *quiesce = start(&child, true);
-	struct quiesce_report report = pass(quiesce);
+	struct quiesce_report report = pass_running(quiesce);
 	check_left(report, 0);
 	ck_assert_uint_ge(report.rewritten, 3); /* rdi, r12, the word */
 	wait_for_turns();
@@ -363,7 +378,7 @@ START_TEST(function_pointers_are_counted)
 	struct child child = child_fork(spin, &entry);
 	wait_for_turns();
 	struct quiesce *quiesce = start(&child, false);
-	struct quiesce_report report = pass(quiesce);
+	struct quiesce_report report = pass_running(quiesce);
 	ck_assert_uint_eq(report.rewritten, 0);
 	ck_assert_uint_ge(report.entries_left, 1);
 	wait_for_turns();
@@ -408,6 +423,76 @@ START_TEST(threads_that_end_are_outside)
 	ck_assert_uint_eq(report.threads, 5);
 	check_left(report, 0);
 	ck_assert_uint_eq(report.stopped, 0);
+	finish(quiesce, &child);
+}
+END_TEST
+
+static void *wait_for_events(void *arg)
+{
+	int *epoll_fd = arg;
+	struct epoll_event event;
+	shared->waiting++;
+	while (!shared->stop)
+		if (epoll_wait(*epoll_fd, &event, 1, -1) < 0)
+			shared->interrupted++;
+	return NULL;
+}
+
+static void with_waits(const void *arg)
+{
+	pthread_t thread;
+	int epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	(void)arg;
+	for (unsigned i = 0; i < WAITS; i++)
+		pthread_create(&thread, NULL, wait_for_events, &epoll_fd);
+	while (shared->waiting < WAITS)
+		sched_yield();
+	child_ready(0);
+	child_wait();
+}
+
+/* In the worker all further looks at memory fail. */
+static enum quiesce_books fail_from_now_on(void *context, pid_t tid)
+{
+	pid_t *test = context;
+	(void)tid;
+	if (getpid() != *test)
+		close(proc.mem_fd);
+	return QUIESCE_IDLE;
+}
+
+static void wait_until_asleep(void)
+{
+	struct proc_tids tids;
+	ck_no_err(proc_tids_read(&proc, &tids));
+	for (size_t i = 0; i < tids.count; i++) {
+		struct proc_syscall call = {0};
+		while (call.nr != SYS_epoll_wait && call.nr != SYS_pause)
+			ck_no_err(proc_syscall_read(&proc, tids.tid[i], &call));
+	}
+	proc_tids_deinit(&tids);
+}
+
+START_TEST(threads_that_were_asked_are_let_go_in_order_whatever_fails)
+{
+	pid_t self = getpid();
+	struct quiesce_report report;
+	struct quiesce *quiesce;
+	setup();
+	struct child child = child_fork(with_waits, NULL);
+	ck_no_err(proc_open(child.pid, &proc));
+	ck_no_err(proc_open_mem(&proc));
+	wait_until_asleep();
+	struct quiesce_options options = {.proc = &proc,
+		.ranges = ours,
+		.rewrite = true,
+		.real = real_of,
+		.books = fail_from_now_on,
+		.context = &self};
+	ck_no_err(quiesce_create(&options, &quiesce));
+	ck_err(quiesce_pass(quiesce, &report), HT_ERR_SYS);
+	wait_until_asleep();
+	ck_assert_uint_eq(shared->interrupted, 0);
 	finish(quiesce, &child);
 }
 END_TEST
@@ -473,4 +558,5 @@ HT_SUITE("attach/inject/quiesce", a_sleeper_outside_is_seen_without_a_stop,
 	the_books_decide_about_stale_words, an_unwinder_decides_where_there_are_no_books,
 	a_thread_in_vfork_is_inside, a_running_thread_is_stopped_once,
 	function_pointers_are_rewritten, function_pointers_are_counted,
-	threads_that_end_are_outside, a_process_that_is_gone, the_judge)
+	threads_that_end_are_outside, threads_that_were_asked_are_let_go_in_order_whatever_fails,
+	a_process_that_is_gone, the_judge)

@@ -53,7 +53,7 @@ static void put(const struct stub *stub)
 
 START_TEST(every_flag_comes_back)
 {
-	static const struct stub_unmap nothing = {.fd = -1};
+	static const struct stub_unmap nothing = {.fd_count = 0};
 	static const uint64_t flag[] = {CPU_CF, CPU_PF, CPU_AF, CPU_ZF, CPU_SF, CPU_DF, CPU_OF};
 	struct user_regs_struct regs = cpu_odd_regs();
 	struct stub stub;
@@ -63,7 +63,7 @@ START_TEST(every_flag_comes_back)
 		for (size_t i = 0; i < HT_ARRAY_SIZE(flag); i++)
 			regs.eflags |= set >> i & 1 ? flag[i] : 0;
 		ck_no_err(stub_make_unmap(
-			&nothing, place_addr(), &(struct stub_thread){regs, 0}, &stub));
+			&nothing, place_addr(), &(struct stub_thread){.resume = regs}, &stub));
 		put(&stub);
 		cpu_enter(place(), cpu_odd_fx());
 		cpu_check(&cpu_before, &cpu_after, cpu_entry_sp, &regs);
@@ -74,15 +74,16 @@ END_TEST
 START_TEST(it_fits_the_bytes_that_are_asked_for)
 {
 	struct stub_map map = {.image = 1ull << 40, .image_bytes = IMAGE_BYTES};
-	struct user_regs_struct regs = cpu_odd_regs();
+	struct stub_thread thread = {.resume = cpu_odd_regs(), .hold_ms = 50};
 	struct stub stub;
 
 	memset(map.name, 'x', sizeof(map.name) - 1);
-	ck_no_err(stub_make_map(&map, place_addr(), &(struct stub_thread){regs, 0}, &stub));
+	ck_no_err(stub_make_map(&map, place_addr(), &thread, &stub));
 	ck_assert_uint_eq(stub.length, stub_map_bytes());
 	ck_assert_uint_le(stub_map_bytes(), STUB_BYTES_MAX);
-	struct stub_unmap most = {.lo = {0x1000, 0x3000}, .hi = {0x2000, 0x4000}, .fd = 3};
-	ck_no_err(stub_make_unmap(&most, place_addr(), &(struct stub_thread){regs, 0}, &stub));
+	struct stub_unmap most = {
+		.lo = {0x1000, 0x3000}, .hi = {0x2000, 0x4000}, .fd_count = STUB_UNMAP_FDS};
+	ck_no_err(stub_make_unmap(&most, place_addr(), &thread, &stub));
 	ck_assert_uint_le(stub.length, stub_map_bytes());
 }
 END_TEST
@@ -186,7 +187,7 @@ static struct stub_map usual_map(void)
 	return (struct stub_map){.image = free_range(),
 		.image_bytes = IMAGE_BYTES,
 		.fd_floor = FD_FLOOR,
-		.lease_cycles = LONG_LEASE,
+		.lease_ns = LONG_LEASE,
 		.name = "heaptap-test"};
 }
 
@@ -207,7 +208,8 @@ static void start_map(struct stage *stage, const struct stub_map *map, const str
 	struct stub stub;
 	stage->map = *map;
 	stage->regs = cpu_odd_regs();
-	ck_no_err(stub_make_map(map, place_addr(), &(struct stub_thread){stage->regs, 0}, &stub));
+	ck_no_err(stub_make_map(
+		map, place_addr(), &(struct stub_thread){.resume = stage->regs}, &stub));
 	start(stage, &stub, limits);
 }
 
@@ -387,7 +389,7 @@ START_TEST(an_expired_lease_undoes_everything)
 {
 	struct stage stage;
 	struct stub_map map = usual_map();
-	map.lease_cycles = 0;
+	map.lease_ns = 0;
 	start_map(&stage, &map, NULL);
 	let_go(&stage);
 	check_back(&stage);
@@ -465,9 +467,10 @@ START_TEST(unmapping_takes_out_what_is_named)
 	int fd = fcntl(0, F_DUPFD_CLOEXEC, FD_FLOOR);
 	struct stub_unmap unmap = {.lo = {at, at + 3 * HT_PAGE_BYTES},
 		.hi = {at + HT_PAGE_BYTES, at + 4 * HT_PAGE_BYTES},
-		.fd = fd};
-	ck_no_err(
-		stub_make_unmap(&unmap, place_addr(), &(struct stub_thread){stage.regs, 0}, &stub));
+		.fd = {fd},
+		.fd_count = 1};
+	ck_no_err(stub_make_unmap(
+		&unmap, place_addr(), &(struct stub_thread){.resume = stage.regs}, &stub));
 	start(&stage, &stub, NULL);
 	snprintf(gone, sizeof(gone), "%d ", fd);
 	ck_assert_ptr_nonnull(strstr(stage.before.fds, gone));
@@ -492,9 +495,10 @@ START_TEST(unmapping_goes_on_past_a_failure)
 	struct stage stage = {.regs = cpu_odd_regs()};
 	struct stub stub;
 	place();
-	struct stub_unmap unmap = {.lo = {1, 0}, .hi = {HT_PAGE_BYTES, 0}, .fd = 9999};
-	ck_no_err(
-		stub_make_unmap(&unmap, place_addr(), &(struct stub_thread){stage.regs, 0}, &stub));
+	struct stub_unmap unmap = {
+		.lo = {1, 0}, .hi = {HT_PAGE_BYTES, 0}, .fd = {9999}, .fd_count = 1};
+	ck_no_err(stub_make_unmap(
+		&unmap, place_addr(), &(struct stub_thread){.resume = stage.regs}, &stub));
 	start(&stage, &stub, NULL);
 	let_go(&stage);
 	check_back(&stage);

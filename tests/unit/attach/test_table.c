@@ -43,6 +43,7 @@ static void check_invariants(const struct unwind_input *input, const struct abi_
 	const uint32_t *rule = table_at(table, table->rule_off);
 	uint32_t unsupported = 0;
 
+	ck_assert(table_is_sound(table, table->bytes));
 	ck_assert_uint_eq(table->magic, ABI_TABLE_MAGIC);
 	ck_assert_uint_eq(table->lo, ht_align_down(input->text_lo, ABI_GRANULE_BYTES));
 	ck_assert_uint_eq(table->hi, ht_align_up(input->text_hi, ABI_GRANULE_BYTES));
@@ -398,8 +399,67 @@ START_TEST(lookup_trusts_nothing)
 }
 END_TEST
 
+/* Looks every PC up as one that checks nothing. */
+static void check_reads(const struct abi_table *table)
+{
+	const uint32_t *granule = table_at(table, table->granule_off);
+	const uint16_t *row_pc = table_at(table, table->pc_off);
+	const uint16_t *row_rule = table_at(table, table->index_off);
+	const uint32_t *rule = table_at(table, table->rule_off);
+
+	ck_assert_uint_eq((table->hi - table->lo) / ABI_GRANULE_BYTES, table->granule_count);
+	for (uint32_t g = 0; g < table->granule_count; g++) {
+		uint32_t row = granule[g];
+		ck_assert_uint_lt(row, granule[g + 1]);
+		ck_assert_uint_le(granule[g + 1], table->row_count);
+		ck_assert_uint_eq(row_pc[row], 0);
+		for (; row < granule[g + 1]; row++) {
+			ck_assert_uint_lt(row_rule[row], table->rule_count);
+			ck_assert_uint_eq(rule[row_rule[row]] >> ABI_RULE_BITS, 0);
+		}
+	}
+}
+
+START_TEST(what_is_sound_can_be_read)
+{
+	struct section section;
+	struct unwind_stats stats;
+	section_fill(&section);
+	struct unwind_input input = input_of(&section.writer);
+	struct abi_table *table = compile(&input, &stats);
+	uint32_t bytes = table->bytes;
+	uint8_t *copy = malloc(bytes);
+	size_t sound = 0;
+	ck_assert(!table_is_sound(table, bytes - 8));
+	ck_assert(!table_is_sound(table, bytes + 8));
+	ck_assert(!table_is_sound(table, 0));
+	for (size_t at = 0; at < bytes; at++) {
+		for (unsigned change = 1; change < 256; change++) {
+			memcpy(copy, table, bytes);
+			copy[at] ^= (uint8_t)change;
+			if (!table_is_sound((void *)copy, bytes))
+				continue;
+			const struct abi_table *changed = (void *)copy;
+			ck_assert_uint_eq(changed->granule_count, table->granule_count);
+			ck_assert_uint_eq(changed->row_count, table->row_count);
+			ck_assert_mem_eq(&changed->granule_off, &table->granule_off,
+				4 * sizeof(table->granule_off));
+			ck_assert_uint_le(changed->rule_off + changed->rule_count * 4, bytes);
+			check_reads((void *)copy);
+			sound++;
+		}
+	}
+	/* Another rule, another place of a row. */
+	ck_assert_uint_gt(sound, 0);
+	free(copy);
+	free(table);
+	ehwriter_deinit(&section.writer);
+}
+END_TEST
+
 HT_SUITE("attach/unwind/table", covers_text_with_frame_rule_without_eh_frame, text_may_be_empty,
 	refuses_text_that_is_too_large, gaps_are_padding_stubs_or_code, rows_cross_granules,
 	sorts_fdes_and_merges_equal_neighbours, of_overlapping_fdes_the_first_has_the_bytes,
 	what_lies_outside_the_text_is_cut_off, counts_what_it_cannot_use,
-	rules_beyond_the_dictionary_are_unsupported, damage_costs_rows_only, lookup_trusts_nothing)
+	rules_beyond_the_dictionary_are_unsupported, damage_costs_rows_only, lookup_trusts_nothing,
+	what_is_sound_can_be_read)

@@ -3,9 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -96,6 +99,13 @@ START_TEST(errors_travel)
 }
 END_TEST
 
+static struct ht_err *hang(void *context, struct worker_reply *reply)
+{
+	(void)context;
+	(void)reply;
+	child_wait();
+}
+
 /* Descriptors 0, 2 and 3 of the reply: /dev/null, /dev/zero, /dev/full. */
 static struct ht_err *hand_over(void *context, struct worker_reply *reply)
 {
@@ -127,6 +137,31 @@ START_TEST(descriptors_travel)
 }
 END_TEST
 
+static struct ht_err *hand_over_and_fail(void *context, struct worker_reply *reply)
+{
+	memset(reply->data, 7, sizeof(reply->data));
+	return ht_err_first(
+		hand_over(context, reply), ht_err_new(HT_ERR_REFUSED, "failed afterwards"));
+}
+
+START_TEST(an_error_loses_nothing)
+{
+	struct worker_reply reply;
+	int before = lowest_fd();
+	ck_err_says(worker_run("testing", far(), hand_over_and_fail, NULL, &reply), HT_ERR_REFUSED,
+		"failed afterwards");
+	ck_assert_uint_eq(reply.data[0], 7);
+	ck_assert_int_eq(close(reply.fd[0]) + close(reply.fd[2]) + close(reply.fd[3]), 0);
+	ck_assert_int_eq(reply.fd[1], -1);
+	ck_assert_int_eq(lowest_fd(), before);
+	/* What did not come is not what came before. */
+	ck_err(worker_run("testing", 0, hang, NULL, &reply), HT_ERR_REFUSED);
+	for (size_t i = 0; i < WORKER_FDS_MAX; i++)
+		ck_assert_int_eq(reply.fd[i], -1);
+	ck_assert_uint_eq(reply.data[0], 0);
+}
+END_TEST
+
 /* The numbers that are left suffice for the worker's socket and for some of the descriptors. */
 START_TEST(descriptors_that_do_not_fit_are_an_error)
 {
@@ -137,18 +172,15 @@ START_TEST(descriptors_that_do_not_fit_are_an_error)
 		ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
 		ck_err_says(worker_run("testing", far(), hand_over, NULL, &reply), HT_ERR_SYS,
 			"descriptors");
+		ck_assert_int_eq(close(reply.fd[0]), 0);
+		ck_assert_int_eq(reply.fd[3], -1);
+		if (reply.fd[2] >= 0)
+			close(reply.fd[2]);
 		ck_assert_int_eq(lowest_fd(), before);
 		check_no_child();
 	}
 }
 END_TEST
-
-static struct ht_err *hang(void *context, struct worker_reply *reply)
-{
-	(void)context;
-	(void)reply;
-	child_wait();
-}
 
 START_TEST(the_deadline_kills)
 {
@@ -217,6 +249,56 @@ START_TEST(the_deadline_releases_what_was_held)
 }
 END_TEST
 
+static struct life {
+	volatile pid_t worker;
+	volatile bool outlived, outlived_more;
+} * life;
+
+static struct ht_err *outlive(void *context, struct worker_reply *reply)
+{
+	sigset_t pending;
+	(void)context;
+	(void)reply;
+	worker_put_off_death();
+	worker_put_off_death();
+	worker_resume_death();
+	life->worker = getpid();
+	/* Not until the parent's number changes: the signal comes a moment later. */
+	do
+		sigpending(&pending);
+	while (sigisemptyset(&pending));
+	life->outlived = true;
+	worker_resume_death();
+	life->outlived_more = true;
+	return NULL;
+}
+
+static void be_a_daemon(const void *arg)
+{
+	struct worker_reply reply;
+	(void)arg;
+	child_ready(0);
+	ht_err_free(worker_run("testing", far(), outlive, NULL, &reply));
+}
+
+START_TEST(the_death_of_its_parent_ends_it_but_not_at_once)
+{
+	int status;
+	life = mmap(NULL, sizeof(*life), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(life, MAP_FAILED);
+	ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+	struct child parent = child_fork(be_a_daemon, NULL);
+	while (!life->worker)
+		sched_yield();
+	ck_assert_int_eq(getpgid(life->worker), life->worker);
+	child_kill(&parent);
+	ck_assert_int_eq(waitpid(life->worker, &status, 0), life->worker);
+	ck_assert(WIFSIGNALED(status));
+	ck_assert(life->outlived && !life->outlived_more);
+}
+END_TEST
+
 HT_SUITE("attach/target/worker", the_reply_comes_back_and_nothing_else, errors_travel,
-	descriptors_travel, descriptors_that_do_not_fit_are_an_error, the_deadline_kills,
-	a_worker_that_dies_is_an_error, the_deadline_releases_what_was_held)
+	descriptors_travel, an_error_loses_nothing, descriptors_that_do_not_fit_are_an_error,
+	the_deadline_kills, a_worker_that_dies_is_an_error, the_deadline_releases_what_was_held,
+	the_death_of_its_parent_ends_it_but_not_at_once)

@@ -55,6 +55,16 @@ static void check_event(const struct event *got, const struct event *want)
 	ck_assert_uint_eq(got->stack, want->stack);
 }
 
+/* Half of them have come before. */
+static uint64_t random_addr(uint64_t *state)
+{
+	static uint64_t known[16];
+	uint64_t *one = &known[next_random(state) % HT_ARRAY_SIZE(known)];
+	if (next_random(state) % 2)
+		*one = any_magnitude(state);
+	return *one;
+}
+
 static struct event random_event(uint64_t *state, uint32_t tid, uint64_t tsc_before)
 {
 	uint64_t step = any_magnitude(state);
@@ -67,7 +77,7 @@ static struct event random_event(uint64_t *state, uint32_t tid, uint64_t tsc_bef
 	if (event.kind == ABI_EVENT_REALLOC_FREED || event.kind == ABI_EVENT_REALLOC_FAIL)
 		return event;
 	event.hook = (uint8_t)(next_random(state) % 16);
-	event.addr = any_magnitude(state);
+	event.addr = random_addr(state);
 	event.size = any_magnitude(state);
 	if (event.kind == ABI_EVENT_ALLOC || event.kind == ABI_EVENT_REALLOC_END)
 		event.stack = (uint32_t)any_magnitude(state) >> next_random(state) % 32;
@@ -116,8 +126,9 @@ static const uint8_t golden[] = {
 	0x00, 0x00, 0x00, 0x02,				   /* 0x10000000 >> 4, zigzag */
 	100,						   /* size */
 	0x02, 0x01,					   /* stack 0x102 */
-	3 | 0 << 3 | 0 << 5, 1 | 3 << 4, 1, 0x03, 0x00, 1, /* FREE, 32 below, usable 256 */
+	3 | 0 << 3 | 1 << 5, 1 | 3 << 4, 1, 3, 0, 0x00, 1, /* FREE, 32 below, usable 256 */
 	7 | 0 << 3, 9,					   /* REALLOC_FAIL */
+	3 | 0 << 3 | 0 << 5, 1 << 2 | 3 << 4, 1, 0xb9,	   /* FREE of the first, no size */
 };
 
 START_TEST(the_encoding_is_as_specified)
@@ -126,6 +137,7 @@ START_TEST(the_encoding_is_as_specified)
 		{ABI_EVENT_ALLOC, ABI_HOOK_ALIGNED_ALLOC, 12345, 0x1234, 0x10000000, 100, 0x102},
 		{ABI_EVENT_FREE, ABI_HOOK_FREE, 12345, 0x1235, 0x10000000 - 32, 256, 0},
 		{ABI_EVENT_REALLOC_FAIL, 0, 12345, 0x1235 + 9, 0, 0, 0},
+		{ABI_EVENT_FREE, ABI_HOOK_FREE, 12345, 0x1235 + 10, 0x10000000, 0, 0},
 	};
 	struct event_decoder decoder = {0};
 	struct bytes in = bytes_of(golden, sizeof(golden));
@@ -179,7 +191,7 @@ END_TEST
 /* Cut at every byte, in a buffer that ends there: nothing behind it is read, nothing is made up. */
 START_TEST(a_cut_piece_is_malformed)
 {
-	const size_t whole[] = {0, 9, 20, 26, 28};
+	const size_t whole[] = {0, 9, 20, 27, 29, 33};
 	for (size_t cut = 0; cut <= sizeof(golden); cut++) {
 		size_t events = 0;
 		bool at_end = false;

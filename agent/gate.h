@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The gate before every system call of the agent. It is closed from the beginning where the target
+ * runs under a seccomp filter. When the target is about to enter one, the guard (guard.c) closes it
+ * and waits for the calls that are within, so that none is left when the filter is in force.
+ */
+#pragma once
+
+#include "agent/config.h"
+
+/* False: no system call may be made. Otherwise gate_leave, with `*ret_before`, follows the call. */
+HT_MUST_CHECK
+static inline bool gate_enter(
+	const struct abi_config *config, struct abi_slot *slot, uint64_t *ret_before)
+{
+	const struct abi_control *control = (const struct abi_control *)config->control;
+	if (config->flags & ABI_FLAG_NO_SYSCALL || !config_alive(config))
+		return false;
+	/* A full barrier: either we see the gate closed, or who closes it sees the mark. */
+	*ret_before = exchange(&slot->head.calling, 1);
+	if (ht_likely(!load_acquire(&control->forbidden)))
+		return true;
+	store_relaxed(&slot->head.calling, *ret_before);
+	return false;
+}
+
+static inline void gate_leave(
+	const struct abi_config *config, struct abi_slot *slot, uint64_t before)
+{
+	if (ht_likely(config_alive(config)))
+		store_release(&slot->head.calling, before);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/guard.h"
+
+#include "agent/config.h"
+#include "agent/sys.h"
+
+_Static_assert(offsetof(struct abi_thunk, real) == 8, "guard_entry.S");
+
+/* Strict mode forbids its thread the clock, too. */
+#define STRICT (ABI_FORBIDDEN_SYSCALL | ABI_FORBIDDEN_CLOCK)
+
+#define PAUSE_CYCLES 64u /* from 10 to 140, by processor */
+
+/* The kernel's numbers. */
+enum {
+	SYSCALL_PRCTL = 157,
+	SYSCALL_SECCOMP = 317,
+	PRCTL_SECCOMP = 22,
+	PRCTL_TSC = 26,
+	PRCTL_SECCOMP_STRICT = 1,
+	PRCTL_TSC_SIGSEGV = 2,
+	SECCOMP_STRICT = 0,
+	SECCOMP_FILTER = 1,
+};
+
+static bool is_calling(const struct abi_slot *slot)
+{
+	uint64_t key = load_acquire(&slot->head.key);
+	if (!load_acquire(&slot->head.calling) || key & ABI_SLOT_DEAD)
+		return false;
+	/* Of the waiting thread itself a handler has interrupted the call, which waits for it. */
+	return (key & ~15ull) != (sys_thread_pointer() & ~15ull);
+}
+
+/* Waits until no thread is within the gate, and about as long as a slow daemon may delay one.
+ * Counted in turns: the clock may be forbidden already, or by a handler meanwhile. */
+static void wait_for_calls(const struct abi_config *config, const struct abi_control *control)
+{
+	uint64_t turns = config->wait_cycles_max / PAUSE_CYCLES;
+	for (uint64_t i = 0; i < config->slot_max; i++) {
+		const struct abi_slot *slot = (const struct abi_slot *)config->slots + i;
+		if (!(load_acquire(&control->claimed[i / 64 % HT_ARRAY_SIZE(control->claimed)]) >>
+				    i % 64 &
+			    1))
+			continue;
+		for (; turns && is_calling(slot); turns--)
+			sys_pause();
+	}
+}
+
+static void forbid(const struct abi_thunk *self, uint64_t what)
+{
+	const struct abi_config *config = config_of(self);
+
+	/* A forked child forbids nothing to its parent; and there is nothing left to forbid. */
+	if (!config_recording(config))
+		return;
+	config_forbid(config, what);
+	wait_for_calls(config, (const struct abi_control *)config->control);
+}
+
+void guard_prctl(uint64_t option, uint64_t mode, const struct abi_thunk *self)
+{
+	uint32_t what = (uint32_t)option;
+	if (what == PRCTL_SECCOMP)
+		forbid(self, mode == PRCTL_SECCOMP_STRICT ? STRICT : ABI_FORBIDDEN_SYSCALL);
+	else if (what == PRCTL_TSC && mode == PRCTL_TSC_SIGSEGV)
+		forbid(self, ABI_FORBIDDEN_CLOCK);
+}
+
+void guard_syscall(uint64_t number, uint64_t first, uint64_t second, const struct abi_thunk *self)
+{
+	uint32_t what = (uint32_t)number, operation = (uint32_t)first;
+	if (what == SYSCALL_PRCTL)
+		guard_prctl(first, second, self);
+	else if (what == SYSCALL_SECCOMP && operation == SECCOMP_STRICT)
+		forbid(self, STRICT);
+	else if (what == SYSCALL_SECCOMP && operation == SECCOMP_FILTER)
+		forbid(self, ABI_FORBIDDEN_SYSCALL);
+}

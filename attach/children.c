@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/children.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "attach/lock.h"
+#include "attach/survey.h"
+#include "attach/target/clock.h"
+#include "attach/target/kin.h"
+#include "attach/target/permission.h"
+
+#define RETRY_PAUSE_NS	   (20 * CLOCK_NS_PER_MS)
+#define RETRY_PAUSE_MAX_NS CLOCK_NS_PER_S
+
+static void note_left(struct children_report *report, pid_t pid, const char *why)
+{
+	if (report->left < CHILDREN_NAMED_MAX)
+		report->named[report->left] = pid;
+	report->left++;
+	snprintf(report->why, sizeof(report->why), "%s", why);
+}
+
+static struct ht_err *clean_one(
+	const struct children_options *options, struct proc *child, struct children_report *report)
+{
+	const struct recover_options recover = {.slack = options->slack,
+		.own = options->journal,
+		.deadline_mono_ns = options->deadline_mono_ns};
+	struct recover_report recovered = {.outcome = RECOVER_NOTHING};
+	struct recover_found found;
+	int lock;
+	struct ht_err *err = recover_find(child, &found);
+	if (err)
+		return err;
+	bool marked = found.image || found.tombstone;
+	/* Another program of the same kind, in the hands of another heaptap. */
+	if (marked && found.daemon_pid != options->daemon_pid)
+		return NULL;
+	err = proc_open_mem(child);
+	if (!err)
+		err = survey_avoid_stalled(child);
+	if (err)
+		return err;
+	/* Whoever wants to attach to it now must not find it locked. */
+	if (!marked && !recover_has_remains(child, &recover, options->daemon_pid))
+		return NULL;
+	err = lock_take(child, &lock);
+	if (err && !marked) {
+		/* Another heaptap has begun to tap what has nothing of ours. */
+		ht_err_free(err);
+		return NULL;
+	}
+	if (err)
+		return err;
+	err = recover_forked(child, &recover, options->daemon_pid, &recovered);
+	close(lock);
+	if (err)
+		return err;
+	report->cleaned += recovered.outcome == RECOVER_DONE;
+	report->pending += recovered.outcome == RECOVER_INCOMPLETE;
+	if (recovered.outcome > RECOVER_DONE)
+		note_left(report, child->pid, recovered.detach.why);
+	return NULL;
+}
+
+/* What is forbidden now will be at the next try. */
+static bool is_forbidden(const struct ht_err *err)
+{
+	return err->code == HT_ERR_PERMISSION || err->sys == EACCES || err->sys == EPERM;
+}
+
+static void note_failed(
+	struct children_report *report, const struct proc *child, struct ht_err *err)
+{
+	if (is_forbidden(err)) {
+		ht_err_free(err);
+		err = permission_explain(child);
+	} else {
+		report->pending++;
+	}
+	if (err->code != HT_ERR_TARGET_GONE)
+		note_left(report, child->pid, err->message);
+	ht_err_free(err);
+}
+
+static void clean_pid(
+	const struct children_options *options, pid_t pid, struct children_report *report)
+{
+	struct proc child;
+	struct ht_err *err = proc_open(pid, &child);
+
+	if (err && err->code == HT_ERR_SYS) {
+		note_left(report, pid, err->message);
+		report->pending++;
+	}
+	if (err) {
+		ht_err_free(err);
+		return;
+	}
+	/* What runs in the target's own memory has what the target has. */
+	if (!kin_shares(options->target, pid))
+		err = clean_one(options, &child, report);
+	if (err && proc_changed(&child) == PROC_SAME)
+		note_failed(report, &child, err);
+	else
+		ht_err_free(err);
+	proc_close(&child);
+}
+
+/* A child that was not there yet when we listed them is found when its parent has been cleaned: all
+ * are looked at again as long as there was anything to clean. */
+struct ht_err *children_clean(const struct children_options *options, struct children_report *ret)
+{
+	struct children_report report = {0};
+	uint64_t pause_ns = RETRY_PAUSE_NS;
+	for (;;) {
+		struct proc_tids heirs;
+		size_t cleaned = report.cleaned;
+		struct ht_err *err = kin_heirs(options->target, &heirs);
+		if (err)
+			return err;
+		report.left = report.pending = 0;
+		for (size_t i = 0; i < heirs.count; i++)
+			clean_pid(options, heirs.tid[i], &report);
+		proc_tids_deinit(&heirs);
+		bool settled = report.pending == 0 && report.cleaned == cleaned;
+		if (settled || clock_mono_ns() > options->deadline_mono_ns)
+			break;
+		if (report.cleaned != cleaned)
+			continue;
+		clock_sleep_ns(pause_ns);
+		pause_ns = pause_ns * 2 > RETRY_PAUSE_MAX_NS ? RETRY_PAUSE_MAX_NS : pause_ns * 2;
+	}
+	*ret = report;
+	return NULL;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Processes that were forked by the target while it was tapped: they run clean, the agent in them
+ * only forwards calls, but they have its mappings, tapped slots, descriptors. Here all of it is
+ * taken out of them.
+ */
+#pragma once
+
+#include "attach/recover.h"
+
+#define CHILDREN_NAMED_MAX 16u
+
+struct children_options {
+	const struct proc *target; /* it may have ended; nothing is done to it */
+	pid_t daemon_pid;	   /* that attached to it */
+	const struct journal *journal;
+	const struct remote_slack *slack;
+	uint64_t deadline_mono_ns;
+};
+
+struct children_report {
+	size_t cleaned;
+	size_t left;			 /* those in which something stays */
+	size_t pending;			 /* of these, those with which another try may help */
+	pid_t named[CHILDREN_NAMED_MAX]; /* the first of them */
+	char why[200];			 /* about one of them */
+};
+
+/*
+ * Looks for them, whosever children they are by now, until none is left or the deadline. The target
+ * must have nothing left to inherit, or have ended.
+ */
+HT_MUST_CHECK
+struct ht_err *children_clean(const struct children_options *options, struct children_report *ret);

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/daemon/sole.h"
+
+#define PERIOD_NS 4000000u
+
+#define load(at) __atomic_load_n(at, __ATOMIC_ACQUIRE)
+
+/* The key of the only slot that has moved since the last look, if all others rest; otherwise 0. */
+static uint64_t find_sole(struct sole *sole, const struct abi_control *control,
+	const struct abi_slot *slots, uint32_t slot_max)
+{
+	uint64_t key = 0;
+	unsigned moved = 0;
+	bool rest = true;
+
+	for (uint32_t i = 0; i < slot_max; i++) {
+		if (!(load(&control->claimed[i / 64]) >> i % 64 & 1))
+			continue;
+		const struct abi_slot_head *head = &slots[i].head;
+		uint64_t committed = load(&head->committed), owner = load(&head->key);
+		if (committed != sole->committed[i]) {
+			moved++;
+			key = owner;
+		} else if (owner && !(owner & ABI_SLOT_DEAD)) {
+			rest &= load(&head->state) == ABI_SLOT_IDLE;
+		}
+		sole->committed[i] = committed;
+	}
+	return moved == 1 && rest && !(key & (ABI_SLOT_DEAD | ABI_SOLE_PROPOSED)) ? key : 0;
+}
+
+static void exchange(struct abi_control *control, uint64_t seen, uint64_t value)
+{
+	__atomic_compare_exchange_n(
+		&control->sole, &seen, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+}
+
+void sole_look(struct sole *sole, struct abi_control *control, const struct abi_slot *slots,
+	uint32_t slot_max, uint64_t now_ns)
+{
+	if (now_ns < sole->next_ns)
+		return;
+	sole->next_ns = now_ns + PERIOD_NS;
+	uint64_t key = find_sole(sole, control, slots, slot_max);
+	uint64_t proposed = sole->proposed;
+
+	sole->proposed = 0;
+	if (key == 0)
+		return;
+	if (key == proposed) {
+		exchange(control, key | ABI_SOLE_PROPOSED, key);
+	} else if (load(&control->sole) != key) {
+		exchange(control, 0, key | ABI_SOLE_PROPOSED);
+		sole->proposed = key;
+	}
+}

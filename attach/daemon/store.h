@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where records end: an output file opened safely, the trace writer, the rule when blocks leave,
+ * and the reaction to a full disk (records are dropped and counted). Any call may wait for the
+ * output, for ever: they are made in a process of their own (sink.h).
+ */
+#pragma once
+
+#include "format/writer.h"
+
+struct store;
+
+struct store_options {
+	const char *path; /* "-": standard output */
+	bool replace;	  /* -f: an existing regular file is replaced when the trace is finished or
+			   * abandoned with content; without it the file must not exist */
+	uint64_t reserve_bytes; /* stop before the file system has less than this free; 0: 64 MiB */
+	uint64_t
+		*progress; /* counts what a slow reader takes within one call; NULL: nobody looks */
+};
+
+/* Opens the output: mode 0600, O_EXCL | O_NOFOLLOW; owner is the invoking user under sudo.
+ * HT_ERR_USAGE names the file, the reason and the remedy when it exists or cannot be created.
+ * Nothing is left behind on failure. */
+HT_MUST_CHECK
+struct ht_err *store_create(const struct store_options *options, struct store **ret);
+/* Removes the file again if no record was ever put (no partial file after a refusal). */
+void store_destroy(struct store *store);
+
+enum store_state { STORE_OK, STORE_FULL, STORE_BROKEN };
+
+/* Puts a record; `events`: how many events it holds (REC_EVENTS), else 0. Output errors do not come
+ * back: they change store_state(), and the events that could not be written are counted in
+ * store_dropped_events(). Errors returned are our own (memory). */
+HT_MUST_CHECK
+struct ht_err *store_put(struct store *store, const struct rec *rec, uint64_t events);
+/* Writes the block under construction if it is old enough; to be called on each tick. */
+HT_MUST_CHECK
+struct ht_err *store_tick(struct store *store, uint64_t now_ns);
+HT_MUST_CHECK
+struct ht_err *store_flush(struct store *store);
+/* Footer, fsync; the file is complete. */
+HT_MUST_CHECK
+struct ht_err *store_finish(struct store *store);
+
+enum store_state store_state(const struct store *store);
+const char *store_problem(const struct store *store); /* why not OK, for a person; NULL */
+uint64_t store_dropped_events(const struct store *store);
+uint64_t store_safe_events(const struct store *store); /* stand in the file, in whole blocks */
+uint64_t store_bytes(const struct store *store);
+const char *store_path(const struct store *store);
+/* The file beside it that is to replace it in the end; "": it is written in its place. */
+const char *store_beside(const struct store *store);
+/* A read-only descriptor of the output so far; -1 when it is not a regular file. Caller closes. */
+int store_reopen(const struct store *store);

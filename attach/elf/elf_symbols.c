@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/elf/elf_symbols.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "attach/target/pulse.h"
+#include "attach/target/slow.h"
+
+#define DEBUG_FILES    "/usr/lib/debug/.build-id/"
+#define BUILD_ID_BYTES 64u
+
+static struct ht_err *visit_all(const struct elf_table *symbols, const struct elf_table *strings,
+	elf_symbols_visit *visit, void *context)
+{
+	Elf64_Sym symbol;
+	struct ht_err *err = NULL;
+	for (size_t at = 0; !err && at + sizeof(symbol) <= symbols->bytes; at += sizeof(symbol)) {
+		memcpy(&symbol, symbols->data + at, sizeof(symbol));
+		if (symbol.st_name < strings->bytes &&
+			(symbol.st_shndx == SHN_UNDEF || ELF64_ST_TYPE(symbol.st_info) == STT_FUNC))
+			err = visit(context, &symbol, (const char *)strings->data + symbol.st_name);
+	}
+	return err;
+}
+
+static struct ht_err *visit_table(
+	struct elf_file *file, uint32_t type, elf_symbols_visit *visit, void *context)
+{
+	const Elf64_Shdr *section = elf_file_typed(file, type, NULL);
+	const Elf64_Shdr *linked = section ? elf_file_linked(file, section) : NULL;
+	struct elf_table symbols, strings = {0};
+	if (!linked)
+		return NULL;
+	struct ht_err *err = elf_file_read(file, section, &symbols);
+	if (!err && symbols.bytes)
+		err = elf_file_read(file, linked, &strings);
+	if (!err)
+		err = visit_all(&symbols, &strings, visit, context);
+	elf_table_deinit(&symbols);
+	elf_table_deinit(&strings);
+	return err;
+}
+
+static int open_debug_file(const struct elf_file *file)
+{
+	char path[sizeof(DEBUG_FILES) + 2 * BUILD_ID_BYTES + sizeof("/.debug")] = DEBUG_FILES;
+	size_t length = strlen(path);
+	struct stat stat;
+	/* Nobody would end us if it hung; detach is safe without it. */
+	if (slow_is_avoided() || file->build_id_bytes < 2 || file->build_id_bytes > BUILD_ID_BYTES)
+		return -1;
+	for (size_t i = 0; i < file->build_id_bytes; i++)
+		length += (size_t)snprintf(path + length, sizeof(path) - length,
+			i == 1 ? "/%02x" : "%02x", file->build_id[i]);
+	snprintf(path + length, sizeof(path) - length, ".debug");
+	/* That directory may be on another machine. */
+	pulse_enter();
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd >= 0 && (fstat(fd, &stat) < 0 || !S_ISREG(stat.st_mode))) {
+		close(fd);
+		fd = -1;
+	}
+	pulse_leave();
+	return fd;
+}
+
+static struct ht_err *visit_debug_file(
+	struct elf_file *file, elf_symbols_visit *visit, void *context)
+{
+	struct elf_file debug;
+	int fd = open_debug_file(file);
+	if (fd < 0)
+		return NULL;
+	struct ht_err *err = elf_file_open(fd, file->build_id, file->build_id_bytes, &debug);
+	if (!err)
+		err = visit_table(&debug, SHT_SYMTAB, visit, context);
+	file->partial |= debug.partial;
+	elf_file_close(&debug);
+	close(fd);
+	return err;
+}
+
+struct ht_err *elf_symbols_each(struct elf_file *file, elf_symbols_visit *visit, void *context)
+{
+	struct ht_err *err = visit_table(file, SHT_DYNSYM, visit, context);
+	if (err)
+		return err;
+	return elf_file_typed(file, SHT_SYMTAB, NULL)
+		       ? visit_table(file, SHT_SYMTAB, visit, context)
+		       : visit_debug_file(file, visit, context);
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The names under which allocators bring their functions into a program, and which hook sees the
+ * calls of each. The only place to change when a name is to be known.
+ */
+#pragma once
+
+#include "format/abi_hooks.h"
+#include "format/base.h"
+
+/* What a symbol is to an allocator. */
+enum family_role {
+	FAMILY_HOOKED, /* called like the function of `hook` */
+	FAMILY_USABLE, /* tells the usable bytes of a block */
+	FAMILY_UNSEEN, /* allocates or frees, and has no hook: it may throw, or is called otherwise
+			*/
+};
+
+struct family {
+	const char *allocator; /* "jemalloc" */
+	const char *prefix;    /* of its functions' names; "": those of the C library */
+	const char *inner;     /* of the names of its own parts, beside `prefix`; NULL: none */
+	const char *proof[3];  /* functions, one of which none but that allocator has */
+	bool hooked;	       /* some of its functions have hooks */
+	bool everywhere;       /* in every program of its kind, whatever it allocates by */
+};
+
+#define FAMILIES_MAX 16u
+
+struct family_member {
+	const struct family *family;
+	enum family_role role;
+	enum abi_hook hook; /* FAMILY_HOOKED only */
+};
+
+/* False: no function of an allocator is called that. */
+bool family_find(const char *symbol, struct family_member *ret);
+/* Is it one of C++'s operators new and delete? */
+bool family_is_operator(const char *symbol);
+size_t family_index(const struct family *family); /* below FAMILIES_MAX */
+/* Is a function of that name a part of the family's allocator itself, as far as names tell? */
+bool family_is_inner(const struct family *family, const char *symbol);
+/* Is a function of that name proof that the family's allocator is there? */
+bool family_is_proved(const struct family *family, const char *symbol);
+/* The family of that index; NULL: none. */
+const struct family *family_at(size_t index);

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/elf/natives.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "attach/elf/elf_symbols.h"
+#include "attach/elf/modules.h"
+#include "attach/target/pulse.h"
+#include "attach/target/slow.h"
+
+#define NATIVES_MAX    512u
+#define WORDS_MAX      4096u
+#define NAME_MAX_BYTES 64u
+#define RELAS_MAX      16u /* linkers make two */
+
+/* What of a family is there. */
+struct presence {
+	uint32_t hooks; /* bit by enum abi_hook */
+	bool proved;
+};
+
+struct reading {
+	const struct module *module;
+	struct natives *natives;
+	struct presence presence[FAMILIES_MAX];
+};
+
+static struct ht_err *no_memory(void)
+{
+	return ht_err_new(HT_ERR_NOMEM, "no memory for the allocators linked into a module");
+}
+
+/* --- functions --- */
+
+static struct ht_err *native_add(
+	struct natives *natives, const struct family_member *member, raddr_t addr, const char *name)
+{
+	if (natives->count == NATIVES_MAX) {
+		natives->partial = true;
+		return NULL;
+	}
+	struct native *grown =
+		reallocarray(natives->native, natives->count + 1, sizeof(*natives->native));
+	if (!grown)
+		return no_memory();
+	natives->native = grown;
+	char *copy = strdup(name);
+	if (!copy)
+		return no_memory();
+	natives->native[natives->count++] = (struct native){.family = member->family,
+		.name = copy,
+		.role = member->role,
+		.hook = member->hook,
+		.addr = addr};
+	return NULL;
+}
+
+static struct ht_err *symbol_take(void *context, const Elf64_Sym *symbol, const char *name)
+{
+	struct reading *reading = context;
+	const struct module *module = reading->module;
+	raddr_t addr = module->bias + symbol->st_value;
+	struct family_member member;
+	if (symbol->st_shndx == SHN_UNDEF) {
+		reading->natives->operators += family_is_operator(name);
+		return NULL;
+	}
+	const struct family *family;
+	for (size_t i = 0; (family = family_at(i)); i++)
+		reading->presence[i].proved |= family_is_proved(family, name);
+	if (addr < module->text_lo || addr >= module->text_hi || !family_find(name, &member) ||
+		strnlen(name, NAME_MAX_BYTES) == NAME_MAX_BYTES)
+		return NULL;
+	return native_add(reading->natives, &member, addr, name);
+}
+
+static int compare_natives(const void *a, const void *b)
+{
+	const struct native *left = a, *right = b;
+	if (left->addr != right->addr)
+		return left->addr < right->addr ? -1 : 1;
+	/* Of several names the plainest: whatever it takes, the others take, too. */
+	if (left->role != right->role)
+		return left->role < right->role ? -1 : 1;
+	return (left->hook > right->hook) - (left->hook < right->hook);
+}
+
+#define HOOK(id)   (1u << ABI_HOOK_##id)
+#define ALLOCATES  (HOOK(MALLOC) | HOOK(CALLOC) | HOOK(MALLOCX))
+#define GIVES_BACK (HOOK(FREE) | HOOK(DALLOCX) | HOOK(SDALLOCX))
+#define WHOLE	   (HOOK(MALLOC) | HOOK(CALLOC) | HOOK(REALLOC) | HOOK(FREE))
+
+/*
+ * A function that is merely called free, or tc_delete, may be anything, and be called otherwise:
+ * only an allocator that is plainly there is believed. A program may have a prefix for its own, and
+ * an own mi_malloc(context, size), whose further arguments a hook of malloc's does not pass on.
+ */
+static bool is_believed(const struct presence *presence, const struct family *family)
+{
+	if (!family->hooked)
+		return true;
+	if (!family->prefix[0])
+		return (presence->hooks & WHOLE) == WHOLE;
+	return presence->proved && presence->hooks & ALLOCATES && presence->hooks & GIVES_BACK;
+}
+
+static void presence_note(struct presence *presence, const struct native *native)
+{
+	if (native->role == FAMILY_HOOKED)
+		presence->hooks |= 1u << native->hook;
+}
+
+static raddr_t usable_of(const struct natives *natives, const struct family *family)
+{
+	for (size_t i = 0; i < natives->count; i++)
+		if (natives->native[i].family == family && natives->native[i].role == FAMILY_USABLE)
+			return natives->native[i].addr;
+	return 0;
+}
+
+/* What measures is known now; what is no function of an allocator, or has another name at the same
+ * address, goes. */
+static void natives_settle(struct natives *natives, struct presence presence[FAMILIES_MAX])
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < natives->count; i++)
+		natives->native[i].usable_size = usable_of(natives, natives->native[i].family);
+	if (natives->count)
+		qsort(natives->native, natives->count, sizeof(*natives->native), compare_natives);
+	for (size_t i = 0; i < natives->count; i++)
+		presence_note(
+			&presence[family_index(natives->native[i].family)], &natives->native[i]);
+	for (size_t i = 0; i < natives->count; i++) {
+		struct native *native = &natives->native[i];
+		bool again = kept && natives->native[kept - 1].addr == native->addr;
+		bool believed =
+			is_believed(&presence[family_index(native->family)], native->family);
+		if (believed && !again && native->role != FAMILY_USABLE)
+			natives->native[kept++] = *native;
+		else
+			free(native->name);
+	}
+	natives->count = kept;
+}
+
+/* --- words --- */
+
+/* Only a word of the module's own memory is one of its GOT. */
+static struct ht_err *word_add(struct reading *reading, raddr_t addr, const struct native *native)
+{
+	const struct module *module = reading->module;
+	struct natives *natives = reading->natives;
+	if (addr < module->lo || addr > module->hi - sizeof(uint64_t) || addr % sizeof(uint64_t))
+		return NULL;
+	if (natives->word_count == WORDS_MAX) {
+		natives->partial = true;
+		return NULL;
+	}
+	struct native_word *grown =
+		reallocarray(natives->word, natives->word_count + 1, sizeof(*natives->word));
+	if (!grown)
+		return no_memory();
+	natives->word = grown;
+	natives->word[natives->word_count++] =
+		(struct native_word){addr, (uint32_t)(native - natives->native)};
+	return NULL;
+}
+
+static int compare_words(const void *a, const void *b)
+{
+	const struct native_word *left = a, *right = b;
+	if (left->addr != right->addr)
+		return left->addr < right->addr ? -1 : 1;
+	return (left->index > right->index) - (left->index < right->index);
+}
+
+/* The file may say twice what a word is to hold. */
+static void words_settle(struct natives *natives)
+{
+	size_t kept = 0;
+	if (natives->word_count)
+		qsort(natives->word, natives->word_count, sizeof(*natives->word), compare_words);
+	for (size_t i = 0; i < natives->word_count; i++)
+		if (!kept || natives->word[kept - 1].addr != natives->word[i].addr)
+			natives->word[kept++] = natives->word[i];
+	natives->word_count = kept;
+}
+
+static bool holds(const Elf64_Shdr *section, uint64_t vaddr)
+{
+	return section && vaddr >= section->sh_addr && section->sh_size >= sizeof(uint64_t) &&
+	       vaddr - section->sh_addr <= section->sh_size - sizeof(uint64_t);
+}
+
+/* The file's word has the function's link-time address: in a program that is not relocated, or
+ * whose relocations are packed (DT_RELR). */
+static struct ht_err *got_take(
+	struct reading *reading, struct elf_file *file, const Elf64_Shdr *got)
+{
+	const struct module *module = reading->module;
+	struct elf_table table;
+	struct ht_err *err = elf_file_read(file, got, &table);
+	for (size_t at = 0; !err && at + sizeof(uint64_t) <= table.bytes; at += sizeof(uint64_t)) {
+		uint64_t value;
+		memcpy(&value, table.data + at, sizeof(value));
+		const struct native *native =
+			value ? natives_find(reading->natives, module->bias + value) : NULL;
+		if (native)
+			err = word_add(reading, module->bias + got->sh_addr + at, native);
+	}
+	elf_table_deinit(&table);
+	return err;
+}
+
+/* The link-time address that a relocation gives to its word; 0: it names a symbol of another
+ * module, or is of another kind. */
+static uint64_t value_of(const Elf64_Rela *rela, const struct elf_table *symbols)
+{
+	Elf64_Sym symbol;
+	uint64_t at = ELF64_R_SYM(rela->r_info) * sizeof(symbol);
+	switch (ELF64_R_TYPE(rela->r_info)) {
+	case R_X86_64_RELATIVE:
+		return (uint64_t)rela->r_addend;
+	case R_X86_64_GLOB_DAT:
+		if (!at || at + sizeof(symbol) > symbols->bytes)
+			return 0;
+		memcpy(&symbol, symbols->data + at, sizeof(symbol));
+		return symbol.st_shndx == SHN_UNDEF ? 0 : symbol.st_value;
+	default:
+		return 0;
+	}
+}
+
+static struct ht_err *rela_take(struct reading *reading, const Elf64_Rela *rela,
+	const struct elf_table *symbols, const Elf64_Shdr *const got[2])
+{
+	const struct module *module = reading->module;
+	uint64_t value = value_of(rela, symbols);
+	raddr_t addr = module->bias + rela->r_offset;
+	const struct native *found =
+		value ? natives_find(reading->natives, module->bias + value) : NULL;
+	if (!found)
+		return NULL;
+	if (!holds(got[0], rela->r_offset) && !holds(got[1], rela->r_offset)) {
+		reading->natives->native[found - reading->natives->native].pointers++;
+		return NULL;
+	}
+	/* By that name its slots are found, and judged, without the file. */
+	bool named = ELF64_R_TYPE(rela->r_info) != R_X86_64_RELATIVE && !found->family->prefix[0];
+	return named ? NULL : word_add(reading, addr, found);
+}
+
+static struct ht_err *relas_take(struct reading *reading, struct elf_file *file,
+	const Elf64_Shdr *section, const Elf64_Shdr *const got[2])
+{
+	const Elf64_Shdr *linked = elf_file_linked(file, section);
+	struct elf_table relas, symbols = {0};
+	Elf64_Rela rela;
+	struct ht_err *err = elf_file_read(file, section, &relas);
+	if (!err && relas.bytes && linked && linked->sh_type == SHT_DYNSYM)
+		err = elf_file_read(file, linked, &symbols);
+	for (size_t at = 0; !err && at + sizeof(rela) <= relas.bytes; at += sizeof(rela)) {
+		memcpy(&rela, relas.data + at, sizeof(rela));
+		err = rela_take(reading, &rela, &symbols, got);
+	}
+	elf_table_deinit(&relas);
+	elf_table_deinit(&symbols);
+	return err;
+}
+
+static struct ht_err *words_take(struct reading *reading, struct elf_file *file)
+{
+	const Elf64_Shdr *const got[] = {
+		elf_file_named(file, ".got"), elf_file_named(file, ".got.plt")};
+	const Elf64_Shdr *section = NULL;
+	struct ht_err *err = NULL;
+	size_t relas = 0;
+	for (size_t i = 0; i < HT_ARRAY_SIZE(got) && !err; i++)
+		if (got[i] && got[i]->sh_addr % sizeof(uint64_t) == 0)
+			err = got_take(reading, file, got[i]);
+	while (!err && (section = elf_file_typed(file, SHT_RELA, section ? section + 1 : NULL))) {
+		if (!(section->sh_flags & SHF_ALLOC))
+			continue;
+		if (relas++ == RELAS_MAX) {
+			reading->natives->partial = true;
+			break;
+		}
+		err = relas_take(reading, file, section, got);
+	}
+	words_settle(reading->natives);
+	return err;
+}
+
+static struct ht_err *file_take(struct reading *reading, int fd)
+{
+	const struct module *module = reading->module;
+	struct elf_file file;
+	struct ht_err *err = elf_file_open(fd, module->build_id, module->build_id_bytes, &file);
+	if (!err)
+		err = elf_symbols_each(&file, symbol_take, reading);
+	natives_settle(reading->natives, reading->presence);
+	if (!err && reading->natives->count)
+		err = words_take(reading, &file);
+	reading->natives->partial |= file.partial;
+	elf_file_close(&file);
+	return err;
+}
+
+struct ht_err *natives_read(const struct proc *proc, const struct proc_map *map,
+	const struct module *module, struct natives *ret)
+{
+	struct reading reading = {.module = module, .natives = ret};
+	int fd;
+	*ret = (struct natives){0};
+	if (!map->inode || module->vdso || module->interpreter ||
+		slow_holds(map->lo, map->hi - map->lo))
+		return NULL;
+	pulse_enter();
+	struct ht_err *err = proc_open_mapped(proc, map, &fd);
+	pulse_leave();
+	if (!err) {
+		err = file_take(&reading, fd);
+		close(fd);
+	} else if (err->code == HT_ERR_INCOMPLETE) {
+		ht_err_free(err);
+		err = NULL;
+	}
+	if (err)
+		natives_deinit(ret);
+	return err;
+}
+
+struct ht_err *natives_copy(const struct natives *from, struct natives *ret)
+{
+	*ret = (struct natives){.operators = from->operators, .partial = from->partial};
+	if (!from->count)
+		return NULL;
+	ret->native = calloc(from->count, sizeof(*ret->native));
+	ret->word = calloc(from->word_count + 1, sizeof(*ret->word));
+	if (ret->word && from->word_count)
+		memcpy(ret->word, from->word, from->word_count * sizeof(*ret->word));
+	ret->word_count = from->word_count;
+	bool whole = ret->native && ret->word;
+	for (; whole && ret->count < from->count; ret->count++) {
+		ret->native[ret->count] = from->native[ret->count];
+		ret->native[ret->count].name = strdup(from->native[ret->count].name);
+		whole = ret->native[ret->count].name != NULL;
+	}
+	if (whole)
+		return NULL;
+	natives_deinit(ret);
+	return no_memory();
+}
+
+void natives_deinit(struct natives *natives)
+{
+	for (size_t i = 0; i < natives->count; i++)
+		free(natives->native[i].name);
+	free(natives->native);
+	free(natives->word);
+	*natives = (struct natives){0};
+}
+
+const struct native *natives_find(const struct natives *natives, raddr_t addr)
+{
+	size_t lo = 0, hi = natives->count;
+	while (lo < hi) {
+		size_t middle = lo + (hi - lo) / 2;
+		if (addr < natives->native[middle].addr)
+			hi = middle;
+		else if (addr > natives->native[middle].addr)
+			lo = middle + 1;
+		else
+			return &natives->native[middle];
+	}
+	return NULL;
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The functions of an allocator that is linked into a module, and the GOT words that hold their
+ * addresses: no relocation names them, so the symbol tables of the module's file do, or those of
+ * its separate debug file.
+ */
+#pragma once
+
+#include "attach/elf/family.h"
+#include "attach/target/proc.h"
+
+struct module;
+
+struct native {
+	const struct family *family;
+	char *name; /* of its symbol */
+	enum family_role role;
+	enum abi_hook hook; /* FAMILY_HOOKED only */
+	raddr_t addr;
+	raddr_t usable_size; /* the family's function that tells the size of a block; 0: none */
+	uint32_t pointers;   /* words elsewhere than in the GOT that hold its address */
+};
+
+/* A word of the GOT that holds a native's address when it is relocated. */
+struct native_word {
+	raddr_t addr; /* 8-byte aligned */
+	uint32_t index;
+};
+
+struct natives {
+	struct native *native; /* ascending by address, one for each */
+	size_t count;
+	struct native_word *word;
+	size_t word_count;
+	bool partial;	    /* the file, or its debug file, has more than is looked at */
+	uint32_t operators; /* of C++, new and delete, that the module takes from another */
+};
+
+/*
+ * Reads the file behind `map`, the mapping that `module` begins with. Names count only where an
+ * allocator is plainly there: of the C library's malloc, calloc, realloc and free; of another
+ * something that allocates, something that frees, and what no other program has. Without a symbol
+ * table, a file, or the right to read it there are none.
+ */
+HT_MUST_CHECK
+struct ht_err *natives_read(const struct proc *proc, const struct proc_map *map,
+	const struct module *module, struct natives *ret);
+HT_MUST_CHECK
+struct ht_err *natives_copy(const struct natives *from, struct natives *ret);
+void natives_deinit(struct natives *natives);
+/* The function that begins at `addr`, or NULL. */
+const struct native *natives_find(const struct natives *natives, raddr_t addr);

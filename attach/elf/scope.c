@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/elf/scope.h"
+
+#include <stdlib.h>
+
+#include "attach/elf/relocs.h"
+
+struct scope_tables {
+	bool known;
+	struct dynamic dynamic;
+	struct scope_name name[ABI_TAP_COUNT];
+};
+
+struct ht_err *scope_init(const struct proc *proc, const struct modules *modules, struct scope *ret)
+{
+	*ret = (struct scope){.proc = proc,
+		.modules = modules,
+		.tables = calloc(modules->count ? modules->count : 1, sizeof(*ret->tables))};
+	return ret->tables ? NULL
+			   : ht_err_new(HT_ERR_NOMEM, "no memory for the symbols of process %d",
+				     proc->pid);
+}
+
+void scope_deinit(struct scope *scope)
+{
+	free(scope->tables);
+	scope->tables = NULL;
+}
+
+static struct ht_err *tables_of(
+	struct scope *scope, const struct module *module, struct scope_tables **ret)
+{
+	struct scope_tables *tables = &scope->tables[module - scope->modules->module];
+	*ret = tables;
+	if (tables->known)
+		return NULL;
+	tables->known = true;
+	return dynamic_read(scope->proc, module, &tables->dynamic);
+}
+
+struct ht_err *scope_dynamic(
+	struct scope *scope, const struct module *module, const struct dynamic **ret)
+{
+	struct scope_tables *tables;
+	struct ht_err *err = tables_of(scope, module, &tables);
+	*ret = &tables->dynamic;
+	return err;
+}
+
+struct ht_err *scope_name(struct scope *scope, const struct module *module, enum abi_hook hook,
+	const struct scope_name **ret)
+{
+	struct scope_tables *tables;
+	struct ht_err *err = tables_of(scope, module, &tables);
+	struct scope_name *name = &tables->name[hook];
+	*ret = name;
+	if (err || name->known)
+		return err;
+	name->known = true;
+	return dynamic_lookup(
+		scope->proc, &tables->dynamic, hook_name(hook), name->symbol, &name->count);
+}
+
+static bool is_defined(const struct scope_name *name)
+{
+	for (size_t i = 0; i < name->count; i++)
+		if (name->symbol[i].st_shndx != SHN_UNDEF)
+			return true;
+	return false;
+}
+
+/* 0: several, or one that has to be asked which function it is (STT_GNU_IFUNC). */
+static raddr_t address_of(const struct module *module, const struct scope_name *name)
+{
+	raddr_t found = 0;
+	for (size_t i = 0; i < name->count; i++) {
+		const Elf64_Sym *symbol = &name->symbol[i];
+		raddr_t addr = module->bias + symbol->st_value;
+		if (symbol->st_shndx == SHN_UNDEF)
+			continue;
+		if (ELF64_ST_TYPE(symbol->st_info) != STT_FUNC || (found && found != addr) ||
+			addr < module->text_lo || addr >= module->text_hi)
+			return 0;
+		found = addr;
+	}
+	return found;
+}
+
+/* May a name in `from` be bound to `module` at all? glibc's dynamic linker defines allocator
+ * functions that the C library's take the place of. */
+static bool in_sight(const struct module *from, const struct module *module)
+{
+	return module->space == from->space && !module->order == !from->order &&
+	       !module->interpreter && !module->vdso;
+}
+
+struct ht_err *scope_bind(
+	struct scope *scope, const struct module *module, enum abi_hook hook, raddr_t *ret)
+{
+	const struct module *first = NULL;
+	const struct scope_name *name;
+	size_t count = 0;
+
+	*ret = 0;
+	for (size_t i = 0; i < scope->modules->count; i++) {
+		const struct module *other = &scope->modules->module[i];
+		if (!in_sight(module, other))
+			continue;
+		struct ht_err *err = scope_name(scope, other, hook, &name);
+		if (err)
+			return err;
+		if (!is_defined(name))
+			continue;
+		count++;
+		if (!first || other->order < first->order)
+			first = other;
+	}
+	if (!first)
+		return NULL;
+	struct ht_err *err = scope_name(scope, module, hook, &name);
+	if (err)
+		return err;
+	/* With DT_SYMBOLIC its own definition would come before all others. */
+	bool own_first = first != module && is_defined(name);
+	if (count > 1 && !(module->initial && first->initial && module->order && !own_first))
+		return NULL;
+	err = scope_name(scope, first, hook, &name);
+	if (!err)
+		*ret = address_of(first, name);
+	return err;
+}

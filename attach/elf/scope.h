@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the names of hooked functions mean in the dynamic symbol tables of the loaded modules, and
+ * what the dynamic linker would bind one to. Each is looked up once.
+ */
+#pragma once
+
+#include "attach/elf/dynamic.h"
+#include "format/abi_hooks.h"
+
+struct scope_name {
+	bool known;
+	size_t count;
+	Elf64_Sym symbol[DYNAMIC_VERSIONS_MAX];
+};
+
+struct scope {
+	const struct proc *proc;
+	const struct modules *modules;
+	struct scope_tables *tables; /* one for each module */
+};
+
+HT_MUST_CHECK
+struct ht_err *scope_init(
+	const struct proc *proc, const struct modules *modules, struct scope *ret);
+void scope_deinit(struct scope *scope);
+
+/* `module` is one of the scope's; the results belong to the scope. */
+HT_MUST_CHECK
+struct ht_err *scope_dynamic(
+	struct scope *scope, const struct module *module, const struct dynamic **ret);
+HT_MUST_CHECK
+struct ht_err *scope_name(struct scope *scope, const struct module *module, enum abi_hook hook,
+	const struct scope_name **ret);
+
+/*
+ * The function that the dynamic linker would bind a reference of `module` to, when that is certain:
+ * the only one in its namespace; or the first one, for a module that was loaded with the program,
+ * whose names are looked up in load order. 0 otherwise: a library loaded later may prefer its own
+ * (RTLD_DEEPBIND), and to bind it to another allocator would mix their blocks.
+ */
+HT_MUST_CHECK
+struct ht_err *scope_bind(
+	struct scope *scope, const struct module *module, enum abi_hook hook, raddr_t *ret);

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/inject/claims.h"
+
+#include "attach/elf/slots.h"
+#include "attach/inject/choose.h"
+
+struct facts {
+	struct proc_maps maps;
+	struct modules modules;
+	struct slots slots;
+};
+
+static struct ht_err *facts_read(const struct proc *proc, struct facts *ret)
+{
+	*ret = (struct facts){0};
+	struct ht_err *err = proc_maps_read(proc, &ret->maps);
+	if (!err)
+		err = modules_read(proc, &ret->maps, &ret->modules);
+	if (!err)
+		err = slots_read(proc, &ret->modules, 0, 0, &ret->slots);
+	return err;
+}
+
+static void facts_deinit(struct facts *facts)
+{
+	slots_deinit(&facts->slots);
+	modules_deinit(&facts->modules);
+	proc_maps_deinit(&facts->maps);
+}
+
+static struct ht_err *damaged(const struct proc *proc, const char *what)
+{
+	return ht_err_new(HT_ERR_REFUSED,
+		"the journal in process %d is damaged (%s): nothing was changed; the agent there "
+		"only forwards calls",
+		proc->pid, what);
+}
+
+static bool names_this_image(const struct image *image, const struct journal_header *h)
+{
+	return h->image == image->base && h->image_bytes == image->bytes &&
+	       h->thunks == image->thunks;
+}
+
+static bool names_slack(const struct facts *facts, const struct journal_header *h)
+{
+	return !h->slack_bytes ||
+	       choose_is_slack(&facts->modules, &facts->maps, h->slack, h->slack_bytes);
+}
+
+static bool is_slot(const struct facts *facts, const struct journal_slot *entry)
+{
+	for (size_t i = 0; i < facts->slots.count; i++)
+		if (facts->slots.slot[i].addr == entry->addr)
+			return (uint32_t)facts->slots.slot[i].hook == entry->hook;
+	return false;
+}
+
+static bool is_code(const struct facts *facts, raddr_t addr)
+{
+	const struct module *module = modules_find(&facts->modules, addr);
+	return module && addr >= module->text_lo && addr < module->text_hi;
+}
+
+static bool is_thunk(const struct image *image, uint64_t word)
+{
+	return word - image->thunks < HT_PAGE_BYTES;
+}
+
+static struct ht_err *check_entry(const struct proc *proc, const struct image *image,
+	const struct facts *facts, struct journal *journal, uint32_t index)
+{
+	const struct journal_slot *entry = &journal->slot[index];
+	uint64_t now = 0;
+
+	if (is_slot(facts, entry) && is_thunk(image, entry->thunk) &&
+		is_code(facts, entry->original))
+		return NULL;
+	struct ht_err *err = memory_read_u64(proc, entry->addr, &now);
+	if (err && err->code != HT_ERR_SYS)
+		return err;
+	ht_err_free(err);
+	if (!err && (now == entry->thunk || is_thunk(image, now)))
+		return damaged(proc, "an entry is no allocator slot");
+	journal_set_state(journal, index, JOURNAL_SLOT_GONE);
+	return NULL;
+}
+
+struct ht_err *claims_check(
+	const struct proc *proc, const struct image *image, struct journal *journal)
+{
+	const struct journal_header *h = journal->header;
+	struct facts facts;
+	struct ht_err *err = journal_check(journal);
+	if (err)
+		return err;
+	err = facts_read(proc, &facts);
+	if (!err && !names_this_image(image, h))
+		err = damaged(proc, "it speaks of another image");
+	if (!err && !names_slack(&facts, h))
+		err = damaged(proc, "the stub's place is none");
+	for (uint32_t i = 0; !err && i < h->slot_count; i++)
+		err = check_entry(proc, image, &facts, journal, i);
+	facts_deinit(&facts);
+	return err;
+}

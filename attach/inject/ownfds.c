@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/inject/ownfds.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "attach/target/proc_file.h"
+
+static bool is_socket(const char *link, uint64_t inode)
+{
+	char ours[48];
+	snprintf(ours, sizeof(ours), "socket:[%lu]", (unsigned long)inode);
+	return inode && strcmp(link, ours) == 0;
+}
+
+static bool is_memfd(const char *link, uint32_t daemon_pid)
+{
+	char ours[48];
+	snprintf(ours, sizeof(ours), "/memfd:heaptap-%u (deleted)", daemon_pid);
+	return strcmp(link, ours) == 0;
+}
+
+static struct ht_err *open_fds(const struct proc *proc, DIR **ret)
+{
+	char path[PROC_PATH_BYTES];
+	struct ht_err *err = proc_file_path(proc, "fd", path);
+	if (err)
+		return err;
+	int fd = openat(proc->dir_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	*ret = fd < 0 ? NULL : fdopendir(fd);
+	if (*ret)
+		return NULL;
+	err = proc_file_failed(proc, path, errno);
+	if (fd >= 0)
+		close(fd);
+	return err;
+}
+
+/* What a descriptor leads to; "" when it is not open. */
+static struct ht_err *read_link(const struct proc *proc, DIR *dir, const char *name, char ret[128])
+{
+	ssize_t length = readlinkat(dirfd(dir), name, ret, 127);
+	ret[length < 0 ? 0 : length] = '\0';
+	return length < 0 && errno != ENOENT ? proc_file_failed(proc, name, errno) : NULL;
+}
+
+static struct ht_err *find_all(const struct proc *proc, const struct journal_header *header,
+	DIR *dir, int ret[STUB_UNMAP_FDS], size_t *ret_count)
+{
+	struct ht_err *err = NULL;
+
+	while (!err && *ret_count < STUB_UNMAP_FDS) {
+		char link[128];
+		errno = 0;
+		const struct dirent *entry = readdir(dir);
+		if (!entry)
+			return errno ? proc_file_failed(proc, "fd", errno) : NULL;
+		if (entry->d_name[0] == '.')
+			continue;
+		err = read_link(proc, dir, entry->d_name, link);
+		if (!err && (is_socket(link, header->agent_fd_inode) ||
+				    is_socket(link, header->daemon_fd_inode) ||
+				    is_memfd(link, header->daemon_pid)))
+			ret[(*ret_count)++] = (int)strtol(entry->d_name, NULL, 10);
+	}
+	return err;
+}
+
+/* Programs close descriptors that they do not know, and get the number for something of their own.
+ */
+static struct ht_err *find_agents(const struct proc *proc, const struct journal_header *header,
+	DIR *dir, int ret[STUB_UNMAP_FDS], size_t *ret_count)
+{
+	char name[16], link[128];
+	snprintf(name, sizeof(name), "%d", header->agent_fd);
+	struct ht_err *err = read_link(proc, dir, name, link);
+	ret[0] = header->agent_fd;
+	*ret_count = !err && is_socket(link, header->agent_fd_inode);
+	return err;
+}
+
+struct ht_err *ownfds_find(const struct proc *proc, const struct journal_header *header,
+	bool forked, int ret[STUB_UNMAP_FDS], size_t *ret_count)
+{
+	DIR *dir;
+	*ret_count = 0;
+	if (!forked && header->agent_fd < 0)
+		return NULL;
+	struct ht_err *err = open_fds(proc, &dir);
+	if (err)
+		return err;
+	err = forked ? find_all(proc, header, dir, ret, ret_count)
+		     : find_agents(proc, header, dir, ret, ret_count);
+	closedir(dir);
+	return err;
+}

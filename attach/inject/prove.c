@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/inject/prove.h"
+
+#include "attach/target/clock.h"
+#include "attach/target/kin.h"
+
+#define PASS_PAUSE_NS	  (500000ull)
+#define PASS_PAUSE_MAX_NS (20 * CLOCK_NS_PER_MS)
+#define ROUNDS		  4u
+#define PATIENCE_NS	  (200 * CLOCK_NS_PER_MS)
+#define ROUND_PAUSE_NS	  (5 * CLOCK_NS_PER_MS)
+
+static struct ht_err *pass_over(const struct prove *prove, const struct quiesce_options *options,
+	struct quiesce_report *report)
+{
+	struct quiesce *quiesce;
+	struct ht_err *err = quiesce_create(options, &quiesce);
+	if (err)
+		return err;
+	uint64_t pause_ns = PASS_PAUSE_NS;
+	for (;;) {
+		if (prove->pump)
+			prove->pump(prove->context);
+		err = proc_check_same(options->proc);
+		if (!err)
+			err = quiesce_pass(quiesce, report);
+		if (err || report->left == 0 || clock_mono_ns() > prove->deadline_mono_ns)
+			break;
+		clock_sleep_ns(pause_ns);
+		pause_ns = pause_ns * 2 > PASS_PAUSE_MAX_NS ? PASS_PAUSE_MAX_NS : pause_ns * 2;
+	}
+	quiesce_destroy(quiesce);
+	return err;
+}
+
+static void add_report(struct quiesce_report *to, const struct quiesce_report *from)
+{
+	to->threads += from->threads;
+	to->stopped += from->stopped;
+	to->asleep += from->asleep;
+	to->awake += from->awake;
+	to->inside += from->inside;
+	to->rewritten += from->rewritten;
+	to->entries_left += from->entries_left;
+	if (from->stop_max_ns > to->stop_max_ns)
+		to->stop_max_ns = from->stop_max_ns;
+	if (from->left) {
+		to->left += from->left;
+		to->tid = from->tid;
+		to->why = from->why;
+	}
+}
+
+static struct ht_err *pass_over_sharer(const struct prove *prove,
+	const struct quiesce_options *options, pid_t pid, struct quiesce_report *report)
+{
+	struct quiesce_options theirs = *options;
+	struct quiesce_report found = {0};
+	struct proc sharer;
+	struct ht_err *err = proc_open(pid, &sharer);
+
+	theirs.proc = &sharer;
+	if (!err)
+		err = proc_open_mem(&sharer);
+	/* Its number is pinned now, and may have been another's before. */
+	if (!err && kin_shares(options->proc, pid))
+		err = pass_over(prove, &theirs, &found);
+	proc_close(&sharer);
+	/* What has ended, or runs another program, is not inside any more, whatever was seen. */
+	if (err && !kin_shares(options->proc, pid)) {
+		ht_err_free(err);
+		err = NULL;
+		found.left = 0;
+	}
+	add_report(report, &found);
+	return err;
+}
+
+/* Processes that share the memory are in no task list. One that comes into being from here on comes
+ * from a thread that was seen outside, and begins there. */
+static struct ht_err *pass_until_outside(
+	const struct prove *prove, bool rewrite, struct quiesce_report *report)
+{
+	struct quiesce_options options = prove->threads;
+	struct proc_tids sharers;
+
+	options.rewrite = rewrite;
+	options.deadline_mono_ns = prove->deadline_mono_ns;
+	struct ht_err *err = pass_over(prove, &options, report);
+	if (err || report->left)
+		return err;
+	err = kin_sharing(options.proc, &sharers);
+	if (err)
+		return err;
+	for (size_t i = 0; !err && i < sharers.count; i++)
+		err = pass_over_sharer(prove, &options, sharers.tid[i], report);
+	proc_tids_deinit(&sharers);
+	return err;
+}
+
+struct ht_err *prove_outside(const struct prove *prove, struct prove_report *ret)
+{
+	struct prove_report report = {0};
+	struct ht_err *err = pass_until_outside(prove, false, &report.threads);
+	report.outside = report.threads.left == 0;
+	report.pointers = report.threads.entries_left;
+	if (!err)
+		*ret = report;
+	return err;
+}
+
+static struct ht_err *search(const struct prove *prove, struct prove_report *report)
+{
+	struct escape_found found;
+	struct ht_err *err = escape_scan_memory(
+		prove->threads.proc, &prove->threads.ranges, prove->own_lo, prove->own_hi, &found);
+	if (!err && found.count > report->pointers) {
+		report->pointers = found.count;
+		report->pointer_at = found.addr;
+	}
+	if (!err)
+		report->unread_bytes = found.unread_bytes;
+	return err;
+}
+
+struct ht_err *prove_unkept(const struct prove *prove, struct prove_report *ret)
+{
+	struct ht_err *err = prove_outside(prove, ret);
+	return err || !ret->outside ? err : search(prove, ret);
+}
+
+static struct ht_err *try_once(const struct prove *prove, struct prove_report *report)
+{
+	uint64_t stop_max_ns = report->threads.stop_max_ns;
+
+	*report = (struct prove_report){0};
+	struct ht_err *err = search(prove, report);
+	if (!err)
+		err = pass_until_outside(prove, true, &report->threads);
+	if (!err)
+		err = search(prove, report);
+	report->outside = report->threads.left == 0;
+	report->pointers += report->threads.entries_left;
+	if (stop_max_ns > report->threads.stop_max_ns)
+		report->threads.stop_max_ns = stop_max_ns;
+	return err;
+}
+
+struct ht_err *prove_forgotten(const struct prove *prove, struct prove_report *ret)
+{
+	uint64_t end_ns = clock_mono_ns() + PATIENCE_NS;
+	struct prove_report report = {0};
+	struct ht_err *err = try_once(prove, &report);
+
+	for (unsigned round = 1; !err && report.outside && report.pointers && round < ROUNDS &&
+				 clock_mono_ns() < end_ns;
+		round++) {
+		clock_sleep_ns(ROUND_PAUSE_NS);
+		err = try_once(prove, &report);
+	}
+	if (!err)
+		*ret = report;
+	return err;
+}

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/inject/stopcost.h"
+
+#include <linux/futex.h>
+#include <linux/io_uring.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+
+#include "attach/target/descriptor.h"
+
+static enum stopcost timed(bool has_timeout)
+{
+	return has_timeout ? STOPCOST_LATE : STOPCOST_REPEAT;
+}
+
+static enum stopcost restarted(bool has_timeout, bool filtered)
+{
+	return has_timeout && filtered ? STOPCOST_LATE : STOPCOST_RESTART_BLOCK;
+}
+
+static enum stopcost on_socket(
+	const struct proc *proc, pid_t tid, const struct proc_syscall *call, int option)
+{
+	return descriptor_has_timeout(proc, tid, (int)call->arg[0], option) ? STOPCOST_LATE
+									    : STOPCOST_RESTART;
+}
+
+/* What it has submitted it would return at once; and its timeout is relative. */
+static enum stopcost of_io_uring(const struct proc_syscall *call)
+{
+	bool submits = call->arg[1] != 0;
+	return timed(submits || call->arg[3] & IORING_ENTER_EXT_ARG);
+}
+
+static enum stopcost of_futex(const struct proc_syscall *call, bool filtered)
+{
+	bool relative = ((int)call->arg[1] & FUTEX_CMD_MASK) == FUTEX_WAIT;
+	return call->arg[3] ? restarted(relative, filtered) : STOPCOST_RESTART;
+}
+
+static enum stopcost of_call(
+	const struct proc *proc, pid_t tid, const struct proc_syscall *call, bool filtered)
+{
+	switch (call->nr) {
+	case SYS_vfork:
+	case SYS_clone:
+	case SYS_clone3:
+	case SYS_execve:
+	case SYS_execveat:
+	case SYS_exit:
+	case SYS_exit_group:
+	case SYS_ptrace:
+		return STOPCOST_NEVER;
+	case SYS_nanosleep:
+		return restarted(true, filtered);
+	case SYS_clock_nanosleep:
+		return restarted(!((int)call->arg[1] & TIMER_ABSTIME), filtered);
+	case SYS_poll:
+		return restarted((int)call->arg[2] > 0, filtered);
+	case SYS_restart_syscall:
+		return STOPCOST_RESTART_BLOCK;
+	case SYS_futex:
+		return of_futex(call, filtered);
+	case SYS_epoll_wait:
+	case SYS_epoll_pwait:
+		return timed((int)call->arg[3] >= 0);
+	case SYS_epoll_pwait2:
+	case SYS_semtimedop:
+		return timed(call->arg[3] != 0);
+	case SYS_rt_sigtimedwait:
+		return timed(call->arg[2] != 0);
+	case SYS_io_getevents:
+	case SYS_io_pgetevents:
+		return timed(call->arg[4] != 0);
+	case SYS_io_uring_enter:
+		return of_io_uring(call);
+	case SYS_semop:
+	case SYS_msgrcv:
+	case SYS_msgsnd:
+	case SYS_select:
+	case SYS_pselect6:
+	case SYS_ppoll:
+	case SYS_pause:
+	case SYS_rt_sigsuspend:
+		return STOPCOST_REPEAT;
+	case SYS_read:
+	case SYS_readv:
+	case SYS_recvfrom:
+	case SYS_recvmsg:
+	case SYS_recvmmsg:
+	case SYS_accept:
+	case SYS_accept4:
+		return on_socket(proc, tid, call, SO_RCVTIMEO);
+	case SYS_write:
+	case SYS_writev:
+	case SYS_sendto:
+	case SYS_sendmsg:
+	case SYS_sendmmsg:
+	case SYS_sendfile:
+	case SYS_connect:
+		return on_socket(proc, tid, call, SO_SNDTIMEO);
+	default:
+		return STOPCOST_RESTART;
+	}
+}
+
+enum stopcost stopcost_of(
+	const struct proc *proc, pid_t tid, const struct proc_syscall *call, bool filtered)
+{
+	switch (call->where) {
+	case PROC_RUNNING:
+		return STOPCOST_RUNNING;
+	case PROC_IN_SYSCALL:
+		return of_call(proc, tid, call, filtered);
+	case PROC_BLOCKED_ELSEWHERE:
+		return STOPCOST_RESTART;
+	case PROC_THREAD_GONE:
+		break;
+	}
+	return STOPCOST_NEVER;
+}
+
+bool stopcost_is_timely(
+	const struct proc *proc, pid_t tid, enum stopcost cost, struct stopcost_seen *seen)
+{
+	struct stopcost_seen before = *seen;
+
+	if (cost < STOPCOST_RUNNING)
+		return true;
+	struct ht_err *err = proc_turns_read(proc, tid, &seen->turns);
+	seen->known = !err;
+	ht_err_free(err);
+	return before.known && seen->known &&
+	       (before.turns.run_ns != seen->turns.run_ns ||
+		       before.turns.count != seen->turns.count);
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a stop means to the system call in which a thread waits, judged from /proc before anybody is
+ * stopped.
+ */
+#pragma once
+
+#include "attach/target/clock.h"
+#include "attach/target/proc.h"
+
+/* So long it is worth waiting for the moment when a stop does no harm. */
+#define STOPCOST_PATIENCE_NS (10 * CLOCK_NS_PER_S)
+
+/* In the order of preference. */
+enum stopcost {
+	STOPCOST_RESTART,	/* the kernel makes the call again as it was */
+	STOPCOST_RESTART_BLOCK, /* it goes on with the call where it was, by restart_syscall(2) */
+	STOPCOST_REPEAT,	/* we have it made again, and nothing is lost: it waits for ever */
+	STOPCOST_RUNNING,	/* it is in no call, or on its way out of one */
+	STOPCOST_LATE,	/* made again it ends late, by what it has waited already; or it ends now */
+	STOPCOST_NEVER, /* it cannot be stopped, or must not be */
+};
+
+/* `filtered`: the thread may have a seccomp filter, for which restart_syscall(2) is not made. */
+enum stopcost stopcost_of(
+	const struct proc *proc, pid_t tid, const struct proc_syscall *call, bool filtered);
+
+/* A thread when it was last looked at; zeroed before the first time. */
+struct stopcost_seen {
+	bool known;
+	struct proc_turns turns;
+};
+
+/*
+ * Is now the moment to stop it? A wait that would end late must have only just begun, and a running
+ * thread must be more than just woken: stopped before it has run, it would begin the wait anew that
+ * is over. Both are so when it has run since it was last looked at, which should be a moment ago.
+ */
+bool stopcost_is_timely(
+	const struct proc *proc, pid_t tid, enum stopcost cost, struct stopcost_seen *seen);

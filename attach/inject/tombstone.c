@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/inject/tombstone.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "attach/elf/slots.h"
+#include "attach/inject/detach.h"
+#include "attach/inject/prove.h"
+
+#define ATTEMPTS 4u /* a signal handler may jump away before the stub has begun */
+
+static raddr_t real_of(void *context, raddr_t entry)
+{
+	return image_real(context, entry);
+}
+
+/* A stub jumps, and calls nothing: only a PC, live or saved, can be in the page. */
+static enum quiesce_books no_return_addresses(void *context, pid_t tid)
+{
+	(void)context;
+	(void)tid;
+	return QUIESCE_IDLE;
+}
+
+static struct ht_err *count_slots(
+	const struct proc *proc, raddr_t page, struct tombstone_report *report)
+{
+	struct proc_maps maps;
+	struct modules modules;
+	struct slots slots;
+	struct ht_err *err = proc_maps_read(proc, &maps);
+	if (err)
+		return err;
+	err = modules_read(proc, &maps, &modules);
+	proc_maps_deinit(&maps);
+	if (err)
+		return err;
+	err = slots_read(proc, &modules, 0, 0, &slots);
+	modules_deinit(&modules);
+	if (err)
+		return err;
+	for (size_t i = 0; i < slots.count; i++) {
+		const struct slot *slot = &slots.slot[i];
+		if (slot->value < page || slot->value >= page + HT_PAGE_BYTES)
+			continue;
+		report->slots++;
+		report->at = slot->addr;
+	}
+	slots_deinit(&slots);
+	return NULL;
+}
+
+static struct ht_err *examine(const struct proc *proc, struct image *image,
+	uint64_t deadline_mono_ns, struct tombstone_report *report)
+{
+	bool filtered;
+	struct ht_err *err = proc_any_seccomp(proc, &filtered);
+	if (err)
+		return err;
+	struct prove prove = {.threads = {.proc = proc,
+				      .ranges = {.thunk_lo = image->thunks,
+					      .thunk_hi = image->thunks + HT_PAGE_BYTES},
+				      .filtered = filtered,
+				      .real = real_of,
+				      .books = no_return_addresses,
+				      .context = image},
+		.own_lo = image->thunks,
+		.own_hi = image->thunks + HT_PAGE_BYTES,
+		.deadline_mono_ns = deadline_mono_ns};
+	struct prove_report proof;
+
+	err = count_slots(proc, image->thunks, report);
+	if (err || report->slots)
+		return err;
+	err = prove_forgotten(&prove, &proof);
+	if (err)
+		return err;
+	report->unused = proof.outside && proof.pointers == 0 && proof.unread_bytes == 0;
+	report->pointers = proof.pointers;
+	report->at = proof.pointer_at;
+	report->tid = proof.outside ? 0 : proof.threads.tid;
+	report->stop_max_ns = proof.threads.stop_max_ns;
+	return NULL;
+}
+
+struct ht_err *tombstone_examine(const struct proc *proc, raddr_t page, uint64_t deadline_mono_ns,
+	struct tombstone_report *ret)
+{
+	struct image image = {.memfd = -1};
+	struct tombstone_report report = {0};
+	struct ht_err *err = image_adopt(&image, proc, page);
+	if (err)
+		return err;
+	for (size_t i = 0; !err && i < image.thunk_count; i++)
+		if (image.thunk[i].target != image.thunk[i].real)
+			err = ht_err_new(HT_ERR_REFUSED,
+				"the page at %lx in process %d leads to hooks and not to the "
+				"allocator: it is in use by a capture",
+				(unsigned long)page, proc->pid);
+	if (!err)
+		err = examine(proc, &image, deadline_mono_ns, &report);
+	free(image.thunk);
+	if (!err)
+		*ret = report;
+	return err;
+}
+
+/* Is it still our page, and no more than that, which is mapped there? */
+static struct ht_err *check_ours(const struct proc *proc, raddr_t page)
+{
+	struct proc_maps maps;
+	struct ht_err *err = proc_maps_read(proc, &maps);
+	if (err)
+		return err;
+	const struct proc_map *map = proc_maps_find(&maps, page);
+	if (!map || map->lo != page || map->hi != page + HT_PAGE_BYTES ||
+		strncmp(map->name, "/memfd:heaptap-", strlen("/memfd:heaptap-")) != 0)
+		err = ht_err_new(HT_ERR_INCOMPLETE,
+			"what is mapped at %lx in process %d is not heaptap's page any more",
+			(unsigned long)page, proc->pid);
+	proc_maps_deinit(&maps);
+	return err;
+}
+
+struct ht_err *tombstone_remove(const struct proc *proc, raddr_t page,
+	const struct remote_slack *slack, uint64_t deadline_mono_ns, uint64_t *ret_stop_ns)
+{
+	struct stub_unmap what = {.lo = {page}, .hi = {page + HT_PAGE_BYTES}};
+	bool filtered;
+	struct ht_err *err = proc_any_seccomp(proc, &filtered);
+	if (err)
+		return err;
+	for (unsigned attempt = 1;; attempt++) {
+		err = check_ours(proc, page);
+		if (!err)
+			err = remote_unmap(proc, slack, &what, filtered, ret_stop_ns);
+		/* Whatever became of it: the stub's place is given back when no thread is in it. */
+		struct ht_err *restore = detach_slack(proc, slack, filtered, deadline_mono_ns);
+		bool again =
+			err && err->code == HT_ERR_INCOMPLETE && !restore && attempt < ATTEMPTS;
+		if (!again)
+			return ht_err_first(err, restore);
+		ht_err_free(err);
+	}
+}

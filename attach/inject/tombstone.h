@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The one page that a capture may leave behind: jump stubs that lead to the real functions, for
+ * pointers that the program had stored. Takes it out when nothing leads there any more.
+ */
+#pragma once
+
+#include "attach/inject/remote.h"
+
+struct tombstone_report {
+	bool unused;	 /* nothing leads to the page */
+	size_t slots;	 /* allocator slots that hold a stub's address */
+	size_t pointers; /* words of the target's memory that do */
+	raddr_t at;	 /* one of them; 0: none */
+	pid_t tid;	 /* a thread that is, or may be, in the page; 0: none */
+	uint64_t stop_max_ns;
+};
+
+/* Who still leads to the page at `page`? Threads are looked at once each; addresses of stubs in
+ * their registers and on their stacks are replaced by the real functions. HT_ERR_REFUSED when the
+ * page is not one of ours. */
+HT_MUST_CHECK
+struct ht_err *tombstone_examine(const struct proc *proc, raddr_t page, uint64_t deadline_mono_ns,
+	struct tombstone_report *ret);
+
+/* Unmaps an unused page, by way of `slack`, and restores that. */
+HT_MUST_CHECK
+struct ht_err *tombstone_remove(const struct proc *proc, raddr_t page,
+	const struct remote_slack *slack, uint64_t deadline_mono_ns, uint64_t *ret_stop_ns);

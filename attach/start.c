@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/start.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "format/abi_control.h"
+
+#define MIB		1048576ul
+#define DESCRIPTORS_MIN 24u /* a capture has 13 at once */
+/* The agent's memory is mapped here, and a child's beside it while that is cleaned. */
+#define ADDRESS_SPACE_MIN (2 * abi_image_bytes(ABI_SLOT_MAX) + 256 * MIB)
+
+struct ht_err *start_descriptors(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		if (fcntl(fd, F_GETFD) >= 0)
+			continue;
+		/* The lowest number that is free. */
+		if (open("/", O_PATH) != fd)
+			return ht_err_sys(
+				errno, "descriptor %d is closed, and cannot be opened", fd);
+	}
+	return NULL;
+}
+
+void start_signals(void)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
+	signal(SIGCHLD, SIG_DFL);
+}
+
+static rlim_t open_count(void)
+{
+	rlim_t count = 0;
+	DIR *dir = opendir("/proc/self/fd");
+	while (dir && readdir(dir))
+		count++;
+	if (dir)
+		closedir(dir);
+	return count;
+}
+
+static rlim_t address_space_in_use(void)
+{
+	unsigned long pages = 0;
+	FILE *file = fopen("/proc/self/statm", "re");
+	if (file && fscanf(file, "%lu", &pages) != 1)
+		pages = 0;
+	if (file)
+		fclose(file);
+	return pages * HT_PAGE_BYTES;
+}
+
+static struct ht_err *check_descriptors(void)
+{
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		return NULL;
+	limit.rlim_cur = limit.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &limit);
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 ||
+		limit.rlim_cur >= open_count() + DESCRIPTORS_MIN)
+		return NULL;
+	return ht_err_new(HT_ERR_REFUSED,
+		"heaptap itself may have only %lu files open, too few for a capture; raise the "
+		"limit "
+		"(ulimit -n)",
+		(unsigned long)limit.rlim_cur);
+}
+
+static struct ht_err *check_address_space(void)
+{
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
+		limit.rlim_cur >= address_space_in_use() + ADDRESS_SPACE_MIN)
+		return NULL;
+	return ht_err_new(HT_ERR_REFUSED,
+		"heaptap itself may use only %lu MiB of address space, and a capture %lu MiB more "
+		"than "
+		"it has now; raise the limit (ulimit -v)",
+		(unsigned long)limit.rlim_cur / MIB, (unsigned long)ADDRESS_SPACE_MIN / MIB);
+}
+
+struct ht_err *start_check_room(void)
+{
+	struct ht_err *err = check_descriptors();
+	return err ? err : check_address_space();
+}

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What heaptap inherits from whoever starts it, put right or refused before anything else is done:
+ * descriptors, signals, limits.
+ */
+#pragma once
+
+#include "format/err.h"
+
+/* From here on 0, 1 and 2 are open: no file of heaptap's own can get such a number, and what is
+ * printed goes nowhere else. A stand-in can neither be read nor written. */
+HT_MUST_CHECK
+struct ht_err *start_descriptors(void);
+
+/* For a capture: the ends that session.h asks for are blocked, children can be waited for, and
+ * writing fails rather than kills. */
+void start_signals(void);
+
+/* For a capture: HT_ERR_REFUSED when descriptors or address space could run short in the middle of
+ * it. Raises the soft limit of descriptors. */
+HT_MUST_CHECK
+struct ht_err *start_check_room(void);

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Other processes that have the memory of a process, or a copy of it: found by looking at all of
+ * /proc.
+ */
+#pragma once
+
+#include "attach/target/proc.h"
+
+/*
+ * The processes that run in the memory of `proc` and are not among its threads: vfork(2),
+ * clone(CLONE_VM). None are found where the kernel lacks kcmp(2), and none that this user may not
+ * inspect. Give up with proc_tids_deinit.
+ */
+HT_MUST_CHECK
+struct ht_err *kin_sharing(const struct proc *proc, struct proc_tids *ret);
+/* Does process `other` run in the memory of `proc`? */
+bool kin_shares(const struct proc *proc, pid_t other);
+
+/*
+ * The processes that may have been forked by `proc` or by its children: not older, and running the
+ * same program. They are found also when the process has ended or runs another program now. Where
+ * this user may not see what one runs (PR_SET_DUMPABLE), it counts if it descends from `proc`
+ * and has this user's rights.
+ */
+HT_MUST_CHECK
+struct ht_err *kin_heirs(const struct proc *proc, struct proc_tids *ret);

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/target/priority.h"
+
+#include <linux/sched.h>
+#include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "format/base.h"
+
+#define NICE_FIRST (-20)
+#define TURN_NS	   100000u
+
+/* As sched_setattr(2) takes it; the libc of Debian 12 does not know it. */
+struct attributes {
+	uint32_t size, policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime, deadline, period;
+};
+
+/* Since Linux 6.12 everybody may ask for short turns, and gets them early. */
+static void ask_for_short_turns(void)
+{
+	struct attributes attributes = {.size = sizeof(attributes),
+		.policy = SCHED_NORMAL,
+		.nice = getpriority(PRIO_PROCESS, 0),
+		.runtime = TURN_NS};
+	/* Who was started as a batch job, say, stays one. */
+	if (syscall(SYS_sched_getscheduler, 0) == SCHED_NORMAL)
+		(void)syscall(SYS_sched_setattr, 0, &attributes, 0);
+}
+
+int priority_raise(void)
+{
+	int before = getpriority(PRIO_PROCESS, 0);
+	prctl(PR_SET_TIMERSLACK, 1);
+	setpriority(PRIO_PROCESS, 0, NICE_FIRST);
+	ask_for_short_turns();
+	return before;
+}
+
+void priority_restore(int before)
+{
+	setpriority(PRIO_PROCESS, 0, before);
+}

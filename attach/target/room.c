@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/target/room.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "attach/target/proc_file.h"
+
+#define MAPPINGS_MAX_FILE    "/proc/sys/vm/max_map_count"
+#define MAPPINGS_MAX_DEFAULT 65530u
+
+static uint64_t left(uint64_t limit, uint64_t used)
+{
+	if (limit == UINT64_MAX)
+		return limit;
+	return limit > used ? limit - used : 0;
+}
+
+static DIR *open_descriptors(const struct proc *proc)
+{
+	char path[PROC_PATH_BYTES];
+	struct ht_err *err = proc_file_path(proc, "fd", path);
+	int fd = err ? -1 : openat(proc->dir_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	ht_err_free(err);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir && fd >= 0)
+		close(fd);
+	return dir;
+}
+
+/* How many descriptors are open; marks in `used` those below `count`. False: not all were seen. */
+static bool look_at_descriptors(const struct proc *proc, bool *used, int count, uint64_t *open)
+{
+	DIR *dir = open_descriptors(proc);
+	*open = 0;
+	if (!dir)
+		return false;
+	errno = 0;
+	for (struct dirent *entry; (entry = readdir(dir));) {
+		if (entry->d_name[0] == '.')
+			continue;
+		long fd = strtol(entry->d_name, NULL, 10);
+		if (fd >= 0 && fd < count)
+			used[fd] = true;
+		++*open;
+	}
+	bool whole = errno == 0;
+	closedir(dir);
+	return whole;
+}
+
+int room_descriptor_table(const struct proc *proc)
+{
+	char *text = NULL;
+	int size = 0;
+	struct ht_err *err = proc_text(proc, "status", &text);
+	const char *line = err ? NULL : strstr(text, "\nFDSize:");
+	if (line && sscanf(line, "\nFDSize: %d", &size) != 1)
+		size = 0;
+	ht_err_free(err);
+	free(text);
+	return size;
+}
+
+int room_free_descriptor(const struct proc *proc, int below)
+{
+	bool *used = calloc((size_t)below + 1, sizeof(*used));
+	uint64_t open;
+	int fd = 0;
+	if (used && look_at_descriptors(proc, used, below, &open)) {
+		fd = below - 1;
+		while (fd > 0 && used[fd])
+			fd--;
+	}
+	free(used);
+	return fd < 0 ? 0 : fd;
+}
+
+/* The kernel gives the whole number to the first read, and nothing to the next: a stream without
+ * memory for its buffer would see one digit. */
+static uint64_t mappings_max(void)
+{
+	char text[32] = "";
+	unsigned long max = 0;
+	int fd = open(MAPPINGS_MAX_FILE, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0 && read(fd, text, sizeof(text) - 1) > 0)
+		max = strtoul(text, NULL, 10);
+	if (fd >= 0)
+		close(fd);
+	return max ? max : MAPPINGS_MAX_DEFAULT;
+}
+
+/* No file says that a process has called mlockall(MCL_FUTURE); but then most of it is locked. */
+static bool locks_all(const struct proc_status *status)
+{
+	return status->locked_bytes > status->vm_bytes / 2 &&
+	       !(status->cap_eff >> CAP_IPC_LOCK & 1);
+}
+
+struct ht_err *room_read(const struct proc *proc, const struct proc_maps *maps, struct room *ret)
+{
+	struct proc_status status;
+	uint64_t open;
+	struct ht_err *err = proc_status(proc, 0, &status);
+	if (err)
+		return err;
+	look_at_descriptors(proc, NULL, 0, &open);
+	*ret = (struct room){
+		.file_bytes = proc_limit(proc, "Max file size"),
+		.address_bytes = left(proc_limit(proc, "Max address space"), status.vm_bytes),
+		.data_bytes = left(proc_limit(proc, "Max data size"), status.data_bytes),
+		.locked_bytes = locks_all(&status) ? left(proc_limit(proc, "Max locked memory"),
+							     status.locked_bytes)
+						   : UINT64_MAX,
+		.descriptors = left(proc_limit(proc, "Max open files"), open),
+		.mappings = left(mappings_max(), maps->count),
+		.memory_bytes = room_of_cgroups(proc),
+	};
+	return NULL;
+}

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the rows of scripts/bench share: programs that measure when told to, and captures of them."""
+import glob
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import time
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+OUT = os.path.join(TOP, "out", "release")
+HEAPTAP = os.path.join(OUT, "heaptap")
+TICK_NS = 1e9 / os.sysconf("SC_CLK_TCK")
+
+
+def built(name):
+    return os.path.join(OUT, "tests", "bench", name)
+
+
+def heaptrack_env():
+    """The environment that makes a program run under heaptrack, its output thrown away; None without heaptrack."""
+    library = glob.glob("/usr/lib/heaptrack/libheaptrack_preload.so")
+    return {"LD_PRELOAD": library[0], "DUMP_HEAPTRACK_OUTPUT": "/dev/null"} if library else None
+
+
+class Program:
+    """A program that prints "ready PID", then one line of numbers for each line "measure" that it reads."""
+
+    def __init__(self, argv, env=None):
+        self.process = subprocess.Popen([str(a) for a in argv], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        text=True, env=dict(os.environ, **(env or {})))
+        self.pid = int(self.process.stdout.readline().split()[1])
+
+    def measure(self):
+        self.process.stdin.write("measure\n")
+        self.process.stdin.flush()
+        return [float(word) for word in self.process.stdout.readline().split()]
+
+    def quit(self):
+        self.process.stdin.write("quit\n")
+        self.process.stdin.flush()
+        self.process.wait()
+
+
+def process_cpu_ns(pid):
+    with open(f"/proc/{pid}/stat") as stat:
+        fields = stat.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) * TICK_NS
+
+
+def agent_rss_bytes(pid):
+    """Resident memory of the agent's image, and whether there is one."""
+    total, ours, there = 0, False, False
+    with open(f"/proc/{pid}/smaps") as smaps:
+        for line in smaps:
+            if "-" in line.split()[0]:
+                ours = "memfd:heaptap" in line
+                there = there or ours
+            elif ours and line.startswith("Rss:"):
+                total += int(line.split()[1]) * 1024
+    return total, there
+
+
+class Capture:
+    """heaptap attached to a running process, until stop()."""
+
+    def __init__(self, pid, folder, env=None):
+        self.pid = pid
+        self.trace = os.path.join(folder, "trace.htap")
+        self.process = subprocess.Popen([HEAPTAP, "attach", "-p", str(pid), "-o", self.trace, "-f", "-q", "--json",
+                                         "--symbolize", "later"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                                        text=True, env=dict(os.environ, **(env or {})))
+        while not agent_rss_bytes(pid)[1]:
+            if self.process.poll() is not None:
+                sys.exit("scripts/bench: heaptap did not attach")
+
+    def stop(self, keep=False):
+        """Detaches; what `heaptap attach --json` says, with the daemon's CPU and peak memory."""
+        if self.process.returncode is None:
+            self.process.send_signal(signal.SIGTERM)
+        text = self.process.stdout.read()
+        _, status, usage = os.wait4(self.process.pid, 0)
+        code = self.process.returncode = os.waitstatus_to_exitcode(status)
+        if code not in (0, 5, 7):
+            sys.exit(f"scripts/bench: heaptap failed with {code}")
+        report = json.loads(text)
+        report["lossless"] = report["dropped_events"] == 0
+        report["daemon_cpu_ns"] = (usage.ru_utime + usage.ru_stime) * 1e9
+        report["daemon_rss_bytes"] = usage.ru_maxrss * 1024
+        if not keep:
+            os.unlink(self.trace)
+        return report
+
+
+def median_of(rounds, *path):
+    def value(r):
+        for key in path:
+            r = r[key]
+        return r
+    return statistics.median(value(r) for r in rounds)
+
+
+def ratios(rounds):
+    """heaptrack's added cost over ours, round by round; a round is {"plain", "heaptap", "heaptrack"}."""
+    return [(r["heaptrack"] - r["plain"]) / max(r["heaptap"] - r["plain"], r["plain"] * 1e-3) for r in rounds]
+
+
+def spread(values, form="{:.2f}"):
+    return f"{form.format(min(values))}..{form.format(max(values))}"
+
+
+def wait_until(condition, what, limit_s=30):
+    end = time.monotonic() + limit_s
+    while not condition():
+        if time.monotonic() > end:
+            sys.exit(f"scripts/bench: {what}")
+        time.sleep(0.01)

@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * verify, recover and cleanup: what they find, what they do, what they say, and that they touch
+ * nothing else.
+ */
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "attach/inject/stub_layout.h"
+#include "format/abi_control.h"
+#include "tests/support/child.h"
+#include "tests/support/ht_check.h"
+#include "tests/support/procsnap.h"
+#include "tests/support/report.h"
+#include "tests/support/tap.h"
+#include "tests/support/victim.h"
+
+#define ANSWER_MS  30000
+#define COMMAND_MS 60000
+
+static void start_target(struct victim *victim, const char *name)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "tests/targets/%s", name);
+	victim_start(victim, (const char *[]){run_built(path), NULL});
+}
+
+/* Runs `heaptap COMMAND -p PID --json`. */
+static json_t *care(const char *command, pid_t target, int expected_status)
+{
+	char pid[16], *out, *err;
+	snprintf(pid, sizeof(pid), "%d", target);
+	int status = run_program(
+		(const char *[]){run_built("heaptap"), command, "-p", pid, "--json", NULL},
+		COMMAND_MS, &out, &err);
+	ck_assert_msg(status == expected_status, "%s ended with %d instead of %d: %s%s", command,
+		status, expected_status, out, err);
+	ck_assert_str_eq(err, "");
+	json_t *object = report_parse(out);
+	free(out);
+	free(err);
+	return object;
+}
+
+static void check_state(pid_t target, const char *state, const char *next)
+{
+	char expected[64] = "";
+	json_t *verify = care("verify", target, strcmp(state, "clean") ? 6 : 0);
+	ck_assert_str_eq(report_text(verify, "schema"), "heaptap.verify/1");
+	ck_assert_str_eq(report_text(verify, "state"), state);
+	if (next)
+		snprintf(expected, sizeof(expected), "heaptap %s -p %d", next, target);
+	ck_assert_str_eq(report_text(verify, "next"), expected);
+	json_decref(verify);
+}
+
+static bool found(const json_t *verify, const char *part)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "parts.%s.heaptap", part);
+	return json_is_true(report_at(verify, path));
+}
+
+static void check_outcome(const char *command, pid_t target, int status, const char *outcome)
+{
+	json_t *object = care(command, target, status);
+	char *text = json_dumps(object, JSON_COMPACT);
+	ck_assert_msg(!strcmp(report_text(object, "outcome"), outcome), "%s: %s", command, text);
+	free(text);
+	json_decref(object);
+}
+
+/* It takes out nothing that another heaptap has in its hands. */
+static void check_recover_refused(pid_t target)
+{
+	char pid[16], *err;
+	snprintf(pid, sizeof(pid), "%d", target);
+	ck_assert_int_eq(
+		run_program((const char *[]){run_built("heaptap"), "recover", "-p", pid, NULL},
+			COMMAND_MS, NULL, &err),
+		3);
+	ck_assert_msg(strstr(err, "in the hands of another heaptap"), "%s", err);
+	free(err);
+}
+
+START_TEST(nothing_is_found_where_nothing_was)
+{
+	static const char *const targets[] = {"busy", "hoist", "sleepy", "ledger-lazy",
+		"ledger-nopie", "ledger-jemalloc", "rust"};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(targets); i++) {
+		struct victim victim;
+		start_target(&victim, targets[i]);
+		struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
+		check_state(victim.pid, "clean", NULL);
+		check_outcome("recover", victim.pid, 0, "nothing");
+		check_outcome("cleanup", victim.pid, 0, "nothing");
+		procsnap_verify(before, victim.pid);
+		victim_stop(&victim);
+	}
+}
+END_TEST
+
+START_TEST(a_capture_is_found_in_every_part)
+{
+	static const char *const parts[] = {"mappings", "descriptors", "slots", "code"};
+	struct victim victim;
+	start_target(&victim, "busy");
+	struct tap tap;
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, "/busy");
+	json_t *verify = care("verify", victim.pid, 6);
+	ck_assert_str_eq(report_text(verify, "state"), "tapped");
+	for (size_t i = 0; i < HT_ARRAY_SIZE(parts); i++)
+		ck_assert_msg(found(verify, parts[i]), "%s: %s", parts[i],
+			json_dumps(verify, JSON_COMPACT));
+	json_decref(verify);
+	check_recover_refused(victim.pid);
+	tap_check_clean(tap_stop(&tap, 0));
+	check_state(victim.pid, "clean", NULL);
+	victim_stop(&victim);
+}
+END_TEST
+
+static pid_t guardian_of(pid_t daemon)
+{
+	char path[64];
+	pid_t guardian = 0;
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", daemon, daemon);
+	FILE *children = fopen(path, "re");
+	ck_assert_ptr_nonnull(children);
+	ck_assert_int_eq(fscanf(children, "%d", &guardian), 1);
+	fclose(children);
+	return guardian;
+}
+
+/* The guardian, stopped first: it must not finish the work yet. */
+static pid_t kill_daemon(struct tap *tap)
+{
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	pid_t guardian = guardian_of(tap->run.pid);
+	kill(guardian, SIGSTOP);
+	kill(tap->run.pid, SIGKILL);
+	ck_assert_int_eq(run_wait(&tap->run, ANSWER_MS), 128 + SIGKILL);
+	run_deinit(&tap->run);
+	return guardian;
+}
+
+static void abandon(struct tap *tap)
+{
+	pid_t guardian = kill_daemon(tap);
+	kill(guardian, SIGKILL);
+	ck_assert_int_eq(waitpid(guardian, NULL, 0), guardian);
+}
+
+START_TEST(a_guardian_is_left_to_work)
+{
+	struct victim victim;
+	start_target(&victim, "busy");
+	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
+	struct tap tap;
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, "/busy");
+	pid_t guardian = kill_daemon(&tap);
+	check_state(victim.pid, "tapped", "verify");
+	check_recover_refused(victim.pid);
+	kill(guardian, SIGCONT);
+	ck_assert_int_eq(waitpid(guardian, NULL, 0), guardian);
+	check_state(victim.pid, "clean", NULL);
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+}
+END_TEST
+
+static void recover_abandoned(const char *name)
+{
+	struct victim victim;
+	char module[64];
+	start_target(&victim, name);
+	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
+	struct tap tap;
+	tap_start(&tap, victim.pid, NULL);
+	snprintf(module, sizeof(module), "/%s", name);
+	tap_wait_on(&tap, module);
+	abandon(&tap);
+	victim_prove_alive(&victim);
+	check_state(victim.pid, "abandoned", "recover");
+	check_outcome("cleanup", victim.pid, 6, "capture");
+	json_t *recover = care("recover", victim.pid, 0);
+	ck_assert_str_eq(report_text(recover, "schema"), "heaptap.recover/1");
+	ck_assert_str_eq(report_text(recover, "outcome"), "done");
+	ck_assert_uint_gt(report_u64(recover, "slots_tapped"), 0);
+	ck_assert_uint_eq(
+		report_u64(recover, "slots_restored"), report_u64(recover, "slots_tapped"));
+	json_decref(recover);
+	check_state(victim.pid, "clean", NULL);
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+}
+
+START_TEST(an_abandoned_capture_is_recovered)
+{
+	recover_abandoned("busy");
+}
+END_TEST
+
+/* Its slots are in no table of the process: the file says again where they are. */
+START_TEST(an_abandoned_capture_of_an_allocator_linked_in_is_recovered)
+{
+	recover_abandoned("rust-jemalloc");
+}
+END_TEST
+
+#define PART_BASE 0x100000000000ul
+
+static int part_gate[2];
+
+/* The beginning of what the attach stub does, with as many of its mappings; no heaptap lives. */
+struct part {
+	unsigned mappings;
+	bool sized;
+	bool done; /* and came to its end: two of its numbers are the program's own by now */
+};
+
+static void note_done(void)
+{
+	struct abi_control *control = (struct abi_control *)(PART_BASE + ABI_CONTROL_OFF);
+	control->stub_fds[0] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	control->stub_fds[2] = part_gate[0];
+	control->stub_fds[3] = part_gate[1];
+	control->stub_status = STUB_DONE;
+}
+
+static void be_forked_within_the_stub(const void *arg)
+{
+	static const struct {
+		uint64_t offset, bytes;
+		int rights, flags;
+	} mapping[] = {{0, 0, PROT_NONE, MAP_PRIVATE | MAP_NORESERVE},
+		{ABI_THUNKS_OFF, HT_PAGE_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE},
+		{ABI_TEXT_OFF, ABI_TEXT_MAX, PROT_READ | PROT_EXEC, MAP_SHARED},
+		{ABI_STATE_OFF, HT_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS},
+		{ABI_TABLES_OFF, ABI_TABLES_BYTES, PROT_READ, MAP_SHARED},
+		{ABI_SHARED_OFF, 0, PROT_READ | PROT_WRITE, MAP_SHARED}};
+	const struct part *part = arg;
+	uint64_t bytes = abi_image_bytes(ABI_SLOT_MAX);
+	char go;
+
+	child_ready(0);
+	if (read(part_gate[0], &go, 1) != 1)
+		_exit(1);
+	int fd = memfd_create("heaptap-999999", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	for (unsigned i = 0; fd >= 0 && i < part->mappings; i++) {
+		uint64_t rest = bytes - mapping[i].offset;
+		bool anonymous = mapping[i].flags & MAP_ANONYMOUS;
+		void *at = (void *)(PART_BASE + mapping[i].offset);
+		if (mmap(at, mapping[i].bytes ? mapping[i].bytes : rest, mapping[i].rights,
+			    mapping[i].flags | MAP_FIXED, anonymous ? -1 : fd,
+			    anonymous ? 0 : (off_t)mapping[i].offset) != at)
+			_exit(1);
+	}
+	if (fd < 0 || (part->sized && ftruncate(fd, (off_t)bytes)))
+		_exit(1);
+	if (part->done)
+		note_done();
+	if (write(part_gate[0], "x", 1) != 1)
+		_exit(1);
+	child_wait();
+}
+
+START_TEST(a_part_of_an_image_is_recovered)
+{
+	static const struct part parts[] = {{.mappings = 1}, {.mappings = 2}, {.mappings = 4},
+		{.mappings = 5}, {.mappings = 6}, {.mappings = 6, .sized = true},
+		{.mappings = 6, .sized = true, .done = true}};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(parts); i++) {
+		char byte;
+		ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, part_gate), 0);
+		struct child child = child_fork(be_forked_within_the_stub, &parts[i]);
+		struct procsnap *before = procsnap_take(child.pid, 0);
+		ck_assert_int_eq(write(part_gate[1], "x", 1), 1);
+		ck_assert_int_eq(read(part_gate[1], &byte, 1), 1);
+		check_state(child.pid, "abandoned", "recover");
+		json_decref(care("recover", child.pid, 0));
+		check_state(child.pid, "clean", NULL);
+		procsnap_verify(before, child.pid);
+		child_kill(&child);
+		close(part_gate[0]);
+		close(part_gate[1]);
+	}
+}
+END_TEST
+
+/* Bytes of memory behind the page: the file is gone but for it. */
+static uint64_t tombstone_bytes(pid_t pid)
+{
+	char line[4400], path[128];
+	struct stat stat = {0};
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	FILE *maps = fopen(path, "re");
+	ck_assert_ptr_nonnull(maps);
+	while (fgets(line, sizeof(line), maps)) {
+		if (!strstr(line, "heaptap-"))
+			continue;
+		unsigned long lo, hi;
+		ck_assert_int_eq(sscanf(line, "%lx-%lx", &lo, &hi), 2);
+		snprintf(path, sizeof(path), "/proc/%d/map_files/%lx-%lx", pid, lo, hi);
+		ck_assert_int_eq(stat.st_ino, 0);
+		int fd = open(path, O_RDONLY | O_CLOEXEC);
+		ck_assert_int_ge(fd, 0);
+		ck_assert_int_eq(fstat(fd, &stat), 0);
+		close(fd);
+	}
+	fclose(maps);
+	return (uint64_t)stat.st_blocks * 512;
+}
+
+static void leave_tombstone(struct victim *victim)
+{
+	struct tap tap;
+	tap_start(&tap, victim->pid, NULL);
+	tap_wait_on(&tap, "/escape");
+	free(victim_ask(victim, "take", ANSWER_MS));
+	json_t *attach = tap_stop(&tap, 6);
+	ck_assert_uint_eq(report_u64(attach, "level"), 2);
+	json_decref(attach);
+}
+
+START_TEST(a_page_goes_when_the_program_has_forgotten_it)
+{
+	struct victim victim;
+	start_target(&victim, "escape");
+	free(victim_ask(&victim, "take", ANSWER_MS));
+	free(victim_ask(&victim, "use", ANSWER_MS)); /* the first thread changes dispositions */
+	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
+	leave_tombstone(&victim);
+	check_state(victim.pid, "tombstone", "cleanup");
+	if (geteuid() == 0)
+		ck_assert_uint_le(tombstone_bytes(victim.pid), 4096);
+	check_outcome("recover", victim.pid, 6, "tombstone");
+	for (int i = 0; i < 3; i++) {
+		json_t *cleanup = care("cleanup", victim.pid, 6);
+		ck_assert_str_eq(report_text(cleanup, "schema"), "heaptap.cleanup/1");
+		ck_assert_str_eq(report_text(cleanup, "outcome"), "in use");
+		ck_assert_uint_ge(report_u64(cleanup, "pointers"), 4);
+		ck_assert_uint_gt(report_u64(cleanup, "at"), 0);
+		ck_assert_str_ne(report_text(cleanup, "where"), "");
+		json_decref(cleanup);
+		free(victim_ask(&victim, "use", ANSWER_MS));
+	}
+	free(victim_ask(&victim, "forget", ANSWER_MS));
+	check_outcome("cleanup", victim.pid, 0, "removed");
+	check_state(victim.pid, "clean", NULL);
+	procsnap_verify(before, victim.pid);
+	free(victim_ask(&victim, "take", ANSWER_MS));
+	free(victim_ask(&victim, "use", ANSWER_MS));
+	victim_stop(&victim);
+}
+END_TEST
+
+/* An attach takes the page over; what it leaves in its turn is the same page. */
+START_TEST(a_page_is_taken_over_and_then_goes)
+{
+	struct victim victim;
+	start_target(&victim, "escape");
+	leave_tombstone(&victim);
+	leave_tombstone(&victim);
+	check_state(victim.pid, "tombstone", "cleanup");
+	free(victim_ask(&victim, "use", ANSWER_MS));
+	free(victim_ask(&victim, "forget", ANSWER_MS));
+	struct tap tap;
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, "/escape");
+	tap_check_clean(tap_stop(&tap, 0));
+	check_state(victim.pid, "clean", NULL);
+	victim_stop(&victim);
+}
+END_TEST
+
+static void poke(pid_t pid, uint64_t addr, const void *bytes, size_t count)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(pwrite(fd, bytes, count, (off_t)addr), (ssize_t)count);
+	close(fd);
+}
+
+/* The first byte, or the last, of the libc's code. */
+static uint64_t code_of_libc(pid_t pid, bool last)
+{
+	char line[4400], path[64];
+	uint64_t lo = 0, hi = 0;
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	FILE *maps = fopen(path, "re");
+	ck_assert_ptr_nonnull(maps);
+	while (fgets(line, sizeof(line), maps))
+		if (strstr(line, "r-xp") && strstr(line, "/libc.so.6"))
+			ck_assert_int_eq(sscanf(line, "%lx-%lx", &lo, &hi), 2);
+	fclose(maps);
+	ck_assert_uint_gt(hi, lo);
+	return last ? hi - 1 : lo;
+}
+
+/* A breakpoint is somebody else's; bytes behind the code are ours, for nobody else writes there. */
+START_TEST(changed_code_is_told_apart)
+{
+	struct victim victim;
+	start_target(&victim, "sleepy");
+	poke(victim.pid, code_of_libc(victim.pid, false), "\xcc", 1);
+	json_t *verify = care("verify", victim.pid, 0);
+	ck_assert(!found(verify, "code"));
+	ck_assert_ptr_nonnull(strstr(report_text(verify, "parts.code.other"), "/libc.so.6"));
+	json_decref(verify);
+	poke(victim.pid, code_of_libc(victim.pid, true), "\xcc", 1);
+	verify = care("verify", victim.pid, 6);
+	ck_assert_str_eq(report_text(verify, "state"), "remains");
+	ck_assert(found(verify, "code"));
+	json_decref(verify);
+	victim_kill(&victim);
+}
+END_TEST
+
+START_TEST(words_for_people)
+{
+	struct victim victim;
+	start_target(&victim, "escape");
+	char pid[16], *out, *err;
+	snprintf(pid, sizeof(pid), "%d", victim.pid);
+	const char *argv[] = {run_built("heaptap"), "verify", "-p", pid, NULL, NULL};
+	ck_assert_int_eq(run_program(argv, COMMAND_MS, &out, &err), 0);
+	ck_assert_ptr_nonnull(strstr(out, "nothing of heaptap is in process"));
+	ck_assert_str_eq(err, "");
+	free(out);
+	leave_tombstone(&victim);
+	ck_assert_int_eq(run_program(argv, COMMAND_MS, &out, &err), 6);
+	ck_assert_ptr_nonnull(strstr(out, "next: heaptap cleanup -p "));
+	free(out);
+	argv[1] = "cleanup";
+	ck_assert_int_eq(run_program(argv, COMMAND_MS, &out, &err), 6);
+	ck_assert_ptr_nonnull(strstr(out, "words of the program's memory hold addresses of it"));
+	ck_assert_ptr_nonnull(strstr(out, "next: heaptap cleanup -p "));
+	free(out);
+	argv[4] = "--quiet";
+	ck_assert_int_eq(run_program(argv, COMMAND_MS, &out, &err), 6);
+	ck_assert_str_eq(out, "");
+	free(out);
+	victim_stop(&victim);
+}
+END_TEST
+
+HT_SUITE("integration/care", nothing_is_found_where_nothing_was, a_capture_is_found_in_every_part,
+	a_guardian_is_left_to_work, an_abandoned_capture_is_recovered,
+	an_abandoned_capture_of_an_allocator_linked_in_is_recovered,
+	a_part_of_an_image_is_recovered, a_page_goes_when_the_program_has_forgotten_it,
+	a_page_is_taken_over_and_then_goes, changed_code_is_told_apart, words_for_people)

@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The target ends, becomes another program, forks, starts a program, or its number becomes another
+ * process's, at heaptap's system calls, one after the other, through attach, capture and detach.
+ * HEAPTAP_SWEEP as tests/support/sweep.h says.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/gotwords.h"
+#include "tests/support/ht_check.h"
+#include "tests/support/procsnap.h"
+#include "tests/support/sweep.h"
+#include "tests/support/tap.h"
+#include "tests/support/tmpdir.h"
+#include "tests/support/tracefile.h"
+#include "tests/support/victim.h"
+
+#define HEAPTAP_MS 120000
+#define ANSWER_MS  30000
+#define REAP_MS	   300
+#define POINTS	   8 /* of a sweep, when not all are asked for */
+
+struct change {
+	const char *name;
+	const char *prepared; /* a command before */
+	const char *command;  /* NULL: a signal */
+	int signal;
+	enum sweep_role role; /* whose calls are counted */
+	bool ends;	      /* the target is gone then */
+	bool becomes;	      /* it is another program then */
+	bool again;	      /* another process gets its number */
+	bool returns;	      /* it has done it then, and is what it was */
+};
+
+static const struct change killed = {.name = "SIGKILL", .signal = SIGKILL, .ends = true};
+static const struct change exits = {.name = "exit", .command = "exit 0", .ends = true};
+static const struct change execs = {.name = "exec", .command = "exec", .becomes = true};
+static const struct change execs_in_thread = {
+	.name = "exec in a thread", .command = "exec-thread", .becomes = true};
+static const struct change forks = {.name = "fork", .command = "fork"};
+static const struct change forks_in_thread = {
+	.name = "fork in a thread", .prepared = "forker", .signal = SIGUSR1, .role = SWEEP_WORKER};
+static const struct change vforks = {.name = "vfork", .command = "vfork", .returns = true};
+static const struct change spawns = {.name = "posix_spawn", .command = "spawn", .returns = true};
+static const struct change daemonizes = {.name = "daemon", .command = "daemon", .ends = true};
+static const struct change recycled = {
+	.name = "recycled number", .signal = SIGKILL, .ends = true, .again = true};
+
+static char *target_path(void)
+{
+	return run_built("tests/targets/changer");
+}
+
+struct changing {
+	const struct change *change;
+	struct victim victim, other; /* `other` has the victim's number after it */
+	struct procsnap *other_before;
+	bool reaped;
+	pid_t child; /* that has come already */
+	char pid[16], *trace;
+	uint64_t calls;
+};
+
+/* The one child that a thread of the process has; 0: none. */
+static pid_t child_of(pid_t parent)
+{
+	char path[300];
+	pid_t child = 0;
+	snprintf(path, sizeof(path), "/proc/%d/task", parent);
+	DIR *dir = opendir(path);
+	ck_assert_ptr_nonnull(dir);
+	for (const struct dirent *entry; (entry = readdir(dir)) && !child;) {
+		snprintf(path, sizeof(path), "/proc/%d/task/%s/children", parent, entry->d_name);
+		FILE *file = fopen(path, "re");
+		if (file && fscanf(file, "%d", &child) != 1)
+			child = 0;
+		if (file)
+			fclose(file);
+	}
+	closedir(dir);
+	return child;
+}
+
+/* A thread that is held by a worker has to be collected by that first, which waits for us. */
+static bool reap(struct victim *victim)
+{
+	uint64_t end = run_now_ms() + REAP_MS;
+	while (run_now_ms() < end) {
+		if (waitpid(victim->pid, NULL, WNOHANG) == victim->pid)
+			return true;
+		run_pause();
+	}
+	return false;
+}
+
+/* 0: none has come; the thread that forks may be held. */
+static pid_t await_child(pid_t parent)
+{
+	uint64_t end = run_now_ms() + REAP_MS;
+	pid_t child = 0;
+	while (!child && run_now_ms() < end) {
+		child = child_of(parent);
+		run_pause();
+	}
+	return child;
+}
+
+static void *start_other(void *context)
+{
+	struct changing *c = context;
+	victim_start_as(&c->other, c->victim.pid, (const char *[]){target_path(), NULL});
+	c->other_before = procsnap_take(c->other.pid, 0);
+	return NULL;
+}
+
+static void change_now(void *context)
+{
+	pthread_t thread;
+	struct changing *c = context;
+
+	if (c->change->command)
+		victim_send(&c->victim, c->change->command);
+	else
+		kill(c->victim.pid, c->change->signal);
+	if (c->change == &forks_in_thread)
+		c->child = await_child(c->victim.pid);
+	if (!c->change->again)
+		return;
+	c->reaped = reap(&c->victim);
+	if (!c->reaped)
+		return;
+	/* The thread that we are in waits for all of its children, and means heaptap's. */
+	ck_assert_int_eq(pthread_create(&thread, NULL, start_other, c), 0);
+	pthread_join(thread, NULL);
+}
+
+/* --- judging ---------------------------------------------------------------------------------- */
+
+static void check_trace(const struct changing *c, int status, const char *where)
+{
+	struct tracefile file;
+	if (status == 3) {
+		ck_assert_msg(access(c->trace, F_OK) != 0, "%s: 3, and a trace", where);
+		return;
+	}
+	tracefile_load(c->trace, &file);
+	ck_assert_msg(file.complete && file.ended, "%s: the trace is not complete", where);
+	enum rec_end_reason reason = REC_END_DURATION;
+	if (status == 5)
+		reason = c->change->becomes ? REC_END_TARGET_EXEC : REC_END_TARGET_EXIT;
+	ck_assert_msg(file.end_reason == reason, "%s: status %d, reason %d", where, status,
+		file.end_reason);
+	tracefile_deinit(&file);
+	unlink(c->trace);
+}
+
+static void check_nothing_left(pid_t pid, const char *where)
+{
+	char line[4400];
+	snprintf(line, sizeof(line), "/proc/%d/maps", pid);
+	FILE *maps = fopen(line, "re");
+	ck_assert_msg(maps, "%s: process %d is gone", where, pid);
+	while (fgets(line, sizeof(line), maps))
+		ck_assert_msg(!strstr(line, "heaptap-"), "%s: %s", where, line);
+	fclose(maps);
+	for (int fd = 3; fd < 1024; fd++) {
+		char link[128] = "";
+		snprintf(line, sizeof(line), "/proc/%d/fd/%d", pid, fd);
+		if (readlink(line, link, sizeof(link) - 1) > 0)
+			ck_assert_msg(!strstr(link, "heaptap-") && strncmp(link, "socket:", 7),
+				"%s: %s is %s", where, line, link);
+	}
+	ck_assert_msg(gotwords_tapped(pid, "", NULL) == 0, "%s: tapped slots", where);
+}
+
+static void check_child(pid_t child, const char *where)
+{
+	char path[64], comm[32] = "";
+	check_nothing_left(child, where);
+	snprintf(path, sizeof(path), "/proc/%d/comm", child);
+	FILE *file = fopen(path, "re");
+	ck_assert_msg(file && fgets(comm, sizeof(comm), file) && strncmp(comm, "WRONG", 5),
+		"%s: child %d: %s", where, child, comm);
+	fclose(file);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+}
+
+static pid_t answered_pid(struct changing *c)
+{
+	if (!c->change->command) {
+		run_until(child_of(c->victim.pid), ANSWER_MS);
+		return child_of(c->victim.pid);
+	}
+	char *answer = victim_line(&c->victim, ANSWER_MS);
+	pid_t pid = (pid_t)strtol(answer, NULL, 10);
+	free(answer);
+	return pid;
+}
+
+static void check_other(struct changing *c)
+{
+	if (!c->reaped) {
+		waitpid(c->victim.pid, NULL, 0);
+		return;
+	}
+	procsnap_verify(c->other_before, c->other.pid);
+	victim_stop(&c->other);
+}
+
+/* What became of the target, after heaptap has ended. */
+static void check_target(struct changing *c, const char *where)
+{
+	if (!strncmp(c->change->name, "exec", 4)) {
+		char *ready = victim_line(&c->victim, ANSWER_MS);
+		ck_assert_msg(!strncmp(ready, "ready ", 6), "%s: %s", where, ready);
+		free(ready);
+		check_nothing_left(c->victim.pid, where);
+		victim_stop(&c->victim);
+	} else if (c->change->returns) {
+		char *answer = victim_line(&c->victim, ANSWER_MS);
+		ck_assert_msg(!strcmp(answer, "done"), "%s: %s", where, answer);
+		free(answer);
+		check_nothing_left(c->victim.pid, where);
+		victim_stop(&c->victim);
+	} else if (!c->change->ends) {
+		check_child(answered_pid(c), where);
+		check_nothing_left(c->victim.pid, where);
+		victim_stop(&c->victim);
+	} else if (c->change == &daemonizes) {
+		pid_t child = answered_pid(c);
+		victim_wait(&c->victim, ANSWER_MS);
+		check_child(child, where);
+	} else if (c->change->again) {
+		check_other(c);
+	} else {
+		victim_wait(&c->victim, ANSWER_MS);
+	}
+}
+
+/* --- the sweep -------------------------------------------------------------------------------- */
+
+static void begin(struct changing *c, const struct change *change)
+{
+	*c = (struct changing){.change = change, .trace = tmpdir_path("change.htap")};
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	victim_start(&c->victim, (const char *[]){target_path(), NULL});
+	snprintf(c->pid, sizeof(c->pid), "%d", c->victim.pid);
+	if (change->prepared)
+		free(victim_ask(&c->victim, change->prepared, ANSWER_MS));
+}
+
+static int attach(struct changing *c, const struct sweep_plan *plan, struct sweep *sweep)
+{
+	const char *const argv[] = {run_built("heaptap"), "attach", "-p", c->pid, "-o", c->trace,
+		"-d", "20ms", "--symbolize", "later", "--json", NULL};
+	sweep_start(sweep, argv, plan);
+	return sweep_wait(sweep, HEAPTAP_MS);
+}
+
+static uint64_t count_calls(const struct change *change)
+{
+	struct changing c;
+	struct sweep sweep;
+	begin(&c, change);
+	int status = attach(&c, &(struct sweep_plan){.action = SWEEP_COUNT}, &sweep);
+	ck_assert_int_eq(status, 0);
+	victim_stop(&c.victim);
+	sweep_deinit(&sweep);
+	unlink(c.trace);
+	free(c.trace);
+	return sweep.calls[change->role];
+}
+
+/* Ended or changed: 3 untouched, 5, or it was done already. A fork is no reason to end. */
+static bool is_allowed(const struct change *change, int status)
+{
+	return status == 0 || ((change->ends || change->becomes) && (status == 3 || status == 5));
+}
+
+/* False when there was no such call. */
+static bool change_at(const struct change *change, uint64_t at, unsigned statuses[6])
+{
+	struct changing c;
+	struct sweep sweep;
+	char where[256];
+	begin(&c, change);
+	int status = attach(&c,
+		&(struct sweep_plan){.action = SWEEP_CALL,
+			.role = change->role,
+			.at = at,
+			.call = change_now,
+			.context = &c},
+		&sweep);
+	snprintf(where, sizeof(where), "%s, %s", change->name, sweep_text(&sweep));
+	char *err = run_err(&sweep.run);
+	ck_assert_msg(is_allowed(change, status), "%s: status %d: %s", where, status, err);
+	char *second = strchr(err, '\n');
+	ck_assert_msg(status != 3 || !second || !second[1], "%s: %s", where, err);
+	free(err);
+	statuses[status]++;
+	if (sweep.hit) {
+		check_trace(&c, status, where);
+		check_target(&c, where);
+	} else {
+		unlink(c.trace);
+		victim_stop(&c.victim);
+	}
+	sweep_deinit(&sweep);
+	free(c.trace);
+	return sweep.hit;
+}
+
+static void sweep_of(const struct change *change)
+{
+	unsigned statuses[6] = {0}, count = 0;
+	uint64_t calls = count_calls(change);
+	struct sweep_points points = sweep_points_of(change->name, calls, POINTS);
+	for (uint64_t at = points.first; at <= points.last; at += points.stride) {
+		bool hit = change_at(change, at, statuses);
+		count += hit;
+		/* No two attaches make the same number of calls. */
+		if (!hit && at > calls)
+			break;
+	}
+	printf("sweep: %s: %u times; heaptap ended with 0: %u, 3: %u, 5: %u\n", change->name, count,
+		statuses[0], statuses[3], statuses[5]);
+}
+
+START_TEST(target_is_killed)
+{
+	sweep_of(&killed);
+}
+END_TEST
+
+START_TEST(target_exits)
+{
+	sweep_of(&exits);
+}
+END_TEST
+
+START_TEST(target_execs)
+{
+	sweep_of(&execs);
+}
+END_TEST
+
+START_TEST(target_execs_in_a_thread)
+{
+	sweep_of(&execs_in_thread);
+}
+END_TEST
+
+START_TEST(target_forks)
+{
+	sweep_of(&forks);
+}
+END_TEST
+
+/* At the calls of those who hold a thread or wait for its stub: it is another thread that forks. */
+START_TEST(target_forks_in_a_thread)
+{
+	sweep_of(&forks_in_thread);
+}
+END_TEST
+
+START_TEST(target_vforks)
+{
+	sweep_of(&vforks);
+}
+END_TEST
+
+START_TEST(target_spawns)
+{
+	sweep_of(&spawns);
+}
+END_TEST
+
+START_TEST(target_becomes_a_daemon)
+{
+	sweep_of(&daemonizes);
+}
+END_TEST
+
+START_TEST(number_is_used_again)
+{
+	sweep_of(&recycled);
+}
+END_TEST
+
+HT_SUITE("integration/change_sweep", target_is_killed, target_exits, target_execs,
+	target_execs_in_a_thread, target_forks, target_forks_in_a_thread, target_vforks,
+	target_spawns, target_becomes_a_daemon, number_is_used_again)

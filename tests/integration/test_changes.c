@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The target ends, becomes another program, forks: heaptap says so, the trace is valid, a new image
+ * is never touched, and children that outlive the capture are as clean as their parent.
+ */
+#include <grp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/gotwords.h"
+#include "tests/support/ht_check.h"
+#include "tests/support/procsnap.h"
+#include "tests/support/report.h"
+#include "tests/support/tap.h"
+#include "tests/support/tracefile.h"
+#include "tests/support/victim.h"
+
+#define ANSWER_MS 30000
+#define NOBODY	  65534
+
+static void start_target(struct victim *victim)
+{
+	/* Children whose parent has ended become ours, and end with us. */
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	victim_start(victim, (const char *[]){run_built("tests/targets/changer"), NULL});
+}
+
+static void start_tapped(struct victim *victim, struct tap *tap)
+{
+	start_target(victim);
+	tap_start(tap, victim->pid, NULL);
+	tap_wait_on(tap, "/changer");
+}
+
+static pid_t ask_pid(struct victim *victim, const char *command)
+{
+	char *answer = victim_ask(victim, command, ANSWER_MS);
+	pid_t pid = (pid_t)strtol(answer, NULL, 10);
+	free(answer);
+	ck_assert_int_gt(pid, 0);
+	return pid;
+}
+
+static void read_comm(pid_t pid, char comm[32])
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+	FILE *file = fopen(path, "re");
+	ck_assert_msg(file && fgets(comm, 32, file), "process %d is gone", pid);
+	fclose(file);
+	ck_assert_msg(strncmp(comm, "WRONG", 5) != 0, "process %d: %s", pid, comm);
+}
+
+static bool comm_differs(pid_t pid, const char *before)
+{
+	char now[32] = "";
+	read_comm(pid, now);
+	return strcmp(now, before) != 0;
+}
+
+/* It still does its work, and checks the results: twice a round of all that it does. */
+static void check_goes_on(pid_t child)
+{
+	char before[32];
+	for (int i = 0; i < 20; i++) {
+		read_comm(child, before);
+		run_until(comm_differs(child, before), ANSWER_MS);
+	}
+}
+
+static size_t links_of_heaptap(pid_t pid)
+{
+	char path[64], link[128];
+	size_t count = 0;
+	for (int fd = 0; fd < 1024; fd++) {
+		snprintf(path, sizeof(path), "/proc/%d/fd/%d", pid, fd);
+		ssize_t length = readlink(path, link, sizeof(link) - 1);
+		link[length < 0 ? 0 : length] = '\0';
+		count += strstr(link, "heaptap-") || (fd > 2 && !strncmp(link, "socket:", 7));
+	}
+	return count;
+}
+
+static bool maps_heaptap(pid_t pid)
+{
+	char line[4400];
+	bool any = false;
+	snprintf(line, sizeof(line), "/proc/%d/maps", pid);
+	FILE *maps = fopen(line, "re");
+	ck_assert_msg(maps, "process %d is gone", pid);
+	while (fgets(line, sizeof(line), maps))
+		any |= strstr(line, "heaptap-") != NULL;
+	fclose(maps);
+	return any;
+}
+
+static bool is_clean(pid_t pid)
+{
+	return !maps_heaptap(pid) && !links_of_heaptap(pid) && !gotwords_tapped(pid, "", NULL);
+}
+
+static void check_clean(pid_t child)
+{
+	ck_assert(!maps_heaptap(child));
+	ck_assert_uint_eq(links_of_heaptap(child), 0);
+	ck_assert_uint_eq(gotwords_tapped(child, "", NULL), 0);
+	check_goes_on(child);
+}
+
+static bool is_running(pid_t pid)
+{
+	char path[64], state = 'Z';
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	FILE *stat = fopen(path, "re");
+	bool read = stat && fscanf(stat, "%*d (%*[^)]) %c", &state) == 1;
+	if (stat)
+		fclose(stat);
+	return read && state != 'Z';
+}
+
+static void end_child(pid_t child)
+{
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+}
+
+static void check_trace(const struct tap *tap, enum rec_end_reason reason)
+{
+	struct tracefile file;
+	tracefile_load(tap->trace, &file);
+	ck_assert(file.complete && file.ended);
+	ck_assert_int_eq(file.end_reason, reason);
+	tracefile_deinit(&file);
+}
+
+/* --- children --------------------------------------------------------------------------------- */
+
+START_TEST(children_outlive_the_capture)
+{
+	struct victim victim;
+	struct tap tap;
+	pid_t child[3];
+	start_tapped(&victim, &tap);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(child); i++) {
+		child[i] = ask_pid(&victim, "fork");
+		check_goes_on(child[i]);
+	}
+	json_t *attach = tap_stop(&tap, 0);
+	tap_check_clean(attach);
+	ck_assert_uint_ge(report_u64(attach, "children_cleaned"), HT_ARRAY_SIZE(child));
+	ck_assert_uint_eq(json_array_size(report_at(attach, "children_left")), 0);
+	json_decref(attach);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(child); i++)
+		check_clean(child[i]);
+	victim_stop(&victim);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(child); i++)
+		end_child(child[i]);
+}
+END_TEST
+
+START_TEST(children_outlive_the_target)
+{
+	struct victim victim;
+	struct tap tap;
+	start_tapped(&victim, &tap);
+	pid_t child = ask_pid(&victim, "fork"), other = ask_pid(&victim, "fork");
+	victim_kill(&victim);
+	json_decref(tap_wait(&tap, 5));
+	check_trace(&tap, REC_END_TARGET_EXIT);
+	check_clean(child);
+	check_clean(other);
+	end_child(child);
+	end_child(other);
+}
+END_TEST
+
+START_TEST(target_becomes_a_daemon)
+{
+	struct victim victim;
+	struct tap tap;
+	start_tapped(&victim, &tap);
+	pid_t child = ask_pid(&victim, "daemon");
+	ck_assert_int_eq(victim_wait(&victim, ANSWER_MS), 0);
+	json_decref(tap_wait(&tap, 5));
+	check_trace(&tap, REC_END_TARGET_EXIT);
+	check_clean(child);
+	end_child(child);
+}
+END_TEST
+
+/* What cannot be taken out is named; when it can be, the guardian does. */
+START_TEST(stopped_child_is_named)
+{
+	struct victim victim;
+	struct tap tap;
+	start_tapped(&victim, &tap);
+	pid_t child = ask_pid(&victim, "fork");
+	kill(child, SIGSTOP);
+	json_t *attach = tap_stop(&tap, 6);
+	ck_assert_uint_le(report_u64(attach, "level"), 1);
+	const json_t *left = report_at(attach, "children_left");
+	ck_assert_uint_eq(json_array_size(left), 1);
+	ck_assert_int_eq(json_integer_value(json_array_get(left, 0)), child);
+	json_decref(attach);
+	victim_prove_alive(&victim);
+	kill(child, SIGCONT);
+	run_until(is_clean(child), ANSWER_MS);
+	check_clean(child);
+	victim_stop(&victim);
+	end_child(child);
+}
+END_TEST
+
+static void become_nobody(void)
+{
+	if (getuid() == 0)
+		ck_assert(!setgroups(0, NULL) && !setgid(NOBODY) && !setuid(NOBODY));
+}
+
+START_TEST(child_that_may_not_be_inspected_is_named)
+{
+	struct victim victim;
+	struct tap tap;
+	char name[16];
+	become_nobody();
+	start_tapped(&victim, &tap);
+	pid_t child = ask_pid(&victim, "hide");
+	snprintf(name, sizeof(name), " %d\n", child);
+	kill(tap.run.pid, SIGINT);
+	ck_assert_int_eq(run_wait(&tap.run, ANSWER_MS), 6);
+	char *out = run_out(&tap.run), *err = run_err(&tap.run);
+	ck_assert_msg(strstr(err, name) && strstr(err, "not dumpable"), "%s", err);
+	json_t *attach = report_parse(out);
+	ck_assert_uint_le(report_u64(attach, "level"), 1);
+	const json_t *left = report_at(attach, "children_left");
+	ck_assert_uint_eq(json_array_size(left), 1);
+	ck_assert_int_eq(json_integer_value(json_array_get(left, 0)), child);
+	json_decref(attach);
+	free(out);
+	free(err);
+	run_deinit(&tap.run);
+	ck_assert(is_running(child));
+	victim_stop(&victim);
+	end_child(child);
+}
+END_TEST
+
+static pid_t guardian_of(const struct tap *tap)
+{
+	char path[64];
+	pid_t pid = 0;
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", tap->run.pid, tap->run.pid);
+	FILE *children = fopen(path, "re");
+	ck_assert(children && fscanf(children, "%d", &pid) == 1);
+	fclose(children);
+	return pid;
+}
+
+static void recover(pid_t pid)
+{
+	char text[16], *err;
+	snprintf(text, sizeof(text), "%d", pid);
+	int status =
+		run_program((const char *[]){run_built("heaptap"), "recover", "-p", text, NULL},
+			ANSWER_MS, NULL, &err);
+	ck_assert_msg(status == 0, "recover ended with %d: %s", status, err);
+	free(err);
+}
+
+/* Heaptap and its guardian are dead: each process is recovered by itself. */
+START_TEST(children_are_recovered)
+{
+	struct victim victim;
+	struct tap tap;
+	start_tapped(&victim, &tap);
+	pid_t child = ask_pid(&victim, "fork"), other = ask_pid(&victim, "fork");
+	check_goes_on(child);
+	end_child(guardian_of(&tap));
+	run_deinit(&tap.run);
+	recover(child);
+	check_clean(child);
+	recover(victim.pid);
+	recover(other);
+	check_clean(other);
+	check_goes_on(child);
+	victim_stop(&victim);
+	end_child(child);
+	end_child(other);
+}
+END_TEST
+
+/* --- many children ---------------------------------------------------------------------------- */
+
+static void cycle(struct victim *victim)
+{
+	struct tap tap;
+	struct procsnap *before =
+		procsnap_take(victim->pid, PROCSNAP_MASKS_CHANGE | PROCSNAP_SYSTEM_CALLED);
+	tap_start(&tap, victim->pid, (const char *[]){"--symbolize", "later", NULL});
+	tap_wait_on(&tap, "/changer");
+	json_t *attach = tap_stop(&tap, 0);
+	tap_check_clean(attach);
+	json_decref(attach);
+	unlink(tap.trace);
+	procsnap_verify(before, victim->pid);
+	victim_prove_alive(victim);
+}
+
+static void storm_of(const char *command)
+{
+	struct victim victim;
+	start_target(&victim);
+	free(victim_ask(&victim, command, ANSWER_MS));
+	for (int i = 0; i < 5; i++)
+		cycle(&victim);
+	victim_stop(&victim);
+}
+
+START_TEST(storm_of_fork)
+{
+	storm_of("storm fork");
+}
+END_TEST
+
+START_TEST(storm_of_vfork)
+{
+	storm_of("storm vfork");
+}
+END_TEST
+
+START_TEST(storm_of_posix_spawn)
+{
+	storm_of("storm spawn");
+}
+END_TEST
+
+START_TEST(storm_of_system)
+{
+	storm_of("storm system");
+}
+END_TEST
+
+/* A process in the same memory, in no task list, and in our code most of the time. */
+START_TEST(memory_is_shared)
+{
+	struct victim victim;
+	start_target(&victim);
+	pid_t sharer = ask_pid(&victim, "share");
+	for (int i = 0; i < 10; i++) {
+		cycle(&victim);
+		ck_assert_int_eq(kill(sharer, 0), 0);
+		ck_assert(is_running(sharer));
+	}
+	victim_stop(&victim);
+	waitpid(sharer, NULL, 0);
+}
+END_TEST
+
+/* --- another program -------------------------------------------------------------------------- */
+
+static void become(const char *command)
+{
+	struct victim victim;
+	struct tap tap;
+	start_tapped(&victim, &tap);
+	char *ready = victim_ask(&victim, command, ANSWER_MS);
+	ck_assert_int_eq(strncmp(ready, "ready ", 6), 0);
+	free(ready);
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	json_decref(tap_wait(&tap, 5));
+	check_trace(&tap, REC_END_TARGET_EXEC);
+	victim_prove_alive(&victim);
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+}
+
+START_TEST(exec_by_the_main_thread)
+{
+	become("exec");
+}
+END_TEST
+
+START_TEST(exec_by_another_thread)
+{
+	become("exec-thread");
+}
+END_TEST
+
+HT_SUITE("integration/changes", children_outlive_the_capture, children_outlive_the_target,
+	target_becomes_a_daemon, stopped_child_is_named, child_that_may_not_be_inspected_is_named,
+	children_are_recovered, storm_of_fork, storm_of_vfork, storm_of_posix_spawn,
+	storm_of_system, memory_is_shared, exec_by_the_main_thread, exec_by_another_thread)

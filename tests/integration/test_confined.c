@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Targets that may do little, or have little left (tests/targets/confined.c): either everything
+ * works, with exact counts and everything equal afterwards, or heaptap refuses in one line that
+ * names the rule and the remedy, and has touched nothing.
+ */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/ht_check.h"
+#include "tests/support/procsnap.h"
+#include "tests/support/report.h"
+#include "tests/support/tap.h"
+#include "tests/support/tmpdir.h"
+#include "tests/support/victim.h"
+
+#define ANSWER_MS  60000
+#define HEAPTAP_MS 60000
+#define WORDS_MAX  8
+
+enum { REFUSED = 3, TARGET_ENDED = 5 };
+
+/* The process to attach to: the victim, or its child in another pid namespace. */
+struct confined {
+	struct victim victim;
+	pid_t pid;
+};
+
+static void ask(struct confined *c, const char *command, const char *answer)
+{
+	char *got = victim_ask(&c->victim, command, ANSWER_MS);
+	ck_assert_str_eq(got, answer);
+	free(got);
+}
+
+static void confine(struct confined *c, const char *how)
+{
+	char command[64];
+	snprintf(command, sizeof(command), "confine %s", how);
+	ask(c, command, "confined");
+}
+
+/* `during`: a confinement in the middle of it; "": none. */
+static json_t *work(struct confined *c, unsigned rounds, const char *during)
+{
+	char command[64];
+	snprintf(command, sizeof(command), "work %u%s%s", rounds, *during ? " " : "", during);
+	char *answer = victim_ask(&c->victim, command, ANSWER_MS);
+	json_t *books = report_parse(answer);
+	free(answer);
+	return books;
+}
+
+/* `start`: words of confinement from the beginning. */
+static void confined_start(struct confined *c, const char *start)
+{
+	char words[128], *rest = words;
+	const char *argv[WORDS_MAX + 2] = {run_built("tests/targets/confined")};
+	size_t count = 1;
+	snprintf(words, sizeof(words), "%s", start);
+	for (char *word; (word = strsep(&rest, " "));)
+		if (*word)
+			argv[count++] = word;
+	victim_start(&c->victim, argv);
+	c->pid = c->victim.pid;
+	if (strstr(start, "pid")) {
+		char *line = victim_line(&c->victim, ANSWER_MS);
+		ck_assert_int_eq(sscanf(line, "inside %d", &c->pid), 1);
+		free(line);
+	}
+}
+
+/* Counts are exact; where events were dropped, each is in the trace or counted as dropped. */
+static void check_books(const json_t *attach, const char *trace, const json_t *books)
+{
+	uint64_t allocations = report_u64(books, "allocations");
+	uint64_t dropped = report_u64(attach, "dropped_events");
+	if (dropped) {
+		ck_assert_uint_ge(report_u64(attach, "events") + dropped, 2 * allocations);
+		return;
+	}
+	json_t *report = report_load(trace);
+	ck_assert_uint_eq(report_u64(report, "totals.allocations"), allocations);
+	ck_assert_uint_eq(report_u64(report, "totals.allocated_bytes"), report_u64(books, "bytes"));
+	ck_assert_uint_eq(report_u64(report, "totals.frees"), allocations);
+	json_decref(report);
+}
+
+struct works {
+	const char *start, *before, *during; /* confinements; "": none */
+};
+
+/* A capture of some work, with a confinement `during` it; everything is right and equal. */
+static void capture(struct confined *c, const char *during)
+{
+	struct tap tap;
+	struct procsnap *before = procsnap_take(c->pid, PROCSNAP_MASKS_CHANGE);
+	tap_start(&tap, c->pid, (const char *[]){"--symbolize", "later", NULL});
+	tap_wait_on(&tap, "/confined");
+	json_t *books = work(c, 20000, during);
+	json_t *attach = tap_stop(&tap, TAP_MAY_DROP);
+	tap_check_equal(attach);
+	if (*during)
+		procsnap_destroy(before);
+	else
+		procsnap_verify(before, c->pid);
+	check_books(attach, tap.trace, books);
+	json_decref(attach);
+	json_decref(books);
+}
+
+static void check_works(const struct works *w)
+{
+	struct confined c;
+	confined_start(&c, w->start);
+	if (*w->before)
+		confine(&c, w->before);
+	json_decref(work(&c, 100, ""));
+	capture(&c, w->during);
+	json_decref(work(&c, 1000, ""));
+	victim_stop(&c.victim);
+}
+
+static void refuse(struct confined *c, int expected, const char *reason, const char *remedy)
+{
+	char pid[16], *trace = tmpdir_path("refused.htap"), *err;
+	struct procsnap *before = procsnap_take(c->pid, PROCSNAP_MASKS_CHANGE);
+	snprintf(pid, sizeof(pid), "%d", c->pid);
+	int status = run_program((const char *[]){run_built("heaptap"), "attach", "-p", pid, "-d",
+					 "1s", "-o", trace, NULL},
+		HEAPTAP_MS, NULL, &err);
+	ck_assert_msg(status == expected, "status %d instead of %d: %s", status, expected, err);
+	ck_assert_msg(strchr(err, '\n') == strrchr(err, '\n'), "not one line: %s", err);
+	ck_assert_msg(strstr(err, reason), "\"%s\" is not in: %s", reason, err);
+	ck_assert_msg(strstr(err, remedy), "\"%s\" is not in: %s", remedy, err);
+	ck_assert(access(trace, F_OK) != 0);
+	procsnap_verify(before, c->pid);
+	victim_prove_alive(&c->victim);
+	free(err);
+	free(trace);
+}
+
+struct refused {
+	const char *start, *before;
+	int status;
+	const char *reason, *remedy;
+};
+
+static void check_refused(const struct refused *r)
+{
+	struct confined c;
+	confined_start(&c, r->start);
+	if (*r->before)
+		confine(&c, r->before);
+	refuse(&c, r->status, r->reason, r->remedy);
+	victim_kill(&c.victim);
+}
+
+#define WORKS(name, ...)                                                                           \
+	START_TEST(name)                                                                           \
+	{                                                                                          \
+		static const struct works table[] = {__VA_ARGS__};                                 \
+		for (size_t i = 0; i < HT_ARRAY_SIZE(table); i++)                                  \
+			check_works(&table[i]);                                                    \
+	}                                                                                          \
+	END_TEST
+
+#define REFUSALS(name, ...)                                                                        \
+	START_TEST(name)                                                                           \
+	{                                                                                          \
+		static const struct refused table[] = {__VA_ARGS__};                               \
+		for (size_t i = 0; i < HT_ARRAY_SIZE(table); i++)                                  \
+			check_refused(&table[i]);                                                  \
+	}                                                                                          \
+	END_TEST
+
+WORKS(namespaces, {"user", "", ""}, {"mount", "", ""}, {"net", "", ""}, {"ipc", "", ""},
+	{"pid", "", ""}, {"user mount pid net ipc bare", "", ""}, {"chroot", "", ""})
+WORKS(privileges, {"nobody undumpable", "", ""}, {"no-new-privs no-capabilities", "", ""},
+	{"mdwe", "", ""}, {"pid no-memfd-exec", "", ""})
+WORKS(filters, {"", "filter-kill", ""}, {"", "filter-kill-thread", ""}, {"", "filter-trap", ""},
+	{"", "filter-errno", ""}, {"", "filter-notify", ""}, {"", "filter-by-prctl", ""},
+	{"", "filter-in-thread", ""}, {"", "filter-docker", ""})
+WORKS(filters_entered, {"", "", "filter-kill"}, {"", "", "filter-trap"},
+	{"", "", "filter-by-prctl"}, {"", "", "filter-in-thread"})
+WORKS(little_left, {"", "high-descriptors", ""}, {"", "lock", ""})
+REFUSALS(used_up, {"", "address-space", REFUSED, "address space", "--as="},
+	{"", "data", REFUSED, "ulimit -d", "--data="},
+	{"", "descriptors", REFUSED, "descriptors", "--nofile="},
+	{"", "mappings", REFUSED, "vm.max_map_count", "sysctl"},
+	{"", "lock-little", REFUSED, "lock", "--memlock="})
+REFUSALS(strict_mode, {"", "strict", REFUSED, "strict seccomp", "way in"},
+	{"", "strict-in-thread", REFUSED, "strict seccomp", "way in"})
+REFUSALS(no_clock, {"alone", "no-clock", REFUSED, "PR_SET_TSC", "time stamp counter"},
+	{"alone no-clock", "", REFUSED, "PR_SET_TSC", "time stamp counter"},
+	{"alone", "no-clock-and-filter", REFUSED, "PR_SET_TSC", "time stamp counter"})
+
+/* Without the clock nothing can be recorded: the capture ends by itself, and takes everything out.
+ */
+static void check_ended(const char *start, const char *during)
+{
+	struct confined c;
+	struct tap tap;
+	confined_start(&c, start);
+	tap_start(&tap, c.pid, (const char *[]){"--symbolize", "later", NULL});
+	tap_wait_on(&tap, "/confined");
+	confine(&c, during);
+	json_t *attach = tap_wait(&tap, TARGET_ENDED);
+	tap_check_clean(attach);
+	ck_assert_ptr_nonnull(strstr(report_text(attach, "ended"), "forbade"));
+	json_decref(attach);
+	json_t *report = report_load(tap.trace);
+	ck_assert_str_eq(report_text(report, "capture.ended"), "forbidden");
+	json_decref(report);
+	victim_prove_alive(&c.victim);
+	victim_kill(&c.victim);
+}
+
+START_TEST(strict_entered)
+{
+	check_ended("", "strict-in-thread");
+	check_ended("alone", "strict");
+	check_ended("alone", "no-clock");
+}
+END_TEST
+
+/* One thread may not read the clock, and the attach asks another: it is found when it allocates. */
+START_TEST(no_clock_in_a_thread)
+{
+	struct confined c;
+	struct tap tap;
+	confined_start(&c, "");
+	confine(&c, "no-clock-in-thread");
+	json_decref(work(&c, 100, ""));
+	struct procsnap *before = procsnap_take(c.pid, PROCSNAP_MASKS_CHANGE);
+	tap_start(&tap, c.pid, (const char *[]){"--symbolize", "later", NULL});
+	tap_wait_on(&tap, "/confined");
+	json_decref(work(&c, 1000, ""));
+	json_t *attach = tap_wait(&tap, TARGET_ENDED);
+	tap_check_clean(attach);
+	ck_assert_ptr_nonnull(strstr(report_text(attach, "ended"), "forbade"));
+	json_decref(attach);
+	procsnap_verify(before, c.pid);
+	json_decref(work(&c, 1000, ""));
+	victim_stop(&c.victim);
+}
+END_TEST
+
+/* --- memory control groups ----------------------------------------------------------------------
+ */
+
+struct group {
+	char path[128];
+	const char *limit; /* the file that sets it */
+};
+
+static bool write_text(const char *directory, const char *name, const char *text)
+{
+	char path[256];
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	bool written = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+	if (fd >= 0)
+		close(fd);
+	return written;
+}
+
+static bool group_make(struct group *group, const char *limit)
+{
+	static const struct {
+		const char *root, *limit;
+	} versions[] = {{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"},
+		{"/sys/fs/cgroup", "memory.max"}};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(versions); i++) {
+		snprintf(group->path, sizeof(group->path), "%s/heaptap-test-%d", versions[i].root,
+			getpid());
+		if (mkdir(group->path, 0755) != 0)
+			continue;
+		if (write_text(group->path, versions[i].limit, limit))
+			return true;
+		rmdir(group->path);
+	}
+	fprintf(stderr, "skipped: memory_group: no memory control group can be made here\n");
+	return false;
+}
+
+static void group_remove(const struct group *group)
+{
+	run_until(rmdir(group->path) == 0, ANSWER_MS);
+}
+
+static void move_into(const struct group *group, pid_t pid)
+{
+	char text[16];
+	snprintf(text, sizeof(text), "%d", pid);
+	ck_assert(write_text(group->path, "cgroup.procs", text));
+}
+
+START_TEST(memory_group)
+{
+	struct confined c;
+	struct group group;
+	if (!group_make(&group, "31457280"))
+		return;
+	confined_start(&c, "");
+	move_into(&group, c.pid);
+	refuse(&c, REFUSED, "control group", "raise that limit");
+	victim_stop(&c.victim);
+	group_remove(&group);
+}
+END_TEST
+
+/* Room for what the refusal asks for is room enough. */
+START_TEST(narrow_memory_group)
+{
+	struct confined c;
+	struct group group;
+	if (!group_make(&group, "41943040"))
+		return;
+	confined_start(&c, "");
+	move_into(&group, c.pid);
+	capture(&c, "");
+	victim_stop(&c.victim);
+	group_remove(&group);
+}
+END_TEST
+
+HT_SUITE("integration/confined", namespaces, privileges, filters, filters_entered, strict_entered,
+	no_clock, no_clock_in_a_thread, little_left, used_up, strict_mode, memory_group,
+	narrow_memory_group)

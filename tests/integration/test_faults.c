@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * System calls of heaptap fail, and signals come (HEAPTAP_SWEEP, tests/support/sweep.h): it ends
+ * with an exit code of the README's table and at most one line, nothing stays in the target, and a
+ * trace that is promised is one.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tests/support/ht_check.h"
+#include "tests/support/ordeal.h"
+#include "tests/support/tmpdir.h"
+#include "tests/targets/failing.h"
+
+/* busy computes and allocates; its main thread waits in read(2). */
+static const struct ordeal_target computing = {"computing", {"busy", "-t", "1"}};
+
+#define NOBODY	      65534
+#define TAKING_CALLS  12
+#define KEEPING_CALLS 11
+
+enum {
+	DONE,
+	INTERNAL,
+	USAGE,
+	REFUSED,
+	PERMISSION,
+	TARGET_ENDED,
+	DETACH_INCOMPLETE,
+	TRACE_INCOMPLETE,
+};
+
+static unsigned line_count(const char *text)
+{
+	unsigned lines = 0;
+	for (; *text; text++)
+		lines += *text == '\n';
+	return lines;
+}
+
+/* What cannot be taken out at once is the guardian's, which is done by now. */
+static bool is_documented(int status, int error)
+{
+	switch (status) {
+	case DONE:
+	case INTERNAL:
+	case USAGE:
+	case REFUSED:
+	case PERMISSION:
+	case DETACH_INCOMPLETE:
+	case TRACE_INCOMPLETE:
+		return true;
+	case TARGET_ENDED:
+		return error == ESRCH;
+	default:
+		return false;
+	}
+}
+
+static void check_end(struct ordeal *o, const struct sweep *sweep, int status)
+{
+	char where[200], *err = run_err(&sweep->run);
+
+	snprintf(where, sizeof(where), "%s, %s", o->target->name, sweep_text(sweep));
+	ck_assert_msg(is_documented(status, sweep->plan.value), "%s: exit code %d: %s", where,
+		status, err);
+	/* A capture that was made tells about itself, as far as its lines could be written; an
+	 * error is one line. */
+	if (!strstr(err, "compared with before") && !strstr(err, "\nlevel "))
+		ck_assert_msg(line_count(err) <= 1, "%s: %s", where, err);
+	ordeal_check(o, where);
+	ordeal_check_trace(o, status == DONE);
+	free(err);
+}
+
+static bool fail_at(struct ordeal *o, const struct sweep_plan *plan)
+{
+	struct sweep sweep;
+	sweep_start(&sweep, o->argv, plan);
+	int status = sweep_wait(&sweep, ORDEAL_HEAPTAP_MS);
+	if (getenv("VERBOSE"))
+		fprintf(stderr, "%3d %s: %.300s\n", status, sweep_text(&sweep),
+			run_err(&sweep.run));
+	check_end(o, &sweep, status);
+	sweep_deinit(&sweep);
+	return sweep.hit;
+}
+
+/* Before the signals are blocked heaptap simply ends. */
+static bool signal_at(struct ordeal *o, const struct sweep_plan *plan)
+{
+	struct sweep sweep;
+	sweep_start(&sweep, o->argv, plan);
+	int status = sweep_wait(&sweep, ORDEAL_HEAPTAP_MS);
+	if (plan->at == 1 && status == 128 + plan->value)
+		ordeal_check(o, sweep_text(&sweep));
+	else
+		check_end(o, &sweep, status);
+	ck_assert_msg(status == DONE || plan->at == 1, "%s: %d", sweep_text(&sweep), status);
+	sweep_deinit(&sweep);
+	return sweep.hit;
+}
+
+static void fail_sweep(int error)
+{
+	struct ordeal ordeal;
+	ordeal_init(&ordeal, &computing);
+	/* What the dynamic linker does about its calls is not ours: from the first one of main on.
+	 */
+	ordeal_sweep(&ordeal,
+		(struct sweep_plan){
+			.action = SWEEP_FAIL, .value = error, .from = SYS_rt_sigprocmask},
+		fail_at);
+	ordeal_deinit(&ordeal);
+}
+
+/* Without root nobody but us can ever get at the image again, once the worker has taken it. */
+START_TEST(taken_without_root)
+{
+	struct ordeal ordeal;
+	if (getuid() == 0)
+		ck_assert(!setgroups(0, NULL) && !setgid(NOBODY) && !setuid(NOBODY));
+	ck_assert_int_eq(prctl(PR_SET_DUMPABLE, 1), 0);
+	ordeal_init(&ordeal, &computing);
+	struct sweep_plan taking = {
+		.action = SWEEP_FAIL, .role = SWEEP_WORKER, .value = EIO, .from = SYS_pidfd_getfd};
+	for (taking.at = 1; taking.at <= TAKING_CALLS; taking.at++)
+		fail_at(&ordeal, &taking);
+	/* The worker's answer has come. */
+	struct sweep_plan keeping = {
+		.action = SWEEP_FAIL, .role = SWEEP_MAIN, .value = EIO, .from = SYS_recvmsg};
+	for (keeping.at = 2; keeping.at <= KEEPING_CALLS; keeping.at++)
+		fail_at(&ordeal, &keeping);
+	ordeal_deinit(&ordeal);
+}
+END_TEST
+
+/* --- malloc ------------------------------------------------------------------------------------
+ */
+
+#define PLACES_TRIED 8
+
+static char *books_path;
+
+static void be_short_of_memory(void *context)
+{
+	char place[24], preload[PATH_MAX];
+	snprintf(place, sizeof(place), "%lu", *(const unsigned long *)context);
+	if (!realpath(run_built("tests/targets/libfailing.so"), preload) ||
+		setenv("FAILING_PLACE", place, 1) || setenv("FAILING_BOOKS", books_path, 1) ||
+		setenv("LD_PRELOAD", preload, 1))
+		_exit(126);
+}
+
+static struct failing_books *books_new(void)
+{
+	int fd = open(books_path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(ftruncate(fd, sizeof(struct failing_books)), 0);
+	void *books = mmap(NULL, sizeof(struct failing_books), PROT_READ, MAP_SHARED, fd, 0);
+	ck_assert_ptr_ne(books, MAP_FAILED);
+	close(fd);
+	return books;
+}
+
+/* The first allocation at the `place`-th place fails; 0: none. Returns how many there were. */
+static unsigned long fail_at_place(struct ordeal *o, unsigned long place)
+{
+	struct failing_books *books = books_new();
+	struct sweep sweep;
+	sweep_start(&sweep, o->argv,
+		&(struct sweep_plan){.action = SWEEP_COUNT,
+			.at = place,
+			.value = ENOMEM,
+			.prepare = be_short_of_memory,
+			.context = &place});
+	int status = sweep_wait(&sweep, ORDEAL_HEAPTAP_MS);
+	unsigned long count = books->count;
+	if (getenv("VERBOSE"))
+		fprintf(stderr, "%3d place %lu of %lu: %.300s\n", status, place, count,
+			run_err(&sweep.run));
+	ck_assert(place || status == DONE);
+	check_end(o, &sweep, status);
+	sweep_deinit(&sweep);
+	munmap(books, sizeof(*books));
+	return count;
+}
+
+START_TEST(malloc_fails)
+{
+#ifdef __SANITIZE_ADDRESS__
+	return; /* which brings an allocator of its own */
+#endif
+	struct ordeal ordeal;
+	ordeal_init(&ordeal, &computing);
+	books_path = tmpdir_path("books");
+	unsigned long count = fail_at_place(&ordeal, 0);
+	ck_assert_uint_gt(count, 50);
+	struct sweep_points points = sweep_points_of("malloc", count, PLACES_TRIED);
+	for (uint64_t at = points.first; at <= points.last && at <= count; at += points.stride)
+		fail_at_place(&ordeal, at);
+	fail_at_place(&ordeal, 0);
+	ordeal_deinit(&ordeal);
+}
+END_TEST
+
+/* --- signals -----------------------------------------------------------------------------------
+ */
+
+/* The signal comes again at each later call: who is impatient must not get less. */
+static void signal_sweep(int signal)
+{
+	struct ordeal ordeal;
+	ordeal_init(&ordeal, &computing);
+	ordeal_sweep(&ordeal,
+		(struct sweep_plan){
+			.action = SWEEP_SIGNAL, .value = signal, .from = SYS_rt_sigprocmask},
+		signal_at);
+	ordeal_deinit(&ordeal);
+}
+
+START_TEST(no_memory)
+{
+	fail_sweep(ENOMEM);
+}
+END_TEST
+
+START_TEST(no_permission)
+{
+	fail_sweep(EPERM);
+}
+END_TEST
+
+START_TEST(io_error)
+{
+	fail_sweep(EIO);
+}
+END_TEST
+
+START_TEST(interrupted)
+{
+	fail_sweep(EINTR);
+}
+END_TEST
+
+START_TEST(no_such_process)
+{
+	fail_sweep(ESRCH);
+}
+END_TEST
+
+START_TEST(interrupted_by_terminal)
+{
+	signal_sweep(SIGINT);
+}
+END_TEST
+
+START_TEST(terminated)
+{
+	signal_sweep(SIGTERM);
+}
+END_TEST
+
+START_TEST(hung_up)
+{
+	signal_sweep(SIGHUP);
+}
+END_TEST
+
+HT_SUITE("integration/faults", malloc_fails, interrupted_by_terminal, terminated, hung_up,
+	taken_without_root, no_memory, no_permission, io_error, interrupted, no_such_process)

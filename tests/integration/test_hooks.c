@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Others that hook the allocator in the same process: below ours, above ours, before us and after.
+ * Both count every call, no word is written that is not ours, both are taken out in any order, and
+ * the program goes on.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/ht_check.h"
+#include "tests/support/procsnap.h"
+#include "tests/support/report.h"
+#include "tests/support/tap.h"
+#include "tests/support/tmpdir.h"
+#include "tests/support/tracefile.h"
+#include "tests/support/victim.h"
+
+#define ANSWER_MS  30000
+#define USES	   1000
+#define USE_SIZE   111 /* of what rewire allocates by "use" */
+#define BURST_SIZE 333 /* of burst_work */
+#define HEAPTRACK  "/usr/lib/heaptrack/"
+
+static long order(struct victim *victim, const char *command, const char *argument)
+{
+	char text[250];
+	snprintf(text, sizeof(text), "%s%s%s", command, argument ? " " : "",
+		argument ? argument : "");
+	char *answer = victim_ask(victim, text, ANSWER_MS);
+	long number = strtol(answer, NULL, 10);
+	free(answer);
+	return number;
+}
+
+static long use(struct victim *victim)
+{
+	return order(victim, "use 1000", NULL);
+}
+
+static void start(struct victim *victim, const char *preload)
+{
+	if (preload)
+		setenv("LD_PRELOAD", preload, 1);
+	victim_start(victim, (const char *[]){run_built("tests/targets/rewire"), NULL});
+	unsetenv("LD_PRELOAD");
+}
+
+static void start_tap(struct tap *tap, const struct victim *victim, const char *module)
+{
+	tap_start(tap, victim->pid, (const char *[]){"--symbolize", "later", NULL});
+	tap_wait_on(tap, module);
+}
+
+/* A page stays for addresses that others keep. */
+static void detach_to_tombstone(struct tap *tap)
+{
+	json_t *attach = tap_stop(tap, 6);
+	ck_assert_uint_eq(report_u64(attach, "level"), 2);
+	json_decref(attach);
+}
+
+static void detach_cleanly(struct tap *tap)
+{
+	json_t *attach = tap_stop(tap, 0);
+	tap_check_clean(attach);
+	json_decref(attach);
+}
+
+/* --- heaptrack
+ * ---------------------------------------------------------------------------------- */
+
+/* How often its raw output says that a block of this size was allocated. */
+static uint64_t calls_in_heaptrack(const char *path, unsigned size)
+{
+	char line[4400], wanted[16];
+	uint64_t count = 0;
+	snprintf(wanted, sizeof(wanted), "+ %x ", size);
+	FILE *file = fopen(path, "re");
+	ck_assert_msg(file != NULL, "heaptrack has written nothing");
+	while (fgets(line, sizeof(line), file))
+		count += !strncmp(line, wanted, strlen(wanted));
+	fclose(file);
+	return count;
+}
+
+/* Its functions stand in the slots; it lives on beside each capture, with its own thread. */
+START_TEST(heaptrack_below)
+{
+	struct victim victim;
+	struct tap tap;
+	char *output = tmpdir_path("heaptrack.raw");
+	setenv("DUMP_HEAPTRACK_OUTPUT", output, 1);
+	start(&victim, HEAPTRACK "libheaptrack_preload.so");
+	unsetenv("DUMP_HEAPTRACK_OUTPUT");
+	use(&victim);
+	for (int round = 0; round < 3; round++) {
+		struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
+		start_tap(&tap, &victim, "/rewire");
+		use(&victim);
+		detach_cleanly(&tap);
+		procsnap_verify(before, victim.pid);
+		ck_assert_uint_eq(tracefile_blocks_of(tap.trace, USE_SIZE), USES);
+		use(&victim);
+	}
+	order(&victim, "call heaptrack_stop", NULL);
+	use(&victim);
+	victim_stop(&victim);
+	ck_assert_uint_eq(calls_in_heaptrack(output, USE_SIZE), 1 + 7 * USES);
+	free(output);
+}
+END_TEST
+
+static void inject_heaptrack(struct victim *victim, const char *output)
+{
+	order(victim, "load", HEAPTRACK "libheaptrack_inject.so");
+	order(victim, "call heaptrack_inject", output);
+}
+
+/* It has written its own functions, which bear no name, into every slot. */
+START_TEST(heaptrack_injected_before)
+{
+	struct victim victim;
+	struct tap tap;
+	char *output = tmpdir_path("heaptrack.raw");
+	start(&victim, NULL);
+	inject_heaptrack(&victim, output);
+	use(&victim);
+	for (int round = 0; round < 3; round++) {
+		struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
+		start_tap(&tap, &victim, "/libheaptrack_inject.so");
+		use(&victim);
+		detach_cleanly(&tap);
+		procsnap_verify(before, victim.pid);
+		ck_assert_uint_eq(tracefile_blocks_of(tap.trace, USE_SIZE), USES);
+		use(&victim);
+	}
+	order(&victim, "call heaptrack_stop", NULL);
+	use(&victim);
+	victim_stop(&victim);
+	ck_assert_uint_eq(calls_in_heaptrack(output, USE_SIZE), 7 * USES);
+	free(output);
+}
+END_TEST
+
+static void check_nothing_of_ours(const struct victim *victim)
+{
+	char *ours = procsnap_ours(victim->pid);
+	ck_assert_msg(!ours[0], "%s", ours);
+	free(ours);
+}
+
+/* Its functions replace our thunks, and stay when we leave: those words are not ours any more. What
+ * the comparison finds is heaptrack's: it makes read-only words writable. */
+START_TEST(heaptrack_injected_meanwhile)
+{
+	struct victim victim;
+	struct tap tap;
+	char *output = tmpdir_path("heaptrack.raw");
+	start(&victim, NULL);
+	start_tap(&tap, &victim, "/rewire");
+	use(&victim);
+	inject_heaptrack(&victim, output);
+	tap_wait_on(&tap, "/libheaptrack_inject.so");
+	use(&victim);
+	json_t *attach = tap_stop(&tap, 6);
+	ck_assert_uint_le(report_u64(attach, "level"), 1);
+	ck_assert_uint_gt(report_u64(attach, "slots_changed"), 0);
+	ck_assert_str_eq(report_text(attach, "verify.slots"), "equal");
+	ck_assert_str_eq(report_text(attach, "verify.text"), "equal");
+	json_decref(attach);
+	check_nothing_of_ours(&victim);
+	ck_assert_uint_eq(tracefile_blocks_of(tap.trace, USE_SIZE), 2 * USES);
+	use(&victim);
+	order(&victim, "call heaptrack_stop", NULL);
+	use(&victim);
+	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
+	start_tap(&tap, &victim, "/rewire");
+	use(&victim);
+	detach_cleanly(&tap);
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+	ck_assert_uint_eq(calls_in_heaptrack(output, USE_SIZE), 2 * USES);
+	free(output);
+}
+END_TEST
+
+/* It leaves what it reads in its own slots, our thunks, in all others. They work, and lead to the
+ * next capture. */
+START_TEST(heaptrack_gone_meanwhile)
+{
+	struct victim victim;
+	struct tap tap;
+	char *output = tmpdir_path("heaptrack.raw");
+	start(&victim, NULL);
+	inject_heaptrack(&victim, output);
+	use(&victim);
+	start_tap(&tap, &victim, "/libheaptrack_inject.so");
+	use(&victim);
+	order(&victim, "call heaptrack_stop", NULL);
+	use(&victim);
+	detach_to_tombstone(&tap);
+	ck_assert_uint_eq(tracefile_blocks_of(tap.trace, USE_SIZE), 2 * USES);
+	use(&victim);
+	start_tap(&tap, &victim, "/libheaptrack_inject.so");
+	use(&victim);
+	detach_to_tombstone(&tap);
+	ck_assert_uint_eq(tracefile_blocks_of(tap.trace, USE_SIZE), USES);
+	use(&victim);
+	victim_stop(&victim);
+	ck_assert_uint_eq(calls_in_heaptrack(output, USE_SIZE), 2 * USES);
+	free(output);
+}
+END_TEST
+
+/* --- a shim
+ * ----------------------------------------------------------------------------------- */
+
+START_TEST(shim_below)
+{
+	struct victim victim;
+	struct tap tap;
+	start(&victim, run_built("tests/targets/libcounting.so"));
+	long counted = 0;
+	for (int round = 0; round < 2; round++) {
+		struct procsnap *before = procsnap_take(victim.pid, 0);
+		start_tap(&tap, &victim, "/rewire");
+		counted = order(&victim, "call counting_calls", NULL);
+		use(&victim);
+		ck_assert_int_eq(order(&victim, "call counting_calls", NULL), counted + 2 * USES);
+		detach_cleanly(&tap);
+		procsnap_verify(before, victim.pid);
+		ck_assert_uint_eq(tracefile_blocks_of(tap.trace, USE_SIZE), USES);
+	}
+	victim_stop(&victim);
+}
+END_TEST
+
+/* A library that comes during the capture and brings its own shim; both are unloaded while tapped,
+ * or when we have gone. */
+static void bring_shim(bool unload_first)
+{
+	struct victim victim;
+	struct tap tap;
+	start(&victim, NULL);
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	start_tap(&tap, &victim, "/rewire");
+	order(&victim, "deep", run_built("tests/targets/libburst-counted.so"));
+	tap_wait_on(&tap, "/libburst-counted.so");
+	long counted = order(&victim, "call counting_calls", NULL);
+	long made = order(&victim, "work 1000", NULL);
+	ck_assert_int_eq(order(&victim, "call counting_calls", NULL), counted + made);
+	use(&victim);
+	if (unload_first)
+		order(&victim, "unload", NULL);
+	detach_cleanly(&tap);
+	use(&victim);
+	if (!unload_first) {
+		ck_assert_int_eq(order(&victim, "work 1000", NULL), made);
+		order(&victim, "unload", NULL);
+	}
+	procsnap_verify(before, victim.pid);
+	ck_assert_uint_eq(tracefile_blocks_of(tap.trace, BURST_SIZE), 1000);
+	ck_assert_uint_eq(tracefile_blocks_of(tap.trace, USE_SIZE), USES);
+	victim_stop(&victim);
+}
+
+START_TEST(shim_comes)
+{
+	bring_shim(false);
+}
+END_TEST
+
+START_TEST(shim_comes_and_goes)
+{
+	bring_shim(true);
+}
+END_TEST
+
+/* --- the program's own
+ * -------------------------------------------------------------------------- */
+
+/* It stays, and so does the page that it leads through. */
+START_TEST(hook_above)
+{
+	struct victim victim;
+	struct tap tap;
+	start(&victim, NULL);
+	start_tap(&tap, &victim, "/rewire");
+	order(&victim, "patch", NULL);
+	ck_assert_int_eq(use(&victim), USES);
+	detach_to_tombstone(&tap);
+	ck_assert_int_eq(use(&victim), 2 * USES);
+	victim_stop(&victim);
+}
+END_TEST
+
+/* It puts back what it found there, and keeps it for the next time. */
+START_TEST(hook_comes_back)
+{
+	struct victim victim;
+	struct tap tap;
+	start(&victim, NULL);
+	start_tap(&tap, &victim, "/rewire");
+	order(&victim, "patch", NULL);
+	ck_assert_int_eq(use(&victim), USES);
+	order(&victim, "unpatch", NULL);
+	ck_assert_int_eq(use(&victim), USES);
+	detach_to_tombstone(&tap);
+	order(&victim, "patch", NULL);
+	ck_assert_int_eq(use(&victim), 2 * USES);
+	victim_stop(&victim);
+}
+END_TEST
+
+HT_SUITE("integration/hooks", heaptrack_below, heaptrack_injected_before,
+	heaptrack_injected_meanwhile, heaptrack_gone_meanwhile, shim_below, shim_comes,
+	shim_comes_and_goes, hook_above, hook_comes_back)

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Targets that work against heaptap through all that they share with it: the session ends, with a
+ * valid trace; the target is as it was, and nothing of its own was touched.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "tests/support/ht_check.h"
+#include "tests/support/procsnap.h"
+#include "tests/support/report.h"
+#include "tests/support/tap.h"
+#include "tests/support/tracefile.h"
+#include "tests/support/victim.h"
+
+#define ANSWER_MS	 60000
+#define DAEMON_MEMORY_KB 400000 /* of its own, beside what it shares with the target */
+
+static void start(struct victim *victim)
+{
+	victim_start(victim, (const char *[]){run_built("tests/targets/hostile"), NULL});
+}
+
+static void order(struct victim *victim, const char *command, const char *expected)
+{
+	char *answer = victim_ask(victim, command, ANSWER_MS);
+	ck_assert_msg(!strncmp(answer, expected, strlen(expected)), "%s: %s", command, answer);
+	free(answer);
+}
+
+static uint64_t rounds(struct victim *victim)
+{
+	char *answer = victim_ask(victim, "rounds", ANSWER_MS);
+	uint64_t count = strtoull(answer, NULL, 10);
+	free(answer);
+	return count;
+}
+
+static uint64_t own_memory_kb(pid_t pid)
+{
+	char path[64], line[256];
+	uint64_t kb = 0;
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	FILE *status = fopen(path, "re");
+	while (status && fgets(line, sizeof(line), status))
+		sscanf(line, "RssAnon: %lu", &kb);
+	if (status)
+		fclose(status);
+	return kb;
+}
+
+/* The target attacks while it is tapped and while it is being left. */
+static void attack(const char *what, bool loaded, int expected_status)
+{
+	struct victim victim;
+	struct tap tap;
+	char command[64];
+	start(&victim);
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, "/hostile");
+	order(&victim, "load 20000", "longest");
+	snprintf(command, sizeof(command), "attack %s", what);
+	order(&victim, command, "attacking");
+	for (int i = 0; i < 20; i++) {
+		if (loaded)
+			order(&victim, "load 20000", "longest");
+		uint64_t now = rounds(&victim);
+		run_until(rounds(&victim) > now + 200, ANSWER_MS);
+	}
+	ck_assert_uint_lt(own_memory_kb(tap.run.pid), DAEMON_MEMORY_KB);
+	json_t *attach = tap_stop(&tap, expected_status);
+	ck_assert_ptr_nonnull(attach);
+	ck_assert_uint_le(report_u64(attach, "level"), 1);
+	json_decref(attach);
+	order(&victim, "calm", "calm");
+	procsnap_verify(before, victim.pid);
+	order(&victim, "load 20000", "longest");
+	victim_stop(&victim);
+	json_decref(report_load(tap.trace));
+}
+
+START_TEST(control_words)
+{
+	attack("control", false, 7);
+}
+END_TEST
+
+START_TEST(stack_nodes)
+{
+	attack("nodes", true, 0);
+}
+END_TEST
+
+START_TEST(slots)
+{
+	attack("slots", true, 7);
+}
+END_TEST
+
+START_TEST(journal)
+{
+	attack("journal", true, 0);
+}
+END_TEST
+
+START_TEST(everything)
+{
+	attack("everything", false, 7);
+}
+END_TEST
+
+START_TEST(holes)
+{
+	attack("holes", false, 7);
+}
+END_TEST
+
+START_TEST(rubbish_on_the_socket)
+{
+	attack("socket", true, 7);
+}
+END_TEST
+
+START_TEST(children_attack)
+{
+	struct victim victim;
+	struct tap tap;
+	start(&victim);
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, "/hostile");
+	order(&victim, "load 1000", "longest");
+	order(&victim, "children journal", "done");
+	order(&victim, "children slots", "done");
+	order(&victim, "children socket", "done");
+	json_decref(tap_stop(&tap, 7));
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+	json_decref(report_load(tap.trace));
+}
+END_TEST
+
+START_TEST(cutting_the_memory_off)
+{
+	attack("size", true, 0);
+}
+END_TEST
+
+/* What was recorded and what was dropped are all of the target's own calls. */
+static void check_balance(const json_t *attach, uint64_t calls)
+{
+	uint64_t events = report_u64(attach, "events"),
+		 dropped = report_u64(attach, "dropped_events");
+	ck_assert_msg(events + dropped == calls, "%lu events and %lu dropped of %lu calls", events,
+		dropped, calls);
+}
+
+/* The number is the program's now: nothing is sent there, and it stays open. */
+START_TEST(closed_and_reused)
+{
+	struct victim victim;
+	struct tap tap;
+	start(&victim);
+	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_FDS_CHANGE);
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, "/hostile");
+	order(&victim, "load 50000", "longest");
+	order(&victim, "close", "closed");
+	order(&victim, "load 50000", "longest");
+	json_t *attach = tap_stop(&tap, 0);
+	check_balance(attach, 200000);
+	json_decref(attach);
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+	json_decref(report_load(tap.trace));
+}
+END_TEST
+
+START_TEST(shut_down)
+{
+	struct victim victim;
+	struct tap tap;
+	start(&victim);
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, "/hostile");
+	order(&victim, "load 50000", "longest");
+	order(&victim, "shutdown", "shut");
+	order(&victim, "load 50000", "longest");
+	json_t *attach = tap_stop(&tap, 7);
+	check_balance(attach, 200000);
+	json_decref(attach);
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+	json_decref(report_load(tap.trace));
+}
+END_TEST
+
+/* --- what is mapped where -----------------------------------------------------------------------
+ */
+
+static struct victim changing;
+static struct tap tap;
+static struct procsnap *before;
+
+static void start_tapped(void)
+{
+	prctl(PR_SET_CHILD_SUBREAPER, 1); /* the guardian is to be seen to end */
+	start(&changing);
+	before = procsnap_take(changing.pid, 0);
+	tap_start(&tap, changing.pid, NULL);
+	tap_wait_on(&tap, "/hostile");
+	order(&changing, "load 1000", "longest");
+}
+
+static void finish(void)
+{
+	victim_stop(&changing);
+	run_until(tap_guardian_is_done(0), ANSWER_MS);
+	json_decref(report_load(tap.trace));
+}
+
+/* It cannot be taken out, and that is said. */
+static void stop_incomplete(void)
+{
+	json_t *attach = tap_stop(&tap, 6);
+	ck_assert_uint_eq(report_u64(attach, "level"), 3);
+	json_decref(attach);
+}
+
+static void stop_clean(void)
+{
+	json_t *attach = tap_stop(&tap, 0);
+	tap_check_clean(attach);
+	check_balance(attach, 2000);
+	json_decref(attach);
+	procsnap_verify(before, changing.pid);
+}
+
+START_TEST(parts_are_unmapped)
+{
+	start_tapped();
+	order(&changing, "drop 10000 11000", "dropped");     /* of the code */
+	order(&changing, "drop 20000 21000", "dropped");     /* the state page */
+	order(&changing, "drop 40000 60000", "dropped");     /* configuration and journal */
+	order(&changing, "drop 4040000 4041000", "dropped"); /* the control page */
+	stop_clean();
+	finish();
+}
+END_TEST
+
+START_TEST(everything_is_protected)
+{
+	start_tapped();
+	order(&changing, "protect 0 0", "protected");
+	stop_clean();
+	finish();
+}
+END_TEST
+
+/* Its own call into what it has taken away ends it; all that it did before is in the trace. */
+START_TEST(protected_and_called)
+{
+	start_tapped();
+	procsnap_destroy(before);
+	order(&changing, "protect 0 0", "protected");
+	victim_send(&changing, "load 10");
+	json_t *attach = tap_wait(&tap, 5);
+	check_balance(attach, 2000);
+	json_decref(attach);
+	ck_assert_int_eq(victim_wait(&changing, ANSWER_MS), 128 + SIGSEGV);
+	json_decref(report_load(tap.trace));
+}
+END_TEST
+
+START_TEST(something_else_in_the_agents_place)
+{
+	static const char *const unmap[] = {
+		"unmap 0 1000", "unmap 20000 21000", "unmap 21000 30000", "unmap 4050000 4060000"};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(unmap); i++) {
+		start_tapped();
+		procsnap_destroy(before);
+		order(&changing, unmap[i], "unmapped");
+		stop_incomplete();
+		order(&changing, "load 1000", "longest");
+		finish();
+	}
+}
+END_TEST
+
+static bool is_as_before(void)
+{
+	struct procsnap *now = procsnap_take(changing.pid, 0);
+	char *difference = procsnap_diff(before, now);
+	bool same = !difference[0];
+	free(difference);
+	procsnap_destroy(now);
+	return same;
+}
+
+/* A thread that was sent there would die. The guardian finishes when it can. */
+START_TEST(stub_place_not_executable)
+{
+	start_tapped();
+	order(&changing, "still", "still");
+	stop_incomplete();
+	victim_prove_alive(&changing);
+	order(&changing, "lively", "lively");
+	run_until(is_as_before(), ANSWER_MS);
+	procsnap_verify(before, changing.pid);
+	finish();
+}
+END_TEST
+
+START_TEST(something_else_in_the_stubs_place)
+{
+	start_tapped();
+	procsnap_destroy(before);
+	order(&changing, "steal", "stolen");
+	stop_incomplete();
+	order(&changing, "load 1000", "longest");
+	finish();
+}
+END_TEST
+
+HT_SUITE("integration/hostile", control_words, stack_nodes, slots, journal, everything, holes,
+	rubbish_on_the_socket, children_attack, cutting_the_memory_off, closed_and_reused,
+	shut_down, parts_are_unmapped, everything_is_protected, protected_and_called,
+	something_else_in_the_agents_place, stub_place_not_executable,
+	something_else_in_the_stubs_place)

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The dynamic linker at work under a capture: libraries that come and go, every way of linking.
+ * Counts are exact, and no word is written that is not ours. Other hooks: test_hooks.c.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/books.h"
+#include "tests/support/gotwords.h"
+#include "tests/support/ht_check.h"
+#include "tests/support/procsnap.h"
+#include "tests/support/report.h"
+#include "tests/support/tap.h"
+#include "tests/support/tmpdir.h"
+#include "tests/support/tracefile.h"
+#include "tests/support/victim.h"
+
+#define ANSWER_MS 30000
+#define STORMS	  8 /* captures within one storm */
+/* mimalloc 2.0.9 gives misaligned blocks after some more. */
+#define OPERATIONS "5000"
+
+static unsigned long ask_count(struct victim *victim, const char *command)
+{
+	char *answer = victim_ask(victim, command, ANSWER_MS);
+	unsigned long count = strtoul(answer, NULL, 10);
+	free(answer);
+	return count;
+}
+
+static void storm_start(struct victim *victim)
+{
+	victim_start(victim, (const char *[]){run_built("tests/targets/storm"),
+				     run_built("tests/targets/libburst-lazy.so"),
+				     run_built("tests/targets/libburst-now.so"),
+				     run_built("tests/targets/libburst-noplt.so"),
+				     run_built("tests/targets/libburst-sysv.so"), NULL});
+}
+
+/* Attach, capture and detach while libraries are loaded and unloaded; then again. */
+START_TEST(storm)
+{
+	struct victim victim;
+	storm_start(&victim);
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	ask_count(&victim, "storm");
+	for (int i = 0; i < STORMS; i++) {
+		struct tap tap;
+		tap_start(&tap, victim.pid, (const char *[]){"--symbolize", "later", NULL});
+		tap_wait_any(&tap);
+		unsigned long loads = ask_count(&victim, "count");
+		run_until(ask_count(&victim, "count") > loads + 200, ANSWER_MS);
+		tap_check_clean(tap_stop(&tap, 0));
+		unlink(tap.trace);
+	}
+	ask_count(&victim, "calm");
+	ask_count(&victim, "hold");
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+}
+END_TEST
+
+/* One way of linking and starting the ledger: what it counts itself is what the trace says. */
+static void check_books(const char *program, const char *setting, bool lax)
+{
+	struct victim victim;
+	char name[64], *variable = setting ? strdup(setting) : NULL;
+	snprintf(name, sizeof(name), "tests/targets/%s", program);
+	bool may_miss = !strcmp(program, "linked-mold") || !strcmp(program, "linked-musl");
+	if (may_miss && access(run_built(name), X_OK)) {
+		printf("%s is not built: its linker is not installed\n", program);
+		return;
+	}
+	char *value = variable ? strchr(variable, '=') : NULL;
+	if (value) {
+		*value = '\0';
+		setenv(variable, value + 1, 1);
+	}
+	victim_start(&victim, (const char *[]){run_built(name), "-n", OPERATIONS, "-t", "2",
+				      lax ? "-l" : NULL, NULL});
+	if (value)
+		unsetenv(variable);
+	free(variable);
+	/* Lazy slots are bound by us in the first round, by the dynamic linker in the second. */
+	for (int round = 0; round < 2; round++) {
+		struct tap tap;
+		struct procsnap *before = procsnap_take(victim.pid, 0);
+		tap_start(&tap, victim.pid, NULL);
+		tap_wait_on(&tap, program);
+		char *books = victim_ask(&victim, "go", ANSWER_MS);
+		json_t *attach = tap_stop(&tap, 0);
+		tap_check_clean(attach);
+		ck_assert_uint_eq(report_u64(attach, "untapped_modules"), 0);
+		json_decref(attach);
+		procsnap_verify(before, victim.pid);
+		json_t *ledger = report_parse(books);
+		books_check(tap.trace, ledger, true, strstr(program, "musl"));
+		json_decref(ledger);
+		free(books);
+		free(victim_ask(&victim, "go", ANSWER_MS));
+	}
+	victim_stop(&victim);
+}
+
+static const struct {
+	const char *program, *setting;
+	bool lax; /* not glibc's allocator */
+} linked[] = {
+	{"linked-gold", NULL, false},
+	{"linked-lld", NULL, false},
+	{"linked-mold", NULL, false},
+	{"linked-relr", NULL, false},
+	{"linked-sysv", NULL, false},
+	{"linked-gnu", NULL, false},
+	{"linked-noplt", NULL, false},
+	{"linked-bare", NULL, false},
+	{"linked-musl", NULL, true},
+	{"ledger-lazy", "LD_BIND_NOW=1", false},
+	{"ledger-nopie", "LD_BIND_NOW=1", false},
+	{"ledger", "LD_PRELOAD=libjemalloc.so.2", true},
+	{"ledger-lazy", "LD_PRELOAD=libjemalloc.so.2", true},
+	{"ledger", "LD_PRELOAD=libtcmalloc_minimal.so.4", true},
+	{"ledger", "LD_PRELOAD=libmimalloc.so.2", true},
+};
+
+START_TEST(every_way_of_linking)
+{
+	for (size_t i = 0; i < HT_ARRAY_SIZE(linked); i++) {
+		/* Says which one it was when it fails. */
+		printf("%s %s\n", linked[i].program, linked[i].setting ? linked[i].setting : "");
+		fflush(stdout);
+		check_books(linked[i].program, linked[i].setting, linked[i].lax);
+	}
+}
+END_TEST
+
+START_TEST(linked_statically)
+{
+	static const char *const programs[] = {
+		"linked-static", "linked-static-pie", "linked-musl-static"};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(programs); i++) {
+		struct victim victim;
+		char name[64], pid[16], *err;
+		snprintf(name, sizeof(name), "tests/targets/%s", programs[i]);
+		if (access(run_built(name), X_OK))
+			continue;
+		victim_start(&victim, (const char *[]){run_built(name), "-n", "1000", NULL});
+		struct procsnap *before = procsnap_take(victim.pid, 0);
+		snprintf(pid, sizeof(pid), "%d", victim.pid);
+		char *trace = tmpdir_path("none");
+		ck_assert_int_eq(run_program((const char *[]){run_built("heaptap"), "attach", "-p",
+						     pid, "-o", trace, NULL},
+					 ANSWER_MS, NULL, &err),
+			3);
+		ck_assert_msg(strstr(err, "linked in statically"), "%s", err);
+		free(err);
+		free(trace);
+		procsnap_verify(before, victim.pid);
+		victim_stop(&victim);
+	}
+}
+END_TEST
+
+START_TEST(shim_below)
+{
+	char counting[4200];
+	snprintf(counting, sizeof(counting), "LD_PRELOAD=%s",
+		run_built("tests/targets/libcounting.so"));
+	check_books("ledger", counting, false);
+}
+END_TEST
+
+/* A namespace has its own C library, whose functions have thunks of their own. */
+START_TEST(namespaces)
+{
+	struct victim victim;
+	struct tap tap;
+	char command[4200];
+	victim_start(&victim, (const char *[]){run_built("tests/targets/rewire"), NULL});
+	snprintf(command, sizeof(command), "space %s", run_built("tests/targets/libburst-lazy.so"));
+	ask_count(&victim, command);
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	for (int round = 0; round < 2; round++) {
+		tap_start(&tap, victim.pid, NULL);
+		tap_wait_on(&tap, "/rewire");
+		tap_wait_on(&tap, "/libburst-lazy.so");
+		ask_count(&victim, "work 100");
+		ask_count(&victim, "use 100");
+		json_t *attach = tap_stop(&tap, 0);
+		tap_check_clean(attach);
+		json_decref(attach);
+		ck_assert_uint_eq(tracefile_blocks_of(tap.trace, 333), 100);
+		ck_assert_uint_eq(tracefile_blocks_of(tap.trace, 444), 100);
+		ck_assert_uint_eq(tracefile_blocks_of(tap.trace, 111), 100);
+	}
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+}
+END_TEST
+
+HT_SUITE("integration/loader", storm, every_way_of_linking, linked_statically, shim_below,
+	namespaces)

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Allocators that are linked into the program: found by the names of its file, tapped where the GOT
+ * leads to them, exact; and named where nothing does.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/books.h"
+#include "tests/support/ht_check.h"
+#include "tests/support/procsnap.h"
+#include "tests/support/report.h"
+#include "tests/support/tap.h"
+#include "tests/support/victim.h"
+
+#define PHASE_MS 60000
+
+/* What the trace and the report must tell about calls that are not seen. */
+static void check_told(const json_t *attach, const char *trace, bool unseen)
+{
+	json_t *report = report_load(trace);
+	size_t index, told = 0;
+	json_t *warning;
+	json_array_foreach(report_at(report, "warnings"), index, warning) told +=
+		strstr(json_string_value(warning), "past the slots") != NULL;
+	ck_assert_uint_eq(told, unseen);
+	ck_assert_uint_eq(report_u64(attach, "unseen_places") > 0, unseen);
+	ck_assert_uint_eq(report_text(attach, "unseen")[0] != '\0', unseen);
+	json_decref(report);
+}
+
+/* A capture of one phase; the target's answer to it. */
+static char *record_phase(struct victim *victim, const char *program, bool unseen, struct tap *tap)
+{
+	free(victim_ask(victim, "go", PHASE_MS));
+	struct procsnap *before = procsnap_take(victim->pid, 0);
+	tap_start(tap, victim->pid, NULL);
+	tap_wait_on(tap, strrchr(program, '/'));
+	char *books = victim_ask(victim, "go", PHASE_MS);
+	json_t *attach = tap_stop(tap, 0);
+	tap_check_clean(attach);
+	check_told(attach, tap->trace, unseen);
+	json_decref(attach);
+	procsnap_verify(before, victim->pid);
+	free(victim_ask(victim, "go", PHASE_MS));
+	return books;
+}
+
+static void compare_books(const char *program, bool by_thread)
+{
+	struct victim victim;
+	struct tap tap;
+	victim_start(&victim, (const char *[]){run_built(program), NULL});
+	char *books = record_phase(&victim, program, false, &tap);
+	victim_stop(&victim);
+	json_t *ledger = report_parse(books);
+	books_check(tap.trace, ledger, by_thread, false);
+	json_decref(ledger);
+	free(books);
+}
+
+START_TEST(position_independent)
+{
+	compare_books("tests/targets/extended-static", true);
+}
+END_TEST
+
+/* Its GOT needs no relocation, and has none. */
+START_TEST(fixed_addresses)
+{
+	compare_books("tests/targets/extended-fixed", true);
+}
+END_TEST
+
+START_TEST(rust)
+{
+	compare_books("tests/targets/rust-jemalloc", false);
+}
+END_TEST
+
+static json_t *doctor(pid_t pid)
+{
+	char number[16], *text;
+	snprintf(number, sizeof(number), "%d", pid);
+	ck_assert_int_eq(run_program((const char *[]){run_built("heaptap"), "doctor", "-p", number,
+					     "--json", NULL},
+				 60000, &text, NULL),
+		0);
+	json_t *object = report_parse(text);
+	free(text);
+	return object;
+}
+
+/* What doctor says of a function: "slot", "partly", "no"; NULL: nothing. */
+static const char *covered(const json_t *doctor, const char *function)
+{
+	size_t index;
+	json_t *entry;
+	json_array_foreach(report_at(doctor, "linked_in"), index,
+		entry) if (!strcmp(report_text(entry, "function"),
+				   function)) return report_text(entry, "covered");
+	return NULL;
+}
+
+/* Optimised as a whole, the program loads addresses of functions in its code and calls those: that
+ * goes past the GOT, and is said everywhere. */
+START_TEST(rust_optimised_as_a_whole)
+{
+	const char *program = run_built("tests/targets/rust-jemalloc-lto");
+	struct victim victim;
+	struct tap tap;
+	victim_start(&victim, (const char *[]){program, NULL});
+	json_t *before = doctor(victim.pid);
+	ck_assert_str_eq(covered(before, "_rjem_sdallocx"), "partly");
+	ck_assert_str_eq(covered(before, "_rjem_calloc"), "slot");
+	ck_assert_ptr_null(covered(before, "_rjem_valloc"));
+	json_decref(before);
+	free(record_phase(&victim, program, true, &tap));
+	victim_stop(&victim);
+}
+END_TEST
+
+static void check_operators(const char *program, bool unseen)
+{
+	struct victim victim;
+	struct tap tap;
+	victim_start(&victim, (const char *[]){run_built(program), NULL});
+	json_t *before = doctor(victim.pid);
+	ck_assert_uint_eq(report_u64(before, "unseen_places") > 0, unseen);
+	json_decref(before);
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_any(&tap);
+	victim_prove_alive(&victim);
+	json_t *attach = tap_stop(&tap, 0);
+	tap_check_clean(attach);
+	check_told(attach, tap.trace, unseen);
+	ck_assert_uint_eq(strstr(report_text(attach, "unseen"), "operator new") != NULL, unseen);
+	json_decref(attach);
+	victim_stop(&victim);
+}
+
+/* The C++ library's operator new calls malloc; an allocator's own does not. */
+START_TEST(operators_that_do_not_call_malloc)
+{
+	check_operators("tests/targets/cxx", false);
+	check_operators("tests/targets/cxx-tcmalloc", true);
+}
+END_TEST
+
+static char debug_path[256];
+
+/* And its directory, unless that has others. */
+static void remove_debug_file(void)
+{
+	unlink(debug_path);
+	*strrchr(debug_path, '/') = '\0';
+	rmdir(debug_path);
+}
+
+/* Puts `file` where the debug file of a build-id belongs; false: no right to do so. */
+static bool install_debug_file(const char *build_id, const char *file)
+{
+	char folder[64];
+	snprintf(folder, sizeof(folder), "/usr/lib/debug/.build-id/%.2s", build_id);
+	snprintf(debug_path, sizeof(debug_path), "%s/%s.debug", folder, build_id + 2);
+	return run_program((const char *[]){"install", "-D", "-m", "644", file, debug_path, NULL},
+		       60000, NULL, NULL) == 0;
+}
+
+static void build_id_of(const char *program, char ret[64])
+{
+	char *text;
+	ck_assert_int_eq(
+		run_program((const char *[]){"readelf", "-n", program, NULL}, 60000, &text, NULL),
+		0);
+	const char *line = strstr(text, "Build ID: ");
+	ck_assert_ptr_nonnull(line);
+	ck_assert_int_eq(sscanf(line, "Build ID: %60s", ret), 1);
+	free(text);
+}
+
+/* Names of a stripped program come from its debug file, and from no other. */
+START_TEST(stripped)
+{
+	const char *program = run_built("tests/targets/rust-jemalloc-stripped");
+	char build_id[64], debug[4200];
+	struct victim victim;
+	snprintf(debug, sizeof(debug), "%s.debug", program);
+	build_id_of(program, build_id);
+	atexit(remove_debug_file);
+	if (!install_debug_file(build_id, run_built("tests/targets/extended-static"))) {
+		printf("skipped: stripped: /usr/lib/debug cannot be written\n");
+		return;
+	}
+	victim_start(&victim, (const char *[]){program, NULL});
+	json_t *with_another = doctor(victim.pid);
+	ck_assert_ptr_null(covered(with_another, "_rjem_malloc"));
+	json_decref(with_another);
+	victim_stop(&victim);
+	ck_assert(install_debug_file(build_id, debug));
+	compare_books("tests/targets/rust-jemalloc-stripped", false);
+}
+END_TEST
+
+HT_SUITE("integration/natives", position_independent, fixed_addresses, rust,
+	rust_optimised_as_a_whole, operators_that_do_not_call_malloc, stripped)

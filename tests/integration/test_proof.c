@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The proof of detach, directed: threads asleep in the allocator below a hook, handlers that leave
+ * a hook in every way, addresses of hooks where they are hard to find.
+ */
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "tests/support/gotwords.h"
+#include "tests/support/ht_check.h"
+#include "tests/support/procsnap.h"
+#include "tests/support/report.h"
+#include "tests/support/tap.h"
+#include "tests/support/victim.h"
+
+#define ANSWER_MS   30000
+#define DETACH_MS   90000
+#define GUARDIAN_MS 60000
+
+static struct victim victim;
+static struct tap tap;
+static struct procsnap *before;
+
+static void ask(const char *command)
+{
+	free(victim_ask(&victim, command, ANSWER_MS));
+}
+
+static void start(const char *name)
+{
+	char path[64], module[32];
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	snprintf(path, sizeof(path), "tests/targets/%s", name);
+	snprintf(module, sizeof(module), "/%s", name);
+	victim_start(&victim, (const char *[]){run_built(path), NULL});
+	before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, module);
+}
+
+static bool slots_are_restored(void)
+{
+	size_t all;
+	return gotwords_tapped(victim.pid, "", &all) == 0;
+}
+
+/* Detach has begun, and waits for the thread that the target wakes now. */
+static void detach_and_wake(void)
+{
+	kill(tap.run.pid, SIGINT);
+	run_until(slots_are_restored(), DETACH_MS);
+	ask("wake");
+	tap_check_clean(tap_wait(&tap, 0));
+}
+
+static bool is_as_before(void)
+{
+	struct procsnap *now = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
+	char *difference = procsnap_diff(before, now);
+	bool same = !difference[0];
+	free(difference);
+	procsnap_destroy(now);
+	return same;
+}
+
+static void finish(void)
+{
+	victim_prove_alive(&victim);
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+}
+
+/* The deadline passes; the guardian goes on, and is done when the thread has come back. */
+static void detach_past_the_deadline(void)
+{
+	json_t *attach = tap_stop(&tap, 6);
+	ck_assert_uint_eq(report_u64(attach, "level"), 3);
+	json_decref(attach);
+	victim_prove_alive(&victim);
+	ck_assert(slots_are_restored());
+	ask("wake");
+	run_until(is_as_before(), GUARDIAN_MS);
+	finish();
+}
+
+START_TEST(asleep_in_the_allocator)
+{
+	start("jumper");
+	ask("hold");
+	detach_and_wake();
+	finish();
+}
+END_TEST
+
+START_TEST(asleep_past_the_deadline)
+{
+	start("jumper");
+	ask("hold");
+	detach_past_the_deadline();
+}
+END_TEST
+
+START_TEST(a_handler_allocates_within_a_hook)
+{
+	start("jumper");
+	ask("hold");
+	ask("handle malloc");
+	detach_and_wake();
+	finish();
+}
+END_TEST
+
+START_TEST(a_handler_sleeps_on_its_own_stack)
+{
+	start("jumper");
+	ask("hold");
+	ask("handle sleep");
+	detach_and_wake();
+	finish();
+}
+END_TEST
+
+/* The hook's frame is gone, and its thread calls no allocator any more. */
+START_TEST(a_handler_jumps_out_of_a_hook)
+{
+	start("jumper");
+	ask("hold");
+	ask("handle jump");
+	tap_check_clean(tap_stop(&tap, 0));
+	ask("wake");
+	finish();
+}
+END_TEST
+
+/* The hook's frame is on a stack that the thread is not on now; one day it goes on. */
+START_TEST(a_handler_swaps_away_from_a_hook)
+{
+	start("jumper");
+	ask("hold");
+	ask("handle swap");
+	detach_past_the_deadline();
+}
+END_TEST
+
+/* Until the agent has been told where the stack begins, it cannot tell a jump from a nested call:
+ * it leaves events out, and counts them (exit 7). */
+static void stop_among_jumps(void)
+{
+	kill(tap.run.pid, SIGINT);
+	int status = run_wait(&tap.run, DETACH_MS);
+	char *out = run_out(&tap.run), *err = run_err(&tap.run);
+	ck_assert_msg(status == 0 || status == 7, "status %d: %s%s", status, out, err);
+	json_t *attach = report_parse(out);
+	tap_check_equal(attach);
+	ck_assert_int_eq(status == 7, report_u64(attach, "dropped_events") > 0);
+	json_decref(attach);
+	free(out);
+	free(err);
+	run_deinit(&tap.run);
+}
+
+START_TEST(a_storm_of_jumps)
+{
+	start("jumper");
+	ask("storm");
+	for (int i = 0; i < 10; i++) {
+		stop_among_jumps();
+		victim_prove_alive(&victim);
+		tap_start(&tap, victim.pid, NULL);
+		tap_wait_on(&tap, "/jumper");
+	}
+	ask("calm");
+	stop_among_jumps();
+	finish();
+}
+END_TEST
+
+static void expect_tombstone(void)
+{
+	json_t *attach = tap_stop(&tap, 6);
+	ck_assert_uint_eq(report_u64(attach, "level"), 2);
+	json_decref(attach);
+}
+
+START_TEST(a_table_is_copied)
+{
+	start("escape");
+	ask("copy");
+	expect_tombstone();
+	ask("use heap");
+	procsnap_destroy(before);
+	victim_stop(&victim);
+}
+END_TEST
+
+START_TEST(a_table_is_made_read_only)
+{
+	start("escape");
+	ask("freeze");
+	expect_tombstone();
+	ask("use frozen");
+	ask("thaw");
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, "/escape");
+	tap_check_clean(tap_stop(&tap, 0));
+	procsnap_destroy(before);
+	victim_stop(&victim);
+}
+END_TEST
+
+/* The C library hides what it keeps for the end of the program. */
+START_TEST(the_address_is_kept_for_exit)
+{
+	start("escape");
+	ask("atexit");
+	expect_tombstone();
+	procsnap_destroy(before);
+	victim_stop(&victim);
+}
+END_TEST
+
+HT_SUITE("integration/proof", asleep_in_the_allocator, asleep_past_the_deadline,
+	a_handler_allocates_within_a_hook, a_handler_sleeps_on_its_own_stack,
+	a_handler_jumps_out_of_a_hook, a_handler_swaps_away_from_a_hook, a_storm_of_jumps,
+	a_table_is_copied, a_table_is_made_read_only, the_address_is_kept_for_exit)

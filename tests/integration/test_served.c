@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Targets that serve their own memory, or the file system of the trace, and do not answer: heaptap
+ * cannot hang, and the target goes on. Needs root and /dev/fuse.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/gotwords.h"
+#include "tests/support/ht_check.h"
+#include "tests/support/procsnap.h"
+#include "tests/support/report.h"
+#include "tests/support/tap.h"
+#include "tests/support/tmpdir.h"
+#include "tests/support/victim.h"
+
+#define ANSWER_MS  60000
+#define HEAPTAP_MS 100000
+
+static bool is_possible(void)
+{
+	if (geteuid() == 0 && access("/dev/fuse", R_OK | W_OK) == 0)
+		return true;
+	printf("skipped: served: needs root and /dev/fuse\n");
+	return false;
+}
+
+static void start(struct victim *victim)
+{
+	char *directory = tmpdir_path("served");
+	ck_assert_int_eq(mkdir(directory, 0755), 0);
+	victim_start(victim, (const char *[]){run_built("tests/targets/served"), directory, NULL});
+	free(directory);
+}
+
+static void order(struct victim *victim, const char *command)
+{
+	char *answer = victim_ask(victim, command, ANSWER_MS);
+	ck_assert_str_eq(answer, "done");
+	free(answer);
+}
+
+/* A capture from beginning to end, that leaves nothing. */
+static void capture(struct victim *victim)
+{
+	struct tap tap;
+	tap_start(&tap, victim->pid, NULL);
+	tap_wait_on(&tap, "/served");
+	free(victim_ask(victim, "press 50", ANSWER_MS));
+	tap_check_clean(tap_stop(&tap, 0));
+	json_decref(report_load(tap.trace));
+}
+
+START_TEST(code_of_a_file_system_that_answers)
+{
+	struct victim victim;
+	if (!is_possible())
+		return;
+	start(&victim);
+	order(&victim, "map");
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	capture(&victim);
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+}
+END_TEST
+
+/* Workers that could not be killed hold heaptap's lock until the file system answers them. */
+static bool is_locked(const struct victim *victim)
+{
+	char name[32], line[256];
+	bool found = false;
+	snprintf(name, sizeof(name), "@heaptap-%d-", victim->pid);
+	FILE *sockets = fopen("/proc/net/unix", "re");
+	ck_assert_ptr_nonnull(sockets);
+	while (!found && fgets(line, sizeof(line), sockets))
+		found = strstr(line, name) != NULL;
+	fclose(sockets);
+	return found;
+}
+
+START_TEST(code_that_cannot_be_read)
+{
+	static const char *const commands[] = {"attach", "doctor", "verify", "recover", "cleanup"};
+	struct victim victim;
+	struct run runs[HT_ARRAY_SIZE(commands)];
+	char pid[16];
+	if (!is_possible())
+		return;
+	start(&victim);
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	order(&victim, "trap");
+	snprintf(pid, sizeof(pid), "%d", victim.pid);
+	/* All at once: each waits as long as a file system may take to answer. */
+	for (size_t i = 0; i < HT_ARRAY_SIZE(commands); i++)
+		run_start(&runs[i],
+			(const char *[]){run_built("heaptap"), commands[i], "-p", pid, NULL});
+	for (size_t i = 0; i < HT_ARRAY_SIZE(commands); i++) {
+		int status = run_wait(&runs[i], HEAPTAP_MS);
+		char *err = run_err(&runs[i]);
+		ck_assert_msg(status == 3, "%s: %d: %s", commands[i], status, err);
+		ck_assert_msg(
+			strstr(err, "does not answer") && strchr(err, '\n') == strrchr(err, '\n'),
+			"%s: %s", commands[i], err);
+		free(err);
+		run_deinit(&runs[i]);
+	}
+	order(&victim, "trap"); /* its own mmap does not wait for us */
+	order(&victim, "resume");
+	run_until(!is_locked(&victim), ANSWER_MS);
+	capture(&victim);
+	procsnap_destroy(before);
+	victim_stop(&victim);
+}
+END_TEST
+
+/* Its pages are left alone; so it is not known what points to ours, and one page stays until the
+ * next capture. */
+START_TEST(code_that_stalls_during_the_capture)
+{
+	struct victim victim;
+	struct tap tap;
+	if (!is_possible())
+		return;
+	start(&victim);
+	order(&victim, "map");
+	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MODULES_GROW);
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, "/served");
+	order(&victim, "trap");
+	for (int i = 0; i < 5; i++) {
+		order(&victim, "trap"); /* its own mmap does not wait for us */
+		free(victim_ask(&victim, "press 500", ANSWER_MS));
+	}
+	json_t *attach = tap_stop(&tap, 6);
+	ck_assert_uint_eq(report_u64(attach, "level"), 2);
+	json_decref(attach);
+	ck_assert_uint_eq(gotwords_tapped(victim.pid, "/served", NULL), 0);
+	order(&victim, "resume");
+	json_decref(report_load(tap.trace));
+	capture(&victim);
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+}
+END_TEST
+
+static unsigned mappings_of_ours(pid_t pid)
+{
+	char path[32], line[4352];
+	unsigned count = 0;
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	FILE *maps = fopen(path, "re");
+	ck_assert_ptr_nonnull(maps);
+	while (fgets(line, sizeof(line), maps))
+		count += strstr(line, "/memfd:heaptap-") != NULL;
+	fclose(maps);
+	return count;
+}
+
+/* The guardian alone is left, and nobody would end it: it does not read what does not answer. */
+START_TEST(code_that_stalls_before_heaptap_is_killed)
+{
+	struct victim victim;
+	struct tap tap;
+	if (!is_possible())
+		return;
+	ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+	start(&victim);
+	order(&victim, "map");
+	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MODULES_GROW);
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, "/served");
+	/* So that it does not look at what is mapped now. */
+	kill(tap.run.pid, SIGSTOP);
+	order(&victim, "trap");
+	kill(tap.run.pid, SIGKILL);
+	run_wait(&tap.run, HEAPTAP_MS);
+	run_until(gotwords_tapped(victim.pid, "/served", NULL) == 0, HEAPTAP_MS);
+	order(&victim, "trap"); /* its own mmap does not wait for the guardian */
+	run_until(mappings_of_ours(victim.pid) == 1, HEAPTAP_MS);
+	order(&victim, "resume");
+	run_until(tap_guardian_is_done(victim.pid), HEAPTAP_MS);
+	run_deinit(&tap.run);
+	unlink(tap.trace);
+	capture(&victim);
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+}
+END_TEST
+
+START_TEST(memory_of_userfaultfd)
+{
+	struct victim victim;
+	if (!is_possible())
+		return;
+	start(&victim);
+	order(&victim, "fault");
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	capture(&victim);
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+}
+END_TEST
+
+HT_SUITE("integration/served", code_of_a_file_system_that_answers, code_that_cannot_be_read,
+	code_that_stalls_during_the_capture, code_that_stalls_before_heaptap_is_killed,
+	memory_of_userfaultfd)

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Heaptap that does not get on: stopped, its output full or read by nobody. The target waits once
+ * at most, and what is dropped is counted to the last event.
+ *
+ * HEAPTAP_STOP_S: for how long it is stopped (8).
+ */
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tests/support/ht_check.h"
+#include "tests/support/procsnap.h"
+#include "tests/support/report.h"
+#include "tests/support/tap.h"
+#include "tests/support/tmpdir.h"
+#include "tests/support/victim.h"
+
+#define STOP_S_DEFAULT 8
+#define ANSWER_MS      60000
+#define STALL_MS       8000 /* longer than heaptap waits for the reader of a pipe */
+#define LOSSLESS_PAIRS 1000000u
+#define CALLS_MIN      2000000u /* more events than buffers and socket hold */
+#define STOP_MS_MAX    80000u
+
+static unsigned stop_ms(void)
+{
+	const char *seconds = getenv("HEAPTAP_STOP_S");
+	return 1000 * (seconds ? (unsigned)strtoul(seconds, NULL, 10) : STOP_S_DEFAULT);
+}
+
+static void start(struct victim *victim)
+{
+	victim_start(victim, (const char *[]){run_built("tests/targets/hostile"), NULL});
+}
+
+/* Calls the allocator for that time; no single call may have waited for as long as heaptap did not
+ * get on. Returns the number of calls. */
+static uint64_t press(struct victim *victim, unsigned ms)
+{
+	char command[32];
+	uint64_t calls, longest_ns;
+	snprintf(command, sizeof(command), "press %u", ms);
+	char *answer = victim_ask(victim, command, ms + ANSWER_MS);
+	ck_assert_int_eq(sscanf(answer, "calls %lu longest %lu", &calls, &longest_ns), 2);
+	free(answer);
+	printf("longest call %.1f ms\n", (double)longest_ns / 1e6);
+	ck_assert_uint_lt(longest_ns, ms / 2 * 1000000ull);
+	return calls;
+}
+
+static void check_balance(const json_t *attach, uint64_t calls)
+{
+	uint64_t events = report_u64(attach, "events"),
+		 dropped = report_u64(attach, "dropped_events");
+	ck_assert_msg(events + dropped == calls, "%lu events and %lu dropped of %lu calls", events,
+		dropped, calls);
+}
+
+/* Waits for heaptap, in the agent. */
+static bool is_waiting(const struct victim *victim)
+{
+	char path[64];
+	long call = -1;
+	snprintf(path, sizeof(path), "/proc/%d/syscall", victim->pid);
+	FILE *file = fopen(path, "re");
+	if (file && fscanf(file, "%ld", &call) != 1)
+		call = -1;
+	if (file)
+		fclose(file);
+	return call == SYS_ppoll;
+}
+
+START_TEST(stopped)
+{
+	struct victim victim;
+	struct tap tap;
+	start(&victim);
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, "/hostile");
+	kill(tap.run.pid, SIGSTOP);
+	uint64_t calls = 0, end_ms = run_now_ms() + STOP_MS_MAX;
+	do
+		calls += press(&victim, stop_ms());
+	while (calls < CALLS_MIN && run_now_ms() < end_ms);
+	kill(tap.run.pid, SIGCONT);
+	json_t *attach = tap_stop(&tap, 7);
+	check_balance(attach, calls);
+	ck_assert_uint_gt(report_u64(attach, "dropped_events"), 0);
+	json_decref(attach);
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+	json_decref(report_load(tap.trace));
+}
+END_TEST
+
+/* Then the target waits instead, for as long as it takes, and nothing is lost. */
+START_TEST(stopped_lossless)
+{
+	struct victim victim;
+	struct tap tap;
+	char command[32];
+	start(&victim);
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	tap_start(&tap, victim.pid, (const char *[]){"--lossless", NULL});
+	tap_wait_on(&tap, "/hostile");
+	kill(tap.run.pid, SIGSTOP);
+	snprintf(command, sizeof(command), "load %u", LOSSLESS_PAIRS);
+	victim_send(&victim, command);
+	run_until(is_waiting(&victim), ANSWER_MS);
+	kill(tap.run.pid, SIGCONT);
+	free(victim_line(&victim, ANSWER_MS));
+	json_t *attach = tap_stop(&tap, 0);
+	tap_check_clean(attach);
+	check_balance(attach, 2 * LOSSLESS_PAIRS);
+	json_decref(attach);
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+}
+END_TEST
+
+START_TEST(killed_lossless)
+{
+	struct victim victim;
+	struct tap tap;
+	char command[32];
+	start(&victim);
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	tap_start(&tap, victim.pid, (const char *[]){"--lossless", NULL});
+	tap_wait_on(&tap, "/hostile");
+	kill(tap.run.pid, SIGSTOP);
+	snprintf(command, sizeof(command), "load %u", LOSSLESS_PAIRS);
+	victim_send(&victim, command);
+	run_until(is_waiting(&victim), ANSWER_MS);
+	run_deinit(&tap.run);
+	free(victim_line(&victim, ANSWER_MS));
+	procsnap_wait(before, victim.pid, ANSWER_MS);
+	procsnap_destroy(before);
+	victim_stop(&victim);
+}
+END_TEST
+
+START_TEST(nobody_reads_the_pipe)
+{
+	struct victim victim;
+	char pid[16];
+	int pipe_fd[2];
+	start(&victim);
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	ck_assert_int_eq(pipe2(pipe_fd, O_CLOEXEC), 0);
+	snprintf(pid, sizeof(pid), "%d", victim.pid);
+	struct tap tap = {.target = victim.pid};
+	run_start_to(&tap.run,
+		(const char *[]){run_built("heaptap"), "attach", "-p", pid, "-o", "-", NULL},
+		pipe_fd[1]);
+	tap_wait_on(&tap, "/hostile");
+	press(&victim, STALL_MS);
+	ck_assert_ptr_null(tap_wait(&tap, 7));
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+}
+END_TEST
+
+START_TEST(full_disk)
+{
+	struct victim victim;
+	char path[4200], pid[16], *out;
+	if (geteuid() != 0) {
+		printf("skipped: slow: needs root for a file system of its own\n");
+		return;
+	}
+	char *directory = tmpdir_path("small");
+	ck_assert_int_eq(mkdir(directory, 0755), 0);
+	ck_assert_int_eq(unshare(CLONE_NEWNS), 0);
+	ck_assert_int_eq(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), 0);
+	ck_assert_int_eq(mount("small", directory, "tmpfs", 0, "size=100m"), 0);
+	start(&victim);
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	snprintf(path, sizeof(path), "%s/trace", directory);
+	snprintf(pid, sizeof(pid), "%d", victim.pid);
+	struct tap tap = {.target = victim.pid};
+	run_start(&tap.run, (const char *[]){run_built("heaptap"), "attach", "-p", pid, "-o", path,
+				    "--json", NULL});
+	tap_wait_on(&tap, "/hostile");
+	snprintf(path, sizeof(path), "%s/rest", directory);
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	ck_assert_int_eq(posix_fallocate(fd, 0, 60 << 20), 0);
+	close(fd);
+	press(&victim, STALL_MS);
+	json_t *attach = tap_wait(&tap, 7);
+	out = strdup(report_text(attach, "ended"));
+	ck_assert_str_eq(out, "disk full");
+	free(out);
+	ck_assert_uint_le(report_u64(attach, "level"), 1);
+	json_decref(attach);
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+	snprintf(path, sizeof(path), "%s/trace", directory);
+	json_decref(report_load(path));
+	ck_assert_int_eq(umount2(directory, MNT_DETACH), 0);
+	free(directory);
+}
+END_TEST
+
+HT_SUITE("integration/slow", stopped, stopped_lossless, killed_lossless, nobody_reads_the_pipe,
+	full_disk)

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What heaptap inherits from whoever starts it: closed descriptors, ignored and blocked signals,
+ * small limits, a working directory that is gone. It works, or refuses in one line; nothing that it
+ * prints or records goes where it does not belong.
+ */
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/ht_check.h"
+#include "tests/support/procsnap.h"
+#include "tests/support/report.h"
+#include "tests/support/tap.h"
+#include "tests/support/tmpdir.h"
+#include "tests/support/victim.h"
+
+#define ANSWER_MS  30000
+#define HEAPTAP_MS 60000
+#define WORK	   1000u
+
+enum { DONE, INTERNAL, USAGE, REFUSED, DETACH_INCOMPLETE = 6 };
+
+/* How heaptap is started. */
+struct inherited {
+	bool closed[3];
+	bool ignored_children, blocked_signals;
+	struct rlimit files, space; /* 0: as they are */
+	const char *directory;	    /* NULL: as it is; otherwise one that is removed */
+};
+
+static void inherit(void *context)
+{
+	const struct inherited *from = context;
+	sigset_t all;
+	if (from->directory &&
+		(mkdir(from->directory, 0700) || chdir(from->directory) || rmdir(from->directory)))
+		_exit(126);
+	if (from->ignored_children)
+		signal(SIGCHLD, SIG_IGN);
+	sigfillset(&all);
+	if (from->blocked_signals)
+		sigprocmask(SIG_SETMASK, &all, NULL);
+	if (from->files.rlim_max && setrlimit(RLIMIT_NOFILE, &from->files))
+		_exit(126);
+	if (from->space.rlim_max && setrlimit(RLIMIT_AS, &from->space))
+		_exit(126);
+	for (int fd = 0; fd < 3; fd++)
+		if (from->closed[fd])
+			close(fd);
+}
+
+static char *heaptap_path(void)
+{
+	char *path = realpath(run_built("heaptap"), NULL);
+	ck_assert_ptr_nonnull(path);
+	return path;
+}
+
+struct stage {
+	struct victim victim;
+	struct procsnap *before;
+	struct tap tap;
+};
+
+static void stage_init(struct stage *stage)
+{
+	victim_start(&stage->victim, (const char *[]){run_built("tests/targets/actor"), NULL});
+	stage->before = procsnap_take(stage->victim.pid, 0);
+	stage->tap = (struct tap){.target = stage->victim.pid};
+	char *trace = tmpdir_path("start.htap");
+	snprintf(stage->tap.trace, sizeof(stage->tap.trace), "%s", trace);
+	free(trace);
+}
+
+static void stage_deinit(struct stage *stage)
+{
+	procsnap_verify(stage->before, stage->victim.pid);
+	victim_prove_alive(&stage->victim);
+	victim_stop(&stage->victim);
+}
+
+static void attach(struct stage *stage, struct inherited *from)
+{
+	char pid[16], *heaptap = heaptap_path();
+	snprintf(pid, sizeof(pid), "%d", stage->victim.pid);
+	run_start_prepared(&stage->tap.run,
+		(const char *[]){heaptap, "attach", "-p", pid, "-o", stage->tap.trace,
+			"--symbolize", "later", "--json", NULL},
+		inherit, from);
+	free(heaptap);
+}
+
+/* A number that was closed leads nowhere, and to no file of heaptap's. */
+static void check_stand_ins(const struct stage *stage, const struct inherited *from)
+{
+	for (int fd = 0; fd < 3; fd++) {
+		char path[64], link[PATH_MAX] = "";
+		snprintf(path, sizeof(path), "/proc/%d/fd/%d", stage->tap.run.pid, fd);
+		ck_assert_int_gt(readlink(path, link, sizeof(link) - 1), 0);
+		ck_assert_msg(!from->closed[fd] || !strcmp(link, "/"), "%d is %s", fd, link);
+	}
+}
+
+static void check_trace(const struct stage *stage)
+{
+	json_t *report = report_load(stage->tap.trace);
+	ck_assert_uint_eq(report_u64(report, "totals.allocations"), WORK);
+	ck_assert_uint_eq(json_array_size(report_at(report, "warnings")), 0);
+	json_decref(report);
+	ck_assert_int_eq(unlink(stage->tap.trace), 0);
+}
+
+/* A whole capture, ended by SIGINT. */
+static void check_works(struct inherited *from)
+{
+	struct stage stage;
+	char command[32];
+	stage_init(&stage);
+	attach(&stage, from);
+	tap_wait_on(&stage.tap, "/actor");
+	check_stand_ins(&stage, from);
+	snprintf(command, sizeof(command), "work %u", WORK);
+	free(victim_ask(&stage.victim, command, ANSWER_MS));
+	kill(stage.tap.run.pid, SIGINT);
+	int status = run_wait(&stage.tap.run, HEAPTAP_MS);
+	char *out = run_out(&stage.tap.run), *err = run_err(&stage.tap.run);
+	/* The object that --json asks for cannot be had on a closed stdout. */
+	ck_assert_msg(status == (from->closed[1] ? INTERNAL : DONE), "%d: %s", status, err);
+	if (from->closed[1]) {
+		ck_assert_str_eq(out, "");
+	} else {
+		json_t *object = report_parse(out);
+		tap_check_clean(object);
+		json_decref(object);
+	}
+	ck_assert(!from->closed[2] || !*err);
+	ck_assert(from->closed[2] || strstr(err, "level 0"));
+	free(out);
+	free(err);
+	run_deinit(&stage.tap.run);
+	check_trace(&stage);
+	stage_deinit(&stage);
+}
+
+static void check_refused(struct inherited *from, const char *reason)
+{
+	struct stage stage;
+	stage_init(&stage);
+	attach(&stage, from);
+	int status = run_wait(&stage.tap.run, HEAPTAP_MS);
+	char *err = run_err(&stage.tap.run);
+	ck_assert_msg(status == REFUSED, "%d: %s", status, err);
+	ck_assert_msg(strstr(err, reason), "\"%s\" is not in: %s", reason, err);
+	ck_assert_ptr_eq(strchr(err, '\n'), strrchr(err, '\n'));
+	ck_assert_int_ne(access(stage.tap.trace, F_OK), 0);
+	free(err);
+	run_deinit(&stage.tap.run);
+	stage_deinit(&stage);
+}
+
+START_TEST(closed_descriptors)
+{
+	static const unsigned sets[] = {1, 2, 4, 7};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(sets); i++) {
+		struct inherited from = {0};
+		for (unsigned fd = 0; fd < 3; fd++)
+			from.closed[fd] = sets[i] >> fd & 1;
+		check_works(&from);
+	}
+}
+END_TEST
+
+/* Nowhere to write to, said before the target is touched; and no text is mistaken for the answer.
+ */
+START_TEST(closed_output)
+{
+	struct stage stage;
+	struct inherited from = {.closed = {true, true, false}};
+	char pid[16];
+	stage_init(&stage);
+	snprintf(pid, sizeof(pid), "%d", stage.victim.pid);
+	const struct {
+		const char *argv[6];
+		int status;
+	} cases[] = {{{"attach", "-p", pid, "-o", "-", NULL}, USAGE},
+		{{"doctor", "-p", pid, NULL}, INTERNAL}, {{"verify", "-p", pid, NULL}, INTERNAL},
+		{{"recover", "-p", pid, NULL}, INTERNAL}, {{"cleanup", "-p", pid, NULL}, INTERNAL},
+		{{"verify", "-q", "-p", pid, NULL}, DONE}};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(cases); i++) {
+		const char *argv[8] = {run_built("heaptap")};
+		struct run run;
+		memcpy(argv + 1, cases[i].argv, sizeof(cases[i].argv));
+		run_start_prepared(&run, argv, inherit, &from);
+		int status = run_wait(&run, HEAPTAP_MS);
+		char *err = run_err(&run);
+		ck_assert_msg(status == cases[i].status, "%s: %d: %s", argv[1], status, err);
+		ck_assert_msg(!*err == (status == DONE), "%s: %s", argv[1], err);
+		free(err);
+		run_deinit(&run);
+	}
+	stage_deinit(&stage);
+}
+END_TEST
+
+START_TEST(signals)
+{
+	check_works(&(struct inherited){.ignored_children = true});
+	check_works(&(struct inherited){.blocked_signals = true});
+	check_works(&(struct inherited){
+		.ignored_children = true, .blocked_signals = true, .closed = {true, true, true}});
+}
+END_TEST
+
+START_TEST(few_descriptors)
+{
+	static const rlim_t few[] = {8, 12, 16, 24};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(few); i++)
+		check_refused(&(struct inherited){.files = {few[i], few[i]}}, "ulimit -n");
+	check_works(&(struct inherited){.files = {40, 40}});
+	/* What may be raised is. */
+	check_works(&(struct inherited){.files = {16, 1024}});
+}
+END_TEST
+
+START_TEST(little_address_space)
+{
+	static const rlim_t little[] = {100 << 20, 700 << 20, 1400 << 20};
+#ifdef __SANITIZE_ADDRESS__
+	return;
+#endif
+	for (size_t i = 0; i < HT_ARRAY_SIZE(little); i++)
+		check_refused(&(struct inherited){.space = {little[i], little[i]}}, "ulimit -v");
+	check_works(&(struct inherited){.space = {1600ul << 20, 1600ul << 20}});
+}
+END_TEST
+
+/* From some moment on it gets no memory any more, and cannot even fork. What it cannot take out is
+ * its guardian's, whose limit is another. */
+START_TEST(address_space_runs_out)
+{
+	struct stage stage;
+	struct inherited from = {0};
+	ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+	stage_init(&stage);
+	attach(&stage, &from);
+	tap_wait_on(&stage.tap, "/actor");
+	const struct rlimit none = {1 << 20, 1 << 20};
+	ck_assert_int_eq(prlimit(stage.tap.run.pid, RLIMIT_AS, &none, NULL), 0);
+	free(victim_ask(&stage.victim, "work 100000", ANSWER_MS));
+	kill(stage.tap.run.pid, SIGINT);
+	int status = run_wait(&stage.tap.run, HEAPTAP_MS);
+	char *err = run_err(&stage.tap.run);
+	ck_assert_msg(status == DETACH_INCOMPLETE, "%d: %s", status, err);
+	run_until(tap_guardian_is_done(stage.victim.pid), HEAPTAP_MS);
+	free(err);
+	run_deinit(&stage.tap.run);
+	stage_deinit(&stage);
+}
+END_TEST
+
+START_TEST(no_working_directory)
+{
+	struct inherited from = {.directory = tmpdir_path("gone")};
+	char pid[16], *heaptap = heaptap_path();
+	struct stage stage;
+	struct run run;
+	check_works(&from);
+	stage_init(&stage);
+	snprintf(pid, sizeof(pid), "%d", stage.victim.pid);
+	run_start_prepared(
+		&run, (const char *[]){heaptap, "attach", "-p", pid, NULL}, inherit, &from);
+	ck_assert_int_eq(run_wait(&run, HEAPTAP_MS), USAGE);
+	char *err = run_err(&run);
+	ck_assert_msg(strstr(err, "-o") && strchr(err, '\n') == strrchr(err, '\n'), "%s", err);
+	run_deinit(&run);
+	stage_deinit(&stage);
+}
+END_TEST
+
+HT_SUITE("integration/start", closed_descriptors, closed_output, signals, few_descriptors,
+	little_address_space, address_space_runs_out, no_working_directory)

@@ -1,0 +1,507 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Targets that cannot be stopped, or not now: heaptap works or refuses within its deadline, leaves
+ * them in the state in which they are, and holds no thread. What cannot be taken out now is taken
+ * out by the guardian when the state is over.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/child.h"
+#include "tests/support/gotwords.h"
+#include "tests/support/ht_check.h"
+#include "tests/support/procsnap.h"
+#include "tests/support/report.h"
+#include "tests/support/sweep.h"
+#include "tests/support/tap.h"
+#include "tests/support/victim.h"
+
+#define ANSWER_MS   60000
+#define GUARDIAN_MS 60000
+#define REFUSED	    3
+#define INCOMPLETE  6
+#define RSEQ_CYCLES 20
+
+static void start(struct victim *victim, const char *name, const char *state, const char *more)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "tests/targets/%s", name);
+	victim_start(victim, (const char *[]){run_built(path), state, more, NULL});
+}
+
+static char state_of(pid_t pid)
+{
+	char text[512];
+	snprintf(text, sizeof(text), "/proc/%d/stat", pid);
+	FILE *stat = fopen(text, "re");
+	ck_assert(stat && fgets(text, sizeof(text), stat));
+	fclose(stat);
+	return strrchr(text, ')')[2];
+}
+
+static void check_untraced(pid_t pid)
+{
+	char path[300], line[256];
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	DIR *task = opendir(path);
+	ck_assert_ptr_nonnull(task);
+	for (struct dirent *entry; (entry = readdir(task));) {
+		int tracer = 0;
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "/proc/%d/task/%s/status", pid, entry->d_name);
+		FILE *status = fopen(path, "re");
+		while (status && fgets(line, sizeof(line), status))
+			if (sscanf(line, "TracerPid: %d", &tracer) == 1)
+				break;
+		if (status)
+			fclose(status);
+		ck_assert_msg(tracer == 0, "thread %s is traced by %d", entry->d_name, tracer);
+	}
+	closedir(task);
+}
+
+static void cycle(struct victim *victim, unsigned flags)
+{
+	struct procsnap *before = procsnap_take(victim->pid, flags);
+	struct tap tap;
+	tap_start(&tap, victim->pid, (const char *[]){"--symbolize", "later", NULL});
+	tap_wait_any(&tap);
+	json_t *attach = tap_stop(&tap, 0);
+	tap_check_clean(attach);
+	json_decref(attach);
+	unlink(tap.trace);
+	procsnap_verify(before, victim->pid);
+}
+
+/* Its exit status, and what it says (malloc'd). */
+static int try_attach(const struct victim *victim, char **ret_err)
+{
+	char pid[16], trace[64];
+	snprintf(pid, sizeof(pid), "%d", victim->pid);
+	snprintf(trace, sizeof(trace), "/tmp/heaptap-states-%d.htap", getpid());
+	int status = run_program((const char *[]){run_built("heaptap"), "attach", "-q", "-p", pid,
+					 "-o", trace, NULL},
+		ANSWER_MS, NULL, ret_err);
+	ck_assert_int_ne(unlink(trace), 0);
+	return status;
+}
+
+static void check_refused(const struct victim *victim, int status, char *err, const char *why)
+{
+	ck_assert_msg(status == REFUSED && strstr(err, why), "status %d: %s", status, err);
+	ck_assert_ptr_eq(strchr(err, '\n'), err + strlen(err) - 1);
+	check_untraced(victim->pid);
+	free(err);
+}
+
+/* Detaches while that cannot be done; `end` then ends the state. */
+static void detach_later(struct victim *victim, struct tap *tap, struct procsnap *before,
+	void (*end)(struct victim *victim))
+{
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	json_t *attach = tap_stop(tap, INCOMPLETE);
+	ck_assert_uint_eq(report_u64(attach, "level"), 3);
+	ck_assert_ptr_nonnull(strstr(report_text(attach, "why"), "the guardian goes on trying"));
+	json_decref(attach);
+	end(victim);
+	procsnap_wait(before, victim->pid, GUARDIAN_MS);
+	procsnap_destroy(before);
+	run_until(tap_guardian_is_done(victim->pid), GUARDIAN_MS);
+	victim_prove_alive(victim);
+	cycle(victim, PROCSNAP_MASKS_CHANGE);
+	victim_stop(victim);
+}
+
+static void resume(struct victim *victim)
+{
+	check_untraced(victim->pid);
+	ck_assert_int_eq(state_of(victim->pid), 'T');
+	kill(victim->pid, SIGCONT);
+}
+
+START_TEST(stopped_while_tapped)
+{
+	struct victim victim;
+	struct tap tap;
+	start(&victim, "busy", NULL, NULL);
+	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, "/busy");
+	kill(victim.pid, SIGSTOP);
+	run_until(state_of(victim.pid) == 'T', ANSWER_MS);
+	detach_later(&victim, &tap, before, resume);
+}
+END_TEST
+
+START_TEST(continued_in_time)
+{
+	struct victim victim;
+	struct tap tap;
+	start(&victim, "busy", NULL, NULL);
+	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, "/busy");
+	kill(victim.pid, SIGSTOP);
+	run_until(state_of(victim.pid) == 'T', ANSWER_MS);
+	kill(tap.run.pid, SIGINT);
+	size_t all;
+	run_until(gotwords_tapped(victim.pid, "/busy", &all) == 0, ANSWER_MS);
+	kill(victim.pid, SIGCONT);
+	json_t *attach = tap_wait(&tap, 0);
+	tap_check_clean(attach);
+	json_decref(attach);
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+}
+END_TEST
+
+/* --- a tracer that comes during the capture ------------------------------------------------------
+ */
+
+static struct child tracer;
+
+static void hold(const void *arg)
+{
+	char path[300];
+	pid_t pid = *(const pid_t *)arg;
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	DIR *task = opendir(path);
+	for (struct dirent *entry; task && (entry = readdir(task));)
+		if (entry->d_name[0] != '.' &&
+			ptrace(PTRACE_SEIZE, (pid_t)strtol(entry->d_name, NULL, 10), NULL, NULL) <
+				0)
+			_exit(1);
+	child_ready(0);
+	child_wait();
+}
+
+static void end_tracer(struct victim *victim)
+{
+	(void)victim;
+	child_kill(&tracer);
+}
+
+START_TEST(traced_while_tapped)
+{
+	struct victim victim;
+	struct tap tap;
+	start(&victim, "actor", NULL, NULL);
+	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, "/actor");
+	tracer = child_fork(hold, &victim.pid);
+	detach_later(&victim, &tap, before, end_tracer);
+}
+END_TEST
+
+/* --- threads that are not there, or cannot be stopped --------------------------------------------
+ */
+
+/* Of a process without a main thread /proc shows neither mappings nor descriptors: heaptap's own
+ * comparison, through the other threads, must do. */
+START_TEST(leader_has_ended)
+{
+	struct victim victim;
+	struct tap tap;
+	start(&victim, "states", "leader", NULL);
+	run_until(state_of(victim.pid) == 'Z', ANSWER_MS);
+	tap_start(&tap, victim.pid, (const char *[]){"-d", "200ms", NULL});
+	json_t *attach = tap_wait(&tap, 0);
+	tap_check_clean(attach);
+	json_decref(attach);
+	check_untraced(victim.pid);
+	victim_prove_alive(&victim);
+	victim_stop(&victim);
+}
+END_TEST
+
+static pid_t start_vfork(struct victim *victim)
+{
+	char path[64];
+	pid_t child = 0;
+	victim_send(victim, "vfork");
+	run_until(state_of(victim->pid) == 'D', ANSWER_MS);
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", victim->pid, victim->pid);
+	FILE *children = fopen(path, "re");
+	ck_assert(children && fscanf(children, "%d", &child) == 1);
+	fclose(children);
+	return child;
+}
+
+static void end_vfork(struct victim *victim, pid_t child)
+{
+	kill(child, SIGKILL);
+	char *answer = victim_line(victim, ANSWER_MS);
+	ck_assert_str_eq(answer, "again");
+	free(answer);
+}
+
+START_TEST(only_thread_in_vfork)
+{
+	struct victim victim;
+	start(&victim, "states", "vfork", NULL);
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	pid_t child = start_vfork(&victim);
+	char *err;
+	int status = try_attach(&victim, &err);
+	check_refused(&victim, status, err, "no thread of the target could be stopped");
+	ck_assert_int_eq(state_of(victim.pid), 'D');
+	end_vfork(&victim, child);
+	procsnap_verify(before, victim.pid);
+	cycle(&victim, 0);
+	victim_stop(&victim);
+}
+END_TEST
+
+START_TEST(one_thread_in_vfork)
+{
+	struct victim victim;
+	struct tap tap;
+	start(&victim, "states", "vfork", "-t");
+	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
+	pid_t child = start_vfork(&victim);
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_any(&tap);
+	end_vfork(&victim, child);
+	json_t *attach = tap_stop(&tap, 0);
+	tap_check_clean(attach);
+	json_decref(attach);
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+}
+END_TEST
+
+/* --- restartable sequences
+ * ----------------------------------------------------------------------- */
+
+START_TEST(within_restartable_sequences)
+{
+	struct victim victim;
+	start(&victim, "states", "rseq", NULL);
+	for (int i = 0; i < RSEQ_CYCLES; i++)
+		cycle(&victim, PROCSNAP_MASKS_CHANGE);
+	free(victim_ask(&victim, "count", ANSWER_MS));
+	victim_stop(&victim);
+}
+END_TEST
+
+/* --- a frozen control group
+ * ---------------------------------------------------------------------- */
+
+static bool write_text(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	ssize_t done = fd < 0 ? -1 : write(fd, text, strlen(text));
+	if (fd >= 0)
+		close(fd);
+	return done == (ssize_t)strlen(text);
+}
+
+struct freezer {
+	const char *root, *file, *freeze, *thaw, *events; /* `events`: says "frozen 1" in the end */
+};
+
+static const struct freezer legacy = {
+	"/sys/fs/cgroup/freezer", "freezer.state", "FROZEN", "THAWED", NULL};
+static const struct freezer unified[] = {
+	{"/sys/fs/cgroup/unified", "cgroup.freeze", "1", "0", "cgroup.events"},
+	{"/sys/fs/cgroup", "cgroup.freeze", "1", "0", "cgroup.events"}};
+
+static const struct freezer *freezer;
+static char group[128];
+
+static char *group_file(const char *name)
+{
+	static char path[256];
+	snprintf(path, sizeof(path), "%s/%s", group, name);
+	return path;
+}
+
+/* A group of our own in one of these hierarchies. */
+static bool make_group(const struct freezer *choice, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		freezer = &choice[i];
+		snprintf(group, sizeof(group), "%s/heaptap-states-%d", freezer->root, getpid());
+		if (mkdir(group, 0755) < 0)
+			continue;
+		if (write_text(group_file(freezer->file), freezer->thaw))
+			return true;
+		rmdir(group);
+	}
+	printf("skipped: states: no group with %s can be made here\n", choice->file);
+	return false;
+}
+
+/* Whatever comes of a test: what is frozen cannot even be killed. */
+static void thaw(void)
+{
+	write_text(group_file(freezer->file), freezer->thaw);
+}
+
+static bool is_frozen(void)
+{
+	char text[256] = "";
+	FILE *events = fopen(group_file(freezer->events ? freezer->events : freezer->file), "re");
+	size_t got = events ? fread(text, 1, sizeof(text) - 1, events) : 0;
+	text[got] = '\0';
+	if (events)
+		fclose(events);
+	return strstr(text, freezer->events ? "frozen 1" : freezer->freeze);
+}
+
+static void start_in_group(struct victim *victim)
+{
+	char pid[16];
+	start(victim, "actor", NULL, NULL);
+	snprintf(pid, sizeof(pid), "%d", victim->pid);
+	ck_assert(write_text(group_file("cgroup.procs"), pid));
+}
+
+static void freeze(void)
+{
+	atexit(thaw);
+	ck_assert(write_text(group_file(freezer->file), freezer->freeze));
+	run_until(is_frozen(), ANSWER_MS);
+}
+
+/* The guardian may be holding a thread just now. */
+static void end_frozen(struct victim *victim)
+{
+	(void)victim;
+	ck_assert(is_frozen());
+	thaw();
+}
+
+static void remove_group(void)
+{
+	run_until(rmdir(group) == 0, ANSWER_MS);
+}
+
+static void frozen_before(void)
+{
+	struct victim victim;
+	char *err;
+	start_in_group(&victim);
+	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
+	freeze();
+	int status = try_attach(&victim, &err);
+	check_refused(&victim, status, err, "frozen");
+	end_frozen(&victim);
+	victim_prove_alive(&victim);
+	procsnap_verify(before, victim.pid);
+	cycle(&victim, PROCSNAP_MASKS_CHANGE);
+	victim_stop(&victim);
+	remove_group();
+}
+
+static void frozen_meanwhile(void)
+{
+	struct victim victim;
+	struct tap tap;
+	start_in_group(&victim);
+	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, "/actor");
+	freeze();
+	detach_later(&victim, &tap, before, end_frozen);
+	remove_group();
+}
+
+START_TEST(frozen)
+{
+	if (make_group(&legacy, 1))
+		frozen_before();
+}
+END_TEST
+
+START_TEST(frozen_unified)
+{
+	if (make_group(unified, HT_ARRAY_SIZE(unified)))
+		frozen_before();
+}
+END_TEST
+
+START_TEST(frozen_while_tapped)
+{
+	if (make_group(&legacy, 1))
+		frozen_meanwhile();
+}
+END_TEST
+
+START_TEST(frozen_unified_while_tapped)
+{
+	if (make_group(unified, HT_ARRAY_SIZE(unified)))
+		frozen_meanwhile();
+}
+END_TEST
+
+static void compute(const void *arg)
+{
+	(void)arg;
+	child_ready(0);
+	for (volatile unsigned long turns = 0;; turns++)
+		;
+}
+
+static void stop_now(void *context)
+{
+	const struct child *child = context;
+	kill(child->pid, SIGSTOP);
+	run_until(state_of(child->pid) == 'T', ANSWER_MS);
+}
+
+/* Its thread is stopped within the stub, which nobody can take out then. Longer than most tests,
+ * for heaptap waits. */
+START_TEST(stopped_in_the_stub)
+{
+	struct child child;
+	struct sweep sweep;
+	char pid[16], trace[64];
+	if (!getenv("HEAPTAP_SWEEP"))
+		return;
+	child = child_fork(compute, NULL);
+	struct procsnap *before = procsnap_take(child.pid, PROCSNAP_MASKS_CHANGE);
+	snprintf(pid, sizeof(pid), "%d", child.pid);
+	snprintf(trace, sizeof(trace), "/tmp/heaptap-states-%d.htap", getpid());
+	const char *const argv[] = {
+		run_built("heaptap"), "attach", "-q", "-p", pid, "-o", trace, NULL};
+	sweep_start(&sweep, argv,
+		&(struct sweep_plan){.action = SWEEP_CALL,
+			.role = SWEEP_WORKER,
+			.from = SYS_pidfd_getfd,
+			.at = 1,
+			.call = stop_now,
+			.context = &child});
+	run_until(strchr(run_err(&sweep.run), '\n'), 2 * ANSWER_MS);
+	check_untraced(child.pid);
+	ck_assert_int_eq(state_of(child.pid), 'T');
+	kill(child.pid, SIGCONT);
+	int status = sweep_wait(&sweep, GUARDIAN_MS);
+	char *err = run_err(&sweep.run);
+	ck_assert_msg(status == INCOMPLETE, "status %d: %s", status, err);
+	ck_assert_ptr_eq(strchr(err, '\n'), err + strlen(err) - 1);
+	free(err);
+	procsnap_wait(before, child.pid, GUARDIAN_MS);
+	procsnap_destroy(before);
+	sweep_deinit(&sweep);
+	ck_assert_int_ne(unlink(trace), 0);
+	child_kill(&child);
+}
+END_TEST
+
+HT_SUITE("integration/states", stopped_while_tapped, continued_in_time, traced_while_tapped,
+	leader_has_ended, only_thread_in_vfork, one_thread_in_vfork, within_restartable_sequences,
+	frozen, frozen_unified, frozen_while_tapped, frozen_unified_while_tapped,
+	stopped_in_the_stub)

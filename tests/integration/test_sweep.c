@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * heaptap is killed at its system calls (HEAPTAP_SWEEP, tests/support/sweep.h), through attach,
+ * capture and detach: the target lives and computes right, and nothing stays in it.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/ht_check.h"
+#include "tests/support/ordeal.h"
+
+#define REFUSED 3
+
+static const struct ordeal_target computing = {"computing", {"busy", "-t", "1"}};
+static const struct ordeal_target threaded = {"threaded", {"busy", "-t", "4"}};
+static const struct ordeal_target blocked = {"blocked", {"sleepy"}};
+static const struct ordeal_target blocked_restarting = {"blocked", {"sleepy", "-r"}};
+static const struct ordeal_target storm = {"in a signal storm", {"busy", "-t2", "-s"}};
+
+/* What is left may be a stub that a thread is in: nothing may be written over it. */
+static void check_attach_refused(struct ordeal *o, const char *where)
+{
+	char *err;
+	int status = run_program(o->argv, ORDEAL_HEAPTAP_MS, NULL, &err);
+	ck_assert_msg(
+		status == REFUSED, "%s: the next attach ended with %d: %s", where, status, err);
+	ck_assert_msg(strstr(err, "recover"), "%s: %s", where, err);
+	free(err);
+}
+
+/* With all of heaptap dead, whatever is left passes calls through until it is taken out. */
+static void recover(struct ordeal *o, const char *where)
+{
+	const char *const argv[] = {run_built("heaptap"), "recover", "-p", o->pid, NULL};
+	char *err, *left = ordeal_difference(o);
+	if (left[0]) {
+		check_attach_refused(o, where);
+		victim_prove_alive(&o->victim);
+		int status = run_program(argv, ORDEAL_HEAPTAP_MS, NULL, &err);
+		ck_assert_msg(status == 0, "%s: recover ended with %d: %s", where, status, err);
+		free(err);
+	}
+	free(left);
+}
+
+static bool kill_at(struct ordeal *o, const struct sweep_plan *plan)
+{
+	struct sweep sweep;
+	char where[200];
+
+	sweep_start(&sweep, o->argv, plan);
+	sweep_wait(&sweep, ORDEAL_HEAPTAP_MS);
+	snprintf(where, sizeof(where), "%s, %s", o->target->name, sweep_text(&sweep));
+	victim_prove_alive(&o->victim);
+	if (plan->action == SWEEP_KILL_ALL)
+		recover(o, where);
+	ordeal_check(o, where);
+	ordeal_check_trace(o, false);
+	sweep_deinit(&sweep);
+	return sweep.hit;
+}
+
+static void kill_sweep(
+	const struct ordeal_target *target, enum sweep_action action, enum sweep_role role)
+{
+	struct ordeal ordeal;
+	ordeal_init(&ordeal, target);
+	ordeal_sweep(&ordeal, (struct sweep_plan){.action = action, .role = role}, kill_at);
+	ordeal_deinit(&ordeal);
+}
+
+START_TEST(main_killed_computing)
+{
+	kill_sweep(&computing, SWEEP_KILL, SWEEP_MAIN);
+}
+END_TEST
+
+START_TEST(main_killed_threaded)
+{
+	kill_sweep(&threaded, SWEEP_KILL, SWEEP_MAIN);
+}
+END_TEST
+
+START_TEST(main_killed_blocked)
+{
+	kill_sweep(&blocked, SWEEP_KILL, SWEEP_MAIN);
+}
+END_TEST
+
+START_TEST(main_killed_storm)
+{
+	kill_sweep(&storm, SWEEP_KILL, SWEEP_MAIN);
+}
+END_TEST
+
+START_TEST(main_killed_beside_worker_computing)
+{
+	kill_sweep(&computing, SWEEP_KILL_MAIN, SWEEP_WORKER);
+}
+END_TEST
+
+START_TEST(main_killed_beside_worker_threaded)
+{
+	kill_sweep(&threaded, SWEEP_KILL_MAIN, SWEEP_WORKER);
+}
+END_TEST
+
+START_TEST(main_killed_beside_worker_blocked)
+{
+	kill_sweep(&blocked, SWEEP_KILL_MAIN, SWEEP_WORKER);
+}
+END_TEST
+
+START_TEST(main_killed_beside_worker_storm)
+{
+	kill_sweep(&storm, SWEEP_KILL_MAIN, SWEEP_WORKER);
+}
+END_TEST
+
+/*
+ * A worker that is killed itself in the microseconds after it has interrupted a thread leaves an
+ * EINTR in those calls for which the kernel knows no restart: so none of them is among the blocked
+ * ones.
+ */
+START_TEST(worker_killed_computing)
+{
+	kill_sweep(&computing, SWEEP_KILL, SWEEP_WORKER);
+}
+END_TEST
+
+START_TEST(worker_killed_threaded)
+{
+	kill_sweep(&threaded, SWEEP_KILL, SWEEP_WORKER);
+}
+END_TEST
+
+START_TEST(worker_killed_blocked)
+{
+	kill_sweep(&blocked_restarting, SWEEP_KILL, SWEEP_WORKER);
+}
+END_TEST
+
+START_TEST(worker_killed_storm)
+{
+	kill_sweep(&storm, SWEEP_KILL, SWEEP_WORKER);
+}
+END_TEST
+
+START_TEST(all_killed_computing)
+{
+	kill_sweep(&computing, SWEEP_KILL_ALL, SWEEP_ANY);
+}
+END_TEST
+
+START_TEST(all_killed_threaded)
+{
+	kill_sweep(&threaded, SWEEP_KILL_ALL, SWEEP_ANY);
+}
+END_TEST
+
+START_TEST(all_killed_blocked)
+{
+	kill_sweep(&blocked_restarting, SWEEP_KILL_ALL, SWEEP_ANY);
+}
+END_TEST
+
+START_TEST(all_killed_storm)
+{
+	kill_sweep(&storm, SWEEP_KILL_ALL, SWEEP_ANY);
+}
+END_TEST
+
+START_TEST(guardian_killed)
+{
+	kill_sweep(&threaded, SWEEP_KILL, SWEEP_GUARDIAN);
+}
+END_TEST
+
+HT_SUITE("integration/sweep", main_killed_computing, main_killed_threaded, main_killed_blocked,
+	main_killed_storm, main_killed_beside_worker_computing, main_killed_beside_worker_threaded,
+	main_killed_beside_worker_blocked, main_killed_beside_worker_storm, worker_killed_computing,
+	worker_killed_threaded, worker_killed_blocked, worker_killed_storm, all_killed_computing,
+	all_killed_threaded, all_killed_blocked, all_killed_storm, guardian_killed)

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Very many threads: a thousand that wait, hundreds that compute, and chains of threads that start
+ * and end all the time, also during attach and detach (tests/targets/crowd.c).
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/ht_check.h"
+#include "tests/support/procsnap.h"
+#include "tests/support/report.h"
+#include "tests/support/tap.h"
+#include "tests/support/tracefile.h"
+#include "tests/support/victim.h"
+
+#define ANSWER_MS 120000
+#define CYCLES	  10
+#define BORN	  3000 /* more threads than there are slots */
+
+static uint64_t count_of(struct victim *victim, const char *what)
+{
+	char *answer = victim_ask(victim, "count", ANSWER_MS);
+	json_t *count = report_parse(answer);
+	uint64_t value = report_u64(count, what);
+	json_decref(count);
+	free(answer);
+	return value;
+}
+
+/* While it is captured, `what` of its counts grows by `growth`. */
+static void cycle(struct victim *victim, const char *what, uint64_t growth)
+{
+	struct procsnap *before =
+		procsnap_take(victim->pid, PROCSNAP_THREADS_CHANGE | PROCSNAP_MASKS_CHANGE);
+	struct tap tap;
+	tap_start(&tap, victim->pid, (const char *[]){"--symbolize", "later", "--lossless", NULL});
+	tap_wait_on(&tap, "/crowd");
+	uint64_t end = count_of(victim, what) + growth;
+	run_until(count_of(victim, what) >= end, ANSWER_MS);
+	json_t *attach = tap_stop(&tap, 0);
+	tap_check_clean(attach);
+	json_decref(attach);
+	unlink(tap.trace);
+	procsnap_verify(before, victim->pid);
+}
+
+static void cycles(unsigned turns, uint64_t growth, const char *what, const char *const argv[])
+{
+	struct victim victim;
+	victim_start(&victim, argv);
+	for (unsigned i = 0; i < turns; i++)
+		cycle(&victim, what, growth);
+	victim_stop(&victim);
+}
+
+#define CROWD(...)                                                                                 \
+	(const char *[])                                                                           \
+	{                                                                                          \
+		run_built("tests/targets/crowd"), __VA_ARGS__, NULL                                \
+	}
+
+START_TEST(a_thousand_that_wait)
+{
+	cycles(3, 100, "rounds", CROWD("-p", "990", "-b", "10"));
+}
+END_TEST
+
+START_TEST(chains_of_detached_threads)
+{
+	cycles(CYCLES, BORN, "born", CROWD("-c", "2"));
+}
+END_TEST
+
+START_TEST(chains_of_joined_threads)
+{
+	cycles(CYCLES, BORN, "born", CROWD("-c", "2", "-j", "-p", "50"));
+}
+END_TEST
+
+START_TEST(hundreds_keep_exact_books)
+{
+	struct victim victim;
+	victim_start(&victim, CROWD("-b", "250", "-n", "200", "-w"));
+	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
+	struct tap tap;
+	tap_start(&tap, victim.pid, (const char *[]){"--symbolize", "later", "--lossless", NULL});
+	tap_wait_on(&tap, "/crowd");
+	char *answer = victim_ask(&victim, "go", ANSWER_MS);
+	json_t *attach = tap_stop(&tap, 0);
+	tap_check_clean(attach);
+	ck_assert_uint_eq(report_u64(attach, "threads"), 250);
+	json_decref(attach);
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+
+	json_t *books = report_parse(answer);
+	struct tracefile file;
+	tracefile_load(tap.trace, &file);
+	struct tracefile_count count = tracefile_allocations(&file, 0, ABI_HOOK_MALLOC);
+	ck_assert_uint_eq(count.calls, report_u64(books, "allocations"));
+	ck_assert_uint_eq(count.bytes, report_u64(books, "bytes"));
+	ck_assert_uint_eq(tracefile_frees(&file, 0), report_u64(books, "frees"));
+	tracefile_deinit(&file);
+	json_decref(books);
+	free(answer);
+}
+END_TEST
+
+HT_SUITE("threads", a_thousand_that_wait, chains_of_detached_threads, chains_of_joined_threads,
+	hundreds_keep_exact_books)

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/support/ordeal.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/report.h"
+#include "tests/support/tap.h"
+#include "tests/support/tmpdir.h"
+#include "tests/support/tracefile.h"
+
+#define POINTS	8
+#define REPEATS 10
+
+void ordeal_init(struct ordeal *o, const struct ordeal_target *target)
+{
+	char path[64];
+	*o = (struct ordeal){.target = target, .trace = tmpdir_path("ordeal.htap")};
+	snprintf(path, sizeof(path), "tests/targets/%s", target->argv[0]);
+	victim_start(&o->victim, (const char *[]){run_built(path), target->argv[1], target->argv[2],
+					 target->argv[3], NULL});
+	snprintf(o->pid, sizeof(o->pid), "%d", o->victim.pid);
+	o->before = procsnap_take(o->victim.pid, PROCSNAP_MASKS_CHANGE);
+	const char *argv[] = {run_built("heaptap"), "attach", "-p", o->pid, "-o", o->trace, "-d",
+		"20ms", "--symbolize", "later", "--json", NULL};
+	memcpy(o->argv, argv, sizeof(argv));
+}
+
+void ordeal_deinit(struct ordeal *o)
+{
+	procsnap_verify(o->before, o->victim.pid);
+	victim_stop(&o->victim);
+	free(o->trace);
+}
+
+uint64_t ordeal_undisturbed(struct ordeal *o, const struct sweep_plan *like)
+{
+	struct sweep sweep;
+	struct sweep_plan plan = {.action = SWEEP_COUNT, .from = like->from};
+	sweep_start(&sweep, o->argv, &plan);
+	int status = sweep_wait(&sweep, ORDEAL_HEAPTAP_MS);
+	char *out = run_out(&sweep.run), *err = run_err(&sweep.run);
+	ck_assert_msg(status == 0, "status %d: %s", status, err);
+	json_t *attach = report_parse(out);
+	tap_check_clean(attach);
+	json_decref(attach);
+	free(out);
+	free(err);
+	ck_assert(ordeal_check_trace(o, true));
+	sweep_deinit(&sweep);
+	return sweep.calls[like->role];
+}
+
+char *ordeal_difference(const struct ordeal *o)
+{
+	struct procsnap *now = procsnap_take(o->victim.pid, PROCSNAP_MASKS_CHANGE);
+	char *text = procsnap_diff(o->before, now);
+	procsnap_destroy(now);
+	return text;
+}
+
+void ordeal_check(struct ordeal *o, const char *where)
+{
+	victim_prove_alive(&o->victim);
+	char *left = ordeal_difference(o);
+	ck_assert_msg(!left[0], "%s: %.2000s", where, left);
+	free(left);
+}
+
+bool ordeal_check_trace(struct ordeal *o, bool whole)
+{
+	struct tracefile file;
+	struct stat stat;
+	if (lstat(o->trace, &stat) != 0)
+		return false;
+	if (stat.st_size > 0) {
+		tracefile_load(o->trace, &file);
+		ck_assert(!whole || (file.complete && file.ended));
+		tracefile_deinit(&file);
+	}
+	ck_assert(!whole || stat.st_size > 0);
+	unlink(o->trace);
+	return true;
+}
+
+void ordeal_sweep(struct ordeal *o, struct sweep_plan plan,
+	bool (*once)(struct ordeal *ordeal, const struct sweep_plan *plan))
+{
+	uint64_t calls = ordeal_undisturbed(o, &plan), hits = 0, count = 0;
+	struct sweep_points points = sweep_points_of(o->target->name, calls, POINTS);
+
+	for (plan.at = points.first; plan.at <= points.last; plan.at += points.stride) {
+		bool hit = once(o, &plan);
+		/* No two attaches make the same number of calls. */
+		if (!hit && plan.at > calls)
+			break;
+		hits += hit;
+		if (++count % REPEATS == 0)
+			ordeal_undisturbed(o, &plan);
+	}
+	ordeal_undisturbed(o, &plan);
+	printf("sweep: %s, %lu points reached\n", o->target->name, hits);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One target, to which heaptap attaches again and again while something is done to heaptap at its
+ * system calls, and what must hold after each time.
+ */
+#pragma once
+
+#include "tests/support/procsnap.h"
+#include "tests/support/sweep.h"
+#include "tests/support/victim.h"
+
+#define ORDEAL_HEAPTAP_MS 120000u
+
+struct ordeal_target {
+	const char *name;
+	const char *argv[4]; /* below tests/targets */
+};
+
+struct ordeal {
+	const struct ordeal_target *target;
+	struct victim victim;
+	struct procsnap *before;
+	char pid[16], *trace;
+	const char *argv[16]; /* heaptap attach, 20 ms, --json */
+};
+
+void ordeal_init(struct ordeal *ordeal, const struct ordeal_target *target);
+/* Nothing is left in the target, and it finds its own results right. */
+void ordeal_deinit(struct ordeal *ordeal);
+
+/* An attach that nothing happens to, and that must be perfect. Returns how many calls `like` would
+ * have counted. */
+uint64_t ordeal_undisturbed(struct ordeal *ordeal, const struct sweep_plan *like);
+
+/* How the target differs from what it was before; "" not at all. malloc'd. */
+char *ordeal_difference(const struct ordeal *ordeal);
+/* The target answers and does not differ; `where` is for the message. */
+void ordeal_check(struct ordeal *ordeal, const char *where);
+/* What was written of the trace is one; removes it. False when there is none. `whole`: with its
+ * end. */
+bool ordeal_check_trace(struct ordeal *ordeal, bool whole);
+
+/*
+ * Runs `once(ordeal, plan)` with plan->at at one point (sweep_points_of) after the other. It
+ * returns whether the point was reached. Every tenth time, and at the end, an undisturbed attach
+ * must work.
+ */
+void ordeal_sweep(struct ordeal *ordeal, struct sweep_plan plan,
+	bool (*once)(struct ordeal *ordeal, const struct sweep_plan *plan));

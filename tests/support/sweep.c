@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/support/sweep.h"
+
+#include <check.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PROCESSES_MAX 64
+#define OPTIONS                                                                                    \
+	(PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE |  \
+		PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL)
+
+struct sweep_process {
+	pid_t pid;
+	enum sweep_role role;
+	long number; /* of its last call */
+	bool failing;
+};
+
+static const char *const role_names[SWEEP_ROLES] = {
+	[SWEEP_ANY] = "any process",
+	[SWEEP_MAIN] = "main",
+	[SWEEP_WORKER] = "a worker",
+	[SWEEP_GUARDIAN] = "the guardian",
+};
+
+static const char *const action_names[] = {
+	[SWEEP_COUNT] = "nothing",
+	[SWEEP_KILL] = "kill",
+	[SWEEP_KILL_MAIN] = "kill main",
+	[SWEEP_KILL_ALL] = "kill all",
+	[SWEEP_FAIL] = "failure",
+	[SWEEP_SIGNAL] = "signal",
+	[SWEEP_CALL] = "callback",
+};
+
+#define CALL(name) [SYS_##name] = #name
+
+static const char *const call_names[] = {CALL(read), CALL(write), CALL(close), CALL(fstat),
+	CALL(poll), CALL(lseek), CALL(mmap), CALL(mprotect), CALL(munmap), CALL(brk),
+	CALL(rt_sigaction), CALL(rt_sigprocmask), CALL(ioctl), CALL(pread64), CALL(pwrite64),
+	CALL(access), CALL(pipe), CALL(sched_yield), CALL(madvise), CALL(dup), CALL(dup2),
+	CALL(nanosleep), CALL(getpid), CALL(socketpair), CALL(sendto), CALL(recvfrom),
+	CALL(sendmsg), CALL(recvmsg), CALL(setsockopt), CALL(getsockopt), CALL(clone), CALL(fork),
+	CALL(vfork), CALL(execve), CALL(exit), CALL(wait4), CALL(kill), CALL(uname), CALL(fcntl),
+	CALL(flock), CALL(fsync), CALL(fdatasync), CALL(ftruncate), CALL(getcwd), CALL(rename),
+	CALL(unlink), CALL(readlink), CALL(umask), CALL(getuid), CALL(geteuid), CALL(getgid),
+	CALL(getppid), CALL(setsid), CALL(ptrace), CALL(prctl), CALL(arch_prctl), CALL(setpriority),
+	CALL(gettid), CALL(futex), CALL(sched_setaffinity), CALL(getdents64), CALL(set_tid_address),
+	CALL(clock_gettime), CALL(clock_nanosleep), CALL(exit_group), CALL(openat),
+	CALL(newfstatat), CALL(unlinkat), CALL(readlinkat), CALL(set_robust_list), CALL(fallocate),
+	CALL(signalfd4), CALL(pipe2), CALL(prlimit64), CALL(process_vm_readv), CALL(getrandom),
+	CALL(memfd_create), CALL(statx), CALL(rseq), CALL(clone3), CALL(pidfd_send_signal),
+	CALL(pidfd_open), CALL(close_range), CALL(pidfd_getfd)};
+
+static const char *call_name(long number)
+{
+	static _Thread_local char text[32];
+
+	if (number >= 0 && (size_t)number < HT_ARRAY_SIZE(call_names) && call_names[number])
+		return call_names[number];
+	snprintf(text, sizeof(text), "call %ld", number);
+	return text;
+}
+
+/* --- the processes
+ * -------------------------------------------------------------------------------------------- */
+
+static struct sweep_process *process_find(struct sweep *sweep, pid_t pid)
+{
+	for (size_t i = 0; i < sweep->process_count; i++)
+		if (sweep->process[i].pid == pid)
+			return &sweep->process[i];
+	ck_assert_uint_lt(sweep->process_count, PROCESSES_MAX);
+	struct sweep_process *process = &sweep->process[sweep->process_count++];
+	*process = (struct sweep_process){.pid = pid,
+		.role = pid == sweep->run.pid ? SWEEP_MAIN : SWEEP_WORKER,
+		.number = -1};
+	return process;
+}
+
+static void process_forget(struct sweep *sweep, pid_t pid)
+{
+	struct sweep_process *process = process_find(sweep, pid);
+	*process = sweep->process[--sweep->process_count];
+}
+
+static void signal_all(const struct sweep *sweep, int signal)
+{
+	for (size_t i = 0; i < sweep->process_count; i++)
+		kill(sweep->process[i].pid, signal);
+}
+
+/* --- the call
+ * -------------------------------------------------------------------------------------------------
+ */
+
+static void poke(pid_t pid, size_t offset, long value)
+{
+	ptrace(PTRACE_POKEUSER, pid, offset, value);
+}
+
+/* brk returns no error, but the break as it is. */
+static bool can_fail(long number)
+{
+	return number != SYS_exit && number != SYS_exit_group && number != SYS_brk;
+}
+
+static void act(struct sweep *sweep, struct sweep_process *process)
+{
+	switch (sweep->plan.action) {
+	case SWEEP_COUNT:
+		break;
+	case SWEEP_KILL:
+		kill(process->pid, SIGKILL);
+		break;
+	case SWEEP_KILL_MAIN:
+		kill(sweep->run.pid, SIGKILL);
+		break;
+	case SWEEP_KILL_ALL:
+		signal_all(sweep, SIGKILL);
+		break;
+	case SWEEP_FAIL:
+		process->failing = can_fail(process->number);
+		/* No such call: the kernel does nothing. */
+		if (process->failing)
+			poke(process->pid, offsetof(struct user_regs_struct, orig_rax), -1);
+		break;
+	case SWEEP_SIGNAL:
+		signal_all(sweep, sweep->plan.value);
+		break;
+	case SWEEP_CALL:
+		sweep->plan.call(sweep->plan.context);
+		break;
+	}
+}
+
+static void at_entry(struct sweep *sweep, struct sweep_process *process, long number)
+{
+	const struct sweep_plan *plan = &sweep->plan;
+
+	process->number = number;
+	if (number == SYS_setsid && process->role == SWEEP_WORKER)
+		process->role = SWEEP_GUARDIAN;
+	sweep->begun |= plan->from == 0 || number == plan->from;
+	if (!sweep->begun)
+		return;
+	sweep->calls[SWEEP_ANY]++;
+	sweep->calls[process->role]++;
+	bool here = plan->action != SWEEP_COUNT && !sweep->hit &&
+		    (plan->role == SWEEP_ANY || plan->role == process->role) &&
+		    sweep->calls[plan->role] == plan->at;
+	if (here) {
+		sweep->hit_role = process->role;
+		sweep->hit_number = number;
+		sweep->hit = true;
+	}
+	if (here || (sweep->hit && plan->action == SWEEP_SIGNAL))
+		act(sweep, process);
+}
+
+static void at_exit(struct sweep *sweep, struct sweep_process *process)
+{
+	if (!process->failing)
+		return;
+	process->failing = false;
+	poke(process->pid, offsetof(struct user_regs_struct, rax), -sweep->plan.value);
+}
+
+static void at_call(struct sweep *sweep, struct sweep_process *process)
+{
+	struct __ptrace_syscall_info info;
+
+	if (ptrace(PTRACE_GET_SYSCALL_INFO, process->pid, sizeof(info), &info) <= 0)
+		return;
+	if (info.op == PTRACE_SYSCALL_INFO_ENTRY)
+		at_entry(sweep, process, (long)info.entry.nr);
+	else if (info.op == PTRACE_SYSCALL_INFO_EXIT)
+		at_exit(sweep, process);
+}
+
+/* --- the tracer
+ * -----------------------------------------------------------------------------------------------
+ */
+
+/* When the call was reached its calls are of no interest any more, unless one of them fails. */
+static void resume(const struct sweep *sweep, const struct sweep_process *process, int signal)
+{
+	bool calls = !sweep->hit || process->failing || sweep->plan.action == SWEEP_SIGNAL;
+	ptrace(calls ? PTRACE_SYSCALL : PTRACE_CONT, process->pid, NULL, (long)signal);
+}
+
+static void at_stop(struct sweep *sweep, pid_t pid, int status)
+{
+	struct sweep_process *process = process_find(sweep, pid);
+	int event = status >> 16, signal = WSTOPSIG(status);
+
+	if (sweep->hit && sweep->plan.action == SWEEP_KILL_ALL)
+		kill(pid, SIGKILL); /* it was being forked */
+	if (event == PTRACE_EVENT_EXEC && pid != sweep->run.pid) {
+		/* Another program: no part of heaptap any more. */
+		process_forget(sweep, pid);
+		ptrace(PTRACE_DETACH, pid, NULL, NULL);
+	} else if (event == PTRACE_EVENT_STOP && signal != SIGTRAP) {
+		ptrace(PTRACE_LISTEN, pid, NULL, NULL);
+	} else if (event) {
+		resume(sweep, process, 0);
+	} else if (signal == (SIGTRAP | 0x80)) {
+		at_call(sweep, process);
+		resume(sweep, process, 0);
+	} else {
+		resume(sweep, process, signal);
+	}
+}
+
+struct gate {
+	int fd[2];
+	const struct sweep_plan *plan;
+};
+
+static void wait_for_tracer(void *context)
+{
+	const struct gate *gate = context;
+	char byte;
+
+	close(gate->fd[1]);
+	if (read(gate->fd[0], &byte, 1) != 1)
+		_exit(126);
+	if (gate->plan->prepare)
+		gate->plan->prepare(gate->plan->context);
+}
+
+/* Its calls are counted from the exec on: the first time it stops. */
+static void start(struct sweep *sweep)
+{
+	struct gate gate = {.plan = &sweep->plan};
+
+	ck_assert_int_eq(pipe2(gate.fd, O_CLOEXEC), 0);
+	run_start_prepared(&sweep->run, sweep->argv, wait_for_tracer, &gate);
+	ck_assert_int_eq(ptrace(PTRACE_SEIZE, sweep->run.pid, NULL, OPTIONS), 0);
+	process_find(sweep, sweep->run.pid);
+	ck_assert_int_eq(write(gate.fd[1], "", 1), 1);
+	close(gate.fd[0]);
+	close(gate.fd[1]);
+}
+
+/* A thread of its own, whose children and tracees are heaptap's processes alone: it can wait for
+ * all of them without taking an event from the rest of the test. */
+static void *trace(void *context)
+{
+	struct sweep *sweep = context;
+
+	start(sweep);
+	for (;;) {
+		int status;
+		pid_t pid = waitpid(-1, &status, __WALL | __WNOTHREAD);
+		if (pid < 0 && errno == EINTR)
+			continue;
+		if (pid < 0)
+			return NULL;
+		if (WIFSTOPPED(status)) {
+			at_stop(sweep, pid, status);
+			continue;
+		}
+		if (pid == sweep->run.pid)
+			sweep->run.status = status;
+		process_forget(sweep, pid);
+	}
+}
+
+void sweep_start(struct sweep *sweep, const char *const argv[], const struct sweep_plan *plan)
+{
+	*sweep = (struct sweep){.plan = *plan,
+		.argv = argv,
+		.process = calloc(PROCESSES_MAX, sizeof(*sweep->process))};
+	ck_assert_ptr_nonnull(sweep->process);
+	ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+	ck_assert_int_eq(pthread_create(&sweep->tracer, NULL, trace, sweep), 0);
+}
+
+static void complain(const struct sweep *sweep, unsigned limit_ms)
+{
+	char text[2048];
+	size_t used = 0;
+
+	for (size_t i = 0; i < sweep->process_count && used < sizeof(text); i++) {
+		const struct sweep_process *process = &sweep->process[i];
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "; %s (%d) after %s",
+			role_names[process->role], process->pid, call_name(process->number));
+	}
+	ck_abort_msg("%s: heaptap still runs after %u ms%s; its stderr: %s", sweep_text(sweep),
+		limit_ms, text, run_err(&sweep->run));
+}
+
+int sweep_wait(struct sweep *sweep, unsigned limit_ms)
+{
+	struct timespec end;
+
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += (time_t)(limit_ms / 1000 + 1);
+	if (pthread_clockjoin_np(sweep->tracer, NULL, CLOCK_MONOTONIC, &end) != 0)
+		complain(sweep, limit_ms);
+	sweep->run.ended = true;
+	return run_wait(&sweep->run, 0);
+}
+
+void sweep_deinit(struct sweep *sweep)
+{
+	run_deinit(&sweep->run);
+	free(sweep->process);
+}
+
+const char *sweep_text(const struct sweep *sweep)
+{
+	static char text[160];
+	const struct sweep_plan *plan = &sweep->plan;
+	size_t used = (size_t)snprintf(text, sizeof(text), "%s (%d) at call %lu of %s",
+		action_names[plan->action], plan->value, (unsigned long)plan->at,
+		role_names[plan->role]);
+
+	if (sweep->hit)
+		snprintf(text + used, sizeof(text) - used, ", %s by %s",
+			call_name(sweep->hit_number), role_names[sweep->hit_role]);
+	return text;
+}
+
+/* A number anybody may repeat; a small one, so that it chooses the same call where two attaches
+ * differ by a few. */
+#define SEED_DEFAULT 29
+
+static uint64_t seed(void)
+{
+	const char *given = getenv("HEAPTAP_SWEEP_SEED");
+	if (!given)
+		return SEED_DEFAULT;
+	return strcmp(given, "random") ? strtoul(given, NULL, 10) : arc4random_uniform(100000);
+}
+
+struct sweep_points sweep_points_of(const char *name, uint64_t calls, unsigned points)
+{
+	const char *which = getenv("HEAPTAP_SWEEP");
+	struct sweep_points chosen = {.stride = calls / points + 1, .last = UINT64_MAX};
+	uint64_t seed_now = seed();
+
+	if (which && !strcmp(which, "all"))
+		chosen.stride = 1;
+	else if (which && which[0] == '/')
+		chosen.stride = strtoul(which + 1, NULL, 10);
+	else if (which)
+		chosen.last = strtoul(which, NULL, 10);
+	chosen.first = seed_now % chosen.stride + 1;
+	if (chosen.last != UINT64_MAX)
+		chosen.first = chosen.last;
+	printf("sweep: %s, %lu calls, every %lu. from %lu (HEAPTAP_SWEEP_SEED=%lu)\n", name, calls,
+		chosen.stride, chosen.first, seed_now);
+	return chosen;
+}

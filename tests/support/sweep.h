@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Runs heaptap under a tracer that counts the system calls of all its processes in one order, and
+ * does one thing when the K-th is about to be made: so that a test can do it at every one of them.
+ * The target is not traced; heaptap traces it as ever.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "tests/support/run.h"
+
+enum sweep_role {
+	SWEEP_ANY,
+	SWEEP_MAIN,
+	SWEEP_WORKER, /* a child of main or guardian; the guardian before its setsid */
+	SWEEP_GUARDIAN,
+	SWEEP_ROLES
+};
+
+enum sweep_action {
+	SWEEP_COUNT,	 /* nothing */
+	SWEEP_KILL,	 /* SIGKILL to the process that makes the call, which is not made */
+	SWEEP_KILL_MAIN, /* SIGKILL to main, whoever makes the call */
+	SWEEP_KILL_ALL,	 /* SIGKILL to every process of heaptap */
+	SWEEP_FAIL,	 /* the call is not made and returns -`value`; exit and brk do not fail */
+	SWEEP_SIGNAL,	 /* signal `value` to every process of heaptap, again at each later call */
+	SWEEP_CALL, /* call(context); may do anything to the target, and must not wait for heaptap
+		     */
+};
+
+struct sweep_plan {
+	enum sweep_action action;
+	enum sweep_role role; /* whose calls are counted */
+	uint64_t at;	      /* the first call is 1 */
+	long from;	      /* which is the first of this number; 0: after the exec */
+	int value;
+	void (*call)(void *context);	/* runs in the tracer's thread, while that process waits */
+	void (*prepare)(void *context); /* as run_start_prepared, or NULL */
+	void *context;
+};
+
+struct sweep {
+	struct sweep_plan plan;
+	const char *const *argv;
+	struct run run;		     /* of main; not to be waited for but by sweep_wait */
+	atomic_bool hit;	     /* the call was reached */
+	uint64_t calls[SWEEP_ROLES]; /* made until the end, or until the hit */
+	enum sweep_role hit_role;
+	long hit_number;
+	/* The rest is the tracer's own. */
+	bool begun;
+	pthread_t tracer;
+	struct sweep_process *process;
+	size_t process_count;
+};
+
+/* Starts argv[0]; `argv` must live until sweep_wait. Orphans of heaptap become children of the
+ * test (PR_SET_CHILD_SUBREAPER). */
+void sweep_start(struct sweep *sweep, const char *const argv[], const struct sweep_plan *plan);
+/* Waits until every process of heaptap has ended, the guardian too; after `limit_ms` the test fails
+ * and says what each was doing. Returns main's exit status, or 128 + the signal that ended it. */
+int sweep_wait(struct sweep *sweep, unsigned limit_ms);
+/* Gives up the captured output. */
+void sweep_deinit(struct sweep *sweep);
+
+/* Which calls a test acts at: first, first + stride, up to last. */
+struct sweep_points {
+	uint64_t first, stride, last;
+};
+
+/* About `points` of `calls`, evenly spread; HEAPTAP_SWEEP=all is every call, HEAPTAP_SWEEP=K the
+ * K-th alone, HEAPTAP_SWEEP=/N every N-th. The first of them is the same in every run, unless
+ * HEAPTAP_SWEEP_SEED=S or =random chooses another. Prints what was chosen, for the sweep `name`. */
+struct sweep_points sweep_points_of(const char *name, uint64_t calls, unsigned points);
+
+/* What was done where, for messages: "kill at call 17, openat of main". Static buffer. */
+const char *sweep_text(const struct sweep *sweep);

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * libburst-*.so, libraries for storm to load and let go: the constructor allocates, the destructor
+ * checks what it finds there. Built in several ways, so that their slots are bound in all of them.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#define KEPT 8
+
+long burst_work(unsigned long count);
+
+static unsigned char *kept[KEPT];
+
+static size_t size_of(unsigned i)
+{
+	return 40 + 100 * i;
+}
+
+__attribute__((constructor)) static void burst_begin(void)
+{
+	for (unsigned i = 0; i < KEPT; i++) {
+		kept[i] = i % 2 ? malloc(size_of(i)) : calloc(1, size_of(i));
+		memset(kept[i], (int)i, size_of(i));
+	}
+}
+
+__attribute__((destructor)) static void burst_end(void)
+{
+	for (unsigned i = 0; i < KEPT; i++) {
+		for (size_t at = 0; at < size_of(i); at++)
+			if (kept[i][at] != i)
+				abort();
+		free(kept[i]);
+	}
+}
+
+/* Returns how many calls of the allocator it made. */
+long burst_work(unsigned long count)
+{
+	for (unsigned long i = 0; i < count; i++) {
+		void *volatile ptr = malloc(333);
+		ptr = realloc(ptr, 444);
+		free(ptr);
+	}
+	return (long)(3 * count);
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A thread that is asleep in the allocator, and signal handlers that do there what handlers do. The
+ * allocator, libownalloc.so, bears it. Commands:
+ *
+ *      hold        the thread goes to sleep in malloc: "held"
+ *      handle HOW  its handler runs there and, according to HOW: "malloc" allocates and returns;
+ *                  "sleep" sleeps too, on an alternate stack; "jump" leaves by siglongjmp; "swap"
+ *                  changes to another context, which goes on allocating. Answers when that is so
+ *      wake        malloc returns; so does the sleeping handler, so does the context: "woken" when
+ *                  the thread is where it was before "hold"
+ *      storm       from now on its handler jumps out of whatever it is in, 2000 times a second
+ *      calm        ends that; both answer "done"
+ */
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+#include <ucontext.h>
+
+#include "tests/targets/ownalloc.h"
+#include "tests/targets/speak.h"
+
+enum how { RETURN, MALLOC, SLEEP, JUMP, SWAP };
+
+static pthread_t worker, storm_thread;
+static sigjmp_buf point;
+static ucontext_t inside, outside;
+static char outside_stack[1 << 16], handler_stack[1 << 16];
+static atomic_int wanted, handled, how, storming, armed;
+
+static void pause_ms(void)
+{
+	nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
+static void allocate(void)
+{
+	unsigned char *ptr = malloc(100);
+	ptr[0] = 1;
+	free(ptr);
+}
+
+static void run_outside(void)
+{
+	atomic_store(&handled, 1);
+	while (atomic_load(&ownalloc_hold)) {
+		allocate();
+		pause_ms();
+	}
+	setcontext(&inside);
+}
+
+static void on_signal(int signal)
+{
+	(void)signal;
+	switch (atomic_load(&how)) {
+	case MALLOC:
+		allocate();
+		atomic_store(&handled, 1);
+		break;
+	case SLEEP:
+		atomic_store(&handled, 1);
+		while (atomic_load(&ownalloc_hold))
+			pause_ms();
+		break;
+	case JUMP:
+		if (atomic_load(&armed))
+			siglongjmp(point, 1);
+		break;
+	case SWAP:
+		getcontext(&outside);
+		outside.uc_stack.ss_sp = outside_stack;
+		outside.uc_stack.ss_size = sizeof(outside_stack);
+		makecontext(&outside, run_outside, 0);
+		swapcontext(&inside, &outside);
+		break;
+	default:
+		break;
+	}
+}
+
+static void go_through_storm(void)
+{
+	while (atomic_load(&storming)) {
+		if (sigsetjmp(point, 1) == 0)
+			atomic_store(&armed, 1);
+		for (unsigned i = 0; i < 1000; i++)
+			allocate();
+		atomic_store(&armed, 0);
+	}
+}
+
+static void *work(void *arg)
+{
+	stack_t stack = {.ss_sp = handler_stack, .ss_size = sizeof(handler_stack)};
+	sigaltstack(&stack, NULL);
+	for (;; pause_ms()) {
+		go_through_storm();
+		if (!atomic_load(&wanted))
+			continue;
+		if (sigsetjmp(point, 1) == 0) {
+			atomic_store(&armed, 1);
+			unsigned char *ptr = malloc(OWNALLOC_SLOW);
+			ptr[OWNALLOC_SLOW - 1] = 1;
+			free(ptr);
+		}
+		atomic_store(&armed, 0);
+		atomic_store(&handled, 1);
+		atomic_store(&wanted, 0);
+		while (atomic_load(&ownalloc_hold))
+			pause_ms();
+	}
+	return arg;
+}
+
+static void *storm(void *arg)
+{
+	while (atomic_load(&storming)) {
+		pthread_kill(worker, SIGUSR1);
+		nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
+	}
+	return arg;
+}
+
+static void handle_signals(int flags)
+{
+	struct sigaction action = {.sa_handler = on_signal, .sa_flags = flags};
+	sigaction(SIGUSR1, &action, NULL);
+}
+
+static void wait_for(atomic_int *flag, int value)
+{
+	while (atomic_load(flag) != value)
+		pause_ms();
+}
+
+static const char *obey(const char *command)
+{
+	static const char *const names[] = {"return", "malloc", "sleep", "jump", "swap"};
+	if (!strcmp(command, "hold")) {
+		atomic_store(&ownalloc_held, 0);
+		atomic_store(&ownalloc_hold, 1);
+		atomic_store(&wanted, 1);
+		wait_for(&ownalloc_held, 1);
+		return "held";
+	}
+	if (!strcmp(command, "wake")) {
+		atomic_store(&ownalloc_hold, 0);
+		wait_for(&wanted, 0);
+		return "woken";
+	}
+	if (!strcmp(command, "storm")) {
+		handle_signals(0);
+		atomic_store(&how, JUMP);
+		atomic_store(&storming, 1);
+		pthread_create(&storm_thread, NULL, storm, NULL);
+	} else if (!strcmp(command, "calm")) {
+		atomic_store(&storming, 0);
+		pthread_join(storm_thread, NULL);
+	}
+	for (int i = 0; i < 5 && !strncmp(command, "handle ", 7); i++) {
+		if (strcmp(command + 7, names[i]))
+			continue;
+		handle_signals(i == SLEEP ? SA_ONSTACK : 0);
+		atomic_store(&handled, 0);
+		atomic_store(&how, i);
+		pthread_kill(worker, SIGUSR1);
+		wait_for(&handled, 1);
+	}
+	return "done";
+}
+
+int main(void)
+{
+	handle_signals(0);
+	pthread_create(&worker, NULL, work, NULL);
+	speak_ready();
+	for (const char *command; strcmp(command = speak_hear(), "stop");) {
+		speak_add("%s", obey(command));
+		speak_send();
+	}
+	_exit(0);
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How a program holds its threads asleep in its own allocator: libownalloc.so.
+ */
+#pragma once
+
+#include <stdatomic.h>
+
+#define OWNALLOC_SLOW 4321u
+
+extern atomic_int ownalloc_hold; /* set by the program */
+extern atomic_int ownalloc_held; /* set as soon as a thread sleeps */

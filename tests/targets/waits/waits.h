@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * System calls that block, one per case, each until its time has passed or until somebody ends the
+ * wait. main.c makes one of them and says how it went.
+ */
+#pragma once
+
+#include <stdlib.h>
+#include <time.h>
+
+#include "tests/targets/speak.h"
+
+struct waits_case {
+	const char *name;
+	/* What the call needs, made before the helper is forked. May be NULL. */
+	void (*prepare)(void);
+	/* Returns as the call does, with errno. */
+	long (*wait)(void);
+	/* Ends the wait; in the helper, a child process. NULL: its time ends it. */
+	void (*release)(void);
+	/* In the helper, before the call is made: takes the lock that is waited for. May be NULL.
+	 */
+	void (*hold)(void);
+	/* Removes what would outlive the processes; in the helper. May be NULL. */
+	void (*clean)(void);
+};
+
+extern const struct waits_case waits_clock[], waits_file[], waits_socket[], waits_ipc[];
+
+extern unsigned waits_ms; /* how long the timed ones wait */
+extern pid_t waits_target, waits_helper;
+extern int waits_fd[4]; /* descriptors of the case */
+
+/* The time from now, and the moment when it is over. */
+struct timespec waits_time(void);
+struct timespec waits_deadline(clockid_t clock);
+
+/* Fails the target unless `done`. */
+void waits_check(int done, const char *what);
+/* As system calls return it: -1 and errno for an error number. */
+long waits_result(int error);
+void waits_make_pipe(void); /* waits_fd[0], waits_fd[1] */
+/* Writes to a descriptor until it would block. */
+void waits_fill(int fd);

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A journal that lies in a target's memory may say anything: whatever it says, no word is named
+ * that is not an allocator's slot with a thunk of ours, and none would get anything but code.
+ */
+#include "attach/inject/claims.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#include "attach/elf/slots.h"
+#include "attach/inject/choose.h"
+#include "tests/support/ht_check.h"
+
+#define IMAGE	    0x10000000000ull
+#define IMAGE_BYTES (64ull << 20)
+#define THUNK	    (IMAGE + ABI_THUNKS_OFF + ABI_THUNK_ENTRY)
+#define WANTED	    200u /* bytes for a stub */
+
+static struct proc self;
+static struct proc_maps maps;
+static struct modules modules;
+static struct slots slots;
+static struct journal journal;
+static struct image image;
+static uint64_t word; /* no slot */
+
+static raddr_t at(const void *pointer)
+{
+	return (raddr_t)(uintptr_t)pointer;
+}
+
+static void setup(void)
+{
+	ck_no_err(proc_open(getpid(), &self));
+	ck_no_err(proc_open_mem(&self));
+	ck_no_err(proc_maps_read(&self, &maps));
+	ck_no_err(modules_read(&self, &maps, &modules));
+	ck_no_err(slots_read(&self, &modules, 0, 0, &slots));
+	image = (struct image){
+		.base = IMAGE, .bytes = IMAGE_BYTES, .thunks = IMAGE + ABI_THUNKS_OFF};
+	ck_no_err(journal_create(&journal));
+	journal_begin(&journal, IMAGE, IMAGE_BYTES, IMAGE + ABI_THUNKS_OFF);
+	word = 0;
+}
+
+/* What a capture would have written down about a slot of this very program. */
+static struct journal_slot honest(void)
+{
+	for (size_t i = 0; i < slots.count; i++)
+		if (slots.slot[i].verdict == SLOT_TAP)
+			return (struct journal_slot){.addr = slots.slot[i].addr,
+				.original = slots.slot[i].value,
+				.thunk = THUNK,
+				.real = slots.slot[i].real,
+				.hook = slots.slot[i].hook};
+	ck_abort_msg("no slot in this program");
+}
+
+/* Returns what becomes of the entry. */
+static enum journal_state accepted(struct journal_slot entry)
+{
+	ck_no_err(journal_add(&journal, &entry));
+	ck_no_err(claims_check(&self, &image, &journal));
+	return (enum journal_state)journal.slot[journal.header->slot_count - 1].state;
+}
+
+static void refused(const char *why)
+{
+	ck_err_says(claims_check(&self, &image, &journal), HT_ERR_REFUSED, why);
+}
+
+START_TEST(the_truth)
+{
+	setup();
+	ck_no_err(claims_check(&self, &image, &journal));
+	ck_assert_int_eq(accepted(honest()), JOURNAL_SLOT_INTENDED);
+}
+END_TEST
+
+START_TEST(another_image)
+{
+	setup();
+	journal.header->image += HT_PAGE_BYTES;
+	refused("another image");
+	journal.header->image -= HT_PAGE_BYTES;
+	journal.header->image_bytes = UINT64_MAX;
+	refused("another image");
+	journal.header->image_bytes = IMAGE_BYTES;
+	journal.header->thunks = 0;
+	refused("another image");
+}
+END_TEST
+
+START_TEST(the_stubs_place)
+{
+	setup();
+	struct choose_slack place;
+	ck_no_err(choose_slack(&modules, &maps, WANTED, &place));
+	const raddr_t wrong[] = {0, 1, at(&word), at((const void *)setup), place.addr - 1,
+		place.addr + HT_PAGE_BYTES, UINT64_MAX, UINT64_MAX - WANTED + 1};
+	journal.header->slack_bytes = WANTED;
+	journal.header->slack = place.addr;
+	ck_no_err(claims_check(&self, &image, &journal));
+	for (size_t i = 0; i < HT_ARRAY_SIZE(wrong); i++) {
+		journal.header->slack = wrong[i];
+		refused("the stub's place is none");
+	}
+}
+END_TEST
+
+/* Nothing of ours is there: such an entry is forgotten, and nothing is written. */
+START_TEST(words_that_are_no_slots)
+{
+	setup();
+	struct journal_slot entry = honest();
+	const raddr_t addresses[] = {at(&word), 0, 1, UINT64_MAX, UINT64_MAX - 7, at(&self) + 3};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(addresses); i++) {
+		entry.addr = addresses[i];
+		ck_assert_int_eq(accepted(entry), JOURNAL_SLOT_GONE);
+	}
+}
+END_TEST
+
+START_TEST(a_slot_that_is_not_tapped)
+{
+	setup();
+	struct journal_slot entry = honest();
+	entry.hook = ABI_HOOK_COUNT;
+	ck_assert_int_eq(accepted(entry), JOURNAL_SLOT_GONE);
+	entry.hook = UINT32_MAX;
+	ck_assert_int_eq(accepted(entry), JOURNAL_SLOT_GONE);
+	entry = honest();
+	entry.thunk = at((const void *)setup);
+	ck_assert_int_eq(accepted(entry), JOURNAL_SLOT_GONE);
+	entry = honest();
+	entry.original = at(&word);
+	ck_assert_int_eq(accepted(entry), JOURNAL_SLOT_GONE);
+}
+END_TEST
+
+/* It holds a thunk, and the journal would put something there: nothing at all is done. */
+START_TEST(a_thunk_elsewhere)
+{
+	setup();
+	struct journal_slot entry = honest();
+	word = THUNK;
+	entry.addr = at(&word);
+	ck_no_err(journal_add(&journal, &entry));
+	refused("no allocator slot");
+	word = 0;
+	ck_no_err(claims_check(&self, &image, &journal));
+	word = 4711;
+	journal.slot[0].thunk = 4711;
+	refused("no allocator slot");
+}
+END_TEST
+
+START_TEST(counts_beyond_all_bounds)
+{
+	setup();
+	const uint32_t counts[] = {JOURNAL_SLOTS_MAX + 1, UINT32_MAX, 1u << 31};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(counts); i++) {
+		journal.header->slot_count = counts[i];
+		refused("damaged");
+	}
+	journal.header->slot_count = 0;
+	journal.header->slack_bytes = JOURNAL_SLACK_BYTES + 1;
+	refused("damaged");
+	journal.header->slack_bytes = 0;
+	journal.header->magic++;
+	refused("not of this version");
+}
+END_TEST
+
+HT_SUITE("attach/inject/claims", the_truth, another_image, the_stubs_place, words_that_are_no_slots,
+	a_slot_that_is_not_tapped, a_thunk_elsewhere, counts_beyond_all_bounds)

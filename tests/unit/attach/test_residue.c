@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What cannot be read is not equal. The process compared is this one, seen through a directory of
+ * links to its /proc/PID, in which one part after another is made unreadable.
+ */
+#include "attach/inject/residue.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/files.h"
+#include "tests/support/ht_check.h"
+
+#define INODE	   12345u
+#define PATH_BYTES 512u
+
+struct stage {
+	struct proc proc;
+	struct journal journal;
+	struct residue *residue;
+	char *directory;
+};
+
+static void link_part(const struct stage *stage, const char *part)
+{
+	char target[PATH_BYTES];
+	snprintf(target, sizeof(target), "/proc/%d/%s", getpid(), part);
+	ck_assert_int_eq(symlinkat(target, stage->proc.dir_fd, part), 0);
+}
+
+static void stage_begin(struct stage *ret)
+{
+	static const char *const parts[] = {"stat", "maps", "exe", "pagemap", "fd"};
+	char name[64];
+	*ret = (struct stage){.directory = files_directory()};
+	ck_no_err(proc_open(getpid(), &ret->proc));
+	ck_no_err(proc_open_mem(&ret->proc));
+	ck_no_err(residue_create(&ret->proc, &(struct modules){0}, &ret->residue));
+	ck_no_err(journal_create(&ret->journal));
+	journal_begin(&ret->journal, 0x7000000000, 1 << 20, 0x7000001000);
+	journal_set_sockets(&ret->journal, -1, INODE, INODE + 1);
+
+	close(ret->proc.dir_fd);
+	ret->proc.dir_fd = open(ret->directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	ck_assert_int_ge(ret->proc.dir_fd, 0);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(parts); i++)
+		link_part(ret, parts[i]);
+	ck_assert_int_eq(mkdirat(ret->proc.dir_fd, "task", 0700), 0);
+	snprintf(name, sizeof(name), "task/%d", getpid());
+	link_part(ret, name);
+}
+
+static void remove_part(const struct stage *stage, const char *part)
+{
+	ck_assert_int_eq(unlinkat(stage->proc.dir_fd, part, 0), 0);
+}
+
+static struct residue_report stage_end(struct stage *stage)
+{
+	struct residue_report report;
+	ck_no_err(residue_compare(stage->residue, &stage->proc, &stage->journal, false, &report));
+	residue_destroy(stage->residue);
+	journal_destroy(&stage->journal);
+	proc_close(&stage->proc);
+	free(stage->directory);
+	return report;
+}
+
+static void check_equal(const struct residue_report *report)
+{
+	ck_assert_str_eq(residue_difference(report), "");
+	ck_assert(report->equal);
+}
+
+static void check_unread(const struct residue_report *report, const char *part)
+{
+	ck_assert_msg(strstr(part, "could not be read"), "%s", part);
+	ck_assert_str_eq(residue_difference(report), part);
+	ck_assert(!report->equal);
+}
+
+START_TEST(nothing_differs)
+{
+	struct stage stage;
+	stage_begin(&stage);
+	struct residue_report report = stage_end(&stage);
+	check_equal(&report);
+}
+END_TEST
+
+START_TEST(descriptors_that_cannot_be_listed)
+{
+	struct stage stage;
+	stage_begin(&stage);
+	remove_part(&stage, "fd");
+	struct residue_report report = stage_end(&stage);
+	check_unread(&report, report.fds);
+}
+END_TEST
+
+/* A descriptor that is no link stands for one whose link cannot be read. */
+static void stage_fds(const struct stage *stage)
+{
+	remove_part(stage, "fd");
+	ck_assert_int_eq(mkdirat(stage->proc.dir_fd, "fd", 0700), 0);
+	ck_assert_int_eq(mkdirat(stage->proc.dir_fd, "fd/3", 0700), 0);
+	ck_assert_int_eq(symlinkat("/dev/null", stage->proc.dir_fd, "fd/1"), 0);
+}
+
+START_TEST(a_descriptor_that_cannot_be_read)
+{
+	struct stage stage;
+	stage_begin(&stage);
+	stage_fds(&stage);
+	struct residue_report report = stage_end(&stage);
+	check_unread(&report, report.fds);
+}
+END_TEST
+
+START_TEST(a_descriptor_of_ours_is_named_before_one_that_cannot_be_read)
+{
+	struct stage stage;
+	char ours[64];
+	stage_begin(&stage);
+	stage_fds(&stage);
+	snprintf(ours, sizeof(ours), "socket:[%u]", INODE);
+	ck_assert_int_eq(symlinkat(ours, stage.proc.dir_fd, "fd/2"), 0);
+	struct residue_report report = stage_end(&stage);
+	ck_assert_msg(strstr(report.fds, "descriptor 2 is still ours"), "%s", report.fds);
+	ck_assert(!report.equal);
+}
+END_TEST
+
+static void replace_task(const struct stage *stage, const char *target)
+{
+	char name[64];
+	snprintf(name, sizeof(name), "task/%d", getpid());
+	remove_part(stage, name);
+	if (target)
+		ck_assert_int_eq(symlinkat(target, stage->proc.dir_fd, name), 0);
+}
+
+START_TEST(a_thread_that_cannot_be_read)
+{
+	struct stage stage;
+	char name[64];
+	stage_begin(&stage);
+	snprintf(name, sizeof(name), "%d", getpid());
+	replace_task(&stage, name); /* leads to itself: ELOOP */
+	struct residue_report report = stage_end(&stage);
+	check_unread(&report, report.threads);
+}
+END_TEST
+
+START_TEST(a_thread_that_has_ended)
+{
+	struct stage stage;
+	stage_begin(&stage);
+	replace_task(&stage, NULL);
+	struct residue_report report = stage_end(&stage);
+	check_equal(&report);
+}
+END_TEST
+
+/* Nothing can be read behind the end of a file. */
+static raddr_t map_behind_end(uint64_t *ret_inode)
+{
+	struct stat st;
+	int fd = memfd_create("empty", MFD_CLOEXEC);
+	void *page = mmap(NULL, HT_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+	ck_assert_ptr_ne(page, MAP_FAILED);
+	ck_assert_int_eq(fstat(fd, &st), 0);
+	close(fd);
+	*ret_inode = st.st_ino;
+	return (raddr_t)(uintptr_t)page;
+}
+
+static struct residue_report compare_with_slot(raddr_t addr, uint64_t inode)
+{
+	struct stage stage;
+	stage_begin(&stage);
+	ck_no_err(journal_add(&stage.journal,
+		&(struct journal_slot){
+			.addr = addr, .original = 1, .thunk = 2, .real = 1, .inode = inode}));
+	return stage_end(&stage);
+}
+
+START_TEST(a_slot_that_cannot_be_read)
+{
+	uint64_t inode;
+	raddr_t addr = map_behind_end(&inode);
+	struct residue_report report = compare_with_slot(addr, inode);
+	check_unread(&report, report.slots);
+}
+END_TEST
+
+START_TEST(a_slot_in_whose_place_is_another_file)
+{
+	uint64_t inode;
+	raddr_t addr = map_behind_end(&inode);
+	struct residue_report report = compare_with_slot(addr, inode + 1);
+	check_equal(&report);
+}
+END_TEST
+
+START_TEST(a_slot_whose_library_is_gone)
+{
+	uint64_t inode;
+	raddr_t addr = map_behind_end(&inode);
+	ck_assert_int_eq(munmap((void *)(uintptr_t)addr, HT_PAGE_BYTES), 0);
+	struct residue_report report = compare_with_slot(addr, inode);
+	check_equal(&report);
+}
+END_TEST
+
+HT_SUITE("attach/inject/residue", nothing_differs, descriptors_that_cannot_be_listed,
+	a_descriptor_that_cannot_be_read,
+	a_descriptor_of_ours_is_named_before_one_that_cannot_be_read, a_thread_that_cannot_be_read,
+	a_thread_that_has_ended, a_slot_that_cannot_be_read, a_slot_in_whose_place_is_another_file,
+	a_slot_whose_library_is_gone)

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One thread that records alone is told so; never while another may be in the middle of an event.
+ */
+#include "attach/daemon/sole.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/ht_check.h"
+
+#define SLOTS	  4u
+#define PERIOD_NS 10000000u
+#define KEY(i)	  (0x7f0000001000u + 0x100u * (uint64_t)(i))
+
+static struct sole sole;
+static struct abi_control control;
+static struct abi_slot *slots;
+static uint64_t now_ns;
+
+static void make(void)
+{
+	memset(&sole, 0, sizeof(sole));
+	memset(&control, 0, sizeof(control));
+	free(slots);
+	slots = calloc(SLOTS, sizeof(*slots));
+	now_ns = 1;
+}
+
+static void record(unsigned i)
+{
+	control.claimed[0] |= 1ull << i;
+	slots[i].head.key = KEY(i);
+	slots[i].head.committed += 20;
+}
+
+static void look(void)
+{
+	sole_look(&sole, &control, slots, SLOTS, now_ns);
+	now_ns += PERIOD_NS;
+}
+
+/* Slot 0 records between the looks until it is told that it is alone. */
+static void make_sole(void)
+{
+	make();
+	for (int i = 0; i < 2; i++) {
+		record(0);
+		look();
+	}
+	ck_assert_uint_eq(control.sole, KEY(0));
+}
+
+START_TEST(in_two_steps)
+{
+	make();
+	look();
+	ck_assert_uint_eq(control.sole, 0);
+	record(0);
+	look();
+	ck_assert_uint_eq(control.sole, KEY(0) | ABI_SOLE_PROPOSED);
+	look();
+	ck_assert_uint_eq(control.sole, KEY(0) | ABI_SOLE_PROPOSED);
+	record(0);
+	look();
+	record(0);
+	look();
+	ck_assert_uint_eq(control.sole, KEY(0));
+}
+END_TEST
+
+START_TEST(looks_too_near_are_none)
+{
+	make();
+	record(0);
+	look();
+	record(0);
+	sole_look(&sole, &control, slots, SLOTS, now_ns - PERIOD_NS + 1000000);
+	ck_assert_uint_eq(control.sole, KEY(0) | ABI_SOLE_PROPOSED);
+}
+END_TEST
+
+/* It began before it could see the proposal, and ended after: nothing was cleared. */
+START_TEST(another_has_recorded_meanwhile)
+{
+	make();
+	record(0);
+	look();
+	record(0);
+	record(1);
+	look();
+	ck_assert_uint_eq(control.sole, KEY(0) | ABI_SOLE_PROPOSED);
+	record(0);
+	look();
+	ck_assert_uint_eq(control.sole, KEY(0) | ABI_SOLE_PROPOSED);
+	record(0);
+	look();
+	ck_assert_uint_eq(control.sole, KEY(0));
+}
+END_TEST
+
+START_TEST(another_is_in_an_event)
+{
+	static const enum abi_slot_state states[] = {ABI_SLOT_RECORDING, ABI_SLOT_IN_REAL};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(states); i++) {
+		make();
+		record(1);
+		look();
+		control.sole = 0;
+		slots[1].head.state = states[i];
+		for (int k = 0; k < 4; k++) {
+			record(0);
+			look();
+			ck_assert_uint_eq(control.sole, 0);
+		}
+	}
+}
+END_TEST
+
+START_TEST(the_dead_do_not_record)
+{
+	make();
+	record(1);
+	look();
+	control.sole = 0;
+	slots[1].head.state = ABI_SLOT_RECORDING;
+	slots[1].head.key |= ABI_SLOT_DEAD;
+	record(0);
+	look();
+	record(0);
+	look();
+	ck_assert_uint_eq(control.sole, KEY(0));
+}
+END_TEST
+
+/* Another slot has cleared the proposal between the looks. */
+START_TEST(a_cleared_proposal_is_made_again)
+{
+	make();
+	record(0);
+	look();
+	control.sole = 0;
+	record(0);
+	look();
+	ck_assert_uint_eq(control.sole, 0);
+	record(0);
+	look();
+	ck_assert_uint_eq(control.sole, KEY(0) | ABI_SOLE_PROPOSED);
+}
+END_TEST
+
+START_TEST(two_are_not_alone)
+{
+	make();
+	for (int i = 0; i < 4; i++) {
+		record(0);
+		record(2);
+		look();
+		ck_assert_uint_eq(control.sole, 0);
+	}
+}
+END_TEST
+
+START_TEST(stays_while_all_rest)
+{
+	make_sole();
+	for (int i = 0; i < 4; i++)
+		look();
+	ck_assert_uint_eq(control.sole, KEY(0));
+}
+END_TEST
+
+HT_SUITE("attach/daemon/sole", in_two_steps, looks_too_near_are_none,
+	another_has_recorded_meanwhile, another_is_in_an_event, the_dead_do_not_record,
+	a_cleared_proposal_is_made_again, two_are_not_alone, stays_while_all_rest)

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/inject/stopcost.h"
+
+#include <linux/futex.h>
+#include <linux/io_uring.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/support/child.h"
+#include "tests/support/ht_check.h"
+
+#define NONE UINT64_MAX
+
+static struct proc proc;
+
+static enum stopcost cost(
+	long nr, uint64_t a0, uint64_t a1, uint64_t a2, uint64_t a3, uint64_t a4, bool filtered)
+{
+	struct proc_syscall call = {
+		.where = PROC_IN_SYSCALL, .nr = nr, .arg = {a0, a1, a2, a3, a4}};
+	return stopcost_of(&proc, proc.pid, &call, filtered);
+}
+
+START_TEST(a_timeout_makes_late_what_is_repeated)
+{
+	static const struct {
+		long nr;
+		uint64_t arg[5];
+		enum stopcost cost, filtered;
+	} row[] = {
+		{SYS_epoll_wait, {0, 0, 0, 10}, STOPCOST_LATE, STOPCOST_LATE},
+		{SYS_epoll_wait, {0, 0, 0, 0xffffffff}, STOPCOST_REPEAT, STOPCOST_REPEAT},
+		{SYS_epoll_pwait, {0, 0, 0, NONE}, STOPCOST_REPEAT, STOPCOST_REPEAT},
+		{SYS_epoll_pwait2, {0, 0, 0, 0}, STOPCOST_REPEAT, STOPCOST_REPEAT},
+		{SYS_epoll_pwait2, {0, 0, 0, 0x1000}, STOPCOST_LATE, STOPCOST_LATE},
+		{SYS_rt_sigtimedwait, {0, 0, 0x1000}, STOPCOST_LATE, STOPCOST_LATE},
+		{SYS_rt_sigtimedwait, {0}, STOPCOST_REPEAT, STOPCOST_REPEAT},
+		{SYS_semtimedop, {0, 0, 0, 0x1000}, STOPCOST_LATE, STOPCOST_LATE},
+		{SYS_io_getevents, {0, 0, 0, 0, 0x1000}, STOPCOST_LATE, STOPCOST_LATE},
+		{SYS_io_uring_enter, {0, 0, 1, IORING_ENTER_GETEVENTS}, STOPCOST_REPEAT,
+			STOPCOST_REPEAT},
+		{SYS_io_uring_enter, {0, 1, 1, IORING_ENTER_GETEVENTS}, STOPCOST_LATE,
+			STOPCOST_LATE},
+		{SYS_io_uring_enter, {0, 0, 1, IORING_ENTER_EXT_ARG}, STOPCOST_LATE, STOPCOST_LATE},
+		{SYS_nanosleep, {0}, STOPCOST_RESTART_BLOCK, STOPCOST_LATE},
+		{SYS_clock_nanosleep, {0, 0}, STOPCOST_RESTART_BLOCK, STOPCOST_LATE},
+		{SYS_clock_nanosleep, {0, TIMER_ABSTIME}, STOPCOST_RESTART_BLOCK,
+			STOPCOST_RESTART_BLOCK},
+		{SYS_poll, {0, 0, 10}, STOPCOST_RESTART_BLOCK, STOPCOST_LATE},
+		{SYS_poll, {0, 0, 0xffffffff}, STOPCOST_RESTART_BLOCK, STOPCOST_RESTART_BLOCK},
+		{SYS_futex, {0, FUTEX_WAIT_PRIVATE, 0, 0x1000}, STOPCOST_RESTART_BLOCK,
+			STOPCOST_LATE},
+		{SYS_futex, {0, FUTEX_WAIT_BITSET, 0, 0x1000}, STOPCOST_RESTART_BLOCK,
+			STOPCOST_RESTART_BLOCK},
+		{SYS_futex, {0, FUTEX_WAIT, 0, 0}, STOPCOST_RESTART, STOPCOST_RESTART},
+		{SYS_wait4, {0}, STOPCOST_RESTART, STOPCOST_RESTART},
+		{SYS_pause, {0}, STOPCOST_REPEAT, STOPCOST_REPEAT},
+		{SYS_vfork, {0}, STOPCOST_NEVER, STOPCOST_NEVER},
+	};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(row); i++) {
+		const uint64_t *a = row[i].arg;
+		ck_assert_msg(cost(row[i].nr, a[0], a[1], a[2], a[3], a[4], false) == row[i].cost,
+			"row %zu", i);
+		ck_assert_msg(
+			cost(row[i].nr, a[0], a[1], a[2], a[3], a[4], true) == row[i].filtered,
+			"row %zu, filtered", i);
+	}
+}
+END_TEST
+
+START_TEST(threads_that_are_in_no_call)
+{
+	struct proc_syscall call = {.where = PROC_RUNNING};
+	ck_assert_int_eq(stopcost_of(&proc, 0, &call, false), STOPCOST_RUNNING);
+	call.where = PROC_BLOCKED_ELSEWHERE;
+	ck_assert_int_eq(stopcost_of(&proc, 0, &call, false), STOPCOST_RESTART);
+	call.where = PROC_THREAD_GONE;
+	ck_assert_int_eq(stopcost_of(&proc, 0, &call, false), STOPCOST_NEVER);
+}
+END_TEST
+
+static void idle(const void *arg)
+{
+	(void)arg;
+	child_ready(0);
+	child_wait();
+}
+
+START_TEST(sockets_tell_their_timeouts)
+{
+	static const struct timeval second = {.tv_sec = 1};
+	int pair[2], ends[2];
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	ck_assert_int_eq(pipe(ends), 0);
+	ck_assert_int_eq(setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &second, sizeof(second)), 0);
+	ck_assert_int_eq(setsockopt(pair[1], SOL_SOCKET, SO_SNDTIMEO, &second, sizeof(second)), 0);
+	struct child child = child_fork(idle, NULL);
+	ck_no_err(proc_open(child.pid, &proc));
+	uint64_t in = (uint64_t)pair[0], out = (uint64_t)pair[1], none = (uint64_t)ends[0];
+	ck_assert_int_eq(cost(SYS_recvfrom, in, 0, 0, 0, 0, false), STOPCOST_LATE);
+	ck_assert_int_eq(cost(SYS_read, in, 0, 0, 0, 0, false), STOPCOST_LATE);
+	ck_assert_int_eq(cost(SYS_sendto, in, 0, 0, 0, 0, false), STOPCOST_RESTART);
+	ck_assert_int_eq(cost(SYS_recvfrom, out, 0, 0, 0, 0, false), STOPCOST_RESTART);
+	ck_assert_int_eq(cost(SYS_writev, out, 0, 0, 0, 0, false), STOPCOST_LATE);
+	ck_assert_int_eq(cost(SYS_read, none, 0, 0, 0, 0, false), STOPCOST_RESTART);
+	ck_assert_int_eq(cost(SYS_read, 1000000, 0, 0, 0, 0, false), STOPCOST_RESTART);
+	proc_close(&proc);
+	child_kill(&child);
+}
+END_TEST
+
+static volatile bool *go;
+
+static void spin_when_told(const void *arg)
+{
+	(void)arg;
+	child_ready(0);
+	while (!*go)
+		usleep(1000);
+	for (;;)
+		__asm__ volatile("pause");
+}
+
+START_TEST(a_thread_that_has_run_is_timely)
+{
+	struct stopcost_seen seen = {0};
+	go = mmap(NULL, sizeof(*go), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct child child = child_fork(idle, NULL), spinning = child_fork(spin_when_told, NULL);
+	child_sleeping(&child);
+	ck_no_err(proc_open(child.pid, &proc));
+	ck_assert(stopcost_is_timely(&proc, child.pid, STOPCOST_REPEAT, &seen));
+	for (int i = 0; i < 5; i++)
+		ck_assert(!stopcost_is_timely(&proc, child.pid, STOPCOST_LATE, &seen));
+	proc_close(&proc);
+	seen = (struct stopcost_seen){0};
+	ck_no_err(proc_open(spinning.pid, &proc));
+	*go = true;
+	ck_assert(!stopcost_is_timely(&proc, spinning.pid, STOPCOST_RUNNING, &seen));
+	while (!stopcost_is_timely(&proc, spinning.pid, STOPCOST_RUNNING, &seen))
+		usleep(1000);
+	proc_close(&proc);
+	child_kill(&child);
+	child_kill(&spinning);
+}
+END_TEST
+
+HT_SUITE("attach/stopcost", a_timeout_makes_late_what_is_repeated, threads_that_are_in_no_call,
+	sockets_tell_their_timeouts, a_thread_that_has_run_is_timely)
