@@ -71,7 +71,7 @@ static void check_books(const char *program, const char *setting, bool lax)
 	snprintf(name, sizeof(name), "tests/targets/%s", program);
 	bool may_miss = !strcmp(program, "linked-mold") || !strcmp(program, "linked-musl");
 	if (may_miss && access(run_built(name), X_OK)) {
-		printf("%s is not built: its linker is not installed\n", program);
+		printf("skipped: loader: %s: its linker is not installed\n", program);
 		return;
 	}
 	char *value = variable ? strchr(variable, '=') : NULL;
@@ -145,8 +145,10 @@ START_TEST(linked_statically)
 		struct victim victim;
 		char name[64], pid[16], *err;
 		snprintf(name, sizeof(name), "tests/targets/%s", programs[i]);
-		if (access(run_built(name), X_OK))
+		if (access(run_built(name), X_OK)) {
+			printf("skipped: loader: %s: its libc is not installed\n", programs[i]);
 			continue;
+		}
 		victim_start(&victim, (const char *[]){run_built(name), "-n", "1000", NULL});
 		struct procsnap *before = procsnap_take(victim.pid, 0);
 		snprintf(pid, sizeof(pid), "%d", victim.pid);

@@ -131,8 +131,11 @@ static void check(const struct setting *setting)
 	struct tap tap;
 	struct child hog = {0};
 	cpu_set_t one = one_core();
-	if (setting->slow && !getenv("HEAPTAP_SLOW_SCHEDULE"))
+	if (setting->slow && !getenv("HEAPTAP_SLOW_SCHEDULE")) {
+		printf("skipped: schedule: real_time_on_our_core: only with "
+		       "HEAPTAP_SLOW_SCHEDULE=1\n");
 		return;
+	}
 	start_target(&victim, setting);
 	if (setting->beside_a_hog)
 		hog = child_fork(compute, &one);

@@ -43,3 +43,15 @@ char *compile(const char *const command[], const char *source, const char *const
 	free(output);
 	return NULL;
 }
+
+char *compile_or_skip(const char *what, const char *const command[], const char *source)
+{
+	char *output = compile(command, source, NULL);
+	if (output)
+		return output;
+	printf("skipped: %s:", what);
+	for (size_t i = 0; command[i]; i++)
+		printf(" %s", command[i]);
+	printf(": cannot compile here\n");
+	return NULL;
+}

@@ -12,3 +12,6 @@
  * malloc'd; NULL when this compiler or these options are not to be had here.
  */
 char *compile(const char *const command[], const char *source, const char *const libraries[]);
+
+/* As compile, without libraries; and says that the check of `what` is skipped where it is NULL. */
+char *compile_or_skip(const char *what, const char *const command[], const char *source);

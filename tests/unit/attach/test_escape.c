@@ -2,6 +2,7 @@
 #include "attach/inject/escape.h"
 
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -189,12 +190,15 @@ END_TEST
 /* --- pointers in memory -------------------------------------------------------------------------
  */
 
-/* A sanitizer's shadow is terabytes of writable memory. */
+static bool is_searchable(void)
+{
 #ifdef __SANITIZE_ADDRESS__
-enum { SEARCHES = 0 };
+	printf("skipped: escape: a sanitizer's shadow is terabytes of writable memory\n");
+	return false;
 #else
-enum { SEARCHES = 1 };
+	return true;
 #endif
+}
 
 static struct escape_found search(raddr_t image_lo, raddr_t image_hi)
 {
@@ -218,7 +222,7 @@ static void wipe(volatile uint64_t *word)
 
 START_TEST(entries_in_writable_memory_are_found)
 {
-	if (!SEARCHES)
+	if (!is_searchable())
 		return;
 	setup("");
 	ck_assert_uint_eq(search(0, 0).count, 0);
@@ -238,7 +242,7 @@ END_TEST
 
 START_TEST(other_words_are_none)
 {
-	if (!SEARCHES)
+	if (!is_searchable())
 		return;
 	setup("");
 	put_entry(&scene.word[5], 64);
@@ -251,7 +255,7 @@ END_TEST
 
 START_TEST(the_image_is_left_out)
 {
-	if (!SEARCHES)
+	if (!is_searchable())
 		return;
 	setup("");
 	put_entry(&scene.word[5], 7);
@@ -267,7 +271,7 @@ START_TEST(what_was_written_is_searched_whatever_its_protection)
 {
 	static const int prot[] = {
 		PROT_READ, PROT_READ | PROT_EXEC, PROT_EXEC, PROT_WRITE, PROT_NONE};
-	if (!SEARCHES)
+	if (!is_searchable())
 		return;
 	setup("");
 	put_entry(&scene.word[5], 7);
@@ -290,7 +294,7 @@ static uint64_t *map_fd(int fd, int prot, int flags)
 /* Two pages of the same file in two places: in one of them one page is the program's own. */
 START_TEST(what_a_file_holds_is_not_searched)
 {
-	if (!SEARCHES)
+	if (!is_searchable())
 		return;
 	setup("");
 	char *path = tmpdir_path("file");
@@ -317,7 +321,7 @@ END_TEST
 /* Memory that was written elsewhere, and is only read here. */
 START_TEST(shared_memory_is_searched)
 {
-	if (!SEARCHES)
+	if (!is_searchable())
 		return;
 	setup("");
 	int fd = memfd_create("test", MFD_CLOEXEC);
@@ -335,7 +339,7 @@ END_TEST
 /* Code that a program writes to a file in memory is mapped privately, as a library's is. */
 START_TEST(a_private_view_of_shared_memory_is_searched)
 {
-	if (!SEARCHES)
+	if (!is_searchable())
 		return;
 	setup("");
 	int fd = memfd_create("test", MFD_CLOEXEC);
@@ -389,7 +393,7 @@ START_TEST(code_holds_addresses_anywhere)
 {
 	static const size_t offset[] = {1, 3, HT_PAGE_BYTES - 3, CHUNK_BYTES - 1, CHUNK_BYTES - 6,
 		CHUNK_BYTES + HT_PAGE_BYTES - 9};
-	if (!SEARCHES)
+	if (!is_searchable())
 		return;
 	setup("");
 	uint8_t *code = mmap((void *)(uintptr_t)(THUNK + (1ull << 28)), CHUNK_BYTES + HT_PAGE_BYTES,
@@ -421,7 +425,7 @@ END_TEST
 /* A mapped file that was cut cannot be read there: the rest of the mapping still counts. */
 START_TEST(unreadable_pages_are_passed)
 {
-	if (!SEARCHES)
+	if (!is_searchable())
 		return;
 	setup("");
 	int fd = memfd_create("test", MFD_CLOEXEC);

@@ -63,14 +63,17 @@ END_TEST
 START_TEST(kernel_thread)
 {
 	char comm[64] = "";
-	FILE *file = fopen("/proc/2/comm", "re");
-	if (!file)
-		return; /* a PID namespace without kthreadd */
-	ck_assert_ptr_nonnull(fgets(comm, sizeof(comm), file));
-	fclose(file);
 	struct proc proc;
-	if (!strcmp(comm, "kthreadd\n"))
-		ck_err_says(proc_open(2, &proc), HT_ERR_REFUSED, "kernel thread");
+	FILE *file = fopen("/proc/2/comm", "re");
+	if (file) {
+		ck_assert_ptr_nonnull(fgets(comm, sizeof(comm), file));
+		fclose(file);
+	}
+	if (strcmp(comm, "kthreadd\n") != 0) {
+		printf("skipped: proc: a PID namespace without kernel threads\n");
+		return;
+	}
+	ck_err_says(proc_open(2, &proc), HT_ERR_REFUSED, "kernel thread");
 }
 END_TEST
 

@@ -151,9 +151,12 @@ static size_t count_verdict(
 static void check_program(const char *const argv[], const char *const env[], const char *loaded)
 {
 	char *found;
-	if (run_program((const char *[]){"which", argv[0], NULL}, 10000, &found, NULL) != 0)
-		return;
+	bool here = run_program((const char *[]){"which", argv[0], NULL}, 10000, &found, NULL) == 0;
 	free(found);
+	if (!here) {
+		printf("skipped: slots: %s is not installed\n", argv[0]);
+		return;
+	}
 	struct child child = child_exec(argv, env);
 	child_mapped(&child, loaded);
 	child_sleeping(&child);
@@ -205,7 +208,7 @@ static struct child start(const char *path)
 /* calloc is called by nobody: unresolved where binding is lazy. */
 static void check_linking(const char *const command[], bool lazy)
 {
-	char *path = compile(command, allocating, NULL);
+	char *path = compile_or_skip("slots", command, allocating);
 	if (!path)
 		return;
 	struct child child = start(path);

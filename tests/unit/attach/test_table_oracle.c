@@ -359,7 +359,7 @@ static void file_compare(const char *path, struct totals *totals)
 {
 	struct elf_file file;
 	if (!elf_file_open(path, &file)) {
-		fprintf(stderr, "%s: not here, skipped\n", path);
+		printf("skipped: table: %s is not here\n", path);
 		return;
 	}
 	struct abi_table *table;
