@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * scripts/run-tests counts what Check programs say, and is not fooled by those that crash or hang.
+ * scripts/run-tests counts what Check programs say, and is not fooled by those that crash or hang;
+ * nor is a suite by its tests that run side by side.
  */
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/support/ht_check.h"
 #include "tests/support/run.h"
@@ -85,5 +90,98 @@ START_TEST(skips_are_shown)
 }
 END_TEST
 
+/* --- tests that run side by side --- */
+
+START_TEST(is_right)
+{
+	ck_assert(true);
+}
+END_TEST
+
+START_TEST(is_wrong)
+{
+	ck_abort_msg("as intended");
+}
+END_TEST
+
+/* The process around the test, which Check does not see end. */
+START_TEST(ends_all)
+{
+	kill(getppid(), SIGKILL);
+}
+END_TEST
+
+/* Each of the first two waits until the other has come. */
+static volatile int *arrived;
+
+static void meet(int here)
+{
+	arrived[here] = 1;
+	run_until(arrived[1 - here], SCRIPT_MS);
+}
+
+START_TEST(meets_another)
+{
+	meet(0);
+}
+END_TEST
+
+START_TEST(meets_another_too)
+{
+	meet(1);
+}
+END_TEST
+
+/* What such a suite returns, and says (malloc'd). */
+static int run_aside(const TTest *const *tests, size_t count, char **ret_out)
+{
+	int status;
+	FILE *output = tmpfile();
+	ck_assert_ptr_nonnull(output);
+	pid_t pid = fork();
+	if (!pid) {
+		unsetenv("CK_RUN_CASE");
+		dup2(fileno(output), STDOUT_FILENO);
+		exit(ht_suite_run_aside("nested", tests, count));
+	}
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert(WIFEXITED(status));
+	rewind(output);
+	size_t capacity = 0;
+	*ret_out = NULL;
+	ck_assert_int_gt(getdelim(ret_out, &capacity, '\0', output), 0);
+	fclose(output);
+	return WEXITSTATUS(status);
+}
+
+START_TEST(side_by_side_they_meet)
+{
+	char *out;
+	const TTest *const tests[] = {meets_another, meets_another_too};
+	arrived = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne((void *)arrived, MAP_FAILED);
+	ck_assert_int_eq(run_aside(tests, HT_ARRAY_SIZE(tests), &out), 0);
+	free(out);
+}
+END_TEST
+
+START_TEST(side_by_side_each_counts)
+{
+	char *out;
+	const TTest *const wrong[] = {is_right, is_wrong, is_right};
+	const TTest *const killed[] = {is_right, ends_all};
+	ck_assert_int_eq(run_aside(wrong, HT_ARRAY_SIZE(wrong), &out), 1);
+	const char *first = strstr(out, "100%: Checks: 1, Failures: 0, Errors: 0\n");
+	ck_assert_msg(first && strstr(first, "\n0%: Checks: 1, Failures: 1, Errors: 0\n") &&
+			      strstr(first + 1, "\n100%: Checks: 1, Failures: 0, Errors: 0\n") &&
+			      strstr(first, "as intended"),
+		"%s", out);
+	free(out);
+	ck_assert_int_eq(run_aside(killed, HT_ARRAY_SIZE(killed), &out), 1);
+	ck_assert_msg(strstr(out, "ends_all: the process of this test"), "%s", out);
+	free(out);
+}
+END_TEST
+
 HT_SUITE("integration/run_tests", counts_are_summed, a_crash_is_a_failure, a_hang_is_a_failure,
-	skips_are_shown)
+	skips_are_shown, side_by_side_they_meet, side_by_side_each_counts)

@@ -6,6 +6,7 @@
  *
  * HEAPTAP_SLOW_OUTPUT=1: also those that take a minute.
  */
+#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -174,21 +175,24 @@ END_TEST
 /* Is the target's second thread, which serves, in the agent, waiting for heaptap? */
 static bool is_server_waiting(const struct victim *victim)
 {
-	char path[64];
+	char path[300];
 	long call = -1;
-	pid_t tid = 0;
-
-	for (pid_t next = victim->pid + 1; next < victim->pid + 10 && call < 0; next++) {
-		snprintf(path, sizeof(path), "/proc/%d/task/%d/syscall", victim->pid, next);
-		FILE *file = fopen(path, "re");
-		if (!file)
+	snprintf(path, sizeof(path), "/proc/%d/task", victim->pid);
+	DIR *task = opendir(path);
+	ck_assert_ptr_nonnull(task);
+	for (struct dirent *entry; call != SYS_ppoll && (entry = readdir(task));) {
+		if (strtol(entry->d_name, NULL, 10) == victim->pid || entry->d_name[0] == '.')
 			continue;
-		tid = next;
-		if (fscanf(file, "%ld", &call) != 1)
+		snprintf(
+			path, sizeof(path), "/proc/%d/task/%s/syscall", victim->pid, entry->d_name);
+		FILE *file = fopen(path, "re");
+		if (!file || fscanf(file, "%ld", &call) != 1)
 			call = -1;
-		fclose(file);
+		if (file)
+			fclose(file);
 	}
-	return tid && call == SYS_ppoll;
+	closedir(task);
+	return call == SYS_ppoll;
 }
 
 /* Who waits for whom: the server for heaptap, which waits for the output, which the server serves.
@@ -413,8 +417,9 @@ START_TEST(the_writing_process_is_killed)
 }
 END_TEST
 
-HT_SUITE("integration/stalled", writes_stall_until_the_duration_is_over,
-	writes_stall_until_a_signal, the_server_waits_in_a_hook, the_output_cannot_be_opened,
-	syncing_stalls, the_reader_stops_reading, nobody_will_read_the_fifo,
+HT_SUITE_WAITING("integration/stalled",
+	HT_WAITING(writes_stall_until_the_duration_is_over, writes_stall_until_a_signal,
+		the_output_cannot_be_opened, the_reader_stops_reading),
+	the_server_waits_in_a_hook, syncing_stalls, nobody_will_read_the_fifo,
 	the_target_only_waits_for_heaptap, the_target_reads_the_trace,
 	the_writing_process_is_killed)

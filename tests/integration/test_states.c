@@ -462,16 +462,12 @@ static void stop_now(void *context)
 	run_until(state_of(child->pid) == 'T', ANSWER_MS);
 }
 
-/* Its thread is stopped within the stub, which nobody can take out then. Longer than most tests,
- * for heaptap waits. */
+/* Its thread is stopped within the stub, which nobody can take out then. */
 START_TEST(stopped_in_the_stub)
 {
-	struct child child;
 	struct sweep sweep;
 	char pid[16], trace[64];
-	if (!getenv("HEAPTAP_SWEEP"))
-		return;
-	child = child_fork(compute, NULL);
+	struct child child = child_fork(compute, NULL);
 	struct procsnap *before = procsnap_take(child.pid, PROCSNAP_MASKS_CHANGE);
 	snprintf(pid, sizeof(pid), "%d", child.pid);
 	snprintf(trace, sizeof(trace), "/tmp/heaptap-states-%d.htap", getpid());
@@ -501,7 +497,8 @@ START_TEST(stopped_in_the_stub)
 }
 END_TEST
 
-HT_SUITE("integration/states", stopped_while_tapped, continued_in_time, traced_while_tapped,
-	leader_has_ended, only_thread_in_vfork, one_thread_in_vfork, within_restartable_sequences,
-	frozen, frozen_unified, frozen_while_tapped, frozen_unified_while_tapped,
-	stopped_in_the_stub)
+HT_SUITE_WAITING("integration/states",
+	HT_WAITING(stopped_while_tapped, traced_while_tapped, only_thread_in_vfork,
+		frozen_while_tapped, frozen_unified_while_tapped, stopped_in_the_stub),
+	continued_in_time, leader_has_ended, one_thread_in_vfork, within_restartable_sequences,
+	frozen, frozen_unified)

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/support/ht_check.h"
 
+#include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* Far beyond any test's duration, sanitizers and a busy machine included. */
 #define TEST_TIMEOUT_S 120
+#define ASIDES_MAX     16
 
 int ht_suite_run(const char *name, const TTest *const *tests, size_t count)
 {
@@ -22,6 +28,54 @@ int ht_suite_run(const char *name, const TTest *const *tests, size_t count)
 	int failed = srunner_ntests_failed(runner);
 	srunner_free(runner);
 	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+struct aside {
+	pid_t pid;
+	FILE *output;
+};
+
+static struct aside aside_start(const char *name, const TTest *const *test)
+{
+	struct aside aside = {.output = tmpfile()};
+	fflush(NULL);
+	aside.pid = aside.output ? fork() : -1;
+	if (aside.pid)
+		return aside;
+	prctl(PR_SET_PDEATHSIG, SIGTERM); /* upon which Check ends the test, too */
+	dup2(fileno(aside.output), STDOUT_FILENO);
+	dup2(fileno(aside.output), STDERR_FILENO);
+	exit(ht_suite_run(name, test, 1));
+}
+
+static int aside_end(struct aside *aside, const TTest *test)
+{
+	int status = EXIT_FAILURE, c;
+	if (aside->pid < 0 || waitpid(aside->pid, &status, 0) != aside->pid || !WIFEXITED(status))
+		printf("%s: the process of this test could not be started, or was killed\n",
+			test->name);
+	if (aside->output) {
+		rewind(aside->output);
+		while ((c = getc(aside->output)) != EOF)
+			putchar(c);
+		fclose(aside->output);
+	}
+	return status ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+int ht_suite_run_aside(const char *name, const TTest *const *tests, size_t count)
+{
+	static struct aside aside[ASIDES_MAX];
+	const char *fork_mode = getenv("CK_FORK");
+	int status = EXIT_SUCCESS;
+	ck_need(count <= ASIDES_MAX);
+	if (getenv("CK_RUN_CASE") || (fork_mode && !strcmp(fork_mode, "no")))
+		return ht_suite_run(name, tests, count);
+	for (size_t i = 0; i < count; i++)
+		aside[i] = aside_start(name, &tests[i]);
+	for (size_t i = 0; i < count; i++)
+		status |= aside_end(&aside[i], tests[i]);
+	return status;
 }
 
 void ht_check_need(bool condition, const char *text, const char *file, int line)

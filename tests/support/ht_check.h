@@ -16,8 +16,24 @@
 		return ht_suite_run(name, tests, sizeof(tests) / sizeof(tests[0]));                \
 	}
 
+/* HT_SUITE_WAITING("x", HT_WAITING(slow_one, slow_two), third_test): those that mostly wait run
+ * side by side, before the others. Chosen by CK_RUN_CASE, or with CK_FORK=no, nothing does. */
+#define HT_SUITE_WAITING(name, waiting_tests, ...)                                                 \
+	int main(void)                                                                             \
+	{                                                                                          \
+		const TTest *const waiting[] = waiting_tests, *const tests[] = {__VA_ARGS__};      \
+		int status = ht_suite_run_aside(name, waiting, HT_ARRAY_SIZE(waiting));            \
+		return ht_suite_run(name, tests, HT_ARRAY_SIZE(tests)) | status;                   \
+	}
+#define HT_WAITING(...)                                                                            \
+	{                                                                                          \
+		__VA_ARGS__                                                                        \
+	}
+
 /* Runs each test in a process of its own. Returns the exit status. */
 int ht_suite_run(const char *name, const TTest *const *tests, size_t count);
+/* The same, all at once: each is a suite of its own, whose output comes when it has ended. */
+int ht_suite_run_aside(const char *name, const TTest *const *tests, size_t count);
 
 /* Fails the test with the message of the error, if `expr` gives one. */
 #define ck_no_err(expr) ht_check_no_err((expr), #expr, __FILE__, __LINE__)
