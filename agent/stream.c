@@ -106,7 +106,7 @@ static uint64_t stamp(const struct abi_config *config, struct abi_slot_head *hea
 	if (sole != 0 && (sole & ~ABI_SOLE_PROPOSED) != key)
 		store_release(&control->sole, 0);
 	store_relaxed(&head->last_tick, tick);
-	uint64_t tsc = is_sole ? sys_tsc_early() : sys_tsc();
+	uint64_t tsc = abi_time_floor(is_sole ? sys_tsc_early() : sys_tsc());
 	/* Clocks of two processors may differ by a little: time never goes back in a stream. */
 	return tsc < last_tsc ? last_tsc : tsc;
 }
@@ -120,7 +120,7 @@ void stream_put(
 	if (!buffer_room(config, slot, &used) || ht_unlikely(!config_recording(config)))
 		return;
 	uint64_t last_tsc = head->last_tsc, tsc = stamp(config, head);
-	uint64_t time = head->buffer_events ? tsc - last_tsc : tsc;
+	uint64_t time = (head->buffer_events ? tsc - last_tsc : tsc) >> ABI_TIME_SHIFT;
 	if (ht_unlikely(!config_alive(config)))
 		return;
 	uint8_t *at = slot->buffer + used;

@@ -31,7 +31,9 @@ static uint32_t take_stack(const uint8_t **at, unsigned int code)
 
 static bool take_time(struct event_decoder *decoder, const uint8_t **at, unsigned int code)
 {
-	return !__builtin_add_overflow(decoder->tsc, take_number(at, code), &decoder->tsc);
+	uint64_t time = take_number(at, code);
+	return time <= UINT64_MAX >> ABI_TIME_SHIFT &&
+	       !__builtin_add_overflow(decoder->tsc, time << ABI_TIME_SHIFT, &decoder->tsc);
 }
 
 static void take_addr(struct event_decoder *decoder, const uint8_t **at, unsigned int code)

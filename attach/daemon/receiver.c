@@ -64,8 +64,8 @@ static uint64_t settled_tsc(const struct receiver *receiver, const struct clock_
 	uint64_t elapsed_tsc = tick->tsc - receiver->origin.tsc;
 	if (elapsed_ns < STORE_DELAY_MAX_NS)
 		return 0;
-	return tick->tsc -
-	       (uint64_t)((double)elapsed_tsc / (double)elapsed_ns * STORE_DELAY_MAX_NS);
+	return abi_time_floor(tick->tsc - (uint64_t)((double)elapsed_tsc / (double)elapsed_ns *
+						     STORE_DELAY_MAX_NS));
 }
 
 struct ht_err *receiver_create(const struct receiver_options *options, struct receiver **ret)

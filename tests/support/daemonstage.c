@@ -202,7 +202,7 @@ void agent_event(struct agent *agent, uint32_t stack)
 	if (head->committed == head->buffer_start)
 		agent_begin(agent);
 	stage_store(&head->state, ABI_SLOT_RECORDING);
-	uint64_t tsc = __rdtsc();
+	uint64_t tsc = abi_time_floor(__rdtsc());
 	uint64_t addr = 0x7f0000000000 + (tsc & 0xfffff0);
 	if (head->events & 1)
 		eventbuild_alloc(&agent->build, ABI_EVENT_ALLOC, ABI_HOOK_MALLOC, tsc, addr,

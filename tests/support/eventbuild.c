@@ -42,10 +42,11 @@ static void put_number(struct eventbuild *build, uint64_t value, unsigned int co
 
 static uint64_t step_time(struct eventbuild *build, uint64_t tsc)
 {
+	tsc = abi_time_floor(tsc);
 	ck_need(tsc >= build->tsc);
 	uint64_t delta = tsc - build->tsc;
 	build->tsc = tsc;
-	return delta;
+	return delta >> ABI_TIME_SHIFT;
 }
 
 static uint64_t step_addr(struct eventbuild *build, uint64_t addr, unsigned int *ret_code)

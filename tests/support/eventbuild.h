@@ -21,7 +21,8 @@ void eventbuild_deinit(struct eventbuild *build);
 void eventbuild_restart(struct eventbuild *build);
 
 void eventbuild_thread(struct eventbuild *build, uint32_t tid, uint32_t level);
-/* `kind`: ALLOC or REALLOC_END. `tsc` is absolute, and not before that of the event before. */
+/* `kind`: ALLOC or REALLOC_END. `tsc` is absolute, not before that of the event before, and
+ * rounded as the agent does. */
 void eventbuild_alloc(struct eventbuild *build, enum abi_event_kind kind, uint8_t hook,
 	uint64_t tsc, uint64_t addr, uint64_t size, uint32_t stack);
 /* `kind`: FREE or REALLOC_BEGIN. Without usable bytes (0) there is no size. */

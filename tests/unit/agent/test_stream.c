@@ -81,7 +81,7 @@ START_TEST(decoder_reads_what_was_put)
 		for (size_t i = 0; i < HT_ARRAY_SIZE(put); i++) {
 			put[i] = random_event();
 			sys_fake.tsc += random_number() >> 8;
-			tsc[i] = sys_fake.tsc;
+			tsc[i] = abi_time_floor(sys_fake.tsc);
 			stream_put(world_config, slot, &put[i]);
 		}
 		ck_assert_uint_eq(world_messages, 0);
@@ -161,8 +161,8 @@ START_TEST(time_does_not_go_back)
 	sys_fake.tsc = 6000;
 	stream_put(world_config, slot, &event);
 	ck_assert_uint_eq(world_events(slot, events, WORLD_EVENTS_MAX), 3);
-	ck_assert_uint_eq(events[1].tsc, 5000);
-	ck_assert_uint_eq(events[2].tsc, 6000);
+	ck_assert_uint_eq(events[1].tsc, abi_time_floor(5000));
+	ck_assert_uint_eq(events[2].tsc, abi_time_floor(6000));
 }
 END_TEST
 

@@ -22,7 +22,7 @@ static struct ht_err *see(void *context, uint32_t stream, const struct event *ev
 	(void)context;
 	ck_assert_uint_lt(seen_count, SEEN_MAX);
 	seen_stream[seen_count] = stream;
-	seen[seen_count++] = event->tsc;
+	seen[seen_count++] = event->tsc / ABI_TIME_UNIT;
 	return NULL;
 }
 
@@ -32,13 +32,13 @@ static void begin(void)
 	ck_no_err(streams_create(see, NULL, &streams));
 }
 
-/* One whole buffer with frees at these times. */
+/* One whole buffer with frees at these times, in units of the event encoding, as all here. */
 static struct eventbuild buffer_of(const uint64_t *tsc, size_t count)
 {
 	struct eventbuild build = {0};
 	eventbuild_thread(&build, 1, 0);
 	for (size_t i = 0; i < count; i++)
-		eventbuild_free(&build, ABI_EVENT_FREE, 0, tsc[i], 16, 0);
+		eventbuild_free(&build, ABI_EVENT_FREE, 0, tsc[i] * ABI_TIME_UNIT, 16, 0);
 	return build;
 }
 
@@ -58,6 +58,11 @@ static uint64_t add(uint64_t slot, uint64_t position, uint64_t flags, struct eve
 	position += build.out.length;
 	eventbuild_deinit(&build);
 	return position;
+}
+
+static void release(uint64_t tsc)
+{
+	ck_no_err(streams_release(streams, tsc * ABI_TIME_UNIT));
 }
 
 #define BUFFER(...)                                                                                \
@@ -93,11 +98,11 @@ START_TEST(nothing_is_released_before_it_is_complete)
 {
 	begin();
 	uint64_t end = add(0, 0, REC_EVENTS_RESTART, BUFFER(10, 20, 30));
-	ck_no_err(streams_release(streams, 20));
+	release(20);
 	CHECK_SEEN(10);
 	add(1, 0, REC_EVENTS_RESTART, BUFFER(20, 25));
 	add(0, end, REC_EVENTS_RESTART, BUFFER(40));
-	ck_no_err(streams_release(streams, 100));
+	release(100);
 	CHECK_SEEN(10, 20, 20, 25, 30, 40);
 	streams_destroy(streams);
 }
@@ -111,7 +116,7 @@ START_TEST(a_piece_without_restart_continues_the_one_before)
 	ck_no_err(bytes_out_put(&tail.out, whole.out.data + cut, LATER_FREE_BYTES));
 	whole.out.length = cut;
 	uint64_t end = add(0, 0, REC_EVENTS_RESTART, whole);
-	ck_no_err(streams_release(streams, 100)); /* the first piece is gone by then */
+	release(100); /* the first piece is gone by then */
 	add(0, end, 0, tail);
 	ck_no_err(streams_finish(streams));
 	CHECK_SEEN(10, 20, 30);

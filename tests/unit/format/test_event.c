@@ -72,7 +72,7 @@ static struct event random_event(uint64_t *state, uint32_t tid, uint64_t tsc_bef
 	struct event event = {
 		.kind = ABI_EVENT_ALLOC + (unsigned int)(next_random(state) % 6),
 		.tid = tid,
-		.tsc = tsc_before + (step < room ? step : room),
+		.tsc = abi_time_floor(tsc_before + (step < room ? step : room)),
 	};
 	if (event.kind == ABI_EVENT_REALLOC_FREED || event.kind == ABI_EVENT_REALLOC_FAIL)
 		return event;
@@ -122,7 +122,7 @@ END_TEST
 static const uint8_t golden[] = {
 	1, 0x39, 0x30, 0, 0, 2, 0, 0, 0,		   /* THREAD 12345, level 2 */
 	2 | 1 << 3 | 2 << 5, 0 | 1 << 2 | 5 << 4,	   /* ALLOC, aligned_alloc */
-	0x34, 0x12,					   /* time 0x1234 */
+	0x34, 0x12,					   /* time 0x12340 */
 	0x00, 0x00, 0x00, 0x02,				   /* 0x10000000 >> 4, zigzag */
 	100,						   /* size */
 	0x02, 0x01,					   /* stack 0x102 */
@@ -134,10 +134,10 @@ static const uint8_t golden[] = {
 START_TEST(the_encoding_is_as_specified)
 {
 	const struct event want[] = {
-		{ABI_EVENT_ALLOC, ABI_HOOK_ALIGNED_ALLOC, 12345, 0x1234, 0x10000000, 100, 0x102},
-		{ABI_EVENT_FREE, ABI_HOOK_FREE, 12345, 0x1235, 0x10000000 - 32, 256, 0},
-		{ABI_EVENT_REALLOC_FAIL, 0, 12345, 0x1235 + 9, 0, 0, 0},
-		{ABI_EVENT_FREE, ABI_HOOK_FREE, 12345, 0x1235 + 10, 0x10000000, 0, 0},
+		{ABI_EVENT_ALLOC, ABI_HOOK_ALIGNED_ALLOC, 12345, 0x12340, 0x10000000, 100, 0x102},
+		{ABI_EVENT_FREE, ABI_HOOK_FREE, 12345, 0x12350, 0x10000000 - 32, 256, 0},
+		{ABI_EVENT_REALLOC_FAIL, 0, 12345, 0x12350 + 0x90, 0, 0, 0},
+		{ABI_EVENT_FREE, ABI_HOOK_FREE, 12345, 0x12350 + 0xa0, 0x10000000, 0, 0},
 	};
 	struct event_decoder decoder = {0};
 	struct bytes in = bytes_of(golden, sizeof(golden));
@@ -170,7 +170,7 @@ START_TEST(a_piece_continues_the_one_before)
 	in = bytes_of(golden + first_piece, sizeof(golden) - first_piece);
 	ck_assert_int_eq(event_next(&decoder, &in, &got), EVENT_OK);
 	ck_assert_uint_eq(got.tid, 12345);
-	ck_assert_uint_eq(got.tsc, 0x1235);
+	ck_assert_uint_eq(got.tsc, 0x12350);
 	ck_assert_uint_eq(got.addr, 0x10000000 - 32);
 }
 END_TEST
@@ -239,9 +239,11 @@ START_TEST(what_no_agent_writes_is_malformed)
 	eventbuild_thread(&build, 1, 0);
 	eventbuild_realloc_done(&build, ABI_EVENT_REALLOC_FAIL, UINT64_MAX);
 	build.tsc = 0;
-	eventbuild_realloc_done(&build, ABI_EVENT_REALLOC_FAIL, 1); /* time wraps */
+	eventbuild_realloc_done(&build, ABI_EVENT_REALLOC_FAIL, ABI_TIME_UNIT); /* time wraps */
 	check_malformed(build.out.data, build.out.length);
 	eventbuild_deinit(&build);
+	const uint8_t beyond[] = {1, 1, 0, 0, 0, 1, 0, 0, 0, 7 | 3 << 3, 0, 0, 0, 0, 0, 0, 0, 0x10};
+	check_malformed(beyond, sizeof(beyond));
 }
 END_TEST
 
