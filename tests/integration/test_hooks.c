@@ -281,17 +281,29 @@ END_TEST
 /* --- the program's own
  * -------------------------------------------------------------------------- */
 
+/* What procsnap_diff says of the page that stays. */
+#define THE_PAGE "/memfd:heaptap-", "text ", "pages "
+
+/* Looks at it before all, and has it put its hook above ours. */
+static struct procsnap *start_patched(struct victim *victim, struct tap *tap)
+{
+	start(victim, NULL);
+	struct procsnap *before = procsnap_take(victim->pid, 0);
+	start_tap(tap, victim, "/rewire");
+	order(victim, "patch", NULL);
+	ck_assert_int_eq(use(victim), USES);
+	return before;
+}
+
 /* It stays, and so does the page that it leads through. */
 START_TEST(hook_above)
 {
 	struct victim victim;
 	struct tap tap;
-	start(&victim, NULL);
-	start_tap(&tap, &victim, "/rewire");
-	order(&victim, "patch", NULL);
-	ck_assert_int_eq(use(&victim), USES);
+	struct procsnap *before = start_patched(&victim, &tap);
 	detach_to_tombstone(&tap);
 	ck_assert_int_eq(use(&victim), 2 * USES);
+	procsnap_verify_but(before, victim.pid, (const char *[]){THE_PAGE, "slot free in", NULL});
 	victim_stop(&victim);
 }
 END_TEST
@@ -301,13 +313,11 @@ START_TEST(hook_comes_back)
 {
 	struct victim victim;
 	struct tap tap;
-	start(&victim, NULL);
-	start_tap(&tap, &victim, "/rewire");
-	order(&victim, "patch", NULL);
-	ck_assert_int_eq(use(&victim), USES);
+	struct procsnap *before = start_patched(&victim, &tap);
 	order(&victim, "unpatch", NULL);
 	ck_assert_int_eq(use(&victim), USES);
 	detach_to_tombstone(&tap);
+	procsnap_verify_but(before, victim.pid, (const char *[]){THE_PAGE, NULL});
 	order(&victim, "patch", NULL);
 	ck_assert_int_eq(use(&victim), 2 * USES);
 	victim_stop(&victim);

@@ -244,12 +244,15 @@ START_TEST(rocksdb)
 	run_until(strstr(run_out(&bench), "RocksDB") != NULL, ANSWER_MS);
 	for (int i = 0; i < 2; i++) {
 		struct tap tap;
+		struct procsnap *before = procsnap_take(bench.pid,
+			PROCSNAP_FDS_CHANGE | PROCSNAP_THREADS_CHANGE | PROCSNAP_MASKS_CHANGE);
 		tap_start(&tap, bench.pid, (const char *[]){"--lossless", NULL});
 		tap_wait_any(&tap);
 		uint64_t end = run_now_ms() + 500;
 		while (run_now_ms() < end)
 			run_pause();
 		tap_check_clean(tap_stop(&tap, 0));
+		procsnap_verify(before, bench.pid);
 		check_report(tap.trace, "rocksdb::");
 	}
 	ck_assert_int_eq(run_wait(&bench, LOAD_MS), 0);

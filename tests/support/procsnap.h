@@ -41,6 +41,9 @@ char *procsnap_ours(pid_t pid);
 
 /* Takes a second look and fails the test when it differs from `before`. Frees `before`. */
 void procsnap_verify(struct procsnap *before, pid_t pid);
+/* The same where as many lines of the difference are expected as `expected` (NULL-terminated) has
+ * texts: each text stands in one of them, in that order. */
+void procsnap_verify_but(struct procsnap *before, pid_t pid, const char *const expected[]);
 /* Looks again and again until nothing differs, such as when a guardian has to take something out.
  * Fails the test after `limit_ms`. `before` stays the caller's. */
 void procsnap_wait(const struct procsnap *before, pid_t pid, unsigned limit_ms);
