@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -14,9 +11,8 @@
 #include "attach/recover.h"
 #include "attach/target/proc.h"
 #include "tests/support/child.h"
-#include "tests/support/files.h"
 #include "tests/support/ht_check.h"
-#include "tests/support/tmpdir.h"
+#include "tests/support/procstage.h"
 
 static struct proc opened(pid_t pid)
 {
@@ -28,35 +24,18 @@ static struct proc opened(pid_t pid)
 /* `entries` threads, of which none lives any more, where /proc says that there are `told`. */
 static struct proc staged(size_t entries, size_t told)
 {
-	char *dir = tmpdir_path("proc"), *path = tmpdir_path("proc/status"), line[64];
+	char text[64];
 	struct proc proc = opened(getpid());
 
-	mkdir(dir, 0700);
-	snprintf(line, sizeof(line), "Tgid:\t1\nState:\tS\nThreads:\t%zu\n", told);
-	files_write(path, line);
-	free(path);
-	path = tmpdir_path("proc/task");
-	mkdir(path, 0700);
-	free(path);
+	procstage_init(&proc);
+	snprintf(text, sizeof(text), "Tgid:\t1\nState:\tS\nThreads:\t%zu\n", told);
+	procstage_file("status", text);
+	procstage_folder("task");
 	for (size_t i = 0; i < entries; i++) {
-		snprintf(line, sizeof(line), "proc/task/%zu", 100000 + i);
-		path = tmpdir_path(line);
-		mkdir(path, 0700);
-		free(path);
+		snprintf(text, sizeof(text), "task/%zu", 100000 + i);
+		procstage_folder(text);
 	}
-	close(proc.dir_fd);
-	proc.dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	free(dir);
 	return proc;
-}
-
-static void stage_file(const char *name, const char *text)
-{
-	char below[64];
-	snprintf(below, sizeof(below), "proc/%s", name);
-	char *path = tmpdir_path(below);
-	files_write(path, text);
-	free(path);
 }
 
 /* The number of entries that are listed where /proc would say that there are `told`. */
@@ -95,12 +74,12 @@ START_TEST(filters_that_cannot_be_seen_are_an_error)
 	proc = staged(3, 3);
 	ck_no_err(proc_any_seccomp(&proc, &any));
 	ck_assert(!any);
-	stage_file("task/100001/status", "Name:\tno state\n");
+	procstage_file("task/100001/status", "Name:\tno state\n");
 	ck_err_says(proc_any_seccomp(&proc, &any), HT_ERR_FORMAT, "State");
-	stage_file("task/100001/status", "State:\tS\nTgid:\t1\nSeccomp:\t0\n");
+	procstage_file("task/100001/status", "State:\tS\nTgid:\t1\nSeccomp:\t0\n");
 	ck_no_err(proc_any_seccomp(&proc, &any));
 	ck_assert(!any);
-	stage_file("task/100002/status", "State:\tS\nTgid:\t1\nSeccomp:\t2\n");
+	procstage_file("task/100002/status", "State:\tS\nTgid:\t1\nSeccomp:\t2\n");
 	ck_no_err(proc_any_seccomp(&proc, &any));
 	ck_assert(any);
 	proc_close(&proc);
@@ -116,9 +95,8 @@ START_TEST(nothing_is_done_without_an_answer)
 	struct recover_report report;
 	uint64_t stop_ns;
 
-	stage_file("maps", "1000-2000 r-xp 00000000 00:00 0\n");
-	stage_file("stat", "1 (x) S 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n");
-	stage_file("task/100000/status", "Name:\tno state\n");
+	procstage_file("maps", "1000-2000 r-xp 00000000 00:00 0\n");
+	procstage_file("task/100000/status", "Name:\tno state\n");
 	ck_err_says(recover_run(&proc, &options, &report), HT_ERR_FORMAT, "State");
 	ck_err_says(tombstone_remove(&proc, HT_PAGE_BYTES, &slack, 0, &stop_ns), HT_ERR_FORMAT,
 		"State");

@@ -4,12 +4,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -19,6 +17,7 @@
 #include "format/reader.h"
 #include "tests/support/files.h"
 #include "tests/support/ht_check.h"
+#include "tests/support/mounts.h"
 #include "tests/support/tmpdir.h"
 
 #define NO_RESERVE     1u /* bytes: as good as none */
@@ -323,36 +322,12 @@ START_TEST(what_failed_once_may_be_written_later)
 }
 END_TEST
 
-static void write_id_map(const char *path, unsigned int id)
-{
-	FILE *file = fopen(path, "w");
-	if (!file)
-		return;
-	fprintf(file, "0 %u 1", id);
-	fclose(file);
-}
-
-/* A small file system of this process's own. False: not allowed here. */
-static bool mount_small(const char *directory, const char *options)
-{
-	unsigned int uid = geteuid(), gid = getegid();
-	if (uid ? unshare(CLONE_NEWUSER | CLONE_NEWNS) : unshare(CLONE_NEWNS))
-		return false;
-	if (uid) {
-		files_write("/proc/self/setgroups", "deny");
-		write_id_map("/proc/self/uid_map", uid);
-		write_id_map("/proc/self/gid_map", gid);
-	}
-	return !mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) &&
-	       !mount("small", directory, "tmpfs", 0, options);
-}
-
 START_TEST(the_reserve_stays_free_and_takes_the_end)
 {
 	struct store *store;
 	char *directory = files_directory();
 	char *path = files_path(directory, "trace");
-	if (mount_small(directory, "size=4m")) {
+	if (mounts_small(directory, "size=4m")) {
 		struct store_options options = {.path = path, .reserve_bytes = 2 << 20};
 		ck_no_err(store_create(&options, &store));
 		for (unsigned int i = 0; i < 60; i++)
@@ -378,7 +353,7 @@ START_TEST(a_full_disk_keeps_whole_blocks)
 	struct store *store;
 	char *directory = files_directory();
 	char *path = files_path(directory, "trace");
-	if (mount_small(directory, "size=2m")) {
+	if (mounts_small(directory, "size=2m")) {
 		ck_no_err(open_store(path, false, &store));
 		for (unsigned int i = 0; i < 60; i++)
 			put_events(store);

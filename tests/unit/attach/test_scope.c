@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a name is bound to, among made-up libraries: only what is certain.
+ */
+#include "attach/elf/scope.h"
+
+#include <unistd.h>
+
+#include "tests/support/elfwriter.h"
+#include "tests/support/ht_check.h"
+
+enum { PROGRAM, FIRST, SECOND, LATER, LIBRARIES };
+
+static struct proc self;
+static struct elfwriter writer[LIBRARIES];
+static struct module module[LIBRARIES];
+static const struct modules modules = {.module = module, .count = LIBRARIES};
+static struct scope scope;
+
+/* In the order in which a dynamic linker would have loaded them, the last by dlopen. None defines
+ * or refers to anything yet. */
+static void setup(void)
+{
+	ck_no_err(proc_open(getpid(), &self));
+	ck_no_err(proc_open_mem(&self));
+	for (uint32_t i = 0; i < LIBRARIES; i++) {
+		elfwriter_init(&writer[i]);
+		raddr_t lo = (raddr_t)(uintptr_t)writer[i].image;
+		module[i] = (struct module){.id = i + 1,
+			.bias = lo,
+			.lo = lo,
+			.hi = lo + ELFWRITER_BYTES,
+			.text_lo = (raddr_t)(uintptr_t)writer[i].text,
+			.text_hi = (raddr_t)(uintptr_t)writer[i].text + HT_PAGE_BYTES,
+			.order = i + 1,
+			.initial = i != LATER,
+			.executable = i == PROGRAM,
+			.dynamic = (raddr_t)(uintptr_t)writer[i].dynamic,
+			.dynamic_bytes = 1024};
+	}
+}
+
+static raddr_t define(size_t library, const char *name, size_t offset)
+{
+	elfwriter_function(&writer[library], name, offset);
+	return (raddr_t)(uintptr_t)(writer[library].text + offset);
+}
+
+/* From here on what the libraries hold is looked up, and then kept. */
+static void look(void)
+{
+	for (size_t i = 0; i < LIBRARIES; i++) {
+		elfwriter_open(&writer[i]);
+		elfwriter_protect(&writer[i]);
+	}
+	ck_no_err(scope_init(&self, &modules, &scope));
+}
+
+static raddr_t bound(size_t library, enum abi_hook hook)
+{
+	raddr_t addr = 1;
+	ck_no_err(scope_bind(&scope, &module[library], hook, &addr));
+	return addr;
+}
+
+/* The names are looked up anew: the libraries or their places have changed. */
+static raddr_t bound_anew(size_t library, enum abi_hook hook)
+{
+	scope_deinit(&scope);
+	look();
+	return bound(library, hook);
+}
+
+START_TEST(the_only_definition)
+{
+	setup();
+	raddr_t addr = define(SECOND, "malloc", 16);
+	elfwriter_undefined(&writer[PROGRAM], "malloc");
+	look();
+	for (size_t i = 0; i < LIBRARIES; i++)
+		ck_assert_uint_eq(bound(i, ABI_HOOK_MALLOC), addr);
+	ck_assert_uint_eq(bound(PROGRAM, ABI_HOOK_FREE), 0);
+	scope_deinit(&scope);
+}
+END_TEST
+
+/* A library that was loaded later may prefer its own, or those it came with. */
+START_TEST(the_first_in_load_order)
+{
+	setup();
+	define(SECOND, "malloc", 16);
+	raddr_t addr = define(FIRST, "malloc", 32);
+	look();
+	ck_assert_uint_eq(bound(PROGRAM, ABI_HOOK_MALLOC), addr);
+	ck_assert_uint_eq(bound(FIRST, ABI_HOOK_MALLOC), addr);
+	ck_assert_uint_eq(bound(LATER, ABI_HOOK_MALLOC), 0);
+	/* The place in memory says nothing. */
+	module[FIRST].order = 3;
+	module[SECOND].order = 2;
+	ck_assert_uint_eq(bound_anew(PROGRAM, ABI_HOOK_MALLOC),
+		(raddr_t)(uintptr_t)(writer[SECOND].text + 16));
+	scope_deinit(&scope);
+}
+END_TEST
+
+/* DT_SYMBOLIC may put it before all others. */
+START_TEST(its_own_definition_behind_another)
+{
+	setup();
+	define(FIRST, "malloc", 16);
+	define(SECOND, "malloc", 32);
+	look();
+	ck_assert_uint_eq(bound(SECOND, ABI_HOOK_MALLOC), 0);
+	scope_deinit(&scope);
+}
+END_TEST
+
+START_TEST(one_that_came_later_is_not_the_first)
+{
+	setup();
+	define(SECOND, "malloc", 16);
+	define(LATER, "malloc", 32);
+	module[LATER].order = 1;
+	module[PROGRAM].order = 4;
+	look();
+	ck_assert_uint_eq(bound(PROGRAM, ABI_HOOK_MALLOC), 0);
+	scope_deinit(&scope);
+}
+END_TEST
+
+START_TEST(names_stay_in_their_namespace)
+{
+	setup();
+	raddr_t first = define(FIRST, "malloc", 16), later = define(LATER, "malloc", 32);
+	module[LATER].space = 1;
+	look();
+	ck_assert_uint_eq(bound(PROGRAM, ABI_HOOK_MALLOC), first);
+	ck_assert_uint_eq(bound(LATER, ABI_HOOK_MALLOC), later);
+	scope_deinit(&scope);
+}
+END_TEST
+
+/* What the dynamic linker does not list it does not look into. */
+START_TEST(what_is_in_no_list_is_not_seen)
+{
+	setup();
+	define(SECOND, "malloc", 16);
+	module[SECOND].order = 0;
+	look();
+	ck_assert_uint_eq(bound(PROGRAM, ABI_HOOK_MALLOC), 0);
+	module[SECOND].order = 3;
+	module[SECOND].interpreter = true;
+	ck_assert_uint_eq(bound_anew(PROGRAM, ABI_HOOK_MALLOC), 0);
+	module[SECOND].interpreter = false;
+	module[SECOND].vdso = true;
+	ck_assert_uint_eq(bound_anew(PROGRAM, ABI_HOOK_MALLOC), 0);
+	module[SECOND].vdso = false;
+	ck_assert_uint_ne(bound_anew(PROGRAM, ABI_HOOK_MALLOC), 0);
+	scope_deinit(&scope);
+}
+END_TEST
+
+/* An address that only the program's own resolver knows, data, and what lies outside of the text.
+ */
+START_TEST(what_is_no_plain_function)
+{
+	setup();
+	define(FIRST, "malloc", 16);
+	Elf64_Sym *symbol = &writer[FIRST].symbol[1];
+	look();
+	ck_assert_uint_ne(bound(PROGRAM, ABI_HOOK_MALLOC), 0);
+	static const unsigned char others[] = {STT_GNU_IFUNC, STT_OBJECT, STT_TLS};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(others); i++) {
+		elfwriter_open(&writer[FIRST]);
+		symbol->st_info = ELF64_ST_INFO(STB_GLOBAL, others[i]);
+		ck_assert_uint_eq(bound_anew(PROGRAM, ABI_HOOK_MALLOC), 0);
+	}
+	elfwriter_open(&writer[FIRST]);
+	symbol->st_info = ELF64_ST_INFO(STB_GLOBAL, STT_FUNC);
+	symbol->st_value = 3 * HT_PAGE_BYTES;
+	ck_assert_uint_eq(bound_anew(PROGRAM, ABI_HOOK_MALLOC), 0);
+	elfwriter_open(&writer[FIRST]);
+	symbol->st_value = 2 * HT_PAGE_BYTES;
+	ck_assert_uint_eq(bound_anew(PROGRAM, ABI_HOOK_MALLOC), module[FIRST].text_lo);
+	scope_deinit(&scope);
+}
+END_TEST
+
+/* Versions of one name: the same function twice is one, two are none. */
+START_TEST(several_of_one_name)
+{
+	setup();
+	raddr_t addr = define(FIRST, "malloc", 16);
+	define(FIRST, "malloc", 16);
+	define(FIRST, "free", 32);
+	define(FIRST, "free", 48);
+	look();
+	ck_assert_uint_eq(bound(PROGRAM, ABI_HOOK_MALLOC), addr);
+	ck_assert_uint_eq(bound(PROGRAM, ABI_HOOK_FREE), 0);
+	scope_deinit(&scope);
+}
+END_TEST
+
+START_TEST(each_name_is_looked_up_once)
+{
+	const struct scope_name *name, *again;
+	const struct dynamic *dynamic;
+	setup();
+	define(FIRST, "malloc", 16);
+	look();
+	ck_no_err(scope_name(&scope, &module[FIRST], ABI_HOOK_MALLOC, &name));
+	ck_assert(name->known && name->count == 1);
+	ck_assert_uint_eq(name->symbol[0].st_value, 2 * HT_PAGE_BYTES + 16);
+	ck_no_err(scope_dynamic(&scope, &module[FIRST], &dynamic));
+	ck_assert_uint_eq(dynamic->lo, module[FIRST].lo);
+	elfwriter_open(&writer[FIRST]);
+	writer[FIRST].symbol[1].st_value = 2 * HT_PAGE_BYTES + 32;
+	ck_no_err(scope_name(&scope, &module[FIRST], ABI_HOOK_MALLOC, &again));
+	ck_assert_ptr_eq(again, name);
+	ck_assert_uint_eq(again->symbol[0].st_value, 2 * HT_PAGE_BYTES + 16);
+	scope_deinit(&scope);
+}
+END_TEST
+
+HT_SUITE("attach/elf/scope", the_only_definition, the_first_in_load_order,
+	its_own_definition_behind_another, one_that_came_later_is_not_the_first,
+	names_stay_in_their_namespace, what_is_in_no_list_is_not_seen, what_is_no_plain_function,
+	several_of_one_name, each_name_is_looked_up_once)

@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which mappings are slow, by what made-up files of /proc say; that their files are read, and no
+ * others; and what a process avoids.
+ */
+#include "attach/target/slow.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/files.h"
+#include "tests/support/ht_check.h"
+#include "tests/support/procstage.h"
+#include "tests/support/tmpdir.h"
+
+#define MOUNT_OF(type) "36 35 0:42 / /mnt rw,noatime shared:7 - " type " source rw\n"
+/* Device 00:2a is 0:42 there. */
+#define MAP_OF(name) "7f0000000000-7f0000002000 r-xp 00000000 00:2a 77 " name "\n"
+
+static struct proc proc;
+static struct proc_maps maps;
+
+static void stage(const char *mountinfo, const char *text)
+{
+	if (!proc.pid) {
+		ck_no_err(proc_open(getpid(), &proc));
+		procstage_init(&proc);
+	}
+	procstage_file("mountinfo", mountinfo);
+	procstage_file("maps", text);
+	proc_maps_deinit(&maps);
+	ck_no_err(proc_maps_read(&proc, &maps));
+}
+
+static void check_found(const char *mountinfo, const char *text, const char *expected)
+{
+	char *found;
+	stage(mountinfo, text);
+	ck_no_err(slow_find(&proc, &maps, &found));
+	ck_assert_msg(expected ? found && !strcmp(found, expected) : !found, "%s%s: %s", mountinfo,
+		text, found ? found : "none");
+	free(found);
+}
+
+START_TEST(slow_by_the_type_of_the_file_system)
+{
+	static const char *const slow[] = {MOUNT_OF("fuse"), MOUNT_OF("fuse.sshfs"),
+		MOUNT_OF("fuseblk"), MOUNT_OF("nfs"), MOUNT_OF("nfs4"), MOUNT_OF("cifs"),
+		MOUNT_OF("smb3"), MOUNT_OF("9p"), MOUNT_OF("ceph"), MOUNT_OF("virtiofs"),
+		MOUNT_OF("autofs")};
+	static const char *const quick[] = {MOUNT_OF("ext4"), MOUNT_OF("overlay"),
+		MOUNT_OF("tmpfs"), MOUNT_OF("xfs"), MOUNT_OF("btrfs"), MOUNT_OF("proc")};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(slow); i++)
+		check_found(slow[i], MAP_OF("/mnt/lib.so"), "/mnt/lib.so");
+	for (size_t i = 0; i < HT_ARRAY_SIZE(quick); i++)
+		check_found(quick[i], MAP_OF("/mnt/lib.so"), NULL);
+}
+END_TEST
+
+START_TEST(slow_by_the_device_of_the_mapping)
+{
+	static const char others[] = "20 1 0:41 / / rw - ext4 /dev/sda rw\n" MOUNT_OF(
+		"nfs4") "40 1 0:43 / /fuse rw - tmpfs fuse rw\n";
+	static const char two[] = "1000-2000 r-xp 0 00:29 5 /bin/quick\n"
+				  "3000-4000 r-xp 0 00:2a 6 /mnt/first\n"
+				  "5000-6000 r-xp 0 00:2a 7 /mnt/second\n";
+	check_found(others, two, "/mnt/first");
+	check_found(others, "1000-2000 r-xp 0 00:2b 5 /fuse/none\n", NULL);
+	check_found(others, "1000-2000 r-xp 0 01:2a 5 /elsewhere\n", "/elsewhere");
+	check_found("no such line\n" MOUNT_OF("fuse"), MAP_OF("/mnt/x"), "/mnt/x");
+}
+END_TEST
+
+/* Nothing is mounted there: the file system was unmounted, or there never was one. */
+START_TEST(what_only_the_kernel_has_a_name_for_is_quick)
+{
+	static const char *const quick[] = {MAP_OF("/memfd:x (deleted)"), MAP_OF("/SYSV00000000"),
+		MAP_OF("/dev/zero (deleted)"), MAP_OF("/dev/shm/x"), MAP_OF("anon_inode:[x]"),
+		"1000-2000 rw-p 0 00:00 0 [heap]\n", "1000-2000 rw-p 0 00:00 0 \n"};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(quick); i++)
+		check_found("20 1 8:1 / / rw - ext4 /dev/sda rw\n", quick[i], NULL);
+	check_found("20 1 8:1 / / rw - ext4 /dev/sda rw\n", MAP_OF("/mnt/gone"), "/mnt/gone");
+	check_found("", MAP_OF("/mnt/gone"), "/mnt/gone");
+}
+END_TEST
+
+/* --- reading the files behind them --- */
+
+static int watch_fd;
+
+/* A file of which openings and readings are noticed; its path, malloc'd. */
+static char *watched_file(const char *name)
+{
+	char *path = tmpdir_path(name);
+	files_write(path, "what is in it");
+	ck_assert_int_ge(inotify_add_watch(watch_fd, path, IN_OPEN | IN_ACCESS), 0);
+	return path;
+}
+
+/* What was done to the watched files since the last call. */
+static uint32_t watched(void)
+{
+	char events[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+	uint32_t done = 0;
+	ssize_t got = read(watch_fd, events, sizeof(events));
+	for (ssize_t at = 0; at < got;) {
+		const struct inotify_event *event = (const void *)(events + at);
+		done |= event->mask;
+		at += (ssize_t)(sizeof(*event) + event->len);
+	}
+	return done;
+}
+
+/* One mapping of `bytes` of the file with that inode, called `name`, in a slow file system. */
+static void touch(const char *mountinfo, uint64_t bytes, ino_t inode, const char *name)
+{
+	char text[4300];
+	snprintf(text, sizeof(text), "7f0000000000-%lx r-xp 00000000 00:2a %lu %s\n",
+		0x7f0000000000 + bytes, (unsigned long)inode, name);
+	stage(mountinfo, text);
+	ck_no_err(slow_touch(&proc, &maps));
+}
+
+static ino_t inode_of(const char *path)
+{
+	struct stat file;
+	ck_assert_int_eq(stat(path, &file), 0);
+	return file.st_ino;
+}
+
+START_TEST(slow_files_are_read)
+{
+	watch_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	char *path = watched_file("file");
+	touch(MOUNT_OF("ext4"), 4096, inode_of(path), path);
+	ck_assert_uint_eq(watched(), 0);
+	touch(MOUNT_OF("fuse"), 4096, inode_of(path), path);
+	ck_assert_uint_eq(watched() & IN_ACCESS, IN_ACCESS);
+	/* Larger than any program. */
+	touch(MOUNT_OF("fuse"), (1ull << 28) + 4096, inode_of(path), path);
+	ck_assert_uint_eq(watched(), 0);
+	free(path);
+}
+END_TEST
+
+/* Another took its name, or it has none: the mapping leads there all the same. */
+START_TEST(the_file_is_that_of_the_mapping)
+{
+	watch_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	char *path = watched_file("file");
+	touch(MOUNT_OF("fuse"), 4096, inode_of(path) + 1, path);
+	ck_assert_uint_eq(watched() & IN_ACCESS, 0);
+	procstage_folder("map_files");
+	char *link = tmpdir_path("proc/map_files/7f0000000000-7f0000001000");
+	ck_assert_int_eq(symlink(path, link), 0);
+	touch(MOUNT_OF("fuse"), 4096, inode_of(path), "/nowhere (deleted)");
+	ck_assert_uint_eq(watched() & IN_ACCESS, IN_ACCESS);
+	free(link);
+	free(path);
+}
+END_TEST
+
+START_TEST(what_cannot_be_read_is_passed_over)
+{
+	char *fifo = tmpdir_path("fifo"), text[9000];
+	ck_assert_int_eq(mkfifo(fifo, 0600), 0);
+	watch_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	char *path = watched_file("file");
+	snprintf(text, sizeof(text),
+		"1000-2000 r-xp 0 00:2a 5 /nowhere/at/all\n3000-4000 r-xp 0 00:2a %lu %s\n"
+		"5000-6000 r-xp 0 00:2a %lu %s\n",
+		(unsigned long)inode_of(fifo), fifo, (unsigned long)inode_of(path), path);
+	stage(MOUNT_OF("fuse"), text);
+	ck_no_err(slow_touch(&proc, &maps));
+	ck_assert_uint_eq(watched() & IN_ACCESS, IN_ACCESS);
+	free(path);
+	free(fifo);
+}
+END_TEST
+
+/* --- what a process avoids --- */
+
+START_TEST(nothing_is_avoided_unless_it_is_asked_for)
+{
+	stage(MOUNT_OF("fuse"), MAP_OF("/mnt/x"));
+	ck_assert(!slow_is_avoided());
+	ck_assert(!slow_holds(0x7f0000000000, 1));
+	slow_avoid();
+	ck_assert(slow_is_avoided());
+	ck_assert(!slow_holds(0x7f0000000000, 1)); /* as of the last look */
+	stage(MOUNT_OF("fuse"), MAP_OF("/mnt/x"));
+	ck_assert(slow_holds(0x7f0000000000, 1));
+}
+END_TEST
+
+START_TEST(every_byte_of_them_is_avoided)
+{
+	slow_avoid();
+	stage(MOUNT_OF("fuse") "20 1 0:41 / / rw - ext4 /dev/sda rw\n",
+		"1000-3000 r-xp 0 00:2a 5 /mnt/x\n3000-5000 r-xp 0 00:29 5 /bin/x\n"
+		"5000-6000 r--p 0 00:2a 6 /mnt/y\n");
+	ck_assert(!slow_holds(0xff8, 8) && slow_holds(0xff8, 9));
+	ck_assert(slow_holds(0x1000, 8) && slow_holds(0x2fff, 1) && slow_holds(0x0, 0x10000));
+	ck_assert(!slow_holds(0x3000, 0x2000) && slow_holds(0x3000, 0x2001));
+	ck_assert(slow_holds(0x5fff, 1) && !slow_holds(0x6000, 8));
+	/* The next look takes the place of this one; one that fails does not. */
+	stage(MOUNT_OF("fuse"), "8000-9000 r-xp 0 00:2a 5 /mnt/x\n");
+	ck_assert(!slow_holds(0x1000, 8) && slow_holds(0x8000, 8));
+	char *mountinfo = tmpdir_path("proc/mountinfo");
+	ck_assert_int_eq(unlink(mountinfo), 0);
+	proc_maps_deinit(&maps);
+	ck_err(proc_maps_read(&proc, &maps), HT_ERR_SYS);
+	ck_assert(slow_holds(0x8000, 8));
+	free(mountinfo);
+}
+END_TEST
+
+HT_SUITE("attach/target/slow", slow_by_the_type_of_the_file_system,
+	slow_by_the_device_of_the_mapping, what_only_the_kernel_has_a_name_for_is_quick,
+	slow_files_are_read, the_file_is_that_of_the_mapping, what_cannot_be_read_is_passed_over,
+	nothing_is_avoided_unless_it_is_asked_for, every_byte_of_them_is_avoided)
