@@ -68,6 +68,18 @@ static void detach_cleanly(struct tap *tap)
 	json_decref(attach);
 }
 
+/* From beginning to end, leaving nothing. */
+static void capture(struct victim *victim, const char *module)
+{
+	struct tap tap;
+	struct procsnap *before = procsnap_take(victim->pid, PROCSNAP_MASKS_CHANGE);
+	start_tap(&tap, victim, module);
+	use(victim);
+	detach_cleanly(&tap);
+	procsnap_verify(before, victim->pid);
+	ck_assert_uint_eq(tracefile_blocks_of(tap.trace, USE_SIZE), USES);
+}
+
 /* --- heaptrack
  * ---------------------------------------------------------------------------------- */
 
@@ -89,19 +101,13 @@ static uint64_t calls_in_heaptrack(const char *path, unsigned size)
 START_TEST(heaptrack_below)
 {
 	struct victim victim;
-	struct tap tap;
 	char *output = tmpdir_path("heaptrack.raw");
 	setenv("DUMP_HEAPTRACK_OUTPUT", output, 1);
 	start(&victim, HEAPTRACK "libheaptrack_preload.so");
 	unsetenv("DUMP_HEAPTRACK_OUTPUT");
 	use(&victim);
 	for (int round = 0; round < 3; round++) {
-		struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
-		start_tap(&tap, &victim, "/rewire");
-		use(&victim);
-		detach_cleanly(&tap);
-		procsnap_verify(before, victim.pid);
-		ck_assert_uint_eq(tracefile_blocks_of(tap.trace, USE_SIZE), USES);
+		capture(&victim, "/rewire");
 		use(&victim);
 	}
 	order(&victim, "call heaptrack_stop", NULL);
@@ -122,18 +128,12 @@ static void inject_heaptrack(struct victim *victim, const char *output)
 START_TEST(heaptrack_injected_before)
 {
 	struct victim victim;
-	struct tap tap;
 	char *output = tmpdir_path("heaptrack.raw");
 	start(&victim, NULL);
 	inject_heaptrack(&victim, output);
 	use(&victim);
 	for (int round = 0; round < 3; round++) {
-		struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
-		start_tap(&tap, &victim, "/libheaptrack_inject.so");
-		use(&victim);
-		detach_cleanly(&tap);
-		procsnap_verify(before, victim.pid);
-		ck_assert_uint_eq(tracefile_blocks_of(tap.trace, USE_SIZE), USES);
+		capture(&victim, "/libheaptrack_inject.so");
 		use(&victim);
 	}
 	order(&victim, "call heaptrack_stop", NULL);
@@ -175,11 +175,7 @@ START_TEST(heaptrack_injected_meanwhile)
 	use(&victim);
 	order(&victim, "call heaptrack_stop", NULL);
 	use(&victim);
-	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
-	start_tap(&tap, &victim, "/rewire");
-	use(&victim);
-	detach_cleanly(&tap);
-	procsnap_verify(before, victim.pid);
+	capture(&victim, "/rewire");
 	victim_stop(&victim);
 	ck_assert_uint_eq(calls_in_heaptrack(output, USE_SIZE), 2 * USES);
 	free(output);

@@ -25,6 +25,16 @@ static void start(struct victim *victim)
 	victim_start(victim, (const char *[]){run_built("tests/targets/hostile"), NULL});
 }
 
+/* What it was before. */
+static struct procsnap *start_tapped(struct victim *victim, struct tap *tap, unsigned flags)
+{
+	start(victim);
+	struct procsnap *before = procsnap_take(victim->pid, flags);
+	tap_start(tap, victim->pid, NULL);
+	tap_wait_on(tap, "/hostile");
+	return before;
+}
+
 static void order(struct victim *victim, const char *command, const char *expected)
 {
 	char *answer = victim_ask(victim, command, ANSWER_MS);
@@ -59,10 +69,7 @@ static void attack(const char *what, bool loaded, int expected_status)
 	struct victim victim;
 	struct tap tap;
 	char command[64];
-	start(&victim);
-	struct procsnap *before = procsnap_take(victim.pid, 0);
-	tap_start(&tap, victim.pid, NULL);
-	tap_wait_on(&tap, "/hostile");
+	struct procsnap *before = start_tapped(&victim, &tap, 0);
 	order(&victim, "load 20000", "longest");
 	snprintf(command, sizeof(command), "attack %s", what);
 	order(&victim, command, "attacking");
@@ -130,10 +137,7 @@ START_TEST(children_attack)
 {
 	struct victim victim;
 	struct tap tap;
-	start(&victim);
-	struct procsnap *before = procsnap_take(victim.pid, 0);
-	tap_start(&tap, victim.pid, NULL);
-	tap_wait_on(&tap, "/hostile");
+	struct procsnap *before = start_tapped(&victim, &tap, 0);
 	order(&victim, "load 1000", "longest");
 	order(&victim, "children journal", "done");
 	order(&victim, "children slots", "done");
@@ -151,53 +155,32 @@ START_TEST(cutting_the_memory_off)
 }
 END_TEST
 
-/* What was recorded and what was dropped are all of the target's own calls. */
-static void check_balance(const json_t *attach, uint64_t calls)
+static void lose_socket(const char *command, const char *answer, unsigned flags, int status)
 {
-	uint64_t events = report_u64(attach, "events"),
-		 dropped = report_u64(attach, "dropped_events");
-	ck_assert_msg(events + dropped == calls, "%lu events and %lu dropped of %lu calls", events,
-		dropped, calls);
+	struct victim victim;
+	struct tap tap;
+	struct procsnap *before = start_tapped(&victim, &tap, flags);
+	order(&victim, "load 50000", "longest");
+	order(&victim, command, answer);
+	order(&victim, "load 50000", "longest");
+	json_t *attach = tap_stop(&tap, status);
+	tap_check_balance(attach, 200000);
+	json_decref(attach);
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+	json_decref(report_load(tap.trace));
 }
 
 /* The number is the program's now: nothing is sent there, and it stays open. */
 START_TEST(closed_and_reused)
 {
-	struct victim victim;
-	struct tap tap;
-	start(&victim);
-	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_FDS_CHANGE);
-	tap_start(&tap, victim.pid, NULL);
-	tap_wait_on(&tap, "/hostile");
-	order(&victim, "load 50000", "longest");
-	order(&victim, "close", "closed");
-	order(&victim, "load 50000", "longest");
-	json_t *attach = tap_stop(&tap, 0);
-	check_balance(attach, 200000);
-	json_decref(attach);
-	procsnap_verify(before, victim.pid);
-	victim_stop(&victim);
-	json_decref(report_load(tap.trace));
+	lose_socket("close", "closed", PROCSNAP_FDS_CHANGE, 0);
 }
 END_TEST
 
 START_TEST(shut_down)
 {
-	struct victim victim;
-	struct tap tap;
-	start(&victim);
-	struct procsnap *before = procsnap_take(victim.pid, 0);
-	tap_start(&tap, victim.pid, NULL);
-	tap_wait_on(&tap, "/hostile");
-	order(&victim, "load 50000", "longest");
-	order(&victim, "shutdown", "shut");
-	order(&victim, "load 50000", "longest");
-	json_t *attach = tap_stop(&tap, 7);
-	check_balance(attach, 200000);
-	json_decref(attach);
-	procsnap_verify(before, victim.pid);
-	victim_stop(&victim);
-	json_decref(report_load(tap.trace));
+	lose_socket("shutdown", "shut", 0, 7);
 }
 END_TEST
 
@@ -208,13 +191,10 @@ static struct victim changing;
 static struct tap tap;
 static struct procsnap *before;
 
-static void start_tapped(void)
+static void start_changing(void)
 {
 	prctl(PR_SET_CHILD_SUBREAPER, 1); /* the guardian is to be seen to end */
-	start(&changing);
-	before = procsnap_take(changing.pid, 0);
-	tap_start(&tap, changing.pid, NULL);
-	tap_wait_on(&tap, "/hostile");
+	before = start_tapped(&changing, &tap, 0);
 	order(&changing, "load 1000", "longest");
 }
 
@@ -237,14 +217,14 @@ static void stop_clean(void)
 {
 	json_t *attach = tap_stop(&tap, 0);
 	tap_check_clean(attach);
-	check_balance(attach, 2000);
+	tap_check_balance(attach, 2000);
 	json_decref(attach);
 	procsnap_verify(before, changing.pid);
 }
 
 START_TEST(parts_are_unmapped)
 {
-	start_tapped();
+	start_changing();
 	order(&changing, "drop 10000 11000", "dropped");     /* of the code */
 	order(&changing, "drop 20000 21000", "dropped");     /* the state page */
 	order(&changing, "drop 40000 60000", "dropped");     /* configuration and journal */
@@ -256,7 +236,7 @@ END_TEST
 
 START_TEST(everything_is_protected)
 {
-	start_tapped();
+	start_changing();
 	order(&changing, "protect 0 0", "protected");
 	stop_clean();
 	finish();
@@ -266,12 +246,12 @@ END_TEST
 /* Its own call into what it has taken away ends it; all that it did before is in the trace. */
 START_TEST(protected_and_called)
 {
-	start_tapped();
+	start_changing();
 	procsnap_destroy(before);
 	order(&changing, "protect 0 0", "protected");
 	victim_send(&changing, "load 10");
 	json_t *attach = tap_wait(&tap, 5);
-	check_balance(attach, 2000);
+	tap_check_balance(attach, 2000);
 	json_decref(attach);
 	ck_assert_int_eq(victim_wait(&changing, ANSWER_MS), 128 + SIGSEGV);
 	json_decref(report_load(tap.trace));
@@ -283,7 +263,7 @@ START_TEST(something_else_in_the_agents_place)
 	static const char *const unmap[] = {
 		"unmap 0 1000", "unmap 20000 21000", "unmap 21000 30000", "unmap 4050000 4060000"};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(unmap); i++) {
-		start_tapped();
+		start_changing();
 		procsnap_destroy(before);
 		order(&changing, unmap[i], "unmapped");
 		stop_incomplete();
@@ -306,7 +286,7 @@ static bool is_as_before(void)
 /* A thread that was sent there would die. The guardian finishes when it can. */
 START_TEST(stub_place_not_executable)
 {
-	start_tapped();
+	start_changing();
 	order(&changing, "still", "still");
 	stop_incomplete();
 	victim_prove_alive(&changing);
@@ -319,7 +299,7 @@ END_TEST
 
 START_TEST(something_else_in_the_stubs_place)
 {
-	start_tapped();
+	start_changing();
 	procsnap_destroy(before);
 	order(&changing, "steal", "stolen");
 	stop_incomplete();

@@ -56,14 +56,6 @@ static uint64_t press(struct victim *victim, unsigned ms)
 	return calls;
 }
 
-static void check_balance(const json_t *attach, uint64_t calls)
-{
-	uint64_t events = report_u64(attach, "events"),
-		 dropped = report_u64(attach, "dropped_events");
-	ck_assert_msg(events + dropped == calls, "%lu events and %lu dropped of %lu calls", events,
-		dropped, calls);
-}
-
 /* Waits for heaptap, in the agent. */
 static bool is_waiting(const struct victim *victim)
 {
@@ -93,7 +85,7 @@ START_TEST(stopped)
 	while (calls < CALLS_MIN && run_now_ms() < end_ms);
 	kill(tap.run.pid, SIGCONT);
 	json_t *attach = tap_stop(&tap, 7);
-	check_balance(attach, calls);
+	tap_check_balance(attach, calls);
 	ck_assert_uint_gt(report_u64(attach, "dropped_events"), 0);
 	json_decref(attach);
 	procsnap_verify(before, victim.pid);
@@ -102,25 +94,32 @@ START_TEST(stopped)
 }
 END_TEST
 
+/* Has the target wait in its own work, lossless, for a heaptap that is stopped. */
+static struct procsnap *start_waiting(struct victim *victim, struct tap *tap)
+{
+	char command[32];
+	start(victim);
+	struct procsnap *before = procsnap_take(victim->pid, 0);
+	tap_start(tap, victim->pid, (const char *[]){"--lossless", NULL});
+	tap_wait_on(tap, "/hostile");
+	kill(tap->run.pid, SIGSTOP);
+	snprintf(command, sizeof(command), "load %u", LOSSLESS_PAIRS);
+	victim_send(victim, command);
+	run_until(is_waiting(victim), ANSWER_MS);
+	return before;
+}
+
 /* Then the target waits instead, for as long as it takes, and nothing is lost. */
 START_TEST(stopped_lossless)
 {
 	struct victim victim;
 	struct tap tap;
-	char command[32];
-	start(&victim);
-	struct procsnap *before = procsnap_take(victim.pid, 0);
-	tap_start(&tap, victim.pid, (const char *[]){"--lossless", NULL});
-	tap_wait_on(&tap, "/hostile");
-	kill(tap.run.pid, SIGSTOP);
-	snprintf(command, sizeof(command), "load %u", LOSSLESS_PAIRS);
-	victim_send(&victim, command);
-	run_until(is_waiting(&victim), ANSWER_MS);
+	struct procsnap *before = start_waiting(&victim, &tap);
 	kill(tap.run.pid, SIGCONT);
 	free(victim_line(&victim, ANSWER_MS));
 	json_t *attach = tap_stop(&tap, 0);
 	tap_check_clean(attach);
-	check_balance(attach, 2 * LOSSLESS_PAIRS);
+	tap_check_balance(attach, 2 * LOSSLESS_PAIRS);
 	json_decref(attach);
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
@@ -131,15 +130,7 @@ START_TEST(killed_lossless)
 {
 	struct victim victim;
 	struct tap tap;
-	char command[32];
-	start(&victim);
-	struct procsnap *before = procsnap_take(victim.pid, 0);
-	tap_start(&tap, victim.pid, (const char *[]){"--lossless", NULL});
-	tap_wait_on(&tap, "/hostile");
-	kill(tap.run.pid, SIGSTOP);
-	snprintf(command, sizeof(command), "load %u", LOSSLESS_PAIRS);
-	victim_send(&victim, command);
-	run_until(is_waiting(&victim), ANSWER_MS);
+	struct procsnap *before = start_waiting(&victim, &tap);
 	run_deinit(&tap.run);
 	free(victim_line(&victim, ANSWER_MS));
 	procsnap_wait(before, victim.pid, ANSWER_MS);

@@ -125,6 +125,14 @@ void tap_check_equal(const json_t *attach)
 	ck_assert_uint_eq(json_object_size(report_at(attach, "verify")), 6);
 }
 
+void tap_check_balance(const json_t *attach, uint64_t calls)
+{
+	uint64_t events = report_u64(attach, "events"),
+		 dropped = report_u64(attach, "dropped_events");
+	ck_assert_msg(events + dropped == calls, "%lu events and %lu dropped of %lu calls", events,
+		dropped, calls);
+}
+
 bool tap_guardian_is_done(pid_t victim)
 {
 	char path[64];

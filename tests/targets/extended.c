@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "tests/targets/freed.h"
 #include "tests/targets/speak.h"
 
 #define GLUE(a, b) a##b
@@ -59,7 +60,7 @@ struct block {
 
 struct tally {
 	uint64_t calls[COUNT], bytes[COUNT];
-	uint64_t frees, freed_bytes, before_frees, before_freed_bytes;
+	struct freed freed;
 };
 
 static struct worker {
@@ -101,12 +102,12 @@ static void book_new(struct tally *tally, enum function function, struct block *
 static void book_gone(struct tally *tally, const struct block *block, size_t usable)
 {
 	if (block->phase != phase) {
-		tally->before_frees++;
-		tally->before_freed_bytes += usable;
+		tally->freed.before_frees++;
+		tally->freed.before_bytes += usable;
 		return;
 	}
-	tally->frees++;
-	tally->freed_bytes += block->size;
+	tally->freed.frees++;
+	tally->freed.bytes += block->size;
 	atomic_fetch_sub(&live_blocks, 1);
 	atomic_fetch_sub(&live_bytes, (long long)block->size);
 }
@@ -261,10 +262,7 @@ static void say_books(void)
 			sum.calls[f] += tally->calls[f];
 			sum.bytes[f] += tally->bytes[f];
 		}
-		sum.frees += tally->frees;
-		sum.freed_bytes += tally->freed_bytes;
-		sum.before_frees += tally->before_frees;
-		sum.before_freed_bytes += tally->before_freed_bytes;
+		freed_add(&sum.freed, &tally->freed);
 	}
 	speak_add("{\"functions\":{");
 	for (int f = 0; f < COUNT; f++) {
@@ -274,9 +272,7 @@ static void say_books(void)
 		bytes += sum.bytes[f];
 	}
 	speak_add("},\"allocations\":%lu,\"allocated_bytes\":%lu", calls, bytes);
-	speak_add(",\"frees\":%lu,\"freed_bytes\":%lu", sum.frees, sum.freed_bytes);
-	speak_add(",\"before_frees\":%lu,\"before_freed_bytes\":%lu", sum.before_frees,
-		sum.before_freed_bytes);
+	freed_say(&sum.freed);
 	speak_add(",\"outstanding_blocks\":%lld,\"outstanding_bytes\":%lld,\"threads\":[",
 		atomic_load(&live_blocks), atomic_load(&live_bytes));
 	for (unsigned i = 0; i < THREADS; i++) {
@@ -289,7 +285,7 @@ static void say_books(void)
 		speak_add(
 			"%s{\"tid\":%d,\"allocations\":%lu,\"allocated_bytes\":%lu,\"frees\":%lu}",
 			i ? "," : "", worker[i].tid, calls, bytes,
-			tally->frees + tally->before_frees);
+			tally->freed.frees + tally->freed.before_frees);
 	}
 	speak_add("]}");
 	speak_send();

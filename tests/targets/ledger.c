@@ -26,6 +26,7 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 
+#include "tests/targets/freed.h"
 #include "tests/targets/speak.h"
 
 #define THREADS_MAX 64
@@ -60,8 +61,7 @@ struct block {
 
 struct tally {
 	uint64_t calls[FUNCTIONS], bytes[FUNCTIONS], failures[FUNCTIONS];
-	uint64_t frees, freed_bytes;		   /* of blocks of this phase */
-	uint64_t before_frees, before_freed_bytes; /* of older ones, with their usable size */
+	struct freed freed;
 	uint64_t peak_bytes;
 };
 
@@ -145,13 +145,13 @@ static void book_new(struct tally *tally, enum function function, struct block *
 static void book_gone(struct tally *tally, struct block *block, size_t usable)
 {
 	if (block->phase == phase) {
-		tally->frees++;
-		tally->freed_bytes += block->size;
+		tally->freed.frees++;
+		tally->freed.bytes += block->size;
 		atomic_fetch_sub(&live_blocks, 1);
 		atomic_fetch_sub(&live_bytes, (long long)block->size);
 	} else {
-		tally->before_frees++;
-		tally->before_freed_bytes += usable;
+		tally->freed.before_frees++;
+		tally->freed.before_bytes += usable;
 	}
 	block->ptr = NULL;
 }
@@ -474,15 +474,12 @@ static void say_books(void)
 			sum.bytes[f] += tally->bytes[f];
 			sum.failures[f] += tally->failures[f];
 		}
-		sum.frees += tally->frees;
-		sum.freed_bytes += tally->freed_bytes;
-		sum.before_frees += tally->before_frees;
-		sum.before_freed_bytes += tally->before_freed_bytes;
+		freed_add(&sum.freed, &tally->freed);
 	}
 	sum.calls[MALLOC] += handler_calls;
 	sum.bytes[MALLOC] += handler_bytes;
-	sum.frees += handler_calls;
-	sum.freed_bytes += handler_bytes;
+	sum.freed.frees += handler_calls;
+	sum.freed.bytes += handler_bytes;
 	speak_add("{\"functions\":{");
 	for (int f = 0; f < FUNCTIONS; f++) {
 		speak_add("%s\"%s\":{\"calls\":%lu,\"bytes\":%lu}", f ? "," : "", function_name[f],
@@ -493,9 +490,7 @@ static void say_books(void)
 	}
 	speak_add("},\"allocations\":%lu,\"allocated_bytes\":%lu,\"failures\":%lu", calls, bytes,
 		failures);
-	speak_add(",\"frees\":%lu,\"freed_bytes\":%lu", sum.frees, sum.freed_bytes);
-	speak_add(",\"before_frees\":%lu,\"before_freed_bytes\":%lu", sum.before_frees,
-		sum.before_freed_bytes);
+	freed_say(&sum.freed);
 	speak_add(",\"outstanding_blocks\":%lld,\"outstanding_bytes\":%lld",
 		atomic_load(&live_blocks), atomic_load(&live_bytes));
 	speak_add(",\"peak_bytes\":%lu,\"handler_calls\":%llu,\"threads\":[",
@@ -509,7 +504,7 @@ static void say_books(void)
 		speak_add(
 			"%s{\"tid\":%d,\"allocations\":%lu,\"allocated_bytes\":%lu,\"frees\":%lu}",
 			i ? "," : "", worker[i].tid, calls, bytes,
-			worker[i].tally.frees + worker[i].tally.before_frees);
+			worker[i].tally.freed.frees + worker[i].tally.freed.before_frees);
 	}
 	speak_add("]}");
 	speak_send();

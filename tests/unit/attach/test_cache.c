@@ -50,6 +50,16 @@ static void check_refused(struct cache *cache)
 	free(path);
 }
 
+/* A cache that holds one entry, and the bytes of its file. */
+static struct cache *opened_with_entry(uint8_t data[FILE_MAX], size_t *ret_bytes)
+{
+	setup();
+	struct cache *cache = opened();
+	cache_store(cache, &key, &input, table);
+	*ret_bytes = file_read(data);
+	return cache;
+}
+
 START_TEST(keeps_what_it_is_given)
 {
 	struct stat st;
@@ -99,10 +109,8 @@ END_TEST
 START_TEST(every_changed_byte_is_found)
 {
 	uint8_t data[FILE_MAX];
-	setup();
-	struct cache *cache = opened();
-	cache_store(cache, &key, &input, table);
-	size_t bytes = file_read(data);
+	size_t bytes;
+	struct cache *cache = opened_with_entry(data, &bytes);
 	for (size_t at = 0; at < bytes; at++) {
 		for (unsigned change = 1; change < 256; change += 127) {
 			data[at] ^= (uint8_t)change;
@@ -120,10 +128,8 @@ END_TEST
 START_TEST(every_other_length_is_found)
 {
 	uint8_t data[FILE_MAX] = {0};
-	setup();
-	struct cache *cache = opened();
-	cache_store(cache, &key, &input, table);
-	size_t bytes = file_read(data);
+	size_t bytes;
+	struct cache *cache = opened_with_entry(data, &bytes);
 	for (size_t kept = 0; kept < bytes + 16; kept++) {
 		file_write(data, kept);
 		ck_assert_int_eq(loads(cache), kept == bytes);
@@ -157,10 +163,8 @@ START_TEST(a_right_checksum_makes_no_right_table)
 	uint8_t data[FILE_MAX], copy[FILE_MAX];
 	uint64_t random = 5;
 	unsigned loaded = 0, refused = 0;
-	setup();
-	struct cache *cache = opened();
-	cache_store(cache, &key, &input, table);
-	size_t bytes = file_read(data);
+	size_t bytes;
+	struct cache *cache = opened_with_entry(data, &bytes);
 	memcpy(copy, data, bytes);
 	sum_up(copy, bytes);
 	ck_assert_mem_eq(copy, data, bytes);
@@ -192,10 +196,8 @@ END_TEST
 START_TEST(sizes_that_overflow_are_refused)
 {
 	uint8_t data[FILE_MAX];
-	setup();
-	struct cache *cache = opened();
-	cache_store(cache, &key, &input, table);
-	size_t bytes = file_read(data);
+	size_t bytes;
+	struct cache *cache = opened_with_entry(data, &bytes);
 	const uint64_t sizes[][2] = {{UINT64_MAX, bytes - HEADER_BYTES + 1}, {bytes, -HEADER_BYTES},
 		{0, bytes - HEADER_BYTES}, {bytes - HEADER_BYTES, 0},
 		{bytes - HEADER_BYTES - 8, 8}};
@@ -212,10 +214,8 @@ END_TEST
 START_TEST(another_compilers_table_is_not_used)
 {
 	uint8_t data[FILE_MAX];
-	setup();
-	struct cache *cache = opened();
-	cache_store(cache, &key, &input, table);
-	size_t bytes = file_read(data);
+	size_t bytes;
+	struct cache *cache = opened_with_entry(data, &bytes);
 	data[COMPILER_AT] ^= 1;
 	file_write(data, bytes);
 	check_refused(cache);

@@ -190,12 +190,14 @@ END_TEST
 /* --- pointers in memory -------------------------------------------------------------------------
  */
 
-static bool is_searchable(void)
+/* False: not here. */
+static bool setup_to_search(void)
 {
 #ifdef __SANITIZE_ADDRESS__
 	printf("skipped: escape: a sanitizer's shadow is terabytes of writable memory\n");
 	return false;
 #else
+	setup("");
 	return true;
 #endif
 }
@@ -222,9 +224,8 @@ static void wipe(volatile uint64_t *word)
 
 START_TEST(entries_in_writable_memory_are_found)
 {
-	if (!is_searchable())
+	if (!setup_to_search())
 		return;
-	setup("");
 	ck_assert_uint_eq(search(0, 0).count, 0);
 	put_entry(&scene.word[5], 7);
 	struct escape_found found = search(0, 0);
@@ -242,9 +243,8 @@ END_TEST
 
 START_TEST(other_words_are_none)
 {
-	if (!is_searchable())
+	if (!setup_to_search())
 		return;
-	setup("");
 	put_entry(&scene.word[5], 64);
 	scene.word[6] = THUNK;
 	scene.word[7] = THUNK + ABI_THUNK_ENTRY + 8;
@@ -255,9 +255,8 @@ END_TEST
 
 START_TEST(the_image_is_left_out)
 {
-	if (!is_searchable())
+	if (!setup_to_search())
 		return;
-	setup("");
 	put_entry(&scene.word[5], 7);
 	raddr_t lo = at(scene.code), hi = lo + TEXT_BYTES + HT_PAGE_BYTES;
 	/* A mapping of its own, whatever lies beside it. */
@@ -271,9 +270,8 @@ START_TEST(what_was_written_is_searched_whatever_its_protection)
 {
 	static const int prot[] = {
 		PROT_READ, PROT_READ | PROT_EXEC, PROT_EXEC, PROT_WRITE, PROT_NONE};
-	if (!is_searchable())
+	if (!setup_to_search())
 		return;
-	setup("");
 	put_entry(&scene.word[5], 7);
 	for (size_t i = 0; i < HT_ARRAY_SIZE(prot); i++) {
 		ck_assert_int_eq(mprotect(scene.word, HT_PAGE_BYTES, prot[i]), 0);
@@ -294,9 +292,8 @@ static uint64_t *map_fd(int fd, int prot, int flags)
 /* Two pages of the same file in two places: in one of them one page is the program's own. */
 START_TEST(what_a_file_holds_is_not_searched)
 {
-	if (!is_searchable())
+	if (!setup_to_search())
 		return;
-	setup("");
 	char *path = tmpdir_path("file");
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	uint64_t word;
@@ -318,39 +315,32 @@ START_TEST(what_a_file_holds_is_not_searched)
 }
 END_TEST
 
-/* Memory that was written elsewhere, and is only read here. */
-START_TEST(shared_memory_is_searched)
+/* Memory that was written elsewhere, and is only read here; `flags` of its mapping. */
+static void check_searched(int flags)
 {
-	if (!is_searchable())
-		return;
-	setup("");
 	int fd = memfd_create("test", MFD_CLOEXEC);
 	ck_assert_int_eq(ftruncate(fd, 2 * HT_PAGE_BYTES), 0);
 	uint64_t *write = map_fd(fd, PROT_READ | PROT_WRITE, MAP_SHARED);
 	put_entry(write + 5, 7);
 	munmap(write, 2 * HT_PAGE_BYTES);
-	uint64_t *read = map_fd(fd, PROT_READ, MAP_SHARED | MAP_POPULATE);
+	uint64_t *read = map_fd(fd, PROT_READ, flags | MAP_POPULATE);
 	struct escape_found found = search(0, 0);
 	ck_assert_uint_eq(found.count, 1);
 	ck_assert_uint_eq(found.addr, at(read + 5));
+}
+
+START_TEST(shared_memory_is_searched)
+{
+	if (setup_to_search())
+		check_searched(MAP_SHARED);
 }
 END_TEST
 
 /* Code that a program writes to a file in memory is mapped privately, as a library's is. */
 START_TEST(a_private_view_of_shared_memory_is_searched)
 {
-	if (!is_searchable())
-		return;
-	setup("");
-	int fd = memfd_create("test", MFD_CLOEXEC);
-	ck_assert_int_eq(ftruncate(fd, 2 * HT_PAGE_BYTES), 0);
-	uint64_t *write = map_fd(fd, PROT_READ | PROT_WRITE, MAP_SHARED);
-	put_entry(write + 5, 7);
-	munmap(write, 2 * HT_PAGE_BYTES);
-	uint64_t *read = map_fd(fd, PROT_READ, MAP_PRIVATE | MAP_POPULATE);
-	struct escape_found found = search(0, 0);
-	ck_assert_uint_eq(found.count, 1);
-	ck_assert_uint_eq(found.addr, at(read + 5));
+	if (setup_to_search())
+		check_searched(MAP_PRIVATE);
 }
 END_TEST
 
@@ -393,9 +383,8 @@ START_TEST(code_holds_addresses_anywhere)
 {
 	static const size_t offset[] = {1, 3, HT_PAGE_BYTES - 3, CHUNK_BYTES - 1, CHUNK_BYTES - 6,
 		CHUNK_BYTES + HT_PAGE_BYTES - 9};
-	if (!is_searchable())
+	if (!setup_to_search())
 		return;
-	setup("");
 	uint8_t *code = mmap((void *)(uintptr_t)(THUNK + (1ull << 28)), CHUNK_BYTES + HT_PAGE_BYTES,
 		PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	ck_assert_ptr_ne(code, MAP_FAILED);
@@ -425,9 +414,8 @@ END_TEST
 /* A mapped file that was cut cannot be read there: the rest of the mapping still counts. */
 START_TEST(unreadable_pages_are_passed)
 {
-	if (!is_searchable())
+	if (!setup_to_search())
 		return;
-	setup("");
 	int fd = memfd_create("test", MFD_CLOEXEC);
 	ck_assert_int_eq(ftruncate(fd, HT_PAGE_BYTES), 0);
 	uint8_t *map = mmap(NULL, 3 * HT_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

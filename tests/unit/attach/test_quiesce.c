@@ -170,16 +170,21 @@ static void in_frame(const void *arg)
 }
 
 /* However often it is asked, and though an unwinder is asked too. */
-START_TEST(a_frame_of_ours_is_never_outside)
+static void check_never_outside(void (*body)(const void *arg))
 {
-	setup();
-	struct child child = child_fork(in_frame, NULL);
+	struct child child = child_fork(body, NULL);
 	child_sleeping(&child);
 	struct quiesce *quiesce = start(&child, false);
 	for (unsigned i = 0; i < 6; i++)
 		check_left(pass(quiesce), child.pid);
 	ck_assert_uint_gt(pass(quiesce).stopped, 0);
 	finish(quiesce, &child);
+}
+
+START_TEST(a_frame_of_ours_is_never_outside)
+{
+	setup();
+	check_never_outside(in_frame);
 }
 END_TEST
 
@@ -194,12 +199,7 @@ START_TEST(a_pc_of_ours_is_inside_whatever_the_books_say)
 {
 	setup();
 	books = QUIESCE_IDLE;
-	struct child child = child_fork(at_pc, NULL);
-	child_sleeping(&child);
-	struct quiesce *quiesce = start(&child, false);
-	for (unsigned i = 0; i < 6; i++)
-		check_left(pass(quiesce), child.pid);
-	finish(quiesce, &child);
+	check_never_outside(at_pc);
 }
 END_TEST
 
@@ -221,12 +221,7 @@ START_TEST(a_signal_frame_into_ours_is_inside_whatever_the_books_say)
 {
 	setup();
 	books = QUIESCE_IDLE;
-	struct child child = child_fork(in_handler, NULL);
-	child_sleeping(&child);
-	struct quiesce *quiesce = start(&child, false);
-	for (unsigned i = 0; i < 6; i++)
-		check_left(pass(quiesce), child.pid);
-	finish(quiesce, &child);
+	check_never_outside(in_handler);
 }
 END_TEST
 

@@ -167,17 +167,24 @@ END_TEST
 
 /* --- replacing --- */
 
-START_TEST(a_file_is_replaced_when_the_trace_is_finished)
+/* A store with a block on disk, that is to take the place of a file which is open to all. */
+static struct store *store_replacing(const char *path)
 {
 	struct store *store;
-	struct stat st;
-	char *directory = files_directory();
-	char *path = files_path(directory, "trace");
 	files_write(path, "precious");
 	ck_assert_int_eq(chmod(path, 0666), 0);
 	ck_no_err(open_store(path, true, &store));
 	put_mark(store);
 	ck_no_err(store_flush(store));
+	return store;
+}
+
+START_TEST(a_file_is_replaced_when_the_trace_is_finished)
+{
+	struct stat st;
+	char *directory = files_directory();
+	char *path = files_path(directory, "trace");
+	struct store *store = store_replacing(path);
 	files_check(path, "precious");
 	ck_assert_uint_eq(files_count(directory), 2);
 	ck_no_err(store_finish(store));
@@ -193,13 +200,9 @@ END_TEST
 
 START_TEST(an_abandoned_trace_replaces_too)
 {
-	struct store *store;
 	char *directory = files_directory();
 	char *path = files_path(directory, "trace");
-	files_write(path, "precious");
-	ck_no_err(open_store(path, true, &store));
-	put_mark(store);
-	ck_no_err(store_flush(store));
+	struct store *store = store_replacing(path);
 	store_destroy(store);
 	struct content content = read_trace_at(path);
 	ck_assert_int_eq(content.end, TRACE_TRUNCATED);

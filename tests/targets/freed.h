@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a target has freed, by its own books.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "tests/targets/speak.h"
+
+struct freed {
+	uint64_t frees, bytes;		     /* of blocks of this phase */
+	uint64_t before_frees, before_bytes; /* of older ones, with their usable size */
+};
+
+static inline void freed_add(struct freed *sum, const struct freed *more)
+{
+	sum->frees += more->frees;
+	sum->bytes += more->bytes;
+	sum->before_frees += more->before_frees;
+	sum->before_bytes += more->before_bytes;
+}
+
+static inline void freed_say(const struct freed *freed)
+{
+	speak_add(",\"frees\":%lu,\"freed_bytes\":%lu", freed->frees, freed->bytes);
+	speak_add(",\"before_frees\":%lu,\"before_freed_bytes\":%lu", freed->before_frees,
+		freed->before_bytes);
+}
