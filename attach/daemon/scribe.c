@@ -92,7 +92,8 @@ static void show_state(struct scribe *scribe)
 	show(&page->bytes, store_bytes(scribe->store));
 	show(&page->dropped_events, store_dropped_events(scribe->store));
 	show(&page->safe_events, store_safe_events(scribe->store));
-	if (state == page->state)
+	/* What is_done() has said is not the store's to take back. */
+	if (state <= page->state)
 		return;
 	const char *problem = store_problem(scribe->store);
 	show_text(scribe, problem ? problem : "no memory");
