@@ -133,6 +133,15 @@ static bool is_abandoned(const char *name, const struct stat *st)
 	return !strncmp(name, NEW, strlen(NEW)) && st->st_mtim.tv_sec + NEW_STALE_S < time(NULL);
 }
 
+/* Whatever else lies there is somebody's. */
+static bool is_our_name(const char *name)
+{
+	size_t length = strlen(name), suffix = strlen(SUFFIX);
+	return length < NAME_BYTES &&
+	       (!strncmp(name, NEW, strlen(NEW)) ||
+		       (length > suffix && !strcmp(name + length - suffix, SUFFIX)));
+}
+
 static void files_list(const struct cache *cache, struct files *files)
 {
 	int fd = openat(cache->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -144,7 +153,7 @@ static void files_list(const struct cache *cache, struct files *files)
 	}
 	for (const struct dirent *entry; (entry = readdir(dir));) {
 		struct stat st;
-		if (strlen(entry->d_name) >= NAME_BYTES ||
+		if (!is_our_name(entry->d_name) ||
 			fstatat(fd, entry->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
 			!S_ISREG(st.st_mode))
 			continue;

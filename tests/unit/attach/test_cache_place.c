@@ -174,6 +174,7 @@ START_TEST(what_was_not_used_for_longest_goes)
 	make_file("e.table", 15 * MIB, 500);
 	make_file("new.1", 1, 7200);
 	make_file("new.2", 1, 10);
+	make_file("precious", 300 * MIB, 9000);
 	cache = opened();
 	cache_close(cache); /* nothing stored */
 	ck_assert(is_there("d.table") && is_there("new.1"));
@@ -192,6 +193,7 @@ START_TEST(what_was_not_used_for_longest_goes)
 	cache_store(cache, &key, &input, table);
 	cache_close(cache);
 	ck_assert(!is_there("d.table") && is_there("b.table"));
+	ck_assert(is_there("precious"));
 }
 END_TEST
 
