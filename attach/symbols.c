@@ -47,13 +47,12 @@ int symbols_open_analyzer(char *path, size_t path_bytes)
 
 /* The rights of the target's user and nothing more: not even root's capabilities when that is root.
  */
-static void drop_privileges(uid_t uid, gid_t gid)
+static void drop_privileges(pid_t parent, uid_t uid, gid_t gid)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct none[2] = {0};
 	const struct rlimit memory = {4ull << 30, 4ull << 30};
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setrlimit(RLIMIT_AS, &memory);
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	prctl(PR_SET_SECUREBITS, SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP, 0,
@@ -62,9 +61,13 @@ static void drop_privileges(uid_t uid, gid_t gid)
 				      setresuid(uid, uid, uid) < 0))
 		_exit(1);
 	syscall(SYS_capset, &header, none);
+	/* To become another user takes it back. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
 }
 
-static void exec_analyzer(int analyzer, int trace, int out, uid_t uid, gid_t gid)
+static void exec_analyzer(pid_t parent, int analyzer, int trace, int out, uid_t uid, gid_t gid)
 {
 	char fd_text[16];
 	const char *const argv[] = {"heaptap-analyze", "symbols", "--emit", "--fd", fd_text, NULL};
@@ -79,7 +82,7 @@ static void exec_analyzer(int analyzer, int trace, int out, uid_t uid, gid_t gid
 	sigset_t mask;
 	sigemptyset(&mask);
 	sigprocmask(SIG_SETMASK, &mask, NULL);
-	drop_privileges(uid, gid);
+	drop_privileges(parent, uid, gid);
 	syscall(SYS_execveat, analyzer, "", argv, envp, AT_EMPTY_PATH);
 	_exit(127);
 }
@@ -148,9 +151,10 @@ static struct ht_err *run_analyzer(
 	int out[2], status = 0;
 	if (pipe2(out, O_CLOEXEC) < 0)
 		return ht_err_sys(errno, "cannot make a pipe");
+	pid_t parent = getpid();
 	pid_t child = fork();
 	if (child == 0)
-		exec_analyzer(analyzer, trace, out[1], uid, gid);
+		exec_analyzer(parent, analyzer, trace, out[1], uid, gid);
 	int sys = errno;
 	close(out[1]);
 	struct ht_err *err =
