@@ -177,7 +177,8 @@ static void pump(void *context)
 	struct ht_err *err = receiver_read_socket(s->receiver);
 	if (!err)
 		err = receiver_drain(s->receiver);
-	ht_err_free(err);
+	/* The target comes first; what was lost is counted by the sink. */
+	s->pump_error = ht_err_first(s->pump_error, err);
 }
 
 /* Has the target ended, or become another program? Whatever went wrong then did so because of that:
@@ -329,6 +330,8 @@ static struct ht_err *finish_trace(struct session *s)
 		sink_finish(s->sink, s->options->symbolize);
 	fill_totals(s);
 	fill_output(s);
+	err = ht_err_first(s->pump_error, err);
+	s->pump_error = NULL;
 	return err;
 }
 
@@ -340,6 +343,7 @@ static void release(struct session *s)
 {
 	watch_destroy(s->watch);
 	receiver_destroy(s->receiver);
+	ht_err_free(s->pump_error);
 	const int taken[] = {s->remote.memfd, s->remote.daemon_fd, s->remote.agent_socket};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(taken); i++)
 		if (taken[i] >= 0)

@@ -30,6 +30,7 @@ struct session {
 	struct image image;
 	struct journal journal;
 	struct receiver *receiver;
+	struct ht_err *pump_error; /* the first that came in the middle of the detach */
 	struct watch *watch;
 	struct tap tap;
 	uint64_t start_ns, start_tsc, first_tap_ns;

@@ -64,6 +64,15 @@ static bool read_node(struct node_scan *scan, uint32_t id, struct rec_node *ret)
 	return is_written(scan, ret->parent);
 }
 
+/* Nobody has it: its nodes are to be put again. */
+static void forget_run(struct node_scan *scan)
+{
+	for (uint32_t id = scan->run_first; id < scan->run_first + scan->run_count; id++)
+		scan->written[id / WORD_BITS] &= ~(UINT64_C(1) << id % WORD_BITS);
+	if (scan->run_count && scan->low > scan->run_first)
+		scan->low = scan->run_first;
+}
+
 static struct ht_err *put_run(struct node_scan *scan)
 {
 	if (!scan->run_count)
@@ -74,9 +83,12 @@ static struct ht_err *put_run(struct node_scan *scan)
 			.count = scan->run_count,
 			.body = bytes_of(scan->body.data, scan->body.length)},
 	};
+	struct ht_err *err = sink_put(scan->sink, &rec, 0);
+	if (err)
+		forget_run(scan);
 	scan->run_count = 0;
 	scan->body.length = 0;
-	return sink_put(scan->sink, &rec, 0);
+	return err;
 }
 
 static struct ht_err *append(struct node_scan *scan, uint32_t id, const struct rec_node *node)

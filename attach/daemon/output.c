@@ -200,7 +200,8 @@ struct ht_err *output_publish(struct output *output)
 	if (!output->is_regular)
 		return NULL;
 	if (fsync(output->fd))
-		return ht_err_sys(errno, "%s may not be durable: fsync", output->path);
+		return ht_err_sys(errno, "%s may not be durable: fsync",
+			output->final_name ? output->name : output->path);
 	if (!output->final_name)
 		return NULL;
 	if (renameat(output->dir_fd, output->name, output->dir_fd, output->final_name))

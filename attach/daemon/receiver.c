@@ -115,7 +115,8 @@ struct piece {
 	uint64_t events;
 };
 
-static struct ht_err *put_piece(struct receiver *receiver, const struct piece *piece)
+/* Nobody can decode the rest of a buffer of which a part is missing. */
+static struct ht_err *put_events(struct receiver *receiver, const struct piece *piece)
 {
 	struct stream *stream = &receiver->streams[piece->slot];
 	struct rec rec = {
@@ -125,6 +126,20 @@ static struct ht_err *put_piece(struct receiver *receiver, const struct piece *p
 			.flags = piece->at_buffer_start ? REC_EVENTS_RESTART : 0,
 			.body = {.data = (const char *)piece->data, .length = piece->length}},
 	};
+	struct ht_err *err = node_scan_put(&receiver->nodes);
+	stream->is_cut = (stream->is_cut && !piece->at_buffer_start) || err;
+	if (stream->is_cut) {
+		sink_drop(receiver->sink, piece->events);
+		return err;
+	}
+	err = sink_put(receiver->sink, &rec, piece->events);
+	stream->is_cut = err != NULL;
+	return err;
+}
+
+static struct ht_err *put_piece(struct receiver *receiver, const struct piece *piece)
+{
+	struct stream *stream = &receiver->streams[piece->slot];
 	if (piece->position != stream->taken)
 		stream->is_gapped = true;
 	stream->taken = piece->position + piece->length;
@@ -132,9 +147,7 @@ static struct ht_err *put_piece(struct receiver *receiver, const struct piece *p
 	receiver->events += piece->events;
 	if (stream->decoder.level)
 		receiver->nested += piece->events;
-	struct ht_err *err = node_scan_put(&receiver->nodes);
-	if (!err)
-		err = sink_put(receiver->sink, &rec, piece->events);
+	struct ht_err *err = put_events(receiver, piece);
 	store(&receiver->slots[piece->slot].head.drained, stream->taken);
 	return err;
 }

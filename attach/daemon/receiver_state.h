@@ -26,6 +26,7 @@ struct stream {
 	uint64_t complete_tsc;	      /* all events stamped before it were handed on or given up */
 	uint32_t incarnation;	      /* the last one seen */
 	bool is_gapped;		      /* something was given up */
+	bool is_cut; /* a part of the buffer that is being drained could not be put */
 };
 
 struct receiver {

@@ -33,7 +33,8 @@ struct sink {
 	void *context;
 	uint32_t orders; /* given, each of which is answered */
 	uint64_t put_bytes, put_events;
-	char *problem; /* why it was given up */
+	uint64_t unqueued_events; /* there was no memory for them */
+	char *problem;		  /* why it was given up */
 };
 
 static uint32_t look_u32(const uint32_t *at)
@@ -267,7 +268,12 @@ static struct ht_err *start_scribe(struct sink *sink, const struct sink_options 
 		return ht_err_sys(errno, "cannot make a pipe");
 	/* What it cannot get larger waits here. */
 	(void)fcntl(pipe_fd[1], F_SETPIPE_SZ, SINK_QUEUE_BYTES);
-	(void)fcntl(pipe_fd[1], F_SETFL, O_NONBLOCK);
+	if (fcntl(pipe_fd[1], F_SETFL, O_NONBLOCK) < 0) {
+		struct ht_err *err = ht_err_sys(errno, "cannot make a pipe that does not block");
+		close(pipe_fd[0]);
+		close(pipe_fd[1]);
+		return err;
+	}
 	pid_t parent = getpid();
 	sink->scribe = fork();
 	if (sink->scribe == 0)
@@ -349,9 +355,17 @@ struct ht_err *sink_put(struct sink *sink, const struct rec *rec, uint64_t event
 		return NULL;
 	}
 	struct ht_err *err = enqueue(sink, SCRIBE_PUT, rec, events);
-	if (!err && waiting_bytes(sink) >= PUSH_BYTES)
+	if (err)
+		sink->unqueued_events += events;
+	else if (waiting_bytes(sink) >= PUSH_BYTES)
 		push(sink);
 	return err;
+}
+
+void sink_drop(struct sink *sink, uint64_t events)
+{
+	sink->put_events += events;
+	sink->unqueued_events += events;
 }
 
 bool sink_has_room(const struct sink *sink)
@@ -422,7 +436,7 @@ uint64_t sink_dropped_events(const struct sink *sink)
 {
 	if (sink_state(sink) == STORE_BROKEN)
 		return sink->put_events - look_u64(&sink->page->safe_events);
-	return look_u64(&sink->page->dropped_events);
+	return look_u64(&sink->page->dropped_events) + sink->unqueued_events;
 }
 
 uint64_t sink_bytes(const struct sink *sink)

@@ -38,9 +38,12 @@ void sink_destroy(struct sink *sink);
 
 /* Puts a record; `events`: how many events it holds (REC_EVENTS), else 0. Never waits. Output
  * errors do not come back: they change sink_state(), and the events that could not be written are
- * counted in sink_dropped_events(). Errors returned are our own (memory). */
+ * counted in sink_dropped_events(). Errors returned are our own (memory): its events are counted
+ * there, too. */
 HT_MUST_CHECK
 struct ht_err *sink_put(struct sink *sink, const struct rec *rec, uint64_t events);
+/* Counts events that could not even be put. */
+void sink_drop(struct sink *sink, uint64_t events);
 /* False: the output does not keep up. Who can should leave events where they are. */
 bool sink_has_room(const struct sink *sink);
 /* From here on there is room for all: the target is not to wait any more. */

@@ -172,6 +172,52 @@ START_TEST(what_is_appended_stands_behind_the_rest)
 }
 END_TEST
 
+static struct ht_err *append_nothing(
+	struct store *store, void *context, char *problem, size_t problem_bytes)
+{
+	(void)store;
+	(void)context;
+	(void)problem;
+	(void)problem_bytes;
+	return ht_err_new(HT_ERR_NOMEM, "no memory for a name");
+}
+
+START_TEST(an_error_of_the_scribe_itself_is_said)
+{
+	struct sink *sink;
+	enum trace_end end;
+	char *path = tmpdir_path("trace");
+	ck_no_err(
+		sink_create(&(struct sink_options){.path = path, .append = append_nothing}, &sink));
+	put_events(sink);
+	sink_finish(sink, true);
+	ck_assert_int_eq(sink_state(sink), STORE_BROKEN);
+	ck_assert_ptr_nonnull(strstr(sink_problem(sink), "no memory for a name"));
+	sink_destroy(sink);
+	(void)read_events(path, &end);
+	ck_assert_int_eq(end, TRACE_TRUNCATED);
+	free(path);
+}
+END_TEST
+
+START_TEST(what_there_is_no_memory_for_is_counted)
+{
+	char *path = tmpdir_path("trace");
+	struct sink *sink = sink_at(path, 0);
+	struct rec rec = {
+		.kind = REC_EVENTS, .events.body = {.data = "events", .length = SIZE_MAX / 2}};
+	put_events(sink);
+	ck_err_says(sink_put(sink, &rec, 7), HT_ERR_NOMEM, "no memory");
+	sink_drop(sink, 5);
+	put_events(sink);
+	sink_finish(sink, false);
+	ck_assert_int_eq(sink_state(sink), STORE_OK);
+	ck_assert_uint_eq(sink_dropped_events(sink), 12);
+	sink_destroy(sink);
+	free(path);
+}
+END_TEST
+
 START_TEST(what_is_not_taken_waits_up_to_a_bound)
 {
 	int read_fd;
@@ -274,18 +320,23 @@ START_TEST(a_scribe_that_dies_loses_only_what_is_counted)
 }
 END_TEST
 
-/* As kernels and containers do that do not know close_range. */
-static void forbid_close_range(int sys)
+static void forbid(int number, int sys)
 {
 	struct sock_filter filter[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_close_range, 0, 1),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)number, 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)sys),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 	struct sock_fprog program = {.len = HT_ARRAY_SIZE(filter), .filter = filter};
 	ck_assert_int_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
 	ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
+}
+
+/* As kernels and containers do that do not know it. */
+static void forbid_close_range(int sys)
+{
+	forbid(SYS_close_range, sys);
 	ck_assert_int_eq(close_range(~0U, ~0U, 0), -1);
 	ck_assert_int_eq(errno, sys);
 }
@@ -334,6 +385,36 @@ START_TEST(the_scribe_holds_nothing_in_an_old_container)
 }
 END_TEST
 
+START_TEST(a_queue_that_would_block_is_refused)
+{
+	struct sink *sink;
+	char *directory = files_directory();
+	char *path = files_path(directory, "trace");
+	forbid(SYS_fcntl, EPERM);
+	ck_err_says(sink_create(&(struct sink_options){.path = path}, &sink), HT_ERR_SYS,
+		"does not block");
+	ck_assert_uint_eq(files_count(directory), 0);
+	free(path);
+	free(directory);
+}
+END_TEST
+
+START_TEST(what_may_not_be_durable_is_called_by_its_name)
+{
+	struct sink *sink;
+	char *path = tmpdir_path("trace");
+	forbid(SYS_fsync, EIO);
+	ck_no_err(sink_create(&(struct sink_options){.path = path, .replace = true}, &sink));
+	put_events(sink);
+	sink_finish(sink, false);
+	ck_assert_int_eq(sink_state(sink), STORE_BROKEN);
+	ck_assert_ptr_nonnull(strstr(sink_problem(sink), "trace.part-"));
+	ck_assert_ptr_nonnull(strstr(sink_problem(sink), "may not be durable"));
+	sink_destroy(sink);
+	free(path);
+}
+END_TEST
+
 static uint64_t events_in(const char *path)
 {
 	enum trace_end end;
@@ -364,8 +445,10 @@ END_TEST
 
 HT_SUITE("attach/daemon/sink", all_that_is_put_is_written, why_it_cannot_be_opened_comes_back,
 	without_a_record_nothing_stays, what_is_appended_stands_behind_the_rest,
+	an_error_of_the_scribe_itself_is_said, what_there_is_no_memory_for_is_counted,
 	what_is_not_taken_waits_up_to_a_bound, an_output_that_takes_nothing_is_given_up,
 	a_slow_reader_is_waited_for_until_cancelled, a_scribe_that_dies_loses_only_what_is_counted,
 	the_scribe_holds_nothing_of_ours, the_scribe_holds_nothing_on_an_old_kernel,
-	the_scribe_holds_nothing_in_an_old_container,
+	the_scribe_holds_nothing_in_an_old_container, a_queue_that_would_block_is_refused,
+	what_may_not_be_durable_is_called_by_its_name,
 	what_was_passed_on_is_written_when_the_daemon_dies)
