@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "analyzer/cmd.h"
+#include "format/foreign.h"
 
 #ifndef HEAPTAP_VERSION
 #define HEAPTAP_VERSION "unknown"
@@ -106,6 +107,8 @@ int main(int argc, char **argv)
 	err = ht_err_first(err, cmd_flush(stdout, "standard output"));
 	if (!err)
 		return 0;
+	/* Names of the trace may be among it. */
+	foreign_copy(err->message, strlen(err->message) + 1, err->message);
 	fprintf(stderr, "heaptap-analyze: %s\n", err->message);
 	int code = exit_code(err);
 	ht_err_free(err);

@@ -84,7 +84,7 @@ static void bound_words(enum exit_status status)
 static enum exit_status complain(struct ht_err *err)
 {
 	enum exit_status status = status_of(err);
-	fprintf(stderr, "heaptap: %s\n", err->message);
+	print_text(stderr, "heaptap: %s\n", err->message);
 	ht_err_free(err);
 	return status;
 }
@@ -94,7 +94,7 @@ static void show_progress(const char *line)
 {
 	struct pollfd terminal = {.fd = STDERR_FILENO, .events = POLLOUT};
 	if (poll(&terminal, 1, 0) == 1 && terminal.revents & POLLOUT)
-		fprintf(stderr, "heaptap: %s\n", line);
+		print_text(stderr, "heaptap: %s\n", line);
 }
 
 /* heaptap.COMM.PID.TIME.htap in the current directory, with nothing in COMM that means something to

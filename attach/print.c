@@ -2,11 +2,16 @@
 #include "attach/print.h"
 
 #include <jansson.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "attach/elf/relocs.h"
+#include "format/foreign.h"
+
+/* More than any line, with two paths in it. */
+#define TEXT_BYTES 16384u
 
 static const char *const ended_names[] = {
 	[REC_END_DURATION] = "duration",
@@ -19,6 +24,39 @@ static const char *const ended_names[] = {
 	[REC_END_FORBIDDEN] = "target forbade recording: strict seccomp or PR_SET_TSC",
 };
 
+void print_text(FILE *out, const char *fmt, ...)
+{
+	char text[TEXT_BYTES];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text, sizeof(text), fmt, args);
+	va_end(args);
+	/* The lines are ours, what stands in them may be the target's. */
+	for (char *line = text; *line;) {
+		char *end = strchr(line, '\n'), *next = end ? end + 1 : line + strlen(line);
+		if (end)
+			*end = '\0';
+		foreign_copy(line, strlen(line) + 1, line);
+		fputs(line, out);
+		if (end)
+			fputc('\n', out);
+		line = next;
+	}
+}
+
+json_t *print_string(const char *text)
+{
+	size_t bytes = strlen(text) + 1;
+	char *copy = malloc(bytes);
+	if (!copy)
+		return NULL;
+	foreign_copy(copy, bytes, text);
+	json_t *string = json_string(copy);
+	free(copy);
+	return string;
+}
+
 static double ms(uint64_t ns)
 {
 	return (double)ns / 1e6;
@@ -29,89 +67,90 @@ static void print_proof(const struct session_report *r)
 	const struct residue_report *v = &r->verify;
 
 	if (!r->detached) {
-		fprintf(stderr,
+		print_text(stderr,
 			"the process ended during the capture: nothing is left to detach from\n");
 		return;
 	}
-	fprintf(stderr, "detached in %.1f ms; compared with before:\n", ms(r->detach_ns));
-	fprintf(stderr, "  mappings     %s\n", v->maps);
-	fprintf(stderr, "  descriptors  %s\n", v->fds);
-	fprintf(stderr, "  slots        %s (%lu of %lu restored", v->slots,
+	print_text(stderr, "detached in %.1f ms; compared with before:\n", ms(r->detach_ns));
+	print_text(stderr, "  mappings     %s\n", v->maps);
+	print_text(stderr, "  descriptors  %s\n", v->fds);
+	print_text(stderr, "  slots        %s (%lu of %lu restored", v->slots,
 		(unsigned long)r->slots_restored, (unsigned long)r->slots_tapped);
 	if (r->slots_changed)
-		fprintf(stderr, ", %lu changed by the process", (unsigned long)r->slots_changed);
+		print_text(stderr, ", %lu changed by the process", (unsigned long)r->slots_changed);
 	if (r->slots_unloaded)
-		fprintf(stderr, ", %lu unloaded", (unsigned long)r->slots_unloaded);
-	fprintf(stderr, ")\n");
-	fprintf(stderr, "  code         %s\n", v->text);
-	fprintf(stderr, "  threads      %s\n", v->threads);
-	fprintf(stderr, "  signals      %s\n", v->signals);
+		print_text(stderr, ", %lu unloaded", (unsigned long)r->slots_unloaded);
+	print_text(stderr, ")\n");
+	print_text(stderr, "  code         %s\n", v->text);
+	print_text(stderr, "  threads      %s\n", v->threads);
+	print_text(stderr, "  signals      %s\n", v->signals);
 	if (r->level <= DETACH_RETRIED && !v->equal)
-		fprintf(stderr,
+		print_text(stderr,
 			"level %d: everything was taken out, but not all is as it was: %s\n",
 			r->level, r->why);
 	else if (r->level <= DETACH_RETRIED)
-		fprintf(stderr, "level %d: nothing is left in the process%s\n", r->level,
+		print_text(stderr, "level %d: nothing is left in the process%s\n", r->level,
 			r->level == DETACH_RETRIED ? " (the proof took a while)" : "");
 	else
-		fprintf(stderr, "level %d: %s\n", r->level, r->why);
+		print_text(stderr, "level %d: %s\n", r->level, r->why);
 }
 
 static void print_children(const struct children_report *children)
 {
 	if (children->cleaned)
-		fprintf(stderr, "%zu children that it had forked: nothing is left in them either\n",
+		print_text(stderr,
+			"%zu children that it had forked: nothing is left in them either\n",
 			children->cleaned);
 	if (!children->left)
 		return;
-	fprintf(stderr,
+	print_text(stderr,
 		"%zu children that it had forked have, or may have, the agent mapped still, which "
 		"only forwards calls (%s); heaptap recover -p takes it out:",
 		children->left, children->why);
 	for (size_t i = 0; i < children->left && i < CHILDREN_NAMED_MAX; i++)
-		fprintf(stderr, " %d", children->named[i]);
-	fprintf(stderr, "%s\n", children->left > CHILDREN_NAMED_MAX ? " ..." : "");
+		print_text(stderr, " %d", children->named[i]);
+	print_text(stderr, "%s\n", children->left > CHILDREN_NAMED_MAX ? " ..." : "");
 }
 
 void print_session(const struct session_report *r, const char *trace)
 {
 	print_proof(r);
 	print_children(&r->children);
-	fprintf(stderr, "%lu events of %lu threads in %.2f s (%s)", (unsigned long)r->events,
+	print_text(stderr, "%lu events of %lu threads in %.2f s (%s)", (unsigned long)r->events,
 		(unsigned long)r->threads, ms(r->capture_ns) / 1e3, ended_names[r->ended]);
-	fprintf(stderr, "; dropped %lu, truncated stacks %lu\n", (unsigned long)r->dropped_events,
-		(unsigned long)r->truncated_stacks);
-	fprintf(stderr, "no thread was held longer than %.3f ms; tapped after %.1f ms\n",
+	print_text(stderr, "; dropped %lu, truncated stacks %lu\n",
+		(unsigned long)r->dropped_events, (unsigned long)r->truncated_stacks);
+	print_text(stderr, "no thread was held longer than %.3f ms; tapped after %.1f ms\n",
 		ms(r->stop_ns), ms(r->attach_ns));
 	if (r->slots_left)
-		fprintf(stderr,
+		print_text(stderr,
 			"%lu allocator slots of libraries that were loaded later found no "
 			"room: their calls are missing\n",
 			(unsigned long)r->slots_left);
 	if (r->unseen_places)
-		fprintf(stderr,
+		print_text(stderr,
 			"WARNING: %lu places in the program's code call an allocator past the "
 			"slots, %s: these calls are not recorded; totals are too low, and blocks "
 			"that are freed there look as if they stayed\n",
 			(unsigned long)r->unseen_places, r->unseen);
 	if (r->untapped_modules)
-		fprintf(stderr,
+		print_text(stderr,
 			"%lu modules were loaded during the capture: their first allocations, for "
 			"some "
 			"milliseconds, are missing\n",
 			(unsigned long)r->untapped_modules);
 	if (r->damage)
-		fprintf(stderr,
+		print_text(stderr,
 			"%lu times the process had damaged the memory it shares with heaptap: the "
 			"trace is not to be trusted\n",
 			(unsigned long)r->damage);
 	if (r->symbols_problem[0])
-		fprintf(stderr, "%s\n", r->symbols_problem);
+		print_text(stderr, "%s\n", r->symbols_problem);
 	if (r->sink_state != STORE_OK)
-		fprintf(stderr, "the trace is incomplete: %s\n", r->sink_problem);
-	fprintf(stderr, "trace: %s (%lu bytes)\n", trace, (unsigned long)r->trace_bytes);
+		print_text(stderr, "the trace is incomplete: %s\n", r->sink_problem);
+	print_text(stderr, "trace: %s (%lu bytes)\n", trace, (unsigned long)r->trace_bytes);
 	if (strcmp(trace, "-") != 0)
-		fprintf(stderr, "next:  heaptap report %s\n", trace);
+		print_text(stderr, "next:  heaptap report %s\n", trace);
 }
 
 struct ht_err *print_json(json_t *object)
@@ -147,13 +186,15 @@ struct ht_err *print_session_json(const struct session_report *r, pid_t pid, con
 	json_t *verify = json_null();
 
 	if (r->detached)
-		verify = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "maps", v->maps, "fds", v->fds,
-			"slots", v->slots, "text", v->text, "threads", v->threads, "signals",
-			v->signals);
-	json_t *object = json_pack("{s:s, s:s, s:s, s:i, s:s, s:o, s:s, s:o}", "schema",
-		"heaptap.attach/1", "trace", trace, "unseen", r->unseen, "pid", (int)pid, "ended",
-		ended_names[r->ended], "level", r->detached ? json_integer(r->level) : json_null(),
-		"why", r->why, "verify", verify);
+		verify = json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "maps", print_string(v->maps),
+			"fds", print_string(v->fds), "slots", print_string(v->slots), "text",
+			print_string(v->text), "threads", print_string(v->threads), "signals",
+			print_string(v->signals));
+	json_t *object = json_pack("{s:s, s:o, s:o, s:i, s:s, s:o, s:o, s:o}", "schema",
+		"heaptap.attach/1", "trace", print_string(trace), "unseen", print_string(r->unseen),
+		"pid", (int)pid, "ended", ended_names[r->ended], "level",
+		r->detached ? json_integer(r->level) : json_null(), "why", print_string(r->why),
+		"verify", verify);
 	const struct {
 		const char *name;
 		uint64_t value;
@@ -229,22 +270,25 @@ static const char *way_of(const struct coverage_function *function)
 static void print_coverage(const struct coverage *coverage)
 {
 	if (coverage->operators)
-		printf("NOT SEEN: operator new and delete of %s, which do not call malloc\n",
+		print_text(stdout,
+			"NOT SEEN: operator new and delete of %s, which do not call malloc\n",
 			coverage->operators->path);
 	if (coverage->count)
-		printf("allocators that are linked in:\n");
+		print_text(stdout, "allocators that are linked in:\n");
 	for (size_t i = 0; i < coverage->count; i++) {
 		const struct coverage_function *f = &coverage->function[i];
-		printf("  %-24s %-16s slots %zu, direct %zu, pointers in data %u%s  %s\n",
+		print_text(stdout,
+			"  %-24s %-16s slots %zu, direct %zu, pointers in data %u%s  %s\n",
 			f->native->name, f->native->family->allocator, f->slots, f->places,
 			f->native->pointers,
 			f->native->role == FAMILY_UNSEEN ? ", no hook for it" : "",
 			f->module->path);
 	}
 	if (coverage->places)
-		printf("WARNING: a trace would not show the calls from %zu places in the code: "
-		       "totals would be too low, and blocks that are freed there look as if they "
-		       "stayed\n",
+		print_text(stdout,
+			"WARNING: a trace would not show the calls from %zu places in the code: "
+			"totals would be too low, and blocks that are freed there look as if they "
+			"stayed\n",
 			coverage->places);
 }
 
@@ -254,9 +298,10 @@ static json_t *coverage_json(const struct coverage *coverage)
 	for (size_t i = 0; array && i < coverage->count; i++) {
 		const struct coverage_function *f = &coverage->function[i];
 		json_array_append_new(
-			array, json_pack("{s:s, s:s, s:s, s:s, s:I, s:I, s:I}", "allocator",
-				       f->native->family->allocator, "function", f->native->name,
-				       "module", f->module->path, "covered", way_of(f), "slots",
+			array, json_pack("{s:s, s:o, s:o, s:s, s:I, s:I, s:I}", "allocator",
+				       f->native->family->allocator, "function",
+				       print_string(f->native->name), "module",
+				       print_string(f->module->path), "covered", way_of(f), "slots",
 				       (json_int_t)f->slots, "unseen_places", (json_int_t)f->places,
 				       "pointers", (json_int_t)f->native->pointers));
 	}
@@ -265,36 +310,41 @@ static json_t *coverage_json(const struct coverage *coverage)
 
 void print_survey(const struct survey *s)
 {
-	printf("process %d (%s), uid %u, %u threads, %.1f MiB resident\n", s->proc.pid,
+	print_text(stdout, "process %d (%s), uid %u, %u threads, %.1f MiB resident\n", s->proc.pid,
 		s->status.comm, s->status.ruid, s->status.threads,
 		(double)s->status.rss_bytes / (1 << 20));
 	if (s->any_seccomp)
-		printf("runs under a seccomp filter: the agent will make no system call\n");
+		print_text(stdout,
+			"runs under a seccomp filter: the agent will make no system call\n");
 	if (s->found.tombstone)
-		printf("an earlier capture left one page of jump stubs at %lx; attach would use it "
-		       "again\n",
+		print_text(stdout,
+			"an earlier capture left one page of jump stubs at %lx; attach would use "
+			"it "
+			"again\n",
 			(unsigned long)s->found.base);
-	printf("allocators:\n");
+	print_text(stdout, "allocators:\n");
 	for (size_t i = 0; i < s->slots.function_count; i++) {
 		const struct allocator_function *f = &s->slots.function[i];
 		if (abi_is_guard(f->hook))
 			continue;
-		printf("  %-16s %lx in %s\n", hook_name(f->hook), (unsigned long)f->addr,
-			module_path(s, f->module_id));
+		print_text(stdout, "  %-16s %lx in %s\n", hook_name(f->hook),
+			(unsigned long)f->addr, module_path(s, f->module_id));
 	}
-	printf("slots: %zu to tap, %zu not bound yet, %zu hold something else\n", s->tap_count,
-		s->unresolved_count, s->foreign_count);
+	print_text(stdout, "slots: %zu to tap, %zu not bound yet, %zu hold something else\n",
+		s->tap_count, s->unresolved_count, s->foreign_count);
 	for (size_t i = 0; i < s->slots.count; i++) {
 		const struct slot *slot = &s->slots.slot[i];
 		if (abi_is_guard(slot->hook))
 			continue;
-		printf("  %-16s %lx %-28s %s\n", hook_name(slot->hook), (unsigned long)slot->addr,
-			verdict_names[slot->verdict], module_path(s, slot->module_id));
+		print_text(stdout, "  %-16s %lx %-28s %s\n", hook_name(slot->hook),
+			(unsigned long)slot->addr, verdict_names[slot->verdict],
+			module_path(s, slot->module_id));
 	}
 	print_coverage(&s->coverage);
-	printf("attach would stop one thread once, for less than a millisecond, and write %zu "
-	       "words\n"
-	       "nothing was touched\n",
+	print_text(stdout,
+		"attach would stop one thread once, for less than a millisecond, and write %zu "
+		"words\n"
+		"nothing was touched\n",
 		s->tap_count + s->unresolved_count);
 }
 
@@ -307,14 +357,14 @@ struct ht_err *print_survey_json(const struct survey *s)
 		if (abi_is_guard(slot->hook))
 			continue;
 		json_array_append_new(
-			slots, json_pack("{s:s, s:I, s:s, s:s}", "function", hook_name(slot->hook),
+			slots, json_pack("{s:s, s:I, s:s, s:o}", "function", hook_name(slot->hook),
 				       "address", (json_int_t)slot->addr, "verdict",
 				       verdict_names[slot->verdict], "module",
-				       module_path(s, slot->module_id)));
+				       print_string(module_path(s, slot->module_id))));
 	}
-	return print_json(json_pack("{s:s, s:i, s:s, s:i, s:i, s:i, s:b, s:b, s:o, s:o, s:I}",
-		"schema", "heaptap.doctor/1", "pid", (int)s->proc.pid, "comm", s->status.comm,
-		"threads", (int)s->status.threads, "slots_to_tap",
+	return print_json(json_pack("{s:s, s:i, s:o, s:i, s:i, s:i, s:b, s:b, s:o, s:o, s:I}",
+		"schema", "heaptap.doctor/1", "pid", (int)s->proc.pid, "comm",
+		print_string(s->status.comm), "threads", (int)s->status.threads, "slots_to_tap",
 		(int)(s->tap_count + s->unresolved_count), "slots_foreign", (int)s->foreign_count,
 		"seccomp", (int)s->any_seccomp, "tombstone", (int)s->found.tombstone, "slots",
 		slots, "linked_in", coverage_json(&s->coverage), "unseen_places",

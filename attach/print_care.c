@@ -19,7 +19,7 @@ static void command(char ret[NEXT_BYTES], const char *name, pid_t pid)
 static void print_next(const char *next)
 {
 	if (next[0])
-		printf("next: %s\n", next);
+		print_text(stdout, "next: %s\n", next);
 }
 
 /* --- verify
@@ -67,35 +67,41 @@ static void print_state(const struct verify_report *r, pid_t pid)
 {
 	switch (r->state) {
 	case VERIFY_CLEAN:
-		printf("nothing of heaptap is in process %d\n", pid);
+		print_text(stdout, "nothing of heaptap is in process %d\n", pid);
 		break;
 	case VERIFY_TAPPED:
-		printf("heaptap is at work on process %d now, or the guardian of a heaptap that "
-		       "was killed is taking\neverything out; look again when it has ended\n",
+		print_text(stdout,
+			"heaptap is at work on process %d now, or the guardian of a heaptap that "
+			"was killed is taking\neverything out; look again when it has ended\n",
 			pid);
 		break;
 	case VERIFY_ABANDONED:
-		printf("process %d still has the agent of heaptap %d, which is gone. The program "
-		       "is not in danger: its calls\npass through to its allocator. recover takes "
-		       "the agent out\n",
+		print_text(stdout,
+			"process %d still has the agent of heaptap %d, which is gone. The program "
+			"is not in danger: its calls\npass through to its allocator. recover takes "
+			"the agent out\n",
 			pid, r->daemon_pid);
 		break;
 	case VERIFY_TOMBSTONE:
-		printf("process %d has one page of jump stubs, left by heaptap %d because the "
-		       "program had stored addresses\nof them. The program is not in danger: they "
-		       "lead to its allocator. cleanup takes the page out when\nnothing leads "
-		       "there any more; the next attach uses it again\n",
+		print_text(stdout,
+			"process %d has one page of jump stubs, left by heaptap %d because the "
+			"program had stored addresses\nof them. The program is not in danger: they "
+			"lead to its allocator. cleanup takes the page out when\nnothing leads "
+			"there any more; the next attach uses it again\n",
 			pid, r->daemon_pid);
 		break;
 	case VERIFY_REMAINS:
 		if (r->part[VERIFY_SLOTS].ours)
-			printf("slots of process %d lead to no function: the next call through one "
-			       "of them ends it. If heaptap\nwas here, this is a bug of heaptap: "
-			       "keep this output\n",
+			print_text(stdout,
+				"slots of process %d lead to no function: the next call through "
+				"one "
+				"of them ends it. If heaptap\nwas here, this is a bug of heaptap: "
+				"keep this output\n",
 				pid);
 		else
-			printf("remains of a heaptap that was killed are in process %d, named "
-			       "above. Nothing uses them and they do\nno harm%s\n",
+			print_text(stdout,
+				"remains of a heaptap that was killed are in process %d, named "
+				"above. Nothing uses them and they do\nno harm%s\n",
 				pid,
 				r->part[VERIFY_CODE].ours ? "; recover puts the bytes behind the "
 							    "code back"
@@ -108,12 +114,13 @@ void print_verify(const struct verify_report *r, pid_t pid)
 {
 	char next[NEXT_BYTES];
 
-	printf("process %d (%s), %u threads; only looked at\n", pid, r->comm, r->threads);
+	print_text(
+		stdout, "process %d (%s), %u threads; only looked at\n", pid, r->comm, r->threads);
 	for (size_t i = 0; i < VERIFY_PARTS; i++) {
 		const struct verify_finding *f = &r->part[i];
-		printf("%c %-12s %s\n", f->ours ? '!' : ' ', part_names[i], f->text);
+		print_text(stdout, "%c %-12s %s\n", f->ours ? '!' : ' ', part_names[i], f->text);
 		if (f->other[0])
-			printf("  %-12s %s\n", "", f->other);
+			print_text(stdout, "  %-12s %s\n", "", f->other);
 	}
 	print_state(r, pid);
 	next_after_verify(r, pid, next);
@@ -127,12 +134,13 @@ struct ht_err *print_verify_json(const struct verify_report *r, pid_t pid)
 
 	for (size_t i = 0; parts && i < VERIFY_PARTS; i++)
 		json_object_set_new(parts, part_names[i],
-			json_pack("{s:b, s:s, s:s}", "heaptap", (int)r->part[i].ours, "text",
-				r->part[i].text, "other", r->part[i].other));
+			json_pack("{s:b, s:o, s:o}", "heaptap", (int)r->part[i].ours, "text",
+				print_string(r->part[i].text), "other",
+				print_string(r->part[i].other)));
 	next_after_verify(r, pid, next);
-	return print_json(json_pack("{s:s, s:i, s:s, s:i, s:s, s:o, s:s}", "schema",
-		"heaptap.verify/1", "pid", (int)pid, "comm", r->comm, "threads", (int)r->threads,
-		"state", state_names[r->state], "parts", parts, "next", next));
+	return print_json(json_pack("{s:s, s:i, s:o, s:i, s:s, s:o, s:s}", "schema",
+		"heaptap.verify/1", "pid", (int)pid, "comm", print_string(r->comm), "threads",
+		(int)r->threads, "state", state_names[r->state], "parts", parts, "next", next));
 }
 
 /* --- recover
@@ -161,35 +169,40 @@ void print_recover(const struct recover_report *r, pid_t pid)
 	char next[NEXT_BYTES];
 
 	if (r->found.image)
-		printf("found: the agent of heaptap %d, which is gone\n"
-		       "done:  %zu of %zu slots lead to the allocator again",
+		print_text(stdout,
+			"found: the agent of heaptap %d, which is gone\n"
+			"done:  %zu of %zu slots lead to the allocator again",
 			r->found.daemon_pid, slots->restored, slots->tapped);
 	if (r->found.image && slots->changed)
-		printf(" (%zu hold something of the program's own)", slots->changed);
+		print_text(stdout, " (%zu hold something of the program's own)", slots->changed);
 	if (r->found.image)
-		printf("\n");
+		print_text(stdout, "\n");
 	switch (r->outcome) {
 	case RECOVER_NOTHING:
-		printf("nothing of heaptap is in process %d; nothing was done\n", pid);
+		print_text(stdout, "nothing of heaptap is in process %d; nothing was done\n", pid);
 		break;
 	case RECOVER_DONE:
-		printf("       every thread was seen outside, the agent is unmapped, its socket "
-		       "closed\nnothing of heaptap is left in process %d\n",
+		print_text(stdout,
+			"       every thread was seen outside, the agent is unmapped, its socket "
+			"closed\nnothing of heaptap is left in process %d\n",
 			pid);
 		break;
 	case RECOVER_TOMBSTONE:
 		if (r->found.image)
-			printf("left:  %s\n", r->detach.why);
+			print_text(stdout, "left:  %s\n", r->detach.why);
 		else
-			printf("left:  one page of jump stubs at %lx, by an earlier capture\n",
+			print_text(stdout,
+				"left:  one page of jump stubs at %lx, by an earlier capture\n",
 				(unsigned long)r->found.base);
-		printf("       It leads to the allocator and does no harm; cleanup takes it out "
-		       "when nothing leads there\n");
+		print_text(stdout,
+			"       It leads to the allocator and does no harm; cleanup takes it out "
+			"when nothing leads there\n");
 		break;
 	case RECOVER_INCOMPLETE:
-		printf("left:  thread %d may still return into the agent, which stays mapped for "
-		       "it and only forwards\n       calls: no harm is done meanwhile; recover "
-		       "again when that thread has gone on\n",
+		print_text(stdout,
+			"left:  thread %d may still return into the agent, which stays mapped for "
+			"it and only forwards\n       calls: no harm is done meanwhile; recover "
+			"again when that thread has gone on\n",
 			r->detach.quiesce.tid);
 		break;
 	}
@@ -202,11 +215,12 @@ struct ht_err *print_recover_json(const struct recover_report *r, pid_t pid)
 	char next[NEXT_BYTES];
 
 	next_after_recover(r, pid, next);
-	return print_json(json_pack("{s:s, s:i, s:s, s:I, s:I, s:I, s:s, s:s}", "schema",
+	return print_json(json_pack("{s:s, s:i, s:s, s:I, s:I, s:I, s:o, s:s}", "schema",
 		"heaptap.recover/1", "pid", (int)pid, "outcome", outcome_names[r->outcome],
 		"slots_tapped", (json_int_t)r->detach.patch.tapped, "slots_restored",
 		(json_int_t)r->detach.patch.restored, "slots_changed",
-		(json_int_t)r->detach.patch.changed, "why", r->detach.why, "next", next));
+		(json_int_t)r->detach.patch.changed, "why", print_string(r->detach.why), "next",
+		next));
 }
 
 /* --- cleanup
@@ -234,19 +248,22 @@ static void print_use(const struct cleanup_report *r)
 	const struct tombstone_report *f = &r->found;
 
 	if (f->slots)
-		printf("left:  %zu allocator slots hold addresses of it, one at %lx in %s\n",
+		print_text(stdout,
+			"left:  %zu allocator slots hold addresses of it, one at %lx in %s\n",
 			f->slots, (unsigned long)f->at, r->where);
 	else if (f->tid)
-		printf("left:  thread %d could not be proven outside it\n", f->tid);
+		print_text(stdout, "left:  thread %d could not be proven outside it\n", f->tid);
 	else if (f->at)
-		printf("left:  %zu words of the program's memory hold addresses of it, one at %lx "
-		       "in %s\n",
+		print_text(stdout,
+			"left:  %zu words of the program's memory hold addresses of it, one at %lx "
+			"in %s\n",
 			f->pointers, (unsigned long)f->at, r->where);
 	else
-		printf("left:  %zu words on the threads' stacks hold addresses of it\n",
+		print_text(stdout, "left:  %zu words on the threads' stacks hold addresses of it\n",
 			f->pointers);
-	printf("       The page stays. It leads to the allocator and does no harm; try again when "
-	       "the program\n       has forgotten them, or never: it is %u bytes\n",
+	print_text(stdout,
+		"       The page stays. It leads to the allocator and does no harm; try again when "
+		"the program\n       has forgotten them, or never: it is %u bytes\n",
 		(unsigned)HT_PAGE_BYTES);
 }
 
@@ -255,21 +272,23 @@ void print_cleanup(const struct cleanup_report *r, pid_t pid)
 	char next[NEXT_BYTES];
 
 	if (r->outcome == CLEANUP_REMOVED || r->outcome == CLEANUP_IN_USE)
-		printf("found: one page of jump stubs at %lx, left by heaptap %d\n",
+		print_text(stdout, "found: one page of jump stubs at %lx, left by heaptap %d\n",
 			(unsigned long)r->page, r->daemon_pid);
 	switch (r->outcome) {
 	case CLEANUP_NOTHING:
-		printf("no page of heaptap is in process %d; nothing was done\n", pid);
+		print_text(stdout, "no page of heaptap is in process %d; nothing was done\n", pid);
 		break;
 	case CLEANUP_CAPTURE:
-		printf("found: the agent of heaptap %d, which is gone. cleanup takes out pages "
-		       "that a finished capture\n       left, and leaves this to recover; nothing "
-		       "was done\n",
+		print_text(stdout,
+			"found: the agent of heaptap %d, which is gone. cleanup takes out pages "
+			"that a finished capture\n       left, and leaves this to recover; nothing "
+			"was done\n",
 			r->daemon_pid);
 		break;
 	case CLEANUP_REMOVED:
-		printf("done:  nothing leads there any more; it is unmapped\n"
-		       "nothing of heaptap is left in process %d\n",
+		print_text(stdout,
+			"done:  nothing leads there any more; it is unmapped\n"
+			"nothing of heaptap is left in process %d\n",
 			pid);
 		break;
 	case CLEANUP_IN_USE:
@@ -285,9 +304,9 @@ struct ht_err *print_cleanup_json(const struct cleanup_report *r, pid_t pid)
 	char next[NEXT_BYTES];
 
 	next_after_cleanup(r, pid, next);
-	return print_json(json_pack("{s:s, s:i, s:s, s:I, s:I, s:I, s:I, s:s, s:i, s:s}", "schema",
+	return print_json(json_pack("{s:s, s:i, s:s, s:I, s:I, s:I, s:I, s:o, s:i, s:s}", "schema",
 		"heaptap.cleanup/1", "pid", (int)pid, "outcome", cleanup_names[r->outcome], "page",
 		(json_int_t)r->page, "slots", (json_int_t)r->found.slots, "pointers",
-		(json_int_t)r->found.pointers, "at", (json_int_t)r->found.at, "where", r->where,
-		"thread", (int)r->found.tid, "next", next));
+		(json_int_t)r->found.pointers, "at", (json_int_t)r->found.at, "where",
+		print_string(r->where), "thread", (int)r->found.tid, "next", next));
 }

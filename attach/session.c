@@ -18,6 +18,7 @@
 #include "attach/target/clock.h"
 #include "attach/target/priority.h"
 #include "attach/window.h"
+#include "format/foreign.h"
 
 void session_progress(const struct session *s, const char *fmt, ...)
 {
@@ -75,7 +76,7 @@ static struct ht_err *get_tables(struct session *s)
 static void note_unseen(struct session *s)
 {
 	char *unseen = coverage_unseen(&s->survey.coverage);
-	snprintf(s->report->unseen, sizeof(s->report->unseen), "%s", unseen ? unseen : "?");
+	foreign_copy(s->report->unseen, sizeof(s->report->unseen), unseen ? unseen : "?");
 	s->report->unseen_places = s->survey.coverage.places;
 	free(unseen);
 }

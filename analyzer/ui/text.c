@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "format/foreign.h"
+
 struct text text_to(FILE *out)
 {
 	const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
@@ -29,47 +31,14 @@ void text_styled(const struct text *text, enum text_style style, const char *str
 /* --- foreign strings ---------------------------------------------------------------------------
  */
 
-/* Length of the UTF-8 character at `at` and its code point; 0 when there is none. */
-static size_t decode(const char *at, size_t left, uint32_t *ret)
-{
-	static const uint32_t smallest[] = {0, 0, 0x80, 0x800, 0x10000};
-	uint8_t first = (uint8_t)at[0];
-	size_t length = first < 0x80   ? 1
-			: first < 0xc0 ? 0
-			: first < 0xe0 ? 2
-			: first < 0xf0 ? 3
-				       : 4;
-	if (length == 0 || length > left || first >= 0xf8)
-		return 0;
-	uint32_t point = length == 1 ? first : first & (0x7fu >> length);
-	for (size_t i = 1; i < length; i++) {
-		if (((uint8_t)at[i] & 0xc0) != 0x80)
-			return 0;
-		point = point << 6 | ((uint8_t)at[i] & 0x3f);
-	}
-	if (point < smallest[length] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000))
-		return 0;
-	*ret = point;
-	return length;
-}
-
-static bool is_harmless(uint32_t point)
-{
-	bool control = point < 0x20 || (point >= 0x7f && point < 0xa0);
-	bool direction = point == 0x61c || (point >= 0x200b && point <= 0x200f) ||
-			 (point >= 0x2028 && point <= 0x202e) ||
-			 (point >= 0x2060 && point <= 0x206f) || point == 0xfeff;
-	return !control && !direction;
-}
-
 static void put_part(const struct text *text, const char *string, size_t length)
 {
 	for (size_t at = 0; at < length;) {
 		uint32_t point;
-		size_t size = decode(string + at, length - at, &point);
+		size_t size = foreign_decode(string + at, length - at, &point);
 		if (size == 0)
 			fputc('?', text->out);
-		else if (is_harmless(point))
+		else if (foreign_is_harmless(point))
 			fwrite(string + at, 1, size, text->out);
 		at += size ? size : 1;
 	}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/print.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "attach/print_care.h"
+#include "tests/support/ht_check.h"
+#include "tests/support/tmpdir.h"
+
+#define HOSTILE "/x\033[2J\xc3/\xe2\x80\xae.so"
+#define TAME	"/x[2J?/.so"
+
+/* From here on what is printed goes to the file at `path`. */
+static void print_into(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(dup2(fd, STDOUT_FILENO), STDOUT_FILENO);
+	ck_assert_int_eq(dup2(fd, STDERR_FILENO), STDERR_FILENO);
+	close(fd);
+}
+
+static char *printed(const char *path)
+{
+	static char text[65536];
+	fflush(NULL);
+	FILE *file = fopen(path, "re");
+	ck_assert_ptr_nonnull(file);
+	text[fread(text, 1, sizeof(text) - 1, file)] = '\0';
+	fclose(file);
+	return text;
+}
+
+static void check_text(const json_t *object, const char *name)
+{
+	const char *text = json_string_value(json_object_get(object, name));
+	ck_assert_ptr_nonnull(text);
+	ck_assert_str_eq(text, TAME);
+}
+
+static struct session_report hostile_report(void)
+{
+	struct session_report report = {.detached = true, .unseen_places = 1};
+	report.level = DETACH_TOMBSTONE;
+	snprintf(report.unseen, sizeof(report.unseen), HOSTILE);
+	snprintf(report.why, sizeof(report.why), HOSTILE);
+	snprintf(report.verify.maps, sizeof(report.verify.maps), HOSTILE);
+	return report;
+}
+
+START_TEST(the_end_of_a_capture_is_json_whatever_the_target_is_called)
+{
+	char *path = tmpdir_path("printed");
+	struct session_report report = hostile_report();
+	print_into(path);
+	ck_no_err(print_session_json(&report, 1, HOSTILE));
+	json_t *object = json_loads(printed(path), 0, NULL);
+	ck_assert_ptr_nonnull(object);
+	check_text(object, "unseen");
+	check_text(object, "why");
+	check_text(object, "trace");
+	check_text(json_object_get(object, "verify"), "maps");
+	json_decref(object);
+	free(path);
+}
+END_TEST
+
+START_TEST(the_end_of_a_capture_is_text_whatever_the_target_is_called)
+{
+	char *path = tmpdir_path("printed");
+	struct session_report report = hostile_report();
+	print_into(path);
+	print_session(&report, HOSTILE);
+	const char *text = printed(path);
+	ck_assert_ptr_null(strchr(text, '\033'));
+	ck_assert_ptr_nonnull(strstr(text, "level 2: " TAME "\n"));
+	ck_assert_ptr_nonnull(strstr(text, "trace: " TAME " (0 bytes)\n"));
+	free(path);
+}
+END_TEST
+
+static struct survey hostile_survey(struct module *module, struct slot *slot,
+	struct coverage_function *function, struct native *native)
+{
+	struct survey survey = {.modules = {.module = module, .count = 1},
+		.slots = {.slot = slot, .count = 1},
+		.coverage = {.function = function, .count = 1, .operators = module, .places = 1}};
+	static char path[] = HOSTILE;
+	*module = (struct module){.id = 1, .path = path};
+	*slot = (struct slot){.module_id = 1};
+	static char name[] = HOSTILE;
+	*native = (struct native){.name = name, .family = family_at(0)};
+	*function = (struct coverage_function){.module = module, .native = native};
+	snprintf(survey.status.comm, sizeof(survey.status.comm), HOSTILE);
+	return survey;
+}
+
+START_TEST(what_attach_would_do_is_json_and_text)
+{
+	struct module module;
+	struct slot slot;
+	struct coverage_function function;
+	struct native native;
+	char *path = tmpdir_path("printed"), *words = tmpdir_path("words");
+	struct survey survey = hostile_survey(&module, &slot, &function, &native);
+	print_into(path);
+	ck_no_err(print_survey_json(&survey));
+	json_t *object = json_loads(printed(path), 0, NULL);
+	ck_assert_ptr_nonnull(object);
+	check_text(object, "comm");
+	check_text(json_array_get(json_object_get(object, "slots"), 0), "module");
+	check_text(json_array_get(json_object_get(object, "linked_in"), 0), "function");
+	check_text(json_array_get(json_object_get(object, "linked_in"), 0), "module");
+	json_decref(object);
+	print_into(words);
+	print_survey(&survey);
+	ck_assert_ptr_null(strchr(printed(words), '\033'));
+	free(path);
+	free(words);
+}
+END_TEST
+
+START_TEST(what_verify_found_is_json_and_text)
+{
+	char *path = tmpdir_path("printed"), *words = tmpdir_path("words");
+	struct verify_report report = {0};
+	snprintf(report.comm, sizeof(report.comm), HOSTILE);
+	snprintf(report.part[0].text, sizeof(report.part[0].text), HOSTILE);
+	snprintf(report.part[0].other, sizeof(report.part[0].other), HOSTILE);
+	print_into(path);
+	ck_no_err(print_verify_json(&report, 1));
+	json_t *object = json_loads(printed(path), 0, NULL);
+	ck_assert_ptr_nonnull(object);
+	check_text(object, "comm");
+	check_text(json_object_get(json_object_get(object, "parts"), "mappings"), "other");
+	json_decref(object);
+	print_into(words);
+	print_verify(&report, 1);
+	ck_assert_ptr_null(strchr(printed(words), '\033'));
+	free(path);
+	free(words);
+}
+END_TEST
+
+HT_SUITE("attach/print", the_end_of_a_capture_is_json_whatever_the_target_is_called,
+	the_end_of_a_capture_is_text_whatever_the_target_is_called,
+	what_attach_would_do_is_json_and_text, what_verify_found_is_json_and_text)
