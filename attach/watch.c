@@ -42,6 +42,7 @@ struct watch {
 	struct receiver_thread thread[THREADS_MAX];
 	size_t thread_count;
 	struct named named[THREADS_MAX]; /* by slot */
+	uint64_t unplaced[THREADS_MAX];	 /* by slot: the incarnation that was on no stack we know */
 };
 
 static const struct proc *proc_of(const struct watch *watch)
@@ -232,30 +233,43 @@ static bool find_bounds(const struct watch *watch, const struct proc_maps *maps,
 	return true;
 }
 
+/* The main thread's stack grows: what is below its bounds is read by copying until they follow. And
+ * who is on no stack that we know may stay there for good: the list of mappings is long. */
+static bool needs_bounds(
+	const struct watch *watch, const struct receiver_thread *thread, bool again)
+{
+	if (again)
+		return !thread->bounded || is_main(watch, thread);
+	return !thread->bounded &&
+	       watch->unplaced[thread->slot % THREADS_MAX] != thread->incarnation;
+}
+
+static void bound_thread(
+	struct watch *watch, const struct proc_maps *maps, const struct receiver_thread *thread)
+{
+	raddr_t lo, hi;
+	bool found = find_bounds(watch, maps, thread, &lo, &hi);
+	if (found)
+		receiver_set_bounds(watch->options.receiver, thread, lo, hi);
+	watch->unplaced[thread->slot % THREADS_MAX] = found ? 0 : thread->incarnation;
+}
+
 static struct ht_err *bound_threads(struct watch *watch, uint64_t now_ns)
 {
 	struct proc_maps maps;
 	bool any = false;
 
-	/* The main thread's stack grows: what is below its bounds is read by copying until they
-	 * follow. */
 	bool again = due(&watch->next_stack_ns, now_ns, STACK_PERIOD_NS);
-	for (size_t i = 0; i < watch->thread_count; i++) {
-		struct receiver_thread *thread = &watch->thread[i];
-		thread->bounded &= !(again && is_main(watch, thread));
-		any |= !thread->bounded;
-	}
+	for (size_t i = 0; i < watch->thread_count && !any; i++)
+		any = needs_bounds(watch, &watch->thread[i], again);
 	if (!any)
 		return NULL;
 	struct ht_err *err = proc_maps_read(proc_of(watch), &maps);
 	if (err)
 		return err;
-	for (size_t i = 0; i < watch->thread_count; i++) {
-		raddr_t lo, hi;
-		if (!watch->thread[i].bounded &&
-			find_bounds(watch, &maps, &watch->thread[i], &lo, &hi))
-			receiver_set_bounds(watch->options.receiver, &watch->thread[i], lo, hi);
-	}
+	for (size_t i = 0; i < watch->thread_count; i++)
+		if (needs_bounds(watch, &watch->thread[i], again))
+			bound_thread(watch, &maps, &watch->thread[i]);
 	proc_maps_deinit(&maps);
 	return NULL;
 }

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/watch.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "tests/support/daemonstage.h"
+#include "tests/support/ht_check.h"
+
+#define MS	   1000000u
+#define MAPS_BYTES 1024u /* the list of mappings is more, and to look at the books less */
+
+/* This process as the target, with a thread whose control block lies in the program's own data. */
+struct scene {
+	struct stage stage;
+	struct agent agent;
+	struct survey survey;
+	struct watch *watch;
+	pthread_t thread;
+	pthread_barrier_t barrier;
+};
+
+static _Alignas(64) uint64_t control_block[8] = {1};
+
+static void *wait_for_end(void *context)
+{
+	struct scene *scene = context;
+	scene->agent.slot->head.tid = (uint32_t)gettid();
+	pthread_barrier_wait(&scene->barrier);
+	pthread_barrier_wait(&scene->barrier);
+	return NULL;
+}
+
+static void scene_init(struct scene *scene)
+{
+	*scene = (struct scene){0};
+	stage_init(&scene->stage);
+	agent_init(&scene->agent, &scene->stage, 0, (uintptr_t)control_block);
+	ck_no_err(proc_open(getpid(), &scene->survey.proc));
+	scene->survey.status.ns_tid = getpid();
+	ck_assert_int_eq(pthread_barrier_init(&scene->barrier, NULL, 2), 0);
+	ck_assert_int_eq(pthread_create(&scene->thread, NULL, wait_for_end, scene), 0);
+	pthread_barrier_wait(&scene->barrier);
+	ck_no_err(watch_create(&(struct watch_options){.survey = &scene->survey,
+				       .receiver = scene->stage.receiver,
+				       .sink = scene->stage.sink},
+		&scene->watch));
+}
+
+static void scene_deinit(struct scene *scene)
+{
+	pthread_barrier_wait(&scene->barrier);
+	ck_assert_int_eq(pthread_join(scene->thread, NULL), 0);
+	pthread_barrier_destroy(&scene->barrier);
+	watch_destroy(scene->watch);
+	proc_close(&scene->survey.proc);
+	agent_deinit(&scene->agent);
+	stage_deinit(&scene->stage);
+}
+
+/* Bytes that this process has read so far. */
+static uint64_t read_bytes(void)
+{
+	unsigned long bytes;
+	FILE *io = fopen("/proc/self/io", "re");
+	ck_assert_ptr_nonnull(io);
+	ck_assert_int_eq(fscanf(io, "rchar: %lu", &bytes), 1);
+	fclose(io);
+	return bytes;
+}
+
+static uint64_t bytes_of_look(struct scene *scene, uint64_t now_ns)
+{
+	uint64_t before = read_bytes();
+	ck_no_err(watch_threads(scene->watch, now_ns));
+	return read_bytes() - before;
+}
+
+START_TEST(who_is_on_no_known_stack_is_looked_for_now_and_then)
+{
+	struct scene scene;
+	scene_init(&scene);
+	const uint64_t start = 1000 * MS;
+	ck_assert_uint_gt(bytes_of_look(&scene, start), MAPS_BYTES);
+	for (uint64_t at = 5; at < 50; at += 5)
+		ck_assert_uint_lt(bytes_of_look(&scene, start + at * MS), MAPS_BYTES);
+	ck_assert_uint_gt(bytes_of_look(&scene, start + 50 * MS), MAPS_BYTES);
+	/* Another thread is looked for at once. */
+	scene.agent.slot->head.incarnation += 2;
+	ck_assert_uint_gt(bytes_of_look(&scene, start + 55 * MS), MAPS_BYTES);
+	ck_assert_uint_eq(scene.agent.slot->head.stack_hi, 0);
+	scene_deinit(&scene);
+}
+END_TEST
+
+START_TEST(a_stack_is_found_and_not_looked_for_again)
+{
+	struct scene scene;
+	scene_init(&scene);
+	const uint64_t start = 1000 * MS;
+	stage_store(&scene.agent.slot->head.key, (uint64_t)scene.thread & ~UINT64_C(15));
+	ck_assert_uint_gt(bytes_of_look(&scene, start), MAPS_BYTES);
+	ck_assert_uint_eq(scene.agent.slot->head.stack_hi, (uint64_t)scene.thread & ~UINT64_C(15));
+	ck_assert_uint_lt(bytes_of_look(&scene, start + 5 * MS), MAPS_BYTES);
+	ck_assert_uint_lt(bytes_of_look(&scene, start + 60 * MS), MAPS_BYTES);
+	scene_deinit(&scene);
+}
+END_TEST
+
+HT_SUITE("attach/watch", who_is_on_no_known_stack_is_looked_for_now_and_then,
+	a_stack_is_found_and_not_looked_for_again)
