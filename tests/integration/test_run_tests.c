@@ -1,17 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * scripts/run-tests counts what Check programs say, and is not fooled by those that crash or hang;
- * nor is a suite by its tests that run side by side.
+ * nor is a suite by its tests that run side by side. What killed tests leave is removed.
  */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "tests/support/child.h"
+#include "tests/support/files.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/run.h"
 #include "tests/support/tmpdir.h"
@@ -183,5 +188,78 @@ START_TEST(side_by_side_each_counts)
 }
 END_TEST
 
+/* --- what killed tests leave --- */
+
+/* A directory of another test, last changed that long ago, with a file in a folder. */
+static char *left_directory(const char *name, unsigned hours)
+{
+	char below[64];
+	snprintf(below, sizeof(below), "%s/folder", name);
+	char *path = tmpdir_path(name), *folder = tmpdir_path(below);
+	ck_assert(!mkdir(path, 0700) && !mkdir(folder, 0700));
+	char *file = files_path(folder, "file");
+	files_write(file, "left");
+	const struct timespec then = {.tv_sec = time(NULL) - 3600 * (time_t)hours};
+	const struct timespec times[] = {then, then};
+	ck_assert_int_eq(utimensat(AT_FDCWD, path, times, 0), 0);
+	free(file);
+	free(folder);
+	return path;
+}
+
+static void hold(const void *path)
+{
+	child_ready(flock(open(path, O_RDONLY | O_CLOEXEC), LOCK_EX | LOCK_NB));
+	child_wait();
+}
+
+START_TEST(what_is_left_is_removed)
+{
+	char *parent = tmpdir_path("");
+	char *left = left_directory("heaptap-test.left", 2);
+	char *young = left_directory("heaptap-test.young", 0);
+	char *used = left_directory("heaptap-test.used", 2);
+	char *other = left_directory("another-test.left", 2);
+	char *link = tmpdir_path("heaptap-test.link");
+	ck_assert_int_eq(symlink(other, link), 0);
+	struct child user = child_fork(hold, used);
+	ck_assert_int_eq(user.value, 0);
+	tmpdir_remove_left(parent);
+	ck_assert_int_ne(access(left, F_OK), 0);
+	ck_assert_int_eq(access(young, F_OK), 0);
+	ck_assert_int_eq(access(used, F_OK), 0);
+	ck_assert_int_eq(access(other, F_OK), 0);
+	child_kill(&user);
+	tmpdir_remove_left(parent);
+	ck_assert_int_ne(access(used, F_OK), 0);
+	free(link);
+	free(other);
+	free(used);
+	free(young);
+	free(left);
+	free(parent);
+}
+END_TEST
+
+/* As long as any of its processes may use it. */
+START_TEST(what_is_used_is_kept)
+{
+	char *path = tmpdir_path("");
+	const struct timespec times[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+	ck_assert_int_eq(utimensat(AT_FDCWD, path, times, 0), 0);
+	char *end = strrchr(path, '/');
+	ck_assert(end && !end[1]);
+	*end = '\0';
+	end = strrchr(path, '/');
+	ck_assert_ptr_nonnull(end);
+	*end = '\0';
+	tmpdir_remove_left(path);
+	*end = '/';
+	ck_assert_int_eq(access(path, F_OK), 0);
+	free(path);
+}
+END_TEST
+
 HT_SUITE("integration/run_tests", counts_are_summed, a_crash_is_a_failure, a_hang_is_a_failure,
-	skips_are_shown, side_by_side_they_meet, side_by_side_each_counts)
+	skips_are_shown, side_by_side_they_meet, side_by_side_each_counts, what_is_left_is_removed,
+	what_is_used_is_kept)

@@ -24,6 +24,7 @@
 #include "tests/support/report.h"
 #include "tests/support/sweep.h"
 #include "tests/support/tap.h"
+#include "tests/support/tmpdir.h"
 #include "tests/support/victim.h"
 
 #define ANSWER_MS   60000
@@ -87,13 +88,13 @@ static void cycle(struct victim *victim, unsigned flags)
 /* Its exit status, and what it says (malloc'd). */
 static int try_attach(const struct victim *victim, char **ret_err)
 {
-	char pid[16], trace[64];
+	char pid[16], *trace = tmpdir_path("trace");
 	snprintf(pid, sizeof(pid), "%d", victim->pid);
-	snprintf(trace, sizeof(trace), "/tmp/heaptap-states-%d.htap", getpid());
 	int status = run_program((const char *[]){run_built("heaptap"), "attach", "-q", "-p", pid,
 					 "-o", trace, NULL},
 		ANSWER_MS, NULL, ret_err);
 	ck_assert_int_ne(unlink(trace), 0);
+	free(trace);
 	return status;
 }
 
@@ -466,11 +467,10 @@ static void stop_now(void *context)
 START_TEST(stopped_in_the_stub)
 {
 	struct sweep sweep;
-	char pid[16], trace[64];
+	char pid[16], *trace = tmpdir_path("trace");
 	struct child child = child_fork(compute, NULL);
 	struct procsnap *before = procsnap_take(child.pid, PROCSNAP_MASKS_CHANGE);
 	snprintf(pid, sizeof(pid), "%d", child.pid);
-	snprintf(trace, sizeof(trace), "/tmp/heaptap-states-%d.htap", getpid());
 	const char *const argv[] = {
 		run_built("heaptap"), "attach", "-q", "-p", pid, "-o", trace, NULL};
 	sweep_start(&sweep, argv,
@@ -493,6 +493,7 @@ START_TEST(stopped_in_the_stub)
 	procsnap_destroy(before);
 	sweep_deinit(&sweep);
 	ck_assert_int_ne(unlink(trace), 0);
+	free(trace);
 	child_kill(&child);
 }
 END_TEST
