@@ -319,6 +319,7 @@ END_TEST
 START_TEST(realloc_moves)
 {
 	setup();
+	sys_fake.tsc_step = ABI_TIME_UNIT;
 	struct abi_thunk self = world_thunk(ABI_HOOK_REALLOC, real_two);
 	self.usable_index = 1;
 	world_config->usable[1] = (uint64_t)real_usable;

@@ -12,7 +12,7 @@
 
 #define SCENE_LANES	8u
 #define SCENE_START_NS	1000000000u
-#define SCENE_STEP_NS	1000u
+#define SCENE_STEP_NS	1008u /* a multiple of ABI_TIME_UNIT */
 #define SCENE_TID(lane) (100 + (lane))
 
 struct scene {
