@@ -54,7 +54,8 @@ static struct ht_err *usable_of(const struct tap *tap, const struct slot *slot, 
 	}
 	*ret = 0;
 	const struct module *freeing = modules_find(&survey->modules, sole_free(tap->image));
-	return freeing ? module_symbol(&survey->proc, freeing, "malloc_usable_size", ret) : NULL;
+	return freeing ? module_symbol(&survey->proc, freeing, "malloc_usable_size", NULL, ret)
+		       : NULL;
 }
 
 static struct ht_err *tap_one(struct tap *tap, const struct patch *patch, const struct slot *slot)

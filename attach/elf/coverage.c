@@ -13,7 +13,7 @@
 #define CHUNK_BYTES (1u << 20)
 #define OVERLAP	    5u	       /* an opcode of two bytes, and three of its displacement */
 #define PLACES_MAX  65536u     /* whose surroundings are looked at */
-#define STEPS_MAX   (1u << 27) /* calls looked up, and places held against a function */
+#define STEPS_MAX   (1u << 27) /* reads, calls looked up, places held against a function */
 #define NAMED_MAX   3u
 
 /* An instruction that refers to a function. */
@@ -30,7 +30,7 @@ struct look {
 	raddr_t lo, hi;
 	struct place *place; /* ascending */
 	size_t count;
-	size_t steps; /* that are left */
+	struct budget *budget;
 	bool partial; /* the file has more than is looked at */
 };
 
@@ -50,12 +50,9 @@ static bool refers(const uint8_t *disp)
 
 static bool step(struct look *look)
 {
-	if (look->steps) {
-		look->steps--;
-		return true;
-	}
-	look->partial = true;
-	return false;
+	bool may = budget_step(look->budget);
+	look->partial |= !may;
+	return may;
 }
 
 static void place_add(struct look *look, raddr_t at, raddr_t function)
@@ -138,9 +135,10 @@ static struct ht_err *file_scan(struct look *look, int fd)
 	uint8_t *buffer = malloc(CHUNK_BYTES);
 	struct elf_file file;
 	look->place = calloc(PLACES_MAX, sizeof(*look->place));
-	struct ht_err *err = buffer && look->place ? elf_file_open(fd, module->build_id,
-							     module->build_id_bytes, &file)
-						   : no_memory();
+	struct ht_err *err = buffer && look->place
+				     ? elf_file_open(fd, module->build_id, module->build_id_bytes,
+					       look->budget, &file)
+				     : no_memory();
 	if (!err) {
 		for (size_t i = 0; i < module->segment_count; i++)
 			if (module->segment[i].flags & PF_X)
@@ -241,13 +239,22 @@ static void drop_unused(struct coverage *coverage, size_t first)
 	coverage->count = kept;
 }
 
+static void note_partial(struct coverage *coverage, const struct module *module)
+{
+	if (!module)
+		return;
+	coverage->partial = module;
+	coverage->places++;
+}
+
 static struct ht_err *module_read(const struct proc *proc, const struct proc_maps *maps,
-	const struct module *module, const struct slots *slots, struct coverage *coverage)
+	const struct module *module, const struct slots *slots, struct budget *budget,
+	struct coverage *coverage)
 {
 	struct look look = {.module = module,
 		.coverage = coverage,
 		.first = coverage->count,
-		.steps = STEPS_MAX,
+		.budget = budget,
 		.partial = module->natives.partial};
 	struct ht_err *err = module->natives.count ? functions_add(coverage, module, slots) : NULL;
 	if (!err && coverage->count > look.first) {
@@ -257,10 +264,7 @@ static struct ht_err *module_read(const struct proc *proc, const struct proc_map
 		err = code_read(proc, maps, &look);
 		drop_unused(coverage, look.first);
 	}
-	if (look.partial) {
-		coverage->partial = module;
-		coverage->places++;
-	}
+	note_partial(coverage, look.partial ? module : NULL);
 	return err;
 }
 
@@ -273,8 +277,8 @@ static bool comes_first(const struct module *module, const struct module *than)
 
 /* The module whose operator new the program's names are bound to. That of the C++ library calls
  * malloc, as do those that programs bring; that of an allocator takes from itself. */
-static struct ht_err *operators_read(
-	const struct proc *proc, const struct modules *modules, struct coverage *coverage)
+static struct ht_err *operators_read(const struct proc *proc, const struct modules *modules,
+	struct budget *budget, struct coverage *coverage)
 {
 	const struct module *first = NULL;
 	raddr_t found;
@@ -283,13 +287,13 @@ static struct ht_err *operators_read(
 		const struct module *module = &modules->module[i];
 		if (!comes_first(module, first))
 			continue;
-		err = module_symbol(proc, module, "_Znwm", &found);
+		err = module_symbol(proc, module, "_Znwm", budget, &found);
 		if (!err && found)
 			first = module;
 	}
 	if (err || !first)
 		return err;
-	err = module_symbol(proc, first, "malloc", &found);
+	err = module_symbol(proc, first, "malloc", budget, &found);
 	if (err || !found)
 		return err;
 	for (size_t i = 0; i < modules->count && !err; i++) {
@@ -297,7 +301,7 @@ static struct ht_err *operators_read(
 		if (module == first || !module->natives.operators)
 			continue;
 		/* The C++ library's own references are of no use to a program in C. */
-		err = module_symbol(proc, module, "_Znwm", &found);
+		err = module_symbol(proc, module, "_Znwm", budget, &found);
 		if (err || found)
 			continue;
 		coverage->operators = first;
@@ -306,14 +310,24 @@ static struct ht_err *operators_read(
 	return err;
 }
 
+static const struct module *module_with(const struct modules *modules, uint64_t id)
+{
+	for (size_t i = 0; i < modules->count; i++)
+		if (modules->module[i].id == id)
+			return &modules->module[i];
+	return NULL;
+}
+
 struct ht_err *coverage_read(const struct proc *proc, const struct proc_maps *maps,
 	const struct modules *modules, const struct slots *slots, struct coverage *ret)
 {
+	struct budget budget = {.bytes = BUDGET_FILES_BYTES, .steps = STEPS_MAX};
 	*ret = (struct coverage){0};
-	struct ht_err *err = operators_read(proc, modules, ret);
+	note_partial(ret, slots->partial_id ? module_with(modules, slots->partial_id) : NULL);
+	struct ht_err *err = operators_read(proc, modules, &budget, ret);
 	for (size_t i = 0; i < modules->count && !err; i++)
 		if (modules->module[i].natives.count || modules->module[i].natives.partial)
-			err = module_read(proc, maps, &modules->module[i], slots, ret);
+			err = module_read(proc, maps, &modules->module[i], slots, &budget, ret);
 	if (err)
 		coverage_deinit(ret);
 	return err;

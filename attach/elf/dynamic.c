@@ -117,6 +117,7 @@ struct ht_err *dynamic_read(
 struct lookup {
 	const struct proc *proc;
 	const struct dynamic *dynamic;
+	struct budget *budget;
 	const char *name;
 	size_t name_bytes; /* with the NUL */
 	Elf64_Sym *found;
@@ -130,7 +131,8 @@ static bool element_read(
 {
 	const struct dynamic *dynamic = lookup->dynamic;
 	size_t got = 0;
-	if (lookup->err || array >= dynamic->hi || index >= (dynamic->hi - array) / bytes)
+	if (lookup->err || array >= dynamic->hi || index >= (dynamic->hi - array) / bytes ||
+		!budget_step(lookup->budget))
 		return false;
 	lookup->err = memory_read_some(lookup->proc, array + index * bytes, ret, bytes, &got);
 	return got == bytes;
@@ -151,7 +153,7 @@ static void symbol_consider(struct lookup *lookup, uint64_t index)
 		!element_read(lookup, lookup->dynamic->symtab, index, &symbol, sizeof(symbol)))
 		return;
 	if (!symbol.st_value || symbol.st_name >= strtab->bytes ||
-		lookup->name_bytes > strtab->bytes - symbol.st_name)
+		lookup->name_bytes > strtab->bytes - symbol.st_name || !budget_step(lookup->budget))
 		return;
 	lookup->err = memory_read_some(
 		lookup->proc, strtab->addr + symbol.st_name, name, lookup->name_bytes, &got);
@@ -217,10 +219,12 @@ static void sysv_lookup(struct lookup *lookup, raddr_t table)
 }
 
 struct ht_err *dynamic_lookup(const struct proc *proc, const struct dynamic *dynamic,
-	const char *name, Elf64_Sym ret[DYNAMIC_VERSIONS_MAX], size_t *ret_count)
+	const char *name, struct budget *budget, Elf64_Sym ret[DYNAMIC_VERSIONS_MAX],
+	size_t *ret_count)
 {
 	struct lookup lookup = {.proc = proc,
 		.dynamic = dynamic,
+		.budget = budget,
 		.name = name,
 		.name_bytes = strlen(name) + 1,
 		.found = ret};
@@ -233,6 +237,6 @@ struct ht_err *dynamic_lookup(const struct proc *proc, const struct dynamic *dyn
 		gnu_lookup(&lookup, dynamic->gnu_hash);
 	else if (dynamic->hash)
 		sysv_lookup(&lookup, dynamic->hash);
-	*ret_count = lookup.found_count;
+	*ret_count = budget && budget->spent ? 0 : lookup.found_count;
 	return lookup.err;
 }

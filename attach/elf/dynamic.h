@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "attach/elf/budget.h"
 #include "attach/elf/modules.h"
 
 #define DYNAMIC_VERSIONS_MAX 4u /* symbols of one name that dynamic_lookup gives */
@@ -28,8 +29,11 @@ struct ht_err *dynamic_read(
 	const struct proc *proc, const struct module *module, struct dynamic *ret);
 /*
  * The symbols called `name` that the dynamic linker would find in this module, at most
- * DYNAMIC_VERSIONS_MAX: definitions, and canonical PLT entries (SHN_UNDEF with a value).
+ * DYNAMIC_VERSIONS_MAX: definitions, and canonical PLT entries (SHN_UNDEF with a value). Each read
+ * is a step of `budget` (NULL: unbounded but for the length of a chain); without one there are
+ * none.
  */
 HT_MUST_CHECK
 struct ht_err *dynamic_lookup(const struct proc *proc, const struct dynamic *dynamic,
-	const char *name, Elf64_Sym ret[DYNAMIC_VERSIONS_MAX], size_t *ret_count);
+	const char *name, struct budget *budget, Elf64_Sym ret[DYNAMIC_VERSIONS_MAX],
+	size_t *ret_count);

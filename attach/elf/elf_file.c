@@ -56,11 +56,22 @@ static struct ht_err *no_memory(void)
 	return ht_err_new(HT_ERR_NOMEM, "no memory for the symbols of a file");
 }
 
-static struct ht_err *sections_read(int fd, struct elf_file *ret)
+/* May so many bytes still be read? */
+static bool spend(struct elf_file *file, uint64_t bytes, uint64_t most)
+{
+	if (bytes > most || bytes > file->left || !budget_bytes(file->budget, bytes)) {
+		file->partial = true;
+		return false;
+	}
+	file->left -= bytes;
+	return true;
+}
+
+static struct ht_err *sections_read(int fd, struct budget *budget, struct elf_file *ret)
 {
 	struct stat stat;
 	Elf64_Ehdr ehdr;
-	*ret = (struct elf_file){.fd = fd, .left = ELF_FILE_READ_MAX};
+	*ret = (struct elf_file){.fd = fd, .left = ELF_FILE_READ_MAX, .budget = budget};
 	pulse_enter();
 	int failed = fstat(fd, &stat);
 	pulse_leave();
@@ -68,6 +79,8 @@ static struct ht_err *sections_read(int fd, struct elf_file *ret)
 		return NULL;
 	ret->bytes = (uint64_t)stat.st_size;
 	size_t count = section_count(fd, &ehdr);
+	if (!spend(ret, count * sizeof(*ret->section), UINT64_MAX))
+		return NULL;
 	ret->section = calloc(count + 1, sizeof(*ret->section));
 	if (!ret->section)
 		return no_memory();
@@ -125,10 +138,10 @@ static bool has_build_id(const struct elf_file *file, const uint8_t *id, size_t 
 	return bytes == 0;
 }
 
-struct ht_err *elf_file_open(
-	int fd, const uint8_t *build_id, size_t build_id_bytes, struct elf_file *ret)
+struct ht_err *elf_file_open(int fd, const uint8_t *build_id, size_t build_id_bytes,
+	struct budget *budget, struct elf_file *ret)
 {
-	struct ht_err *err = sections_read(fd, ret);
+	struct ht_err *err = sections_read(fd, budget, ret);
 	if (!err && has_build_id(ret, build_id, build_id_bytes)) {
 		ret->build_id = build_id;
 		ret->build_id_bytes = build_id_bytes;
@@ -165,17 +178,6 @@ const Elf64_Shdr *elf_file_named(const struct elf_file *file, const char *name)
 const Elf64_Shdr *elf_file_linked(const struct elf_file *file, const Elf64_Shdr *section)
 {
 	return section->sh_link < file->section_count ? &file->section[section->sh_link] : NULL;
-}
-
-/* May so many bytes still be read? */
-static bool spend(struct elf_file *file, uint64_t bytes, uint64_t most)
-{
-	if (bytes > most || bytes > file->left) {
-		file->partial = true;
-		return false;
-	}
-	file->left -= bytes;
-	return true;
 }
 
 struct ht_err *elf_file_read(

@@ -7,7 +7,7 @@
 
 #include <elf.h>
 
-#include "format/base.h"
+#include "attach/elf/budget.h"
 #include "format/err.h"
 
 /* So much is read of a file that is open once: a sparse one costs its maker nothing. */
@@ -17,6 +17,7 @@ struct elf_file {
 	int fd; /* the caller's */
 	uint64_t bytes;
 	uint64_t left;		 /* bytes that may still be read */
+	struct budget *budget;	 /* the caller's, of all files */
 	bool partial;		 /* something was asked for that was too much to read */
 	const uint8_t *build_id; /* the caller's */
 	size_t build_id_bytes;
@@ -33,10 +34,11 @@ struct elf_table {
 };
 
 /* What is no 64-bit ELF file of x86-64, or has another build-id than this (0 bytes: than none), has
- * no sections. HT_ERR_NOMEM only. */
+ * no sections. What is read is taken off `budget` (NULL: the file's own bound alone). HT_ERR_NOMEM
+ * only. */
 HT_MUST_CHECK
-struct ht_err *elf_file_open(
-	int fd, const uint8_t *build_id, size_t build_id_bytes, struct elf_file *ret);
+struct ht_err *elf_file_open(int fd, const uint8_t *build_id, size_t build_id_bytes,
+	struct budget *budget, struct elf_file *ret);
 void elf_file_close(struct elf_file *file); /* leaves the descriptor */
 
 /* The first section from `from` on that has this type, or that name; NULL: none is left. */

@@ -75,7 +75,8 @@ static struct ht_err *visit_debug_file(
 	int fd = open_debug_file(file);
 	if (fd < 0)
 		return NULL;
-	struct ht_err *err = elf_file_open(fd, file->build_id, file->build_id_bytes, &debug);
+	struct ht_err *err =
+		elf_file_open(fd, file->build_id, file->build_id_bytes, file->budget, &debug);
 	if (!err)
 		err = visit_table(&debug, SHT_SYMTAB, visit, context);
 	file->partial |= debug.partial;

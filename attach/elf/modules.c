@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
+#include "attach/elf/budget.h"
 #include "attach/elf/dynamic.h"
 #include "attach/elf/headers.h"
 #include "attach/elf/linkmap.h"
@@ -57,7 +58,7 @@ static bool same_image(const struct module *a, const struct module *b)
 
 /* Gives the module its number, and what is to be read of its file: once. */
 static struct ht_err *identify(const struct proc *proc, const struct proc_map *map,
-	const struct modules *old, uint64_t *next_id, struct module *module)
+	const struct modules *old, struct budget *budget, uint64_t *next_id, struct module *module)
 {
 	const struct module *before = old ? modules_find(old, module->lo) : NULL;
 	if (before && same_image(before, module)) {
@@ -65,7 +66,7 @@ static struct ht_err *identify(const struct proc *proc, const struct proc_map *m
 		return natives_copy(&before->natives, &module->natives);
 	}
 	module->id = (*next_id)++;
-	return natives_read(proc, map, module, &module->natives);
+	return natives_read(proc, map, module, budget, &module->natives);
 }
 
 static struct ht_err *append(struct modules *modules, size_t *capacity, const struct module *module)
@@ -85,6 +86,7 @@ static struct ht_err *append(struct modules *modules, size_t *capacity, const st
 static struct ht_err *collect(const struct proc *proc, const struct proc_maps *maps,
 	const struct proc_auxv *auxv, const struct modules *old, struct modules *ret)
 {
+	struct budget budget = {.bytes = BUDGET_FILES_BYTES};
 	size_t capacity = 0;
 	raddr_t end = 0; /* of the last module: two images never share addresses */
 	for (size_t i = 0; i < maps->count; i++) {
@@ -104,7 +106,7 @@ static struct ht_err *collect(const struct proc *proc, const struct proc_maps *m
 		if (!module.path)
 			return ht_err_new(HT_ERR_NOMEM, "no memory for the modules");
 		roles_set(&module, auxv);
-		err = identify(proc, map, old, &ret->next_id, &module);
+		err = identify(proc, map, old, &budget, &ret->next_id, &module);
 		if (!err)
 			err = append(ret, &capacity, &module);
 		if (err) {
@@ -161,8 +163,8 @@ const struct module *modules_find(const struct modules *modules, raddr_t addr)
 	return NULL;
 }
 
-struct ht_err *module_symbol(
-	const struct proc *proc, const struct module *module, const char *name, raddr_t *ret)
+struct ht_err *module_symbol(const struct proc *proc, const struct module *module, const char *name,
+	struct budget *budget, raddr_t *ret)
 {
 	struct dynamic dynamic;
 	Elf64_Sym symbol[DYNAMIC_VERSIONS_MAX];
@@ -170,7 +172,7 @@ struct ht_err *module_symbol(
 	*ret = 0;
 	struct ht_err *err = dynamic_read(proc, module, &dynamic);
 	if (!err)
-		err = dynamic_lookup(proc, &dynamic, name, symbol, &count);
+		err = dynamic_lookup(proc, &dynamic, name, budget, symbol, &count);
 	for (size_t i = 0; i < count && !err && !*ret; i++)
 		if (symbol[i].st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol[i].st_info) == STT_FUNC)
 			*ret = module->bias + symbol[i].st_value;

@@ -69,7 +69,7 @@ void modules_deinit(struct modules *modules);
 const struct module *modules_find(const struct modules *modules, raddr_t addr);
 
 /* A defined function in a module's dynamic symbol table, by name; 0 in ret: not defined there.
- * Indirect functions (STT_GNU_IFUNC) are not resolved: 0. */
+ * Indirect functions (STT_GNU_IFUNC) are not resolved: 0. `budget`: as for dynamic_lookup. */
 HT_MUST_CHECK
-struct ht_err *module_symbol(
-	const struct proc *proc, const struct module *module, const char *name, raddr_t *ret);
+struct ht_err *module_symbol(const struct proc *proc, const struct module *module, const char *name,
+	struct budget *budget, raddr_t *ret);

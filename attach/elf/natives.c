@@ -293,11 +293,12 @@ static struct ht_err *words_take(struct reading *reading, struct elf_file *file)
 	return err;
 }
 
-static struct ht_err *file_take(struct reading *reading, int fd)
+static struct ht_err *file_take(struct reading *reading, int fd, struct budget *budget)
 {
 	const struct module *module = reading->module;
 	struct elf_file file;
-	struct ht_err *err = elf_file_open(fd, module->build_id, module->build_id_bytes, &file);
+	struct ht_err *err =
+		elf_file_open(fd, module->build_id, module->build_id_bytes, budget, &file);
 	if (!err)
 		err = elf_symbols_each(&file, symbol_take, reading);
 	natives_settle(reading->natives, reading->presence);
@@ -309,7 +310,7 @@ static struct ht_err *file_take(struct reading *reading, int fd)
 }
 
 struct ht_err *natives_read(const struct proc *proc, const struct proc_map *map,
-	const struct module *module, struct natives *ret)
+	const struct module *module, struct budget *budget, struct natives *ret)
 {
 	struct reading reading = {.module = module, .natives = ret};
 	int fd;
@@ -321,7 +322,7 @@ struct ht_err *natives_read(const struct proc *proc, const struct proc_map *map,
 	struct ht_err *err = proc_open_mapped(proc, map, &fd);
 	pulse_leave();
 	if (!err) {
-		err = file_take(&reading, fd);
+		err = file_take(&reading, fd, budget);
 		close(fd);
 	} else if (err->code == HT_ERR_INCOMPLETE) {
 		ht_err_free(err);

@@ -9,6 +9,7 @@
 #include "attach/elf/family.h"
 #include "attach/target/proc.h"
 
+struct budget;
 struct module;
 
 struct native {
@@ -40,11 +41,11 @@ struct natives {
  * Reads the file behind `map`, the mapping that `module` begins with. Names count only where an
  * allocator is plainly there: of the C library's malloc, calloc, realloc and free; of another
  * something that allocates, something that frees, and what no other program has. Without a symbol
- * table, a file, or the right to read it there are none.
+ * table, a file, or the right to read it there are none. What is read is taken off `budget`.
  */
 HT_MUST_CHECK
 struct ht_err *natives_read(const struct proc *proc, const struct proc_map *map,
-	const struct module *module, struct natives *ret);
+	const struct module *module, struct budget *budget, struct natives *ret);
 HT_MUST_CHECK
 struct ht_err *natives_copy(const struct natives *from, struct natives *ret);
 void natives_deinit(struct natives *natives);

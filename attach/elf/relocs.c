@@ -36,11 +36,11 @@ const char *hook_name(enum abi_hook hook)
 	return hook_names[hook];
 }
 
-static struct ht_err *table_read(
-	const struct proc *proc, const struct dynamic_table *from, struct table *ret)
+static struct ht_err *table_read(const struct proc *proc, const struct dynamic_table *from,
+	struct budget *budget, struct table *ret)
 {
 	*ret = (struct table){0};
-	if (!from->bytes || from->bytes > TABLE_MAX_BYTES)
+	if (!from->bytes || from->bytes > TABLE_MAX_BYTES || !budget_bytes(budget, from->bytes))
 		return NULL;
 	ret->data = malloc(from->bytes);
 	if (!ret->data)
@@ -103,17 +103,18 @@ static struct dynamic_table symbols_used(const struct dynamic *dynamic, const st
  * one: copying would make the target's pages resident. */
 struct names {
 	const struct proc *proc;
+	struct budget *budget;
 	struct dynamic_table from;
 	struct table copy;
 };
 
 static struct ht_err *names_init(struct names *names, const struct proc *proc,
-	const struct dynamic *dynamic, const struct usage *usage)
+	const struct dynamic *dynamic, const struct usage *usage, struct budget *budget)
 {
-	*names = (struct names){.proc = proc, .from = dynamic->strtab};
+	*names = (struct names){.proc = proc, .budget = budget, .from = dynamic->strtab};
 	if (usage->relocs < names->from.bytes / HT_PAGE_BYTES)
 		return NULL;
-	return usage->relocs ? table_read(proc, &names->from, &names->copy) : NULL;
+	return usage->relocs ? table_read(proc, &names->from, budget, &names->copy) : NULL;
 }
 
 static struct ht_err *name_read(
@@ -125,8 +126,10 @@ static struct ht_err *name_read(
 	size_t bytes =
 		names->from.bytes - offset < NAME_BYTES ? names->from.bytes - offset : NAME_BYTES;
 	if (!names->copy.data)
-		return memory_read_some(
-			names->proc, names->from.addr + offset, ret, bytes, ret_bytes);
+		return budget_step(names->budget)
+			       ? memory_read_some(names->proc, names->from.addr + offset, ret,
+					 bytes, ret_bytes)
+			       : NULL;
 	if (offset < names->copy.bytes) {
 		*ret_bytes =
 			names->copy.bytes - offset < bytes ? names->copy.bytes - offset : bytes;
@@ -200,20 +203,20 @@ static struct ht_err *select_from(const struct source *source, const struct tabl
 	return NULL;
 }
 
-static struct ht_err *source_read(
-	const struct proc *proc, const struct dynamic *dynamic, struct source *source)
+static struct ht_err *source_read(const struct proc *proc, const struct dynamic *dynamic,
+	struct budget *budget, struct source *source)
 {
 	struct usage usage = {0};
-	struct ht_err *err = table_read(proc, &dynamic->rela, &source->rela);
+	struct ht_err *err = table_read(proc, &dynamic->rela, budget, &source->rela);
 	if (!err)
-		err = table_read(proc, &dynamic->jmprel, &source->jmprel);
+		err = table_read(proc, &dynamic->jmprel, budget, &source->jmprel);
 	if (err)
 		return err;
 	usage_add(&usage, &source->rela);
 	usage_add(&usage, &source->jmprel);
 	struct dynamic_table used = symbols_used(dynamic, &usage);
-	err = table_read(proc, &used, &source->symbols);
-	return err ? err : names_init(&source->names, proc, dynamic, &usage);
+	err = table_read(proc, &used, budget, &source->symbols);
+	return err ? err : names_init(&source->names, proc, dynamic, &usage, budget);
 }
 
 static void source_deinit(struct source *source)
@@ -225,14 +228,14 @@ static void source_deinit(struct source *source)
 }
 
 struct ht_err *relocs_read(const struct proc *proc, const struct module *module,
-	const struct dynamic *dynamic, struct relocs *ret)
+	const struct dynamic *dynamic, struct budget *budget, struct relocs *ret)
 {
 	struct source source = {.module = module};
 	size_t capacity = 0;
 	*ret = (struct relocs){0};
 	if (!dynamic->symtab || !dynamic->strtab.addr)
 		return NULL;
-	struct ht_err *err = source_read(proc, dynamic, &source);
+	struct ht_err *err = source_read(proc, dynamic, budget, &source);
 	if (!err)
 		err = select_from(&source, &source.rela, &capacity, ret);
 	if (!err)

@@ -22,7 +22,9 @@ struct relocs {
 /* The name of a hooked function, as symbol tables have it. */
 const char *hook_name(enum abi_hook hook);
 
+/* Tables and names that are read are taken off `budget`; what it does not suffice for is left out.
+ */
 HT_MUST_CHECK
 struct ht_err *relocs_read(const struct proc *proc, const struct module *module,
-	const struct dynamic *dynamic, struct relocs *ret);
+	const struct dynamic *dynamic, struct budget *budget, struct relocs *ret);
 void relocs_deinit(struct relocs *relocs);

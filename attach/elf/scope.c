@@ -5,8 +5,13 @@
 
 #include "attach/elf/relocs.h"
 
+/* A thousand modules need a million steps, and the tables of the largest a few dozen megabytes. */
+#define STEPS_MAX   (1u << 22)
+#define TABLE_BYTES (1ul << 30)
+
 struct scope_tables {
-	bool known;
+	bool known, knows_usable_size;
+	raddr_t usable_size;
 	struct dynamic dynamic;
 	struct scope_name name[ABI_TAP_COUNT];
 };
@@ -15,6 +20,7 @@ struct ht_err *scope_init(const struct proc *proc, const struct modules *modules
 {
 	*ret = (struct scope){.proc = proc,
 		.modules = modules,
+		.budget = {.bytes = TABLE_BYTES, .steps = STEPS_MAX},
 		.tables = calloc(modules->count ? modules->count : 1, sizeof(*ret->tables))};
 	return ret->tables ? NULL
 			   : ht_err_new(HT_ERR_NOMEM, "no memory for the symbols of process %d",
@@ -47,6 +53,42 @@ struct ht_err *scope_dynamic(
 	return err;
 }
 
+static void note_budget(struct scope *scope, const struct module *module)
+{
+	if (scope->budget.spent && !scope->partial_id)
+		scope->partial_id = module->id;
+}
+
+struct ht_err *scope_relocs(struct scope *scope, const struct module *module, struct relocs *ret)
+{
+	struct scope_tables *tables;
+	*ret = (struct relocs){0};
+	struct ht_err *err = tables_of(scope, module, &tables);
+	if (!err)
+		err = relocs_read(scope->proc, module, &tables->dynamic, &scope->budget, ret);
+	note_budget(scope, module);
+	return err;
+}
+
+struct ht_err *scope_symbol(
+	struct scope *scope, const struct module *module, const char *name, raddr_t *ret)
+{
+	struct ht_err *err = module_symbol(scope->proc, module, name, &scope->budget, ret);
+	note_budget(scope, module);
+	return err;
+}
+
+struct ht_err *scope_usable_size(struct scope *scope, const struct module *module, raddr_t *ret)
+{
+	struct scope_tables *tables = &scope->tables[module - scope->modules->module];
+	struct ht_err *err = NULL;
+	if (!tables->knows_usable_size)
+		err = scope_symbol(scope, module, "malloc_usable_size", &tables->usable_size);
+	tables->knows_usable_size = true;
+	*ret = tables->usable_size;
+	return err;
+}
+
 struct ht_err *scope_name(struct scope *scope, const struct module *module, enum abi_hook hook,
 	const struct scope_name **ret)
 {
@@ -57,8 +99,10 @@ struct ht_err *scope_name(struct scope *scope, const struct module *module, enum
 	if (err || name->known)
 		return err;
 	name->known = true;
-	return dynamic_lookup(
-		scope->proc, &tables->dynamic, hook_name(hook), name->symbol, &name->count);
+	err = dynamic_lookup(scope->proc, &tables->dynamic, hook_name(hook), &scope->budget,
+		name->symbol, &name->count);
+	note_budget(scope, module);
+	return err;
 }
 
 static bool is_defined(const struct scope_name *name)

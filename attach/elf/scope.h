@@ -18,7 +18,11 @@ struct scope {
 	const struct proc *proc;
 	const struct modules *modules;
 	struct scope_tables *tables; /* one for each module */
+	struct budget budget;	     /* of all that is read here */
+	uint64_t partial_id;	     /* the module at which it was spent; 0: it suffices */
 };
+
+struct relocs;
 
 HT_MUST_CHECK
 struct ht_err *scope_init(
@@ -30,8 +34,17 @@ HT_MUST_CHECK
 struct ht_err *scope_dynamic(
 	struct scope *scope, const struct module *module, const struct dynamic **ret);
 HT_MUST_CHECK
+struct ht_err *scope_relocs(struct scope *scope, const struct module *module, struct relocs *ret);
+HT_MUST_CHECK
 struct ht_err *scope_name(struct scope *scope, const struct module *module, enum abi_hook hook,
 	const struct scope_name **ret);
+/* As module_symbol. */
+HT_MUST_CHECK
+struct ht_err *scope_symbol(
+	struct scope *scope, const struct module *module, const char *name, raddr_t *ret);
+/* The module's own malloc_usable_size; 0: it has none. */
+HT_MUST_CHECK
+struct ht_err *scope_usable_size(struct scope *scope, const struct module *module, raddr_t *ret);
 
 /*
  * The function that the dynamic linker would bind a reference of `module` to, when that is certain:

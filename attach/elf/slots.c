@@ -7,8 +7,9 @@
 #include "attach/elf/relocs.h"
 #include "attach/elf/scope.h"
 
-#define SLOTS_MAX    65536u /* programs have up to a dozen for each module */
-#define BINDER_BYTES 8u	    /* of code: endbr64 and four bytes that tell */
+#define SLOTS_MAX     65536u /* programs have up to a dozen for each module */
+#define FUNCTIONS_MAX 256u   /* a program has one allocator, or a few, of two dozen functions */
+#define BINDER_BYTES  8u     /* of code: endbr64 and four bytes that tell */
 
 struct scan {
 	const struct proc *proc;
@@ -182,14 +183,13 @@ static struct ht_err *bind(struct scan *scan, struct slot *slot)
 }
 
 /* musl's dynamic linker is the C library too: strdup and the like call malloc by its slots. */
-static struct ht_err *is_skipped(
-	const struct scan *scan, const struct module *module, bool *ret_skipped)
+static struct ht_err *is_skipped(struct scan *scan, const struct module *module, bool *ret_skipped)
 {
 	*ret_skipped = module->vdso;
 	if (!module->interpreter)
 		return NULL;
 	raddr_t start;
-	struct ht_err *err = module_symbol(scan->proc, module, "__libc_start_main", &start);
+	struct ht_err *err = scope_symbol(&scan->scope, module, "__libc_start_main", &start);
 	*ret_skipped = !err && !start;
 	return err;
 }
@@ -228,12 +228,9 @@ static enum slot_verdict verdict_before_value(const struct reloc *reloc, bool sk
 
 static struct ht_err *collect_module(struct scan *scan, const struct module *module)
 {
-	const struct dynamic *dynamic;
 	struct relocs relocs;
 	bool skipped = false;
-	struct ht_err *err = scope_dynamic(&scan->scope, module, &dynamic);
-	if (!err)
-		err = relocs_read(scan->proc, module, dynamic, &relocs);
+	struct ht_err *err = scope_relocs(&scan->scope, module, &relocs);
 	if (err)
 		return err;
 	if (relocs.count)
@@ -302,16 +299,23 @@ static struct allocator_function *function_find(const struct slots *slots, const
 }
 
 static struct ht_err *usable_size_of(
-	const struct scan *scan, const struct module *module, const struct slot *slot, raddr_t *ret)
+	struct scan *scan, const struct module *module, const struct slot *slot, raddr_t *ret)
 {
 	const struct native *native = natives_find(&module->natives, slot->real);
 	*ret = native ? native->usable_size : 0;
-	return slot->type == R_X86_64_RELATIVE
-		       ? NULL
-		       : module_symbol(scan->proc, module, "malloc_usable_size", ret);
+	return slot->type == R_X86_64_RELATIVE ? NULL
+					       : scope_usable_size(&scan->scope, module, ret);
 }
 
-static struct ht_err *function_add(struct scan *scan, const struct slot *slot)
+/* What no program has: the slot is left as it is. */
+static void leave(struct slots *slots, struct slot *slot, const struct module *module)
+{
+	slot->real = 0;
+	slot->verdict = SLOT_FOREIGN;
+	slots->partial_id = module->id;
+}
+
+static struct ht_err *function_add(struct scan *scan, struct slot *slot)
 {
 	struct slots *slots = scan->slots;
 	const struct module *module = modules_find(scan->modules, slot->real);
@@ -321,6 +325,10 @@ static struct ht_err *function_add(struct scan *scan, const struct slot *slot)
 		function->named |= named;
 	if (!module || function)
 		return NULL;
+	if (slots->function_count == FUNCTIONS_MAX) {
+		leave(slots, slot, module);
+		return NULL;
+	}
 	if (slots->function_count == scan->function_capacity) {
 		size_t wanted = scan->function_capacity ? 2 * scan->function_capacity : 16;
 		struct allocator_function *grown =
@@ -381,6 +389,7 @@ static struct ht_err *scan_run(struct scan *scan)
 		err = collect_module(scan, &scan->modules->module[i]);
 	for (size_t i = 0; i < scan->modules->count && !err && scan->with_natives; i++)
 		err = collect_natives(scan, &scan->modules->module[i]);
+	slots->partial_id = scan->scope.partial_id;
 	if (err || !slots->count)
 		return err;
 	qsort(slots->slot, slots->count, sizeof(*slots->slot), compare_addr);
@@ -395,6 +404,8 @@ static struct ht_err *scan_run(struct scan *scan)
 		if (slots->slot[i].real)
 			err = function_add(scan, &slots->slot[i]);
 	correct_foreign_sizes(slots);
+	if (scan->scope.partial_id)
+		slots->partial_id = scan->scope.partial_id;
 	return err;
 }
 

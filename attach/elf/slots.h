@@ -51,6 +51,7 @@ struct slots {
 	size_t count;
 	struct allocator_function *function; /* distinct (hook, real) of the slots */
 	size_t function_count;
+	uint64_t partial_id; /* a module that has more than is looked at; 0: none */
 };
 
 /*

@@ -131,7 +131,7 @@ START_TEST(symbols_are_those_of_dlsym)
 		const struct module *libc = modules_find(&view.modules, at(wanted));
 		raddr_t found;
 		ck_assert_ptr_nonnull(libc);
-		ck_no_err(module_symbol(&view.proc, libc, names[i], &found));
+		ck_no_err(module_symbol(&view.proc, libc, names[i], NULL, &found));
 		ck_assert_uint_eq(found, at(wanted));
 	}
 	const struct module *libc = modules_find(&view.modules, at(dlsym(libc_handle(), "malloc")));
@@ -139,14 +139,14 @@ START_TEST(symbols_are_those_of_dlsym)
 		"", "mallo", "malloc2", "strlen" /* indirect */, "stdout" /* data */};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(absent); i++) {
 		raddr_t found = 1;
-		ck_no_err(module_symbol(&view.proc, libc, absent[i], &found));
+		ck_no_err(module_symbol(&view.proc, libc, absent[i], NULL, &found));
 		ck_assert_uint_eq(found, 0);
 	}
 	/* The kernel's image keeps link-time addresses in its dynamic section. */
 	const struct module *vdso = modules_find(&view.modules, getauxval(AT_SYSINFO_EHDR));
 	if (vdso) {
 		raddr_t found;
-		ck_no_err(module_symbol(&view.proc, vdso, "__vdso_clock_gettime", &found));
+		ck_no_err(module_symbol(&view.proc, vdso, "__vdso_clock_gettime", NULL, &found));
 		ck_assert(found >= vdso->text_lo && found < vdso->text_hi);
 	}
 	view_deinit(&view);
@@ -326,9 +326,9 @@ START_TEST(written_image)
 	ck_assert_uint_eq(module->build_id[19], 0xb3);
 	ck_assert_str_eq(module->path, "");
 	raddr_t addr;
-	ck_no_err(module_symbol(&view.proc, module, "here", &addr));
+	ck_no_err(module_symbol(&view.proc, module, "here", NULL, &addr));
 	ck_assert_uint_eq(addr, at(writer.text) + 16);
-	ck_no_err(module_symbol(&view.proc, module, "elsewhere", &addr));
+	ck_no_err(module_symbol(&view.proc, module, "elsewhere", NULL, &addr));
 	ck_assert_uint_eq(addr, 0);
 	view_deinit(&view);
 	elfwriter_deinit(&writer);
@@ -432,7 +432,7 @@ START_TEST(corrupt_bytes_do_no_harm)
 		const struct module *module = modules_find(&view.modules, at(writer.image));
 		raddr_t addr;
 		if (module)
-			ck_no_err(module_symbol(&view.proc, module, "malloc", &addr));
+			ck_no_err(module_symbol(&view.proc, module, "malloc", NULL, &addr));
 		view_deinit(&view);
 		elfwriter_open(&writer);
 		memcpy(writer.image, saved, sizeof(saved));

@@ -61,7 +61,7 @@ static void file_change(const char *path, section_change *change)
 	int fd = open(path, O_RDWR | O_CLOEXEC);
 	Elf64_Ehdr ehdr;
 	ck_assert_int_eq(pread(fd, &ehdr, sizeof(ehdr), 0), sizeof(ehdr));
-	ck_no_err(elf_file_open(fd, any, 0, &file));
+	ck_no_err(elf_file_open(fd, any, 0, NULL, &file));
 	ck_assert_uint_gt(file.section_count, 0);
 	const Elf64_Shdr *found = elf_file_named(&file, ".rela.dyn");
 	Elf64_Shdr rela = found ? *found : (Elf64_Shdr){0};
@@ -464,43 +464,11 @@ static size_t symbols_of(int fd)
 	static const uint8_t no_id[1];
 	struct elf_file file;
 	size_t count = 0;
-	ck_no_err(elf_file_open(fd, no_id, 0, &file));
+	ck_no_err(elf_file_open(fd, no_id, 0, NULL, &file));
 	ck_no_err(elf_symbols_each(&file, count_symbol, &count));
 	elf_file_close(&file);
 	return count;
 }
-
-/* Whatever its sections claim to be: a sparse file costs nothing but the time to read it. */
-START_TEST(so_much_is_read_of_a_file)
-{
-	static const uint8_t no_id[1];
-	char *path =
-		compile((const char *[]){"gcc", "-w", "-Wl,--build-id=none", NULL}, WAIT, NULL);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	struct elf_file file;
-	struct elf_table table;
-	char byte;
-	ck_no_err(elf_file_open(fd, no_id, 0, &file));
-	const Elf64_Shdr *symbols = elf_file_named(&file, ".symtab");
-	uint64_t left = file.left;
-	ck_assert_uint_lt(left, ELF_FILE_READ_MAX);
-	ck_no_err(elf_file_read(&file, symbols, &table));
-	ck_assert_uint_eq(left - file.left, table.bytes);
-	elf_table_deinit(&table);
-	file.left = symbols->sh_size;
-	ck_assert_uint_eq(elf_file_bytes(&file, 0, &byte, 1), 1);
-	ck_assert(!file.partial);
-	ck_no_err(elf_file_read(&file, symbols, &table));
-	ck_assert_uint_eq(table.bytes, 0);
-	ck_assert(file.partial);
-	elf_table_deinit(&table);
-	file.left = 0;
-	ck_assert_uint_eq(elf_file_bytes(&file, 0, &byte, 1), 0);
-	elf_file_close(&file);
-	close(fd);
-	free(path);
-}
-END_TEST
 
 /* That directory may be on another machine, which need not answer. */
 START_TEST(the_guardian_sees_a_debug_file_being_opened)
@@ -564,8 +532,8 @@ HT_SUITE("attach/elf/natives", names_say_how_a_function_is_called,
 	words_are_found_however_they_are_relocated, values_decide, usable_size_is_the_familys,
 	a_function_called_free_may_be_anything, a_prefix_may_be_the_programs_own,
 	words_lie_in_their_module, a_word_of_no_module_is_nobodys, not_all_relocations_are_read,
-	so_much_is_read_of_a_file, the_guardian_sees_a_debug_file_being_opened,
-	who_cannot_be_ended_opens_no_debug_file, a_pointer_in_data_is_no_slot,
-	what_goes_past_all_slots_is_counted, no_call_is_overlooked_between_pieces,
-	rust_itself_is_named_only_without_any_slot, without_names_nothing_is_found,
-	hostile_files_do_no_harm)
+
+	the_guardian_sees_a_debug_file_being_opened, who_cannot_be_ended_opens_no_debug_file,
+	a_pointer_in_data_is_no_slot, what_goes_past_all_slots_is_counted,
+	no_call_is_overlooked_between_pieces, rust_itself_is_named_only_without_any_slot,
+	without_names_nothing_is_found, hostile_files_do_no_harm)

@@ -222,7 +222,48 @@ START_TEST(each_name_is_looked_up_once)
 }
 END_TEST
 
+START_TEST(what_measures_blocks_is_looked_up_once)
+{
+	raddr_t found;
+	setup();
+	raddr_t first = define(FIRST, "malloc_usable_size", 16);
+	look();
+	ck_no_err(scope_usable_size(&scope, &module[FIRST], &found));
+	ck_assert_uint_eq(found, first);
+	ck_no_err(scope_usable_size(&scope, &module[SECOND], &found));
+	ck_assert_uint_eq(found, 0);
+	uint64_t steps = scope.budget.steps;
+	ck_no_err(scope_usable_size(&scope, &module[FIRST], &found));
+	ck_assert_uint_eq(found, first);
+	ck_assert_uint_eq(scope.budget.steps, steps);
+	scope_deinit(&scope);
+}
+END_TEST
+
+/* All modules together: a hash chain of each may be endless. */
+START_TEST(lookups_come_to_an_end)
+{
+	const struct scope_name *name;
+	setup();
+	define(FIRST, "malloc", 16);
+	define(SECOND, "malloc", 16);
+	look();
+	uint64_t steps = scope.budget.steps;
+	ck_no_err(scope_name(&scope, &module[FIRST], ABI_HOOK_MALLOC, &name));
+	ck_assert_uint_eq(name->count, 1);
+	ck_assert_uint_eq(scope.partial_id, 0);
+	scope.budget.steps = steps - scope.budget.steps - 1;
+	ck_no_err(scope_name(&scope, &module[SECOND], ABI_HOOK_MALLOC, &name));
+	ck_assert_uint_eq(name->count, 0);
+	ck_assert_uint_eq(scope.partial_id, module[SECOND].id);
+	ck_assert_uint_eq(bound(PROGRAM, ABI_HOOK_FREE), 0);
+	ck_assert_uint_eq(scope.partial_id, module[SECOND].id);
+	scope_deinit(&scope);
+}
+END_TEST
+
 HT_SUITE("attach/elf/scope", the_only_definition, the_first_in_load_order,
 	its_own_definition_behind_another, one_that_came_later_is_not_the_first,
 	names_stay_in_their_namespace, what_is_in_no_list_is_not_seen, what_is_no_plain_function,
-	several_of_one_name, each_name_is_looked_up_once)
+	several_of_one_name, each_name_is_looked_up_once, what_measures_blocks_is_looked_up_once,
+	lookups_come_to_an_end)

@@ -272,7 +272,8 @@ START_TEST(canonical_plt_entries_lead_to_the_definition)
 		canonical++;
 		raddr_t definition;
 		ck_assert_int_eq(slot->verdict, SLOT_TAP);
-		ck_no_err(module_symbol(&view.proc, libc, hook_name(slot->hook), &definition));
+		ck_no_err(
+			module_symbol(&view.proc, libc, hook_name(slot->hook), NULL, &definition));
 		ck_assert_uint_eq(slot->real, definition);
 	}
 	ck_assert_uint_eq(canonical, 2); /* malloc and free of libc itself */
@@ -353,7 +354,7 @@ START_TEST(sizes_are_asked_of_the_allocator)
 		const struct module *module =
 			module_named(&view, preloaded ? "libjemalloc" : "libc.so");
 		raddr_t usable;
-		ck_no_err(module_symbol(&view.proc, module, "malloc_usable_size", &usable));
+		ck_no_err(module_symbol(&view.proc, module, "malloc_usable_size", NULL, &usable));
 		ck_assert_uint_ne(usable, 0);
 		ck_assert_uint_eq(function_of(&view, ABI_HOOK_MALLOC)->usable_size, usable);
 		ck_assert_uint_eq(function_of(&view, ABI_HOOK_REALLOC)->usable_size, usable);
@@ -548,8 +549,42 @@ START_TEST(corrupt_tables_do_no_harm)
 }
 END_TEST
 
+/* Each of its functions may be malloc, says a module; no program has so many. */
+START_TEST(functions_have_a_bound)
+{
+	enum { LIBRARIES = 10, SLOTS = 30 };
+	struct elfwriter writer[LIBRARIES];
+	size_t tapped = 0;
+	for (size_t i = 0; i < LIBRARIES; i++) {
+		elfwriter_init(&writer[i]);
+		uint32_t symbol = elfwriter_function(&writer[i], "malloc", 16);
+		writer[i].symbol[symbol].st_info = ELF64_ST_INFO(STB_GLOBAL, STT_GNU_IFUNC);
+		for (size_t k = 0; k < SLOTS; k++)
+			elfwriter_slot(
+				&writer[i], R_X86_64_GLOB_DAT, symbol, at(writer[i].text) + 16 * k);
+		elfwriter_protect(&writer[i]);
+	}
+	struct view view = view_of(getpid(), 0, 0);
+	ck_assert_uint_eq(view.slots.function_count, 256);
+	for (size_t i = 0; i < view.slots.count; i++) {
+		const struct slot *slot = &view.slots.slot[i];
+		ck_assert(slot->verdict != SLOT_TAP || slot->real);
+		tapped += modules_find(&view.modules, slot->addr)->order == 0 && slot->real;
+	}
+	ck_assert_uint_ge(tapped, 200);
+	ck_assert_uint_lt(tapped, LIBRARIES * SLOTS);
+	ck_assert_uint_ne(view.slots.partial_id, 0);
+	view_deinit(&view);
+	for (size_t i = 0; i < LIBRARIES; i++)
+		elfwriter_deinit(&writer[i]);
+	view = view_of(getpid(), 0, 0);
+	ck_assert_uint_eq(view.slots.partial_id, 0);
+	view_deinit(&view);
+}
+END_TEST
+
 HT_SUITE("attach/elf/slots", real_programs_have_the_slots_readelf_lists, all_ways_of_linking,
 	canonical_plt_entries_lead_to_the_definition, preloaded_shim_is_called,
 	sizes_are_asked_of_the_allocator, values_decide, definitions_of_a_module,
 	words_that_are_no_whole_pointers, names_are_whole, the_dynamic_linker_is_skipped,
-	corrupt_tables_do_no_harm)
+	corrupt_tables_do_no_harm, functions_have_a_bound)
