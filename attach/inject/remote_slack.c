@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The place of the stub behind a text segment: found, prepared, looked at, restored.
+ */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "attach/inject/remote.h"
+#include "attach/target/slow.h"
+
+struct ht_err *remote_slack_prepare(const struct proc *proc, const struct modules *modules,
+	const struct proc_maps *maps, struct remote_slack *ret)
+{
+	struct choose_slack place;
+	struct ht_err *err = choose_slack(modules, maps, stub_map_bytes(), &place);
+	if (err)
+		return err;
+	struct remote_slack slack = {.addr = place.addr, .bytes = place.bytes};
+	err = memory_read(proc, slack.addr, slack.original, slack.bytes);
+	if (!err)
+		err = memory_write(proc, slack.addr, slack.original, slack.bytes);
+	if (!err)
+		*ret = slack;
+	return err;
+}
+
+/* What is mapped but does not let itself be read may be the stub: only where nothing is mapped, or
+ * a stalled file that nobody wrote to, there is none. */
+static struct ht_err *check_unreadable(const struct proc *proc, const struct remote_slack *slack)
+{
+	struct proc_lookup lookup;
+	struct proc_map map;
+	struct ht_err *err = proc_lookup_begin(proc, &lookup);
+
+	if (err)
+		return err;
+	bool mapped = proc_lookup_find(&lookup, slack->addr, &map);
+	proc_lookup_end(&lookup);
+	if (!mapped || slow_holds(slack->addr, slack->bytes))
+		return NULL;
+	return ht_err_sys(EIO, "cannot read the stub's place behind the code at %lx in process %d",
+		(unsigned long)slack->addr, proc->pid);
+}
+
+struct ht_err *remote_slack_holds_stub(
+	const struct proc *proc, const struct remote_slack *slack, bool *ret)
+{
+	uint8_t bytes[STUB_BYTES_MAX];
+	size_t got = 0;
+	struct ht_err *err = memory_read_some(proc, slack->addr, bytes, slack->bytes, &got);
+
+	*ret = !err && stub_is_at_start(bytes, got);
+	return err || *ret || got == slack->bytes ? err : check_unreadable(proc, slack);
+}
+
+struct search {
+	const struct proc *proc;
+	struct choose_slack *found;
+};
+
+static bool holds_stub(void *context, const struct choose_slack *place)
+{
+	struct search *search = context;
+	struct remote_slack slack = {.addr = place->addr, .bytes = place->bytes};
+	bool holds = false;
+
+	ht_err_free(remote_slack_holds_stub(search->proc, &slack, &holds));
+	*search->found = *place;
+	return holds;
+}
+
+bool remote_find_stub(const struct proc *proc, const struct modules *modules,
+	const struct proc_maps *maps, struct choose_slack *ret)
+{
+	struct search search = {.proc = proc, .found = ret};
+	return choose_slack_any(modules, maps, stub_map_bytes(), holds_stub, &search);
+}
+
+struct ht_err *remote_slack_from_file(const struct proc *proc, const struct proc_maps *maps,
+	const struct choose_slack *place, struct remote_slack *ret)
+{
+	const struct proc_map *map = proc_maps_find(maps, place->addr);
+	int fd;
+
+	*ret = (struct remote_slack){.addr = place->addr, .bytes = place->bytes};
+	struct ht_err *err = proc_open_mapped(proc, map, &fd);
+	if (err)
+		return err;
+	/* What is mapped beyond the end of the file is zeros. */
+	off_t offset = (off_t)(map->offset + (place->addr - map->lo));
+	if (pread(fd, ret->original, ret->bytes, offset) < 0)
+		err = ht_err_sys(errno, "cannot read %s", map->name);
+	close(fd);
+	return err;
+}
+
+struct ht_err *remote_slack_restore(const struct proc *proc, const struct remote_slack *slack)
+{
+	bool stub;
+	struct ht_err *err = remote_slack_holds_stub(proc, slack, &stub);
+	return err || !stub ? err : memory_write(proc, slack->addr, slack->original, slack->bytes);
+}
