@@ -85,6 +85,8 @@ static struct ht_err *map_image(struct session *s)
 	for (unsigned attempt = 0; attempt < MAP_ATTEMPTS; attempt++) {
 		ht_err_free(err);
 		err = attempt ? clear_slack(s) : NULL;
+		if (!err && !s->survey.any_seccomp)
+			err = proc_any_seccomp(&s->survey.proc, &s->survey.any_seccomp);
 		if (!err)
 			err = choose_range(&s->survey.maps, map.image_bytes, attempt, &map.image);
 		if (err)

@@ -154,10 +154,26 @@ static struct ht_err *begin_trace(struct session *s)
 	return err;
 }
 
+/* Whoever enters a filter from now on passes a guard; who did before is to be seen. */
+static struct ht_err *ask_for_filters(void *context)
+{
+	struct session *s = context;
+	if (s->survey.any_seccomp || s->tap.tapped)
+		return NULL;
+	struct ht_err *err = proc_any_seccomp(&s->survey.proc, &s->survey.any_seccomp);
+	if (!err && s->survey.any_seccomp)
+		window_forbid_calls(s);
+	return err;
+}
+
 static struct ht_err *tap(struct session *s)
 {
-	s->tap = (struct tap){
-		.survey = &s->survey, .elf = &s->elf, .image = &s->image, .journal = &s->journal};
+	s->tap = (struct tap){.survey = &s->survey,
+		.elf = &s->elf,
+		.image = &s->image,
+		.journal = &s->journal,
+		.guarded = ask_for_filters,
+		.context = s};
 	struct ht_err *err = begin_trace(s);
 	if (err)
 		return err;

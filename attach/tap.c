@@ -87,21 +87,23 @@ static struct ht_err *tap_one(struct tap *tap, const struct patch *patch, const 
 }
 
 /* Guards, frees, then what frees and allocates, then allocations. */
+enum { ROUND_GUARDS, ROUND_FREES, ROUND_BOTH, ROUND_ALLOCATIONS, ROUNDS };
+
 static int tap_order(enum abi_hook hook)
 {
 	if (abi_is_guard(hook))
-		return 0;
+		return ROUND_GUARDS;
 	switch (hook_shapes[hook]) {
 	case ABI_SHAPE_FREE:
-		return 0;
+		return ROUND_FREES;
 	case ABI_SHAPE_REALLOC:
 	case ABI_SHAPE_RESIZE:
-		return 1;
+		return ROUND_BOTH;
 	case ABI_SHAPE_ALLOC:
 	case ABI_SHAPE_OUT:
 		break;
 	}
-	return 2;
+	return ROUND_ALLOCATIONS;
 }
 
 /* Goes on past a slot that finds no room. */
@@ -132,8 +134,10 @@ struct ht_err *tap_slots(struct tap *tap)
 		return err;
 	tap->left = 0;
 	patch_forget_unloaded(&patch, tap->journal);
-	for (int round = 0; round <= 2 && (!err || err->code == HT_ERR_REFUSED); round++) {
+	for (int round = 0; round < ROUNDS && (!err || err->code == HT_ERR_REFUSED); round++) {
 		struct ht_err *more = tap_round(tap, &patch, round);
+		if (round == ROUND_GUARDS && (!more || more->code == HT_ERR_REFUSED))
+			more = ht_err_first(tap->guarded(tap->context), more);
 		err = more && more->code != HT_ERR_REFUSED ? ht_err_first(more, err)
 							   : ht_err_first(err, more);
 	}

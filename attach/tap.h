@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * From slots to taps: makes the thunks, lets them reach the agent, writes the slots. Frees before
- * allocations, so that no recorded allocation loses its free.
+ * From slots to taps: makes the thunks, lets them reach the agent, writes the slots. Guards come
+ * first; and frees before allocations, so that no recorded allocation loses its free.
  */
 #pragma once
 
@@ -15,6 +15,10 @@ struct tap {
 	struct journal *journal;
 	size_t tapped; /* running count */
 	size_t left;   /* that found no room the last time */
+	/* Called when the guards are in force, and before anything of which the agent could make
+	 * system calls. */
+	struct ht_err *(*guarded)(void *context);
+	void *context;
 };
 
 /* Taps every slot of the survey that is not tapped yet. A lazy slot that is not bound yet is bound

@@ -46,6 +46,11 @@ static struct ht_err *follow_modules(struct session *s)
 	return err;
 }
 
+void window_forbid_calls(struct session *s)
+{
+	__atomic_fetch_or(&image_config(&s->image)->flags, ABI_FLAG_NO_SYSCALL, __ATOMIC_RELEASE);
+}
+
 static bool is_filtered(const struct session *s)
 {
 	struct proc_status status;
@@ -71,8 +76,7 @@ static void follow_seccomp(struct session *s, uint64_t now_ns)
 		ht_err_free(proc_any_seccomp(&s->survey.proc, &s->survey.any_seccomp));
 	}
 	if (s->survey.any_seccomp)
-		__atomic_fetch_or(
-			&image_config(&s->image)->flags, ABI_FLAG_NO_SYSCALL, __ATOMIC_RELEASE);
+		window_forbid_calls(s);
 }
 
 static struct ht_err *tick(struct session *s)

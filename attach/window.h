@@ -7,6 +7,9 @@
 
 #include "attach/session_state.h"
 
+/* The agent makes no system call from now on. */
+void window_forbid_calls(struct session *s);
+
 /* Runs the window; report->ended says why it ended, session.target_gone whether there is a target
  * left. */
 HT_MUST_CHECK

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "attach/inject/held.h"
 #include "attach/inject/stub_layout.h"
 #include "attach/target/clock.h"
 #include "attach/target/descriptor.h"
@@ -31,20 +32,20 @@
 #define STOP_TRIES     3u
 #define LOOK_NS	       CLOCK_NS_PER_MS
 #define HOLD_MS	       50u
-#define USER_CS	       0x33 /* 64-bit user code segment */
 
 /* One attempt with one thread, in a worker. */
 struct attempt {
 	const struct proc *proc;
 	const struct remote_slack *slack;
 	pid_t tid;
-	bool suspend_seccomp;
+	bool filtered;		    /* it may be: how its call would be made again */
 	const struct stub_map *map; /* NULL: unmap */
 	const struct stub_unmap *unmap;
 	struct tracee tracee;
 	struct tracee as_stopped;
 	uint64_t signal_mask;
-	bool hold; /* the thread stays traced until it is put back */
+	bool suspended; /* its filter is, even one that it gets while the stub runs */
+	bool hold;	/* the thread stays traced until it is put back */
 };
 
 struct outcome {
@@ -66,57 +67,6 @@ static bool in_slack(const struct remote_slack *slack, raddr_t pc)
 	return pc - slack->addr < slack->bytes;
 }
 
-static struct ht_err *usable(const struct attempt *attempt, const struct tracee *tracee, bool *ret)
-{
-	bool in_rseq, is_its = false;
-	struct ht_err *err = tracee_in_rseq(attempt->proc, tracee, &in_rseq);
-	if (!err)
-		err = tracee_is_of(attempt->proc, tracee, &is_its);
-	*ret = !err && is_its && !in_rseq && tracee->regs.cs == USER_CS &&
-	       !in_slack(attempt->slack, tracee->regs.rip);
-	return err;
-}
-
-static struct ht_err *slack_is_lost(const struct attempt *attempt)
-{
-	return ht_err_new(HT_ERR_INCOMPLETE,
-		"the stub's place behind the code at %lx in process %d is not what it was: the "
-		"process has changed it",
-		(unsigned long)attempt->slack->addr, attempt->proc->pid);
-}
-
-/* The program may have made its code something else. */
-static struct ht_err *check_slack_runs(const struct attempt *attempt)
-{
-	const struct remote_slack *slack = attempt->slack;
-	struct proc_lookup lookup;
-	struct proc_map map;
-	struct ht_err *err = proc_lookup_begin(attempt->proc, &lookup);
-
-	if (err)
-		return err;
-	bool runs = proc_lookup_find(&lookup, slack->addr, &map) && map.exec && !map.shared &&
-		    map.hi - slack->addr >= slack->bytes;
-	proc_lookup_end(&lookup);
-	return runs ? NULL : slack_is_lost(attempt);
-}
-
-/* What stands there is our stub, or what was there before. */
-static struct ht_err *check_slack_holds(const struct attempt *attempt)
-{
-	const struct remote_slack *slack = attempt->slack;
-	uint8_t now[STUB_BYTES_MAX];
-	bool stub;
-	struct ht_err *err = remote_slack_holds_stub(attempt->proc, slack, &stub);
-
-	if (err || stub)
-		return err;
-	err = memory_read(attempt->proc, slack->addr, now, slack->bytes);
-	if (err)
-		return err;
-	return memcmp(now, slack->original, slack->bytes) == 0 ? NULL : slack_is_lost(attempt);
-}
-
 static struct ht_err *write_stub(const struct attempt *attempt, const struct stub_thread *thread)
 {
 	struct stub stub;
@@ -126,7 +76,7 @@ static struct ht_err *write_stub(const struct attempt *attempt, const struct stu
 	if (!err && stub.length > attempt->slack->bytes)
 		err = ht_err_new(HT_ERR_INTERNAL, "the stub outgrew its place");
 	if (!err)
-		err = check_slack_holds(attempt);
+		err = held_slack_holds(attempt->proc, attempt->slack);
 	if (err)
 		return err;
 	return memory_write(attempt->proc, at, stub.bytes, stub.length);
@@ -313,7 +263,7 @@ static struct ht_err *run_stub(struct attempt *attempt)
 	struct stub_thread thread = {.resume = tracee_resume_regs(&tracee->regs, tracee->filtered)};
 	struct user_regs_struct enter = thread.resume;
 
-	attempt->hold = attempt->suspend_seccomp || tracee_in_call(tracee);
+	attempt->hold = attempt->suspended || tracee_in_call(tracee);
 	thread.hold_ms = attempt->hold ? HOLD_MS : 0;
 	struct ht_err *err = tracee_signal_mask(tracee, &thread.signal_mask);
 	if (!err)
@@ -360,20 +310,20 @@ static struct ht_err *part(struct attempt *attempt, bool ran)
 }
 
 /* A thread in the wrong place is elsewhere a moment later: it is let go and stopped again. */
-static struct ht_err *stop_usable(struct attempt *attempt, bool *ret)
+static struct ht_err *stop_usable(struct attempt *attempt, enum held_verdict *ret)
 {
 	uint64_t deadline = clock_mono_ns() + STOP_DEADLINE_NS;
 	struct tracee *tracee = &attempt->tracee;
 
-	*ret = false;
-	for (unsigned tries = 0; tries < STOP_TRIES; tries++) {
+	*ret = HELD_ELSEWHERE;
+	for (unsigned tries = 0; *ret == HELD_ELSEWHERE && tries < STOP_TRIES; tries++) {
 		enum tracee_result result;
-		struct ht_err *err = tracee_stop(
-			attempt->tid, deadline, attempt->suspend_seccomp, tracee, &result);
+		struct ht_err *err = tracee_stop(attempt->tid, deadline, false, tracee, &result);
 		if (err || result != TRACEE_STOPPED)
 			return err;
-		err = usable(attempt, tracee, ret);
-		if (!err && *ret)
+		attempt->suspended = held_suspend(tracee);
+		err = held_judge(attempt->proc, tracee, attempt->slack, attempt->suspended, ret);
+		if (!err && *ret == HELD_FIT)
 			return NULL;
 		err = ht_err_first(err, tracee_release(tracee));
 		if (err)
@@ -386,14 +336,15 @@ static struct ht_err *attempt_job(void *context, struct worker_reply *reply)
 {
 	struct attempt *attempt = context;
 	struct outcome *outcome = (struct outcome *)reply->data;
-	bool good = false;
-	struct ht_err *err = check_slack_runs(attempt);
+	enum held_verdict verdict = HELD_ELSEWHERE;
+	struct ht_err *err = held_slack_runs(attempt->proc, attempt->slack);
 
 	outcome->not_taken = true;
-
 	if (!err)
-		err = stop_usable(attempt, &good);
-	if (err || !good)
+		err = stop_usable(attempt, &verdict);
+	if (!err && attempt->map)
+		err = held_refuse(attempt->proc, attempt->tid, verdict);
+	if (err || verdict != HELD_FIT)
 		return err;
 	outcome->thread_pointer = attempt->tracee.regs.fs_base;
 	err = run_stub(attempt);
@@ -436,7 +387,7 @@ static struct ht_err *try_each(struct attempt *attempt, struct seen *seen, bool 
 	struct worker_reply *reply, struct outcome *ret)
 {
 	struct choose_threads threads;
-	struct ht_err *err = choose_threads(attempt->proc, attempt->suspend_seccomp, &threads);
+	struct ht_err *err = choose_threads(attempt->proc, attempt->filtered, &threads);
 	if (err)
 		return err;
 	for (size_t i = 0; !err && !ret->ran && i < threads.count && i < CANDIDATES_MAX; i++) {
@@ -478,10 +429,9 @@ static struct ht_err *try_threads(
 }
 
 struct ht_err *remote_map(const struct proc *proc, const struct remote_slack *slack,
-	const struct stub_map *map, bool suspend_seccomp, struct remote_image *ret)
+	const struct stub_map *map, bool filtered, struct remote_image *ret)
 {
-	struct attempt attempt = {
-		.proc = proc, .slack = slack, .suspend_seccomp = suspend_seccomp, .map = map};
+	struct attempt attempt = {.proc = proc, .slack = slack, .filtered = filtered, .map = map};
 	struct worker_reply reply = WORKER_NO_REPLY;
 	struct outcome outcome;
 	struct ht_err *err = try_threads(&attempt, &reply, &outcome);
@@ -512,10 +462,10 @@ struct ht_err *remote_map(const struct proc *proc, const struct remote_slack *sl
 }
 
 struct ht_err *remote_unmap(const struct proc *proc, const struct remote_slack *slack,
-	const struct stub_unmap *unmap, bool suspend_seccomp, uint64_t *ret_stop_ns)
+	const struct stub_unmap *unmap, bool filtered, uint64_t *ret_stop_ns)
 {
 	struct attempt attempt = {
-		.proc = proc, .slack = slack, .suspend_seccomp = suspend_seccomp, .unmap = unmap};
+		.proc = proc, .slack = slack, .filtered = filtered, .unmap = unmap};
 	struct worker_reply reply;
 	struct outcome outcome;
 	struct ht_err *err = try_threads(&attempt, &reply, &outcome);

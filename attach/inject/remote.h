@@ -65,9 +65,9 @@ struct remote_image {
  */
 HT_MUST_CHECK
 struct ht_err *remote_map(const struct proc *proc, const struct remote_slack *slack,
-	const struct stub_map *map, bool suspend_seccomp, struct remote_image *ret);
+	const struct stub_map *map, bool filtered, struct remote_image *ret);
 
 /* Unmaps and closes what `unmap` says. The ranges must be proven quiet, and ours. */
 HT_MUST_CHECK
 struct ht_err *remote_unmap(const struct proc *proc, const struct remote_slack *slack,
-	const struct stub_unmap *unmap, bool suspend_seccomp, uint64_t *ret_stop_ns);
+	const struct stub_unmap *unmap, bool filtered, uint64_t *ret_stop_ns);

@@ -110,13 +110,28 @@ static struct ht_err *set_regs(pid_t tid, const struct user_regs_struct *regs)
 	return NULL;
 }
 
+/* What was known of filters before the stop may be older than the thread's own. */
+static bool has_filter(pid_t tid)
+{
+	static char text[1 << 16]; /* it names all groups */
+	char path[32];
+	snprintf(path, sizeof(path), "/proc/%d/status", tid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (fd >= 0)
+		close(fd);
+	text[length > 0 ? length : 0] = '\0';
+	const char *mode = strstr(text, "\nSeccomp:\t");
+	return mode && mode[strlen("\nSeccomp:\t")] != '0';
+}
+
 /* Would the kernel make a call that the thread's filter does not know? */
 static bool restart_is_filtered(const struct tracee *tracee)
 {
 	const struct user_regs_struct *regs = &tracee->regs;
-	return tracee->filtered && (long)regs->orig_rax >= 0 &&
-	       (long)regs->rax == -ERESTART_RESTARTBLOCK &&
-	       (long)regs->orig_rax != SYS_restart_syscall;
+	return (long)regs->orig_rax >= 0 && (long)regs->rax == -ERESTART_RESTARTBLOCK &&
+	       (long)regs->orig_rax != SYS_restart_syscall &&
+	       (tracee->filtered || has_filter(tracee->tid));
 }
 
 /* The registers with which the kernel makes an interrupted call again, unless a handler runs: only
@@ -361,8 +376,10 @@ struct ht_err *tracee_put_back(const struct tracee *as_stopped, uint64_t signal_
 {
 	/* In this order: see tracee_divert. */
 	struct ht_err *err = set_signal_mask(as_stopped->tid, signal_mask);
+	/* Another thread may have given it a filter since. */
+	struct user_regs_struct regs = undisturbed_regs(as_stopped);
 	if (!err)
-		err = set_regs(as_stopped->tid, &as_stopped->regs);
+		err = set_regs(as_stopped->tid, &regs);
 	return ht_err_first(err, detach(as_stopped->tid));
 }
 

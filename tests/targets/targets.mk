@@ -48,7 +48,7 @@ target_bin := $(addprefix $t/,ledger ledger-lazy ledger-nopie ledger-own ledger-
 target_bin += $t/throwing $t/hostile $t/served $t/parent $t/waits $t/waits-escape
 target_bin += $(linked_bin) $t/linked-static $t/linked-static-pie $t/libcounting.so $t/libfailing.so \
 	$(if $(filter musl,$(linked_variants)),$t/linked-musl-static)
-target_bin += $t/states $t/libburst-counted.so
+target_bin += $t/states $t/waiter $t/libburst-counted.so
 
 # An allocator linked in, under the prefix that Rust's crate gives it, called through anonymous GOT words.
 rjem_bin := $t/rust-jemalloc $t/rust-jemalloc-lto $t/rust-jemalloc-stripped $t/extended-static $t/extended-fixed
@@ -164,7 +164,7 @@ $t/rust-lto: tests/targets/rust.rs
 	$(call quiet,TARGET)$(RUSTC) --edition 2021 -C opt-level=3 -C lto=fat -C codegen-units=1 -g -o $@ $<
 $t/libunwound.so: tests/targets/unwound.c
 	$(call build,gcc $(target_c) -O2 -fPIC -shared) -lunwind-x86_64 -lunwind
-$t/hostile $t/served $t/parent: $t/%: tests/targets/%.c
+$t/hostile $t/served $t/parent $t/waiter: $t/%: tests/targets/%.c
 	$(call build,gcc $(target_c) -O2)
 $t/idle32: tests/targets/idle32.S
 	$(call quiet,TARGET)as --32 -o $@.o $< && ld -m elf_i386 -o $@ $@.o

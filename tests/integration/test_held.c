@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What changes between heaptap's look and its stub (tests/targets/waiter.c waits for that moment):
+ * the stub does nothing of which the last look did not say that it may.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/gotwords.h"
+#include "tests/support/ht_check.h"
+#include "tests/support/procsnap.h"
+#include "tests/support/report.h"
+#include "tests/support/tap.h"
+#include "tests/support/victim.h"
+
+#define ANSWER_MS  20000
+#define HEAPTAP_MS 60000
+#define LOOK_US	   100000 /* so long heaptap is given to look around: later is no failure */
+
+static struct victim victim;
+static struct tap tap;
+
+static void start(void)
+{
+	victim_start(&victim, (const char *[]){run_built("tests/targets/waiter"), NULL});
+}
+
+static void order(const char *command)
+{
+	char *answer = victim_ask(&victim, command, ANSWER_MS);
+	ck_assert_msg(!strcmp(answer, "done"), "%s: %s", command, answer);
+	free(answer);
+}
+
+/* A new wait begins at each turn. */
+static bool turns_until(bool reached)
+{
+	if (!reached)
+		order("work");
+	return reached;
+}
+
+static bool is_tapped(void)
+{
+	size_t all;
+	return gotwords_tapped(victim.pid, "/waiter", &all) == all;
+}
+
+static bool is_untapped(void)
+{
+	return gotwords_tapped(victim.pid, "", NULL) == 0;
+}
+
+/* heaptap is at work, all it had to ask is asked, and it waits for a moment to stop the thread. */
+static void attach_and_wait(void)
+{
+	tap_start(&tap, victim.pid, (const char *[]){"--symbolize", "later", NULL});
+	run_until(access(tap.trace, F_OK) == 0 || run_has_ended(&tap.run), HEAPTAP_MS);
+	usleep(LOOK_US);
+}
+
+static void attach(void)
+{
+	attach_and_wait();
+	run_until(turns_until(is_tapped()), HEAPTAP_MS);
+}
+
+static void detach_and_wait(void)
+{
+	kill(tap.run.pid, SIGINT);
+	run_until(is_untapped() || run_has_ended(&tap.run), HEAPTAP_MS);
+	usleep(LOOK_US);
+}
+
+static json_t *wait_for_end(int expected)
+{
+	run_until(turns_until(run_has_ended(&tap.run)), HEAPTAP_MS);
+	return tap_wait(&tap, expected);
+}
+
+static void end(void)
+{
+	json_t *attach = wait_for_end(0);
+	tap_check_clean(attach);
+	json_decref(attach);
+	order("work");
+	victim_stop(&victim);
+}
+
+START_TEST(filter_entered_before_the_first_stub)
+{
+	start();
+	attach_and_wait();
+	order("filter memfd_create");
+	run_until(turns_until(is_tapped()), HEAPTAP_MS);
+	detach_and_wait();
+	end();
+}
+END_TEST
+
+START_TEST(filter_entered_before_the_last_stub)
+{
+	start();
+	attach();
+	detach_and_wait();
+	order("filter munmap");
+	end();
+}
+END_TEST
+
+HT_SUITE("integration/held", filter_entered_before_the_first_stub,
+	filter_entered_before_the_last_stub)

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A program whose only thread waits with a timeout, which heaptap stops only when the wait has just
+ * begun: what is ordered while heaptap waits for that is done after heaptap has looked, and
+ * directly before its stub. Commands:
+ *
+ *      work            answers "done", as these do:
+ *      filter CALL     enters a seccomp filter that kills for `memfd_create` or `munmap`
+ *      take            a file of its own gets the number of the socket that heaptap has made here
+ *      check           "fine": that file is open
+ */
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "tests/targets/speak.h"
+
+#define WAIT_MS 20000
+
+static int own_fd = -1;
+static ino_t own_inode;
+
+static void work(unsigned rounds)
+{
+	for (unsigned i = 0; i < rounds; i++)
+		free(malloc(16 + i));
+}
+
+static void enter_filter(unsigned call)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, call, 0, 1),
+		BPF_STMT(BPF_RET, SECCOMP_RET_KILL_PROCESS), BPF_STMT(BPF_RET, SECCOMP_RET_ALLOW)};
+	struct sock_fprog program = {sizeof(code) / sizeof(code[0]), code};
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+		prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		speak_fail("no filter: errno %d", errno);
+}
+
+/* Sockets are heaptap's alone: this program has none. */
+static void take(void)
+{
+	struct stat stat;
+	for (int fd = 3; own_fd < 0 && fd < 1024; fd++)
+		if (fstat(fd, &stat) == 0 && S_ISSOCK(stat.st_mode))
+			own_fd = fd;
+	int file = memfd_create("own", 0);
+	if (own_fd < 0 || file < 0 || dup2(file, own_fd) != own_fd || fstat(own_fd, &stat))
+		speak_fail("nothing to take: errno %d", errno);
+	own_inode = stat.st_ino;
+	close(file);
+}
+
+static void check(void)
+{
+	struct stat stat;
+	if (fstat(own_fd, &stat) || stat.st_ino != own_inode)
+		speak_fail("descriptor %d is not this program's own any more", own_fd);
+}
+
+int main(void)
+{
+	int epoll = epoll_create1(EPOLL_CLOEXEC);
+	struct epoll_event event = {.events = EPOLLIN};
+	if (epoll_ctl(epoll, EPOLL_CTL_ADD, STDIN_FILENO, &event))
+		speak_fail("no epoll");
+	speak_ready();
+	for (;;) {
+		if (epoll_wait(epoll, &event, 1, WAIT_MS) <= 0)
+			continue;
+		const char *command = speak_hear();
+		if (!strcmp(command, "stop"))
+			break;
+		work(100);
+		if (!strcmp(command, "filter memfd_create"))
+			enter_filter(SYS_memfd_create);
+		else if (!strcmp(command, "filter munmap"))
+			enter_filter(SYS_munmap);
+		else if (!strcmp(command, "take"))
+			take();
+		else if (!strcmp(command, "check"))
+			check();
+		speak_add("done");
+		speak_send();
+	}
+	_exit(0);
+}
