@@ -270,46 +270,102 @@ static bool is_to_go(const struct stub_unmap *what, const struct proc_map *map)
 	return false;
 }
 
-/* Is the image still what is mapped there? The target may have unmapped it, or parts, and something
- * of its own may be there. */
-static struct ht_err *check_ours(const struct detach *detach, const struct stub_unmap *what)
+static struct ht_err *check_map(const struct detach *detach, const struct proc_map *map)
+{
+	bool ours;
+	struct ht_err *err = map_is_ours(detach, map, &ours);
+	return err || ours
+		       ? err
+		       : ht_err_new(HT_ERR_INCOMPLETE,
+				 "what is mapped at %lx in process %d is not the agent any more",
+				 (unsigned long)map->lo, detach->proc->pid);
+}
+
+static struct ht_err *check_all(const struct detach *detach, const struct stub_unmap *what)
 {
 	struct proc_maps maps;
 	struct ht_err *err = proc_maps_read(detach->proc, &maps);
-	for (size_t i = 0; !err && i < maps.count; i++) {
-		const struct proc_map *map = &maps.map[i];
-		bool ours = true;
-		if (is_to_go(what, map))
-			err = map_is_ours(detach, map, &ours);
-		if (!err && !ours)
-			err = ht_err_new(HT_ERR_INCOMPLETE,
-				"what is mapped at %lx in process %d is not the agent any more",
-				(unsigned long)map->lo, detach->proc->pid);
-	}
+	for (size_t i = 0; !err && i < maps.count; i++)
+		if (is_to_go(what, &maps.map[i]))
+			err = check_map(detach, &maps.map[i]);
 	proc_maps_deinit(&maps);
 	return err;
 }
 
-static struct ht_err *unmap(struct detach *detach, bool keep, struct detach_report *report)
+static struct ht_err *check_range(const struct detach *detach, raddr_t lo, raddr_t hi)
 {
-	const struct journal_header *h = detach->journal.header;
-	struct remote_slack slack = slack_of(detach);
-	bool adopted = is_adopted(detach);
-	struct stub_unmap what = {0};
-	uint64_t stop_ns = 0;
+	struct proc_lookup lookup;
+	struct ht_err *err = proc_lookup_begin(detach->proc, &lookup);
+	if (err)
+		return err;
+	while (!err && lo < hi) {
+		struct proc_map map;
+		bool found;
+		err = proc_lookup_next(&lookup, lo, &map, &found);
+		if (err || !found || map.lo >= hi)
+			break;
+		err = check_map(detach, &map);
+		lo = map.hi;
+	}
+	proc_lookup_end(&lookup);
+	return err;
+}
 
-	what.lo[0] = h->image + (keep && !adopted ? HT_PAGE_BYTES : 0);
-	what.hi[0] = h->image + h->image_bytes;
-	if (adopted && !keep) {
-		what.lo[1] = h->thunks;
-		what.hi[1] = h->thunks + HT_PAGE_BYTES;
+/* Is the image still what is mapped there? The target may have unmapped it, or parts, and something
+ * of its own may be there. A page of an earlier capture is told by its name, which only the whole
+ * list has; otherwise the thread that may be held is not to wait for that. */
+static struct ht_err *check_ours(const struct detach *detach, const struct stub_unmap *what)
+{
+	return is_adopted(detach) ? check_all(detach, what)
+				  : check_range(detach, what->lo[0], what->hi[0]);
+}
+
+struct remains {
+	const struct detach *detach;
+	bool keep; /* the page of thunks */
+};
+
+/* What of ours is there now, and only that. */
+static struct ht_err *find_remains(const struct remains *remains, struct stub_unmap *ret)
+{
+	const struct detach *detach = remains->detach;
+	const struct journal_header *h = detach->journal.header;
+	bool adopted = is_adopted(detach);
+
+	*ret = (struct stub_unmap){
+		.lo = {h->image + (remains->keep && !adopted ? HT_PAGE_BYTES : 0)},
+		.hi = {h->image + h->image_bytes}};
+	if (adopted && !remains->keep) {
+		ret->lo[1] = h->thunks;
+		ret->hi[1] = h->thunks + HT_PAGE_BYTES;
 	}
 	struct ht_err *err =
-		ownfds_find(detach->proc, h, detach->image->forked, what.fd, &what.fd_count);
-	if (!err)
-		err = check_ours(detach, &what);
+		ownfds_find(detach->proc, h, detach->image->forked, ret->fd, &ret->fd_count);
+	return err ? err : check_ours(detach, ret);
+}
+
+static struct ht_err *look_at_remains(void *context, pid_t tid, struct stub_unmap *ret)
+{
+	const struct remains *remains = context;
+	const struct detach *detach = remains->detach;
+	struct ht_err *err = find_remains(remains, ret);
+	return err ? err
+		   : ownfds_mark(
+			     detach->proc, tid, detach->journal.header, ret->fd, &ret->fd_count);
+}
+
+static struct ht_err *unmap(struct detach *detach, bool keep, struct detach_report *report)
+{
+	struct remote_slack slack = slack_of(detach);
+	struct remains remains = {.detach = detach, .keep = keep};
+	const struct remote_remains look = {.look = look_at_remains, .context = &remains};
+	struct stub_unmap what;
+	uint64_t stop_ns = 0;
+
+	/* What cannot be unmapped is not worth stopping a thread. */
+	struct ht_err *err = find_remains(&remains, &what);
 	for (unsigned attempt = 0; !err; attempt++) {
-		err = remote_unmap(detach->proc, &slack, &what, detach->suspend_seccomp, &stop_ns);
+		err = remote_unmap(detach->proc, &slack, &look, detach->suspend_seccomp, &stop_ns);
 		if (!err || err->code != HT_ERR_INCOMPLETE || attempt == UNMAP_ATTEMPTS - 1)
 			break;
 		/* A signal handler jumped away before the stub began: once more, when the place is
@@ -318,7 +374,7 @@ static struct ht_err *unmap(struct detach *detach, bool keep, struct detach_repo
 		err = detach_slack(
 			detach->proc, &slack, detach->suspend_seccomp, detach->deadline_mono_ns);
 		if (!err)
-			err = check_ours(detach, &what);
+			err = find_remains(&remains, &what);
 	}
 	if (stop_ns > report->stop_max_ns)
 		report->stop_max_ns = stop_ns;

@@ -28,15 +28,25 @@ static struct ht_err *is_filtered(const struct proc *proc, const struct tracee *
 	return err;
 }
 
+/* Its calls pass any filter until it is released, also one that another thread gives it meanwhile
+ * (TSYNC). False: we may not (CAP_SYS_ADMIN), or the kernel cannot. */
+static bool suspend(const struct tracee *tracee)
+{
+	return ptrace(PTRACE_SETOPTIONS, tracee->tid, NULL, (void *)PTRACE_O_SUSPEND_SECCOMP) == 0;
+}
+
 struct ht_err *held_judge(const struct proc *proc, const struct tracee *tracee,
-	const struct remote_slack *slack, bool suspended, enum held_verdict *ret)
+	const struct remote_slack *slack, bool *ret_hold, enum held_verdict *ret)
 {
 	bool placed, filtered = false;
 	struct ht_err *err = is_well_placed(proc, tracee, slack, &placed);
 
-	if (!err && placed && !suspended)
+	/* In this order: one that it gets in between is suspended. */
+	bool suspended = suspend(tracee);
+	if (!err && placed)
 		err = is_filtered(proc, tracee, &filtered);
-	*ret = !placed ? HELD_ELSEWHERE : filtered ? HELD_FILTERED : HELD_FIT;
+	*ret_hold = filtered;
+	*ret = !placed ? HELD_ELSEWHERE : filtered && !suspended ? HELD_FILTERED : HELD_FIT;
 	return err;
 }
 
@@ -53,11 +63,6 @@ struct ht_err *held_refuse(const struct proc *proc, pid_t tid, enum held_verdict
 			tid, proc->pid);
 	}
 	return NULL;
-}
-
-bool held_suspend(const struct tracee *tracee)
-{
-	return ptrace(PTRACE_SETOPTIONS, tracee->tid, NULL, (void *)PTRACE_O_SUSPEND_SECCOMP) == 0;
 }
 
 static struct ht_err *slack_is_lost(const struct proc *proc, const struct remote_slack *slack)

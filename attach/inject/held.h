@@ -11,22 +11,18 @@
 enum held_verdict {
 	HELD_FIT,
 	HELD_ELSEWHERE, /* not a place to be sent away from: another moment, or another thread */
-	HELD_FILTERED,	/* it has a seccomp filter, which is not suspended */
+	HELD_FILTERED,	/* it has a seccomp filter, which we may not suspend */
 };
 
-/* `suspended`: its seccomp filter is, by held_suspend or since it was seized. */
+/* `ret_hold`: it has a filter, which is suspended for as long as it is held, and no longer. */
 HT_MUST_CHECK
 struct ht_err *held_judge(const struct proc *proc, const struct tracee *tracee,
-	const struct remote_slack *slack, bool suspended, enum held_verdict *ret);
+	const struct remote_slack *slack, bool *ret_hold, enum held_verdict *ret);
 
 /* What keeps each thread of the process from being used, in words: HT_ERR_REFUSED. NULL: nothing.
  */
 HT_MUST_CHECK
 struct ht_err *held_refuse(const struct proc *proc, pid_t tid, enum held_verdict verdict);
-
-/* Lets its calls pass any filter that it has, or that another thread gives it (TSYNC), until it is
- * released. False: we may not (CAP_SYS_ADMIN), or the kernel cannot. */
-bool held_suspend(const struct tracee *tracee);
 
 /* Is the stub's place still executable, and private to the process? */
 HT_MUST_CHECK

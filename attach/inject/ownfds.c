@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "attach/inject/stub_layout.h"
+#include "attach/target/descriptor.h"
 #include "attach/target/proc_file.h"
 
 static bool is_socket(const char *link, uint64_t inode)
@@ -49,6 +51,12 @@ static struct ht_err *read_link(const struct proc *proc, DIR *dir, const char *n
 	return length < 0 && errno != ENOENT ? proc_file_failed(proc, name, errno) : NULL;
 }
 
+static bool is_ours(const char *link, const struct journal_header *header)
+{
+	return is_socket(link, header->agent_fd_inode) ||
+	       is_socket(link, header->daemon_fd_inode) || is_memfd(link, header->daemon_pid);
+}
+
 static struct ht_err *find_all(const struct proc *proc, const struct journal_header *header,
 	DIR *dir, int ret[STUB_UNMAP_FDS], size_t *ret_count)
 {
@@ -63,9 +71,7 @@ static struct ht_err *find_all(const struct proc *proc, const struct journal_hea
 		if (entry->d_name[0] == '.')
 			continue;
 		err = read_link(proc, dir, entry->d_name, link);
-		if (!err && (is_socket(link, header->agent_fd_inode) ||
-				    is_socket(link, header->daemon_fd_inode) ||
-				    is_memfd(link, header->daemon_pid)))
+		if (!err && is_ours(link, header))
 			ret[(*ret_count)++] = (int)strtol(entry->d_name, NULL, 10);
 	}
 	return err;
@@ -97,5 +103,43 @@ struct ht_err *ownfds_find(const struct proc *proc, const struct journal_header 
 	err = forked ? find_all(proc, header, dir, ret, ret_count)
 		     : find_agents(proc, header, dir, ret, ret_count);
 	closedir(dir);
+	return err;
+}
+
+/* False: it was closed, or leads to something else. */
+static struct ht_err *mark(
+	const struct proc *proc, pid_t tid, const struct journal_header *header, int fd, bool *ret)
+{
+	char name[32], link[128] = "";
+	int own = descriptor_take(proc, tid, fd);
+
+	*ret = false;
+	if (own < 0)
+		return errno == EBADF ? NULL
+				      : ht_err_sys(errno, "cannot take descriptor %d of process %d",
+						fd, proc->pid);
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", own);
+	ssize_t length = readlink(name, link, sizeof(link) - 1);
+	bool ours = length > 0 && is_ours(link, header);
+	*ret = ours && fcntl(own, F_SETSIG, STUB_MARK) == 0;
+	struct ht_err *err =
+		!ours || *ret ? NULL : ht_err_sys(errno, "cannot mark descriptor %d", fd);
+	close(own);
+	return err;
+}
+
+struct ht_err *ownfds_mark(const struct proc *proc, pid_t tid, const struct journal_header *header,
+	int fd[STUB_UNMAP_FDS], size_t *count)
+{
+	struct ht_err *err = NULL;
+	size_t kept = 0;
+
+	for (size_t i = 0; !err && i < *count; i++) {
+		bool marked;
+		err = mark(proc, tid, header, fd[i], &marked);
+		if (!err && marked)
+			fd[kept++] = fd[i];
+	}
+	*count = kept;
 	return err;
 }

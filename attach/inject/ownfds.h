@@ -15,3 +15,11 @@
 HT_MUST_CHECK
 struct ht_err *ownfds_find(const struct proc *proc, const struct journal_header *header,
 	bool forked, int ret[STUB_UNMAP_FDS], size_t *ret_count);
+
+/*
+ * Marks the files behind these descriptors, so that the stub can tell them (STUB_IF_MARKED) from
+ * what gets their numbers in the last moment. Those that are not ours any more are left out.
+ */
+HT_MUST_CHECK
+struct ht_err *ownfds_mark(const struct proc *proc, pid_t tid, const struct journal_header *header,
+	int fd[STUB_UNMAP_FDS], size_t *count);

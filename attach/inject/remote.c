@@ -40,12 +40,12 @@ struct attempt {
 	pid_t tid;
 	bool filtered;		    /* it may be: how its call would be made again */
 	const struct stub_map *map; /* NULL: unmap */
-	const struct stub_unmap *unmap;
+	const struct remote_remains *remains;
+	struct stub_unmap unmap;
 	struct tracee tracee;
 	struct tracee as_stopped;
 	uint64_t signal_mask;
-	bool suspended; /* its filter is, even one that it gets while the stub runs */
-	bool hold;	/* the thread stays traced until it is put back */
+	bool hold; /* the thread stays traced until it is put back */
 };
 
 struct outcome {
@@ -72,7 +72,7 @@ static struct ht_err *write_stub(const struct attempt *attempt, const struct stu
 	struct stub stub;
 	raddr_t at = attempt->slack->addr;
 	struct ht_err *err = attempt->map ? stub_make_map(attempt->map, at, thread, &stub)
-					  : stub_make_unmap(attempt->unmap, at, thread, &stub);
+					  : stub_make_unmap(&attempt->unmap, at, thread, &stub);
 	if (!err && stub.length > attempt->slack->bytes)
 		err = ht_err_new(HT_ERR_INTERNAL, "the stub outgrew its place");
 	if (!err)
@@ -114,9 +114,9 @@ static bool is_unmapped(const struct attempt *attempt)
 	size_t got = 0;
 
 	/* The second range goes last. */
-	int last = attempt->unmap->lo[1] < attempt->unmap->hi[1];
+	int last = attempt->unmap.lo[1] < attempt->unmap.hi[1];
 	struct ht_err *err =
-		memory_read_some(attempt->proc, attempt->unmap->lo[last], &byte, 1, &got);
+		memory_read_some(attempt->proc, attempt->unmap.lo[last], &byte, 1, &got);
 	ht_err_free(err);
 	return err || got == 0;
 }
@@ -180,8 +180,8 @@ static struct ht_err *take_fds(const struct attempt *attempt, struct outcome *ou
 	for (size_t i = 1; *ret_taken && i < HT_ARRAY_SIZE(order); i++) {
 		int fd = descriptor_take(attempt->proc, attempt->tid, fds[i]);
 		reply->fd[order[i]] = fd;
-		*ret_taken = fd >= 0;
-		if (fd < 0 && errno != EBADF)
+		*ret_taken = fd >= 0 && fcntl(fd, F_SETSIG, STUB_MARK) == 0;
+		if (!*ret_taken && errno != EBADF)
 			err = ht_err_sys(
 				errno, "cannot take the agent's descriptors from the target");
 	}
@@ -263,9 +263,12 @@ static struct ht_err *run_stub(struct attempt *attempt)
 	struct stub_thread thread = {.resume = tracee_resume_regs(&tracee->regs, tracee->filtered)};
 	struct user_regs_struct enter = thread.resume;
 
-	attempt->hold = attempt->suspended || tracee_in_call(tracee);
+	attempt->hold |= tracee_in_call(tracee);
 	thread.hold_ms = attempt->hold ? HOLD_MS : 0;
 	struct ht_err *err = tracee_signal_mask(tracee, &thread.signal_mask);
+	if (!err && !attempt->map)
+		err = attempt->remains->look(
+			attempt->remains->context, attempt->tid, &attempt->unmap);
 	if (!err)
 		err = write_stub(attempt, &thread);
 	if (!err)
@@ -321,8 +324,7 @@ static struct ht_err *stop_usable(struct attempt *attempt, enum held_verdict *re
 		struct ht_err *err = tracee_stop(attempt->tid, deadline, false, tracee, &result);
 		if (err || result != TRACEE_STOPPED)
 			return err;
-		attempt->suspended = held_suspend(tracee);
-		err = held_judge(attempt->proc, tracee, attempt->slack, attempt->suspended, ret);
+		err = held_judge(attempt->proc, tracee, attempt->slack, &attempt->hold, ret);
 		if (!err && *ret == HELD_FIT)
 			return NULL;
 		err = ht_err_first(err, tracee_release(tracee));
@@ -462,10 +464,10 @@ struct ht_err *remote_map(const struct proc *proc, const struct remote_slack *sl
 }
 
 struct ht_err *remote_unmap(const struct proc *proc, const struct remote_slack *slack,
-	const struct stub_unmap *unmap, bool filtered, uint64_t *ret_stop_ns)
+	const struct remote_remains *remains, bool filtered, uint64_t *ret_stop_ns)
 {
 	struct attempt attempt = {
-		.proc = proc, .slack = slack, .filtered = filtered, .unmap = unmap};
+		.proc = proc, .slack = slack, .filtered = filtered, .remains = remains};
 	struct worker_reply reply;
 	struct outcome outcome;
 	struct ht_err *err = try_threads(&attempt, &reply, &outcome);

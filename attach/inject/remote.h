@@ -67,7 +67,14 @@ HT_MUST_CHECK
 struct ht_err *remote_map(const struct proc *proc, const struct remote_slack *slack,
 	const struct stub_map *map, bool filtered, struct remote_image *ret);
 
-/* Unmaps and closes what `unmap` says. The ranges must be proven quiet, and ours. */
+/* What is to go, as it is in this very moment: `look` is called in each attempt with the thread
+ * `tid` held, directly before its stub. */
+struct remote_remains {
+	struct ht_err *(*look)(void *context, pid_t tid, struct stub_unmap *ret);
+	void *context;
+};
+
+/* Unmaps and closes what `remains` finds. The ranges must be proven quiet, and ours. */
 HT_MUST_CHECK
 struct ht_err *remote_unmap(const struct proc *proc, const struct remote_slack *slack,
-	const struct stub_unmap *unmap, bool filtered, uint64_t *ret_stop_ns);
+	const struct remote_remains *remains, bool filtered, uint64_t *ret_stop_ns);

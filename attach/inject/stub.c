@@ -186,9 +186,9 @@ static void add_hold(struct plan *plan, raddr_t at, const struct stub_thread *th
 
 static void plan_taken(struct plan *plan, raddr_t at, const struct stub_thread *thread)
 {
-	add_close(plan, STUB_ARG0_FD);
-	add_close(plan, STUB_ARG0_LEFT);
-	add_close(plan, STUB_ARG0_RIGHT);
+	add_close(plan, STUB_ARG0_FD | STUB_IF_MARKED);
+	add_close(plan, STUB_ARG0_LEFT | STUB_IF_MARKED);
+	add_close(plan, STUB_ARG0_RIGHT | STUB_IF_MARKED);
 	add_end(plan, STUB_END_TAKEN);
 	add_hold(plan, at, thread);
 	/* Last of all: a handler that has waited may jump away now. */
@@ -279,7 +279,7 @@ struct ht_err *stub_make_unmap(const struct stub_unmap *unmap, raddr_t at,
 	for (size_t i = 0; i < unmap->fd_count; i++)
 		add(&plan, &(struct stub_call){.nr = SYS_close,
 				   .arg = {(uint64_t)unmap->fd[i]},
-				   .flags = STUB_MAY_FAIL});
+				   .flags = STUB_IF_MARKED | STUB_MAY_FAIL});
 	for (size_t i = 0; i < HT_ARRAY_SIZE(unmap->lo); i++)
 		if (unmap->lo[i] < unmap->hi[i])
 			add(&plan, &(struct stub_call){.nr = SYS_munmap,

@@ -49,7 +49,7 @@ struct ht_err *stub_make_map(
 /* What the last stub takes out. */
 struct stub_unmap {
 	raddr_t lo[2], hi[2];	/* ranges; lo == hi: none */
-	int fd[STUB_UNMAP_FDS]; /* to be closed */
+	int fd[STUB_UNMAP_FDS]; /* to be closed if they lead to a file with STUB_MARK */
 	size_t fd_count;
 };
 

@@ -34,28 +34,36 @@ next_call:
 	mov	CALL_FLAGS(%rbx), %ecx
 	mov	%r14, %r11
 	sar	$32, %r11
-	test	$STUB_ARG0_FD, %ecx
+	test	$STUB_ARG0_FD, %cl
 	cmovnz	%r12, %rdi
-	test	$STUB_ARG0_HIGH, %ecx
+	test	$STUB_ARG0_HIGH, %cl
 	cmovnz	%r13, %rdi
-	test	$STUB_ARG0_RIGHT, %ecx
+	test	$STUB_ARG0_RIGHT, %cl
 	cmovnz	%r11, %rdi
 	movslq	%r14d, %r11
-	test	$STUB_ARG0_LEFT, %ecx
+	test	$STUB_ARG0_LEFT, %cl
 	cmovnz	%r11, %rdi
-	test	$STUB_ARG4_FD, %ecx
+	test	$STUB_ARG4_FD, %cl
 	cmovnz	%r12, %r8
+	test	$STUB_IF_MARKED >> 8, %ch
+	jz	1f
+	mov	$STUB_SYS_FCNTL, %eax
+	mov	$STUB_F_GETSIG, %esi
 	syscall
+	cmp	$STUB_MARK, %eax
+	jne	2f
+	mov	CALL_NR(%rbx), %rax
+1:	syscall
 	mov	CALL_FLAGS(%rbx), %ecx
 	cmp	$-4095, %rax
 	jb	1f
-	test	$STUB_MAY_FAIL, %ecx
+	test	$STUB_MAY_FAIL >> 8, %ch
 	jz	undo
-1:	test	$STUB_SAVE_FD, %ecx
+1:	test	$STUB_SAVE_FD, %cl
 	cmovnz	%rax, %r12
-	test	$STUB_SAVE_HIGH, %ecx
+	test	$STUB_SAVE_HIGH, %cl
 	cmovnz	%rax, %r13
-	test	$STUB_SAVE_PAIR, %ecx
+	test	$STUB_SAVE_PAIR, %cl
 	jz	2f
 	mov	(%r10), %r14
 2:	add	$STUB_CALL_BYTES, %rbx

@@ -33,6 +33,7 @@
 #define STUB_SAVE_HIGH	0x040
 #define STUB_SAVE_PAIR	0x080 /* after socketpair: fourth argument points at the two descriptors */
 #define STUB_MAY_FAIL	0x100
+#define STUB_IF_MARKED	0x200 /* only if the descriptor in the first argument bears the mark */
 
 /* CALL_NR at the end of a list */
 #define STUB_END_SETUP -1 /* handshake: "ready", then wait for "taken" */
@@ -56,7 +57,13 @@
 /* This part of the lease is waited without giving the core away: 1/64, about a millisecond. */
 #define STUB_SPIN_SHIFT 6
 
+/* The mark of a file that is ours: F_SETSIG of its description, which nothing else looks at without
+ * O_ASYNC, and which is asked for without memory. */
+#define STUB_MARK 63
+
 #define STUB_SYS_SCHED_YIELD   24
+#define STUB_SYS_FCNTL	       72
+#define STUB_F_GETSIG	       11
 #define STUB_SYS_PRCTL	       157
 #define STUB_PR_GET_TSC	       25
 #define STUB_SYS_CLOCK_GETTIME 228

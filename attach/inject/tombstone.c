@@ -123,10 +123,24 @@ static struct ht_err *check_ours(const struct proc *proc, raddr_t page)
 	return err;
 }
 
+struct remains {
+	const struct proc *proc;
+	raddr_t page;
+};
+
+static struct ht_err *look_at_page(void *context, pid_t tid, struct stub_unmap *ret)
+{
+	const struct remains *remains = context;
+	(void)tid;
+	*ret = (struct stub_unmap){.lo = {remains->page}, .hi = {remains->page + HT_PAGE_BYTES}};
+	return check_ours(remains->proc, remains->page);
+}
+
 struct ht_err *tombstone_remove(const struct proc *proc, raddr_t page,
 	const struct remote_slack *slack, uint64_t deadline_mono_ns, uint64_t *ret_stop_ns)
 {
-	struct stub_unmap what = {.lo = {page}, .hi = {page + HT_PAGE_BYTES}};
+	struct remains remains = {.proc = proc, .page = page};
+	const struct remote_remains look = {.look = look_at_page, .context = &remains};
 	bool filtered;
 	struct ht_err *err = proc_any_seccomp(proc, &filtered);
 	if (err)
@@ -134,7 +148,7 @@ struct ht_err *tombstone_remove(const struct proc *proc, raddr_t page,
 	for (unsigned attempt = 1;; attempt++) {
 		err = check_ours(proc, page);
 		if (!err)
-			err = remote_unmap(proc, slack, &what, filtered, ret_stop_ns);
+			err = remote_unmap(proc, slack, &look, filtered, ret_stop_ns);
 		/* Whatever became of it: the stub's place is given back when no thread is in it. */
 		struct ht_err *restore = detach_slack(proc, slack, filtered, deadline_mono_ns);
 		bool again =

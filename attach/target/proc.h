@@ -100,6 +100,10 @@ struct ht_err *proc_lookup_begin(const struct proc *proc, struct proc_lookup *re
 void proc_lookup_end(struct proc_lookup *lookup);
 /* False when nothing is mapped at `addr`. ret->name is NULL. */
 bool proc_lookup_find(const struct proc_lookup *lookup, raddr_t addr, struct proc_map *ret);
+/* The mapping that holds `addr`, or the first behind it; false in `ret_found`: there is none. */
+HT_MUST_CHECK
+struct ht_err *proc_lookup_next(
+	const struct proc_lookup *lookup, raddr_t addr, struct proc_map *ret, bool *ret_found);
 
 /*
  * Opens the file of a mapping for reading: through the mapping itself, or, where that needs rights

@@ -131,11 +131,26 @@ struct map_query {
 #define QUERY_WRITE  0x2u
 #define QUERY_EXEC   0x4u
 #define QUERY_SHARED 0x8u
+#define QUERY_NEXT   0x10u
 
-static int query(int fd, raddr_t addr, struct map_query *ret)
+static int query(int fd, raddr_t addr, uint64_t flags, struct map_query *ret)
 {
-	*ret = (struct map_query){.bytes = sizeof(*ret), .addr = addr};
+	*ret = (struct map_query){.bytes = sizeof(*ret), .addr = addr, .flags = flags};
 	return ioctl(fd, MAP_QUERY, ret);
+}
+
+static struct proc_map map_of(const struct map_query *found)
+{
+	return (struct proc_map){.lo = found->lo,
+		.hi = found->hi,
+		.offset = found->offset,
+		.dev_major = found->dev_major,
+		.dev_minor = found->dev_minor,
+		.inode = found->inode,
+		.read = found->map_flags & QUERY_READ,
+		.write = found->map_flags & QUERY_WRITE,
+		.exec = found->map_flags & QUERY_EXEC,
+		.shared = found->map_flags & QUERY_SHARED};
 }
 
 struct ht_err *proc_lookup_begin(const struct proc *proc, struct proc_lookup *ret)
@@ -148,7 +163,7 @@ struct ht_err *proc_lookup_begin(const struct proc *proc, struct proc_lookup *re
 	if (err)
 		return err;
 	int fd = openat(proc->dir_fd, path, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0 && (query(fd, 0, &asked) == 0 || errno == ENOENT)) {
+	if (fd >= 0 && (query(fd, 0, 0, &asked) == 0 || errno == ENOENT)) {
 		ret->fd = fd;
 		return NULL;
 	}
@@ -194,19 +209,38 @@ bool proc_lookup_find(const struct proc_lookup *lookup, raddr_t addr, struct pro
 	if (lookup->fd < 0)
 		return find_in(&lookup->maps, addr, ret);
 	/* No answer is not the answer that there is nothing. */
-	if (query(lookup->fd, addr, &found) < 0)
+	if (query(lookup->fd, addr, 0, &found) < 0)
 		return errno != ENOENT && find_in_text(lookup->proc, addr, ret);
-	*ret = (struct proc_map){.lo = found.lo,
-		.hi = found.hi,
-		.offset = found.offset,
-		.dev_major = found.dev_major,
-		.dev_minor = found.dev_minor,
-		.inode = found.inode,
-		.read = found.map_flags & QUERY_READ,
-		.write = found.map_flags & QUERY_WRITE,
-		.exec = found.map_flags & QUERY_EXEC,
-		.shared = found.map_flags & QUERY_SHARED};
+	*ret = map_of(&found);
 	return true;
+}
+
+static bool next_in(const struct proc_maps *maps, raddr_t addr, struct proc_map *ret)
+{
+	for (size_t i = 0; i < maps->count; i++) {
+		if (maps->map[i].hi <= addr)
+			continue;
+		*ret = maps->map[i];
+		ret->name = NULL;
+		return true;
+	}
+	return false;
+}
+
+struct ht_err *proc_lookup_next(
+	const struct proc_lookup *lookup, raddr_t addr, struct proc_map *ret, bool *ret_found)
+{
+	struct map_query found;
+
+	if (lookup->fd < 0) {
+		*ret_found = next_in(&lookup->maps, addr, ret);
+		return NULL;
+	}
+	*ret_found = query(lookup->fd, addr, QUERY_NEXT, &found) == 0;
+	if (!*ret_found)
+		return errno == ENOENT ? NULL : proc_file_failed(lookup->proc, "maps", errno);
+	*ret = map_of(&found);
+	return NULL;
 }
 
 /* Only a regular file: opening anything else may have an effect, or never come back. */

@@ -111,5 +111,18 @@ START_TEST(filter_entered_before_the_last_stub)
 }
 END_TEST
 
+/* The number of the agent's socket is the program's own by now. */
+START_TEST(descriptor_taken_before_the_last_stub)
+{
+	start();
+	attach();
+	detach_and_wait();
+	order("take");
+	json_decref(wait_for_end(0));
+	order("check");
+	victim_stop(&victim);
+}
+END_TEST
+
 HT_SUITE("integration/held", filter_entered_before_the_first_stub,
-	filter_entered_before_the_last_stub)
+	filter_entered_before_the_last_stub, descriptor_taken_before_the_last_stub)

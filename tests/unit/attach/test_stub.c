@@ -271,6 +271,7 @@ static int take(const struct stage *stage, int fd)
 {
 	int here = (int)syscall(SYS_pidfd_getfd, stage->proc.pidfd, fd, 0);
 	ck_assert_msg(here >= 0, "descriptor %d: %s", fd, strerror(errno));
+	ck_assert_int_eq(fcntl(here, F_SETSIG, STUB_MARK), 0);
 	return here;
 }
 
@@ -457,28 +458,33 @@ START_TEST(unmapping_takes_out_what_is_named)
 	struct stage stage = {.regs = cpu_odd_regs()};
 	struct stub stub;
 	struct proc_maps maps;
-	char gone[32];
+	char gone[32], left_open[32];
 	raddr_t at;
 
 	place();
 	void *map = mmap(NULL, 5 * HT_PAGE_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ck_assert_ptr_ne(map, MAP_FAILED);
 	at = (raddr_t)(uintptr_t)map;
-	int fd = fcntl(0, F_DUPFD_CLOEXEC, FD_FLOOR);
+	int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	/* This one has got its number since it was ours. */
+	int other = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	ck_assert_int_eq(fcntl(fd, F_SETSIG, STUB_MARK), 0);
 	struct stub_unmap unmap = {.lo = {at, at + 3 * HT_PAGE_BYTES},
 		.hi = {at + HT_PAGE_BYTES, at + 4 * HT_PAGE_BYTES},
-		.fd = {fd},
-		.fd_count = 1};
+		.fd = {fd, other},
+		.fd_count = 2};
 	ck_no_err(stub_make_unmap(
 		&unmap, place_addr(), &(struct stub_thread){.resume = stage.regs}, &stub));
 	start(&stage, &stub, NULL);
-	snprintf(gone, sizeof(gone), "%d ", fd);
+	snprintf(gone, sizeof(gone), "\n%d ", fd);
+	snprintf(left_open, sizeof(left_open), "\n%d ", other);
 	ck_assert_ptr_nonnull(strstr(stage.before.fds, gone));
 	let_go(&stage);
 	check_back(&stage);
 	struct snap after;
 	take_snap(&stage.proc, &after);
 	ck_assert_ptr_null(strstr(after.fds, gone));
+	ck_assert_ptr_nonnull(strstr(after.fds, left_open));
 	free(after.maps);
 	ck_no_err(proc_maps_read(&stage.proc, &maps));
 	static const bool left[] = {false, true, true, false, true};
