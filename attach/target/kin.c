@@ -54,8 +54,10 @@ bool kin_shares(const struct proc *proc, pid_t other)
 {
 	/* Of a main thread that has ended, and of a kernel thread, there is no memory to compare:
 	 * all those would be equal. */
-	pid_t tid = proc_living_tid(proc);
-	return tid && syscall(SYS_kcmp, tid, other, KCMP_VM, 0, 0) == 0;
+	pid_t tid;
+	struct ht_err *err = proc_living_tid(proc, &tid);
+	ht_err_free(err);
+	return !err && tid && syscall(SYS_kcmp, tid, other, KCMP_VM, 0, 0) == 0;
 }
 
 struct ht_err *kin_sharing(const struct proc *proc, struct proc_tids *ret)

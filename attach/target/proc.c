@@ -23,6 +23,7 @@
 #define LINK_MAX_BYTES	(1u << 16)
 #define READ_STEP_BYTES (1u << 16)
 #define STAT_MAX_BYTES	2048u
+#define LOOKS		2u /* that find nothing, before nothing is there */
 
 /* The fields of /proc/PID/stat that identify a task. */
 struct stat_fields {
@@ -60,52 +61,100 @@ static bool stat_parse(const char *text, struct stat_fields *ret)
 			     &ret->state, &ret->flags, &ret->start_ticks) == 3;
 }
 
-static bool stat_read(int dir_fd, const char *path, struct stat_fields *ret)
+static bool is_nothing(int sys)
+{
+	return sys == ENOENT || sys == ESRCH;
+}
+
+/* 0, or why not. */
+static int stat_read_once(int dir_fd, const char *path, struct stat_fields *ret)
 {
 	char text[STAT_MAX_BYTES];
 	int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return false;
+		return errno;
 	ssize_t length = read(fd, text, sizeof(text) - 1);
+	int sys = errno;
 	close(fd);
-	if (length <= 0)
-		return false;
+	if (length < 0)
+		return sys;
 	text[length] = '\0';
-	return stat_parse(text, ret);
+	return stat_parse(text, ret) ? 0 : EBADMSG;
 }
 
-static bool is_dead(char state)
+/* False in `ret_there` when there is no such task. */
+static struct ht_err *stat_read(
+	const struct proc *proc, const char *path, struct stat_fields *ret, bool *ret_there)
 {
-	return state == 'Z' || state == 'X' || state == 'x';
+	int sys = 0;
+	for (unsigned look = 0; look < LOOKS; look++) {
+		sys = stat_read_once(proc->dir_fd, path, ret);
+		if (!is_nothing(sys))
+			break;
+	}
+	*ret_there = sys == 0;
+	return !sys || is_nothing(sys)
+		       ? NULL
+		       : ht_err_sys(sys, "cannot read /proc/%d/%s", proc->pid, path);
+}
+
+struct ht_err *proc_file_exists(const struct proc *proc, int dir_fd, const char *path, bool *ret)
+{
+	*ret = true;
+	for (unsigned look = 0; look < LOOKS; look++) {
+		if (faccessat(dir_fd, path, F_OK, 0) == 0)
+			return NULL;
+		if (!is_nothing(errno))
+			return ht_err_sys(errno, "cannot look at /proc/%d/%s", proc->pid, path);
+	}
+	*ret = false;
+	return NULL;
+}
+
+struct ht_err *proc_has_thread(const struct proc *proc, pid_t tid, bool *ret)
+{
+	char path[PROC_PATH_BYTES];
+	snprintf(path, sizeof(path), "task/%d/status", tid);
+	return proc_file_exists(proc, proc->dir_fd, path, ret);
+}
+
+static struct ht_err *task_lives(const struct proc *proc, const char *path, bool *ret)
+{
+	struct stat_fields stat;
+	struct ht_err *err = stat_read(proc, path, &stat, ret);
+	*ret = !err && *ret && !strchr("ZXx", stat.state);
+	return err;
 }
 
 /* When the main thread has ended and others go on, /proc/PID/maps, mem, exe, fd and the like are
  * empty; those under task/TID of a living thread are not. */
-pid_t proc_living_tid(const struct proc *proc)
+struct ht_err *proc_living_tid(const struct proc *proc, pid_t *ret)
 {
-	struct stat_fields stat;
-	if (stat_read(proc->dir_fd, "stat", &stat) && !is_dead(stat.state))
-		return proc->pid;
+	bool lives;
 	struct proc_tids tids;
-	struct ht_err *err = proc_tids_read(proc, &tids);
-	if (err) {
-		ht_err_free(err);
-		return 0;
-	}
-	pid_t found = 0;
-	for (size_t i = 0; i < tids.count && !found; i++) {
+	struct ht_err *err = task_lives(proc, "stat", &lives);
+	*ret = !err && lives ? proc->pid : 0;
+	if (err || lives || exited(proc))
+		return err;
+	err = proc_tids_read(proc, &tids);
+	if (err)
+		return err;
+	for (size_t i = 0; !err && !*ret && i < tids.count; i++) {
 		char path[64];
 		snprintf(path, sizeof(path), "task/%d/stat", tids.tid[i]);
-		if (stat_read(proc->dir_fd, path, &stat) && !is_dead(stat.state))
-			found = tids.tid[i];
+		err = task_lives(proc, path, &lives);
+		*ret = !err && lives ? tids.tid[i] : 0;
 	}
 	proc_tids_deinit(&tids);
-	return found;
+	return err;
 }
 
 struct ht_err *proc_file_path(const struct proc *proc, const char *name, char ret[PROC_PATH_BYTES])
 {
-	pid_t tid = proc_living_tid(proc);
+	pid_t tid;
+	struct ht_err *err = proc_living_tid(proc, &tid);
+	if (err)
+		return err;
 	if (!tid)
 		return gone(proc);
 	int length = tid == proc->pid ? snprintf(ret, PROC_PATH_BYTES, "%s", name)
@@ -331,13 +380,17 @@ static struct ht_err *open_checked(struct proc *proc)
 		return errno == ESRCH ? refuse_missing(pid)
 				      : ht_err_sys(errno, "cannot open process %d", pid);
 	/* Still readable now: so the number has been this process's at pidfd_open, too. */
-	if (!stat_read(proc->dir_fd, "stat", &stat))
-		return refuse_missing(pid);
+	bool there;
+	err = stat_read(proc, "stat", &stat, &there);
+	if (err || !there)
+		return err ? err : refuse_missing(pid);
 	if (stat.flags & PF_KTHREAD)
 		return ht_err_new(HT_ERR_REFUSED, "%d (%s) is a kernel thread, not a program", pid,
 			status.comm);
-	if (!proc_living_tid(proc))
-		return refuse_zombie(proc, &status);
+	pid_t living;
+	err = proc_living_tid(proc, &living);
+	if (err || !living)
+		return err ? err : refuse_zombie(proc, &status);
 	proc->start_ticks = stat.start_ticks;
 	exe_identity(proc, &proc->exe_dev, &proc->exe_ino);
 	return NULL;

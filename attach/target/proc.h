@@ -41,7 +41,12 @@ HT_MUST_CHECK
 struct ht_err *proc_check_same(const struct proc *proc);
 
 /* Its main thread, or another if that has ended; 0: none lives. */
-pid_t proc_living_tid(const struct proc *proc);
+HT_MUST_CHECK
+struct ht_err *proc_living_tid(const struct proc *proc, pid_t *ret);
+/* Has it a thread of that number, which may be past its end? What could not be looked at is an
+ * error, and never a "no". */
+HT_MUST_CHECK
+struct ht_err *proc_has_thread(const struct proc *proc, pid_t tid, bool *ret);
 
 struct proc_status {
 	char comm[64];

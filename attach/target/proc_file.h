@@ -24,6 +24,9 @@ struct ht_err *proc_file_read(
 HT_MUST_CHECK
 struct ht_err *proc_file_read_living(
 	const struct proc *proc, const char *name, size_t max, char **ret, size_t *ret_length);
+/* Is there a file `path` below `dir_fd`? One look that finds none proves nothing: it takes two. */
+HT_MUST_CHECK
+struct ht_err *proc_file_exists(const struct proc *proc, int dir_fd, const char *path, bool *ret);
 /* The error for a failed access to `name`: HT_ERR_TARGET_GONE when that is why. */
 HT_MUST_CHECK
 struct ht_err *proc_file_failed(const struct proc *proc, const char *name, int sys);

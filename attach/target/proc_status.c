@@ -171,6 +171,18 @@ static bool syscall_parse(const char *text, struct proc_syscall *ret)
 		       &ret->pc) == 9;
 }
 
+/* Not an error only where the thread, of which `path` is a file, is gone. */
+static struct ht_err *thread_failed(const struct proc *proc, int dir_fd, const char *path, int sys)
+{
+	bool there;
+	struct ht_err *err = proc_file_exists(proc, dir_fd, path, &there);
+	if (err)
+		return err;
+	if (there)
+		return ht_err_sys(sys, "cannot read where a thread of process %d is", proc->pid);
+	return proc_changed(proc) == PROC_EXITED ? proc_file_failed(proc, path, ESRCH) : NULL;
+}
+
 struct ht_err *proc_syscall_read(const struct proc *proc, pid_t tid, struct proc_syscall *ret)
 {
 	char path[PROC_PATH_BYTES], text[SYSCALL_MAX_BYTES];
@@ -178,20 +190,16 @@ struct ht_err *proc_syscall_read(const struct proc *proc, pid_t tid, struct proc
 	snprintf(path, sizeof(path), "task/%d", tid);
 	int fd = openat(proc->dir_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
-		return proc_changed(proc) == PROC_EXITED ? proc_file_failed(proc, path, ESRCH)
-							 : NULL;
+		return thread_failed(proc, proc->dir_fd, path, errno);
 	int file_fd = openat(fd, "syscall", O_RDONLY | O_CLOEXEC);
 	ssize_t length = file_fd < 0 ? -1 : read(file_fd, text, sizeof(text) - 1);
-	int sys = errno;
+	int sys = length < 0 ? errno : EIO;
 	if (file_fd >= 0)
 		close(file_fd);
-	bool there = faccessat(fd, "status", F_OK, 0) == 0;
+	struct ht_err *err = length > 0 ? NULL : thread_failed(proc, fd, "status", sys);
 	close(fd);
-	if (length <= 0 && !there)
-		return proc_changed(proc) == PROC_EXITED ? proc_file_failed(proc, path, ESRCH)
-							 : NULL;
-	if (length <= 0)
-		return ht_err_sys(sys, "cannot read /proc/%d/%s/syscall", proc->pid, path);
+	if (err || length <= 0)
+		return err;
 	text[length] = '\0';
 	if (!syscall_parse(text, ret))
 		return ht_err_new(HT_ERR_FORMAT, "cannot understand /proc/%d/%s/syscall: '%.*s'",

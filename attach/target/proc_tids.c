@@ -90,11 +90,14 @@ struct ht_err *proc_status_listed(
 	const struct proc *proc, pid_t tid, struct proc_status *ret, bool *ret_lives)
 {
 	struct ht_err *err = proc_status(proc, tid, ret);
-	bool ended = err && (err->code == HT_ERR_TARGET_GONE || err->sys == ENOENT);
+	bool unseen = err && (err->code == HT_ERR_TARGET_GONE || err->sys == ENOENT), there = true;
 
 	*ret_lives = !err;
-	if (!ended)
+	if (!unseen)
 		return err;
+	struct ht_err *looked = proc_has_thread(proc, tid, &there);
+	if (looked || there)
+		return ht_err_first(err, looked);
 	ht_err_free(err);
 	return NULL;
 }

@@ -23,6 +23,7 @@
 enum { ERESTARTSYS = 512, ERESTARTNOINTR = 513, ERESTARTNOHAND = 514, ERESTART_RESTARTBLOCK = 516 };
 
 #define SYSCALL_INSN_BYTES 2
+#define LOOKS		   2u /* that find no thread, before there is none */
 
 /* Calls that return EINTR after a mere stop, and that may be made again because EINTR means that
  * they did nothing. Measured; see attach/DESIGN.md. select and ppoll do where they cannot write the
@@ -172,30 +173,31 @@ static struct ht_err *pass_signal(pid_t tid, int sig)
 	return NULL;
 }
 
-/* The kernel says EPERM of a thread that is past its end, too. */
+/* The kernel says EPERM of a thread that is past its end, too. Nothing but a look that finds none
+ * proves an end, and one such look alone does not. */
 static bool has_ended(pid_t tid)
 {
 	char path[32], text[256];
 	snprintf(path, sizeof(path), "/proc/%d/stat", tid);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
-	if (fd >= 0)
-		close(fd);
-	if (length <= 0)
-		return true;
-	text[length] = '\0';
-	const char *state = strrchr(text, ')');
-	return state && state[1] && strspn(state + 2, "ZXx") > 0;
+	for (unsigned look = 0; look < LOOKS; look++) {
+		int fd = open(path, O_RDONLY | O_CLOEXEC);
+		ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+		int sys = errno;
+		if (fd >= 0)
+			close(fd);
+		text[length > 0 ? length : 0] = '\0';
+		const char *state = strrchr(text, ')');
+		if (length >= 0)
+			return state && state[1] && strspn(state + 2, "ZXx") > 0;
+		if (sys != ENOENT && sys != ESRCH)
+			return false;
+	}
+	return true;
 }
 
 struct ht_err *tracee_is_of(const struct proc *proc, const struct tracee *tracee, bool *ret)
 {
-	char path[32];
-	snprintf(path, sizeof(path), "task/%d", tracee->tid);
-	*ret = faccessat(proc->dir_fd, path, F_OK, 0) == 0;
-	return *ret || errno == ENOENT || errno == ESRCH
-		       ? NULL
-		       : ht_err_sys(errno, "cannot look at /proc/%d/%s", proc->pid, path);
+	return proc_has_thread(proc, tracee->tid, ret);
 }
 
 static struct ht_err *seize(pid_t tid, bool suspend_seccomp, enum tracee_result *ret_result)
@@ -203,11 +205,7 @@ static struct ht_err *seize(pid_t tid, bool suspend_seccomp, enum tracee_result 
 	long options = suspend_seccomp ? PTRACE_O_SUSPEND_SECCOMP : 0;
 	if (ptrace(PTRACE_SEIZE, tid, NULL, (void *)options) == 0)
 		return NULL;
-	if (errno == ESRCH) {
-		*ret_result = TRACEE_GONE;
-		return NULL;
-	}
-	if (errno == EPERM) {
+	if (errno == EPERM || errno == ESRCH) {
 		*ret_result = has_ended(tid) ? TRACEE_GONE : TRACEE_REFUSED;
 		return NULL;
 	}
@@ -224,7 +222,7 @@ static struct ht_err *interrupt(pid_t tid, enum tracee_result *ret_result)
 	worker_resume_death();
 	if (sys != ESRCH)
 		return ht_err_sys(sys, "cannot interrupt thread %d", tid);
-	*ret_result = TRACEE_GONE;
+	*ret_result = has_ended(tid) ? TRACEE_GONE : TRACEE_REFUSED;
 	return NULL;
 }
 
@@ -251,6 +249,21 @@ static struct ht_err *detach(pid_t tid)
 	return NULL;
 }
 
+/* By another call when one fails: without them its restart cannot be hidden. ESRCH: it was killed
+ * while it was stopped. */
+static struct ht_err *get_regs(struct tracee *tracee, bool *ret_gone)
+{
+	struct iovec iov = {.iov_base = &tracee->regs, .iov_len = sizeof(tracee->regs)};
+	*ret_gone = false;
+	if (ptrace(PTRACE_GETREGSET, tracee->tid, (void *)NT_PRSTATUS, &iov) == 0 ||
+		ptrace(PTRACE_GETREGS, tracee->tid, NULL, &tracee->regs) == 0)
+		return NULL;
+	if (errno != ESRCH)
+		return ht_err_sys(errno, "cannot read the registers of thread %d", tracee->tid);
+	*ret_gone = true;
+	return NULL;
+}
+
 /* Stopped, by us or together with its process: its registers are read, and it is still held. */
 static struct ht_err *judge_stop(struct tracee *tracee, int status, enum tracee_result *ret_result)
 {
@@ -261,12 +274,13 @@ static struct ht_err *judge_stop(struct tracee *tracee, int status, enum tracee_
 	}
 	if (!is_event_stop(status))
 		return pass_signal(tracee->tid, WSTOPSIG(status));
-	struct iovec iov = {.iov_base = &tracee->regs, .iov_len = sizeof(tracee->regs)};
-	bool read = ptrace(PTRACE_GETREGSET, tracee->tid, (void *)NT_PRSTATUS, &iov) == 0;
-	*ret_result = !read			    ? TRACEE_GONE
+	bool was_killed;
+	struct ht_err *err = get_regs(tracee, &was_killed);
+	*ret_result = err			    ? TRACEE_REFUSED
+		      : was_killed		    ? TRACEE_GONE
 		      : WSTOPSIG(status) == SIGTRAP ? TRACEE_STOPPED
 						    : TRACEE_STOPPED_BY_SIGNAL;
-	return *ret_result == TRACEE_STOPPED ? hide_stop(tracee) : NULL;
+	return *ret_result == TRACEE_STOPPED ? hide_stop(tracee) : err;
 }
 
 static struct ht_err *look(struct tracee *tracee, enum tracee_result *ret_result)
@@ -279,7 +293,9 @@ static struct ht_err *look(struct tracee *tracee, enum tracee_result *ret_result
 		struct ht_err *err = judge_stop(tracee, status, ret_result);
 		if (*ret_result != TRACEE_BUSY)
 			worker_resume_death();
-		return err;
+		/* A signal that could not be passed on would be lost. */
+		return err && *ret_result != TRACEE_BUSY ? ht_err_first(err, detach(tracee->tid))
+							 : err;
 	}
 	if (got < 0 && errno != EINTR)
 		return ht_err_sys(errno, "cannot wait for thread %d", tracee->tid);

@@ -4,17 +4,15 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/support/deny.h"
 #include "tests/unit/attach/cachestage.h"
 
 #define MIB		  (1l << 20)
@@ -272,22 +270,9 @@ START_TEST(several_at_once_see_whole_entries)
 }
 END_TEST
 
-/* From here on every call of this kind fails. */
-static void fail_calls(uint32_t number, uint32_t error)
-{
-	struct sock_filter filter[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | error),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
-	const struct sock_fprog program = {HT_ARRAY_SIZE(filter), filter};
-	ck_assert_int_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-	ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
-}
-
 static void use_without(uint32_t number, uint32_t error)
 {
-	fail_calls(number, error);
+	deny_calls(number, (int)error);
 	struct cache *cache = cache_open();
 	(void)loads(cache);
 	cache_store(cache, &key, &input, table);

@@ -2,6 +2,7 @@
 #include "attach/target/proc.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
@@ -18,6 +19,7 @@
 
 #include "attach/target/permission.h"
 #include "tests/support/child.h"
+#include "tests/support/deny.h"
 #include "tests/support/ht_check.h"
 
 #define NOBODY 65534
@@ -387,6 +389,34 @@ START_TEST(syscall_of_threads)
 }
 END_TEST
 
+/* Not that the thread is gone: nothing is known of it. */
+START_TEST(what_cannot_be_looked_at_is_not_gone)
+{
+	struct child child = child_fork(with_thread, NULL);
+	struct proc proc = opened(child.pid);
+	struct rlimit none = {0};
+	struct proc_syscall where;
+	struct proc_status status;
+	pid_t tid = other_tid(&proc), living;
+	bool is;
+	ck_no_err(proc_has_thread(&proc, tid, &is));
+	ck_assert(is);
+	ck_no_err(proc_has_thread(&proc, getpid(), &is));
+	ck_assert(!is);
+	ck_no_err(proc_status_listed(&proc, getpid(), &status, &is));
+	ck_assert(!is);
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	ck_err(proc_syscall_read(&proc, tid, &where), HT_ERR_SYS);
+	ck_err(proc_living_tid(&proc, &living), HT_ERR_SYS);
+	ck_err(proc_status_listed(&proc, tid, &status, &is), HT_ERR_SYS);
+	deny_calls(SYS_faccessat, ENOMEM);
+	deny_calls(SYS_faccessat2, ENOMEM);
+	ck_err(proc_has_thread(&proc, getpid(), &is), HT_ERR_SYS);
+	proc_close(&proc);
+	child_kill(&child);
+}
+END_TEST
+
 START_TEST(text_has_a_limit)
 {
 	struct proc proc = opened(getpid());
@@ -506,5 +536,5 @@ END_TEST
 HT_SUITE("attach/target/proc", own_process, not_a_process, kernel_thread,
 	thread_is_refused_and_its_process_named, zombie_leader_works_through_a_living_thread,
 	hostile_names, zombie, everything_says_gone, exec_is_noticed, maps_are_complete,
-	the_file_of_a_mapping_opens, syscall_of_threads, text_has_a_limit, soft_limits,
-	kernel_refusals_name_the_rule, each_rule_is_named)
+	the_file_of_a_mapping_opens, syscall_of_threads, what_cannot_be_looked_at_is_not_gone,
+	text_has_a_limit, soft_limits, kernel_refusals_name_the_rule, each_rule_is_named)

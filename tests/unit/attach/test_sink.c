@@ -3,22 +3,19 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <poll.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "format/reader.h"
 #include "tests/support/child.h"
+#include "tests/support/deny.h"
 #include "tests/support/files.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/run.h"
@@ -320,23 +317,10 @@ START_TEST(a_scribe_that_dies_loses_only_what_is_counted)
 }
 END_TEST
 
-static void forbid(int number, int sys)
-{
-	struct sock_filter filter[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)number, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)sys),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	struct sock_fprog program = {.len = HT_ARRAY_SIZE(filter), .filter = filter};
-	ck_assert_int_eq(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
-	ck_assert_int_eq(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program), 0);
-}
-
 /* As kernels and containers do that do not know it. */
 static void forbid_close_range(int sys)
 {
-	forbid(SYS_close_range, sys);
+	deny_calls(SYS_close_range, sys);
 	ck_assert_int_eq(close_range(~0U, ~0U, 0), -1);
 	ck_assert_int_eq(errno, sys);
 }
@@ -390,7 +374,7 @@ START_TEST(a_queue_that_would_block_is_refused)
 	struct sink *sink;
 	char *directory = files_directory();
 	char *path = files_path(directory, "trace");
-	forbid(SYS_fcntl, EPERM);
+	deny_calls(SYS_fcntl, EPERM);
 	ck_err_says(sink_create(&(struct sink_options){.path = path}, &sink), HT_ERR_SYS,
 		"does not block");
 	ck_assert_uint_eq(files_count(directory), 0);
@@ -403,7 +387,7 @@ START_TEST(what_may_not_be_durable_is_called_by_its_name)
 {
 	struct sink *sink;
 	char *path = tmpdir_path("trace");
-	forbid(SYS_fsync, EIO);
+	deny_calls(SYS_fsync, EIO);
 	ck_no_err(sink_create(&(struct sink_options){.path = path, .replace = true}, &sink));
 	put_events(sink);
 	sink_finish(sink, false);

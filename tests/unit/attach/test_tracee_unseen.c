@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Calls that fail say nothing about a thread: it lives until it was seen not to.
+ */
+#include "attach/target/tracee.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "attach/target/clock.h"
+#include "tests/support/blocked.h"
+#include "tests/support/child.h"
+#include "tests/support/deny.h"
+#include "tests/support/ht_check.h"
+
+#define FAR_NS (60 * CLOCK_NS_PER_S)
+
+static void spin(const void *arg)
+{
+	(void)arg;
+	child_ready(0);
+	for (;;)
+		__asm__ volatile("pause");
+}
+
+/* A wait that returns EINTR after a mere stop. A call that comes back shows as pause(2). */
+static void block(const void *arg)
+{
+	(void)arg;
+	child_ready(0);
+	(void)blocked_epoll();
+	child_wait();
+}
+
+/* One answer that there is no such thread is not believed while /proc shows it. */
+START_TEST(a_living_thread_is_never_gone)
+{
+	static const struct {
+		uint32_t request;
+		int error;
+	} table[] = {{PTRACE_SEIZE, ESRCH}, {PTRACE_SEIZE, EPERM}, {PTRACE_INTERRUPT, ESRCH}};
+	struct child child = child_fork(spin, NULL);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(table); i++) {
+		int status;
+		pid_t tracer = fork();
+		if (!tracer) {
+			struct tracee tracee;
+			enum tracee_result result;
+			deny_calls_with(SYS_ptrace, 0, table[i].request, table[i].error);
+			ck_no_err(tracee_ask(child.pid, false, &tracee, &result));
+			_exit((int)result);
+		}
+		ck_assert_int_eq(waitpid(tracer, &status, 0), tracer);
+		ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == TRACEE_REFUSED,
+			"row %zu: %x", i, (unsigned)status);
+	}
+	child_kill(&child);
+}
+END_TEST
+
+START_TEST(what_cannot_be_looked_at_is_not_gone)
+{
+	struct rlimit none = {0};
+	struct child child = child_fork(spin, NULL);
+	struct tracee tracee;
+	enum tracee_result result;
+	deny_calls_with(SYS_ptrace, 0, PTRACE_SEIZE, EPERM);
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	ck_no_err(tracee_ask(child.pid, false, &tracee, &result));
+	ck_assert_int_eq(result, TRACEE_REFUSED);
+	child_kill(&child);
+}
+END_TEST
+
+/* Registers that cannot be read are read in another way, so that the call is made again; where
+ * there is none the thread is let go, and that is an error. */
+START_TEST(registers_that_cannot_be_read)
+{
+	struct child child = child_fork(block, NULL);
+	struct proc proc;
+	struct proc_status status;
+	struct proc_syscall call;
+	struct tracee tracee;
+	enum tracee_result result;
+	ck_no_err(proc_open(child.pid, &proc));
+	child_sleeping(&child);
+	deny_calls_with(SYS_ptrace, 0, PTRACE_GETREGSET, EIO);
+	ck_no_err(tracee_stop(child.pid, clock_mono_ns() + FAR_NS, false, &tracee, &result));
+	ck_assert_int_eq(result, TRACEE_STOPPED);
+	ck_assert(tracee_in_call(&tracee));
+	ck_no_err(tracee_release(&tracee));
+	child_sleeping(&child);
+	ck_no_err(proc_syscall_read(&proc, child.pid, &call));
+	ck_assert_int_ne(call.nr, SYS_pause);
+	deny_calls_with(SYS_ptrace, 0, PTRACE_GETREGS, EIO);
+	ck_err_says(tracee_stop(child.pid, clock_mono_ns() + FAR_NS, false, &tracee, &result),
+		HT_ERR_SYS, "cannot read the registers");
+	child_sleeping(&child);
+	ck_no_err(proc_status(&proc, 0, &status));
+	ck_assert_int_eq(status.tracer, 0);
+	proc_close(&proc);
+	child_kill(&child);
+}
+END_TEST
+
+HT_SUITE("attach/target/tracee: what is not seen", a_living_thread_is_never_gone,
+	what_cannot_be_looked_at_is_not_gone, registers_that_cannot_be_read)
