@@ -27,11 +27,22 @@
 #define LOOKS_MAX     20u
 #define DEATH_WAIT_MS 10000
 
+#define ANSWER_WAIT_MS 10000
+#define FAILURES_MAX   10u /* in a row, of a daemon that is gone, before it is listened to no more \
+			    */
+
 enum message_kind { MESSAGE_SLACK = 1, MESSAGE_IMAGE, MESSAGE_DONE };
 
 struct message {
 	uint32_t kind;
 	struct remote_slack slack;
+};
+
+/* What the guardian has understood of a message. One that did not arrive as it was sent must not
+ * be relied upon. */
+struct answer {
+	uint32_t kind;
+	bool whole;
 };
 
 union fd_control {
@@ -58,16 +69,46 @@ static struct ht_err *tell(struct guardian *guardian, const struct message *mess
 	return NULL;
 }
 
+/* A stopped guardian, or one that gets no processor, is waited for. */
+static struct ht_err *hear_answer(struct guardian *guardian, uint32_t kind)
+{
+	struct answer answer = {0};
+	struct pollfd wait = {.fd = guardian->fd, .events = POLLIN};
+	uint64_t end_ns = clock_mono_ns() + ANSWER_WAIT_MS * CLOCK_NS_PER_MS;
+
+	while (clock_mono_ns() < end_ns) {
+		ssize_t got = -1;
+		if (poll(&wait, 1, ANSWER_WAIT_MS) > 0)
+			got = recv(guardian->fd, &answer, sizeof(answer), MSG_DONTWAIT);
+		if (got == 0)
+			return ht_err_new(HT_ERR_REFUSED, "the guardian process has ended");
+		if (got == (ssize_t)sizeof(answer) && answer.kind == kind)
+			break;
+		clock_sleep_ns(CLOCK_NS_PER_MS);
+	}
+	return answer.kind == kind && answer.whole
+		       ? NULL
+		       : ht_err_new(HT_ERR_REFUSED,
+				 "the guardian process does not understand what it is told");
+}
+
+static struct ht_err *tell_and_hear(
+	struct guardian *guardian, const struct message *message, int fd)
+{
+	struct ht_err *err = tell(guardian, message, fd);
+	return err ? err : hear_answer(guardian, message->kind);
+}
+
 struct ht_err *guardian_tell_slack(struct guardian *guardian, const struct remote_slack *slack)
 {
 	struct message message = {.kind = MESSAGE_SLACK, .slack = *slack};
-	return tell(guardian, &message, -1);
+	return tell_and_hear(guardian, &message, -1);
 }
 
 struct ht_err *guardian_tell_image(struct guardian *guardian, int memfd)
 {
 	struct message message = {.kind = MESSAGE_IMAGE};
-	return tell(guardian, &message, memfd);
+	return tell_and_hear(guardian, &message, memfd);
 }
 
 /* --- the guardian itself
@@ -78,6 +119,8 @@ struct watch {
 	struct remote_slack slack;
 	int memfd;
 	int fd; /* to the daemon */
+	pid_t daemon_pid;
+	unsigned failures; /* in a row, to hear it */
 
 	const uint64_t *pulse; /* the daemon's: odd while it reads */
 	uint64_t pulse_seen;
@@ -87,7 +130,23 @@ struct watch {
 	int terminal;	 /* its stderr, while it lives; -1 */
 };
 
-/* False when the daemon is gone. */
+/* The other end may be closed by now, or full of what nobody reads. */
+static void answer(const struct watch *watch, uint32_t kind, bool whole)
+{
+	struct answer answer = {.kind = kind, .whole = whole};
+	(void)!send(watch->fd, &answer, sizeof(answer), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* A call that fails says nothing about the daemon, and what was sent is still to be heard. */
+static bool hear_again(struct watch *watch)
+{
+	bool lives = getppid() == watch->daemon_pid;
+	watch->failures = lives ? 0 : watch->failures + 1;
+	clock_sleep_ns(RETRY_PAUSE_NS);
+	return watch->failures < FAILURES_MAX;
+}
+
+/* False when there is nobody to be heard any more. */
 static bool hear(struct watch *watch)
 {
 	struct message message;
@@ -99,18 +158,22 @@ static bool hear(struct watch *watch)
 		.msg_controllen = sizeof(control.space)};
 	ssize_t got = recvmsg(watch->fd, &header, MSG_CMSG_CLOEXEC);
 
-	if (got < 0 && errno == EINTR)
-		return true;
+	if (got < 0)
+		return hear_again(watch);
 	if (got != (ssize_t)sizeof(message))
 		return false;
+	watch->failures = 0;
 	const struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
-	if (rights && rights->cmsg_type == SCM_RIGHTS)
+	bool has_fd = rights && rights->cmsg_type == SCM_RIGHTS;
+	if (has_fd)
 		memcpy(&watch->memfd, CMSG_DATA(rights), sizeof(watch->memfd));
 	if (message.kind == MESSAGE_SLACK) {
 		watch->slack = message.slack;
 		watch->has_slack = true;
 	}
 	watch->done |= message.kind == MESSAGE_DONE;
+	/* There was no number free for the descriptor. */
+	answer(watch, message.kind, has_fd || message.kind != MESSAGE_IMAGE);
 	return true;
 }
 
@@ -192,7 +255,9 @@ static void stand_by(struct watch *watch)
 		struct pollfd wait[] = {{.fd = watch->fd, .events = POLLIN},
 			{.fd = watch->daemon_pidfd, .events = POLLIN}};
 		int ready = poll(wait, HT_ARRAY_SIZE(wait), LOOK_MS);
-		if (ready > 0 && wait[0].revents) {
+		if (ready < 0) {
+			clock_sleep_ns(RETRY_PAUSE_NS);
+		} else if (ready > 0 && wait[0].revents) {
 			if (!hear(watch) || watch->done)
 				return;
 		} else if (ready > 0) {
@@ -258,7 +323,7 @@ static void finish_detach(const struct proc *proc, const struct journal *journal
 static void guardian_main(
 	int fd, const struct proc *proc, const struct journal *journal, pid_t daemon_pid)
 {
-	struct watch watch = {.memfd = -1, .fd = fd};
+	struct watch watch = {.memfd = -1, .fd = fd, .daemon_pid = daemon_pid};
 
 	leave_terminal(&watch);
 	ignore_signals();

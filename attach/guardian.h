@@ -19,10 +19,10 @@ struct guardian {
 HT_MUST_CHECK
 struct ht_err *guardian_start(
 	const struct proc *proc, const struct journal *journal, struct guardian *ret);
-/* Tells it the stub's place, before that is written. */
+/* Tells it the stub's place, before that is written; an error unless it says that it has got it. */
 HT_MUST_CHECK
 struct ht_err *guardian_tell_slack(struct guardian *guardian, const struct remote_slack *slack);
-/* Gives it the image's memfd, as soon as there is one. */
+/* Gives it the image's memfd, as soon as there is one; an error unless it has it. */
 HT_MUST_CHECK
 struct ht_err *guardian_tell_image(struct guardian *guardian, int memfd);
 /* Nothing is left to guard: it exits, and is reaped. */

@@ -4,16 +4,22 @@
  */
 #include "attach/guardian.h"
 
+#include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "attach/target/pulse.h"
 #include "tests/support/child.h"
+#include "tests/support/deny.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/run.h"
 
@@ -89,4 +95,77 @@ START_TEST(a_daemon_that_hangs_is_ended)
 }
 END_TEST
 
-HT_SUITE("attach/guardian", a_daemon_that_hangs_is_ended)
+static unsigned long waits_of(pid_t pid)
+{
+	char path[48], line[256];
+	unsigned long count = 0;
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	FILE *file = fopen(path, "re");
+	while (file && fgets(line, sizeof(line), file))
+		sscanf(line, "voluntary_ctxt_switches: %lu", &count);
+	if (file)
+		fclose(file);
+	return count;
+}
+
+static void be_daemon_unheard(const void *arg)
+{
+	struct proc proc;
+	struct journal journal;
+	struct guardian guardian;
+
+	(void)arg;
+	deny_calls(SYS_recvmsg, ENOMEM);
+	if (proc_open(getppid(), &proc) || journal_create(&journal) ||
+		guardian_start(&proc, &journal, &guardian) || send(guardian.fd, "x", 1, 0) != 1)
+		_exit(1);
+	child_ready(guardian.pid);
+	child_wait();
+}
+
+/* It would take out what a living daemon goes on using. */
+START_TEST(a_call_that_fails_is_not_the_daemons_end)
+{
+	int status;
+	ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+	struct child daemon = child_fork(be_daemon_unheard, NULL);
+	pid_t guardian = (pid_t)daemon.value;
+	unsigned long waits = waits_of(guardian);
+	/* One that has ended waits no more. */
+	run_until(waits_of(guardian) >= waits + 5, PATIENCE_MS / 10);
+	child_kill(&daemon);
+	run_until(waitpid(guardian, &status, WNOHANG) > 0, PATIENCE_MS);
+	ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
+END_TEST
+
+/* A guardian without the memfd could not get at the image again. */
+START_TEST(what_did_not_arrive_whole_is_an_error)
+{
+	const struct rlimit none = {2, 2}; /* as poll(2) needs for two */
+	struct proc proc;
+	struct journal journal;
+	struct guardian guardian;
+	struct remote_slack slack = {.addr = HT_PAGE_BYTES, .bytes = 1};
+	int memfd = memfd_create("image", MFD_CLOEXEC);
+
+	ck_no_err(proc_open(getpid(), &proc));
+	ck_no_err(journal_create(&journal));
+	ck_no_err(guardian_start(&proc, &journal, &guardian));
+	ck_no_err(guardian_tell_slack(&guardian, &slack));
+	ck_no_err(guardian_tell_image(&guardian, memfd));
+	ck_assert_int_eq(prlimit(guardian.pid, RLIMIT_NOFILE, &none, NULL), 0);
+	ck_no_err(guardian_tell_slack(&guardian, &slack));
+	ck_err_says(guardian_tell_image(&guardian, memfd), HT_ERR_REFUSED, "does not understand");
+	struct child dead = {.pid = guardian.pid};
+	kill(guardian.pid, SIGKILL);
+	run_until(!lives(&dead), PATIENCE_MS);
+	ck_err_says(guardian_tell_slack(&guardian, &slack), HT_ERR_SYS, "cannot tell");
+	guardian_dismiss(&guardian);
+	journal_destroy(&journal);
+	proc_close(&proc);
+}
+END_TEST
+
+HT_SUITE("attach/guardian", a_daemon_that_hangs_is_ended, a_call_that_fails_is_not_the_daemons_end,
+	what_did_not_arrive_whole_is_an_error)
