@@ -28,8 +28,7 @@
 #define DEATH_WAIT_MS 10000
 
 #define ANSWER_WAIT_MS 10000
-#define FAILURES_MAX   10u /* in a row, of a daemon that is gone, before it is listened to no more \
-			    */
+#define FAILURES_MAX   10u /* in a row, of a daemon that is gone: it is heard no more */
 
 enum message_kind { MESSAGE_SLACK = 1, MESSAGE_IMAGE, MESSAGE_DONE };
 

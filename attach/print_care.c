@@ -258,6 +258,10 @@ static void print_use(const struct cleanup_report *r)
 			"left:  %zu words of the program's memory hold addresses of it, one at %lx "
 			"in %s\n",
 			f->pointers, (unsigned long)f->at, r->where);
+	else if (!f->pointers)
+		printf("left:  %lu KiB of the program's memory could not be searched for addresses "
+		       "of it\n",
+			(unsigned long)(f->unread_bytes >> 10));
 	else
 		print_text(stdout, "left:  %zu words on the threads' stacks hold addresses of it\n",
 			f->pointers);

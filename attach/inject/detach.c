@@ -405,10 +405,10 @@ static void explain(struct detach_report *report, enum detach_level level)
 	report->level = level;
 	if (level == DETACH_TOMBSTONE && report->unread_bytes && !report->escaped)
 		snprintf(report->why, sizeof(report->why),
-			"%lu MiB of the target's memory are swapped out and were not searched for "
-			"pointers to allocator hooks: one page of jump stubs stays mapped, "
-			"`heaptap cleanup` takes it out when they are back",
-			(unsigned long)(report->unread_bytes >> 20));
+			"%lu KiB of the target's memory (swapped out, or not to be read) were not "
+			"searched for pointers to allocator hooks: one page of jump stubs stays "
+			"mapped (`heaptap cleanup` tries again)",
+			(unsigned long)(report->unread_bytes >> 10));
 	else if (level == DETACH_TOMBSTONE)
 		snprintf(report->why, sizeof(report->why),
 			"%zu pointers to allocator hooks remain in the target's memory (one at "

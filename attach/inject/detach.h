@@ -35,7 +35,7 @@ struct detach_report {
 	struct patch_report patch;
 	struct quiesce_report quiesce;
 	size_t escaped;	       /* function pointers to thunks found in the target's memory */
-	uint64_t unread_bytes; /* of its memory that is swapped out and was not searched for them */
+	uint64_t unread_bytes; /* of its memory, swapped out or not to be read, were not searched */
 	raddr_t escaped_at;
 	uint64_t stop_max_ns;
 	char why[200]; /* for levels 2 and 3 */

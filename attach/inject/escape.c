@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/inject/escape.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,18 +152,21 @@ struct scan {
 	uint64_t *buffer; /* a word of what lies before, a chunk, a word more */
 	raddr_t end;	  /* of what was read last, and its last word */
 	uint64_t last;
+	raddr_t failed; /* a page that could not be read: not believed the first time */
 	uint64_t guard;
 	uint64_t swapped_bytes; /* read so far */
 	struct escape_found found;
 };
 
-static int open_pagemap(const struct proc *proc)
+/* -1: the kernel has none, or not for us. */
+static struct ht_err *open_pagemap(const struct proc *proc, int *ret)
 {
 	char path[PROC_PATH_BYTES];
 	struct ht_err *err = proc_file_path(proc, "pagemap", path);
-	int fd = err ? -1 : openat(proc->dir_fd, path, O_RDONLY | O_CLOEXEC);
-	ht_err_free(err);
-	return fd;
+	*ret = err ? -1 : openat(proc->dir_fd, path, O_RDONLY | O_CLOEXEC);
+	if (err || *ret >= 0 || errno == ENOENT || errno == EACCES || errno == EPERM)
+		return err;
+	return proc_file_failed(proc, path, errno);
 }
 
 static bool starts_with(const char *text, const char *start)
@@ -211,23 +215,30 @@ enum escape_page escape_page_of(const struct proc_map *map, uint64_t entry)
 }
 
 /* The bytes from `at` on, of `want`, that are alike in this. */
-static size_t like_pages(const struct scan *scan, const struct proc_map *map, raddr_t at,
-	size_t want, enum escape_page *ret)
+static struct ht_err *like_pages(const struct scan *scan, const struct proc_map *map, raddr_t at,
+	size_t want, enum escape_page *ret, size_t *ret_bytes)
 {
 	uint64_t entry[CHUNK_BYTES / HT_PAGE_BYTES];
 	size_t count = want / HT_PAGE_BYTES, same = 1;
-	ssize_t got = scan->pagemap_fd < 0
-			      ? -1
-			      : pread(scan->pagemap_fd, entry, count * sizeof(entry[0]),
-					(off_t)(at / HT_PAGE_BYTES * sizeof(entry[0])));
 	*ret = ESCAPE_PAGE_SEARCHED;
-	if (got < (ssize_t)sizeof(entry[0]))
-		return want;
+	*ret_bytes = want;
+	if (scan->pagemap_fd < 0)
+		return NULL;
+	ssize_t got = pread(scan->pagemap_fd, entry, count * sizeof(entry[0]),
+		(off_t)(at / HT_PAGE_BYTES * sizeof(entry[0])));
+	if (got < 0)
+		return proc_file_failed(scan->proc, "pagemap", errno);
+	/* Beyond the program's part of the addresses. */
+	if (got < (ssize_t)sizeof(entry[0])) {
+		*ret = ESCAPE_PAGE_NOT;
+		return NULL;
+	}
 	count = (size_t)got / sizeof(entry[0]);
 	*ret = escape_page_of(map, entry[0]);
 	while (same < count && escape_page_of(map, entry[same]) == *ret)
 		same++;
-	return same * HT_PAGE_BYTES;
+	*ret_bytes = same * HT_PAGE_BYTES;
+	return NULL;
 }
 
 /* glibc keeps atexit's functions, and some others, turned and mixed with a number that it takes
@@ -312,20 +323,62 @@ static bool is_read(struct scan *scan, enum escape_page page, size_t bytes)
 	return read;
 }
 
+static struct ht_err *is_mapped(const struct proc *proc, raddr_t addr, bool *ret)
+{
+	struct proc_lookup lookup;
+	struct proc_map map;
+	struct ht_err *err = proc_lookup_begin(proc, &lookup);
+	if (err)
+		return err;
+	*ret = proc_lookup_find(&lookup, addr, &map);
+	proc_lookup_end(&lookup);
+	return NULL;
+}
+
+/* Pages of the kernel's, whose content is no program's, and those of devices. */
+static bool is_never_read(const struct proc_map *map)
+{
+	return starts_with(map->name, "[v") || (is_device(map) && !is_shared_memory(map));
+}
+
+/*
+ * From the page at `at` on nothing could be read. It is looked at once more: it may have been
+ * unmapped since, or a single read have failed. What is there then and still not to be read
+ * (memfd_secret) may hold anything. `ret_bytes`: how far to go on.
+ */
+static struct ht_err *pass_unread(
+	struct scan *scan, const struct proc_map *map, raddr_t at, size_t *ret_bytes)
+{
+	bool mapped = true;
+	*ret_bytes = scan->failed == at ? HT_PAGE_BYTES : 0;
+	scan->failed = at;
+	if (!*ret_bytes || is_never_read(map))
+		return NULL;
+	/* Of what was unmapped the page map says that it is not there. */
+	struct ht_err *err = scan->pagemap_fd < 0 ? is_mapped(scan->proc, at, &mapped) : NULL;
+	if (mapped)
+		scan->found.unread_bytes += HT_PAGE_BYTES;
+	return err;
+}
+
 static struct ht_err *scan_map(struct scan *scan, const struct proc_map *map)
 {
 	for (raddr_t at = map->lo; at < map->hi;) {
 		size_t want = map->hi - at < CHUNK_BYTES ? map->hi - at : CHUNK_BYTES;
 		size_t got;
 		enum escape_page page;
-		want = got = like_pages(scan, map, at, want, &page);
-		struct ht_err *err =
-			is_read(scan, page, want) ? scan_pages(scan, map, at, want, &got) : NULL;
+		struct ht_err *err = like_pages(scan, map, at, want, &page, &want);
+		got = want;
+		if (!err && is_read(scan, page, want))
+			err = scan_pages(scan, map, at, want, &got);
 		if (err)
 			return err;
-		/* A page in the middle that cannot be read (a guard that came since): go on behind
-		 * it. */
-		at += got < want ? ht_align_up(got + 1, HT_PAGE_BYTES) : got;
+		got = ht_align_down(got, HT_PAGE_BYTES);
+		if (!got)
+			err = pass_unread(scan, map, at, &got);
+		if (err)
+			return err;
+		at += got;
 	}
 	return NULL;
 }
@@ -339,10 +392,12 @@ struct ht_err *escape_scan_memory(const struct proc *proc, const struct stacksca
 		return err;
 	struct scan scan = {.proc = proc,
 		.ranges = ranges,
-		.pagemap_fd = open_pagemap(proc),
+		.pagemap_fd = -1,
 		.buffer = malloc(CHUNK_BYTES + 2 * sizeof(uint64_t))};
-	err = scan.buffer ? read_guard(proc, &scan.guard)
+	err = scan.buffer ? open_pagemap(proc, &scan.pagemap_fd)
 			  : ht_err_new(HT_ERR_NOMEM, "no memory to search the target");
+	if (!err)
+		err = read_guard(proc, &scan.guard);
 	for (size_t i = 0; !err && i < maps.count; i++) {
 		const struct proc_map *map = &maps.map[i];
 		bool ours = (map->lo >= image_lo && map->hi <= image_hi) ||

@@ -23,7 +23,8 @@ struct ht_err *escape_is_possible(const struct proc *proc, const struct modules 
 struct escape_found {
 	size_t count;
 	raddr_t addr;	       /* where the first of them stands */
-	uint64_t unread_bytes; /* swapped out, and more than may be brought back for a search */
+	uint64_t unread_bytes; /* that are there and were not searched: swapped out, and more
+				than may be brought back for a search, or not to be read */
 };
 
 /* What the kernel's page map says of a page: /proc/PID/pagemap (Documentation/admin-guide/mm). */

@@ -22,7 +22,8 @@ struct prove_report {
 	struct quiesce_report threads;
 	size_t pointers; /* to thunks, found in the target's memory and not rewritten */
 	raddr_t pointer_at;
-	uint64_t unread_bytes; /* of memory that is swapped out: what stands there is not known */
+	uint64_t unread_bytes; /* of memory that is swapped out or cannot be read: what stands
+				there is not known */
 };
 
 /* Passes over the threads until each was seen outside once, or the deadline. */

@@ -78,6 +78,7 @@ static struct ht_err *examine(const struct proc *proc, struct image *image,
 		return err;
 	report->unused = proof.outside && proof.pointers == 0 && proof.unread_bytes == 0;
 	report->pointers = proof.pointers;
+	report->unread_bytes = proof.unread_bytes;
 	report->at = proof.pointer_at;
 	report->tid = proof.outside ? 0 : proof.threads.tid;
 	report->stop_max_ns = proof.threads.stop_max_ns;

@@ -8,11 +8,12 @@
 #include "attach/inject/remote.h"
 
 struct tombstone_report {
-	bool unused;	 /* nothing leads to the page */
-	size_t slots;	 /* allocator slots that hold a stub's address */
-	size_t pointers; /* words of the target's memory that do */
-	raddr_t at;	 /* one of them; 0: none */
-	pid_t tid;	 /* a thread that is, or may be, in the page; 0: none */
+	bool unused;	       /* nothing leads to the page */
+	size_t slots;	       /* allocator slots that hold a stub's address */
+	size_t pointers;       /* words of the target's memory that do */
+	raddr_t at;	       /* one of them; 0: none */
+	uint64_t unread_bytes; /* of its memory that could not be searched for them */
+	pid_t tid;	       /* a thread that is, or may be, in the page; 0: none */
 	uint64_t stop_max_ns;
 };
 

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/inject/escape.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "format/abi_thunk.h"
@@ -411,6 +413,65 @@ START_TEST(code_holds_addresses_anywhere)
 }
 END_TEST
 
+/* Memory that only the program itself can look into. */
+START_TEST(memory_that_cannot_be_read_is_told)
+{
+	if (!setup_to_search())
+		return;
+	int fd = (int)syscall(SYS_memfd_secret, 0);
+	if (fd < 0) {
+		printf("skipped: escape: no memfd_secret here\n");
+		return;
+	}
+	put_entry(&scene.word[5], 7);
+	ck_assert_int_eq(ftruncate(fd, 2 * HT_PAGE_BYTES), 0);
+	volatile uint64_t *secret = map_fd(fd, PROT_READ | PROT_WRITE, MAP_SHARED);
+	ck_assert_uint_eq(search(0, 0).unread_bytes, 0);
+	secret[0] = 1;
+	ck_assert_uint_eq(search(0, 0).unread_bytes, HT_PAGE_BYTES);
+	secret[HT_PAGE_BYTES / 8] = 1;
+	struct escape_found found = search(0, 0);
+	ck_assert_uint_eq(found.unread_bytes, 2 * HT_PAGE_BYTES);
+	ck_assert_uint_eq(found.count, 1);
+}
+END_TEST
+
+/* So many reads of this page fail. */
+static raddr_t failing;
+static unsigned failures;
+
+ssize_t pread(int fd, void *buffer, size_t length, off_t offset)
+{
+	if (failures && (raddr_t)offset <= failing && failing - (raddr_t)offset < length) {
+		if ((raddr_t)offset < failing) {
+			length = failing - (raddr_t)offset;
+		} else {
+			failures--;
+			errno = EIO;
+			return -1;
+		}
+	}
+	return syscall(SYS_pread64, fd, buffer, length, offset);
+}
+
+START_TEST(one_read_that_fails_hides_nothing)
+{
+	if (!setup_to_search())
+		return;
+	put_entry((uint64_t *)(void *)(scene.code + 3 * HT_PAGE_BYTES), 7);
+	failing = at(scene.code + 3 * HT_PAGE_BYTES);
+	failures = 1;
+	struct escape_found found = search(0, 0);
+	ck_assert_uint_eq(failures, 0);
+	ck_assert_uint_eq(found.count, 1);
+	ck_assert_uint_eq(found.unread_bytes, 0);
+	failures = 3; /* the first of them behind what was read in one */
+	found = search(0, 0);
+	ck_assert_uint_eq(found.count, 0);
+	ck_assert_uint_eq(found.unread_bytes, HT_PAGE_BYTES);
+}
+END_TEST
+
 /* A mapped file that was cut cannot be read there: the rest of the mapping still counts. */
 START_TEST(unreadable_pages_are_passed)
 {
@@ -422,7 +483,9 @@ START_TEST(unreadable_pages_are_passed)
 	ck_assert_ptr_ne(map, MAP_FAILED);
 	put_entry((uint64_t *)(void *)(map + 16), 1);
 	put_entry(&scene.word[5], 7);
-	ck_assert_uint_eq(search(0, 0).count, 2);
+	struct escape_found found = search(0, 0);
+	ck_assert_uint_eq(found.count, 2);
+	ck_assert_uint_eq(found.unread_bytes, 0);
 }
 END_TEST
 
@@ -432,4 +495,5 @@ HT_SUITE("attach/inject/escape", calls_and_jumps_keep_the_address, loads_take_it
 	entries_in_writable_memory_are_found, other_words_are_none, the_image_is_left_out,
 	what_was_written_is_searched_whatever_its_protection, what_a_file_holds_is_not_searched,
 	shared_memory_is_searched, a_private_view_of_shared_memory_is_searched,
-	pages_are_told_apart, code_holds_addresses_anywhere, unreadable_pages_are_passed)
+	pages_are_told_apart, code_holds_addresses_anywhere, unreadable_pages_are_passed,
+	memory_that_cannot_be_read_is_told, one_read_that_fails_hides_nothing)
