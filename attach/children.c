@@ -100,7 +100,9 @@ static void clean_pid(
 		return;
 	}
 	/* What runs in the target's own memory has what the target has. */
-	if (!kin_shares(options->target, pid))
+	bool shares;
+	err = kin_shares(options->target, pid, &shares);
+	if (!err && !shares)
 		err = clean_one(options, &child, report);
 	if (err && proc_changed(&child) == PROC_SAME)
 		note_failed(report, &child, err);

@@ -63,15 +63,20 @@ static struct ht_err *pass_over_sharer(const struct prove *prove,
 	if (!err)
 		err = proc_open_mem(&sharer);
 	/* Its number is pinned now, and may have been another's before. */
-	if (!err && kin_shares(options->proc, pid))
+	bool shares = true;
+	if (!err)
+		err = kin_shares(options->proc, pid, &shares);
+	if (!err && shares)
 		err = pass_over(prove, &theirs, &found);
 	proc_close(&sharer);
 	/* What has ended, or runs another program, is not inside any more, whatever was seen. */
-	if (err && !kin_shares(options->proc, pid)) {
+	struct ht_err *looked = err ? kin_shares(options->proc, pid, &shares) : NULL;
+	if (err && !looked && !shares) {
 		ht_err_free(err);
 		err = NULL;
 		found.left = 0;
 	}
+	ht_err_free(looked);
 	add_report(report, &found);
 	return err;
 }

@@ -9,13 +9,14 @@
 
 /*
  * The processes that run in the memory of `proc` and are not among its threads: vfork(2),
- * clone(CLONE_VM). None are found where the kernel lacks kcmp(2), and none that this user may not
- * inspect. Give up with proc_tids_deinit.
+ * clone(CLONE_VM). HT_ERR_INCOMPLETE: of one it cannot be told. Give up with proc_tids_deinit.
  */
 HT_MUST_CHECK
 struct ht_err *kin_sharing(const struct proc *proc, struct proc_tids *ret);
-/* Does process `other` run in the memory of `proc`? */
-bool kin_shares(const struct proc *proc, pid_t other);
+/* Does process `other` run in the memory of `proc`? One that has ended does not; what cannot be
+ * told is an error. */
+HT_MUST_CHECK
+struct ht_err *kin_shares(const struct proc *proc, pid_t other, bool *ret);
 
 /*
  * The processes that may have been forked by `proc` or by its children: not older, and running the
