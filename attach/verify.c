@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/verify.h"
 
-#include <dirent.h>
-#include <fcntl.h>
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "attach/inject/ownfds.h"
 #include "attach/lock.h"
 #include "attach/recover.h"
+#include "attach/target/descriptor.h"
 
 #define OUR_MEMFD "/memfd:heaptap-"
 
@@ -22,6 +22,7 @@ struct look {
 	struct proc_maps maps;
 	struct modules modules;
 	struct verify_report *report;
+	size_t descriptors;
 };
 
 static HT_PRINTF(2, 3) void say(char text[VERIFY_TEXT_BYTES], const char *fmt, ...)
@@ -67,49 +68,57 @@ static void look_at_mappings(struct look *look)
  * --------------------------------------------------------------------------------- */
 
 /* The other end of the agent's socket bears a name, also when heaptap is dead (bring_in). */
-static bool leads_to_heaptap(const struct proc *proc, int number)
+static struct ht_err *leads_to_heaptap(const struct proc *proc, int number, bool *ret)
 {
 	static const char name[] = "\0heaptap-agent-";
 	struct sockaddr_un peer = {0};
 	socklen_t length = sizeof(peer);
-	int fd = (int)syscall(SYS_pidfd_getfd, proc->pidfd, number, 0);
-	bool ours = fd >= 0 && getpeername(fd, (struct sockaddr *)&peer, &length) == 0 &&
-		    peer.sun_family == AF_UNIX &&
-		    length > offsetof(struct sockaddr_un, sun_path) + sizeof(name) - 1 &&
-		    memcmp(peer.sun_path, name, sizeof(name) - 1) == 0;
-	if (fd >= 0)
-		close(fd);
-	return ours;
+	pid_t tid;
+	*ret = false;
+	struct ht_err *err = proc_living_tid(proc, &tid);
+	if (err)
+		return err;
+	int fd = descriptor_take(proc, tid, number);
+	if (fd < 0)
+		return errno == EBADF
+			       ? NULL
+			       : ht_err_sys(errno, "cannot look at descriptor %d of process %d",
+					 number, proc->pid);
+	*ret = getpeername(fd, (struct sockaddr *)&peer, &length) == 0 &&
+	       peer.sun_family == AF_UNIX &&
+	       length > offsetof(struct sockaddr_un, sun_path) + sizeof(name) - 1 &&
+	       memcmp(peer.sun_path, name, sizeof(name) - 1) == 0;
+	close(fd);
+	return NULL;
 }
 
-static void look_at_descriptors(struct look *look)
+static struct ht_err *look_at_descriptor(void *context, int number, const char *link)
+{
+	struct look *look = context;
+	struct verify_finding *f = &look->report->part[VERIFY_DESCRIPTORS];
+	bool ours = strncmp(link, OUR_MEMFD, strlen(OUR_MEMFD)) == 0;
+
+	look->descriptors++;
+	if (strncmp(link, "socket:", strlen("socket:")) == 0) {
+		struct ht_err *err = leads_to_heaptap(look->proc, number, &ours);
+		if (err)
+			return err;
+	}
+	if (!ours)
+		return NULL;
+	say(f->text, "number %d is heaptap's (%.80s)", number, link);
+	f->ours = true;
+	return NULL;
+}
+
+static struct ht_err *look_at_descriptors(struct look *look)
 {
 	struct verify_finding *f = &look->report->part[VERIFY_DESCRIPTORS];
-	int fd = openat(look->proc->dir_fd, "fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-	size_t count = 0;
+	struct ht_err *err = ownfds_visit(look->proc, look_at_descriptor, look);
 
-	if (!dir && fd >= 0)
-		close(fd);
-	for (const struct dirent *entry; dir && (entry = readdir(dir));) {
-		char link[128] = "";
-		if (readlinkat(dirfd(dir), entry->d_name, link, sizeof(link) - 1) < 0)
-			continue;
-		count++;
-		int number = (int)strtol(entry->d_name, NULL, 10);
-		bool socket = strncmp(link, "socket:", strlen("socket:")) == 0;
-		if (strncmp(link, OUR_MEMFD, strlen(OUR_MEMFD)) != 0 &&
-			!(socket && leads_to_heaptap(look->proc, number)))
-			continue;
-		say(f->text, "number %d is heaptap's (%.80s)", number, link);
-		f->ours = true;
-	}
-	if (!dir)
-		say(f->other, "cannot be read");
-	else
-		closedir(dir);
 	if (!f->ours)
-		say(f->text, "none of %zu is heaptap's", count);
+		say(f->text, "none of %zu is heaptap's", look->descriptors);
+	return err;
 }
 
 /* --- slots
@@ -157,7 +166,8 @@ static struct ht_err *look_at_slots(struct look *look)
 /* --- threads
  * ------------------------------------------------------------------------------------- */
 
-static bool is_heaptap(pid_t pid)
+/* A tracer that has ended holds nothing. */
+static struct ht_err *is_heaptap(pid_t pid, bool *ret)
 {
 	struct proc proc;
 	struct proc_status status = {0};
@@ -166,22 +176,28 @@ static bool is_heaptap(pid_t pid)
 		err = proc_status(&proc, 0, &status);
 		proc_close(&proc);
 	}
+	*ret = !err && strncmp(status.comm, "heaptap", strlen("heaptap")) == 0;
+	if (!err || (err->code != HT_ERR_REFUSED && err->code != HT_ERR_TARGET_GONE))
+		return err;
 	ht_err_free(err);
-	return !err && strncmp(status.comm, "heaptap", strlen("heaptap")) == 0;
+	return NULL;
 }
 
-static void look_at_thread(struct look *look, pid_t tid, size_t *asleep)
+static struct ht_err *look_at_thread(struct look *look, pid_t tid, size_t *asleep)
 {
 	struct verify_finding *f = &look->report->part[VERIFY_THREADS];
 	struct proc_status status;
 	struct proc_syscall call = {.where = PROC_RUNNING};
-	struct ht_err *err = proc_status(look->proc, tid, &status);
-	if (!err)
-		err = proc_syscall_read(look->proc, tid, &call);
-	ht_err_free(err);
+	bool lives, ours = false;
+	struct ht_err *err = proc_status_listed(look->proc, tid, &status, &lives);
+	if (err || !lives)
+		return err;
+	err = proc_syscall_read(look->proc, tid, &call);
+	if (!err && status.tracer)
+		err = is_heaptap(status.tracer, &ours);
 	if (err)
-		return;
-	if (status.tracer && is_heaptap(status.tracer)) {
+		return err;
+	if (ours) {
 		say(f->text, "thread %d is held by heaptap %d", tid, status.tracer);
 		f->ours = true;
 	} else if (status.tracer) {
@@ -189,12 +205,13 @@ static void look_at_thread(struct look *look, pid_t tid, size_t *asleep)
 			status.tracer);
 	}
 	if (call.where == PROC_RUNNING || call.where == PROC_THREAD_GONE)
-		return;
+		return NULL;
 	++*asleep;
 	if (!is_ours(proc_maps_find(&look->maps, call.pc)))
-		return;
+		return NULL;
 	say(f->text, "thread %d is inside heaptap's code, asleep", tid);
 	f->ours = true;
+	return NULL;
 }
 
 static struct ht_err *look_at_threads(struct look *look)
@@ -205,13 +222,13 @@ static struct ht_err *look_at_threads(struct look *look)
 	struct ht_err *err = proc_tids_read(look->proc, &tids);
 	if (err)
 		return err;
-	for (size_t i = 0; i < tids.count; i++)
-		look_at_thread(look, tids.tid[i], &asleep);
+	for (size_t i = 0; !err && i < tids.count; i++)
+		err = look_at_thread(look, tids.tid[i], &asleep);
 	look->report->threads = (unsigned)tids.count;
 	if (!f->ours)
 		say(f->text, "none of %zu is held by heaptap or asleep inside it", tids.count);
 	proc_tids_deinit(&tids);
-	return NULL;
+	return err;
 }
 
 /* --- the whole
@@ -246,10 +263,11 @@ static struct ht_err *look_at_all(struct look *look)
 	if (!err)
 		err = verify_code(
 			look->proc, &look->maps, &look->modules, &look->report->part[VERIFY_CODE]);
+	if (!err)
+		err = look_at_descriptors(look);
 	if (err)
 		return err;
 	look_at_mappings(look);
-	look_at_descriptors(look);
 	memcpy(look->report->comm, status.comm, sizeof(status.comm));
 	look->report->daemon_pid = found.daemon_pid;
 	look->report->state = judge(look, &found);

@@ -57,12 +57,12 @@ static bool is_ours(const char *link, const struct journal_header *header)
 	       is_socket(link, header->daemon_fd_inode) || is_memfd(link, header->daemon_pid);
 }
 
-static struct ht_err *find_all(const struct proc *proc, const struct journal_header *header,
-	DIR *dir, int ret[STUB_UNMAP_FDS], size_t *ret_count)
+static struct ht_err *visit_all(
+	const struct proc *proc, DIR *dir, ownfds_visitor *visit, void *context)
 {
 	struct ht_err *err = NULL;
 
-	while (!err && *ret_count < STUB_UNMAP_FDS) {
+	while (!err) {
 		char link[128];
 		errno = 0;
 		const struct dirent *entry = readdir(dir);
@@ -71,10 +71,36 @@ static struct ht_err *find_all(const struct proc *proc, const struct journal_hea
 		if (entry->d_name[0] == '.')
 			continue;
 		err = read_link(proc, dir, entry->d_name, link);
-		if (!err && is_ours(link, header))
-			ret[(*ret_count)++] = (int)strtol(entry->d_name, NULL, 10);
+		if (!err && link[0])
+			err = visit(context, (int)strtol(entry->d_name, NULL, 10), link);
 	}
 	return err;
+}
+
+struct ht_err *ownfds_visit(const struct proc *proc, ownfds_visitor *visit, void *context)
+{
+	DIR *dir;
+	struct ht_err *err = open_fds(proc, &dir);
+	if (err)
+		return err;
+	err = visit_all(proc, dir, visit, context);
+	closedir(dir);
+	return err;
+}
+
+struct finds {
+	const struct journal_header *header;
+	int *fd;
+	size_t *count;
+};
+
+static struct ht_err *find_one(void *context, int fd, const char *link)
+{
+	const struct finds *finds = context;
+
+	if (is_ours(link, finds->header) && *finds->count < STUB_UNMAP_FDS)
+		finds->fd[(*finds->count)++] = fd;
+	return NULL;
 }
 
 /* Programs close descriptors that they do not know, and get the number for something of their own.
@@ -100,7 +126,8 @@ struct ht_err *ownfds_find(const struct proc *proc, const struct journal_header 
 	struct ht_err *err = open_fds(proc, &dir);
 	if (err)
 		return err;
-	err = forked ? find_all(proc, header, dir, ret, ret_count)
+	struct finds finds = {.header = header, .fd = ret, .count = ret_count};
+	err = forked ? visit_all(proc, dir, find_one, &finds)
 		     : find_agents(proc, header, dir, ret, ret_count);
 	closedir(dir);
 	return err;

@@ -23,3 +23,9 @@ struct ht_err *ownfds_find(const struct proc *proc, const struct journal_header 
 HT_MUST_CHECK
 struct ht_err *ownfds_mark(const struct proc *proc, pid_t tid, const struct journal_header *header,
 	int fd[STUB_UNMAP_FDS], size_t *count);
+
+/* Calls `visit` for each open descriptor of the process, with what it leads to, until it gives an
+ * error. What cannot be read is one. */
+typedef struct ht_err *ownfds_visitor(void *context, int fd, const char *link);
+HT_MUST_CHECK
+struct ht_err *ownfds_visit(const struct proc *proc, ownfds_visitor *visit, void *context);

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What cannot be seen is not called clean.
+ */
+#include "attach/verify.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "tests/support/child.h"
+#include "tests/support/deny.h"
+#include "tests/support/ht_check.h"
+
+static struct proc proc;
+static struct child child;
+
+static void *sleeper(void *arg)
+{
+	child_ready((long)(intptr_t)arg);
+	child_wait();
+}
+
+/* The agent's end of a pair of which the other bears a name; NULL: without one. */
+static long end_of_pair(const char *name)
+{
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	int pair[2];
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair))
+		_exit(1);
+	int length =
+		snprintf(addr.sun_path + 1, sizeof(addr.sun_path) - 1, "%s-%d", name, getpid());
+	if (bind(pair[1], (struct sockaddr *)&addr,
+		    (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length)))
+		_exit(1);
+	return pair[0];
+}
+
+static void with_socket(const void *name)
+{
+	sleeper((void *)(intptr_t)end_of_pair(name));
+}
+
+static void without_main_thread(const void *name)
+{
+	pthread_t thread;
+	pthread_create(&thread, NULL, sleeper, (void *)(intptr_t)end_of_pair(name));
+	pthread_exit(NULL);
+}
+
+static void setup(void (*body)(const void *), const char *name)
+{
+	child = child_fork(body, name);
+	ck_no_err(proc_open(child.pid, &proc));
+	ck_no_err(proc_open_mem(&proc));
+}
+
+static void finish(void)
+{
+	proc_close(&proc);
+	child_kill(&child);
+}
+
+static struct verify_report verified(void)
+{
+	struct verify_report report;
+	ck_no_err(verify_run(&proc, &report));
+	return report;
+}
+
+START_TEST(sockets_of_others_are_clean)
+{
+	setup(with_socket, "other");
+	struct verify_report report = verified();
+	ck_assert_int_eq(report.state, VERIFY_CLEAN);
+	ck_assert(!report.part[VERIFY_DESCRIPTORS].ours);
+	finish();
+}
+END_TEST
+
+START_TEST(a_socket_of_ours_is_seen_with_and_without_a_main_thread)
+{
+	void (*const body[])(const void *) = {with_socket, without_main_thread};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(body); i++) {
+		struct proc_status status = {0};
+		char number[32];
+		setup(body[i], "heaptap-agent");
+		snprintf(number, sizeof(number), "number %ld ", child.value);
+		/* Its end is seen by others a moment later. */
+		while (i == 1 && status.state != 'Z') {
+			char text[512] = "";
+			snprintf(text, sizeof(text), "/proc/%d/stat", child.pid);
+			FILE *file = fopen(text, "re");
+			ck_assert_ptr_nonnull(fgets(text, sizeof(text), file));
+			fclose(file);
+			status.state = strrchr(text, ')')[2];
+		}
+		struct verify_report report = verified();
+		ck_assert_int_eq(report.state, VERIFY_REMAINS);
+		ck_assert_ptr_nonnull(strstr(report.part[VERIFY_DESCRIPTORS].text, number));
+		finish();
+	}
+}
+END_TEST
+
+START_TEST(descriptors_that_cannot_be_read_are_not_clean)
+{
+	static const long calls[] = {SYS_pidfd_getfd, SYS_readlinkat};
+	struct verify_report report;
+	setup(with_socket, "heaptap-agent");
+	for (size_t i = 0; i < HT_ARRAY_SIZE(calls); i++) {
+		deny_calls(calls[i], ENOMEM);
+		ck_err(verify_run(&proc, &report), HT_ERR_SYS);
+	}
+	finish();
+}
+END_TEST
+
+HT_SUITE("attach/verify", sockets_of_others_are_clean,
+	a_socket_of_ours_is_seen_with_and_without_a_main_thread,
+	descriptors_that_cannot_be_read_are_not_clean)
