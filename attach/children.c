@@ -44,8 +44,11 @@ static struct ht_err *clean_one(
 	if (err)
 		return err;
 	/* Whoever wants to attach to it now must not find it locked. */
-	if (!marked && !recover_has_remains(child, &recover, options->daemon_pid))
-		return NULL;
+	bool remains = marked;
+	if (!marked)
+		err = recover_has_remains(child, &recover, options->daemon_pid, &remains);
+	if (err || !remains)
+		return err;
 	err = lock_take(child, &lock);
 	if (err && !marked) {
 		/* Another heaptap has begun to tap what has nothing of ours. */

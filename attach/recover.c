@@ -391,8 +391,8 @@ static struct ht_err *inherit_journal(const struct proc *proc,
 	return NULL;
 }
 
-bool recover_has_remains(
-	const struct proc *proc, const struct recover_options *options, pid_t daemon_pid)
+struct ht_err *recover_has_remains(
+	const struct proc *proc, const struct recover_options *options, pid_t daemon_pid, bool *ret)
 {
 	struct journal_header header = *options->own->header;
 	int fd[STUB_UNMAP_FDS];
@@ -400,9 +400,11 @@ bool recover_has_remains(
 	bool stub = false;
 
 	header.daemon_pid = (uint32_t)daemon_pid;
-	ht_err_free(remote_slack_holds_stub(proc, options->slack, &stub));
-	ht_err_free(ownfds_find(proc, &header, true, fd, &fd_count));
-	return stub || fd_count > 0;
+	struct ht_err *err = remote_slack_holds_stub(proc, options->slack, &stub);
+	if (!err)
+		err = ownfds_find(proc, &header, true, fd, &fd_count);
+	*ret = stub || fd_count > 0;
+	return err;
 }
 
 static struct ht_err *recover_remains(struct detach *detach, struct recover_report *report)

@@ -51,9 +51,10 @@ struct ht_err *recover_run(
 	const struct proc *proc, const struct recover_options *options, struct recover_report *ret);
 
 /* Has a process that has nothing of an image mapped, and may have been forked by the one that
- * `daemon_pid` attached to, anything else of ours? A look only. */
-bool recover_has_remains(
-	const struct proc *proc, const struct recover_options *options, pid_t daemon_pid);
+ * `daemon_pid` attached to, anything else of ours? A look only; what cannot be told is an error. */
+HT_MUST_CHECK
+struct ht_err *recover_has_remains(const struct proc *proc, const struct recover_options *options,
+	pid_t daemon_pid, bool *ret);
 
 /* As recover_run, in a process forked by the one that `daemon_pid` attached to: it may have any
  * part of the image, and descriptors. `own` is needed, `memfd` not. */
