@@ -35,6 +35,24 @@ static struct ht_err *read_slots(
 	return err;
 }
 
+static struct ht_err *replace_strays(
+	const struct detach *detach, const struct modules *modules, const struct slots *slots)
+{
+	struct patch patch;
+	struct ht_err *err = patch_begin(detach->proc, &patch);
+	if (err)
+		return err;
+	for (size_t i = 0; !err && i < slots->count; i++) {
+		const struct slot *slot = &slots->slot[i];
+		const struct module *module = modules_find(modules, slot->addr);
+		raddr_t real = image_real(detach->image, slot->value);
+		if (real && module)
+			err = patch_replace(&patch, module, slot, real);
+	}
+	patch_end(&patch);
+	return err;
+}
+
 /* Slots that are not in the journal any more, because the parent has loaded another library since
  * where a forked process still has the old one. */
 static struct ht_err *untap_strays(const struct detach *detach)
@@ -44,11 +62,7 @@ static struct ht_err *untap_strays(const struct detach *detach)
 	struct ht_err *err = read_slots(detach->proc, &modules, &slots);
 	if (err)
 		return err;
-	for (size_t i = 0; !err && i < slots.count; i++) {
-		raddr_t real = image_real(detach->image, slots.slot[i].value);
-		if (real)
-			err = memory_write_u64(detach->proc, slots.slot[i].addr, real);
-	}
+	err = replace_strays(detach, &modules, &slots);
 	slots_deinit(&slots);
 	modules_deinit(&modules);
 	return err;

@@ -115,6 +115,25 @@ static bool is_at_home(
 	return false;
 }
 
+static struct journal_slot entry_at(raddr_t addr, const struct origin *origin)
+{
+	return (struct journal_slot){
+		.addr = addr, .dev = origin->dev, .inode = origin->inode, .offset = origin->offset};
+}
+
+struct ht_err *patch_replace(const struct patch *patch, const struct module *module,
+	const struct slot *slot, uint64_t value)
+{
+	struct origin origin;
+	uint64_t now;
+	enum found found;
+
+	if (!origin_of(patch, slot->addr, &origin) || !is_at_home(module, slot, &origin))
+		return NULL;
+	struct journal_slot entry = entry_at(slot->addr, &origin);
+	return exchange(patch, &entry, slot->value, value, &now, &found);
+}
+
 struct ht_err *patch_tap(const struct patch *patch, const struct module *module,
 	const struct slot *slot, raddr_t thunk, struct journal *journal, bool *ret_done)
 {
@@ -125,14 +144,11 @@ struct ht_err *patch_tap(const struct patch *patch, const struct module *module,
 	*ret_done = false;
 	if (!origin_of(patch, slot->addr, &origin) || !is_at_home(module, slot, &origin))
 		return NULL;
-	struct journal_slot entry = {.addr = slot->addr,
-		.original = slot->value,
-		.thunk = thunk,
-		.real = slot->real,
-		.dev = origin.dev,
-		.inode = origin.inode,
-		.offset = origin.offset,
-		.hook = (uint32_t)slot->hook};
+	struct journal_slot entry = entry_at(slot->addr, &origin);
+	entry.original = slot->value;
+	entry.thunk = thunk;
+	entry.real = slot->real;
+	entry.hook = (uint32_t)slot->hook;
 	struct ht_err *err = look(patch, &entry, slot->value, &now, &found);
 	if (err || found != FOUND_EXPECTED)
 		return err;

@@ -28,6 +28,11 @@ HT_MUST_CHECK
 struct ht_err *patch_tap(const struct patch *patch, const struct module *module,
 	const struct slot *slot, raddr_t thunk, struct journal *journal, bool *ret_done);
 
+/* Puts `value` into a slot that no journal knows, if it still holds slot->value in its module. */
+HT_MUST_CHECK
+struct ht_err *patch_replace(const struct patch *patch, const struct module *module,
+	const struct slot *slot, uint64_t value);
+
 /* Notes which slots of the journal are gone with their libraries, so that their entries can be used
  * again. Writes nothing to the target. */
 void patch_forget_unloaded(const struct patch *patch, struct journal *journal);

@@ -335,9 +335,39 @@ START_TEST(one_unreadable_slot_stops_no_other)
 }
 END_TEST
 
+static void replace(const struct slot *slot)
+{
+	struct patch patch;
+	ck_no_err(patch_begin(&self, &patch));
+	ck_no_err(patch_replace(&patch, &module, slot, OTHER));
+	patch_end(&patch);
+}
+
+/* It was read seconds ago: it may be another's word by now. */
+START_TEST(only_what_was_read_is_replaced)
+{
+	setup();
+	struct slot slot = slot_of(&words[3]);
+	replace(&slot);
+	ck_assert_uint_eq(words[3], OTHER);
+	slot = slot_of(&words[4]);
+	words[4] = THUNK;
+	replace(&slot);
+	ck_assert_uint_eq(words[4], THUNK);
+	map_file(make_file(), words);
+	words[5] = REAL;
+	slot = slot_of(&words[5]);
+	replace(&slot);
+	ck_assert_uint_eq(words[5], REAL);
+	munmap(words, 2 * HT_PAGE_BYTES);
+	replace(&slot);
+}
+END_TEST
+
 HT_SUITE("attach/inject/patch", taps_and_restores, read_only_pages, a_changed_word_is_not_tapped,
 	a_page_that_is_gone_is_not_tapped, a_full_journal_taps_nothing,
 	a_word_that_others_changed_is_left_alone, a_word_that_holds_the_original_is_restored,
 	an_unmapped_word_is_lost, another_mapping_is_not_written, unloaded_slots_are_forgotten,
 	the_linkers_values_are_left_alone, untapping_twice_changes_nothing,
-	a_slot_can_be_tapped_again, one_unreadable_slot_stops_no_other)
+	a_slot_can_be_tapped_again, one_unreadable_slot_stops_no_other,
+	only_what_was_read_is_replaced)
