@@ -50,7 +50,11 @@ static struct ht_err *remove_guarded(
 		if (err)
 			guardian_leave(&guardian);
 	}
-	guardian_dismiss(&guardian);
+	if (!guardian_dismiss(&guardian, GUARDIAN_PATIENCE_NS))
+		err = ht_err_first(err,
+			ht_err_new(HT_ERR_INCOMPLETE,
+				"the guardian, process %d, has not ended, and may be at work still",
+				guardian.pid));
 	journal_destroy(&journal);
 	if (stop_ns > report->found.stop_max_ns)
 		report->found.stop_max_ns = stop_ns;

@@ -365,17 +365,23 @@ struct ht_err *guardian_start(
 	return NULL;
 }
 
-void guardian_dismiss(struct guardian *guardian)
+bool guardian_dismiss(struct guardian *guardian, uint64_t patience_ns)
 {
 	struct message message = {.kind = MESSAGE_DONE};
 
 	if (guardian->fd < 0)
-		return;
+		return true;
 	ht_err_free(tell(guardian, &message, -1));
 	close(guardian->fd);
 	guardian->fd = -1;
-	while (waitpid(guardian->pid, NULL, 0) < 0 && errno == EINTR)
-		;
+	for (uint64_t end_ns = clock_mono_ns() + patience_ns;;) {
+		pid_t got = waitpid(guardian->pid, NULL, WNOHANG);
+		if (got == guardian->pid || (got < 0 && errno != EINTR))
+			return true;
+		if (clock_mono_ns() > end_ns)
+			return false;
+		clock_sleep_ns(CLOCK_NS_PER_MS);
+	}
 }
 
 void guardian_leave(struct guardian *guardian)

@@ -10,6 +10,9 @@
 #include "attach/inject/remote.h"
 #include "attach/target/proc.h"
 
+/* For guardian_dismiss. One that does not end may be at work: it holds the lock meanwhile. */
+#define GUARDIAN_PATIENCE_NS UINT64_C(10000000000)
+
 struct guardian {
 	int fd; /* to the guardian; -1: none */
 	pid_t pid;
@@ -25,7 +28,8 @@ struct ht_err *guardian_tell_slack(struct guardian *guardian, const struct remot
 /* Gives it the image's memfd, as soon as there is one; an error unless it has it. */
 HT_MUST_CHECK
 struct ht_err *guardian_tell_image(struct guardian *guardian, int memfd);
-/* Nothing is left to guard: it exits, and is reaped. */
-void guardian_dismiss(struct guardian *guardian);
+/* Nothing is left to guard: it exits, and is reaped. False: not within `patience_ns`; it is left to
+ * init. */
+bool guardian_dismiss(struct guardian *guardian, uint64_t patience_ns);
 /* We could not take everything out: it goes on trying by itself. */
 void guardian_leave(struct guardian *guardian);

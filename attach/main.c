@@ -128,7 +128,7 @@ static enum exit_status session_status(const struct session_report *report)
 {
 	if (report->detached && (report->level >= DETACH_TOMBSTONE || !report->verify.equal))
 		return EXIT_INCOMPLETE_DETACH;
-	if (report->children.left)
+	if (report->children.left || report->guardian_left)
 		return EXIT_INCOMPLETE_DETACH;
 	if (report->dropped_events || report->damage || report->sink_state != STORE_OK)
 		return EXIT_INCOMPLETE_TRACE;

@@ -116,6 +116,12 @@ void print_session(const struct session_report *r, const char *trace)
 {
 	print_proof(r);
 	print_children(&r->children);
+	if (r->guardian_left)
+		print_text(stderr,
+			"WARNING: the guardian, process %d, has not ended, and may be at work "
+			"still: "
+			"heaptap verify says when nothing is left\n",
+			r->guardian_left);
 	print_text(stderr, "%lu events of %lu threads in %.2f s (%s)", (unsigned long)r->events,
 		(unsigned long)r->threads, ms(r->capture_ns) / 1e3, ended_names[r->ended]);
 	print_text(stderr, "; dropped %lu, truncated stacks %lu\n",
@@ -217,6 +223,7 @@ struct ht_err *print_session_json(const struct session_report *r, pid_t pid, con
 		{"untapped_modules", r->untapped_modules},
 		{"unseen_places", r->unseen_places},
 		{"damage", r->damage},
+		{"guardian_left", (uint64_t)r->guardian_left},
 		{"threads", r->threads},
 		{"trace_bytes", r->trace_bytes},
 		{"tables_cached", r->tables.cached},

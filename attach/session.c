@@ -371,8 +371,8 @@ static void release(struct session *s)
 	image_deinit(&s->image);
 	if ((s->mapped && !s->target_gone) || s->report->children.pending)
 		guardian_leave(&s->guardian);
-	else
-		guardian_dismiss(&s->guardian);
+	else if (!guardian_dismiss(&s->guardian, GUARDIAN_PATIENCE_NS))
+		s->report->guardian_left = s->guardian.pid;
 	sink_destroy(s->sink);
 	residue_destroy(s->residue);
 	publish_destroy(s->publish);
@@ -528,5 +528,7 @@ struct ht_err *session_run(const struct session_options *options, struct session
 	session.phase_ns = session.start_ns;
 	struct ht_err *err = capture(&session);
 	release(&session);
-	return err;
+	return err && ret->guardian_left
+		       ? add_remains(err, "its guardian has not ended, and may be at work")
+		       : err;
 }

@@ -63,6 +63,7 @@ struct session_report {
 	char sink_problem[1024];
 	char symbols_problem[200];
 	struct children_report children;
+	pid_t guardian_left; /* it did not end when it was told; 0: it has */
 	char comm[64];
 };
 

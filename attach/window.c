@@ -138,6 +138,14 @@ static bool take_signals(const struct session *s)
 	return read(s->signal_fd, info, sizeof(info)) >= (ssize_t)sizeof(info[0]);
 }
 
+/* If we died now, nobody would take out what is in the target. */
+static struct ht_err *unguarded(void)
+{
+	return ht_err_new(HT_ERR_INTERNAL,
+		"the guardian process was ended, and the capture with it: what was recorded until "
+		"then is in the trace");
+}
+
 struct ht_err *window_run(struct session *s)
 {
 	uint64_t end_ns = s->options->duration_ns ? s->first_tap_ns + s->options->duration_ns : 0;
@@ -152,8 +160,10 @@ struct ht_err *window_run(struct session *s)
 			{.fd = has_room ? receiver_socket(s->receiver) : -1, .events = POLLIN},
 			{.fd = s->survey.proc.pidfd, .events = POLLIN},
 			{.fd = s->signal_fd, .events = POLLIN},
-			{.fd = sink_fd(s->sink), .events = POLLOUT}};
+			{.fd = sink_fd(s->sink), .events = POLLOUT}, {.fd = s->guardian.fd}};
 		poll(wait, HT_ARRAY_SIZE(wait), TICK_MS);
+		if (wait[4].revents)
+			return unguarded();
 		if (wait[0].revents & POLLIN)
 			err = receiver_read_socket(s->receiver);
 		if (err)

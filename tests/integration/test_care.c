@@ -161,6 +161,26 @@ static void abandon(struct tap *tap)
 	ck_assert_int_eq(waitpid(guardian, NULL, 0), guardian);
 }
 
+START_TEST(a_capture_ends_with_its_guardian)
+{
+	struct victim victim;
+	start_target(&victim, "busy");
+	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
+	struct tap tap;
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, "/busy");
+	kill(guardian_of(tap.run.pid), SIGKILL);
+	ck_assert_int_eq(run_wait(&tap.run, ANSWER_MS), 1);
+	char *err = run_err(&tap.run);
+	ck_assert_ptr_nonnull(strstr(err, "the guardian process was ended"));
+	free(err);
+	run_deinit(&tap.run);
+	check_state(victim.pid, "clean", NULL);
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+}
+END_TEST
+
 START_TEST(a_guardian_is_left_to_work)
 {
 	struct victim victim;
@@ -459,7 +479,8 @@ START_TEST(words_for_people)
 END_TEST
 
 HT_SUITE("integration/care", nothing_is_found_where_nothing_was, a_capture_is_found_in_every_part,
-	a_guardian_is_left_to_work, an_abandoned_capture_is_recovered,
+	a_capture_ends_with_its_guardian, a_guardian_is_left_to_work,
+	an_abandoned_capture_is_recovered,
 	an_abandoned_capture_of_an_allocator_linked_in_is_recovered,
 	a_part_of_an_image_is_recovered, a_page_goes_when_the_program_has_forgotten_it,
 	a_page_is_taken_over_and_then_goes, changed_code_is_told_apart, words_for_people)

@@ -280,6 +280,8 @@ START_TEST(children_are_recovered)
 	start_tapped(&victim, &tap);
 	pid_t child = ask_pid(&victim, "fork"), other = ask_pid(&victim, "fork");
 	check_goes_on(child);
+	/* It would detach when it saw its guardian end. */
+	kill(tap.run.pid, SIGSTOP);
 	end_child(guardian_of(&tap));
 	run_deinit(&tap.run);
 	recover(child);

@@ -161,11 +161,45 @@ START_TEST(what_did_not_arrive_whole_is_an_error)
 	kill(guardian.pid, SIGKILL);
 	run_until(!lives(&dead), PATIENCE_MS);
 	ck_err_says(guardian_tell_slack(&guardian, &slack), HT_ERR_SYS, "cannot tell");
-	guardian_dismiss(&guardian);
+	ck_assert(guardian_dismiss(&guardian, PATIENCE_MS * UINT64_C(1000000)));
 	journal_destroy(&journal);
 	proc_close(&proc);
 }
 END_TEST
 
+static struct guardian start_guardian(void)
+{
+	static struct proc proc;
+	static struct journal journal;
+	struct guardian guardian;
+	ck_no_err(proc_open(getpid(), &proc));
+	ck_no_err(journal_create(&journal));
+	ck_no_err(guardian_start(&proc, &journal, &guardian));
+	return guardian;
+}
+
+START_TEST(a_guardian_that_is_dismissed_ends)
+{
+	struct guardian guardian = start_guardian();
+	ck_assert(guardian_dismiss(&guardian, PATIENCE_MS * UINT64_C(1000000)));
+	ck_assert_int_eq(waitpid(guardian.pid, NULL, WNOHANG), -1);
+	ck_assert(guardian_dismiss(&guardian, 0));
+}
+END_TEST
+
+START_TEST(a_guardian_that_does_not_end_is_left)
+{
+	int status;
+	struct guardian guardian = start_guardian();
+	ck_assert_int_eq(kill(guardian.pid, SIGSTOP), 0);
+	ck_assert_int_eq(waitpid(guardian.pid, &status, WUNTRACED), guardian.pid);
+	ck_assert(!guardian_dismiss(&guardian, 50000000));
+	ck_assert_int_eq(kill(guardian.pid, SIGCONT), 0);
+	ck_assert_int_eq(waitpid(guardian.pid, &status, 0), guardian.pid);
+	ck_assert_int_eq(status, 0);
+}
+END_TEST
+
 HT_SUITE("attach/guardian", a_daemon_that_hangs_is_ended, a_call_that_fails_is_not_the_daemons_end,
-	what_did_not_arrive_whole_is_an_error)
+	what_did_not_arrive_whole_is_an_error, a_guardian_that_is_dismissed_ends,
+	a_guardian_that_does_not_end_is_left)
