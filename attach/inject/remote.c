@@ -281,15 +281,9 @@ static struct ht_err *run_stub(struct attempt *attempt)
 	return tracee_divert(tracee, &enter, attempt->hold);
 }
 
-/* Is it in the stub's last call but one (stub.c add_hold), with all others made? */
-static bool is_held_call(const struct tracee *tracee)
-{
-	return (long)tracee->regs.orig_rax == SYS_rt_sigtimedwait;
-}
-
-/* Lets go of a thread that we hold. `ran`: the stub makes its calls, and then waits for this;
- * otherwise it is undoing them. */
-static struct ht_err *part(struct attempt *attempt, bool ran)
+/* Lets go of a thread that we hold: it makes the stub's calls, and then waits for this (stub.c
+ * add_hold), all others being made whatever went wrong here; or it undoes them, and does not. */
+static struct ht_err *part(struct attempt *attempt)
 {
 	struct tracee *tracee = &attempt->tracee;
 	uint64_t deadline = clock_mono_ns() + READY_DEADLINE_NS;
@@ -300,13 +294,16 @@ static struct ht_err *part(struct attempt *attempt, bool ran)
 		if (err || result != TRACEE_STOPPED)
 			return err;
 		bool inside = in_slack(attempt->slack, tracee->regs.rip);
-		if (ran && inside && is_held_call(tracee))
+		if (inside && (long)tracee->regs.orig_rax == SYS_rt_sigtimedwait)
 			return tracee_put_back(&attempt->as_stopped, attempt->signal_mask);
 		if (!inside || clock_mono_ns() > deadline)
 			return tracee_release(tracee);
+		uint64_t ran_ns = proc_ran_ns(attempt->proc, tracee->tid);
 		err = tracee_run(tracee, &tracee->regs);
-		if (!err)
-			err = wait_a_little(attempt);
+		do
+			err = err ? err : wait_a_little(attempt);
+		while (!err && !proc_has_run(attempt->proc, tracee->tid, ran_ns) &&
+			clock_mono_ns() < deadline);
 		if (err)
 			return err;
 	}
@@ -354,9 +351,8 @@ static struct ht_err *attempt_job(void *context, struct worker_reply *reply)
 		return err;
 	err = attempt->map ? take_image(attempt, outcome, reply) : wait_unmapped(attempt);
 	outcome->ran = true;
-	bool finished = !err && !outcome->clock_forbidden && !outcome->stuck;
 	if (attempt->hold)
-		err = ht_err_first(err, part(attempt, finished));
+		err = ht_err_first(err, part(attempt));
 	outcome->stop_ns = clock_mono_ns() - attempt->tracee.ran_until_ns;
 	return err;
 }

@@ -161,6 +161,8 @@ struct ht_err *proc_turns_read(const struct proc *proc, pid_t tid, struct proc_t
 /* CPU time of a thread, as of its last tick or switch, in ns; 0 when it is gone or the kernel does
  * not tell. */
 uint64_t proc_ran_ns(const struct proc *proc, pid_t tid);
+/* Has it run since then, or does it not want to? True where that is not told. */
+bool proc_has_run(const struct proc *proc, pid_t tid, uint64_t ran_ns);
 
 /* Reads the small text file /proc/PID/`name` into a malloc'd, NUL-terminated string; HT_ERR_FORMAT
  * beyond 1 MiB. HT_ERR_SYS with ENOENT: the kernel has no such file. */

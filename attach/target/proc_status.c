@@ -235,6 +235,17 @@ uint64_t proc_ran_ns(const struct proc *proc, pid_t tid)
 	return number(text, 10);
 }
 
+bool proc_has_run(const struct proc *proc, pid_t tid, uint64_t ran_ns)
+{
+	struct proc_syscall call;
+	if (!ran_ns || proc_ran_ns(proc, tid) != ran_ns)
+		return true;
+	struct ht_err *err = proc_syscall_read(proc, tid, &call);
+	bool is_running = !err && call.where == PROC_RUNNING;
+	ht_err_free(err);
+	return !is_running;
+}
+
 uint64_t proc_limit(const struct proc *proc, const char *name)
 {
 	char *text = NULL;
