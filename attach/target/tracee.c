@@ -102,11 +102,20 @@ struct user_regs_struct tracee_resume_regs(const struct user_regs_struct *stoppe
 	return regs;
 }
 
+/* What is not done to a thread that we hold shows in the target: one failure is not believed.
+ * ESRCH: it was killed while it was stopped. */
+static bool insist(enum __ptrace_request request, pid_t tid, void *addr, void *data)
+{
+	for (unsigned tries = 0; tries < 2; tries++)
+		if (ptrace(request, tid, addr, data) == 0)
+			return true;
+	return errno == ESRCH;
+}
+
 static struct ht_err *set_regs(pid_t tid, const struct user_regs_struct *regs)
 {
 	struct iovec iov = {.iov_base = (void *)regs, .iov_len = sizeof(*regs)};
-	/* ESRCH: it was killed while it was stopped. */
-	if (ptrace(PTRACE_SETREGSET, tid, (void *)NT_PRSTATUS, &iov) < 0 && errno != ESRCH)
+	if (!insist(PTRACE_SETREGSET, tid, (void *)NT_PRSTATUS, &iov))
 		return ht_err_sys(errno, "cannot set the registers of thread %d", tid);
 	return NULL;
 }
@@ -168,7 +177,7 @@ static bool is_gone(int status)
 
 static struct ht_err *pass_signal(pid_t tid, int sig)
 {
-	if (ptrace(PTRACE_CONT, tid, NULL, (void *)(long)sig) < 0 && errno != ESRCH)
+	if (!insist(PTRACE_CONT, tid, NULL, (void *)(long)sig))
 		return ht_err_sys(errno, "cannot pass signal %d on to thread %d", sig, tid);
 	return NULL;
 }
@@ -244,7 +253,7 @@ struct ht_err *tracee_ask(
 
 static struct ht_err *detach(pid_t tid)
 {
-	if (ptrace(PTRACE_DETACH, tid, NULL, NULL) < 0 && errno != ESRCH)
+	if (!insist(PTRACE_DETACH, tid, NULL, NULL))
 		return ht_err_sys(errno, "cannot release thread %d", tid);
 	return NULL;
 }
@@ -297,7 +306,8 @@ static struct ht_err *look(struct tracee *tracee, enum tracee_result *ret_result
 		return err && *ret_result != TRACEE_BUSY ? ht_err_first(err, detach(tracee->tid))
 							 : err;
 	}
-	if (got < 0 && errno != EINTR)
+	/* It may stop at any moment: given up after another error, it would return EINTR. */
+	if (got < 0 && errno == ECHILD)
 		return ht_err_sys(errno, "cannot wait for thread %d", tracee->tid);
 	tracee->ran_until_ns = now;
 	*ret_result = TRACEE_BUSY;
@@ -372,7 +382,7 @@ struct ht_err *tracee_signal_mask(const struct tracee *tracee, uint64_t *ret)
 
 static struct ht_err *set_signal_mask(pid_t tid, uint64_t mask)
 {
-	if (ptrace(PTRACE_SETSIGMASK, tid, (void *)sizeof(mask), &mask) < 0 && errno != ESRCH)
+	if (!insist(PTRACE_SETSIGMASK, tid, (void *)sizeof(mask), &mask))
 		return ht_err_sys(errno, "cannot set the signal mask of thread %d", tid);
 	return NULL;
 }
@@ -404,9 +414,7 @@ struct ht_err *tracee_run(struct tracee *tracee, const struct user_regs_struct *
 	struct ht_err *err = set_regs(tracee->tid, regs);
 	if (err)
 		return ht_err_first(err, detach(tracee->tid));
-	if (ptrace(PTRACE_CONT, tracee->tid, NULL, NULL) < 0)
-		return ht_err_sys(errno, "cannot resume thread %d", tracee->tid);
-	return NULL;
+	return pass_signal(tracee->tid, 0);
 }
 
 struct ht_err *tracee_pass_signals(struct tracee *tracee)

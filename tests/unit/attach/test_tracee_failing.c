@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Calls that fail once while a thread is being stopped and let go.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "attach/target/clock.h"
+#include "attach/target/tracee.h"
+#include "tests/support/blocked.h"
+#include "tests/support/child.h"
+#include "tests/support/ht_check.h"
+
+#define FAR_NS (60 * CLOCK_NS_PER_S)
+
+/* Shared with the child. */
+static struct shared {
+	volatile long error;
+	volatile unsigned turns;
+} * shared;
+
+/* The next call fails: this request of ptrace(2), or a look with waitpid(2). */
+static enum __ptrace_request failing_request;
+static int failing_errno;
+static bool failing_look;
+
+long ptrace(enum __ptrace_request request, ...)
+{
+	static long (*real)(enum __ptrace_request request, ...);
+	va_list args;
+	va_start(args, request);
+	pid_t tid = va_arg(args, pid_t);
+	void *addr = va_arg(args, void *), *data = va_arg(args, void *);
+	va_end(args);
+	if (!real)
+		*(void **)&real = dlsym(RTLD_NEXT, "ptrace");
+	if (request != failing_request || !failing_errno)
+		return real(request, tid, addr, data);
+	errno = failing_errno;
+	failing_errno = 0;
+	return -1;
+}
+
+pid_t waitpid(pid_t pid, int *status, int options)
+{
+	if (!failing_look || !(options & WNOHANG))
+		return (pid_t)syscall(SYS_wait4, pid, status, options, NULL);
+	failing_look = false;
+	errno = ENOMEM;
+	return -1;
+}
+
+static void block(const void *arg)
+{
+	(void)arg;
+	child_ready(0);
+	blocked_epoll();
+	shared->error = errno;
+	shared->turns = 1;
+	child_wait();
+}
+
+static void stop_while_one_fails(const struct child *child)
+{
+	struct tracee tracee;
+	enum tracee_result result;
+	ck_no_err(tracee_stop(child->pid, clock_mono_ns() + FAR_NS, false, &tracee, &result));
+	ck_assert_int_eq(result, TRACEE_STOPPED);
+	ck_no_err(tracee_release(&tracee));
+	ck_assert(!failing_errno && !failing_look);
+	child_sleeping(child);
+}
+
+/* epoll_wait returns EINTR after each stop that nobody hides. */
+START_TEST(a_single_failure_goes_unnoticed)
+{
+	static const int requests[] = {PTRACE_SETREGSET, PTRACE_DETACH}, errors[] = {EIO, ESRCH};
+	shared = mmap(
+		NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(shared, MAP_FAILED);
+	struct child child = child_fork(block, NULL);
+	child_sleeping(&child);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(requests) * HT_ARRAY_SIZE(errors); i++) {
+		failing_request = (enum __ptrace_request)requests[i / HT_ARRAY_SIZE(errors)];
+		failing_errno = errors[i % HT_ARRAY_SIZE(errors)];
+		stop_while_one_fails(&child);
+		ck_assert_msg(shared->turns == 0, "row %zu: errno %ld", i, (long)shared->error);
+	}
+	failing_look = true;
+	stop_while_one_fails(&child);
+	ck_assert_msg(shared->turns == 0, "look: errno %ld", (long)shared->error);
+	child_kill(&child);
+}
+END_TEST
+
+HT_SUITE("attach/target/tracee, failing", a_single_failure_goes_unnoticed)
