@@ -13,16 +13,18 @@
 
 /* A thread stops when it is next scheduled: on a busy machine that takes a while. Given up before,
  * it returns EINTR from its call, and nobody is there to put that right. */
-#define STOP_DEADLINE_NS   (10 * CLOCK_NS_PER_S)
-#define POLL_NS		   10000u
-#define WORKER_DEADLINE_NS (15 * CLOCK_NS_PER_S)
-#define MOVE_NS		   20000u /* of CPU time get a thread from where it was */
-#define HOOK_FRAME_BYTES   1024u  /* and all below it that the agent uses */
-#define JUDGE_AFTER_PASSES 3u	  /* a hit that is still there then is worth an unwind */
+#define STOP_DEADLINE_NS    (10 * CLOCK_NS_PER_S)
+#define POLL_NS		    10000u
+#define WORKER_DEADLINE_NS  (15 * CLOCK_NS_PER_S)
+#define MOVE_NS		    20000u	 /* of CPU time get a thread from where it was */
+#define HOOK_FRAME_BYTES    1024u	 /* and all below it that the agent uses */
+#define SCAN_TOGETHER_BYTES (256u << 10) /* of a thread while others may wait, stopped */
+#define JUDGE_AFTER_PASSES  3u		 /* a hit that is still there then is worth an unwind */
 
 struct watched {
 	pid_t tid;
 	bool outside;
+	bool alone; /* its stacks are much to read: nobody else is to wait for that */
 	unsigned passes;
 	uint64_t ran_ns; /* more CPU time than this it must have had; 0: not looked at yet */
 	struct stopcost_seen seen;
@@ -142,7 +144,7 @@ static struct ht_err *is_suspended(const struct quiesce_options *o, const struct
 }
 
 /* A thread of which nothing is known is inside. */
-enum verdict { INSIDE, OUTSIDE, MUST_STOP, GONE };
+enum verdict { INSIDE, OUTSIDE, MUST_STOP, TAKES_LONG, GONE };
 
 /* Judges a blocked thread from /proc alone. */
 static struct ht_err *look_without_stop(const struct quiesce *quiesce, const struct proc_maps *maps,
@@ -168,7 +170,7 @@ static struct ht_err *look_without_stop(const struct quiesce *quiesce, const str
 		*ret = INSIDE;
 		return NULL;
 	}
-	err = stackscan_run(o->proc, maps, &o->ranges, before.sp, &found);
+	err = stackscan_run(o->proc, maps, &o->ranges, before.sp, STACKSCAN_ALL, &found);
 	if (!err)
 		err = is_suspended(o, maps, tid, before.sp, &suspended);
 	if (!err)
@@ -249,9 +251,14 @@ static struct ht_err *judge_stopped(const struct job *job, size_t at, struct tra
 	struct ht_err *err = proc_check_same(o->proc);
 	if (err)
 		return err;
-	err = stackscan_run(o->proc, job->maps, &o->ranges, tracee->regs.rsp, &found);
+	err = stackscan_run(o->proc, job->maps, &o->ranges, tracee->regs.rsp,
+		job->count == 1 ? STACKSCAN_ALL : SCAN_TOGETHER_BYTES, &found);
 	if (err)
 		return err;
+	if (found.cut) {
+		*ret = TAKES_LONG;
+		return NULL;
+	}
 	if (o->rewrite) {
 		rewrite_registers(o, &regs, answers);
 		err = rewrite_stack(o, &found, answers);
@@ -274,9 +281,10 @@ static struct ht_err *judge_stopped(const struct job *job, size_t at, struct tra
 		*ret = INSIDE;
 	if (memcmp(&regs, &tracee->regs, sizeof(regs)) == 0)
 		return NULL;
-	/* The registers were changed: the kernel must not restart a call from the old ones. */
-	regs = tracee_resume_regs(&regs, tracee->filtered);
-	tracee->regs = regs;
+	/* Only the kernel can tell whether an interrupted call is made again; from another place it
+	 * must not be. */
+	tracee->regs =
+		regs.rip == tracee->regs.rip ? regs : tracee_resume_regs(&regs, tracee->filtered);
 	return NULL;
 }
 
@@ -401,13 +409,14 @@ static void note(
 	quiesce->report.awake += verdict == OUTSIDE && stopped;
 	if (watched->outside)
 		return;
-	quiesce->report.inside += verdict != MUST_STOP;
+	quiesce->report.inside += verdict == INSIDE;
 	quiesce->report.left++;
 	quiesce->report.tid = watched->tid;
 	quiesce->report.why =
 		verdict == MUST_STOP
 			? "it waits in a call that a stop would lengthen, or for a core"
-			: "a frame of it is, or may be, inside the agent";
+		: verdict == TAKES_LONG ? "its stack has not been read to its end yet"
+					: "a frame of it is, or may be, inside the agent";
 }
 
 static struct ht_err *run_job(struct quiesce *quiesce, struct job *job, struct watched **who)
@@ -427,6 +436,7 @@ static struct ht_err *run_job(struct quiesce *quiesce, struct job *job, struct w
 	for (size_t i = 0; i < job->count; i++) {
 		if (answers->verdict[i] == INSIDE)
 			who[i]->ran_ns = proc_ran_ns(quiesce->options.proc, who[i]->tid) + MOVE_NS;
+		who[i]->alone |= answers->verdict[i] == TAKES_LONG;
 		note(quiesce, who[i], (enum verdict)answers->verdict[i], true);
 	}
 	quiesce->report.stopped += answers->stopped;
@@ -471,14 +481,15 @@ static struct ht_err *pass_with_maps(struct quiesce *quiesce, const struct proc_
 		/* A thread that becomes another program takes over the number of the main thread:
 		 * while we hold that one we hold no other, and its registers are not written to the
 		 * new program. */
-		if (w->tid == quiesce->options.proc->pid)
+		bool alone = w->alone || w->tid == quiesce->options.proc->pid;
+		if (alone)
 			err = run_job(quiesce, &job, who);
 		if (err)
 			break;
 		who[job.count] = w;
 		job.judge[job.count] = w->passes > JUDGE_AFTER_PASSES;
 		job.tid[job.count++] = w->tid;
-		if (job.count == JOBS_MAX || w->tid == quiesce->options.proc->pid)
+		if (job.count == JOBS_MAX || alone)
 			err = run_job(quiesce, &job, who);
 	}
 	return err ? err : run_job(quiesce, &job, who);

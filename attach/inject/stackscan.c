@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/inject/stackscan.h"
 
+#include <string.h>
+
 #define RED_ZONE_BYTES 128u
 #define SCAN_BYTES_MAX (64ull << 20)
 #define STACKS_MAX     8u
-#define CHUNK_WORDS    512u
+#define CHUNK_WORDS    8192u /* a system call for each costs as much as copying 4 KiB */
 
 /* The word that holds CS, GS, FS and SS in a signal frame of 64-bit code (Linux 4.6 and later:
  * UC_SIGCONTEXT_SS), and where RSP and RIP lie before it (struct sigcontext_64). */
@@ -19,8 +21,7 @@ struct range {
 struct scan {
 	const struct stackscan_ranges *ranges;
 	struct stackscan_found *found;
-	uint64_t last[FRAME_RSP_BACK]; /* the words before the current one, newest first */
-	raddr_t stack[STACKS_MAX];     /* stack pointers, the first `done_count` of them followed */
+	raddr_t stack[STACKS_MAX]; /* stack pointers, the first `done_count` of them followed */
 	size_t stack_count, done_count;
 	struct range done[STACKS_MAX];
 };
@@ -44,40 +45,40 @@ static void follow(struct scan *scan, raddr_t sp)
 		scan->found->plain++;
 }
 
-static void look_at(struct scan *scan, raddr_t addr, uint64_t word)
+/* The words before `word` can be read, too. */
+static void look_at(struct scan *scan, raddr_t addr, const uint64_t *word)
 {
-	if (stackscan_is_entry(scan->ranges, word)) {
+	if (stackscan_is_entry(scan->ranges, *word)) {
 		if (scan->found->entry_count < STACKSCAN_ENTRIES_MAX)
 			scan->found->entry[scan->found->entry_count] = addr;
 		scan->found->entry_count++;
-	} else if (stackscan_ours(scan->ranges, word)) {
-		scan->found->plain++;
-	} else if (word == FRAME_SEGMENTS) {
-		if (stackscan_ours(scan->ranges, scan->last[FRAME_RIP_BACK - 1]))
+	} else if (*word == FRAME_SEGMENTS) {
+		if (stackscan_ours(scan->ranges, *(word - FRAME_RIP_BACK)))
 			scan->found->signal++;
-		follow(scan, scan->last[FRAME_RSP_BACK - 1]);
+		follow(scan, *(word - FRAME_RSP_BACK));
+	} else {
+		scan->found->plain++;
 	}
-	scan->last[2] = scan->last[1];
-	scan->last[1] = scan->last[0];
-	scan->last[0] = word;
 }
 
 static struct ht_err *scan_range(const struct proc *proc, struct scan *scan, raddr_t lo, raddr_t hi)
 {
-	uint64_t chunk[CHUNK_WORDS];
+	uint64_t words[FRAME_RSP_BACK + CHUNK_WORDS] = {0}, *chunk = words + FRAME_RSP_BACK;
 
 	for (raddr_t at = lo; at < hi;) {
-		size_t want = hi - at < sizeof(chunk) ? hi - at : sizeof(chunk);
+		size_t want = hi - at < CHUNK_WORDS * 8 ? hi - at : CHUNK_WORDS * 8;
 		size_t got = 0;
 		struct ht_err *err = memory_read_some(proc, at, chunk, want, &got);
 		if (err)
 			return err;
 		for (size_t i = 0; i < got / sizeof(chunk[0]); i++)
-			look_at(scan, at + i * sizeof(chunk[0]), chunk[i]);
+			if (stackscan_ours(scan->ranges, chunk[i]) | (chunk[i] == FRAME_SEGMENTS))
+				look_at(scan, at + i * sizeof(chunk[0]), &chunk[i]);
 		if (got < want) {
 			scan->found->plain++;
 			return NULL;
 		}
+		memmove(words, words + got / sizeof(chunk[0]), FRAME_RSP_BACK * sizeof(words[0]));
 		at += got;
 	}
 	return NULL;
@@ -100,7 +101,8 @@ static struct range part_to_scan(const struct scan *scan, const struct proc_map 
 }
 
 struct ht_err *stackscan_run(const struct proc *proc, const struct proc_maps *maps,
-	const struct stackscan_ranges *ranges, raddr_t sp, struct stackscan_found *ret)
+	const struct stackscan_ranges *ranges, raddr_t sp, uint64_t bytes_max,
+	struct stackscan_found *ret)
 {
 	struct stackscan_found found = {0};
 	struct scan scan = {.ranges = ranges, .found = &found, .stack = {sp}, .stack_count = 1};
@@ -112,6 +114,10 @@ struct ht_err *stackscan_run(const struct proc *proc, const struct proc_maps *ma
 		struct range part = {0};
 		if (map && !is_done(&scan, scan.stack[i]))
 			part = part_to_scan(&scan, map, scan.stack[i]);
+		found.cut = part.hi - part.lo > bytes_max;
+		if (found.cut)
+			break;
+		bytes_max -= part.hi - part.lo;
 		/* Already while it is scanned: most frames found there return into it. */
 		scan.done[scan.done_count++] = part;
 		struct ht_err *err = scan_range(proc, &scan, part.lo, part.hi);

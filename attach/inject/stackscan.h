@@ -18,9 +18,9 @@ struct stackscan_ranges {
 
 static inline bool stackscan_ours(const struct stackscan_ranges *r, uint64_t word)
 {
-	return (word >= r->text_lo && word < r->text_hi) ||
-	       (word >= r->thunk_lo && word < r->thunk_hi) ||
-	       (word >= r->slack_lo && word < r->slack_hi);
+	return (word - r->text_lo < r->text_hi - r->text_lo) |
+	       (word - r->thunk_lo < r->thunk_hi - r->thunk_lo) |
+	       (word - r->slack_lo < r->slack_hi - r->slack_lo);
 }
 
 /* Is `word` the entry of a thunk: what a function pointer taken from a tapped slot holds? */
@@ -37,13 +37,18 @@ struct stackscan_found {
 	size_t signal;	    /* PCs into our code in signal frames */
 	size_t entry_count; /* thunk entries: function pointers */
 	raddr_t entry[STACKSCAN_ENTRIES_MAX];
+	bool cut; /* there is more than `bytes_max`, which was not read */
 };
+
+#define STACKSCAN_ALL UINT64_MAX
 
 /*
  * Scans from `sp` - 128 (the red zone) to the end of its mapping, at most 64 MiB, and the stacks
  * that signal frames found there will return to. A stack that is not in `maps`, that vanishes while
- * it is read, or that is one too many counts as one plain hit.
+ * it is read, or that is one too many counts as one plain hit. Stacks that are more than
+ * `bytes_max` together are not looked at to their end.
  */
 HT_MUST_CHECK
 struct ht_err *stackscan_run(const struct proc *proc, const struct proc_maps *maps,
-	const struct stackscan_ranges *ranges, raddr_t sp, struct stackscan_found *ret);
+	const struct stackscan_ranges *ranges, raddr_t sp, uint64_t bytes_max,
+	struct stackscan_found *ret);

@@ -88,7 +88,7 @@ static uint64_t *make_stack(void)
 static struct stackscan_found scan(const struct proc_maps *maps, raddr_t sp)
 {
 	struct stackscan_found found;
-	ck_no_err(stackscan_run(&self, maps, &ours, sp, &found));
+	ck_no_err(stackscan_run(&self, maps, &ours, sp, STACKSCAN_ALL, &found));
 	return found;
 }
 
@@ -338,7 +338,7 @@ START_TEST(real_signal_frames)
 		ck_no_err(proc_open_mem(&proc));
 		ck_no_err(proc_maps_read(&proc, &maps));
 		ck_no_err(proc_syscall_read(&proc, child.pid, &call));
-		ck_no_err(stackscan_run(&proc, &maps, &ranges, call.sp, &found));
+		ck_no_err(stackscan_run(&proc, &maps, &ranges, call.sp, STACKSCAN_ALL, &found));
 		ck_assert_uint_eq(found.signal, 1);
 		ck_assert_msg(found.plain >= 2, "%zu: %zu words", i, found.plain);
 		proc_maps_deinit(&maps);

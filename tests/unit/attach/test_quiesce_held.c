@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What quiesce does to threads while it holds them, and how much of it.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include "attach/inject/quiesce.h"
+#include "attach/target/clock.h"
+#include "format/abi_thunk.h"
+#include "tests/support/child.h"
+#include "tests/support/ht_check.h"
+
+/* Addresses that nothing else in the test holds. */
+#define TEXT  0x5a5a00010000ull
+#define THUNK 0x5a5a00020000ull
+#define ENTRY (THUNK + 3 * ABI_THUNK_BYTES + ABI_THUNK_ENTRY)
+#define REAL  0x5a5a00077000ull
+
+#define COROUTINES  4u
+#define ARENA_BYTES (4ull << 20)
+#define STACK_BYTES (64ull << 10)
+#define SMALL_BYTES (512ull << 10) /* is more than is read of one while others wait */
+
+static const struct stackscan_ranges ours = {.text_lo = TEXT,
+	.text_hi = TEXT + HT_PAGE_BYTES,
+	.thunk_lo = THUNK,
+	.thunk_hi = THUNK + HT_PAGE_BYTES};
+
+static struct shared {
+	volatile uint64_t r12, turns;
+	volatile unsigned stop, interrupted;
+	atomic_uint waiting;
+	/* What workers do: threads that were asked and not let go, bytes read of the target. */
+	atomic_uint held, reads;
+	atomic_ulong read, read_while_many;
+} * shared;
+
+static struct proc proc;
+
+long ptrace(enum __ptrace_request request, ...)
+{
+	static long (*real)(enum __ptrace_request request, ...);
+	va_list args;
+	va_start(args, request);
+	pid_t tid = va_arg(args, pid_t);
+	void *addr = va_arg(args, void *), *data = va_arg(args, void *);
+	va_end(args);
+	if (!real)
+		*(void **)&real = dlsym(RTLD_NEXT, "ptrace");
+	long result = real(request, tid, addr, data);
+	if (result == 0 && request == PTRACE_INTERRUPT)
+		shared->held++;
+	if (result == 0 && request == PTRACE_DETACH)
+		shared->held--;
+	return result;
+}
+
+ssize_t pread(int fd, void *buffer, size_t length, off_t offset)
+{
+	if (shared && shared->held) {
+		shared->reads++;
+		shared->read += length;
+		shared->read_while_many += shared->held > 1 ? length : 0;
+	}
+	return syscall(SYS_pread64, fd, buffer, length, offset);
+}
+
+static enum quiesce_books ask_books(void *context, pid_t tid)
+{
+	(void)context, (void)tid;
+	return QUIESCE_UNKNOWN;
+}
+
+static raddr_t real_of(void *context, raddr_t entry)
+{
+	(void)context;
+	return entry == ENTRY ? REAL : 0;
+}
+
+static struct quiesce *start(
+	const struct child *child, bool rewrite, raddr_t (*real)(void *context, raddr_t entry))
+{
+	struct quiesce_options options = {.proc = &proc,
+		.ranges = ours,
+		.rewrite = rewrite,
+		.real = real,
+		.books = ask_books};
+	struct quiesce *quiesce;
+	ck_no_err(proc_open(child->pid, &proc));
+	ck_no_err(proc_open_mem(&proc));
+	ck_no_err(quiesce_create(&options, &quiesce));
+	return quiesce;
+}
+
+static void finish(struct quiesce *quiesce, struct child *child)
+{
+	quiesce_destroy(quiesce);
+	proc_close(&proc);
+	child_kill(child);
+}
+
+static void setup(void)
+{
+	shared = mmap(
+		NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(shared, MAP_FAILED);
+}
+
+static uint8_t *arena;
+
+static void spin_for_good(void)
+{
+	shared->waiting++;
+	while (!shared->stop)
+		shared->turns++;
+}
+
+static void *spin_on_a_coroutine(void *arg)
+{
+	ucontext_t here, there;
+	getcontext(&there);
+	there.uc_stack.ss_sp = arg;
+	there.uc_stack.ss_size = STACK_BYTES;
+	there.uc_link = &here;
+	makecontext(&there, spin_for_good, 0);
+	swapcontext(&here, &there);
+	return NULL;
+}
+
+static void with_coroutines(const void *arg)
+{
+	pthread_t thread;
+	(void)arg;
+	for (unsigned i = 0; i < COROUTINES; i++)
+		pthread_create(&thread, NULL, spin_on_a_coroutine, arena + i * STACK_BYTES);
+	while (shared->waiting < COROUTINES)
+		sched_yield();
+	child_ready(0);
+	child_wait();
+}
+
+/* What lies above such a stack in its mapping cannot be told from it, and is read; but no other
+ * thread waits for that. */
+START_TEST(stacks_in_large_mappings_are_read_one_at_a_time)
+{
+	struct quiesce_report report;
+	setup();
+	arena = mmap(NULL, ARENA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(arena, MAP_FAILED);
+	struct child child = child_fork(with_coroutines, NULL);
+	struct quiesce *quiesce = start(&child, false, real_of);
+	do
+		ck_no_err(quiesce_pass(quiesce, &report));
+	while (report.left);
+	ck_assert_uint_eq(shared->held, 0);
+	ck_assert_uint_ge(shared->read, COROUTINES * (ARENA_BYTES - COROUTINES * STACK_BYTES));
+	ck_assert_uint_le(shared->read_while_many, COROUTINES * SMALL_BYTES);
+	ck_assert_uint_lt(shared->reads, shared->read / (STACK_BYTES / 2));
+	finish(quiesce, &child);
+}
+END_TEST
+
+static pid_t signalled;
+
+static raddr_t real_and_signal(void *context, raddr_t entry)
+{
+	kill(signalled, SIGUSR1);
+	return real_of(context, entry);
+}
+
+static void count_turn(int sig)
+{
+	(void)sig;
+	shared->turns++;
+}
+
+/* pause(2) with an entry in r12. */
+static void pause_with_entry(const void *arg)
+{
+	long result = SYS_pause;
+	(void)arg;
+	sigaction(SIGUSR1, &(struct sigaction){.sa_handler = count_turn}, NULL);
+	child_ready(0);
+	__asm__ volatile("mov %2, %%r12\n"
+			 "syscall\n"
+			 "mov %%r12, %1\n"
+			 : "+a"(result), "=m"(shared->r12)
+			 : "r"(ENTRY)
+			 : "r12", "rcx", "r11", "memory");
+	shared->interrupted = result == -EINTR;
+	child_wait();
+}
+
+/* The signal comes while its registers are rewritten: the call must not be made again. */
+START_TEST(a_call_is_interrupted_while_its_registers_are_rewritten)
+{
+	setup();
+	struct child child = child_fork(pause_with_entry, NULL);
+	struct quiesce_report report;
+	child_sleeping(&child);
+	signalled = child.pid;
+	struct quiesce *quiesce = start(&child, true, real_and_signal);
+	do
+		ck_no_err(quiesce_pass(quiesce, &report));
+	while (report.stopped == 0);
+	ck_assert_uint_ge(report.rewritten, 1);
+	while (!shared->turns)
+		sched_yield();
+	child_sleeping(&child);
+	ck_assert_uint_eq(shared->r12, REAL);
+	ck_assert_uint_eq(shared->interrupted, 1);
+	finish(quiesce, &child);
+}
+END_TEST
+
+HT_SUITE("attach/inject/quiesce, held", stacks_in_large_mappings_are_read_one_at_a_time,
+	a_call_is_interrupted_while_its_registers_are_rewritten)
