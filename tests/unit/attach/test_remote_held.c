@@ -167,6 +167,13 @@ static void check_unharmed(const struct proc *proc, struct child *child)
 	ck_assert_uint_eq(status.sig_blk, 0);
 }
 
+static struct ht_err *copy_remains(void *context, pid_t tid, struct stub_unmap *ret)
+{
+	(void)tid;
+	*ret = *(const struct stub_unmap *)context;
+	return NULL;
+}
+
 START_TEST(a_thread_that_was_waiting_goes_on_to_wait)
 {
 	struct proc proc;
@@ -183,8 +190,9 @@ START_TEST(a_thread_that_was_waiting_goes_on_to_wait)
 		.hi = {map.image + map.image_bytes},
 		.fd = {image.agent_fd},
 		.fd_count = 1};
+	const struct remote_remains remains = {copy_remains, &unmap};
 	uint64_t stop_ns;
-	ck_no_err(remote_unmap(&proc, &slack, &unmap, false, &stop_ns));
+	ck_no_err(remote_unmap(&proc, &slack, &remains, false, &stop_ns));
 	check_unharmed(&proc, &child);
 	ck_assert_uint_le(shared->stops, 2 * FEW);
 	close_image(&image);
