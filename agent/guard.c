@@ -17,6 +17,8 @@ enum {
 	SYSCALL_SECCOMP = 317,
 	PRCTL_SECCOMP = 22,
 	PRCTL_TSC = 26,
+	PRCTL_DISPATCH = 59,
+	PRCTL_DISPATCH_OFF = 0,
 	PRCTL_SECCOMP_STRICT = 1,
 	PRCTL_TSC_SIGSEGV = 2,
 	SECCOMP_STRICT = 0,
@@ -64,6 +66,8 @@ void guard_prctl(uint64_t option, uint64_t mode, const struct abi_thunk *self)
 	uint32_t what = (uint32_t)option;
 	if (what == PRCTL_SECCOMP)
 		forbid(self, mode == PRCTL_SECCOMP_STRICT ? STRICT : ABI_FORBIDDEN_SYSCALL);
+	else if (what == PRCTL_DISPATCH && mode != PRCTL_DISPATCH_OFF)
+		forbid(self, ABI_FORBIDDEN_SYSCALL);
 	else if (what == PRCTL_TSC && mode == PRCTL_TSC_SIGSEGV)
 		forbid(self, ABI_FORBIDDEN_CLOCK);
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -178,6 +179,13 @@ static uint32_t find_tid_offset(const struct session *s)
 	return count == 1 ? found : 0;
 }
 
+/* Which of its threads have their system calls dispatched to the program cannot be seen without
+ * stopping each; the program gets them by SIGSYS. */
+static bool catches_calls(const struct session *s)
+{
+	return s->survey.status.sig_cgt >> (SIGSYS - 1) & 1;
+}
+
 static struct ht_err *configure(struct session *s)
 {
 	struct abi_config *config = image_config(&s->image);
@@ -199,7 +207,7 @@ static struct ht_err *configure(struct session *s)
 	config->socket_fd = s->remote.agent_fd;
 	config->socket_cookie = sockets.cookie;
 	config->tid_offset = find_tid_offset(s);
-	config->flags = (s->survey.any_seccomp ? ABI_FLAG_NO_SYSCALL : 0) |
+	config->flags = (s->survey.any_seccomp || catches_calls(s) ? ABI_FLAG_NO_SYSCALL : 0) |
 			(s->options->lossless ? ABI_FLAG_LOSSLESS : 0) |
 			(s->options->full_unwind ? ABI_FLAG_FULL_UNWIND : 0);
 	err = publish_snapshot(s->publish, s->image.local, s->image.base, &s->survey.modules,

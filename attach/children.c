@@ -30,7 +30,7 @@ static struct ht_err *clean_one(
 		.deadline_mono_ns = options->deadline_mono_ns};
 	struct recover_report recovered = {.outcome = RECOVER_NOTHING};
 	struct recover_found found;
-	int lock;
+	struct lock lock;
 	struct ht_err *err = recover_find(child, &found);
 	if (err)
 		return err;
@@ -58,7 +58,7 @@ static struct ht_err *clean_one(
 	if (err)
 		return err;
 	err = recover_forked(child, &recover, options->daemon_pid, &recovered);
-	close(lock);
+	lock_release(&lock);
 	if (err)
 		return err;
 	report->cleaned += recovered.outcome == RECOVER_DONE;

@@ -1,11 +1,26 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Two locks, since neither is seen by everybody. The name of a socket is one in each network
+ * namespace. A lock on the process's own file in pidfs (6.9) is the same for all that can see the
+ * process; before that, its directory in /proc stands for it, which is one in each mount of /proc.
+ */
 #include "attach/lock.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/vfs.h>
 #include <unistd.h>
+
+#include "attach/target/clock.h"
+
+#define PIDFS_MAGIC 0x50494446
+#define TRIES	    20u /* who only asks has it for a moment */
 
 static socklen_t name_of(const struct proc *proc, struct sockaddr_un *ret)
 {
@@ -16,7 +31,27 @@ static socklen_t name_of(const struct proc *proc, struct sockaddr_un *ret)
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
 }
 
-bool lock_is_held(const struct proc *proc)
+/* Before pidfs all pidfds of all processes were one file. */
+static bool is_file_of(const struct proc *proc, int fd)
+{
+	struct statfs fs;
+	struct stat its, stat;
+	return fstatfs(fd, &fs) == 0 && fs.f_type == PIDFS_MAGIC && fstat(proc->pidfd, &its) == 0 &&
+	       fstat(fd, &stat) == 0 && stat.st_ino == its.st_ino;
+}
+
+/* A description of its own, which nobody has locked. Negative: errno says why. */
+static int open_file(const struct proc *proc)
+{
+	int fd = (int)syscall(SYS_pidfd_open, proc->pid, 0);
+	if (fd >= 0 && is_file_of(proc, fd))
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return openat(proc->dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static bool name_is_held(const struct proc *proc)
 {
 	struct sockaddr_un addr;
 	socklen_t bytes = name_of(proc, &addr);
@@ -27,22 +62,72 @@ bool lock_is_held(const struct proc *proc)
 	return held;
 }
 
-struct ht_err *lock_take(const struct proc *proc, int *ret)
+static bool file_is_held(const struct proc *proc)
+{
+	int fd = open_file(proc);
+	bool held = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0 && errno == EWOULDBLOCK;
+	if (fd >= 0)
+		close(fd);
+	return held;
+}
+
+bool lock_is_held(const struct proc *proc)
+{
+	return name_is_held(proc) || file_is_held(proc);
+}
+
+static struct ht_err *is_taken(const struct proc *proc)
+{
+	return ht_err_new(HT_ERR_REFUSED,
+		"process %d is in the hands of another heaptap (or of the guardian of one that was "
+		"killed, which will be done in a moment)",
+		proc->pid);
+}
+
+static struct ht_err *take_name(const struct proc *proc, int *ret)
 {
 	struct sockaddr_un addr;
 	socklen_t bytes = name_of(proc, &addr);
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-	if (fd < 0)
+	*ret = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (*ret < 0)
 		return ht_err_sys(errno, "cannot make a socket");
-	if (bind(fd, (struct sockaddr *)&addr, bytes) == 0) {
-		*ret = fd;
-		return NULL;
+	return bind(*ret, (struct sockaddr *)&addr, bytes) == 0 ? NULL : is_taken(proc);
+}
+
+static struct ht_err *take_file(const struct proc *proc, int *ret)
+{
+	*ret = open_file(proc);
+	if (*ret < 0)
+		return ht_err_sys(errno, "cannot open /proc/%d", proc->pid);
+	for (unsigned attempt = 0; attempt < TRIES; attempt++) {
+		if (flock(*ret, LOCK_EX | LOCK_NB) == 0)
+			return NULL;
+		if (errno != EWOULDBLOCK && errno != EINTR)
+			return ht_err_sys(errno, "cannot lock process %d", proc->pid);
+		clock_sleep_ns(CLOCK_NS_PER_MS);
 	}
-	close(fd);
-	return ht_err_new(HT_ERR_REFUSED,
-		"process %d is in the hands of another heaptap (or of the guardian of one that was "
-		"killed, "
-		"which will be done in a moment)",
-		proc->pid);
+	return is_taken(proc);
+}
+
+struct ht_err *lock_take(const struct proc *proc, struct lock *ret)
+{
+	struct lock lock = LOCK_NONE;
+	struct ht_err *err = take_name(proc, &lock.name_fd);
+
+	if (!err)
+		err = take_file(proc, &lock.file_fd);
+	if (err)
+		lock_release(&lock);
+	*ret = lock;
+	return err;
+}
+
+void lock_release(struct lock *lock)
+{
+	if (lock->name_fd >= 0)
+		close(lock->name_fd);
+	if (lock->file_fd >= 0)
+		close(lock->file_fd);
+	*lock = LOCK_NONE;
 }

@@ -1,16 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One heaptap per process: a socket name that the kernel frees when its last holder dies. A
- * guardian holds it on while it detaches for a dead daemon.
+ * One heaptap per process: what the kernel frees when its last holder dies. A guardian holds it on
+ * while it detaches for a dead daemon.
  */
 #pragma once
 
 #include "attach/target/proc.h"
 
-/* Takes the lock of `proc`; `ret` is a descriptor to be closed. HT_ERR_REFUSED when another heaptap
- * has it. */
+struct lock {
+	int name_fd, file_fd;
+};
+
+/* Not held. */
+#define LOCK_NONE                                                                                  \
+	(struct lock)                                                                              \
+	{                                                                                          \
+		-1, -1                                                                             \
+	}
+
+/* Takes the lock of `proc`. HT_ERR_REFUSED when another heaptap has it. */
 HT_MUST_CHECK
-struct ht_err *lock_take(const struct proc *proc, int *ret);
+struct ht_err *lock_take(const struct proc *proc, struct lock *ret);
+void lock_release(struct lock *lock); /* accepts LOCK_NONE */
 
 /* Has another heaptap, or a guardian, the lock of `proc` now? */
 bool lock_is_held(const struct proc *proc);

@@ -217,9 +217,9 @@ static enum exit_status run_verify(const struct options *options)
 }
 
 /* Opens a process to change it: nobody else may meanwhile. */
-static struct ht_err *open_locked(pid_t pid, struct proc *proc, int *lock)
+static struct ht_err *open_locked(pid_t pid, struct proc *proc, struct lock *lock)
 {
-	*lock = -1;
+	*lock = LOCK_NONE;
 	struct ht_err *err = open_readable(pid, proc);
 	if (err)
 		return err;
@@ -229,9 +229,9 @@ static struct ht_err *open_locked(pid_t pid, struct proc *proc, int *lock)
 	return err;
 }
 
-static void close_locked(struct proc *proc, int lock)
+static void close_locked(struct proc *proc, struct lock *lock)
 {
-	close(lock);
+	lock_release(lock);
 	proc_close(proc);
 }
 
@@ -239,12 +239,12 @@ static enum exit_status run_recover(const struct options *options)
 {
 	struct recover_report report;
 	struct proc proc;
-	int lock;
+	struct lock lock;
 	struct ht_err *err = open_locked(options->pid, &proc, &lock);
 	if (err)
 		return complain(err);
 	err = recover_run(&proc, &(struct recover_options){.memfd = -1}, &report);
-	close_locked(&proc, lock);
+	close_locked(&proc, &lock);
 	if (!err && options->json)
 		err = print_recover_json(&report, options->pid);
 	else if (!err && !options->quiet)
@@ -258,12 +258,12 @@ static enum exit_status run_cleanup(const struct options *options)
 {
 	struct cleanup_report report;
 	struct proc proc;
-	int lock;
+	struct lock lock;
 	struct ht_err *err = open_locked(options->pid, &proc, &lock);
 	if (err)
 		return complain(err);
 	err = cleanup_run(&proc, &report);
-	close_locked(&proc, lock);
+	close_locked(&proc, &lock);
 	if (!err && options->json)
 		err = print_cleanup_json(&report, options->pid);
 	else if (!err && !options->quiet)

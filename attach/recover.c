@@ -189,8 +189,6 @@ static struct detach detach_of(const struct proc *proc, struct image *image,
 	return (struct detach){.proc = proc,
 		.image = image,
 		.journal = *journal,
-		.suspend_seccomp = (image_control(image)->forbidden & ABI_FORBIDDEN_SYSCALL) ||
-				   (image_config(image)->flags & ABI_FLAG_NO_SYSCALL),
 		.deadline_mono_ns = options->deadline_mono_ns};
 }
 

@@ -50,7 +50,7 @@ static struct ht_err *open_signals(struct session *s)
 static struct ht_err *take_lock(struct session *s)
 {
 	struct recover_found found;
-	struct ht_err *err = lock_take(&s->survey.proc, &s->lock_fd);
+	struct ht_err *err = lock_take(&s->survey.proc, &s->lock);
 	/* Who holds it is worth more than that it is held. */
 	return err ? ht_err_first(survey_check_tapped(&s->survey.proc, &found), err) : NULL;
 }
@@ -221,8 +221,7 @@ static struct ht_err *take_out(struct session *s)
 	struct detach detach = {.proc = &s->survey.proc,
 		.image = &s->image,
 		.journal = s->journal,
-		.suspend_seccomp = s->survey.any_seccomp ||
-				   (image_control(&s->image)->forbidden & ABI_FORBIDDEN_SYSCALL),
+		.suspend_seccomp = s->survey.any_seccomp,
 		.deadline_mono_ns = clock_mono_ns() + s->options->detach_deadline_ns,
 		.pump = s->receiver ? pump : NULL,
 		.context = s};
@@ -378,8 +377,7 @@ static void release(struct session *s)
 	publish_destroy(s->publish);
 	if (s->signal_fd >= 0)
 		close(s->signal_fd);
-	if (s->lock_fd >= 0)
-		close(s->lock_fd);
+	lock_release(&s->lock);
 	journal_destroy(&s->journal);
 	survey_deinit(&s->survey);
 }
@@ -518,7 +516,7 @@ struct ht_err *session_run(const struct session_options *options, struct session
 	struct session session = {.options = options,
 		.report = ret,
 		.guardian = {.fd = -1},
-		.lock_fd = -1,
+		.lock = LOCK_NONE,
 		.signal_fd = -1,
 		.remote = {.memfd = -1, .daemon_fd = -1, .agent_socket = -1},
 		.start_ns = clock_mono_ns(),

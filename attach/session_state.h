@@ -7,6 +7,7 @@
 
 #include "attach/daemon/receiver.h"
 #include "attach/guardian.h"
+#include "attach/lock.h"
 #include "attach/session.h"
 #include "attach/survey.h"
 #include "attach/tap.h"
@@ -22,7 +23,8 @@ struct session {
 	struct residue *residue;
 	struct sink *sink;
 	struct guardian guardian;
-	int lock_fd, signal_fd;
+	struct lock lock;
+	int signal_fd;
 	struct remote_slack slack;
 	bool slack_written;
 	struct remote_image remote;

@@ -188,15 +188,11 @@ struct ht_err *survey_check_tapped(const struct proc *proc, struct recover_found
 static struct ht_err *check_stub(const struct survey *survey)
 {
 	struct choose_slack place;
-	pid_t pid = survey->proc.pid;
 
 	/* A thread may still be in it. */
-	if (remote_find_stub(&survey->proc, &survey->modules, &survey->maps, &place))
-		return ht_err_new(HT_ERR_REFUSED,
-			"another heaptap is attaching to process %d, or was killed while it did; "
-			"in that case run heaptap recover -p %d",
-			pid, pid);
-	return NULL;
+	return remote_find_stub(&survey->proc, &survey->modules, &survey->maps, &place)
+		       ? remote_slack_refuse(&survey->proc)
+		       : NULL;
 }
 
 static void count_slots(struct survey *survey)

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/inject/held.h"
 
+#include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 
 #include "attach/target/memory.h"
+
+#ifndef PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG
+#define PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG 0x4211
+#endif
 
 #define USER_CS 0x33 /* 64-bit user code segment */
 
@@ -35,10 +41,54 @@ static bool suspend(const struct tracee *tracee)
 	return ptrace(PTRACE_SETOPTIONS, tracee->tid, NULL, (void *)PTRACE_O_SUSPEND_SECCOMP) == 0;
 }
 
-struct ht_err *held_judge(const struct proc *proc, const struct tracee *tracee,
-	const struct remote_slack *slack, bool *ret_hold, enum held_verdict *ret)
+struct dispatch {
+	uint64_t mode, selector, offset, length;
+};
+
+/* Before Linux 6.4 it cannot be asked. Who uses it catches SIGSYS, as programs do that have filters
+ * of the kind which sends that. */
+static struct ht_err *may_be_dispatched(
+	const struct proc *proc, const struct tracee *tracee, bool *ret)
 {
-	bool placed, filtered = false;
+	struct proc_status status;
+	struct ht_err *err = proc_status(proc, tracee->tid, &status);
+	bool known = prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF, 0, 0, 0) == 0;
+
+	*ret = !err && known && !status.seccomp && status.sig_cgt >> (SIGSYS - 1) & 1;
+	return err;
+}
+
+/* Would the kernel let the stub's calls pass? */
+static bool passes(
+	const struct proc *proc, const struct dispatch *dispatch, const struct remote_slack *slack)
+{
+	uint8_t selector = SYSCALL_DISPATCH_FILTER_BLOCK;
+	size_t got = 0;
+
+	if (slack->addr - dispatch->offset < dispatch->length &&
+		slack->addr + slack->bytes - dispatch->offset <= dispatch->length)
+		return true;
+	if (dispatch->selector)
+		ht_err_free(memory_read_some(proc, dispatch->selector, &selector, 1, &got));
+	return got == 1 && selector == SYSCALL_DISPATCH_FILTER_ALLOW;
+}
+
+static struct ht_err *is_dispatched(const struct proc *proc, const struct tracee *tracee,
+	const struct remote_slack *slack, bool leaving, bool *ret)
+{
+	struct dispatch dispatch = {0};
+
+	if (ptrace(PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG, tracee->tid, (void *)sizeof(dispatch),
+		    &dispatch) < 0)
+		return may_be_dispatched(proc, tracee, ret);
+	*ret = dispatch.mode != PR_SYS_DISPATCH_OFF && !(leaving && passes(proc, &dispatch, slack));
+	return NULL;
+}
+
+struct ht_err *held_judge(const struct proc *proc, const struct tracee *tracee,
+	const struct remote_slack *slack, bool leaving, bool *ret_hold, enum held_verdict *ret)
+{
+	bool placed, filtered = false, dispatched = false;
 	struct ht_err *err = is_well_placed(proc, tracee, slack, &placed);
 
 	/* In this order: one that it gets in between is suspended. */
@@ -46,7 +96,12 @@ struct ht_err *held_judge(const struct proc *proc, const struct tracee *tracee,
 	if (!err && placed)
 		err = is_filtered(proc, tracee, &filtered);
 	*ret_hold = filtered;
-	*ret = !placed ? HELD_ELSEWHERE : filtered && !suspended ? HELD_FILTERED : HELD_FIT;
+	if (!err && placed)
+		err = is_dispatched(proc, tracee, slack, leaving, &dispatched);
+	*ret = !placed			? HELD_ELSEWHERE
+	       : filtered && !suspended ? HELD_FILTERED
+	       : dispatched		? HELD_DISPATCHED
+					: HELD_FIT;
 	return err;
 }
 
@@ -60,6 +115,12 @@ struct ht_err *held_refuse(const struct proc *proc, pid_t tid, enum held_verdict
 		return ht_err_new(HT_ERR_REFUSED,
 			"thread %d of process %d has a seccomp filter, which only root may suspend "
 			"for the moment of the attach; run heaptap as root",
+			tid, proc->pid);
+	case HELD_DISPATCHED:
+		return ht_err_new(HT_ERR_REFUSED,
+			"thread %d of process %d has its system calls handed to the program itself "
+			"(Syscall User Dispatch, as Wine does), which would get heaptap's, too; "
+			"try again when the program has turned that off",
 			tid, proc->pid);
 	}
 	return NULL;
@@ -87,14 +148,17 @@ struct ht_err *held_slack_runs(const struct proc *proc, const struct remote_slac
 	return runs ? NULL : slack_is_lost(proc, slack);
 }
 
-struct ht_err *held_slack_holds(const struct proc *proc, const struct remote_slack *slack)
+struct ht_err *held_slack_holds(
+	const struct proc *proc, const struct remote_slack *slack, bool leaving)
 {
 	uint8_t now[STUB_BYTES_MAX];
 	bool stub;
 	struct ht_err *err = remote_slack_holds_stub(proc, slack, &stub);
 
-	if (err || stub)
+	if (err || (stub && leaving))
 		return err;
+	if (stub)
+		return remote_slack_refuse(proc);
 	err = memory_read(proc, slack->addr, now, slack->bytes);
 	if (err)
 		return err;

@@ -10,14 +10,17 @@
 
 enum held_verdict {
 	HELD_FIT,
-	HELD_ELSEWHERE, /* not a place to be sent away from: another moment, or another thread */
-	HELD_FILTERED,	/* it has a seccomp filter, which we may not suspend */
+	HELD_ELSEWHERE,	 /* not a place to be sent away from: another moment, or another thread */
+	HELD_FILTERED,	 /* it has a seccomp filter, which we may not suspend */
+	HELD_DISPATCHED, /* its system calls may be handed to the program (Syscall User Dispatch) */
 };
 
-/* `ret_hold`: it has a filter, which is suspended for as long as it is held, and no longer. */
+/* `ret_hold`: it has a filter, which is suspended for as long as it is held, and no longer.
+ * `leaving`: only the stub is to run in it, and no agent, which it may where the dispatch lets its
+ * calls pass just now. */
 HT_MUST_CHECK
 struct ht_err *held_judge(const struct proc *proc, const struct tracee *tracee,
-	const struct remote_slack *slack, bool *ret_hold, enum held_verdict *ret);
+	const struct remote_slack *slack, bool leaving, bool *ret_hold, enum held_verdict *ret);
 
 /* What keeps each thread of the process from being used, in words: HT_ERR_REFUSED. NULL: nothing.
  */
@@ -27,6 +30,8 @@ struct ht_err *held_refuse(const struct proc *proc, pid_t tid, enum held_verdict
 /* Is the stub's place still executable, and private to the process? */
 HT_MUST_CHECK
 struct ht_err *held_slack_runs(const struct proc *proc, const struct remote_slack *slack);
-/* Does it hold what was there before, or a stub of ours? */
+/* Does it hold what was there before? `leaving`: or a stub. While one stands there nobody else's
+ * comes into its place, for a first stub is never written over another. */
 HT_MUST_CHECK
-struct ht_err *held_slack_holds(const struct proc *proc, const struct remote_slack *slack);
+struct ht_err *held_slack_holds(
+	const struct proc *proc, const struct remote_slack *slack, bool leaving);

@@ -45,11 +45,13 @@ struct attempt {
 	struct tracee tracee;
 	struct tracee as_stopped;
 	uint64_t signal_mask;
-	bool hold; /* the thread stays traced until it is put back */
+	bool hold;    /* the thread stays traced until it is put back */
+	bool written; /* the stub has been, or is being */
 };
 
 struct outcome {
-	bool ran; /* false: this thread would not do, try another */
+	bool ran;	/* false: this thread would not do, try another */
+	bool untouched; /* nor was the slack written */
 	uint64_t stop_ns;
 	raddr_t thread_pointer;
 	int agent_fd;
@@ -67,7 +69,7 @@ static bool in_slack(const struct remote_slack *slack, raddr_t pc)
 	return pc - slack->addr < slack->bytes;
 }
 
-static struct ht_err *write_stub(const struct attempt *attempt, const struct stub_thread *thread)
+static struct ht_err *write_stub(struct attempt *attempt, const struct stub_thread *thread)
 {
 	struct stub stub;
 	raddr_t at = attempt->slack->addr;
@@ -76,9 +78,10 @@ static struct ht_err *write_stub(const struct attempt *attempt, const struct stu
 	if (!err && stub.length > attempt->slack->bytes)
 		err = ht_err_new(HT_ERR_INTERNAL, "the stub outgrew its place");
 	if (!err)
-		err = held_slack_holds(attempt->proc, attempt->slack);
+		err = held_slack_holds(attempt->proc, attempt->slack, !attempt->map);
 	if (err)
 		return err;
+	attempt->written = true;
 	return memory_write(attempt->proc, at, stub.bytes, stub.length);
 }
 
@@ -321,7 +324,8 @@ static struct ht_err *stop_usable(struct attempt *attempt, enum held_verdict *re
 		struct ht_err *err = tracee_stop(attempt->tid, deadline, false, tracee, &result);
 		if (err || result != TRACEE_STOPPED)
 			return err;
-		err = held_judge(attempt->proc, tracee, attempt->slack, &attempt->hold, ret);
+		err = held_judge(
+			attempt->proc, tracee, attempt->slack, !attempt->map, &attempt->hold, ret);
 		if (!err && *ret == HELD_FIT)
 			return NULL;
 		err = ht_err_first(err, tracee_release(tracee));
@@ -338,7 +342,7 @@ static struct ht_err *attempt_job(void *context, struct worker_reply *reply)
 	enum held_verdict verdict = HELD_ELSEWHERE;
 	struct ht_err *err = held_slack_runs(attempt->proc, attempt->slack);
 
-	outcome->not_taken = true;
+	outcome->not_taken = outcome->untouched = true;
 	if (!err)
 		err = stop_usable(attempt, &verdict);
 	if (!err && attempt->map)
@@ -347,6 +351,7 @@ static struct ht_err *attempt_job(void *context, struct worker_reply *reply)
 		return err;
 	outcome->thread_pointer = attempt->tracee.regs.fs_base;
 	err = run_stub(attempt);
+	outcome->untouched = !attempt->written;
 	if (err)
 		return err;
 	err = attempt->map ? take_image(attempt, outcome, reply) : wait_unmapped(attempt);
@@ -438,7 +443,7 @@ struct ht_err *remote_map(const struct proc *proc, const struct remote_slack *sl
 		.daemon_fd = reply.fd[REPLY_DAEMON],
 		.agent_socket = reply.fd[REPLY_AGENT],
 		.agent_fd = outcome.agent_fd,
-		.tid = attempt.tid,
+		.tid = outcome.untouched ? 0 : attempt.tid,
 		.thread_pointer = outcome.thread_pointer,
 		.stop_ns = outcome.stop_ns,
 		.clock_forbidden = outcome.clock_forbidden,

@@ -17,6 +17,9 @@ struct remote_slack {
 	uint8_t original[STUB_BYTES_MAX];
 };
 
+/* A stub that is not ours stands there: HT_ERR_REFUSED. */
+HT_MUST_CHECK
+struct ht_err *remote_slack_refuse(const struct proc *proc);
 /* Chooses the place and reads its bytes. Writes them back once, so that the page is private to the
  * target before any thread is stopped. */
 HT_MUST_CHECK

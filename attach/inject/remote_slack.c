@@ -9,6 +9,14 @@
 #include "attach/inject/remote.h"
 #include "attach/target/slow.h"
 
+struct ht_err *remote_slack_refuse(const struct proc *proc)
+{
+	return ht_err_new(HT_ERR_REFUSED,
+		"another heaptap is attaching to process %d, or was killed while it did; in that "
+		"case run heaptap recover -p %d",
+		proc->pid, proc->pid);
+}
+
 struct ht_err *remote_slack_prepare(const struct proc *proc, const struct modules *modules,
 	const struct proc_maps *maps, struct remote_slack *ret)
 {
@@ -18,6 +26,9 @@ struct ht_err *remote_slack_prepare(const struct proc *proc, const struct module
 		return err;
 	struct remote_slack slack = {.addr = place.addr, .bytes = place.bytes};
 	err = memory_read(proc, slack.addr, slack.original, slack.bytes);
+	/* What would be restored in the end is another's. */
+	if (!err && stub_is_at_start(slack.original, slack.bytes))
+		err = remote_slack_refuse(proc);
 	if (!err)
 		err = memory_write(proc, slack.addr, slack.original, slack.bytes);
 	if (!err)

@@ -18,6 +18,7 @@
 
 #define ANSWER_MS  20000
 #define HEAPTAP_MS 60000
+#define REFUSED	   3
 #define LOOK_US	   100000 /* so long heaptap is given to look around: later is no failure */
 
 static struct victim victim;
@@ -124,5 +125,56 @@ START_TEST(descriptor_taken_before_the_last_stub)
 }
 END_TEST
 
-HT_SUITE("integration/held", filter_entered_before_the_first_stub,
+/* The stub's calls would be handed to the program. */
+START_TEST(dispatched_before_the_first_stub)
+{
+	start();
+	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
+	attach_and_wait();
+	order("dispatch");
+	run_until(turns_until(run_has_ended(&tap.run)), HEAPTAP_MS);
+	char *err = run_err(&tap.run);
+	ck_assert_msg(strstr(err, "Syscall User Dispatch"), "%s", err);
+	free(err);
+	json_decref(tap_wait(&tap, REFUSED));
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+}
+END_TEST
+
+/* The agent makes no call from then on, and the last stub waits for the end of it. */
+START_TEST(dispatched_while_tapped)
+{
+	start();
+	attach();
+	order("dispatch");
+	order("load");
+	order("undispatch");
+	kill(tap.run.pid, SIGINT);
+	json_decref(wait_for_end(TAP_MAY_DROP));
+	victim_stop(&victim);
+}
+END_TEST
+
+/* The name of the one is not seen by the other, whose network namespace is its own. */
+START_TEST(another_heaptap_in_another_namespace)
+{
+	char pid[16], *err;
+	start();
+	attach_and_wait();
+	snprintf(pid, sizeof(pid), "%d", victim.pid);
+	int status = run_program((const char *[]){"unshare", "-n", run_built("heaptap"), "attach",
+					 "-p", pid, "-d", "1s", "-o", "/dev/null", NULL},
+		HEAPTAP_MS, NULL, &err);
+	ck_assert_msg(status == REFUSED && strstr(err, "in the hands of another"), "status %d: %s",
+		status, err);
+	free(err);
+	run_until(turns_until(is_tapped()), HEAPTAP_MS);
+	detach_and_wait();
+	end();
+}
+END_TEST
+
+HT_SUITE("integration/held", dispatched_before_the_first_stub, dispatched_while_tapped,
+	another_heaptap_in_another_namespace, filter_entered_before_the_first_stub,
 	filter_entered_before_the_last_stub, descriptor_taken_before_the_last_stub)

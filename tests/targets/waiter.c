@@ -5,9 +5,12 @@
  * directly before its stub. Commands:
  *
  *      work            answers "done", as these do:
+ *      load            the same with more of it
  *      filter CALL     enters a seccomp filter that kills for `memfd_create` or `munmap`
  *      take            a file of its own gets the number of the socket that heaptap has made here
- *      check           "fine": that file is open
+ *      check           that file is open
+ *      dispatch        has system calls from outside libc handed to itself, which it does not catch
+ *      undispatch      no more
  */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -65,6 +68,22 @@ static void check(void)
 		speak_fail("descriptor %d is not this program's own any more", own_fd);
 }
 
+/* Calls from libc pass, as those of the program under Wine do. */
+static void dispatch(void)
+{
+	static volatile char selector = SYSCALL_DISPATCH_FILTER_BLOCK;
+	unsigned long lo, hi;
+	char perms[5], line[512];
+	FILE *maps = fopen("/proc/self/maps", "re");
+	while (maps && fgets(line, sizeof(line), maps))
+		if (strstr(line, "/libc") && sscanf(line, "%lx-%lx %4s", &lo, &hi, perms) == 3 &&
+			!strcmp(perms, "r-xp"))
+			break;
+	if (!maps || fclose(maps) ||
+		prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, lo, hi - lo, &selector))
+		speak_fail("no dispatch: errno %d", errno);
+}
+
 int main(void)
 {
 	int epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -85,6 +104,12 @@ int main(void)
 			enter_filter(SYS_munmap);
 		else if (!strcmp(command, "take"))
 			take();
+		else if (!strcmp(command, "dispatch"))
+			dispatch();
+		else if (!strcmp(command, "undispatch"))
+			prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF, 0, 0, 0);
+		else if (!strcmp(command, "load"))
+			work(100000);
 		else if (!strcmp(command, "check"))
 			check();
 		speak_add("done");
