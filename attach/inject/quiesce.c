@@ -14,7 +14,6 @@
 /* A thread stops when it is next scheduled: on a busy machine that takes a while. Given up before,
  * it returns EINTR from its call, and nobody is there to put that right. */
 #define STOP_DEADLINE_NS    (10 * CLOCK_NS_PER_S)
-#define POLL_NS		    10000u
 #define WORKER_DEADLINE_NS  (15 * CLOCK_NS_PER_S)
 #define MOVE_NS		    20000u	 /* of CPU time get a thread from where it was */
 #define HOOK_FRAME_BYTES    1024u	 /* and all below it that the agent uses */
@@ -355,7 +354,7 @@ static struct ht_err *look_job(void *context, struct worker_reply *reply)
 		/* A dying worker may still hold it: not an error, another pass will see. */
 		answers->verdict[asked] = (uint8_t)(result == TRACEE_GONE ? GONE : INSIDE);
 	}
-	uint64_t deadline = clock_mono_ns() + STOP_DEADLINE_NS;
+	uint64_t since_ns = clock_mono_ns(), deadline = since_ns + STOP_DEADLINE_NS;
 	while (left && clock_mono_ns() < deadline) {
 		for (size_t i = 0; i < asked; i++) {
 			if (done[i])
@@ -365,7 +364,7 @@ static struct ht_err *look_job(void *context, struct worker_reply *reply)
 		}
 		/* Not a yield: they cannot stop before they have the core that we would spin on. */
 		if (left)
-			clock_sleep_ns(POLL_NS);
+			clock_sleep_ns(clock_pause_ns(since_ns));
 	}
 	return err;
 }

@@ -25,13 +25,10 @@
 /* A worker stops, and waits three times, each to its own deadline: what it says is better than that
  * it had to be killed. */
 #define WORKER_DEADLINE_NS (STOP_DEADLINE_NS + 3 * READY_DEADLINE_NS + 10 * CLOCK_NS_PER_S)
-/* Who sleeps is soon scheduled again; who spins is not, on a busy machine, until the lease is over.
- */
-#define POLL_NS	       10000u
-#define CANDIDATES_MAX 32u
-#define STOP_TRIES     3u
-#define LOOK_NS	       CLOCK_NS_PER_MS
-#define HOLD_MS	       50u
+#define CANDIDATES_MAX	   32u
+#define STOP_TRIES	   3u
+#define LOOK_NS		   CLOCK_NS_PER_MS
+#define HOLD_MS		   50u
 
 /* One attempt with one thread, in a worker. */
 struct attempt {
@@ -45,8 +42,9 @@ struct attempt {
 	struct tracee tracee;
 	struct tracee as_stopped;
 	uint64_t signal_mask;
-	bool hold;    /* the thread stays traced until it is put back */
-	bool written; /* the stub has been, or is being */
+	bool hold;	  /* the thread stays traced until it is put back */
+	bool written;	  /* the stub has been, or is being */
+	uint64_t sent_ns; /* when the thread went to it */
 };
 
 struct outcome {
@@ -107,7 +105,9 @@ static struct ht_err *wait_a_little(struct attempt *attempt)
 {
 	struct ht_err *err = attempt->hold ? tracee_pass_signals(&attempt->tracee) : NULL;
 	if (!err)
-		clock_sleep_ns(POLL_NS);
+		/* Who spins does not get the core back, on a busy machine, until the lease is over.
+		 */
+		clock_sleep_ns(clock_pause_ns(attempt->sent_ns));
 	return err;
 }
 
@@ -280,6 +280,7 @@ static struct ht_err *run_stub(struct attempt *attempt)
 		return ht_err_first(err, tracee_release(tracee));
 	attempt->as_stopped = *tracee;
 	attempt->signal_mask = thread.signal_mask;
+	attempt->sent_ns = clock_mono_ns();
 	enter.rip = attempt->slack->addr;
 	return tracee_divert(tracee, &enter, attempt->hold);
 }

@@ -324,22 +324,23 @@ struct ht_err *tracee_poll(struct tracee *tracee, enum tracee_result *ret_result
 }
 
 /* A stop takes microseconds: give the core away rather than sleep, at first. */
-static void pause_between_polls(unsigned round)
+static void pause_between_polls(unsigned round, uint64_t since_ns)
 {
 	if (round < 50)
 		sched_yield();
 	else
-		clock_sleep_ns(20000);
+		clock_sleep_ns(clock_pause_ns(since_ns));
 }
 
 static struct ht_err *poll_until(
 	struct tracee *tracee, uint64_t deadline_mono_ns, enum tracee_result *ret_result)
 {
+	uint64_t since_ns = clock_mono_ns();
 	for (unsigned round = 0;; round++) {
 		struct ht_err *err = look(tracee, ret_result);
 		if (err || *ret_result != TRACEE_BUSY || clock_mono_ns() > deadline_mono_ns)
 			return err;
-		pause_between_polls(round);
+		pause_between_polls(round, since_ns);
 	}
 }
 
