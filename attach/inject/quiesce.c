@@ -15,7 +15,7 @@
  * it returns EINTR from its call, and nobody is there to put that right. */
 #define STOP_DEADLINE_NS    (10 * CLOCK_NS_PER_S)
 #define WORKER_DEADLINE_NS  (15 * CLOCK_NS_PER_S)
-#define MOVE_NS		    20000u	 /* of CPU time get a thread from where it was */
+#define MOVE_NS		    STOPCOST_MOVE_NS
 #define HOOK_FRAME_BYTES    1024u	 /* and all below it that the agent uses */
 #define SCAN_TOGETHER_BYTES (256u << 10) /* of a thread while others may wait, stopped */
 #define JUDGE_AFTER_PASSES  3u		 /* a hit that is still there then is worth an unwind */
@@ -379,7 +379,7 @@ static bool has_run(const struct quiesce *quiesce, struct watched *watched)
 	uint64_t ran_ns = proc_ran_ns(quiesce->options.proc, watched->tid);
 	bool looked = watched->ran_ns != 0;
 	if (!looked)
-		watched->ran_ns = ran_ns;
+		watched->ran_ns = ran_ns + MOVE_NS;
 	return !ran_ns || (looked && ran_ns > watched->ran_ns);
 }
 

@@ -121,6 +121,11 @@ enum stopcost stopcost_of(
 	return STOPCOST_NEVER;
 }
 
+static bool is_out(const struct stopcost_seen *seen)
+{
+	return seen->turns.run_ns - seen->running_since_ns >= STOPCOST_MOVE_NS;
+}
+
 bool stopcost_is_timely(
 	const struct proc *proc, pid_t tid, enum stopcost cost, struct stopcost_seen *seen)
 {
@@ -130,8 +135,13 @@ bool stopcost_is_timely(
 		return true;
 	struct ht_err *err = proc_turns_read(proc, tid, &seen->turns);
 	seen->known = !err;
+	seen->was_running = cost == STOPCOST_RUNNING;
 	ht_err_free(err);
-	return before.known && seen->known &&
-	       (before.turns.run_ns != seen->turns.run_ns ||
-		       before.turns.count != seen->turns.count);
+	if (!before.known || !before.was_running)
+		seen->running_since_ns = seen->turns.run_ns;
+	if (!before.known || !seen->known)
+		return false;
+	if (cost == STOPCOST_RUNNING)
+		return before.was_running && is_out(seen);
+	return before.turns.run_ns != seen->turns.run_ns || before.turns.count != seen->turns.count;
 }

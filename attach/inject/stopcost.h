@@ -11,6 +11,10 @@
 /* So long it is worth waiting for the moment when a stop does no harm. */
 #define STOPCOST_PATIENCE_NS (10 * CLOCK_NS_PER_S)
 
+/* So much CPU time gets a thread from where it was, out of a call that it was woken from, too.
+ * Until it is out a stop counts as a signal, and the call is made again, from its beginning. */
+#define STOPCOST_MOVE_NS 100000u
+
 /* In the order of preference. */
 enum stopcost {
 	STOPCOST_RESTART,	/* the kernel makes the call again as it was */
@@ -27,14 +31,17 @@ enum stopcost stopcost_of(
 
 /* A thread when it was last looked at; zeroed before the first time. */
 struct stopcost_seen {
-	bool known;
+	bool known, was_running;
 	struct proc_turns turns;
+	uint64_t running_since_ns; /* of its CPU time */
 };
 
 /*
  * Is now the moment to stop it? A wait that would end late must have only just begun, and a running
- * thread must be more than just woken: stopped before it has run, it would begin the wait anew that
- * is over. Both are so when it has run since it was last looked at, which should be a moment ago.
+ * thread must be more than just woken: stopped before it is out of its call, it would begin the
+ * wait anew that is over. A wait has begun when its thread has run since it was last looked at,
+ * which should be a moment ago; a running thread is out when it has run for STOPCOST_MOVE_NS since
+ * it was first seen running.
  */
 bool stopcost_is_timely(
 	const struct proc *proc, pid_t tid, enum stopcost cost, struct stopcost_seen *seen);

@@ -142,6 +142,15 @@ START_TEST(a_thread_that_has_run_is_timely)
 	ck_assert(!stopcost_is_timely(&proc, spinning.pid, STOPCOST_RUNNING, &seen));
 	while (!stopcost_is_timely(&proc, spinning.pid, STOPCOST_RUNNING, &seen))
 		usleep(1000);
+	ck_assert_uint_ge(seen.turns.run_ns, seen.running_since_ns + STOPCOST_MOVE_NS);
+	ck_assert(stopcost_is_timely(&proc, spinning.pid, STOPCOST_RUNNING, &seen));
+	/* It may still be in the tail of the call in which it was last seen. */
+	uint64_t before_ns = seen.turns.run_ns;
+	seen.was_running = false;
+	while (seen.turns.run_ns == before_ns) {
+		seen.was_running = false;
+		ck_assert(!stopcost_is_timely(&proc, spinning.pid, STOPCOST_RUNNING, &seen));
+	}
 	proc_close(&proc);
 	child_kill(&child);
 	child_kill(&spinning);
