@@ -503,8 +503,11 @@ static struct ht_err *capture(struct session *s)
 			err = add_remains(err, left->message);
 		ht_err_free(left);
 	}
-	if (err && !target_gone(s, &err))
+	if (err && !target_gone(s, &err)) {
+		/* What it may hold by now is no capture. */
+		sink_discard(s->sink);
 		return ht_err_first(err, clean_children(s));
+	}
 	if (s->target_gone)
 		return s->slack_written ? conclude(s, begin_trace(s)) : changed_untouched(s);
 	session_progress(s, "capturing%s", s->options->duration_ns ? "" : " until Ctrl-C");

@@ -189,6 +189,10 @@ static bool carry_out(
 		go_on = flush(scribe);
 		show_answer(scribe);
 		break;
+	case SCRIBE_DISCARD:
+		store_discard(scribe->store);
+		show_answer(scribe);
+		break;
 	case SCRIBE_FINISH:
 	case SCRIBE_FINISH_NAMED:
 		if (finish(scribe, message->kind == SCRIBE_FINISH_NAMED))

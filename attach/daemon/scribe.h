@@ -17,6 +17,7 @@ enum scribe_kind {
 	SCRIBE_FLUSH,	     /* answered when all before it is written, or cannot be */
 	SCRIBE_FINISH,	     /* the same, and the file is complete; then the process ends */
 	SCRIBE_FINISH_NAMED, /* with what `append` adds */
+	SCRIBE_DISCARD,	     /* nothing was captured; then the process ends */
 };
 
 /* What is written to the pipe. */

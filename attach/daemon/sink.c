@@ -415,6 +415,18 @@ void sink_finish(struct sink *sink, bool named)
 	dismiss_scribe(sink);
 }
 
+void sink_discard(struct sink *sink)
+{
+	if (is_closed(sink))
+		return;
+	struct ht_err *err = order(sink, SCRIBE_DISCARD);
+	if (err)
+		give_up(sink, err->message);
+	ht_err_free(err);
+	await_answer(sink, true);
+	dismiss_scribe(sink);
+}
+
 enum store_state sink_state(const struct sink *sink)
 {
 	return sink->problem ? STORE_BROKEN : (enum store_state)look_u32(&sink->page->state);

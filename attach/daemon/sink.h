@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Where the daemon's records go: a bounded queue to a process of its own that writes them
- * (scribe.h). Nothing here waits for the output but sink_create, sink_flush, sink_finish and
- * sink_destroy, and these for a bounded time.
+ * (scribe.h). Nothing here waits for the output but sink_create, sink_flush, sink_finish,
+ * sink_discard and sink_destroy, and these for a bounded time.
  */
 #pragma once
 
@@ -57,6 +57,8 @@ int sink_fd(const struct sink *sink);
 void sink_flush(struct sink *sink);
 /* Writes all, with `named` what options.append adds, and makes it durable. No put afterwards. */
 void sink_finish(struct sink *sink, bool named);
+/* Leaves no file, whatever was put: the attach failed. No put afterwards. */
+void sink_discard(struct sink *sink);
 
 enum store_state sink_state(const struct sink *sink);
 /* Why not OK, for a person; NULL. */

@@ -97,6 +97,11 @@ void store_destroy(struct store *store)
 	free(store);
 }
 
+void store_discard(struct store *store)
+{
+	store->has_records = false;
+}
+
 static void set_problem(struct store *store, enum store_state state, const char *text)
 {
 	if (store->state >= state)

@@ -42,6 +42,8 @@ struct ht_err *store_flush(struct store *store);
 /* Footer, fsync; the file is complete. */
 HT_MUST_CHECK
 struct ht_err *store_finish(struct store *store);
+/* store_destroy will leave no file, as if nothing had been put. */
+void store_discard(struct store *store);
 
 enum store_state store_state(const struct store *store);
 const char *store_problem(const struct store *store); /* why not OK, for a person; NULL */

@@ -151,6 +151,21 @@ static struct ht_err *append_mark(
 	return store_put(store, &rec, EVENTS_IN_BODY);
 }
 
+START_TEST(what_is_discarded_leaves_no_file)
+{
+	char *path = tmpdir_path("trace");
+	struct sink *sink = sink_at(path, 0);
+	for (unsigned int i = 0; i < 100; i++)
+		put_events(sink);
+	sink_flush(sink);
+	ck_assert_int_eq(access(path, F_OK), 0);
+	sink_discard(sink);
+	ck_assert_int_ne(access(path, F_OK), 0);
+	sink_destroy(sink);
+	free(path);
+}
+END_TEST
+
 START_TEST(what_is_appended_stands_behind_the_rest)
 {
 	struct sink *sink;
@@ -428,11 +443,11 @@ START_TEST(what_was_passed_on_is_written_when_the_daemon_dies)
 END_TEST
 
 HT_SUITE("attach/daemon/sink", all_that_is_put_is_written, why_it_cannot_be_opened_comes_back,
-	without_a_record_nothing_stays, what_is_appended_stands_behind_the_rest,
-	an_error_of_the_scribe_itself_is_said, what_there_is_no_memory_for_is_counted,
-	what_is_not_taken_waits_up_to_a_bound, an_output_that_takes_nothing_is_given_up,
-	a_slow_reader_is_waited_for_until_cancelled, a_scribe_that_dies_loses_only_what_is_counted,
-	the_scribe_holds_nothing_of_ours, the_scribe_holds_nothing_on_an_old_kernel,
-	the_scribe_holds_nothing_in_an_old_container, a_queue_that_would_block_is_refused,
-	what_may_not_be_durable_is_called_by_its_name,
+	without_a_record_nothing_stays, what_is_discarded_leaves_no_file,
+	what_is_appended_stands_behind_the_rest, an_error_of_the_scribe_itself_is_said,
+	what_there_is_no_memory_for_is_counted, what_is_not_taken_waits_up_to_a_bound,
+	an_output_that_takes_nothing_is_given_up, a_slow_reader_is_waited_for_until_cancelled,
+	a_scribe_that_dies_loses_only_what_is_counted, the_scribe_holds_nothing_of_ours,
+	the_scribe_holds_nothing_on_an_old_kernel, the_scribe_holds_nothing_in_an_old_container,
+	a_queue_that_would_block_is_refused, what_may_not_be_durable_is_called_by_its_name,
 	what_was_passed_on_is_written_when_the_daemon_dies)
