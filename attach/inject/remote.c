@@ -366,6 +366,7 @@ static struct ht_err *attempt_job(void *context, struct worker_reply *reply)
 struct seen {
 	pid_t tid[CANDIDATES_MAX];
 	struct stopcost_seen thread[CANDIDATES_MAX];
+	size_t next; /* to be replaced */
 };
 
 /* Nothing but its end brings a thread out of an uninterruptible wait, or a stop. */
@@ -378,13 +379,25 @@ static bool can_stop(const struct attempt *attempt, pid_t tid)
 	return can;
 }
 
-static bool is_timely(const struct attempt *attempt, struct seen *seen, size_t at,
-	const struct choose_thread *thread)
+/* Their order changes from look to look. */
+static struct stopcost_seen *seen_of(struct seen *seen, pid_t tid)
 {
-	if (seen->tid[at] != thread->tid)
+	size_t at = 0;
+	while (at < CANDIDATES_MAX && seen->tid[at] != tid)
+		at++;
+	if (at == CANDIDATES_MAX) {
+		at = seen->next++ % CANDIDATES_MAX;
+		seen->tid[at] = tid;
 		seen->thread[at] = (struct stopcost_seen){0};
-	seen->tid[at] = thread->tid;
-	return stopcost_is_timely(attempt->proc, thread->tid, thread->cost, &seen->thread[at]);
+	}
+	return &seen->thread[at];
+}
+
+static bool is_timely(
+	const struct attempt *attempt, struct seen *seen, const struct choose_thread *thread)
+{
+	return stopcost_is_timely(
+		attempt->proc, thread->tid, thread->cost, seen_of(seen, thread->tid));
 }
 
 static struct ht_err *try_each(struct attempt *attempt, struct seen *seen, bool in_any_case,
@@ -396,7 +409,7 @@ static struct ht_err *try_each(struct attempt *attempt, struct seen *seen, bool 
 		return err;
 	for (size_t i = 0; !err && !ret->ran && i < threads.count && i < CANDIDATES_MAX; i++) {
 		const struct choose_thread *thread = &threads.thread[i];
-		bool timely = is_timely(attempt, seen, i, thread) || in_any_case;
+		bool timely = is_timely(attempt, seen, thread) || in_any_case;
 		if (!timely || !can_stop(attempt, thread->tid))
 			continue;
 		attempt->tid = thread->tid;
