@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -21,6 +22,10 @@
 #define ANSWER_MS  60000
 #define HEAPTAP_MS 60000
 #define WORDS_MAX  8
+
+#ifndef PR_GET_MDWE
+#define PR_GET_MDWE 66
+#endif
 
 enum { REFUSED = 3, TARGET_ENDED = 5 };
 
@@ -125,6 +130,18 @@ static void check_works(const struct works *w)
 	victim_stop(&c.victim);
 }
 
+/* doctor says what attach has said, but for what only the stub can find out. */
+static void check_doctor(const char *pid, int expected, const char *line)
+{
+	char *err;
+	bool asked_inside = strstr(line, "PR_SET_TSC");
+	int status = run_program((const char *[]){run_built("heaptap"), "doctor", "-p", pid, NULL},
+		HEAPTAP_MS, NULL, &err);
+	ck_assert_msg(status == (asked_inside ? 0 : expected), "doctor: %d: %s", status, err);
+	ck_assert_str_eq(err, asked_inside ? "" : line);
+	free(err);
+}
+
 static void refuse(struct confined *c, int expected, const char *reason, const char *remedy)
 {
 	char pid[16], *trace = tmpdir_path("refused.htap"), *err;
@@ -138,6 +155,7 @@ static void refuse(struct confined *c, int expected, const char *reason, const c
 	ck_assert_msg(strstr(err, reason), "\"%s\" is not in: %s", reason, err);
 	ck_assert_msg(strstr(err, remedy), "\"%s\" is not in: %s", remedy, err);
 	ck_assert(access(trace, F_OK) != 0);
+	check_doctor(pid, expected, err);
 	procsnap_verify(before, c->pid);
 	victim_prove_alive(&c->victim);
 	free(err);
@@ -180,8 +198,7 @@ static void check_refused(const struct refused *r)
 
 WORKS(namespaces, {"user", "", ""}, {"mount", "", ""}, {"net", "", ""}, {"ipc", "", ""},
 	{"pid", "", ""}, {"user mount pid net ipc bare", "", ""}, {"chroot", "", ""})
-WORKS(privileges, {"nobody undumpable", "", ""}, {"no-new-privs no-capabilities", "", ""},
-	{"mdwe", "", ""}, {"pid no-memfd-exec", "", ""})
+WORKS(privileges, {"nobody undumpable", "", ""}, {"no-new-privs no-capabilities", "", ""})
 WORKS(filters, {"", "filter-kill", ""}, {"", "filter-kill-thread", ""}, {"", "filter-trap", ""},
 	{"", "filter-errno", ""}, {"", "filter-notify", ""}, {"", "filter-by-prctl", ""},
 	{"", "filter-in-thread", ""}, {"", "filter-docker", ""})
@@ -198,6 +215,20 @@ REFUSALS(strict_mode, {"", "strict", REFUSED, "strict seccomp", "way in"},
 REFUSALS(no_clock, {"alone", "no-clock", REFUSED, "PR_SET_TSC", "time stamp counter"},
 	{"alone no-clock", "", REFUSED, "PR_SET_TSC", "time stamp counter"},
 	{"alone", "no-clock-and-filter", REFUSED, "PR_SET_TSC", "time stamp counter"})
+
+/* Linux 6.3; Debian 12 has 6.1. */
+START_TEST(no_new_code)
+{
+	if (prctl(PR_GET_MDWE, 0, 0, 0, 0) < 0)
+		printf("skipped: confined: this kernel has no PR_SET_MDWE\n");
+	else
+		check_works(&(struct works){"mdwe", "", ""});
+	if (access("/proc/sys/vm/memfd_noexec", F_OK) != 0)
+		printf("skipped: confined: this kernel has no vm.memfd_noexec\n");
+	else
+		check_works(&(struct works){"pid no-memfd-exec", "", ""});
+}
+END_TEST
 
 /* Without the clock nothing can be recorded: the capture ends by itself, and takes everything out.
  */
@@ -329,6 +360,6 @@ START_TEST(narrow_memory_group)
 }
 END_TEST
 
-HT_SUITE("integration/confined", namespaces, privileges, filters, filters_entered, strict_entered,
-	no_clock, no_clock_in_a_thread, little_left, used_up, strict_mode, memory_group,
-	narrow_memory_group)
+HT_SUITE("integration/confined", namespaces, privileges, no_new_code, filters, filters_entered,
+	strict_entered, no_clock, no_clock_in_a_thread, little_left, used_up, strict_mode,
+	memory_group, narrow_memory_group)

@@ -50,11 +50,14 @@ static void check_answer(struct run *run, int expected_status, const char *reaso
 	run_deinit(run);
 }
 
-/* `heaptap attach -p PID` must end with this status and one line that contains `reason`. */
+/* `heaptap attach -p PID` must end with this status and one line that contains `reason`; doctor
+ * says so beforehand. */
 static void check_refused(const char *pid, int expected_status, const char *reason)
 {
 	char *trace = tmpdir_path("refused.htap");
 	struct run run;
+	run_start(&run, (const char *[]){run_built("heaptap"), "doctor", "-p", pid, NULL});
+	check_answer(&run, expected_status, reason);
 	run_start(&run, (const char *[]){run_built("heaptap"), "attach", "-p", pid, "-d", "1s",
 				"-o", trace, NULL});
 	check_answer(&run, expected_status, reason);
