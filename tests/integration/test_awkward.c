@@ -128,6 +128,29 @@ START_TEST(filtered_system_calls)
 }
 END_TEST
 
+/* Its only thread is in a call which the kernel would go on with by one that the filter forbids. */
+START_TEST(asleep_under_a_filter)
+{
+	struct victim victim;
+	victim_start(&victim, (const char *[]){run_built("tests/targets/awkward"), NULL});
+	free(victim_ask(&victim, "filter", ANSWER_MS));
+	for (int i = 0; i < 5; i++) {
+		struct tap tap;
+		before = procsnap_take(victim.pid, 0);
+		victim_send(&victim, "doze 25");
+		tap_start(&tap, victim.pid, (const char *[]){"--symbolize", "later", NULL});
+		tap_wait_on(&tap, "/awkward");
+		tap_check_clean(tap_stop(&tap, 0));
+		char *answer = victim_line(&victim, ANSWER_MS);
+		ck_assert_str_eq(answer, "dozed");
+		free(answer);
+		procsnap_verify(before, victim.pid);
+		unlink(tap.trace);
+	}
+	victim_stop(&victim);
+}
+END_TEST
+
 static unsigned long status_kib(pid_t pid, const char *field)
 {
 	char path[64], line[256];
@@ -193,5 +216,5 @@ START_TEST(threads_in_forwarded_calls)
 END_TEST
 
 HT_SUITE("integration/awkward", child_recovered_during_capture, child_recovered_after_capture,
-	descriptor_taken_over, filtered_system_calls, reserved_memory, locked_memory,
-	threads_in_forwarded_calls)
+	descriptor_taken_over, filtered_system_calls, asleep_under_a_filter, reserved_memory,
+	locked_memory, threads_in_forwarded_calls)

@@ -3,9 +3,12 @@
  * A program that does to a profiler what programs do. Commands:
  *
  *      fork       a child goes on, allocates without end, and ends with this process; answers its
- * PID take       closes every descriptor from 3 on and opens its own in their place check "fine"
- * when all of these are still open, and nothing but its own byte is in them null N     N threads
- * that do nothing but free(NULL)
+ *                 PID
+ *      take       closes every descriptor from 3 on and opens its own in their place
+ *      check      "fine" when all of these are still open, with nothing in them but its own byte
+ *      filter     enters a seccomp filter that kills for all but a few calls
+ *      doze N     sleeps N times, and for as long as it wanted to
+ *      null N     N threads that do nothing but free(NULL)
  */
 #include <fcntl.h>
 #include <linux/filter.h>
@@ -19,11 +22,13 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <signal.h>
+#include <time.h>
 
 #include "tests/targets/speak.h"
 
-#define FD_LO 3
-#define FD_HI 1010
+#define FD_LO  3
+#define FD_HI  1010
+#define NAP_NS 20000000
 
 static void work(void)
 {
@@ -86,6 +91,23 @@ static void enter_filter(void)
 	speak_add("filtered");
 }
 
+/* The filter forbids restart_syscall(2), and a sleep that is cut short ends the program. */
+static void doze(unsigned long naps)
+{
+	struct timespec begin, end, nap = {.tv_nsec = NAP_NS};
+	for (; naps > 0; naps--) {
+		clock_gettime(CLOCK_MONOTONIC, &begin);
+		int error = clock_nanosleep(CLOCK_MONOTONIC, 0, &nap, NULL);
+		clock_gettime(CLOCK_MONOTONIC, &end);
+		long long took =
+			(end.tv_sec - begin.tv_sec) * 1000000000ll + end.tv_nsec - begin.tv_nsec;
+		if (error || took < NAP_NS)
+			speak_fail("a nap of %lld ns: errno %d", took, error);
+		work();
+	}
+	speak_add("dozed");
+}
+
 static void *free_null(void *arg)
 {
 	void *volatile null = arg;
@@ -109,6 +131,8 @@ int main(void)
 			check_descriptors();
 		else if (!strcmp(command, "filter"))
 			enter_filter();
+		else if (!strncmp(command, "doze ", 5))
+			doze(strtoul(command + 5, NULL, 10));
 		else if (!strncmp(command, "null ", 5))
 			for (unsigned long i = strtoul(command + 5, NULL, 10); i > 0; i--)
 				pthread_create(&(pthread_t){0}, NULL, free_null, NULL);
