@@ -166,8 +166,8 @@ static struct ht_err *wait_ready(struct attempt *attempt)
 	return err;
 }
 
-/* False in `ret_taken`: the thread has closed or unmapped them already, because the lease is over.
- */
+/* False in `ret_taken`: they are closed or unmapped already, because the lease is over, or another
+ * thread of the program has closed one. */
 static struct ht_err *take_fds(const struct attempt *attempt, struct outcome *outcome,
 	struct worker_reply *reply, bool *ret_taken)
 {
@@ -183,10 +183,11 @@ static struct ht_err *take_fds(const struct attempt *attempt, struct outcome *ou
 	for (size_t i = 1; *ret_taken && i < HT_ARRAY_SIZE(order); i++) {
 		int fd = descriptor_take(attempt->proc, attempt->tid, fds[i]);
 		reply->fd[order[i]] = fd;
-		*ret_taken = fd >= 0 && fcntl(fd, F_SETSIG, STUB_MARK) == 0;
-		if (!*ret_taken && errno != EBADF)
+		if (fd < 0 && errno != EBADF)
 			err = ht_err_sys(
 				errno, "cannot take the agent's descriptors from the target");
+		/* Without the stub's mark it is another file, which has got the number since. */
+		*ret_taken = fd >= 0 && fcntl(fd, F_GETSIG) == STUB_MARK;
 	}
 	return err;
 }

@@ -111,7 +111,8 @@ static void add_mask(struct plan *plan, raddr_t at, size_t offset)
 
 static void add_close(struct plan *plan, uint32_t which)
 {
-	add(plan, &(struct stub_call){.nr = SYS_close, .flags = which | STUB_MAY_FAIL});
+	add(plan, &(struct stub_call){
+			  .nr = SYS_close, .flags = which | STUB_IF_MARKED | STUB_MAY_FAIL});
 }
 
 static void add_mmap(struct plan *plan, const struct stub_map *map, uint64_t offset, uint64_t bytes,
@@ -186,9 +187,9 @@ static void add_hold(struct plan *plan, raddr_t at, const struct stub_thread *th
 
 static void plan_taken(struct plan *plan, raddr_t at, const struct stub_thread *thread)
 {
-	add_close(plan, STUB_ARG0_FD | STUB_IF_MARKED);
-	add_close(plan, STUB_ARG0_LEFT | STUB_IF_MARKED);
-	add_close(plan, STUB_ARG0_RIGHT | STUB_IF_MARKED);
+	add_close(plan, STUB_ARG0_FD);
+	add_close(plan, STUB_ARG0_LEFT);
+	add_close(plan, STUB_ARG0_RIGHT);
 	add_end(plan, STUB_END_TAKEN);
 	add_hold(plan, at, thread);
 	/* Last of all: a handler that has waited may jump away now. */
@@ -196,7 +197,8 @@ static void plan_taken(struct plan *plan, raddr_t at, const struct stub_thread *
 	add_end(plan, STUB_END_PLAIN);
 }
 
-/* Descriptors that were not made yet are -1, and closing them does nothing. */
+/* Descriptors that were not made yet are -1, and closing them does nothing. Another thread of the
+ * program may have closed one that was, and have got its number. */
 static void plan_undo(struct plan *plan, const struct stub_map *map, raddr_t at)
 {
 	add(plan, &(struct stub_call){.nr = SYS_munmap,

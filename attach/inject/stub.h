@@ -11,7 +11,7 @@
 #include "format/base.h"
 #include "format/err.h"
 
-#define STUB_BYTES_MAX 2560u
+#define STUB_BYTES_MAX 2592u
 #define STUB_NAME_MAX  24u
 #define STUB_UNMAP_FDS 4u /* as many as the first stub has open at once */
 

@@ -59,13 +59,25 @@ next_call:
 	jb	1f
 	test	$STUB_MAY_FAIL >> 8, %ch
 	jz	undo
-1:	test	$STUB_SAVE_FD, %cl
-	cmovnz	%rax, %r12
-	test	$STUB_SAVE_HIGH, %cl
+1:	test	$STUB_SAVE_HIGH, %cl
 	cmovnz	%rax, %r13
+	mov	%rax, %r8
+	test	$STUB_SAVE_FD, %cl
+	cmovnz	%rax, %r12
+	jnz	mark
 	test	$STUB_SAVE_PAIR, %cl
 	jz	2f
 	mov	(%r10), %r14
+	mov	%r14, %r8
+	/* At once: from now on its number may get to lead to another's file. One that bears no mark
+	 * is not closed again. */
+mark:	mov	%r8d, %edi
+	mov	$STUB_SYS_FCNTL, %eax
+	mov	$STUB_F_SETSIG, %esi
+	mov	$STUB_MARK, %edx
+	syscall
+	shr	$32, %r8
+	jnz	mark
 2:	add	$STUB_CALL_BYTES, %rbx
 	jmp	next_call
 

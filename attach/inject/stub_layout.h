@@ -29,7 +29,7 @@
 #define STUB_ARG0_HIGH	0x004 /* first argument: the second saved descriptor */
 #define STUB_ARG0_LEFT	0x008 /* first argument: left end of the saved socket pair */
 #define STUB_ARG0_RIGHT 0x010
-#define STUB_SAVE_FD	0x020
+#define STUB_SAVE_FD	0x020 /* and mark its file; so with those of the pair */
 #define STUB_SAVE_HIGH	0x040
 #define STUB_SAVE_PAIR	0x080 /* after socketpair: fourth argument points at the two descriptors */
 #define STUB_MAY_FAIL	0x100
@@ -63,6 +63,7 @@
 
 #define STUB_SYS_SCHED_YIELD   24
 #define STUB_SYS_FCNTL	       72
+#define STUB_F_SETSIG	       10
 #define STUB_F_GETSIG	       11
 #define STUB_SYS_PRCTL	       157
 #define STUB_PR_GET_TSC	       25

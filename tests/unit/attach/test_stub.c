@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,7 +91,7 @@ END_TEST
 
 /* --- a target --------------------------------------------------------------------------------- */
 
-static int go[2], done[2];
+static int go[2], done[2], taking[2], taken[2];
 
 struct limits {
 	int resource; /* -1: none */
@@ -112,11 +113,35 @@ static rlim_t in_use(int resource)
 	return pages * HT_PAGE_BYTES;
 }
 
+/* Puts another file in the place of each descriptor that it is told, and tells. */
+static void *take_numbers(void *arg)
+{
+	int fd[4];
+
+	while (read(taking[0], fd, sizeof(fd)) == sizeof(fd)) {
+		for (size_t i = 0; i < HT_ARRAY_SIZE(fd); i++)
+			if (dup3(taking[0], fd[i], O_CLOEXEC) < 0)
+				_exit(1);
+		if (write(taken[1], fd, 1) != 1)
+			_exit(1);
+	}
+	return arg;
+}
+
 /* Waits for the word, runs the code at place(), tells, and waits. */
 static void target(const void *arg)
 {
 	const struct limits *limits = arg;
+	/* Nothing is to be mapped where the image goes. */
+	static _Alignas(HT_PAGE_BYTES) uint8_t stack[64 << 10];
+	pthread_attr_t attr;
+	pthread_t other;
 	char byte = 0;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstack(&attr, stack, sizeof(stack));
+	if (pthread_create(&other, &attr, take_numbers, NULL) != 0)
+		_exit(1);
 
 	if (limits->resource >= 0) {
 		rlim_t limit = in_use(limits->resource) + limits->above;
@@ -197,6 +222,8 @@ static void start(struct stage *stage, const struct stub *stub, const struct lim
 	put(stub);
 	ck_assert_int_eq(pipe2(go, O_CLOEXEC), 0);
 	ck_assert_int_eq(pipe2(done, O_CLOEXEC), 0);
+	ck_assert_int_eq(pipe2(taking, O_CLOEXEC), 0);
+	ck_assert_int_eq(pipe2(taken, O_CLOEXEC), 0);
 	stage->child = child_fork(target, limits ? limits : &none);
 	ck_no_err(proc_open(stage->child.pid, &stage->proc));
 	ck_no_err(proc_open_mem(&stage->proc));
@@ -271,7 +298,7 @@ static int take(const struct stage *stage, int fd)
 {
 	int here = (int)syscall(SYS_pidfd_getfd, stage->proc.pidfd, fd, 0);
 	ck_assert_msg(here >= 0, "descriptor %d: %s", fd, strerror(errno));
-	ck_assert_int_eq(fcntl(here, F_SETSIG, STUB_MARK), 0);
+	ck_assert_int_eq(fcntl(here, F_GETSIG), STUB_MARK);
 	return here;
 }
 
@@ -381,6 +408,41 @@ START_TEST(a_taken_lease_completes)
 	char *next = strchr(line, '\n') + 1;
 	memmove(line, next, strlen(next) + 1);
 	ck_assert_str_eq(after.fds, stage.before.fds);
+	free(after.maps);
+	finish(&stage);
+}
+END_TEST
+
+static void end_lease(const struct stage *stage)
+{
+	ck_no_err(memory_write_u64(&stage->proc,
+		stage->map.image + ABI_CONTROL_OFF + offsetof(struct abi_control, taken),
+		STUB_EXPIRED));
+}
+
+/* Programs close descriptors they do not know, and get the numbers for something of their own. */
+START_TEST(an_expired_lease_closes_only_what_is_its_own)
+{
+	struct stage stage;
+	struct stub_map map = usual_map();
+	struct snap after;
+	char byte, line[64], link[64] = "";
+
+	start_map(&stage, &map, NULL);
+	let_go(&stage);
+	struct abi_control control = wait_status(&stage, STUB_READY);
+	ck_assert_int_eq(write(taking[1], control.stub_fds, sizeof(control.stub_fds)),
+		sizeof(control.stub_fds));
+	ck_assert_int_eq(read(taken[0], &byte, 1), 1);
+	end_lease(&stage);
+	check_back(&stage);
+	snprintf(line, sizeof(line), "/proc/self/fd/%d", taking[0]);
+	ck_assert_int_gt(readlink(line, link, sizeof(link) - 1), 0);
+	take_snap(&stage.proc, &after);
+	for (int i = 0; i < 4; i++) {
+		snprintf(line, sizeof(line), "\n%d %s\n", control.stub_fds[i], link);
+		ck_assert_msg(strstr(after.fds, line), "%d: %s", i, after.fds);
+	}
 	free(after.maps);
 	finish(&stage);
 }
@@ -514,7 +576,7 @@ START_TEST(unmapping_goes_on_past_a_failure)
 END_TEST
 
 HT_SUITE("attach/inject/stub", every_flag_comes_back, it_fits_the_bytes_that_are_asked_for,
-	a_taken_lease_completes, an_expired_lease_undoes_everything,
-	want_of_descriptors_undoes_everything, want_of_address_space_undoes_everything,
-	what_was_there_is_never_unmapped, unmapping_takes_out_what_is_named,
-	unmapping_goes_on_past_a_failure)
+	a_taken_lease_completes, an_expired_lease_closes_only_what_is_its_own,
+	an_expired_lease_undoes_everything, want_of_descriptors_undoes_everything,
+	want_of_address_space_undoes_everything, what_was_there_is_never_unmapped,
+	unmapping_takes_out_what_is_named, unmapping_goes_on_past_a_failure)
