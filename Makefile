@@ -55,8 +55,8 @@ ifndef V
 quiet = @printf '  %-7s %s\n' $(1) $@;
 endif
 
-.PHONY: all test test-programs list-tests unit-test integration-test asan bench lint install \
-	uninstall clean
+.PHONY: all test test-programs list-tests unit-test integration-test asan bench bench-programs lint \
+	install uninstall clean
 .DELETE_ON_ERROR:
 
 all: $O/heaptap $O/heaptap-analyze
@@ -165,8 +165,9 @@ asan:
 	ASAN_OPTIONS=detect_leaks=0 $(MAKE) VARIANT=asan integration-test
 lint: all
 	scripts/lint $O
-bench: all $O/tests/bench/pairs $O/tests/bench/server
+bench: bench-programs
 	scripts/bench
+bench-programs: all $(addprefix $O/tests/bench/,pairs server parts)
 
 $O/tests/bench/pairs: tests/bench/pairs.c Makefile
 	@mkdir -p $(@D)
@@ -174,6 +175,9 @@ $O/tests/bench/pairs: tests/bench/pairs.c Makefile
 $O/tests/bench/server: tests/bench/server.cc Makefile
 	@mkdir -p $(@D)
 	$(call quiet,CXX)$(CXX) -O2 -g -Wall -Wextra -o $@ $< -lpthread
+# With the agent's objects as they are shipped.
+$O/tests/bench/parts: $O/tests/bench/parts.o $(agent_obj)
+	$(call quiet,LINK)$(CC) $(LDFLAGS) -o $@ $^
 
 man_pages  := $(wildcard attach/*.1 analyzer/*.1)
 completion := $(wildcard attach/heaptap.bash)

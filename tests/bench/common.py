@@ -15,6 +15,11 @@ HEAPTAP = os.path.join(OUT, "heaptap")
 TICK_NS = 1e9 / os.sysconf("SC_CLK_TCK")
 
 
+def is_short():
+    """Whether only to see that everything works: figures mean little then."""
+    return "HEAPTAP_BENCH_SHORT" in os.environ
+
+
 def built(name):
     return os.path.join(OUT, "tests", "bench", name)
 
