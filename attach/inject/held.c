@@ -6,7 +6,9 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 
+#include "attach/target/descriptor.h"
 #include "attach/target/memory.h"
+#include "format/abi_control.h"
 
 #ifndef PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG
 #define PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG 0x4211
@@ -17,11 +19,13 @@
 static struct ht_err *is_well_placed(const struct proc *proc, const struct tracee *tracee,
 	const struct remote_slack *slack, bool *ret)
 {
-	bool in_rseq, is_its = false;
+	bool in_rseq, is_its = false, has_table = false;
 	struct ht_err *err = tracee_in_rseq(proc, tracee, &in_rseq);
 	if (!err)
 		err = tracee_is_of(proc, tracee, &is_its);
-	*ret = !err && is_its && !in_rseq && tracee->regs.cs == USER_CS &&
+	if (!err)
+		err = descriptor_has_table(proc, tracee->tid, &has_table);
+	*ret = !err && is_its && has_table && !in_rseq && tracee->regs.cs == USER_CS &&
 	       tracee->regs.rip - slack->addr >= slack->bytes;
 	return err;
 }
@@ -85,6 +89,12 @@ static struct ht_err *is_dispatched(const struct proc *proc, const struct tracee
 	return NULL;
 }
 
+/* SIGXFSZ, which kills it, would wait for the end of the stub. */
+static bool is_limited(const struct proc *proc)
+{
+	return proc_limit(proc, "Max file size") < abi_image_bytes(ABI_SLOT_MAX);
+}
+
 struct ht_err *held_judge(const struct proc *proc, const struct tracee *tracee,
 	const struct remote_slack *slack, bool leaving, bool *ret_hold, enum held_verdict *ret)
 {
@@ -98,10 +108,11 @@ struct ht_err *held_judge(const struct proc *proc, const struct tracee *tracee,
 	*ret_hold = filtered;
 	if (!err && placed)
 		err = is_dispatched(proc, tracee, slack, leaving, &dispatched);
-	*ret = !placed			? HELD_ELSEWHERE
-	       : filtered && !suspended ? HELD_FILTERED
-	       : dispatched		? HELD_DISPATCHED
-					: HELD_FIT;
+	*ret = !placed			      ? HELD_ELSEWHERE
+	       : filtered && !suspended	      ? HELD_FILTERED
+	       : dispatched		      ? HELD_DISPATCHED
+	       : !leaving && is_limited(proc) ? HELD_LIMITED
+					      : HELD_FIT;
 	return err;
 }
 
@@ -122,6 +133,12 @@ struct ht_err *held_refuse(const struct proc *proc, pid_t tid, enum held_verdict
 			"(Syscall User Dispatch, as Wine does), which would get heaptap's, too; "
 			"try again when the program has turned that off",
 			tid, proc->pid);
+	case HELD_LIMITED:
+		return ht_err_new(HT_ERR_REFUSED,
+			"process %d has just limited the length of its files (RLIMIT_FSIZE) to "
+			"less than the agent's memory; raise that first: prlimit --pid %d "
+			"--fsize=unlimited:unlimited",
+			proc->pid, proc->pid);
 	}
 	return NULL;
 }

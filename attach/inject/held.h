@@ -13,6 +13,7 @@ enum held_verdict {
 	HELD_ELSEWHERE,	 /* not a place to be sent away from: another moment, or another thread */
 	HELD_FILTERED,	 /* it has a seccomp filter, which we may not suspend */
 	HELD_DISPATCHED, /* its system calls may be handed to the program (Syscall User Dispatch) */
+	HELD_LIMITED,	 /* it would be killed for making a file as long as the agent's memory */
 };
 
 /* `ret_hold`: it has a filter, which is suspended for as long as it is held, and no longer.

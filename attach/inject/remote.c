@@ -370,12 +370,15 @@ struct seen {
 	size_t next; /* to be replaced */
 };
 
-/* Nothing but its end brings a thread out of an uninterruptible wait, or a stop. */
+/* Nothing but its end brings a thread out of an uninterruptible wait, or a stop. And the agent's
+ * socket is to be the process's, not a thread's own. */
 static bool can_stop(const struct attempt *attempt, pid_t tid)
 {
 	struct proc_status status;
+	bool can = false;
 	struct ht_err *err = proc_status(attempt->proc, tid, &status);
-	bool can = !err && !strchr("DTtZX", status.state);
+	if (!err && !strchr("DTtZX", status.state))
+		err = descriptor_has_table(attempt->proc, tid, &can);
 	ht_err_free(err);
 	return can;
 }
@@ -442,8 +445,9 @@ static struct ht_err *try_threads(
 	attempt->tid = 0;
 	return ht_err_new(HT_ERR_REFUSED, "no thread of the target could be stopped: all are in "
 					  "uninterruptible calls (vfork), "
-					  "frozen (cgroup), stopped, held by another tracer, or "
-					  "inside restartable sequences");
+					  "frozen (cgroup), stopped, held by another tracer, "
+					  "inside restartable sequences, or have descriptors of "
+					  "their own");
 }
 
 struct ht_err *remote_map(const struct proc *proc, const struct remote_slack *slack,

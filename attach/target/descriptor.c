@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/kcmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +38,15 @@ int descriptor_take(const struct proc *proc, pid_t tid, int fd)
 {
 	int got = (int)syscall(SYS_pidfd_getfd, proc->pidfd, fd, 0);
 	return got < 0 && errno == ESRCH ? take_of_thread(proc, tid, fd) : got;
+}
+
+struct ht_err *descriptor_has_table(const struct proc *proc, pid_t tid, bool *ret)
+{
+	pid_t living;
+	struct ht_err *err = proc_living_tid(proc, &living);
+	*ret = err || !living || living == tid ||
+	       syscall(SYS_kcmp, living, tid, KCMP_FILES, 0, 0) <= 0;
+	return err;
 }
 
 /* Only a socket is ever taken: the close of another file might mean something to it. */

@@ -11,6 +11,11 @@
  * has ended. */
 int descriptor_take(const struct proc *proc, pid_t tid, int fd);
 
+/* Has the thread `tid` the descriptors that its process has, and not a table of its own
+ * (unshare(2), CLONE_FILES)? True where the kernel does not tell. */
+HT_MUST_CHECK
+struct ht_err *descriptor_has_table(const struct proc *proc, pid_t tid, bool *ret);
+
 /* Does the socket `fd` of the target end its waits by itself? `option`: SO_RCVTIMEO or SO_SNDTIMEO.
  * False also for what is no socket. */
 bool descriptor_has_timeout(const struct proc *proc, pid_t tid, int fd, int option);

@@ -139,6 +139,18 @@ static bool can_be_asked(void)
 	return false;
 }
 
+/* After that order attach refuses, because of `why`. */
+static void check_refused_after(const char *command, const char *why)
+{
+	attach_and_wait();
+	order(command);
+	run_until(turns_until(run_has_ended(&tap.run)), HEAPTAP_MS);
+	char *err = run_err(&tap.run);
+	ck_assert_msg(strstr(err, why), "%s", err);
+	free(err);
+	json_decref(tap_wait(&tap, REFUSED));
+}
+
 /* The stub's calls would be handed to the program. */
 START_TEST(dispatched_before_the_first_stub)
 {
@@ -146,13 +158,20 @@ START_TEST(dispatched_before_the_first_stub)
 		return;
 	start();
 	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
-	attach_and_wait();
-	order("dispatch");
-	run_until(turns_until(run_has_ended(&tap.run)), HEAPTAP_MS);
-	char *err = run_err(&tap.run);
-	ck_assert_msg(strstr(err, "Syscall User Dispatch"), "%s", err);
-	free(err);
-	json_decref(tap_wait(&tap, REFUSED));
+	check_refused_after("dispatch", "Syscall User Dispatch");
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+}
+END_TEST
+
+/* SIGXFSZ would kill the program, as soon as the stub lets it. */
+START_TEST(limited_before_the_first_stub)
+{
+	start();
+	order("limit 1");
+	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
+	order("limit 4096");
+	check_refused_after("limit 1", "RLIMIT_FSIZE");
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
@@ -191,6 +210,7 @@ START_TEST(another_heaptap_in_another_namespace)
 }
 END_TEST
 
-HT_SUITE("integration/held", dispatched_before_the_first_stub, dispatched_while_tapped,
-	another_heaptap_in_another_namespace, filter_entered_before_the_first_stub,
-	filter_entered_before_the_last_stub, descriptor_taken_before_the_last_stub)
+HT_SUITE("integration/held", dispatched_before_the_first_stub, limited_before_the_first_stub,
+	dispatched_while_tapped, another_heaptap_in_another_namespace,
+	filter_entered_before_the_first_stub, filter_entered_before_the_last_stub,
+	descriptor_taken_before_the_last_stub)

@@ -11,6 +11,7 @@
  *      check           that file is open
  *      dispatch        has system calls from outside libc handed to itself, which it does not catch
  *      undispatch      no more
+ *      limit MIB       may make no file longer than that
  */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -19,6 +20,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
@@ -84,6 +86,16 @@ static void dispatch(void)
 		speak_fail("no dispatch: errno %d", errno);
 }
 
+static void limit(rlim_t mebibytes)
+{
+	struct rlimit now;
+	if (getrlimit(RLIMIT_FSIZE, &now))
+		speak_fail("no limit: errno %d", errno);
+	now.rlim_cur = mebibytes << 20;
+	if (setrlimit(RLIMIT_FSIZE, &now))
+		speak_fail("no limit: errno %d", errno);
+}
+
 int main(void)
 {
 	int epoll = epoll_create1(EPOLL_CLOEXEC);
@@ -108,6 +120,8 @@ int main(void)
 			dispatch();
 		else if (!strcmp(command, "undispatch"))
 			prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_OFF, 0, 0, 0);
+		else if (!strncmp(command, "limit ", 6))
+			limit(strtoul(command + 6, NULL, 10));
 		else if (!strcmp(command, "load"))
 			work(100000);
 		else if (!strcmp(command, "check"))
