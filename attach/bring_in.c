@@ -81,6 +81,7 @@ static struct ht_err *map_image(struct session *s)
 	struct stub_map map = {
 		.image_bytes = abi_image_bytes(ABI_SLOT_MAX), .memfd_flags = memfd_flags()};
 	struct ht_err *err = NULL;
+	bool written = false;
 
 	snprintf(map.name, sizeof(map.name), "heaptap-%d", getpid());
 	for (unsigned attempt = 0; attempt < MAP_ATTEMPTS; attempt++) {
@@ -96,11 +97,12 @@ static struct ht_err *map_image(struct session *s)
 		map.lease_ns = LEASE_NS << attempt;
 		err = remote_map(
 			&s->survey.proc, &s->slack, &map, s->survey.any_seccomp, &s->remote);
+		written |= s->remote.tid != 0;
 		if (!err || !may_try_again(s, err))
 			break;
 	}
-	/* Who was never stopped has nothing to be taken out. */
-	s->slack_written = s->remote.tid != 0;
+	/* Who was never stopped has nothing to be taken out, nor has a child of his. */
+	s->slack_written = written;
 	if (s->remote.memfd >= 0)
 		err = ht_err_first(err, guardian_tell_image(&s->guardian, s->remote.memfd));
 	if (err)

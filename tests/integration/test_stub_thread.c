@@ -33,6 +33,86 @@ static void *share(size_t bytes)
 	return shared;
 }
 
+/* --- an attempt that was given up ------------------------------------------------------------- */
+
+static bool has_image(pid_t pid)
+{
+	char *ours = procsnap_ours(pid);
+	bool has = strstr(ours, "memfd:heaptap-") != NULL;
+	free(ours);
+	return has;
+}
+
+static volatile int *forked; /* 1: to be done; then the child's number */
+
+static void *fork_when_told(void *arg)
+{
+	(void)arg;
+	for (;;) {
+		if (*forked != 1)
+			continue;
+		pid_t pid = fork();
+		if (pid == 0)
+			child_wait();
+		*forked = pid;
+	}
+}
+
+static void wait_beside(const void *arg)
+{
+	(void)arg;
+	pthread_t thread;
+	if (pthread_create(&thread, NULL, fork_when_told, NULL))
+		return;
+	child_ready(0);
+	child_wait();
+}
+
+/* It forks while its thread is in the stub, which then undoes everything, and a second one is
+ * impossible. */
+static void fork_and_limit(void *context)
+{
+	const struct child *child = context;
+	const struct rlimit limit = {1 << 20, RLIM_INFINITY};
+	*forked = 1;
+	run_until(*forked != 1, ANSWER_MS);
+	run_until(!has_image(child->pid), ANSWER_MS);
+	ck_assert_int_eq(prlimit(child->pid, RLIMIT_FSIZE, &limit, NULL), 0);
+}
+
+START_TEST(forked_in_an_attempt_that_was_given_up)
+{
+	struct sweep sweep;
+	char pid[16], *trace = tmpdir_path("trace");
+	forked = mmap(
+		NULL, sizeof(*forked), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ck_assert(forked != MAP_FAILED);
+	struct child child = child_fork(wait_beside, NULL);
+	child_sleeping(&child);
+	snprintf(pid, sizeof(pid), "%d", child.pid);
+	const char *const argv[] = {
+		run_built("heaptap"), "attach", "-q", "-p", pid, "-o", trace, NULL};
+	sweep_start(&sweep, argv,
+		&(struct sweep_plan){.action = SWEEP_CALL,
+			.role = SWEEP_WORKER,
+			.from = SYS_pidfd_getfd,
+			.at = 1,
+			.call = fork_and_limit,
+			.context = &child});
+	int status = sweep_wait(&sweep, HEAPTAP_MS);
+	char *err = run_err(&sweep.run), *ours = procsnap_ours(*forked);
+	ck_assert_msg(
+		status == REFUSED && strstr(err, "RLIMIT_FSIZE"), "status %d: %s", status, err);
+	ck_assert_msg(!ours[0], "%s", ours);
+	kill(*forked, SIGKILL);
+	free(err);
+	free(ours);
+	sweep_deinit(&sweep);
+	free(trace);
+	child_kill(&child);
+}
+END_TEST
+
 /* --- descriptors of its own
  * --------------------------------------------------------------------- */
 
@@ -119,5 +199,5 @@ START_TEST(a_table_of_descriptors_of_its_own_while_tapped)
 }
 END_TEST
 
-HT_SUITE("integration/stub_thread", 
+HT_SUITE("integration/stub_thread", forked_in_an_attempt_that_was_given_up,
 	a_table_of_descriptors_of_its_own, a_table_of_descriptors_of_its_own_while_tapped)
