@@ -24,6 +24,9 @@
 
 /* busy computes and allocates; its main thread waits in read(2). */
 static const struct ordeal_target computing = {"computing", {"busy", "-t", "1"}};
+static const struct ordeal_target failing[] = {{"computing", {"busy", "-t", "1"}},
+	{"threaded", {"busy", "-t", "4"}}, {"blocked", {"sleepy"}},
+	{"in a signal storm", {"busy", "-t2", "-s"}}};
 
 #define NOBODY	      65534
 #define TAKING_CALLS  12
@@ -111,10 +114,10 @@ static bool signal_at(struct ordeal *o, const struct sweep_plan *plan)
 	return sweep.hit;
 }
 
-static void fail_sweep(int error)
+static void fail_sweep_of(const struct ordeal_target *target, int error)
 {
 	struct ordeal ordeal;
-	ordeal_init(&ordeal, &computing);
+	ordeal_init(&ordeal, target);
 	/* What the dynamic linker does about its calls is not ours: from the first one of main on.
 	 */
 	ordeal_sweep(&ordeal,
@@ -122,6 +125,14 @@ static void fail_sweep(int error)
 			.action = SWEEP_FAIL, .value = error, .from = SYS_rt_sigprocmask},
 		fail_at);
 	ordeal_deinit(&ordeal);
+}
+
+/* One kind of target; each where HEAPTAP_SWEEP asks for more. */
+static void fail_sweep(const struct ordeal_target *chosen, int error)
+{
+	for (size_t i = 0; i < HT_ARRAY_SIZE(failing); i++)
+		if (getenv("HEAPTAP_SWEEP") || &failing[i] == chosen)
+			fail_sweep_of(&failing[i], error);
 }
 
 /* Without root nobody but us can ever get at the image again, once the worker has taken it. */
@@ -232,31 +243,31 @@ static void signal_sweep(int signal)
 
 START_TEST(no_memory)
 {
-	fail_sweep(ENOMEM);
+	fail_sweep(&failing[0], ENOMEM);
 }
 END_TEST
 
 START_TEST(no_permission)
 {
-	fail_sweep(EPERM);
+	fail_sweep(&failing[1], EPERM);
 }
 END_TEST
 
 START_TEST(io_error)
 {
-	fail_sweep(EIO);
+	fail_sweep(&failing[2], EIO);
 }
 END_TEST
 
 START_TEST(interrupted)
 {
-	fail_sweep(EINTR);
+	fail_sweep(&failing[3], EINTR);
 }
 END_TEST
 
 START_TEST(no_such_process)
 {
-	fail_sweep(ESRCH);
+	fail_sweep(&failing[0], ESRCH);
 }
 END_TEST
 
