@@ -28,6 +28,10 @@ struct facts {
 #define OURS	   "memfd:heaptap-"
 #define NAMES_ONLY (1u << 31) /* no hash of the program's text */
 
+#define READ_ONLY_MAX (4u << 20) /* of constants; no module protects so many words */
+#define LITTLE_BYTES  (1u << 20)
+#define ALONE_BYTES   (64u << 20) /* between what a program maps, unless it wants to */
+
 struct procsnap {
 	pid_t pid;
 	unsigned flags;
@@ -88,9 +92,35 @@ static bool is_changing_plug(const struct procsnap *snap, const char *path)
 	return (snap->flags & PROCSNAP_PLUG_CHANGES) && strstr(path, "/libplug.so");
 }
 
+/* The bytes of code and of constants, and every word that the dynamic linker has protected. */
+static bool has_fixed_bytes(const char perms[8], uint64_t bytes)
+{
+	return perms[0] == 'r' && perms[1] != 'w' &&
+	       (perms[2] == 'x' || (perms[3] == 'p' && bytes <= READ_ONLY_MAX));
+}
+
+struct span {
+	uint64_t lo, hi;
+	bool anonymous;
+};
+
+/* Anonymous memory comes and goes with every program; but a little of it between wide gaps is how a
+ * part of heaptap's image would look. */
+static void note_alone(
+	struct procsnap *snap, const struct span *before, const struct span *at, uint64_t next_lo)
+{
+	char key[64];
+	if (!at->anonymous || at->hi - at->lo > LITTLE_BYTES || (snap->flags & PROCSNAP_JIT) ||
+		at->lo - before->hi < ALONE_BYTES || next_lo - at->hi < ALONE_BYTES)
+		return;
+	snprintf(key, sizeof(key), "%" PRIx64 "-%" PRIx64, at->lo, at->hi);
+	facts_add(&snap->maps, key, "alone");
+}
+
 static void read_maps(struct procsnap *snap)
 {
 	char line[4400], path[4096], perms[8], key[64], value[4300];
+	struct span before = {0}, last = {0};
 	snprintf(line, sizeof(line), "/proc/%d/mem", snap->pid);
 	int mem_fd = open(line, O_RDONLY | O_CLOEXEC);
 	FILE *maps = proc_open_text(snap->pid, "maps");
@@ -101,6 +131,9 @@ static void read_maps(struct procsnap *snap)
 		int fields = sscanf(line, "%lx-%lx %7s %lx %*s %lu %4095[^\n]", &lo, &hi, perms,
 			&offset, &inode, path);
 		ck_assert_int_ge(fields, 5);
+		note_alone(snap, &before, &last, lo);
+		before = last;
+		last = (struct span){lo, hi, !inode && !path[0]};
 		bool exec = perms[2] == 'x';
 		bool ours = strstr(path, OURS) != NULL;
 		if (is_changing_plug(snap, path))
@@ -111,7 +144,7 @@ static void read_maps(struct procsnap *snap)
 		snprintf(value, sizeof(value), "%s %" PRIx64 " %" PRIu64 " %s", perms, offset,
 			inode, path);
 		facts_add(&snap->maps, key, value);
-		if (exec && perms[1] != 'w' && inode && !(snap->flags & NAMES_ONLY)) {
+		if (inode && has_fixed_bytes(perms, hi - lo) && !(snap->flags & NAMES_ONLY)) {
 			snprintf(value, sizeof(value), "%016" PRIx64, hash_memory(mem_fd, lo, hi));
 			facts_add(&snap->text, key, value);
 		}
@@ -227,7 +260,7 @@ static bool read_thread(const struct procsnap *snap, const char *tid, char *valu
 	static const char *const wanted[] = {"TracerPid:", "SigBlk:", "SigIgn:", "SigCgt:", "Uid:",
 		"Gid:", "Groups:", "CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:",
 		"NoNewPrivs:", "Seccomp:", "Seccomp_filters:", "FDSize:", "Cpus_allowed:",
-		"THP_enabled:", "x86_Thread_features:"};
+		"THP_enabled:", "x86_Thread_features:", "SigPnd:", "ShdPnd:"};
 	char name[320], line[256];
 	snprintf(name, sizeof(name), "task/%s/status", tid);
 	FILE *status = proc_open_text(snap->pid, name);
@@ -241,7 +274,8 @@ static bool read_thread(const struct procsnap *snap, const char *tid, char *valu
 			used += (size_t)snprintf(value + used, bytes - used, "stopped ");
 		for (size_t i = 0; i < HT_ARRAY_SIZE(wanted); i++)
 			if (!strncmp(line, wanted[i], strlen(wanted[i])) &&
-				!(i == 1 && (snap->flags & PROCSNAP_MASKS_CHANGE)) &&
+				!((i == 1 || strstr(wanted[i], "Pnd:")) &&
+					(snap->flags & PROCSNAP_MASKS_CHANGE)) &&
 				!(i == 2 && (snap->flags & PROCSNAP_SYSTEM_CALLED)) &&
 				!(!strcmp(wanted[i], "FDSize:") &&
 					(snap->flags & PROCSNAP_FDS_CHANGE)))

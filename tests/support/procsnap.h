@@ -15,7 +15,7 @@ struct procsnap;
 enum procsnap_flag {
 	PROCSNAP_FDS_CHANGE = 1 << 0,	  /* a server: only descriptors of heaptap's count */
 	PROCSNAP_THREADS_CHANGE = 1 << 1, /* only threads that stand in both are compared */
-	PROCSNAP_MASKS_CHANGE = 1 << 2,	  /* blocked signals vary with where a thread is */
+	PROCSNAP_MASKS_CHANGE = 1 << 2,	  /* signals that are blocked or pending vary */
 	PROCSNAP_JIT = 1 << 3,		  /* anonymous executable memory comes and goes */
 	PROCSNAP_MODULES_GROW = 1 << 4,	  /* it loads libraries meanwhile */
 	PROCSNAP_PLUG_CHANGES = 1 << 5,	  /* it loads and unloads libplug.so all the time */
@@ -27,11 +27,12 @@ void procsnap_destroy(struct procsnap *snap);
 
 /*
  * What differs, one line each, or "" (malloc'd): mappings of files and their permissions,
- * executable memory, pages of read-only mappings that were written to, their VmFlags, descriptors
- * and their flags, threads, tracer, state, signal masks, scheduling, credentials, capabilities,
- * seccomp, limits, namespaces, cgroup, personality and the like, the bytes of all program text, and
- * every GOT word that was not waiting for the dynamic linker. Anything in `after` that bears
- * heaptap's name is a difference too.
+ * executable memory, anonymous memory far from all other, pages of read-only mappings that were
+ * written to, their VmFlags, descriptors and their flags, threads, tracer, state, signal masks,
+ * pending signals, scheduling, credentials, capabilities, seccomp, limits, namespaces, cgroup,
+ * personality and the like, the bytes of all program text, of constants and of words that the
+ * dynamic linker protects, and every GOT word that was not waiting for it. Anything in `after` that
+ * bears heaptap's name is a difference too.
  */
 char *procsnap_diff(const struct procsnap *before, const struct procsnap *after);
 
