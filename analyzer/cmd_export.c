@@ -20,7 +20,7 @@ struct options {
 	const char *path, *out_path, *sysroot;
 	enum format format;
 	enum profile_metric metric;
-	bool has_metric, stats, force;
+	bool has_metric, stats, force, shows_wrappers;
 };
 
 static struct ht_err *parse_format(const char *text, enum format *ret)
@@ -71,6 +71,9 @@ static struct ht_err *parse_option(
 	case 's':
 		ret->sysroot = value;
 		return NULL;
+	case 'w':
+		ret->shows_wrappers = true;
+		return NULL;
 	case 't':
 		ret->stats = true;
 		return NULL;
@@ -88,6 +91,7 @@ static struct ht_err *parse(int argc, char **argv, struct options *ret)
 		{"format", required_argument, NULL, 'F'},
 		{"metric", required_argument, NULL, 'm'},
 		{"output", required_argument, NULL, 'o'},
+		{"show-wrappers", no_argument, NULL, 'w'},
 		{"sysroot", required_argument, NULL, 's'},
 		{"stats", no_argument, NULL, 't'},
 		{"force", no_argument, NULL, 'f'},
@@ -106,6 +110,9 @@ static struct ht_err *parse(int argc, char **argv, struct options *ret)
 	if (ret->has_metric && ret->format == FORMAT_HEAPTRACK)
 		return ht_err_new(HT_ERR_USAGE, "export: --metric is for collapsed stacks; "
 						"heaptrack's format has all of them");
+	if (ret->shows_wrappers && ret->format == FORMAT_HEAPTRACK)
+		return ht_err_new(HT_ERR_USAGE, "export: --show-wrappers is for collapsed stacks; "
+						"heaptrack's format has every frame");
 	return cmd_one_operand(argc, argv, "trace file", &ret->path);
 }
 
@@ -133,7 +140,7 @@ static struct ht_err *write_collapsed(FILE *out, int fd, const struct options *o
 	if (!err)
 		err = analysis_resolve(analysis, options->sysroot);
 	if (!err)
-		err = export_collapsed(out, analysis, options->metric);
+		err = export_collapsed(out, analysis, options->metric, options->shows_wrappers);
 	analysis_destroy(analysis);
 	return err;
 }

@@ -19,7 +19,7 @@
 struct options {
 	const char *path, *sysroot;
 	size_t limit;
-	bool json, has_limit;
+	bool json, has_limit, shows_wrappers;
 };
 
 static struct ht_err *parse(int argc, char **argv, struct options *ret)
@@ -27,6 +27,7 @@ static struct ht_err *parse(int argc, char **argv, struct options *ret)
 	static const struct option long_option[] = {
 		{"json", no_argument, NULL, 'j'},
 		{"limit", required_argument, NULL, 'n'},
+		{"show-wrappers", no_argument, NULL, 'w'},
 		{"sysroot", required_argument, NULL, 's'},
 		{0},
 	};
@@ -36,6 +37,8 @@ static struct ht_err *parse(int argc, char **argv, struct options *ret)
 		struct ht_err *err = NULL;
 		if (option == 'j')
 			ret->json = true;
+		else if (option == 'w')
+			ret->shows_wrappers = true;
 		else if (option == 's')
 			ret->sysroot = optarg;
 		else if (option == 'n')
@@ -52,11 +55,15 @@ static struct ht_err *parse(int argc, char **argv, struct options *ret)
 static struct ht_err *write_report(struct analysis *analysis, const struct options *options)
 {
 	if (options->json)
-		return report_json_write(
-			stdout, analysis, options->has_limit ? options->limit : JSON_STACKS);
+		return report_json_write(stdout, analysis,
+			options->has_limit ? options->limit : JSON_STACKS, options->shows_wrappers);
 	const struct text text = text_to(stdout);
-	return report_text_write(
-		&text, analysis, options->path, options->has_limit ? options->limit : TEXT_STACKS);
+	const struct report_text_options page = {
+		.path = options->path,
+		.limit = options->has_limit ? options->limit : TEXT_STACKS,
+		.shows_wrappers = options->shows_wrappers,
+	};
+	return report_text_write(&text, analysis, &page);
 }
 
 struct ht_err *cmd_report(int argc, char **argv)

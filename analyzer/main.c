@@ -24,8 +24,9 @@ static struct ht_err *cmd_version(int argc, char **argv)
 }
 
 static const struct cmd command[] = {
-	{"report", "FILE [--json] [--limit N]", "totals and call chains of a window", cmd_report},
-	{"export", "FILE --format collapsed|heaptrack [-o OUT] [-f] [--metric M]",
+	{"report", "FILE [--json] [--limit N] [--show-wrappers]",
+		"totals and call chains of a window", cmd_report},
+	{"export", "FILE --format collapsed|heaptrack [-o OUT] [-f] [--metric M] [--show-wrappers]",
 		"the trace for other programs", cmd_export},
 	{"symbols", "--emit [--sysroot DIR] FILE | --fd N",
 		"symbol records for the addresses of a trace, on stdout", cmd_symbols},
@@ -43,7 +44,8 @@ static struct ht_err *print_help(void)
 	puts("\nFILE may be - for standard input. N is the number of stacks, 0 for all: 20 unless "
 	     "told "
 	     "in JSON,\n5 in each list of the text. M is outstanding, peak, allocated, calls or "
-	     "temporary.");
+	     "temporary.\nChains begin with who allocated: operator new, std::, alloc:: and the "
+	     "like before it are shown with --show-wrappers.");
 	return NULL;
 }
 

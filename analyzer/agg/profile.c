@@ -160,6 +160,18 @@ void profile_finish(struct profile *profile)
 		settle_peak(profile, &profile->stack[i]);
 }
 
+void profile_stack_add(struct profile_stack *sum, const struct profile_stack *stack)
+{
+	sum->metrics.allocations += stack->metrics.allocations;
+	sum->metrics.allocated_bytes += stack->metrics.allocated_bytes;
+	sum->metrics.frees += stack->metrics.frees;
+	sum->metrics.freed_bytes += stack->metrics.freed_bytes;
+	sum->metrics.temporary += stack->metrics.temporary;
+	sum->peak_bytes += stack->peak_bytes;
+	for (unsigned i = 0; i < REPLAY_HOOKS; i++)
+		sum->calls[i] += stack->calls[i];
+}
+
 uint64_t profile_stack_value(const struct profile_stack *stack, enum profile_metric metric)
 {
 	switch (metric) {
@@ -180,15 +192,15 @@ uint64_t profile_stack_value(const struct profile_stack *stack, enum profile_met
 }
 
 struct order {
-	const struct profile *profile;
+	const struct profile_stack *stack;
 	enum profile_metric metric;
 };
 
 static int compare(const void *a, const void *b, void *context)
 {
 	const struct order *order = context;
-	uint32_t i = *(const uint32_t *)a, j = *(const uint32_t *)b;
-	const struct profile_stack *x = &order->profile->stack[i], *y = &order->profile->stack[j];
+	const struct profile_stack *x = &order->stack[*(const uint32_t *)a];
+	const struct profile_stack *y = &order->stack[*(const uint32_t *)b];
 	uint64_t vx = profile_stack_value(x, order->metric);
 	uint64_t vy = profile_stack_value(y, order->metric);
 	if (vx != vy)
@@ -199,16 +211,15 @@ static int compare(const void *a, const void *b, void *context)
 }
 
 struct ht_err *profile_order(
-	const struct profile *profile, enum profile_metric metric, uint32_t **ret)
+	const struct profile_stack *stack, size_t count, enum profile_metric metric, uint32_t **ret)
 {
-	uint32_t *index = malloc((profile->stack_count + 1) * sizeof(*index));
+	uint32_t *index = malloc((count + 1) * sizeof(*index));
 	if (!index)
-		return ht_err_new(
-			HT_ERR_NOMEM, "out of memory for %zu stacks", profile->stack_count);
-	for (size_t i = 0; i < profile->stack_count; i++)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu stacks", count);
+	for (size_t i = 0; i < count; i++)
 		index[i] = (uint32_t)i;
-	struct order order = {.profile = profile, .metric = metric};
-	qsort_r(index, profile->stack_count, sizeof(*index), compare, &order);
+	struct order order = {.stack = stack, .metric = metric};
+	qsort_r(index, count, sizeof(*index), compare, &order);
 	*ret = index;
 	return NULL;
 }

@@ -74,6 +74,8 @@ struct ht_err *profile_freed(struct profile *profile, const struct replay_call *
 HT_MUST_CHECK
 struct ht_err *profile_before_freed(
 	struct profile *profile, const struct replay_call *call, uint64_t usable_bytes);
+/* Adds the metrics of `stack` to those of `sum`; its node and epoch stay. */
+void profile_stack_add(struct profile_stack *sum, const struct profile_stack *stack);
 /* No more facts: makes peak_bytes of the stacks valid. */
 void profile_finish(struct profile *profile);
 
@@ -87,11 +89,10 @@ enum profile_metric {
 };
 
 uint64_t profile_stack_value(const struct profile_stack *stack, enum profile_metric metric);
-/* Indices of all stacks, the largest `metric` first, then by allocated bytes; freed by the caller.
- */
+/* Indices of `stack`, the largest `metric` first, then by allocated bytes; freed by the caller. */
 HT_MUST_CHECK
-struct ht_err *profile_order(
-	const struct profile *profile, enum profile_metric metric, uint32_t **ret);
+struct ht_err *profile_order(const struct profile_stack *stack, size_t count,
+	enum profile_metric metric, uint32_t **ret);
 unsigned profile_size_class(uint64_t size);
 /* The name of a hook, "unknown" for one that this build does not know. */
 const char *profile_function_name(unsigned hook);

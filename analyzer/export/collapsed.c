@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/agg/sites.h"
 #include "analyzer/export/export.h"
 #include "analyzer/model/array.h"
 
@@ -30,8 +31,10 @@ static void put_unknown(FILE *out, const struct analysis *analysis, struct place
 	fprintf(out, "0x%" PRIx64, place.offset);
 }
 
-/* The frames of a place, outermost first, each followed by what separates it from the next. */
-static void put_place(FILE *out, const struct analysis *analysis, struct place place, bool is_leaf)
+/* The frames of a place, outermost first, each followed by what separates it from the next; of
+ * the leaf's place without the innermost `skip`. */
+static void put_place(
+	FILE *out, const struct analysis *analysis, struct place place, bool is_leaf, uint32_t skip)
 {
 	uint32_t count;
 	const struct symbol_frame *frame = symbols_find(&analysis->symbols, place, &count);
@@ -39,12 +42,12 @@ static void put_place(FILE *out, const struct analysis *analysis, struct place p
 		put_unknown(out, analysis, place);
 		putc(is_leaf ? ' ' : ';', out);
 	}
-	for (uint32_t i = count; i-- > 0;) {
+	for (uint32_t i = count; i-- > skip;) {
 		if (frame[i].function)
 			put_name(out, frame[i].function);
 		else
 			put_unknown(out, analysis, place);
-		putc(is_leaf && i == 0 ? ' ' : ';', out);
+		putc(is_leaf && i == skip ? ' ' : ';', out);
 	}
 }
 
@@ -64,28 +67,43 @@ static struct ht_err *collect(struct model *model, uint32_t leaf, struct chain *
 	return NULL;
 }
 
-struct ht_err *export_collapsed(FILE *out, struct analysis *analysis, enum profile_metric metric)
+static struct ht_err *put_stack(
+	FILE *out, struct sites *sites, struct chain *chain, const struct profile_stack *stack)
 {
-	struct chain chain = {0};
-	uint32_t *order;
-	struct ht_err *err = profile_order(&analysis->profile, metric, &order);
+	struct site site;
+	struct ht_err *err = sites_find(sites, stack->node, &site);
+	if (!err)
+		err = collect(&sites->analysis->model, site.node, chain);
 	if (err)
 		return err;
-	for (size_t i = 0; i < analysis->profile.stack_count && !err; i++) {
-		const struct profile_stack *stack = &analysis->profile.stack[order[i]];
+	if (chain->count == 0)
+		fputs("(no stack) ", out);
+	for (size_t i = chain->count; i-- > 0;)
+		put_place(out, sites->analysis, chain->place[i], i == 0, i == 0 ? site.skip : 0);
+	return NULL;
+}
+
+struct ht_err *export_collapsed(
+	FILE *out, struct analysis *analysis, enum profile_metric metric, bool shows_wrappers)
+{
+	struct chain chain = {0};
+	struct sites sites;
+	uint32_t *order = NULL;
+	struct ht_err *err = sites_init(&sites, analysis, shows_wrappers);
+	if (err)
+		return err;
+	err = profile_order(sites.stack, sites.stack_count, metric, &order);
+	for (size_t i = 0; i < sites.stack_count && !err; i++) {
+		const struct profile_stack *stack = &sites.stack[order[i]];
 		uint64_t value = profile_stack_value(stack, metric);
 		if (value == 0)
 			break;
-		err = collect(&analysis->model, stack->node, &chain);
-		if (err)
-			break;
-		if (chain.count == 0)
-			fputs("(no stack) ", out);
-		for (size_t k = chain.count; k-- > 0;)
-			put_place(out, analysis, chain.place[k], k == 0);
-		fprintf(out, "%" PRIu64 "\n", value);
+		err = put_stack(out, &sites, &chain, stack);
+		if (!err)
+			fprintf(out, "%" PRIu64 "\n", value);
 	}
 	free(chain.place);
 	free(order);
+	sites_deinit(&sites);
 	return err;
 }

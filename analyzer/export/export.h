@@ -9,9 +9,10 @@
 
 #include "analyzer/agg/analysis.h"
 
-/* Collapsed stacks, "root;caller;leaf N", one line per stack whose `metric` is not 0. */
+/* Collapsed stacks, "root;caller;leaf N", one line per site (sites.h) whose `metric` is not 0. */
 HT_MUST_CHECK
-struct ht_err *export_collapsed(FILE *out, struct analysis *analysis, enum profile_metric metric);
+struct ht_err *export_collapsed(
+	FILE *out, struct analysis *analysis, enum profile_metric metric, bool shows_wrappers);
 
 /* The totals that heaptrack_print computes from an export, by its rules: temporary means that the
  * object before this free was allocated with the same size and stack, by any thread. */

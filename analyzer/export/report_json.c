@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/agg/sites.h"
 #include "analyzer/agg/warnings.h"
 
 #define DUMP_FLAGS (JSON_COMPACT | JSON_ENCODE_ANY)
@@ -21,6 +22,7 @@ struct writer {
 	FILE *out;
 	struct analysis *analysis;
 	struct frame_cache cache;
+	struct sites sites;
 	bool began;
 };
 
@@ -323,14 +325,20 @@ static json_t *calls_json(const struct profile_stack *stack)
 
 static struct ht_err *put_stack(struct writer *writer, const struct profile_stack *stack)
 {
+	struct site site;
+	struct ht_err *err = sites_find(&writer->sites, stack->node, &site);
+	if (err)
+		return err;
 	json_t *frames = json_array();
-	struct ht_err *err = append_frames(writer, stack->node, frames);
+	err = append_frames(writer, stack->node, frames);
 	if (err) {
 		json_decref(frames);
 		return err;
 	}
 	json_t *object = metrics_json(&stack->metrics);
 	object = with(object, "id", number(stack->node));
+	object = with(object, "site", number(site.node));
+	object = with(object, "wrappers", number(site.wrappers));
 	object = with(object, "peak_bytes", number(stack->peak_bytes));
 	object = with(object, "functions", calls_json(stack));
 	return dump(writer, with(object, "frames", frames));
@@ -344,7 +352,7 @@ static struct ht_err *put_stacks(struct writer *writer, size_t limit)
 	if (err)
 		return err;
 	uint32_t *order;
-	err = profile_order(profile, PROFILE_OUTSTANDING, &order);
+	err = profile_order(profile->stack, count, PROFILE_OUTSTANDING, &order);
 	if (err)
 		return err;
 	if (limit && limit < count)
@@ -360,37 +368,48 @@ static struct ht_err *put_stacks(struct writer *writer, size_t limit)
 	return err;
 }
 
-struct ht_err *report_json_write(FILE *out, struct analysis *analysis, size_t limit)
+static struct ht_err *put_all(struct writer *writer, size_t limit)
+{
+	const struct analysis *analysis = writer->analysis;
+	const struct model *model = &analysis->model;
+	struct ht_err *err = put(writer, "schema", json_string("heaptap.report/1"));
+	if (!err)
+		err = put(writer, "target", target_json(model));
+	if (!err)
+		err = put(writer, "capture", capture_json(model));
+	if (!err)
+		err = put(writer, "totals", totals_json(&analysis->profile));
+	if (!err)
+		err = put(writer, "rss", rss_json(model));
+	if (!err)
+		err = put(writer, "functions", functions_json(&analysis->profile));
+	if (!err)
+		err = put(writer, "sizes", sizes_json(&analysis->profile));
+	if (!err)
+		err = put(writer, "threads", threads_json(analysis));
+	if (!err)
+		err = put(writer, "timeline", timeline_json(&analysis->timeline));
+	if (!err)
+		err = put(writer, "marks", marks_json(model));
+	if (!err)
+		err = put_warnings(writer);
+	if (!err)
+		err = put_stacks(writer, limit);
+	fputs("}\n", writer->out);
+	return err;
+}
+
+struct ht_err *report_json_write(
+	FILE *out, struct analysis *analysis, size_t limit, bool shows_wrappers)
 {
 	struct writer writer = {.out = out, .analysis = analysis};
-	const struct model *model = &analysis->model;
-	struct ht_err *err = put(&writer, "schema", json_string("heaptap.report/1"));
+	struct ht_err *err = sites_init(&writer.sites, analysis, shows_wrappers);
 	if (!err)
-		err = put(&writer, "target", target_json(model));
-	if (!err)
-		err = put(&writer, "capture", capture_json(model));
-	if (!err)
-		err = put(&writer, "totals", totals_json(&analysis->profile));
-	if (!err)
-		err = put(&writer, "rss", rss_json(model));
-	if (!err)
-		err = put(&writer, "functions", functions_json(&analysis->profile));
-	if (!err)
-		err = put(&writer, "sizes", sizes_json(&analysis->profile));
-	if (!err)
-		err = put(&writer, "threads", threads_json(analysis));
-	if (!err)
-		err = put(&writer, "timeline", timeline_json(&analysis->timeline));
-	if (!err)
-		err = put(&writer, "marks", marks_json(model));
-	if (!err)
-		err = put_warnings(&writer);
-	if (!err)
-		err = put_stacks(&writer, limit);
-	fputs("}\n", out);
+		err = put_all(&writer, limit);
 	for (size_t i = 0; i < writer.cache.count; i++)
 		json_decref(writer.cache.frames[i]);
 	free(writer.cache.frames);
 	map_deinit(&writer.cache.by_place);
+	sites_deinit(&writer.sites);
 	return err;
 }

@@ -9,6 +9,8 @@
 #include "analyzer/agg/analysis.h"
 
 /* Writes the report with the `limit` first stacks (0: all), by outstanding and then by allocated
- * bytes. Stacks are written one by one: memory does not grow with them. */
+ * bytes. Stacks are written one by one: memory does not grow with them. They have all their frames,
+ * and say which of them the views pass over. */
 HT_MUST_CHECK
-struct ht_err *report_json_write(FILE *out, struct analysis *analysis, size_t limit);
+struct ht_err *report_json_write(
+	FILE *out, struct analysis *analysis, size_t limit, bool shows_wrappers);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "analyzer/agg/sites.h"
 #include "analyzer/agg/warnings.h"
 
 #define NAME_MAX_BYTES 120u
@@ -16,8 +17,8 @@
 struct report {
 	const struct text *text;
 	struct analysis *analysis;
-	const char *path;
-	size_t limit;
+	const struct report_text_options *options;
+	struct sites sites;
 };
 
 static void heading(const struct report *report, const char *title)
@@ -147,7 +148,8 @@ static void add_frame(struct chain *chain, const struct module *module, struct p
 	write_frame(chain->report, module, place, frame, inlined);
 }
 
-static void add_place(struct chain *chain, struct place place)
+/* The frames of a place, without the first `skip`. */
+static void add_place(struct chain *chain, struct place place, uint32_t skip)
 {
 	static const struct symbol_frame unknown;
 	const struct analysis *analysis = chain->report->analysis;
@@ -157,22 +159,26 @@ static void add_place(struct chain *chain, struct place place)
 	const struct symbol_frame *frame = symbols_find(&analysis->symbols, place, &count);
 	if (count == 0)
 		add_frame(chain, module, place, &unknown, false);
-	for (uint32_t i = 0; i < count; i++)
+	for (uint32_t i = skip; i < count; i++)
 		add_frame(chain, module, place, &frame[i], i + 1 < count);
 }
 
-static struct ht_err *write_chain(const struct report *report, uint32_t leaf)
+static struct ht_err *write_chain(struct report *report, uint32_t leaf)
 {
 	struct model *model = &report->analysis->model;
 	struct chain chain = {.report = report};
 	const struct node *node;
-	for (uint32_t id = leaf; (node = nodes_get(&model->nodes, id)); id = node->parent) {
+	struct site site;
+	struct ht_err *err = sites_find(&report->sites, leaf, &site);
+	for (uint32_t id = site.node; !err && (node = nodes_get(&model->nodes, id));
+		id = node->parent) {
 		struct place place;
-		struct ht_err *err = place_of_node(&model->modules, node, &place);
-		if (err)
-			return err;
-		add_place(&chain, place);
+		err = place_of_node(&model->modules, node, &place);
+		if (!err)
+			add_place(&chain, place, id == site.node ? site.skip : 0);
 	}
+	if (err)
+		return err;
 	if (chain.count == 0)
 		fputs("      (no stack)\n", report->text->out);
 	if (chain.count > FRAMES_SHOWN)
@@ -225,10 +231,10 @@ static void write_entry(
 static void write_rest(const struct report *report, const uint32_t *order, size_t shown,
 	enum profile_metric metric)
 {
-	const struct profile *profile = &report->analysis->profile;
+	const struct sites *sites = &report->sites;
 	uint64_t count = 0, value = 0;
-	for (size_t i = shown; i < profile->stack_count; i++) {
-		uint64_t one = profile_stack_value(&profile->stack[order[i]], metric);
+	for (size_t i = shown; i < sites->stack_count; i++) {
+		uint64_t one = profile_stack_value(&sites->stack[order[i]], metric);
 		count += one != 0;
 		value += one;
 	}
@@ -239,19 +245,19 @@ static void write_rest(const struct report *report, const uint32_t *order, size_
 			text_count(count).text);
 }
 
-static struct ht_err *write_list(const struct report *report, const struct list *list)
+static struct ht_err *write_list(struct report *report, const struct list *list)
 {
-	const struct profile *profile = &report->analysis->profile;
+	const struct sites *sites = &report->sites;
+	size_t limit = report->options->limit;
 	uint32_t *order;
-	struct ht_err *err = profile_order(profile, list->metric, &order);
+	struct ht_err *err = profile_order(sites->stack, sites->stack_count, list->metric, &order);
 	if (err)
 		return err;
 	heading(report, list->title);
 	size_t shown = 0;
-	for (; shown < profile->stack_count && !err; shown++) {
-		const struct profile_stack *stack = &profile->stack[order[shown]];
-		if ((report->limit && shown == report->limit) ||
-			profile_stack_value(stack, list->metric) == 0)
+	for (; shown < sites->stack_count && !err; shown++) {
+		const struct profile_stack *stack = &sites->stack[order[shown]];
+		if ((limit && shown == limit) || profile_stack_value(stack, list->metric) == 0)
 			break;
 		write_entry(report, stack, list->metric);
 		err = write_chain(report, stack->node);
@@ -364,18 +370,24 @@ static void write_next(const struct report *report)
 {
 	static const struct {
 		const char *before, *after, *what;
+		bool if_skipped;
 	} next[] = {
-		{"heaptap report ", " --limit 0", "every stack"},
-		{"heaptap report ", " --json --limit 0", "the same for programs"},
-		{"heaptap export ", " --format heaptrack -o OUT", "for heaptrack_gui and _print"},
-		{"heaptap export ", " --format collapsed -o OUT", "for flame graphs"},
+		{"heaptap report ", " --limit 0", "every stack", false},
+		{"heaptap report ", " --show-wrappers", "with operator new, alloc::* and the like",
+			true},
+		{"heaptap report ", " --json --limit 0", "the same for programs", false},
+		{"heaptap export ", " --format heaptrack -o OUT", "for heaptrack_gui and _print",
+			false},
+		{"heaptap export ", " --format collapsed -o OUT", "for flame graphs", false},
 	};
-	if (strcmp(report->path, "-") == 0)
+	if (strcmp(report->options->path, "-") == 0)
 		return;
 	heading(report, "Next");
 	for (size_t i = 0; i < HT_ARRAY_SIZE(next); i++) {
+		if (next[i].if_skipped && !report->sites.has_skipped)
+			continue;
 		fprintf(report->text->out, "    %s", next[i].before);
-		text_foreign(report->text, report->path, 4096);
+		text_foreign(report->text, report->options->path, 4096);
 		fputs(next[i].after, report->text->out);
 		fputs("    ", report->text->out);
 		text_styled(report->text, TEXT_DIM, next[i].what);
@@ -383,8 +395,7 @@ static void write_next(const struct report *report)
 	}
 }
 
-struct ht_err *report_text_write(
-	const struct text *text, struct analysis *analysis, const char *path, size_t limit)
+static struct ht_err *write_page(struct report *report)
 {
 	static const struct list list[] = {
 		{PROFILE_OUTSTANDING,
@@ -393,20 +404,30 @@ struct ht_err *report_text_write(
 		{PROFILE_TEMPORARY, "Temporary: freed before their thread allocated again"},
 		{PROFILE_CALLS, "Most calls"},
 	};
-	const struct report report = {text, analysis, path, limit};
 	struct ht_err *err = NULL;
-	write_title(&report);
-	write_summary(&report);
+	write_title(report);
+	write_summary(report);
 	for (size_t i = 0; i < HT_ARRAY_SIZE(list) && !err; i++)
-		err = write_list(&report, &list[i]);
+		err = write_list(report, &list[i]);
 	if (err)
 		return err;
-	write_sizes(&report);
-	write_functions(&report);
-	err = write_threads(&report);
+	write_sizes(report);
+	write_functions(report);
+	err = write_threads(report);
 	if (!err)
-		err = write_warnings(&report);
+		err = write_warnings(report);
 	if (!err)
-		write_next(&report);
+		write_next(report);
+	return err;
+}
+
+struct ht_err *report_text_write(const struct text *text, struct analysis *analysis,
+	const struct report_text_options *options)
+{
+	struct report report = {.text = text, .analysis = analysis, .options = options};
+	struct ht_err *err = sites_init(&report.sites, analysis, options->shows_wrappers);
+	if (!err)
+		err = write_page(&report);
+	sites_deinit(&report.sites);
 	return err;
 }

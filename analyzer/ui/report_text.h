@@ -8,7 +8,12 @@
 #include "analyzer/agg/analysis.h"
 #include "analyzer/ui/text.h"
 
-/* `limit`: stacks per list, 0 for all. `path`: the trace, as the user called it. */
+struct report_text_options {
+	const char *path;    /* the trace, as the user called it */
+	size_t limit;	     /* stacks per list, 0 for all */
+	bool shows_wrappers; /* sites.h */
+};
+
 HT_MUST_CHECK
-struct ht_err *report_text_write(
-	const struct text *text, struct analysis *analysis, const char *path, size_t limit);
+struct ht_err *report_text_write(const struct text *text, struct analysis *analysis,
+	const struct report_text_options *options);

@@ -23,6 +23,61 @@
 #define ANSWER_MS 30000
 #define LOAD_MS	  90000
 
+/* A stack that comes from `root`: the first frame that views show is the program's own. */
+static void check_site(const json_t *stack, const char *root, const char *own, size_t *skipped)
+{
+	const json_t *frames = report_at(stack, "frames"), *frame;
+	uint64_t wrappers = report_u64(stack, "wrappers");
+	size_t index;
+	bool from_root = false;
+	json_array_foreach(frames, index, frame)
+	{
+		const char *name = json_string_value(json_object_get(frame, "function"));
+		from_root |= name && !strcmp(name, root);
+	}
+	if (!from_root)
+		return;
+	frame = json_array_get(frames, wrappers);
+	const char *name = json_string_value(json_object_get(frame, "function"));
+	ck_assert_msg(name && !strncmp(name, own, strlen(own)), "%s in %.2000s", name,
+		json_dumps(stack, JSON_INDENT(1)));
+	*skipped += wrappers;
+}
+
+/* Does a chain on the page begin with one of these? */
+static void check_page(
+	const char *trace, const char *option, const char *const wrapper[2], bool expected)
+{
+	char *out, *line, *rest = NULL;
+	int status = run_program(
+		(const char *[]){run_built("heaptap"), "report", trace, "--limit=0", option, NULL},
+		ANSWER_MS, &out, NULL);
+	ck_assert_int_eq(status, 0);
+	bool found = false;
+	for (line = strtok_r(out, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest))
+		for (size_t i = 0; i < 2 && !strncmp(line, "      ", 6); i++)
+			found |= !strncmp(line + 6, wrapper[i], strlen(wrapper[i]));
+	ck_assert_int_eq(found, expected);
+	free(out);
+}
+
+static void check_pages(const char *trace, const char *const wrapper[2])
+{
+	check_page(trace, "--limit=0", wrapper, false);
+	check_page(trace, "--show-wrappers", wrapper, true);
+}
+
+static void check_sites(const char *trace, const char *root, const char *own)
+{
+	json_t *report = report_load(trace), *stack;
+	size_t index, skipped = 0;
+	json_array_foreach(report_at(report, "stacks"), index, stack)
+		check_site(stack, root, own, &skipped);
+	ck_assert_uint_gt(skipped, 0);
+	json_decref(report);
+	check_pages(trace, (const char *const[]){"alloc::", "<alloc::"});
+}
+
 static void check_report(const char *trace, const char *function)
 {
 	json_t *report = report_load(trace);
@@ -57,51 +112,66 @@ static void work_on(struct victim *victim, uint64_t rounds)
 	run_until(rounds_of(victim) >= until, LOAD_MS);
 }
 
-static void profile_script(
-	const char *const argv[], unsigned flags, uint64_t rounds, const char *function)
+static void profile_script(struct tap *tap, const char *const argv[], unsigned flags,
+	uint64_t rounds, const char *function)
 {
 	struct victim victim;
 	victim_start(&victim, argv);
 	work_on(&victim, rounds);
 	struct procsnap *before = procsnap_take(victim.pid, flags);
-	struct tap tap;
-	tap_start(&tap, victim.pid, NULL);
-	tap_wait_any(&tap);
+	tap_start(tap, victim.pid, NULL);
+	tap_wait_any(tap);
 	work_on(&victim, rounds);
 	victim_prove_alive(&victim);
-	tap_check_clean(tap_stop(&tap, 0));
+	tap_check_clean(tap_stop(tap, 0));
 	victim_prove_alive(&victim);
 	work_on(&victim, rounds);
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
-	check_report(tap.trace, function);
+	check_report(tap->trace, function);
 }
 
 START_TEST(node)
 {
-	profile_script((const char *[]){"/usr/bin/node", "tests/targets/script.js", NULL},
+	struct tap tap;
+	profile_script(&tap, (const char *[]){"/usr/bin/node", "tests/targets/script.js", NULL},
 		PROCSNAP_JIT | PROCSNAP_MASKS_CHANGE | PROCSNAP_THREADS_CHANGE, 300, "node::");
 }
 END_TEST
 
 START_TEST(python_with_sqlite)
 {
-	profile_script((const char *[]){"/usr/bin/python3", "tests/targets/script.py", NULL},
+	struct tap tap;
+	profile_script(&tap, (const char *[]){"/usr/bin/python3", "tests/targets/script.py", NULL},
 		PROCSNAP_MASKS_CHANGE, 200, "sqlite3");
 }
 END_TEST
 
 START_TEST(cxx_with_threads)
 {
-	profile_script((const char *[]){run_built("tests/targets/cxx"), NULL},
+	struct tap tap;
+	profile_script(&tap, (const char *[]){run_built("tests/targets/cxx"), NULL},
 		PROCSNAP_MASKS_CHANGE, 2000, "std::");
+	check_pages(tap.trace, (const char *const[]){"operator new", "std::"});
 }
 END_TEST
 
+/* Both manglings of Rust. */
 START_TEST(rust)
 {
-	profile_script((const char *[]){run_built("tests/targets/rust"), NULL},
+	struct tap tap;
+	profile_script(&tap, (const char *[]){run_built("tests/targets/rust"), NULL},
 		PROCSNAP_MASKS_CHANGE, 2000, "alloc::");
+	check_sites(tap.trace, "rust::run", "rust::");
+}
+END_TEST
+
+START_TEST(rust_v0)
+{
+	struct tap tap;
+	profile_script(&tap, (const char *[]){run_built("tests/targets/rust-v0"), NULL},
+		PROCSNAP_MASKS_CHANGE, 300, "<alloc::vec::Vec<u64>>::push");
+	check_sites(tap.trace, "rust::run", "rust::");
 }
 END_TEST
 
@@ -261,5 +331,5 @@ START_TEST(rocksdb)
 }
 END_TEST
 
-HT_SUITE("integration/programs", node, python_with_sqlite, cxx_with_threads, rust, redis, nginx,
-	rocksdb)
+HT_SUITE("integration/programs", node, python_with_sqlite, cxx_with_threads, rust, rust_v0, redis,
+	nginx, rocksdb)

@@ -44,7 +44,7 @@ burst_lib   := $(patsubst %,$t/libburst-%.so,$(burst_variants))
 
 target_bin := $(addprefix $t/,ledger ledger-lazy ledger-nopie ledger-own ledger-jemalloc \
 	ledger-tcmalloc extended busy changer crowd escape awkward hoist sleepy actor actor-static confined plughost libplug.so \
-	libunwound.so idle32 cxx cxx-tcmalloc rust rust-lto jumper storm rewire) $(chain_bin) $(chainxx_bin) $(burst_lib)
+	libunwound.so idle32 cxx cxx-tcmalloc rust rust-v0 rust-lto jumper storm rewire) $(chain_bin) $(chainxx_bin) $(burst_lib)
 target_bin += $t/throwing $t/hostile $t/served $t/parent $t/waits $t/waits-escape
 target_bin += $(linked_bin) $t/linked-static $t/linked-static-pie $t/libcounting.so $t/libfailing.so \
 	$(if $(filter musl,$(linked_variants)),$t/linked-musl-static)
@@ -159,6 +159,8 @@ $t/cxx-tcmalloc: tests/targets/cxx.cc
 	$(call build,g++ $(target_cxx) -O2) -Wl,--no-as-needed -ltcmalloc_minimal
 $t/rust: tests/targets/rust.rs
 	$(call quiet,TARGET)$(RUSTC) --edition 2021 -O -g -o $@ $<
+$t/rust-v0: tests/targets/rust.rs
+	$(call quiet,TARGET)$(RUSTC) --edition 2021 -O -g -C symbol-mangling-version=v0 -o $@ $<
 # Link-time optimisation over the whole program loads malloc's slot once, before a loop.
 $t/rust-lto: tests/targets/rust.rs
 	$(call quiet,TARGET)$(RUSTC) --edition 2021 -C opt-level=3 -C lto=fat -C codegen-units=1 -g -o $@ $<

@@ -86,6 +86,9 @@ START_TEST(reports_have_two_faces)
 	ck_no_err(run(cmd_report, ARGS("report", "--json", path, "--limit=0"), &out));
 	check_output(&out, "\"schema\":\"heaptap.report/1\"");
 	out = (struct bytes_out){0};
+	ck_no_err(run(cmd_report, ARGS("report", "--show-wrappers", path), &out));
+	check_output(&out, "allocations  2 of 120 B");
+	out = (struct bytes_out){0};
 	ck_no_err(run(cmd_info, ARGS("info", path), &out));
 	check_output(&out, "complete");
 	out = (struct bytes_out){0};
@@ -99,7 +102,7 @@ START_TEST(wrong_use_is_said_in_one_line)
 {
 	static const struct {
 		struct ht_err *(*command)(int, char **);
-		const char *args[5];
+		const char *args[6];
 		const char *says;
 	} wrong[] = {
 		{cmd_report, {"report"}, "trace file is missing"},
@@ -111,6 +114,8 @@ START_TEST(wrong_use_is_said_in_one_line)
 		{cmd_export, {"export", "a"}, "--format is missing"},
 		{cmd_export, {"export", "--format", "pdf", "a"}, "format pdf is unknown"},
 		{cmd_export, {"export", "--metric", "love", "a"}, "metric love is unknown"},
+		{cmd_export, {"export", "--format", "heaptrack", "--show-wrappers", "a"},
+			"--show-wrappers is for collapsed"},
 		{cmd_symbols, {"symbols", "a"}, "--emit"},
 		{cmd_symbols, {"symbols", "--emit", "--fd", "x"}, "wants a number"},
 	};

@@ -40,7 +40,7 @@ static void check(enum profile_metric metric, const char *want)
 	char *got = NULL;
 	size_t length = 0;
 	FILE *out = open_memstream(&got, &length);
-	ck_no_err(export_collapsed(out, analysis, metric));
+	ck_no_err(export_collapsed(out, analysis, metric, false));
 	fclose(out);
 	ck_assert_str_eq(got, want);
 	free(got);
@@ -60,4 +60,42 @@ START_TEST(each_metric_has_its_lines)
 }
 END_TEST
 
-HT_SUITE("analyzer/collapsed", each_metric_has_its_lines)
+static void check_wrappers(bool shows, const char *want)
+{
+	char *got = NULL;
+	size_t length = 0;
+	FILE *out = open_memstream(&got, &length);
+	ck_no_err(export_collapsed(out, analysis, PROFILE_CALLS, shows));
+	fclose(out);
+	ck_assert_str_eq(got, want);
+	free(got);
+}
+
+START_TEST(a_flame_ends_in_who_allocated)
+{
+	scene_init(&scene);
+	tracebuild_module(
+		&scene.trace, 1, "/usr/lib/libx.so", "12345678901234567890", 0x400000, 0x500000);
+	uint32_t user = tracebuild_node(&scene.trace, 0, 0x400100);
+	uint32_t wrapper = tracebuild_node(&scene.trace, user, 0x400200);
+	const struct rec symbol = {
+		.kind = REC_SYMBOL,
+		.symbol = {.module_id = 1,
+			.offset = 0xff,
+			.frame_count = 2,
+			.frame = {{.function = {"std::f()", 8}}, {.function = {"user()", 6}}}},
+	};
+	tracebuild_put(&scene.trace, &symbol);
+	tracebuild_symbol(&scene.trace, 1, 0x1ff, "operator new(unsigned long)", NULL, 0);
+	scene_malloc(&scene, 0, 0x1000, 10, wrapper);
+	scene_malloc(&scene, 0, 0x2000, 10, wrapper);
+	scene_malloc(&scene, 0, 0x3000, 10, user);
+	analysis = scene_analyze(&scene);
+	check_wrappers(false, "user() 3\n");
+	check_wrappers(true, "user();std::f();operator new(unsigned long) 2\nuser();std::f() 1\n");
+	analysis_destroy(analysis);
+	scene_deinit(&scene);
+}
+END_TEST
+
+HT_SUITE("analyzer/collapsed", each_metric_has_its_lines, a_flame_ends_in_who_allocated)

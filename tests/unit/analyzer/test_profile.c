@@ -293,7 +293,8 @@ START_TEST(order_is_by_metric_then_by_allocated_bytes)
 	scene_malloc(&scene, 0, 0x1000, 20, big);
 	struct analysis *analysis = scene_analyze(&scene);
 	uint32_t *order;
-	ck_no_err(profile_order(&analysis->profile, PROFILE_OUTSTANDING, &order));
+	ck_no_err(profile_order(analysis->profile.stack, analysis->profile.stack_count,
+		PROFILE_OUTSTANDING, &order));
 	ck_assert_uint_eq(analysis->profile.stack[order[0]].node, big);
 	ck_assert_uint_eq(analysis->profile.stack[order[1]].node, churn);
 	ck_assert_uint_eq(analysis->profile.stack[order[2]].node, small);

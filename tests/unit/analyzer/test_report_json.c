@@ -17,18 +17,23 @@ static struct scene scene;
 static struct analysis *analysis;
 static json_t *root;
 
-static void load_report(size_t limit)
+static void load_report_with(size_t limit, bool shows_wrappers)
 {
 	char *text = NULL;
 	size_t length = 0;
 	FILE *out = open_memstream(&text, &length);
 	ck_assert_ptr_nonnull(out);
-	ck_no_err(report_json_write(out, analysis, limit));
+	ck_no_err(report_json_write(out, analysis, limit, shows_wrappers));
 	fclose(out);
 	json_error_t error;
 	root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
 	ck_assert_msg(root, "%s at %d: %s", error.text, error.position, text);
 	free(text);
+}
+
+static void load_report(size_t limit)
+{
+	load_report_with(limit, false);
 }
 
 static void end(void)
@@ -153,6 +158,38 @@ START_TEST(frames_are_leaf_first_with_inlines)
 }
 END_TEST
 
+/* Every frame of every stack is there, and where the part that the views show begins. */
+START_TEST(wrappers_are_counted)
+{
+	make_scene();
+	const struct rec symbol = {
+		.kind = REC_SYMBOL,
+		.symbol = {.module_id = 1,
+			.offset = 0x2ff,
+			.frame_count = 2,
+			.frame = {{.function = {"std::g()", 8}},
+				{.function = {"operator new(unsigned long)", 27}}}},
+	};
+	tracebuild_put(&scene.trace, &symbol);
+	uint32_t leaf = tracebuild_node(&scene.trace, 2, MODULE_LO + 0x300);
+	scene_malloc(&scene, 0, 0x9000, 1000, leaf);
+	analysis = scene_analyze(&scene);
+	load_report(0);
+	const json_t *stack = json_array_get(at(root, "stacks"), 0);
+	ck_assert_int_eq(integer(stack, "id"), leaf);
+	ck_assert_int_eq(integer(stack, "site"), 2);
+	ck_assert_int_eq(integer(stack, "wrappers"), 2);
+	ck_assert_uint_eq(json_array_size(at(stack, "frames")), 4);
+	json_decref(root);
+	load_report_with(0, true);
+	stack = json_array_get(at(root, "stacks"), 0);
+	ck_assert_int_eq(integer(stack, "site"), leaf);
+	ck_assert_int_eq(integer(stack, "wrappers"), 0);
+	ck_assert_uint_eq(json_array_size(at(stack, "frames")), 4);
+	end();
+}
+END_TEST
+
 START_TEST(threads_and_functions_are_told_apart)
 {
 	make_scene();
@@ -244,6 +281,6 @@ START_TEST(a_trace_cut_anywhere_reports_what_is_there)
 END_TEST
 
 HT_SUITE("analyzer/report_json", members_have_their_names, frames_are_leaf_first_with_inlines,
-	threads_and_functions_are_told_apart, a_limit_cuts_the_list_only,
+	wrappers_are_counted, threads_and_functions_are_told_apart, a_limit_cuts_the_list_only,
 	names_that_are_no_utf8_are_replaced, an_empty_trace_is_a_report,
 	a_trace_cut_anywhere_reports_what_is_there)

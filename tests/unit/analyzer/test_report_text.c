@@ -20,14 +20,19 @@ static void begin(void)
 		&scene.trace, 1, "/usr/lib/libx.so", "12345678901234567890", 0x400000, 0x500000);
 }
 
-static void write_page(size_t limit)
+static void write_page_with(struct report_text_options options)
 {
 	size_t length = 0;
 	analysis = scene_analyze(&scene);
 	FILE *out = open_memstream(&page, &length);
 	const struct text text = {.out = out};
-	ck_no_err(report_text_write(&text, analysis, "my.htap", limit));
+	ck_no_err(report_text_write(&text, analysis, &options));
 	fclose(out);
+}
+
+static void write_page(size_t limit)
+{
+	write_page_with((struct report_text_options){"my.htap", limit, false});
 }
 
 static void end(void)
@@ -85,6 +90,45 @@ START_TEST(chains_are_leaf_first)
 }
 END_TEST
 
+/* user <- alloc::alloc::alloc twice, from different places */
+static void begin_wrapped(void)
+{
+	begin();
+	uint32_t user = tracebuild_node(&scene.trace, 0, 0x400100);
+	tracebuild_symbol(&scene.trace, 1, 0xff, "app::user", "user.rs", 3);
+	for (unsigned i = 2; i < 4; i++) {
+		tracebuild_symbol(&scene.trace, 1, 0x100 * i - 1, "alloc::alloc::alloc", NULL, 0);
+		scene_malloc(&scene, 0, 0x1000 * i, 10,
+			tracebuild_node(&scene.trace, user, 0x400000 + 0x100 * i));
+	}
+}
+
+START_TEST(wrappers_are_passed_over_and_summed_up)
+{
+	begin_wrapped();
+	write_page(0);
+	check_has("    20 B in 2 blocks\n"
+		  "      app::user  user.rs:3\n"
+		  "\n");
+	check_has("my.htap --show-wrappers ");
+	ck_assert_ptr_null(strstr(page, "alloc::alloc::alloc"));
+	end();
+}
+END_TEST
+
+START_TEST(wrappers_are_shown_when_wanted)
+{
+	begin_wrapped();
+	write_page_with((struct report_text_options){"my.htap", 0, true});
+	check_has("    10 B in 1 blocks\n"
+		  "      alloc::alloc::alloc  libx.so\n"
+		  "        <- app::user  user.rs:3\n"
+		  "    10 B in 1 blocks\n");
+	ck_assert_ptr_null(strstr(page, "--show-wrappers"));
+	end();
+}
+END_TEST
+
 START_TEST(a_limit_says_what_is_left_out)
 {
 	begin();
@@ -109,4 +153,5 @@ START_TEST(an_empty_window_is_a_page)
 END_TEST
 
 HT_SUITE("analyzer/report_text", figures_are_on_the_page, chains_are_leaf_first,
+	wrappers_are_passed_over_and_summed_up, wrappers_are_shown_when_wanted,
 	a_limit_says_what_is_left_out, an_empty_window_is_a_page)

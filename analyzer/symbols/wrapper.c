@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/symbols/wrapper.h"
+
+#include <string.h>
+
+/*
+ * A name belongs here when whatever is below it was allocated for its caller.
+ *
+ * C++: the operators, and the standard library, which nothing in its names divides into what keeps
+ * memory and what works. Where it calls back into the program, the program's frame is nearer to the
+ * allocation and is found first.
+ */
+static const char *const cxx[] = {
+	"operator new",
+	"std::",
+	"__gnu_cxx::",
+};
+
+/*
+ * Rust: the allocator's entries, the crate alloc (Vec, String, Box, Rc, BTreeMap, fmt::format), the
+ * hash tables, and core, which has no allocator: it can only pass on (iterators, conversions,
+ * fmt::write). The rest of std works on its own account: a thread's or a file's memory is its.
+ */
+static const char *const rust[] = {
+	"__rust_alloc",
+	"__rust_realloc",
+	"__rustc::",
+	"__rdl_",
+	"__rg_",
+	"alloc::",
+	"core::",
+	"hashbrown::",
+	"std::alloc::",
+	"std::collections::",
+	"std::sys::alloc::",
+	"std::sys::unix::alloc::",
+	"std::sys::pal::unix::alloc::",
+};
+
+/* Whoever implements these traits is an allocator: GlobalAlloc, Allocator. */
+static const char rust_allocator[] = "core::alloc::";
+
+static bool begins(const char *text, const char *prefix)
+{
+	return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+static bool begins_any(const char *text, const char *const *prefix, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (begins(text, prefix[i]))
+			return true;
+	return false;
+}
+
+static bool is_word(char c)
+{
+	return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+	       (c >= 'A' && c <= 'Z');
+}
+
+/* --- where a name begins -------------------------------------------------------------------------
+ */
+
+/* "operator" as in C++; a function or module of Rust may be called so, too. */
+static bool is_operator(const char *name, const char *at)
+{
+	char after = begins(at, "operator") ? at[8] : '\0';
+	return after && !is_word(after) && after != ':' && (at == name || !is_word(at[-1]));
+}
+
+/* A parenthesis outside of all others that does not begin the parameters. */
+static bool is_in_name(const char *name, const char *at)
+{
+	static const char word[] = "decltype";
+	const char *end = at > name && at[-1] == ' ' ? at - 1 : at;
+	size_t before = (size_t)(end - name);
+	return begins(at, "(anonymous namespace)") ||
+	       (before >= strlen(word) && begins(end - strlen(word), word));
+}
+
+/*
+ * The name without the type that templates show before it. Only C++ shows parameters or operators
+ * behind it: `*ret_is_cxx`.
+ */
+static const char *find_name(const char *name, bool *ret_is_cxx)
+{
+	const char *from = name;
+	unsigned depth = 0;
+	*ret_is_cxx = false;
+	for (const char *at = name; *at && !begins(at, " [clone"); at++) {
+		if (depth == 0 &&
+			(is_operator(name, at) || (*at == '(' && !is_in_name(name, at)))) {
+			*ret_is_cxx = true;
+			break;
+		}
+		if (depth == 0 && *at == ' ' && at[1] != '(')
+			from = at + 1;
+		if (*at == '-' && at[1] == '>')
+			at++; /* fn(u8) -> u8 */
+		else if (strchr("<([{", *at))
+			depth++;
+		else if (strchr(">)]}", *at) && depth)
+			depth--;
+	}
+	return from;
+}
+
+/* --- Rust ----------------------------------------------------------------------------------------
+ */
+
+/* A type or trait of the libraries above, a built-in type, or a parameter (T): nothing that another
+ * crate could give a function of its own to, together with a trait of the libraries. */
+static bool is_library(const char *type)
+{
+	static const char *const before[] = {"mut ", "const ", "dyn "};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(before); i++) {
+		type += strspn(type, "<&*[(");
+		type += begins(type, before[i]) ? strlen(before[i]) : 0;
+	}
+	type += strspn(type, "<&*[(");
+	const char *end = type;
+	while (is_word(*end))
+		end++;
+	return !begins(end, "::") || begins_any(type, rust, HT_ARRAY_SIZE(rust));
+}
+
+/* What stands behind " as " in "<TYPE as TRAIT>"; NULL when there is none. */
+static const char *find_trait(const char *name)
+{
+	unsigned depth = 0;
+	for (const char *at = name; *at; at++) {
+		if (depth == 1 && begins(at, " as "))
+			return at + 4;
+		if (*at == '-' && at[1] == '>')
+			at++;
+		else if (strchr("<([{", *at))
+			depth++;
+		else if (strchr(">)]}", *at) && --depth == 0)
+			break;
+	}
+	return NULL;
+}
+
+static bool is_rust_wrapper(const char *name)
+{
+	if (name[0] != '<') {
+		const char *trait = strstr(name, "::<impl ");
+		return begins_any(name, rust, HT_ARRAY_SIZE(rust)) ||
+		       (trait && begins(trait + 8, rust_allocator));
+	}
+	const char *trait = find_trait(name);
+	if (trait && begins(trait, rust_allocator))
+		return true;
+	return is_library(name) && (!trait || is_library(trait));
+}
+
+bool wrapper_is(const char *function)
+{
+	bool is_cxx;
+	if (!function)
+		return false;
+	const char *name = find_name(function, &is_cxx);
+	return is_cxx ? begins_any(name, cxx, HT_ARRAY_SIZE(cxx)) : is_rust_wrapper(name);
+}
+
+uint32_t wrapper_count(const struct symbol_frame *frame, uint32_t count)
+{
+	uint32_t wrappers = 0;
+	while (wrappers < count && wrapper_is(frame[wrappers].function))
+		wrappers++;
+	return wrappers;
+}
