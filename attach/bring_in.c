@@ -76,8 +76,14 @@ static bool may_try_again(const struct session *s, const struct ht_err *err)
 	       !s->remote.clock_forbidden;
 }
 
+static struct ht_err *hand_to_guardian(void *context, int memfd)
+{
+	return guardian_hand_image(context, memfd);
+}
+
 static struct ht_err *map_image(struct session *s)
 {
+	const struct remote_heir heir = {hand_to_guardian, &s->guardian};
 	struct stub_map map = {
 		.image_bytes = abi_image_bytes(ABI_SLOT_MAX), .memfd_flags = memfd_flags()};
 	struct ht_err *err = NULL;
@@ -96,7 +102,7 @@ static struct ht_err *map_image(struct session *s)
 		map.fd_floor = fd_floor(&s->survey.proc);
 		map.lease_ns = LEASE_NS << attempt;
 		err = remote_map(
-			&s->survey.proc, &s->slack, &map, s->survey.any_seccomp, &s->remote);
+			&s->survey.proc, &s->slack, &map, s->survey.any_seccomp, &heir, &s->remote);
 		written |= s->remote.tid != 0;
 		if (!err || !may_try_again(s, err))
 			break;

@@ -110,6 +110,12 @@ struct ht_err *guardian_tell_image(struct guardian *guardian, int memfd)
 	return tell_and_hear(guardian, &message, memfd);
 }
 
+struct ht_err *guardian_hand_image(struct guardian *guardian, int memfd)
+{
+	struct message message = {.kind = MESSAGE_IMAGE};
+	return tell(guardian, &message, memfd);
+}
+
 /* --- the guardian itself
  * ------------------------------------------------------------------------------ */
 
@@ -164,6 +170,8 @@ static bool hear(struct watch *watch)
 	watch->failures = 0;
 	const struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
 	bool has_fd = rights && rights->cmsg_type == SCM_RIGHTS;
+	if (has_fd && watch->memfd >= 0)
+		close(watch->memfd);
 	if (has_fd)
 		memcpy(&watch->memfd, CMSG_DATA(rights), sizeof(watch->memfd));
 	if (message.kind == MESSAGE_SLACK) {

@@ -28,6 +28,9 @@ struct ht_err *guardian_tell_slack(struct guardian *guardian, const struct remot
 /* Gives it the image's memfd, as soon as there is one; an error unless it has it. */
 HT_MUST_CHECK
 struct ht_err *guardian_tell_image(struct guardian *guardian, int memfd);
+/* The same while a thread of the target waits: without a look at what it says. */
+HT_MUST_CHECK
+struct ht_err *guardian_hand_image(struct guardian *guardian, int memfd);
 /* Nothing is left to guard: it exits, and is reaped. False: not within `patience_ns`; it is left to
  * init. */
 bool guardian_dismiss(struct guardian *guardian, uint64_t patience_ns);

@@ -3,10 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -14,6 +14,7 @@
 #include "attach/inject/ownfds.h"
 #include "attach/inject/stub_layout.h"
 #include "attach/target/clock.h"
+#include "attach/target/descriptor.h"
 
 #define RECOVER_DEADLINE_NS (30 * CLOCK_NS_PER_S)
 #define MEMFD_PREFIX	    "/memfd:heaptap-"
@@ -92,22 +93,18 @@ static struct ht_err *map_image(const struct proc *proc, int memfd, raddr_t base
 	return image_open(ret, proc, base, find_thunks(memfd, own), memfd);
 }
 
-/* 0: `fd` is no socket. */
+/* 0: `fd` is no socket of the stub's: the program may have its number. */
 static uint64_t socket_inode(const struct proc *proc, int fd)
 {
-	uint64_t inode = 0;
-	char name[32];
-	char *link = NULL;
+	struct stat stat;
+	int own = fd > 0 ? descriptor_take(proc, proc->pid, fd) : -1;
 
-	if (fd <= 0)
+	if (own < 0)
 		return 0;
-	snprintf(name, sizeof(name), "fd/%d", fd);
-	struct ht_err *err = proc_link(proc, name, &link);
-	if (err || sscanf(link, "socket:[%" SCNu64 "]", &inode) != 1)
-		inode = 0;
-	ht_err_free(err);
-	free(link);
-	return inode;
+	bool ours = fcntl(own, F_GETSIG) == STUB_MARK && fstat(own, &stat) == 0 &&
+		    S_ISSOCK(stat.st_mode);
+	close(own);
+	return ours ? stat.st_ino : 0;
 }
 
 /* The socket that the stub reported last of all; without that report the number means nothing. */

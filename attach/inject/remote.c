@@ -37,6 +37,7 @@ struct attempt {
 	pid_t tid;
 	bool filtered;		    /* it may be: how its call would be made again */
 	const struct stub_map *map; /* NULL: unmap */
+	const struct remote_heir *heir;
 	const struct remote_remains *remains;
 	struct stub_unmap unmap;
 	struct tracee tracee;
@@ -220,6 +221,17 @@ static void close_fds(struct worker_reply *reply)
 	}
 }
 
+/* Without root nobody gets at the image again but through its memfd, and we may be killed as soon
+ * as the thread may keep it. What the thread does then is not known. */
+static struct ht_err *hand_over(
+	const struct attempt *attempt, struct outcome *outcome, const struct worker_reply *reply)
+{
+	const struct remote_heir *heir = attempt->heir;
+	struct ht_err *err = heir ? heir->hand_over(heir->context, reply->fd[REPLY_MEMFD]) : NULL;
+	outcome->untouched = outcome->not_taken = false;
+	return err ? err : worker_hand_over(reply);
+}
+
 static struct ht_err *take_image(
 	struct attempt *attempt, struct outcome *outcome, struct worker_reply *reply)
 {
@@ -228,6 +240,8 @@ static struct ht_err *take_image(
 
 	if (!err)
 		err = take_fds(attempt, outcome, reply, &accepted);
+	if (!err && accepted)
+		err = hand_over(attempt, outcome, reply);
 	if (!err && accepted)
 		err = answer_lease(reply->fd[REPLY_MEMFD], attempt->map->image_bytes,
 			&outcome->clock_forbidden, &accepted);
@@ -451,9 +465,11 @@ static struct ht_err *try_threads(
 }
 
 struct ht_err *remote_map(const struct proc *proc, const struct remote_slack *slack,
-	const struct stub_map *map, bool filtered, struct remote_image *ret)
+	const struct stub_map *map, bool filtered, const struct remote_heir *heir,
+	struct remote_image *ret)
 {
-	struct attempt attempt = {.proc = proc, .slack = slack, .filtered = filtered, .map = map};
+	struct attempt attempt = {
+		.proc = proc, .slack = slack, .filtered = filtered, .map = map, .heir = heir};
 	struct worker_reply reply = WORKER_NO_REPLY;
 	struct outcome outcome;
 	struct ht_err *err = try_threads(&attempt, &reply, &outcome);

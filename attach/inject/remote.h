@@ -60,15 +60,22 @@ struct remote_image {
 				 * False without a memfd: it is not known whether an image stays */
 };
 
+/* Who is to have the image before it is taken, because whoever takes it may die of that. */
+struct remote_heir {
+	struct ht_err *(*hand_over)(void *context, int memfd); /* called in a worker */
+	void *context;
+};
+
 /*
- * Maps the image at map->image. On error nothing is left in the target if ret->not_taken: a thread
- * that got no answer within its lease undoes everything. HT_ERR_REFUSED when no thread
- * could be used in time, or the one that was used may not read the time stamp counter, as the agent
- * does.
+ * Maps the image at map->image; `heir` may be NULL. On error nothing is left in the target if
+ * ret->not_taken: a thread that got no answer within its lease undoes everything. HT_ERR_REFUSED
+ * when no thread could be used in time, or the one that was used may not read the time stamp
+ * counter, as the agent does.
  */
 HT_MUST_CHECK
 struct ht_err *remote_map(const struct proc *proc, const struct remote_slack *slack,
-	const struct stub_map *map, bool filtered, struct remote_image *ret);
+	const struct stub_map *map, bool filtered, const struct remote_heir *heir,
+	struct remote_image *ret);
 
 /* What is to go, as it is in this very moment: `look` is called in each attempt with the thread
  * `tid` held, directly before its stub. */

@@ -17,9 +17,10 @@
 #define MESSAGE_TEXT_BYTES 1024u
 #define DEATH_PATIENCE_NS  CLOCK_NS_PER_S
 
-/* What the child sends: its outcome, then the descriptors as SCM_RIGHTS in the order of `has_fd`.
- */
+/* What the child sends: its outcome, or what it has of it, and the descriptors as SCM_RIGHTS in the
+ * order of `has_fd`. */
 struct message {
+	bool last;
 	bool failed;
 	enum ht_err_code code;
 	int sys;
@@ -33,26 +34,21 @@ union fd_control {
 	char space[CMSG_SPACE(WORKER_FDS_MAX * sizeof(int))];
 };
 
-static void send_outcome(int fd, struct ht_err *err, const struct worker_reply *reply)
+static struct ht_err *send_message(
+	int fd, struct message *message, const struct worker_reply *reply)
 {
-	static struct message message;
 	union fd_control control = {0};
 	int fds[WORKER_FDS_MAX];
 	size_t fd_count = 0;
+	ssize_t sent;
 
-	if (err) {
-		message.failed = true;
-		message.code = err->code;
-		message.sys = err->sys;
-		strncpy(message.text, err->message, sizeof(message.text) - 1);
-	}
-	memcpy(message.data, reply->data, sizeof(message.data));
+	memcpy(message->data, reply->data, sizeof(message->data));
 	for (size_t i = 0; i < WORKER_FDS_MAX; i++) {
-		message.has_fd[i] = reply->fd[i] >= 0;
-		if (message.has_fd[i])
+		message->has_fd[i] = reply->fd[i] >= 0;
+		if (message->has_fd[i])
 			fds[fd_count++] = reply->fd[i];
 	}
-	struct iovec iov = {.iov_base = &message, .iov_len = sizeof(message)};
+	struct iovec iov = {.iov_base = message, .iov_len = sizeof(*message)};
 	struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1};
 	if (fd_count) {
 		header.msg_control = control.space;
@@ -63,8 +59,31 @@ static void send_outcome(int fd, struct ht_err *err, const struct worker_reply *
 		rights->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
 		memcpy(CMSG_DATA(rights), fds, fd_count * sizeof(int));
 	}
-	while (sendmsg(fd, &header, MSG_NOSIGNAL) < 0 && errno == EINTR)
-		;
+	do
+		sent = sendmsg(fd, &header, MSG_NOSIGNAL);
+	while (sent < 0 && errno == EINTR);
+	return sent < 0 ? ht_err_sys(errno, "cannot tell what the worker has") : NULL;
+}
+
+static void send_outcome(int fd, struct ht_err *err, const struct worker_reply *reply)
+{
+	static struct message message = {.last = true};
+
+	if (err) {
+		message.failed = true;
+		message.code = err->code;
+		message.sys = err->sys;
+		strncpy(message.text, err->message, sizeof(message.text) - 1);
+	}
+	ht_err_free(send_message(fd, &message, reply));
+}
+
+static int parent_fd = -1;
+
+struct ht_err *worker_hand_over(const struct worker_reply *reply)
+{
+	static struct message message;
+	return send_message(parent_fd, &message, reply);
 }
 
 /* The kernel leaves out the descriptors for which we have no number left. */
@@ -84,7 +103,18 @@ static struct ht_err *take_fds(struct msghdr *header, const bool has_fd[WORKER_F
 	return all ? NULL : ht_err_sys(EMFILE, "%s: cannot take descriptors from the worker", what);
 }
 
-static struct ht_err *take_outcome(int fd, const char *what, struct worker_reply *ret)
+static void forget_fds(struct worker_reply *reply)
+{
+	for (size_t i = 0; i < WORKER_FDS_MAX; i++) {
+		if (reply->fd[i] >= 0)
+			close(reply->fd[i]);
+		reply->fd[i] = -1;
+	}
+}
+
+/* Each message takes the place of the one before. */
+static struct ht_err *take_message(
+	int fd, const char *what, struct worker_reply *ret, bool *ret_last)
 {
 	struct message message;
 	union fd_control control;
@@ -97,6 +127,7 @@ static struct ht_err *take_outcome(int fd, const char *what, struct worker_reply
 	do
 		got = recvmsg(fd, &header, MSG_CMSG_CLOEXEC);
 	while (got < 0 && errno == EINTR);
+	*ret_last = true;
 	if (got < 0)
 		return ht_err_sys(errno, "%s: no answer from the worker", what);
 	if (got != (ssize_t)sizeof(message))
@@ -107,8 +138,15 @@ static struct ht_err *take_outcome(int fd, const char *what, struct worker_reply
 		err = ht_err_new(message.code, "%s", message.text);
 		err->sys = message.sys;
 	}
+	*ret_last = message.last;
 	memcpy(ret->data, message.data, sizeof(ret->data));
-	return ht_err_first(err, take_fds(&header, message.has_fd, what, ret->fd));
+	forget_fds(ret);
+	err = ht_err_first(err, take_fds(&header, message.has_fd, what, ret->fd));
+	if (message.last)
+		return err;
+	/* They come once more. */
+	ht_err_free(err);
+	return NULL;
 }
 
 /* Not SIGKILL, which cannot be put off. */
@@ -154,6 +192,7 @@ static void child_main(int fd, pid_t parent,
 	(void)priority_raise();
 	if (getppid() != parent)
 		_exit(1);
+	parent_fd = fd;
 	send_outcome(fd, job(context, &reply), &reply);
 	_exit(0);
 }
@@ -216,11 +255,13 @@ struct ht_err *worker_run(const char *what, uint64_t deadline_mono_ns,
 		child_main(pair[1], parent, job, context);
 	}
 	close(pair[1]);
-	struct ht_err *err;
+	struct ht_err *err = NULL;
 	bool is_late = false;
-	if (wait_readable(pair[0], deadline_mono_ns)) {
-		err = take_outcome(pair[0], what, ret);
-	} else {
+	for (bool last = false; !err && !last;) {
+		if (wait_readable(pair[0], deadline_mono_ns)) {
+			err = take_message(pair[0], what, ret, &last);
+			continue;
+		}
 		kill(child, SIGKILL);
 		is_late = true;
 		err = ht_err_new(HT_ERR_REFUSED,

@@ -254,6 +254,8 @@ static void note_done(void)
 {
 	struct abi_control *control = (struct abi_control *)(PART_BASE + ABI_CONTROL_OFF);
 	control->stub_fds[0] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fcntl(control->stub_fds[0], F_SETSIG, STUB_MARK) < 0)
+		_exit(1);
 	control->stub_fds[2] = part_gate[0];
 	control->stub_fds[3] = part_gate[1];
 	control->stub_status = STUB_DONE;

@@ -3,14 +3,23 @@
  * heaptap is killed at its system calls (HEAPTAP_SWEEP, tests/support/sweep.h), through attach,
  * capture and detach: the target lives and computes right, and nothing stays in it.
  */
+#include <grp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "tests/support/ht_check.h"
 #include "tests/support/ordeal.h"
 
 #define REFUSED 3
+#define NOBODY	65534
+/* Of the worker's calls, from the first descriptor that it takes: the answer is given at the 11th,
+ * or a little before. */
+#define ANSWER_FIRST 9
+#define ANSWER_LAST  13
 
 static const struct ordeal_target computing = {"computing", {"busy", "-t", "1"}};
 static const struct ordeal_target threaded = {"threaded", {"busy", "-t", "4"}};
@@ -171,6 +180,33 @@ START_TEST(all_killed_storm)
 }
 END_TEST
 
+/* Without root only who has the memfd can take out what stays as soon as the worker has answered.
+ */
+static void kill_without_root(enum sweep_action action)
+{
+	struct ordeal ordeal;
+	struct sweep_plan plan = {.action = action, .role = SWEEP_WORKER, .from = SYS_pidfd_getfd};
+	if (getuid() == 0)
+		ck_assert(!setgroups(0, NULL) && !setgid(NOBODY) && !setuid(NOBODY));
+	ck_assert_int_eq(prctl(PR_SET_DUMPABLE, 1), 0);
+	ordeal_init(&ordeal, &computing);
+	for (plan.at = ANSWER_FIRST; plan.at <= ANSWER_LAST; plan.at++)
+		kill_at(&ordeal, &plan);
+	ordeal_deinit(&ordeal);
+}
+
+START_TEST(worker_killed_without_root)
+{
+	kill_without_root(SWEEP_KILL);
+}
+END_TEST
+
+START_TEST(main_killed_beside_worker_without_root)
+{
+	kill_without_root(SWEEP_KILL_MAIN);
+}
+END_TEST
+
 START_TEST(guardian_killed)
 {
 	kill_sweep(&threaded, SWEEP_KILL, SWEEP_GUARDIAN);
@@ -181,4 +217,5 @@ HT_SUITE("integration/sweep", main_killed_computing, main_killed_threaded, main_
 	main_killed_storm, main_killed_beside_worker_computing, main_killed_beside_worker_threaded,
 	main_killed_beside_worker_blocked, main_killed_beside_worker_storm, worker_killed_computing,
 	worker_killed_threaded, worker_killed_blocked, worker_killed_storm, all_killed_computing,
-	all_killed_threaded, all_killed_blocked, all_killed_storm, guardian_killed)
+	all_killed_threaded, all_killed_blocked, all_killed_storm, guardian_killed,
+	worker_killed_without_root, main_killed_beside_worker_without_root)

@@ -182,7 +182,7 @@ START_TEST(a_thread_that_was_waiting_goes_on_to_wait)
 	struct remote_image image;
 	setup(&proc, &child, &slack);
 	struct stub_map map = map_of();
-	ck_no_err(remote_map(&proc, &slack, &map, false, &image));
+	ck_no_err(remote_map(&proc, &slack, &map, false, NULL, &image));
 	ck_assert_int_eq(image.tid, child.pid);
 	check_unharmed(&proc, &child);
 	ck_assert_uint_le(shared->stops, FEW);
@@ -211,7 +211,7 @@ START_TEST(an_error_after_the_answer_does_not_hold_the_thread)
 	setup(&proc, &child, &slack);
 	struct stub_map map = map_of();
 	fail_at = map.image + STATUS;
-	ck_err(remote_map(&proc, &slack, &map, false, &image), HT_ERR_SYS);
+	ck_err(remote_map(&proc, &slack, &map, false, NULL, &image), HT_ERR_SYS);
 	ck_assert_uint_eq(shared->failed, 1);
 	ck_assert(!image.not_taken);
 	check_unharmed(&proc, &child);
@@ -265,7 +265,7 @@ START_TEST(a_thread_that_waits_for_a_core_is_not_stopped_before_it_has_run)
 	share_a_core(child.pid, busy.pid);
 	waiting_thread = child.pid;
 	before_the_answer = let_it_wait_for_a_core;
-	ck_err(remote_map(&proc, &slack, &map, false, &image), HT_ERR_SYS);
+	ck_err(remote_map(&proc, &slack, &map, false, NULL, &image), HT_ERR_SYS);
 	ck_assert_uint_eq(shared->failed, 1);
 	ck_assert_uint_ge(shared->stops, 2);
 	ck_assert_uint_eq(shared->hasty, 0);

@@ -212,6 +212,51 @@ START_TEST(a_worker_that_dies_is_an_error)
 }
 END_TEST
 
+static struct ht_err *hand_over_and_die(void *context, struct worker_reply *reply)
+{
+	reply->data[0] = 7;
+	struct ht_err *err = hand_over(NULL, reply);
+	err = err ? err : worker_hand_over(reply);
+	return err ? err : *(bool *)context ? die(NULL, reply) : hang(NULL, reply);
+}
+
+START_TEST(what_it_has_handed_over_outlives_it)
+{
+	int before = lowest_fd();
+	for (int dies = 0; dies < 2; dies++) {
+		struct worker_reply reply;
+		bool context = dies;
+		uint64_t end_ns = clock_mono_ns() + (dies ? FAR_NS : 50 * CLOCK_NS_PER_MS);
+		ck_err(worker_run("testing", end_ns, hand_over_and_die, &context, &reply),
+			dies ? HT_ERR_INTERNAL : HT_ERR_REFUSED);
+		ck_assert_uint_eq(reply.data[0], 7);
+		ck_assert_int_eq(close(reply.fd[0]) + close(reply.fd[2]) + close(reply.fd[3]), 0);
+		ck_assert_int_eq(reply.fd[1], -1);
+		check_no_child();
+		ck_assert_int_eq(lowest_fd(), before);
+	}
+}
+END_TEST
+
+static struct ht_err *take_back(void *context, struct worker_reply *reply)
+{
+	struct ht_err *err = hand_over(context, reply);
+	err = err ? err : worker_hand_over(reply);
+	*reply = WORKER_NO_REPLY;
+	return err;
+}
+
+START_TEST(its_last_word_counts)
+{
+	struct worker_reply reply;
+	int before = lowest_fd();
+	ck_no_err(worker_run("testing", far(), take_back, NULL, &reply));
+	for (size_t i = 0; i < WORKER_FDS_MAX; i++)
+		ck_assert_int_eq(reply.fd[i], -1);
+	ck_assert_int_eq(lowest_fd(), before);
+}
+END_TEST
+
 static void wait_forever(const void *arg)
 {
 	(void)arg;
@@ -300,5 +345,6 @@ END_TEST
 
 HT_SUITE("attach/target/worker", the_reply_comes_back_and_nothing_else, errors_travel,
 	descriptors_travel, an_error_loses_nothing, descriptors_that_do_not_fit_are_an_error,
-	the_deadline_kills, a_worker_that_dies_is_an_error, the_deadline_releases_what_was_held,
+	the_deadline_kills, a_worker_that_dies_is_an_error, what_it_has_handed_over_outlives_it,
+	its_last_word_counts, the_deadline_releases_what_was_held,
 	the_death_of_its_parent_ends_it_but_not_at_once)
