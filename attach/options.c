@@ -77,6 +77,20 @@ static const struct option_row {
 	{OPTION_HELP, 'h', "help", NULL, "print this", IN_ALL},
 };
 
+static void print_rows(unsigned which)
+{
+	for (size_t i = 0; i < HT_ARRAY_SIZE(rows); i++) {
+		char letter[4] = "   ", name[32];
+		if (rows[i].commands != which)
+			continue;
+		if (rows[i].letter)
+			snprintf(letter, sizeof(letter), "-%c,", rows[i].letter);
+		snprintf(name, sizeof(name), "--%s%s%s", rows[i].name, rows[i].argument ? " " : "",
+			rows[i].argument ? rows[i].argument : "");
+		printf("  %s %-18s %s\n", letter, name, rows[i].help);
+	}
+}
+
 void options_print_help(void)
 {
 	printf("usage: heaptap attach -p PID [-d TIME] [-o FILE]     (heaptap -p PID is the same)\n"
@@ -85,14 +99,9 @@ void options_print_help(void)
 	for (size_t i = 0; i < HT_ARRAY_SIZE(commands); i++)
 		printf("  %-10s %s\n", commands[i].name, commands[i].help);
 	printf("\noptions of attach, doctor, verify, recover, cleanup:\n");
-	for (size_t i = 0; i < HT_ARRAY_SIZE(rows); i++) {
-		char letter[4] = "   ", name[32];
-		if (rows[i].letter)
-			snprintf(letter, sizeof(letter), "-%c,", rows[i].letter);
-		snprintf(name, sizeof(name), "--%s%s%s", rows[i].name, rows[i].argument ? " " : "",
-			rows[i].argument ? rows[i].argument : "");
-		printf("  %s %-18s %s\n", letter, name, rows[i].help);
-	}
+	print_rows(IN_ALL);
+	printf("\noptions of attach alone:\n");
+	print_rows(IN(COMMAND_ATTACH));
 	printf("\nexit status: 0 done, 1 internal or I/O error, 2 usage, 3 refused and untouched,\n"
 	       "4 no permission, 5 target ended, trace valid, 6 something is still there, and "
 	       "named,\n"
@@ -245,10 +254,15 @@ static struct ht_err *parse_rest(int argc, char **argv, int at, struct options *
 	for (; at < argc; at++) {
 		const char *value;
 		if (argv[at][0] != '-' || argv[at][1] == '\0')
-			return usage("not expected here", argv[at]);
+			return usage(isdigit((unsigned char)argv[at][0])
+					     ? "not expected here; a process is named with -p"
+					     : "not expected here",
+				argv[at]);
 		const struct option_row *row = find_row(argv[at], &value);
-		if (!row || !(row->commands & IN(options->command)))
+		if (!row)
 			return usage("no such option", argv[at]);
+		if (!(row->commands & IN(options->command)))
+			return usage("only attach has this option", argv[at]);
 		if (!row->argument && value)
 			return usage("takes no value", argv[at]);
 		if (row->argument && !value) {

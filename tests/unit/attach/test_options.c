@@ -223,13 +223,14 @@ START_TEST(wrong_words_are_named)
 		{"attach -p 7 -q1", "-q1: takes no value"},
 		{"attach -p 7 --json=yes", "--json=yes: takes no value"},
 		{"attach -p 7 9", "9: not expected here"},
-		{"attach 7", "7: not expected here"},
+		{"attach 7", "7: not expected here; a process is named with -p"},
+		{"attach redis", "redis: not expected here; heaptap --help"},
 		{"attach -p 7 -", "-: not expected here"},
-		{"doctor -p 7 -d 5s", "-d: no such option"},
-		{"doctor -p 7 -o x", "-o: no such option"},
-		{"recover -p 7 --lossless", "--lossless: no such option"},
-		{"verify -p 7 -f", "-f: no such option"},
-		{"cleanup -p 7 -d 5s", "-d: no such option"},
+		{"doctor -p 7 -d 5s", "-d: only attach has this option"},
+		{"doctor -p 7 -o x", "-o: only attach has this option"},
+		{"recover -p 7 --lossless", "--lossless: only attach has this option"},
+		{"verify -p 7 -f", "-f: only attach has this option"},
+		{"cleanup -p 7 -d 5s", "-d: only attach has this option"},
 	};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(table); i++) {
 		struct options options;
@@ -248,12 +249,14 @@ START_TEST(an_error_keeps_nothing)
 }
 END_TEST
 
-/* What --help lists is the table that parsing reads: every option in it is accepted. */
+/* What --help lists is the table that parsing reads: every option in it is accepted, by the
+ * commands above it. */
 START_TEST(help_lists_what_parses)
 {
 	char *path = tmpdir_path("help");
 	char line[256];
 	unsigned options_seen = 0, commands_seen = 0;
+	bool of_attach = false;
 
 	ck_assert_ptr_nonnull(freopen(path, "we", stdout));
 	options_print_help();
@@ -265,6 +268,7 @@ START_TEST(help_lists_what_parses)
 		struct options options;
 		char *option = strstr(line, " --");
 		ck_assert_uint_lt(strlen(line), 101);
+		of_attach |= !strcmp(line, "options of attach alone:\n");
 		commands_seen += sscanf(line, "  %31[a-z] ", name) == 1;
 		if (!option || line[0] != ' ' || line[2] == 'h')
 			continue;
@@ -280,6 +284,10 @@ START_TEST(help_lists_what_parses)
 							   : "");
 		ck_no_err(parse(words, &options));
 		options_deinit(&options);
+		memcpy(words, "doctor", strlen("doctor"));
+		struct ht_err *err = parse(words, &options);
+		ck_assert_msg(!err == !of_attach, "%s: %s", words, err ? err->message : "");
+		ht_err_free(err);
 		options_seen++;
 	}
 	fclose(help);
