@@ -36,3 +36,23 @@ void deny_calls_with(long number, unsigned arg, uint32_t value, int error)
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
 	install(filter, HT_ARRAY_SIZE(filter));
 }
+
+static rlim_t limit_files(rlim_t files)
+{
+	struct rlimit limit;
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	rlim_t usual = limit.rlim_cur;
+	limit.rlim_cur = files;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	return usual;
+}
+
+rlim_t deny_files(void)
+{
+	return limit_files(0);
+}
+
+void allow_files(rlim_t usual)
+{
+	(void)limit_files(usual);
+}

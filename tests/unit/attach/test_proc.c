@@ -394,7 +394,6 @@ START_TEST(what_cannot_be_looked_at_is_not_gone)
 {
 	struct child child = child_fork(with_thread, NULL);
 	struct proc proc = opened(child.pid);
-	struct rlimit usual, none;
 	struct proc_syscall where;
 	struct proc_status status;
 	pid_t tid = other_tid(&proc), living;
@@ -405,13 +404,11 @@ START_TEST(what_cannot_be_looked_at_is_not_gone)
 	ck_assert(!is);
 	ck_no_err(proc_status_listed(&proc, getpid(), &status, &is));
 	ck_assert(!is);
-	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &usual), 0);
-	none = (struct rlimit){.rlim_cur = 0, .rlim_max = usual.rlim_max};
-	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	rlim_t usual = deny_files();
 	ck_err(proc_syscall_read(&proc, tid, &where), HT_ERR_SYS);
 	ck_err(proc_living_tid(&proc, &living), HT_ERR_SYS);
 	ck_err(proc_status_listed(&proc, tid, &status, &is), HT_ERR_SYS);
-	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &usual), 0);
+	allow_files(usual);
 	deny_calls(SYS_faccessat, ENOMEM);
 	deny_calls(SYS_faccessat2, ENOMEM);
 	ck_err(proc_has_thread(&proc, getpid(), &is), HT_ERR_SYS);

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <sys/epoll.h>
 #include <sys/ptrace.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -65,14 +64,14 @@ END_TEST
 
 START_TEST(what_cannot_be_looked_at_is_not_gone)
 {
-	struct rlimit none = {0};
 	struct child child = child_fork(spin, NULL);
 	struct tracee tracee;
 	enum tracee_result result;
 	deny_calls_with(SYS_ptrace, 0, PTRACE_SEIZE, EPERM);
-	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+	rlim_t usual = deny_files();
 	ck_no_err(tracee_ask(child.pid, false, &tracee, &result));
 	ck_assert_int_eq(result, TRACEE_REFUSED);
+	allow_files(usual);
 	child_kill(&child);
 }
 END_TEST
