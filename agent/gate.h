@@ -2,7 +2,8 @@
  *
  * The gate before every system call of the agent. It is closed from the beginning where the target
  * runs under a seccomp filter. When the target is about to enter one, the guard (guard.c) closes it
- * and waits for the calls that are within, so that none is left when the filter is in force.
+ * and waits for the calls that are within, so that none is left when the filter is in force. The
+ * daemon does the same before it takes the guards out.
  */
 #pragma once
 
@@ -18,7 +19,7 @@ static inline bool gate_enter(
 		return false;
 	/* A full barrier: either we see the gate closed, or who closes it sees the mark. */
 	*ret_before = exchange(&slot->head.calling, 1);
-	if (ht_likely(!load_acquire(&control->forbidden)))
+	if (ht_likely(!load_acquire(&control->forbidden) && !load_acquire(&config->stop)))
 		return true;
 	store_relaxed(&slot->head.calling, *ret_before);
 	return false;

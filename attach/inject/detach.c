@@ -15,6 +15,8 @@
 #include "attach/target/slow.h"
 
 #define PROMPT_NS      CLOCK_NS_PER_S /* a proof that took longer is level 1 */
+#define GATE_NS	       CLOCK_NS_PER_S
+#define GATE_STEP_NS   (CLOCK_NS_PER_MS / 20)
 #define UNMAP_ATTEMPTS 4u
 #define MEMFD_NAME     "/memfd:heaptap-"
 
@@ -68,12 +70,43 @@ static struct ht_err *untap_strays(const struct detach *detach)
 	return err;
 }
 
+static const struct abi_slot_head *slot_head(const struct image *image, uint32_t i)
+{
+	return (const void *)(image->local + ABI_SLOTS_OFF + (uint64_t)i * ABI_SLOT_BYTES);
+}
+
+static bool is_calling(const struct image *image)
+{
+	for (uint32_t i = 0; i < image->slot_max; i++) {
+		if (!image_slot_claimed(image, i))
+			continue;
+		const struct abi_slot_head *head = slot_head(image, i);
+		if (__atomic_load_n(&head->calling, __ATOMIC_ACQUIRE) &&
+			!(__atomic_load_n(&head->key, __ATOMIC_ACQUIRE) & ABI_SLOT_DEAD))
+			return true;
+	}
+	return false;
+}
+
+/* No thread makes a system call of the agent's any more: without guards the program may enter a
+ * filter unseen. A thread that jumped out of one is not waited for for ever. */
+static void close_gate(const struct image *image)
+{
+	uint64_t end_ns = clock_mono_ns() + GATE_NS;
+
+	/* A full barrier: agent/gate.h. */
+	__atomic_exchange_n(&image_config(image)->stop, 1, __ATOMIC_SEQ_CST);
+	while (is_calling(image) && clock_mono_ns() < end_ns)
+		clock_sleep_ns(GATE_STEP_NS);
+}
+
 struct ht_err *detach_untap(struct detach *detach, struct detach_report *ret)
 {
 	*ret = (struct detach_report){0};
 	journal_set_phase(&detach->journal, JOURNAL_DETACHING);
-	struct ht_err *err = image_disable_all(detach->image);
-	__atomic_store_n(&image_config(detach->image)->stop, 1, __ATOMIC_RELEASE);
+	struct ht_err *err = image_disable_hooks(detach->image);
+	close_gate(detach->image);
+	err = ht_err_first(err, image_disable_all(detach->image));
 	err = ht_err_first(err, patch_untap_all(detach->proc, &detach->journal, &ret->patch));
 	return !err && detach->image->forked ? untap_strays(detach) : err;
 }
@@ -93,8 +126,7 @@ static const struct abi_slot_head *slot_of(const struct image *image, uint32_t t
 		uint32_t i = (*at)++;
 		if (!image_slot_claimed(image, i))
 			continue;
-		const struct abi_slot_head *head =
-			(const void *)(image->local + ABI_SLOTS_OFF + (uint64_t)i * ABI_SLOT_BYTES);
+		const struct abi_slot_head *head = slot_head(image, i);
 		uint64_t key = __atomic_load_n(&head->key, __ATOMIC_ACQUIRE);
 		if (key && !(key & ABI_SLOT_DEAD) &&
 			__atomic_load_n(&head->tid, __ATOMIC_ACQUIRE) == tid)

@@ -453,12 +453,23 @@ struct ht_err *image_enable(struct image *image, const struct agent_elf *elf, ra
 	return set_target(image, index, image->base + elf->hook_off[image->thunk[index].hook]);
 }
 
-struct ht_err *image_disable_all(struct image *image)
+static struct ht_err *disable(struct image *image, bool guards)
 {
 	struct ht_err *first = NULL;
 	for (size_t i = 0; i < image->thunk_count; i++)
-		first = ht_err_first(first, set_target(image, i, image->thunk[i].real));
+		if (guards || !abi_is_guard(image->thunk[i].hook))
+			first = ht_err_first(first, set_target(image, i, image->thunk[i].real));
 	return first;
+}
+
+struct ht_err *image_disable_hooks(struct image *image)
+{
+	return disable(image, false);
+}
+
+struct ht_err *image_disable_all(struct image *image)
+{
+	return disable(image, true);
 }
 
 raddr_t image_real(const struct image *image, raddr_t addr)

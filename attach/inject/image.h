@@ -115,7 +115,9 @@ struct ht_err *image_thunk(struct image *image, const struct image_thunk *want, 
 /* Lets calls through the entry `addr` reach the agent's hook. */
 HT_MUST_CHECK
 struct ht_err *image_enable(struct image *image, const struct agent_elf *elf, raddr_t addr);
-/* From here on every thunk jumps straight to the real function. */
+/* From here on every thunk jumps straight to the real function; those of guards by the second. */
+HT_MUST_CHECK
+struct ht_err *image_disable_hooks(struct image *image);
 HT_MUST_CHECK
 struct ht_err *image_disable_all(struct image *image);
 /* The real function behind the entry `addr`; 0 when it is none. */

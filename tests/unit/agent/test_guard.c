@@ -208,5 +208,17 @@ START_TEST(gates_nest)
 }
 END_TEST
 
+/* Its guards are being taken out. */
+START_TEST(the_gate_is_closed_at_stop)
+{
+	uint64_t before;
+	setup();
+	world_config->stop = 1;
+	ck_assert(!gate_enter(world_config, &world_slots[0], &before));
+	ck_assert_uint_eq(world_slots[0].head.calling, 0);
+}
+END_TEST
+
 HT_SUITE("agent/guard", what_is_forbidden, a_child_forbids_its_parent_nothing,
-	calls_of_others_are_waited_for, not_for_ever, not_for_the_dead_nor_oneself, gates_nest)
+	calls_of_others_are_waited_for, not_for_ever, not_for_the_dead_nor_oneself, gates_nest,
+	the_gate_is_closed_at_stop)
