@@ -88,6 +88,7 @@ static void note_peak(struct profile *profile, uint64_t time_ns)
 	if (live_bytes <= profile->peak_bytes)
 		return;
 	profile->peak_bytes = live_bytes;
+	profile->peak_blocks = metrics_outstanding_blocks(&profile->total);
 	profile->peak_time_ns = time_ns;
 	profile->peak_epoch++;
 }

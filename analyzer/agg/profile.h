@@ -50,7 +50,7 @@ struct profile_function {
 struct profile {
 	struct metrics total;
 	uint64_t before_frees, before_freed_bytes;
-	uint64_t peak_bytes, peak_time_ns;
+	uint64_t peak_bytes, peak_blocks, peak_time_ns;
 	uint32_t peak_epoch;
 
 	struct profile_stack *stack;

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "analyzer/agg/rss.h"
+
 /* One fact: a sentence with one number, added when the number is not zero. */
 struct fact {
 	uint64_t number;
@@ -51,6 +53,19 @@ static struct ht_err *add_ending(const struct model *model, struct warnings *war
 		break;
 	}
 	return NULL;
+}
+
+static struct ht_err *add_growth(const struct analysis *analysis, struct warnings *warnings)
+{
+	struct rss_growth rss = rss_growth_of(analysis);
+	if (!rss.known || !rss.is_unexplained)
+		return NULL;
+	return add(warnings,
+		"RSS grew by %" PRIi64
+		" MiB; the window's blocks and heaptap itself can account for "
+		"%" PRIu64 " MiB at most. The rest is mmap, mapped files, memory that was reserved "
+		"earlier, or an allocator that is not recorded: heaptap doctor names those",
+		rss.growth_bytes >> 20, rss.explicable_bytes >> 20);
 }
 
 struct ht_err *warnings_collect(const struct analysis *analysis, struct warnings *ret)
@@ -106,6 +121,8 @@ struct ht_err *warnings_collect(const struct analysis *analysis, struct warnings
 	for (size_t i = 0; i < HT_ARRAY_SIZE(fact) && !err; i++)
 		if (fact[i].number)
 			err = add(ret, fact[i].sentence, fact[i].number);
+	if (!err)
+		err = add_growth(analysis, ret);
 	if (err)
 		warnings_deinit(ret);
 	return err;

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/agg/rss.h"
 #include "analyzer/agg/sites.h"
 #include "analyzer/agg/warnings.h"
 
@@ -141,10 +142,16 @@ static json_t *totals_json(const struct profile *profile)
 	return with(totals, "peak_time_ns", number(profile->peak_time_ns));
 }
 
-static json_t *rss_json(const struct model *model)
+static json_t *rss_json(const struct analysis *analysis)
 {
-	return json_pack("{so so so}", "first_bytes", number(model->rss_first_bytes), "last_bytes",
-		number(model->rss_last_bytes), "max_bytes", number(model->rss_max_bytes));
+	const struct model *model = &analysis->model;
+	const struct rss_growth rss = rss_growth_of(analysis);
+	return json_pack("{so so so so so so}", "first_bytes", number(model->rss_first_bytes),
+		"last_bytes", number(model->rss_last_bytes), "max_bytes",
+		number(model->rss_max_bytes), "growth_bytes",
+		rss.known ? json_integer(rss.growth_bytes) : json_null(), "explained_bytes",
+		json_integer(rss.explained_bytes), "explicable_bytes",
+		number(rss.explicable_bytes));
 }
 
 static json_t *functions_json(const struct profile *profile)
@@ -380,7 +387,7 @@ static struct ht_err *put_all(struct writer *writer, size_t limit)
 	if (!err)
 		err = put(writer, "totals", totals_json(&analysis->profile));
 	if (!err)
-		err = put(writer, "rss", rss_json(model));
+		err = put(writer, "rss", rss_json(analysis));
 	if (!err)
 		err = put(writer, "functions", functions_json(&analysis->profile));
 	if (!err)

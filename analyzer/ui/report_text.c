@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "analyzer/agg/rss.h"
 #include "analyzer/agg/sites.h"
 #include "analyzer/agg/warnings.h"
 
@@ -62,6 +63,29 @@ static void write_title(const struct report *report)
 		why_ended(model));
 }
 
+/* "+1.5 MiB" */
+static void put_change(FILE *out, int64_t bytes)
+{
+	uint64_t amount = bytes < 0 ? -(uint64_t)bytes : (uint64_t)bytes;
+	fprintf(out, "%c%s", bytes < 0 ? '-' : '+', text_bytes(amount).text);
+}
+
+static void write_rss(const struct report *report)
+{
+	const struct model *model = &report->analysis->model;
+	const struct rss_growth rss = rss_growth_of(report->analysis);
+	FILE *out = report->text->out;
+	if (!rss.known)
+		return;
+	fprintf(out,
+		"  RSS          %s -> %s (highest %s): ", text_bytes(model->rss_first_bytes).text,
+		text_bytes(model->rss_last_bytes).text, text_bytes(model->rss_max_bytes).text);
+	put_change(out, rss.growth_bytes);
+	fputs("; the trace explains ", out);
+	put_change(out, rss.explained_bytes);
+	fputs(rss.is_unexplained ? ", see Warnings\n" : "\n", out);
+}
+
 static void write_summary(const struct report *report)
 {
 	const struct model *model = &report->analysis->model;
@@ -82,11 +106,7 @@ static void write_summary(const struct report *report)
 		text_count(metrics_outstanding_blocks(total)).text);
 	fprintf(out, "  peak         %s at +%s\n", text_bytes(profile->peak_bytes).text,
 		text_time(profile->peak_time_ns).text);
-	if (model->rss_max_bytes)
-		fprintf(out, "  RSS          %s -> %s (highest %s)\n",
-			text_bytes(model->rss_first_bytes).text,
-			text_bytes(model->rss_last_bytes).text,
-			text_bytes(model->rss_max_bytes).text);
+	write_rss(report);
 	fprintf(out, "  before       %s frees of blocks older than the window (%s, usable size)\n",
 		text_count(profile->before_frees).text,
 		text_bytes(profile->before_freed_bytes).text);

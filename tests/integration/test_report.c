@@ -49,6 +49,46 @@ static char *heaptap_output(const char *const arguments[])
 	return out;
 }
 
+static bool has_rss(const char *trace, uint64_t at_least_bytes)
+{
+	json_t *report = report_load(trace);
+	bool has = report_u64(report, "rss.last_bytes") >= at_least_bytes;
+	json_decref(report);
+	return has;
+}
+
+/* What the report says of a target that takes memory from malloc, and then from mmap. */
+static json_t *record_growth(unsigned malloc_mib, unsigned mmap_mib)
+{
+	struct victim victim;
+	struct tap tap;
+	char hold[32], map[32];
+	snprintf(hold, sizeof(hold), "hold %u", malloc_mib);
+	snprintf(map, sizeof(map), "map %u", mmap_mib);
+	victim_start(&victim, (const char *[]){run_built("tests/targets/actor"), NULL});
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, "/actor");
+	run_until(has_rss(tap.trace, 1), PHASE_MS);
+	free(victim_ask(&victim, hold, PHASE_MS));
+	free(victim_ask(&victim, map, PHASE_MS));
+	run_until(has_rss(tap.trace, (uint64_t)(malloc_mib + mmap_mib) << 20), PHASE_MS);
+	tap_check_clean(tap_stop(&tap, 0));
+	victim_stop(&victim);
+	return report_load(tap.trace);
+}
+
+static bool warns_of_rss(const json_t *report)
+{
+	size_t index;
+	json_t *warning;
+	json_array_foreach(report_at(report, "warnings"), index, warning)
+	{
+		if (strstr(json_string_value(warning), "RSS grew"))
+			return true;
+	}
+	return false;
+}
+
 static char *slurp(const char *path)
 {
 	char *out;
@@ -114,6 +154,15 @@ START_TEST(text_says_where_and_how_much)
 		found = !strncmp(plain, expected, strlen(expected));
 	}
 	ck_assert_msg(found, "no %s in: %.3000s", expected, text);
+}
+END_TEST
+
+START_TEST(growth_of_rss_that_the_trace_does_not_explain)
+{
+	json_t *report = record_growth(40, 200);
+	ck_assert_int_ge(json_integer_value(report_at(report, "rss.growth_bytes")), 239 << 20);
+	ck_assert_int_eq(json_integer_value(report_at(report, "rss.explained_bytes")) >> 20, 40);
+	ck_assert(warns_of_rss(report));
 }
 END_TEST
 
@@ -187,5 +236,5 @@ START_TEST(what_is_no_trace)
 END_TEST
 
 HT_SUITE("integration/report", stacks_sum_up_to_the_totals, a_limit_limits,
-	text_says_where_and_how_much, collapsed_stacks_sum_up, heaptrack_reads_the_export,
-	what_is_no_trace)
+	text_says_where_and_how_much, growth_of_rss_that_the_trace_does_not_explain,
+	collapsed_stacks_sum_up, heaptrack_reads_the_export, what_is_no_trace)

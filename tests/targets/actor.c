@@ -3,6 +3,8 @@
  * Does what it is told, one thing at a time:
  *
  *      work N        N allocations; every tenth stays; answers "worked"
+ *      hold N        N MiB from malloc, written to; they stay; answers "held"
+ *      map N         N MiB from mmap, likewise
  *      flood         allocates without end in a second thread, a million blocks a second; answers
  * "flooding" exit N        ends with this status exec          becomes a new program, itself, which
  * says "ready" again undumpable    forbids others to look into it; answers "done" rename NAME
@@ -14,6 +16,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <time.h>
 
@@ -25,6 +28,19 @@ static void work(unsigned long count)
 		void *volatile ptr = malloc(100);
 		if (i % 10)
 			free(ptr);
+	}
+}
+
+static void hold(unsigned long mib, bool from_mmap)
+{
+	for (unsigned long i = 0; i < mib; i++) {
+		size_t bytes = 1 << 20;
+		void *memory = from_mmap ? mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+						   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
+					 : malloc(bytes);
+		if (!memory || memory == MAP_FAILED)
+			speak_fail("no memory: errno %d", errno);
+		memset(memory, 1, bytes);
 	}
 }
 
@@ -55,6 +71,10 @@ int main(int argc, char **argv)
 		if (!strncmp(command, "work ", 5)) {
 			work(strtoul(command + 5, NULL, 10));
 			answer("worked");
+		} else if (!strncmp(command, "hold ", 5) || !strncmp(command, "map ", 4)) {
+			bool from_mmap = command[0] == 'm';
+			hold(strtoul(command + (from_mmap ? 4 : 5), NULL, 10), from_mmap);
+			answer("held");
 		} else if (!strcmp(command, "flood")) {
 			if (pthread_create(&thread, NULL, flood, NULL))
 				speak_fail("no thread");

@@ -265,6 +265,7 @@ START_TEST(the_first_moment_of_the_peak_counts)
 	ck_assert_uint_eq(analysis->profile.stack[0].peak_bytes, 100);
 	ck_assert_uint_eq(analysis->profile.stack[1].peak_bytes, 0);
 	ck_assert_uint_eq(analysis->profile.peak_time_ns, SCENE_STEP_NS);
+	ck_assert_uint_eq(analysis->profile.peak_blocks, 1);
 	analysis_destroy(analysis);
 	scene_deinit(&scene);
 }

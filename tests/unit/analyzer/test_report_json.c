@@ -78,6 +78,7 @@ static void make_scene(void)
 	scene_free(&scene, 0, 0x2000, 56);
 	scene_free(&scene, 1, 0x3000, 24);
 	tracebuild_rss(trace, scene.now, 5 << 20);
+	tracebuild_rss(trace, scene.now, 4 << 20);
 	tracebuild_loss(trace, REC_COUNTER_LOST_TIMEOUT, 3);
 	tracebuild_loss(trace, REC_COUNTER_TRUNC_DEPTH, 2);
 	tracebuild_loss(trace, REC_COUNTER_NESTED, 4);
@@ -122,6 +123,11 @@ START_TEST(members_have_their_names)
 	ck_assert_int_eq(integer(totals, "outstanding_bytes"), 100);
 	ck_assert_int_eq(integer(totals, "peak_bytes"), 150);
 	ck_assert_int_eq(integer(totals, "peak_time_ns"), 2 * SCENE_STEP_NS);
+	const json_t *rss = at(root, "rss");
+	ck_assert_int_eq(integer(rss, "first_bytes"), 5 << 20);
+	ck_assert_int_eq(integer(rss, "growth_bytes"), -(1 << 20));
+	ck_assert_int_eq(integer(rss, "explained_bytes"), 100 - 24);
+	ck_assert_int_eq(integer(rss, "explicable_bytes"), 225 + 2 * 32 + (32 << 20) + (2 << 18));
 	ck_assert_uint_eq(json_array_size(at(root, "sizes")), 2);
 	ck_assert_uint_eq(json_array_size(at(root, "timeline")), 1);
 	ck_assert_uint_eq(json_array_size(at(root, "warnings")), 3);

@@ -56,6 +56,7 @@ START_TEST(figures_are_on_the_page)
 	scene_free(&scene, 0, 0x7, 2048);
 	tracebuild_thread(&scene.trace, SCENE_TID(0), "wor\033ker");
 	tracebuild_rss(&scene.trace, scene.now, 3 << 20);
+	tracebuild_rss(&scene.trace, scene.now, 1234 << 20);
 	tracebuild_loss(&scene.trace, REC_COUNTER_LOST_TIMEOUT, 1234);
 	write_page(0);
 	check_has("target (pid 4242)  /usr/bin/target\n");
@@ -64,7 +65,11 @@ START_TEST(figures_are_on_the_page)
 	check_has("temporary    0 (0.0 %)");
 	check_has("outstanding  1.5 MiB in 1,499 blocks");
 	check_has("peak         1.5 MiB at +1.5 ms");
-	check_has("RSS          3.0 MiB -> 3.0 MiB");
+	check_has("RSS          3.0 MiB -> 1.2 GiB (highest 1.2 GiB): +1.2 GiB; the trace explains "
+		  "+1.5 MiB, see Warnings\n");
+	check_has(
+		"! RSS grew by 1231 MiB; the window's blocks and heaptap itself can account for 34 "
+		"MiB at most.");
 	check_has("before       1 frees of blocks older than the window (2.0 KiB, usable size)");
 	check_has("1,234 events dropped");
 	check_has("! 1234 events dropped: heaptap was too slow");
