@@ -18,6 +18,13 @@ static int by_cost(const void *a, const void *b)
 	return (x->tid > y->tid) - (x->tid < y->tid);
 }
 
+/* Most of the kernel's workers are seen by this alone: they have no registers of a program's. The
+ * others are asked for when they are to be stopped. */
+static bool is_nowhere(const struct proc_syscall *call)
+{
+	return call->where != PROC_RUNNING && !call->sp && !call->pc;
+}
+
 struct ht_err *choose_threads(const struct proc *proc, bool filtered, struct choose_threads *ret)
 {
 	struct proc_tids tids;
@@ -31,7 +38,9 @@ struct ht_err *choose_threads(const struct proc *proc, bool filtered, struct cho
 		struct proc_syscall call;
 		pid_t tid = tids.tid[i];
 		err = proc_syscall_read(proc, tid, &call);
-		enum stopcost cost = err ? STOPCOST_NEVER : stopcost_of(proc, tid, &call, filtered);
+		enum stopcost cost = err || is_nowhere(&call)
+					     ? STOPCOST_NEVER
+					     : stopcost_of(proc, tid, &call, filtered);
 		if (cost != STOPCOST_NEVER)
 			threads.thread[threads.count++] = (struct choose_thread){tid, cost};
 	}

@@ -23,7 +23,8 @@
 struct watched {
 	pid_t tid;
 	bool outside;
-	bool alone; /* its stacks are much to read: nobody else is to wait for that */
+	bool is_program; /* not the kernel's worker */
+	bool alone;	 /* its stacks are much to read: nobody else is to wait for that */
 	unsigned passes;
 	uint64_t ran_ns; /* more CPU time than this it must have had; 0: not looked at yet */
 	struct stopcost_seen seen;
@@ -447,6 +448,23 @@ static struct ht_err *run_job(struct quiesce *quiesce, struct job *job, struct w
 	return NULL;
 }
 
+/* Whoever is not seen outside is asked, once, whether he runs anything of the program's. */
+static struct ht_err *look_at(const struct quiesce *quiesce, const struct proc_maps *maps,
+	struct watched *w, enum verdict *ret, size_t *ret_entries)
+{
+	bool worker;
+	struct ht_err *err = look_without_stop(quiesce, maps, w->tid, ret, ret_entries);
+	if (!err && *ret == OUTSIDE && quiesce->options.rewrite)
+		*ret = MUST_STOP;
+	if (err || *ret == OUTSIDE || *ret == GONE || w->is_program)
+		return err;
+	err = proc_is_worker(quiesce->options.proc, w->tid, &worker);
+	w->is_program = !worker;
+	if (worker)
+		*ret = OUTSIDE;
+	return err;
+}
+
 static struct ht_err *pass_with_maps(struct quiesce *quiesce, const struct proc_maps *maps)
 {
 	static struct job job;
@@ -461,12 +479,10 @@ static struct ht_err *pass_with_maps(struct quiesce *quiesce, const struct proc_
 		if (w->outside)
 			continue;
 		w->passes++;
-		err = look_without_stop(quiesce, maps, w->tid, &verdict, &entries);
+		err = look_at(quiesce, maps, w, &verdict, &entries);
 		if (err)
 			break;
 		bool judge = verdict == INSIDE && w->passes > JUDGE_AFTER_PASSES;
-		if (verdict == OUTSIDE && quiesce->options.rewrite)
-			verdict = MUST_STOP;
 		if (verdict != MUST_STOP && !judge) {
 			if (verdict == OUTSIDE)
 				quiesce->report.entries_left += entries;

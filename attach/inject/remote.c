@@ -389,12 +389,14 @@ struct seen {
 static bool can_stop(const struct attempt *attempt, pid_t tid)
 {
 	struct proc_status status;
-	bool can = false;
+	bool worker = true, has_table = false;
 	struct ht_err *err = proc_status(attempt->proc, tid, &status);
-	if (!err && !strchr("DTtZX", status.state))
-		err = descriptor_has_table(attempt->proc, tid, &can);
+	if (!err)
+		err = proc_is_worker(attempt->proc, tid, &worker);
+	if (!err)
+		err = descriptor_has_table(attempt->proc, tid, &has_table);
 	ht_err_free(err);
-	return can;
+	return !err && !strchr("DTtZX", status.state) && !worker && has_table;
 }
 
 /* Their order changes from look to look. */

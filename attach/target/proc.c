@@ -19,6 +19,7 @@
 #include "format/bytes.h"
 
 #define PF_KTHREAD	0x00200000u
+#define PF_WORKERS	0x00004010u /* PF_IO_WORKER, PF_USER_WORKER */
 #define TEXT_MAX_BYTES	(1u << 20)
 #define LINK_MAX_BYTES	(1u << 16)
 #define READ_STEP_BYTES (1u << 16)
@@ -123,6 +124,16 @@ static struct ht_err *task_lives(const struct proc *proc, const char *path, bool
 	struct stat_fields stat;
 	struct ht_err *err = stat_read(proc, path, &stat, ret);
 	*ret = !err && *ret && !strchr("ZXx", stat.state);
+	return err;
+}
+
+struct ht_err *proc_is_worker(const struct proc *proc, pid_t tid, bool *ret)
+{
+	char path[PROC_PATH_BYTES];
+	struct stat_fields stat;
+	snprintf(path, sizeof(path), "task/%d/stat", tid);
+	struct ht_err *err = stat_read(proc, path, &stat, ret);
+	*ret = !err && *ret && stat.flags & PF_WORKERS;
 	return err;
 }
 

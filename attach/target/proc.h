@@ -47,6 +47,11 @@ struct ht_err *proc_living_tid(const struct proc *proc, pid_t *ret);
  * error, and never a "no". */
 HT_MUST_CHECK
 struct ht_err *proc_has_thread(const struct proc *proc, pid_t tid, bool *ret);
+/* Does the thread run code of the kernel's alone, as the workers of io_uring and vhost do? None of
+ * the program's is ever in it, and one that is stopped ends what it does with an error. False for a
+ * thread that is gone. */
+HT_MUST_CHECK
+struct ht_err *proc_is_worker(const struct proc *proc, pid_t tid, bool *ret);
 
 struct proc_status {
 	char comm[64];

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The threads that run stubs: which of them may, and what is left of one whose stub was given up.
+ * The threads that run stubs: which of them may, which must not even be stopped, and what is left
+ * of one whose stub was given up.
  */
 #include <dirent.h>
+#include <fcntl.h>
+#include <linux/io_uring.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -12,7 +15,9 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/support/child.h"
@@ -199,5 +204,97 @@ START_TEST(a_table_of_descriptors_of_its_own_while_tapped)
 }
 END_TEST
 
+/* --- the kernel's workers
+ * ---------------------------------------------------------------------- */
+
+struct worker_waits {
+	char *fifo;
+	bool polled; /* another worker takes what is submitted */
+};
+
+static void *map_ring(int fd, uint64_t what, size_t bytes)
+{
+	void *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, (off_t)what);
+	return at == MAP_FAILED ? NULL : at;
+}
+
+static nlink_t thread_count(pid_t pid)
+{
+	char path[64];
+	struct stat task;
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	return stat(path, &task) ? 0 : task.st_nlink - 2;
+}
+
+/* In a thread of the kernel's, which a stop would end. */
+static void wait_in_worker(const void *arg)
+{
+	const struct worker_waits *waits = arg;
+	struct io_uring_params ring = {
+		.flags = waits->polled ? IORING_SETUP_SQPOLL : 0, .sq_thread_idle = 100000};
+	int fd = (int)syscall(SYS_io_uring_setup, 1, &ring);
+	char *queue = map_ring(fd, IORING_OFF_SQ_RING, ring.sq_off.array + sizeof(uint32_t));
+	char *done = map_ring(fd, IORING_OFF_CQ_RING,
+		ring.cq_off.cqes + ring.cq_entries * sizeof(struct io_uring_cqe));
+	struct io_uring_sqe *entry = map_ring(fd, IORING_OFF_SQES, sizeof(*entry));
+	if (fd < 0 || !queue || !done || !entry)
+		return;
+	*entry = (struct io_uring_sqe){.opcode = IORING_OP_OPENAT,
+		.flags = IOSQE_ASYNC,
+		.fd = AT_FDCWD,
+		.addr = (uint64_t)(uintptr_t)waits->fifo};
+	__atomic_store_n((uint32_t *)(queue + ring.sq_off.tail), 1, __ATOMIC_RELEASE);
+	unsigned flags = waits->polled ? IORING_ENTER_SQ_WAKEUP : 0;
+	if (syscall(SYS_io_uring_enter, fd, 1, 0, flags, NULL, 0) != 1)
+		return;
+	child_ready(1);
+	while (!__atomic_load_n((uint32_t *)(done + ring.cq_off.tail), __ATOMIC_ACQUIRE))
+		free(malloc(1));
+	const struct io_uring_cqe *cqe = (const void *)(done + ring.cq_off.cqes);
+	_exit(cqe->res < 0 ? -cqe->res & 0x7f : 0);
+}
+
+static void cycle_with_worker(bool polled)
+{
+	struct worker_waits waits = {.fifo = tmpdir_path("fifo"), .polled = polled};
+	struct tap tap;
+	int status;
+	ck_assert_int_eq(mkfifo(waits.fifo, 0600), 0);
+	struct child child = child_fork(wait_in_worker, &waits);
+	if (!child.value) {
+		printf("skipped: io_uring is not there\n");
+		return;
+	}
+	run_until(thread_count(child.pid) >= (polled ? 3u : 2u), ANSWER_MS);
+	struct procsnap *before = procsnap_take(child.pid, PROCSNAP_MASKS_CHANGE);
+	tap_start(&tap, child.pid, (const char *[]){"--symbolize", "later", NULL});
+	tap_wait_any(&tap);
+	json_t *attach = tap_stop(&tap, 0);
+	tap_check_clean(attach);
+	json_decref(attach);
+	procsnap_verify(before, child.pid);
+	/* It is still being opened. */
+	int fd = open(waits.fifo, O_WRONLY | O_CLOEXEC | O_NONBLOCK);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(waitpid(child.pid, &status, 0), child.pid);
+	ck_assert_int_eq(status, 0);
+	close(fd);
+	unlink(waits.fifo);
+	free(waits.fifo);
+}
+
+START_TEST(workers_of_io_uring)
+{
+	cycle_with_worker(false);
+}
+END_TEST
+
+START_TEST(workers_of_a_polled_io_uring)
+{
+	cycle_with_worker(true);
+}
+END_TEST
+
 HT_SUITE("integration/stub_thread", forked_in_an_attempt_that_was_given_up,
-	a_table_of_descriptors_of_its_own, a_table_of_descriptors_of_its_own_while_tapped)
+	a_table_of_descriptors_of_its_own, a_table_of_descriptors_of_its_own_while_tapped,
+	workers_of_io_uring, workers_of_a_polled_io_uring)
