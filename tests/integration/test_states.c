@@ -209,18 +209,42 @@ END_TEST
 /* --- threads that are not there, or cannot be stopped --------------------------------------------
  */
 
-/* Of a process without a main thread /proc shows neither mappings nor descriptors: heaptap's own
- * comparison, through the other threads, must do. */
+/* Of a process without a main thread /proc shows neither mappings nor descriptors, but each thread
+ * that is left does. */
+static size_t lines_of_heaptap(pid_t pid)
+{
+	char path[300], line[4400];
+	size_t maps = 0, ours = 0;
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	DIR *task = opendir(path);
+	ck_assert_ptr_nonnull(task);
+	for (struct dirent *entry; (entry = readdir(task));) {
+		snprintf(path, sizeof(path), "/proc/%d/task/%s/maps", pid, entry->d_name);
+		FILE *file = entry->d_name[0] == '.' ? NULL : fopen(path, "re");
+		while (file && fgets(line, sizeof(line), file)) {
+			maps++;
+			ours += strstr(line, "heaptap-") != NULL;
+		}
+		if (file)
+			fclose(file);
+	}
+	closedir(task);
+	ck_assert_uint_gt(maps, 0);
+	return ours;
+}
+
 START_TEST(leader_has_ended)
 {
 	struct victim victim;
 	struct tap tap;
 	start(&victim, "states", "leader", NULL);
 	run_until(state_of(victim.pid) == 'Z', ANSWER_MS);
-	tap_start(&tap, victim.pid, (const char *[]){"-d", "200ms", NULL});
-	json_t *attach = tap_wait(&tap, 0);
+	tap_start(&tap, victim.pid, NULL);
+	run_until(lines_of_heaptap(victim.pid) > 0 || run_has_ended(&tap.run), ANSWER_MS);
+	json_t *attach = tap_stop(&tap, 0);
 	tap_check_clean(attach);
 	json_decref(attach);
+	ck_assert_uint_eq(lines_of_heaptap(victim.pid), 0);
 	check_untraced(victim.pid);
 	victim_prove_alive(&victim);
 	victim_stop(&victim);
