@@ -3,14 +3,18 @@
  * Targets that serve their own memory, or the file system of the trace, and do not answer: heaptap
  * cannot hang, and the target goes on. Needs root and /dev/fuse.
  */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/child.h"
 #include "tests/support/gotwords.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/procsnap.h"
@@ -84,6 +88,19 @@ static bool is_locked(const struct victim *victim)
 	return found;
 }
 
+static bool is_opening(pid_t pid)
+{
+	char path[32];
+	long call = -1;
+	snprintf(path, sizeof(path), "/proc/%d/syscall", pid);
+	FILE *file = fopen(path, "re");
+	if (file && fscanf(file, "%ld", &call) != 1)
+		call = -1;
+	if (file)
+		fclose(file);
+	return call == SYS_openat;
+}
+
 START_TEST(code_that_cannot_be_read)
 {
 	static const char *const commands[] = {"attach", "doctor", "verify", "recover", "cleanup"};
@@ -116,6 +133,46 @@ START_TEST(code_that_cannot_be_read)
 	capture(&victim);
 	procsnap_destroy(before);
 	victim_stop(&victim);
+}
+END_TEST
+
+static void open_it(const void *path)
+{
+	child_ready(0);
+	_exit(open(path, O_RDONLY | O_CLOEXEC) < 0);
+}
+
+/* Asked to stop, it waits on, and cannot even be killed: nobody gives it a stub. */
+START_TEST(a_thread_that_waits_for_a_file_system)
+{
+	struct victim server;
+	char path[4300], pid[16], *err, *trace = tmpdir_path("none");
+	if (!is_possible())
+		return;
+	start(&server);
+	order(&server, "stall all");
+	char *directory = tmpdir_path("served"), *full = realpath(directory, NULL);
+	snprintf(path, sizeof(path), "/proc/%d/root%s/code", server.pid, full);
+	struct child reader = child_fork(open_it, path);
+	run_until(is_opening(reader.pid), ANSWER_MS);
+	struct procsnap *before = procsnap_take(reader.pid, 0);
+	snprintf(pid, sizeof(pid), "%d", reader.pid);
+	int status = run_program((const char *[]){run_built("heaptap"), "attach", "-q", "-p", pid,
+					 "-o", trace, NULL},
+		HEAPTAP_MS, NULL, &err);
+	ck_assert_msg(status == 3 && strstr(err, "no thread of the target could be stopped"),
+		"%d: %s", status, err);
+	ck_assert_ptr_eq(strchr(err, '\n'), strrchr(err, '\n'));
+	ck_assert_int_ne(access(trace, F_OK), 0);
+	procsnap_verify(before, reader.pid);
+	order(&server, "resume");
+	ck_assert_int_eq(waitpid(reader.pid, &status, 0), reader.pid);
+	ck_assert_int_eq(status, 0);
+	victim_stop(&server);
+	free(err);
+	free(full);
+	free(directory);
+	free(trace);
 }
 END_TEST
 
@@ -207,6 +264,7 @@ START_TEST(memory_of_userfaultfd)
 }
 END_TEST
 
-HT_SUITE("integration/served", code_of_a_file_system_that_answers, code_that_cannot_be_read,
-	code_that_stalls_during_the_capture, code_that_stalls_before_heaptap_is_killed,
-	memory_of_userfaultfd)
+HT_SUITE_WAITING("integration/served",
+	HT_WAITING(code_that_cannot_be_read, a_thread_that_waits_for_a_file_system),
+	code_of_a_file_system_that_answers, code_that_stalls_during_the_capture,
+	code_that_stalls_before_heaptap_is_killed, memory_of_userfaultfd)
