@@ -32,8 +32,8 @@ struct exporter {
 	size_t trace_capacity;
 	uint32_t string_count, ip_count, trace_count, kind_count;
 
-	uint32_t *todo; /* scratch of number_trace */
-	size_t todo_capacity;
+	uint32_t *chain; /* of nodes up to one that has a number: scratch of number_trace */
+	size_t chain_capacity;
 
 	struct model events; /* the second pass */
 	uint64_t time_ms;    /* last one written */
@@ -180,15 +180,15 @@ static struct ht_err *number_trace(struct exporter *exporter, uint32_t leaf, uin
 	struct ht_err *err = NULL;
 	const struct node *node = nodes_get(nodes, leaf);
 	for (uint32_t id = leaf; node && !exporter->trace[id]; node = nodes_get(nodes, id)) {
-		err = array_reserve(&exporter->todo, &exporter->todo_capacity, depth + 1,
-			sizeof(*exporter->todo), "frames");
+		err = array_reserve(&exporter->chain, &exporter->chain_capacity, depth + 1,
+			sizeof(*exporter->chain), "frames");
 		if (err)
 			return err;
-		exporter->todo[depth++] = id;
+		exporter->chain[depth++] = id;
 		id = node->parent;
 	}
 	while (depth > 0) {
-		uint32_t id = exporter->todo[--depth], ip = 0;
+		uint32_t id = exporter->chain[--depth], ip = 0;
 		node = nodes_get(nodes, id);
 		err = number_ip(exporter, node, &ip);
 		if (err)
@@ -342,7 +342,7 @@ static void exporter_deinit(struct exporter *exporter)
 	map_deinit(&exporter->size);
 	map_deinit(&exporter->kind);
 	free(exporter->trace);
-	free(exporter->todo);
+	free(exporter->chain);
 	symbols_deinit(&exporter->symbols);
 	model_deinit(&exporter->events);
 	model_deinit(&exporter->model);
