@@ -6,6 +6,7 @@
 #include "analyzer/agg/sites.h"
 #include "analyzer/export/export.h"
 #include "analyzer/model/array.h"
+#include "format/foreign.h"
 
 /* The places of one stack, leaf first. */
 struct chain {
@@ -13,11 +14,22 @@ struct chain {
 	size_t count, capacity;
 };
 
-/* A name must hold neither the separator nor a line break. */
+/* A name must hold neither the separator nor a line break, nor what a terminal would obey. */
 static void put_name(FILE *out, const char *name)
 {
-	for (; *name; name++)
-		putc(*name == ';' ? ':' : (unsigned char)*name < ' ' ? '?' : *name, out);
+	size_t length;
+
+	for (size_t left = strlen(name); left; name += length, left -= length) {
+		uint32_t point;
+		length = foreign_decode(name, left, &point);
+		if (*name == ';')
+			putc(':', out);
+		else if (length && foreign_is_harmless(point))
+			fwrite(name, length, 1, out);
+		else
+			putc('?', out);
+		length = length ? length : 1;
+	}
 }
 
 static void put_unknown(FILE *out, const struct analysis *analysis, struct place place)

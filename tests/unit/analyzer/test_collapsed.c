@@ -98,4 +98,24 @@ START_TEST(a_flame_ends_in_who_allocated)
 }
 END_TEST
 
-HT_SUITE("analyzer/collapsed", each_metric_has_its_lines, a_flame_ends_in_who_allocated)
+/* U+009B is a terminal's CSI; as one byte it is no UTF-8. U+202E turns what follows around. */
+START_TEST(a_terminal_obeys_no_name)
+{
+	scene_init(&scene);
+	tracebuild_module(
+		&scene.trace, 1, "/usr/lib/libx.so", "12345678901234567890", 0x400000, 0x500000);
+	uint32_t user = tracebuild_node(&scene.trace, 0, 0x400100);
+	tracebuild_symbol(&scene.trace, 1, 0xff,
+		"a\xc2\x9b"
+		"31m\x9b\x1b\x7f\xe2\x80\xae\xc3\xbc",
+		NULL, 0);
+	scene_malloc(&scene, 0, 0x1000, 10, user);
+	analysis = scene_analyze(&scene);
+	check_wrappers(true, "a?31m????\xc3\xbc 1\n");
+	analysis_destroy(analysis);
+	scene_deinit(&scene);
+}
+END_TEST
+
+HT_SUITE("analyzer/collapsed", each_metric_has_its_lines, a_flame_ends_in_who_allocated,
+	a_terminal_obeys_no_name)
