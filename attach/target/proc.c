@@ -19,7 +19,8 @@
 #include "format/bytes.h"
 
 #define PF_KTHREAD	0x00200000u
-#define PF_WORKERS	0x00004010u /* PF_IO_WORKER, PF_USER_WORKER */
+#define PF_IO_WORKER	0x00000010u
+#define PF_USER_WORKER	0x00004000u
 #define TEXT_MAX_BYTES	(1u << 20)
 #define LINK_MAX_BYTES	(1u << 16)
 #define READ_STEP_BYTES (1u << 16)
@@ -28,6 +29,7 @@
 
 /* The fields of /proc/PID/stat that identify a task. */
 struct stat_fields {
+	char name[8]; /* as much of it */
 	char state;
 	unsigned long flags;
 	uint64_t start_ticks;
@@ -55,7 +57,8 @@ struct ht_err *proc_file_failed(const struct proc *proc, const char *name, int s
  * follows its last ')' is numbers. */
 static bool stat_parse(const char *text, struct stat_fields *ret)
 {
-	const char *at = strrchr(text, ')');
+	const char *name = strchr(text, '('), *at = strrchr(text, ')');
+	snprintf(ret->name, sizeof(ret->name), "%s", name ? name + 1 : "");
 	return at && sscanf(at + 1,
 			     " %c %*d %*d %*d %*d %*d %lu %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d"
 			     " %*d %*d %" SCNu64,
@@ -127,13 +130,21 @@ static struct ht_err *task_lives(const struct proc *proc, const char *path, bool
 	return err;
 }
 
+/* By flags, which no program can set, and which meant something else in older kernels; and by the
+ * names that the kernel gives. */
+static bool is_worker(const struct stat_fields *stat)
+{
+	return (stat->flags & PF_IO_WORKER && strncmp(stat->name, "iou-", 4) == 0) ||
+	       (stat->flags & PF_USER_WORKER && strncmp(stat->name, "vhost-", 6) == 0);
+}
+
 struct ht_err *proc_is_worker(const struct proc *proc, pid_t tid, bool *ret)
 {
 	char path[PROC_PATH_BYTES];
 	struct stat_fields stat;
 	snprintf(path, sizeof(path), "task/%d/stat", tid);
 	struct ht_err *err = stat_read(proc, path, &stat, ret);
-	*ret = !err && *ret && stat.flags & PF_WORKERS;
+	*ret = !err && *ret && is_worker(&stat);
 	return err;
 }
 

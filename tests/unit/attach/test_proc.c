@@ -533,7 +533,24 @@ START_TEST(soft_limits)
 }
 END_TEST
 
-HT_SUITE("attach/target/proc", own_process, not_a_process, kernel_thread,
+/* What a worker is (tests/integration/test_stub_thread.c) the kernel says, and not a name. */
+START_TEST(a_name_makes_no_worker)
+{
+	static const char *const names[] = {"iou-wrk-1", "iou-sqp-1", "vhost-1"};
+	struct proc proc = opened(getpid());
+	bool worker = true;
+	for (size_t i = 0; i < HT_ARRAY_SIZE(names); i++) {
+		prctl(PR_SET_NAME, names[i]);
+		ck_no_err(proc_is_worker(&proc, getpid(), &worker));
+		ck_assert(!worker);
+	}
+	ck_no_err(proc_is_worker(&proc, 1, &worker));
+	ck_assert(!worker);
+	proc_close(&proc);
+}
+END_TEST
+
+HT_SUITE("attach/target/proc", a_name_makes_no_worker, own_process, not_a_process, kernel_thread,
 	thread_is_refused_and_its_process_named, zombie_leader_works_through_a_living_thread,
 	hostile_names, zombie, everything_says_gone, exec_is_noticed, maps_are_complete,
 	the_file_of_a_mapping_opens, syscall_of_threads, what_cannot_be_looked_at_is_not_gone,
