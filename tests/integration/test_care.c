@@ -130,23 +130,11 @@ START_TEST(a_capture_is_found_in_every_part)
 }
 END_TEST
 
-static pid_t guardian_of(pid_t daemon)
-{
-	char path[64];
-	pid_t guardian = 0;
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", daemon, daemon);
-	FILE *children = fopen(path, "re");
-	ck_assert_ptr_nonnull(children);
-	ck_assert_int_eq(fscanf(children, "%d", &guardian), 1);
-	fclose(children);
-	return guardian;
-}
-
 /* The guardian, stopped first: it must not finish the work yet. */
 static pid_t kill_daemon(struct tap *tap)
 {
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
-	pid_t guardian = guardian_of(tap->run.pid);
+	pid_t guardian = tap_guardian(tap);
 	kill(guardian, SIGSTOP);
 	kill(tap->run.pid, SIGKILL);
 	ck_assert_int_eq(run_wait(&tap->run, ANSWER_MS), 128 + SIGKILL);
@@ -169,7 +157,7 @@ START_TEST(a_capture_ends_with_its_guardian)
 	struct tap tap;
 	tap_start(&tap, victim.pid, NULL);
 	tap_wait_on(&tap, "/busy");
-	kill(guardian_of(tap.run.pid), SIGKILL);
+	kill(tap_guardian(&tap), SIGKILL);
 	ck_assert_int_eq(run_wait(&tap.run, ANSWER_MS), 1);
 	char *err = run_err(&tap.run);
 	ck_assert_ptr_nonnull(strstr(err, "the guardian process was ended"));

@@ -250,17 +250,6 @@ START_TEST(child_that_may_not_be_inspected_is_named)
 }
 END_TEST
 
-static pid_t guardian_of(const struct tap *tap)
-{
-	char path[64];
-	pid_t pid = 0;
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", tap->run.pid, tap->run.pid);
-	FILE *children = fopen(path, "re");
-	ck_assert(children && fscanf(children, "%d", &pid) == 1);
-	fclose(children);
-	return pid;
-}
-
 static void recover(pid_t pid)
 {
 	char text[16], *err;
@@ -282,7 +271,7 @@ START_TEST(children_are_recovered)
 	check_goes_on(child);
 	/* It would detach when it saw its guardian end. */
 	kill(tap.run.pid, SIGSTOP);
-	end_child(guardian_of(&tap));
+	end_child(tap_guardian(&tap));
 	run_deinit(&tap.run);
 	recover(child);
 	check_clean(child);

@@ -12,8 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/support/ht_check.h"
@@ -139,6 +141,31 @@ START_TEST(killed_lossless)
 }
 END_TEST
 
+/* Nobody takes out what is in the target: it goes on all the same, until somebody does. */
+START_TEST(killed_lossless_with_its_guardian)
+{
+	struct victim victim;
+	struct tap tap;
+	char pid[16], *err;
+	ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+	struct procsnap *before = start_waiting(&victim, &tap);
+	pid_t guardian = tap_guardian(&tap);
+	kill(guardian, SIGKILL);
+	run_deinit(&tap.run);
+	ck_assert_int_eq(waitpid(guardian, NULL, 0), guardian);
+	free(victim_line(&victim, ANSWER_MS));
+	free(victim_ask(&victim, "load 1000000", ANSWER_MS));
+	snprintf(pid, sizeof(pid), "%d", victim.pid);
+	int status = run_program(
+		(const char *[]){run_built("heaptap"), "recover", "-q", "-p", pid, NULL}, ANSWER_MS,
+		NULL, &err);
+	ck_assert_msg(status == 0, "%d: %s", status, err);
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+	free(err);
+}
+END_TEST
+
 START_TEST(nobody_reads_the_pipe)
 {
 	struct victim victim;
@@ -201,5 +228,5 @@ START_TEST(full_disk)
 }
 END_TEST
 
-HT_SUITE("integration/slow", stopped, stopped_lossless, killed_lossless, nobody_reads_the_pipe,
-	full_disk)
+HT_SUITE("integration/slow", stopped, stopped_lossless, killed_lossless,
+	killed_lossless_with_its_guardian, nobody_reads_the_pipe, full_disk)

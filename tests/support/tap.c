@@ -133,6 +133,19 @@ void tap_check_balance(const json_t *attach, uint64_t calls)
 		dropped, calls);
 }
 
+/* heaptap's first child. */
+pid_t tap_guardian(const struct tap *tap)
+{
+	char path[64];
+	pid_t guardian = 0;
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", tap->run.pid, tap->run.pid);
+	FILE *children = fopen(path, "re");
+	ck_assert_ptr_nonnull(children);
+	ck_assert_int_eq(fscanf(children, "%d", &guardian), 1);
+	fclose(children);
+	return guardian;
+}
+
 bool tap_guardian_is_done(pid_t victim)
 {
 	char path[64];

@@ -36,6 +36,8 @@ void tap_check_equal(const json_t *attach);
 void tap_check_clean(const json_t *attach);
 /* What was recorded and what was dropped are all of the target's own `calls`. */
 void tap_check_balance(const json_t *attach, uint64_t calls);
+/* The guardian of a capture that has begun. */
+pid_t tap_guardian(const struct tap *tap);
 /* Have the guardians of heaptaps that are gone ended? They become children of a test that is a
  * PR_SET_CHILD_SUBREAPER; `victim` is to be its only other child. */
 bool tap_guardian_is_done(pid_t victim);
