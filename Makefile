@@ -167,11 +167,12 @@ lint: all
 	scripts/lint $O
 bench: bench-programs
 	scripts/bench
-bench-programs: all $(addprefix $O/tests/bench/,pairs server parts)
+bench-programs: all $(addprefix $O/tests/bench/,pairs growth server parts)
 
-$O/tests/bench/pairs: tests/bench/pairs.c Makefile
+$O/tests/bench/pairs $O/tests/bench/growth: $O/tests/bench/%: tests/bench/%.c tests/bench/frames.h Makefile
 	@mkdir -p $(@D)
-	$(call quiet,CC)$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g -fno-optimize-sibling-calls $(warn) -o $@ $< -lpthread
+	$(call quiet,CC)$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g -fno-optimize-sibling-calls -iquote . $(warn) \
+		-o $@ $< -lpthread
 $O/tests/bench/server: tests/bench/server.cc Makefile
 	@mkdir -p $(@D)
 	$(call quiet,CXX)$(CXX) -O2 -g -Wall -Wextra -o $@ $< -lpthread

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the rows of scripts/bench share: programs that measure when told to, and captures of them."""
+import contextlib
 import glob
 import json
 import os
@@ -7,6 +8,7 @@ import signal
 import statistics
 import subprocess
 import sys
+import threading
 import time
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -68,32 +70,84 @@ def agent_rss_bytes(pid):
     return total, there
 
 
+def tree_of(pid):
+    """A process and its children."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as children:
+            return [pid] + [int(word) for word in children.read().split()]
+    except OSError:
+        return [pid]
+
+
+def tree_cpu_ns(pid):
+    """CPU that a process and its children have had, each of one thread."""
+    total = 0
+    for each in tree_of(pid):
+        with contextlib.suppress(OSError):
+            with open(f"/proc/{each}/schedstat") as stat:
+                total += int(stat.read().split()[0])
+    return total
+
+
+def tree_peak_bytes(pid):
+    """The most memory that a process had, and each child of it; pages that they share count for each."""
+    total = 0
+    for each in tree_of(pid):
+        with contextlib.suppress(OSError):
+            with open(f"/proc/{each}/status") as status:
+                total += sum(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM:"))
+    return total
+
+
 class Capture:
     """heaptap attached to a running process, until stop()."""
 
-    def __init__(self, pid, folder, env=None):
+    def __init__(self, pid, folder, env=None, options=(), settled=True):
         self.pid = pid
         self.trace = os.path.join(folder, "trace.htap")
         self.process = subprocess.Popen([HEAPTAP, "attach", "-p", str(pid), "-o", self.trace, "-f", "-q", "--json",
-                                         "--symbolize", "later"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                        text=True, env=dict(os.environ, **(env or {})))
+                                         "--symbolize", "later", *options], stdout=subprocess.PIPE,
+                                        stderr=subprocess.DEVNULL, text=True, env=dict(os.environ, **(env or {})))
         while not agent_rss_bytes(pid)[1]:
             if self.process.poll() is not None:
                 sys.exit("scripts/bench: heaptap did not attach")
+        if settled:
+            self.settle()
+        self.begun_cpu_ns = tree_cpu_ns(self.process.pid)
+
+    def settle(self):
+        """Until the attach is over: the daemon has nothing to do (or very much)."""
+        end = time.monotonic() + 1
+        before = tree_cpu_ns(self.process.pid)
+        while time.monotonic() < end:
+            time.sleep(0.03)
+            now = tree_cpu_ns(self.process.pid)
+            if now - before < 3e6:
+                return
+            before = now
 
     def stop(self, keep=False):
         """Detaches; what `heaptap attach --json` says, with the daemon's CPU and peak memory."""
+        ended_cpu_ns = tree_cpu_ns(self.process.pid)
         if self.process.returncode is None:
             self.process.send_signal(signal.SIGTERM)
-        text = self.process.stdout.read()
-        _, status, usage = os.wait4(self.process.pid, 0)
+        reader = threading.Thread(target=lambda: self.said.append(self.process.stdout.read()))
+        self.said = []
+        reader.start()
+        peak, pid = 0, 0
+        while pid == 0:
+            peak = max(peak, tree_peak_bytes(self.process.pid))
+            pid, status, usage = os.wait4(self.process.pid, os.WNOHANG)
+            time.sleep(0.002)
+        reader.join()
         code = self.process.returncode = os.waitstatus_to_exitcode(status)
         if code not in (0, 5, 7):
             sys.exit(f"scripts/bench: heaptap failed with {code}")
-        report = json.loads(text)
+        report = json.loads(self.said[0])
         report["lossless"] = report["dropped_events"] == 0
         report["daemon_cpu_ns"] = (usage.ru_utime + usage.ru_stime) * 1e9
-        report["daemon_rss_bytes"] = usage.ru_maxrss * 1024
+        report["daemon_capture_cpu_ns"] = max(ended_cpu_ns - self.begun_cpu_ns, 0)
+        report["daemon_rss_bytes"] = peak
         if not keep:
             os.unlink(self.trace)
         return report

@@ -4,7 +4,9 @@ import statistics
 
 from common import Capture, Program, built, heaptrack_env, median_of, ratios, spread
 
-CONFIGS = [(5, 0, 1), (5, 3, 1), (20, 0, 1), (20, 3, 1), (20, 19, 1), (50, 3, 1), (20, 3, 2)]
+# Depth, new frames, threads, places from which the new ones are called: 1 gives the same stack again.
+CONFIGS = [(5, 3, 1, 1), (20, 3, 1, 1), (20, 19, 1, 1), (50, 3, 1, 1), (20, 3, 2, 1),
+           (5, 3, 1, 4), (20, 3, 1, 4), (20, 19, 1, 4), (50, 3, 1, 4), (20, 3, 2, 4)]
 # Written by the bench program: CPU of the thread, wall of all.
 CPU, WALL = 0, 1
 
@@ -37,27 +39,29 @@ def one_round(config, which, folder):
 
 def run_added(count, folder):
     print("pairs: added ns per malloc+free pair (CPU of the thread; for 2 threads: wall)")
-    print(f"{'depth':>5} {'new':>4} {'threads':>7} {'plain':>7} {'heaptap':>8} {'heaptrack':>9} {'ratio':>6}  spread")
+    print(f"{'depth':>5} {'new':>4} {'places':>6} {'threads':>7} {'plain':>7} {'heaptap':>8} {'heaptrack':>9} {'ratio':>6}  spread")
     rows = []
     for config in CONFIGS:
         which = CPU if config[2] == 1 else WALL
         rounds = [one_round(config, which, folder) for _ in range(count)]
         plain = median_of(rounds, "plain")
-        row = {"depth": config[0], "new_frames": config[1], "threads": config[2], "plain_ns": plain,
+        row = {"depth": config[0], "new_frames": config[1], "threads": config[2], "places": config[3],
+               "plain_ns": plain, "lossless": all(r["lossless"] for r in rounds),
                "heaptap_added_ns": statistics.median(r["heaptap"] - r["plain"] for r in rounds), "rounds": rounds}
-        line = f"{config[0]:>5} {config[1]:>4} {config[2]:>7} {plain:>7.1f} {row['heaptap_added_ns']:>8.1f}"
+        line = f"{config[0]:>5} {config[1]:>4} {config[3]:>6} {config[2]:>7} {plain:>7.1f} {row['heaptap_added_ns']:>8.1f}"
         if "heaptrack" in rounds[0]:
             row["heaptrack_added_ns"] = statistics.median(r["heaptrack"] - r["plain"] for r in rounds)
             row["ratio"] = statistics.median(ratios(rounds))
             line += f" {row['heaptrack_added_ns']:>9.1f} {row['ratio']:>6.2f}  {spread(ratios(rounds))}"
         print(line, flush=True)
+        row["spread"] = [min(ratios(rounds)), max(ratios(rounds))] if "heaptrack" in rounds[0] else None
         rows.append(row)
     return rows
 
 
 def run_threads(count, folder):
     """Thread CPU per pair with 8 threads over that with 1: there is no lock and no shared line to wait for."""
-    rows = {threads: [plain_and_tapped((20, 3, threads), CPU, folder) for _ in range(count)] for threads in (1, 8)}
+    rows = {threads: [plain_and_tapped((20, 3, threads, 1), CPU, folder) for _ in range(count)] for threads in (1, 8)}
     ratio = {who: median_of(rows[8], who) / median_of(rows[1], who) for who in ("plain", "heaptap")}
     print(f"threads: CPU of a thread per pair, 8 threads over 1: plain {ratio['plain']:.2f}, "
           f"heaptap {ratio['heaptap']:.2f} ({median_of(rows[1], 'heaptap'):.1f} ns and "

@@ -62,7 +62,7 @@ def db_bench(folder, tap, env):
     capture = None
     if tap:
         time.sleep(0.05)
-        capture = Capture(process.pid, folder)
+        capture = Capture(process.pid, folder, settled=False)
     _, _, usage = os.wait4(process.pid, 0)
     process.returncode = 0
     report = capture.stop() if capture else None
@@ -84,7 +84,7 @@ def one_round(run, folder):
 def trace_text(rounds):
     weight = statistics.median(r["report"]["trace_bytes"] / max(r["report"]["events"], 1) for r in rounds)
     events = rounds[0]["report"]["events"]
-    daemon = statistics.median(r["report"]["daemon_cpu_ns"] / max(r["report"]["events"], 1) for r in rounds)
+    daemon = statistics.median(r["report"]["daemon_capture_cpu_ns"] / max(r["report"]["events"], 1) for r in rounds)
     rss = max(r["report"]["daemon_rss_bytes"] for r in rounds) / 2**20
     dropped = sum(r["report"]["dropped_events"] for r in rounds)
     return (f"{weight:.2f} bytes per event on disk, {events} events, {dropped} dropped; "
