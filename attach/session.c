@@ -81,6 +81,22 @@ static void note_unseen(struct session *s)
 	free(unseen);
 }
 
+/* Of libraries that were loaded during the capture. */
+static void note_unseen_later(struct session *s)
+{
+	char *unseen = s->report->unseen;
+	size_t length = strlen(unseen);
+
+	if (!s->survey.partial_count)
+		return;
+	snprintf(unseen + length, sizeof(s->report->unseen) - length,
+		"%spart of %s, which has too much to look at", length ? ", " : "",
+		s->survey.partial_path);
+	/* Cut between characters. */
+	foreign_copy(unseen, sizeof(s->report->unseen), unseen);
+	s->report->unseen_places += s->survey.partial_count;
+}
+
 static bool is_signalled(void *context)
 {
 	const struct session *s = context;
@@ -447,6 +463,7 @@ static struct ht_err *conclude(struct session *s, struct ht_err *window)
 		priority_restore(niceness);
 	}
 	s->report->slots_foreign = s->survey.foreign_count;
+	note_unseen_later(s);
 	s->report->tables = publish_counts(s->publish);
 	err = ht_err_first(window, err);
 	/* The output may take its time, and nobody is to have something of ours meanwhile. */

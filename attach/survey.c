@@ -12,6 +12,7 @@
 #include "attach/target/slow.h"
 #include "attach/target/worker.h"
 #include "attach/target/room.h"
+#include "format/foreign.h"
 #include "format/abi_control.h"
 
 #define SECCOMP_STRICT	  1 /* as proc_status has it */
@@ -359,6 +360,18 @@ struct ht_err *survey_avoid_stalled(const struct proc *proc)
 	return err;
 }
 
+static void note_partial(
+	struct survey *survey, const struct modules *modules, const struct slots *slots)
+{
+	size_t count;
+	const struct module *partial =
+		coverage_partial_since(modules, slots, survey->modules.next_id, &count);
+
+	survey->partial_count += count;
+	if (partial)
+		foreign_copy(survey->partial_path, sizeof(survey->partial_path), partial->path);
+}
+
 struct ht_err *survey_refresh(struct survey *survey, raddr_t thunk_lo, raddr_t thunk_hi)
 {
 	struct proc_maps maps;
@@ -378,6 +391,7 @@ struct ht_err *survey_refresh(struct survey *survey, raddr_t thunk_lo, raddr_t t
 		proc_maps_deinit(&maps);
 		return err;
 	}
+	note_partial(survey, &modules, &slots);
 	coverage_deinit(&survey->coverage);
 	slots_deinit(&survey->slots);
 	modules_deinit(&survey->modules);

@@ -15,6 +15,8 @@ struct survey {
 	struct modules modules;
 	struct slots slots;
 	struct coverage coverage; /* of what was loaded at first; empty after survey_refresh */
+	size_t partial_count;	  /* modules loaded later that have more than is looked at */
+	char partial_path[160];	  /* the last of them */
 	size_t tap_count, foreign_count, unresolved_count; /* of the allocators' slots */
 	struct recover_found found;			   /* of an earlier capture */
 	bool any_seccomp; /* a thread has a filter: the agent must make no system call */

@@ -333,6 +333,22 @@ struct ht_err *coverage_read(const struct proc *proc, const struct proc_maps *ma
 	return err;
 }
 
+const struct module *coverage_partial_since(const struct modules *modules,
+	const struct slots *slots, uint64_t first_id, size_t *ret_count)
+{
+	const struct module *found = NULL;
+	*ret_count = 0;
+	for (size_t i = 0; i < modules->count; i++) {
+		const struct module *module = &modules->module[i];
+		bool partial = module->natives.partial || module->id == slots->partial_id;
+		if (module->id < first_id || !partial)
+			continue;
+		found = module;
+		++*ret_count;
+	}
+	return found;
+}
+
 void coverage_deinit(struct coverage *coverage)
 {
 	free(coverage->function);

@@ -29,6 +29,10 @@ struct coverage {
 HT_MUST_CHECK
 struct ht_err *coverage_read(const struct proc *proc, const struct proc_maps *maps,
 	const struct modules *modules, const struct slots *slots, struct coverage *ret);
+/* Of what was loaded since modules had ids below `first_id`: a module whose file has more than is
+ * looked at; NULL: none. How many are there? */
+const struct module *coverage_partial_since(const struct modules *modules,
+	const struct slots *slots, uint64_t first_id, size_t *ret_count);
 void coverage_deinit(struct coverage *coverage);
 
 /* "jemalloc (_rjem_malloc, _rjem_sdallocx and 3 more)": whose calls are not seen; "" when all are.

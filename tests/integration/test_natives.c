@@ -3,6 +3,8 @@
  * Allocators that are linked into the program: found by the names of its file, tapped where the GOT
  * leads to them, exact; and named where nothing does.
  */
+#include <elf.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +16,7 @@
 #include "tests/support/procsnap.h"
 #include "tests/support/report.h"
 #include "tests/support/tap.h"
+#include "tests/support/tmpdir.h"
 #include "tests/support/victim.h"
 
 #define PHASE_MS 60000
@@ -205,5 +208,60 @@ START_TEST(stripped)
 }
 END_TEST
 
+#define SPARSE_BYTES (600l << 20) /* of which nothing is on the disk */
+
+/* All of it is said to be names. */
+static void make_too_much(const char *path)
+{
+	Elf64_Ehdr ehdr;
+	Elf64_Shdr section;
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	ck_assert_int_eq(pread(fd, &ehdr, sizeof(ehdr), 0), sizeof(ehdr));
+	ck_assert_int_eq(ftruncate(fd, SPARSE_BYTES), 0);
+	for (unsigned i = 0; i < ehdr.e_shnum; i++) {
+		off_t at = (off_t)(ehdr.e_shoff + i * sizeof(section));
+		ck_assert_int_eq(pread(fd, &section, sizeof(section), at), sizeof(section));
+		if (section.sh_type != SHT_STRTAB || section.sh_flags & SHF_ALLOC)
+			continue;
+		section.sh_size = SPARSE_BYTES - section.sh_offset;
+		ck_assert_int_eq(pwrite(fd, &section, sizeof(section), at), sizeof(section));
+	}
+	close(fd);
+}
+
+/* What is left out when a library is loaded during the capture is told at its end. */
+START_TEST(library_with_too_much_loaded_later)
+{
+	char *program = tmpdir_path("plughost"), *library = tmpdir_path("libplug.so");
+	struct victim victim;
+	struct tap tap;
+	ck_assert_int_eq(run_program((const char *[]){"cp", run_built("tests/targets/plughost"),
+					     program, NULL},
+				 60000, NULL, NULL),
+		0);
+	ck_assert_int_eq(run_program((const char *[]){"cp", run_built("tests/targets/libplug.so"),
+					     library, NULL},
+				 60000, NULL, NULL),
+		0);
+	make_too_much(library);
+	victim_start(&victim, (const char *[]){program, NULL});
+	tap_start(&tap, victim.pid, (const char *[]){"--symbolize", "later", NULL});
+	tap_wait_on(&tap, "");
+	free(victim_ask(&victim, "open", PHASE_MS));
+	tap_wait_on(&tap, "/libplug.so");
+	json_t *attach = tap_stop(&tap, 0);
+	ck_assert_uint_eq(report_u64(attach, "unseen_places"), 1);
+	ck_assert_ptr_nonnull(strstr(report_text(attach, "unseen"), "part of /"));
+	ck_assert_ptr_nonnull(
+		strstr(report_text(attach, "unseen"), "/libplug.so, which has too much"));
+	check_told(attach, tap.trace, true);
+	tap_check_clean(attach);
+	victim_stop(&victim);
+	free(program);
+	free(library);
+}
+END_TEST
+
 HT_SUITE("integration/natives", position_independent, fixed_addresses, rust,
-	rust_optimised_as_a_whole, operators_that_do_not_call_malloc, stripped)
+	rust_optimised_as_a_whole, operators_that_do_not_call_malloc, stripped,
+	library_with_too_much_loaded_later)
