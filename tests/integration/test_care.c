@@ -468,9 +468,49 @@ START_TEST(words_for_people)
 }
 END_TEST
 
+/* What `heaptap COMMAND -p PID` prints ends with this status and says all of that. */
+static void check_words(const char *command, pid_t pid, int status, const char *const says[])
+{
+	char number[16], *out, *err;
+	snprintf(number, sizeof(number), "%d", pid);
+	const char *const argv[] = {run_built("heaptap"), command, "-p", number, NULL};
+	ck_assert_int_eq(run_program(argv, COMMAND_MS, &out, &err), status);
+	ck_assert_str_eq(err, "");
+	for (; *says; says++)
+		ck_assert_msg(strstr(out, *says), "\"%s\" is not in: %s", *says, out);
+	free(out);
+	free(err);
+}
+
+START_TEST(words_about_a_capture)
+{
+	struct victim victim;
+	struct tap tap;
+	char daemon[64], recover[64];
+	start_target(&victim, "busy");
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, "/busy");
+	check_words("verify", victim.pid, 6,
+		(const char *[]){"! mappings", "! slots", "heaptap is at work", NULL});
+	snprintf(daemon, sizeof(daemon), "heaptap %d, which is gone", tap.run.pid);
+	snprintf(recover, sizeof(recover), "next: heaptap recover -p %d\n", victim.pid);
+	abandon(&tap);
+	check_words("verify", victim.pid, 6,
+		(const char *[]){daemon, "The program is not in danger", recover, NULL});
+	check_words("recover", victim.pid, 0,
+		(const char *[]){
+			"found: the agent of heaptap", "nothing of heaptap is left", NULL});
+	check_words("verify", victim.pid, 0, (const char *[]){"nothing of heaptap is in", NULL});
+	check_words("recover", victim.pid, 0, (const char *[]){"nothing was done", NULL});
+	check_words("cleanup", victim.pid, 0, (const char *[]){"nothing was done", NULL});
+	victim_stop(&victim);
+}
+END_TEST
+
 HT_SUITE("integration/care", nothing_is_found_where_nothing_was, a_capture_is_found_in_every_part,
 	a_capture_ends_with_its_guardian, a_guardian_is_left_to_work,
 	an_abandoned_capture_is_recovered,
 	an_abandoned_capture_of_an_allocator_linked_in_is_recovered,
 	a_part_of_an_image_is_recovered, a_page_goes_when_the_program_has_forgotten_it,
-	a_page_is_taken_over_and_then_goes, changed_code_is_told_apart, words_for_people)
+	a_page_is_taken_over_and_then_goes, changed_code_is_told_apart, words_for_people,
+	words_about_a_capture)
