@@ -126,6 +126,12 @@ static bool is_out(const struct stopcost_seen *seen)
 	return seen->turns.run_ns - seen->running_since_ns >= STOPCOST_MOVE_NS;
 }
 
+/* A thread that is told to have never run has not begun, or the kernel does not tell. */
+static bool is_untold(const struct stopcost_seen *seen)
+{
+	return !seen->known || (!seen->turns.run_ns && !seen->turns.count);
+}
+
 bool stopcost_is_timely(
 	const struct proc *proc, pid_t tid, enum stopcost cost, struct stopcost_seen *seen)
 {
@@ -137,6 +143,9 @@ bool stopcost_is_timely(
 	seen->known = !err;
 	seen->was_running = cost == STOPCOST_RUNNING;
 	ht_err_free(err);
+	seen->running_looks = seen->was_running ? before.running_looks + 1 : 0;
+	if (is_untold(seen))
+		return seen->running_looks >= STOPCOST_MOVE_LOOKS;
 	if (!before.known || !before.was_running)
 		seen->running_since_ns = seen->turns.run_ns;
 	if (!before.known || !seen->known)

@@ -14,6 +14,9 @@
 /* So much CPU time gets a thread from where it was, out of a call that it was woken from, too.
  * Until it is out a stop counts as a signal, and the call is made again, from its beginning. */
 #define STOPCOST_MOVE_NS 100000u
+/* Where the kernel does not tell CPU time it is taken to be out when it was seen running so often
+ * in a row. */
+#define STOPCOST_MOVE_LOOKS 10u
 
 /* In the order of preference. */
 enum stopcost {
@@ -32,6 +35,7 @@ enum stopcost stopcost_of(
 /* A thread when it was last looked at; zeroed before the first time. */
 struct stopcost_seen {
 	bool known, was_running;
+	unsigned running_looks; /* in a row */
 	struct proc_turns turns;
 	uint64_t running_since_ns; /* of its CPU time */
 };
@@ -41,7 +45,8 @@ struct stopcost_seen {
  * thread must be more than just woken: stopped before it is out of its call, it would begin the
  * wait anew that is over. A wait has begun when its thread has run since it was last looked at,
  * which should be a moment ago; a running thread is out when it has run for STOPCOST_MOVE_NS since
- * it was first seen running.
+ * it was first seen running. Where the kernel tells nothing of that (proc_turns), no wait is seen
+ * to begin.
  */
 bool stopcost_is_timely(
 	const struct proc *proc, pid_t tid, enum stopcost cost, struct stopcost_seen *seen);

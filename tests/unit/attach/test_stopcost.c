@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/inject/stopcost.h"
 
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/io_uring.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -12,6 +16,7 @@
 
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
+#include "tests/support/tmpdir.h"
 
 #define NONE UINT64_MAX
 
@@ -157,5 +162,45 @@ START_TEST(a_thread_that_has_run_is_timely)
 }
 END_TEST
 
+/* It tells no CPU time: "0 0 0", or it has no such file. */
+static const char *untold_path;
+
+int openat(int dir_fd, const char *path, int flags, ...)
+{
+	const char *end = strrchr(path, '/');
+	if (untold_path && end && strcmp(end, "/schedstat") == 0)
+		return (int)syscall(SYS_openat, AT_FDCWD, untold_path, flags, 0);
+	return (int)syscall(SYS_openat, dir_fd, path, flags, 0);
+}
+
+/* It would be waited for until all patience is over. */
+START_TEST(a_kernel_that_tells_no_cpu_time)
+{
+	char *zeros = tmpdir_path("schedstat"), *none = tmpdir_path("none");
+	const char *const path[] = {zeros, none};
+	struct child child = child_fork(idle, NULL);
+	FILE *file = fopen(zeros, "we");
+	ck_assert_int_ge(fputs("0 0 0\n", file), 0);
+	fclose(file);
+	ck_no_err(proc_open(child.pid, &proc));
+	for (size_t i = 0; i < HT_ARRAY_SIZE(path); i++) {
+		struct stopcost_seen seen = {0};
+		untold_path = path[i];
+		for (unsigned look = 1; look < STOPCOST_MOVE_LOOKS; look++)
+			ck_assert(!stopcost_is_timely(&proc, child.pid, STOPCOST_RUNNING, &seen));
+		ck_assert(!stopcost_is_timely(&proc, child.pid, STOPCOST_LATE, &seen));
+		for (unsigned look = 1; look < STOPCOST_MOVE_LOOKS; look++)
+			ck_assert(!stopcost_is_timely(&proc, child.pid, STOPCOST_RUNNING, &seen));
+		ck_assert(stopcost_is_timely(&proc, child.pid, STOPCOST_RUNNING, &seen));
+	}
+	untold_path = NULL;
+	proc_close(&proc);
+	child_kill(&child);
+	free(zeros);
+	free(none);
+}
+END_TEST
+
 HT_SUITE("attach/stopcost", a_timeout_makes_late_what_is_repeated, threads_that_are_in_no_call,
-	sockets_tell_their_timeouts, a_thread_that_has_run_is_timely)
+	sockets_tell_their_timeouts, a_thread_that_has_run_is_timely,
+	a_kernel_that_tells_no_cpu_time)
