@@ -17,7 +17,8 @@
 enum format { FORMAT_NONE, FORMAT_COLLAPSED, FORMAT_HEAPTRACK };
 
 struct options {
-	const char *path, *out_path, *sysroot;
+	const char *path, *out_path;
+	struct resolve_files files;
 	enum format format;
 	enum profile_metric metric;
 	bool has_metric, stats, force, shows_wrappers;
@@ -68,8 +69,11 @@ static struct ht_err *parse_option(
 	case 'o':
 		ret->out_path = value;
 		return NULL;
+	case 'p':
+		ret->files.perf_map = value;
+		return NULL;
 	case 's':
-		ret->sysroot = value;
+		ret->files.sysroot = value;
 		return NULL;
 	case 'w':
 		ret->shows_wrappers = true;
@@ -92,12 +96,13 @@ static struct ht_err *parse(int argc, char **argv, struct options *ret)
 		{"metric", required_argument, NULL, 'm'},
 		{"output", required_argument, NULL, 'o'},
 		{"show-wrappers", no_argument, NULL, 'w'},
+		{"perf-map", required_argument, NULL, 'p'},
 		{"sysroot", required_argument, NULL, 's'},
 		{"stats", no_argument, NULL, 't'},
 		{"force", no_argument, NULL, 'f'},
 		{0},
 	};
-	*ret = (struct options){.out_path = "-", .sysroot = ""};
+	*ret = (struct options){.out_path = "-", .files.sysroot = ""};
 	int option;
 	while ((option = getopt_long(argc, argv, "o:f", long_option, NULL)) != -1) {
 		struct ht_err *err = parse_option(argc, argv, option, optarg, ret);
@@ -138,7 +143,7 @@ static struct ht_err *write_collapsed(FILE *out, int fd, const struct options *o
 	struct analysis *analysis = NULL;
 	struct ht_err *err = analysis_create(fd, options->path, &analysis);
 	if (!err)
-		err = analysis_resolve(analysis, options->sysroot);
+		err = analysis_resolve(analysis, &options->files);
 	if (!err)
 		err = export_collapsed(out, analysis, options->metric, options->shows_wrappers);
 	analysis_destroy(analysis);
@@ -148,7 +153,7 @@ static struct ht_err *write_collapsed(FILE *out, int fd, const struct options *o
 static struct ht_err *write_heaptrack(FILE *out, int fd, const struct options *options)
 {
 	struct export_heaptrack_stats stats;
-	struct ht_err *err = export_heaptrack(out, fd, options->path, options->sysroot, &stats);
+	struct ht_err *err = export_heaptrack(out, fd, options->path, &options->files, &stats);
 	if (!err && options->stats)
 		fprintf(stderr,
 			"calls %" PRIu64 "\ntemporary %" PRIu64 "\npeak_bytes %" PRIu64

@@ -17,7 +17,8 @@
 #define TEXT_STACKS 5u
 
 struct options {
-	const char *path, *sysroot;
+	const char *path;
+	struct resolve_files files;
 	size_t limit;
 	bool json, has_limit, shows_wrappers;
 };
@@ -28,10 +29,11 @@ static struct ht_err *parse(int argc, char **argv, struct options *ret)
 		{"json", no_argument, NULL, 'j'},
 		{"limit", required_argument, NULL, 'n'},
 		{"show-wrappers", no_argument, NULL, 'w'},
+		{"perf-map", required_argument, NULL, 'm'},
 		{"sysroot", required_argument, NULL, 's'},
 		{0},
 	};
-	*ret = (struct options){.sysroot = ""};
+	*ret = (struct options){.files.sysroot = ""};
 	int option;
 	while ((option = getopt_long(argc, argv, "n:", long_option, NULL)) != -1) {
 		struct ht_err *err = NULL;
@@ -40,7 +42,9 @@ static struct ht_err *parse(int argc, char **argv, struct options *ret)
 		else if (option == 'w')
 			ret->shows_wrappers = true;
 		else if (option == 's')
-			ret->sysroot = optarg;
+			ret->files.sysroot = optarg;
+		else if (option == 'm')
+			ret->files.perf_map = optarg;
 		else if (option == 'n')
 			err = cmd_number("--limit", optarg, INT_MAX, &ret->limit);
 		else
@@ -80,7 +84,7 @@ struct ht_err *cmd_report(int argc, char **argv)
 	err = analysis_create(fd, options.path, &analysis);
 	close(fd);
 	if (!err)
-		err = analysis_resolve(analysis, options.sysroot);
+		err = analysis_resolve(analysis, &options.files);
 	if (!err)
 		err = write_report(analysis, &options);
 	analysis_destroy(analysis);

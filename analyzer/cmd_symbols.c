@@ -96,7 +96,8 @@ static struct ht_err *emit_all(int fd, const char *sysroot)
 	const struct model_observer observer = {.replay.context = &known, .symbol = take_symbol};
 	struct ht_err *err = model_load(&known.model, fd, "the trace", &observer);
 	if (!err)
-		err = resolve_places(&known.model, &known.symbols, sysroot, emit_symbol, &emit);
+		err = resolve_places(&known.model, &known.symbols,
+			&(struct resolve_files){.sysroot = sysroot}, emit_symbol, &emit);
 	bytes_out_deinit(&emit.out);
 	symbols_deinit(&known.symbols);
 	model_deinit(&known.model);

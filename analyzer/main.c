@@ -24,9 +24,11 @@ static struct ht_err *cmd_version(int argc, char **argv)
 }
 
 static const struct cmd command[] = {
-	{"report", "FILE [--json] [--limit N] [--show-wrappers]",
+	{"report", "FILE [--json] [--limit N] [--show-wrappers] [--perf-map MAP]",
 		"totals and call chains of a window", cmd_report},
-	{"export", "FILE --format collapsed|heaptrack [-o OUT] [-f] [--metric M] [--show-wrappers]",
+	{"export",
+		"FILE --format collapsed|heaptrack [-o OUT] [-f] [--metric M]\n"
+		"           [--show-wrappers] [--perf-map MAP]",
 		"the trace for other programs", cmd_export},
 	{"symbols", "--emit [--sysroot DIR] FILE | --fd N",
 		"symbol records for the addresses of a trace, on stdout", cmd_symbols},
@@ -45,7 +47,8 @@ static struct ht_err *print_help(void)
 	     "told "
 	     "in JSON,\n5 in each list of the text. M is outstanding, peak, allocated, calls or "
 	     "temporary.\nChains begin with who allocated: operator new, std::, alloc:: and the "
-	     "like before it are shown with --show-wrappers.");
+	     "like before it are shown with --show-wrappers.\nMAP names JIT code: "
+	     "/tmp/perf-PID.map.");
 	return NULL;
 }
 

@@ -3,8 +3,6 @@
 
 #include <stdlib.h>
 
-#include "analyzer/symbols/resolve.h"
-
 static struct ht_err *allocated(
 	void *context, const struct replay_call *call, const struct live_block *block)
 {
@@ -86,7 +84,7 @@ static struct ht_err *add_symbol(
 	return symbols_add(&analysis->symbols, &analysis->model.strings, place, frame, frame_count);
 }
 
-struct ht_err *analysis_resolve(struct analysis *analysis, const char *sysroot)
+struct ht_err *analysis_resolve(struct analysis *analysis, const struct resolve_files *files)
 {
-	return resolve_places(&analysis->model, &analysis->symbols, sysroot, add_symbol, analysis);
+	return resolve_places(&analysis->model, &analysis->symbols, files, add_symbol, analysis);
 }

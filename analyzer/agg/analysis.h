@@ -7,6 +7,7 @@
 #include "analyzer/agg/profile.h"
 #include "analyzer/agg/timeline.h"
 #include "analyzer/model/model.h"
+#include "analyzer/symbols/resolve.h"
 #include "analyzer/symbols/table.h"
 
 struct analysis {
@@ -20,6 +21,6 @@ struct analysis {
 HT_MUST_CHECK
 struct ht_err *analysis_create(int fd, const char *name, struct analysis **ret);
 void analysis_destroy(struct analysis *analysis);
-/* Names what the trace does not name, from files on this machine below `sysroot` ("" for none). */
+/* Names what the trace does not name, from files on this machine. */
 HT_MUST_CHECK
-struct ht_err *analysis_resolve(struct analysis *analysis, const char *sysroot);
+struct ht_err *analysis_resolve(struct analysis *analysis, const struct resolve_files *files);

@@ -23,8 +23,8 @@ struct export_heaptrack_stats {
 /*
  * heaptrack's interpreted format 3, as events. Reads the trace on `fd` twice, so that it must be
  * seekable: names stand at the end of a trace, and heaptrack wants them first. Frees of blocks
- * older than the window are left out, as heaptrack does. `sysroot` as in resolve.h.
+ * older than the window are left out, as heaptrack does.
  */
 HT_MUST_CHECK
-struct ht_err *export_heaptrack(FILE *out, int fd, const char *name, const char *sysroot,
-	struct export_heaptrack_stats *ret);
+struct ht_err *export_heaptrack(FILE *out, int fd, const char *name,
+	const struct resolve_files *files, struct export_heaptrack_stats *ret);

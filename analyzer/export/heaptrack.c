@@ -11,7 +11,6 @@
 
 #include "analyzer/export/export.h"
 #include "analyzer/model/array.h"
-#include "analyzer/symbols/resolve.h"
 
 #define HEAPTRACK_VERSION "10400" /* 1.4.0, the first with format 3 in its reader that we test */
 #define TIME_STEP_MS	  10u	  /* as often as heaptrack tells the time */
@@ -304,13 +303,13 @@ static struct ht_err *add_symbol(
 }
 
 static struct ht_err *read_names(
-	struct exporter *exporter, int fd, const char *name, const char *sysroot)
+	struct exporter *exporter, int fd, const char *name, const struct resolve_files *files)
 {
 	const struct model_observer observer = {.replay.context = exporter, .symbol = take_symbol};
 	struct ht_err *err = model_load(&exporter->model, fd, name, &observer);
 	if (!err)
 		err = resolve_places(
-			&exporter->model, &exporter->symbols, sysroot, add_symbol, exporter);
+			&exporter->model, &exporter->symbols, files, add_symbol, exporter);
 	if (!err)
 		err = array_reserve(&exporter->trace, &exporter->trace_capacity,
 			(size_t)exporter->model.nodes.count + 1, sizeof(*exporter->trace),
@@ -348,8 +347,8 @@ static void exporter_deinit(struct exporter *exporter)
 	model_deinit(&exporter->model);
 }
 
-struct ht_err *export_heaptrack(FILE *out, int fd, const char *name, const char *sysroot,
-	struct export_heaptrack_stats *ret)
+struct ht_err *export_heaptrack(FILE *out, int fd, const char *name,
+	const struct resolve_files *files, struct export_heaptrack_stats *ret)
 {
 	struct exporter exporter = {
 		.out = out, .string_count = 1, .ip_count = 1, .trace_count = 1, .kind_count = 1};
@@ -357,7 +356,7 @@ struct ht_err *export_heaptrack(FILE *out, int fd, const char *name, const char 
 	if (start < 0)
 		return ht_err_new(HT_ERR_USAGE,
 			"%s is read twice for this format: give a file, not a pipe", name);
-	struct ht_err *err = read_names(&exporter, fd, name, sysroot);
+	struct ht_err *err = read_names(&exporter, fd, name, files);
 	if (!err && lseek(fd, start, SEEK_SET) < 0)
 		err = ht_err_sys(errno, "cannot read %s again", name);
 	if (!err)

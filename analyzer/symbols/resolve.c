@@ -8,6 +8,7 @@
 #include "analyzer/symbols/demangle.h"
 #include "analyzer/symbols/dwarf.h"
 #include "analyzer/symbols/elf_file.h"
+#include "analyzer/symbols/perf_map.h"
 #include "analyzer/symbols/symtab.h"
 
 struct places {
@@ -30,7 +31,8 @@ static int compare(const void *a, const void *b)
 	return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* The distinct places of the trace's nodes that lie in a module and are not known, in order. */
+/* The distinct places of the trace's nodes that are not known, in order: those in no module last.
+ */
 static struct ht_err *collect(struct model *model, const struct symbols *known, struct places *ret)
 {
 	for (uint32_t id = 1; id < model->nodes.count; id++) {
@@ -42,7 +44,7 @@ static struct ht_err *collect(struct model *model, const struct symbols *known, 
 		struct ht_err *err = place_of_node(&model->modules, node, &place);
 		if (err)
 			return err;
-		if (place.module == MODULES_NONE || symbols_find(known, place, &frame_count))
+		if (symbols_find(known, place, &frame_count))
 			continue;
 		err = array_reserve(
 			&ret->place, &ret->capacity, ret->count + 1, sizeof(*ret->place), "places");
@@ -155,18 +157,48 @@ static struct ht_err *resolve_module(const struct module *module, const struct p
 	return err;
 }
 
-struct ht_err *resolve_places(struct model *model, const struct symbols *known, const char *sysroot,
-	resolve_sink *sink, void *context)
+/* Code that the program made: in no module. */
+static struct ht_err *resolve_made(const struct perf_map *map, const struct place *place,
+	size_t count, resolve_sink *sink, void *context)
+{
+	uint64_t *address = malloc((count + 1) * sizeof(*address));
+	struct rec_string *name = malloc((count + 1) * sizeof(*name));
+	struct ht_err *err = NULL;
+	if (!address || !name)
+		err = ht_err_new(HT_ERR_NOMEM, "out of memory for %zu addresses", count);
+	for (size_t i = 0; i < count && !err; i++)
+		address[i] = place[i].offset;
+	if (!err)
+		err = perf_map_find(map, address, count, name);
+	for (size_t i = 0; i < count && !err; i++) {
+		const struct rec_frame frame = {.function = name[i]};
+		if (name[i].length)
+			err = sink(context, place[i], &frame, 1);
+	}
+	free(address);
+	free(name);
+	return err;
+}
+
+struct ht_err *resolve_places(struct model *model, const struct symbols *known,
+	const struct resolve_files *files, resolve_sink *sink, void *context)
 {
 	struct places places = {0};
-	struct ht_err *err = collect(model, known, &places);
+	struct perf_map map = {0};
+	struct ht_err *err = files->perf_map ? perf_map_read(&map, files->perf_map) : NULL;
+	if (!err)
+		err = collect(model, known, &places);
 	for (size_t first = 0, end; first < places.count && !err; first = end) {
-		uint32_t module = places.place[first].module;
-		for (end = first; end < places.count && places.place[end].module == module;)
+		const struct place *place = &places.place[first];
+		for (end = first; end < places.count && places.place[end].module == place->module;)
 			end++;
-		err = resolve_module(&model->modules.module[module], &places.place[first],
-			end - first, sysroot, sink, context);
+		if (place->module == MODULES_NONE)
+			err = resolve_made(&map, place, end - first, sink, context);
+		else
+			err = resolve_module(&model->modules.module[place->module], place,
+				end - first, files->sysroot, sink, context);
 	}
+	perf_map_deinit(&map);
 	free(places.place);
 	return err;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Finds names for the places of a trace that have none yet, module by module, in the files on this
- * machine.
+ * machine; for those in no module, in a perf map.
  */
 #pragma once
 
@@ -12,8 +12,13 @@
 typedef struct ht_err *resolve_sink(
 	void *context, struct place place, const struct rec_frame *frame, uint64_t frame_count);
 
+struct resolve_files {
+	const char *sysroot;  /* is put before each path; "" for none */
+	const char *perf_map; /* NULL for none; one that cannot be read is an error */
+};
+
 /* Resolves every place of model->nodes that is not in `known`. A place for which nothing is found
- * is not reported. `sysroot` is put before each path; "" for none. */
+ * is not reported. */
 HT_MUST_CHECK
-struct ht_err *resolve_places(struct model *model, const struct symbols *known, const char *sysroot,
-	resolve_sink *sink, void *context);
+struct ht_err *resolve_places(struct model *model, const struct symbols *known,
+	const struct resolve_files *files, resolve_sink *sink, void *context);

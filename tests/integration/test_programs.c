@@ -139,6 +139,31 @@ START_TEST(node)
 }
 END_TEST
 
+/* V8 writes where its code lies: the JIT's frames get their names. */
+START_TEST(node_with_a_perf_map)
+{
+	struct victim victim;
+	struct tap tap;
+	char map[64], *out;
+	victim_start(&victim, (const char *[]){"/usr/bin/node", "--perf-basic-prof-only-functions",
+				      "tests/targets/script.js", NULL});
+	work_on(&victim, 200);
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_any(&tap);
+	work_on(&victim, 20);
+	tap_check_clean(tap_stop(&tap, 0));
+	victim_stop(&victim);
+	snprintf(map, sizeof(map), "/tmp/perf-%d.map", victim.pid);
+	int status = run_program((const char *[]){run_built("heaptap"), "report", "--limit=0",
+					 "--perf-map", map, tap.trace, NULL},
+		ANSWER_MS, &out, NULL);
+	unlink(map);
+	ck_assert_int_eq(status, 0);
+	ck_assert_ptr_nonnull(strstr(out, "<- JS:"));
+	free(out);
+}
+END_TEST
+
 START_TEST(python_with_sqlite)
 {
 	struct tap tap;
@@ -331,5 +356,5 @@ START_TEST(rocksdb)
 }
 END_TEST
 
-HT_SUITE("integration/programs", node, python_with_sqlite, cxx_with_threads, rust, rust_v0, redis,
-	nginx, rocksdb)
+HT_SUITE("integration/programs", node, node_with_a_perf_map, python_with_sqlite, cxx_with_threads,
+	rust, rust_v0, redis, nginx, rocksdb)

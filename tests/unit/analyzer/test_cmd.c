@@ -98,6 +98,29 @@ START_TEST(reports_have_two_faces)
 }
 END_TEST
 
+START_TEST(perf_maps_name_what_no_module_holds)
+{
+	char *path = make_trace(), *map = tmpdir_path("perf.map");
+	FILE *file = fopen(map, "w");
+	ck_assert(fputs("0 10 JS:*made a.js:1:2\n", file) >= 0 && fclose(file) == 0);
+	struct bytes_out out = {0};
+	ck_no_err(run(cmd_report, ARGS("report", "--perf-map", map, path), &out));
+	check_output(&out, "      JS:*made a.js:1:2\n");
+	out = (struct bytes_out){0};
+	ck_no_err(run(cmd_export, ARGS("export", "--format", "collapsed", "--perf-map", map, path),
+		&out));
+	check_output(&out, "JS:*made a.js:1:2 100\n");
+	out = (struct bytes_out){0};
+	ck_no_err(run(cmd_export, ARGS("export", "--format", "heaptrack", "--perf-map", map, path),
+		&out));
+	check_output(&out, "JS:*made a.js:1:2\n");
+	ck_err_says(run(cmd_report, ARGS("report", "--perf-map", path, path), NULL), HT_ERR_USAGE,
+		"is no perf map");
+	free(path);
+	free(map);
+}
+END_TEST
+
 START_TEST(wrong_use_is_said_in_one_line)
 {
 	static const struct {
@@ -215,6 +238,7 @@ START_TEST(emitted_symbols_are_records)
 }
 END_TEST
 
-HT_SUITE("analyzer/cmd", reports_have_two_faces, wrong_use_is_said_in_one_line,
-	what_is_no_trace_is_named, exports_do_not_overwrite_unless_told,
-	a_failed_export_leaves_no_file, a_full_disk_is_an_error, emitted_symbols_are_records)
+HT_SUITE("analyzer/cmd", reports_have_two_faces, perf_maps_name_what_no_module_holds,
+	wrong_use_is_said_in_one_line, what_is_no_trace_is_named,
+	exports_do_not_overwrite_unless_told, a_failed_export_leaves_no_file,
+	a_full_disk_is_an_error, emitted_symbols_are_records)

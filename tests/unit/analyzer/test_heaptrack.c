@@ -14,6 +14,7 @@
 
 #define PRINT_LIMIT_MS 20000u
 
+static const struct resolve_files files = {.sysroot = ""};
 static struct scene scene;
 static struct export_heaptrack_stats stats;
 static char *path, *printed;
@@ -47,7 +48,7 @@ static void export_and_print(void)
 	FILE *out = fopen(path, "w");
 	ck_assert_ptr_nonnull(out);
 	ck_assert_int_eq(lseek(scene.trace.fd, 0, SEEK_SET), 0);
-	ck_no_err(export_heaptrack(out, scene.trace.fd, "scene", "", &stats));
+	ck_no_err(export_heaptrack(out, scene.trace.fd, "scene", &files, &stats));
 	ck_assert_int_eq(fclose(out), 0);
 	const struct metrics *total = &analysis->profile.total;
 	ck_assert_uint_eq(stats.calls, total->allocations);
@@ -188,7 +189,7 @@ START_TEST(a_pipe_is_refused)
 {
 	int end_of_pipe[2];
 	ck_assert_int_eq(pipe(end_of_pipe), 0);
-	ck_err_says(export_heaptrack(stdout, end_of_pipe[0], "it", "", &stats), HT_ERR_USAGE,
+	ck_err_says(export_heaptrack(stdout, end_of_pipe[0], "it", &files, &stats), HT_ERR_USAGE,
 		"not a pipe");
 	close(end_of_pipe[0]);
 	close(end_of_pipe[1]);

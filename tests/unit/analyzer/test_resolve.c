@@ -59,7 +59,8 @@ static void resolve(void)
 {
 	const struct model_observer observer = {0};
 	ck_no_err(model_load(&model, tracebuild_finish(&trace), "trace", &observer));
-	ck_no_err(resolve_places(&model, &symbols, "", take, NULL));
+	ck_no_err(resolve_places(
+		&model, &symbols, &(struct resolve_files){.sysroot = ""}, take, NULL));
 }
 
 static const struct symbol_frame *frames_of(uint32_t id, uint32_t *ret_count)

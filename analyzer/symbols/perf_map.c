@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/symbols/perf_map.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+_Static_assert(PERF_MAP_MAX_BYTES < UINT32_MAX, "places in the text have 32 bits");
+
+struct line {
+	uint64_t from, to; /* to is exclusive */
+	const char *name;
+};
+
+void perf_map_deinit(struct perf_map *map)
+{
+	free(map->text);
+	*map = (struct perf_map){0};
+}
+
+/* --- lines ---------------------------------------------------------------------------------------
+ */
+
+/* Hexadecimal, with or without 0x, up to a space. */
+static bool take_number(const char **at, const char *end, uint64_t *ret)
+{
+	const char *digit = *at;
+	uint64_t value = 0;
+	if (end - digit > 2 && digit[0] == '0' && digit[1] == 'x')
+		digit += 2;
+	const char *first = digit;
+	for (; digit < end && *digit != ' '; digit++) {
+		char low = (char)(*digit | 0x20);
+		bool is_letter = low >= 'a' && low <= 'f';
+		if (!is_letter && (*digit < '0' || *digit > '9'))
+			return false;
+		value = value << 4 | (uint64_t)(is_letter ? low - 'a' + 10 : *digit - '0');
+	}
+	if (digit == first || digit - first > 16 || digit == end)
+		return false;
+	*at = digit + 1;
+	*ret = value;
+	return true;
+}
+
+static bool take_line(const char *at, const char *end, struct line *ret)
+{
+	uint64_t size;
+	if (!take_number(&at, end, &ret->from) || !take_number(&at, end, &size) || at == end)
+		return false;
+	ret->to = size > UINT64_MAX - ret->from ? UINT64_MAX : ret->from + size;
+	ret->name = at;
+	return true;
+}
+
+/* The next line that makes sense, from `*at` on. */
+static bool next_line(const struct perf_map *map, size_t *at, struct line *ret)
+{
+	while (*at < map->length) {
+		const char *line = map->text + *at, *end = map->text + map->length;
+		const char *newline = memchr(line, '\n', (size_t)(end - line));
+		end = newline ? newline : end;
+		*at = (size_t)(end - map->text) + 1;
+		if (take_line(line, end, ret))
+			return true;
+	}
+	return false;
+}
+
+/* --- reading -------------------------------------------------------------------------------------
+ */
+
+static struct ht_err *read_all(struct perf_map *map, int fd, const char *path)
+{
+	struct stat status;
+	if (fstat(fd, &status) != 0)
+		return ht_err_sys(errno, "cannot read %s", path);
+	if (!S_ISREG(status.st_mode))
+		return ht_err_new(
+			HT_ERR_USAGE, "%s is not a regular file, so not a perf map", path);
+	if (status.st_size > PERF_MAP_MAX_BYTES)
+		return ht_err_new(HT_ERR_USAGE, "%s has more than %u MiB: too long for a perf map",
+			path, PERF_MAP_MAX_BYTES >> 20);
+	size_t capacity = (size_t)status.st_size;
+	map->text = malloc(capacity + 1);
+	if (!map->text)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for %s", path);
+	/* What the program adds meanwhile is left for another time. */
+	while (map->length < capacity) {
+		ssize_t got = read(fd, map->text + map->length, capacity - map->length);
+		if (got < 0)
+			return ht_err_sys(errno, "cannot read %s", path);
+		if (got == 0)
+			break;
+		map->length += (size_t)got;
+	}
+	return NULL;
+}
+
+struct ht_err *perf_map_read(struct perf_map *map, const char *path)
+{
+	*map = (struct perf_map){0};
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		return ht_err_sys(errno, "cannot open %s", path);
+	struct ht_err *err = read_all(map, fd, path);
+	close(fd);
+	struct line line;
+	size_t at = 0;
+	if (!err && !next_line(map, &at, &line))
+		err = ht_err_new(HT_ERR_USAGE,
+			"%s is no perf map: no line in it is START SIZE NAME, in hexadecimal",
+			path);
+	if (err)
+		perf_map_deinit(map);
+	return err;
+}
+
+/* --- looking up ----------------------------------------------------------------------------------
+ */
+
+/* The first of `count` ascending addresses that is not below `wanted`. */
+static size_t lower_bound(const uint64_t *address, size_t count, uint64_t wanted)
+{
+	size_t from = 0;
+	while (count > 0) {
+		size_t half = count / 2;
+		if (address[from + half] < wanted) {
+			from += half + 1;
+			count -= half + 1;
+		} else {
+			count = half;
+		}
+	}
+	return from;
+}
+
+static struct rec_string name_at(const struct perf_map *map, uint32_t offset)
+{
+	const char *name = map->text + offset;
+	size_t left = map->length - offset;
+	const char *end = memchr(name, '\n', left);
+	size_t length = end ? (size_t)(end - name) : left;
+	if (length && name[length - 1] == '\r')
+		length--;
+	if (length > TRACE_STRING_MAX)
+		length = TRACE_STRING_MAX;
+	return (struct rec_string){.data = name, .length = length};
+}
+
+/*
+ * A line covers a range of the addresses, whatever it claims, and the last line that covers one
+ * counts: a segment tree whose leaves are the addresses. A node's number is where the name of the
+ * last line stands that was noted in it; lines come in order, so that the highest number on the way
+ * to the root is the last line. No file makes this take more than its lines times log(addresses).
+ */
+static void note_line(uint32_t *tree, size_t count, size_t from, size_t to, uint32_t offset)
+{
+	for (from += count, to += count; from < to; from /= 2, to /= 2) {
+		if (from & 1)
+			tree[from++] = offset;
+		if (to & 1)
+			tree[--to] = offset;
+	}
+}
+
+struct ht_err *perf_map_find(
+	const struct perf_map *map, const uint64_t *address, size_t count, struct rec_string *ret)
+{
+	uint32_t *tree = calloc(2 * count + 1, sizeof(*tree));
+	if (!tree)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu addresses", count);
+	struct line line;
+	for (size_t at = 0; next_line(map, &at, &line);)
+		note_line(tree, count, lower_bound(address, count, line.from),
+			lower_bound(address, count, line.to), (uint32_t)(line.name - map->text));
+	for (size_t i = 0; i < count; i++) {
+		uint32_t last = 0;
+		for (size_t node = i + count; node > 0; node /= 2)
+			last = tree[node] > last ? tree[node] : last;
+		ret[i] = last ? name_at(map, last) : (struct rec_string){0};
+	}
+	free(tree);
+	return NULL;
+}
