@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/inject/escape.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "attach/target/proc_file.h"
+#include "attach/target/pagemap.h"
 
 #define CHUNK_BYTES	  (1u << 20)
 #define OVERLAP		  8u
-#define PAGEMAP_PRESENT	  (1ull << 63)
-#define PAGEMAP_SWAPPED	  (1ull << 62)
-#define PAGEMAP_FILE	  (1ull << 61) /* a file's, or of shared memory: not anonymous */
-#define SWAPPED_MAX_BYTES (64u << 20)  /* are brought back into memory by one search */
+#define SWAPPED_MAX_BYTES (64u << 20) /* are brought back into memory by one search */
 #define CALL_OPCODE	  0xff
 #define MODRM_CALL	  0x15 /* call *disp32(%rip) */
 #define CALL_NEAR	  0xe8 /* call disp32 */
@@ -158,17 +153,6 @@ struct scan {
 	struct escape_found found;
 };
 
-/* -1: the kernel has none, or not for us. */
-static struct ht_err *open_pagemap(const struct proc *proc, int *ret)
-{
-	char path[PROC_PATH_BYTES];
-	struct ht_err *err = proc_file_path(proc, "pagemap", path);
-	*ret = err ? -1 : openat(proc->dir_fd, path, O_RDONLY | O_CLOEXEC);
-	if (err || *ret >= 0 || errno == ENOENT || errno == EACCES || errno == EPERM)
-		return err;
-	return proc_file_failed(proc, path, errno);
-}
-
 static bool starts_with(const char *text, const char *start)
 {
 	return strncmp(text, start, strlen(start)) == 0;
@@ -214,30 +198,32 @@ enum escape_page escape_page_of(const struct proc_map *map, uint64_t entry)
 	return entry & PAGEMAP_PRESENT ? ESCAPE_PAGE_SEARCHED : ESCAPE_PAGE_SWAPPED;
 }
 
-/* The bytes from `at` on, of `want`, that are alike in this. */
+/* The bytes from `at` on, of `want`, that are alike in this; more where there are no pages at all:
+ * terabytes of a sanitizer's shadow. */
 static struct ht_err *like_pages(const struct scan *scan, const struct proc_map *map, raddr_t at,
 	size_t want, enum escape_page *ret, size_t *ret_bytes)
 {
 	uint64_t entry[CHUNK_BYTES / HT_PAGE_BYTES];
-	size_t count = want / HT_PAGE_BYTES, same = 1;
+	size_t count, same = 1;
 	*ret = ESCAPE_PAGE_SEARCHED;
 	*ret_bytes = want;
 	if (scan->pagemap_fd < 0)
 		return NULL;
-	ssize_t got = pread(scan->pagemap_fd, entry, count * sizeof(entry[0]),
-		(off_t)(at / HT_PAGE_BYTES * sizeof(entry[0])));
-	if (got < 0)
-		return proc_file_failed(scan->proc, "pagemap", errno);
+	struct ht_err *err =
+		pagemap_read(scan->proc, scan->pagemap_fd, at, entry, want / HT_PAGE_BYTES, &count);
+	if (err)
+		return err;
 	/* Beyond the program's part of the addresses. */
-	if (got < (ssize_t)sizeof(entry[0])) {
+	if (count == 0) {
 		*ret = ESCAPE_PAGE_NOT;
 		return NULL;
 	}
-	count = (size_t)got / sizeof(entry[0]);
 	*ret = escape_page_of(map, entry[0]);
 	while (same < count && escape_page_of(map, entry[same]) == *ret)
 		same++;
 	*ret_bytes = same * HT_PAGE_BYTES;
+	if (*ret == ESCAPE_PAGE_NOT && *ret_bytes == want)
+		*ret_bytes = pagemap_next(scan->pagemap_fd, at + want, map->hi) - at;
 	return NULL;
 }
 
@@ -394,7 +380,7 @@ struct ht_err *escape_scan_memory(const struct proc *proc, const struct stacksca
 		.ranges = ranges,
 		.pagemap_fd = -1,
 		.buffer = malloc(CHUNK_BYTES + 2 * sizeof(uint64_t))};
-	err = scan.buffer ? open_pagemap(proc, &scan.pagemap_fd)
+	err = scan.buffer ? pagemap_open(proc, &scan.pagemap_fd)
 			  : ht_err_new(HT_ERR_NOMEM, "no memory to search the target");
 	if (!err)
 		err = read_guard(proc, &scan.guard);

@@ -2,13 +2,12 @@
 #include "attach/target/memory.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "attach/target/proc_file.h"
+#include "attach/target/pagemap.h"
 #include "attach/target/pulse.h"
 #include "attach/target/slow.h"
 
@@ -65,27 +64,22 @@ struct ht_err *memory_read_own(
 	return NULL;
 }
 
-/* As the kernel describes a page in pagemap. */
-#define PAGE_PRESENT (1ull << 63)
-#define PAGE_SWAPPED (1ull << 62)
-#define PAGE_OF_FILE (1ull << 61)
-
 /* Are all these pages the process's own copies, for which no file system is asked? */
 static bool is_own_copy(const struct proc *proc, raddr_t addr, size_t length)
 {
-	char path[PROC_PATH_BYTES];
-	struct ht_err *err = proc_file_path(proc, "pagemap", path);
-	int fd = err ? -1 : openat(proc->dir_fd, path, O_RDONLY | O_CLOEXEC);
-	bool own = fd >= 0;
+	int fd;
+	struct ht_err *err = pagemap_open(proc, &fd);
+	bool own = !err && fd >= 0;
 
-	ht_err_free(err);
-	for (raddr_t page = addr / HT_PAGE_BYTES; own && page * HT_PAGE_BYTES < addr + length;
-		page++) {
+	for (raddr_t page = ht_align_down(addr, HT_PAGE_BYTES); own && page < addr + length;
+		page += HT_PAGE_BYTES) {
 		uint64_t entry = 0;
-		off_t at = (off_t)(page * sizeof(entry));
-		own = pread(fd, &entry, sizeof(entry), at) == sizeof(entry) &&
-		      entry & (PAGE_PRESENT | PAGE_SWAPPED) && !(entry & PAGE_OF_FILE);
+		size_t count;
+		err = pagemap_read(proc, fd, page, &entry, 1, &count);
+		own = !err && count && entry & (PAGEMAP_PRESENT | PAGEMAP_SWAPPED) &&
+		      !(entry & PAGEMAP_FILE);
 	}
+	ht_err_free(err);
 	if (fd >= 0)
 		close(fd);
 	return own;
