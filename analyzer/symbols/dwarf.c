@@ -10,6 +10,8 @@
 
 #include "analyzer/model/array.h"
 #include "analyzer/symbols/demangle.h"
+#include "analyzer/symbols/die.h"
+#include "analyzer/symbols/scope.h"
 
 #define DEPTH_MAX  128u	      /* of nested DIEs */
 #define RANGES_MAX (1u << 22) /* of a file's units, or of a unit's functions */
@@ -32,6 +34,7 @@ struct unit {
 	struct ranges function_range; /* index: in `function` */
 	Dwarf_Die *function;
 	size_t function_count, function_capacity;
+	struct scopes scopes;
 };
 
 struct dwarf {
@@ -90,13 +93,6 @@ static bool ranges_find(const struct ranges *ranges, uint64_t address, uint32_t 
 		}
 	}
 	return false;
-}
-
-/* Moves on to the next sibling, which must lie behind: a damaged file could send us in circles. */
-static bool next_sibling(Dwarf_Die *die)
-{
-	const char *at = die->addr;
-	return dwarf_siblingof(die, die) == 0 && (const char *)die->addr > at;
 }
 
 /* --- units ----------------------------------------------------------------------------------- */
@@ -173,6 +169,7 @@ void dwarf_destroy(struct dwarf *dwarf)
 	for (size_t i = 0; i < dwarf->unit_count; i++) {
 		free(dwarf->unit[i].function_range.range);
 		free(dwarf->unit[i].function);
+		scopes_deinit(&dwarf->unit[i].scopes);
 	}
 	free(dwarf->unit);
 	free(dwarf->unit_range.range);
@@ -210,7 +207,7 @@ static struct ht_err *index_children(struct unit *unit, Dwarf_Die *parent, unsig
 			err = index_children(unit, &die, depth + 1);
 		if (err)
 			return err;
-	} while (next_sibling(&die));
+	} while (die_next_sibling(&die));
 	return NULL;
 }
 
@@ -247,7 +244,7 @@ static size_t find_inlined(
 		count = find_inlined(&child, address, ret, count, depth + 1);
 		if (count > before || !unbounded)
 			return count;
-	} while (next_sibling(&child));
+	} while (die_next_sibling(&child));
 	return count;
 }
 
@@ -265,8 +262,11 @@ static struct ht_err *intern(struct strings *strings, const char *text, struct r
 	return err;
 }
 
-static struct ht_err *intern_name(struct strings *strings, Dwarf_Die *die, struct rec_string *ret)
+/* Of the function itself a symbol may say more than its place does; inlined ones have none. */
+static struct ht_err *intern_name(struct strings *strings, struct unit *unit, Dwarf_Die *die,
+	bool is_inlined, struct rec_string *ret)
 {
+	char scoped[TRACE_STRING_MAX] = "";
 	Dwarf_Attribute attribute;
 	const char *linkage = NULL;
 	if (dwarf_attr_integrate(die, DW_AT_linkage_name, &attribute) ||
@@ -274,7 +274,13 @@ static struct ht_err *intern_name(struct strings *strings, Dwarf_Die *die, struc
 		linkage = dwarf_formstring(&attribute);
 	char *readable = linkage ? demangle(linkage) : NULL;
 	const char *plain = dwarf_diename(die);
-	struct ht_err *err = intern(strings, readable ? readable : (plain ? plain : linkage), ret);
+	struct ht_err *err = NULL;
+	if (!linkage && is_inlined)
+		err = scopes_name(&unit->scopes, &unit->die, die, scoped, sizeof(scoped));
+	if (scoped[0])
+		plain = scoped;
+	if (!err)
+		err = intern(strings, readable ? readable : (plain ? plain : linkage), ret);
 	free(readable);
 	return err;
 }
@@ -329,7 +335,7 @@ struct ht_err *dwarf_frames(struct dwarf *dwarf, struct strings *strings, uint64
 	struct rec_frame frame = {0};
 	err = intern_line(strings, &unit->die, address, &frame);
 	for (size_t i = depth; i-- > 0 && !err;) {
-		err = intern_name(strings, &chain[i], &frame.function);
+		err = intern_name(strings, unit, &chain[i], i > 0, &frame.function);
 		ret[depth - 1 - i] = frame;
 		frame = (struct rec_frame){0};
 		if (!err && i > 0)

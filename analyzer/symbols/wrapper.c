@@ -16,17 +16,22 @@ static const char *const cxx[] = {
 	"__gnu_cxx::",
 };
 
+/* The languages' runtimes, as they are named without mangling. */
+static const char *const runtime[] = {
+	"__cxa_allocate_exception",
+	"__rust_alloc",
+	"__rust_realloc",
+	"__rdl_",
+	"__rg_",
+};
+
 /*
- * Rust: the allocator's entries, the crate alloc (Vec, String, Box, Rc, BTreeMap, fmt::format), the
+ * Rust: the allocator's entry, the crate alloc (Vec, String, Box, Rc, BTreeMap, fmt::format), the
  * hash tables, and core, which has no allocator: it can only pass on (iterators, conversions,
  * fmt::write). The rest of std works on its own account: a thread's or a file's memory is its.
  */
 static const char *const rust[] = {
-	"__rust_alloc",
-	"__rust_realloc",
 	"__rustc::",
-	"__rdl_",
-	"__rg_",
 	"alloc::",
 	"core::",
 	"hashbrown::",
@@ -161,7 +166,9 @@ bool wrapper_is(const char *function)
 	if (!function)
 		return false;
 	const char *name = find_name(function, &is_cxx);
-	return is_cxx ? begins_any(name, cxx, HT_ARRAY_SIZE(cxx)) : is_rust_wrapper(name);
+	if (is_cxx)
+		return begins_any(name, cxx, HT_ARRAY_SIZE(cxx));
+	return is_rust_wrapper(name) || begins_any(name, runtime, HT_ARRAY_SIZE(runtime));
 }
 
 uint32_t wrapper_count(const struct symbol_frame *frame, uint32_t count)

@@ -178,6 +178,8 @@ START_TEST(cxx_with_threads)
 	profile_script(&tap, (const char *[]){run_built("tests/targets/cxx"), NULL},
 		PROCSNAP_MASKS_CHANGE, 2000, "std::");
 	check_pages(tap.trace, (const char *const[]){"operator new", "std::"});
+	/* std::function's, for a lambda: gcc gives it no linkage name. */
+	check_page(tap.trace, "--limit=0", (const char *const[]){"_M_", "__cxa_"}, false);
 }
 END_TEST
 
