@@ -167,12 +167,16 @@ lint: all
 	scripts/lint $O
 bench: bench-programs
 	scripts/bench
-bench-programs: all $(addprefix $O/tests/bench/,pairs growth server parts)
+bench-programs: all $(addprefix $O/tests/bench/,pairs growth server parts many module.so)
 
-$O/tests/bench/pairs $O/tests/bench/growth: $O/tests/bench/%: tests/bench/%.c tests/bench/frames.h Makefile
+bench_cc = $(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g -iquote . $(warn)
+$O/tests/bench/pairs $O/tests/bench/growth $O/tests/bench/many: $O/tests/bench/%: tests/bench/%.c \
+		tests/bench/frames.h Makefile
 	@mkdir -p $(@D)
-	$(call quiet,CC)$(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g -fno-optimize-sibling-calls -iquote . $(warn) \
-		-o $@ $< -lpthread
+	$(call quiet,CC)$(bench_cc) -fno-optimize-sibling-calls -o $@ $< -lpthread -ldl
+$O/tests/bench/module.so: tests/bench/module.c Makefile
+	@mkdir -p $(@D)
+	$(call quiet,CC)$(bench_cc) -fPIC -shared -Wl,--build-id=sha1 -o $@ $<
 $O/tests/bench/server: tests/bench/server.cc Makefile
 	@mkdir -p $(@D)
 	$(call quiet,CXX)$(CXX) -O2 -g -Wall -Wextra -o $@ $< -lpthread

@@ -10,15 +10,9 @@ import sys
 import threading
 import time
 
-from common import HEAPTAP, Capture, Program, agent_rss_bytes, built, spread, wait_until
+from common import HEAPTAP, Capture, Program, agent_rss_bytes, built, heaptrack_env, median_of, spread, wait_until
+from row_hold import percentile
 from row_programs import NODE_SCRIPT
-
-ATTACHES = 20
-
-
-def percentile(values, share):
-    return sorted(values)[min(len(values) - 1, int(len(values) * share))]
-
 
 def attach_ms(pid, folder, cache):
     report = Capture(pid, folder, {"XDG_CACHE_HOME": cache}).stop()
@@ -116,22 +110,56 @@ def run_detach(count, folder):
         attaches = [attach_ms(program.pid, folder, folder) for _ in range(count)]
         program.quit()
         rows[name] = attaches
-        print(f"detach: {name}: {statistics.median(a[2] for a in attaches):.1f} ms; longest hold of a thread: "
-              f"median {statistics.median(a[1] for a in attaches):.3f} ms, "
-              f"p99 {percentile([a[1] for a in attaches], 0.99):.3f} ms", flush=True)
+        took, held = [a[2] for a in attaches], [a[1] for a in attaches]
+        print(f"detach: {name}: {statistics.median(took):.1f} ms ({spread(took, '{:.1f}')}); longest hold of a thread: "
+              f"median {statistics.median(held):.3f} ms, p99 {percentile(held, 0.99):.3f} ms", flush=True)
     return rows
 
 
-def run_memory(count, folder):
-    sizes = {}
-    for threads in (1, 8, 50):
-        program = Program([built("pairs"), 20, 3, threads])
-        capture = Capture(program.pid, folder)
-        program.measure()
-        sizes[threads] = agent_rss_bytes(program.pid)[0]
-        capture.stop()
-        program.quit()
+def rss_bytes(pid):
+    with open(f"/proc/{pid}/status") as status:
+        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmRSS:"))
+
+
+def resident(threads, env):
+    program = Program([built("growth"), "threads", threads], env)
+    program.measure()
+    program.measure()
+    value = rss_bytes(program.pid)
+    program.quit()
+    return value
+
+
+def agent_resident(threads, folder):
+    program = Program([built("growth"), "threads", threads])
+    capture = Capture(program.pid, folder)
+    program.measure()
+    program.measure()
+    value = agent_rss_bytes(program.pid)[0]
+    capture.stop()
+    program.quit()
+    return value
+
+
+MEMORY_THREADS = (1, 8, 50)
+
+
+def fixed_and_each(sizes):
     each = (sizes[50] - sizes[8]) / 42
-    print(f"memory: the agent's, resident: {(sizes[1] - each) / 2**20:.2f} MiB + {each / 2**10:.0f} KiB per thread",
-          flush=True)
-    return {"resident_bytes": sizes, "rounds": count}
+    return {"fixed": sizes[1] - each, "each": each}
+
+
+def run_memory(count, folder):
+    """What is resident of the agent's own mappings; for heaptrack's library, what is more than without it."""
+    rounds = []
+    for _ in range(count):
+        row = {"heaptap": fixed_and_each({n: agent_resident(n, folder) for n in MEMORY_THREADS})}
+        if heaptrack_env():
+            row["heaptrack"] = fixed_and_each(
+                {n: resident(n, heaptrack_env()) - resident(n, None) for n in MEMORY_THREADS})
+        rounds.append(row)
+    text = ", ".join(f"{who} {median_of(rounds, who, 'fixed') / 2**20:.2f} MiB + "
+                     f"{median_of(rounds, who, 'each') / 2**10:.0f} KiB per thread" for who in rounds[0])
+    print(f"memory: added to the program: {text}", flush=True)
+    return {who: {part: median_of(rounds, who, part) for part in ("fixed", "each")} for who in rounds[0]} | {
+        "rounds": rounds}

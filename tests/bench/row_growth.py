@@ -33,7 +33,7 @@ def program_of(curve, size):
 
 def analysis(trace):
     """CPU and peak memory of the report of a trace."""
-    process = subprocess.Popen([HEAPTAP, "report", "--json", "--limit", "0", trace], stdout=subprocess.DEVNULL)
+    process = subprocess.Popen([HEAPTAP, "report", "--json", "--limit", "1", trace], stdout=subprocess.DEVNULL)
     peak, pid = 0, 0
     while pid == 0:
         try:

@@ -39,7 +39,8 @@ def one_round(config, which, folder):
 
 def run_added(count, folder):
     print("pairs: added ns per malloc+free pair (CPU of the thread; for 2 threads: wall)")
-    print(f"{'depth':>5} {'new':>4} {'places':>6} {'threads':>7} {'plain':>7} {'heaptap':>8} {'heaptrack':>9} {'ratio':>6}  spread")
+    print(f"{'depth':>5} {'new':>4} {'places':>6} {'threads':>7} {'plain':>7} {'heaptap':>8} {'heaptrack':>9} "
+          f"{'ratio':>6}  spread")
     rows = []
     for config in CONFIGS:
         which = CPU if config[2] == 1 else WALL
@@ -48,22 +49,28 @@ def run_added(count, folder):
         row = {"depth": config[0], "new_frames": config[1], "threads": config[2], "places": config[3],
                "plain_ns": plain, "lossless": all(r["lossless"] for r in rounds),
                "heaptap_added_ns": statistics.median(r["heaptap"] - r["plain"] for r in rounds), "rounds": rounds}
-        line = f"{config[0]:>5} {config[1]:>4} {config[3]:>6} {config[2]:>7} {plain:>7.1f} {row['heaptap_added_ns']:>8.1f}"
+        line = (f"{config[0]:>5} {config[1]:>4} {config[3]:>6} {config[2]:>7} {plain:>7.1f} "
+                f"{row['heaptap_added_ns']:>8.1f}")
         if "heaptrack" in rounds[0]:
             row["heaptrack_added_ns"] = statistics.median(r["heaptrack"] - r["plain"] for r in rounds)
-            row["ratio"] = statistics.median(ratios(rounds))
-            line += f" {row['heaptrack_added_ns']:>9.1f} {row['ratio']:>6.2f}  {spread(ratios(rounds))}"
+            row["ratios"] = ratios(rounds)
+            row["ratio"] = statistics.median(row["ratios"])
+            line += f" {row['heaptrack_added_ns']:>9.1f} {row['ratio']:>6.2f}  {spread(row['ratios'])}"
         print(line, flush=True)
-        row["spread"] = [min(ratios(rounds)), max(ratios(rounds))] if "heaptrack" in rounds[0] else None
         rows.append(row)
     return rows
 
 
 def run_threads(count, folder):
     """Thread CPU per pair with 8 threads over that with 1: there is no lock and no shared line to wait for."""
-    rows = {threads: [plain_and_tapped((20, 3, threads, 1), CPU, folder) for _ in range(count)] for threads in (1, 8)}
-    ratio = {who: median_of(rows[8], who) / median_of(rows[1], who) for who in ("plain", "heaptap")}
-    print(f"threads: CPU of a thread per pair, 8 threads over 1: plain {ratio['plain']:.2f}, "
-          f"heaptap {ratio['heaptap']:.2f} ({median_of(rows[1], 'heaptap'):.1f} ns and "
-          f"{median_of(rows[8], 'heaptap'):.1f} ns)", flush=True)
-    return {"ratio": ratio, "rounds": rows}
+    rounds = []
+    for _ in range(count):
+        one, eight = (one_round((20, 3, threads, 1), CPU, folder) for threads in (1, 8))
+        rounds.append({"one": one, "eight": eight,
+                       "ratio": {who: eight[who] / one[who] for who in one if who != "lossless"}})
+    text = ", ".join(f"{who} {median_of(rounds, 'ratio', who):.2f} ({spread([r['ratio'][who] for r in rounds])})"
+                     for who in rounds[0]["ratio"])
+    print(f"threads: CPU of a thread per pair, 8 threads over 1: {text}; "
+          f"heaptap {median_of(rounds, 'one', 'heaptap'):.1f} and {median_of(rounds, 'eight', 'heaptap'):.1f} ns",
+          flush=True)
+    return {"ratios": [r["ratio"]["heaptap"] for r in rounds], "rounds": rounds}

@@ -5,11 +5,17 @@ import statistics
 import subprocess
 import time
 
-from common import (Capture, Program, built, heaptrack_env, median_of, process_cpu_ns, ratios, spread, wait_until)
+from common import (Capture, Program, built, heaptrack_env, is_short, median_of, process_cpu_ns, ratios, spread,
+                    wait_until)
+from heaptrack_size import heaptrack_size
 
 NODE_SCRIPT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "churn.js")
-DB_BENCH = ["db_bench", "--benchmarks=fillrandom,readrandom,overwrite", "--num=150000", "--threads=2"]
-REDIS_LOAD = ["-q", "-P", "16", "-c", "8", "-n", "400000", "-r", "100000", "-d", "100", "-t", "set,lpush,hset,sadd"]
+DB_BENCH = ["db_bench", "--benchmarks=fillrandom,readrandom,overwrite", "--threads=2"]
+REDIS_LOAD = ["-q", "-P", "16", "-c", "8", "-r", "100000", "-d", "100", "-t", "set,lpush,hset,sadd"]
+
+
+def amount(long):
+    return str(long // 10 if is_short() else long)
 
 
 class Usage:
@@ -34,7 +40,7 @@ def node(folder, tap, env):
     program = Program(["node", NODE_SCRIPT], env)
     capture = Capture(program.pid, folder) if tap else None
     program.measure()
-    cpu_ns = program.measure()[0]
+    cpu_ns = sum(program.measure()[0] for _ in range(1 if is_short() else 10))
     report = capture.stop() if capture else None
     program.quit()
     return Usage(cpu_ns, report)
@@ -47,7 +53,8 @@ def redis(folder, tap, env):
     wait_until(lambda: os.path.exists(socket), "redis-server does not start")
     capture = Capture(process.pid, folder) if tap else None
     before_ns = process_cpu_ns(process.pid)
-    subprocess.run(["redis-benchmark", "-s", socket, *REDIS_LOAD], stdout=subprocess.DEVNULL, check=True)
+    subprocess.run(["redis-benchmark", "-s", socket, *REDIS_LOAD, "-n", amount(400000)], stdout=subprocess.DEVNULL,
+                   check=True)
     cpu_ns = process_cpu_ns(process.pid) - before_ns
     report = capture.stop() if capture else None
     process.terminate()
@@ -57,8 +64,8 @@ def redis(folder, tap, env):
 
 def db_bench(folder, tap, env):
     data = os.path.join(folder, "db")
-    process = subprocess.Popen([*DB_BENCH, f"--db={data}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                               env=dict(os.environ, **(env or {})))
+    process = subprocess.Popen([*DB_BENCH, f"--num={amount(150000)}", f"--db={data}"], stdout=subprocess.DEVNULL,
+                               stderr=subprocess.DEVNULL, env=dict(os.environ, **(env or {})))
     capture = None
     if tap:
         time.sleep(0.05)
@@ -91,13 +98,18 @@ def trace_text(rounds):
             f"daemon {daemon:.1f} ns of CPU per event, {rss:.0f} MiB")
 
 
+def heaptrack_text(size):
+    return f"; heaptrack {size['bytes'] / size['events']:.2f} of {size['events']}" if size else ""
+
+
 def run_server(count, folder):
     rounds = [one_round(server, folder) for _ in range(count)]
-    slower = {who: statistics.median(r[who] / r["plain"] for r in rounds) for who in rounds[0] if who != "report"}
-    text = ", ".join(f"{who} {slower[who]:.2f} x" for who in slower if who != "plain")
+    size = heaptrack_size(lambda env: server(folder, False, env), folder)
+    slower = {who: [r[who] / r["plain"] for r in rounds] for who in ("heaptap", "heaptrack") if who in rounds[0]}
+    text = ", ".join(f"{who} {statistics.median(slower[who]):.2f} x ({spread(slower[who])})" for who in slower)
     print(f"server: plain throughput over captured, 8 threads that never wait: {text}\n"
-          f"        {trace_text(rounds)}", flush=True)
-    return {"slower": slower, "rounds": rounds}
+          f"        {trace_text(rounds)}{heaptrack_text(size)}", flush=True)
+    return {"slowdown": slower, "heaptrack_size": size, "rounds": rounds}
 
 
 def run_programs(count, folder):
@@ -110,6 +122,8 @@ def run_programs(count, folder):
         line = f"{name}: CPU {plain / 1e9:.2f} s, added: " + ", ".join(f"{who} {share[who]:.1%}" for who in share)
         if "heaptrack" in share:
             line += f"; ratio {statistics.median(ratios(rounds)):.2f} ({spread(ratios(rounds))})"
-        print(f"{line}\n        {trace_text(rounds)}", flush=True)
-        rows[name] = {"added_share": share, "rounds": rounds}
+        size = heaptrack_size(lambda env, run=run: run(folder, False, env), folder)
+        print(f"{line}\n        {trace_text(rounds)}{heaptrack_text(size)}", flush=True)
+        rows[name] = {"added_share": share, "ratios": ratios(rounds) if "heaptrack" in share else None,
+                      "heaptrack_size": size, "rounds": rounds}
     return rows
