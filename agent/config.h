@@ -25,12 +25,25 @@ static inline bool config_recording(const struct abi_config *config)
 	return load_relaxed(&((const struct abi_state *)config->state)->alive) == ABI_ALIVE;
 }
 
+/* Nothing more is recorded in this process. Why stands in abi_control before it: calls that are not
+ * recorded are in no slot's books, and the daemon is to know. */
+static inline void config_mute(const struct abi_config *config)
+{
+	uint64_t alive = ABI_ALIVE;
+	compare_swap(&((struct abi_state *)config->state)->alive, &alive, ABI_MUTE);
+}
+
+/* Nobody reads what is recorded, nor will. */
+static inline void config_give_up(const struct abi_config *config)
+{
+	(void)exchange(&((struct abi_control *)config->control)->given_up, 1);
+	config_mute(config);
+}
+
 /* The target's threads may not do this any more, or not all of them: enum abi_forbidden. */
 static inline void config_forbid(const struct abi_config *config, uint64_t what)
 {
-	uint64_t alive = ABI_ALIVE;
-	/* First: calls that are not recorded are in no slot's books, and the daemon is to know. */
 	fetch_or(&((struct abi_control *)config->control)->forbidden, what);
 	if (what & ABI_FORBIDDEN_CLOCK)
-		compare_swap(&((struct abi_state *)config->state)->alive, &alive, ABI_MUTE);
+		config_mute(config);
 }

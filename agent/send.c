@@ -6,7 +6,8 @@
 #include "agent/sys.h"
 #include "format/abi_event.h"
 
-#define SEND_STEP_NS 1000000 /* between two looks at what the daemon has copied */
+#define SEND_STEP_NS	  1000000 /* between two looks at what the daemon has copied */
+#define SEND_SILENT_WAITS 32u	  /* of wait_cycles_max: some ten seconds without a reader */
 
 static bool is_drained(const struct abi_slot_head *head)
 {
@@ -75,6 +76,23 @@ static inline __attribute__((always_inline)) bool wait_is_over(
 	return load_relaxed(&head->gave_up) || sys_tsc() - since >= config->wait_cycles_max;
 }
 
+/*
+ * There is no other end: heaptap and its guardian have ended, or the program has shut the socket.
+ * In the latter case the daemon still looks at the memory, unless it was stopped as well.
+ */
+static HT_NOINLINE void note_no_reader(const struct abi_config *config, struct abi_slot_head *head)
+{
+	uint64_t tick = load_relaxed(&((const struct abi_control *)config->control)->tick);
+	uint64_t now = sys_tsc();
+	if (head->silent_since && head->silent_tick == tick) {
+		if (now - head->silent_since >= SEND_SILENT_WAITS * config->wait_cycles_max)
+			config_give_up(config);
+		return;
+	}
+	store_relaxed(&head->silent_tick, tick);
+	store_relaxed(&head->silent_since, now);
+}
+
 static bool wait_drained(const struct abi_config *config, struct abi_slot *slot, uint64_t since,
 	enum abi_loss *ret_loss)
 {
@@ -105,6 +123,8 @@ bool send_buffer(const struct abi_config *config, struct abi_slot *slot, enum ab
 		if (error == -SYS_EINTR)
 			continue;
 		if (error != -SYS_EAGAIN && error != -SYS_ENOBUFS && error != -SYS_ENOMEM) {
+			if (error == -SYS_EPIPE)
+				note_no_reader(config, &slot->head);
 			*ret_loss = ABI_LOSS_SOCKET;
 			return false;
 		}

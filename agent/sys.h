@@ -25,6 +25,7 @@ enum sys_error {
 	SYS_EAGAIN = 11,
 	SYS_ENOMEM = 12,
 	SYS_EINVAL = 22,
+	SYS_EPIPE = 32,
 	SYS_ENOBUFS = 105,
 };
 

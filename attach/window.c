@@ -79,14 +79,27 @@ static void follow_seccomp(struct session *s, uint64_t now_ns)
 		window_forbid_calls(s);
 }
 
+/* The agent found no reader and no look of ours for ten seconds, and records no more. */
+static struct ht_err *given_up(const struct session *s)
+{
+	/* Any other value is of a program that scribbles: that is found out elsewhere. */
+	if (__atomic_load_n(&image_control(&s->image)->given_up, __ATOMIC_ACQUIRE) != 1)
+		return NULL;
+	return ht_err_new(HT_ERR_SYS,
+		"recording has ended: process %d shut the agent's socket while heaptap was stopped",
+		s->survey.proc.pid);
+}
+
 static struct ht_err *tick(struct session *s)
 {
 	uint64_t now = clock_mono_ns();
 	bool changed = false;
 
 	follow_seccomp(s, now);
-	struct ht_err *err = watch_modules(s->watch, now, &changed);
+	struct ht_err *err = given_up(s);
 
+	if (!err)
+		err = watch_modules(s->watch, now, &changed);
 	if (!err && changed)
 		err = follow_modules(s);
 	if (!err)

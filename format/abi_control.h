@@ -20,7 +20,7 @@
 #include "format/abi_event.h"
 
 #define ABI_MAGIC   0x5041545041454821ull
-#define ABI_VERSION 3u
+#define ABI_VERSION 4u
 
 #define ABI_THUNKS_OFF 0x0u
 #define ABI_TEXT_OFF   0x1000u
@@ -37,7 +37,8 @@
 enum abi_alive {
 	ABI_FORKED = 0,
 	ABI_ALIVE = 1,
-	ABI_MUTE = 2, /* the target forbade what recording needs: calls are only forwarded */
+	ABI_MUTE = 2, /* nothing more is recorded, calls are only forwarded: abi_control.forbidden
+		       * or .given_up says why */
 };
 
 struct abi_state {
@@ -142,6 +143,7 @@ struct abi_control {
 	_Alignas(64) uint64_t sole;
 	uint64_t tick; /* another at each look of the daemon: a coarse clock [D] */
 	_Alignas(64) uint64_t forbidden; /* enum abi_forbidden; only ever more [A] */
+	uint64_t given_up; /* 1: nobody reads any more, nothing is recorded from here on [A] */
 };
 
 #define ABI_SOLE_PROPOSED 4ull
@@ -223,6 +225,8 @@ struct abi_slot_head {
 	uint64_t trunc[ABI_TRUNC_COUNT]; /* stacks [A] */
 	uint64_t failed_calls;		 /* allocator calls that returned failure [A] */
 	uint64_t buffer_events;		 /* events in the buffer now [A] */
+	uint64_t silent_since; /* when a full buffer first had no reader, and since then none [A] */
+	uint64_t silent_tick;  /* abi_control.tick at that time [A] */
 
 	/* written by the daemon: primary stack of the thread `bounds_incarnation` */
 	uint64_t stack_lo;	     /* [D] */

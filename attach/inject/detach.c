@@ -153,11 +153,13 @@ static bool is_busy(const struct abi_slot_head *head)
 }
 
 /* A call that found no slot is in nobody's books, and the number of its thread may stand in the
- * slot of one that ended. Nor is one that was only forwarded, since there is no clock. */
+ * slot of one that ended. Nor is one that was only forwarded, since there is no clock or no reader.
+ */
 static bool books_tell_all(const struct image *image)
 {
 	const struct abi_control *control = image_control(image);
 	return !__atomic_load_n(&control->lost[ABI_LOSS_SLOT_FULL], __ATOMIC_ACQUIRE) &&
+	       !__atomic_load_n(&control->given_up, __ATOMIC_ACQUIRE) &&
 	       !(__atomic_load_n(&control->forbidden, __ATOMIC_ACQUIRE) & ABI_FORBIDDEN_CLOCK);
 }
 

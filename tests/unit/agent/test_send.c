@@ -65,6 +65,14 @@ static void fake_pause(void)
 	wait_once();
 }
 
+static void put_events(void)
+{
+	for (unsigned i = 0; i < BUFFER_EVENTS; i++) {
+		struct stream_event event = {.kind = ABI_EVENT_FREE, .addr = 16};
+		stream_put(world_config, slot, &event);
+	}
+}
+
 static void setup(void)
 {
 	world_make();
@@ -74,10 +82,7 @@ static void setup(void)
 	sys_fake.pause = fake_pause;
 	slot = &world_slots[0];
 	slot->head.key = sys_fake_thread_pointer;
-	for (unsigned i = 0; i < BUFFER_EVENTS; i++) {
-		struct stream_event event = {.kind = ABI_EVENT_FREE, .addr = 16};
-		stream_put(world_config, slot, &event);
-	}
+	put_events();
 }
 
 /* Hands the buffer over; it must be empty afterwards, and lost or not. */
@@ -209,6 +214,39 @@ START_TEST(dead_socket)
 }
 END_TEST
 
+static void flush_without_reader(void)
+{
+	put_events();
+	stream_restart(world_config, slot);
+}
+
+/* As long as the daemon looks at the memory it has a reader. */
+START_TEST(nobody_reads_any_more)
+{
+	setup();
+	const uint64_t long_cycles = 33 * world_config->wait_cycles_max;
+	daemon_does.error = -SYS_EPIPE;
+	daemon_does.errors = ~0u;
+	for (unsigned i = 0; i < 3; i++) {
+		world_control->tick++;
+		flush_without_reader();
+		sys_fake.tsc += long_cycles;
+	}
+	ck_assert_uint_eq(world_state->alive, ABI_ALIVE);
+	world_control->tick++;
+	flush_without_reader();
+	sys_fake.tsc += long_cycles / 2;
+	flush_without_reader();
+	ck_assert_uint_eq(world_state->alive, ABI_ALIVE);
+	sys_fake.tsc += long_cycles / 2;
+	flush_without_reader();
+	ck_assert_uint_eq(world_state->alive, ABI_MUTE);
+	ck_assert_uint_eq(world_control->given_up, 1);
+	ck_assert_uint_eq(world_control->forbidden, 0);
+	ck_assert_uint_eq(slot->head.lost[ABI_LOSS_SOCKET], daemon_does.sends * BUFFER_EVENTS);
+}
+END_TEST
+
 START_TEST(foreign_socket_is_not_written)
 {
 	for (unsigned drain_at = 0; drain_at < 4; drain_at += 3) {
@@ -296,5 +334,5 @@ END_TEST
 HT_SUITE("agent/send", daemon_takes_it, drained_needs_no_call, slow_daemon_is_waited_for,
 	too_slow_daemon_loses_it, drained_during_the_wait, lossless_waits_on,
 	lossless_ends_with_stop, lossless_has_time_after_stop, interrupted_send_is_repeated,
-	dead_socket, foreign_socket_is_not_written, without_system_calls, forbidden_during_a_call,
-	forked_child_leaves_the_slot, no_clock_after_it_was_forbidden)
+	dead_socket, nobody_reads_any_more, foreign_socket_is_not_written, without_system_calls,
+	forbidden_during_a_call, forked_child_leaves_the_slot, no_clock_after_it_was_forbidden)
