@@ -14,6 +14,8 @@ import time
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 OUT = os.path.join(TOP, "out", "release")
 HEAPTAP = os.path.join(OUT, "heaptap")
+SYS_POLL = 7
+ATTACH_LIMIT_S = 60
 TICK_NS = 1e9 / os.sysconf("SC_CLK_TCK")
 
 
@@ -102,7 +104,7 @@ def tree_peak_bytes(pid):
 class Capture:
     """heaptap attached to a running process, until stop()."""
 
-    def __init__(self, pid, folder, env=None, options=(), settled=True):
+    def __init__(self, pid, folder, env=None, options=()):
         self.pid = pid
         self.trace = os.path.join(folder, "trace.htap")
         self.process = subprocess.Popen([HEAPTAP, "attach", "-p", str(pid), "-o", self.trace, "-f", "-q", "--json",
@@ -111,26 +113,34 @@ class Capture:
         while not agent_rss_bytes(pid)[1]:
             if self.process.poll() is not None:
                 sys.exit("scripts/bench: heaptap did not attach")
-        if settled:
-            self.settle()
+        self.settle()
         self.begun_cpu_ns = tree_cpu_ns(self.process.pid)
 
+    def is_recording(self):
+        """Whether it waits for several things at once, as it does only while it records."""
+        try:
+            with open(f"/proc/{self.process.pid}/syscall") as call:
+                words = call.read().split()
+            return words[0] == str(SYS_POLL) and int(words[2], 16) >= 4
+        except (OSError, IndexError):
+            return False
+
+    def has_ended(self):
+        """Not poll(): what it has used is still to be asked."""
+        return os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
     def settle(self):
-        """Until the attach is over: the daemon has nothing to do (or very much)."""
-        end = time.monotonic() + 1
-        before = tree_cpu_ns(self.process.pid)
-        while time.monotonic() < end:
-            time.sleep(0.03)
-            now = tree_cpu_ns(self.process.pid)
-            if now - before < 3e6:
-                return
-            before = now
+        """Until the attach is over."""
+        end = time.monotonic() + ATTACH_LIMIT_S
+        while not self.is_recording() and not self.has_ended():
+            if time.monotonic() > end:
+                sys.exit("scripts/bench: the attach does not end")
+            time.sleep(0.001)
 
     def stop(self, keep=False):
         """Detaches; what `heaptap attach --json` says, with the daemon's CPU and peak memory."""
-        ended_cpu_ns = tree_cpu_ns(self.process.pid)
-        if self.process.returncode is None:
-            self.process.send_signal(signal.SIGTERM)
+        ended_cpu_ns = 0 if self.has_ended() else tree_cpu_ns(self.process.pid)
+        os.kill(self.process.pid, signal.SIGTERM)
         reader = threading.Thread(target=lambda: self.said.append(self.process.stdout.read()))
         self.said = []
         reader.start()
@@ -146,7 +156,7 @@ class Capture:
         report = json.loads(self.said[0])
         report["lossless"] = report["dropped_events"] == 0
         report["daemon_cpu_ns"] = (usage.ru_utime + usage.ru_stime) * 1e9
-        report["daemon_capture_cpu_ns"] = max(ended_cpu_ns - self.begun_cpu_ns, 0)
+        report["daemon_capture_cpu_ns"] = (ended_cpu_ns or report["daemon_cpu_ns"]) - self.begun_cpu_ns
         report["daemon_rss_bytes"] = peak
         if not keep:
             os.unlink(self.trace)

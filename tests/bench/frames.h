@@ -52,11 +52,12 @@ static inline unsigned frames_next(unsigned index, uint64_t number)
 	return (index + 1 + (unsigned)((number * 0x9e3779b97f4a7c15ull >> 40) % 3)) % FRAMES_WAYS;
 }
 
+/* All different in the first three frames. */
 static inline uint64_t frames_way(unsigned index)
 {
 	uint64_t mixed = (index + 1) * 0xbf58476d1ce4e5b9ull;
 	mixed ^= mixed >> 29;
-	return (mixed & ~3ull) | (index & 3);
+	return (mixed & ~63ull) | ((index / 4 * 11 + index * 5) % 16 * 4) | index % 4;
 }
 
 static __attribute__((noinline)) void frames_below(unsigned count, void (*body)(void *), void *arg)

@@ -69,7 +69,7 @@ def db_bench(folder, tap, env):
     capture = None
     if tap:
         time.sleep(0.05)
-        capture = Capture(process.pid, folder, settled=False)
+        capture = Capture(process.pid, folder)
     _, _, usage = os.wait4(process.pid, 0)
     process.returncode = 0
     report = capture.stop() if capture else None
