@@ -3,6 +3,7 @@
 import os
 import statistics
 import subprocess
+import sys
 
 from common import HEAPTAP, Capture, Program, agent_rss_bytes, built, is_short, median_of, spread
 
@@ -43,6 +44,8 @@ def analysis(trace):
             pass
         pid, status, usage = os.wait4(process.pid, os.WNOHANG)
     process.returncode = os.waitstatus_to_exitcode(status)
+    if process.returncode != 0:
+        sys.exit(f"scripts/bench: heaptap report failed with {process.returncode}")
     return (usage.ru_utime + usage.ru_stime) * 1e9, peak
 
 
