@@ -290,15 +290,40 @@ void sweep_start(struct sweep *sweep, const char *const argv[], const struct swe
 	ck_assert_int_eq(pthread_create(&sweep->tracer, NULL, trace, sweep), 0);
 }
 
+/* One line of what the kernel says of a process in `file`. */
+static const char *said(pid_t pid, const char *file, const char *line)
+{
+	static _Thread_local char text[256];
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, file);
+	FILE *in = fopen(path, "re");
+	text[0] = '\0';
+	while (in && fgets(text, sizeof(text), in) && strncmp(text, line, strlen(line)) != 0)
+		text[0] = '\0';
+	if (in)
+		fclose(in);
+	text[strcspn(text, "\n")] = '\0';
+	return text;
+}
+
 static void complain(const struct sweep *sweep, unsigned limit_ms)
 {
-	char text[2048];
+	static const struct {
+		const char *file, *line;
+	} asked[] = {{"status", "Name:"}, {"status", "State:"}, {"status", "PPid:"},
+		{"status", "TracerPid:"}, {"status", "SigPnd:"}, {"status", "ShdPnd:"},
+		{"syscall", ""}, {"wchan", ""}, {"stack", ""}};
+	char text[4096];
 	size_t used = 0;
 
 	for (size_t i = 0; i < sweep->process_count && used < sizeof(text); i++) {
 		const struct sweep_process *process = &sweep->process[i];
 		used += (size_t)snprintf(text + used, sizeof(text) - used, "; %s (%d) after %s",
 			role_names[process->role], process->pid, call_name(process->number));
+		for (size_t k = 0; k < HT_ARRAY_SIZE(asked) && used < sizeof(text); k++)
+			used += (size_t)snprintf(text + used, sizeof(text) - used, ", %s",
+				said(process->pid, asked[k].file, asked[k].line));
 	}
 	ck_abort_msg("%s: heaptap still runs after %u ms%s; its stderr: %s", sweep_text(sweep),
 		limit_ms, text, run_err(&sweep->run));
