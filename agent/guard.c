@@ -54,8 +54,9 @@ static void forbid(const struct abi_thunk *self, uint64_t what)
 {
 	const struct abi_config *config = config_of(self);
 
-	/* A forked child forbids nothing to its parent; and there is nothing left to forbid. */
-	if (!config_recording(config))
+	/* A forked child forbids nothing to its parent. Who was within a hook when recording ended
+	 * may still be about to make a call. */
+	if (!config_alive(config))
 		return;
 	config_forbid(config, what);
 	wait_for_calls(config, (const struct abi_control *)config->control);

@@ -168,6 +168,19 @@ START_TEST(calls_of_others_are_waited_for)
 }
 END_TEST
 
+/* Threads that were within a hook then may still walk their stacks, or send. */
+START_TEST(also_where_nothing_is_recorded_any_more)
+{
+	setup_other(0x1000);
+	config_give_up(world_config);
+	ck_assert_uint_eq(world_state->alive, ABI_MUTE);
+	ends_at_pause = 7;
+	check_call(heaptap_guard_prctl, PR_SET_SECCOMP, 2, 0);
+	ck_assert_uint_eq(pauses, 7);
+	ck_assert_uint_eq(world_control->forbidden, ABI_FORBIDDEN_SYSCALL);
+}
+END_TEST
+
 START_TEST(not_for_ever)
 {
 	setup_other(0x1000);
@@ -220,5 +233,5 @@ START_TEST(the_gate_is_closed_at_stop)
 END_TEST
 
 HT_SUITE("agent/guard", what_is_forbidden, a_child_forbids_its_parent_nothing,
-	calls_of_others_are_waited_for, not_for_ever, not_for_the_dead_nor_oneself, gates_nest,
-	the_gate_is_closed_at_stop)
+	calls_of_others_are_waited_for, also_where_nothing_is_recorded_any_more, not_for_ever,
+	not_for_the_dead_nor_oneself, gates_nest, the_gate_is_closed_at_stop)
