@@ -97,8 +97,11 @@ static struct ht_err *map_image(const struct proc *proc, int memfd, raddr_t base
 static uint64_t socket_inode(const struct proc *proc, int fd)
 {
 	struct stat stat;
-	int own = fd > 0 ? descriptor_take(proc, proc->pid, fd) : -1;
+	pid_t living;
+	struct ht_err *err = proc_living_tid(proc, &living);
+	int own = !err && living && fd > 0 ? descriptor_take(proc, living, fd) : -1;
 
+	ht_err_free(err);
 	if (own < 0)
 		return 0;
 	bool ours = fcntl(own, F_GETSIG) == STUB_MARK && fstat(own, &stat) == 0 &&

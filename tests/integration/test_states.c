@@ -27,11 +27,12 @@
 #include "tests/support/tmpdir.h"
 #include "tests/support/victim.h"
 
-#define ANSWER_MS   60000
-#define GUARDIAN_MS 60000
-#define REFUSED	    3
-#define INCOMPLETE  6
-#define RSEQ_CYCLES 20
+#define ANSWER_MS     60000
+#define GUARDIAN_MS   60000
+#define REFUSED	      3
+#define INCOMPLETE    6
+#define RSEQ_CYCLES   20
+#define FDS_LOOKED_AT 1024
 
 static void start(struct victim *victim, const char *name, const char *state, const char *more)
 {
@@ -248,6 +249,53 @@ START_TEST(leader_has_ended)
 	check_untraced(victim.pid);
 	victim_prove_alive(&victim);
 	victim_stop(&victim);
+}
+END_TEST
+
+static size_t sockets_of(pid_t pid)
+{
+	char path[320], link[64];
+	size_t sockets = 0;
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	DIR *task = opendir(path);
+	ck_assert_ptr_nonnull(task);
+	for (struct dirent *entry; (entry = readdir(task));) {
+		for (int fd = 0; fd < FDS_LOOKED_AT; fd++) {
+			snprintf(path, sizeof(path), "/proc/%d/task/%s/fd/%d", pid, entry->d_name,
+				fd);
+			sockets += readlink(path, link, sizeof(link)) > 7 &&
+				   strncmp(link, "socket:", 7) == 0;
+		}
+	}
+	closedir(task);
+	return sockets;
+}
+
+/* When the image was taken, and before its journal has begun: the guardian finds the agent's socket
+ * by what the stub left. */
+START_TEST(leader_has_ended_and_heaptap_is_killed)
+{
+	struct victim victim;
+	struct sweep sweep;
+	char pid[16], *trace = tmpdir_path("trace");
+	start(&victim, "states", "leader", NULL);
+	run_until(state_of(victim.pid) == 'Z', ANSWER_MS);
+	size_t before = sockets_of(victim.pid);
+	snprintf(pid, sizeof(pid), "%d", victim.pid);
+	const char *const argv[] = {
+		run_built("heaptap"), "attach", "-q", "-p", pid, "-o", trace, NULL};
+	sweep_start(&sweep, argv,
+		&(struct sweep_plan){
+			.action = SWEEP_KILL, .role = SWEEP_MAIN, .from = SYS_getsockopt, .at = 1});
+	sweep_wait(&sweep, GUARDIAN_MS);
+	ck_assert(sweep.hit);
+	sweep_deinit(&sweep);
+	ck_assert_uint_eq(lines_of_heaptap(victim.pid), 0);
+	ck_assert_uint_eq(sockets_of(victim.pid), before);
+	victim_prove_alive(&victim);
+	victim_stop(&victim);
+	unlink(trace);
+	free(trace);
 }
 END_TEST
 
@@ -525,5 +573,5 @@ END_TEST
 HT_SUITE_WAITING("integration/states",
 	HT_WAITING(stopped_while_tapped, traced_while_tapped, only_thread_in_vfork,
 		frozen_while_tapped, frozen_unified_while_tapped, stopped_in_the_stub),
-	continued_in_time, leader_has_ended, one_thread_in_vfork, within_restartable_sequences,
-	frozen, frozen_unified)
+	continued_in_time, leader_has_ended, leader_has_ended_and_heaptap_is_killed,
+	one_thread_in_vfork, within_restartable_sequences, frozen, frozen_unified)
