@@ -27,6 +27,9 @@
 #define LOOKS_MAX     20u
 #define DEATH_WAIT_MS 10000
 
+#define WORKERS_WAIT_NS (3 * CLOCK_NS_PER_S)
+#define WORKERS_LOOK_MS 100
+
 #define ANSWER_WAIT_MS 10000
 #define FAILURES_MAX   10u /* in a row, of a daemon that is gone: it is heard no more */
 
@@ -146,8 +149,11 @@ static void answer(const struct watch *watch, uint32_t kind, bool whole)
 static bool hear_again(struct watch *watch)
 {
 	bool lives = getppid() == watch->daemon_pid;
+	/* It died without having read all that it was answered. */
+	bool reset = errno == ECONNRESET;
 	watch->failures = lives ? 0 : watch->failures + 1;
-	clock_sleep_ns(RETRY_PAUSE_NS);
+	if (!reset)
+		clock_sleep_ns(RETRY_PAUSE_NS);
 	return watch->failures < FAILURES_MAX;
 }
 
@@ -278,6 +284,24 @@ static void stand_by(struct watch *watch)
 	}
 }
 
+/*
+ * A worker that the daemon leaves dies after it, and not before the end of the call in which it is:
+ * that may be the one that sends a thread to the stub, which we have just seen elsewhere. It has
+ * died when nobody holds the other end of the socket any more. One that cannot die waits for the
+ * target's memory or for a thread, and does nothing after that. What was told and not yet heard is
+ * heard here.
+ */
+static void outlive_workers(struct watch *watch)
+{
+	uint64_t end_ns = clock_mono_ns() + WORKERS_WAIT_NS;
+
+	while (!watch->done && clock_mono_ns() < end_ns) {
+		struct pollfd wait = {.fd = watch->fd, .events = POLLIN};
+		if (poll(&wait, 1, WORKERS_LOOK_MS) > 0 && !hear(watch))
+			return;
+	}
+}
+
 /* False when the daemon is gone already. */
 static bool know_daemon(struct watch *watch, pid_t daemon_pid)
 {
@@ -338,9 +362,7 @@ static void guardian_main(
 	/* When it died before we ran, what it told us is still to be heard. */
 	if (know_daemon(&watch, daemon_pid))
 		stand_by(&watch);
-	else
-		while (hear(&watch))
-			;
+	outlive_workers(&watch);
 	close(watch.terminal);
 	/* Before there is a place for the stub, nothing was touched. */
 	if (!watch.done && watch.has_slack)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ptrace.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -15,6 +16,7 @@
 #include "tests/support/ordeal.h"
 
 #define REFUSED 3
+#define SLOW_MS 40 /* so that the guardian comes to look meanwhile */
 #define NOBODY	65534
 /* Of the worker's calls, from the first descriptor that it takes: the answer is given at the 11th,
  * or a little before. */
@@ -127,6 +129,23 @@ START_TEST(main_killed_beside_worker_storm)
 }
 END_TEST
 
+/* What it does to the thread that it holds, it does to the end; nobody else may act meanwhile. */
+START_TEST(main_killed_beside_a_slow_worker)
+{
+	struct ordeal ordeal;
+	struct sweep_plan plan = {.action = SWEEP_KILL_MAIN,
+		.role = SWEEP_WORKER,
+		.request = PTRACE_SETREGSET,
+		.dally_ms = SLOW_MS};
+	ordeal_init(&ordeal, &computing);
+	uint64_t calls = ordeal_undisturbed(&ordeal, &plan);
+	ck_assert_uint_ge(calls, 2);
+	for (plan.at = 1; plan.at <= calls; plan.at++)
+		kill_at(&ordeal, &plan);
+	ordeal_deinit(&ordeal);
+}
+END_TEST
+
 /*
  * A worker that is killed itself in the microseconds after it has interrupted a thread leaves an
  * EINTR in those calls for which the kernel knows no restart: so none of them is among the blocked
@@ -215,7 +234,8 @@ END_TEST
 
 HT_SUITE("integration/sweep", main_killed_computing, main_killed_threaded, main_killed_blocked,
 	main_killed_storm, main_killed_beside_worker_computing, main_killed_beside_worker_threaded,
-	main_killed_beside_worker_blocked, main_killed_beside_worker_storm, worker_killed_computing,
-	worker_killed_threaded, worker_killed_blocked, worker_killed_storm, all_killed_computing,
-	all_killed_threaded, all_killed_blocked, all_killed_storm, guardian_killed,
-	worker_killed_without_root, main_killed_beside_worker_without_root)
+	main_killed_beside_worker_blocked, main_killed_beside_worker_storm,
+	main_killed_beside_a_slow_worker, worker_killed_computing, worker_killed_threaded,
+	worker_killed_blocked, worker_killed_storm, all_killed_computing, all_killed_threaded,
+	all_killed_blocked, all_killed_storm, guardian_killed, worker_killed_without_root,
+	main_killed_beside_worker_without_root)

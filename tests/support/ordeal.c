@@ -56,7 +56,8 @@ void ordeal_deinit(struct ordeal *o)
 uint64_t ordeal_undisturbed(struct ordeal *o, const struct sweep_plan *like)
 {
 	struct sweep sweep;
-	struct sweep_plan plan = {.action = SWEEP_COUNT, .from = like->from};
+	struct sweep_plan plan = {
+		.action = SWEEP_COUNT, .from = like->from, .request = like->request};
 	sweep_start(&sweep, o->argv, &plan);
 	int status = sweep_wait(&sweep, ORDEAL_HEAPTAP_MS);
 	char *out = run_out(&sweep.run), *err = run_err(&sweep.run);

@@ -147,7 +147,8 @@ static void act(struct sweep *sweep, struct sweep_process *process)
 	}
 }
 
-static void at_entry(struct sweep *sweep, struct sweep_process *process, long number)
+static void at_entry(
+	struct sweep *sweep, struct sweep_process *process, long number, long first_arg)
 {
 	const struct sweep_plan *plan = &sweep->plan;
 
@@ -155,7 +156,8 @@ static void at_entry(struct sweep *sweep, struct sweep_process *process, long nu
 	if (number == SYS_setsid && process->role == SWEEP_WORKER)
 		process->role = SWEEP_GUARDIAN;
 	sweep->begun |= plan->from == 0 || number == plan->from;
-	if (!sweep->begun)
+	if (!sweep->begun ||
+		(plan->request && (number != SYS_ptrace || first_arg != plan->request)))
 		return;
 	sweep->calls[SWEEP_ANY]++;
 	sweep->calls[process->role]++;
@@ -169,6 +171,8 @@ static void at_entry(struct sweep *sweep, struct sweep_process *process, long nu
 	}
 	if (here || (sweep->hit && plan->action == SWEEP_SIGNAL))
 		act(sweep, process);
+	if (here && plan->dally_ms)
+		usleep(plan->dally_ms * 1000);
 }
 
 static void at_exit(struct sweep *sweep, struct sweep_process *process)
@@ -186,7 +190,7 @@ static void at_call(struct sweep *sweep, struct sweep_process *process)
 	if (ptrace(PTRACE_GET_SYSCALL_INFO, process->pid, sizeof(info), &info) <= 0)
 		return;
 	if (info.op == PTRACE_SYSCALL_INFO_ENTRY)
-		at_entry(sweep, process, (long)info.entry.nr);
+		at_entry(sweep, process, (long)info.entry.nr, (long)info.entry.args[0]);
 	else if (info.op == PTRACE_SYSCALL_INFO_EXIT)
 		at_exit(sweep, process);
 }

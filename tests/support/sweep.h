@@ -36,6 +36,8 @@ struct sweep_plan {
 	uint64_t at;	      /* the first call is 1 */
 	long from;	      /* which is the first of this number; 0: after the exec */
 	int value;
+	long request;			/* only calls of ptrace for this count; 0: all calls */
+	unsigned dally_ms;		/* so long the process then waits in its call */
 	void (*call)(void *context);	/* runs in the tracer's thread, while that process waits */
 	void (*prepare)(void *context); /* as run_start_prepared, or NULL */
 	void *context;

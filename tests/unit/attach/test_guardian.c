@@ -24,6 +24,8 @@
 #include "tests/support/run.h"
 
 #define PATIENCE_MS 60000
+#define WORKER_US   300000
+#define GIVEN_UP_MS 3000
 
 /* How a daemon stands there; its stderr. */
 struct stand {
@@ -139,6 +141,48 @@ START_TEST(a_call_that_fails_is_not_the_daemons_end)
 }
 END_TEST
 
+static void be_worker(pid_t daemon)
+{
+	while (getppid() == daemon)
+		usleep(1000);
+	usleep(WORKER_US);
+	_exit(0);
+}
+
+static void be_daemon_with_worker(const void *arg)
+{
+	struct proc proc;
+	struct journal journal;
+	struct guardian guardian;
+	pid_t self = getpid();
+
+	(void)arg;
+	if (proc_open(getppid(), &proc) || journal_create(&journal) ||
+		guardian_start(&proc, &journal, &guardian))
+		_exit(1);
+	if (fork() == 0)
+		be_worker(self);
+	child_ready(guardian.pid);
+	child_wait();
+}
+
+/* It may be about to send a thread to the stub. */
+START_TEST(workers_are_outlived)
+{
+	int status;
+	ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+	struct child daemon = child_fork(be_daemon_with_worker, NULL);
+	pid_t guardian = (pid_t)daemon.value;
+	uint64_t killed_ms = run_now_ms();
+	child_kill(&daemon);
+	run_until(waitpid(guardian, &status, WNOHANG) > 0, PATIENCE_MS);
+	ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	/* It has ended, unless this machine is so slow that it was given up. */
+	pid_t worker = waitpid(-1, &status, WNOHANG);
+	ck_assert(worker > 0 || run_now_ms() - killed_ms >= GIVEN_UP_MS);
+}
+END_TEST
+
 /* A guardian without the memfd could not get at the image again. */
 START_TEST(what_did_not_arrive_whole_is_an_error)
 {
@@ -201,5 +245,5 @@ START_TEST(a_guardian_that_does_not_end_is_left)
 END_TEST
 
 HT_SUITE("attach/guardian", a_daemon_that_hangs_is_ended, a_call_that_fails_is_not_the_daemons_end,
-	what_did_not_arrive_whole_is_an_error, a_guardian_that_is_dismissed_ends,
-	a_guardian_that_does_not_end_is_left)
+	workers_are_outlived, what_did_not_arrive_whole_is_an_error,
+	a_guardian_that_is_dismissed_ends, a_guardian_that_does_not_end_is_left)
