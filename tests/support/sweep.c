@@ -260,6 +260,22 @@ static void start(struct sweep *sweep)
 	close(gate.fd[1]);
 }
 
+/* In turn: the kernel would give the first that is stopped, and on a busy machine one that asks
+ * every millisecond whether another has ended always is. */
+static pid_t wait_in_turn(struct sweep *sweep, int *ret_status)
+{
+	for (size_t i = 0; i < sweep->process_count; i++) {
+		size_t at = (sweep->turn + i) % sweep->process_count;
+		pid_t pid =
+			waitpid(sweep->process[at].pid, ret_status, __WALL | __WNOTHREAD | WNOHANG);
+		if (pid > 0) {
+			sweep->turn = at + 1;
+			return pid;
+		}
+	}
+	return waitpid(-1, ret_status, __WALL | __WNOTHREAD);
+}
+
 /* A thread of its own, whose children and tracees are heaptap's processes alone: it can wait for
  * all of them without taking an event from the rest of the test. */
 static void *trace(void *context)
@@ -269,7 +285,7 @@ static void *trace(void *context)
 	start(sweep);
 	for (;;) {
 		int status;
-		pid_t pid = waitpid(-1, &status, __WALL | __WNOTHREAD);
+		pid_t pid = wait_in_turn(sweep, &status);
 		if (pid < 0 && errno == EINTR)
 			continue;
 		if (pid < 0)

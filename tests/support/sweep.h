@@ -56,6 +56,7 @@ struct sweep {
 	pthread_t tracer;
 	struct sweep_process *process;
 	size_t process_count;
+	size_t turn; /* whose events are asked for first */
 };
 
 /* Starts argv[0]; `argv` must live until sweep_wait. Orphans of heaptap become children of the
