@@ -170,11 +170,11 @@ static struct ht_err *find_slack(const struct proc *proc, bool wanted, struct re
 		return err;
 	err = modules_read(proc, &maps, &modules);
 	if (!err) {
-		bool stub;
-		err = remote_find_stub(proc, &modules, &maps, &place, &stub);
-		if (!err && (stub || wanted)) {
-			err = stub ? remote_slack_from_file(proc, &maps, &place, space)
-				   : remote_slack_prepare(proc, &modules, &maps, space);
+		if (remote_find_stub(proc, &modules, &maps, &place)) {
+			err = remote_slack_from_file(proc, &maps, &place, space);
+			*ret = space;
+		} else if (wanted) {
+			err = remote_slack_prepare(proc, &modules, &maps, space);
 			*ret = space;
 		}
 		modules_deinit(&modules);

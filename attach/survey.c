@@ -189,12 +189,11 @@ struct ht_err *survey_check_tapped(const struct proc *proc, struct recover_found
 static struct ht_err *check_stub(const struct survey *survey)
 {
 	struct choose_slack place;
-	bool found;
-	struct ht_err *err =
-		remote_find_stub(&survey->proc, &survey->modules, &survey->maps, &place, &found);
 
 	/* A thread may still be in it. */
-	return err || !found ? err : remote_slack_refuse(&survey->proc);
+	return remote_find_stub(&survey->proc, &survey->modules, &survey->maps, &place)
+		       ? remote_slack_refuse(&survey->proc)
+		       : NULL;
 }
 
 static void count_slots(struct survey *survey)

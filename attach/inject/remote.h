@@ -26,10 +26,9 @@ HT_MUST_CHECK
 struct ht_err *remote_slack_prepare(const struct proc *proc, const struct modules *modules,
 	const struct proc_maps *maps, struct remote_slack *ret);
 /* Is there a stub that nobody has taken out, running or not? Told by its code; the place in `ret`.
- * A place that cannot be read is an error, unless one stands in another. */
-HT_MUST_CHECK
-struct ht_err *remote_find_stub(const struct proc *proc, const struct modules *modules,
-	const struct proc_maps *maps, struct choose_slack *ret, bool *ret_found);
+ */
+bool remote_find_stub(const struct proc *proc, const struct modules *modules,
+	const struct proc_maps *maps, struct choose_slack *ret);
 /* A place of which nobody knows any more what was there: its bytes as the module's file has them.
  * HT_ERR_INCOMPLETE when the file cannot be read. */
 HT_MUST_CHECK

@@ -68,7 +68,6 @@ struct ht_err *remote_slack_holds_stub(
 struct search {
 	const struct proc *proc;
 	struct choose_slack *found;
-	struct ht_err *err;
 };
 
 static bool holds_stub(void *context, const struct choose_slack *place)
@@ -77,21 +76,16 @@ static bool holds_stub(void *context, const struct choose_slack *place)
 	struct remote_slack slack = {.addr = place->addr, .bytes = place->bytes};
 	bool holds = false;
 
-	struct ht_err *err = remote_slack_holds_stub(search->proc, &slack, &holds);
-	search->err = ht_err_first(search->err, err);
+	ht_err_free(remote_slack_holds_stub(search->proc, &slack, &holds));
 	*search->found = *place;
 	return holds;
 }
 
-struct ht_err *remote_find_stub(const struct proc *proc, const struct modules *modules,
-	const struct proc_maps *maps, struct choose_slack *ret, bool *ret_found)
+bool remote_find_stub(const struct proc *proc, const struct modules *modules,
+	const struct proc_maps *maps, struct choose_slack *ret)
 {
 	struct search search = {.proc = proc, .found = ret};
-	*ret_found = choose_slack_any(modules, maps, stub_map_bytes(), holds_stub, &search);
-	if (!*ret_found)
-		return search.err;
-	ht_err_free(search.err);
-	return NULL;
+	return choose_slack_any(modules, maps, stub_map_bytes(), holds_stub, &search);
 }
 
 struct ht_err *remote_slack_from_file(const struct proc *proc, const struct proc_maps *maps,

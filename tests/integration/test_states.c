@@ -114,7 +114,8 @@ static void detach_later(struct victim *victim, struct tap *tap, struct procsnap
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	json_t *attach = tap_stop(tap, INCOMPLETE);
 	ck_assert_uint_eq(report_u64(attach, "level"), 3);
-	ck_assert_msg(strstr(report_text(attach, "why"), "the guardian goes on trying") != NULL, "%s", report_text(attach, "why"));
+	ck_assert_msg(strstr(report_text(attach, "why"), "the guardian goes on trying") != NULL,
+		"%s", report_text(attach, "why"));
 	json_decref(attach);
 	end(victim);
 	procsnap_wait(before, victim->pid, GUARDIAN_MS);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/inject/remote.h"
 
-#include <elf.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,28 +76,4 @@ START_TEST(what_cannot_be_read_may_be_a_stub)
 }
 END_TEST
 
-/* Whoever looks for a stub does not take one that cannot be read for none. */
-START_TEST(a_search_says_what_it_could_not_read)
-{
-	struct place place;
-	struct proc_maps maps;
-	struct choose_slack found;
-	bool any;
-	place_init(&place);
-	struct module module = {.bias = (raddr_t)(uintptr_t)place.page,
-		.segment = {{.memsz = 128, .flags = PF_R | PF_X}},
-		.segment_count = 1};
-	const struct modules modules = {.module = &module, .count = 1};
-	ck_no_err(proc_maps_read(&place.self, &maps));
-	ck_no_err(remote_find_stub(&place.self, &modules, &maps, &found, &any));
-	ck_assert(!any);
-	ck_assert_int_eq(ftruncate(place.file_fd, 0), 0);
-	ck_err_says(remote_find_stub(&place.self, &modules, &maps, &found, &any), HT_ERR_SYS,
-		"cannot read the stub's place");
-	proc_maps_deinit(&maps);
-	place_deinit(&place);
-}
-END_TEST
-
-HT_SUITE("attach/inject/remote", what_is_no_stub_is_left_alone, what_cannot_be_read_may_be_a_stub,
-	a_search_says_what_it_could_not_read)
+HT_SUITE("attach/inject/remote", what_is_no_stub_is_left_alone, what_cannot_be_read_may_be_a_stub)
