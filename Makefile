@@ -38,7 +38,10 @@ san_asan := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-fra
 san  := $(san_$(VARIANT))
 
 pkg_cflags := $(shell pkg-config --cflags liblz4 libelf libdw jansson 2>/dev/null)
-attach_libs   := -llz4 -lelf -lunwind-ptrace -lunwind-x86_64 -lunwind -ljansson
+# The decoder of entry hooks; without it there are none.
+zydis := $(shell printf '\043include <Zydis/Zydis.h>\n' | $(CC) -E -x c - >/dev/null 2>&1 && echo yes)
+pkg_cflags += $(if $(zydis),-DHEAPTAP_ZYDIS)
+attach_libs   := $(if $(zydis),-lZydis) -llz4 -lelf -lunwind-ptrace -lunwind-x86_64 -lunwind -ljansson
 analyzer_libs := -llz4 -ldw -lelf -liberty -ljansson
 check_libs    := $(shell pkg-config --libs check 2>/dev/null) -lpthread
 

@@ -126,6 +126,18 @@ static uint32_t rule_of_agent(const struct abi_config *config, uint64_t pc)
 	return abi_rule_make(ABI_RULE_FRAME, 0, 0) | RULES_HIDDEN;
 }
 
+/* What stands before, and for, the first instruction of a function that is hooked at its entry. */
+static uint32_t rule_of_near(uint64_t pc, uint64_t offset)
+{
+	uint64_t words = 1;
+	if (offset >= ABI_NEAR_BRIDGES_OFF) {
+		const struct abi_bridge *bridge = (const struct abi_bridge *)(pc & ~63ull);
+		if (pc > (uint64_t)bridge->code)
+			words += bridge->pushed / 8;
+	}
+	return abi_rule_make(ABI_RULE_RSP, (int)words, 0) | RULES_HIDDEN;
+}
+
 uint32_t rules_find_slow(
 	const struct abi_config *config, const struct abi_snapshot *snapshot, uint64_t pc)
 {
@@ -133,6 +145,9 @@ uint32_t rules_find_slow(
 		return RULES_OUTSIDE;
 	if (pc - config->image < ABI_STATE_OFF)
 		return rule_of_agent(config, pc);
+	for (unsigned i = 0; i < ABI_NEAR_MAX && config->near[i]; i++)
+		if (pc - config->near[i] < ABI_NEAR_BYTES)
+			return rule_of_near(pc, pc - config->near[i]);
 	const struct abi_range *range = range_find(snapshot, pc);
 	if (!range)
 		return RULES_OUTSIDE;

@@ -89,6 +89,8 @@ static struct ht_err *map_image(struct session *s)
 	struct ht_err *err = NULL;
 	bool written = false;
 
+	memcpy(map.near, s->entries.near, sizeof(map.near));
+	map.near_count = s->entries.near_count;
 	snprintf(map.name, sizeof(map.name), "heaptap-%d", getpid());
 	for (unsigned attempt = 0; attempt < MAP_ATTEMPTS; attempt++) {
 		ht_err_free(err);
@@ -208,10 +210,14 @@ static struct ht_err *configure(struct session *s)
 		return err;
 	journal_show(&s->journal, s->image.local);
 	journal_begin(&s->journal, s->image.base, s->image.bytes, s->image.thunks);
+	if (s->entries.near_count)
+		journal_set_near(&s->journal, s->entries.near);
 	journal_set_slack(&s->journal, s->slack.addr, s->slack.original, s->slack.bytes);
 	journal_set_sockets(
 		&s->journal, s->remote.agent_fd, sockets.agent_inode, sockets.daemon_inode);
 	configure_sockets(s);
+	memcpy(config->near, s->entries.near, sizeof(config->near));
+	entries_write_bridges(&s->entries, &s->image);
 	config->socket_fd = s->remote.agent_fd;
 	config->socket_cookie = sockets.cookie;
 	config->tid_offset = find_tid_offset(s);
@@ -228,8 +234,8 @@ static struct ht_err *configure(struct session *s)
 
 struct ht_err *bring_in(struct session *s)
 {
-	struct ht_err *err = remote_slack_prepare(
-		&s->survey.proc, &s->survey.modules, &s->survey.maps, &s->slack);
+	struct ht_err *err = remote_slack_prepare(&s->survey.proc, &s->survey.modules,
+		&s->survey.maps, s->entries.near_count, &s->slack);
 	if (!err)
 		err = guardian_tell_slack(&s->guardian, &s->slack);
 	if (err)

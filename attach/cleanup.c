@@ -18,7 +18,7 @@ static struct ht_err *prepare_slack(const struct proc *proc, struct remote_slack
 		return err;
 	err = modules_read(proc, &maps, &modules);
 	if (!err) {
-		err = remote_slack_prepare(proc, &modules, &maps, ret);
+		err = remote_slack_prepare(proc, &modules, &maps, 0, ret);
 		modules_deinit(&modules);
 	}
 	proc_maps_deinit(&maps);

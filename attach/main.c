@@ -153,6 +153,7 @@ static enum exit_status run_attach(struct options *options)
 		.output = options->output,
 		.replace = options->replace,
 		.duration_ns = options->duration_ns,
+		.hook = (enum entries_mode)options->hook,
 		.lossless = options->lossless,
 		.full_unwind = options->full_unwind,
 		.cache = !options->no_cache,

@@ -41,6 +41,7 @@ enum option_id {
 	OPTION_UNWIND,
 	OPTION_SYMBOLIZE,
 	OPTION_NO_CACHE,
+	OPTION_HOOK,
 	OPTION_VERSION,
 };
 
@@ -66,6 +67,9 @@ static const struct option_row {
 	{OPTION_JSON, 0, "json", NULL, "print the result as one JSON object", IN_ALL},
 	{OPTION_LOSSLESS, 0, "lossless", NULL,
 		"let the process wait rather than lose events when the disk is slow",
+		IN(COMMAND_ATTACH)},
+	{OPTION_HOOK, 0, "hook", "WAY",
+		"into linked-in allocators: slot (default), auto (code, too), entry (code)",
 		IN(COMMAND_ATTACH)},
 	{OPTION_UNWIND, 0, "unwind", "full",
 		"walk every stack from the start: slower, for comparison", IN(COMMAND_ATTACH)},
@@ -168,6 +172,20 @@ static struct ht_err *usage(const char *why, const char *word)
 	return ht_err_new(HT_ERR_USAGE, "%s: %s; heaptap --help lists what there is", word, why);
 }
 
+static struct ht_err *apply_hook(struct options *options, const char *value)
+{
+	static const char *const names[] = {[OPTIONS_HOOK_SLOT] = "slot",
+		[OPTIONS_HOOK_AUTO] = "auto",
+		[OPTIONS_HOOK_ENTRY] = "entry"};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(names); i++) {
+		if (strcmp(value, names[i]) != 0)
+			continue;
+		options->hook = (enum options_hook)i;
+		return NULL;
+	}
+	return usage("--hook takes slot, auto or entry", value);
+}
+
 static struct ht_err *apply(
 	struct options *options, const struct option_row *row, const char *value)
 {
@@ -200,6 +218,8 @@ static struct ht_err *apply(
 	case OPTION_LOSSLESS:
 		options->lossless = true;
 		break;
+	case OPTION_HOOK:
+		return apply_hook(options, value);
 	case OPTION_UNWIND:
 		if (strcmp(value, "full") != 0)
 			return usage("--unwind takes the word full", value);

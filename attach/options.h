@@ -20,11 +20,15 @@ enum command {
 	COMMAND_ANALYZE, /* everything that heaptap-analyze does: argv goes there as it is */
 };
 
+/* How the functions of an allocator are hooked that is linked into the program. */
+enum options_hook { OPTIONS_HOOK_SLOT, OPTIONS_HOOK_AUTO, OPTIONS_HOOK_ENTRY };
+
 struct options {
 	enum command command;
 	pid_t pid;
 	char *output;	      /* owned; NULL: the default name */
 	uint64_t duration_ns; /* 0: until a signal */
+	enum options_hook hook;
 	bool replace, quiet, json, lossless, full_unwind, symbolize_later, no_cache;
 };
 

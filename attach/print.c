@@ -133,6 +133,11 @@ void print_session(const struct session_report *r, const char *trace)
 			"%lu allocator slots of libraries that were loaded later found no "
 			"room: their calls are missing\n",
 			(unsigned long)r->slots_left);
+	if (r->entries)
+		print_text(stderr, "%lu functions were hooked at their entry\n",
+			(unsigned long)r->entries);
+	if (r->refused[0])
+		print_text(stderr, "not hooked at their entry: %s\n", r->refused);
 	if (r->unseen_places)
 		print_text(stderr,
 			"WARNING: %lu places in the program's code call an allocator past the "
@@ -221,6 +226,7 @@ struct ht_err *print_session_json(const struct session_report *r, pid_t pid, con
 		{"slots_foreign", r->slots_foreign},
 		{"slots_left", r->slots_left},
 		{"untapped_modules", r->untapped_modules},
+		{"entries", r->entries},
 		{"unseen_places", r->unseen_places},
 		{"damage", r->damage},
 		{"guardian_left", (uint64_t)r->guardian_left},
@@ -238,6 +244,8 @@ struct ht_err *print_session_json(const struct session_report *r, pid_t pid, con
 	for (size_t i = 0; object && i < HT_ARRAY_SIZE(numbers); i++)
 		json_object_set_new(
 			object, numbers[i].name, json_integer((json_int_t)numbers[i].value));
+	if (object)
+		json_object_set_new(object, "refused", print_string(r->refused));
 	json_t *left = json_array();
 	for (size_t i = 0; i < r->children.left && i < CHILDREN_NAMED_MAX; i++)
 		json_array_append_new(left, json_integer(r->children.named[i]));
@@ -267,6 +275,8 @@ static const char *module_path(const struct survey *survey, uint64_t id)
 /* How calls of a function that is linked in are seen. */
 static const char *way_of(const struct coverage_function *function)
 {
+	if (function->at_entry)
+		return "entry";
 	if (function->slots)
 		return function->places ? "partly" : "slot";
 	if (function->places)

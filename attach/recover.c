@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "attach/inject/claims.h"
+#include "attach/inject/near.h"
 #include "attach/inject/ownfds.h"
 #include "attach/inject/stub_layout.h"
 #include "attach/target/clock.h"
@@ -33,7 +34,7 @@ struct ht_err *recover_find(const struct proc *proc, struct recover_found *ret)
 		return err;
 	for (size_t i = 0; i < maps.count; i++) {
 		const struct proc_map *map = &maps.map[i];
-		if (!is_ours(map))
+		if (!is_ours(map) || near_is_area(map))
 			continue;
 		bool page = map->offset == ABI_THUNKS_OFF && map->hi - map->lo == HT_PAGE_BYTES;
 		/* An image has its own such page, and perhaps one of an earlier capture. */
@@ -128,16 +129,30 @@ static void add_slack(struct journal *journal, const struct remote_slack *slack)
 		journal_set_slack(journal, slack->addr, slack->original, slack->bytes);
 }
 
+/* They are written down after they were made. */
+static struct ht_err *find_near(
+	struct journal *journal, const struct proc *proc, const struct image_file *file)
+{
+	raddr_t near[ABI_NEAR_MAX];
+	struct ht_err *err = near_find(proc, file, near);
+	if (!err)
+		journal_set_near(journal, near);
+	return err;
+}
+
 /* The daemon died between mapping and beginning the journal: only the place of the stub is known.
  */
-static void complete_journal(struct journal *journal, const struct proc *proc,
+static struct ht_err *complete_journal(struct journal *journal, const struct proc *proc,
 	const struct image *image, const struct remote_slack *slack)
 {
 	if (!journal_is_begun(journal))
 		journal_begin(journal, image->base, image->bytes, image->thunks);
 	add_slack(journal, slack);
-	if (journal->header->agent_fd < 0 && journal->header->phase == JOURNAL_MAPPED)
+	bool begun_only = journal->header->phase == JOURNAL_MAPPED;
+	if (begun_only && journal->header->agent_fd < 0)
 		find_agent_fd(journal, proc, image);
+	/* What the process says of them is not what is proven. */
+	return begun_only || journal->shown ? find_near(journal, proc, &image->file) : NULL;
 }
 
 /* Nobody who knows better is alive: the target's own words, checked. */
@@ -174,7 +189,7 @@ static struct ht_err *find_slack(const struct proc *proc, bool wanted, struct re
 			err = remote_slack_from_file(proc, &maps, &place, space);
 			*ret = space;
 		} else if (wanted) {
-			err = remote_slack_prepare(proc, &modules, &maps, space);
+			err = remote_slack_prepare(proc, &modules, &maps, 0, space);
 			*ret = space;
 		}
 		modules_deinit(&modules);
@@ -240,10 +255,11 @@ static struct ht_err *recover_image(const struct proc *proc, const struct recove
 		err = find_slack(proc, true, &lost, &slack);
 	if (!err) {
 		struct detach detach = detach_of(proc, &image, journal, options);
-		complete_journal(&detach.journal, proc, &image, slack);
+		err = complete_journal(&detach.journal, proc, &image, slack);
 		if (image.forked)
 			journal_forget_undoing(&detach.journal);
-		err = detach_image(&detach, report);
+		if (!err)
+			err = detach_image(&detach, report);
 	}
 	if (!err && report->outcome == RECOVER_TOMBSTONE)
 		image_keep_thunks(&image);
@@ -381,12 +397,16 @@ static struct ht_err *inherit_journal(const struct proc *proc,
 	if (!journal_is_begun(ret) || (found->image && ret->header->image != found->base)) {
 		journal_begin(ret, found->base, abi_image_bytes(ABI_SLOT_MAX),
 			found->base + ABI_THUNKS_OFF);
-		if (found->image)
+		if (found->image) {
 			find_pair(ret, proc, found->base);
+			err = find_near(ret, proc, &found->file);
+		}
 	}
 	add_slack(ret, options->slack);
 	ret->header->daemon_pid = (uint32_t)daemon_pid;
-	return NULL;
+	if (err)
+		journal_destroy(ret);
+	return err;
 }
 
 struct ht_err *recover_has_remains(

@@ -79,6 +79,10 @@ static void note_unseen(struct session *s)
 	foreign_copy(s->report->unseen, sizeof(s->report->unseen), unseen ? unseen : "?");
 	s->report->unseen_places = s->survey.coverage.places;
 	free(unseen);
+	char *refused = entries_refused(&s->entries);
+	foreign_copy(s->report->refused, sizeof(s->report->refused), refused ? refused : "?");
+	s->report->entries = s->entries.hooked;
+	free(refused);
 }
 
 /* Of libraries that were loaded during the capture. */
@@ -136,6 +140,8 @@ static struct ht_err *prepare(struct session *s)
 		err = guardian_start(&s->survey.proc, &s->journal, &s->guardian);
 	if (!err)
 		err = survey_read(&s->survey);
+	if (!err)
+		err = entries_plan(&s->survey, s->options->hook, &s->entries);
 	if (err)
 		return err;
 	memcpy(s->report->comm, s->survey.status.comm, sizeof(s->report->comm));
@@ -188,6 +194,7 @@ static struct ht_err *tap(struct session *s)
 		.elf = &s->elf,
 		.image = &s->image,
 		.journal = &s->journal,
+		.entries = &s->entries,
 		.guarded = ask_for_filters,
 		.context = s};
 	struct ht_err *err = begin_trace(s);
@@ -391,6 +398,7 @@ static void release(struct session *s)
 	sink_destroy(s->sink);
 	residue_destroy(s->residue);
 	publish_destroy(s->publish);
+	entries_deinit(&s->entries);
 	if (s->signal_fd >= 0)
 		close(s->signal_fd);
 	lock_release(&s->lock);

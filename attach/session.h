@@ -7,6 +7,7 @@
 
 #include "attach/children.h"
 #include "attach/daemon/sink.h"
+#include "attach/entries.h"
 #include "attach/inject/detach.h"
 #include "attach/inject/residue.h"
 #include "attach/unwind/publish.h"
@@ -17,6 +18,7 @@ struct session_options {
 	const char *output; /* path, or "-" */
 	bool replace;
 	uint64_t duration_ns; /* 0: until a signal */
+	enum entries_mode hook;
 	bool lossless;
 	bool full_unwind; /* never splice stored stacks: the oracle */
 	bool cache;	  /* read and keep unwind tables */
@@ -52,6 +54,8 @@ struct session_report {
 	uint64_t untapped_modules;
 	uint64_t unseen_places; /* in code, that call an allocator past all slots */
 	char unseen[200];	/* its functions */
+	uint64_t entries;	/* functions hooked at their entry */
+	char refused[400];	/* those that could not be, and why */
 	uint64_t damage; /* what the target wrote into the agent's memory, as far as it was noticed
 			  */
 	uint64_t threads, trace_bytes;

@@ -18,6 +18,7 @@ struct session {
 	const struct session_options *options;
 	struct session_report *report;
 	struct survey survey;
+	struct entries entries;
 	struct agent_elf elf;
 	struct publish *publish;
 	struct residue *residue;

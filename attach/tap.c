@@ -86,6 +86,40 @@ static struct ht_err *tap_one(struct tap *tap, const struct patch *patch, const 
 	return err;
 }
 
+static struct ht_err *tap_entry(struct tap *tap, const struct patch *patch, struct entry *entry)
+{
+	const struct bridge *bridge = &entry->bridge;
+	raddr_t thunk;
+	bool done;
+	struct image_thunk want = {.hook = entry->hook,
+		.real = entry->at + offsetof(struct abi_bridge, code),
+		.real_lo = entry->text_lo,
+		.real_len = entry->text_hi - entry->text_lo,
+		.usable_index = usable_index(tap->image, entry->usable_size)};
+	struct ht_err *err = image_thunk(tap->image, &want, &thunk);
+	if (err)
+		return err;
+	entries_write_pad(tap->entries, entry, tap->image, thunk);
+	err = image_enable(tap->image, tap->elf, thunk);
+	if (err)
+		return err;
+	struct patch_code code = {.word = bridge->word,
+		.function = bridge->entry,
+		.before = bridge->before,
+		.after = bridge_word(bridge),
+		.at = bridge->entry - bridge->word,
+		.count = 1,
+		.hook = entry->hook,
+		.place = entry->file};
+	err = patch_code(patch, &code, tap->journal, &done);
+	if (!err && !done)
+		err = ht_err_new(
+			HT_ERR_REFUSED, "the code of %s was changed meanwhile", entry->name);
+	entry->tapped = !err;
+	tap->tapped += !err;
+	return err;
+}
+
 /* Guards, frees, then what frees and allocates, then allocations. */
 enum { ROUND_GUARDS, ROUND_FREES, ROUND_BOTH, ROUND_ALLOCATIONS, ROUNDS };
 
@@ -112,9 +146,18 @@ static struct ht_err *tap_round(struct tap *tap, const struct patch *patch, int 
 	const struct slots *slots = &tap->survey->slots;
 	struct ht_err *refused = NULL;
 
+	for (size_t i = 0; i < tap->entries->count; i++) {
+		struct entry *entry = &tap->entries->entry[i];
+		if (!entry->at || entry->tapped || tap_order(entry->hook) != round)
+			continue;
+		struct ht_err *err = tap_entry(tap, patch, entry);
+		if (err)
+			return err;
+	}
 	for (size_t i = 0; i < slots->count; i++) {
 		const struct slot *slot = &slots->slot[i];
-		if (!slot->real || tap_order(slot->hook) != round)
+		if (!slot->real || tap_order(slot->hook) != round ||
+			entries_has(tap->entries, slot->real))
 			continue;
 		struct ht_err *err = tap_one(tap, patch, slot);
 		if (err && err->code != HT_ERR_REFUSED)

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "attach/inject/patch.h"
+#include "attach/entries.h"
 #include "attach/survey.h"
 
 struct tap {
@@ -13,8 +13,9 @@ struct tap {
 	const struct agent_elf *elf;
 	struct image *image;
 	struct journal *journal;
-	size_t tapped; /* running count */
-	size_t left;   /* that found no room the last time */
+	struct entries *entries; /* functions hooked at their entry: their slots are left alone */
+	size_t tapped;		 /* running count */
+	size_t left;		 /* that found no room the last time */
 	/* Called when the guards are in force, and before anything of which the agent could make
 	 * system calls. */
 	struct ht_err *(*guarded)(void *context);

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "attach/inject/choose.h"
+#include "attach/inject/near.h"
 #include "attach/target/clock.h"
 #include "attach/target/worker.h"
 #include "attach/verify.h"
@@ -15,6 +16,8 @@
 /* A file on a network, or one that the target itself serves, may never answer. */
 #define DEADLINE_NS (60 * CLOCK_NS_PER_S)
 #define CHUNK_BYTES (1u << 20)
+#define OPCODE_JMP  0xe9
+#define JUMP_BYTES  5u
 
 struct code {
 	const struct proc *proc;
@@ -60,16 +63,40 @@ static int open_mapped(const struct proc *proc, const struct proc_map *map)
 	return fd;
 }
 
-/* Only behind the code does heaptap ever write. */
+/* Where a byte differs: does a jump there, or just before it, lead to a heaptap's memory? */
+static bool is_entry_hook(const struct code *code, raddr_t at)
+{
+	uint8_t bytes[2 * JUMP_BYTES - 1];
+	size_t got = 0;
+	int32_t far;
+	raddr_t from = at - (JUMP_BYTES - 1);
+	ht_err_free(memory_read_some(code->proc, from, bytes, sizeof(bytes), &got));
+	for (size_t i = 0; i + JUMP_BYTES <= got; i++) {
+		memcpy(&far, bytes + i + 1, sizeof(far));
+		const struct proc_map *to =
+			proc_maps_find(code->maps, from + i + JUMP_BYTES + (raddr_t)(int64_t)far);
+		if (bytes[i] == OPCODE_JMP && to && near_is_area(to))
+			return true;
+	}
+	return false;
+}
+
+/* Only behind the code does heaptap ever write, and at the entry of a function. */
 static void note_difference(struct code *code, const struct proc_map *map, raddr_t at)
 {
 	struct verify_finding *f = &code->finding;
-	bool ours = choose_is_slack(code->modules, code->maps, at, 1);
+	bool slack = choose_is_slack(code->modules, code->maps, at, 1);
+	bool entry = !slack && is_entry_hook(code, at), ours = slack || entry;
 	char *text = ours ? f->text : f->other;
 
-	if (text[0])
+	/* A hook matters more than the place of a stub. */
+	if (text[0] && !entry)
 		return;
-	if (ours)
+	if (entry)
+		snprintf(text, VERIFY_TEXT_BYTES,
+			"code of %.120s leads to heaptap at %lx: the entry of a hooked function",
+			map->name, (unsigned long)at);
+	else if (ours)
 		snprintf(text, VERIFY_TEXT_BYTES,
 			"bytes behind the code of %.120s, at %lx, are not those of its file: an "
 			"attach stub",

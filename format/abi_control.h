@@ -20,7 +20,7 @@
 #include "format/abi_event.h"
 
 #define ABI_MAGIC   0x5041545041454821ull
-#define ABI_VERSION 4u
+#define ABI_VERSION 5u
 
 #define ABI_THUNKS_OFF 0x0u
 #define ABI_TEXT_OFF   0x1000u
@@ -45,12 +45,34 @@ struct abi_state {
 	uint64_t alive; /* enum abi_alive: ALIVE [D, once], MUTE [A] */
 };
 
+/* --- near areas: what the first instruction of a hooked function leads to -----------------------
+ */
+
+/*
+ * Parts of the memfd that are mapped once more, r-x and private, where a jump from the patched
+ * function reaches (abi_config.near). Where there is one, the end of the tables' place is theirs.
+ * An area begins with pads, jumps to thunks at any byte; its last page are bridges. Nothing calls
+ * from here: only a PC, live or saved, can be in an area.
+ */
+#define ABI_NEAR_MAX	     6u
+#define ABI_NEAR_BYTES	     0x40000u
+#define ABI_NEAR_BRIDGES_OFF (ABI_NEAR_BYTES - HT_PAGE_BYTES)
+#define ABI_NEAR_OFF	     (ABI_SHARED_OFF - ABI_NEAR_MAX * ABI_NEAR_BYTES)
+
+/* The first instruction of a function, and a jump to its second. */
+struct abi_bridge {
+	uint64_t pushed; /* bytes by which that instruction lowers rsp */
+	uint8_t code[56];
+};
+
+_Static_assert(sizeof(struct abi_bridge) == 64, "bridges are found by their address");
+
 /* --- tables: written by the daemon, read-only in the target ----------------------------------- */
 
 #define ABI_CONFIG_OFF	  ABI_TABLES_OFF
 #define ABI_CONFIG_BYTES  0x1000u
 #define ABI_JOURNAL_OFF	  (ABI_CONFIG_OFF + ABI_CONFIG_BYTES)
-#define ABI_JOURNAL_BYTES 0x100000u
+#define ABI_JOURNAL_BYTES 0x101000u
 #define ABI_UNWIND_OFF	  (ABI_JOURNAL_OFF + ABI_JOURNAL_BYTES) /* snapshots and tables from here */
 
 enum abi_config_flag {
@@ -79,12 +101,13 @@ struct abi_config {
 	uint64_t slots;	 /* struct abi_slot[slot_max] */
 	uint64_t table_mask;
 	uint32_t node_max;
-	uint32_t slot_max;	  /* a power of two */
-	int32_t socket_fd;	  /* the agent's end, a SOCK_SEQPACKET unix socket; -1: none */
-	uint32_t frames_max;	  /* deepest stack kept, at most ABI_FRAMES_MAX */
-	uint64_t socket_cookie;	  /* SO_COOKIE of that socket */
-	uint64_t wait_cycles_max; /* longest delay of a thread by a daemon that stalls, in TSC
-				     cycles */
+	uint32_t slot_max;	     /* a power of two */
+	int32_t socket_fd;	     /* the agent's end, a SOCK_SEQPACKET unix socket; -1: none */
+	uint32_t frames_max;	     /* deepest stack kept, at most ABI_FRAMES_MAX */
+	uint64_t socket_cookie;	     /* SO_COOKIE of that socket */
+	uint64_t wait_cycles_max;    /* longest delay of a thread by a daemon that stalls, in TSC
+					cycles */
+	uint64_t near[ABI_NEAR_MAX]; /* addresses of the near areas; 0: none */
 	uint64_t usable[ABI_USABLE_MAX]; /* malloc_usable_size of each allocator; 0: none */
 	uint64_t stop;			 /* 1: record nothing more, forward calls */
 };

@@ -12,6 +12,7 @@ struct coverage_function {
 	const struct native *native; /* of one of the modules */
 	const struct module *module;
 	size_t slots;  /* that are tapped, or would be */
+	bool at_entry; /* it is hooked at its entry, which sees all of them */
 	size_t places; /* in code outside of the allocator that call it, or load its address */
 };
 

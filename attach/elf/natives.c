@@ -34,8 +34,8 @@ static struct ht_err *no_memory(void)
 
 /* --- functions --- */
 
-static struct ht_err *native_add(
-	struct natives *natives, const struct family_member *member, raddr_t addr, const char *name)
+static struct ht_err *native_add(struct natives *natives, const struct family_member *member,
+	const struct native *place, const char *name)
 {
 	if (natives->count == NATIVES_MAX) {
 		natives->partial = true;
@@ -53,7 +53,8 @@ static struct ht_err *native_add(
 		.name = copy,
 		.role = member->role,
 		.hook = member->hook,
-		.addr = addr};
+		.addr = place->addr,
+		.bytes = place->bytes};
 	return NULL;
 }
 
@@ -73,7 +74,8 @@ static struct ht_err *symbol_take(void *context, const Elf64_Sym *symbol, const 
 	if (addr < module->text_lo || addr >= module->text_hi || !family_find(name, &member) ||
 		strnlen(name, NAME_MAX_BYTES) == NAME_MAX_BYTES)
 		return NULL;
-	return native_add(reading->natives, &member, addr, name);
+	struct native place = {.addr = addr, .bytes = symbol->st_size};
+	return native_add(reading->natives, &member, &place, name);
 }
 
 static int compare_natives(const void *a, const void *b)

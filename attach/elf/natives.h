@@ -18,6 +18,7 @@ struct native {
 	enum family_role role;
 	enum abi_hook hook; /* FAMILY_HOOKED only */
 	raddr_t addr;
+	uint64_t bytes;	     /* of its code; 0: not told */
 	raddr_t usable_size; /* the family's function that tells the size of a block; 0: none */
 	uint32_t pointers;   /* words elsewhere than in the GOT that hold its address */
 };

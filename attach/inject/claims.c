@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/inject/claims.h"
 
+#include <unistd.h>
+
 #include "attach/elf/slots.h"
 #include "attach/inject/choose.h"
+#include "attach/target/pulse.h"
+#include "attach/target/slow.h"
 
 struct facts {
 	struct proc_maps maps;
@@ -62,6 +66,35 @@ static bool is_code(const struct facts *facts, raddr_t addr)
 	return module && addr >= module->text_lo && addr < module->text_hi;
 }
 
+/* The bytes that the word's file has there. */
+static bool reads_file(
+	const struct proc *proc, const struct facts *facts, raddr_t addr, uint64_t *ret)
+{
+	const struct proc_map *map = proc_maps_find(&facts->maps, addr);
+	int fd;
+	if (!map || !map->inode || map->hi - addr < sizeof(*ret) || slow_holds(addr, sizeof(*ret)))
+		return false;
+	pulse_enter();
+	struct ht_err *err = proc_open_mapped(proc, map, &fd);
+	ssize_t got =
+		err ? -1 : pread(fd, ret, sizeof(*ret), (off_t)(map->offset + addr - map->lo));
+	if (!err)
+		close(fd);
+	pulse_leave();
+	ht_err_free(err);
+	return got == sizeof(*ret);
+}
+
+/* Code is only ever restored to what its file has. */
+static bool is_hooked_code(
+	const struct proc *proc, const struct facts *facts, const struct journal_slot *entry)
+{
+	uint64_t original;
+	return entry->code_bytes && entry->code_at + entry->code_bytes <= sizeof(uint64_t) &&
+	       entry->addr % sizeof(uint64_t) == 0 && is_code(facts, entry->addr) &&
+	       reads_file(proc, facts, entry->addr, &original) && original == entry->original;
+}
+
 static bool is_thunk(const struct image *image, uint64_t word)
 {
 	return word - image->thunks < HT_PAGE_BYTES;
@@ -73,14 +106,16 @@ static struct ht_err *check_entry(const struct proc *proc, const struct image *i
 	const struct journal_slot *entry = &journal->slot[index];
 	uint64_t now = 0;
 
+	if (is_hooked_code(proc, facts, entry))
+		return NULL;
 	if (is_slot(facts, entry) && is_thunk(image, entry->thunk) &&
-		is_code(facts, entry->original))
+		is_code(facts, entry->original) && !entry->code_bytes)
 		return NULL;
 	struct ht_err *err = memory_read_u64(proc, entry->addr, &now);
 	if (err && err->code != HT_ERR_SYS)
 		return err;
 	ht_err_free(err);
-	if (!err && (now == entry->thunk || is_thunk(image, now)))
+	if (!err && (now == entry->thunk || entry->code_bytes || is_thunk(image, now)))
 		return damaged(proc, "an entry is no allocator slot");
 	journal_set_state(journal, index, JOURNAL_SLOT_GONE);
 	return NULL;

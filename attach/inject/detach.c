@@ -196,7 +196,7 @@ static struct stackscan_ranges ranges_of(const struct detach *detach)
 {
 	raddr_t base = detach->image->base;
 	const struct journal_header *h = detach->journal.header;
-	return (struct stackscan_ranges){
+	struct stackscan_ranges ranges = {
 		.text_lo = base + ABI_THUNKS_OFF,
 		.text_hi = base + ABI_TEXT_OFF + ABI_TEXT_MAX,
 		.thunk_lo = detach->image->thunks,
@@ -204,6 +204,8 @@ static struct stackscan_ranges ranges_of(const struct detach *detach)
 		.slack_lo = h->slack,
 		.slack_hi = h->slack + h->slack_bytes,
 	};
+	memcpy(ranges.near, h->near, sizeof(ranges.near));
+	return ranges;
 }
 
 static struct prove prove_of(struct detach *detach)
@@ -364,14 +366,26 @@ static struct ht_err *check_range(const struct detach *detach, raddr_t lo, raddr
  * list has; otherwise the thread that may be held is not to wait for that. */
 static struct ht_err *check_ours(const struct detach *detach, const struct stub_unmap *what)
 {
-	return is_adopted(detach) ? check_all(detach, what)
-				  : check_range(detach, what->lo[0], what->hi[0]);
+	struct ht_err *err = NULL;
+	if (is_adopted(detach))
+		return check_all(detach, what);
+	for (size_t i = 0; !err && i < HT_ARRAY_SIZE(what->lo); i++)
+		if (what->lo[i] < what->hi[i])
+			err = check_range(detach, what->lo[i], what->hi[i]);
+	return err;
 }
 
 struct remains {
 	const struct detach *detach;
 	bool keep; /* the page of thunks */
 };
+
+static void add_range(struct stub_unmap *what, size_t *count, raddr_t lo, uint64_t bytes)
+{
+	what->lo[*count] = lo;
+	what->hi[*count] = lo + bytes;
+	++*count;
+}
 
 /* What of ours is there now, and only that. */
 static struct ht_err *find_remains(const struct remains *remains, struct stub_unmap *ret)
@@ -380,13 +394,16 @@ static struct ht_err *find_remains(const struct remains *remains, struct stub_un
 	const struct journal_header *h = detach->journal.header;
 	bool adopted = is_adopted(detach);
 
-	*ret = (struct stub_unmap){
-		.lo = {h->image + (remains->keep && !adopted ? HT_PAGE_BYTES : 0)},
-		.hi = {h->image + h->image_bytes}};
-	if (adopted && !remains->keep) {
-		ret->lo[1] = h->thunks;
-		ret->hi[1] = h->thunks + HT_PAGE_BYTES;
-	}
+	size_t count = 0;
+	*ret = (struct stub_unmap){0};
+	/* Before the image: who looks for what is left of us finds that. */
+	for (size_t i = 0; i < ABI_NEAR_MAX && h->near[i]; i++)
+		add_range(ret, &count, h->near[i], ABI_NEAR_BYTES);
+	add_range(ret, &count, h->image, h->image_bytes);
+	if (remains->keep && !adopted && count)
+		ret->lo[count - 1] += HT_PAGE_BYTES;
+	if (adopted && !remains->keep)
+		add_range(ret, &count, h->thunks, HT_PAGE_BYTES);
 	struct ht_err *err =
 		ownfds_find(detach->proc, h, detach->image->forked, ret->fd, &ret->fd_count);
 	return err ? err : check_ours(detach, ret);

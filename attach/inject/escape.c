@@ -107,6 +107,7 @@ static struct ht_err *any_unknown(
 	qsort(known.addr, known.count, sizeof(*known.addr), compare);
 	for (uint32_t i = 0; i < journal->header->slot_count && !*ret; i++)
 		*ret = journal->slot[i].state != JOURNAL_SLOT_GONE &&
+		       !journal->slot[i].code_bytes &&
 		       (!known.count || !holds(&known, journal->slot[i].addr));
 	free(known.addr);
 	return NULL;
@@ -369,6 +370,14 @@ static struct ht_err *scan_map(struct scan *scan, const struct proc_map *map)
 	return NULL;
 }
 
+static bool is_near(const struct stackscan_ranges *ranges, const struct proc_map *map)
+{
+	for (size_t i = 0; i < ABI_NEAR_MAX && ranges->near[i]; i++)
+		if (map->lo >= ranges->near[i] && map->hi <= ranges->near[i] + ABI_NEAR_BYTES)
+			return true;
+	return false;
+}
+
 struct ht_err *escape_scan_memory(const struct proc *proc, const struct stackscan_ranges *ranges,
 	raddr_t image_lo, raddr_t image_hi, struct escape_found *ret)
 {
@@ -387,7 +396,8 @@ struct ht_err *escape_scan_memory(const struct proc *proc, const struct stacksca
 	for (size_t i = 0; !err && i < maps.count; i++) {
 		const struct proc_map *map = &maps.map[i];
 		bool ours = (map->lo >= image_lo && map->hi <= image_hi) ||
-			    (map->lo >= ranges->thunk_lo && map->hi <= ranges->thunk_hi);
+			    (map->lo >= ranges->thunk_lo && map->hi <= ranges->thunk_hi) ||
+			    is_near(ranges, map);
 		if (!ours && may_hold(&scan, map))
 			err = scan_map(&scan, map);
 	}

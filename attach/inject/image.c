@@ -269,9 +269,15 @@ _Static_assert(ABI_THUNKS_OFF == 0, "everything but the thunks lies behind them"
 void image_keep_thunks(struct image *image)
 {
 	/* Best effort: what cannot be given back is memory, and does no harm. */
-	if (!image->forked)
-		fallocate(image->memfd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, HT_PAGE_BYTES,
-			(off_t)image->bytes - HT_PAGE_BYTES);
+	const int punch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
+	if (image->forked)
+		return;
+	/* Children may still go over the bridges. */
+	uint64_t end = image_config(image)->near[0] ? ABI_NEAR_OFF : image->bytes;
+	fallocate(image->memfd, punch, HT_PAGE_BYTES, (off_t)end - HT_PAGE_BYTES);
+	if (end < image->bytes)
+		fallocate(
+			image->memfd, punch, ABI_SHARED_OFF, (off_t)image->bytes - ABI_SHARED_OFF);
 }
 
 /* The instruction "lea disp32(%rip), %<register>" without its displacement. */

@@ -153,6 +153,12 @@ void journal_set_slack(struct journal *journal, raddr_t addr, const uint8_t *ori
 	show(journal, h, sizeof(*h));
 }
 
+void journal_set_near(struct journal *journal, const raddr_t near[ABI_NEAR_MAX])
+{
+	memcpy(journal->header->near, near, sizeof(journal->header->near));
+	show(journal, journal->header->near, sizeof(journal->header->near));
+}
+
 void journal_set_sockets(
 	struct journal *journal, int agent_fd, uint64_t agent_inode, uint64_t daemon_inode)
 {

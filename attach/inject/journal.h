@@ -11,7 +11,7 @@
 #include "format/err.h"
 
 #define JOURNAL_MAGIC	    0x6c616e72756f6a68ull
-#define JOURNAL_SLACK_BYTES 2592u
+#define JOURNAL_SLACK_BYTES 3392u
 
 enum journal_phase {
 	JOURNAL_EMPTY,
@@ -36,7 +36,10 @@ struct journal_slot {
 	uint64_t dev, inode; /* of the file that it is mapped from; 0, 0: none */
 	uint64_t offset;     /* of the word in that file */
 	uint32_t state;	     /* enum journal_state */
-	uint32_t hook;
+	uint16_t hook;
+	/* Not a slot, but code: of the word `original`, which became `thunk`, these bytes are ours.
+	 * code_bytes 0: a slot. */
+	uint8_t code_at, code_bytes;
 };
 
 struct journal_header {
@@ -47,7 +50,8 @@ struct journal_header {
 	uint32_t slot_count;
 	uint64_t image, image_bytes;
 	uint64_t thunks; /* address of the thunk page: the image's own, or an adopted one */
-	uint64_t slack;	 /* address of the stub's place */
+	uint64_t near[ABI_NEAR_MAX]; /* addresses of the near areas; 0: none */
+	uint64_t slack;		     /* address of the stub's place */
 	uint32_t slack_bytes;
 	uint32_t unloaded; /* slots whose entry was used again: their libraries are gone */
 	int32_t agent_fd;  /* descriptor in the target; -1: none */
@@ -95,6 +99,7 @@ void journal_set_phase(struct journal *journal, enum journal_phase phase);
 /* The stub's place, at most JOURNAL_SLACK_BYTES, and what was there. */
 void journal_set_slack(
 	struct journal *journal, raddr_t addr, const uint8_t *original, size_t bytes);
+void journal_set_near(struct journal *journal, const raddr_t near[ABI_NEAR_MAX]);
 /* The agent's socket in the target, and the inode of the other end. */
 void journal_set_sockets(
 	struct journal *journal, int agent_fd, uint64_t agent_inode, uint64_t daemon_inode);

@@ -23,25 +23,25 @@ void patch_end(struct patch *patch)
 	proc_lookup_end(&patch->lookup);
 }
 
-/* Where a word comes from. */
-struct origin {
-	uint64_t dev, inode, offset; /* all 0: anonymous memory */
-};
+struct patch_place patch_place_of(const struct proc_map *map, raddr_t addr)
+{
+	return map->inode ? (struct patch_place){makedev(map->dev_major, map->dev_minor),
+				    map->inode, map->offset + (addr - map->lo)}
+			  : (struct patch_place){0};
+}
 
-static bool origin_of(const struct patch *patch, raddr_t addr, struct origin *ret)
+static bool origin_of(const struct patch *patch, raddr_t addr, struct patch_place *ret)
 {
 	struct proc_map map;
 
-	*ret = (struct origin){0};
+	*ret = (struct patch_place){0};
 	if (!proc_lookup_find(&patch->lookup, addr, &map))
 		return false;
-	if (map.inode)
-		*ret = (struct origin){makedev(map.dev_major, map.dev_minor), map.inode,
-			map.offset + (addr - map.lo)};
+	*ret = patch_place_of(&map, addr);
 	return true;
 }
 
-static bool same_origin(const struct journal_slot *entry, const struct origin *origin)
+static bool same_origin(const struct journal_slot *entry, const struct patch_place *origin)
 {
 	return entry->dev == origin->dev && entry->inode == origin->inode &&
 	       entry->offset == origin->offset;
@@ -53,7 +53,7 @@ enum found { FOUND_EXPECTED, FOUND_OTHER, FOUND_NOTHING };
 static struct ht_err *look(const struct patch *patch, const struct journal_slot *entry,
 	uint64_t expected, uint64_t *ret_value, enum found *ret)
 {
-	struct origin origin;
+	struct patch_place origin;
 	size_t got;
 
 	*ret = FOUND_NOTHING;
@@ -100,7 +100,7 @@ static struct ht_err *exchange(const struct patch *patch, const struct journal_s
 
 /* Does the word lie where the headers of its module say, in the module's file? */
 static bool is_at_home(
-	const struct module *module, const struct slot *slot, const struct origin *origin)
+	const struct module *module, const struct slot *slot, const struct patch_place *origin)
 {
 	for (size_t i = 0; i < module->segment_count; i++) {
 		const struct module_segment *segment = &module->segment[i];
@@ -115,7 +115,7 @@ static bool is_at_home(
 	return false;
 }
 
-static struct journal_slot entry_at(raddr_t addr, const struct origin *origin)
+static struct journal_slot entry_at(raddr_t addr, const struct patch_place *origin)
 {
 	return (struct journal_slot){
 		.addr = addr, .dev = origin->dev, .inode = origin->inode, .offset = origin->offset};
@@ -124,7 +124,7 @@ static struct journal_slot entry_at(raddr_t addr, const struct origin *origin)
 struct ht_err *patch_replace(const struct patch *patch, const struct module *module,
 	const struct slot *slot, uint64_t value)
 {
-	struct origin origin;
+	struct patch_place origin;
 	uint64_t now;
 	enum found found;
 
@@ -137,7 +137,7 @@ struct ht_err *patch_replace(const struct patch *patch, const struct module *mod
 struct ht_err *patch_tap(const struct patch *patch, const struct module *module,
 	const struct slot *slot, raddr_t thunk, struct journal *journal, bool *ret_done)
 {
-	struct origin origin;
+	struct patch_place origin;
 	uint64_t now;
 	enum found found;
 
@@ -148,7 +148,7 @@ struct ht_err *patch_tap(const struct patch *patch, const struct module *module,
 	entry.original = slot->value;
 	entry.thunk = thunk;
 	entry.real = slot->real;
-	entry.hook = (uint32_t)slot->hook;
+	entry.hook = (uint16_t)slot->hook;
 	struct ht_err *err = look(patch, &entry, slot->value, &now, &found);
 	if (err || found != FOUND_EXPECTED)
 		return err;
@@ -159,9 +159,33 @@ struct ht_err *patch_tap(const struct patch *patch, const struct module *module,
 	return err;
 }
 
+struct ht_err *patch_code(const struct patch *patch, const struct patch_code *code,
+	struct journal *journal, bool *ret_done)
+{
+	struct journal_slot entry = entry_at(code->word, &code->place);
+	uint64_t now;
+	enum found found;
+
+	*ret_done = false;
+	entry.original = code->before;
+	entry.thunk = code->after;
+	entry.real = code->function;
+	entry.hook = (uint16_t)code->hook;
+	entry.code_at = (uint8_t)code->at;
+	entry.code_bytes = (uint8_t)code->count;
+	struct ht_err *err = look(patch, &entry, code->before, &now, &found);
+	if (err || found != FOUND_EXPECTED)
+		return err;
+	err = journal_add(journal, &entry);
+	if (!err)
+		err = exchange(patch, &entry, code->before, code->after, &now, &found);
+	*ret_done = !err && found == FOUND_EXPECTED;
+	return err;
+}
+
 void patch_forget_unloaded(const struct patch *patch, struct journal *journal)
 {
-	struct origin origin;
+	struct patch_place origin;
 
 	for (uint32_t i = 0; i < journal->header->slot_count; i++) {
 		const struct journal_slot *entry = &journal->slot[i];
@@ -187,6 +211,39 @@ static bool is_the_linkers(
 	return err || lazy;
 }
 
+/* The bytes of a word of code that are ours. */
+static uint64_t code_mask(const struct journal_slot *entry)
+{
+	uint64_t bytes = entry->code_bytes < 8 ? (1ull << 8 * entry->code_bytes) - 1 : UINT64_MAX;
+	return bytes << 8 * (entry->code_at & 7);
+}
+
+/* Another may have put a breakpoint of its own beside our bytes. Over them, it keeps what it found,
+ * which leads to us: nothing is to be taken out then. */
+static struct ht_err *restore_code(
+	const struct patch *patch, const struct journal_slot *entry, enum journal_state *ret)
+{
+	uint64_t mask = code_mask(entry), expected = entry->thunk, now;
+	enum found found;
+
+	for (unsigned tries = 0; tries < READS_MAX; tries++) {
+		uint64_t value = (expected & ~mask) | (entry->original & mask);
+		struct ht_err *err = exchange(patch, entry, expected, value, &now, &found);
+		if (err)
+			return err;
+		*ret = found == FOUND_NOTHING ? JOURNAL_SLOT_GONE : JOURNAL_SLOT_RESTORED;
+		if (found != FOUND_OTHER || (now & mask) == (entry->original & mask))
+			return NULL;
+		if ((now & mask) != (entry->thunk & mask))
+			break;
+		expected = now;
+	}
+	return ht_err_new(HT_ERR_INCOMPLETE,
+		"another tool has changed the code at %lx, where a hook stands: it cannot be "
+		"taken out before that has been undone",
+		(unsigned long)entry->addr);
+}
+
 static struct ht_err *restore(const struct patch *patch, struct journal *journal, uint32_t index)
 {
 	const struct journal_slot *entry = &journal->slot[index];
@@ -196,6 +253,12 @@ static struct ht_err *restore(const struct patch *patch, struct journal *journal
 
 	if (entry->state != JOURNAL_SLOT_INTENDED)
 		return NULL;
+	if (entry->code_bytes) {
+		struct ht_err *failed = restore_code(patch, entry, &state);
+		if (!failed)
+			journal_set_state(journal, index, state);
+		return failed;
+	}
 	struct ht_err *err = exchange(patch, entry, entry->thunk, entry->original, &now, &found);
 	if (err)
 		return err;

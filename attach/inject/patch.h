@@ -28,6 +28,27 @@ HT_MUST_CHECK
 struct ht_err *patch_tap(const struct patch *patch, const struct module *module,
 	const struct slot *slot, raddr_t thunk, struct journal *journal, bool *ret_done);
 
+/* Where a word comes from. */
+struct patch_place {
+	uint64_t dev, inode, offset; /* all 0: anonymous memory */
+};
+
+struct patch_place patch_place_of(const struct proc_map *map, raddr_t addr);
+
+/* A word of code, aligned, of which `count` bytes from `at` on become those of `after`. */
+struct patch_code {
+	raddr_t word, function;
+	uint64_t before, after;
+	size_t at, count;
+	enum abi_hook hook;
+	struct patch_place place;
+};
+
+/* As patch_tap, for code. */
+HT_MUST_CHECK
+struct ht_err *patch_code(const struct patch *patch, const struct patch_code *code,
+	struct journal *journal, bool *ret_done);
+
 /* Puts `value` into a slot that no journal knows, if it still holds slot->value in its module. */
 HT_MUST_CHECK
 struct ht_err *patch_replace(const struct patch *patch, const struct module *module,

@@ -117,8 +117,10 @@ static bool is_unmapped(const struct attempt *attempt)
 	uint8_t byte;
 	size_t got = 0;
 
-	/* The second range goes last. */
-	int last = attempt->unmap.lo[1] < attempt->unmap.hi[1];
+	size_t last = 0;
+	for (size_t i = 0; i < STUB_UNMAP_RANGES; i++)
+		if (attempt->unmap.lo[i] < attempt->unmap.hi[i])
+			last = i;
 	struct ht_err *err =
 		memory_read_some(attempt->proc, attempt->unmap.lo[last], &byte, 1, &got);
 	ht_err_free(err);

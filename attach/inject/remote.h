@@ -21,10 +21,10 @@ struct remote_slack {
 HT_MUST_CHECK
 struct ht_err *remote_slack_refuse(const struct proc *proc);
 /* Chooses the place and reads its bytes. Writes them back once, so that the page is private to the
- * target before any thread is stopped. */
+ * target before any thread is stopped. For a stub that makes so many near areas. */
 HT_MUST_CHECK
 struct ht_err *remote_slack_prepare(const struct proc *proc, const struct modules *modules,
-	const struct proc_maps *maps, struct remote_slack *ret);
+	const struct proc_maps *maps, size_t near_count, struct remote_slack *ret);
 /* Is there a stub that nobody has taken out, running or not? Told by its code; the place in `ret`.
  */
 bool remote_find_stub(const struct proc *proc, const struct modules *modules,

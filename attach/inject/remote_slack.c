@@ -18,10 +18,10 @@ struct ht_err *remote_slack_refuse(const struct proc *proc)
 }
 
 struct ht_err *remote_slack_prepare(const struct proc *proc, const struct modules *modules,
-	const struct proc_maps *maps, struct remote_slack *ret)
+	const struct proc_maps *maps, size_t near_count, struct remote_slack *ret)
 {
 	struct choose_slack place;
-	struct ht_err *err = choose_slack(modules, maps, stub_map_bytes(), &place);
+	struct ht_err *err = choose_slack(modules, maps, stub_map_bytes(near_count), &place);
 	if (err)
 		return err;
 	struct remote_slack slack = {.addr = place.addr, .bytes = place.bytes};
@@ -85,7 +85,15 @@ bool remote_find_stub(const struct proc *proc, const struct modules *modules,
 	const struct proc_maps *maps, struct choose_slack *ret)
 {
 	struct search search = {.proc = proc, .found = ret};
-	return choose_slack_any(modules, maps, stub_map_bytes(), holds_stub, &search);
+	if (!choose_slack_any(modules, maps, stub_map_bytes(0), holds_stub, &search))
+		return false;
+	/* One that made near areas is longer; what follows it are the file's bytes in any case. */
+	for (size_t near = ABI_NEAR_MAX; near > 0; near--)
+		if (choose_is_slack(modules, maps, ret->addr, stub_map_bytes(near))) {
+			ret->bytes = stub_map_bytes(near);
+			break;
+		}
+	return true;
 }
 
 struct ht_err *remote_slack_from_file(const struct proc *proc, const struct proc_maps *maps,

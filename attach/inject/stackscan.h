@@ -7,6 +7,7 @@
 #pragma once
 
 #include "attach/target/memory.h"
+#include "format/abi_control.h"
 #include "format/abi_thunk.h"
 
 /* Our code in the target. */
@@ -14,10 +15,14 @@ struct stackscan_ranges {
 	raddr_t text_lo, text_hi;   /* the image's executable part */
 	raddr_t thunk_lo, thunk_hi; /* the thunk page */
 	raddr_t slack_lo, slack_hi; /* the bootstrap stub's place */
+	raddr_t near[ABI_NEAR_MAX]; /* the near areas; 0: no more */
 };
 
 static inline bool stackscan_ours(const struct stackscan_ranges *r, uint64_t word)
 {
+	for (size_t i = 0; i < ABI_NEAR_MAX && r->near[i]; i++)
+		if (word - r->near[i] < ABI_NEAR_BYTES)
+			return true;
 	return (word - r->text_lo < r->text_hi - r->text_lo) |
 	       (word - r->thunk_lo < r->thunk_hi - r->thunk_lo) |
 	       (word - r->slack_lo < r->slack_hi - r->slack_lo);

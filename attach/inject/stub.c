@@ -54,7 +54,7 @@ _Static_assert(offsetof(struct abi_control, stub_status) == STUB_STATUS_OFF, "st
 _Static_assert(offsetof(struct abi_control, stub_time) == STUB_TIME_OFF, "stub_layout.h");
 _Static_assert(offsetof(struct abi_control, stub_tsc) == STUB_TSC_OFF, "stub_layout.h");
 
-#define CALLS_MAX   28u
+#define CALLS_MAX   (28u + 2 * ABI_NEAR_MAX)
 #define RESERVATION 2u /* position of that call in the list */
 #define CODE_MAX                                                                                   \
 	(STUB_BYTES_MAX - sizeof(struct stub_regs) - CALLS_MAX * sizeof(struct stub_call) -        \
@@ -149,6 +149,12 @@ static void plan_setup(struct plan *plan, const struct stub_map *map, raddr_t at
 			  .arg = {map->image, map->image_bytes, PROT_NONE,
 				  MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED_NOREPLACE, 0, 0},
 			  .flags = STUB_ARG4_FD});
+	for (size_t i = 0; i < map->near_count; i++)
+		add(plan, &(struct stub_call){.nr = SYS_mmap,
+				  .arg = {map->near[i], ABI_NEAR_BYTES, PROT_READ | PROT_EXEC,
+					  MAP_PRIVATE | MAP_FIXED_NOREPLACE, 0,
+					  ABI_NEAR_OFF + i * ABI_NEAR_BYTES},
+				  .flags = STUB_ARG4_FD});
 	add_mmap(plan, map, ABI_THUNKS_OFF, HT_PAGE_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE);
 	add_mmap(plan, map, ABI_TEXT_OFF, ABI_TEXT_MAX, PROT_READ | PROT_EXEC, MAP_SHARED);
 	add_mmap(plan, map, ABI_STATE_OFF, HT_PAGE_BYTES, PROT_READ | PROT_WRITE,
@@ -201,6 +207,10 @@ static void plan_taken(struct plan *plan, raddr_t at, const struct stub_thread *
  * program may have closed one that was, and have got its number. */
 static void plan_undo(struct plan *plan, const struct stub_map *map, raddr_t at)
 {
+	for (size_t i = map->near_count; i-- > 0;)
+		add(plan, &(struct stub_call){.nr = SYS_munmap,
+				  .arg = {map->near[i], ABI_NEAR_BYTES},
+				  .flags = STUB_MAY_FAIL});
 	add(plan, &(struct stub_call){.nr = SYS_munmap,
 			  .arg = {map->image, map->image_bytes},
 			  .flags = STUB_MAY_FAIL});
@@ -239,6 +249,15 @@ static struct ht_err *assemble(
 	return NULL;
 }
 
+/* How much of the list that undoes is passed over when setup call `index` has failed. */
+static size_t skipped(const struct stub_map *map, size_t index)
+{
+	if (index <= RESERVATION)
+		return map->near_count + 1;
+	size_t mapped = index - RESERVATION - 1;
+	return mapped < map->near_count ? map->near_count - mapped : 0;
+}
+
 static size_t map_plan(
 	const struct stub_map *map, raddr_t at, const struct stub_thread *thread, struct plan *plan)
 {
@@ -253,9 +272,10 @@ static size_t map_plan(
 	plan->count = 0;
 	plan_setup(plan, map, at, name);
 	plan->count = count;
-	/* A reservation that fails has found something of the target's there. */
+	/* A reservation that fails has found something of the target's there; so has a near area,
+	 * and none of those that follow it is there yet. They are undone from the last one on. */
 	for (size_t i = 0; i < setup_count; i++)
-		plan->call[i].undo = call_offset(i <= RESERVATION ? undo + 1 : undo);
+		plan->call[i].undo = call_offset(undo + skipped(map, i));
 	return setup_count;
 }
 
@@ -298,9 +318,10 @@ bool stub_is_at_start(const uint8_t *bytes, size_t length)
 	return length >= code_bytes() && memcmp(bytes, stub_begin, code_bytes()) == 0;
 }
 
-size_t stub_map_bytes(void)
+size_t stub_map_bytes(size_t near_count)
 {
 	struct plan plan = {0};
-	map_plan(&(struct stub_map){0}, 0, &(struct stub_thread){.hold_ms = 1}, &plan);
+	map_plan(&(struct stub_map){.near_count = near_count}, 0,
+		&(struct stub_thread){.hold_ms = 1}, &plan);
 	return code_bytes() + call_offset(plan.count) + STUB_NAME_MAX;
 }

@@ -8,12 +8,13 @@
 
 #include <sys/user.h>
 
-#include "format/base.h"
+#include "format/abi_control.h"
 #include "format/err.h"
 
-#define STUB_BYTES_MAX 2592u
-#define STUB_NAME_MAX  24u
-#define STUB_UNMAP_FDS 4u /* as many as the first stub has open at once */
+#define STUB_BYTES_MAX	  3392u
+#define STUB_NAME_MAX	  24u
+#define STUB_UNMAP_RANGES (ABI_NEAR_MAX + 2u)
+#define STUB_UNMAP_FDS	  4u /* as many as the first stub has open at once */
 
 struct stub {
 	uint8_t bytes[STUB_BYTES_MAX];
@@ -25,6 +26,8 @@ struct stub {
 struct stub_map {
 	raddr_t image; /* page-aligned; image_bytes free bytes there */
 	uint64_t image_bytes;
+	raddr_t near[ABI_NEAR_MAX]; /* the near areas, `near_count` of them: free, page-aligned */
+	size_t near_count;
 	int fd_floor;	      /* the agent's socket gets a number from here on */
 	uint64_t lease_ns;    /* so long the thread waits for our answer before it undoes all */
 	uint32_t memfd_flags; /* beside MFD_CLOEXEC: MFD_NOEXEC_SEAL where the kernel knows it */
@@ -48,7 +51,8 @@ struct ht_err *stub_make_map(
 
 /* What the last stub takes out. */
 struct stub_unmap {
-	raddr_t lo[2], hi[2];	/* ranges; lo == hi: none */
+	/* Ranges, in the order of unmapping; lo == hi: none. */
+	raddr_t lo[STUB_UNMAP_RANGES], hi[STUB_UNMAP_RANGES];
 	int fd[STUB_UNMAP_FDS]; /* to be closed if they lead to a file with STUB_MARK */
 	size_t fd_count;
 };
@@ -60,5 +64,5 @@ struct ht_err *stub_make_unmap(const struct stub_unmap *unmap, raddr_t at,
 /* Do these bytes begin with the code of a stub, of this version of heaptap? */
 bool stub_is_at_start(const uint8_t *bytes, size_t length);
 
-/* Most bytes that either stub needs: the slack must be that long. */
-size_t stub_map_bytes(void);
+/* Most bytes that either stub needs, with so many near areas: the slack must be that long. */
+size_t stub_map_bytes(size_t near_count);

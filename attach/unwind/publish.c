@@ -6,7 +6,6 @@
 
 #include "attach/unwind/ehframe_memory.h"
 
-#define AREA_END   (ABI_TABLES_OFF + ABI_TABLES_BYTES)
 #define AREA_ALIGN 64u
 #define RANGES_MAX 16384u
 /* Snapshots take turns in as many places as there are caches. Each place has its own cache, and the
@@ -106,15 +105,23 @@ struct ht_err *publish_compile(struct publish *publish, const struct proc *proc,
 	return NULL;
 }
 
+static uint64_t area_end(const uint8_t *local)
+{
+	const struct abi_config *config = (const void *)(local + ABI_CONFIG_OFF);
+	return config->near[0] ? ABI_NEAR_OFF : ABI_SHARED_OFF;
+}
+
 /* Where the area is full, stacks end in modules that come later, and are counted as cut. */
 static void place_tables(struct publish *publish, uint8_t *local, raddr_t base)
 {
+	uint64_t end = area_end(local);
+
 	for (size_t i = 0; i < publish->count; i++) {
 		struct compiled *entry = &publish->compiled[i];
 		uint64_t at = ht_align_up(publish->next_off, AREA_ALIGN);
 		if (entry->placed || !entry->table)
 			continue;
-		if (at > AREA_END || entry->table->bytes > AREA_END - at) {
+		if (at > end || entry->table->bytes > end - at) {
 			entry->placed = NO_TABLE;
 		} else {
 			memcpy(local + at, entry->table, entry->table->bytes);
@@ -132,6 +139,13 @@ static int by_lo(const void *a, const void *b)
 	return (x->lo > y->lo) - (x->lo < y->lo);
 }
 
+/* What the agent knows by itself. */
+static bool is_near(const struct proc_map *map)
+{
+	return map->offset >= ABI_NEAR_OFF && map->offset < ABI_SHARED_OFF &&
+	       strncmp(map->name, "/memfd:heaptap-", strlen("/memfd:heaptap-")) == 0;
+}
+
 /* Modules by their tables, anonymous executable mappings (JIT code) by the frame pointer rule. */
 static size_t gather(const struct publish *publish, raddr_t base, const struct modules *modules,
 	const struct proc_maps *maps, struct abi_range *range)
@@ -146,7 +160,7 @@ static size_t gather(const struct publish *publish, raddr_t base, const struct m
 	}
 	for (size_t i = 0; i < maps->count && count < RANGES_MAX; i++) {
 		const struct proc_map *map = &maps->map[i];
-		bool ours = map->lo >= base && map->lo < base + ABI_SHARED_OFF;
+		bool ours = (map->lo >= base && map->lo < base + ABI_SHARED_OFF) || is_near(map);
 		if (map->exec && !ours && map->name[0] != '[' && !modules_find(modules, map->lo))
 			range[count++] = (struct abi_range){.lo = map->lo, .hi = map->hi};
 	}

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/support/hookedcode.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/procsnap.h"
 #include "tests/support/report.h"
@@ -156,7 +157,7 @@ static void check_chains(const struct books *books, const char *trace)
 }
 
 /* Returns how many of the unwind tables were kept ones. */
-static uint64_t compare_chains(const char *program)
+static uint64_t compare_chains(const char *program, const char *hook)
 {
 	char name[64];
 	snprintf(name, sizeof(name), "tests/targets/%s", program);
@@ -164,8 +165,17 @@ static uint64_t compare_chains(const char *program)
 	victim_start(&victim, (const char *[]){run_built(name), NULL});
 	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MODULES_GROW);
 	struct tap tap;
-	tap_start(&tap, victim.pid, NULL);
-	tap_wait_on(&tap, program);
+	if (hook) {
+		struct hookedcode code;
+		hookedcode_watch(&code, victim.pid, run_built(name),
+			(const char *[]){"malloc", "free", NULL});
+		tap_start(&tap, victim.pid, (const char *[]){"--hook", hook, NULL});
+		hookedcode_wait(&code, &tap);
+		close(code.memory);
+	} else {
+		tap_start(&tap, victim.pid, NULL);
+		tap_wait_on(&tap, program);
+	}
 	char *done = victim_ask(&victim, "go", ANSWER_MS);
 	size_t events;
 	ck_assert_int_eq(sscanf(done, "done %zu", &events), 1);
@@ -187,9 +197,9 @@ static uint64_t compare_chains(const char *program)
 static void compare_kept(const char *program)
 {
 	char *books = tmpdir_path("books");
-	ck_assert_uint_eq(compare_chains(program), 0);
+	ck_assert_uint_eq(compare_chains(program, NULL), 0);
 	ck_assert_int_eq(unlink(books), 0);
-	ck_assert_uint_ge(compare_chains(program), 2);
+	ck_assert_uint_ge(compare_chains(program, NULL), 2);
 	free(books);
 }
 
@@ -263,7 +273,7 @@ static void compare_names(const char *program)
 #define CHAIN_TEST(name, program)                                                                  \
 	START_TEST(name)                                                                           \
 	{                                                                                          \
-		compare_chains(program);                                                           \
+		compare_chains(program, NULL);                                                     \
 	}                                                                                          \
 	END_TEST
 
@@ -283,6 +293,13 @@ END_TEST
 START_TEST(kept_tables_cxx)
 {
 	compare_kept("chainxx-clang-O2");
+}
+END_TEST
+
+/* Its allocator is linked in, and hooked at its entry. */
+START_TEST(direct)
+{
+	compare_chains("chain-direct", "auto");
 }
 END_TEST
 
@@ -307,6 +324,6 @@ NAMES_TEST(names_clang_O3, "chain-clang-O3")
 NAMES_TEST(names_gxx_O2, "chainxx-gcc-O2")
 NAMES_TEST(names_clangxx_O2, "chainxx-clang-O2")
 
-HT_SUITE("integration/chain", gcc_O0, gcc_O1, gcc_O2, gcc_O3, gcc_O2_fp, clang_O0, clang_O1,
+HT_SUITE("integration/chain", direct, gcc_O0, gcc_O1, gcc_O2, gcc_O3, gcc_O2_fp, clang_O0, clang_O1,
 	clang_O2, clang_O3, clang_O2_fp, gxx_O0, gxx_O2, gxx_O3, clangxx_O0, clangxx_O2, clangxx_O3,
 	names_gcc_O2, names_clang_O3, names_gxx_O2, names_clangxx_O2, kept_tables, kept_tables_cxx)

@@ -23,10 +23,10 @@
 #include "tests/targets/failing.h"
 
 /* busy computes and allocates; its main thread waits in read(2). */
-static const struct ordeal_target computing = {"computing", {"busy", "-t", "1"}};
-static const struct ordeal_target failing[] = {{"computing", {"busy", "-t", "1"}},
-	{"threaded", {"busy", "-t", "4"}}, {"blocked", {"sleepy"}},
-	{"in a signal storm", {"busy", "-t2", "-s"}}};
+static const struct ordeal_target computing = {"computing", {"busy", "-t", "1"}, NULL};
+static const struct ordeal_target failing[] = {{"computing", {"busy", "-t", "1"}, NULL},
+	{"threaded", {"busy", "-t", "4"}, NULL}, {"blocked", {"sleepy"}, NULL},
+	{"in a signal storm", {"busy", "-t2", "-s"}, NULL}};
 
 #define NOBODY	      65534
 #define TAKING_CALLS  12

@@ -23,11 +23,16 @@
 #define ANSWER_FIRST 9
 #define ANSWER_LAST  13
 
-static const struct ordeal_target computing = {"computing", {"busy", "-t", "1"}};
-static const struct ordeal_target threaded = {"threaded", {"busy", "-t", "4"}};
-static const struct ordeal_target blocked = {"blocked", {"sleepy"}};
-static const struct ordeal_target blocked_restarting = {"blocked", {"sleepy", "-r"}};
-static const struct ordeal_target storm = {"in a signal storm", {"busy", "-t2", "-s"}};
+static const struct ordeal_target computing = {"computing", {"busy", "-t", "1"}, NULL};
+static const struct ordeal_target threaded = {"threaded", {"busy", "-t", "4"}, NULL};
+static const struct ordeal_target blocked = {"blocked", {"sleepy"}, NULL};
+static const struct ordeal_target blocked_restarting = {"blocked", {"sleepy", "-r"}, NULL};
+static const struct ordeal_target storm = {"in a signal storm", {"busy", "-t2", "-s"}, NULL};
+
+static const struct ordeal_target entries = {
+	"hooked at its entries", {"busy-direct", "-t", "2"}, "auto"};
+static const struct ordeal_target entries_storm = {
+	"hooked at its entries in a signal storm", {"busy-direct", "-t2", "-s"}, "auto"};
 
 /* What is left may be a stub that a thread is in: nothing may be written over it. */
 static void check_attach_refused(struct ordeal *o, const char *where)
@@ -80,6 +85,24 @@ static void kill_sweep(
 	ordeal_sweep(&ordeal, (struct sweep_plan){.action = action, .role = role}, kill_at);
 	ordeal_deinit(&ordeal);
 }
+
+START_TEST(main_killed_entries)
+{
+	kill_sweep(&entries, SWEEP_KILL, SWEEP_MAIN);
+}
+END_TEST
+
+START_TEST(main_killed_beside_worker_entries)
+{
+	kill_sweep(&entries_storm, SWEEP_KILL_MAIN, SWEEP_WORKER);
+}
+END_TEST
+
+START_TEST(all_killed_entries)
+{
+	kill_sweep(&entries, SWEEP_KILL_ALL, SWEEP_ANY);
+}
+END_TEST
 
 START_TEST(main_killed_computing)
 {
@@ -232,7 +255,8 @@ START_TEST(guardian_killed)
 }
 END_TEST
 
-HT_SUITE("integration/sweep", main_killed_computing, main_killed_threaded, main_killed_blocked,
+HT_SUITE("integration/sweep", main_killed_entries, main_killed_beside_worker_entries,
+	all_killed_entries, main_killed_computing, main_killed_threaded, main_killed_blocked,
 	main_killed_storm, main_killed_beside_worker_computing, main_killed_beside_worker_threaded,
 	main_killed_beside_worker_blocked, main_killed_beside_worker_storm,
 	main_killed_beside_a_slow_worker, worker_killed_computing, worker_killed_threaded,

@@ -44,6 +44,10 @@ void ordeal_init(struct ordeal *o, const struct ordeal_target *target)
 	const char *argv[] = {run_built("heaptap"), "attach", "-p", o->pid, "-o", o->trace, "-d",
 		"20ms", "--symbolize", "later", "--json", NULL};
 	memcpy(o->argv, argv, sizeof(argv));
+	if (target->hook) {
+		o->argv[HT_ARRAY_SIZE(argv) - 1] = "--hook";
+		o->argv[HT_ARRAY_SIZE(argv)] = target->hook;
+	}
 }
 
 void ordeal_deinit(struct ordeal *o)

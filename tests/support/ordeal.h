@@ -14,6 +14,7 @@
 struct ordeal_target {
 	const char *name;
 	const char *argv[4]; /* below tests/targets */
+	const char *hook;    /* of heaptap's --hook; NULL: none */
 };
 
 struct ordeal {

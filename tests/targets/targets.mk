@@ -53,6 +53,10 @@ target_bin += $t/states $t/waiter $t/libburst-counted.so
 # An allocator linked in, under the prefix that Rust's crate gives it, called through anonymous GOT words.
 rjem_bin := $t/rust-jemalloc $t/rust-jemalloc-lto $t/rust-jemalloc-stripped $t/extended-static $t/extended-fixed
 target_bin += $(rjem_bin)
+# The same, called straight: no slot leads there.
+direct_bin := $t/extended-direct $t/extended-direct-fixed $t/ledger-direct $t/ledger-own-direct $t/busy-direct \
+	$t/chain-direct
+target_bin += $(direct_bin)
 
 $(target_bin) $t/libownalloc.so: tests/targets/targets.mk
 $(shell mkdir -p $t)
@@ -117,6 +121,19 @@ $t/extended-static: tests/targets/extended.c $t/librjem.a
 	$(call build,gcc $(target_c) -O2 -DPREFIX=_rjem_ -fno-plt -fPIE -pie -Wa$(comma)-mrelax-relocations=no) $(rjem_link)
 $t/extended-fixed: tests/targets/extended.c $t/librjem.a
 	$(call build,gcc $(target_c) -O2 -DPREFIX=_rjem_ -fno-plt -fPIE -no-pie -Wa$(comma)-mrelax-relocations=no) $(rjem_link)
+$t/extended-direct: tests/targets/extended.c $t/librjem.a
+	$(call build,gcc $(target_c) -O2 -DPREFIX=_rjem_ -fPIE -pie) $(rjem_link)
+$t/extended-direct-fixed: tests/targets/extended.c $t/librjem.a
+	$(call build,gcc $(target_c) -O2 -DPREFIX=_rjem_ -fno-pie -no-pie) $(rjem_link)
+# The program's malloc is the whole process's, and libraries reach it by their slots.
+$t/ledger-direct: tests/targets/ledger.c
+	$(call build,gcc $(target_c) -O2 -fPIE -pie) $(jemalloc_archive) -lstdc++ -lm
+$t/busy-direct: tests/targets/busy.c
+	$(call build,gcc $(target_c) -O2 -fPIE -pie) $(jemalloc_archive) -lstdc++ -lm
+$t/ledger-own-direct: tests/targets/ledger.c tests/targets/ownalloc.c
+	$(call build,gcc $(target_c) -O2 -fPIE -pie -fcf-protection)
+$t/chain-direct: tests/targets/chain.c
+	$(call build,gcc $(target_c) -O2 -fPIE -pie) $(jemalloc_archive) -lstdc++ -lm
 rustc_rjem = $(call quiet,TARGET)$(RUSTC) --edition 2021 $(1) $(foreach o,$(rjem_link),-C link-arg=$o) -o $@ $<
 $t/rust-jemalloc: tests/targets/jemalloc.rs $t/librjem.a
 	$(call rustc_rjem,-O -g)

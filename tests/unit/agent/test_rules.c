@@ -188,5 +188,34 @@ START_TEST(broken_tables)
 }
 END_TEST
 
-HT_SUITE("agent/rules", rows, ranges, cache_evicts, cache_answers_first, snapshots_that_do_not_fit,
-	broken_tables)
+/* Before the first instruction of a function that is hooked at its entry nothing is pushed but the
+ * return address; behind it, in its bridge, what it pushes. None of it is the program's. */
+START_TEST(near_areas)
+{
+	uint8_t *area = mmap(
+		NULL, ABI_NEAR_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct abi_bridge *bridge = (void *)(area + ABI_NEAR_BRIDGES_OFF);
+	setup_at(ABI_UNWIND_OFF + HT_PAGE_BYTES);
+	struct abi_config *config = world_config;
+	ck_assert_ptr_ne(area, MAP_FAILED);
+	config->near[1] = (uint64_t)area;
+	config->near[0] = (uint64_t)area + (1ull << 30);
+	bridge[1].pushed = 24;
+	const uint32_t entry = abi_rule_make(ABI_RULE_RSP, 1, 0) | RULES_HIDDEN;
+	const uint32_t elsewhere = abi_rule_make(ABI_RULE_FRAME, 0, 0);
+	const struct {
+		const void *pc;
+		uint32_t rule;
+	} cases[] = {{area, entry}, {area + ABI_NEAR_BRIDGES_OFF - 1, entry},
+		{bridge[0].code, entry}, {bridge[0].code + 2, entry}, {bridge[1].code, entry},
+		{bridge[1].code + 4, abi_rule_make(ABI_RULE_RSP, 4, 0) | RULES_HIDDEN},
+		{area + ABI_NEAR_BYTES, elsewhere}, {area - 1, elsewhere}};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(cases); i++)
+		ck_assert_uint_eq(rules_find_slow(world_config, snapshot, (uint64_t)cases[i].pc),
+			cases[i].rule);
+	config->near[0] = config->near[1] = 0;
+}
+END_TEST
+
+HT_SUITE("agent/rules", near_areas, rows, ranges, cache_evicts, cache_answers_first,
+	snapshots_that_do_not_fit, broken_tables)

@@ -128,7 +128,7 @@ START_TEST(a_slot_that_is_not_tapped)
 	struct journal_slot entry = honest();
 	entry.hook = ABI_HOOK_COUNT;
 	ck_assert_int_eq(accepted(entry), JOURNAL_SLOT_GONE);
-	entry.hook = UINT32_MAX;
+	entry.hook = UINT16_MAX;
 	ck_assert_int_eq(accepted(entry), JOURNAL_SLOT_GONE);
 	entry = honest();
 	entry.thunk = at((const void *)setup);

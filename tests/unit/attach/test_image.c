@@ -505,6 +505,28 @@ START_TEST(what_replaced_an_adopted_page_is_not_written)
 }
 END_TEST
 
+/* Who was forked meanwhile still needs the bridges of functions that are hooked at their entry. */
+START_TEST(what_is_kept_for_a_tombstone)
+{
+	for (unsigned near = 0; near < 2; near++) {
+		struct image image = make_image();
+		image_config(&image)->near[0] = near;
+		image.local[ABI_THUNKS_OFF] = image.local[ABI_UNWIND_OFF] = 1;
+		image.local[ABI_NEAR_OFF] = image.local[ABI_SHARED_OFF - 1] = 1;
+		image.local[ABI_SHARED_OFF] = image.local[image.bytes - 1] = 1;
+		image_keep_thunks(&image);
+		ck_assert_int_eq(seen[ABI_THUNKS_OFF], 1);
+		ck_assert_int_eq(seen[ABI_TEXT_OFF], 0);
+		ck_assert_int_eq(seen[ABI_UNWIND_OFF], 0);
+		ck_assert_uint_eq(seen[ABI_NEAR_OFF], near);
+		ck_assert_uint_eq(seen[ABI_SHARED_OFF - 1], near);
+		ck_assert_int_eq(seen[ABI_SHARED_OFF], 0);
+		ck_assert_int_eq(seen[image.bytes - 1], 0);
+		image_deinit(&image);
+	}
+}
+END_TEST
+
 HT_SUITE("attach/inject/image", the_agent_is_whole, an_image_holds_text_and_configuration,
 	a_target_cannot_shrink_the_image, the_memfd_is_taken_over, claimed_slots,
 	thunks_jump_to_the_real_function, a_thunk_knows_what_the_hook_needs,
@@ -512,4 +534,4 @@ HT_SUITE("attach/inject/image", the_agent_is_whole, an_image_holds_text_and_conf
 	only_entries_have_a_real_function, an_open_image_is_not_written, damaged_images_are_refused,
 	an_inherited_image_is_private, a_tombstone_is_used_again,
 	an_open_image_finds_its_adopted_page, foreign_pages_are_not_adopted,
-	what_replaced_an_adopted_page_is_not_written)
+	what_replaced_an_adopted_page_is_not_written, what_is_kept_for_a_tombstone)

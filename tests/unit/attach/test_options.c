@@ -226,6 +226,8 @@ START_TEST(wrong_words_are_named)
 		{"attach 7", "7: not expected here; a process is named with -p"},
 		{"attach redis", "redis: not expected here; heaptap --help"},
 		{"attach -p 7 -", "-: not expected here"},
+		{"attach -p 7 --hook code", "--hook takes slot, auto or entry"},
+		{"doctor -p 7 --hook auto", "--hook: only attach has this option"},
 		{"doctor -p 7 -d 5s", "-d: only attach has this option"},
 		{"doctor -p 7 -o x", "-o: only attach has this option"},
 		{"recover -p 7 --lossless", "--lossless: only attach has this option"},
@@ -280,6 +282,7 @@ START_TEST(help_lists_what_parses)
 			: duration			   ? "7s"
 			: strcmp(name, "--output") == 0	   ? "x"
 			: strcmp(name, "--unwind") == 0	   ? "full"
+			: strcmp(name, "--hook") == 0	   ? "auto"
 			: strcmp(name, "--symbolize") == 0 ? "later"
 							   : "");
 		ck_no_err(parse(words, &options));
@@ -292,7 +295,7 @@ START_TEST(help_lists_what_parses)
 	}
 	fclose(help);
 	free(path);
-	ck_assert_uint_eq(options_seen, 12);
+	ck_assert_uint_eq(options_seen, 13);
 	ck_assert_uint_ge(commands_seen, 10);
 }
 END_TEST

@@ -212,9 +212,8 @@ START_TEST(there_is_always_room_for_a_snapshot)
 END_TEST
 
 /* Modules as if they were of other files, until no table fits any more. */
-START_TEST(without_room_a_module_has_no_rules)
+static void fill(void)
 {
-	setup();
 	const struct module *libc = modules_find(&modules, (uint64_t)(uintptr_t)memcpy);
 	struct module copy = *libc;
 	struct modules one = {.module = &copy, .count = 1};
@@ -233,7 +232,36 @@ START_TEST(without_room_a_module_has_no_rules)
 	/* No table, and not "frame pointers" either. */
 	ck_assert_uint_ne(range->table, 0);
 	ck_assert_uint_gt(count, 10);
+}
+
+START_TEST(without_room_a_module_has_no_rules)
+{
+	setup();
+	fill();
 	publish_destroy(publish);
+}
+END_TEST
+
+static size_t bytes_written(uint64_t offset, size_t bytes)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < bytes; i++)
+		count += local[offset + i] != 0;
+	return count;
+}
+
+/* The end of the tables' place is theirs, where there are any. */
+START_TEST(near_areas_are_left_alone)
+{
+	for (unsigned near = 0; near < 2; near++) {
+		setup();
+		((struct abi_config *)(local + ABI_CONFIG_OFF))->near[0] = near;
+		fill();
+		ck_assert_uint_ne(bytes_written(ABI_NEAR_OFF - ABI_NEAR_BYTES, ABI_NEAR_BYTES), 0);
+		size_t written = bytes_written(ABI_NEAR_OFF, ABI_NEAR_MAX * ABI_NEAR_BYTES);
+		ck_assert_int_eq(written == 0, near == 1);
+		publish_destroy(publish);
+	}
 }
 END_TEST
 
@@ -310,5 +338,6 @@ END_TEST
 HT_SUITE("attach/unwind/publish", every_module_has_its_table,
 	without_tables_there_are_frame_pointers, generated_code_is_a_range,
 	a_snapshot_in_force_is_never_changed, generations_epochs_and_caches,
-	there_is_always_room_for_a_snapshot, without_room_a_module_has_no_rules, tables_are_by_file,
-	nothing_to_destroy, kept_tables_are_the_compiled_ones)
+	there_is_always_room_for_a_snapshot, without_room_a_module_has_no_rules,
+	near_areas_are_left_alone, tables_are_by_file, nothing_to_destroy,
+	kept_tables_are_the_compiled_ones)

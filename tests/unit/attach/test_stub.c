@@ -80,12 +80,16 @@ START_TEST(it_fits_the_bytes_that_are_asked_for)
 
 	memset(map.name, 'x', sizeof(map.name) - 1);
 	ck_no_err(stub_make_map(&map, place_addr(), &thread, &stub));
-	ck_assert_uint_eq(stub.length, stub_map_bytes());
-	ck_assert_uint_le(stub_map_bytes(), STUB_BYTES_MAX);
-	struct stub_unmap most = {
-		.lo = {0x1000, 0x3000}, .hi = {0x2000, 0x4000}, .fd_count = STUB_UNMAP_FDS};
+	ck_assert_uint_eq(stub.length, stub_map_bytes(0));
+	map.near_count = ABI_NEAR_MAX;
+	ck_no_err(stub_make_map(&map, place_addr(), &thread, &stub));
+	ck_assert_uint_eq(stub.length, stub_map_bytes(ABI_NEAR_MAX));
+	ck_assert_uint_le(stub_map_bytes(ABI_NEAR_MAX), STUB_BYTES_MAX);
+	struct stub_unmap most = {.fd_count = STUB_UNMAP_FDS};
+	for (size_t i = 0; i < STUB_UNMAP_RANGES; i++)
+		most.hi[i] = 0x1000;
 	ck_no_err(stub_make_unmap(&most, place_addr(), &thread, &stub));
-	ck_assert_uint_le(stub.length, stub_map_bytes());
+	ck_assert_uint_le(stub.length, stub_map_bytes(0));
 }
 END_TEST
 
@@ -206,14 +210,19 @@ static raddr_t free_range(void)
 	return (raddr_t)(uintptr_t)at;
 }
 
+/* The near areas lie where nothing ever is, and no two adjoin. */
 static struct stub_map usual_map(void)
 {
-	place();
-	return (struct stub_map){.image = free_range(),
+	struct stub_map map = {.image = free_range(),
 		.image_bytes = IMAGE_BYTES,
+		.near_count = ABI_NEAR_MAX,
 		.fd_floor = FD_FLOOR,
 		.lease_ns = LONG_LEASE,
 		.name = "heaptap-test"};
+	place();
+	for (size_t i = 0; i < ABI_NEAR_MAX; i++)
+		map.near[i] = (1ull << 40) + i * 2 * ABI_NEAR_BYTES;
+	return map;
 }
 
 static void start(struct stage *stage, const struct stub *stub, const struct limits *limits)
@@ -327,6 +336,11 @@ static void check_layout(const struct stage *stage)
 	check_map(&maps, image + ABI_STATE_OFF, HT_PAGE_BYTES, "rw-p", "");
 	check_map(&maps, image + ABI_TABLES_OFF, ABI_TABLES_BYTES, "r--s", memfd);
 	check_map(&maps, image + ABI_SHARED_OFF, IMAGE_BYTES - ABI_SHARED_OFF, "rw-s", memfd);
+	for (size_t i = 0; i < stage->map.near_count; i++) {
+		check_map(&maps, stage->map.near[i], ABI_NEAR_BYTES, "r-xp", memfd);
+		ck_assert_uint_eq(proc_maps_find(&maps, stage->map.near[i])->offset,
+			ABI_NEAR_OFF + i * ABI_NEAR_BYTES);
+	}
 	for (size_t i = 0; i < maps.count; i++)
 		if (maps.map[i].lo >= image && maps.map[i].hi <= image + IMAGE_BYTES &&
 			maps.map[i].inode)
@@ -494,20 +508,21 @@ END_TEST
 START_TEST(what_was_there_is_never_unmapped)
 {
 	static const uint64_t offsets[] = {0, ABI_STATE_OFF, ABI_SHARED_OFF + HT_PAGE_BYTES};
-	for (size_t i = 0; i < HT_ARRAY_SIZE(offsets); i++) {
+	for (size_t i = 0; i < HT_ARRAY_SIZE(offsets) + ABI_NEAR_MAX; i++) {
 		struct stage stage;
 		struct stub_map map = usual_map();
 		uint64_t word = 0;
-		uint64_t *there = mmap((void *)(uintptr_t)(map.image + offsets[i]), HT_PAGE_BYTES,
-			PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
-			-1, 0);
+		raddr_t at = i < ABI_NEAR_MAX ? map.near[i] + HT_PAGE_BYTES
+					      : map.image + offsets[i - ABI_NEAR_MAX];
+		uint64_t *there = mmap((void *)(uintptr_t)at, HT_PAGE_BYTES, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 		ck_assert_ptr_ne(there, MAP_FAILED);
 		*there = 0x746865726521;
 		start_map(&stage, &map, NULL);
 		let_go(&stage);
 		check_back(&stage);
 		check_untouched(&stage);
-		ck_no_err(memory_read_u64(&stage.proc, map.image + offsets[i], &word));
+		ck_no_err(memory_read_u64(&stage.proc, at, &word));
 		ck_assert_uint_eq(word, 0x746865726521);
 		munmap(there, HT_PAGE_BYTES);
 		finish(&stage);

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Functions that are hooked at their entry: which of those that are linked in, and where their pads
+ * and bridges stand. A function is hooked at its entry or by its slots, never by both.
+ */
+#pragma once
+
+#include "attach/inject/near.h"
+#include "attach/inject/patch.h"
+#include "attach/survey.h"
+
+enum entries_mode {
+	ENTRIES_SLOT, /* none */
+	ENTRIES_AUTO, /* those with calls that pass no slot */
+	ENTRIES_ALL,  /* whichever can be */
+};
+
+#define ENTRY_NAME_BYTES 64u
+
+struct entry {
+	char name[ENTRY_NAME_BYTES];
+	enum abi_hook hook;
+	raddr_t usable_size;
+	raddr_t text_lo, text_hi; /* of its module */
+	struct bridge bridge;
+	raddr_t at;		 /* of its bridge; 0: it is not to be hooked */
+	const char *why;	 /* then: the reason */
+	size_t function;	 /* in survey.coverage */
+	struct patch_place file; /* where its word lies */
+	bool tapped;
+};
+
+struct entries {
+	struct entry *entry;
+	size_t count;
+	raddr_t near[ABI_NEAR_MAX];
+	size_t near_count;
+	size_t hooked; /* of them */
+};
+
+/* Decides; reads, and changes nothing. What is hooked is noted in the survey's coverage. */
+HT_MUST_CHECK
+struct ht_err *entries_plan(struct survey *survey, enum entries_mode mode, struct entries *ret);
+void entries_deinit(struct entries *entries);
+/* Is the function at `addr` hooked at its entry? */
+bool entries_has(const struct entries *entries, raddr_t addr);
+/* Writes the bridges into the image. */
+void entries_write_bridges(const struct entries *entries, const struct image *image);
+/* Writes the pad, which leads to `thunk`. */
+void entries_write_pad(const struct entries *entries, const struct entry *entry,
+	const struct image *image, raddr_t thunk);
+/* "jemalloc: free (it loops to its first instruction)": what is wanted and cannot be hooked; ""
+ * when nothing. malloc'd; NULL: no memory. */
+char *entries_refused(const struct entries *entries);

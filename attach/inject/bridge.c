@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/inject/bridge.h"
+
+#include <string.h>
+
+#ifdef HEAPTAP_ZYDIS
+#include <Zydis/Zydis.h>
+#endif
+
+#define JUMP_BYTES   5u
+#define WORD_BYTES   8u
+#define FUNCTION_MAX (1u << 20)
+#define REACH	     (1ll << 31)
+#define OPCODE_JMP   0xe9
+
+void bridge_make_pad(raddr_t to, uint8_t ret[BRIDGE_PAD_BYTES])
+{
+	/* jmp *0(%rip) */
+	static const uint8_t jump[] = {0xff, 0x25, 0, 0, 0, 0};
+	memcpy(ret, jump, sizeof(jump));
+	memcpy(ret + sizeof(jump), &to, sizeof(to));
+}
+
+static bool distance(raddr_t from, raddr_t to, int32_t *ret)
+{
+	int64_t far = (int64_t)(to - from);
+	*ret = (int32_t)far;
+	return far >= -REACH && far < REACH;
+}
+
+bool bridge_make(const struct bridge *bridge, raddr_t at, struct abi_bridge *ret)
+{
+	raddr_t code = at + offsetof(struct abi_bridge, code);
+	raddr_t next = bridge->entry + bridge->bytes;
+	int32_t far;
+
+	*ret = (struct abi_bridge){.pushed = bridge->pushed};
+	if (bridge->kind == BRIDGE_JUMP) {
+		bridge_make_pad(bridge->operand, ret->code);
+		return true;
+	}
+	memcpy(ret->code, bridge->first, bridge->bytes);
+	if (bridge->kind == BRIDGE_RELATIVE) {
+		if (!distance(code + bridge->bytes, bridge->operand, &far))
+			return false;
+		memcpy(ret->code + bridge->operand_at, &far, sizeof(far));
+	}
+	if (bridge->kind != BRIDGE_RETURN)
+		bridge_make_pad(next, ret->code + bridge->bytes);
+	return true;
+}
+
+uint64_t bridge_word(const struct bridge *bridge)
+{
+	unsigned shift = 8 * (unsigned)(bridge->entry - bridge->word);
+	return (bridge->before & ~(0xffull << shift)) | (uint64_t)OPCODE_JMP << shift;
+}
+
+#ifdef HEAPTAP_ZYDIS
+
+bool bridge_is_supported(void)
+{
+	return true;
+}
+
+/* All but its first byte is there already. */
+static raddr_t jump_target(raddr_t entry, const uint8_t *code)
+{
+	int32_t far;
+	memcpy(&far, code + 1, sizeof(far));
+	return entry + JUMP_BYTES + (raddr_t)(int64_t)far;
+}
+
+struct instruction {
+	ZydisDecodedInstruction head;
+	ZydisDecodedOperand operand[ZYDIS_MAX_OPERAND_COUNT];
+};
+
+static bool decode(
+	const ZydisDecoder *decoder, const uint8_t *code, size_t bytes, struct instruction *ret)
+{
+	return ZYAN_SUCCESS(ZydisDecoderDecodeFull(decoder, code, bytes, &ret->head, ret->operand));
+}
+
+/* The address that a branch relative to rip leads to. */
+static bool branch_target(const struct instruction *i, raddr_t at, raddr_t *ret)
+{
+	ZyanU64 to;
+	for (size_t n = 0; n < i->head.operand_count_visible; n++) {
+		const ZydisDecodedOperand *operand = &i->operand[n];
+		if (operand->type != ZYDIS_OPERAND_TYPE_IMMEDIATE || !operand->imm.is_relative)
+			continue;
+		if (!ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(&i->head, operand, at, &to)))
+			return false;
+		*ret = to;
+		return true;
+	}
+	return false;
+}
+
+static bool is_call(const struct instruction *i)
+{
+	return i->head.meta.category == ZYDIS_CATEGORY_CALL;
+}
+
+/* Does any jump of the function lead into its first instruction, or a call into its middle? */
+static const char *check_branches(
+	const ZydisDecoder *decoder, const uint8_t *code, size_t bytes, const struct bridge *bridge)
+{
+	struct instruction i;
+	raddr_t to;
+	for (size_t at = 0; at < bytes; at += i.head.length) {
+		if (!decode(decoder, code + at, bytes - at, &i))
+			return "its code cannot be decoded";
+		if (!branch_target(&i, bridge->entry + at, &to))
+			continue;
+		uint64_t within = to - bridge->entry;
+		if (within == 0 && !is_call(&i))
+			return "it loops to its first instruction";
+		if (within > 0 && within < bridge->bytes)
+			return "it jumps into its first instruction";
+	}
+	return NULL;
+}
+
+static bool writes_rsp(const struct instruction *i)
+{
+	for (size_t n = 0; n < i->head.operand_count; n++) {
+		const ZydisDecodedOperand *operand = &i->operand[n];
+		if (operand->type == ZYDIS_OPERAND_TYPE_REGISTER &&
+			operand->actions & ZYDIS_OPERAND_ACTION_MASK_WRITE &&
+			ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64,
+				operand->reg.value) == ZYDIS_REGISTER_RSP)
+			return true;
+	}
+	return false;
+}
+
+/* By how much it lowers rsp, so that the stack can be walked from between it and the next. */
+static bool read_push(const struct instruction *i, uint64_t *ret)
+{
+	*ret = 0;
+	if (!writes_rsp(i))
+		return true;
+	if (i->head.mnemonic == ZYDIS_MNEMONIC_PUSH && i->head.operand_width == 64) {
+		*ret = sizeof(uint64_t);
+		return true;
+	}
+	if (i->head.mnemonic != ZYDIS_MNEMONIC_SUB ||
+		i->operand[1].type != ZYDIS_OPERAND_TYPE_IMMEDIATE || i->operand[1].imm.value.s < 0)
+		return false;
+	*ret = i->operand[1].imm.value.u;
+	return *ret % sizeof(uint64_t) == 0 && *ret < 1u << 16;
+}
+
+static bool is_relative(const struct instruction *i)
+{
+	for (size_t n = 0; n < i->head.operand_count; n++)
+		if (i->operand[n].type == ZYDIS_OPERAND_TYPE_MEMORY &&
+			(i->operand[n].mem.base == ZYDIS_REGISTER_RIP ||
+				i->operand[n].mem.base == ZYDIS_REGISTER_EIP))
+			return true;
+	return false;
+}
+
+static const char *read_relative(
+	const struct instruction *i, const uint8_t *code, struct bridge *bridge)
+{
+	int32_t far;
+	if (i->head.raw.disp.size != 32)
+		return "its first instruction cannot be moved";
+	bridge->kind = BRIDGE_RELATIVE;
+	bridge->operand_at = i->head.raw.disp.offset;
+	memcpy(&far, code + bridge->operand_at, sizeof(far));
+	bridge->operand = bridge->entry + bridge->bytes + (raddr_t)(int64_t)far;
+	return NULL;
+}
+
+/* What may stand elsewhere, and how. */
+static const char *read_first(
+	const struct instruction *i, const uint8_t *code, struct bridge *bridge)
+{
+	const char *unmovable = "its first instruction cannot be moved";
+	bridge->kind = BRIDGE_COPY;
+	ZydisInstructionCategory category = i->head.meta.category;
+	if (category == ZYDIS_CATEGORY_UNCOND_BR) {
+		/* jmp *slot(%rip): what follows is not reached. */
+		if (!branch_target(i, bridge->entry, &bridge->operand))
+			return is_relative(i) ? read_relative(i, code, bridge) : unmovable;
+		bridge->kind = BRIDGE_JUMP;
+		return NULL;
+	}
+	if (category == ZYDIS_CATEGORY_RET) {
+		bridge->kind = BRIDGE_RETURN;
+		return NULL;
+	}
+	if (category == ZYDIS_CATEGORY_CALL)
+		return "it begins with a call";
+	if (category == ZYDIS_CATEGORY_COND_BR)
+		return "it begins with a conditional jump";
+	if (category == ZYDIS_CATEGORY_INTERRUPT || category == ZYDIS_CATEGORY_SYSCALL ||
+		category == ZYDIS_CATEGORY_SYSRET || category == ZYDIS_CATEGORY_SYSTEM ||
+		category == ZYDIS_CATEGORY_IO)
+		return unmovable;
+	if (i->head.mnemonic == ZYDIS_MNEMONIC_UD0 || i->head.mnemonic == ZYDIS_MNEMONIC_UD1 ||
+		i->head.mnemonic == ZYDIS_MNEMONIC_UD2 || i->head.mnemonic == ZYDIS_MNEMONIC_XBEGIN)
+		return unmovable;
+	if (!read_push(i, &bridge->pushed))
+		return unmovable;
+	return is_relative(i) ? read_relative(i, code, bridge) : NULL;
+}
+
+const char *bridge_read(
+	const uint8_t *code, size_t code_bytes, raddr_t entry, size_t bytes, struct bridge *ret)
+{
+	struct bridge bridge = {.entry = entry, .word = ht_align_down(entry, WORD_BYTES)};
+	size_t skip = entry - bridge.word;
+	struct instruction first;
+	ZydisDecoder decoder;
+
+	if (!bytes || bytes > FUNCTION_MAX)
+		return "its length is not known";
+	if (code_bytes < skip + bytes || code_bytes < skip + BRIDGE_LOOK_BYTES)
+		return "it ends with its segment";
+	ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+	code += skip;
+	if (!decode(&decoder, code, bytes, &first))
+		return "its code cannot be decoded";
+	bridge.bytes = first.head.length;
+	memcpy(bridge.first, code, bridge.bytes);
+	memcpy(&bridge.before, code - skip, sizeof(bridge.before));
+	const char *why = read_first(&first, code, &bridge);
+	if (!why)
+		why = check_branches(&decoder, code, bytes, &bridge);
+	if (why)
+		return why;
+	bridge.pad = jump_target(entry, code);
+	*ret = bridge;
+	return NULL;
+}
+
+#else
+
+bool bridge_is_supported(void)
+{
+	return false;
+}
+
+const char *bridge_read(
+	const uint8_t *code, size_t code_bytes, raddr_t entry, size_t bytes, struct bridge *ret)
+{
+	(void)code;
+	(void)code_bytes;
+	(void)entry;
+	(void)bytes;
+	(void)ret;
+	return "this heaptap was built without the decoder (Zydis)";
+}
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A function that is hooked at its entry: its first byte becomes the opcode of a jump, and the four
+ * bytes behind it, as they are, its distance. What that leads to is a pad of ours. The function's
+ * first instruction stands in a bridge, followed by a jump to the second. One byte changes, so
+ * there is no moment at which a thread could see half of it, and none can be in the middle of it.
+ *
+ * Pure: bytes in, bytes or a reason out.
+ */
+#pragma once
+
+#include "format/abi_control.h"
+
+#define BRIDGE_LOOK_BYTES 32u /* of the function are needed, behind its aligned first word, too */
+#define BRIDGE_PAD_BYTES  14u /* a jump to any address */
+
+enum bridge_kind {
+	BRIDGE_COPY,	 /* the instruction can stand anywhere */
+	BRIDGE_RELATIVE, /* it has an operand relative to rip */
+	BRIDGE_JUMP,	 /* it is a jump */
+	BRIDGE_RETURN,	 /* it is a return */
+};
+
+struct bridge {
+	raddr_t entry;
+	uint8_t first[16]; /* the instruction */
+	size_t bytes;
+	enum bridge_kind kind;
+	size_t operand_at; /* BRIDGE_RELATIVE: of its distance, in `first` */
+	raddr_t operand;   /* BRIDGE_RELATIVE, BRIDGE_JUMP: what it refers to */
+	uint64_t pushed;   /* bytes by which it lowers rsp */
+	raddr_t word;	   /* the aligned eight bytes in which the first byte lies */
+	uint64_t before;
+	raddr_t pad; /* where the jump leads to */
+};
+
+/* Can it be had at all in this build? */
+bool bridge_is_supported(void);
+
+/*
+ * Reads the function of `bytes` bytes at `entry`; `code` begins at the aligned word before it
+ * (entry & ~7), and `code_bytes` of it are there: the function, and BRIDGE_LOOK_BYTES. NULL, or why
+ * it cannot be hooked in this way.
+ */
+const char *bridge_read(
+	const uint8_t *code, size_t code_bytes, raddr_t entry, size_t bytes, struct bridge *ret);
+
+/* The bridge for address `at`; false: out of reach of what the instruction refers to. */
+bool bridge_make(const struct bridge *bridge, raddr_t at, struct abi_bridge *ret);
+/* A pad: a jump to `to`. */
+void bridge_make_pad(raddr_t to, uint8_t ret[BRIDGE_PAD_BYTES]);
+/* The word at bridge->word once the function leads to the pad. */
+uint64_t bridge_word(const struct bridge *bridge);

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/inject/near.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sysmacros.h>
+
+#define MEMFD_NAME  "/memfd:heaptap-"
+#define SPACE_LO    0x1000000ull /* nothing below 16 MiB: null pointers with large offsets */
+#define SPACE_HI    0x7ffffffff000ull
+#define MARGIN	    0x100000ull	 /* to what is mapped */
+#define GROWTH	    0x4000000ull /* to stacks, which grow: 64 MiB */
+#define BRIDGES_MAX (HT_PAGE_BYTES / sizeof(struct abi_bridge))
+#define HOOKS_MAX   256u
+
+struct area {
+	raddr_t lo;
+	size_t bridges;
+};
+
+struct plan {
+	const struct proc_maps *maps;
+	struct near_hook *hook;
+	size_t count;
+	struct area area[ABI_NEAR_MAX];
+	size_t area_count, area_max;
+};
+
+/* The program's break may go on to grow: by as much again. One that cannot is no harm, allocators
+ * have other ways; but it is not what would have been. */
+static uint64_t room_above(const struct proc_map *map)
+{
+	uint64_t bytes = map->hi - map->lo;
+	return strcmp(map->name, "[heap]") == 0 && bytes > MARGIN ? bytes : MARGIN;
+}
+
+static bool is_free(const struct proc_maps *maps, raddr_t lo)
+{
+	raddr_t hi = lo + ABI_NEAR_BYTES;
+	if (lo < SPACE_LO || lo > SPACE_HI - ABI_NEAR_BYTES)
+		return false;
+	for (size_t i = 0; i < maps->count; i++) {
+		const struct proc_map *map = &maps->map[i];
+		uint64_t below = strcmp(map->name, "[stack]") == 0 ? GROWTH : MARGIN;
+		if (lo < map->hi + room_above(map) && hi + below > map->lo)
+			return false;
+	}
+	return true;
+}
+
+static bool overlaps_area(const struct plan *plan, raddr_t lo)
+{
+	for (size_t i = 0; i < plan->area_count; i++)
+		if (lo < plan->area[i].lo + ABI_NEAR_BYTES + MARGIN &&
+			lo + ABI_NEAR_BYTES + MARGIN > plan->area[i].lo)
+			return true;
+	return false;
+}
+
+static bool pad_is_free(const struct plan *plan, raddr_t pad)
+{
+	for (size_t i = 0; i < plan->count; i++)
+		if (plan->hook[i].at && pad < plan->hook[i].bridge->pad + BRIDGE_PAD_BYTES &&
+			pad + BRIDGE_PAD_BYTES > plan->hook[i].bridge->pad)
+			return false;
+	return true;
+}
+
+static bool holds_pad(const struct area *area, raddr_t pad)
+{
+	return pad >= area->lo && pad <= area->lo + ABI_NEAR_BRIDGES_OFF - BRIDGE_PAD_BYTES;
+}
+
+static raddr_t next_bridge(const struct area *area)
+{
+	return area->bridges < BRIDGES_MAX
+		       ? area->lo + ABI_NEAR_BRIDGES_OFF + area->bridges * sizeof(struct abi_bridge)
+		       : 0;
+}
+
+/* Any area will do from which the instruction reaches what it refers to. */
+static bool place_bridge(struct plan *plan, struct near_hook *hook)
+{
+	struct abi_bridge made;
+	for (size_t i = 0; i < plan->area_count; i++) {
+		raddr_t at = next_bridge(&plan->area[i]);
+		if (!at || !bridge_make(hook->bridge, at, &made))
+			continue;
+		plan->area[i].bridges++;
+		hook->at = at;
+		return true;
+	}
+	return false;
+}
+
+static bool place(struct plan *plan, struct near_hook *hook)
+{
+	raddr_t pad = hook->bridge->pad;
+	for (size_t i = 0; i < plan->area_count; i++)
+		if (holds_pad(&plan->area[i], pad))
+			return pad_is_free(plan, pad) && place_bridge(plan, hook);
+	return false;
+}
+
+static bool add_area(struct plan *plan, raddr_t lo)
+{
+	if (plan->area_count == plan->area_max || !is_free(plan->maps, lo) ||
+		overlaps_area(plan, lo))
+		return false;
+	plan->area[plan->area_count++] = (struct area){.lo = lo};
+	return true;
+}
+
+/* The lowest pad that one area can hold together with that of `bridge`. */
+static raddr_t lowest_with(const struct plan *plan, const struct bridge *bridge)
+{
+	raddr_t lowest = bridge->pad;
+	for (size_t i = 0; i < plan->count; i++) {
+		raddr_t other = plan->hook[i].bridge->pad;
+		if (!plan->hook[i].at && other < lowest &&
+			bridge->pad - other < ABI_NEAR_BRIDGES_OFF - 2 * HT_PAGE_BYTES)
+			lowest = other;
+	}
+	return lowest;
+}
+
+static bool add_area_at(struct plan *plan, const struct bridge *bridge)
+{
+	raddr_t page = ht_align_down(bridge->pad, HT_PAGE_BYTES);
+	if (add_area(plan, ht_align_down(lowest_with(plan, bridge), HT_PAGE_BYTES)))
+		return true;
+	for (raddr_t back = 0; back < ABI_NEAR_BRIDGES_OFF - HT_PAGE_BYTES; back += HT_PAGE_BYTES)
+		if (back < page && add_area(plan, page - back))
+			return true;
+	return false;
+}
+
+static int compare_hooks(const void *a, const void *b)
+{
+	const struct near_hook *const *left = a, *const *right = b;
+	raddr_t x = (*left)->bridge->pad, y = (*right)->bridge->pad;
+	if ((*left)->needed != (*right)->needed)
+		return (*left)->needed ? -1 : 1;
+	return (x > y) - (x < y);
+}
+
+/* What is needed first, then the others, where there still are areas. */
+static void place_all(struct plan *plan)
+{
+	struct near_hook *sorted[HOOKS_MAX];
+	for (size_t i = 0; i < plan->count; i++)
+		sorted[i] = &plan->hook[i];
+	if (plan->count)
+		qsort(sorted, plan->count, sizeof(*sorted), compare_hooks);
+	for (size_t i = 0; i < plan->count; i++)
+		if (!place(plan, sorted[i]) && add_area_at(plan, sorted[i]->bridge))
+			place(plan, sorted[i]);
+}
+
+struct ht_err *near_place(const struct proc_maps *maps, size_t area_max, struct near_hook *hook,
+	size_t count, raddr_t ret_near[ABI_NEAR_MAX], size_t *ret_near_count)
+{
+	struct plan plan = {.maps = maps, .hook = hook, .count = count, .area_max = area_max};
+	if (count > HOOKS_MAX)
+		return ht_err_new(HT_ERR_REFUSED,
+			"more than %u functions cannot be hooked at their entry", HOOKS_MAX);
+	for (size_t i = 0; i < count; i++)
+		hook[i].at = 0;
+	place_all(&plan);
+	memset(ret_near, 0, ABI_NEAR_MAX * sizeof(*ret_near));
+	for (size_t i = 0; i < plan.area_count; i++)
+		ret_near[i] = plan.area[i].lo;
+	*ret_near_count = plan.area_count;
+	return NULL;
+}
+
+bool near_is_area(const struct proc_map *map)
+{
+	return map->exec && map->offset >= ABI_NEAR_OFF && map->offset < ABI_SHARED_OFF &&
+	       strncmp(map->name, MEMFD_NAME, strlen(MEMFD_NAME)) == 0;
+}
+
+struct ht_err *near_find(
+	const struct proc *proc, const struct image_file *file, raddr_t ret[ABI_NEAR_MAX])
+{
+	struct proc_maps maps;
+	size_t count = 0;
+	struct ht_err *err = proc_maps_read(proc, &maps);
+	memset(ret, 0, ABI_NEAR_MAX * sizeof(*ret));
+	if (err)
+		return err;
+	for (size_t i = 0; i < maps.count && count < ABI_NEAR_MAX; i++) {
+		const struct proc_map *map = &maps.map[i];
+		if (near_is_area(map) && map->inode == file->inode &&
+			makedev(map->dev_major, map->dev_minor) == file->dev)
+			ret[count++] = map->lo - (map->offset - ABI_NEAR_OFF) % ABI_NEAR_BYTES;
+	}
+	proc_maps_deinit(&maps);
+	return NULL;
+}
+
+uint8_t *near_local(const struct image *image, const raddr_t near[ABI_NEAR_MAX], raddr_t addr)
+{
+	for (size_t i = 0; i < ABI_NEAR_MAX && near[i]; i++)
+		if (addr - near[i] < ABI_NEAR_BYTES)
+			return image->local + ABI_NEAR_OFF + i * ABI_NEAR_BYTES + (addr - near[i]);
+	return NULL;
+}

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Allocators that are linked in and called straight: hooked at their entry (--hook), exact, and
+ * taken out again; where they cannot be, nothing is.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/books.h"
+#include "tests/support/hookedcode.h"
+#include "tests/support/ht_check.h"
+#include "tests/support/procsnap.h"
+#include "tests/support/report.h"
+#include "tests/support/tap.h"
+#include "tests/support/victim.h"
+
+#define PHASE_MS   60000
+#define COMMAND_MS 60000
+
+static const char *const rjem[] = {"_rjem_malloc", "_rjem_calloc", "_rjem_realloc", "_rjem_free",
+	"_rjem_posix_memalign", "_rjem_aligned_alloc", "_rjem_mallocx", "_rjem_rallocx",
+	"_rjem_xallocx", "_rjem_dallocx", "_rjem_sdallocx", NULL};
+static const char *const plain[] = {"malloc", "calloc", "realloc", "free", "posix_memalign",
+	"aligned_alloc", "memalign", "valloc", NULL};
+static const char *const own[] = {"malloc", "calloc", "realloc", "free", NULL};
+static const char *const lto[] = {"_rjem_malloc", "_rjem_sdallocx", NULL};
+
+struct program {
+	const char *argv[8]; /* the first below tests/targets */
+	const char *hook;
+	const char *const *names;	/* of the functions that are hooked */
+	bool by_thread, nested, unseen; /* unseen: it has calls that no hook sees */
+};
+
+static void start(struct victim *victim, const struct program *program)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "tests/targets/%s", program->argv[0]);
+	/* Whether its break lies where a jump would lead to is not to be left to chance. */
+	const char *argv[10] = {"/usr/bin/setarch", "-R", run_built(path)};
+	for (size_t i = 1; program->argv[i]; i++)
+		argv[2 + i] = program->argv[i];
+	victim_start(victim, argv);
+}
+
+static json_t *record_phase(struct victim *victim, const struct program *program, struct tap *tap)
+{
+	char path[64];
+	struct hookedcode watched;
+	snprintf(path, sizeof(path), "tests/targets/%s", program->argv[0]);
+	hookedcode_watch(&watched, victim->pid, run_built(path), program->names);
+	struct procsnap *before = procsnap_take(victim->pid, 0);
+	tap_start(tap, victim->pid, (const char *[]){"--hook", program->hook, NULL});
+	hookedcode_wait(&watched, tap);
+	char *books = victim_ask(victim, "go", PHASE_MS);
+	json_t *attach = tap_stop(tap, 0);
+	tap_check_clean(attach);
+	ck_assert_uint_ge(report_u64(attach, "entries"), watched.count);
+	ck_assert_uint_eq(report_u64(attach, "unseen_places") > 0, program->unseen);
+	ck_assert_uint_eq(hookedcode_count(&watched), 0);
+	procsnap_verify(before, victim->pid);
+	close(watched.memory);
+	json_decref(attach);
+	json_t *ledger = report_parse(books);
+	free(books);
+	return ledger;
+}
+
+/* A phase before, so that blocks of before exist; two captures, as the second finds what the first
+ * one left; and a phase after, of which the traces must know nothing. */
+static void compare_books(const struct program *program)
+{
+	struct victim victim;
+	struct tap tap;
+	start(&victim, program);
+	free(victim_ask(&victim, "go", PHASE_MS));
+	for (unsigned round = 0; round < 2; round++) {
+		json_t *ledger = record_phase(&victim, program, &tap);
+		free(victim_ask(&victim, "go", PHASE_MS));
+		books_check(tap.trace, ledger, program->by_thread, program->nested);
+		json_decref(ledger);
+	}
+	victim_stop(&victim);
+}
+
+/* The program, the way, the functions, whether each thread has its books, whether handlers have. */
+#define ENTRY_TEST(name, how, which, threads, handlers, ...)                                       \
+	START_TEST(name)                                                                           \
+	{                                                                                          \
+		compare_books(&(const struct program){                                             \
+			{__VA_ARGS__}, how, which, threads, handlers, false});                     \
+	}                                                                                          \
+	END_TEST
+
+ENTRY_TEST(called_directly, "auto", rjem, true, false, "extended-direct")
+/* Its slots are left as they are. */
+ENTRY_TEST(called_by_slots, "entry", rjem, true, false, "extended-static")
+ENTRY_TEST(malloc_of_the_process, "auto", plain, true, false, "ledger-direct", "-l", "-t4")
+/* jemalloc may not be called by handlers, which would interrupt how it sets up a thread. */
+ENTRY_TEST(handlers_between_calls, "auto", own, false, false, "ledger-own-direct", "-t4", "-m",
+	"signals")
+ENTRY_TEST(handlers_within_calls, "auto", own, false, true, "ledger-own-direct", "-t4", "-n30000",
+	"-m", "nested")
+ENTRY_TEST(forked_children, "auto", plain, false, false, "ledger-direct", "-l", "-t2", "-n20000",
+	"-m", "forks")
+ENTRY_TEST(rust, "auto", lto, false, false, "rust-jemalloc-lto")
+
+/* At fixed addresses the first bytes of free lead below address zero: without its frees nothing of
+ * the allocator is hooked, and that is said. */
+START_TEST(refused)
+{
+	const struct program program = {{"extended-direct-fixed"}, "auto", rjem, true, false, true};
+	struct victim victim;
+	struct tap tap;
+	start(&victim, &program);
+	/* Its threads are up then. */
+	free(victim_ask(&victim, "go", PHASE_MS));
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	tap_start(&tap, victim.pid, (const char *[]){"--hook", "auto", NULL});
+	tap_wait_any(&tap);
+	free(victim_ask(&victim, "go", PHASE_MS));
+	json_t *attach = tap_stop(&tap, 0);
+	tap_check_clean(attach);
+	ck_assert_uint_eq(report_u64(attach, "entries"), 0);
+	ck_assert_uint_gt(report_u64(attach, "unseen_places"), 0);
+	ck_assert_ptr_nonnull(strstr(report_text(attach, "refused"), "can be mapped"));
+	json_decref(attach);
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+}
+END_TEST
+
+/* Without the option code is left alone. */
+START_TEST(not_asked_for)
+{
+	const struct program program = {{"extended-direct"}, "slot", rjem, true, false, true};
+	struct victim victim;
+	struct hookedcode watched;
+	struct tap tap;
+	start(&victim, &program);
+	hookedcode_watch(&watched, victim.pid, run_built("tests/targets/extended-direct"), rjem);
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_any(&tap);
+	ck_assert_uint_eq(hookedcode_count(&watched), 0);
+	json_t *attach = tap_stop(&tap, 0);
+	ck_assert_uint_eq(report_u64(attach, "entries"), 0);
+	json_decref(attach);
+	victim_stop(&victim);
+}
+END_TEST
+
+static json_t *care(const char *command, pid_t target, int expected_status)
+{
+	char pid[16], *out, *err;
+	snprintf(pid, sizeof(pid), "%d", target);
+	int status = run_program(
+		(const char *[]){run_built("heaptap"), command, "-p", pid, "--json", NULL},
+		COMMAND_MS, &out, &err);
+	ck_assert_msg(
+		status == expected_status, "%s ended with %d: %s%s", command, status, out, err);
+	json_t *object = report_parse(out);
+	free(out);
+	free(err);
+	return object;
+}
+
+/* All of heaptap is killed: the process goes on, verify tells the hooks, recover takes them out by
+ * the journal in the process. */
+START_TEST(recovered)
+{
+	const struct program program = {{"extended-direct"}, "auto", rjem, true, false, false};
+	struct victim victim;
+	struct hookedcode watched;
+	struct tap tap;
+	char children[64], guardian[16];
+	start(&victim, &program);
+	hookedcode_watch(&watched, victim.pid, run_built("tests/targets/extended-direct"), rjem);
+	/* Its threads are up then. */
+	free(victim_ask(&victim, "go", PHASE_MS));
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	tap_start(&tap, victim.pid, (const char *[]){"--hook", "auto", NULL});
+	hookedcode_wait(&watched, &tap);
+	snprintf(children, sizeof(children), "/proc/%d/task/%d/children", tap.run.pid, tap.run.pid);
+	FILE *file = fopen(children, "re");
+	ck_assert_ptr_nonnull(file);
+	kill(tap.run.pid, SIGSTOP);
+	while (fscanf(file, "%15s", guardian) == 1)
+		kill((pid_t)strtol(guardian, NULL, 10), SIGKILL);
+	fclose(file);
+	kill(tap.run.pid, SIGKILL);
+	run_wait(&tap.run, COMMAND_MS);
+	free(victim_ask(&victim, "go", PHASE_MS));
+	ck_assert_uint_eq(hookedcode_count(&watched), watched.count);
+	json_t *verify = care("verify", victim.pid, 6);
+	ck_assert_str_eq(report_text(verify, "state"), "abandoned");
+	const char *code = report_text(report_at(report_at(verify, "parts"), "code"), "text");
+	ck_assert_msg(strstr(code, "entry"), "%s", code);
+	json_decref(verify);
+	json_decref(care("recover", victim.pid, 0));
+	ck_assert_uint_eq(hookedcode_count(&watched), 0);
+	json_decref(care("verify", victim.pid, 0));
+	procsnap_verify(before, victim.pid);
+	free(victim_ask(&victim, "go", PHASE_MS));
+	victim_stop(&victim);
+}
+END_TEST
+
+HT_SUITE("integration/entry", called_directly, called_by_slots, malloc_of_the_process,
+	handlers_between_calls, handlers_within_calls, forked_children, rust, refused,
+	not_asked_for, recovered)

@@ -1,0 +1,459 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * First instructions taken apart and put together again elsewhere: over all functions of the
+ * allocators that Debian has, by hand-made cases, and by running the result.
+ */
+#include "attach/inject/bridge.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifdef HEAPTAP_ZYDIS
+#include <Zydis/Zydis.h>
+#endif
+
+#include "attach/elf/family.h"
+#include "attach/inject/near.h"
+#include "tests/support/ht_check.h"
+
+#define ENTRY 0x555555560010ull
+
+#ifdef HEAPTAP_ZYDIS
+
+/* --- bytes ------------------------------------------------------------------------------------ */
+
+struct function {
+	uint8_t code[64];
+	size_t bytes;
+	size_t at; /* of the entry in its aligned word */
+};
+
+static const char *read_function(const struct function *f, struct bridge *ret)
+{
+	uint8_t code[128];
+	memset(code, 0xcc, sizeof(code));
+	memcpy(code + f->at, f->code, f->bytes);
+	return bridge_read(code, sizeof(code), ENTRY + f->at, f->bytes, ret);
+}
+
+static void check_refused(const struct function *f, const char *why)
+{
+	struct bridge bridge;
+	const char *told = read_function(f, &bridge);
+	ck_assert_msg(told && strstr(told, why), "%s instead of: %s", told ? told : "nothing", why);
+}
+
+START_TEST(what_cannot_be_hooked)
+{
+	check_refused(&(struct function){{0xe8, 1, 0, 0, 0, 0xc3}, 6, 0}, "begins with a call");
+	check_refused(&(struct function){{0xff, 0x15, 1, 0, 0, 0, 0xc3}, 7, 0}, "call");
+	check_refused(&(struct function){{0x74, 1, 0x90, 0xc3}, 4, 0}, "conditional");
+	check_refused(&(struct function){{0xe3, 1, 0x90, 0xc3}, 4, 0}, "conditional");
+	check_refused(&(struct function){{0xe2, 1, 0x90, 0xc3}, 4, 0}, "conditional");
+	check_refused(&(struct function){{0xcc, 0xc3}, 2, 0}, "moved");
+	check_refused(&(struct function){{0x0f, 0x0b}, 2, 0}, "moved");
+	check_refused(&(struct function){{0x0f, 0x05, 0xc3}, 3, 0}, "moved");
+	check_refused(&(struct function){{0x5f, 0xc3}, 2, 0}, "moved");
+	check_refused(&(struct function){{0xc9, 0xc3}, 2, 0}, "moved");
+	check_refused(&(struct function){{0x48, 0x83, 0xe4, 0xf0, 0xc3}, 5, 0}, "moved");
+	check_refused(&(struct function){{0x48, 0x83, 0xec, 0x0c, 0xc3}, 5, 0}, "moved");
+	check_refused(&(struct function){{0xff, 0xe0}, 2, 0}, "moved");
+	check_refused(&(struct function){{0x06, 0xc3}, 2, 0}, "decoded");
+	check_refused(&(struct function){{0x53, 0x06, 0xc3}, 3, 0}, "decoded");
+	check_refused(&(struct function){{0xc3}, 0, 0}, "length");
+	/* push rbx ; jmp -3 ; and a jump into the middle of a mov. */
+	check_refused(&(struct function){{0x53, 0xeb, 0xfd}, 3, 0}, "loops");
+	check_refused(&(struct function){{0x48, 0x89, 0xf8, 0xeb, 0xfc}, 5, 0}, "jumps into");
+	struct bridge bridge;
+	/* A function that calls itself does so by its hook. */
+	ck_assert_ptr_null(read_function(
+		&(struct function){{0x53, 0xe8, 0xfa, 0xff, 0xff, 0xff, 0x5b, 0xc3}, 8, 0},
+		&bridge));
+}
+END_TEST
+
+/* What may lie behind the file's bytes is no part of a jump. */
+START_TEST(end_of_the_segment)
+{
+	uint8_t code[64] = {0x53, 0xc3};
+	struct bridge bridge;
+	ck_assert_ptr_null(bridge_read(code, BRIDGE_LOOK_BYTES, ENTRY, 2, &bridge));
+	ck_assert_ptr_nonnull(bridge_read(code, BRIDGE_LOOK_BYTES - 1, ENTRY, 2, &bridge));
+}
+END_TEST
+
+/* One byte changes, wherever it lies in its word, and makes a jump to the pad. */
+START_TEST(where_the_jump_leads_to)
+{
+	static const struct function cases[] = {
+		{{0x53, 0x48, 0x89, 0xfb, 0x10, 0xc3}, 6, 0},
+		{{0x41, 0x57, 0x41, 0x56, 0x41, 0x55, 0xc3}, 7, 7},
+		{{0x48, 0x89, 0xf8, 0x48, 0x8b, 0x15, 1, 2, 3, 0, 0xc3}, 11, 3},
+		{{0xf3, 0x0f, 0x1e, 0xfa, 0x53, 0xc3}, 6, 0},
+		{{0x48, 0x81, 0xff, 0, 0x10, 0, 0, 0xc3}, 8, 0},
+		{{0xc3}, 1, 0},
+	};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(cases); i++) {
+		const struct function *f = &cases[i];
+		struct bridge bridge;
+		uint8_t code[64], *entry = code + f->at;
+		int32_t far;
+		memset(code, 0xcc, sizeof(code));
+		memcpy(entry, f->code, f->bytes);
+		ck_assert_ptr_null(read_function(f, &bridge));
+		uint64_t word = bridge_word(&bridge);
+		uint8_t before = *entry;
+		memcpy(code, &word, sizeof(word));
+		ck_assert_uint_eq(*entry, 0xe9);
+		memcpy(&far, entry + 1, sizeof(far));
+		ck_assert_uint_eq(bridge.entry + 5 + (raddr_t)(int64_t)far, bridge.pad);
+		*entry = before;
+		ck_assert_int_eq(memcmp(code, &bridge.before, sizeof(word)), 0);
+	}
+}
+END_TEST
+
+/* --- what Debian has -------------------------------------------------------------------------- */
+
+struct library {
+	const uint8_t *file;
+	const Elf64_Ehdr *head;
+	unsigned hooked, refused;
+};
+
+static const uint8_t *file_at(const struct library *l, uint64_t vaddr, uint64_t *ret_left)
+{
+	const Elf64_Phdr *segment = (const void *)(l->file + l->head->e_phoff);
+	for (size_t i = 0; i < l->head->e_phnum; i++) {
+		if (segment[i].p_type != PT_LOAD || vaddr < segment[i].p_vaddr ||
+			vaddr - segment[i].p_vaddr >= segment[i].p_filesz)
+			continue;
+		*ret_left = segment[i].p_filesz - (vaddr - segment[i].p_vaddr);
+		return l->file + segment[i].p_offset + (vaddr - segment[i].p_vaddr);
+	}
+	return NULL;
+}
+
+/* The text of an instruction says what it refers to, not how far that is. */
+static void format(const uint8_t *code, raddr_t at, char ret[128])
+{
+	ZydisDisassembledInstruction i;
+	ck_assert(
+		ZYAN_SUCCESS(ZydisDisassembleIntel(ZYDIS_MACHINE_MODE_LONG_64, at, code, 16, &i)));
+	snprintf(ret, 128, "%s", i.text);
+}
+
+static void check_same(
+	const struct bridge *bridge, const uint8_t *code, raddr_t at, const char *name)
+{
+	struct abi_bridge made;
+	char before[128], after[128];
+	raddr_t next;
+	ck_assert(bridge_make(bridge, at, &made));
+	if (bridge->kind == BRIDGE_JUMP) {
+		memcpy(&next, made.code + 6, sizeof(next));
+		ck_assert_uint_eq(next, bridge->operand);
+		return;
+	}
+	format(code, bridge->entry, before);
+	format(made.code, at + offsetof(struct abi_bridge, code), after);
+	ck_assert_msg(!strcmp(before, after), "%s: %s became %s", name, before, after);
+	memcpy(&next, made.code + bridge->bytes + 6, sizeof(next));
+	ck_assert_uint_eq(next, bridge->kind == BRIDGE_RETURN ? 0 : bridge->entry + bridge->bytes);
+	ck_assert_uint_eq(made.pushed, strncmp(before, "push", 4) == 0 ? 8 : made.pushed);
+}
+
+static void take_function(struct library *l, const Elf64_Sym *symbol, const char *name)
+{
+	struct family_member member;
+	struct bridge bridge;
+	uint64_t left;
+	raddr_t bias = 0x555500000000ull;
+	if (symbol->st_shndx == SHN_UNDEF || ELF64_ST_TYPE(symbol->st_info) != STT_FUNC ||
+		!family_find(name, &member) || member.role != FAMILY_HOOKED)
+		return;
+	const uint8_t *word = file_at(l, symbol->st_value & ~7ull, &left);
+	ck_assert_ptr_nonnull(word);
+	const char *why =
+		bridge_read(word, left, bias + symbol->st_value, symbol->st_size, &bridge);
+	if (why) {
+		printf("    %s: %s\n", name, why);
+		l->refused++;
+		return;
+	}
+	l->hooked++;
+	const uint8_t *code = word + symbol->st_value % 8;
+	check_same(&bridge, code, bridge.entry + 0x70000000, name);
+	check_same(&bridge, code, (bridge.entry & ~63ull) - 0x60000000, name);
+}
+
+static void take_symbols(struct library *l)
+{
+	const Elf64_Shdr *section = (const void *)(l->file + l->head->e_shoff);
+	for (size_t i = 0; i < l->head->e_shnum; i++) {
+		if (section[i].sh_type != SHT_SYMTAB && section[i].sh_type != SHT_DYNSYM)
+			continue;
+		const Elf64_Sym *symbol = (const void *)(l->file + section[i].sh_offset);
+		const char *names = (const char *)l->file + section[section[i].sh_link].sh_offset;
+		for (size_t n = 0; n < section[i].sh_size / sizeof(*symbol); n++)
+			take_function(l, &symbol[n], names + symbol[n].st_name);
+	}
+}
+
+/* False: it is not here. */
+static bool check_library(const char *path, unsigned refused)
+{
+	struct stat stat;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0) {
+		printf("skipped: %s\n", path);
+		return false;
+	}
+	ck_assert_int_eq(fstat(fd, &stat), 0);
+	struct library l = {
+		.file = mmap(NULL, (size_t)stat.st_size, PROT_READ, MAP_PRIVATE, fd, 0)};
+	ck_assert_ptr_ne(l.file, MAP_FAILED);
+	close(fd);
+	l.head = (const void *)l.file;
+	take_symbols(&l);
+	printf("%s: %u to be hooked, %u not\n", path, l.hooked, l.refused);
+	ck_assert_uint_gt(l.hooked, 3);
+	ck_assert_uint_le(l.refused, refused);
+	munmap((void *)l.file, (size_t)stat.st_size);
+	return true;
+}
+
+#define LIB "/usr/lib/x86_64-linux-gnu/"
+
+START_TEST(allocators)
+{
+	check_library(LIB "libjemalloc.so.2", 0);
+	check_library(LIB "libmimalloc.so.2.0", 0);
+	check_library(LIB "libtcmalloc_minimal.so.4", 0);
+	check_library(LIB "libc.so.6", 0);
+	check_library("/lib/ld-musl-x86_64.so.1", 1);
+}
+END_TEST
+
+/* Linked in, from Debian's archives: the targets of other tests, where they are built. */
+START_TEST(allocators_linked_in)
+{
+	check_library("out/release/tests/targets/extended-direct", 0);
+	check_library("out/release/tests/targets/linked-static", 0);
+	check_library("out/release/tests/targets/rust-jemalloc", 0);
+}
+END_TEST
+
+/* --- run -------------------------------------------------------------------------------------- */
+
+/* Takes (x, y), and gives something that depends on them, and on what its first instruction did. */
+#define FUNCTION(name, text)                                                                       \
+	__asm__(".pushsection .text\n.balign 16\n" #name ":\n" text "\n" #name "_end:\n"           \
+		".fill 32, 1, 0x90\n.popsection");                                                 \
+	extern uint64_t name(uint64_t x, uint64_t y);                                              \
+	extern const uint8_t name##_end[];
+
+uint64_t some_word;
+FUNCTION(copied, "mov $0x21000007, %eax\n add %rdi, %rax\n add %rsi, %rax\n ret")
+FUNCTION(short_copied, "mov %rdi, %rax\n imul %rsi, %rax\n ret")
+FUNCTION(pushing, "push %rbp\n mov %rdi, %rbp\n lea (%rbp,%rsi,2), %rax\n pop %rbp\n ret")
+FUNCTION(pushing_high, "push %r15\n push %r14\n mov %rdi, %r15\n mov %rsi, %r14\n"
+		       " lea 1(%r15,%r14), %rax\n pop %r14\n pop %r15\n ret")
+FUNCTION(marked, "endbr64\n lea (%rdi,%rsi), %rax\n ret")
+FUNCTION(lowering, "sub $24, %rsp\n mov %rdi, 8(%rsp)\n mov 8(%rsp), %rax\n sub %rsi, %rax\n"
+		   " add $24, %rsp\n ret")
+FUNCTION(loading, "mov some_word(%rip), %rax\n add %rdi, %rax\n xor %rsi, %rax\n ret")
+FUNCTION(comparing, "cmpb $5, some_word(%rip)\n sete %al\n movzbl %al, %eax\n add %rdi, %rax\n ret")
+FUNCTION(addressing, "lea some_word(%rip), %rax\n mov (%rax), %rax\n add %rsi, %rax\n ret")
+FUNCTION(jumping, "jmp copied")
+FUNCTION(jumping_far, ".byte 0xe9\n .long pushing - . - 4")
+
+static const struct {
+	const char *name;
+	uint64_t (*call)(uint64_t x, uint64_t y);
+	const uint8_t *end;
+} functions[] = {
+#define F(name)                                                                                    \
+	{                                                                                          \
+#name, name, name##_end                                                            \
+	}
+	F(copied), F(short_copied), F(pushing), F(pushing_high), F(marked), F(lowering), F(loading),
+	F(comparing), F(addressing), F(jumping), F(jumping_far)};
+
+static atomic_ulong passed;
+static uint64_t (*bridge_code)(uint64_t x, uint64_t y);
+
+/* What a thunk leads to. */
+static uint64_t hook(uint64_t x, uint64_t y)
+{
+	atomic_fetch_add(&passed, 1);
+	return bridge_code(x, y);
+}
+
+static void store_word(raddr_t at, uint64_t word)
+{
+	static int memory = -1;
+	if (memory < 0)
+		memory = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+	ck_assert_int_eq(pwrite(memory, &word, sizeof(word), (off_t)at), (int)sizeof(word));
+}
+
+struct installed {
+	struct bridge bridge;
+	uint64_t after;
+};
+
+/* As the daemon does it, in this process: area, pad, bridge. False: nothing can be mapped there. */
+static bool install(size_t i, struct installed *ret)
+{
+	struct proc proc;
+	struct proc_maps maps;
+	raddr_t near[ABI_NEAR_MAX], entry = (raddr_t)functions[i].call;
+	size_t count;
+	struct abi_bridge made;
+	const char *why = bridge_read((const uint8_t *)(entry & ~7ull), 128, entry,
+		(size_t)(functions[i].end - (const uint8_t *)entry), &ret->bridge);
+	ck_assert_msg(!why, "%s: %s", functions[i].name, why);
+	struct near_hook place = {.bridge = &ret->bridge};
+	ck_no_err(proc_open(getpid(), &proc));
+	ck_no_err(proc_maps_read(&proc, &maps));
+	ck_no_err(near_place(&maps, ABI_NEAR_MAX, &place, 1, near, &count));
+	proc_maps_deinit(&maps);
+	proc_close(&proc);
+	if (!place.at)
+		return false;
+	ck_assert_uint_eq(count, 1);
+	void *area = mmap((void *)near[0], ABI_NEAR_BYTES, PROT_READ | PROT_WRITE | PROT_EXEC,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	ck_assert_ptr_eq(area, (void *)near[0]);
+	ck_assert(bridge_make(&ret->bridge, place.at, &made));
+	memcpy((void *)place.at, &made, sizeof(made));
+	bridge_make_pad((raddr_t)hook, (uint8_t *)ret->bridge.pad);
+	bridge_code = (void *)(place.at + offsetof(struct abi_bridge, code));
+	ret->after = bridge_word(&ret->bridge);
+	return true;
+}
+
+START_TEST(runs_the_same)
+{
+	unsigned hooked = 0;
+	for (size_t i = 0; i < HT_ARRAY_SIZE(functions); i++) {
+		struct installed in;
+		some_word = 5;
+		uint64_t before = functions[i].call(1000, 3), other = functions[i].call(77, 5);
+		if (!install(i, &in))
+			continue;
+		unsigned long passes = atomic_load(&passed);
+		store_word(in.bridge.word, in.after);
+		ck_assert_msg(functions[i].call(1000, 3) == before, "%s", functions[i].name);
+		ck_assert_msg(functions[i].call(77, 5) == other, "%s", functions[i].name);
+		ck_assert_uint_eq(atomic_load(&passed), passes + 2);
+		store_word(in.bridge.word, in.bridge.before);
+		ck_assert_uint_eq(functions[i].call(1000, 3), before);
+		ck_assert_uint_eq(atomic_load(&passed), passes + 2);
+		hooked++;
+	}
+	printf("%u of %zu functions had room where they jump to\n", hooked,
+		HT_ARRAY_SIZE(functions));
+	ck_assert_uint_ge(hooked, 5);
+}
+END_TEST
+
+/* --- threads run through it meanwhile ----------------------------------------------------------
+ */
+
+#define STORES 60000u
+
+static atomic_bool ended;
+static size_t called;
+
+static void *run_through(void *arg)
+{
+	atomic_ulong *calls = arg;
+	for (uint64_t x = 0; !atomic_load_explicit(&ended, memory_order_relaxed); x++) {
+		uint64_t right = called == 0   ? 0x21000007 + x + 3
+				 : called == 2 ? x + 6
+				 : called == 3 ? x + 4
+					       : x + 3;
+		ck_assert_uint_eq(functions[called].call(x, 3), right);
+		atomic_fetch_add_explicit(calls, 1, memory_order_relaxed);
+	}
+	return NULL;
+}
+
+static void storm(size_t function)
+{
+	struct installed in;
+	pthread_t thread[2];
+	static atomic_ulong calls[2];
+	called = function;
+	if (!install(function, &in)) {
+		printf("skipped: nothing can be mapped where %s jumps to\n",
+			functions[function].name);
+		return;
+	}
+	for (size_t i = 0; i < HT_ARRAY_SIZE(thread); i++)
+		ck_assert_int_eq(pthread_create(&thread[i], NULL, run_through, &calls[i]), 0);
+	for (unsigned i = 0; i < STORES; i++) {
+		store_word(in.bridge.word, in.after);
+		store_word(in.bridge.word, in.bridge.before);
+	}
+	ended = true;
+	for (size_t i = 0; i < HT_ARRAY_SIZE(thread); i++)
+		pthread_join(thread[i], NULL);
+	printf("%s: %u stores, %lu calls, %lu of them through the hook\n", functions[function].name,
+		2 * STORES, calls[0] + calls[1], passed);
+	ck_assert_uint_gt(passed, 0);
+	ck_assert_uint_lt(passed, calls[0] + calls[1]);
+}
+
+/* By the length of the first instruction. */
+START_TEST(storm_of_five_bytes)
+{
+	storm(0);
+}
+END_TEST
+
+START_TEST(storm_of_one_byte)
+{
+	storm(2);
+}
+END_TEST
+
+START_TEST(storm_of_two_bytes)
+{
+	storm(3);
+}
+END_TEST
+
+START_TEST(storm_of_four_bytes)
+{
+	storm(4);
+}
+END_TEST
+
+HT_SUITE("attach/bridge", what_cannot_be_hooked, end_of_the_segment, where_the_jump_leads_to,
+	allocators, allocators_linked_in, runs_the_same, storm_of_five_bytes, storm_of_one_byte,
+	storm_of_two_bytes, storm_of_four_bytes)
+
+#else
+
+START_TEST(is_off)
+{
+	struct bridge bridge;
+	ck_assert(!bridge_is_supported());
+	ck_assert_ptr_nonnull(bridge_read(NULL, 0, ENTRY, 1, &bridge));
+}
+END_TEST
+
+HT_SUITE("attach/bridge", is_off)
+
+#endif
