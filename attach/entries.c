@@ -4,12 +4,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "attach/inject/choose.h"
 #include "attach/inject/stub.h"
-#include "attach/target/pulse.h"
-#include "attach/target/slow.h"
+#include "attach/target/memory.h"
 
 #define CODE_MAX (1u << 20)
 
@@ -71,22 +69,6 @@ static bool is_private_code(const struct proc_map *map)
 	return map && map->exec && !map->write && !map->shared && map->inode;
 }
 
-static size_t read_file(const struct proc *proc, const struct proc_map *map, uint64_t offset,
-	uint8_t *buffer, size_t bytes)
-{
-	int fd;
-	if (slow_holds(map->lo, map->hi - map->lo))
-		return 0;
-	pulse_enter();
-	struct ht_err *err = proc_open_mapped(proc, map, &fd);
-	ssize_t got = err ? -1 : pread(fd, buffer, bytes, (off_t)offset);
-	if (!err)
-		close(fd);
-	pulse_leave();
-	ht_err_free(err);
-	return got > 0 ? (size_t)got : 0;
-}
-
 struct code {
 	uint8_t memory[CODE_MAX], file[CODE_MAX];
 };
@@ -111,7 +93,7 @@ static const char *read_entry(const struct survey *survey, struct code *code, st
 	if (want > CODE_MAX)
 		return "it is too long";
 	ht_err_free(memory_read_some(&survey->proc, word, code->memory, want, &got));
-	if (got < want || read_file(&survey->proc, map, offset, code->file, want) < want)
+	if (got < want || memory_read_file(&survey->proc, map, offset, code->file, want) < want)
 		return "its code, or its file, cannot be read";
 	if (memcmp(code->memory, code->file, want) != 0)
 		return "its code differs from its file: a debugger's breakpoint, a probe?";

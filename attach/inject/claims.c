@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/inject/claims.h"
 
-#include <unistd.h>
-
 #include "attach/elf/slots.h"
 #include "attach/inject/choose.h"
-#include "attach/target/pulse.h"
-#include "attach/target/slow.h"
+#include "attach/target/memory.h"
 
 struct facts {
 	struct proc_maps maps;
@@ -71,18 +68,9 @@ static bool reads_file(
 	const struct proc *proc, const struct facts *facts, raddr_t addr, uint64_t *ret)
 {
 	const struct proc_map *map = proc_maps_find(&facts->maps, addr);
-	int fd;
-	if (!map || !map->inode || map->hi - addr < sizeof(*ret) || slow_holds(addr, sizeof(*ret)))
-		return false;
-	pulse_enter();
-	struct ht_err *err = proc_open_mapped(proc, map, &fd);
-	ssize_t got =
-		err ? -1 : pread(fd, ret, sizeof(*ret), (off_t)(map->offset + addr - map->lo));
-	if (!err)
-		close(fd);
-	pulse_leave();
-	ht_err_free(err);
-	return got == sizeof(*ret);
+	return map && map->inode && map->hi - addr >= sizeof(*ret) &&
+	       memory_read_file(proc, map, map->offset + addr - map->lo, ret, sizeof(*ret)) ==
+		       sizeof(*ret);
 }
 
 /* Code is only ever restored to what its file has. */

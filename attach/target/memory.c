@@ -104,6 +104,22 @@ struct ht_err *memory_read(const struct proc *proc, raddr_t addr, void *buffer, 
 		proc->pid);
 }
 
+size_t memory_read_file(const struct proc *proc, const struct proc_map *map, uint64_t offset,
+	void *buffer, size_t length)
+{
+	int fd;
+	if (slow_holds(map->lo, map->hi - map->lo))
+		return 0;
+	pulse_enter();
+	struct ht_err *err = proc_open_mapped(proc, map, &fd);
+	ssize_t got = err ? -1 : pread(fd, buffer, length, (off_t)offset);
+	if (!err)
+		close(fd);
+	pulse_leave();
+	ht_err_free(err);
+	return got > 0 ? (size_t)got : 0;
+}
+
 struct ht_err *memory_read_u64(const struct proc *proc, raddr_t addr, uint64_t *ret)
 {
 	return memory_read(proc, addr, ret, sizeof(*ret));

@@ -12,6 +12,7 @@
 #include "attach/target/slow.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
+#include "tests/support/tmpdir.h"
 
 #define PAGE 4096u
 
@@ -111,6 +112,35 @@ START_TEST(own_copies_of_avoided_pages)
 }
 END_TEST
 
+START_TEST(file_of_a_mapping)
+{
+	static const char text[] = "what the file has";
+	int fd = open(tmpdir_path("file"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	char *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+	struct proc_maps maps;
+	char got[2 * sizeof(text)] = "";
+	setup();
+	ck_assert_ptr_ne(page, MAP_FAILED);
+	ck_assert_int_eq(write(fd, text, sizeof(text)), sizeof(text));
+	page[0] = 'W';
+	ck_no_err(proc_maps_read(&self, &maps));
+	struct proc_map *map = &maps.map[proc_maps_find(&maps, at(page)) - maps.map];
+	ck_assert_uint_eq(memory_read_file(&self, map, 0, got, sizeof(got)), sizeof(text));
+	ck_assert_str_eq(got, text);
+	ck_assert_uint_eq(memory_read_file(&self, map, 5, got, 4), 4);
+	ck_assert_mem_eq(got, "the", 3);
+	ck_assert_uint_eq(memory_read_file(&self, map, sizeof(text), got, 1), 0);
+
+	/* Were it of a device that is mounted nowhere, it would not be asked for. */
+	unsigned dev_major = map->dev_major;
+	map->dev_major = 4095;
+	slow_avoid();
+	ck_no_err(slow_note(&self, &maps));
+	map->dev_major = dev_major;
+	ck_assert_uint_eq(memory_read_file(&self, map, 0, got, sizeof(got)), 0);
+}
+END_TEST
+
 START_TEST(write_past_page_protection)
 {
 	setup();
@@ -197,5 +227,5 @@ START_TEST(an_exec_ends_access)
 END_TEST
 
 HT_SUITE("attach/target/memory", read_across_pages, read_past_the_end, impossible_addresses,
-	own_copies_of_avoided_pages, write_past_page_protection, word_writes_are_aligned,
-	word_writes_are_not_torn, an_exec_ends_access)
+	own_copies_of_avoided_pages, file_of_a_mapping, write_past_page_protection,
+	word_writes_are_aligned, word_writes_are_not_torn, an_exec_ends_access)
