@@ -25,6 +25,11 @@
 #define DETACH_DEADLINE_NS (10 * CLOCK_NS_PER_S)
 #define WORDS_S		   5
 
+_Static_assert((int)OPTIONS_HOOK_SLOT == (int)ENTRIES_SLOT &&
+		       (int)OPTIONS_HOOK_AUTO == (int)ENTRIES_AUTO &&
+		       (int)OPTIONS_HOOK_ENTRY == (int)ENTRIES_ALL,
+	"run_attach takes the one for the other");
+
 enum exit_status {
 	EXIT_DONE = 0,
 	EXIT_INTERNAL = 1,
