@@ -17,6 +17,7 @@
 #include "attach/inject/detach.h"
 #include "attach/inject/remote.h"
 #include "attach/target/clock.h"
+#include "attach/target/ours.h"
 #include "attach/target/room.h"
 
 #define SEND_BUFFER_BYTES (4 << 20)
@@ -91,7 +92,7 @@ static struct ht_err *map_image(struct session *s)
 
 	memcpy(map.near, s->entries.near, sizeof(map.near));
 	map.near_count = s->entries.near_count;
-	snprintf(map.name, sizeof(map.name), "heaptap-%d", getpid());
+	snprintf(map.name, sizeof(map.name), OURS_FILE "%d", getpid());
 	for (unsigned attempt = 0; attempt < MAP_ATTEMPTS; attempt++) {
 		ht_err_free(err);
 		err = attempt ? clear_slack(s) : NULL;

@@ -16,14 +16,9 @@
 #include "attach/inject/stub_layout.h"
 #include "attach/target/clock.h"
 #include "attach/target/descriptor.h"
+#include "attach/target/ours.h"
 
 #define RECOVER_DEADLINE_NS (30 * CLOCK_NS_PER_S)
-#define MEMFD_PREFIX	    "/memfd:heaptap-"
-
-static bool is_ours(const struct proc_map *map)
-{
-	return strncmp(map->name, MEMFD_PREFIX, strlen(MEMFD_PREFIX)) == 0;
-}
 
 struct ht_err *recover_find(const struct proc *proc, struct recover_found *ret)
 {
@@ -34,7 +29,7 @@ struct ht_err *recover_find(const struct proc *proc, struct recover_found *ret)
 		return err;
 	for (size_t i = 0; i < maps.count; i++) {
 		const struct proc_map *map = &maps.map[i];
-		if (!is_ours(map) || near_is_area(map))
+		if (!ours_is(map->name) || near_is_area(map))
 			continue;
 		bool page = map->offset == ABI_THUNKS_OFF && map->hi - map->lo == HT_PAGE_BYTES;
 		/* An image has its own such page, and perhaps one of an earlier capture. */
@@ -46,7 +41,7 @@ struct ht_err *recover_find(const struct proc *proc, struct recover_found *ret)
 		found.base = map->lo - map->offset;
 		found.file = (struct image_file){
 			.dev = makedev(map->dev_major, map->dev_minor), .inode = map->inode};
-		found.daemon_pid = (pid_t)strtol(map->name + strlen(MEMFD_PREFIX), NULL, 10);
+		found.daemon_pid = (pid_t)strtol(map->name + strlen(OURS_NAME), NULL, 10);
 	}
 	found.tombstone &= !found.image;
 	proc_maps_deinit(&maps);

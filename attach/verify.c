@@ -14,8 +14,7 @@
 #include "attach/lock.h"
 #include "attach/recover.h"
 #include "attach/target/descriptor.h"
-
-#define OUR_MEMFD "/memfd:heaptap-"
+#include "attach/target/ours.h"
 
 struct look {
 	const struct proc *proc;
@@ -35,7 +34,7 @@ static HT_PRINTF(2, 3) void say(char text[VERIFY_TEXT_BYTES], const char *fmt, .
 
 static bool is_ours(const struct proc_map *map)
 {
-	return map && strncmp(map->name, OUR_MEMFD, strlen(OUR_MEMFD)) == 0;
+	return map && ours_is(map->name);
 }
 
 /* --- mappings
@@ -96,7 +95,7 @@ static struct ht_err *look_at_descriptor(void *context, int number, const char *
 {
 	struct look *look = context;
 	struct verify_finding *f = &look->report->part[VERIFY_DESCRIPTORS];
-	bool ours = strncmp(link, OUR_MEMFD, strlen(OUR_MEMFD)) == 0;
+	bool ours = ours_is(link);
 
 	look->descriptors++;
 	if (strncmp(link, "socket:", strlen("socket:")) == 0) {

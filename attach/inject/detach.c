@@ -12,13 +12,13 @@
 #include "attach/inject/prove.h"
 #include "attach/inject/remote.h"
 #include "attach/target/clock.h"
+#include "attach/target/ours.h"
 #include "attach/target/slow.h"
 
 #define PROMPT_NS      CLOCK_NS_PER_S /* a proof that took longer is level 1 */
 #define GATE_NS	       CLOCK_NS_PER_S
 #define GATE_STEP_NS   (CLOCK_NS_PER_MS / 20)
 #define UNMAP_ATTEMPTS 4u
-#define MEMFD_NAME     "/memfd:heaptap-"
 
 static struct ht_err *read_slots(
 	const struct proc *proc, struct modules *modules, struct slots *ret)
@@ -280,7 +280,7 @@ static bool is_adopted_page(const struct detach *detach, const struct proc_map *
 {
 	raddr_t thunks = detach->journal.header->thunks;
 	return is_adopted(detach) && map->lo == thunks && map->hi == thunks + HT_PAGE_BYTES &&
-	       strncmp(map->name, MEMFD_NAME, strlen(MEMFD_NAME)) == 0;
+	       ours_is(map->name);
 }
 
 /* The one page that is no file's: nothing stands in it but a small number at its start. */

@@ -5,7 +5,8 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
-#define MEMFD_NAME  "/memfd:heaptap-"
+#include "attach/target/ours.h"
+
 #define SPACE_LO    0x1000000ull /* nothing below 16 MiB: null pointers with large offsets */
 #define SPACE_HI    0x7ffffffff000ull
 #define MARGIN	    0x100000ull	 /* to what is mapped */
@@ -177,7 +178,7 @@ struct ht_err *near_place(const struct proc_maps *maps, size_t area_max, struct 
 bool near_is_area(const struct proc_map *map)
 {
 	return map->exec && map->offset >= ABI_NEAR_OFF && map->offset < ABI_SHARED_OFF &&
-	       strncmp(map->name, MEMFD_NAME, strlen(MEMFD_NAME)) == 0;
+	       ours_is(map->name);
 }
 
 struct ht_err *near_find(

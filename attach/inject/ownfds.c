@@ -11,6 +11,7 @@
 
 #include "attach/inject/stub_layout.h"
 #include "attach/target/descriptor.h"
+#include "attach/target/ours.h"
 #include "attach/target/proc_file.h"
 
 static bool is_socket(const char *link, uint64_t inode)
@@ -23,7 +24,7 @@ static bool is_socket(const char *link, uint64_t inode)
 static bool is_memfd(const char *link, uint32_t daemon_pid)
 {
 	char ours[48];
-	snprintf(ours, sizeof(ours), "/memfd:heaptap-%u (deleted)", daemon_pid);
+	snprintf(ours, sizeof(ours), OURS_NAME "%u (deleted)", daemon_pid);
 	return strcmp(link, ours) == 0;
 }
 

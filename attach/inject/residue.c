@@ -13,11 +13,11 @@
 
 #include "attach/target/checksum.h"
 #include "attach/target/clock.h"
+#include "attach/target/ours.h"
 #include "attach/target/proc_file.h"
 
 #define SETTLE_NS   (1000 * CLOCK_NS_PER_MS)
 #define CHUNK_BYTES (256u << 10) /* stays in the processor's cache */
-#define OUR_MEMFD   "/memfd:heaptap-"
 
 struct text_hash {
 	raddr_t lo, hi;
@@ -87,7 +87,7 @@ static struct ht_err *take_text(const struct proc *proc, struct residue *residue
 	for (size_t i = 0; !err && i < residue->maps.count; i++) {
 		const struct proc_map *map = &residue->maps.map[i];
 		struct text_hash *text = &residue->text[residue->text_count];
-		if (!map->exec || map->write || !map->inode || strstr(map->name, OUR_MEMFD))
+		if (!map->exec || map->write || !map->inode || ours_is(map->name))
 			continue;
 		*text = (struct text_hash){
 			.lo = map->lo, .hi = map->hi, .inode = map->inode, .offset = map->offset};
@@ -287,7 +287,7 @@ static void compare_fd(
 			say_unread(text, errno);
 		return;
 	}
-	if (strncmp(link, OUR_MEMFD, strlen(OUR_MEMFD)) == 0 || strcmp(link, ours) == 0)
+	if (ours_is(link) || strcmp(link, ours) == 0)
 		say(text, "descriptor %s is still ours (%s)", name, link);
 }
 
@@ -358,7 +358,7 @@ static void find_ours(const struct proc_maps *now, const struct journal *journal
 {
 	for (size_t i = 0; i < now->count; i++) {
 		const struct proc_map *map = &now->map[i];
-		if (strncmp(map->name, OUR_MEMFD, strlen(OUR_MEMFD)) != 0)
+		if (!ours_is(map->name))
 			continue;
 		if (keep && map->lo == journal->header->thunks)
 			say(text, "one page of jump stubs stays at %lx", (unsigned long)map->lo);

@@ -2,11 +2,11 @@
 #include "attach/inject/tombstone.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "attach/elf/slots.h"
 #include "attach/inject/detach.h"
 #include "attach/inject/prove.h"
+#include "attach/target/ours.h"
 
 #define ATTEMPTS 4u /* a signal handler may jump away before the stub has begun */
 
@@ -115,8 +115,7 @@ static struct ht_err *check_ours(const struct proc *proc, raddr_t page)
 	if (err)
 		return err;
 	const struct proc_map *map = proc_maps_find(&maps, page);
-	if (!map || map->lo != page || map->hi != page + HT_PAGE_BYTES ||
-		strncmp(map->name, "/memfd:heaptap-", strlen("/memfd:heaptap-")) != 0)
+	if (!map || map->lo != page || map->hi != page + HT_PAGE_BYTES || !ours_is(map->name))
 		err = ht_err_new(HT_ERR_INCOMPLETE,
 			"what is mapped at %lx in process %d is not heaptap's page any more",
 			(unsigned long)page, proc->pid);

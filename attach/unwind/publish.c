@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attach/target/ours.h"
 #include "attach/unwind/ehframe_memory.h"
 
 #define AREA_ALIGN 64u
@@ -142,8 +143,7 @@ static int by_lo(const void *a, const void *b)
 /* What the agent knows by itself. */
 static bool is_near(const struct proc_map *map)
 {
-	return map->offset >= ABI_NEAR_OFF && map->offset < ABI_SHARED_OFF &&
-	       strncmp(map->name, "/memfd:heaptap-", strlen("/memfd:heaptap-")) == 0;
+	return map->offset >= ABI_NEAR_OFF && map->offset < ABI_SHARED_OFF && ours_is(map->name);
 }
 
 /* Modules by their tables, anonymous executable mappings (JIT code) by the frame pointer rule. */
