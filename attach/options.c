@@ -69,7 +69,7 @@ static const struct option_row {
 		"let the process wait rather than lose events when the disk is slow",
 		IN(COMMAND_ATTACH)},
 	{OPTION_HOOK, 0, "hook", "WAY",
-		"into linked-in allocators: slot (default), auto (code, too), entry (code)",
+		"linked-in allocators: slot (default), entry, auto (entry where needed)",
 		IN(COMMAND_ATTACH)},
 	{OPTION_UNWIND, 0, "unwind", "full",
 		"walk every stack from the start: slower, for comparison", IN(COMMAND_ATTACH)},
@@ -106,10 +106,11 @@ void options_print_help(void)
 	print_rows(IN_ALL);
 	printf("\noptions of attach alone:\n");
 	print_rows(IN(COMMAND_ATTACH));
-	printf("\nexit status: 0 done, 1 internal or I/O error, 2 usage, 3 refused and untouched,\n"
-	       "4 no permission, 5 target ended, trace valid, 6 something is still there, and "
-	       "named,\n"
-	       "7 trace saved but incomplete, 9 not a readable trace\n");
+	printf("\nexit status: 0 done, 1 internal or I/O error, 2 usage, 3 refused: the process "
+	       "was not touched,\n"
+	       "4 no permission, 5 the process ended: the trace is valid, 6 something is still "
+	       "there: it is named,\n"
+	       "7 the trace is incomplete, 9 not a readable trace\n");
 }
 
 static bool parse_pid(const char *text, pid_t *ret)
