@@ -80,7 +80,7 @@ START_TEST(rust_legacy)
 		{"_ZN63_$LT$alloc..alloc..Global$u20$as$u20$core..alloc..Allocator$GT$"
 		 "8allocate17h0123456789abcdefE",
 			true},
-		{"_ZN52_$LT$T$u20$as$u20$alloc..slice..hack..ConvertVec$GT$6to_vec"
+		{"_ZN45_$LT$T$u20$as$u20$alloc..string..ToString$GT$9to_string"
 		 "17h0123456789abcdefE",
 			true},
 		{"_ZN9hashbrown3raw21RawTable$LT$T$C$A$GT$14reserve_rehash17h0123456789abcdefE",

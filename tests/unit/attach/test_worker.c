@@ -75,8 +75,10 @@ static struct ht_err *give_error(void *context, struct worker_reply *reply)
 	(void)reply;
 	if (*(int *)context == 0)
 		return ht_err_sys(ENOSPC, "cannot %s", "test");
+	static const char cause[] = "because of this, ";
 	char text[5000];
-	memset(text, 'x', sizeof(text));
+	for (size_t i = 0; i < sizeof(text); i++)
+		text[i] = cause[i % strlen(cause)];
 	return ht_err_new(HT_ERR_PERMISSION, "%.*s", (int)sizeof(text), text);
 }
 
@@ -94,7 +96,7 @@ START_TEST(errors_travel)
 	err = worker_run("testing", far(), give_error, &number, &reply);
 	ck_assert_ptr_nonnull(err);
 	ck_assert_uint_ge(strlen(err->message), 200);
-	ck_err_says(err, HT_ERR_PERMISSION, "xxx");
+	ck_err_says(err, HT_ERR_PERMISSION, "because of this, because");
 	check_no_child();
 }
 END_TEST
