@@ -35,12 +35,12 @@ static void begin(void)
 	analysis = scene_analyze(&scene);
 }
 
-static void check(enum profile_metric metric, const char *want)
+static void check(enum profile_metric metric, bool wrappers, const char *want)
 {
 	char *got = NULL;
 	size_t length = 0;
 	FILE *out = open_memstream(&got, &length);
-	ck_no_err(export_collapsed(out, analysis, metric, false));
+	ck_no_err(export_collapsed(out, analysis, metric, wrappers));
 	fclose(out);
 	ck_assert_str_eq(got, want);
 	free(got);
@@ -49,27 +49,17 @@ static void check(enum profile_metric metric, const char *want)
 START_TEST(each_metric_has_its_lines)
 {
 	begin();
-	check(PROFILE_OUTSTANDING, "lib:x.so+0xff;caller;in:ner? 100\nlib:x.so+0xff 7\n");
-	check(PROFILE_PEAK, "lib:x.so+0xff;caller;in:ner? 130\n");
-	check(PROFILE_ALLOCATED,
+	check(PROFILE_OUTSTANDING, false, "lib:x.so+0xff;caller;in:ner? 100\nlib:x.so+0xff 7\n");
+	check(PROFILE_PEAK, false, "lib:x.so+0xff;caller;in:ner? 130\n");
+	check(PROFILE_ALLOCATED, false,
 		"lib:x.so+0xff;caller;in:ner? 130\nlib:x.so+0xff 7\n(no stack) 1\n");
-	check(PROFILE_CALLS, "lib:x.so+0xff;caller;in:ner? 2\nlib:x.so+0xff 1\n(no stack) 1\n");
-	check(PROFILE_TEMPORARY, "lib:x.so+0xff;caller;in:ner? 1\n(no stack) 1\n");
+	check(PROFILE_CALLS, false,
+		"lib:x.so+0xff;caller;in:ner? 2\nlib:x.so+0xff 1\n(no stack) 1\n");
+	check(PROFILE_TEMPORARY, false, "lib:x.so+0xff;caller;in:ner? 1\n(no stack) 1\n");
 	analysis_destroy(analysis);
 	scene_deinit(&scene);
 }
 END_TEST
-
-static void check_wrappers(bool shows, const char *want)
-{
-	char *got = NULL;
-	size_t length = 0;
-	FILE *out = open_memstream(&got, &length);
-	ck_no_err(export_collapsed(out, analysis, PROFILE_CALLS, shows));
-	fclose(out);
-	ck_assert_str_eq(got, want);
-	free(got);
-}
 
 START_TEST(a_flame_ends_in_who_allocated)
 {
@@ -91,8 +81,9 @@ START_TEST(a_flame_ends_in_who_allocated)
 	scene_malloc(&scene, 0, 0x2000, 10, wrapper);
 	scene_malloc(&scene, 0, 0x3000, 10, user);
 	analysis = scene_analyze(&scene);
-	check_wrappers(false, "user() 3\n");
-	check_wrappers(true, "user();std::f();operator new(unsigned long) 2\nuser();std::f() 1\n");
+	check(PROFILE_CALLS, false, "user() 3\n");
+	check(PROFILE_CALLS, true,
+		"user();std::f();operator new(unsigned long) 2\nuser();std::f() 1\n");
 	analysis_destroy(analysis);
 	scene_deinit(&scene);
 }
@@ -111,7 +102,7 @@ START_TEST(a_terminal_obeys_no_name)
 		NULL, 0);
 	scene_malloc(&scene, 0, 0x1000, 10, user);
 	analysis = scene_analyze(&scene);
-	check_wrappers(true, "a?31m????\xc3\xbc 1\n");
+	check(PROFILE_CALLS, true, "a?31m????\xc3\xbc 1\n");
 	analysis_destroy(analysis);
 	scene_deinit(&scene);
 }
