@@ -41,16 +41,6 @@ static void start(struct victim *victim, const char *name, const char *state, co
 	victim_start(victim, (const char *[]){run_built(path), state, more, NULL});
 }
 
-static char state_of(pid_t pid)
-{
-	char text[512];
-	snprintf(text, sizeof(text), "/proc/%d/stat", pid);
-	FILE *stat = fopen(text, "re");
-	ck_assert(stat && fgets(text, sizeof(text), stat));
-	fclose(stat);
-	return strrchr(text, ')')[2];
-}
-
 static void check_untraced(pid_t pid)
 {
 	char path[300], line[256];
@@ -129,7 +119,7 @@ static void detach_later(struct victim *victim, struct tap *tap, struct procsnap
 static void resume(struct victim *victim)
 {
 	check_untraced(victim->pid);
-	ck_assert_int_eq(state_of(victim->pid), 'T');
+	ck_assert_int_eq(child_state(victim->pid), 'T');
 	kill(victim->pid, SIGCONT);
 }
 
@@ -142,7 +132,7 @@ START_TEST(stopped_while_tapped)
 	tap_start(&tap, victim.pid, NULL);
 	tap_wait_on(&tap, "/busy");
 	kill(victim.pid, SIGSTOP);
-	run_until(state_of(victim.pid) == 'T', ANSWER_MS);
+	run_until(child_state(victim.pid) == 'T', ANSWER_MS);
 	detach_later(&victim, &tap, before, resume);
 }
 END_TEST
@@ -156,7 +146,7 @@ START_TEST(continued_in_time)
 	tap_start(&tap, victim.pid, NULL);
 	tap_wait_on(&tap, "/busy");
 	kill(victim.pid, SIGSTOP);
-	run_until(state_of(victim.pid) == 'T', ANSWER_MS);
+	run_until(child_state(victim.pid) == 'T', ANSWER_MS);
 	kill(tap.run.pid, SIGINT);
 	size_t all;
 	run_until(gotwords_tapped(victim.pid, "/busy", &all) == 0, ANSWER_MS);
@@ -240,7 +230,7 @@ START_TEST(leader_has_ended)
 	struct victim victim;
 	struct tap tap;
 	start(&victim, "states", "leader", NULL);
-	run_until(state_of(victim.pid) == 'Z', ANSWER_MS);
+	run_until(child_state(victim.pid) == 'Z', ANSWER_MS);
 	tap_start(&tap, victim.pid, NULL);
 	run_until(lines_of_heaptap(victim.pid) > 0 || run_has_ended(&tap.run), ANSWER_MS);
 	json_t *attach = tap_stop(&tap, 0);
@@ -278,14 +268,11 @@ START_TEST(leader_has_ended_and_heaptap_is_killed)
 {
 	struct victim victim;
 	struct sweep sweep;
-	char pid[16], *trace = tmpdir_path("trace");
+	char *trace = tmpdir_path("trace");
 	start(&victim, "states", "leader", NULL);
-	run_until(state_of(victim.pid) == 'Z', ANSWER_MS);
+	run_until(child_state(victim.pid) == 'Z', ANSWER_MS);
 	size_t before = sockets_of(victim.pid);
-	snprintf(pid, sizeof(pid), "%d", victim.pid);
-	const char *const argv[] = {
-		run_built("heaptap"), "attach", "-q", "-p", pid, "-o", trace, NULL};
-	sweep_start(&sweep, argv,
+	sweep_attach(&sweep, victim.pid, trace,
 		&(struct sweep_plan){
 			.action = SWEEP_KILL, .role = SWEEP_MAIN, .from = SYS_getsockopt, .at = 1});
 	sweep_wait(&sweep, GUARDIAN_MS);
@@ -305,7 +292,7 @@ static pid_t start_vfork(struct victim *victim)
 	char path[64];
 	pid_t child = 0;
 	victim_send(victim, "vfork");
-	run_until(state_of(victim->pid) == 'D', ANSWER_MS);
+	run_until(child_state(victim->pid) == 'D', ANSWER_MS);
 	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", victim->pid, victim->pid);
 	FILE *children = fopen(path, "re");
 	ck_assert(children && fscanf(children, "%d", &child) == 1);
@@ -330,7 +317,7 @@ START_TEST(only_thread_in_vfork)
 	char *err;
 	int status = try_attach(&victim, &err);
 	check_refused(&victim, status, err, "no thread of the target could be stopped");
-	ck_assert_int_eq(state_of(victim.pid), 'D');
+	ck_assert_int_eq(child_state(victim.pid), 'D');
 	end_vfork(&victim, child);
 	procsnap_verify(before, victim.pid);
 	cycle(&victim, 0);
@@ -533,20 +520,17 @@ static void stop_now(void *context)
 {
 	const struct child *child = context;
 	kill(child->pid, SIGSTOP);
-	run_until(state_of(child->pid) == 'T', ANSWER_MS);
+	run_until(child_state(child->pid) == 'T', ANSWER_MS);
 }
 
 /* Its thread is stopped within the stub, which nobody can take out then. */
 START_TEST(stopped_in_the_stub)
 {
 	struct sweep sweep;
-	char pid[16], *trace = tmpdir_path("trace");
+	char *trace = tmpdir_path("trace");
 	struct child child = child_fork(compute, NULL);
 	struct procsnap *before = procsnap_take(child.pid, PROCSNAP_MASKS_CHANGE);
-	snprintf(pid, sizeof(pid), "%d", child.pid);
-	const char *const argv[] = {
-		run_built("heaptap"), "attach", "-q", "-p", pid, "-o", trace, NULL};
-	sweep_start(&sweep, argv,
+	sweep_attach(&sweep, child.pid, trace,
 		&(struct sweep_plan){.action = SWEEP_CALL,
 			.role = SWEEP_WORKER,
 			.from = SYS_pidfd_getfd,
@@ -555,7 +539,7 @@ START_TEST(stopped_in_the_stub)
 			.context = &child});
 	run_until(strchr(run_err(&sweep.run), '\n'), 2 * ANSWER_MS);
 	check_untraced(child.pid);
-	ck_assert_int_eq(state_of(child.pid), 'T');
+	ck_assert_int_eq(child_state(child.pid), 'T');
 	kill(child.pid, SIGCONT);
 	int status = sweep_wait(&sweep, GUARDIAN_MS);
 	char *err = run_err(&sweep.run);

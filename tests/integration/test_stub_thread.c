@@ -88,16 +88,13 @@ static void fork_and_limit(void *context)
 START_TEST(forked_in_an_attempt_that_was_given_up)
 {
 	struct sweep sweep;
-	char pid[16], *trace = tmpdir_path("trace");
+	char *trace = tmpdir_path("trace");
 	forked = mmap(
 		NULL, sizeof(*forked), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ck_assert(forked != MAP_FAILED);
 	struct child child = child_fork(wait_beside, NULL);
 	child_sleeping(&child);
-	snprintf(pid, sizeof(pid), "%d", child.pid);
-	const char *const argv[] = {
-		run_built("heaptap"), "attach", "-q", "-p", pid, "-o", trace, NULL};
-	sweep_start(&sweep, argv,
+	sweep_attach(&sweep, child.pid, trace,
 		&(struct sweep_plan){.action = SWEEP_CALL,
 			.role = SWEEP_WORKER,
 			.from = SYS_pidfd_getfd,

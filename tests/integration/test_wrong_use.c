@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/procsnap.h"
 #include "tests/support/report.h"
@@ -160,24 +161,14 @@ START_TEST(traced_by_another)
 }
 END_TEST
 
-static char state_of(pid_t pid)
-{
-	char text[512];
-	snprintf(text, sizeof(text), "/proc/%d/stat", pid);
-	FILE *stat = fopen(text, "re");
-	ck_assert(stat && fgets(text, sizeof(text), stat));
-	fclose(stat);
-	return strrchr(text, ')')[2];
-}
-
 START_TEST(stopped)
 {
 	struct victim victim;
 	start_actor(&victim);
 	kill(victim.pid, SIGSTOP);
-	run_until(state_of(victim.pid) == 'T', ANSWER_MS);
+	run_until(child_state(victim.pid) == 'T', ANSWER_MS);
 	check_pid_refused(victim.pid, REFUSED, "stopped");
-	ck_assert_int_eq(state_of(victim.pid), 'T');
+	ck_assert_int_eq(child_state(victim.pid), 'T');
 	kill(victim.pid, SIGCONT);
 	victim_prove_alive(&victim);
 	victim_stop(&victim);

@@ -103,7 +103,7 @@ void child_mapped(const struct child *child, const char *text)
 	}
 }
 
-static char state_of(pid_t pid)
+char child_state(pid_t pid)
 {
 	char path[64], line[256], state = 0;
 	snprintf(path, sizeof(path), "/proc/%d/status", pid);
@@ -118,7 +118,7 @@ static char state_of(pid_t pid)
 
 void child_sleeping(const struct child *child)
 {
-	for (char state; (state = state_of(child->pid)) != 'S';) {
+	for (char state; (state = child_state(child->pid)) != 'S';) {
 		ck_assert_msg(state != 'Z', "the child ended");
 		sched_yield();
 	}

@@ -26,6 +26,8 @@ struct child child_exec(const char *const argv[], const char *const env[]);
 /* Waits until /proc/PID/maps of the child contains `text`: a library is loaded. */
 void child_mapped(const struct child *child, const char *text);
 
+/* The state of a process as the kernel tells it: R, S, T, Z, ... of its main thread. */
+char child_state(pid_t pid);
 /* Waits until its main thread sleeps: a program whose work ends in pause() has done it. */
 void child_sleeping(const struct child *child);
 

@@ -300,14 +300,27 @@ static void *trace(void *context)
 	}
 }
 
-void sweep_start(struct sweep *sweep, const char *const argv[], const struct sweep_plan *plan)
+static void run_traced(struct sweep *sweep)
 {
-	*sweep = (struct sweep){.plan = *plan,
-		.argv = argv,
-		.process = calloc(PROCESSES_MAX, sizeof(*sweep->process))};
+	sweep->process = calloc(PROCESSES_MAX, sizeof(*sweep->process));
 	ck_assert_ptr_nonnull(sweep->process);
 	ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
 	ck_assert_int_eq(pthread_create(&sweep->tracer, NULL, trace, sweep), 0);
+}
+
+void sweep_start(struct sweep *sweep, const char *const argv[], const struct sweep_plan *plan)
+{
+	*sweep = (struct sweep){.plan = *plan, .argv = argv};
+	run_traced(sweep);
+}
+
+void sweep_attach(struct sweep *sweep, pid_t pid, const char *trace, const struct sweep_plan *plan)
+{
+	*sweep = (struct sweep){.plan = *plan,
+		.attach = {run_built("heaptap"), "attach", "-q", "-p", sweep->pid, "-o", trace},
+		.argv = sweep->attach};
+	snprintf(sweep->pid, sizeof(sweep->pid), "%d", pid);
+	run_traced(sweep);
 }
 
 /* One line of what the kernel says of a process in `file`. */

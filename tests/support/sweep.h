@@ -51,6 +51,8 @@ struct sweep {
 	uint64_t calls[SWEEP_ROLES]; /* made until the end, or until the hit */
 	enum sweep_role hit_role;
 	long hit_number;
+	char pid[16]; /* for sweep_attach */
+	const char *attach[8];
 	/* The rest is the tracer's own. */
 	bool begun;
 	pthread_t tracer;
@@ -62,6 +64,8 @@ struct sweep {
 /* Starts argv[0]; `argv` must live until sweep_wait. Orphans of heaptap become children of the
  * test (PR_SET_CHILD_SUBREAPER). */
 void sweep_start(struct sweep *sweep, const char *const argv[], const struct sweep_plan *plan);
+/* The same for `heaptap attach -q -p PID -o TRACE`; `trace` must live until sweep_wait. */
+void sweep_attach(struct sweep *sweep, pid_t pid, const char *trace, const struct sweep_plan *plan);
 /* Waits until every process of heaptap has ended, the guardian too; after `limit_ms` the test fails
  * and says what each was doing. Returns main's exit status, or 128 + the signal that ended it. */
 int sweep_wait(struct sweep *sweep, unsigned limit_ms);

@@ -87,19 +87,12 @@ START_TEST(a_socket_of_ours_is_seen_with_and_without_a_main_thread)
 {
 	void (*const body[])(const void *) = {with_socket, without_main_thread};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(body); i++) {
-		struct proc_status status = {0};
 		char number[32];
 		setup(body[i], "heaptap-agent");
 		snprintf(number, sizeof(number), "number %ld ", child.value);
 		/* Its end is seen by others a moment later. */
-		while (i == 1 && status.state != 'Z') {
-			char text[512] = "";
-			snprintf(text, sizeof(text), "/proc/%d/stat", child.pid);
-			FILE *file = fopen(text, "re");
-			ck_assert_ptr_nonnull(fgets(text, sizeof(text), file));
-			fclose(file);
-			status.state = strrchr(text, ')')[2];
-		}
+		while (i == 1 && child_state(child.pid) != 'Z')
+			sched_yield();
 		struct verify_report report = verified();
 		ck_assert_int_eq(report.state, VERIFY_REMAINS);
 		ck_assert_ptr_nonnull(strstr(report.part[VERIFY_DESCRIPTORS].text, number));
