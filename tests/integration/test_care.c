@@ -34,27 +34,10 @@ static void start_target(struct victim *victim, const char *name)
 	victim_start(victim, (const char *[]){run_built(path), NULL});
 }
 
-/* Runs `heaptap COMMAND -p PID --json`. */
-static json_t *care(const char *command, pid_t target, int expected_status)
-{
-	char pid[16], *out, *err;
-	snprintf(pid, sizeof(pid), "%d", target);
-	int status = run_program(
-		(const char *[]){run_built("heaptap"), command, "-p", pid, "--json", NULL},
-		COMMAND_MS, &out, &err);
-	ck_assert_msg(status == expected_status, "%s ended with %d instead of %d: %s%s", command,
-		status, expected_status, out, err);
-	ck_assert_str_eq(err, "");
-	json_t *object = report_parse(out);
-	free(out);
-	free(err);
-	return object;
-}
-
 static void check_state(pid_t target, const char *state, const char *next)
 {
 	char expected[64] = "";
-	json_t *verify = care("verify", target, strcmp(state, "clean") ? 6 : 0);
+	json_t *verify = report_run("verify", target, strcmp(state, "clean") ? 6 : 0);
 	ck_assert_str_eq(report_text(verify, "schema"), "heaptap.verify/1");
 	ck_assert_str_eq(report_text(verify, "state"), state);
 	if (next)
@@ -72,7 +55,7 @@ static bool found(const json_t *verify, const char *part)
 
 static void check_outcome(const char *command, pid_t target, int status, const char *outcome)
 {
-	json_t *object = care(command, target, status);
+	json_t *object = report_run(command, target, status);
 	char *text = json_dumps(object, JSON_COMPACT);
 	ck_assert_msg(!strcmp(report_text(object, "outcome"), outcome), "%s: %s", command, text);
 	free(text);
@@ -117,7 +100,7 @@ START_TEST(a_capture_is_found_in_every_part)
 	struct tap tap;
 	tap_start(&tap, victim.pid, NULL);
 	tap_wait_on(&tap, "/busy");
-	json_t *verify = care("verify", victim.pid, 6);
+	json_t *verify = report_run("verify", victim.pid, 6);
 	ck_assert_str_eq(report_text(verify, "state"), "tapped");
 	for (size_t i = 0; i < HT_ARRAY_SIZE(parts); i++)
 		ck_assert_msg(found(verify, parts[i]), "%s: %s", parts[i],
@@ -202,7 +185,7 @@ static void recover_abandoned(const char *name)
 	victim_prove_alive(&victim);
 	check_state(victim.pid, "abandoned", "recover");
 	check_outcome("cleanup", victim.pid, 6, "capture");
-	json_t *recover = care("recover", victim.pid, 0);
+	json_t *recover = report_run("recover", victim.pid, 0);
 	ck_assert_str_eq(report_text(recover, "schema"), "heaptap.recover/1");
 	ck_assert_str_eq(report_text(recover, "outcome"), "done");
 	ck_assert_uint_gt(report_u64(recover, "slots_tapped"), 0);
@@ -299,7 +282,7 @@ START_TEST(a_part_of_an_image_is_recovered)
 		ck_assert_int_eq(write(part_gate[1], "x", 1), 1);
 		ck_assert_int_eq(read(part_gate[1], &byte, 1), 1);
 		check_state(child.pid, "abandoned", "recover");
-		json_decref(care("recover", child.pid, 0));
+		json_decref(report_run("recover", child.pid, 0));
 		check_state(child.pid, "clean", NULL);
 		procsnap_verify(before, child.pid);
 		child_kill(&child);
@@ -357,7 +340,7 @@ START_TEST(a_page_goes_when_the_program_has_forgotten_it)
 		ck_assert_uint_le(tombstone_bytes(victim.pid), 4096);
 	check_outcome("recover", victim.pid, 6, "tombstone");
 	for (int i = 0; i < 3; i++) {
-		json_t *cleanup = care("cleanup", victim.pid, 6);
+		json_t *cleanup = report_run("cleanup", victim.pid, 6);
 		ck_assert_str_eq(report_text(cleanup, "schema"), "heaptap.cleanup/1");
 		ck_assert_str_eq(report_text(cleanup, "outcome"), "in use");
 		ck_assert_uint_ge(report_u64(cleanup, "pointers"), 4);
@@ -427,12 +410,12 @@ START_TEST(changed_code_is_told_apart)
 	struct victim victim;
 	start_target(&victim, "sleepy");
 	poke(victim.pid, code_of_libc(victim.pid, false), "\xcc", 1);
-	json_t *verify = care("verify", victim.pid, 0);
+	json_t *verify = report_run("verify", victim.pid, 0);
 	ck_assert(!found(verify, "code"));
 	ck_assert_ptr_nonnull(strstr(report_text(verify, "parts.code.other"), "/libc.so.6"));
 	json_decref(verify);
 	poke(victim.pid, code_of_libc(victim.pid, true), "\xcc", 1);
-	verify = care("verify", victim.pid, 6);
+	verify = report_run("verify", victim.pid, 6);
 	ck_assert_str_eq(report_text(verify, "state"), "remains");
 	ck_assert(found(verify, "code"));
 	json_decref(verify);

@@ -48,24 +48,15 @@ static uint64_t cpu_ticks(pid_t pid)
 	return user + system;
 }
 
-static uint64_t busy_rounds(struct victim *victim)
-{
-	char *answer = victim_ask(victim, "count", ANSWER_MS);
-	json_t *count = report_parse(answer);
-	uint64_t rounds = report_u64(count, "rounds");
-	json_decref(count);
-	free(answer);
-	return rounds;
-}
-
 /* Rounds by CPU time, so that other load on the machine does not count. */
 static double busy_speed(struct victim *victim)
 {
-	uint64_t rounds = busy_rounds(victim), ticks = cpu_ticks(victim->pid);
+	uint64_t rounds = report_count(victim, "rounds"), ticks = cpu_ticks(victim->pid);
 	uint64_t end = run_now_ms() + MEASURE_MS;
 	while (run_now_ms() < end || cpu_ticks(victim->pid) < ticks + 10)
 		run_pause();
-	return (double)(busy_rounds(victim) - rounds) / (double)(cpu_ticks(victim->pid) - ticks);
+	return (double)(report_count(victim, "rounds") - rounds) /
+	       (double)(cpu_ticks(victim->pid) - ticks);
 }
 
 static void cycle(struct victim *victim, unsigned flags, const char *module)

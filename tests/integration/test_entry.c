@@ -152,21 +152,6 @@ START_TEST(not_asked_for)
 }
 END_TEST
 
-static json_t *care(const char *command, pid_t target, int expected_status)
-{
-	char pid[16], *out, *err;
-	snprintf(pid, sizeof(pid), "%d", target);
-	int status = run_program(
-		(const char *[]){run_built("heaptap"), command, "-p", pid, "--json", NULL},
-		COMMAND_MS, &out, &err);
-	ck_assert_msg(
-		status == expected_status, "%s ended with %d: %s%s", command, status, out, err);
-	json_t *object = report_parse(out);
-	free(out);
-	free(err);
-	return object;
-}
-
 /* All of heaptap is killed: the process goes on, verify tells the hooks, recover takes them out by
  * the journal in the process. */
 START_TEST(recovered)
@@ -194,14 +179,14 @@ START_TEST(recovered)
 	run_wait(&tap.run, COMMAND_MS);
 	free(victim_ask(&victim, "go", PHASE_MS));
 	ck_assert_uint_eq(hookedcode_count(&watched), watched.count);
-	json_t *verify = care("verify", victim.pid, 6);
+	json_t *verify = report_run("verify", victim.pid, 6);
 	ck_assert_str_eq(report_text(verify, "state"), "abandoned");
 	const char *code = report_text(report_at(report_at(verify, "parts"), "code"), "text");
 	ck_assert_msg(strstr(code, "entry"), "%s", code);
 	json_decref(verify);
-	json_decref(care("recover", victim.pid, 0));
+	json_decref(report_run("recover", victim.pid, 0));
 	ck_assert_uint_eq(hookedcode_count(&watched), 0);
-	json_decref(care("verify", victim.pid, 0));
+	json_decref(report_run("verify", victim.pid, 0));
 	procsnap_verify(before, victim.pid);
 	free(victim_ask(&victim, "go", PHASE_MS));
 	victim_stop(&victim);

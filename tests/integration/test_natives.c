@@ -84,19 +84,6 @@ START_TEST(rust)
 }
 END_TEST
 
-static json_t *doctor(pid_t pid)
-{
-	char number[16], *text;
-	snprintf(number, sizeof(number), "%d", pid);
-	ck_assert_int_eq(run_program((const char *[]){run_built("heaptap"), "doctor", "-p", number,
-					     "--json", NULL},
-				 60000, &text, NULL),
-		0);
-	json_t *object = report_parse(text);
-	free(text);
-	return object;
-}
-
 /* What doctor says of a function: "slot", "partly", "no"; NULL: nothing. */
 static const char *covered(const json_t *doctor, const char *function)
 {
@@ -116,7 +103,7 @@ START_TEST(rust_optimised_as_a_whole)
 	struct victim victim;
 	struct tap tap;
 	victim_start(&victim, (const char *[]){program, NULL});
-	json_t *before = doctor(victim.pid);
+	json_t *before = report_run("doctor", victim.pid, 0);
 	ck_assert_str_eq(covered(before, "_rjem_sdallocx"), "partly");
 	ck_assert_str_eq(covered(before, "_rjem_calloc"), "slot");
 	ck_assert_ptr_null(covered(before, "_rjem_valloc"));
@@ -131,7 +118,7 @@ static void check_operators(const char *program, bool unseen)
 	struct victim victim;
 	struct tap tap;
 	victim_start(&victim, (const char *[]){run_built(program), NULL});
-	json_t *before = doctor(victim.pid);
+	json_t *before = report_run("doctor", victim.pid, 0);
 	ck_assert_uint_eq(report_u64(before, "unseen_places") > 0, unseen);
 	json_decref(before);
 	tap_start(&tap, victim.pid, NULL);
@@ -199,7 +186,7 @@ START_TEST(stripped)
 		return;
 	}
 	victim_start(&victim, (const char *[]){program, NULL});
-	json_t *with_another = doctor(victim.pid);
+	json_t *with_another = report_run("doctor", victim.pid, 0);
 	ck_assert_ptr_null(covered(with_another, "_rjem_malloc"));
 	json_decref(with_another);
 	victim_stop(&victim);

@@ -84,16 +84,6 @@ static void compute(const void *arg)
 		;
 }
 
-static uint64_t rounds_of(struct victim *victim)
-{
-	char *answer = victim_ask(victim, "count", ANSWER_MS);
-	json_t *count = report_parse(answer);
-	uint64_t rounds = report_u64(count, "rounds");
-	json_decref(count);
-	free(answer);
-	return rounds;
-}
-
 static void start_tap(struct tap *tap, const struct victim *victim, const cpu_set_t *cores)
 {
 	cpu_set_t all;
@@ -144,8 +134,8 @@ static void check(const struct setting *setting)
 	cpu_set_t rest = all_but(&one);
 	start_tap(&tap, &victim, setting->on_one_core ? &one : setting->apart ? &rest : NULL);
 	tap_wait_on(&tap, "/busy");
-	uint64_t rounds = rounds_of(&victim);
-	run_until(rounds_of(&victim) > rounds, ANSWER_MS);
+	uint64_t rounds = report_count(&victim, "rounds");
+	run_until(report_count(&victim, "rounds") > rounds, ANSWER_MS);
 	json_t *attach = tap_stop(&tap, 0);
 	tap_check_clean(attach);
 	ck_assert_uint_gt(report_u64(attach, "events"), 0);

@@ -19,16 +19,6 @@
 #define CYCLES	  10
 #define BORN	  3000 /* more threads than there are slots */
 
-static uint64_t count_of(struct victim *victim, const char *what)
-{
-	char *answer = victim_ask(victim, "count", ANSWER_MS);
-	json_t *count = report_parse(answer);
-	uint64_t value = report_u64(count, what);
-	json_decref(count);
-	free(answer);
-	return value;
-}
-
 /* While it is captured, `what` of its counts grows by `growth`. */
 static void cycle(struct victim *victim, const char *what, uint64_t growth)
 {
@@ -37,8 +27,8 @@ static void cycle(struct victim *victim, const char *what, uint64_t growth)
 	struct tap tap;
 	tap_start(&tap, victim->pid, (const char *[]){"--symbolize", "later", "--lossless", NULL});
 	tap_wait_on(&tap, "/crowd");
-	uint64_t end = count_of(victim, what) + growth;
-	run_until(count_of(victim, what) >= end, ANSWER_MS);
+	uint64_t end = report_count(victim, what) + growth;
+	run_until(report_count(victim, what) >= end, ANSWER_MS);
 	json_t *attach = tap_stop(&tap, 0);
 	tap_check_clean(attach);
 	json_decref(attach);

@@ -8,7 +8,8 @@
 
 #include "tests/support/run.h"
 
-#define REPORT_MS 120000
+#define REPORT_MS  120000
+#define COMMAND_MS 60000
 
 json_t *report_parse(const char *text)
 {
@@ -30,6 +31,32 @@ json_t *report_load(const char *trace)
 	free(out);
 	free(err);
 	return report;
+}
+
+json_t *report_run(const char *command, pid_t pid, int status)
+{
+	char number[16], *out, *err;
+	snprintf(number, sizeof(number), "%d", pid);
+	int got = run_program(
+		(const char *[]){run_built("heaptap"), command, "-p", number, "--json", NULL},
+		COMMAND_MS, &out, &err);
+	ck_assert_msg(got == status, "%s ended with %d instead of %d: %s%s", command, got, status,
+		out, err);
+	ck_assert_str_eq(err, "");
+	json_t *object = report_parse(out);
+	free(out);
+	free(err);
+	return object;
+}
+
+uint64_t report_count(struct victim *victim, const char *what)
+{
+	char *answer = victim_ask(victim, "count", REPORT_MS);
+	json_t *count = report_parse(answer);
+	uint64_t value = report_u64(count, what);
+	json_decref(count);
+	free(answer);
+	return value;
 }
 
 json_t *report_at(const json_t *root, const char *path)

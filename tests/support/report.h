@@ -6,10 +6,14 @@
 
 #include <jansson.h>
 
-#include "format/base.h"
+#include "tests/support/victim.h"
 
 /* `heaptap report --json --limit 0 TRACE`, parsed; anything but exit 0 fails the test. */
 json_t *report_load(const char *trace);
+/* `heaptap COMMAND -p PID --json`, parsed; it must end with `status`, and say nothing else. */
+json_t *report_run(const char *command, pid_t pid, int status);
+/* The value `what` in a victim's answer to "count". */
+uint64_t report_count(struct victim *victim, const char *what);
 /* Parses text that is one JSON value; fails the test when it is not. */
 json_t *report_parse(const char *text);
 /* The value at a path such as "totals.allocations"; fails the test when there is none. */
