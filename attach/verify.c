@@ -66,18 +66,25 @@ static void look_at_mappings(struct look *look)
 /* --- descriptors
  * --------------------------------------------------------------------------------- */
 
+/* Before Linux 6.9 what a thread alone has cannot be had, but a copy of what the process has. */
+static int take_socket(const struct proc *proc, pid_t thread, pid_t living, int number)
+{
+	int fd = thread ? descriptor_take_of(proc, thread, number) : -1;
+	return thread && (fd >= 0 || errno != EINVAL) ? fd : descriptor_take(proc, living, number);
+}
+
 /* The other end of the agent's socket bears a name, also when heaptap is dead (bring_in). */
-static struct ht_err *leads_to_heaptap(const struct proc *proc, int number, bool *ret)
+static struct ht_err *leads_to_heaptap(const struct proc *proc, pid_t thread, int number, bool *ret)
 {
 	static const char name[] = "\0heaptap-agent-";
 	struct sockaddr_un peer = {0};
 	socklen_t length = sizeof(peer);
-	pid_t tid;
+	pid_t living;
 	*ret = false;
-	struct ht_err *err = proc_living_tid(proc, &tid);
+	struct ht_err *err = proc_living_tid(proc, &living);
 	if (err)
 		return err;
-	int fd = descriptor_take(proc, tid, number);
+	int fd = take_socket(proc, thread, living, number);
 	if (fd < 0)
 		return errno == EBADF
 			       ? NULL
@@ -91,7 +98,7 @@ static struct ht_err *leads_to_heaptap(const struct proc *proc, int number, bool
 	return NULL;
 }
 
-static struct ht_err *look_at_descriptor(void *context, int number, const char *link)
+static struct ht_err *look_at_descriptor(void *context, pid_t tid, int number, const char *link)
 {
 	struct look *look = context;
 	struct verify_finding *f = &look->report->part[VERIFY_DESCRIPTORS];
@@ -99,13 +106,16 @@ static struct ht_err *look_at_descriptor(void *context, int number, const char *
 
 	look->descriptors++;
 	if (strncmp(link, "socket:", strlen("socket:")) == 0) {
-		struct ht_err *err = leads_to_heaptap(look->proc, number, &ours);
+		struct ht_err *err = leads_to_heaptap(look->proc, tid, number, &ours);
 		if (err)
 			return err;
 	}
 	if (!ours)
 		return NULL;
-	say(f->text, "number %d is heaptap's (%.80s)", number, link);
+	if (tid)
+		say(f->text, "number %d of thread %d is heaptap's (%.80s)", number, tid, link);
+	else
+		say(f->text, "number %d is heaptap's (%.80s)", number, link);
 	f->ours = true;
 	return NULL;
 }

@@ -12,6 +12,7 @@
 #include "attach/inject/prove.h"
 #include "attach/inject/remote.h"
 #include "attach/target/clock.h"
+#include "attach/target/descriptor.h"
 #include "attach/target/ours.h"
 #include "attach/target/slow.h"
 
@@ -377,7 +378,8 @@ static struct ht_err *check_ours(const struct detach *detach, const struct stub_
 
 struct remains {
 	const struct detach *detach;
-	bool keep; /* the page of thunks */
+	bool keep;   /* the page of thunks */
+	pid_t table; /* of a thread with descriptors of its own: only those are to go */
 };
 
 static void add_range(struct stub_unmap *what, size_t *count, raddr_t lo, uint64_t bytes)
@@ -396,6 +398,8 @@ static struct ht_err *find_remains(const struct remains *remains, struct stub_un
 
 	size_t count = 0;
 	*ret = (struct stub_unmap){0};
+	if (remains->table)
+		return ownfds_find_of(detach->proc, remains->table, h, ret->fd, &ret->fd_count);
 	/* Before the image: who looks for what is left of us finds that. */
 	for (size_t i = 0; i < ABI_NEAR_MAX && h->near[i]; i++)
 		add_range(ret, &count, h->near[i], ABI_NEAR_BYTES);
@@ -415,8 +419,45 @@ static struct ht_err *look_at_remains(void *context, pid_t tid, struct stub_unma
 	const struct detach *detach = remains->detach;
 	struct ht_err *err = find_remains(remains, ret);
 	return err ? err
-		   : ownfds_mark(
-			     detach->proc, tid, detach->journal.header, ret->fd, &ret->fd_count);
+		   : ownfds_mark(detach->proc, tid, remains->table != 0, detach->journal.header,
+			     ret->fd, &ret->fd_count);
+}
+
+/* What cannot be closed is no reason to leave the rest: residue names it. */
+static struct ht_err *close_table(struct detach *detach, pid_t tid, struct detach_report *report)
+{
+	struct remote_slack slack = slack_of(detach);
+	struct remains remains = {.detach = detach, .table = tid};
+	const struct remote_remains look = {
+		.look = look_at_remains, .context = &remains, .table = tid};
+	struct stub_unmap what;
+	uint64_t stop_ns = 0;
+	struct ht_err *err = find_remains(&remains, &what);
+
+	if (!err && what.fd_count == 0)
+		return NULL;
+	if (!err)
+		err = remote_unmap(detach->proc, &slack, &look, detach->suspend_seccomp, &stop_ns);
+	ht_err_free(err);
+	if (stop_ns > report->stop_max_ns)
+		report->stop_max_ns = stop_ns;
+	return detach_slack(
+		detach->proc, &slack, detach->suspend_seccomp, detach->deadline_mono_ns);
+}
+
+/* A thread that made its table of descriptors its own during the capture has copied ours. */
+static struct ht_err *close_elsewhere(struct detach *detach, struct detach_report *report)
+{
+	struct proc_tids tables;
+	struct ht_err *err = descriptor_tables(detach->proc, &tables);
+
+	if (err)
+		return err;
+	for (size_t i = 0; !err && i < tables.count; i++)
+		if (clock_mono_ns() < detach->deadline_mono_ns)
+			err = close_table(detach, tables.tid[i], report);
+	proc_tids_deinit(&tables);
+	return err;
 }
 
 static struct ht_err *unmap(struct detach *detach, bool keep, struct detach_report *report)
@@ -429,6 +470,8 @@ static struct ht_err *unmap(struct detach *detach, bool keep, struct detach_repo
 
 	/* What cannot be unmapped is not worth stopping a thread. */
 	struct ht_err *err = find_remains(&remains, &what);
+	if (!err)
+		err = close_elsewhere(detach, report);
 	for (unsigned attempt = 0; !err; attempt++) {
 		err = remote_unmap(detach->proc, &slack, &look, detach->suspend_seccomp, &stop_ns);
 		if (!err || err->code != HT_ERR_INCOMPLETE || attempt == UNMAP_ATTEMPTS - 1)

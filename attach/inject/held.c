@@ -17,14 +17,15 @@
 #define USER_CS 0x33 /* 64-bit user code segment */
 
 static struct ht_err *is_well_placed(const struct proc *proc, const struct tracee *tracee,
-	const struct remote_slack *slack, bool *ret)
+	const struct remote_slack *slack, const struct remote_remains *remains, bool *ret)
 {
+	pid_t table = remains ? remains->table : 0;
 	bool in_rseq, is_its = false, has_table = false;
 	struct ht_err *err = tracee_in_rseq(proc, tracee, &in_rseq);
 	if (!err)
 		err = tracee_is_of(proc, tracee, &is_its);
 	if (!err)
-		err = descriptor_has_table(proc, tracee->tid, &has_table);
+		err = descriptor_has_table(proc, tracee->tid, table, &has_table);
 	*ret = !err && is_its && has_table && !in_rseq && tracee->regs.cs == USER_CS &&
 	       tracee->regs.rip - slack->addr >= slack->bytes;
 	return err;
@@ -96,10 +97,11 @@ static bool is_limited(const struct proc *proc)
 }
 
 struct ht_err *held_judge(const struct proc *proc, const struct tracee *tracee,
-	const struct remote_slack *slack, bool leaving, bool *ret_hold, enum held_verdict *ret)
+	const struct remote_slack *slack, const struct remote_remains *remains, bool *ret_hold,
+	enum held_verdict *ret)
 {
 	bool placed, filtered = false, dispatched = false;
-	struct ht_err *err = is_well_placed(proc, tracee, slack, &placed);
+	struct ht_err *err = is_well_placed(proc, tracee, slack, remains, &placed);
 
 	/* In this order: one that it gets in between is suspended. */
 	bool suspended = suspend(tracee);
@@ -107,11 +109,11 @@ struct ht_err *held_judge(const struct proc *proc, const struct tracee *tracee,
 		err = is_filtered(proc, tracee, &filtered);
 	*ret_hold = filtered;
 	if (!err && placed)
-		err = is_dispatched(proc, tracee, slack, leaving, &dispatched);
+		err = is_dispatched(proc, tracee, slack, remains, &dispatched);
 	*ret = !placed			      ? HELD_ELSEWHERE
 	       : filtered && !suspended	      ? HELD_FILTERED
 	       : dispatched		      ? HELD_DISPATCHED
-	       : !leaving && is_limited(proc) ? HELD_LIMITED
+	       : !remains && is_limited(proc) ? HELD_LIMITED
 					      : HELD_FIT;
 	return err;
 }

@@ -17,11 +17,12 @@ enum held_verdict {
 };
 
 /* `ret_hold`: it has a filter, which is suspended for as long as it is held, and no longer.
- * `leaving`: only the stub is to run in it, and no agent, which it may where the dispatch lets its
- * calls pass just now. */
+ * `remains`: only the stub that takes them out is to run in it, and no agent, which it may where
+ * the dispatch lets its calls pass just now; NULL: the first stub. */
 HT_MUST_CHECK
 struct ht_err *held_judge(const struct proc *proc, const struct tracee *tracee,
-	const struct remote_slack *slack, bool leaving, bool *ret_hold, enum held_verdict *ret);
+	const struct remote_slack *slack, const struct remote_remains *remains, bool *ret_hold,
+	enum held_verdict *ret);
 
 /* What keeps each thread of the process from being used, in words: HT_ERR_REFUSED. NULL: nothing.
  */

@@ -28,10 +28,14 @@ static bool is_memfd(const char *link, uint32_t daemon_pid)
 	return strcmp(link, ours) == 0;
 }
 
-static struct ht_err *open_fds(const struct proc *proc, DIR **ret)
+/* Of the process, or of a thread. */
+static struct ht_err *open_fds(const struct proc *proc, pid_t tid, DIR **ret)
 {
 	char path[PROC_PATH_BYTES];
-	struct ht_err *err = proc_file_path(proc, "fd", path);
+	struct ht_err *err = NULL;
+	snprintf(path, sizeof(path), "task/%d/fd", tid);
+	if (!tid)
+		err = proc_file_path(proc, "fd", path);
 	if (err)
 		return err;
 	int fd = openat(proc->dir_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -58,34 +62,66 @@ static bool is_ours(const char *link, const struct journal_header *header)
 	       is_socket(link, header->daemon_fd_inode) || is_memfd(link, header->daemon_pid);
 }
 
-static struct ht_err *visit_all(
-	const struct proc *proc, DIR *dir, ownfds_visitor *visit, void *context)
+struct visit {
+	ownfds_visitor *visit;
+	void *context;
+};
+
+static struct ht_err *visit_each(
+	const struct proc *proc, pid_t tid, DIR *dir, const struct visit *visit)
 {
 	struct ht_err *err = NULL;
 
-	while (!err) {
+	for (const struct dirent *entry; errno = 0, (entry = readdir(dir));) {
 		char link[128];
-		errno = 0;
-		const struct dirent *entry = readdir(dir);
-		if (!entry)
-			return errno ? proc_file_failed(proc, "fd", errno) : NULL;
 		if (entry->d_name[0] == '.')
 			continue;
-		err = read_link(proc, dir, entry->d_name, link);
-		if (!err && link[0])
-			err = visit(context, (int)strtol(entry->d_name, NULL, 10), link);
+		struct ht_err *failed = read_link(proc, dir, entry->d_name, link);
+		if (!failed && link[0])
+			failed = visit->visit(
+				visit->context, tid, (int)strtol(entry->d_name, NULL, 10), link);
+		err = ht_err_first(err, failed);
 	}
+	return errno ? ht_err_first(err, proc_file_failed(proc, "fd", errno)) : err;
+}
+
+static struct ht_err *visit_table(const struct proc *proc, pid_t tid, const struct visit *visit)
+{
+	DIR *dir;
+	struct ht_err *err = open_fds(proc, tid, &dir);
+	if (err)
+		return err;
+	err = visit_each(proc, tid, dir, visit);
+	closedir(dir);
 	return err;
 }
 
-struct ht_err *ownfds_visit(const struct proc *proc, ownfds_visitor *visit, void *context)
+/* Nothing, where it has ended. */
+static struct ht_err *visit_thread(const struct proc *proc, pid_t tid, const struct visit *visit)
 {
-	DIR *dir;
-	struct ht_err *err = open_fds(proc, &dir);
-	if (err)
+	bool there = true;
+	struct ht_err *err = visit_table(proc, tid, visit);
+	if (!err)
+		return NULL;
+	struct ht_err *unseen = proc_has_thread(proc, tid, &there);
+	ht_err_free(unseen);
+	if (unseen || there)
 		return err;
-	err = visit_all(proc, dir, visit, context);
-	closedir(dir);
+	ht_err_free(err);
+	return NULL;
+}
+
+struct ht_err *ownfds_visit(const struct proc *proc, ownfds_visitor *visitor, void *context)
+{
+	const struct visit visit = {visitor, context};
+	struct proc_tids tables;
+	struct ht_err *err = visit_table(proc, 0, &visit);
+	struct ht_err *unlisted = descriptor_tables(proc, &tables);
+	if (unlisted)
+		return ht_err_first(err, unlisted);
+	for (size_t i = 0; i < tables.count; i++)
+		err = ht_err_first(err, visit_thread(proc, tables.tid[i], &visit));
+	proc_tids_deinit(&tables);
 	return err;
 }
 
@@ -95,10 +131,11 @@ struct finds {
 	size_t *count;
 };
 
-static struct ht_err *find_one(void *context, int fd, const char *link)
+static struct ht_err *find_one(void *context, pid_t tid, int fd, const char *link)
 {
 	const struct finds *finds = context;
 
+	(void)tid;
 	if (is_ours(link, finds->header) && *finds->count < STUB_UNMAP_FDS)
 		finds->fd[(*finds->count)++] = fd;
 	return NULL;
@@ -124,47 +161,60 @@ struct ht_err *ownfds_find(const struct proc *proc, const struct journal_header 
 	*ret_count = 0;
 	if (!forked && header->agent_fd < 0)
 		return NULL;
-	struct ht_err *err = open_fds(proc, &dir);
+	struct ht_err *err = open_fds(proc, 0, &dir);
 	if (err)
 		return err;
 	struct finds finds = {.header = header, .fd = ret, .count = ret_count};
-	err = forked ? visit_all(proc, dir, find_one, &finds)
+	err = forked ? visit_each(proc, 0, dir, &(struct visit){find_one, &finds})
 		     : find_agents(proc, header, dir, ret, ret_count);
 	closedir(dir);
 	return err;
 }
 
+struct ht_err *ownfds_find_of(const struct proc *proc, pid_t tid,
+	const struct journal_header *header, int ret[STUB_UNMAP_FDS], size_t *ret_count)
+{
+	struct finds finds = {.header = header, .fd = ret, .count = ret_count};
+
+	*ret_count = 0;
+	return visit_thread(proc, tid, &(struct visit){find_one, &finds});
+}
+
+/* A table that was copied leads to the same files: before Linux 6.9 that is how they are had. */
+static int take(const struct proc *proc, pid_t tid, bool own_table, int fd)
+{
+	int own = own_table ? descriptor_take_of(proc, tid, fd) : -1;
+	return own_table && (own >= 0 || errno != EINVAL) ? own : descriptor_take(proc, tid, fd);
+}
+
 /* False: it was closed, or leads to something else. */
-static struct ht_err *mark(
-	const struct proc *proc, pid_t tid, const struct journal_header *header, int fd, bool *ret)
+static struct ht_err *mark(int own, const struct journal_header *header, bool *ret)
 {
 	char name[32], link[128] = "";
-	int own = descriptor_take(proc, tid, fd);
 
-	*ret = false;
-	if (own < 0)
-		return errno == EBADF ? NULL
-				      : ht_err_sys(errno, "cannot take descriptor %d of process %d",
-						fd, proc->pid);
 	snprintf(name, sizeof(name), "/proc/self/fd/%d", own);
 	ssize_t length = readlink(name, link, sizeof(link) - 1);
 	bool ours = length > 0 && is_ours(link, header);
 	*ret = ours && fcntl(own, F_SETSIG, STUB_MARK) == 0;
-	struct ht_err *err =
-		!ours || *ret ? NULL : ht_err_sys(errno, "cannot mark descriptor %d", fd);
-	close(own);
-	return err;
+	return !ours || *ret ? NULL : ht_err_sys(errno, "cannot mark a descriptor");
 }
 
-struct ht_err *ownfds_mark(const struct proc *proc, pid_t tid, const struct journal_header *header,
-	int fd[STUB_UNMAP_FDS], size_t *count)
+struct ht_err *ownfds_mark(const struct proc *proc, pid_t tid, bool own_table,
+	const struct journal_header *header, int fd[STUB_UNMAP_FDS], size_t *count)
 {
 	struct ht_err *err = NULL;
 	size_t kept = 0;
 
 	for (size_t i = 0; !err && i < *count; i++) {
-		bool marked;
-		err = mark(proc, tid, header, fd[i], &marked);
+		bool marked = false;
+		int own = take(proc, tid, own_table, fd[i]);
+		if (own >= 0) {
+			err = mark(own, header, &marked);
+			close(own);
+		} else if (errno != EBADF) {
+			err = ht_err_sys(
+				errno, "cannot take descriptor %d of process %d", fd[i], proc->pid);
+		}
 		if (!err && marked)
 			fd[kept++] = fd[i];
 	}

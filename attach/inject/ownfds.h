@@ -16,16 +16,24 @@ HT_MUST_CHECK
 struct ht_err *ownfds_find(const struct proc *proc, const struct journal_header *header,
 	bool forked, int ret[STUB_UNMAP_FDS], size_t *ret_count);
 
+/* The same in the table of descriptors of thread `tid`, which may have copied what the process had
+ * at any moment. None in that of a thread which has ended. */
+HT_MUST_CHECK
+struct ht_err *ownfds_find_of(const struct proc *proc, pid_t tid,
+	const struct journal_header *header, int ret[STUB_UNMAP_FDS], size_t *ret_count);
+
 /*
  * Marks the files behind these descriptors, so that the stub can tell them (STUB_IF_MARKED) from
- * what gets their numbers in the last moment. Those that are not ours any more are left out.
+ * what gets their numbers in the last moment. Those that are not ours any more are left out. `tid`
+ * will run the stub; `own_table`: they are in its own.
  */
 HT_MUST_CHECK
-struct ht_err *ownfds_mark(const struct proc *proc, pid_t tid, const struct journal_header *header,
-	int fd[STUB_UNMAP_FDS], size_t *count);
+struct ht_err *ownfds_mark(const struct proc *proc, pid_t tid, bool own_table,
+	const struct journal_header *header, int fd[STUB_UNMAP_FDS], size_t *count);
 
-/* Calls `visit` for each open descriptor of the process, with what it leads to, until it gives an
- * error. What cannot be read is one. */
-typedef struct ht_err *ownfds_visitor(void *context, int fd, const char *link);
+/* Calls `visit` for each open descriptor of the process (`tid` 0), and of each of its threads that
+ * has a table of its own, with what it leads to. The first error is what is returned, and what
+ * cannot be read is one; all others are visited nevertheless. */
+typedef struct ht_err *ownfds_visitor(void *context, pid_t tid, int fd, const char *link);
 HT_MUST_CHECK
 struct ht_err *ownfds_visit(const struct proc *proc, ownfds_visitor *visit, void *context);

@@ -342,8 +342,8 @@ static struct ht_err *stop_usable(struct attempt *attempt, enum held_verdict *re
 		struct ht_err *err = tracee_stop(attempt->tid, deadline, false, tracee, &result);
 		if (err || result != TRACEE_STOPPED)
 			return err;
-		err = held_judge(
-			attempt->proc, tracee, attempt->slack, !attempt->map, &attempt->hold, ret);
+		err = held_judge(attempt->proc, tracee, attempt->slack, attempt->remains,
+			&attempt->hold, ret);
 		if (!err && *ret == HELD_FIT)
 			return NULL;
 		err = ht_err_first(err, tracee_release(tracee));
@@ -386,6 +386,11 @@ struct seen {
 	size_t next; /* to be replaced */
 };
 
+static pid_t table_of(const struct attempt *attempt)
+{
+	return attempt->remains ? attempt->remains->table : 0;
+}
+
 /* Nothing but its end brings a thread out of an uninterruptible wait, or a stop. And the agent's
  * socket is to be the process's, not a thread's own. */
 static bool can_stop(const struct attempt *attempt, pid_t tid)
@@ -396,7 +401,7 @@ static bool can_stop(const struct attempt *attempt, pid_t tid)
 	if (!err)
 		err = proc_is_worker(attempt->proc, tid, &worker);
 	if (!err)
-		err = descriptor_has_table(attempt->proc, tid, &has_table);
+		err = descriptor_has_table(attempt->proc, tid, table_of(attempt), &has_table);
 	ht_err_free(err);
 	return !err && !strchr("DTtZX", status.state) && !worker && has_table;
 }

@@ -82,6 +82,7 @@ struct ht_err *remote_map(const struct proc *proc, const struct remote_slack *sl
 struct remote_remains {
 	struct ht_err *(*look)(void *context, pid_t tid, struct stub_unmap *ret);
 	void *context;
+	pid_t table; /* only a thread with the descriptors of this one will do; 0: the process's */
 };
 
 /* Unmaps and closes what `remains` finds. The ranges must be proven quiet, and ours. */

@@ -1,20 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/inject/residue.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
+#include "attach/inject/ownfds.h"
 #include "attach/target/checksum.h"
 #include "attach/target/clock.h"
 #include "attach/target/ours.h"
-#include "attach/target/proc_file.h"
 
 #define SETTLE_NS   (1000 * CLOCK_NS_PER_MS)
 #define CHUNK_BYTES (256u << 10) /* stays in the processor's cache */
@@ -254,61 +251,34 @@ static void compare_threads(
 /* --- descriptors
  * ------------------------------------------------------------------------------------ */
 
-static void say_unread(char text[RESIDUE_TEXT_BYTES], int sys)
-{
-	if (is_equal(text))
-		say(text, "descriptors could not be read: %s", strerror(sys));
-}
+struct fds {
+	char *text; /* of the report */
+	char socket[48];
+};
 
-/* Null with errno when they cannot be read. */
-static DIR *open_fds(const struct proc *proc)
+static struct ht_err *compare_fd(void *context, pid_t tid, int fd, const char *link)
 {
-	char path[PROC_PATH_BYTES];
-	struct ht_err *err = proc_file_path(proc, "fd", path);
-	int fd = err ? -1 : openat(proc->dir_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (err)
-		errno = ESRCH;
-	ht_err_free(err);
-	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
-	int sys = errno;
-	if (fd >= 0 && !dir)
-		close(fd);
-	errno = sys;
-	return dir;
-}
+	const struct fds *fds = context;
 
-static void compare_fd(
-	int dir_fd, const char *name, const char *ours, char text[RESIDUE_TEXT_BYTES])
-{
-	char link[128] = "";
-	if (readlinkat(dir_fd, name, link, sizeof(link) - 1) < 0) {
-		/* Closed since. */
-		if (errno != ENOENT)
-			say_unread(text, errno);
-		return;
-	}
-	if (ours_is(link) || strcmp(link, ours) == 0)
-		say(text, "descriptor %s is still ours (%s)", name, link);
+	if (!ours_is(link) && strcmp(link, fds->socket) != 0)
+		return NULL;
+	if (tid)
+		say(fds->text, "descriptor %d of thread %d is still ours (%s)", fd, tid, link);
+	else
+		say(fds->text, "descriptor %d is still ours (%s)", fd, link);
+	return NULL;
 }
 
 static void compare_fds(
 	const struct proc *proc, const struct journal *journal, char text[RESIDUE_TEXT_BYTES])
 {
-	char ours[48];
-	DIR *dir = open_fds(proc);
-
-	if (!dir) {
-		say_unread(text, errno);
-		return;
-	}
-	snprintf(
-		ours, sizeof(ours), "socket:[%lu]", (unsigned long)journal->header->agent_fd_inode);
-	for (const struct dirent *entry; errno = 0, (entry = readdir(dir));)
-		if (entry->d_name[0] != '.')
-			compare_fd(dirfd(dir), entry->d_name, ours, text);
-	if (errno)
-		say_unread(text, errno);
-	closedir(dir);
+	struct fds fds = {.text = text};
+	snprintf(fds.socket, sizeof(fds.socket), "socket:[%lu]",
+		(unsigned long)journal->header->agent_fd_inode);
+	struct ht_err *err = ownfds_visit(proc, compare_fd, &fds);
+	if (err && is_equal(text))
+		say(text, "descriptors could not be read: %s", err->message);
+	ht_err_free(err);
 }
 
 /* --- mappings

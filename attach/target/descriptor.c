@@ -16,8 +16,7 @@
 #define PIDFD_THREAD O_EXCL
 #endif
 
-/* Where the main thread has ended the process has no descriptors, but its threads have (6.9). */
-static int take_of_thread(const struct proc *proc, pid_t tid, int fd)
+int descriptor_take_of(const struct proc *proc, pid_t tid, int fd)
 {
 	int pidfd = (int)syscall(SYS_pidfd_open, tid, PIDFD_THREAD);
 	char path[32];
@@ -37,16 +36,53 @@ static int take_of_thread(const struct proc *proc, pid_t tid, int fd)
 int descriptor_take(const struct proc *proc, pid_t tid, int fd)
 {
 	int got = (int)syscall(SYS_pidfd_getfd, proc->pidfd, fd, 0);
-	return got < 0 && errno == ESRCH ? take_of_thread(proc, tid, fd) : got;
+	/* Where the main thread has ended the process has none, but its threads have. */
+	return got < 0 && errno == ESRCH ? descriptor_take_of(proc, tid, fd) : got;
 }
 
-struct ht_err *descriptor_has_table(const struct proc *proc, pid_t tid, bool *ret)
+static int compare(pid_t a, pid_t b)
+{
+	return a == b ? 0 : (int)syscall(SYS_kcmp, a, b, KCMP_FILES, 0, 0);
+}
+
+struct ht_err *descriptor_has_table(const struct proc *proc, pid_t tid, pid_t other, bool *ret)
 {
 	pid_t living;
+
+	*ret = other && compare(tid, other) == 0;
+	if (other)
+		return NULL;
 	struct ht_err *err = proc_living_tid(proc, &living);
-	*ret = err || !living || living == tid ||
-	       syscall(SYS_kcmp, living, tid, KCMP_FILES, 0, 0) <= 0;
+	*ret = err || !living || compare(living, tid) <= 0;
 	return err;
+}
+
+static bool is_known(const struct proc_tids *tables, pid_t tid)
+{
+	for (size_t i = 0; i < tables->count; i++)
+		if (compare(tables->tid[i], tid) == 0)
+			return true;
+	return false;
+}
+
+struct ht_err *descriptor_tables(const struct proc *proc, struct proc_tids *ret)
+{
+	struct proc_tids tids, tables = {0};
+	pid_t living;
+	struct ht_err *err = proc_living_tid(proc, &living);
+	if (!err)
+		err = proc_tids_read(proc, &tids);
+	if (err)
+		return err;
+	/* Those that were kept stand in the beginning of the list itself. */
+	tables.tid = tids.tid;
+	for (size_t i = 0; i < tids.count; i++) {
+		pid_t tid = tids.tid[i];
+		if ((!living || compare(living, tid) != 0) && !is_known(&tables, tid))
+			tables.tid[tables.count++] = tid;
+	}
+	*ret = tables;
+	return NULL;
 }
 
 /* Only a socket is ever taken: the close of another file might mean something to it. */

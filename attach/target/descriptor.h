@@ -10,11 +10,21 @@
  * when there is none (EBADF) or we may not. `tid`: a living thread, needed where the main thread
  * has ended. */
 int descriptor_take(const struct proc *proc, pid_t tid, int fd);
+/* The same of what the thread `tid` has under that number (Linux 6.9; before, -1 with EINVAL). */
+int descriptor_take_of(const struct proc *proc, pid_t tid, int fd);
 
-/* Has the thread `tid` the descriptors that its process has, and not a table of its own
- * (unshare(2), CLONE_FILES)? True where the kernel does not tell. */
+/*
+ * Has the thread `tid` the descriptors that thread `other` has (0: its process), and not a table of
+ * its own (unshare(2), CLONE_FILES)? Where the kernel does not tell: yes if it is `other`, or that
+ * is 0.
+ */
 HT_MUST_CHECK
-struct ht_err *descriptor_has_table(const struct proc *proc, pid_t tid, bool *ret);
+struct ht_err *descriptor_has_table(const struct proc *proc, pid_t tid, pid_t other, bool *ret);
+
+/* One thread for each table of descriptors but the process's; where the kernel does not tell which
+ * have one, all threads. Give up with proc_tids_deinit. */
+HT_MUST_CHECK
+struct ht_err *descriptor_tables(const struct proc *proc, struct proc_tids *ret);
 
 /* Does the socket `fd` of the target end its waits by itself? `option`: SO_RCVTIMEO or SO_SNDTIMEO.
  * False also for what is no socket. */

@@ -101,6 +101,23 @@ static bool open_descriptor(void)
 	return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0) >= 0;
 }
 
+static volatile bool opened;
+
+static void *open_in_own_table(void *arg)
+{
+	opened = unshare(CLONE_FILES) == 0 && open_descriptor();
+	pause();
+	return arg;
+}
+
+static bool open_descriptor_of_thread(void)
+{
+	bool started = pthread_create(&(pthread_t){0}, NULL, open_in_own_table, NULL) == 0;
+	while (started && !opened)
+		sched_yield();
+	return started;
+}
+
 static bool change_descriptor(void)
 {
 	return fcntl(gate[1], F_SETFL, O_NONBLOCK) == 0;
@@ -190,6 +207,7 @@ static const struct change {
 	{lock, "pages"},
 	{open_descriptor, "descriptor"},
 	{change_descriptor, "descriptor"},
+	{open_descriptor_of_thread, "descriptor task/"},
 	{start_thread, "thread"},
 	{block_signal, "thread"},
 	{ignore_signal, "thread"},

@@ -201,6 +201,127 @@ START_TEST(a_table_of_descriptors_of_its_own_while_tapped)
 }
 END_TEST
 
+/* --- the main thread ends --------------------------------------------------------------------- */
+
+#define FDS_LOOKED_AT 1024
+
+struct sharing {
+	pid_t main;
+	sem_t own, end;	 /* be done once each */
+	bool own_is_old; /* the thread with a table of its own is the elder of the two */
+};
+
+static struct sharing *sharing;
+
+static void *have_own_table_soon(void *arg)
+{
+	(void)arg;
+	while (sem_wait(&sharing->own) != 0)
+		;
+	if (unshare(CLONE_FILES) == 0)
+		for (;;)
+			pause();
+	return NULL;
+}
+
+static void *allocate(void *arg)
+{
+	for (;;)
+		free(malloc(1));
+	return arg;
+}
+
+static void end_main_thread(const void *arg)
+{
+	(void)arg;
+	pthread_t thread;
+	void *(*const body[])(void *) = {have_own_table_soon, allocate};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(body); i++)
+		if (pthread_create(&thread, NULL, body[i ^ !sharing->own_is_old], NULL))
+			return;
+	child_ready(0);
+	while (sem_wait(&sharing->end) != 0)
+		;
+	pthread_exit(NULL);
+}
+
+static size_t sockets_of_thread(pid_t pid, const char *tid)
+{
+	char path[300], link[64];
+	size_t sockets = 0;
+	for (int fd = 0; fd < FDS_LOOKED_AT; fd++) {
+		snprintf(path, sizeof(path), "/proc/%d/task/%s/fd/%d", pid, tid, fd);
+		sockets +=
+			readlink(path, link, sizeof(link)) > 7 && strncmp(link, "socket:", 7) == 0;
+	}
+	return sockets;
+}
+
+static size_t sockets_of_threads(pid_t pid)
+{
+	char path[64];
+	size_t sockets = 0;
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	DIR *task = opendir(path);
+	ck_assert_ptr_nonnull(task);
+	for (struct dirent *entry; (entry = readdir(task));)
+		if (entry->d_name[0] != '.')
+			sockets += sockets_of_thread(pid, entry->d_name);
+	closedir(task);
+	return sockets;
+}
+
+static bool main_has_ended(pid_t pid)
+{
+	char path[64], state = '?';
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	FILE *stat = fopen(path, "re");
+	bool read = stat && fscanf(stat, "%*d (%*[^)]) %c", &state) == 1;
+	if (stat)
+		fclose(stat);
+	return read && state == 'Z';
+}
+
+static void cycle_with_two_tables(bool own_is_old, bool own_before)
+{
+	struct tap tap;
+	sharing = share(sizeof(*sharing));
+	sharing->own_is_old = own_is_old;
+	ck_assert(!sem_init(&sharing->own, 1, 0) && !sem_init(&sharing->end, 1, 0));
+	struct child child = child_fork(end_main_thread, NULL);
+	size_t before = sockets_of_threads(child.pid);
+	for (int i = 0; i < 2; i++) {
+		if (i == own_before) {
+			tap_start(&tap, child.pid, (const char *[]){"--symbolize", "later", NULL});
+			tap_wait_any(&tap);
+		} else {
+			sem_post(&sharing->own);
+			run_until(asleep_in(child.pid, SYS_pause), ANSWER_MS);
+		}
+	}
+	ck_assert_uint_gt(sockets_of_threads(child.pid), before);
+	sem_post(&sharing->end);
+	run_until(main_has_ended(child.pid), ANSWER_MS);
+	json_t *attach = tap_stop(&tap, 0);
+	tap_check_clean(attach);
+	json_decref(attach);
+	ck_assert_uint_eq(sockets_of_threads(child.pid), before);
+	child_kill(&child);
+}
+
+START_TEST(the_oldest_left_has_a_table_of_its_own)
+{
+	cycle_with_two_tables(true, false);
+	cycle_with_two_tables(true, true);
+}
+END_TEST
+
+START_TEST(the_youngest_left_has_a_table_of_its_own)
+{
+	cycle_with_two_tables(false, false);
+}
+END_TEST
+
 /* --- the kernel's workers
  * ---------------------------------------------------------------------- */
 
@@ -294,4 +415,5 @@ END_TEST
 
 HT_SUITE("integration/stub_thread", forked_in_an_attempt_that_was_given_up,
 	a_table_of_descriptors_of_its_own, a_table_of_descriptors_of_its_own_while_tapped,
+	the_oldest_left_has_a_table_of_its_own, the_youngest_left_has_a_table_of_its_own,
 	workers_of_io_uring, workers_of_a_polled_io_uring)

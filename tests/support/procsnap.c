@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <linux/kcmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -207,11 +208,12 @@ static void read_process(struct procsnap *snap)
 	}
 }
 
-/* Status flags and the position's file: what dup and fcntl leave. */
-static void read_fd_flags(const struct procsnap *snap, const char *fd, char *value, size_t bytes)
+/* Status flags and the position's file: what dup and fcntl leave. `task`: "" or "task/TID/". */
+static void read_fd_flags(
+	const struct procsnap *snap, const char *task, const char *fd, char *value, size_t bytes)
 {
 	char name[320], line[256];
-	snprintf(name, sizeof(name), "fdinfo/%s", fd);
+	snprintf(name, sizeof(name), "%sfdinfo/%s", task, fd);
 	FILE *info = proc_open_text(snap->pid, name);
 	size_t used = strlen(value);
 	while (info && fgets(line, sizeof(line), info)) {
@@ -223,22 +225,49 @@ static void read_fd_flags(const struct procsnap *snap, const char *fd, char *val
 		fclose(info);
 }
 
-static void read_fds(struct procsnap *snap)
+/* Of a thread's own table what the process's has not. */
+static void add_fd(struct procsnap *snap, const char *task, const char *fd, const char *value)
 {
-	char path[320], link[4096];
-	snprintf(path, sizeof(path), "/proc/%d/fd", snap->pid);
+	char key[320];
+	const char *shared = facts_find(&snap->fds, fd);
+	snprintf(key, sizeof(key), "%s%s", task, fd);
+	if (!task[0] || !shared || strcmp(shared, value) != 0)
+		facts_add(&snap->fds, key, value);
+}
+
+static void read_table(struct procsnap *snap, const char *task)
+{
+	char path[360], link[4096];
+	snprintf(path, sizeof(path), "/proc/%d/%sfd", snap->pid, task);
 	DIR *dir = opendir(path);
-	ck_assert_ptr_nonnull(dir);
-	for (struct dirent *entry; (entry = readdir(dir));) {
-		snprintf(path, sizeof(path), "/proc/%d/fd/%s", snap->pid, entry->d_name);
+	ck_assert(dir || task[0]);
+	for (struct dirent *entry; dir && (entry = readdir(dir));) {
+		snprintf(path, sizeof(path), "/proc/%d/%sfd/%s", snap->pid, task, entry->d_name);
 		ssize_t length = readlink(path, link, sizeof(link) - 1);
 		if (length <= 0)
 			continue;
 		link[length] = '\0';
 		if (!(snap->flags & PROCSNAP_FDS_CHANGE))
-			read_fd_flags(snap, entry->d_name, link, sizeof(link));
+			read_fd_flags(snap, task, entry->d_name, link, sizeof(link));
 		if (!(snap->flags & PROCSNAP_FDS_CHANGE) || strstr(link, OURS))
-			facts_add(&snap->fds, entry->d_name, link);
+			add_fd(snap, task, entry->d_name, link);
+	}
+	if (dir)
+		closedir(dir);
+}
+
+static void read_fds(struct procsnap *snap)
+{
+	char path[300];
+	read_table(snap, "");
+	snprintf(path, sizeof(path), "/proc/%d/task", snap->pid);
+	DIR *dir = opendir(path);
+	ck_assert_ptr_nonnull(dir);
+	for (struct dirent *entry; (entry = readdir(dir));) {
+		pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+		snprintf(path, sizeof(path), "task/%d/", tid);
+		if (tid && syscall(SYS_kcmp, snap->pid, tid, KCMP_FILES, 0, 0) > 0)
+			read_table(snap, path);
 	}
 	closedir(dir);
 }

@@ -28,11 +28,11 @@ void procsnap_destroy(struct procsnap *snap);
 /*
  * What differs, one line each, or "" (malloc'd): mappings of files and their permissions,
  * executable memory, anonymous memory far from all other, pages of read-only mappings that were
- * written to, their VmFlags, descriptors and their flags, threads, tracer, state, signal masks,
- * pending signals, scheduling, credentials, capabilities, seccomp, limits, namespaces, cgroup,
- * personality and the like, the bytes of all program text, of constants and of words that the
- * dynamic linker protects, and every GOT word that was not waiting for it. Anything in `after` that
- * bears heaptap's name is a difference too.
+ * written to, their VmFlags, descriptors and their flags (in the tables of threads that have their
+ * own, too), threads, tracer, state, signal masks, pending signals, scheduling, credentials,
+ * capabilities, seccomp, limits, namespaces, cgroup, personality and the like, the bytes of all
+ * program text, of constants and of words that the dynamic linker protects, and every GOT word that
+ * was not waiting for it. Anything in `after` that bears heaptap's name is a difference too.
  */
 char *procsnap_diff(const struct procsnap *before, const struct procsnap *after);
 

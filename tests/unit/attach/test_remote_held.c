@@ -190,7 +190,7 @@ START_TEST(a_thread_that_was_waiting_goes_on_to_wait)
 		.hi = {map.image + map.image_bytes},
 		.fd = {image.agent_fd},
 		.fd_count = 1};
-	const struct remote_remains remains = {copy_remains, &unmap};
+	const struct remote_remains remains = {.look = copy_remains, .context = &unmap};
 	uint64_t stop_ns;
 	ck_no_err(remote_unmap(&proc, &slack, &remains, false, &stop_ns));
 	check_unharmed(&proc, &child);

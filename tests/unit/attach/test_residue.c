@@ -35,7 +35,7 @@ static void link_part(const struct stage *stage, const char *part)
 
 static void stage_begin(struct stage *ret)
 {
-	static const char *const parts[] = {"stat", "maps", "exe", "pagemap", "fd"};
+	static const char *const parts[] = {"stat", "maps", "exe", "pagemap", "fd", "status"};
 	char name[64];
 	*ret = (struct stage){.directory = files_directory()};
 	ck_no_err(proc_open(getpid(), &ret->proc));
@@ -136,6 +136,39 @@ START_TEST(a_descriptor_of_ours_is_named_before_one_that_cannot_be_read)
 }
 END_TEST
 
+/* Thread 1 is not of this process, and so has descriptors of its own. */
+static void stage_table(const struct stage *stage)
+{
+	ck_assert_int_eq(mkdirat(stage->proc.dir_fd, "task/1", 0700), 0);
+	ck_assert_int_eq(mkdirat(stage->proc.dir_fd, "task/1/status", 0700), 0);
+}
+
+START_TEST(a_descriptor_of_ours_in_the_table_of_a_thread)
+{
+	struct stage stage;
+	char ours[64];
+	stage_begin(&stage);
+	stage_table(&stage);
+	snprintf(ours, sizeof(ours), "socket:[%u]", INODE);
+	ck_assert_int_eq(mkdirat(stage.proc.dir_fd, "task/1/fd", 0700), 0);
+	ck_assert_int_eq(symlinkat(ours, stage.proc.dir_fd, "task/1/fd/2"), 0);
+	struct residue_report report = stage_end(&stage);
+	ck_assert_msg(
+		strstr(report.fds, "descriptor 2 of thread 1 is still ours"), "%s", report.fds);
+	ck_assert(!report.equal);
+}
+END_TEST
+
+START_TEST(a_table_that_cannot_be_read)
+{
+	struct stage stage;
+	stage_begin(&stage);
+	stage_table(&stage);
+	struct residue_report report = stage_end(&stage);
+	check_unread(&report, report.fds);
+}
+END_TEST
+
 static void replace_task(const struct stage *stage, const char *target)
 {
 	char name[64];
@@ -157,11 +190,13 @@ START_TEST(a_thread_that_cannot_be_read)
 }
 END_TEST
 
+/* One is in the list, and another was. */
 START_TEST(a_thread_that_has_ended)
 {
 	struct stage stage;
 	stage_begin(&stage);
 	replace_task(&stage, NULL);
+	ck_assert_int_eq(mkdirat(stage.proc.dir_fd, "task/1", 0700), 0);
 	struct residue_report report = stage_end(&stage);
 	check_equal(&report);
 }
@@ -220,6 +255,7 @@ END_TEST
 
 HT_SUITE("attach/inject/residue", nothing_differs, descriptors_that_cannot_be_listed,
 	a_descriptor_that_cannot_be_read,
-	a_descriptor_of_ours_is_named_before_one_that_cannot_be_read, a_thread_that_cannot_be_read,
-	a_thread_that_has_ended, a_slot_that_cannot_be_read, a_slot_in_whose_place_is_another_file,
-	a_slot_whose_library_is_gone)
+	a_descriptor_of_ours_is_named_before_one_that_cannot_be_read,
+	a_descriptor_of_ours_in_the_table_of_a_thread, a_table_that_cannot_be_read,
+	a_thread_that_cannot_be_read, a_thread_that_has_ended, a_slot_that_cannot_be_read,
+	a_slot_in_whose_place_is_another_file, a_slot_whose_library_is_gone)

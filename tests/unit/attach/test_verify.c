@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -51,6 +52,20 @@ static void without_main_thread(const void *name)
 	pthread_t thread;
 	pthread_create(&thread, NULL, sleeper, (void *)(intptr_t)end_of_pair(name));
 	pthread_exit(NULL);
+}
+
+static void *own_table(void *name)
+{
+	if (unshare(CLONE_FILES))
+		_exit(1);
+	return sleeper((void *)(intptr_t)end_of_pair(name));
+}
+
+static void in_a_thread_alone(const void *name)
+{
+	pthread_t thread;
+	pthread_create(&thread, NULL, own_table, (void *)(uintptr_t)name);
+	child_wait();
 }
 
 static void setup(void (*body)(const void *), const char *name)
@@ -101,6 +116,23 @@ START_TEST(a_socket_of_ours_is_seen_with_and_without_a_main_thread)
 }
 END_TEST
 
+START_TEST(a_socket_of_ours_is_seen_in_the_table_of_a_thread)
+{
+	char number[32];
+	setup(in_a_thread_alone, "heaptap-agent");
+	snprintf(number, sizeof(number), "number %ld of thread ", child.value);
+	/* With kcmp(2), and where a container does not allow it. */
+	for (int i = 0; i < 2; i++) {
+		struct verify_report report = verified();
+		const char *text = report.part[VERIFY_DESCRIPTORS].text;
+		ck_assert_int_eq(report.state, VERIFY_REMAINS);
+		ck_assert_msg(strstr(text, number) != NULL, "%s", text);
+		deny_calls(SYS_kcmp, EPERM);
+	}
+	finish();
+}
+END_TEST
+
 START_TEST(descriptors_that_cannot_be_read_are_not_clean)
 {
 	static const long calls[] = {SYS_pidfd_getfd, SYS_readlinkat};
@@ -116,4 +148,5 @@ END_TEST
 
 HT_SUITE("attach/verify", sockets_of_others_are_clean,
 	a_socket_of_ours_is_seen_with_and_without_a_main_thread,
+	a_socket_of_ours_is_seen_in_the_table_of_a_thread,
 	descriptors_that_cannot_be_read_are_not_clean)
