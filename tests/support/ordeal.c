@@ -16,6 +16,7 @@
 
 #define POINTS	    8
 #define REPEATS	    10
+#define TOLD_EVERY  500
 #define VICTIM_NICE 19
 
 /* Where many calls are to be tried the target leaves the cores to heaptap, which is stopped twice
@@ -122,6 +123,10 @@ void ordeal_sweep(struct ordeal *o, struct sweep_plan plan,
 		hits += hit;
 		if (++count % REPEATS == 0)
 			ordeal_undisturbed(o, &plan);
+		if (count % TOLD_EVERY == 0)
+			printf("sweep: %s, %lu points reached, at call %lu\n", o->target->name,
+				hits, plan.at);
+		fflush(stdout);
 	}
 	ordeal_undisturbed(o, &plan);
 	printf("sweep: %s, %lu points reached\n", o->target->name, hits);
