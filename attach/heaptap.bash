@@ -4,10 +4,26 @@
 _heaptap()
 {
 	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
-	local commands="attach doctor verify recover cleanup report export info dump symbols version help"
+	local commands="attach run doctor verify recover cleanup report export info dump symbols version help"
 	local options="-p --pid -d --duration -o --output -f --force -q --quiet --json --lossless --hook --unwind --symbolize --no-cache --help"
 
 	COMPREPLY=()
+	# Behind run and its options: a command, and what that completes by itself.
+	if [ "${COMP_WORDS[1]}" = run ]; then
+		local at
+		for ((at = 2; at < COMP_CWORD; at++)); do
+			case ${COMP_WORDS[at]} in
+			--)
+				if declare -F _command_offset >/dev/null; then
+					_command_offset $((at + 1))
+				else
+					mapfile -t COMPREPLY < <(compgen -c -f -- "$word")
+				fi
+				return
+				;;
+			esac
+		done
+	fi
 	case $before in
 	-p | --pid)
 		mapfile -t COMPREPLY < <(compgen -W "$(ps -eo pid=)" -- "$word")

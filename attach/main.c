@@ -8,13 +8,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "attach/lock.h"
+#include "attach/naming.h"
 #include "attach/options.h"
 #include "attach/print.h"
 #include "attach/print_care.h"
+#include "attach/parent.h"
 #include "attach/session.h"
 #include "attach/start.h"
 #include "attach/survey.h"
@@ -40,6 +41,8 @@ enum exit_status {
 	EXIT_INCOMPLETE_DETACH = 6,
 	EXIT_INCOMPLETE_TRACE = 7,
 	EXIT_NOT_A_TRACE = 9,
+	EXIT_NOT_EXECUTABLE = 126,
+	EXIT_NOT_FOUND = 127,
 };
 
 static enum exit_status status_of(const struct ht_err *err)
@@ -102,32 +105,6 @@ static void show_progress(const char *line)
 		print_text(stderr, "heaptap: %s\n", line);
 }
 
-/* heaptap.COMM.PID.TIME.htap in the current directory, with nothing in COMM that means something to
- * a shell. */
-static struct ht_err *default_output(pid_t pid, char **ret)
-{
-	struct proc proc;
-	struct proc_status status;
-	char when[32] = "";
-	time_t now = time(NULL);
-	struct tm local;
-	struct ht_err *err = proc_open(pid, &proc);
-	if (err)
-		return err;
-	err = proc_status(&proc, 0, &status);
-	proc_close(&proc);
-	if (err)
-		return err;
-	for (char *c = status.comm; *c; c++)
-		if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-", *c))
-			*c = '_';
-	if (localtime_r(&now, &local))
-		strftime(when, sizeof(when), "%Y%m%dT%H%M%S", &local);
-	if (asprintf(ret, "heaptap.%s.%d.%s.htap", status.comm, pid, when) < 0)
-		return ht_err_new(HT_ERR_NOMEM, "no memory for the name of the trace");
-	return NULL;
-}
-
 /* Where two apply, the one nearer to the target's safety wins. */
 static enum exit_status session_status(const struct session_report *report)
 {
@@ -143,18 +120,20 @@ static enum exit_status session_status(const struct session_report *report)
 	return EXIT_DONE;
 }
 
-static enum exit_status run_attach(struct options *options)
+static struct ht_err *name_output(struct options *options, pid_t pid)
 {
-	struct session_report report;
-	struct ht_err *err;
-
-	start_signals();
-	err = start_check_room();
-	if (!err && !options->output)
-		err = default_output(options->pid, &options->output);
+	char *name;
+	struct ht_err *err = naming_expand(options->output, pid, &name);
 	if (err)
-		return complain(err);
-	struct session_options session = {.pid = options->pid,
+		return err;
+	free(options->output);
+	options->output = name;
+	return NULL;
+}
+
+static struct session_options session_options_of(const struct options *options, pid_t pid)
+{
+	return (struct session_options){.pid = pid,
 		.output = options->output,
 		.replace = options->replace,
 		.duration_ns = options->duration_ns,
@@ -164,8 +143,22 @@ static enum exit_status run_attach(struct options *options)
 		.cache = !options->no_cache,
 		.symbolize = !options->symbolize_later,
 		.wait_ns = WAIT_NS,
-		.detach_deadline_ns = DETACH_DEADLINE_NS,
-		.progress = !options->quiet && isatty(2) ? show_progress : NULL};
+		.detach_deadline_ns = DETACH_DEADLINE_NS};
+}
+
+static enum exit_status run_attach(struct options *options)
+{
+	struct session_report report;
+	struct ht_err *err;
+
+	start_signals();
+	err = start_check_room();
+	if (!err)
+		err = name_output(options, options->pid);
+	if (err)
+		return complain(err);
+	struct session_options session = session_options_of(options, options->pid);
+	session.progress = !options->quiet && isatty(2) ? show_progress : NULL;
 	err = session_run(&session, &report);
 	bound_words(err ? status_of(err) : session_status(&report));
 	if (err)
@@ -175,6 +168,81 @@ static enum exit_status run_attach(struct options *options)
 	if (options->json && strcmp(options->output, "-") != 0)
 		err = print_session_json(&report, options->pid, options->output);
 	return err ? complain(err) : session_status(&report);
+}
+
+/* --- run
+ * ------------------------------------------------------------------------------------------------
+ */
+
+static enum exit_status complain_of_command(const char *name, int sys)
+{
+	print_text(stderr, "heaptap: cannot run %s: %s\n", name, strerror(sys));
+	return sys == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
+}
+
+/* The command's status is ours: what is not as it should be is said. */
+static struct ht_err *tell(
+	const struct options *options, const struct session_report *report, pid_t pid)
+{
+	enum exit_status status = session_status(report);
+	bool bad = status != EXIT_DONE && status != EXIT_TARGET_ENDED;
+
+	if (report->ended == REC_END_TARGET_EXEC && !options->quiet)
+		print_text(stderr,
+			"heaptap: %s became another program, and was recorded until then; what "
+			"only starts another (env, nice, sh -c) goes before heaptap\n",
+			report->comm);
+	if (options->json)
+		return print_session_json(report, pid, options->output);
+	if (!options->quiet || bad)
+		print_session(report, options->output);
+	return NULL;
+}
+
+static struct ht_err *record(struct options *options, struct launch *launch)
+{
+	const struct session_child child = parent_child(launch);
+	struct session_report report;
+	struct ht_err *err = name_output(options, launch->pid);
+	if (err)
+		return err;
+	struct session_options session = session_options_of(options, launch->pid);
+	session.child = &child;
+	err = session_run(&session, &report);
+	return err ? err : tell(options, &report, launch->pid);
+}
+
+/* The command's end is ours. */
+static int end_as(struct launch *launch, struct ht_err *err)
+{
+	if (err)
+		(void)complain(err);
+	err = parent_wait(launch);
+	if (err)
+		return complain(err);
+	fflush(stdout);
+	parent_end_alike(launch);
+	return parent_status(launch);
+}
+
+static int run_run(struct options *options)
+{
+	struct launch launch;
+	struct ht_err *err = parent_fork(options->words, &launch);
+	if (!err)
+		err = start_check_room();
+	if (!err)
+		err = launch_exec(&launch);
+	bool started = !err && !launch.exec_errno;
+	if (launch.waits)
+		err = record(options, &launch);
+	/* A signal may have ended it where it waited. */
+	launch_look(&launch);
+	bool ran = started && (launch.ended || !launch.waits);
+	launch_deinit(&launch);
+	if (launch.exec_errno)
+		return complain_of_command(options->words[0], launch.exec_errno);
+	return ran ? end_as(&launch, err) : (int)complain(err);
 }
 
 static enum exit_status run_doctor(const struct options *options)
@@ -297,7 +365,7 @@ static enum exit_status run_analyze(char **argv)
 }
 
 /* What was asked for is not done when nobody can read it. */
-static enum exit_status check_printed(enum exit_status status)
+static int check_printed(int status)
 {
 	if (fflush(stdout) == 0 && !ferror(stdout))
 		return status;
@@ -309,7 +377,7 @@ int main(int argc, char **argv)
 {
 	struct options options;
 	struct ht_err *err = start_descriptors();
-	enum exit_status status = EXIT_DONE;
+	int status = EXIT_DONE;
 
 	if (!err)
 		err = options_parse(argc, argv, &options);
@@ -318,6 +386,9 @@ int main(int argc, char **argv)
 	switch (options.command) {
 	case COMMAND_ATTACH:
 		status = run_attach(&options);
+		break;
+	case COMMAND_RUN:
+		status = run_run(&options);
 		break;
 	case COMMAND_DOCTOR:
 		status = run_doctor(&options);

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attach/naming.h"
+
 #define NS_PER_S     1000000000ull
 #define DURATION_MAX (10ull * 365 * 24 * 3600 * NS_PER_S)
 
@@ -16,6 +18,7 @@ static const struct {
 	const char *help;
 } commands[] = {
 	{"attach", COMMAND_ATTACH, "record the allocations of a running process, then leave it"},
+	{"run", COMMAND_RUN, "start a command and record it from its first allocation to its end"},
 	{"doctor", COMMAND_DOCTOR, "say what attach would do to a process, and stop there"},
 	{"verify", COMMAND_VERIFY, "say whether anything of heaptap is in a process"},
 	{"recover", COMMAND_RECOVER, "take out what a killed heaptap left in a process"},
@@ -46,9 +49,11 @@ enum option_id {
 };
 
 #define IN(command) (1u << (command))
-#define IN_ALL                                                                                     \
+#define IN_CAPTURE  (IN(COMMAND_ATTACH) | IN(COMMAND_RUN))
+#define IN_PROCESS                                                                                 \
 	(IN(COMMAND_ATTACH) | IN(COMMAND_DOCTOR) | IN(COMMAND_VERIFY) | IN(COMMAND_RECOVER) |      \
 		IN(COMMAND_CLEANUP))
+#define IN_ALL (IN_PROCESS | IN(COMMAND_RUN))
 
 static const struct option_row {
 	enum option_id id;
@@ -56,27 +61,24 @@ static const struct option_row {
 	const char *name, *argument, *help;
 	unsigned commands;
 } rows[] = {
-	{OPTION_PID, 'p', "pid", "PID", "the process", IN_ALL},
+	{OPTION_PID, 'p', "pid", "PID", "the process", IN_PROCESS},
 	{OPTION_DURATION, 'd', "duration", "TIME",
-		"length of the window: 30s 5m 1h (default: until Ctrl-C)", IN(COMMAND_ATTACH)},
+		"length of the window: 30s 5m 1h (default: until Ctrl-C, or the end)", IN_CAPTURE},
 	{OPTION_OUTPUT, 'o', "output", "FILE",
-		"the trace; - is standard output (default: heaptap.COMM.PID.TIME.htap)",
-		IN(COMMAND_ATTACH)},
-	{OPTION_FORCE, 'f', "force", NULL, "replace FILE if it exists", IN(COMMAND_ATTACH)},
+		"the trace; - is stdout (default: heaptap.%c.%p.%t.htap)", IN_CAPTURE},
+	{OPTION_FORCE, 'f', "force", NULL, "replace FILE if it exists", IN_CAPTURE},
 	{OPTION_QUIET, 'q', "quiet", NULL, "print errors only", IN_ALL},
 	{OPTION_JSON, 0, "json", NULL, "print the result as one JSON object", IN_ALL},
 	{OPTION_LOSSLESS, 0, "lossless", NULL,
-		"let the process wait rather than lose events when the disk is slow",
-		IN(COMMAND_ATTACH)},
+		"let the process wait rather than lose events when the disk is slow", IN_CAPTURE},
 	{OPTION_HOOK, 0, "hook", "WAY",
 		"linked-in allocators: slot (default), entry, auto (entry where needed)",
-		IN(COMMAND_ATTACH)},
+		IN_CAPTURE},
 	{OPTION_UNWIND, 0, "unwind", "full",
-		"walk every stack from the start: slower, for comparison", IN(COMMAND_ATTACH)},
-	{OPTION_SYMBOLIZE, 0, "symbolize", "later", "do not store names in the trace",
-		IN(COMMAND_ATTACH)},
+		"walk every stack from the start: slower, for comparison", IN_CAPTURE},
+	{OPTION_SYMBOLIZE, 0, "symbolize", "later", "do not store names in the trace", IN_CAPTURE},
 	{OPTION_NO_CACHE, 0, "no-cache", NULL,
-		"neither use nor keep unwind tables of earlier captures", IN(COMMAND_ATTACH)},
+		"neither use nor keep unwind tables of earlier captures", IN_CAPTURE},
 	{OPTION_VERSION, 0, "version", NULL, "print the version", IN_ALL},
 	{OPTION_HELP, 'h', "help", NULL, "print this", IN_ALL},
 };
@@ -98,19 +100,23 @@ static void print_rows(unsigned which)
 void options_print_help(void)
 {
 	printf("usage: heaptap attach -p PID [-d TIME] [-o FILE]     (heaptap -p PID is the same)\n"
+	       "       heaptap run [-d TIME] [-o FILE] CMD [ARG...]\n"
 	       "       heaptap report FILE                           (heaptap FILE is the same)\n"
 	       "\ncommands:\n");
 	for (size_t i = 0; i < HT_ARRAY_SIZE(commands); i++)
 		printf("  %-10s %s\n", commands[i].name, commands[i].help);
-	printf("\noptions of attach, doctor, verify, recover, cleanup:\n");
+	printf("\noptions of attach, doctor, verify, recover, cleanup, and of run but for -p:\n");
+	print_rows(IN_PROCESS);
 	print_rows(IN_ALL);
-	printf("\noptions of attach alone:\n");
-	print_rows(IN(COMMAND_ATTACH));
+	printf("\noptions of attach and run:\n");
+	print_rows(IN_CAPTURE);
 	printf("\nexit status: 0 done, 1 internal or I/O error, 2 usage, 3 refused: the process "
 	       "was not touched,\n"
 	       "4 no permission, 5 the process ended: the trace is valid, 6 something is still "
 	       "there: it is named,\n"
-	       "7 the trace is incomplete, 9 not a readable trace\n");
+	       "7 the trace is incomplete, 9 not a readable trace\n"
+	       "of run: that of the command; 1 to 4 it did not run, 126 it cannot be executed, "
+	       "127 it was not found\n");
 }
 
 static bool parse_pid(const char *text, pid_t *ret)
@@ -206,7 +212,7 @@ static struct ht_err *apply(
 		options->output = strdup(value);
 		if (!options->output)
 			return ht_err_new(HT_ERR_NOMEM, "no memory for the arguments");
-		break;
+		return naming_check(value);
 	case OPTION_FORCE:
 		options->replace = true;
 		break;
@@ -270,10 +276,34 @@ static const struct option_row *find_row(const char *word, const char **ret_valu
 	return NULL;
 }
 
+/* What is still missing, or does not go together. */
+static struct ht_err *check(const struct options *options)
+{
+	bool to_stdout = options->output && strcmp(options->output, "-") == 0;
+
+	if (options->command == COMMAND_RUN) {
+		if (!options->words || !options->words[0])
+			return ht_err_new(HT_ERR_USAGE, "which command? run ... -- CMD is missing");
+		return to_stdout ? usage("standard output is the command's; name a file", "-o -")
+				 : NULL;
+	}
+	return options->pid ? NULL : ht_err_new(HT_ERR_USAGE, "which process? -p PID is missing");
+}
+
+/* Does the command of run begin here? After --, or with the first word that is no option. */
+static bool begins_command(const struct options *options, const char *word)
+{
+	return options->command == COMMAND_RUN && (word[0] != '-' || strcmp(word, "--") == 0);
+}
+
 static struct ht_err *parse_rest(int argc, char **argv, int at, struct options *options)
 {
 	for (; at < argc; at++) {
 		const char *value;
+		if (begins_command(options, argv[at])) {
+			options->words = argv + at + (argv[at][0] == '-');
+			break;
+		}
 		if (argv[at][0] != '-' || argv[at][1] == '\0')
 			return usage(isdigit((unsigned char)argv[at][0])
 					     ? "not expected here; a process is named with -p"
@@ -283,7 +313,9 @@ static struct ht_err *parse_rest(int argc, char **argv, int at, struct options *
 		if (!row)
 			return usage("no such option", argv[at]);
 		if (!(row->commands & IN(options->command)))
-			return usage("only attach has this option", argv[at]);
+			return usage(row->id == OPTION_PID ? "run starts the process itself"
+							   : "only attach and run have this option",
+				argv[at]);
 		if (!row->argument && value)
 			return usage("takes no value", argv[at]);
 		if (row->argument && !value) {
@@ -297,9 +329,7 @@ static struct ht_err *parse_rest(int argc, char **argv, int at, struct options *
 		if (options->command == COMMAND_HELP || options->command == COMMAND_VERSION)
 			return NULL;
 	}
-	if (options->pid == 0)
-		return ht_err_new(HT_ERR_USAGE, "which process? -p PID is missing");
-	return NULL;
+	return check(options);
 }
 
 struct ht_err *options_parse(int argc, char **argv, struct options *ret)

@@ -11,6 +11,7 @@
 
 enum command {
 	COMMAND_ATTACH,
+	COMMAND_RUN,
 	COMMAND_DOCTOR,
 	COMMAND_VERIFY,
 	COMMAND_RECOVER,
@@ -26,7 +27,8 @@ enum options_hook { OPTIONS_HOOK_SLOT, OPTIONS_HOOK_AUTO, OPTIONS_HOOK_ENTRY };
 struct options {
 	enum command command;
 	pid_t pid;
-	char *output;	      /* owned; NULL: the default name */
+	char *output;	      /* owned; a pattern (naming.h); NULL: the default name */
+	char **words;	      /* of run: the command and its arguments, the end of main's argv */
 	uint64_t duration_ns; /* 0: until a signal */
 	enum options_hook hook;
 	bool replace, quiet, json, lossless, full_unwind, symbolize_later, no_cache;

@@ -522,6 +522,8 @@ static struct ht_err *capture(struct session *s)
 	session_progress(s, "attaching to %d (%s): %zu slots in %zu modules", s->options->pid,
 		s->report->comm, s->survey.tap_count, s->survey.modules.count);
 	err = attach(s);
+	if (!err && s->options->child)
+		err = s->options->child->let_go(s->options->child->context);
 	if (err && !target_gone(s, &err)) {
 		struct ht_err *left = roll_back(s);
 		if (left)

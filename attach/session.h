@@ -13,9 +13,22 @@
 #include "attach/unwind/publish.h"
 #include "format/record.h"
 
+struct signalfd_siginfo;
+
+/* A target that this process has started, and that waits for the tap. */
+struct session_child {
+	/* Everything is tapped: it may run. An error ends the capture. */
+	struct ht_err *(*let_go)(void *context);
+	/* Called every few milliseconds from then on; `signal` is one that came for us, which then
+	 * does not end the window, or NULL. */
+	void (*attend)(void *context, const struct signalfd_siginfo *signal);
+	void *context;
+};
+
 struct session_options {
 	pid_t pid;
-	const char *output; /* path, or "-" */
+	const struct session_child *child; /* NULL: it is none of ours */
+	const char *output;		   /* path, or "-" */
 	bool replace;
 	uint64_t duration_ns; /* 0: until a signal */
 	enum entries_mode hook;

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -16,6 +17,8 @@
 /* The agent's memory is mapped here, and a child's beside it while that is cleaned. */
 #define ADDRESS_SPACE_MIN (2 * abi_image_bytes(ABI_SLOT_MAX) + 256 * MIB)
 
+static bool is_stand_in[STDERR_FILENO + 1];
+
 struct ht_err *start_descriptors(void)
 {
 	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
@@ -25,7 +28,34 @@ struct ht_err *start_descriptors(void)
 		if (open("/", O_PATH) != fd)
 			return ht_err_sys(
 				errno, "descriptor %d is closed, and cannot be opened", fd);
+		is_stand_in[fd] = true;
 	}
+	return NULL;
+}
+
+void start_give_back_descriptors(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (is_stand_in[fd])
+			close(fd);
+}
+
+struct ht_err *start_leave_descriptors(int keep_fd)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (null < 0)
+		return ht_err_sys(errno, "cannot open /dev/null");
+	if (dup2(null, STDIN_FILENO) < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0)
+		return ht_err_sys(errno, "cannot leave the command's input and output");
+	DIR *dir = opendir("/proc/self/fd");
+	if (!dir)
+		return ht_err_sys(errno, "cannot list our descriptors");
+	for (const struct dirent *entry; (entry = readdir(dir));) {
+		int fd = (int)strtol(entry->d_name, NULL, 10);
+		if (fd > STDERR_FILENO && fd != keep_fd && fd != dirfd(dir))
+			close(fd);
+	}
+	closedir(dir);
 	return NULL;
 }
 
@@ -40,6 +70,18 @@ void start_signals(void)
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGXFSZ, SIG_IGN);
 	signal(SIGCHLD, SIG_DFL);
+}
+
+void start_parent_signals(void)
+{
+	sigset_t set;
+	start_signals();
+	signal(SIGINT, SIG_IGN);
+	signal(SIGQUIT, SIG_IGN);
+	/* One that is blocked waits, also when it is ignored. */
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
 static rlim_t open_count(void)

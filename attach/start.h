@@ -12,9 +12,21 @@
 HT_MUST_CHECK
 struct ht_err *start_descriptors(void);
 
+/* In a child that is to become another program: closes those stand-ins again. */
+void start_give_back_descriptors(void);
+
+/* For heaptap as the parent of a command that has been forked: standard input is nothing, standard
+ * output is standard error, and all others but `keep_fd` are closed. What the command reads and
+ * writes is its own: who waits for the end of a pipe must not wait for ours. */
+HT_MUST_CHECK
+struct ht_err *start_leave_descriptors(int keep_fd);
+
 /* For a capture: the ends that session.h asks for are blocked, children can be waited for, and
  * writing fails rather than kills. */
 void start_signals(void);
+
+/* The same for heaptap as a command's parent: what the terminal sends is the command's alone. */
+void start_parent_signals(void);
 
 /* For a capture: HT_ERR_REFUSED when descriptors or address space could run short in the middle of
  * it. Raises the soft limit of descriptors. */

@@ -144,11 +144,21 @@ static enum turn judge_turn(
 	return TURN_END;
 }
 
-/* All that are pending, at once: what comes after these is impatience with the end. */
+/* All that are pending, at once: what comes after these is impatience with the end. Those of a
+ * command's parent are the command's. */
 static bool take_signals(const struct session *s)
 {
+	const struct session_child *child = s->options->child;
 	struct signalfd_siginfo info[4];
-	return read(s->signal_fd, info, sizeof(info)) >= (ssize_t)sizeof(info[0]);
+	ssize_t got = read(s->signal_fd, info, sizeof(info));
+	size_t count = got > 0 ? (size_t)got / sizeof(info[0]) : 0;
+
+	if (!child)
+		return count > 0;
+	for (size_t i = 0; i < count; i++)
+		child->attend(child->context, &info[i]);
+	child->attend(child->context, NULL);
+	return false;
 }
 
 /* If we died now, nobody would take out what is in the target. */

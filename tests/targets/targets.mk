@@ -49,6 +49,7 @@ target_bin += $t/throwing $t/hostile $t/served $t/parent $t/waits $t/waits-escap
 target_bin += $(linked_bin) $t/linked-static $t/linked-static-pie $t/libcounting.so $t/libfailing.so \
 	$(if $(filter musl,$(linked_variants)),$t/linked-musl-static)
 target_bin += $t/states $t/waiter $t/libburst-counted.so
+target_bin += $t/early $t/early-lazy $t/libearly.so $(if $(filter musl,$(linked_variants)),$t/libearly-musl.so $t/early-musl)
 
 # An allocator linked in, under the prefix that Rust's crate gives it, called through anonymous GOT words.
 rjem_bin := $t/rust-jemalloc $t/rust-jemalloc-lto $t/rust-jemalloc-stripped $t/extended-static $t/extended-fixed
@@ -88,6 +89,17 @@ $t/linked-static: tests/targets/ledger.c
 	$(call build,gcc $(target_c) -O2 -static)
 $t/linked-static-pie: tests/targets/ledger.c
 	$(call build,gcc $(target_c) -O2 -static-pie)
+
+$t/libearly.so: tests/targets/early.c
+	$(call build,gcc $(target_c) -O2 -fPIC -shared -DLIBRARY)
+$t/early: tests/targets/early.c $t/libearly.so
+	$(call build,gcc $(target_c) -O2) -Wl,-z,now -L$t -learly -Wl,-rpath,'$$ORIGIN'
+$t/early-lazy: tests/targets/early.c $t/libearly.so
+	$(call build,gcc $(target_c) -O2) -Wl,-z,lazy -L$t -learly -Wl,-rpath,'$$ORIGIN'
+$t/libearly-musl.so: tests/targets/early.c
+	$(call build,musl-gcc $(target_c) -O2 -fPIC -shared -DLIBRARY)
+$t/early-musl: tests/targets/early.c $t/libearly-musl.so
+	$(call build,musl-gcc $(target_c) -O2) -L$t -learly-musl -Wl,-rpath,'$$ORIGIN'
 
 # Full RELRO and PIE, as distributions build; then other ways of binding, and other allocators.
 $t/ledger: tests/targets/ledger.c

@@ -13,12 +13,15 @@
 #define HOUR_NS	  (3600 * NS_PER_S)
 #define YEARS_10  (10ull * 365 * 24 * HOUR_NS)
 
-/* Parses "heaptap" and `words`, which blanks separate. */
+/* Parses "heaptap" and `words`, which blanks separate. They live until the next call. */
 static struct ht_err *parse(const char *words, struct options *ret)
 {
 	static char copy[256];
-	char *argv[WORDS_MAX] = {(char[]){"heaptap"}};
+	static char *argv[WORDS_MAX];
 	int argc = 1;
+
+	memset(argv, 0, sizeof(argv));
+	argv[0] = (char[]){"heaptap"};
 
 	snprintf(copy, sizeof(copy), "%s", words);
 	char *rest = NULL;
@@ -158,6 +161,9 @@ START_TEST(commands)
 		enum command command;
 	} table[] = {
 		{"attach -p 1", COMMAND_ATTACH},
+		{"run true", COMMAND_RUN},
+		{"run -q -d 5s --json -- true", COMMAND_RUN},
+		{"run --help", COMMAND_HELP},
 		{"doctor -p 1", COMMAND_DOCTOR},
 		{"doctor -p 1 --json", COMMAND_DOCTOR},
 		{"recover -p 1 -q", COMMAND_RECOVER},
@@ -226,18 +232,48 @@ START_TEST(wrong_words_are_named)
 		{"attach 7", "7: not expected here; a process is named with -p"},
 		{"attach redis", "redis: not expected here; heaptap --help"},
 		{"attach -p 7 -", "-: not expected here"},
+		{"attach -p 7 -o x%d", "x%d: after % there may be"},
+		{"attach -p 7 -o x%", "x%: after % there may be"},
+		{"run", "which command?"},
+		{"run --", "which command?"},
+		{"run -d 5s", "which command?"},
+		{"run -p 7 true", "-p: run starts the process itself"},
+		{"run -o - true", "-o -: standard output is the command's"},
+		{"run -x true", "-x: no such option"},
 		{"attach -p 7 --hook code", "--hook takes slot, auto or entry"},
-		{"doctor -p 7 --hook auto", "--hook: only attach has this option"},
-		{"doctor -p 7 -d 5s", "-d: only attach has this option"},
-		{"doctor -p 7 -o x", "-o: only attach has this option"},
-		{"recover -p 7 --lossless", "--lossless: only attach has this option"},
-		{"verify -p 7 -f", "-f: only attach has this option"},
-		{"cleanup -p 7 -d 5s", "-d: only attach has this option"},
+		{"doctor -p 7 --hook auto", "--hook: only attach and run have this option"},
+		{"doctor -p 7 -d 5s", "-d: only attach and run have this option"},
+		{"doctor -p 7 -o x", "-o: only attach and run have this option"},
+		{"recover -p 7 --lossless", "--lossless: only attach and run have this option"},
+		{"verify -p 7 -f", "-f: only attach and run have this option"},
+		{"cleanup -p 7 -d 5s", "-d: only attach and run have this option"},
 	};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(table); i++) {
 		struct options options;
 		ck_err_says(parse(table[i].words, &options), HT_ERR_USAGE, table[i].says);
 		ck_assert_ptr_null(options.output);
+	}
+}
+END_TEST
+
+START_TEST(the_command_of_run)
+{
+	static const struct {
+		const char *words, *first, *second;
+	} table[] = {
+		{"run true", "true", NULL},
+		{"run -q ls -l", "ls", "-l"},
+		{"run -d 5s -- ls --help", "ls", "--help"},
+		{"run -o x -- -odd -q", "-odd", "-q"},
+		{"run -- -- x", "--", "x"},
+		{"run ls -- x", "ls", "--"},
+	};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(table); i++) {
+		struct options options;
+		ck_no_err(parse(table[i].words, &options));
+		ck_assert_str_eq(options.words[0], table[i].first);
+		ck_assert_pstr_eq(options.words[1], table[i].second);
+		options_deinit(&options);
 	}
 }
 END_TEST
@@ -270,7 +306,7 @@ START_TEST(help_lists_what_parses)
 		struct options options;
 		char *option = strstr(line, " --");
 		ck_assert_uint_lt(strlen(line), 101);
-		of_attach |= !strcmp(line, "options of attach alone:\n");
+		of_attach |= !strcmp(line, "options of attach and run:\n");
 		commands_seen += sscanf(line, "  %31[a-z] ", name) == 1;
 		if (!option || line[0] != ' ' || line[2] == 'h')
 			continue;
@@ -301,5 +337,5 @@ START_TEST(help_lists_what_parses)
 END_TEST
 
 HT_SUITE("attach/options", durations, nonsense_is_no_duration, spellings, defaults, switches,
-	standard_output_is_a_name, commands, wrong_words_are_named, an_error_keeps_nothing,
-	help_lists_what_parses)
+	standard_output_is_a_name, commands, wrong_words_are_named, the_command_of_run,
+	an_error_keeps_nothing, help_lists_what_parses)

@@ -1,0 +1,519 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/inject/park.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "attach/elf/dynamic.h"
+#include "attach/elf/headers.h"
+
+#define SYSCALL_INSN_BYTES 2
+#define BREAKPOINT_INSN	   0xcc
+#define NOTICES_MAX	   1000u /* of the dynamic linker, each for what auditors loaded */
+#define SYSCALL_STOP	   (SIGTRAP | 0x80)
+#define RED_ZONE_BYTES	   128u
+
+/* Where a program is met: each in a debug register, or with its byte replaced. */
+enum { POINT_NOTICE, POINT_ENTRY, POINTS };
+
+struct start {
+	pid_t pid;
+	struct proc proc;
+	enum park_way way;
+	raddr_t point[POINTS];
+	uint8_t byte[POINTS];
+	raddr_t state; /* of the dynamic linker's list; 0: not told */
+	raddr_t call;
+	bool ignores_traps;
+};
+
+/* --- stops
+ * ---------------------------------------------------------------------------------------------- */
+
+static struct ht_err *resume(pid_t pid, enum __ptrace_request request, int sig)
+{
+	/* ESRCH: it was killed while it was stopped; the next wait tells. */
+	if (ptrace(request, pid, NULL, (void *)(long)sig) == 0 || errno == ESRCH)
+		return NULL;
+	return ht_err_sys(errno, "cannot let process %d go on", pid);
+}
+
+static bool sent_by_kernel(pid_t pid)
+{
+	siginfo_t info = {0};
+	return ptrace(PTRACE_GETSIGINFO, pid, NULL, &info) == 0 && info.si_code > 0;
+}
+
+/*
+ * Waits until the running process stops for us: an event of ptrace, a system call, a point. Signals
+ * on their way to it arrive, stops of the whole process (SIGSTOP, Ctrl-Z) are kept until they are
+ * over; then it goes on by `request`. False in `ret_lives`: it has ended.
+ */
+static struct ht_err *await(
+	pid_t pid, enum __ptrace_request request, int *ret_status, bool *ret_lives)
+{
+	for (;;) {
+		int status;
+		pid_t got = waitpid(pid, &status, __WALL);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return ht_err_sys(errno, "cannot wait for process %d", pid);
+		*ret_lives = WIFSTOPPED(status);
+		*ret_status = status;
+		if (!*ret_lives)
+			return NULL;
+		int sig = WSTOPSIG(status), event = status >> 16;
+		struct ht_err *err;
+		if (event == PTRACE_EVENT_STOP && sig != SIGTRAP)
+			err = resume(pid, PTRACE_LISTEN, 0);
+		else if (event == PTRACE_EVENT_STOP && request != PTRACE_INTERRUPT)
+			err = resume(pid, request, 0);
+		else if (event || sig == SYSCALL_STOP || (sig == SIGTRAP && sent_by_kernel(pid)))
+			return NULL;
+		else
+			err = resume(pid, request == PTRACE_INTERRUPT ? PTRACE_CONT : request, sig);
+		if (err)
+			return err;
+	}
+}
+
+static struct ht_err *ended(pid_t pid)
+{
+	return ht_err_new(HT_ERR_TARGET_GONE, "process %d has ended", pid);
+}
+
+static struct ht_err *go(pid_t pid, enum __ptrace_request request)
+{
+	int status;
+	bool lives = true;
+	struct ht_err *err = resume(pid, request, 0);
+	if (!err)
+		err = await(pid, request, &status, &lives);
+	return err || lives ? err : ended(pid);
+}
+
+static struct ht_err *get_regs(pid_t pid, struct user_regs_struct *ret)
+{
+	if (ptrace(PTRACE_GETREGS, pid, NULL, ret) < 0)
+		return ht_err_sys(errno, "cannot read the registers of process %d", pid);
+	return NULL;
+}
+
+static struct ht_err *set_regs(pid_t pid, const struct user_regs_struct *regs)
+{
+	if (ptrace(PTRACE_SETREGS, pid, NULL, (void *)regs) < 0)
+		return ht_err_sys(errno, "cannot set the registers of process %d", pid);
+	return NULL;
+}
+
+static struct ht_err *set_mask(pid_t pid, uint64_t mask)
+{
+	if (ptrace(PTRACE_SETSIGMASK, pid, (void *)sizeof(mask), &mask) < 0)
+		return ht_err_sys(errno, "cannot set the signal mask of process %d", pid);
+	return NULL;
+}
+
+struct call {
+	long nr;
+	uint64_t arg[4];
+};
+
+static struct user_regs_struct calling(const struct park *park, const struct call *call)
+{
+	struct user_regs_struct regs = park->regs;
+	regs.rip = park->call;
+	regs.rax = (uint64_t)call->nr;
+	regs.orig_rax = (unsigned long long)-1;
+	regs.rdi = call->arg[0];
+	regs.rsi = call->arg[1];
+	regs.rdx = call->arg[2];
+	regs.r10 = call->arg[3];
+	return regs;
+}
+
+/* Has the stopped process, whose signals are all blocked, make a call. */
+static struct ht_err *make_call(pid_t pid, const struct park *park, const struct call *call)
+{
+	struct user_regs_struct regs = calling(park, call);
+	struct ht_err *err = set_regs(pid, &regs);
+	if (!err)
+		err = go(pid, PTRACE_SYSCALL);
+	if (!err)
+		err = go(pid, PTRACE_SYSCALL);
+	if (!err)
+		err = get_regs(pid, &regs);
+	if (!err && regs.rip != park->call + SYSCALL_INSN_BYTES)
+		err = ht_err_new(HT_ERR_INTERNAL, "process %d went astray", pid);
+	if (!err && (long)regs.rax < 0)
+		err = ht_err_sys((int)-(long)regs.rax, "process %d cannot be made to wait", pid);
+	return err;
+}
+
+/* --- points
+ * --------------------------------------------------------------------------------------------- */
+
+static bool set_debug(pid_t pid, unsigned index, uint64_t value)
+{
+	size_t at = offsetof(struct user, u_debugreg) + index * sizeof(uint64_t);
+	return ptrace(PTRACE_POKEUSER, pid, (void *)at, (void *)value) == 0;
+}
+
+/* Each register stops before the instruction at its address: its bit of four in the seventh. */
+static bool set_registers(const struct start *start)
+{
+	uint64_t control = 0;
+	for (unsigned i = 0; i < POINTS; i++) {
+		if (!set_debug(start->pid, i, start->point[i]))
+			return false;
+		control |= 1ull << (2 * i);
+	}
+	return set_debug(start->pid, 7, control);
+}
+
+static void clear_registers(const struct start *start)
+{
+	set_debug(start->pid, 7, 0);
+	for (unsigned i = 0; i < POINTS; i++)
+		set_debug(start->pid, i, 0);
+}
+
+static struct ht_err *put_byte(const struct start *start, unsigned i, bool breakpoint)
+{
+	uint8_t byte = breakpoint ? BREAKPOINT_INSN : start->byte[i];
+	return memory_write(&start->proc, start->point[i], &byte, sizeof(byte));
+}
+
+static struct ht_err *set_points(struct start *start)
+{
+	struct ht_err *err = NULL;
+	if (start->way == PARK_DEBUG_REGISTER && set_registers(start))
+		return NULL;
+	/* A part of them may be set. */
+	clear_registers(start);
+	start->way = PARK_BREAKPOINT;
+	for (unsigned i = 0; !err && i < POINTS; i++)
+		err = memory_read(&start->proc, start->point[i], &start->byte[i], 1);
+	for (unsigned i = 0; !err && i < POINTS; i++)
+		err = put_byte(start, i, true);
+	return err;
+}
+
+static struct ht_err *clear_points(const struct start *start)
+{
+	struct ht_err *err = NULL;
+	if (start->way == PARK_DEBUG_REGISTER)
+		clear_registers(start);
+	for (unsigned i = 0; start->way == PARK_BREAKPOINT && i < POINTS; i++)
+		err = ht_err_first(err, put_byte(start, i, false));
+	return err;
+}
+
+/* A breakpoint stops behind its byte. */
+static struct ht_err *at_point(const struct start *start, struct user_regs_struct *regs)
+{
+	struct ht_err *err = get_regs(start->pid, regs);
+	if (err || start->way == PARK_DEBUG_REGISTER)
+		return err;
+	regs->rip--;
+	return set_regs(start->pid, regs);
+}
+
+/* A debug register lets the instruction pass by itself when the process goes on. */
+static struct ht_err *step_over(const struct start *start)
+{
+	if (start->way == PARK_DEBUG_REGISTER)
+		return NULL;
+	struct ht_err *err = put_byte(start, POINT_NOTICE, false);
+	if (!err)
+		err = go(start->pid, PTRACE_SINGLESTEP);
+	return err ? err : put_byte(start, POINT_NOTICE, true);
+}
+
+/* --- the program
+ * ----------------------------------------------------------------------------------------- */
+
+static struct ht_err *refuse_static(const struct start *start)
+{
+	return ht_err_new(HT_ERR_REFUSED,
+		"process %d is linked statically: it has no dynamic linker, and no slot to tap",
+		start->pid);
+}
+
+/* Traced by us, it runs without the rights that its file gives it. */
+static struct ht_err *check_rights(const struct start *start)
+{
+	char path[32];
+	struct stat stat;
+	snprintf(path, sizeof(path), "/proc/%d/exe", start->pid);
+	if (geteuid() == 0 || fstatat(AT_FDCWD, path, &stat, 0) < 0)
+		return NULL;
+	bool privileged = (stat.st_mode & S_ISUID && stat.st_uid != geteuid()) ||
+			  (stat.st_mode & S_ISGID && stat.st_mode & S_IXGRP) ||
+			  getxattr(path, "security.capability", NULL, 0) > 0;
+	return privileged
+		       ? ht_err_new(HT_ERR_REFUSED,
+				 "the program has rights of its own (set-user-ID, capabilities), "
+				 "which it would not get when heaptap starts it; start it "
+				 "directly, and attach to it as root")
+		       : NULL;
+}
+
+/* Where the dynamic linker's header is; 0: there is no dynamic linker. One that is started as a
+ * program is its own. */
+static raddr_t linker_header(const struct proc_maps *maps, const struct proc_auxv *auxv)
+{
+	if (auxv->base)
+		return auxv->base;
+	const struct proc_map *entry = proc_maps_find(maps, auxv->entry);
+	for (size_t i = 0; entry && i < maps->count; i++)
+		if (maps->map[i].inode == entry->inode && maps->map[i].offset == 0)
+			return maps->map[i].lo;
+	return 0;
+}
+
+/* The first bytes that are a system call; nothing but a jump goes there, whatever they belong to.
+ */
+static struct ht_err *find_call(struct start *start, const struct module *linker)
+{
+	static const uint8_t insn[SYSCALL_INSN_BYTES] = {0x0f, 0x05};
+	size_t length = linker->text_hi - linker->text_lo, got = 0;
+	uint8_t *text = malloc(length);
+	if (!text)
+		return ht_err_new(HT_ERR_NOMEM, "no memory for the dynamic linker's code");
+	struct ht_err *err = memory_read_some(&start->proc, linker->text_lo, text, length, &got);
+	const uint8_t *found = err ? NULL : memmem(text, got, insn, sizeof(insn));
+	start->call = found ? linker->text_lo + (raddr_t)(found - text) : 0;
+	free(text);
+	return err || found ? err
+			    : ht_err_new(HT_ERR_REFUSED,
+				      "the dynamic linker of process %d makes no system call: it "
+				      "is none that heaptap knows",
+				      start->pid);
+}
+
+/* glibc's list has a name, musl's a pointer to it. */
+static struct ht_err *find_state(struct start *start, const struct dynamic *dynamic, raddr_t bias)
+{
+	static const char *const names[] = {"_r_debug", "_dl_debug_addr"};
+	Elf64_Sym symbol[DYNAMIC_VERSIONS_MAX];
+	size_t count = 0;
+	for (size_t i = 0; i < HT_ARRAY_SIZE(names) && !count; i++) {
+		struct ht_err *err =
+			dynamic_lookup(&start->proc, dynamic, names[i], NULL, symbol, &count);
+		if (err)
+			return err;
+		if (count && i == 0)
+			start->state =
+				bias + symbol[0].st_value + offsetof(struct r_debug, r_state);
+	}
+	return NULL;
+}
+
+static struct ht_err *find_points(struct start *start, const struct proc_maps *maps)
+{
+	struct proc_auxv auxv;
+	struct module linker;
+	struct dynamic dynamic;
+	bool valid = false;
+	struct ht_err *err = proc_auxv_read(&start->proc, &auxv);
+	raddr_t header = err ? 0 : linker_header(maps, &auxv);
+	if (!err && header)
+		err = headers_read(&start->proc, header, &linker, &valid);
+	if (!err && !valid)
+		err = refuse_static(start);
+	if (!err)
+		err = module_symbol(&start->proc, &linker, "_dl_debug_state", NULL,
+			&start->point[POINT_NOTICE]);
+	if (!err && !start->point[POINT_NOTICE])
+		err = refuse_static(start);
+	/* Of a dynamic linker that was started as a program it is the first thing to run. */
+	start->point[POINT_ENTRY] = auxv.base ? auxv.entry : start->point[POINT_NOTICE];
+	if (!err)
+		err = dynamic_read(&start->proc, &linker, &dynamic);
+	if (!err)
+		err = find_state(start, &dynamic, linker.bias);
+	return err ? err : find_call(start, &linker);
+}
+
+static struct ht_err *look_at_program(struct start *start)
+{
+	struct proc_maps maps;
+	struct ht_err *err = proc_open(start->pid, &start->proc);
+	if (!err)
+		err = check_rights(start);
+	if (!err)
+		err = proc_open_mem(&start->proc);
+	if (!err)
+		err = proc_maps_read(&start->proc, &maps);
+	if (err)
+		return err;
+	err = modules_check_machine(&start->proc, &maps);
+	if (!err)
+		err = find_points(start, &maps);
+	proc_maps_deinit(&maps);
+	return err;
+}
+
+/* Is the list whole, which it is when everything is relocated? Where it is not told (musl) there is
+ * one notice only. */
+static struct ht_err *is_settled(const struct start *start, bool *ret)
+{
+	int state = RT_CONSISTENT;
+	struct ht_err *err =
+		start->state ? memory_read(&start->proc, start->state, &state, sizeof(state))
+			     : NULL;
+	*ret = !err && state == RT_CONSISTENT;
+	return err;
+}
+
+static struct ht_err *go_to_point(struct start *start, struct user_regs_struct *ret)
+{
+	bool settled = false;
+	struct ht_err *err = set_points(start);
+	for (unsigned notice = 0; !err && !settled; notice++) {
+		err = go(start->pid, PTRACE_CONT);
+		if (!err)
+			err = at_point(start, ret);
+		if (!err && (ret->rip != start->point[POINT_NOTICE] || notice == NOTICES_MAX))
+			err = ht_err_new(HT_ERR_REFUSED,
+				"the dynamic linker of process %d does not say when it is done: it "
+				"is none that heaptap knows",
+				start->pid);
+		if (!err)
+			err = is_settled(start, &settled);
+		if (!err && !settled)
+			err = step_over(start);
+	}
+	return err ? err : clear_points(start);
+}
+
+/* --- waiting there
+ * --------------------------------------------------------------------------------------- */
+
+struct ht_err *park_seize(pid_t child)
+{
+	long options = PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD;
+	if (ptrace(PTRACE_SEIZE, child, NULL, (void *)options) < 0)
+		return ht_err_sys(errno, "cannot trace the command, process %d", child);
+	return NULL;
+}
+
+static struct ht_err *detach(pid_t pid)
+{
+	if (ptrace(PTRACE_DETACH, pid, NULL, NULL) < 0)
+		return ht_err_sys(errno, "cannot release process %d", pid);
+	return NULL;
+}
+
+/* The trap of a point makes the kernel forget that its signal was ignored. */
+static struct ht_err *ignore_traps(const struct start *start, const struct park *park)
+{
+	const struct kernel_action {
+		uint64_t handler, flags, restorer, mask;
+	} action = {.handler = (uint64_t)SIG_IGN};
+	uint8_t before[sizeof(action)];
+	raddr_t at = ht_align_down(park->regs.rsp - RED_ZONE_BYTES - sizeof(action), 16);
+	struct ht_err *err = memory_read(&start->proc, at, before, sizeof(before));
+	if (!err)
+		err = memory_write(&start->proc, at, &action, sizeof(action));
+	if (!err)
+		err = make_call(start->pid, park,
+			&(struct call){SYS_rt_sigaction, {SIGTRAP, at, 0, sizeof(action.mask)}});
+	return err ? err : memory_write(&start->proc, at, before, sizeof(before));
+}
+
+/* With signals as they were: those that end a program end one that waits, too. */
+static struct ht_err *wait_there(const struct start *start, pid_t parent, const struct park *park)
+{
+	pid_t pid = start->pid;
+	struct user_regs_struct regs = calling(park, &(struct call){SYS_pause, {0}});
+	struct ht_err *err = set_mask(pid, UINT64_MAX);
+	if (!err && start->ignores_traps)
+		err = ignore_traps(start, park);
+	if (!err)
+		err = make_call(pid, park, &(struct call){SYS_prctl, {PR_SET_PDEATHSIG, SIGKILL}});
+	/* That holds from now on; who died before died unseen by it. */
+	if (!err && getppid() != parent)
+		err = ht_err_new(HT_ERR_INTERNAL, "heaptap has ended");
+	if (!err)
+		err = set_regs(pid, &regs);
+	if (!err)
+		err = set_mask(pid, park->signal_mask);
+	return err ? err : detach(pid);
+}
+
+static struct ht_err *park_program(struct start *start, pid_t parent, struct park *ret)
+{
+	pid_t pid = start->pid;
+	struct proc_status status;
+	struct ht_err *err = look_at_program(start);
+	/* Before the first point: its trap unblocks its signal. */
+	if (!err)
+		err = proc_status(&start->proc, 0, &status);
+	start->ignores_traps = !err && status.sig_ign >> (SIGTRAP - 1) & 1;
+	if (!err && ptrace(PTRACE_GETSIGMASK, pid, (void *)sizeof(ret->signal_mask),
+			    &ret->signal_mask) < 0)
+		err = ht_err_sys(errno, "cannot read the signal mask of process %d", pid);
+	if (!err)
+		err = go_to_point(start, &ret->regs);
+	ret->call = start->call;
+	return err ? err : wait_there(start, parent, ret);
+}
+
+struct ht_err *park_at_start(
+	pid_t child, pid_t parent, enum park_way way, struct park *ret, bool *ret_parked)
+{
+	struct start start = {.pid = child, .way = way, .proc = {.pidfd = -1}};
+	int status = 0;
+	struct ht_err *err = await(child, PTRACE_CONT, &status, ret_parked);
+	if (err || !*ret_parked)
+		return err;
+	if (status >> 16 != PTRACE_EVENT_EXEC)
+		return ht_err_new(HT_ERR_INTERNAL, "process %d stopped without reason", child);
+	err = park_program(&start, parent, ret);
+	proc_close(&start.proc);
+	if (err && err->code == HT_ERR_TARGET_GONE) {
+		ht_err_free(err);
+		err = NULL;
+		*ret_parked = false;
+	}
+	return err;
+}
+
+struct ht_err *park_leave(pid_t child, const struct park *park)
+{
+	int status;
+	bool lives = true;
+	struct ht_err *err = park_seize(child);
+	if (!err && ptrace(PTRACE_INTERRUPT, child, NULL, NULL) < 0)
+		err = ht_err_sys(errno, "cannot stop process %d", child);
+	if (!err)
+		err = await(child, PTRACE_INTERRUPT, &status, &lives);
+	if (!err && !lives)
+		err = ended(child);
+	if (!err)
+		err = set_mask(child, UINT64_MAX);
+	if (!err)
+		err = make_call(child, park, &(struct call){SYS_prctl, {PR_SET_PDEATHSIG, 0}});
+	if (!err)
+		err = set_regs(child, &park->regs);
+	if (!err)
+		err = set_mask(child, park->signal_mask);
+	return err ? err : detach(child);
+}

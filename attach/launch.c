@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/launch.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "attach/start.h"
+#include "attach/target/clock.h"
+#include "attach/target/worker.h"
+
+/* A program on a slow disk, with many libraries; or one that is stopped (Ctrl-Z) as it starts. */
+#define PATIENCE_NS (600 * CLOCK_NS_PER_S)
+
+static const uint8_t go_ahead = 1;
+
+/* --- the child
+ * ------------------------------------------------------------------------------------------ */
+
+_Noreturn static void child_main(int fd, char *const argv[], pid_t parent)
+{
+	uint8_t word = 0;
+
+	start_give_back_descriptors();
+	/* Where Yama lets only ancestors trace: our helpers are none of its. */
+	prctl(PR_SET_PTRACER, parent, 0, 0, 0);
+	ssize_t got;
+	do
+		got = recv(fd, &word, sizeof(word), 0);
+	while (got < 0 && errno == EINTR);
+	if (got != (ssize_t)sizeof(word))
+		_exit(1);
+	execvp(argv[0], argv);
+	int why = errno;
+	(void)!send(fd, &why, sizeof(why), MSG_NOSIGNAL);
+	_exit(1);
+}
+
+struct ht_err *launch_fork(char *const argv[], struct launch *ret)
+{
+	int pair[2];
+
+	*ret = (struct launch){.fd = -1};
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return ht_err_sys(errno, "cannot make a socket pair for the command");
+	pid_t parent = getpid(), pid = fork();
+	if (pid < 0) {
+		int sys = errno;
+		close(pair[0]);
+		close(pair[1]);
+		return ht_err_sys(sys, "cannot fork the command");
+	}
+	if (pid == 0) {
+		close(pair[0]);
+		child_main(pair[1], argv, parent);
+	}
+	close(pair[1]);
+	ret->pid = pid;
+	ret->fd = pair[0];
+	return NULL;
+}
+
+/* --- to its start, and from there
+ * ------------------------------------------------------------------------------------------- */
+
+struct job {
+	const struct launch *launch;
+	pid_t parent;
+};
+
+struct outcome {
+	bool parked;
+	struct park park;
+};
+
+static struct ht_err *exec_job(void *context, struct worker_reply *reply)
+{
+	const struct job *job = context;
+	struct outcome *outcome = (struct outcome *)reply->data;
+	struct ht_err *err = park_seize(job->launch->pid);
+	/* A worker's parent is the command's. */
+	if (!err && send(job->launch->fd, &go_ahead, sizeof(go_ahead), MSG_NOSIGNAL) < 0 &&
+		errno != EPIPE && errno != ECONNRESET)
+		err = ht_err_sys(errno, "cannot start the command");
+	if (!err)
+		err = park_at_start(job->launch->pid, job->parent, PARK_DEBUG_REGISTER,
+			&outcome->park, &outcome->parked);
+	return err;
+}
+
+/* It is told before the child ends, and by nobody when it has become the program. */
+static void hear_why(struct launch *launch)
+{
+	int why;
+	if (recv(launch->fd, &why, sizeof(why), MSG_DONTWAIT) == (ssize_t)sizeof(why))
+		launch->exec_errno = why;
+	close(launch->fd);
+	launch->fd = -1;
+}
+
+struct ht_err *launch_exec(struct launch *launch)
+{
+	struct job job = {.launch = launch, .parent = getpid()};
+	struct worker_reply reply;
+	struct outcome outcome;
+	struct ht_err *err = worker_run(
+		"starting the command", clock_mono_ns() + PATIENCE_NS, exec_job, &job, &reply);
+	if (err)
+		return err;
+	memcpy(&outcome, reply.data, sizeof(outcome));
+	launch->park = outcome.park;
+	launch->waits = outcome.parked;
+	hear_why(launch);
+	return NULL;
+}
+
+static struct ht_err *leave_job(void *context, struct worker_reply *reply)
+{
+	const struct job *job = context;
+	(void)reply;
+	return park_leave(job->launch->pid, &job->launch->park);
+}
+
+struct ht_err *launch_let_go(struct launch *launch)
+{
+	struct job job = {.launch = launch};
+	struct worker_reply reply;
+	struct ht_err *err = worker_run(
+		"letting the command run", clock_mono_ns() + PATIENCE_NS, leave_job, &job, &reply);
+	if (!err)
+		launch->waits = false;
+	return err;
+}
+
+/* --- its end
+ * --------------------------------------------------------------------------------------------- */
+
+static void collect(struct launch *launch, int options)
+{
+	int status;
+	pid_t got;
+
+	if (launch->ended)
+		return;
+	do
+		got = waitpid(launch->pid, &status, options);
+	while (got < 0 && errno == EINTR);
+	launch->ended = got == launch->pid;
+	if (launch->ended)
+		launch->status = status;
+}
+
+bool launch_has_stopped(const struct launch *launch)
+{
+	siginfo_t info = {0};
+	return !launch->ended && waitid(P_PID, (id_t)launch->pid, &info, WSTOPPED | WNOHANG) == 0 &&
+	       info.si_pid == launch->pid;
+}
+
+void launch_look(struct launch *launch)
+{
+	collect(launch, WNOHANG);
+}
+
+void launch_deinit(struct launch *launch)
+{
+	bool begun = launch->fd < 0 && !launch->waits;
+	if (launch->pid > 0 && !launch->ended && !begun) {
+		kill(launch->pid, SIGKILL);
+		collect(launch, 0);
+	}
+	if (launch->fd >= 0)
+		close(launch->fd);
+	launch->fd = -1;
+	launch->waits = false;
+}

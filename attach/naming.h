@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The name of a trace.
+ */
+#pragma once
+
+#include <sys/types.h>
+
+#include "format/base.h"
+#include "format/err.h"
+
+/*
+ * The name that `pattern` gives for a trace of process `pid`: %p its number, %c its name (of which
+ * all but letters, digits, _ and - become _), %h the host's, %t the time (20261122T153000), %n the
+ * lowest number from 1 with which no such file exists, %% a percent sign. NULL: the default, in the
+ * current directory. malloc'd; HT_ERR_USAGE for any other letter.
+ */
+HT_MUST_CHECK
+struct ht_err *naming_expand(const char *pattern, pid_t pid, char **ret);
+
+/* Only the letters: without a process to name. */
+HT_MUST_CHECK
+struct ht_err *naming_check(const char *pattern);

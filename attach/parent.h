@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * heaptap as the parent of the command that it records: what a shell's child is to be, whatever
+ * heaptap itself does meanwhile.
+ */
+#pragma once
+
+#include "attach/launch.h"
+#include "attach/session.h"
+
+/* Forks the command, and leaves to it what heaptap was given: descriptors, the terminal's signals.
+ * `ret` is to be deinitialised (launch_deinit) also after an error. */
+HT_MUST_CHECK
+struct ht_err *parent_fork(char *const argv[], struct launch *ret);
+
+/* What a session is to do with the command: `launch` is its context. */
+struct session_child parent_child(struct launch *launch);
+
+/* Waits for the command's end. SIGTERM and SIGHUP, which must be blocked, are passed on to it. */
+HT_MUST_CHECK
+struct ht_err *parent_wait(struct launch *launch);
+
+/* The exit status that a shell shows for the command's end: its own, or 128 + its signal. */
+int parent_status(const struct launch *launch);
+/* Ends this process by the signal that has ended the command; returns where it was none, or does
+ * not end us. */
+void parent_end_alike(const struct launch *launch);

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `heaptap run`: a program is recorded from its first allocation to its last, runs as if it had
+ * been started directly, and ends heaptap as it ends.
+ */
+#include <dirent.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/files.h"
+#include "tests/support/ht_check.h"
+#include "tests/support/report.h"
+#include "tests/support/run.h"
+#include "tests/support/tmpdir.h"
+#include "tests/support/tracefile.h"
+
+#define RUN_MS	   60000
+#define WORDS_MAX  16
+#define NOT_RUN	   3
+#define LEDGER_SET 32 /* blocks that each of its threads takes beforehand */
+
+static const char *trace_path(void)
+{
+	static char *path;
+	path = path ? path : tmpdir_path("run.htap");
+	return path;
+}
+
+static bool has_trace(void)
+{
+	return access(trace_path(), F_OK) == 0;
+}
+
+struct result {
+	int status;
+	char *out, *err;
+};
+
+/* `command` under heaptap, with further options before it. */
+static void start_run(struct run *run, const char *const options[], const char *const command[],
+	void (*prepare)(void *context), void *context)
+{
+	const char *argv[WORDS_MAX + 8] = {
+		run_built("heaptap"), "run", "-f", "-q", "-o", trace_path()};
+	size_t count = 6;
+	for (; options && *options && count < WORDS_MAX; options++)
+		argv[count++] = *options;
+	argv[count++] = "--";
+	for (; *command && count < WORDS_MAX + 7; command++)
+		argv[count++] = *command;
+	run_start_prepared(run, argv, prepare, context);
+}
+
+static struct result run_prepared(
+	const char *const command[], void (*prepare)(void *context), void *context)
+{
+	struct run run;
+	start_run(&run, NULL, command, prepare, context);
+	struct result result = {.status = run_wait(&run, RUN_MS)};
+	result.out = run_out(&run);
+	result.err = run_err(&run);
+	run_deinit(&run);
+	return result;
+}
+
+static struct result run(const char *const command[])
+{
+	return run_prepared(command, NULL, NULL);
+}
+
+static void result_deinit(struct result *result)
+{
+	free(result->out);
+	free(result->err);
+}
+
+/* --- what is recorded --- */
+
+static void check_early(const char *program, bool has_preinit)
+{
+	static const struct {
+		uint64_t size, blocks;
+	} takes[] = {{1009, 3}, {2003, 5}, {4001, 7}, {16001, 13}};
+	struct result result = run((const char *[]){run_built(program), NULL});
+	ck_assert_msg(result.status == 0, "%d: %s", result.status, result.err);
+	ck_assert_str_eq(result.err, "");
+	for (size_t i = 0; i < HT_ARRAY_SIZE(takes); i++)
+		ck_assert_uint_eq(
+			tracefile_blocks_of(trace_path(), takes[i].size), takes[i].blocks);
+	ck_assert_uint_eq(tracefile_blocks_of(trace_path(), 8009), has_preinit ? 11 : 0);
+	json_t *report = report_load(trace_path());
+	ck_assert_uint_eq(report_u64(report, "totals.allocations"), has_preinit ? 39 : 28);
+	ck_assert_uint_eq(report_u64(report, "totals.outstanding_blocks"), has_preinit ? 39 : 28);
+	ck_assert_uint_eq(report_u64(report, "capture.dropped_events"), 0);
+	json_decref(report);
+	result_deinit(&result);
+}
+
+START_TEST(from_the_first_allocation_to_the_last)
+{
+	check_early("tests/targets/early", true);
+	check_early("tests/targets/early-lazy", true);
+}
+END_TEST
+
+START_TEST(from_the_first_allocation_of_musl)
+{
+	if (access(run_built("tests/targets/early-musl"), X_OK) != 0)
+		printf("skipped: from_the_first_allocation_of_musl: no musl-gcc\n");
+	else
+		check_early("tests/targets/early-musl", false);
+}
+END_TEST
+
+static void feed(void *context)
+{
+	int fd = memfd_create("input", MFD_CLOEXEC);
+	if (write(fd, context, strlen(context)) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+		_exit(125);
+	dup2(fd, STDIN_FILENO);
+}
+
+static void check_ledger(const char *program, const char *threads)
+{
+	uint64_t taken = LEDGER_SET * strtoull(threads, NULL, 10);
+	struct result result =
+		run_prepared((const char *[]){run_built(program), "-l", "-t", threads, NULL}, feed,
+			(void *)"go\nstop\n");
+	ck_assert_msg(result.status == 0, "%d: %s", result.status, result.err);
+	char *books = strchr(result.out, '{');
+	ck_assert_ptr_nonnull(books);
+	json_t *ledger = report_parse(books), *report = report_load(trace_path());
+	ck_assert_uint_eq(report_u64(report, "capture.dropped_events"), 0);
+	ck_assert_uint_eq(report_u64(report, "totals.allocations"),
+		report_u64(ledger, "allocations") + taken);
+	ck_assert_uint_eq(report_u64(report, "totals.frees"),
+		report_u64(ledger, "frees") + report_u64(ledger, "before_frees"));
+	ck_assert_uint_eq(report_u64(report, "totals.outstanding_blocks"),
+		report_u64(ledger, "outstanding_blocks") + taken -
+			report_u64(ledger, "before_frees"));
+	json_decref(ledger);
+	json_decref(report);
+	result_deinit(&result);
+}
+
+START_TEST(exact_to_the_last_event)
+{
+	check_ledger("tests/targets/ledger", "4");
+}
+END_TEST
+
+START_TEST(otherwise_linked)
+{
+	check_ledger("tests/targets/ledger-own", "2");
+	check_ledger("tests/targets/ledger-nopie", "2");
+}
+END_TEST
+
+START_TEST(real_programs)
+{
+	static const char *const commands[][5] = {{"node", "-e", "console.log(6 * 7)"},
+		{"python3", "-c", "print(6 * 7)"}, {"sh", "-c", "echo 42 | cat"}};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(commands); i++) {
+		struct result result = run(commands[i]);
+		ck_assert_msg(result.status == 0, "%s: %s", commands[i][0], result.err);
+		ck_assert_str_eq(result.out, "42\n");
+		json_t *report = report_load(trace_path());
+		ck_assert_uint_gt(report_u64(report, "totals.allocations"), 0);
+		json_decref(report);
+		result_deinit(&result);
+	}
+}
+END_TEST
+
+/* --- how it ends --- */
+
+START_TEST(exit_status)
+{
+	static const struct {
+		const char *script;
+		int status;
+	} ends[] = {{"exit 0", 0}, {"exit 1", 1}, {"exit 42", 42}, {"exit 255", 255},
+		{"kill -TERM $$", 128 + SIGTERM}, {"kill -SEGV $$", 128 + SIGSEGV},
+		{"kill -KILL $$", 128 + SIGKILL}};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(ends); i++) {
+		struct result result = run((const char *[]){"sh", "-c", ends[i].script, NULL});
+		ck_assert_msg(result.status == ends[i].status, "%s: %d, %s", ends[i].script,
+			result.status, result.err);
+		ck_assert_str_eq(result.err, "");
+		ck_assert(has_trace());
+		result_deinit(&result);
+	}
+}
+END_TEST
+
+START_TEST(no_core_of_heaptap)
+{
+	struct run run;
+	start_run(&run, NULL, (const char *[]){"sh", "-c", "kill -SEGV $$", NULL}, NULL, NULL);
+	run_wait(&run, RUN_MS);
+	ck_assert(WIFSIGNALED(run.status) && !WCOREDUMP(run.status));
+	run_deinit(&run);
+}
+END_TEST
+
+static char *write_file(const char *name, mode_t mode, const char *text)
+{
+	char *path = tmpdir_path(name);
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, mode);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+	close(fd);
+	return path;
+}
+
+static void check_not_run(const char *const command[], int status, const char *says)
+{
+	struct result result = run(command);
+	ck_assert_msg(result.status == status, "%s: %d, %s", command[0], result.status, result.err);
+	ck_assert_msg(strstr(result.err, says), "%s", result.err);
+	ck_assert_str_eq(result.out, "");
+	ck_assert(!has_trace());
+	result_deinit(&result);
+}
+
+START_TEST(cannot_be_run)
+{
+	char *plain = write_file("plain", 0644, "#!/bin/sh\necho ran\n");
+	char *lost = write_file("lost", 0755, "#!/no/such/interpreter\n");
+	check_not_run((const char *[]){"no-such-command", NULL}, 127, "No such file");
+	check_not_run((const char *[]){"/no/such/command", NULL}, 127, "No such file");
+	check_not_run((const char *[]){lost, NULL}, 127, "No such file");
+	check_not_run((const char *[]){plain, NULL}, 126, "Permission denied");
+	check_not_run((const char *[]){"/etc", NULL}, 126, "Permission denied");
+	free(plain);
+	free(lost);
+}
+END_TEST
+
+START_TEST(refused_before_anything_ran)
+{
+	const char *const says = "linked statically";
+	check_not_run(
+		(const char *[]){run_built("tests/targets/linked-static"), NULL}, NOT_RUN, says);
+	check_not_run((const char *[]){run_built("tests/targets/linked-static-pie"), NULL}, NOT_RUN,
+		says);
+	check_not_run((const char *[]){run_built("tests/targets/idle32"), NULL}, NOT_RUN, "x86-64");
+}
+END_TEST
+
+START_TEST(output_that_is_there)
+{
+	char *path = write_file("there.htap", 0644, "mine"), *err, *out;
+	int status = run_program(
+		(const char *[]){run_built("heaptap"), "run", "-o", path, "echo", "ran", NULL},
+		RUN_MS, &out, &err);
+	ck_assert_int_eq(status, 2);
+	ck_assert_msg(strstr(err, "there.htap"), "%s", err);
+	ck_assert_str_eq(out, "");
+	free(out);
+	free(err);
+	free(path);
+}
+END_TEST
+
+START_TEST(scripts)
+{
+	char *script = write_file("script", 0755, "#!/bin/sh\necho \"$0 $1\"\nexit 3\n");
+	char *bare = write_file("bare", 0755, "echo bare\n"), expected[4200];
+	struct result result = run((const char *[]){script, "one", NULL});
+	snprintf(expected, sizeof(expected), "%s one\n", script);
+	ck_assert_int_eq(result.status, 3);
+	ck_assert_str_eq(result.out, expected);
+	result_deinit(&result);
+	result = run((const char *[]){bare, NULL});
+	ck_assert_str_eq(result.out, "bare\n");
+	result_deinit(&result);
+	free(script);
+	free(bare);
+}
+END_TEST
+
+START_TEST(its_dynamic_linker_fails)
+{
+	struct result result =
+		run((const char *[]){"/lib64/ld-linux-x86-64.so.2", "/no/such/program", NULL});
+	ck_assert_int_eq(result.status, 127);
+	ck_assert_ptr_nonnull(strstr(result.err, "/no/such/program"));
+	result_deinit(&result);
+}
+END_TEST
+
+/* --- as if started directly --- */
+
+static void make_strange(void *context)
+{
+	static const int ignored[] = {SIGTRAP, SIGINT, SIGPIPE, SIGCHLD, SIGTERM, SIGUSR2};
+	sigset_t set;
+	(void)context;
+	for (size_t i = 0; i < HT_ARRAY_SIZE(ignored); i++)
+		signal(ignored[i], SIG_IGN);
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	sigaddset(&set, SIGTRAP);
+	sigaddset(&set, SIGHUP);
+	sigaddset(&set, SIGRTMAX);
+	sigprocmask(SIG_SETMASK, &set, NULL);
+	setpriority(PRIO_PROCESS, 0, 3);
+	umask(0027);
+	prctl(PR_SET_TIMERSLACK, 12345);
+	setrlimit(RLIMIT_NOFILE, &(struct rlimit){200, 300});
+	setrlimit(RLIMIT_CORE, &(struct rlimit){4096, 8192});
+	if (chdir("/usr") < 0 || dup2(STDERR_FILENO, 97) < 0)
+		_exit(125);
+	close(STDIN_FILENO);
+	setenv("STRANGE", "yes", 1);
+}
+
+/* But that who starts heaptap to die with him has not started the command so. */
+static void check_same(const char *a, const char *b)
+{
+	for (size_t line = 1; *a || *b; line++) {
+		size_t la = strcspn(a, "\n"), lb = strcspn(b, "\n");
+		bool same = la == lb && !strncmp(a, b, la);
+		bool is_death = !strncmp(a, "death signal 0\n", 15);
+		ck_assert_msg(same || is_death, "line %zu: %.*s, directly %.*s", line, (int)la, a,
+			(int)lb, b);
+		a += la + (a[la] == '\n');
+		b += lb + (b[lb] == '\n');
+	}
+}
+
+static void compare_state(void (*prepare)(void *context))
+{
+	char *early = realpath(run_built("tests/targets/early"), NULL);
+	const char *const command[] = {early, "state", NULL};
+	struct run direct;
+	run_start_prepared(&direct, command, prepare, NULL);
+	ck_assert_int_eq(run_wait(&direct, RUN_MS), 0);
+	char *heaptap = realpath(run_built("heaptap"), NULL), *expected = run_out(&direct);
+	run_deinit(&direct);
+	const char *const argv[] = {
+		heaptap, "run", "-f", "-q", "-o", trace_path(), "--", early, "state", NULL};
+	struct run under;
+	run_start_prepared(&under, argv, prepare, NULL);
+	int status = run_wait(&under, RUN_MS);
+	char *out = run_out(&under), *err = run_err(&under);
+	ck_assert_msg(status == 0, "%d: %s", status, err);
+	ck_assert_ptr_nonnull(strstr(out, "signal 5:"));
+	check_same(out, expected);
+	free(out);
+	free(err);
+	free(expected);
+	free(early);
+	free(heaptap);
+	run_deinit(&under);
+}
+
+START_TEST(what_it_is_given)
+{
+	compare_state(NULL);
+}
+END_TEST
+
+START_TEST(what_it_is_given_by_a_strange_parent)
+{
+	compare_state(make_strange);
+}
+END_TEST
+
+HT_SUITE("integration/run", from_the_first_allocation_to_the_last,
+	from_the_first_allocation_of_musl, exact_to_the_last_event, otherwise_linked, real_programs,
+	exit_status, no_core_of_heaptap, cannot_be_run, refused_before_anything_ran,
+	output_that_is_there, scripts, its_dynamic_linker_fails, what_it_is_given,
+	what_it_is_given_by_a_strange_parent)
