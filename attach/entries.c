@@ -101,11 +101,16 @@ static const char *read_entry(const struct survey *survey, struct code *code, st
 	return bridge_read(code->memory, want, addr, length, &entry->bridge);
 }
 
-static bool shares_word(const struct entries *entries, const struct entry *entry)
+/* Each changes what the other's jump, or its word, is made of. */
+static bool is_beside(const struct entries *entries, const struct entry *entry)
 {
-	for (const struct entry *other = entries->entry; other < entry; other++)
-		if (!other->why && other->bridge.word == entry->bridge.word)
+	for (const struct entry *other = entries->entry; other < entry; other++) {
+		raddr_t here = entry->bridge.entry, there = other->bridge.entry;
+		raddr_t apart = here > there ? here - there : there - here;
+		if (!other->why &&
+			(other->bridge.word == entry->bridge.word || apart < BRIDGE_JUMP_BYTES))
 			return true;
+	}
 	return false;
 }
 
@@ -120,8 +125,8 @@ static struct ht_err *read_all(const struct survey *survey, struct entries *entr
 		entry->why = bridge_is_supported()
 				     ? read_entry(survey, code, entry, native->addr, native->bytes)
 				     : "this heaptap was built without the decoder (Zydis)";
-		if (!entry->why && shares_word(entries, entry))
-			entry->why = "it shares its first word with another";
+		if (!entry->why && is_beside(entries, entry))
+			entry->why = "its first bytes, or their word, are another's, too";
 	}
 	free(code);
 	return NULL;

@@ -104,7 +104,7 @@ static struct ht_err *tap_entry(struct tap *tap, const struct patch *patch, stru
 	if (err)
 		return err;
 	struct patch_code code = {.word = bridge->word,
-		.function = bridge->entry,
+		.pad = bridge->pad,
 		.before = bridge->before,
 		.after = bridge_word(bridge),
 		.at = bridge->entry - bridge->word,

@@ -7,7 +7,6 @@
 #include <Zydis/Zydis.h>
 #endif
 
-#define JUMP_BYTES   5u
 #define WORD_BYTES   8u
 #define FUNCTION_MAX (1u << 20)
 #define REACH	     (1ll << 31)
@@ -68,7 +67,7 @@ static raddr_t jump_target(raddr_t entry, const uint8_t *code)
 {
 	int32_t far;
 	memcpy(&far, code + 1, sizeof(far));
-	return entry + JUMP_BYTES + (raddr_t)(int64_t)far;
+	return entry + BRIDGE_JUMP_BYTES + (raddr_t)(int64_t)far;
 }
 
 struct instruction {

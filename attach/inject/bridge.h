@@ -12,6 +12,7 @@
 #include "format/abi_control.h"
 
 #define BRIDGE_LOOK_BYTES 32u /* of the function are needed, behind its aligned first word, too */
+#define BRIDGE_JUMP_BYTES 5u  /* at the entry */
 #define BRIDGE_PAD_BYTES  14u /* a jump to any address */
 
 enum bridge_kind {

@@ -32,7 +32,7 @@ struct journal_slot {
 	raddr_t addr;
 	uint64_t original;
 	uint64_t thunk;
-	uint64_t real;	     /* the function that the thunk leads to */
+	uint64_t real;	     /* the function that the thunk leads to; of code: what it jumps to */
 	uint64_t dev, inode; /* of the file that it is mapped from; 0, 0: none */
 	uint64_t offset;     /* of the word in that file */
 	uint32_t state;	     /* enum journal_state */

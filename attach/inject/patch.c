@@ -12,6 +12,10 @@
 #define LOOKS_MAX 16u
 #define READS_MAX 3u
 
+#define OPCODE_JMP 0xe9
+#define BREAKPOINT 0xcc
+#define JUMP_BYTES 5u
+
 struct ht_err *patch_begin(const struct proc *proc, struct patch *ret)
 {
 	ret->proc = proc;
@@ -169,7 +173,7 @@ struct ht_err *patch_code(const struct patch *patch, const struct patch_code *co
 	*ret_done = false;
 	entry.original = code->before;
 	entry.thunk = code->after;
-	entry.real = code->function;
+	entry.real = code->pad;
 	entry.hook = (uint16_t)code->hook;
 	entry.code_at = (uint8_t)code->at;
 	entry.code_bytes = (uint8_t)code->count;
@@ -183,15 +187,50 @@ struct ht_err *patch_code(const struct patch *patch, const struct patch_code *co
 	return err;
 }
 
-void patch_forget_unloaded(const struct patch *patch, struct journal *journal)
+/* Our jump, as it was written; a debugger's breakpoints may stand in its distance. Another's jump
+ * begins like ours, and needs what follows it. */
+static bool is_our_jump(const uint8_t code[JUMP_BYTES], raddr_t function, raddr_t pad)
+{
+	uint8_t made[JUMP_BYTES] = {OPCODE_JMP};
+	int32_t far = (int32_t)(pad - function - JUMP_BYTES);
+	memcpy(made + 1, &far, sizeof(far));
+	for (size_t i = 0; i < JUMP_BYTES; i++)
+		if (code[i] != made[i] && (i == 0 || code[i] != BREAKPOINT))
+			return false;
+	return true;
+}
+
+static struct ht_err *has_our_jump(
+	const struct patch *patch, const struct journal_slot *entry, bool *ret)
+{
+	uint8_t code[JUMP_BYTES] = {0};
+	raddr_t function = entry->addr + entry->code_at;
+	size_t got = 0;
+	struct ht_err *err = memory_read_some(patch->proc, function, code, sizeof(code), &got);
+	*ret = !err && got == sizeof(code) && is_our_jump(code, function, entry->real);
+	return err;
+}
+
+/* Code of ours may stand in another mapping by now: see find_code. */
+static bool is_gone(const struct patch *patch, const struct journal_slot *entry)
 {
 	struct patch_place origin;
+	bool ours = false;
 
-	for (uint32_t i = 0; i < journal->header->slot_count; i++) {
-		const struct journal_slot *entry = &journal->slot[i];
-		if (!origin_of(patch, entry->addr, &origin) || !same_origin(entry, &origin))
+	if (!origin_of(patch, entry->addr, &origin))
+		return true;
+	if (same_origin(entry, &origin) || !entry->code_bytes)
+		return !same_origin(entry, &origin);
+	struct ht_err *err = has_our_jump(patch, entry, &ours);
+	ht_err_free(err);
+	return !err && !ours;
+}
+
+void patch_forget_unloaded(const struct patch *patch, struct journal *journal)
+{
+	for (uint32_t i = 0; i < journal->header->slot_count; i++)
+		if (is_gone(patch, &journal->slot[i]))
 			journal_set_state(journal, i, JOURNAL_SLOT_GONE);
-	}
 }
 
 /* What the dynamic linker may have put there since: the function itself, the way to it in the PLT
@@ -218,30 +257,57 @@ static uint64_t code_mask(const struct journal_slot *entry)
 	return bytes << 8 * (entry->code_at & 7);
 }
 
-/* Another may have put a breakpoint of its own beside our bytes. Over them, it keeps what it found,
- * which leads to us: nothing is to be taken out then. */
+/* Where the code is now. A program may have put a copy of its own, in large pages, in the place of
+ * its file: with our jump, which leads to us from there, too. */
+static struct ht_err *find_code(
+	const struct patch *patch, const struct journal_slot *entry, struct journal_slot *ret)
+{
+	struct patch_place origin;
+	bool ours = false;
+	*ret = *entry;
+	if (!origin_of(patch, entry->addr, &origin) || same_origin(entry, &origin))
+		return NULL;
+	struct ht_err *err = has_our_jump(patch, entry, &ours);
+	if (!err && ours) {
+		ret->dev = origin.dev;
+		ret->inode = origin.inode;
+		ret->offset = origin.offset;
+	}
+	return err;
+}
+
+/* Another may have put a breakpoint of its own beside our byte, or changed it: a tool that keeps
+ * what it found leads to us. Nothing is to be taken out then. */
 static struct ht_err *restore_code(
 	const struct patch *patch, const struct journal_slot *entry, enum journal_state *ret)
 {
+	struct journal_slot here;
 	uint64_t mask = code_mask(entry), expected = entry->thunk, now;
 	enum found found;
+	bool ours = true;
 
-	for (unsigned tries = 0; tries < READS_MAX; tries++) {
-		uint64_t value = (expected & ~mask) | (entry->original & mask);
-		struct ht_err *err = exchange(patch, entry, expected, value, &now, &found);
+	struct ht_err *err = find_code(patch, entry, &here);
+	for (unsigned tries = 0; !err && tries < READS_MAX; tries++) {
+		err = look(patch, &here, expected, &now, &found);
 		if (err)
-			return err;
-		*ret = found == FOUND_NOTHING ? JOURNAL_SLOT_GONE : JOURNAL_SLOT_RESTORED;
-		if (found != FOUND_OTHER || (now & mask) == (entry->original & mask))
-			return NULL;
-		if ((now & mask) != (entry->thunk & mask))
 			break;
+		*ret = found == FOUND_NOTHING ? JOURNAL_SLOT_GONE : JOURNAL_SLOT_RESTORED;
+		if (found == FOUND_NOTHING || (now & mask) == (entry->original & mask))
+			return NULL;
+		err = has_our_jump(patch, entry, &ours);
+		if (err || !ours)
+			break;
+		uint64_t value = (now & ~mask) | (entry->original & mask);
 		expected = now;
+		err = exchange(patch, &here, expected, value, &now, &found);
+		if (!err && found == FOUND_EXPECTED)
+			return NULL;
 	}
-	return ht_err_new(HT_ERR_INCOMPLETE,
-		"another tool has changed the code at %lx, where a hook stands: it cannot be "
-		"taken out before that has been undone",
-		(unsigned long)entry->addr);
+	return err ? err
+		   : ht_err_new(HT_ERR_INCOMPLETE,
+			     "another tool has changed the code at %lx, where a hook stands: it "
+			     "cannot be taken out before that has been undone",
+			     (unsigned long)entry->addr);
 }
 
 static struct ht_err *restore(const struct patch *patch, struct journal *journal, uint32_t index)

@@ -35,9 +35,10 @@ struct patch_place {
 
 struct patch_place patch_place_of(const struct proc_map *map, raddr_t addr);
 
-/* A word of code, aligned, of which `count` bytes from `at` on become those of `after`. */
+/* A word of code, aligned, of which `count` bytes from `at` on become those of `after`: a jump to
+ * `pad`, with what follows them. */
 struct patch_code {
-	raddr_t word, function;
+	raddr_t word, pad;
 	uint64_t before, after;
 	size_t at, count;
 	enum abi_hook hook;

@@ -364,10 +364,97 @@ START_TEST(only_what_was_read_is_replaced)
 }
 END_TEST
 
+/* The word becomes code that jumps to us: of eight bytes push, what was behind it, and so on. */
+#define CODE	0x5653575455415641ull
+#define JUMP	((CODE & ~0xffull) | 0xe9)
+#define PAD(at) ((at) + 5 + (uint32_t)(CODE >> 8))
+
+static void tap_code(uint64_t *word)
+{
+	struct patch patch;
+	bool done;
+	*word = CODE;
+	ck_no_err(patch_begin(&self, &patch));
+	const struct patch_code code = {.word = at(word),
+		.pad = PAD(at(word)),
+		.before = CODE,
+		.after = JUMP,
+		.count = 1,
+		.place = {module.dev, module.inode, at(word) - module.lo}};
+	ck_no_err(patch_code(&patch, &code, &journal, &done));
+	patch_end(&patch);
+	ck_assert(done && *word == JUMP);
+}
+
+static void untap_fails(void)
+{
+	struct patch_report report;
+	ck_err(patch_untap_all(&self, &journal, &report), HT_ERR_INCOMPLETE);
+}
+
+/* A program that moves its code to large pages takes our jumps with it. */
+START_TEST(code_is_restored_in_a_copy)
+{
+	setup();
+	struct patch patch;
+	uint64_t copy[HT_PAGE_BYTES / sizeof(uint64_t)];
+	tap_code(&words[3]);
+	memcpy(copy, words, sizeof(copy));
+	words = mmap(words, HT_PAGE_BYTES, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	memcpy(words, copy, sizeof(copy));
+	/* It is not taken for unloaded, either. */
+	ck_no_err(patch_begin(&self, &patch));
+	patch_forget_unloaded(&patch, &journal);
+	patch_end(&patch);
+	check_report(untap(), 1, 1, 0);
+	ck_assert_uint_eq(words[3], CODE);
+}
+END_TEST
+
+START_TEST(other_code_in_its_place_is_not_touched)
+{
+	setup();
+	tap_code(&words[3]);
+	words = mmap(words, HT_PAGE_BYTES, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	words[3] = JUMP ^ 0x100;
+	check_unloaded(untap(), 1);
+	ck_assert_uint_eq(words[3], JUMP ^ 0x100);
+}
+END_TEST
+
+/* Its own jump begins like ours: our byte back would make another instruction of it. */
+START_TEST(a_jump_of_another_tool_is_left_alone)
+{
+	setup();
+	tap_code(&words[3]);
+	words[3] = JUMP ^ 0x120300;
+	untap_fails();
+	ck_assert_uint_eq(words[3], JUMP ^ 0x120300);
+	words[3] = JUMP;
+	check_report(untap(), 1, 1, 0);
+	ck_assert_uint_eq(words[3], CODE);
+}
+END_TEST
+
+START_TEST(a_breakpoint_beside_the_jump_stays)
+{
+	const uint64_t byte_4 = 0xffull << 32, stopped = 0xccull << 32;
+	setup();
+	tap_code(&words[3]);
+	words[3] = (JUMP & ~byte_4) | stopped;
+	check_report(untap(), 1, 1, 0);
+	ck_assert_uint_eq(words[3], (CODE & ~byte_4) | stopped);
+}
+END_TEST
+
 HT_SUITE("attach/inject/patch", taps_and_restores, read_only_pages, a_changed_word_is_not_tapped,
 	a_page_that_is_gone_is_not_tapped, a_full_journal_taps_nothing,
 	a_word_that_others_changed_is_left_alone, a_word_that_holds_the_original_is_restored,
 	an_unmapped_word_is_lost, another_mapping_is_not_written, unloaded_slots_are_forgotten,
 	the_linkers_values_are_left_alone, untapping_twice_changes_nothing,
 	a_slot_can_be_tapped_again, one_unreadable_slot_stops_no_other,
-	only_what_was_read_is_replaced)
+	only_what_was_read_is_replaced, code_is_restored_in_a_copy,
+	other_code_in_its_place_is_not_touched, a_jump_of_another_tool_is_left_alone,
+	a_breakpoint_beside_the_jump_stays)
