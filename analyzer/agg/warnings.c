@@ -8,10 +8,33 @@
 
 #include "analyzer/agg/rss.h"
 
-/* One fact: a sentence with one number, added when the number is not zero. */
-struct fact {
-	uint64_t number;
-	const char *sentence; /* holds one PRIu64 */
+/* What was counted while it was recorded. Each sentence holds one PRIu64, and is added when the
+ * number is not zero. */
+static const struct {
+	enum rec_counter counter;
+	const char *sentence;
+} counted[] = {
+	{REC_COUNTER_LOST_TIMEOUT, "%" PRIu64 " events dropped: heaptap was too slow to take them"},
+	{REC_COUNTER_LOST_SOCKET,
+		"%" PRIu64 " events dropped: the target's connection to heaptap was gone"},
+	{REC_COUNTER_LOST_SLOT_FULL,
+		"%" PRIu64 " events dropped: more threads than heaptap has slots for"},
+	{REC_COUNTER_LOST_NESTED, "%" PRIu64 " events dropped: signal handlers nested too deeply"},
+	{REC_COUNTER_DAEMON_DROPS, "%" PRIu64 " events received but not written to the trace"},
+	{REC_COUNTER_TRUNC_DEPTH, "%" PRIu64 " stacks cut: too deep"},
+	{REC_COUNTER_TRUNC_NO_RULE, "%" PRIu64 " stacks cut: no unwind information for a frame"},
+	{REC_COUNTER_TRUNC_STACK, "%" PRIu64 " stacks cut: the stack left its bounds"},
+	{REC_COUNTER_TRUNC_NODES, "%" PRIu64 " stacks cut: too many distinct stacks"},
+	{REC_COUNTER_UNTAPPED,
+		"%" PRIu64 " modules were tapped later than they were loaded, or not at "
+		"all: their earlier calls are missing"},
+	{REC_COUNTER_DAMAGE,
+		"%" PRIu64 " times the process damaged the memory it shares with heaptap: "
+		"counts and stacks are not to be trusted"},
+	{REC_COUNTER_UNSEEN,
+		"%" PRIu64 " places in the program's code call an allocator unseen, past "
+		"the slots: totals are too low, and blocks that are freed there look as if "
+		"they stayed"},
 };
 
 void warnings_deinit(struct warnings *warnings)
@@ -68,39 +91,25 @@ static struct ht_err *add_growth(const struct analysis *analysis, struct warning
 		rss.growth_bytes >> 20, rss.explicable_bytes >> 20);
 }
 
-struct ht_err *warnings_collect(const struct analysis *analysis, struct warnings *ret)
+static struct ht_err *add_counted(const struct model *model, struct warnings *warnings)
 {
-	const struct model *model = &analysis->model;
-	const uint64_t *counter = model->counter;
+	struct ht_err *err = NULL;
+	for (size_t i = 0; i < HT_ARRAY_SIZE(counted) && !err; i++) {
+		uint64_t number = model->counter[counted[i].counter];
+		if (number)
+			err = add(warnings, counted[i].sentence, number);
+	}
+	return err;
+}
+
+/* What was found as the trace was read; likewise. */
+static struct ht_err *add_found(const struct model *model, struct warnings *warnings)
+{
 	const struct streams_damage *damage = &model->damage;
-	const struct fact fact[] = {
-		{counter[REC_COUNTER_LOST_TIMEOUT],
-			"%" PRIu64 " events dropped: heaptap was too slow to take them"},
-		{counter[REC_COUNTER_LOST_SOCKET],
-			"%" PRIu64 " events dropped: the target's connection to heaptap was gone"},
-		{counter[REC_COUNTER_LOST_SLOT_FULL],
-			"%" PRIu64 " events dropped: more threads than heaptap has slots for"},
-		{counter[REC_COUNTER_LOST_NESTED],
-			"%" PRIu64 " events dropped: signal handlers nested too deeply"},
-		{counter[REC_COUNTER_DAEMON_DROPS],
-			"%" PRIu64 " events received but not written to the trace"},
-		{counter[REC_COUNTER_TRUNC_DEPTH], "%" PRIu64 " stacks cut: too deep"},
-		{counter[REC_COUNTER_TRUNC_NO_RULE],
-			"%" PRIu64 " stacks cut: no unwind information for a frame"},
-		{counter[REC_COUNTER_TRUNC_STACK],
-			"%" PRIu64 " stacks cut: the stack left its bounds"},
-		{counter[REC_COUNTER_TRUNC_NODES],
-			"%" PRIu64 " stacks cut: too many distinct stacks"},
-		{counter[REC_COUNTER_UNTAPPED],
-			"%" PRIu64 " modules were tapped later than they were loaded, or not at "
-			"all: their earlier calls are missing"},
-		{counter[REC_COUNTER_DAMAGE],
-			"%" PRIu64 " times the process damaged the memory it shares with heaptap: "
-			"counts and stacks are not to be trusted"},
-		{counter[REC_COUNTER_UNSEEN],
-			"%" PRIu64 " places in the program's code call an allocator unseen, past "
-			"the slots: totals are too low, and blocks that are freed there look as if "
-			"they stayed"},
+	const struct {
+		uint64_t number;
+		const char *sentence;
+	} fact[] = {
 		{model_missing_events(model),
 			"%" PRIu64 " events were recorded and are not in the trace"},
 		{damage->gaps, "%" PRIu64 " gaps in the event streams: events are missing"},
@@ -116,11 +125,21 @@ struct ht_err *warnings_collect(const struct analysis *analysis, struct warnings
 		{model->nodes.rejected, "%" PRIu64 " stack frames make no sense and are ignored"},
 		{model->modules.ignored, "%" PRIu64 " module records are ignored"},
 	};
-	*ret = (struct warnings){0};
-	struct ht_err *err = add_ending(model, ret);
+	struct ht_err *err = NULL;
 	for (size_t i = 0; i < HT_ARRAY_SIZE(fact) && !err; i++)
 		if (fact[i].number)
-			err = add(ret, fact[i].sentence, fact[i].number);
+			err = add(warnings, fact[i].sentence, fact[i].number);
+	return err;
+}
+
+struct ht_err *warnings_collect(const struct analysis *analysis, struct warnings *ret)
+{
+	*ret = (struct warnings){0};
+	struct ht_err *err = add_ending(&analysis->model, ret);
+	if (!err)
+		err = add_counted(&analysis->model, ret);
+	if (!err)
+		err = add_found(&analysis->model, ret);
 	if (!err)
 		err = add_growth(analysis, ret);
 	if (err)
