@@ -171,7 +171,8 @@ static struct ht_err *take(struct load *load, const struct rec *rec)
 	case REC_END:
 		model->has_end = true;
 		model->end = rec->end;
-		note_time(model, rec->end.tsc, rec->end.mono_ns);
+		timebase_add(&model->timebase, rec->end.tsc, rec->end.mono_ns);
+		model->duration_ns = timebase_since_start(&model->timebase, rec->end.mono_ns);
 		return NULL;
 	}
 	return NULL;

@@ -75,6 +75,19 @@ START_TEST(without_an_end_record_the_last_clock_counts)
 }
 END_TEST
 
+/* What a detach takes is no part of it. */
+START_TEST(the_window_ends_when_the_end_record_says)
+{
+	begin();
+	tracebuild_sync(&scene.trace, SCENE_START_NS + 70, SCENE_START_NS + 70);
+	tracebuild_sync(&scene.trace, SCENE_START_NS + 900, SCENE_START_NS + 900);
+	tracebuild_end(&scene.trace, REC_END_DURATION, SCENE_START_NS + 100, 0);
+	load();
+	ck_assert_uint_eq(model.duration_ns, 100);
+	end();
+}
+END_TEST
+
 START_TEST(recorded_events_that_are_not_there_are_dropped_ones)
 {
 	begin();
@@ -208,6 +221,6 @@ START_TEST(records_of_any_content_are_survived)
 END_TEST
 
 HT_SUITE("analyzer/model", target_threads_marks_and_counters_are_kept,
-	without_an_end_record_the_last_clock_counts,
+	without_an_end_record_the_last_clock_counts, the_window_ends_when_the_end_record_says,
 	recorded_events_that_are_not_there_are_dropped_ones, what_is_no_trace_is_refused,
 	records_of_any_content_are_survived)
