@@ -14,12 +14,12 @@ static bool in_tables(const struct abi_config *config, uint64_t address, uint64_
 	       bytes <= ABI_SHARED_OFF - offset;
 }
 
-const struct abi_snapshot *rules_snapshot(const struct abi_config *config)
+const struct abi_snapshot *rules_checked(
+	const struct abi_config *config, const struct abi_snapshot *snapshot)
 {
-	uint64_t address = load_acquire(&config->unwind);
+	uint64_t address = (uint64_t)snapshot;
 	if (!in_tables(config, address, sizeof(struct abi_snapshot)))
 		return NULL;
-	const struct abi_snapshot *snapshot = (const struct abi_snapshot *)address;
 	uint64_t bytes =
 		sizeof(*snapshot) + (uint64_t)snapshot->range_count * sizeof(struct abi_range);
 	uint64_t cache_offset = snapshot->cache - config->image - ABI_CACHES_OFF;

@@ -18,12 +18,28 @@
 /* Not a rule, but RULES_HIDDEN is set in it: the PC lies in no known executable range. */
 #define RULES_OUTSIDE UINT32_MAX
 
+/* `snapshot`; NULL where it does not fit its area. */
+const struct abi_snapshot *rules_checked(
+	const struct abi_config *config, const struct abi_snapshot *snapshot);
+
 /* The snapshot in force; NULL when there is none, or none that fits its area. */
-const struct abi_snapshot *rules_snapshot(const struct abi_config *config);
+static inline const struct abi_snapshot *rules_snapshot(const struct abi_config *config)
+{
+	return rules_checked(config, (const struct abi_snapshot *)load_acquire(&config->unwind));
+}
 
 /* rules_find without the cache; fills it. */
 uint32_t rules_find_slow(
 	const struct abi_config *config, const struct abi_snapshot *snapshot, uint64_t pc);
+
+/* The rule where it stands at its first place in the cache; else 0, whose kind is NONE. */
+static inline uint32_t rules_cached(const uint64_t *cache, uint64_t pc)
+{
+	uint64_t x = abi_cache_mix(pc);
+	uint64_t entry = load_relaxed(&cache[(x & (ABI_CACHE_SETS - 1)) * 2]);
+	return ht_likely(entry >> ABI_RULE_BITS == x >> 10) ? entry & ((1u << ABI_RULE_BITS) - 1)
+							    : 0;
+}
 
 /* The rule for the instruction at `pc`, or RULES_OUTSIDE. */
 static inline uint32_t rules_find(

@@ -74,3 +74,39 @@ static inline enum step_result step(struct step_state *state, struct stack *stac
 	uint64_t slot = abi_rule_rbp_slot(rule);
 	return step_to(state, stack, cfa, slot ? cfa - 8 * slot : 0);
 }
+
+/* Whether step_direct can make the step. */
+static inline bool step_is_plain(uint32_t rule)
+{
+	return (uint32_t)abi_rule_kind(rule) - ABI_RULE_RSP <= ABI_RULE_RBP - ABI_RULE_RSP;
+}
+
+/*
+ * step() for the rules of most code, on a stack that is read directly and ends at `hi`, which is
+ * aligned: in one piece, so that all of it can stay in registers.
+ */
+HT_MUST_CHECK
+static inline enum step_result step_direct(struct step_state *state, uint64_t hi, uint32_t rule)
+{
+	uint64_t sp = state->sp, pc;
+	uint64_t base = abi_rule_kind(rule) == ABI_RULE_RSP ? sp : state->fp;
+	uint64_t cfa = base + 8 * (uint64_t)abi_rule_offset(rule);
+	uint64_t slot = abi_rule_rbp_slot(rule);
+	state->fp_at = 0;
+	if (slot && cfa - 8 * slot >= sp) {
+		uint64_t fp_at = cfa - 8 * slot;
+		if (ht_unlikely(fp_at & 7 || fp_at >= hi))
+			return STEP_BAD_STACK;
+		state->fp_at = fp_at;
+		state->fp = *(const uint64_t *)fp_at;
+	}
+	/* Words from the CFA on, fewer than from rsp on; rotated, so that odd bytes are far more.
+	 */
+	uint64_t bytes = hi - cfa;
+	if (ht_unlikely((bytes >> 3 | bytes << 61) >= (hi - sp) >> 3))
+		return STEP_BAD_STACK;
+	pc = *(const uint64_t *)(cfa - 8);
+	state->pc = pc;
+	state->sp = cfa;
+	return ht_likely(pc < STEP_PC_END) ? STEP_OK : STEP_BAD_STACK;
+}

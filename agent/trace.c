@@ -4,55 +4,66 @@
 #include "agent/intern.h"
 #include "agent/rules.h"
 
-/* In trace_frame.state.fp_at, beside STEP_SPECIAL. */
+/* What else is known of a frame, beside STEP_SPECIAL. */
 #define TRACE_USES_FP  2u /* the step to the caller begins at rbp */
 #define TRACE_NEEDS_FP 4u /* some step from here on does, with the rbp of this frame */
 
 struct trace_frame {
-	struct step_state state; /* fp_at: of the step from this frame to its caller */
-	uint64_t hash;		 /* of this frame and all outside it */
+	uint64_t sp, fp;
+	uint64_t hash; /* of this frame and all outside it */
 };
 
-/* A word of the stack that led from a frame to its caller. */
-struct trace_link {
-	uint64_t at; /* 0: the step loaded more than a return address, and is made again */
-	uint64_t word;
-};
-
+/* A saved rbp by which a frame was found. */
 struct trace_fp_link {
-	uint64_t frame; /* index of the frame that was left */
-	struct trace_link link;
+	uint32_t frame; /* index of the frame that was left; its caller has the rbp */
+	int32_t at;	/* as in trace.link_at */
 };
 
-#define TRACE_FRAMES_MAX                                                                           \
-	((sizeof(((struct abi_slot *)0)->walk) - 64) /                                             \
-		(sizeof(struct trace_frame) + sizeof(struct trace_link) +                          \
-			sizeof(struct trace_fp_link)))
+/* Bytes of a frame in the arrays of struct trace. */
+#define TRACE_FRAME_BYTES                                                                          \
+	(sizeof(struct trace_frame) + sizeof(struct trace_fp_link) + sizeof(uint64_t) +            \
+		sizeof(int32_t) + sizeof(uint8_t))
+#define TRACE_FRAMES_MAX ((sizeof(((struct abi_slot *)0)->walk) - 128) / TRACE_FRAME_BYTES)
+#define TRACE_FRESH_MAX	 (ABI_FRAMES_MAX * sizeof(uint64_t) / sizeof(struct step_state))
 
-/* Lies in abi_slot.walk. All zero is a trace of nothing. Frames are outermost first. */
+/* Stacks that are larger are walked anew each time: places in them do not fit 32 bits. */
+#define TRACE_STACK_WORDS_MAX (1ull << 31)
+
+/*
+ * Lies in abi_slot.walk. All zero is a trace of nothing. Frames are outermost first; of a stack
+ * that is deeper they are the outer ones.
+ */
 struct trace {
 	uint64_t snapshot; /* address of the abi_snapshot, and its generation */
 	uint32_t generation;
 	uint32_t incarnation;
+	uint64_t hi;	/* where the stack begins */
 	uint64_t count; /* frames; 0 while they change */
-	uint64_t id;	/* of the whole stack */
+	uint64_t id;	/* of the stack of all these frames; 0: unknown */
 	uint64_t fp_count;
-	/* link[0]: the word that is 0, the outermost return address; `at` 0: there is none. */
-	struct trace_link link[TRACE_FRAMES_MAX];
-	struct trace_fp_link fp_link[TRACE_FRAMES_MAX];
+	uint64_t first_link; /* 1: there is no link 0 */
+	/*
+	 * Link i is the word of the stack that led from frame i to its caller, frame i - 1, whose
+	 * PC it is; link 0 the word that is 0, the outermost return address. So the PC of frame i
+	 * is link_word[i + 1]. link_at is where it lies, in words from `hi` on, negative; 0: the
+	 * step loaded more than a return address, and is made again.
+	 */
+	uint64_t link_word[TRACE_FRAMES_MAX + 1];
 	struct trace_frame frame[TRACE_FRAMES_MAX];
+	struct trace_fp_link fp_link[TRACE_FRAMES_MAX];
+	int32_t link_at[TRACE_FRAMES_MAX];
+	uint8_t flags[TRACE_FRAMES_MAX];
 };
 
 _Static_assert(sizeof(struct trace) <= sizeof(((struct abi_slot *)0)->walk), "a trace fits");
-_Static_assert(TRACE_FRAMES_MAX * sizeof(struct step_state) <= ABI_FRAMES_MAX * sizeof(uint64_t),
-	"new frames fit the scratch");
 _Static_assert(offsetof(struct abi_slot, walk) % 8 == 0, "the trace is aligned");
 
-/* Whether a walk that is at `state` goes on as it did from `frame`. */
-static bool same_frame(const struct trace_frame *frame, const struct step_state *state)
+/* Whether a walk that is at `state` goes on as it did from frame `i`. */
+static inline bool same_frame(const struct trace *trace, uint64_t i, const struct step_state *state)
 {
-	return frame->state.sp == state->sp && frame->state.pc == state->pc &&
-	       (frame->state.fp == state->fp || !(frame->state.fp_at & TRACE_NEEDS_FP));
+	const struct trace_frame *frame = &trace->frame[i];
+	return frame->sp == state->sp && trace->link_word[i + 1] == state->pc &&
+	       (frame->fp == state->fp || !(trace->flags[i] & TRACE_NEEDS_FP));
 }
 
 static bool uses_fp(uint32_t rule)
@@ -61,35 +72,45 @@ static bool uses_fp(uint32_t rule)
 	return kind == ABI_RULE_RBP || kind == ABI_RULE_FRAME || kind == ABI_RULE_DRAP;
 }
 
-/* Whether the step from `inner`, made again, leads to `outer`. */
+/* Whether the step from frame `i`, made again, leads to its caller. */
 static HT_NOINLINE bool special_holds(const struct abi_config *config,
-	const struct abi_snapshot *snapshot, struct stack *stack, const struct trace_frame *inner,
-	const struct trace_frame *outer)
+	const struct abi_snapshot *snapshot, struct stack *stack, const struct trace *trace,
+	uint64_t i)
 {
-	struct step_state state = inner->state;
+	const struct trace_frame *inner = &trace->frame[i];
+	struct step_state state = {.pc = trace->link_word[i + 1], .sp = inner->sp, .fp = inner->fp};
 	uint32_t rule = rules_find(config, snapshot, step_lookup_pc(&state));
 	return !(rule & RULES_HIDDEN) && step_rare(&state, stack, rule) == STEP_OK &&
-	       same_frame(outer, &state);
+	       same_frame(trace, i - 1, &state);
 }
 
-/* The words of the stack from `sp` on. */
+/* The words [hi - words, hi) of the stack. */
 struct trace_span {
-	uint64_t sp, words;
+	const uint64_t *hi;
+	uint64_t words;
 };
 
-static bool link_holds(const struct trace_link *link, struct trace_span span)
+static inline struct trace_span span_from(uint64_t sp, uint64_t hi)
 {
-	uint64_t at = link->at, offset = at - span.sp;
-	/* Rotated: what is not a whole number of words is far beyond the end. */
-	return (offset >> 3 | offset << 61) < span.words && *(const uint64_t *)at == link->word;
+	return (struct trace_span){(const uint64_t *)hi, (hi - sp) / sizeof(uint64_t)};
+}
+
+static inline bool word_holds(struct trace_span span, int32_t at, uint64_t word)
+{
+	int64_t i = at;
+	/* As unsigned: 0 and what is positive are below. */
+	return ht_likely((uint64_t)i >= -span.words) && span.hi[i] == word;
 }
 
 /* The first link from `i` on that does not hold; `count` if all do. */
-static uint64_t links_held(
+static inline uint64_t links_held(
 	const struct trace *trace, uint64_t i, uint64_t count, struct trace_span span)
 {
-	while (i < count && link_holds(&trace->link[i], span))
-		i++;
+#pragma GCC unroll 4
+	for (; i < count; i++) {
+		if (ht_unlikely(!word_holds(span, trace->link_at[i], trace->link_word[i])))
+			break;
+	}
 	return i;
 }
 
@@ -101,40 +122,36 @@ static uint64_t fp_links_held(const struct trace *trace, uint64_t frames, struct
 		uint64_t frame = load_relaxed(&trace->fp_link[i].frame);
 		if (frame >= frames)
 			break;
-		if (!link_holds(&trace->fp_link[i].link, span))
+		if (frame == 0 ||
+			!word_holds(span, trace->fp_link[i].at, trace->frame[frame - 1].fp))
 			return frame;
 	}
 	return frames;
 }
 
 /* Number of kept frames; 0 where none is of this thread and of the snapshot in force. */
-static uint64_t frames_kept(
-	const struct trace *trace, const struct abi_slot *slot, const struct abi_snapshot *snapshot)
+static uint64_t frames_kept(const struct trace *trace, const struct abi_slot *slot,
+	const struct abi_snapshot *snapshot, uint64_t hi)
 {
 	uint64_t count = load_relaxed(&trace->count);
-	bool kept = count <= TRACE_FRAMES_MAX && trace->snapshot == (uint64_t)snapshot &&
-		    trace->incarnation == slot->head.incarnation &&
+	bool kept = count <= TRACE_FRAMES_MAX && snapshot &&
+		    trace->snapshot == (uint64_t)snapshot &&
+		    trace->incarnation == slot->head.incarnation && trace->hi == hi &&
 		    trace->generation == snapshot->generation;
 	return kept ? count : 0;
 }
 
 /*
- * How many of the kept frames, from the outermost on, a walk from `sp` would find again if it came
- * to the innermost of them.
+ * How many of the `count` kept frames, from the outermost on, a walk from `sp` would find again if
+ * it came to the innermost of them. `held` of them are known to be led to by return addresses.
  */
 static uint64_t frames_held(const struct abi_config *config, const struct abi_snapshot *snapshot,
-	const struct trace *trace, uint64_t count, struct stack *stack, uint64_t sp)
+	const struct trace *trace, uint64_t count, struct stack *stack, uint64_t sp, uint64_t held)
 {
-	struct trace_span span = {sp, (stack->hi - sp) / sizeof(uint64_t)};
-	if (count == 0 || (trace->link[0].at && !link_holds(&trace->link[0], span)))
-		return 0;
-	uint64_t held = 0;
-	do
+	struct trace_span span = span_from(sp, stack->hi);
+	while (held > 0 && held < count && trace->flags[held] & STEP_SPECIAL &&
+		trace->frame[held].sp >= sp && special_holds(config, snapshot, stack, trace, held))
 		held = links_held(trace, held + 1, count, span);
-	while (held < count && trace->frame[held].state.fp_at & STEP_SPECIAL &&
-		trace->frame[held].state.sp >= sp &&
-		special_holds(
-			config, snapshot, stack, &trace->frame[held], &trace->frame[held - 1]));
 	return fp_links_held(trace, held, span);
 }
 
@@ -150,104 +167,149 @@ static HT_NOINLINE uint32_t stack_plain(const struct abi_config *config,
 	return id;
 }
 
-/* The id of the stack that `trace` holds. */
-static uint32_t trace_id(const struct abi_config *config, uint16_t epoch, struct abi_slot *slot,
-	const struct trace *trace, uint64_t count, bool *ret_cut)
+/* The id of the stack that `trace` holds, which is new. */
+static HT_NOINLINE uint32_t trace_intern(const struct abi_config *config, uint16_t epoch,
+	struct abi_slot *slot, const struct trace *trace, uint64_t count, bool *ret_cut)
 {
-	*ret_cut = false;
-	uint32_t id = intern_find(config, trace->frame[count - 1].hash);
-	if (ht_likely(id != INTERN_NONE))
-		return id;
 	for (uint64_t i = 0; i < count; i++)
-		slot->frames[i] = trace->frame[count - 1 - i].state.pc;
+		slot->frames[i] = trace->link_word[count - i];
 	return intern_stack(config, epoch, slot->frames, (uint32_t)count, ret_cut);
 }
 
-/*
- * Walks until it meets one of the `*held` outermost kept frames, or the stack's end; `*held` is
- * then how many of them belong to the stack. New frames go to `fresh`, innermost first. False: this
- * stack cannot be kept.
- */
-static bool walk_fresh(const struct abi_config *config, const struct abi_snapshot *snapshot,
-	struct stack *stack, const struct trace *trace, struct step_state *state,
-	struct step_state *fresh, uint64_t *held, uint64_t *ret_count)
+/* What a walk found. */
+struct trace_walk {
+	uint64_t held;	 /* outermost frames that were kept before, and belong to the stack */
+	uint64_t added;	 /* new frames inside them */
+	uint64_t end_at; /* where the outermost return address, 0, was found; 0: there is none */
+};
+
+/* step() of a walk that is kept. */
+static inline enum step_result step_kept(
+	struct step_state *state, struct stack *stack, uint32_t rule)
 {
-	uint64_t count = 0;
+	if (ht_likely(step_is_plain(rule)))
+		return step_direct(state, stack->hi, rule);
+	struct step_state copy = *state; /* so that *state itself can stay in registers */
+	enum step_result result = step_rare(&copy, stack, rule);
+	*state = copy;
+	return result;
+}
+
+/* From which rsp on a walk may have come to one of the `held` outermost frames. */
+static inline uint64_t edge_of(const struct trace *trace, uint64_t held)
+{
+	return held ? trace->frame[held - 1].sp : UINT64_MAX;
+}
+
+/* How many of the `held` outermost frames begin at `sp` or further out. */
+static inline uint64_t frames_from(const struct trace *trace, uint64_t held, uint64_t sp)
+{
+	while (held > 0 && trace->frame[held - 1].sp < sp)
+		held--;
+	return held;
+}
+
+/*
+ * Walks until it meets one of the `walk->held` outermost kept frames, or the stack's end. New
+ * frames go to `fresh`, innermost first. False: this stack cannot be kept.
+ */
+static inline bool walk_fresh(const struct abi_config *config, const struct abi_snapshot *snapshot,
+	struct stack *stack, const struct trace *trace, struct step_state state,
+	struct step_state *fresh, struct trace_walk *walk)
+{
+	const uint64_t *cache = (const uint64_t *)snapshot->cache;
+	struct step_state *to = fresh;
+	uint64_t held = walk->held;
 	for (;;) {
-		while (*held > 0 && trace->frame[*held - 1].state.sp < state->sp)
-			--*held;
-		if (*held > 0 && same_frame(&trace->frame[*held - 1], state))
-			break;
-		uint32_t rule = rules_find(config, snapshot, step_lookup_pc(state));
-		if (ht_unlikely(rule & RULES_HIDDEN || count == TRACE_FRAMES_MAX))
-			return false;
-		fresh[count] = *state;
-		enum step_result result = step(state, stack, rule);
-		uint64_t uses = uses_fp(rule) ? TRACE_USES_FP : 0;
-		if (ht_unlikely(result != STEP_OK || state->pc == 0)) {
-			fresh[count++].fp_at = uses;
-			*held = 0;
-			*ret_count = count;
-			return result == STEP_END ||
-			       (result == STEP_OK && state->fp_at != STEP_SPECIAL);
+		if (state.sp >= edge_of(trace, held)) {
+			held = frames_from(trace, held, state.sp);
+			if (held > 0 && same_frame(trace, held - 1, &state))
+				break;
 		}
-		fresh[count++].fp_at = state->fp_at | uses;
+		uint64_t pc = step_lookup_pc(&state);
+		uint32_t rule = rules_cached(cache, pc);
+		if (ht_unlikely(!step_is_plain(rule)))
+			rule = rules_find(config, snapshot, pc);
+		if (ht_unlikely(rule & RULES_HIDDEN || to == fresh + TRACE_FRESH_MAX))
+			return false;
+		to->pc = state.pc;
+		to->sp = state.sp;
+		to->fp = state.fp;
+		uint64_t uses = uses_fp(rule) ? TRACE_USES_FP : 0;
+		enum step_result result = step_kept(&state, stack, rule);
+		if (ht_unlikely(result != STEP_OK || state.pc == 0)) {
+			if (result != STEP_END &&
+				(result != STEP_OK || state.fp_at == STEP_SPECIAL))
+				return false;
+			to++->fp_at = uses;
+			walk->end_at = result == STEP_OK ? state.sp - 8 : 0;
+			held = 0;
+			break;
+		}
+		to++->fp_at = state.fp_at | uses;
 	}
-	*ret_count = count;
+	walk->held = held;
+	walk->added = (uint64_t)(to - fresh);
 	return true;
 }
 
-/* Notes which words the step from frame `i` to its caller depended on. */
-static void trace_link(struct trace *trace, uint64_t i)
+/* Where a word lies, as in trace.link_at. */
+static inline int32_t place_of(uint64_t address, uint64_t hi)
 {
-	struct step_state *inner = &trace->frame[i].state;
-	const struct step_state *outer = &trace->frame[i - 1].state;
-	uint64_t fp_at = inner->fp_at & ~7ull;
-	bool outer_needs = outer->fp_at & TRACE_NEEDS_FP;
-
-	if (inner->fp_at & STEP_SPECIAL) {
-		trace->link[i] = (struct trace_link){0};
-		inner->fp_at |= TRACE_NEEDS_FP;
-		return;
-	}
-	trace->link[i] = (struct trace_link){outer->sp - 8, outer->pc};
-	if (inner->fp_at & TRACE_USES_FP || (outer_needs && !fp_at))
-		inner->fp_at |= TRACE_NEEDS_FP;
-	if (outer_needs && fp_at && trace->fp_count < TRACE_FRAMES_MAX)
-		trace->fp_link[trace->fp_count++] = (struct trace_fp_link){i, {fp_at, outer->fp}};
-}
-
-/* Puts the `added` new frames inside the `held` outer ones. */
-static void trace_extend(struct trace *trace, uint16_t epoch, uint64_t held,
-	const struct step_state *fresh, uint64_t added)
-{
-	uint64_t hash = held ? trace->frame[held - 1].hash : epoch;
-	uint64_t fp_count = trace->fp_count < TRACE_FRAMES_MAX ? trace->fp_count : 0;
-	while (fp_count > 0 && trace->fp_link[fp_count - 1].frame >= held)
-		fp_count--;
-	trace->fp_count = fp_count;
-	for (uint64_t i = held; i < held + added; i++) {
-		struct trace_frame *to = &trace->frame[i];
-		to->state = fresh[held + added - 1 - i];
-		to->hash = hash = abi_stack_hash(hash, to->state.pc);
-		if (i > 0)
-			trace_link(trace, i);
-		else if (to->state.fp_at & TRACE_USES_FP)
-			to->state.fp_at |= TRACE_NEEDS_FP;
-	}
+	return (int32_t)((int64_t)(address - hi) >> 3);
 }
 
 /*
- * Keeps the `held` outer frames and, inside them, the `added` ones in slot->frames, and returns
- * their id; 0: there is no room for any. `end_at`: where the outermost return address, 0, was
- * found; 0: there is none.
+ * Puts the new frames that end at `fresh`, outermost last, inside the `held` outer ones, until
+ * there are `count`. Notes which words each step to a caller depended on.
  */
-static HT_NOINLINE uint32_t trace_keep(const struct abi_config *config,
-	const struct abi_snapshot *snapshot, struct abi_slot *slot, uint64_t end_at, uint64_t held,
-	uint64_t added)
+static uint64_t trace_extend(struct trace *trace, uint64_t hash, uint64_t held,
+	const struct step_state *fresh, uint64_t count)
+{
+	uint64_t fp_count = trace->fp_count < TRACE_FRAMES_MAX ? trace->fp_count : 0;
+	while (fp_count > 0 && trace->fp_link[fp_count - 1].frame >= held)
+		fp_count--;
+	uint64_t hi = trace->hi, outer_sp = held ? trace->frame[held - 1].sp : 0;
+	uint64_t outer_needs = held ? trace->flags[held - 1] & TRACE_NEEDS_FP : 0;
+	for (uint64_t i = held; i < count; i++) {
+		const struct step_state *inner = --fresh;
+		uint64_t flags = inner->fp_at & 7;
+		trace->link_at[i] = place_of(outer_sp - 8, hi);
+		if (flags | outer_needs) {
+			uint64_t fp_at = inner->fp_at & ~7ull;
+			if (flags & STEP_SPECIAL)
+				trace->link_at[i] = 0;
+			if (flags || !fp_at)
+				flags |= TRACE_NEEDS_FP;
+			if (outer_needs && fp_at && fp_count < TRACE_FRAMES_MAX)
+				trace->fp_link[fp_count++] =
+					(struct trace_fp_link){(uint32_t)i, place_of(fp_at, hi)};
+		}
+		hash = abi_stack_hash(hash, inner->pc);
+		trace->link_word[i + 1] = inner->pc;
+		trace->frame[i] = (struct trace_frame){inner->sp, inner->fp, hash};
+		trace->flags[i] = (uint8_t)flags;
+		outer_sp = inner->sp;
+		outer_needs = flags & TRACE_NEEDS_FP;
+	}
+	trace->fp_count = fp_count;
+	return hash;
+}
+
+/*
+ * Keeps what a walk has found, new frames from slot->frames, and returns the id; 0: there is no
+ * room for any, or the plain walk has to make it.
+ */
+static inline uint32_t trace_keep(const struct abi_config *config,
+	const struct abi_snapshot *snapshot, struct abi_slot *slot, uint64_t hi,
+	const struct trace_walk *walk)
 {
 	struct trace *trace = (struct trace *)slot->walk;
-	bool cut;
+	const struct step_state *fresh = (const struct step_state *)slot->frames;
+	uint64_t held = walk->held, whole = held + walk->added;
+	uint64_t count = whole < TRACE_FRAMES_MAX ? whole : TRACE_FRAMES_MAX;
+	uint64_t hash = held ? trace->frame[held - 1].hash : snapshot->epoch;
+	bool cut = false;
 
 	/* A handler that jumps out of here leaves a trace of nothing. */
 	store_release(&trace->count, 0);
@@ -255,78 +317,88 @@ static HT_NOINLINE uint32_t trace_keep(const struct abi_config *config,
 		trace->snapshot = (uint64_t)snapshot;
 		trace->generation = snapshot->generation;
 		trace->incarnation = slot->head.incarnation;
-		trace->link[0] = (struct trace_link){end_at, 0};
+		trace->hi = hi;
 	}
-	trace_extend(trace, snapshot->epoch, held, (const struct step_state *)slot->frames, added);
-	uint32_t id = trace_id(config, snapshot->epoch, slot, trace, held + added, &cut);
+	hash = trace_extend(trace, hash, held, fresh + walk->added, count);
+	for (uint64_t i = whole - count; i-- > 0;)
+		hash = abi_stack_hash(hash, fresh[i].pc);
+	if (held == 0) {
+		trace->first_link = walk->end_at == 0;
+		trace->link_at[0] = place_of(walk->end_at, hi);
+		trace->link_word[0] = 0;
+	}
+	uint32_t id = intern_find(config, hash);
+	if (ht_unlikely(id == INTERN_NONE))
+		id = whole > count
+			     ? 0
+			     : trace_intern(config, snapshot->epoch, slot, trace, count, &cut);
 	/* Of nothing at all the plain walk gets no more, and counts it. */
 	if (ht_unlikely(cut && id != 0))
 		count_add(&slot->head.trunc[ABI_TRUNC_NODES], 1);
-	trace->id = cut ? 0 : id;
-	store_release(&trace->count, held + added);
+	trace->id = cut || whole > count ? 0 : id;
+	store_release(&trace->count, count);
 	return id;
 }
 
-/* trace_stack by the kept frames. 0: this stack cannot be kept. */
-static HT_NOINLINE uint32_t stack_traced(const struct abi_config *config,
-	const struct abi_snapshot *snapshot, struct abi_slot *slot, const struct walk_start *start)
+/*
+ * trace_stack by the kept frames, of which `held` are led to by their return addresses; they lie in
+ * a stack that begins at `hi`. 0: this stack cannot be kept.
+ */
+static inline uint32_t stack_traced(const struct abi_config *config,
+	const struct abi_snapshot *snapshot, struct abi_slot *slot, const struct walk_start *start,
+	uint64_t hi, uint64_t held)
 {
 	struct trace *trace = (struct trace *)slot->walk;
 	struct step_state state = {.pc = start->pc, .sp = start->sp, .fp = start->fp};
+	struct trace_walk walk = {0};
 	struct stack stack;
-	uint64_t added;
 
 	stack_init(&stack, config, slot);
 	stack.direct_only = true;
-	if (!stack_open_primary(&stack, state.sp))
+	if (!stack_open_primary(&stack, state.sp) ||
+		stack.hi - state.sp > TRACE_STACK_WORDS_MAX * sizeof(uint64_t))
 		return 0;
-	uint64_t count = frames_kept(trace, slot, snapshot);
-	uint64_t held = frames_held(config, snapshot, trace, count, &stack, state.sp);
-	if (!walk_fresh(config, snapshot, &stack, trace, &state, (struct step_state *)slot->frames,
-		    &held, &added) ||
-		held + added > TRACE_FRAMES_MAX || held + added > config->frames_max) {
+	uint64_t count = frames_kept(trace, slot, snapshot, stack.hi);
+	if (ht_likely(hi == stack.hi && held <= count))
+		walk.held = frames_held(config, snapshot, trace, count, &stack, state.sp, held);
+	if (!walk_fresh(config, snapshot, &stack, trace, state, (struct step_state *)slot->frames,
+		    &walk) ||
+		walk.held + walk.added > config->frames_max) {
 		store_release(&trace->count, 0);
 		return 0;
 	}
-	if (added == 0 && held == count && trace->id != 0)
+	if (walk.added == 0 && walk.held == count && trace->id != 0)
 		return (uint32_t)trace->id;
-	return trace_keep(config, snapshot, slot, state.pc == 0 ? state.sp - 8 : 0, held, added);
+	return trace_keep(config, snapshot, slot, stack.hi, &walk);
 }
 
-/* The id if the whole stack is what it was, 0 otherwise. */
-static uint32_t stack_unchanged(const struct abi_config *config, const struct abi_slot *slot,
-	const struct walk_start *start)
+static HT_NOINLINE uint32_t stack_changed(const struct abi_config *config,
+	const struct abi_snapshot *snapshot, struct abi_slot *slot, const struct walk_start *start,
+	uint64_t hi, uint64_t held)
 {
-	const struct trace *trace = (const struct trace *)slot->walk;
-	const struct abi_snapshot *snapshot =
-		(const struct abi_snapshot *)load_acquire(&config->unwind);
-	uint64_t lo, hi, sp = start->sp;
-	if (!snapshot || !slot_bounds(&slot->head, &lo, &hi) || sp < lo || sp >= hi)
-		return 0;
-	uint64_t count = frames_kept(trace, slot, snapshot);
-	struct trace_span span = {sp, (hi - sp) / sizeof(uint64_t)};
-	struct step_state state = {.pc = start->pc, .sp = sp, .fp = start->fp};
-	if (count == 0 || !same_frame(&trace->frame[count - 1], &state) ||
-		(trace->link[0].at && !link_holds(&trace->link[0], span)) ||
-		links_held(trace, 1, count, span) < count ||
-		fp_links_held(trace, count, span) < count)
-		return 0;
-	return (uint32_t)trace->id;
-}
-
-static HT_NOINLINE uint32_t stack_changed(
-	const struct abi_config *config, struct abi_slot *slot, const struct walk_start *start)
-{
-	const struct abi_snapshot *snapshot = rules_snapshot(config);
 	uint32_t id = 0;
+	snapshot = rules_checked(config, snapshot);
 	if (snapshot && !(config->flags & ABI_FLAG_FULL_UNWIND))
-		id = stack_traced(config, snapshot, slot, start);
+		id = stack_traced(config, snapshot, slot, start, hi, held);
 	return id ? id : stack_plain(config, snapshot, slot, start);
 }
 
 uint32_t trace_stack(
 	const struct abi_config *config, struct abi_slot *slot, const struct walk_start *start)
 {
-	uint32_t id = stack_unchanged(config, slot, start);
-	return ht_likely(id != 0) ? id : stack_changed(config, slot, start);
+	const struct trace *trace = (const struct trace *)slot->walk;
+	const struct abi_snapshot *snapshot =
+		(const struct abi_snapshot *)load_acquire(&config->unwind);
+	uint64_t lo, hi, sp = start->sp;
+	if (ht_unlikely(!slot_bounds(&slot->head, &lo, &hi) || sp < lo || sp >= hi))
+		return stack_changed(config, snapshot, slot, start, 0, 0);
+	hi = ht_align_down(hi, sizeof(uint64_t));
+	uint64_t count = frames_kept(trace, slot, snapshot, hi);
+	struct trace_span span = span_from(sp, hi);
+	struct step_state state = {.pc = start->pc, .sp = sp, .fp = start->fp};
+	uint64_t held = links_held(trace, trace->first_link & 1, count, span);
+	if (ht_likely(held == count) && count != 0 && same_frame(trace, count - 1, &state) &&
+		fp_links_held(trace, count, span) == count && trace->id != 0)
+		return (uint32_t)trace->id;
+	return stack_changed(config, snapshot, slot, start, hi, held);
 }

@@ -22,7 +22,7 @@
 #define SAMPLES	    9
 #define PAIRS	    100000
 #define THREADS_MAX 64
-#define DEPTH_MAX   1000
+#define DEPTH_MAX   3000
 
 static unsigned depth, fresh, threads, places = 1;
 static uint64_t ways[FRAMES_WAYS];

@@ -14,7 +14,7 @@ CURVES = {"threads": [1, 10, 100, 1000],
           "length": [1, 4, 16]}
 SHORT = {"threads": [1, 100], "stacks": [10, 10000], "depth": [5, 500], "blocks": [10, 100000], "length": [1, 2]}
 # More than the agent has room for (depth: than it keeps), once: what it lost, or left away, is counted.
-LIMITS = {"threads": 2500, "stacks": 1200000, "depth": 700}
+LIMITS = {"threads": 2500, "stacks": 1200000, "depth": 2000}
 ON_REQUEST = {"blocks": [50000000]}
 WHAT = {"threads": "threads, four awake at a time",
         "stacks": "distinct stacks, each pair from another one",

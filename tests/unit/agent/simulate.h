@@ -14,8 +14,8 @@
 #define SIM_START	0u	    /* outermost: END */
 #define SIM_TRAMPOLINE	1u	    /* SIGNAL */
 #define SIM_FIRST	2u	    /* the first that is to be called */
-#define SIM_STACK_WORDS 8192u
-#define SIM_DEPTH_MAX	512u
+#define SIM_STACK_WORDS 16384u
+#define SIM_DEPTH_MAX	2048u
 #define SIM_UCONTEXT	960u /* bytes */
 #define SIM_TABLE_OFF	(ABI_UNWIND_OFF + 0x10000u)
 #define SIM_RED_ZONE	128u

@@ -169,10 +169,10 @@ START_TEST(wild_registers)
 }
 END_TEST
 
-/* Another module where the old one was, and its frames are larger. */
+/* Another module where the old one was, and its frames are larger, or the same. */
 START_TEST(new_tables)
 {
-	for (unsigned i = 0; i < 2; i++) {
+	for (unsigned i = 0; i < 3; i++) {
 		sim_make(1);
 		sim_slot();
 		sim_table->rule[SIM_FIRST] = abi_rule_make(ABI_RULE_RSP, 4, 0);
@@ -182,12 +182,13 @@ START_TEST(new_tables)
 		check_same();
 		uint32_t before = traced();
 
-		sim_table->rule[SIM_FIRST] = abi_rule_make(ABI_RULE_RSP, 8, 0);
-		struct abi_snapshot *second =
-			(struct abi_snapshot *)((uint8_t *)sim_snapshot + (i ? HT_PAGE_BYTES : 0));
+		sim_table->rule[SIM_FIRST] = abi_rule_make(ABI_RULE_RSP, i < 2 ? 8 : 4, 0);
+		struct abi_snapshot *second = (struct abi_snapshot *)((uint8_t *)sim_snapshot +
+								      (i == 1 ? HT_PAGE_BYTES : 0));
 		memcpy(second, sim_snapshot, sizeof(*second) + sizeof(second->range[0]));
 		second->cache += ABI_CACHE_BYTES;
-		second->generation += !i; /* one difference is enough */
+		second->generation += i != 1; /* one difference is enough */
+		second->epoch++;
 		world_config->unwind = (uint64_t)second;
 		check_same();
 		ck_assert_uint_ne(traced(), before);
@@ -213,6 +214,26 @@ START_TEST(new_thread_on_the_same_stack)
 }
 END_TEST
 
+/* The daemon corrects the bounds. Of each return address there is a copy where it would lie then.
+ */
+START_TEST(another_end_of_the_same_stack)
+{
+	sim_make(9);
+	struct abi_slot *slot = sim_slot();
+	for (uint32_t i = SIM_FIRST; i < SIM_FUNCTIONS; i++)
+		sim_table->rule[i] = abi_rule_make(ABI_RULE_RSP, 4, 0);
+	for (unsigned i = 0; i < 10; i++) {
+		sim_call(SIM_FIRST);
+		*sim_word(sim_sp + 16) = *sim_word(sim_sp + 24);
+	}
+	sim_hook(&start, expected);
+	check_same();
+	slot->head.stack_hi -= 8;
+	*sim_word(sim_calls[5].caller_sp - 8) = sim_site(SIM_FIRST + 1);
+	check_same();
+}
+END_TEST
+
 START_TEST(too_deep_stacks_are_not_kept)
 {
 	sim_make(4);
@@ -224,6 +245,53 @@ START_TEST(too_deep_stacks_are_not_kept)
 		check_same();
 	}
 	ck_assert_uint_gt(world_slots[0].head.trunc[ABI_TRUNC_DEPTH], 0);
+}
+END_TEST
+
+/* Deeper than a trace has room for: its outer frames are kept. */
+START_TEST(deep_stacks)
+{
+	for (uint64_t seed = 1; seed <= 3; seed++) {
+		sim_make(seed);
+		sim_slot();
+		for (uint32_t i = SIM_FIRST; i < SIM_FUNCTIONS; i++) {
+			const uint32_t rules[] = {abi_rule_make(ABI_RULE_RSP, 4, i % 2 ? 2 : 0),
+				abi_rule_make(ABI_RULE_RBP, 2, 2)};
+			sim_table->rule[i] = rules[i % 3 == 0 && seed > 1];
+		}
+		for (unsigned event = 0; event < 300; event++) {
+			/* Around the room there is, far beyond it, and far below. */
+			const uint32_t around[] = {1000, 1000, 1500, 100};
+			uint32_t depth = around[event / 8 % 4] - 30 + (uint32_t)sim_random(60);
+			for (unsigned i = 0; i < 4; i++)
+				sim_return();
+			while (sim_depth > depth)
+				sim_return();
+			while (sim_depth < depth)
+				sim_call(function_random());
+			sim_hook(&start, expected);
+			check_same();
+		}
+	}
+}
+END_TEST
+
+/* Other tables without another generation, which there never are: what is kept shows. */
+START_TEST(outer_frames_of_deep_stacks_are_kept)
+{
+	sim_make(8);
+	sim_slot();
+	for (uint32_t i = SIM_FIRST; i < SIM_FUNCTIONS; i++)
+		sim_table->rule[i] = abi_rule_make(ABI_RULE_RSP, 4, 0);
+	for (unsigned i = 0; i < 1500; i++)
+		sim_call(i < 200 ? SIM_FIRST : SIM_FIRST + 1);
+	sim_hook(&start, expected);
+	check_same();
+	uint32_t id = traced(), count;
+	sim_table->rule[SIM_FIRST] = abi_rule_make(ABI_RULE_RSP, 8, 0);
+	memset((void *)sim_snapshot->cache, 0, ABI_CACHE_BYTES);
+	ck_assert_uint_ne(plain(&count), id);
+	ck_assert_uint_eq(traced(), id);
 }
 END_TEST
 
@@ -317,5 +385,7 @@ START_TEST(oracle_flag)
 END_TEST
 
 HT_SUITE("agent/trace", random_programs, equal_layouts, overwritten_words, wild_registers,
-	new_tables, new_thread_on_the_same_stack, too_deep_stacks_are_not_kept, end_by_null,
-	end_by_null_in_a_realigned_frame, full_node_array, garbage_in_the_trace, oracle_flag)
+	new_tables, new_thread_on_the_same_stack, another_end_of_the_same_stack,
+	too_deep_stacks_are_not_kept, deep_stacks, outer_frames_of_deep_stacks_are_kept,
+	end_by_null, end_by_null_in_a_realigned_frame, full_node_array, garbage_in_the_trace,
+	oracle_flag)
