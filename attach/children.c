@@ -22,8 +22,9 @@ static void note_left(struct children_report *report, pid_t pid, const char *why
 	snprintf(report->why, sizeof(report->why), "%s", why);
 }
 
-static struct ht_err *clean_one(
-	const struct children_options *options, struct proc *child, struct children_report *report)
+/* `shares`: it runs in the target's own memory, so that what is mapped is the target's. */
+static struct ht_err *clean_one(const struct children_options *options, struct proc *child,
+	bool shares, struct children_report *report)
 {
 	const struct recover_options recover = {.slack = options->slack,
 		.own = options->journal,
@@ -36,7 +37,7 @@ static struct ht_err *clean_one(
 		return err;
 	bool marked = found.image || found.tombstone;
 	/* Another program of the same kind, in the hands of another heaptap. */
-	if (marked && found.daemon_pid != options->daemon_pid)
+	if (marked && (shares || found.daemon_pid != options->daemon_pid))
 		return NULL;
 	err = proc_open_mem(child);
 	if (!err)
@@ -102,11 +103,10 @@ static void clean_pid(
 		ht_err_free(err);
 		return;
 	}
-	/* What runs in the target's own memory has what the target has. */
 	bool shares;
 	err = kin_shares(options->target, pid, &shares);
-	if (!err && !shares)
-		err = clean_one(options, &child, report);
+	if (!err)
+		err = clean_one(options, &child, shares, report);
 	if (err && proc_changed(&child) == PROC_SAME)
 		note_failed(report, &child, err);
 	else

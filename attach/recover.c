@@ -425,6 +425,7 @@ static struct ht_err *recover_remains(struct detach *detach, struct recover_repo
 	bool any = false;
 	/* There is nothing to unmap, and what the parent has is elsewhere. */
 	detach->journal.header->image_bytes = 0;
+	memset(detach->journal.header->near, 0, sizeof(detach->journal.header->near));
 	struct ht_err *err = ask_for_filters(detach);
 	if (!err)
 		err = detach_remains(detach, &any);

@@ -14,6 +14,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "attach/target/memory.h"
 #include "attach/target/permission.h"
 #include "attach/target/proc_file.h"
 #include "format/bytes.h"
@@ -25,6 +26,7 @@
 #define LINK_MAX_BYTES	(1u << 16)
 #define READ_STEP_BYTES (1u << 16)
 #define STAT_MAX_BYTES	2048u
+#define RANDOM_BYTES	16u
 #define LOOKS		2u /* that find nothing, before nothing is there */
 
 /* The fields of /proc/PID/stat that identify a task. */
@@ -442,9 +444,19 @@ static struct ht_err *mem_open_failed(const struct proc *proc, const char *path,
 					     : proc_file_failed(proc, path, sys);
 }
 
+static void find_random(struct proc *proc)
+{
+	struct proc_auxv auxv;
+	struct ht_err *err = proc_auxv_read(proc, &auxv);
+	proc->random = err ? 0 : auxv.random;
+	ht_err_free(err);
+}
+
 struct ht_err *proc_open_mem(struct proc *proc)
 {
 	char path[PROC_PATH_BYTES];
+	if (proc->mem_fd < 0)
+		find_random(proc);
 	while (proc->mem_fd < 0) {
 		struct ht_err *err = proc_file_path(proc, "mem", path);
 		if (err)
@@ -472,6 +484,42 @@ void proc_close(struct proc *proc)
 	}
 }
 
+/* False when it cannot be told: the page is not there, or the memory has no users any more. */
+static bool read_random(const struct proc *proc, uint8_t ret[RANDOM_BYTES], size_t *ret_read)
+{
+	struct ht_err *err = memory_read_some(proc, proc->random, ret, RANDOM_BYTES, ret_read);
+	bool read = !err;
+	ht_err_free(err);
+	return read;
+}
+
+/* The program itself may be writing them: they must stay the same meanwhile. */
+static bool random_differs(const struct proc *proc, const struct proc *now)
+{
+	uint8_t bytes[3][RANDOM_BYTES];
+	size_t got[3];
+	return read_random(proc, bytes[0], &got[0]) && read_random(now, bytes[1], &got[1]) &&
+	       read_random(proc, bytes[2], &got[2]) && got[0] == RANDOM_BYTES && got[2] == got[0] &&
+	       memcmp(bytes[0], bytes[2], RANDOM_BYTES) == 0 &&
+	       (got[1] != got[0] || memcmp(bytes[0], bytes[1], RANDOM_BYTES) != 0);
+}
+
+/* Another process may run on in the memory that was opened (CLONE_VM), when this one runs the same
+ * program anew. */
+static bool has_other_memory(const struct proc *proc)
+{
+	struct proc now = *proc;
+	now.mem_fd = proc->random && proc->mem_fd >= 0
+			     ? openat(proc->dir_fd, "mem", O_RDONLY | O_CLOEXEC)
+			     : -1;
+	bool other = now.mem_fd >= 0;
+	for (unsigned look = 0; other && look < LOOKS; look++)
+		other = random_differs(proc, &now);
+	if (now.mem_fd >= 0)
+		close(now.mem_fd);
+	return other;
+}
+
 enum proc_change proc_changed(const struct proc *proc)
 {
 	if (exited(proc))
@@ -487,7 +535,7 @@ enum proc_change proc_changed(const struct proc *proc)
 	if (proc->exe_ino && exe_identity(proc, &dev, &ino) &&
 		(dev != proc->exe_dev || ino != proc->exe_ino))
 		return PROC_EXECED;
-	return PROC_SAME;
+	return has_other_memory(proc) ? PROC_EXECED : PROC_SAME;
 }
 
 struct ht_err *proc_check_same(const struct proc *proc)

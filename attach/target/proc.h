@@ -16,9 +16,10 @@
 struct proc {
 	pid_t pid;
 	int pidfd;
-	int dir_fd; /* /proc/PID, O_PATH | O_DIRECTORY */
-	int mem_fd; /* /proc/PID/mem, O_RDWR: bound to the address space at open; -1 before
-		       proc_open_mem */
+	int dir_fd;	/* /proc/PID, O_PATH | O_DIRECTORY */
+	int mem_fd;	/* /proc/PID/mem, O_RDWR: bound to the address space at open; -1 before
+			   proc_open_mem */
+	raddr_t random; /* of that memory, where each program has 16 random bytes; 0: not known */
 	uint64_t start_ticks; /* field 22 of stat */
 	uint64_t exe_dev, exe_ino;
 };

@@ -352,6 +352,53 @@ START_TEST(memory_is_shared)
 }
 END_TEST
 
+/* It has a copy of the descriptors, and is no child that could be cleaned by itself. */
+START_TEST(a_process_that_comes_shares_the_memory)
+{
+	struct victim victim;
+	struct tap tap;
+	start_tapped(&victim, &tap);
+	pid_t sharer = ask_pid(&victim, "share");
+	ck_assert_uint_eq(links_of_heaptap(sharer), 1);
+	json_t *attach = tap_stop(&tap, 0);
+	tap_check_clean(attach);
+	json_decref(attach);
+	ck_assert(is_clean(sharer) && is_running(sharer));
+	victim_stop(&victim);
+	waitpid(sharer, NULL, 0);
+}
+END_TEST
+
+static void outlive(bool by_exec)
+{
+	struct victim victim;
+	struct tap tap;
+	start_target(&victim);
+	pid_t sharer = ask_pid(&victim, "share-on");
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, "/changer");
+	if (by_exec)
+		free(victim_ask(&victim, "exec", ANSWER_MS));
+	else
+		victim_kill(&victim);
+	json_decref(tap_wait(&tap, 5));
+	check_trace(&tap, by_exec ? REC_END_TARGET_EXEC : REC_END_TARGET_EXIT);
+	if (by_exec)
+		victim_stop(&victim);
+	ck_assert(is_running(sharer));
+	ck_assert(!maps_heaptap(sharer));
+	ck_assert_uint_eq(links_of_heaptap(sharer), 0);
+	ck_assert_uint_eq(gotwords_tapped(sharer, "", NULL), 0);
+	end_child(sharer);
+}
+
+START_TEST(who_shares_the_memory_outlives_the_target)
+{
+	outlive(false);
+	outlive(true);
+}
+END_TEST
+
 /* --- another program -------------------------------------------------------------------------- */
 
 static void become(const char *command)
@@ -385,4 +432,5 @@ END_TEST
 HT_SUITE("integration/changes", children_outlive_the_capture, children_outlive_the_target,
 	target_becomes_a_daemon, stopped_child_is_named, child_that_may_not_be_inspected_is_named,
 	children_are_recovered, storm_of_fork, storm_of_vfork, storm_of_posix_spawn,
-	storm_of_system, memory_is_shared, exec_by_the_main_thread, exec_by_another_thread)
+	storm_of_system, memory_is_shared, a_process_that_comes_shares_the_memory,
+	who_shares_the_memory_outlives_the_target, exec_by_the_main_thread, exec_by_another_thread)

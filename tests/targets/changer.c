@@ -13,6 +13,7 @@
  *	vfork		the same by vfork
  *	storm WHAT	two threads fork, vfork, spawn or system() without end
  *	share		a process in the same memory does nothing but free(NULL); answers its PID
+ *	share-on	the same, which goes on when this one has ended, as long as the test does
  *
  * At the end, and in a new image at its start: nothing strange is mapped or open, the canaries
  * hold, the text is what it was. A child counts its rounds in its name (/proc/PID/comm); what
@@ -301,6 +302,8 @@ static void end_storm(void)
 			pthread_join(storming[i], NULL);
 }
 
+static pid_t tester;
+
 static int share(void *arg)
 {
 	void *volatile null = arg;
@@ -310,11 +313,20 @@ static int share(void *arg)
 	return 0;
 }
 
-static void start_sharer(void)
+static int share_on(void *arg)
+{
+	void *volatile null = arg;
+	while (kill(tester, 0) == 0)
+		for (int i = 0; i < 1000; i++)
+			free(null);
+	return 0;
+}
+
+static void start_sharer(int (*body)(void *))
 {
 	char *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
 		MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-	int pid = clone(share, stack + STACK_BYTES, CLONE_VM | SIGCHLD, NULL);
+	int pid = clone(body, stack + STACK_BYTES, CLONE_VM | SIGCHLD, NULL);
 	if (pid < 0)
 		speak_fail("no clone");
 	speak_add("%d", pid);
@@ -328,6 +340,7 @@ int main(int argc, char **argv)
 	for (size_t i = 0; i < CANARY_BYTES; i++)
 		canary[i] = canary_at(i);
 	uint64_t text = hash_of_text();
+	tester = getppid();
 	descriptors = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : open_descriptors();
 	if (argc > 1)
 		check_new_image();
@@ -355,7 +368,9 @@ int main(int argc, char **argv)
 		else if (!strncmp(command, "storm ", 6))
 			start_storm(command + 6);
 		else if (!strcmp(command, "share"))
-			start_sharer();
+			start_sharer(share);
+		else if (!strcmp(command, "share-on"))
+			start_sharer(share_on);
 	}
 	end_storm();
 	check_canaries();
