@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "attach/inject/choose.h"
+#include "attach/inject/clobbers.h"
 #include "attach/inject/stub.h"
 #include "attach/target/memory.h"
 
@@ -73,6 +74,13 @@ struct code {
 	uint8_t memory[CODE_MAX], file[CODE_MAX];
 };
 
+static size_t read_code(void *context, raddr_t addr, uint8_t *buffer, size_t bytes)
+{
+	size_t got;
+	ht_err_free(memory_read_some(context, addr, buffer, bytes, &got));
+	return got;
+}
+
 /* What is there must be what its file has: anything else is another's breakpoint, or probe. */
 static const char *read_entry(const struct survey *survey, struct code *code, struct entry *entry,
 	raddr_t addr, uint64_t length)
@@ -98,7 +106,10 @@ static const char *read_entry(const struct survey *survey, struct code *code, st
 	if (memcmp(code->memory, code->file, want) != 0)
 		return "its code differs from its file: a debugger's breakpoint, a probe?";
 	entry->file = patch_place_of(map, word);
-	return bridge_read(code->memory, want, addr, length, &entry->bridge);
+	const char *why = bridge_read(code->memory, want, addr, length, &entry->bridge);
+	if (!why && !clobbers_all(read_code, (void *)&survey->proc, addr))
+		why = "its callers may know which registers it leaves alone";
+	return why;
 }
 
 /* Each changes what the other's jump, or its word, is made of. */

@@ -133,6 +133,31 @@ START_TEST(refused)
 }
 END_TEST
 
+/* Who calls an allocator that calls nothing itself may keep values in registers that it leaves
+ * alone, and a hook does not: it is not hooked, and said to be seen by nobody. */
+START_TEST(registers_of_callers)
+{
+	struct victim victim;
+	struct tap tap;
+	victim_start(&victim, (const char *[]){"/usr/bin/setarch", "-R",
+				      run_built("tests/targets/leafalloc"), NULL});
+	free(victim_ask(&victim, "go", PHASE_MS));
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	tap_start(&tap, victim.pid, (const char *[]){"--hook", "entry", NULL});
+	tap_wait_any(&tap);
+	for (unsigned i = 0; i < 20; i++)
+		free(victim_ask(&victim, "go", PHASE_MS));
+	json_t *attach = tap_stop(&tap, 0);
+	tap_check_clean(attach);
+	ck_assert_uint_eq(report_u64(attach, "unseen_places") > 0, true);
+	ck_assert_ptr_nonnull(strstr(report_text(attach, "refused"), "free (its callers"));
+	ck_assert_ptr_nonnull(strstr(report_text(attach, "refused"), "malloc (its callers"));
+	json_decref(attach);
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+}
+END_TEST
+
 /* Without the option code is left alone. */
 START_TEST(not_asked_for)
 {
@@ -195,4 +220,4 @@ END_TEST
 
 HT_SUITE("integration/entry", called_directly, called_by_slots, malloc_of_the_process,
 	handlers_between_calls, handlers_within_calls, forked_children, rust, refused,
-	not_asked_for, recovered)
+	registers_of_callers, not_asked_for, recovered)

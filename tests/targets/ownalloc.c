@@ -60,9 +60,12 @@ void *malloc(size_t size)
 	return take(16, size);
 }
 
+/* It comes to a call, as all that free do: what calls nothing is not hooked at its entry. */
 void free(void *ptr)
 {
 	(void)ptr;
+	while (atomic_load(&ownalloc_hold) < 0)
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
 
 void *calloc(size_t count, size_t size)

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which registers do the callers of a function expect to be changed? A compiler that has seen both
+ * keeps values where the function leaves them alone (gcc's -fipa-ra), and calls it with a stack
+ * that is aligned no more than it needs; a hook changes all that a call may change. Nobody can have
+ * seen what is called through a register or a word, as through the PLT: who comes to such a call is
+ * expected to change all of them, and finds its stack aligned.
+ *
+ * Pure: bytes in, yes or no out.
+ */
+#pragma once
+
+#include "format/base.h"
+
+/* Reads up to `bytes` bytes of code at `addr`; how many it was. */
+typedef size_t clobbers_read(void *context, raddr_t addr, uint8_t *buffer, size_t bytes);
+
+/* True: its callers expect all of them to be changed. False: they may not, or nobody can tell. */
+bool clobbers_all(clobbers_read *read, void *context, raddr_t entry);

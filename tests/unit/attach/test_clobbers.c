@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Functions whose callers may count on registers that they leave alone, told by their code.
+ */
+#include "attach/inject/clobbers.h"
+
+#include <string.h>
+
+#include "attach/inject/bridge.h"
+#include "tests/support/ht_check.h"
+
+#define FUNCTION(name, text)                                                                       \
+	__asm__(".pushsection .text\n.balign 16\n" #name ":\n" text "\n.popsection");              \
+	extern const uint8_t name[];
+
+FUNCTION(leaf, "test %rdi, %rdi\n je 1f\n movb $1, -1(%rdi)\n 1: ret\n call *%rax\n ret")
+FUNCTION(looping, "1: dec %rdi\n jnz 1b\n jmp leaf")
+FUNCTION(switching, "lea leaf(%rip), %rax\n jmp *%rax")
+FUNCTION(by_table, "jmp *8(%rdi,%rsi,8)")
+FUNCTION(recursive, "call recursive\n call leaf\n ret")
+FUNCTION(trapping, "ud2\n call *%rax\n ret")
+FUNCTION(undecodable, ".byte 0x06\n call *%rax\n ret")
+FUNCTION(by_register, "cmp $9, %rdi\n ja 1f\n ret\n 1: call *%rax\n ret")
+FUNCTION(by_word, "call *some_word(%rip)\n ret")
+FUNCTION(to_word, "jmp *some_word(%rip)")
+FUNCTION(deep, "call leaf\n jmp 1f\n ret\n 1: call 2f\n ret\n 2: call by_word\n ret")
+const void *some_word;
+
+static size_t read_own(void *context, raddr_t addr, uint8_t *buffer, size_t bytes)
+{
+	(void)context;
+	memcpy(buffer, (const void *)(uintptr_t)addr, bytes);
+	return bytes;
+}
+
+static size_t read_nothing(void *context, raddr_t addr, uint8_t *buffer, size_t bytes)
+{
+	(void)context;
+	(void)addr;
+	(void)buffer;
+	(void)bytes;
+	return 0;
+}
+
+static bool all(const uint8_t *function)
+{
+	return clobbers_all(read_own, NULL, (raddr_t)(uintptr_t)function);
+}
+
+START_TEST(who_calls_nothing_unseen)
+{
+	ck_assert(!all(leaf));
+	ck_assert(!all(looping));
+	ck_assert(!all(switching));
+	ck_assert(!all(by_table));
+	ck_assert(!all(recursive));
+	ck_assert(!all(trapping));
+	ck_assert(!all(undecodable));
+}
+END_TEST
+
+START_TEST(who_calls_what_nobody_has_seen)
+{
+	ck_need(bridge_is_supported());
+	ck_assert(all(by_register));
+	ck_assert(all(by_word));
+	ck_assert(all(to_word));
+	ck_assert(all(deep));
+}
+END_TEST
+
+START_TEST(what_cannot_be_read)
+{
+	ck_assert(!clobbers_all(read_nothing, NULL, (raddr_t)(uintptr_t)by_word));
+}
+END_TEST
+
+HT_SUITE("attach/inject/clobbers", who_calls_nothing_unseen, who_calls_what_nobody_has_seen,
+	what_cannot_be_read)
