@@ -395,9 +395,9 @@ static void write_next(const struct report *report)
 		{"heaptap report ", " --limit 0", "every stack", false},
 		{"heaptap report ", " --show-wrappers", "with operator new, alloc::* and the like",
 			true},
-		{"heaptap report ", " --json --limit 0", "the same for programs", false},
-		{"heaptap export ", " --format heaptrack -o OUT", "for heaptrack_gui and _print",
-			false},
+		{"heaptap report ", " --json --limit 0", "the same as one JSON object", false},
+		{"heaptap export ", " --format heaptrack -o OUT",
+			"for heaptrack_gui and heaptrack_print", false},
 		{"heaptap export ", " --format collapsed -o OUT", "for flame graphs", false},
 	};
 	if (strcmp(report->options->path, "-") == 0)
@@ -408,8 +408,7 @@ static void write_next(const struct report *report)
 			continue;
 		fprintf(report->text->out, "    %s", next[i].before);
 		text_foreign(report->text, report->options->path, 4096);
-		fputs(next[i].after, report->text->out);
-		fputs("    ", report->text->out);
+		fprintf(report->text->out, "%-26s    ", next[i].after);
 		text_styled(report->text, TEXT_DIM, next[i].what);
 		fputc('\n', report->text->out);
 	}
