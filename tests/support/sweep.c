@@ -206,6 +206,18 @@ static void resume(const struct sweep *sweep, const struct sweep_process *proces
 	ptrace(calls ? PTRACE_SYSCALL : PTRACE_CONT, process->pid, NULL, (long)signal);
 }
 
+/* Before main goes on, whose helpers are to trace it. */
+static void leave_command(struct sweep *sweep)
+{
+	unsigned long pid = 0;
+	int status;
+
+	ptrace(PTRACE_GETEVENTMSG, sweep->run.pid, NULL, &pid);
+	sweep->command = (pid_t)pid;
+	if (waitpid(sweep->command, &status, __WALL | __WNOTHREAD) == sweep->command)
+		ptrace(PTRACE_DETACH, sweep->command, NULL, NULL);
+}
+
 static void at_stop(struct sweep *sweep, pid_t pid, int status)
 {
 	struct sweep_process *process = process_find(sweep, pid);
@@ -213,6 +225,8 @@ static void at_stop(struct sweep *sweep, pid_t pid, int status)
 
 	if (sweep->hit && sweep->plan.action == SWEEP_KILL_ALL)
 		kill(pid, SIGKILL); /* it was being forked */
+	if (event == PTRACE_EVENT_FORK && sweep->plan.command && !sweep->command)
+		leave_command(sweep);
 	if (event == PTRACE_EVENT_EXEC && pid != sweep->run.pid) {
 		/* Another program: no part of heaptap any more. */
 		process_forget(sweep, pid);
@@ -264,6 +278,9 @@ static void start(struct sweep *sweep)
  * every millisecond whether another has ended always is. */
 static pid_t wait_in_turn(struct sweep *sweep, int *ret_status)
 {
+	/* Main alone, until its command is left: the first stop of that is waited for there. */
+	if (sweep->plan.command && !sweep->command && sweep->process_count)
+		return waitpid(sweep->run.pid, ret_status, __WALL | __WNOTHREAD);
 	for (size_t i = 0; i < sweep->process_count; i++) {
 		size_t at = (sweep->turn + i) % sweep->process_count;
 		pid_t pid =

@@ -37,6 +37,7 @@ struct sweep_plan {
 	long from;	      /* which is the first of this number; 0: after the exec */
 	int value;
 	long request;			/* only calls of ptrace for this count; 0: all calls */
+	bool command;			/* what main forks first is no part of heaptap */
 	unsigned dally_ms;		/* so long the process then waits in its call */
 	void (*call)(void *context);	/* runs in the tracer's thread, while that process waits */
 	void (*prepare)(void *context); /* as run_start_prepared, or NULL */
@@ -55,6 +56,7 @@ struct sweep {
 	const char *attach[8];
 	/* The rest is the tracer's own. */
 	bool begun;
+	pid_t command; /* left to itself; 0: it has not been forked */
 	pthread_t tracer;
 	struct sweep_process *process;
 	size_t process_count;

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `heaptap run` is killed, or a call of its fails, at its system calls (HEAPTAP_SWEEP,
+ * tests/support/sweep.h): either nothing of the command has run, and there is no such process any
+ * more, or it runs, computes right, and nothing of heaptap's stays in it.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/command.h"
+#include "tests/support/ht_check.h"
+#include "tests/support/procsnap.h"
+#include "tests/support/sweep.h"
+#include "tests/support/tmpdir.h"
+
+#define HEAPTAP_MS 90000
+#define LOOK_MS	   30000
+#define BEGIN_MS   10000
+
+struct trial {
+	struct command command;
+	struct sweep sweep;
+	const char *argv[16];
+	char *trace;
+};
+
+static void trial_start(struct trial *trial, const struct sweep_plan *like)
+{
+	struct sweep_plan plan = *like;
+
+	*trial = (struct trial){.trace = tmpdir_path("killed.htap")};
+	const char *const argv[] = {run_built("heaptap"), "run", "-f", "-q", "-d", "30ms", "-o",
+		trial->trace, "--", run_built("tests/targets/busy"), "-t", "2", NULL};
+	memcpy(trial->argv, argv, sizeof(argv));
+	command_init(&trial->command);
+	plan.prepare = command_prepare;
+	plan.context = &trial->command;
+	plan.command = true;
+	sweep_start(&trial->sweep, trial->argv, &plan);
+}
+
+static bool is_clean(pid_t pid)
+{
+	char *ours = procsnap_ours(pid);
+	bool clean = !ours[0];
+	free(ours);
+	return clean;
+}
+
+static void trial_deinit(struct trial *trial)
+{
+	command_deinit(&trial->command);
+	sweep_deinit(&trial->sweep);
+	free(trial->trace);
+}
+
+/* To the end, as if nobody counted; the tap is out when the time is over. */
+static uint64_t count_calls(const struct sweep_plan *like)
+{
+	struct sweep_plan plan = *like;
+	struct trial trial;
+	plan.action = SWEEP_COUNT;
+	trial_start(&trial, &plan);
+	ck_assert(command_begins(&trial.command, LOOK_MS));
+	run_until(is_clean(trial.command.victim.pid), LOOK_MS);
+	victim_prove_alive(&trial.command.victim);
+	victim_send(&trial.command.victim, "stop");
+	ck_assert_int_eq(sweep_wait(&trial.sweep, HEAPTAP_MS), 0);
+	uint64_t calls = trial.sweep.calls[plan.role];
+	trial_deinit(&trial);
+	return calls;
+}
+
+static bool is_gone(pid_t pid)
+{
+	return !pid || (kill(pid, 0) < 0 && errno == ESRCH);
+}
+
+static void recover(pid_t pid)
+{
+	char text[16], *err;
+	snprintf(text, sizeof(text), "%d", pid);
+	int status =
+		run_program((const char *[]){run_built("heaptap"), "recover", "-p", text, NULL},
+			HEAPTAP_MS, NULL, &err);
+	ck_assert_msg(status == 0, "recover ended with %d: %s", status, err);
+	free(err);
+}
+
+/* With all of heaptap gone. */
+static void check_after_death(struct trial *trial, bool orphaned)
+{
+	struct victim *victim = &trial->command.victim;
+	command_forked(&trial->command);
+	if (!command_begins(&trial->command, BEGIN_MS)) {
+		/* The test is its parent now. */
+		victim->pid = trial->sweep.command;
+		if (victim->pid && orphaned)
+			victim_wait(victim, LOOK_MS);
+		ck_assert_msg(is_gone(victim->pid), "%s", sweep_text(&trial->sweep));
+		return;
+	}
+	victim_prove_alive(victim);
+	if (trial->sweep.plan.action == SWEEP_KILL_ALL && !is_clean(victim->pid))
+		recover(victim->pid);
+	ck_assert_msg(is_clean(victim->pid), "%s: %s", sweep_text(&trial->sweep),
+		procsnap_ours(victim->pid));
+	victim_prove_alive(victim);
+	victim_send(victim, "stop");
+	ck_assert_int_eq(victim_wait(victim, LOOK_MS), 0);
+}
+
+static void kill_at(const struct sweep_plan *plan)
+{
+	struct trial trial;
+	trial_start(&trial, plan);
+	run_until(atomic_load(&trial.sweep.hit), LOOK_MS);
+	/* Main may live on, and wait for a command that nobody tells to stop. */
+	if (plan->action == SWEEP_KILL && trial.sweep.hit_role != SWEEP_MAIN) {
+		run_until(command_has_begun(&trial.command) || is_gone(trial.sweep.run.pid) ||
+				  is_gone(trial.sweep.command),
+			LOOK_MS);
+		if (command_has_begun(&trial.command)) {
+			ck_assert(command_begins(&trial.command, LOOK_MS));
+			run_until(is_clean(trial.command.victim.pid), LOOK_MS);
+			victim_prove_alive(&trial.command.victim);
+			victim_send(&trial.command.victim, "stop");
+		}
+		sweep_wait(&trial.sweep, HEAPTAP_MS);
+		trial_deinit(&trial);
+		return;
+	}
+	int status = sweep_wait(&trial.sweep, HEAPTAP_MS);
+	ck_assert_msg(status == 128 + SIGKILL, "%s: %d", sweep_text(&trial.sweep), status);
+	check_after_death(&trial, true);
+	trial_deinit(&trial);
+}
+
+static void kill_sweep(const char *name, enum sweep_action action, unsigned points)
+{
+	struct sweep_plan plan = {.action = action, .role = SWEEP_ANY};
+	uint64_t calls = count_calls(&plan);
+	struct sweep_points at = sweep_points_of(name, calls, points);
+	/* What is behind is the parent's waiting. */
+	for (plan.at = at.first; plan.at <= at.last && plan.at <= calls; plan.at += at.stride)
+		kill_at(&plan);
+}
+
+START_TEST(main_is_killed)
+{
+	kill_sweep("run, main killed", SWEEP_KILL_MAIN, 8);
+}
+END_TEST
+
+START_TEST(all_are_killed)
+{
+	kill_sweep("run, all killed", SWEEP_KILL_ALL, 6);
+}
+END_TEST
+
+START_TEST(any_is_killed)
+{
+	kill_sweep("run, one killed", SWEEP_KILL, 6);
+}
+END_TEST
+
+HT_SUITE("integration/run_killed", main_is_killed, all_are_killed, any_is_killed)

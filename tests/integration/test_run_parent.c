@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * heaptap as the parent of the command that it records: signals, the terminal, pipes, time, its own
+ * death, and a command that becomes another program.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pty.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/command.h"
+#include "tests/support/ht_check.h"
+#include "tests/support/procsnap.h"
+#include "tests/support/report.h"
+#include "tests/support/run.h"
+#include "tests/support/tmpdir.h"
+
+#define RUN_MS	  60000
+#define WORDS_MAX 24
+
+/* heaptap run with `words`: further options, "--", the command. */
+struct words {
+	const char *argv[WORDS_MAX];
+};
+
+static char *trace_path(void)
+{
+	static char *path;
+	path = path ? path : tmpdir_path("parent.htap");
+	return path;
+}
+
+static struct words words_of(const char *const words[])
+{
+	struct words ret = {{run_built("heaptap"), "run", "-f", "-o", trace_path()}};
+	for (size_t at = 5; *words && at < WORDS_MAX - 1; words++)
+		ret.argv[at++] = *words;
+	return ret;
+}
+
+/* The command's process, and the program that it runs at last. */
+static void start_command(struct run *run, struct command *command, const char *const words[])
+{
+	struct words all = words_of(words);
+	command_init(command);
+	run_start_prepared(run, all.argv, command_prepare, command);
+	command_forked(command);
+	ck_assert(command_begins(command, RUN_MS));
+}
+
+static bool is_clean(pid_t pid)
+{
+	char *ours = procsnap_ours(pid);
+	bool clean = !ours[0];
+	free(ours);
+	return clean;
+}
+
+static bool has_said(const struct run *run, const char *text)
+{
+	char *err = run_err(run);
+	bool has = strstr(err, text) != NULL;
+	free(err);
+	return has;
+}
+
+static bool is_in_state(pid_t pid, char state)
+{
+	char path[32], text[512] = "";
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || read(fd, text, sizeof(text) - 1) < 0)
+		text[0] = '\0';
+	close(fd);
+	const char *end = strrchr(text, ')');
+	return end && end[1] && end[2] == state;
+}
+
+/* --- time, and death --- */
+
+START_TEST(window_that_ends_before_the_command)
+{
+	struct command command;
+	struct run run;
+	start_command(&run, &command,
+		(const char *[]){
+			"-d", "50ms", "--", run_built("tests/targets/busy"), "-t", "2", NULL});
+	run_until(has_said(&run, "nothing is left in the process"), RUN_MS);
+	ck_assert(is_clean(command.victim.pid));
+	victim_prove_alive(&command.victim);
+	ck_assert(!run_has_ended(&run));
+	victim_send(&command.victim, "stop");
+	ck_assert_int_eq(run_wait(&run, RUN_MS), 0);
+	run_deinit(&run);
+	command_deinit(&command);
+}
+END_TEST
+
+START_TEST(killed_while_recording)
+{
+	struct command command;
+	struct run run;
+	ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+	start_command(&run, &command,
+		(const char *[]){"--", run_built("tests/targets/busy"), "-t", "2", NULL});
+	ck_assert(!is_clean(command.victim.pid));
+	kill(run.pid, SIGKILL);
+	ck_assert_int_eq(run_wait(&run, RUN_MS), 128 + SIGKILL);
+	victim_prove_alive(&command.victim);
+	run_until(is_clean(command.victim.pid), RUN_MS);
+	victim_prove_alive(&command.victim);
+	victim_send(&command.victim, "stop");
+	ck_assert_int_eq(victim_wait(&command.victim, RUN_MS), 0);
+	run_deinit(&run);
+	command_deinit(&command);
+}
+END_TEST
+
+/* --- signals --- */
+
+/* Says so when it can be told something. */
+#define SCRIPT(traps) traps " echo ready $$; while :; do sleep 0.01; done"
+
+START_TEST(signals_are_passed_on)
+{
+	static const int passed[] = {SIGTERM, SIGHUP};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(passed); i++) {
+		struct command command;
+		struct run run;
+		start_command(&run, &command,
+			(const char *[]){"-q", "--", "sh", "-c",
+				SCRIPT("trap 'exit 9' TERM; trap 'exit 10' HUP;"), NULL});
+		kill(run.pid, passed[i]);
+		ck_assert_int_eq(run_wait(&run, RUN_MS), passed[i] == SIGTERM ? 9 : 10);
+		run_deinit(&run);
+		command_deinit(&command);
+	}
+}
+END_TEST
+
+START_TEST(signals_that_a_terminal_sends_are_not_heaptaps)
+{
+	struct command command;
+	struct run run;
+	start_command(&run, &command,
+		(const char *[]){"-q", "--", "sh", "-c", SCRIPT("trap 'exit 9' TERM;"), NULL});
+	kill(run.pid, SIGINT);
+	kill(run.pid, SIGQUIT);
+	/* Both have arrived when this has. */
+	kill(run.pid, SIGTERM);
+	ck_assert_int_eq(run_wait(&run, RUN_MS), 9);
+	run_deinit(&run);
+	command_deinit(&command);
+}
+END_TEST
+
+START_TEST(stopped_without_a_terminal)
+{
+	struct command command;
+	struct run run;
+	start_command(&run, &command,
+		(const char *[]){
+			"-q", "--", "sh", "-c", "echo ready $$; kill -STOP $$; exit 5", NULL});
+	run_until(is_in_state(command.victim.pid, 'T'), RUN_MS);
+	ck_assert(!run_has_ended(&run));
+	kill(command.victim.pid, SIGCONT);
+	ck_assert_int_eq(run_wait(&run, RUN_MS), 5);
+	run_deinit(&run);
+	command_deinit(&command);
+}
+END_TEST
+
+/* --- a terminal --- */
+
+struct terminal {
+	pid_t pid; /* heaptap: the leader of its session */
+	int fd;
+	char text[8192];
+	size_t used;
+};
+
+static void terminal_start(struct terminal *terminal, const char *script)
+{
+	struct words all = words_of((const char *[]){"-q", "--", "sh", "-c", script, NULL});
+	*terminal = (struct terminal){0};
+	terminal->pid = forkpty(&terminal->fd, NULL, NULL, NULL);
+	if (terminal->pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		execv(all.argv[0], (char **)all.argv);
+		_exit(127);
+	}
+	ck_assert_int_gt(terminal->pid, 0);
+	fcntl(terminal->fd, F_SETFL, O_NONBLOCK);
+}
+
+static bool terminal_shows(struct terminal *terminal, const char *text)
+{
+	ssize_t got = read(terminal->fd, terminal->text + terminal->used,
+		sizeof(terminal->text) - 1 - terminal->used);
+	terminal->used += got > 0 ? (size_t)got : 0;
+	return strstr(terminal->text, text) != NULL;
+}
+
+static int terminal_wait(struct terminal *terminal)
+{
+	int status = -1;
+	run_until((terminal_shows(terminal, "\1"), waitpid(terminal->pid, &status, WNOHANG) != 0),
+		RUN_MS);
+	close(terminal->fd);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+START_TEST(control_c)
+{
+	struct terminal terminal;
+	terminal_start(&terminal, SCRIPT("trap 'echo interrupted; exit 7' INT;"));
+	run_until(terminal_shows(&terminal, "ready"), RUN_MS);
+	ck_assert_int_eq(write(terminal.fd, "\x03", 1), 1);
+	run_until(terminal_shows(&terminal, "interrupted"), RUN_MS);
+	ck_assert_int_eq(terminal_wait(&terminal), 7);
+	terminal_start(&terminal, SCRIPT(""));
+	run_until(terminal_shows(&terminal, "ready"), RUN_MS);
+	ck_assert_int_eq(write(terminal.fd, "\x03", 1), 1);
+	ck_assert_int_eq(terminal_wait(&terminal), 128 + SIGINT);
+}
+END_TEST
+
+START_TEST(reads_from_the_terminal)
+{
+	struct terminal terminal;
+	terminal_start(&terminal, "echo ready; read word; echo got $word; exit 8");
+	run_until(terminal_shows(&terminal, "ready"), RUN_MS);
+	ck_assert_int_eq(write(terminal.fd, "bread\n", 6), 6);
+	run_until(terminal_shows(&terminal, "got bread"), RUN_MS);
+	ck_assert_int_eq(terminal_wait(&terminal), 8);
+}
+END_TEST
+
+/* The shell that waits for heaptap sees it stop, and continues heaptap alone. */
+START_TEST(stopped_in_a_terminal)
+{
+	struct terminal terminal;
+	int status;
+	terminal_start(&terminal, "echo ready; kill -STOP $$; echo on; exit 6");
+	run_until((terminal_shows(&terminal, "ready"),
+			  waitpid(terminal.pid, &status, WNOHANG | WUNTRACED) == terminal.pid),
+		RUN_MS);
+	ck_assert(WIFSTOPPED(status));
+	kill(terminal.pid, SIGCONT);
+	run_until(terminal_shows(&terminal, "on"), RUN_MS);
+	ck_assert_int_eq(terminal_wait(&terminal), 6);
+}
+END_TEST
+
+/* --- pipes --- */
+
+START_TEST(pipes_end_with_the_commands_use)
+{
+	struct command command;
+	struct run run;
+	char byte;
+	/* It closes both, and goes on. */
+	start_command(&run, &command,
+		(const char *[]){"-q", "--", "sh", "-c",
+			"echo ready $$; exec <&- >&-; while :; do sleep 0.01; done", NULL});
+	fcntl(command.victim.out_fd, F_SETFL, O_NONBLOCK);
+	fcntl(command.victim.in_fd, F_SETFL, O_NONBLOCK);
+	signal(SIGPIPE, SIG_IGN);
+	run_until(read(command.victim.out_fd, &byte, 1) == 0, RUN_MS);
+	run_until(write(command.victim.in_fd, "x", 1) < 0 && errno == EPIPE, RUN_MS);
+	ck_assert(!run_has_ended(&run));
+	kill(run.pid, SIGTERM);
+	ck_assert_int_eq(run_wait(&run, RUN_MS), 128 + SIGTERM);
+	run_deinit(&run);
+	command_deinit(&command);
+}
+END_TEST
+
+/* --- what it says --- */
+
+START_TEST(becomes_another_program)
+{
+	struct command command;
+	struct run run;
+	start_command(&run, &command,
+		(const char *[]){"--", "env", run_built("tests/targets/busy"), "-t", "1", NULL});
+	victim_prove_alive(&command.victim);
+	/* The session is over: the trace has its name. */
+	run_until(access(trace_path(), F_OK) == 0, RUN_MS);
+	victim_prove_alive(&command.victim);
+	victim_send(&command.victim, "stop");
+	ck_assert_int_eq(run_wait(&run, RUN_MS), 0);
+	ck_assert(has_said(&run, "env became another program"));
+	json_t *report = report_load(trace_path());
+	json_decref(report);
+	run_deinit(&run);
+	command_deinit(&command);
+}
+END_TEST
+
+START_TEST(as_json)
+{
+	struct words all = words_of((const char *[]){"--json", "--", "echo", "said", NULL});
+	char *out, *err;
+	ck_assert_int_eq(run_program(all.argv, RUN_MS, &out, &err), 0);
+	ck_assert_str_eq(out, "said\n");
+	json_t *object = report_parse(err);
+	ck_assert_str_eq(report_text(object, "schema"), "heaptap.attach/1");
+	ck_assert_str_eq(report_text(object, "trace"), trace_path());
+	json_decref(object);
+	free(out);
+	free(err);
+}
+END_TEST
+
+HT_SUITE("integration/run_parent", window_that_ends_before_the_command, killed_while_recording,
+	signals_are_passed_on, signals_that_a_terminal_sends_are_not_heaptaps,
+	stopped_without_a_terminal, control_c, reads_from_the_terminal, stopped_in_a_terminal,
+	pipes_end_with_the_commands_use, becomes_another_program, as_json)

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tests/support/command.h"
+
+#include <check.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/run.h"
+
+void command_init(struct command *command)
+{
+	int in[2], out[2];
+	ck_assert_int_eq(pipe2(in, O_CLOEXEC), 0);
+	ck_assert_int_eq(pipe2(out, O_CLOEXEC), 0);
+	*command = (struct command){
+		.victim = {.in_fd = in[1], .out_fd = out[0]}, .in_fd = in[0], .out_fd = out[1]};
+}
+
+void command_prepare(void *context)
+{
+	const struct command *command = context;
+	dup2(command->in_fd, STDIN_FILENO);
+	dup2(command->out_fd, STDOUT_FILENO);
+}
+
+void command_forked(struct command *command)
+{
+	close(command->in_fd);
+	close(command->out_fd);
+	command->in_fd = command->out_fd = -1;
+}
+
+bool command_has_begun(const struct command *command)
+{
+	struct pollfd wait = {.fd = command->victim.out_fd, .events = POLLIN};
+	return poll(&wait, 1, 0) == 1 && wait.revents & POLLIN;
+}
+
+bool command_begins(struct command *command, unsigned limit_ms)
+{
+	struct pollfd wait = {.fd = command->victim.out_fd, .events = POLLIN};
+	ck_assert_msg(poll(&wait, 1, (int)limit_ms) == 1, "the command neither runs nor ends");
+	if (!(wait.revents & POLLIN))
+		return false;
+	char *line = victim_line(&command->victim, limit_ms);
+	ck_assert_int_eq(sscanf(line, "ready %d", &command->victim.pid), 1);
+	free(line);
+	return true;
+}
+
+void command_deinit(struct command *command)
+{
+	const int fds[] = {
+		command->victim.in_fd, command->victim.out_fd, command->in_fd, command->out_fd};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(fds); i++)
+		if (fds[i] >= 0)
+			close(fds[i]);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A program of tests/targets that heaptap starts (`heaptap run`), with pipes of the test's as its
+ * stdin and stdout: once it runs it is a victim as any other.
+ */
+#pragma once
+
+#include "tests/support/victim.h"
+
+struct command {
+	struct victim victim; /* of an unknown number until it begins */
+	int in_fd, out_fd;    /* the command's ends of the pipes */
+};
+
+/* Makes the pipes. */
+void command_init(struct command *command);
+/* For run_start_prepared and the like: `context` is the command. */
+void command_prepare(void *context);
+/* Everybody who is to have the command's ends has them: its end is seen from now on. */
+void command_forked(struct command *command);
+/* Waits until it runs, or cannot any more: false. Fails the test after `limit_ms`. */
+bool command_begins(struct command *command, unsigned limit_ms);
+/* Has it begun? Never waits. */
+bool command_has_begun(const struct command *command);
+/* Gives up the pipes: it ends, if it still runs. */
+void command_deinit(struct command *command);

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/naming.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "tests/support/ht_check.h"
+#include "tests/support/tmpdir.h"
+
+static char *expand(const char *pattern)
+{
+	char *name = NULL;
+	ck_no_err(naming_expand(pattern, getpid(), &name));
+	return name;
+}
+
+static void check_name(const char *pattern, const char *expected)
+{
+	char *name = expand(pattern);
+	ck_assert_str_eq(name, expected);
+	free(name);
+}
+
+START_TEST(process_and_percent)
+{
+	char pid[32];
+	prctl(PR_SET_NAME, "a/b c;d");
+	snprintf(pid, sizeof(pid), "x%d.%d", getpid(), getpid());
+	check_name("x%p.%p", pid);
+	check_name("%c.htap", "a_b_c_d.htap");
+	check_name("100%%", "100%");
+	check_name("%%p", "%p");
+	check_name("plain", "plain");
+	check_name("-", "-");
+}
+END_TEST
+
+START_TEST(host_and_time)
+{
+	char host[256] = "", *name = expand("%h");
+	gethostname(host, sizeof(host) - 1);
+	ck_assert_uint_eq(strlen(name), strlen(host));
+	ck_assert_ptr_null(strpbrk(name, "/. "));
+	free(name);
+	name = expand("%t");
+	ck_assert_uint_eq(strlen(name), strlen("20261122T153000"));
+	ck_assert_uint_eq(strspn(name, "0123456789T"), strlen(name));
+	free(name);
+}
+END_TEST
+
+START_TEST(default_name)
+{
+	char start[64], *name;
+	prctl(PR_SET_NAME, "prog");
+	name = expand(NULL);
+	snprintf(start, sizeof(start), "heaptap.prog.%d.", getpid());
+	ck_assert_msg(!strncmp(name, start, strlen(start)), "%s", name);
+	ck_assert_str_eq(name + strlen(name) - 5, ".htap");
+	free(name);
+}
+END_TEST
+
+static void make(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+}
+
+START_TEST(number_that_is_free)
+{
+	char *pattern = tmpdir_path("t%n.%n"), *path = tmpdir_path("t1.1");
+	check_name(pattern, path);
+	make(path);
+	free(path);
+	path = tmpdir_path("t2.2");
+	check_name(pattern, path);
+	/* A link that leads nowhere is a name that is taken. */
+	ck_assert_int_eq(symlink("/no/such/file", path), 0);
+	free(path);
+	path = tmpdir_path("t3.3");
+	check_name(pattern, path);
+	free(path);
+	free(pattern);
+}
+END_TEST
+
+START_TEST(unknown_letters)
+{
+	static const char *const wrong[] = {"%", "a%", "%x", "%%%", "%p%P", "% "};
+	char *name;
+	for (size_t i = 0; i < HT_ARRAY_SIZE(wrong); i++) {
+		ck_err_says(naming_check(wrong[i]), HT_ERR_USAGE, wrong[i]);
+		ck_err(naming_expand(wrong[i], getpid(), &name), HT_ERR_USAGE);
+	}
+	ck_no_err(naming_check("%p%c%h%t%n%%"));
+}
+END_TEST
+
+HT_SUITE("attach/naming", process_and_percent, host_and_time, default_name, number_that_is_free,
+	unknown_letters)
