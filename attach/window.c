@@ -90,6 +90,25 @@ static struct ht_err *given_up(const struct session *s)
 		s->survey.proc.pid);
 }
 
+/* A breakpoint in the five bytes of a jump makes it lead elsewhere: at the latest when a debugger
+ * has come, no code of ours stands in its way. It sets none before it has read the program's
+ * symbols. */
+static struct ht_err *debugged(const struct session *s)
+{
+	struct proc_status status;
+	if (!s->entries.hooked)
+		return NULL;
+	struct ht_err *err = proc_status(&s->survey.proc, 0, &status);
+	if (err || !status.tracer) {
+		ht_err_free(err);
+		return NULL;
+	}
+	return ht_err_new(HT_ERR_INTERNAL,
+		"recording has ended: process %d is traced by process %d, whose breakpoints could "
+		"hit hooks in its code",
+		s->survey.proc.pid, status.tracer);
+}
+
 static struct ht_err *tick(struct session *s)
 {
 	uint64_t now = clock_mono_ns();
@@ -98,6 +117,8 @@ static struct ht_err *tick(struct session *s)
 	follow_seccomp(s, now);
 	struct ht_err *err = given_up(s);
 
+	if (!err)
+		err = debugged(s);
 	if (!err)
 		err = watch_modules(s->watch, now, &changed);
 	if (!err && changed)

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tests/support/books.h"
@@ -218,6 +220,33 @@ START_TEST(recovered)
 }
 END_TEST
 
+/* A debugger whose breakpoint lay within a jump of ours would make the program jump nowhere: hooks
+ * in code are gone before it has read a symbol, while it traces. */
+START_TEST(a_debugger_comes)
+{
+	const struct program program = {{"extended-direct"}, "auto", rjem, true, false, false};
+	struct victim victim;
+	struct hookedcode watched;
+	struct tap tap;
+	start(&victim, &program);
+	hookedcode_watch(&watched, victim.pid, run_built("tests/targets/extended-direct"), rjem);
+	free(victim_ask(&victim, "go", PHASE_MS));
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	tap_start(&tap, victim.pid, (const char *[]){"--hook", "auto", NULL});
+	hookedcode_wait(&watched, &tap);
+	run_until(ptrace(PTRACE_SEIZE, victim.pid, NULL, NULL) == 0, COMMAND_MS);
+	run_until(hookedcode_count(&watched) == 0, COMMAND_MS);
+	ck_assert_int_eq(ptrace(PTRACE_INTERRUPT, victim.pid, NULL, NULL), 0);
+	ck_assert_int_eq(waitpid(victim.pid, NULL, __WALL), victim.pid);
+	ck_assert_int_eq(ptrace(PTRACE_DETACH, victim.pid, NULL, NULL), 0);
+	json_t *attach = tap_wait(&tap, 1);
+	ck_assert_ptr_null(attach);
+	procsnap_verify(before, victim.pid);
+	free(victim_ask(&victim, "go", PHASE_MS));
+	victim_stop(&victim);
+}
+END_TEST
+
 HT_SUITE("integration/entry", called_directly, called_by_slots, malloc_of_the_process,
 	handlers_between_calls, handlers_within_calls, forked_children, rust, refused,
-	registers_of_callers, not_asked_for, recovered)
+	registers_of_callers, not_asked_for, recovered, a_debugger_comes)
