@@ -88,19 +88,6 @@ static bool is_locked(const struct victim *victim)
 	return found;
 }
 
-static bool is_opening(pid_t pid)
-{
-	char path[32];
-	long call = -1;
-	snprintf(path, sizeof(path), "/proc/%d/syscall", pid);
-	FILE *file = fopen(path, "re");
-	if (file && fscanf(file, "%ld", &call) != 1)
-		call = -1;
-	if (file)
-		fclose(file);
-	return call == SYS_openat;
-}
-
 START_TEST(code_that_cannot_be_read)
 {
 	static const char *const commands[] = {"attach", "doctor", "verify", "recover", "cleanup"};
@@ -154,7 +141,7 @@ START_TEST(a_thread_that_waits_for_a_file_system)
 	char *directory = tmpdir_path("served"), *full = realpath(directory, NULL);
 	snprintf(path, sizeof(path), "/proc/%d/root%s/code", server.pid, full);
 	struct child reader = child_fork(open_it, path);
-	run_until(is_opening(reader.pid), ANSWER_MS);
+	run_until(child_call(reader.pid) == SYS_openat, ANSWER_MS);
 	struct procsnap *before = procsnap_take(reader.pid, 0);
 	snprintf(pid, sizeof(pid), "%d", reader.pid);
 	int status = run_program((const char *[]){run_built("heaptap"), "attach", "-q", "-p", pid,

@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/procsnap.h"
 #include "tests/support/report.h"
@@ -58,20 +59,6 @@ static uint64_t press(struct victim *victim, unsigned ms)
 	return calls;
 }
 
-/* Waits for heaptap, in the agent. */
-static bool is_waiting(const struct victim *victim)
-{
-	char path[64];
-	long call = -1;
-	snprintf(path, sizeof(path), "/proc/%d/syscall", victim->pid);
-	FILE *file = fopen(path, "re");
-	if (file && fscanf(file, "%ld", &call) != 1)
-		call = -1;
-	if (file)
-		fclose(file);
-	return call == SYS_ppoll;
-}
-
 START_TEST(stopped)
 {
 	struct victim victim;
@@ -107,7 +94,8 @@ static struct procsnap *start_waiting(struct victim *victim, struct tap *tap)
 	kill(tap->run.pid, SIGSTOP);
 	snprintf(command, sizeof(command), "load %u", LOSSLESS_PAIRS);
 	victim_send(victim, command);
-	run_until(is_waiting(victim), ANSWER_MS);
+	/* For heaptap, in the agent. */
+	run_until(child_call(victim->pid) == SYS_ppoll, ANSWER_MS);
 	return before;
 }
 

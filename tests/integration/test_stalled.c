@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/procsnap.h"
 #include "tests/support/report.h"
@@ -177,24 +178,17 @@ END_TEST
 /* Is the target's second thread, which serves, in the agent, waiting for heaptap? */
 static bool is_server_waiting(const struct victim *victim)
 {
-	char path[300];
-	long call = -1;
+	char path[64];
+	bool waiting = false;
 	snprintf(path, sizeof(path), "/proc/%d/task", victim->pid);
 	DIR *task = opendir(path);
 	ck_assert_ptr_nonnull(task);
-	for (struct dirent *entry; call != SYS_ppoll && (entry = readdir(task));) {
-		if (strtol(entry->d_name, NULL, 10) == victim->pid || entry->d_name[0] == '.')
-			continue;
-		snprintf(
-			path, sizeof(path), "/proc/%d/task/%s/syscall", victim->pid, entry->d_name);
-		FILE *file = fopen(path, "re");
-		if (!file || fscanf(file, "%ld", &call) != 1)
-			call = -1;
-		if (file)
-			fclose(file);
+	for (struct dirent *entry; (entry = readdir(task));) {
+		pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+		waiting |= tid && tid != victim->pid && child_call(tid) == SYS_ppoll;
 	}
 	closedir(task);
-	return call == SYS_ppoll;
+	return waiting;
 }
 
 /* Who waits for whom: the server for heaptap, which waits for the output, which the server serves.

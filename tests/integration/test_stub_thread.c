@@ -120,19 +120,13 @@ END_TEST
 
 static bool asleep_in(pid_t pid, long call)
 {
-	char path[300], text[64] = "";
+	char path[64];
 	snprintf(path, sizeof(path), "/proc/%d/task", pid);
 	DIR *task = opendir(path);
 	bool found = false;
 	for (struct dirent *entry; (entry = readdir(task));) {
 		pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
-		if (tid == 0 || tid == pid)
-			continue;
-		snprintf(path, sizeof(path), "/proc/%d/task/%s/syscall", pid, entry->d_name);
-		FILE *file = fopen(path, "re");
-		found |= file && fgets(text, sizeof(text), file) && strtol(text, NULL, 10) == call;
-		if (file)
-			fclose(file);
+		found |= tid && tid != pid && child_call(tid) == call;
 	}
 	closedir(task);
 	return found;

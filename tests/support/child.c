@@ -116,6 +116,19 @@ char child_state(pid_t pid)
 	return state;
 }
 
+long child_call(pid_t tid)
+{
+	char path[64];
+	long call = -1;
+	snprintf(path, sizeof(path), "/proc/%d/syscall", tid);
+	FILE *file = fopen(path, "re");
+	if (file && fscanf(file, "%ld", &call) != 1)
+		call = -1;
+	if (file)
+		fclose(file);
+	return call;
+}
+
 void child_sleeping(const struct child *child)
 {
 	for (char state; (state = child_state(child->pid)) != 'S';) {

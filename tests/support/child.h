@@ -28,6 +28,9 @@ void child_mapped(const struct child *child, const char *text);
 
 /* The state of a process as the kernel tells it: R, S, T, Z, ... of its main thread. */
 char child_state(pid_t pid);
+/* The number of the system call that a thread of whatever process is in; -1: none, or it has ended.
+ */
+long child_call(pid_t tid);
 /* Waits until its main thread sleeps: a program whose work ends in pause() has done it. */
 void child_sleeping(const struct child *child);
 
