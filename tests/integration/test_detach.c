@@ -236,6 +236,26 @@ START_TEST(library_unloaded_during_capture)
 }
 END_TEST
 
+/* What is there now is the program's, though it has our addresses where slots were: they are not
+ * ours to restore, and the page that they lead to stays. */
+START_TEST(library_replaced_during_capture)
+{
+	struct victim victim;
+	start_target(&victim, "plughost", NULL);
+	free(victim_ask(&victim, "open", ANSWER_MS));
+	struct tap tap;
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, "/libplug.so");
+	free(victim_ask(&victim, "replace", ANSWER_MS));
+	json_t *attach = tap_stop(&tap, 6);
+	ck_assert_uint_eq(report_u64(attach, "level"), 2);
+	json_decref(attach);
+	free(victim_ask(&victim, "check", ANSWER_MS));
+	victim_prove_alive(&victim);
+	victim_stop(&victim);
+}
+END_TEST
+
 START_TEST(libraries_come_and_go)
 {
 	struct victim victim;
@@ -303,5 +323,6 @@ END_TEST
 
 HT_SUITE("integration/detach", busy_cycles, storm_cycles, busy_cycles, storm_cycles, busy_cycles,
 	storm_cycles, blocking_calls, escaped_addresses, addresses_in_registers,
-	library_loaded_during_capture, library_unloaded_during_capture, libraries_come_and_go,
-	killed_at_any_moment, killed_in_a_signal_storm)
+	library_loaded_during_capture, library_unloaded_during_capture,
+	library_replaced_during_capture, libraries_come_and_go, killed_at_any_moment,
+	killed_in_a_signal_storm)

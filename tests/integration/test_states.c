@@ -343,6 +343,28 @@ START_TEST(one_thread_in_vfork)
 }
 END_TEST
 
+static pid_t borrower;
+
+static void end_borrowing(struct victim *victim)
+{
+	ck_assert_int_eq(child_state(victim->pid), 'D');
+	end_vfork(victim, borrower);
+}
+
+/* The child has the memory, and may be on its way into a hook. */
+START_TEST(in_vfork_while_tapped)
+{
+	struct victim victim;
+	struct tap tap;
+	start(&victim, "states", "vfork", "-t");
+	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, "/states");
+	borrower = start_vfork(&victim);
+	detach_later(&victim, &tap, before, end_borrowing);
+}
+END_TEST
+
 /* --- restartable sequences
  * ----------------------------------------------------------------------- */
 
@@ -557,6 +579,7 @@ END_TEST
 
 HT_SUITE_WAITING("integration/states",
 	HT_WAITING(stopped_while_tapped, traced_while_tapped, only_thread_in_vfork,
-		frozen_while_tapped, frozen_unified_while_tapped, stopped_in_the_stub),
+		in_vfork_while_tapped, frozen_while_tapped, frozen_unified_while_tapped,
+		stopped_in_the_stub),
 	continued_in_time, leader_has_ended, leader_has_ended_and_heaptap_is_killed,
 	one_thread_in_vfork, within_restartable_sequences, frozen, frozen_unified)
