@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Bytes of one event (format/abi_event.h). Every field is stored as a whole word and the write
- * position moved by its length: no branch depends on a value.
+ * position moved by its length: a branch depends on a value only where that is nearly always of one
+ * kind.
  */
 #pragma once
 
@@ -66,21 +67,27 @@ static inline struct encode_addr encode_addr(
 static inline uint8_t *encode_block(uint8_t *at, unsigned kind, unsigned hook, uint64_t time,
 	struct encode_addr addr, uint64_t size, uint32_t stack, bool with_stack)
 {
-	unsigned time_code = encode_code(time);
-	unsigned size_code = encode_code(size);
-	unsigned stack_code = encode_stack_code(stack);
-	at[0] = (uint8_t)(kind | time_code << 3 | addr.code << 5);
-	at[1] = (uint8_t)(size_code | stack_code << 2 | hook << 4);
-	uint8_t *tag1 = at + 1;
-	at = encode_word(at + 2, time, time_code);
+	uint8_t *tag0 = at, *tag1 = at + 1;
+	unsigned time_code = 0;
+	at = encode_word(at + 2, time, 0);
+	if (ht_unlikely(time > UINT8_MAX)) {
+		time_code = encode_code(time);
+		at += (1u << time_code) - 1;
+	}
+	*tag0 = (uint8_t)(kind | time_code << 3 | addr.code << 5);
 	at = encode_word(at, addr.word, addr.code);
 	if (!with_stack && size == 0) {
-		*tag1 |= ABI_EVENT_NO_SIZE;
+		*tag1 = (uint8_t)(ABI_EVENT_NO_SIZE | hook << 4);
 		return at;
 	}
+	unsigned size_code = encode_code(size);
 	at = encode_word(at, size, size_code);
-	if (!with_stack)
+	if (!with_stack) {
+		*tag1 = (uint8_t)(size_code | hook << 4);
 		return at;
+	}
+	unsigned stack_code = encode_stack_code(stack);
+	*tag1 = (uint8_t)(size_code | stack_code << 2 | hook << 4);
 	__builtin_memcpy(at, &stack, sizeof(stack));
 	return at + stack_code + 1;
 }

@@ -51,7 +51,7 @@ static HT_NOINLINE void record_block(const struct abi_thunk *self, struct abi_sl
 			.addr = (uint64_t)block,
 			.size = size,
 			.stack = stack_id(config, slot, frame)};
-		stream_put(config, slot, &event);
+		stream_put_block(config, slot, &event);
 	} else if (size != 0) {
 		count_add(&slot->head.failed_calls, 1);
 	}
@@ -66,7 +66,7 @@ static HT_NOINLINE void record_giving_back(
 		.hook = self->hook,
 		.addr = (uint64_t)block,
 		.size = stream_allocated(slot, (uint64_t)block) ? 0 : usable_bytes(self, block)};
-	stream_put(config_of(self), slot, &event);
+	stream_put_freed(config_of(self), slot, &event);
 	slot_mark(slot, ABI_SLOT_IN_REAL);
 }
 
@@ -79,7 +79,7 @@ static HT_NOINLINE void record_no_block(const struct abi_thunk *self, struct abi
 		return;
 	slot_mark(slot, ABI_SLOT_RECORDING);
 	struct stream_event event = {.kind = kind};
-	stream_put(config, slot, &event);
+	stream_put_mark(config, slot, &event);
 	count_add(&slot->head.failed_calls, failed_calls);
 	thread_leave(config, slot);
 }

@@ -66,23 +66,23 @@ static inline __attribute__((always_inline)) bool buffer_room(
 	return true;
 }
 
-/* Events that say only what became of the REALLOC_BEGIN before them. */
-static bool is_mark(enum abi_event_kind kind)
-{
-	return kind == ABI_EVENT_REALLOC_FREED || kind == ABI_EVENT_REALLOC_FAIL;
-}
+/* Which fields an event has; known where it is put, so that each kind gets code of its own. */
+enum stream_shape {
+	STREAM_MARK,
+	STREAM_FREED,
+	STREAM_BLOCK,
+};
 
-static uint8_t *event_encode(
-	struct abi_slot_head *head, const struct stream_event *event, uint8_t *at, uint64_t time)
+static inline __attribute__((always_inline)) uint8_t *event_encode(struct abi_slot_head *head,
+	const struct stream_event *event, enum stream_shape shape, uint8_t *at, uint64_t time)
 {
-	if (is_mark(event->kind))
+	if (shape == STREAM_MARK)
 		return encode_mark(at, event->kind, time);
-	bool allocated = event->kind == ABI_EVENT_ALLOC || event->kind == ABI_EVENT_REALLOC_END;
-	struct encode_addr addr =
-		encode_addr(head->recent, event->addr, head->last_addr, allocated);
-	store_relaxed(&head->last_addr, event->addr);
-	return encode_block(
-		at, event->kind, event->hook, time, addr, event->size, event->stack, allocated);
+	uint64_t block = event->addr, last = head->last_addr;
+	struct encode_addr addr = encode_addr(head->recent, block, last, shape == STREAM_BLOCK);
+	store_relaxed(&head->last_addr, block);
+	return encode_block(at, event->kind, event->hook, time, addr, event->size, event->stack,
+		shape == STREAM_BLOCK);
 }
 
 /* While one thread records alone, so many events in a row may have one time. */
@@ -95,7 +95,8 @@ static uint8_t *event_encode(
  * after that: then the load of `sole`, which comes after those loads, gives the cleared word. For
  * the same reason the time of the event before is good enough, if it is not old.
  */
-static uint64_t stamp(const struct abi_config *config, struct abi_slot_head *head)
+static inline __attribute__((always_inline)) uint64_t stamp(
+	const struct abi_config *config, struct abi_slot_head *head)
 {
 	struct abi_control *control = (struct abi_control *)config->control;
 	uint64_t sole = load_relaxed(&control->sole), tick = load_relaxed(&control->tick);
@@ -111,8 +112,8 @@ static uint64_t stamp(const struct abi_config *config, struct abi_slot_head *hea
 	return tsc < last_tsc ? last_tsc : tsc;
 }
 
-void stream_put(
-	const struct abi_config *config, struct abi_slot *slot, const struct stream_event *event)
+static inline __attribute__((always_inline)) void event_put(const struct abi_config *config,
+	struct abi_slot *slot, const struct stream_event *event, enum stream_shape shape)
 {
 	struct abi_slot_head *head = &slot->head;
 	uint64_t used;
@@ -124,11 +125,29 @@ void stream_put(
 	if (ht_unlikely(!config_alive(config)))
 		return;
 	uint8_t *at = slot->buffer + used;
-	uint8_t *end = event_encode(head, event, at, time);
+	uint8_t *end = event_encode(head, event, shape, at, time);
 	store_relaxed(&head->last_tsc, tsc);
 	count_add(&head->events, 1);
 	count_add(&head->buffer_events, 1);
 	store_release(&head->committed, load_relaxed(&head->committed) + (uint64_t)(end - at));
+}
+
+void stream_put_mark(
+	const struct abi_config *config, struct abi_slot *slot, const struct stream_event *event)
+{
+	event_put(config, slot, event, STREAM_MARK);
+}
+
+void stream_put_freed(
+	const struct abi_config *config, struct abi_slot *slot, const struct stream_event *event)
+{
+	event_put(config, slot, event, STREAM_FREED);
+}
+
+void stream_put_block(
+	const struct abi_config *config, struct abi_slot *slot, const struct stream_event *event)
+{
+	event_put(config, slot, event, STREAM_BLOCK);
 }
 
 void stream_announce(const struct abi_config *config, struct abi_slot *slot)

@@ -18,10 +18,27 @@ struct stream_event {
 
 /*
  * Stamps, encodes and commits one event. Hands the buffer over first when it is full, which may
- * wait (abi_config.wait_cycles_max). Writes nothing in a forked child.
+ * wait (abi_config.wait_cycles_max). Writes nothing in a forked child. Three functions for three
+ * shapes: REALLOC_FREED and REALLOC_FAIL; FREE and REALLOC_BEGIN; ALLOC and REALLOC_END.
  */
-void stream_put(
+void stream_put_mark(
 	const struct abi_config *config, struct abi_slot *slot, const struct stream_event *event);
+void stream_put_freed(
+	const struct abi_config *config, struct abi_slot *slot, const struct stream_event *event);
+void stream_put_block(
+	const struct abi_config *config, struct abi_slot *slot, const struct stream_event *event);
+
+/* The one of the three that is for the event's kind. */
+static inline void stream_put(
+	const struct abi_config *config, struct abi_slot *slot, const struct stream_event *event)
+{
+	if (event->kind == ABI_EVENT_REALLOC_FREED || event->kind == ABI_EVENT_REALLOC_FAIL)
+		stream_put_mark(config, slot, event);
+	else if (event->kind == ABI_EVENT_FREE || event->kind == ABI_EVENT_REALLOC_BEGIN)
+		stream_put_freed(config, slot, event);
+	else
+		stream_put_block(config, slot, event);
+}
 
 /* Is `addr` a block whose allocation is among the last events of this stream? Then the free of it
  * needs no size. */
