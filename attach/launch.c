@@ -16,6 +16,8 @@
 /* A program on a slow disk, with many libraries; or one that is stopped (Ctrl-Z) as it starts. */
 #define PATIENCE_NS (600 * CLOCK_NS_PER_S)
 
+#define TRIES 3u
+
 static const uint8_t go_ahead = 1;
 
 /* --- the child
@@ -82,7 +84,11 @@ static struct ht_err *exec_job(void *context, struct worker_reply *reply)
 	const struct job *job = context;
 	struct outcome *outcome = (struct outcome *)reply->data;
 	struct ht_err *err = park_seize(job->launch->pid);
-	/* A worker's parent is the command's. */
+	/* By a signal, before anything. */
+	if (err && err->code == HT_ERR_TARGET_GONE) {
+		ht_err_free(err);
+		return NULL;
+	}
 	if (!err && send(job->launch->fd, &go_ahead, sizeof(go_ahead), MSG_NOSIGNAL) < 0 &&
 		errno != EPIPE && errno != ECONNRESET)
 		err = ht_err_sys(errno, "cannot start the command");
@@ -118,11 +124,32 @@ struct ht_err *launch_exec(struct launch *launch)
 	return NULL;
 }
 
+/* Who does not hear of it must not take it for one that waits: it is told before. */
+static struct ht_err *tell_last(void *context)
+{
+	struct worker_reply *reply = context;
+	reply->data[0] = true;
+	return worker_hand_over(reply);
+}
+
 static struct ht_err *leave_job(void *context, struct worker_reply *reply)
 {
 	const struct job *job = context;
-	(void)reply;
-	return park_leave(job->launch->pid, &job->launch->park);
+	struct ht_err *err = park_leave(job->launch->pid, &job->launch->park, tell_last, reply);
+	reply->data[0] = !err;
+	return err;
+}
+
+/* Dead when this returns, and not collected. */
+static void end_it(const struct launch *launch)
+{
+	siginfo_t info;
+	int failed;
+
+	kill(launch->pid, SIGKILL);
+	do
+		failed = waitid(P_PID, (id_t)launch->pid, &info, WEXITED | WNOWAIT);
+	while (failed && errno == EINTR);
 }
 
 struct ht_err *launch_let_go(struct launch *launch)
@@ -131,8 +158,13 @@ struct ht_err *launch_let_go(struct launch *launch)
 	struct worker_reply reply;
 	struct ht_err *err = worker_run(
 		"letting the command run", clock_mono_ns() + PATIENCE_NS, leave_job, &job, &reply);
-	if (!err)
-		launch->waits = false;
+	launch->waits = !reply.data[0];
+	if (!launch->waits) {
+		ht_err_free(err);
+		return NULL;
+	}
+	launch->failed = err->code != HT_ERR_TARGET_GONE;
+	end_it(launch);
 	return err;
 }
 
@@ -171,7 +203,8 @@ void launch_deinit(struct launch *launch)
 	bool begun = launch->fd < 0 && !launch->waits;
 	if (launch->pid > 0 && !launch->ended && !begun) {
 		kill(launch->pid, SIGKILL);
-		collect(launch, 0);
+		for (unsigned tries = 0; !launch->ended && tries < TRIES; tries++)
+			collect(launch, 0);
 	}
 	if (launch->fd >= 0)
 		close(launch->fd);

@@ -13,6 +13,7 @@ struct launch {
 	bool ended;	/* it has ended, and `status` says how; there is no such process any more */
 	int status;	/* of waitpid */
 	int exec_errno; /* why it could not be run; 0: it could */
+	bool failed;	/* it could not be let go */
 	bool waits;	/* at its start, for launch_let_go */
 	struct park park;
 };
@@ -34,7 +35,8 @@ struct ht_err *launch_fork(char *const argv[], struct launch *ret);
 HT_MUST_CHECK
 struct ht_err *launch_exec(struct launch *launch);
 
-/* The program runs, and from now on lives on without heaptap. */
+/* The program runs, and from now on lives on without heaptap. After an error it is dead, and
+ * nothing of it has run. HT_ERR_TARGET_GONE: it had ended by itself. */
 HT_MUST_CHECK
 struct ht_err *launch_let_go(struct launch *launch);
 

@@ -217,9 +217,7 @@ static int end_as(struct launch *launch, struct ht_err *err)
 {
 	if (err)
 		(void)complain(err);
-	err = parent_wait(launch);
-	if (err)
-		return complain(err);
+	parent_wait(launch);
 	fflush(stdout);
 	parent_end_alike(launch);
 	return parent_status(launch);
@@ -238,7 +236,7 @@ static int run_run(struct options *options)
 		err = record(options, &launch);
 	/* A signal may have ended it where it waited. */
 	launch_look(&launch);
-	bool ran = started && (launch.ended || !launch.waits);
+	bool ran = started && !launch.failed && (launch.ended || !launch.waits);
 	launch_deinit(&launch);
 	if (launch.exec_errno)
 		return complain_of_command(options->words[0], launch.exec_errno);

@@ -80,18 +80,16 @@ static int open_signals(void)
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-struct ht_err *parent_wait(struct launch *launch)
+void parent_wait(struct launch *launch)
 {
 	launch_look(launch);
 	if (launch->ended)
-		return NULL;
+		return;
+	/* Without the first its end is seen a little later. */
 	struct pollfd wait[] = {
 		{.fd = (int)syscall(SYS_pidfd_open, launch->pid, 0), .events = POLLIN},
 		{.fd = open_signals(), .events = POLLIN}};
-	struct ht_err *err = wait[0].fd < 0 || wait[1].fd < 0
-				     ? ht_err_sys(errno, "cannot wait for the command")
-				     : NULL;
-	while (!err && !launch->ended) {
+	while (!launch->ended) {
 		struct signalfd_siginfo signal;
 		poll(wait, HT_ARRAY_SIZE(wait), LOOK_MS);
 		while (read(wait[1].fd, &signal, sizeof(signal)) == (ssize_t)sizeof(signal))
@@ -102,7 +100,6 @@ struct ht_err *parent_wait(struct launch *launch)
 	for (size_t i = 0; i < HT_ARRAY_SIZE(wait); i++)
 		if (wait[i].fd >= 0)
 			close(wait[i].fd);
-	return err;
 }
 
 int parent_status(const struct launch *launch)

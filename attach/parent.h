@@ -17,8 +17,7 @@ struct ht_err *parent_fork(char *const argv[], struct launch *ret);
 struct session_child parent_child(struct launch *launch);
 
 /* Waits for the command's end. SIGTERM and SIGHUP, which must be blocked, are passed on to it. */
-HT_MUST_CHECK
-struct ht_err *parent_wait(struct launch *launch);
+void parent_wait(struct launch *launch);
 
 /* The exit status that a shell shows for the command's end: its own, or 128 + its signal. */
 int parent_status(const struct launch *launch);

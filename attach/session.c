@@ -512,6 +512,21 @@ static bool gone_meanwhile(struct session *s, struct ht_err **err)
 	return *err && s->survey.proc.pid && target_gone(s, err);
 }
 
+/* What the trace may hold by now is no capture. */
+static struct ht_err *discard(struct session *s, struct ht_err *err)
+{
+	sink_discard(s->sink);
+	return ht_err_first(err, clean_children(s));
+}
+
+static struct ht_err *let_go(struct session *s)
+{
+	const struct session_child *child = s->options->child;
+	struct ht_err *err = child ? child->let_go(child->context) : NULL;
+	s->target_gone = err != NULL;
+	return err;
+}
+
 static struct ht_err *capture(struct session *s)
 {
 	struct ht_err *err = prepare(s);
@@ -522,21 +537,19 @@ static struct ht_err *capture(struct session *s)
 	session_progress(s, "attaching to %d (%s): %zu slots in %zu modules", s->options->pid,
 		s->report->comm, s->survey.tap_count, s->survey.modules.count);
 	err = attach(s);
-	if (!err && s->options->child)
-		err = s->options->child->let_go(s->options->child->context);
 	if (err && !target_gone(s, &err)) {
 		struct ht_err *left = roll_back(s);
 		if (left)
 			err = add_remains(err, left->message);
 		ht_err_free(left);
 	}
-	if (err && !target_gone(s, &err)) {
-		/* What it may hold by now is no capture. */
-		sink_discard(s->sink);
-		return ht_err_first(err, clean_children(s));
-	}
+	if (err && !target_gone(s, &err))
+		return discard(s, err);
 	if (s->target_gone)
 		return s->slack_written ? conclude(s, begin_trace(s)) : changed_untouched(s);
+	err = let_go(s);
+	if (err)
+		return discard(s, err);
 	session_progress(s, "capturing%s", s->options->duration_ns ? "" : " until Ctrl-C");
 	return conclude(s, window_run(s));
 }

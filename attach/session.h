@@ -17,7 +17,7 @@ struct signalfd_siginfo;
 
 /* A target that this process has started, and that waits for the tap. */
 struct session_child {
-	/* Everything is tapped: it may run. An error ends the capture. */
+	/* Everything is tapped: it may run. After an error it is dead, and never has. */
 	struct ht_err *(*let_go)(void *context);
 	/* Called every few milliseconds from then on; `signal` is one that came for us, which then
 	 * does not end the window, or NULL. */

@@ -21,6 +21,7 @@
 
 #include "attach/elf/dynamic.h"
 #include "attach/elf/headers.h"
+#include "attach/target/tracee.h"
 
 #define SYSCALL_INSN_BYTES 2
 #define BREAKPOINT_INSN	   0xcc
@@ -409,16 +410,26 @@ static struct ht_err *go_to_point(struct start *start, struct user_regs_struct *
 struct ht_err *park_seize(pid_t child)
 {
 	long options = PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL | PTRACE_O_TRACESYSGOOD;
-	if (ptrace(PTRACE_SEIZE, child, NULL, (void *)options) < 0)
-		return ht_err_sys(errno, "cannot trace the command, process %d", child);
-	return NULL;
+	if (ptrace(PTRACE_SEIZE, child, NULL, (void *)options) == 0)
+		return NULL;
+	int sys = errno;
+	if (tracee_has_ended(child))
+		return ended(child);
+	if (sys == EPERM)
+		return ht_err_new(HT_ERR_PERMISSION,
+			"the system does not let heaptap trace its own child, process %d (a "
+			"seccomp filter, as containers have; kernel.yama.ptrace_scope above 1)",
+			child);
+	return ht_err_sys(sys, "cannot trace the command, process %d", child);
 }
 
+/* Once more: what holds it kills it. */
 static struct ht_err *detach(pid_t pid)
 {
-	if (ptrace(PTRACE_DETACH, pid, NULL, NULL) < 0)
-		return ht_err_sys(errno, "cannot release process %d", pid);
-	return NULL;
+	if (ptrace(PTRACE_DETACH, pid, NULL, NULL) == 0 ||
+		ptrace(PTRACE_DETACH, pid, NULL, NULL) == 0)
+		return NULL;
+	return ht_err_sys(errno, "cannot release process %d", pid);
 }
 
 /* The trap of a point makes the kernel forget that its signal was ignored. */
@@ -496,7 +507,8 @@ struct ht_err *park_at_start(
 	return err;
 }
 
-struct ht_err *park_leave(pid_t child, const struct park *park)
+struct ht_err *park_leave(
+	pid_t child, const struct park *park, struct ht_err *(*last)(void *context), void *context)
 {
 	int status;
 	bool lives = true;
@@ -515,5 +527,7 @@ struct ht_err *park_leave(pid_t child, const struct park *park)
 		err = set_regs(child, &park->regs);
 	if (!err)
 		err = set_mask(child, park->signal_mask);
+	if (!err)
+		err = last(context);
 	return err ? err : detach(child);
 }

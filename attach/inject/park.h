@@ -25,7 +25,8 @@ enum park_way {
 
 /*
  * Seizes `child`, a child of `parent` that is about to exec; it dies when this worker does, until
- * it is parked. To be followed by park_at_start as soon as it may exec.
+ * it is parked. To be followed by park_at_start as soon as it may exec. HT_ERR_TARGET_GONE: it has
+ * ended.
  */
 HT_MUST_CHECK
 struct ht_err *park_seize(pid_t child);
@@ -40,7 +41,11 @@ HT_MUST_CHECK
 struct ht_err *park_at_start(
 	pid_t child, pid_t parent, enum park_way way, struct park *ret, bool *ret_parked);
 
-/* Lets it go on from that point, as if it had never waited. After an error it dies with the worker.
- * HT_ERR_TARGET_GONE: it had ended. */
+/*
+ * Lets it go on from that point, as if it had never waited. Calls `last(context)` when nothing is
+ * left to be done but that; after an error, from there too, it dies with the worker, and nothing of
+ * it has run. HT_ERR_TARGET_GONE: it had ended.
+ */
 HT_MUST_CHECK
-struct ht_err *park_leave(pid_t child, const struct park *park);
+struct ht_err *park_leave(
+	pid_t child, const struct park *park, struct ht_err *(*last)(void *context), void *context);

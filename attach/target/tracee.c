@@ -184,7 +184,7 @@ static struct ht_err *pass_signal(pid_t tid, int sig)
 
 /* The kernel says EPERM of a thread that is past its end, too. Nothing but a look that finds none
  * proves an end, and one such look alone does not. */
-static bool has_ended(pid_t tid)
+bool tracee_has_ended(pid_t tid)
 {
 	char path[32], text[256];
 	snprintf(path, sizeof(path), "/proc/%d/stat", tid);
@@ -215,7 +215,7 @@ static struct ht_err *seize(pid_t tid, bool suspend_seccomp, enum tracee_result 
 	if (ptrace(PTRACE_SEIZE, tid, NULL, (void *)options) == 0)
 		return NULL;
 	if (errno == EPERM || errno == ESRCH) {
-		*ret_result = has_ended(tid) ? TRACEE_GONE : TRACEE_REFUSED;
+		*ret_result = tracee_has_ended(tid) ? TRACEE_GONE : TRACEE_REFUSED;
 		return NULL;
 	}
 	return ht_err_sys(errno, "cannot seize thread %d", tid);
@@ -231,7 +231,7 @@ static struct ht_err *interrupt(pid_t tid, enum tracee_result *ret_result)
 	worker_resume_death();
 	if (sys != ESRCH)
 		return ht_err_sys(sys, "cannot interrupt thread %d", tid);
-	*ret_result = has_ended(tid) ? TRACEE_GONE : TRACEE_REFUSED;
+	*ret_result = tracee_has_ended(tid) ? TRACEE_GONE : TRACEE_REFUSED;
 	return NULL;
 }
 

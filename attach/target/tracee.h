@@ -34,6 +34,10 @@ HT_MUST_CHECK
 struct ht_err *tracee_ask(
 	pid_t tid, bool suspend_seccomp, struct tracee *ret, enum tracee_result *ret_result);
 
+/* Has the thread ended, as far as two looks tell? For who may not trace one: the kernel says the
+ * same of both. */
+bool tracee_has_ended(pid_t tid);
+
 /* Is it a thread of that process? A number that was read before may be another's by now; once
  * seized it cannot be. */
 HT_MUST_CHECK

@@ -167,6 +167,28 @@ START_TEST(otherwise_linked)
 }
 END_TEST
 
+/* An allocator in the program calls itself at the start; what it gives back is the ledger's alone.
+ */
+START_TEST(linked_in_and_called_straight)
+{
+	struct run run;
+	start_run(&run, (const char *[]){"--hook", "auto", NULL},
+		(const char *[]){run_built("tests/targets/ledger-direct"), "-l", "-t", "2", NULL},
+		feed, (void *)"go\nstop\n");
+	ck_assert_int_eq(run_wait(&run, RUN_MS), 0);
+	char *out = run_out(&run);
+	json_t *ledger = report_parse(strchr(out, '{')), *report = report_load(trace_path());
+	ck_assert_uint_eq(report_u64(report, "totals.frees"),
+		report_u64(ledger, "frees") + report_u64(ledger, "before_frees"));
+	ck_assert_uint_ge(report_u64(report, "totals.allocations"),
+		report_u64(ledger, "allocations") + 2 * LEDGER_SET);
+	json_decref(ledger);
+	json_decref(report);
+	free(out);
+	run_deinit(&run);
+}
+END_TEST
+
 START_TEST(real_programs)
 {
 	static const char *const commands[][5] = {{"node", "-e", "console.log(6 * 7)"},
@@ -271,6 +293,60 @@ START_TEST(output_that_is_there)
 	free(out);
 	free(err);
 	free(path);
+}
+END_TEST
+
+/* heaptap as an ordinary user. */
+static struct result run_as_nobody(const char *const command[])
+{
+	const char *argv[WORDS_MAX] = {run_built("heaptap"), "run", "-f", "-q", "-o"};
+	char *directory = files_directory(), *trace = files_path(directory, "nobody.htap");
+	struct run run;
+	argv[5] = trace;
+	for (size_t at = 6; *command && at < WORDS_MAX - 1; command++)
+		argv[at++] = *command;
+	char *parent = files_path(directory, "..");
+	ck_assert_int_eq(chown(directory, 65534, 65534), 0);
+	ck_assert_int_eq(chmod(parent, 0711), 0);
+	free(parent);
+	run_start_as_nobody(&run, argv);
+	struct result result = {.status = run_wait(&run, RUN_MS)};
+	result.out = run_out(&run);
+	result.err = run_err(&run);
+	ck_assert_uint_eq(files_count(directory), result.status == 0);
+	run_deinit(&run);
+	free(trace);
+	free(directory);
+	return result;
+}
+
+START_TEST(without_root)
+{
+	if (geteuid() != 0) {
+		printf("skipped: without_root: needs root\n");
+		return;
+	}
+	struct result result = run_as_nobody((const char *[]){"id", "-u", NULL});
+	ck_assert_msg(result.status == 0, "%d: %s", result.status, result.err);
+	ck_assert_str_eq(result.out, "65534\n");
+	result_deinit(&result);
+}
+END_TEST
+
+START_TEST(rights_of_its_own)
+{
+	if (geteuid() != 0) {
+		printf("skipped: rights_of_its_own: needs root\n");
+		return;
+	}
+	struct result result = run_as_nobody((const char *[]){"su", "-c", "id", NULL});
+	ck_assert_int_eq(result.status, NOT_RUN);
+	ck_assert_msg(strstr(result.err, "rights of its own"), "%s", result.err);
+	result_deinit(&result);
+	result = run((const char *[]){"su", "nobody", "-s", "/bin/sh", "-c", "id -u", NULL});
+	ck_assert_msg(result.status == 0, "%d: %s", result.status, result.err);
+	ck_assert_str_eq(result.out, "65534\n");
+	result_deinit(&result);
 }
 END_TEST
 
@@ -380,7 +456,8 @@ START_TEST(what_it_is_given_by_a_strange_parent)
 END_TEST
 
 HT_SUITE("integration/run", from_the_first_allocation_to_the_last,
-	from_the_first_allocation_of_musl, exact_to_the_last_event, otherwise_linked, real_programs,
-	exit_status, no_core_of_heaptap, cannot_be_run, refused_before_anything_ran,
-	output_that_is_there, scripts, its_dynamic_linker_fails, what_it_is_given,
+	from_the_first_allocation_of_musl, exact_to_the_last_event, otherwise_linked,
+	linked_in_and_called_straight, real_programs, exit_status, no_core_of_heaptap,
+	cannot_be_run, refused_before_anything_ran, output_that_is_there, without_root,
+	rights_of_its_own, scripts, its_dynamic_linker_fails, what_it_is_given,
 	what_it_is_given_by_a_strange_parent)

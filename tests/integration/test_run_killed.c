@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "tests/support/command.h"
@@ -168,4 +169,48 @@ START_TEST(any_is_killed)
 }
 END_TEST
 
-HT_SUITE("integration/run_killed", main_is_killed, all_are_killed, any_is_killed)
+/* The command's status, or heaptap's own, with which nothing ran. */
+static void fail_at(const struct sweep_plan *plan)
+{
+	struct trial trial;
+	trial_start(&trial, plan);
+	run_until(atomic_load(&trial.sweep.hit), LOOK_MS);
+	run_until(command_has_begun(&trial.command) || is_gone(trial.sweep.run.pid), LOOK_MS);
+	bool begun = command_has_begun(&trial.command);
+	if (begun) {
+		ck_assert(command_begins(&trial.command, LOOK_MS));
+		victim_prove_alive(&trial.command.victim);
+		run_until(is_clean(trial.command.victim.pid), LOOK_MS);
+		victim_prove_alive(&trial.command.victim);
+		victim_send(&trial.command.victim, "stop");
+	}
+	int status = sweep_wait(&trial.sweep, HEAPTAP_MS);
+	char *err = run_err(&trial.sweep.run);
+	ck_assert_msg(begun ? status == 0 : status >= 1 && status <= 4, "%s: %d: %s",
+		sweep_text(&trial.sweep), status, err);
+	ck_assert_msg(begun || strstr(err, "heaptap: "), "%s: %s", sweep_text(&trial.sweep), err);
+	ck_assert_msg(is_gone(trial.sweep.command), "%s", sweep_text(&trial.sweep));
+	free(err);
+	trial_deinit(&trial);
+}
+
+static void fail_sweep(const char *name, int sys, unsigned points)
+{
+	/* Its own dynamic linker's are not heaptap's. */
+	struct sweep_plan plan = {
+		.action = SWEEP_FAIL, .role = SWEEP_ANY, .value = sys, .from = SYS_socketpair};
+	uint64_t calls = count_calls(&plan);
+	struct sweep_points at = sweep_points_of(name, calls, points);
+	for (plan.at = at.first; plan.at <= at.last && plan.at <= calls; plan.at += at.stride)
+		fail_at(&plan);
+}
+
+START_TEST(a_call_fails)
+{
+	fail_sweep("run, ENOMEM", ENOMEM, 3);
+	fail_sweep("run, EPERM", EPERM, 3);
+	fail_sweep("run, EINTR", EINTR, 3);
+}
+END_TEST
+
+HT_SUITE("integration/run_killed", main_is_killed, all_are_killed, any_is_killed, a_call_fails)
