@@ -21,6 +21,7 @@
 
 #define PHASE_MS   60000
 #define COMMAND_MS 60000
+#define PARKED_US  300000
 
 static const char *const rjem[] = {"_rjem_malloc", "_rjem_calloc", "_rjem_realloc", "_rjem_free",
 	"_rjem_posix_memalign", "_rjem_aligned_alloc", "_rjem_mallocx", "_rjem_rallocx",
@@ -247,6 +248,42 @@ START_TEST(a_debugger_comes)
 }
 END_TEST
 
+/* A handler sleeps on a thread's way through a hook, outside of all functions, while the detach
+ * comes: nothing goes before the thread is through. */
+static void check_parked(const char *where)
+{
+	const struct program program = {{"steps"}, "auto", own, false, false, false};
+	struct victim victim;
+	struct hookedcode watched;
+	struct tap tap;
+	char command[16];
+	start(&victim, &program);
+	hookedcode_watch(&watched, victim.pid, run_built("tests/targets/steps"), own);
+	free(victim_ask(&victim, "go", PHASE_MS));
+	tap_start(&tap, victim.pid, (const char *[]){"--hook", "auto", NULL});
+	hookedcode_wait(&watched, &tap);
+	snprintf(command, sizeof(command), "park %s", where);
+	free(victim_ask(&victim, command, PHASE_MS));
+	kill(tap.run.pid, SIGINT);
+	run_until(hookedcode_count(&watched) == 0, COMMAND_MS);
+	free(victim_ask(&victim, "go", PHASE_MS));
+	/* Long enough for all that a detach does that overlooks it. */
+	usleep(PARKED_US);
+	ck_assert(!run_has_ended(&tap.run));
+	free(victim_ask(&victim, "release", PHASE_MS));
+	json_decref(tap_wait(&tap, 0));
+	free(victim_ask(&victim, "go", PHASE_MS));
+	victim_stop(&victim);
+}
+
+START_TEST(parked_on_the_way)
+{
+	check_parked("pad");
+	check_parked("thunk");
+	check_parked("bridge");
+}
+END_TEST
+
 HT_SUITE("integration/entry", called_directly, called_by_slots, malloc_of_the_process,
 	handlers_between_calls, handlers_within_calls, forked_children, rust, refused,
-	registers_of_callers, not_asked_for, recovered, a_debugger_comes)
+	registers_of_callers, not_asked_for, recovered, a_debugger_comes, parked_on_the_way)

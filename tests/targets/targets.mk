@@ -56,7 +56,7 @@ rjem_bin := $t/rust-jemalloc $t/rust-jemalloc-lto $t/rust-jemalloc-stripped $t/e
 target_bin += $(rjem_bin)
 # The same, called straight: no slot leads there.
 direct_bin := $t/extended-direct $t/extended-direct-fixed $t/ledger-direct $t/ledger-own-direct $t/busy-direct \
-	$t/chain-direct $t/leafalloc
+	$t/chain-direct $t/leafalloc $t/steps
 target_bin += $(direct_bin)
 
 $(target_bin) $t/libownalloc.so: tests/targets/targets.mk
@@ -144,6 +144,8 @@ $t/busy-direct: tests/targets/busy.c
 	$(call build,gcc $(target_c) -O2 -fPIE -pie) $(jemalloc_archive) -lstdc++ -lm
 $t/ledger-own-direct: tests/targets/ledger.c tests/targets/ownalloc.c
 	$(call build,gcc $(target_c) -O2 -fPIE -pie -fcf-protection)
+$t/steps: tests/targets/steps.c tests/targets/ownalloc.c
+	$(call build,gcc $(target_c) -O2 -fPIE -pie -fcf-protection -pthread)
 $t/leafalloc: tests/targets/leafalloc.c
 	$(call build,gcc $(target_c) -O2 -fPIE -pie -fipa-ra -fno-toplevel-reorder)
 $t/chain-direct: tests/targets/chain.c
