@@ -32,13 +32,15 @@ static inline const struct abi_snapshot *rules_snapshot(const struct abi_config 
 uint32_t rules_find_slow(
 	const struct abi_config *config, const struct abi_snapshot *snapshot, uint64_t pc);
 
-/* The rule where it stands at its first place in the cache; else 0, whose kind is NONE. */
+/*
+ * The rule where it stands at its first place in the cache; else 0, whose kind is NONE. Bits beyond
+ * ABI_RULE_BITS may be anything.
+ */
 static inline uint32_t rules_cached(const uint64_t *cache, uint64_t pc)
 {
 	uint64_t x = abi_cache_mix(pc);
 	uint64_t entry = load_relaxed(&cache[(x & (ABI_CACHE_SETS - 1)) * 2]);
-	return ht_likely(entry >> ABI_RULE_BITS == x >> 10) ? entry & ((1u << ABI_RULE_BITS) - 1)
-							    : 0;
+	return ht_likely(entry >> ABI_RULE_BITS == x >> 10) ? (uint32_t)entry : 0;
 }
 
 /* The rule for the instruction at `pc`, or RULES_OUTSIDE. */

@@ -115,7 +115,8 @@ static inline uint64_t links_held(
 }
 
 /* How many of `frames` are led to by the saved rbp that they were led to by. */
-static uint64_t fp_links_held(const struct trace *trace, uint64_t frames, struct trace_span span)
+static inline uint64_t fp_links_held(
+	const struct trace *trace, uint64_t frames, struct trace_span span)
 {
 	uint64_t count = load_relaxed(&trace->fp_count);
 	for (uint64_t i = 0; i < count && i < TRACE_FRAMES_MAX; i++) {
@@ -183,16 +184,14 @@ struct trace_walk {
 	uint64_t end_at; /* where the outermost return address, 0, was found; 0: there is none */
 };
 
-/* step() of a walk that is kept. */
-static inline enum step_result step_kept(
-	struct step_state *state, struct stack *stack, uint32_t rule)
+/* The step by a rule that is not in the first place of the cache, or not plain. */
+static HT_NOINLINE enum step_result step_by_table(const struct abi_config *config,
+	const struct abi_snapshot *snapshot, struct stack *stack, struct step_state *state,
+	uint64_t *ret_uses)
 {
-	if (ht_likely(step_is_plain(rule)))
-		return step_direct(state, stack->hi, rule);
-	struct step_state copy = *state; /* so that *state itself can stay in registers */
-	enum step_result result = step_rare(&copy, stack, rule);
-	*state = copy;
-	return result;
+	uint32_t rule = rules_find(config, snapshot, step_lookup_pc(state));
+	*ret_uses = uses_fp(rule) ? TRACE_USES_FP : 0;
+	return rule & RULES_HIDDEN ? STEP_NO_RULE : step(state, stack, rule);
 }
 
 /* From which rsp on a walk may have come to one of the `held` outermost frames. */
@@ -219,24 +218,30 @@ static inline bool walk_fresh(const struct abi_config *config, const struct abi_
 {
 	const uint64_t *cache = (const uint64_t *)snapshot->cache;
 	struct step_state *to = fresh;
-	uint64_t held = walk->held;
+	uint64_t held = walk->held, edge = edge_of(trace, held), hi = stack->hi;
 	for (;;) {
-		if (state.sp >= edge_of(trace, held)) {
+		if (state.sp >= edge) {
 			held = frames_from(trace, held, state.sp);
 			if (held > 0 && same_frame(trace, held - 1, &state))
 				break;
+			edge = edge_of(trace, held);
 		}
-		uint64_t pc = step_lookup_pc(&state);
-		uint32_t rule = rules_cached(cache, pc);
-		if (ht_unlikely(!step_is_plain(rule)))
-			rule = rules_find(config, snapshot, pc);
-		if (ht_unlikely(rule & RULES_HIDDEN || to == fresh + TRACE_FRESH_MAX))
+		if (ht_unlikely(to == fresh + TRACE_FRESH_MAX))
 			return false;
 		to->pc = state.pc;
 		to->sp = state.sp;
 		to->fp = state.fp;
-		uint64_t uses = uses_fp(rule) ? TRACE_USES_FP : 0;
-		enum step_result result = step_kept(&state, stack, rule);
+		uint32_t rule = rules_cached(cache, step_lookup_pc(&state));
+		uint64_t uses = abi_rule_kind(rule) == ABI_RULE_RBP ? TRACE_USES_FP : 0;
+		enum step_result result;
+		if (ht_likely(step_is_plain(rule))) {
+			result = step_direct(&state, hi, rule);
+		} else {
+			/* A copy, so that the state itself can stay in registers. */
+			struct step_state copy = state;
+			result = step_by_table(config, snapshot, stack, &copy, &uses);
+			state = copy;
+		}
 		if (ht_unlikely(result != STEP_OK || state.pc == 0)) {
 			if (result != STEP_END &&
 				(result != STEP_OK || state.fp_at == STEP_SPECIAL))
