@@ -26,7 +26,7 @@ struct ht_err *parent_fork(char *const argv[], struct launch *ret)
 	return err;
 }
 
-/* What the kernel sends goes to all processes of a terminal. */
+/* What the kernel sends for a terminal goes to all of its processes, the command among them. */
 static void pass_on(const struct launch *launch, const struct signalfd_siginfo *signal)
 {
 	if (signal->ssi_code <= 0 && !launch->ended)
@@ -75,6 +75,7 @@ static int open_signals(void)
 {
 	sigset_t set;
 	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
 	sigaddset(&set, SIGHUP);
 	return signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -16,7 +16,8 @@ struct ht_err *parent_fork(char *const argv[], struct launch *ret);
 /* What a session is to do with the command: `launch` is its context. */
 struct session_child parent_child(struct launch *launch);
 
-/* Waits for the command's end. SIGTERM and SIGHUP, which must be blocked, are passed on to it. */
+/* Waits for the command's end. SIGINT, SIGTERM and SIGHUP, which must be blocked, are passed on to
+ * it where a process has sent them. */
 void parent_wait(struct launch *launch);
 
 /* The exit status that a shell shows for the command's end: its own, or 128 + its signal. */

@@ -74,14 +74,8 @@ void start_signals(void)
 
 void start_parent_signals(void)
 {
-	sigset_t set;
 	start_signals();
-	signal(SIGINT, SIG_IGN);
 	signal(SIGQUIT, SIG_IGN);
-	/* One that is blocked waits, also when it is ignored. */
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
 static rlim_t open_count(void)

@@ -25,7 +25,7 @@ struct ht_err *start_leave_descriptors(int keep_fd);
  * writing fails rather than kills. */
 void start_signals(void);
 
-/* The same for heaptap as a command's parent: what the terminal sends is the command's alone. */
+/* The same for heaptap as a command's parent: nothing that the terminal sends ends it. */
 void start_parent_signals(void);
 
 /* For a capture: HT_ERR_REFUSED when descriptors or address space could run short in the middle of

@@ -229,5 +229,8 @@ struct ht_err *window_run(struct session *s)
 		if (err)
 			break;
 	}
+	/* What has ended the command is no impatience with the end that comes now. */
+	if (s->options->child)
+		(void)take_signals(s);
 	return err;
 }

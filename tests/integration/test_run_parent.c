@@ -129,30 +129,32 @@ END_TEST
 
 START_TEST(signals_are_passed_on)
 {
-	static const int passed[] = {SIGTERM, SIGHUP};
+	static const int passed[] = {SIGTERM, SIGHUP, SIGINT};
+	static const int statuses[] = {9, 10, 11};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(passed); i++) {
 		struct command command;
 		struct run run;
 		start_command(&run, &command,
 			(const char *[]){"-q", "--", "sh", "-c",
-				SCRIPT("trap 'exit 9' TERM; trap 'exit 10' HUP;"), NULL});
+				SCRIPT("trap 'exit 9' TERM; trap 'exit 10' HUP; trap 'exit 11' "
+				       "INT;"),
+				NULL});
 		kill(run.pid, passed[i]);
-		ck_assert_int_eq(run_wait(&run, RUN_MS), passed[i] == SIGTERM ? 9 : 10);
+		ck_assert_int_eq(run_wait(&run, RUN_MS), statuses[i]);
 		run_deinit(&run);
 		command_deinit(&command);
 	}
 }
 END_TEST
 
-START_TEST(signals_that_a_terminal_sends_are_not_heaptaps)
+START_TEST(quit_is_not_heaptaps)
 {
 	struct command command;
 	struct run run;
 	start_command(&run, &command,
 		(const char *[]){"-q", "--", "sh", "-c", SCRIPT("trap 'exit 9' TERM;"), NULL});
-	kill(run.pid, SIGINT);
 	kill(run.pid, SIGQUIT);
-	/* Both have arrived when this has. */
+	/* It has arrived when this has. */
 	kill(run.pid, SIGTERM);
 	ck_assert_int_eq(run_wait(&run, RUN_MS), 9);
 	run_deinit(&run);
@@ -185,9 +187,10 @@ struct terminal {
 	size_t used;
 };
 
-static void terminal_start(struct terminal *terminal, const char *script)
+static void terminal_start(struct terminal *terminal, const char *const command[4])
 {
-	struct words all = words_of((const char *[]){"-q", "--", "sh", "-c", script, NULL});
+	struct words all = words_of(
+		(const char *[]){"-q", "--", command[0], command[1], command[2], command[3]});
 	*terminal = (struct terminal){0};
 	terminal->pid = forkpty(&terminal->fd, NULL, NULL, NULL);
 	if (terminal->pid == 0) {
@@ -219,12 +222,14 @@ static int terminal_wait(struct terminal *terminal)
 START_TEST(control_c)
 {
 	struct terminal terminal;
-	terminal_start(&terminal, SCRIPT("trap 'echo interrupted; exit 7' INT;"));
+	/* Once, and not from heaptap, too. */
+	terminal_start(&terminal, (const char *[4]){run_built("tests/targets/early"), "count"});
 	run_until(terminal_shows(&terminal, "ready"), RUN_MS);
 	ck_assert_int_eq(write(terminal.fd, "\x03", 1), 1);
-	run_until(terminal_shows(&terminal, "interrupted"), RUN_MS);
-	ck_assert_int_eq(terminal_wait(&terminal), 7);
-	terminal_start(&terminal, SCRIPT(""));
+	run_until(terminal_shows(&terminal, "interrupt"), RUN_MS);
+	kill(terminal.pid, SIGTERM);
+	ck_assert_int_eq(terminal_wait(&terminal), 1);
+	terminal_start(&terminal, (const char *[4]){"sh", "-c", SCRIPT("")});
 	run_until(terminal_shows(&terminal, "ready"), RUN_MS);
 	ck_assert_int_eq(write(terminal.fd, "\x03", 1), 1);
 	ck_assert_int_eq(terminal_wait(&terminal), 128 + SIGINT);
@@ -234,7 +239,8 @@ END_TEST
 START_TEST(reads_from_the_terminal)
 {
 	struct terminal terminal;
-	terminal_start(&terminal, "echo ready; read word; echo got $word; exit 8");
+	terminal_start(&terminal,
+		(const char *[4]){"sh", "-c", "echo ready; read word; echo got $word; exit 8"});
 	run_until(terminal_shows(&terminal, "ready"), RUN_MS);
 	ck_assert_int_eq(write(terminal.fd, "bread\n", 6), 6);
 	run_until(terminal_shows(&terminal, "got bread"), RUN_MS);
@@ -247,7 +253,8 @@ START_TEST(stopped_in_a_terminal)
 {
 	struct terminal terminal;
 	int status;
-	terminal_start(&terminal, "echo ready; kill -STOP $$; echo on; exit 6");
+	terminal_start(&terminal,
+		(const char *[4]){"sh", "-c", "echo ready; kill -STOP $$; echo on; exit 6"});
 	run_until((terminal_shows(&terminal, "ready"),
 			  waitpid(terminal.pid, &status, WNOHANG | WUNTRACED) == terminal.pid),
 		RUN_MS);
@@ -320,6 +327,6 @@ START_TEST(as_json)
 END_TEST
 
 HT_SUITE("integration/run_parent", window_that_ends_before_the_command, killed_while_recording,
-	signals_are_passed_on, signals_that_a_terminal_sends_are_not_heaptaps,
-	stopped_without_a_terminal, control_c, reads_from_the_terminal, stopped_in_a_terminal,
-	pipes_end_with_the_commands_use, becomes_another_program, as_json)
+	signals_are_passed_on, quit_is_not_heaptaps, stopped_without_a_terminal, control_c,
+	reads_from_the_terminal, stopped_in_a_terminal, pipes_end_with_the_commands_use,
+	becomes_another_program, as_json)

@@ -3,9 +3,11 @@
  * Allocates before main, first thing in it, and after it has returned. Built with -DLIBRARY it is a
  * library that does so when it is loaded and at the end.
  *
- * usage: early [state]
+ * usage: early [state|count]
  *
  *      state   says what it was given by whoever has started it, one line each, and ends
+ *      count   says "ready PID", then "interrupt" for the first SIGINT, and ends at SIGTERM: with
+ *              how many of SIGINT there were by then
  */
 #include <stdlib.h>
 
@@ -123,12 +125,45 @@ static void say_state(char **env)
 	say_file("/proc/self/loginuid");
 }
 
+static volatile sig_atomic_t interrupts, ending;
+
+static void on_interrupt(int signal)
+{
+	(void)signal;
+	if (interrupts++ == 0)
+		(void)!write(STDOUT_FILENO, "interrupt\n", 10);
+}
+
+static void on_end(int signal)
+{
+	(void)signal;
+	ending = 1;
+}
+
+/* Both handlers have run before it ends, where both signals have come. */
+static int count_interrupts(void)
+{
+	sigset_t mask, none;
+	sigemptyset(&none);
+	sigfillset(&mask);
+	sigprocmask(SIG_SETMASK, &mask, NULL);
+	signal(SIGINT, on_interrupt);
+	signal(SIGTERM, on_end);
+	printf("ready %d\n", getpid());
+	fflush(stdout);
+	while (!ending)
+		sigsuspend(&none);
+	return interrupts;
+}
+
 int main(int argc, char **argv, char **env)
 {
 	take(7, 4001);
 	early_use();
 	if (argc > 1 && !strcmp(argv[1], "state"))
 		say_state(env);
+	if (argc > 1 && !strcmp(argv[1], "count"))
+		return count_interrupts();
 	return 0;
 }
 
