@@ -57,10 +57,14 @@ static struct ht_err *open_memfd(const struct proc *proc, raddr_t base, int *ret
 	snprintf(name, sizeof(name), "map_files/%lx-%lx", (unsigned long)lo,
 		(unsigned long)(lo + ABI_TABLES_BYTES));
 	int fd = openat(proc->dir_fd, name, O_RDWR | O_CLOEXEC);
-	if (fd < 0)
-		return ht_err_sys(errno,
-			"cannot open what an earlier heaptap left in process %d (root is needed)",
+	if (fd < 0 && (errno == EPERM || errno == EACCES))
+		return ht_err_new(HT_ERR_PERMISSION,
+			"what an earlier heaptap left in process %d is opened by root alone: be "
+			"root",
 			proc->pid);
+	if (fd < 0)
+		return ht_err_sys(
+			errno, "cannot open what an earlier heaptap left in process %d", proc->pid);
 	*ret = fd;
 	return NULL;
 }

@@ -113,25 +113,6 @@ START_TEST(a_capture_is_found_in_every_part)
 }
 END_TEST
 
-/* The guardian, stopped first: it must not finish the work yet. */
-static pid_t kill_daemon(struct tap *tap)
-{
-	prctl(PR_SET_CHILD_SUBREAPER, 1);
-	pid_t guardian = tap_guardian(tap);
-	kill(guardian, SIGSTOP);
-	kill(tap->run.pid, SIGKILL);
-	ck_assert_int_eq(run_wait(&tap->run, ANSWER_MS), 128 + SIGKILL);
-	run_deinit(&tap->run);
-	return guardian;
-}
-
-static void abandon(struct tap *tap)
-{
-	pid_t guardian = kill_daemon(tap);
-	kill(guardian, SIGKILL);
-	ck_assert_int_eq(waitpid(guardian, NULL, 0), guardian);
-}
-
 START_TEST(a_capture_ends_with_its_guardian)
 {
 	struct victim victim;
@@ -160,7 +141,7 @@ START_TEST(a_guardian_is_left_to_work)
 	struct tap tap;
 	tap_start(&tap, victim.pid, NULL);
 	tap_wait_on(&tap, "/busy");
-	pid_t guardian = kill_daemon(&tap);
+	pid_t guardian = tap_kill_daemon(&tap);
 	check_state(victim.pid, "tapped", "verify");
 	check_recover_refused(victim.pid);
 	kill(guardian, SIGCONT);
@@ -181,7 +162,7 @@ static void recover_abandoned(const char *name)
 	tap_start(&tap, victim.pid, NULL);
 	snprintf(module, sizeof(module), "/%s", name);
 	tap_wait_on(&tap, module);
-	abandon(&tap);
+	tap_abandon(&tap);
 	victim_prove_alive(&victim);
 	check_state(victim.pid, "abandoned", "recover");
 	check_outcome("cleanup", victim.pid, 6, "capture");
@@ -477,7 +458,7 @@ START_TEST(words_about_a_capture)
 		(const char *[]){"! mappings", "! slots", "heaptap is at work", NULL});
 	snprintf(daemon, sizeof(daemon), "heaptap %d, which is gone", tap.run.pid);
 	snprintf(recover, sizeof(recover), "next: heaptap recover -p %d\n", victim.pid);
-	abandon(&tap);
+	tap_abandon(&tap);
 	check_words("verify", victim.pid, 6,
 		(const char *[]){daemon, "The program is not in danger", recover, NULL});
 	check_words("recover", victim.pid, 0,

@@ -324,6 +324,32 @@ START_TEST(undumpable)
 }
 END_TEST
 
+START_TEST(recover_without_root)
+{
+	if (geteuid() != 0) {
+		fprintf(stderr, "skipped: recover_without_root: needs root\n");
+		return;
+	}
+	struct victim victim;
+	struct tap tap;
+	struct run run;
+	char pid[16];
+	start_nobodys_actor(&victim);
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, "/actor");
+	tap_abandon(&tap);
+	snprintf(pid, sizeof(pid), "%d", victim.pid);
+	run_start_as_nobody(&run,
+		(const char *[]){public_copy("heaptap", "heaptap"), "recover", "-p", pid, NULL});
+	check_answer(&run, PERMISSION, "be root");
+	victim_prove_alive(&victim);
+	json_decref(report_run("recover", victim.pid, 0));
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+}
+END_TEST
+
 START_TEST(tapped_already)
 {
 	struct victim victim;
@@ -452,4 +478,5 @@ END_TEST
 HT_SUITE("integration/wrong_use", no_such_process, zombie, kernel_thread, itself, a_32_bit_program,
 	static_program, traced_by_another, stopped, file_size_limit, thread_id,
 	another_users_process, own_process_without_root, own_process_forbids_the_clock_without_root,
-	undumpable, tapped_already, unwritable_output, no_room_for_the_trace, nonsense, doctor)
+	undumpable, recover_without_root, tapped_already, unwritable_output, no_room_for_the_trace,
+	nonsense, doctor)

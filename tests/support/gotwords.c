@@ -303,7 +303,7 @@ static bool is_ours(pid_t pid, uint64_t addr)
 	uint64_t lo, hi;
 	while (!ours && fgets(line, sizeof(line), maps))
 		ours = sscanf(line, "%lx-%lx", &lo, &hi) == 2 && addr >= lo && addr < hi &&
-		       strstr(line, "heaptap-");
+		       strstr(line, "/memfd:heaptap-");
 	fclose(maps);
 	return ours;
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -144,6 +145,24 @@ pid_t tap_guardian(const struct tap *tap)
 	ck_assert_int_eq(fscanf(children, "%d", &guardian), 1);
 	fclose(children);
 	return guardian;
+}
+
+pid_t tap_kill_daemon(struct tap *tap)
+{
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	pid_t guardian = tap_guardian(tap);
+	kill(guardian, SIGSTOP);
+	kill(tap->run.pid, SIGKILL);
+	ck_assert_int_eq(run_wait(&tap->run, ATTACH_MS), 128 + SIGKILL);
+	run_deinit(&tap->run);
+	return guardian;
+}
+
+void tap_abandon(struct tap *tap)
+{
+	pid_t guardian = tap_kill_daemon(tap);
+	kill(guardian, SIGKILL);
+	ck_assert_int_eq(waitpid(guardian, NULL, 0), guardian);
 }
 
 bool tap_guardian_is_done(pid_t victim)

@@ -38,6 +38,11 @@ void tap_check_clean(const json_t *attach);
 void tap_check_balance(const json_t *attach, uint64_t calls);
 /* The guardian of a capture that has begun. */
 pid_t tap_guardian(const struct tap *tap);
+/* Kills heaptap. Its guardian, stopped first, has not taken anything out yet, and is a child of the
+ * test from now on. */
+pid_t tap_kill_daemon(struct tap *tap);
+/* Kills both: what they made stays in the target. */
+void tap_abandon(struct tap *tap);
 /* Have the guardians of heaptaps that are gone ended? They become children of a test that is a
  * PR_SET_CHILD_SUBREAPER; `victim` is to be its only other child. */
 bool tap_guardian_is_done(pid_t victim);
