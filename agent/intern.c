@@ -60,11 +60,7 @@ static uint32_t node_make(
 	return (uint32_t)id;
 }
 
-/*
- * Finds or adds one frame. Of two threads that add it at once one loses and takes the other's node;
- * its own stays unused.
- */
-static uint32_t intern_frame(const struct abi_config *config, uint16_t epoch, uint32_t parent,
+uint32_t intern_frame(const struct abi_config *config, uint16_t epoch, uint32_t parent,
 	uint64_t hash, uint64_t frame)
 {
 	uint64_t *at;

@@ -168,13 +168,30 @@ static HT_NOINLINE uint32_t stack_plain(const struct abi_config *config,
 	return id;
 }
 
-/* The id of the stack that `trace` holds, which is new. */
+/*
+ * The id of the stack that `trace` holds, which is new; its outer frames seldom are. When no node
+ * is left: that of the deepest caller there is, and `*ret_cut` is set.
+ */
 static HT_NOINLINE uint32_t trace_intern(const struct abi_config *config, uint16_t epoch,
-	struct abi_slot *slot, const struct trace *trace, uint64_t count, bool *ret_cut)
+	const struct trace *trace, uint64_t count, bool *ret_cut)
 {
-	for (uint64_t i = 0; i < count; i++)
-		slot->frames[i] = trace->link_word[count - i];
-	return intern_stack(config, epoch, slot->frames, (uint32_t)count, ret_cut);
+	uint64_t known = count - 1;
+	uint32_t id = 0;
+	for (; known > 0; known--) {
+		id = intern_find(config, trace->frame[known - 1].hash);
+		if (id != INTERN_NONE)
+			break;
+	}
+	for (uint64_t i = known; i < count; i++) {
+		uint32_t caller = i ? id : 0;
+		id = intern_frame(
+			config, epoch, caller, trace->frame[i].hash, trace->link_word[i + 1]);
+		if (id == INTERN_NONE) {
+			*ret_cut = true;
+			return caller;
+		}
+	}
+	return id;
 }
 
 /* What a walk found. */
@@ -334,9 +351,7 @@ static inline uint32_t trace_keep(const struct abi_config *config,
 	}
 	uint32_t id = intern_find(config, hash);
 	if (ht_unlikely(id == INTERN_NONE))
-		id = whole > count
-			     ? 0
-			     : trace_intern(config, snapshot->epoch, slot, trace, count, &cut);
+		id = whole > count ? 0 : trace_intern(config, snapshot->epoch, trace, count, &cut);
 	/* Of nothing at all the plain walk gets no more, and counts it. */
 	if (ht_unlikely(cut && id != 0))
 		count_add(&slot->head.trunc[ABI_TRUNC_NODES], 1);

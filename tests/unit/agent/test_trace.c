@@ -332,6 +332,36 @@ START_TEST(end_by_null_in_a_realigned_frame)
 }
 END_TEST
 
+/* Node `id` is the innermost of these frames, and each has the next as its caller. */
+static void check_nodes(uint32_t id, const uint64_t *frames, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		const struct abi_node *node = &world_nodes[id];
+		ck_assert_uint_eq(node->ready, 1);
+		ck_assert_uint_eq(node->epoch, sim_snapshot->epoch);
+		ck_assert_uint_eq(node->pc, frames[i] & ~STEP_EXACT);
+		ck_assert_uint_eq(node->flags, frames[i] & STEP_EXACT ? ABI_NODE_EXACT : 0);
+		ck_assert_uint_lt(node->parent, id);
+		id = node->parent;
+	}
+	ck_assert_uint_eq(id, 0);
+}
+
+/* What the plain walk has not added before. */
+START_TEST(new_stacks_become_nodes)
+{
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		sim_make(seed);
+		sim_slot();
+		for (unsigned event = 0; event < 300; event++) {
+			run_random();
+			uint32_t count = sim_hook(&start, expected);
+			check_nodes(traced(), expected, count);
+		}
+	}
+}
+END_TEST
+
 START_TEST(full_node_array)
 {
 	sim_make(6);
@@ -339,8 +369,9 @@ START_TEST(full_node_array)
 	world_config->node_max = 10;
 	for (unsigned i = 0; i < 15; i++)
 		sim_call(function_random());
-	sim_hook(&start, expected);
+	uint32_t count = sim_hook(&start, expected);
 	uint32_t id = traced();
+	check_nodes(id, expected + count - 9, 9);
 	ck_assert_uint_eq(traced(), id);
 	ck_assert_uint_eq(world_slots[0].head.trunc[ABI_TRUNC_NODES], 2);
 }
@@ -387,5 +418,5 @@ END_TEST
 HT_SUITE("agent/trace", random_programs, equal_layouts, overwritten_words, wild_registers,
 	new_tables, new_thread_on_the_same_stack, another_end_of_the_same_stack,
 	too_deep_stacks_are_not_kept, deep_stacks, outer_frames_of_deep_stacks_are_kept,
-	end_by_null, end_by_null_in_a_realigned_frame, full_node_array, garbage_in_the_trace,
-	oracle_flag)
+	end_by_null, end_by_null_in_a_realigned_frame, new_stacks_become_nodes, full_node_array,
+	garbage_in_the_trace, oracle_flag)
