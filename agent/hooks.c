@@ -2,10 +2,17 @@
 #include "agent/hooks.h"
 
 #include "agent/config.h"
+#include "agent/sample.h"
 #include "agent/slot.h"
 #include "agent/stream.h"
 #include "agent/thread.h"
 #include "agent/trace.h"
+
+/* sampled_hooks.c makes the hooks for captures of a sample of this file. */
+#ifndef HOOKS_SAMPLED
+#define HOOKS_SAMPLED false
+#define HOOK(name)    heaptap_hook_##name
+#endif
 
 /* Of the function in which it stands. */
 #define HOOK_FRAME ((const struct thread_frame *)__builtin_frame_address(0))
@@ -65,7 +72,9 @@ static HT_NOINLINE void record_giving_back(
 	struct stream_event event = {.kind = kind,
 		.hook = self->hook,
 		.addr = (uint64_t)block,
-		.size = stream_allocated(slot, (uint64_t)block) ? 0 : usable_bytes(self, block)};
+		.size = HOOKS_SAMPLED || stream_allocated(slot, (uint64_t)block)
+				? 0
+				: usable_bytes(self, block)};
 	stream_put_freed(config_of(self), slot, &event);
 	slot_mark(slot, ABI_SLOT_IN_REAL);
 }
@@ -84,38 +93,92 @@ static HT_NOINLINE void record_no_block(const struct abi_thunk *self, struct abi
 	thread_leave(config, slot);
 }
 
-/* Before a realloc of `old`: the slot to record in, marked as inside the real function. */
-static inline struct abi_slot *realloc_begin(
-	const struct abi_thunk *self, const struct thread_frame *frame, void *old)
+/* Before an allocation: as thread_enter. */
+static inline struct abi_slot *alloc_begin(
+	const struct abi_thunk *self, const struct thread_frame *frame, size_t size)
 {
-	if (!old)
-		return thread_enter(self, frame, ABI_SLOT_IN_REAL);
-	struct abi_slot *slot = thread_enter(self, frame, ABI_SLOT_RECORDING);
-	if (slot)
-		record_giving_back(self, slot, ABI_EVENT_REALLOC_BEGIN, old);
+	struct abi_slot *slot = thread_enter(self, frame, ABI_SLOT_IN_REAL);
+	if (HOOKS_SAMPLED)
+		sample_draw(self, slot, frame, size);
 	return slot;
 }
 
-static inline void realloc_end(const struct abi_thunk *self, struct abi_slot *slot,
-	const struct thread_frame *frame, bool was_block, void *block, size_t size)
+static inline void alloc_end(const struct abi_thunk *self, struct abi_slot *slot,
+	const struct thread_frame *frame, void *block, size_t size)
+{
+	const struct abi_config *config = config_of(self);
+	if (HOOKS_SAMPLED && slot && !sample_keep(config, slot, (uint64_t)block))
+		thread_leave(config, slot);
+	else
+		record_block(self, slot, frame, ABI_EVENT_ALLOC, block, size);
+}
+
+/* Whether the block is one of which the end is to be recorded; then it is forgotten. */
+static inline bool is_wanted(const struct abi_thunk *self, void *block)
+{
+	return HOOKS_SAMPLED ? sample_remove(config_of(self), (uint64_t)block) : block != NULL;
+}
+
+/* Before a realloc of `old`: the slot to record in, marked as inside the real function. */
+static inline struct abi_slot *realloc_begin(
+	const struct abi_thunk *self, const struct thread_frame *frame, void *old, size_t size)
+{
+	if (!old)
+		return alloc_begin(self, frame, size);
+	struct abi_slot *slot = thread_enter(self, frame, ABI_SLOT_RECORDING);
+	bool wanted = is_wanted(self, old);
+	if (HOOKS_SAMPLED)
+		sample_draw(self, slot, frame, size);
+	if (!slot)
+		return NULL;
+	if (HOOKS_SAMPLED)
+		slot->head.sampler.gone = wanted;
+	if (wanted)
+		record_giving_back(self, slot, ABI_EVENT_REALLOC_BEGIN, old);
+	else
+		slot_mark(slot, ABI_SLOT_IN_REAL);
+	return slot;
+}
+
+/* The block that was given back is still there. */
+static inline void realloc_fail(
+	const struct abi_thunk *self, struct abi_slot *slot, void *old, unsigned failed_calls)
+{
+	const struct abi_config *config = config_of(self);
+	if (!HOOKS_SAMPLED || (slot->head.sampler.gone && sample_insert(config, (uint64_t)old)))
+		record_no_block(self, slot, ABI_EVENT_REALLOC_FAIL, failed_calls);
+	else if (slot->head.sampler.gone)
+		record_no_block(self, slot, ABI_EVENT_REALLOC_FREED, failed_calls);
+	else
+		thread_leave(config, slot);
+}
+
+static inline __attribute__((always_inline)) void realloc_end(const struct abi_thunk *self,
+	struct abi_slot *slot, const struct thread_frame *frame, void *old, void *block,
+	size_t size)
 {
 	if (!slot)
 		return;
-	if (was_block && !block && size)
-		record_no_block(self, slot, ABI_EVENT_REALLOC_FAIL, 1);
-	else if (was_block && !block)
+	bool was_block = HOOKS_SAMPLED ? old && slot->head.sampler.gone : old != NULL;
+	bool is_kept =
+		!HOOKS_SAMPLED || (block && sample_keep(config_of(self), slot, (uint64_t)block));
+	if (old && !block && size)
+		realloc_fail(self, slot, old, 1);
+	else if (was_block && (!block || !is_kept))
 		record_no_block(self, slot, ABI_EVENT_REALLOC_FREED, 0);
-	else
+	else if (is_kept)
 		record_block(self, slot, frame, was_block ? ABI_EVENT_REALLOC_END : ABI_EVENT_ALLOC,
 			block, size);
+	else
+		thread_leave(config_of(self), slot);
 }
 
 #define HOOK_BY_SIZE(name)                                                                         \
-	void *heaptap_hook_##name(size_t size, const struct abi_thunk *self)                       \
+	void *HOOK(name)(size_t size, const struct abi_thunk *self)                                \
 	{                                                                                          \
-		struct abi_slot *slot = thread_enter(self, HOOK_FRAME, ABI_SLOT_IN_REAL);          \
+		struct abi_slot *slot = alloc_begin(self, HOOK_FRAME, size);                       \
 		void *block = REAL(self, void *, size_t)(size);                                    \
-		record_block(self, slot, HOOK_FRAME, ABI_EVENT_ALLOC, block, size);                \
+		alloc_end(self, slot, HOOK_FRAME, block, size);                                    \
 		return block;                                                                      \
 	}
 
@@ -124,11 +187,11 @@ HOOK_BY_SIZE(valloc)
 HOOK_BY_SIZE(pvalloc)
 
 #define HOOK_BY_ALIGNMENT(name)                                                                    \
-	void *heaptap_hook_##name(size_t alignment, size_t size, const struct abi_thunk *self)     \
+	void *HOOK(name)(size_t alignment, size_t size, const struct abi_thunk *self)              \
 	{                                                                                          \
-		struct abi_slot *slot = thread_enter(self, HOOK_FRAME, ABI_SLOT_IN_REAL);          \
+		struct abi_slot *slot = alloc_begin(self, HOOK_FRAME, size);                       \
 		void *block = REAL(self, void *, size_t, size_t)(alignment, size);                 \
-		record_block(self, slot, HOOK_FRAME, ABI_EVENT_ALLOC, block, size);                \
+		alloc_end(self, slot, HOOK_FRAME, block, size);                                    \
 		return block;                                                                      \
 	}
 
@@ -141,8 +204,11 @@ static inline struct abi_slot *free_begin(
 {
 	struct abi_slot *slot =
 		thread_enter(self, frame, block ? ABI_SLOT_RECORDING : ABI_SLOT_IN_REAL);
-	if (slot && block)
+	bool wanted = is_wanted(self, block);
+	if (slot && wanted)
 		record_giving_back(self, slot, ABI_EVENT_FREE, block);
+	else if (HOOKS_SAMPLED && slot)
+		slot_mark(slot, ABI_SLOT_IN_REAL);
 	return slot;
 }
 
@@ -153,7 +219,7 @@ static inline void free_end(const struct abi_thunk *self, struct abi_slot *slot)
 }
 
 #define HOOK_FREE(name)                                                                            \
-	void heaptap_hook_##name(void *block, const struct abi_thunk *self)                        \
+	void HOOK(name)(void *block, const struct abi_thunk *self)                                 \
 	{                                                                                          \
 		struct abi_slot *slot = free_begin(self, HOOK_FRAME, block);                       \
 		REAL(self, void, void *)(block);                                                   \
@@ -163,68 +229,66 @@ static inline void free_end(const struct abi_thunk *self, struct abi_slot *slot)
 HOOK_FREE(free)
 HOOK_FREE(cfree)
 
-void heaptap_hook_dallocx(void *block, size_t flags, const struct abi_thunk *self)
+void HOOK(dallocx)(void *block, size_t flags, const struct abi_thunk *self)
 {
 	struct abi_slot *slot = free_begin(self, HOOK_FRAME, block);
 	REAL(self, void, void *, size_t)(block, flags);
 	free_end(self, slot);
 }
 
-void heaptap_hook_sdallocx(void *block, size_t size, size_t flags, const struct abi_thunk *self)
+void HOOK(sdallocx)(void *block, size_t size, size_t flags, const struct abi_thunk *self)
 {
 	struct abi_slot *slot = free_begin(self, HOOK_FRAME, block);
 	REAL(self, void, void *, size_t, size_t)(block, size, flags);
 	free_end(self, slot);
 }
 
-void *heaptap_hook_mallocx(size_t size, size_t flags, const struct abi_thunk *self)
+void *HOOK(mallocx)(size_t size, size_t flags, const struct abi_thunk *self)
 {
-	struct abi_slot *slot = thread_enter(self, HOOK_FRAME, ABI_SLOT_IN_REAL);
+	struct abi_slot *slot = alloc_begin(self, HOOK_FRAME, size);
 	void *block = REAL(self, void *, size_t, size_t)(size, flags);
-	record_block(self, slot, HOOK_FRAME, ABI_EVENT_ALLOC, block, size);
+	alloc_end(self, slot, HOOK_FRAME, block, size);
 	return block;
 }
 
-void *heaptap_hook_calloc(size_t count, size_t size, const struct abi_thunk *self)
+void *HOOK(calloc)(size_t count, size_t size, const struct abi_thunk *self)
 {
-	struct abi_slot *slot = thread_enter(self, HOOK_FRAME, ABI_SLOT_IN_REAL);
+	struct abi_slot *slot = alloc_begin(self, HOOK_FRAME, product(count, size));
 	void *block = REAL(self, void *, size_t, size_t)(count, size);
-	record_block(self, slot, HOOK_FRAME, ABI_EVENT_ALLOC, block, product(count, size));
+	alloc_end(self, slot, HOOK_FRAME, block, product(count, size));
 	return block;
 }
 
-int heaptap_hook_posix_memalign(
-	void **out, size_t alignment, size_t size, const struct abi_thunk *self)
+int HOOK(posix_memalign)(void **out, size_t alignment, size_t size, const struct abi_thunk *self)
 {
-	struct abi_slot *slot = thread_enter(self, HOOK_FRAME, ABI_SLOT_IN_REAL);
+	struct abi_slot *slot = alloc_begin(self, HOOK_FRAME, size);
 	int error = REAL(self, int, void **, size_t, size_t)(out, alignment, size);
 	/* A nonzero result is a failure even for size 0. */
-	record_block(self, slot, HOOK_FRAME, ABI_EVENT_ALLOC, error ? NULL : *out,
-		error ? SIZE_MAX : size);
+	alloc_end(self, slot, HOOK_FRAME, error ? NULL : *out, error ? SIZE_MAX : size);
 	return error;
 }
 
-void *heaptap_hook_realloc(void *old, size_t size, const struct abi_thunk *self)
+void *HOOK(realloc)(void *old, size_t size, const struct abi_thunk *self)
 {
-	struct abi_slot *slot = realloc_begin(self, HOOK_FRAME, old);
+	struct abi_slot *slot = realloc_begin(self, HOOK_FRAME, old, size);
 	void *block = REAL(self, void *, void *, size_t)(old, size);
-	realloc_end(self, slot, HOOK_FRAME, old != NULL, block, size);
+	realloc_end(self, slot, HOOK_FRAME, old, block, size);
 	return block;
 }
 
-void *heaptap_hook_reallocarray(void *old, size_t count, size_t size, const struct abi_thunk *self)
+void *HOOK(reallocarray)(void *old, size_t count, size_t size, const struct abi_thunk *self)
 {
-	struct abi_slot *slot = realloc_begin(self, HOOK_FRAME, old);
+	struct abi_slot *slot = realloc_begin(self, HOOK_FRAME, old, product(count, size));
 	void *block = REAL(self, void *, void *, size_t, size_t)(old, count, size);
-	realloc_end(self, slot, HOOK_FRAME, old != NULL, block, product(count, size));
+	realloc_end(self, slot, HOOK_FRAME, old, block, product(count, size));
 	return block;
 }
 
-void *heaptap_hook_rallocx(void *old, size_t size, size_t flags, const struct abi_thunk *self)
+void *HOOK(rallocx)(void *old, size_t size, size_t flags, const struct abi_thunk *self)
 {
-	struct abi_slot *slot = realloc_begin(self, HOOK_FRAME, old);
+	struct abi_slot *slot = realloc_begin(self, HOOK_FRAME, old, size);
 	void *block = REAL(self, void *, void *, size_t, size_t)(old, size, flags);
-	realloc_end(self, slot, HOOK_FRAME, old != NULL, block, size);
+	realloc_end(self, slot, HOOK_FRAME, old, block, size);
 	return block;
 }
 
@@ -234,17 +298,18 @@ static size_t granted(size_t size, size_t extra, size_t usable)
 	return usable - size < extra ? usable : size + extra;
 }
 
-size_t heaptap_hook_xallocx(
+size_t HOOK(xallocx)(
 	void *block, size_t size, size_t extra, size_t flags, const struct abi_thunk *self)
 {
-	struct abi_slot *slot = realloc_begin(self, HOOK_FRAME, block);
+	struct abi_slot *slot = realloc_begin(self, HOOK_FRAME, block, size);
 	size_t usable =
 		REAL(self, size_t, void *, size_t, size_t, size_t)(block, size, extra, flags);
-	/* That a block cannot grow where it lies is an answer, no failure. */
+	/* That a block cannot grow where it lies is an answer, no failure. What was drawn by is
+	 * what it asks for at least. */
 	if (slot && usable < size)
-		record_no_block(self, slot, ABI_EVENT_REALLOC_FAIL, 0);
-	else if (slot)
-		record_block(self, slot, HOOK_FRAME, ABI_EVENT_REALLOC_END, block,
-			granted(size, extra, usable));
+		realloc_fail(self, slot, block, 0);
+	else
+		realloc_end(self, slot, HOOK_FRAME, block, block,
+			HOOKS_SAMPLED ? size : granted(size, extra, usable));
 	return usable;
 }

@@ -7,7 +7,8 @@
  *      ABI_TEXT_OFF     r-x shared   agent code and constants
  *      ABI_STATE_OFF    rw- private anonymous, MADV_WIPEONFORK: struct abi_state
  *      ABI_TABLES_OFF   r-- shared   struct abi_config, the journal, unwind snapshots and tables
- *      ABI_SHARED_OFF   rw- shared   struct abi_control, PC caches, stack table, nodes, slots
+ *      ABI_SHARED_OFF   rw- shared   struct abi_control, PC caches, stack table, nodes, samples,
+ * slots
  *
  * The target can write only state and shared: the daemon treats both as hostile input (reads each
  * word once, bounds-checks, never follows an address found there). Everything is little-endian
@@ -20,7 +21,7 @@
 #include "format/abi_event.h"
 
 #define ABI_MAGIC   0x5041545041454821ull
-#define ABI_VERSION 5u
+#define ABI_VERSION 6u
 
 #define ABI_THUNKS_OFF 0x0u
 #define ABI_TEXT_OFF   0x1000u
@@ -110,6 +111,11 @@ struct abi_config {
 	uint64_t near[ABI_NEAR_MAX]; /* addresses of the near areas; 0: none */
 	uint64_t usable[ABI_USABLE_MAX]; /* malloc_usable_size of each allocator; 0: none */
 	uint64_t stop;			 /* 1: record nothing more, forward calls */
+	/* Only a sample is recorded, and thunks lead to other hooks (below); 0: everything is */
+	uint64_t sample_bytes;
+	uint64_t sample_mask;	/* slot_max - 1 */
+	uint64_t sample_filter; /* uint8_t[ABI_FILTER_BYTES] */
+	uint64_t sample_set;	/* struct abi_sample_line[ABI_SAMPLE_LINES] */
 };
 
 _Static_assert(sizeof(struct abi_config) <= ABI_CONFIG_BYTES, "config fits its page");
@@ -166,7 +172,8 @@ struct abi_control {
 	_Alignas(64) uint64_t sole;
 	uint64_t tick; /* another at each look of the daemon: a coarse clock [D] */
 	_Alignas(64) uint64_t forbidden; /* enum abi_forbidden; only ever more [A] */
-	uint64_t given_up; /* 1: nobody reads any more, nothing is recorded from here on [A] */
+	uint64_t given_up;     /* 1: nobody reads any more, nothing is recorded from here on [A] */
+	uint64_t samples_lost; /* allocations that were drawn and found no room in the set [A] */
 };
 
 #define ABI_SOLE_PROPOSED 4ull
@@ -203,6 +210,40 @@ static inline uint64_t abi_stack_hash(uint64_t caller_hash, uint64_t pc)
 	uint64_t h = (caller_hash ^ pc) * 0x9e3779b97f4a7c15ull;
 	return h ^ h >> 32;
 }
+
+/* --- samples -----------------------------------------------------------------------------------
+ */
+
+/*
+ * With a rate of `sample_bytes` r an allocation of s bytes is taken with probability
+ * 1 - exp(-(s + 1) / r): points lie at random on the line of all bytes that a thread asks for, r
+ * apart on average (a Poisson process), each allocation has one byte more than it asks for, so that
+ * those of none are seen, too, and is taken when there is a point on it.
+ *
+ * Frees are looked for among the addresses of samples that live: a word of one of two lines of the
+ * set. The filter has a byte for each granule of memory, and again for the one ABI_FILTER_BYTES
+ * granules further, which counts the samples that live there and stays when it cannot count any
+ * more. Where it is 0 a free is none of a sample.
+ */
+#define ABI_FILTER_SHIFT 10u
+#define ABI_FILTER_BYTES (1u << 20)
+#define ABI_SAMPLE_WORDS 8u
+#define ABI_SAMPLE_LINES (1u << 16)
+
+struct abi_sample_line {
+	uint64_t addr[ABI_SAMPLE_WORDS]; /* 0: free. Put in and taken out by compare-and-swap [A] */
+};
+
+/* Of a thread; a line of its own, used at every allocation. All [A]. */
+struct abi_sampler {
+	uint64_t key;	    /* thread pointer + abi_state.alive: in a forked child none is right */
+	uint64_t countdown; /* bytes up to the next point; one is subtracted for each call, too */
+	uint64_t prev_sp, prev_pc; /* of the last allocation that was only forwarded, at its entry:
+				    * stack pointer, return address */
+	uint64_t random;	   /* state of the generator */
+	uint32_t taken;		   /* 1: the call that is in progress is a sample */
+	uint32_t gone;		   /* 1: so was the block that it reallocates */
+};
 
 /* --- slots: one per thread and nesting level ----------------------------------------------------
  */
@@ -260,6 +301,8 @@ struct abi_slot_head {
 	/* Empty at each buffer start: abi_event.h. Bit 0: the block was allocated, not freed. [A]
 	 */
 	uint64_t recent[ABI_RECENT_COUNT];
+
+	_Alignas(64) struct abi_sampler sampler;
 };
 
 _Static_assert(sizeof(struct abi_slot_head) <= HT_PAGE_BYTES, "a slot's head fits its page");
@@ -292,7 +335,9 @@ _Static_assert(sizeof(struct abi_slot) == ABI_SLOT_BYTES, "slots are found by mu
 #define ABI_TABLE_WORDS (1u << 21)
 #define ABI_NODES_OFF	(ABI_TABLE_OFF + ABI_TABLE_WORDS * 8u)
 #define ABI_NODE_MAX	(1u << 20)
-#define ABI_SLOTS_OFF	(ABI_NODES_OFF + ABI_NODE_MAX * 16u)
+#define ABI_FILTER_OFF	(ABI_NODES_OFF + ABI_NODE_MAX * 16u)
+#define ABI_SAMPLES_OFF (ABI_FILTER_OFF + ABI_FILTER_BYTES)
+#define ABI_SLOTS_OFF	(ABI_SAMPLES_OFF + ABI_SAMPLE_LINES * 64u)
 
 /* Bytes of address space (and of sparse memfd) of the whole image with `slot_max` slots. */
 static inline uint64_t abi_image_bytes(uint32_t slot_max)

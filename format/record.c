@@ -55,6 +55,7 @@ static const struct field capture_fields[] = {
 	NUMBER(capture.slots_tapped),
 	NUMBER(capture.modules),
 	NUMBER(capture.memory_total_bytes),
+	NUMBER(capture.sample_bytes),
 	{0},
 };
 

@@ -51,6 +51,7 @@ struct rec_capture {
 	uint64_t start_unix_ns, start_mono_ns, start_tsc;
 	uint64_t slots_tapped, modules;
 	uint64_t memory_total_bytes; /* of the machine */
+	uint64_t sample_bytes;	     /* one allocation in so many bytes is recorded; 0: each */
 };
 
 struct rec_segment {
@@ -128,6 +129,7 @@ enum rec_counter {
 	REC_COUNTER_EVENTS,	  /* events committed by the agent: what the trace should hold */
 	REC_COUNTER_DAMAGE,	  /* things in shared memory or messages that make no sense */
 	REC_COUNTER_UNSEEN,	  /* places in code that call an allocator past all slots */
+	REC_COUNTER_SAMPLES_LOST, /* samples for which there was no room */
 	REC_COUNTER_COUNT
 };
 

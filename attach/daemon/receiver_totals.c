@@ -48,6 +48,7 @@ struct receiver_totals receiver_totals(const struct receiver *receiver)
 	};
 	for (unsigned int i = 0; i < ABI_LOSS_COUNT; i++)
 		totals.lost[i] = read_counter(&totals, &receiver->control->lost[i]);
+	totals.samples_lost = read_counter(&totals, &receiver->control->samples_lost);
 	for (uint32_t i = 0; i < receiver->slot_max; i++) {
 		const struct abi_slot_head *head = &receiver->slots[i].head;
 		const struct stream *stream = &receiver->streams[i];
@@ -86,6 +87,8 @@ struct ht_err *receiver_put_totals(struct receiver *receiver)
 		err = put_loss(receiver, REC_COUNTER_FAILED_CALLS, totals.failed_calls);
 	if (!err)
 		err = put_loss(receiver, REC_COUNTER_NESTED, totals.nested);
+	if (!err)
+		err = put_loss(receiver, REC_COUNTER_SAMPLES_LOST, totals.samples_lost);
 	if (!err)
 		err = put_loss(
 			receiver, REC_COUNTER_DAEMON_DROPS, sink_dropped_events(receiver->sink));

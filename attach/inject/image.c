@@ -41,9 +41,22 @@ static void take_symbol(struct agent_elf *elf, const char *name, uint64_t value)
 			ABI_GUARDS(X)
 #undef X
 	};
+	static const char *const sample_names[ABI_HOOK_COUNT] = {
+#define X(id, name, shape, arity) "heaptap_sample_" #name,
+		ABI_HOOKS(X)
+#undef X
+	};
 	for (size_t i = 0; i < ABI_TAP_COUNT; i++)
 		if (strcmp(name, names[i]) == 0)
 			elf->hook_off[i] = value;
+	for (size_t i = 0; i < ABI_HOOK_COUNT; i++)
+		if (strcmp(name, sample_names[i]) == 0)
+			elf->sample_off[i] = value;
+}
+
+static bool in_text(const struct agent_elf *elf, uint64_t offset)
+{
+	return offset >= ABI_TEXT_OFF && offset < ABI_TEXT_OFF + elf->text_bytes;
 }
 
 static struct ht_err *read_symbols(const Elf64_Ehdr *ehdr, struct agent_elf *elf)
@@ -65,9 +78,11 @@ static struct ht_err *read_symbols(const Elf64_Ehdr *ehdr, struct agent_elf *elf
 				take_symbol(elf, names + sym[n].st_name, sym[n].st_value);
 	}
 	for (size_t i = 0; i < ABI_TAP_COUNT; i++)
-		if (elf->hook_off[i] < ABI_TEXT_OFF ||
-			elf->hook_off[i] >= ABI_TEXT_OFF + elf->text_bytes)
+		if (!in_text(elf, elf->hook_off[i]))
 			return bad_agent("a hook is missing");
+	for (size_t i = 0; i < ABI_HOOK_COUNT; i++)
+		if (!in_text(elf, elf->sample_off[i]))
+			return bad_agent("a hook for samples is missing");
 	return NULL;
 }
 
@@ -260,6 +275,9 @@ void image_configure(struct image *image, const struct agent_elf *elf)
 	config->slot_max = image->slot_max;
 	config->socket_fd = -1;
 	config->frames_max = ABI_FRAMES_MAX;
+	config->sample_mask = image->slot_max - 1;
+	config->sample_filter = base + ABI_FILTER_OFF;
+	config->sample_set = base + ABI_SAMPLES_OFF;
 	config->magic = ABI_MAGIC;
 	image_control(image)->magic = ABI_MAGIC;
 }
@@ -456,7 +474,10 @@ struct ht_err *image_thunk(struct image *image, const struct image_thunk *want, 
 struct ht_err *image_enable(struct image *image, const struct agent_elf *elf, raddr_t addr)
 {
 	size_t index = thunk_index(image, addr);
-	return set_target(image, index, image->base + elf->hook_off[image->thunk[index].hook]);
+	unsigned hook = image->thunk[index].hook;
+	bool is_sampled = image_config(image)->sample_bytes && hook < ABI_HOOK_COUNT;
+	return set_target(image, index,
+		image->base + (is_sampled ? elf->sample_off[hook] : elf->hook_off[hook]));
 }
 
 static struct ht_err *disable(struct image *image, bool guards)

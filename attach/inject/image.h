@@ -16,8 +16,9 @@
 /* The embedded agent, checked. */
 struct agent_elf {
 	const uint8_t *text;
-	size_t text_bytes;		  /* to be placed at ABI_TEXT_OFF */
-	uint64_t hook_off[ABI_TAP_COUNT]; /* of each hook or guard, from the image's start */
+	size_t text_bytes;		     /* to be placed at ABI_TEXT_OFF */
+	uint64_t hook_off[ABI_TAP_COUNT];    /* of each hook or guard, from the image's start */
+	uint64_t sample_off[ABI_HOOK_COUNT]; /* of those for a sample */
 	uint8_t build_id[20];
 };
 
@@ -112,7 +113,8 @@ struct image_thunk {
  * image_enable. HT_ERR_REFUSED when the page is full. */
 HT_MUST_CHECK
 struct ht_err *image_thunk(struct image *image, const struct image_thunk *want, raddr_t *ret);
-/* Lets calls through the entry `addr` reach the agent's hook. */
+/* Lets calls through the entry `addr` reach the agent's hook; with abi_config.sample_bytes that for
+ * samples. */
 HT_MUST_CHECK
 struct ht_err *image_enable(struct image *image, const struct agent_elf *elf, raddr_t addr);
 /* From here on every thunk jumps straight to the real function; those of guards by the second. */

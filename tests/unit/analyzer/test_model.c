@@ -145,7 +145,7 @@ static struct rec any_record(const char *noise)
 		rec.target = (struct rec_target){any(), any(), any(), text, text, text, text};
 		break;
 	case REC_CAPTURE:
-		rec.capture = (struct rec_capture){any(), any(), any(), any(), any(), any()};
+		rec.capture = (struct rec_capture){any(), any(), any(), any(), any(), any(), any()};
 		break;
 	case REC_MODULE:
 		rec.module = (struct rec_module){any() % 20, any() % 4, any(), any(), any(), text,

@@ -23,7 +23,7 @@ static const struct {
 	{{.kind = REC_TARGET,
 		 .target = {1, 2, 3, TEXT("com"), TEXT("/exe"), TEXT("6.1"), TEXT("0.1")}},
 		PAYLOAD("\1\2\3\3com\4/exe\0036.1\0030.1")},
-	{{.kind = REC_CAPTURE, .capture = {1, 2, 3, 4, 5, 300}}, PAYLOAD("\1\2\3\4\5\xac\2")},
+	{{.kind = REC_CAPTURE, .capture = {1, 2, 3, 4, 5, 300, 6}}, PAYLOAD("\1\2\3\4\5\xac\2\6")},
 	{{.kind = REC_MODULE,
 		 .module = {1, 2, 3, 4, 5, TEXT("/lib"), TEXT("\xab\0\xcd"), 6, 2,
 			 {{7, 8, 9, 10}, {11, 12, 13, 14}}}},

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/sample.h"
+
+#include "agent/config.h"
+#include "agent/slot.h"
+#include "agent/sys.h"
+
+/* sample_entry.S */
+_Static_assert(offsetof(struct abi_thunk, real) == 8, "THUNK_REAL");
+_Static_assert(offsetof(struct abi_thunk, config) == 16, "THUNK_CONFIG");
+_Static_assert(offsetof(struct abi_config, state) == 48, "CONFIG_STATE");
+_Static_assert(offsetof(struct abi_config, slots) == 88, "CONFIG_SLOTS");
+_Static_assert(offsetof(struct abi_config, sample_mask) == 328, "CONFIG_MASK");
+_Static_assert(offsetof(struct abi_config, sample_filter) == 336, "CONFIG_FILTER");
+_Static_assert(offsetof(struct abi_state, alive) == 0, "the key");
+_Static_assert(ABI_SLOT_BYTES == 1u << 18, "SLOT_SHIFT");
+_Static_assert(ABI_FILTER_SHIFT == 10 && ABI_FILTER_BYTES == 1u << 20, "FILTER_SHIFT, FILTER_MASK");
+
+_Static_assert(offsetof(struct abi_slot_head, sampler) == 2304, "SAMPLER_KEY");
+_Static_assert(offsetof(struct abi_sampler, countdown) == 8, "SAMPLER_COUNTDOWN");
+_Static_assert(offsetof(struct abi_sampler, prev_sp) == 16, "SAMPLER_PREV_SP");
+_Static_assert(offsetof(struct abi_sampler, prev_pc) == 24, "SAMPLER_PREV_PC");
+
+/* No distance is longer than so many times the mean: -log(2^-64) is 44.4. */
+#define DISTANCE_MAX 64u
+
+/* What an allocator calls within a call of it lies that near: THREAD_SELF_CALL_BYTES. */
+#define NESTED_BYTES 1024u
+
+#define LOG2_BITS 32u
+#define LN_2	  0xb17217f7d1cf79acull /* times 2^64 */
+
+/*
+ * Log to the base 2 of `number` / 2^63, which is at least 1 and below 2, times 2^LOG2_BITS: each
+ * squaring gives one digit (Knuth, The Art of Computer Programming, vol. 1, 1.2.2, exercise 25).
+ */
+static uint64_t log2_of(uint64_t number)
+{
+	uint64_t log = 0;
+	for (unsigned i = 0; i < LOG2_BITS; i++) {
+		unsigned __int128 square = (unsigned __int128)number * number;
+		bool is_two = square >> 127;
+		log = log << 1 | is_two;
+		number = (uint64_t)(square >> (is_two ? 64 : 63));
+	}
+	return log;
+}
+
+/* -log(u) of an even u in (0, 1] is exponential (Knuth, vol. 2, 3.4.1 D). */
+uint64_t sample_distance(uint64_t random, uint64_t mean_bytes)
+{
+	unsigned zeros = (unsigned)__builtin_clzll(random);
+	uint64_t log = ((uint64_t)zeros + 1) << LOG2_BITS;
+	log -= log2_of(random << zeros);
+	unsigned __int128 distance = (unsigned __int128)mean_bytes * log >> LOG2_BITS;
+	return (uint64_t)(distance * LN_2 >> 64);
+}
+
+/* xorshift64* (Vigna, An experimental exploration of Marsaglia's xorshift generators, 2016). */
+static uint64_t next_random(struct abi_sampler *sampler)
+{
+	uint64_t x = sampler->random;
+	x ^= x >> 12;
+	x ^= x << 25;
+	x ^= x >> 27;
+	/* 0 would stay, and what the target writes here is not known. */
+	sampler->random = x ? x : 1;
+	x = sampler->random * 0x2545f4914f6cdd1dull;
+	return x ? x : 1;
+}
+
+static uint64_t draw_distance(const struct abi_config *config, struct abi_sampler *sampler)
+{
+	return sample_distance(next_random(sampler), config->sample_bytes);
+}
+
+/*
+ * Whether the call comes from the allocator, within a call that was only forwarded: that one was
+ * drawn for already. Of it there is left, in the stack of its caller, its return address. The word
+ * is read only on the thread's own stack, all of which is there.
+ */
+static bool is_nested(
+	const struct abi_thunk *self, const struct abi_slot *slot, const struct thread_frame *frame)
+{
+	const struct abi_sampler *sampler = &slot->head.sampler;
+	uint64_t lo, hi, prev_sp = sampler->prev_sp, sp = (uint64_t)frame->caller_stack - 8;
+	if (frame->caller_pc - self->real_lo >= self->real_len || prev_sp <= sp ||
+		prev_sp - sp >= NESTED_BYTES || prev_sp % 8 != 0)
+		return false;
+	if (!slot_bounds(&slot->head, &lo, &hi) || sp < lo || prev_sp >= hi)
+		return false;
+	return *(const uint64_t *)prev_sp == sampler->prev_pc;
+}
+
+/* The thread has not been here before, or is another. */
+static void sampler_claim(const struct abi_config *config, struct abi_slot *slot, uint64_t key)
+{
+	struct abi_sampler *sampler = &slot->head.sampler;
+	sampler->random =
+		(sys_tsc_early() ^ (uint64_t)slot->head.tid << 32) * 0x9e3779b97f4a7c15ull;
+	(void)next_random(sampler);
+	sampler->prev_sp = 0;
+	store_relaxed(&sampler->countdown, draw_distance(config, sampler));
+	store_release(&sampler->key, key);
+}
+
+/* Whether a point lies on the next `bytes`, which are used up. */
+static bool count_down(const struct abi_config *config, struct abi_sampler *sampler, uint64_t bytes)
+{
+	uint64_t left = load_relaxed(&sampler->countdown);
+	/* Below 0: a handler came while the entry had it so, or it is not what we wrote. */
+	if (ht_unlikely(left > config->sample_bytes * DISTANCE_MAX))
+		left = draw_distance(config, sampler);
+	bool is_at_point = left < bytes;
+	store_relaxed(
+		&sampler->countdown, is_at_point ? draw_distance(config, sampler) : left - bytes);
+	return is_at_point;
+}
+
+static uint64_t own_key(const struct abi_config *config)
+{
+	return sys_thread_pointer() +
+	       load_relaxed(&((const struct abi_state *)config->state)->alive);
+}
+
+/*
+ * A call that the thread's own slot does not draw for: part of another one, or a handler's within a
+ * hook. The entry has seen the countdown, and who knows that a point is near must use it up: what
+ * is left of a distance is distributed as a whole one only for those who know no more than that it
+ * is left.
+ */
+static void pass_by(const struct abi_config *config, uint64_t bytes)
+{
+	uint64_t index = sys_thread_pointer() * 0x9e3779b97f4a7c15ull >> 32 & config->sample_mask;
+	struct abi_sampler *sampler = &((struct abi_slot *)config->slots)[index].head.sampler;
+	if (load_relaxed(&sampler->key) == own_key(config))
+		(void)count_down(config, sampler, bytes);
+}
+
+void sample_draw(const struct abi_thunk *self, struct abi_slot *slot,
+	const struct thread_frame *frame, uint64_t size)
+{
+	const struct abi_config *config = config_of(self);
+	uint64_t bytes = size == UINT64_MAX ? size : size + 1;
+	bool is_nested_slot = slot && slot->head.key & (ABI_NEST_MAX - 1);
+	if (!config_recording(config))
+		return;
+	if (!slot || is_nested_slot)
+		pass_by(config, bytes);
+	if (!slot)
+		return;
+	struct abi_sampler *sampler = &slot->head.sampler;
+	sampler->gone = 0;
+	if (is_nested_slot) {
+		sampler->random ^= slot->head.tid;
+		sampler->taken = draw_distance(config, sampler) < bytes;
+		return;
+	}
+	uint64_t key = own_key(config);
+	if (load_relaxed(&sampler->key) != key)
+		sampler_claim(config, slot, key);
+	sampler->taken = count_down(config, sampler, bytes) && !is_nested(self, slot, frame);
+}
+
+/* --- the addresses of samples --------------------------------------------------------------------
+ */
+
+static uint8_t *filter_of(const struct abi_config *config, uint64_t addr)
+{
+	return (uint8_t *)config->sample_filter +
+	       ((addr >> ABI_FILTER_SHIFT) & (ABI_FILTER_BYTES - 1));
+}
+
+/* A count that has reached its end stays there: then it only costs a look into the set. */
+static void filter_add(const struct abi_config *config, uint64_t addr, uint8_t change)
+{
+	uint8_t *count = filter_of(config, addr);
+	uint8_t seen = load_relaxed(count);
+	while (seen != UINT8_MAX && !compare_swap(count, &seen, (uint8_t)(seen + change)))
+		;
+}
+
+/* Word `i` of those in which `addr` may stand: of two lines, by either half of one product. */
+#define PLACES (2u * ABI_SAMPLE_WORDS)
+
+static uint64_t *place_of(const struct abi_config *config, uint64_t addr, unsigned i)
+{
+	uint64_t hash = (addr >> 4) * 0x9e3779b97f4a7c15ull;
+	uint64_t line = i < ABI_SAMPLE_WORDS ? hash >> 48 : hash >> 32;
+	struct abi_sample_line *lines = (struct abi_sample_line *)config->sample_set;
+	return &lines[line % ABI_SAMPLE_LINES].addr[i % ABI_SAMPLE_WORDS];
+}
+
+static uint64_t *place_find(const struct abi_config *config, uint64_t addr)
+{
+	for (unsigned i = 0; i < PLACES; i++) {
+		uint64_t *place = place_of(config, addr, i);
+		if (load_relaxed(place) == addr)
+			return place;
+	}
+	return NULL;
+}
+
+bool sample_insert(const struct abi_config *config, uint64_t addr)
+{
+	if (!config_alive(config))
+		return false;
+	/* Of a block whose free was not seen. */
+	if (place_find(config, addr))
+		return true;
+	filter_add(config, addr, 1);
+	for (unsigned i = 0; i < PLACES; i++) {
+		uint64_t nothing = 0, *place = place_of(config, addr, i);
+		if (load_relaxed(place) == 0 && compare_swap(place, &nothing, addr))
+			return true;
+	}
+	filter_add(config, addr, UINT8_MAX);
+	fetch_add(&((struct abi_control *)config->control)->samples_lost, 1);
+	return false;
+}
+
+bool sample_remove(const struct abi_config *config, uint64_t addr)
+{
+	if (addr == 0 || !config_alive(config) || load_relaxed(filter_of(config, addr)) == 0)
+		return false;
+	uint64_t *place = place_find(config, addr), was = addr;
+	if (!place || !compare_swap(place, &was, 0))
+		return false;
+	filter_add(config, addr, UINT8_MAX);
+	return true;
+}

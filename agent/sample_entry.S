@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where thunks lead in a capture of a sample (format/abi_control.h). A call that is not taken is told
+ * by a handful of loads and one subtraction, and jumps on to the real function with registers and
+ * stack as they were: no thread is within the agent while it is within the call, so that the books of
+ * agent/thread.c need not know. All others go to sampled_hooks.c.
+ */
+#define THUNK_REAL	   8
+#define THUNK_CONFIG	   16
+#define CONFIG_STATE	   48
+#define CONFIG_SLOTS	   88
+#define CONFIG_MASK	   328
+#define CONFIG_FILTER	   336
+#define SLOT_SHIFT	   18
+#define FILTER_SHIFT	   10
+#define FILTER_MASK	   0xfffff
+#define SAMPLER_KEY	   2304
+#define SAMPLER_COUNTDOWN  2312
+#define SAMPLER_PREV_SP	   2320
+#define SAMPLER_PREV_PC	   2328
+#define GOLDEN		   0x9e3779b97f4a7c15 /* thread.c, slot_index */
+
+	/* No frame here: the return address is what rsp points to (agent/rules.c). Only rax, r9, r10
+	 * and r11 are changed: no function that is hooked has more than four arguments. */
+	.section .text.guard, "ax", @progbits
+
+	.macro	function name
+	.globl	heaptap_sample_\name
+	.hidden	heaptap_sample_\name
+	.type	heaptap_sample_\name, @function
+	.balign	64
+heaptap_sample_\name:
+	endbr64
+	.endm
+
+	.macro	end name
+	.size	heaptap_sample_\name, . - heaptap_sample_\name
+	.endm
+
+	/* Goes on where no sample lives near \block. */
+	.macro	unless_sampled block, self, name
+	mov	THUNK_CONFIG(\self), %r11
+	mov	CONFIG_FILTER(%r11), %r11
+	mov	\block, %rax
+	shr	$FILTER_SHIFT, %rax
+	and	$FILTER_MASK, %eax
+	cmpb	$0, (%r11, %rax)
+	jne	heaptap_sampled_\name
+	.endm
+
+	/* r10: the thread's slot. A thread whose slot is not at its first place goes the long way. */
+	.macro	find_slot self, name
+	mov	THUNK_CONFIG(\self), %r11
+	mov	%fs:0, %rax
+	movabs	$GOLDEN, %r10
+	imul	%rax, %r10
+	mov	CONFIG_STATE(%r11), %r9
+	shr	$32, %r10
+	and	CONFIG_MASK(%r11), %r10
+	add	(%r9), %rax
+	shl	$SLOT_SHIFT, %r10
+	add	CONFIG_SLOTS(%r11), %r10
+	cmp	%rax, SAMPLER_KEY(%r10)
+	jne	heaptap_sampled_\name
+	.endm
+
+	/* One instruction, so that a handler finds it done or not; with one byte more for the call. At a
+	 * point it is taken back, for sample.c to do it again; below 0 it is for a handler that comes in
+	 * between. */
+	.macro	count_down size, name
+	stc
+	sbb	\size, SAMPLER_COUNTDOWN(%r10)
+	jc	.Lpoint_\name
+	js	.Lpoint_\name
+	.endm
+
+	.macro	at_point size, name
+.Lpoint_\name:
+	stc
+	adc	\size, SAMPLER_COUNTDOWN(%r10)
+	jmp	heaptap_sampled_\name
+	.endm
+
+	.macro	forward self
+	mov	(%rsp), %rax
+	mov	%rsp, SAMPLER_PREV_SP(%r10)
+	mov	%rax, SAMPLER_PREV_PC(%r10)
+	jmp	*THUNK_REAL(\self)
+	.endm
+
+	.macro	allocate name, size, self
+	function \name
+	find_slot \self, \name
+	count_down \size, \name
+	forward	\self
+	at_point \size, \name
+	end	\name
+	.endm
+
+	.macro	reallocate name, old, size, self
+	function \name
+	unless_sampled \old, \self, \name
+	find_slot \self, \name
+	count_down \size, \name
+	forward	\self
+	at_point \size, \name
+	end	\name
+	.endm
+
+	.macro	release name, self
+	function \name
+	unless_sampled %rdi, \self, \name
+	jmp	*THUNK_REAL(\self)
+	end	\name
+	.endm
+
+	/* Rare functions, which in some allocators end in a jump to one of the others. That one is told
+	 * by its return address into a hook. */
+	.macro	long_way name
+	function \name
+	jmp	heaptap_sampled_\name
+	end	\name
+	.endm
+
+	allocate malloc, %rdi, %rsi
+	allocate mallocx, %rdi, %rdx
+	reallocate realloc, %rdi, %rsi, %rdx
+	reallocate rallocx, %rdi, %rsi, %rcx
+	release	free, %rsi
+	release	cfree, %rsi
+	release	dallocx, %rdx
+	release	sdallocx, %rcx
+
+	function calloc
+	find_slot %rdx, calloc
+	mov	%rdi, %rax
+	imul	%rsi, %rax
+	jo	heaptap_sampled_calloc
+	count_down %rax, calloc
+	forward	%rdx
+	at_point %rax, calloc
+	end	calloc
+
+	long_way posix_memalign
+	long_way aligned_alloc
+	long_way memalign
+	long_way valloc
+	long_way pvalloc
+	long_way reallocarray
+	long_way xallocx
+
+	.section .note.GNU-stack, "", @progbits
