@@ -165,10 +165,11 @@ static struct ht_err *print_record(struct dump *dump, const struct rec *rec)
 		return NULL;
 	case REC_CAPTURE:
 		fprintf(out,
-			"capture unix_ns=%" PRIu64 " mono_ns=%" PRIu64 " tsc=%" PRIu64
-			" slots=%" PRIu64 " modules=%" PRIu64 "\n",
-			rec->capture.start_unix_ns, rec->capture.start_mono_ns,
-			rec->capture.start_tsc, rec->capture.slots_tapped, rec->capture.modules);
+			"capture sample_bytes=%" PRIu64 " unix_ns=%" PRIu64 " mono_ns=%" PRIu64
+			" tsc=%" PRIu64 " slots=%" PRIu64 " modules=%" PRIu64 "\n",
+			rec->capture.sample_bytes, rec->capture.start_unix_ns,
+			rec->capture.start_mono_ns, rec->capture.start_tsc,
+			rec->capture.slots_tapped, rec->capture.modules);
 		return NULL;
 	case REC_MODULE:
 		print_module(text, &rec->module);

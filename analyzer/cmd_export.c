@@ -142,6 +142,9 @@ static struct ht_err *write_collapsed(FILE *out, int fd, const struct options *o
 {
 	struct analysis *analysis = NULL;
 	struct ht_err *err = analysis_create(fd, options->path, &analysis);
+	if (!err && options->metric == PROFILE_TEMPORARY && analysis->profile.sample_bytes)
+		err = ht_err_new(HT_ERR_USAGE,
+			"%s is a sample, which does not tell what was temporary", options->path);
 	if (!err)
 		err = analysis_resolve(analysis, &options->files);
 	if (!err)
@@ -154,6 +157,10 @@ static struct ht_err *write_heaptrack(FILE *out, int fd, const struct options *o
 {
 	struct export_heaptrack_stats stats;
 	struct ht_err *err = export_heaptrack(out, fd, options->path, &options->files, &stats);
+	if (!err && stats.sample_bytes)
+		fprintf(stderr,
+			"heaptap: the trace is a sample: bytes are estimates, calls are samples, "
+			"temporary means nothing\n");
 	if (!err && options->stats)
 		fprintf(stderr,
 			"calls %" PRIu64 "\ntemporary %" PRIu64 "\npeak_bytes %" PRIu64

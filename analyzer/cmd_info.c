@@ -74,6 +74,9 @@ static void print(const struct text *text, const struct info *info)
 	fprintf(out, "%-12s %" PRIu64 "\n", "pid", model->target.pid);
 	fprintf(out, "%-12s %s, ended: %s\n", "window", text_time(model->duration_ns).text,
 		model_ended(model));
+	if (model->capture.sample_bytes)
+		fprintf(out, "%-12s one allocation in %s\n", "sample",
+			text_bytes(model->capture.sample_bytes).text);
 	fprintf(out, "%-12s %s\n", "events", text_count(model->counter[REC_COUNTER_EVENTS]).text);
 	fprintf(out, "%-12s %s\n", "dropped", text_count(model_dropped_events(model)).text);
 	fprintf(out, "%-12s %s\n", "stack nodes",

@@ -8,7 +8,8 @@ static struct ht_err *allocated(
 {
 	struct analysis *analysis = context;
 	uint64_t time_ns = timebase_ns(&analysis->model.timebase, call->tsc);
-	timeline_allocated(&analysis->timeline, time_ns, block->size);
+	uint64_t rate = analysis->profile.sample_bytes = analysis->model.capture.sample_bytes;
+	timeline_allocated(&analysis->timeline, time_ns, sample_share_of(block, rate));
 	return profile_allocated(&analysis->profile, call, block, time_ns);
 }
 
@@ -17,7 +18,10 @@ static struct ht_err *freed(void *context, const struct replay_call *call,
 {
 	struct analysis *analysis = context;
 	uint64_t time_ns = timebase_ns(&analysis->model.timebase, call->tsc);
-	timeline_freed(&analysis->timeline, time_ns, block->size, temporary);
+	uint64_t rate = analysis->profile.sample_bytes;
+	/* What was allocated in between is mostly not in the sample. */
+	temporary = temporary && !rate;
+	timeline_freed(&analysis->timeline, time_ns, sample_share_of(block, rate), temporary);
 	return profile_freed(&analysis->profile, call, block, temporary);
 }
 
@@ -25,6 +29,9 @@ static struct ht_err *before_freed(
 	void *context, const struct replay_call *call, uint64_t usable_bytes)
 {
 	struct analysis *analysis = context;
+	/* In a sample that is a block whose allocation was lost. */
+	if (analysis->model.capture.sample_bytes)
+		return NULL;
 	return profile_before_freed(&analysis->profile, call, usable_bytes);
 }
 

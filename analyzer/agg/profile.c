@@ -59,16 +59,17 @@ static struct ht_err *find_thread(
 	return NULL;
 }
 
-static void metrics_allocated(struct metrics *metrics, uint64_t size)
+static void metrics_allocated(struct metrics *metrics, struct sample_share share)
 {
-	metrics->allocations++;
-	metrics->allocated_bytes += size;
+	metrics->samples++;
+	metrics->allocations += share.blocks;
+	metrics->allocated_bytes += share.bytes;
 }
 
-static void metrics_freed(struct metrics *metrics, uint64_t size, bool temporary)
+static void metrics_freed(struct metrics *metrics, struct sample_share share, bool temporary)
 {
-	metrics->frees++;
-	metrics->freed_bytes += size;
+	metrics->frees += share.blocks;
+	metrics->freed_bytes += share.bytes;
 	metrics->temporary += temporary;
 }
 
@@ -96,6 +97,7 @@ static void note_peak(struct profile *profile, uint64_t time_ns)
 struct ht_err *profile_allocated(struct profile *profile, const struct replay_call *call,
 	const struct live_block *block, uint64_t time_ns)
 {
+	struct sample_share share = sample_share_of(block, profile->sample_bytes);
 	struct profile_stack *stack;
 	struct profile_thread *thread;
 	struct ht_err *err = find_stack(profile, block->stack, &stack);
@@ -104,13 +106,13 @@ struct ht_err *profile_allocated(struct profile *profile, const struct replay_ca
 	if (err)
 		return err;
 	settle_peak(profile, stack);
-	metrics_allocated(&stack->metrics, block->size);
-	stack->calls[call->hook]++;
-	metrics_allocated(&thread->metrics, block->size);
-	metrics_allocated(&profile->size_class[profile_size_class(block->size)], block->size);
-	metrics_allocated(&profile->total, block->size);
-	profile->function[call->hook].allocations++;
-	profile->function[call->hook].allocated_bytes += block->size;
+	metrics_allocated(&stack->metrics, share);
+	stack->calls[call->hook] += share.blocks;
+	metrics_allocated(&thread->metrics, share);
+	metrics_allocated(&profile->size_class[profile_size_class(block->size)], share);
+	metrics_allocated(&profile->total, share);
+	profile->function[call->hook].allocations += share.blocks;
+	profile->function[call->hook].allocated_bytes += share.bytes;
 	note_peak(profile, time_ns);
 	return NULL;
 }
@@ -118,6 +120,7 @@ struct ht_err *profile_allocated(struct profile *profile, const struct replay_ca
 struct ht_err *profile_freed(struct profile *profile, const struct replay_call *call,
 	const struct live_block *block, bool temporary)
 {
+	struct sample_share share = sample_share_of(block, profile->sample_bytes);
 	struct profile_stack *stack;
 	struct profile_thread *owner, *caller;
 	struct ht_err *err = find_stack(profile, block->stack, &stack);
@@ -125,19 +128,18 @@ struct ht_err *profile_freed(struct profile *profile, const struct replay_call *
 		err = find_thread(profile, call->thread, &caller);
 	if (err)
 		return err;
-	caller->frees++;
-	caller->freed_bytes += block->size;
+	caller->frees += share.blocks;
+	caller->freed_bytes += share.bytes;
 	err = find_thread(profile, block->thread, &owner);
 	if (err)
 		return err;
 	settle_peak(profile, stack);
-	metrics_freed(&stack->metrics, block->size, temporary);
-	metrics_freed(&owner->metrics, block->size, temporary);
-	metrics_freed(
-		&profile->size_class[profile_size_class(block->size)], block->size, temporary);
-	metrics_freed(&profile->total, block->size, temporary);
-	profile->function[call->hook].frees++;
-	profile->function[call->hook].freed_bytes += block->size;
+	metrics_freed(&stack->metrics, share, temporary);
+	metrics_freed(&owner->metrics, share, temporary);
+	metrics_freed(&profile->size_class[profile_size_class(block->size)], share, temporary);
+	metrics_freed(&profile->total, share, temporary);
+	profile->function[call->hook].frees += share.blocks;
+	profile->function[call->hook].freed_bytes += share.bytes;
 	return NULL;
 }
 
@@ -163,6 +165,7 @@ void profile_finish(struct profile *profile)
 
 void profile_stack_add(struct profile_stack *sum, const struct profile_stack *stack)
 {
+	sum->metrics.samples += stack->metrics.samples;
 	sum->metrics.allocations += stack->metrics.allocations;
 	sum->metrics.allocated_bytes += stack->metrics.allocated_bytes;
 	sum->metrics.frees += stack->metrics.frees;

@@ -7,9 +7,11 @@
 
 #include "analyzer/model/nodes.h"
 #include "analyzer/model/replay.h"
+#include "analyzer/model/sample.h"
 
-/* Of a set of blocks allocated in the window. */
+/* Of a set of blocks allocated in the window; of a sample estimates, but for `samples`. */
 struct metrics {
+	uint64_t samples; /* allocations that were recorded */
 	uint64_t allocations, allocated_bytes;
 	uint64_t frees, freed_bytes; /* of these blocks, whoever freed them */
 	uint64_t temporary;
@@ -48,6 +50,7 @@ struct profile_function {
 
 /* Zero-initialised is empty and valid. */
 struct profile {
+	uint64_t sample_bytes; /* to be set before the first fact; 0: everything was recorded */
 	struct metrics total;
 	uint64_t before_frees, before_freed_bytes;
 	uint64_t peak_bytes, peak_blocks, peak_time_ns;

@@ -71,23 +71,24 @@ static struct timeline_step *step_of_event(struct timeline *timeline, uint64_t t
 	return step;
 }
 
-void timeline_allocated(struct timeline *timeline, uint64_t time_ns, uint64_t bytes)
+void timeline_allocated(struct timeline *timeline, uint64_t time_ns, struct sample_share share)
 {
 	struct timeline_step *step = step_of_event(timeline, time_ns);
-	timeline->live_bytes += bytes;
-	step->allocations++;
-	step->allocated_bytes += bytes;
+	timeline->live_bytes += share.bytes;
+	step->allocations += share.blocks;
+	step->allocated_bytes += share.bytes;
 	step->live_bytes = timeline->live_bytes;
 	if (step->live_max_bytes < timeline->live_bytes)
 		step->live_max_bytes = timeline->live_bytes;
 }
 
-void timeline_freed(struct timeline *timeline, uint64_t time_ns, uint64_t bytes, bool temporary)
+void timeline_freed(
+	struct timeline *timeline, uint64_t time_ns, struct sample_share share, bool temporary)
 {
 	struct timeline_step *step = step_of_event(timeline, time_ns);
-	timeline->live_bytes -= bytes;
-	step->frees++;
-	step->freed_bytes += bytes;
+	timeline->live_bytes -= share.bytes;
+	step->frees += share.blocks;
+	step->freed_bytes += share.bytes;
 	step->temporary += temporary;
 	step->live_bytes = timeline->live_bytes;
 }

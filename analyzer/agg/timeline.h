@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "format/base.h"
+#include "analyzer/model/sample.h"
 
 #define TIMELINE_STEPS	       512u
 #define TIMELINE_FIRST_STEP_NS 1000000u
@@ -27,8 +27,9 @@ struct timeline {
 };
 
 void timeline_init(struct timeline *timeline);
-void timeline_allocated(struct timeline *timeline, uint64_t time_ns, uint64_t bytes);
-void timeline_freed(struct timeline *timeline, uint64_t time_ns, uint64_t bytes, bool temporary);
+void timeline_allocated(struct timeline *timeline, uint64_t time_ns, struct sample_share share);
+void timeline_freed(
+	struct timeline *timeline, uint64_t time_ns, struct sample_share share, bool temporary);
 /* May run ahead of the events. */
 void timeline_rss(struct timeline *timeline, uint64_t time_ns, uint64_t rss_bytes);
 /* No more facts: gives steps in which nothing happened the live bytes of the one before. */

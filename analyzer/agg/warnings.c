@@ -20,6 +20,8 @@ static const struct {
 	{REC_COUNTER_LOST_SLOT_FULL,
 		"%" PRIu64 " events dropped: more threads than heaptap has slots for"},
 	{REC_COUNTER_LOST_NESTED, "%" PRIu64 " events dropped: signal handlers nested too deeply"},
+	{REC_COUNTER_SAMPLES_LOST,
+		"%" PRIu64 " samples dropped: more of their blocks live than heaptap has room for"},
 	{REC_COUNTER_DAEMON_DROPS, "%" PRIu64 " events received but not written to the trace"},
 	{REC_COUNTER_TRUNC_DEPTH, "%" PRIu64 " stacks cut: too deep"},
 	{REC_COUNTER_TRUNC_NO_RULE, "%" PRIu64 " stacks cut: no unwind information for a frame"},

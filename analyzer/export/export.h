@@ -18,6 +18,7 @@ struct ht_err *export_collapsed(
  * object before this free was allocated with the same size and stack, by any thread. */
 struct export_heaptrack_stats {
 	uint64_t calls, temporary, peak_bytes, leaked_bytes;
+	uint64_t sample_bytes; /* not 0: an object is a sample, with the bytes that it stands for */
 };
 
 /*

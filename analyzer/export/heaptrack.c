@@ -199,15 +199,22 @@ static struct ht_err *number_trace(struct exporter *exporter, uint32_t leaf, uin
 	return NULL;
 }
 
+/* The format has no weights: a sample is one object of all the bytes that it stands for. */
+static uint64_t counted_bytes(const struct exporter *exporter, const struct live_block *block)
+{
+	return sample_share_of(block, exporter->model.capture.sample_bytes).bytes;
+}
+
 /* The kind of `block`: what has its size and stack. */
 static struct ht_err *number_kind(
 	struct exporter *exporter, const struct live_block *block, uint32_t *ret)
 {
 	uint32_t size, trace;
+	uint64_t bytes = counted_bytes(exporter, block);
 	struct ht_err *err = NULL;
-	if (!map_get(&exporter->size, block->size, &size)) {
+	if (!map_get(&exporter->size, bytes, &size)) {
 		size = (uint32_t)exporter->size.count;
-		err = map_put(&exporter->size, block->size, size);
+		err = map_put(&exporter->size, bytes, size);
 	}
 	uint64_t key = (uint64_t)size << 32 | block->stack;
 	if (err || map_get(&exporter->kind, key, ret))
@@ -215,7 +222,7 @@ static struct ht_err *number_kind(
 	err = number_trace(exporter, block->stack, &trace);
 	if (err)
 		return err;
-	put_line_2(exporter->out, 'a', block->size, trace);
+	put_line_2(exporter->out, 'a', bytes, trace);
 	*ret = exporter->kind_count++;
 	return map_put(&exporter->kind, key, *ret);
 }
@@ -245,7 +252,7 @@ static struct ht_err *allocated(
 	put_line(exporter->out, '+', kind);
 	exporter->last_kind = kind;
 	stats->calls++;
-	stats->leaked_bytes += block->size;
+	stats->leaked_bytes += counted_bytes(exporter, block);
 	if (stats->leaked_bytes > stats->peak_bytes)
 		stats->peak_bytes = stats->leaked_bytes;
 	return NULL;
@@ -263,7 +270,7 @@ static struct ht_err *freed(void *context, const struct replay_call *call,
 		return err;
 	put_line(exporter->out, '-', kind);
 	exporter->stats.temporary += exporter->last_kind == kind;
-	exporter->stats.leaked_bytes -= block->size;
+	exporter->stats.leaked_bytes -= counted_bytes(exporter, block);
 	exporter->last_kind = 0;
 	return NULL;
 }
@@ -361,6 +368,7 @@ struct ht_err *export_heaptrack(FILE *out, int fd, const char *name,
 		err = ht_err_sys(errno, "cannot read %s again", name);
 	if (!err)
 		err = write_events(&exporter, fd, name);
+	exporter.stats.sample_bytes = exporter.model.capture.sample_bytes;
 	if (!err)
 		*ret = exporter.stats;
 	exporter_deinit(&exporter);

@@ -88,9 +88,10 @@ static json_t *target_json(const struct model *model)
 
 static json_t *capture_json(const struct model *model)
 {
-	return json_pack("{so so so ss so so so so so so so sb}", "heaptap_version",
-		text(model->heaptap_version), "start_unix_ns", number(model->capture.start_unix_ns),
-		"duration_ns", number(model->duration_ns), "ended", model_ended(model), "events",
+	return json_pack("{so so so so ss so so so so so so so sb}", "heaptap_version",
+		text(model->heaptap_version), "sample_bytes", number(model->capture.sample_bytes),
+		"start_unix_ns", number(model->capture.start_unix_ns), "duration_ns",
+		number(model->duration_ns), "ended", model_ended(model), "events",
 		number(model->counts.events), "dropped_events", number(model_dropped_events(model)),
 		"nested_events", number(model->counter[REC_COUNTER_NESTED]), "truncated_stacks",
 		number(model_truncated_stacks(model)), "untapped",
@@ -101,12 +102,13 @@ static json_t *capture_json(const struct model *model)
 }
 
 /* The members that every set of blocks has. */
-static json_t *metrics_json(const struct metrics *metrics)
+static json_t *metrics_json(const struct profile *profile, const struct metrics *metrics)
 {
-	return json_pack("{so so so so so so so}", "allocations", number(metrics->allocations),
-		"allocated_bytes", number(metrics->allocated_bytes), "frees",
-		number(metrics->frees), "freed_bytes", number(metrics->freed_bytes), "temporary",
-		number(metrics->temporary), "outstanding_blocks",
+	json_t *temporary = profile->sample_bytes ? json_null() : number(metrics->temporary);
+	return json_pack("{so so so so so so so so}", "samples", number(metrics->samples),
+		"allocations", number(metrics->allocations), "allocated_bytes",
+		number(metrics->allocated_bytes), "frees", number(metrics->frees), "freed_bytes",
+		number(metrics->freed_bytes), "temporary", temporary, "outstanding_blocks",
 		number(metrics_outstanding_blocks(metrics)), "outstanding_bytes",
 		number(metrics_outstanding_bytes(metrics)));
 }
@@ -135,7 +137,7 @@ static json_t *plus(json_t *array, json_t *value)
 
 static json_t *totals_json(const struct profile *profile)
 {
-	json_t *totals = metrics_json(&profile->total);
+	json_t *totals = metrics_json(profile, &profile->total);
 	totals = with(totals, "before_frees", number(profile->before_frees));
 	totals = with(totals, "before_freed_bytes", number(profile->before_freed_bytes));
 	totals = with(totals, "peak_bytes", number(profile->peak_bytes));
@@ -146,11 +148,13 @@ static json_t *rss_json(const struct analysis *analysis)
 {
 	const struct model *model = &analysis->model;
 	const struct rss_growth rss = rss_growth_of(analysis);
+	/* What older blocks gave back is in no sample. */
+	bool is_explained = rss.known && !model->capture.sample_bytes;
 	return json_pack("{so so so so so so}", "first_bytes", number(model->rss_first_bytes),
 		"last_bytes", number(model->rss_last_bytes), "max_bytes",
 		number(model->rss_max_bytes), "growth_bytes",
 		rss.known ? json_integer(rss.growth_bytes) : json_null(), "explained_bytes",
-		json_integer(rss.explained_bytes), "explicable_bytes",
+		is_explained ? json_integer(rss.explained_bytes) : json_null(), "explicable_bytes",
 		number(rss.explicable_bytes));
 }
 
@@ -179,7 +183,7 @@ static json_t *sizes_json(const struct profile *profile)
 		if (!metrics->allocations)
 			continue;
 		uint64_t from = i ? 1ull << (i - 1) : 0, to = i ? from + (from - 1) : 0;
-		json_t *class = metrics_json(metrics);
+		json_t *class = metrics_json(profile, metrics);
 		class = with(class, "from_bytes", number(from));
 		array = plus(array, with(class, "to_bytes", number(to)));
 	}
@@ -195,7 +199,7 @@ static json_t *threads_json(const struct analysis *analysis)
 		const struct thread *who = &analysis->model.threads.thread[i];
 		if (!thread->metrics.allocations && !thread->frees && !thread->before_frees)
 			continue;
-		json_t *object = metrics_json(&thread->metrics);
+		json_t *object = metrics_json(profile, &thread->metrics);
 		object = with(object, "frees", number(thread->frees));
 		object = with(object, "freed_bytes", number(thread->freed_bytes));
 		object = with(object, "before_frees", number(thread->before_frees));
@@ -205,8 +209,10 @@ static json_t *threads_json(const struct analysis *analysis)
 	return array;
 }
 
-static json_t *timeline_json(const struct timeline *timeline)
+static json_t *timeline_json(const struct analysis *analysis)
 {
+	const struct timeline *timeline = &analysis->timeline;
+	bool is_sample = analysis->model.capture.sample_bytes != 0;
 	json_t *array = json_array();
 	for (size_t i = 0; i < timeline->count; i++) {
 		const struct timeline_step *step = &timeline->step[i];
@@ -214,8 +220,9 @@ static json_t *timeline_json(const struct timeline *timeline)
 			number((i + 1) * timeline->step_ns), "allocations",
 			number(step->allocations), "allocated_bytes", number(step->allocated_bytes),
 			"frees", number(step->frees), "freed_bytes", number(step->freed_bytes),
-			"temporary", number(step->temporary), "live_bytes",
-			number(step->live_bytes), "live_max_bytes", number(step->live_max_bytes));
+			"temporary", is_sample ? json_null() : number(step->temporary),
+			"live_bytes", number(step->live_bytes), "live_max_bytes",
+			number(step->live_max_bytes));
 		if (step->has_rss)
 			object = with(object, "rss_bytes", number(step->rss_bytes));
 		array = plus(array, object);
@@ -342,7 +349,7 @@ static struct ht_err *put_stack(struct writer *writer, const struct profile_stac
 		json_decref(frames);
 		return err;
 	}
-	json_t *object = metrics_json(&stack->metrics);
+	json_t *object = metrics_json(&writer->analysis->profile, &stack->metrics);
 	object = with(object, "id", number(stack->node));
 	object = with(object, "site", number(site.node));
 	object = with(object, "wrappers", number(site.wrappers));
@@ -395,7 +402,7 @@ static struct ht_err *put_all(struct writer *writer, size_t limit)
 	if (!err)
 		err = put(writer, "threads", threads_json(analysis));
 	if (!err)
-		err = put(writer, "timeline", timeline_json(&analysis->timeline));
+		err = put(writer, "timeline", timeline_json(analysis));
 	if (!err)
 		err = put(writer, "marks", marks_json(model));
 	if (!err)

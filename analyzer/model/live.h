@@ -9,10 +9,11 @@
 #include "format/err.h"
 
 struct live_block {
-	uint64_t addr;	 /* never 0 */
-	uint64_t size;	 /* requested bytes */
-	uint32_t stack;	 /* node id, 0: none */
-	uint32_t thread; /* index of the thread that allocated it */
+	uint64_t addr;		/* never 0 */
+	uint64_t size;		/* requested bytes */
+	uint32_t stack;		/* node id, 0: none */
+	uint32_t thread : 31;	/* index of the thread that allocated it */
+	uint32_t rounds_up : 1; /* of a sample: sample.h */
 };
 
 /* Zero-initialised is empty and valid. */

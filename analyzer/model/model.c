@@ -39,7 +39,8 @@ uint64_t model_dropped_events(const struct model *model)
 	return model_missing_events(model) + model->counter[REC_COUNTER_LOST_TIMEOUT] +
 	       model->counter[REC_COUNTER_LOST_SOCKET] +
 	       model->counter[REC_COUNTER_LOST_SLOT_FULL] +
-	       model->counter[REC_COUNTER_LOST_NESTED] + model->counter[REC_COUNTER_DAEMON_DROPS];
+	       model->counter[REC_COUNTER_LOST_NESTED] + model->counter[REC_COUNTER_DAEMON_DROPS] +
+	       model->counter[REC_COUNTER_SAMPLES_LOST];
 }
 
 uint64_t model_truncated_stacks(const struct model *model)
@@ -142,6 +143,8 @@ static struct ht_err *take(struct load *load, const struct rec *rec)
 		return take_target(model, &rec->target);
 	case REC_CAPTURE:
 		take_capture(model, &rec->capture);
+		if (load->replay)
+			replay_sample(load->replay, model->capture.sample_bytes);
 		return NULL;
 	case REC_MODULE:
 		return modules_add(&model->modules, &model->strings, &rec->module);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "analyzer/model/array.h"
+#include "analyzer/model/sample.h"
 
 /* Stamps of two threads are inverted by at most this (some milliseconds): a free that comes later
  * than that after an allocation of its address is a free of the new block. */
@@ -42,6 +43,7 @@ struct replay {
 	size_t lane_capacity;
 	struct owed owed[OWED_MAX];
 	unsigned owed_count;
+	uint64_t sample_bytes, random;
 	struct replay_counts counts;
 };
 
@@ -105,6 +107,23 @@ static bool absorb(struct replay *replay, uint64_t addr, const struct replay_cal
 }
 
 /* --- facts ----------------------------------------------------------------------------------- */
+
+void replay_sample(struct replay *replay, uint64_t sample_bytes)
+{
+	replay->sample_bytes = sample_bytes;
+}
+
+/* Decides how a sample is counted; the same trace gives the same numbers each time. */
+static bool rounds_up(struct replay *replay, uint64_t size)
+{
+	/* splitmix64 (Steele, Lea, Flood, Fast splittable pseudorandom number generators, 2014). */
+	uint64_t x = replay->random += 0x9e3779b97f4a7c15ull;
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9ull;
+	x = (x ^ x >> 27) * 0x94d049bb133111ebull;
+	x ^= x >> 31;
+	return sample_blocks(size, replay->sample_bytes, x) >
+	       sample_blocks(size, replay->sample_bytes, UINT64_MAX);
+}
 
 /* Whether the thread that allocated `block` has allocated nothing since. */
 static bool is_newest(const struct replay *replay, const struct live_block *block)
@@ -177,6 +196,7 @@ static struct ht_err *allocate(
 		.size = event->size,
 		.stack = event->stack,
 		.thread = call->thread,
+		.rounds_up = replay->sample_bytes && rounds_up(replay, event->size),
 	};
 	if (block.addr == 0) {
 		replay->counts.odd_events++;

@@ -49,6 +49,9 @@ struct replay;
 HT_MUST_CHECK
 struct ht_err *replay_create(const struct replay_observer *observer, struct threads *threads,
 	const struct nodes *nodes, struct replay **ret);
+/* The events are those of a sample: one allocation in so many bytes. To be said before the first.
+ */
+void replay_sample(struct replay *replay, uint64_t sample_bytes);
 void replay_destroy(struct replay *replay);
 /* A streams_sink; `context` is the struct replay. */
 HT_MUST_CHECK

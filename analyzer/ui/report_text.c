@@ -2,6 +2,7 @@
 #include "analyzer/ui/report_text.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -81,9 +82,28 @@ static void write_rss(const struct report *report)
 		"  RSS          %s -> %s (highest %s): ", text_bytes(model->rss_first_bytes).text,
 		text_bytes(model->rss_last_bytes).text, text_bytes(model->rss_max_bytes).text);
 	put_change(out, rss.growth_bytes);
-	fputs("; the trace explains ", out);
-	put_change(out, rss.explained_bytes);
+	if (!model->capture.sample_bytes) {
+		fputs("; the trace explains ", out);
+		put_change(out, rss.explained_bytes);
+	}
 	fputs(rss.is_unexplained ? ", see Warnings\n" : "\n", out);
+}
+
+/* How far from the truth an estimate of `samples` equal ones is, by the rule of thumb 1/sqrt(n). */
+static void write_sample(const struct report *report)
+{
+	const struct profile *profile = &report->analysis->profile;
+	uint64_t samples = profile->total.samples;
+	FILE *out = report->text->out;
+	fprintf(out, "  sample       one allocation in %s of its bytes was recorded: %s samples. ",
+		text_bytes(profile->sample_bytes).text, text_count(samples).text);
+	fputs("All figures are\n               estimates; one of n samples is off by 1/sqrt(n), as "
+	      "a "
+	      "rule",
+		out);
+	if (samples)
+		fprintf(out, ": totals by %.1f %%", 100 / sqrt((double)samples));
+	fputs("\n", out);
 }
 
 static void write_summary(const struct report *report)
@@ -94,22 +114,29 @@ static void write_summary(const struct report *report)
 	FILE *out = report->text->out;
 	double seconds = (double)model->duration_ns / 1e9;
 	double rate = seconds > 0 ? (double)total->allocations / seconds : 0;
+	bool is_sample = model->capture.sample_bytes != 0;
+	if (is_sample)
+		write_sample(report);
 	fprintf(out, "  allocations  %s of %s (%s/s)\n", text_count(total->allocations).text,
 		text_bytes(total->allocated_bytes).text, text_count((uint64_t)rate).text);
 	fprintf(out, "  frees        %s of %s\n", text_count(total->frees).text,
 		text_bytes(total->freed_bytes).text);
-	fprintf(out, "  temporary    %s (%s): freed before their thread allocated again\n",
-		text_count(total->temporary).text,
-		text_percent(total->temporary, total->allocations).text);
+	if (!is_sample)
+		fprintf(out, "  temporary    %s (%s): freed before their thread allocated again\n",
+			text_count(total->temporary).text,
+			text_percent(total->temporary, total->allocations).text);
 	fprintf(out, "  outstanding  %s in %s blocks: allocated in the window, not freed in it\n",
 		text_bytes(metrics_outstanding_bytes(total)).text,
 		text_count(metrics_outstanding_blocks(total)).text);
 	fprintf(out, "  peak         %s at +%s\n", text_bytes(profile->peak_bytes).text,
 		text_time(profile->peak_time_ns).text);
 	write_rss(report);
-	fprintf(out, "  before       %s frees of blocks older than the window (%s, usable size)\n",
-		text_count(profile->before_frees).text,
-		text_bytes(profile->before_freed_bytes).text);
+	if (!is_sample)
+		fprintf(out,
+			"  before       %s frees of blocks older than the window (%s, usable "
+			"size)\n",
+			text_count(profile->before_frees).text,
+			text_bytes(profile->before_freed_bytes).text);
 	fprintf(out, "  lost         %s events dropped, %s stacks truncated\n",
 		text_count(model_dropped_events(model)).text,
 		text_count(model_truncated_stacks(model)).text);
@@ -245,6 +272,8 @@ static void write_entry(
 	}
 	fputs("    ", out);
 	text_styled(report->text, TEXT_BOLD, line);
+	if (report->analysis->profile.sample_bytes)
+		fprintf(out, " (%s samples)", text_count(metrics->samples).text);
 	fputc('\n', out);
 }
 
@@ -426,8 +455,11 @@ static struct ht_err *write_page(struct report *report)
 	struct ht_err *err = NULL;
 	write_title(report);
 	write_summary(report);
-	for (size_t i = 0; i < HT_ARRAY_SIZE(list) && !err; i++)
-		err = write_list(report, &list[i]);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(list) && !err; i++) {
+		/* What was allocated in between is not in a sample. */
+		if (list[i].metric != PROFILE_TEMPORARY || !report->analysis->profile.sample_bytes)
+			err = write_list(report, &list[i]);
+	}
 	if (err)
 		return err;
 	write_sizes(report);

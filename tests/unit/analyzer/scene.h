@@ -21,11 +21,18 @@ struct scene {
 	uint64_t now; /* TSC and CLOCK_MONOTONIC at once */
 };
 
-static inline void scene_init(struct scene *scene)
+/* A capture of one allocation in so many bytes; 0: of each. */
+static inline void scene_init_sample(struct scene *scene, uint64_t sample_bytes)
 {
 	*scene = (struct scene){.now = SCENE_START_NS};
 	tracebuild_init(&scene->trace);
+	scene->trace.sample_bytes = sample_bytes;
 	tracebuild_start(&scene->trace, 4242, SCENE_START_NS, SCENE_START_NS);
+}
+
+static inline void scene_init(struct scene *scene)
+{
+	scene_init_sample(scene, 0);
 }
 
 static inline void scene_deinit(struct scene *scene)

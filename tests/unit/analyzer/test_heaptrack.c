@@ -51,7 +51,7 @@ static void export_and_print(void)
 	ck_no_err(export_heaptrack(out, scene.trace.fd, "scene", &files, &stats));
 	ck_assert_int_eq(fclose(out), 0);
 	const struct metrics *total = &analysis->profile.total;
-	ck_assert_uint_eq(stats.calls, total->allocations);
+	ck_assert_uint_eq(stats.calls, total->samples);
 	ck_assert_uint_eq(stats.leaked_bytes, metrics_outstanding_bytes(total));
 	ck_assert_uint_eq(stats.peak_bytes, analysis->profile.peak_bytes);
 	analysis_destroy(analysis);
@@ -196,7 +196,26 @@ START_TEST(a_pipe_is_refused)
 }
 END_TEST
 
-HT_SUITE("analyzer/heaptrack", totals_equal_those_of_heaptrack_print,
-	frees_of_older_blocks_are_left_out, the_first_kind_is_no_exception,
-	names_lines_and_inlined_functions_arrive, time_runs_to_the_end_of_the_window,
-	an_empty_window_is_an_export, a_pipe_is_refused)
+START_TEST(a_sample_is_one_object_of_what_it_stands_for)
+{
+	begin();
+	scene_deinit(&scene);
+	scene_init_sample(&scene, 1 << 19);
+	for (unsigned i = 0; i < 400; i++)
+		scene_malloc(&scene, 0, 0x10000 + 0x1000 * i, 99, 0);
+	for (unsigned i = 0; i < 100; i++)
+		scene_free(&scene, 0, 0x10000 + 0x1000 * i, 0);
+	export_and_print();
+	ck_assert_uint_eq(stats.sample_bytes, 1 << 19);
+	ck_assert_uint_eq(stats.calls, 400);
+	ck_assert_uint_eq(stats.peak_bytes, 400 * 519095); /* of 5,243.4 blocks */
+	ck_assert_uint_eq(stats.leaked_bytes, 300 * 519095);
+	check_printed("calls to allocation functions: 400 ");
+	end();
+}
+END_TEST
+
+HT_SUITE("analyzer/heaptrack", a_sample_is_one_object_of_what_it_stands_for,
+	totals_equal_those_of_heaptrack_print, frees_of_older_blocks_are_left_out,
+	the_first_kind_is_no_exception, names_lines_and_inlined_functions_arrive,
+	time_runs_to_the_end_of_the_window, an_empty_window_is_an_export, a_pipe_is_refused)

@@ -40,6 +40,7 @@ static void book_alloc(unsigned b, unsigned lane, unsigned stack, uint64_t size)
 		(struct ledger_block){true, size, lane, stack, ++ledger.lane_allocations[lane]};
 	struct metrics *set[] = {&ledger.total, &ledger.stack[stack], &ledger.lane[lane]};
 	for (unsigned i = 0; i < 3; i++) {
+		set[i]->samples++;
 		set[i]->allocations++;
 		set[i]->allocated_bytes += size;
 	}
@@ -110,6 +111,7 @@ static void play(unsigned seed)
 
 static void check_metrics(const struct metrics *got, const struct metrics *want)
 {
+	ck_assert_uint_eq(got->samples, want->samples);
 	ck_assert_uint_eq(got->allocations, want->allocations);
 	ck_assert_uint_eq(got->allocated_bytes, want->allocated_bytes);
 	ck_assert_uint_eq(got->frees, want->frees);
@@ -144,6 +146,7 @@ static void check_threads(const struct analysis *analysis)
 
 static void add_metrics(struct metrics *sum, const struct metrics *part)
 {
+	sum->samples += part->samples;
 	sum->allocations += part->allocations;
 	sum->allocated_bytes += part->allocated_bytes;
 	sum->frees += part->frees;

@@ -286,7 +286,31 @@ START_TEST(a_trace_cut_anywhere_reports_what_is_there)
 }
 END_TEST
 
-HT_SUITE("analyzer/report_json", members_have_their_names, frames_are_leaf_first_with_inlines,
-	wrappers_are_counted, threads_and_functions_are_told_apart, a_limit_cuts_the_list_only,
+START_TEST(a_sample_says_that_it_is_one)
+{
+	scene_init_sample(&scene, 1 << 19);
+	for (unsigned i = 0; i < 400; i++)
+		scene_malloc(&scene, 0, 0x10000 + 0x1000 * i, 99, 0);
+	tracebuild_rss(&scene.trace, scene.now, 3 << 20);
+	analysis = scene_analyze(&scene);
+	load_report(0);
+	ck_assert_int_eq(integer(at(root, "capture"), "sample_bytes"), 1 << 19);
+	const json_t *sets[] = {at(root, "totals"), json_array_get(at(root, "stacks"), 0),
+		json_array_get(at(root, "threads"), 0), json_array_get(at(root, "sizes"), 0)};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(sets); i++) {
+		ck_assert_int_eq(integer(sets[i], "samples"), 400);
+		ck_assert_int_eq(integer(sets[i], "outstanding_bytes"), 400 * 519095);
+		ck_assert_int_eq(integer(sets[i], "allocations") / 400, 5243);
+		ck_assert(json_is_null(at(sets[i], "temporary")));
+	}
+	ck_assert(json_is_null(at(json_array_get(at(root, "timeline"), 0), "temporary")));
+	ck_assert(json_is_null(at(at(root, "rss"), "explained_bytes")));
+	end();
+}
+END_TEST
+
+HT_SUITE("analyzer/report_json", members_have_their_names, a_sample_says_that_it_is_one,
+	frames_are_leaf_first_with_inlines, wrappers_are_counted,
+	threads_and_functions_are_told_apart, a_limit_cuts_the_list_only,
 	names_that_are_no_utf8_are_replaced, an_empty_trace_is_a_report,
 	a_trace_cut_anywhere_reports_what_is_there)

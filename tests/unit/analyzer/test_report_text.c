@@ -47,6 +47,31 @@ static void check_has(const char *want)
 	ck_assert_msg(strstr(page, want), "\"%s\" is not on the page:\n%s", want, page);
 }
 
+START_TEST(a_sample_says_that_it_is_one)
+{
+	scene_init_sample(&scene, 1 << 19);
+	for (unsigned i = 0; i < 400; i++)
+		scene_malloc(&scene, 0, 0x10000 + 0x1000 * i, 99, 0);
+	tracebuild_rss(&scene.trace, scene.now, 3 << 20);
+	tracebuild_loss(&scene.trace, REC_COUNTER_SAMPLES_LOST, 7);
+	write_page(0);
+	check_has(
+		"sample       one allocation in 512.0 KiB of its bytes was recorded: 400 samples. "
+		"All figures are\n               estimates");
+	check_has("totals by 5.0 %\n");
+	check_has("allocations  2,097,");
+	check_has(" of 198.0 MiB");
+	check_has("lost         7 events dropped");
+	check_has("! 7 samples dropped");
+	check_has("198.0 MiB in 2,097,");
+	check_has("blocks (400 samples)\n");
+	ck_assert_ptr_null(strcasestr(page, "temporary"));
+	ck_assert_ptr_null(strstr(page, "before"));
+	ck_assert_ptr_null(strstr(page, "explains"));
+	end();
+}
+END_TEST
+
 START_TEST(figures_are_on_the_page)
 {
 	begin();
@@ -157,6 +182,6 @@ START_TEST(an_empty_window_is_a_page)
 }
 END_TEST
 
-HT_SUITE("analyzer/report_text", figures_are_on_the_page, chains_are_leaf_first,
-	wrappers_are_passed_over_and_summed_up, wrappers_are_shown_when_wanted,
-	a_limit_says_what_is_left_out, an_empty_window_is_a_page)
+HT_SUITE("analyzer/report_text", figures_are_on_the_page, a_sample_says_that_it_is_one,
+	chains_are_leaf_first, wrappers_are_passed_over_and_summed_up,
+	wrappers_are_shown_when_wanted, a_limit_says_what_is_left_out, an_empty_window_is_a_page)

@@ -8,12 +8,14 @@
 
 static struct timeline timeline;
 
+#define ONE(bytes_) ((struct sample_share){1, bytes_})
+
 START_TEST(events_and_samples_fall_into_steps)
 {
 	timeline_init(&timeline);
-	timeline_allocated(&timeline, 0, 100);
-	timeline_allocated(&timeline, 999999, 50);
-	timeline_freed(&timeline, 3000000, 100, true);
+	timeline_allocated(&timeline, 0, ONE(100));
+	timeline_allocated(&timeline, 999999, ONE(50));
+	timeline_freed(&timeline, 3000000, ONE(100), true);
 	timeline_rss(&timeline, 5500000, 4096);
 	timeline_finish(&timeline);
 	ck_assert_uint_eq(timeline.count, 6);
@@ -33,7 +35,7 @@ START_TEST(a_long_window_has_wider_steps)
 {
 	timeline_init(&timeline);
 	for (uint64_t i = 0; i < 100000; i++) {
-		timeline_allocated(&timeline, i * 1000000, 10);
+		timeline_allocated(&timeline, i * 1000000, ONE(10));
 		if (i % 1000 == 0)
 			timeline_rss(&timeline, i * 1000000, i);
 	}
@@ -55,7 +57,7 @@ START_TEST(samples_may_run_ahead_of_events)
 {
 	timeline_init(&timeline);
 	timeline_rss(&timeline, 50000000, 1);
-	timeline_allocated(&timeline, 2000000, 10);
+	timeline_allocated(&timeline, 2000000, ONE(10));
 	timeline_finish(&timeline);
 	ck_assert_uint_eq(timeline.step[2].allocations, 1);
 	ck_assert_uint_eq(timeline.step[50].allocations, 0);
@@ -66,9 +68,9 @@ END_TEST
 START_TEST(a_sample_may_widen_the_steps_under_an_event)
 {
 	timeline_init(&timeline);
-	timeline_allocated(&timeline, 400000000, 10);
+	timeline_allocated(&timeline, 400000000, ONE(10));
 	timeline_rss(&timeline, 600000000, 1); /* more than 512 steps */
-	timeline_allocated(&timeline, 401000000, 10);
+	timeline_allocated(&timeline, 401000000, ONE(10));
 	timeline_finish(&timeline);
 	ck_assert_uint_eq(timeline.step_ns, 2000000);
 	ck_assert_uint_eq(timeline.step[200].allocations, 2);
@@ -78,8 +80,8 @@ END_TEST
 START_TEST(absurd_times_fit)
 {
 	timeline_init(&timeline);
-	timeline_allocated(&timeline, 0, 1);
-	timeline_allocated(&timeline, 4000000000000000000, 1);
+	timeline_allocated(&timeline, 0, ONE(1));
+	timeline_allocated(&timeline, 4000000000000000000, ONE(1));
 	timeline_finish(&timeline);
 	ck_assert_uint_le(timeline.count, TIMELINE_STEPS);
 	ck_assert_uint_eq(timeline.step[timeline.count - 1].live_bytes, 2);

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a recorded block stands for in a capture of a sample: of allocations of s bytes one in
+ * 1 / (1 - exp(-(s + 1) / rate)) is recorded, so that each counts for as many (Horvitz and
+ * Thompson, A generalization of sampling without replacement from a finite universe, 1952).
+ */
+#pragma once
+
+#include "analyzer/model/live.h"
+
+struct sample_share {
+	uint64_t blocks, bytes;
+};
+
+/*
+ * How many allocations one of `size` bytes stands for, rounded down, or up with a probability of
+ * what is left over: a sum of many is right on average. `random` is evenly distributed. 1 where
+ * `rate` is 0.
+ */
+uint64_t sample_blocks(uint64_t size, uint64_t rate, uint64_t random);
+
+/* What `block` stands for, the same each time. */
+struct sample_share sample_share_of(const struct live_block *block, uint64_t rate);
