@@ -222,6 +222,7 @@ static struct ht_err *configure(struct session *s)
 	config->socket_fd = s->remote.agent_fd;
 	config->socket_cookie = sockets.cookie;
 	config->tid_offset = find_tid_offset(s);
+	config->sample_bytes = s->options->sample_bytes;
 	config->flags = (s->survey.any_seccomp || catches_calls(s) ? ABI_FLAG_NO_SYSCALL : 0) |
 			(s->options->lossless ? ABI_FLAG_LOSSLESS : 0) |
 			(s->options->full_unwind ? ABI_FLAG_FULL_UNWIND : 0);

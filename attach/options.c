@@ -9,8 +9,9 @@
 
 #include "attach/naming.h"
 
-#define NS_PER_S     1000000000ull
-#define DURATION_MAX (10ull * 365 * 24 * 3600 * NS_PER_S)
+#define NS_PER_S      1000000000ull
+#define DURATION_MAX  (10ull * 365 * 24 * 3600 * NS_PER_S)
+#define SIZE_MAX_BITS 40u
 
 static const struct {
 	const char *name;
@@ -45,6 +46,7 @@ enum option_id {
 	OPTION_SYMBOLIZE,
 	OPTION_NO_CACHE,
 	OPTION_HOOK,
+	OPTION_SAMPLE,
 	OPTION_VERSION,
 };
 
@@ -74,6 +76,8 @@ static const struct option_row {
 	{OPTION_HOOK, 0, "hook", "WAY",
 		"linked-in allocators: slot (default), entry, auto (entry where needed)",
 		IN_CAPTURE},
+	{OPTION_SAMPLE, 0, "sample", "BYTES",
+		"one allocation in so many bytes, at random: 512K; for always-on use", IN_CAPTURE},
 	{OPTION_UNWIND, 0, "unwind", "full",
 		"walk every stack from the start: slower, for comparison", IN_CAPTURE},
 	{OPTION_SYMBOLIZE, 0, "symbolize", "later", "do not store names in the trace", IN_CAPTURE},
@@ -174,6 +178,32 @@ bool options_duration(const char *text, uint64_t *ret_ns)
 	return true;
 }
 
+/* The power of two of a unit, "", "K" or "KiB" and the like; SIZE_MAX_BITS when it is none. */
+static unsigned unit_bits(const char *text)
+{
+	static const char letters[] = "KMG";
+	if (!*text)
+		return 0;
+	const char *letter = strchr(letters, *text);
+	if (!letter || (text[1] && strcmp(text + 1, "iB") != 0))
+		return SIZE_MAX_BITS;
+	return 10 * (unsigned)(letter - letters + 1);
+}
+
+bool options_size(const char *text, uint64_t *ret_bytes)
+{
+	char *end;
+	if (!isdigit((unsigned char)*text))
+		return false;
+	errno = 0;
+	uint64_t value = strtoull(text, &end, 10);
+	unsigned bits = unit_bits(end);
+	if (errno || bits == SIZE_MAX_BITS || value > 1ull << (SIZE_MAX_BITS - bits))
+		return false;
+	*ret_bytes = value << bits;
+	return true;
+}
+
 static struct ht_err *usage(const char *why, const char *word)
 {
 	return ht_err_new(HT_ERR_USAGE, "%s: %s; heaptap --help lists what there is", word, why);
@@ -227,6 +257,10 @@ static struct ht_err *apply(
 		break;
 	case OPTION_HOOK:
 		return apply_hook(options, value);
+	case OPTION_SAMPLE:
+		if (!options_size(value, &options->sample_bytes))
+			return usage("not a size up to 1024G, like 64K 512KiB 1M", value);
+		break;
 	case OPTION_UNWIND:
 		if (strcmp(value, "full") != 0)
 			return usage("--unwind takes the word full", value);

@@ -27,9 +27,10 @@ enum options_hook { OPTIONS_HOOK_SLOT, OPTIONS_HOOK_AUTO, OPTIONS_HOOK_ENTRY };
 struct options {
 	enum command command;
 	pid_t pid;
-	char *output;	      /* owned; a pattern (naming.h); NULL: the default name */
-	char **words;	      /* of run: the command and its arguments, the end of main's argv */
-	uint64_t duration_ns; /* 0: until a signal */
+	char *output;	       /* owned; a pattern (naming.h); NULL: the default name */
+	char **words;	       /* of run: the command and its arguments, the end of main's argv */
+	uint64_t duration_ns;  /* 0: until a signal */
+	uint64_t sample_bytes; /* 0: every allocation */
 	enum options_hook hook;
 	bool replace, quiet, json, lossless, full_unwind, symbolize_later, no_cache;
 };
@@ -42,6 +43,9 @@ void options_deinit(struct options *options);
 /* "30s", "5m", "1h", "250ms", "1h30m"; a bare number is seconds. False when malformed, 0 or over 10
  * years. */
 bool options_duration(const char *text, uint64_t *ret_ns);
+
+/* "4096", "512K", "512KiB", "1M", "1G"; at most 1 TiB. False when malformed or more. */
+bool options_size(const char *text, uint64_t *ret_bytes);
 
 /* Prints what --help says to standard output. */
 void options_print_help(void);

@@ -126,6 +126,12 @@ void print_session(const struct session_report *r, const char *trace)
 		(unsigned long)r->threads, ms(r->capture_ns) / 1e3, ended_names[r->ended]);
 	print_text(stderr, "; dropped %lu, truncated stacks %lu\n",
 		(unsigned long)r->dropped_events, (unsigned long)r->truncated_stacks);
+	if (r->sample_bytes)
+		print_text(stderr,
+			"a sample: one allocation in %lu bytes, and its free; what the report says "
+			"is "
+			"estimated from it\n",
+			(unsigned long)r->sample_bytes);
 	print_text(stderr, "no thread was held longer than %.3f ms; tapped after %.1f ms\n",
 		ms(r->stop_ns), ms(r->attach_ns));
 	if (r->slots_left)
@@ -214,6 +220,7 @@ struct ht_err *print_session_json(const struct session_report *r, pid_t pid, con
 		{"stop_ns", r->stop_ns},
 		{"capture_ns", r->capture_ns},
 		{"detach_ns", r->detach_ns},
+		{"sample_bytes", r->sample_bytes},
 		{"events", r->events},
 		{"dropped_events", r->dropped_events},
 		{"nested_events", r->nested_events},

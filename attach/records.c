@@ -48,6 +48,7 @@ struct ht_err *records_put_capture(struct session *s)
 		.slots_tapped = s->survey.tap_count,
 		.modules = s->survey.modules.count,
 		.memory_total_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * HT_PAGE_BYTES,
+		.sample_bytes = s->options->sample_bytes,
 	};
 	return sink_put(s->sink, &rec, 0);
 }

@@ -318,7 +318,8 @@ static void fill_totals(struct session *s)
 	report->nested_events = totals.nested;
 	report->threads = totals.threads;
 	report->damage = totals.damage;
-	report->dropped_events = sink_dropped_events(s->sink);
+	report->sample_bytes = s->options->sample_bytes;
+	report->dropped_events = sink_dropped_events(s->sink) + totals.samples_lost;
 	for (size_t i = 0; i < ABI_LOSS_COUNT; i++)
 		report->dropped_events += totals.lost[i];
 	for (size_t i = 0; i < ABI_TRUNC_COUNT; i++)

@@ -33,10 +33,11 @@ struct session_options {
 	uint64_t duration_ns; /* 0: until a signal */
 	enum entries_mode hook;
 	bool lossless;
-	bool full_unwind; /* never splice stored stacks: the oracle */
-	bool cache;	  /* read and keep unwind tables */
-	bool symbolize;	  /* store names at the end of the window */
-	uint64_t wait_ns; /* longest delay of a thread while the daemon stalls */
+	uint64_t sample_bytes; /* record one allocation in so many bytes; 0: each */
+	bool full_unwind;      /* never splice stored stacks: the oracle */
+	bool cache;	       /* read and keep unwind tables */
+	bool symbolize;	       /* store names at the end of the window */
+	uint64_t wait_ns;      /* longest delay of a thread while the daemon stalls */
 	uint64_t detach_deadline_ns;
 	void (*progress)(const char *line); /* NULL: quiet */
 };
@@ -58,7 +59,8 @@ struct session_report {
 	struct publish_counts tables;
 	uint64_t capture_ns; /* first tapped to last restored slot */
 	uint64_t detach_ns;
-	uint64_t stop_ns; /* longest time any thread was held */
+	uint64_t stop_ns;      /* longest time any thread was held */
+	uint64_t sample_bytes; /* of the options */
 	uint64_t events, dropped_events, nested_events, truncated_stacks;
 	uint64_t slots_tapped, slots_restored, slots_foreign;
 	uint64_t slots_changed, slots_unloaded; /* left alone */

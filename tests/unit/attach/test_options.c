@@ -74,6 +74,40 @@ START_TEST(nonsense_is_no_duration)
 }
 END_TEST
 
+START_TEST(sizes)
+{
+	static const struct {
+		const char *text;
+		uint64_t bytes;
+	} good[] = {
+		{"0", 0},
+		{"1", 1},
+		{"524288", 524288},
+		{"512K", 524288},
+		{"512KiB", 524288},
+		{"1M", 1 << 20},
+		{"3MiB", 3 << 20},
+		{"1024G", 1ull << 40},
+		{"1GiB", 1 << 30},
+		{"1099511627776", 1ull << 40},
+	};
+	static const char *const bad[] = {"", "K", "-1", "+1", " 1", "1 K", "1k", "1KB", "1Ki",
+		"1KiBs", "1T", "0x10", "1.5M", "1025G", "1099511627777", "1125899906842624K",
+		"18446744073709551616", "18014398509481984K"};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(good); i++) {
+		uint64_t bytes = 17;
+		ck_assert_msg(options_size(good[i].text, &bytes), "%s", good[i].text);
+		ck_assert_msg(
+			bytes == good[i].bytes, "%s: %lu", good[i].text, (unsigned long)bytes);
+	}
+	for (size_t i = 0; i < HT_ARRAY_SIZE(bad); i++) {
+		uint64_t bytes = 17;
+		ck_assert_msg(!options_size(bad[i], &bytes), "\"%s\"", bad[i]);
+		ck_assert_uint_eq(bytes, 17);
+	}
+}
+END_TEST
+
 START_TEST(spellings)
 {
 	static const char *const same[] = {
@@ -199,6 +233,9 @@ START_TEST(wrong_words_are_named)
 	static const struct {
 		const char *words, *says;
 	} table[] = {
+		{"attach -p 7 --sample 1T", "1T: not a size"},
+		{"attach -p 7 --sample", "--sample: needs a value"},
+		{"doctor -p 7 --sample 1M", "--sample: only attach and run have this option"},
 		{"", "--help"},
 		{"attach", "-p PID is missing"},
 		{"doctor", "-p PID is missing"},
@@ -319,6 +356,7 @@ START_TEST(help_lists_what_parses)
 			: strcmp(name, "--output") == 0	   ? "x"
 			: strcmp(name, "--unwind") == 0	   ? "full"
 			: strcmp(name, "--hook") == 0	   ? "auto"
+			: strcmp(name, "--sample") == 0	   ? "7"
 			: strcmp(name, "--symbolize") == 0 ? "later"
 							   : "");
 		ck_no_err(parse(words, &options));
@@ -331,11 +369,11 @@ START_TEST(help_lists_what_parses)
 	}
 	fclose(help);
 	free(path);
-	ck_assert_uint_eq(options_seen, 13);
+	ck_assert_uint_eq(options_seen, 14);
 	ck_assert_uint_ge(commands_seen, 10);
 }
 END_TEST
 
-HT_SUITE("attach/options", durations, nonsense_is_no_duration, spellings, defaults, switches,
+HT_SUITE("attach/options", durations, nonsense_is_no_duration, sizes, spellings, defaults, switches,
 	standard_output_is_a_name, commands, wrong_words_are_named, the_command_of_run,
 	an_error_keeps_nothing, help_lists_what_parses)

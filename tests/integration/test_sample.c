@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attach --sample: what is estimated from a sample is what the target itself wrote down
+ * (tests/targets/ledger.c), as exactly as so many samples can tell; each free is one of a block
+ * that was drawn; and the target is left as it was.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/ht_check.h"
+#include "tests/support/procsnap.h"
+#include "tests/support/report.h"
+#include "tests/support/tap.h"
+#include "tests/support/tracefile.h"
+#include "tests/support/victim.h"
+
+#define PHASE_MS 60000
+#define RATE	 256u
+#define SIGMAS	 5 /* one in two million is further off, on either side */
+/*
+ * Variance of the number of calls, by each call: (1 - p) / p, on average over the ledger's sizes,
+ * of which one in sixteen is 0. That of bytes is s * s * (1 - p) / p, which is less than s * RATE.
+ */
+#define CALL_VARIANCE 26.0
+
+struct estimate {
+	double calls, bytes;
+	uint64_t samples;
+};
+
+static void estimate_add(struct estimate *estimate, uint64_t size)
+{
+	double p = -expm1(-((double)size + 1) / RATE);
+	estimate->samples++;
+	estimate->calls += 1 / p;
+	estimate->bytes += (double)size / p;
+}
+
+static void check_near(const char *what, double found, double variance, uint64_t want)
+{
+	double off = fabs(found - (double)want);
+	double bound = SIGMAS * sqrt(variance);
+	ck_assert_msg(off <= bound,
+		"%s: estimated %.0f, the target says %lu: off by %.0f, more than "
+		"%.0f",
+		what, found, want, off, bound);
+}
+
+static void check_bytes(const char *what, const struct estimate *estimate, uint64_t want)
+{
+	check_near(what, estimate->bytes, RATE * (double)want, want);
+}
+
+static bool allocates(const struct event *event)
+{
+	return event->kind == ABI_EVENT_ALLOC || event->kind == ABI_EVENT_REALLOC_END;
+}
+
+/* The sums that the trace itself gives, of all functions and of each. Returns the former. */
+static struct estimate check_trace(const struct tracefile *file, const json_t *ledger)
+{
+	static const char *const name[ABI_HOOK_COUNT] = {
+#define X(id, name, shape, arity) [ABI_HOOK_##id] = #name,
+		ABI_HOOKS(X)
+#undef X
+	};
+	struct estimate all = {0}, of_hook[ABI_HOOK_COUNT] = {0};
+	for (size_t i = 0; i < file->event_count; i++) {
+		const struct event *event = &file->event[i];
+		if (!allocates(event))
+			continue;
+		estimate_add(&all, event->size);
+		estimate_add(&of_hook[event->hook % ABI_HOOK_COUNT], event->size);
+	}
+	uint64_t calls = report_u64(ledger, "allocations");
+	check_near("calls", all.calls, CALL_VARIANCE * (double)calls, calls);
+	check_bytes("bytes", &all, report_u64(ledger, "allocated_bytes"));
+	json_t *functions = report_at(ledger, "functions");
+	for (int hook = 0; hook < ABI_HOOK_COUNT; hook++) {
+		json_t *books = json_object_get(functions, name[hook]);
+		if (books)
+			check_bytes(name[hook], &of_hook[hook], report_u64(books, "bytes"));
+	}
+	return all;
+}
+
+/* What becomes of an address, and when. */
+struct change {
+	uint64_t addr, tsc, size;
+	size_t index; /* of the event */
+	int by;	      /* 1: a sample came; -1: it went; 0: it was to go, and stayed */
+};
+
+static int by_addr_and_time(const void *a, const void *b)
+{
+	const struct change *x = a, *y = b;
+	if (x->addr != y->addr)
+		return x->addr > y->addr ? 1 : -1;
+	if (x->tsc != y->tsc)
+		return x->tsc > y->tsc ? 1 : -1;
+	return (x->index > y->index) - (x->index < y->index);
+}
+
+/* The thread's last REALLOC_BEGIN before the event. */
+static struct change *begin_before(
+	const struct tracefile *file, struct change *change, size_t count, size_t index)
+{
+	while (count-- > 0) {
+		const struct event *event = &file->event[change[count].index];
+		if (event->tid == file->event[index].tid && event->kind == ABI_EVENT_REALLOC_BEGIN)
+			return &change[count];
+	}
+	ck_abort_msg("no realloc has begun that could have failed");
+}
+
+static size_t collect(const struct tracefile *file, struct change *ret)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < file->event_count; i++) {
+		const struct event *event = &file->event[i];
+		if (event->kind == ABI_EVENT_REALLOC_FAIL)
+			begin_before(file, ret, count, i)->by = 0;
+		if (event->kind == ABI_EVENT_REALLOC_FAIL || event->kind == ABI_EVENT_REALLOC_FREED)
+			continue;
+		ret[count++] = (struct change){
+			event->addr, event->tsc, event->size, i, allocates(event) ? 1 : -1};
+	}
+	qsort(ret, count, sizeof(*ret), by_addr_and_time);
+	return count;
+}
+
+/* Each address came once more than it went, or as often; the former are what is outstanding. */
+static void check_frees(const struct tracefile *file, const json_t *ledger)
+{
+	struct change *change = calloc(file->event_count + 1, sizeof(*change));
+	size_t count = collect(file, change);
+	struct estimate live = {0};
+	uint64_t size = 0;
+	int balance = 0;
+	for (size_t i = 0; i < count; i++) {
+		balance += change[i].by;
+		if (change[i].by > 0)
+			size = change[i].size;
+		if (i + 1 < count && change[i + 1].addr == change[i].addr)
+			continue;
+		ck_assert_msg(balance == 0 || balance == 1, "%lx: %d", change[i].addr, balance);
+		if (balance)
+			estimate_add(&live, size);
+		balance = 0;
+	}
+	check_bytes("outstanding", &live, report_u64(ledger, "outstanding_bytes"));
+	free(change);
+}
+
+/* The report says what the trace does, but for the rounding of each sample, and that it is
+ * estimated. */
+static void check_report(const char *path, const struct estimate *all)
+{
+	json_t *report = report_load(path);
+	ck_assert_uint_eq(report_u64(report, "capture.sample_bytes"), RATE);
+	ck_assert_uint_eq(report_u64(report, "capture.dropped_events"), 0);
+	ck_assert_uint_eq(report_u64(report, "totals.samples"), all->samples);
+	double variance = (double)all->samples / 4;
+	check_near("allocations of the report", all->calls, variance,
+		report_u64(report, "totals.allocations"));
+	check_near("bytes of the report", all->bytes, variance,
+		report_u64(report, "totals.allocated_bytes"));
+	ck_assert_uint_eq(report_u64(report, "totals.before_frees"), 0);
+	ck_assert(json_is_null(report_at(report, "totals.temporary")));
+	json_decref(report);
+}
+
+static void compare_books(bool nested, const char *const argv[])
+{
+	struct victim victim;
+	struct tap tap;
+	struct tracefile file;
+	victim_start(&victim, argv);
+	free(victim_ask(&victim, "go", PHASE_MS));
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	tap_start(&tap, victim.pid, (const char *[]){"--sample", "256", NULL});
+	tap_wait_on(&tap, strrchr(argv[0], '/'));
+	char *books = victim_ask(&victim, "go", PHASE_MS);
+	json_t *attach = tap_stop(&tap, 0), *ledger = report_parse(books);
+	tap_check_clean(attach);
+	ck_assert_uint_eq(report_u64(attach, "sample_bytes"), RATE);
+	procsnap_verify(before, victim.pid);
+	free(victim_ask(&victim, "go", PHASE_MS));
+	victim_stop(&victim);
+	tracefile_load(tap.trace, &file);
+	struct estimate all = check_trace(&file, ledger);
+	/* Whose realloc has failed, a handler's or that of what it interrupted, is not in an event.
+	 */
+	if (!nested)
+		check_frees(&file, ledger);
+	check_report(tap.trace, &all);
+	tracefile_deinit(&file);
+	json_decref(attach);
+	json_decref(ledger);
+	free(books);
+}
+
+#define SAMPLE_TEST(name, nested, program, ...)                                                    \
+	START_TEST(name)                                                                           \
+	{                                                                                          \
+		compare_books(nested, (const char *[]){run_built("tests/targets/" program),        \
+					      ##__VA_ARGS__, NULL});                               \
+	}                                                                                          \
+	END_TEST
+
+SAMPLE_TEST(one_thread, false, "ledger", "-n", "300000")
+SAMPLE_TEST(eight_threads, false, "ledger", "-t", "8")
+SAMPLE_TEST(short_lived_threads, false, "ledger", "-t", "16", "-n", "5000", "-m", "storm")
+SAMPLE_TEST(handlers_between_calls, false, "ledger", "-t", "4", "-m", "signals")
+SAMPLE_TEST(handlers_within_calls, true, "ledger-own", "-t", "4", "-n", "30000", "-m", "nested")
+SAMPLE_TEST(forked_children, false, "ledger", "-t", "4", "-m", "forks")
+SAMPLE_TEST(linked_jemalloc, false, "ledger-jemalloc", "-l", "-t", "4")
+SAMPLE_TEST(linked_tcmalloc, false, "ledger-tcmalloc", "-l", "-t", "4")
+
+/* 0 is every allocation: nothing is estimated. */
+START_TEST(a_rate_of_zero_records_all)
+{
+	struct victim victim;
+	struct tap tap;
+	victim_start(
+		&victim, (const char *[]){run_built("tests/targets/ledger"), "-n", "1000", NULL});
+	tap_start(&tap, victim.pid, (const char *[]){"--sample", "0", NULL});
+	tap_wait_on(&tap, "/ledger");
+	char *books = victim_ask(&victim, "go", PHASE_MS);
+	tap_check_clean(tap_stop(&tap, 0));
+	json_t *report = report_load(tap.trace), *ledger = report_parse(books);
+	ck_assert_uint_eq(report_u64(report, "capture.sample_bytes"), 0);
+	ck_assert_uint_eq(
+		report_u64(report, "totals.allocations"), report_u64(ledger, "allocations"));
+	victim_stop(&victim);
+}
+END_TEST
+
+START_TEST(wrong_rates_are_refused)
+{
+	static const char *const wrong[] = {"", "-1", "many", "1KB", "2T", "1.5M"};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(wrong); i++) {
+		char *said, *complaint;
+		ck_assert_int_eq(run_program((const char *[]){run_built("heaptap"), "attach", "-p",
+						     "1", "--sample", wrong[i], NULL},
+					 PHASE_MS, &said, &complaint),
+			2);
+		ck_assert_ptr_nonnull(strstr(complaint, "not a size"));
+		free(said);
+		free(complaint);
+	}
+}
+END_TEST
+
+HT_SUITE("integration/sample", one_thread, eight_threads, short_lived_threads,
+	handlers_between_calls, handlers_within_calls, forked_children, linked_jemalloc,
+	linked_tcmalloc, a_rate_of_zero_records_all, wrong_rates_are_refused)
