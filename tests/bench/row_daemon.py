@@ -36,9 +36,3 @@ def run_daemon(count, folder):
               f"{max(r['daemon_rss_bytes'] for r in rounds) / 2**20:.0f} MiB, "
               f"{sum(r['dropped_events'] for r in rounds)} dropped", flush=True)
     return rows
-
-
-def run_absent(_count, _folder):
-    text = "heaptap can neither pause a capture nor sample yet: hooks that record nothing cannot be measured"
-    print(f"paused: {text}", flush=True)
-    return {"absent": text}

@@ -74,3 +74,26 @@ def run_threads(count, folder):
           f"heaptap {median_of(rounds, 'one', 'heaptap'):.1f} and {median_of(rounds, 'eight', 'heaptap'):.1f} ns",
           flush=True)
     return {"ratios": [r["ratio"]["heaptap"] for r in rounds], "rounds": rounds}
+
+
+def sampled_round(config, folder):
+    """Plain, sampled, plain again: the less of the two is what a busy machine has disturbed less."""
+    program = Program([built("pairs"), *config])
+    plain = settled(program, CPU)
+    capture = Capture(program.pid, folder, options=("--sample", "512K"))
+    sampled = settled(program, CPU)
+    report = capture.stop()
+    plain = min(plain, settled(program, CPU))
+    program.quit()
+    return {"plain": plain, "sampled": sampled, "added": sampled - plain, "samples": report["events"]}
+
+
+def run_sampled(count, folder):
+    """Hooks in place that record next to nothing."""
+    rows = {}
+    for name, config in (("1 thread", (5, 3, 1, 1)), ("2 threads", (5, 3, 2, 1))):
+        rounds = rows[name] = [sampled_round(config, folder) for _ in range(count)]
+        added = [r["added"] for r in rounds]
+        print(f"paused: sampling at 512 KiB, {name}: {statistics.median(added):.1f} ns added per pair "
+              f"({spread(added)}) to {median_of(rounds, 'plain'):.1f}", flush=True)
+    return rows
