@@ -6,6 +6,7 @@
 
 #include "attach/target/ours.h"
 #include "attach/unwind/ehframe_memory.h"
+#include "attach/unwind/table.h"
 
 #define AREA_ALIGN 64u
 #define RANGES_MAX 16384u
@@ -75,6 +76,21 @@ static struct compiled *find(const struct publish *publish, const struct module 
 	return NULL;
 }
 
+/* Constructors are called from the dynamic linker's entry, which tells nothing of itself. */
+static struct ht_err *end_at_entry(
+	const struct proc *proc, const struct module *module, struct abi_table **table)
+{
+	Elf64_Ehdr ehdr;
+	size_t got = 0;
+
+	if (!module->interpreter || !*table)
+		return NULL;
+	struct ht_err *err = memory_read_some(proc, module->lo, &ehdr, sizeof(ehdr), &got);
+	if (err || got < sizeof(ehdr) || memcmp(ehdr.e_ident, ELFMAG, SELFMAG) != 0)
+		return err;
+	return table_end_at(table, ehdr.e_entry);
+}
+
 struct ht_err *publish_compile(struct publish *publish, const struct proc *proc,
 	const struct modules *modules, struct cache *cache)
 {
@@ -100,6 +116,8 @@ struct ht_err *publish_compile(struct publish *publish, const struct proc *proc,
 			return err;
 		publish->counts.cached += !err && cached;
 		publish->counts.compiled += !err && !cached;
+		if (!err)
+			err = end_at_entry(proc, module, &entry.table);
 		ht_err_free(err);
 		publish->compiled[publish->count++] = entry;
 	}

@@ -436,24 +436,68 @@ static bool item_read(const struct abi_table *table, uint32_t offset, uint32_t i
 	return true;
 }
 
-uint32_t table_lookup(const struct abi_table *table, uint64_t vaddr)
+/* The row in force at `vaddr`; false: there is none. */
+static bool row_find(const struct abi_table *table, uint64_t vaddr, uint32_t *ret)
 {
-	const uint32_t none = abi_rule_make(ABI_RULE_NONE, 0, 0);
-	uint32_t row, end, rule;
-	uint16_t pc, index;
+	uint32_t row, end;
+	uint16_t pc;
 
 	if (vaddr < table->lo || vaddr >= table->hi)
-		return none;
+		return false;
 	uint64_t granule = (vaddr - table->lo) / ABI_GRANULE_BYTES;
 	if (granule >= table->granule_count ||
 		!item_read(table, table->granule_off, (uint32_t)granule, 4, &row) ||
 		!item_read(table, table->granule_off, (uint32_t)granule + 1, 4, &end))
-		return none;
+		return false;
 	while (row + 1 < end && item_read(table, table->pc_off, row + 1, 2, &pc) &&
 		pc <= vaddr % ABI_GRANULE_BYTES)
 		row++;
+	*ret = row;
+	return true;
+}
+
+static uint32_t row_rule(const struct abi_table *table, uint32_t row)
+{
+	uint16_t index;
+	uint32_t rule;
+
 	if (!item_read(table, table->index_off, row, 2, &index) ||
 		!item_read(table, table->rule_off, index, 4, &rule))
-		return none;
+		return abi_rule_make(ABI_RULE_NONE, 0, 0);
 	return rule;
+}
+
+uint32_t table_lookup(const struct abi_table *table, uint64_t vaddr)
+{
+	uint32_t row;
+	return row_find(table, vaddr, &row) ? row_rule(table, row)
+					    : abi_rule_make(ABI_RULE_NONE, 0, 0);
+}
+
+struct ht_err *table_end_at(struct abi_table **table, uint64_t vaddr)
+{
+	uint32_t first, count = (*table)->rule_count;
+
+	if (count >= RULES_MAX || !row_find(*table, vaddr, &first) ||
+		abi_rule_kind(row_rule(*table, first)) != ABI_RULE_NONE)
+		return NULL;
+	/* Rules come last. */
+	struct abi_table layout =
+		layout_make((*table)->lo, (*table)->hi, (*table)->row_count, count + 1);
+	struct abi_table *grown = realloc(*table, layout.bytes);
+	if (!grown)
+		return ht_err_new(HT_ERR_NOMEM, "no memory for an unwind table");
+	layout.unsupported_rows = grown->unsupported_rows;
+	uint32_t *rules = (uint32_t *)((uint8_t *)grown + layout.rule_off);
+	uint16_t *index = (uint16_t *)((uint8_t *)grown + layout.index_off);
+	memset(rules + count, 0, layout.bytes - layout.rule_off - count * sizeof(*rules));
+	rules[count] = abi_rule_make(ABI_RULE_END, 0, 0);
+	/* Again where the next granule begins in it. */
+	for (uint32_t row = first; row < layout.row_count && row < first + 2 &&
+				   abi_rule_kind(row_rule(grown, row)) == ABI_RULE_NONE;
+		row++)
+		index[row] = (uint16_t)count;
+	*grown = layout;
+	*table = grown;
+	return NULL;
 }

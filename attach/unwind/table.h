@@ -45,3 +45,9 @@ bool table_is_sound(const struct abi_table *table, size_t bytes);
 /* The rule in force at `vaddr`; ABI_RULE_NONE outside. For tests and the daemon. Trusts nothing in
  * `table`. */
 uint32_t table_lookup(const struct abi_table *table, uint64_t vaddr);
+
+/* Makes the code at `vaddr` the end of stacks where nothing is known of it (ABI_RULE_NONE), to the
+ * end of the next granule at most: entry points, which nobody has called. `table` is sound, and may
+ * move; after an error it is as it was. */
+HT_MUST_CHECK
+struct ht_err *table_end_at(struct abi_table **table, uint64_t vaddr);

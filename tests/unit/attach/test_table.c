@@ -191,6 +191,34 @@ START_TEST(gaps_are_padding_stubs_or_code)
 }
 END_TEST
 
+START_TEST(an_entry_is_the_end_of_stacks)
+{
+	const uint32_t end = abi_rule_make(ABI_RULE_END, 0, 0);
+	struct section section;
+	struct unwind_stats stats;
+	section_init(&section, EHPROGRAM_CIE);
+	add(&section, 0x1000, 0x1200, EHPROGRAM(DW_CFA_nop));
+	add(&section, 0x1210, 0x12f0, EHPROGRAM(DW_CFA_nop));
+	add(&section, 0x1310, 0x1400, EHPROGRAM(DW_CFA_nop));
+	struct unwind_input input = input_of(&section.writer);
+	struct abi_table *table = compile(&input, &stats);
+	ck_no_err(table_end_at(&table, 0x1204));
+	ck_no_err(table_end_at(&table, 0x12f0));
+	/* What is known stays; beyond the table there is nothing. */
+	ck_no_err(table_end_at(&table, 0x1000));
+	ck_no_err(table_end_at(&table, 0x9000));
+	ck_assert(table_is_sound(table, table->bytes));
+	expect_rule(table, 0x1000, 0x1200, RULE_AT_ENTRY);
+	expect_rule(table, 0x1200, 0x1210, end);
+	expect_rule(table, 0x1210, 0x12f0, RULE_AT_ENTRY);
+	expect_rule(table, 0x12f0, 0x1310, end);
+	expect_rule(table, 0x1310, 0x1400, RULE_AT_ENTRY);
+	expect_rule(table, 0x1400, 0x3000, ABI_RULE_FRAME);
+	free(table);
+	ehwriter_deinit(&section.writer);
+}
+END_TEST
+
 START_TEST(rows_cross_granules)
 {
 	struct section section;
@@ -458,8 +486,8 @@ START_TEST(what_is_sound_can_be_read)
 END_TEST
 
 HT_SUITE("attach/unwind/table", covers_text_with_frame_rule_without_eh_frame, text_may_be_empty,
-	refuses_text_that_is_too_large, gaps_are_padding_stubs_or_code, rows_cross_granules,
-	sorts_fdes_and_merges_equal_neighbours, of_overlapping_fdes_the_first_has_the_bytes,
-	what_lies_outside_the_text_is_cut_off, counts_what_it_cannot_use,
-	rules_beyond_the_dictionary_are_unsupported, damage_costs_rows_only, lookup_trusts_nothing,
-	what_is_sound_can_be_read)
+	refuses_text_that_is_too_large, gaps_are_padding_stubs_or_code,
+	an_entry_is_the_end_of_stacks, rows_cross_granules, sorts_fdes_and_merges_equal_neighbours,
+	of_overlapping_fdes_the_first_has_the_bytes, what_lies_outside_the_text_is_cut_off,
+	counts_what_it_cannot_use, rules_beyond_the_dictionary_are_unsupported,
+	damage_costs_rows_only, lookup_trusts_nothing, what_is_sound_can_be_read)
