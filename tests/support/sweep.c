@@ -428,16 +428,18 @@ struct sweep_points sweep_points_of(const char *name, uint64_t calls, unsigned p
 	const char *which = getenv("HEAPTAP_SWEEP");
 	struct sweep_points chosen = {.stride = calls / points + 1, .last = UINT64_MAX};
 	uint64_t seed_now = seed();
+	bool is_number = which && which[0] >= '0' && which[0] <= '9';
 
 	if (which && !strcmp(which, "all"))
 		chosen.stride = 1;
 	else if (which && which[0] == '/')
 		chosen.stride = strtoul(which + 1, NULL, 10);
-	else if (which)
-		chosen.last = strtoul(which, NULL, 10);
 	chosen.first = seed_now % chosen.stride + 1;
-	if (chosen.last != UINT64_MAX)
-		chosen.first = chosen.last;
+	if (is_number) {
+		chosen.first = strtoul(which, NULL, 10);
+		chosen.stride = 1;
+		chosen.last = strchr(which, '-') ? UINT64_MAX : chosen.first;
+	}
 	printf("sweep: %s, %lu calls, every %lu. from %lu (HEAPTAP_SWEEP_SEED=%lu)\n", name, calls,
 		chosen.stride, chosen.first, seed_now);
 	return chosen;

@@ -80,8 +80,9 @@ struct sweep_points {
 };
 
 /* About `points` of `calls`, evenly spread; HEAPTAP_SWEEP=all is every call, HEAPTAP_SWEEP=K the
- * K-th alone, HEAPTAP_SWEEP=/N every N-th. The first of them is the same in every run, unless
- * HEAPTAP_SWEEP_SEED=S or =random chooses another. Prints what was chosen, for the sweep `name`. */
+ * K-th alone, HEAPTAP_SWEEP=K- every call from the K-th on, HEAPTAP_SWEEP=/N every N-th. The first
+ * of them is the same in every run, unless HEAPTAP_SWEEP_SEED=S or =random chooses another. Prints
+ * what was chosen, for the sweep `name`. */
 struct sweep_points sweep_points_of(const char *name, uint64_t calls, unsigned points);
 
 /* What was done where, for messages: "kill at call 17, openat of main". Static buffer. */
