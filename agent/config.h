@@ -36,7 +36,7 @@ static inline void config_mute(const struct abi_config *config)
 /* Nobody reads what is recorded, nor will. */
 static inline void config_give_up(const struct abi_config *config)
 {
-	(void)exchange(&((struct abi_control *)config->control)->given_up, 1);
+	(void)exchange(&((struct abi_control *)config->control)->given_up, ABI_GIVEN_UP);
 	config_mute(config);
 }
 

@@ -83,7 +83,7 @@ static void follow_seccomp(struct session *s, uint64_t now_ns)
 static struct ht_err *given_up(const struct session *s)
 {
 	/* Any other value is of a program that scribbles: that is found out elsewhere. */
-	if (__atomic_load_n(&image_control(&s->image)->given_up, __ATOMIC_ACQUIRE) != 1)
+	if (__atomic_load_n(&image_control(&s->image)->given_up, __ATOMIC_ACQUIRE) != ABI_GIVEN_UP)
 		return NULL;
 	return ht_err_new(HT_ERR_INTERNAL,
 		"recording has ended: process %d shut the agent's socket while heaptap was stopped",

@@ -171,11 +171,15 @@ struct abi_control {
 	_Alignas(64) uint64_t sole;
 	uint64_t tick; /* another at each look of the daemon: a coarse clock [D] */
 	_Alignas(64) uint64_t forbidden; /* enum abi_forbidden; only ever more [A] */
-	uint64_t given_up;     /* 1: nobody reads any more, nothing is recorded from here on [A] */
+	/* ABI_GIVEN_UP: nobody reads any more, nothing is recorded from here on [A] */
+	uint64_t given_up;
 	uint64_t samples_lost; /* allocations that were drawn and found no room in the set [A] */
 };
 
 #define ABI_SOLE_PROPOSED 4ull
+
+/* None that a program writes there by mistake. */
+#define ABI_GIVEN_UP 0x6e6f207265616465ull
 
 _Static_assert(sizeof(struct abi_control) <= HT_PAGE_BYTES, "the control page");
 

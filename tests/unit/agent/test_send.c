@@ -241,7 +241,7 @@ START_TEST(nobody_reads_any_more)
 	sys_fake.tsc += long_cycles / 2;
 	flush_without_reader();
 	ck_assert_uint_eq(world_state->alive, ABI_MUTE);
-	ck_assert_uint_eq(world_control->given_up, 1);
+	ck_assert_uint_eq(world_control->given_up, ABI_GIVEN_UP);
 	ck_assert_uint_eq(world_control->forbidden, 0);
 	ck_assert_uint_eq(slot->head.lost[ABI_LOSS_SOCKET], daemon_does.sends * BUFFER_EVENTS);
 }
