@@ -22,7 +22,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -33,7 +32,6 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#include "format/abi_control.h"
 #include "tests/targets/speak.h"
 #include "tests/targets/stubplace.h"
 
@@ -42,6 +40,11 @@
 #define ROUNDS_OF_ONE  2000u
 #define PRECIOUS_BYTES 4096u
 #define MAPS_BYTES     (1u << 20)
+
+/* Where things lie in the agent's memory: format/abi_control.h. */
+#define THUNKS_OFF  0u
+#define CONFIG_OFF  0x40000u
+#define JOURNAL_OFF 0x41000u
 
 static uint64_t base, shared_off, image_bytes; /* of the image, as it is mapped now */
 static int image_fd = -1;
@@ -165,16 +168,20 @@ static void scribble(uint64_t off, uint64_t bytes, uint64_t random)
 	put(off + random % bytes / 8 * 8, word);
 }
 
-#define TABLE_OFF (ABI_TABLE_OFF - ABI_SHARED_OFF)
-#define NODES_OFF (ABI_NODES_OFF - ABI_SHARED_OFF)
-#define SLOTS_OFF (ABI_SLOTS_OFF - ABI_SHARED_OFF)
+#define CONTROL_BYTES 0x1000u
+#define GIVEN_UP_OFF  456u /* of struct abi_control */
+#define TABLE_OFF     (CONTROL_BYTES + 16u * 16384u)
+#define NODES_OFF     (TABLE_OFF + (1u << 24))
+#define SAMPLES_BYTES ((1u << 20) + (1u << 22))
+#define SLOTS_OFF     (NODES_OFF + (1u << 24) + SAMPLES_BYTES)
+#define SLOT_BYTES    0x40000u
 
 static void attack_control(uint64_t random)
 {
 	if (random % 16 == 0)
-		put(shared_off + offsetof(struct abi_control, given_up), random >> 4 & 3);
+		put(shared_off + GIVEN_UP_OFF, random >> 4 & 3);
 	else
-		scribble(shared_off, PAGE, random);
+		scribble(shared_off, CONTROL_BYTES, random);
 }
 
 static void attack_nodes(uint64_t random)
@@ -191,7 +198,7 @@ static void find_slots(void)
 {
 	used_slots = 0;
 	for (uint64_t i = 0; i < SLOTS_MAX; i++) {
-		uint64_t key, slot = shared_off + SLOTS_OFF + i * ABI_SLOT_BYTES;
+		uint64_t key, slot = shared_off + SLOTS_OFF + i * SLOT_BYTES;
 		if (pread(image_fd, &key, sizeof(key), (off_t)slot) == sizeof(key) && key)
 			used_slot[used_slots++] = slot;
 	}
@@ -210,7 +217,7 @@ static void attack_slots(uint64_t random)
 
 static void attack_journal(uint64_t random)
 {
-	scribble(ABI_JOURNAL_OFF, random & 1 ? 512 : 65536, random >> 1);
+	scribble(JOURNAL_OFF, random & 1 ? 512 : 65536, random >> 1);
 }
 
 /* Whoever calls the allocator meanwhile is lost. */
@@ -218,10 +225,10 @@ static void attack_everything(uint64_t random)
 {
 	switch (random % 8) {
 	case 0:
-		scribble(ABI_THUNKS_OFF, PAGE, random >> 3);
+		scribble(THUNKS_OFF, PAGE, random >> 3);
 		break;
 	case 1:
-		scribble(ABI_CONFIG_OFF, PAGE, random >> 3);
+		scribble(CONFIG_OFF, PAGE, random >> 3);
 		break;
 	case 2:
 	case 3:
@@ -240,7 +247,7 @@ static void attack_everything(uint64_t random)
 
 static void attack_holes(uint64_t random)
 {
-	uint64_t pages = (SLOTS_OFF + 8 * ABI_SLOT_BYTES) / PAGE;
+	uint64_t pages = (SLOTS_OFF + 8 * SLOT_BYTES) / PAGE;
 	if (fallocate(image_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 		    (off_t)(shared_off + random % pages * PAGE),
 		    PAGE * (1 + (random >> 32) % 16)) &&
