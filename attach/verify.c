@@ -66,13 +66,6 @@ static void look_at_mappings(struct look *look)
 /* --- descriptors
  * --------------------------------------------------------------------------------- */
 
-/* Before Linux 6.9 what a thread alone has cannot be had, but a copy of what the process has. */
-static int take_socket(const struct proc *proc, pid_t thread, pid_t living, int number)
-{
-	int fd = thread ? descriptor_take_of(proc, thread, number) : -1;
-	return thread && (fd >= 0 || errno != EINVAL) ? fd : descriptor_take(proc, living, number);
-}
-
 /* The other end of the agent's socket bears a name, also when heaptap is dead (bring_in). */
 static struct ht_err *leads_to_heaptap(const struct proc *proc, pid_t thread, int number, bool *ret)
 {
@@ -84,7 +77,8 @@ static struct ht_err *leads_to_heaptap(const struct proc *proc, pid_t thread, in
 	struct ht_err *err = proc_living_tid(proc, &living);
 	if (err)
 		return err;
-	int fd = take_socket(proc, thread, living, number);
+	int fd = thread ? descriptor_take_of(proc, thread, number)
+			: descriptor_take(proc, living, number);
 	if (fd < 0)
 		return errno == EBADF
 			       ? NULL

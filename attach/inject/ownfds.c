@@ -180,13 +180,6 @@ struct ht_err *ownfds_find_of(const struct proc *proc, pid_t tid,
 	return visit_thread(proc, tid, &(struct visit){find_one, &finds});
 }
 
-/* A table that was copied leads to the same files: before Linux 6.9 that is how they are had. */
-static int take(const struct proc *proc, pid_t tid, bool own_table, int fd)
-{
-	int own = own_table ? descriptor_take_of(proc, tid, fd) : -1;
-	return own_table && (own >= 0 || errno != EINVAL) ? own : descriptor_take(proc, tid, fd);
-}
-
 /* False: it was closed, or leads to something else. */
 static struct ht_err *mark(int own, const struct journal_header *header, bool *ret)
 {
@@ -207,7 +200,8 @@ struct ht_err *ownfds_mark(const struct proc *proc, pid_t tid, bool own_table,
 
 	for (size_t i = 0; !err && i < *count; i++) {
 		bool marked = false;
-		int own = take(proc, tid, own_table, fd[i]);
+		int own = own_table ? descriptor_take_of(proc, tid, fd[i])
+				    : descriptor_take(proc, tid, fd[i]);
 		if (own >= 0) {
 			err = mark(own, header, &marked);
 			close(own);

@@ -16,7 +16,7 @@
 #define PIDFD_THREAD O_EXCL
 #endif
 
-int descriptor_take_of(const struct proc *proc, pid_t tid, int fd)
+static int take_of_thread(const struct proc *proc, pid_t tid, int fd)
 {
 	int pidfd = (int)syscall(SYS_pidfd_open, tid, PIDFD_THREAD);
 	char path[32];
@@ -37,7 +37,14 @@ int descriptor_take(const struct proc *proc, pid_t tid, int fd)
 {
 	int got = (int)syscall(SYS_pidfd_getfd, proc->pidfd, fd, 0);
 	/* Where the main thread has ended the process has none, but its threads have. */
-	return got < 0 && errno == ESRCH ? descriptor_take_of(proc, tid, fd) : got;
+	return got < 0 && errno == ESRCH ? take_of_thread(proc, tid, fd) : got;
+}
+
+int descriptor_take_of(const struct proc *proc, pid_t tid, int fd)
+{
+	int got = take_of_thread(proc, tid, fd);
+	/* A table that was copied leads to the same files. */
+	return got < 0 && errno == EINVAL ? descriptor_take(proc, tid, fd) : got;
 }
 
 static int compare(pid_t a, pid_t b)

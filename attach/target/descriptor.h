@@ -10,7 +10,8 @@
  * when there is none (EBADF) or we may not. `tid`: a living thread, needed where the main thread
  * has ended. */
 int descriptor_take(const struct proc *proc, pid_t tid, int fd);
-/* The same of what the thread `tid` has under that number (Linux 6.9; before, -1 with EINVAL). */
+/* The same of what the living thread `tid` has under that number; before Linux 6.9, which cannot
+ * tell, of what the process has. */
 int descriptor_take_of(const struct proc *proc, pid_t tid, int fd);
 
 /*
