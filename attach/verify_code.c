@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "attach/inject/bridge.h"
 #include "attach/inject/choose.h"
 #include "attach/inject/near.h"
 #include "attach/target/clock.h"
@@ -16,8 +17,6 @@
 /* A file on a network, or one that the target itself serves, may never answer. */
 #define DEADLINE_NS (60 * CLOCK_NS_PER_S)
 #define CHUNK_BYTES (1u << 20)
-#define OPCODE_JMP  0xe9
-#define JUMP_BYTES  5u
 
 struct code {
 	const struct proc *proc;
@@ -66,16 +65,16 @@ static int open_mapped(const struct proc *proc, const struct proc_map *map)
 /* Where a byte differs: does a jump there, or just before it, lead to a heaptap's memory? */
 static bool is_entry_hook(const struct code *code, raddr_t at)
 {
-	uint8_t bytes[2 * JUMP_BYTES - 1];
+	uint8_t bytes[2 * BRIDGE_JUMP_BYTES - 1];
 	size_t got = 0;
 	int32_t far;
-	raddr_t from = at - (JUMP_BYTES - 1);
+	raddr_t from = at - (BRIDGE_JUMP_BYTES - 1);
 	ht_err_free(memory_read_some(code->proc, from, bytes, sizeof(bytes), &got));
-	for (size_t i = 0; i + JUMP_BYTES <= got; i++) {
+	for (size_t i = 0; i + BRIDGE_JUMP_BYTES <= got; i++) {
 		memcpy(&far, bytes + i + 1, sizeof(far));
-		const struct proc_map *to =
-			proc_maps_find(code->maps, from + i + JUMP_BYTES + (raddr_t)(int64_t)far);
-		if (bytes[i] == OPCODE_JMP && to && near_is_area(to))
+		const struct proc_map *to = proc_maps_find(
+			code->maps, from + i + BRIDGE_JUMP_BYTES + (raddr_t)(int64_t)far);
+		if (bytes[i] == BRIDGE_JUMP_OPCODE && to && near_is_area(to))
 			return true;
 	}
 	return false;

@@ -10,7 +10,6 @@
 #define WORD_BYTES   8u
 #define FUNCTION_MAX (1u << 20)
 #define REACH	     (1ll << 31)
-#define OPCODE_JMP   0xe9
 
 void bridge_make_pad(raddr_t to, uint8_t ret[BRIDGE_PAD_BYTES])
 {
@@ -52,7 +51,7 @@ bool bridge_make(const struct bridge *bridge, raddr_t at, struct abi_bridge *ret
 uint64_t bridge_word(const struct bridge *bridge)
 {
 	unsigned shift = 8 * (unsigned)(bridge->entry - bridge->word);
-	return (bridge->before & ~(0xffull << shift)) | (uint64_t)OPCODE_JMP << shift;
+	return (bridge->before & ~(0xffull << shift)) | (uint64_t)BRIDGE_JUMP_OPCODE << shift;
 }
 
 #ifdef HEAPTAP_ZYDIS

@@ -11,9 +11,10 @@
 
 #include "format/abi_control.h"
 
-#define BRIDGE_LOOK_BYTES 32u /* of the function are needed, behind its aligned first word, too */
-#define BRIDGE_JUMP_BYTES 5u  /* at the entry */
-#define BRIDGE_PAD_BYTES  14u /* a jump to any address */
+#define BRIDGE_LOOK_BYTES  32u	/* of the function are needed, behind its aligned first word, too */
+#define BRIDGE_JUMP_BYTES  5u	/* at the entry */
+#define BRIDGE_JUMP_OPCODE 0xe9 /* the first of them */
+#define BRIDGE_PAD_BYTES   14u	/* a jump to any address */
 
 enum bridge_kind {
 	BRIDGE_COPY,	 /* the instruction can stand anywhere */

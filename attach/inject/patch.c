@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
+#include "attach/inject/bridge.h"
 #include "attach/target/clock.h"
 
 /* Who looked longer ago than this may have slept since, and looks again. Where everything is that
@@ -12,9 +13,7 @@
 #define LOOKS_MAX 16u
 #define READS_MAX 3u
 
-#define OPCODE_JMP 0xe9
 #define BREAKPOINT 0xcc
-#define JUMP_BYTES 5u
 
 struct ht_err *patch_begin(const struct proc *proc, struct patch *ret)
 {
@@ -189,12 +188,12 @@ struct ht_err *patch_code(const struct patch *patch, const struct patch_code *co
 
 /* Our jump, as it was written; a debugger's breakpoints may stand in its distance. Another's jump
  * begins like ours, and needs what follows it. */
-static bool is_our_jump(const uint8_t code[JUMP_BYTES], raddr_t function, raddr_t pad)
+static bool is_our_jump(const uint8_t code[BRIDGE_JUMP_BYTES], raddr_t function, raddr_t pad)
 {
-	uint8_t made[JUMP_BYTES] = {OPCODE_JMP};
-	int32_t far = (int32_t)(pad - function - JUMP_BYTES);
+	uint8_t made[BRIDGE_JUMP_BYTES] = {BRIDGE_JUMP_OPCODE};
+	int32_t far = (int32_t)(pad - function - BRIDGE_JUMP_BYTES);
 	memcpy(made + 1, &far, sizeof(far));
-	for (size_t i = 0; i < JUMP_BYTES; i++)
+	for (size_t i = 0; i < BRIDGE_JUMP_BYTES; i++)
 		if (code[i] != made[i] && (i == 0 || code[i] != BREAKPOINT))
 			return false;
 	return true;
@@ -203,7 +202,7 @@ static bool is_our_jump(const uint8_t code[JUMP_BYTES], raddr_t function, raddr_
 static struct ht_err *has_our_jump(
 	const struct patch *patch, const struct journal_slot *entry, bool *ret)
 {
-	uint8_t code[JUMP_BYTES] = {0};
+	uint8_t code[BRIDGE_JUMP_BYTES] = {0};
 	raddr_t function = entry->addr + entry->code_at;
 	size_t got = 0;
 	struct ht_err *err = memory_read_some(patch->proc, function, code, sizeof(code), &got);
