@@ -239,6 +239,8 @@ static int run_run(struct options *options)
 	launch_look(&launch);
 	bool ran = started && !launch.failed && (launch.ended || !launch.waits);
 	launch_deinit(&launch);
+	if (!ran && !err && !launch.exec_errno)
+		err = ht_err_new(HT_ERR_INTERNAL, "the command was not let go, and has not run");
 	if (launch.exec_errno)
 		return complain_of_command(options->words[0], launch.exec_errno);
 	return ran ? end_as(&launch, err) : (int)complain(err);
