@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +18,11 @@
 #define PATIENCE_NS (600 * CLOCK_NS_PER_S)
 
 #define TRIES 3u
+
+/* A process that was killed is dead by then. */
+#define DYING_NS (100 * CLOCK_NS_PER_MS)
+
+#define SYSCALL_INSN_BYTES 2
 
 static const uint8_t go_ahead = 1;
 
@@ -152,13 +158,39 @@ static void end_it(const struct launch *launch)
 	while (failed && errno == EINTR);
 }
 
+/* The word of a worker that has ended may be lost: is the command neither dead, as it is when its
+ * worker could not let it go, nor where it waited? */
+static bool runs(const struct launch *launch)
+{
+	siginfo_t info = {0};
+	struct proc proc;
+	struct proc_syscall call = {.where = PROC_THREAD_GONE};
+
+	for (uint64_t end_ns = clock_mono_ns() + DYING_NS; clock_mono_ns() < end_ns;) {
+		if (waitid(P_PID, (id_t)launch->pid, &info, WEXITED | WNOWAIT | WNOHANG) < 0 ||
+			info.si_pid)
+			return false;
+		clock_sleep_ns(CLOCK_NS_PER_MS);
+	}
+	struct ht_err *err = proc_open(launch->pid, &proc);
+	if (!err) {
+		err = proc_syscall_read(&proc, launch->pid, &call);
+		proc_close(&proc);
+	}
+	bool waits = call.where == PROC_IN_SYSCALL && call.nr == SYS_pause &&
+		     call.pc == launch->park.call + SYSCALL_INSN_BYTES;
+	bool told = !err && call.where != PROC_THREAD_GONE;
+	ht_err_free(err);
+	return told && !waits;
+}
+
 struct ht_err *launch_let_go(struct launch *launch)
 {
 	struct job job = {.launch = launch};
 	struct worker_reply reply;
 	struct ht_err *err = worker_run(
 		"letting the command run", clock_mono_ns() + PATIENCE_NS, leave_job, &job, &reply);
-	launch->waits = !reply.data[0];
+	launch->waits = !reply.data[0] && !runs(launch);
 	if (!launch->waits) {
 		ht_err_free(err);
 		return NULL;

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A command that was let go runs, whatever heaptap hears of it; one that was not is dead.
+ */
+#include "attach/launch.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/ht_check.h"
+
+static unsigned failing_receives;
+
+/* For all of heaptap in this program. */
+ssize_t recvmsg(int fd, struct msghdr *message, int flags)
+{
+	if (failing_receives > 0) {
+		failing_receives--;
+		errno = ENOMEM;
+		return -1;
+	}
+	return syscall(SYS_recvmsg, fd, message, flags);
+}
+
+static struct launch start(const char *const argv[])
+{
+	struct launch launch;
+	ck_no_err(launch_fork((char *const *)argv, &launch));
+	ck_no_err(launch_exec(&launch));
+	ck_assert(launch.waits);
+	return launch;
+}
+
+START_TEST(its_word_is_lost)
+{
+	struct launch launch = start((const char *[]){"sh", "-c", "sleep 0.5; exit 7", NULL});
+	failing_receives = 1;
+	ck_no_err(launch_let_go(&launch));
+	ck_assert(!launch.waits && !launch.failed);
+	while (!launch.ended) {
+		launch_look(&launch);
+		usleep(1000);
+	}
+	ck_assert(WIFEXITED(launch.status) && WEXITSTATUS(launch.status) == 7);
+	launch_deinit(&launch);
+}
+END_TEST
+
+START_TEST(it_was_killed_where_it_waited)
+{
+	struct launch launch = start((const char *[]){"sh", "-c", "exit 7", NULL});
+	kill(launch.pid, SIGKILL);
+	struct ht_err *err = launch_let_go(&launch);
+	ck_assert_ptr_nonnull(err);
+	ht_err_free(err);
+	ck_assert(launch.waits);
+	launch_deinit(&launch);
+	ck_assert(launch.ended && WIFSIGNALED(launch.status));
+}
+END_TEST
+
+HT_SUITE("unit/attach/launch", its_word_is_lost, it_was_killed_where_it_waited)
