@@ -209,7 +209,7 @@ struct ht_err *print_session_json(const struct session_report *r, pid_t pid, con
 			print_string(v->signals));
 	json_t *object = json_pack("{s:s, s:o, s:o, s:i, s:s, s:o, s:o, s:o}", "schema",
 		"heaptap.attach/1", "trace", print_string(trace), "unseen", print_string(r->unseen),
-		"pid", (int)pid, "ended", ended_names[r->ended], "level",
+		"pid", (int)pid, "ended", rec_end_name(r->ended), "level",
 		r->detached ? json_integer(r->level) : json_null(), "why", print_string(r->why),
 		"verify", verify);
 	const struct {

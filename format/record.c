@@ -275,6 +275,21 @@ static struct ht_err *put_payload(struct bytes_out *out, const struct rec *rec)
 	return put_fields(out, layout->fields, (const uint8_t *)rec);
 }
 
+const char *rec_end_name(uint64_t reason)
+{
+	static const char *const name[] = {
+		[REC_END_DURATION] = "duration",
+		[REC_END_SIGNAL] = "signal",
+		[REC_END_TARGET_EXIT] = "target_exit",
+		[REC_END_TARGET_EXEC] = "target_exec",
+		[REC_END_DISK_FULL] = "disk_full",
+		[REC_END_ERROR] = "error",
+		[REC_END_STOP] = "stop",
+		[REC_END_FORBIDDEN] = "forbidden",
+	};
+	return reason < HT_ARRAY_SIZE(name) ? name[reason] : "unknown";
+}
+
 struct ht_err *rec_encode(struct bytes_out *out, const struct rec *rec)
 {
 	unsigned int kind = rec->kind;

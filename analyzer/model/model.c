@@ -51,19 +51,7 @@ uint64_t model_truncated_stacks(const struct model *model)
 
 const char *model_ended(const struct model *model)
 {
-	static const char *const name[] = {
-		[REC_END_DURATION] = "duration",
-		[REC_END_SIGNAL] = "signal",
-		[REC_END_TARGET_EXIT] = "target_exit",
-		[REC_END_TARGET_EXEC] = "target_exec",
-		[REC_END_DISK_FULL] = "disk_full",
-		[REC_END_ERROR] = "error",
-		[REC_END_STOP] = "stop",
-		[REC_END_FORBIDDEN] = "forbidden",
-	};
-	if (!model->has_end)
-		return "truncated";
-	return model->end.reason < HT_ARRAY_SIZE(name) ? name[model->end.reason] : "unknown";
+	return model->has_end ? rec_end_name(model->end.reason) : "truncated";
 }
 
 /* --- one record ------------------------------------------------------------------------------ */

@@ -203,7 +203,7 @@ START_TEST(full_disk)
 	press(&victim, STALL_MS);
 	json_t *attach = tap_wait(&tap, 7);
 	out = strdup(report_text(attach, "ended"));
-	ck_assert_str_eq(out, "disk full");
+	ck_assert_str_eq(out, "disk_full");
 	free(out);
 	ck_assert_uint_le(report_u64(attach, "level"), 1);
 	json_decref(attach);
