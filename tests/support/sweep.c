@@ -4,6 +4,7 @@
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -293,12 +294,25 @@ static pid_t wait_in_turn(struct sweep *sweep, int *ret_status)
 	return waitpid(-1, ret_status, __WALL | __WNOTHREAD);
 }
 
+static void take_core(void)
+{
+	const char *core = getenv("HEAPTAP_SWEEP_CORE");
+	cpu_set_t set;
+
+	if (!core)
+		return;
+	CPU_ZERO(&set);
+	CPU_SET(strtoul(core, NULL, 10), &set);
+	ck_assert_msg(sched_setaffinity(0, sizeof(set), &set) == 0, "no core %s", core);
+}
+
 /* A thread of its own, whose children and tracees are heaptap's processes alone: it can wait for
  * all of them without taking an event from the rest of the test. */
 static void *trace(void *context)
 {
 	struct sweep *sweep = context;
 
+	take_core();
 	start(sweep);
 	for (;;) {
 		int status;
@@ -426,7 +440,7 @@ static uint64_t seed(void)
 struct sweep_points sweep_points_of(const char *name, uint64_t calls, unsigned points)
 {
 	const char *which = getenv("HEAPTAP_SWEEP");
-	struct sweep_points chosen = {.stride = calls / points + 1, .last = UINT64_MAX};
+	struct sweep_points chosen = {.stride = calls / points + 1, .last = calls + calls / 2};
 	uint64_t seed_now = seed();
 	bool is_number = which && which[0] >= '0' && which[0] <= '9';
 
@@ -438,7 +452,8 @@ struct sweep_points sweep_points_of(const char *name, uint64_t calls, unsigned p
 	if (is_number) {
 		chosen.first = strtoul(which, NULL, 10);
 		chosen.stride = 1;
-		chosen.last = strchr(which, '-') ? UINT64_MAX : chosen.first;
+		if (!strchr(which, '-'))
+			chosen.last = chosen.first;
 	}
 	printf("sweep: %s, %lu calls, every %lu. from %lu (HEAPTAP_SWEEP_SEED=%lu)\n", name, calls,
 		chosen.stride, chosen.first, seed_now);
