@@ -168,8 +168,8 @@ enum rec_end_reason {
 			    */
 };
 
-/* The one word that scripts see for a reason: "duration", "target_exit", ...; "unknown" for one that
- * is none. */
+/* The one word that scripts see for a reason: "duration", "target_exit", ...; "unknown" for one
+ * that is none. */
 const char *rec_end_name(uint64_t reason);
 
 struct rec_end {
