@@ -7,6 +7,13 @@
 
 struct cpu cpu_before, cpu_after;
 uint64_t cpu_stack[64], cpu_entry_sp;
+uint32_t cpu_has_avx;
+
+/* Before main: it is asked by the assembly, and by children. */
+static __attribute__((constructor)) void ask_for_avx(void)
+{
+	cpu_has_avx = __builtin_cpu_supports("avx") ? 1 : 0;
+}
 
 __asm__(".text\n"
 	".globl cpu_enter, cpu_resume\n"
@@ -22,6 +29,13 @@ __asm__(".text\n"
 	"	cmp $16, %eax\n"
 	"	jb 1b\n"
 	"	fxsave cpu_before+272(%rip)\n"
+	"	cmpl $0, cpu_has_avx(%rip)\n"
+	"	je 2f\n"
+	"	.irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15\n"
+	"	vinsertf128 $1, cpu_before+304+16*\\n(%rip), %ymm\\n, %ymm\\n\n"
+	"	vextractf128 $1, %ymm\\n, cpu_before+784+16*\\n(%rip)\n"
+	"	.endr\n"
+	"2:\n"
 	"	jmp *%rdi\n"
 	"cpu_resume:\n"
 	"	mov %rax, cpu_after+0(%rip)\n	mov %rbx, cpu_after+8(%rip)\n"
@@ -37,6 +51,13 @@ __asm__(".text\n"
 	"	popq cpu_after+128(%rip)\n"
 	"	cld\n"
 	"	fxsave cpu_after+272(%rip)\n"
+	"	cmpl $0, cpu_has_avx(%rip)\n"
+	"	je 3f\n"
+	"	.irp n, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15\n"
+	"	vextractf128 $1, %ymm\\n, cpu_after+784+16*\\n(%rip)\n"
+	"	.endr\n"
+	"	vzeroupper\n"
+	"3:\n"
 	"	fninit\n"
 	"	movl $0x1f80, cpu_stack(%rip)\n"
 	"	ldmxcsr cpu_stack(%rip)\n"
@@ -53,6 +74,7 @@ _Static_assert(offsetof(struct cpu, rsp) == 120, "as the assembly has it");
 _Static_assert(offsetof(struct cpu, flags) == 128, "as the assembly has it");
 _Static_assert(offsetof(struct cpu, red_zone) == 136, "as the assembly has it");
 _Static_assert(offsetof(struct cpu, fx) == 272, "as the assembly has it");
+_Static_assert(offsetof(struct cpu, ymm) == 784, "as the assembly has it");
 
 const uint8_t *cpu_odd_fx(void)
 {
@@ -104,4 +126,5 @@ void cpu_check(const struct cpu *before, const struct cpu *after, uint64_t entry
 	for (size_t i = 0; i < HT_ARRAY_SIZE(after->red_zone); i++)
 		ck_assert_uint_eq(after->red_zone[i], 0x1234567 + i);
 	ck_assert_mem_eq(after->fx, before->fx, 416);
+	ck_assert_mem_eq(after->ymm, before->ymm, sizeof(after->ymm));
 }

@@ -25,14 +25,16 @@ struct cpu {
 	uint64_t rsp, flags;
 	uint64_t red_zone[16];
 	_Alignas(16) uint8_t fx[512];
+	uint8_t ymm[16][16]; /* the upper halves, where the processor has them */
 };
 
 /* Names for the assembly; a child's are read through its /proc/PID/mem. */
 extern struct cpu cpu_before, cpu_after;
 extern uint64_t cpu_stack[64], cpu_entry_sp;
+extern uint32_t cpu_has_avx;
 
-/* Loads x87 and SSE state from `fx`, fills the red zone, and jumps to `code`, which goes on at
- * cpu_resume: there everything is written to cpu_after. */
+/* Loads x87 and SSE state from `fx`, and AVX state of its own, fills the red zone, and jumps to
+ * `code`, which goes on at cpu_resume: there everything is written to cpu_after. */
 void cpu_enter(const void *code, const void *fx);
 void cpu_resume(void);
 
