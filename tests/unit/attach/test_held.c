@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/inject/held.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "attach/target/clock.h"
+#include "tests/support/child.h"
+#include "tests/support/ht_check.h"
+
+#define FAR_NS	   (60 * CLOCK_NS_PER_S)
+#define FEW_BYTES  4096u
+#define SLACK	   0x5a5a00010000ull /* where nothing is */
+#define SLACK_END  (SLACK + sizeof(((struct remote_slack *)0)->original))
+#define USER32_CS  0x23
+#define SPIN_BYTES 2u
+
+/* Shared with the children of a test. */
+static struct shared {
+	volatile uint64_t turns;
+	volatile pid_t tid;
+	volatile char selector;
+} * shared;
+
+static struct proc proc;
+static struct remote_slack slack;
+static const struct remote_remains leaving = {0};
+
+static struct child start(void (*body)(const void *arg), const void *arg)
+{
+	shared = mmap(
+		NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(shared, MAP_FAILED);
+	struct child child = child_fork(body, arg);
+	ck_no_err(proc_open(child.pid, &proc));
+	ck_no_err(proc_open_mem(&proc));
+	slack = (struct remote_slack){.addr = SLACK, .bytes = sizeof(slack.original)};
+	return child;
+}
+
+static void finish(struct child *child)
+{
+	proc_close(&proc);
+	child_kill(child);
+}
+
+static struct tracee stop(pid_t tid)
+{
+	struct tracee tracee;
+	enum tracee_result result;
+	ck_no_err(tracee_stop(tid, clock_mono_ns() + FAR_NS, false, &tracee, &result));
+	ck_assert_int_eq(result, TRACEE_STOPPED);
+	return tracee;
+}
+
+static enum held_verdict judge(const struct tracee *tracee, const struct remote_remains *remains)
+{
+	bool hold;
+	enum held_verdict verdict;
+	ck_no_err(held_judge(&proc, tracee, &slack, remains, &hold, &verdict));
+	return verdict;
+}
+
+/* Of a thread that is stopped for it, and let go. */
+static enum held_verdict judge_of(pid_t tid, const struct remote_remains *remains)
+{
+	struct tracee tracee = stop(tid);
+	enum held_verdict verdict = judge(&tracee, remains);
+	ck_no_err(tracee_release(&tracee));
+	return verdict;
+}
+
+/* --- where it stands ---------------------------------------------------------------------------
+ */
+
+static void sleep_for_good(const void *arg)
+{
+	(void)arg;
+	child_ready(0);
+	child_wait();
+}
+
+START_TEST(a_thread_in_the_stubs_place_is_elsewhere)
+{
+	struct child child = start(sleep_for_good, NULL);
+	struct tracee tracee = stop(child.pid);
+	raddr_t pc = tracee.regs.rip;
+	ck_assert_int_eq(judge(&tracee, NULL), HELD_FIT);
+	slack.addr = pc;
+	ck_assert_int_eq(judge(&tracee, NULL), HELD_ELSEWHERE);
+	ck_assert_int_eq(judge(&tracee, &leaving), HELD_ELSEWHERE);
+	slack.addr = pc - slack.bytes + 1;
+	ck_assert_int_eq(judge(&tracee, NULL), HELD_ELSEWHERE);
+	slack.addr = pc - slack.bytes;
+	ck_assert_int_eq(judge(&tracee, NULL), HELD_FIT);
+	slack.addr = pc + 1;
+	ck_assert_int_eq(judge(&tracee, NULL), HELD_FIT);
+	ck_no_err(tracee_release(&tracee));
+	finish(&child);
+}
+END_TEST
+
+static void with_another_process(const void *arg)
+{
+	(void)arg;
+	pid_t pid = (pid_t)syscall(SYS_clone, CLONE_FILES | SIGCHLD, NULL, NULL, NULL, 0);
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		child_wait();
+	}
+	shared->tid = pid;
+	child_ready(0);
+	child_wait();
+}
+
+/* The number was a thread's, and is another process's by now; even where it has the same files. */
+START_TEST(a_thread_of_another_process_is_elsewhere)
+{
+	struct child child = start(with_another_process, NULL);
+	ck_assert_int_gt(shared->tid, 0);
+	ck_assert_int_eq(judge_of(shared->tid, NULL), HELD_ELSEWHERE);
+	ck_assert_int_eq(judge_of(child.pid, NULL), HELD_FIT);
+	finish(&child);
+}
+END_TEST
+
+/* Wine and others do, in programs of 64 bits. */
+static void run_32_bit_code(const void *arg)
+{
+	static const uint8_t spin[SPIN_BYTES] = {0xeb, 0xfe}; /* jmp . */
+	uint8_t *code = mmap(NULL, HT_PAGE_BYTES, PROT_READ | PROT_WRITE | PROT_EXEC,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
+	(void)arg;
+	if (code == MAP_FAILED)
+		_exit(1);
+	memcpy(code, spin, sizeof(spin));
+	child_ready(0);
+	__asm__ volatile("push %0\n"
+			 "push %1\n"
+			 "lretq\n" ::"r"((uint64_t)USER32_CS),
+			 "r"(code)
+			 : "memory");
+}
+
+/* False: the machine has no such code. */
+static bool is_there(pid_t pid)
+{
+	struct tracee tracee;
+	enum tracee_result result;
+	struct user_regs_struct regs = {0};
+	while (regs.cs != USER32_CS) {
+		ck_no_err(tracee_stop(pid, clock_mono_ns() + FAR_NS, false, &tracee, &result));
+		if (result != TRACEE_STOPPED)
+			return false;
+		/* The other way to ask would give those of 32 bits. */
+		ck_assert_int_eq(ptrace(PTRACE_GETREGS, pid, NULL, &regs), 0);
+		ck_no_err(tracee_release(&tracee));
+	}
+	return true;
+}
+
+/* The stub is code of 64 bits. */
+START_TEST(a_thread_in_code_of_32_bits_is_elsewhere)
+{
+	struct child child = start(run_32_bit_code, NULL);
+	if (is_there(child.pid))
+		ck_assert_int_eq(judge_of(child.pid, NULL), HELD_ELSEWHERE);
+	else
+		printf("skipped: held: no code of 32 bits runs here\n");
+	finish(&child);
+}
+END_TEST
+
+static void *keep_own_table(void *arg)
+{
+	if (unshare(CLONE_FILES))
+		_exit(1);
+	shared->tid = (pid_t)syscall(SYS_gettid);
+	child_wait();
+	return arg;
+}
+
+static void with_two_tables(const void *arg)
+{
+	pthread_t thread;
+	(void)arg;
+	pthread_create(&thread, NULL, keep_own_table, NULL);
+	while (!shared->tid)
+		sched_yield();
+	child_ready(0);
+	child_wait();
+}
+
+START_TEST(the_table_of_descriptors_is_asked_of_the_held_thread)
+{
+	struct child child = start(with_two_tables, NULL);
+	const struct remote_remains of_thread = {.table = shared->tid};
+	ck_assert_int_eq(judge_of(child.pid, NULL), HELD_FIT);
+	ck_assert_int_eq(judge_of(shared->tid, NULL), HELD_ELSEWHERE);
+	ck_assert_int_eq(judge_of(shared->tid, &leaving), HELD_ELSEWHERE);
+	ck_assert_int_eq(judge_of(shared->tid, &of_thread), HELD_FIT);
+	ck_assert_int_eq(judge_of(child.pid, &of_thread), HELD_ELSEWHERE);
+	finish(&child);
+}
+END_TEST
+
+/* --- what it may do ----------------------------------------------------------------------------
+ */
+
+static void limit_files(const void *arg)
+{
+	const struct rlimit few = {FEW_BYTES, FEW_BYTES};
+	(void)arg;
+	if (setrlimit(RLIMIT_FSIZE, &few))
+		_exit(1);
+	child_ready(0);
+	child_wait();
+}
+
+START_TEST(a_limit_on_files_matters_to_the_first_stub)
+{
+	struct child child = start(limit_files, NULL);
+	ck_assert_int_eq(judge_of(child.pid, NULL), HELD_LIMITED);
+	ck_assert_int_eq(judge_of(child.pid, &leaving), HELD_FIT);
+	finish(&child);
+}
+END_TEST
+
+/* Calls from within `range` pass, others as the selector says, which they do at first. */
+struct range {
+	raddr_t lo, hi;
+};
+
+static void dispatch_calls(const void *arg)
+{
+	const struct range *range = arg;
+	if (prctl(PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, range->lo,
+		    range->hi - range->lo, &shared->selector))
+		child_ready(-1);
+	child_ready(0);
+	for (;;)
+		shared->turns++;
+}
+
+struct verdicts {
+	struct range range;
+	char selector;
+	enum held_verdict in, out;
+};
+
+static void check_dispatched(const struct verdicts *expected)
+{
+	struct child child = start(dispatch_calls, &expected->range);
+	if (child.value == 0) {
+		shared->selector = expected->selector;
+		ck_assert_int_eq(judge_of(child.pid, NULL), expected->in);
+		ck_assert_int_eq(judge_of(child.pid, &leaving), expected->out);
+	}
+	finish(&child);
+}
+
+/* What stands there before the attach goes on; what comes later has to let the last stub out. */
+START_TEST(calls_that_are_handed_to_the_program)
+{
+	static const struct verdicts table[] = {
+		{{0, 0}, SYSCALL_DISPATCH_FILTER_BLOCK, HELD_DISPATCHED, HELD_DISPATCHED},
+		{{0, 0}, SYSCALL_DISPATCH_FILTER_ALLOW, HELD_DISPATCHED, HELD_FIT},
+		{{SLACK, SLACK_END}, SYSCALL_DISPATCH_FILTER_BLOCK, HELD_DISPATCHED, HELD_FIT},
+		{{SLACK - 1, SLACK_END + 1}, SYSCALL_DISPATCH_FILTER_BLOCK, HELD_DISPATCHED,
+			HELD_FIT},
+		{{SLACK, SLACK_END - 1}, SYSCALL_DISPATCH_FILTER_BLOCK, HELD_DISPATCHED,
+			HELD_DISPATCHED},
+		{{SLACK + 1, SLACK_END + 1}, SYSCALL_DISPATCH_FILTER_BLOCK, HELD_DISPATCHED,
+			HELD_DISPATCHED},
+	};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(table); i++)
+		check_dispatched(&table[i]);
+}
+END_TEST
+
+HT_SUITE("attach/inject/held", a_thread_in_the_stubs_place_is_elsewhere,
+	a_thread_of_another_process_is_elsewhere, a_thread_in_code_of_32_bits_is_elsewhere,
+	the_table_of_descriptors_is_asked_of_the_held_thread,
+	a_limit_on_files_matters_to_the_first_stub, calls_that_are_handed_to_the_program)
