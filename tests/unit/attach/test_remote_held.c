@@ -3,6 +3,8 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -12,6 +14,8 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -21,22 +25,27 @@
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 
-#define SLOTS	 2u
-#define STATUS	 (ABI_CONTROL_OFF + offsetof(struct abi_control, stub_status))
-#define FD_FLOOR 100
-#define FEW	 50u
+#define SLOTS	     2u
+#define STATUS	     (ABI_CONTROL_OFF + offsetof(struct abi_control, stub_status))
+#define FD_FLOOR     100
+#define FEW	     50u
+#define LEASE_NS     CLOCK_NS_PER_S
+#define THREAD_BYTES (256ull << 20) /* stack, and heap, of another thread */
 
 static struct shared {
 	atomic_uint stops, hasty, failed;
 	volatile int result, error, turns;
+	volatile int32_t wanted, own; /* descriptors: `own` gets the number `wanted` */
+	volatile ino_t inode;	      /* of it, when it has */
 } * shared;
 
 /* --- what the worker asks the kernel -------------------------------------------------------------
  */
 
-/* Where the look at the stub's progress fails that comes after our answer; and what is done just
- * before the answer. */
-static uint64_t fail_at;
+/* Where the look at the stub's progress fails that comes after our answer, unless looks succeed;
+ * and what is done just before the answer. */
+static uint64_t look_at;
+static bool looks_succeed;
 static void (*before_the_answer)(void);
 
 /* The first look that sees it ready leads to the answer. */
@@ -52,9 +61,9 @@ static bool fails(int64_t status)
 ssize_t pread(int fd, void *buffer, size_t length, off_t offset)
 {
 	ssize_t got = syscall(SYS_pread64, fd, buffer, length, offset);
-	if (!fail_at || (uint64_t)offset != fail_at || got != sizeof(int64_t))
+	if (!look_at || (uint64_t)offset != look_at || got != sizeof(int64_t))
 		return got;
-	if (!fails(*(const int64_t *)buffer))
+	if (!fails(*(const int64_t *)buffer) || looks_succeed)
 		return got;
 	shared->failed++;
 	errno = ENOMEM;
@@ -113,7 +122,8 @@ static void wait_for_events(const void *arg)
 	child_wait();
 }
 
-static void setup(struct proc *proc, struct child *child, struct remote_slack *slack)
+static void setup_with(struct proc *proc, struct child *child, struct remote_slack *slack,
+	void (*body)(const void *arg), const void *arg)
 {
 	shared = mmap(
 		NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -123,15 +133,21 @@ static void setup(struct proc *proc, struct child *child, struct remote_slack *s
 	ck_assert_ptr_ne(page, MAP_FAILED);
 	*slack = (struct remote_slack){
 		.addr = (raddr_t)(uintptr_t)page, .bytes = sizeof(slack->original)};
-	*child = child_fork(wait_for_events, NULL);
+	*child = child_fork(body, arg);
 	child_sleeping(child);
 	ck_no_err(proc_open(child->pid, proc));
 	ck_no_err(proc_open_mem(proc));
 }
 
-/* Free address space, here and so in a child. */
+static void setup(struct proc *proc, struct child *child, struct remote_slack *slack)
+{
+	setup_with(proc, child, slack, wait_for_events, NULL);
+}
+
+/* Free address space, here and so in a child, which may have made a thread above it. */
 static raddr_t hole(uint64_t bytes)
 {
+	bytes += THREAD_BYTES;
 	void *at = mmap(NULL, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	ck_assert_ptr_ne(at, MAP_FAILED);
 	munmap(at, bytes);
@@ -210,7 +226,7 @@ START_TEST(an_error_after_the_answer_does_not_hold_the_thread)
 	struct remote_image image;
 	setup(&proc, &child, &slack);
 	struct stub_map map = map_of();
-	fail_at = map.image + STATUS;
+	look_at = map.image + STATUS;
 	ck_err(remote_map(&proc, &slack, &map, false, NULL, &image), HT_ERR_SYS);
 	ck_assert_uint_eq(shared->failed, 1);
 	ck_assert(!image.not_taken);
@@ -260,7 +276,7 @@ START_TEST(a_thread_that_waits_for_a_core_is_not_stopped_before_it_has_run)
 	struct remote_image image;
 	setup(&proc, &child, &slack);
 	struct stub_map map = map_of();
-	fail_at = map.image + STATUS;
+	look_at = map.image + STATUS;
 	struct child busy = child_fork(occupy_one_core, NULL);
 	share_a_core(child.pid, busy.pid);
 	waiting_thread = child.pid;
@@ -277,6 +293,162 @@ START_TEST(a_thread_that_waits_for_a_core_is_not_stopped_before_it_has_run)
 }
 END_TEST
 
+/* --- a signal meanwhile -------------------------------------------------------------------------
+ */
+
+static pid_t signalled;
+
+static void send_signal(void)
+{
+	kill(signalled, SIGUSR1);
+}
+
+static void do_nothing(int sig)
+{
+	(void)sig;
+}
+
+static void wait_with_handler(const void *arg)
+{
+	struct sigaction action = {.sa_handler = do_nothing, .sa_flags = *(const int *)arg};
+	sigaction(SIGUSR1, &action, NULL);
+	wait_for_events(NULL);
+}
+
+/* Whatever the handler's flags say of other calls: epoll_wait returns. The signal comes while the
+ * thread is in the stub. */
+static void check_interrupted(int flags)
+{
+	struct proc proc;
+	struct child child;
+	struct remote_slack slack;
+	struct remote_image image;
+	setup_with(&proc, &child, &slack, wait_with_handler, &flags);
+	struct stub_map map = map_of();
+	look_at = map.image + STATUS;
+	looks_succeed = true;
+	signalled = child.pid;
+	before_the_answer = send_signal;
+	ck_no_err(remote_map(&proc, &slack, &map, false, NULL, &image));
+	while (child_call(child.pid) != SYS_pause && child_call(child.pid) != SYS_epoll_wait)
+		sched_yield();
+	ck_assert_int_eq(shared->turns, 1);
+	ck_assert_int_eq(shared->result, -1);
+	ck_assert_int_eq(shared->error, EINTR);
+	close_image(&image);
+	proc_close(&proc);
+	child_kill(&child);
+}
+
+START_TEST(a_signal_that_comes_in_the_stub_interrupts_the_call)
+{
+	check_interrupted(0);
+	check_interrupted(SA_RESTART);
+}
+END_TEST
+
+/* --- another thread of the program ---------------------------------------------------------------
+ */
+
+/* Closes what it does not know, and gets its number. */
+static void *give_numbers(void *arg)
+{
+	struct stat stat;
+	for (;;) {
+		while (!shared->wanted)
+			;
+		if (dup2(shared->own, shared->wanted) < 0 || fstat(shared->wanted, &stat))
+			_exit(1);
+		shared->inode = stat.st_ino;
+		shared->wanted = 0;
+	}
+	return arg;
+}
+
+static int own_memory, own_socket;
+
+static void wait_beside_a_thread(const void *arg)
+{
+	pthread_t thread;
+	pthread_create(&thread, NULL, give_numbers, NULL);
+	wait_for_events(arg);
+}
+
+static struct proc *looked_at;
+static unsigned which;
+
+/* The program's own file has the number of what the stub has made and told. */
+static void take_its_number(void)
+{
+	int32_t fds[4];
+	raddr_t at = look_at - STATUS + ABI_CONTROL_OFF + offsetof(struct abi_control, stub_fds);
+	if (syscall(SYS_pread64, looked_at->mem_fd, fds, sizeof(fds), at) != sizeof(fds))
+		_exit(1);
+	shared->own = which == 1 ? own_memory : own_socket;
+	shared->wanted = fds[which];
+	while (shared->wanted)
+		sched_yield();
+	shared->result = fds[which];
+}
+
+/* Neither is it taken for the agent's, nor does the stub close it. */
+static void check_taken_over(unsigned descriptor)
+{
+	struct proc proc;
+	struct child child;
+	struct remote_slack slack;
+	struct remote_image image;
+	char path[48];
+	struct stat stat;
+	int pair[2];
+	which = descriptor;
+	own_memory = memfd_create("own", MFD_CLOEXEC);
+	ck_assert_int_eq(ftruncate(own_memory, (off_t)abi_image_bytes(SLOTS)), 0);
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	own_socket = pair[0];
+	setup_with(&proc, &child, &slack, wait_beside_a_thread, NULL);
+	struct stub_map map = map_of();
+	map.lease_ns = LEASE_NS;
+	look_at = map.image + STATUS;
+	looks_succeed = true;
+	looked_at = &proc;
+	before_the_answer = take_its_number;
+	ck_err_says(remote_map(&proc, &slack, &map, false, NULL, &image), HT_ERR_REFUSED,
+		"gave up waiting");
+	ck_assert_int_eq(image.memfd, -1);
+	ck_assert(image.not_taken);
+	ck_assert_uint_ne(shared->inode, 0);
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", child.pid, shared->result);
+	ck_assert_int_eq(fstatat(AT_FDCWD, path, &stat, 0), 0);
+	ck_assert_uint_eq(stat.st_ino, shared->inode);
+	check_unharmed(&proc, &child);
+	proc_close(&proc);
+	child_kill(&child);
+	close(own_memory);
+	close(pair[0]);
+	close(pair[1]);
+}
+
+START_TEST(the_memory_is_another_file_by_now)
+{
+	check_taken_over(1);
+}
+END_TEST
+
+START_TEST(the_agents_socket_is_another_file_by_now)
+{
+	check_taken_over(2);
+}
+END_TEST
+
+START_TEST(the_daemons_socket_is_another_file_by_now)
+{
+	check_taken_over(3);
+}
+END_TEST
+
 HT_SUITE("attach/inject/remote, held", a_thread_that_was_waiting_goes_on_to_wait,
 	an_error_after_the_answer_does_not_hold_the_thread,
-	a_thread_that_waits_for_a_core_is_not_stopped_before_it_has_run)
+	a_thread_that_waits_for_a_core_is_not_stopped_before_it_has_run,
+	a_signal_that_comes_in_the_stub_interrupts_the_call, the_memory_is_another_file_by_now,
+	the_agents_socket_is_another_file_by_now, the_daemons_socket_is_another_file_by_now)

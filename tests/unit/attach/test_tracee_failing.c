@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Calls that fail once while a thread is being stopped and let go.
+ * Calls that fail once while a thread is being stopped and let go, and signals that come between
+ * two of them.
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
@@ -17,7 +20,8 @@
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 
-#define FAR_NS (60 * CLOCK_NS_PER_S)
+#define FAR_NS	  (60 * CLOCK_NS_PER_S)
+#define LOOKS_MAX 2000u
 
 /* Shared with the child. */
 static struct shared {
@@ -29,6 +33,8 @@ static struct shared {
 static enum __ptrace_request failing_request;
 static int failing_errno;
 static bool failing_look;
+/* It is the tracee's by now, and goes on. */
+static void (*before_interrupt)(pid_t tid);
 
 long ptrace(enum __ptrace_request request, ...)
 {
@@ -40,6 +46,8 @@ long ptrace(enum __ptrace_request request, ...)
 	va_end(args);
 	if (!real)
 		*(void **)&real = dlsym(RTLD_NEXT, "ptrace");
+	if (request == PTRACE_INTERRUPT && before_interrupt)
+		before_interrupt(tid);
 	if (request != failing_request || !failing_errno)
 		return real(request, tid, addr, data);
 	errno = failing_errno;
@@ -99,4 +107,48 @@ START_TEST(a_single_failure_goes_unnoticed)
 }
 END_TEST
 
-HT_SUITE("attach/target/tracee, failing", a_single_failure_goes_unnoticed)
+static void count(int sig)
+{
+	(void)sig;
+	shared->turns++;
+}
+
+static void spin(const void *arg)
+{
+	(void)arg;
+	signal(SIGUSR1, count);
+	child_ready(0);
+	for (;;)
+		shared->error = 0;
+}
+
+/* The kernel gives it to the tracer first. */
+static void send_signal(pid_t tid)
+{
+	before_interrupt = NULL;
+	kill(tid, SIGUSR1);
+	while (child_state(tid) != 't')
+		sched_yield();
+}
+
+START_TEST(a_signal_before_it_is_asked_is_passed_on)
+{
+	struct tracee tracee;
+	enum tracee_result result;
+	shared = mmap(
+		NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(shared, MAP_FAILED);
+	struct child child = child_fork(spin, NULL);
+	before_interrupt = send_signal;
+	ck_no_err(tracee_stop(child.pid, clock_mono_ns() + FAR_NS, false, &tracee, &result));
+	ck_assert_int_eq(result, TRACEE_STOPPED);
+	ck_no_err(tracee_release(&tracee));
+	for (unsigned looks = 0; looks < LOOKS_MAX && !shared->turns; looks++)
+		usleep(1000);
+	ck_assert_uint_eq(shared->turns, 1);
+	child_kill(&child);
+}
+END_TEST
+
+HT_SUITE("attach/target/tracee, failing", a_single_failure_goes_unnoticed,
+	a_signal_before_it_is_asked_is_passed_on)
