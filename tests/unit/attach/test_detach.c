@@ -1,20 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/inject/detach.h"
 
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "attach/target/clock.h"
+#include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 
 #define SLOTS	   2u
 #define NOTHING	   0x1000ul /* no function is called */
 #define TURNS_BUSY 3u
+#define PROOF_NS   (300 * CLOCK_NS_PER_MS)
 
 static struct image image;
 static raddr_t hook, guard;
 static struct abi_slot_head *busy;
 static unsigned turns;
+static bool gate_is_watched;
 
 static raddr_t target_of(raddr_t entry)
 {
@@ -24,8 +30,8 @@ static raddr_t target_of(raddr_t entry)
 /* The detach waits. A thread is within a system call of the agent's until its third turn. */
 int nanosleep(const struct timespec *span, struct timespec *left)
 {
-	(void)span;
-	(void)left;
+	if (!gate_is_watched)
+		return (int)syscall(SYS_nanosleep, span, left);
 	ck_assert_uint_eq(target_of(hook), NOTHING);
 	ck_assert_uint_ne(target_of(guard), NOTHING);
 	ck_assert_uint_eq(image_config(&image)->stop, 1);
@@ -62,6 +68,7 @@ static void setup(struct proc *self, struct detach *detach)
 	busy->key = 0x1000;
 	busy->calling = 1;
 	turns = 0;
+	gate_is_watched = true;
 	ck_no_err(proc_open(getpid(), self));
 	ck_no_err(proc_open_mem(self));
 	*detach = (struct detach){.proc = self, .image = &image};
@@ -103,4 +110,81 @@ START_TEST(the_dead_make_no_call)
 }
 END_TEST
 
-HT_SUITE("attach/inject/detach", guards_stay_until_no_call_is_under_way, the_dead_make_no_call)
+/* --- threads whose books say that they are in no hook -------------------------------------------
+ */
+
+static uint8_t *code_of_the_agent(void)
+{
+	return image.local + ABI_TEXT_OFF + ABI_TEXT_MAX - HT_PAGE_BYTES;
+}
+
+/* A frame of the agent's that no slot knows. */
+static void wait_below_the_agent(const void *arg)
+{
+	void (*frame)(void (*)(void)) = (void (*)(void (*)(void)))(
+		uintptr_t)(image.base + (raddr_t)(code_of_the_agent() - image.local));
+	(void)arg;
+	child_ready(0);
+	frame((void (*)(void))child_wait);
+}
+
+enum untold { ALL_IS_TOLD, NO_SLOT_LEFT, GIVEN_UP, CLOCK_FORBIDDEN, FORKED };
+
+static void check_books(enum untold what, bool inside)
+{
+	static const uint8_t call[] = {
+		0x55, 0xff, 0xd7, 0x5d, 0xc3}; /* push; call *%rdi; pop; ret */
+	struct proc self, proc;
+	struct detach detach;
+	struct detach_report report = {.patch = {.unloaded = 1}};
+	setup(&self, &detach);
+	gate_is_watched = false;
+	memcpy(code_of_the_agent(), call, sizeof(call));
+	struct child child = child_fork(wait_below_the_agent, NULL);
+	child_sleeping(&child);
+	ck_no_err(proc_open(child.pid, &proc));
+	ck_no_err(proc_open_mem(&proc));
+	busy->calling = 0;
+	busy->tid = (uint32_t)child.pid;
+	busy->state = ABI_SLOT_IDLE;
+	struct abi_control *control = image_control(&image);
+	control->lost[ABI_LOSS_SLOT_FULL] = what == NO_SLOT_LEFT;
+	control->given_up = what == GIVEN_UP ? ABI_GIVEN_UP : 0;
+	control->forbidden = what == CLOCK_FORBIDDEN ? ABI_FORBIDDEN_CLOCK : 0;
+	image.forked = what == FORKED;
+	detach.proc = &proc;
+	detach.deadline_mono_ns = clock_mono_ns() + PROOF_NS;
+	journal_begin(&detach.journal, image.base, image.bytes, image.thunks);
+	struct ht_err *err = detach_unmap(&detach, &report);
+	if (inside) {
+		ck_no_err(err);
+		ck_assert_int_eq(report.level, DETACH_INCOMPLETE);
+		ck_assert_int_eq(report.quiesce.tid, child.pid);
+	} else {
+		/* There is no place for a stub here that could unmap anything. */
+		ck_err(err, HT_ERR_INCOMPLETE);
+	}
+	child_kill(&child);
+	proc_close(&proc);
+	journal_destroy(&detach.journal);
+	proc_close(&self);
+	image_deinit(&image);
+}
+
+START_TEST(idle_books_prove_that_words_are_stale)
+{
+	check_books(ALL_IS_TOLD, false);
+}
+END_TEST
+
+/* Calls that found no slot, or are only forwarded, are in no books; nor is the child's thread that
+ * has the number of one of its parent's. */
+START_TEST(books_that_do_not_tell_all_prove_nothing)
+{
+	for (enum untold what = NO_SLOT_LEFT; what <= FORKED; what++)
+		check_books(what, true);
+}
+END_TEST
+
+HT_SUITE("attach/inject/detach", guards_stay_until_no_call_is_under_way, the_dead_make_no_call,
+	idle_books_prove_that_words_are_stale, books_that_do_not_tell_all_prove_nothing)

@@ -21,6 +21,9 @@
 #define SLOTS	       4u
 #define RESERVED_BYTES (1ull << 43)
 
+#define SWAPPED_READ_BYTES (64u << 20) /* of what is swapped out, by one search */
+#define SWAPPED_BYTES	   (SWAPPED_READ_BYTES + (3u << 20))
+
 static const struct stackscan_ranges ours = {.thunk_lo = THUNK, .thunk_hi = THUNK + HT_PAGE_BYTES};
 
 static raddr_t at(const void *pointer)
@@ -416,7 +419,8 @@ START_TEST(pages_are_told_apart)
 }
 END_TEST
 
-/* Code in reach of the thunks, filled with what the rows say, at each place that counts. */
+/* Code in reach of the thunks, filled with what the rows say, at each place that counts: an
+ * address, a call, a jump. */
 START_TEST(code_holds_addresses_anywhere)
 {
 	static const size_t offset[] = {1, 3, HT_PAGE_BYTES - 3, CHUNK_BYTES - 1, CHUNK_BYTES - 6,
@@ -426,15 +430,15 @@ START_TEST(code_holds_addresses_anywhere)
 	uint8_t *code = mmap((void *)(uintptr_t)(THUNK + (1ull << 28)), CHUNK_BYTES + HT_PAGE_BYTES,
 		PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
 	ck_assert_ptr_ne(code, MAP_FAILED);
-	for (size_t i = 0; i < 2 * HT_ARRAY_SIZE(offset); i++) {
-		size_t here = offset[i / 2];
+	for (size_t i = 0; i < 3 * HT_ARRAY_SIZE(offset); i++) {
+		size_t here = offset[i / 3], opcode = i % 3 ? 1 : 0;
 		uint64_t word;
 		put_entry(&word, 9);
 		ck_assert_int_eq(mprotect(code, CHUNK_BYTES + HT_PAGE_BYTES, PROT_WRITE), 0);
 		memset(code, 0x90, CHUNK_BYTES + HT_PAGE_BYTES);
-		if (i % 2) {
+		if (opcode) {
 			int32_t distance = (int32_t)(word - at(code) - here - 5);
-			code[here] = 0xe8;
+			code[here] = i % 3 == 1 ? 0xe8 : 0xe9;
 			memcpy(code + here + 1, &distance, sizeof(distance));
 		} else {
 			memcpy(code + here, &word, sizeof(word));
@@ -444,7 +448,7 @@ START_TEST(code_holds_addresses_anywhere)
 		ck_assert_int_eq(mprotect(code, CHUNK_BYTES + HT_PAGE_BYTES, PROT_EXEC), 0);
 		struct escape_found found = search(0, 0);
 		ck_assert_msg(found.count > 0, "row %zu", i);
-		ck_assert_uint_eq(found.addr, at(code) + here + i % 2);
+		ck_assert_uint_eq(found.addr, at(code) + here + opcode);
 	}
 }
 END_TEST
@@ -476,8 +480,31 @@ END_TEST
 static raddr_t failing;
 static unsigned failures;
 
+/* Pages of which the page map says that they are swapped out. */
+static raddr_t swapped_lo, swapped_hi;
+
+static bool is_pagemap(int fd)
+{
+	char path[32], link[64] = "";
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return readlink(path, link, sizeof(link) - 1) > 0 && strstr(link, "/pagemap");
+}
+
+static ssize_t read_pagemap(int fd, uint64_t *entry, size_t length, off_t offset)
+{
+	ssize_t got = syscall(SYS_pread64, fd, entry, length, offset);
+	for (ssize_t i = 0; i < got / (ssize_t)sizeof(*entry); i++) {
+		raddr_t addr = ((raddr_t)offset / sizeof(*entry) + (raddr_t)i) * HT_PAGE_BYTES;
+		if (addr >= swapped_lo && addr < swapped_hi)
+			entry[i] = 1ull << 62;
+	}
+	return got;
+}
+
 ssize_t pread(int fd, void *buffer, size_t length, off_t offset)
 {
+	if (swapped_lo && is_pagemap(fd))
+		return read_pagemap(fd, buffer, length, offset);
 	if (failures && (raddr_t)offset <= failing && failing - (raddr_t)offset < length) {
 		if ((raddr_t)offset < failing) {
 			length = failing - (raddr_t)offset;
@@ -508,6 +535,25 @@ START_TEST(one_read_that_fails_hides_nothing)
 }
 END_TEST
 
+/* Not all of it is brought back for one search; what is not may hold anything. */
+START_TEST(memory_that_is_swapped_out_is_told)
+{
+	if (!setup_to_search())
+		return;
+	uint8_t *map = mmap(NULL, SWAPPED_BYTES, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	ck_assert_ptr_ne(map, MAP_FAILED);
+	put_entry((uint64_t *)(void *)(map + HT_PAGE_BYTES), 7);
+	put_entry((uint64_t *)(void *)(map + SWAPPED_BYTES - HT_PAGE_BYTES), 7);
+	swapped_lo = at(map);
+	swapped_hi = swapped_lo + SWAPPED_BYTES;
+	struct escape_found found = search(0, 0);
+	ck_assert_uint_eq(found.count, 1);
+	ck_assert_uint_eq(found.addr, at(map) + HT_PAGE_BYTES);
+	ck_assert_uint_eq(found.unread_bytes, SWAPPED_BYTES - SWAPPED_READ_BYTES);
+}
+END_TEST
+
 /* A mapped file that was cut cannot be read there: the rest of the mapping still counts. */
 START_TEST(unreadable_pages_are_passed)
 {
@@ -533,4 +579,5 @@ HT_SUITE("attach/inject/escape", calls_and_jumps_keep_the_address, loads_take_it
 	what_was_written_is_searched_whatever_its_protection, what_a_file_holds_is_not_searched,
 	shared_memory_is_searched, a_private_view_of_shared_memory_is_searched,
 	pages_are_told_apart, code_holds_addresses_anywhere, unreadable_pages_are_passed,
-	memory_that_cannot_be_read_is_told, one_read_that_fails_hides_nothing)
+	memory_that_cannot_be_read_is_told, memory_that_is_swapped_out_is_told,
+	one_read_that_fails_hides_nothing)

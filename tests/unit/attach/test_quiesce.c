@@ -547,6 +547,13 @@ START_TEST(the_judge)
 }
 END_TEST
 
+START_TEST(what_no_unwinder_can_tell_is_inside)
+{
+	setup();
+	check_never_outside(lost);
+}
+END_TEST
+
 HT_SUITE("attach/inject/quiesce", a_sleeper_outside_is_seen_without_a_stop,
 	a_frame_of_ours_is_never_outside, a_pc_of_ours_is_inside_whatever_the_books_say,
 	a_signal_frame_into_ours_is_inside_whatever_the_books_say,
@@ -554,4 +561,4 @@ HT_SUITE("attach/inject/quiesce", a_sleeper_outside_is_seen_without_a_stop,
 	a_thread_in_vfork_is_inside, a_running_thread_is_stopped_once,
 	function_pointers_are_rewritten, function_pointers_are_counted,
 	threads_that_end_are_outside, threads_that_were_asked_are_let_go_in_order_whatever_fails,
-	a_process_that_is_gone, the_judge)
+	a_process_that_is_gone, the_judge, what_no_unwinder_can_tell_is_inside)

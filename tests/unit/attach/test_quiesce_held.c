@@ -4,6 +4,7 @@
  */
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -17,6 +18,7 @@
 
 #include "attach/inject/quiesce.h"
 #include "attach/target/clock.h"
+#include "attach/target/memory.h"
 #include "format/abi_thunk.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
@@ -66,8 +68,16 @@ long ptrace(enum __ptrace_request request, ...)
 	return result;
 }
 
+/* Once, as its memory is looked at: wakes a thread that waited. */
+static void (*while_looked_at)(void);
+
 ssize_t pread(int fd, void *buffer, size_t length, off_t offset)
 {
+	void (*once)(void) = fd == proc.mem_fd ? while_looked_at : NULL;
+	if (once) {
+		while_looked_at = NULL;
+		once();
+	}
 	if (shared && shared->held) {
 		shared->reads++;
 		shared->read += length;
@@ -224,5 +234,103 @@ START_TEST(a_call_is_interrupted_while_its_registers_are_rewritten)
 }
 END_TEST
 
+/* Has an entry in each register but rsp, and shows all of them. */
+#define REGISTERS 15u
+void spin_with_all(uint64_t entry);
+extern volatile uint64_t all_registers[REGISTERS + 1]; /* and the turns */
+
+__asm__(".pushsection .bss\n"
+	".balign 8\n"
+	"all_registers: .skip 128\n"
+	".popsection\n"
+	"spin_with_all:\n"
+	".irp reg, rax, rbx, rcx, rdx, rsi, rbp, r8, r9, r10, r11, r12, r13, r14, r15\n"
+	"	mov %rdi, %\\reg\n"
+	".endr\n"
+	"1:\n"
+	".set at, 0\n"
+	".irp reg, rax, rbx, rcx, rdx, rsi, rdi, rbp, r8, r9, r10, r11, r12, r13, r14, r15\n"
+	"	mov %\\reg, all_registers + at(%rip)\n"
+	"	.set at, at + 8\n"
+	".endr\n"
+	"	incq all_registers + at(%rip)\n"
+	"	jmp 1b\n");
+
+static void spin_all(const void *arg)
+{
+	child_ready(0);
+	spin_with_all(*(const uint64_t *)arg);
+}
+
+static void check_registers(uint64_t expected)
+{
+	uint64_t word[REGISTERS + 1], turns = 0;
+	for (unsigned looks = 0; looks<3; looks += word[REGISTERS]> turns) {
+		turns = looks ? word[REGISTERS] : 0;
+		ck_no_err(
+			memory_read(&proc, (raddr_t)(uintptr_t)all_registers, word, sizeof(word)));
+	}
+	for (unsigned i = 0; i < REGISTERS; i++)
+		ck_assert_msg(word[i] == expected, "register %u: %lx", i, (long)word[i]);
+}
+
+START_TEST(function_pointers_in_all_registers_are_rewritten)
+{
+	static const uint64_t entry = ENTRY;
+	setup();
+	struct child child = child_fork(spin_all, &entry);
+	struct quiesce_report report;
+	struct quiesce *quiesce = start(&child, true, real_of);
+	check_registers(ENTRY);
+	do
+		ck_no_err(quiesce_pass(quiesce, &report));
+	while (report.stopped == 0);
+	ck_assert_uint_eq(report.left, 0);
+	ck_assert_uint_eq(report.rewritten, REGISTERS);
+	check_registers(REAL);
+	finish(quiesce, &child);
+}
+END_TEST
+
+static int gate[2];
+static struct child waiter;
+
+static void wait_at_the_gate(const void *arg)
+{
+	char byte;
+	(void)arg;
+	child_ready(0);
+	if (read(gate[0], &byte, 1) == 1)
+		child_wait();
+}
+
+static void open_the_gate(void)
+{
+	ck_assert_int_eq(write(gate[1], "x", 1), 1);
+	while (child_call(waiter.pid) != SYS_pause)
+		sched_yield();
+}
+
+/* What was read of its stack may have been of both places. */
+START_TEST(a_thread_that_has_moved_meanwhile_was_not_seen)
+{
+	setup();
+	ck_assert_int_eq(pipe2(gate, O_CLOEXEC), 0);
+	waiter = child_fork(wait_at_the_gate, NULL);
+	struct quiesce_report report;
+	child_sleeping(&waiter);
+	struct quiesce *quiesce = start(&waiter, false, real_of);
+	while_looked_at = open_the_gate;
+	ck_no_err(quiesce_pass(quiesce, &report));
+	ck_assert_ptr_null((void *)(uintptr_t)while_looked_at);
+	ck_assert_uint_eq(report.asleep, 0);
+	while (report.left)
+		ck_no_err(quiesce_pass(quiesce, &report));
+	finish(quiesce, &waiter);
+}
+END_TEST
+
 HT_SUITE("attach/inject/quiesce, held", stacks_in_large_mappings_are_read_one_at_a_time,
-	a_call_is_interrupted_while_its_registers_are_rewritten)
+	a_call_is_interrupted_while_its_registers_are_rewritten,
+	function_pointers_in_all_registers_are_rewritten,
+	a_thread_that_has_moved_meanwhile_was_not_seen)

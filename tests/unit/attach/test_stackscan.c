@@ -12,6 +12,8 @@
 
 #define STACK_PAGES 4u
 #define STACK_WORDS (STACK_PAGES * HT_PAGE_BYTES / 8)
+#define LONG_BYTES  (1u << 19)
+#define FRAME_WORDS 4u /* of put_frame */
 
 /* Addresses that nothing else in the test holds. */
 #define TEXT  0x5a5a00010000ull
@@ -70,19 +72,22 @@ END_TEST
 static struct proc self;
 
 /* A mapping with nothing readable around it. */
-static uint64_t *make_stack(void)
+static uint64_t *make_stack_of(size_t bytes)
 {
-	uint8_t *area = mmap(NULL, (STACK_PAGES + 2) * HT_PAGE_BYTES, PROT_NONE,
-		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint8_t *area = mmap(
+		NULL, bytes + 2 * HT_PAGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ck_assert_ptr_ne(area, MAP_FAILED);
-	ck_assert_int_eq(
-		mprotect(area + HT_PAGE_BYTES, STACK_PAGES * HT_PAGE_BYTES, PROT_READ | PROT_WRITE),
-		0);
+	ck_assert_int_eq(mprotect(area + HT_PAGE_BYTES, bytes, PROT_READ | PROT_WRITE), 0);
 	if (!self.pid) {
 		ck_no_err(proc_open(getpid(), &self));
 		ck_no_err(proc_open_mem(&self));
 	}
 	return (uint64_t *)(void *)(area + HT_PAGE_BYTES);
+}
+
+static uint64_t *make_stack(void)
+{
+	return make_stack_of(STACK_PAGES * HT_PAGE_BYTES);
 }
 
 static struct stackscan_found scan(const struct proc_maps *maps, raddr_t sp)
@@ -179,12 +184,23 @@ START_TEST(signal_frames)
 	put_frame(stack + 200, at(stack + 300), entry(2));
 	found = scan_now(stack + 100);
 	ck_assert_uint_eq(found.signal, 1);
-	/* A frame across two chunks of reading. */
-	memset(stack, 0, STACK_PAGES * HT_PAGE_BYTES);
-	for (unsigned i = 1; i < 4; i++)
-		put_frame(stack + i * 512 - i, at(stack + 2000), SLACK);
-	found = scan_now(stack);
-	ck_assert_uint_eq(found.signal, 3);
+}
+END_TEST
+
+/* However a stack is read in pieces, frames lie across all of them in each way. */
+START_TEST(signal_frames_everywhere)
+{
+	uint64_t *stack = make_stack_of(LONG_BYTES);
+	const size_t words = LONG_BYTES / sizeof(*stack);
+	for (size_t shift = 0; shift < FRAME_WORDS; shift++) {
+		size_t frames = 0;
+		memset(stack, 0, LONG_BYTES);
+		for (size_t i = shift; i + FRAME_WORDS <= words; i += FRAME_WORDS, frames++)
+			put_frame(stack + i, at(stack + i), SLACK);
+		struct stackscan_found found = scan_now(stack);
+		ck_assert_uint_eq(found.signal, frames);
+		ck_assert_uint_eq(found.plain, frames);
+	}
 }
 END_TEST
 
@@ -350,6 +366,6 @@ END_TEST
 
 HT_SUITE("attach/inject/stackscan", entries, bounds_of_our_code, return_addresses,
 	the_red_zone_belongs_to_the_stack, function_pointers_are_located, signal_frames,
-	interrupted_stacks_are_followed, circles, a_signal_stack_within_the_stack,
-	stacks_too_many_are_a_hit, many_frames_on_one_stack, a_stack_that_is_not_there_is_a_hit,
-	real_signal_frames)
+	signal_frames_everywhere, interrupted_stacks_are_followed, circles,
+	a_signal_stack_within_the_stack, stacks_too_many_are_a_hit, many_frames_on_one_stack,
+	a_stack_that_is_not_there_is_a_hit, real_signal_frames)
