@@ -10,6 +10,7 @@
 
 #include "attach/elf/slots.h"
 #include "attach/inject/choose.h"
+#include "attach/target/memory.h"
 #include "tests/support/ht_check.h"
 
 #define IMAGE	    0x10000000000ull
@@ -156,6 +157,37 @@ START_TEST(a_thunk_elsewhere)
 }
 END_TEST
 
+/* A hook at the entry of a function of this program. */
+static struct journal_slot honest_code(void)
+{
+	raddr_t addr = ht_align_up(at((const void *)setup), sizeof(uint64_t));
+	struct journal_slot entry = {.addr = addr, .code_bytes = 1, .hook = ABI_HOOK_FREE};
+	ck_no_err(memory_read_u64(&self, addr, &entry.original));
+	entry.thunk = (entry.original & ~0xffull) | 0xe9;
+	return entry;
+}
+
+/* Code gets nothing but the bytes of its file. */
+START_TEST(code_is_believed_by_its_file)
+{
+	setup();
+	const struct journal_slot entry = honest_code();
+	ck_assert_int_eq(accepted(entry), JOURNAL_SLOT_INTENDED);
+	struct journal_slot wrong[] = {entry, entry, entry, entry, entry, entry};
+	wrong[0].original ^= 1;
+	wrong[1].original = wrong[1].thunk;
+	wrong[2].addr += 1;
+	wrong[3].addr = at(&word);
+	wrong[4].code_at = sizeof(uint64_t);
+	wrong[5].code_bytes = sizeof(uint64_t) + 1;
+	for (size_t i = 0; i < HT_ARRAY_SIZE(wrong); i++) {
+		journal.header->slot_count = 0;
+		ck_no_err(journal_add(&journal, &wrong[i]));
+		refused("no allocator slot");
+	}
+}
+END_TEST
+
 START_TEST(counts_beyond_all_bounds)
 {
 	setup();
@@ -174,4 +206,5 @@ START_TEST(counts_beyond_all_bounds)
 END_TEST
 
 HT_SUITE("attach/inject/claims", the_truth, another_image, the_stubs_place, words_that_are_no_slots,
-	a_slot_that_is_not_tapped, a_thunk_elsewhere, counts_beyond_all_bounds)
+	a_slot_that_is_not_tapped, a_thunk_elsewhere, code_is_believed_by_its_file,
+	counts_beyond_all_bounds)

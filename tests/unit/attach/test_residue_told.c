@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Each difference between before and after is told, where it belongs and by its name; nothing else
+ * is.
+ */
+#include "attach/inject/residue.h"
+
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "attach/target/memory.h"
+#include "tests/support/child.h"
+#include "tests/support/ht_check.h"
+
+#define WORD  0x5a5a00020028ull
+#define OTHER 0x5a5a00030000ull
+
+/* Whoever waits for a difference to pass has waited for long enough. */
+static time_t passed_s;
+
+int nanosleep(const struct timespec *span, struct timespec *left)
+{
+	(void)span, (void)left;
+	passed_s++;
+	return 0;
+}
+
+int clock_gettime(clockid_t clock, struct timespec *ret)
+{
+	int result = (int)syscall(SYS_clock_gettime, clock, ret);
+	ret->tv_sec += passed_s;
+	return result;
+}
+
+/* --- the process that is looked at --------------------------------------------------------------
+ */
+
+enum order { NOTHING, PROTECT, MAP_OURS, OPEN_OURS, OPEN_SOCKET, BLOCK };
+
+static struct shared {
+	volatile enum order order;
+	volatile bool done;
+	volatile uint64_t value; /* what the order gave */
+	volatile uint64_t word;	 /* a slot */
+} * shared;
+
+static uint8_t *code; /* two pages of a module's file */
+static struct stat code_file;
+
+static bool block(void)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	return sigprocmask(SIG_BLOCK, &set, NULL) == 0;
+}
+
+static bool make_ours(bool mapped)
+{
+	int fd = memfd_create("heaptap-4711", MFD_CLOEXEC);
+	void *page = mapped && ftruncate(fd, HT_PAGE_BYTES) == 0
+			     ? mmap(NULL, HT_PAGE_BYTES, PROT_READ, MAP_SHARED, fd, 0)
+			     : NULL;
+	if (mapped)
+		close(fd);
+	shared->value = (uintptr_t)page;
+	return fd >= 0 && page != MAP_FAILED;
+}
+
+static bool open_socket(void)
+{
+	struct stat stat;
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	bool opened = fd >= 0 && fstat(fd, &stat) == 0;
+	shared->value = opened ? stat.st_ino : 0;
+	return opened;
+}
+
+static bool obey(enum order order)
+{
+	switch (order) {
+	case NOTHING:
+		break;
+	case PROTECT:
+		return mprotect(code + HT_PAGE_BYTES, HT_PAGE_BYTES, PROT_READ) == 0;
+	case MAP_OURS:
+		return make_ours(true);
+	case OPEN_OURS:
+		return make_ours(false);
+	case OPEN_SOCKET:
+		return open_socket();
+	case BLOCK:
+		return block();
+	}
+	return true;
+}
+
+static void be_looked_at(const void *arg)
+{
+	const enum order order = *(const enum order *)arg;
+	child_ready(0);
+	while (shared->order != order)
+		sched_yield();
+	if (!obey(order))
+		_exit(1);
+	shared->done = true;
+	child_wait();
+}
+
+/* --- the comparison -----------------------------------------------------------------------------
+ */
+
+struct look {
+	struct child child;
+	struct proc proc;
+	struct journal journal;
+	struct residue *residue;
+	enum order order;
+	bool keep;
+};
+
+static void look_begin(struct look *ret, enum order order)
+{
+	*ret = (struct look){.order = order};
+	int fd = memfd_create("libmodule.so", MFD_CLOEXEC);
+	ck_assert_int_eq(ftruncate(fd, 2 * HT_PAGE_BYTES), 0);
+	ck_assert_int_eq(fstat(fd, &code_file), 0);
+	code = mmap(NULL, 2 * HT_PAGE_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, 0);
+	ck_assert_ptr_ne(code, MAP_FAILED);
+	close(fd);
+	shared = mmap(
+		NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(shared, MAP_FAILED);
+	shared->order = order == NOTHING ? BLOCK : NOTHING;
+	ret->child = child_fork(be_looked_at, &ret->order);
+	ck_no_err(proc_open(ret->child.pid, &ret->proc));
+	ck_no_err(proc_open_mem(&ret->proc));
+	struct module module = {.inode = code_file.st_ino};
+	struct modules modules = {.module = &module, .count = 1};
+	ck_no_err(residue_create(&ret->proc, &modules, &ret->residue));
+	ck_no_err(journal_create(&ret->journal));
+	journal_begin(&ret->journal, OTHER, HT_PAGE_BYTES, OTHER);
+}
+
+static void change(const struct look *look)
+{
+	shared->order = look->order;
+	while (!shared->done)
+		sched_yield();
+	child_sleeping(&look->child);
+}
+
+static struct residue_report look_end(struct look *look)
+{
+	struct residue_report report;
+	ck_no_err(residue_compare(look->residue, &look->proc, &look->journal, look->keep, &report));
+	residue_destroy(look->residue);
+	journal_destroy(&look->journal);
+	proc_close(&look->proc);
+	child_kill(&look->child);
+	return report;
+}
+
+/* In `part`, with that text, and nowhere else. */
+static void check_told(struct residue_report *report, char *part, const char *text)
+{
+	ck_assert_msg(strstr(part, text), "%s", part);
+	ck_assert_str_eq(residue_difference(report), part);
+	ck_assert(!report->equal);
+	snprintf(part, RESIDUE_TEXT_BYTES, "equal");
+	ck_assert_str_eq(residue_difference(report), "");
+}
+
+START_TEST(nothing_differs)
+{
+	struct look look;
+	look_begin(&look, NOTHING);
+	change(&look);
+	struct residue_report report = look_end(&look);
+	ck_assert_str_eq(residue_difference(&report), "");
+	ck_assert(report.equal);
+}
+END_TEST
+
+START_TEST(changed_code)
+{
+	struct look look;
+	look_begin(&look, NOTHING);
+	change(&look);
+	ck_no_err(memory_write(
+		&look.proc, (raddr_t)(uintptr_t)code + HT_PAGE_BYTES + 100, "\xcc", 1));
+	struct residue_report report = look_end(&look);
+	check_told(&report, report.text, "code of /memfd:libmodule.so");
+}
+END_TEST
+
+START_TEST(a_changed_mapping_of_a_module)
+{
+	struct look look;
+	look_begin(&look, PROTECT);
+	change(&look);
+	struct residue_report report = look_end(&look);
+	check_told(&report, report.maps, "mapping of /memfd:libmodule.so");
+}
+END_TEST
+
+START_TEST(memory_of_ours)
+{
+	struct look look;
+	look_begin(&look, MAP_OURS);
+	change(&look);
+	struct residue_report report = look_end(&look);
+	check_told(&report, report.maps, "/memfd:heaptap-4711 (deleted) is still mapped");
+}
+END_TEST
+
+/* As it is meant to; and any other does not. */
+START_TEST(a_page_that_stays)
+{
+	struct look look;
+	look_begin(&look, MAP_OURS);
+	change(&look);
+	look.keep = true;
+	look.journal.header->thunks = shared->value;
+	struct residue_report report = look_end(&look);
+	check_told(&report, report.maps, "one page of jump stubs stays");
+	look_begin(&look, MAP_OURS);
+	change(&look);
+	look.keep = true;
+	report = look_end(&look);
+	check_told(&report, report.maps, "is still mapped");
+}
+END_TEST
+
+START_TEST(descriptors_of_ours)
+{
+	struct look look;
+	look_begin(&look, OPEN_OURS);
+	change(&look);
+	struct residue_report report = look_end(&look);
+	check_told(&report, report.fds, "is still ours (/memfd:heaptap-4711");
+	look_begin(&look, OPEN_SOCKET);
+	change(&look);
+	journal_set_sockets(&look.journal, -1, shared->value, shared->value + 1);
+	report = look_end(&look);
+	check_told(&report, report.fds, "is still ours (socket:[");
+}
+END_TEST
+
+START_TEST(sockets_of_its_own)
+{
+	struct look look;
+	look_begin(&look, OPEN_SOCKET);
+	change(&look);
+	journal_set_sockets(&look.journal, -1, shared->value + 1, shared->value + 2);
+	struct residue_report report = look_end(&look);
+	ck_assert_str_eq(residue_difference(&report), "");
+}
+END_TEST
+
+static struct residue_report compare_slot(uint64_t word, enum journal_state state)
+{
+	struct look look;
+	look_begin(&look, NOTHING);
+	change(&look);
+	shared->word = word;
+	ck_no_err(journal_add(
+		&look.journal, &(struct journal_slot){.addr = (raddr_t)(uintptr_t)&shared->word,
+				       .original = OTHER,
+				       .thunk = WORD,
+				       .real = OTHER}));
+	journal_set_state(&look.journal, 0, state);
+	return look_end(&look);
+}
+
+START_TEST(slots_that_hold_a_hook)
+{
+	struct residue_report report = compare_slot(WORD, JOURNAL_SLOT_RESTORED);
+	check_told(&report, report.slots, "1 slots still hold a hook");
+	report = compare_slot(OTHER, JOURNAL_SLOT_RESTORED);
+	ck_assert_str_eq(residue_difference(&report), "");
+	report = compare_slot(WORD, JOURNAL_SLOT_GONE);
+	ck_assert_str_eq(residue_difference(&report), "");
+}
+END_TEST
+
+START_TEST(a_signal_that_stays_blocked)
+{
+	struct look look;
+	look_begin(&look, BLOCK);
+	change(&look);
+	struct residue_report report = look_end(&look);
+	check_told(&report, report.signals, "blocked signals 0, now 200");
+}
+END_TEST
+
+/* It does so by itself. */
+START_TEST(a_mask_that_changed_before_proves_nothing)
+{
+	struct look look;
+	look_begin(&look, BLOCK);
+	change(&look);
+	residue_look_again(look.residue, &look.proc);
+	struct residue_report report = look_end(&look);
+	ck_assert_str_eq(residue_difference(&report), "");
+}
+END_TEST
+
+START_TEST(a_thread_that_is_traced)
+{
+	struct look look;
+	look_begin(&look, NOTHING);
+	change(&look);
+	ck_assert_int_eq(ptrace(PTRACE_SEIZE, look.child.pid, NULL, NULL), 0);
+	struct residue_report report = look_end(&look);
+	check_told(&report, report.threads, "is traced by");
+}
+END_TEST
+
+HT_SUITE("attach/inject/residue, told", nothing_differs, changed_code,
+	a_changed_mapping_of_a_module, memory_of_ours, a_page_that_stays, descriptors_of_ours,
+	sockets_of_its_own, slots_that_hold_a_hook, a_signal_that_stays_blocked,
+	a_mask_that_changed_before_proves_nothing, a_thread_that_is_traced)
