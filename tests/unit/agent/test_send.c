@@ -28,6 +28,8 @@ static struct {
 static long fake_send(int fd, const struct sys_msghdr *message, int flags)
 {
 	ck_assert_uint_eq(slot->head.calling, 1);
+	/* It neither blocks the program nor signals it, whatever became of the daemon. */
+	ck_assert_int_eq(flags, SYS_MSG_DONTWAIT | SYS_MSG_NOSIGNAL);
 	if (daemon_does.sends + 1 == daemon_does.forbid_at_send)
 		world_control->forbidden = ABI_FORBIDDEN_SYSCALL;
 	if (daemon_does.sends++ < daemon_does.errors)
