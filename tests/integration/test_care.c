@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -17,7 +18,9 @@
 
 #include "attach/inject/stub_layout.h"
 #include "format/abi_control.h"
+#include "format/abi_thunk.h"
 #include "tests/support/child.h"
+#include "tests/support/gotwords.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/procsnap.h"
 #include "tests/support/report.h"
@@ -404,6 +407,115 @@ START_TEST(changed_code_is_told_apart)
 }
 END_TEST
 
+/* A word of the program's that leads to free, and what it holds. */
+static struct gotword slot_of_free(pid_t pid)
+{
+	struct gotwords words;
+	struct gotword found = {0};
+	gotwords_read(pid, &words);
+	for (size_t i = 0; i < words.count && !found.addr; i++)
+		if (!strcmp(words.word[i].symbol, "free") && !words.word[i].lazy)
+			found = words.word[i];
+	gotwords_deinit(&words);
+	ck_assert_uint_ne(found.addr, 0);
+	return found;
+}
+
+/* The only finding that is a danger. */
+START_TEST(slots_that_lead_nowhere_are_told)
+{
+	static const uint64_t nowhere = 0x5a5a00000000;
+	struct victim victim;
+	start_target(&victim, "escape");
+	struct gotword slot = slot_of_free(victim.pid);
+	poke(victim.pid, slot.addr, &nowhere, sizeof(nowhere));
+	json_t *verify = report_run("verify", victim.pid, 6);
+	ck_assert_str_eq(report_text(verify, "state"), "remains");
+	ck_assert(found(verify, "slots"));
+	ck_assert(strstr(report_text(verify, "parts.slots.text"), "where nothing is mapped"));
+	json_decref(verify);
+	poke(victim.pid, slot.addr, &slot.value, sizeof(slot.value));
+	check_state(victim.pid, "clean", NULL);
+	victim_stop(&victim);
+}
+END_TEST
+
+static uint64_t page_of_heaptap(pid_t pid)
+{
+	char line[4400], path[64];
+	uint64_t lo = 0;
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	FILE *maps = fopen(path, "re");
+	ck_assert_ptr_nonnull(maps);
+	while (fgets(line, sizeof(line), maps))
+		if (strstr(line, "heaptap-"))
+			ck_assert_int_eq(sscanf(line, "%lx", &lo), 1);
+	fclose(maps);
+	ck_assert_uint_ne(lo, 0);
+	return lo;
+}
+
+/* Nobody has forgotten the page as long as a slot leads there. */
+START_TEST(a_page_that_a_slot_leads_to_stays)
+{
+	struct victim victim;
+	start_target(&victim, "escape");
+	struct gotword slot = slot_of_free(victim.pid);
+	leave_tombstone(&victim);
+	free(victim_ask(&victim, "forget", ANSWER_MS));
+	const uint64_t entry = page_of_heaptap(victim.pid) + offsetof(struct abi_thunk, code);
+	poke(victim.pid, slot.addr, &entry, sizeof(entry));
+	json_t *cleanup = report_run("cleanup", victim.pid, 6);
+	ck_assert_str_eq(report_text(cleanup, "outcome"), "in use");
+	ck_assert_uint_eq(report_u64(cleanup, "slots"), 1);
+	ck_assert_uint_eq(report_u64(cleanup, "at"), slot.addr);
+	json_decref(cleanup);
+	poke(victim.pid, slot.addr, &slot.value, sizeof(slot.value));
+	check_outcome("cleanup", victim.pid, 0, "removed");
+	check_state(victim.pid, "clean", NULL);
+	victim_stop(&victim);
+}
+END_TEST
+
+struct holder {
+	pid_t target;
+	const char *name;
+};
+
+static void hold(const void *arg)
+{
+	const struct holder *holder = arg;
+	prctl(PR_SET_NAME, holder->name);
+	child_ready(ptrace(PTRACE_SEIZE, holder->target, NULL, NULL));
+	child_wait();
+}
+
+static json_t *verify_while_held(const struct victim *victim, const char *name, int status)
+{
+	const struct holder holder = {victim->pid, name};
+	struct child child = child_fork(hold, &holder);
+	ck_assert_int_eq(child.value, 0);
+	json_t *verify = report_run("verify", victim->pid, status);
+	child_kill(&child);
+	return verify;
+}
+
+START_TEST(who_holds_a_thread_is_told)
+{
+	struct victim victim;
+	start_target(&victim, "sleepy");
+	json_t *verify = verify_while_held(&victim, "heaptap", 6);
+	ck_assert(found(verify, "threads"));
+	ck_assert(strstr(report_text(verify, "parts.threads.text"), "is held by heaptap"));
+	json_decref(verify);
+	verify = verify_while_held(&victim, "strace", 0);
+	ck_assert(!found(verify, "threads"));
+	ck_assert(strstr(report_text(verify, "parts.threads.other"), "which is not heaptap"));
+	json_decref(verify);
+	victim_stop(&victim);
+}
+END_TEST
+
 START_TEST(words_for_people)
 {
 	struct victim victim;
@@ -476,5 +588,6 @@ HT_SUITE("integration/care", nothing_is_found_where_nothing_was, a_capture_is_fo
 	an_abandoned_capture_is_recovered,
 	an_abandoned_capture_of_an_allocator_linked_in_is_recovered,
 	a_part_of_an_image_is_recovered, a_page_goes_when_the_program_has_forgotten_it,
-	a_page_is_taken_over_and_then_goes, changed_code_is_told_apart, words_for_people,
-	words_about_a_capture)
+	a_page_is_taken_over_and_then_goes, changed_code_is_told_apart,
+	slots_that_lead_nowhere_are_told, a_page_that_a_slot_leads_to_stays,
+	who_holds_a_thread_is_told, words_for_people, words_about_a_capture)

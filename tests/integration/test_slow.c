@@ -99,12 +99,23 @@ static struct procsnap *start_waiting(struct victim *victim, struct tap *tap)
 	return before;
 }
 
+/* It sleeps a millisecond at a time. */
+static bool is_told_inside(pid_t pid)
+{
+	json_t *verify = report_run("verify", pid, 6);
+	bool told = json_is_true(report_at(verify, "parts.threads.heaptap")) &&
+		    strstr(report_text(verify, "parts.threads.text"), "is inside heaptap's code");
+	json_decref(verify);
+	return told;
+}
+
 /* Then the target waits instead, for as long as it takes, and nothing is lost. */
 START_TEST(stopped_lossless)
 {
 	struct victim victim;
 	struct tap tap;
 	struct procsnap *before = start_waiting(&victim, &tap);
+	run_until(is_told_inside(victim.pid), ANSWER_MS);
 	kill(tap.run.pid, SIGCONT);
 	free(victim_line(&victim, ANSWER_MS));
 	json_t *attach = tap_stop(&tap, 0);
