@@ -4,7 +4,7 @@
 #include "agent/config.h"
 #include "agent/encode.h"
 #include "agent/send.h"
-#include "agent/sys.h"
+#include "agent/stamp.h"
 
 /* An event, and the THREAD event that may have to go before it. */
 #define STREAM_ROOM_BYTES (ABI_EVENT_MAX_BYTES + ENCODE_THREAD_BYTES)
@@ -85,33 +85,6 @@ static inline __attribute__((always_inline)) uint8_t *event_encode(struct abi_sl
 		shape == STREAM_BLOCK);
 }
 
-/* While one thread records alone, so many events in a row may have one time. */
-#define STREAM_SAME_TIME 4u
-
-/*
- * The time of an event. A stamp read early could put a free before the allocation that another
- * thread has just handed over; so it is read early only while no other thread records. Whoever
- * starts to record clears `sole` first, and all that this thread can have got from it was stored
- * after that: then the load of `sole`, which comes after those loads, gives the cleared word. For
- * the same reason the time of the event before is good enough, if it is not old.
- */
-static inline __attribute__((always_inline)) uint64_t stamp(
-	const struct abi_config *config, struct abi_slot_head *head)
-{
-	struct abi_control *control = (struct abi_control *)config->control;
-	uint64_t sole = load_relaxed(&control->sole), tick = load_relaxed(&control->tick);
-	uint64_t key = head->key, last_tsc = head->last_tsc;
-	bool is_sole = sole == key;
-	if (ht_likely(is_sole && head->events % STREAM_SAME_TIME != 0 && head->last_tick == tick))
-		return last_tsc;
-	if (sole != 0 && (sole & ~ABI_SOLE_PROPOSED) != key)
-		store_release(&control->sole, 0);
-	store_relaxed(&head->last_tick, tick);
-	uint64_t tsc = abi_time_floor(is_sole ? sys_tsc_early() : sys_tsc());
-	/* Clocks of two processors may differ by a little: time never goes back in a stream. */
-	return tsc < last_tsc ? last_tsc : tsc;
-}
-
 static inline __attribute__((always_inline)) void event_put(const struct abi_config *config,
 	struct abi_slot *slot, const struct stream_event *event, enum stream_shape shape)
 {
@@ -120,7 +93,8 @@ static inline __attribute__((always_inline)) void event_put(const struct abi_con
 	/* A handler within this very call, or while it waited, may have forbidden the clock. */
 	if (!buffer_room(config, slot, &used) || ht_unlikely(!config_recording(config)))
 		return;
-	uint64_t last_tsc = head->last_tsc, tsc = stamp(config, head);
+	uint64_t last_tsc = head->last_tsc,
+		 tsc = stamp(config, slot, event->addr, shape != STREAM_MARK);
 	uint64_t time = (head->buffer_events ? tsc - last_tsc : tsc) >> ABI_TIME_SHIFT;
 	if (ht_unlikely(!config_alive(config)))
 		return;

@@ -20,8 +20,7 @@
 #define DESCRIPTORS_SPARE 16u /* the stub needs four, the target may want some meanwhile */
 #define MAPPINGS_SPARE	  64u /* the image has eight */
 /* What a capture makes of memory in the target's name, at most: stacks, and buffers per thread. */
-#define STACKS_BYTES (ABI_TABLE_WORDS * 8ul + ABI_NODE_MAX * sizeof(struct abi_node))
-#define SAMPLE_BYTES (ABI_SLOTS_OFF - ABI_FILTER_OFF)
+#define COMMON_BYTES (ABI_SLOTS_OFF - ABI_TABLE_OFF)
 #define THREAD_BYTES ABI_SLOT_BYTES
 
 #define FILES_PATIENCE_NS	(10 * CLOCK_NS_PER_S)
@@ -136,7 +135,7 @@ static struct ht_err *check_space(pid_t pid, const struct room *room)
 static struct ht_err *check_room(const struct survey *survey)
 {
 	pid_t pid = survey->proc.pid;
-	uint64_t memory = STACKS_BYTES + SAMPLE_BYTES + survey->status.threads * THREAD_BYTES;
+	uint64_t memory = COMMON_BYTES + survey->status.threads * THREAD_BYTES;
 	struct room room;
 	struct ht_err *err = room_read(&survey->proc, &survey->maps, &room);
 

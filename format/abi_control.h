@@ -20,7 +20,7 @@
 #include "format/abi_event.h"
 
 #define ABI_MAGIC   0x5041545041454821ull
-#define ABI_VERSION 6u
+#define ABI_VERSION 7u
 
 #define ABI_THUNKS_OFF 0x0u
 #define ABI_TEXT_OFF   0x1000u
@@ -248,6 +248,42 @@ struct abi_sampler {
 	uint32_t gone;		   /* 1: so was the block that it reallocates */
 };
 
+/* --- whose event was the last
+ * ---------------------------------------------------------------------
+ */
+
+/*
+ * A word for each of some blocks: its address and the slot that recorded its last event. A slot
+ * that finds its own mark has no order to keep with others. Any other word, of another block or 0,
+ * says nothing; so a mark may be lost at any time, but never stay when another slot has an event of
+ * that block. Words of neighbours lie in one line: lines are shared where the target's are. [A];
+ * the daemon clears all of them before one thread records alone, which leaves no marks. [D]
+ */
+#define ABI_LAST_BITS	  14u
+#define ABI_LAST_WORDS	  (1u << ABI_LAST_BITS)
+#define ABI_LAST_UNIT	  8u  /* addresses that are no multiples have no mark */
+#define ABI_LAST_SHIFT	  11u /* bits of a slot's index */
+#define ABI_LAST_PER_LINE 8u
+
+static inline uint64_t abi_last_index(uint64_t addr)
+{
+	uint64_t line = (addr >> 7) * 0x9e3779b97f4a7c15ull >> (64 - (ABI_LAST_BITS - 3));
+	return line * ABI_LAST_PER_LINE + (addr >> 4) % ABI_LAST_PER_LINE;
+}
+
+static inline uint64_t abi_last_mark(uint64_t addr, uint64_t slot_index)
+{
+	return addr / ABI_LAST_UNIT << ABI_LAST_SHIFT | slot_index;
+}
+
+_Static_assert(ABI_SLOT_MAX <= 1u << ABI_LAST_SHIFT, "a slot's index fits its mark");
+
+/* Whether two marks are of one block. */
+static inline bool abi_last_is_same(uint64_t a, uint64_t b)
+{
+	return (a ^ b) >> ABI_LAST_SHIFT == 0;
+}
+
 /* --- slots: one per thread and nesting level ----------------------------------------------------
  */
 
@@ -338,7 +374,8 @@ _Static_assert(sizeof(struct abi_slot) == ABI_SLOT_BYTES, "slots are found by mu
 #define ABI_TABLE_WORDS (1u << 21)
 #define ABI_NODES_OFF	(ABI_TABLE_OFF + ABI_TABLE_WORDS * 8u)
 #define ABI_NODE_MAX	(1u << 20)
-#define ABI_FILTER_OFF	(ABI_NODES_OFF + ABI_NODE_MAX * 16u)
+#define ABI_LAST_OFF	(ABI_NODES_OFF + ABI_NODE_MAX * 16u)
+#define ABI_FILTER_OFF	(ABI_LAST_OFF + ABI_LAST_WORDS * 8u)
 #define ABI_SAMPLES_OFF (ABI_FILTER_OFF + ABI_FILTER_BYTES)
 #define ABI_SLOTS_OFF	(ABI_SAMPLES_OFF + ABI_SAMPLE_LINES * 64u)
 

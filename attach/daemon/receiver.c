@@ -80,6 +80,7 @@ struct ht_err *receiver_create(const struct receiver_options *options, struct re
 	uint8_t *image = options->image;
 	receiver->control = (void *)(image + ABI_CONTROL_OFF);
 	receiver->slots = (void *)(image + ABI_SLOTS_OFF);
+	receiver->last = (void *)(image + ABI_LAST_OFF);
 	receiver->slot_max = options->slot_max;
 	receiver->socket_fd = options->socket_fd;
 	receiver->sink = options->sink;
@@ -421,7 +422,7 @@ static struct ht_err *drain(struct receiver *receiver, bool last)
 	for (uint32_t i = 0; i < receiver->slot_max && !err; i++)
 		err = drain_slot(receiver, i, last, settled);
 	sole_look(&receiver->sole, receiver->control, receiver->slots, receiver->slot_max,
-		now.mono_ns);
+		receiver->last, now.mono_ns);
 	if (!err)
 		err = node_scan_put(&receiver->nodes);
 	return err ? err : put_sync(receiver, &now);

@@ -32,6 +32,7 @@ struct stream {
 struct receiver {
 	struct abi_control *control;
 	struct abi_slot *slots;
+	uint64_t *last; /* ABI_LAST_OFF */
 	uint32_t slot_max;
 	int socket_fd; /* -1: none, or at its end */
 	struct sink *sink;

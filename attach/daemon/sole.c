@@ -5,6 +5,12 @@
 
 #define load(at) __atomic_load_n(at, __ATOMIC_ACQUIRE)
 
+static void note_marker(struct sole *sole, uint32_t slot)
+{
+	bool is_only = sole->marker == 0 || sole->marker == slot + 1;
+	sole->marker = is_only ? slot + 1 : SOLE_SEVERAL;
+}
+
 /* The key of the only slot that has moved since the last look, if all others rest; otherwise 0. */
 static uint64_t find_sole(struct sole *sole, const struct abi_control *control,
 	const struct abi_slot *slots, uint32_t slot_max)
@@ -21,6 +27,7 @@ static uint64_t find_sole(struct sole *sole, const struct abi_control *control,
 		if (committed != sole->committed[i]) {
 			moved++;
 			key = owner;
+			note_marker(sole, i);
 		} else if (owner && !(owner & ABI_SLOT_DEAD)) {
 			rest &= load(&head->state) == ABI_SLOT_IDLE;
 		}
@@ -35,8 +42,19 @@ static void exchange(struct abi_control *control, uint64_t seen, uint64_t value)
 		&control->sole, &seen, value, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
 }
 
+/*
+ * Who records alone leaves no marks, so that those of others would not be true any more. Whoever
+ * makes one from here on has moved, or is in an event, at the next look: then nobody is told.
+ */
+static void clear_marks(struct sole *sole, uint64_t *last)
+{
+	for (uint32_t i = 0; i < ABI_LAST_WORDS; i++)
+		__atomic_store_n(&last[i], 0, __ATOMIC_RELAXED);
+	sole->marker = 0;
+}
+
 void sole_look(struct sole *sole, struct abi_control *control, const struct abi_slot *slots,
-	uint32_t slot_max, uint64_t now_ns)
+	uint32_t slot_max, uint64_t *last, uint64_t now_ns)
 {
 	if (now_ns < sole->next_ns)
 		return;
@@ -52,5 +70,7 @@ void sole_look(struct sole *sole, struct abi_control *control, const struct abi_
 	} else if (load(&control->sole) != key) {
 		exchange(control, 0, key | ABI_SOLE_PROPOSED);
 		sole->proposed = key;
+		if (sole->marker == SOLE_SEVERAL)
+			clear_marks(sole, last);
 	}
 }

@@ -278,12 +278,13 @@ static void setup_among(void)
 	stage_control->sole = 0;
 }
 
-static void run_events(uint64_t times)
+static inline __attribute__((always_inline)) void put_pairs(
+	uint64_t times, uint64_t first, uint64_t count)
 {
 	for (uint64_t i = 0; i < times; i += 2) {
 		struct stream_event event = {.kind = ABI_EVENT_ALLOC,
 			.hook = ABI_HOOK_MALLOC,
-			.addr = (uint64_t)blocks[i / 2 % HT_ARRAY_SIZE(blocks)],
+			.addr = first + i / 2 % count * sizeof(blocks[0]),
 			.size = 24,
 			.stack = 1000};
 		stream_put(stage_config, stage_slot, &event);
@@ -292,6 +293,17 @@ static void run_events(uint64_t times)
 		event.size = 0;
 		stream_put(stage_config, stage_slot, &event);
 	}
+}
+
+static void run_events(uint64_t times)
+{
+	put_pairs(times, (uint64_t)blocks, HT_ARRAY_SIZE(blocks));
+}
+
+/* So many that none is known any more when it comes again. */
+static void run_events_unknown(uint64_t times)
+{
+	put_pairs(times, 1ull << 40, 1ull << 20);
 }
 
 /* --- the way to the daemon ------------------------------------------------------------------ */
@@ -518,8 +530,10 @@ static const struct part parts[] = {
 		stage_forget, 0},
 	{"event-alone", "stamp, encode and commit an event, one thread records", setup_alone,
 		run_events, NULL, 0, NULL, 0},
-	{"event-among", "the same, several threads record", setup_among, run_events, NULL, 0, NULL,
-		0},
+	{"event-among", "the same, several threads record, blocks are this one's", setup_among,
+		run_events, NULL, 0, NULL, 0},
+	{"event-fenced", "the same, of blocks that anybody may have had before", setup_among,
+		run_events_unknown, NULL, 0, NULL, 0},
 	{"pair-alone", "malloc+free pair of empty functions, 20 frames, all of it",
 		setup_pair_alone, run_pair, base_pair, 0, NULL, 0},
 	{"pair-among", "the same, several threads record", setup_pair_among, run_pair, base_pair, 0,

@@ -45,10 +45,11 @@ struct sys_fake {
 	long (*wait_writable)(int fd);
 	void (*pause)(void);
 	uint64_t cookie;
-	uint64_t tsc;	   /* of the next reading */
-	uint64_t tsc_step; /* per reading */
-	uint64_t fences;   /* readings in order with everything before */
-	uint32_t tid;	   /* what gettid says */
+	uint64_t tsc;	    /* of the next reading */
+	uint64_t tsc_step;  /* per reading */
+	uint64_t fences;    /* readings in order with everything before */
+	uint64_t tsc_early; /* how much too early the others are */
+	uint32_t tid;	    /* what gettid says */
 	bool on_signal_stack;
 	bool tsc_forbidden;
 	/* What process_vm_readv can read. */
@@ -135,14 +136,16 @@ static inline uint32_t sys_thread_u32(uint64_t offset)
 	return *(const uint32_t *)(sys_fake_thread_pointer + offset);
 }
 
-static inline uint64_t sys_tsc_early(void)
-{
-	return __atomic_fetch_add(&sys_fake.tsc, sys_fake.tsc_step, __ATOMIC_RELAXED);
-}
 static inline uint64_t sys_tsc(void)
 {
 	sys_fake.fences++;
-	return sys_tsc_early();
+	return __atomic_fetch_add(&sys_fake.tsc, sys_fake.tsc_step, __ATOMIC_RELAXED);
+}
+
+static inline uint64_t sys_tsc_early(void)
+{
+	return __atomic_fetch_add(&sys_fake.tsc, sys_fake.tsc_step, __ATOMIC_RELAXED) -
+	       sys_fake.tsc_early;
 }
 
 static inline void sys_pause(void)

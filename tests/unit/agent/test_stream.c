@@ -4,6 +4,7 @@
  */
 #include "agent/stream.h"
 
+#include "agent/stamp.h"
 #include "agent/thread.h"
 #include "tests/unit/agent/world.h"
 
@@ -264,7 +265,7 @@ END_TEST
 /* Only who records alone may stamp early; whoever else records ends that first. */
 START_TEST(time_stamps_in_order)
 {
-	static const struct stream_event event = {.kind = ABI_EVENT_FREE, .addr = 0x1000};
+	struct stream_event event = {.kind = ABI_EVENT_FREE};
 	world_make();
 	struct abi_slot *slot = slot_make();
 	uint64_t key = slot->head.key, other = key + 16;
@@ -281,6 +282,7 @@ START_TEST(time_stamps_in_order)
 	for (size_t i = 0; i < HT_ARRAY_SIZE(cases); i++) {
 		world_control->sole = cases[i].sole;
 		sys_fake.fences = 0;
+		event.addr += 0x1000;
 		stream_put(world_config, slot, &event);
 		ck_assert_uint_eq(world_control->sole, cases[i].after);
 		ck_assert_uint_eq(sys_fake.fences, cases[i].early ? 0 : 1);
@@ -288,7 +290,107 @@ START_TEST(time_stamps_in_order)
 }
 END_TEST
 
+/* How many fences the event of a block takes. */
+static uint64_t fences_of(struct abi_slot *slot, enum abi_event_kind kind, uint64_t addr)
+{
+	struct stream_event event = {.kind = kind, .addr = addr};
+	uint64_t before = sys_fake.fences;
+	stream_put(world_config, slot, &event);
+	return sys_fake.fences - before;
+}
+
+static uint64_t pair_fences(struct abi_slot *slot, uint64_t addr)
+{
+	uint64_t alloc = fences_of(slot, ABI_EVENT_ALLOC, addr);
+	return alloc + fences_of(slot, ABI_EVENT_FREE, addr);
+}
+
+/* Of the events of a block that is a thread's own for a while only the first need a fence. */
+START_TEST(own_blocks_need_no_fence)
+{
+	world_make();
+	struct abi_slot *mine = slot_make(), *other = &world_slots[4];
+	other->head.key = sys_fake_thread_pointer + 2;
+	ck_assert_uint_eq(pair_fences(mine, 0x5008), 2);
+	ck_assert_uint_eq(pair_fences(mine, 0x5008), 0);
+	ck_assert_uint_eq(fences_of(mine, ABI_EVENT_ALLOC, 0x5008), 0);
+	ck_assert_uint_eq(fences_of(other, ABI_EVENT_FREE, 0x5008), 1);
+	ck_assert_uint_eq(pair_fences(mine, 0x5008), 1);
+	ck_assert_uint_eq(pair_fences(mine, 0x6004), 2);
+	ck_assert_uint_eq(pair_fences(mine, 0x6004), 2);
+	ck_assert_uint_eq(fences_of(mine, ABI_EVENT_REALLOC_FREED, 0), 0);
+}
+END_TEST
+
+/* Both sides of a fork write to this memory. */
+START_TEST(forked_children_leave_no_marks)
+{
+	world_make();
+	uint64_t last = 0, *words = (uint64_t *)(world_image + ABI_LAST_OFF);
+	world_state->alive = ABI_FORKED;
+	(void)stamp_fenced(world_config, &last, abi_last_mark(0x5000, 3), true);
+	ck_assert_uint_eq(last, 0);
+	world_state->alive = ABI_ALIVE;
+	(void)stamp_fenced(world_config, &last, abi_last_mark(0x5000, 3), true);
+	ck_assert_uint_eq(last, abi_last_mark(0x5000, 3));
+	ck_assert_uint_eq(words[abi_last_index(0x5000)], 0);
+}
+END_TEST
+
+struct past {
+	uint64_t addr, tsc;
+	const struct abi_slot *slot;
+};
+
+/* Of few blocks, some of which share a word with another. */
+static void make_blocks(struct past *past, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		uint64_t addr = 0x10000 + 16 * (random_u64() % 0x1000000) + 8 * (i % 3 == 0);
+		while (i % 4 == 3 && abi_last_index(addr) != abi_last_index(past[i - 1].addr))
+			addr += 16;
+		past[i] = (struct past){.addr = i % 16 == 5 ? addr + 1 : addr};
+	}
+}
+
+/*
+ * Whoever has a block, and however early the clock is read where it is not fenced: the stamps of
+ * its events are in their order, which streams are merged by.
+ */
+START_TEST(events_of_a_block_are_in_order)
+{
+	enum { SLOTS_USED = 5, EVENTS = 300000 };
+	static struct past past[64];
+	random_state = 4;
+	world_make();
+	for (unsigned i = 0; i < SLOTS_USED; i++)
+		world_slots[i].head.key = sys_fake_thread_pointer + 16 * i;
+	make_blocks(past, HT_ARRAY_SIZE(past));
+	sys_fake.tsc_step = 100;
+	uint64_t early = 0, crossings = 0;
+	for (unsigned i = 0; i < EVENTS; i++) {
+		struct abi_slot *slot = &world_slots[random_u64() % SLOTS_USED];
+		struct past *block = &past[random_u64() % HT_ARRAY_SIZE(past)];
+		uint64_t turns = 1 + random_u64() % 4;
+		sys_fake.tsc_early = random_u64() % 4000;
+		for (uint64_t turn = 0; turn < turns; turn++) {
+			enum abi_event_kind kind = turn % 2 ? ABI_EVENT_FREE : ABI_EVENT_ALLOC;
+			early += fences_of(slot, kind, block->addr) == 0;
+			uint64_t tsc = slot->head.last_tsc;
+			bool is_other = block->slot != slot;
+			ck_assert_uint_ge(tsc, block->tsc + is_other);
+			crossings += is_other;
+			*block = (struct past){.addr = block->addr, .tsc = tsc, .slot = slot};
+		}
+		world_received.length = 0;
+	}
+	ck_assert_uint_gt(early, EVENTS / 4);
+	ck_assert_uint_gt(crossings, EVENTS / 4);
+}
+END_TEST
+
 HT_SUITE("agent/stream", decoder_reads_what_was_put, typical_events_are_short,
 	allocations_of_late_are_known, time_does_not_go_back, full_buffers_are_sent,
 	announces_new_thread, restart_forgets_delta_state, garbage_in_the_head_stays_in_the_buffer,
-	time_stamps_in_order)
+	time_stamps_in_order, own_blocks_need_no_fence, forked_children_leave_no_marks,
+	events_of_a_block_are_in_order)

@@ -70,6 +70,33 @@ START_TEST(parts_come_from_memory_and_the_rest_by_socket)
 }
 END_TEST
 
+/* Two threads have recorded; the marks are cleared when one seems to be alone. */
+START_TEST(marks_of_several_are_cleared)
+{
+	static const struct timespec longer_than_a_look = {.tv_nsec = 5000000};
+	struct stage stage;
+	struct agent agent[2];
+	stage_init(&stage);
+	uint64_t *last = (void *)(stage.image + ABI_LAST_OFF);
+	for (uint32_t i = 0; i < 2; i++) {
+		agent_init(&agent[i], &stage, i, 0x1000 + 0x100 * i);
+		agent_events(&agent[i], 1);
+	}
+	ck_no_err(receiver_drain(stage.receiver));
+	last[-1] = last[0] = last[ABI_LAST_WORDS - 1] = last[ABI_LAST_WORDS] = 1;
+	nanosleep(&longer_than_a_look, NULL);
+	agent_events(&agent[1], 1);
+	ck_no_err(receiver_drain(stage.receiver));
+	ck_assert_uint_eq(last[0], 0);
+	ck_assert_uint_eq(last[ABI_LAST_WORDS - 1], 0);
+	ck_assert_uint_eq(last[-1], 1);
+	ck_assert_uint_eq(last[ABI_LAST_WORDS], 1);
+	for (uint32_t i = 0; i < 2; i++)
+		agent_deinit(&agent[i]);
+	stage_deinit(&stage);
+}
+END_TEST
+
 /* A buffer that was sent twice (its hook was left by a jump) or drained as a whole before. */
 START_TEST(nothing_is_taken_twice)
 {
@@ -499,8 +526,8 @@ START_TEST(streams_are_whole_under_concurrent_drains)
 END_TEST
 
 HT_SUITE("attach/daemon/receiver", whole_buffers_come_by_socket,
-	parts_come_from_memory_and_the_rest_by_socket, nothing_is_taken_twice,
-	a_drain_takes_waiting_messages_first, a_dropped_buffer_is_a_gap,
+	parts_come_from_memory_and_the_rest_by_socket, marks_of_several_are_cleared,
+	nothing_is_taken_twice, a_drain_takes_waiting_messages_first, a_dropped_buffer_is_a_gap,
 	a_gap_at_the_end_is_counted, a_killed_thread_leaves_no_false_loss, memory_alone_is_enough,
 	a_closed_socket_is_no_error, an_overtaken_copy_is_thrown_away,
 	completeness_follows_the_clock, completeness_stays_behind_the_tick,

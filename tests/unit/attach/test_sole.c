@@ -16,12 +16,14 @@
 static struct sole sole;
 static struct abi_control control;
 static struct abi_slot *slots;
+static uint64_t last[ABI_LAST_WORDS];
 static uint64_t now_ns;
 
 static void make(void)
 {
 	memset(&sole, 0, sizeof(sole));
 	memset(&control, 0, sizeof(control));
+	memset(last, 0, sizeof(last));
 	free(slots);
 	slots = calloc(SLOTS, sizeof(*slots));
 	now_ns = 1;
@@ -36,7 +38,7 @@ static void record(unsigned i)
 
 static void look(void)
 {
-	sole_look(&sole, &control, slots, SLOTS, now_ns);
+	sole_look(&sole, &control, slots, SLOTS, last, now_ns);
 	now_ns += PERIOD_NS;
 }
 
@@ -75,7 +77,7 @@ START_TEST(looks_too_near_are_none)
 	record(0);
 	look();
 	record(0);
-	sole_look(&sole, &control, slots, SLOTS, now_ns - PERIOD_NS + 1000000);
+	sole_look(&sole, &control, slots, SLOTS, last, now_ns - PERIOD_NS + 1000000);
 	ck_assert_uint_eq(control.sole, KEY(0) | ABI_SOLE_PROPOSED);
 }
 END_TEST
@@ -170,6 +172,79 @@ START_TEST(stays_while_all_rest)
 }
 END_TEST
 
+static void set_marks(void)
+{
+	for (size_t i = 0; i < ABI_LAST_WORDS; i++)
+		last[i] = abi_last_mark(16 * i, 1);
+}
+
+static bool has_marks(void)
+{
+	for (size_t i = 0; i < ABI_LAST_WORDS; i++) {
+		if (last[i])
+			return true;
+	}
+	return false;
+}
+
+/* Two have left marks; who then records alone leaves none. */
+START_TEST(marks_are_cleared_before)
+{
+	make();
+	record(0);
+	record(1);
+	look();
+	record(0);
+	set_marks();
+	look();
+	ck_assert_uint_eq(control.sole, KEY(0) | ABI_SOLE_PROPOSED);
+	ck_assert(!has_marks());
+	record(0);
+	look();
+	ck_assert_uint_eq(control.sole, KEY(0));
+}
+END_TEST
+
+/* Those of one thread are true, also when it is told that it is alone. */
+START_TEST(marks_of_one_stay)
+{
+	make();
+	set_marks();
+	record(1);
+	look();
+	record(1);
+	look();
+	ck_assert_uint_eq(control.sole, KEY(1));
+	ck_assert(has_marks());
+}
+END_TEST
+
+/* Another has recorded when the marks were cleared already. */
+START_TEST(marks_are_cleared_each_time)
+{
+	make();
+	record(0);
+	look();
+	record(1);
+	look();
+	ck_assert_uint_ne(control.sole, KEY(1));
+	ck_assert(!has_marks());
+	set_marks();
+	record(0);
+	record(1);
+	look();
+	ck_assert(has_marks());
+	control.sole = 0;
+	record(1);
+	look();
+	ck_assert(!has_marks());
+	record(1);
+	look();
+	ck_assert_uint_eq(control.sole, KEY(1));
+}
+END_TEST
+
 HT_SUITE("attach/daemon/sole", in_two_steps, looks_too_near_are_none,
 	another_has_recorded_meanwhile, another_is_in_an_event, the_dead_do_not_record,
-	a_cleared_proposal_is_made_again, two_are_not_alone, stays_while_all_rest)
+	a_cleared_proposal_is_made_again, two_are_not_alone, stays_while_all_rest,
+	marks_are_cleared_before, marks_of_one_stay, marks_are_cleared_each_time)

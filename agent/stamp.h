@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The time of an event. Readers merge the streams by it: of two events of one block the later one
+ * must have the later stamp, in whatever threads they are. A stamp that is read early could put a
+ * free before the allocation that another thread has just handed over; DESIGN.md says when that
+ * cannot be, so that no fence is needed.
+ */
+#pragma once
+
+#include "agent/config.h"
+#include "agent/sys.h"
+
+/* While one thread records alone, so many events in a row may have one time. */
+#define STAMP_SAME_TIME 4u
+
+/*
+ * A reading behind everything that this thread has got from others, and the slot's mark on the
+ * address. `is_late`: the slot has had this address of late, and is likely to have it again; for
+ * others no mark of another address is overwritten.
+ */
+static HT_NOINLINE uint64_t stamp_fenced(
+	const struct abi_config *config, uint64_t *last, uint64_t mark, bool is_late)
+{
+	uint64_t tsc = sys_tsc();
+	/* Loaded behind the fence, which would wait for it. */
+	uint64_t seen = load_relaxed(last);
+	bool is_wanted = abi_last_is_same(seen, mark) ? seen != mark : is_late;
+	if (is_wanted && config_alive(config))
+		store_relaxed(last, mark);
+	return tsc;
+}
+
+static inline __attribute__((always_inline)) uint64_t stamp_of_block(
+	const struct abi_config *config, struct abi_slot *slot, uint64_t addr)
+{
+	uint64_t index = ((uint64_t)slot - config->slots) / ABI_SLOT_BYTES;
+	uint64_t *last = (uint64_t *)(config->image + ABI_LAST_OFF) + abi_last_index(addr);
+	uint64_t mark = abi_last_mark(addr, index);
+	bool is_late = (load_relaxed(&slot->head.recent[abi_recent_index(addr)]) & ~1ull) == addr;
+	if (ht_unlikely(addr % ABI_LAST_UNIT != 0))
+		return sys_tsc();
+	if (ht_likely(is_late && load_relaxed(last) == mark))
+		return sys_tsc_early();
+	return stamp_fenced(config, last, mark, is_late);
+}
+
+/*
+ * The time of the slot's next event: of the block at `addr`, or, with `has_addr` false, of what
+ * became of the block of the event before.
+ */
+static inline __attribute__((always_inline)) uint64_t stamp(
+	const struct abi_config *config, struct abi_slot *slot, uint64_t addr, bool has_addr)
+{
+	struct abi_slot_head *head = &slot->head;
+	struct abi_control *control = (struct abi_control *)config->control;
+	uint64_t sole = load_relaxed(&control->sole), tick = load_relaxed(&control->tick);
+	uint64_t key = head->key, last_tsc = head->last_tsc;
+	bool is_sole = sole == key;
+	if (ht_likely(is_sole && head->events % STAMP_SAME_TIME != 0 && head->last_tick == tick))
+		return last_tsc;
+	if (sole != 0 && (sole & ~ABI_SOLE_PROPOSED) != key)
+		store_release(&control->sole, 0);
+	store_relaxed(&head->last_tick, tick);
+	uint64_t tsc = is_sole || !has_addr ? sys_tsc_early() : stamp_of_block(config, slot, addr);
+	tsc = abi_time_floor(tsc);
+	/* Clocks of two processors may differ by a little: time never goes back in a stream. */
+	return tsc < last_tsc ? last_tsc : tsc;
+}
