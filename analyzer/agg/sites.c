@@ -65,6 +65,7 @@ static struct ht_err *learn(struct sites *sites, uint32_t leaf)
 
 struct ht_err *sites_find(struct sites *sites, uint32_t leaf, struct site *ret)
 {
+	leaf = alike_first(&sites->alike, leaf);
 	*ret = (struct site){.node = leaf};
 	if (sites->shows_wrappers || !nodes_get(&sites->analysis->model.nodes, leaf))
 		return NULL;
@@ -77,7 +78,8 @@ struct ht_err *sites_find(struct sites *sites, uint32_t leaf, struct site *ret)
 	err = find_frames(
 		sites, nodes_get(&sites->analysis->model.nodes, known->node), &frame, &count);
 	if (!err)
-		*ret = (struct site){known->node, wrapper_count(frame, count), known->wrappers};
+		*ret = (struct site){alike_first(&sites->alike, known->node),
+			wrapper_count(frame, count), known->wrappers};
 	return err;
 }
 
@@ -111,8 +113,11 @@ struct ht_err *sites_init(struct sites *sites, struct analysis *analysis, bool s
 {
 	*sites = (struct sites){.analysis = analysis, .shows_wrappers = shows_wrappers};
 	size_t capacity = 0;
-	struct ht_err *err = array_reserve(&sites->known, &sites->known_capacity,
-		(size_t)analysis->model.nodes.count + 1, sizeof(*sites->known), "stack nodes");
+	struct ht_err *err = alike_init(&sites->alike, analysis);
+	if (!err)
+		err = array_reserve(&sites->known, &sites->known_capacity,
+			(size_t)analysis->model.nodes.count + 1, sizeof(*sites->known),
+			"stack nodes");
 	if (!err)
 		err = array_reserve(&sites->stack, &capacity, analysis->profile.stack_count + 1,
 			sizeof(*sites->stack), "sites");
@@ -125,6 +130,7 @@ struct ht_err *sites_init(struct sites *sites, struct analysis *analysis, bool s
 
 void sites_deinit(struct sites *sites)
 {
+	alike_deinit(&sites->alike);
 	free(sites->known);
 	free(sites->stack);
 	*sites = (struct sites){0};

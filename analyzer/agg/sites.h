@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "analyzer/agg/analysis.h"
+#include "analyzer/agg/alike.h"
 
 /* Where the part of a chain begins that a view shows. */
 struct site {
@@ -26,6 +26,7 @@ struct site_known {
 struct sites {
 	struct analysis *analysis;
 	bool shows_wrappers;
+	struct alike alike;
 	struct site_known *known; /* by node */
 	size_t known_capacity;
 	struct profile_stack *stack; /* one for each site, its metrics summed up */
@@ -33,7 +34,8 @@ struct sites {
 	bool has_skipped; /* frames, in any stack */
 };
 
-/* With `shows_wrappers` every stack is a site of its own. */
+/* With `shows_wrappers` every stack is a site of its own, but for those that say the same
+ * (alike.h). */
 HT_MUST_CHECK
 struct ht_err *sites_init(struct sites *sites, struct analysis *analysis, bool shows_wrappers);
 void sites_deinit(struct sites *sites);

@@ -77,9 +77,11 @@ struct ht_err *symbols_add(struct symbols *symbols, struct strings *strings, str
 			sizeof(*symbols->symbol), "symbols");
 	if (!err)
 		err = map_put(&symbols->by_place, key, (uint32_t)symbols->count);
-	if (!err)
-		symbols->symbol[symbols->count++] = symbol;
-	return err;
+	if (err)
+		return err;
+	symbols->symbol[symbols->count++] = symbol;
+	symbols->made_count += place.module == MODULES_NONE;
+	return NULL;
 }
 
 struct ht_err *symbols_take(struct symbols *symbols, struct strings *strings,

@@ -31,6 +31,7 @@ struct symbols {
 	struct map by_place;
 	struct symbol *symbol;
 	size_t count, capacity;
+	size_t made_count; /* of those in no module */
 	struct symbol_frame *frame;
 	size_t frame_count, frame_capacity;
 };

@@ -109,6 +109,49 @@ START_TEST(wrappers_are_shown_when_wanted)
 }
 END_TEST
 
+/* A node in code that the program made. */
+static uint32_t made(uint32_t parent, const char *name, uint64_t line)
+{
+	uint64_t pc = 0x10 * ++node_count;
+	struct rec symbol = {
+		.kind = REC_SYMBOL, .symbol = {.offset = pc - 1, .frame_count = name ? 1 : 0}};
+	if (name)
+		symbol.symbol.frame[0] = (struct rec_frame){
+			.function = {name, strlen(name)}, .file = {"a.js", 4}, .line = line};
+	tracebuild_put(&scene.trace, &symbol);
+	return tracebuild_node(&scene.trace, parent, pc);
+}
+
+/* One function of made code, however often it was compiled. */
+START_TEST(chains_that_say_the_same_are_one_site)
+{
+	begin();
+	uint32_t top = made(0, "turn", 3), again = made(0, "turn", 3), other = made(0, "turn", 4);
+	uint32_t nameless = made(0, NULL, 0), nameless_too = made(0, NULL, 0);
+	uint32_t leaf = made(top, "keep", 9), leaf_too = made(again, "keep", 9);
+	uint32_t leaf_other = made(other, "keep", 9);
+	uint64_t pc = LO + 0x5000;
+	uint32_t native = tracebuild_node(&scene.trace, leaf, pc);
+	uint32_t native_too = tracebuild_node(&scene.trace, leaf_too, pc);
+	uint32_t native_elsewhere = tracebuild_node(&scene.trace, leaf_too, pc + 16);
+	scene_malloc(&scene, 0, 0x1000, 10, native);
+	scene_malloc(&scene, 0, 0x2000, 20, native_too);
+	scene_malloc(&scene, 0, 0x3000, 40, native_elsewhere);
+	finish(false);
+	check(again, top, 0, 0);
+	check(other, other, 0, 0);
+	check(leaf_too, leaf, 0, 0);
+	check(leaf_other, leaf_other, 0, 0);
+	check(native_too, native, 0, 0);
+	check(native_elsewhere, native_elsewhere, 0, 0);
+	check(nameless_too, nameless_too, 0, 0);
+	check(nameless, nameless, 0, 0);
+	ck_assert_uint_eq(sites.stack_count, 2);
+	ck_assert_uint_eq(sites.stack[0].metrics.allocated_bytes, 30);
+	end();
+}
+END_TEST
+
 static const struct profile_stack *find(uint32_t at)
 {
 	for (size_t i = 0; i < sites.stack_count; i++)
@@ -189,6 +232,6 @@ START_TEST(deep_chains_of_wrappers)
 }
 END_TEST
 
-HT_SUITE("analyzer/sites", wrappers_are_passed_over, a_chain_of_wrappers_is_shown_as_it_is,
-	wrappers_are_shown_when_wanted, stacks_of_one_site_are_summed_up,
-	sites_sum_up_to_the_totals, deep_chains_of_wrappers)
+HT_SUITE("analyzer/sites", chains_that_say_the_same_are_one_site, wrappers_are_passed_over,
+	a_chain_of_wrappers_is_shown_as_it_is, wrappers_are_shown_when_wanted,
+	stacks_of_one_site_are_summed_up, sites_sum_up_to_the_totals, deep_chains_of_wrappers)
