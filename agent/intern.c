@@ -41,8 +41,8 @@ uint32_t intern_find(const struct abi_config *config, uint64_t hash)
 	return table_find(config, hash, &at);
 }
 
-static uint32_t node_make(
-	const struct abi_config *config, uint16_t epoch, uint32_t parent, uint64_t frame)
+static uint32_t node_make(const struct abi_config *config, uint16_t epoch, uint32_t parent,
+	uint64_t frame, uint64_t function)
 {
 	struct abi_control *control = (struct abi_control *)config->control;
 	/* Looked at first, so that a full array does not make the counter run on. */
@@ -56,18 +56,20 @@ static uint32_t node_make(
 	node->parent = parent;
 	node->flags = frame & STEP_EXACT ? ABI_NODE_EXACT : 0;
 	node->epoch = epoch;
+	if (function)
+		store_relaxed((uint64_t *)config->functions + id, function);
 	store_release(&node->ready, 1);
 	return (uint32_t)id;
 }
 
 uint32_t intern_frame(const struct abi_config *config, uint16_t epoch, uint32_t parent,
-	uint64_t hash, uint64_t frame)
+	uint64_t hash, uint64_t frame, uint64_t function)
 {
 	uint64_t *at;
 	uint32_t id = table_find(config, hash, &at);
 	if (id != INTERN_NONE || !at)
 		return id;
-	uint32_t made = node_make(config, epoch, parent, frame);
+	uint32_t made = node_make(config, epoch, parent, frame, function);
 	if (made == INTERN_NONE)
 		return INTERN_NONE;
 	uint64_t seen = 0;
@@ -81,7 +83,7 @@ uint32_t intern_frame(const struct abi_config *config, uint16_t epoch, uint32_t 
 }
 
 uint32_t intern_stack(const struct abi_config *config, uint16_t epoch, const uint64_t *frames,
-	uint32_t count, bool *ret_cut)
+	const uint64_t *functions, uint32_t count, bool *ret_cut)
 {
 	uint64_t hash = epoch;
 	*ret_cut = false;
@@ -95,7 +97,8 @@ uint32_t intern_stack(const struct abi_config *config, uint16_t epoch, const uin
 	hash = epoch;
 	for (uint32_t i = count; i-- > 0; parent = id) {
 		hash = abi_stack_hash(hash, frames[i]);
-		id = intern_frame(config, epoch, parent, hash, frames[i]);
+		id = intern_frame(
+			config, epoch, parent, hash, frames[i], functions ? functions[i] : 0);
 		if (id == INTERN_NONE) {
 			*ret_cut = true;
 			return parent;

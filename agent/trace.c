@@ -161,19 +161,35 @@ static HT_NOINLINE uint32_t stack_plain(const struct abi_config *config,
 {
 	uint32_t count = walk_plain(config, snapshot, slot, start);
 	bool cut;
-	uint32_t id =
-		intern_stack(config, snapshot ? snapshot->epoch : 0, slot->frames, count, &cut);
+	uint32_t id = intern_stack(config, snapshot ? snapshot->epoch : 0, slot->frames,
+		walk_functions(config, slot, count), count, &cut);
 	if (ht_unlikely(cut))
 		count_add(&slot->head.trunc[ABI_TRUNC_NODES], 1);
 	return id;
+}
+
+/* What frame `i` says that it runs (abi_control.h); the stack is read directly. */
+static uint64_t function_of(const struct abi_config *config, const struct abi_snapshot *snapshot,
+	const struct trace *trace, uint64_t i)
+{
+	const struct trace_frame *frame = &trace->frame[i];
+	if (!config->functions || !(trace->flags[i] & TRACE_USES_FP))
+		return 0;
+	const struct step_state state = {.pc = trace->link_word[i + 1]};
+	uint32_t rule = rules_find(config, snapshot, step_lookup_pc(&state));
+	uint64_t at = frame->fp + 8 * (uint64_t)config->function_words;
+	if (abi_rule_kind(rule) != ABI_RULE_FRAME || at & 7 || at < frame->sp || at >= trace->hi)
+		return 0;
+	return *(const uint64_t *)at;
 }
 
 /*
  * The id of the stack that `trace` holds, which is new; its outer frames seldom are. When no node
  * is left: that of the deepest caller there is, and `*ret_cut` is set.
  */
-static HT_NOINLINE uint32_t trace_intern(const struct abi_config *config, uint16_t epoch,
-	const struct trace *trace, uint64_t count, bool *ret_cut)
+static HT_NOINLINE uint32_t trace_intern(const struct abi_config *config,
+	const struct abi_snapshot *snapshot, const struct trace *trace, uint64_t count,
+	bool *ret_cut)
 {
 	uint64_t known = count - 1;
 	uint32_t id = 0;
@@ -184,8 +200,8 @@ static HT_NOINLINE uint32_t trace_intern(const struct abi_config *config, uint16
 	}
 	for (uint64_t i = known; i < count; i++) {
 		uint32_t caller = i ? id : 0;
-		id = intern_frame(
-			config, epoch, caller, trace->frame[i].hash, trace->link_word[i + 1]);
+		id = intern_frame(config, snapshot->epoch, caller, trace->frame[i].hash,
+			trace->link_word[i + 1], function_of(config, snapshot, trace, i));
 		if (id == INTERN_NONE) {
 			*ret_cut = true;
 			return caller;
@@ -351,7 +367,7 @@ static inline uint32_t trace_keep(const struct abi_config *config,
 	}
 	uint32_t id = intern_find(config, hash);
 	if (ht_unlikely(id == INTERN_NONE))
-		id = whole > count ? 0 : trace_intern(config, snapshot->epoch, trace, count, &cut);
+		id = whole > count ? 0 : trace_intern(config, snapshot, trace, count, &cut);
 	/* Of nothing at all the plain walk gets no more, and counts it. */
 	if (ht_unlikely(cut && id != 0))
 		count_add(&slot->head.trunc[ABI_TRUNC_NODES], 1);

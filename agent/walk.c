@@ -39,6 +39,16 @@ static uint32_t frames_max(const struct abi_config *config)
 	return max > ABI_FRAMES_MAX ? ABI_FRAMES_MAX : max ? max : 1;
 }
 
+/* What the frame at `state` says that it runs; 0: nothing. */
+static uint64_t function_of(const struct abi_config *config, struct stack *stack,
+	const struct step_state *state, uint32_t rule)
+{
+	uint64_t word, at = state->fp + 8 * (uint64_t)config->function_words;
+	bool says = abi_rule_kind(rule) == ABI_RULE_FRAME && stack_contains(stack, at) &&
+		    stack_load(stack, state->sp, at, &word);
+	return says ? word : 0;
+}
+
 uint32_t walk_plain(const struct abi_config *config, const struct abi_snapshot *snapshot,
 	struct abi_slot *slot, const struct walk_start *start)
 {
@@ -58,6 +68,9 @@ uint32_t walk_plain(const struct abi_config *config, const struct abi_snapshot *
 		}
 		if (count == max)
 			break;
+		if (ht_unlikely(config->functions) && count < WALK_FUNCTIONS_MAX)
+			slot->frames[WALK_FUNCTIONS_MAX + count] =
+				function_of(config, &stack, &state, rule);
 		if (ht_likely(!(rule & RULES_HIDDEN)))
 			slot->frames[count++] = state.pc;
 		else if (++hidden == WALK_HIDDEN_MAX)
@@ -68,7 +81,9 @@ uint32_t walk_plain(const struct abi_config *config, const struct abi_snapshot *
 	}
 	count_result(slot, result);
 	/* The caller is a frame whatever is known of it: it runs. */
-	if (count == 0)
+	if (count == 0) {
+		slot->frames[WALK_FUNCTIONS_MAX] = 0;
 		slot->frames[count++] = start->pc;
+	}
 	return count;
 }

@@ -32,3 +32,15 @@ static inline struct walk_start walk_start_of(const struct thread_frame *frame)
  */
 uint32_t walk_plain(const struct abi_config *config, const struct abi_snapshot *snapshot,
 	struct abi_slot *slot, const struct walk_start *start);
+
+/* Where walk_plain puts what each frame says that it runs (abi_control.h), as long as there are not
+ * more frames. */
+#define WALK_FUNCTIONS_MAX (ABI_FRAMES_MAX / 2)
+
+/* Those of the `count` frames that it found last; NULL: nobody wants them, or there are more. */
+static inline const uint64_t *walk_functions(
+	const struct abi_config *config, const struct abi_slot *slot, uint32_t count)
+{
+	bool has = config->functions != 0 && count <= WALK_FUNCTIONS_MAX;
+	return has ? slot->frames + WALK_FUNCTIONS_MAX : NULL;
+}

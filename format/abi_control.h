@@ -7,7 +7,8 @@
  *      ABI_TEXT_OFF     r-x shared   agent code and constants
  *      ABI_STATE_OFF    rw- private anonymous, MADV_WIPEONFORK: struct abi_state
  *      ABI_TABLES_OFF   r-- shared   struct abi_config, the journal, unwind snapshots and tables
- *      ABI_SHARED_OFF   rw- shared   struct abi_control, PC caches, stacks, nodes, samples, slots
+ *      ABI_SHARED_OFF   rw- shared   struct abi_control, PC caches, stacks, nodes, functions,
+ *                                    samples, slots
  *
  * The target can write only state and shared: the daemon treats both as hostile input (reads each
  * word once, bounds-checks, never follows an address found there). Everything is little-endian
@@ -20,7 +21,7 @@
 #include "format/abi_event.h"
 
 #define ABI_MAGIC   0x5041545041454821ull
-#define ABI_VERSION 7u
+#define ABI_VERSION 8u
 
 #define ABI_THUNKS_OFF 0x0u
 #define ABI_TEXT_OFF   0x1000u
@@ -115,6 +116,8 @@ struct abi_config {
 	uint64_t sample_mask;	/* slot_max - 1 */
 	uint64_t sample_filter; /* uint8_t[ABI_FILTER_BYTES] */
 	uint64_t sample_set;	/* struct abi_sample_line[ABI_SAMPLE_LINES] */
+	uint64_t functions;	/* uint64_t[node_max] (below); 0: not wanted */
+	int64_t function_words; /* where a frame of made code says what it runs, from rbp */
 };
 
 _Static_assert(sizeof(struct abi_config) <= ABI_CONFIG_BYTES, "config fits its page");
@@ -207,6 +210,12 @@ struct abi_node {
 };
 
 _Static_assert(sizeof(struct abi_node) == 16, "four nodes per cache line");
+
+/*
+ * functions[i] is of the time when nodes[i] was made: the word at rbp + 8 * function_words in the
+ * frame, where rbp alone leads on from it (ABI_RULE_FRAME), and is there before `ready`. 0: there
+ * is none. V8 keeps the JSFunction there. Whatever it is, nobody may believe it. [A]
+ */
 
 static inline uint64_t abi_stack_hash(uint64_t caller_hash, uint64_t pc)
 {
@@ -368,16 +377,17 @@ _Static_assert(sizeof(struct abi_slot) == ABI_SLOT_BYTES, "slots are found by mu
 #define ABI_CACHE_BYTES (ABI_CACHE_SETS * 16u)
 #define ABI_CACHE_COUNT 16u /* snapshots use them in turn */
 
-#define ABI_CONTROL_OFF ABI_SHARED_OFF
-#define ABI_CACHES_OFF	(ABI_CONTROL_OFF + 0x1000u)
-#define ABI_TABLE_OFF	(ABI_CACHES_OFF + ABI_CACHE_COUNT * ABI_CACHE_BYTES)
-#define ABI_TABLE_WORDS (1u << 21)
-#define ABI_NODES_OFF	(ABI_TABLE_OFF + ABI_TABLE_WORDS * 8u)
-#define ABI_NODE_MAX	(1u << 20)
-#define ABI_LAST_OFF	(ABI_NODES_OFF + ABI_NODE_MAX * 16u)
-#define ABI_FILTER_OFF	(ABI_LAST_OFF + ABI_LAST_WORDS * 8u)
-#define ABI_SAMPLES_OFF (ABI_FILTER_OFF + ABI_FILTER_BYTES)
-#define ABI_SLOTS_OFF	(ABI_SAMPLES_OFF + ABI_SAMPLE_LINES * 64u)
+#define ABI_CONTROL_OFF	  ABI_SHARED_OFF
+#define ABI_CACHES_OFF	  (ABI_CONTROL_OFF + 0x1000u)
+#define ABI_TABLE_OFF	  (ABI_CACHES_OFF + ABI_CACHE_COUNT * ABI_CACHE_BYTES)
+#define ABI_TABLE_WORDS	  (1u << 21)
+#define ABI_NODES_OFF	  (ABI_TABLE_OFF + ABI_TABLE_WORDS * 8u)
+#define ABI_NODE_MAX	  (1u << 20)
+#define ABI_FUNCTIONS_OFF (ABI_NODES_OFF + ABI_NODE_MAX * 16u)
+#define ABI_LAST_OFF	  (ABI_FUNCTIONS_OFF + ABI_NODE_MAX * 8u)
+#define ABI_FILTER_OFF	  (ABI_LAST_OFF + ABI_LAST_WORDS * 8u)
+#define ABI_SAMPLES_OFF	  (ABI_FILTER_OFF + ABI_FILTER_BYTES)
+#define ABI_SLOTS_OFF	  (ABI_SAMPLES_OFF + ABI_SAMPLE_LINES * 64u)
 
 /* Bytes of address space (and of sparse memfd) of the whole image with `slot_max` slots. */
 static inline uint64_t abi_image_bytes(uint32_t slot_max)

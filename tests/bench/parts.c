@@ -218,7 +218,7 @@ static void add_stacks(uint64_t from, uint64_t times)
 	for (uint64_t i = from; i < from + times; i++) {
 		bool cut;
 		uint64_t frames[2] = {leaf_of(i), STAGE_CODE};
-		KEEP(intern_stack(stage_config, 1, frames, 2, &cut));
+		KEEP(intern_stack(stage_config, 1, frames, NULL, 2, &cut));
 	}
 }
 

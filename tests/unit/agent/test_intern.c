@@ -14,7 +14,7 @@
 static uint32_t intern(uint16_t epoch, const uint64_t *frames, uint32_t count)
 {
 	bool cut;
-	uint32_t id = intern_stack(world_config, epoch, frames, count, &cut);
+	uint32_t id = intern_stack(world_config, epoch, frames, NULL, count, &cut);
 	ck_assert(!cut);
 	return id;
 }
@@ -80,7 +80,7 @@ START_TEST(no_frames_is_the_root)
 {
 	bool cut;
 	world_make();
-	ck_assert_uint_eq(intern_stack(world_config, EPOCH, NULL, 0, &cut), 0);
+	ck_assert_uint_eq(intern_stack(world_config, EPOCH, NULL, NULL, 0, &cut), 0);
 }
 END_TEST
 
@@ -90,10 +90,10 @@ START_TEST(full_node_array_cuts_the_inner_frames)
 	bool cut;
 	world_make();
 	world_config->node_max = 3;
-	uint32_t id = intern_stack(world_config, EPOCH, frames, 4, &cut);
+	uint32_t id = intern_stack(world_config, EPOCH, frames, NULL, 4, &cut);
 	ck_assert(cut);
 	check_stack(id, EPOCH, frames + 2, 2);
-	ck_assert_uint_eq(intern_stack(world_config, EPOCH, frames, 4, &cut), id);
+	ck_assert_uint_eq(intern_stack(world_config, EPOCH, frames, NULL, 4, &cut), id);
 	ck_assert(cut);
 	ck_assert_uint_eq(world_control->node_count, 2);
 	ck_assert_uint_eq(world_nodes[3].ready, 0);
@@ -109,7 +109,7 @@ START_TEST(full_table_ends_the_search)
 	world_config->table_mask = 15;
 	for (size_t i = 0; i < 16; i++)
 		table[i] = ~0ull << ABI_NODE_BITS | 1; /* an improbable tag */
-	ck_assert_uint_eq(intern_stack(world_config, EPOCH, frames, 1, &cut), 0);
+	ck_assert_uint_eq(intern_stack(world_config, EPOCH, frames, NULL, 1, &cut), 0);
 	ck_assert(cut);
 	ck_assert_uint_eq(world_control->node_count, 0);
 }
@@ -142,7 +142,7 @@ static void *intern_all(void *argument)
 	for (uint32_t i = 0; i < STACKS; i++) {
 		const uint64_t frames[] = {0x1000 + i, 0x2000 + i / 10, 0x3000 + i / 100, 0x4000};
 		bool cut;
-		ids[i] = intern_stack(world_config, EPOCH, frames, 4, &cut);
+		ids[i] = intern_stack(world_config, EPOCH, frames, NULL, 4, &cut);
 	}
 	return NULL;
 }

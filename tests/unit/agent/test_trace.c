@@ -33,7 +33,7 @@ static uint32_t plain(uint32_t *ret_count)
 	const struct abi_snapshot *snapshot = rules_snapshot(world_config);
 	bool cut;
 	*ret_count = walk_plain(world_config, snapshot, slot, &start);
-	return intern_stack(world_config, snapshot->epoch, slot->frames, *ret_count, &cut);
+	return intern_stack(world_config, snapshot->epoch, slot->frames, NULL, *ret_count, &cut);
 }
 
 static void check_same(void)
@@ -415,8 +415,37 @@ START_TEST(oracle_flag)
 }
 END_TEST
 
-HT_SUITE("agent/trace", random_programs, equal_layouts, overwritten_words, wild_registers,
-	new_tables, new_thread_on_the_same_stack, another_end_of_the_same_stack,
-	too_deep_stacks_are_not_kept, deep_stacks, outer_frames_of_deep_stacks_are_kept,
-	end_by_null, end_by_null_in_a_realigned_frame, new_stacks_become_nodes, full_node_array,
-	garbage_in_the_trace, oracle_flag)
+/* The word that is asked for here is the return address, which the caller's node has. */
+START_TEST(what_a_frame_says_that_it_runs_is_noted)
+{
+	uint64_t noted = 0;
+	for (uint64_t seed = 1; seed <= 50; seed++) {
+		sim_make(seed);
+		sim_slot();
+		const uint64_t *functions = (const uint64_t *)(world_image + ABI_FUNCTIONS_OFF);
+		world_config->functions = (uint64_t)functions;
+		world_config->function_words = 1;
+		if (seed % 2)
+			world_config->flags = ABI_FLAG_FULL_UNWIND;
+		for (unsigned i = 0; i < 30; i++)
+			sim_call(function_random());
+		sim_hook(&start, expected);
+		ck_assert_uint_ne(traced(), 0);
+		for (uint64_t id = 2; id <= world_control->node_count; id++) {
+			uint32_t rule = rules_find(
+				world_config, rules_snapshot(world_config), world_nodes[id].pc - 1);
+			uint64_t outer = world_nodes[world_nodes[id].parent].pc;
+			bool says = abi_rule_kind(rule) == ABI_RULE_FRAME;
+			ck_assert_uint_eq(functions[id], says ? outer : 0);
+			noted += says;
+		}
+	}
+	ck_assert_uint_gt(noted, 100);
+}
+END_TEST
+
+HT_SUITE("agent/trace", what_a_frame_says_that_it_runs_is_noted, random_programs, equal_layouts,
+	overwritten_words, wild_registers, new_tables, new_thread_on_the_same_stack,
+	another_end_of_the_same_stack, too_deep_stacks_are_not_kept, deep_stacks,
+	outer_frames_of_deep_stacks_are_kept, end_by_null, end_by_null_in_a_realigned_frame,
+	new_stacks_become_nodes, full_node_array, garbage_in_the_trace, oracle_flag)
