@@ -16,6 +16,7 @@
 
 #include "attach/inject/detach.h"
 #include "attach/inject/remote.h"
+#include "attach/scripts.h"
 #include "attach/target/clock.h"
 #include "attach/target/ours.h"
 #include "attach/target/room.h"
@@ -223,6 +224,7 @@ static struct ht_err *configure(struct session *s)
 	config->socket_cookie = sockets.cookie;
 	config->tid_offset = find_tid_offset(s);
 	config->sample_bytes = s->options->sample_bytes;
+	scripts_configure(s, config);
 	config->flags = (s->survey.any_seccomp || catches_calls(s) ? ABI_FLAG_NO_SYSCALL : 0) |
 			(s->options->lossless ? ABI_FLAG_LOSSLESS : 0) |
 			(s->options->full_unwind ? ABI_FLAG_FULL_UNWIND : 0);
@@ -253,7 +255,9 @@ struct ht_err *bring_in(struct session *s)
 		.image_bytes = s->image.bytes,
 		.slot_max = s->image.slot_max,
 		.socket_fd = s->remote.daemon_fd,
-		.sink = s->sink};
+		.sink = s->sink,
+		.node_seen = s->names ? scripts_see : NULL,
+		.context = s};
 	err = receiver_create(&receiver, &s->receiver);
 	if (err)
 		return err;

@@ -163,6 +163,8 @@ void print_session(const struct session_report *r, const char *trace)
 			(unsigned long)r->damage);
 	if (r->symbols_problem[0])
 		print_text(stderr, "%s\n", r->symbols_problem);
+	if (r->scripts_problem[0])
+		print_text(stderr, "%s\n", r->scripts_problem);
 	if (r->sink_state != STORE_OK)
 		print_text(stderr, "the trace is incomplete: %s\n", r->sink_problem);
 	print_text(stderr, "trace: %s (%lu bytes)\n", trace, (unsigned long)r->trace_bytes);
@@ -241,6 +243,8 @@ struct ht_err *print_session_json(const struct session_report *r, pid_t pid, con
 		{"trace_bytes", r->trace_bytes},
 		{"tables_cached", r->tables.cached},
 		{"tables_compiled", r->tables.compiled},
+		{"script_places", r->script_places},
+		{"script_names", r->script_names},
 	};
 	json_t *met = json_pack("{s:I, s:I, s:I}", "asleep", (json_int_t)r->met.asleep, "awake",
 		(json_int_t)r->met.awake, "inside", (json_int_t)r->met.inside);
@@ -253,6 +257,8 @@ struct ht_err *print_session_json(const struct session_report *r, pid_t pid, con
 			object, numbers[i].name, json_integer((json_int_t)numbers[i].value));
 	if (object)
 		json_object_set_new(object, "refused", print_string(r->refused));
+	if (object)
+		json_object_set_new(object, "scripts_problem", print_string(r->scripts_problem));
 	json_t *left = json_array();
 	for (size_t i = 0; i < r->children.left && i < CHILDREN_NAMED_MAX; i++)
 		json_array_append_new(left, json_integer(r->children.named[i]));

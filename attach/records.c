@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 #include <x86intrin.h>
@@ -85,6 +86,65 @@ static bool has_slots(const struct survey *survey, uint64_t module_id)
 	return false;
 }
 
+/* Where the bytes of a file that are mapped at `map` would lie if the module had them. */
+static bool vaddr_of(const struct module *module, const struct proc_map *map, uint64_t *ret)
+{
+	for (size_t i = 0; i < module->segment_count; i++) {
+		const struct module_segment *segment = &module->segment[i];
+		if (map->offset < segment->offset ||
+			map->offset - segment->offset >= segment->filesz)
+			continue;
+		*ret = segment->vaddr + (map->offset - segment->offset);
+		return true;
+	}
+	return false;
+}
+
+static const struct module *module_of_file(
+	const struct modules *modules, const struct proc_map *map)
+{
+	for (size_t i = 0; i < modules->count; i++)
+		if (map->inode && modules->module[i].inode == map->inode &&
+			modules->module[i].dev == makedev(map->dev_major, map->dev_minor))
+			return &modules->module[i];
+	return NULL;
+}
+
+static bool is_put(const struct session *s, raddr_t lo)
+{
+	for (size_t i = 0; i < s->copy_count; i++)
+		if (s->copy_lo[i] == lo)
+			return true;
+	return false;
+}
+
+/* Code of a module that is mapped a second time, as V8 has its builtins near the code it makes: to
+ * a reader it is a module of its own, of the same file. */
+static struct ht_err *put_copies(struct session *s)
+{
+	struct modules *modules = &s->survey.modules;
+	struct ht_err *err = NULL;
+
+	for (size_t i = 0; i < s->survey.maps.count && !err; i++) {
+		const struct proc_map *map = &s->survey.maps.map[i];
+		const struct module *module = map->exec ? module_of_file(modules, map) : NULL;
+		uint64_t vaddr;
+		if (!module || modules_find(modules, map->lo) || is_put(s, map->lo) ||
+			s->copy_count == HT_ARRAY_SIZE(s->copy_lo) ||
+			!vaddr_of(module, map, &vaddr))
+			continue;
+		struct module copy = *module;
+		copy.id = modules->next_id++;
+		copy.bias = map->lo - vaddr;
+		copy.lo = map->lo;
+		copy.hi = map->hi;
+		copy.executable = false;
+		s->copy_lo[s->copy_count++] = map->lo;
+		err = put_module(s, &copy, false);
+	}
+	return err;
+}
+
 /* Ids ascend in order of discovery. */
 struct ht_err *records_put_new_modules(struct session *s, bool late)
 {
@@ -101,7 +161,7 @@ struct ht_err *records_put_new_modules(struct session *s, bool late)
 		s->report->untapped_modules += missed;
 	}
 	s->modules_put = highest;
-	return NULL;
+	return put_copies(s);
 }
 
 struct ht_err *records_put_gone_modules(

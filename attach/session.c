@@ -14,6 +14,7 @@
 #include "attach/bring_in.h"
 #include "attach/lock.h"
 #include "attach/records.h"
+#include "attach/scripts.h"
 #include "attach/symbols.h"
 #include "attach/target/clock.h"
 #include "attach/target/priority.h"
@@ -147,7 +148,9 @@ static struct ht_err *prepare(struct session *s)
 	memcpy(s->report->comm, s->survey.status.comm, sizeof(s->report->comm));
 	note_unseen(s);
 	end_phase(s, SESSION_SURVEY);
-	err = open_signals(s);
+	err = scripts_prepare(s);
+	if (!err)
+		err = open_signals(s);
 	if (!err)
 		err = get_tables(s);
 	end_phase(s, SESSION_TABLES);
@@ -303,7 +306,8 @@ static struct ht_err *finish_events(struct session *s)
 		return err;
 	/* What the output does not take is among the totals. */
 	sink_flush(s->sink);
-	return receiver_put_totals(s->receiver);
+	err = scripts_finish(s);
+	return err ? err : receiver_put_totals(s->receiver);
 }
 
 static void fill_totals(struct session *s)
@@ -382,6 +386,7 @@ static struct ht_err *finish_trace(struct session *s)
 static void release(struct session *s)
 {
 	watch_destroy(s->watch);
+	v8_names_destroy(s->names);
 	receiver_destroy(s->receiver);
 	ht_err_free(s->pump_error);
 	const int taken[] = {s->remote.memfd, s->remote.daemon_fd, s->remote.agent_socket};

@@ -81,6 +81,10 @@ struct session_report {
 	enum store_state sink_state;
 	char sink_problem[1024];
 	char symbols_problem[200];
+	uint64_t script_places, script_names; /* addresses in code that V8 made; those with a name
+					       */
+	char scripts_problem[200]; /* why JavaScript functions have no names; "": they do, or there
+				    * are none */
 	struct children_report children;
 	pid_t guardian_left; /* it did not end when it was told; 0: it has */
 	char comm[64];

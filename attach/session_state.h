@@ -12,6 +12,7 @@
 #include "attach/survey.h"
 #include "attach/tap.h"
 #include "attach/unwind/publish.h"
+#include "attach/v8/names.h"
 #include "attach/watch.h"
 
 struct session {
@@ -35,11 +36,15 @@ struct session {
 	struct receiver *receiver;
 	struct ht_err *pump_error; /* the first that came in the middle of the detach */
 	struct watch *watch;
+	struct v8_names *names; /* NULL: the target has no V8 that we know */
+	int32_t frame_function; /* v8_layout.frame_function */
 	struct tap tap;
 	uint64_t start_ns, start_tsc, first_tap_ns;
 	uint64_t phase_ns;	  /* when the present phase began */
 	uint64_t end_ns, end_tsc; /* of the window: when the last slot was restored */
 	uint64_t modules_put;	  /* highest module id in the trace */
+	raddr_t copy_lo[64];	  /* of modules' code that is mapped once more, and in the trace */
+	size_t copy_count;
 	uint64_t next_seccomp_ns; /* when to look for filters again */
 	bool target_gone;
 };

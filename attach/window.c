@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "attach/records.h"
+#include "attach/scripts.h"
 #include "attach/target/clock.h"
 
 #define TICK_MS		  5
@@ -129,6 +130,8 @@ static struct ht_err *tick(struct session *s)
 		err = watch_memory(s->watch, now);
 	if (!err)
 		err = receiver_drain(s->receiver);
+	if (!err)
+		err = scripts_follow(s);
 	sink_tick(s->sink);
 	return err;
 }

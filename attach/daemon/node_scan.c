@@ -14,6 +14,7 @@ struct ht_err *node_scan_init(struct node_scan *scan, const void *image, struct 
 	const uint8_t *base = image;
 	*scan = (struct node_scan){
 		.control = (const void *)(base + ABI_CONTROL_OFF),
+		.functions = (const void *)(base + ABI_FUNCTIONS_OFF),
 		.nodes = (const void *)(base + ABI_NODES_OFF),
 		.sink = sink,
 		.written = calloc(ABI_NODE_MAX / WORD_BITS, sizeof(uint64_t)),
@@ -104,6 +105,8 @@ static struct ht_err *append(struct node_scan *scan, uint32_t id, const struct r
 	if (!scan->run_count++)
 		scan->run_first = id;
 	scan->written[id / WORD_BITS] |= UINT64_C(1) << id % WORD_BITS;
+	if (scan->observer)
+		scan->observer(scan->context, node, load(&scan->functions[id]));
 	return NULL;
 }
 

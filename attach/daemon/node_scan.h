@@ -8,15 +8,21 @@
 #include "attach/daemon/sink.h"
 #include "format/abi_control.h"
 
+/* Hears of a node that goes to the sink, perhaps twice. `function`: as in abi_control.h. */
+typedef void node_scan_observer(void *context, const struct rec_node *node, uint64_t function);
+
 struct node_scan {
 	const struct abi_control *control; /* shared */
+	const uint64_t *functions;	   /* shared, ABI_NODE_MAX of them */
 	const struct abi_node *nodes;	   /* shared, ABI_NODE_MAX of them */
 	struct sink *sink;
 	uint64_t *written; /* a bit for each node that is in the sink; the root is from the start */
 	uint32_t low;	   /* every node below it is written */
 	struct bytes_out body; /* of the REC_NODES under construction */
 	uint32_t run_first, run_count;
-	uint64_t damage; /* nodes that cannot be the agent's */
+	uint64_t damage;	      /* nodes that cannot be the agent's */
+	node_scan_observer *observer; /* NULL: none */
+	void *context;
 };
 
 /* `image` is the shared image, of at least abi_image_bytes(0) bytes; both are borrowed. */

@@ -93,6 +93,8 @@ struct ht_err *receiver_create(const struct receiver_options *options, struct re
 		receiver_destroy(receiver);
 		return err;
 	}
+	receiver->nodes.observer = options->node_seen;
+	receiver->nodes.context = options->context;
 	*ret = receiver;
 	return NULL;
 }

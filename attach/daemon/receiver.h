@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "attach/daemon/node_scan.h"
 #include "attach/daemon/sink.h"
 #include "format/abi_control.h"
 
@@ -17,6 +18,8 @@ struct receiver_options {
 	uint32_t slot_max;
 	int socket_fd;	   /* the daemon's end, non-blocking; -1: shared memory only. Borrowed */
 	struct sink *sink; /* borrowed */
+	node_scan_observer *node_seen; /* NULL: nobody asks; called during the passes below */
+	void *context;
 };
 
 /*

@@ -5,7 +5,7 @@
 
 #define ENTRIES_MAX	4096u  /* of a dynamic section */
 #define CHAIN_STEPS_MAX 65536u /* of a hash chain: hostile ones have no end */
-#define NAME_MAX_BYTES	64u
+#define NAME_MAX_BYTES	96u
 
 /* What the entries say, before anything is checked. */
 struct raw {

@@ -48,6 +48,44 @@ START_TEST(nodes_come_once_and_after_their_parents)
 }
 END_TEST
 
+struct seen {
+	uint64_t count, pc, function;
+};
+
+static void see(void *context, const struct rec_node *node, uint64_t function)
+{
+	struct seen *seen = context;
+	seen->count++;
+	seen->pc += node->pc;
+	seen->function += function;
+}
+
+START_TEST(who_asks_hears_of_each_node)
+{
+	struct stage stage;
+	struct node_scan scan;
+	struct seen seen = {0};
+	stage_init(&stage);
+	ck_no_err(node_scan_init(&scan, stage.image, stage.sink));
+	scan.observer = see;
+	scan.context = &seen;
+	uint64_t *functions = (uint64_t *)(stage.image + ABI_FUNCTIONS_OFF);
+	stage_store(&functions[2], 0x700);
+	stage_store(&stage.control->node_count, 2);
+	publish_node(&stage, 2, 1, 0x22);
+	ck_no_err(node_scan_put(&scan));
+	ck_assert_uint_eq(seen.count, 0); /* not before its parent */
+	publish_node(&stage, 1, 0, 0x11);
+	ck_no_err(node_scan_put(&scan));
+	ck_no_err(node_scan_put(&scan));
+	ck_assert_uint_eq(seen.count, 2);
+	ck_assert_uint_eq(seen.pc, 0x33);
+	ck_assert_uint_eq(seen.function, 0x700);
+	node_scan_deinit(&scan);
+	stage_deinit(&stage);
+}
+END_TEST
+
 START_TEST(nodes_stand_before_the_events_that_name_them)
 {
 	struct stage stage;
@@ -167,5 +205,5 @@ START_TEST(without_memory_nodes_come_later_and_events_are_counted)
 END_TEST
 
 HT_SUITE("attach/daemon/node_scan", nodes_come_once_and_after_their_parents,
-	nodes_stand_before_the_events_that_name_them, all_nodes_that_fit_are_taken,
-	without_memory_nodes_come_later_and_events_are_counted)
+	who_asks_hears_of_each_node, nodes_stand_before_the_events_that_name_them,
+	all_nodes_that_fit_are_taken, without_memory_nodes_come_later_and_events_are_counted)

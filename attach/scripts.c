@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/scripts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "attach/target/clock.h"
+
+#define LOOKUPS_PER_TICK 32u
+#define REST_NS		 (500 * CLOCK_NS_PER_MS)
+
+static struct ht_err *put_name(void *context, raddr_t pc, const struct v8_function *function)
+{
+	const struct session *s = context;
+	const char *name = function->name[0] ? function->name : "(anonymous)";
+	struct rec rec = {.kind = REC_SYMBOL, .symbol = {.offset = pc, .frame_count = 1}};
+
+	rec.symbol.frame[0] = (struct rec_frame){.function = {name, strlen(name)},
+		.file = {function->file, strlen(function->file)},
+		.line = function->line};
+	return sink_put(s->sink, &rec, 0);
+}
+
+struct ht_err *scripts_prepare(struct session *s)
+{
+	char why[120];
+	struct v8_layout layout;
+	bool found;
+
+	struct ht_err *err = v8_layout_read(
+		&s->survey.proc, &s->survey.modules, &layout, &found, why, sizeof(why));
+	if (err)
+		return err;
+	if (why[0])
+		snprintf(s->report->scripts_problem, sizeof(s->report->scripts_problem),
+			"JavaScript functions have no names: this V8 is not known, its %s", why);
+	if (!found)
+		return NULL;
+	s->frame_function = layout.frame_function;
+	return v8_names_create(&(struct v8_names_options){.proc = &s->survey.proc,
+				       .maps = &s->survey.maps,
+				       .sink = put_name,
+				       .context = s},
+		&layout, &s->names);
+}
+
+void scripts_configure(const struct session *s, struct abi_config *config)
+{
+	config->functions = s->names ? s->image.base + ABI_FUNCTIONS_OFF : 0;
+	config->function_words = s->frame_function / 8;
+}
+
+void scripts_see(void *context, const struct rec_node *node, uint64_t function)
+{
+	const struct session *s = context;
+	raddr_t pc = node->flags & ABI_NODE_EXACT ? node->pc : node->pc - 1;
+
+	v8_names_see(s->names, pc, function);
+}
+
+struct ht_err *scripts_follow(struct session *s)
+{
+	return s->names ? v8_names_look_up(s->names, LOOKUPS_PER_TICK) : NULL;
+}
+
+struct ht_err *scripts_finish(struct session *s)
+{
+	if (!s->names)
+		return NULL;
+	struct ht_err *err = NULL;
+	if (!s->target_gone)
+		err = v8_names_look_up_rest(s->names, clock_mono_ns() + REST_NS);
+	struct v8_names_counts counts = v8_names_counts(s->names);
+	s->report->script_places = counts.seen + counts.dropped;
+	s->report->script_names = counts.named;
+	return err;
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/v8/code.h"
+
+#include <string.h>
+
+#define REACH_BYTES (2u << 20) /* code is hardly ever longer */
+#define HEADER_MAX  128u       /* of an instruction stream, in front of its instructions */
+#define CODE_BYTES  128u       /* of a Code object, more than any has */
+#define TRIES_MAX   512u       /* words that look like a pointer to a map, for one address */
+
+/* The word `at` of `bytes`. */
+static uint64_t word_at(const uint8_t *bytes, size_t at)
+{
+	uint64_t word;
+	memcpy(&word, bytes + at, sizeof(word));
+	return word;
+}
+
+/* The Code object whose instructions begin at `lo`, and where they end. */
+static bool read_bounds(struct v8_heap *heap, uint64_t code, raddr_t lo, raddr_t *ret_hi)
+{
+	uint8_t bytes[CODE_BYTES];
+	if (!v8_read(heap, code - 1, bytes, sizeof(bytes)))
+		return false;
+	for (size_t at = 8; at + (size_t)heap->layout.code_size + 4 <= sizeof(bytes); at += 8) {
+		uint32_t size;
+		if (word_at(bytes, at) != lo)
+			continue;
+		memcpy(&size, bytes + at + heap->layout.code_size, sizeof(size));
+		*ret_hi = lo + size;
+		return size > 0 && size < REACH_BYTES;
+	}
+	return false;
+}
+
+/* `stream`: the address of an instruction stream. Its header leads to the Code object, which leads
+ * back. */
+static bool read_stream(struct v8_heap *heap, raddr_t stream, struct v8_code *ret)
+{
+	uint8_t header[HEADER_MAX];
+	size_t bytes = (size_t)heap->layout.instructions;
+	if (bytes > sizeof(header) || !v8_read(heap, stream, header, bytes))
+		return false;
+	ret->lo = stream + bytes;
+	for (size_t at = 8; at + 8 <= bytes; at += 8) {
+		ret->code = word_at(header, at);
+		if (v8_type(heap, ret->code) == heap->layout.type_code)
+			return read_bounds(heap, ret->code, ret->lo, &ret->hi);
+	}
+	return false;
+}
+
+/* The nearest instruction stream that begins before `pc`: that of its code, if it has any. */
+static bool find_stream(struct v8_heap *heap, raddr_t lo, raddr_t pc, raddr_t *ret)
+{
+	uint8_t bytes[HT_PAGE_BYTES];
+	unsigned tries = 0;
+	if (lo < pc - REACH_BYTES && pc > REACH_BYTES)
+		lo = pc - REACH_BYTES;
+	for (raddr_t page = ht_align_down(pc, HT_PAGE_BYTES);; page -= HT_PAGE_BYTES) {
+		if (page < ht_align_down(lo, HT_PAGE_BYTES) ||
+			!v8_read(heap, page, bytes, sizeof(bytes)))
+			return false;
+		for (size_t at = sizeof(bytes); at > 0;) {
+			at -= 8;
+			uint64_t map = word_at(bytes, at);
+			if (page + at >= pc || !v8_is_object(map))
+				continue;
+			if (v8_map_type(heap, map) == heap->layout.type_instructions) {
+				*ret = page + at;
+				return true;
+			}
+			if (++tries == TRIES_MAX)
+				return false;
+		}
+		if (page == 0)
+			return false;
+	}
+}
+
+/* Optimized code says which function it was made of. */
+static bool find_function(struct v8_heap *heap, uint64_t code, uint64_t *ret)
+{
+	const struct v8_layout *layout = &heap->layout;
+	uint64_t array;
+	return v8_load_typed(heap, code, layout->code_deoptimization, layout->type_array, &array) &&
+	       v8_load_typed(heap, array,
+		       layout->array_elements + 8 * layout->deoptimization_function,
+		       layout->type_function, ret);
+}
+
+/* Of other code the function knows that it has it. */
+static bool is_function_of(struct v8_heap *heap, uint64_t closure, uint64_t code, uint64_t *ret)
+{
+	const struct v8_layout *layout = &heap->layout;
+	uint64_t data;
+	return v8_load_typed(heap, closure, layout->closure_function, layout->type_function, ret) &&
+	       v8_load(heap, *ret, layout->function_data, &data) && data == code;
+}
+
+bool v8_code_find(
+	struct v8_heap *heap, raddr_t lo, raddr_t pc, uint64_t closure, struct v8_code *ret)
+{
+	raddr_t stream;
+	return find_stream(heap, lo, pc, &stream) && read_stream(heap, stream, ret) &&
+	       pc >= ret->lo && pc < ret->hi &&
+	       (find_function(heap, ret->code, &ret->function) ||
+		       is_function_of(heap, closure, ret->code, &ret->function));
+}

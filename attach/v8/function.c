@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/v8/function.h"
+
+#include <string.h>
+
+#define LOCALS_MAX     4096u
+#define INLINED_LOCALS 75u	  /* more names are in a table of their own */
+#define SOURCE_MAX     (8u << 20) /* so much of a source is read for a line */
+#define CHUNK_BYTES    32768u
+#define LINES_MAX      (1u << 22)
+
+/* Bits of the flags of a ScopeInfo. */
+#define SCOPE_CLASS_VARIABLE	(1u << 10)
+#define SCOPE_FUNCTION_VARIABLE (3u << 12)
+#define SCOPE_INFERRED_NAME	(1u << 14)
+
+/* The parts of a ScopeInfo that are of interest. */
+struct scope {
+	uint64_t name, inferred; /* 0: it has none */
+	bool has_start;
+	uint32_t start; /* position in the source */
+};
+
+/* --- scopes --------------------------------------------------------------------------------------
+ */
+
+static bool load_index(struct v8_heap *heap, uint64_t scope, uint64_t index, uint64_t *ret)
+{
+	return v8_load(heap, scope, 8 + 8 * (int32_t)index, ret);
+}
+
+/* Two small integers, start and end. */
+static void load_position(
+	struct v8_heap *heap, uint64_t object, uint64_t index, struct scope *scope)
+{
+	uint64_t start, end;
+	if (!load_index(heap, object, index, &start) ||
+		!load_index(heap, object, index + 1, &end) || !v8_is_smi(start) ||
+		!v8_is_smi(end) || start > end || end >> 63)
+		return;
+	scope->start = (uint32_t)(start >> 32);
+	scope->has_start = true;
+}
+
+/*
+ * Behind flags and counts come, as far as there are any: names of locals, as many words about them,
+ * the class's variable, the function's name and a word about it, the inferred name, the position.
+ */
+static bool read_scope(struct v8_heap *heap, uint64_t object, struct scope *ret)
+{
+	uint64_t at = (uint64_t)heap->layout.scope_locals_index + 1, flags, locals, word;
+
+	*ret = (struct scope){0};
+	if (!load_index(heap, object, 0, &flags) || !load_index(heap, object, at - 1, &locals) ||
+		!v8_is_smi(flags) || !v8_is_smi(locals) || locals >> 32 > LOCALS_MAX)
+		return false;
+	flags >>= 32;
+	locals >>= 32;
+	at += locals < INLINED_LOCALS ? locals : 1;
+	at += locals;
+	at += (flags & SCOPE_CLASS_VARIABLE) != 0;
+	if (flags & SCOPE_FUNCTION_VARIABLE) {
+		if (load_index(heap, object, at, &word) && v8_is_string(heap, word))
+			ret->name = word;
+		at += 2;
+	}
+	if (flags & SCOPE_INFERRED_NAME) {
+		if (load_index(heap, object, at, &word) && v8_is_string(heap, word))
+			ret->inferred = word;
+		at++;
+	}
+	load_position(heap, object, at, ret);
+	return true;
+}
+
+/* --- lines ---------------------------------------------------------------------------------------
+ */
+
+/* V8 has noted where lines end once it was asked for one: an array of small integers. */
+static uint32_t line_by_ends(struct v8_heap *heap, uint64_t ends, uint32_t position)
+{
+	const struct v8_layout *layout = &heap->layout;
+	uint64_t length, end;
+	if (v8_type(heap, ends) != layout->type_array ||
+		!v8_load(heap, ends, layout->array_length, &length) || !v8_is_smi(length))
+		return 0;
+	uint32_t first = 0, count = (uint32_t)(length >> 32);
+	while (count > 0) {
+		uint32_t middle = first + count / 2;
+		if (middle > LINES_MAX ||
+			!v8_load(heap, ends, layout->array_elements + 8 * (int32_t)middle, &end) ||
+			!v8_is_smi(end))
+			return 0;
+		if (end >> 32 < position) {
+			first = middle + 1;
+			count -= count / 2 + 1;
+		} else {
+			count /= 2;
+		}
+	}
+	return first + 1;
+}
+
+/* What ends a line: LF, CR, both together, and two of Unicode's own. */
+static bool ends_line(const uint8_t *raw, size_t i, bool two_bytes, bool *after_cr)
+{
+	uint32_t unit = two_bytes ? raw[2 * i] | (uint32_t)raw[2 * i + 1] << 8 : raw[i];
+	bool ends =
+		(unit == '\n' && !*after_cr) || unit == '\r' || unit == 0x2028 || unit == 0x2029;
+	*after_cr = unit == '\r';
+	return ends;
+}
+
+static uint32_t line_by_source(struct v8_heap *heap, uint64_t source, uint32_t position)
+{
+	uint8_t raw[CHUNK_BYTES];
+	struct v8_chars chars;
+	bool after_cr = false;
+	uint32_t line = 1;
+	if (!v8_flat(heap, source, &chars) || position > chars.count || position > SOURCE_MAX)
+		return 0;
+	for (uint32_t done = 0; done < position;) {
+		uint32_t step = position - done, most = CHUNK_BYTES >> chars.two_bytes;
+		step = step < most ? step : most;
+		if (!v8_read(heap, chars.at + ((raddr_t)done << chars.two_bytes), raw,
+			    (size_t)step << chars.two_bytes))
+			return 0;
+		for (uint32_t i = 0; i < step; i++)
+			line += ends_line(raw, i, chars.two_bytes, &after_cr);
+		done += step;
+	}
+	return line;
+}
+
+static uint32_t line_of(struct v8_heap *heap, uint64_t script, uint32_t position)
+{
+	uint64_t word;
+	uint32_t line = 0;
+	if (v8_load(heap, script, heap->layout.script_line_ends, &word))
+		line = line_by_ends(heap, word, position);
+	if (!line && v8_load(heap, script, heap->layout.script_source, &word))
+		line = line_by_source(heap, word, position);
+	return line;
+}
+
+/* --- the function --------------------------------------------------------------------------------
+ */
+
+/* A debugger puts its own books between a function and its script. */
+static bool find_script(struct v8_heap *heap, uint64_t function, uint64_t *ret)
+{
+	return v8_load_typed(
+		heap, function, heap->layout.function_script, heap->layout.type_script, ret);
+}
+
+static bool read_name(
+	struct v8_heap *heap, uint64_t word, struct scope *scope, struct v8_function *ret)
+{
+	*scope = (struct scope){0};
+	if (v8_is_string(heap, word))
+		scope->name = word;
+	else if (v8_type(heap, word) == heap->layout.type_scope && !read_scope(heap, word, scope))
+		return false;
+	if (scope->name && !v8_text(heap, scope->name, ret->name, sizeof(ret->name)))
+		return false;
+	return ret->name[0] || !scope->inferred ||
+	       v8_text(heap, scope->inferred, ret->name, sizeof(ret->name));
+}
+
+bool v8_function_read(struct v8_heap *heap, uint64_t function, struct v8_function *ret)
+{
+	uint64_t name, again, script;
+	struct scope scope;
+
+	*ret = (struct v8_function){0};
+	if (!v8_load(heap, function, heap->layout.function_name, &name) ||
+		!read_name(heap, name, &scope, ret))
+		return false;
+	if (find_script(heap, function, &script)) {
+		uint64_t file;
+		if (v8_load(heap, script, heap->layout.script_name, &file) &&
+			v8_is_string(heap, file) &&
+			!v8_text(heap, file, ret->file, sizeof(ret->file)))
+			return false;
+		if (scope.has_start)
+			ret->line = line_of(heap, script, scope.start);
+	}
+	/* Nothing of it was moved or freed meanwhile. */
+	return v8_load(heap, function, heap->layout.function_name, &again) && again == name &&
+	       v8_type(heap, function) == heap->layout.type_function;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How V8 lays out its heap, as its own constants for debuggers say (v8dbg_*, exported by node and
+ * libnode): where the fields of objects are and what types are called by number. They are of the
+ * very build that runs.
+ */
+#pragma once
+
+#include "attach/elf/modules.h"
+
+/* Offsets are in bytes from an object's first byte. */
+struct v8_layout {
+	raddr_t module_lo, module_hi; /* the module that has V8 in it: constant strings */
+	int32_t instance_type;	      /* in a map, 16 bits */
+	int32_t instructions;	      /* from an instruction stream to its first instruction */
+	int32_t code_deoptimization;
+	int32_t deoptimization_function; /* index of the function in that array */
+	int32_t array_elements, array_length;
+	int32_t closure_function; /* of a JSFunction: its SharedFunctionInfo */
+	int32_t function_data, function_name, function_script;
+	int32_t script_name, script_source, script_line_ends;
+	int32_t scope_locals_index; /* of the number of locals, in words of a ScopeInfo behind its
+				       map */
+	int32_t string_length, one_byte_chars, two_byte_chars;
+	int32_t cons_first, cons_second, sliced_parent, sliced_offset, thin_actual;
+	int32_t external_resource;
+	int32_t code_size; /* from where its first instruction is noted to how many bytes they are
+			    */
+	int32_t frame_function; /* from rbp: the JSFunction of a JavaScript frame */
+
+	/* Instance types. */
+	int32_t type_map, type_code, type_instructions, type_array, type_function, type_script,
+		type_scope;
+	int32_t first_nonstring;
+	/* Bits of the type of a string. */
+	int32_t form_mask, encoding_mask, one_byte, uncached;
+	int32_t form_seq, form_cons, form_external, form_sliced, form_thin;
+};
+
+/* The layout of the V8 that is among `modules`. False: there is none, or one that does not say what
+ * is needed, or differs from what is understood here. `ret_why`: what is wrong with the one there
+ * is, for a person; "" when there is none. */
+HT_MUST_CHECK
+struct ht_err *v8_layout_read(const struct proc *proc, const struct modules *modules,
+	struct v8_layout *ret, bool *ret_found, char *ret_why, size_t why_bytes);

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Names of JavaScript functions for addresses in code that V8 made, looked up in the target while
+ * it runs: V8 moves and frees code, so soon after an address was seen.
+ */
+#pragma once
+
+#include "attach/v8/function.h"
+
+struct v8_names;
+
+/* Receives what the code at an address is called; valid during the call. */
+typedef struct ht_err *v8_names_sink(void *context, raddr_t pc, const struct v8_function *function);
+
+struct v8_names_options {
+	const struct proc *proc;      /* borrowed */
+	const struct proc_maps *maps; /* borrowed; may be refreshed between calls */
+	v8_names_sink *sink;
+	void *context;
+};
+
+HT_MUST_CHECK
+struct ht_err *v8_names_create(const struct v8_names_options *options,
+	const struct v8_layout *layout, struct v8_names **ret);
+void v8_names_destroy(struct v8_names *names); /* accepts NULL */
+
+/* A frame was seen whose instruction at `pc` runs. `closure`: what it has where JavaScript frames
+ * have their JSFunction; 0: unknown. Takes no time. */
+void v8_names_see(struct v8_names *names, raddr_t pc, uint64_t closure);
+/* Looks up addresses that were seen, at most so many of them; each is sent to the sink once. */
+HT_MUST_CHECK
+struct ht_err *v8_names_look_up(struct v8_names *names, size_t most);
+/* The same for all that have no name yet, until `deadline_mono_ns`. */
+HT_MUST_CHECK
+struct ht_err *v8_names_look_up_rest(struct v8_names *names, uint64_t deadline_mono_ns);
+
+struct v8_names_counts {
+	uint64_t seen, named; /* addresses in made code */
+	uint64_t dropped;     /* for want of room */
+};
+
+struct v8_names_counts v8_names_counts(const struct v8_names *names);

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * JavaScript functions have their names in the report of a Node.js that knows nothing of it; what
+ * V8 itself says of its code is the measure.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/compile.h"
+#include "tests/support/ht_check.h"
+#include "tests/support/report.h"
+#include "tests/support/tap.h"
+#include "tests/support/victim.h"
+
+#define ANSWER_MS 30000
+#define LOAD_MS	  90000
+#define SCRIPT	  "tests/targets/named.js"
+
+/* A frame of a report. */
+struct frame {
+	const char *function, *file;
+	uint64_t line, address;
+	bool is_made; /* lies in no module */
+};
+
+typedef void frame_visitor(void *context, const struct frame *frame);
+
+static void visit_frames(const char *trace, frame_visitor *visit, void *context)
+{
+	json_t *report = report_load(trace), *stack, *frame;
+	size_t index, at;
+	ck_assert_uint_gt(report_u64(report, "totals.allocations"), 0);
+	json_array_foreach(report_at(report, "stacks"), index, stack)
+		json_array_foreach(report_at(stack, "frames"), at, frame)
+	{
+		const char *function = json_string_value(json_object_get(frame, "function"));
+		const char *file = json_string_value(json_object_get(frame, "file"));
+		visit(context, &(struct frame){.function = function ? function : "",
+				       .file = file ? file : "",
+				       .line = (uint64_t)json_integer_value(
+					       json_object_get(frame, "line")),
+				       .address = report_u64(frame, "offset"),
+				       .is_made = json_is_null(json_object_get(frame, "module"))});
+	}
+	json_decref(report);
+}
+
+static char *read_text(const char *path)
+{
+	char *text = NULL;
+	size_t bytes = 0;
+	FILE *file = fopen(path, "r");
+	ck_assert_msg(file != NULL, "cannot open %s", path);
+	ck_assert_int_ge(getdelim(&text, &bytes, '\0', file), 0);
+	fclose(file);
+	return text;
+}
+
+static void work_on(struct victim *victim, uint64_t rounds)
+{
+	char *answer = victim_ask(victim, "count", ANSWER_MS);
+	uint64_t until = strtoull(answer, NULL, 10) + rounds;
+	for (uint64_t now = 0; now < until;) {
+		free(answer);
+		answer = victim_ask(victim, "count", ANSWER_MS);
+		now = strtoull(answer, NULL, 10);
+	}
+	free(answer);
+}
+
+static void capture(struct victim *victim, struct tap *tap, uint64_t rounds)
+{
+	tap_start(tap, victim->pid, NULL);
+	tap_wait_any(tap);
+	work_on(victim, rounds);
+	tap_check_clean(tap_stop(tap, 0));
+	victim_prove_alive(victim);
+}
+
+/* --- functions that the test knows --- */
+
+struct known {
+	const char *function, *source; /* how it begins in the script */
+	uint64_t line;
+	bool found;
+};
+
+static uint64_t line_of(const char *text, const char *source)
+{
+	const char *at = strstr(text, source);
+	uint64_t line = 1;
+	ck_assert_msg(at != NULL, "%s is not in the script", source);
+	while (text < at)
+		line += *text++ == '\n';
+	return line;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+	size_t length = strlen(text), part = strlen(end);
+	return length >= part && !strcmp(text + length - part, end);
+}
+
+static void look_for_known(void *context, const struct frame *frame)
+{
+	for (struct known *known = context; known->function; known++)
+		if (frame->is_made && !strcmp(frame->function, known->function)) {
+			ck_assert_msg(ends_with(frame->file, SCRIPT), "%s is in %s",
+				frame->function, frame->file);
+			ck_assert_uint_eq(frame->line, known->line);
+			known->found = true;
+		}
+}
+
+START_TEST(functions_have_names_without_a_flag)
+{
+	struct known known[] = {{"makeBuffer", "function makeBuffer", 0, false},
+		{"keepOne", "keepOne(bytes) {", 0, false}, {"digest", "const digest", 0, false},
+		{"gr\xc3\xb6\xc3\x9f"
+		 "e",
+			"const gr\\u00f6", 0, false},
+		{"turn", "function turn", 0, false}, {0}};
+	struct victim victim;
+	struct tap tap;
+	char *text = read_text(SCRIPT);
+	for (struct known *one = known; one->function; one++)
+		one->line = line_of(text, one->source);
+	victim_start(&victim, (const char *[]){"/usr/bin/node", SCRIPT, NULL});
+	work_on(&victim, 300);
+	capture(&victim, &tap, 30);
+	victim_stop(&victim);
+	visit_frames(tap.trace, look_for_known, known);
+	for (struct known *one = known; one->function; one++)
+		ck_assert_msg(one->found, "no frame of %s", one->function);
+	free(text);
+}
+END_TEST
+
+/* --- V8's own map --- */
+
+struct oracle {
+	const char *map;
+	uint64_t compared, unnamed;
+};
+
+/* The last line of the map that covers the address, from the tier's mark on; "" if it is of no
+ * JavaScript function. */
+static void look_up(const char *map, uint64_t address, char *ret, size_t bytes)
+{
+	uint64_t from, size;
+	char kind[32];
+	int at;
+	ret[0] = '\0';
+	for (const char *line = map; line && *line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (sscanf(line, "%lx %lx %31[A-Za-z]:%n", &from, &size, kind, &at) != 3 ||
+			address < from || address >= from + size)
+			continue;
+		const char *name = line + at;
+		bool is_function = !strcmp(kind, "JS") && strchr("~^+*", *name);
+		snprintf(ret, bytes, "%.*s", is_function ? (int)strcspn(name, "\n") : 0, name);
+	}
+}
+
+static void compare(void *context, const struct frame *frame)
+{
+	struct oracle *oracle = context;
+	char expected[2048], ours[2048];
+	if (!frame->is_made)
+		return;
+	look_up(oracle->map, frame->address, expected, sizeof(expected));
+	if (!expected[0]) {
+		ck_assert_str_eq(frame->function, "");
+		return;
+	}
+	if (!frame->function[0]) {
+		oracle->unnamed++;
+		return;
+	}
+	snprintf(ours, sizeof(ours),
+		"%s %s:%lu:", strcmp(frame->function, "(anonymous)") ? frame->function : "",
+		frame->file, frame->line);
+	ck_assert_msg(
+		!strncmp(expected + 1, ours, strlen(ours)), "%s is called %s", expected, ours);
+	oracle->compared++;
+}
+
+START_TEST(names_are_those_of_v8)
+{
+	struct victim victim;
+	struct tap tap;
+	char path[64];
+	victim_start(&victim, (const char *[]){"/usr/bin/node", "--perf-basic-prof-only-functions",
+				      SCRIPT, NULL});
+	work_on(&victim, 300);
+	capture(&victim, &tap, 30);
+	victim_stop(&victim);
+	snprintf(path, sizeof(path), "/tmp/perf-%d.map", victim.pid);
+	char *map = read_text(path);
+	unlink(path);
+	struct oracle oracle = {.map = map};
+	visit_frames(tap.trace, compare, &oracle);
+	ck_assert_uint_gt(oracle.compared, 20);
+	ck_assert_uint_eq(oracle.unnamed, 0);
+	free(map);
+}
+END_TEST
+
+/* --- what is no V8 that we know --- */
+
+START_TEST(an_unknown_v8_is_said_and_left_alone)
+{
+	char *program = compile((const char *[]){"gcc", "-rdynamic", NULL},
+		"#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n#include "
+		"<unistd.h>\n"
+		"int v8dbg_HeapObjectTag = 1;\nint v8dbg_TaggedSize = 4;\nvoid *volatile last;\n"
+		"int main(void)\n{\n\tchar line[64];\n\tprintf(\"ready %d\\n\", getpid());\n"
+		"\tfflush(stdout);\n\twhile (fgets(line, sizeof(line), stdin)) {\n"
+		"\t\tif (!strncmp(line, \"stop\", 4))\n\t\t\treturn 0;\n"
+		"\t\tfree(last);\n\t\tlast = malloc(10);\n\t\tputs(\"pong\");\n"
+		"\t\tfflush(stdout);\n\t}\n}\n",
+		NULL);
+	struct victim victim;
+	struct tap tap;
+	ck_assert_ptr_nonnull(program);
+	victim_start(&victim, (const char *[]){program, NULL});
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_any(&tap);
+	victim_prove_alive(&victim);
+	json_t *attach = tap_stop(&tap, 0);
+	tap_check_clean(attach);
+	ck_assert_str_eq(report_text(attach, "scripts_problem"),
+		"JavaScript functions have no names: this V8 is not known, its TaggedSize is not "
+		"understood");
+	victim_stop(&victim);
+	free(program);
+}
+END_TEST
+
+HT_SUITE("integration/scripts", functions_have_names_without_a_flag, names_are_those_of_v8,
+	an_unknown_v8_is_said_and_left_alone)

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A heap of this test's own making, laid out as V8's, is read in this very process.
+ */
+#include "attach/v8/code.h"
+#include "attach/v8/function.h"
+#include "attach/v8/names.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "tests/support/ht_check.h"
+#include "tests/support/random.h"
+
+#define HEAP_BYTES (64u << 10)
+#define CODE_BYTES (16u << 10)
+#define SMI(value) ((uint64_t)(value) << 32)
+
+enum type {
+	TYPE_TWO_BYTE = 32,
+	TYPE_CONS = 33,
+	TYPE_EXTERNAL = 42,
+	TYPE_SLICED = 35,
+	TYPE_THIN = 37,
+	TYPE_ONE_BYTE = 40,
+	TYPE_MAP = 255,
+	TYPE_ARRAY = 175,
+	TYPE_SCRIPT = 167,
+	TYPE_CODE = 245,
+	TYPE_STREAM = 252,
+	TYPE_SCOPE = 261,
+	TYPE_FUNCTION = 262,
+	TYPE_CLOSURE = 2066,
+	TYPE_BASELINE = 2067,
+};
+
+static const struct v8_layout plan = {
+	.instance_type = 12,
+	.instructions = 16,
+	.code_deoptimization = 16,
+	.deoptimization_function = 6,
+	.array_elements = 16,
+	.array_length = 8,
+	.closure_function = 24,
+	.function_data = 8,
+	.function_name = 16,
+	.function_script = 32,
+	.script_name = 16,
+	.script_source = 8,
+	.script_line_ends = 56,
+	.scope_locals_index = 2,
+	.string_length = 12,
+	.one_byte_chars = 16,
+	.two_byte_chars = 16,
+	.cons_first = 16,
+	.cons_second = 24,
+	.sliced_parent = 16,
+	.sliced_offset = 24,
+	.thin_actual = 16,
+	.external_resource = 16,
+	.code_size = 16,
+	.frame_function = -16,
+	.type_map = TYPE_MAP,
+	.type_code = TYPE_CODE,
+	.type_instructions = TYPE_STREAM,
+	.type_array = TYPE_ARRAY,
+	.type_function = TYPE_FUNCTION,
+	.type_script = TYPE_SCRIPT,
+	.type_scope = TYPE_SCOPE,
+	.first_nonstring = 128,
+	.form_mask = 7,
+	.encoding_mask = 8,
+	.one_byte = 8,
+	.uncached = 16,
+	.form_seq = 0,
+	.form_cons = 1,
+	.form_external = 2,
+	.form_sliced = 3,
+	.form_thin = 5,
+};
+
+static struct proc self;
+static struct v8_heap heap;
+static uint64_t *memory, *code_memory;
+static size_t used;
+static uint64_t meta;
+
+static uint64_t allocate(size_t words)
+{
+	uint64_t object = (uint64_t)(uintptr_t)&memory[used] + 1;
+	ck_assert_uint_le((used += words) * 8, HEAP_BYTES);
+	return object;
+}
+
+static void set(uint64_t object, int32_t offset, uint64_t word)
+{
+	memcpy((uint8_t *)(uintptr_t)(object - 1) + offset, &word, sizeof(word));
+}
+
+static uint64_t map_of(enum type type)
+{
+	uint64_t map = allocate(4);
+	set(map, 0, meta);
+	set(map, 8, SMI((uint64_t)type));
+	return map;
+}
+
+static uint64_t object_of(enum type type, size_t words)
+{
+	uint64_t map = map_of(type), object = allocate(words);
+	set(object, 0, map);
+	return object;
+}
+
+static void setup(void)
+{
+	ck_no_err(proc_open(getpid(), &self));
+	ck_no_err(proc_open_mem(&self));
+	memory = mmap(NULL, HEAP_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	code_memory =
+		mmap(NULL, CODE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ck_assert(memory != MAP_FAILED && code_memory != MAP_FAILED);
+	used = 0;
+	meta = allocate(4);
+	set(meta, 0, meta);
+	set(meta, 8, SMI(TYPE_MAP));
+	heap = (struct v8_heap){.proc = &self, .layout = plan};
+}
+
+/* --- strings --- */
+
+static uint64_t string_of(enum type type, uint32_t length)
+{
+	uint64_t string = object_of(type, 4 + length / 4);
+	set(string, 8, SMI(length));
+	return string;
+}
+
+static uint64_t one_byte(const char *text)
+{
+	uint64_t string = string_of(TYPE_ONE_BYTE, (uint32_t)strlen(text));
+	memcpy((char *)(uintptr_t)(string - 1) + 16, text, strlen(text));
+	return string;
+}
+
+static uint64_t cons(uint64_t first, uint64_t second, uint32_t length)
+{
+	uint64_t string = string_of(TYPE_CONS, length);
+	set(string, 16, first);
+	set(string, 24, second);
+	return string;
+}
+
+static void check_text(uint64_t string, const char *expected)
+{
+	char text[64];
+	ck_assert(v8_text(&heap, string, text, sizeof(text)));
+	ck_assert_str_eq(text, expected);
+}
+
+START_TEST(strings_of_every_form)
+{
+	setup();
+	static const char outside[] = "outside";
+	static const char *const resource[] = {NULL};
+	const uint16_t wide[] = {'a', 0xe9, 0x20ac, 0xd83d, 0xde00, 0xd800};
+	uint64_t abc = one_byte("abcdef"), empty = one_byte(""), string;
+	check_text(abc, "abcdef");
+	check_text(empty, "");
+	string = string_of(TYPE_TWO_BYTE, 6);
+	memcpy((char *)(uintptr_t)(string - 1) + 16, wide, sizeof(wide));
+	check_text(string, "a\303\251\342\202\254\360\237\230\200\xef\xbf\xbd");
+	check_text(
+		cons(abc, string, 12), "abcdefa\303\251\342\202\254\360\237\230\200\xef\xbf\xbd");
+	check_text(cons(cons(one_byte("x"), abc, 7), empty, 7), "xabcdef");
+	string = string_of(TYPE_SLICED, 3);
+	set(string, 16, abc);
+	set(string, 24, SMI(2));
+	check_text(string, "cde");
+	string = string_of(TYPE_THIN, 6);
+	set(string, 16, abc);
+	check_text(string, "abcdef");
+	string = string_of(TYPE_EXTERNAL, 7);
+	set(string, 16, (uint64_t)(uintptr_t)resource);
+	set(string, 24, (uint64_t)(uintptr_t)outside);
+	check_text(string, "outside");
+	char small[8];
+	ck_assert(v8_text(&heap, abc, small, sizeof(small)));
+	ck_assert_str_eq(small, "abcd");
+}
+END_TEST
+
+START_TEST(strings_that_have_no_end)
+{
+	setup();
+	char text[64];
+	uint64_t abc = one_byte("abc"), string = cons(abc, abc, 6);
+	set(string, 24, string);
+	ck_assert(!v8_text(&heap, string, text, sizeof(text)));
+	set(string, 16, string);
+	ck_assert(!v8_text(&heap, string, text, sizeof(text)));
+	string = string_of(TYPE_THIN, 3);
+	set(string, 16, string);
+	ck_assert(!v8_text(&heap, string, text, sizeof(text)));
+	string = string_of(TYPE_SLICED, 3);
+	set(string, 16, abc);
+	set(string, 24, SMI(1)); /* more than its parent has */
+	ck_assert(!v8_text(&heap, string, text, sizeof(text)));
+	ck_assert(!v8_text(&heap, meta, text, sizeof(text)));
+	ck_assert(!v8_text(&heap, SMI(5), text, sizeof(text)));
+	ck_assert(!v8_text(&heap, 1, text, sizeof(text)));
+	ck_assert(!v8_text(&heap, (1ull << 47) + 1, text, sizeof(text)));
+}
+END_TEST
+
+/* --- functions --- */
+
+static uint64_t script_of(const char *source)
+{
+	uint64_t script = object_of(TYPE_SCRIPT, 16);
+	set(script, 8, one_byte(source));
+	set(script, 16, one_byte("/a/b.js"));
+	return script;
+}
+
+static uint64_t function_of(uint64_t name, uint64_t script)
+{
+	uint64_t function = object_of(TYPE_FUNCTION, 8);
+	set(function, 16, name);
+	set(function, 32, script);
+	return function;
+}
+
+#define HAS_NAME     (1u << 12)
+#define HAS_INFERRED (1u << 14)
+
+static uint64_t scope_of(uint32_t flags, uint32_t start)
+{
+	uint64_t scope = object_of(TYPE_SCOPE, 16);
+	int32_t at = 8 + 3 * 8;
+	set(scope, 8, SMI(flags));
+	set(scope, 24, SMI(2)); /* locals */
+	at += 2 * 2 * 8;
+	if (flags & HAS_NAME) {
+		set(scope, at, one_byte("named"));
+		at += 16;
+	}
+	if (flags & HAS_INFERRED) {
+		set(scope, at, one_byte("inferred"));
+		at += 8;
+	}
+	set(scope, at, SMI(start));
+	set(scope, at + 8, SMI(start + 10));
+	return scope;
+}
+
+static void check_function(uint64_t function, const char *name, const char *file, uint32_t line)
+{
+	struct v8_function found;
+	ck_assert(v8_function_read(&heap, function, &found));
+	ck_assert_str_eq(found.name, name);
+	ck_assert_str_eq(found.file, file);
+	ck_assert_uint_eq(found.line, line);
+}
+
+START_TEST(functions_have_name_file_and_line)
+{
+	setup();
+	uint64_t script = script_of("one\ntwo\r\nthree\rfour"), ends;
+	check_function(function_of(one_byte("whole"), script), "whole", "/a/b.js", 0);
+	check_function(function_of(scope_of(HAS_NAME, 0), script), "named", "/a/b.js", 1);
+	check_function(
+		function_of(scope_of(HAS_NAME | HAS_INFERRED, 4), script), "named", "/a/b.js", 2);
+	check_function(function_of(scope_of(HAS_INFERRED, 9), script), "inferred", "/a/b.js", 3);
+	check_function(function_of(scope_of(0, 17), script), "", "/a/b.js", 4);
+	check_function(function_of(scope_of(0, 500), script), "", "/a/b.js", 0);
+	check_function(function_of(scope_of(HAS_NAME, 4), SMI(0)), "named", "", 0);
+	ends = object_of(TYPE_ARRAY, 8);
+	set(ends, 8, SMI(3));
+	for (uint32_t i = 0; i < 3; i++)
+		set(ends, 16 + 8 * (int32_t)i, SMI(100 * i + 50));
+	set(script, 56, ends);
+	check_function(function_of(scope_of(HAS_NAME, 50), script), "named", "/a/b.js", 1);
+	check_function(function_of(scope_of(HAS_NAME, 51), script), "named", "/a/b.js", 2);
+	check_function(function_of(scope_of(HAS_NAME, 250), script), "named", "/a/b.js", 3);
+}
+END_TEST
+
+/* --- code --- */
+
+struct made {
+	uint64_t code, function, closure;
+	raddr_t lo;
+};
+
+/* Code of 100 bytes at that place; optimized code names its function. */
+static struct made make_code(size_t at, bool optimized)
+{
+	struct made made = {.code = object_of(TYPE_CODE, 16),
+		.function = function_of(scope_of(HAS_NAME, 4), script_of("one\ntwo"))};
+	uint64_t stream = (uint64_t)(uintptr_t)code_memory + at + 1, array;
+	set(stream, 0, map_of(TYPE_STREAM));
+	set(stream, 8, made.code);
+	made.lo = stream - 1 + 16;
+	set(made.code, 40, made.lo);
+	set(made.code, 56, 100);
+	made.closure = object_of(TYPE_CLOSURE, 8);
+	set(made.closure, 24, made.function);
+	if (optimized) {
+		array = object_of(TYPE_ARRAY, 12);
+		set(array, 8, SMI(8));
+		set(array, 16 + 6 * 8, made.function);
+		set(made.code, 16, array);
+	} else {
+		set(made.function, 8, made.code);
+	}
+	return made;
+}
+
+static bool finds(raddr_t pc, uint64_t closure, const struct made *made)
+{
+	struct v8_code code;
+	v8_forget(&heap);
+	if (!v8_code_find(&heap, (raddr_t)(uintptr_t)code_memory, pc, closure, &code))
+		return false;
+	ck_assert_uint_eq(code.lo, made->lo);
+	ck_assert_uint_eq(code.hi, made->lo + 100);
+	ck_assert_uint_eq(code.code, made->code);
+	ck_assert_uint_eq(code.function, made->function);
+	return true;
+}
+
+START_TEST(code_leads_to_its_function)
+{
+	setup();
+	struct made first = make_code(64, true), second = make_code(8192, false);
+	for (raddr_t pc = 0; pc < 100; pc++) {
+		ck_assert(finds(first.lo + pc, 0, &first));
+		ck_assert(finds(second.lo + pc, second.closure, &second));
+	}
+	ck_assert(!finds(first.lo - 1, 0, &first));
+	ck_assert(!finds(first.lo + 100, 0, &first));
+	ck_assert(!finds(second.lo + 100, second.closure, &second));
+	/* Only its own function knows unoptimized code. */
+	ck_assert(!finds(second.lo, 0, &second));
+	ck_assert(!finds(second.lo, first.closure, &second));
+	ck_assert(!finds(second.lo, second.function, &second));
+	/* Books that do not agree. */
+	set(first.code, 40, first.lo + 8);
+	ck_assert(!finds(first.lo, 0, &first));
+}
+END_TEST
+
+/* Whatever lies there, and changes, looking ends and harms nobody. */
+START_TEST(any_bytes_are_looked_at_in_vain)
+{
+	setup();
+	struct made made = make_code(64, true);
+	uint64_t random = 20;
+	struct v8_code code;
+	struct v8_function function;
+	for (unsigned i = 0; i < 4000; i++) {
+		uint64_t *at = random_below(&random, 4) ? &memory[random_below(&random, used)]
+							: &code_memory[random_below(&random, 64)];
+		uint64_t old = *at;
+		*at = random_below(&random, 3)
+			      ? (uint64_t)(uintptr_t)&memory[random_below(&random, used)] + 1
+			      : random_next(&random) >> random_below(&random, 64);
+		v8_forget(&heap);
+		if (v8_code_find(&heap, (raddr_t)(uintptr_t)code_memory,
+			    made.lo + random_below(&random, 200), made.closure, &code))
+			(void)v8_function_read(&heap, code.function, &function);
+		(void)v8_function_read(&heap, made.function, &function);
+		if (random_below(&random, 8))
+			*at = old;
+	}
+}
+END_TEST
+
+HT_SUITE("attach/v8", strings_of_every_form, strings_that_have_no_end,
+	functions_have_name_file_and_line, code_leads_to_its_function,
+	any_bytes_are_looked_at_in_vain)
