@@ -141,19 +141,20 @@ static bool unload(void)
 	return dlclose(library) == 0;
 }
 
-static void *page_of(const volatile void *at)
-{
-	return (void *)((uintptr_t)at & -(uintptr_t)PAGE_BYTES);
-}
-
+/* Of a whole mapping, which so stays one. */
 static bool advise(void)
 {
-	return madvise(page_of(constants), PAGE_BYTES, MADV_DONTDUMP) == 0;
+	return madvise(page, PAGE_BYTES, MADV_DONTDUMP) == 0;
 }
 
 static bool lock(void)
 {
-	return mlock(page_of(constants), PAGE_BYTES) == 0;
+	return mlock(page, PAGE_BYTES) == 0;
+}
+
+static bool open_our_file(void)
+{
+	return memfd_create("heaptap-1", MFD_CLOEXEC) >= 0;
 }
 
 static bool open_descriptor(void)
@@ -469,7 +470,7 @@ static bool has_line(const char *text, const char *beginning, const char *field)
 	return false;
 }
 
-static void check_change(const struct change *change, size_t number)
+static void check_change(const struct change *change, size_t number, unsigned flags)
 {
 	char done;
 	if (change->root && geteuid() != 0) {
@@ -478,12 +479,12 @@ static void check_change(const struct change *change, size_t number)
 	}
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, gate), 0);
 	struct child child = child_fork(make_change, change);
-	struct procsnap *before = procsnap_take(child.pid, 0);
+	struct procsnap *before = procsnap_take(child.pid, flags);
 	ck_assert_int_eq(write(gate[1], "x", 1), 1);
 	ck_assert_msg(read(gate[1], &done, 1) == 1, "change %zu was not made", number);
 	if (change->make == stop)
 		run_until(child_state(child.pid) == 'T', STOP_MS);
-	struct procsnap *after = procsnap_take(child.pid, 0);
+	struct procsnap *after = procsnap_take(child.pid, flags);
 	char *difference = procsnap_diff(before, after);
 	ck_assert_msg(
 		change->seen ? has_line(difference, change->seen, change->field) : !difference[0],
@@ -499,10 +500,24 @@ static void check_change(const struct change *change, size_t number)
 START_TEST(each_change_is_seen)
 {
 	for (size_t i = 0; i < HT_ARRAY_SIZE(changes); i++)
-		check_change(&changes[i], i);
+		check_change(&changes[i], i, 0);
 	if (sysconf(_SC_NPROCESSORS_ONLN) > 1)
-		check_change(&core_change, HT_ARRAY_SIZE(changes));
+		check_change(&core_change, HT_ARRAY_SIZE(changes), 0);
 }
 END_TEST
 
-HT_SUITE("integration/snapshot", each_change_is_seen)
+/* Also where a program may load libraries, or open files. */
+START_TEST(what_is_ours_is_always_seen)
+{
+	static const struct change mapped = {map_our_file, "mapping", NULL, false},
+				   held = {open_our_file, "descriptor", NULL, false},
+				   loaded = {make_code, NULL, NULL, false},
+				   other = {open_descriptor, NULL, NULL, false};
+	check_change(&mapped, 0, PROCSNAP_MODULES_GROW);
+	check_change(&held, 1, PROCSNAP_FDS_CHANGE);
+	check_change(&loaded, 2, PROCSNAP_MODULES_GROW);
+	check_change(&other, 3, PROCSNAP_FDS_CHANGE);
+}
+END_TEST
+
+HT_SUITE("integration/snapshot", each_change_is_seen, what_is_ours_is_always_seen)

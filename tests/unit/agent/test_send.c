@@ -143,6 +143,46 @@ START_TEST(too_slow_daemon_loses_it)
 }
 END_TEST
 
+/* A thread waits once for a daemon that stalls, not at each full buffer; until one is taken. */
+START_TEST(one_wait_is_enough)
+{
+	setup();
+	daemon_does.error = -SYS_EAGAIN;
+	daemon_does.errors = UINT32_MAX;
+	check_flush(true, ABI_LOSS_TIMEOUT);
+	unsigned waits = daemon_does.waits;
+	ck_assert_uint_gt(waits, 0);
+	for (unsigned i = 0; i < 3; i++) {
+		put_events();
+		stream_restart(world_config, slot);
+	}
+	ck_assert_uint_eq(daemon_does.waits, waits);
+	daemon_does.errors = daemon_does.sends;
+	put_events();
+	stream_restart(world_config, slot);
+	ck_assert_uint_eq(world_messages, 1);
+	daemon_does.errors = UINT32_MAX;
+	put_events();
+	stream_restart(world_config, slot);
+	ck_assert_uint_eq(daemon_does.waits, 2 * waits);
+}
+END_TEST
+
+/* The program may have scribbled there: what lies behind the buffer is not for the daemon. */
+START_TEST(no_more_than_a_buffer_is_sent)
+{
+	static const uint64_t lengths[] = {ABI_BUFFER_BYTES + 1, 1u << 30, UINT64_MAX / 2};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(lengths); i++) {
+		enum abi_loss loss;
+		setup();
+		slot->head.committed = slot->head.buffer_start + lengths[i];
+		ck_assert(!send_buffer(world_config, slot, &loss));
+		ck_assert_int_eq(loss, ABI_LOSS_SOCKET);
+		ck_assert_uint_eq(daemon_does.sends, 0);
+	}
+}
+END_TEST
+
 START_TEST(drained_during_the_wait)
 {
 	setup();
@@ -334,7 +374,8 @@ START_TEST(no_clock_after_it_was_forbidden)
 END_TEST
 
 HT_SUITE("agent/send", daemon_takes_it, drained_needs_no_call, slow_daemon_is_waited_for,
-	too_slow_daemon_loses_it, drained_during_the_wait, lossless_waits_on,
-	lossless_ends_with_stop, lossless_has_time_after_stop, interrupted_send_is_repeated,
-	dead_socket, nobody_reads_any_more, foreign_socket_is_not_written, without_system_calls,
+	too_slow_daemon_loses_it, one_wait_is_enough, no_more_than_a_buffer_is_sent,
+	drained_during_the_wait, lossless_waits_on, lossless_ends_with_stop,
+	lossless_has_time_after_stop, interrupted_send_is_repeated, dead_socket,
+	nobody_reads_any_more, foreign_socket_is_not_written, without_system_calls,
 	forbidden_during_a_call, forked_child_leaves_the_slot, no_clock_after_it_was_forbidden)
