@@ -145,19 +145,48 @@ START_TEST(static_program)
 }
 END_TEST
 
+static void check_traced(struct victim *victim, pid_t tid)
+{
+	char me[32];
+	ck_assert_int_eq(ptrace(PTRACE_SEIZE, tid, NULL, NULL), 0);
+	snprintf(me, sizeof(me), "%d", getpid());
+	check_pid_refused(victim->pid, REFUSED, me);
+	victim_prove_alive(victim);
+	ck_assert_int_eq(ptrace(PTRACE_INTERRUPT, tid, NULL, NULL), 0);
+	ck_assert_int_eq(waitpid(tid, NULL, __WALL), tid);
+	ck_assert_int_eq(ptrace(PTRACE_DETACH, tid, NULL, NULL), 0);
+	victim_stop(victim);
+}
+
 START_TEST(traced_by_another)
 {
 	struct victim victim;
 	start_actor(&victim);
-	ck_assert_int_eq(ptrace(PTRACE_SEIZE, victim.pid, NULL, NULL), 0);
-	char me[32];
-	snprintf(me, sizeof(me), "%d", getpid());
-	check_pid_refused(victim.pid, REFUSED, me);
-	victim_prove_alive(&victim);
-	ck_assert_int_eq(ptrace(PTRACE_INTERRUPT, victim.pid, NULL, NULL), 0);
-	ck_assert_int_eq(waitpid(victim.pid, NULL, 0), victim.pid);
-	ck_assert_int_eq(ptrace(PTRACE_DETACH, victim.pid, NULL, NULL), 0);
-	victim_stop(&victim);
+	check_traced(&victim, victim.pid);
+}
+END_TEST
+
+static pid_t other_thread(pid_t pid)
+{
+	char path[64];
+	pid_t found = 0;
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	DIR *task = opendir(path);
+	ck_assert_ptr_nonnull(task);
+	for (struct dirent *entry; (entry = readdir(task));) {
+		pid_t tid = (pid_t)strtol(entry->d_name, NULL, 10);
+		found = tid && tid != pid ? tid : found;
+	}
+	closedir(task);
+	ck_assert_int_ne(found, 0);
+	return found;
+}
+
+START_TEST(one_thread_traced_by_another)
+{
+	struct victim victim;
+	victim_start(&victim, (const char *[]){run_built("tests/targets/busy"), "-t", "1", NULL});
+	check_traced(&victim, other_thread(victim.pid));
 }
 END_TEST
 
@@ -476,7 +505,7 @@ START_TEST(doctor)
 END_TEST
 
 HT_SUITE("integration/wrong_use", no_such_process, zombie, kernel_thread, itself, a_32_bit_program,
-	static_program, traced_by_another, stopped, file_size_limit, thread_id,
-	another_users_process, own_process_without_root, own_process_forbids_the_clock_without_root,
-	undumpable, recover_without_root, tapped_already, unwritable_output, no_room_for_the_trace,
-	nonsense, doctor)
+	static_program, traced_by_another, one_thread_traced_by_another, stopped, file_size_limit,
+	thread_id, another_users_process, own_process_without_root,
+	own_process_forbids_the_clock_without_root, undumpable, recover_without_root,
+	tapped_already, unwritable_output, no_room_for_the_trace, nonsense, doctor)
