@@ -6,7 +6,7 @@
 
 #include "attach/elf/dynamic.h"
 
-/* Lookups of all constants in one module take far less. */
+/* Of all lookups in all modules, which take a few thousand. */
 #define STEPS_MAX 200000u
 
 #define FIELD_MAX 512 /* no object here has a field further out */
@@ -84,7 +84,7 @@ struct lookup {
 	const struct proc *proc;
 	raddr_t bias;
 	struct dynamic dynamic;
-	struct budget budget;
+	struct budget *budget;
 };
 
 /* `*ret_found` false: the module exports no such number. */
@@ -96,7 +96,7 @@ static struct ht_err *read_int(
 
 	*ret_found = false;
 	struct ht_err *err = dynamic_lookup(
-		lookup->proc, &lookup->dynamic, symbol, &lookup->budget, found, &count);
+		lookup->proc, &lookup->dynamic, symbol, lookup->budget, found, &count);
 	if (err || count == 0 || found[0].st_size != sizeof(*ret))
 		return err;
 	err = memory_read_some(
@@ -164,6 +164,7 @@ static struct ht_err *read_version(
 struct ht_err *v8_layout_read(const struct proc *proc, const struct modules *modules,
 	struct v8_layout *ret, bool *ret_found, char *ret_why, size_t why_bytes)
 {
+	struct budget budget = {.bytes = UINT64_MAX, .steps = STEPS_MAX};
 	struct ht_err *err = NULL;
 	bool has = false;
 
@@ -172,9 +173,7 @@ struct ht_err *v8_layout_read(const struct proc *proc, const struct modules *mod
 	ret_why[0] = '\0';
 	for (size_t i = 0; i < modules->count && !err && !has; i++) {
 		const struct module *module = &modules->module[i];
-		struct lookup lookup = {.proc = proc,
-			.bias = module->bias,
-			.budget = {.bytes = UINT64_MAX, .steps = STEPS_MAX}};
+		struct lookup lookup = {.proc = proc, .bias = module->bias, .budget = &budget};
 		int32_t value;
 		err = dynamic_read(proc, module, &lookup.dynamic);
 		if (!err)
