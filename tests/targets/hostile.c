@@ -172,8 +172,10 @@ static void scribble(uint64_t off, uint64_t bytes, uint64_t random)
 #define GIVEN_UP_OFF  456u /* of struct abi_control */
 #define TABLE_OFF     (CONTROL_BYTES + 16u * 16384u)
 #define NODES_OFF     (TABLE_OFF + (1u << 24))
-#define SAMPLES_BYTES ((1u << 20) + (1u << 22))
-#define SLOTS_OFF     (NODES_OFF + (1u << 24) + SAMPLES_BYTES)
+#define FUNCTIONS_OFF (NODES_OFF + (1u << 24))
+#define LAST_OFF      (FUNCTIONS_OFF + (1u << 23))
+#define SAMPLES_OFF   (LAST_OFF + (1u << 17))
+#define SLOTS_OFF     (SAMPLES_OFF + (1u << 20) + (1u << 22))
 #define SLOT_BYTES    0x40000u
 
 static void attack_control(uint64_t random)
