@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "attach/target/clock.h"
+#include "attach/target/room.h"
 
 #define LOOKUPS_PER_TICK 32u
 #define REST_NS		 (500 * CLOCK_NS_PER_MS)
@@ -36,6 +37,13 @@ struct ht_err *scripts_prepare(struct session *s)
 			"JavaScript functions have no names: this V8 is not known, its %s", why);
 	if (!found)
 		return NULL;
+	if (room_of_cgroups(&s->survey.proc) <
+		survey_memory_bytes(&s->survey) + ABI_FUNCTIONS_BYTES) {
+		snprintf(s->report->scripts_problem, sizeof(s->report->scripts_problem),
+			"JavaScript functions have no names: the memory limit of the process's "
+			"control group leaves no room");
+		return NULL;
+	}
 	s->frame_function = layout.frame_function;
 	return v8_names_create(&(struct v8_names_options){.proc = &s->survey.proc,
 				       .maps = &s->survey.maps,

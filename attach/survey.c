@@ -20,7 +20,7 @@
 #define DESCRIPTORS_SPARE 16u /* the stub needs four, the target may want some meanwhile */
 #define MAPPINGS_SPARE	  64u /* the image has eight */
 /* What a capture makes of memory in the target's name, at most: stacks, and buffers per thread. */
-#define COMMON_BYTES (ABI_SLOTS_OFF - ABI_TABLE_OFF)
+#define COMMON_BYTES (ABI_SLOTS_OFF - ABI_TABLE_OFF - ABI_FUNCTIONS_BYTES)
 #define THREAD_BYTES ABI_SLOT_BYTES
 
 #define FILES_PATIENCE_NS	(10 * CLOCK_NS_PER_S)
@@ -132,10 +132,15 @@ static struct ht_err *check_space(pid_t pid, const struct room *room)
 	return NULL;
 }
 
+uint64_t survey_memory_bytes(const struct survey *survey)
+{
+	return COMMON_BYTES + survey->status.threads * THREAD_BYTES;
+}
+
 static struct ht_err *check_room(const struct survey *survey)
 {
 	pid_t pid = survey->proc.pid;
-	uint64_t memory = COMMON_BYTES + survey->status.threads * THREAD_BYTES;
+	uint64_t memory = survey_memory_bytes(survey);
 	struct room room;
 	struct ht_err *err = room_read(&survey->proc, &survey->maps, &room);
 

@@ -36,6 +36,9 @@ struct ht_err *survey_open(pid_t pid, struct survey *ret);
 HT_MUST_CHECK
 struct ht_err *survey_read(struct survey *survey);
 void survey_deinit(struct survey *survey);
+/* What a capture may take of the memory of the target's control groups, but for ABI_FUNCTIONS_BYTES
+ * where functions are noted. */
+uint64_t survey_memory_bytes(const struct survey *survey);
 
 /* Reads mappings, modules and slots again; modules keep their ids. `thunk_lo/hi`: our own thunks.
  */

@@ -377,17 +377,18 @@ _Static_assert(sizeof(struct abi_slot) == ABI_SLOT_BYTES, "slots are found by mu
 #define ABI_CACHE_BYTES (ABI_CACHE_SETS * 16u)
 #define ABI_CACHE_COUNT 16u /* snapshots use them in turn */
 
-#define ABI_CONTROL_OFF	  ABI_SHARED_OFF
-#define ABI_CACHES_OFF	  (ABI_CONTROL_OFF + 0x1000u)
-#define ABI_TABLE_OFF	  (ABI_CACHES_OFF + ABI_CACHE_COUNT * ABI_CACHE_BYTES)
-#define ABI_TABLE_WORDS	  (1u << 21)
-#define ABI_NODES_OFF	  (ABI_TABLE_OFF + ABI_TABLE_WORDS * 8u)
-#define ABI_NODE_MAX	  (1u << 20)
-#define ABI_FUNCTIONS_OFF (ABI_NODES_OFF + ABI_NODE_MAX * 16u)
-#define ABI_LAST_OFF	  (ABI_FUNCTIONS_OFF + ABI_NODE_MAX * 8u)
-#define ABI_FILTER_OFF	  (ABI_LAST_OFF + ABI_LAST_WORDS * 8u)
-#define ABI_SAMPLES_OFF	  (ABI_FILTER_OFF + ABI_FILTER_BYTES)
-#define ABI_SLOTS_OFF	  (ABI_SAMPLES_OFF + ABI_SAMPLE_LINES * 64u)
+#define ABI_CONTROL_OFF	    ABI_SHARED_OFF
+#define ABI_CACHES_OFF	    (ABI_CONTROL_OFF + 0x1000u)
+#define ABI_TABLE_OFF	    (ABI_CACHES_OFF + ABI_CACHE_COUNT * ABI_CACHE_BYTES)
+#define ABI_TABLE_WORDS	    (1u << 21)
+#define ABI_NODES_OFF	    (ABI_TABLE_OFF + ABI_TABLE_WORDS * 8u)
+#define ABI_NODE_MAX	    (1u << 20)
+#define ABI_FUNCTIONS_OFF   (ABI_NODES_OFF + ABI_NODE_MAX * 16u)
+#define ABI_FUNCTIONS_BYTES (ABI_NODE_MAX * 8u)
+#define ABI_LAST_OFF	    (ABI_FUNCTIONS_OFF + ABI_FUNCTIONS_BYTES)
+#define ABI_FILTER_OFF	    (ABI_LAST_OFF + ABI_LAST_WORDS * 8u)
+#define ABI_SAMPLES_OFF	    (ABI_FILTER_OFF + ABI_FILTER_BYTES)
+#define ABI_SLOTS_OFF	    (ABI_SAMPLES_OFF + ABI_SAMPLE_LINES * 64u)
 
 /* Bytes of address space (and of sparse memfd) of the whole image with `slot_max` slots. */
 static inline uint64_t abi_image_bytes(uint32_t slot_max)
