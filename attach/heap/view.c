@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/heap/view.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "attach/target/pagemap.h"
+
+/* Where the kernel does not tell, pages are asked for one by one. */
+static bool is_swapped(const struct proc *proc)
+{
+	char *text = NULL;
+	struct ht_err *err = proc_text(proc, "status", &text);
+	const char *line = text ? strstr(text, "\nVmSwap:") : NULL;
+	bool swapped = !line || strtoull(line + sizeof("\nVmSwap:") - 1, NULL, 10) != 0;
+	ht_err_free(err);
+	free(text);
+	return swapped;
+}
+
+struct ht_err *view_init(struct view *view, const struct proc *proc)
+{
+	*view = (struct view){.proc = proc, .round = 1, .left = VIEW_BUDGET, .pagemap_fd = -1};
+	view->page = calloc(VIEW_PAGES, sizeof(*view->page));
+	if (!view->page)
+		return ht_err_new(HT_ERR_NOMEM, "no memory to read a heap");
+	struct ht_err *err = proc_maps_read(proc, &view->maps);
+	if (!err && is_swapped(proc))
+		err = pagemap_open(proc, &view->pagemap_fd);
+	return err;
+}
+
+void view_refresh(struct view *view)
+{
+	struct proc_maps maps;
+	struct ht_err *err = proc_maps_read(view->proc, &maps);
+	view->err = ht_err_first(view->err, err);
+	if (err)
+		return;
+	proc_maps_deinit(&view->maps);
+	view->maps = maps;
+}
+
+struct ht_err *view_deinit(struct view *view)
+{
+	if (view->pagemap_fd >= 0)
+		close(view->pagemap_fd);
+	proc_maps_deinit(&view->maps);
+	free(view->page);
+	return view->err;
+}
+
+bool view_holds(const struct view *view, raddr_t addr)
+{
+	const struct proc_map *map = proc_maps_find(&view->maps, addr);
+	return map && map->inode == 0 && map->read && map->write && !map->shared;
+}
+
+/* A page that is swapped out would be fetched while the target's mappings are locked. */
+static bool is_present(struct view *view, raddr_t addr, size_t bytes)
+{
+	uint64_t entry[256];
+	raddr_t at = ht_align_down(addr, HT_PAGE_BYTES);
+	if (view->pagemap_fd < 0 ||
+		(at == view->present_page && addr + bytes <= at + HT_PAGE_BYTES))
+		return true;
+	for (size_t count; at < addr + bytes; at += count * HT_PAGE_BYTES) {
+		uint64_t pages = (addr + bytes - at + HT_PAGE_BYTES - 1) / HT_PAGE_BYTES;
+		struct ht_err *err = pagemap_read(view->proc, view->pagemap_fd, at, entry,
+			pages < HT_ARRAY_SIZE(entry) ? pages : HT_ARRAY_SIZE(entry), &count);
+		bool failed = err || !count;
+		ht_err_free(err);
+		for (size_t i = 0; !failed && i < count; i++)
+			failed = entry[i] & PAGEMAP_SWAPPED;
+		view->swapped |= failed;
+		if (failed)
+			return false;
+	}
+	view->present_page = at - HT_PAGE_BYTES;
+	return true;
+}
+
+static bool spend(struct view *view, uint64_t cost)
+{
+	view->spent |= view->left < cost;
+	if (view->spent || view->err)
+		return false;
+	view->left -= cost;
+	return true;
+}
+
+size_t view_read_data(struct view *view, raddr_t addr, void *ret, size_t bytes)
+{
+	size_t got = 0;
+	if (spend(view, VIEW_READ_COST) && is_present(view, addr, bytes))
+		view->err = memory_read_some(view->proc, addr, ret, bytes, &got);
+	return view->err ? 0 : got;
+}
+
+void view_forget(struct view *view)
+{
+	view->round++;
+	view->present_page = 0;
+}
+
+static const struct view_page *page_read(struct view *view, raddr_t addr)
+{
+	struct view_page *page = &view->page[addr / HT_PAGE_BYTES % VIEW_PAGES];
+	if (page->addr == addr && page->round == view->round)
+		return page;
+	page->addr = addr;
+	page->round = view->round;
+	page->bytes = view_read_data(view, addr, page->data, HT_PAGE_BYTES);
+	return page;
+}
+
+bool view_read(struct view *view, raddr_t addr, void *ret, size_t bytes)
+{
+	if (addr > INT64_MAX - bytes || !spend(view, VIEW_LOOK_COST))
+		return false;
+	for (size_t done = 0, now; done < bytes; done += now) {
+		raddr_t at = ht_align_down(addr + done, HT_PAGE_BYTES);
+		size_t skip = addr + done - at;
+		now = HT_PAGE_BYTES - skip < bytes - done ? HT_PAGE_BYTES - skip : bytes - done;
+		if (!view_holds(view, at))
+			return false;
+		const struct view_page *page = page_read(view, at);
+		if (page->bytes < skip + now)
+			return false;
+		memcpy((uint8_t *)ret + done, page->data + skip, now);
+	}
+	return true;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The target's memory as the reader of its heap sees it: private memory that it may write to, so
+ * many reads and no more, and no page that would have to be fetched from a disk first.
+ */
+#pragma once
+
+#include "attach/target/memory.h"
+
+/* What all looks together may cost: a system call, a microsecond as a rule, and one that needs
+ * none.
+ */
+#define VIEW_BUDGET    1000000u
+#define VIEW_READ_COST 20u
+#define VIEW_LOOK_COST 1u
+#define VIEW_PAGES     64u
+
+struct view_page {
+	raddr_t addr;
+	uint64_t round; /* in which it was read */
+	size_t bytes;
+	uint8_t data[HT_PAGE_BYTES];
+};
+
+struct view {
+	const struct proc *proc;
+	struct proc_maps maps;
+	struct view_page *page; /* VIEW_PAGES, by address */
+	uint64_t round;
+	uint64_t left;	/* of the budget */
+	int pagemap_fd; /* -1: nothing is swapped out */
+	raddr_t present_page;
+	bool spent;	    /* a look was refused because there were too many */
+	bool swapped;	    /* or because its page is swapped out */
+	struct ht_err *err; /* the first that concerns the whole process */
+};
+
+/* The mappings are read once; `view` must not move. Deinit also after an error. */
+HT_MUST_CHECK
+struct ht_err *view_init(struct view *view, const struct proc *proc);
+/* Reads the mappings again, where what was read does not fit them; an error is view->err. */
+void view_refresh(struct view *view);
+/* Returns view->err, which is the caller's from then on. */
+HT_MUST_CHECK
+struct ht_err *view_deinit(struct view *view);
+
+/* Is `addr` in anonymous, private memory that the program can write to? */
+bool view_holds(const struct view *view, raddr_t addr);
+/* From here on view_read reads anew. */
+void view_forget(struct view *view);
+/* All of `bytes` from such memory, or false: not there, not readable, or spent. As it was at some
+ * moment since view_forget. */
+bool view_read(struct view *view, raddr_t addr, void *ret, size_t bytes);
+/* The same of any memory, as the variables of a module; as many bytes as there are. */
+size_t view_read_data(struct view *view, raddr_t addr, void *ret, size_t bytes);
