@@ -147,6 +147,24 @@ static void print_target(const struct text *text, const struct rec_target *targe
 	fputc('\n', text->out);
 }
 
+static void print_heap(const struct text *text, const struct rec_heap *heap)
+{
+	FILE *out = text->out;
+	fprintf(out, "heap begin_tsc=%" PRIu64 " end_tsc=%" PRIu64 "\n", heap->begin_tsc,
+		heap->end_tsc);
+	for (uint64_t i = 0; i < heap->account_count; i++) {
+		const struct rec_account *account = &heap->account[i];
+		fprintf(out,
+			"account flags=%" PRIu64 " held=%" PRIu64 " off=%" PRIu64 " system=%" PRIu64
+			" arenas=%" PRIu64 " header=%" PRIu64,
+			account->flags, account->held_bytes, account->off_bytes,
+			account->system_bytes, account->arenas, account->header_bytes);
+		put_string(text, "allocator", account->allocator);
+		put_string(text, "reason", account->reason);
+		fputc('\n', out);
+	}
+}
+
 static void print_named(
 	const struct text *text, const char *kind, uint64_t number, struct rec_string string)
 {
@@ -206,6 +224,9 @@ static struct ht_err *print_record(struct dump *dump, const struct rec *rec)
 	case REC_END:
 		fprintf(out, "end reason=%" PRIu64 " mono_ns=%" PRIu64 " tsc=%" PRIu64 "\n",
 			rec->end.reason, rec->end.mono_ns, rec->end.tsc);
+		return NULL;
+	case REC_HEAP:
+		print_heap(text, &rec->heap);
 		return NULL;
 	}
 	fprintf(out, "record kind=%u bytes=%zu\n", (unsigned)rec->kind, rec->raw.length);

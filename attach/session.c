@@ -385,6 +385,7 @@ static struct ht_err *finish_trace(struct session *s)
 
 static void release(struct session *s)
 {
+	heapread_stop(s);
 	watch_destroy(s->watch);
 	v8_names_destroy(s->names);
 	receiver_destroy(s->receiver);

@@ -7,6 +7,7 @@
 
 #include "attach/daemon/receiver.h"
 #include "attach/guardian.h"
+#include "attach/heapread.h"
 #include "attach/lock.h"
 #include "attach/session.h"
 #include "attach/survey.h"
@@ -39,6 +40,8 @@ struct session {
 	struct v8_names *names; /* NULL: the target has no V8 that we know */
 	int32_t frame_function; /* v8_layout.frame_function */
 	struct tap tap;
+	struct heapread heapread;
+	bool is_ending; /* the window's end was asked for, and waits for a reading of the heap */
 	uint64_t start_ns, start_tsc, first_tap_ns;
 	uint64_t phase_ns;	  /* when the present phase began */
 	uint64_t end_ns, end_tsc; /* of the window: when the last slot was restored */

@@ -11,6 +11,7 @@
 #include "attach/target/clock.h"
 
 #define TICK_MS		  5
+#define HEAP_LIMIT_NS	  CLOCK_NS_PER_S /* of a reading of the heap: the last one is waited for */
 #define SECCOMP_PERIOD_NS (250 * CLOCK_NS_PER_MS) /* between two looks at all threads */
 
 /* Libraries came or went: look again, publish their tables, tap what is new. */
@@ -113,7 +114,7 @@ static struct ht_err *debugged(const struct session *s)
 static struct ht_err *tick(struct session *s)
 {
 	uint64_t now = clock_mono_ns();
-	bool changed = false;
+	bool changed = false, reads;
 
 	follow_seccomp(s, now);
 	struct ht_err *err = given_up(s);
@@ -132,6 +133,8 @@ static struct ht_err *tick(struct session *s)
 		err = receiver_drain(s->receiver);
 	if (!err)
 		err = scripts_follow(s);
+	if (!err && !s->is_ending)
+		err = heapread_look(s, &reads);
 	sink_tick(s->sink);
 	return err;
 }
@@ -193,12 +196,45 @@ static struct ht_err *unguarded(void)
 		"then is in the trace");
 }
 
+/*
+ * The end that was asked for comes when the heap was read once more, so that the trace can be held
+ * against what the allocators say; any other end, and impatience with this one, comes at once.
+ */
+static enum turn put_off(struct session *s, enum turn turn, enum rec_end_reason reason)
+{
+	bool runs = false;
+	bool asked = reason == REC_END_DURATION || reason == REC_END_SIGNAL;
+
+	if (s->is_ending) {
+		struct ht_err *err = heapread_look(s, &runs);
+		s->pump_error = ht_err_first(s->pump_error, err);
+		if (runs && (turn == TURN_GO_ON || reason == REC_END_DURATION))
+			return TURN_GO_ON;
+		if (turn == TURN_END && !asked)
+			s->report->ended = reason;
+		return TURN_END;
+	}
+	if (turn == TURN_GO_ON)
+		return turn;
+	s->report->ended = reason;
+	if (!asked || s->options->child)
+		return TURN_END;
+	/* What is still being read at the start is not worth waiting for. */
+	heapread_stop(s);
+	heapread_start(s, HEAP_LIMIT_NS);
+	s->is_ending = s->heapread.pid != 0;
+	return s->is_ending ? TURN_GO_ON : TURN_END;
+}
+
 struct ht_err *window_run(struct session *s)
 {
 	uint64_t end_ns = s->options->duration_ns ? s->first_tap_ns + s->options->duration_ns : 0;
 	uint64_t next_tick_ns = 0;
 	struct ht_err *err = NULL;
 
+	/* One that has not begun holds nothing. */
+	if (!s->options->child)
+		heapread_start(s, HEAP_LIMIT_NS);
 	for (;;) {
 		/* What the output does not take stays with the target, whose threads wait a bounded
 		 * time, drop, and count. */
@@ -209,8 +245,10 @@ struct ht_err *window_run(struct session *s)
 			{.fd = s->signal_fd, .events = POLLIN},
 			{.fd = sink_fd(s->sink), .events = POLLOUT}, {.fd = s->guardian.fd}};
 		poll(wait, HT_ARRAY_SIZE(wait), TICK_MS);
-		if (wait[4].revents)
+		if (wait[4].revents) {
+			heapread_stop(s);
 			return unguarded();
+		}
 		if (wait[0].revents & POLLIN)
 			err = receiver_read_socket(s->receiver);
 		if (err)
@@ -222,7 +260,9 @@ struct ht_err *window_run(struct session *s)
 		if (now < next_tick_ns && !signalled && !(wait[1].revents & POLLIN))
 			continue;
 		next_tick_ns = now + TICK_MS * CLOCK_NS_PER_MS;
-		if (judge_turn(s, end_ns, signalled, &s->report->ended) == TURN_END)
+		enum rec_end_reason reason = s->report->ended;
+		enum turn turn = judge_turn(s, end_ns, signalled, &reason);
+		if (put_off(s, turn, reason) == TURN_END)
 			break;
 		err = tick(s);
 		if (err && err->code == HT_ERR_TARGET_GONE) {
@@ -232,6 +272,7 @@ struct ht_err *window_run(struct session *s)
 		if (err)
 			break;
 	}
+	heapread_stop(s);
 	/* What has ended the command is no impatience with the end that comes now. */
 	if (s->options->child)
 		(void)take_signals(s);

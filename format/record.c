@@ -154,6 +154,26 @@ static const struct field end_fields[] = {
 	{0},
 };
 
+static const struct field account_fields[] = {
+	FIELD(FIELD_TEXT, struct rec_account, allocator),
+	FIELD(FIELD_NUMBER, struct rec_account, flags),
+	FIELD(FIELD_NUMBER, struct rec_account, held_bytes),
+	FIELD(FIELD_NUMBER, struct rec_account, off_bytes),
+	FIELD(FIELD_NUMBER, struct rec_account, system_bytes),
+	FIELD(FIELD_NUMBER, struct rec_account, arenas),
+	FIELD(FIELD_NUMBER, struct rec_account, header_bytes),
+	FIELD(FIELD_TEXT, struct rec_account, reason),
+	{0},
+};
+
+static const struct field heap_fields[] = {
+	NUMBER(heap.begin_tsc),
+	NUMBER(heap.end_tsc),
+	LIST(heap.account_count, heap.account, struct rec_account, TRACE_ACCOUNTS_MAX,
+		account_fields),
+	{0},
+};
+
 static const struct layout {
 	const char *name;
 	const struct field *fields;
@@ -171,6 +191,7 @@ static const struct layout {
 	[REC_SYMBOL] = {"SYMBOL", symbol_fields},
 	[REC_MARK] = {"MARK", mark_fields},
 	[REC_END] = {"END", end_fields},
+	[REC_HEAP] = {"HEAP", heap_fields},
 };
 
 /* NULL for a kind that this build does not know. */

@@ -20,6 +20,7 @@
 #define TRACE_SEGMENTS_MAX 64u
 #define TRACE_BUILD_ID_MAX 64u
 #define TRACE_INLINE_MAX   256u
+#define TRACE_ACCOUNTS_MAX 16u
 
 enum rec_kind {
 	REC_TARGET = 1, /* who was profiled; once, first */
@@ -35,6 +36,7 @@ enum rec_kind {
 	REC_SYMBOL, /* names for one (module, offset) */
 	REC_MARK,   /* a user's word at a time */
 	REC_END,    /* why the capture ended; once, last but for symbols */
+	REC_HEAP,   /* what the allocators hold, by their own books */
 };
 
 struct rec_string {
@@ -176,6 +178,24 @@ struct rec_end {
 	uint64_t reason, mono_ns, tsc;
 };
 
+/* Numbers of an account that is not known are 0. */
+struct rec_account {
+	struct rec_string allocator;
+	uint64_t flags; /* REC_ACCOUNT_* */
+	uint64_t held_bytes, off_bytes, system_bytes;
+	uint64_t arenas;
+	uint64_t header_bytes; /* of a block, beside its usable bytes */
+	struct rec_string reason;
+};
+
+#define REC_ACCOUNT_KNOWN 1u
+
+struct rec_heap {
+	uint64_t begin_tsc, end_tsc; /* it was read from then to then */
+	uint64_t account_count;
+	struct rec_account account[TRACE_ACCOUNTS_MAX];
+};
+
 struct rec {
 	enum rec_kind kind; /* a kind that this build does not know: all fields but `kind` and `raw`
 			       unset */
@@ -195,6 +215,7 @@ struct rec {
 		struct rec_symbol symbol;
 		struct rec_mark mark;
 		struct rec_end end;
+		struct rec_heap heap;
 	};
 };
 

@@ -10,7 +10,9 @@ static struct ht_err *allocated(
 	uint64_t time_ns = timebase_ns(&analysis->model.timebase, call->tsc);
 	uint64_t rate = analysis->profile.sample_bytes = analysis->model.capture.sample_bytes;
 	timeline_allocated(&analysis->timeline, time_ns, sample_share_of(block, rate));
-	return profile_allocated(&analysis->profile, call, block, time_ns);
+	struct ht_err *err = profile_allocated(&analysis->profile, call, block, time_ns);
+	heap_allocated(&analysis->heap_notes, &analysis->profile, time_ns);
+	return err;
 }
 
 static struct ht_err *freed(void *context, const struct replay_call *call,
@@ -32,6 +34,9 @@ static struct ht_err *before_freed(
 	/* In a sample that is a block whose allocation was lost. */
 	if (analysis->model.capture.sample_bytes)
 		return NULL;
+	uint64_t time_ns = timebase_ns(&analysis->model.timebase, call->tsc);
+	timeline_before_freed(&analysis->timeline, time_ns,
+		heap_before_freed(&analysis->heap_notes, usable_bytes));
 	return profile_before_freed(&analysis->profile, call, usable_bytes);
 }
 
@@ -49,6 +54,13 @@ static struct ht_err *symbol(void *context, const struct rec_symbol *rec)
 	return symbols_take(&analysis->symbols, &model->strings, &model->modules, rec);
 }
 
+static struct ht_err *heap(void *context, size_t index, bool ended)
+{
+	struct analysis *analysis = context;
+	heap_note(&analysis->heap_notes, &analysis->model, &analysis->profile, index, ended);
+	return NULL;
+}
+
 struct ht_err *analysis_create(int fd, const char *name, struct analysis **ret)
 {
 	struct analysis *analysis = calloc(1, sizeof(*analysis));
@@ -61,6 +73,7 @@ struct ht_err *analysis_create(int fd, const char *name, struct analysis **ret)
 			.before_freed = before_freed},
 		.rss = rss,
 		.symbol = symbol,
+		.heap = heap,
 	};
 	timeline_init(&analysis->timeline);
 	struct ht_err *err = model_load(&analysis->model, fd, name, &observer);
@@ -70,6 +83,7 @@ struct ht_err *analysis_create(int fd, const char *name, struct analysis **ret)
 	}
 	profile_finish(&analysis->profile);
 	timeline_finish(&analysis->timeline);
+	analysis->heap = heap_of(&analysis->model, &analysis->heap_notes);
 	*ret = analysis;
 	return NULL;
 }

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "analyzer/agg/profile.h"
+#include "analyzer/agg/heap.h"
 #include "analyzer/agg/timeline.h"
 #include "analyzer/model/model.h"
 #include "analyzer/symbols/resolve.h"
@@ -15,6 +15,8 @@ struct analysis {
 	struct symbols symbols; /* those of the trace; more may be added afterwards */
 	struct profile profile;
 	struct timeline timeline;
+	struct heap_notes heap_notes;
+	struct heap heap; /* when all is read */
 };
 
 /* Reads the trace on `fd` (borrowed) to its end. */

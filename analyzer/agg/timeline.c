@@ -26,6 +26,7 @@ static void join(struct timeline_step *a, const struct timeline_step *b)
 	a->freed_bytes += b->freed_bytes;
 	a->temporary += b->temporary;
 	a->live_bytes = b->live_bytes;
+	a->before_bytes = b->before_bytes;
 	if (b->live_max_bytes > a->live_max_bytes)
 		a->live_max_bytes = b->live_max_bytes;
 }
@@ -66,7 +67,8 @@ static struct timeline_step *step_of_event(struct timeline *timeline, uint64_t t
 	struct timeline_step *step = &timeline->step[timeline->newest];
 	if (!step->touched) {
 		step->touched = true;
-		step->live_max_bytes = timeline->live_bytes;
+		step->live_bytes = step->live_max_bytes = timeline->live_bytes;
+		step->before_bytes = timeline->before_bytes;
 	}
 	return step;
 }
@@ -93,6 +95,13 @@ void timeline_freed(
 	step->live_bytes = timeline->live_bytes;
 }
 
+void timeline_before_freed(struct timeline *timeline, uint64_t time_ns, uint64_t bytes)
+{
+	struct timeline_step *step = step_of_event(timeline, time_ns);
+	timeline->before_bytes += bytes;
+	step->before_bytes = timeline->before_bytes;
+}
+
 void timeline_rss(struct timeline *timeline, uint64_t time_ns, uint64_t rss_bytes)
 {
 	struct timeline_step *step = &timeline->step[index_at(timeline, time_ns)];
@@ -102,11 +111,14 @@ void timeline_rss(struct timeline *timeline, uint64_t time_ns, uint64_t rss_byte
 
 void timeline_finish(struct timeline *timeline)
 {
-	uint64_t live_bytes = 0;
+	uint64_t live_bytes = 0, before_bytes = 0;
 	for (size_t i = 0; i < timeline->count; i++) {
 		struct timeline_step *step = &timeline->step[i];
-		if (!step->touched)
+		if (!step->touched) {
 			step->live_bytes = step->live_max_bytes = live_bytes;
+			step->before_bytes = before_bytes;
+		}
 		live_bytes = step->live_bytes;
+		before_bytes = step->before_bytes;
 	}
 }

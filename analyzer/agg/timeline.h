@@ -13,13 +13,14 @@ struct timeline_step {
 	bool touched, has_rss; /* by events; by a sample */
 	uint64_t allocations, allocated_bytes, frees, freed_bytes, temporary;
 	uint64_t live_bytes;	 /* at its end */
+	uint64_t before_bytes;	 /* usable ones of older blocks, freed until its end */
 	uint64_t live_max_bytes; /* highest within it */
 	uint64_t rss_bytes;	 /* last sample within it */
 };
 
 struct timeline {
 	uint64_t step_ns;
-	uint64_t live_bytes;
+	uint64_t live_bytes, before_bytes;
 	size_t count;		/* steps up to the last touched or sampled one */
 	size_t newest;		/* step of the newest event */
 	uint64_t newest_end_ns; /* its end: older events belong to it as well */
@@ -30,7 +31,9 @@ void timeline_init(struct timeline *timeline);
 void timeline_allocated(struct timeline *timeline, uint64_t time_ns, struct sample_share share);
 void timeline_freed(
 	struct timeline *timeline, uint64_t time_ns, struct sample_share share, bool temporary);
+void timeline_before_freed(struct timeline *timeline, uint64_t time_ns, uint64_t bytes);
 /* May run ahead of the events. */
 void timeline_rss(struct timeline *timeline, uint64_t time_ns, uint64_t rss_bytes);
-/* No more facts: gives steps in which nothing happened the live bytes of the one before. */
+/* No more facts: gives steps in which nothing happened the live and older bytes of the one before.
+ */
 void timeline_finish(struct timeline *timeline);

@@ -93,6 +93,16 @@ static struct ht_err *add_growth(const struct analysis *analysis, struct warning
 		rss.growth_bytes >> 20, rss.explicable_bytes >> 20);
 }
 
+static struct ht_err *add_heap(const struct heap *heap, struct warnings *warnings)
+{
+	if (!heap->is_unexplained)
+		return NULL;
+	return add(warnings,
+		"by its own books the heap grew by %" PRIi64 " KiB, by the trace %" PRIi64
+		" KiB: blocks are allocated or freed unrecorded",
+		heap->growth_bytes / 1024, heap->explained_bytes / 1024);
+}
+
 static struct ht_err *add_counted(const struct model *model, struct warnings *warnings)
 {
 	struct ht_err *err = NULL;
@@ -144,6 +154,8 @@ struct ht_err *warnings_collect(const struct analysis *analysis, struct warnings
 		err = add_found(&analysis->model, ret);
 	if (!err)
 		err = add_growth(analysis, ret);
+	if (!err)
+		err = add_heap(&analysis->heap, ret);
 	if (err)
 		warnings_deinit(ret);
 	return err;

@@ -158,6 +158,51 @@ static json_t *rss_json(const struct analysis *analysis)
 		number(rss.explicable_bytes));
 }
 
+static json_t *signed_or_null(bool known, int64_t value)
+{
+	return known ? json_integer(value) : json_null();
+}
+
+static json_t *number_or_null(bool known, uint64_t value)
+{
+	return known ? number(value) : json_null();
+}
+
+static json_t *account_json(const struct model_account *account)
+{
+	bool known = account->known;
+	return json_pack("{so sb so so so so so}", "allocator", text(account->allocator), "known",
+		known, "held_bytes", number_or_null(known, account->held_bytes), "off_bytes",
+		number_or_null(known, account->off_bytes), "system_bytes",
+		number_or_null(known, account->system_bytes), "arenas",
+		number_or_null(known, account->arenas), "reason", text(account->reason));
+}
+
+static json_t *accounts_json(const struct model *model)
+{
+	json_t *array = json_array();
+	for (size_t i = 0; model->heap_count && i < model->heap[0].account_count; i++)
+		array = plus(array, account_json(&model->heap[0].account[i]));
+	return array;
+}
+
+static json_t *heap_json(const struct analysis *analysis)
+{
+	const struct heap *heap = &analysis->heap;
+	bool known = heap->known, curve = known && heap->has_curve, end = heap->end_known;
+	json_t *object = json_pack("{sb so so so so so so so so so}", "known", known, "start_bytes",
+		number_or_null(known, heap->start_bytes), "off_bytes",
+		number_or_null(known, heap->off_bytes), "peak_bytes",
+		number_or_null(curve, heap->peak_bytes), "peak_time_ns",
+		number_or_null(curve, heap->peak_time_ns), "end_bytes",
+		number_or_null(end, heap->end_bytes), "end_off_bytes",
+		number_or_null(end, heap->end_off_bytes), "growth_bytes",
+		signed_or_null(end, heap->growth_bytes), "explained_bytes",
+		signed_or_null(end && curve, heap->explained_bytes), "accounts",
+		accounts_json(&analysis->model));
+	return object;
+}
+
 static json_t *functions_json(const struct profile *profile)
 {
 	json_t *array = json_array();
@@ -223,6 +268,10 @@ static json_t *timeline_json(const struct analysis *analysis)
 			"temporary", is_sample ? json_null() : number(step->temporary),
 			"live_bytes", number(step->live_bytes), "live_max_bytes",
 			number(step->live_max_bytes));
+		if (analysis->heap.known && analysis->heap.has_curve)
+			object = with(object, "heap_bytes",
+				number(heap_bytes_at(
+					&analysis->heap, step->live_bytes, step->before_bytes)));
 		if (step->has_rss)
 			object = with(object, "rss_bytes", number(step->rss_bytes));
 		array = plus(array, object);
@@ -395,6 +444,8 @@ static struct ht_err *put_all(struct writer *writer, size_t limit)
 		err = put(writer, "totals", totals_json(&analysis->profile));
 	if (!err)
 		err = put(writer, "rss", rss_json(analysis));
+	if (!err)
+		err = put(writer, "heap", heap_json(analysis));
 	if (!err)
 		err = put(writer, "functions", functions_json(&analysis->profile));
 	if (!err)

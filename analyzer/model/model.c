@@ -10,11 +10,13 @@ struct load {
 	const struct model_observer *observer;
 	struct replay *replay; /* NULL: events are not wanted */
 	struct streams *streams;
+	size_t heaps_begun, heaps_ended; /* so many, of those of the model, were passed */
 };
 
 void model_deinit(struct model *model)
 {
 	free(model->mark);
+	free(model->heap);
 	threads_deinit(&model->threads);
 	nodes_deinit(&model->nodes);
 	modules_deinit(&model->modules);
@@ -90,10 +92,72 @@ static void note_time(struct model *model, uint64_t tsc, uint64_t mono_ns)
 		model->duration_ns = time_ns;
 }
 
+static struct ht_err *take_account(
+	struct strings *strings, const struct rec_account *rec, struct model_account *ret)
+{
+	*ret = (struct model_account){.known = rec->flags & REC_ACCOUNT_KNOWN};
+	if (ret->known) {
+		ret->held_bytes = rec->held_bytes;
+		ret->off_bytes = rec->off_bytes;
+		ret->system_bytes = rec->system_bytes;
+		ret->arenas = rec->arenas;
+		ret->header_bytes = rec->header_bytes;
+	}
+	struct ht_err *err = strings_intern(strings, rec->allocator, &ret->allocator);
+	return err ? err : strings_intern(strings, rec->reason, &ret->reason);
+}
+
+static struct ht_err *take_heap(struct model *model, const struct rec_heap *rec)
+{
+	/* Their times ascend; what does not is no reading of this window. */
+	uint64_t least_tsc = model->heap_count ? model->heap[model->heap_count - 1].end_tsc : 0;
+	if (model->heap_count == MODEL_HEAPS_MAX || rec->begin_tsc < least_tsc ||
+		rec->end_tsc < rec->begin_tsc)
+		return NULL;
+	struct ht_err *err = array_reserve(&model->heap, &model->heap_capacity,
+		model->heap_count + 1, sizeof(*model->heap), "heaps");
+	if (err)
+		return err;
+	struct model_heap *heap = &model->heap[model->heap_count++];
+	*heap = (struct model_heap){.begin_tsc = rec->begin_tsc, .end_tsc = rec->end_tsc};
+	for (size_t i = 0; i < rec->account_count && !err; i++)
+		err = take_account(&model->strings, &rec->account[i], &heap->account[i]);
+	heap->account_count = rec->account_count;
+	return err;
+}
+
+static struct ht_err *pass_heap(struct load *load, size_t index, bool ended, uint64_t tsc)
+{
+	struct ht_err *err = streams_release(load->streams, tsc);
+	if (err || !load->observer->heap)
+		return err;
+	return load->observer->heap(load->observer->replay.context, index, ended);
+}
+
+/* Stops at each beginning and end of a reading, in their order. */
+static struct ht_err *release(struct load *load, uint64_t tsc)
+{
+	const struct model *model = load->model;
+	struct ht_err *err = NULL;
+	while (!err && load->heaps_ended < model->heap_count) {
+		const struct model_heap *heap = &model->heap[load->heaps_ended];
+		bool ended = load->heaps_begun > load->heaps_ended;
+		uint64_t next_tsc = ended ? heap->end_tsc : heap->begin_tsc;
+		if (next_tsc > tsc)
+			break;
+		err = pass_heap(load, load->heaps_ended, ended, next_tsc);
+		if (ended)
+			load->heaps_ended++;
+		else
+			load->heaps_begun++;
+	}
+	return err ? err : streams_release(load->streams, tsc);
+}
+
 static struct ht_err *take_sync(struct load *load, const struct rec_sync *rec)
 {
 	note_time(load->model, rec->tsc, rec->mono_ns);
-	return load->replay ? streams_release(load->streams, rec->complete_tsc) : NULL;
+	return load->replay ? release(load, rec->complete_tsc) : NULL;
 }
 
 static struct ht_err *take_rss(struct load *load, const struct rec_rss *rec)
@@ -165,6 +229,8 @@ static struct ht_err *take(struct load *load, const struct rec *rec)
 		timebase_add(&model->timebase, rec->end.tsc, rec->end.mono_ns);
 		model->duration_ns = timebase_since_start(&model->timebase, rec->end.mono_ns);
 		return NULL;
+	case REC_HEAP:
+		return take_heap(model, &rec->heap);
 	}
 	return NULL;
 }
@@ -189,6 +255,9 @@ static struct ht_err *read_all(struct load *load, struct trace_reader *reader)
 {
 	struct model *model = load->model;
 	struct ht_err *err = read_records(load, reader);
+	/* What is left of readings was passed with the last event. */
+	if (!err && load->replay && load->heaps_ended < model->heap_count)
+		err = release(load, UINT64_MAX);
 	if (!err && load->replay)
 		err = streams_finish(load->streams);
 	const char *problem = trace_reader_problem(reader);

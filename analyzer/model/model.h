@@ -22,6 +22,21 @@ struct model_mark {
 	const char *text;
 };
 
+/* What one allocator held, as in FORMAT.md. */
+struct model_account {
+	const char *allocator, *reason;
+	bool known;
+	uint64_t held_bytes, off_bytes, system_bytes, arenas, header_bytes;
+};
+
+#define MODEL_HEAPS_MAX 64u
+
+struct model_heap {
+	uint64_t begin_tsc, end_tsc;
+	size_t account_count;
+	struct model_account account[TRACE_ACCOUNTS_MAX];
+};
+
 struct model {
 	struct strings strings;
 	struct modules modules;
@@ -39,6 +54,8 @@ struct model {
 	uint64_t rss_first_bytes, rss_last_bytes, rss_max_bytes;
 	struct model_mark *mark;
 	size_t mark_count, mark_capacity;
+	struct model_heap *heap; /* the first ones */
+	size_t heap_count, heap_capacity;
 
 	enum trace_end how_ended; /* never TRACE_MORE */
 	const char *problem;	  /* why the file ended early, or NULL */
@@ -53,6 +70,8 @@ struct model_observer {
 	/* time_ns since the window's start */
 	struct ht_err *(*rss)(void *context, uint64_t time_ns, uint64_t rss_bytes);
 	struct ht_err *(*symbol)(void *context, const struct rec_symbol *symbol);
+	/* All events from before the reading of that heap began, or ended, have passed. */
+	struct ht_err *(*heap)(void *context, size_t index, bool ended);
 };
 
 /*

@@ -89,6 +89,42 @@ static void write_rss(const struct report *report)
 	fputs(rss.is_unexplained ? ", see Warnings\n" : "\n", out);
 }
 
+/* What the heap holds as a whole, with what it held before the window. */
+static void write_heap(const struct report *report)
+{
+	const struct heap *heap = &report->analysis->heap;
+	FILE *out = report->text->out;
+	if (!heap->is_told)
+		return;
+	fputs("  heap         ", out);
+	if (!heap->known) {
+		fputs("what it held before is not known: ", out);
+		text_foreign(report->text, heap->allocator, 32);
+		fputs(": ", out);
+		text_foreign(report->text, heap->reason, 200);
+		fputc('\n', out);
+		return;
+	}
+	fprintf(out, "%s at the start", text_bytes(heap->start_bytes).text);
+	if (heap->has_curve)
+		fprintf(out, ", at most %s at +%s", text_bytes(heap->peak_bytes).text,
+			text_time(heap->peak_time_ns).text);
+	if (heap->end_known)
+		fprintf(out, ", %s at the end", text_bytes(heap->end_bytes).text);
+	fputs("\n               (", out);
+	text_foreign(report->text, heap->allocator, 32);
+	fprintf(out, ", %" PRIu64 " %s; ", heap->arenas, heap->arenas == 1 ? "arena" : "arenas");
+	if (heap->off_bytes)
+		fprintf(out, "off by %s at most", text_bytes(heap->off_bytes).text);
+	else
+		fputs("exact", out);
+	if (heap->reason[0]) {
+		fputs(": ", out);
+		text_foreign(report->text, heap->reason, 200);
+	}
+	fprintf(out, "; %s from the system)\n", text_bytes(heap->system_bytes).text);
+}
+
 /* How far from the truth an estimate of `samples` equal ones is, by the rule of thumb 1/sqrt(n). */
 static void write_sample(const struct report *report)
 {
@@ -130,6 +166,7 @@ static void write_summary(const struct report *report)
 		text_count(metrics_outstanding_blocks(total)).text);
 	fprintf(out, "  peak         %s at +%s\n", text_bytes(profile->peak_bytes).text,
 		text_time(profile->peak_time_ns).text);
+	write_heap(report);
 	write_rss(report);
 	if (!is_sample)
 		fprintf(out,

@@ -84,6 +84,7 @@ struct ht_err *receiver_create(const struct receiver_options *options, struct re
 	receiver->slot_max = options->slot_max;
 	receiver->socket_fd = options->socket_fd;
 	receiver->sink = options->sink;
+	receiver->hold_tsc = UINT64_MAX;
 	receiver->origin = receiver->tick = read_clocks();
 	receiver->streams = calloc(options->slot_max, sizeof(*receiver->streams));
 	struct ht_err *err = receiver->streams
@@ -404,6 +405,8 @@ static struct ht_err *put_sync(struct receiver *receiver, const struct clock_pai
 		if (receiver->streams[i].complete_tsc < complete)
 			complete = receiver->streams[i].complete_tsc;
 	}
+	if (complete > receiver->hold_tsc)
+		complete = receiver->hold_tsc;
 	struct rec rec = {
 		.kind = REC_SYNC,
 		.sync = {.tsc = now->tsc, .mono_ns = now->mono_ns, .complete_tsc = complete},
@@ -438,6 +441,11 @@ struct ht_err *receiver_drain(struct receiver *receiver)
 struct ht_err *receiver_drain_last(struct receiver *receiver)
 {
 	return drain(receiver, true);
+}
+
+void receiver_hold(struct receiver *receiver, uint64_t tsc)
+{
+	receiver->hold_tsc = tsc;
 }
 
 /* --- threads --- */

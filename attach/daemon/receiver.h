@@ -62,6 +62,10 @@ struct ht_err *receiver_drain(struct receiver *receiver);
 HT_MUST_CHECK
 struct ht_err *receiver_drain_last(struct receiver *receiver);
 
+/* From here on no REC_SYNC claims more than what is stamped before `tsc`; UINT64_MAX: as much as is
+ * known. For a record that is to stand before those events are sorted. */
+void receiver_hold(struct receiver *receiver, uint64_t tsc);
+
 struct receiver_thread {
 	uint32_t slot;
 	uint32_t tid;		 /* as the target numbers it */

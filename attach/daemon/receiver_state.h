@@ -41,6 +41,7 @@ struct receiver {
 	struct stream *streams;
 	struct clock_pair origin;
 	struct clock_pair tick; /* when abi_control.tick was set to what it is */
+	uint64_t hold_tsc;
 	uint32_t messages_left; /* that this pass may still read */
 	bool is_final;		/* the last pass was made */
 	uint64_t events, nested, threads;

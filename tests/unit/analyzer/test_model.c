@@ -138,7 +138,7 @@ static struct rec_nodes any_nodes(void)
 
 static struct rec any_record(const char *noise)
 {
-	struct rec rec = {.kind = (enum rec_kind)(1 + random() % 13)};
+	struct rec rec = {.kind = (enum rec_kind)(1 + random() % 14)};
 	const struct rec_string text = {noise + random() % 100, (size_t)random() % 100};
 	switch (rec.kind) {
 	case REC_TARGET:
@@ -180,6 +180,10 @@ static struct rec any_record(const char *noise)
 		break;
 	case REC_END:
 		rec.end = (struct rec_end){any() % 9, any(), any()};
+		break;
+	case REC_HEAP:
+		rec.heap = (struct rec_heap){any(), any(), 1,
+			{{text, any() % 2, any(), any(), any(), any(), any(), text}}};
 		break;
 	}
 	return rec;

@@ -365,6 +365,30 @@ START_TEST(completeness_stays_behind_the_tick)
 }
 END_TEST
 
+/* What is to stand in the trace before certain events are sorted. */
+START_TEST(completeness_is_held_as_long_as_asked)
+{
+	struct stage stage;
+	for (int again = 0; again < 2; again++) {
+		stage_init(&stage);
+		settle(&stage);
+		uint64_t now = __rdtsc();
+		receiver_hold(stage.receiver, now);
+		settle(&stage);
+		settle(&stage);
+		settle(&stage);
+		if (again) {
+			receiver_hold(stage.receiver, UINT64_MAX);
+			settle(&stage);
+			ck_assert_uint_gt(last_complete_tsc(&stage), now);
+		} else {
+			ck_assert_uint_eq(last_complete_tsc(&stage), now);
+		}
+		stage_deinit(&stage);
+	}
+}
+END_TEST
+
 START_TEST(a_recording_thread_holds_completeness)
 {
 	struct stage stage;
@@ -531,6 +555,6 @@ HT_SUITE("attach/daemon/receiver", whole_buffers_come_by_socket,
 	a_gap_at_the_end_is_counted, a_killed_thread_leaves_no_false_loss, memory_alone_is_enough,
 	a_closed_socket_is_no_error, an_overtaken_copy_is_thrown_away,
 	completeness_follows_the_clock, completeness_stays_behind_the_tick,
-	a_recording_thread_holds_completeness, a_dead_thread_does_not_hold_completeness,
-	a_slot_that_cannot_be_read_holds_completeness, the_last_pass_completes_everything,
-	streams_are_whole_under_concurrent_drains)
+	completeness_is_held_as_long_as_asked, a_recording_thread_holds_completeness,
+	a_dead_thread_does_not_hold_completeness, a_slot_that_cannot_be_read_holds_completeness,
+	the_last_pass_completes_everything, streams_are_whole_under_concurrent_drains)

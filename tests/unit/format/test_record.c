@@ -39,6 +39,11 @@ static const struct {
 		PAYLOAD("\1\2\2\1f\3a.c\3\1g\0\0")},
 	{{.kind = REC_MARK, .mark = {1, TEXT("here")}}, PAYLOAD("\1\4here")},
 	{{.kind = REC_END, .end = {1, 2, 3}}, PAYLOAD("\1\2\3")},
+	{{.kind = REC_HEAP,
+		 .heap = {1, 2, 2,
+			 {{TEXT("glibc"), REC_ACCOUNT_KNOWN, 300, 4, 5, 6, 7, TEXT("why")},
+				 {TEXT("je"), 0, 0, 0, 0, 0, 0, TEXT("")}}}},
+		PAYLOAD("\1\2\2\5glibc\1\xac\2\4\5\6\7\3why\2je\0\0\0\0\0\0\0")},
 	{{.kind = (enum rec_kind)200, .raw = TEXT("later")}, PAYLOAD("later")},
 };
 

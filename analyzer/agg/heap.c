@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/agg/heap.h"
+
+/*
+ * What a block takes beyond the bytes that were asked for: glibc's header, what it is rounded up
+ * by, and a rest that is too small for a block of its own; one that may have a mapping of its own,
+ * up to two pages.
+ */
+#define SMALL_ROUND_BYTES 48u
+#define LARGE_ROUND_BYTES 8192u
+#define LARGE_CLASS	  17u /* sizes of so many bits: from 64 KiB on */
+/* The C library and the dynamic linker allocate past the slots, a little for each thread. */
+#define UNSEEN_BYTES (1u << 20)
+
+/* A trace may claim any sizes: sums stay within what can be told. */
+static int64_t signed_of(uint64_t bytes)
+{
+	return bytes > INT64_MAX / 4 ? INT64_MAX / 4 : (int64_t)bytes;
+}
+
+static uint64_t plus(uint64_t a, uint64_t b)
+{
+	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+static uint64_t not_negative(int64_t bytes)
+{
+	return bytes > 0 ? (uint64_t)bytes : 0;
+}
+
+/* --- one reading --- */
+
+struct reading {
+	bool known;
+	const struct model_account *telling; /* whose reason is the reading's */
+	struct model_account sum;
+};
+
+static struct reading reading_of(const struct model_heap *heap)
+{
+	struct reading reading = {.known = heap->account_count != 0};
+	for (size_t i = 0; i < heap->account_count; i++) {
+		const struct model_account *account = &heap->account[i];
+		bool tells = reading.known && (!account->known || account->reason[0]);
+		if (!reading.telling || (tells && !reading.telling->reason[0]) ||
+			(tells && !account->known))
+			reading.telling = account;
+		reading.known &= account->known;
+		reading.sum.held_bytes = plus(reading.sum.held_bytes, account->held_bytes);
+		reading.sum.off_bytes = plus(reading.sum.off_bytes, account->off_bytes);
+		reading.sum.system_bytes = plus(reading.sum.system_bytes, account->system_bytes);
+		reading.sum.arenas = plus(reading.sum.arenas, account->arenas);
+		if (account->header_bytes > reading.sum.header_bytes)
+			reading.sum.header_bytes = account->header_bytes;
+	}
+	return reading;
+}
+
+/* --- what passes by --- */
+
+static struct heap_sum sum_of(const struct heap_notes *notes, const struct profile *profile)
+{
+	const struct metrics *total = &profile->total;
+	struct heap_sum sum = {.live_bytes = metrics_outstanding_bytes(total),
+		.before_bytes = notes->before_bytes,
+		.moved_bytes = plus(
+			plus(total->allocated_bytes, total->freed_bytes), notes->before_bytes)};
+	for (unsigned i = LARGE_CLASS; i < PROFILE_SIZE_CLASSES; i++)
+		sum.large_blocks += metrics_outstanding_blocks(&profile->size_class[i]);
+	sum.small_blocks = metrics_outstanding_blocks(total) - sum.large_blocks;
+	return sum;
+}
+
+void heap_note(struct heap_notes *notes, const struct model *model, const struct profile *profile,
+	size_t index, bool ended)
+{
+	(ended ? notes->ended : notes->begun)[index] = sum_of(notes, profile);
+	*(ended ? &notes->ended_count : &notes->begun_count) = index + 1;
+	if (!notes->header_bytes)
+		notes->header_bytes = reading_of(&model->heap[index]).sum.header_bytes;
+}
+
+void heap_allocated(struct heap_notes *notes, const struct profile *profile, uint64_t time_ns)
+{
+	int64_t bytes = signed_of(metrics_outstanding_bytes(&profile->total)) -
+			signed_of(notes->before_bytes);
+	if (bytes <= notes->highest_bytes)
+		return;
+	notes->highest_bytes = bytes;
+	notes->highest_time_ns = time_ns;
+}
+
+uint64_t heap_before_freed(struct heap_notes *notes, uint64_t usable_bytes)
+{
+	uint64_t bytes = usable_bytes ? plus(usable_bytes, notes->header_bytes) : 0;
+	notes->before_bytes = plus(notes->before_bytes, bytes);
+	return bytes;
+}
+
+/* --- the whole --- */
+
+/* By the events, since the window's start. */
+static int64_t added(const struct heap_sum *sum)
+{
+	return signed_of(sum->live_bytes) - signed_of(sum->before_bytes);
+}
+
+static uint64_t round_bytes(const struct heap_sum *sum)
+{
+	if (sum->small_blocks > UINT32_MAX || sum->large_blocks > UINT32_MAX)
+		return UINT64_MAX / 4;
+	return sum->small_blocks * SMALL_ROUND_BYTES + sum->large_blocks * LARGE_ROUND_BYTES;
+}
+
+/* While it was read. */
+static uint64_t moved_bytes(const struct heap_notes *notes, size_t index)
+{
+	return notes->ended[index].moved_bytes - notes->begun[index].moved_bytes;
+}
+
+static void take_start(
+	struct heap *heap, const struct reading *reading, const struct heap_notes *notes)
+{
+	const struct heap_sum *sum = &notes->begun[0];
+	heap->start_bytes = not_negative(signed_of(reading->sum.held_bytes) - added(sum));
+	heap->off_bytes =
+		plus(plus(reading->sum.off_bytes, moved_bytes(notes, 0)), round_bytes(sum));
+	heap->system_bytes = reading->sum.system_bytes;
+	heap->arenas = reading->sum.arenas;
+}
+
+static void take_end(struct heap *heap, const struct reading *start, const struct reading *end,
+	const struct heap_notes *notes, bool is_whole)
+{
+	size_t last = notes->ended_count - 1;
+	const struct heap_sum *sum = &notes->begun[last];
+	heap->end_known = true;
+	heap->end_bytes = end->sum.held_bytes;
+	heap->end_off_bytes = plus(end->sum.off_bytes, moved_bytes(notes, last));
+	heap->growth_bytes = signed_of(end->sum.held_bytes) - signed_of(start->sum.held_bytes);
+	heap->explained_bytes = added(sum) - added(&notes->begun[0]);
+	uint64_t off_bytes = plus(plus(heap->off_bytes, heap->end_off_bytes), UNSEEN_BYTES);
+	int64_t more = heap->growth_bytes - heap->explained_bytes;
+	heap->is_unexplained = is_whole && (more > signed_of(plus(off_bytes, round_bytes(sum))) ||
+						   -more > signed_of(off_bytes));
+}
+
+struct heap heap_of(const struct model *model, const struct heap_notes *notes)
+{
+	struct heap heap = {.is_told = model->heap_count != 0, .allocator = "", .reason = ""};
+	if (!heap.is_told)
+		return heap;
+	const struct reading start = reading_of(&model->heap[0]);
+	if (start.telling) {
+		heap.allocator = start.telling->allocator;
+		heap.reason = start.telling->reason;
+	}
+	heap.known = start.known && notes->ended_count != 0;
+	if (!heap.known)
+		return heap;
+	take_start(&heap, &start, notes);
+	heap.has_curve = !model->capture.sample_bytes;
+	if (!heap.has_curve)
+		heap.start_bytes = start.sum.held_bytes;
+	heap.peak_bytes = not_negative(signed_of(heap.start_bytes) + notes->highest_bytes);
+	heap.peak_time_ns = notes->highest_time_ns;
+	size_t last = notes->ended_count - 1;
+	const struct reading end = reading_of(&model->heap[last]);
+	bool is_whole = heap.has_curve && model->how_ended == TRACE_COMPLETE &&
+			!model_dropped_events(model) && !model->counter[REC_COUNTER_UNTAPPED] &&
+			!model->counter[REC_COUNTER_UNSEEN] && !model->counter[REC_COUNTER_DAMAGE];
+	if (last && end.known)
+		take_end(&heap, &start, &end, notes, is_whole);
+	return heap;
+}
+
+uint64_t heap_bytes_at(const struct heap *heap, uint64_t live_bytes, uint64_t before_bytes)
+{
+	const struct heap_sum sum = {.live_bytes = live_bytes, .before_bytes = before_bytes};
+	return not_negative(signed_of(heap->start_bytes) + added(&sum));
+}

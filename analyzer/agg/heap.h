@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The whole heap, with what it held before the window: what the allocators' own books said at the
+ * window's start and end, and what the events between add to that.
+ */
+#pragma once
+
+#include "analyzer/agg/profile.h"
+#include "analyzer/model/model.h"
+
+/* What the events of the window add up to, until some moment. */
+struct heap_sum {
+	uint64_t live_bytes;   /* requested ones */
+	uint64_t before_bytes; /* of older blocks that were freed, with their headers */
+	uint64_t moved_bytes;  /* allocated and freed */
+	uint64_t small_blocks, large_blocks; /* live ones */
+};
+
+/* Zero-initialised is empty and valid. */
+struct heap_notes {
+	struct heap_sum begun[MODEL_HEAPS_MAX], ended[MODEL_HEAPS_MAX]; /* by reading */
+	size_t begun_count, ended_count;
+	uint64_t header_bytes; /* of a block; 0 until there is a reading that tells */
+	uint64_t before_bytes;
+	int64_t highest_bytes; /* of live_bytes without before_bytes */
+	uint64_t highest_time_ns;
+};
+
+/* The events until now are those before the reading `index` of the model began, or ended. */
+void heap_note(struct heap_notes *notes, const struct model *model, const struct profile *profile,
+	size_t index, bool ended);
+/* After each block. */
+void heap_allocated(struct heap_notes *notes, const struct profile *profile, uint64_t time_ns);
+/* An older block: returns what it took. */
+uint64_t heap_before_freed(struct heap_notes *notes, uint64_t usable_bytes);
+
+struct heap {
+	bool is_told; /* the trace has a reading of it */
+	bool known;   /* at the start; otherwise nothing below is but `allocator` and `reason` */
+	const char *allocator, *reason;	 /* the first unknown one's, or the first that is off; "" */
+	uint64_t start_bytes, off_bytes; /* start_bytes is off by no more than that */
+	uint64_t system_bytes, arenas;	 /* at the start */
+
+	/* Of a sample it is not known. */
+	bool has_curve;
+	uint64_t peak_bytes, peak_time_ns;
+
+	bool end_known; /* by a reading at the end */
+	uint64_t end_bytes, end_off_bytes;
+	/* From the first reading to the last one; by the events. */
+	int64_t growth_bytes, explained_bytes;
+	bool is_unexplained; /* they differ by more than they can, and no event was lost */
+};
+
+struct heap heap_of(const struct model *model, const struct heap_notes *notes);
+/* What is held when the window's blocks take `live_bytes`, and older ones of `before_bytes` were
+ * freed. */
+uint64_t heap_bytes_at(const struct heap *heap, uint64_t live_bytes, uint64_t before_bytes);

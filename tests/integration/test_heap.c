@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The heap before the window: what the report says that a process held when it was attached to
+ * equals what the process itself knows (tests/targets/holder.c, and mallinfo2), to the byte where
+ * it rests, within what the report allows where it works; and a heap that makes no sense is
+ * unknown.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/ht_check.h"
+#include "tests/support/procsnap.h"
+#include "tests/support/report.h"
+#include "tests/support/tap.h"
+#include "tests/support/tmpdir.h"
+#include "tests/support/victim.h"
+
+#define PHASE_MS    60000
+#define OWN_BYTES   16384u	  /* of the C library, for each thread */
+#define CHURN_BYTES (64u * 20000) /* that a thread may hold more, or less, while it churns */
+#define NO_CACHES   "glibc.malloc.tcache_count=0"
+
+static void start(struct victim *victim, const char *tunables)
+{
+	if (tunables)
+		setenv("GLIBC_TUNABLES", tunables, 1);
+	victim_start(victim, (const char *[]){run_built("tests/targets/holder"), "-t", "3", NULL});
+	unsetenv("GLIBC_TUNABLES");
+}
+
+static json_t *books_of(struct victim *victim)
+{
+	char *answer = victim_ask(victim, "books", PHASE_MS);
+	json_t *books = report_parse(answer);
+	free(answer);
+	return books;
+}
+
+/* By mallinfo2, which takes what is cached for held. */
+static uint64_t used_bytes(const json_t *books, bool cached)
+{
+	return report_u64(books, "used") + report_u64(books, "mapped") -
+	       (cached ? report_u64(books, "cached") : 0);
+}
+
+static bool has_reading(const char *trace)
+{
+	json_t *report = report_load(trace);
+	bool has = json_array_size(report_at(report, "heap.accounts")) != 0;
+	json_decref(report);
+	return has;
+}
+
+static void order(struct victim *victim, const char *command, const char *expected)
+{
+	char *answer = victim_ask(victim, command, PHASE_MS);
+	ck_assert_str_eq(answer, expected);
+	free(answer);
+}
+
+static void attach(struct tap *tap, const struct victim *victim, const char *module)
+{
+	tap_start(tap, victim->pid, NULL);
+	tap_wait_on(tap, module);
+	run_until(has_reading(tap->trace), PHASE_MS);
+}
+
+static json_t *detach(struct tap *tap)
+{
+	tap_check_clean(tap_stop(tap, 0));
+	return report_load(tap->trace);
+}
+
+static bool warns(const json_t *report)
+{
+	size_t index;
+	json_t *warning;
+	json_array_foreach(report_at(report, "warnings"), index, warning)
+	{
+		if (strstr(json_string_value(warning), "by its own books"))
+			return true;
+	}
+	return false;
+}
+
+static void check_bytes(const json_t *heap, const char *what, const char *off, uint64_t expected)
+{
+	uint64_t bytes = report_u64(heap, what), allowed = report_u64(heap, off);
+	uint64_t distance = bytes > expected ? bytes - expected : expected - bytes;
+	char *text = json_dumps(heap, 0);
+	ck_assert_msg(distance <= allowed, "%s should be %lu: %s", what, expected, text);
+	free(text);
+}
+
+/* At rest nothing is off, at the start and at the end. */
+static void check_at_rest(const char *tunables)
+{
+	struct victim victim;
+	struct tap tap;
+	start(&victim, tunables);
+	json_t *books = books_of(&victim);
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	attach(&tap, &victim, "/holder");
+	json_t *report = detach(&tap), *heap = report_at(report, "heap");
+	procsnap_verify(before, victim.pid);
+	uint64_t expected = used_bytes(books, !tunables), held = report_u64(books, "held");
+	check_bytes(heap, "start_bytes", "off_bytes", expected);
+	check_bytes(heap, "end_bytes", "end_off_bytes", expected);
+	ck_assert_uint_eq(report_u64(heap, "off_bytes"), 0);
+	ck_assert_uint_ge(report_u64(heap, "start_bytes"), held);
+	ck_assert_uint_le(report_u64(heap, "start_bytes"), held + 4 * OWN_BYTES);
+	json_t *account = json_array_get(report_at(heap, "accounts"), 0);
+	ck_assert_uint_ge(report_u64(account, "arenas"), 4);
+	ck_assert_uint_eq(report_u64(account, "system_bytes"),
+		report_u64(books, "system") + report_u64(books, "mapped"));
+	ck_assert_str_eq(report_text(account, "reason"), "");
+	ck_assert(!warns(report));
+	victim_stop(&victim);
+}
+
+START_TEST(at_rest_it_is_exact)
+{
+	check_at_rest(NULL);
+}
+END_TEST
+
+START_TEST(at_rest_without_caches)
+{
+	check_at_rest(NO_CACHES);
+}
+END_TEST
+
+/* What the trace says of the time between is what lies between both readings. */
+START_TEST(the_end_is_the_start_and_the_trace)
+{
+	struct victim victim;
+	struct tap tap;
+	start(&victim, NO_CACHES);
+	uint64_t first = used_bytes(books_of(&victim), false);
+	attach(&tap, &victim, "/holder");
+	order(&victim, "shrink 1500", "done");
+	order(&victim, "grow 3000", "done");
+	uint64_t last = used_bytes(books_of(&victim), false);
+	json_t *report = detach(&tap), *heap = report_at(report, "heap");
+	check_bytes(heap, "start_bytes", "off_bytes", first);
+	check_bytes(heap, "end_bytes", "end_off_bytes", last);
+	ck_assert_uint_eq(report_u64(heap, "off_bytes"), 0);
+	int64_t growth = json_integer_value(report_at(heap, "growth_bytes"));
+	int64_t explained = json_integer_value(report_at(heap, "explained_bytes"));
+	ck_assert_int_eq(growth, (int64_t)(last - first));
+	/* Headers and rounding of what was allocated, some 48 bytes a block, a page of those with
+	 * their own mapping. */
+	ck_assert_int_ge(growth, explained);
+	ck_assert_int_le(growth, explained + 3000 * 48 + 30 * 8192);
+	ck_assert_uint_gt(report_u64(report, "totals.before_frees"), 1000);
+	json_t *timeline = report_at(report, "timeline");
+	json_t *step = json_array_get(timeline, json_array_size(timeline) - 1);
+	ck_assert_int_eq((int64_t)report_u64(step, "heap_bytes"), (int64_t)first + explained);
+	ck_assert(!warns(report));
+	victim_stop(&victim);
+}
+END_TEST
+
+START_TEST(at_work_it_is_as_far_off_as_it_says)
+{
+	struct victim victim;
+	struct tap tap;
+	start(&victim, NULL);
+	json_t *books = books_of(&victim);
+	order(&victim, "churn", "churning");
+	tap_start(&tap, victim.pid, (const char *[]){"-d", "200ms", NULL});
+	tap_check_equal(tap_wait(&tap, TAP_MAY_DROP));
+	order(&victim, "rest", "resting");
+	json_t *heap = report_at(report_load(tap.trace), "heap");
+	uint64_t bytes = report_u64(heap, "start_bytes"), off = report_u64(heap, "off_bytes");
+	uint64_t held = report_u64(books, "held");
+	char *text = json_dumps(heap, 0);
+	ck_assert_msg(bytes + off >= held && bytes <= held + off + 3 * CHURN_BYTES + 4 * OWN_BYTES,
+		"%lu: %s", held, text);
+	victim_stop(&victim);
+}
+END_TEST
+
+/* The arena is another one at each look. */
+START_TEST(what_is_scribbled_over_is_unknown)
+{
+	struct victim victim;
+	struct tap tap;
+	start(&victim, NULL);
+	order(&victim, "scribble", "scribbling");
+	attach(&tap, &victim, "/holder");
+	json_t *heap = report_at(detach(&tap), "heap");
+	ck_assert(json_is_false(report_at(heap, "known")));
+	ck_assert(json_is_null(report_at(heap, "start_bytes")));
+	victim_kill(&victim);
+}
+END_TEST
+
+START_TEST(another_allocator_is_unknown_and_named)
+{
+	struct victim victim;
+	struct tap tap;
+	setenv("LD_PRELOAD", "libjemalloc.so.2", 1);
+	start(&victim, NULL);
+	unsetenv("LD_PRELOAD");
+	attach(&tap, &victim, "/holder");
+	json_t *heap = report_at(detach(&tap), "heap");
+	ck_assert(json_is_false(report_at(heap, "known")));
+	json_t *account = json_array_get(report_at(heap, "accounts"), 0);
+	ck_assert_str_eq(report_text(account, "allocator"), "libjemalloc.so.2");
+	char *text;
+	const char *const argv[] = {run_built("heaptap"), "report", tap.trace, NULL};
+	ck_assert_int_eq(run_program(argv, PHASE_MS, &text, NULL), 0);
+	ck_assert_ptr_nonnull(strstr(text, "what it held before is not known: libjemalloc.so.2"));
+	victim_stop(&victim);
+}
+END_TEST
+
+/* A real program, which asks its C library as holder does. */
+START_TEST(python)
+{
+	static const char script[] = "import ctypes, os, sys\n"
+				     "class M(ctypes.Structure): _fields_ = [(n, ctypes.c_size_t) "
+				     "for n in 'abcdefghij']\n"
+				     "libc = ctypes.CDLL(None); libc.mallinfo2.restype = M\n"
+				     "held = [bytes(n * 7 % 3000) for n in range(20000)]\n"
+				     "del held[::3]\n"
+				     "libc.prctl(0x59616d61, ctypes.c_long(-1), 0, 0, 0)\n"
+				     "os.write(1, b'ready %d\\n' % os.getpid())\n"
+				     "line = b''\n"
+				     "while True:\n"
+				     "    line = os.read(0, 100)\n"
+				     "    if line == b'ping\\n': os.write(1, b'pong\\n')\n"
+				     "    elif line == b'books\\n':\n"
+				     "        m = libc.mallinfo2()\n"
+				     "        os.write(1, b'%d\\n' % (m.h + m.e))\n"
+				     "    else: break\n";
+	struct victim victim;
+	struct tap tap;
+	setenv("GLIBC_TUNABLES", NO_CACHES, 1);
+	victim_start(&victim, (const char *[]){"/usr/bin/python3", "-c", script, NULL});
+	unsetenv("GLIBC_TUNABLES");
+	free(victim_ask(&victim, "books", PHASE_MS));
+	char *answer = victim_ask(&victim, "books", PHASE_MS);
+	attach(&tap, &victim, "/python3.11");
+	json_t *heap = report_at(detach(&tap), "heap");
+	uint64_t used = strtoull(answer, NULL, 10), bytes = report_u64(heap, "start_bytes");
+	/* What it takes to answer. */
+	ck_assert_msg(
+		bytes + OWN_BYTES >= used && bytes <= used + OWN_BYTES, "%lu, %lu", used, bytes);
+	ck_assert_uint_eq(report_u64(heap, "off_bytes"), 0);
+	victim_stop(&victim);
+}
+END_TEST
+
+HT_SUITE("integration/heap", at_rest_it_is_exact, at_rest_without_caches,
+	the_end_is_the_start_and_the_trace, at_work_it_is_as_far_off_as_it_says,
+	what_is_scribbled_over_is_unknown, another_allocator_is_unknown_and_named, python)

@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Holds memory in several of glibc's arenas, with holes, and knows how much: by books of its own,
+ * and by what mallinfo2 tells.
+ *
+ *      holder [-t THREADS] [-n BLOCKS]
+ *      books           {"held":B,"cached":B,"used":B,"mapped":B,"system":B}: blocks that it has,
+ * with headers; given back and kept for its threads; mallinfo2's grow N, shrink N    a thread
+ * allocates, or gives back, N blocks churn, rest     threads allocate and free from now on; not any
+ * more scribble        overwrites its first arena again and again, and says "scribbling"
+ */
+#include <malloc.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "tests/targets/speak.h"
+
+#define THREADS_MAX  16
+#define BLOCKS_MAX   100000
+#define CLASSES	     64 /* sizes that glibc keeps for a thread, and how many of each */
+#define CACHED_EACH  7
+#define LARGE_BYTES  (300u << 10) /* with a mapping of its own */
+#define HEADER_BYTES 8
+
+static struct holder {
+	pthread_t thread;
+	int index;
+	char *block[BLOCKS_MAX];
+	size_t count;
+	size_t freed[CLASSES];
+	_Atomic int order; /* blocks to take, or to give back; 0: done */
+} holders[THREADS_MAX];
+
+static int thread_count = 3, block_count = 4000;
+static atomic_bool churning, is_up[THREADS_MAX];
+
+static uint64_t next_random(uint64_t *state)
+{
+	*state = *state * 6364136223846793005ull + 1442695040888963407ull;
+	return *state >> 33;
+}
+
+/* Mostly small, some that no bin of one size takes, few with a mapping of their own. */
+static size_t any_size(uint64_t *state)
+{
+	uint64_t kind = next_random(state) % 1000;
+	if (kind < 2)
+		return LARGE_BYTES + next_random(state) % LARGE_BYTES;
+	return 1 + next_random(state) % (kind < 100 ? 20000 : 1500);
+}
+
+static void give_back(struct holder *holder, size_t index)
+{
+	char *block = holder->block[index];
+	size_t class = (malloc_usable_size(block) + HEADER_BYTES) / 16 - 2;
+	if (class < CLASSES)
+		holder->freed[class]++;
+	holder->block[index] = NULL;
+	free(block);
+}
+
+static void take(struct holder *holder, int count, uint64_t *state)
+{
+	for (int i = 0; i < count && holder->count < BLOCKS_MAX; i++) {
+		size_t size = any_size(state);
+		holder->block[holder->count] = malloc(size);
+		if (!holder->block[holder->count])
+			speak_fail("no memory");
+		memset(holder->block[holder->count++], 1, size);
+	}
+}
+
+static void churn(uint64_t *state)
+{
+	char *block[64] = {NULL};
+	while (atomic_load(&churning)) {
+		char **any = &block[next_random(state) % 64];
+		free(*any);
+		*any = malloc(any_size(state) % LARGE_BYTES);
+	}
+	for (int i = 0; i < 64; i++)
+		free(block[i]);
+}
+
+static void follow(struct holder *holder, int order, uint64_t *state)
+{
+	if (order > 0)
+		take(holder, order, state);
+	for (size_t i = 0; i < holder->count && order < 0; i++) {
+		if (!holder->block[i])
+			continue;
+		give_back(holder, i);
+		order++;
+	}
+	atomic_store(&holder->order, 0);
+}
+
+static void *hold(void *context)
+{
+	struct holder *holder = context;
+	uint64_t state = (uint64_t)holder->index + 1;
+	const struct timespec pause = {.tv_nsec = 1000000};
+	take(holder, block_count, &state);
+	for (size_t i = 0; i < holder->count; i += 3)
+		give_back(holder, i);
+	atomic_store(&is_up[holder->index], true);
+	for (;;) {
+		int order = atomic_load(&holder->order);
+		if (order)
+			follow(holder, order, &state);
+		if (atomic_load(&churning))
+			churn(&state);
+		nanosleep(&pause, NULL);
+	}
+	return NULL;
+}
+
+/* All blocks were taken before the first was given back: each size's first seven are cached. */
+static void tell_books(void)
+{
+	uint64_t held = 0, cached = 0;
+	for (int t = 0; t < thread_count; t++) {
+		struct holder *holder = &holders[t];
+		for (size_t i = 0; i < holder->count; i++) {
+			size_t usable = holder->block[i] ? malloc_usable_size(holder->block[i]) : 0;
+			held += usable ? usable + HEADER_BYTES : 0;
+		}
+		for (size_t class = 0; class < CLASSES; class ++) {
+			size_t count = holder->freed[class];
+			cached += (count < CACHED_EACH ? count : CACHED_EACH) * (class + 2) * 16;
+		}
+	}
+	struct mallinfo2 info = mallinfo2();
+	speak_add("{\"held\":%lu,\"cached\":%lu,\"used\":%zu,\"mapped\":%zu,\"system\":%zu}", held,
+		cached, info.uordblks, info.hblkhd, info.arena);
+	speak_send();
+}
+
+static void order_one(const char *command, int sign)
+{
+	struct holder *holder = &holders[0];
+	atomic_store(&holder->order, sign * atoi(strchr(command, ' ') + 1));
+	while (atomic_load(&holder->order))
+		usleep(1000);
+	speak_add("done");
+	speak_send();
+}
+
+static void set_churning(bool on)
+{
+	atomic_store(&churning, on);
+	speak_add("%s", on ? "churning" : "resting");
+	speak_send();
+}
+
+/* A chunk that was given back points at the list it is in, which is a part of the arena. Nobody may
+ * call malloc from then on. */
+static void scribble(void)
+{
+	char *a = malloc(5000), *guard = malloc(16), *b = malloc(5000);
+	if (!a || !guard || !b)
+		speak_fail("no memory");
+	free(a);
+	uintptr_t bin = ((uintptr_t *)(void *)a)[1];
+	speak_add("scribbling");
+	speak_send();
+	for (uint64_t state = 1;;)
+		for (uintptr_t *word = (uintptr_t *)bin; word < (uintptr_t *)bin + 200; word++)
+			*word = next_random(&state) % 2 ? (uintptr_t)a : next_random(&state);
+}
+
+static void start(void)
+{
+	for (int i = 0; i < thread_count; i++) {
+		holders[i].index = i;
+		if (pthread_create(&holders[i].thread, NULL, hold, &holders[i]))
+			speak_fail("no thread");
+	}
+	for (int i = 0; i < thread_count; i++)
+		while (!atomic_load(&is_up[i]))
+			usleep(1000);
+}
+
+int main(int argc, char **argv)
+{
+	for (int option; (option = getopt(argc, argv, "t:n:")) != -1;) {
+		if (option == 't')
+			thread_count = atoi(optarg);
+		else
+			block_count = atoi(optarg);
+	}
+	if (thread_count < 1 || thread_count > THREADS_MAX || block_count > BLOCKS_MAX)
+		speak_fail("wrong arguments");
+	start();
+	speak_ready();
+	for (const char *command; strcmp(command = speak_hear(), "stop");) {
+		if (!strcmp(command, "books"))
+			tell_books();
+		else if (!strncmp(command, "grow ", 5))
+			order_one(command, 1);
+		else if (!strncmp(command, "shrink ", 7))
+			order_one(command, -1);
+		else if (!strcmp(command, "churn") || !strcmp(command, "rest"))
+			set_churning(command[0] == 'c');
+		else if (!strcmp(command, "scribble"))
+			scribble();
+	}
+	return 0;
+}

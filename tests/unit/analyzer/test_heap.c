@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the allocators' own books say, and what the trace makes of it: the whole heap at the start,
+ * over time and at the end, and where both do not agree.
+ */
+#include "analyzer/agg/heap.h"
+
+#include <string.h>
+
+#include "analyzer/agg/warnings.h"
+#include "tests/unit/analyzer/scene.h"
+
+#define KIB 1024u
+#define MIB 1048576u
+
+static struct scene scene;
+static struct analysis *analysis;
+
+static struct rec_account account(const char *allocator, uint64_t held_bytes, uint64_t off_bytes)
+{
+	return (struct rec_account){.allocator = {allocator, strlen(allocator)},
+		.flags = REC_ACCOUNT_KNOWN,
+		.held_bytes = held_bytes,
+		.off_bytes = off_bytes,
+		.system_bytes = 2 * held_bytes,
+		.arenas = 3,
+		.header_bytes = 8};
+}
+
+static void put_heap(uint64_t begin_tsc, const struct rec_account *accounts, size_t count)
+{
+	struct rec rec = {.kind = REC_HEAP};
+	rec.heap = (struct rec_heap){
+		.begin_tsc = begin_tsc, .end_tsc = scene.now, .account_count = count};
+	for (size_t i = 0; i < count; i++)
+		rec.heap.account[i] = accounts[i];
+	tracebuild_put(&scene.trace, &rec);
+}
+
+/* It was read in no time. */
+static void read_heap(uint64_t held_bytes, uint64_t off_bytes)
+{
+	const struct rec_account one = account("glibc", held_bytes, off_bytes);
+	scene.now += SCENE_STEP_NS;
+	put_heap(scene.now, &one, 1);
+}
+
+static const struct heap *finish(void)
+{
+	analysis = scene_analyze(&scene);
+	return &analysis->heap;
+}
+
+static void end(void)
+{
+	analysis_destroy(analysis);
+	scene_deinit(&scene);
+}
+
+static bool is_warned(void)
+{
+	struct warnings warnings;
+	bool found = false;
+	ck_no_err(warnings_collect(analysis, &warnings));
+	for (size_t i = 0; i < warnings.count; i++)
+		found |= strstr(warnings.text[i], "by its own books") != NULL;
+	warnings_deinit(&warnings);
+	return found;
+}
+
+/* 10 MiB come and 4 go before it is read, 3 older ones go, and 5 come afterwards. */
+START_TEST(the_start_is_without_what_came_since)
+{
+	scene_init(&scene);
+	scene_malloc(&scene, 0, 0x1000, 10 * MIB, 0);
+	scene_malloc(&scene, 0, 0x2000, 4 * MIB, 0);
+	scene_free(&scene, 0, 0x2000, 4 * MIB);
+	read_heap(110 * MIB, 0);
+	scene_free(&scene, 0, 0x9000, 3 * MIB - 8);
+	scene_malloc(&scene, 0, 0x3000, 5 * MIB, 0);
+	const struct heap *heap = finish();
+	ck_assert(heap->is_told && heap->known && heap->has_curve && !heap->end_known);
+	ck_assert_uint_eq(heap->start_bytes, 100 * MIB);
+	/* What the one block that is there was rounded up by is not known. */
+	ck_assert_uint_eq(heap->off_bytes, 8192);
+	ck_assert_uint_eq(heap->arenas, 3);
+	ck_assert_uint_eq(heap->system_bytes, 220 * MIB);
+	ck_assert_uint_eq(heap->peak_bytes, 114 * MIB);
+	const struct timeline *timeline = &analysis->timeline;
+	const struct timeline_step *last = &timeline->step[timeline->count - 1];
+	ck_assert_uint_eq(
+		heap_bytes_at(heap, last->live_bytes, last->before_bytes), 112 * (uint64_t)MIB);
+	end();
+}
+END_TEST
+
+/* The events of the moments in which it was read belong to neither side. */
+START_TEST(what_moves_while_it_is_read_makes_it_off)
+{
+	scene_init(&scene);
+	scene_malloc(&scene, 0, 0x1000, 100, 0);
+	uint64_t begin_tsc = scene.now + 1;
+	scene_malloc(&scene, 1, 0x2000, 3000, 0);
+	scene_free(&scene, 0, 0x1000, 100);
+	scene_free(&scene, 0, 0x9000, 500);
+	const struct rec_account one = account("glibc", MIB, 7);
+	scene.now += ABI_TIME_UNIT;
+	put_heap(begin_tsc, &one, 1);
+	scene_malloc(&scene, 0, 0x4000, 900000, 0);
+	const struct heap *heap = finish();
+	ck_assert_uint_eq(heap->start_bytes, MIB - 100);
+	ck_assert_uint_eq(heap->off_bytes, 7 + 3000 + 100 + 508 + 48);
+	end();
+}
+END_TEST
+
+static const struct heap *compare(int64_t more_bytes, bool lost)
+{
+	scene_init(&scene);
+	read_heap(100 * MIB, 10);
+	scene_malloc(&scene, 0, 0x1000, 2000, 0);
+	scene_malloc(&scene, 0, 0x2000, 30 * MIB, 0);
+	scene_free(&scene, 0, 0x9000, 20 * MIB - 8);
+	read_heap((uint64_t)(110 * (int64_t)MIB + 2000 + more_bytes), 20);
+	if (lost)
+		tracebuild_loss(&scene.trace, REC_COUNTER_LOST_TIMEOUT, 1);
+	return finish();
+}
+
+START_TEST(both_readings_must_agree_with_the_trace)
+{
+	/* Both are off, blocks were rounded up, and a MiB may have gone unseen. */
+	const int64_t less = -30 - (int64_t)MIB, more = 30 + MIB + 48 + 8192;
+	for (int beyond = 0; beyond < 2; beyond++) {
+		const struct heap *heap = compare(more + beyond, false);
+		ck_assert_int_eq(heap->explained_bytes, 10 * MIB + 2000);
+		ck_assert_int_eq(heap->growth_bytes, 10 * MIB + 2000 + more + beyond);
+		ck_assert_int_eq(heap->is_unexplained, beyond);
+		ck_assert_int_eq(is_warned(), beyond);
+		end();
+		heap = compare(less - beyond, false);
+		ck_assert(heap->end_known);
+		ck_assert_int_eq(heap->is_unexplained, beyond);
+		ck_assert_int_eq(is_warned(), beyond);
+		end();
+	}
+	/* What was lost explains anything. */
+	ck_assert(!compare(50 * MIB, true)->is_unexplained);
+	end();
+}
+END_TEST
+
+START_TEST(one_unknown_allocator_makes_it_unknown)
+{
+	scene_init(&scene);
+	const struct rec_account two[] = {account("glibc", MIB, 7),
+		{.allocator = {"jemalloc", 8}, .reason = {"why not", 7}, .held_bytes = 5}};
+	put_heap(scene.now, two, 2);
+	const struct heap *heap = finish();
+	ck_assert(heap->is_told && !heap->known);
+	ck_assert_str_eq(heap->allocator, "jemalloc");
+	ck_assert_str_eq(heap->reason, "why not");
+	ck_assert_uint_eq(heap->start_bytes, 0);
+	end();
+}
+END_TEST
+
+START_TEST(allocators_are_summed_up)
+{
+	scene_init(&scene);
+	struct rec_account two[] = {account("glibc", 100, 1), account("glibc", 1000, 2)};
+	two[1].reason = (struct rec_string){"moved", 5};
+	put_heap(scene.now, two, 2);
+	const struct heap *heap = finish();
+	ck_assert(heap->known);
+	ck_assert_uint_eq(heap->start_bytes, 1100);
+	ck_assert_uint_eq(heap->off_bytes, 3);
+	ck_assert_str_eq(heap->reason, "moved");
+	end();
+}
+END_TEST
+
+START_TEST(a_trace_without_a_reading_says_nothing)
+{
+	scene_init(&scene);
+	scene_malloc(&scene, 0, 0x1000, 100, 0);
+	ck_assert(!finish()->is_told);
+	end();
+	scene_init(&scene);
+	put_heap(scene.now, NULL, 0);
+	const struct heap *heap = finish();
+	ck_assert(heap->is_told && !heap->known);
+	end();
+}
+END_TEST
+
+/* Estimates add up to no curve; what was read is no estimate. */
+START_TEST(a_sample_has_no_curve)
+{
+	scene_init_sample(&scene, 512 * KIB);
+	scene_malloc(&scene, 0, 0x1000, 10 * MIB, 0);
+	read_heap(100 * MIB, 0);
+	read_heap(300 * MIB, 0);
+	const struct heap *heap = finish();
+	ck_assert(heap->known && !heap->has_curve);
+	ck_assert_uint_eq(heap->start_bytes, 100 * MIB);
+	ck_assert_uint_eq(heap->end_bytes, 300 * MIB);
+	ck_assert(!heap->is_unexplained);
+	end();
+}
+END_TEST
+
+START_TEST(readings_out_of_order_are_ignored)
+{
+	scene_init(&scene);
+	read_heap(100, 0);
+	const struct rec_account other = account("glibc", 77777, 0);
+	put_heap(SCENE_START_NS - 5, &other, 1);
+	put_heap(scene.now + 1000, &other, 1);
+	const struct heap *heap = finish();
+	ck_assert_uint_eq(heap->start_bytes, 100);
+	ck_assert(!heap->end_known);
+	end();
+}
+END_TEST
+
+START_TEST(sizes_of_any_kind_stay_in_range)
+{
+	scene_init(&scene);
+	read_heap(UINT64_MAX, UINT64_MAX);
+	scene_malloc(&scene, 0, 0x1000, UINT64_MAX - 5, 0);
+	scene_free(&scene, 0, 0x3000, UINT64_MAX - 1);
+	read_heap(UINT64_MAX - 1, UINT64_MAX);
+	const struct heap *heap = finish();
+	ck_assert(heap->known && heap->end_known && !heap->is_unexplained);
+	ck_assert_uint_eq(heap->off_bytes, UINT64_MAX);
+	end();
+}
+END_TEST
+
+HT_SUITE("analyzer/heap", the_start_is_without_what_came_since,
+	what_moves_while_it_is_read_makes_it_off, both_readings_must_agree_with_the_trace,
+	one_unknown_allocator_makes_it_unknown, allocators_are_summed_up,
+	a_trace_without_a_reading_says_nothing, a_sample_has_no_curve,
+	readings_out_of_order_are_ignored, sizes_of_any_kind_stay_in_range)
