@@ -168,28 +168,32 @@ static HT_NOINLINE uint32_t stack_plain(const struct abi_config *config,
 	return id;
 }
 
-/* What frame `i` says that it runs (abi_control.h); the stack is read directly. */
+/* Beside an id: inner frames are missing. */
+#define TRACE_CUT (UINT64_C(1) << 32)
+
+/* What frame `i` says that it runs (abi_control.h); `span`: what is read directly of the stack. */
 static uint64_t function_of(const struct abi_config *config, const struct abi_snapshot *snapshot,
-	const struct trace *trace, uint64_t i)
+	struct trace_span span, const struct trace *trace, uint64_t i)
 {
 	const struct trace_frame *frame = &trace->frame[i];
 	if (!config->functions || !(trace->flags[i] & TRACE_USES_FP))
 		return 0;
 	const struct step_state state = {.pc = trace->link_word[i + 1]};
 	uint32_t rule = rules_find(config, snapshot, step_lookup_pc(&state));
-	uint64_t at = frame->fp + 8 * (uint64_t)config->function_words;
-	if (abi_rule_kind(rule) != ABI_RULE_FRAME || at & 7 || at < frame->sp || at >= trace->hi)
+	uint64_t at = frame->fp + 8 * (uint64_t)config->function_words, hi = (uint64_t)span.hi;
+	if (abi_rule_kind(rule) != ABI_RULE_FRAME || at & 7 || at < frame->sp || at >= hi ||
+		(hi - at) / sizeof(uint64_t) > span.words)
 		return 0;
 	return *(const uint64_t *)at;
 }
 
 /*
  * The id of the stack that `trace` holds, which is new; its outer frames seldom are. When no node
- * is left: that of the deepest caller there is, and `*ret_cut` is set.
+ * is left: that of the deepest caller there is, and TRACE_CUT.
  */
-static HT_NOINLINE uint32_t trace_intern(const struct abi_config *config,
-	const struct abi_snapshot *snapshot, const struct trace *trace, uint64_t count,
-	bool *ret_cut)
+static HT_NOINLINE uint64_t trace_intern(const struct abi_config *config,
+	const struct abi_snapshot *snapshot, struct trace_span span, const struct trace *trace,
+	uint64_t count)
 {
 	uint64_t known = count - 1;
 	uint32_t id = 0;
@@ -201,11 +205,9 @@ static HT_NOINLINE uint32_t trace_intern(const struct abi_config *config,
 	for (uint64_t i = known; i < count; i++) {
 		uint32_t caller = i ? id : 0;
 		id = intern_frame(config, snapshot->epoch, caller, trace->frame[i].hash,
-			trace->link_word[i + 1], function_of(config, snapshot, trace, i));
-		if (id == INTERN_NONE) {
-			*ret_cut = true;
-			return caller;
-		}
+			trace->link_word[i + 1], function_of(config, snapshot, span, trace, i));
+		if (id == INTERN_NONE)
+			return caller | TRACE_CUT;
 	}
 	return id;
 }
@@ -339,15 +341,14 @@ static uint64_t trace_extend(struct trace *trace, uint64_t hash, uint64_t held,
  * room for any, or the plain walk has to make it.
  */
 static inline uint32_t trace_keep(const struct abi_config *config,
-	const struct abi_snapshot *snapshot, struct abi_slot *slot, uint64_t hi,
+	const struct abi_snapshot *snapshot, struct abi_slot *slot, struct trace_span span,
 	const struct trace_walk *walk)
 {
 	struct trace *trace = (struct trace *)slot->walk;
 	const struct step_state *fresh = (const struct step_state *)slot->frames;
-	uint64_t held = walk->held, whole = held + walk->added;
+	uint64_t held = walk->held, whole = held + walk->added, hi = (uint64_t)span.hi;
 	uint64_t count = whole < TRACE_FRAMES_MAX ? whole : TRACE_FRAMES_MAX;
 	uint64_t hash = held ? trace->frame[held - 1].hash : snapshot->epoch;
-	bool cut = false;
 
 	/* A handler that jumps out of here leaves a trace of nothing. */
 	store_release(&trace->count, 0);
@@ -365,9 +366,11 @@ static inline uint32_t trace_keep(const struct abi_config *config,
 		trace->link_at[0] = place_of(walk->end_at, hi);
 		trace->link_word[0] = 0;
 	}
-	uint32_t id = intern_find(config, hash);
-	if (ht_unlikely(id == INTERN_NONE))
-		id = whole > count ? 0 : trace_intern(config, snapshot, trace, count, &cut);
+	uint64_t found = intern_find(config, hash);
+	if (ht_unlikely(found == INTERN_NONE))
+		found = whole > count ? 0 : trace_intern(config, snapshot, span, trace, count);
+	uint32_t id = (uint32_t)found;
+	bool cut = found & TRACE_CUT;
 	/* Of nothing at all the plain walk gets no more, and counts it. */
 	if (ht_unlikely(cut && id != 0))
 		count_add(&slot->head.trunc[ABI_TRUNC_NODES], 1);
@@ -405,7 +408,7 @@ static inline uint32_t stack_traced(const struct abi_config *config,
 	}
 	if (walk.added == 0 && walk.held == count && trace->id != 0)
 		return (uint32_t)trace->id;
-	return trace_keep(config, snapshot, slot, stack.hi, &walk);
+	return trace_keep(config, snapshot, slot, span_from(state.sp, stack.hi), &walk);
 }
 
 static HT_NOINLINE uint32_t stack_changed(const struct abi_config *config,

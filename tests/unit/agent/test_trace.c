@@ -415,6 +415,36 @@ START_TEST(oracle_flag)
 }
 END_TEST
 
+/* Whatever is written there, nothing but the stack is asked what a frame runs. */
+START_TEST(garbage_in_the_kept_frames)
+{
+	/* Of struct trace: fp_count, and where the frames are, each sp, fp, hash. */
+	enum { FP_COUNT = 5, FRAMES = 8 + (sizeof(((struct abi_slot *)0)->walk) - 128) / 45 };
+	for (uint64_t seed = 1; seed <= 50; seed++) {
+		sim_make(seed);
+		struct abi_slot *slot = sim_slot();
+		uint64_t *words = (uint64_t *)slot->walk;
+		world_config->functions = (uint64_t)(world_image + ABI_FUNCTIONS_OFF);
+		world_config->function_words = -2;
+		for (unsigned i = 0; i < 30; i++)
+			sim_call(function_random());
+		sim_hook(&start, expected);
+		traced();
+		words[FP_COUNT] = 0;
+		for (unsigned i = 0; i < 20; i++) {
+			words[FRAMES + 3 * i] = 8;
+			words[FRAMES + 3 * i + 1] = 0x1010;
+		}
+		/* So that all of them seem to be new. */
+		for (unsigned i = 0; i < 100; i++)
+			words[FRAMES + 3 * i + 2] = sim_random(UINT64_MAX);
+		sim_call(function_random());
+		sim_hook(&start, expected);
+		traced();
+	}
+}
+END_TEST
+
 /* The word that is asked for here is the return address, which the caller's node has. */
 START_TEST(what_a_frame_says_that_it_runs_is_noted)
 {
@@ -444,8 +474,9 @@ START_TEST(what_a_frame_says_that_it_runs_is_noted)
 }
 END_TEST
 
-HT_SUITE("agent/trace", what_a_frame_says_that_it_runs_is_noted, random_programs, equal_layouts,
-	overwritten_words, wild_registers, new_tables, new_thread_on_the_same_stack,
-	another_end_of_the_same_stack, too_deep_stacks_are_not_kept, deep_stacks,
-	outer_frames_of_deep_stacks_are_kept, end_by_null, end_by_null_in_a_realigned_frame,
-	new_stacks_become_nodes, full_node_array, garbage_in_the_trace, oracle_flag)
+HT_SUITE("agent/trace", garbage_in_the_kept_frames, what_a_frame_says_that_it_runs_is_noted,
+	random_programs, equal_layouts, overwritten_words, wild_registers, new_tables,
+	new_thread_on_the_same_stack, another_end_of_the_same_stack, too_deep_stacks_are_not_kept,
+	deep_stacks, outer_frames_of_deep_stacks_are_kept, end_by_null,
+	end_by_null_in_a_realigned_frame, new_stacks_become_nodes, full_node_array,
+	garbage_in_the_trace, oracle_flag)
