@@ -19,5 +19,3 @@ struct v8_code {
  */
 bool v8_code_find(
 	struct v8_heap *heap, raddr_t lo, raddr_t pc, uint64_t closure, struct v8_code *ret);
-/* Whether all that led to `code` is as it was. */
-bool v8_code_holds(struct v8_heap *heap, const struct v8_code *code);

@@ -9,13 +9,24 @@
 #define PARTS_MAX      16u  /* of a string that was put together */
 #define TEXT_UNITS_MAX 512u /* of a part */
 
+/* V8's heap is in no file, and no file is asked for a page because a word says so. */
+static bool is_of_file(const struct v8_heap *heap, raddr_t addr, size_t bytes)
+{
+	raddr_t lo = heap->layout.module_lo, hi = heap->layout.module_hi;
+	for (raddr_t at = addr; heap->maps && at - addr < bytes;
+		at = ht_align_down(at, HT_PAGE_BYTES) + HT_PAGE_BYTES) {
+		const struct proc_map *map = proc_maps_find(heap->maps, at);
+		if (map && map->inode && (at < lo || at >= hi))
+			return true;
+	}
+	return false;
+}
+
 bool v8_read(const struct v8_heap *heap, raddr_t addr, void *ret, size_t bytes)
 {
-	const struct proc_map *map = heap->maps ? proc_maps_find(heap->maps, addr) : NULL;
 	size_t got = 0;
 
-	/* V8's heap is in no file, and no file is asked for a page because a word says so. */
-	if (map && map->inode && (addr < heap->layout.module_lo || addr >= heap->layout.module_hi))
+	if (is_of_file(heap, addr, bytes))
 		return false;
 	/* A process that has ended is noticed elsewhere. */
 	ht_err_free(memory_read_some(heap->proc, addr, ret, bytes, &got));

@@ -9,6 +9,7 @@
 #define PLACES_BITS 16u
 #define PLACES	    (1u << PLACES_BITS)
 #define PLACES_MAX  (PLACES / 4 * 3)
+#define PROBES_MAX  256u /* addresses are the target's: it may choose them to collide */
 
 struct place {
 	raddr_t pc; /* 0: free */
@@ -53,12 +54,13 @@ struct v8_names_counts v8_names_counts(const struct v8_names *names)
 static struct place *find_place(struct v8_names *names, raddr_t pc)
 {
 	size_t i = (size_t)(pc * 0x9e3779b97f4a7c15ull >> (64 - PLACES_BITS));
-	while (names->place[i].pc && names->place[i].pc != pc)
+	unsigned probes = 0;
+	while (names->place[i].pc && names->place[i].pc != pc && ++probes < PROBES_MAX)
 		i = (i + 1) % PLACES;
 	struct place *place = &names->place[i];
-	if (place->pc)
+	if (place->pc == pc)
 		return place;
-	if (names->counts.seen == PLACES_MAX) {
+	if (place->pc || names->counts.seen == PLACES_MAX) {
 		names->counts.dropped++;
 		return NULL;
 	}
@@ -113,11 +115,13 @@ static struct ht_err *look_up(struct v8_names *names, struct place *place)
 	return names->options.sink(names->options.context, place->pc, &names->function);
 }
 
-struct ht_err *v8_names_look_up(struct v8_names *names, size_t most)
+struct ht_err *v8_names_look_up(struct v8_names *names, uint64_t deadline_ns)
 {
 	struct ht_err *err = NULL;
+	bool is_late = false;
 	v8_forget(&names->heap);
-	for (; most > 0 && names->queue_count > 0 && !err; most--) {
+	for (; !is_late && names->queue_count > 0 && !err;
+		is_late = clock_mono_ns() >= deadline_ns) {
 		struct place *place = &names->place[names->queue[names->queue_first]];
 		names->queue_first = (names->queue_first + 1) % PLACES;
 		names->queue_count--;

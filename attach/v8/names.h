@@ -27,9 +27,10 @@ void v8_names_destroy(struct v8_names *names); /* accepts NULL */
 /* A frame was seen whose instruction at `pc` runs. `closure`: what it has where JavaScript frames
  * have their JSFunction; 0: unknown. Takes no time. */
 void v8_names_see(struct v8_names *names, raddr_t pc, uint64_t closure);
-/* Looks up addresses that were seen, at most so many of them; each is sent to the sink once. */
+/* Looks up addresses that were seen, one at least, and others until `deadline_mono_ns`; each is
+ * sent to the sink once. */
 HT_MUST_CHECK
-struct ht_err *v8_names_look_up(struct v8_names *names, size_t most);
+struct ht_err *v8_names_look_up(struct v8_names *names, uint64_t deadline_mono_ns);
 /* The same for all that have no name yet, until `deadline_mono_ns`. */
 HT_MUST_CHECK
 struct ht_err *v8_names_look_up_rest(struct v8_names *names, uint64_t deadline_mono_ns);

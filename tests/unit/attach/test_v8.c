@@ -379,6 +379,90 @@ START_TEST(any_bytes_are_looked_at_in_vain)
 }
 END_TEST
 
+/* No file is asked for a page, not even where a read that began in memory goes on into one. */
+START_TEST(files_are_not_read)
+{
+	setup();
+	const raddr_t lo = (raddr_t)(uintptr_t)memory, middle = lo + HEAP_BYTES / 2;
+	struct proc_map map[] = {
+		{.lo = lo, .hi = middle}, {.lo = middle, .hi = lo + HEAP_BYTES, .inode = 7}};
+	struct proc_maps maps = {.map = map, .count = HT_ARRAY_SIZE(map)};
+	uint8_t bytes[64];
+	heap.maps = &maps;
+	ck_assert(v8_read(&heap, middle - 64, bytes, 64));
+	ck_assert(!v8_read(&heap, middle - 63, bytes, 64));
+	ck_assert(!v8_read(&heap, middle, bytes, 64));
+	ck_assert(!v8_read(&heap, lo + HEAP_BYTES - 1, bytes, 64));
+	heap.layout.module_lo = middle;
+	heap.layout.module_hi = lo + HEAP_BYTES;
+	ck_assert(v8_read(&heap, middle - 63, bytes, 64));
+}
+END_TEST
+
+/* --- names ---------------------------------------------------------------------------------------
+ */
+
+static struct ht_err *count_name(void *context, raddr_t pc, const struct v8_function *function)
+{
+	unsigned *count = context;
+	ck_assert_uint_ne(pc, 0);
+	ck_assert_str_eq(function->name, "named");
+	++*count;
+	return NULL;
+}
+
+/* However long one takes: whoever waits for a capture to end waits for one. */
+START_TEST(names_are_looked_up_until_a_deadline)
+{
+	setup();
+	struct made made = make_code(64, true);
+	const raddr_t lo = (raddr_t)(uintptr_t)code_memory;
+	struct proc_map map = {.lo = lo, .hi = lo + CODE_BYTES, .exec = true};
+	struct proc_maps maps = {.map = &map, .count = 1};
+	unsigned count = 0;
+	struct v8_names *names;
+	ck_no_err(v8_names_create(
+		&(struct v8_names_options){
+			.proc = &self, .maps = &maps, .sink = count_name, .context = &count},
+		&plan, &names));
+	for (raddr_t pc = made.lo; pc < made.lo + 50; pc++)
+		v8_names_see(names, pc, 0);
+	for (unsigned i = 1; i <= 3; i++) {
+		ck_no_err(v8_names_look_up(names, 0));
+		ck_assert_uint_eq(count, i);
+	}
+	ck_no_err(v8_names_look_up_rest(names, 0));
+	ck_assert_uint_eq(count, 3);
+	ck_no_err(v8_names_look_up(names, UINT64_MAX));
+	ck_assert_uint_eq(count, 50);
+	v8_names_destroy(names);
+}
+END_TEST
+
+/* A target that chooses its addresses for it does not make each of them a long search. */
+START_TEST(addresses_that_collide_are_given_up)
+{
+	setup();
+	struct proc_map map = {.lo = 0x1000, .hi = 1ull << 47, .exec = true};
+	struct proc_maps maps = {.map = &map, .count = 1};
+	struct v8_names *names;
+	ck_no_err(v8_names_create(
+		&(struct v8_names_options){.proc = &self, .maps = &maps}, &plan, &names));
+	unsigned seen = 0;
+	for (raddr_t pc = 0x1000; seen < 300; pc++) {
+		if (pc * 0x9e3779b97f4a7c15ull >> 48 != 0x1234)
+			continue;
+		v8_names_see(names, pc, 0);
+		seen++;
+	}
+	struct v8_names_counts counts = v8_names_counts(names);
+	ck_assert_uint_eq(counts.seen, 256);
+	ck_assert_uint_eq(counts.dropped, 300 - 256);
+	v8_names_destroy(names);
+}
+END_TEST
+
 HT_SUITE("attach/v8", strings_of_every_form, strings_that_have_no_end,
 	functions_have_name_file_and_line, code_leads_to_its_function,
-	any_bytes_are_looked_at_in_vain)
+	any_bytes_are_looked_at_in_vain, files_are_not_read, names_are_looked_up_until_a_deadline,
+	addresses_that_collide_are_given_up)
