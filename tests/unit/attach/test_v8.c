@@ -14,7 +14,7 @@
 #include "tests/support/ht_check.h"
 #include "tests/support/random.h"
 
-#define HEAP_BYTES (64u << 10)
+#define HEAP_BYTES (256u << 10)
 #define CODE_BYTES (16u << 10)
 #define SMI(value) ((uint64_t)(value) << 32)
 
@@ -288,6 +288,22 @@ START_TEST(functions_have_name_file_and_line)
 }
 END_TEST
 
+/* It is read in parts of 32 KiB, of which the first ends between CR and LF. */
+START_TEST(lines_of_a_long_source)
+{
+	static char source[40001];
+	setup();
+	for (size_t i = 0; i < sizeof(source) - 1; i++)
+		source[i] = i % 100 == 99 ? '\n' : 'x';
+	uint64_t script = script_of(source);
+	check_function(function_of(scope_of(HAS_NAME, 39999), script), "named", "/a/b.js", 400);
+	check_function(function_of(scope_of(HAS_NAME, 40000), script), "named", "/a/b.js", 401);
+	memcpy(source + 32767, "\r\n", 2);
+	script = script_of(source);
+	check_function(function_of(scope_of(HAS_NAME, 39999), script), "named", "/a/b.js", 401);
+}
+END_TEST
+
 /* --- code --- */
 
 struct made {
@@ -463,6 +479,6 @@ START_TEST(addresses_that_collide_are_given_up)
 END_TEST
 
 HT_SUITE("attach/v8", strings_of_every_form, strings_that_have_no_end,
-	functions_have_name_file_and_line, code_leads_to_its_function,
+	functions_have_name_file_and_line, lines_of_a_long_source, code_leads_to_its_function,
 	any_bytes_are_looked_at_in_vain, files_are_not_read, names_are_looked_up_until_a_deadline,
 	addresses_that_collide_are_given_up)
