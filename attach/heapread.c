@@ -11,6 +11,7 @@
 #include <unistd.h>
 #include <x86intrin.h>
 
+#include "attach/fds.h"
 #include "attach/session_state.h"
 #include "attach/target/clock.h"
 #include "attach/target/pulse.h"
@@ -27,26 +28,6 @@ _Static_assert(sizeof(struct heapread_page) <= HT_PAGE_BYTES, "a page");
 
 /* --- in the process that reads --- */
 
-static int compare_fds(const void *a, const void *b)
-{
-	return *(const int *)a - *(const int *)b;
-}
-
-/* The lock, the guardian's and the agent's sockets: nobody is to take us for the daemon. */
-static void close_all_but(int *kept, size_t count)
-{
-	unsigned from = 0;
-	qsort(kept, count, sizeof(*kept), compare_fds);
-	for (size_t i = 0; i < count; i++) {
-		if (kept[i] < 0)
-			continue;
-		if ((unsigned)kept[i] > from)
-			close_range(from, (unsigned)kept[i] - 1, 0);
-		from = (unsigned)kept[i] + 1;
-	}
-	close_range(from, ~0u, 0);
-}
-
 static _Noreturn void read_heap(struct session *s, pid_t parent)
 {
 	const struct proc *proc = &s->survey.proc;
@@ -55,9 +36,9 @@ static _Noreturn void read_heap(struct session *s, pid_t parent)
 
 	setpgid(0, 0);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
+	/* The lock, the guardian's and the agent's sockets: nobody is to take us for the daemon. */
+	if (getppid() != parent || !fds_close_all_but(kept, HT_ARRAY_SIZE(kept)))
 		_exit(1);
-	close_all_but(kept, HT_ARRAY_SIZE(kept));
 	(void)pulse_watch();
 	/* A page that its file system does not give would hold the target's mappings. */
 	slow_avoid();
