@@ -100,7 +100,7 @@ static void write_heap(const struct report *report)
 	if (!heap->known) {
 		fputs("what it held before is not known: ", out);
 		text_foreign(report->text, heap->allocator, 32);
-		fputs(": ", out);
+		fputs(heap->allocator[0] ? ": " : "no allocator was found", out);
 		text_foreign(report->text, heap->reason, 200);
 		fputc('\n', out);
 		return;

@@ -165,6 +165,27 @@ START_TEST(one_unknown_allocator_makes_it_unknown)
 }
 END_TEST
 
+/* Readings of any size and time, more than are kept: nothing of it can be true, all of it ends. */
+START_TEST(forged_readings_do_no_harm)
+{
+	static const uint64_t word[] = {
+		0, 1, INT64_MAX, (uint64_t)INT64_MAX + 1, UINT64_MAX - 1, UINT64_MAX};
+	scene_init(&scene);
+	for (size_t i = 0; i < 500; i++) {
+		struct rec_account two[] = {account("glibc", word[i % 6], word[i / 6 % 6]),
+			account("", word[i / 3 % 6], word[i / 2 % 6])};
+		two[0].header_bytes = two[1].arenas = word[i / 5 % 6];
+		put_heap(i % 7 ? scene.now : word[i / 7 % 6], two, 2);
+		scene_malloc(&scene, 0, 16 * i + 16, i % 5 ? 48 : UINT32_MAX, 0);
+	}
+	const struct heap *heap = finish();
+	ck_assert(heap->is_told && heap->known);
+	ck_assert_uint_le(heap->start_bytes, INT64_MAX);
+	ck_assert_uint_le(heap->peak_bytes, INT64_MAX);
+	end();
+}
+END_TEST
+
 START_TEST(allocators_are_summed_up)
 {
 	scene_init(&scene);
@@ -240,6 +261,6 @@ END_TEST
 
 HT_SUITE("analyzer/heap", the_start_is_without_what_came_since,
 	what_moves_while_it_is_read_makes_it_off, both_readings_must_agree_with_the_trace,
-	one_unknown_allocator_makes_it_unknown, allocators_are_summed_up,
-	a_trace_without_a_reading_says_nothing, a_sample_has_no_curve,
+	one_unknown_allocator_makes_it_unknown, forged_readings_do_no_harm,
+	allocators_are_summed_up, a_trace_without_a_reading_says_nothing, a_sample_has_no_curve,
 	readings_out_of_order_are_ignored, sizes_of_any_kind_stay_in_range)

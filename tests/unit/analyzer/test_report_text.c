@@ -172,6 +172,18 @@ START_TEST(a_limit_says_what_is_left_out)
 }
 END_TEST
 
+START_TEST(a_heap_without_an_allocator_is_said)
+{
+	begin();
+	const struct rec rec = {
+		.kind = REC_HEAP, .heap = {.begin_tsc = scene.now, .end_tsc = scene.now}};
+	tracebuild_put(&scene.trace, &rec);
+	write_page(0);
+	check_has("what it held before is not known: no allocator was found\n");
+	end();
+}
+END_TEST
+
 START_TEST(an_empty_window_is_a_page)
 {
 	begin();
@@ -184,4 +196,5 @@ END_TEST
 
 HT_SUITE("analyzer/report_text", figures_are_on_the_page, a_sample_says_that_it_is_one,
 	chains_are_leaf_first, wrappers_are_passed_over_and_summed_up,
-	wrappers_are_shown_when_wanted, a_limit_says_what_is_left_out, an_empty_window_is_a_page)
+	wrappers_are_shown_when_wanted, a_limit_says_what_is_left_out,
+	a_heap_without_an_allocator_is_said, an_empty_window_is_a_page)
