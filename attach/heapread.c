@@ -11,13 +11,14 @@
 #include <unistd.h>
 #include <x86intrin.h>
 
-#include "attach/fds.h"
+#include "attach/daemon/fds.h"
 #include "attach/session_state.h"
 #include "attach/target/clock.h"
 #include "attach/target/pulse.h"
 #include "attach/target/slow.h"
 
-#define DEATH_PATIENCE_NS CLOCK_NS_PER_S
+/* Nobody takes what the target sends meanwhile. */
+#define DEATH_PATIENCE_NS (20 * CLOCK_NS_PER_MS)
 
 struct heapread_page {
 	uint64_t done;
@@ -101,7 +102,8 @@ static struct ht_err *put_heap(struct session *s, const struct heap *heap)
 	return sink_put(s->sink, &rec, 0);
 }
 
-/* One that does not even die of SIGKILL is left to init: it holds nothing but what it reads. */
+/* One that has not died of SIGKILL by then is left to init, which gets it when we end: it holds
+ * nothing but what it reads. */
 static void end(struct heapread *reading)
 {
 	uint64_t end_ns = clock_mono_ns() + DEATH_PATIENCE_NS;
