@@ -8,7 +8,7 @@
  *      ABI_STATE_OFF    rw- private anonymous, MADV_WIPEONFORK: struct abi_state
  *      ABI_TABLES_OFF   r-- shared   struct abi_config, the journal, unwind snapshots and tables
  *      ABI_SHARED_OFF   rw- shared   struct abi_control, PC caches, stacks, nodes, functions,
- *                                    samples, slots
+ *                                    marks, samples, slots
  *
  * The target can write only state and shared: the daemon treats both as hostile input (reads each
  * word once, bounds-checks, never follows an address found there). Everything is little-endian

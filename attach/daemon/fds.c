@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/fds.h"
+#include "attach/daemon/fds.h"
 
 #include <dirent.h>
 #include <limits.h>

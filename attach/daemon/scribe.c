@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/daemon/scribe.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -12,6 +11,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "attach/daemon/fds.h"
 #include "attach/daemon/now.h"
 
 #define TICK_MS	   200
@@ -44,23 +44,6 @@ static void leave_terminal(bool keep_stdout)
 			dup2(null, fd);
 }
 
-/* close_range is not known to every kernel (before 5.9), and forbidden in some containers. */
-static bool close_behind(int last)
-{
-	if (close_range((unsigned)last + 1, ~0U, 0) == 0)
-		return true;
-	DIR *dir = opendir("/proc/self/fd");
-	if (!dir)
-		return false;
-	for (const struct dirent *entry; (entry = readdir(dir));) {
-		int fd = (int)strtol(entry->d_name, NULL, 10);
-		if (fd > last && fd != dirfd(dir))
-			close(fd);
-	}
-	closedir(dir);
-	return true;
-}
-
 /* What is the target's, the lock, the guardian's socket: nothing of it may be held open by a
  * process that cannot be ended. */
 static void become_scribe(int fd, const char *path)
@@ -74,7 +57,8 @@ static void become_scribe(int fd, const char *path)
 	setpgid(0, 0);
 	prctl(PR_SET_NAME, "heaptap-writer");
 	/* First: a standard descriptor may be closed, and `fd` in its place. */
-	if (dup2(fd, QUEUE_FD) != QUEUE_FD || !close_behind(QUEUE_FD))
+	int kept[] = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO, QUEUE_FD};
+	if (dup2(fd, QUEUE_FD) != QUEUE_FD || !fds_close_all_but(kept, HT_ARRAY_SIZE(kept)))
 		_exit(1);
 	leave_terminal(!strcmp(path, "-"));
 	fcntl(QUEUE_FD, F_SETFD, FD_CLOEXEC);

@@ -3,7 +3,7 @@
  * What a process that was forked for one task holds open: what it needs, also where the kernel or
  * a container knows no close_range.
  */
-#include "attach/fds.h"
+#include "attach/daemon/fds.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -170,6 +170,14 @@ static struct residue_report look_end(struct look *look)
 	return report;
 }
 
+static struct residue_report report_after(enum order order)
+{
+	struct look look;
+	look_begin(&look, order);
+	change(&look);
+	return look_end(&look);
+}
+
 /* In `part`, with that text, and nowhere else. */
 static void check_told(struct residue_report *report, char *part, const char *text)
 {
@@ -182,10 +190,7 @@ static void check_told(struct residue_report *report, char *part, const char *te
 
 START_TEST(nothing_differs)
 {
-	struct look look;
-	look_begin(&look, NOTHING);
-	change(&look);
-	struct residue_report report = look_end(&look);
+	struct residue_report report = report_after(NOTHING);
 	ck_assert_str_eq(residue_difference(&report), "");
 	ck_assert(report.equal);
 }
@@ -205,20 +210,14 @@ END_TEST
 
 START_TEST(a_changed_mapping_of_a_module)
 {
-	struct look look;
-	look_begin(&look, PROTECT);
-	change(&look);
-	struct residue_report report = look_end(&look);
+	struct residue_report report = report_after(PROTECT);
 	check_told(&report, report.maps, "mapping of /memfd:libmodule.so");
 }
 END_TEST
 
 START_TEST(memory_of_ours)
 {
-	struct look look;
-	look_begin(&look, MAP_OURS);
-	change(&look);
-	struct residue_report report = look_end(&look);
+	struct residue_report report = report_after(MAP_OURS);
 	check_told(&report, report.maps, "/memfd:heaptap-4711 (deleted) is still mapped");
 }
 END_TEST
@@ -244,9 +243,7 @@ END_TEST
 START_TEST(descriptors_of_ours)
 {
 	struct look look;
-	look_begin(&look, OPEN_OURS);
-	change(&look);
-	struct residue_report report = look_end(&look);
+	struct residue_report report = report_after(OPEN_OURS);
 	check_told(&report, report.fds, "is still ours (/memfd:heaptap-4711");
 	look_begin(&look, OPEN_SOCKET);
 	change(&look);
@@ -295,10 +292,7 @@ END_TEST
 
 START_TEST(a_signal_that_stays_blocked)
 {
-	struct look look;
-	look_begin(&look, BLOCK);
-	change(&look);
-	struct residue_report report = look_end(&look);
+	struct residue_report report = report_after(BLOCK);
 	check_told(&report, report.signals, "blocked signals 0, now 200");
 }
 END_TEST
