@@ -16,53 +16,53 @@
 struct constant {
 	size_t field;
 	int32_t lo, hi;
-	const char *name[3];
+	const char *name;
 };
 
 #define AT(member) offsetof(struct v8_layout, member)
 
 static const struct constant constants[] = {
-	{AT(instance_type), 2, FIELD_MAX, {"class_Map__instance_type__uint16_t"}},
-	{AT(instructions), 8, FIELD_MAX, {"class_InstructionStream__instruction_start__uintptr_t"}},
-	{AT(code_deoptimization), 8, FIELD_MAX, {"class_Code__deoptimization_data__FixedArray"}},
-	{AT(deoptimization_function), 0, 64, {"DeoptimizationDataSharedFunctionInfoIndex"}},
-	{AT(array_elements), 8, FIELD_MAX, {"class_FixedArray__data__uintptr_t"}},
-	{AT(array_length), 8, FIELD_MAX, {"class_FixedArrayBase__length__SMI"}},
-	{AT(closure_function), 8, FIELD_MAX, {"class_JSFunction__shared__SharedFunctionInfo"}},
-	{AT(function_data), 8, FIELD_MAX, {"class_SharedFunctionInfo__function_data__Object"}},
-	{AT(function_name), 8, FIELD_MAX, {"class_SharedFunctionInfo__name_or_scope_info__Object"}},
+	{AT(instance_type), 2, FIELD_MAX, "class_Map__instance_type__uint16_t"},
+	{AT(instructions), 8, FIELD_MAX, "class_InstructionStream__instruction_start__uintptr_t"},
+	{AT(code_deoptimization), 8, FIELD_MAX, "class_Code__deoptimization_data__FixedArray"},
+	{AT(deoptimization_function), 0, 64, "DeoptimizationDataSharedFunctionInfoIndex"},
+	{AT(array_elements), 8, FIELD_MAX, "class_FixedArray__data__uintptr_t"},
+	{AT(array_length), 8, FIELD_MAX, "class_FixedArrayBase__length__SMI"},
+	{AT(closure_function), 8, FIELD_MAX, "class_JSFunction__shared__SharedFunctionInfo"},
+	{AT(function_data), 8, FIELD_MAX, "class_SharedFunctionInfo__function_data__Object"},
+	{AT(function_name), 8, FIELD_MAX, "class_SharedFunctionInfo__name_or_scope_info__Object"},
 	{AT(function_script), 8, FIELD_MAX,
-		{"class_SharedFunctionInfo__script_or_debug_info__HeapObject"}},
-	{AT(script_name), 8, FIELD_MAX, {"class_Script__name__Object"}},
-	{AT(script_source), 8, FIELD_MAX, {"class_Script__source__Object"}},
-	{AT(script_line_ends), 8, FIELD_MAX, {"class_Script__line_ends__Object"}},
-	{AT(scope_locals_index), 0, 16, {"scopeinfo_idx_ncontextlocals"}},
-	{AT(string_length), 8, FIELD_MAX, {"class_String__length__int32_t"}},
-	{AT(one_byte_chars), 8, FIELD_MAX, {"class_SeqOneByteString__chars__char"}},
-	{AT(two_byte_chars), 8, FIELD_MAX, {"class_SeqTwoByteString__chars__char"}},
-	{AT(cons_first), 8, FIELD_MAX, {"class_ConsString__first__String"}},
-	{AT(cons_second), 8, FIELD_MAX, {"class_ConsString__second__String"}},
-	{AT(sliced_parent), 8, FIELD_MAX, {"class_SlicedString__parent__String"}},
-	{AT(sliced_offset), 8, FIELD_MAX, {"class_SlicedString__offset__SMI"}},
-	{AT(thin_actual), 8, FIELD_MAX, {"class_ThinString__actual__String"}},
-	{AT(external_resource), 8, FIELD_MAX, {"class_ExternalString__resource__Object"}},
-	{AT(frame_function), -256, -8, {"off_fp_function"}},
-	{AT(type_map), 1, UINT16_MAX, {"type_Map__MAP_TYPE"}},
-	{AT(type_code), 1, UINT16_MAX, {"type_Code__CODE_TYPE"}},
-	{AT(type_instructions), 1, UINT16_MAX, {"type_InstructionStream__INSTRUCTION_STREAM_TYPE"}},
-	{AT(type_array), 1, UINT16_MAX, {"type_FixedArray__FIXED_ARRAY_TYPE"}},
-	{AT(type_function), 1, UINT16_MAX, {"type_SharedFunctionInfo__SHARED_FUNCTION_INFO_TYPE"}},
-	{AT(type_script), 1, UINT16_MAX, {"type_Script__SCRIPT_TYPE"}},
-	{AT(type_scope), 1, UINT16_MAX, {"type_ScopeInfo__SCOPE_INFO_TYPE"}},
-	{AT(first_nonstring), 1, UINT16_MAX, {"FirstNonstringType"}},
-	{AT(form_mask), 1, UINT16_MAX, {"StringRepresentationMask"}},
-	{AT(encoding_mask), 1, UINT16_MAX, {"StringEncodingMask"}},
-	{AT(one_byte), 0, UINT16_MAX, {"OneByteStringTag"}},
-	{AT(form_seq), 0, UINT16_MAX, {"SeqStringTag"}},
-	{AT(form_cons), 0, UINT16_MAX, {"ConsStringTag"}},
-	{AT(form_external), 0, UINT16_MAX, {"ExternalStringTag"}},
-	{AT(form_sliced), 0, UINT16_MAX, {"SlicedStringTag"}},
-	{AT(form_thin), 0, UINT16_MAX, {"ThinStringTag"}},
+		"class_SharedFunctionInfo__script_or_debug_info__HeapObject"},
+	{AT(script_name), 8, FIELD_MAX, "class_Script__name__Object"},
+	{AT(script_source), 8, FIELD_MAX, "class_Script__source__Object"},
+	{AT(script_line_ends), 8, FIELD_MAX, "class_Script__line_ends__Object"},
+	{AT(scope_locals_index), 0, 16, "scopeinfo_idx_ncontextlocals"},
+	{AT(string_length), 8, FIELD_MAX, "class_String__length__int32_t"},
+	{AT(one_byte_chars), 8, FIELD_MAX, "class_SeqOneByteString__chars__char"},
+	{AT(two_byte_chars), 8, FIELD_MAX, "class_SeqTwoByteString__chars__char"},
+	{AT(cons_first), 8, FIELD_MAX, "class_ConsString__first__String"},
+	{AT(cons_second), 8, FIELD_MAX, "class_ConsString__second__String"},
+	{AT(sliced_parent), 8, FIELD_MAX, "class_SlicedString__parent__String"},
+	{AT(sliced_offset), 8, FIELD_MAX, "class_SlicedString__offset__SMI"},
+	{AT(thin_actual), 8, FIELD_MAX, "class_ThinString__actual__String"},
+	{AT(external_resource), 8, FIELD_MAX, "class_ExternalString__resource__Object"},
+	{AT(frame_function), -256, -8, "off_fp_function"},
+	{AT(type_map), 1, UINT16_MAX, "type_Map__MAP_TYPE"},
+	{AT(type_code), 1, UINT16_MAX, "type_Code__CODE_TYPE"},
+	{AT(type_instructions), 1, UINT16_MAX, "type_InstructionStream__INSTRUCTION_STREAM_TYPE"},
+	{AT(type_array), 1, UINT16_MAX, "type_FixedArray__FIXED_ARRAY_TYPE"},
+	{AT(type_function), 1, UINT16_MAX, "type_SharedFunctionInfo__SHARED_FUNCTION_INFO_TYPE"},
+	{AT(type_script), 1, UINT16_MAX, "type_Script__SCRIPT_TYPE"},
+	{AT(type_scope), 1, UINT16_MAX, "type_ScopeInfo__SCOPE_INFO_TYPE"},
+	{AT(first_nonstring), 1, UINT16_MAX, "FirstNonstringType"},
+	{AT(form_mask), 1, UINT16_MAX, "StringRepresentationMask"},
+	{AT(encoding_mask), 1, UINT16_MAX, "StringEncodingMask"},
+	{AT(one_byte), 0, UINT16_MAX, "OneByteStringTag"},
+	{AT(form_seq), 0, UINT16_MAX, "SeqStringTag"},
+	{AT(form_cons), 0, UINT16_MAX, "ConsStringTag"},
+	{AT(form_external), 0, UINT16_MAX, "ExternalStringTag"},
+	{AT(form_sliced), 0, UINT16_MAX, "SlicedStringTag"},
+	{AT(form_thin), 0, UINT16_MAX, "ThinStringTag"},
 };
 
 /* What is taken for granted here: words of 8 bytes, bit 0 says pointer, a small integer is the
@@ -133,13 +133,9 @@ static struct ht_err *read_constants(
 	for (size_t i = 0; i < HT_ARRAY_SIZE(constants) && !err && !ret_why[0]; i++) {
 		const struct constant *constant = &constants[i];
 		value = 0;
-		found = false;
-		for (size_t n = 0;
-			n < HT_ARRAY_SIZE(constant->name) && constant->name[n] && !err && !found;
-			n++)
-			err = read_constant(lookup, constant->name[n], &value, &found);
+		err = read_constant(lookup, constant->name, &value, &found);
 		if (!err && !(found && value >= constant->lo && value <= constant->hi))
-			snprintf(ret_why, why_bytes, "%s is not told", constant->name[0]);
+			snprintf(ret_why, why_bytes, "%s is not told", constant->name);
 		*field_of(ret, constant) = value;
 	}
 	return err;
