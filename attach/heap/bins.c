@@ -196,15 +196,10 @@ void bins_deinit(struct bins *bins)
 	*bins = (struct bins){0};
 }
 
-static uint64_t distance(uint64_t a, uint64_t b)
-{
-	return a > b ? a - b : b - a;
-}
-
 uint64_t bins_moved_bytes(const struct bins *before, const struct bins *now)
 {
-	uint64_t moved = distance(before->top_bytes, now->top_bytes) +
-			 distance(before->state.system_bytes, now->state.system_bytes);
+	uint64_t moved = bins_distance(before->top_bytes, now->top_bytes) +
+			 bins_distance(before->state.system_bytes, now->state.system_bytes);
 	for (size_t a = 0, b = 0; a < before->count || b < now->count;) {
 		const struct bins_chunk *left = &before->chunk[a], *right = &now->chunk[b];
 		if (b == now->count || (a < before->count && left->addr < right->addr)) {
@@ -214,7 +209,7 @@ uint64_t bins_moved_bytes(const struct bins *before, const struct bins *now)
 			moved += right->bytes;
 			b++;
 		} else {
-			moved += distance(left->bytes, right->bytes);
+			moved += bins_distance(left->bytes, right->bytes);
 			a++;
 			b++;
 		}

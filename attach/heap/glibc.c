@@ -114,8 +114,7 @@ static void take_caches(
 {
 	struct heap_account *account = reading->account;
 	uint64_t bytes = now->bytes < account->held_bytes ? now->bytes : account->held_bytes;
-	uint64_t moved = now->bytes > before->bytes ? now->bytes - before->bytes
-						    : before->bytes - now->bytes;
+	uint64_t moved = bins_distance(before->bytes, now->bytes);
 	unsigned unknown = reading->threads > now->known ? reading->threads - now->known : 0;
 	uint64_t unknown_bytes = unknown * tcache_max_bytes(&reading->tunables);
 	account->held_bytes -= bytes;
@@ -136,8 +135,7 @@ static void take_mapped(struct reading *reading, uint64_t mapped_bytes)
 		reading->trouble = "the sum of its mapped blocks makes no sense";
 		return;
 	}
-	uint64_t moved = now.mapped_bytes > mapped_bytes ? now.mapped_bytes - mapped_bytes
-							 : mapped_bytes - now.mapped_bytes;
+	uint64_t moved = bins_distance(mapped_bytes, now.mapped_bytes);
 	account->held_bytes += now.mapped_bytes;
 	account->system_bytes += now.mapped_bytes;
 	account->off_bytes += moved;
