@@ -140,7 +140,7 @@ START_TEST(node)
 END_TEST
 
 /* V8 writes where its code lies, but the trace names the JIT's frames itself, with file and line: a
- * map takes nothing from them. */
+ * map takes nothing from them, and is for code that was gone before it was looked up. */
 START_TEST(node_with_a_perf_map)
 {
 	struct victim victim;
@@ -161,7 +161,6 @@ START_TEST(node_with_a_perf_map)
 	unlink(map);
 	ck_assert_int_eq(status, 0);
 	ck_assert_ptr_nonnull(strstr(out, "  script.js:"));
-	ck_assert_ptr_null(strstr(out, "<- JS:"));
 	free(out);
 }
 END_TEST
