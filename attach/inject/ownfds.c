@@ -187,7 +187,9 @@ static struct ht_err *mark(int own, const struct journal_header *header, bool *r
 
 	snprintf(name, sizeof(name), "/proc/self/fd/%d", own);
 	ssize_t length = readlink(name, link, sizeof(link) - 1);
-	bool ours = length > 0 && is_ours(link, header);
+	if (length < 0)
+		return ht_err_sys(errno, "cannot read %s", name);
+	bool ours = is_ours(link, header);
 	*ret = ours && fcntl(own, F_SETSIG, STUB_MARK) == 0;
 	return !ours || *ret ? NULL : ht_err_sys(errno, "cannot mark a descriptor");
 }

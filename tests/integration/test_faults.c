@@ -31,6 +31,8 @@ static const struct ordeal_target failing[] = {{"computing", {"busy", "-t", "1"}
 #define NOBODY	      65534
 #define TAKING_CALLS  12
 #define KEEPING_CALLS 11
+#define READING_CALLS 1
+#define PLACES_TOLD   100
 
 enum {
 	DONE,
@@ -114,9 +116,41 @@ static bool signal_at(struct ordeal *o, const struct sweep_plan *plan)
 	return sweep.hit;
 }
 
-static void fail_sweep_of(const struct ordeal_target *target, int error)
+/* Until a run makes no call at a place where none has failed. */
+static void fail_places_of(const struct ordeal_target *target, int error)
 {
 	struct ordeal ordeal;
+	struct sweep_plan plan = {.action = SWEEP_FAIL, .value = error, .from = SYS_rt_sigprocmask};
+	size_t runs = 0;
+
+	ordeal_init(&ordeal, target);
+	ordeal_undisturbed(&ordeal, &plan);
+	char *exe = realpath(run_built("heaptap"), NULL);
+	ck_assert_ptr_nonnull(exe);
+	plan.places = places_new(exe);
+	while (fail_at(&ordeal, &plan))
+		if (++runs % PLACES_TOLD == 0) {
+			printf("places: %s, %s, %zu runs, %zu places\n", target->name,
+				strerrorname_np(error), runs, places_count(plan.places));
+			fflush(stdout);
+		}
+	ordeal_undisturbed(&ordeal, &plan);
+	printf("places: %s, %s, %zu runs, %zu places, none left\n", target->name,
+		strerrorname_np(error), runs, places_count(plan.places));
+	places_destroy(plan.places);
+	free(exe);
+	ordeal_deinit(&ordeal);
+}
+
+static void fail_sweep_of(const struct ordeal_target *target, int error)
+{
+	const char *which = getenv("HEAPTAP_SWEEP");
+	struct ordeal ordeal;
+
+	if (which && strcmp(which, "places") == 0) {
+		fail_places_of(target, error);
+		return;
+	}
 	ordeal_init(&ordeal, target);
 	/* What the dynamic linker does about its calls is not ours: from the first one of main on.
 	 */
@@ -127,11 +161,15 @@ static void fail_sweep_of(const struct ordeal_target *target, int error)
 	ordeal_deinit(&ordeal);
 }
 
-/* One kind of target; each where HEAPTAP_SWEEP asks for more. */
+/* One kind of target; each where HEAPTAP_SWEEP asks for more, HEAPTAP_SWEEP_TARGET alone where it
+ * names one. */
 static void fail_sweep(const struct ordeal_target *chosen, int error)
 {
+	const char *only = getenv("HEAPTAP_SWEEP_TARGET");
+
 	for (size_t i = 0; i < HT_ARRAY_SIZE(failing); i++)
-		if (getenv("HEAPTAP_SWEEP") || &failing[i] == chosen)
+		if (only ? strcmp(only, failing[i].name) == 0
+			 : getenv("HEAPTAP_SWEEP") || &failing[i] == chosen)
 			fail_sweep_of(&failing[i], error);
 }
 
@@ -152,6 +190,20 @@ START_TEST(taken_without_root)
 		.action = SWEEP_FAIL, .role = SWEEP_MAIN, .value = EIO, .from = SYS_recvmsg};
 	for (keeping.at = 2; keeping.at <= KEEPING_CALLS; keeping.at++)
 		fail_at(&ordeal, &keeping);
+	ordeal_deinit(&ordeal);
+}
+END_TEST
+
+/* One that cannot be looked at is no reason to leave it where it is. */
+START_TEST(descriptor_unread)
+{
+	struct ordeal ordeal;
+	struct sweep_plan reading = {
+		.action = SWEEP_FAIL, .role = SWEEP_WORKER, .value = ENOMEM, .from = SYS_readlink};
+
+	ordeal_init(&ordeal, &computing);
+	for (reading.at = 1; reading.at <= READING_CALLS; reading.at++)
+		ck_assert(fail_at(&ordeal, &reading));
 	ordeal_deinit(&ordeal);
 }
 END_TEST
@@ -290,4 +342,5 @@ START_TEST(hung_up)
 END_TEST
 
 HT_SUITE("integration/faults", malloc_fails, interrupted_by_terminal, terminated, hung_up,
-	taken_without_root, no_memory, no_permission, io_error, interrupted, no_such_process)
+	taken_without_root, descriptor_unread, no_memory, no_permission, io_error, interrupted,
+	no_such_process)

@@ -148,10 +148,24 @@ static void act(struct sweep *sweep, struct sweep_process *process)
 	}
 }
 
-static void at_entry(
-	struct sweep *sweep, struct sweep_process *process, long number, long first_arg)
+static bool is_due(struct sweep *sweep, const struct sweep_process *process, uint64_t sp)
 {
 	const struct sweep_plan *plan = &sweep->plan;
+
+	if (plan->action == SWEEP_COUNT || sweep->hit ||
+		(plan->role != SWEEP_ANY && plan->role != process->role))
+		return false;
+	if (plan->places)
+		return places_is_due(
+			plan->places, process->pid, process->role, process->number, sp);
+	return sweep->calls[plan->role] == plan->at;
+}
+
+static void at_entry(struct sweep *sweep, struct sweep_process *process,
+	const struct __ptrace_syscall_info *info)
+{
+	const struct sweep_plan *plan = &sweep->plan;
+	long number = (long)info->entry.nr, first_arg = (long)info->entry.args[0];
 
 	process->number = number;
 	if (number == SYS_setsid && process->role == SWEEP_WORKER)
@@ -162,9 +176,7 @@ static void at_entry(
 		return;
 	sweep->calls[SWEEP_ANY]++;
 	sweep->calls[process->role]++;
-	bool here = plan->action != SWEEP_COUNT && !sweep->hit &&
-		    (plan->role == SWEEP_ANY || plan->role == process->role) &&
-		    sweep->calls[plan->role] == plan->at;
+	bool here = is_due(sweep, process, info->stack_pointer);
 	if (here) {
 		sweep->hit_role = process->role;
 		sweep->hit_number = number;
@@ -191,7 +203,7 @@ static void at_call(struct sweep *sweep, struct sweep_process *process)
 	if (ptrace(PTRACE_GET_SYSCALL_INFO, process->pid, sizeof(info), &info) <= 0)
 		return;
 	if (info.op == PTRACE_SYSCALL_INFO_ENTRY)
-		at_entry(sweep, process, (long)info.entry.nr, (long)info.entry.args[0]);
+		at_entry(sweep, process, &info);
 	else if (info.op == PTRACE_SYSCALL_INFO_EXIT)
 		at_exit(sweep, process);
 }
@@ -342,6 +354,8 @@ static void run_traced(struct sweep *sweep)
 void sweep_start(struct sweep *sweep, const char *const argv[], const struct sweep_plan *plan)
 {
 	*sweep = (struct sweep){.plan = *plan, .argv = argv};
+	if (plan->places)
+		places_begin(plan->places);
 	run_traced(sweep);
 }
 
@@ -416,7 +430,8 @@ const char *sweep_text(const struct sweep *sweep)
 	static char text[160];
 	const struct sweep_plan *plan = &sweep->plan;
 	size_t used = (size_t)snprintf(text, sizeof(text), "%s (%d) at call %lu of %s",
-		action_names[plan->action], plan->value, (unsigned long)plan->at,
+		action_names[plan->action], plan->value,
+		(unsigned long)(plan->places ? sweep->calls[plan->role] : plan->at),
 		role_names[plan->role]);
 
 	if (sweep->hit)

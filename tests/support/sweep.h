@@ -11,6 +11,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+#include "tests/support/places.h"
 #include "tests/support/run.h"
 
 enum sweep_role {
@@ -34,9 +35,10 @@ enum sweep_action {
 
 struct sweep_plan {
 	enum sweep_action action;
-	enum sweep_role role; /* whose calls are counted */
-	uint64_t at;	      /* the first call is 1 */
-	long from;	      /* which is the first of this number; 0: after the exec */
+	enum sweep_role role;  /* whose calls are counted */
+	uint64_t at;	       /* the first call is 1 */
+	struct places *places; /* not `at`, but the first call that is due there; or NULL */
+	long from;	       /* which is the first of this number; 0: after the exec */
 	int value;
 	long request;			/* only calls of ptrace for this count; 0: all calls */
 	bool command;			/* what main forks first is no part of heaptap */
