@@ -117,40 +117,30 @@ static bool signal_at(struct ordeal *o, const struct sweep_plan *plan)
 }
 
 /* Until a run makes no call at a place where none has failed. */
-static void fail_places_of(const struct ordeal_target *target, int error)
+static void fail_places_of(const struct ordeal_target *target, int error, struct places *places)
 {
 	struct ordeal ordeal;
-	struct sweep_plan plan = {.action = SWEEP_FAIL, .value = error, .from = SYS_rt_sigprocmask};
+	struct sweep_plan plan = {
+		.action = SWEEP_FAIL, .value = error, .from = SYS_rt_sigprocmask, .places = places};
 	size_t runs = 0;
 
 	ordeal_init(&ordeal, target);
-	ordeal_undisturbed(&ordeal, &plan);
-	char *exe = realpath(run_built("heaptap"), NULL);
-	ck_assert_ptr_nonnull(exe);
-	plan.places = places_new(exe);
 	while (fail_at(&ordeal, &plan))
 		if (++runs % PLACES_TOLD == 0) {
 			printf("places: %s, %s, %zu runs, %zu places\n", target->name,
-				strerrorname_np(error), runs, places_count(plan.places));
+				strerrorname_np(error), runs, places_count(places));
 			fflush(stdout);
 		}
+	plan.places = NULL;
 	ordeal_undisturbed(&ordeal, &plan);
 	printf("places: %s, %s, %zu runs, %zu places, none left\n", target->name,
-		strerrorname_np(error), runs, places_count(plan.places));
-	places_destroy(plan.places);
-	free(exe);
+		strerrorname_np(error), runs, places_count(places));
 	ordeal_deinit(&ordeal);
 }
 
 static void fail_sweep_of(const struct ordeal_target *target, int error)
 {
-	const char *which = getenv("HEAPTAP_SWEEP");
 	struct ordeal ordeal;
-
-	if (which && strcmp(which, "places") == 0) {
-		fail_places_of(target, error);
-		return;
-	}
 	ordeal_init(&ordeal, target);
 	/* What the dynamic linker does about its calls is not ours: from the first one of main on.
 	 */
@@ -161,15 +151,30 @@ static void fail_sweep_of(const struct ordeal_target *target, int error)
 	ordeal_deinit(&ordeal);
 }
 
-/* One kind of target; each where HEAPTAP_SWEEP asks for more, HEAPTAP_SWEEP_TARGET alone where it
- * names one. */
-static void fail_sweep(const struct ordeal_target *chosen, int error)
+/* The second target adds those places that the first did not come to, and so on. */
+static void fail_places(int error)
 {
-	const char *only = getenv("HEAPTAP_SWEEP_TARGET");
+	char *exe = realpath(run_built("heaptap"), NULL);
+	ck_assert_ptr_nonnull(exe);
+	struct places *places = places_new(exe);
 
 	for (size_t i = 0; i < HT_ARRAY_SIZE(failing); i++)
-		if (only ? strcmp(only, failing[i].name) == 0
-			 : getenv("HEAPTAP_SWEEP") || &failing[i] == chosen)
+		fail_places_of(&failing[i], error, places);
+	places_destroy(places);
+	free(exe);
+}
+
+/* One kind of target; each where HEAPTAP_SWEEP asks for more. */
+static void fail_sweep(const struct ordeal_target *chosen, int error)
+{
+	const char *which = getenv("HEAPTAP_SWEEP");
+
+	if (which && strcmp(which, "places") == 0) {
+		fail_places(error);
+		return;
+	}
+	for (size_t i = 0; i < HT_ARRAY_SIZE(failing); i++)
+		if (which || &failing[i] == chosen)
 			fail_sweep_of(&failing[i], error);
 }
 

@@ -9,7 +9,7 @@
 #include <sys/uio.h>
 
 #define PLACES_MAX 8192
-#define RETURNS	   3
+#define RETURNS	   2
 #define WORDS	   1024 /* of the stack are looked at */
 #define FNV_OFFSET 0xcbf29ce484222325
 #define FNV_PRIME  0x100000001b3

@@ -4,7 +4,7 @@
  * some hundred of them, and two runs that differ in the number of calls have the same places. So
  * what is done once at each place is done everywhere, in a tenth of the runs.
  *
- * A place is who calls, the number of the call, and the innermost return addresses in the program
+ * A place is who calls, the number of the call, and the two innermost return addresses in the program
  * itself, read from the stack word by word: one that an earlier call left there may be among them,
  * which makes two places of one, never one of two that differ in the caller.
  */
