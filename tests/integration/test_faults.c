@@ -32,7 +32,6 @@ static const struct ordeal_target failing[] = {{"computing", {"busy", "-t", "1"}
 #define TAKING_CALLS  12
 #define KEEPING_CALLS 11
 #define READING_CALLS 1
-#define PLACES_TOLD   100
 
 enum {
 	DONE,
@@ -107,75 +106,47 @@ static bool signal_at(struct ordeal *o, const struct sweep_plan *plan)
 	struct sweep sweep;
 	sweep_start(&sweep, o->argv, plan);
 	int status = sweep_wait(&sweep, ORDEAL_HEAPTAP_MS);
-	if (plan->at == 1 && status == 128 + plan->value)
+	if (sweep.hit_at == 1 && status == 128 + plan->value)
 		ordeal_check(o, sweep_text(&sweep));
 	else
 		check_end(o, &sweep, status);
-	ck_assert_msg(status == DONE || plan->at == 1, "%s: %d", sweep_text(&sweep), status);
+	ck_assert_msg(status == DONE || sweep.hit_at == 1, "%s: %d", sweep_text(&sweep), status);
 	sweep_deinit(&sweep);
 	return sweep.hit;
 }
 
-/* Until a run makes no call at a place where none has failed. */
-static void fail_places_of(const struct ordeal_target *target, int error, struct places *places)
-{
-	struct ordeal ordeal;
-	struct sweep_plan plan = {
-		.action = SWEEP_FAIL, .value = error, .from = SYS_rt_sigprocmask, .places = places};
-	size_t runs = 0;
-
-	ordeal_init(&ordeal, target);
-	while (fail_at(&ordeal, &plan))
-		if (++runs % PLACES_TOLD == 0) {
-			printf("places: %s, %s, %zu runs, %zu places\n", target->name,
-				strerrorname_np(error), runs, places_count(places));
-			fflush(stdout);
-		}
-	plan.places = NULL;
-	ordeal_undisturbed(&ordeal, &plan);
-	printf("places: %s, %s, %zu runs, %zu places, none left\n", target->name,
-		strerrorname_np(error), runs, places_count(places));
-	ordeal_deinit(&ordeal);
-}
-
-static void fail_sweep_of(const struct ordeal_target *target, int error)
-{
-	struct ordeal ordeal;
-	ordeal_init(&ordeal, target);
-	/* What the dynamic linker does about its calls is not ours: from the first one of main on.
-	 */
-	ordeal_sweep(&ordeal,
-		(struct sweep_plan){
-			.action = SWEEP_FAIL, .value = error, .from = SYS_rt_sigprocmask},
-		fail_at);
-	ordeal_deinit(&ordeal);
-}
-
 /* The second target adds those places that the first did not come to, and so on. */
-static void fail_places(int error)
+static void fail_places(const struct sweep_plan *plan)
 {
-	char *exe = realpath(run_built("heaptap"), NULL);
-	ck_assert_ptr_nonnull(exe);
-	struct places *places = places_new(exe);
+	struct places *places = places_new(run_built("heaptap"));
 
-	for (size_t i = 0; i < HT_ARRAY_SIZE(failing); i++)
-		fail_places_of(&failing[i], error, places);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(failing); i++) {
+		struct ordeal ordeal;
+		ordeal_init(&ordeal, &failing[i]);
+		ordeal_sweep_places(&ordeal, *plan, fail_at, places);
+		ordeal_deinit(&ordeal);
+	}
 	places_destroy(places);
-	free(exe);
 }
 
-/* One kind of target; each where HEAPTAP_SWEEP asks for more. */
+/* One kind of target; each where HEAPTAP_SWEEP asks for more. What the dynamic linker does about
+ * its calls is not ours: from the first one of main on. */
 static void fail_sweep(const struct ordeal_target *chosen, int error)
 {
-	const char *which = getenv("HEAPTAP_SWEEP");
+	const struct sweep_plan plan = {
+		.action = SWEEP_FAIL, .value = error, .from = SYS_rt_sigprocmask};
 
-	if (which && strcmp(which, "places") == 0) {
-		fail_places(error);
+	if (places_wanted()) {
+		fail_places(&plan);
 		return;
 	}
 	for (size_t i = 0; i < HT_ARRAY_SIZE(failing); i++)
-		if (which || &failing[i] == chosen)
-			fail_sweep_of(&failing[i], error);
+		if (getenv("HEAPTAP_SWEEP") || &failing[i] == chosen) {
+			struct ordeal ordeal;
+			ordeal_init(&ordeal, &failing[i]);
+			ordeal_sweep(&ordeal, plan, fail_at);
+			ordeal_deinit(&ordeal);
+		}
 }
 
 /* Without root nobody but us can ever get at the image again, once the worker has taken it. */

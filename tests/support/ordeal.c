@@ -115,9 +115,40 @@ static uint64_t least(uint64_t calls, uint64_t again)
 	return again < calls ? again : calls;
 }
 
+void ordeal_sweep_places(struct ordeal *o, struct sweep_plan plan,
+	bool (*once)(struct ordeal *ordeal, const struct sweep_plan *plan), struct places *places)
+{
+	size_t runs = 0;
+	bool hit;
+
+	plan.places = places;
+	do {
+		hit = once(o, &plan);
+		runs += hit;
+		if (!hit || runs % TOLD_EVERY == 0)
+			printf("places: %s, %zu runs, %zu places%s\n", o->target->name, runs,
+				places_count(places), hit ? "" : ", none left");
+		fflush(stdout);
+	} while (hit);
+	plan.places = NULL;
+	ordeal_undisturbed(o, &plan);
+}
+
+static void sweep_own_places(struct ordeal *o, const struct sweep_plan *plan,
+	bool (*once)(struct ordeal *ordeal, const struct sweep_plan *plan))
+{
+	struct places *places = places_new(run_built("heaptap"));
+	ordeal_sweep_places(o, *plan, once, places);
+	places_destroy(places);
+}
+
 void ordeal_sweep(struct ordeal *o, struct sweep_plan plan,
 	bool (*once)(struct ordeal *ordeal, const struct sweep_plan *plan))
 {
+	if (places_wanted()) {
+		sweep_own_places(o, &plan, once);
+		return;
+	}
 	uint64_t calls = ordeal_undisturbed(o, &plan), hits = 0, count = 0;
 	struct sweep_points points = sweep_points_of(o->target->name, calls, POINTS);
 

@@ -48,3 +48,8 @@ bool ordeal_check_trace(struct ordeal *ordeal, bool whole);
  */
 void ordeal_sweep(struct ordeal *ordeal, struct sweep_plan plan,
 	bool (*once)(struct ordeal *ordeal, const struct sweep_plan *plan));
+/* The same with plan->places, once at each place (and its 4th, 16th... call) that `places` does not
+ * know from another target; an undisturbed attach at the end. HEAPTAP_SWEEP=places lets
+ * ordeal_sweep do this with places of its own. */
+void ordeal_sweep_places(struct ordeal *ordeal, struct sweep_plan plan,
+	bool (*once)(struct ordeal *ordeal, const struct sweep_plan *plan), struct places *places);

@@ -27,11 +27,18 @@ struct places {
 	struct place place[PLACES_MAX];
 };
 
+bool places_wanted(void)
+{
+	const char *which = getenv("HEAPTAP_SWEEP");
+	return which && strcmp(which, "places") == 0;
+}
+
 struct places *places_new(const char *exe)
 {
 	struct places *places = calloc(1, sizeof(*places));
 	ck_assert_ptr_nonnull(places);
-	places->exe = strdup(exe);
+	places->exe = realpath(exe, NULL);
+	ck_assert_ptr_nonnull(places->exe);
 	return places;
 }
 

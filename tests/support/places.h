@@ -4,9 +4,9 @@
  * some hundred of them, and two runs that differ in the number of calls have the same places. So
  * what is done once at each place is done everywhere, in a tenth of the runs.
  *
- * A place is who calls, the number of the call, and the two innermost return addresses in the program
- * itself, read from the stack word by word: one that an earlier call left there may be among them,
- * which makes two places of one, never one of two that differ in the caller.
+ * A place is who calls, the number of the call, and the two innermost return addresses in the
+ * program itself, read from the stack word by word: one that an earlier call left there may be
+ * among them, which makes two places of one, never one of two that differ in the caller.
  */
 #pragma once
 
@@ -16,7 +16,9 @@
 
 struct places;
 
-/* Of the program `exe`, an absolute path; the text is copied. */
+/* HEAPTAP_SWEEP=places. */
+bool places_wanted(void);
+/* Of the program `exe`. */
 struct places *places_new(const char *exe);
 void places_destroy(struct places *places);
 /* A run begins: its calls are counted from the start. */

@@ -178,6 +178,7 @@ static void at_entry(struct sweep *sweep, struct sweep_process *process,
 	sweep->calls[process->role]++;
 	bool here = is_due(sweep, process, info->stack_pointer);
 	if (here) {
+		sweep->hit_at = sweep->calls[plan->role];
 		sweep->hit_role = process->role;
 		sweep->hit_number = number;
 		sweep->hit = true;
@@ -431,8 +432,7 @@ const char *sweep_text(const struct sweep *sweep)
 	const struct sweep_plan *plan = &sweep->plan;
 	size_t used = (size_t)snprintf(text, sizeof(text), "%s (%d) at call %lu of %s",
 		action_names[plan->action], plan->value,
-		(unsigned long)(plan->places ? sweep->calls[plan->role] : plan->at),
-		role_names[plan->role]);
+		(unsigned long)(sweep->hit ? sweep->hit_at : plan->at), role_names[plan->role]);
 
 	if (sweep->hit)
 		snprintf(text + used, sizeof(text) - used, ", %s by %s",

@@ -54,6 +54,7 @@ struct sweep {
 	struct run run;		     /* of main; not to be waited for but by sweep_wait */
 	atomic_bool hit;	     /* the call was reached */
 	uint64_t calls[SWEEP_ROLES]; /* made until the end, or until the hit */
+	uint64_t hit_at;	     /* which call of the plan's role it was */
 	enum sweep_role hit_role;
 	long hit_number;
 	char pid[16]; /* for sweep_attach */
