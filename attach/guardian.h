@@ -31,8 +31,8 @@ struct ht_err *guardian_tell_image(struct guardian *guardian, int memfd);
 /* The same while a thread of the target waits: without a look at what it says. */
 HT_MUST_CHECK
 struct ht_err *guardian_hand_image(struct guardian *guardian, int memfd);
-/* Nothing is left to guard: it exits, and is reaped. False: not within `patience_ns`; it is left to
- * init. */
+/* Nothing is left to guard: it exits, and is reaped. False: not within `patience_ns` of ours, in
+ * which a time that the machine gives to neither of us does not count; it is left to init. */
 bool guardian_dismiss(struct guardian *guardian, uint64_t patience_ns);
 /* We could not take everything out: it goes on trying by itself. */
 void guardian_leave(struct guardian *guardian);

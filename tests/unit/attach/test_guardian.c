@@ -23,9 +23,11 @@
 #include "tests/support/ht_check.h"
 #include "tests/support/run.h"
 
-#define PATIENCE_MS 60000
-#define WORKER_US   300000
-#define GIVEN_UP_MS 3000
+#define PATIENCE_MS   60000
+#define WORKER_US     300000
+#define GIVEN_UP_MS   3000
+#define STANDSTILL_MS 1000
+#define WITHIN_US     50000
 
 /* How a daemon stands there; its stderr. */
 struct stand {
@@ -244,6 +246,35 @@ START_TEST(a_guardian_that_does_not_end_is_left)
 }
 END_TEST
 
+static void dismiss_stopped(const void *arg)
+{
+	struct guardian guardian = start_guardian();
+	int status;
+
+	(void)arg;
+	if (kill(guardian.pid, SIGSTOP) || waitpid(guardian.pid, &status, WUNTRACED) < 0)
+		_exit(2);
+	child_ready(guardian.pid);
+	_exit(!guardian_dismiss(&guardian, STANDSTILL_MS * UINT64_C(1000000)));
+}
+
+START_TEST(a_machine_that_stood_still_is_no_reason_to_leave_it)
+{
+	struct child child = child_fork(dismiss_stopped, NULL);
+	int status;
+
+	usleep(WITHIN_US);
+	ck_assert_int_eq(kill(child.pid, SIGSTOP), 0);
+	usleep((STANDSTILL_MS + 100) * 1000);
+	ck_assert_int_eq(kill(child.pid, SIGCONT), 0);
+	usleep(WITHIN_US);
+	ck_assert_int_eq(kill((pid_t)child.value, SIGCONT), 0);
+	ck_assert_int_eq(waitpid(child.pid, &status, 0), child.pid);
+	ck_assert_int_eq(status, 0);
+}
+END_TEST
+
 HT_SUITE("attach/guardian", a_daemon_that_hangs_is_ended, a_call_that_fails_is_not_the_daemons_end,
 	workers_are_outlived, what_did_not_arrive_whole_is_an_error,
-	a_guardian_that_is_dismissed_ends, a_guardian_that_does_not_end_is_left)
+	a_guardian_that_is_dismissed_ends, a_guardian_that_does_not_end_is_left,
+	a_machine_that_stood_still_is_no_reason_to_leave_it)
