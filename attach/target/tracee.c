@@ -170,6 +170,21 @@ static bool is_event_stop(int status)
 	return WIFSTOPPED(status) && status >> 16 == PTRACE_EVENT_STOP;
 }
 
+/* What waitpid would say; 0: nothing yet. Waited for, a stop has lost its signal: if we died before
+ * we passed that on, the kernel would drop it. */
+static pid_t look_at(pid_t tid, int *ret_status)
+{
+	siginfo_t info = {0};
+
+	if (waitid(P_PID, (id_t)tid, &info, __WALL | WEXITED | WSTOPPED | WNOHANG | WNOWAIT) < 0)
+		return -1;
+	if (info.si_code == CLD_TRAPPED || info.si_code == CLD_STOPPED) {
+		*ret_status = W_STOPCODE(info.si_status);
+		return tid;
+	}
+	return info.si_pid ? waitpid(tid, ret_status, __WALL | WNOHANG) : 0;
+}
+
 static bool is_gone(int status)
 {
 	return WIFEXITED(status) || WIFSIGNALED(status);
@@ -296,7 +311,7 @@ static struct ht_err *look(struct tracee *tracee, enum tracee_result *ret_result
 {
 	uint64_t now = clock_mono_ns();
 	int status = 0;
-	pid_t got = waitpid(tracee->tid, &status, __WALL | WNOHANG);
+	pid_t got = look_at(tracee->tid, &status);
 
 	if (got == tracee->tid) {
 		struct ht_err *err = judge_stop(tracee, status, ret_result);
@@ -421,7 +436,7 @@ struct ht_err *tracee_run(struct tracee *tracee, const struct user_regs_struct *
 struct ht_err *tracee_pass_signals(struct tracee *tracee)
 {
 	int status = 0;
-	if (waitpid(tracee->tid, &status, __WALL | WNOHANG) != tracee->tid)
+	if (look_at(tracee->tid, &status) != tracee->tid)
 		return NULL;
 	if (is_gone(status))
 		return ht_err_new(HT_ERR_TARGET_GONE, "thread %d ended", tracee->tid);
@@ -441,6 +456,20 @@ struct ht_err *tracee_stop_again(
 	return err;
 }
 
+/* One failure is not believed, as in insist: it would say that the process has become another. */
+static uint64_t peek(pid_t tid, raddr_t addr)
+{
+	uint64_t word = 0;
+
+	for (unsigned tries = 0; tries < 2; tries++) {
+		errno = 0;
+		word = (uint64_t)ptrace(PTRACE_PEEKDATA, tid, (void *)addr, NULL);
+		if (!errno)
+			break;
+	}
+	return word;
+}
+
 struct ht_err *tracee_check_memory(
 	const struct tracee *tracee, const struct proc *proc, raddr_t addr)
 {
@@ -453,8 +482,7 @@ struct ht_err *tracee_check_memory(
 		err = ht_err_sys(EIO, "cannot read the stub's place at %lx", (unsigned long)addr);
 	if (err)
 		return err;
-	errno = 0;
-	uint64_t word = (uint64_t)ptrace(PTRACE_PEEKDATA, tracee->tid, (void *)addr, NULL);
+	uint64_t word = peek(tracee->tid, addr);
 	if (errno && errno != ESRCH && errno != EIO)
 		return ht_err_sys(errno, "cannot read the memory of thread %d", tracee->tid);
 	bool is_its = false;

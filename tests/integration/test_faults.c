@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -184,6 +185,22 @@ START_TEST(descriptor_unread)
 }
 END_TEST
 
+/* It looks as if the process had become another program. */
+START_TEST(memory_unread)
+{
+	struct ordeal ordeal;
+	struct sweep_plan peeking = {.action = SWEEP_FAIL,
+		.at = 1,
+		.role = SWEEP_WORKER,
+		.value = EIO,
+		.request = PTRACE_PEEKDATA};
+
+	ordeal_init(&ordeal, &computing);
+	ck_assert(fail_at(&ordeal, &peeking));
+	ordeal_deinit(&ordeal);
+}
+END_TEST
+
 /* --- malloc ------------------------------------------------------------------------------------
  */
 
@@ -318,5 +335,5 @@ START_TEST(hung_up)
 END_TEST
 
 HT_SUITE("integration/faults", malloc_fails, interrupted_by_terminal, terminated, hung_up,
-	taken_without_root, descriptor_unread, no_memory, no_permission, io_error, interrupted,
-	no_such_process)
+	taken_without_root, descriptor_unread, memory_unread, no_memory, no_permission, io_error,
+	interrupted, no_such_process)

@@ -29,12 +29,13 @@ static struct shared {
 	volatile unsigned turns;
 } * shared;
 
-/* The next call fails: this request of ptrace(2), or a look with waitpid(2). */
+/* The next call fails: this request of ptrace(2), or a look with waitid(2). */
 static enum __ptrace_request failing_request;
 static int failing_errno;
 static bool failing_look;
 /* It is the tracee's by now, and goes on. */
 static void (*before_interrupt)(pid_t tid);
+static bool dies_at_cont;
 
 long ptrace(enum __ptrace_request request, ...)
 {
@@ -48,6 +49,8 @@ long ptrace(enum __ptrace_request request, ...)
 		*(void **)&real = dlsym(RTLD_NEXT, "ptrace");
 	if (request == PTRACE_INTERRUPT && before_interrupt)
 		before_interrupt(tid);
+	if (request == PTRACE_CONT && dies_at_cont)
+		raise(SIGKILL);
 	if (request != failing_request || !failing_errno)
 		return real(request, tid, addr, data);
 	errno = failing_errno;
@@ -55,10 +58,10 @@ long ptrace(enum __ptrace_request request, ...)
 	return -1;
 }
 
-pid_t waitpid(pid_t pid, int *status, int options)
+int waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 {
 	if (!failing_look || !(options & WNOHANG))
-		return (pid_t)syscall(SYS_wait4, pid, status, options, NULL);
+		return (int)syscall(SYS_waitid, type, id, info, options, NULL);
 	failing_look = false;
 	errno = ENOMEM;
 	return -1;
@@ -150,5 +153,36 @@ START_TEST(a_signal_before_it_is_asked_is_passed_on)
 }
 END_TEST
 
+/* Between the look that finds it stopped by a signal and the call that passes that on. */
+static void die_with_a_signal(pid_t tid)
+{
+	struct tracee tracee;
+	enum tracee_result result;
+
+	before_interrupt = send_signal;
+	dies_at_cont = true;
+	ht_err_free(tracee_stop(tid, clock_mono_ns() + FAR_NS, false, &tracee, &result));
+	_exit(1);
+}
+
+START_TEST(a_signal_outlives_its_tracer)
+{
+	int status;
+	shared = mmap(
+		NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(shared, MAP_FAILED);
+	struct child child = child_fork(spin, NULL);
+	pid_t tracer = fork();
+	if (!tracer)
+		die_with_a_signal(child.pid);
+	ck_assert_int_eq(waitpid(tracer, &status, 0), tracer);
+	ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	for (unsigned looks = 0; looks < LOOKS_MAX && !shared->turns; looks++)
+		usleep(1000);
+	ck_assert_uint_eq(shared->turns, 1);
+	child_kill(&child);
+}
+END_TEST
+
 HT_SUITE("attach/target/tracee, failing", a_single_failure_goes_unnoticed,
-	a_signal_before_it_is_asked_is_passed_on)
+	a_signal_before_it_is_asked_is_passed_on, a_signal_outlives_its_tracer)
