@@ -288,8 +288,9 @@ static bool is_allowed(const struct change *change, int status)
 	return status == 0 || ((change->ends || change->becomes) && (status == 3 || status == 5));
 }
 
-/* False when there was no such call. */
-static bool change_at(const struct change *change, uint64_t at, unsigned statuses[6])
+/* At the `at`-th call, or that which is due in `places`. False when there was no such call. */
+static bool change_at(
+	const struct change *change, uint64_t at, struct places *places, unsigned statuses[6])
 {
 	struct changing c;
 	struct sweep sweep;
@@ -299,6 +300,7 @@ static bool change_at(const struct change *change, uint64_t at, unsigned statuse
 		&(struct sweep_plan){.action = SWEEP_CALL,
 			.role = change->role,
 			.at = at,
+			.places = places,
 			.call = change_now,
 			.context = &c},
 		&sweep);
@@ -321,18 +323,37 @@ static bool change_at(const struct change *change, uint64_t at, unsigned statuse
 	return sweep.hit;
 }
 
-static void sweep_of(const struct change *change)
+static unsigned sweep_calls(const struct change *change, unsigned statuses[6])
 {
-	unsigned statuses[6] = {0}, count = 0;
+	unsigned count = 0;
 	uint64_t calls = count_calls(change);
 	struct sweep_points points = sweep_points_of(change->name, calls, POINTS);
 	for (uint64_t at = points.first; at <= points.last; at += points.stride) {
-		bool hit = change_at(change, at, statuses);
+		bool hit = change_at(change, at, NULL, statuses);
 		count += hit;
 		/* No two attaches make the same number of calls. */
 		if (!hit && at > calls)
 			break;
 	}
+	return count;
+}
+
+static unsigned sweep_places(const struct change *change, unsigned statuses[6])
+{
+	struct places *places = places_new(run_built("heaptap"));
+	unsigned count = 0;
+
+	while (change_at(change, 0, places, statuses))
+		count++;
+	places_destroy(places);
+	return count;
+}
+
+static void sweep_of(const struct change *change)
+{
+	unsigned statuses[6] = {0};
+	unsigned count =
+		places_wanted() ? sweep_places(change, statuses) : sweep_calls(change, statuses);
 	printf("sweep: %s: %u times; heaptap ended with 0: %u, 3: %u, 5: %u\n", change->name, count,
 		statuses[0], statuses[3], statuses[5]);
 }
