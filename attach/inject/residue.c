@@ -28,13 +28,18 @@ struct thread_signals {
 	bool unstable; /* its mask was changing while we only looked, or about to */
 };
 
+struct loaded {
+	raddr_t lo, hi;
+	uint64_t inode;
+};
+
 struct residue {
 	struct proc_maps maps;
 	struct text_hash *text;
 	size_t text_count;
 	struct thread_signals *thread;
 	size_t thread_count;
-	uint64_t *module_inode;
+	struct loaded *module;
 	size_t module_count;
 };
 
@@ -284,11 +289,14 @@ static void compare_fds(
 /* --- mappings
  * ----------------------------------------------------------------------------------------- */
 
-static bool is_module(const struct residue *residue, uint64_t inode)
+/* What a program maps of a module's file elsewhere is its own: V8 does, for each of its heaps. */
+static bool is_of_module(const struct residue *residue, const struct proc_map *map)
 {
-	for (size_t i = 0; i < residue->module_count; i++)
-		if (residue->module_inode[i] == inode)
+	for (size_t i = 0; i < residue->module_count; i++) {
+		const struct loaded *module = &residue->module[i];
+		if (module->inode == map->inode && map->lo >= module->lo && map->lo < module->hi)
 			return true;
+	}
 	return false;
 }
 
@@ -312,7 +320,7 @@ static void compare_modules(
 	bool there = false;
 	for (size_t i = 0; i < residue->maps.count; i++) {
 		const struct proc_map *before = &residue->maps.map[i];
-		if (!before->inode || !is_module(residue, before->inode))
+		if (!before->inode || !is_of_module(residue, before))
 			continue;
 		if (before->offset == 0)
 			there = is_still_there(before, now);
@@ -397,12 +405,15 @@ static void compare_slots(
 
 static struct ht_err *take_modules(const struct modules *modules, struct residue *residue)
 {
-	residue->module_inode = calloc(modules->count + 1, sizeof(*residue->module_inode));
-	if (!residue->module_inode)
+	residue->module = calloc(modules->count + 1, sizeof(*residue->module));
+	if (!residue->module)
 		return ht_err_new(HT_ERR_NOMEM, "no memory for %zu modules", modules->count);
-	for (size_t i = 0; i < modules->count; i++)
-		if (modules->module[i].inode)
-			residue->module_inode[residue->module_count++] = modules->module[i].inode;
+	for (size_t i = 0; i < modules->count; i++) {
+		const struct module *module = &modules->module[i];
+		if (module->inode)
+			residue->module[residue->module_count++] = (struct loaded){
+				.lo = module->lo, .hi = module->hi, .inode = module->inode};
+	}
 	return NULL;
 }
 
@@ -433,7 +444,7 @@ void residue_destroy(struct residue *residue)
 	proc_maps_deinit(&residue->maps);
 	free(residue->text);
 	free(residue->thread);
-	free(residue->module_inode);
+	free(residue->module);
 	free(residue);
 }
 
