@@ -97,6 +97,17 @@ START_TEST(storm_cycles)
 }
 END_TEST
 
+/* A target that has a thread in a call sends that one to the stub, and no register of it matters.
+ */
+START_TEST(registers_and_red_zone)
+{
+	struct victim victim;
+	start_target(&victim, "canaries", NULL);
+	cycle(&victim, PROCSNAP_MASKS_CHANGE, "");
+	victim_stop(&victim);
+}
+END_TEST
+
 START_TEST(blocking_calls)
 {
 	struct victim victim;
@@ -322,7 +333,7 @@ START_TEST(killed_in_a_signal_storm)
 END_TEST
 
 HT_SUITE("integration/detach", busy_cycles, storm_cycles, busy_cycles, storm_cycles, busy_cycles,
-	storm_cycles, blocking_calls, escaped_addresses, addresses_in_registers,
-	library_loaded_during_capture, library_unloaded_during_capture,
+	storm_cycles, registers_and_red_zone, blocking_calls, escaped_addresses,
+	addresses_in_registers, library_loaded_during_capture, library_unloaded_during_capture,
 	library_replaced_during_capture, libraries_come_and_go, killed_at_any_moment,
 	killed_in_a_signal_storm)
