@@ -200,6 +200,25 @@ START_TEST(addresses_in_registers)
 }
 END_TEST
 
+/* Nothing stays for addresses that are nowhere else: each register has been given the function. */
+START_TEST(addresses_in_every_register)
+{
+	struct victim victim;
+	start_target(&victim, "hoist", "-e");
+	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
+	struct tap tap;
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, "/hoist");
+	free(victim_ask(&victim, "restart", ANSWER_MS));
+	json_t *attach = tap_stop(&tap, 0);
+	tap_check_equal(attach);
+	json_decref(attach);
+	free(victim_ask(&victim, "restart", ANSWER_MS));
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+}
+END_TEST
+
 static uint64_t events_of_size(const char *trace, uint64_t size)
 {
 	struct tracefile file;
@@ -334,6 +353,6 @@ END_TEST
 
 HT_SUITE("integration/detach", busy_cycles, storm_cycles, busy_cycles, storm_cycles, busy_cycles,
 	storm_cycles, registers_and_red_zone, blocking_calls, escaped_addresses,
-	addresses_in_registers, library_loaded_during_capture, library_unloaded_during_capture,
-	library_replaced_during_capture, libraries_come_and_go, killed_at_any_moment,
-	killed_in_a_signal_storm)
+	addresses_in_registers, addresses_in_every_register, library_loaded_during_capture,
+	library_unloaded_during_capture, library_replaced_during_capture, libraries_come_and_go,
+	killed_at_any_moment, killed_in_a_signal_storm)

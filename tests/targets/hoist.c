@@ -3,10 +3,13 @@
  * A loop that never ends around malloc and free whose addresses clang -fno-plt -O2 loads once,
  * before the loop, into registers: they hold what the GOT held then. "restart" leaves the loop and
  * enters it again, so that the registers are loaded anew. "count" answers with the rounds so far.
- * With -r a thread restarts it a thousand times a second.
+ * With -r a thread restarts it a thousand times a second. With -e the loop calls nothing and has
+ * free's address in every register; what it has when it is left must be the same in all of them,
+ * and is called.
  */
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <time.h>
@@ -35,6 +38,65 @@ static void *run(void *arg)
 	return NULL;
 }
 
+#define REGISTERS   15
+#define STACK_BYTES 65536 /* more than hooks use */
+
+uint64_t hoist_held[REGISTERS];
+atomic_uint hoist_leave, hoist_entered;
+void hoist_hold(void);
+
+__asm__(".text\n"
+	"hoist_hold:\n"
+	"	push %rbx\n	push %rbp\n	push %r12\n	push %r13\n"
+	"	push %r14\n	push %r15\n"
+	"	.irp r, rax, rbx, rcx, rdx, rsi, rdi, rbp, r8, r9, r10, r11, r12, r13, r14, r15\n"
+	"	mov free@GOTPCREL(%rip), %\\r\n"
+	"	.endr\n"
+	"	movl $1, hoist_entered(%rip)\n"
+	"1:	cmpl $0, hoist_leave(%rip)\n"
+	"	je 1b\n"
+	"	.set n, 0\n"
+	"	.irp r, rax, rbx, rcx, rdx, rsi, rdi, rbp, r8, r9, r10, r11, r12, r13, r14, r15\n"
+	"	mov %\\r, hoist_held+8*n(%rip)\n"
+	"	.set n, n+1\n"
+	"	.endr\n"
+	"	pop %r15\n	pop %r14\n	pop %r13\n	pop %r12\n"
+	"	pop %rbp\n	pop %rbx\n"
+	"	ret\n");
+
+/* What hooks had below the stack pointer would be taken for kept addresses: nothing overwrites it.
+ */
+__attribute__((noinline)) static void wipe_stack(void)
+{
+	volatile char below[STACK_BYTES];
+	for (size_t i = 0; i < sizeof(below); i++)
+		below[i] = 0;
+}
+
+static void *hold(void *arg)
+{
+	for (;; atomic_fetch_add(&rounds, 1)) {
+		wipe_stack();
+		hoist_hold();
+		for (int i = 1; i < REGISTERS; i++)
+			if (hoist_held[i] != hoist_held[0])
+				speak_fail("register %d holds %lx, not %lx", i, hoist_held[i],
+					hoist_held[0]);
+		((void (*)(void *))hoist_held[0])(malloc(16));
+		memset(hoist_held, 0, sizeof(hoist_held));
+		atomic_store(&hoist_leave, 0);
+	}
+	return arg;
+}
+
+static void hold_anew(void)
+{
+	atomic_store(&hoist_entered, 0);
+	atomic_store(&hoist_leave, 1);
+	while (!atomic_load(&hoist_entered))
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+}
+
 static void *restart(void *arg)
 {
 	for (;; nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL))
@@ -47,11 +109,14 @@ int main(int argc, char **argv)
 	pthread_t thread[THREADS], restarter;
 	if (argc > 1 && !strcmp(argv[1], "-r"))
 		pthread_create(&restarter, NULL, restart, NULL);
-	for (int i = 0; i < THREADS; i++)
-		pthread_create(&thread[i], NULL, run, NULL);
+	bool everywhere = argc > 1 && !strcmp(argv[1], "-e");
+	for (int i = 0; i < (everywhere ? 1 : THREADS); i++)
+		pthread_create(&thread[i], NULL, everywhere ? hold : run, NULL);
 	speak_ready();
 	for (const char *command; strcmp(command = speak_hear(), "stop");) {
-		if (!strcmp(command, "restart"))
+		if (!strcmp(command, "restart") && everywhere)
+			hold_anew();
+		else if (!strcmp(command, "restart"))
 			atomic_fetch_add(&generation, 1);
 		speak_add("%llu", atomic_load(&rounds));
 		speak_send();
