@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -25,10 +26,13 @@
 #include <unistd.h>
 
 #include "tests/support/child.h"
+#include "tests/support/files.h"
 #include "tests/support/gotwords.h"
 #include "tests/support/ht_check.h"
+#include "tests/support/mounts.h"
 #include "tests/support/procsnap.h"
 #include "tests/support/run.h"
+#include "tests/support/tmpdir.h"
 
 #define FAR_AWAY   ((void *)0x100000000000)
 #define PAGE_BYTES 4096
@@ -366,6 +370,26 @@ static bool change_user_namespace(void)
 	return unshare(CLONE_NEWUSER) == 0;
 }
 
+/* Of those to come: its own a process never leaves. */
+static bool change_pid_namespace(void)
+{
+	return unshare(CLONE_NEWPID) == 0;
+}
+
+static bool change_session(void)
+{
+	return setsid() > 0;
+}
+
+/* A shell, which tells and waits in our place. */
+static bool change_program(void)
+{
+	char fd[16];
+	snprintf(fd, sizeof(fd), "%d", gate[0]);
+	execl("/bin/sh", "sh", "-c", "echo >&$0; read line <&$0", fd, NULL);
+	return false;
+}
+
 struct change {
 	bool (*make)(void);
 	const char *seen;  /* what a line of the difference begins with; NULL: nothing differs */
@@ -428,7 +452,12 @@ static const struct change changes[] = {
 	{change_namespaces, "process ns/uts", NULL, true},
 	{change_namespaces, "process ns/cgroup", NULL, true},
 	{change_user_namespace, "process ns/user", NULL, true},
+	{change_pid_namespace, "process ns/pid_for_children", NULL, true},
+	{change_program, "process exe", NULL, false},
 };
+
+/* Where each session has a group of its own for the scheduler. */
+static const struct change session_change = {change_session, "process autogroup", NULL, false};
 
 /* Where there is one core it cannot be left. */
 static const struct change core_change = {leave_core, "thread", "Cpus_allowed:", false};
@@ -503,6 +532,53 @@ START_TEST(each_change_is_seen)
 		check_change(&changes[i], i, 0);
 	if (sysconf(_SC_NPROCESSORS_ONLN) > 1)
 		check_change(&core_change, HT_ARRAY_SIZE(changes), 0);
+	if (access("/proc/self/autogroup", R_OK) == 0)
+		check_change(&session_change, HT_ARRAY_SIZE(changes) + 1, 0);
+	else
+		printf("skipped: snapshot: this kernel has no autogroups\n");
+}
+END_TEST
+
+static void just_wait(const void *arg)
+{
+	(void)arg;
+	child_ready(0);
+	child_wait();
+}
+
+/* What not every machine can change: a file of ours stands in the kernel's place. */
+START_TEST(each_change_that_is_told_is_seen)
+{
+	static const struct told {
+		const char *path, *was, *is, *seen, *field;
+	} told[] = {
+		{"/proc/%d/cgroup", "0::/\n", "0::/other\n", "process cgroup", NULL},
+		{"/proc/%d/task/%d/status", "x86_Thread_features:\t\n",
+			"x86_Thread_features:\tshstk \n", "thread", "x86_Thread_features:"},
+	};
+	char *file = tmpdir_path("told");
+	if (!mounts_unshare()) {
+		printf("skipped: snapshot: no mount namespace may be made\n");
+		return;
+	}
+	for (size_t i = 0; i < HT_ARRAY_SIZE(told); i++) {
+		char path[64];
+		struct child child = child_fork(just_wait, NULL);
+		snprintf(path, sizeof(path), told[i].path, child.pid, child.pid);
+		files_write(file, told[i].was);
+		ck_assert_int_eq(mount(file, path, NULL, MS_BIND, NULL), 0);
+		struct procsnap *before = procsnap_take(child.pid, 0);
+		files_write(file, told[i].is);
+		struct procsnap *after = procsnap_take(child.pid, 0);
+		char *difference = procsnap_diff(before, after);
+		ck_assert_msg(has_line(difference, told[i].seen, told[i].field), "%s: \"%s\"", path,
+			difference);
+		free(difference);
+		procsnap_destroy(before);
+		procsnap_destroy(after);
+		child_kill(&child);
+	}
+	free(file);
 }
 END_TEST
 
@@ -520,4 +596,5 @@ START_TEST(what_is_ours_is_always_seen)
 }
 END_TEST
 
-HT_SUITE("integration/snapshot", each_change_is_seen, what_is_ours_is_always_seen)
+HT_SUITE("integration/snapshot", each_change_is_seen, each_change_that_is_told_is_seen,
+	what_is_ours_is_always_seen)

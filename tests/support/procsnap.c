@@ -189,8 +189,8 @@ static void read_process(struct procsnap *snap)
 {
 	static const char *const files[] = {"limits", "personality", "timerslack_ns",
 		"oom_score_adj", "cgroup", "coredump_filter", "autogroup"};
-	static const char *const links[] = {"cwd", "root", "exe", "ns/user", "ns/pid", "ns/mnt",
-		"ns/net", "ns/ipc", "ns/uts", "ns/cgroup"};
+	static const char *const links[] = {"cwd", "root", "exe", "ns/user", "ns/pid_for_children",
+		"ns/mnt", "ns/net", "ns/ipc", "ns/uts", "ns/cgroup"};
 	char path[64], text[4096];
 	for (size_t i = 0; i < HT_ARRAY_SIZE(files); i++) {
 		FILE *file = proc_open_text(snap->pid, files[i]);
