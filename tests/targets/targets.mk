@@ -46,7 +46,7 @@ target_bin := $(addprefix $t/,ledger ledger-lazy ledger-nopie ledger-own ledger-
 	ledger-tcmalloc extended busy changer crowd escape awkward hoist sleepy actor actor-static confined plughost libplug.so \
 	libunwound.so idle32 cxx cxx-tcmalloc rust rust-v0 rust-lto jumper storm rewire canaries) $(chain_bin) $(chainxx_bin) $(burst_lib)
 target_bin += $t/throwing $t/hostile $t/served $t/parent $t/waits $t/waits-escape
-target_bin += $(linked_bin) $t/linked-static $t/linked-static-pie $t/libcounting.so $t/libfailing.so \
+target_bin += $(linked_bin) $t/linked-static $t/linked-static-pie $t/libcounting.so $t/libfailing.so $t/libownalloc-sysv.so \
 	$(if $(filter musl,$(linked_variants)),$t/linked-musl-static)
 target_bin += $t/states $t/waiter $t/holder $t/libburst-counted.so
 target_bin += $t/early $t/early-lazy $t/libearly.so $(if $(filter musl,$(linked_variants)),$t/libearly-musl.so $t/early-musl)
@@ -108,6 +108,9 @@ $t/ledger-lazy: tests/targets/ledger.c
 	$(call build,gcc $(target_c) -O2) -Wl,-z,lazy
 $t/ledger-nopie: tests/targets/ledger.c
 	$(call build,gcc $(target_c) -O2 -fno-pie -no-pie)
+# Its functions are found by DT_HASH alone.
+$t/libownalloc-sysv.so: tests/targets/ownalloc.c
+	$(call build,gcc $(target_c) -O2 -fPIC -shared) -Wl,--hash-style=sysv
 $t/ledger-own: tests/targets/ledger.c $t/libownalloc.so
 	$(call build,gcc $(target_c) -O2) -L$t -lownalloc -Wl,-rpath,'$$ORIGIN'
 $t/jumper: tests/targets/jumper.c $t/libownalloc.so
