@@ -49,7 +49,8 @@ static struct worker {
 	unsigned long allocations, bytes;
 	ucontext_t outside, inside;
 	char stack[STACK_BYTES];
-	int (*confine)(void); /* to be called by this thread, within its next work */
+	int (*confine)(
+		void); /* to be called by this thread, in the midst of its work or in the next */
 } workers[THREADS];
 
 static volatile sig_atomic_t trapped;
@@ -75,9 +76,18 @@ static void give(unsigned char *block, size_t bytes)
 	free(block);
 }
 
+static void confine_itself(struct worker *worker)
+{
+	int (*enter)(void) = __atomic_exchange_n(&worker->confine, NULL, __ATOMIC_ACQ_REL);
+	if (enter && enter())
+		speak_fail("confinement failed in a thread: errno %d", errno);
+}
+
 static void rounds(struct worker *worker)
 {
 	for (unsigned long i = 0; i < worker->wanted; i++) {
+		if (__atomic_load_n(&worker->confine, __ATOMIC_RELAXED))
+			confine_itself(worker);
 		size_t first = 16 + i % 500, second = 20 + i % 3000;
 		void *a = take(worker, first), *b = take(worker, second);
 		give(a, first);
@@ -101,9 +111,6 @@ static void *work(void *arg)
 	for (;;) {
 		while (!__atomic_load_n(&worker->wanted, __ATOMIC_ACQUIRE))
 			sched_yield();
-		if (worker->confine && worker->confine())
-			speak_fail("confinement failed in a thread: errno %d", errno);
-		worker->confine = NULL;
 		if (worker == &workers[THREADS - 1])
 			swapcontext(&worker->outside, &worker->inside);
 		else
@@ -244,9 +251,20 @@ static int filter_by_prctl(void)
 	return only_own_calls(SECCOMP_RET_KILL_PROCESS, 0, true);
 }
 
+static int filter_alone(void)
+{
+	return only_own_calls(SECCOMP_RET_KILL_PROCESS, 0, false);
+}
+
+static int filter_alone_in_thread(void)
+{
+	__atomic_store_n(&workers[0].confine, filter_alone, __ATOMIC_RELEASE);
+	return 0;
+}
+
 static int filter_in_thread(void)
 {
-	workers[0].confine = filter_by_prctl;
+	__atomic_store_n(&workers[0].confine, filter_by_prctl, __ATOMIC_RELEASE);
 	return 0;
 }
 
@@ -295,7 +313,7 @@ static int no_clock_and_filter(void)
 
 static int no_clock_in_thread(void)
 {
-	workers[1].confine = no_clock;
+	__atomic_store_n(&workers[1].confine, no_clock, __ATOMIC_RELEASE);
 	return 0;
 }
 
@@ -475,6 +493,7 @@ static const struct confinement {
 	{"filter-notify", filter_notify},
 	{"filter-by-prctl", filter_by_prctl},
 	{"filter-in-thread", filter_in_thread},
+	{"filter-alone-in-thread", filter_alone_in_thread},
 	{"filter-docker", filter_docker},
 	{"strict", strict},
 	{"strict-in-thread", strict_in_thread},
