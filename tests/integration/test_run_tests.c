@@ -2,6 +2,7 @@
  *
  * scripts/run-tests counts what Check programs say, and is not fooled by those that crash or hang;
  * nor is a suite by its tests that run side by side. What killed tests leave is removed.
+ * scripts/soak ends at a failure, and goes on where events alone were dropped.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -260,6 +261,74 @@ START_TEST(what_is_used_is_kept)
 }
 END_TEST
 
+/* What heaptap prints at the end of a capture that left nothing. */
+#define ATTACH                                                                                     \
+	"{\"schema\":\"heaptap.attach/1\",\"level\":0,\"why\":\"\",\"slots_restored\":1,"          \
+	"\"slots_changed\":0,\"slots_tapped\":1,\"attach_ns\":1,\"detach_ns\":1,\"stop_ns\":1,"    \
+	"\"events\":9,\"threads_met\":{\"asleep\":1,\"awake\":1,\"inside\":0},"
+
+static const struct soaked {
+	const char *rest; /* of what it prints, from "verify" on, in which fds are %s */
+	const char *fds;
+	int heaptap, status; /* its exit code, and that of scripts/soak */
+} soaked[] = {
+	{"\"ended\":\"signal\",\"damage\":0,\"dropped_events\":0", "equal", 0, 0},
+	{"\"ended\":\"signal\",\"damage\":0,\"dropped_events\":5", "equal", 7, 0},
+	{"\"ended\":\"duration\",\"damage\":0,\"dropped_events\":5", "equal", 7, 0},
+	{"\"ended\":\"signal\",\"damage\":0,\"dropped_events\":5", "one more", 7, 1},
+	{"\"ended\":\"signal\",\"damage\":0,\"dropped_events\":0", "equal", 7, 1},
+	{"\"ended\":\"signal\",\"damage\":1,\"dropped_events\":5", "equal", 7, 1},
+	{"\"ended\":\"disk_full\",\"damage\":0,\"dropped_events\":5", "equal", 7, 1},
+	{"\"ended\":\"signal\",\"damage\":0,\"dropped_events\":5", "equal", 6, 1},
+	{"\"ended\":\"signal\",\"damage\":0,\"dropped_events\":0", "equal", 1, 1},
+};
+
+static void link_built(const char *name, const char *as)
+{
+	char *built = realpath(run_built(name), NULL), *path = tmpdir_path(as);
+	ck_assert_ptr_nonnull(built);
+	ck_assert_int_eq(symlink(built, path), 0);
+	free(built);
+	free(path);
+}
+
+/* Two cycles of scripts/soak, in a tree of its own where heaptap only says that all is well. */
+START_TEST(a_soak_counts_dropped_events)
+{
+	static const char *const directories[] = {"scripts", "bin", "out", "out/release"};
+	char body[1200], path[4200];
+	for (size_t i = 0; i < HT_ARRAY_SIZE(directories); i++)
+		ck_assert_int_eq(mkdir(tmpdir_path(directories[i]), 0700), 0);
+	char *script = realpath("scripts/soak", NULL);
+	ck_assert_int_eq(symlink(script, tmpdir_path("scripts/soak")), 0);
+	link_built("tests", "out/release/tests");
+	program("bin/make", "");
+	snprintf(path, sizeof(path), "PATH=%s:%s", tmpdir_path("bin"), getenv("PATH"));
+	for (size_t i = 0; i < HT_ARRAY_SIZE(soaked); i++) {
+		const struct soaked *s = &soaked[i];
+		char *out;
+		snprintf(body, sizeof(body),
+			"echo '" ATTACH
+			"%s,\"verify\":{\"maps\":\"equal\",\"fds\":\"%s\",\"slots\":\"equal\","
+			"\"text\":\"equal\",\"threads\":\"equal\",\"signals\":\"equal\"}}'\nexit "
+			"%d",
+			s->rest, s->fds, s->heaptap);
+		free(program("out/release/heaptap", body));
+		int status = run_program(
+			(const char *[]){"/usr/bin/env", "-u", "CK_RUN_CASE", "-u", "VARIANT", path,
+				tmpdir_path("scripts/soak"), "--cycles", "2", "--kind", "threads",
+				"--seed", "1", NULL},
+			SCRIPT_MS, &out, NULL);
+		ck_assert_msg(status == s->status, "%zu: %d: %s", i, status, out);
+		ck_assert_msg(
+			status || strstr(out, s->heaptap == 7 ? "; 2 cycles with events dropped\n"
+							      : "; 0 cycles with events dropped\n"),
+			"%zu: %s", i, out);
+		free(out);
+	}
+}
+END_TEST
+
 HT_SUITE("integration/run_tests", counts_are_summed, a_crash_is_a_failure, a_hang_is_a_failure,
 	skips_are_shown, side_by_side_they_meet, side_by_side_each_counts, what_is_left_is_removed,
-	what_is_used_is_kept)
+	what_is_used_is_kept, a_soak_counts_dropped_events)
