@@ -5,7 +5,6 @@
 
 #define REACH_BYTES (2u << 20) /* code is hardly ever longer */
 #define HEADER_MAX  128u       /* of an instruction stream, in front of its instructions */
-#define CODE_BYTES  128u       /* of a Code object, more than any has */
 #define TRIES_MAX   512u       /* words that look like a pointer to a map, for one address */
 
 /* The word `at` of `bytes`. */
@@ -16,21 +15,15 @@ static uint64_t word_at(const uint8_t *bytes, size_t at)
 	return word;
 }
 
-/* The Code object whose instructions begin at `lo`, and where they end. */
+/* Where the instructions of a Code object end, if they begin at `lo`. */
 static bool read_bounds(struct v8_heap *heap, uint64_t code, raddr_t lo, raddr_t *ret_hi)
 {
-	uint8_t bytes[CODE_BYTES];
-	if (!v8_read(heap, code - 1, bytes, sizeof(bytes)))
+	uint64_t start, size;
+	if (!v8_load(heap, code, heap->layout.code_start, &start) || start != lo ||
+		!v8_load(heap, code, heap->layout.code_size, &size))
 		return false;
-	for (size_t at = 8; at + (size_t)heap->layout.code_size + 4 <= sizeof(bytes); at += 8) {
-		uint32_t size;
-		if (word_at(bytes, at) != lo)
-			continue;
-		memcpy(&size, bytes + at + heap->layout.code_size, sizeof(size));
-		*ret_hi = lo + size;
-		return size > 0 && size < REACH_BYTES;
-	}
-	return false;
+	*ret_hi = lo + (uint32_t)size;
+	return (uint32_t)size > 0 && (uint32_t)size < REACH_BYTES;
 }
 
 /* `stream`: the address of an instruction stream. Its header leads to the Code object, which leads
@@ -82,11 +75,17 @@ static bool find_stream(struct v8_heap *heap, raddr_t lo, raddr_t pc, raddr_t *r
 static bool find_function(struct v8_heap *heap, uint64_t code, uint64_t *ret)
 {
 	const struct v8_layout *layout = &heap->layout;
-	uint64_t array;
-	return v8_load_typed(heap, code, layout->code_deoptimization, layout->type_array, &array) &&
-	       v8_load_typed(heap, array,
-		       layout->array_elements + 8 * layout->deoptimization_function,
-		       layout->type_function, ret);
+	const int32_t at = layout->array_elements + 8 * layout->deoptimization_function;
+	uint64_t array, length, wrapper;
+	if (!v8_load_typed(
+		    heap, code, layout->code_deoptimization, layout->type_deoptimization, &array) ||
+		!v8_load(heap, array, layout->array_length, &length) || !v8_is_smi(length) ||
+		length >> 32 <= (uint64_t)layout->deoptimization_function)
+		return false;
+	if (!layout->wrapper_function)
+		return v8_load_typed(heap, array, at, layout->type_function, ret);
+	return v8_load_typed(heap, array, at, layout->type_wrapper, &wrapper) &&
+	       v8_load_typed(heap, wrapper, layout->wrapper_function, layout->type_function, ret);
 }
 
 /* Of other code the function knows that it has it. */

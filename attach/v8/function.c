@@ -10,6 +10,7 @@
 #define LINES_MAX      (1u << 22)
 
 /* Bits of the flags of a ScopeInfo. */
+#define SCOPE_TYPE		15u
 #define SCOPE_CLASS_VARIABLE	(1u << 10)
 #define SCOPE_FUNCTION_VARIABLE (3u << 12)
 #define SCOPE_INFERRED_NAME	(1u << 14)
@@ -42,33 +43,61 @@ static void load_position(
 	scope->has_start = true;
 }
 
+static bool load_flags(struct v8_heap *heap, uint64_t scope, uint32_t *ret)
+{
+	const int32_t shift = heap->layout.scope_flags_shift;
+	uint64_t flags;
+	if (!load_index(heap, scope, 0, &flags) || flags != (uint64_t)(uint32_t)(flags >> shift)
+								    << shift)
+		return false;
+	*ret = (uint32_t)(flags >> shift);
+	return true;
+}
+
+/* A string, or something that stands for none. */
+static bool load_name(struct v8_heap *heap, uint64_t scope, uint64_t index, uint64_t *ret)
+{
+	uint64_t word;
+	if (!load_index(heap, scope, index, &word))
+		return false;
+	*ret = v8_is_string(heap, word) ? word : 0;
+	return *ret || v8_is_smi(word) || v8_type(heap, word) >= heap->layout.first_nonstring;
+}
+
 /*
  * Behind flags and counts come, as far as there are any: names of locals, as many words about them,
- * the class's variable, the function's name and a word about it, the inferred name, the position.
+ * the class's variable, the function's name and a word about it, the inferred name. The position is
+ * behind these, or in newer versions between the counts and a module's number of variables, which
+ * older ones have at the end.
  */
 static bool read_scope(struct v8_heap *heap, uint64_t object, struct scope *ret)
 {
-	uint64_t at = (uint64_t)heap->layout.scope_locals_index + 1, flags, locals, word;
+	const struct v8_layout *layout = &heap->layout;
+	const uint64_t counts_end = (uint64_t)layout->scope_locals_index + 1;
+	uint64_t at = (uint64_t)layout->scope_names_index, locals, word;
+	uint32_t flags;
 
 	*ret = (struct scope){0};
-	if (!load_index(heap, object, 0, &flags) || !load_index(heap, object, at - 1, &locals) ||
-		!v8_is_smi(flags) || !v8_is_smi(locals) || locals >> 32 > LOCALS_MAX)
+	if (!load_flags(heap, object, &flags) ||
+		!load_index(heap, object, counts_end - 1, &locals) || !v8_is_smi(locals) ||
+		locals >> 32 > LOCALS_MAX)
 		return false;
-	flags >>= 32;
 	locals >>= 32;
+	if ((int32_t)(flags & SCOPE_TYPE) == layout->scope_module &&
+		(!load_index(heap, object, at++, &word) || !v8_is_smi(word)))
+		return false;
 	at += locals < INLINED_LOCALS ? locals : 1;
 	at += locals;
 	at += (flags & SCOPE_CLASS_VARIABLE) != 0;
 	if (flags & SCOPE_FUNCTION_VARIABLE) {
-		if (load_index(heap, object, at, &word) && v8_is_string(heap, word))
-			ret->name = word;
+		if (!load_name(heap, object, at, &ret->name))
+			return false;
 		at += 2;
 	}
-	if (flags & SCOPE_INFERRED_NAME) {
-		if (load_index(heap, object, at, &word) && v8_is_string(heap, word))
-			ret->inferred = word;
-		at++;
-	}
+	if ((flags & SCOPE_INFERRED_NAME) && !load_name(heap, object, at++, &ret->inferred))
+		return false;
+	if ((uint64_t)layout->scope_names_index > counts_end)
+		at = counts_end;
 	load_position(heap, object, at, ret);
 	return true;
 }

@@ -11,58 +11,124 @@
 
 #define FIELD_MAX 512 /* no object here has a field further out */
 
-/* Each constant has to be there, and between these bounds. Names of fields end with the field's
- * type, which differs between versions. */
+/* The versions whose layout is understood, each a bit. */
+enum {
+	V8_11_3 = 1 << 0, /* node 20 */
+	V8_12_4 = 1 << 1, /* node 22 */
+	V8_13_6 = 1 << 2, /* node 24 */
+	V8_ALL = V8_11_3 | V8_12_4 | V8_13_6,
+};
+
+static const struct {
+	int32_t major, minor;
+	unsigned bit;
+} versions[] = {{11, 3, V8_11_3}, {12, 4, V8_12_4}, {13, 6, V8_13_6}};
+
+/* Each constant of a version has to be there, and between these bounds. Names of fields end with
+ * the field's type, which differs between versions. */
 struct constant {
 	size_t field;
 	int32_t lo, hi;
 	const char *name;
+	unsigned of;
 };
 
 #define AT(member) offsetof(struct v8_layout, member)
 
 static const struct constant constants[] = {
-	{AT(instance_type), 2, FIELD_MAX, "class_Map__instance_type__uint16_t"},
-	{AT(instructions), 8, FIELD_MAX, "class_InstructionStream__instruction_start__uintptr_t"},
-	{AT(code_deoptimization), 8, FIELD_MAX, "class_Code__deoptimization_data__FixedArray"},
-	{AT(deoptimization_function), 0, 64, "DeoptimizationDataSharedFunctionInfoIndex"},
-	{AT(array_elements), 8, FIELD_MAX, "class_FixedArray__data__uintptr_t"},
-	{AT(array_length), 8, FIELD_MAX, "class_FixedArrayBase__length__SMI"},
-	{AT(closure_function), 8, FIELD_MAX, "class_JSFunction__shared__SharedFunctionInfo"},
-	{AT(function_data), 8, FIELD_MAX, "class_SharedFunctionInfo__function_data__Object"},
-	{AT(function_name), 8, FIELD_MAX, "class_SharedFunctionInfo__name_or_scope_info__Object"},
+	{AT(instance_type), 2, FIELD_MAX, "class_Map__instance_type__uint16_t", V8_ALL},
+	{AT(instructions), 8, FIELD_MAX, "class_InstructionStream__instruction_start__uintptr_t",
+		V8_ALL},
+	{AT(code_start), 8, FIELD_MAX, "class_Code__instruction_start__Address", V8_12_4 | V8_13_6},
+	{AT(code_size), 8, FIELD_MAX, "class_Code__instruction_size__int", V8_12_4 | V8_13_6},
+	{AT(code_deoptimization), 8, FIELD_MAX, "class_Code__deoptimization_data__FixedArray",
+		V8_11_3},
+	{AT(deoptimization_function), 0, 64, "DeoptimizationDataSharedFunctionInfoIndex",
+		V8_11_3 | V8_12_4},
+	{AT(deoptimization_function), 0, 64, "DeoptimizationDataWrappedSharedFunctionInfoIndex",
+		V8_13_6},
+	{AT(wrapper_function), 8, FIELD_MAX,
+		"class_SharedFunctionInfoWrapper__shared_info__Tagged_SharedFunctionInfo_",
+		V8_13_6},
+	{AT(array_elements), 8, FIELD_MAX, "class_FixedArray__data__uintptr_t", V8_ALL},
+	{AT(array_length), 8, FIELD_MAX, "class_FixedArrayBase__length__SMI", V8_ALL},
+	{AT(closure_function), 8, FIELD_MAX, "class_JSFunction__shared__SharedFunctionInfo",
+		V8_ALL},
+	{AT(function_data), 8, FIELD_MAX, "class_SharedFunctionInfo__function_data__Object",
+		V8_11_3},
+	{AT(function_name), 8, FIELD_MAX, "class_SharedFunctionInfo__name_or_scope_info__Object",
+		V8_11_3},
+	{AT(function_name), 8, FIELD_MAX,
+		"class_SharedFunctionInfo__name_or_scope_info__Tagged_Object_", V8_12_4},
+	{AT(function_name), 8, FIELD_MAX,
+		"class_SharedFunctionInfo__name_or_scope_info__Tagged_NameOrScopeInfoT_", V8_13_6},
 	{AT(function_script), 8, FIELD_MAX,
-		"class_SharedFunctionInfo__script_or_debug_info__HeapObject"},
-	{AT(script_name), 8, FIELD_MAX, "class_Script__name__Object"},
-	{AT(script_source), 8, FIELD_MAX, "class_Script__source__Object"},
-	{AT(script_line_ends), 8, FIELD_MAX, "class_Script__line_ends__Object"},
-	{AT(scope_locals_index), 0, 16, "scopeinfo_idx_ncontextlocals"},
-	{AT(string_length), 8, FIELD_MAX, "class_String__length__int32_t"},
-	{AT(one_byte_chars), 8, FIELD_MAX, "class_SeqOneByteString__chars__char"},
-	{AT(two_byte_chars), 8, FIELD_MAX, "class_SeqTwoByteString__chars__char"},
-	{AT(cons_first), 8, FIELD_MAX, "class_ConsString__first__String"},
-	{AT(cons_second), 8, FIELD_MAX, "class_ConsString__second__String"},
-	{AT(sliced_parent), 8, FIELD_MAX, "class_SlicedString__parent__String"},
-	{AT(sliced_offset), 8, FIELD_MAX, "class_SlicedString__offset__SMI"},
-	{AT(thin_actual), 8, FIELD_MAX, "class_ThinString__actual__String"},
-	{AT(external_resource), 8, FIELD_MAX, "class_ExternalString__resource__Object"},
-	{AT(frame_function), -256, -8, "off_fp_function"},
-	{AT(type_map), 1, UINT16_MAX, "type_Map__MAP_TYPE"},
-	{AT(type_code), 1, UINT16_MAX, "type_Code__CODE_TYPE"},
-	{AT(type_instructions), 1, UINT16_MAX, "type_InstructionStream__INSTRUCTION_STREAM_TYPE"},
-	{AT(type_array), 1, UINT16_MAX, "type_FixedArray__FIXED_ARRAY_TYPE"},
-	{AT(type_function), 1, UINT16_MAX, "type_SharedFunctionInfo__SHARED_FUNCTION_INFO_TYPE"},
-	{AT(type_script), 1, UINT16_MAX, "type_Script__SCRIPT_TYPE"},
-	{AT(type_scope), 1, UINT16_MAX, "type_ScopeInfo__SCOPE_INFO_TYPE"},
-	{AT(first_nonstring), 1, UINT16_MAX, "FirstNonstringType"},
-	{AT(form_mask), 1, UINT16_MAX, "StringRepresentationMask"},
-	{AT(encoding_mask), 1, UINT16_MAX, "StringEncodingMask"},
-	{AT(one_byte), 0, UINT16_MAX, "OneByteStringTag"},
-	{AT(form_seq), 0, UINT16_MAX, "SeqStringTag"},
-	{AT(form_cons), 0, UINT16_MAX, "ConsStringTag"},
-	{AT(form_external), 0, UINT16_MAX, "ExternalStringTag"},
-	{AT(form_sliced), 0, UINT16_MAX, "SlicedStringTag"},
-	{AT(form_thin), 0, UINT16_MAX, "ThinStringTag"},
+		"class_SharedFunctionInfo__script_or_debug_info__HeapObject", V8_11_3},
+	{AT(function_script), 8, FIELD_MAX, "class_SharedFunctionInfo__script__Tagged_HeapObject_",
+		V8_12_4 | V8_13_6},
+	{AT(script_name), 8, FIELD_MAX, "class_Script__name__Object", V8_ALL},
+	{AT(script_source), 8, FIELD_MAX, "class_Script__source__Object", V8_ALL},
+	{AT(script_line_ends), 8, FIELD_MAX, "class_Script__line_ends__Object", V8_ALL},
+	{AT(scope_locals_index), 0, 16, "scopeinfo_idx_ncontextlocals", V8_ALL},
+	{AT(scope_names_index), 0, 16, "scopeinfo_idx_first_vars", V8_ALL},
+	{AT(string_length), 8, FIELD_MAX, "class_String__length__int32_t", V8_ALL},
+	{AT(one_byte_chars), 8, FIELD_MAX, "class_SeqOneByteString__chars__char", V8_ALL},
+	{AT(two_byte_chars), 8, FIELD_MAX, "class_SeqTwoByteString__chars__char", V8_ALL},
+	{AT(cons_first), 8, FIELD_MAX, "class_ConsString__first__String", V8_ALL},
+	{AT(cons_second), 8, FIELD_MAX, "class_ConsString__second__String", V8_ALL},
+	{AT(sliced_parent), 8, FIELD_MAX, "class_SlicedString__parent__String", V8_ALL},
+	{AT(sliced_offset), 8, FIELD_MAX, "class_SlicedString__offset__SMI", V8_ALL},
+	{AT(thin_actual), 8, FIELD_MAX, "class_ThinString__actual__String", V8_ALL},
+	{AT(external_resource), 8, FIELD_MAX, "class_ExternalString__resource__Object", V8_ALL},
+	{AT(frame_function), -256, -8, "off_fp_function", V8_ALL},
+	{AT(type_map), 1, UINT16_MAX, "type_Map__MAP_TYPE", V8_ALL},
+	{AT(type_code), 1, UINT16_MAX, "type_Code__CODE_TYPE", V8_ALL},
+	{AT(type_instructions), 1, UINT16_MAX, "type_InstructionStream__INSTRUCTION_STREAM_TYPE",
+		V8_ALL},
+	{AT(type_array), 1, UINT16_MAX, "type_FixedArray__FIXED_ARRAY_TYPE", V8_ALL},
+	{AT(type_deoptimization), 1, UINT16_MAX, "type_FixedArray__FIXED_ARRAY_TYPE", V8_11_3},
+	{AT(type_deoptimization), 1, UINT16_MAX, "type_TrustedFixedArray__TRUSTED_FIXED_ARRAY_TYPE",
+		V8_12_4},
+	{AT(type_deoptimization), 1, UINT16_MAX,
+		"type_ProtectedFixedArray__PROTECTED_FIXED_ARRAY_TYPE", V8_13_6},
+	{AT(type_wrapper), 1, UINT16_MAX,
+		"type_SharedFunctionInfoWrapper__SHARED_FUNCTION_INFO_WRAPPER_TYPE", V8_13_6},
+	{AT(type_function), 1, UINT16_MAX, "type_SharedFunctionInfo__SHARED_FUNCTION_INFO_TYPE",
+		V8_ALL},
+	{AT(type_script), 1, UINT16_MAX, "type_Script__SCRIPT_TYPE", V8_ALL},
+	{AT(type_scope), 1, UINT16_MAX, "type_ScopeInfo__SCOPE_INFO_TYPE", V8_ALL},
+	{AT(first_nonstring), 1, UINT16_MAX, "FirstNonstringType", V8_ALL},
+	{AT(type_external), 1, UINT16_MAX,
+		"type_ExternalOneByteString__EXTERNAL_ONE_BYTE_STRING_TYPE", V8_ALL},
+	{AT(type_uncached), 1, UINT16_MAX,
+		"type_UncachedExternalString__UNCACHED_EXTERNAL_ONE_BYTE_STRING_TYPE",
+		V8_12_4 | V8_13_6},
+	{AT(form_mask), 1, UINT16_MAX, "StringRepresentationMask", V8_ALL},
+	{AT(encoding_mask), 1, UINT16_MAX, "StringEncodingMask", V8_ALL},
+	{AT(one_byte), 0, UINT16_MAX, "OneByteStringTag", V8_ALL},
+	{AT(form_seq), 0, UINT16_MAX, "SeqStringTag", V8_ALL},
+	{AT(form_cons), 0, UINT16_MAX, "ConsStringTag", V8_ALL},
+	{AT(form_external), 0, UINT16_MAX, "ExternalStringTag", V8_ALL},
+	{AT(form_sliced), 0, UINT16_MAX, "SlicedStringTag", V8_ALL},
+	{AT(form_thin), 0, UINT16_MAX, "ThinStringTag", V8_ALL},
+};
+
+/* What no constant tells, as V8's sources have it (code.h, shared-function-info.tq, scope-info.tq,
+ * instance-type.h). Whoever reads such a field sees by what is there whether it is so. */
+static const struct {
+	size_t field;
+	int32_t value;
+	unsigned of;
+} known[] = {
+	{AT(code_start), 40, V8_11_3},
+	{AT(code_size), 56, V8_11_3},
+	{AT(code_deoptimization), 8, V8_12_4 | V8_13_6},
+	{AT(function_data), 8, V8_12_4 | V8_13_6},
+	{AT(scope_flags_shift), 32, V8_11_3 | V8_12_4},
+	{AT(scope_module), -1, V8_11_3},
+	{AT(scope_module), 3, V8_12_4},
+	{AT(scope_module), 5, V8_13_6},
+	{AT(uncached), 16, V8_ALL},
 };
 
 /* What is taken for granted here: words of 8 bytes, bit 0 says pointer, a small integer is the
@@ -113,47 +179,88 @@ static struct ht_err *read_constant(
 	return read_int(lookup, symbol, ret, ret_found);
 }
 
-static int32_t *field_of(struct v8_layout *layout, const struct constant *constant)
+static int32_t *field_of(struct v8_layout *layout, size_t field)
 {
-	return (int32_t *)((uint8_t *)layout + constant->field);
+	return (int32_t *)((uint8_t *)layout + field);
 }
 
-static struct ht_err *read_constants(
-	struct lookup *lookup, struct v8_layout *ret, char *ret_why, size_t why_bytes)
+static struct ht_err *check_expected(struct lookup *lookup, char *ret_why, size_t why_bytes)
 {
 	struct ht_err *err = NULL;
-	bool found = false;
-	int32_t value;
-
 	for (size_t i = 0; i < HT_ARRAY_SIZE(expected) && !err && !ret_why[0]; i++) {
+		int32_t value;
+		bool found;
 		err = read_constant(lookup, expected[i].name, &value, &found);
 		if (!err && !(found && value == expected[i].value))
 			snprintf(ret_why, why_bytes, "%s is not understood", expected[i].name);
 	}
-	for (size_t i = 0; i < HT_ARRAY_SIZE(constants) && !err && !ret_why[0]; i++) {
-		const struct constant *constant = &constants[i];
-		value = 0;
-		err = read_constant(lookup, constant->name, &value, &found);
-		if (!err && !(found && value >= constant->lo && value <= constant->hi))
-			snprintf(ret_why, why_bytes, "%s is not told", constant->name);
-		*field_of(ret, constant) = value;
-	}
 	return err;
 }
 
-/* Where no constant tells a field, the version does. */
 static struct ht_err *read_version(
-	struct lookup *lookup, struct v8_layout *ret, char *ret_why, size_t why_bytes)
+	struct lookup *lookup, unsigned *ret, char *ret_why, size_t why_bytes)
 {
 	int32_t major = 0, minor = 0;
 	bool found;
 	struct ht_err *err = read_int(lookup, "_ZN2v88internal7Version6major_E", &major, &found);
 	if (!err)
 		err = read_int(lookup, "_ZN2v88internal7Version6minor_E", &minor, &found);
-	if (!err && !ret_why[0] && (major != 11 || minor != 3))
+	*ret = 0;
+	for (size_t i = 0; i < HT_ARRAY_SIZE(versions); i++)
+		if (versions[i].major == major && versions[i].minor == minor)
+			*ret = versions[i].bit;
+	if (!err && !*ret)
 		snprintf(ret_why, why_bytes, "version is %d.%d", major, minor);
-	ret->code_size = 16;
-	ret->uncached = 16;
+	return err;
+}
+
+static struct ht_err *read_constants(struct lookup *lookup, unsigned version, struct v8_layout *ret,
+	char *ret_why, size_t why_bytes)
+{
+	struct ht_err *err = NULL;
+
+	for (size_t i = 0; i < HT_ARRAY_SIZE(constants) && !err && !ret_why[0]; i++) {
+		const struct constant *constant = &constants[i];
+		int32_t value = 0;
+		bool found;
+		if (!(constant->of & version))
+			continue;
+		err = read_constant(lookup, constant->name, &value, &found);
+		if (!err && !(found && value >= constant->lo && value <= constant->hi))
+			snprintf(ret_why, why_bytes, "%s is not told", constant->name);
+		*field_of(ret, constant->field) = value;
+	}
+	for (size_t i = 0; i < HT_ARRAY_SIZE(known); i++)
+		if (known[i].of & version)
+			*field_of(ret, known[i].field) = known[i].value;
+	return err;
+}
+
+/* Constants that say something only together; "" if they do. */
+static const char *find_misfit(const struct v8_layout *layout)
+{
+	/* Between the number of locals and their names there is nothing, or a position. */
+	int32_t between = layout->scope_names_index - layout->scope_locals_index - 1;
+	if (between != 0 && between != 2)
+		return "scopeinfo_idx_first_vars";
+	if (layout->type_uncached &&
+		layout->type_uncached != (layout->type_external | layout->uncached))
+		return "type_UncachedExternalString";
+	return "";
+}
+
+static struct ht_err *read_module(
+	struct lookup *lookup, struct v8_layout *ret, char *ret_why, size_t why_bytes)
+{
+	unsigned version = 0;
+	struct ht_err *err = check_expected(lookup, ret_why, why_bytes);
+	if (!err && !ret_why[0])
+		err = read_version(lookup, &version, ret_why, why_bytes);
+	if (!err && !ret_why[0])
+		err = read_constants(lookup, version, ret, ret_why, why_bytes);
+	const char *misfit = find_misfit(ret);
+	if (!err && !ret_why[0] && misfit[0])
+		snprintf(ret_why, why_bytes, "%s is not understood", misfit);
 	return err;
 }
 
@@ -175,11 +282,9 @@ struct ht_err *v8_layout_read(const struct proc *proc, const struct modules *mod
 		if (!err)
 			err = read_constant(&lookup, "HeapObjectTag", &value, &has);
 		if (!err && has)
-			err = read_constants(&lookup, ret, ret_why, why_bytes);
+			err = read_module(&lookup, ret, ret_why, why_bytes);
 		ret->module_lo = module->lo;
 		ret->module_hi = module->hi;
-		if (!err && has)
-			err = read_version(&lookup, ret, ret_why, why_bytes);
 	}
 	*ret_found = has && !ret_why[0];
 	return err;

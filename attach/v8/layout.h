@@ -10,27 +10,33 @@
 
 /* Offsets are in bytes from an object's first byte. */
 struct v8_layout {
-	raddr_t module_lo, module_hi; /* the module that has V8 in it: constant strings */
-	int32_t instance_type;	      /* in a map, 16 bits */
-	int32_t instructions;	      /* from an instruction stream to its first instruction */
+	raddr_t module_lo, module_hi;  /* the module that has V8 in it: constant strings */
+	int32_t instance_type;	       /* in a map, 16 bits */
+	int32_t instructions;	       /* from an instruction stream to its first instruction */
+	int32_t code_start, code_size; /* where the first is noted in a Code object, and how many
+					  bytes (32 bits) they are */
 	int32_t code_deoptimization;
 	int32_t deoptimization_function; /* index of the function in that array */
+	int32_t wrapper_function;	 /* of what stands there for it; 0: it is there itself */
 	int32_t array_elements, array_length;
 	int32_t closure_function; /* of a JSFunction: its SharedFunctionInfo */
 	int32_t function_data, function_name, function_script;
 	int32_t script_name, script_source, script_line_ends;
-	int32_t scope_locals_index; /* of the number of locals, in words of a ScopeInfo behind its
-				       map */
+	/* In words of a ScopeInfo behind its map: the number of locals, what comes behind all
+	 * counts (in newer ones the position before it). */
+	int32_t scope_locals_index, scope_names_index;
+	int32_t scope_flags_shift; /* 32: a small integer, 0: the lower half of their word */
+	int32_t scope_module; /* type of a module's scope, in the flags' lower bits: the number of
+				 its variables is in front of the names; -1: never */
 	int32_t string_length, one_byte_chars, two_byte_chars;
 	int32_t cons_first, cons_second, sliced_parent, sliced_offset, thin_actual;
 	int32_t external_resource;
-	int32_t code_size; /* from where its first instruction is noted to how many bytes they are
-			    */
 	int32_t frame_function; /* from rbp: the JSFunction of a JavaScript frame */
 
 	/* Instance types. */
-	int32_t type_map, type_code, type_instructions, type_array, type_function, type_script,
-		type_scope;
+	int32_t type_map, type_code, type_instructions, type_array, type_deoptimization,
+		type_wrapper, type_function, type_script, type_scope;
+	int32_t type_external, type_uncached; /* of one-byte strings; 0: it is not told */
 	int32_t first_nonstring;
 	/* Bits of the type of a string. */
 	int32_t form_mask, encoding_mask, one_byte, uncached;

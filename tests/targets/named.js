@@ -26,7 +26,7 @@ class Keeper {
 }
 
 const keeper = new Keeper();
-const digest = (bytes) => crypto.createHash('sha256').update(keeper.kept[bytes % 8]).digest('hex');
+const digestKept = (bytes) => crypto.createHash('sha256').update(keeper.kept[bytes % 8]).digest('hex');
 
 // A name that is not ASCII.
 const gr\u00f6\u00dfe = function gr\u00f6\u00dfe(bytes) {
@@ -34,7 +34,7 @@ const gr\u00f6\u00dfe = function gr\u00f6\u00dfe(bytes) {
 };
 
 // What is called at one place of so many is not inlined into it.
-const makers = [makeBuffer, keeper.keepOne.bind(keeper), digest, gr\u00f6\u00dfe,
+const makers = [makeBuffer, keeper.keepOne.bind(keeper), digestKept, gr\u00f6\u00dfe,
   (bytes) => Buffer.allocUnsafeSlow(6000 + bytes), (bytes) => Buffer.allocUnsafeSlow(7000 + bytes)];
 
 function turn() {

@@ -13,74 +13,25 @@
 
 #include "tests/support/ht_check.h"
 #include "tests/support/random.h"
+#include "tests/unit/attach/v8plan.h"
 
 #define HEAP_BYTES (256u << 10)
 #define CODE_BYTES (16u << 10)
 #define SMI(value) ((uint64_t)(value) << 32)
 
-enum type {
+/* The same in every version; of what is not, the plan says the type. */
+enum {
 	TYPE_TWO_BYTE = 32,
 	TYPE_CONS = 33,
 	TYPE_EXTERNAL = 42,
 	TYPE_SLICED = 35,
 	TYPE_THIN = 37,
 	TYPE_ONE_BYTE = 40,
-	TYPE_MAP = 255,
-	TYPE_ARRAY = 175,
-	TYPE_SCRIPT = 167,
-	TYPE_CODE = 245,
-	TYPE_STREAM = 252,
-	TYPE_SCOPE = 261,
-	TYPE_FUNCTION = 262,
 	TYPE_CLOSURE = 2066,
-	TYPE_BASELINE = 2067,
+	TYPE_BYTECODE = 1999,
 };
 
-static const struct v8_layout plan = {
-	.instance_type = 12,
-	.instructions = 16,
-	.code_deoptimization = 16,
-	.deoptimization_function = 6,
-	.array_elements = 16,
-	.array_length = 8,
-	.closure_function = 24,
-	.function_data = 8,
-	.function_name = 16,
-	.function_script = 32,
-	.script_name = 16,
-	.script_source = 8,
-	.script_line_ends = 56,
-	.scope_locals_index = 2,
-	.string_length = 12,
-	.one_byte_chars = 16,
-	.two_byte_chars = 16,
-	.cons_first = 16,
-	.cons_second = 24,
-	.sliced_parent = 16,
-	.sliced_offset = 24,
-	.thin_actual = 16,
-	.external_resource = 16,
-	.code_size = 16,
-	.frame_function = -16,
-	.type_map = TYPE_MAP,
-	.type_code = TYPE_CODE,
-	.type_instructions = TYPE_STREAM,
-	.type_array = TYPE_ARRAY,
-	.type_function = TYPE_FUNCTION,
-	.type_script = TYPE_SCRIPT,
-	.type_scope = TYPE_SCOPE,
-	.first_nonstring = 128,
-	.form_mask = 7,
-	.encoding_mask = 8,
-	.one_byte = 8,
-	.uncached = 16,
-	.form_seq = 0,
-	.form_cons = 1,
-	.form_external = 2,
-	.form_sliced = 3,
-	.form_thin = 5,
-};
-
+static const struct v8_layout *plan;
 static struct proc self;
 static struct v8_heap heap;
 static uint64_t *memory, *code_memory;
@@ -99,23 +50,24 @@ static void set(uint64_t object, int32_t offset, uint64_t word)
 	memcpy((uint8_t *)(uintptr_t)(object - 1) + offset, &word, sizeof(word));
 }
 
-static uint64_t map_of(enum type type)
+static uint64_t map_of(int32_t type)
 {
 	uint64_t map = allocate(4);
 	set(map, 0, meta);
-	set(map, 8, SMI((uint64_t)type));
+	set(map, 8, SMI((uint32_t)type));
 	return map;
 }
 
-static uint64_t object_of(enum type type, size_t words)
+static uint64_t object_of(int32_t type, size_t words)
 {
 	uint64_t map = map_of(type), object = allocate(words);
 	set(object, 0, map);
 	return object;
 }
 
-static void setup(void)
+static void setup_as(enum v8plan version)
 {
+	plan = &v8plan[version];
 	ck_no_err(proc_open(getpid(), &self));
 	ck_no_err(proc_open_mem(&self));
 	memory = mmap(NULL, HEAP_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -125,13 +77,18 @@ static void setup(void)
 	used = 0;
 	meta = allocate(4);
 	set(meta, 0, meta);
-	set(meta, 8, SMI(TYPE_MAP));
-	heap = (struct v8_heap){.proc = &self, .layout = plan};
+	set(meta, 8, SMI((uint32_t)plan->type_map));
+	heap = (struct v8_heap){.proc = &self, .layout = *plan};
+}
+
+static void setup(void)
+{
+	setup_as(V8PLAN_11_3);
 }
 
 /* --- strings --- */
 
-static uint64_t string_of(enum type type, uint32_t length)
+static uint64_t string_of(int32_t type, uint32_t length)
 {
 	uint64_t string = object_of(type, 4 + length / 4);
 	set(string, 8, SMI(length));
@@ -219,29 +176,39 @@ END_TEST
 
 static uint64_t script_of(const char *source)
 {
-	uint64_t script = object_of(TYPE_SCRIPT, 16);
-	set(script, 8, one_byte(source));
-	set(script, 16, one_byte("/a/b.js"));
+	uint64_t script = object_of(plan->type_script, 16);
+	set(script, plan->script_source, one_byte(source));
+	set(script, plan->script_name, one_byte("/a/b.js"));
 	return script;
 }
 
 static uint64_t function_of(uint64_t name, uint64_t script)
 {
-	uint64_t function = object_of(TYPE_FUNCTION, 8);
-	set(function, 16, name);
-	set(function, 32, script);
+	uint64_t function = object_of(plan->type_function, 8);
+	set(function, plan->function_name, name);
+	set(function, plan->function_script, script);
 	return function;
 }
 
 #define HAS_NAME     (1u << 12)
 #define HAS_INFERRED (1u << 14)
 
+static void set_position(uint64_t scope, int32_t at, uint32_t start)
+{
+	set(scope, at, SMI(start));
+	set(scope, at + 8, SMI(start + 10));
+}
+
 static uint64_t scope_of(uint32_t flags, uint32_t start)
 {
-	uint64_t scope = object_of(TYPE_SCOPE, 16);
-	int32_t at = 8 + 3 * 8;
-	set(scope, 8, SMI(flags));
+	uint64_t scope = object_of(plan->type_scope, 20);
+	int32_t at = 8 + plan->scope_names_index * 8;
+	set(scope, 8, (uint64_t)flags << plan->scope_flags_shift);
 	set(scope, 24, SMI(2)); /* locals */
+	if ((int32_t)(flags & 15) == plan->scope_module) {
+		set(scope, at, SMI(9));
+		at += 8;
+	}
 	at += 2 * 2 * 8;
 	if (flags & HAS_NAME) {
 		set(scope, at, one_byte("named"));
@@ -251,8 +218,7 @@ static uint64_t scope_of(uint32_t flags, uint32_t start)
 		set(scope, at, one_byte("inferred"));
 		at += 8;
 	}
-	set(scope, at, SMI(start));
-	set(scope, at + 8, SMI(start + 10));
+	set_position(scope, plan->scope_names_index == 3 ? at : 32, start);
 	return scope;
 }
 
@@ -265,9 +231,9 @@ static void check_function(uint64_t function, const char *name, const char *file
 	ck_assert_uint_eq(found.line, line);
 }
 
-START_TEST(functions_have_name_file_and_line)
+static void check_functions(enum v8plan version)
 {
-	setup();
+	setup_as(version);
 	uint64_t script = script_of("one\ntwo\r\nthree\rfour"), ends;
 	check_function(function_of(one_byte("whole"), script), "whole", "/a/b.js", 0);
 	check_function(function_of(scope_of(HAS_NAME, 0), script), "named", "/a/b.js", 1);
@@ -277,14 +243,57 @@ START_TEST(functions_have_name_file_and_line)
 	check_function(function_of(scope_of(0, 17), script), "", "/a/b.js", 4);
 	check_function(function_of(scope_of(0, 500), script), "", "/a/b.js", 0);
 	check_function(function_of(scope_of(HAS_NAME, 4), SMI(0)), "named", "", 0);
-	ends = object_of(TYPE_ARRAY, 8);
+	ends = object_of(plan->type_array, 8);
 	set(ends, 8, SMI(3));
 	for (uint32_t i = 0; i < 3; i++)
 		set(ends, 16 + 8 * (int32_t)i, SMI(100 * i + 50));
-	set(script, 56, ends);
+	set(script, plan->script_line_ends, ends);
 	check_function(function_of(scope_of(HAS_NAME, 50), script), "named", "/a/b.js", 1);
 	check_function(function_of(scope_of(HAS_NAME, 51), script), "named", "/a/b.js", 2);
 	check_function(function_of(scope_of(HAS_NAME, 250), script), "named", "/a/b.js", 3);
+}
+
+START_TEST(functions_have_name_file_and_line)
+{
+	for (enum v8plan version = 0; version < V8PLAN_COUNT; version++)
+		check_functions(version);
+}
+END_TEST
+
+START_TEST(modules_have_a_scope_of_their_own)
+{
+	for (enum v8plan version = 0; version < V8PLAN_COUNT; version++) {
+		setup_as(version);
+		uint64_t script = script_of("one\ntwo"), scope;
+		uint32_t module = plan->scope_module < 0 ? 3 : (uint32_t)plan->scope_module;
+		check_function(
+			function_of(scope_of(module | HAS_NAME, 4), script), "named", "/a/b.js", 2);
+		scope = scope_of(module | HAS_NAME, 4);
+		if (plan->scope_module < 0)
+			continue;
+		set(scope, 8 + plan->scope_names_index * 8, scope);
+		struct v8_function found;
+		ck_assert(!v8_function_read(&heap, function_of(scope, script), &found));
+	}
+}
+END_TEST
+
+/* Where something else is than a name, or than flags, this is no scope that is understood. */
+START_TEST(scopes_of_another_layout)
+{
+	for (enum v8plan version = 0; version < V8PLAN_COUNT; version++) {
+		setup_as(version);
+		struct v8_function found;
+		uint64_t script = script_of("one"), scope = scope_of(HAS_NAME, 0);
+		const int32_t name = 8 + 8 * (plan->scope_names_index + 2 * 2);
+		set(scope, name, SMI(0));
+		check_function(function_of(scope, script), "", "/a/b.js", 1);
+		set(scope, name, 0x1234567);
+		ck_assert(!v8_function_read(&heap, function_of(scope, script), &found));
+		scope = scope_of(HAS_NAME, 0);
+		set(scope, 8, 1ull << 40 | HAS_NAME);
+		ck_assert(!v8_function_read(&heap, function_of(scope, script), &found));
+	}
 }
 END_TEST
 
@@ -311,26 +320,38 @@ struct made {
 	raddr_t lo;
 };
 
-/* Code of 100 bytes at that place; optimized code names its function. */
+/* Optimized code names its function. */
+static void set_function(const struct made *made)
+{
+	const int32_t at = plan->array_elements + 8 * plan->deoptimization_function;
+	uint64_t array = object_of(plan->type_deoptimization, 12), word = made->function;
+	if (plan->wrapper_function) {
+		word = object_of(plan->type_wrapper, 2);
+		set(word, plan->wrapper_function, made->function);
+	}
+	set(array, plan->array_length, SMI(8));
+	set(array, at, word);
+	set(made->code, plan->code_deoptimization, array);
+}
+
+/* Code of 100 bytes at that place. */
 static struct made make_code(size_t at, bool optimized)
 {
-	struct made made = {.code = object_of(TYPE_CODE, 16),
+	struct made made = {.code = object_of(plan->type_code, 16),
 		.function = function_of(scope_of(HAS_NAME, 4), script_of("one\ntwo"))};
-	uint64_t stream = (uint64_t)(uintptr_t)code_memory + at + 1, array;
-	set(stream, 0, map_of(TYPE_STREAM));
+	uint64_t stream = (uint64_t)(uintptr_t)code_memory + at + 1;
+	set(stream, 0, map_of(plan->type_instructions));
 	set(stream, 8, made.code);
-	made.lo = stream - 1 + 16;
-	set(made.code, 40, made.lo);
-	set(made.code, 56, 100);
+	made.lo = stream - 1 + (uint64_t)plan->instructions;
+	set(made.code, plan->code_start, made.lo);
+	set(made.code, plan->code_size, 100);
 	made.closure = object_of(TYPE_CLOSURE, 8);
-	set(made.closure, 24, made.function);
+	set(made.closure, plan->closure_function, made.function);
 	if (optimized) {
-		array = object_of(TYPE_ARRAY, 12);
-		set(array, 8, SMI(8));
-		set(array, 16 + 6 * 8, made.function);
-		set(made.code, 16, array);
+		set_function(&made);
 	} else {
-		set(made.function, 8, made.code);
+		set(made.code, plan->code_deoptimization, object_of(TYPE_BYTECODE, 12));
+		set(made.function, plan->function_data, made.code);
 	}
 	return made;
 }
@@ -348,9 +369,9 @@ static bool finds(raddr_t pc, uint64_t closure, const struct made *made)
 	return true;
 }
 
-START_TEST(code_leads_to_its_function)
+static void check_code(enum v8plan version)
 {
-	setup();
+	setup_as(version);
 	struct made first = make_code(64, true), second = make_code(8192, false);
 	for (raddr_t pc = 0; pc < 100; pc++) {
 		ck_assert(finds(first.lo + pc, 0, &first));
@@ -364,15 +385,36 @@ START_TEST(code_leads_to_its_function)
 	ck_assert(!finds(second.lo, first.closure, &second));
 	ck_assert(!finds(second.lo, second.function, &second));
 	/* Books that do not agree. */
-	set(first.code, 40, first.lo + 8);
+	set(first.code, plan->code_start, first.lo + 8);
 	ck_assert(!finds(first.lo, 0, &first));
+}
+
+START_TEST(code_leads_to_its_function)
+{
+	for (enum v8plan version = 0; version < V8PLAN_COUNT; version++)
+		check_code(version);
+}
+END_TEST
+
+/* Code that is no function's has an array without entries, behind which may lie anything. */
+START_TEST(an_array_that_is_too_short)
+{
+	for (enum v8plan version = 0; version < V8PLAN_COUNT; version++) {
+		setup_as(version);
+		struct made made = make_code(64, true);
+		uint64_t array;
+		ck_assert(finds(made.lo, 0, &made));
+		ck_assert(v8_load(&heap, made.code, plan->code_deoptimization, &array));
+		set(array, plan->array_length, SMI((uint32_t)plan->deoptimization_function));
+		ck_assert(!finds(made.lo, 0, &made));
+	}
 }
 END_TEST
 
 /* Whatever lies there, and changes, looking ends and harms nobody. */
-START_TEST(any_bytes_are_looked_at_in_vain)
+static void look_at_any_bytes(enum v8plan version)
 {
-	setup();
+	setup_as(version);
 	struct made made = make_code(64, true);
 	uint64_t random = 20;
 	struct v8_code code;
@@ -392,6 +434,12 @@ START_TEST(any_bytes_are_looked_at_in_vain)
 		if (random_below(&random, 8))
 			*at = old;
 	}
+}
+
+START_TEST(any_bytes_are_looked_at_in_vain)
+{
+	for (enum v8plan version = 0; version < V8PLAN_COUNT; version++)
+		look_at_any_bytes(version);
 }
 END_TEST
 
@@ -440,7 +488,7 @@ START_TEST(names_are_looked_up_until_a_deadline)
 	ck_no_err(v8_names_create(
 		&(struct v8_names_options){
 			.proc = &self, .maps = &maps, .sink = count_name, .context = &count},
-		&plan, &names));
+		plan, &names));
 	for (raddr_t pc = made.lo; pc < made.lo + 50; pc++)
 		v8_names_see(names, pc, 0);
 	for (unsigned i = 1; i <= 3; i++) {
@@ -462,8 +510,8 @@ START_TEST(addresses_that_collide_are_given_up)
 	struct proc_map map = {.lo = 0x1000, .hi = 1ull << 47, .exec = true};
 	struct proc_maps maps = {.map = &map, .count = 1};
 	struct v8_names *names;
-	ck_no_err(v8_names_create(
-		&(struct v8_names_options){.proc = &self, .maps = &maps}, &plan, &names));
+	ck_no_err(v8_names_create(&(struct v8_names_options){.proc = &self, .maps = &maps},
+		&v8plan[V8PLAN_11_3], &names));
 	unsigned seen = 0;
 	for (raddr_t pc = 0x1000; seen < 300; pc++) {
 		if (pc * 0x9e3779b97f4a7c15ull >> 48 != 0x1234)
@@ -479,6 +527,7 @@ START_TEST(addresses_that_collide_are_given_up)
 END_TEST
 
 HT_SUITE("attach/v8", strings_of_every_form, strings_that_have_no_end,
-	functions_have_name_file_and_line, lines_of_a_long_source, code_leads_to_its_function,
-	any_bytes_are_looked_at_in_vain, files_are_not_read, names_are_looked_up_until_a_deadline,
-	addresses_that_collide_are_given_up)
+	functions_have_name_file_and_line, modules_have_a_scope_of_their_own,
+	scopes_of_another_layout, lines_of_a_long_source, code_leads_to_its_function,
+	an_array_that_is_too_short, any_bytes_are_looked_at_in_vain, files_are_not_read,
+	names_are_looked_up_until_a_deadline, addresses_that_collide_are_given_up)
