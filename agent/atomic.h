@@ -16,5 +16,8 @@
 #define compare_swap(p, want, v)                                                                   \
 	__atomic_compare_exchange_n(p, want, v, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)
 
+/* Between stores to what a signal handler of the same thread reads. */
+#define signal_fence() __atomic_signal_fence(__ATOMIC_SEQ_CST)
+
 /* Adds to a counter that only one thread writes: no lock prefix. */
 #define count_add(p, v) store_relaxed(p, load_relaxed(p) + (v))

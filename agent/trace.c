@@ -2,61 +2,9 @@
 #include "agent/trace.h"
 
 #include "agent/intern.h"
+#include "agent/kept.h"
+#include "agent/memo.h"
 #include "agent/rules.h"
-
-/* What else is known of a frame, beside STEP_SPECIAL. */
-#define TRACE_USES_FP  2u /* the step to the caller begins at rbp */
-#define TRACE_NEEDS_FP 4u /* some step from here on does, with the rbp of this frame */
-
-struct trace_frame {
-	uint64_t sp, fp;
-	uint64_t hash; /* of this frame and all outside it */
-};
-
-/* A saved rbp by which a frame was found. */
-struct trace_fp_link {
-	uint32_t frame; /* index of the frame that was left; its caller has the rbp */
-	int32_t at;	/* as in trace.link_at */
-};
-
-/* Bytes of a frame in the arrays of struct trace. */
-#define TRACE_FRAME_BYTES                                                                          \
-	(sizeof(struct trace_frame) + sizeof(struct trace_fp_link) + sizeof(uint64_t) +            \
-		sizeof(int32_t) + sizeof(uint8_t))
-#define TRACE_FRAMES_MAX ((sizeof(((struct abi_slot *)0)->walk) - 128) / TRACE_FRAME_BYTES)
-#define TRACE_FRESH_MAX	 (ABI_FRAMES_MAX * sizeof(uint64_t) / sizeof(struct step_state))
-
-/* Stacks that are larger are walked anew each time: places in them do not fit 32 bits. */
-#define TRACE_STACK_WORDS_MAX (1ull << 31)
-
-/*
- * Lies in abi_slot.walk. All zero is a trace of nothing. Frames are outermost first; of a stack
- * that is deeper they are the outer ones.
- */
-struct trace {
-	uint64_t snapshot; /* address of the abi_snapshot, and its generation */
-	uint32_t generation;
-	uint32_t incarnation;
-	uint64_t hi;	/* where the stack begins */
-	uint64_t count; /* frames; 0 while they change */
-	uint64_t id;	/* of the stack of all these frames; 0: unknown */
-	uint64_t fp_count;
-	uint64_t first_link; /* 1: there is no link 0 */
-	/*
-	 * Link i is the word of the stack that led from frame i to its caller, frame i - 1, whose
-	 * PC it is; link 0 the word that is 0, the outermost return address. So the PC of frame i
-	 * is link_word[i + 1]. link_at is where it lies, in words from `hi` on, negative; 0: the
-	 * step loaded more than a return address, and is made again.
-	 */
-	uint64_t link_word[TRACE_FRAMES_MAX + 1];
-	struct trace_frame frame[TRACE_FRAMES_MAX];
-	struct trace_fp_link fp_link[TRACE_FRAMES_MAX];
-	int32_t link_at[TRACE_FRAMES_MAX];
-	uint8_t flags[TRACE_FRAMES_MAX];
-};
-
-_Static_assert(sizeof(struct trace) <= sizeof(((struct abi_slot *)0)->walk), "a trace fits");
-_Static_assert(offsetof(struct abi_slot, walk) % 8 == 0, "the trace is aligned");
 
 /* Whether a walk that is at `state` goes on as it did from frame `i`. */
 static inline bool same_frame(const struct trace *trace, uint64_t i, const struct step_state *state)
@@ -82,17 +30,6 @@ static HT_NOINLINE bool special_holds(const struct abi_config *config,
 	uint32_t rule = rules_find(config, snapshot, step_lookup_pc(&state));
 	return !(rule & RULES_HIDDEN) && step_rare(&state, stack, rule) == STEP_OK &&
 	       same_frame(trace, i - 1, &state);
-}
-
-/* The words [hi - words, hi) of the stack. */
-struct trace_span {
-	const uint64_t *hi;
-	uint64_t words;
-};
-
-static inline struct trace_span span_from(uint64_t sp, uint64_t hi)
-{
-	return (struct trace_span){(const uint64_t *)hi, (hi - sp) / sizeof(uint64_t)};
 }
 
 static inline bool word_holds(struct trace_span span, int32_t at, uint64_t word)
@@ -357,6 +294,7 @@ static inline uint32_t trace_keep(const struct abi_config *config,
 		trace->generation = snapshot->generation;
 		trace->incarnation = slot->head.incarnation;
 		trace->hi = hi;
+		trace->version++;
 	}
 	hash = trace_extend(trace, hash, held, fresh + walk->added, count);
 	for (uint64_t i = whole - count; i-- > 0;)
@@ -400,6 +338,7 @@ static inline uint32_t stack_traced(const struct abi_config *config,
 	uint64_t count = frames_kept(trace, slot, snapshot, stack.hi);
 	if (ht_likely(hi == stack.hi && held <= count))
 		walk.held = frames_held(config, snapshot, trace, count, &stack, state.sp, held);
+	struct trace_span span = span_from(state.sp, stack.hi);
 	if (!walk_fresh(config, snapshot, &stack, trace, state, (struct step_state *)slot->frames,
 		    &walk) ||
 		walk.held + walk.added > config->frames_max) {
@@ -408,7 +347,10 @@ static inline uint32_t stack_traced(const struct abi_config *config,
 	}
 	if (walk.added == 0 && walk.held == count && trace->id != 0)
 		return (uint32_t)trace->id;
-	return trace_keep(config, snapshot, slot, span_from(state.sp, stack.hi), &walk);
+	uint32_t id = trace_keep(config, snapshot, slot, span, &walk);
+	if (trace->id != 0 && walk.held <= held)
+		memo_note(slot, walk.held, walk.held + walk.added, span);
+	return id;
 }
 
 static HT_NOINLINE uint32_t stack_changed(const struct abi_config *config,
@@ -420,6 +362,17 @@ static HT_NOINLINE uint32_t stack_changed(const struct abi_config *config,
 	if (snapshot && !(config->flags & ABI_FLAG_FULL_UNWIND))
 		id = stack_traced(config, snapshot, slot, start, hi, held);
 	return id ? id : stack_plain(config, snapshot, slot, start);
+}
+
+/* The same, if the stack is not one that the memo knows. */
+static HT_NOINLINE uint32_t stack_other(const struct abi_config *config,
+	const struct abi_snapshot *snapshot, struct abi_slot *slot, const struct walk_start *start,
+	uint64_t hi, uint64_t held)
+{
+	struct trace_span span = span_from(start->sp, hi);
+	uint64_t found = fp_links_held((const struct trace *)slot->walk, held, span);
+	uint32_t id = memo_find(slot, found, start, span);
+	return id ? id : stack_changed(config, snapshot, slot, start, hi, held);
 }
 
 uint32_t trace_stack(
@@ -439,5 +392,7 @@ uint32_t trace_stack(
 	if (ht_likely(held == count) && count != 0 && same_frame(trace, count - 1, &state) &&
 		fp_links_held(trace, count, span) == count && trace->id != 0)
 		return (uint32_t)trace->id;
-	return stack_changed(config, snapshot, slot, start, hi, held);
+	/* Nothing is held of frames that are not kept. */
+	return count != 0 ? stack_other(config, snapshot, slot, start, hi, held)
+			  : stack_changed(config, snapshot, slot, start, hi, 0);
 }

@@ -300,6 +300,7 @@ static inline bool abi_last_is_same(uint64_t a, uint64_t b)
 #define ABI_BUFFER_BYTES 65536u
 #define ABI_FRAMES_MAX	 16384u
 #define ABI_COPY_BYTES	 16384u
+#define ABI_MEMO_BYTES	 10496u
 #define ABI_SLOT_DEAD	 8ull /* in abi_slot.key: the thread is gone, the slot may be claimed */
 #define ABI_SLOT_BYTES	 0x40000u
 
@@ -363,8 +364,9 @@ struct abi_slot {
 	uint8_t buffer[ABI_BUFFER_BYTES];
 	uint64_t frames[ABI_FRAMES_MAX]; /* scratch of the walk [A] */
 	uint8_t copy[ABI_COPY_BYTES];	 /* scratch: part of a foreign stack [A] */
+	uint8_t memo[ABI_MEMO_BYTES];	 /* stacks of late [A] */
 	uint8_t walk[ABI_SLOT_BYTES - HT_PAGE_BYTES - ABI_BUFFER_BYTES - 8 * ABI_FRAMES_MAX -
-		     ABI_COPY_BYTES];
+		     ABI_COPY_BYTES - ABI_MEMO_BYTES];
 };
 
 _Static_assert(offsetof(struct abi_slot, buffer) == HT_PAGE_BYTES, "the buffer starts on a page");

@@ -5,6 +5,7 @@
 #include "agent/trace.h"
 
 #include "agent/intern.h"
+#include "agent/kept.h"
 #include "agent/rules.h"
 #include "tests/unit/agent/simulate.h"
 
@@ -261,7 +262,7 @@ START_TEST(deep_stacks)
 		}
 		for (unsigned event = 0; event < 300; event++) {
 			/* Around the room there is, far beyond it, and far below. */
-			const uint32_t around[] = {1000, 1000, 1500, 100};
+			const uint32_t room = TRACE_FRAMES_MAX, around[] = {room, room, 1500, 100};
 			uint32_t depth = around[event / 8 % 4] - 30 + (uint32_t)sim_random(60);
 			for (unsigned i = 0; i < 4; i++)
 				sim_return();
@@ -419,7 +420,7 @@ END_TEST
 START_TEST(garbage_in_the_kept_frames)
 {
 	/* Of struct trace: fp_count, and where the frames are, each sp, fp, hash. */
-	enum { FP_COUNT = 5, FRAMES = 8 + (sizeof(((struct abi_slot *)0)->walk) - 128) / 45 };
+	enum { FP_COUNT = 5, FRAMES = 9 + (sizeof(((struct abi_slot *)0)->walk) - 128) / 45 };
 	for (uint64_t seed = 1; seed <= 50; seed++) {
 		sim_make(seed);
 		struct abi_slot *slot = sim_slot();

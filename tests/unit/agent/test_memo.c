@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Stacks that come in turn are known again, and only they: what is found is what the plain walk
+ * finds, whatever changed meanwhile.
+ */
+#include "agent/memo.h"
+
+#include "agent/intern.h"
+#include "agent/rules.h"
+#include "agent/trace.h"
+#include "tests/unit/agent/simulate.h"
+
+#define BASE_DEPTH 20u
+#define WAYS	   40u
+
+static struct walk_start start;
+
+static uint32_t traced(void)
+{
+	return trace_stack(world_config, &world_slots[0], &start);
+}
+
+static uint32_t plain(void)
+{
+	struct abi_slot *slot = &world_slots[1];
+	const struct abi_snapshot *snapshot = rules_snapshot(world_config);
+	bool cut;
+	slot->head.stack_lo = world_slots[0].head.stack_lo;
+	slot->head.stack_hi = world_slots[0].head.stack_hi;
+	slot->head.incarnation = world_slots[0].head.incarnation;
+	slot->head.bounds_incarnation = world_slots[0].head.bounds_incarnation;
+	uint32_t count = walk_plain(world_config, snapshot, slot, &start);
+	return intern_stack(world_config, snapshot->epoch, slot->frames, NULL, count, &cut);
+}
+
+static void check_same(void)
+{
+	uint32_t want = plain();
+	ck_assert_uint_eq(traced(), want);
+}
+
+/* A slot that has met no stack yet, and a thread that is some calls deep. */
+static void make(uint64_t seed)
+{
+	sim_make(seed);
+	sim_slot();
+	memset(world_slots[0].walk, 0, sizeof(world_slots[0].walk));
+	memset(world_slots[0].memo, 0, sizeof(world_slots[0].memo));
+}
+
+static uint32_t function_random(void)
+{
+	return SIM_FIRST + (uint32_t)sim_random(SIM_FUNCTIONS - SIM_FIRST);
+}
+
+static void descend(void)
+{
+	while (sim_depth < BASE_DEPTH)
+		sim_call(function_random());
+}
+
+/* From there on a few calls more, the same for the same `way`, and then a hook. */
+static void go(uint64_t way)
+{
+	uint64_t ignored[SIM_DEPTH_MAX + 1], before = sim_random_state;
+	while (sim_depth > BASE_DEPTH)
+		sim_return();
+	sim_random_state = (way + 1) * 0x9e3779b97f4a7c15ull;
+	for (uint64_t i = 1 + sim_random(6); i > 0; i--)
+		sim_call(function_random());
+	sim_hook(&start, ignored);
+	sim_random_state = before;
+}
+
+/* Other tables without another generation, which there never are: then only what is known again
+ * gives what it was. */
+static void set_words(uint32_t first, uint32_t last, int words)
+{
+	for (uint32_t i = first; i <= last; i++)
+		sim_table->rule[i] = abi_rule_make(ABI_RULE_RSP, words, 0);
+	memset((void *)sim_snapshot->cache, 0, ABI_CACHE_BYTES);
+}
+
+static void set_all_words(int words)
+{
+	set_words(SIM_FIRST, SIM_FUNCTIONS - 1, words);
+}
+
+static void make_plain(void)
+{
+	make(1);
+	set_all_words(4);
+	descend();
+}
+
+START_TEST(ways_in_turn)
+{
+	for (uint64_t seed = 1; seed <= 60; seed++) {
+		make(seed);
+		descend();
+		for (unsigned event = 0; event < 600; event++) {
+			go(sim_random(WAYS));
+			check_same();
+		}
+	}
+}
+END_TEST
+
+/* The words that lead outwards, and all others, change and change back. */
+START_TEST(ways_with_other_words)
+{
+	for (uint64_t seed = 1; seed <= 100; seed++) {
+		make(seed);
+		descend();
+		uint64_t base = sim_sp;
+		for (unsigned event = 0; event < 400; event++) {
+			go(sim_random(8));
+			uint64_t words = (base - sim_sp) / 8 + 64;
+			uint64_t *word = sim_word(sim_sp + 8 * sim_random(words)), old = *word;
+			const uint64_t values[] = {sim_random(UINT64_MAX), 0, old + 8,
+				sim_site(function_random()), sim_sp + 8 * sim_random(words)};
+			if (event % 2)
+				*word = values[sim_random(HT_ARRAY_SIZE(values))];
+			if (event % 8 == 0)
+				start.fp = sim_sp + 8 * sim_random(words);
+			if (event % 16 == 2)
+				start.pc = sim_site(function_random());
+			check_same();
+			*word = old;
+		}
+	}
+}
+END_TEST
+
+START_TEST(a_stack_of_late_is_not_walked_again)
+{
+	uint32_t id[3];
+	make_plain();
+	for (uint64_t event = 0; event < 60; event++) {
+		uint64_t way = event % 3;
+		go(way);
+		if (event < 30) {
+			id[way] = traced();
+		} else {
+			set_all_words(8);
+			ck_assert_uint_ne(plain(), id[way]);
+			ck_assert_uint_eq(traced(), id[way]);
+			set_all_words(4);
+		}
+	}
+}
+END_TEST
+
+/* What is met again and again becomes the kept stack, which is looked at first. */
+START_TEST(the_same_stack_again_becomes_the_kept_one)
+{
+	make_plain();
+	go(0);
+	uint32_t id = traced();
+	go(1);
+	traced();
+	go(0);
+	for (unsigned i = 0; i < 200; i++)
+		ck_assert_uint_eq(traced(), id);
+	memset(world_slots[0].memo, 0, sizeof(world_slots[0].memo));
+	set_all_words(8);
+	ck_assert_uint_ne(plain(), id);
+	ck_assert_uint_eq(traced(), id);
+}
+END_TEST
+
+/* Two ways to where the others part, in frames of the same size. */
+START_TEST(outer_frames_in_turn)
+{
+	make_plain();
+	for (unsigned event = 0; event < 2000; event++) {
+		uint64_t outer = sim_random(2), before = sim_random_state;
+		while (sim_depth > BASE_DEPTH / 2)
+			sim_return();
+		while (sim_depth < BASE_DEPTH) {
+			sim_random_state = 99 + sim_depth + (sim_depth == 12 ? outer : 0);
+			sim_call(function_random());
+		}
+		sim_random_state = before;
+		go(sim_random(6));
+		check_same();
+	}
+}
+END_TEST
+
+/* From `depth` calls deep one of two functions is called, whose frames have four words, and may be
+ * said to have more. */
+static void call_and_check(uint32_t function, uint32_t depth, int words)
+{
+	uint64_t ignored[SIM_DEPTH_MAX + 1];
+	while (sim_depth > depth)
+		sim_return();
+	set_words(function, function, 4);
+	sim_random_state = 77 + function;
+	sim_call(function);
+	sim_call(SIM_FIRST);
+	sim_hook(&start, ignored);
+	set_words(function, function, words);
+	check_same();
+}
+
+/* Be it the first or the second stack of the new ones, and also where nothing but the outermost
+ * frame is left of the one before. */
+START_TEST(nothing_is_known_of_other_tables)
+{
+	for (uint32_t depth = 1; depth <= 8; depth++) {
+		for (uint32_t first = 0; first < 2; first++) {
+			make(1);
+			set_all_words(4);
+			while (sim_depth < depth)
+				sim_call(SIM_FIRST);
+			for (uint32_t turn = 0; turn < 12; turn++)
+				call_and_check(SIM_FIRST + 1 + turn % 2, depth, 4);
+			sim_snapshot->generation++;
+			for (uint32_t turn = first; turn < 12; turn++)
+				call_and_check(SIM_FIRST + 1 + turn % 2, depth, turn % 2 ? 4 : 8);
+		}
+	}
+}
+END_TEST
+
+/* Whatever is written there, nothing outside the stack is read. */
+START_TEST(garbage_in_the_memo)
+{
+	for (uint64_t seed = 1; seed <= 100; seed++) {
+		make(seed);
+		descend();
+		uint16_t *words = (uint16_t *)world_slots[0].memo;
+		for (unsigned event = 0; event < 200; event++) {
+			go(sim_random(8));
+			traced();
+			for (unsigned i = 0; i < 40; i++)
+				words[sim_random(ABI_MEMO_BYTES / 2)] =
+					(uint16_t)(sim_random(2) ? sim_random(0x10000)
+								 : sim_random(40));
+			traced();
+		}
+	}
+}
+END_TEST
+
+HT_SUITE("agent/memo", ways_in_turn, ways_with_other_words, a_stack_of_late_is_not_walked_again,
+	the_same_stack_again_becomes_the_kept_one, outer_frames_in_turn,
+	nothing_is_known_of_other_tables, garbage_in_the_memo)
