@@ -87,8 +87,10 @@ $O/agent.so: $(agent_obj) agent/agent.lds
 $O/attach/inject/agent_image.o: $O/agent.so
 
 # A walk must see where the frame of a hook begins and ends (agent/rules.c).
-$O/agent-so/hooks.o $O/agent-so/sampled_hooks.o: agent_cc += -fno-schedule-insns2 -fno-shrink-wrap -fno-ipa-icf \
+$O/agent-so/hooks.o $O/agent-so/sampled_hooks.o $O/agent-so/mapping.o: agent_cc += -fno-schedule-insns2 -fno-shrink-wrap -fno-ipa-icf \
 	-fno-optimize-sibling-calls
+# Arguments that are pointers stay so: more than six would make the size of a frame unknown.
+$O/agent-so/mapping.o: agent_cc += -fno-ipa-sra
 
 $O/agent-so/%.o: agent/%.c Makefile
 	@mkdir -p $(@D)

@@ -34,6 +34,16 @@ static inline uint8_t *encode_thread(uint8_t *at, uint32_t tid, uint32_t level)
 	return at + ENCODE_THREAD_BYTES;
 }
 
+#define ENCODE_WORD_BYTES 9u
+
+/* A word of a mapping, enum abi_word. */
+static inline uint8_t *encode_whole_word(uint8_t *at, unsigned number, uint64_t value)
+{
+	*at = (uint8_t)(ABI_EVENT_THREAD | number << ABI_WORD_SHIFT);
+	__builtin_memcpy(at + 1, &value, sizeof(value));
+	return at + ENCODE_WORD_BYTES;
+}
+
 /* REALLOC_FREED, REALLOC_FAIL */
 static inline uint8_t *encode_mark(uint8_t *at, unsigned kind, uint64_t time)
 {

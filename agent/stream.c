@@ -8,6 +8,8 @@
 
 /* An event, and the THREAD event that may have to go before it. */
 #define STREAM_ROOM_BYTES (ABI_EVENT_MAX_BYTES + ENCODE_THREAD_BYTES)
+/* The words of a mapping, and a THREAD event before and after them. */
+#define STREAM_MAPPING_BYTES (ABI_WORDS * ENCODE_WORD_BYTES + 2 * ENCODE_THREAD_BYTES)
 
 _Static_assert(ABI_EVENT_MAX_BYTES >= 2 + 8 + 8 + 8 + 4, "the longest event");
 
@@ -50,14 +52,13 @@ static HT_NOINLINE void buffer_begin(struct abi_slot *slot)
 }
 
 /*
- * Makes room for one event behind the bytes in use, whose number it returns. False in a forked
- * child.
+ * Makes room for `bytes` behind those in use, whose number it returns. False in a forked child.
  */
 static inline __attribute__((always_inline)) bool buffer_room(
-	const struct abi_config *config, struct abi_slot *slot, uint64_t *ret_used)
+	const struct abi_config *config, struct abi_slot *slot, uint64_t bytes, uint64_t *ret_used)
 {
 	*ret_used = buffer_used(&slot->head);
-	if (ht_likely(*ret_used != 0 && *ret_used <= ABI_BUFFER_BYTES - STREAM_ROOM_BYTES))
+	if (ht_likely(*ret_used != 0 && *ret_used <= ABI_BUFFER_BYTES - bytes))
 		return true;
 	if (*ret_used != 0 && !buffer_flush(config, slot))
 		return false;
@@ -91,7 +92,8 @@ static inline __attribute__((always_inline)) void event_put(const struct abi_con
 	struct abi_slot_head *head = &slot->head;
 	uint64_t used;
 	/* A handler within this very call, or while it waited, may have forbidden the clock. */
-	if (!buffer_room(config, slot, &used) || ht_unlikely(!config_recording(config)))
+	if (!buffer_room(config, slot, STREAM_ROOM_BYTES, &used) ||
+		ht_unlikely(!config_recording(config)))
 		return;
 	uint64_t last_tsc = head->last_tsc,
 		 tsc = stamp(config, slot, event->addr, shape != STREAM_MARK);
@@ -124,13 +126,48 @@ void stream_put_block(
 	event_put(config, slot, event, STREAM_BLOCK);
 }
 
+uint64_t stream_mapping_stamp(const struct abi_config *config, const struct abi_slot *slot)
+{
+	/* A handler, or another thread, may have forbidden the clock since the hook was entered. */
+	if (!config_recording(config))
+		return 0;
+	uint64_t tsc = abi_time_floor(sys_tsc()), last_tsc = slot->head.last_tsc;
+	return tsc < last_tsc ? last_tsc : tsc;
+}
+
+void stream_put_mapping(const struct abi_config *config, struct abi_slot *slot,
+	const struct stream_mapping *mapping)
+{
+	struct abi_slot_head *head = &slot->head;
+	const uint64_t word[ABI_WORDS] = {[ABI_WORD_TIME - 1] = mapping->tsc,
+		[ABI_WORD_ADDR - 1] = mapping->addr,
+		[ABI_WORD_LENGTH - 1] = mapping->length,
+		[ABI_WORD_CALL - 1] = mapping->stack |
+				      (uint64_t)mapping->call << ABI_WORD_CALL_SHIFT |
+				      (uint64_t)(uint8_t)mapping->protect << ABI_WORD_PROTECT_SHIFT,
+		[ABI_WORD_FLAGS - 1] = mapping->flags};
+	uint64_t used;
+	if (!mapping->tsc || !buffer_room(config, slot, STREAM_MAPPING_BYTES, &used) ||
+		!config_recording(config))
+		return;
+	uint8_t *at = slot->buffer + used;
+	for (unsigned i = 0; i < ABI_WORDS; i++)
+		at = encode_whole_word(at, i + 1, word[i]);
+	at = encode_thread(at, head->tid, head->key & (ABI_SLOT_DEAD - 1));
+	/* Counted afterwards: a thread that is killed in between leaves no count of what never
+	 * came. */
+	store_release(&head->committed,
+		load_relaxed(&head->committed) + (uint64_t)(at - slot->buffer) - used);
+	count_add(&head->mappings, 1);
+}
+
 void stream_announce(const struct abi_config *config, struct abi_slot *slot)
 {
 	struct abi_slot_head *head = &slot->head;
 	uint64_t used;
 	if (buffer_used(head) == 0)
 		return; /* the next buffer begins with it anyway */
-	if (!buffer_room(config, slot, &used))
+	if (!buffer_room(config, slot, STREAM_ROOM_BYTES, &used))
 		return;
 	encode_thread(slot->buffer + used, head->tid, head->key & (ABI_SLOT_DEAD - 1));
 	store_release(&head->committed, head->committed + ENCODE_THREAD_BYTES);

@@ -40,6 +40,21 @@ static inline void stream_put(
 		stream_put_block(config, slot, event);
 }
 
+/* What was done to a mapping. */
+struct stream_mapping {
+	enum abi_mapping_call call;
+	uint64_t tsc; /* of stream_mapping_stamp */
+	uint64_t addr, length;
+	uint32_t protect, flags;
+	uint32_t stack; /* node id; 0: none */
+};
+
+/* The time of a mapping: behind everything that this thread has got from others. */
+uint64_t stream_mapping_stamp(const struct abi_config *config, const struct abi_slot *slot);
+/* As the three above, but of a mapping, and stamped already. */
+void stream_put_mapping(const struct abi_config *config, struct abi_slot *slot,
+	const struct stream_mapping *mapping);
+
 /* Is `addr` a block whose allocation is among the last events of this stream? Then the free of it
  * needs no size. */
 static inline bool stream_allocated(const struct abi_slot *slot, uint64_t addr)

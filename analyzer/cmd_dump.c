@@ -27,6 +27,24 @@ struct dump {
 /* --- events ------------------------------------------------------------------------------------
  */
 
+static void print_mapping(FILE *out, uint64_t slot, const struct event *event)
+{
+	static const char *const call[] = {
+		[ABI_CALL_MAP] = "map",
+		[ABI_CALL_UNMAP] = "unmap",
+		[ABI_CALL_MOVE_FROM] = "move-from",
+		[ABI_CALL_MOVE_TO] = "move-to",
+		[ABI_CALL_ADVISE] = "advise",
+		[ABI_CALL_PROTECT] = "protect",
+	};
+	fprintf(out,
+		"mapping slot=%" PRIu64 " tid=%" PRIu32 " tsc=%" PRIu64 " %s addr=0x%" PRIx64
+		" size=%" PRIu64 " stack=%" PRIu32 " protect=%u flags=0x%" PRIx32 "\n",
+		slot, event->tid, event->tsc,
+		event->hook < HT_ARRAY_SIZE(call) ? call[event->hook] : "unknown", event->addr,
+		event->size, event->stack, event->protect, event->flags);
+}
+
 static void print_event(FILE *out, uint64_t slot, const struct event *event)
 {
 	static const char *const kind[] = {
@@ -37,6 +55,10 @@ static void print_event(FILE *out, uint64_t slot, const struct event *event)
 		[ABI_EVENT_REALLOC_FREED] = "realloc-freed",
 		[ABI_EVENT_REALLOC_FAIL] = "realloc-fail",
 	};
+	if (event->kind == ABI_EVENT_MAPPING) {
+		print_mapping(out, slot, event);
+		return;
+	}
 	fprintf(out, "event slot=%" PRIu64 " tid=%" PRIu32 " tsc=%" PRIu64 " %s", slot, event->tid,
 		event->tsc, kind[event->kind]);
 	if (event->kind != ABI_EVENT_REALLOC_FREED && event->kind != ABI_EVENT_REALLOC_FAIL)
@@ -184,10 +206,11 @@ static struct ht_err *print_record(struct dump *dump, const struct rec *rec)
 	case REC_CAPTURE:
 		fprintf(out,
 			"capture sample_bytes=%" PRIu64 " unix_ns=%" PRIu64 " mono_ns=%" PRIu64
-			" tsc=%" PRIu64 " slots=%" PRIu64 " modules=%" PRIu64 "\n",
+			" tsc=%" PRIu64 " slots=%" PRIu64 " modules=%" PRIu64 " flags=%" PRIu64
+			"\n",
 			rec->capture.sample_bytes, rec->capture.start_unix_ns,
 			rec->capture.start_mono_ns, rec->capture.start_tsc,
-			rec->capture.slots_tapped, rec->capture.modules);
+			rec->capture.slots_tapped, rec->capture.modules, rec->capture.flags);
 		return NULL;
 	case REC_MODULE:
 		print_module(text, &rec->module);
@@ -227,6 +250,13 @@ static struct ht_err *print_record(struct dump *dump, const struct rec *rec)
 		return NULL;
 	case REC_HEAP:
 		print_heap(text, &rec->heap);
+		return NULL;
+	case REC_MAPPED:
+		for (uint64_t i = 0; i < rec->mapped.range_count; i++)
+			fprintf(out,
+				"mapped lo=0x%" PRIx64 " bytes=%" PRIu64 " flags=%" PRIu64 "\n",
+				rec->mapped.range[i].lo, rec->mapped.range[i].bytes,
+				rec->mapped.range[i].flags);
 		return NULL;
 	}
 	fprintf(out, "record kind=%u bytes=%zu\n", (unsigned)rec->kind, rec->raw.length);

@@ -47,6 +47,7 @@ enum option_id {
 	OPTION_NO_CACHE,
 	OPTION_HOOK,
 	OPTION_SAMPLE,
+	OPTION_MMAP,
 	OPTION_VERSION,
 };
 
@@ -78,6 +79,8 @@ static const struct option_row {
 		IN_CAPTURE},
 	{OPTION_SAMPLE, 0, "sample", "BYTES",
 		"one allocation in so many bytes, at random: 512K; for always-on use", IN_CAPTURE},
+	{OPTION_MMAP, 0, "mmap", NULL, "record mmap, munmap, mremap, mprotect and madvise, too",
+		IN_CAPTURE},
 	{OPTION_UNWIND, 0, "unwind", "full",
 		"walk every stack from the start: slower, for comparison", IN_CAPTURE},
 	{OPTION_SYMBOLIZE, 0, "symbolize", "later", "do not store names in the trace", IN_CAPTURE},
@@ -260,6 +263,9 @@ static struct ht_err *apply(
 	case OPTION_SAMPLE:
 		if (!options_size(value, &options->sample_bytes))
 			return usage("not a size up to 1024G, like 64K 512KiB 1M", value);
+		break;
+	case OPTION_MMAP:
+		options->mappings = true;
 		break;
 	case OPTION_UNWIND:
 		if (strcmp(value, "full") != 0)

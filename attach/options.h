@@ -32,7 +32,7 @@ struct options {
 	uint64_t duration_ns;  /* 0: until a signal */
 	uint64_t sample_bytes; /* 0: every allocation */
 	enum options_hook hook;
-	bool replace, quiet, json, lossless, full_unwind, symbolize_later, no_cache;
+	bool replace, quiet, json, lossless, mappings, full_unwind, symbolize_later, no_cache;
 };
 
 /* Parses the arguments. HT_ERR_USAGE names the wrong word and the remedy. */

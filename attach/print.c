@@ -224,6 +224,7 @@ struct ht_err *print_session_json(const struct session_report *r, pid_t pid, con
 		{"detach_ns", r->detach_ns},
 		{"sample_bytes", r->sample_bytes},
 		{"events", r->events},
+		{"mappings", r->mappings},
 		{"dropped_events", r->dropped_events},
 		{"nested_events", r->nested_events},
 		{"truncated_stacks", r->truncated_stacks},
@@ -355,7 +356,7 @@ void print_survey(const struct survey *s)
 	print_text(stdout, "allocators:\n");
 	for (size_t i = 0; i < s->slots.function_count; i++) {
 		const struct allocator_function *f = &s->slots.function[i];
-		if (abi_is_guard(f->hook))
+		if (!abi_is_allocator(f->hook))
 			continue;
 		print_text(stdout, "  %-16s %lx in %s\n", hook_name(f->hook),
 			(unsigned long)f->addr, module_path(s, f->module_id));
@@ -364,7 +365,7 @@ void print_survey(const struct survey *s)
 		s->tap_count, s->unresolved_count, s->foreign_count);
 	for (size_t i = 0; i < s->slots.count; i++) {
 		const struct slot *slot = &s->slots.slot[i];
-		if (abi_is_guard(slot->hook))
+		if (!abi_is_allocator(slot->hook))
 			continue;
 		print_text(stdout, "  %-16s %lx %-28s %s\n", hook_name(slot->hook),
 			(unsigned long)slot->addr, verdict_names[slot->verdict],
@@ -384,7 +385,7 @@ struct ht_err *print_survey_json(const struct survey *s)
 
 	for (size_t i = 0; slots && i < s->slots.count; i++) {
 		const struct slot *slot = &s->slots.slot[i];
-		if (abi_is_guard(slot->hook))
+		if (!abi_is_allocator(slot->hook))
 			continue;
 		json_array_append_new(
 			slots, json_pack("{s:s, s:I, s:s, s:o}", "function", hook_name(slot->hook),

@@ -50,8 +50,37 @@ struct ht_err *records_put_capture(struct session *s)
 		.modules = s->survey.modules.count,
 		.memory_total_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * HT_PAGE_BYTES,
 		.sample_bytes = s->options->sample_bytes,
+		.flags = s->options->mappings ? REC_CAPTURE_MAPPINGS : 0,
 	};
 	return sink_put(s->sink, &rec, 0);
+}
+
+static bool is_usable(const struct proc_map *map)
+{
+	return map->read || map->write || map->exec;
+}
+
+struct ht_err *records_put_mapped(struct session *s)
+{
+	struct rec rec = {.kind = REC_MAPPED};
+	struct rec_mapped *mapped = &rec.mapped;
+	struct proc_maps maps;
+	struct ht_err *err = proc_maps_read(&s->survey.proc, &maps);
+	if (err)
+		return err;
+	for (size_t i = 0; i < maps.count && !err; i++) {
+		const struct proc_map *map = &maps.map[i];
+		mapped->range[mapped->range_count++] = (struct rec_range){.lo = map->lo,
+			.bytes = map->hi - map->lo,
+			.flags = (is_usable(map) ? REC_RANGE_USABLE : 0) |
+				 (map->inode ? REC_RANGE_FILE : 0)};
+		if (mapped->range_count < TRACE_RANGES_MAX && i + 1 < maps.count)
+			continue;
+		err = sink_put(s->sink, &rec, 0);
+		mapped->range_count = 0;
+	}
+	proc_maps_deinit(&maps);
+	return err;
 }
 
 static struct ht_err *put_module(struct session *s, const struct module *module, bool missed)

@@ -11,6 +11,9 @@ struct ht_err *records_put_target(struct session *s);
 /* The window begins now. */
 HT_MUST_CHECK
 struct ht_err *records_put_capture(struct session *s);
+/* Puts what is mapped now: before the first event of a window that records mappings. */
+HT_MUST_CHECK
+struct ht_err *records_put_mapped(struct session *s);
 /* Puts the modules that the trace does not have yet. `late`: loaded during the window. */
 HT_MUST_CHECK
 struct ht_err *records_put_new_modules(struct session *s, bool late);

@@ -132,6 +132,7 @@ static struct ht_err *prepare(struct session *s)
 	struct ht_err *err = agent_elf_read(&s->elf);
 	if (!err)
 		err = survey_open(s->options->pid, &s->survey);
+	s->survey.with_mappings = s->options->mappings;
 	/* Before there is a guardian: it holds the lock on when we are dead. */
 	if (!err)
 		err = take_lock(s);
@@ -172,6 +173,8 @@ static struct ht_err *begin_trace(struct session *s)
 	struct ht_err *err = records_put_target(s);
 	if (!err)
 		err = records_put_capture(s);
+	if (!err && s->options->mappings)
+		err = records_put_mapped(s);
 	if (!err)
 		err = records_put_new_modules(s, false);
 	if (!err)
@@ -323,6 +326,7 @@ static void fill_totals(struct session *s)
 	report->threads = totals.threads;
 	report->damage = totals.damage;
 	report->sample_bytes = s->options->sample_bytes;
+	report->mappings = totals.mappings;
 	report->dropped_events = sink_dropped_events(s->sink) + totals.samples_lost;
 	for (size_t i = 0; i < ABI_LOSS_COUNT; i++)
 		report->dropped_events += totals.lost[i];

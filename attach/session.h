@@ -34,6 +34,7 @@ struct session_options {
 	enum entries_mode hook;
 	bool lossless;
 	uint64_t sample_bytes; /* record one allocation in so many bytes; 0: each */
+	bool mappings;	       /* record what is mapped past the allocators, too */
 	bool full_unwind;      /* never splice stored stacks: the oracle */
 	bool cache;	       /* read and keep unwind tables */
 	bool symbolize;	       /* store names at the end of the window */
@@ -61,6 +62,7 @@ struct session_report {
 	uint64_t detach_ns;
 	uint64_t stop_ns;      /* longest time any thread was held */
 	uint64_t sample_bytes; /* of the options */
+	uint64_t mappings;     /* calls that map memory; not among `events` */
 	uint64_t events, dropped_events, nested_events, truncated_stacks;
 	uint64_t slots_tapped, slots_restored, slots_foreign;
 	uint64_t slots_changed, slots_unloaded; /* left alone */

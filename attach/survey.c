@@ -206,12 +206,20 @@ static void count_slots(struct survey *survey)
 	survey->tap_count = survey->foreign_count = survey->unresolved_count = 0;
 	for (size_t i = 0; i < survey->slots.count; i++) {
 		enum slot_verdict verdict = survey->slots.slot[i].verdict;
-		if (abi_is_guard(survey->slots.slot[i].hook))
+		if (!abi_is_allocator(survey->slots.slot[i].hook))
 			continue;
 		survey->tap_count += verdict == SLOT_TAP;
 		survey->foreign_count += verdict == SLOT_FOREIGN;
 		survey->unresolved_count += verdict == SLOT_UNRESOLVED;
 	}
+}
+
+static struct ht_err *read_slots(const struct survey *survey, const struct modules *modules,
+	raddr_t thunk_lo, raddr_t thunk_hi, struct slots *ret)
+{
+	return survey->with_mappings
+		       ? slots_read_all(&survey->proc, modules, thunk_lo, thunk_hi, ret)
+		       : slots_read(&survey->proc, modules, thunk_lo, thunk_hi, ret);
 }
 
 static struct ht_err *read_contents(struct survey *survey)
@@ -226,7 +234,7 @@ static struct ht_err *read_contents(struct survey *survey)
 	if (!err)
 		err = check_stub(survey);
 	if (!err)
-		err = slots_read(&survey->proc, &survey->modules, 0, 0, &survey->slots);
+		err = read_slots(survey, &survey->modules, 0, 0, &survey->slots);
 	if (!err)
 		err = coverage_read(&survey->proc, &survey->maps, &survey->modules, &survey->slots,
 			&survey->coverage);
@@ -389,7 +397,7 @@ struct ht_err *survey_refresh(struct survey *survey, raddr_t thunk_lo, raddr_t t
 		proc_maps_deinit(&maps);
 		return err;
 	}
-	err = slots_read(&survey->proc, &modules, thunk_lo, thunk_hi, &slots);
+	err = read_slots(survey, &modules, thunk_lo, thunk_hi, &slots);
 	if (err) {
 		modules_deinit(&modules);
 		proc_maps_deinit(&maps);

@@ -65,7 +65,7 @@ static struct ht_err *tap_one(struct tap *tap, const struct patch *patch, const 
 	bool done;
 	const struct module *module = modules_find(&survey->modules, slot->real);
 	struct ht_err *err = NULL;
-	if (!abi_is_guard(slot->hook))
+	if (abi_is_allocator(slot->hook))
 		err = usable_of(tap, slot, &usable);
 	if (err)
 		return err;
@@ -120,13 +120,17 @@ static struct ht_err *tap_entry(struct tap *tap, const struct patch *patch, stru
 	return err;
 }
 
-/* Guards, frees, then what frees and allocates, then allocations. */
+/* Guards, frees, then what frees and allocates, then allocations; what is mapped likewise. */
 enum { ROUND_GUARDS, ROUND_FREES, ROUND_BOTH, ROUND_ALLOCATIONS, ROUNDS };
 
 static int tap_order(enum abi_hook hook)
 {
 	if (abi_is_guard(hook))
 		return ROUND_GUARDS;
+	if (abi_is_mapping(hook))
+		return hook == ABI_MAPPING_MUNMAP   ? ROUND_FREES
+		       : hook == ABI_MAPPING_MREMAP ? ROUND_BOTH
+						    : ROUND_ALLOCATIONS;
 	switch (hook_shapes[hook]) {
 	case ABI_SHAPE_FREE:
 		return ROUND_FREES;

@@ -21,7 +21,7 @@
 #include "format/abi_event.h"
 
 #define ABI_MAGIC   0x5041545041454821ull
-#define ABI_VERSION 8u
+#define ABI_VERSION 9u
 
 #define ABI_THUNKS_OFF 0x0u
 #define ABI_TEXT_OFF   0x1000u
@@ -350,6 +350,8 @@ struct abi_slot_head {
 	/* Empty at each buffer start: abi_event.h. Bit 0: the block was allocated, not freed. [A]
 	 */
 	uint64_t recent[ABI_RECENT_COUNT];
+
+	uint64_t mappings; /* events of mappings, committed; not among `events` [A] */
 
 	_Alignas(64) struct abi_sampler sampler;
 };

@@ -29,6 +29,13 @@
  *
  * Every buffer starts with a THREAD event. Frees are stamped before the real call, allocations
  * after.
+ *
+ * What was done to a mapping is ABI_WORDS words, in their order, each of them
+ *
+ *      tag0 (kind THREAD, above it in bits 3-7 which word: 1 ... ABI_WORDS) | u64
+ *
+ * and a THREAD event behind the last. Readers that know nothing of words take them for threads that
+ * do nothing. Words change no delta: neither the time nor the address before.
  */
 #pragma once
 
@@ -44,7 +51,31 @@ enum abi_event_kind {
 	ABI_EVENT_REALLOC_FREED, /* tag0, time: it did, by freeing (size 0, result NULL) */
 	ABI_EVENT_REALLOC_FAIL,	 /* tag0, time: it failed; the block of this stream's last BEGIN
 				    lives */
+	ABI_EVENT_MAPPING,	 /* as the decoder gives what words say; no kind of a tag */
 };
+
+/* What was done; part of the trace format: append only. Calls that fail do nothing. */
+enum abi_mapping_call {
+	ABI_CALL_MAP,	    /* stamped after the call; its protection and flags */
+	ABI_CALL_UNMAP,	    /* stamped before */
+	ABI_CALL_MOVE_FROM, /* mremap's old range, stamped before; empty when it stays mapped */
+	ABI_CALL_MOVE_TO,   /* its new one, stamped after: of this stream's last MOVE_FROM */
+	ABI_CALL_ADVISE,    /* stamped after; flags: the advice that gives memory back */
+	ABI_CALL_PROTECT,   /* stamped after; the new protection */
+};
+
+enum abi_word {
+	ABI_WORD_TIME = 1, /* the TSC: a whole stamp */
+	ABI_WORD_ADDR,
+	ABI_WORD_LENGTH,
+	ABI_WORD_CALL,	/* bits 0-31 stack, 32-39 enum abi_mapping_call, 40-47 protection */
+	ABI_WORD_FLAGS, /* the call's flags, or advice */
+};
+
+#define ABI_WORDS	       5u
+#define ABI_WORD_SHIFT	       3u /* of its number in tag0 */
+#define ABI_WORD_CALL_SHIFT    32u
+#define ABI_WORD_PROTECT_SHIFT 40u
 
 #define ABI_EVENT_MAX_BYTES 32u
 

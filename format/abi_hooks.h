@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The hooked functions, once: those of the allocator, and those that are only watched over.
- * X(id, name, shape, arity): `shape` says how the agent reads the call, `arity` how many integer
- * arguments it takes (the thunk passes its own address in the next one). The order of the
- * allocator's functions is part of the trace format: append only.
+ * The hooked functions, once: those of the allocator, those that are only watched over, and those
+ * that map memory. X(id, name, shape, arity): `shape` says how the agent reads the call, `arity`
+ * how many integer arguments it takes (the thunk passes its own address in the next one). The order
+ * of the allocator's functions is part of the trace format: append only.
  */
 #pragma once
 
@@ -42,6 +42,19 @@ enum abi_shape {
 	X(PRCTL, prctl)                                                                            \
 	X(SYSCALL, syscall)
 
+/*
+ * Functions by which a program maps memory past its allocator; hooked on request (attach --mmap).
+ * All registers that can hold an argument are taken by six of them: the thunk's address is in r11
+ * then, as for guards.
+ */
+#define ABI_MAPPINGS(X)                                                                            \
+	X(MMAP, mmap, 6)                                                                           \
+	X(MMAP64, mmap64, 6)                                                                       \
+	X(MUNMAP, munmap, 2)                                                                       \
+	X(MREMAP, mremap, 5)                                                                       \
+	X(MADVISE, madvise, 3)                                                                     \
+	X(MPROTECT, mprotect, 3)
+
 enum abi_hook {
 #define X(id, name, shape, arity) ABI_HOOK_##id,
 	ABI_HOOKS(X)
@@ -51,12 +64,25 @@ enum abi_hook {
 #define X(id, name) ABI_GUARD_##id,
 	ABI_GUARDS(X)
 #undef X
-		ABI_TAP_COUNT
+#define X(id, name, arity) ABI_MAPPING_##id,
+		ABI_MAPPINGS(X)
+#undef X
+			ABI_TAP_COUNT
 };
 
 _Static_assert(ABI_HOOK_COUNT <= 16, "an event has four bits for its function");
 
+static inline int abi_is_mapping(enum abi_hook hook)
+{
+	return hook >= ABI_MAPPING_MMAP;
+}
+
 static inline int abi_is_guard(enum abi_hook hook)
 {
-	return hook >= ABI_HOOK_COUNT;
+	return hook >= ABI_HOOK_COUNT && !abi_is_mapping(hook);
+}
+
+static inline int abi_is_allocator(enum abi_hook hook)
+{
+	return hook < ABI_HOOK_COUNT;
 }

@@ -50,6 +50,53 @@ static void take_thread(struct event_decoder *decoder, const uint8_t *at)
 	memcpy(&decoder->tid, at + 1, sizeof(decoder->tid));
 	memcpy(&decoder->level, at + 5, sizeof(decoder->level));
 	decoder->has_thread = true;
+	decoder->words = 0;
+}
+
+static void fill_mapping(const struct event_decoder *decoder, struct event *ret)
+{
+	uint64_t call = decoder->word[ABI_WORD_CALL - 1];
+	*ret = (struct event){.kind = ABI_EVENT_MAPPING,
+		.tid = decoder->tid,
+		.tsc = decoder->word[ABI_WORD_TIME - 1],
+		.addr = decoder->word[ABI_WORD_ADDR - 1],
+		.size = decoder->word[ABI_WORD_LENGTH - 1],
+		.stack = (uint32_t)call,
+		.hook = (uint8_t)(call >> ABI_WORD_CALL_SHIFT),
+		.protect = (uint8_t)(call >> ABI_WORD_PROTECT_SHIFT),
+		.flags = (uint32_t)decoder->word[ABI_WORD_FLAGS - 1]};
+}
+
+/* Word `number` of a mapping; false when it is out of its order. Those behind the last one are of a
+ * later version. */
+static bool take_word(struct event_decoder *decoder, unsigned number, const uint8_t *at)
+{
+	if (number > ABI_WORDS)
+		return decoder->has_thread;
+	if (!decoder->has_thread || number != decoder->words + 1)
+		return false;
+	memcpy(&decoder->word[number - 1], at + 1, sizeof(decoder->word[0]));
+	decoder->words = number;
+	return true;
+}
+
+/* Takes THREAD, or a word; `*ret_whole` when it was the last of a mapping. As take_event. */
+static size_t take_thread_or_word(struct event_decoder *decoder, const uint8_t *start, size_t left,
+	struct event *ret, bool *ret_whole)
+{
+	unsigned number = start[0] >> ABI_WORD_SHIFT;
+	if (left < THREAD_BYTES)
+		return 0;
+	if (number == 0) {
+		take_thread(decoder, start);
+		return THREAD_BYTES;
+	}
+	if (!take_word(decoder, number, start))
+		return 0;
+	*ret_whole = number == ABI_WORDS;
+	if (*ret_whole)
+		fill_mapping(decoder, ret);
+	return THREAD_BYTES;
 }
 
 /* Decodes the event at `start`, behind which ABI_EVENT_MAX_BYTES are readable. Returns its length,
@@ -60,10 +107,6 @@ static size_t take_event(struct event_decoder *decoder, const uint8_t *start, st
 	unsigned int time_code = tag0 >> 3 & 3;
 	unsigned int addr_code = tag0 >> 5 & 3;
 	enum abi_event_kind kind = tag0 & 7;
-	if (kind == ABI_EVENT_THREAD) {
-		take_thread(decoder, start);
-		return THREAD_BYTES;
-	}
 	if (kind < ABI_EVENT_THREAD || kind > ABI_EVENT_REALLOC_FAIL || !decoder->has_thread)
 		return 0;
 
@@ -112,12 +155,13 @@ enum event_result event_next(struct event_decoder *decoder, struct bytes *in, st
 			memcpy(padded, in->at, left);
 			start = padded;
 		}
-		bool is_thread = (*start & 7) == ABI_EVENT_THREAD;
-		size_t used = take_event(decoder, start, ret);
+		bool is_whole = (*start & 7) != ABI_EVENT_THREAD;
+		size_t used = is_whole ? take_event(decoder, start, ret)
+				       : take_thread_or_word(decoder, start, left, ret, &is_whole);
 		if (!used || used > left)
 			return lose_step(decoder, in);
 		in->at += used;
-		if (!is_thread)
+		if (is_whole)
 			return EVENT_OK;
 	}
 }

@@ -17,17 +17,23 @@ struct event_decoder {
 	uint32_t level;
 	bool has_thread; /* a THREAD event was read since the restart */
 	bool in_step;	 /* false after damage; the caller clears it when pieces are missing */
+	unsigned words;	 /* read of a mapping that is not whole yet */
+	uint64_t word[ABI_WORDS];
 };
 
 struct event {
 	enum abi_event_kind kind; /* never THREAD: consumed by the decoder */
 	uint8_t hook;		  /* enum abi_hook, or a newer one: 0 .. 15 */
+	uint8_t protect;	  /* of a mapping: PROT_* */
 	uint32_t tid;
-	uint64_t tsc; /* never less than that of the event before, within a buffer */
+	uint64_t tsc; /* but for mappings never less than that of the event before, within a buffer
+		       */
 	uint64_t addr;
 	uint64_t size;
 	uint32_t stack;
-}; /* REALLOC_FREED and REALLOC_FAIL have no hook, addr, size: 0. Only allocations have a stack. */
+	uint32_t flags; /* of a mapping */
+}; /* REALLOC_FREED and REALLOC_FAIL have no hook, addr, size: 0. Only allocations have a stack, and
+    * mappings, whose hook is an enum abi_mapping_call or a newer one. */
 
 /* The stream continues at a buffer start. */
 void event_decoder_restart(struct event_decoder *decoder);

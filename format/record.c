@@ -8,6 +8,7 @@
 enum field_type {
 	FIELD_LAST, /* closes a table */
 	FIELD_NUMBER,
+	FIELD_LATER, /* a number of a later minor version; 0 where the payload ends before it */
 	FIELD_TEXT,  /* length and bytes; the encoder cuts it at TRACE_STRING_MAX */
 	FIELD_ID,    /* length and at most TRACE_BUILD_ID_MAX bytes, never cut */
 	FIELD_BODY,  /* the rest of the payload, as a struct rec_string */
@@ -56,6 +57,7 @@ static const struct field capture_fields[] = {
 	NUMBER(capture.modules),
 	NUMBER(capture.memory_total_bytes),
 	NUMBER(capture.sample_bytes),
+	FIELD(FIELD_LATER, struct rec, capture.flags),
 	{0},
 };
 
@@ -174,6 +176,18 @@ static const struct field heap_fields[] = {
 	{0},
 };
 
+static const struct field range_fields[] = {
+	FIELD(FIELD_NUMBER, struct rec_range, lo),
+	FIELD(FIELD_NUMBER, struct rec_range, bytes),
+	FIELD(FIELD_NUMBER, struct rec_range, flags),
+	{0},
+};
+
+static const struct field mapped_fields[] = {
+	LIST(mapped.range_count, mapped.range, struct rec_range, TRACE_RANGES_MAX, range_fields),
+	{0},
+};
+
 static const struct layout {
 	const char *name;
 	const struct field *fields;
@@ -192,6 +206,7 @@ static const struct layout {
 	[REC_MARK] = {"MARK", mark_fields},
 	[REC_END] = {"END", end_fields},
 	[REC_HEAP] = {"HEAP", heap_fields},
+	[REC_MAPPED] = {"MAPPED", mapped_fields},
 };
 
 /* NULL for a kind that this build does not know. */
@@ -248,6 +263,7 @@ static struct ht_err *put_field(
 	case FIELD_LAST:
 		break;
 	case FIELD_NUMBER:
+	case FIELD_LATER:
 		return bytes_out_uleb(out, *(const uint64_t *)at);
 	case FIELD_TEXT:
 		return put_string(out, string->data,
@@ -384,6 +400,9 @@ static bool take_field(struct bytes *in, const struct field *field, uint8_t *bas
 		break;
 	case FIELD_NUMBER:
 		return bytes_uleb(in, at);
+	case FIELD_LATER:
+		*(uint64_t *)at = 0;
+		return !bytes_left(in) || bytes_uleb(in, at);
 	case FIELD_TEXT:
 		return take_string(in, TRACE_STRING_MAX, at);
 	case FIELD_ID:

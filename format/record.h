@@ -21,6 +21,7 @@
 #define TRACE_BUILD_ID_MAX 64u
 #define TRACE_INLINE_MAX   256u
 #define TRACE_ACCOUNTS_MAX 16u
+#define TRACE_RANGES_MAX   256u
 
 enum rec_kind {
 	REC_TARGET = 1, /* who was profiled; once, first */
@@ -37,6 +38,7 @@ enum rec_kind {
 	REC_MARK,   /* a user's word at a time */
 	REC_END,    /* why the capture ended; once, last but for symbols */
 	REC_HEAP,   /* what the allocators hold, by their own books */
+	REC_MAPPED, /* what was mapped when the window began; before the first event */
 };
 
 struct rec_string {
@@ -54,7 +56,10 @@ struct rec_capture {
 	uint64_t slots_tapped, modules;
 	uint64_t memory_total_bytes; /* of the machine */
 	uint64_t sample_bytes;	     /* one allocation in so many bytes is recorded; 0: each */
+	uint64_t flags;		     /* REC_CAPTURE_*; since version 1.1 */
 };
+
+#define REC_CAPTURE_MAPPINGS 1u /* mappings were recorded, too */
 
 struct rec_segment {
 	uint64_t vaddr, memsz, offset, flags; /* PT_LOAD as in the ELF file; flags PF_* */
@@ -132,6 +137,8 @@ enum rec_counter {
 	REC_COUNTER_DAMAGE,	  /* things in shared memory or messages that make no sense */
 	REC_COUNTER_UNSEEN,	  /* places in code that call an allocator past all slots */
 	REC_COUNTER_SAMPLES_LOST, /* samples for which there was no room */
+	REC_COUNTER_MAPPINGS, /* events of mappings that the trace should hold: in no other counter
+			       */
 	REC_COUNTER_COUNT
 };
 
@@ -196,6 +203,19 @@ struct rec_heap {
 	struct rec_account account[TRACE_ACCOUNTS_MAX];
 };
 
+struct rec_range {
+	uint64_t lo, bytes;
+	uint64_t flags; /* REC_RANGE_* */
+};
+
+#define REC_RANGE_USABLE 1u /* accessible; otherwise reserved */
+#define REC_RANGE_FILE	 2u /* of a file, not anonymous */
+
+struct rec_mapped {
+	uint64_t range_count;
+	struct rec_range range[TRACE_RANGES_MAX];
+};
+
 struct rec {
 	enum rec_kind kind; /* a kind that this build does not know: all fields but `kind` and `raw`
 			       unset */
@@ -216,6 +236,7 @@ struct rec {
 		struct rec_mark mark;
 		struct rec_end end;
 		struct rec_heap heap;
+		struct rec_mapped mapped;
 	};
 };
 

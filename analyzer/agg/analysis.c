@@ -40,6 +40,19 @@ static struct ht_err *before_freed(
 	return profile_before_freed(&analysis->profile, call, usable_bytes);
 }
 
+static struct ht_err *mapped(void *context, uint32_t stream, const struct event *event)
+{
+	struct analysis *analysis = context;
+	return mappings_event(&analysis->mappings, stream, event,
+		timebase_ns(&analysis->model.timebase, event->tsc));
+}
+
+static struct ht_err *mapped_before(void *context, const struct rec_range *range)
+{
+	struct analysis *analysis = context;
+	return mappings_before(&analysis->mappings, range);
+}
+
 static struct ht_err *rss(void *context, uint64_t time_ns, uint64_t rss_bytes)
 {
 	struct analysis *analysis = context;
@@ -70,10 +83,12 @@ struct ht_err *analysis_create(int fd, const char *name, struct analysis **ret)
 		.replay = {.context = analysis,
 			.allocated = allocated,
 			.freed = freed,
-			.before_freed = before_freed},
+			.before_freed = before_freed,
+			.mapped = mapped},
 		.rss = rss,
 		.symbol = symbol,
 		.heap = heap,
+		.mapped_before = mapped_before,
 	};
 	timeline_init(&analysis->timeline);
 	struct ht_err *err = model_load(&analysis->model, fd, name, &observer);
@@ -82,6 +97,7 @@ struct ht_err *analysis_create(int fd, const char *name, struct analysis **ret)
 		return err;
 	}
 	profile_finish(&analysis->profile);
+	mappings_finish(&analysis->mappings);
 	timeline_finish(&analysis->timeline);
 	analysis->heap = heap_of(&analysis->model, &analysis->heap_notes);
 	*ret = analysis;
@@ -93,6 +109,7 @@ void analysis_destroy(struct analysis *analysis)
 	if (!analysis)
 		return;
 	profile_deinit(&analysis->profile);
+	mappings_deinit(&analysis->mappings);
 	symbols_deinit(&analysis->symbols);
 	model_deinit(&analysis->model);
 	free(analysis);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "analyzer/agg/heap.h"
+#include "analyzer/agg/mappings.h"
 #include "analyzer/agg/timeline.h"
 #include "analyzer/model/model.h"
 #include "analyzer/symbols/resolve.h"
@@ -15,9 +16,16 @@ struct analysis {
 	struct symbols symbols; /* those of the trace; more may be added afterwards */
 	struct profile profile;
 	struct timeline timeline;
+	struct mappings mappings;
 	struct heap_notes heap_notes;
 	struct heap heap; /* when all is read */
 };
+
+/* Whether mappings were recorded: otherwise there are none. */
+static inline bool analysis_has_mappings(const struct analysis *analysis)
+{
+	return analysis->model.capture.flags & REC_CAPTURE_MAPPINGS;
+}
 
 /* Reads the trace on `fd` (borrowed) to its end. */
 HT_MUST_CHECK

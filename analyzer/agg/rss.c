@@ -32,12 +32,14 @@ struct rss_growth rss_growth_of(const struct analysis *analysis)
 	uint64_t own_bytes = OWN_BYTES + OWN_THREAD_BYTES * (uint64_t)model->threads.count;
 	uint64_t block_bytes = plus(profile->peak_bytes, profile->peak_bytes / 2);
 	block_bytes = plus(block_bytes, BLOCK_BYTES * profile->peak_blocks);
+	/* Where mappings are recorded: some of them hold blocks, so that this is the most. */
+	uint64_t mapped_bytes = mappings_accessible(&analysis->mappings.live);
 	struct rss_growth ret = {
 		.known = model->rss_max_bytes != 0,
 		.growth_bytes = difference(model->rss_last_bytes, model->rss_first_bytes),
 		.explained_bytes = difference(
 			metrics_outstanding_bytes(&profile->total), profile->before_freed_bytes),
-		.explicable_bytes = plus(block_bytes, own_bytes),
+		.explicable_bytes = plus(plus(block_bytes, mapped_bytes), own_bytes),
 	};
 	ret.is_unexplained =
 		ret.growth_bytes > 0 && (uint64_t)ret.growth_bytes > ret.explicable_bytes;

@@ -14,8 +14,9 @@ struct rss_growth {
 	/* What blocks add to it: those that are outstanding, without those of before that were
 	 * freed. */
 	int64_t explained_bytes;
-	/* The most that the window's blocks, the allocator's way with them, and heaptap itself can
-	 * have added: rss.c. Beyond it something grew that the trace does not hold. */
+	/* The most that the window's blocks, the allocator's way with them, mappings, where they
+	 * are recorded, and heaptap itself can have added: rss.c. Beyond it something grew that the
+	 * trace does not hold. */
 	uint64_t explicable_bytes;
 	bool is_unexplained; /* growth_bytes is more than that */
 };

@@ -85,12 +85,14 @@ static struct ht_err *add_growth(const struct analysis *analysis, struct warning
 	struct rss_growth rss = rss_growth_of(analysis);
 	if (!rss.known || !rss.is_unexplained)
 		return NULL;
+	bool mapped = analysis_has_mappings(analysis);
 	return add(warnings,
 		"RSS grew by %" PRIi64
-		" MiB; the window's blocks and heaptap itself can account for "
-		"%" PRIu64 " MiB at most. The rest is mmap, mapped files, memory that was reserved "
+		" MiB; the window's blocks%s and heaptap itself can account for "
+		"%" PRIu64 " MiB at most. The rest is %smapped files, memory that was reserved "
 		"earlier, or an allocator that is not recorded: heaptap doctor names those",
-		rss.growth_bytes >> 20, rss.explicable_bytes >> 20);
+		rss.growth_bytes >> 20, mapped ? ", its mappings" : "", rss.explicable_bytes >> 20,
+		mapped ? "" : "mmap (attach --mmap records it), ");
 }
 
 static struct ht_err *add_heap(const struct heap *heap, struct warnings *warnings)
@@ -124,6 +126,8 @@ static struct ht_err *add_found(const struct model *model, struct warnings *warn
 	} fact[] = {
 		{model_missing_events(model),
 			"%" PRIu64 " events were recorded and are not in the trace"},
+		{model_missing_mappings(model),
+			"%" PRIu64 " mappings were recorded and are not in the trace"},
 		{damage->gaps, "%" PRIu64 " gaps in the event streams: events are missing"},
 		{damage->malformed, "%" PRIu64 " pieces of event data are malformed"},
 		{damage->early,

@@ -203,6 +203,29 @@ static json_t *heap_json(const struct analysis *analysis)
 	return object;
 }
 
+/* The members of a set of mappings. */
+static json_t *mapped_json(const struct mappings_bytes *live, uint64_t made_bytes)
+{
+	return json_pack("{so so so so}", "made_bytes", number(made_bytes), "anonymous_bytes",
+		number(live->anonymous), "file_bytes", number(live->file), "reserved_bytes",
+		number(live->reserved));
+}
+
+static json_t *mappings_json(const struct mappings *mappings)
+{
+	const uint64_t *calls = mappings->calls;
+	json_t *object = mapped_json(&mappings->live, mappings->made_bytes);
+	object = with(object, "peak_bytes", number(mappings->peak_bytes));
+	object = with(object, "peak_time_ns", number(mappings->peak_time_ns));
+	object = with(object, "before_bytes", number(mappings->before_bytes));
+	object = with(object, "advised_bytes", number(mappings->advised_bytes));
+	object = with(object, "maps", number(calls[ABI_CALL_MAP]));
+	object = with(object, "unmaps", number(calls[ABI_CALL_UNMAP]));
+	object = with(object, "remaps", number(calls[ABI_CALL_MOVE_TO]));
+	object = with(object, "protects", number(calls[ABI_CALL_PROTECT]));
+	return with(object, "advices", number(calls[ABI_CALL_ADVISE]));
+}
+
 static json_t *functions_json(const struct profile *profile)
 {
 	json_t *array = json_array();
@@ -407,6 +430,49 @@ static struct ht_err *put_stack(struct writer *writer, const struct profile_stac
 	return dump(writer, with(object, "frames", frames));
 }
 
+static struct ht_err *mapping_stack(
+	struct writer *writer, const struct mappings_stack *stack, json_t **ret)
+{
+	json_t *frames = json_array();
+	struct ht_err *err = append_frames(writer, stack->node, frames);
+	if (err) {
+		json_decref(frames);
+		return err;
+	}
+	json_t *object = mapped_json(&stack->live, stack->made_bytes);
+	object = with(object, "id", number(stack->node));
+	object = with(object, "calls", number(stack->calls));
+	object = with(object, "peak_bytes", number(stack->peak_bytes));
+	*ret = with(object, "frames", frames);
+	return NULL;
+}
+
+static struct ht_err *put_mappings(struct writer *writer, size_t limit)
+{
+	const struct mappings *mappings = &writer->analysis->mappings;
+	size_t count = mappings->stack_count;
+	uint32_t *order;
+	if (!analysis_has_mappings(writer->analysis))
+		return put(writer, "mappings", json_null());
+	struct ht_err *err = mappings_order(mappings, &order);
+	if (err)
+		return err;
+	json_t *stacks = json_array();
+	for (size_t i = 0; i < count && !err && (!limit || i < limit); i++) {
+		json_t *stack = NULL;
+		err = mapping_stack(writer, &mappings->stack[order[i]], &stack);
+		if (!err)
+			stacks = plus(stacks, stack);
+	}
+	free(order);
+	if (err) {
+		json_decref(stacks);
+		return err;
+	}
+	json_t *object = with(mappings_json(mappings), "stacks_total", number(count));
+	return put(writer, "mappings", with(object, "stacks", stacks));
+}
+
 static struct ht_err *put_stacks(struct writer *writer, size_t limit)
 {
 	const struct profile *profile = &writer->analysis->profile;
@@ -458,6 +524,8 @@ static struct ht_err *put_all(struct writer *writer, size_t limit)
 		err = put(writer, "marks", marks_json(model));
 	if (!err)
 		err = put_warnings(writer);
+	if (!err)
+		err = put_mappings(writer, limit);
 	if (!err)
 		err = put_stacks(writer, limit);
 	fputs("}\n", writer->out);

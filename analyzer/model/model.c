@@ -45,6 +45,14 @@ uint64_t model_dropped_events(const struct model *model)
 	       model->counter[REC_COUNTER_SAMPLES_LOST];
 }
 
+uint64_t model_missing_mappings(const struct model *model)
+{
+	uint64_t recorded = model->counter[REC_COUNTER_MAPPINGS];
+	if (model->how_ended != TRACE_COMPLETE || !model->has_events)
+		return 0;
+	return recorded > model->counts.mappings ? recorded - model->counts.mappings : 0;
+}
+
 uint64_t model_truncated_stacks(const struct model *model)
 {
 	return model->counter[REC_COUNTER_TRUNC_DEPTH] + model->counter[REC_COUNTER_TRUNC_NO_RULE] +
@@ -187,6 +195,15 @@ static struct ht_err *take_mark(struct model *model, const struct rec_mark *rec)
 	return strings_intern(&model->strings, rec->text, &mark->text);
 }
 
+static struct ht_err *take_mapped(struct load *load, const struct rec_mapped *rec)
+{
+	const struct model_observer *observer = load->observer;
+	struct ht_err *err = NULL;
+	for (uint64_t i = 0; observer->mapped_before && i < rec->range_count && !err; i++)
+		err = observer->mapped_before(observer->replay.context, &rec->range[i]);
+	return err;
+}
+
 static struct ht_err *take(struct load *load, const struct rec *rec)
 {
 	struct model *model = load->model;
@@ -231,6 +248,8 @@ static struct ht_err *take(struct load *load, const struct rec *rec)
 		return NULL;
 	case REC_HEAP:
 		return take_heap(model, &rec->heap);
+	case REC_MAPPED:
+		return take_mapped(load, &rec->mapped);
 	}
 	return NULL;
 }

@@ -70,6 +70,8 @@ struct model_observer {
 	/* time_ns since the window's start */
 	struct ht_err *(*rss)(void *context, uint64_t time_ns, uint64_t rss_bytes);
 	struct ht_err *(*symbol)(void *context, const struct rec_symbol *symbol);
+	/* What was mapped before the window. */
+	struct ht_err *(*mapped_before)(void *context, const struct rec_range *range);
 	/* All events from before the reading of that heap began, or ended, have passed. */
 	struct ht_err *(*heap)(void *context, size_t index, bool ended);
 };
@@ -89,6 +91,8 @@ void model_deinit(struct model *model);
 uint64_t model_missing_events(const struct model *model);
 /* All events that the target made and the trace does not hold, as far as was counted. */
 uint64_t model_dropped_events(const struct model *model);
+/* Events of mappings that were recorded and are not in the trace, for whatever reason. */
+uint64_t model_missing_mappings(const struct model *model);
 uint64_t model_truncated_stacks(const struct model *model);
 /* A word for how the capture ended: "duration", "signal", ...; "truncated" without an end record.
  */

@@ -243,9 +243,26 @@ static struct ht_err *find_lane(
 	return NULL;
 }
 
+/* A realloc of the same stream goes on behind it. */
+static struct ht_err *take_mapping(
+	struct replay *replay, uint32_t stream, const struct event *event)
+{
+	struct event known = *event;
+	replay->counts.mappings++;
+	if (known.stack && !nodes_get(replay->nodes, known.stack)) {
+		replay->counts.unknown_stacks++;
+		known.stack = 0;
+	}
+	return replay->observer.mapped
+		       ? replay->observer.mapped(replay->observer.context, stream, &known)
+		       : NULL;
+}
+
 struct ht_err *replay_event(void *context, uint32_t stream, const struct event *event)
 {
 	struct replay *replay = context;
+	if (event->kind == ABI_EVENT_MAPPING)
+		return take_mapping(replay, stream, event);
 	struct lane *lane;
 	struct ht_err *err = find_lane(replay, stream, event->tid, &lane);
 	if (err)
@@ -276,6 +293,7 @@ struct ht_err *replay_event(void *context, uint32_t stream, const struct event *
 	case ABI_EVENT_REALLOC_FREED:
 	case ABI_EVENT_REALLOC_FAIL:
 	case ABI_EVENT_THREAD:
+	case ABI_EVENT_MAPPING:
 		return NULL;
 	}
 	replay->counts.odd_events++;

@@ -33,10 +33,13 @@ struct replay_observer {
 	/* A block older than the window; usable_bytes is 0 when unknown. */
 	struct ht_err *(*before_freed)(
 		void *context, const struct replay_call *call, uint64_t usable_bytes);
+	/* What was done to a mapping, as the event says; NULL: nobody asks. */
+	struct ht_err *(*mapped)(void *context, uint32_t stream, const struct event *event);
 };
 
 struct replay_counts {
 	uint64_t events;
+	uint64_t mappings;	 /* events of mappings, not among `events` */
 	uint64_t inferred_frees; /* blocks given up because their address was allocated again */
 	uint64_t absorbed_frees; /* of those, how many frees arrived later */
 	uint64_t unknown_stacks; /* allocations whose stack is not in the trace */

@@ -356,6 +356,64 @@ static struct ht_err *write_list(struct report *report, const struct list *list)
 	return err;
 }
 
+/* --- mappings ------------------------------------------------------------------------------------
+ */
+
+/* "1.0 MiB accessible (256.0 KiB of files), 4.0 GiB reserved" */
+static void put_mapped(FILE *out, const struct mappings_bytes *bytes)
+{
+	fprintf(out, "%s accessible", text_bytes(mappings_accessible(bytes)).text);
+	if (bytes->file)
+		fprintf(out, " (%s of files)", text_bytes(bytes->file).text);
+	if (bytes->reserved)
+		fprintf(out, ", %s reserved", text_bytes(bytes->reserved).text);
+}
+
+static void write_mappings_summary(const struct report *report)
+{
+	const struct mappings *mappings = &report->analysis->mappings;
+	const uint64_t *calls = mappings->calls;
+	FILE *out = report->text->out;
+	fputs("    at the end   ", out);
+	put_mapped(out, &mappings->live);
+	fprintf(out, "\n    peak         %s accessible at +%s\n",
+		text_bytes(mappings->peak_bytes).text, text_time(mappings->peak_time_ns).text);
+	fprintf(out, "    calls        %s mapped, %s unmapped, %s remapped, %s protected\n",
+		text_count(calls[ABI_CALL_MAP]).text, text_count(calls[ABI_CALL_UNMAP]).text,
+		text_count(calls[ABI_CALL_MOVE_TO]).text, text_count(calls[ABI_CALL_PROTECT]).text);
+	fprintf(out, "    before       %s of mappings older than the window went\n",
+		text_bytes(mappings->before_bytes).text);
+	fprintf(out, "    given back   %s in %s calls of madvise, and still mapped\n",
+		text_bytes(mappings->advised_bytes).text, text_count(calls[ABI_CALL_ADVISE]).text);
+}
+
+static struct ht_err *write_mappings(struct report *report)
+{
+	const struct mappings *mappings = &report->analysis->mappings;
+	FILE *out = report->text->out;
+	size_t limit = report->options->limit, count = mappings->stack_count;
+	uint32_t *order;
+	if (!analysis_has_mappings(report->analysis))
+		return NULL;
+	struct ht_err *err = mappings_order(mappings, &order);
+	if (err)
+		return err;
+	heading(report, "Mappings: what the program and its allocators mapped; blocks lie in it");
+	write_mappings_summary(report);
+	for (size_t i = 0; i < count && !err && (!limit || i < limit); i++) {
+		const struct mappings_stack *stack = &mappings->stack[order[i]];
+		if (!mappings_accessible(&stack->live) && !stack->live.reserved)
+			break;
+		fputs("    ", out);
+		put_mapped(out, &stack->live);
+		fprintf(out, ", of %s in %s calls\n", text_bytes(stack->made_bytes).text,
+			text_count(stack->calls).text);
+		err = write_chain(report, stack->node);
+	}
+	free(order);
+	return err;
+}
+
 /* --- the rest of the page
  * -------------------------------------------------------------------------- */
 
@@ -497,6 +555,8 @@ static struct ht_err *write_page(struct report *report)
 		if (list[i].metric != PROFILE_TEMPORARY || !report->analysis->profile.sample_bytes)
 			err = write_list(report, &list[i]);
 	}
+	if (!err)
+		err = write_mappings(report);
 	if (err)
 		return err;
 	write_sizes(report);

@@ -165,7 +165,7 @@ static uint64_t count_events(struct receiver *receiver, struct event_decoder *de
 	enum event_result result;
 	uint64_t count = 0;
 	while ((result = event_next(decoder, &in, &event)) == EVENT_OK)
-		count++;
+		count += event.kind != ABI_EVENT_MAPPING;
 	receiver->damage += result == EVENT_MALFORMED;
 	return count;
 }

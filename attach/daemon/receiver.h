@@ -32,6 +32,7 @@ struct receiver_totals {
 	uint64_t lost[ABI_LOSS_COUNT];
 	uint64_t trunc[ABI_TRUNC_COUNT];
 	uint64_t samples_lost; /* drawn, and not recorded */
+	uint64_t mappings;     /* committed, of mappings: not among those above */
 	uint64_t failed_calls;
 	uint64_t nested;      /* events in slots of nesting level 1 and up */
 	uint64_t threads;     /* slots of level 0 ever used */

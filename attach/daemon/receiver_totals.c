@@ -19,6 +19,7 @@ static uint64_t read_counter(struct receiver_totals *totals, const uint64_t *cou
 static void add_slot(struct receiver_totals *totals, const struct abi_slot_head *head)
 {
 	totals->failed_calls += read_counter(totals, &head->failed_calls);
+	totals->mappings += read_counter(totals, &head->mappings);
 	for (unsigned int i = 0; i < ABI_LOSS_COUNT; i++)
 		totals->lost[i] += read_counter(totals, &head->lost[i]);
 	for (unsigned int i = 0; i < ABI_TRUNC_COUNT; i++)
@@ -89,6 +90,8 @@ struct ht_err *receiver_put_totals(struct receiver *receiver)
 		err = put_loss(receiver, REC_COUNTER_NESTED, totals.nested);
 	if (!err)
 		err = put_loss(receiver, REC_COUNTER_SAMPLES_LOST, totals.samples_lost);
+	if (!err)
+		err = put_loss(receiver, REC_COUNTER_MAPPINGS, totals.mappings);
 	if (!err)
 		err = put_loss(
 			receiver, REC_COUNTER_DAEMON_DROPS, sink_dropped_events(receiver->sink));

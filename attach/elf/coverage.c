@@ -186,7 +186,7 @@ static size_t slots_of(const struct slots *slots, const struct native *native)
 static bool has_slots(const struct slots *slots)
 {
 	for (size_t i = 0; i < slots->count; i++)
-		if (slots->slot[i].real && !abi_is_guard(slots->slot[i].hook))
+		if (slots->slot[i].real && abi_is_allocator(slots->slot[i].hook))
 			return true;
 	return false;
 }

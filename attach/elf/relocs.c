@@ -14,6 +14,9 @@ ABI_HOOKS(X)
 #define X(id, name) _Static_assert(sizeof(#name) <= NAME_BYTES, "too long: " #name);
 ABI_GUARDS(X)
 #undef X
+#define X(id, name, arity) _Static_assert(sizeof(#name) <= NAME_BYTES, "too long: " #name);
+ABI_MAPPINGS(X)
+#undef X
 
 /* A table of the module, copied; shorter than announced where the target does not let it be read.
  */
@@ -28,6 +31,9 @@ static const char *const hook_names[ABI_TAP_COUNT] = {
 #undef X
 #define X(id, name) #name,
 		ABI_GUARDS(X)
+#undef X
+#define X(id, name, arity) #name,
+			ABI_MAPPINGS(X)
 #undef X
 };
 

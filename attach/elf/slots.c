@@ -15,7 +15,7 @@ struct scan {
 	const struct proc *proc;
 	const struct modules *modules;
 	raddr_t thunk_lo, thunk_hi;
-	bool with_natives;
+	bool with_natives, with_mappings;
 	struct scope scope;
 	struct slots *slots;
 	size_t capacity, function_capacity;
@@ -237,6 +237,8 @@ static struct ht_err *collect_module(struct scan *scan, const struct module *mod
 		err = is_skipped(scan, module, &skipped);
 	for (size_t i = 0; i < relocs.count && !err; i++) {
 		const struct reloc *reloc = &relocs.reloc[i];
+		if (abi_is_mapping(reloc->hook) && !scan->with_mappings)
+			continue;
 		struct slot slot = {.addr = reloc->addr,
 			.module_id = module->id,
 			.type = reloc->type,
@@ -418,23 +420,40 @@ static bool has_interpreter(const struct modules *modules)
 	return false;
 }
 
+static struct ht_err *read_slots(struct scan *scan)
+{
+	*scan->slots = (struct slots){0};
+	scan->with_natives = has_interpreter(scan->modules);
+	struct ht_err *err = scope_init(scan->proc, scan->modules, &scan->scope);
+	if (!err)
+		err = scan_run(scan);
+	scope_deinit(&scan->scope);
+	if (err)
+		slots_deinit(scan->slots);
+	return err;
+}
+
 struct ht_err *slots_read(const struct proc *proc, const struct modules *modules, raddr_t thunk_lo,
 	raddr_t thunk_hi, struct slots *ret)
 {
-	*ret = (struct slots){0};
 	struct scan scan = {.proc = proc,
 		.modules = modules,
 		.thunk_lo = thunk_lo,
 		.thunk_hi = thunk_hi,
-		.with_natives = has_interpreter(modules),
 		.slots = ret};
-	struct ht_err *err = scope_init(proc, modules, &scan.scope);
-	if (!err)
-		err = scan_run(&scan);
-	scope_deinit(&scan.scope);
-	if (err)
-		slots_deinit(ret);
-	return err;
+	return read_slots(&scan);
+}
+
+struct ht_err *slots_read_all(const struct proc *proc, const struct modules *modules,
+	raddr_t thunk_lo, raddr_t thunk_hi, struct slots *ret)
+{
+	struct scan scan = {.proc = proc,
+		.modules = modules,
+		.thunk_lo = thunk_lo,
+		.thunk_hi = thunk_hi,
+		.with_mappings = true,
+		.slots = ret};
+	return read_slots(&scan);
 }
 
 void slots_deinit(struct slots *slots)

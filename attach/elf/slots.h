@@ -62,6 +62,10 @@ struct slots {
 HT_MUST_CHECK
 struct ht_err *slots_read(const struct proc *proc, const struct modules *modules, raddr_t thunk_lo,
 	raddr_t thunk_hi, struct slots *ret);
+/* The same, and those of functions that map memory (ABI_MAPPINGS). */
+HT_MUST_CHECK
+struct ht_err *slots_read_all(const struct proc *proc, const struct modules *modules,
+	raddr_t thunk_lo, raddr_t thunk_hi, struct slots *ret);
 void slots_deinit(struct slots *slots);
 
 /* Is `value` where an unbound lazy slot leads: to code that has the dynamic linker bind it? */

@@ -32,7 +32,7 @@ static struct ht_err *read_slots(
 	proc_maps_deinit(&maps);
 	if (err)
 		return err;
-	err = slots_read(proc, modules, 0, 0, ret);
+	err = slots_read_all(proc, modules, 0, 0, ret);
 	if (err)
 		modules_deinit(modules);
 	return err;

@@ -40,6 +40,9 @@ static void take_symbol(struct agent_elf *elf, const char *name, uint64_t value)
 #define X(id, name) "heaptap_guard_" #name,
 			ABI_GUARDS(X)
 #undef X
+#define X(id, name, arity) "heaptap_hook_" #name,
+				ABI_MAPPINGS(X)
+#undef X
 	};
 	static const char *const sample_names[ABI_HOOK_COUNT] = {
 #define X(id, name, shape, arity) "heaptap_sample_" #name,
@@ -306,14 +309,21 @@ static const uint8_t *hook_lea(enum abi_hook hook)
 	static const uint8_t by_arity[][LEA_BYTES] = {[1] = {0x48, 0x8d, 0x35} /* rsi */,
 		[2] = {0x48, 0x8d, 0x15} /* rdx */,
 		[3] = {0x48, 0x8d, 0x0d} /* rcx */,
-		[4] = {0x4c, 0x8d, 0x05} /* r8 */};
-	static const uint8_t of_guard[LEA_BYTES] = {0x4c, 0x8d, 0x1d}; /* r11 */
-	static const uint8_t arity[ABI_HOOK_COUNT] = {
+		[4] = {0x4c, 0x8d, 0x05} /* r8 */,
+		[5] = {0x4c, 0x8d, 0x0d} /* r9 */,
+		[6] = {0x4c, 0x8d, 0x1d} /* r11: no argument is in it */};
+	static const uint8_t arity[ABI_TAP_COUNT] = {
 #define X(id, name, shape, arity) arity,
 		ABI_HOOKS(X)
 #undef X
+#define X(id, name) 6,
+			ABI_GUARDS(X)
+#undef X
+#define X(id, name, arity) arity,
+				ABI_MAPPINGS(X)
+#undef X
 	};
-	return abi_is_guard(hook) ? of_guard : by_arity[arity[hook]];
+	return by_arity[arity[hook]];
 }
 
 /* endbr64 ; lea thunk(%rip), %<register> ; jmp *target(%rip) */

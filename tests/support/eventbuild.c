@@ -101,3 +101,16 @@ void eventbuild_realloc_done(struct eventbuild *build, enum abi_event_kind kind,
 	put_byte(build, kind | number_code(time) << 3);
 	put_number(build, time, number_code(time));
 }
+
+void eventbuild_mapping(struct eventbuild *build, uint64_t tsc,
+	const struct eventbuild_mapping *mapping, uint32_t tid, uint32_t level)
+{
+	const uint64_t word[] = {tsc, mapping->addr, mapping->length,
+		mapping->stack | (uint64_t)mapping->call << 32 | (uint64_t)mapping->protect << 40,
+		mapping->flags};
+	for (unsigned i = 0; i < HT_ARRAY_SIZE(word); i++) {
+		put_byte(build, ABI_EVENT_THREAD | (i + 1) << 3);
+		put_number(build, word[i], 3);
+	}
+	eventbuild_thread(build, tid, level);
+}

@@ -30,3 +30,14 @@ void eventbuild_free(struct eventbuild *build, enum abi_event_kind kind, uint8_t
 	uint64_t addr, uint64_t usable);
 /* `kind`: REALLOC_FREED or REALLOC_FAIL. */
 void eventbuild_realloc_done(struct eventbuild *build, enum abi_event_kind kind, uint64_t tsc);
+
+struct eventbuild_mapping {
+	enum abi_mapping_call call;
+	uint64_t addr, length;
+	uint8_t protect;
+	uint32_t flags, stack;
+};
+
+/* What was done to a mapping, and the thread and level that a THREAD event behind it names. */
+void eventbuild_mapping(struct eventbuild *build, uint64_t tsc,
+	const struct eventbuild_mapping *mapping, uint32_t tid, uint32_t level);

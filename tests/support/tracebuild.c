@@ -64,6 +64,7 @@ void tracebuild_start(struct tracebuild *build, uint64_t pid, uint64_t mono_ns, 
 		.capture.modules = 1,
 		.capture.memory_total_bytes = 8ull << 30,
 		.capture.sample_bytes = build->sample_bytes,
+		.capture.flags = build->capture_flags,
 	};
 	tracebuild_put(build, &target);
 	tracebuild_put(build, &capture);

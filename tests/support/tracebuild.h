@@ -15,7 +15,8 @@
 struct tracebuild {
 	int fd; /* memfd; owned */
 	struct trace_writer *writer;
-	uint64_t sample_bytes;		     /* for tracebuild_start; 0 after tracebuild_init */
+	uint64_t sample_bytes; /* these two for tracebuild_start; 0 after tracebuild_init */
+	uint64_t capture_flags;
 	uint32_t node_count;		     /* ids 1 .. node_count exist */
 	uint64_t position[TRACEBUILD_SLOTS]; /* of the next piece */
 };

@@ -79,7 +79,10 @@ static void add_events(struct tracefile *file, const struct rec_events *events)
 		/* Not ck_assert, which tells the runner of each time that it holds: slow. */
 		if (result != EVENT_OK || !knows(file, file->event[file->event_count].stack))
 			ck_abort_msg("malformed event in the stream of slot %lu", events->slot);
-		file->event_count++;
+		if (file->event[file->event_count].kind == ABI_EVENT_MAPPING)
+			file->mappings++;
+		else
+			file->event_count++;
 	}
 }
 

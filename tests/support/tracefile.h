@@ -17,13 +17,14 @@ struct tracefile_node {
 };
 
 struct tracefile {
-	struct event *event; /* in the order of the streams, not of time */
+	struct event *event; /* in the order of the streams, not of time; without mappings */
 	size_t event_count, event_room;
 	struct tracefile_node *node; /* [node_room], by id; 0 is no node */
 	size_t node_room;
 	uint64_t counter[REC_COUNTER_COUNT];
 	uint64_t modules, threads, rss_samples, symbols;
-	bool complete; /* has its footer */
+	uint64_t mappings; /* events of them */
+	bool complete;	   /* has its footer */
 	bool ended;
 	enum rec_end_reason end_reason;
 	struct event_decoder *stream; /* [stream_count], by slot */

@@ -21,13 +21,20 @@ struct scene {
 	uint64_t now; /* TSC and CLOCK_MONOTONIC at once */
 };
 
-/* A capture of one allocation in so many bytes; 0: of each. */
-static inline void scene_init_sample(struct scene *scene, uint64_t sample_bytes)
+static inline void scene_init_with(
+	struct scene *scene, uint64_t sample_bytes, uint64_t capture_flags)
 {
 	*scene = (struct scene){.now = SCENE_START_NS};
 	tracebuild_init(&scene->trace);
 	scene->trace.sample_bytes = sample_bytes;
+	scene->trace.capture_flags = capture_flags;
 	tracebuild_start(&scene->trace, 4242, SCENE_START_NS, SCENE_START_NS);
+}
+
+/* A capture of one allocation in so many bytes; 0: of each. */
+static inline void scene_init_sample(struct scene *scene, uint64_t sample_bytes)
+{
+	scene_init_with(scene, sample_bytes, 0);
 }
 
 static inline void scene_init(struct scene *scene)

@@ -136,16 +136,39 @@ static struct rec_nodes any_nodes(void)
 	return nodes;
 }
 
+static struct eventbuild mapping_events; /* likewise */
+
+/* Noise alone is hardly ever five words in their order. */
+static struct rec_string any_mappings(void)
+{
+	mapping_events.out.length = 0;
+	eventbuild_restart(&mapping_events);
+	eventbuild_thread(&mapping_events, 1, 0);
+	for (unsigned i = 0; i < 8; i++) {
+		const struct eventbuild_mapping mapping = {
+			.call = (enum abi_mapping_call)(random() % 7),
+			.addr = random() % 9 ? (any() % 64) << 12 : any(),
+			.length = random() % 9 ? (any() % 32) << 12 : any(),
+			.protect = (uint8_t)(random() % 2),
+			.flags = (uint32_t)any(),
+			.stack = (uint32_t)random() % 5};
+		eventbuild_mapping(&mapping_events, any(), &mapping, 1, 0);
+	}
+	return (struct rec_string){
+		(const char *)mapping_events.out.data, mapping_events.out.length};
+}
+
 static struct rec any_record(const char *noise)
 {
-	struct rec rec = {.kind = (enum rec_kind)(1 + random() % 14)};
+	struct rec rec = {.kind = (enum rec_kind)(1 + random() % 15)};
 	const struct rec_string text = {noise + random() % 100, (size_t)random() % 100};
 	switch (rec.kind) {
 	case REC_TARGET:
 		rec.target = (struct rec_target){any(), any(), any(), text, text, text, text};
 		break;
 	case REC_CAPTURE:
-		rec.capture = (struct rec_capture){any(), any(), any(), any(), any(), any(), any()};
+		rec.capture = (struct rec_capture){
+			any(), any(), any(), any(), any(), any(), any(), any()};
 		break;
 	case REC_MODULE:
 		rec.module = (struct rec_module){any() % 20, any() % 4, any(), any(), any(), text,
@@ -162,6 +185,9 @@ static struct rec any_record(const char *noise)
 		break;
 	case REC_EVENTS:
 		rec.events = (struct rec_events){any() % 4, any() % 300, any() % 2, text};
+		if (random() % 2)
+			rec.events = (struct rec_events){
+				any() % 4, any() % 300, REC_EVENTS_RESTART, any_mappings()};
 		break;
 	case REC_SYNC:
 		rec.sync = (struct rec_sync){any(), any(), any()};
@@ -184,6 +210,10 @@ static struct rec any_record(const char *noise)
 	case REC_HEAP:
 		rec.heap = (struct rec_heap){any(), any(), 1,
 			{{text, any() % 2, any(), any(), any(), any(), any(), text}}};
+		break;
+	case REC_MAPPED:
+		rec.mapped = (struct rec_mapped){
+			2, {{any(), any(), any() % 4}, {any() << 12, any() << 12, 1}}};
 		break;
 	}
 	return rec;
@@ -211,6 +241,12 @@ static void play_noise(unsigned seed)
 		const struct metrics *total = &analysis->profile.total;
 		ck_assert_uint_le(total->frees, total->allocations);
 		ck_assert_uint_le(total->temporary, total->frees);
+		uint64_t anonymous = 0;
+		const struct mappings *mappings = &analysis->mappings;
+		for (size_t i = 0; i < mappings->stack_count; i++)
+			anonymous += mappings->stack[i].live.anonymous;
+		ck_assert_uint_eq(anonymous, mappings->live.anonymous);
+		ck_assert_uint_le(mappings->peak_bytes, 1ull << 58);
 	}
 	analysis_destroy(analysis);
 	tracebuild_deinit(&trace);
@@ -221,6 +257,7 @@ START_TEST(records_of_any_content_are_survived)
 	for (unsigned seed = 1; seed <= 150; seed++)
 		play_noise(seed);
 	bytes_out_deinit(&node_body);
+	eventbuild_deinit(&mapping_events);
 }
 END_TEST
 

@@ -194,7 +194,41 @@ START_TEST(an_empty_window_is_a_page)
 }
 END_TEST
 
+static void map(uint64_t addr, uint64_t length, uint8_t protect)
+{
+	const struct eventbuild_mapping mapping = {ABI_CALL_MAP, addr, length, protect, 0x22, 0};
+	struct eventbuild *events = scene_lane(&scene, 0);
+	eventbuild_mapping(events, scene.now, &mapping, SCENE_TID(0), 0);
+}
+
+START_TEST(mappings_are_told_where_they_were_recorded)
+{
+	for (uint64_t flags = 0; flags <= REC_CAPTURE_MAPPINGS; flags++) {
+		scene_init_with(&scene, 0, flags);
+		map(0x7f0000000000, 3 << 20, 3);
+		map(0x7f1000000000, 1ull << 32, 0);
+		tracebuild_rss(&scene.trace, scene.now, 3 << 20);
+		tracebuild_rss(&scene.trace, scene.now, 1234 << 20);
+		write_page(5);
+		check_has(flags ? "window's blocks, its mappings and heaptap itself can account "
+				  "for 35 MiB at most. The rest is mapped files"
+				: "The rest is mmap (attach --mmap records it), mapped files");
+		if (flags) {
+			check_has("\nMappings: ");
+			check_has("at the end   3.0 MiB accessible, 4.0 GiB reserved\n");
+			check_has("2 mapped, 0 unmapped, 0 remapped, 0 protected\n");
+			check_has("    3.0 MiB accessible, 4.0 GiB reserved, of 3.0 MiB in 2 "
+				  "calls\n      (no stack)\n");
+		} else {
+			ck_assert_ptr_null(strstr(page, "Mappings"));
+		}
+		end();
+	}
+}
+END_TEST
+
 HT_SUITE("analyzer/report_text", figures_are_on_the_page, a_sample_says_that_it_is_one,
 	chains_are_leaf_first, wrappers_are_passed_over_and_summed_up,
 	wrappers_are_shown_when_wanted, a_limit_says_what_is_left_out,
-	a_heap_without_an_allocator_is_said, an_empty_window_is_a_page)
+	a_heap_without_an_allocator_is_said, an_empty_window_is_a_page,
+	mappings_are_told_where_they_were_recorded)

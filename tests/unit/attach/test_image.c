@@ -71,7 +71,8 @@ START_TEST(the_agent_is_whole)
 		ck_assert_uint_ge(elf.hook_off[i], ABI_TEXT_OFF);
 		ck_assert_uint_lt(elf.hook_off[i], ABI_TEXT_OFF + elf.text_bytes);
 		ck_assert_mem_eq(elf.text + (elf.hook_off[i] - ABI_TEXT_OFF), endbr64, 4);
-		for (size_t j = 0; j < i; j++)
+		/* One function of two names. */
+		for (size_t j = 0; j < i && i != ABI_MAPPING_MMAP64; j++)
 			ck_assert_uint_ne(elf.hook_off[i], elf.hook_off[j]);
 	}
 }

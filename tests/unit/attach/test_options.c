@@ -141,7 +141,8 @@ START_TEST(defaults)
 	ck_assert_ptr_null(options.output);
 	ck_assert_uint_eq(options.duration_ns, 0);
 	ck_assert(!options.replace && !options.quiet && !options.json && !options.lossless &&
-		  !options.full_unwind && !options.symbolize_later && !options.no_cache);
+		  !options.mappings && !options.full_unwind && !options.symbolize_later &&
+		  !options.no_cache);
 }
 END_TEST
 
@@ -157,6 +158,7 @@ START_TEST(switches)
 		{"--quiet", offsetof(struct options, quiet)},
 		{"--json", offsetof(struct options, json)},
 		{"--lossless", offsetof(struct options, lossless)},
+		{"--mmap", offsetof(struct options, mappings)},
 		{"--unwind full", offsetof(struct options, full_unwind)},
 		{"--unwind=full", offsetof(struct options, full_unwind)},
 		{"--symbolize later", offsetof(struct options, symbolize_later)},
@@ -170,7 +172,8 @@ START_TEST(switches)
 		ck_no_err(parse(words, &options));
 		ck_assert_msg(((bool *)&options)[table[i].offset], "%s", table[i].words);
 		int set = options.replace + options.quiet + options.json + options.lossless +
-			  options.full_unwind + options.symbolize_later + options.no_cache;
+			  options.mappings + options.full_unwind + options.symbolize_later +
+			  options.no_cache;
 		ck_assert_msg(set == 1, "%s: %d switches", table[i].words, set);
 	}
 }
@@ -369,7 +372,7 @@ START_TEST(help_lists_what_parses)
 	}
 	fclose(help);
 	free(path);
-	ck_assert_uint_eq(options_seen, 14);
+	ck_assert_uint_eq(options_seen, 15);
 	ck_assert_uint_ge(commands_seen, 10);
 }
 END_TEST

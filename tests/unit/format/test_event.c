@@ -39,6 +39,7 @@ static void encode(struct eventbuild *build, const struct event *event)
 	case ABI_EVENT_REALLOC_FAIL:
 		eventbuild_realloc_done(build, event->kind, event->tsc);
 		break;
+	case ABI_EVENT_MAPPING:
 	case ABI_EVENT_THREAD:
 		ck_abort();
 	}
@@ -134,10 +135,11 @@ static const uint8_t golden[] = {
 START_TEST(the_encoding_is_as_specified)
 {
 	const struct event want[] = {
-		{ABI_EVENT_ALLOC, ABI_HOOK_ALIGNED_ALLOC, 12345, 0x12340, 0x10000000, 100, 0x102},
-		{ABI_EVENT_FREE, ABI_HOOK_FREE, 12345, 0x12350, 0x10000000 - 32, 256, 0},
-		{ABI_EVENT_REALLOC_FAIL, 0, 12345, 0x12350 + 0x90, 0, 0, 0},
-		{ABI_EVENT_FREE, ABI_HOOK_FREE, 12345, 0x12350 + 0xa0, 0x10000000, 0, 0},
+		{ABI_EVENT_ALLOC, ABI_HOOK_ALIGNED_ALLOC, 0, 12345, 0x12340, 0x10000000, 100, 0x102,
+			0},
+		{ABI_EVENT_FREE, ABI_HOOK_FREE, 0, 12345, 0x12350, 0x10000000 - 32, 256, 0, 0},
+		{ABI_EVENT_REALLOC_FAIL, 0, 0, 12345, 0x12350 + 0x90, 0, 0, 0, 0},
+		{ABI_EVENT_FREE, ABI_HOOK_FREE, 0, 12345, 0x12350 + 0xa0, 0x10000000, 0, 0, 0},
 	};
 	struct event_decoder decoder = {0};
 	struct bytes in = bytes_of(golden, sizeof(golden));
@@ -262,6 +264,72 @@ START_TEST(nothing_is_decoded_out_of_step)
 }
 END_TEST
 
+/* By hand: five words, and the thread again. */
+static const uint8_t golden_mapping[] = {
+	1, 7, 0, 0, 0, 0, 0, 0, 0,				  /* THREAD 7, level 0 */
+	1 | 1 << 3, 0x10, 0x20, 0, 0, 0, 0, 0, 0,		  /* time */
+	1 | 2 << 3, 0, 0x10, 0, 0, 0, 0, 0, 0x40,		  /* address */
+	1 | 3 << 3, 0, 0, 0, 0, 1, 0, 0, 0,			  /* length */
+	1 | 4 << 3, 9, 0, 0, 0, ABI_CALL_PROTECT, 3, 0, 0,	  /* stack, call, protection */
+	1 | 5 << 3, 0x22, 0, 4, 0, 0, 0, 0, 0,			  /* flags */
+	1, 7, 0, 0, 0, 0, 0, 0, 0, 2 | 1 << 5, 0, 2, 6, 0, 16, 5, /* ALLOC */
+};
+
+static void check_golden_mapping(const uint8_t *data, size_t length)
+{
+	struct event_decoder decoder = {0};
+	struct event got;
+	struct bytes in = bytes_of(data, length);
+	event_decoder_restart(&decoder);
+	ck_assert_int_eq(event_next(&decoder, &in, &got), EVENT_OK);
+	ck_assert_int_eq(got.kind, ABI_EVENT_MAPPING);
+	ck_assert_uint_eq(got.hook, ABI_CALL_PROTECT);
+	ck_assert_uint_eq(got.tid, 7);
+	ck_assert_uint_eq(got.tsc, 0x2010);
+	ck_assert_uint_eq(got.addr, 0x4000000000001000);
+	ck_assert_uint_eq(got.size, 1ull << 32);
+	ck_assert_uint_eq(got.stack, 9);
+	ck_assert_uint_eq(got.protect, 3);
+	ck_assert_uint_eq(got.flags, 0x40022);
+	/* Deltas go on as if nothing had been between. */
+	ck_assert_int_eq(event_next(&decoder, &in, &got), EVENT_OK);
+	ck_assert_int_eq(got.kind, ABI_EVENT_ALLOC);
+	ck_assert_uint_eq(got.tid, 7);
+	ck_assert_uint_eq(got.tsc, 2 << ABI_TIME_SHIFT);
+	ck_assert_uint_eq(got.addr, 48);
+	ck_assert_int_eq(event_next(&decoder, &in, &got), EVENT_NONE_LEFT);
+}
+
+START_TEST(words_make_a_mapping)
+{
+	uint8_t later[sizeof(golden_mapping) + 9];
+	check_golden_mapping(golden_mapping, sizeof(golden_mapping));
+	/* A word that a later version has. */
+	memcpy(later, golden_mapping, 54);
+	memset(later + 54, 0x55, 9);
+	later[54] = 1 | 6 << 3;
+	memcpy(later + 63, golden_mapping + 54, sizeof(golden_mapping) - 54);
+	check_golden_mapping(later, sizeof(later));
+}
+END_TEST
+
+START_TEST(words_out_of_order_are_malformed)
+{
+	uint8_t bad[sizeof(golden_mapping)];
+	check_malformed(golden_mapping + 9, sizeof(bad) - 9); /* no thread */
+	for (unsigned word = 1; word <= ABI_WORDS; word++) {
+		for (unsigned other = 0; other <= ABI_WORDS; other++) {
+			memcpy(bad, golden_mapping, sizeof(bad));
+			bad[word * 9] = (uint8_t)(1 | other << 3);
+			/* A thread in the last one's place only forgets the words before. */
+			if (other != word && (other || word != ABI_WORDS))
+				check_malformed(bad, sizeof(bad));
+		}
+		check_malformed(golden_mapping, word * 9 + 8); /* cut within it */
+	}
+}
+END_TEST
+
 START_TEST(noise_ends)
 {
 	uint64_t state = 3;
@@ -278,6 +346,8 @@ START_TEST(noise_ends)
 		uint64_t tsc = 0;
 		event_decoder_restart(&decoder);
 		while (event_next(&decoder, &in, &got) == EVENT_OK) {
+			if (got.kind == ABI_EVENT_MAPPING)
+				continue;
 			ck_assert_uint_ge(got.tsc, tsc);
 			tsc = got.tsc;
 		}
@@ -303,4 +373,4 @@ END_TEST
 HT_SUITE("format/event", random_events_round_trip, the_encoding_is_as_specified,
 	a_piece_continues_the_one_before, a_restart_forgets_the_deltas, a_cut_piece_is_malformed,
 	what_no_agent_writes_is_malformed, nothing_is_decoded_out_of_step, noise_ends,
-	folded_addresses_unfold)
+	words_make_a_mapping, words_out_of_order_are_malformed, folded_addresses_unfold)

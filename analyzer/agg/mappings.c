@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/agg/mappings.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "analyzer/model/array.h"
+
+#define PAGE_SHIFT	12u
+#define HUGE_SHIFT	21u /* of MAP_HUGETLB that does not say which */
+#define HUGE_SHIFT_MAX	34u
+#define HUGE_SHIFT_MASK 63u
+#define HUGE_SHIFT_AT	26u
+#define ADDRESS_MAX	(1ull << 57) /* with five levels of page tables */
+#define ACCESSIBLE	(PROT_READ | PROT_WRITE | PROT_EXEC)
+
+void mappings_deinit(struct mappings *mappings)
+{
+	ranges_deinit(&mappings->ranges);
+	map_deinit(&mappings->by_node);
+	free(mappings->stack);
+	free(mappings->moving);
+	free(mappings->piece);
+	*mappings = (struct mappings){0};
+}
+
+static struct ht_err *find_stack(
+	struct mappings *mappings, uint32_t node, struct mappings_stack **ret)
+{
+	uint32_t index;
+	if (!map_get(&mappings->by_node, node, &index)) {
+		index = (uint32_t)mappings->stack_count;
+		struct ht_err *err = array_reserve(&mappings->stack, &mappings->stack_capacity,
+			mappings->stack_count + 1, sizeof(*mappings->stack), "stacks");
+		if (!err)
+			err = map_put(&mappings->by_node, node, index);
+		if (err)
+			return err;
+		mappings->stack[index] =
+			(struct mappings_stack){.node = node, .peak_epoch = mappings->peak_epoch};
+		mappings->stack_count++;
+	}
+	*ret = &mappings->stack[index];
+	return NULL;
+}
+
+/* --- bytes ----------------------------------------------------------------------------------- */
+
+/* To be called before the stack's accessible bytes change: profile.c. */
+static void settle_peak(const struct mappings *mappings, struct mappings_stack *stack)
+{
+	if (stack->peak_epoch == mappings->peak_epoch)
+		return;
+	stack->peak_epoch = mappings->peak_epoch;
+	stack->peak_bytes = mappings_accessible(&stack->live);
+}
+
+static void note_peak(struct mappings *mappings, uint64_t time_ns)
+{
+	uint64_t bytes = mappings_accessible(&mappings->live);
+	if (bytes <= mappings->peak_bytes)
+		return;
+	mappings->peak_bytes = bytes;
+	mappings->peak_time_ns = time_ns;
+	mappings->peak_epoch++;
+}
+
+static uint64_t *bytes_of_kind(struct mappings_bytes *bytes, const struct range *range)
+{
+	if (!range->usable)
+		return &bytes->reserved;
+	return range->file ? &bytes->file : &bytes->anonymous;
+}
+
+/* The range comes, or goes. Of older ones only what went is counted. */
+static struct ht_err *account(struct mappings *mappings, const struct range *range, bool comes)
+{
+	struct mappings_stack *stack;
+	uint64_t bytes = range->hi - range->lo;
+	if (range->usable ? range->used_before : range->before) {
+		if (range->usable && !comes)
+			mappings->before_bytes += bytes;
+		return NULL;
+	}
+	struct ht_err *err =
+		find_stack(mappings, range->usable ? range->used_by : range->mapped_by, &stack);
+	if (err)
+		return err;
+	settle_peak(mappings, stack);
+	*bytes_of_kind(&stack->live, range) += comes ? bytes : -bytes;
+	*bytes_of_kind(&mappings->live, range) += comes ? bytes : -bytes;
+	return NULL;
+}
+
+static struct ht_err *put(struct mappings *mappings, const struct range *range)
+{
+	bool refused;
+	struct ht_err *err = ranges_put(&mappings->ranges, range, &refused);
+	if (err)
+		return err;
+	mappings->refused += refused;
+	return refused ? NULL : account(mappings, range, true);
+}
+
+/* What was taken out unaccounted and is as it was. */
+static struct ht_err *put_back(struct mappings *mappings, const struct range *piece)
+{
+	bool refused;
+	struct ht_err *err = ranges_put(&mappings->ranges, piece, &refused);
+	return err || !refused ? err : account(mappings, piece, false);
+}
+
+static struct ht_err *goes(void *context, const struct range *piece)
+{
+	return account(context, piece, false);
+}
+
+static struct ht_err *cut(struct mappings *mappings, const struct range *place)
+{
+	return ranges_cut(&mappings->ranges, place->lo, place->hi, goes, mappings);
+}
+
+/* --- events ---------------------------------------------------------------------------------- */
+
+/* What a call speaks of, in whole pages; false: nothing that can be. */
+static bool place_of(uint64_t addr, uint64_t length, unsigned shift, struct range *ret)
+{
+	uint64_t page = 1ull << shift;
+	if (addr % (1u << PAGE_SHIFT) || !length || addr > ADDRESS_MAX ||
+		length > ADDRESS_MAX - addr)
+		return false;
+	ret->lo = addr;
+	ret->hi = addr + ((length + page - 1) & -page);
+	return true;
+}
+
+static unsigned page_shift(uint32_t flags)
+{
+	if (!(flags & MAP_HUGETLB))
+		return PAGE_SHIFT;
+	unsigned shift = flags >> HUGE_SHIFT_AT & HUGE_SHIFT_MASK;
+	return shift >= PAGE_SHIFT && shift <= HUGE_SHIFT_MAX ? shift : HUGE_SHIFT;
+}
+
+static struct ht_err *made(struct mappings *mappings, uint32_t node, uint64_t bytes)
+{
+	struct mappings_stack *stack;
+	struct ht_err *err = find_stack(mappings, node, &stack);
+	if (err)
+		return err;
+	stack->calls++;
+	stack->made_bytes += bytes;
+	mappings->made_bytes += bytes;
+	return NULL;
+}
+
+/* Puts a range of the window in the place of whatever was there. */
+static struct ht_err *replace(struct mappings *mappings, struct range *range, uint32_t node)
+{
+	range->mapped_by = node;
+	range->used_by = range->usable ? node : 0;
+	range->before = range->used_before = false;
+	struct ht_err *err = cut(mappings, range);
+	if (!err)
+		err = put(mappings, range);
+	return err ? err : made(mappings, node, range->usable ? range->hi - range->lo : 0);
+}
+
+static struct ht_err *take_map(struct mappings *mappings, const struct event *event)
+{
+	struct range range = {
+		.usable = event->protect & ACCESSIBLE,
+		.file = !(event->flags & MAP_ANONYMOUS),
+	};
+	if (!place_of(event->addr, event->size, page_shift(event->flags), &range)) {
+		mappings->odd++;
+		return NULL;
+	}
+	return replace(mappings, &range, event->stack);
+}
+
+static struct ht_err *take_unmap(struct mappings *mappings, const struct event *event)
+{
+	struct range place;
+	if (place_of(event->addr, event->size, PAGE_SHIFT, &place))
+		return cut(mappings, &place);
+	mappings->odd++;
+	return NULL;
+}
+
+static struct ht_err *take_piece(void *context, const struct range *piece)
+{
+	struct mappings *mappings = context;
+	struct ht_err *err = array_reserve(&mappings->piece, &mappings->piece_capacity,
+		mappings->piece_count + 1, sizeof(*piece), "mapped ranges");
+	if (!err)
+		mappings->piece[mappings->piece_count++] = *piece;
+	return err;
+}
+
+/* Fills `piece` with what is within the place, which is then free and not accounted for any more.
+ */
+static struct ht_err *take_pieces(struct mappings *mappings, const struct range *place)
+{
+	mappings->piece_count = 0;
+	return ranges_cut(&mappings->ranges, place->lo, place->hi, take_piece, mappings);
+}
+
+static struct ht_err *find_moving(struct mappings *mappings, uint32_t stream, struct range **ret)
+{
+	struct ht_err *err = array_reserve(&mappings->moving, &mappings->moving_capacity,
+		(size_t)stream + 1, sizeof(*mappings->moving), "streams");
+	if (!err)
+		*ret = &mappings->moving[stream];
+	return err;
+}
+
+/* An mremap moves one mapping: any piece of it tells what that is. What stays where it was, too,
+ * has no length here, and is looked at in its first page. */
+static struct ht_err *take_move_from(
+	struct mappings *mappings, uint32_t stream, const struct event *event)
+{
+	struct range place, *moving;
+	struct ht_err *err = find_moving(mappings, stream, &moving);
+	if (err)
+		return err;
+	*moving = (struct range){0};
+	bool stays = event->size == 0;
+	if (!place_of(event->addr, stays ? 1 : event->size, PAGE_SHIFT, &place)) {
+		mappings->odd++;
+		return NULL;
+	}
+	err = take_pieces(mappings, &place);
+	for (size_t i = 0; i < mappings->piece_count && !err; i++) {
+		*moving = mappings->piece[i];
+		err = stays ? put_back(mappings, moving) : account(mappings, moving, false);
+	}
+	return err;
+}
+
+static struct ht_err *take_move_to(
+	struct mappings *mappings, uint32_t stream, const struct event *event)
+{
+	struct range *moving;
+	struct ht_err *err = find_moving(mappings, stream, &moving);
+	if (err)
+		return err;
+	struct range range = {.usable = !moving->hi || moving->usable, .file = moving->file};
+	*moving = (struct range){0};
+	if (!place_of(event->addr, event->size, PAGE_SHIFT, &range)) {
+		mappings->odd++;
+		return NULL;
+	}
+	return replace(mappings, &range, event->stack);
+}
+
+static struct ht_err *protect_piece(struct mappings *mappings, const struct range *piece,
+	const struct event *event, uint64_t *made_bytes)
+{
+	struct range now = *piece;
+	now.usable = event->protect & ACCESSIBLE;
+	if (now.usable == piece->usable)
+		return put_back(mappings, piece);
+	if (now.usable) {
+		/* Memory of the window, however old the reservation. */
+		now.used_by = event->stack;
+		now.used_before = false;
+		*made_bytes += now.hi - now.lo;
+	} else {
+		now.used_by = 0;
+	}
+	struct ht_err *err = account(mappings, piece, false);
+	return err ? err : put(mappings, &now);
+}
+
+static struct ht_err *take_protect(struct mappings *mappings, const struct event *event)
+{
+	struct range place;
+	uint64_t made_bytes = 0;
+	if (!place_of(event->addr, event->size, PAGE_SHIFT, &place)) {
+		/* Of no bytes it is no error, and does nothing. */
+		mappings->odd += event->size != 0;
+		return NULL;
+	}
+	struct ht_err *err = take_pieces(mappings, &place);
+	for (size_t i = 0; i < mappings->piece_count && !err; i++)
+		err = protect_piece(mappings, &mappings->piece[i], event, &made_bytes);
+	return err || !made_bytes ? err : made(mappings, event->stack, made_bytes);
+}
+
+static struct ht_err *take_advice(struct mappings *mappings, const struct event *event)
+{
+	struct range place;
+	if (place_of(event->addr, event->size, PAGE_SHIFT, &place))
+		mappings->advised_bytes += place.hi - place.lo;
+	return NULL;
+}
+
+static struct ht_err *take(struct mappings *mappings, uint32_t stream, const struct event *event)
+{
+	switch ((enum abi_mapping_call)event->hook) {
+	case ABI_CALL_MAP:
+		return take_map(mappings, event);
+	case ABI_CALL_UNMAP:
+		return take_unmap(mappings, event);
+	case ABI_CALL_MOVE_FROM:
+		return take_move_from(mappings, stream, event);
+	case ABI_CALL_MOVE_TO:
+		return take_move_to(mappings, stream, event);
+	case ABI_CALL_ADVISE:
+		return take_advice(mappings, event);
+	case ABI_CALL_PROTECT:
+		return take_protect(mappings, event);
+	}
+	return NULL;
+}
+
+struct ht_err *mappings_before(struct mappings *mappings, const struct rec_range *rec)
+{
+	struct range range = {
+		.usable = rec->flags & REC_RANGE_USABLE,
+		.file = rec->flags & REC_RANGE_FILE,
+		.before = true,
+		.used_before = rec->flags & REC_RANGE_USABLE,
+	};
+	/* Of two that overlap, which cannot be, the second is not followed. */
+	if (!place_of(rec->lo, rec->bytes, PAGE_SHIFT, &range) ||
+		ranges_overlap(&mappings->ranges, range.lo, range.hi)) {
+		mappings->odd++;
+		return NULL;
+	}
+	return put(mappings, &range);
+}
+
+struct ht_err *mappings_event(
+	struct mappings *mappings, uint32_t stream, const struct event *event, uint64_t time_ns)
+{
+	if (event->hook < MAPPINGS_CALLS)
+		mappings->calls[event->hook]++;
+	struct ht_err *err = take(mappings, stream, event);
+	note_peak(mappings, time_ns);
+	return err;
+}
+
+/* --- the whole ------------------------------------------------------------------------------- */
+
+void mappings_finish(struct mappings *mappings)
+{
+	for (size_t i = 0; i < mappings->stack_count; i++)
+		settle_peak(mappings, &mappings->stack[i]);
+}
+
+static int compare(const void *a, const void *b, void *context)
+{
+	const struct mappings *mappings = context;
+	const struct mappings_stack *x = &mappings->stack[*(const uint32_t *)a];
+	const struct mappings_stack *y = &mappings->stack[*(const uint32_t *)b];
+	const uint64_t left[] = {
+		mappings_accessible(&x->live), x->live.reserved, x->made_bytes, y->node};
+	const uint64_t right[] = {
+		mappings_accessible(&y->live), y->live.reserved, y->made_bytes, x->node};
+	for (unsigned i = 0; i < HT_ARRAY_SIZE(left); i++)
+		if (left[i] != right[i])
+			return left[i] < right[i] ? 1 : -1;
+	return 0;
+}
+
+struct ht_err *mappings_order(const struct mappings *mappings, uint32_t **ret)
+{
+	uint32_t *order = malloc((mappings->stack_count + 1) * sizeof(*order));
+	if (!order)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for a list of stacks");
+	for (size_t i = 0; i < mappings->stack_count; i++)
+		order[i] = (uint32_t)i;
+	qsort_r(order, mappings->stack_count, sizeof(*order), compare, (void *)mappings);
+	*ret = order;
+	return NULL;
+}

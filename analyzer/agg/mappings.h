@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the program mapped past its allocators, and in them: a ledger of its own, never added to
+ * that of blocks, which lie in these mappings. A byte that is accessible is on the stack of the
+ * call that made it so, mmap's, mremap's or mprotect's; one that is only reserved (PROT_NONE) on
+ * that of the call that mapped it.
+ */
+#pragma once
+
+#include "analyzer/model/map.h"
+#include "analyzer/model/ranges.h"
+#include "analyzer/model/replay.h"
+#include "format/record.h"
+
+struct mappings_bytes {
+	uint64_t anonymous, file; /* accessible */
+	uint64_t reserved;	  /* not accessible, of whatever */
+};
+
+struct mappings_stack {
+	uint32_t node;	     /* leaf node, 0: no stack */
+	uint32_t peak_epoch; /* value of mappings.peak_epoch that peak_bytes belongs to */
+	uint64_t calls;
+	uint64_t made_bytes; /* that became accessible by these calls */
+	struct mappings_bytes live;
+	uint64_t peak_bytes; /* its share of the peak; after mappings_finish */
+};
+
+#define MAPPINGS_CALLS 6u /* those of enum abi_mapping_call */
+
+/* Zero-initialised is empty and valid. */
+struct mappings {
+	uint64_t calls[MAPPINGS_CALLS];
+	uint64_t made_bytes;
+	struct mappings_bytes live;	   /* of the window, at its end */
+	uint64_t before_bytes;		   /* accessible ones of older mappings, that went */
+	uint64_t advised_bytes;		   /* given back by madvise, and still mapped */
+	uint64_t peak_bytes, peak_time_ns; /* of accessible bytes, the most of the window */
+	uint32_t peak_epoch;
+	uint64_t odd;	  /* events that cannot be */
+	uint64_t refused; /* ranges beyond RANGES_MAX */
+
+	struct mappings_stack *stack;
+	size_t stack_count, stack_capacity;
+	struct map by_node;
+	struct ranges ranges;
+	struct range *moving; /* by stream: what its mremap has taken; hi 0: nothing known */
+	size_t moving_capacity;
+	struct range *piece; /* scratch of mprotect */
+	size_t piece_count, piece_capacity;
+};
+
+void mappings_deinit(struct mappings *mappings);
+/* What was there before the window. */
+HT_MUST_CHECK
+struct ht_err *mappings_before(struct mappings *mappings, const struct rec_range *range);
+/* An event of kind ABI_EVENT_MAPPING of this stream, with its time since the window's start. */
+HT_MUST_CHECK
+struct ht_err *mappings_event(
+	struct mappings *mappings, uint32_t stream, const struct event *event, uint64_t time_ns);
+/* No more events: makes peak_bytes of the stacks valid. */
+void mappings_finish(struct mappings *mappings);
+/* Indices of `stack`, those with the most accessible bytes first, then by what they reserved and
+ * made; freed by the caller. */
+HT_MUST_CHECK
+struct ht_err *mappings_order(const struct mappings *mappings, uint32_t **ret);
+
+static inline uint64_t mappings_accessible(const struct mappings_bytes *bytes)
+{
+	return bytes->anonymous + bytes->file;
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * attach --mmap: what the report says of mappings is, byte by byte, what the target itself wrote
+ * down (tests/targets/mapper.c), and the growth of a heap that no allocator call tells has stacks.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+#include "tests/support/books.h"
+#include "tests/support/ht_check.h"
+#include "tests/support/procsnap.h"
+#include "tests/support/report.h"
+#include "tests/support/tap.h"
+
+#define PHASE_MS 60000
+
+static const char *const with_mmap[] = {"--mmap", NULL};
+
+static void check_same(const json_t *report, const char *path, const json_t *books, const char *own)
+{
+	uint64_t trace = report_u64(report, path), target = report_u64(books, own);
+	ck_assert_msg(
+		trace == target, "%s: the trace says %lu, the target %lu", path, trace, target);
+}
+
+/* Bytes of a kind on stacks that pass through the function. */
+static uint64_t bytes_through(const json_t *report, const char *function, const char *kind)
+{
+	uint64_t bytes = 0;
+	size_t index, frame_index;
+	json_t *stack, *frame;
+	json_array_foreach(report_at(report, "mappings.stacks"), index, stack)
+		json_array_foreach(report_at(stack, "frames"), frame_index, frame)
+	{
+		const char *name = json_string_value(json_object_get(frame, "function"));
+		if (name && !strcmp(name, function))
+			bytes += report_u64(stack, kind);
+	}
+	return bytes;
+}
+
+static void check_owners(const json_t *report, const json_t *books)
+{
+	static const char *const kind[] = {"anonymous_bytes", "file_bytes", "reserved_bytes"};
+	const char *owner;
+	json_t *left;
+	json_object_foreach(report_at(books, "owners"), owner,
+		left) for (size_t i = 0; i < HT_ARRAY_SIZE(kind); i++)
+	{
+		uint64_t trace = bytes_through(report, owner, kind[i]);
+		ck_assert_msg(trace == report_u64(left, kind[i]),
+			"%s of %s: the trace says %lu, the target %lu", kind[i], owner, trace,
+			report_u64(left, kind[i]));
+	}
+}
+
+static void check_books(const json_t *report, const json_t *books, bool alone)
+{
+	static const char *const sum[] = {"maps", "unmaps", "remaps", "protects", "advices",
+		"made_bytes", "before_bytes", "advised_bytes"};
+	static const char *const left[] = {"anonymous_bytes", "file_bytes", "reserved_bytes"};
+	char path[64], own[64];
+	for (size_t i = 0; i < HT_ARRAY_SIZE(sum); i++) {
+		snprintf(path, sizeof(path), "mappings.%s", sum[i]);
+		check_same(report, path, books, sum[i]);
+	}
+	for (size_t i = 0; i < HT_ARRAY_SIZE(left); i++) {
+		snprintf(path, sizeof(path), "mappings.%s", left[i]);
+		snprintf(own, sizeof(own), "left.%s", left[i]);
+		check_same(report, path, books, own);
+	}
+	if (alone)
+		check_same(report, "mappings.peak_bytes", books, "peak_bytes");
+	check_owners(report, books);
+	ck_assert_uint_eq(json_array_size(report_at(report, "warnings")), 0);
+}
+
+/* What the target maps itself changes in each phase: here it rests. */
+static void check_detach(struct victim *victim)
+{
+	struct procsnap *before = procsnap_take(victim->pid, 0);
+	struct tap tap;
+	tap_start(&tap, victim->pid, with_mmap);
+	tap_wait_any(&tap);
+	json_t *attach = tap_stop(&tap, 0);
+	tap_check_clean(attach);
+	ck_assert_uint_ge(report_u64(attach, "slots_restored"), 5);
+	json_decref(attach);
+	procsnap_verify(before, victim->pid);
+}
+
+/* A phase before the capture, one within, and one after. */
+static void compare_books(const char *threads, const char *operations)
+{
+	const char *const argv[] = {
+		run_built("tests/targets/mapper"), "-t", threads, "-n", operations, NULL};
+	struct victim victim;
+	victim_start(&victim, argv);
+	free(victim_ask(&victim, "go", PHASE_MS));
+	check_detach(&victim);
+	struct tap tap;
+	tap_start(&tap, victim.pid, with_mmap);
+	tap_wait_any(&tap);
+	char *text = victim_ask(&victim, "go", PHASE_MS);
+	json_t *attach = tap_stop(&tap, 0);
+	tap_check_clean(attach);
+	json_decref(attach);
+	free(victim_ask(&victim, "go", PHASE_MS));
+	victim_stop(&victim);
+
+	json_t *books = report_parse(text), *report = report_load(tap.trace);
+	check_books(report, books, !strcmp(threads, "1"));
+	json_decref(report);
+	json_decref(books);
+	free(text);
+}
+
+START_TEST(one_thread)
+{
+	compare_books("1", "20000");
+}
+END_TEST
+
+START_TEST(eight_threads)
+{
+	compare_books("8", "3000");
+}
+END_TEST
+
+/* Time that its threads have had, in ticks of a hundredth of a second. */
+static unsigned long ticks_of(pid_t pid)
+{
+	unsigned long user = 0, system = 0;
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	FILE *stat = fopen(path, "re");
+	ck_assert_ptr_nonnull(stat);
+	ck_assert_int_eq(fscanf(stat,
+				 "%*d (%*[^)]) %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u "
+				 "%lu %lu",
+				 &user, &system),
+		2);
+	fclose(stat);
+	return user + system;
+}
+
+static void tap_at_work(struct tap *tap, const struct victim *victim, unsigned long ticks)
+{
+	tap_start(tap, victim->pid, with_mmap);
+	tap_wait_any(tap);
+	unsigned long until = ticks_of(victim->pid) + ticks;
+	run_until(ticks_of(victim->pid) >= until, PHASE_MS);
+}
+
+/* Its threads are in these hooks most of the time. The phase goes on past the last capture, or this
+ * tests nothing, and checks each result. */
+START_TEST(detached_in_their_midst)
+{
+	const char *const argv[] = {
+		run_built("tests/targets/mapper"), "-t", "2", "-n", "400000000", NULL};
+	struct victim victim;
+	victim_start(&victim, argv);
+	victim_send(&victim, "go");
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	for (unsigned i = 0; i < 2; i++) {
+		struct tap tap;
+		tap_at_work(&tap, &victim, 3);
+		json_t *attach = tap_stop(&tap, 0);
+		tap_check_equal(attach);
+		ck_assert_uint_gt(report_u64(attach, "mappings"), 0);
+		json_decref(attach);
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		struct tap tap;
+		tap_at_work(&tap, &victim, i + 1);
+		run_deinit(&tap.run);
+		run_until(tap_guardian_is_done(victim.pid), PHASE_MS);
+		json_decref(report_run("verify", victim.pid, 0));
+	}
+	ck_assert_int_eq(kill(victim.pid, 0), 0);
+	victim_kill(&victim);
+}
+END_TEST
+
+/* Accessible anonymous bytes, and those of them on stacks with a frame whose name begins so. */
+static void growth_of(
+	const json_t *report, const char *prefix, uint64_t *ret_bytes, uint64_t *ret_named)
+{
+	size_t index, frame_index;
+	json_t *stack, *frame;
+	*ret_bytes = report_u64(report, "mappings.anonymous_bytes");
+	*ret_named = 0;
+	json_array_foreach(report_at(report, "mappings.stacks"), index, stack)
+	{
+		bool is_named = false;
+		json_array_foreach(report_at(stack, "frames"), frame_index, frame)
+		{
+			const char *name = json_string_value(json_object_get(frame, "function"));
+			is_named |= name && !strncmp(name, prefix, strlen(prefix));
+		}
+		*ret_named += is_named ? report_u64(stack, "anonymous_bytes") : 0;
+	}
+}
+
+/* V8 reserves and then makes accessible: no allocator call, nor mmap alone, tells of it. */
+START_TEST(growth_of_a_javascript_heap)
+{
+	uint64_t bytes, named;
+	struct victim victim;
+	struct tap tap;
+	victim_start(&victim, (const char *[]){"/usr/bin/node", "tests/targets/growing.js", NULL});
+	free(victim_ask(&victim, "grow", PHASE_MS));
+	struct procsnap *before = procsnap_take(
+		victim.pid, PROCSNAP_JIT | PROCSNAP_MASKS_CHANGE | PROCSNAP_THREADS_CHANGE);
+	tap_start(&tap, victim.pid, with_mmap);
+	tap_wait_any(&tap);
+	free(victim_ask(&victim, "grow", PHASE_MS));
+	json_t *attach = tap_stop(&tap, 0);
+	tap_check_clean(attach);
+	json_decref(attach);
+	procsnap_verify(before, victim.pid);
+	victim_prove_alive(&victim);
+	victim_stop(&victim);
+
+	json_t *report = report_load(tap.trace);
+	growth_of(report, "v8::internal::", &bytes, &named);
+	ck_assert_uint_gt(bytes, 20 << 20);
+	ck_assert_msg(named > bytes - bytes / 10, "%lu of %lu bytes on stacks of V8", named, bytes);
+	ck_assert_uint_gt(report_u64(report, "mappings.protects"), 0);
+	json_decref(report);
+}
+END_TEST
+
+/* It maps within the program's calls: hooks within hooks. Its blocks are counted as ever. */
+START_TEST(an_allocator_that_is_a_library)
+{
+	setenv("LD_PRELOAD", "libjemalloc.so.2", 1);
+	struct victim victim;
+	victim_start(&victim,
+		(const char *[]){run_built("tests/targets/ledger"), "-l", "-t", "4", NULL});
+	unsetenv("LD_PRELOAD");
+	struct tap tap;
+	tap_start(&tap, victim.pid, with_mmap);
+	tap_wait_on(&tap, "/ledger");
+	char *text = victim_ask(&victim, "go", PHASE_MS);
+	json_t *attach = tap_stop(&tap, 0);
+	tap_check_clean(attach);
+	json_decref(attach);
+	victim_stop(&victim);
+
+	json_t *books = report_parse(text), *report = report_load(tap.trace);
+	books_check(tap.trace, books, true, false);
+	ck_assert_uint_gt(report_u64(report, "mappings.maps"), 0);
+	ck_assert_uint_eq(report_u64(report, "capture.nested_events"), 0);
+	json_decref(report);
+	json_decref(books);
+	free(text);
+}
+END_TEST
+
+START_TEST(nothing_unless_asked_for)
+{
+	struct victim victim;
+	struct tap tap;
+	victim_start(&victim, (const char *[]){run_built("tests/targets/mapper"), NULL});
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_any(&tap);
+	free(victim_ask(&victim, "go", PHASE_MS));
+	json_t *attach = tap_stop(&tap, 0);
+	tap_check_clean(attach);
+	ck_assert_uint_eq(report_u64(attach, "mappings"), 0);
+	json_decref(attach);
+	victim_stop(&victim);
+	json_t *report = report_load(tap.trace);
+	ck_assert(json_is_null(report_at(report, "mappings")));
+	json_decref(report);
+}
+END_TEST
+
+HT_SUITE("integration/mappings", one_thread, eight_threads, detached_in_their_midst,
+	growth_of_a_javascript_heap, an_allocator_that_is_a_library, nothing_unless_asked_for)
