@@ -480,7 +480,7 @@ static void frozen_before(void)
 	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
 	freeze();
 	int status = try_attach(&victim, &err);
-	check_refused(&victim, status, err, "frozen");
+	check_refused(&victim, status, err, "thaw it first");
 	end_frozen(&victim);
 	victim_prove_alive(&victim);
 	procsnap_verify(before, victim.pid);

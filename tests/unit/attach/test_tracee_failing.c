@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Calls that fail once while a thread is being stopped and let go, and signals that come between
- * two of them.
+ * two of them. What is made again after a stop.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -22,6 +22,7 @@
 
 #define FAR_NS	  (60 * CLOCK_NS_PER_S)
 #define LOOKS_MAX 2000u
+#define CALLS_MAX 600u /* more than there are */
 
 /* Shared with the child. */
 static struct shared {
@@ -184,5 +185,29 @@ START_TEST(a_signal_outlives_its_tracer)
 }
 END_TEST
 
+/* Each call in which the kernel gives EINTR for a mere stop is made again, and no other. */
+START_TEST(these_calls_repeat_after_eintr)
+{
+	static const unsigned long repeats[] = {SYS_accept, SYS_accept4, SYS_connect,
+		SYS_epoll_pwait, SYS_epoll_pwait2, SYS_epoll_wait, SYS_io_getevents,
+		SYS_io_pgetevents, SYS_io_uring_enter, SYS_msgrcv, SYS_msgsnd, SYS_ppoll,
+		SYS_pselect6, SYS_read, SYS_readv, SYS_recvfrom, SYS_recvmmsg, SYS_recvmsg,
+		SYS_rt_sigtimedwait, SYS_select, SYS_semop, SYS_semtimedop, SYS_sendfile,
+		SYS_sendmmsg, SYS_sendmsg, SYS_sendto, SYS_splice, SYS_write, SYS_writev};
+	for (unsigned long nr = 0; nr < CALLS_MAX; nr++) {
+		const struct user_regs_struct stopped = {
+			.orig_rax = nr, .rax = -(unsigned long)EINTR, .rip = 2};
+		struct user_regs_struct regs = tracee_resume_regs(&stopped, false);
+		bool wanted = false;
+		for (size_t i = 0; i < HT_ARRAY_SIZE(repeats); i++)
+			wanted |= repeats[i] == nr;
+		ck_assert_msg(
+			regs.rip == (wanted ? 0 : 2) && regs.rax == (wanted ? nr : stopped.rax),
+			"call %lu", nr);
+	}
+}
+END_TEST
+
 HT_SUITE("attach/target/tracee, failing", a_single_failure_goes_unnoticed,
-	a_signal_before_it_is_asked_is_passed_on, a_signal_outlives_its_tracer)
+	a_signal_before_it_is_asked_is_passed_on, a_signal_outlives_its_tracer,
+	these_calls_repeat_after_eintr)
