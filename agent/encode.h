@@ -10,6 +10,11 @@
 
 #define ENCODE_THREAD_BYTES 9u
 
+/* Beside an address among the slot's recent ones: what its last event was. */
+#define ENCODE_ALLOCATED 1ull
+#define ENCODE_SMALL	 2ull /* so was the block, if it was allocated */
+#define ENCODE_FLAGS	 (ENCODE_ALLOCATED | ENCODE_SMALL)
+
 static inline uint8_t *encode_word(uint8_t *at, uint64_t value, unsigned code)
 {
 	__builtin_memcpy(at, &value, sizeof(value));
@@ -57,19 +62,23 @@ struct encode_addr {
 	unsigned code;
 };
 
-/* How an address is written behind `last`, and puts it into the slot's recent ones. */
+/*
+ * How an address is written behind `last`, and puts it into the slot's recent ones, with `flags`.
+ * In the place of one in which there is no room for them comes one that is never looked for there.
+ */
 static inline struct encode_addr encode_addr(
-	uint64_t recent[ABI_RECENT_COUNT], uint64_t addr, uint64_t last, bool allocated)
+	uint64_t recent[ABI_RECENT_COUNT], uint64_t addr, uint64_t last, uint64_t flags)
 {
 	uint64_t index = abi_recent_index(addr);
 	struct encode_addr ret = {.word = index};
-	if ((recent[index] & ~1ull) != addr) {
+	if ((recent[index] & ~ENCODE_FLAGS) != addr) {
 		ret.word = abi_addr_fold(addr - last);
 		ret.code = encode_code(ret.word);
 		ret.code += ret.code == 0;
 	}
 	if (ht_likely(addr % 2 == 0))
-		recent[index] = addr | allocated;
+		recent[index] =
+			ht_likely(!(addr & ENCODE_FLAGS)) ? addr | flags : (uint64_t)!index << 4;
 	return ret;
 }
 

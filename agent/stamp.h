@@ -8,10 +8,13 @@
 #pragma once
 
 #include "agent/config.h"
+#include "agent/encode.h"
 #include "agent/sys.h"
 
-/* While one thread records alone, so many events in a row may have one time. */
-#define STAMP_SAME_TIME 4u
+/* So many events in a row may have one time, while one thread records alone, or of its own blocks
+ * of at most so many bytes. */
+#define STAMP_SAME_TIME	  4u
+#define STAMP_SMALL_BYTES 512u
 
 /*
  * A reading behind everything that this thread has got from others, and the slot's mark on the
@@ -30,38 +33,50 @@ static HT_NOINLINE uint64_t stamp_fenced(
 	return tsc;
 }
 
+/* An event, as far as its time depends on it. */
+struct stamp_event {
+	uint64_t addr; /* of the block */
+	bool has_addr; /* if not: it says what became of the block of the event before */
+	bool is_small; /* the block has STAMP_SMALL_BYTES at most */
+	bool is_freed; /* it is small also if its allocation, not long ago, says so */
+};
+
+/* `repeated`: the time of the event before, if it may have that. 0: it may not. */
 static inline __attribute__((always_inline)) uint64_t stamp_of_block(
-	const struct abi_config *config, struct abi_slot *slot, uint64_t addr)
+	const struct abi_config *config, struct abi_slot *slot, struct stamp_event event,
+	uint64_t repeated)
 {
 	uint64_t index = ((uint64_t)slot - config->slots) / ABI_SLOT_BYTES;
-	uint64_t *last = (uint64_t *)(config->image + ABI_LAST_OFF) + abi_last_index(addr);
-	uint64_t mark = abi_last_mark(addr, index);
-	bool is_late = (load_relaxed(&slot->head.recent[abi_recent_index(addr)]) & ~1ull) == addr;
-	if (ht_unlikely(addr % ABI_LAST_UNIT != 0))
+	uint64_t *last = (uint64_t *)(config->image + ABI_LAST_OFF) + abi_last_index(event.addr);
+	uint64_t mark = abi_last_mark(event.addr, index);
+	uint64_t recent = load_relaxed(&slot->head.recent[abi_recent_index(event.addr)]);
+	bool is_late = (recent & ~ENCODE_FLAGS) == event.addr;
+	bool is_small = event.is_freed ? recent & ENCODE_SMALL : event.is_small;
+	if (ht_unlikely(event.addr % ABI_LAST_UNIT != 0))
 		return sys_tsc();
 	if (ht_likely(is_late && load_relaxed(last) == mark))
-		return sys_tsc_early();
+		return repeated && is_small ? repeated : sys_tsc_early();
 	return stamp_fenced(config, last, mark, is_late);
 }
 
-/*
- * The time of the slot's next event: of the block at `addr`, or, with `has_addr` false, of what
- * became of the block of the event before.
- */
+/* The time of the slot's next event. */
 static inline __attribute__((always_inline)) uint64_t stamp(
-	const struct abi_config *config, struct abi_slot *slot, uint64_t addr, bool has_addr)
+	const struct abi_config *config, struct abi_slot *slot, struct stamp_event event)
 {
 	struct abi_slot_head *head = &slot->head;
 	struct abi_control *control = (struct abi_control *)config->control;
 	uint64_t sole = load_relaxed(&control->sole), tick = load_relaxed(&control->tick);
 	uint64_t key = head->key, last_tsc = head->last_tsc;
 	bool is_sole = sole == key;
-	if (ht_likely(is_sole && head->events % STAMP_SAME_TIME != 0 && head->last_tick == tick))
+	bool may_repeat = head->events % STAMP_SAME_TIME != 0 && head->last_tick == tick;
+	if (ht_likely(is_sole && may_repeat))
 		return last_tsc;
 	if (sole != 0 && (sole & ~ABI_SOLE_PROPOSED) != key)
 		store_release(&control->sole, 0);
 	store_relaxed(&head->last_tick, tick);
-	uint64_t tsc = is_sole || !has_addr ? sys_tsc_early() : stamp_of_block(config, slot, addr);
+	uint64_t tsc = is_sole || !event.has_addr
+			       ? sys_tsc_early()
+			       : stamp_of_block(config, slot, event, may_repeat ? last_tsc : 0);
 	tsc = abi_time_floor(tsc);
 	/* Clocks of two processors may differ by a little: time never goes back in a stream. */
 	return tsc < last_tsc ? last_tsc : tsc;

@@ -80,7 +80,10 @@ static inline __attribute__((always_inline)) uint8_t *event_encode(struct abi_sl
 	if (shape == STREAM_MARK)
 		return encode_mark(at, event->kind, time);
 	uint64_t block = event->addr, last = head->last_addr;
-	struct encode_addr addr = encode_addr(head->recent, block, last, shape == STREAM_BLOCK);
+	uint64_t flags = 0;
+	if (shape == STREAM_BLOCK)
+		flags = ENCODE_ALLOCATED | (event->size <= STAMP_SMALL_BYTES ? ENCODE_SMALL : 0);
+	struct encode_addr addr = encode_addr(head->recent, block, last, flags);
 	store_relaxed(&head->last_addr, block);
 	return encode_block(at, event->kind, event->hook, time, addr, event->size, event->stack,
 		shape == STREAM_BLOCK);
@@ -95,8 +98,11 @@ static inline __attribute__((always_inline)) void event_put(const struct abi_con
 	if (!buffer_room(config, slot, STREAM_ROOM_BYTES, &used) ||
 		ht_unlikely(!config_recording(config)))
 		return;
-	uint64_t last_tsc = head->last_tsc,
-		 tsc = stamp(config, slot, event->addr, shape != STREAM_MARK);
+	struct stamp_event stamped = {.addr = event->addr,
+		.has_addr = shape != STREAM_MARK,
+		.is_small = shape == STREAM_BLOCK && event->size <= STAMP_SMALL_BYTES,
+		.is_freed = shape == STREAM_FREED};
+	uint64_t last_tsc = head->last_tsc, tsc = stamp(config, slot, stamped);
 	uint64_t time = (head->buffer_events ? tsc - last_tsc : tsc) >> ABI_TIME_SHIFT;
 	if (ht_unlikely(!config_alive(config)))
 		return;

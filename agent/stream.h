@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "agent/encode.h"
 #include "format/abi_control.h"
 #include "format/abi_event.h"
 
@@ -59,7 +60,8 @@ void stream_put_mapping(const struct abi_config *config, struct abi_slot *slot,
  * needs no size. */
 static inline bool stream_allocated(const struct abi_slot *slot, uint64_t addr)
 {
-	return slot->head.recent[abi_recent_index(addr)] == (addr | 1);
+	uint64_t recent = slot->head.recent[abi_recent_index(addr)];
+	return (recent & ~ENCODE_SMALL) == (addr | ENCODE_ALLOCATED);
 }
 
 /* The events from here on are those of the slot's present tid. */

@@ -347,7 +347,8 @@ struct abi_slot_head {
 	uint64_t bounds_incarnation; /* [D] valid only if equal to `incarnation` */
 	uint64_t drained;	     /* [D] stream position up to which the daemon has copied */
 
-	/* Empty at each buffer start: abi_event.h. Bit 0: the block was allocated, not freed. [A]
+	/* Empty at each buffer start: abi_event.h. Bits 0 and 1: the block was allocated, and is
+	 * small. [A]
 	 */
 	uint64_t recent[ABI_RECENT_COUNT];
 

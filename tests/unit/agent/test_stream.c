@@ -82,8 +82,11 @@ START_TEST(decoder_reads_what_was_put)
 		for (size_t i = 0; i < HT_ARRAY_SIZE(put); i++) {
 			put[i] = random_event();
 			sys_fake.tsc += random_number() >> 8;
-			tsc[i] = abi_time_floor(sys_fake.tsc);
+			uint64_t now = abi_time_floor(sys_fake.tsc);
 			stream_put(world_config, slot, &put[i]);
+			tsc[i] = slot->head.last_tsc;
+			if (i == 0 || tsc[i] != tsc[i - 1])
+				ck_assert_uint_eq(tsc[i], now);
 		}
 		ck_assert_uint_eq(world_messages, 0);
 		ck_assert_uint_eq(world_events(slot, events, WORLD_EVENTS_MAX), HT_ARRAY_SIZE(put));
@@ -322,6 +325,42 @@ START_TEST(own_blocks_need_no_fence)
 }
 END_TEST
 
+/* Of so many events of a block how many have a time of their own. */
+static unsigned own_times(struct abi_slot *slot, uint64_t addr, uint64_t size, unsigned count)
+{
+	unsigned own = 0;
+	for (unsigned i = 0; i < count; i++) {
+		enum abi_event_kind kind = i % 2 ? ABI_EVENT_FREE : ABI_EVENT_ALLOC;
+		struct stream_event event = {
+			.kind = kind, .addr = addr, .size = kind == ABI_EVENT_ALLOC ? size : 0};
+		uint64_t before = slot->head.last_tsc;
+		sys_fake.tsc += 1000;
+		stream_put(world_config, slot, &event);
+		own += slot->head.last_tsc != before;
+	}
+	return own;
+}
+
+/* Three of four at most, never where others had the block in between, and none that is older than
+ * the daemon's last look. */
+START_TEST(small_blocks_of_one_thread_share_times)
+{
+	world_make();
+	struct abi_slot *mine = slot_make(), *other = &world_slots[4];
+	other->head.key = sys_fake_thread_pointer + 2;
+	own_times(mine, 0x5000, 64, 4);
+	ck_assert_uint_eq(own_times(mine, 0x5000, 512, 8), 2);
+	ck_assert_uint_eq(own_times(mine, 0x5000, 513, 8), 8);
+	own_times(other, 0x5000, 64, 2);
+	ck_assert_uint_eq(own_times(mine, 0x5000, 64, 1), 1);
+	own_times(mine, 0x5000, 64, 7);
+	own_times(mine, 0x5000, 64, 1); /* is read for the fourth */
+	world_control->tick++;
+	ck_assert_uint_eq(own_times(mine, 0x5000, 64, 1), 1);
+	ck_assert_uint_eq(own_times(mine, 0x6000, 64, 1), 1);
+}
+END_TEST
+
 /* Both sides of a fork write to this memory. */
 START_TEST(forked_children_leave_no_marks)
 {
@@ -392,5 +431,5 @@ END_TEST
 HT_SUITE("agent/stream", decoder_reads_what_was_put, typical_events_are_short,
 	allocations_of_late_are_known, time_does_not_go_back, full_buffers_are_sent,
 	announces_new_thread, restart_forgets_delta_state, garbage_in_the_head_stays_in_the_buffer,
-	time_stamps_in_order, own_blocks_need_no_fence, forked_children_leave_no_marks,
-	events_of_a_block_are_in_order)
+	time_stamps_in_order, own_blocks_need_no_fence, small_blocks_of_one_thread_share_times,
+	forked_children_leave_no_marks, events_of_a_block_are_in_order)
