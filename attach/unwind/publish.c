@@ -10,6 +10,7 @@
 
 #define AREA_ALIGN 64u
 #define RANGES_MAX 16384u
+#define GAPS_MAX   1024u /* that are looked at in a module; node has 113 */
 /* Snapshots take turns in as many places as there are caches. Each place has its own cache, and the
  * word that names it never changes: whoever still walks by an old snapshot writes nowhere else. */
 #define PLACE_BYTES                                                                                \
@@ -88,7 +89,27 @@ static struct ht_err *end_at_entry(
 	struct ht_err *err = memory_read_some(proc, module->lo, &ehdr, sizeof(ehdr), &got);
 	if (err || got < sizeof(ehdr) || memcmp(ehdr.e_ident, ELFMAG, SELFMAG) != 0)
 		return err;
-	return table_end_at(table, ehdr.e_entry);
+	return table_fill_at(table, ehdr.e_entry, abi_rule_make(ABI_RULE_END, 0, 0));
+}
+
+/* Hand-written functions that tell nothing of themselves and keep rbp frames: all collections of
+ * garbage go through one of V8's. */
+static struct ht_err *find_frames(
+	const struct proc *proc, const struct module *module, struct abi_table **table)
+{
+	static const uint8_t prologue[] = {0x55, 0x48, 0x89, 0xe5}; /* push %rbp; mov %rsp,%rbp */
+	struct ht_err *err = NULL;
+	uint64_t at = 0;
+
+	for (unsigned i = 0; !err && i < GAPS_MAX && *table && table_find_gap(*table, at, &at);
+		i++, at++) {
+		uint8_t code[sizeof(prologue)];
+		size_t got = 0;
+		err = memory_read_some(proc, module->bias + at, code, sizeof(code), &got);
+		if (!err && got == sizeof(code) && !memcmp(code, prologue, sizeof(code)))
+			err = table_fill_at(table, at, abi_rule_make(ABI_RULE_FRAME, 0, 0));
+	}
+	return err;
 }
 
 struct ht_err *publish_compile(struct publish *publish, const struct proc *proc,
@@ -118,6 +139,8 @@ struct ht_err *publish_compile(struct publish *publish, const struct proc *proc,
 		publish->counts.compiled += !err && !cached;
 		if (!err)
 			err = end_at_entry(proc, module, &entry.table);
+		if (!err)
+			err = find_frames(proc, module, &entry.table);
 		ht_err_free(err);
 		publish->compiled[publish->count++] = entry;
 	}

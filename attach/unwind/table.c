@@ -474,30 +474,89 @@ uint32_t table_lookup(const struct abi_table *table, uint64_t vaddr)
 					    : abi_rule_make(ABI_RULE_NONE, 0, 0);
 }
 
-struct ht_err *table_end_at(struct abi_table **table, uint64_t vaddr)
+/* The index of `rule` in the dictionary; the count of rules if it is not there. The first stands
+ * for unsupported rows, which are told from gaps by it. */
+static uint32_t rule_find(const struct abi_table *table, uint32_t rule)
 {
-	uint32_t first, count = (*table)->rule_count;
+	uint32_t found, i = 0;
+	while (i < table->rule_count && item_read(table, table->rule_off, i, 4, &found) &&
+		(i == 0 || found != rule))
+		i++;
+	return i;
+}
 
-	if (count >= RULES_MAX || !row_find(*table, vaddr, &first) ||
-		abi_rule_kind(row_rule(*table, first)) != ABI_RULE_NONE)
-		return NULL;
-	/* Rules come last. */
+/* Where `row` begins. */
+static uint64_t row_vaddr(const struct abi_table *table, uint32_t row)
+{
+	const uint8_t *base = (const uint8_t *)table;
+	const uint32_t *granule = (const uint32_t *)(base + table->granule_off);
+	uint32_t lo = 0, hi = table->granule_count;
+	while (hi - lo > 1) {
+		uint32_t middle = lo + (hi - lo) / 2;
+		if (granule[middle] <= row)
+			lo = middle;
+		else
+			hi = middle;
+	}
+	return table->lo + (uint64_t)lo * ABI_GRANULE_BYTES +
+	       ((const uint16_t *)(base + table->pc_off))[row];
+}
+
+bool table_find_gap(const struct abi_table *table, uint64_t vaddr, uint64_t *ret)
+{
+	const uint16_t *index = (const uint16_t *)((const uint8_t *)table + table->index_off);
+	const uint32_t none = rule_find(table, abi_rule_make(ABI_RULE_NONE, 0, 0));
+	uint32_t row;
+
+	if (none == table->rule_count ||
+		!row_find(table, vaddr < table->lo ? table->lo : vaddr, &row))
+		return false;
+	for (; row < table->row_count; row++) {
+		if (index[row] != none || (row && index[row - 1] == none))
+			continue;
+		*ret = row_vaddr(table, row);
+		if (*ret >= vaddr)
+			return true;
+	}
+	return false;
+}
+
+/* Rules come last. */
+static struct ht_err *rule_append(struct abi_table **table, uint32_t rule)
+{
+	const uint32_t count = (*table)->rule_count;
 	struct abi_table layout =
 		layout_make((*table)->lo, (*table)->hi, (*table)->row_count, count + 1);
 	struct abi_table *grown = realloc(*table, layout.bytes);
 	if (!grown)
-		return ht_err_new(HT_ERR_NOMEM, "no memory for an unwind table");
+		return no_memory();
 	layout.unsupported_rows = grown->unsupported_rows;
 	uint32_t *rules = (uint32_t *)((uint8_t *)grown + layout.rule_off);
-	uint16_t *index = (uint16_t *)((uint8_t *)grown + layout.index_off);
 	memset(rules + count, 0, layout.bytes - layout.rule_off - count * sizeof(*rules));
-	rules[count] = abi_rule_make(ABI_RULE_END, 0, 0);
-	/* Again where the next granule begins in it. */
-	for (uint32_t row = first; row < layout.row_count && row < first + 2 &&
-				   abi_rule_kind(row_rule(grown, row)) == ABI_RULE_NONE;
-		row++)
-		index[row] = (uint16_t)count;
+	rules[count] = rule;
 	*grown = layout;
 	*table = grown;
+	return NULL;
+}
+
+struct ht_err *table_fill_at(struct abi_table **table, uint64_t vaddr, uint32_t rule)
+{
+	const uint32_t index = rule_find(*table, rule);
+	struct ht_err *err = NULL;
+	uint32_t first;
+
+	if (index >= RULES_MAX || !row_find(*table, vaddr, &first) ||
+		abi_rule_kind(row_rule(*table, first)) != ABI_RULE_NONE)
+		return NULL;
+	if (index == (*table)->rule_count)
+		err = rule_append(table, rule);
+	if (err)
+		return err;
+	uint16_t *indices = (uint16_t *)((uint8_t *)*table + (*table)->index_off);
+	/* Again where the next granule begins in it. */
+	for (uint32_t row = first; row < (*table)->row_count && row < first + 2 &&
+				   abi_rule_kind(row_rule(*table, row)) == ABI_RULE_NONE;
+		row++)
+		indices[row] = (uint16_t)index;
 	return NULL;
 }

@@ -46,8 +46,11 @@ bool table_is_sound(const struct abi_table *table, size_t bytes);
  * `table`. */
 uint32_t table_lookup(const struct abi_table *table, uint64_t vaddr);
 
-/* Makes the code at `vaddr` the end of stacks where nothing is known of it (ABI_RULE_NONE), to the
- * end of the next granule at most: entry points, which nobody has called. `table` is sound, and may
- * move; after an error it is as it was. */
+/* Where code begins, from `vaddr` on, of which no FDE tells and for which there is no rule
+ * (ABI_RULE_NONE). False: nowhere. `table` is sound. */
+bool table_find_gap(const struct abi_table *table, uint64_t vaddr, uint64_t *ret);
+
+/* Gives the code at `vaddr` that rule where nothing is known of it (ABI_RULE_NONE), to the end of
+ * the next granule at most. `table` is sound, and may move; after an error it is as it was. */
 HT_MUST_CHECK
-struct ht_err *table_end_at(struct abi_table **table, uint64_t vaddr);
+struct ht_err *table_fill_at(struct abi_table **table, uint64_t vaddr, uint32_t rule);

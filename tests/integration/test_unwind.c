@@ -314,10 +314,28 @@ static void compare_cxx(const char *const walker[])
 	compare_script((const char *[]){run_built("tests/targets/cxx"), NULL}, 16, 10000, walker);
 }
 
+static void compare_script_of(const char *node, const char *const walker[])
+{
+	compare_script((const char *[]){node, "tests/targets/script.js", NULL}, 4, 5000, walker);
+}
+
 static void compare_node(const char *const walker[])
 {
-	compare_script((const char *[]){"/usr/bin/node", "tests/targets/script.js", NULL}, 4, 5000,
-		walker);
+	compare_script_of("/usr/bin/node", walker);
+}
+
+static void compare_node_22(const char *const walker[])
+{
+	const char *node = run_named("unwind", "HEAPTAP_NODE22");
+	if (node)
+		compare_script_of(node, walker);
+}
+
+static void compare_node_24(const char *const walker[])
+{
+	const char *node = run_named("unwind", "HEAPTAP_NODE24");
+	if (node)
+		compare_script_of(node, walker);
 }
 
 #define UNWIND_TEST(program)                                                                       \
@@ -336,6 +354,8 @@ UNWIND_TEST(redis)
 UNWIND_TEST(cxx)
 UNWIND_TEST(rocksdb)
 UNWIND_TEST(node)
+UNWIND_TEST(node_22)
+UNWIND_TEST(node_24)
 
 HT_SUITE("integration/unwind", redis, redis_full, cxx, cxx_full, rocksdb, rocksdb_full, node,
-	node_full)
+	node_full, node_22, node_22_full, node_24, node_24_full)

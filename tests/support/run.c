@@ -155,6 +155,15 @@ char *run_built(const char *name)
 	return ret;
 }
 
+const char *run_named(const char *what, const char *variable)
+{
+	const char *path = getenv(variable);
+	if (path && !access(path, X_OK))
+		return path;
+	printf("skipped: %s: %s names no program\n", what, variable);
+	return NULL;
+}
+
 uint64_t run_now_ms(void)
 {
 	struct timespec now;

@@ -46,6 +46,10 @@ int run_program(const char *const argv[], unsigned limit_ms, char **ret_out, cha
  * "heaptap" or "tests/targets/ledger". Static buffers, used in turn: valid for the next 7 calls. */
 char *run_built(const char *name);
 
+/* The program that the environment names in `variable`; NULL where it names none that runs, and the
+ * check of `what` is said to be skipped. */
+const char *run_named(const char *what, const char *variable);
+
 /* Monotonic time; and a pause of a millisecond for polling loops. */
 uint64_t run_now_ms(void);
 void run_pause(void);

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/unwind/publish.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "tests/support/compile.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/tmpdir.h"
 
@@ -287,6 +289,50 @@ START_TEST(tables_are_by_file)
 }
 END_TEST
 
+/* Code of which no FDE tells, between functions of which some do. */
+static void *load_gaps(void)
+{
+	static const char *const command[] = {
+		"gcc", "-O1", "-shared", "-fPIC", "-fno-toplevel-reorder", NULL};
+	char *path = compile(command,
+		"int first(int x) { return x * 3; }\n"
+		"__asm__(\".globl framed\\nframed: push %rbp\\nmov %rsp,%rbp\\npush $0xcd\\n"
+		"push %rbx\\npush %r12\\ncall *%rdi\\n.globl after_call\\nafter_call: \"\n"
+		"\"add $24,%rsp\\npop %rbp\\nret\\n.skip 16,0xcc\\n\");\n"
+		"int second(int x) { return x * 5; }\n"
+		"__asm__(\".globl bare\\nbare: push %rbx\\npush %rbp\\nmov %rsp,%rbp\\n"
+		"call *%rdi\\npop %rbp\\npop %rbx\\nret\\n.skip 16,0xcc\\n\");\n"
+		"int third(int x) { return x * 7; }\n",
+		NULL);
+	ck_assert_ptr_nonnull(path);
+	void *library = dlopen(path, RTLD_NOW);
+	ck_assert_msg(library != NULL, "%s", dlerror());
+	free(path);
+	return library;
+}
+
+static uint32_t rule_at(void *library, const char *symbol)
+{
+	const uint64_t pc = (uint64_t)(uintptr_t)dlsym(library, symbol);
+	const struct abi_range *range = range_of(pc);
+	ck_assert_ptr_nonnull(range);
+	return table_lookup(view(range->table, sizeof(struct abi_table)), pc - range->bias);
+}
+
+START_TEST(functions_without_cfi_that_keep_a_frame)
+{
+	void *library = load_gaps();
+	setup();
+	ck_no_err(publish_compile(publish, &self, &modules, NULL));
+	put(false);
+	ck_assert_uint_eq(rule_at(library, "framed"), ABI_RULE_FRAME);
+	ck_assert_uint_eq(rule_at(library, "after_call"), ABI_RULE_FRAME);
+	ck_assert_uint_eq(rule_at(library, "bare"), ABI_RULE_NONE);
+	ck_assert_uint_eq(rule_at(library, "second"), abi_rule_make(ABI_RULE_RSP, 1, 0));
+	publish_destroy(publish);
+}
+END_TEST
+
 START_TEST(nothing_to_destroy)
 {
 	publish_destroy(NULL);
@@ -339,5 +385,5 @@ HT_SUITE("attach/unwind/publish", every_module_has_its_table,
 	without_tables_there_are_frame_pointers, generated_code_is_a_range,
 	a_snapshot_in_force_is_never_changed, generations_epochs_and_caches,
 	there_is_always_room_for_a_snapshot, without_room_a_module_has_no_rules,
-	near_areas_are_left_alone, tables_are_by_file, nothing_to_destroy,
-	kept_tables_are_the_compiled_ones)
+	near_areas_are_left_alone, tables_are_by_file, functions_without_cfi_that_keep_a_frame,
+	nothing_to_destroy, kept_tables_are_the_compiled_ones)

@@ -202,11 +202,11 @@ START_TEST(an_entry_is_the_end_of_stacks)
 	add(&section, 0x1310, 0x1400, EHPROGRAM(DW_CFA_nop));
 	struct unwind_input input = input_of(&section.writer);
 	struct abi_table *table = compile(&input, &stats);
-	ck_no_err(table_end_at(&table, 0x1204));
-	ck_no_err(table_end_at(&table, 0x12f0));
+	ck_no_err(table_fill_at(&table, 0x1204, end));
+	ck_no_err(table_fill_at(&table, 0x12f0, end));
 	/* What is known stays; beyond the table there is nothing. */
-	ck_no_err(table_end_at(&table, 0x1000));
-	ck_no_err(table_end_at(&table, 0x9000));
+	ck_no_err(table_fill_at(&table, 0x1000, end));
+	ck_no_err(table_fill_at(&table, 0x9000, end));
 	ck_assert(table_is_sound(table, table->bytes));
 	expect_rule(table, 0x1000, 0x1200, RULE_AT_ENTRY);
 	expect_rule(table, 0x1200, 0x1210, end);
@@ -214,6 +214,42 @@ START_TEST(an_entry_is_the_end_of_stacks)
 	expect_rule(table, 0x12f0, 0x1310, end);
 	expect_rule(table, 0x1310, 0x1400, RULE_AT_ENTRY);
 	expect_rule(table, 0x1400, 0x3000, ABI_RULE_FRAME);
+	ck_assert_uint_eq(table->rule_count, stats.rules + 1);
+	free(table);
+	ehwriter_deinit(&section.writer);
+}
+END_TEST
+
+START_TEST(gaps_are_found_and_filled)
+{
+	static const uint64_t gaps[] = {0x1000, 0x12f0, 0x1700};
+	struct section section;
+	struct unwind_stats stats;
+	uint64_t at = 0;
+	section_init(&section, EHPROGRAM_CIE);
+	add(&section, 0x1010, 0x1200, EHPROGRAM(DW_CFA_nop));
+	/* The CFA is in r10: a row that cannot be expressed is no gap. */
+	add(&section, 0x1200, 0x12f0, EHPROGRAM(DW_CFA_def_cfa, 10, 0));
+	add(&section, 0x1310, 0x1700, EHPROGRAM(DW_CFA_nop));
+	add(&section, 0x1a00, 0x2000, EHPROGRAM(DW_CFA_nop));
+	struct unwind_input input = input_of(&section.writer);
+	struct abi_table *table = compile(&input, &stats);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(gaps); i++, at++) {
+		ck_assert(table_find_gap(table, at, &at));
+		ck_assert_uint_eq(at, gaps[i]);
+	}
+	ck_assert(!table_find_gap(table, at, &at));
+	ck_assert(!table_find_gap(table, 0x9000, &at));
+	ck_no_err(table_fill_at(&table, 0x12f0, ABI_RULE_FRAME));
+	ck_assert(table_is_sound(table, table->bytes));
+	expect_rule(table, 0x1200, 0x12f0, ABI_RULE_NONE);
+	expect_rule(table, 0x12f0, 0x1310, ABI_RULE_FRAME);
+	expect_rule(table, 0x1310, 0x1700, RULE_AT_ENTRY);
+	expect_rule(table, 0x1700, 0x1a00, ABI_RULE_NONE);
+	/* There was that rule already. */
+	ck_assert_uint_eq(table->rule_count, stats.rules);
+	ck_assert(table_find_gap(table, 0x1001, &at));
+	ck_assert_uint_eq(at, 0x1700);
 	free(table);
 	ehwriter_deinit(&section.writer);
 }
@@ -487,7 +523,8 @@ END_TEST
 
 HT_SUITE("attach/unwind/table", covers_text_with_frame_rule_without_eh_frame, text_may_be_empty,
 	refuses_text_that_is_too_large, gaps_are_padding_stubs_or_code,
-	an_entry_is_the_end_of_stacks, rows_cross_granules, sorts_fdes_and_merges_equal_neighbours,
-	of_overlapping_fdes_the_first_has_the_bytes, what_lies_outside_the_text_is_cut_off,
-	counts_what_it_cannot_use, rules_beyond_the_dictionary_are_unsupported,
-	damage_costs_rows_only, lookup_trusts_nothing, what_is_sound_can_be_read)
+	an_entry_is_the_end_of_stacks, gaps_are_found_and_filled, rows_cross_granules,
+	sorts_fdes_and_merges_equal_neighbours, of_overlapping_fdes_the_first_has_the_bytes,
+	what_lies_outside_the_text_is_cut_off, counts_what_it_cannot_use,
+	rules_beyond_the_dictionary_are_unsupported, damage_costs_rows_only, lookup_trusts_nothing,
+	what_is_sound_can_be_read)
