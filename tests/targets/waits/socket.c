@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 
 #include "tests/targets/waits/waits.h"
@@ -103,6 +104,31 @@ static long in_sendmsg(void)
 	return sendmsg(waits_fd[0], &header, 0);
 }
 
+static long in_sendmmsg(void)
+{
+	struct iovec iov = {"x", 1};
+	struct mmsghdr header = {.msg_hdr = {.msg_iov = &iov, .msg_iovlen = 1}};
+	return sendmmsg(waits_fd[0], &header, 1, 0);
+}
+
+static long in_write(void)
+{
+	return write(waits_fd[0], "x", 1);
+}
+
+static long in_writev(void)
+{
+	struct iovec iov = {"x", 1};
+	return writev(waits_fd[0], &iov, 1);
+}
+
+static long in_readv(void)
+{
+	char byte;
+	struct iovec iov = {&byte, 1};
+	return readv(waits_fd[0], &iov, 1);
+}
+
 static struct sockaddr_un address;
 static socklen_t address_length = sizeof(address);
 
@@ -174,6 +200,7 @@ const struct waits_case waits_socket[] = {
 	{.name = "recv-timed", make_pair_timed, in_recv},
 	{.name = "recvfrom-timed", make_pair_timed, in_recvfrom},
 	{.name = "read-socket-timed", make_pair_timed, in_read},
+	{.name = "readv-socket-timed", make_pair_timed, in_readv},
 	{.name = "recvmsg", make_pair, in_recvmsg, write_byte},
 	{.name = "recvmsg-timed", make_pair_timed, in_recvmsg},
 	{.name = "recvmmsg", make_pair, in_recvmmsg, write_byte},
@@ -181,6 +208,9 @@ const struct waits_case waits_socket[] = {
 	{.name = "send", make_pair_full, in_send, read_all},
 	{.name = "send-timed", make_pair_full_timed, in_send},
 	{.name = "sendmsg-timed", make_pair_full_timed, in_sendmsg},
+	{.name = "sendmmsg-timed", make_pair_full_timed, in_sendmmsg},
+	{.name = "write-socket-timed", make_pair_full_timed, in_write},
+	{.name = "writev-socket-timed", make_pair_full_timed, in_writev},
 	{.name = "accept", make_listener, in_accept, connect_to_it},
 	{.name = "accept-timed", make_listener_timed, in_accept},
 	{.name = "accept4-timed", make_listener_timed, in_accept4},
