@@ -11,8 +11,13 @@ _Static_assert(offsetof(struct abi_thunk, real) == 8, "guard_entry.S");
 
 #define PAUSE_CYCLES 64u /* from 10 to 140, by processor */
 
+#define EXEC_STEP_NS 1000000
+#define EXEC_STEPS   3000u
+
 /* The kernel's numbers. */
 enum {
+	SYSCALL_EXECVE = 59,
+	SYSCALL_EXECVEAT = 322,
 	SYSCALL_PRCTL = 157,
 	SYSCALL_SECCOMP = 317,
 	PRCTL_SECCOMP = 22,
@@ -39,6 +44,8 @@ static bool is_calling(const struct abi_slot *slot)
 static void wait_for_calls(const struct abi_config *config, const struct abi_control *control)
 {
 	uint64_t turns = config->wait_cycles_max / PAUSE_CYCLES;
+	for (; turns && load_acquire(&control->exec_calling); turns--)
+		sys_pause();
 	for (uint64_t i = 0; i < config->slot_max; i++) {
 		const struct abi_slot *slot = (const struct abi_slot *)config->slots + i;
 		if (!(load_acquire(&control->claimed[i / 64 % HT_ARRAY_SIZE(control->claimed)]) >>
@@ -82,4 +89,59 @@ void guard_syscall(uint64_t number, uint64_t first, uint64_t second, const struc
 		forbid(self, STRICT);
 	else if (what == SYSCALL_SECCOMP && operation == SECCOMP_FILTER)
 		forbid(self, ABI_FORBIDDEN_SYSCALL);
+	else if (what == SYSCALL_EXECVE || what == SYSCALL_EXECVEAT)
+		guard_exec(self);
+}
+
+/* As gate_enter, for a thread that need not have a slot; there is one at a time. */
+static bool enter_call(const struct abi_config *config, struct abi_control *control)
+{
+	if (config->flags & ABI_FLAG_NO_SYSCALL)
+		return false;
+	(void)exchange(&control->exec_calling, 1);
+	if (!load_acquire(&control->forbidden) && !load_acquire(&config->stop))
+		return true;
+	store_release(&control->exec_calling, 0);
+	return false;
+}
+
+/* A child in vfork runs in this memory with its parent's thread pointer: only the kernel can tell
+ * who is who. 0: none that is followed. */
+static uint64_t find_asker(const struct abi_config *config, struct abi_control *control)
+{
+	uint64_t tid = 0;
+
+	if (!enter_call(config, control))
+		return 0;
+	if ((uint64_t)sys_getpid() == config->follow)
+		tid = (uint64_t)sys_gettid();
+	store_release(&control->exec_calling, 0);
+	return tid;
+}
+
+static bool is_answered(const struct abi_control *control, uint64_t tid)
+{
+	return load_acquire(&control->exec_asks) != tid || load_acquire(&control->exec_held) == tid;
+}
+
+void guard_exec(const struct abi_thunk *self)
+{
+	const struct abi_config *config = config_of(self);
+	struct abi_control *control = (struct abi_control *)config->control;
+	uint64_t none = 0;
+
+	if (!load_relaxed(&config->follow) || !config_alive(config) ||
+		!compare_swap(&control->exec_asks, &none, ABI_EXEC_ASKING))
+		return;
+	uint64_t tid = find_asker(config, control);
+	store_release(&control->exec_asks, tid);
+	for (unsigned step = 0; tid && step < EXEC_STEPS && !is_answered(control, tid); step++) {
+		if (!enter_call(config, control))
+			break;
+		sys_wait_writable(-1, (struct sys_timespec){.nsec = EXEC_STEP_NS});
+		store_release(&control->exec_calling, 0);
+	}
+	/* Held, it stays the one that asks. */
+	if (tid && load_acquire(&control->exec_held) != tid)
+		compare_swap(&control->exec_asks, &tid, 0);
 }

@@ -1,31 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Where the thunks of prctl and syscall lead: the arguments are shown to guard.c, and the real
- * function is jumped to with registers and stack as they were (the seventh argument of syscall lies
- * there), so that no thread is ever within a guard while it is within the call.
+ * Where the thunks of guards lead: the arguments are shown to guard.c, and the real function is
+ * jumped to with registers and stack as they were (the seventh argument of syscall lies there), so
+ * that no thread is ever within a guard while it is within the call.
  */
 #define THUNK_REAL 8 /* abi_thunk.real */
 
 	/* No frame here: the return address is what rsp points to (agent/rules.c). */
 	.section .text.guard, "ax", @progbits
 
-	.globl heaptap_guard_prctl
-	.hidden heaptap_guard_prctl
-	.type heaptap_guard_prctl, @function
-heaptap_guard_prctl:
+	.macro	guard name, show
+	.globl	heaptap_guard_\name
+	.hidden	heaptap_guard_\name
+	.type	heaptap_guard_\name, @function
+heaptap_guard_\name:
 	endbr64
-	call	show_prctl
+	call	\show
 	jmp	*THUNK_REAL(%r11)
-	.size heaptap_guard_prctl, . - heaptap_guard_prctl
+	.size	heaptap_guard_\name, . - heaptap_guard_\name
+	.endm
 
-	.globl heaptap_guard_syscall
-	.hidden heaptap_guard_syscall
-	.type heaptap_guard_syscall, @function
-heaptap_guard_syscall:
-	endbr64
-	call	show_syscall
-	jmp	*THUNK_REAL(%r11)
-	.size heaptap_guard_syscall, . - heaptap_guard_syscall
+	guard	prctl, show_prctl
+	guard	syscall, show_syscall
+	guard	execve, show_exec
+	guard	execv, show_exec
+	guard	execvp, show_exec
+	guard	execvpe, show_exec
+	guard	execl, show_exec
+	guard	execlp, show_exec
+	guard	execle, show_exec
+	guard	fexecve, show_exec
+	guard	execveat, show_exec
 
 	.text
 
@@ -74,5 +79,14 @@ show_syscall:
 	restore_arguments
 	ret
 	.size show_syscall, . - show_syscall
+
+	.type show_exec, @function
+show_exec:
+	save_arguments
+	mov	%r11, %rdi
+	call	guard_exec
+	restore_arguments
+	ret
+	.size show_exec, . - show_exec
 
 	.section .note.GNU-stack, "", @progbits

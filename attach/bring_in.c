@@ -232,6 +232,9 @@ static struct ht_err *configure(struct session *s)
 		&s->survey.maps, false);
 	if (err)
 		return err;
+	/* As it numbers itself: its first thread has its number. */
+	bool follows = s->options->child && s->options->child->hold;
+	config->follow = follows ? (uint64_t)s->survey.status.ns_tid : 0;
 	config->wait_cycles_max = bring_in_cycles(s, s->options->wait_ns);
 	return memory_write(&s->survey.proc, s->image.base + ABI_STATE_OFF, &alive, sizeof(alive));
 }

@@ -17,6 +17,9 @@
 /* A program on a slow disk, with many libraries; or one that is stopped (Ctrl-Z) as it starts. */
 #define PATIENCE_NS (600 * CLOCK_NS_PER_S)
 
+/* Of an exec, and of a dynamic linker: what takes longer is not waited for. */
+#define HOLD_NS (10 * CLOCK_NS_PER_S)
+
 #define TRIES 3u
 
 /* A process that was killed is dead by then. */
@@ -78,6 +81,11 @@ struct ht_err *launch_fork(char *const argv[], struct launch *ret)
 struct job {
 	const struct launch *launch;
 	pid_t parent;
+};
+
+struct held {
+	enum follow_result result;
+	struct follow_wait wait;
 };
 
 struct outcome {
@@ -198,6 +206,48 @@ struct ht_err *launch_let_go(struct launch *launch)
 	launch->failed = err->code != HT_ERR_TARGET_GONE;
 	end_it(launch);
 	return err;
+}
+
+/* --- the program that it becomes
+ * -------------------------------------------------------------------------------------------- */
+
+static struct ht_err *hold_job(void *context, struct worker_reply *reply)
+{
+	struct held held = {0};
+	struct ht_err *err = follow_exec(context, &held.wait, &held.result);
+	memcpy(reply->data, &held, sizeof(held));
+	return err;
+}
+
+void launch_hold(struct launch *launch, const struct follow_ask *ask)
+{
+	struct worker_reply reply;
+	struct held held;
+	ht_err_free(worker_run(
+		"following the command", clock_mono_ns() + HOLD_NS, hold_job, (void *)ask, &reply));
+	memcpy(&held, reply.data, sizeof(held));
+	launch->followed = held.result;
+	launch->wait = held.wait;
+}
+
+static struct ht_err *wake_job(void *context, struct worker_reply *reply)
+{
+	const struct launch *launch = context;
+	bool waited;
+	struct ht_err *err = follow_leave(launch->pid, &launch->wait, &waited);
+	reply->data[0] = !err && waited;
+	return err;
+}
+
+void launch_leave(struct launch *launch)
+{
+	struct worker_reply reply;
+	if (launch->followed != FOLLOW_WAITS)
+		return;
+	ht_err_free(worker_run("letting the command run", clock_mono_ns() + PATIENCE_NS, wake_job,
+		launch, &reply));
+	launch->late = !reply.data[0];
+	launch->followed = FOLLOW_NOTHING;
 }
 
 /* --- its end

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "attach/inject/follow.h"
 #include "attach/inject/park.h"
 
 struct launch {
@@ -16,6 +17,9 @@ struct launch {
 	bool failed;	/* it could not be let go */
 	bool waits;	/* at its start, for launch_let_go */
 	struct park park;
+	enum follow_result followed; /* the program that it is about to become, or has become */
+	struct follow_wait wait;
+	bool late; /* the program that is recorded had begun to run before it was tapped */
 };
 
 /*
@@ -39,6 +43,12 @@ struct ht_err *launch_exec(struct launch *launch);
  * nothing of it has run. HT_ERR_TARGET_GONE: it had ended by itself. */
 HT_MUST_CHECK
 struct ht_err *launch_let_go(struct launch *launch);
+
+/* Has a thread of it that is about to exec make its new program wait, and keeps in `followed` what
+ * has come of it. Whatever goes wrong, the process runs on. */
+void launch_hold(struct launch *launch, const struct follow_ask *ask);
+/* Lets the new program run, if it waits: sets `late` where it does not any more. */
+void launch_leave(struct launch *launch);
 
 /* Has a signal stopped it since it was last asked (Ctrl-Z, SIGSTOP)? */
 bool launch_has_stopped(const struct launch *launch);

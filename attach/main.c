@@ -25,6 +25,7 @@
 #define WAIT_NS		   (300 * CLOCK_NS_PER_MS)
 #define DETACH_DEADLINE_NS (10 * CLOCK_NS_PER_S)
 #define WORDS_S		   5
+#define FOLLOW_MAX	   16u /* programs behind the first: a trace each */
 
 _Static_assert((int)OPTIONS_HOOK_SLOT == (int)ENTRIES_SLOT &&
 		       (int)OPTIONS_HOOK_AUTO == (int)ENTRIES_AUTO &&
@@ -183,35 +184,139 @@ static enum exit_status complain_of_command(const char *name, int sys)
 }
 
 /* The command's status is ours: what is not as it should be is said. */
-static struct ht_err *tell(
-	const struct options *options, const struct session_report *report, pid_t pid)
+static struct ht_err *tell(const struct options *options, const struct session_report *report,
+	const struct launch *launch, const char *output)
 {
 	enum exit_status status = session_status(report);
 	bool bad = status != EXIT_DONE && status != EXIT_TARGET_ENDED;
 
-	if (report->ended == REC_END_TARGET_EXEC && !options->quiet)
-		print_text(stderr,
-			"heaptap: %s became another program, and was recorded until then; what "
-			"only starts another (env, nice, sh -c) goes before heaptap\n",
-			report->comm);
 	if (options->json)
-		return print_session_json(report, pid, options->output);
+		return print_session_json(report, launch->pid, output);
+	if (launch->late && !options->quiet)
+		print_text(stderr,
+			"heaptap: %s had begun to run before it was tapped: what it did first is "
+			"not in the trace\n",
+			report->comm);
 	if (!options->quiet || bad)
-		print_session(report, options->output);
+		print_session(report, output);
 	return NULL;
 }
 
-static struct ht_err *record(struct options *options, struct launch *launch)
+/* The programs that the command's process has become, one by one. */
+struct programs {
+	unsigned tries;		      /* to record one */
+	unsigned count;		      /* of those that were */
+	char *output[FOLLOW_MAX + 1]; /* of each */
+	uint64_t left_ns;	      /* of the time that was asked for */
+	char comm[64];		      /* the last one that was recorded */
+	bool execed;		      /* it has become another */
+};
+
+static bool has_output(const struct programs *programs, const char *name)
 {
-	const struct session_child child = parent_child(launch);
-	struct session_report report;
-	struct ht_err *err = name_output(options, launch->pid);
+	for (unsigned i = 0; i < programs->count; i++)
+		if (!strcmp(programs->output[i], name))
+			return true;
+	return false;
+}
+
+/* A name that no program before has had; nor a file, where none is to be replaced. */
+static struct ht_err *name_program(
+	const struct options *options, pid_t pid, struct programs *programs)
+{
+	char *name, *first;
+	struct ht_err *err = naming_expand(options->output, pid, &first);
 	if (err)
 		return err;
+	name = strdup(first);
+	bool is_taken = name && has_output(programs, name);
+	for (unsigned number = 2; is_taken && name; number++) {
+		free(name);
+		name = naming_number(first, number);
+		is_taken = name && (has_output(programs, name) ||
+					   (!options->replace && access(name, F_OK) == 0));
+	}
+	free(first);
+	if (!name)
+		return ht_err_new(HT_ERR_NOMEM, "no memory for the name of the trace");
+	programs->output[programs->count++] = name;
+	return NULL;
+}
+
+static struct ht_err *record(
+	const struct options *options, struct launch *launch, struct programs *programs)
+{
+	const struct session_child child = parent_child(launch, programs->tries++ < FOLLOW_MAX);
 	struct session_options session = session_options_of(options, launch->pid);
+	struct session_report report;
+	struct ht_err *err = name_program(options, launch->pid, programs);
+	if (err)
+		return err;
+	session.output = programs->output[programs->count - 1];
 	session.child = &child;
+	session.duration_ns = programs->left_ns;
 	err = session_run(&session, &report);
-	return err ? err : tell(options, &report, launch->pid);
+	programs->execed = report.ended == REC_END_TARGET_EXEC;
+	if (err) {
+		free(programs->output[--programs->count]);
+		return err;
+	}
+	uint64_t left_ns = programs->left_ns;
+	programs->left_ns = left_ns > report.capture_ns ? left_ns - report.capture_ns : 0;
+	memcpy(programs->comm, report.comm, sizeof(programs->comm));
+	return tell(options, &report, launch, session.output);
+}
+
+static bool is_next(const struct options *options, const struct programs *programs)
+{
+	const char *why = NULL;
+	if (!programs->execed)
+		return false;
+	if (options->duration_ns && !programs->left_ns)
+		why = "the time is over";
+	else if (programs->tries > FOLLOW_MAX)
+		why = "so many in a row are enough";
+	if (!options->quiet && why)
+		print_text(stderr,
+			"heaptap: %s became another program, which is not recorded: %s\n",
+			programs->comm, why);
+	else if (!options->quiet)
+		print_text(stderr, "heaptap: %s became another program, which is recorded, too\n",
+			programs->comm);
+	return !why;
+}
+
+/* Whatever the reason, the command goes on. */
+static void tell_unrecorded(const struct options *options, struct launch *launch,
+	const struct programs *programs, struct ht_err *err)
+{
+	launch_leave(launch);
+	launch_look(launch);
+	bool expected = err->code == HT_ERR_REFUSED || err->code == HT_ERR_PERMISSION ||
+			err->code == HT_ERR_TARGET_GONE;
+	if (!programs->execed && !(options->quiet && expected))
+		print_text(stderr,
+			"heaptap: %s became another program, which is not recorded: %s\n",
+			programs->comm, launch->ended ? "it has ended" : err->message);
+	ht_err_free(err);
+}
+
+static struct ht_err *record_all(const struct options *options, struct launch *launch)
+{
+	struct programs programs = {.left_ns = options->duration_ns};
+	struct ht_err *err = record(options, launch, &programs);
+
+	while (!err && is_next(options, &programs)) {
+		programs.execed = false;
+		err = record(options, launch, &programs);
+		if (err)
+			tell_unrecorded(options, launch, &programs, err);
+		err = NULL;
+	}
+	launch_leave(launch);
+	for (unsigned i = 0; i < programs.count; i++)
+		free(programs.output[i]);
+	return err;
 }
 
 /* The command's end is ours. */
@@ -235,7 +340,7 @@ static int run_run(struct options *options)
 		err = launch_exec(&launch);
 	bool started = !err && !launch.exec_errno;
 	if (launch.waits)
-		err = record(options, &launch);
+		err = record_all(options, &launch);
 	/* A signal may have ended it where it waited. */
 	launch_look(&launch);
 	bool ran = started && !launch.failed && (launch.ended || !launch.waits);

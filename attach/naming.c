@@ -12,6 +12,7 @@
 
 #define DEFAULT_PATTERN "heaptap.%c.%p.%t.htap"
 #define LETTERS		"pcht%n"
+#define SUFFIX		".htap"
 #define NUMBER_MAX	1000000u
 
 /* What the letters stand for. */
@@ -132,4 +133,13 @@ struct ht_err *naming_expand(const char *pattern, pid_t pid, char **ret)
 		*ret = fill_in(pattern, &facts);
 	}
 	return *ret ? NULL : ht_err_new(HT_ERR_NOMEM, "no memory for the name of the trace");
+}
+
+char *naming_number(const char *name, unsigned number)
+{
+	char *numbered;
+	size_t length = strlen(name), end = sizeof(SUFFIX) - 1;
+	size_t stem = length > end && !strcmp(name + length - end, SUFFIX) ? length - end : length;
+	int got = asprintf(&numbered, "%.*s.%u%s", (int)stem, name, number, name + stem);
+	return got < 0 ? NULL : numbered;
 }

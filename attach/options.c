@@ -19,7 +19,8 @@ static const struct {
 	const char *help;
 } commands[] = {
 	{"attach", COMMAND_ATTACH, "record the allocations of a running process, then leave it"},
-	{"run", COMMAND_RUN, "start a command and record it from its first allocation to its end"},
+	{"run", COMMAND_RUN,
+		"start a command; record it, and what it becomes by exec, from first to last"},
 	{"doctor", COMMAND_DOCTOR, "say what attach would do to a process, and stop there"},
 	{"verify", COMMAND_VERIFY, "say whether anything of heaptap is in a process"},
 	{"recover", COMMAND_RECOVER, "take out what a killed heaptap left in a process"},

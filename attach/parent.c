@@ -66,9 +66,26 @@ static void attend(void *context, const struct signalfd_siginfo *signal)
 		follow_stop(launch);
 }
 
-struct session_child parent_child(struct launch *launch)
+static struct ht_err *leave(void *context)
 {
-	return (struct session_child){.let_go = let_go, .attend = attend, .context = launch};
+	launch_leave(context);
+	return NULL;
+}
+
+static void hold(void *context, const struct follow_ask *ask)
+{
+	launch_hold(context, ask);
+}
+
+struct session_child parent_child(struct launch *launch, bool follows)
+{
+	struct session_child child = {.attend = attend, .context = launch};
+	launch->late = !launch->waits && launch->followed != FOLLOW_WAITS;
+	if (!launch->late)
+		child.let_go = launch->waits ? let_go : leave;
+	if (follows)
+		child.hold = hold;
+	return child;
 }
 
 static int open_signals(void)

@@ -13,8 +13,9 @@
 HT_MUST_CHECK
 struct ht_err *parent_fork(char *const argv[], struct launch *ret);
 
-/* What a session is to do with the command: `launch` is its context. */
-struct session_child parent_child(struct launch *launch);
+/* What a session is to do with the command, which waits, or runs and is late: `launch` is its
+ * context. `follows`: the program that it becomes is to be recorded, too. */
+struct session_child parent_child(struct launch *launch, bool follows);
 
 /* Waits for the command's end. SIGINT, SIGTERM and SIGHUP, which must be blocked, are passed on to
  * it where a process has sent them. */

@@ -201,6 +201,7 @@ static struct ht_err *tap(struct session *s)
 		.image = &s->image,
 		.journal = &s->journal,
 		.entries = &s->entries,
+		.follows = image_config(&s->image)->follow != 0,
 		.guarded = ask_for_filters,
 		.context = s};
 	struct ht_err *err = begin_trace(s);
@@ -505,8 +506,10 @@ static struct ht_err *attach(struct session *s)
 	return err;
 }
 
-static struct ht_err *changed_untouched(const struct session *s)
+static struct ht_err *changed_untouched(struct session *s)
 {
+	if (s->survey.proc.pid && proc_changed(&s->survey.proc) == PROC_EXECED)
+		s->report->ended = REC_END_TARGET_EXEC;
 	return ht_err_new(HT_ERR_REFUSED,
 		"process %d ended, or became another program, before anything was touched",
 		s->options->pid);
@@ -533,7 +536,7 @@ static struct ht_err *discard(struct session *s, struct ht_err *err)
 static struct ht_err *let_go(struct session *s)
 {
 	const struct session_child *child = s->options->child;
-	struct ht_err *err = child ? child->let_go(child->context) : NULL;
+	struct ht_err *err = child && child->let_go ? child->let_go(child->context) : NULL;
 	s->target_gone = err != NULL;
 	return err;
 }

@@ -13,12 +13,16 @@
 #include "attach/unwind/publish.h"
 #include "format/record.h"
 
+struct follow_ask;
 struct signalfd_siginfo;
 
 /* A target that this process has started, and that waits for the tap. */
 struct session_child {
-	/* Everything is tapped: it may run. After an error it is dead, and never has. */
+	/* Everything is tapped: it may run. After an error it is dead, and never has. NULL: it runs
+	 * already, and held blocks before. */
 	struct ht_err *(*let_go)(void *context);
+	/* A thread of it that is about to exec waits for us. NULL: execs are not waited for. */
+	void (*hold)(void *context, const struct follow_ask *ask);
 	/* Called every few milliseconds from then on; `signal` is one that came for us, which then
 	 * does not end the window, or NULL. */
 	void (*attend)(void *context, const struct signalfd_siginfo *signal);
@@ -93,7 +97,8 @@ struct session_report {
 };
 
 /* Runs a capture. An error means that nothing was recorded and nothing is left in the target (or,
- * for HT_ERR_INCOMPLETE, says what is). Signals SIGINT, SIGTERM and SIGHUP end the window: they
+ * for HT_ERR_INCOMPLETE, says what is); where it has become another program before it was touched
+ * `ended` says so. Signals SIGINT, SIGTERM and SIGHUP end the window: they
  * must be blocked by the caller, and are taken with signalfd. */
 HT_MUST_CHECK
 struct ht_err *session_run(const struct session_options *options, struct session_report *ret);

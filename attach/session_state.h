@@ -41,6 +41,7 @@ struct session {
 	int32_t frame_function; /* v8_layout.frame_function */
 	struct tap tap;
 	struct heapread heapread;
+	unsigned holds; /* of threads that were about to exec */
 	bool is_ending; /* the window's end was asked for, and waits for a reading of the heap */
 	uint64_t start_ns, start_tsc, first_tap_ns;
 	uint64_t phase_ns;	  /* when the present phase began */

@@ -16,6 +16,7 @@ struct tap {
 	struct entries *entries; /* functions hooked at their entry: their slots are left alone */
 	size_t tapped;		 /* running count */
 	size_t left;		 /* that found no room the last time */
+	bool follows;		 /* guards of execs, too */
 	/* Called when the guards are in force, and before anything of which the agent could make
 	 * system calls. */
 	struct ht_err *(*guarded)(void *context);

@@ -6,12 +6,14 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "attach/inject/follow.h"
 #include "attach/records.h"
 #include "attach/scripts.h"
 #include "attach/target/clock.h"
 
 #define TICK_MS		  5
 #define HEAP_LIMIT_NS	  CLOCK_NS_PER_S /* of a reading of the heap: the last one is waited for */
+#define HOLDS_MAX	  64u /* each takes some milliseconds: for a program that execs in vain */
 #define SECCOMP_PERIOD_NS (250 * CLOCK_NS_PER_MS) /* between two looks at all threads */
 
 /* Libraries came or went: look again, publish their tables, tap what is new. */
@@ -111,11 +113,35 @@ static struct ht_err *debugged(const struct session *s)
 		s->survey.proc.pid, status.tracer);
 }
 
+/* A thread that is about to make the target another program waits for us, if there is one. Where
+ * that has come to nothing, it goes on in this one. */
+static void hold_exec(struct session *s)
+{
+	const struct session_child *child = s->options->child;
+	struct abi_config *config = image_config(&s->image);
+	struct abi_control *control = image_control(&s->image);
+	uint64_t tid = __atomic_load_n(&control->exec_asks, __ATOMIC_ACQUIRE);
+
+	if (!config->follow || !tid || tid > INT32_MAX)
+		return;
+	child->hold(child->context, &(struct follow_ask){.proc = &s->survey.proc,
+					    .tid = (pid_t)tid,
+					    .code_lo = s->image.base + ABI_TEXT_OFF,
+					    .code_hi = s->image.base + ABI_TEXT_OFF + ABI_TEXT_MAX,
+					    .asks = &control->exec_asks,
+					    .held = &control->exec_held});
+	__atomic_store_n(&control->exec_held, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&control->exec_asks, 0, __ATOMIC_RELEASE);
+	if (++s->holds == HOLDS_MAX)
+		__atomic_store_n(&config->follow, 0, __ATOMIC_RELEASE);
+}
+
 static struct ht_err *tick(struct session *s)
 {
 	uint64_t now = clock_mono_ns();
 	bool changed = false, reads;
 
+	hold_exec(s);
 	follow_seccomp(s, now);
 	struct ht_err *err = given_up(s);
 
@@ -233,7 +259,7 @@ struct ht_err *window_run(struct session *s)
 	struct ht_err *err = NULL;
 
 	/* One that has not begun holds nothing. */
-	if (!s->options->child)
+	if (!s->options->child || !s->options->child->let_go)
 		heapread_start(s, HEAP_LIMIT_NS);
 	for (;;) {
 		/* What the output does not take stays with the target, whose threads wait a bounded

@@ -21,7 +21,7 @@
 #include "format/abi_event.h"
 
 #define ABI_MAGIC   0x5041545041454821ull
-#define ABI_VERSION 9u
+#define ABI_VERSION 10u
 
 #define ABI_THUNKS_OFF 0x0u
 #define ABI_TEXT_OFF   0x1000u
@@ -118,6 +118,8 @@ struct abi_config {
 	uint64_t sample_set;	/* struct abi_sample_line[ABI_SAMPLE_LINES] */
 	uint64_t functions;	/* uint64_t[node_max] (below); 0: not wanted */
 	int64_t function_words; /* where a frame of made code says what it runs, from rbp */
+	uint64_t follow; /* the process, as it numbers itself: a thread that is about to exec asks
+			    to be held (below); 0: none does */
 };
 
 _Static_assert(sizeof(struct abi_config) <= ABI_CONFIG_BYTES, "config fits its page");
@@ -177,9 +179,17 @@ struct abi_control {
 	/* ABI_GIVEN_UP: nobody reads any more, nothing is recorded from here on [A] */
 	uint64_t given_up;
 	uint64_t samples_lost; /* allocations that were drawn and found no room in the set [A] */
+	/* The thread that is about to exec and waits for the daemon, for three seconds or so; 0:
+	 * none [A, D: 0 lets it go on]. ABI_EXEC_ASKING: one is finding out whether it is to. */
+	uint64_t exec_asks;
+	uint64_t exec_calling; /* that thread is about to make a system call, or in it [A] */
+	uint64_t exec_held;    /* the thread that need not wait any more [D] */
 };
 
 #define ABI_SOLE_PROPOSED 4ull
+
+/* No thread's number. */
+#define ABI_EXEC_ASKING UINT64_MAX
 
 /* None that a program writes there by mistake. */
 #define ABI_GIVEN_UP 0x6e6f207265616465ull

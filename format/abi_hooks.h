@@ -35,12 +35,26 @@ enum abi_shape {
 
 /*
  * Guards: functions by which a program can forbid its threads what the agent does (seccomp,
- * PR_SET_TSC). The guard takes note and jumps on; nothing of it is recorded, and a thunk passes its
- * address in r11, the only register that no argument can be in.
+ * PR_SET_TSC), and those by which it becomes another program. The guard takes note and jumps on;
+ * nothing of it is recorded, and a thunk passes its address in r11, the only register that no
+ * argument can be in.
  */
 #define ABI_GUARDS(X)                                                                              \
 	X(PRCTL, prctl)                                                                            \
-	X(SYSCALL, syscall)
+	X(SYSCALL, syscall)                                                                        \
+	ABI_EXECS(X)
+
+/* Tapped only where a program is followed (attach/tap.h). */
+#define ABI_EXECS(X)                                                                               \
+	X(EXECVE, execve)                                                                          \
+	X(EXECV, execv)                                                                            \
+	X(EXECVP, execvp)                                                                          \
+	X(EXECVPE, execvpe)                                                                        \
+	X(EXECL, execl)                                                                            \
+	X(EXECLP, execlp)                                                                          \
+	X(EXECLE, execle)                                                                          \
+	X(FEXECVE, fexecve)                                                                        \
+	X(EXECVEAT, execveat)
 
 /*
  * Functions by which a program maps memory past its allocator; hooked on request (attach --mmap).
@@ -85,4 +99,9 @@ static inline int abi_is_guard(enum abi_hook hook)
 static inline int abi_is_allocator(enum abi_hook hook)
 {
 	return hook < ABI_HOOK_COUNT;
+}
+
+static inline int abi_is_exec(enum abi_hook hook)
+{
+	return abi_is_guard(hook) && hook >= ABI_GUARD_EXECVE;
 }

@@ -78,7 +78,8 @@ static const struct abi_slot_head *slot_head(const struct image *image, uint32_t
 
 static bool is_calling(const struct image *image)
 {
-	for (uint32_t i = 0; i < image->slot_max; i++) {
+	bool exec_calling = __atomic_load_n(&image_control(image)->exec_calling, __ATOMIC_ACQUIRE);
+	for (uint32_t i = 0; i < image->slot_max && !exec_calling; i++) {
 		if (!image_slot_claimed(image, i))
 			continue;
 		const struct abi_slot_head *head = slot_head(image, i);
@@ -86,7 +87,7 @@ static bool is_calling(const struct image *image)
 			!(__atomic_load_n(&head->key, __ATOMIC_ACQUIRE) & ABI_SLOT_DEAD))
 			return true;
 	}
-	return false;
+	return exec_calling;
 }
 
 /* No thread makes a system call of the agent's any more: without guards the program may enter a

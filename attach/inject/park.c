@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/inject/park.h"
 
-#include <elf.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <link.h>
 #include <signal.h>
 #include <stddef.h>
@@ -12,21 +10,19 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
-#include "attach/elf/dynamic.h"
-#include "attach/elf/headers.h"
+#include "attach/inject/linker.h"
+#include "attach/inject/rights.h"
+#include "attach/inject/stops.h"
 #include "attach/target/tracee.h"
 
 #define SYSCALL_INSN_BYTES 2
 #define BREAKPOINT_INSN	   0xcc
 #define NOTICES_MAX	   1000u /* of the dynamic linker, each for what auditors loaded */
-#define SYSCALL_STOP	   (SIGTRAP | 0x80)
 #define RED_ZONE_BYTES	   128u
 
 /* Where a program is met: each in a debug register, or with its byte replaced. */
@@ -45,83 +41,6 @@ struct start {
 
 /* --- stops
  * ---------------------------------------------------------------------------------------------- */
-
-static struct ht_err *resume(pid_t pid, enum __ptrace_request request, int sig)
-{
-	/* ESRCH: it was killed while it was stopped; the next wait tells. */
-	if (ptrace(request, pid, NULL, (void *)(long)sig) == 0 || errno == ESRCH)
-		return NULL;
-	return ht_err_sys(errno, "cannot let process %d go on", pid);
-}
-
-static bool sent_by_kernel(pid_t pid)
-{
-	siginfo_t info = {0};
-	return ptrace(PTRACE_GETSIGINFO, pid, NULL, &info) == 0 && info.si_code > 0;
-}
-
-/*
- * Waits until the running process stops for us: an event of ptrace, a system call, a point. Signals
- * on their way to it arrive, stops of the whole process (SIGSTOP, Ctrl-Z) are kept until they are
- * over; then it goes on by `request`. False in `ret_lives`: it has ended.
- */
-static struct ht_err *await(
-	pid_t pid, enum __ptrace_request request, int *ret_status, bool *ret_lives)
-{
-	for (;;) {
-		int status;
-		pid_t got = waitpid(pid, &status, __WALL);
-		if (got < 0 && errno == EINTR)
-			continue;
-		if (got < 0)
-			return ht_err_sys(errno, "cannot wait for process %d", pid);
-		*ret_lives = WIFSTOPPED(status);
-		*ret_status = status;
-		if (!*ret_lives)
-			return NULL;
-		int sig = WSTOPSIG(status), event = status >> 16;
-		struct ht_err *err;
-		if (event == PTRACE_EVENT_STOP && sig != SIGTRAP)
-			err = resume(pid, PTRACE_LISTEN, 0);
-		else if (event == PTRACE_EVENT_STOP && request != PTRACE_INTERRUPT)
-			err = resume(pid, request, 0);
-		else if (event || sig == SYSCALL_STOP || (sig == SIGTRAP && sent_by_kernel(pid)))
-			return NULL;
-		else
-			err = resume(pid, request == PTRACE_INTERRUPT ? PTRACE_CONT : request, sig);
-		if (err)
-			return err;
-	}
-}
-
-static struct ht_err *ended(pid_t pid)
-{
-	return ht_err_new(HT_ERR_TARGET_GONE, "process %d has ended", pid);
-}
-
-static struct ht_err *go(pid_t pid, enum __ptrace_request request)
-{
-	int status;
-	bool lives = true;
-	struct ht_err *err = resume(pid, request, 0);
-	if (!err)
-		err = await(pid, request, &status, &lives);
-	return err || lives ? err : ended(pid);
-}
-
-static struct ht_err *get_regs(pid_t pid, struct user_regs_struct *ret)
-{
-	if (ptrace(PTRACE_GETREGS, pid, NULL, ret) < 0)
-		return ht_err_sys(errno, "cannot read the registers of process %d", pid);
-	return NULL;
-}
-
-static struct ht_err *set_regs(pid_t pid, const struct user_regs_struct *regs)
-{
-	if (ptrace(PTRACE_SETREGS, pid, NULL, (void *)regs) < 0)
-		return ht_err_sys(errno, "cannot set the registers of process %d", pid);
-	return NULL;
-}
 
 static struct ht_err *set_mask(pid_t pid, uint64_t mask)
 {
@@ -152,13 +71,13 @@ static struct user_regs_struct calling(const struct park *park, const struct cal
 static struct ht_err *make_call(pid_t pid, const struct park *park, const struct call *call)
 {
 	struct user_regs_struct regs = calling(park, call);
-	struct ht_err *err = set_regs(pid, &regs);
+	struct ht_err *err = stops_set_regs(pid, &regs);
 	if (!err)
-		err = go(pid, PTRACE_SYSCALL);
+		err = stops_go(pid, PTRACE_SYSCALL);
 	if (!err)
-		err = go(pid, PTRACE_SYSCALL);
+		err = stops_go(pid, PTRACE_SYSCALL);
 	if (!err)
-		err = get_regs(pid, &regs);
+		err = stops_get_regs(pid, &regs);
 	if (!err && regs.rip != park->call + SYSCALL_INSN_BYTES)
 		err = ht_err_new(HT_ERR_INTERNAL, "process %d went astray", pid);
 	if (!err && (long)regs.rax < 0)
@@ -228,11 +147,11 @@ static struct ht_err *clear_points(const struct start *start)
 /* A breakpoint stops behind its byte. */
 static struct ht_err *at_point(const struct start *start, struct user_regs_struct *regs)
 {
-	struct ht_err *err = get_regs(start->pid, regs);
+	struct ht_err *err = stops_get_regs(start->pid, regs);
 	if (err || start->way == PARK_DEBUG_REGISTER)
 		return err;
 	regs->rip--;
-	return set_regs(start->pid, regs);
+	return stops_set_regs(start->pid, regs);
 }
 
 /* A debug register lets the instruction pass by itself when the process goes on. */
@@ -242,7 +161,7 @@ static struct ht_err *step_over(const struct start *start)
 		return NULL;
 	struct ht_err *err = put_byte(start, POINT_NOTICE, false);
 	if (!err)
-		err = go(start->pid, PTRACE_SINGLESTEP);
+		err = stops_go(start->pid, PTRACE_SINGLESTEP);
 	return err ? err : put_byte(start, POINT_NOTICE, true);
 }
 
@@ -254,38 +173,6 @@ static struct ht_err *refuse_static(const struct start *start)
 	return ht_err_new(HT_ERR_REFUSED,
 		"process %d is linked statically: it has no dynamic linker, and no slot to tap",
 		start->pid);
-}
-
-/* Traced by us, it runs without the rights that its file gives it. */
-static struct ht_err *check_rights(const struct start *start)
-{
-	char path[32];
-	struct stat stat;
-	snprintf(path, sizeof(path), "/proc/%d/exe", start->pid);
-	if (geteuid() == 0 || fstatat(AT_FDCWD, path, &stat, 0) < 0)
-		return NULL;
-	bool privileged = (stat.st_mode & S_ISUID && stat.st_uid != geteuid()) ||
-			  (stat.st_mode & S_ISGID && stat.st_mode & S_IXGRP) ||
-			  getxattr(path, "security.capability", NULL, 0) > 0;
-	return privileged
-		       ? ht_err_new(HT_ERR_REFUSED,
-				 "the program has rights of its own (set-user-ID, capabilities), "
-				 "which it would not get when heaptap starts it; start it "
-				 "directly, and attach to it as root")
-		       : NULL;
-}
-
-/* Where the dynamic linker's header is; 0: there is no dynamic linker. One that is started as a
- * program is its own. */
-static raddr_t linker_header(const struct proc_maps *maps, const struct proc_auxv *auxv)
-{
-	if (auxv->base)
-		return auxv->base;
-	const struct proc_map *entry = proc_maps_find(maps, auxv->entry);
-	for (size_t i = 0; entry && i < maps->count; i++)
-		if (maps->map[i].inode == entry->inode && maps->map[i].offset == 0)
-			return maps->map[i].lo;
-	return 0;
 }
 
 /* The first bytes that are a system call; nothing but a jump goes there, whatever they belong to.
@@ -308,48 +195,23 @@ static struct ht_err *find_call(struct start *start, const struct module *linker
 				      start->pid);
 }
 
-/* glibc's list has a name, musl's a pointer to it. */
-static struct ht_err *find_state(struct start *start, const struct dynamic *dynamic, raddr_t bias)
-{
-	static const char *const names[] = {"_r_debug", "_dl_debug_addr"};
-	Elf64_Sym symbol[DYNAMIC_VERSIONS_MAX];
-	size_t count = 0;
-	for (size_t i = 0; i < HT_ARRAY_SIZE(names) && !count; i++) {
-		struct ht_err *err =
-			dynamic_lookup(&start->proc, dynamic, names[i], NULL, symbol, &count);
-		if (err)
-			return err;
-		if (count && i == 0)
-			start->state =
-				bias + symbol[0].st_value + offsetof(struct r_debug, r_state);
-	}
-	return NULL;
-}
-
 static struct ht_err *find_points(struct start *start, const struct proc_maps *maps)
 {
-	struct proc_auxv auxv;
-	struct module linker;
-	struct dynamic dynamic;
-	bool valid = false;
-	struct ht_err *err = proc_auxv_read(&start->proc, &auxv);
-	raddr_t header = err ? 0 : linker_header(maps, &auxv);
-	if (!err && header)
-		err = headers_read(&start->proc, header, &linker, &valid);
-	if (!err && !valid)
+	struct linker linker;
+	struct ht_err *err = linker_find(&start->proc, maps, &linker);
+	if (!err && !linker.found)
 		err = refuse_static(start);
 	if (!err)
-		err = module_symbol(&start->proc, &linker, "_dl_debug_state", NULL,
+		err = module_symbol(&start->proc, &linker.module, "_dl_debug_state", NULL,
 			&start->point[POINT_NOTICE]);
 	if (!err && !start->point[POINT_NOTICE])
 		err = refuse_static(start);
+	if (err)
+		return err;
 	/* Of a dynamic linker that was started as a program it is the first thing to run. */
-	start->point[POINT_ENTRY] = auxv.base ? auxv.entry : start->point[POINT_NOTICE];
-	if (!err)
-		err = dynamic_read(&start->proc, &linker, &dynamic);
-	if (!err)
-		err = find_state(start, &dynamic, linker.bias);
-	return err ? err : find_call(start, &linker);
+	start->point[POINT_ENTRY] = linker.entry ? linker.entry : start->point[POINT_NOTICE];
+	start->state = linker.state;
+	return find_call(start, &linker.module);
 }
 
 static struct ht_err *look_at_program(struct start *start)
@@ -357,7 +219,7 @@ static struct ht_err *look_at_program(struct start *start)
 	struct proc_maps maps;
 	struct ht_err *err = proc_open(start->pid, &start->proc);
 	if (!err)
-		err = check_rights(start);
+		err = rights_check(start->pid);
 	if (!err)
 		err = proc_open_mem(&start->proc);
 	if (!err)
@@ -388,7 +250,7 @@ static struct ht_err *go_to_point(struct start *start, struct user_regs_struct *
 	bool settled = false;
 	struct ht_err *err = set_points(start);
 	for (unsigned notice = 0; !err && !settled; notice++) {
-		err = go(start->pid, PTRACE_CONT);
+		err = stops_go(start->pid, PTRACE_CONT);
 		if (!err)
 			err = at_point(start, ret);
 		if (!err && (ret->rip != start->point[POINT_NOTICE] || notice == NOTICES_MAX))
@@ -414,22 +276,13 @@ struct ht_err *park_seize(pid_t child)
 		return NULL;
 	int sys = errno;
 	if (tracee_has_ended(child))
-		return ended(child);
+		return stops_ended(child);
 	if (sys == EPERM)
 		return ht_err_new(HT_ERR_PERMISSION,
 			"the system does not let heaptap trace its own child, process %d (a "
 			"seccomp filter, as containers have; kernel.yama.ptrace_scope above 1)",
 			child);
 	return ht_err_sys(sys, "cannot trace the command, process %d", child);
-}
-
-/* Once more: what holds it kills it. */
-static struct ht_err *detach(pid_t pid)
-{
-	if (ptrace(PTRACE_DETACH, pid, NULL, NULL) == 0 ||
-		ptrace(PTRACE_DETACH, pid, NULL, NULL) == 0)
-		return NULL;
-	return ht_err_sys(errno, "cannot release process %d", pid);
 }
 
 /* The trap of a point makes the kernel forget that its signal was ignored. */
@@ -463,10 +316,10 @@ static struct ht_err *wait_there(const struct start *start, pid_t parent, const 
 	if (!err && getppid() != parent)
 		err = ht_err_new(HT_ERR_INTERNAL, "heaptap has ended");
 	if (!err)
-		err = set_regs(pid, &regs);
+		err = stops_set_regs(pid, &regs);
 	if (!err)
 		err = set_mask(pid, park->signal_mask);
-	return err ? err : detach(pid);
+	return err ? err : stops_detach(pid);
 }
 
 static struct ht_err *park_program(struct start *start, pid_t parent, struct park *ret)
@@ -492,7 +345,7 @@ struct ht_err *park_at_start(
 {
 	struct start start = {.pid = child, .way = way, .proc = {.pidfd = -1}};
 	int status = 0;
-	struct ht_err *err = await(child, PTRACE_CONT, &status, ret_parked);
+	struct ht_err *err = stops_await(child, PTRACE_CONT, &status, ret_parked);
 	if (err || !*ret_parked)
 		return err;
 	if (status >> 16 != PTRACE_EVENT_EXEC)
@@ -516,18 +369,18 @@ struct ht_err *park_leave(
 	if (!err && ptrace(PTRACE_INTERRUPT, child, NULL, NULL) < 0)
 		err = ht_err_sys(errno, "cannot stop process %d", child);
 	if (!err)
-		err = await(child, PTRACE_INTERRUPT, &status, &lives);
+		err = stops_await(child, PTRACE_INTERRUPT, &status, &lives);
 	if (!err && !lives)
-		err = ended(child);
+		err = stops_ended(child);
 	if (!err)
 		err = set_mask(child, UINT64_MAX);
 	if (!err)
 		err = make_call(child, park, &(struct call){SYS_prctl, {PR_SET_PDEATHSIG, 0}});
 	if (!err)
-		err = set_regs(child, &park->regs);
+		err = stops_set_regs(child, &park->regs);
 	if (!err)
 		err = set_mask(child, park->signal_mask);
 	if (!err)
 		err = last(context);
-	return err ? err : detach(child);
+	return err ? err : stops_detach(child);
 }

@@ -236,6 +236,140 @@ START_TEST(the_gate_is_closed_at_stop)
 }
 END_TEST
 
+/* --- exec --- */
+
+#define TID 71
+
+static unsigned waits, answer_at;
+static void (*answer)(void);
+
+static void hold_it(void)
+{
+	world_control->exec_held = TID;
+}
+
+static void refuse_it(void)
+{
+	world_control->exec_asks = 0;
+}
+
+static long fake_wait(int fd)
+{
+	ck_assert_int_eq(fd, -1);
+	ck_assert_uint_eq(world_control->exec_asks, TID);
+	ck_assert_uint_eq(world_control->exec_calling, 1);
+	if (++waits == answer_at)
+		answer();
+	return 0;
+}
+
+static void setup_exec(void (*how)(void), unsigned at)
+{
+	setup();
+	waits = 0;
+	answer = how;
+	answer_at = at;
+	sys_fake.tid = TID;
+	sys_fake.wait_writable = fake_wait;
+	world_config->follow = 1; /* what getpid says */
+}
+
+static void check_exec(unsigned expected_waits, uint64_t asks)
+{
+	static void (*const guards[])(void) = {heaptap_guard_execve, heaptap_guard_execv,
+		heaptap_guard_execvp, heaptap_guard_execvpe, heaptap_guard_execl,
+		heaptap_guard_execlp, heaptap_guard_execle, heaptap_guard_fexecve,
+		heaptap_guard_execveat};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(guards); i++) {
+		uint64_t before = world_control->exec_asks;
+		waits = 0;
+		check_call(guards[i], DIRT | 1, 2, 3);
+		ck_assert_uint_eq(waits, expected_waits);
+		ck_assert_uint_eq(world_control->exec_asks, asks);
+		ck_assert_uint_eq(world_control->exec_calling, 0);
+		world_control->exec_asks = before;
+		world_control->exec_held = 0;
+	}
+}
+
+START_TEST(an_exec_waits_until_it_is_held)
+{
+	setup_exec(hold_it, 3);
+	check_exec(3, TID);
+	setup_exec(refuse_it, 2);
+	check_exec(2, 0);
+	setup_exec(refuse_it, 2);
+	check_call(heaptap_guard_syscall, DIRT | SYS_execve, 2, 3);
+	ck_assert_uint_eq(waits, 2);
+	setup_exec(refuse_it, 2);
+	check_call(heaptap_guard_syscall, SYS_execveat, 2, 3);
+	ck_assert_uint_eq(waits, 2);
+}
+END_TEST
+
+START_TEST(an_exec_waits_for_nobody_for_ever)
+{
+	setup_exec(hold_it, 0);
+	check_exec(3000, 0);
+}
+END_TEST
+
+START_TEST(who_is_not_followed_does_not_wait)
+{
+	setup_exec(hold_it, 1);
+	world_config->follow = 0;
+	check_exec(0, 0);
+	ck_assert_uint_eq(sys_fake.calls, 0);
+	/* A child in vfork. */
+	world_config->follow = 2;
+	check_exec(0, 0);
+	setup_exec(hold_it, 1);
+	world_state->alive = ABI_FORKED;
+	check_exec(0, 0);
+	/* Beside one that waits, or again by one that is held. */
+	setup_exec(hold_it, 1);
+	world_control->exec_asks = TID;
+	check_exec(0, TID);
+	ck_assert_uint_eq(sys_fake.calls, 0);
+}
+END_TEST
+
+START_TEST(an_exec_makes_no_call_that_is_forbidden)
+{
+	setup_exec(hold_it, 1);
+	world_control->forbidden = ABI_FORBIDDEN_SYSCALL;
+	check_exec(0, 0);
+	setup_exec(hold_it, 1);
+	world_config->stop = 1;
+	check_exec(0, 0);
+	setup_exec(hold_it, 1);
+	world_config->flags = ABI_FLAG_NO_SYSCALL;
+	check_exec(0, 0);
+	ck_assert_uint_eq(sys_fake.calls, 0);
+}
+END_TEST
+
+static void fake_pause_of_exec(void)
+{
+	if (++pauses == ends_at_pause)
+		world_control->exec_calling = 0;
+}
+
+START_TEST(calls_of_an_exec_are_waited_for)
+{
+	setup();
+	pauses = 0;
+	ends_at_pause = 5;
+	sys_fake.pause = fake_pause_of_exec;
+	world_control->exec_calling = 1;
+	check_call(heaptap_guard_prctl, PR_SET_SECCOMP, 2, 0);
+	ck_assert_uint_eq(pauses, 5);
+}
+END_TEST
+
 HT_SUITE("agent/guard", what_is_forbidden, a_child_forbids_its_parent_nothing,
 	calls_of_others_are_waited_for, also_where_nothing_is_recorded_any_more, not_for_ever,
-	not_for_the_dead_nor_oneself, gates_nest, the_gate_is_closed_at_stop)
+	not_for_the_dead_nor_oneself, gates_nest, the_gate_is_closed_at_stop,
+	an_exec_waits_until_it_is_held, an_exec_waits_for_nobody_for_ever,
+	who_is_not_followed_does_not_wait, an_exec_makes_no_call_that_is_forbidden,
+	calls_of_an_exec_are_waited_for)

@@ -35,8 +35,10 @@ int nanosleep(const struct timespec *span, struct timespec *left)
 	ck_assert_uint_eq(target_of(hook), NOTHING);
 	ck_assert_uint_ne(target_of(guard), NOTHING);
 	ck_assert_uint_eq(image_config(&image)->stop, 1);
-	if (++turns == TURNS_BUSY)
+	if (++turns == TURNS_BUSY) {
 		__atomic_store_n(&busy->calling, 0, __ATOMIC_RELEASE);
+		__atomic_store_n(&image_control(&image)->exec_calling, 0, __ATOMIC_RELEASE);
+	}
 	return 0;
 }
 
@@ -91,6 +93,21 @@ START_TEST(guards_stay_until_no_call_is_under_way)
 	struct detach detach;
 	struct detach_report report;
 	setup(&self, &detach);
+	ck_no_err(detach_untap(&detach, &report));
+	ck_assert_uint_eq(turns, TURNS_BUSY);
+	finish(&self, &detach);
+}
+END_TEST
+
+/* Of a thread that is about to exec, and has no slot. */
+START_TEST(a_call_of_a_guard_is_waited_for)
+{
+	struct proc self;
+	struct detach detach;
+	struct detach_report report;
+	setup(&self, &detach);
+	busy->calling = 0;
+	image_control(&image)->exec_calling = 1;
 	ck_no_err(detach_untap(&detach, &report));
 	ck_assert_uint_eq(turns, TURNS_BUSY);
 	finish(&self, &detach);
@@ -186,5 +203,6 @@ START_TEST(books_that_do_not_tell_all_prove_nothing)
 }
 END_TEST
 
-HT_SUITE("attach/inject/detach", guards_stay_until_no_call_is_under_way, the_dead_make_no_call,
+HT_SUITE("attach/inject/detach", guards_stay_until_no_call_is_under_way,
+	a_call_of_a_guard_is_waited_for, the_dead_make_no_call,
 	idle_books_prove_that_words_are_stale, books_that_do_not_tell_all_prove_nothing)

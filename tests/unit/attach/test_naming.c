@@ -102,5 +102,19 @@ START_TEST(unknown_letters)
 }
 END_TEST
 
+START_TEST(further_traces)
+{
+	static const struct {
+		const char *name, *numbered;
+	} cases[] = {{"x.htap", "x.2.htap"}, {"a/b.c/x", "a/b.c/x.2"}, {".htap", ".htap.2"},
+		{"x.htap.gz", "x.htap.gz.2"}};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(cases); i++) {
+		char *name = naming_number(cases[i].name, 2);
+		ck_assert_str_eq(name, cases[i].numbered);
+		free(name);
+	}
+}
+END_TEST
+
 HT_SUITE("attach/naming", process_and_percent, host_and_time, default_name, number_that_is_free,
-	unknown_letters)
+	unknown_letters, further_traces)

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From a program to the one that it becomes by exec: held while it execs, so that the new one is
+ * met where its dynamic linker has relocated everything and called no constructor, and made to wait
+ * there in a system call that ends by itself. Whoever of heaptap dies meanwhile, the process goes
+ * on as if nobody had looked: it is traced, but nothing in it is changed. Only in a worker
+ * (target/worker.h).
+ */
+#pragma once
+
+#include <sys/user.h>
+
+#include "attach/target/proc.h"
+
+/* So long it waits for us. */
+#define FOLLOW_WAIT_MS 10001
+
+/* A thread that waits in a guard of the agent, since it is about to exec. */
+struct follow_ask {
+	const struct proc *proc;
+	pid_t tid;
+	raddr_t code_lo, code_hi; /* of the agent */
+	const uint64_t *asks;	  /* the words of abi_control */
+	uint64_t *held;
+};
+
+struct follow_wait {
+	struct user_regs_struct regs; /* of the call that it makes when it is let go */
+};
+
+enum follow_result {
+	FOLLOW_NOTHING, /* it has not become another program, or nobody has seen it */
+	FOLLOW_BEGAN,	/* it has, and runs */
+	FOLLOW_WAITS,	/* at its start, for FOLLOW_WAIT_MS at most */
+};
+
+/* Holds the thread and lets it exec. An error leaves it running like FOLLOW_NOTHING. */
+HT_MUST_CHECK
+struct ht_err *follow_exec(
+	const struct follow_ask *ask, struct follow_wait *ret_wait, enum follow_result *ret);
+
+/* Lets it go on; false in `ret_waited`: it did so before. */
+HT_MUST_CHECK
+struct ht_err *follow_leave(pid_t pid, const struct follow_wait *wait, bool *ret_waited);

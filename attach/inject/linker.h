@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The dynamic linker of a process that has just become a program, before it has run.
+ */
+#pragma once
+
+#include "attach/elf/modules.h"
+
+struct linker {
+	bool found; /* false: there is none, the program is linked statically */
+	struct module module;
+	raddr_t entry; /* of the program; 0: a dynamic linker that was started as one */
+	raddr_t state; /* r_state of its list, an int (<link.h>); 0: it does not tell (musl) */
+};
+
+HT_MUST_CHECK
+struct ht_err *linker_find(
+	const struct proc *proc, const struct proc_maps *maps, struct linker *ret);

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/inject/rights.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "attach/target/memory.h"
+
+#define PATH_BYTES   4096u
+#define FULL_BYTES   (PATH_BYTES + 64)
+#define SCRIPT_BYTES 256u /* of its first line: the kernel's BINPRM_BUF_SIZE */
+#define SCRIPTS_MAX  8u	  /* more than the kernel goes through */
+#define FD_CWD	     (-100)
+
+static bool is_privileged(const char *path, const struct stat *stat)
+{
+	return (stat->st_mode & S_ISUID && stat->st_uid != geteuid()) ||
+	       (stat->st_mode & S_ISGID && stat->st_mode & S_IXGRP) ||
+	       getxattr(path, "security.capability", NULL, 0) > 0;
+}
+
+struct ht_err *rights_check(pid_t pid)
+{
+	char path[32];
+	struct stat stat_of;
+	snprintf(path, sizeof(path), "/proc/%d/exe", pid);
+	if (geteuid() == 0 || stat(path, &stat_of) < 0 || !is_privileged(path, &stat_of))
+		return NULL;
+	return ht_err_new(HT_ERR_REFUSED,
+		"the program has rights of its own (set-user-ID, capabilities), which it would not "
+		"get when heaptap starts it; start it directly, and attach to it as root");
+}
+
+/* --- before it is run
+ * ------------------------------------------------------------------------------------------ */
+
+/* A symbolic link to an absolute path is followed from our root. */
+static bool has_our_root(const struct proc *proc)
+{
+	char path[32];
+	struct stat its, ours;
+	snprintf(path, sizeof(path), "/proc/%d/root/", proc->pid);
+	return stat(path, &its) == 0 && stat("/", &ours) == 0 && its.st_dev == ours.st_dev &&
+	       its.st_ino == ours.st_ino;
+}
+
+/* The interpreter that a script names; "": it is none. False: that is not told. */
+static bool read_interpreter(const char *path, char ret[PATH_BYTES])
+{
+	char line[SCRIPT_BYTES + 1];
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	ssize_t got = fd < 0 ? -1 : read(fd, line, SCRIPT_BYTES);
+	if (fd >= 0)
+		close(fd);
+	ret[0] = '\0';
+	if (got < 2 || memcmp(line, "#!", 2) != 0)
+		return got >= 0;
+	line[got] = '\0';
+	const char *name = line + 2 + strspn(line + 2, " \t");
+	snprintf(ret, PATH_BYTES, "%.*s", (int)strcspn(name, " \t\n"), name);
+	return true;
+}
+
+static void join(pid_t pid, int dir_fd, const char *name, char ret[FULL_BYTES])
+{
+	if (*name == '/')
+		snprintf(ret, FULL_BYTES, "%s", name);
+	else if (dir_fd == FD_CWD)
+		snprintf(ret, FULL_BYTES, "/proc/%d/cwd/%s", pid, name);
+	else
+		snprintf(ret, FULL_BYTES, *name ? "/proc/%d/fd/%d/%s" : "/proc/%d/fd/%d", pid,
+			dir_fd, name);
+}
+
+bool rights_allow_exec(const struct proc *proc, const struct user_regs_struct *regs, bool execveat)
+{
+	char name[PATH_BYTES] = "", path[FULL_BYTES];
+	size_t got = 0;
+	if (geteuid() == 0)
+		return true;
+	struct ht_err *err =
+		memory_read_some(proc, execveat ? regs->rsi : regs->rdi, name, sizeof(name), &got);
+	bool known = !err && memchr(name, '\0', got) && has_our_root(proc);
+	ht_err_free(err);
+	if (!known)
+		return false;
+	join(proc->pid, execveat ? (int)regs->rdi : FD_CWD, name, path);
+	for (unsigned scripts = 0; scripts < SCRIPTS_MAX; scripts++) {
+		struct stat stat_of;
+		/* What is not there is not run. */
+		if (stat(path, &stat_of) < 0)
+			return errno == ENOENT || errno == ENOTDIR;
+		if (!S_ISREG(stat_of.st_mode))
+			return true;
+		if (is_privileged(path, &stat_of) || !read_interpreter(path, name))
+			return false;
+		if (!name[0])
+			return true;
+		join(proc->pid, FD_CWD, name, path);
+	}
+	return false;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/inject/stops.h"
+
+#include <errno.h>
+#include <sys/wait.h>
+
+struct ht_err *stops_resume(pid_t pid, enum __ptrace_request request, int sig)
+{
+	/* ESRCH: it was killed while it was stopped; the next wait tells. */
+	if (ptrace(request, pid, NULL, (void *)(long)sig) == 0 || errno == ESRCH)
+		return NULL;
+	return ht_err_sys(errno, "cannot let process %d go on", pid);
+}
+
+static bool sent_by_kernel(pid_t pid)
+{
+	siginfo_t info = {0};
+	return ptrace(PTRACE_GETSIGINFO, pid, NULL, &info) == 0 && info.si_code > 0;
+}
+
+struct ht_err *stops_await(
+	pid_t pid, enum __ptrace_request request, int *ret_status, bool *ret_lives)
+{
+	for (;;) {
+		int status;
+		pid_t got = waitpid(-1, &status, __WALL);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			return ht_err_sys(errno, "cannot wait for process %d", pid);
+		*ret_lives = WIFSTOPPED(status);
+		*ret_status = status;
+		if (!*ret_lives)
+			return NULL;
+		int sig = WSTOPSIG(status), event = status >> 16;
+		struct ht_err *err;
+		if (event == PTRACE_EVENT_STOP && sig != SIGTRAP)
+			err = stops_resume(pid, PTRACE_LISTEN, 0);
+		else if (event == PTRACE_EVENT_STOP && request != PTRACE_INTERRUPT)
+			err = stops_resume(pid, request, 0);
+		else if (event || sig == STOPS_SYSCALL || (sig == SIGTRAP && sent_by_kernel(pid)))
+			return NULL;
+		else
+			err = stops_resume(
+				pid, request == PTRACE_INTERRUPT ? PTRACE_CONT : request, sig);
+		if (err)
+			return err;
+	}
+}
+
+struct ht_err *stops_ended(pid_t pid)
+{
+	return ht_err_new(HT_ERR_TARGET_GONE, "process %d has ended", pid);
+}
+
+struct ht_err *stops_go(pid_t pid, enum __ptrace_request request)
+{
+	int status;
+	bool lives = true;
+	struct ht_err *err = stops_resume(pid, request, 0);
+	if (!err)
+		err = stops_await(pid, request, &status, &lives);
+	return err || lives ? err : stops_ended(pid);
+}
+
+struct ht_err *stops_get_regs(pid_t pid, struct user_regs_struct *ret)
+{
+	if (ptrace(PTRACE_GETREGS, pid, NULL, ret) < 0)
+		return ht_err_sys(errno, "cannot read the registers of process %d", pid);
+	return NULL;
+}
+
+struct ht_err *stops_set_regs(pid_t pid, const struct user_regs_struct *regs)
+{
+	if (ptrace(PTRACE_SETREGS, pid, NULL, (void *)regs) < 0)
+		return ht_err_sys(errno, "cannot set the registers of process %d", pid);
+	return NULL;
+}
+
+struct ht_err *stops_detach(pid_t pid)
+{
+	/* Once more: what holds it may kill it. */
+	if (ptrace(PTRACE_DETACH, pid, NULL, NULL) == 0 ||
+		ptrace(PTRACE_DETACH, pid, NULL, NULL) == 0)
+		return NULL;
+	return ht_err_sys(errno, "cannot release process %d", pid);
+}

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `heaptap run` of a command that becomes another program by exec: that has a trace of its own,
+ * from its first allocation, and runs as it would have; what cannot be recorded runs, too.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/command.h"
+#include "tests/support/files.h"
+#include "tests/support/ht_check.h"
+#include "tests/support/procsnap.h"
+#include "tests/support/report.h"
+#include "tests/support/run.h"
+#include "tests/support/tmpdir.h"
+#include "tests/support/tracefile.h"
+
+#define RUN_MS	      60000
+#define WORDS_MAX     24
+#define EARLY_BLOCKS  39   /* of early, from its first allocation to its last */
+#define BECOME_BLOCKS 5	   /* of become */
+#define BECOME_SIZE   3011 /* of each */
+#define PROGRAMS_MAX  17   /* that are recorded */
+
+struct result {
+	int status;
+	char *out, *err;
+};
+
+/* Of the `number`th program, from 1. */
+static const char *trace_path(unsigned number)
+{
+	static char path[4096];
+	char name[32] = "exec.htap";
+	if (number > 1)
+		snprintf(name, sizeof(name), "exec.%u.htap", number);
+	char *full = tmpdir_path(name);
+	snprintf(path, sizeof(path), "%s", full);
+	free(full);
+	return path;
+}
+
+static bool has_trace(unsigned number)
+{
+	return access(trace_path(number), F_OK) == 0;
+}
+
+/* heaptap run with options, "--", the command. */
+struct words {
+	const char *argv[WORDS_MAX];
+};
+
+static struct words words_of(const char *const words[])
+{
+	static char path[4096];
+	snprintf(path, sizeof(path), "%s", trace_path(1));
+	struct words ret = {{run_built("heaptap"), "run", "-f", "-o", path}};
+	for (size_t at = 5; *words && at < WORDS_MAX - 1; words++)
+		ret.argv[at++] = *words;
+	return ret;
+}
+
+static struct result run(const char *const words[])
+{
+	struct words all = words_of(words);
+	struct result result;
+	result.status = run_program(all.argv, RUN_MS, &result.out, &result.err);
+	return result;
+}
+
+static void result_deinit(struct result *result)
+{
+	free(result->out);
+	free(result->err);
+}
+
+static void check_result(const struct result *result, int status)
+{
+	ck_assert_msg(
+		result->status == status, "%d: %s%s", result->status, result->out, result->err);
+}
+
+static void check_blocks(unsigned number, uint64_t blocks)
+{
+	json_t *report = report_load(trace_path(number));
+	ck_assert_uint_eq(report_u64(report, "totals.allocations"), blocks);
+	ck_assert_uint_eq(report_u64(report, "capture.dropped_events"), 0);
+	json_decref(report);
+}
+
+/* --- what is recorded --- */
+
+static void check_becomes_early(const char *way)
+{
+	struct result result = run((const char *[]){"--", run_built("tests/targets/become"), way,
+		run_built("tests/targets/early"), "x", NULL});
+	check_result(&result, 0);
+	ck_assert_msg(strstr(result.err, "become became another program, which is recorded, too"),
+		"%s: %s", way, result.err);
+	ck_assert_msg(!strstr(result.err, "had begun"), "%s: %s", way, result.err);
+	ck_assert_uint_eq(tracefile_blocks_of(trace_path(1), BECOME_SIZE), BECOME_BLOCKS);
+	ck_assert_msg(has_trace(2), "%s: %s", way, result.err);
+	check_blocks(2, EARLY_BLOCKS);
+	result_deinit(&result);
+	unlink(trace_path(2));
+}
+
+START_TEST(by_any_function)
+{
+	static const char *const ways[] = {"execve", "execv", "execvp", "execvpe", "execl",
+		"execlp", "execle", "fexecve", "execveat", "syscall"};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(ways); i++)
+		check_becomes_early(ways[i]);
+}
+END_TEST
+
+START_TEST(in_another_thread)
+{
+	check_becomes_early("thread");
+}
+END_TEST
+
+START_TEST(in_a_handler)
+{
+	check_becomes_early("handler");
+}
+END_TEST
+
+START_TEST(beside_a_child_in_vfork)
+{
+	check_becomes_early("vfork");
+}
+END_TEST
+
+/* What only starts another: each has a trace. */
+START_TEST(through_wrappers)
+{
+	struct result result = run((const char *[]){"--", "env", "A=1", "nice", "-n", "1", "sh",
+		"-c", "exec \"$@\"", "sh", run_built("tests/targets/early"), NULL});
+	check_result(&result, 0);
+	check_blocks(4, EARLY_BLOCKS);
+	ck_assert(!has_trace(5));
+	result_deinit(&result);
+}
+END_TEST
+
+START_TEST(exact_to_the_last_event)
+{
+	struct words all = words_of((const char *[]){
+		"-q", "--", "env", run_built("tests/targets/ledger"), "-l", "-t", "4", NULL});
+	struct command command;
+	struct run run;
+	command_init(&command);
+	run_start_prepared(&run, all.argv, command_prepare, &command);
+	command_forked(&command);
+	ck_assert(command_begins(&command, RUN_MS));
+	victim_send(&command.victim, "go");
+	victim_send(&command.victim, "stop");
+	char *books = victim_line(&command.victim, RUN_MS);
+	json_t *ledger = report_parse(books);
+	ck_assert_int_eq(run_wait(&run, RUN_MS), 0);
+	/* 32 blocks of each thread are of before the ledger's books. */
+	check_blocks(2, report_u64(ledger, "allocations") + 4 * 32);
+	json_decref(ledger);
+	free(books);
+	run_deinit(&run);
+	command_deinit(&command);
+}
+END_TEST
+
+/* --- as if nobody looked --- */
+
+START_TEST(what_it_is_given)
+{
+	char *early = realpath(run_built("tests/targets/early"), NULL), *direct;
+	ck_assert_int_eq(
+		run_program((const char *[]){"env", early, "state", NULL}, RUN_MS, &direct, NULL),
+		0);
+	struct result result = run((const char *[]){"-q", "--", "env", early, "state", NULL});
+	check_result(&result, 0);
+	ck_assert_ptr_nonnull(strstr(direct, "death signal"));
+	/* Whose child it is: the test has its children die with it, heaptap does not. */
+	char *a = strstr(direct, "death signal"), *b = strstr(result.out, "death signal");
+	ck_assert_ptr_nonnull(b);
+	ck_assert_int_eq(a - direct, b - result.out);
+	ck_assert_int_eq(strncmp(direct, result.out, (size_t)(a - direct)), 0);
+	ck_assert_str_eq(strchr(a, '\n'), strchr(b, '\n'));
+	ck_assert_str_eq(result.err, "");
+	result_deinit(&result);
+	free(direct);
+	free(early);
+}
+END_TEST
+
+START_TEST(ends_as_it_ends)
+{
+	struct result result =
+		run((const char *[]){"-q", "--", "env", "sh", "-c", "exit 42", NULL});
+	check_result(&result, 42);
+	result_deinit(&result);
+	result = run((const char *[]){"-q", "--", "env", "sh", "-c", "kill -TERM $$", NULL});
+	check_result(&result, 128 + SIGTERM);
+	result_deinit(&result);
+}
+END_TEST
+
+/* Nothing of heaptap is in the new program when the time is over, or heaptap is dead. */
+static void start_busy(struct run *run, struct command *command, const char *time)
+{
+	struct words all = words_of((const char *[]){
+		"-d", time, "--", "env", run_built("tests/targets/busy"), "-t", "2", NULL});
+	command_init(command);
+	run_start_prepared(run, all.argv, command_prepare, command);
+	command_forked(command);
+	ck_assert(command_begins(command, RUN_MS));
+}
+
+static bool is_clean(pid_t pid)
+{
+	char *ours = procsnap_ours(pid);
+	bool clean = !ours[0];
+	free(ours);
+	return clean;
+}
+
+/* What the wait at its start had taken the place of was done. */
+static bool has_cache(pid_t pid)
+{
+	char path[32], *maps;
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	ck_assert_int_eq(run_program((const char *[]){"cat", path, NULL}, RUN_MS, &maps, NULL), 0);
+	ck_assert_ptr_nonnull(strstr(maps, "libc.so"));
+	bool has = strstr(maps, "ld.so.cache") != NULL;
+	free(maps);
+	return has;
+}
+
+START_TEST(time_is_for_all)
+{
+	struct command command;
+	struct run run;
+	start_busy(&run, &command, "1500ms");
+	ck_assert(!has_cache(command.victim.pid));
+	run_until(has_trace(2), RUN_MS);
+	ck_assert(is_clean(command.victim.pid));
+	victim_prove_alive(&command.victim);
+	victim_send(&command.victim, "stop");
+	ck_assert_int_eq(run_wait(&run, RUN_MS), 0);
+	run_deinit(&run);
+	command_deinit(&command);
+}
+END_TEST
+
+/* --- what is not recorded runs --- */
+
+START_TEST(what_cannot_be_recorded_runs)
+{
+	struct words all = words_of((const char *[]){
+		"--", "env", run_built("tests/targets/linked-static"), "-t", "1", NULL});
+	struct command command;
+	struct run run;
+	command_init(&command);
+	run_start_prepared(&run, all.argv, command_prepare, &command);
+	command_forked(&command);
+	ck_assert(command_begins(&command, RUN_MS));
+	run_until(has_trace(1), RUN_MS);
+	victim_prove_alive(&command.victim);
+	victim_send(&command.victim, "stop");
+	ck_assert_int_eq(run_wait(&run, RUN_MS), 0);
+	char *err = run_err(&run);
+	ck_assert_msg(strstr(err, "env became another program, which is not recorded"), "%s", err);
+	ck_assert(!has_trace(2));
+	free(err);
+	run_deinit(&run);
+	command_deinit(&command);
+}
+END_TEST
+
+START_TEST(rights_of_its_own)
+{
+	if (geteuid() != 0) {
+		printf("skipped: rights_of_its_own: needs root\n");
+		return;
+	}
+	char *directory = files_directory(), *trace = files_path(directory, "x.htap");
+	char *parent = files_path(directory, ".."), *own = files_path(directory, "id");
+	ck_assert_int_eq(chown(directory, 65534, 65534), 0);
+	ck_assert_int_eq(chmod(parent, 0711), 0);
+	ck_assert_int_eq(
+		run_program((const char *[]){"cp", "/usr/bin/id", own, NULL}, RUN_MS, NULL, NULL),
+		0);
+	ck_assert_int_eq(chmod(own, 04755), 0);
+	struct run run;
+	run_start_as_nobody(&run, (const char *[]){run_built("heaptap"), "run", "-o", trace, "--",
+					  "env", own, "-u", NULL});
+	ck_assert_int_eq(run_wait(&run, RUN_MS), 0);
+	char *out = run_out(&run), *err = run_err(&run);
+	ck_assert_msg(!strcmp(out, "0\n"), "%s%s", out, err);
+	ck_assert_uint_eq(files_count(directory), 2);
+	run_deinit(&run);
+	free(out);
+	free(err);
+	free(own);
+	free(parent);
+	free(trace);
+	free(directory);
+}
+END_TEST
+
+START_TEST(late_where_it_was_not_seen)
+{
+	struct result result = run((const char *[]){
+		"--", run_built("tests/targets/become"), "inline", "/bin/sleep", "1.5", NULL});
+	check_result(&result, 0);
+	ck_assert_msg(strstr(result.err, "sleep had begun to run"), "%s", result.err);
+	ck_assert(has_trace(2));
+	result_deinit(&result);
+}
+END_TEST
+
+/* --- bounds --- */
+
+START_TEST(again_and_again)
+{
+	struct result result = run((const char *[]){"--", run_built("tests/targets/become"),
+		"again-40", run_built("tests/targets/early"), "x", NULL});
+	check_result(&result, 0);
+	ck_assert_msg(strstr(result.err, "so many in a row are enough"), "%.4000s", result.err);
+	for (unsigned i = 1; i <= PROGRAMS_MAX; i++)
+		ck_assert_uint_eq(tracefile_blocks_of(trace_path(i), BECOME_SIZE), BECOME_BLOCKS);
+	ck_assert(!has_trace(PROGRAMS_MAX + 1));
+	result_deinit(&result);
+}
+END_TEST
+
+START_TEST(in_vain)
+{
+	struct result result = run((const char *[]){"--", run_built("tests/targets/become"), "vain",
+		run_built("tests/targets/early"), NULL});
+	check_result(&result, 0);
+	check_blocks(1, BECOME_BLOCKS);
+	result_deinit(&result);
+}
+END_TEST
+
+HT_SUITE("integration/run_exec", by_any_function, in_another_thread, in_a_handler,
+	beside_a_child_in_vfork, through_wrappers, exact_to_the_last_event, what_it_is_given,
+	ends_as_it_ends, time_is_for_all, what_cannot_be_recorded_runs, rights_of_its_own,
+	late_where_it_was_not_seen, again_and_again, in_vain)
