@@ -14,6 +14,7 @@
 #include "tests/support/procsnap.h"
 #include "tests/support/report.h"
 #include "tests/support/tap.h"
+#include "tests/support/tmpdir.h"
 
 #define PHASE_MS 60000
 
@@ -59,8 +60,8 @@ static void check_owners(const json_t *report, const json_t *books)
 
 static void check_books(const json_t *report, const json_t *books, bool alone)
 {
-	static const char *const sum[] = {"maps", "unmaps", "remaps", "protects", "advices",
-		"made_bytes", "before_bytes", "advised_bytes"};
+	static const char *const sum[] = {
+		"maps", "unmaps", "remaps", "protects", "advices", "made_bytes", "advised_bytes"};
 	static const char *const left[] = {"anonymous_bytes", "file_bytes", "reserved_bytes"};
 	char path[64], own[64];
 	for (size_t i = 0; i < HT_ARRAY_SIZE(sum); i++) {
@@ -113,10 +114,32 @@ static void compare_books(const char *threads, const char *operations)
 
 	json_t *books = report_parse(text), *report = report_load(tap.trace);
 	check_books(report, books, !strcmp(threads, "1"));
+	check_same(report, "mappings.before_bytes", books, "before_bytes");
 	json_decref(report);
 	json_decref(books);
 	free(text);
 }
+
+/* From its first mapping to its last; what is sampled is the allocator's calls alone. Of before is
+ * what the dynamic linker unmapped unseen. */
+START_TEST(a_command_from_its_start)
+{
+	static const char *const sample[] = {"0", "64K"};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(sample); i++) {
+		char *trace = tmpdir_path("run.htap"), *text;
+		const char *const argv[] = {run_built("heaptap"), "run", "--mmap", "--sample",
+			sample[i], "-q", "-f", "-o", trace, "--", run_built("tests/targets/mapper"),
+			"-t", "4", "-o", NULL};
+		ck_assert_int_eq(run_program(argv, PHASE_MS, &text, NULL), 0);
+		json_t *books = report_parse(text), *report = report_load(trace);
+		check_books(report, books, false);
+		json_decref(report);
+		json_decref(books);
+		free(text);
+		free(trace);
+	}
+}
+END_TEST
 
 START_TEST(one_thread)
 {
@@ -280,5 +303,6 @@ START_TEST(nothing_unless_asked_for)
 }
 END_TEST
 
-HT_SUITE("integration/mappings", one_thread, eight_threads, detached_in_their_midst,
-	growth_of_a_javascript_heap, an_allocator_that_is_a_library, nothing_unless_asked_for)
+HT_SUITE("integration/mappings", one_thread, eight_threads, a_command_from_its_start,
+	detached_in_their_midst, growth_of_a_javascript_heap, an_allocator_that_is_a_library,
+	nothing_unless_asked_for)

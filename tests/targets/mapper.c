@@ -5,7 +5,9 @@
  * errno, and hands regions to other workers; the answer is one JSON line of what the phase did and
  * of what it made and is there still. Nothing here calls the allocator.
  *
- * usage: mapper [-t THREADS] [-n OPERATIONS]
+ * usage: mapper [-t THREADS] [-n OPERATIONS] [-o]
+ *
+ * -o performs one phase at once, and ends.
  */
 #include <pthread.h>
 #include <stdbool.h>
@@ -368,8 +370,11 @@ static void go(void)
 
 int main(int argc, char **argv)
 {
-	for (int option; (option = getopt(argc, argv, "t:n:")) != -1;)
-		*(option == 't' ? &threads : &operations) = (unsigned)atoi(optarg);
+	unsigned once = 0;
+	for (int option; (option = getopt(argc, argv, "t:n:o")) != -1;)
+		*(option == 't'		? &threads
+			: option == 'n' ? &operations
+					: &once) = optarg ? (unsigned)atoi(optarg) : 1;
 	file = memfd_create("mapped", MFD_CLOEXEC);
 	if (threads > THREADS_MAX || file < 0 || ftruncate(file, 2 * PAGES * PAGE) < 0)
 		return 2;
@@ -377,6 +382,10 @@ int main(int argc, char **argv)
 	for (unsigned i = 0; i < threads; i++) {
 		worker[i].seed = i + 1;
 		pthread_create(&worker[i].thread, NULL, work, &worker[i]);
+	}
+	if (once) {
+		go();
+		_exit(0);
 	}
 	speak_ready();
 	for (const char *command; strcmp(command = speak_hear(), "stop");)
