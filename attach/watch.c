@@ -8,6 +8,7 @@
 
 #include "attach/elf/linkmap.h"
 #include "attach/target/clock.h"
+#include "attach/target/memory.h"
 
 #define MAPS_PERIOD_NS	  (500 * CLOCK_NS_PER_MS)
 #define CHAIN_PERIOD_NS	  (50 * CLOCK_NS_PER_MS)
@@ -18,6 +19,8 @@
 #define SPACES_MAX	  64u
 #define THREADS_MAX	  ABI_SLOT_MAX
 #define STACK_MAX_BYTES	  (1ull << 30)
+#define STACK_MIN_BYTES	  (1ull << 14)
+#define CONTROL_BYTES	  (1ull << 13) /* from the thread pointer to the stack's end, at most */
 
 struct named {
 	uint32_t tid;
@@ -206,6 +209,29 @@ static bool is_main(const struct watch *watch, const struct receiver_thread *thr
 }
 
 /*
+ * Where the C library says, in the thread's control block, that the stack around the thread pointer
+ * begins: an address, and next to it the number of bytes (glibc, musl). 0: nowhere. Of a mapping
+ * alone one cannot tell: others' stacks may lie below in the same one.
+ */
+static raddr_t stack_told(const struct watch *watch, raddr_t thread_pointer)
+{
+	uint64_t word[HT_PAGE_BYTES / sizeof(uint64_t)];
+	size_t got = 0;
+	raddr_t told = 0;
+	struct ht_err *err =
+		memory_read_some(proc_of(watch), thread_pointer, word, sizeof(word), &got);
+	ht_err_free(err);
+	for (size_t i = 0; i + 1 < got / sizeof(word[0]); i++) {
+		raddr_t lo = word[i];
+		uint64_t bytes = word[i + 1];
+		if (bytes >= STACK_MIN_BYTES && bytes <= STACK_MAX_BYTES && lo < thread_pointer &&
+			lo + bytes - thread_pointer <= CONTROL_BYTES && lo > told)
+			told = lo;
+	}
+	return told;
+}
+
+/*
  * The primary stack of a thread: the main thread's is [stack]; others have their control block,
  * which the thread pointer names, at the top of theirs (glibc, musl). Anything that does not look
  * like that stays unbounded, and is read by copying.
@@ -228,7 +254,10 @@ static bool find_bounds(const struct watch *watch, const struct proc_maps *maps,
 	if (!map || map->name[0] != '\0' || map->shared || !map->write ||
 		map->hi - map->lo > STACK_MAX_BYTES)
 		return false;
-	*ret_lo = map->lo;
+	raddr_t told = stack_told(watch, thread->thread_pointer);
+	if (!told)
+		return false;
+	*ret_lo = told > map->lo ? told : map->lo;
 	*ret_hi = thread->thread_pointer;
 	return true;
 }

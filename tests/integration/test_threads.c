@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Very many threads: a thousand that wait, hundreds that compute, and chains of threads that start
- * and end all the time, also during attach and detach (tests/targets/crowd.c).
+ * and end all the time, also during attach and detach (tests/targets/crowd.c); one with coroutines
+ * whose stacks are taken away (tests/targets/pooled.c).
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 #define ANSWER_MS 120000
 #define CYCLES	  10
 #define BORN	  3000 /* more threads than there are slots */
+#define POOLED	  100u
 
 /* While it is captured, `what` of its counts grows by `growth`. */
 static void cycle(struct victim *victim, const char *what, uint64_t growth)
@@ -98,5 +100,23 @@ START_TEST(hundreds_keep_exact_books)
 }
 END_TEST
 
+/* What a walk that remembers has read before is gone. */
+START_TEST(stacks_of_one_mapping_are_unmapped)
+{
+	struct victim victim;
+	victim_start(&victim, (const char *[]){run_built("tests/targets/pooled"), NULL});
+	struct tap tap;
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, "/pooled");
+	uint64_t end = report_count(&victim, "rounds") + POOLED;
+	run_until(report_count(&victim, "rounds") >= end, ANSWER_MS);
+	json_t *attach = tap_stop(&tap, 0);
+	tap_check_clean(attach);
+	ck_assert_uint_ge(report_u64(attach, "events"), 3 * POOLED);
+	json_decref(attach);
+	victim_stop(&victim);
+}
+END_TEST
+
 HT_SUITE("threads", a_thousand_that_wait, chains_of_detached_threads, chains_of_joined_threads,
-	hundreds_keep_exact_books)
+	hundreds_keep_exact_books, stacks_of_one_mapping_are_unmapped)

@@ -3,12 +3,14 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "tests/support/daemonstage.h"
 #include "tests/support/ht_check.h"
 
 #define MS	   1000000u
+#define STACK	   (256u << 10)
 #define MAPS_BYTES 1024u /* the list of mappings is more, and to look at the books less */
 
 /* This process as the target, with a thread whose control block lies in the program's own data. */
@@ -32,20 +34,32 @@ static void *wait_for_end(void *context)
 	return NULL;
 }
 
-static void scene_init(struct scene *scene)
+/* `stack`: where the thread's own begins, of STACK bytes; NULL: wherever the C library wants. */
+static void scene_init_at(struct scene *scene, void *stack)
 {
+	pthread_attr_t attr;
+	ck_assert_int_eq(pthread_attr_init(&attr), 0);
+	if (stack)
+		ck_assert_int_eq(pthread_attr_setstack(&attr, stack, STACK), 0);
 	*scene = (struct scene){0};
 	stage_init(&scene->stage);
 	agent_init(&scene->agent, &scene->stage, 0, (uintptr_t)control_block);
 	ck_no_err(proc_open(getpid(), &scene->survey.proc));
+	ck_no_err(proc_open_mem(&scene->survey.proc));
 	scene->survey.status.ns_tid = getpid();
 	ck_assert_int_eq(pthread_barrier_init(&scene->barrier, NULL, 2), 0);
-	ck_assert_int_eq(pthread_create(&scene->thread, NULL, wait_for_end, scene), 0);
+	ck_assert_int_eq(pthread_create(&scene->thread, &attr, wait_for_end, scene), 0);
+	pthread_attr_destroy(&attr);
 	pthread_barrier_wait(&scene->barrier);
 	ck_no_err(watch_create(&(struct watch_options){.survey = &scene->survey,
 				       .receiver = scene->stage.receiver,
 				       .sink = scene->stage.sink},
 		&scene->watch));
+}
+
+static void scene_init(struct scene *scene)
+{
+	scene_init_at(scene, NULL);
 }
 
 static void scene_deinit(struct scene *scene)
@@ -108,5 +122,22 @@ START_TEST(a_stack_is_found_and_not_looked_for_again)
 }
 END_TEST
 
+/* They may be unmapped while this one is in use. */
+START_TEST(other_stacks_in_its_mapping_are_not_its_own)
+{
+	struct scene scene;
+	char *area =
+		mmap(NULL, 3 * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(area, MAP_FAILED);
+	scene_init_at(&scene, area + STACK);
+	stage_store(&scene.agent.slot->head.key, (uint64_t)scene.thread & ~UINT64_C(15));
+	ck_no_err(watch_threads(scene.watch, 1000 * MS));
+	ck_assert_uint_eq(scene.agent.slot->head.stack_lo, (uint64_t)area + STACK);
+	ck_assert_uint_eq(scene.agent.slot->head.stack_hi, (uint64_t)scene.thread & ~UINT64_C(15));
+	scene_deinit(&scene);
+	munmap(area, 3 * STACK);
+}
+END_TEST
+
 HT_SUITE("attach/watch", who_is_on_no_known_stack_is_looked_for_now_and_then,
-	a_stack_is_found_and_not_looked_for_again)
+	a_stack_is_found_and_not_looked_for_again, other_stacks_in_its_mapping_are_not_its_own)

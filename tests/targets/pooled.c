@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A thread and its coroutines have their stacks in one mapping, side by side. The upper coroutine
+ * allocates, and its stack is unmapped; then the lower one allocates. "count" answers with the
+ * number of such rounds.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include "tests/targets/speak.h"
+
+#define STACK_BYTES 0x40000ul
+
+enum { LOWER, UPPER = 2, OWN = 4, STACKS = 8 };
+
+static char *pool;
+static atomic_ulong rounds;
+static atomic_bool stopping;
+static unsigned long thread_sp, coroutine_sp;
+static void *volatile block;
+
+/* Saves what a call must preserve, and goes on where `to` was saved. */
+void change_stack(unsigned long *ret_sp, unsigned long to);
+__asm__(".text\n"
+	"change_stack:\n"
+	"	push %rbp\n"
+	"	push %rbx\n"
+	"	push %r12\n"
+	"	push %r13\n"
+	"	push %r14\n"
+	"	push %r15\n"
+	"	mov %rsp, (%rdi)\n"
+	"	mov %rsi, %rsp\n"
+	"	pop %r15\n"
+	"	pop %r14\n"
+	"	pop %r13\n"
+	"	pop %r12\n"
+	"	pop %rbx\n"
+	"	pop %rbp\n"
+	"	ret\n");
+
+__attribute__((noinline)) static void allocate(unsigned depth)
+{
+	if (depth)
+		allocate(depth - 1);
+	else
+		block = malloc(100);
+	__asm__ volatile("" ::: "memory");
+}
+
+static void coroutine(void)
+{
+	allocate(5);
+	change_stack(&coroutine_sp, thread_sp);
+	speak_fail("a coroutine that has ended goes on");
+}
+
+/* Its outermost return address is 0. */
+static void run_on(char *stack)
+{
+	unsigned long *sp = (unsigned long *)(stack + STACK_BYTES) - 3;
+	*sp = 0;
+	*--sp = (unsigned long)coroutine;
+	for (unsigned i = 0; i < 6; i++)
+		*--sp = 0;
+	change_stack(&thread_sp, (unsigned long)sp);
+	free(block);
+}
+
+static void *work(void *ignored)
+{
+	char *upper = pool + UPPER * STACK_BYTES;
+	while (!stopping) {
+		allocate(3);
+		free(block);
+		run_on(upper);
+		if (munmap(upper, STACK_BYTES))
+			speak_fail("cannot unmap");
+		run_on(pool + LOWER * STACK_BYTES);
+		if (mmap(upper, STACK_BYTES, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) != upper)
+			speak_fail("cannot map");
+		rounds++;
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	}
+	return ignored;
+}
+
+int main(void)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	pool = mmap(NULL, STACKS * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		-1, 0);
+	if (pool == MAP_FAILED || pthread_attr_init(&attr) ||
+		pthread_attr_setstack(
+			&attr, pool + OWN * STACK_BYTES, (STACKS - OWN) * STACK_BYTES) ||
+		pthread_create(&thread, &attr, work, NULL))
+		speak_fail("cannot start");
+	speak_ready();
+	while (strcmp(speak_hear(), "stop")) {
+		speak_add("{\"rounds\":%lu}", rounds);
+		speak_send();
+	}
+	stopping = true;
+	pthread_join(thread, NULL);
+	return 0;
+}
