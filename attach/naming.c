@@ -41,6 +41,16 @@ struct ht_err *naming_check(const char *pattern)
 	return NULL;
 }
 
+/* What ends here was not touched. */
+static struct ht_err *refuse_ended(pid_t pid, struct ht_err *err)
+{
+	if (!err || err->code != HT_ERR_TARGET_GONE)
+		return err;
+	ht_err_free(err);
+	return ht_err_new(
+		HT_ERR_REFUSED, "process %d ended before anything was touched", (int)pid);
+}
+
 static struct ht_err *read_comm(pid_t pid, char comm[64])
 {
 	struct proc proc;
@@ -51,7 +61,7 @@ static struct ht_err *read_comm(pid_t pid, char comm[64])
 	err = proc_status(&proc, 0, &status);
 	proc_close(&proc);
 	if (err)
-		return err;
+		return refuse_ended(pid, err);
 	memcpy(comm, status.comm, sizeof(status.comm));
 	make_plain(comm);
 	return NULL;
