@@ -47,8 +47,7 @@ static struct ht_err *refuse_ended(pid_t pid, struct ht_err *err)
 	if (!err || err->code != HT_ERR_TARGET_GONE)
 		return err;
 	ht_err_free(err);
-	return ht_err_new(
-		HT_ERR_REFUSED, "process %d ended before anything was touched", (int)pid);
+	return ht_err_new(HT_ERR_REFUSED, "process %d ended before anything was touched", (int)pid);
 }
 
 static struct ht_err *read_comm(pid_t pid, char comm[64])

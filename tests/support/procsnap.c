@@ -469,8 +469,8 @@ void procsnap_verify_but(struct procsnap *before, pid_t pid, const char *const e
 {
 	struct procsnap *after = procsnap_take(pid, before->flags);
 	char *difference = procsnap_diff(before, after);
-	ck_assert_msg(is_expected(difference, expected), "process %d is not as it was:\n%s", pid,
-		difference);
+	ck_assert_msg(is_expected(difference, expected), "process %d is not as it was:\n%.4000s",
+		pid, difference);
 	free(difference);
 	procsnap_destroy(after);
 	procsnap_destroy(before);
