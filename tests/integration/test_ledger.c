@@ -31,7 +31,9 @@ static void compare_books(const char *const argv[])
 	struct victim victim;
 	victim_start(&victim, argv);
 	free(victim_ask(&victim, "go", PHASE_MS));
-	struct procsnap *before = procsnap_take(victim.pid, 0);
+	bool nested = has_option(argv, "nested"), timed = nested || has_option(argv, "signals");
+	/* A timer's signal is pending at one moment, and not at another. */
+	struct procsnap *before = procsnap_take(victim.pid, timed ? PROCSNAP_MASKS_CHANGE : 0);
 	struct tap tap;
 	tap_start(&tap, victim.pid, NULL);
 	tap_wait_on(&tap, strrchr(argv[0], '/'));
@@ -45,7 +47,6 @@ static void compare_books(const char *const argv[])
 
 	json_t *ledger = report_parse(books);
 	/* A handler's calls are booked apart from the thread it interrupted. */
-	bool nested = has_option(argv, "nested");
 	bool by_thread = !nested && !has_option(argv, "storm") && !has_option(argv, "signals");
 	books_check(tap.trace, ledger, by_thread, nested);
 	json_decref(ledger);
