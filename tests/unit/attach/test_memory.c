@@ -115,7 +115,8 @@ END_TEST
 START_TEST(file_of_a_mapping)
 {
 	static const char text[] = "what the file has";
-	int fd = open(tmpdir_path("file"), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	char *path = tmpdir_path("file");
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	char *page = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
 	struct proc_maps maps;
 	char got[2 * sizeof(text)] = "";
@@ -138,6 +139,8 @@ START_TEST(file_of_a_mapping)
 	ck_no_err(slow_note(&self, &maps));
 	map->dev_major = dev_major;
 	ck_assert_uint_eq(memory_read_file(&self, map, 0, got, sizeof(got)), 0);
+	proc_maps_deinit(&maps);
+	free(path);
 }
 END_TEST
 

@@ -263,6 +263,9 @@ START_TEST(near_areas_are_left_alone)
 		size_t written = bytes_written(ABI_NEAR_OFF, ABI_NEAR_MAX * ABI_NEAR_BYTES);
 		ck_assert_int_eq(written == 0, near == 1);
 		publish_destroy(publish);
+		modules_deinit(&modules);
+		proc_maps_deinit(&maps);
+		proc_close(&self);
 	}
 }
 END_TEST
