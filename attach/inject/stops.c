@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <sys/wait.h>
 
+#include "attach/target/tracee.h"
+
 struct ht_err *stops_resume(pid_t pid, enum __ptrace_request request, int sig)
 {
 	/* ESRCH: it was killed while it was stopped; the next wait tells. */
@@ -23,7 +25,7 @@ struct ht_err *stops_await(
 {
 	for (;;) {
 		int status;
-		pid_t got = waitpid(-1, &status, __WALL);
+		pid_t got = tracee_wait(-1, 0, &status);
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0)

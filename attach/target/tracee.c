@@ -170,19 +170,20 @@ static bool is_event_stop(int status)
 	return WIFSTOPPED(status) && status >> 16 == PTRACE_EVENT_STOP;
 }
 
-/* What waitpid would say; 0: nothing yet. Waited for, a stop has lost its signal: if we died before
- * we passed that on, the kernel would drop it. */
-static pid_t look_at(pid_t tid, int *ret_status)
+pid_t tracee_wait(pid_t tid, int options, int *ret_status)
 {
 	siginfo_t info = {0};
 
-	if (waitid(P_PID, (id_t)tid, &info, __WALL | WEXITED | WSTOPPED | WNOHANG | WNOWAIT) < 0)
+	if (waitid(tid < 0 ? P_ALL : P_PID, tid < 0 ? 0 : (id_t)tid, &info,
+		    __WALL | WEXITED | WSTOPPED | WNOWAIT | options) < 0)
 		return -1;
-	if (info.si_code == CLD_TRAPPED || info.si_code == CLD_STOPPED) {
+	bool stopped = info.si_code == CLD_TRAPPED || info.si_code == CLD_STOPPED;
+	/* An exec that was not waited for cannot be traced on where another thread made it. */
+	if (stopped && info.si_status >> 8 != PTRACE_EVENT_EXEC) {
 		*ret_status = W_STOPCODE(info.si_status);
-		return tid;
+		return info.si_pid;
 	}
-	return info.si_pid ? waitpid(tid, ret_status, __WALL | WNOHANG) : 0;
+	return info.si_pid ? waitpid(info.si_pid, ret_status, __WALL | WNOHANG) : 0;
 }
 
 static bool is_gone(int status)
@@ -311,7 +312,7 @@ static struct ht_err *look(struct tracee *tracee, enum tracee_result *ret_result
 {
 	uint64_t now = clock_mono_ns();
 	int status = 0;
-	pid_t got = look_at(tracee->tid, &status);
+	pid_t got = tracee_wait(tracee->tid, WNOHANG, &status);
 
 	if (got == tracee->tid) {
 		struct ht_err *err = judge_stop(tracee, status, ret_result);
@@ -436,7 +437,7 @@ struct ht_err *tracee_run(struct tracee *tracee, const struct user_regs_struct *
 struct ht_err *tracee_pass_signals(struct tracee *tracee)
 {
 	int status = 0;
-	if (look_at(tracee->tid, &status) != tracee->tid)
+	if (tracee_wait(tracee->tid, WNOHANG, &status) != tracee->tid)
 		return NULL;
 	if (is_gone(status))
 		return ht_err_new(HT_ERR_TARGET_GONE, "thread %d ended", tracee->tid);

@@ -34,6 +34,13 @@ HT_MUST_CHECK
 struct ht_err *tracee_ask(
 	pid_t tid, bool suspend_seccomp, struct tracee *ret, enum tracee_result *ret_result);
 
+/*
+ * What waitpid would say of thread `tid`, or of any that we trace (-1), but a stop keeps its
+ * signal: waitpid takes that out, and if we died before we passed it on, the kernel would drop it.
+ * With WNOHANG in `options` 0: nothing yet. Who has ended is reaped. -1 with errno as waitid(2).
+ */
+pid_t tracee_wait(pid_t tid, int options, int *ret_status);
+
 /* Has the thread ended, as far as two looks tell? For who may not trace one: the kernel says the
  * same of both. */
 bool tracee_has_ended(pid_t tid);

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "attach/inject/stops.h"
 #include "attach/target/clock.h"
 #include "attach/target/tracee.h"
 #include "tests/support/blocked.h"
@@ -50,7 +51,7 @@ long ptrace(enum __ptrace_request request, ...)
 		*(void **)&real = dlsym(RTLD_NEXT, "ptrace");
 	if (request == PTRACE_INTERRUPT && before_interrupt)
 		before_interrupt(tid);
-	if (request == PTRACE_CONT && dies_at_cont)
+	if ((request == PTRACE_CONT || (request == PTRACE_SYSCALL && data)) && dies_at_cont)
 		raise(SIGKILL);
 	if (request != failing_request || !failing_errno)
 		return real(request, tid, addr, data);
@@ -166,7 +167,23 @@ static void die_with_a_signal(pid_t tid)
 	_exit(1);
 }
 
-START_TEST(a_signal_outlives_its_tracer)
+/* The same on the way through its calls to an exec. */
+static void die_going_on(pid_t tid)
+{
+	bool lives;
+	int status;
+
+	dies_at_cont = true;
+	if (ptrace(PTRACE_SEIZE, tid, NULL, (void *)(long)PTRACE_O_TRACESYSGOOD) == 0 &&
+		ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) == 0) {
+		ht_err_free(stops_await(tid, PTRACE_INTERRUPT, &status, &lives));
+		kill(tid, SIGUSR1);
+		ht_err_free(stops_go(tid, PTRACE_SYSCALL));
+	}
+	_exit(1);
+}
+
+static void check_signal_outlives(void (*die)(pid_t tid))
 {
 	int status;
 	shared = mmap(
@@ -175,13 +192,24 @@ START_TEST(a_signal_outlives_its_tracer)
 	struct child child = child_fork(spin, NULL);
 	pid_t tracer = fork();
 	if (!tracer)
-		die_with_a_signal(child.pid);
+		die(child.pid);
 	ck_assert_int_eq(waitpid(tracer, &status, 0), tracer);
 	ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
 	for (unsigned looks = 0; looks < LOOKS_MAX && !shared->turns; looks++)
 		usleep(1000);
 	ck_assert_uint_eq(shared->turns, 1);
 	child_kill(&child);
+}
+
+START_TEST(a_signal_outlives_its_tracer)
+{
+	check_signal_outlives(die_with_a_signal);
+}
+END_TEST
+
+START_TEST(a_signal_outlives_who_goes_to_the_exec)
+{
+	check_signal_outlives(die_going_on);
 }
 END_TEST
 
@@ -210,4 +238,4 @@ END_TEST
 
 HT_SUITE("attach/target/tracee, failing", a_single_failure_goes_unnoticed,
 	a_signal_before_it_is_asked_is_passed_on, a_signal_outlives_its_tracer,
-	these_calls_repeat_after_eintr)
+	a_signal_outlives_who_goes_to_the_exec, these_calls_repeat_after_eintr)
