@@ -154,10 +154,7 @@ START_TEST(exact_to_the_last_event)
 		"-q", "--", "env", run_built("tests/targets/ledger"), "-l", "-t", "4", NULL});
 	struct command command;
 	struct run run;
-	command_init(&command);
-	run_start_prepared(&run, all.argv, command_prepare, &command);
-	command_forked(&command);
-	ck_assert(command_begins(&command, RUN_MS));
+	command_start(&command, &run, all.argv, RUN_MS);
 	victim_send(&command.victim, "go");
 	victim_send(&command.victim, "stop");
 	char *books = victim_line(&command.victim, RUN_MS);
@@ -213,18 +210,7 @@ static void start_busy(struct run *run, struct command *command, const char *tim
 {
 	struct words all = words_of((const char *[]){
 		"-d", time, "--", "env", run_built("tests/targets/busy"), "-t", "2", NULL});
-	command_init(command);
-	run_start_prepared(run, all.argv, command_prepare, command);
-	command_forked(command);
-	ck_assert(command_begins(command, RUN_MS));
-}
-
-static bool is_clean(pid_t pid)
-{
-	char *ours = procsnap_ours(pid);
-	bool clean = !ours[0];
-	free(ours);
-	return clean;
+	command_start(command, run, all.argv, RUN_MS);
 }
 
 /* What the wait at its start had taken the place of was done. */
@@ -246,7 +232,7 @@ START_TEST(time_is_for_all)
 	start_busy(&run, &command, "1500ms");
 	ck_assert(!has_cache(command.victim.pid));
 	run_until(has_trace(2), RUN_MS);
-	ck_assert(is_clean(command.victim.pid));
+	ck_assert(procsnap_is_clean(command.victim.pid));
 	victim_prove_alive(&command.victim);
 	victim_send(&command.victim, "stop");
 	ck_assert_int_eq(run_wait(&run, RUN_MS), 0);
@@ -263,10 +249,7 @@ START_TEST(what_cannot_be_recorded_runs)
 		"--", "env", run_built("tests/targets/linked-static"), "-t", "1", NULL});
 	struct command command;
 	struct run run;
-	command_init(&command);
-	run_start_prepared(&run, all.argv, command_prepare, &command);
-	command_forked(&command);
-	ck_assert(command_begins(&command, RUN_MS));
+	command_start(&command, &run, all.argv, RUN_MS);
 	run_until(has_trace(1), RUN_MS);
 	victim_prove_alive(&command.victim);
 	victim_send(&command.victim, "stop");

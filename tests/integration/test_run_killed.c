@@ -54,14 +54,6 @@ static void trial_start(struct trial *trial, const struct sweep_plan *like)
 	sweep_start(&trial->sweep, trial->argv, &plan);
 }
 
-static bool is_clean(pid_t pid)
-{
-	char *ours = procsnap_ours(pid);
-	bool clean = !ours[0];
-	free(ours);
-	return clean;
-}
-
 static void trial_deinit(struct trial *trial)
 {
 	command_deinit(&trial->command);
@@ -78,7 +70,7 @@ static uint64_t count_calls(const struct sweep_plan *like)
 	plan.action = SWEEP_COUNT;
 	trial_start(&trial, &plan);
 	ck_assert(command_begins(&trial.command, LOOK_MS));
-	run_until(is_clean(trial.command.victim.pid), LOOK_MS);
+	run_until(procsnap_is_clean(trial.command.victim.pid), LOOK_MS);
 	victim_prove_alive(&trial.command.victim);
 	victim_send(&trial.command.victim, "stop");
 	ck_assert_int_eq(sweep_wait(&trial.sweep, HEAPTAP_MS), 0);
@@ -117,9 +109,9 @@ static void check_after_death(struct trial *trial, bool orphaned)
 		return;
 	}
 	victim_prove_alive(victim);
-	if (trial->sweep.plan.action == SWEEP_KILL_ALL && !is_clean(victim->pid))
+	if (trial->sweep.plan.action == SWEEP_KILL_ALL && !procsnap_is_clean(victim->pid))
 		recover(victim->pid);
-	ck_assert_msg(is_clean(victim->pid), "%s: %s", sweep_text(&trial->sweep),
+	ck_assert_msg(procsnap_is_clean(victim->pid), "%s: %s", sweep_text(&trial->sweep),
 		procsnap_ours(victim->pid));
 	victim_prove_alive(victim);
 	victim_send(victim, "stop");
@@ -163,7 +155,7 @@ static void kill_at(const struct sweep_plan *plan)
 			LOOK_MS);
 		if (command_has_begun(&trial.command)) {
 			ck_assert(command_begins(&trial.command, LOOK_MS));
-			run_until(is_clean(trial.command.victim.pid), LOOK_MS);
+			run_until(procsnap_is_clean(trial.command.victim.pid), LOOK_MS);
 			victim_prove_alive(&trial.command.victim);
 			victim_send(&trial.command.victim, "stop");
 		}
@@ -217,7 +209,7 @@ static void fail_at(const struct sweep_plan *plan)
 	if (begun) {
 		ck_assert(command_begins(&trial.command, LOOK_MS));
 		victim_prove_alive(&trial.command.victim);
-		run_until(is_clean(trial.command.victim.pid), LOOK_MS);
+		run_until(procsnap_is_clean(trial.command.victim.pid), LOOK_MS);
 		victim_prove_alive(&trial.command.victim);
 		victim_send(&trial.command.victim, "stop");
 	}

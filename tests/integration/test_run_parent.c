@@ -48,18 +48,7 @@ static struct words words_of(const char *const words[])
 static void start_command(struct run *run, struct command *command, const char *const words[])
 {
 	struct words all = words_of(words);
-	command_init(command);
-	run_start_prepared(run, all.argv, command_prepare, command);
-	command_forked(command);
-	ck_assert(command_begins(command, RUN_MS));
-}
-
-static bool is_clean(pid_t pid)
-{
-	char *ours = procsnap_ours(pid);
-	bool clean = !ours[0];
-	free(ours);
-	return clean;
+	command_start(command, run, all.argv, RUN_MS);
 }
 
 static bool has_said(const struct run *run, const char *text)
@@ -92,7 +81,7 @@ START_TEST(window_that_ends_before_the_command)
 		(const char *[]){
 			"-d", "50ms", "--", run_built("tests/targets/busy"), "-t", "2", NULL});
 	run_until(has_said(&run, "nothing is left in the process"), RUN_MS);
-	ck_assert(is_clean(command.victim.pid));
+	ck_assert(procsnap_is_clean(command.victim.pid));
 	victim_prove_alive(&command.victim);
 	ck_assert(!run_has_ended(&run));
 	victim_send(&command.victim, "stop");
@@ -109,11 +98,11 @@ START_TEST(killed_while_recording)
 	ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
 	start_command(&run, &command,
 		(const char *[]){"--", run_built("tests/targets/busy"), "-t", "2", NULL});
-	ck_assert(!is_clean(command.victim.pid));
+	ck_assert(!procsnap_is_clean(command.victim.pid));
 	kill(run.pid, SIGKILL);
 	ck_assert_int_eq(run_wait(&run, RUN_MS), 128 + SIGKILL);
 	victim_prove_alive(&command.victim);
-	run_until(is_clean(command.victim.pid), RUN_MS);
+	run_until(procsnap_is_clean(command.victim.pid), RUN_MS);
 	victim_prove_alive(&command.victim);
 	victim_send(&command.victim, "stop");
 	ck_assert_int_eq(victim_wait(&command.victim, RUN_MS), 0);

@@ -9,8 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/support/run.h"
-
 void command_init(struct command *command)
 {
 	int in[2], out[2];
@@ -59,4 +57,13 @@ void command_deinit(struct command *command)
 	for (size_t i = 0; i < HT_ARRAY_SIZE(fds); i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
+}
+
+void command_start(
+	struct command *command, struct run *run, const char *const argv[], unsigned limit_ms)
+{
+	command_init(command);
+	run_start_prepared(run, argv, command_prepare, command);
+	command_forked(command);
+	ck_assert(command_begins(command, limit_ms));
 }

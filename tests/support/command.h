@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "tests/support/run.h"
 #include "tests/support/victim.h"
 
 struct command {
@@ -20,6 +21,10 @@ void command_prepare(void *context);
 void command_forked(struct command *command);
 /* Waits until it runs, or cannot any more: false. Fails the test after `limit_ms`. */
 bool command_begins(struct command *command, unsigned limit_ms);
+/* All of these, with heaptap started by `argv` as `run`: returns when the command runs, within
+ * `limit_ms`. */
+void command_start(
+	struct command *command, struct run *run, const char *const argv[], unsigned limit_ms);
 /* Has it begun? Never waits. */
 bool command_has_begun(const struct command *command);
 /* Gives up the pipes: it ends, if it still runs. */

@@ -453,6 +453,14 @@ char *procsnap_ours(pid_t pid)
 	return text;
 }
 
+bool procsnap_is_clean(pid_t pid)
+{
+	char *ours = procsnap_ours(pid);
+	bool clean = !ours[0];
+	free(ours);
+	return clean;
+}
+
 static bool is_expected(const char *difference, const char *const expected[])
 {
 	const char *line = difference;

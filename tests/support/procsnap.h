@@ -39,6 +39,8 @@ char *procsnap_diff(const struct procsnap *before, const struct procsnap *after)
 /* What of heaptap is there, one line each, or "" (malloc'd): mappings and descriptors that bear its
  * name, threads that are traced or stopped. Cheap. */
 char *procsnap_ours(pid_t pid);
+/* Whether there is nothing of it. */
+bool procsnap_is_clean(pid_t pid);
 
 /* Takes a second look and fails the test when it differs from `before`. Frees `before`. */
 void procsnap_verify(struct procsnap *before, pid_t pid);
