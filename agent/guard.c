@@ -44,7 +44,8 @@ static bool is_calling(const struct abi_slot *slot)
 static void wait_for_calls(const struct abi_config *config, const struct abi_control *control)
 {
 	uint64_t turns = config->wait_cycles_max / PAUSE_CYCLES;
-	for (; turns && load_acquire(&control->exec_calling); turns--)
+	/* Of its own: a child in vfork that was killed there leaves the mark for good. */
+	for (uint64_t left = turns; left && load_acquire(&control->exec_calling); left--)
 		sys_pause();
 	for (uint64_t i = 0; i < config->slot_max; i++) {
 		const struct abi_slot *slot = (const struct abi_slot *)config->slots + i;
@@ -135,13 +136,15 @@ void guard_exec(const struct abi_thunk *self)
 		return;
 	uint64_t tid = find_asker(config, control);
 	store_release(&control->exec_asks, tid);
-	for (unsigned step = 0; tid && step < EXEC_STEPS && !is_answered(control, tid); step++) {
+	unsigned step = 0;
+	for (; tid && step < EXEC_STEPS && !is_answered(control, tid); step++) {
 		if (!enter_call(config, control))
 			break;
 		sys_wait_writable(-1, (struct sys_timespec){.nsec = EXEC_STEP_NS});
 		store_release(&control->exec_calling, 0);
 	}
-	/* Held, it stays the one that asks. */
+	/* Held, it stays the one that asks. Where nobody has answered, nobody is asked again: a
+	 * program may search long for one that it can become. */
 	if (tid && load_acquire(&control->exec_held) != tid)
-		compare_swap(&control->exec_asks, &tid, 0);
+		compare_swap(&control->exec_asks, &tid, step == EXEC_STEPS ? ABI_EXEC_ASKING : 0);
 }

@@ -201,7 +201,7 @@ static struct ht_err *tap(struct session *s)
 		.image = &s->image,
 		.journal = &s->journal,
 		.entries = &s->entries,
-		.follows = image_config(&s->image)->follow != 0,
+		.follows = s->options->child && s->options->child->hold,
 		.guarded = ask_for_filters,
 		.context = s};
 	struct ht_err *err = begin_trace(s);

@@ -122,7 +122,8 @@ static void hold_exec(struct session *s)
 	struct abi_control *control = image_control(&s->image);
 	uint64_t tid = __atomic_load_n(&control->exec_asks, __ATOMIC_ACQUIRE);
 
-	if (!config->follow || !tid || tid > INT32_MAX)
+	/* The words are the target's: who is not a command that we follow has nobody to hold it. */
+	if (!child || !child->hold || !config->follow || !tid || tid > INT32_MAX)
 		return;
 	child->hold(child->context, &(struct follow_ask){.proc = &s->survey.proc,
 					    .tid = (pid_t)tid,
@@ -131,7 +132,9 @@ static void hold_exec(struct session *s)
 					    .asks = &control->exec_asks,
 					    .held = &control->exec_held});
 	__atomic_store_n(&control->exec_held, 0, __ATOMIC_RELEASE);
-	__atomic_store_n(&control->exec_asks, 0, __ATOMIC_RELEASE);
+	/* Another may ask by now. */
+	__atomic_compare_exchange_n(
+		&control->exec_asks, &tid, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
 	if (++s->holds == HOLDS_MAX)
 		__atomic_store_n(&config->follow, 0, __ATOMIC_RELEASE);
 }

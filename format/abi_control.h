@@ -180,7 +180,8 @@ struct abi_control {
 	uint64_t given_up;
 	uint64_t samples_lost; /* allocations that were drawn and found no room in the set [A] */
 	/* The thread that is about to exec and waits for the daemon, for three seconds or so; 0:
-	 * none [A, D: 0 lets it go on]. ABI_EXEC_ASKING: one is finding out whether it is to. */
+	 * none [A, D: 0 lets it go on]. ABI_EXEC_ASKING: one is finding out whether it is to, or
+	 * nobody has answered the last one. */
 	uint64_t exec_asks;
 	uint64_t exec_calling; /* that thread is about to make a system call, or in it [A] */
 	uint64_t exec_held;    /* the thread that need not wait any more [D] */

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include "attach/inject/linker.h"
 #include "attach/inject/rights.h"
@@ -39,15 +40,21 @@ static struct ht_err *hold(const struct follow_ask *ask, bool *ret)
 {
 	struct tracee tracee;
 	enum tracee_result result;
+	struct proc_status status;
 	bool is_its = false;
-	struct ht_err *err =
-		tracee_stop(ask->tid, clock_mono_ns() + STOP_NS, false, &tracee, &result);
+	/* The number is the target's word. */
+	struct ht_err *err = proc_has_thread(ask->proc, ask->tid, &is_its);
 	*ret = false;
+	if (err || !is_its)
+		return err;
+	err = tracee_stop(ask->tid, clock_mono_ns() + STOP_NS, false, &tracee, &result);
 	if (err || result != TRACEE_STOPPED)
 		return err;
 	err = tracee_is_of(ask->proc, &tracee, &is_its);
 	long options = PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD;
-	*ret = !err && is_its && !tracee.filtered && waits_in_guard(ask, &tracee) &&
+	if (!err && is_its)
+		err = proc_status(ask->proc, ask->tid, &status);
+	*ret = !err && is_its && !status.seccomp && waits_in_guard(ask, &tracee) &&
 	       ptrace(PTRACE_SETOPTIONS, ask->tid, NULL, (void *)options) == 0;
 	if (!*ret)
 		return ht_err_first(err, tracee_release(&tracee));
@@ -61,7 +68,8 @@ static bool may_go_on(const struct follow_ask *ask, const struct user_regs_struc
 	if (is_in_agent(ask, regs))
 		return true;
 	bool at = regs->orig_rax == SYS_execveat;
-	return (at || regs->orig_rax == SYS_execve) && rights_allow_exec(ask->proc, regs, at);
+	return (at || regs->orig_rax == SYS_execve) &&
+	       rights_allow_exec(ask->proc, ask->tid, regs, at);
 }
 
 /* Through calls of exec that fail (PATH is searched), up to the one that does not; whatever else it
@@ -78,12 +86,15 @@ static struct ht_err *go_to_exec(const struct follow_ask *ask, bool *ret)
 		*ret = !err && lives && status >> 16 == PTRACE_EVENT_EXEC;
 		if (err || !lives || *ret)
 			return err;
+		/* A trap of its own: no call, and not ours to take away. */
+		if (WSTOPSIG(status) != STOPS_SYSCALL)
+			return stops_detach(ask->tid, WSTOPSIG(status));
 		inside = !inside;
 		if (!inside)
 			continue;
 		err = stops_get_regs(ask->tid, &regs);
 		if (err || !may_go_on(ask, &regs))
-			return ht_err_first(err, stops_detach(ask->tid));
+			return ht_err_first(err, stops_detach(ask->tid, 0));
 	}
 }
 
@@ -190,7 +201,7 @@ struct ht_err *follow_exec(
 	/* Why it cannot be met is found out again by who attaches to it. */
 	ht_err_free(meet(ask->proc->pid, ret_wait, &waits));
 	*ret = waits ? FOLLOW_WAITS : FOLLOW_BEGAN;
-	return stops_detach(ask->proc->pid);
+	return stops_detach(ask->proc->pid, 0);
 }
 
 /* --- from there

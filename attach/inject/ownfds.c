@@ -48,12 +48,14 @@ static struct ht_err *open_fds(const struct proc *proc, pid_t tid, DIR **ret)
 	return err;
 }
 
-/* What a descriptor leads to; "" when it is not open. */
+/* What a descriptor leads to; "" when it is not open, or to a path that no link holds. */
 static struct ht_err *read_link(const struct proc *proc, DIR *dir, const char *name, char ret[128])
 {
 	ssize_t length = readlinkat(dirfd(dir), name, ret, 127);
 	ret[length < 0 ? 0 : length] = '\0';
-	return length < 0 && errno != ENOENT ? proc_file_failed(proc, name, errno) : NULL;
+	return length < 0 && errno != ENOENT && errno != ENAMETOOLONG
+		       ? proc_file_failed(proc, name, errno)
+		       : NULL;
 }
 
 static bool is_ours(const char *link, const struct journal_header *header)
@@ -180,16 +182,16 @@ struct ht_err *ownfds_find_of(const struct proc *proc, pid_t tid,
 	return visit_thread(proc, tid, &(struct visit){find_one, &finds});
 }
 
-/* False: it was closed, or leads to something else. */
+/* False: it leads to something else. */
 static struct ht_err *mark(int own, const struct journal_header *header, bool *ret)
 {
 	char name[32], link[128] = "";
 
 	snprintf(name, sizeof(name), "/proc/self/fd/%d", own);
 	ssize_t length = readlink(name, link, sizeof(link) - 1);
-	if (length < 0)
+	if (length < 0 && errno != ENAMETOOLONG)
 		return ht_err_sys(errno, "cannot read %s", name);
-	bool ours = is_ours(link, header);
+	bool ours = length > 0 && is_ours(link, header);
 	*ret = ours && fcntl(own, F_SETSIG, STUB_MARK) == 0;
 	return !ours || *ret ? NULL : ht_err_sys(errno, "cannot mark a descriptor");
 }

@@ -319,7 +319,7 @@ static struct ht_err *wait_there(const struct start *start, pid_t parent, const 
 		err = stops_set_regs(pid, &regs);
 	if (!err)
 		err = set_mask(pid, park->signal_mask);
-	return err ? err : stops_detach(pid);
+	return err ? err : stops_detach(pid, 0);
 }
 
 static struct ht_err *park_program(struct start *start, pid_t parent, struct park *ret)
@@ -382,5 +382,5 @@ struct ht_err *park_leave(
 		err = set_mask(child, park->signal_mask);
 	if (!err)
 		err = last(context);
-	return err ? err : stops_detach(child);
+	return err ? err : stops_detach(child, 0);
 }

@@ -12,6 +12,8 @@
 HT_MUST_CHECK
 struct ht_err *rights_check(pid_t pid);
 
-/* May `proc`, stopped as it enters execve or execveat with `regs`, be traced while that is done?
- * False where it is not certain. `execveat`: which of the two. */
-bool rights_allow_exec(const struct proc *proc, const struct user_regs_struct *regs, bool execveat);
+/* May thread `tid` of `proc` (it may have directories and descriptors of its own), stopped as it
+ * enters execve or execveat with `regs`, be traced while that is done? False where it is not
+ * certain. `execveat`: which of the two. */
+bool rights_allow_exec(
+	const struct proc *proc, pid_t tid, const struct user_regs_struct *regs, bool execveat);

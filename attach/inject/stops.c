@@ -79,11 +79,11 @@ struct ht_err *stops_set_regs(pid_t pid, const struct user_regs_struct *regs)
 	return NULL;
 }
 
-struct ht_err *stops_detach(pid_t pid)
+struct ht_err *stops_detach(pid_t pid, int sig)
 {
 	/* Once more: what holds it may kill it. */
-	if (ptrace(PTRACE_DETACH, pid, NULL, NULL) == 0 ||
-		ptrace(PTRACE_DETACH, pid, NULL, NULL) == 0)
+	if (ptrace(PTRACE_DETACH, pid, NULL, (void *)(long)sig) == 0 ||
+		ptrace(PTRACE_DETACH, pid, NULL, (void *)(long)sig) == 0)
 		return NULL;
 	return ht_err_sys(errno, "cannot release process %d", pid);
 }

@@ -35,5 +35,6 @@ HT_MUST_CHECK
 struct ht_err *stops_get_regs(pid_t pid, struct user_regs_struct *ret);
 HT_MUST_CHECK
 struct ht_err *stops_set_regs(pid_t pid, const struct user_regs_struct *regs);
+/* Lets it go, with signal `sig` of its own; 0: none. */
 HT_MUST_CHECK
-struct ht_err *stops_detach(pid_t pid);
+struct ht_err *stops_detach(pid_t pid, int sig);

@@ -553,10 +553,9 @@ struct ht_err *table_fill_at(struct abi_table **table, uint64_t vaddr, uint32_t 
 	if (err)
 		return err;
 	uint16_t *indices = (uint16_t *)((uint8_t *)*table + (*table)->index_off);
-	/* Again where the next granule begins in it. */
-	for (uint32_t row = first; row < (*table)->row_count && row < first + 2 &&
-				   abi_rule_kind(row_rule(*table, row)) == ABI_RULE_NONE;
-		row++)
+	/* Neighbours are equal only where a granule begins: the rest of the same piece of code. */
+	const uint16_t before = indices[first];
+	for (uint32_t row = first; row < (*table)->row_count && indices[row] == before; row++)
 		indices[row] = (uint16_t)index;
 	return NULL;
 }

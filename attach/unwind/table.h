@@ -51,6 +51,6 @@ uint32_t table_lookup(const struct abi_table *table, uint64_t vaddr);
 bool table_find_gap(const struct abi_table *table, uint64_t vaddr, uint64_t *ret);
 
 /* Gives the code at `vaddr` that rule where nothing is known of it (ABI_RULE_NONE), to the end of
- * the next granule at most. `table` is sound, and may move; after an error it is as it was. */
+ * the gap. `table` is sound, and may move; after an error it is as it was. */
 HT_MUST_CHECK
 struct ht_err *table_fill_at(struct abi_table **table, uint64_t vaddr, uint32_t rule);

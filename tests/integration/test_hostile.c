@@ -97,6 +97,12 @@ START_TEST(control_words)
 }
 END_TEST
 
+START_TEST(an_exec_that_nobody_follows)
+{
+	attack("exec", true, 0);
+}
+END_TEST
+
 START_TEST(stack_nodes)
 {
 	attack("nodes", true, 0);
@@ -308,8 +314,8 @@ START_TEST(something_else_in_the_stubs_place)
 }
 END_TEST
 
-HT_SUITE("integration/hostile", control_words, stack_nodes, slots, journal, everything, holes,
-	rubbish_on_the_socket, children_attack, cutting_the_memory_off, closed_and_reused,
-	shut_down, parts_are_unmapped, everything_is_protected, protected_and_called,
-	something_else_in_the_agents_place, stub_place_not_executable,
+HT_SUITE("integration/hostile", control_words, an_exec_that_nobody_follows, stack_nodes, slots,
+	journal, everything, holes, rubbish_on_the_socket, children_attack, cutting_the_memory_off,
+	closed_and_reused, shut_down, parts_are_unmapped, everything_is_protected,
+	protected_and_called, something_else_in_the_agents_place, stub_place_not_executable,
 	something_else_in_the_stubs_place)

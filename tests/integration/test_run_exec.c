@@ -263,6 +263,19 @@ START_TEST(what_cannot_be_recorded_runs)
 }
 END_TEST
 
+static void check_rights(const char *const argv[], const char *directory)
+{
+	struct run run;
+	run_start_as_nobody(&run, argv);
+	ck_assert_int_eq(run_wait(&run, RUN_MS), 0);
+	char *out = run_out(&run), *err = run_err(&run);
+	ck_assert_msg(!strcmp(out, "0\n"), "%s%s", out, err);
+	ck_assert_uint_eq(files_count(directory), 2);
+	run_deinit(&run);
+	free(out);
+	free(err);
+}
+
 START_TEST(rights_of_its_own)
 {
 	if (geteuid() != 0) {
@@ -277,20 +290,26 @@ START_TEST(rights_of_its_own)
 		run_program((const char *[]){"cp", "/usr/bin/id", own, NULL}, RUN_MS, NULL, NULL),
 		0);
 	ck_assert_int_eq(chmod(own, 04755), 0);
-	struct run run;
-	run_start_as_nobody(&run, (const char *[]){run_built("heaptap"), "run", "-o", trace, "--",
-					  "env", own, "-u", NULL});
-	ck_assert_int_eq(run_wait(&run, RUN_MS), 0);
-	char *out = run_out(&run), *err = run_err(&run);
-	ck_assert_msg(!strcmp(out, "0\n"), "%s%s", out, err);
-	ck_assert_uint_eq(files_count(directory), 2);
-	run_deinit(&run);
-	free(out);
-	free(err);
+	check_rights((const char *[]){run_built("heaptap"), "run", "-o", trace, "--", "env", own,
+			     "-u", NULL},
+		directory);
+	/* From a directory that only the thread has which becomes it. */
+	check_rights((const char *[]){run_built("heaptap"), "run", "-f", "-o", trace, "--",
+			     run_built("tests/targets/become"), "beside", own, "-u", NULL},
+		directory);
 	free(own);
 	free(parent);
 	free(trace);
 	free(directory);
+}
+END_TEST
+
+START_TEST(a_filter_of_its_own_kills_nobody)
+{
+	struct result result = run((const char *[]){
+		"--", run_built("tests/targets/become"), "filter", "/bin/true", NULL});
+	check_result(&result, 0);
+	result_deinit(&result);
 }
 END_TEST
 
@@ -333,4 +352,4 @@ END_TEST
 HT_SUITE("integration/run_exec", by_any_function, in_another_thread, in_a_handler,
 	beside_a_child_in_vfork, through_wrappers, exact_to_the_last_event, what_it_is_given,
 	ends_as_it_ends, time_is_for_all, what_cannot_be_recorded_runs, rights_of_its_own,
-	late_where_it_was_not_seen, again_and_again, in_vain)
+	a_filter_of_its_own_kills_nobody, late_where_it_was_not_seen, again_and_again, in_vain)

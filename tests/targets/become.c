@@ -8,6 +8,8 @@
  *               fexecve execveat, or syscall; those that search do so in directories without it,
  *               too
  *      thread   by execv in another thread
+ *      beside   by execv in another thread, from a directory of that thread alone
+ *      filter   with a filter that kills who calls poll(2), of which nobody was told
  *      inline   by a system call of its own
  *      vain     after a thousand calls that fail
  *      vfork    when a child in vfork has become another program
@@ -16,11 +18,16 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -54,19 +61,50 @@ static void on_signal(int sig)
 	run(NULL);
 }
 
-static void run_inline(void)
+static void *run_from_own_directory(void *arg)
+{
+	char *slash = strrchr(words[0], '/');
+	*slash = '\0';
+	if (unshare(CLONE_FS) || chdir(words[0]))
+		_exit(NO_EXEC);
+	words[0] = slash + 1;
+	return run(arg);
+}
+
+static long call(long number, long first, const void *second, const void *third)
 {
 	long ret;
 	__asm__ volatile("syscall"
 			 : "=a"(ret)
-			 : "a"((long)SYS_execve), "D"(words[0]), "S"(words), "d"(environ)
+			 : "a"(number), "D"(first), "S"(second), "d"(third)
 			 : "rcx", "r11", "memory");
+	return ret;
 }
 
-static void run_in_thread(void)
+static void run_inline(void)
+{
+	call(SYS_execve, (long)words[0], words, environ);
+}
+
+static void run_with_filter(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_poll, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+	struct sock_fprog program = {sizeof(filter) / sizeof(filter[0]), filter};
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+		call(SYS_seccomp, SECCOMP_SET_MODE_FILTER, NULL, &program))
+		_exit(NO_EXEC);
+	run(NULL);
+}
+
+static void run_in_thread(void *(*body)(void *arg))
 {
 	pthread_t thread;
-	pthread_create(&thread, NULL, run, NULL);
+	pthread_create(&thread, NULL, body, NULL);
 	pthread_join(thread, NULL);
 }
 
@@ -144,7 +182,11 @@ int main(int argc, char **argv)
 	words = argv + 2;
 	take();
 	if (!strcmp(argv[1], "thread"))
-		run_in_thread();
+		run_in_thread(run);
+	else if (!strcmp(argv[1], "beside"))
+		run_in_thread(run_from_own_directory);
+	else if (!strcmp(argv[1], "filter"))
+		run_with_filter();
 	else if (!strcmp(argv[1], "inline"))
 		run_inline();
 	else if (!strcmp(argv[1], "vain"))

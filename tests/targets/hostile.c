@@ -186,6 +186,16 @@ static void attack_control(uint64_t random)
 		scribble(shared_off, CONTROL_BYTES, random);
 }
 
+#define FOLLOW_OFF    368u /* of struct abi_config */
+#define EXEC_ASKS_OFF 472u /* of struct abi_control */
+
+/* As if it were a command, and its first thread, or somebody else, about to exec. */
+static void attack_exec(uint64_t random)
+{
+	put(CONFIG_OFF + FOLLOW_OFF, (uint64_t)target);
+	put(shared_off + EXEC_ASKS_OFF, random % 2 ? (uint64_t)target : (uint64_t)getppid());
+}
+
 static void attack_nodes(uint64_t random)
 {
 	scribble(shared_off + (random & 1 ? NODES_OFF : TABLE_OFF), 1 << 20, random >> 1);
@@ -411,9 +421,9 @@ static void steal_stub(void)
 static const struct {
 	const char *name;
 	void (*round)(uint64_t random);
-} attacks[] = {{"control", attack_control}, {"nodes", attack_nodes}, {"slots", attack_slots},
-	{"journal", attack_journal}, {"everything", attack_everything}, {"holes", attack_holes},
-	{"size", attack_size}, {"socket", attack_socket}};
+} attacks[] = {{"control", attack_control}, {"exec", attack_exec}, {"nodes", attack_nodes},
+	{"slots", attack_slots}, {"journal", attack_journal}, {"everything", attack_everything},
+	{"holes", attack_holes}, {"size", attack_size}, {"socket", attack_socket}};
 
 static void (*attack_named(const char *name))(uint64_t random)
 {

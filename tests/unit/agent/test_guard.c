@@ -310,7 +310,10 @@ END_TEST
 START_TEST(an_exec_waits_for_nobody_for_ever)
 {
 	setup_exec(hold_it, 0);
-	check_exec(3000, 0);
+	check_exec(3000, ABI_EXEC_ASKING);
+	/* Nor once more. */
+	world_control->exec_asks = ABI_EXEC_ASKING;
+	check_exec(0, ABI_EXEC_ASKING);
 }
 END_TEST
 

@@ -255,6 +255,44 @@ START_TEST(gaps_are_found_and_filled)
 }
 END_TEST
 
+START_TEST(a_filled_gap_ends_where_code_is_told)
+{
+	struct section section;
+	struct unwind_stats stats;
+	section_init(&section, EHPROGRAM_CIE);
+	add(&section, 0x1000, 0x1200, EHPROGRAM(DW_CFA_nop));
+	add(&section, 0x1220, 0x1300, EHPROGRAM(DW_CFA_def_cfa, 10, 0));
+	add(&section, 0x1300, 0x2000, EHPROGRAM(DW_CFA_nop));
+	struct unwind_input input = input_of(&section.writer);
+	struct abi_table *table = compile(&input, &stats);
+	expect_rule(table, 0x1220, 0x1300, ABI_RULE_NONE);
+	ck_no_err(table_fill_at(&table, 0x1200, ABI_RULE_FRAME));
+	expect_rule(table, 0x1200, 0x1220, ABI_RULE_FRAME);
+	expect_rule(table, 0x1220, 0x1300, ABI_RULE_NONE);
+	free(table);
+	ehwriter_deinit(&section.writer);
+}
+END_TEST
+
+START_TEST(a_long_gap_is_filled_to_its_end)
+{
+	struct section section;
+	struct unwind_stats stats;
+	uint64_t at = 0;
+	section_init(&section, EHPROGRAM_CIE);
+	add(&section, 0x1000, 0x12f0, EHPROGRAM(DW_CFA_nop));
+	add(&section, 0x16f0, 0x2000, EHPROGRAM(DW_CFA_nop));
+	struct unwind_input input = input_of(&section.writer);
+	struct abi_table *table = compile(&input, &stats);
+	ck_assert(table_find_gap(table, 0, &at));
+	ck_no_err(table_fill_at(&table, at, ABI_RULE_FRAME));
+	ck_assert(!table_find_gap(table, at + 1, &at));
+	expect_rule(table, 0x12f0, 0x16f0, ABI_RULE_FRAME);
+	free(table);
+	ehwriter_deinit(&section.writer);
+}
+END_TEST
+
 START_TEST(rows_cross_granules)
 {
 	struct section section;
@@ -523,7 +561,8 @@ END_TEST
 
 HT_SUITE("attach/unwind/table", covers_text_with_frame_rule_without_eh_frame, text_may_be_empty,
 	refuses_text_that_is_too_large, gaps_are_padding_stubs_or_code,
-	an_entry_is_the_end_of_stacks, gaps_are_found_and_filled, rows_cross_granules,
+	an_entry_is_the_end_of_stacks, gaps_are_found_and_filled,
+	a_filled_gap_ends_where_code_is_told, a_long_gap_is_filled_to_its_end, rows_cross_granules,
 	sorts_fdes_and_merges_equal_neighbours, of_overlapping_fdes_the_first_has_the_bytes,
 	what_lies_outside_the_text_is_cut_off, counts_what_it_cannot_use,
 	rules_beyond_the_dictionary_are_unsupported, damage_costs_rows_only, lookup_trusts_nothing,
