@@ -21,6 +21,7 @@
 #define HEAPTAP_MS 90000
 #define LOOK_MS	   30000
 #define BEGIN_MS   20000
+#define TOLD_EVERY 100
 
 /* The command becomes what is tried by exec. */
 static bool by_exec;
@@ -142,12 +143,12 @@ static bool is_hit(struct trial *trial)
 	return false;
 }
 
-static void kill_at(const struct sweep_plan *plan)
+static bool kill_at(const struct sweep_plan *plan)
 {
 	struct trial trial;
 	trial_start(&trial, plan);
 	if (!is_hit(&trial))
-		return;
+		return false;
 	/* Main may live on, and wait for a command that nobody tells to stop. */
 	if (plan->action == SWEEP_KILL && trial.sweep.hit_role != SWEEP_MAIN) {
 		run_until(command_has_begun(&trial.command) || is_gone(trial.sweep.run.pid) ||
@@ -161,22 +162,46 @@ static void kill_at(const struct sweep_plan *plan)
 		}
 		sweep_wait(&trial.sweep, HEAPTAP_MS);
 		trial_deinit(&trial);
-		return;
+		return true;
 	}
 	int status = sweep_wait(&trial.sweep, HEAPTAP_MS);
 	ck_assert_msg(status == 128 + SIGKILL, "%s: %d", sweep_text(&trial.sweep), status);
 	check_after_death(&trial, true);
 	trial_deinit(&trial);
+	return true;
 }
 
-static void kill_sweep(const char *name, enum sweep_action action, unsigned points)
+static void sweep_places(
+	const char *name, struct sweep_plan plan, bool (*once)(const struct sweep_plan *plan))
 {
-	struct sweep_plan plan = {.action = action, .role = SWEEP_ANY};
+	size_t runs = 0;
+
+	plan.places = places_new(run_built("heaptap"));
+	while (once(&plan))
+		if (++runs % TOLD_EVERY == 0)
+			printf("places: %s, %zu runs\n", name, runs), fflush(stdout);
+	printf("places: %s, %zu runs, %zu places, none left\n", name, runs,
+		places_count(plan.places));
+	places_destroy(plan.places);
+}
+
+static void sweep_run(const char *name, struct sweep_plan plan, unsigned points,
+	bool (*once)(const struct sweep_plan *plan))
+{
+	if (places_wanted()) {
+		sweep_places(name, plan, once);
+		return;
+	}
 	uint64_t calls = count_calls(&plan);
 	struct sweep_points at = sweep_points_of(name, calls, points);
 	/* What is behind is the parent's waiting. */
 	for (plan.at = at.first; plan.at <= at.last && plan.at <= calls; plan.at += at.stride)
-		kill_at(&plan);
+		once(&plan);
+}
+
+static void kill_sweep(const char *name, enum sweep_action action, unsigned points)
+{
+	sweep_run(name, (struct sweep_plan){.action = action, .role = SWEEP_ANY}, points, kill_at);
 }
 
 START_TEST(main_is_killed)
@@ -198,12 +223,12 @@ START_TEST(any_is_killed)
 END_TEST
 
 /* The command's status, or heaptap's own, with which nothing ran. */
-static void fail_at(const struct sweep_plan *plan)
+static bool fail_at(const struct sweep_plan *plan)
 {
 	struct trial trial;
 	trial_start(&trial, plan);
 	if (!is_hit(&trial))
-		return;
+		return false;
 	run_until(command_has_begun(&trial.command) || is_gone(trial.sweep.run.pid), LOOK_MS);
 	bool begun = command_has_begun(&trial.command);
 	if (begun) {
@@ -221,17 +246,18 @@ static void fail_at(const struct sweep_plan *plan)
 	ck_assert_msg(is_gone(trial.sweep.command), "%s", sweep_text(&trial.sweep));
 	free(err);
 	trial_deinit(&trial);
+	return true;
 }
 
 static void fail_sweep(const char *name, int sys, unsigned points)
 {
 	/* Its own dynamic linker's are not heaptap's. */
-	struct sweep_plan plan = {
-		.action = SWEEP_FAIL, .role = SWEEP_ANY, .value = sys, .from = SYS_socketpair};
-	uint64_t calls = count_calls(&plan);
-	struct sweep_points at = sweep_points_of(name, calls, points);
-	for (plan.at = at.first; plan.at <= at.last && plan.at <= calls; plan.at += at.stride)
-		fail_at(&plan);
+	sweep_run(name,
+		(struct sweep_plan){.action = SWEEP_FAIL,
+			.role = SWEEP_ANY,
+			.value = sys,
+			.from = SYS_socketpair},
+		points, fail_at);
 }
 
 START_TEST(a_call_fails)
