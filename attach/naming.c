@@ -44,7 +44,7 @@ struct ht_err *naming_check(const char *pattern)
 /* What ends here was not touched. */
 static struct ht_err *refuse_ended(pid_t pid, struct ht_err *err)
 {
-	if (!err || err->code != HT_ERR_TARGET_GONE)
+	if (err->code != HT_ERR_TARGET_GONE)
 		return err;
 	ht_err_free(err);
 	return ht_err_new(HT_ERR_REFUSED, "process %d ended before anything was touched", (int)pid);
@@ -55,9 +55,8 @@ static struct ht_err *read_comm(pid_t pid, char comm[64])
 	struct proc proc;
 	struct proc_status status;
 	struct ht_err *err = proc_open(pid, &proc);
-	if (err)
-		return err;
-	err = proc_status(&proc, 0, &status);
+	if (!err)
+		err = proc_status(&proc, 0, &status);
 	proc_close(&proc);
 	if (err)
 		return refuse_ended(pid, err);

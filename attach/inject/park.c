@@ -42,13 +42,6 @@ struct start {
 /* --- stops
  * ---------------------------------------------------------------------------------------------- */
 
-static struct ht_err *set_mask(pid_t pid, uint64_t mask)
-{
-	if (ptrace(PTRACE_SETSIGMASK, pid, (void *)sizeof(mask), &mask) < 0)
-		return ht_err_sys(errno, "cannot set the signal mask of process %d", pid);
-	return NULL;
-}
-
 struct call {
 	long nr;
 	uint64_t arg[4];
@@ -307,7 +300,7 @@ static struct ht_err *wait_there(const struct start *start, pid_t parent, const 
 {
 	pid_t pid = start->pid;
 	struct user_regs_struct regs = calling(park, &(struct call){SYS_pause, {0}});
-	struct ht_err *err = set_mask(pid, UINT64_MAX);
+	struct ht_err *err = stops_set_mask(pid, UINT64_MAX);
 	if (!err && start->ignores_traps)
 		err = ignore_traps(start, park);
 	if (!err)
@@ -318,7 +311,7 @@ static struct ht_err *wait_there(const struct start *start, pid_t parent, const 
 	if (!err)
 		err = stops_set_regs(pid, &regs);
 	if (!err)
-		err = set_mask(pid, park->signal_mask);
+		err = stops_set_mask(pid, park->signal_mask);
 	return err ? err : stops_detach(pid, 0);
 }
 
@@ -331,9 +324,8 @@ static struct ht_err *park_program(struct start *start, pid_t parent, struct par
 	if (!err)
 		err = proc_status(&start->proc, 0, &status);
 	start->ignores_traps = !err && status.sig_ign >> (SIGTRAP - 1) & 1;
-	if (!err && ptrace(PTRACE_GETSIGMASK, pid, (void *)sizeof(ret->signal_mask),
-			    &ret->signal_mask) < 0)
-		err = ht_err_sys(errno, "cannot read the signal mask of process %d", pid);
+	if (!err)
+		err = stops_get_mask(pid, &ret->signal_mask);
 	if (!err)
 		err = go_to_point(start, &ret->regs);
 	ret->call = start->call;
@@ -373,13 +365,13 @@ struct ht_err *park_leave(
 	if (!err && !lives)
 		err = stops_ended(child);
 	if (!err)
-		err = set_mask(child, UINT64_MAX);
+		err = stops_set_mask(child, UINT64_MAX);
 	if (!err)
 		err = make_call(child, park, &(struct call){SYS_prctl, {PR_SET_PDEATHSIG, 0}});
 	if (!err)
 		err = stops_set_regs(child, &park->regs);
 	if (!err)
-		err = set_mask(child, park->signal_mask);
+		err = stops_set_mask(child, park->signal_mask);
 	if (!err)
 		err = last(context);
 	return err ? err : stops_detach(child, 0);

@@ -65,18 +65,35 @@ struct ht_err *stops_go(pid_t pid, enum __ptrace_request request)
 	return err || lives ? err : stops_ended(pid);
 }
 
+/* One failure is not believed. ESRCH: it was killed while it was stopped. */
+static struct ht_err *ask(
+	enum __ptrace_request request, pid_t pid, size_t size, void *data, const char *what)
+{
+	for (unsigned tries = 0; tries < 2; tries++)
+		if (ptrace(request, pid, (void *)size, data) == 0)
+			return NULL;
+	return errno == ESRCH ? stops_ended(pid)
+			      : ht_err_sys(errno, "cannot %s of process %d", what, pid);
+}
+
 struct ht_err *stops_get_regs(pid_t pid, struct user_regs_struct *ret)
 {
-	if (ptrace(PTRACE_GETREGS, pid, NULL, ret) < 0)
-		return ht_err_sys(errno, "cannot read the registers of process %d", pid);
-	return NULL;
+	return ask(PTRACE_GETREGS, pid, 0, ret, "read the registers");
 }
 
 struct ht_err *stops_set_regs(pid_t pid, const struct user_regs_struct *regs)
 {
-	if (ptrace(PTRACE_SETREGS, pid, NULL, (void *)regs) < 0)
-		return ht_err_sys(errno, "cannot set the registers of process %d", pid);
-	return NULL;
+	return ask(PTRACE_SETREGS, pid, 0, (void *)regs, "set the registers");
+}
+
+struct ht_err *stops_get_mask(pid_t pid, uint64_t *ret)
+{
+	return ask(PTRACE_GETSIGMASK, pid, sizeof(*ret), ret, "read the signal mask");
+}
+
+struct ht_err *stops_set_mask(pid_t pid, uint64_t mask)
+{
+	return ask(PTRACE_SETSIGMASK, pid, sizeof(mask), &mask, "set the signal mask");
 }
 
 struct ht_err *stops_detach(pid_t pid, int sig)

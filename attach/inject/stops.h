@@ -31,10 +31,15 @@ struct ht_err *stops_go(pid_t pid, enum __ptrace_request request);
 /* HT_ERR_TARGET_GONE, in words. */
 struct ht_err *stops_ended(pid_t pid);
 
+/* Of the stopped process; HT_ERR_TARGET_GONE when it was killed. */
 HT_MUST_CHECK
 struct ht_err *stops_get_regs(pid_t pid, struct user_regs_struct *ret);
 HT_MUST_CHECK
 struct ht_err *stops_set_regs(pid_t pid, const struct user_regs_struct *regs);
+HT_MUST_CHECK
+struct ht_err *stops_get_mask(pid_t pid, uint64_t *ret);
+HT_MUST_CHECK
+struct ht_err *stops_set_mask(pid_t pid, uint64_t mask);
 /* Lets it go, with signal `sig` of its own; 0: none. */
 HT_MUST_CHECK
 struct ht_err *stops_detach(pid_t pid, int sig);

@@ -112,6 +112,11 @@ static bool insist(enum __ptrace_request request, pid_t tid, void *addr, void *d
 	return errno == ESRCH;
 }
 
+static struct ht_err *thread_ended(pid_t tid)
+{
+	return ht_err_new(HT_ERR_TARGET_GONE, "thread %d ended", tid);
+}
+
 static struct ht_err *set_regs(pid_t tid, const struct user_regs_struct *regs)
 {
 	struct iovec iov = {.iov_base = (void *)regs, .iov_len = sizeof(*regs)};
@@ -392,9 +397,12 @@ bool tracee_in_call(const struct tracee *tracee)
 
 struct ht_err *tracee_signal_mask(const struct tracee *tracee, uint64_t *ret)
 {
-	if (ptrace(PTRACE_GETSIGMASK, tracee->tid, (void *)sizeof(*ret), ret) < 0)
-		return ht_err_sys(errno, "cannot read the signal mask of thread %d", tracee->tid);
-	return NULL;
+	for (unsigned tries = 0; tries < 2; tries++)
+		if (ptrace(PTRACE_GETSIGMASK, tracee->tid, (void *)sizeof(*ret), ret) == 0)
+			return NULL;
+	if (errno == ESRCH)
+		return thread_ended(tracee->tid);
+	return ht_err_sys(errno, "cannot read the signal mask of thread %d", tracee->tid);
 }
 
 static struct ht_err *set_signal_mask(pid_t tid, uint64_t mask)
@@ -440,7 +448,7 @@ struct ht_err *tracee_pass_signals(struct tracee *tracee)
 	if (tracee_wait(tracee->tid, WNOHANG, &status) != tracee->tid)
 		return NULL;
 	if (is_gone(status))
-		return ht_err_new(HT_ERR_TARGET_GONE, "thread %d ended", tracee->tid);
+		return thread_ended(tracee->tid);
 	return pass_signal(tracee->tid, is_event_stop(status) ? 0 : WSTOPSIG(status));
 }
 

@@ -76,7 +76,7 @@ struct ht_err *tracee_release(struct tracee *tracee);
 bool tracee_in_call(const struct tracee *tracee);
 
 /* The signals that the stopped thread blocks; within ppoll(2) and the like, those it blocks
- * outside. */
+ * outside. HT_ERR_TARGET_GONE: it was killed while it was stopped. */
 HT_MUST_CHECK
 struct ht_err *tracee_signal_mask(const struct tracee *tracee, uint64_t *ret);
 

@@ -153,6 +153,7 @@ static void check_trace(const struct changing *c, int status, const char *where)
 		ck_assert_msg(access(c->trace, F_OK) != 0, "%s: 3, and a trace", where);
 		return;
 	}
+	ck_assert_msg(access(c->trace, F_OK) == 0, "%s: %d, and no trace", where, status);
 	tracefile_load(c->trace, &file);
 	ck_assert_msg(file.complete && file.ended, "%s: the trace is not complete", where);
 	enum rec_end_reason reason = REC_END_DURATION;

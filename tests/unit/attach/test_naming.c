@@ -2,14 +2,51 @@
 #include "attach/naming.h"
 
 #include <fcntl.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/tmpdir.h"
+
+/* The process ends behind the call of this number. */
+static long ends_behind;
+static struct child ending;
+
+static void end_behind(long nr)
+{
+	if (nr != ends_behind)
+		return;
+	ends_behind = 0;
+	child_kill(&ending);
+}
+
+int open(const char *path, int flags, ...)
+{
+	va_list args;
+	va_start(args, flags);
+	int mode = flags & O_CREAT ? va_arg(args, int) : 0;
+	va_end(args);
+	int fd = (int)syscall(SYS_open, path, flags, mode);
+	if (!strncmp(path, "/proc/", 6))
+		end_behind(SYS_open);
+	return fd;
+}
+
+int statx(int fd, const char *restrict path, int flags, unsigned mask, struct statx *restrict ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	(void)fd, (void)path, (void)flags, (void)mask;
+	end_behind(SYS_statx);
+	return 0;
+}
 
 static char *expand(const char *pattern)
 {
@@ -116,5 +153,27 @@ START_TEST(further_traces)
 }
 END_TEST
 
+static void wait_for_the_end(const void *arg)
+{
+	(void)arg;
+	child_ready(0);
+	child_wait();
+}
+
+/* Nothing was touched: not as one that ends during the capture. */
+START_TEST(of_a_process_that_ends)
+{
+	static const long behind[] = {SYS_open, SYS_statx};
+	char *name;
+
+	for (size_t i = 0; i < HT_ARRAY_SIZE(behind); i++) {
+		ending = child_fork(wait_for_the_end, NULL);
+		ends_behind = behind[i];
+		ck_err(naming_expand("%c", ending.pid, &name), HT_ERR_REFUSED);
+		ck_assert_int_eq(ends_behind, 0);
+	}
+}
+END_TEST
+
 HT_SUITE("attach/naming", process_and_percent, host_and_time, default_name, number_that_is_free,
-	unknown_letters, further_traces)
+	unknown_letters, further_traces, of_a_process_that_ends)

@@ -34,6 +34,7 @@ static struct shared {
 /* The next call fails: this request of ptrace(2), or a look with waitid(2). */
 static enum __ptrace_request failing_request;
 static int failing_errno;
+static unsigned failing_again; /* so many more of them fail */
 static bool failing_look;
 /* It is the tracee's by now, and goes on. */
 static void (*before_interrupt)(pid_t tid);
@@ -56,7 +57,10 @@ long ptrace(enum __ptrace_request request, ...)
 	if (request != failing_request || !failing_errno)
 		return real(request, tid, addr, data);
 	errno = failing_errno;
-	failing_errno = 0;
+	if (failing_again)
+		failing_again--;
+	else
+		failing_errno = 0;
 	return -1;
 }
 
@@ -108,6 +112,42 @@ START_TEST(a_single_failure_goes_unnoticed)
 	failing_look = true;
 	stop_while_one_fails(&child);
 	ck_assert_msg(shared->turns == 0, "look: errno %ld", (long)shared->error);
+	child_kill(&child);
+}
+END_TEST
+
+static void fail_times(enum __ptrace_request request, int sys, unsigned times)
+{
+	failing_request = request;
+	failing_errno = sys;
+	failing_again = times - 1;
+}
+
+/* As an error of ours it would hide that the target has ended. */
+START_TEST(killed_while_it_was_stopped)
+{
+	struct tracee tracee;
+	enum tracee_result result;
+	uint64_t mask;
+
+	shared = mmap(
+		NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(shared, MAP_FAILED);
+	struct child child = child_fork(block, NULL);
+	ck_no_err(tracee_stop(child.pid, clock_mono_ns() + FAR_NS, false, &tracee, &result));
+	ck_assert_int_eq(result, TRACEE_STOPPED);
+	fail_times(PTRACE_GETSIGMASK, ESRCH, 1);
+	ck_no_err(tracee_signal_mask(&tracee, &mask));
+	ck_no_err(stops_get_mask(child.pid, &mask));
+	fail_times(PTRACE_GETSIGMASK, ESRCH, 2);
+	ck_err(tracee_signal_mask(&tracee, &mask), HT_ERR_TARGET_GONE);
+	fail_times(PTRACE_GETSIGMASK, ESRCH, 2);
+	ck_err(stops_get_mask(child.pid, &mask), HT_ERR_TARGET_GONE);
+	fail_times(PTRACE_SETSIGMASK, ESRCH, 2);
+	ck_err(stops_set_mask(child.pid, 0), HT_ERR_TARGET_GONE);
+	fail_times(PTRACE_GETSIGMASK, EIO, 2);
+	ck_err(tracee_signal_mask(&tracee, &mask), HT_ERR_SYS);
+	ck_no_err(tracee_release(&tracee));
 	child_kill(&child);
 }
 END_TEST
@@ -237,5 +277,6 @@ START_TEST(these_calls_repeat_after_eintr)
 END_TEST
 
 HT_SUITE("attach/target/tracee, failing", a_single_failure_goes_unnoticed,
-	a_signal_before_it_is_asked_is_passed_on, a_signal_outlives_its_tracer,
-	a_signal_outlives_who_goes_to_the_exec, these_calls_repeat_after_eintr)
+	killed_while_it_was_stopped, a_signal_before_it_is_asked_is_passed_on,
+	a_signal_outlives_its_tracer, a_signal_outlives_who_goes_to_the_exec,
+	these_calls_repeat_after_eintr)
