@@ -29,6 +29,7 @@
 #define STOP_TRIES	   3u
 #define LOOK_NS		   CLOCK_NS_PER_MS
 #define HOLD_MS		   50u
+#define STUB_RUN_NS	   (200 * CLOCK_NS_PER_MS) /* beside its lease; it takes one */
 
 /* One attempt with one thread, in a worker. */
 struct attempt {
@@ -46,6 +47,7 @@ struct attempt {
 	bool hold;	  /* the thread stays traced until it is put back */
 	bool written;	  /* the stub has been, or is being */
 	uint64_t sent_ns; /* when the thread went to it */
+	uint64_t ran_ns;  /* what it had run by then; 0: not told */
 };
 
 struct outcome {
@@ -149,20 +151,43 @@ static struct ht_err *answer_lease(
 	return NULL;
 }
 
+/* Is the thread out of the stub? Nothing but its end brings it out: its signals are blocked. One
+ * that does not wait has run for longer than a stub can. */
+static bool has_left(const struct attempt *attempt)
+{
+	struct proc_syscall call;
+	/* Until then it is not worth the looks. */
+	if (clock_mono_ns() - attempt->sent_ns <= attempt->map->lease_ns)
+		return false;
+	uint64_t ran_ns = proc_ran_ns(attempt->proc, attempt->tid);
+	struct ht_err *err = proc_syscall_read(attempt->proc, attempt->tid, &call);
+	bool waits =
+		!err && (call.where == PROC_IN_SYSCALL || call.where == PROC_BLOCKED_ELSEWHERE);
+
+	ht_err_free(err);
+	if (waits)
+		return !in_slack(attempt->slack, call.pc);
+	return attempt->ran_ns && ran_ns > attempt->ran_ns &&
+	       ran_ns - attempt->ran_ns > attempt->map->lease_ns + STUB_RUN_NS;
+}
+
+/* One that has left before it was seen ready has given up: a call failed, or the lease was over
+ * before we had a core. */
 static struct ht_err *wait_ready(struct attempt *attempt)
 {
 	uint64_t deadline = clock_mono_ns() + READY_DEADLINE_NS;
 	int64_t status;
 	struct ht_err *err = read_status(attempt, &status);
 
-	while (!err && status < STUB_READY) {
+	for (bool left = false; !err && status < STUB_READY;) {
 		err = wait_a_little(attempt);
-		if (!err && clock_mono_ns() > deadline)
+		if (!err && (left || clock_mono_ns() > deadline))
 			err = ht_err_new(HT_ERR_REFUSED,
 				"thread %d of the target could not map the agent: the machine may "
 				"be too busy, or the target's address space, descriptors or memory "
 				"limited (ulimit -v, ulimit -n, cgroup)",
 				attempt->tid);
+		left = !err && has_left(attempt);
 		if (!err)
 			err = read_status(attempt, &status);
 	}
@@ -298,6 +323,7 @@ static struct ht_err *run_stub(struct attempt *attempt)
 	attempt->as_stopped = *tracee;
 	attempt->signal_mask = thread.signal_mask;
 	attempt->sent_ns = clock_mono_ns();
+	attempt->ran_ns = proc_ran_ns(attempt->proc, tracee->tid);
 	enter.rip = attempt->slack->addr;
 	return tracee_divert(tracee, &enter, attempt->hold);
 }

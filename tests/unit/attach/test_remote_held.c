@@ -33,7 +33,7 @@
 #define THREAD_BYTES (256ull << 20) /* stack, and heap, of another thread */
 
 static struct shared {
-	atomic_uint stops, hasty, failed;
+	atomic_uint stops, hasty, failed, looks;
 	volatile int result, error, turns;
 	volatile int32_t wanted, own; /* descriptors: `own` gets the number `wanted` */
 	volatile ino_t inode;	      /* of it, when it has */
@@ -48,6 +48,16 @@ static uint64_t look_at;
 static bool looks_succeed;
 static void (*before_the_answer)(void);
 
+/* Of whom the first look at the progress comes late. */
+static pid_t seen_late;
+
+static void come_late(void)
+{
+	while (shared->looks == 0 && child_call(seen_late) != SYS_epoll_wait)
+		sched_yield();
+	shared->looks++;
+}
+
 /* The first look that sees it ready leads to the answer. */
 static bool fails(int64_t status)
 {
@@ -60,6 +70,8 @@ static bool fails(int64_t status)
 
 ssize_t pread(int fd, void *buffer, size_t length, off_t offset)
 {
+	if (seen_late && (uint64_t)offset == look_at)
+		come_late();
 	ssize_t got = syscall(SYS_pread64, fd, buffer, length, offset);
 	if (!look_at || (uint64_t)offset != look_at || got != sizeof(int64_t))
 		return got;
@@ -447,7 +459,30 @@ START_TEST(the_daemons_socket_is_another_file_by_now)
 }
 END_TEST
 
+/* Who had no core meanwhile does not wait for one that has given up. */
+START_TEST(a_thread_that_has_given_up_is_not_waited_for)
+{
+	struct proc proc;
+	struct child child;
+	struct remote_slack slack;
+	struct remote_image image;
+	setup(&proc, &child, &slack);
+	struct stub_map map = map_of();
+	map.lease_ns = CLOCK_NS_PER_MS;
+	look_at = map.image + STATUS;
+	seen_late = child.pid;
+	ck_err(remote_map(&proc, &slack, &map, false, NULL, &image), HT_ERR_REFUSED);
+	ck_assert_int_eq(image.memfd, -1);
+	ck_assert(image.not_taken);
+	ck_assert_uint_le(shared->looks, FEW);
+	check_unharmed(&proc, &child);
+	proc_close(&proc);
+	child_kill(&child);
+}
+END_TEST
+
 HT_SUITE("attach/inject/remote, held", a_thread_that_was_waiting_goes_on_to_wait,
+	a_thread_that_has_given_up_is_not_waited_for,
 	an_error_after_the_answer_does_not_hold_the_thread,
 	a_thread_that_waits_for_a_core_is_not_stopped_before_it_has_run,
 	a_signal_that_comes_in_the_stub_interrupts_the_call, the_memory_is_another_file_by_now,
