@@ -14,7 +14,8 @@
  * on, the first again where there are fewer.
  */
 struct memo_layout {
-	uint64_t seed;	/* of all below */
+	uint64_t seed;	/* of all below but `start` */
+	uint32_t start; /* pc and rsp: from another place its words may lie where nothing is */
 	uint16_t outer; /* 0: there is none */
 	uint16_t needs_fp;
 	uint16_t at[MEMO_WORDS];
@@ -62,6 +63,16 @@ static inline uint64_t mixed(uint64_t x)
 	return x ^ x >> 32;
 }
 
+static inline uint64_t sum_of(const struct walk_start *start)
+{
+	return start->pc * memo_factor[MEMO_PC] + start->sp * memo_factor[MEMO_SP];
+}
+
+static inline uint32_t start_of(const struct walk_start *start)
+{
+	return (uint32_t)(sum_of(start) >> 32);
+}
+
 /*
  * Which layout a stack should have: it depends on where its walk begins, and on the return address
  * in the place of the first that is not as it was, which tells what was called there instead.
@@ -74,8 +85,7 @@ static inline uint32_t layout_index(const struct trace *trace, uint64_t held,
 		int64_t at = trace->link_at[held];
 		word = (uint64_t)at >= -span.words ? span.hi[at] : 0;
 	}
-	uint64_t sum = start->pc * memo_factor[MEMO_PC] + start->sp * memo_factor[MEMO_SP];
-	return (uint32_t)((sum + word * memo_factor[0]) >> (64 - MEMO_LAYOUT_BITS));
+	return (uint32_t)((sum_of(start) + word * memo_factor[0]) >> (64 - MEMO_LAYOUT_BITS));
 }
 
 /* Of all that a walk from `start` by this layout depends on; 0: the stack is too short. */
@@ -86,7 +96,7 @@ static inline uint64_t key_of(const struct memo_layout *layout, const struct tra
 	uint64_t needs_fp = trace->flags[outer - 1] & TRACE_NEEDS_FP;
 	uint64_t key = layout->seed + frame->hash + needs_fp;
 	key += trace->version * memo_factor[MEMO_VERSION];
-	key += start->pc * memo_factor[MEMO_PC] + start->sp * memo_factor[MEMO_SP];
+	key += sum_of(start);
 	key += (layout->needs_fp ? start->fp : 0) * memo_factor[MEMO_FP];
 	key += frame->sp * memo_factor[MEMO_OUTER_SP];
 	key += (needs_fp ? frame->fp : 0) * memo_factor[MEMO_OUTER_FP];
@@ -114,7 +124,7 @@ uint32_t memo_find(struct abi_slot *slot, uint64_t held, const struct walk_start
 	const struct memo_layout *layout = &memo->layout[asked];
 	uint64_t outer = load_relaxed(&layout->outer);
 	memo->asked = asked;
-	if (outer - 1 >= held)
+	if (outer - 1 >= held || layout->start != start_of(start))
 		return 0;
 	uint64_t key = key_of(layout, trace, outer, start, view_of(span));
 	uint32_t index = stack_index(key);
@@ -169,6 +179,7 @@ static void layout_put(struct memo_layout *to, const struct memo_layout *from)
 	store_relaxed(&to->outer, 0);
 	signal_fence();
 	to->seed = from->seed;
+	to->start = from->start;
 	to->needs_fp = from->needs_fp;
 	for (unsigned i = 0; i < MEMO_WORDS; i++)
 		to->at[i] = from->at[i];
@@ -186,7 +197,8 @@ void memo_note(struct abi_slot *slot, uint64_t held, uint64_t count, struct trac
 		return;
 	const struct trace_frame *inner = &trace->frame[count - 1];
 	struct walk_start start = {trace->link_word[count], inner->sp, inner->fp};
-	if (layout->seed != made.seed || layout->outer != made.outer)
+	made.start = start_of(&start);
+	if (layout->seed != made.seed || layout->outer != made.outer || layout->start != made.start)
 		layout_put(layout, &made);
 	uint64_t key = key_of(layout, trace, held, &start, view);
 	struct memo_stack *stack = &memo->stack[stack_index(key)];

@@ -286,6 +286,7 @@ static inline uint32_t trace_keep(const struct abi_config *config,
 	uint64_t held = walk->held, whole = held + walk->added, hi = (uint64_t)span.hi;
 	uint64_t count = whole < TRACE_FRAMES_MAX ? whole : TRACE_FRAMES_MAX;
 	uint64_t hash = held ? trace->frame[held - 1].hash : snapshot->epoch;
+	bool has_root = held || hi - fresh[walk->added - 1].sp <= TRACE_ROOT_BYTES;
 
 	/* A handler that jumps out of here leaves a trace of nothing. */
 	store_release(&trace->count, 0);
@@ -313,7 +314,7 @@ static inline uint32_t trace_keep(const struct abi_config *config,
 	if (ht_unlikely(cut && id != 0))
 		count_add(&slot->head.trunc[ABI_TRUNC_NODES], 1);
 	trace->id = cut || whole > count ? 0 : id;
-	store_release(&trace->count, count);
+	store_release(&trace->count, has_root ? count : 0);
 	return id;
 }
 

@@ -231,6 +231,18 @@ static raddr_t stack_told(const struct watch *watch, raddr_t thread_pointer)
 	return told;
 }
 
+/* The main thread's: above the kernel's random bytes for the program are only the strings that it
+ * was started with. */
+static void main_bounds(
+	const struct watch *watch, const struct proc_map *map, raddr_t *ret_lo, raddr_t *ret_hi)
+{
+	raddr_t random = proc_of(watch)->random;
+	*ret_lo = map->lo;
+	*ret_hi = random - map->lo < map->hi - map->lo
+			  ? ht_align_down(random, HT_PAGE_BYTES) + HT_PAGE_BYTES
+			  : map->hi;
+}
+
 /*
  * The primary stack of a thread: the main thread's is [stack]; others have their control block,
  * which the thread pointer names, at the top of theirs (glibc, musl). Anything that does not look
@@ -244,8 +256,7 @@ static bool find_bounds(const struct watch *watch, const struct proc_maps *maps,
 			const struct proc_map *map = &maps->map[i];
 			if (strcmp(map->name, "[stack]") != 0)
 				continue;
-			*ret_lo = map->lo;
-			*ret_hi = map->hi;
+			main_bounds(watch, map, ret_lo, ret_hi);
 			return true;
 		}
 		return false;

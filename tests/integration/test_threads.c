@@ -101,10 +101,10 @@ START_TEST(hundreds_keep_exact_books)
 END_TEST
 
 /* What a walk that remembers has read before is gone. */
-START_TEST(stacks_of_one_mapping_are_unmapped)
+static void check_pooled(const char *where)
 {
 	struct victim victim;
-	victim_start(&victim, (const char *[]){run_built("tests/targets/pooled"), NULL});
+	victim_start(&victim, (const char *[]){run_built("tests/targets/pooled"), where, NULL});
 	struct tap tap;
 	tap_start(&tap, victim.pid, NULL);
 	tap_wait_on(&tap, "/pooled");
@@ -116,7 +116,19 @@ START_TEST(stacks_of_one_mapping_are_unmapped)
 	json_decref(attach);
 	victim_stop(&victim);
 }
+
+START_TEST(stacks_of_one_mapping_are_unmapped)
+{
+	check_pooled(NULL);
+}
+END_TEST
+
+START_TEST(stacks_within_the_threads_own_become_unreadable)
+{
+	check_pooled("within");
+}
 END_TEST
 
 HT_SUITE("threads", a_thousand_that_wait, chains_of_detached_threads, chains_of_joined_threads,
-	hundreds_keep_exact_books, stacks_of_one_mapping_are_unmapped)
+	hundreds_keep_exact_books, stacks_of_one_mapping_are_unmapped,
+	stacks_within_the_threads_own_become_unreadable)

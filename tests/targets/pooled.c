@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A thread and its coroutines have their stacks in one mapping, side by side. The upper coroutine
- * allocates, and its stack is unmapped; then the lower one allocates. "count" answers with the
- * number of such rounds.
+ * A thread and its coroutines have their stacks in one mapping, side by side, or, as "within", the
+ * coroutines theirs in an array of the thread's. The upper coroutine allocates, and its stack is
+ * unmapped, or made unreadable; then the lower one allocates. "count" answers with the number of
+ * such rounds.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,7 +16,7 @@
 
 #define STACK_BYTES 0x40000ul
 
-enum { LOWER, UPPER = 2, OWN = 4, STACKS = 8 };
+enum { LOWER, UPPER = 2, OWN = 4, WITHIN = 3, STACKS = 8 };
 
 static char *pool;
 static atomic_ulong rounds;
@@ -71,6 +72,23 @@ static void run_on(char *stack)
 	free(block);
 }
 
+static void *work_within(void *ignored)
+{
+	char array[WITHIN * STACK_BYTES];
+	char *lower = array + (-(unsigned long)array & 0xfff), *upper = lower + STACK_BYTES;
+	while (!stopping) {
+		run_on(upper);
+		if (mprotect(upper, STACK_BYTES, PROT_NONE))
+			speak_fail("cannot protect");
+		run_on(lower);
+		if (mprotect(upper, STACK_BYTES, PROT_READ | PROT_WRITE))
+			speak_fail("cannot unprotect");
+		rounds++;
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	}
+	return ignored;
+}
+
 static void *work(void *ignored)
 {
 	char *upper = pool + UPPER * STACK_BYTES;
@@ -90,8 +108,9 @@ static void *work(void *ignored)
 	return ignored;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+	bool within = argc > 1 && !strcmp(argv[1], "within");
 	pthread_attr_t attr;
 	pthread_t thread;
 	pool = mmap(NULL, STACKS * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
@@ -99,7 +118,7 @@ int main(void)
 	if (pool == MAP_FAILED || pthread_attr_init(&attr) ||
 		pthread_attr_setstack(
 			&attr, pool + OWN * STACK_BYTES, (STACKS - OWN) * STACK_BYTES) ||
-		pthread_create(&thread, &attr, work, NULL))
+		pthread_create(&thread, &attr, within ? work_within : work, NULL))
 		speak_fail("cannot start");
 	speak_ready();
 	while (strcmp(speak_hear(), "stop")) {

@@ -5,6 +5,8 @@
  */
 #include "agent/memo.h"
 
+#include <sys/mman.h>
+
 #include "agent/intern.h"
 #include "agent/rules.h"
 #include "agent/trace.h"
@@ -244,6 +246,32 @@ START_TEST(garbage_in_the_memo)
 }
 END_TEST
 
-HT_SUITE("agent/memo", ways_in_turn, ways_with_other_words, a_stack_of_late_is_not_walked_again,
+/* A frame of a coroutine whose stack is an array of the thread's own, as far below its end as the
+ * coroutine itself is, has no pages. */
+START_TEST(what_is_known_of_other_places_is_not_read)
+{
+	uint64_t page = ((uint64_t)sim_stack + 8 * HT_PAGE_BYTES);
+	make_plain();
+	set_all_words(300);
+	while (sim_depth > 0)
+		sim_return();
+	descend();
+	for (uint64_t way = 0; way < 400; way++) {
+		go(way);
+		traced();
+	}
+	ck_assert_uint_gt(sim_sp, page + HT_PAGE_BYTES);
+	*sim_word(page - 8) = sim_site(SIM_START);
+	ck_assert_int_eq(mprotect((void *)page, HT_PAGE_BYTES, PROT_NONE), 0);
+	for (uint64_t i = 0; i < 64; i++) {
+		start = (struct walk_start){sim_site(function_random()), page - 300 * 8, 0};
+		check_same();
+	}
+	ck_assert_int_eq(mprotect((void *)page, HT_PAGE_BYTES, PROT_READ | PROT_WRITE), 0);
+}
+END_TEST
+
+HT_SUITE("agent/memo", what_is_known_of_other_places_is_not_read, ways_in_turn,
+	ways_with_other_words, a_stack_of_late_is_not_walked_again,
 	the_same_stack_again_becomes_the_kept_one, outer_frames_in_turn,
 	nothing_is_known_of_other_tables, garbage_in_the_memo)

@@ -4,6 +4,8 @@
  */
 #include "agent/trace.h"
 
+#include <sys/mman.h>
+
 #include "agent/intern.h"
 #include "agent/kept.h"
 #include "agent/rules.h"
@@ -249,6 +251,31 @@ START_TEST(too_deep_stacks_are_not_kept)
 }
 END_TEST
 
+/* Two coroutines in an array of the thread's own stack: what was read of the upper one is gone when
+ * the lower one runs. */
+START_TEST(coroutines_in_the_stack_are_not_kept)
+{
+	uint64_t page = (uint64_t)sim_stack + 8 * HT_PAGE_BYTES;
+	sim_make(10);
+	sim_slot();
+	sim_table->rule[SIM_FIRST] = abi_rule_make(ABI_RULE_RSP, 4, 0);
+	sim_sp = page + HT_PAGE_BYTES;
+	sim_call(SIM_FIRST);
+	sim_call(SIM_FIRST);
+	sim_hook(&start, expected);
+	check_same();
+	sim_depth = 0;
+	sim_sp = page;
+	sim_call(SIM_FIRST);
+	sim_hook(&start, expected);
+	ck_assert_int_eq(mprotect((void *)page, HT_PAGE_BYTES, PROT_NONE), 0);
+	check_same();
+	check_same();
+	ck_assert_int_eq(mprotect((void *)page, HT_PAGE_BYTES, PROT_READ | PROT_WRITE), 0);
+	ck_assert_uint_eq(sys_fake.calls, 0);
+}
+END_TEST
+
 /* Deeper than a trace has room for: its outer frames are kept. */
 START_TEST(deep_stacks)
 {
@@ -475,9 +502,9 @@ START_TEST(what_a_frame_says_that_it_runs_is_noted)
 }
 END_TEST
 
-HT_SUITE("agent/trace", garbage_in_the_kept_frames, what_a_frame_says_that_it_runs_is_noted,
-	random_programs, equal_layouts, overwritten_words, wild_registers, new_tables,
-	new_thread_on_the_same_stack, another_end_of_the_same_stack, too_deep_stacks_are_not_kept,
-	deep_stacks, outer_frames_of_deep_stacks_are_kept, end_by_null,
-	end_by_null_in_a_realigned_frame, new_stacks_become_nodes, full_node_array,
+HT_SUITE("agent/trace", coroutines_in_the_stack_are_not_kept, garbage_in_the_kept_frames,
+	what_a_frame_says_that_it_runs_is_noted, random_programs, equal_layouts, overwritten_words,
+	wild_registers, new_tables, new_thread_on_the_same_stack, another_end_of_the_same_stack,
+	too_deep_stacks_are_not_kept, deep_stacks, outer_frames_of_deep_stacks_are_kept,
+	end_by_null, end_by_null_in_a_realigned_frame, new_stacks_become_nodes, full_node_array,
 	garbage_in_the_trace, oracle_flag)

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -122,6 +123,21 @@ START_TEST(a_stack_is_found_and_not_looked_for_again)
 }
 END_TEST
 
+/* Not where the strings end that it was started with: they may be megabytes. */
+START_TEST(the_main_threads_stack_begins_at_its_program)
+{
+	struct scene scene;
+	uint64_t random = getauxval(AT_RANDOM);
+	scene_init(&scene);
+	stage_store(&scene.agent.slot->head.tid, (uint32_t)getpid());
+	ck_no_err(watch_threads(scene.watch, 1000 * MS));
+	ck_assert_uint_lt(scene.agent.slot->head.stack_lo, (uintptr_t)&scene);
+	ck_assert_uint_gt(scene.agent.slot->head.stack_hi, random);
+	ck_assert_uint_le(scene.agent.slot->head.stack_hi, random + HT_PAGE_BYTES);
+	scene_deinit(&scene);
+}
+END_TEST
+
 /* They may be unmapped while this one is in use. */
 START_TEST(other_stacks_in_its_mapping_are_not_its_own)
 {
@@ -140,4 +156,5 @@ START_TEST(other_stacks_in_its_mapping_are_not_its_own)
 END_TEST
 
 HT_SUITE("attach/watch", who_is_on_no_known_stack_is_looked_for_now_and_then,
-	a_stack_is_found_and_not_looked_for_again, other_stacks_in_its_mapping_are_not_its_own)
+	a_stack_is_found_and_not_looked_for_again, other_stacks_in_its_mapping_are_not_its_own,
+	the_main_threads_stack_begins_at_its_program)
