@@ -21,6 +21,8 @@
 #include "attach/window.h"
 #include "format/foreign.h"
 
+#define CHANGE_NS CLOCK_NS_PER_S
+
 void session_progress(const struct session *s, const char *fmt, ...)
 {
 	char line[256];
@@ -228,11 +230,26 @@ static void pump(void *context)
 	s->pump_error = ht_err_first(s->pump_error, err);
 }
 
+/* A thread that ends in our hands does so because its process ends, or execs in another thread: it
+ * ends first. */
+static enum proc_change await_change(const struct session *s, const struct ht_err *err)
+{
+	uint64_t deadline = clock_mono_ns() + CHANGE_NS;
+	enum proc_change change = proc_changed(&s->survey.proc);
+
+	while (err && err->code == HT_ERR_TARGET_GONE && change == PROC_SAME &&
+		clock_mono_ns() < deadline) {
+		clock_sleep_ns(CLOCK_NS_PER_MS);
+		change = proc_changed(&s->survey.proc);
+	}
+	return change;
+}
+
 /* Has the target ended, or become another program? Whatever went wrong then did so because of that:
  * `err` is given up. */
 static bool target_gone(struct session *s, struct ht_err **err)
 {
-	enum proc_change change = s->target_gone ? PROC_SAME : proc_changed(&s->survey.proc);
+	enum proc_change change = s->target_gone ? PROC_SAME : await_change(s, *err);
 	if (change != PROC_SAME) {
 		s->target_gone = true;
 		s->report->ended =

@@ -354,6 +354,11 @@ static struct ht_err *refuse_missing(pid_t pid)
 	if (access("/proc/self/stat", F_OK) != 0)
 		return ht_err_new(HT_ERR_PERMISSION, "/proc is not mounted here: mount it "
 						     "(mount -t proc proc /proc)");
+	char path[32];
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	if (access(path, F_OK) == 0)
+		return ht_err_new(HT_ERR_REFUSED,
+			"process %d has ended, and another has its number", pid);
 	if (syscall(SYS_kill, pid, 0) == 0 || errno == EPERM)
 		return ht_err_new(HT_ERR_PERMISSION,
 			"process %d is hidden from this user (/proc is mounted with hidepid): "

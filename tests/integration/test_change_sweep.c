@@ -289,27 +289,25 @@ static bool is_allowed(const struct change *change, int status)
 	return status == 0 || ((change->ends || change->becomes) && (status == 3 || status == 5));
 }
 
-/* At the `at`-th call, or that which is due in `places`. False when there was no such call. */
+/* At the call that `like` names. False when there was no such call. */
 static bool change_at(
-	const struct change *change, uint64_t at, struct places *places, unsigned statuses[6])
+	const struct change *change, const struct sweep_plan *like, unsigned statuses[6])
 {
 	struct changing c;
 	struct sweep sweep;
-	char where[256];
+	char where[512];
+	struct sweep_plan plan = *like;
 	begin(&c, change);
-	int status = attach(&c,
-		&(struct sweep_plan){.action = SWEEP_CALL,
-			.role = change->role,
-			.at = at,
-			.places = places,
-			.call = change_now,
-			.context = &c},
-		&sweep);
+	plan.action = SWEEP_CALL;
+	plan.call = change_now;
+	plan.context = &c;
+	int status = attach(&c, &plan, &sweep);
 	snprintf(where, sizeof(where), "%s, %s", change->name, sweep_text(&sweep));
 	char *err = run_err(&sweep.run);
 	ck_assert_msg(is_allowed(change, status), "%s: status %d: %s", where, status, err);
 	char *second = strchr(err, '\n');
 	ck_assert_msg(status != 3 || !second || !second[1], "%s: %s", where, err);
+	snprintf(where + strlen(where), sizeof(where) - strlen(where), ": %.200s", err);
 	free(err);
 	statuses[status]++;
 	if (sweep.hit) {
@@ -329,11 +327,12 @@ static unsigned sweep_calls(const struct change *change, unsigned statuses[6])
 	unsigned count = 0;
 	uint64_t calls = count_calls(change);
 	struct sweep_points points = sweep_points_of(change->name, calls, POINTS);
-	for (uint64_t at = points.first; at <= points.last; at += points.stride) {
-		bool hit = change_at(change, at, NULL, statuses);
+	struct sweep_plan plan = {.role = change->role, .at = points.first};
+	for (; plan.at <= points.last; plan.at += points.stride) {
+		bool hit = change_at(change, &plan, statuses);
 		count += hit;
 		/* No two attaches make the same number of calls. */
-		if (!hit && at > calls)
+		if (!hit && plan.at > calls)
 			break;
 	}
 	return count;
@@ -341,12 +340,12 @@ static unsigned sweep_calls(const struct change *change, unsigned statuses[6])
 
 static unsigned sweep_places(const struct change *change, unsigned statuses[6])
 {
-	struct places *places = places_new(run_built("heaptap"));
+	struct sweep_plan plan = {.role = change->role, .places = places_new(run_built("heaptap"))};
 	unsigned count = 0;
 
-	while (change_at(change, 0, places, statuses))
+	while (change_at(change, &plan, statuses))
 		count++;
-	places_destroy(places);
+	places_destroy(plan.places);
 	return count;
 }
 

@@ -2,6 +2,8 @@
 #include "attach/naming.h"
 
 #include <fcntl.h>
+#include <linux/sched.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +21,21 @@
 /* The process ends behind the call of this number. */
 static long ends_behind;
 static struct child ending;
+/* Then another gets its number. */
+static bool is_used_again;
+static pid_t other;
+
+static pid_t fork_as(pid_t pid)
+{
+	struct clone_args args = {
+		.exit_signal = SIGCHLD, .set_tid = (uint64_t)(uintptr_t)&pid, .set_tid_size = 1};
+	pid_t got = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+	if (!got) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		child_wait();
+	}
+	return got;
+}
 
 static void end_behind(long nr)
 {
@@ -26,6 +43,8 @@ static void end_behind(long nr)
 		return;
 	ends_behind = 0;
 	child_kill(&ending);
+	if (is_used_again)
+		other = fork_as(ending.pid);
 }
 
 int open(const char *path, int flags, ...)
@@ -34,10 +53,22 @@ int open(const char *path, int flags, ...)
 	va_start(args, flags);
 	int mode = flags & O_CREAT ? va_arg(args, int) : 0;
 	va_end(args);
-	int fd = (int)syscall(SYS_open, path, flags, mode);
+	int fd = (int)syscall(SYS_open, path, (long)flags, (long)mode);
 	if (!strncmp(path, "/proc/", 6))
 		end_behind(SYS_open);
 	return fd;
+}
+
+/* What is looked at behind pidfd_open. */
+int openat(int dir, const char *path, int flags, ...)
+{
+	va_list args;
+	va_start(args, flags);
+	int mode = flags & O_CREAT ? va_arg(args, int) : 0;
+	va_end(args);
+	if (!strcmp(path, "stat"))
+		end_behind(SYS_pidfd_open);
+	return (int)syscall(SYS_openat, (long)dir, path, (long)flags, (long)mode);
 }
 
 int statx(int fd, const char *restrict path, int flags, unsigned mask, struct statx *restrict ret)
@@ -163,7 +194,7 @@ static void wait_for_the_end(const void *arg)
 /* Nothing was touched: not as one that ends during the capture. */
 START_TEST(of_a_process_that_ends)
 {
-	static const long behind[] = {SYS_open, SYS_statx};
+	static const long behind[] = {SYS_open, SYS_pidfd_open, SYS_statx};
 	char *name;
 
 	for (size_t i = 0; i < HT_ARRAY_SIZE(behind); i++) {
@@ -175,5 +206,23 @@ START_TEST(of_a_process_that_ends)
 }
 END_TEST
 
+START_TEST(of_a_number_that_is_used_again)
+{
+	char *name;
+
+	if (geteuid() != 0) {
+		printf("skipped: naming: only root may say which number a process gets\n");
+		return;
+	}
+	ending = child_fork(wait_for_the_end, NULL);
+	is_used_again = true;
+	ends_behind = SYS_pidfd_open;
+	ck_err_says(naming_expand("%c", ending.pid, &name), HT_ERR_REFUSED, "another has its");
+	ck_assert_int_eq(other, ending.pid);
+	ck_assert_int_eq(kill(other, SIGKILL), 0);
+	ck_assert_int_eq(waitpid(other, NULL, 0), other);
+}
+END_TEST
+
 HT_SUITE("attach/naming", process_and_percent, host_and_time, default_name, number_that_is_free,
-	unknown_letters, further_traces, of_a_process_that_ends)
+	unknown_letters, further_traces, of_a_process_that_ends, of_a_number_that_is_used_again)
