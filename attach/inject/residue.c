@@ -19,7 +19,8 @@
 struct text_hash {
 	raddr_t lo, hi;
 	uint64_t inode, offset;
-	uint64_t hash;
+	uint64_t bytes; /* that could be read, from `lo` on; a library may just go */
+	uint64_t hash;	/* of these */
 };
 
 struct thread_signals {
@@ -59,22 +60,22 @@ static bool is_equal(const char *text)
 /* --- text
  * ----------------------------------------------------------------------------------------- */
 
+/* Of what can be read of `bytes`: their number, and their hash. */
 static struct ht_err *hash_range(
-	const struct proc *proc, raddr_t lo, raddr_t hi, uint8_t *buffer, uint64_t *ret)
+	const struct proc *proc, raddr_t lo, uint64_t bytes, uint8_t *buffer, struct text_hash *ret)
 {
-	uint64_t hash = 0;
-	for (raddr_t at = lo; at < hi;) {
-		size_t want = hi - at < CHUNK_BYTES ? hi - at : CHUNK_BYTES;
-		size_t got = 0;
-		struct ht_err *err = memory_read_some(proc, at, buffer, want, &got);
-		if (err)
+	ret->hash = ret->bytes = 0;
+	while (ret->bytes < bytes) {
+		uint64_t left = bytes - ret->bytes;
+		size_t want = left < CHUNK_BYTES ? left : CHUNK_BYTES, got = 0;
+		struct ht_err *err = memory_read_some(proc, lo + ret->bytes, buffer, want, &got);
+		if (err || !got)
 			return err;
-		hash = checksum(hash, buffer, got);
+		ret->hash = checksum(ret->hash, buffer, got);
+		ret->bytes += got;
 		if (got < want)
 			break;
-		at += got;
 	}
-	*ret = hash;
 	return NULL;
 }
 
@@ -93,7 +94,7 @@ static struct ht_err *take_text(const struct proc *proc, struct residue *residue
 			continue;
 		*text = (struct text_hash){
 			.lo = map->lo, .hi = map->hi, .inode = map->inode, .offset = map->offset};
-		err = hash_range(proc, map->lo, map->hi, buffer, &text->hash);
+		err = hash_range(proc, map->lo, map->hi - map->lo, buffer, text);
 		residue->text_count++;
 	}
 	free(buffer);
@@ -110,13 +111,13 @@ static struct ht_err *compare_text(const struct residue *residue, const struct p
 	for (size_t i = 0; !err && i < residue->text_count; i++) {
 		const struct text_hash *before = &residue->text[i];
 		const struct proc_map *map = proc_maps_find(now, before->lo);
-		uint64_t hash;
+		struct text_hash after;
 		/* Unloaded, or something else there now: the target's own doing. */
 		if (!map || map->inode != before->inode || map->offset != before->offset ||
 			map->hi < before->hi)
 			continue;
-		err = hash_range(proc, before->lo, before->hi, buffer, &hash);
-		if (!err && hash != before->hash)
+		err = hash_range(proc, before->lo, before->bytes, buffer, &after);
+		if (!err && (after.bytes != before->bytes || after.hash != before->hash))
 			say(text, "code of %s differs", map->name);
 	}
 	free(buffer);
