@@ -12,6 +12,7 @@
 #include <x86intrin.h>
 
 #include "attach/bring_in.h"
+#include "attach/change.h"
 #include "attach/lock.h"
 #include "attach/records.h"
 #include "attach/scripts.h"
@@ -20,8 +21,6 @@
 #include "attach/target/priority.h"
 #include "attach/window.h"
 #include "format/foreign.h"
-
-#define CHANGE_NS CLOCK_NS_PER_S
 
 void session_progress(const struct session *s, const char *fmt, ...)
 {
@@ -230,38 +229,6 @@ static void pump(void *context)
 	s->pump_error = ht_err_first(s->pump_error, err);
 }
 
-/* A thread that ends in our hands does so because its process ends, or execs in another thread: it
- * ends first. */
-static enum proc_change await_change(const struct session *s, const struct ht_err *err)
-{
-	uint64_t deadline = clock_mono_ns() + CHANGE_NS;
-	enum proc_change change = proc_changed(&s->survey.proc);
-
-	while (err && err->code == HT_ERR_TARGET_GONE && change == PROC_SAME &&
-		clock_mono_ns() < deadline) {
-		clock_sleep_ns(CLOCK_NS_PER_MS);
-		change = proc_changed(&s->survey.proc);
-	}
-	return change;
-}
-
-/* Has the target ended, or become another program? Whatever went wrong then did so because of that:
- * `err` is given up. */
-static bool target_gone(struct session *s, struct ht_err **err)
-{
-	enum proc_change change = s->target_gone ? PROC_SAME : await_change(s, *err);
-	if (change != PROC_SAME) {
-		s->target_gone = true;
-		s->report->ended =
-			change == PROC_EXECED ? REC_END_TARGET_EXEC : REC_END_TARGET_EXIT;
-	}
-	if (s->target_gone) {
-		ht_err_free(*err);
-		*err = NULL;
-	}
-	return s->target_gone;
-}
-
 static struct ht_err *take_out(struct session *s)
 {
 	struct session_report *report = s->report;
@@ -284,7 +251,7 @@ static struct ht_err *take_out(struct session *s)
 		err = proc_any_seccomp(&s->survey.proc, &detach.suspend_seccomp);
 	if (!err)
 		err = detach_unmap(&detach, &result);
-	if (target_gone(s, &err))
+	if (change_noticed(s, &err))
 		return NULL;
 	report->detach_ns = clock_mono_ns() - start;
 	if (err) {
@@ -309,7 +276,7 @@ static struct ht_err *take_out(struct session *s)
 	if (!err && result.level <= DETACH_RETRIED && !report->verify.equal)
 		snprintf(report->why, sizeof(report->why), "%s",
 			residue_difference(&report->verify));
-	if (target_gone(s, &err))
+	if (change_noticed(s, &err))
 		report->detached = false;
 	return err;
 }
@@ -491,7 +458,7 @@ static struct ht_err *conclude(struct session *s, struct ht_err *window)
 {
 	struct ht_err *err = NULL;
 
-	if (!target_gone(s, &window)) {
+	if (!change_noticed(s, &window)) {
 		if (window)
 			s->report->ended = REC_END_ERROR;
 		session_progress(s, "detaching");
@@ -540,7 +507,7 @@ static bool gone_meanwhile(struct session *s, struct ht_err **err)
 		*err = NULL;
 		return true;
 	}
-	return *err && s->survey.proc.pid && target_gone(s, err);
+	return *err && s->survey.proc.pid && change_noticed(s, err);
 }
 
 /* What the trace may hold by now is no capture. */
@@ -568,13 +535,13 @@ static struct ht_err *capture(struct session *s)
 	session_progress(s, "attaching to %d (%s): %zu slots in %zu modules", s->options->pid,
 		s->report->comm, s->survey.tap_count, s->survey.modules.count);
 	err = attach(s);
-	if (err && !target_gone(s, &err)) {
+	if (err && !change_noticed(s, &err)) {
 		struct ht_err *left = roll_back(s);
 		if (left)
 			err = add_remains(err, left->message);
 		ht_err_free(left);
 	}
-	if (err && !target_gone(s, &err))
+	if (err && !change_noticed(s, &err))
 		return discard(s, err);
 	if (s->target_gone)
 		return s->slack_written ? conclude(s, begin_trace(s)) : changed_untouched(s);

@@ -357,8 +357,8 @@ static struct ht_err *refuse_missing(pid_t pid)
 	char path[32];
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
 	if (access(path, F_OK) == 0)
-		return ht_err_new(HT_ERR_REFUSED,
-			"process %d has ended, and another has its number", pid);
+		return ht_err_new(
+			HT_ERR_REFUSED, "process %d has ended, and another has its number", pid);
 	if (syscall(SYS_kill, pid, 0) == 0 || errno == EPERM)
 		return ht_err_new(HT_ERR_PERMISSION,
 			"process %d is hidden from this user (/proc is mounted with hidepid): "
