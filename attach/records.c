@@ -66,6 +66,11 @@ struct ht_err *records_put_mapped(struct session *s)
 	struct rec_mapped *mapped = &rec.mapped;
 	struct proc_maps maps;
 	struct ht_err *err = proc_maps_read(&s->survey.proc, &maps);
+	/* One that has ended has nothing mapped, and is told of all the same. */
+	if (err && err->code == HT_ERR_TARGET_GONE) {
+		ht_err_free(err);
+		return NULL;
+	}
 	if (err)
 		return err;
 	for (size_t i = 0; i < maps.count && !err; i++) {

@@ -96,6 +96,8 @@ struct ht_err *analysis_create(int fd, const char *name, struct analysis **ret)
 		analysis_destroy(analysis);
 		return err;
 	}
+	/* Also where there was no event to say so. */
+	analysis->profile.sample_bytes = analysis->model.capture.sample_bytes;
 	profile_finish(&analysis->profile);
 	mappings_finish(&analysis->mappings);
 	timeline_finish(&analysis->timeline);

@@ -227,8 +227,18 @@ START_TEST(mappings_are_told_where_they_were_recorded)
 }
 END_TEST
 
+START_TEST(a_sample_of_nothing_says_its_rate)
+{
+	scene_init_sample(&scene, 1 << 19);
+	write_page(10);
+	check_has(
+		"sample       one allocation in 512.0 KiB of its bytes was recorded: 0 samples. ");
+	end();
+}
+END_TEST
+
 HT_SUITE("analyzer/report_text", figures_are_on_the_page, a_sample_says_that_it_is_one,
-	chains_are_leaf_first, wrappers_are_passed_over_and_summed_up,
-	wrappers_are_shown_when_wanted, a_limit_says_what_is_left_out,
-	a_heap_without_an_allocator_is_said, an_empty_window_is_a_page,
-	mappings_are_told_where_they_were_recorded)
+	a_sample_of_nothing_says_its_rate, chains_are_leaf_first,
+	wrappers_are_passed_over_and_summed_up, wrappers_are_shown_when_wanted,
+	a_limit_says_what_is_left_out, a_heap_without_an_allocator_is_said,
+	an_empty_window_is_a_page, mappings_are_told_where_they_were_recorded)
