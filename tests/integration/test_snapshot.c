@@ -34,7 +34,7 @@
 #include "tests/support/run.h"
 #include "tests/support/tmpdir.h"
 
-#define FAR_AWAY   ((void *)0x100000000000)
+#define FAR_AWAY   ((void *)0x200000000000)
 #define PAGE_BYTES 4096
 #define STOP_MS	   20000
 
