@@ -158,8 +158,8 @@ integration_bin := $(patsubst %.c,$O/%,$(integration_src))
 test-programs: all $(unit_bin) $(integration_bin) $(target_bin)
 list-tests:
 	@echo $(unit_bin) $(integration_bin)
-unit-test: $(unit_bin)
-	scripts/run-tests $^
+unit-test: $(unit_bin) $(unit_target_bin)
+	HEAPTAP_OUT=$O scripts/run-tests $(unit_bin)
 integration-test: all $(integration_bin) $(target_bin)
 	HEAPTAP_OUT=$O scripts/run-tests $(integration_bin)
 test: test-programs

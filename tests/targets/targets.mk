@@ -58,6 +58,8 @@ target_bin += $(rjem_bin)
 direct_bin := $t/extended-direct $t/extended-direct-fixed $t/ledger-direct $t/ledger-own-direct $t/busy-direct \
 	$t/chain-direct $t/leafalloc $t/steps
 target_bin += $(direct_bin)
+# What unit tests start, or read.
+unit_target_bin := $(addprefix $t/,waits linked-static extended-direct rust-jemalloc)
 
 $(target_bin) $t/libownalloc.so: tests/targets/targets.mk
 $(shell mkdir -p $t)

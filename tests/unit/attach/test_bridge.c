@@ -23,6 +23,7 @@
 #include "attach/elf/family.h"
 #include "attach/inject/near.h"
 #include "tests/support/ht_check.h"
+#include "tests/support/run.h"
 
 #define ENTRY 0x555555560010ull
 
@@ -246,9 +247,9 @@ END_TEST
 /* Linked in, from Debian's archives: the targets of other tests, where they are built. */
 START_TEST(allocators_linked_in)
 {
-	check_library("out/release/tests/targets/extended-direct", 0);
-	check_library("out/release/tests/targets/linked-static", 0);
-	check_library("out/release/tests/targets/rust-jemalloc", 0);
+	check_library(run_built("tests/targets/extended-direct"), 0);
+	check_library(run_built("tests/targets/linked-static"), 0);
+	check_library(run_built("tests/targets/rust-jemalloc"), 0);
 }
 END_TEST
 
