@@ -164,10 +164,8 @@ integration-test: all $(integration_bin) $(target_bin)
 	HEAPTAP_OUT=$O scripts/run-tests $(integration_bin)
 test: test-programs
 	HEAPTAP_OUT=$O scripts/run-tests $(unit_bin) $(integration_bin)
-# A test program ends with what it holds; the programs under test are looked at for leaks as units.
 asan:
-	$(MAKE) VARIANT=asan unit-test
-	ASAN_OPTIONS=detect_leaks=0 $(MAKE) VARIANT=asan integration-test
+	$(MAKE) VARIANT=asan test
 lint: all
 	scripts/lint $O
 bench: bench-programs

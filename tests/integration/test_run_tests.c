@@ -96,6 +96,34 @@ START_TEST(skips_are_shown)
 }
 END_TEST
 
+/* Of any process that a test starts, however the test takes its end. */
+START_TEST(a_sanitizers_report_is_a_failure)
+{
+	char body[256], *out;
+	snprintf(body, sizeof(body),
+		"at=${ASAN_OPTIONS:?}; echo 'what it found' >${at##*log_path=}.77; %s", good);
+	const char *const argv[] = {
+		"scripts/run-tests", program("a", body), program("b", good), NULL};
+	check_last_line(argv, 1, "6 passed, 1 failed\n");
+	ck_assert_int_eq(run_program(argv, SCRIPT_MS, &out, NULL), 1);
+	ck_assert_msg(strstr(out, "what it found\n"), "%s", out);
+	free(out);
+}
+END_TEST
+
+START_TEST(units_alone_are_searched_for_leaks)
+{
+	static const char body[] = "echo '100%: Checks: 1, Failures: 0, Errors: 0'\n"
+				   "case $ASAN_OPTIONS in *detect_leaks=1*) exit 1 ;; esac";
+	unsetenv("ASAN_OPTIONS");
+	ck_assert_int_eq(mkdir(tmpdir_path("unit"), 0700), 0);
+	ck_assert_int_eq(mkdir(tmpdir_path("integration"), 0700), 0);
+	check_last_line((const char *[]){"scripts/run-tests", program("unit/a", body),
+				program("integration/a", body), NULL},
+		1, "2 passed, 1 failed\n");
+}
+END_TEST
+
 /* --- tests that run side by side --- */
 
 START_TEST(is_right)
@@ -330,5 +358,6 @@ START_TEST(a_soak_counts_dropped_events)
 END_TEST
 
 HT_SUITE("integration/run_tests", counts_are_summed, a_crash_is_a_failure, a_hang_is_a_failure,
-	skips_are_shown, side_by_side_they_meet, side_by_side_each_counts, what_is_left_is_removed,
+	skips_are_shown, a_sanitizers_report_is_a_failure, units_alone_are_searched_for_leaks,
+	side_by_side_they_meet, side_by_side_each_counts, what_is_left_is_removed,
 	what_is_used_is_kept, a_soak_counts_dropped_events)
