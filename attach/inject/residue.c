@@ -308,6 +308,16 @@ static bool same_map(const struct proc_map *a, const struct proc_map *b)
 	       a->shared == b->shared;
 }
 
+/* A library that was being loaded has got its words since, and cannot write them any more (RELRO).
+ */
+static bool is_protected(const struct proc_map *before, const struct proc_map *map)
+{
+	struct proc_map since = *before;
+	since.write = false;
+	since.hi = map->hi;
+	return before->write && map->hi <= before->hi && same_map(&since, map);
+}
+
 /* A library that was unloaded, and perhaps loaded elsewhere, is not there with its headers. */
 static bool is_still_there(const struct proc_map *headers, const struct proc_maps *now)
 {
@@ -326,7 +336,7 @@ static void compare_modules(
 		if (before->offset == 0)
 			there = is_still_there(before, now);
 		const struct proc_map *map = proc_maps_find(now, before->lo);
-		if (there && (!map || !same_map(before, map)))
+		if (there && (!map || !(same_map(before, map) || is_protected(before, map))))
 			say(text, "mapping of %s at %lx differs", before->name,
 				(unsigned long)before->lo);
 	}

@@ -44,7 +44,7 @@ int clock_gettime(clockid_t clock, struct timespec *ret)
 /* --- the process that is looked at --------------------------------------------------------------
  */
 
-enum order { NOTHING, PROTECT, UNMAP_COPY, MAP_OURS, OPEN_OURS, OPEN_SOCKET, BLOCK };
+enum order { NOTHING, PROTECT, PROTECT_WORDS, UNMAP_COPY, MAP_OURS, OPEN_OURS, OPEN_SOCKET, BLOCK };
 
 static struct shared {
 	volatile enum order order;
@@ -53,8 +53,8 @@ static struct shared {
 	volatile uint64_t word;	 /* a slot */
 } * shared;
 
-/* Two pages of a module's file, and behind a gap the second one again. */
-static uint8_t *code, *copy;
+/* Two pages of a module's file, its words, and the second page again, where no module is. */
+static uint8_t *code, *words, *copy;
 static struct stat code_file;
 static int code_fd;
 static off_t code_bytes = 2 * HT_PAGE_BYTES; /* that are there when the picture is taken */
@@ -95,6 +95,8 @@ static bool obey(enum order order)
 		break;
 	case PROTECT:
 		return mprotect(code + HT_PAGE_BYTES, HT_PAGE_BYTES, PROT_READ) == 0;
+	case PROTECT_WORDS:
+		return mprotect(words, HT_PAGE_BYTES, PROT_READ) == 0;
 	case UNMAP_COPY:
 		return munmap(copy, HT_PAGE_BYTES) == 0;
 	case MAP_OURS:
@@ -133,10 +135,10 @@ struct look {
 	bool keep;
 };
 
-static void map_code(int fd, uint8_t *at, size_t bytes, size_t offset)
+static void map_part(int fd, uint8_t *at, size_t bytes, size_t offset, int rights)
 {
 	ck_assert_ptr_eq(
-		mmap(at, bytes, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, fd, (off_t)offset),
+		mmap(at, bytes, PROT_READ | rights, MAP_PRIVATE | MAP_FIXED, fd, (off_t)offset),
 		at);
 }
 
@@ -146,11 +148,13 @@ static void look_begin(struct look *ret, enum order order)
 	int fd = code_fd = memfd_create("libmodule.so", MFD_CLOEXEC);
 	ck_assert_int_eq(ftruncate(fd, code_bytes), 0);
 	ck_assert_int_eq(fstat(fd, &code_file), 0);
-	code = mmap(NULL, 4 * HT_PAGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	code = mmap(NULL, 5 * HT_PAGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ck_assert_ptr_ne(code, MAP_FAILED);
-	copy = code + 3 * HT_PAGE_BYTES;
-	map_code(fd, code, 2 * HT_PAGE_BYTES, 0);
-	map_code(fd, copy, HT_PAGE_BYTES, HT_PAGE_BYTES);
+	words = code + 2 * HT_PAGE_BYTES;
+	copy = code + 4 * HT_PAGE_BYTES;
+	map_part(fd, code, 2 * HT_PAGE_BYTES, 0, PROT_EXEC);
+	map_part(fd, words, HT_PAGE_BYTES, HT_PAGE_BYTES, PROT_WRITE);
+	map_part(fd, copy, HT_PAGE_BYTES, HT_PAGE_BYTES, PROT_EXEC);
 	shared = mmap(
 		NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ck_assert_ptr_ne(shared, MAP_FAILED);
@@ -159,7 +163,7 @@ static void look_begin(struct look *ret, enum order order)
 	ck_no_err(proc_open(ret->child.pid, &ret->proc));
 	ck_no_err(proc_open_mem(&ret->proc));
 	const raddr_t lo = (raddr_t)(uintptr_t)code;
-	struct module module = {.lo = lo, .hi = lo + 2 * HT_PAGE_BYTES, .inode = code_file.st_ino};
+	struct module module = {.lo = lo, .hi = lo + 3 * HT_PAGE_BYTES, .inode = code_file.st_ino};
 	struct modules modules = {.module = &module, .count = 1};
 	ck_no_err(residue_create(&ret->proc, &modules, &ret->residue));
 	ck_no_err(journal_create(&ret->journal));
@@ -247,6 +251,14 @@ START_TEST(a_changed_mapping_of_a_module)
 {
 	struct residue_report report = report_after(PROTECT);
 	check_told(&report, report.maps, "mapping of /memfd:libmodule.so");
+}
+END_TEST
+
+/* The picture was taken while it was being loaded. */
+START_TEST(a_module_s_words_that_are_in_place)
+{
+	struct residue_report report = report_after(PROTECT_WORDS);
+	ck_assert_str_eq(residue_difference(&report), "");
 }
 END_TEST
 
@@ -367,6 +379,7 @@ END_TEST
 
 HT_SUITE("attach/inject/residue, told", nothing_differs, changed_code,
 	code_of_which_a_part_was_seen, a_changed_mapping_of_a_module,
-	a_module_s_file_mapped_elsewhere, memory_of_ours, a_page_that_stays, descriptors_of_ours,
-	sockets_of_its_own, slots_that_hold_a_hook, a_signal_that_stays_blocked,
-	a_mask_that_changed_before_proves_nothing, a_thread_that_is_traced)
+	a_module_s_words_that_are_in_place, a_module_s_file_mapped_elsewhere, memory_of_ours,
+	a_page_that_stays, descriptors_of_ours, sockets_of_its_own, slots_that_hold_a_hook,
+	a_signal_that_stays_blocked, a_mask_that_changed_before_proves_nothing,
+	a_thread_that_is_traced)
