@@ -14,8 +14,8 @@
 #include "analyzer/symbols/resolve.h"
 
 struct options {
-	const char *path;    /* NULL: `fd` is the trace */
-	const char *sysroot; /* "" for none */
+	const char *path; /* NULL: `fd` is the trace */
+	struct resolve_files files;
 	size_t fd;
 	bool emit;
 };
@@ -26,9 +26,12 @@ static struct ht_err *parse(int argc, char **argv, struct options *ret)
 		{"emit", no_argument, NULL, 'e'},
 		{"sysroot", required_argument, NULL, 's'},
 		{"fd", required_argument, NULL, 'f'},
+		{"own-map", required_argument, NULL, 'm'},
+		{"since", required_argument, NULL, 't'},
 		{0},
 	};
-	*ret = (struct options){.sysroot = ""};
+	*ret = (struct options){.files.sysroot = ""};
+	size_t since = 0;
 	bool has_fd = false;
 	int option;
 	while ((option = getopt_long(argc, argv, "", long_option, NULL)) != -1) {
@@ -36,7 +39,11 @@ static struct ht_err *parse(int argc, char **argv, struct options *ret)
 		if (option == 'e') {
 			ret->emit = true;
 		} else if (option == 's') {
-			ret->sysroot = optarg;
+			ret->files.sysroot = optarg;
+		} else if (option == 'm') {
+			ret->files.own_map = optarg;
+		} else if (option == 't') {
+			err = cmd_number("--since", optarg, LONG_MAX, &since);
 		} else if (option == 'f') {
 			err = cmd_number("--fd", optarg, INT_MAX, &ret->fd);
 			has_fd = true;
@@ -46,6 +53,7 @@ static struct ht_err *parse(int argc, char **argv, struct options *ret)
 		if (err)
 			return err;
 	}
+	ret->files.own_since = (time_t)since;
 	if (!ret->emit)
 		return ht_err_new(HT_ERR_USAGE, "symbols: say what to do: --emit");
 	if (has_fd && optind == argc)
@@ -63,11 +71,9 @@ static struct ht_err *emit_symbol(
 {
 	struct emit *emit = context;
 	struct rec rec = {
-		.kind = REC_SYMBOL,
-		.symbol = {.module_id = emit->model->modules.module[place.module].id,
-			.offset = place.offset,
-			.frame_count = frame_count},
-	};
+		.kind = REC_SYMBOL, .symbol = {.offset = place.offset, .frame_count = frame_count}};
+	if (place.module != MODULES_NONE)
+		rec.symbol.module_id = emit->model->modules.module[place.module].id;
 	for (uint64_t i = 0; i < frame_count; i++)
 		rec.symbol.frame[i] = frame[i];
 	emit->out.length = 0;
@@ -89,15 +95,14 @@ static struct ht_err *take_symbol(void *context, const struct rec_symbol *rec)
 	return symbols_take(&known->symbols, &known->model.strings, &known->model.modules, rec);
 }
 
-static struct ht_err *emit_all(int fd, const char *sysroot)
+static struct ht_err *emit_all(int fd, const struct resolve_files *files)
 {
 	struct known known = {0};
 	struct emit emit = {.model = &known.model};
 	const struct model_observer observer = {.replay.context = &known, .symbol = take_symbol};
 	struct ht_err *err = model_load(&known.model, fd, "the trace", &observer);
 	if (!err)
-		err = resolve_places(&known.model, &known.symbols,
-			&(struct resolve_files){.sysroot = sysroot}, emit_symbol, &emit);
+		err = resolve_places(&known.model, &known.symbols, files, emit_symbol, &emit);
 	bytes_out_deinit(&emit.out);
 	symbols_deinit(&known.symbols);
 	model_deinit(&known.model);
@@ -111,12 +116,12 @@ struct ht_err *cmd_symbols(int argc, char **argv)
 	if (err)
 		return err;
 	if (!options.path)
-		return emit_all((int)options.fd, options.sysroot);
+		return emit_all((int)options.fd, &options.files);
 	int fd;
 	err = cmd_open_trace(options.path, &fd);
 	if (err)
 		return err;
-	err = emit_all(fd, options.sysroot);
+	err = emit_all(fd, &options.files);
 	close(fd);
 	return err;
 }

@@ -30,7 +30,7 @@ static const struct cmd command[] = {
 		"FILE --format collapsed|heaptrack [-o OUT] [-f] [--metric M]\n"
 		"           [--show-wrappers] [--perf-map MAP]",
 		"the trace for other programs", cmd_export},
-	{"symbols", "--emit [--sysroot DIR] FILE | --fd N",
+	{"symbols", "--emit [--sysroot DIR] [--own-map MAP --since SECONDS] FILE | --fd N",
 		"symbol records for the addresses of a trace, on stdout", cmd_symbols},
 	{"info", "FILE", "what a trace holds: target, modules, threads, losses", cmd_info},
 	{"dump", "FILE", "every record and event, one line each", cmd_dump},
@@ -48,7 +48,7 @@ static struct ht_err *print_help(void)
 	     "in JSON,\n5 in each list of the text. M is outstanding, peak, allocated, calls or "
 	     "temporary.\nChains begin with who allocated: operator new, std::, alloc:: and the "
 	     "like before it are shown with --show-wrappers.\nMAP names JIT code: "
-	     "/tmp/perf-PID.map.");
+	     "/tmp/perf-PID.map, or a jitdump.");
 	return NULL;
 }
 

@@ -114,12 +114,12 @@ static struct ht_err *append_symbols(
 	struct store *store, void *context, char *problem, size_t problem_bytes)
 {
 	const struct session *s = context;
-	return symbols_append(
-		store, s->survey.status.ruid, s->survey.status.rgid, problem, problem_bytes);
+	return symbols_append(store, &s->named, problem, problem_bytes);
 }
 
 static struct ht_err *open_output(struct session *s)
 {
+	s->named = symbols_target_of(&s->survey.proc, &s->survey.status);
 	return sink_create(&(struct sink_options){.path = s->options->output,
 				   .replace = s->options->replace,
 				   .append = append_symbols,

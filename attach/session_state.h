@@ -11,6 +11,7 @@
 #include "attach/lock.h"
 #include "attach/session.h"
 #include "attach/survey.h"
+#include "attach/symbols.h"
 #include "attach/tap.h"
 #include "attach/unwind/publish.h"
 #include "attach/v8/names.h"
@@ -25,6 +26,7 @@ struct session {
 	struct publish *publish;
 	struct residue *residue;
 	struct sink *sink;
+	struct symbols_target named;
 	struct guardian guardian;
 	struct lock lock;
 	int signal_fd;

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -45,6 +46,29 @@ int symbols_open_analyzer(char *path, size_t path_bytes)
 	return -1;
 }
 
+static time_t start_of(const struct proc *proc)
+{
+	struct timespec since_boot, now;
+	clock_gettime(CLOCK_BOOTTIME, &since_boot);
+	clock_gettime(CLOCK_REALTIME, &now);
+	time_t start = (time_t)(proc->start_ticks / (uint64_t)sysconf(_SC_CLK_TCK));
+	/* Files have the time of the last tick. */
+	return now.tv_sec - since_boot.tv_sec + start - 1;
+}
+
+struct symbols_target symbols_target_of(const struct proc *proc, const struct proc_status *status)
+{
+	struct stat own, its;
+	return (struct symbols_target){.uid = status->ruid,
+		.gid = status->rgid,
+		.pid = proc->pid,
+		.ns_pid = status->ns_tid,
+		.same_mounts = stat("/proc/self/ns/mnt", &own) == 0 &&
+			       fstatat(proc->dir_fd, "ns/mnt", &its, 0) == 0 &&
+			       own.st_ino == its.st_ino,
+		.started = start_of(proc)};
+}
+
 /* The rights of the target's user and nothing more: not even root's capabilities when that is root.
  */
 static void drop_privileges(pid_t parent, uid_t uid, gid_t gid)
@@ -67,13 +91,21 @@ static void drop_privileges(pid_t parent, uid_t uid, gid_t gid)
 		_exit(1);
 }
 
-static void exec_analyzer(pid_t parent, int analyzer, int trace, int out, uid_t uid, gid_t gid)
+static void exec_analyzer(
+	pid_t parent, int analyzer, int trace, int out, const struct symbols_target *target)
 {
-	char fd_text[16];
-	const char *const argv[] = {"heaptap-analyze", "symbols", "--emit", "--fd", fd_text, NULL};
+	char fd_text[16], map[64] = "", since[24];
+	const char *const argv[] = {"heaptap-analyze", "symbols", "--emit", "--fd", fd_text,
+		"--own-map", map, "--since", since, NULL};
 	const char *const envp[] = {"PATH=/usr/bin:/bin", "LC_ALL=C", NULL};
 
 	snprintf(fd_text, sizeof(fd_text), "%d", trace);
+	snprintf(since, sizeof(since), "%ld", (long)target->started);
+	if (target->same_mounts)
+		snprintf(map, sizeof(map), "/tmp/perf-%d.map", target->ns_pid);
+	else
+		snprintf(map, sizeof(map), "/proc/%d/root/tmp/perf-%d.map", target->pid,
+			target->ns_pid);
 	int null = open("/dev/null", O_RDWR);
 	dup2(null, 0);
 	dup2(out, 1);
@@ -82,7 +114,7 @@ static void exec_analyzer(pid_t parent, int analyzer, int trace, int out, uid_t 
 	sigset_t mask;
 	sigemptyset(&mask);
 	sigprocmask(SIG_SETMASK, &mask, NULL);
-	drop_privileges(parent, uid, gid);
+	drop_privileges(parent, target->uid, target->gid);
 	syscall(SYS_execveat, analyzer, "", argv, envp, AT_EMPTY_PATH);
 	_exit(127);
 }
@@ -146,7 +178,7 @@ static struct ht_err *read_symbols(struct store *store, int fd)
 }
 
 static struct ht_err *run_analyzer(
-	struct store *store, int analyzer, int trace, uid_t uid, gid_t gid)
+	struct store *store, int analyzer, int trace, const struct symbols_target *target)
 {
 	int out[2], status = 0;
 	if (pipe2(out, O_CLOEXEC) < 0)
@@ -154,7 +186,7 @@ static struct ht_err *run_analyzer(
 	pid_t parent = getpid();
 	pid_t child = fork();
 	if (child == 0)
-		exec_analyzer(parent, analyzer, trace, out[1], uid, gid);
+		exec_analyzer(parent, analyzer, trace, out[1], target);
 	int sys = errno;
 	close(out[1]);
 	struct ht_err *err =
@@ -172,7 +204,7 @@ static struct ht_err *run_analyzer(
 	return err;
 }
 
-struct ht_err *symbols_append(struct store *store, uid_t target_uid, gid_t target_gid,
+struct ht_err *symbols_append(struct store *store, const struct symbols_target *target,
 	char *problem, size_t problem_bytes)
 {
 	char path[4200];
@@ -189,7 +221,7 @@ struct ht_err *symbols_append(struct store *store, uid_t target_uid, gid_t targe
 		snprintf(problem, problem_bytes,
 			"no names stored: heaptap-analyze is not beside heaptap");
 	} else {
-		err = run_analyzer(store, analyzer, trace, target_uid, target_gid);
+		err = run_analyzer(store, analyzer, trace, target);
 		if (err && err->code != HT_ERR_NOMEM) {
 			snprintf(problem, problem_bytes, "names are missing: %s", err->message);
 			ht_err_free(err);

@@ -6,13 +6,27 @@
  */
 #pragma once
 
+#include <time.h>
+
 #include "attach/daemon/store.h"
 #include "attach/target/proc.h"
 
-/* Appends REC_SYMBOL records to the trace. `problem` gets one line when there are no names or not
- * all; "" else. */
+/* Of which process: found out while it lives, for when it does not. */
+struct symbols_target {
+	uid_t uid;
+	gid_t gid;
+	pid_t pid, ns_pid; /* its number here, and where it is */
+	bool same_mounts;  /* it sees the files that we see */
+	time_t started;	   /* or a little before */
+};
+
+struct symbols_target symbols_target_of(const struct proc *proc, const struct proc_status *status);
+
+/* Appends REC_SYMBOL records to the trace: for places in files, and in code that the program made
+ * if there is a map of it for perf. `problem` gets one line when there are no names or not all; ""
+ * else. */
 HT_MUST_CHECK
-struct ht_err *symbols_append(struct store *store, uid_t target_uid, gid_t target_gid,
+struct ht_err *symbols_append(struct store *store, const struct symbols_target *target,
 	char *problem, size_t problem_bytes);
 
 /* Opens heaptap-analyze: beside this program, or in ../libexec/heaptap. -1 when there is none.

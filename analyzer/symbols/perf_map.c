@@ -8,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "analyzer/symbols/jitdump.h"
+
 _Static_assert(PERF_MAP_MAX_BYTES < UINT32_MAX, "places in the text have 32 bits");
 
 struct line {
@@ -73,50 +75,93 @@ static bool next_line(const struct perf_map *map, size_t *at, struct line *ret)
 /* --- reading -------------------------------------------------------------------------------------
  */
 
-static struct ht_err *read_all(struct perf_map *map, int fd, const char *path)
+static struct ht_err *read_lines(struct perf_map *map, int fd, size_t bytes, const char *path)
 {
-	struct stat status;
-	if (fstat(fd, &status) != 0)
-		return ht_err_sys(errno, "cannot read %s", path);
-	if (!S_ISREG(status.st_mode))
-		return ht_err_new(
-			HT_ERR_USAGE, "%s is not a regular file, so not a perf map", path);
-	if (status.st_size > PERF_MAP_MAX_BYTES)
+	if (bytes > PERF_MAP_MAX_BYTES)
 		return ht_err_new(HT_ERR_USAGE, "%s has more than %u MiB: too long for a perf map",
 			path, PERF_MAP_MAX_BYTES >> 20);
-	size_t capacity = (size_t)status.st_size;
-	map->text = malloc(capacity + 1);
+	map->text = malloc(bytes + 1);
 	if (!map->text)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for %s", path);
 	/* What the program adds meanwhile is left for another time. */
-	while (map->length < capacity) {
-		ssize_t got = read(fd, map->text + map->length, capacity - map->length);
+	while (map->length < bytes) {
+		ssize_t got = read(fd, map->text + map->length, bytes - map->length);
 		if (got < 0)
 			return ht_err_sys(errno, "cannot read %s", path);
 		if (got == 0)
 			break;
 		map->length += (size_t)got;
 	}
+	struct line line;
+	size_t at = 0;
+	if (!next_line(map, &at, &line))
+		return ht_err_new(HT_ERR_USAGE,
+			"%s is no perf map: no line in it is START SIZE NAME, in hexadecimal; nor "
+			"a jitdump",
+			path);
 	return NULL;
+}
+
+static struct ht_err *read_jitdump(struct perf_map *map, int fd, const char *path)
+{
+	struct bytes_out text = {0};
+	int own = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	FILE *in = own < 0 ? NULL : fdopen(own, "r");
+	if (!in) {
+		if (own >= 0)
+			close(own);
+		return ht_err_sys(errno, "cannot read %s", path);
+	}
+	struct ht_err *err = jitdump_convert(in, path, PERF_MAP_MAX_BYTES, &text);
+	fclose(in);
+	map->text = (char *)text.data;
+	map->length = text.length;
+	return err;
+}
+
+static struct ht_err *read_file(
+	struct perf_map *map, int fd, const struct stat *status, const char *path)
+{
+	uint32_t magic;
+	if (!S_ISREG(status->st_mode))
+		return ht_err_new(
+			HT_ERR_USAGE, "%s is not a regular file, so not a perf map", path);
+	if (read(fd, &magic, sizeof(magic)) == sizeof(magic) && magic == JITDUMP_MAGIC)
+		return read_jitdump(map, fd, path);
+	if (lseek(fd, 0, SEEK_SET) < 0)
+		return ht_err_sys(errno, "cannot read %s", path);
+	return read_lines(map, fd, (size_t)status->st_size, path);
 }
 
 struct ht_err *perf_map_read(struct perf_map *map, const char *path)
 {
+	struct stat status;
 	*map = (struct perf_map){0};
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return ht_err_sys(errno, "cannot open %s", path);
-	struct ht_err *err = read_all(map, fd, path);
+	struct ht_err *err = fstat(fd, &status) == 0 ? read_file(map, fd, &status, path)
+						     : ht_err_sys(errno, "cannot read %s", path);
 	close(fd);
-	struct line line;
-	size_t at = 0;
-	if (!err && !next_line(map, &at, &line))
-		err = ht_err_new(HT_ERR_USAGE,
-			"%s is no perf map: no line in it is START SIZE NAME, in hexadecimal",
-			path);
 	if (err)
 		perf_map_deinit(map);
 	return err;
+}
+
+void perf_map_read_own(struct perf_map *map, const char *path, time_t since)
+{
+	struct stat status;
+	struct ht_err *err = NULL;
+	*map = (struct perf_map){0};
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
+	if (fd < 0)
+		return;
+	if (fstat(fd, &status) == 0 && status.st_uid == geteuid() && status.st_mtime >= since)
+		err = read_file(map, fd, &status, path);
+	close(fd);
+	if (err)
+		perf_map_deinit(map);
+	ht_err_free(err);
 }
 
 /* --- looking up ----------------------------------------------------------------------------------

@@ -185,7 +185,11 @@ struct ht_err *resolve_places(struct model *model, const struct symbols *known,
 {
 	struct places places = {0};
 	struct perf_map map = {0};
-	struct ht_err *err = files->perf_map ? perf_map_read(&map, files->perf_map) : NULL;
+	struct ht_err *err = NULL;
+	if (files->perf_map)
+		err = perf_map_read(&map, files->perf_map);
+	else if (files->own_map)
+		perf_map_read_own(&map, files->own_map, files->own_since);
 	if (!err)
 		err = collect(model, known, &places);
 	for (size_t first = 0, end; first < places.count && !err; first = end) {

@@ -5,6 +5,8 @@
  */
 #pragma once
 
+#include <time.h>
+
 #include "analyzer/model/model.h"
 #include "analyzer/symbols/table.h"
 
@@ -15,6 +17,8 @@ typedef struct ht_err *resolve_sink(
 struct resolve_files {
 	const char *sysroot;  /* is put before each path; "" for none */
 	const char *perf_map; /* NULL for none; one that cannot be read is an error */
+	const char *own_map;  /* the same as perf_map_read_own; where there is no perf_map */
+	time_t own_since;
 };
 
 /* Resolves every place of model->nodes that is not in `known`. A place for which nothing is found

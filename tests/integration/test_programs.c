@@ -165,6 +165,55 @@ START_TEST(node_with_a_perf_map)
 }
 END_TEST
 
+static bool report_says(const char *trace, const char *map, const char *text)
+{
+	char *out;
+	const char *argv[] = {run_built("heaptap"), "report", "--limit=0", trace, NULL, NULL, NULL};
+	if (map) {
+		argv[4] = "--perf-map";
+		argv[5] = map;
+	}
+	ck_assert_int_eq(run_program(argv, ANSWER_MS, &out, NULL), 0);
+	bool says = strstr(out, text) != NULL;
+	free(out);
+	return says;
+}
+
+/* Interpreted functions have code of their own then, which only the maps name: the one is found,
+ * the other given. */
+START_TEST(node_that_writes_maps)
+{
+	struct victim victim;
+	struct tap named, unnamed;
+	char command[4200], file[32], *dir = tmpdir_path(""), *dump;
+	snprintf(command, sizeof(command),
+		"script=$PWD/tests/targets/script.js; cd %s && exec /usr/bin/node --no-opt "
+		"--no-sparkplug --interpreted-frames-native-stack --perf-basic-prof --perf-prof "
+		"$script",
+		dir);
+	victim_start(&victim, (const char *[]){"/bin/sh", "-c", command, NULL});
+	work_on(&victim, 20);
+	tap_start(&named, victim.pid, NULL);
+	tap_wait_any(&named);
+	work_on(&victim, 20);
+	tap_check_clean(tap_stop(&named, 0));
+	tap_start(&unnamed, victim.pid, (const char *[]){"--symbolize", "later", NULL});
+	tap_wait_any(&unnamed);
+	work_on(&victim, 20);
+	tap_check_clean(tap_stop(&unnamed, 0));
+	victim_stop(&victim);
+	snprintf(file, sizeof(file), "/tmp/perf-%d.map", victim.pid);
+	unlink(file);
+	snprintf(file, sizeof(file), "jit-%d.dump", victim.pid);
+	dump = tmpdir_path(file);
+	ck_assert(report_says(named.trace, NULL, "JS:~churn "));
+	ck_assert(!report_says(unnamed.trace, NULL, "JS:~churn "));
+	ck_assert(report_says(unnamed.trace, dump, "JS:~churn "));
+	free(dump);
+	free(dir);
+}
+END_TEST
+
 START_TEST(python_with_sqlite)
 {
 	struct tap tap;
@@ -359,5 +408,5 @@ START_TEST(rocksdb)
 }
 END_TEST
 
-HT_SUITE("integration/programs", node, node_with_a_perf_map, python_with_sqlite, cxx_with_threads,
-	rust, rust_v0, redis, nginx, rocksdb)
+HT_SUITE("integration/programs", node, node_with_a_perf_map, node_that_writes_maps,
+	python_with_sqlite, cxx_with_threads, rust, rust_v0, redis, nginx, rocksdb)

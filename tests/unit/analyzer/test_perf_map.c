@@ -126,6 +126,43 @@ START_TEST(what_is_no_map_is_named)
 }
 END_TEST
 
+static size_t own_lines(const char *path, time_t since)
+{
+	struct perf_map map;
+	perf_map_read_own(&map, path, since);
+	size_t length = map.length;
+	perf_map_deinit(&map);
+	return length;
+}
+
+/* What another process left at this place is none of its own. */
+START_TEST(own_maps_only)
+{
+	struct stat status;
+	char *path = put_file("1000 10 f\n", 10), *link = tmpdir_path("link");
+	ck_assert_int_eq(stat(path, &status), 0);
+	ck_assert_uint_eq(own_lines(path, status.st_mtime), 10);
+	ck_assert_uint_eq(own_lines(path, status.st_mtime + 1), 0);
+	ck_assert_int_eq(symlink(path, link), 0);
+	ck_assert_uint_eq(own_lines(link, 0), 0);
+	if (geteuid() == 0) {
+		ck_assert_int_eq(chown(path, 12345, 12345), 0);
+		ck_assert_uint_eq(own_lines(path, 0), 0);
+	} else {
+		printf("skipped: perf_map: only root may give a file away\n");
+	}
+	ck_assert_int_eq(unlink(path), 0);
+	ck_assert_uint_eq(own_lines(path, 0), 0);
+	ck_assert_int_eq(mkfifo(path, 0600), 0);
+	ck_assert_uint_eq(own_lines(path, 0), 0);
+	ck_assert_int_eq(unlink(path), 0);
+	free(put_file("no map\n", 7));
+	ck_assert_uint_eq(own_lines(path, 0), 0);
+	free(path);
+	free(link);
+}
+END_TEST
+
 struct range {
 	uint64_t from, to;
 };
@@ -191,5 +228,5 @@ START_TEST(files_of_any_content)
 END_TEST
 
 HT_SUITE("analyzer/perf_map", lines_have_start_size_and_name, the_last_line_counts,
-	other_lines_are_passed_over, long_names_are_cut, what_is_no_map_is_named,
+	other_lines_are_passed_over, long_names_are_cut, what_is_no_map_is_named, own_maps_only,
 	any_ranges_at_any_addresses, files_of_any_content)
