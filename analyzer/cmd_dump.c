@@ -258,6 +258,8 @@ static struct ht_err *print_record(struct dump *dump, const struct rec *rec)
 				rec->mapped.range[i].lo, rec->mapped.range[i].bytes,
 				rec->mapped.range[i].flags);
 		return NULL;
+	case REC_COLUMNS: /* the reader has made EVENTS of them */
+		return NULL;
 	}
 	fprintf(out, "record kind=%u bytes=%zu\n", (unsigned)rec->kind, rec->raw.length);
 	return NULL;

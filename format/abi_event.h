@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Events as the agent writes them into a slot's buffer, as they travel over the socket, and as they
- * stand in the trace: the same bytes everywhere.
+ * Events as the agent writes them into a slot's buffer, as they travel over the socket, and as a
+ * reader of the trace gives them: the same bytes everywhere. In the file they are sorted
+ * (columns.h).
  *
  * An event is   tag0  [tag1]  [time]  [addr]  [size]  [stack]   , all little-endian:
  *

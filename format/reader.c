@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "format/columns.h"
 #include "format/container.h"
 
 #define INPUT_BYTES (64u << 10)
@@ -29,6 +30,7 @@ struct trace_reader {
 	struct bytes records;	/* what is left of the block */
 	uint64_t block_offset;	/* of the block's frame in the trace */
 	uint64_t blocks, record_count;
+	struct bytes_out scratch, piece; /* of events that stood in columns */
 
 	enum trace_end end;	/* TRACE_MORE until something else is known */
 	struct ht_err *problem; /* why it is TRUNCATED or DAMAGED */
@@ -112,12 +114,13 @@ static struct ht_err *check_version(struct trace_reader *reader, const uint8_t *
 	struct bytes in = bytes_of(at, 2 * sizeof(uint16_t));
 	uint16_t major = 0;
 	uint16_t minor = 0;
-	if (bytes_u16(&in, &major) && bytes_u16(&in, &minor) && major == TRACE_MAJOR)
+	if (bytes_u16(&in, &major) && bytes_u16(&in, &minor) && major >= TRACE_MAJOR_OLDEST &&
+		major <= TRACE_MAJOR)
 		return NULL;
 	return trace_damaged(reader,
-		"has trace format %u.%u, this program reads format %u; use the heaptap-analyze of "
-		"the version that wrote it",
-		major, minor, TRACE_MAJOR);
+		"has trace format %u.%u, this program reads formats %u and %u; use the "
+		"heaptap-analyze of the version that wrote it",
+		major, minor, TRACE_MAJOR_OLDEST, TRACE_MAJOR);
 }
 
 static struct ht_err *read_header(struct trace_reader *reader)
@@ -308,6 +311,22 @@ static struct ht_err *read_frame(struct trace_reader *reader)
 		(ull)reader->offset, (ull)reader->blocks);
 }
 
+/* Makes COLUMNS the EVENTS that they were. */
+static struct ht_err *join_columns(struct trace_reader *reader, struct rec *rec)
+{
+	const struct rec_columns columns = rec->columns;
+	reader->piece.length = 0;
+	struct ht_err *err = columns_decode(columns.body, &reader->scratch, &reader->piece);
+	if (err)
+		return err;
+	rec->kind = REC_EVENTS;
+	rec->events = (struct rec_events){.slot = columns.slot,
+		.position = columns.position,
+		.flags = columns.flags,
+		.body = {(const char *)reader->piece.data, reader->piece.length}};
+	return NULL;
+}
+
 static struct ht_err *read_record(struct trace_reader *reader, struct rec *ret)
 {
 	while (!bytes_left(&reader->records) && reader->end == TRACE_MORE) {
@@ -318,13 +337,15 @@ static struct ht_err *read_record(struct trace_reader *reader, struct rec *ret)
 	if (reader->end != TRACE_MORE)
 		return NULL;
 	struct ht_err *err = rec_decode(&reader->records, ret);
-	if (err) {
+	if (!err && ret->kind == REC_COLUMNS)
+		err = join_columns(reader, ret);
+	if (err && err->code == HT_ERR_FORMAT) {
 		reader->end = TRACE_DAMAGED;
 		return ht_err_wrap(err, "%s: block %llu at byte %llu", reader->name,
 			(ull)reader->blocks - 1, (ull)reader->block_offset);
 	}
-	reader->record_count++;
-	return NULL;
+	reader->record_count += !err;
+	return err;
 }
 
 /* --- the reader --- */
@@ -357,6 +378,8 @@ void trace_reader_destroy(struct trace_reader *reader)
 		return;
 	LZ4F_freeDecompressionContext(reader->lz4);
 	bytes_out_deinit(&reader->block);
+	bytes_out_deinit(&reader->scratch);
+	bytes_out_deinit(&reader->piece);
 	ht_err_free(reader->problem);
 	free(reader->name);
 	free(reader);

@@ -188,6 +188,14 @@ static const struct field mapped_fields[] = {
 	{0},
 };
 
+static const struct field columns_fields[] = {
+	NUMBER(columns.slot),
+	NUMBER(columns.position),
+	NUMBER(columns.flags),
+	FIELD(FIELD_BYTES, struct rec, columns.body),
+	{0},
+};
+
 static const struct layout {
 	const char *name;
 	const struct field *fields;
@@ -207,6 +215,7 @@ static const struct layout {
 	[REC_END] = {"END", end_fields},
 	[REC_HEAP] = {"HEAP", heap_fields},
 	[REC_MAPPED] = {"MAPPED", mapped_fields},
+	[REC_COLUMNS] = {"COLUMNS", columns_fields},
 };
 
 /* NULL for a kind that this build does not know. */

@@ -33,12 +33,13 @@ enum rec_kind {
 	REC_EVENTS, /* a piece of one slot's stream */
 	REC_SYNC,   /* clock pair, and how far the streams are complete */
 	REC_RSS,
-	REC_LOSS,   /* running total of one counter; the last one counts */
-	REC_SYMBOL, /* names for one (module, offset) */
-	REC_MARK,   /* a user's word at a time */
-	REC_END,    /* why the capture ended; once, last but for symbols */
-	REC_HEAP,   /* what the allocators hold, by their own books */
-	REC_MAPPED, /* what was mapped when the window began; before the first event */
+	REC_LOSS,    /* running total of one counter; the last one counts */
+	REC_SYMBOL,  /* names for one (module, offset) */
+	REC_MARK,    /* a user's word at a time */
+	REC_END,     /* why the capture ended; once, last but for symbols */
+	REC_HEAP,    /* what the allocators hold, by their own books */
+	REC_MAPPED,  /* what was mapped when the window began; before the first event */
+	REC_COLUMNS, /* REC_EVENTS sorted by field: only between writer and reader */
 };
 
 struct rec_string {
@@ -106,6 +107,12 @@ struct rec_events {
 	uint64_t position; /* of the first byte in the slot's stream: a jump means loss */
 	uint64_t flags;	   /* REC_EVENTS_* */
 	struct rec_string body;
+};
+
+/* What stands in a trace instead of most REC_EVENTS; nobody but writer and reader sees one. */
+struct rec_columns {
+	uint64_t slot, position, flags; /* as in rec_events */
+	struct bytes body;		/* columns.h */
 };
 
 #define REC_EVENTS_RESTART 1u /* the piece begins at a buffer start: delta state is reset */
@@ -237,6 +244,7 @@ struct rec {
 		struct rec_end end;
 		struct rec_heap heap;
 		struct rec_mapped mapped;
+		struct rec_columns columns;
 	};
 };
 

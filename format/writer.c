@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "format/columns.h"
 #include "format/container.h"
 
 _Static_assert(TRACE_BLOCK_BYTES + TRACE_RECORD_MAX + 64 < TRACE_BLOCK_MAX,
@@ -35,6 +36,9 @@ struct trace_writer {
 	uint64_t blocks, records;
 	uint64_t indexed_offset;
 	struct sync_point sync, indexed_sync;
+	struct columns_encoder *encoder;
+	struct bytes_out columns; /* of the last piece */
+	struct rec sorted;	  /* the record that they are */
 };
 
 /* Cuts the part of `frame` that was written off the file. Where that is not possible the rest of
@@ -188,6 +192,8 @@ struct ht_err *trace_writer_create(int fd, struct trace_writer **ret)
 	writer->fd = fd;
 	struct ht_err *err = bytes_out_reserve(&writer->block, TRACE_BLOCK_BYTES);
 	if (!err)
+		err = columns_encoder_create(&writer->encoder);
+	if (!err)
 		err = make_header(&writer->frame);
 	if (!err)
 		err = send_frame(writer);
@@ -206,7 +212,29 @@ void trace_writer_destroy(struct trace_writer *writer)
 	bytes_out_deinit(&writer->block);
 	bytes_out_deinit(&writer->frame);
 	bytes_out_deinit(&writer->index);
+	bytes_out_deinit(&writer->columns);
+	columns_encoder_destroy(writer->encoder);
 	free(writer);
+}
+
+/* NULL in `ret` when the piece is none that could be sorted, or would not become shorter. */
+static struct ht_err *sort_events(
+	struct trace_writer *writer, const struct rec_events *events, const struct rec **ret)
+{
+	const struct bytes piece = bytes_of(events->body.data, events->body.length);
+	bool is_sorted;
+	writer->columns.length = 0;
+	struct ht_err *err = columns_encode(writer->encoder, piece, &writer->columns, &is_sorted);
+	*ret = NULL;
+	if (err || !is_sorted || writer->columns.length >= events->body.length)
+		return err;
+	writer->sorted.kind = REC_COLUMNS;
+	writer->sorted.columns = (struct rec_columns){.slot = events->slot,
+		.position = events->position,
+		.flags = events->flags,
+		.body = bytes_of(writer->columns.data, writer->columns.length)};
+	*ret = &writer->sorted;
+	return NULL;
 }
 
 struct ht_err *trace_writer_put(struct trace_writer *writer, const struct rec *rec)
@@ -219,7 +247,13 @@ struct ht_err *trace_writer_put(struct trace_writer *writer, const struct rec *r
 		if (err)
 			return err;
 	}
-	err = rec_encode(&writer->block, rec);
+	const struct rec *sorted = NULL;
+	if (rec->kind == REC_EVENTS) {
+		err = sort_events(writer, &rec->events, &sorted);
+		if (err)
+			return err;
+	}
+	err = rec_encode(&writer->block, sorted ? sorted : rec);
 	if (err)
 		return err;
 	writer->block_records++;

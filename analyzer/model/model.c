@@ -250,6 +250,8 @@ static struct ht_err *take(struct load *load, const struct rec *rec)
 		return take_heap(model, &rec->heap);
 	case REC_MAPPED:
 		return take_mapped(load, &rec->mapped);
+	case REC_COLUMNS: /* the reader has made EVENTS of them */
+		break;
 	}
 	return NULL;
 }

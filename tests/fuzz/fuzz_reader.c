@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "format/columns.h"
 #include "format/event.h"
 #include "format/reader.h"
 
@@ -33,6 +34,12 @@ static void visit(struct rec *rec)
 		for (uint64_t i = 0; i < rec->nodes.count && !err; i++)
 			err = rec_node_next(&rec->nodes.body, &node);
 		ht_err_free(err);
+	}
+	if (rec->kind == REC_COLUMNS) {
+		struct bytes_out scratch = {0}, piece = {0};
+		ht_err_free(columns_decode(rec->columns.body, &scratch, &piece));
+		bytes_out_deinit(&scratch);
+		bytes_out_deinit(&piece);
 	}
 	if (rec->kind == REC_EVENTS) {
 		struct bytes in = bytes_of(rec->events.body.data, rec->events.body.length);
@@ -65,6 +72,24 @@ static void read_file(const uint8_t *data, size_t size)
 	close(fd);
 }
 
+/* What a hostile target can send. */
+static void sort_and_join(const uint8_t *data, size_t size)
+{
+	static struct columns_encoder *encoder;
+	struct bytes_out columns = {0}, scratch = {0}, piece = {0};
+	bool is_done = false;
+	struct ht_err *err = encoder ? NULL : columns_encoder_create(&encoder);
+	if (!err)
+		err = columns_encode(encoder, bytes_of(data, size), &columns, &is_done);
+	if (!err && is_done)
+		err = columns_decode(bytes_of(columns.data, columns.length), &scratch, &piece);
+	if (err || (is_done && (piece.length != size || (size && memcmp(piece.data, data, size)))))
+		abort();
+	bytes_out_deinit(&columns);
+	bytes_out_deinit(&scratch);
+	bytes_out_deinit(&piece);
+}
+
 static void read_records(const uint8_t *data, size_t size)
 {
 	static struct rec rec;
@@ -82,6 +107,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	read_file(data, size);
 	read_records(data, size);
+	sort_and_join(data, size);
 	return 0;
 }
 

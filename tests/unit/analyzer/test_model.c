@@ -207,6 +207,8 @@ static struct rec any_record(const char *noise)
 	case REC_END:
 		rec.end = (struct rec_end){any() % 9, any(), any()};
 		break;
+	case REC_COLUMNS:
+		break;
 	case REC_HEAP:
 		rec.heap = (struct rec_heap){any(), any(), 1,
 			{{text, any() % 2, any(), any(), any(), any(), any(), text}}};

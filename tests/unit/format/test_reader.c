@@ -374,10 +374,31 @@ END_TEST
 START_TEST(a_newer_major_version_is_refused_with_a_remedy)
 {
 	struct bytes_out file = {0};
-	put_header(&file, 2, 7, "", 0);
+	put_header(&file, 3, 7, "", 0);
 	check_open_refused(
-		&file, "format 2.7, this program reads format 1; use the heaptap-analyze");
+		&file, "format 3.7, this program reads formats 1 and 2; use the heaptap-analyze");
 	bytes_out_deinit(&file);
+}
+END_TEST
+
+/* As they wrote it: no piece of events was sorted. */
+START_TEST(older_versions_are_read)
+{
+	static const uint8_t events[] = {
+		REC_EVENTS, 14, 1, 2, REC_EVENTS_RESTART, 1, 5, 0, 0, 0, 0, 0, 0, 0, 7, 1};
+	for (uint16_t minor = 0; minor < 2; minor++) {
+		struct bytes_out file = {0};
+		struct reading reading;
+		LZ4F_preferences_t preferences = proper_block(sizeof(events));
+		put_header(&file, 1, minor, "", 0);
+		put_block(&file, &preferences, events, sizeof(events));
+		ck_assert(read_bytes(file.data, file.length, &reading));
+		ck_assert_uint_eq(reading.count, 1);
+		ck_assert_uint_eq(reading.records.data[0], REC_EVENTS);
+		ck_assert_mem_eq(reading.records.data + 1, events + 2, sizeof(events) - 2);
+		bytes_out_deinit(&reading.records);
+		bytes_out_deinit(&file);
+	}
 }
 END_TEST
 
@@ -429,6 +450,16 @@ static void check_block_refused(
 	ck_assert_ptr_nonnull(strstr(reading.problem, "block 0 at byte 20"));
 	bytes_out_deinit(&file);
 }
+
+START_TEST(malformed_columns_are_damage)
+{
+	/* One byte of the last column is missing. */
+	static const uint8_t columns[] = {
+		REC_COLUMNS, 16, 1, 2, 0, 5, 1, 1, 1, 1, 1, 0, 0, 3, 0, 1, 7, 8};
+	LZ4F_preferences_t preferences = proper_block(sizeof(columns));
+	check_block_refused(&preferences, columns, sizeof(columns), "malformed columns");
+}
+END_TEST
 
 START_TEST(blocks_not_framed_as_specified_are_refused)
 {
@@ -562,7 +593,7 @@ HT_SUITE("format/reader", linked_blocks_are_refused, a_footer_that_lies_is_damag
 	a_trace_cut_at_any_byte_gives_its_whole_blocks, a_flipped_bit_never_goes_unnoticed,
 	noise_in_the_file_never_adds_records, a_checksum_failure_names_its_block,
 	a_missing_block_is_damage, a_pipe_is_read_as_it_comes, an_io_error_is_an_error,
-	what_is_no_trace_is_refused, a_newer_major_version_is_refused_with_a_remedy,
-	a_newer_minor_version_is_read, blocks_not_framed_as_specified_are_refused,
-	a_block_beyond_the_limit_is_refused, a_block_that_lies_about_its_size_is_refused,
-	a_malformed_record_is_damage)
+	what_is_no_trace_is_refused, older_versions_are_read, malformed_columns_are_damage,
+	a_newer_major_version_is_refused_with_a_remedy, a_newer_minor_version_is_read,
+	blocks_not_framed_as_specified_are_refused, a_block_beyond_the_limit_is_refused,
+	a_block_that_lies_about_its_size_is_refused, a_malformed_record_is_damage)

@@ -460,6 +460,61 @@ START_TEST(lz4_decodes_the_file)
 }
 END_TEST
 
+/* One record of a trace, and its kind in the file. */
+static void check_kind_of_events(struct rec_events events, uint8_t want_kind)
+{
+	static struct rec rec;
+	struct tracebuild build;
+	struct trace_reader *reader;
+	enum trace_end end;
+	const struct rec put = {.kind = REC_EVENTS, .events = events};
+	tracebuild_init(&build);
+	tracebuild_put(&build, &put);
+	int fd = tracebuild_finish(&build), plain = tracebuild_memfd("", 0);
+	run_lz4(fd, plain);
+	struct bytes_out records = {0};
+	tracebuild_slurp(plain, &records);
+	ck_assert_uint_gt(records.length, 0);
+	ck_assert_uint_eq(records.data[0], want_kind);
+	lseek(fd, 0, SEEK_SET);
+	ck_no_err(trace_reader_create(fd, "test", &reader));
+	ck_no_err(trace_reader_next(reader, &rec, &end));
+	ck_assert_int_eq(end, TRACE_MORE);
+	ck_assert_int_eq(rec.kind, REC_EVENTS);
+	ck_assert_uint_eq(rec.events.slot, events.slot);
+	ck_assert_uint_eq(rec.events.position, events.position);
+	ck_assert_uint_eq(rec.events.flags, events.flags);
+	ck_assert_uint_eq(rec.events.body.length, events.body.length);
+	ck_assert_mem_eq(rec.events.body.data, events.body.data, events.body.length);
+	ck_no_err(trace_reader_next(reader, &rec, &end));
+	ck_assert_int_eq(end, TRACE_COMPLETE);
+	trace_reader_destroy(reader);
+	bytes_out_deinit(&records);
+	close(plain);
+	tracebuild_deinit(&build);
+}
+
+START_TEST(events_are_sorted_where_that_is_possible_and_shorter)
+{
+	struct eventbuild build = {0};
+	eventbuild_thread(&build, 1, 0);
+	for (uint64_t i = 0; i < 100; i++)
+		eventbuild_alloc(&build, ABI_EVENT_ALLOC, 0, 16 * i, 32 * i, 24, 1);
+	struct rec_events events = {1, 1ull << 40, REC_EVENTS_RESTART,
+		{(const char *)build.out.data, build.out.length}};
+	check_kind_of_events(events, REC_COLUMNS);
+	events.flags = 2;
+	events.body.length--;
+	check_kind_of_events(events, REC_EVENTS);
+	events.body.length = 9;
+	check_kind_of_events(events, REC_EVENTS);
+	events.body.length = 0;
+	events.body.data = NULL;
+	check_kind_of_events(events, REC_EVENTS);
+	eventbuild_deinit(&build);
+}
+END_TEST
+
 START_TEST(the_checksum_is_that_of_zlib)
 {
 	ck_assert_uint_eq(trace_crc32(0, "123456789", 9), 0xcbf43926);
@@ -471,4 +526,5 @@ HT_SUITE("format/writer", blocks_close_when_full, the_largest_record_fits_any_bl
 	the_index_leads_to_each_block, a_full_device_is_an_error_and_can_be_retried,
 	a_block_written_in_part_is_cut_off, what_stood_in_an_appended_file_stays,
 	a_write_that_fails_at_once_cuts_nothing, a_pipe_gets_the_rest_of_a_block_later,
-	interrupted_and_short_writes_go_on, lz4_decodes_the_file, the_checksum_is_that_of_zlib)
+	interrupted_and_short_writes_go_on, lz4_decodes_the_file,
+	events_are_sorted_where_that_is_possible_and_shorter, the_checksum_is_that_of_zlib)

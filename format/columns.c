@@ -1,0 +1,495 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "format/columns.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/abi_event.h"
+#include "format/record.h"
+
+enum column {
+	COLUMN_SHAPE,
+	COLUMN_TIME,
+	COLUMN_ADDR,
+	COLUMN_SIZE,
+	COLUMN_STACK,
+	COLUMN_OTHER,
+	COLUMN_COUNT
+};
+
+#define TAG_BYTES     2u
+#define TAG_VALUES    65536u
+#define SHAPES_MAX    255u
+#define TIME_LEFT_OUT 0x80u /* in the first tag of a shape */
+#define THREAD_BYTES  9u
+
+/* Fields are copied as whole words, events are read and written with so much room. */
+#define WORD_BYTES 8u
+#define EVENT_ROOM ABI_EVENT_MAX_BYTES
+
+/* Longer pieces are sorted at two places at a time. */
+#define SPLIT_BYTES  4096u
+#define GUESS_EVENTS 32u
+
+/* Columns that began in the same place of a page would be in each other's way in the cache. */
+#define STAGGER_BYTES 704u
+
+/* How long the fields of an event with two tags are; all 0 for one that has not both. */
+struct widths {
+	uint8_t event, time, addr, size, stack;
+};
+
+static struct widths widths_of(uint8_t tag0, uint8_t tag1)
+{
+	unsigned int kind = tag0 & 7;
+	bool with_stack = kind == ABI_EVENT_ALLOC || kind == ABI_EVENT_REALLOC_END;
+	if (!with_stack && kind != ABI_EVENT_FREE && kind != ABI_EVENT_REALLOC_BEGIN)
+		return (struct widths){0};
+	struct widths widths = {
+		.time = (uint8_t)(1u << (tag0 >> 3 & 3)),
+		.addr = (uint8_t)(1u << (tag0 >> 5 & 3)),
+	};
+	if (with_stack || !(tag1 & ABI_EVENT_NO_SIZE))
+		widths.size = (uint8_t)(1u << (tag1 & 3));
+	if (with_stack)
+		widths.stack = (uint8_t)((tag1 >> 2 & 3) + 1);
+	widths.event =
+		(uint8_t)(TAG_BYTES + widths.time + widths.addr + widths.size + widths.stack);
+	return widths;
+}
+
+_Static_assert(TAG_BYTES + 3 * WORD_BYTES + sizeof(uint32_t) <= EVENT_ROOM,
+	"what is touched of the longest event");
+
+/* How long the event is that begins at `at`, of which two bytes are readable; 0: it is none. */
+static size_t event_bytes(const uint8_t *at)
+{
+	switch (at[0] & 7) {
+	case 0:
+		return 0;
+	case ABI_EVENT_THREAD:
+		return THREAD_BYTES;
+	case ABI_EVENT_REALLOC_FREED:
+	case ABI_EVENT_REALLOC_FAIL:
+		return 1 + (1u << (at[0] >> 3 & 3));
+	default:
+		return widths_of(at[0], at[1]).event;
+	}
+}
+
+/* --- encoding --- */
+
+/* What two tags say; of the pairs the second is for a time whose first byte is 0. */
+struct shape {
+	struct widths widths;
+	uint8_t number[2]; /* 0: none yet */
+	uint8_t time[2];   /* bytes of it that stand in the column */
+};
+
+struct columns_encoder {
+	struct bytes_out scratch;	 /* the columns under construction */
+	unsigned int shape_count;	 /* of this piece */
+	uint8_t tags[SHAPES_MAX + 1][2]; /* of each shape, from 1 */
+	struct shape shape[TAG_VALUES];	 /* by both tags, few of which ever appear */
+};
+
+/* The ends of columns. */
+struct lane {
+	uint8_t *end[COLUMN_COUNT];
+};
+
+/* Of a piece, what is sorted into columns of its own; `at` is how far. */
+struct part {
+	const uint8_t *at, *end;
+	struct lane empty, lane;
+};
+
+struct ht_err *columns_encoder_create(struct columns_encoder **ret)
+{
+	*ret = calloc(1, sizeof(**ret));
+	return *ret ? NULL : ht_err_new(HT_ERR_NOMEM, "no memory to sort events");
+}
+
+void columns_encoder_destroy(struct columns_encoder *encoder)
+{
+	if (!encoder)
+		return;
+	bytes_out_deinit(&encoder->scratch);
+	free(encoder);
+}
+
+static struct shape *shape_at(struct columns_encoder *encoder, const uint8_t *at)
+{
+	uint16_t tags;
+	memcpy(&tags, at, sizeof(tags));
+	return &encoder->shape[tags];
+}
+
+static void forget_shapes(struct columns_encoder *encoder)
+{
+	for (unsigned int i = 1; i <= encoder->shape_count; i++) {
+		const uint8_t tags[TAG_BYTES] = {
+			encoder->tags[i][0] & (uint8_t)~TIME_LEFT_OUT, encoder->tags[i][1]};
+		*shape_at(encoder, tags) = (struct shape){0};
+	}
+	encoder->shape_count = 0;
+}
+
+/* Gives the event at `at` a shape; false when it cannot have one. */
+static bool add_shape(struct columns_encoder *encoder, const uint8_t *at)
+{
+	struct widths widths = widths_of(at[0], at[1]);
+	if (!widths.event || at[0] & TIME_LEFT_OUT || encoder->shape_count == SHAPES_MAX)
+		return false;
+	uint8_t number = (uint8_t)++encoder->shape_count;
+	bool is_byte = widths.time == 1, is_left_out = is_byte && !at[TAG_BYTES];
+	encoder->tags[number][0] = at[0] | (is_left_out ? TIME_LEFT_OUT : 0);
+	encoder->tags[number][1] = at[1];
+
+	struct shape *shape = shape_at(encoder, at);
+	shape->widths = widths;
+	shape->time[0] = widths.time;
+	shape->time[1] = is_byte ? 0 : widths.time;
+	shape->number[is_left_out] = number;
+	if (!is_byte)
+		shape->number[1] = number;
+	return true;
+}
+
+/* An event that has no shape, as it is. False when it is none. */
+static bool put_other(const uint8_t **at, struct lane *lane)
+{
+	size_t length = event_bytes(*at);
+	if (!length)
+		return false;
+	*lane->end[COLUMN_SHAPE]++ = 0;
+	memcpy(lane->end[COLUMN_OTHER], *at, EVENT_ROOM);
+	lane->end[COLUMN_OTHER] += length;
+	*at += length;
+	return true;
+}
+
+static inline void put_field(
+	struct lane *lane, enum column column, const uint8_t *from, size_t width)
+{
+	memcpy(lane->end[column], from, column == COLUMN_STACK ? sizeof(uint32_t) : WORD_BYTES);
+	lane->end[column] += width;
+}
+
+/* Sorts the event at `at`, behind which EVENT_ROOM is readable, and moves on to the next one. False
+ * when it is none: nothing has moved. */
+static inline __attribute__((always_inline)) bool put_event(
+	struct columns_encoder *encoder, const uint8_t **at, struct lane *lane)
+{
+	const uint8_t *field = *at;
+	const struct shape *shape = shape_at(encoder, field);
+	unsigned int is_zero = !field[TAG_BYTES];
+	if (ht_unlikely(!shape->number[is_zero]) && !add_shape(encoder, field))
+		return put_other(at, lane);
+	*lane->end[COLUMN_SHAPE]++ = shape->number[is_zero];
+	field += TAG_BYTES;
+	put_field(lane, COLUMN_TIME, field, shape->time[is_zero]);
+	field += shape->widths.time;
+	put_field(lane, COLUMN_ADDR, field, shape->widths.addr);
+	field += shape->widths.addr;
+	put_field(lane, COLUMN_SIZE, field, shape->widths.size);
+	field += shape->widths.size;
+	put_field(lane, COLUMN_STACK, field, shape->widths.stack);
+	*at += shape->widths.event;
+	return true;
+}
+
+/* Near the end of a piece there may be less behind an event than is touched. */
+static bool put_late_event(
+	struct columns_encoder *encoder, const uint8_t **at, size_t left, struct lane *lane)
+{
+	uint8_t padded[EVENT_ROOM] = {0};
+	const uint8_t *next = padded;
+	memcpy(padded, *at, left);
+	if (!put_event(encoder, &next, lane) || (size_t)(next - padded) > left)
+		return false;
+	*at += next - padded;
+	return true;
+}
+
+/* False when there are no whole events up to `stop`. */
+static bool sort_up_to(struct columns_encoder *encoder, struct part *part, const uint8_t *stop)
+{
+	struct lane lane = part->lane;
+	const uint8_t *at = part->at;
+	bool is_event = true;
+	while (is_event && at < stop && part->end - at >= EVENT_ROOM)
+		is_event = put_event(encoder, &at, &lane);
+	while (is_event && at < stop)
+		is_event = put_late_event(encoder, &at, (size_t)(part->end - at), &lane);
+	part->lane = lane;
+	part->at = at;
+	return is_event;
+}
+
+/* So many there are, without a look at where each of them ends. */
+static size_t least_events(const uint8_t *at, const uint8_t *end)
+{
+	return at < end ? (size_t)(end - at) / EVENT_ROOM : 0;
+}
+
+/*
+ * Where the next event begins is known two loads after where this one does, and the processor has
+ * nothing to do meanwhile: so two parts are sorted at a time, as far as both go. `second` begins
+ * where nobody knows that an event does: if it fails that says nothing. False when `first` does.
+ */
+static bool sort_both(struct columns_encoder *encoder, struct part *first, const uint8_t *stop,
+	struct part *second)
+{
+	struct lane lane = first->lane, lane2 = second->lane;
+	const uint8_t *at = first->at, *at2 = second->at;
+	bool is_event = true, is_event2 = true;
+	while (is_event && is_event2) {
+		size_t count = least_events(at, stop), count2 = least_events(at2, second->end);
+		count = count < count2 ? count : count2;
+		if (!count)
+			break;
+		do {
+			is_event = put_event(encoder, &at, &lane);
+			is_event2 = put_event(encoder, &at2, &lane2);
+		} while (is_event && is_event2 && --count);
+	}
+	first->lane = lane;
+	first->at = at;
+	second->lane = lane2;
+	second->at = at2;
+	return is_event;
+}
+
+/* A place near the middle where an event may begin: who begins to read at a wrong place is in step
+ * soon, mostly. */
+static const uint8_t *guess_start(const struct part *part)
+{
+	const uint8_t *at = part->at + (part->end - part->at) / 2;
+	for (unsigned int i = 0; i < GUESS_EVENTS; i++) {
+		size_t length = event_bytes(at);
+		at += length ? length : 1;
+	}
+	return at;
+}
+
+_Static_assert(SPLIT_BYTES / 2 >= (GUESS_EVENTS + 1) * EVENT_ROOM, "a guess stays in the piece");
+
+/* False when the piece is not whole events. */
+static bool sort(struct columns_encoder *encoder, struct part *first, struct part *second)
+{
+	if (first->end - first->at >= SPLIT_BYTES) {
+		const uint8_t *start = guess_start(first);
+		second->at = start;
+		if (!sort_both(encoder, first, start, second) || !sort_up_to(encoder, first, start))
+			return false;
+		if (first->at == start)
+			return sort_up_to(encoder, second, second->end);
+		second->lane = second->empty;
+	}
+	return sort_up_to(encoder, first, first->end);
+}
+
+static struct part part_of(struct bytes piece, uint8_t *memory, size_t column_bytes)
+{
+	struct part part = {.at = piece.at, .end = piece.end};
+	for (unsigned int i = 0; i < COLUMN_COUNT; i++)
+		part.empty.end[i] = memory + i * column_bytes;
+	part.lane = part.empty;
+	return part;
+}
+
+static size_t part_bytes(const struct part *part, unsigned int column)
+{
+	return (size_t)(part->lane.end[column] - part->empty.end[column]);
+}
+
+static struct ht_err *put_columns(const struct columns_encoder *encoder, size_t length,
+	const struct part *first, const struct part *second, struct bytes_out *out)
+{
+	struct ht_err *err = bytes_out_uleb(out, length);
+	if (!err)
+		err = bytes_out_uleb(out, encoder->shape_count);
+	for (unsigned int i = 0; i < COLUMN_COUNT && !err; i++)
+		err = bytes_out_uleb(out, part_bytes(first, i) + part_bytes(second, i));
+	if (!err)
+		err = bytes_out_put(out, encoder->tags[1], encoder->shape_count * TAG_BYTES);
+	for (unsigned int i = 0; i < COLUMN_COUNT && !err; i++) {
+		err = bytes_out_put(out, first->empty.end[i], part_bytes(first, i));
+		if (!err)
+			err = bytes_out_put(out, second->empty.end[i], part_bytes(second, i));
+	}
+	return err;
+}
+
+struct ht_err *columns_encode(
+	struct columns_encoder *encoder, struct bytes piece, struct bytes_out *out, bool *ret_done)
+{
+	const size_t start = out->length, length = bytes_left(&piece);
+	*ret_done = false;
+	if (length > TRACE_RECORD_MAX)
+		return NULL;
+	/* No column is longer than its piece. */
+	const size_t column_bytes = length + EVENT_ROOM + STAGGER_BYTES;
+	struct ht_err *err = bytes_out_reserve(&encoder->scratch, 2 * COLUMN_COUNT * column_bytes);
+	if (err)
+		return err;
+	uint8_t *memory = encoder->scratch.data;
+	struct part first = part_of(piece, memory, column_bytes);
+	struct part second = part_of(piece, memory + COLUMN_COUNT * column_bytes, column_bytes);
+	forget_shapes(encoder);
+	if (!sort(encoder, &first, &second))
+		return NULL;
+	err = put_columns(encoder, length, &first, &second, out);
+	if (err)
+		out->length = start;
+	*ret_done = !err;
+	return err;
+}
+
+/* --- decoding --- */
+
+struct source {
+	struct {
+		uint8_t tags[TAG_BYTES];
+		uint8_t time_mask; /* 0 where the time is left out */
+		struct widths widths;
+	} shape[SHAPES_MAX + 1];
+	size_t piece_bytes;
+	size_t column_bytes[COLUMN_COUNT];
+	struct bytes columns; /* all of them, one after the other */
+};
+
+/* The beginnings of what is left of columns. */
+struct rest {
+	const uint8_t *at[COLUMN_COUNT];
+};
+
+static bool take_shapes(struct bytes *in, uint64_t count, struct source *ret)
+{
+	const uint8_t *tags;
+	memset(ret->shape, 0, sizeof(ret->shape));
+	if (count > SHAPES_MAX || !bytes_take(in, count * TAG_BYTES, &tags))
+		return false;
+	for (uint64_t i = 1; i <= count; i++, tags += TAG_BYTES) {
+		bool is_left_out = tags[0] & TIME_LEFT_OUT;
+		uint8_t tag0 = tags[0] & (uint8_t)~TIME_LEFT_OUT;
+		struct widths widths = widths_of(tag0, tags[1]);
+		if (!widths.event || (is_left_out && widths.time != 1))
+			return false;
+		ret->shape[i].tags[0] = tag0;
+		ret->shape[i].tags[1] = tags[1];
+		ret->shape[i].time_mask = is_left_out ? 0 : 0xff;
+		ret->shape[i].widths = widths;
+	}
+	return true;
+}
+
+static bool take_source(struct bytes in, struct source *ret)
+{
+	uint64_t length, shape_count, left = bytes_left(&in);
+	if (!bytes_uleb(&in, &length) || length > TRACE_RECORD_MAX ||
+		!bytes_uleb(&in, &shape_count))
+		return false;
+	ret->piece_bytes = length;
+	for (unsigned int i = 0; i < COLUMN_COUNT; i++) {
+		if (!bytes_uleb(&in, &length) || length > left)
+			return false;
+		ret->column_bytes[i] = length;
+		left -= length;
+	}
+	if (!take_shapes(&in, shape_count, ret))
+		return false;
+	ret->columns = in;
+	for (unsigned int i = 0; i < COLUMN_COUNT; i++) {
+		const uint8_t *column;
+		if (!bytes_take(&in, ret->column_bytes[i], &column))
+			return false;
+	}
+	return !bytes_left(&in);
+}
+
+static inline void take_field(uint8_t *to, struct rest *rest, enum column column, size_t width)
+{
+	memcpy(to, rest->at[column], column == COLUMN_STACK ? sizeof(uint32_t) : WORD_BYTES);
+	rest->at[column] += width;
+}
+
+/* Puts the next event together at `to`, where EVENT_ROOM is. Returns its end; NULL when there is no
+ * such event. */
+static inline uint8_t *take_event(const struct source *source, struct rest *rest, uint8_t *to)
+{
+	uint8_t number = *rest->at[COLUMN_SHAPE]++;
+	const struct widths widths = source->shape[number].widths;
+	const uint8_t time_mask = source->shape[number].time_mask;
+	if (ht_unlikely(!widths.event)) {
+		size_t length = number ? 0 : event_bytes(rest->at[COLUMN_OTHER]);
+		memcpy(to, rest->at[COLUMN_OTHER], EVENT_ROOM);
+		rest->at[COLUMN_OTHER] += length;
+		return length ? to + length : NULL;
+	}
+	memcpy(to, source->shape[number].tags, TAG_BYTES);
+	to += TAG_BYTES;
+	take_field(to, rest, COLUMN_TIME, widths.time & time_mask);
+	*to &= time_mask;
+	to += widths.time;
+	take_field(to, rest, COLUMN_ADDR, widths.addr);
+	to += widths.addr;
+	take_field(to, rest, COLUMN_SIZE, widths.size);
+	to += widths.size;
+	take_field(to, rest, COLUMN_STACK, widths.stack);
+	return to + widths.stack;
+}
+
+/* Puts the piece together at `to`, where there is room for one event more. Behind the columns,
+ * which begin at `from`, is room, too. */
+static bool join(const struct source *source, const uint8_t *from, uint8_t *to)
+{
+	const uint8_t *end[COLUMN_COUNT], *piece_end = to + source->piece_bytes;
+	struct rest rest;
+	for (unsigned int i = 0; i < COLUMN_COUNT; i++) {
+		rest.at[i] = from;
+		from += source->column_bytes[i];
+		end[i] = from;
+	}
+	/* Who leaves a column reads the next one, or the room behind, and is found out at once. */
+	while (rest.at[COLUMN_SHAPE] < end[COLUMN_SHAPE]) {
+		to = take_event(source, &rest, to);
+		if (!to || to > piece_end || rest.at[COLUMN_TIME] > end[COLUMN_TIME] ||
+			rest.at[COLUMN_ADDR] > end[COLUMN_ADDR] ||
+			rest.at[COLUMN_SIZE] > end[COLUMN_SIZE] ||
+			rest.at[COLUMN_STACK] > end[COLUMN_STACK] ||
+			rest.at[COLUMN_OTHER] > end[COLUMN_OTHER])
+			return false;
+	}
+	for (unsigned int i = 0; i < COLUMN_COUNT; i++) {
+		if (rest.at[i] != end[i])
+			return false;
+	}
+	return to == piece_end;
+}
+
+struct ht_err *columns_decode(
+	struct bytes columns, struct bytes_out *scratch, struct bytes_out *out)
+{
+	struct source source;
+	bool is_sound = take_source(columns, &source);
+	scratch->length = 0;
+	if (is_sound) {
+		struct ht_err *err =
+			bytes_out_put(scratch, source.columns.at, bytes_left(&source.columns));
+		if (!err)
+			err = bytes_out_reserve(scratch, EVENT_ROOM);
+		if (!err)
+			err = bytes_out_reserve(out, source.piece_bytes + EVENT_ROOM);
+		if (err)
+			return err;
+		memset(scratch->data + scratch->length, 0, EVENT_ROOM);
+		is_sound = join(&source, scratch->data, out->data + out->length);
+	}
+	if (!is_sound)
+		return ht_err_new(
+			HT_ERR_FORMAT, "malformed columns of %zu bytes", bytes_left(&columns));
+	out->length += source.piece_bytes;
+	return NULL;
+}

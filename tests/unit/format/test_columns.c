@@ -1,0 +1,510 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "format/columns.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "format/record.h"
+#include "tests/support/eventbuild.h"
+#include "tests/support/ht_check.h"
+
+/* Deterministic: a failure is a failure every time. */
+static uint64_t next_random(uint64_t *state)
+{
+	*state = *state * 6364136223846793005u + 1442695040888963407u;
+	return *state >> 32 | *state << 32;
+}
+
+/* A value of 0 .. `bits` significant bits. */
+static uint64_t any_below(uint64_t *state, unsigned int bits)
+{
+	bits = (unsigned int)(next_random(state) % (bits + 1));
+	return bits ? next_random(state) >> (64 - bits) : 0;
+}
+
+struct bench {
+	struct columns_encoder *encoder;
+	struct bytes_out columns, scratch, piece;
+};
+
+static void bench_init(struct bench *bench)
+{
+	*bench = (struct bench){0};
+	ck_no_err(columns_encoder_create(&bench->encoder));
+}
+
+static void bench_deinit(struct bench *bench)
+{
+	columns_encoder_destroy(bench->encoder);
+	bytes_out_deinit(&bench->columns);
+	bytes_out_deinit(&bench->scratch);
+	bytes_out_deinit(&bench->piece);
+}
+
+/* From an allocation of its own size, so that a sanitizer sees a read behind it. */
+static bool encode(struct bench *bench, const uint8_t *data, size_t length)
+{
+	uint8_t *copy = malloc(length ? length : 1);
+	bool is_done;
+	ck_assert_ptr_nonnull(copy);
+	if (length)
+		memcpy(copy, data, length);
+	bench->columns.length = 0;
+	ck_no_err(
+		columns_encode(bench->encoder, bytes_of(copy, length), &bench->columns, &is_done));
+	free(copy);
+	ck_assert(is_done || !bench->columns.length);
+	return is_done;
+}
+
+/* False when the columns are refused, and nothing was appended. No memory is left of a larger one.
+ */
+static bool decode(struct bench *bench, const uint8_t *columns, size_t length)
+{
+	uint8_t *copy = malloc(length ? length : 1);
+	ck_assert_ptr_nonnull(copy);
+	if (length)
+		memcpy(copy, columns, length);
+	bytes_out_deinit(&bench->piece);
+	bytes_out_deinit(&bench->scratch);
+	struct ht_err *err = columns_decode(bytes_of(copy, length), &bench->scratch, &bench->piece);
+	free(copy);
+	if (!err)
+		return true;
+	ck_assert_int_eq(err->code, HT_ERR_FORMAT);
+	ck_assert_uint_eq(bench->piece.length, 0);
+	ht_err_free(err);
+	return false;
+}
+
+static void check_comes_back(struct bench *bench, const uint8_t *data, size_t length)
+{
+	ck_assert(encode(bench, data, length));
+	ck_assert(decode(bench, bench->columns.data, bench->columns.length));
+	ck_assert_uint_eq(bench->piece.length, length);
+	if (length)
+		ck_assert_mem_eq(bench->piece.data, data, length);
+}
+
+/* Of a program that allocates: few sizes and stacks, and now and then anything. */
+static void put_likely_event(struct eventbuild *build, uint64_t *state)
+{
+	uint64_t tsc = build->tsc + (next_random(state) % 4 ? 0 : next_random(state) % 8192);
+	uint64_t addr = 0x7f0012340000 + next_random(state) % 512 * 32;
+	if (next_random(state) % 2)
+		eventbuild_alloc(build, ABI_EVENT_ALLOC, 0, tsc, addr,
+			24 + next_random(state) % 3 * 200,
+			1 + (uint32_t)(next_random(state) % 400));
+	else
+		eventbuild_free(
+			build, ABI_EVENT_FREE, 3, tsc, addr, next_random(state) % 3 ? 0 : 24);
+}
+
+static void put_any_event(struct eventbuild *build, uint64_t *state)
+{
+	uint64_t tsc = build->tsc + any_below(state, 40);
+	uint64_t addr = any_below(state, 64), size = any_below(state, 64);
+	uint8_t hook = (uint8_t)(next_random(state) % 16);
+	enum abi_event_kind kind = 1 + (unsigned int)(next_random(state) % 8);
+	const struct eventbuild_mapping mapping = {
+		.call = ABI_CALL_MAP, .addr = addr, .length = size, .protect = 3, .stack = 4};
+	switch (kind) {
+	case ABI_EVENT_THREAD:
+		eventbuild_thread(build, (uint32_t)addr, hook);
+		break;
+	case ABI_EVENT_ALLOC:
+	case ABI_EVENT_REALLOC_END:
+		eventbuild_alloc(
+			build, kind, hook, tsc, addr, size, (uint32_t)any_below(state, 32));
+		break;
+	case ABI_EVENT_FREE:
+	case ABI_EVENT_REALLOC_BEGIN:
+		eventbuild_free(build, kind, hook, tsc, addr, size);
+		break;
+	case ABI_EVENT_REALLOC_FREED:
+	case ABI_EVENT_REALLOC_FAIL:
+		eventbuild_realloc_done(build, kind, tsc);
+		break;
+	case ABI_EVENT_MAPPING:
+		eventbuild_mapping(build, tsc, &mapping, hook, 0);
+		break;
+	}
+}
+
+START_TEST(random_streams_come_back)
+{
+	struct bench bench;
+	uint64_t state = 1;
+	bench_init(&bench);
+	for (unsigned int round = 0; round < 600; round++) {
+		struct eventbuild build = {0};
+		size_t bytes = any_below(&state, 17);
+		while (build.out.length < bytes) {
+			if (round % 3 == 0 || (round % 3 == 1 && next_random(&state) % 64 == 0))
+				put_any_event(&build, &state);
+			else
+				put_likely_event(&build, &state);
+		}
+		check_comes_back(&bench, build.out.data, build.out.length);
+		eventbuild_deinit(&build);
+	}
+	bench_deinit(&bench);
+}
+END_TEST
+
+/* Bytes as FORMAT.md describes them, by hand. */
+static const uint8_t golden_piece[] = {
+	1, 0x39, 0x30, 0, 0, 2, 0, 0, 0,	       /* THREAD */
+	2 | 1 << 3 | 2 << 5, 0 | 1 << 2 | 5 << 4,      /* ALLOC, time of two bytes */
+	0x00, 0x12, 0x11, 0x22, 0x33, 0x44, 100, 2, 1, /* time, addr, size, stack */
+	3 | 0 << 3 | 0 << 5, 1 << 2 | 3 << 4, 0, 0xb9, /* FREE, time 0, without size */
+	7 | 0 << 3, 9,				       /* REALLOC_FAIL */
+	3 | 0 << 3 | 0 << 5, 1 << 2 | 3 << 4, 5, 0xba, /* FREE, time 5, without size */
+	3 | 0 << 3 | 0 << 5, 1 << 2 | 3 << 4, 0, 0xbb, /* as the first one */
+};
+static const uint8_t golden_columns[] = {
+	34, 3,					  /* bytes, shapes */
+	6, 3, 7, 1, 2, 11,			  /* bytes of the columns */
+	0x4a, 0x54,				  /* shape 1 */
+	0x80 | 3, 0x34,				  /* shape 2: the time is 0 */
+	3, 0x34,				  /* shape 3 */
+	0, 1, 2, 0, 3, 2,			  /* shapes */
+	0x00, 0x12, 5,				  /* times */
+	0x11, 0x22, 0x33, 0x44, 0xb9, 0xba, 0xbb, /* addresses */
+	100,					  /* sizes */
+	2, 1,					  /* stacks */
+	1, 0x39, 0x30, 0, 0, 2, 0, 0, 0, 7, 9,	  /* others */
+};
+
+START_TEST(the_columns_are_as_specified)
+{
+	struct bench bench;
+	bench_init(&bench);
+	check_comes_back(&bench, golden_piece, sizeof(golden_piece));
+	ck_assert_uint_eq(bench.columns.length, sizeof(golden_columns));
+	ck_assert_mem_eq(bench.columns.data, golden_columns, sizeof(golden_columns));
+	/* No number of the piece before is left. */
+	check_comes_back(&bench, golden_piece + 20, sizeof(golden_piece) - 20);
+	ck_assert_uint_eq(bench.columns.data[1], 2);
+	bench_deinit(&bench);
+}
+END_TEST
+
+static bool ends_event(const size_t *end, size_t count, size_t at)
+{
+	for (size_t i = 0; i < count; i++) {
+		if (end[i] == at)
+			return true;
+	}
+	return at == 0;
+}
+
+START_TEST(a_piece_that_is_cut_is_left_as_it_is)
+{
+	enum { EVENTS = 40 };
+	size_t end[EVENTS];
+	struct eventbuild build = {0};
+	struct bench bench;
+	uint64_t state = 2;
+	bench_init(&bench);
+	for (unsigned int i = 0; i < EVENTS; i++) {
+		put_any_event(&build, &state);
+		end[i] = build.out.length;
+	}
+	/* A mapping is several events here. */
+	for (size_t cut = 0; cut <= build.out.length; cut++) {
+		bool is_done = encode(&bench, build.out.data, cut);
+		ck_assert(is_done || !ends_event(end, EVENTS, cut));
+		if (is_done)
+			check_comes_back(&bench, build.out.data, cut);
+	}
+	eventbuild_deinit(&build);
+	bench_deinit(&bench);
+}
+END_TEST
+
+/* Long enough to be sorted at two places, and cut or spoilt anywhere in the second half. */
+START_TEST(what_is_no_event_is_found_wherever_it_stands)
+{
+	struct eventbuild build = {0};
+	struct bench bench;
+	uint64_t state = 3;
+	bench_init(&bench);
+	while (build.out.length < 20000)
+		put_likely_event(&build, &state);
+	check_comes_back(&bench, build.out.data, build.out.length);
+	const size_t whole = build.out.length;
+	eventbuild_realloc_done(&build, ABI_EVENT_REALLOC_FAIL, build.tsc + 1600);
+	ck_assert(!encode(&bench, build.out.data, build.out.length - 1));
+	build.out.length = whole;
+	ck_no_err(bytes_out_u8(&build.out, 0));
+	ck_assert(!encode(&bench, build.out.data, build.out.length));
+	for (unsigned int i = 0; i < 300; i++) {
+		size_t at = next_random(&state) % whole;
+		uint8_t was = build.out.data[at];
+		build.out.data[at] = (uint8_t)next_random(&state);
+		if (encode(&bench, build.out.data, whole))
+			check_comes_back(&bench, build.out.data, whole);
+		build.out.data[at] = was;
+	}
+	eventbuild_deinit(&build);
+	bench_deinit(&bench);
+}
+END_TEST
+
+/* Who begins between two of these events stays there: what is read from there looks like them. */
+START_TEST(a_wrong_guess_changes_nothing)
+{
+	static const uint8_t event[] = {ABI_EVENT_FREE, ABI_EVENT_NO_SIZE, 3, 4}, other[] = {7, 1};
+	struct bench bench;
+	bench_init(&bench);
+	for (size_t others = 0; others < 8; others++) {
+		struct bytes_out piece = {0};
+		for (size_t i = 0; i < others; i++)
+			ck_no_err(bytes_out_put(&piece, other, sizeof(other)));
+		for (size_t i = 0; i < 4096; i++)
+			ck_no_err(bytes_out_put(&piece, event, sizeof(event)));
+		check_comes_back(&bench, piece.data, piece.length);
+		bytes_out_deinit(&piece);
+	}
+	bench_deinit(&bench);
+}
+END_TEST
+
+START_TEST(noise_comes_back_or_is_left)
+{
+	struct bench bench;
+	uint64_t state = 4;
+	unsigned int done = 0;
+	bench_init(&bench);
+	for (unsigned int round = 0; round < 20000; round++) {
+		uint8_t noise[64];
+		size_t length = next_random(&state) % sizeof(noise);
+		for (size_t i = 0; i < length; i++)
+			noise[i] = (uint8_t)next_random(&state);
+		if (!encode(&bench, noise, length))
+			continue;
+		check_comes_back(&bench, noise, length);
+		done++;
+	}
+	ck_assert_uint_gt(done, 100);
+	bench_deinit(&bench);
+}
+END_TEST
+
+START_TEST(there_may_be_more_shapes_than_numbers)
+{
+	struct bytes_out piece = {0};
+	struct bench bench;
+	bench_init(&bench);
+	for (unsigned int tag1 = 0; tag1 < 256; tag1++) {
+		for (uint8_t time = 0; time < 2; time++) {
+			const uint8_t event[2 + 1 + 1 + 8 + 4] = {
+				ABI_EVENT_ALLOC, (uint8_t)tag1, time, 1};
+			size_t length = 2 + 1 + 1 + (1u << (tag1 & 3)) + (tag1 >> 2 & 3) + 1;
+			ck_no_err(bytes_out_put(&piece, event, length));
+		}
+	}
+	for (unsigned int round = 0; round < 2; round++) {
+		check_comes_back(&bench, piece.data, piece.length);
+		/* Two bytes for its length. */
+		ck_assert_uint_eq(bench.columns.data[2] | bench.columns.data[3] << 7, 255 | 1 << 7);
+	}
+	bytes_out_deinit(&piece);
+	bench_deinit(&bench);
+}
+END_TEST
+
+START_TEST(a_piece_is_as_long_as_a_record_at_most)
+{
+	uint8_t *piece = malloc(TRACE_RECORD_MAX + 2);
+	struct bench bench;
+	bench_init(&bench);
+	for (size_t i = 0; i < TRACE_RECORD_MAX + 2; i += 2) {
+		piece[i] = ABI_EVENT_REALLOC_FAIL;
+		piece[i + 1] = (uint8_t)i;
+	}
+	check_comes_back(&bench, piece, TRACE_RECORD_MAX);
+	ck_assert(!encode(&bench, piece, TRACE_RECORD_MAX + 2));
+	free(piece);
+	bench_deinit(&bench);
+}
+END_TEST
+
+START_TEST(a_piece_that_claims_more_than_a_record_is_refused)
+{
+	/* THREAD after THREAD, and a length one too high. */
+	struct bytes_out columns = {0};
+	struct bench bench;
+	const size_t events = TRACE_RECORD_MAX / 9 + 1;
+	bench_init(&bench);
+	ck_no_err(bytes_out_uleb(&columns, events * 9));
+	ck_no_err(bytes_out_uleb(&columns, 0));
+	ck_no_err(bytes_out_uleb(&columns, events));
+	for (unsigned int i = 0; i < 4; i++)
+		ck_no_err(bytes_out_uleb(&columns, 0));
+	ck_no_err(bytes_out_uleb(&columns, events * 9));
+	for (size_t i = 0; i < events; i++)
+		ck_no_err(bytes_out_u8(&columns, 0));
+	for (size_t i = 0; i < events; i++)
+		ck_no_err(bytes_out_put(&columns, "\1tid.lvl.", 9));
+	ck_assert(!decode(&bench, columns.data, columns.length));
+	bytes_out_deinit(&columns);
+	bench_deinit(&bench);
+}
+END_TEST
+
+static void sample_columns(struct bench *bench, struct bytes_out *ret)
+{
+	struct eventbuild build = {0};
+	uint64_t state = 5;
+	for (unsigned int i = 0; i < 12; i++)
+		put_any_event(&build, &state);
+	for (unsigned int i = 0; i < 40; i++)
+		put_likely_event(&build, &state);
+	ck_assert(encode(bench, build.out.data, build.out.length));
+	ck_no_err(bytes_out_put(ret, bench->columns.data, bench->columns.length));
+	eventbuild_deinit(&build);
+}
+
+START_TEST(cut_columns_are_malformed)
+{
+	struct bytes_out columns = {0};
+	struct bench bench;
+	bench_init(&bench);
+	sample_columns(&bench, &columns);
+	for (size_t cut = 0; cut < columns.length; cut++)
+		ck_assert(!decode(&bench, columns.data, cut));
+	ck_assert(decode(&bench, columns.data, columns.length));
+	ck_no_err(bytes_out_u8(&columns, 0));
+	ck_assert(!decode(&bench, columns.data, columns.length));
+	bytes_out_deinit(&columns);
+	bench_deinit(&bench);
+}
+END_TEST
+
+/* What changed columns give, if anything, has the length that they say, and no more than a record
+ * has. */
+START_TEST(changed_columns_are_refused_or_bounded)
+{
+	struct bytes_out columns = {0};
+	struct bench bench;
+	bench_init(&bench);
+	sample_columns(&bench, &columns);
+	for (size_t at = 0; at < columns.length; at++) {
+		uint8_t was = columns.data[at];
+		for (unsigned int value = 0; value < 256; value++) {
+			columns.data[at] = (uint8_t)value;
+			if (!decode(&bench, columns.data, columns.length))
+				continue;
+			struct bytes in = bytes_of(columns.data, columns.length);
+			uint64_t length;
+			ck_assert(bytes_uleb(&in, &length));
+			ck_assert_uint_eq(bench.piece.length, length);
+			ck_assert_uint_le(length, TRACE_RECORD_MAX);
+		}
+		columns.data[at] = was;
+	}
+	bytes_out_deinit(&columns);
+	bench_deinit(&bench);
+}
+END_TEST
+
+/* Columns of which the encoder would never make so few or many bytes: `says` what is wrong. */
+static const struct {
+	const char *says;
+	uint8_t length;
+	uint8_t bytes[20];
+} malformed[] = {
+	{"a number that no shape has", 11, {2, 0, 1, 0, 0, 0, 0, 2, 1, 7, 9}},
+	{"a shape of no event", 10, {0, 1, 0, 0, 0, 0, 0, 0, 1, 0}},
+	{"a shape without a time of two bytes", 13,
+		{6, 1, 1, 0, 1, 1, 0, 0, 0x80 | 8 | 3, 0, 1, 2, 3}},
+	{"bytes that no event takes", 15, {5, 1, 1, 1, 1, 1, 0, 1, 3, 0, 1, 7, 8, 9, 1}},
+	{"a time that is not there", 13, {5, 1, 1, 0, 1, 1, 0, 0, 3, 0, 1, 8, 9}},
+	{"a stack that is not there", 14, {6, 1, 1, 1, 1, 1, 0, 0, 2, 0, 1, 7, 8, 9}},
+	{"another event of no kind", 10, {1, 0, 1, 0, 0, 0, 0, 1, 0, 8}},
+	{"another event that is cut", 10, {2, 0, 1, 0, 0, 0, 0, 1, 0, 7}},
+	{"fewer bytes than its events", 14, {4, 1, 1, 1, 1, 1, 0, 0, 3, 0, 1, 7, 8, 9}},
+	{"more bytes than its events", 14, {6, 1, 1, 1, 1, 1, 0, 0, 3, 0, 1, 7, 8, 9}},
+};
+
+START_TEST(malformed_columns_are_refused)
+{
+	static const uint8_t proper[] = {5, 1, 1, 1, 1, 1, 0, 0, 3, 0, 1, 7, 8, 9};
+	struct bench bench;
+	bench_init(&bench);
+	ck_assert(decode(&bench, proper, sizeof(proper)));
+	ck_assert_mem_eq(bench.piece.data, ((uint8_t[]){3, 0, 7, 8, 9}), 5);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(malformed); i++)
+		ck_assert_msg(!decode(&bench, malformed[i].bytes, malformed[i].length), "%s",
+			malformed[i].says);
+	bench_deinit(&bench);
+}
+END_TEST
+
+/* All events have one shape, whose field `wide` is of four or eight bytes, of which none is there.
+ */
+static void check_runs_out(struct bench *bench, unsigned int wide)
+{
+	enum { SHAPE, TIME, ADDR, SIZE, STACK, OTHER, COLUMNS, EVENTS = 1000 };
+	const uint8_t tags[] = {(uint8_t)(ABI_EVENT_ALLOC | (wide == TIME ? 3 : 0) << 3 |
+					  (wide == ADDR ? 3 : 0) << 5),
+		(uint8_t)((wide == SIZE ? 3 : 0) | (wide == STACK ? 3 : 0) << 2)};
+	struct bytes_out columns = {0};
+	uint64_t event_bytes = 2 + 4 - 1 + (wide == STACK ? 4 : 8);
+	ck_no_err(bytes_out_uleb(&columns, wide == OTHER ? EVENTS * 9 : EVENTS * event_bytes));
+	ck_no_err(bytes_out_uleb(&columns, 1));
+	for (unsigned int i = 0; i < COLUMNS; i++) {
+		bool is_there = i == SHAPE || (wide != OTHER && i != OTHER && i != wide);
+		ck_no_err(bytes_out_uleb(&columns, is_there ? EVENTS : 0));
+	}
+	ck_no_err(bytes_out_put(&columns, tags, sizeof(tags)));
+	for (unsigned int i = 0; i < (wide == OTHER ? 1 : COLUMNS - 2) * EVENTS; i++)
+		ck_no_err(bytes_out_u8(&columns, wide != OTHER));
+	ck_assert(!decode(bench, columns.data, columns.length));
+	bytes_out_deinit(&columns);
+}
+
+START_TEST(a_column_that_runs_out_is_not_left_far_behind)
+{
+	struct bench bench;
+	bench_init(&bench);
+	for (unsigned int wide = 1; wide <= 5; wide++)
+		check_runs_out(&bench, wide);
+	/* Of an event without a shape there is one byte, which says that it has twenty. */
+	uint8_t columns[9 + 32] = {(31 * 20 & 0x7f) | 0x80, 31 * 20 >> 7, 0, 31, 0, 0, 0, 0, 1};
+	columns[sizeof(columns) - 1] = ABI_EVENT_ALLOC | 3 << 3 | 3 << 5;
+	ck_assert(!decode(&bench, columns, sizeof(columns)));
+	bench_deinit(&bench);
+}
+END_TEST
+
+START_TEST(columns_are_appended)
+{
+	struct bench bench;
+	bool is_done;
+	bench_init(&bench);
+	ck_no_err(bytes_out_put(&bench.columns, "abc", 3));
+	ck_no_err(columns_encode(bench.encoder, bytes_of(golden_piece, sizeof(golden_piece)),
+		&bench.columns, &is_done));
+	ck_assert(is_done);
+	ck_assert_uint_eq(bench.columns.length, 3 + sizeof(golden_columns));
+	ck_assert_mem_eq(bench.columns.data + 3, golden_columns, sizeof(golden_columns));
+	ck_no_err(bytes_out_put(&bench.piece, "de", 2));
+	ck_no_err(columns_decode(
+		bytes_of(golden_columns, sizeof(golden_columns)), &bench.scratch, &bench.piece));
+	ck_assert_uint_eq(bench.piece.length, 2 + sizeof(golden_piece));
+	ck_assert_mem_eq(bench.piece.data, "de", 2);
+	ck_assert_mem_eq(bench.piece.data + 2, golden_piece, sizeof(golden_piece));
+	bench_deinit(&bench);
+}
+END_TEST
+
+HT_SUITE("format/columns", random_streams_come_back, the_columns_are_as_specified,
+	a_piece_that_is_cut_is_left_as_it_is, what_is_no_event_is_found_wherever_it_stands,
+	a_wrong_guess_changes_nothing, noise_comes_back_or_is_left,
+	there_may_be_more_shapes_than_numbers, a_piece_is_as_long_as_a_record_at_most,
+	a_piece_that_claims_more_than_a_record_is_refused, cut_columns_are_malformed,
+	changed_columns_are_refused_or_bounded, malformed_columns_are_refused,
+	a_column_that_runs_out_is_not_left_far_behind, columns_are_appended)
