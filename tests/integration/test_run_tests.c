@@ -99,11 +99,12 @@ END_TEST
 /* Of any process that a test starts, however the test takes its end. */
 START_TEST(a_sanitizers_report_is_a_failure)
 {
-	char body[256], *out;
-	snprintf(body, sizeof(body),
-		"at=${ASAN_OPTIONS:?}; echo 'what it found' >${at##*log_path=}.77; %s", good);
+	static const char at[] = "at=${ASAN_OPTIONS:?}; at=${at##*log_path=}";
+	char body[256], warning[256], *out;
+	snprintf(body, sizeof(body), "%s; echo '==77==ERROR: what it found' >$at.77; %s", at, good);
+	snprintf(warning, sizeof(warning), "%s; echo '==77==WARNING: odd' >$at.77; %s", at, good);
 	const char *const argv[] = {
-		"scripts/run-tests", program("a", body), program("b", good), NULL};
+		"scripts/run-tests", program("a", body), program("b", warning), NULL};
 	check_last_line(argv, 1, "6 passed, 1 failed\n");
 	ck_assert_int_eq(run_program(argv, SCRIPT_MS, &out, NULL), 1);
 	ck_assert_msg(strstr(out, "what it found\n"), "%s", out);
