@@ -301,7 +301,7 @@ static void compare_rocksdb(const char *const walker[])
 	struct run bench;
 	run_start(&bench, (const char *[]){"/usr/bin/db_bench", "--benchmarks=updaterandom",
 				  "--write_buffer_size=500000", "--num=100000", "--threads=4",
-				  "--duration=60", database, NULL});
+				  "--duration=600", database, NULL});
 	unwound_started();
 	run_until(__atomic_load_n(&unwound->calls, __ATOMIC_RELAXED) > 100000, LOAD_MS);
 	capture(bench.pid, unwound, 16, 10000, walker);
