@@ -170,7 +170,7 @@ struct ht_err *watch_modules(struct watch *watch, uint64_t now_ns, bool *ret_cha
 	if (due(&watch->next_chain_ns, now_ns, CHAIN_PERIOD_NS))
 		changed |= walk_chains(watch).hash != watch->chains_hash ||
 			   hash_slots(watch, false) != watch->slots_hash;
-	uint64_t unknown = receiver_totals(watch->options.receiver).unknown_pcs;
+	uint64_t unknown = receiver_unknown_pcs(watch->options.receiver);
 	if (unknown != watch->unknown_pcs &&
 		due(&watch->next_unknown_ns, now_ns, UNKNOWN_PERIOD_NS)) {
 		watch->unknown_pcs = unknown;

@@ -34,10 +34,9 @@ struct receiver_totals {
 	uint64_t samples_lost; /* drawn, and not recorded */
 	uint64_t mappings;     /* committed, of mappings: not among those above */
 	uint64_t failed_calls;
-	uint64_t nested;      /* events in slots of nesting level 1 and up */
-	uint64_t threads;     /* slots of level 0 ever used */
-	uint64_t unknown_pcs; /* abi_control.unknown_pcs */
-	uint64_t damage;      /* what the agent cannot have written: 0 unless the target did */
+	uint64_t nested;  /* events in slots of nesting level 1 and up */
+	uint64_t threads; /* slots of level 0 ever used */
+	uint64_t damage;  /* what the agent cannot have written: 0 unless the target did */
 };
 
 HT_MUST_CHECK
@@ -84,7 +83,10 @@ void receiver_set_bounds(
 /* The thread of that slot is gone and its stream is drained: others may claim the slot. */
 void receiver_release(struct receiver *receiver, const struct receiver_thread *thread);
 
+/* Of all slots: not for each tick. */
 struct receiver_totals receiver_totals(const struct receiver *receiver);
+/* abi_control.unknown_pcs */
+uint64_t receiver_unknown_pcs(const struct receiver *receiver);
 /* Writes the totals as REC_LOSS records. */
 HT_MUST_CHECK
 struct ht_err *receiver_put_totals(struct receiver *receiver);

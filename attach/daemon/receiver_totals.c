@@ -38,13 +38,17 @@ static void settle_losses(struct receiver_totals *totals, uint64_t received)
 	totals->lost[ABI_LOSS_TIMEOUT] = missing - totals->lost[ABI_LOSS_SOCKET];
 }
 
+uint64_t receiver_unknown_pcs(const struct receiver *receiver)
+{
+	return load(&receiver->control->unknown_pcs);
+}
+
 struct receiver_totals receiver_totals(const struct receiver *receiver)
 {
 	struct receiver_totals totals = {
 		.events = receiver->events - sink_dropped_events(receiver->sink),
 		.nested = receiver->nested,
 		.threads = receiver->threads,
-		.unknown_pcs = load(&receiver->control->unknown_pcs),
 		.damage = receiver->damage + receiver->nodes.damage,
 	};
 	for (unsigned int i = 0; i < ABI_LOSS_COUNT; i++)
