@@ -5,6 +5,15 @@
 
 #define FRAMES_MAX 20000u
 
+/* Where nothing is known of a function libunwind guesses, by rbp, and what it passes over then may
+ * be ours. */
+static bool is_known(unw_cursor_t *cursor, unw_word_t ip)
+{
+	unw_proc_info_t info;
+	return unw_get_proc_info(cursor, &info) == 0 &&
+	       !(info.start_ip == ip && info.end_ip == ip + 1);
+}
+
 static enum judge_result walk(unw_cursor_t *cursor, const struct stackscan_ranges *ranges)
 {
 	for (unsigned i = 0; i < FRAMES_MAX; i++) {
@@ -13,6 +22,8 @@ static enum judge_result walk(unw_cursor_t *cursor, const struct stackscan_range
 			return JUDGE_UNDECIDED;
 		if (stackscan_ours(ranges, ip))
 			return JUDGE_INSIDE;
+		if (!is_known(cursor, ip))
+			return JUDGE_UNDECIDED;
 		int step = unw_step(cursor);
 		if (step == 0)
 			return JUDGE_OUTSIDE;

@@ -28,6 +28,7 @@
 
 /* Code that plays the agent's: a frame of it below child_wait, or its PC itself. */
 void agent_frame(void);
+void agent_frame_behind_unknown(void);
 void agent_sleep(void);
 void agent_trap(void);
 extern const char agent_end[];
@@ -43,6 +44,15 @@ __asm__(".text\n"
 	"	.cfi_adjust_cfa_offset -8\n"
 	"	ret\n"
 	"	.cfi_endproc\n"
+	"agent_frame_behind_unknown:\n"
+	"	.cfi_startproc\n"
+	"	push %rbp\n"
+	"	.cfi_adjust_cfa_offset 8\n"
+	"	call unknown_sleep\n"
+	"	pop %rbp\n"
+	"	.cfi_adjust_cfa_offset -8\n"
+	"	ret\n"
+	"	.cfi_endproc\n"
 	"agent_sleep:\n"
 	"	.cfi_startproc\n"
 	"	mov $34, %eax\n"
@@ -54,7 +64,15 @@ __asm__(".text\n"
 	"	int3\n"
 	"	ret\n"
 	"	.cfi_endproc\n"
-	"agent_end:\n");
+	"agent_end:\n"
+	/* Of which no table says anything, as of all that is linked without .eh_frame_hdr. */
+	"	.fill 64, 1, 0x90\n"
+	"unknown_sleep:\n"
+	"	xor %ebp, %ebp\n"
+	"1:	mov $34, %eax\n"
+	"	syscall\n"
+	"	jmp 1b\n"
+	"	.fill 64, 1, 0x90\n");
 
 static const struct stackscan_ranges ours = {.text_lo = (raddr_t)agent_frame,
 	.text_hi = (raddr_t)agent_end,
@@ -535,6 +553,13 @@ static void lost(const void *arg)
 				 : "memory");
 }
 
+static void behind_unknown(const void *arg)
+{
+	(void)arg;
+	child_ready(0);
+	agent_frame_behind_unknown();
+}
+
 START_TEST(the_judge)
 {
 	setup();
@@ -544,6 +569,7 @@ START_TEST(the_judge)
 	ck_assert_int_eq(judged(at_pc), JUDGE_INSIDE);
 	ck_assert_int_eq(judged(in_handler), JUDGE_INSIDE);
 	ck_assert_int_eq(judged(lost), JUDGE_UNDECIDED);
+	ck_assert_int_eq(judged(behind_unknown), JUDGE_UNDECIDED);
 }
 END_TEST
 
@@ -551,6 +577,7 @@ START_TEST(what_no_unwinder_can_tell_is_inside)
 {
 	setup();
 	check_never_outside(lost);
+	check_never_outside(behind_unknown);
 }
 END_TEST
 
