@@ -487,6 +487,8 @@ static struct ht_err *try_threads(
 		over = clock_mono_ns() > patience;
 		err = try_each(attempt, &seen, over, reply, ret);
 		if (!err && !ret->ran)
+			err = proc_check_same(attempt->proc);
+		if (!err && !ret->ran)
 			clock_sleep_ns(LOOK_NS);
 	}
 	if (err || ret->ran)

@@ -481,8 +481,26 @@ START_TEST(a_thread_that_has_given_up_is_not_waited_for)
 }
 END_TEST
 
+/* Nobody has collected it: there is a process of that number as before. */
+START_TEST(no_thread_is_waited_for_where_none_lives)
+{
+	struct proc proc;
+	struct child child;
+	struct remote_slack slack;
+	struct remote_image image;
+	setup(&proc, &child, &slack);
+	struct stub_map map = map_of();
+	ck_assert_int_eq(kill(child.pid, SIGKILL), 0);
+	while (child_state(child.pid) != 'Z')
+		sched_yield();
+	ck_err(remote_map(&proc, &slack, &map, false, NULL, &image), HT_ERR_TARGET_GONE);
+	proc_close(&proc);
+	child_kill(&child);
+}
+END_TEST
+
 HT_SUITE("attach/inject/remote, held", a_thread_that_was_waiting_goes_on_to_wait,
-	a_thread_that_has_given_up_is_not_waited_for,
+	a_thread_that_has_given_up_is_not_waited_for, no_thread_is_waited_for_where_none_lives,
 	an_error_after_the_answer_does_not_hold_the_thread,
 	a_thread_that_waits_for_a_core_is_not_stopped_before_it_has_run,
 	a_signal_that_comes_in_the_stub_interrupts_the_call, the_memory_is_another_file_by_now,
