@@ -69,8 +69,8 @@ static struct ht_err *put_line(struct reader *reader, uint64_t address, uint64_t
 {
 	struct bytes_out *text = reader->text;
 	if (text->length + NUMBERS_MAX + name_bytes + 1 > reader->max)
-		return ht_err_new(HT_ERR_USAGE, "%s has more than %zu MiB of names", reader->path,
-			reader->max >> 20);
+		return ht_err_new(HT_ERR_USAGE, "%s has more than %zu bytes of names", reader->path,
+			reader->max);
 	struct ht_err *err = bytes_out_reserve(text, NUMBERS_MAX + name_bytes + 1);
 	if (err)
 		return err;

@@ -3,6 +3,7 @@
 
 #include <check.h>
 #include <fcntl.h>
+#include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
@@ -11,6 +12,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -46,6 +48,13 @@ struct child child_fork(void (*body)(const void *arg), const void *arg)
 	ck_assert_int_eq(
 		read(child.ready_fd, &child.value, sizeof(child.value)), sizeof(child.value));
 	return child;
+}
+
+pid_t child_fork_as(pid_t pid)
+{
+	struct clone_args args = {
+		.exit_signal = SIGCHLD, .set_tid = (uint64_t)(uintptr_t)&pid, .set_tid_size = 1};
+	return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
 }
 
 void child_ready(long value)

@@ -20,6 +20,10 @@ void child_ready(long value);
 /* In the child: sleeps until it is killed. */
 _Noreturn void child_wait(void);
 
+/* fork(2) with the number `pid` for the child, which must be free (CAP_CHECKPOINT_RESTORE or
+ * CAP_SYS_ADMIN); -1 with errno. */
+pid_t child_fork_as(pid_t pid);
+
 /* Starts a program (looked up in PATH); `env` adds NAME=VALUE settings, NULL-terminated, or NULL.
  * Returns when its exec is done. */
 struct child child_exec(const char *const argv[], const char *const env[]);

@@ -3,17 +3,16 @@
 
 #include <check.h>
 #include <fcntl.h>
-#include <linux/sched.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/child.h"
 #include "tests/support/run.h"
 
 #define ANSWER_MS 20000 /* far more than a healthy target needs on a loaded machine */
@@ -28,20 +27,13 @@ static void run_child(const char *const argv[], const int in[2], const int out[2
 	_exit(127);
 }
 
-static pid_t fork_as(pid_t pid)
-{
-	struct clone_args args = {
-		.exit_signal = SIGCHLD, .set_tid = (uint64_t)(uintptr_t)&pid, .set_tid_size = 1};
-	return (pid_t)syscall(SYS_clone3, &args, sizeof(args));
-}
-
 static void start(struct victim *victim, pid_t wanted, const char *const argv[])
 {
 	int in[2], out[2];
 	ck_assert_int_eq(pipe2(in, O_CLOEXEC), 0);
 	ck_assert_int_eq(pipe2(out, O_CLOEXEC), 0);
 	signal(SIGPIPE, SIG_IGN);
-	pid_t pid = wanted ? fork_as(wanted) : fork();
+	pid_t pid = wanted ? child_fork_as(wanted) : fork();
 	ck_assert_int_ge(pid, 0);
 	if (!pid) {
 		signal(SIGPIPE, SIG_DFL);

@@ -25,26 +25,19 @@ static struct child ending;
 static bool is_used_again;
 static pid_t other;
 
-static pid_t fork_as(pid_t pid)
-{
-	struct clone_args args = {
-		.exit_signal = SIGCHLD, .set_tid = (uint64_t)(uintptr_t)&pid, .set_tid_size = 1};
-	pid_t got = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
-	if (!got) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		child_wait();
-	}
-	return got;
-}
-
 static void end_behind(long nr)
 {
 	if (nr != ends_behind)
 		return;
 	ends_behind = 0;
 	child_kill(&ending);
-	if (is_used_again)
-		other = fork_as(ending.pid);
+	if (!is_used_again)
+		return;
+	other = child_fork_as(ending.pid);
+	if (!other) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		child_wait();
+	}
 }
 
 int open(const char *path, int flags, ...)

@@ -134,27 +134,13 @@ static void wait_for_events(const void *arg)
 	child_wait();
 }
 
-static void setup_with(struct proc *proc, struct child *child, struct remote_slack *slack,
-	void (*body)(const void *arg), const void *arg)
-{
-	shared = mmap(
-		NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	ck_assert_ptr_ne(shared, MAP_FAILED);
-	void *page = mmap(
-		NULL, HT_PAGE_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	ck_assert_ptr_ne(page, MAP_FAILED);
-	*slack = (struct remote_slack){
-		.addr = (raddr_t)(uintptr_t)page, .bytes = sizeof(slack->original)};
-	*child = child_fork(body, arg);
-	child_sleeping(child);
-	ck_no_err(proc_open(child->pid, proc));
-	ck_no_err(proc_open_mem(proc));
-}
-
-static void setup(struct proc *proc, struct child *child, struct remote_slack *slack)
-{
-	setup_with(proc, child, slack, wait_for_events, NULL);
-}
+struct fixture {
+	struct proc proc;
+	struct child child;
+	struct remote_slack slack;
+	struct remote_image image;
+	struct stub_map map;
+};
 
 /* Free address space, here and so in a child, which may have made a thread above it. */
 static raddr_t hole(uint64_t bytes)
@@ -166,14 +152,43 @@ static raddr_t hole(uint64_t bytes)
 	return (raddr_t)(uintptr_t)at;
 }
 
-static struct stub_map map_of(void)
+static void setup_with(struct fixture *fixture, void (*body)(const void *arg), const void *arg)
 {
+	shared = mmap(
+		NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(shared, MAP_FAILED);
+	void *page = mmap(
+		NULL, HT_PAGE_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(page, MAP_FAILED);
+	fixture->slack = (struct remote_slack){
+		.addr = (raddr_t)(uintptr_t)page, .bytes = sizeof(fixture->slack.original)};
+	fixture->child = child_fork(body, arg);
+	child_sleeping(&fixture->child);
+	ck_no_err(proc_open(fixture->child.pid, &fixture->proc));
+	ck_no_err(proc_open_mem(&fixture->proc));
 	uint64_t bytes = abi_image_bytes(SLOTS);
-	return (struct stub_map){.image = hole(bytes),
+	fixture->map = (struct stub_map){.image = hole(bytes),
 		.image_bytes = bytes,
 		.fd_floor = FD_FLOOR,
 		.lease_ns = 10 * CLOCK_NS_PER_S,
 		.name = "test"};
+}
+
+static void setup(struct fixture *fixture)
+{
+	setup_with(fixture, wait_for_events, NULL);
+}
+
+static void teardown(struct fixture *fixture)
+{
+	proc_close(&fixture->proc);
+	child_kill(&fixture->child);
+}
+
+static struct ht_err *map(struct fixture *fixture)
+{
+	return remote_map(
+		&fixture->proc, &fixture->slack, &fixture->map, false, NULL, &fixture->image);
 }
 
 static void close_image(const struct remote_image *image)
@@ -183,14 +198,14 @@ static void close_image(const struct remote_image *image)
 	close(image->agent_socket);
 }
 
-static void check_unharmed(const struct proc *proc, struct child *child)
+static void check_unharmed(const struct fixture *fixture)
 {
 	struct proc_syscall call = {0};
 	struct proc_status status;
 	while (call.nr != SYS_epoll_wait && !shared->turns)
-		ck_no_err(proc_syscall_read(proc, child->pid, &call));
+		ck_no_err(proc_syscall_read(&fixture->proc, fixture->child.pid, &call));
 	ck_assert_msg(!shared->turns, "%d, errno %d", shared->result, shared->error);
-	ck_no_err(proc_status(proc, 0, &status));
+	ck_no_err(proc_status(&fixture->proc, 0, &status));
 	ck_assert_int_eq(status.tracer, 0);
 	ck_assert_uint_eq(status.sig_blk, 0);
 }
@@ -204,49 +219,39 @@ static struct ht_err *copy_remains(void *context, pid_t tid, struct stub_unmap *
 
 START_TEST(a_thread_that_was_waiting_goes_on_to_wait)
 {
-	struct proc proc;
-	struct child child;
-	struct remote_slack slack;
-	struct remote_image image;
-	setup(&proc, &child, &slack);
-	struct stub_map map = map_of();
-	ck_no_err(remote_map(&proc, &slack, &map, false, NULL, &image));
-	ck_assert_int_eq(image.tid, child.pid);
-	check_unharmed(&proc, &child);
+	struct fixture fixture;
+	setup(&fixture);
+	ck_no_err(map(&fixture));
+	ck_assert_int_eq(fixture.image.tid, fixture.child.pid);
+	check_unharmed(&fixture);
 	ck_assert_uint_le(shared->stops, FEW);
-	struct stub_unmap unmap = {.lo = {map.image},
-		.hi = {map.image + map.image_bytes},
-		.fd = {image.agent_fd},
+	struct stub_unmap unmap = {.lo = {fixture.map.image},
+		.hi = {fixture.map.image + fixture.map.image_bytes},
+		.fd = {fixture.image.agent_fd},
 		.fd_count = 1};
 	const struct remote_remains remains = {.look = copy_remains, .context = &unmap};
 	uint64_t stop_ns;
-	ck_no_err(remote_unmap(&proc, &slack, &remains, false, &stop_ns));
-	check_unharmed(&proc, &child);
+	ck_no_err(remote_unmap(&fixture.proc, &fixture.slack, &remains, false, &stop_ns));
+	check_unharmed(&fixture);
 	ck_assert_uint_le(shared->stops, 2 * FEW);
-	close_image(&image);
-	proc_close(&proc);
-	child_kill(&child);
+	close_image(&fixture.image);
+	teardown(&fixture);
 }
 END_TEST
 
 /* The stub has made its calls all the same: it is put back, not asked until a deadline. */
 START_TEST(an_error_after_the_answer_does_not_hold_the_thread)
 {
-	struct proc proc;
-	struct child child;
-	struct remote_slack slack;
-	struct remote_image image;
-	setup(&proc, &child, &slack);
-	struct stub_map map = map_of();
-	look_at = map.image + STATUS;
-	ck_err(remote_map(&proc, &slack, &map, false, NULL, &image), HT_ERR_SYS);
+	struct fixture fixture;
+	setup(&fixture);
+	look_at = fixture.map.image + STATUS;
+	ck_err(map(&fixture), HT_ERR_SYS);
 	ck_assert_uint_eq(shared->failed, 1);
-	ck_assert(!image.not_taken);
-	check_unharmed(&proc, &child);
+	ck_assert(!fixture.image.not_taken);
+	check_unharmed(&fixture);
 	ck_assert_uint_le(shared->stops, FEW);
-	close_image(&image);
-	proc_close(&proc);
-	child_kill(&child);
+	close_image(&fixture.image);
+	teardown(&fixture);
 }
 END_TEST
 
@@ -282,26 +287,21 @@ static void share_a_core(pid_t a, pid_t b)
 /* It would stop before its next instruction, again and again. */
 START_TEST(a_thread_that_waits_for_a_core_is_not_stopped_before_it_has_run)
 {
-	struct proc proc;
-	struct child child;
-	struct remote_slack slack;
-	struct remote_image image;
-	setup(&proc, &child, &slack);
-	struct stub_map map = map_of();
-	look_at = map.image + STATUS;
+	struct fixture fixture;
+	setup(&fixture);
+	look_at = fixture.map.image + STATUS;
 	struct child busy = child_fork(occupy_one_core, NULL);
-	share_a_core(child.pid, busy.pid);
-	waiting_thread = child.pid;
+	share_a_core(fixture.child.pid, busy.pid);
+	waiting_thread = fixture.child.pid;
 	before_the_answer = let_it_wait_for_a_core;
-	ck_err(remote_map(&proc, &slack, &map, false, NULL, &image), HT_ERR_SYS);
+	ck_err(map(&fixture), HT_ERR_SYS);
 	ck_assert_uint_eq(shared->failed, 1);
 	ck_assert_uint_ge(shared->stops, 2);
 	ck_assert_uint_eq(shared->hasty, 0);
 	child_kill(&busy);
-	check_unharmed(&proc, &child);
-	close_image(&image);
-	proc_close(&proc);
-	child_kill(&child);
+	check_unharmed(&fixture);
+	close_image(&fixture.image);
+	teardown(&fixture);
 }
 END_TEST
 
@@ -331,25 +331,21 @@ static void wait_with_handler(const void *arg)
  * thread is in the stub. */
 static void check_interrupted(int flags)
 {
-	struct proc proc;
-	struct child child;
-	struct remote_slack slack;
-	struct remote_image image;
-	setup_with(&proc, &child, &slack, wait_with_handler, &flags);
-	struct stub_map map = map_of();
-	look_at = map.image + STATUS;
+	struct fixture fixture;
+	setup_with(&fixture, wait_with_handler, &flags);
+	look_at = fixture.map.image + STATUS;
 	looks_succeed = true;
-	signalled = child.pid;
+	signalled = fixture.child.pid;
 	before_the_answer = send_signal;
-	ck_no_err(remote_map(&proc, &slack, &map, false, NULL, &image));
-	while (child_call(child.pid) != SYS_pause && child_call(child.pid) != SYS_epoll_wait)
+	ck_no_err(map(&fixture));
+	while (child_call(fixture.child.pid) != SYS_pause &&
+		child_call(fixture.child.pid) != SYS_epoll_wait)
 		sched_yield();
 	ck_assert_int_eq(shared->turns, 1);
 	ck_assert_int_eq(shared->result, -1);
 	ck_assert_int_eq(shared->error, EINTR);
-	close_image(&image);
-	proc_close(&proc);
-	child_kill(&child);
+	close_image(&fixture.image);
+	teardown(&fixture);
 }
 
 START_TEST(a_signal_that_comes_in_the_stub_interrupts_the_call)
@@ -406,10 +402,7 @@ static void take_its_number(void)
 /* Neither is it taken for the agent's, nor does the stub close it. */
 static void check_taken_over(unsigned descriptor)
 {
-	struct proc proc;
-	struct child child;
-	struct remote_slack slack;
-	struct remote_image image;
+	struct fixture fixture;
 	char path[48];
 	struct stat stat;
 	int pair[2];
@@ -418,24 +411,21 @@ static void check_taken_over(unsigned descriptor)
 	ck_assert_int_eq(ftruncate(own_memory, (off_t)abi_image_bytes(SLOTS)), 0);
 	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
 	own_socket = pair[0];
-	setup_with(&proc, &child, &slack, wait_beside_a_thread, NULL);
-	struct stub_map map = map_of();
-	map.lease_ns = LEASE_NS;
-	look_at = map.image + STATUS;
+	setup_with(&fixture, wait_beside_a_thread, NULL);
+	fixture.map.lease_ns = LEASE_NS;
+	look_at = fixture.map.image + STATUS;
 	looks_succeed = true;
-	looked_at = &proc;
+	looked_at = &fixture.proc;
 	before_the_answer = take_its_number;
-	ck_err_says(remote_map(&proc, &slack, &map, false, NULL, &image), HT_ERR_REFUSED,
-		"gave up waiting");
-	ck_assert_int_eq(image.memfd, -1);
-	ck_assert(image.not_taken);
+	ck_err_says(map(&fixture), HT_ERR_REFUSED, "gave up waiting");
+	ck_assert_int_eq(fixture.image.memfd, -1);
+	ck_assert(fixture.image.not_taken);
 	ck_assert_uint_ne(shared->inode, 0);
-	snprintf(path, sizeof(path), "/proc/%d/fd/%d", child.pid, shared->result);
+	snprintf(path, sizeof(path), "/proc/%d/fd/%d", fixture.child.pid, shared->result);
 	ck_assert_int_eq(fstatat(AT_FDCWD, path, &stat, 0), 0);
 	ck_assert_uint_eq(stat.st_ino, shared->inode);
-	check_unharmed(&proc, &child);
-	proc_close(&proc);
-	child_kill(&child);
+	check_unharmed(&fixture);
+	teardown(&fixture);
 	close(own_memory);
 	close(pair[0]);
 	close(pair[1]);
@@ -462,40 +452,30 @@ END_TEST
 /* Who had no core meanwhile does not wait for one that has given up. */
 START_TEST(a_thread_that_has_given_up_is_not_waited_for)
 {
-	struct proc proc;
-	struct child child;
-	struct remote_slack slack;
-	struct remote_image image;
-	setup(&proc, &child, &slack);
-	struct stub_map map = map_of();
-	map.lease_ns = CLOCK_NS_PER_MS;
-	look_at = map.image + STATUS;
-	seen_late = child.pid;
-	ck_err(remote_map(&proc, &slack, &map, false, NULL, &image), HT_ERR_REFUSED);
-	ck_assert_int_eq(image.memfd, -1);
-	ck_assert(image.not_taken);
+	struct fixture fixture;
+	setup(&fixture);
+	fixture.map.lease_ns = CLOCK_NS_PER_MS;
+	look_at = fixture.map.image + STATUS;
+	seen_late = fixture.child.pid;
+	ck_err(map(&fixture), HT_ERR_REFUSED);
+	ck_assert_int_eq(fixture.image.memfd, -1);
+	ck_assert(fixture.image.not_taken);
 	ck_assert_uint_le(shared->looks, FEW);
-	check_unharmed(&proc, &child);
-	proc_close(&proc);
-	child_kill(&child);
+	check_unharmed(&fixture);
+	teardown(&fixture);
 }
 END_TEST
 
 /* Nobody has collected it: there is a process of that number as before. */
 START_TEST(no_thread_is_waited_for_where_none_lives)
 {
-	struct proc proc;
-	struct child child;
-	struct remote_slack slack;
-	struct remote_image image;
-	setup(&proc, &child, &slack);
-	struct stub_map map = map_of();
-	ck_assert_int_eq(kill(child.pid, SIGKILL), 0);
-	while (child_state(child.pid) != 'Z')
+	struct fixture fixture;
+	setup(&fixture);
+	ck_assert_int_eq(kill(fixture.child.pid, SIGKILL), 0);
+	while (child_state(fixture.child.pid) != 'Z')
 		sched_yield();
-	ck_err(remote_map(&proc, &slack, &map, false, NULL, &image), HT_ERR_TARGET_GONE);
-	proc_close(&proc);
-	child_kill(&child);
+	ck_err(map(&fixture), HT_ERR_TARGET_GONE);
+	teardown(&fixture);
 }
 END_TEST
 
