@@ -34,14 +34,6 @@ struct trace_fp_link {
 #define TRACE_STACK_WORDS_MAX (1ull << 31)
 
 /*
- * Kept are stacks whose outermost frame lies so near to the end, where a thread begins. Others are
- * of coroutines in an array of its stack: the program may take that array's pages away, and what is
- * kept is looked at from wherever the thread is then. Between are a program's arguments, or the
- * thread's own variables.
- */
-#define TRACE_ROOT_BYTES (1ull << 16)
-
-/*
  * Lies in abi_slot.walk. All zero is a trace of nothing. Frames are outermost first; of a stack
  * that is deeper they are the outer ones.
  */

@@ -14,8 +14,7 @@
  * on, the first again where there are fewer.
  */
 struct memo_layout {
-	uint64_t seed;	/* of all below but `start` */
-	uint32_t start; /* pc and rsp: from another place its words may lie where nothing is */
+	uint64_t seed;	/* of all below */
 	uint16_t outer; /* 0: there is none */
 	uint16_t needs_fp;
 	uint16_t at[MEMO_WORDS];
@@ -29,9 +28,8 @@ struct memo_stack {
 struct memo {
 	struct memo_stack stack[1u << MEMO_STACK_BITS];
 	struct memo_layout layout[1u << MEMO_LAYOUT_BITS];
-	uint32_t asked; /* layout of the stack about which memo_find was asked last */
-	uint32_t last;	/* stack that was found last, */
-	uint32_t hits;	/* so often in a row */
+	uint32_t last; /* stack that was found last, */
+	uint32_t hits; /* so often in a row */
 };
 
 _Static_assert(sizeof(struct memo) <= ABI_MEMO_BYTES, "the memo fits");
@@ -46,15 +44,19 @@ enum { MEMO_PC = MEMO_WORDS, MEMO_SP, MEMO_FP, MEMO_OUTER_SP, MEMO_OUTER_FP, MEM
 
 _Static_assert(HT_ARRAY_SIZE(memo_factor) > MEMO_VERSION, "a factor for each");
 
-/* The stack from rsp on. */
+/* The stack from rsp on, as far as it is certain to be there, whatever it holds. */
 struct memo_view {
 	const uint64_t *sp;
 	uint64_t words;
 };
 
+/* What a layout says may have been of another walk: then its words may lie in an array that cannot
+ * be read. In the page of the hook's return address, below rsp, all can. */
 static inline struct memo_view view_of(struct trace_span span)
 {
-	return (struct memo_view){span.hi - span.words, span.words};
+	const uint64_t *sp = span.hi - span.words;
+	uint64_t words = (-(uint64_t)sp & (HT_PAGE_BYTES - 1)) / sizeof(uint64_t);
+	return (struct memo_view){sp, words < span.words ? words : span.words};
 }
 
 static inline uint64_t mixed(uint64_t x)
@@ -68,24 +70,10 @@ static inline uint64_t sum_of(const struct walk_start *start)
 	return start->pc * memo_factor[MEMO_PC] + start->sp * memo_factor[MEMO_SP];
 }
 
-static inline uint32_t start_of(const struct walk_start *start)
+/* Which layout a stack should have: it depends on where its walk begins. */
+static inline uint32_t layout_index(const struct walk_start *start)
 {
-	return (uint32_t)(sum_of(start) >> 32);
-}
-
-/*
- * Which layout a stack should have: it depends on where its walk begins, and on the return address
- * in the place of the first that is not as it was, which tells what was called there instead.
- */
-static inline uint32_t layout_index(const struct trace *trace, uint64_t held,
-	const struct walk_start *start, struct trace_span span)
-{
-	uint64_t word = 0;
-	if (held < trace->count && held < TRACE_FRAMES_MAX) {
-		int64_t at = trace->link_at[held];
-		word = (uint64_t)at >= -span.words ? span.hi[at] : 0;
-	}
-	return (uint32_t)((sum_of(start) + word * memo_factor[0]) >> (64 - MEMO_LAYOUT_BITS));
+	return (uint32_t)(sum_of(start) >> (64 - MEMO_LAYOUT_BITS));
 }
 
 /* Of all that a walk from `start` by this layout depends on; 0: the stack is too short. */
@@ -115,34 +103,35 @@ static inline uint32_t stack_index(uint64_t key)
 	return (uint32_t)(key * memo_factor[0] >> (64 - MEMO_STACK_BITS));
 }
 
-uint32_t memo_find(struct abi_slot *slot, uint64_t held, const struct walk_start *start,
+struct memo_found memo_find(struct abi_slot *slot, uint64_t count, const struct walk_start *start,
 	struct trace_span span)
 {
 	struct memo *memo = (struct memo *)slot->memo;
 	const struct trace *trace = (const struct trace *)slot->walk;
-	uint32_t asked = layout_index(trace, held, start, span);
-	const struct memo_layout *layout = &memo->layout[asked];
+	const struct memo_layout *layout = &memo->layout[layout_index(start)];
 	uint64_t outer = load_relaxed(&layout->outer);
-	memo->asked = asked;
-	if (outer - 1 >= held || layout->start != start_of(start))
-		return 0;
+	struct memo_found none = {0};
+	if (outer - 1 >= count)
+		return none;
 	uint64_t key = key_of(layout, trace, outer, start, view_of(span));
 	uint32_t index = stack_index(key);
 	const struct memo_stack *stack = &memo->stack[index];
 	uint64_t id = load_acquire(&stack->id);
 	if (id == 0 || stack->key != key || key == 0)
-		return 0;
+		return none;
 	memo->hits = memo->last == index ? memo->hits + 1 : 0;
 	memo->last = index;
-	return memo->hits % MEMO_HITS_MAX == MEMO_HITS_MAX - 1 ? 0 : (uint32_t)id;
+	if (memo->hits % MEMO_HITS_MAX == MEMO_HITS_MAX - 1)
+		return none;
+	return (struct memo_found){(uint32_t)id, (uint32_t)outer};
 }
 
-/* Adds the place of a word. False: there is no room. */
+/* Adds the place of a word. False: there is no room, or it need not be readable for others. */
 static inline bool place_add(
-	struct memo_layout *layout, unsigned *count, struct memo_view view, int32_t at_hi)
+	struct memo_layout *layout, unsigned *count, struct trace_span span, int32_t at_hi)
 {
-	uint64_t at = view.words + (uint64_t)(int64_t)at_hi;
-	if (*count == MEMO_WORDS || at >= view.words || at > UINT16_MAX)
+	uint64_t at = span.words + (uint64_t)(int64_t)at_hi;
+	if (*count == MEMO_WORDS || at >= view_of(span).words)
 		return false;
 	layout->at[(*count)++] = (uint16_t)at;
 	return true;
@@ -150,17 +139,17 @@ static inline bool place_add(
 
 /* False: there are more words than there is room for, or what they mean depends on others. */
 static inline bool layout_make(struct memo_layout *layout, const struct trace *trace,
-	uint64_t outer, uint64_t count, struct memo_view view)
+	uint64_t outer, uint64_t count, struct trace_span span)
 {
 	unsigned words = 0;
 	uint64_t fp_count = load_relaxed(&trace->fp_count);
 	for (uint64_t i = count; i-- > outer;) {
 		/* That of a step which loaded more than a return address is 0, no place at all. */
-		if (!place_add(layout, &words, view, trace->link_at[i]))
+		if (!place_add(layout, &words, span, trace->link_at[i]))
 			return false;
 		if (fp_count - 1 >= TRACE_FRAMES_MAX || trace->fp_link[fp_count - 1].frame != i)
 			continue;
-		if (!place_add(layout, &words, view, trace->fp_link[--fp_count].at))
+		if (!place_add(layout, &words, span, trace->fp_link[--fp_count].at))
 			return false;
 	}
 	for (unsigned i = words; i < MEMO_WORDS; i++)
@@ -179,7 +168,6 @@ static void layout_put(struct memo_layout *to, const struct memo_layout *from)
 	store_relaxed(&to->outer, 0);
 	signal_fence();
 	to->seed = from->seed;
-	to->start = from->start;
 	to->needs_fp = from->needs_fp;
 	for (unsigned i = 0; i < MEMO_WORDS; i++)
 		to->at[i] = from->at[i];
@@ -190,17 +178,16 @@ void memo_note(struct abi_slot *slot, uint64_t held, uint64_t count, struct trac
 {
 	struct memo *memo = (struct memo *)slot->memo;
 	const struct trace *trace = (const struct trace *)slot->walk;
-	struct memo_layout *layout = &memo->layout[memo->asked % (1u << MEMO_LAYOUT_BITS)], made;
-	struct memo_view view = view_of(span);
+	struct memo_layout made;
 	if (held == 0 || count - held - 1 >= MEMO_WORDS ||
-		!layout_make(&made, trace, held, count, view))
+		!layout_make(&made, trace, held, count, span))
 		return;
 	const struct trace_frame *inner = &trace->frame[count - 1];
 	struct walk_start start = {trace->link_word[count], inner->sp, inner->fp};
-	made.start = start_of(&start);
-	if (layout->seed != made.seed || layout->outer != made.outer || layout->start != made.start)
+	struct memo_layout *layout = &memo->layout[layout_index(&start)];
+	if (layout->seed != made.seed || layout->outer != made.outer)
 		layout_put(layout, &made);
-	uint64_t key = key_of(layout, trace, held, &start, view);
+	uint64_t key = key_of(layout, trace, held, &start, view_of(span));
 	struct memo_stack *stack = &memo->stack[stack_index(key)];
 	store_relaxed(&stack->id, 0);
 	signal_fence();

@@ -9,16 +9,21 @@
 #include "agent/kept.h"
 #include "agent/walk.h"
 
+struct memo_found {
+	uint32_t id;	/* 0: the stack is not known */
+	uint32_t outer; /* kept frames that it has, if they are what they were */
+};
+
 /*
- * The id of the stack whose walk begins at `start`; 0: it is not known. `span`: the stack from
- * there on; `held`: how many of the kept frames, which are of this snapshot and thread, a walk
- * would find again.
+ * The stack whose walk begins at `start`. `span`: the stack from there on; `count`: of the kept
+ * frames, which are of this snapshot and thread. Reads words only of the page in which the hook's
+ * own return address lies, right below `start`.
  */
-uint32_t memo_find(struct abi_slot *slot, uint64_t held, const struct walk_start *start,
+struct memo_found memo_find(struct abi_slot *slot, uint64_t count, const struct walk_start *start,
 	struct trace_span span);
 
 /*
- * Notes the stack that is kept now, of `count` frames, and is known by its id. Of the one that was
- * kept when memo_find was asked about it, `held` frames are left.
+ * Notes the stack that is kept now, of `count` frames, and is known by its id. `held` of them are
+ * those that were kept when memo_find was asked about it.
  */
 void memo_note(struct abi_slot *slot, uint64_t held, uint64_t count, struct trace_span span);

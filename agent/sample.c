@@ -3,6 +3,7 @@
 
 #include "agent/config.h"
 #include "agent/slot.h"
+#include "agent/stack.h"
 #include "agent/sys.h"
 
 /* sample_entry.S */
@@ -76,20 +77,22 @@ static uint64_t draw_distance(const struct abi_config *config, struct abi_sample
 
 /*
  * Whether the call comes from the allocator, within a call that was only forwarded: that one was
- * drawn for already. Of it there is left, in the stack of its caller, its return address. The word
- * is read only on the thread's own stack, all of which is there.
+ * drawn for already. Of it there is left, in the stack of its caller, its return address. That
+ * may be long gone, and an array that cannot be read lie there.
  */
 static bool is_nested(
-	const struct abi_thunk *self, const struct abi_slot *slot, const struct thread_frame *frame)
+	const struct abi_thunk *self, struct abi_slot *slot, const struct thread_frame *frame)
 {
 	const struct abi_sampler *sampler = &slot->head.sampler;
-	uint64_t lo, hi, prev_sp = sampler->prev_sp, sp = (uint64_t)frame->caller_stack - 8;
+	uint64_t lo, hi, word, prev_sp = sampler->prev_sp, sp = (uint64_t)frame->caller_stack - 8;
 	if (frame->caller_pc - self->real_lo >= self->real_len || prev_sp <= sp ||
 		prev_sp - sp >= NESTED_BYTES || prev_sp % 8 != 0)
 		return false;
 	if (!slot_bounds(&slot->head, &lo, &hi) || sp < lo || prev_sp >= hi)
 		return false;
-	return *(const uint64_t *)prev_sp == sampler->prev_pc;
+	if (!stack_load_near(config_of(self), slot, sp, prev_sp, &word))
+		return false;
+	return word == sampler->prev_pc;
 }
 
 /* The thread has not been here before, or is another. */

@@ -80,3 +80,16 @@ bool stack_load_copy(struct stack *stack, uint64_t address, uint64_t *ret)
 	__builtin_memcpy(ret, stack->slot->copy + (address - stack->copy_lo), sizeof(*ret));
 	return true;
 }
+
+bool stack_load_near(const struct abi_config *config, struct abi_slot *slot, uint64_t sp,
+	uint64_t address, uint64_t *ret)
+{
+	struct stack stack;
+	if ((address ^ sp) < HT_PAGE_BYTES && address % sizeof(uint64_t) == 0) {
+		*ret = *(const uint64_t *)address;
+		return true;
+	}
+	stack_init(&stack, config, slot);
+	stack.primary_hi = stack.primary_lo;
+	return stack_open(&stack, sp) && stack_load(&stack, sp, address, ret);
+}

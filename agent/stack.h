@@ -88,3 +88,9 @@ static inline bool stack_load(struct stack *stack, uint64_t sp, uint64_t address
 	*ret = value;
 	return true;
 }
+
+/* Loads the word at `address`, which need not be there; what lies at `sp` is in use. Directly where
+ * both are in one page, otherwise by a copy. */
+HT_MUST_CHECK
+bool stack_load_near(const struct abi_config *config, struct abi_slot *slot, uint64_t sp,
+	uint64_t address, uint64_t *ret);

@@ -20,18 +20,6 @@ static bool uses_fp(uint32_t rule)
 	return kind == ABI_RULE_RBP || kind == ABI_RULE_FRAME || kind == ABI_RULE_DRAP;
 }
 
-/* Whether the step from frame `i`, made again, leads to its caller. */
-static HT_NOINLINE bool special_holds(const struct abi_config *config,
-	const struct abi_snapshot *snapshot, struct stack *stack, const struct trace *trace,
-	uint64_t i)
-{
-	const struct trace_frame *inner = &trace->frame[i];
-	struct step_state state = {.pc = trace->link_word[i + 1], .sp = inner->sp, .fp = inner->fp};
-	uint32_t rule = rules_find(config, snapshot, step_lookup_pc(&state));
-	return !(rule & RULES_HIDDEN) && step_rare(&state, stack, rule) == STEP_OK &&
-	       same_frame(trace, i - 1, &state);
-}
-
 static inline bool word_holds(struct trace_span span, int32_t at, uint64_t word)
 {
 	int64_t i = at;
@@ -39,32 +27,48 @@ static inline bool word_holds(struct trace_span span, int32_t at, uint64_t word)
 	return ht_likely((uint64_t)i >= -span.words) && span.hi[i] == word;
 }
 
-/* The first link from `i` on that does not hold; `count` if all do. */
+/* How many of the first `count` links are left where those that do not hold, and all inside them,
+ * are left out; `low`: all from there on hold. */
 static inline uint64_t links_held(
-	const struct trace *trace, uint64_t i, uint64_t count, struct trace_span span)
+	const struct trace *trace, uint64_t low, uint64_t count, struct trace_span span)
 {
 #pragma GCC unroll 4
-	for (; i < count; i++) {
-		if (ht_unlikely(!word_holds(span, trace->link_at[i], trace->link_word[i])))
+	for (; count > low; count--) {
+		if (ht_unlikely(!word_holds(
+			    span, trace->link_at[count - 1], trace->link_word[count - 1])))
 			break;
 	}
-	return i;
+	return count;
 }
 
-/* How many of `frames` are led to by the saved rbp that they were led to by. */
-static inline uint64_t fp_links_held(
-	const struct trace *trace, uint64_t frames, struct trace_span span)
+/* All frames from the one that was asked about to the outermost are what they were. */
+#define TRACE_INTACT UINT64_MAX
+
+/*
+ * Whether a walk that has come to kept frame `count - 1` finds those outside it again:
+ * TRACE_INTACT, or the innermost one from which it goes elsewhere. From there outwards, so that no
+ * word is looked at which the walk would not load: where it goes elsewhere the next one's place may
+ * be anything's, an array that cannot be read.
+ */
+static inline uint64_t frames_left(
+	const struct trace *trace, uint64_t count, struct trace_span span)
 {
-	uint64_t count = load_relaxed(&trace->fp_count);
-	for (uint64_t i = 0; i < count && i < TRACE_FRAMES_MAX; i++) {
-		uint64_t frame = load_relaxed(&trace->fp_link[i].frame);
-		if (frame >= frames)
-			break;
-		if (frame == 0 ||
-			!word_holds(span, trace->fp_link[i].at, trace->frame[frame - 1].fp))
+	uint64_t fp_count = load_relaxed(&trace->fp_count), low = trace->first_link & 1;
+	fp_count = fp_count < TRACE_FRAMES_MAX ? fp_count : TRACE_FRAMES_MAX;
+	while (fp_count > 0 && load_relaxed(&trace->fp_link[fp_count - 1].frame) >= count)
+		fp_count--;
+	for (; fp_count > 0; fp_count--) {
+		uint64_t frame = load_relaxed(&trace->fp_link[fp_count - 1].frame);
+		if (ht_unlikely(frame == 0 || frame >= count))
+			return 0;
+		count = links_held(trace, frame + 1, count, span);
+		if (count != frame + 1)
+			return count - 1;
+		if (!word_holds(span, trace->fp_link[fp_count - 1].at, trace->frame[frame - 1].fp))
 			return frame;
 	}
-	return frames;
+	count = links_held(trace, low, count, span);
+	return count == low ? TRACE_INTACT : count - 1;
 }
 
 /* Number of kept frames; 0 where none is of this thread and of the snapshot in force. */
@@ -77,20 +81,6 @@ static uint64_t frames_kept(const struct trace *trace, const struct abi_slot *sl
 		    trace->incarnation == slot->head.incarnation && trace->hi == hi &&
 		    trace->generation == snapshot->generation;
 	return kept ? count : 0;
-}
-
-/*
- * How many of the `count` kept frames, from the outermost on, a walk from `sp` would find again if
- * it came to the innermost of them. `held` of them are known to be led to by return addresses.
- */
-static uint64_t frames_held(const struct abi_config *config, const struct abi_snapshot *snapshot,
-	const struct trace *trace, uint64_t count, struct stack *stack, uint64_t sp, uint64_t held)
-{
-	struct trace_span span = span_from(sp, stack->hi);
-	while (held > 0 && held < count && trace->flags[held] & STEP_SPECIAL &&
-		trace->frame[held].sp >= sp && special_holds(config, snapshot, stack, trace, held))
-		held = links_held(trace, held + 1, count, span);
-	return fp_links_held(trace, held, span);
 }
 
 static HT_NOINLINE uint32_t stack_plain(const struct abi_config *config,
@@ -166,6 +156,29 @@ static HT_NOINLINE enum step_result step_by_table(const struct abi_config *confi
 	return rule & RULES_HIDDEN ? STEP_NO_RULE : step(state, stack, rule);
 }
 
+/*
+ * frames_left of what is met in a walk: steps are made again that loaded more than a return
+ * address, in `scratch`.
+ */
+static inline uint64_t frames_left_special(const struct abi_config *config,
+	const struct abi_snapshot *snapshot, struct stack *stack, const struct trace *trace,
+	uint64_t count, uint64_t sp, struct step_state *scratch, uint64_t *ignored)
+{
+	for (;;) {
+		uint64_t left = frames_left(trace, count, span_from(sp, stack->hi));
+		if (ht_likely(left == TRACE_INTACT) || left == 0 || left >= count ||
+			!(trace->flags[left] & STEP_SPECIAL) || trace->frame[left].sp < sp)
+			return left;
+		scratch->pc = trace->link_word[left + 1];
+		scratch->sp = trace->frame[left].sp;
+		scratch->fp = trace->frame[left].fp;
+		if (step_by_table(config, snapshot, stack, scratch, ignored) != STEP_OK ||
+			!same_frame(trace, left - 1, scratch))
+			return left;
+		count = left;
+	}
+}
+
 /* From which rsp on a walk may have come to one of the `held` outermost frames. */
 static inline uint64_t edge_of(const struct trace *trace, uint64_t held)
 {
@@ -181,8 +194,9 @@ static inline uint64_t frames_from(const struct trace *trace, uint64_t held, uin
 }
 
 /*
- * Walks until it meets one of the `walk->held` outermost kept frames, or the stack's end. New
- * frames go to `fresh`, innermost first. False: this stack cannot be kept.
+ * Walks until it meets one of the `walk->held` outermost kept frames, from which those outside it
+ * are found again, or the stack's end. New frames go to `fresh`, innermost first. False: this stack
+ * cannot be kept.
  */
 static inline bool walk_fresh(const struct abi_config *config, const struct abi_snapshot *snapshot,
 	struct stack *stack, const struct trace *trace, struct step_state state,
@@ -190,12 +204,19 @@ static inline bool walk_fresh(const struct abi_config *config, const struct abi_
 {
 	const uint64_t *cache = (const uint64_t *)snapshot->cache;
 	struct step_state *to = fresh;
-	uint64_t held = walk->held, edge = edge_of(trace, held), hi = stack->hi;
+	/* A copy, so that the state itself can stay in registers. */
+	struct step_state copy;
+	uint64_t uses, held = walk->held, edge = edge_of(trace, held), hi = stack->hi;
 	for (;;) {
 		if (state.sp >= edge) {
 			held = frames_from(trace, held, state.sp);
-			if (held > 0 && same_frame(trace, held - 1, &state))
-				break;
+			if (held > 0 && same_frame(trace, held - 1, &state)) {
+				uint64_t left = frames_left_special(config, snapshot, stack, trace,
+					held, state.sp, &copy, &uses);
+				if (ht_likely(left == TRACE_INTACT))
+					break;
+				held = left;
+			}
 			edge = edge_of(trace, held);
 		}
 		if (ht_unlikely(to == fresh + TRACE_FRESH_MAX))
@@ -204,13 +225,12 @@ static inline bool walk_fresh(const struct abi_config *config, const struct abi_
 		to->sp = state.sp;
 		to->fp = state.fp;
 		uint32_t rule = rules_cached(cache, step_lookup_pc(&state));
-		uint64_t uses = abi_rule_kind(rule) == ABI_RULE_RBP ? TRACE_USES_FP : 0;
+		uses = abi_rule_kind(rule) == ABI_RULE_RBP ? TRACE_USES_FP : 0;
 		enum step_result result;
 		if (ht_likely(step_is_plain(rule))) {
 			result = step_direct(&state, hi, rule);
 		} else {
-			/* A copy, so that the state itself can stay in registers. */
-			struct step_state copy = state;
+			copy = state;
 			result = step_by_table(config, snapshot, stack, &copy, &uses);
 			state = copy;
 		}
@@ -286,7 +306,6 @@ static inline uint32_t trace_keep(const struct abi_config *config,
 	uint64_t held = walk->held, whole = held + walk->added, hi = (uint64_t)span.hi;
 	uint64_t count = whole < TRACE_FRAMES_MAX ? whole : TRACE_FRAMES_MAX;
 	uint64_t hash = held ? trace->frame[held - 1].hash : snapshot->epoch;
-	bool has_root = held || hi - fresh[walk->added - 1].sp <= TRACE_ROOT_BYTES;
 
 	/* A handler that jumps out of here leaves a trace of nothing. */
 	store_release(&trace->count, 0);
@@ -314,17 +333,13 @@ static inline uint32_t trace_keep(const struct abi_config *config,
 	if (ht_unlikely(cut && id != 0))
 		count_add(&slot->head.trunc[ABI_TRUNC_NODES], 1);
 	trace->id = cut || whole > count ? 0 : id;
-	store_release(&trace->count, has_root ? count : 0);
+	store_release(&trace->count, count);
 	return id;
 }
 
-/*
- * trace_stack by the kept frames, of which `held` are led to by their return addresses; they lie in
- * a stack that begins at `hi`. 0: this stack cannot be kept.
- */
+/* trace_stack by the kept frames. 0: this stack cannot be kept. */
 static inline uint32_t stack_traced(const struct abi_config *config,
-	const struct abi_snapshot *snapshot, struct abi_slot *slot, const struct walk_start *start,
-	uint64_t hi, uint64_t held)
+	const struct abi_snapshot *snapshot, struct abi_slot *slot, const struct walk_start *start)
 {
 	struct trace *trace = (struct trace *)slot->walk;
 	struct step_state state = {.pc = start->pc, .sp = start->sp, .fp = start->fp};
@@ -336,44 +351,42 @@ static inline uint32_t stack_traced(const struct abi_config *config,
 	if (!stack_open_primary(&stack, state.sp) ||
 		stack.hi - state.sp > TRACE_STACK_WORDS_MAX * sizeof(uint64_t))
 		return 0;
-	uint64_t count = frames_kept(trace, slot, snapshot, stack.hi);
-	if (ht_likely(hi == stack.hi && held <= count))
-		walk.held = frames_held(config, snapshot, trace, count, &stack, state.sp, held);
-	struct trace_span span = span_from(state.sp, stack.hi);
+	walk.held = frames_kept(trace, slot, snapshot, stack.hi);
 	if (!walk_fresh(config, snapshot, &stack, trace, state, (struct step_state *)slot->frames,
 		    &walk) ||
 		walk.held + walk.added > config->frames_max) {
 		store_release(&trace->count, 0);
 		return 0;
 	}
-	if (walk.added == 0 && walk.held == count && trace->id != 0)
+	if (walk.added == 0 && walk.held == load_relaxed(&trace->count) && trace->id != 0)
 		return (uint32_t)trace->id;
-	uint32_t id = trace_keep(config, snapshot, slot, span, &walk);
-	if (trace->id != 0 && walk.held <= held)
-		memo_note(slot, walk.held, walk.held + walk.added, span);
+	uint32_t id = trace_keep(config, snapshot, slot, span_from(start->sp, stack.hi), &walk);
+	if (trace->id != 0)
+		memo_note(slot, walk.held, walk.held + walk.added, span_from(start->sp, stack.hi));
 	return id;
 }
 
 static HT_NOINLINE uint32_t stack_changed(const struct abi_config *config,
-	const struct abi_snapshot *snapshot, struct abi_slot *slot, const struct walk_start *start,
-	uint64_t hi, uint64_t held)
+	const struct abi_snapshot *snapshot, struct abi_slot *slot, const struct walk_start *start)
 {
 	uint32_t id = 0;
 	snapshot = rules_checked(config, snapshot);
 	if (snapshot && !(config->flags & ABI_FLAG_FULL_UNWIND))
-		id = stack_traced(config, snapshot, slot, start, hi, held);
+		id = stack_traced(config, snapshot, slot, start);
 	return id ? id : stack_plain(config, snapshot, slot, start);
 }
 
-/* The same, if the stack is not one that the memo knows. */
+/* The same, if the stack is not one that the memo knows. `count`: of the kept frames. */
 static HT_NOINLINE uint32_t stack_other(const struct abi_config *config,
 	const struct abi_snapshot *snapshot, struct abi_slot *slot, const struct walk_start *start,
-	uint64_t hi, uint64_t held)
+	uint64_t hi, uint64_t count)
 {
 	struct trace_span span = span_from(start->sp, hi);
-	uint64_t found = fp_links_held((const struct trace *)slot->walk, held, span);
-	uint32_t id = memo_find(slot, found, start, span);
-	return id ? id : stack_changed(config, snapshot, slot, start, hi, held);
+	struct memo_found found = memo_find(slot, count, start, span);
+	if (found.id != 0 &&
+		frames_left((const struct trace *)slot->walk, found.outer, span) == TRACE_INTACT)
+		return found.id;
+	return stack_changed(config, snapshot, slot, start);
 }
 
 uint32_t trace_stack(
@@ -384,16 +397,15 @@ uint32_t trace_stack(
 		(const struct abi_snapshot *)load_acquire(&config->unwind);
 	uint64_t lo, hi, sp = start->sp;
 	if (ht_unlikely(!slot_bounds(&slot->head, &lo, &hi) || sp < lo || sp >= hi))
-		return stack_changed(config, snapshot, slot, start, 0, 0);
+		return stack_changed(config, snapshot, slot, start);
 	hi = ht_align_down(hi, sizeof(uint64_t));
 	uint64_t count = frames_kept(trace, slot, snapshot, hi);
+	if (count == 0)
+		return stack_changed(config, snapshot, slot, start);
 	struct trace_span span = span_from(sp, hi);
 	struct step_state state = {.pc = start->pc, .sp = sp, .fp = start->fp};
-	uint64_t held = links_held(trace, trace->first_link & 1, count, span);
-	if (ht_likely(held == count) && count != 0 && same_frame(trace, count - 1, &state) &&
-		fp_links_held(trace, count, span) == count && trace->id != 0)
+	if (ht_likely(same_frame(trace, count - 1, &state)) &&
+		ht_likely(frames_left(trace, count, span) == TRACE_INTACT) && trace->id != 0)
 		return (uint32_t)trace->id;
-	/* Nothing is held of frames that are not kept. */
-	return count != 0 ? stack_other(config, snapshot, slot, start, hi, held)
-			  : stack_changed(config, snapshot, slot, start, hi, 0);
+	return stack_other(config, snapshot, slot, start, hi, count);
 }

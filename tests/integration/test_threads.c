@@ -129,6 +129,13 @@ START_TEST(stacks_within_the_threads_own_become_unreadable)
 }
 END_TEST
 
+START_TEST(an_array_becomes_unreadable_where_frames_were)
+{
+	check_pooled("array");
+}
+END_TEST
+
 HT_SUITE("threads", a_thousand_that_wait, chains_of_detached_threads, chains_of_joined_threads,
 	hundreds_keep_exact_books, stacks_of_one_mapping_are_unmapped,
-	stacks_within_the_threads_own_become_unreadable)
+	stacks_within_the_threads_own_become_unreadable,
+	an_array_becomes_unreadable_where_frames_were)

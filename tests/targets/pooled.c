@@ -2,8 +2,9 @@
  *
  * A thread and its coroutines have their stacks in one mapping, side by side, or, as "within", the
  * coroutines theirs in an array of the thread's. The upper coroutine allocates, and its stack is
- * unmapped, or made unreadable; then the lower one allocates. "count" answers with the number of
- * such rounds.
+ * unmapped, or made unreadable; then the lower one allocates. Or, as "array", there is no
+ * coroutine: two functions allocate in turn, and the second one in front of an array that cannot be
+ * read. "count" answers with the number of such rounds.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,6 +16,7 @@
 #include "tests/targets/speak.h"
 
 #define STACK_BYTES 0x40000ul
+#define ARRAY_BYTES 0x4000ul
 
 enum { LOWER, UPPER = 2, OWN = 4, WITHIN = 3, STACKS = 8 };
 
@@ -89,6 +91,37 @@ static void *work_within(void *ignored)
 	return ignored;
 }
 
+static void use_array(void)
+{
+	char array[ARRAY_BYTES];
+	__asm__ volatile("" ::"r"(array) : "memory");
+	allocate(3);
+	free(block);
+}
+
+static void protect_array(void)
+{
+	char array[2 * ARRAY_BYTES];
+	char *first = array + (-(unsigned long)array & 0xfff);
+	if (mprotect(first, 2 * ARRAY_BYTES - 0x1000, PROT_NONE))
+		speak_fail("cannot protect");
+	allocate(3);
+	free(block);
+	if (mprotect(first, 2 * ARRAY_BYTES - 0x1000, PROT_READ | PROT_WRITE))
+		speak_fail("cannot unprotect");
+}
+
+static void *work_by_array(void *ignored)
+{
+	void (*volatile function[])(void) = {use_array, protect_array};
+	for (unsigned i = 0; !stopping; i++) {
+		function[i % 2]();
+		rounds += i % 2;
+		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+	}
+	return ignored;
+}
+
 static void *work(void *ignored)
 {
 	char *upper = pool + UPPER * STACK_BYTES;
@@ -110,7 +143,10 @@ static void *work(void *ignored)
 
 int main(int argc, char **argv)
 {
-	bool within = argc > 1 && !strcmp(argv[1], "within");
+	const char *where = argc > 1 ? argv[1] : "";
+	void *(*body)(void *) = !strcmp(where, "within")  ? work_within
+				: !strcmp(where, "array") ? work_by_array
+							  : work;
 	pthread_attr_t attr;
 	pthread_t thread;
 	pool = mmap(NULL, STACKS * STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
@@ -118,7 +154,7 @@ int main(int argc, char **argv)
 	if (pool == MAP_FAILED || pthread_attr_init(&attr) ||
 		pthread_attr_setstack(
 			&attr, pool + OWN * STACK_BYTES, (STACKS - OWN) * STACK_BYTES) ||
-		pthread_create(&thread, &attr, within ? work_within : work, NULL))
+		pthread_create(&thread, &attr, body, NULL))
 		speak_fail("cannot start");
 	speak_ready();
 	while (strcmp(speak_hear(), "stop")) {

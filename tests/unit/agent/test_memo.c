@@ -271,7 +271,54 @@ START_TEST(what_is_known_of_other_places_is_not_read)
 }
 END_TEST
 
-HT_SUITE("agent/memo", what_is_known_of_other_places_is_not_read, ways_in_turn,
-	ways_with_other_words, a_stack_of_late_is_not_walked_again,
+enum { SHORT = SIM_FIRST, LONG, ARRAY, OTHER };
+
+/* From one place the functions are called of which numbers are given, each by the one before. */
+static void go_by(const uint32_t *functions, unsigned count)
+{
+	uint64_t ignored[SIM_DEPTH_MAX + 1], before = sim_random_state;
+	while (sim_depth > BASE_DEPTH)
+		sim_return();
+	sim_random_state = 12345;
+	for (unsigned i = 0; i < count; i++)
+		sim_call(functions[i]);
+	sim_random_state = 54321;
+	sim_hook(&start, ignored);
+	sim_random_state = before;
+}
+
+/* The same function is called with the same rsp in two ways, and where the one has a return
+ * address the other has an array that cannot be read. */
+START_TEST(words_in_an_array_are_not_read)
+{
+	const uint32_t by_two[] = {LONG, LONG, SHORT}, by_one[] = {ARRAY, SHORT}, other[] = {OTHER};
+	make(1);
+	set_all_words(4);
+	while (sim_depth < BASE_DEPTH)
+		sim_call(OTHER);
+	set_words(LONG, LONG, 600);
+	set_words(ARRAY, ARRAY, 1200);
+	uint64_t page = ht_align_down(sim_sp - 601 * 8, HT_PAGE_BYTES);
+	for (unsigned i = 0; i < 40; i++) {
+		go_by(other, 1);
+		traced();
+		go_by(by_two, 3);
+		check_same();
+	}
+	uint64_t sp = start.sp;
+	for (unsigned i = 0; i < 2; i++) {
+		go_by(other, 1);
+		traced();
+		go_by(by_one, 2);
+		ck_assert_uint_eq(start.sp, sp);
+		ck_assert_int_eq(mprotect((void *)page, HT_PAGE_BYTES, PROT_NONE), 0);
+		check_same();
+		ck_assert_int_eq(mprotect((void *)page, HT_PAGE_BYTES, PROT_READ | PROT_WRITE), 0);
+	}
+}
+END_TEST
+
+HT_SUITE("agent/memo", what_is_known_of_other_places_is_not_read, words_in_an_array_are_not_read,
+	ways_in_turn, ways_with_other_words, a_stack_of_late_is_not_walked_again,
 	the_same_stack_again_becomes_the_kept_one, outer_frames_in_turn,
 	nothing_is_known_of_other_tables, garbage_in_the_memo)

@@ -336,8 +336,10 @@ START_TEST(what_an_allocator_calls_within_a_call_is_part_of_it)
 		setup();
 		struct abi_slot_head *head = &world_my_slot(0)->head;
 		head->stack_lo = (uint64_t)&head - 65536;
-		head->stack_hi = (uint64_t)&head + 1024;
+		head->stack_hi = ht_align_down((uint64_t)&head, HT_PAGE_BYTES) + HT_PAGE_BYTES;
 		head->bounds_incarnation = head->incarnation;
+		sys_fake.readable = (const uint8_t *)head->stack_lo;
+		sys_fake.readable_bytes = head->stack_hi - head->stack_lo;
 		inner = thunk(ABI_HOOK_CALLOC);
 		inner_left = NOW;
 		inner.real_lo = far ? 1 : (uint64_t)call_inner;

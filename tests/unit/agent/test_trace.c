@@ -253,7 +253,7 @@ END_TEST
 
 /* Two coroutines in an array of the thread's own stack: what was read of the upper one is gone when
  * the lower one runs. */
-START_TEST(coroutines_in_the_stack_are_not_kept)
+START_TEST(coroutines_in_the_stack_are_not_looked_at)
 {
 	uint64_t page = (uint64_t)sim_stack + 8 * HT_PAGE_BYTES;
 	sim_make(10);
@@ -273,6 +273,56 @@ START_TEST(coroutines_in_the_stack_are_not_kept)
 	check_same();
 	ck_assert_int_eq(mprotect((void *)page, HT_PAGE_BYTES, PROT_READ | PROT_WRITE), 0);
 	ck_assert_uint_eq(sys_fake.calls, 0);
+}
+END_TEST
+
+/* Two functions are called from one place. What led out of the first one lies in an array of the
+ * second one, which cannot be read. */
+static void check_array(unsigned caller_depth, uint32_t handler)
+{
+	uint64_t words = HT_PAGE_BYTES / sizeof(uint64_t), before, page;
+	sim_make(11);
+	sim_slot();
+	for (uint32_t i = SIM_FIRST; i < SIM_FUNCTIONS; i++)
+		sim_table->rule[i] = abi_rule_make(ABI_RULE_RSP, 4, 0);
+	/* An odd number of words, all of them its frame's. */
+	sim_table->rule[SIM_FIRST + 1] = abi_rule_make(ABI_RULE_RSP, 501, 0);
+	for (unsigned i = 0; i < caller_depth; i++)
+		sim_call(SIM_FIRST);
+	if (handler)
+		sim_signal(handler);
+	before = sim_random_state;
+	uint64_t top = sim_sp;
+	sim_call(SIM_FIRST + 1);
+	for (unsigned i = 0; i < 9; i++)
+		sim_call(SIM_FIRST + 1);
+	sim_hook(&start, expected);
+	check_same();
+	while (sim_sp < top)
+		sim_return();
+	ck_assert_uint_eq(sim_sp, top);
+	sim_random_state = before;
+	sim_call(SIM_FIRST + 2);
+	page = ht_align_down(sim_sp - 2 * HT_PAGE_BYTES, HT_PAGE_BYTES);
+	sim_sp = page - words;
+	/* The frame as it is: its rule, and no call within. */
+	sim_table->rule[SIM_FIRST + 2] =
+		abi_rule_make(ABI_RULE_RSP, (int)((top - sim_sp) / sizeof(uint64_t)), 0);
+	memset((void *)sim_snapshot->cache, 0, ABI_CACHE_BYTES);
+	sim_hook(&start, expected);
+	ck_assert_int_eq(mprotect((void *)page, HT_PAGE_BYTES, PROT_NONE), 0);
+	check_same();
+	check_same();
+	ck_assert_int_eq(mprotect((void *)page, HT_PAGE_BYTES, PROT_READ | PROT_WRITE), 0);
+	ck_assert_uint_eq(sys_fake.calls, 0);
+}
+
+START_TEST(arrays_in_the_place_of_kept_frames_are_not_read)
+{
+	for (unsigned depth = 1; depth < 6; depth++) {
+		check_array(depth, 0);
+		check_array(depth, SIM_FIRST);
+	}
 }
 END_TEST
 
@@ -502,7 +552,8 @@ START_TEST(what_a_frame_says_that_it_runs_is_noted)
 }
 END_TEST
 
-HT_SUITE("agent/trace", coroutines_in_the_stack_are_not_kept, garbage_in_the_kept_frames,
+HT_SUITE("agent/trace", coroutines_in_the_stack_are_not_looked_at,
+	arrays_in_the_place_of_kept_frames_are_not_read, garbage_in_the_kept_frames,
 	what_a_frame_says_that_it_runs_is_noted, random_programs, equal_layouts, overwritten_words,
 	wild_registers, new_tables, new_thread_on_the_same_stack, another_end_of_the_same_stack,
 	too_deep_stacks_are_not_kept, deep_stacks, outer_frames_of_deep_stacks_are_kept,
