@@ -24,6 +24,7 @@ enum sys_error {
 	SYS_EINTR = 4,
 	SYS_EAGAIN = 11,
 	SYS_ENOMEM = 12,
+	SYS_EFAULT = 14,
 	SYS_EINVAL = 22,
 	SYS_EPIPE = 32,
 	SYS_ENOBUFS = 105,

@@ -87,26 +87,50 @@ static bool clock_is_readable(const struct abi_config *config, struct abi_slot *
 	return !is_forbidden;
 }
 
-static struct abi_slot *slot_claim(
-	const struct abi_config *config, struct abi_slot *slot, uint64_t seen, uint64_t key)
+/*
+ * Asked where a thread first appears: a program that makes one by a system call of its own, with an
+ * allocator that needs none of it, gives it a thread control block as short as it likes.
+ */
+static bool tid_is_readable(const struct abi_config *config, struct abi_slot *slot)
 {
+	uint64_t before, tcb = sys_thread_pointer(), at = tcb + config->tid_offset;
+	uint32_t tid;
+	struct sys_iovec local = {&tid, sizeof(tid)}, remote = {(void *)at, sizeof(tid)};
+	if (at / HT_PAGE_BYTES == tcb / HT_PAGE_BYTES || !gate_enter(config, slot, &before))
+		return true;
+	/* Where a filter of the kernel's own forbids the call, nothing is known. */
+	long copied = sys_process_vm_readv(sys_getpid(), &local, &remote, 1);
+	gate_leave(config, slot, before);
+	return copied != -SYS_EFAULT;
+}
+
+/* False: another thread has claimed it. `*ret` is NULL where this one cannot have a slot. */
+static bool slot_claim(const struct abi_config *config, struct abi_slot *slot, uint64_t seen,
+	uint64_t key, struct abi_slot **ret)
+{
+	*ret = NULL;
 	/* First: whoever sees the key must see the note. */
 	slot_note_claim(config, slot);
 	if (!compare_swap(&slot->head.key, &seen, key))
-		return NULL;
+		return false;
 	/* Its last owner may have died inside a hook. */
 	slot_mark(slot, ABI_SLOT_RECORDING);
 	store_release(&slot->head.entry_sp, 0);
 	store_release(&slot->head.calling, 0);
-	if (clock_is_readable(config, slot)) {
+	bool is_readable = tid_is_readable(config, slot);
+	if (is_readable && clock_is_readable(config, slot)) {
 		stream_restart(config, slot);
 		slot_adopt(config, slot);
 	}
 	slot_mark(slot, ABI_SLOT_IDLE);
-	return slot;
+	if (is_readable)
+		*ret = slot;
+	else
+		store_release(&slot->head.key, key | ABI_SLOT_DEAD);
+	return true;
 }
 
-/* Finds the slot of `key` or claims one. NULL: there is none left. */
+/* Finds the slot of `key` or claims one. NULL: there is none left, or none for this thread. */
 static HT_NOINLINE struct abi_slot *slot_search(const struct abi_config *config, uint64_t key)
 {
 	uint64_t start = slot_index(key);
@@ -129,8 +153,8 @@ static HT_NOINLINE struct abi_slot *slot_search(const struct abi_config *config,
 		}
 		if (!free_slot)
 			return NULL;
-		struct abi_slot *mine = slot_claim(config, free_slot, free_key, key);
-		if (mine)
+		struct abi_slot *mine;
+		if (slot_claim(config, free_slot, free_key, key, &mine))
 			return mine;
 	}
 }

@@ -180,6 +180,28 @@ static struct ht_err *refuse_without_slots(const struct survey *survey)
 	return err;
 }
 
+/* What an emulator maps for its guest looks like libraries, but the processor does not run it: the
+ * guest would call thunks that the emulator knows nothing of, and the emulator map over the image.
+ */
+static struct ht_err *check_linked(const struct survey *survey)
+{
+	bool is_static = false;
+
+	for (size_t m = 0; m < survey->modules.count; m++) {
+		const struct module *module = &survey->modules.module[m];
+		if (module->interpreter)
+			return NULL;
+		is_static |= module->executable && !module->dynamic;
+	}
+	if (!is_static)
+		return NULL;
+	return ht_err_new(HT_ERR_REFUSED,
+		"process %d is linked statically, but has libraries mapped: it emulates the "
+		"program that they belong to (valgrind), or has loaded them itself (dlopen), and "
+		"they cannot be tapped safely",
+		survey->proc.pid);
+}
+
 struct ht_err *survey_check_tapped(const struct proc *proc, struct recover_found *ret)
 {
 	struct ht_err *err = recover_find(proc, ret);
@@ -241,7 +263,8 @@ static struct ht_err *read_contents(struct survey *survey)
 	if (err)
 		return err;
 	count_slots(survey);
-	return survey->tap_count + survey->unresolved_count ? NULL : refuse_without_slots(survey);
+	return survey->tap_count + survey->unresolved_count ? check_linked(survey)
+							    : refuse_without_slots(survey);
 }
 
 struct files {

@@ -145,6 +145,20 @@ START_TEST(static_program)
 }
 END_TEST
 
+/* As with what an emulator maps for its guest: it has slots, and no dynamic linker of the kernel's.
+ */
+START_TEST(static_program_with_libraries)
+{
+	struct victim victim;
+	victim_start(&victim, (const char *[]){run_built("tests/targets/plughost-static"), NULL});
+	free(victim_ask(&victim, "open", 20000));
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	check_pid_refused(victim.pid, REFUSED, "has libraries mapped");
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+}
+END_TEST
+
 static void check_traced(struct victim *victim, pid_t tid)
 {
 	char me[32];
@@ -505,7 +519,8 @@ START_TEST(doctor)
 END_TEST
 
 HT_SUITE("integration/wrong_use", no_such_process, zombie, kernel_thread, itself, a_32_bit_program,
-	static_program, traced_by_another, one_thread_traced_by_another, stopped, file_size_limit,
-	thread_id, another_users_process, own_process_without_root,
-	own_process_forbids_the_clock_without_root, undumpable, recover_without_root,
-	tapped_already, unwritable_output, no_room_for_the_trace, nonsense, doctor)
+	static_program, static_program_with_libraries, traced_by_another,
+	one_thread_traced_by_another, stopped, file_size_limit, thread_id, another_users_process,
+	own_process_without_root, own_process_forbids_the_clock_without_root, undumpable,
+	recover_without_root, tapped_already, unwritable_output, no_room_for_the_trace, nonsense,
+	doctor)

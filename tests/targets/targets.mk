@@ -43,7 +43,7 @@ burst_sysv  := -Wl,-z,lazy,-z,norelro,--hash-style=sysv
 burst_lib   := $(patsubst %,$t/libburst-%.so,$(burst_variants))
 
 target_bin := $(addprefix $t/,ledger ledger-lazy ledger-nopie ledger-own ledger-jemalloc \
-	ledger-tcmalloc extended busy changer crowd escape awkward hoist sleepy actor actor-static confined plughost libplug.so \
+	ledger-tcmalloc extended busy changer crowd escape awkward hoist sleepy actor actor-static confined plughost plughost-static libplug.so \
 	libunwound.so idle32 cxx cxx-tcmalloc rust rust-v0 rust-lto jumper storm rewire canaries) $(chain_bin) $(chainxx_bin) $(burst_lib)
 target_bin += $t/throwing $t/hostile $t/served $t/parent $t/waits $t/waits-escape
 target_bin += $(linked_bin) $t/linked-static $t/linked-static-pie $t/libcounting.so $t/libfailing.so $t/libownalloc-sysv.so \
@@ -179,6 +179,8 @@ $t/rewire: tests/targets/rewire.c
 	$(call build,gcc $(target_c) -O2) -Wl,-z,lazy
 $t/actor-static: tests/targets/actor.c
 	$(call build,gcc $(target_c) -O2 -static)
+$t/plughost-static: tests/targets/plughost.c
+	$(call build,gcc $(target_c) -O2 -static -Wl,--no-warnings)
 waits_src := $(wildcard tests/targets/waits/*.c)
 $t/waits: $(waits_src)
 	$(call build,gcc $(target_c) -O2)

@@ -4,6 +4,8 @@
  */
 #include "agent/thread.h"
 
+#include <sys/mman.h>
+
 #include "agent/slot.h"
 #include "agent/stream.h"
 #include "tests/unit/agent/world.h"
@@ -307,8 +309,30 @@ START_TEST(key_zero_has_no_slot)
 }
 END_TEST
 
+/* Of a thread of the program's own making: behind its thread control block may be nothing. */
+START_TEST(a_tid_in_another_page_is_looked_at_by_a_copy)
+{
+	_Alignas(HT_PAGE_BYTES) static uint8_t pages[2 * HT_PAGE_BYTES];
+	for (unsigned i = 0; i < 2; i++) {
+		setup();
+		sys_fake_thread_pointer = (uint64_t)pages + HT_PAGE_BYTES - WORLD_TID_OFFSET;
+		*(uint32_t *)(pages + HT_PAGE_BYTES) = WORLD_TID;
+		sys_fake.readable = pages;
+		sys_fake.readable_bytes = i ? sizeof(pages) : HT_PAGE_BYTES;
+		ck_assert_int_eq(mprotect(pages + HT_PAGE_BYTES, HT_PAGE_BYTES,
+					 i ? PROT_READ | PROT_WRITE : PROT_NONE),
+			0);
+		for (unsigned call = 0; call < 2; call++)
+			ck_assert_int_eq(enter_at(4000 - call) != NULL, i);
+		ck_assert_uint_eq(world_control->lost[ABI_LOSS_SLOT_FULL], i ? 0 : 2);
+		ck_assert_int_eq(mprotect(pages, sizeof(pages), PROT_READ | PROT_WRITE), 0);
+	}
+}
+END_TEST
+
 HT_SUITE("agent/thread", same_slot_each_time, a_thread_that_may_not_read_the_clock,
 	threads_have_slots_of_their_own, dead_slot_keeps_its_stream, new_thread_in_an_old_tcb,
 	half_changed_incarnation, tid_by_system_call, nested_hooks, allocator_calls_itself,
 	others_than_the_allocator, hook_left_by_longjmp, hook_left_on_another_stack,
-	signal_stack_within_the_primary, key_zero_has_no_slot)
+	signal_stack_within_the_primary, key_zero_has_no_slot,
+	a_tid_in_another_page_is_looked_at_by_a_copy)

@@ -31,7 +31,7 @@ _Thread_local uint64_t sys_fake_thread_pointer;
 
 /* A thread control block: the agent reads the tid in it. */
 struct world_tcb {
-	_Alignas(16) uint64_t self;
+	_Alignas(32) uint64_t self;
 	uint64_t unused;
 	uint32_t tid;
 };
