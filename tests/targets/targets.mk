@@ -180,7 +180,7 @@ $t/rewire: tests/targets/rewire.c
 $t/actor-static: tests/targets/actor.c
 	$(call build,gcc $(target_c) -O2 -static)
 $t/plughost-static: tests/targets/plughost.c
-	$(call build,gcc $(target_c) -O2 -static -Wl,--no-warnings)
+	$(call build,gcc $(target_c) -O2 -static -Xlinker --no-warnings)
 waits_src := $(wildcard tests/targets/waits/*.c)
 $t/waits: $(waits_src)
 	$(call build,gcc $(target_c) -O2)
