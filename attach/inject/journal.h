@@ -11,7 +11,7 @@
 #include "format/err.h"
 
 #define JOURNAL_MAGIC	    0x6c616e72756f6a68ull
-#define JOURNAL_SLACK_BYTES 3392u
+#define JOURNAL_SLACK_BYTES 3648u
 
 enum journal_phase {
 	JOURNAL_EMPTY,

@@ -6,7 +6,7 @@
 #define FRAMES_MAX 20000u
 
 /* Where nothing is known of a function libunwind guesses, by rbp, and what it passes over then may
- * be ours. */
+ * be ours: a static program need not have a table that it finds. */
 static bool is_known(unw_cursor_t *cursor, unw_word_t ip)
 {
 	unw_proc_info_t info;
@@ -16,14 +16,16 @@ static bool is_known(unw_cursor_t *cursor, unw_word_t ip)
 
 static enum judge_result walk(unw_cursor_t *cursor, const struct stackscan_ranges *ranges)
 {
+	bool called = false;
 	for (unsigned i = 0; i < FRAMES_MAX; i++) {
 		unw_word_t ip;
 		if (unw_get_reg(cursor, UNW_REG_IP, &ip) < 0)
 			return JUDGE_UNDECIDED;
-		if (stackscan_ours(ranges, ip))
+		if (stackscan_ours(ranges, ip) && !(called && stackscan_in_stub(ranges, ip)))
 			return JUDGE_INSIDE;
 		if (!is_known(cursor, ip))
 			return JUDGE_UNDECIDED;
+		called = unw_is_signal_frame(cursor) <= 0;
 		int step = unw_step(cursor);
 		if (step == 0)
 			return JUDGE_OUTSIDE;

@@ -28,6 +28,13 @@ static inline bool stackscan_ours(const struct stackscan_ranges *r, uint64_t wor
 	       (word - r->slack_lo < r->slack_hi - r->slack_lo);
 }
 
+/* The stub calls nothing: no word leads back into its place, where it may stand in code that has
+ * called another for good. */
+static inline bool stackscan_in_stub(const struct stackscan_ranges *r, uint64_t word)
+{
+	return word - r->slack_lo < r->slack_hi - r->slack_lo;
+}
+
 /* Is `word` the entry of a thunk: what a function pointer taken from a tapped slot holds? */
 static inline bool stackscan_is_entry(const struct stackscan_ranges *r, uint64_t word)
 {
@@ -38,7 +45,7 @@ static inline bool stackscan_is_entry(const struct stackscan_ranges *r, uint64_t
 #define STACKSCAN_ENTRIES_MAX 64u
 
 struct stackscan_found {
-	size_t plain;	    /* words into our code: return addresses, or stale */
+	size_t plain;	    /* words into our code, but for the stub: return addresses, or stale */
 	size_t signal;	    /* PCs into our code in signal frames */
 	size_t entry_count; /* thunk entries: function pointers */
 	raddr_t entry[STACKSCAN_ENTRIES_MAX];

@@ -303,6 +303,13 @@ START_TEST(direct)
 }
 END_TEST
 
+/* Without a dynamic linker, at fixed addresses without a table in its headers. */
+START_TEST(linked_statically)
+{
+	compare_chains("chain-static", "auto");
+}
+END_TEST
+
 CHAIN_TEST(gcc_O0, "chain-gcc-O0")
 CHAIN_TEST(gcc_O1, "chain-gcc-O1")
 CHAIN_TEST(gcc_O2, "chain-gcc-O2")
@@ -324,6 +331,7 @@ NAMES_TEST(names_clang_O3, "chain-clang-O3")
 NAMES_TEST(names_gxx_O2, "chainxx-gcc-O2")
 NAMES_TEST(names_clangxx_O2, "chainxx-clang-O2")
 
-HT_SUITE("integration/chain", direct, gcc_O0, gcc_O1, gcc_O2, gcc_O3, gcc_O2_fp, clang_O0, clang_O1,
-	clang_O2, clang_O3, clang_O2_fp, gxx_O0, gxx_O2, gxx_O3, clangxx_O0, clangxx_O2, clangxx_O3,
-	names_gcc_O2, names_clang_O3, names_gxx_O2, names_clangxx_O2, kept_tables, kept_tables_cxx)
+HT_SUITE("integration/chain", direct, linked_statically, gcc_O0, gcc_O1, gcc_O2, gcc_O3, gcc_O2_fp,
+	clang_O0, clang_O1, clang_O2, clang_O3, clang_O2_fp, gxx_O0, gxx_O2, gxx_O3, clangxx_O0,
+	clangxx_O2, clangxx_O3, names_gcc_O2, names_clang_O3, names_gxx_O2, names_clangxx_O2,
+	kept_tables, kept_tables_cxx)

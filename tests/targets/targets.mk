@@ -61,6 +61,11 @@ target_bin += $(direct_bin)
 # What unit tests start, or read.
 unit_target_bin := $(addprefix $t/,waits linked-static extended-direct rust-jemalloc)
 
+# Without a dynamic linker, as gcc links such programs: at fixed addresses, and anywhere.
+static_bin := $(foreach p,busy chain confined,$t/$p-static $t/$p-static-pie) $t/cxx-static $t/cxx-static-pie \
+	$t/rust-static $t/linked-static-stripped
+target_bin += $(static_bin)
+
 $(target_bin) $t/libownalloc.so: tests/targets/targets.mk
 $(shell mkdir -p $t)
 
@@ -179,6 +184,23 @@ $t/rewire: tests/targets/rewire.c
 	$(call build,gcc $(target_c) -O2) -Wl,-z,lazy
 $t/actor-static: tests/targets/actor.c
 	$(call build,gcc $(target_c) -O2 -static)
+# dlopen is there, and is never called.
+$t/busy-static $t/confined-static: $t/%-static: tests/targets/%.c
+	$(call build,gcc $(target_c) -O2 -static -Wl$(comma)--no-warnings)
+$t/busy-static-pie $t/confined-static-pie: $t/%-static-pie: tests/targets/%.c
+	$(call build,gcc $(target_c) -O2 -static-pie -Wl$(comma)--no-warnings)
+$t/chain-static: tests/targets/chain.c
+	$(call build,gcc $(target_c) -O2 -static)
+$t/chain-static-pie: tests/targets/chain.c
+	$(call build,gcc $(target_c) -O2 -static-pie)
+$t/cxx-static: tests/targets/cxx.cc
+	$(call build,g++ $(target_cxx) -O2 -static)
+$t/cxx-static-pie: tests/targets/cxx.cc
+	$(call build,g++ $(target_cxx) -O2 -static-pie)
+$t/rust-static: tests/targets/rust.rs
+	$(call quiet,TARGET)$(RUSTC) --edition 2021 -O -g -C target-feature=+crt-static -o $@ $<
+$t/linked-static-stripped: $t/linked-static
+	$(call quiet,TARGET)strip -o $@ $<
 waits_src := $(wildcard tests/targets/waits/*.c)
 $t/waits: $(waits_src)
 	$(call build,gcc $(target_c) -O2)
