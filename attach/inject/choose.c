@@ -85,7 +85,16 @@ static struct choose_slack slack_spent(const struct module *module, const struct
 	if (!module->spent_bytes || hi <= lo || !map || hi > map->hi || !map->exec || map->write ||
 		map->shared || !map->inode)
 		return (struct choose_slack){0};
-	return (struct choose_slack){.addr = lo, .bytes = hi - lo};
+	return (struct choose_slack){
+		.addr = lo, .bytes = hi - lo, .left = module->natives.start.return_to};
+}
+
+raddr_t choose_slack_left(const struct modules *modules, raddr_t addr)
+{
+	for (size_t m = 0; m < modules->count; m++)
+		if (addr - modules->module[m].spent < modules->module[m].spent_bytes)
+			return modules->module[m].natives.start.return_to;
+	return 0;
 }
 
 /* The places of a module, the one or the other; `index` from 0. False: there are no more. */

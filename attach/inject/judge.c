@@ -21,7 +21,7 @@ static enum judge_result walk(unw_cursor_t *cursor, const struct stackscan_range
 		unw_word_t ip;
 		if (unw_get_reg(cursor, UNW_REG_IP, &ip) < 0)
 			return JUDGE_UNDECIDED;
-		if (stackscan_ours(ranges, ip) && !(called && stackscan_in_stub(ranges, ip)))
+		if (called ? stackscan_is_return(ranges, ip) : stackscan_ours(ranges, ip))
 			return JUDGE_INSIDE;
 		if (!is_known(cursor, ip))
 			return JUDGE_UNDECIDED;

@@ -109,7 +109,7 @@ static struct ht_err *frame_stands(const struct quiesce_options *o, raddr_t sp, 
 		return NULL;
 	struct ht_err *err = memory_read_some(o->proc, sp - sizeof(word), word, sizeof(word), &got);
 	for (size_t i = 0; !err && i < got / sizeof(word[0]); i++)
-		*ret |= stackscan_ours(&o->ranges, word[i]);
+		*ret |= stackscan_is_return(&o->ranges, word[i]);
 	return err;
 }
 

@@ -56,7 +56,7 @@ static void look_at(struct scan *scan, raddr_t addr, const uint64_t *word)
 		if (stackscan_ours(scan->ranges, *(word - FRAME_RIP_BACK)))
 			scan->found->signal++;
 		follow(scan, *(word - FRAME_RSP_BACK));
-	} else if (!stackscan_in_stub(scan->ranges, *word)) {
+	} else if (stackscan_is_return(scan->ranges, *word)) {
 		scan->found->plain++;
 	}
 }

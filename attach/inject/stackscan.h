@@ -15,6 +15,7 @@ struct stackscan_ranges {
 	raddr_t text_lo, text_hi;   /* the image's executable part */
 	raddr_t thunk_lo, thunk_hi; /* the thunk page */
 	raddr_t slack_lo, slack_hi; /* the bootstrap stub's place */
+	raddr_t slack_left;	    /* choose_slack's; 0: none */
 	raddr_t near[ABI_NEAR_MAX]; /* the near areas; 0: no more */
 };
 
@@ -28,11 +29,11 @@ static inline bool stackscan_ours(const struct stackscan_ranges *r, uint64_t wor
 	       (word - r->slack_lo < r->slack_hi - r->slack_lo);
 }
 
-/* The stub calls nothing: no word leads back into its place, where it may stand in code that has
- * called another for good. */
-static inline bool stackscan_in_stub(const struct stackscan_ranges *r, uint64_t word)
+/* Does a word on a stack that leads into our code, and is no saved PC, mean a call that will return
+ * there? */
+static inline bool stackscan_is_return(const struct stackscan_ranges *r, uint64_t word)
 {
-	return word - r->slack_lo < r->slack_hi - r->slack_lo;
+	return stackscan_ours(r, word) && word != r->slack_left;
 }
 
 /* Is `word` the entry of a thunk: what a function pointer taken from a tapped slot holds? */
@@ -45,7 +46,7 @@ static inline bool stackscan_is_entry(const struct stackscan_ranges *r, uint64_t
 #define STACKSCAN_ENTRIES_MAX 64u
 
 struct stackscan_found {
-	size_t plain;	    /* words into our code, but for the stub: return addresses, or stale */
+	size_t plain;	    /* words into our code: return addresses, or stale */
 	size_t signal;	    /* PCs into our code in signal frames */
 	size_t entry_count; /* thunk entries: function pointers */
 	raddr_t entry[STACKSCAN_ENTRIES_MAX];

@@ -231,11 +231,16 @@ START_TEST(spent_code_is_the_second_choice)
 	ck_err(choose_slack(&modules, &maps, 0x800, &slack), HT_ERR_REFUSED);
 	module.spent = 0x101210;
 	module.spent_bytes = 0x1000;
+	module.natives.start.return_to = 0x101a00;
 	ck_no_err(choose_slack(&modules, &maps, 0x80, &slack));
 	ck_assert_uint_eq(slack.addr, 0x102f40);
+	ck_assert_uint_eq(slack.left, 0);
+	ck_assert_uint_eq(choose_slack_left(&modules, slack.addr), 0);
 	ck_no_err(choose_slack(&modules, &maps, 0x800, &slack));
 	ck_assert_uint_eq(slack.addr, 0x101240);
 	ck_assert_uint_eq(slack.bytes, 0x800);
+	ck_assert_uint_eq(slack.left, 0x101a00);
+	ck_assert_uint_eq(choose_slack_left(&modules, slack.addr), 0x101a00);
 	/* Not past its end, nor before its beginning. */
 	ck_assert(choose_is_slack(&modules, &maps, 0x101240, 0xfd0));
 	ck_assert(!choose_is_slack(&modules, &maps, 0x101240, 0xfd1));

@@ -31,15 +31,16 @@ void agent_frame(void);
 void agent_frame_behind_unknown(void);
 void agent_sleep(void);
 void agent_trap(void);
-extern const char agent_end[];
+extern const char agent_frame_left[], agent_end[];
 
 __asm__(".text\n"
-	".globl agent_frame, agent_sleep, agent_trap, agent_end\n"
+	".globl agent_frame, agent_frame_left, agent_sleep, agent_trap, agent_end\n"
 	"agent_frame:\n"
 	"	.cfi_startproc\n"
 	"	push %rbp\n"
 	"	.cfi_adjust_cfa_offset 8\n"
 	"	call child_wait\n"
+	"agent_frame_left:\n"
 	"	pop %rbp\n"
 	"	.cfi_adjust_cfa_offset -8\n"
 	"	ret\n"
@@ -527,7 +528,8 @@ END_TEST
 /* --- the judge
  * ------------------------------------------------------------------------------------ */
 
-static enum judge_result judged(void (*body)(const void *arg))
+static enum judge_result judged_with(
+	void (*body)(const void *arg), const struct stackscan_ranges *ranges)
 {
 	struct child child = child_fork(body, NULL);
 	struct tracee tracee;
@@ -535,10 +537,22 @@ static enum judge_result judged(void (*body)(const void *arg))
 	child_sleeping(&child);
 	ck_no_err(tracee_stop(child.pid, clock_mono_ns() + FAR_NS, false, &tracee, &stopped));
 	ck_assert_int_eq(stopped, TRACEE_STOPPED);
-	enum judge_result result = judge_frames(child.pid, &ours);
+	enum judge_result result = judge_frames(child.pid, ranges);
 	ck_no_err(tracee_release(&tracee));
 	child_kill(&child);
 	return result;
+}
+
+static enum judge_result judged(void (*body)(const void *arg))
+{
+	return judged_with(body, &ours);
+}
+
+static enum judge_result judged_left(void (*body)(const void *arg), const char *left)
+{
+	struct stackscan_ranges ranges = ours;
+	ranges.slack_left = (raddr_t)left;
+	return judged_with(body, &ranges);
 }
 
 static void lost(const void *arg)
@@ -573,6 +587,16 @@ START_TEST(the_judge)
 }
 END_TEST
 
+/* The return address of a call that was made for good is none of ours, but a PC is. */
+START_TEST(the_judge_knows_what_is_left)
+{
+	setup();
+	ck_assert_int_eq(judged_left(in_frame, agent_frame_left), JUDGE_OUTSIDE);
+	ck_assert_int_eq(judged_left(in_frame, agent_frame_left + 1), JUDGE_INSIDE);
+	ck_assert_int_eq(judged_left(in_handler, (const char *)agent_trap + 1), JUDGE_INSIDE);
+}
+END_TEST
+
 START_TEST(what_no_unwinder_can_tell_is_inside)
 {
 	setup();
@@ -588,4 +612,5 @@ HT_SUITE("attach/inject/quiesce", a_sleeper_outside_is_seen_without_a_stop,
 	a_thread_in_vfork_is_inside, a_running_thread_is_stopped_once,
 	function_pointers_are_rewritten, function_pointers_are_counted,
 	threads_that_end_are_outside, threads_that_were_asked_are_let_go_in_order_whatever_fails,
-	a_process_that_is_gone, the_judge, what_no_unwinder_can_tell_is_inside)
+	a_process_that_is_gone, the_judge, the_judge_knows_what_is_left,
+	what_no_unwinder_can_tell_is_inside)
