@@ -198,15 +198,13 @@ static struct stackscan_ranges ranges_of(const struct detach *detach)
 {
 	raddr_t base = detach->image->base;
 	const struct journal_header *h = detach->journal.header;
-	struct stackscan_ranges ranges = {
-		.text_lo = base + ABI_THUNKS_OFF,
+	struct stackscan_ranges ranges = {.text_lo = base + ABI_THUNKS_OFF,
 		.text_hi = base + ABI_TEXT_OFF + ABI_TEXT_MAX,
 		.thunk_lo = detach->image->thunks,
 		.thunk_hi = detach->image->thunks + HT_PAGE_BYTES,
 		.slack_lo = h->slack,
 		.slack_hi = h->slack + h->slack_bytes,
-		.slack_left = h->slack_left,
-	};
+		.slack_left = h->slack_left};
 	memcpy(ranges.near, h->near, sizeof(ranges.near));
 	return ranges;
 }

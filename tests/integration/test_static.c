@@ -147,7 +147,7 @@ static void check_language(const char *name, const char *frame)
 	struct tap tap;
 	char *text;
 	start(&victim, (const char *[]){name, NULL});
-	struct procsnap *before = procsnap_take(victim.pid, 0);
+	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
 	watch(&watched, &victim, name, hooked);
 	tap_start(&tap, victim.pid, (const char *[]){"--hook", "auto", NULL});
 	hookedcode_wait(&watched, &tap);
@@ -245,6 +245,7 @@ static void check_recovered(const char *name)
 	tap_start(&tap, victim.pid, (const char *[]){"--hook", "auto", NULL});
 	hookedcode_wait(&watched, &tap);
 	tap_abandon(&tap);
+	run_until(tap_guardian_is_done(victim.pid), COMMAND_MS);
 	victim_prove_alive(&victim);
 	ck_assert_uint_eq(hookedcode_count(&watched), watched.count);
 	json_t *verify = report_run("verify", victim.pid, 6);
@@ -281,7 +282,7 @@ START_TEST(guardian)
 	hookedcode_wait(&watched, &tap);
 	kill(tap.run.pid, SIGKILL);
 	run_wait(&tap.run, COMMAND_MS);
-	run_until(hookedcode_count(&watched) == 0, COMMAND_MS);
+	procsnap_wait(before, victim.pid, COMMAND_MS);
 	procsnap_verify(before, victim.pid);
 	close(watched.memory);
 	victim_stop(&victim);

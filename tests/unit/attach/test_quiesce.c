@@ -528,31 +528,20 @@ END_TEST
 /* --- the judge
  * ------------------------------------------------------------------------------------ */
 
-static enum judge_result judged_with(
-	void (*body)(const void *arg), const struct stackscan_ranges *ranges)
+static enum judge_result judged(void (*body)(const void *arg), const char *left)
 {
+	struct stackscan_ranges ranges = ours;
+	ranges.slack_left = (raddr_t)left;
 	struct child child = child_fork(body, NULL);
 	struct tracee tracee;
 	enum tracee_result stopped;
 	child_sleeping(&child);
 	ck_no_err(tracee_stop(child.pid, clock_mono_ns() + FAR_NS, false, &tracee, &stopped));
 	ck_assert_int_eq(stopped, TRACEE_STOPPED);
-	enum judge_result result = judge_frames(child.pid, ranges);
+	enum judge_result result = judge_frames(child.pid, &ranges);
 	ck_no_err(tracee_release(&tracee));
 	child_kill(&child);
 	return result;
-}
-
-static enum judge_result judged(void (*body)(const void *arg))
-{
-	return judged_with(body, &ours);
-}
-
-static enum judge_result judged_left(void (*body)(const void *arg), const char *left)
-{
-	struct stackscan_ranges ranges = ours;
-	ranges.slack_left = (raddr_t)left;
-	return judged_with(body, &ranges);
 }
 
 static void lost(const void *arg)
@@ -577,23 +566,16 @@ static void behind_unknown(const void *arg)
 START_TEST(the_judge)
 {
 	setup();
-	ck_assert_int_eq(judged(outside), JUDGE_OUTSIDE);
-	ck_assert_int_eq(judged(with_stale_word), JUDGE_OUTSIDE);
-	ck_assert_int_eq(judged(in_frame), JUDGE_INSIDE);
-	ck_assert_int_eq(judged(at_pc), JUDGE_INSIDE);
-	ck_assert_int_eq(judged(in_handler), JUDGE_INSIDE);
-	ck_assert_int_eq(judged(lost), JUDGE_UNDECIDED);
-	ck_assert_int_eq(judged(behind_unknown), JUDGE_UNDECIDED);
-}
-END_TEST
-
-/* The return address of a call that was made for good is none of ours, but a PC is. */
-START_TEST(the_judge_knows_what_is_left)
-{
-	setup();
-	ck_assert_int_eq(judged_left(in_frame, agent_frame_left), JUDGE_OUTSIDE);
-	ck_assert_int_eq(judged_left(in_frame, agent_frame_left + 1), JUDGE_INSIDE);
-	ck_assert_int_eq(judged_left(in_handler, (const char *)agent_trap + 1), JUDGE_INSIDE);
+	ck_assert_int_eq(judged(outside, NULL), JUDGE_OUTSIDE);
+	ck_assert_int_eq(judged(with_stale_word, NULL), JUDGE_OUTSIDE);
+	ck_assert_int_eq(judged(in_frame, NULL), JUDGE_INSIDE);
+	ck_assert_int_eq(judged(at_pc, NULL), JUDGE_INSIDE);
+	ck_assert_int_eq(judged(in_handler, NULL), JUDGE_INSIDE);
+	ck_assert_int_eq(judged(lost, NULL), JUDGE_UNDECIDED);
+	ck_assert_int_eq(judged(behind_unknown, NULL), JUDGE_UNDECIDED);
+	/* The return address of a call that was made for good is none of ours, but a PC is. */
+	ck_assert_int_eq(judged(in_frame, agent_frame_left), JUDGE_OUTSIDE);
+	ck_assert_int_eq(judged(in_handler, (const char *)agent_trap + 1), JUDGE_INSIDE);
 }
 END_TEST
 
@@ -612,5 +594,4 @@ HT_SUITE("attach/inject/quiesce", a_sleeper_outside_is_seen_without_a_stop,
 	a_thread_in_vfork_is_inside, a_running_thread_is_stopped_once,
 	function_pointers_are_rewritten, function_pointers_are_counted,
 	threads_that_end_are_outside, threads_that_were_asked_are_let_go_in_order_whatever_fails,
-	a_process_that_is_gone, the_judge, the_judge_knows_what_is_left,
-	what_no_unwinder_can_tell_is_inside)
+	a_process_that_is_gone, the_judge, what_no_unwinder_can_tell_is_inside)
