@@ -39,14 +39,19 @@ static uint64_t program_bias(pid_t pid, const char *program)
 }
 
 /* A function of the program's own, or of the C library's, which may be a weak one or hidden. */
-static uint64_t symbol_value(const char *text, const char *name, const char *program)
+static uint64_t symbol_value(
+	const char *text, const char *name, const char *program, size_t *ret_bytes)
 {
 	for (const char *type = "TWt"; *type; type++) {
 		char line[80];
 		snprintf(line, sizeof(line), "\n%s %c ", name, *type);
 		const char *found = strstr(text, line);
-		if (found)
-			return strtoull(found + strlen(line), NULL, 16);
+		if (!found)
+			continue;
+		char *end;
+		uint64_t value = strtoull(found + strlen(line), &end, 16);
+		*ret_bytes = strtoull(end, NULL, 16);
+		return value;
 	}
 	ck_abort_msg("%s is not in %s", name, program);
 }
@@ -61,9 +66,12 @@ void hookedcode_watch(
 	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
 	*ret = (struct hookedcode){.memory = open(path, O_RDONLY | O_CLOEXEC)};
 	for (size_t i = 0; names[i]; i++) {
-		uint64_t addr = program_bias(pid, program) + symbol_value(text, names[i], program);
+		size_t bytes;
+		uint64_t addr =
+			program_bias(pid, program) + symbol_value(text, names[i], program, &bytes);
 		ck_assert_int_eq(pread(ret->memory, ret->before[i], HOOKEDCODE_BYTES, (off_t)addr),
 			HOOKEDCODE_BYTES);
+		ret->bytes[i] = bytes < HOOKEDCODE_BYTES ? bytes : HOOKEDCODE_BYTES;
 		ret->addr[ret->count++] = addr;
 	}
 	free(text);
@@ -77,7 +85,7 @@ size_t hookedcode_count(const struct hookedcode *code)
 		size_t changed = 0, jumps = 0;
 		ck_assert_int_eq(pread(code->memory, now, sizeof(now), (off_t)code->addr[i]),
 			(int)sizeof(now));
-		for (size_t n = 0; n < sizeof(now); n++) {
+		for (size_t n = 0; n < code->bytes[i]; n++) {
 			changed += now[n] != code->before[i][n];
 			jumps += now[n] != code->before[i][n] && now[n] == 0xe9;
 		}

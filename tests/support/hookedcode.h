@@ -16,6 +16,7 @@
 struct hookedcode {
 	uint64_t addr[HOOKEDCODE_MAX];
 	uint8_t before[HOOKEDCODE_MAX][HOOKEDCODE_BYTES];
+	size_t bytes[HOOKEDCODE_MAX]; /* of them: a shorter function has no more */
 	size_t count;
 	int memory; /* of the process; to be closed */
 };
