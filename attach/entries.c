@@ -344,6 +344,8 @@ static void pass_on(struct survey *survey, struct entries *entries)
 	}
 }
 
+static const char whole[] = "its allocator has one that frees and cannot be hooked";
+
 /* A trace without its frees misleads: what gives back and cannot be hooked keeps all of its
  * allocator from being hooked. */
 static const struct entry *unhooked_free(
@@ -378,7 +380,7 @@ static void settle(struct survey *survey, struct entries *entries)
 		struct entry *entry = &entries->entry[i];
 		if (!entry->why && entry->function != ENTRY_GUARD &&
 			unhooked_free(survey, entries, entry))
-			entry->why = "its allocator has one that frees and cannot be hooked";
+			entry->why = whole;
 	}
 	for (size_t i = 0; i < entries->count; i++) {
 		struct entry *entry = &entries->entry[i];
@@ -469,6 +471,23 @@ struct ht_err *entries_plan(struct survey *survey, enum entries_mode mode, struc
 	return NULL;
 }
 
+/* Without it a trace of a static program would mislead. What is not hooked for another's sake is
+ * named last. */
+static const struct entry *find_missing(const struct survey *survey, const struct entries *entries)
+{
+	const struct entry *found = NULL;
+	for (size_t i = 0; i < entries->count; i++) {
+		const struct entry *entry = &entries->entry[i];
+		if (!entry->why || entry->function == ENTRY_GUARD ||
+			!function_of(survey, entry)->places)
+			continue;
+		bool needed = gives_back(entry->hook) || entry->hook == ABI_HOOK_MALLOC;
+		if (needed && (!found || found->why == whole))
+			found = entry;
+	}
+	return found;
+}
+
 struct ht_err *entries_check(
 	const struct survey *survey, enum entries_mode mode, const struct entries *entries)
 {
@@ -485,14 +504,16 @@ struct ht_err *entries_check(
 			"process %d is linked statically, and its %s, by which it could forbid "
 			"what the agent does, cannot be hooked: %s",
 			pid, entries->unguarded->name, entries->unguarded->why);
-	if (entries->hooked)
-		return NULL;
-	char *refused = entries_refused(entries);
-	struct ht_err *err = ht_err_new(HT_ERR_REFUSED,
-		"process %d is linked statically, and its allocator cannot be hooked: %s", pid,
-		refused ? refused : "?");
-	free(refused);
-	return err;
+	const struct entry *missing = find_missing(survey, entries);
+	if (missing)
+		return ht_err_new(HT_ERR_REFUSED,
+			"process %d is linked statically, and its %s cannot be hooked: %s", pid,
+			missing->name, missing->why);
+	return entries->hooked ? NULL
+			       : ht_err_new(HT_ERR_REFUSED,
+					 "process %d is linked statically, and calls no allocator "
+					 "that can be hooked",
+					 pid);
 }
 
 void entries_deinit(struct entries *entries)

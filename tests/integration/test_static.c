@@ -25,8 +25,15 @@
 #define ROOM	   (4ull << 30)
 
 static const char *const hooked[] = {"malloc", "free", "calloc", "realloc", NULL};
-static const char *const aligning[] = {"malloc", "free", "calloc", "realloc", "aligned_alloc",
+static const char *const glibc[] = {"malloc", "free", "calloc", "realloc", "aligned_alloc",
 	"posix_memalign", "valloc", "pvalloc", NULL};
+static const char *const jemalloc[] = {"malloc", "free", "calloc", "realloc", "aligned_alloc",
+	"posix_memalign", "memalign", "valloc", NULL};
+
+static bool has_jemalloc(const char *name)
+{
+	return strstr(name, "jemalloc");
+}
 
 static bool is_placed_anywhere(const char *name)
 {
@@ -95,7 +102,7 @@ static json_t *record_phase(struct victim *victim, const char *name, struct tap 
 {
 	struct hookedcode watched;
 	struct procsnap *before = procsnap_take(victim->pid, PROCSNAP_MASKS_CHANGE);
-	watch(&watched, victim, name, aligning);
+	watch(&watched, victim, name, has_jemalloc(name) ? jemalloc : glibc);
 	tap_start(tap, victim->pid, (const char *[]){"--hook", "auto", NULL});
 	hookedcode_wait(&watched, tap);
 	char *books = victim_ask(victim, "go", PHASE_MS);
@@ -117,7 +124,9 @@ static void compare_books(const char *const words[], bool by_thread)
 	for (unsigned round = 0; round < 2; round++) {
 		json_t *ledger = record_phase(&victim, words[0], &tap);
 		free(victim_ask(&victim, "go", PHASE_MS));
-		books_fold(ledger);
+		if (!has_jemalloc(words[0]))
+			books_fold(ledger, "memalign", "aligned_alloc");
+		books_fold(ledger, "reallocarray", "realloc");
 		books_check(tap.trace, ledger, by_thread, false);
 		json_decref(ledger);
 	}
@@ -135,6 +144,7 @@ BOOKS_TEST(fixed, true, "linked-static", "-t4", "-n", "4000")
 BOOKS_TEST(anywhere, true, "linked-static-pie", "-t4", "-n", "4000")
 BOOKS_TEST(threads_come_and_go, false, "linked-static", "-t4", "-n", "4000", "-m", "storm")
 BOOKS_TEST(handlers, false, "linked-static", "-t4", "-n", "4000", "-m", "signals")
+BOOKS_TEST(jemalloc_of_its_own, true, "linked-jemalloc-static-pie", "-l", "-t4", "-n", "4000")
 BOOKS_TEST(forked_children, false, "linked-static-pie", "-t2", "-n", "4000", "-m", "forks")
 
 /* --- languages -------------------------------------------------------------------------------- */
@@ -206,6 +216,17 @@ START_TEST(refused_untouched)
 	check_refused("linked-static", NULL, "--hook auto");
 	check_refused("linked-static-pie", "slot", "--hook auto");
 	check_refused("linked-static-stripped", "auto", "no symbols");
+}
+END_TEST
+
+/* A trace without its frees would mislead. */
+START_TEST(refused_where_free_has_no_hook)
+{
+	check_refused("linked-jemalloc-static", "auto", "its free cannot be hooked");
+	if (access(run_built("tests/targets/linked-musl-static"), X_OK))
+		printf("skipped: static: linked-musl-static: its libc is not installed\n");
+	else
+		check_refused("linked-musl-static", "auto", "its free cannot be hooked");
 }
 END_TEST
 
@@ -289,5 +310,6 @@ START_TEST(guardian)
 }
 END_TEST
 
-HT_SUITE("integration/static", fixed, anywhere, threads_come_and_go, handlers, forked_children, cxx,
-	rust, refused_untouched, doctor, recovered, guardian)
+HT_SUITE("integration/static", fixed, anywhere, threads_come_and_go, handlers, jemalloc_of_its_own,
+	forked_children, cxx, rust, refused_untouched, refused_where_free_has_no_hook, doctor,
+	recovered, guardian)

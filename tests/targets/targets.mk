@@ -63,7 +63,7 @@ unit_target_bin := $(addprefix $t/,waits linked-static extended-direct rust-jema
 
 # Without a dynamic linker, as gcc links such programs: at fixed addresses, and anywhere.
 static_bin := $(foreach p,busy chain confined,$t/$p-static $t/$p-static-pie) $t/cxx-static $t/cxx-static-pie \
-	$t/rust-static $t/linked-static-stripped
+	$t/rust-static $t/linked-static-stripped $t/linked-jemalloc-static $t/linked-jemalloc-static-pie
 target_bin += $(static_bin)
 
 $(target_bin) $t/libownalloc.so: tests/targets/targets.mk
@@ -201,6 +201,11 @@ $t/rust-static: tests/targets/rust.rs
 	$(call quiet,TARGET)$(RUSTC) --edition 2021 -O -g -C target-feature=+crt-static -o $@ $<
 $t/linked-static-stripped: $t/linked-static
 	$(call quiet,TARGET)strip -o $@ $<
+# Never called there: pvalloc is glibc's, with its malloc.
+$t/linked-jemalloc-static: tests/targets/ledger.c
+	$(call build,gcc $(target_c) -Dpvalloc=valloc -O2 -static) $(jemalloc_archive) -lstdc++ -lm
+$t/linked-jemalloc-static-pie: tests/targets/ledger.c
+	$(call build,gcc $(target_c) -Dpvalloc=valloc -O2 -static-pie) $(jemalloc_archive) -lstdc++ -lm
 waits_src := $(wildcard tests/targets/waits/*.c)
 $t/waits: $(waits_src)
 	$(call build,gcc $(target_c) -O2)
