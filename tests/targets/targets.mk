@@ -190,9 +190,9 @@ $t/busy-static $t/confined-static: $t/%-static: tests/targets/%.c
 $t/busy-static-pie $t/confined-static-pie: $t/%-static-pie: tests/targets/%.c
 	$(call build,gcc $(target_c) -O2 -static-pie -Wl$(comma)--no-warnings)
 $t/chain-static: tests/targets/chain.c
-	$(call build,gcc $(target_c) -O2 -static)
+	$(call build,gcc $(target_c) -DCHAIN_SECTION='__attribute__((section("chain_text")))' -O2 -static)
 $t/chain-static-pie: tests/targets/chain.c
-	$(call build,gcc $(target_c) -O2 -static-pie)
+	$(call build,gcc $(target_c) -DCHAIN_SECTION='__attribute__((section("chain_text")))' -O2 -static-pie)
 $t/cxx-static: tests/targets/cxx.cc
 	$(call build,g++ $(target_cxx) -O2 -static)
 $t/cxx-static-pie: tests/targets/cxx.cc
