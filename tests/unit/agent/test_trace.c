@@ -251,6 +251,16 @@ START_TEST(too_deep_stacks_are_not_kept)
 }
 END_TEST
 
+/* While the page cannot be read. */
+static void check_same_without(uint64_t page)
+{
+	ck_assert_int_eq(mprotect((void *)page, HT_PAGE_BYTES, PROT_NONE), 0);
+	check_same();
+	check_same();
+	ck_assert_int_eq(mprotect((void *)page, HT_PAGE_BYTES, PROT_READ | PROT_WRITE), 0);
+	ck_assert_uint_eq(sys_fake.calls, 0);
+}
+
 /* Two coroutines in an array of the thread's own stack: what was read of the upper one is gone when
  * the lower one runs. */
 START_TEST(coroutines_in_the_stack_are_not_looked_at)
@@ -268,11 +278,7 @@ START_TEST(coroutines_in_the_stack_are_not_looked_at)
 	sim_sp = page;
 	sim_call(SIM_FIRST);
 	sim_hook(&start, expected);
-	ck_assert_int_eq(mprotect((void *)page, HT_PAGE_BYTES, PROT_NONE), 0);
-	check_same();
-	check_same();
-	ck_assert_int_eq(mprotect((void *)page, HT_PAGE_BYTES, PROT_READ | PROT_WRITE), 0);
-	ck_assert_uint_eq(sys_fake.calls, 0);
+	check_same_without(page);
 }
 END_TEST
 
@@ -310,11 +316,7 @@ static void check_array(unsigned caller_depth, uint32_t handler)
 		abi_rule_make(ABI_RULE_RSP, (int)((top - sim_sp) / sizeof(uint64_t)), 0);
 	memset((void *)sim_snapshot->cache, 0, ABI_CACHE_BYTES);
 	sim_hook(&start, expected);
-	ck_assert_int_eq(mprotect((void *)page, HT_PAGE_BYTES, PROT_NONE), 0);
-	check_same();
-	check_same();
-	ck_assert_int_eq(mprotect((void *)page, HT_PAGE_BYTES, PROT_READ | PROT_WRITE), 0);
-	ck_assert_uint_eq(sys_fake.calls, 0);
+	check_same_without(page);
 }
 
 START_TEST(arrays_in_the_place_of_kept_frames_are_not_read)
