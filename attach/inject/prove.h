@@ -38,8 +38,9 @@ struct ht_err *prove_unkept(const struct prove *prove, struct prove_report *ret)
 /*
  * As prove_outside, and no pointer to a thunk is left: seen in memory before the threads were
  * looked at, in them, or in memory afterwards. What is found on stacks is rewritten by the proof
- * itself, or overwritten when its thread goes on, so that another round may find nothing; what the
- * program stored stays, and is counted.
+ * itself, or overwritten when its thread goes on, so that another round may find nothing: there is
+ * one as long as something was rewritten, or for 200 ms, and none that would end after the
+ * deadline. What the program stored stays, and is counted.
  */
 HT_MUST_CHECK
 struct ht_err *prove_forgotten(const struct prove *prove, struct prove_report *ret);
