@@ -59,6 +59,7 @@ static void slot_adopt(const struct abi_config *config, struct abi_slot *slot)
 	uint32_t odd = head->incarnation | 1;
 	store_release(&head->incarnation, odd);
 	store_release(&head->tid, tid_now(config, slot));
+	store_release(&head->abandoned, 0);
 	store_release(&head->incarnation, odd + 1);
 	stream_announce(config, slot);
 }
@@ -221,6 +222,7 @@ static HT_NOINLINE struct abi_slot *slot_nested(const struct abi_thunk *self,
 		if (slot->head.state == ABI_SLOT_IDLE)
 			return slot;
 		if (hook_abandoned(config, slot, sp)) {
+			store_release(&slot->head.abandoned, slot->head.abandoned + 1);
 			store_release(&slot->head.entry_sp, 0);
 			store_release(&slot->head.calling, 0);
 			stream_restart(config, slot);

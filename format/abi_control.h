@@ -365,6 +365,8 @@ struct abi_slot_head {
 
 	uint64_t mappings; /* events of mappings, committed; not among `events` [A] */
 
+	uint64_t abandoned; /* hooks of this thread that were taken for left by a jump [A] */
+
 	_Alignas(64) struct abi_sampler sampler;
 };
 

@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "attach/inject/books.h"
 #include "attach/inject/ownfds.h"
 #include "attach/inject/prove.h"
 #include "attach/inject/remote.h"
@@ -71,18 +72,13 @@ static struct ht_err *untap_strays(const struct detach *detach)
 	return err;
 }
 
-static const struct abi_slot_head *slot_head(const struct image *image, uint32_t i)
-{
-	return (const void *)(image->local + ABI_SLOTS_OFF + (uint64_t)i * ABI_SLOT_BYTES);
-}
-
 static bool is_calling(const struct image *image)
 {
 	bool exec_calling = __atomic_load_n(&image_control(image)->exec_calling, __ATOMIC_ACQUIRE);
 	for (uint32_t i = 0; i < image->slot_max && !exec_calling; i++) {
 		if (!image_slot_claimed(image, i))
 			continue;
-		const struct abi_slot_head *head = slot_head(image, i);
+		const struct abi_slot_head *head = image_slot_head(image, i);
 		if (__atomic_load_n(&head->calling, __ATOMIC_ACQUIRE) &&
 			!(__atomic_load_n(&head->key, __ATOMIC_ACQUIRE) & ABI_SLOT_DEAD))
 			return true;
@@ -113,87 +109,6 @@ struct ht_err *detach_untap(struct detach *detach, struct detach_report *ret)
 	return !err && detach->image->forked ? untap_strays(detach) : err;
 }
 
-/* --- what the quiescence proof asks of us
- * ---------------------------------------------------------- */
-
-static raddr_t real_of(void *context, raddr_t entry)
-{
-	return image_real(((struct detach *)context)->image, entry);
-}
-
-/* The next slot, from *at on, of the thread that the target numbers `tid`; NULL: no more. */
-static const struct abi_slot_head *slot_of(const struct image *image, uint32_t tid, uint32_t *at)
-{
-	while (*at < image->slot_max) {
-		uint32_t i = (*at)++;
-		if (!image_slot_claimed(image, i))
-			continue;
-		const struct abi_slot_head *head = slot_head(image, i);
-		uint64_t key = __atomic_load_n(&head->key, __ATOMIC_ACQUIRE);
-		if (key && !(key & ABI_SLOT_DEAD) &&
-			__atomic_load_n(&head->tid, __ATOMIC_ACQUIRE) == tid)
-			return head;
-	}
-	return NULL;
-}
-
-/* What the books call the thread; 0: they do not. Those of a forked process are the parent's, whose
- * threads may have had the same numbers. */
-static uint32_t number_in_books(const struct detach *detach, pid_t tid)
-{
-	struct proc_status status;
-	if (detach->image->forked)
-		return 0;
-	struct ht_err *err = proc_status(detach->proc, tid, &status);
-	ht_err_free(err);
-	return err ? 0 : (uint32_t)status.ns_tid;
-}
-
-static bool is_busy(const struct abi_slot_head *head)
-{
-	return __atomic_load_n(&head->state, __ATOMIC_ACQUIRE) != ABI_SLOT_IDLE;
-}
-
-/* A call that found no slot is in nobody's books, and the number of its thread may stand in the
- * slot of one that ended. Nor is one that was only forwarded, since there is no clock or no reader.
- */
-static bool books_tell_all(const struct image *image)
-{
-	const struct abi_control *control = image_control(image);
-	return !__atomic_load_n(&control->lost[ABI_LOSS_SLOT_FULL], __ATOMIC_ACQUIRE) &&
-	       !__atomic_load_n(&control->given_up, __ATOMIC_ACQUIRE) &&
-	       !(__atomic_load_n(&control->forbidden, __ATOMIC_ACQUIRE) & ABI_FORBIDDEN_CLOCK);
-}
-
-static enum quiesce_books books_of(void *context, pid_t tid)
-{
-	const struct detach *detach = context;
-	const struct abi_slot_head *head;
-	enum quiesce_books books = QUIESCE_UNKNOWN;
-	uint32_t number = number_in_books(detach, tid), at = 0;
-
-	while (number && (head = slot_of(detach->image, number, &at))) {
-		if (is_busy(head))
-			return QUIESCE_INSIDE;
-		books = QUIESCE_IDLE;
-	}
-	return books_tell_all(detach->image) ? books : QUIESCE_UNKNOWN;
-}
-
-static size_t frames_of(void *context, pid_t tid, struct quiesce_frame ret[QUIESCE_FRAMES_MAX])
-{
-	const struct detach *detach = context;
-	const struct abi_slot_head *head;
-	uint32_t number = number_in_books(detach, tid), at = 0;
-	size_t count = 0;
-
-	while (number && count < QUIESCE_FRAMES_MAX && (head = slot_of(detach->image, number, &at)))
-		if (is_busy(head))
-			ret[count++] = (struct quiesce_frame){
-				.sp = head->entry_sp, .thread_pointer = head->key & ~15ull};
-	return count;
-}
-
 static struct stackscan_ranges ranges_of(const struct detach *detach)
 {
 	raddr_t base = detach->image->base;
@@ -210,17 +125,18 @@ static struct stackscan_ranges ranges_of(const struct detach *detach)
 	return ranges;
 }
 
-static struct prove prove_of(struct detach *detach)
+static struct prove prove_of(struct detach *detach, struct books *books)
 {
 	raddr_t base = detach->image->base;
 	return (struct prove){
 		.threads = {.proc = detach->proc,
 			.ranges = ranges_of(detach),
 			.filtered = detach->suspend_seccomp,
-			.real = real_of,
+			.real = books_real,
 			.books = books_of,
-			.frames = frames_of,
-			.context = detach},
+			.frames = books_frames,
+			.abandoned = books_abandoned,
+			.context = books},
 		.own_lo = base,
 		.own_hi = base + detach->image->bytes,
 		.deadline_mono_ns = detach->deadline_mono_ns,
@@ -556,7 +472,8 @@ static struct ht_err *may_have_escaped(
 struct ht_err *detach_unmap(struct detach *detach, struct detach_report *ret)
 {
 	uint64_t start = clock_mono_ns();
-	struct prove prove = prove_of(detach);
+	struct books books = {.image = detach->image, .proc = detach->proc};
+	struct prove prove = prove_of(detach, &books);
 	struct prove_report proof;
 	bool escapes = false;
 

@@ -98,6 +98,11 @@ static inline bool image_slot_claimed(const struct image *image, uint32_t index)
 	       1;
 }
 
+static inline const struct abi_slot_head *image_slot_head(const struct image *image, uint32_t index)
+{
+	return (const void *)(image->local + ABI_SLOTS_OFF + (uint64_t)index * ABI_SLOT_BYTES);
+}
+
 /* Fills the constant part of the configuration: addresses, limits, identity. */
 void image_configure(struct image *image, const struct agent_elf *elf);
 

@@ -2,8 +2,27 @@
 #include "attach/inject/judge.h"
 
 #include <libunwind-ptrace.h>
+#include <string.h>
+
+#include "attach/target/proc.h"
 
 #define FRAMES_MAX 20000u
+
+/* A stack on which a signal handler ran has had room for the kernel's frame of it: 8 + 304 + 128
+ * bytes and, with SSE alone, 512 of registers. */
+#define STACK_BYTES_MIN 900u
+
+/* How soon after the return of its first function a thread's beginning ends it, by a system call:
+ * clone and clone3 of glibc and of musl. */
+#define EXIT_WITHIN_BYTES 16u
+#define ENTRY_BYTES	  64u /* of a program's first function, until it calls */
+
+struct walk {
+	const struct proc *proc;
+	const struct stackscan_ranges *ranges;
+	bool whole;
+	struct proc_auxv auxv;
+};
 
 /* Where nothing is known of a function libunwind guesses, by rbp, and what it passes over then may
  * be ours. */
@@ -14,37 +33,103 @@ static bool is_known(unw_cursor_t *cursor, unw_word_t ip)
 	       !(info.start_ip == ip && info.end_ip == ip + 1);
 }
 
-static enum judge_result walk(unw_cursor_t *cursor, const struct stackscan_ranges *ranges)
+/* A function that begins a coroutine is outermost, too. */
+static struct ht_err *begins_thread(const struct walk *walk, raddr_t ip, bool *ret)
 {
-	for (unsigned i = 0; i < FRAMES_MAX; i++) {
-		unw_word_t ip;
-		if (unw_get_reg(cursor, UNW_REG_IP, &ip) < 0)
-			return JUDGE_UNDECIDED;
-		if (stackscan_ours(ranges, ip))
-			return JUDGE_INSIDE;
-		if (!is_known(cursor, ip))
-			return JUDGE_UNDECIDED;
-		int step = unw_step(cursor);
-		if (step == 0)
-			return JUDGE_OUTSIDE;
-		if (step < 0)
-			return JUDGE_UNDECIDED;
-	}
-	return JUDGE_UNDECIDED;
+	static const uint8_t syscall_code[] = {0x0f, 0x05};
+	uint8_t code[EXIT_WITHIN_BYTES];
+	size_t got = 0;
+
+	*ret = ip - walk->auxv.entry < ENTRY_BYTES;
+	if (*ret)
+		return NULL;
+	struct ht_err *err = memory_read_some(walk->proc, ip, code, sizeof(code), &got);
+	*ret = !err && memmem(code, got, syscall_code, sizeof(syscall_code));
+	return err;
 }
 
-enum judge_result judge_frames(pid_t tid, const struct stackscan_ranges *ranges)
+/* The frame from `lo` to `hi`, whose function is not ours. */
+static struct ht_err *may_hold_stack(
+	const struct walk *walk, unw_cursor_t *cursor, raddr_t lo, raddr_t hi, bool *ret)
 {
-	enum judge_result result = JUDGE_UNDECIDED;
+	*ret = false;
+	if (!walk->whole || hi < lo + STACK_BYTES_MIN || unw_is_signal_frame(cursor) > 0)
+		return NULL;
+	return stackscan_holds(walk->proc, walk->ranges, lo, hi, ret);
+}
+
+/* One frame; `*ret_more`: it is outside, and there is another. */
+static struct ht_err *judge_frame(
+	const struct walk *walk, unw_cursor_t *cursor, enum judge_result *ret, bool *ret_more)
+{
+	unw_word_t ip, sp, caller_sp;
+	bool holds, begins = true;
+
+	*ret = JUDGE_UNDECIDED;
+	*ret_more = false;
+	if (unw_get_reg(cursor, UNW_REG_IP, &ip) < 0 || unw_get_reg(cursor, UNW_REG_SP, &sp) < 0)
+		return NULL;
+	if (stackscan_ours(walk->ranges, ip)) {
+		*ret = JUDGE_INSIDE;
+		return NULL;
+	}
+	if (!is_known(cursor, ip))
+		return NULL;
+	unw_cursor_t caller = *cursor;
+	int step = unw_step(&caller);
+	if (step < 0)
+		return NULL;
+	if (step == 0) {
+		struct ht_err *err = walk->whole ? begins_thread(walk, ip, &begins) : NULL;
+		*ret = !err && begins ? JUDGE_OUTSIDE : JUDGE_UNDECIDED;
+		return err;
+	}
+	if (unw_get_reg(&caller, UNW_REG_SP, &caller_sp) < 0)
+		return NULL;
+	struct ht_err *err = may_hold_stack(walk, cursor, sp, caller_sp, &holds);
+	*ret = !err && holds ? JUDGE_INSIDE : JUDGE_UNDECIDED;
+	*ret_more = !err && !holds;
+	*cursor = caller;
+	return err;
+}
+
+static struct ht_err *walk_frames(
+	const struct walk *walk, unw_cursor_t *cursor, enum judge_result *ret)
+{
+	struct ht_err *err = NULL;
+	bool more = true;
+	for (unsigned i = 0; i < FRAMES_MAX && more && !err; i++)
+		err = judge_frame(walk, cursor, ret, &more);
+	return err;
+}
+
+static struct ht_err *judge(const struct walk *walk, pid_t tid, enum judge_result *ret)
+{
 	unw_addr_space_t space = unw_create_addr_space(&_UPT_accessors, 0);
 	void *info = space ? _UPT_create(tid) : NULL;
 	unw_cursor_t cursor;
+	struct ht_err *err = NULL;
 
+	*ret = JUDGE_UNDECIDED;
 	if (info && unw_init_remote(&cursor, space, info) == 0)
-		result = walk(&cursor, ranges);
+		err = walk_frames(walk, &cursor, ret);
 	if (info)
 		_UPT_destroy(info);
 	if (space)
 		unw_destroy_addr_space(space);
-	return result;
+	return err;
+}
+
+struct ht_err *judge_frames(const struct proc *proc, pid_t tid,
+	const struct stackscan_ranges *ranges, enum judge_result *ret)
+{
+	return judge(&(struct walk){.proc = proc, .ranges = ranges}, tid, ret);
+}
+
+struct ht_err *judge_whole(const struct proc *proc, pid_t tid,
+	const struct stackscan_ranges *ranges, enum judge_result *ret)
+{
+	struct walk walk = {.proc = proc, .ranges = ranges, .whole = true};
+	struct ht_err *err = proc_auxv_read(proc, &walk.auxv);
+	return err ? err : judge(&walk, tid, ret);
 }

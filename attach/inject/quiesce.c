@@ -102,15 +102,10 @@ static bool is_clean(const struct stackscan_found *found, enum quiesce_books boo
 /* Does our code still stand as a return address in the frame of a hook entered at `sp`? */
 static struct ht_err *frame_stands(const struct quiesce_options *o, raddr_t sp, bool *ret)
 {
-	uint64_t word[HOOK_FRAME_BYTES / sizeof(uint64_t)];
-	size_t got;
 	*ret = false;
-	if (sp < sizeof(word))
-		return NULL;
-	struct ht_err *err = memory_read_some(o->proc, sp - sizeof(word), word, sizeof(word), &got);
-	for (size_t i = 0; !err && i < got / sizeof(word[0]); i++)
-		*ret |= stackscan_ours(&o->ranges, word[i]);
-	return err;
+	return sp < HOOK_FRAME_BYTES
+		       ? NULL
+		       : stackscan_holds(o->proc, &o->ranges, sp - HOOK_FRAME_BYTES, sp, ret);
 }
 
 /* Are both on the thread's own stack: the one that the C library made, with the thread's block at
@@ -125,21 +120,27 @@ static bool same_stack(const struct proc_maps *maps, const struct quiesce_frame 
 	return has_block || strcmp(map->name, "[stack]") == 0;
 }
 
-/* A hook whose frame is, or was, on the stack that the thread is on now is seen, or not seen, by
- * the scan of that. Is there one elsewhere, to be resumed some day? */
-static struct ht_err *is_suspended(const struct quiesce_options *o, const struct proc_maps *maps,
-	pid_t tid, raddr_t sp, bool *ret)
+/* Is there a hook to be resumed some day, though the thread is not in it now? On the stack that it
+ * is on that cannot be told from words: what a handler jumped out of looks alike. */
+enum suspended { NONE_SUSPENDED, MAY_BE_SUSPENDED, IS_SUSPENDED };
+
+static struct ht_err *find_suspended(const struct quiesce_options *o, const struct proc_maps *maps,
+	pid_t tid, raddr_t sp, enum suspended *ret)
 {
 	struct quiesce_frame frame[QUIESCE_FRAMES_MAX];
 	struct ht_err *err = NULL;
+	bool abandoned = o->abandoned && o->abandoned(o->context, tid);
 
-	*ret = false;
+	*ret = abandoned ? MAY_BE_SUSPENDED : NONE_SUSPENDED;
 	if (!o->frames || o->books(o->context, tid) != QUIESCE_INSIDE)
 		return NULL;
 	size_t count = o->frames(o->context, tid, frame);
-	for (size_t i = 0; !err && !*ret && i < count; i++)
-		if (!same_stack(maps, &frame[i], sp))
-			err = frame_stands(o, frame[i].sp, ret);
+	for (size_t i = 0; !err && *ret != IS_SUSPENDED && i < count; i++) {
+		bool stands;
+		err = frame_stands(o, frame[i].sp, &stands);
+		if (!err && stands)
+			*ret = same_stack(maps, &frame[i], sp) ? MAY_BE_SUSPENDED : IS_SUSPENDED;
+	}
 	return err;
 }
 
@@ -153,7 +154,7 @@ static struct ht_err *look_without_stop(const struct quiesce *quiesce, const str
 	const struct quiesce_options *o = &quiesce->options;
 	struct proc_syscall before, after;
 	struct stackscan_found found = {0};
-	bool suspended = false;
+	enum suspended suspended = NONE_SUSPENDED;
 
 	*ret_entries = 0;
 	struct ht_err *err = proc_syscall_read(o->proc, tid, &before);
@@ -172,13 +173,14 @@ static struct ht_err *look_without_stop(const struct quiesce *quiesce, const str
 	}
 	err = stackscan_run(o->proc, maps, &o->ranges, before.sp, STACKSCAN_ALL, &found);
 	if (!err)
-		err = is_suspended(o, maps, tid, before.sp, &suspended);
+		err = find_suspended(o, maps, tid, before.sp, &suspended);
 	if (!err)
 		err = proc_syscall_read(o->proc, tid, &after);
 	if (err || !same_place(&before, &after))
 		return err;
 	*ret_entries = found.entry_count;
-	*ret = !suspended && is_clean(&found, o->books(o->context, tid)) ? OUTSIDE : INSIDE;
+	bool clean = is_clean(&found, o->books(o->context, tid));
+	*ret = clean && suspended == NONE_SUSPENDED ? OUTSIDE : INSIDE;
 	return NULL;
 }
 
@@ -242,6 +244,30 @@ static struct ht_err *rewrite_stack(const struct quiesce_options *o,
 	return NULL;
 }
 
+/* What was found on the stacks of a stopped thread, and where it will go on, at `rip`. */
+static struct ht_err *weigh(const struct job *job, size_t at, const struct tracee *tracee,
+	const struct stackscan_found *found, raddr_t rip, enum verdict *ret)
+{
+	const struct quiesce_options *o = &job->quiesce->options;
+	enum judge_result result = JUDGE_UNDECIDED;
+	enum suspended suspended;
+
+	*ret = INSIDE;
+	struct ht_err *err =
+		find_suspended(o, job->maps, tracee->tid, tracee->regs.rsp, &suspended);
+	if (err || suspended == IS_SUSPENDED || stackscan_ours(&o->ranges, rip))
+		return err;
+	if (suspended == NONE_SUSPENDED && is_clean(found, o->books(o->context, tracee->tid)))
+		result = JUDGE_OUTSIDE;
+	else if (job->judge[at] && suspended == NONE_SUSPENDED)
+		err = judge_frames(o->proc, tracee->tid, &o->ranges, &result);
+	else if (job->judge[at])
+		err = judge_whole(o->proc, tracee->tid, &o->ranges, &result);
+	if (!err && result == JUDGE_OUTSIDE)
+		*ret = OUTSIDE;
+	return err;
+}
+
 static struct ht_err *judge_stopped(const struct job *job, size_t at, struct tracee *tracee,
 	struct answers *answers, enum verdict *ret)
 {
@@ -267,18 +293,9 @@ static struct ht_err *judge_stopped(const struct job *job, size_t at, struct tra
 	} else {
 		answers->entries_left += (uint16_t)found.entry_count;
 	}
-	bool suspended;
-	err = is_suspended(o, job->maps, tracee->tid, tracee->regs.rsp, &suspended);
+	err = weigh(job, at, tracee, &found, regs.rip, ret);
 	if (err)
 		return err;
-	if (suspended || stackscan_ours(&o->ranges, regs.rip))
-		*ret = INSIDE;
-	else if (is_clean(&found, o->books(o->context, tracee->tid)))
-		*ret = OUTSIDE;
-	else if (job->judge[at])
-		*ret = judge_frames(tracee->tid, &o->ranges) == JUDGE_OUTSIDE ? OUTSIDE : INSIDE;
-	else
-		*ret = INSIDE;
 	if (memcmp(&regs, &tracee->regs, sizeof(regs)) == 0)
 		return NULL;
 	/* Only the kernel can tell whether an interrupted call is made again; from another place it

@@ -127,3 +127,24 @@ struct ht_err *stackscan_run(const struct proc *proc, const struct proc_maps *ma
 	*ret = found;
 	return NULL;
 }
+
+struct ht_err *stackscan_holds(const struct proc *proc, const struct stackscan_ranges *ranges,
+	raddr_t lo, raddr_t hi, bool *ret)
+{
+	uint64_t word[HT_PAGE_BYTES / sizeof(uint64_t)];
+
+	*ret = false;
+	for (raddr_t at = lo; at < hi && !*ret;) {
+		raddr_t end = ht_align_down(at, HT_PAGE_BYTES) + HT_PAGE_BYTES;
+		size_t got;
+		if (end > hi)
+			end = hi;
+		struct ht_err *err = memory_read_some(proc, at, word, end - at, &got);
+		if (err)
+			return err;
+		for (size_t i = 0; i < got / sizeof(word[0]); i++)
+			*ret |= stackscan_ours(ranges, word[i]);
+		at = end;
+	}
+	return NULL;
+}

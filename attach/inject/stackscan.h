@@ -57,3 +57,8 @@ HT_MUST_CHECK
 struct ht_err *stackscan_run(const struct proc *proc, const struct proc_maps *maps,
 	const struct stackscan_ranges *ranges, raddr_t sp, uint64_t bytes_max,
 	struct stackscan_found *ret);
+
+/* Is there a word into our code in [lo, hi)? Not in pages that cannot be read: they are gone. */
+HT_MUST_CHECK
+struct ht_err *stackscan_holds(const struct proc *proc, const struct stackscan_ranges *ranges,
+	raddr_t lo, raddr_t hi, bool *ret);

@@ -161,6 +161,25 @@ static void stop_among_jumps(void)
 	run_deinit(&tap.run);
 }
 
+/* That other stack may be an array in some frame of the same one, above the hook. */
+START_TEST(a_handler_swaps_to_a_stack_within_its_own)
+{
+	start("jumper");
+	ask("hold");
+	ask("handle within");
+	detach_past_the_deadline();
+}
+END_TEST
+
+START_TEST(what_a_handler_swaps_to_calls_no_allocator)
+{
+	start("jumper");
+	ask("hold");
+	ask("handle rest");
+	detach_past_the_deadline();
+}
+END_TEST
+
 START_TEST(a_storm_of_jumps)
 {
 	start("jumper");
@@ -223,5 +242,7 @@ END_TEST
 
 HT_SUITE("integration/proof", asleep_in_the_allocator, asleep_past_the_deadline,
 	a_handler_allocates_within_a_hook, a_handler_sleeps_on_its_own_stack,
-	a_handler_jumps_out_of_a_hook, a_handler_swaps_away_from_a_hook, a_storm_of_jumps,
-	a_table_is_copied, a_table_is_made_read_only, the_address_is_kept_for_exit)
+	a_handler_jumps_out_of_a_hook, a_handler_swaps_away_from_a_hook,
+	a_handler_swaps_to_a_stack_within_its_own, what_a_handler_swaps_to_calls_no_allocator,
+	a_storm_of_jumps, a_table_is_copied, a_table_is_made_read_only,
+	the_address_is_kept_for_exit)

@@ -6,7 +6,9 @@
  *      hold        the thread goes to sleep in malloc: "held"
  *      handle HOW  its handler runs there and, according to HOW: "malloc" allocates and returns;
  *                  "sleep" sleeps too, on an alternate stack; "jump" leaves by siglongjmp; "swap"
- *                  changes to another context, which goes on allocating. Answers when that is so
+ *                  changes to another context, which goes on allocating; "within" the same, with an
+ *                  array in the thread's own stack as that context's; "rest" as within, and that
+ *                  context only sleeps. Answers when that is so
  *      wake        malloc returns; so does the sleeping handler, so does the context: "woken" when
  *                  the thread is where it was before "hold"
  *      storm       from now on its handler jumps out of whatever it is in, 2000 times a second
@@ -22,12 +24,12 @@
 #include "tests/targets/ownalloc.h"
 #include "tests/targets/speak.h"
 
-enum how { RETURN, MALLOC, SLEEP, JUMP, SWAP };
+enum how { RETURN, MALLOC, SLEEP, JUMP, SWAP, WITHIN, REST, HOWS };
 
 static pthread_t worker, storm_thread;
 static sigjmp_buf point;
 static ucontext_t inside, outside;
-static char outside_stack[1 << 16], handler_stack[1 << 16];
+static char outside_stack[1 << 16], handler_stack[1 << 16], *stack_within;
 static atomic_int wanted, handled, how, storming, armed;
 
 static void pause_ms(void)
@@ -46,7 +48,8 @@ static void run_outside(void)
 {
 	atomic_store(&handled, 1);
 	while (atomic_load(&ownalloc_hold)) {
-		allocate();
+		if (atomic_load(&how) != REST)
+			allocate();
 		pause_ms();
 	}
 	setcontext(&inside);
@@ -70,8 +73,10 @@ static void on_signal(int signal)
 			siglongjmp(point, 1);
 		break;
 	case SWAP:
+	case WITHIN:
+	case REST:
 		getcontext(&outside);
-		outside.uc_stack.ss_sp = outside_stack;
+		outside.uc_stack.ss_sp = atomic_load(&how) == SWAP ? outside_stack : stack_within;
 		outside.uc_stack.ss_size = sizeof(outside_stack);
 		makecontext(&outside, run_outside, 0);
 		swapcontext(&inside, &outside);
@@ -95,6 +100,8 @@ static void go_through_storm(void)
 static void *work(void *arg)
 {
 	stack_t stack = {.ss_sp = handler_stack, .ss_size = sizeof(handler_stack)};
+	char within[sizeof(outside_stack)];
+	stack_within = within;
 	sigaltstack(&stack, NULL);
 	for (;; pause_ms()) {
 		go_through_storm();
@@ -111,6 +118,8 @@ static void *work(void *arg)
 		atomic_store(&wanted, 0);
 		while (atomic_load(&ownalloc_hold))
 			pause_ms();
+		/* Words that stand there could be those of a context that is to be resumed. */
+		memset(within, 0, sizeof(within));
 	}
 	return arg;
 }
@@ -138,7 +147,8 @@ static void wait_for(atomic_int *flag, int value)
 
 static const char *obey(const char *command)
 {
-	static const char *const names[] = {"return", "malloc", "sleep", "jump", "swap"};
+	static const char *const names[HOWS] = {
+		"return", "malloc", "sleep", "jump", "swap", "within", "rest"};
 	if (!strcmp(command, "hold")) {
 		atomic_store(&ownalloc_held, 0);
 		atomic_store(&ownalloc_hold, 1);
@@ -160,7 +170,7 @@ static const char *obey(const char *command)
 		atomic_store(&storming, 0);
 		pthread_join(storm_thread, NULL);
 	}
-	for (int i = 0; i < 5 && !strncmp(command, "handle ", 7); i++) {
+	for (int i = 0; i < HOWS && !strncmp(command, "handle ", 7); i++) {
 		if (strcmp(command + 7, names[i]))
 			continue;
 		handle_signals(i == SLEEP ? SA_ONSTACK : 0);

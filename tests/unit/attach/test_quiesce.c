@@ -13,71 +13,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach/inject/judge.h"
 #include "attach/target/clock.h"
-#include "attach/target/tracee.h"
 #include "format/abi_thunk.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
+#include "tests/unit/attach/agentcode.h"
 
-#define THUNK  0x5a5a00020000ull
 #define ENTRY  (THUNK + 3 * ABI_THUNK_BYTES + ABI_THUNK_ENTRY)
 #define REAL   0x5a5a00077000ull
 #define WAITS  8u
 #define FAR_NS (60 * CLOCK_NS_PER_S)
-
-/* Code that plays the agent's: a frame of it below child_wait, or its PC itself. */
-void agent_frame(void);
-void agent_frame_behind_unknown(void);
-void agent_sleep(void);
-void agent_trap(void);
-extern const char agent_end[];
-
-__asm__(".text\n"
-	".globl agent_frame, agent_sleep, agent_trap, agent_end\n"
-	"agent_frame:\n"
-	"	.cfi_startproc\n"
-	"	push %rbp\n"
-	"	.cfi_adjust_cfa_offset 8\n"
-	"	call child_wait\n"
-	"	pop %rbp\n"
-	"	.cfi_adjust_cfa_offset -8\n"
-	"	ret\n"
-	"	.cfi_endproc\n"
-	"agent_frame_behind_unknown:\n"
-	"	.cfi_startproc\n"
-	"	push %rbp\n"
-	"	.cfi_adjust_cfa_offset 8\n"
-	"	call unknown_sleep\n"
-	"	pop %rbp\n"
-	"	.cfi_adjust_cfa_offset -8\n"
-	"	ret\n"
-	"	.cfi_endproc\n"
-	"agent_sleep:\n"
-	"	.cfi_startproc\n"
-	"	mov $34, %eax\n"
-	"	syscall\n"
-	"	jmp agent_sleep\n"
-	"	.cfi_endproc\n"
-	"agent_trap:\n"
-	"	.cfi_startproc\n"
-	"	int3\n"
-	"	ret\n"
-	"	.cfi_endproc\n"
-	"agent_end:\n"
-	/* Of which no table says anything, as of all that is linked without .eh_frame_hdr. */
-	"	.fill 64, 1, 0x90\n"
-	"unknown_sleep:\n"
-	"	xor %ebp, %ebp\n"
-	"1:	mov $34, %eax\n"
-	"	syscall\n"
-	"	jmp 1b\n"
-	"	.fill 64, 1, 0x90\n");
-
-static const struct stackscan_ranges ours = {.text_lo = (raddr_t)agent_frame,
-	.text_hi = (raddr_t)agent_end,
-	.thunk_lo = THUNK,
-	.thunk_hi = THUNK + HT_PAGE_BYTES};
 
 static struct shared {
 	volatile uint64_t r12, word, turns;
@@ -107,7 +52,7 @@ static struct quiesce *start(const struct child *child, bool rewrite)
 	ck_no_err(proc_open(child->pid, &proc));
 	ck_no_err(proc_open_mem(&proc));
 	options = (struct quiesce_options){.proc = &proc,
-		.ranges = ours,
+		.ranges = agentcode,
 		.rewrite = rewrite,
 		.real = real_of,
 		.books = ask_books};
@@ -159,13 +104,6 @@ static void setup(void)
 /* --- blocked threads -----------------------------------------------------------------------------
  */
 
-static void outside(const void *arg)
-{
-	(void)arg;
-	child_ready(0);
-	child_wait();
-}
-
 START_TEST(a_sleeper_outside_is_seen_without_a_stop)
 {
 	setup();
@@ -179,13 +117,6 @@ START_TEST(a_sleeper_outside_is_seen_without_a_stop)
 	finish(quiesce, &child);
 }
 END_TEST
-
-static void in_frame(const void *arg)
-{
-	(void)arg;
-	child_ready(0);
-	agent_frame();
-}
 
 /* However often it is asked, and though an unwinder is asked too. */
 static void check_never_outside(void (*body)(const void *arg))
@@ -206,13 +137,6 @@ START_TEST(a_frame_of_ours_is_never_outside)
 }
 END_TEST
 
-static void at_pc(const void *arg)
-{
-	(void)arg;
-	child_ready(0);
-	agent_sleep();
-}
-
 START_TEST(a_pc_of_ours_is_inside_whatever_the_books_say)
 {
 	setup();
@@ -221,20 +145,6 @@ START_TEST(a_pc_of_ours_is_inside_whatever_the_books_say)
 }
 END_TEST
 
-static void stay(int sig)
-{
-	(void)sig;
-	child_ready(0);
-	child_wait();
-}
-
-static void in_handler(const void *arg)
-{
-	(void)arg;
-	signal(SIGTRAP, stay);
-	agent_trap();
-}
-
 START_TEST(a_signal_frame_into_ours_is_inside_whatever_the_books_say)
 {
 	setup();
@@ -242,16 +152,6 @@ START_TEST(a_signal_frame_into_ours_is_inside_whatever_the_books_say)
 	check_never_outside(in_handler);
 }
 END_TEST
-
-static void with_stale_word(const void *arg)
-{
-	(void)arg;
-	volatile raddr_t stale[8];
-	for (size_t i = 0; i < HT_ARRAY_SIZE(stale); i++)
-		stale[i] = (raddr_t)agent_sleep;
-	child_ready((long)stale[0]);
-	child_wait();
-}
 
 START_TEST(the_books_decide_about_stale_words)
 {
@@ -497,7 +397,7 @@ START_TEST(threads_that_were_asked_are_let_go_in_order_whatever_fails)
 	ck_no_err(proc_open_mem(&proc));
 	wait_until_asleep();
 	struct quiesce_options options = {.proc = &proc,
-		.ranges = ours,
+		.ranges = agentcode,
 		.rewrite = true,
 		.real = real_of,
 		.books = fail_from_now_on,
@@ -524,55 +424,6 @@ START_TEST(a_process_that_is_gone)
 }
 END_TEST
 
-/* --- the judge
- * ------------------------------------------------------------------------------------ */
-
-static enum judge_result judged(void (*body)(const void *arg))
-{
-	struct child child = child_fork(body, NULL);
-	struct tracee tracee;
-	enum tracee_result stopped;
-	child_sleeping(&child);
-	ck_no_err(tracee_stop(child.pid, clock_mono_ns() + FAR_NS, false, &tracee, &stopped));
-	ck_assert_int_eq(stopped, TRACEE_STOPPED);
-	enum judge_result result = judge_frames(child.pid, &ours);
-	ck_no_err(tracee_release(&tracee));
-	child_kill(&child);
-	return result;
-}
-
-static void lost(const void *arg)
-{
-	(void)arg;
-	child_ready(0);
-	__asm__ volatile("xor %%ebp, %%ebp\n"
-			 "xor %%esp, %%esp\n"
-			 "1: mov $34, %%eax\n"
-			 "syscall\n"
-			 "jmp 1b" ::
-				 : "memory");
-}
-
-static void behind_unknown(const void *arg)
-{
-	(void)arg;
-	child_ready(0);
-	agent_frame_behind_unknown();
-}
-
-START_TEST(the_judge)
-{
-	setup();
-	ck_assert_int_eq(judged(outside), JUDGE_OUTSIDE);
-	ck_assert_int_eq(judged(with_stale_word), JUDGE_OUTSIDE);
-	ck_assert_int_eq(judged(in_frame), JUDGE_INSIDE);
-	ck_assert_int_eq(judged(at_pc), JUDGE_INSIDE);
-	ck_assert_int_eq(judged(in_handler), JUDGE_INSIDE);
-	ck_assert_int_eq(judged(lost), JUDGE_UNDECIDED);
-	ck_assert_int_eq(judged(behind_unknown), JUDGE_UNDECIDED);
-}
-END_TEST
-
 START_TEST(what_no_unwinder_can_tell_is_inside)
 {
 	setup();
@@ -588,4 +439,4 @@ HT_SUITE("attach/inject/quiesce", a_sleeper_outside_is_seen_without_a_stop,
 	a_thread_in_vfork_is_inside, a_running_thread_is_stopped_once,
 	function_pointers_are_rewritten, function_pointers_are_counted,
 	threads_that_end_are_outside, threads_that_were_asked_are_let_go_in_order_whatever_fails,
-	a_process_that_is_gone, the_judge, what_no_unwinder_can_tell_is_inside)
+	a_process_that_is_gone, what_no_unwinder_can_tell_is_inside)

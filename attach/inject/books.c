@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/inject/books.h"
+
+raddr_t books_real(void *context, raddr_t entry)
+{
+	return image_real(((const struct books *)context)->image, entry);
+}
+
+/* The next slot, from *at on, of the thread that the target numbers `tid`; NULL: no more. */
+static const struct abi_slot_head *slot_of(const struct image *image, uint32_t tid, uint32_t *at)
+{
+	while (*at < image->slot_max) {
+		uint32_t i = (*at)++;
+		if (!image_slot_claimed(image, i))
+			continue;
+		const struct abi_slot_head *head = image_slot_head(image, i);
+		uint64_t key = __atomic_load_n(&head->key, __ATOMIC_ACQUIRE);
+		if (key && !(key & ABI_SLOT_DEAD) &&
+			__atomic_load_n(&head->tid, __ATOMIC_ACQUIRE) == tid)
+			return head;
+	}
+	return NULL;
+}
+
+/* What the books call the thread; 0: they do not. Those of a forked process are the parent's, whose
+ * threads may have had the same numbers. */
+static uint32_t number_of(const struct books *books, pid_t tid)
+{
+	struct proc_status status;
+	if (books->image->forked)
+		return 0;
+	struct ht_err *err = proc_status(books->proc, tid, &status);
+	ht_err_free(err);
+	return err ? 0 : (uint32_t)status.ns_tid;
+}
+
+static bool is_busy(const struct abi_slot_head *head)
+{
+	return __atomic_load_n(&head->state, __ATOMIC_ACQUIRE) != ABI_SLOT_IDLE;
+}
+
+/* A call that found no slot is in nobody's books, and the number of its thread may stand in the
+ * slot of one that ended. Nor is one that was only forwarded, since there is no clock or no reader.
+ */
+static bool books_tell_all(const struct image *image)
+{
+	const struct abi_control *control = image_control(image);
+	return !__atomic_load_n(&control->lost[ABI_LOSS_SLOT_FULL], __ATOMIC_ACQUIRE) &&
+	       !__atomic_load_n(&control->given_up, __ATOMIC_ACQUIRE) &&
+	       !(__atomic_load_n(&control->forbidden, __ATOMIC_ACQUIRE) & ABI_FORBIDDEN_CLOCK);
+}
+
+enum quiesce_books books_of(void *context, pid_t tid)
+{
+	const struct books *books = context;
+	const struct abi_slot_head *head;
+	enum quiesce_books state = QUIESCE_UNKNOWN;
+	uint32_t number = number_of(books, tid), at = 0;
+
+	while (number && (head = slot_of(books->image, number, &at))) {
+		if (is_busy(head))
+			return QUIESCE_INSIDE;
+		state = QUIESCE_IDLE;
+	}
+	return books_tell_all(books->image) ? state : QUIESCE_UNKNOWN;
+}
+
+size_t books_frames(void *context, pid_t tid, struct quiesce_frame ret[QUIESCE_FRAMES_MAX])
+{
+	const struct books *books = context;
+	const struct abi_slot_head *head;
+	uint32_t number = number_of(books, tid), at = 0;
+	size_t count = 0;
+
+	while (number && count < QUIESCE_FRAMES_MAX && (head = slot_of(books->image, number, &at)))
+		if (is_busy(head))
+			ret[count++] = (struct quiesce_frame){
+				.sp = head->entry_sp, .thread_pointer = head->key & ~15ull};
+	return count;
+}
+
+bool books_abandoned(void *context, pid_t tid)
+{
+	const struct books *books = context;
+	const struct abi_slot_head *head;
+	uint32_t number = number_of(books, tid), at = 0;
+
+	while (number && (head = slot_of(books->image, number, &at)))
+		if (__atomic_load_n(&head->abandoned, __ATOMIC_ACQUIRE))
+			return true;
+	return false;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/inject/judge.h"
+
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "attach/target/clock.h"
+#include "attach/target/tracee.h"
+#include "tests/support/ht_check.h"
+#include "tests/unit/attach/agentcode.h"
+
+#define FAR_NS	    (60 * CLOCK_NS_PER_S)
+#define STACK_BYTES 16384u
+
+static void *wait_in_thread(void *arg)
+{
+	(void)arg;
+	child_ready(gettid());
+	child_wait();
+}
+
+static void in_thread(const void *arg)
+{
+	pthread_t thread;
+	(void)arg;
+	pthread_create(&thread, NULL, wait_in_thread, NULL);
+	pthread_join(thread, NULL);
+}
+
+/* As libraries begin coroutines: a function that says that nothing called it. */
+_Noreturn void begin_context(void *stack_end);
+_Noreturn void wait_in_context(void);
+
+__asm__(".text\n"
+	"begin_context:\n"
+	"	.cfi_startproc\n"
+	"	.cfi_undefined rip\n"
+	"	mov %rdi, %rsp\n"
+	"	call wait_in_context\n"
+	"	hlt\n"
+	"	.cfi_endproc\n");
+
+void wait_in_context(void)
+{
+	child_ready(0);
+	child_wait();
+}
+
+/* A coroutine whose stack is an array in a frame of the thread's own. */
+static void in_context_within(const void *arg)
+{
+	_Alignas(16) char stack[STACK_BYTES];
+	(void)arg;
+	begin_context(stack + sizeof(stack));
+}
+
+/* Where such a one, left in a hook, may be. */
+static void with_word_in_array(const void *arg)
+{
+	volatile raddr_t stack[STACK_BYTES / sizeof(raddr_t)];
+	(void)arg;
+	for (size_t i = 0; i < HT_ARRAY_SIZE(stack); i++)
+		stack[i] = i == HT_ARRAY_SIZE(stack) / 2 ? (raddr_t)agent_sleep : 0;
+	child_ready((long)stack[0]);
+	child_wait();
+}
+
+static void judge_both(
+	void (*body)(const void *arg), enum judge_result frames, enum judge_result whole)
+{
+	struct child child = child_fork(body, NULL);
+	pid_t tid = body == in_thread ? (pid_t)child.value : child.pid;
+	struct tracee tracee;
+	enum tracee_result stopped;
+	enum judge_result result;
+	struct proc proc;
+	while (child_call(tid) != SYS_pause)
+		clock_sleep_ns(CLOCK_NS_PER_MS);
+	ck_no_err(proc_open(child.pid, &proc));
+	ck_no_err(proc_open_mem(&proc));
+	ck_no_err(tracee_stop(tid, clock_mono_ns() + FAR_NS, false, &tracee, &stopped));
+	ck_assert_int_eq(stopped, TRACEE_STOPPED);
+	ck_no_err(judge_frames(&proc, tid, &agentcode, &result));
+	ck_assert_int_eq(result, frames);
+	ck_no_err(judge_whole(&proc, tid, &agentcode, &result));
+	ck_assert_int_eq(result, whole);
+	ck_no_err(tracee_release(&tracee));
+	proc_close(&proc);
+	child_kill(&child);
+}
+
+START_TEST(threads_to_their_ends)
+{
+	judge_both(outside, JUDGE_OUTSIDE, JUDGE_OUTSIDE);
+	judge_both(in_thread, JUDGE_OUTSIDE, JUDGE_OUTSIDE);
+	judge_both(with_stale_word, JUDGE_OUTSIDE, JUDGE_OUTSIDE);
+	judge_both(in_frame, JUDGE_INSIDE, JUDGE_INSIDE);
+	judge_both(at_pc, JUDGE_INSIDE, JUDGE_INSIDE);
+	judge_both(in_handler, JUDGE_INSIDE, JUDGE_INSIDE);
+}
+END_TEST
+
+START_TEST(what_no_table_knows_is_undecided)
+{
+	judge_both(lost, JUDGE_UNDECIDED, JUDGE_UNDECIDED);
+	judge_both(behind_unknown, JUDGE_UNDECIDED, JUDGE_UNDECIDED);
+}
+END_TEST
+
+START_TEST(stacks_within_a_frame_of_the_threads_own)
+{
+	judge_both(in_context_within, JUDGE_OUTSIDE, JUDGE_UNDECIDED);
+	judge_both(with_word_in_array, JUDGE_OUTSIDE, JUDGE_INSIDE);
+}
+END_TEST
+
+HT_SUITE("attach/inject/judge", threads_to_their_ends, what_no_table_knows_is_undecided,
+	stacks_within_a_frame_of_the_threads_own)
