@@ -289,5 +289,9 @@ struct ht_err *verify_run(const struct proc *proc, struct verify_report *ret)
 		err = look_at_all(&look);
 	modules_deinit(&look.modules);
 	proc_maps_deinit(&look.maps);
-	return err;
+	/* Of a process that ended, or became another program, meanwhile, anything was said. */
+	struct ht_err *gone = proc_check_same(proc);
+	if (gone)
+		ht_err_free(err);
+	return gone ? gone : err;
 }

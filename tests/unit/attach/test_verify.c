@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -133,6 +134,28 @@ START_TEST(a_socket_of_ours_is_seen_in_the_table_of_a_thread)
 }
 END_TEST
 
+/* As verify.c calls it: between one descriptor and the next. */
+static bool ends_among_descriptors;
+int getpeername(int fd, struct sockaddr *restrict addr, socklen_t *restrict length)
+{
+	if (ends_among_descriptors)
+		kill(child.pid, SIGKILL);
+	while (ends_among_descriptors && child_state(child.pid) != 'Z')
+		sched_yield();
+	return (int)syscall(SYS_getpeername, fd, addr, length);
+}
+
+START_TEST(a_process_that_ends_meanwhile_is_gone)
+{
+	struct verify_report report;
+	setup(with_socket, "heaptap-agent");
+	ends_among_descriptors = true;
+	ck_err(verify_run(&proc, &report), HT_ERR_TARGET_GONE);
+	ends_among_descriptors = false;
+	finish();
+}
+END_TEST
+
 START_TEST(descriptors_that_cannot_be_read_are_not_clean)
 {
 	static const long calls[] = {SYS_pidfd_getfd, SYS_readlinkat};
@@ -148,5 +171,5 @@ END_TEST
 
 HT_SUITE("attach/verify", sockets_of_others_are_clean,
 	a_socket_of_ours_is_seen_with_and_without_a_main_thread,
-	a_socket_of_ours_is_seen_in_the_table_of_a_thread,
+	a_socket_of_ours_is_seen_in_the_table_of_a_thread, a_process_that_ends_meanwhile_is_gone,
 	descriptors_that_cannot_be_read_are_not_clean)
