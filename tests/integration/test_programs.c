@@ -377,6 +377,12 @@ START_TEST(nginx)
 }
 END_TEST
 
+#ifdef __SANITIZE_ADDRESS__
+#define BENCH_DURATION "--duration=60"
+#else
+#define BENCH_DURATION "--duration=8"
+#endif
+
 /* Runs to its end, under load of its own making, while captures begin and end. */
 START_TEST(rocksdb)
 {
@@ -385,7 +391,7 @@ START_TEST(rocksdb)
 	struct run bench;
 	run_start(&bench,
 		(const char *[]){"/usr/bin/db_bench", "--benchmarks=fillrandom,readwhilewriting",
-			"--num=300000", "--threads=2", "--duration=8", database, NULL});
+			"--num=300000", "--threads=2", BENCH_DURATION, database, NULL});
 	snprintf(link, sizeof(link), "/proc/%d/exe", bench.pid);
 	run_until(readlink(link, exe, sizeof(exe) - 1) > 0 && strstr(exe, "db_bench"), ANSWER_MS);
 	run_until(strstr(run_out(&bench), "RocksDB") != NULL, ANSWER_MS);
