@@ -377,12 +377,6 @@ START_TEST(nginx)
 }
 END_TEST
 
-#ifdef __SANITIZE_ADDRESS__
-#define BENCH_DURATION "--duration=25"
-#else
-#define BENCH_DURATION "--duration=8"
-#endif
-
 /* Runs to its end, under load of its own making, while captures begin and end. */
 START_TEST(rocksdb)
 {
@@ -390,8 +384,8 @@ START_TEST(rocksdb)
 	snprintf(database, sizeof(database), "--db=%s", tmpdir_path("db"));
 	struct run bench;
 	run_start(&bench,
-		(const char *[]){"/usr/bin/db_bench", "--benchmarks=fillrandom,readwhilewriting",
-			"--num=300000", "--threads=2", BENCH_DURATION, database, NULL});
+		(const char *[]){"/usr/bin/db_bench", "--benchmarks=fillseq,readwhilewriting",
+			"--num=300000", "--threads=2", "--duration=20", database, NULL});
 	snprintf(link, sizeof(link), "/proc/%d/exe", bench.pid);
 	run_until(readlink(link, exe, sizeof(exe) - 1) > 0 && strstr(exe, "db_bench"), ANSWER_MS);
 	run_until(strstr(run_out(&bench), "RocksDB") != NULL, ANSWER_MS);
