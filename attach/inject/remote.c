@@ -494,11 +494,12 @@ static struct ht_err *try_threads(
 	if (err || ret->ran)
 		return err;
 	attempt->tid = 0;
-	return ht_err_new(HT_ERR_REFUSED, "no thread of the target could be stopped: all are in "
-					  "uninterruptible calls (vfork), "
-					  "frozen (cgroup), stopped, held by another tracer, "
-					  "inside restartable sequences, or have descriptors of "
-					  "their own");
+	return ht_err_new(HT_ERR_REFUSED,
+		"no thread of the target could be stopped: all are in "
+		"uninterruptible calls (vfork), "
+		"frozen (cgroup), stopped, held by another tracer, "
+		"inside restartable sequences, single-step themselves, or "
+		"have descriptors of their own");
 }
 
 struct ht_err *remote_map(const struct proc *proc, const struct remote_slack *slack,

@@ -23,6 +23,7 @@
 #define SLACK_END  (SLACK + sizeof(((struct remote_slack *)0)->original))
 #define USER32_CS  0x23
 #define SPIN_BYTES 2u
+#define STEP_FLAG  0x100u /* TF */
 
 /* Shared with the children of a test. */
 static struct shared {
@@ -180,6 +181,33 @@ START_TEST(a_thread_in_code_of_32_bits_is_elsewhere)
 }
 END_TEST
 
+static void pass(int sig)
+{
+	(void)sig;
+}
+
+static void sleep_stepping(const void *arg)
+{
+	(void)arg;
+	signal(SIGTRAP, pass);
+	__builtin_ia32_writeeflags_u64(__builtin_ia32_readeflags_u64() | STEP_FLAG);
+	child_ready(0);
+	for (;;)
+		pause();
+}
+
+/* Each of the stub's instructions would trap, with the signal blocked: that kills. */
+START_TEST(a_thread_that_steps_itself_is_elsewhere)
+{
+	struct child child = start(sleep_stepping, NULL);
+	while (child_state(child.pid) != 'S')
+		sched_yield();
+	ck_assert_int_eq(judge_of(child.pid, NULL), HELD_ELSEWHERE);
+	ck_assert_int_eq(judge_of(child.pid, &leaving), HELD_ELSEWHERE);
+	finish(&child);
+}
+END_TEST
+
 static void *keep_own_table(void *arg)
 {
 	if (unshare(CLONE_FILES))
@@ -289,5 +317,6 @@ END_TEST
 
 HT_SUITE("attach/inject/held", a_thread_in_the_stubs_place_is_elsewhere,
 	a_thread_of_another_process_is_elsewhere, a_thread_in_code_of_32_bits_is_elsewhere,
+	a_thread_that_steps_itself_is_elsewhere,
 	the_table_of_descriptors_is_asked_of_the_held_thread,
 	a_limit_on_files_matters_to_the_first_stub, calls_that_are_handed_to_the_program)
