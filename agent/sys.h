@@ -15,6 +15,7 @@ enum sys_number {
 	SYS_GETSOCKOPT = 55,
 	SYS_SIGALTSTACK = 131,
 	SYS_PRCTL = 157,
+	SYS_ARCH_PRCTL = 158,
 	SYS_GETTID = 186,
 	SYS_PPOLL = 271,
 	SYS_PROCESS_VM_READV = 310,
@@ -36,6 +37,7 @@ enum sys_error {
 #define SYS_SO_COOKIE	 57
 #define SYS_POLLOUT	 4
 #define SYS_GET_TSC	 25
+#define SYS_GET_FS	 0x1003
 #define SYS_TSC_SIGSEGV	 2
 
 struct sys_iovec {
@@ -113,6 +115,13 @@ static inline bool sys_tsc_forbidden(void)
 	return mode == SYS_TSC_SIGSEGV;
 }
 
+/* Where the thread control block really is; 0: not told. */
+static inline uint64_t sys_thread_base(void)
+{
+	uint64_t base = 0;
+	return sys_call5(SYS_ARCH_PRCTL, SYS_GET_FS, (uint64_t)&base, 0, 0, 0) == 0 ? base : 0;
+}
+
 static inline long sys_sendmsg(int fd, const struct sys_msghdr *message, int flags)
 {
 	return sys_call5(SYS_SENDMSG, (uint64_t)fd, (uint64_t)message, (uint64_t)flags, 0, 0);
@@ -143,17 +152,19 @@ static inline long sys_process_vm_readv(long pid, const struct sys_iovec *local,
 		remote_count, 0);
 }
 
+/* Direction flag, alignment check. */
+#define SYS_FLAGS_ODD ((uint64_t)(1u << 10 | 1u << 18))
+
+static inline uint64_t sys_flags(void)
+{
+	return __builtin_ia32_readeflags_u64();
+}
+
+/* The first word of the thread control block, which is its own address, or ought to be. */
 static inline uint64_t sys_thread_pointer(void)
 {
 	uint64_t ret;
 	__asm__ volatile("mov %%fs:0, %0" : "=r"(ret));
-	return ret;
-}
-
-static inline uint32_t sys_thread_u32(uint64_t offset)
-{
-	uint32_t ret;
-	__asm__ volatile("movl %%fs:(%1), %0" : "=r"(ret) : "r"(offset));
 	return ret;
 }
 

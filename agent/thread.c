@@ -31,17 +31,24 @@ static uint64_t thread_key(void)
 	return sys_thread_pointer() & ~15ull;
 }
 
+/* Found by the address that is the slot's key: a thread that the program made with a copy of
+ * another's first words, and nothing behind them, has the other's slot, and reads its tid. */
+static uint32_t tid_in_block(const struct abi_config *config)
+{
+	return load_relaxed((const uint32_t *)(sys_thread_pointer() + config->tid_offset));
+}
+
 /* False: the slot's thread has ended, and this one has got its thread control block. */
 static bool is_owner(const struct abi_config *config, const struct abi_slot *slot)
 {
-	return !config->tid_offset || sys_thread_u32(config->tid_offset) == slot->head.tid;
+	return !config->tid_offset || tid_in_block(config) == slot->head.tid;
 }
 
 static uint32_t tid_now(const struct abi_config *config, struct abi_slot *slot)
 {
 	uint64_t before;
 	if (config->tid_offset)
-		return sys_thread_u32(config->tid_offset);
+		return tid_in_block(config);
 	if (!gate_enter(config, slot, &before))
 		return 0;
 	uint32_t tid = (uint32_t)sys_gettid();
@@ -90,19 +97,23 @@ static bool clock_is_readable(const struct abi_config *config, struct abi_slot *
 
 /*
  * Asked where a thread first appears: a program that makes one by a system call of its own, with an
- * allocator that needs none of it, gives it a thread control block as short as it likes.
+ * allocator that needs none of it, gives it a thread control block as short as it likes, which need
+ * not begin with its own address either.
  */
 static bool tid_is_readable(const struct abi_config *config, struct abi_slot *slot)
 {
 	uint64_t before, tcb = sys_thread_pointer(), at = tcb + config->tid_offset;
 	uint32_t tid;
 	struct sys_iovec local = {&tid, sizeof(tid)}, remote = {(void *)at, sizeof(tid)};
-	if (at / HT_PAGE_BYTES == tcb / HT_PAGE_BYTES || !gate_enter(config, slot, &before))
+	if (!gate_enter(config, slot, &before))
 		return true;
-	/* Where a filter of the kernel's own forbids the call, nothing is known. */
-	long copied = sys_process_vm_readv(sys_getpid(), &local, &remote, 1);
+	/* Where a filter of the kernel's own forbids these calls, nothing is known. */
+	uint64_t base = sys_thread_base();
+	bool is_readable = !base || base == tcb;
+	if (is_readable && at / HT_PAGE_BYTES != tcb / HT_PAGE_BYTES)
+		is_readable = sys_process_vm_readv(sys_getpid(), &local, &remote, 1) != -SYS_EFAULT;
 	gate_leave(config, slot, before);
-	return copied != -SYS_EFAULT;
+	return is_readable;
 }
 
 /* False: another thread has claimed it. `*ret` is NULL where this one cannot have a slot. */
@@ -164,6 +175,16 @@ static struct abi_slot *slot_find(const struct abi_config *config, uint64_t key)
 {
 	struct abi_slot *slot = slot_at(config, slot_index(key));
 	return ht_likely(load_relaxed(&slot->head.key) == key) ? slot : slot_search(config, key);
+}
+
+/*
+ * With the direction flag set the agent's copies would run down over what lies below; with
+ * alignment checks its stores into the stream, which are not aligned, would be SIGBUS. Allocators
+ * need neither, so a program may call them in that state, and the call is only forwarded.
+ */
+static bool flags_are_odd(void)
+{
+	return sys_flags() & SYS_FLAGS_ODD;
 }
 
 static bool on_primary_stack(const struct abi_config *config, struct abi_slot *slot)
@@ -250,7 +271,7 @@ static HT_NOINLINE struct abi_slot *enter_slow(
 	if (!config_recording(config))
 		return NULL;
 	uint64_t key = thread_key();
-	struct abi_slot *slot = key ? slot_find(config, key) : NULL;
+	struct abi_slot *slot = key && !flags_are_odd() ? slot_find(config, key) : NULL;
 	if (!slot) {
 		struct abi_control *control = (struct abi_control *)config->control;
 		fetch_add(&control->lost[ABI_LOSS_SLOT_FULL], 1);
@@ -277,9 +298,10 @@ struct abi_slot *thread_enter(
 	const struct abi_config *config = config_of(self);
 	uint64_t key = thread_key();
 	struct abi_slot *slot = slot_at(config, slot_index(key));
-	if (ht_unlikely(
-		    !config_recording(config) || key == 0 || load_relaxed(&slot->head.key) != key ||
-		    load_relaxed(&slot->head.state) != ABI_SLOT_IDLE || !is_owner(config, slot)))
+	if (ht_unlikely(!config_recording(config) || key == 0 ||
+			load_relaxed(&slot->head.key) != key ||
+			load_relaxed(&slot->head.state) != ABI_SLOT_IDLE ||
+			!is_owner(config, slot) || flags_are_odd()))
 		return enter_slow(self, frame, state);
 	slot_enter(slot, (uint64_t)frame->caller_stack, state);
 	return slot;

@@ -60,7 +60,7 @@ static void stage_fail(const char *what)
 static uint32_t stage_tid_offset(void)
 {
 	for (uint32_t at = 0; at < 2048; at += 4) {
-		if (sys_thread_u32(at) == (uint32_t)sys_gettid())
+		if (*(const uint32_t *)(sys_thread_pointer() + at) == (uint32_t)sys_gettid())
 			return at;
 	}
 	return 0;

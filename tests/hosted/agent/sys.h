@@ -52,6 +52,8 @@ struct sys_fake {
 	uint32_t tid;	    /* what gettid says */
 	bool on_signal_stack;
 	bool tsc_forbidden;
+	uint64_t flags;	 /* of the calling thread */
+	uint64_t astray; /* from the thread control block to where its first word points */
 	/* What process_vm_readv can read. */
 	const uint8_t *readable;
 	uint64_t readable_bytes;
@@ -85,6 +87,12 @@ static inline bool sys_tsc_forbidden(void)
 {
 	sys_fake.calls++;
 	return sys_fake.tsc_forbidden;
+}
+
+static inline uint64_t sys_thread_base(void)
+{
+	sys_fake.calls++;
+	return sys_fake_thread_pointer - sys_fake.astray;
 }
 
 static inline long sys_sendmsg(int fd, const struct sys_msghdr *message, int flags)
@@ -126,14 +134,16 @@ static inline long sys_process_vm_readv(long pid, const struct sys_iovec *local,
 	return copied ? (long)copied : -SYS_EFAULT;
 }
 
+#define SYS_FLAGS_ODD 0xf0000u
+
+static inline uint64_t sys_flags(void)
+{
+	return sys_fake.flags;
+}
+
 static inline uint64_t sys_thread_pointer(void)
 {
 	return sys_fake_thread_pointer;
-}
-
-static inline uint32_t sys_thread_u32(uint64_t offset)
-{
-	return *(const uint32_t *)(sys_fake_thread_pointer + offset);
 }
 
 static inline uint64_t sys_tsc(void)

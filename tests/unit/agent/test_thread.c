@@ -59,7 +59,7 @@ START_TEST(same_slot_each_time)
 	uint32_t incarnation = slot->head.incarnation;
 	ck_assert_ptr_eq(enter_at(3000), slot);
 	ck_assert_uint_eq(slot->head.incarnation, incarnation);
-	ck_assert_uint_eq(sys_fake.calls, 1); /* may it read the clock? */
+	ck_assert_uint_eq(sys_fake.calls, 2); /* is its block its own, may it read the clock? */
 }
 END_TEST
 
@@ -182,7 +182,7 @@ START_TEST(tid_by_system_call)
 	ck_assert_uint_eq(slot->head.tid, 321);
 	thread_leave(world_config, slot);
 	ck_assert_ptr_eq(enter_at(4000), slot);
-	ck_assert_uint_eq(sys_fake.calls, 2); /* and may it read the clock? */
+	ck_assert_uint_eq(sys_fake.calls, 3); /* and those of any first call */
 
 	setup();
 	world_config->tid_offset = 0;
@@ -294,7 +294,7 @@ START_TEST(signal_stack_within_the_primary)
 		bounds_set(enter_at(2000));
 		ck_assert_ptr_eq(enter_at(3000), world_my_slot(1));
 		ck_assert_uint_eq(world_my_slot(0)->head.entry_sp, (uint64_t)&stack[2000]);
-		ck_assert_uint_eq(sys_fake.calls, i ? 0 : 3); /* each level asks for the clock */
+		ck_assert_uint_eq(sys_fake.calls, i ? 0 : 5); /* each level asks for two things */
 	}
 }
 END_TEST
@@ -306,6 +306,22 @@ START_TEST(key_zero_has_no_slot)
 	world_config->tid_offset = 0;
 	ck_assert_ptr_null(enter_at(4000));
 	ck_assert_uint_eq(world_control->lost[ABI_LOSS_SLOT_FULL], 1);
+}
+END_TEST
+
+/* Whether they are looked at by the first call, or by one whose slot is found at once. */
+START_TEST(flags_that_the_agent_cannot_bear)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		setup();
+		if (i)
+			thread_leave(world_config, enter_at(4000));
+		sys_fake.flags = SYS_FLAGS_ODD & -SYS_FLAGS_ODD;
+		ck_assert_ptr_null(enter_at(4000));
+		ck_assert_uint_eq(world_control->lost[ABI_LOSS_SLOT_FULL], 1);
+		sys_fake.flags = ~(uint64_t)SYS_FLAGS_ODD;
+		ck_assert_ptr_nonnull(enter_at(4000));
+	}
 }
 END_TEST
 
@@ -330,9 +346,26 @@ START_TEST(a_tid_in_another_page_is_looked_at_by_a_copy)
 }
 END_TEST
 
+/* The first word of its thread control block is a number of the program's, or points to another's.
+ */
+START_TEST(a_block_that_does_not_name_itself_is_no_threads)
+{
+	static struct world_tcb other;
+	setup();
+	world_become(&other, WORLD_TID + 1);
+	sys_fake.astray = 64;
+	for (unsigned call = 0; call < 2; call++)
+		ck_assert_ptr_null(enter_at(4000 - call));
+	ck_assert_uint_eq(world_control->lost[ABI_LOSS_SLOT_FULL], 2);
+	sys_fake.astray = 0;
+	ck_assert_uint_eq(enter_at(4000)->head.tid, WORLD_TID + 1);
+}
+END_TEST
+
 HT_SUITE("agent/thread", same_slot_each_time, a_thread_that_may_not_read_the_clock,
 	threads_have_slots_of_their_own, dead_slot_keeps_its_stream, new_thread_in_an_old_tcb,
 	half_changed_incarnation, tid_by_system_call, nested_hooks, allocator_calls_itself,
 	others_than_the_allocator, hook_left_by_longjmp, hook_left_on_another_stack,
-	signal_stack_within_the_primary, key_zero_has_no_slot,
-	a_tid_in_another_page_is_looked_at_by_a_copy)
+	signal_stack_within_the_primary, key_zero_has_no_slot, flags_that_the_agent_cannot_bear,
+	a_tid_in_another_page_is_looked_at_by_a_copy,
+	a_block_that_does_not_name_itself_is_no_threads)
