@@ -14,10 +14,35 @@ struct ht_err *stops_resume(pid_t pid, enum __ptrace_request request, int sig)
 	return ht_err_sys(errno, "cannot let process %d go on", pid);
 }
 
-static bool sent_by_kernel(pid_t pid)
+struct ht_err *stops_ended(pid_t pid)
+{
+	return ht_err_new(HT_ERR_TARGET_GONE, "process %d has ended", pid);
+}
+
+/* One failure is not believed. ESRCH: it was killed while it was stopped. */
+static struct ht_err *ask(
+	enum __ptrace_request request, pid_t pid, size_t size, void *data, const char *what)
+{
+	for (unsigned tries = 0; tries < 2; tries++)
+		if (ptrace(request, pid, (void *)size, data) == 0)
+			return NULL;
+	return errno == ESRCH ? stops_ended(pid)
+			      : ht_err_sys(errno, "cannot %s of process %d", what, pid);
+}
+
+/* Is the signal that it stopped for a trap of the processor's or the kernel's, and no program's? Of
+ * one that was killed since, the next wait tells. */
+static struct ht_err *is_trap(pid_t pid, int sig, bool *ret)
 {
 	siginfo_t info = {0};
-	return ptrace(PTRACE_GETSIGINFO, pid, NULL, &info) == 0 && info.si_code > 0;
+	struct ht_err *err = NULL;
+	if (sig == SIGTRAP)
+		err = ask(PTRACE_GETSIGINFO, pid, 0, &info, "read the signal");
+	*ret = !err && info.si_code > 0;
+	if (!err || err->code != HT_ERR_TARGET_GONE)
+		return err;
+	ht_err_free(err);
+	return NULL;
 }
 
 struct ht_err *stops_await(
@@ -35,12 +60,15 @@ struct ht_err *stops_await(
 		if (!*ret_lives)
 			return NULL;
 		int sig = WSTOPSIG(status), event = status >> 16;
-		struct ht_err *err;
+		bool trap;
+		struct ht_err *err = is_trap(pid, event ? 0 : sig, &trap);
+		if (err)
+			return err;
 		if (event == PTRACE_EVENT_STOP && sig != SIGTRAP)
 			err = stops_resume(pid, PTRACE_LISTEN, 0);
 		else if (event == PTRACE_EVENT_STOP && request != PTRACE_INTERRUPT)
 			err = stops_resume(pid, request, 0);
-		else if (event || sig == STOPS_SYSCALL || (sig == SIGTRAP && sent_by_kernel(pid)))
+		else if (event || sig == STOPS_SYSCALL || trap)
 			return NULL;
 		else
 			err = stops_resume(
@@ -48,11 +76,6 @@ struct ht_err *stops_await(
 		if (err)
 			return err;
 	}
-}
-
-struct ht_err *stops_ended(pid_t pid)
-{
-	return ht_err_new(HT_ERR_TARGET_GONE, "process %d has ended", pid);
 }
 
 struct ht_err *stops_go(pid_t pid, enum __ptrace_request request)
@@ -63,17 +86,6 @@ struct ht_err *stops_go(pid_t pid, enum __ptrace_request request)
 	if (!err)
 		err = stops_await(pid, request, &status, &lives);
 	return err || lives ? err : stops_ended(pid);
-}
-
-/* One failure is not believed. ESRCH: it was killed while it was stopped. */
-static struct ht_err *ask(
-	enum __ptrace_request request, pid_t pid, size_t size, void *data, const char *what)
-{
-	for (unsigned tries = 0; tries < 2; tries++)
-		if (ptrace(request, pid, (void *)size, data) == 0)
-			return NULL;
-	return errno == ESRCH ? stops_ended(pid)
-			      : ht_err_sys(errno, "cannot %s of process %d", what, pid);
 }
 
 struct ht_err *stops_get_regs(pid_t pid, struct user_regs_struct *ret)

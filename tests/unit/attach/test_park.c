@@ -4,9 +4,11 @@
  */
 #include "attach/inject/park.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +34,26 @@ struct child {
 	enum park_way way;
 	struct park park;
 };
+
+/* So many of the next looks at a signal fail. */
+static unsigned failing_looks;
+
+long ptrace(enum __ptrace_request request, ...)
+{
+	static long (*real)(enum __ptrace_request request, ...);
+	va_list args;
+	va_start(args, request);
+	pid_t tid = va_arg(args, pid_t);
+	void *addr = va_arg(args, void *), *data = va_arg(args, void *);
+	va_end(args);
+	if (!real)
+		*(void **)&real = dlsym(RTLD_NEXT, "ptrace");
+	if (request != PTRACE_GETSIGINFO || !failing_looks)
+		return real(request, tid, addr, data);
+	failing_looks--;
+	errno = ENOMEM;
+	return -1;
+}
 
 static struct child child_start(const char *const argv[], enum park_way way)
 {
@@ -236,5 +258,22 @@ START_TEST(dies_with_the_worker)
 }
 END_TEST
 
+/* A point that was met is not taken for the program's own trap, which would end it. */
+START_TEST(what_it_stopped_for_cannot_be_read)
+{
+	bool parked;
+	failing_looks = 1;
+	struct child child = child_start(seven, PARK_DEBUG_REGISTER);
+	ck_no_err(park(&child, &parked));
+	ck_assert(parked);
+	ck_no_err(leave(&child));
+	ck_assert_int_eq(wait_for(&child), 7);
+	failing_looks = 2;
+	child = child_start(seven, PARK_DEBUG_REGISTER);
+	ck_err_says(park(&child, &parked), HT_ERR_SYS, "cannot read the signal");
+	ck_assert_int_eq(wait_for(&child), 128 + SIGKILL);
+}
+END_TEST
+
 HT_SUITE("attach/park", met_by_a_debug_register, met_by_a_breakpoint, signals_meanwhile, no_program,
-	dies_with_the_worker)
+	dies_with_the_worker, what_it_stopped_for_cannot_be_read)
