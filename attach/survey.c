@@ -164,6 +164,13 @@ static struct ht_err *check_room(const struct survey *survey)
 			"control group), and a capture may take %lu MiB there; raise that limit "
 			"first",
 			pid, room.memory_bytes / MIB, memory / MIB);
+	/* As much again stays free, for the target, and threads that are still to come. */
+	if (room.commit_bytes < 2 * memory)
+		return ht_err_new(HT_ERR_REFUSED,
+			"the system promises its processes only %lu MiB more of memory "
+			"(vm.overcommit_memory=2), and a capture of process %d may take %lu MiB; "
+			"raise vm.overcommit_ratio first",
+			room.commit_bytes / MIB, pid, memory / MIB);
 	return NULL;
 }
 

@@ -14,6 +14,11 @@
 
 #define MAPPINGS_MAX_FILE    "/proc/sys/vm/max_map_count"
 #define MAPPINGS_MAX_DEFAULT 65530u
+#define COMMIT_FILE	     "/proc/sys/vm/overcommit_memory"
+#define MEMORY_FILE	     "/proc/meminfo"
+#define COMMIT_STRICT	     '2'
+/* Kept from who is not root, at most, unless the machine is told otherwise. */
+#define COMMIT_RESERVE_BYTES (136ull << 20)
 
 static uint64_t left(uint64_t limit, uint64_t used)
 {
@@ -82,18 +87,49 @@ int room_free_descriptor(const struct proc *proc, int below)
 	return fd < 0 ? 0 : fd;
 }
 
-/* The kernel gives the whole number to the first read, and nothing to the next: a stream without
+/* The kernel gives the whole text to the first read, and nothing to the next: a stream without
  * memory for its buffer would see one digit. */
-static uint64_t mappings_max(void)
+static void read_once(const char *path, char *ret, size_t bytes)
 {
-	char text[32] = "";
-	unsigned long max = 0;
-	int fd = open(MAPPINGS_MAX_FILE, O_RDONLY | O_CLOEXEC);
-	if (fd >= 0 && read(fd, text, sizeof(text) - 1) > 0)
-		max = strtoul(text, NULL, 10);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t length = fd < 0 ? -1 : read(fd, ret, bytes - 1);
+	ret[length > 0 ? length : 0] = '\0';
 	if (fd >= 0)
 		close(fd);
+}
+
+static uint64_t mappings_max(void)
+{
+	char text[32];
+	read_once(MAPPINGS_MAX_FILE, text, sizeof(text));
+	unsigned long max = strtoul(text, NULL, 10);
 	return max ? max : MAPPINGS_MAX_DEFAULT;
+}
+
+/* False: there is no such line. */
+static bool kib_of(const char *meminfo, const char *name, uint64_t *ret_bytes)
+{
+	const char *line = strstr(meminfo, name);
+	if (line)
+		*ret_bytes = strtoull(line + strlen(name), NULL, 10) << 10;
+	return line;
+}
+
+uint64_t room_of_commit(const char *mode, const char *meminfo)
+{
+	uint64_t limit, used;
+	if (mode[0] != COMMIT_STRICT || !kib_of(meminfo, "\nCommitLimit:", &limit) ||
+		!kib_of(meminfo, "\nCommitted_AS:", &used))
+		return UINT64_MAX;
+	return left(limit, used + COMMIT_RESERVE_BYTES);
+}
+
+static uint64_t commit_left(void)
+{
+	char mode[8], meminfo[1 << 13];
+	read_once(COMMIT_FILE, mode, sizeof(mode));
+	read_once(MEMORY_FILE, meminfo, sizeof(meminfo));
+	return room_of_commit(mode, meminfo);
 }
 
 /* No file says that a process has called mlockall(MCL_FUTURE); but then most of it is locked. */
@@ -121,6 +157,7 @@ struct ht_err *room_read(const struct proc *proc, const struct proc_maps *maps, 
 		.descriptors = left(proc_limit(proc, "Max open files"), open),
 		.mappings = left(mappings_max(), maps->count),
 		.memory_bytes = room_of_cgroups(proc),
+		.commit_bytes = commit_left(),
 	};
 	return NULL;
 }

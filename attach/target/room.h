@@ -17,6 +17,9 @@ struct room {
 	uint64_t mappings;     /* vm.max_map_count */
 	uint64_t memory_bytes; /* of its memory control groups; caches that can be dropped are room
 				*/
+	uint64_t commit_bytes; /* of the whole machine, where the kernel promises no more than it
+				* has (vm.overcommit_memory=2): a page of a memfd without promise
+				* is SIGBUS */
 };
 
 HT_MUST_CHECK
@@ -29,6 +32,9 @@ int room_descriptor_table(const struct proc *proc);
 /* A number that is free in the process, as high as there is one below `below`; 0: none is, or it
  * cannot be seen. */
 int room_free_descriptor(const struct proc *proc, int below);
+
+/* room.commit_bytes by the texts of /proc/sys/vm/overcommit_memory and /proc/meminfo. */
+uint64_t room_of_commit(const char *mode, const char *meminfo);
 
 /* room.memory_bytes alone. */
 uint64_t room_of_cgroups(const struct proc *proc);

@@ -125,6 +125,23 @@ START_TEST(mappings_are_those_that_the_kernel_allows)
 }
 END_TEST
 
+/* The kernel keeps up to 136 MiB of it from a user's processes. */
+START_TEST(what_the_kernel_promises)
+{
+	static const char meminfo[] = "MemTotal:       12342044 kB\n"
+				      "CommitLimit:     1048576 kB\n"
+				      "Committed_AS:     524288 kB\n"
+				      "VmallocTotal:   34359738367 kB\n";
+	ck_assert_uint_eq(room_of_commit("2\n", meminfo), (512 - 136) * KIB * KIB);
+	ck_assert_uint_eq(room_of_commit("0\n", meminfo), UINT64_MAX);
+	ck_assert_uint_eq(room_of_commit("1\n", meminfo), UINT64_MAX);
+	ck_assert_uint_eq(room_of_commit("", meminfo), UINT64_MAX);
+	ck_assert_uint_eq(room_of_commit("2\n", "MemTotal: 1 kB\n"), UINT64_MAX);
+	ck_assert_uint_eq(
+		room_of_commit("2\n", "\nCommitLimit: 300 kB\nCommitted_AS: 301 kB\n"), 0);
+}
+END_TEST
+
 START_TEST(a_status_that_says_nothing_is_an_error)
 {
 	struct room room;
@@ -180,5 +197,6 @@ END_TEST
 
 HT_SUITE("attach/target/room", what_is_used_is_taken_off, nothing_is_left_of_what_is_used_up,
 	without_limits_there_is_no_end, locked_memory_counts_where_all_is_locked,
-	mappings_are_those_that_the_kernel_allows, a_status_that_says_nothing_is_an_error,
-	the_table_of_descriptors, the_highest_free_descriptor, descriptors_that_cannot_be_seen)
+	mappings_are_those_that_the_kernel_allows, what_the_kernel_promises,
+	a_status_that_says_nothing_is_an_error, the_table_of_descriptors,
+	the_highest_free_descriptor, descriptors_that_cannot_be_seen)
