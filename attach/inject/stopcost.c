@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/inject/stopcost.h"
 
+#include <fcntl.h>
 #include <linux/futex.h>
 #include <linux/io_uring.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "attach/target/descriptor.h"
 
@@ -105,6 +109,21 @@ static enum stopcost of_call(
 	}
 }
 
+/* Does it wait for its supervisor (SECCOMP_RET_USER_NOTIF)? That one may have done what was asked
+ * already: a stop takes its answer away, and has it asked again. Where the kernel does not tell
+ * what a thread waits in: no. */
+static bool is_supervised(const struct proc *proc, pid_t tid)
+{
+	char path[32], where[64];
+	snprintf(path, sizeof(path), "task/%d/wchan", tid);
+	int fd = openat(proc->dir_fd, path, O_RDONLY | O_CLOEXEC);
+	ssize_t length = fd < 0 ? -1 : read(fd, where, sizeof(where) - 1);
+	if (fd >= 0)
+		close(fd);
+	where[length > 0 ? length : 0] = '\0';
+	return strstr(where, "seccomp");
+}
+
 enum stopcost stopcost_of(
 	const struct proc *proc, pid_t tid, const struct proc_syscall *call, bool filtered)
 {
@@ -112,7 +131,8 @@ enum stopcost stopcost_of(
 	case PROC_RUNNING:
 		return STOPCOST_RUNNING;
 	case PROC_IN_SYSCALL:
-		return of_call(proc, tid, call, filtered);
+		return filtered && is_supervised(proc, tid) ? STOPCOST_NEVER
+							    : of_call(proc, tid, call, filtered);
 	case PROC_BLOCKED_ELSEWHERE:
 		return STOPCOST_RESTART;
 	case PROC_THREAD_GONE:

@@ -2,12 +2,16 @@
 #include "attach/inject/stopcost.h"
 
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <linux/futex.h>
 #include <linux/io_uring.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -94,6 +98,36 @@ static void idle(const void *arg)
 	child_ready(0);
 	child_wait();
 }
+
+/* Nobody takes its call up. */
+static void be_supervised(const void *arg)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getpgid, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_USER_NOTIF),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+	const struct sock_fprog program = {HT_ARRAY_SIZE(code), code};
+	(void)arg;
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	child_ready(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER,
+			    &program) < 0);
+	syscall(SYS_getpgid, 0);
+}
+
+START_TEST(a_thread_that_waits_for_its_supervisor_is_not_stopped)
+{
+	struct child child = child_fork(be_supervised, NULL);
+	struct proc_syscall call = {.where = PROC_RUNNING};
+	ck_assert_int_eq(child.value, 0);
+	ck_no_err(proc_open(child.pid, &proc));
+	while (call.where != PROC_IN_SYSCALL || call.nr != SYS_getpgid)
+		ck_no_err(proc_syscall_read(&proc, child.pid, &call));
+	ck_assert_int_eq(stopcost_of(&proc, child.pid, &call, true), STOPCOST_NEVER);
+	proc_close(&proc);
+	child_kill(&child);
+}
+END_TEST
 
 START_TEST(sockets_tell_their_timeouts)
 {
@@ -202,5 +236,5 @@ START_TEST(a_kernel_that_tells_no_cpu_time)
 END_TEST
 
 HT_SUITE("attach/stopcost", a_timeout_makes_late_what_is_repeated, threads_that_are_in_no_call,
-	sockets_tell_their_timeouts, a_thread_that_has_run_is_timely,
-	a_kernel_that_tells_no_cpu_time)
+	sockets_tell_their_timeouts, a_thread_that_waits_for_its_supervisor_is_not_stopped,
+	a_thread_that_has_run_is_timely, a_kernel_that_tells_no_cpu_time)
