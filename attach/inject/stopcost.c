@@ -109,10 +109,11 @@ static enum stopcost of_call(
 	}
 }
 
-/* Does it wait for its supervisor (SECCOMP_RET_USER_NOTIF)? That one may have done what was asked
- * already: a stop takes its answer away, and has it asked again. Where the kernel does not tell
- * what a thread waits in: no. */
-static bool is_supervised(const struct proc *proc, pid_t tid)
+/* Does it wait for the answer of a program? Of its supervisor (SECCOMP_RET_USER_NOTIF), which may
+ * have done what was asked already: a stop takes its answer away, and has it asked again. Of a file
+ * system (FUSE), which is told that the call is interrupted, and may end it with EINTR. Where the
+ * kernel does not tell what a thread waits in: no. */
+static bool awaits_answer(const struct proc *proc, pid_t tid)
 {
 	char path[32], where[64];
 	snprintf(path, sizeof(path), "task/%d/wchan", tid);
@@ -121,7 +122,16 @@ static bool is_supervised(const struct proc *proc, pid_t tid)
 	if (fd >= 0)
 		close(fd);
 	where[length > 0 ? length : 0] = '\0';
-	return strstr(where, "seccomp");
+	return strstr(where, "seccomp") || strcmp(where, "request_wait_answer") == 0;
+}
+
+/* Calls of a file are among those that are made again as they were. */
+static enum stopcost of_waiting(
+	const struct proc *proc, pid_t tid, const struct proc_syscall *call, bool filtered)
+{
+	enum stopcost cost = of_call(proc, tid, call, filtered);
+	bool may_await = filtered || cost == STOPCOST_RESTART;
+	return may_await && awaits_answer(proc, tid) ? STOPCOST_NEVER : cost;
 }
 
 enum stopcost stopcost_of(
@@ -131,8 +141,7 @@ enum stopcost stopcost_of(
 	case PROC_RUNNING:
 		return STOPCOST_RUNNING;
 	case PROC_IN_SYSCALL:
-		return filtered && is_supervised(proc, tid) ? STOPCOST_NEVER
-							    : of_call(proc, tid, call, filtered);
+		return of_waiting(proc, tid, call, filtered);
 	case PROC_BLOCKED_ELSEWHERE:
 		return STOPCOST_RESTART;
 	case PROC_THREAD_GONE:

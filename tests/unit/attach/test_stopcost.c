@@ -20,6 +20,7 @@
 
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
+#include "tests/support/procstage.h"
 #include "tests/support/tmpdir.h"
 
 #define NONE UINT64_MAX
@@ -126,6 +127,24 @@ START_TEST(a_thread_that_waits_for_its_supervisor_is_not_stopped)
 	ck_assert_int_eq(stopcost_of(&proc, child.pid, &call, true), STOPCOST_NEVER);
 	proc_close(&proc);
 	child_kill(&child);
+}
+END_TEST
+
+/* It would be told of the interruption, and most end the call with EINTR then. */
+START_TEST(a_thread_that_waits_for_a_file_system_of_a_program_is_not_stopped)
+{
+	ck_no_err(proc_open(getpid(), &proc));
+	procstage_init(&proc);
+	char wchan[32];
+	snprintf(wchan, sizeof(wchan), "task/%d/wchan", proc.pid);
+	procstage_file(wchan, "request_wait_answer");
+	ck_assert_int_eq(cost(SYS_openat, 0, 0, 0, 0, 0, false), STOPCOST_NEVER);
+	ck_assert_int_eq(cost(SYS_read, 1000000, 0, 0, 0, 0, false), STOPCOST_NEVER);
+	procstage_file(wchan, "anon_pipe_read");
+	ck_assert_int_eq(cost(SYS_openat, 0, 0, 0, 0, 0, false), STOPCOST_RESTART);
+	procstage_file(wchan, "0");
+	ck_assert_int_eq(cost(SYS_openat, 0, 0, 0, 0, 0, true), STOPCOST_RESTART);
+	proc_close(&proc);
 }
 END_TEST
 
@@ -237,4 +256,5 @@ END_TEST
 
 HT_SUITE("attach/stopcost", a_timeout_makes_late_what_is_repeated, threads_that_are_in_no_call,
 	sockets_tell_their_timeouts, a_thread_that_waits_for_its_supervisor_is_not_stopped,
+	a_thread_that_waits_for_a_file_system_of_a_program_is_not_stopped,
 	a_thread_that_has_run_is_timely, a_kernel_that_tells_no_cpu_time)
