@@ -360,7 +360,7 @@ static enum exit_status run_doctor(const struct options *options)
 		return complain(err);
 	if (options->json)
 		err = print_survey_json(&survey);
-	else
+	else if (!options->quiet)
 		print_survey(&survey);
 	survey_deinit(&survey);
 	return err ? complain(err) : EXIT_DONE;

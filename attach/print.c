@@ -373,7 +373,7 @@ void print_survey(const struct survey *s)
 	}
 	print_coverage(&s->coverage);
 	print_text(stdout,
-		"attach would stop one thread once, for less than a millisecond, and write %zu "
+		"attach would stop one thread, usually for less than a millisecond, and write %zu "
 		"words\n"
 		"nothing was touched\n",
 		s->tap_count + s->unresolved_count);

@@ -16,6 +16,7 @@
 #include "attach/target/descriptor.h"
 #include "attach/target/ours.h"
 #include "attach/target/slow.h"
+#include "attach/target/standstill.h"
 
 #define PROMPT_NS      CLOCK_NS_PER_S /* a proof that took longer is level 1 */
 #define GATE_NS	       CLOCK_NS_PER_S
@@ -153,6 +154,12 @@ static enum quiesce_books no_return_addresses(void *context, pid_t tid)
 	return QUIESCE_IDLE;
 }
 
+static const char *why_not_proven(const struct proc *proc, const struct quiesce_report *threads)
+{
+	const char *why = standstill_reason(proc);
+	return why ? why : threads->why ? threads->why : "unknown";
+}
+
 struct ht_err *detach_slack(const struct proc *proc, const struct remote_slack *slack,
 	bool suspend_seccomp, uint64_t deadline_mono_ns)
 {
@@ -168,10 +175,10 @@ struct ht_err *detach_slack(const struct proc *proc, const struct remote_slack *
 		return err;
 	if (!report.outside)
 		return ht_err_new(HT_ERR_INCOMPLETE,
-			"thread %d could not be proven outside the attach stub, whose %zu bytes "
-			"stay behind "
-			"the code at %lx",
-			report.threads.tid, slack->bytes, (unsigned long)slack->addr);
+			"thread %d could not be proven outside the attach stub (%s), whose %zu "
+			"bytes stay behind the code at %lx",
+			report.threads.tid, why_not_proven(proc, &report.threads), slack->bytes,
+			(unsigned long)slack->addr);
 	return remote_slack_restore(proc, slack);
 }
 
@@ -425,7 +432,8 @@ struct ht_err *detach_remains(struct detach *detach, bool *ret_any)
 					  detach->deadline_mono_ns);
 }
 
-static void explain(struct detach_report *report, enum detach_level level)
+static void explain(
+	const struct detach *detach, struct detach_report *report, enum detach_level level)
 {
 	report->level = level;
 	if (level == DETACH_TOMBSTONE && report->unread_bytes && !report->escaped)
@@ -445,7 +453,7 @@ static void explain(struct detach_report *report, enum detach_level level)
 			"thread %d could not be proven outside the agent (%s): it stays mapped and "
 			"only "
 			"forwards calls; the guardian goes on trying",
-			report->quiesce.tid, report->quiesce.why ? report->quiesce.why : "unknown");
+			report->quiesce.tid, why_not_proven(detach->proc, &report->quiesce));
 }
 
 /* Code that is there says whether it loads hooks into registers. Of code that was unloaded, and of
@@ -497,12 +505,12 @@ struct ht_err *detach_unmap(struct detach *detach, struct detach_report *ret)
 	ret->escaped_at = proof.pointer_at;
 	ret->unread_bytes = proof.unread_bytes;
 	if (!proof.outside) {
-		explain(ret, DETACH_INCOMPLETE);
+		explain(detach, ret, DETACH_INCOMPLETE);
 		return NULL;
 	}
 	bool keep = blind || ret->escaped > 0 || ret->unread_bytes > 0;
 	if (keep) {
-		explain(ret, DETACH_TOMBSTONE);
+		explain(detach, ret, DETACH_TOMBSTONE);
 		journal_set_phase(&detach->journal, JOURNAL_TOMBSTONE);
 	} else {
 		ret->level = clock_mono_ns() - start > PROMPT_NS ? DETACH_RETRIED : DETACH_PROVEN;

@@ -14,6 +14,7 @@
 #include "attach/inject/stub_layout.h"
 #include "attach/target/clock.h"
 #include "attach/target/descriptor.h"
+#include "attach/target/standstill.h"
 #include "attach/target/tracee.h"
 #include "attach/target/worker.h"
 #include "format/abi_control.h"
@@ -494,12 +495,12 @@ static struct ht_err *try_threads(
 	if (err || ret->ran)
 		return err;
 	attempt->tid = 0;
-	return ht_err_new(HT_ERR_REFUSED,
-		"no thread of the target could be stopped: all are in "
-		"uninterruptible calls (vfork), "
-		"frozen (cgroup), stopped, held by another tracer, "
-		"inside restartable sequences, single-step themselves, or "
-		"have descriptors of their own");
+	const char *why = standstill_reason(attempt->proc);
+	return ht_err_new(HT_ERR_REFUSED, "no thread of the target could be stopped: %s",
+		why ? why
+		    : "all are in uninterruptible calls (vfork), frozen (cgroup), stopped, held by "
+		      "another tracer, inside restartable sequences, single-step themselves, or "
+		      "have descriptors of their own");
 }
 
 struct ht_err *remote_map(const struct proc *proc, const struct remote_slack *slack,

@@ -507,6 +507,12 @@ START_TEST(doctor)
 		HEAPTAP_MS, &out, &err);
 	ck_assert_msg(status == 0, "%d: %s", status, err);
 	ck_assert_msg(strstr(out, "slot"), "%s", out);
+	free(out);
+	status =
+		run_program((const char *[]){run_built("heaptap"), "doctor", "-q", "-p", pid, NULL},
+			HEAPTAP_MS, &out, &err);
+	ck_assert_int_eq(status, 0);
+	ck_assert_str_eq(out, "");
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 	victim_start(&victim, (const char *[]){run_built("tests/targets/actor-static"), NULL});
