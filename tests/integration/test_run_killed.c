@@ -252,11 +252,9 @@ static bool fail_at(const struct sweep_plan *plan)
 static void fail_sweep(const char *name, int sys, unsigned points)
 {
 #ifdef __SANITIZE_ADDRESS__
-	if (sys != EINTR) {
-		printf("skipped: run_killed: a sanitizer ends a process that gets no memory\n");
-		return;
-	}
-#endif
+	printf("skipped: run_killed: a sanitizer ends a process whose own calls for memory fail\n");
+	(void)name, (void)sys, (void)points, (void)fail_at;
+#else
 	/* Its own dynamic linker's are not heaptap's. */
 	sweep_run(name,
 		(struct sweep_plan){.action = SWEEP_FAIL,
@@ -264,6 +262,7 @@ static void fail_sweep(const char *name, int sys, unsigned points)
 			.value = sys,
 			.from = SYS_socketpair},
 		points, fail_at);
+#endif
 }
 
 START_TEST(a_call_fails)
