@@ -133,8 +133,12 @@ static bool is_over(const struct trial *trial)
 static bool is_hit(struct trial *trial)
 {
 	run_until(atomic_load(&trial->sweep.hit) || is_over(trial), LOOK_MS);
-	if (atomic_load(&trial->sweep.hit))
+	if (atomic_load(&trial->sweep.hit)) {
+		/* A failure may be told by who does not know of it. */
+		if (places_wanted())
+			printf("%s\n", sweep_text(&trial->sweep)), fflush(stdout);
 		return true;
+	}
 	ck_assert(command_begins(&trial->command, LOOK_MS));
 	victim_prove_alive(&trial->command.victim);
 	victim_send(&trial->command.victim, "stop");

@@ -18,6 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "tests/support/procsaid.h"
+
 #define PROCESSES_MAX 64
 #define OPTIONS                                                                                    \
 	(PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACECLONE |  \
@@ -369,30 +371,8 @@ void sweep_attach(struct sweep *sweep, pid_t pid, const char *trace, const struc
 	run_traced(sweep);
 }
 
-/* One line of what the kernel says of a process in `file`. */
-static const char *said(pid_t pid, const char *file, const char *line)
-{
-	static _Thread_local char text[256];
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/%s", pid, file);
-	FILE *in = fopen(path, "re");
-	text[0] = '\0';
-	while (in && fgets(text, sizeof(text), in) && strncmp(text, line, strlen(line)) != 0)
-		text[0] = '\0';
-	if (in)
-		fclose(in);
-	text[strcspn(text, "\n")] = '\0';
-	return text;
-}
-
 static void complain(const struct sweep *sweep, unsigned limit_ms)
 {
-	static const struct {
-		const char *file, *line;
-	} asked[] = {{"status", "Name:"}, {"status", "State:"}, {"status", "PPid:"},
-		{"status", "TracerPid:"}, {"status", "SigPnd:"}, {"status", "ShdPnd:"},
-		{"syscall", ""}, {"wchan", ""}, {"stack", ""}};
 	char text[4096];
 	size_t used = 0;
 
@@ -400,9 +380,7 @@ static void complain(const struct sweep *sweep, unsigned limit_ms)
 		const struct sweep_process *process = &sweep->process[i];
 		used += (size_t)snprintf(text + used, sizeof(text) - used, "; %s (%d) after %s",
 			role_names[process->role], process->pid, call_name(process->number));
-		for (size_t k = 0; k < HT_ARRAY_SIZE(asked) && used < sizeof(text); k++)
-			used += (size_t)snprintf(text + used, sizeof(text) - used, ", %s",
-				said(process->pid, asked[k].file, asked[k].line));
+		used += procsaid(process->pid, text + used, sizeof(text) - used);
 	}
 	ck_abort_msg("%s: heaptap still runs after %u ms%s; its stderr: %s", sweep_text(sweep),
 		limit_ms, text, run_err(&sweep->run));

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "tests/support/child.h"
+#include "tests/support/procsaid.h"
 #include "tests/support/run.h"
 
 #define ANSWER_MS 20000 /* far more than a healthy target needs on a loaded machine */
@@ -83,6 +84,13 @@ static char *take_line(struct victim *victim)
 	return line;
 }
 
+static void complain(const struct victim *victim, unsigned limit_ms)
+{
+	static char text[8192];
+	procsaid_all(victim->pid, text, sizeof(text));
+	ck_abort_msg("victim %d printed no line within %u ms%s", victim->pid, limit_ms, text);
+}
+
 char *victim_line(struct victim *victim, unsigned limit_ms)
 {
 	uint64_t end = run_now_ms() + limit_ms;
@@ -94,8 +102,7 @@ char *victim_line(struct victim *victim, unsigned limit_ms)
 		uint64_t now = run_now_ms();
 		struct pollfd readable = {.fd = victim->out_fd, .events = POLLIN};
 		if (now >= end || poll(&readable, 1, (int)(end - now)) == 0)
-			ck_abort_msg(
-				"victim %d printed no line within %u ms", victim->pid, limit_ms);
+			complain(victim, limit_ms);
 		ssize_t got = read(victim->out_fd, victim->pending + victim->pending_bytes,
 			sizeof(victim->pending) - victim->pending_bytes);
 		if (got <= 0) {
