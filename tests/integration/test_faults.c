@@ -23,11 +23,13 @@
 #include "tests/support/tmpdir.h"
 #include "tests/targets/failing.h"
 
-/* busy computes and allocates; its main thread waits in read(2). */
-static const struct ordeal_target computing = {"computing", {"busy", "-t", "1"}, NULL};
-static const struct ordeal_target failing[] = {{"computing", {"busy", "-t", "1"}, NULL},
-	{"threaded", {"busy", "-t", "4"}, NULL}, {"blocked", {"sleepy"}, NULL},
-	{"in a signal storm", {"busy", "-t2", "-s"}, NULL}};
+/* The thread that computes runs the stub; busy's main thread, which does there, waits in read(2).
+ */
+static const struct ordeal_target computing = {"computing", {"canaries"}, NULL, 0};
+static const struct ordeal_target failing[] = {{"computing", {"canaries"}, NULL, 0},
+	{"threaded", {"busy", "-t", "4"}, NULL, 0},
+	{"blocked", {"sleepy"}, NULL, PROCSNAP_MASKS_CHANGE},
+	{"in a signal storm", {"busy", "-t2", "-s"}, NULL, PROCSNAP_MASKS_CHANGE}};
 
 #define NOBODY	      65534
 #define TAKING_CALLS  12

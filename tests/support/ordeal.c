@@ -41,7 +41,7 @@ void ordeal_init(struct ordeal *o, const struct ordeal_target *target)
 	start_victim(&o->victim, (const char *[]){run_built(path), target->argv[1], target->argv[2],
 					 target->argv[3], NULL});
 	snprintf(o->pid, sizeof(o->pid), "%d", o->victim.pid);
-	o->before = procsnap_take(o->victim.pid, PROCSNAP_MASKS_CHANGE);
+	o->before = procsnap_take(o->victim.pid, target->changes);
 	const char *argv[] = {run_built("heaptap"), "attach", "-p", o->pid, "-o", o->trace, "-d",
 		"20ms", "--symbolize", "later", "--json", NULL};
 	memcpy(o->argv, argv, sizeof(argv));
@@ -79,7 +79,7 @@ uint64_t ordeal_undisturbed(struct ordeal *o, const struct sweep_plan *like)
 
 char *ordeal_difference(const struct ordeal *o)
 {
-	struct procsnap *now = procsnap_take(o->victim.pid, PROCSNAP_MASKS_CHANGE);
+	struct procsnap *now = procsnap_take(o->victim.pid, o->target->changes);
 	char *text = procsnap_diff(o->before, now);
 	procsnap_destroy(now);
 	return text;

@@ -15,6 +15,7 @@ struct ordeal_target {
 	const char *name;
 	const char *argv[4]; /* below tests/targets */
 	const char *hook;    /* of heaptap's --hook; NULL: none */
+	unsigned changes;    /* by itself: enum procsnap_flag */
 };
 
 struct ordeal {

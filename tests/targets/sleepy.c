@@ -31,6 +31,7 @@
 #define WAIT_NS (WAIT_MS * 1000000)
 
 static atomic_ullong timeouts;
+static atomic_uint running;
 static atomic_bool stopping; /* the semaphores go away */
 static int quiet_socket, quiet_listener, quiet_epoll, quiet_semaphores;
 static aio_context_t quiet_aio;
@@ -170,6 +171,7 @@ static const struct call call[] = {
 static void *wait_for_ever(void *arg)
 {
 	const struct call *mine = arg;
+	atomic_fetch_add(&running, 1);
 	for (;;) {
 		int error = mine->wait();
 		if (error && !atomic_load(&stopping))
@@ -208,10 +210,17 @@ int main(int argc, char **argv)
 	bool all = argc < 2 || strcmp(argv[1], "-r");
 	set_up();
 	pthread_t thread[CALLS];
-	for (size_t i = 0; i < CALLS; i++)
-		if ((all || call[i].restarts) &&
-			pthread_create(&thread[i], NULL, wait_for_ever, (void *)&call[i]))
+	unsigned threads = 0;
+	for (size_t i = 0; i < CALLS; i++) {
+		if (!all && !call[i].restarts)
+			continue;
+		if (pthread_create(&thread[i], NULL, wait_for_ever, (void *)&call[i]))
 			speak_fail("pthread_create: errno %d", errno);
+		threads++;
+	}
+	/* A thread is born with its signals blocked. */
+	while (atomic_load(&running) < threads)
+		usleep(1000);
 	speak_ready();
 	while (strcmp(speak_hear(), "stop")) {
 		speak_add("%llu", atomic_load(&timeouts));
