@@ -226,6 +226,34 @@ START_TEST(all_killed_storm)
 }
 END_TEST
 
+/* A worker that dies between setting a thread's registers and setting its mask has sent it to the
+ * stub, which is alone with it and puts back both. */
+static void kill_as_the_mask_is_set(const struct ordeal_target *target, enum sweep_action action)
+{
+	struct ordeal ordeal;
+	struct sweep_plan plan = {
+		.action = action, .role = SWEEP_WORKER, .request = PTRACE_SETSIGMASK};
+	ordeal_init(&ordeal, target);
+	uint64_t calls = ordeal_undisturbed(&ordeal, &plan);
+	ck_assert_uint_ge(calls, 2);
+	for (plan.at = 1; plan.at <= calls; plan.at++)
+		kill_at(&ordeal, &plan);
+	ordeal_deinit(&ordeal);
+}
+
+START_TEST(worker_killed_as_the_mask_is_set)
+{
+	kill_as_the_mask_is_set(&threaded, SWEEP_KILL);
+	kill_as_the_mask_is_set(&computing, SWEEP_KILL);
+}
+END_TEST
+
+START_TEST(all_killed_as_the_mask_is_set)
+{
+	kill_as_the_mask_is_set(&threaded, SWEEP_KILL_ALL);
+}
+END_TEST
+
 /* Without root only who has the memfd can take out what stays as soon as the worker has answered.
  */
 static void kill_without_root(enum sweep_action action)
@@ -263,7 +291,8 @@ HT_SUITE("integration/sweep", main_killed_entries, main_killed_beside_worker_ent
 	all_killed_entries, main_killed_computing, main_killed_threaded, main_killed_blocked,
 	main_killed_storm, main_killed_beside_worker_computing, main_killed_beside_worker_threaded,
 	main_killed_beside_worker_blocked, main_killed_beside_worker_storm,
-	main_killed_beside_a_slow_worker, worker_killed_computing, worker_killed_threaded,
+	main_killed_beside_a_slow_worker, worker_killed_as_the_mask_is_set,
+	all_killed_as_the_mask_is_set, worker_killed_computing, worker_killed_threaded,
 	worker_killed_blocked, worker_killed_storm, all_killed_computing, all_killed_threaded,
 	all_killed_blocked, all_killed_storm, guardian_killed, worker_killed_without_root,
 	main_killed_beside_worker_without_root)
