@@ -25,11 +25,11 @@
 
 /* The thread that computes runs the stub; busy's main thread, which does there, waits in read(2).
  */
-static const struct ordeal_target computing = {"computing", {"canaries"}, NULL, 0};
-static const struct ordeal_target failing[] = {{"computing", {"canaries"}, NULL, 0},
-	{"threaded", {"busy", "-t", "4"}, NULL, 0},
-	{"blocked", {"sleepy"}, NULL, PROCSNAP_MASKS_CHANGE},
-	{"in a signal storm", {"busy", "-t2", "-s"}, NULL, PROCSNAP_MASKS_CHANGE}};
+static const struct ordeal_target computing = {"computing", {"canaries"}, NULL, 0, false};
+static const struct ordeal_target failing[] = {{"computing", {"canaries"}, NULL, 0, false},
+	{"threaded", {"busy", "-t", "4"}, NULL, 0, false},
+	{"blocked", {"sleepy"}, NULL, PROCSNAP_MASKS_CHANGE, false},
+	{"in a signal storm", {"busy", "-t2", "-s"}, NULL, PROCSNAP_MASKS_CHANGE, true}};
 
 #define NOBODY	      65534
 #define TAKING_CALLS  12

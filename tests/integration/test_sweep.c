@@ -25,18 +25,20 @@
 
 /* The stub runs in the thread that computes, there is no other; in the main thread of the others,
  * which waits in read(2). */
-static const struct ordeal_target computing = {"computing", {"canaries"}, NULL, 0};
-static const struct ordeal_target threaded = {"threaded", {"busy", "-t", "4"}, NULL, 0};
+static const struct ordeal_target computing = {"computing", {"canaries"}, NULL, 0, false};
+static const struct ordeal_target threaded = {"threaded", {"busy", "-t", "4"}, NULL, 0, false};
 /* One of its calls has a mask of its own. */
-static const struct ordeal_target blocked = {"blocked", {"sleepy"}, NULL, PROCSNAP_MASKS_CHANGE};
-static const struct ordeal_target blocked_restarting = {"blocked", {"sleepy", "-r"}, NULL, 0};
+static const struct ordeal_target blocked = {
+	"blocked", {"sleepy"}, NULL, PROCSNAP_MASKS_CHANGE, false};
+static const struct ordeal_target blocked_restarting = {
+	"blocked", {"sleepy", "-r"}, NULL, 0, false};
 static const struct ordeal_target storm = {
-	"in a signal storm", {"busy", "-t2", "-s"}, NULL, PROCSNAP_MASKS_CHANGE};
+	"in a signal storm", {"busy", "-t2", "-s"}, NULL, PROCSNAP_MASKS_CHANGE, true};
 
 static const struct ordeal_target entries = {
-	"hooked at its entries", {"busy-direct", "-t", "2"}, "auto", 0};
+	"hooked at its entries", {"busy-direct", "-t", "2"}, "auto", 0, false};
 static const struct ordeal_target entries_storm = {"hooked at its entries in a signal storm",
-	{"busy-direct", "-t2", "-s"}, "auto", PROCSNAP_MASKS_CHANGE};
+	{"busy-direct", "-t2", "-s"}, "auto", PROCSNAP_MASKS_CHANGE, true};
 
 /* What is left may be a stub that a thread is in: nothing may be written over it. */
 static void check_attach_refused(struct ordeal *o, const char *where)

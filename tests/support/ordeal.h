@@ -16,6 +16,7 @@ struct ordeal_target {
 	const char *argv[4]; /* below tests/targets */
 	const char *hook;    /* of heaptap's --hook; NULL: none */
 	unsigned changes;    /* by itself: enum procsnap_flag */
+	bool storm;	     /* busy -s: each undisturbed attach must meet some of its signals */
 };
 
 struct ordeal {

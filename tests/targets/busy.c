@@ -6,10 +6,12 @@
  *
  * usage: busy [-t THREADS] [-s] [-f] [-l]
  *
- * -s: a thread queues real-time signals to the workers, 10,000 a second; at the end as many
- * must have been handled as were queued. -f: a thread forks, or spawns, one child after the other;
- * each allocates and must end well. -l: two threads load libplug.so, let it allocate, and unload
- * it. "count" answers {"rounds":N,"sent":N,"handled":N,"children":N,"loads":N}.
+ * -s: a thread queues 10,000 real-time signals a second, each other one to the main thread, which
+ * waits for commands, the rest to the workers; at the end as many must have been handled as were
+ * queued, by the main thread and by the workers. -f: a thread forks, or spawns, one child after the
+ * other; each allocates and must end well. -l: two threads load libplug.so, let it allocate, and
+ * unload it. "count" answers {"rounds":N,"sent":N,"handled":N,"main_sent":N,"main_handled":N,
+ * "children":N,"loads":N}; what the main thread gets is part of sent and handled, too.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -35,17 +37,19 @@ struct sums {
 	long double x87;
 };
 
-static pthread_t worker[THREADS_MAX];
+static pthread_t main_thread, worker[THREADS_MAX];
 static unsigned threads = 8;
 static atomic_bool calm, stopping;
 static atomic_uint running;
-static atomic_ullong rounds, sent, handled, children, loads;
+static atomic_ullong rounds, sent, handled, main_sent, main_handled, children, loads;
 static char plug_path[4096];
 
 static void on_signal(int signal)
 {
 	(void)signal;
 	atomic_fetch_add(&handled, 1);
+	if (pthread_equal(pthread_self(), main_thread))
+		atomic_fetch_add(&main_handled, 1);
 }
 
 __attribute__((noinline)) static struct sums compute(void)
@@ -167,8 +171,12 @@ static void *signal_storm(void *arg)
 	clock_gettime(CLOCK_MONOTONIC, &at);
 	for (unsigned turn = 0; !atomic_load(&calm); turn++) {
 		union sigval value = {.sival_int = 1};
-		if (!pthread_sigqueue(worker[turn % threads], SIGRTMIN, value))
+		bool to_main = turn % 2;
+		pthread_t to = to_main ? main_thread : worker[turn / 2 % threads];
+		if (!pthread_sigqueue(to, SIGRTMIN, value)) {
 			atomic_fetch_add(&sent, 1);
+			atomic_fetch_add(&main_sent, to_main);
+		}
 		at.tv_nsec += STORM_PERIOD_NS;
 		if (at.tv_nsec >= 1000000000) {
 			at.tv_nsec -= 1000000000;
@@ -248,6 +256,7 @@ int main(int argc, char **argv)
 		speak_fail("1 to %d threads", THREADS_MAX);
 	snprintf(plug_path, sizeof(plug_path), "%.*s/libplug.so",
 		(int)(strrchr(argv[0], '/') - argv[0]), argv[0]);
+	main_thread = pthread_self();
 	struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
 	sigaction(SIGRTMIN, &action, NULL);
 	for (unsigned i = 0; i < threads; i++)
@@ -259,10 +268,11 @@ int main(int argc, char **argv)
 		usleep(1000);
 	speak_ready();
 	for (const char *command; strcmp(command = speak_hear(), "stop");) {
-		speak_add("{\"rounds\":%llu,\"sent\":%llu,\"handled\":%llu,\"children\":%llu,"
-			  "\"loads\":%llu}",
+		speak_add("{\"rounds\":%llu,\"sent\":%llu,\"handled\":%llu,\"main_sent\":%llu,"
+			  "\"main_handled\":%llu,\"children\":%llu,\"loads\":%llu}",
 			atomic_load(&rounds), atomic_load(&sent), atomic_load(&handled),
-			atomic_load(&children), atomic_load(&loads));
+			atomic_load(&main_sent), atomic_load(&main_handled), atomic_load(&children),
+			atomic_load(&loads));
 		speak_send();
 	}
 	/* A signal that reaches a thread on its way out is lost. */
@@ -272,8 +282,10 @@ int main(int argc, char **argv)
 	atomic_store(&stopping, true);
 	for (unsigned i = 0; i < threads; i++)
 		pthread_join(worker[i], NULL);
-	if (atomic_load(&sent) != atomic_load(&handled))
-		speak_fail("%llu signals sent, %llu handled", atomic_load(&sent),
-			atomic_load(&handled));
+	if (atomic_load(&sent) != atomic_load(&handled) ||
+		atomic_load(&main_sent) != atomic_load(&main_handled))
+		speak_fail("%llu signals sent, %llu handled; by the main thread %llu, %llu",
+			atomic_load(&sent), atomic_load(&handled), atomic_load(&main_sent),
+			atomic_load(&main_handled));
 	_exit(0);
 }
