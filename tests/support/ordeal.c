@@ -184,6 +184,7 @@ void ordeal_sweep(struct ordeal *o, struct sweep_plan plan,
 				hits, plan.at);
 		fflush(stdout);
 	}
-	ordeal_undisturbed(o, &plan);
+	calls = least(calls, ordeal_undisturbed(o, &plan));
 	printf("sweep: %s, %lu points reached\n", o->target->name, hits);
+	sweep_points_check(&points, calls, hits);
 }

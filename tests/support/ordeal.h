@@ -45,8 +45,8 @@ bool ordeal_check_trace(struct ordeal *ordeal, bool whole);
 
 /*
  * Runs `once(ordeal, plan)` with plan->at at one point (sweep_points_of) after the other. It
- * returns whether the point was reached. Every tenth time, and at the end, an undisturbed attach
- * must work.
+ * returns whether the point was reached, as at least half of them must be. Every tenth time, and at
+ * the end, an undisturbed attach must work.
  */
 void ordeal_sweep(struct ordeal *ordeal, struct sweep_plan plan,
 	bool (*once)(struct ordeal *ordeal, const struct sweep_plan *plan));

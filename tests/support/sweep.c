@@ -452,3 +452,11 @@ struct sweep_points sweep_points_of(const char *name, uint64_t calls, unsigned p
 		chosen.stride, chosen.first, seed_now);
 	return chosen;
 }
+
+void sweep_points_check(const struct sweep_points *points, uint64_t calls, uint64_t hits)
+{
+	uint64_t last = calls < points->last ? calls : points->last;
+	uint64_t planned = last < points->first ? 0 : (last - points->first) / points->stride + 1;
+	ck_assert_msg(
+		hits > 0 && hits >= planned / 2, "%lu of %lu points were reached", hits, planned);
+}

@@ -91,5 +91,9 @@ struct sweep_points {
  * chooses another. Prints what was chosen, for the sweep `name`. */
 struct sweep_points sweep_points_of(const char *name, uint64_t calls, unsigned points);
 
+/* Fails the test unless at least one point was reached, and half of those up to `calls`: as many
+ * as there were in the run that made the fewest. */
+void sweep_points_check(const struct sweep_points *points, uint64_t calls, uint64_t hits);
+
 /* What was done where, for messages: "kill at call 17, openat of main". Static buffer. */
 const char *sweep_text(const struct sweep *sweep);
