@@ -15,7 +15,6 @@
 #include "tests/support/ht_check.h"
 #include "tests/support/ordeal.h"
 
-#define REFUSED 3
 #define SLOW_MS 40 /* so that the guardian comes to look meanwhile */
 #define NOBODY	65534
 /* Of the worker's calls, from the first descriptor that it takes: the answer is given at the 11th,
@@ -40,32 +39,6 @@ static const struct ordeal_target entries = {
 static const struct ordeal_target entries_storm = {"hooked at its entries in a signal storm",
 	{"busy-direct", "-t2", "-s"}, "auto", PROCSNAP_MASKS_CHANGE, true};
 
-/* What is left may be a stub that a thread is in: nothing may be written over it. */
-static void check_attach_refused(struct ordeal *o, const char *where)
-{
-	char *err;
-	int status = run_program(o->argv, ORDEAL_HEAPTAP_MS, NULL, &err);
-	ck_assert_msg(
-		status == REFUSED, "%s: the next attach ended with %d: %s", where, status, err);
-	ck_assert_msg(strstr(err, "recover"), "%s: %s", where, err);
-	free(err);
-}
-
-/* With all of heaptap dead, whatever is left passes calls through until it is taken out. */
-static void recover(struct ordeal *o, const char *where)
-{
-	const char *const argv[] = {run_built("heaptap"), "recover", "-p", o->pid, NULL};
-	char *err, *left = ordeal_difference(o);
-	if (left[0]) {
-		check_attach_refused(o, where);
-		victim_prove_alive(&o->victim);
-		int status = run_program(argv, ORDEAL_HEAPTAP_MS, NULL, &err);
-		ck_assert_msg(status == 0, "%s: recover ended with %d: %s", where, status, err);
-		free(err);
-	}
-	free(left);
-}
-
 static bool kill_at(struct ordeal *o, const struct sweep_plan *plan)
 {
 	struct sweep sweep;
@@ -76,7 +49,7 @@ static bool kill_at(struct ordeal *o, const struct sweep_plan *plan)
 	snprintf(where, sizeof(where), "%s, %s", o->target->name, sweep_text(&sweep));
 	victim_prove_alive(&o->victim);
 	if (plan->action == SWEEP_KILL_ALL)
-		recover(o, where);
+		ordeal_recover(o, where);
 	ordeal_check(o, where);
 	ordeal_check_trace(o, false);
 	sweep_deinit(&sweep);

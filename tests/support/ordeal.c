@@ -15,6 +15,7 @@
 #include "tests/support/tracefile.h"
 
 #define POINTS	    8
+#define REFUSED	    3
 #define REPEATS	    10
 #define TOLD_EVERY  500
 #define VICTIM_NICE 19
@@ -126,6 +127,31 @@ bool ordeal_check_trace(struct ordeal *o, bool whole)
 	ck_assert(!whole || stat.st_size > 0);
 	unlink(o->trace);
 	return true;
+}
+
+/* What is left may be a stub that a thread is in: nothing may be written over it. */
+static void check_attach_refused(struct ordeal *o, const char *where)
+{
+	char *err;
+	int status = run_program(o->argv, ORDEAL_HEAPTAP_MS, NULL, &err);
+	ck_assert_msg(
+		status == REFUSED, "%s: the next attach ended with %d: %s", where, status, err);
+	ck_assert_msg(strstr(err, "recover"), "%s: %s", where, err);
+	free(err);
+}
+
+void ordeal_recover(struct ordeal *o, const char *where)
+{
+	const char *const argv[] = {run_built("heaptap"), "recover", "-p", o->pid, NULL};
+	char *err, *left = ordeal_difference(o);
+	if (left[0]) {
+		check_attach_refused(o, where);
+		victim_prove_alive(&o->victim);
+		int status = run_program(argv, ORDEAL_HEAPTAP_MS, NULL, &err);
+		ck_assert_msg(status == 0, "%s: recover ended with %d: %s", where, status, err);
+		free(err);
+	}
+	free(left);
 }
 
 /* One run that had to wait long is not what the others come up to. */

@@ -39,6 +39,9 @@ uint64_t ordeal_undisturbed(struct ordeal *ordeal, const struct sweep_plan *like
 char *ordeal_difference(const struct ordeal *ordeal);
 /* The target answers and does not differ; `where` is for the message. */
 void ordeal_check(struct ordeal *ordeal, const char *where);
+/* All of heaptap is dead: whatever is left passes calls through, is not touched by an attach, and
+ * `heaptap recover` takes it out. */
+void ordeal_recover(struct ordeal *ordeal, const char *where);
 /* What was written of the trace is one; removes it. False when there is none. `whole`: with its
  * end. */
 bool ordeal_check_trace(struct ordeal *ordeal, bool whole);

@@ -172,7 +172,7 @@ static void at_entry(struct sweep *sweep, struct sweep_process *process,
 	process->number = number;
 	if (number == SYS_setsid && process->role == SWEEP_WORKER)
 		process->role = SWEEP_GUARDIAN;
-	sweep->begun |= plan->from == 0 || number == plan->from;
+	sweep->begun |= !plan->orphans && (plan->from == 0 || number == plan->from);
 	if (!sweep->begun ||
 		(plan->request && (number != SYS_ptrace || first_arg != plan->request)))
 		return;
@@ -340,8 +340,10 @@ static void *trace(void *context)
 			at_stop(sweep, pid, status);
 			continue;
 		}
-		if (pid == sweep->run.pid)
+		if (pid == sweep->run.pid) {
 			sweep->run.status = status;
+			sweep->begun |= sweep->plan.orphans;
+		}
 		process_forget(sweep, pid);
 	}
 }

@@ -39,6 +39,7 @@ struct sweep_plan {
 	uint64_t at;	       /* the first call is 1 */
 	struct places *places; /* not `at`, but the first call that is due there; or NULL */
 	long from;	       /* which is the first of this number; 0: after the exec */
+	bool orphans;	       /* which is the first after main's end */
 	int value;
 	long request;			/* only calls of ptrace for this count; 0: all calls */
 	bool command;			/* what main forks first is no part of heaptap */

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Who takes out what a dead heaptap has left dies of it, too: all that is left of heaptap is killed
+ * at a call that comes after main's end in the midst of a capture, and `heaptap recover` is killed,
+ * or a call of its fails, at its system calls (HEAPTAP_SWEEP, tests/support/sweep.h). The target
+ * lives and computes right, what is said of it is true, and the next recover takes out the rest.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tests/support/gotwords.h"
+#include "tests/support/ht_check.h"
+#include "tests/support/ordeal.h"
+#include "tests/support/tap.h"
+
+#define POINTS	       6
+#define POINTS_FAILING 3
+#define DURATION_AT    7 /* in an ordeal's argv */
+#define STATUS_MAX     7
+
+static const struct ordeal_target computing = {"computing", {"canaries"}, NULL, 0, false};
+static const struct ordeal_target threaded = {"threaded", {"busy", "-t", "4"}, NULL, 0, false};
+static const struct ordeal_target storm = {
+	"in a signal storm", {"busy", "-t2", "-s"}, NULL, PROCSNAP_MASKS_CHANGE, true};
+
+typedef bool once_fn(struct ordeal *ordeal, const struct sweep_plan *plan, uint64_t *ret_calls);
+
+static uint64_t calls_counted(struct ordeal *o, const struct sweep_plan *like, once_fn *once)
+{
+	struct sweep_plan plan = *like;
+	uint64_t calls;
+	plan.action = SWEEP_COUNT;
+	once(o, &plan, &calls);
+	return calls;
+}
+
+static void rescue_sweep(const struct ordeal_target *target, struct sweep_plan plan,
+	unsigned point_count, once_fn *once)
+{
+	struct ordeal ordeal;
+	ordeal_init(&ordeal, target);
+	uint64_t calls = calls_counted(&ordeal, &plan, once), hits = 0, ignored;
+	struct sweep_points points = sweep_points_of(target->name, calls, point_count);
+	for (plan.at = points.first; plan.at <= points.last; plan.at += points.stride) {
+		bool hit = once(&ordeal, &plan, &ignored);
+		hits += hit;
+		if (!hit && plan.at > calls)
+			break;
+	}
+	/* Fewer than there seemed to be, where the first run had to wait long. */
+	if (hits < point_count / 2) {
+		uint64_t again = calls_counted(&ordeal, &plan, once);
+		calls = again < calls ? again : calls;
+	}
+	printf("sweep: %s, %lu points reached\n", target->name, hits);
+	sweep_points_check(&points, calls, hits);
+	ordeal_deinit(&ordeal);
+}
+
+/* --- the guardian ------------------------------------------------------------------------------
+ */
+
+static bool is_tapped(const struct ordeal *o)
+{
+	return gotwords_tapped(o->victim.pid, "", NULL) > 0;
+}
+
+/* Main is killed while it captures, and at a later call whatever is left. */
+static bool rest_killed_at(struct ordeal *o, const struct sweep_plan *plan, uint64_t *ret_calls)
+{
+	struct sweep sweep;
+	char where[200];
+	o->argv[DURATION_AT] = "60s";
+	sweep_start(&sweep, o->argv, plan);
+	run_until(is_tapped(o), ORDEAL_HEAPTAP_MS);
+	kill(sweep.run.pid, SIGKILL);
+	sweep_wait(&sweep, ORDEAL_HEAPTAP_MS);
+	snprintf(where, sizeof(where), "%s, main killed, %s", o->target->name, sweep_text(&sweep));
+	victim_prove_alive(&o->victim);
+	if (sweep.hit)
+		ordeal_recover(o, where);
+	ordeal_check(o, where);
+	ordeal_check_trace(o, false);
+	*ret_calls = sweep.calls[plan->role];
+	sweep_deinit(&sweep);
+	return sweep.hit;
+}
+
+static void rest_killed(const struct ordeal_target *target, enum sweep_role role)
+{
+	rescue_sweep(target,
+		(struct sweep_plan){.action = SWEEP_KILL_ALL, .role = role, .orphans = true},
+		POINTS, rest_killed_at);
+}
+
+START_TEST(guardian_killed_as_it_detaches)
+{
+	rest_killed(&threaded, SWEEP_GUARDIAN);
+}
+END_TEST
+
+START_TEST(its_worker_and_all_killed)
+{
+	rest_killed(&computing, SWEEP_WORKER);
+}
+END_TEST
+
+START_TEST(all_killed_as_it_detaches_storm)
+{
+	rest_killed(&storm, SWEEP_ANY);
+}
+END_TEST
+
+/* --- recover -----------------------------------------------------------------------------------
+ */
+
+static void abandon(struct ordeal *o)
+{
+	struct tap tap;
+	tap_start(&tap, o->victim.pid, (const char *[]){"--symbolize", "later", NULL});
+	tap_wait_any(&tap);
+	tap_abandon(&tap);
+	unlink(tap.trace);
+}
+
+static void recover_the_rest(struct ordeal *o, const char *where)
+{
+	const char *const argv[] = {run_built("heaptap"), "recover", "-p", o->pid, NULL};
+	char *err;
+	int status = run_program(argv, ORDEAL_HEAPTAP_MS, NULL, &err);
+	ck_assert_msg(status == 0, "%s: another recover ended with %d: %s", where, status, err);
+	free(err);
+	ordeal_check(o, where);
+}
+
+/* Nothing differs when it says so. */
+static bool recover_hit_at(struct ordeal *o, const struct sweep_plan *plan, uint64_t *ret_calls)
+{
+	const char *const argv[] = {run_built("heaptap"), "recover", "-p", o->pid, NULL};
+	struct sweep sweep;
+	char where[600];
+	abandon(o);
+	sweep_start(&sweep, argv, plan);
+	int status = sweep_wait(&sweep, ORDEAL_HEAPTAP_MS);
+	char *err = run_err(&sweep.run);
+	snprintf(where, sizeof(where), "%s, recover, %s: %d, %.300s", o->target->name,
+		sweep_text(&sweep), status, err);
+	free(err);
+	if (getenv("VERBOSE"))
+		fprintf(stderr, "%s\n", where);
+	victim_prove_alive(&o->victim);
+	ck_assert_msg(status <= STATUS_MAX || plan->action == SWEEP_KILL_ALL, "%s", where);
+	ck_assert_msg(status == 0 || plan->action != SWEEP_COUNT, "%s", where);
+	if (status == 0)
+		ordeal_check(o, where);
+	recover_the_rest(o, where);
+	*ret_calls = sweep.calls[plan->role];
+	sweep_deinit(&sweep);
+	return sweep.hit;
+}
+
+START_TEST(recover_killed_threaded)
+{
+	rescue_sweep(&threaded, (struct sweep_plan){.action = SWEEP_KILL_ALL, .role = SWEEP_ANY},
+		POINTS, recover_hit_at);
+}
+END_TEST
+
+START_TEST(recover_killed_computing)
+{
+	rescue_sweep(&computing,
+		(struct sweep_plan){.action = SWEEP_KILL_ALL, .role = SWEEP_WORKER}, POINTS,
+		recover_hit_at);
+}
+END_TEST
+
+/* What the dynamic linker does about its calls is not ours: from the first one of main on. */
+static void recover_fails(const struct ordeal_target *target, int error)
+{
+	rescue_sweep(target,
+		(struct sweep_plan){.action = SWEEP_FAIL,
+			.role = SWEEP_ANY,
+			.value = error,
+			.from = SYS_rt_sigprocmask},
+		POINTS_FAILING, recover_hit_at);
+}
+
+START_TEST(recover_fails_threaded)
+{
+	recover_fails(&threaded, EPERM);
+	recover_fails(&threaded, EINTR);
+}
+END_TEST
+
+START_TEST(recover_fails_computing)
+{
+	recover_fails(&computing, ENOMEM);
+	recover_fails(&computing, EIO);
+	recover_fails(&computing, ESRCH);
+}
+END_TEST
+
+HT_SUITE("integration/sweep_rescue", guardian_killed_as_it_detaches, its_worker_and_all_killed,
+	all_killed_as_it_detaches_storm, recover_killed_threaded, recover_killed_computing,
+	recover_fails_threaded, recover_fails_computing)
