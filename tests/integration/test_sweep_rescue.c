@@ -20,6 +20,8 @@
 
 #define POINTS	       6
 #define POINTS_FAILING 3
+#define POINTS_ALL     999
+#define WRITES_MIN     6 /* a few slots, the stub, what was in its place */
 #define DURATION_AT    7 /* in an ordeal's argv */
 #define STATUS_MAX     7
 
@@ -45,6 +47,7 @@ static void rescue_sweep(const struct ordeal_target *target, struct sweep_plan p
 	struct ordeal ordeal;
 	ordeal_init(&ordeal, target);
 	uint64_t calls = calls_counted(&ordeal, &plan, once), hits = 0, ignored;
+	ck_assert(!plan.number || calls >= WRITES_MIN);
 	struct sweep_points points = sweep_points_of(target->name, calls, point_count);
 	for (plan.at = points.first; plan.at <= points.last; plan.at += points.stride) {
 		bool hit = once(&ordeal, &plan, &ignored);
@@ -53,7 +56,7 @@ static void rescue_sweep(const struct ordeal_target *target, struct sweep_plan p
 			break;
 	}
 	/* Fewer than there seemed to be, where the first run had to wait long. */
-	if (hits < point_count / 2) {
+	if (hits < calls / points.stride / 2) {
 		uint64_t again = calls_counted(&ordeal, &plan, once);
 		calls = again < calls ? again : calls;
 	}
@@ -67,7 +70,8 @@ static void rescue_sweep(const struct ordeal_target *target, struct sweep_plan p
 
 static bool is_tapped(const struct ordeal *o)
 {
-	return gotwords_tapped(o->victim.pid, "", NULL) > 0;
+	size_t all, tapped = gotwords_tapped(o->victim.pid, o->target->argv[0], &all);
+	return all > 0 && tapped == all;
 }
 
 /* Main is killed while it captures, and at a later call whatever is left. */
@@ -97,6 +101,24 @@ static void rest_killed(const struct ordeal_target *target, enum sweep_role role
 		(struct sweep_plan){.action = SWEEP_KILL_ALL, .role = role, .orphans = true},
 		POINTS, rest_killed_at);
 }
+
+/* At each write into the target: slots, the stub, what was in its place. */
+static void each_write(enum sweep_action action, int error, bool orphans, once_fn *once)
+{
+	rescue_sweep(&threaded,
+		(struct sweep_plan){.action = action,
+			.value = error,
+			.role = SWEEP_ANY,
+			.orphans = orphans,
+			.number = SYS_pwrite64},
+		POINTS_ALL, once);
+}
+
+START_TEST(all_killed_as_the_guardian_writes)
+{
+	each_write(SWEEP_KILL_ALL, 0, true, rest_killed_at);
+}
+END_TEST
 
 START_TEST(guardian_killed_as_it_detaches)
 {
@@ -179,6 +201,18 @@ START_TEST(recover_killed_computing)
 }
 END_TEST
 
+START_TEST(recover_killed_as_it_writes)
+{
+	each_write(SWEEP_KILL_ALL, 0, false, recover_hit_at);
+}
+END_TEST
+
+START_TEST(recover_cannot_write)
+{
+	each_write(SWEEP_FAIL, EIO, false, recover_hit_at);
+}
+END_TEST
+
 /* What the dynamic linker does about its calls is not ours: from the first one of main on. */
 static void recover_fails(const struct ordeal_target *target, int error)
 {
@@ -205,6 +239,7 @@ START_TEST(recover_fails_computing)
 }
 END_TEST
 
-HT_SUITE("integration/sweep_rescue", guardian_killed_as_it_detaches, its_worker_and_all_killed,
+HT_SUITE("integration/sweep_rescue", all_killed_as_the_guardian_writes, recover_killed_as_it_writes,
+	recover_cannot_write, guardian_killed_as_it_detaches, its_worker_and_all_killed,
 	all_killed_as_it_detaches_storm, recover_killed_threaded, recover_killed_computing,
 	recover_fails_threaded, recover_fails_computing)

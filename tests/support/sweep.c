@@ -174,7 +174,8 @@ static void at_entry(struct sweep *sweep, struct sweep_process *process,
 		process->role = SWEEP_GUARDIAN;
 	sweep->begun |= !plan->orphans && (plan->from == 0 || number == plan->from);
 	if (!sweep->begun ||
-		(plan->request && (number != SYS_ptrace || first_arg != plan->request)))
+		(plan->request && (number != SYS_ptrace || first_arg != plan->request)) ||
+		(plan->number && number != plan->number))
 		return;
 	sweep->calls[SWEEP_ANY]++;
 	sweep->calls[process->role]++;

@@ -42,6 +42,7 @@ struct sweep_plan {
 	bool orphans;	       /* which is the first after main's end */
 	int value;
 	long request;			/* only calls of ptrace for this count; 0: all calls */
+	long number;			/* only calls of this number do; 0: all calls */
 	bool command;			/* what main forks first is no part of heaptap */
 	unsigned dally_ms;		/* so long the process then waits in its call */
 	void (*call)(void *context);	/* runs in the tracer's thread, while that process waits */
