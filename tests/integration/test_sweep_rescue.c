@@ -147,6 +147,8 @@ static void abandon(struct ordeal *o)
 	tap_start(&tap, o->victim.pid, (const char *[]){"--symbolize", "later", NULL});
 	tap_wait_any(&tap);
 	tap_abandon(&tap);
+	/* A worker of it that is still in a call has the lock. */
+	run_until(tap_guardian_is_done(o->victim.pid), ORDEAL_HEAPTAP_MS);
 	unlink(tap.trace);
 }
 
