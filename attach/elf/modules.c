@@ -27,7 +27,8 @@ static bool named_like_linker(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 	const char *name = slash ? slash + 1 : path;
-	return !strncmp(name, "ld-", 3) || !strncmp(name, "ld.so", 5);
+	return !strncmp(name, "ld-", 3) || !strncmp(name, "ld.so", 5) ||
+	       !strcmp(name, "libc.so"); /* musl's */
 }
 
 static bool holds(const struct module *module, raddr_t addr)

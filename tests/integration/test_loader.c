@@ -22,6 +22,7 @@
 #define STORMS	  8 /* captures within one storm */
 /* mimalloc 2.0.9 gives misaligned blocks after some more. */
 #define OPERATIONS "5000"
+#define MUSL	   "/lib/ld-musl-x86_64.so.1"
 
 static unsigned long ask_count(struct victim *victim, const char *command)
 {
@@ -63,6 +64,28 @@ START_TEST(storm)
 }
 END_TEST
 
+static void check_rounds(struct victim *victim, const char *program)
+{
+	/* Lazy slots are bound by us in the first round, by the dynamic linker in the second. */
+	for (int round = 0; round < 2; round++) {
+		struct tap tap;
+		struct procsnap *before = procsnap_take(victim->pid, 0);
+		tap_start(&tap, victim->pid, NULL);
+		tap_wait_on(&tap, program);
+		char *books = victim_ask(victim, "go", ANSWER_MS);
+		json_t *attach = tap_stop(&tap, 0);
+		tap_check_clean(attach);
+		ck_assert_uint_eq(report_u64(attach, "untapped_modules"), 0);
+		json_decref(attach);
+		procsnap_verify(before, victim->pid);
+		json_t *ledger = report_parse(books);
+		books_check(tap.trace, ledger, true, strstr(program, "musl"));
+		json_decref(ledger);
+		free(books);
+		free(victim_ask(victim, "go", ANSWER_MS));
+	}
+}
+
 /* One way of linking and starting the ledger: what it counts itself is what the trace says. */
 static void check_books(const char *program, const char *setting, bool lax)
 {
@@ -84,24 +107,7 @@ static void check_books(const char *program, const char *setting, bool lax)
 	if (value)
 		unsetenv(variable);
 	free(variable);
-	/* Lazy slots are bound by us in the first round, by the dynamic linker in the second. */
-	for (int round = 0; round < 2; round++) {
-		struct tap tap;
-		struct procsnap *before = procsnap_take(victim.pid, 0);
-		tap_start(&tap, victim.pid, NULL);
-		tap_wait_on(&tap, program);
-		char *books = victim_ask(&victim, "go", ANSWER_MS);
-		json_t *attach = tap_stop(&tap, 0);
-		tap_check_clean(attach);
-		ck_assert_uint_eq(report_u64(attach, "untapped_modules"), 0);
-		json_decref(attach);
-		procsnap_verify(before, victim.pid);
-		json_t *ledger = report_parse(books);
-		books_check(tap.trace, ledger, true, strstr(program, "musl"));
-		json_decref(ledger);
-		free(books);
-		free(victim_ask(&victim, "go", ANSWER_MS));
-	}
+	check_rounds(&victim, program);
 	victim_stop(&victim);
 }
 
@@ -134,6 +140,22 @@ START_TEST(every_way_of_linking)
 		fflush(stdout);
 		check_books(linked[i].program, linked[i].setting, linked[i].lax);
 	}
+}
+END_TEST
+
+/* musl's dynamic linker is a program, too, and is called like a library. */
+START_TEST(musl_started_by_hand)
+{
+	struct victim victim;
+	const char *program = run_built("tests/targets/linked-musl");
+	if (access(program, X_OK) || access(MUSL, X_OK)) {
+		printf("skipped: loader: musl_started_by_hand: its linker is not installed\n");
+		return;
+	}
+	victim_start(
+		&victim, (const char *[]){MUSL, program, "-n", OPERATIONS, "-t", "2", "-l", NULL});
+	check_rounds(&victim, "linked-musl");
+	victim_stop(&victim);
 }
 END_TEST
 
@@ -223,5 +245,5 @@ START_TEST(namespaces)
 }
 END_TEST
 
-HT_SUITE("integration/loader", storm, every_way_of_linking, linked_statically, shim_below,
-	allocator_with_the_old_hash, namespaces)
+HT_SUITE("integration/loader", storm, every_way_of_linking, musl_started_by_hand, linked_statically,
+	shim_below, allocator_with_the_old_hash, namespaces)

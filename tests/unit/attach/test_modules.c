@@ -251,22 +251,36 @@ START_TEST(all_kinds_of_executables)
 }
 END_TEST
 
-START_TEST(linker_started_by_hand)
+static const struct module *linker_of(const struct view *view)
 {
-	char *path = compile((const char *[]){"gcc", "-pie", "-fPIE", NULL}, sleeper, NULL);
-	struct child child =
-		child_exec((const char *[]){"/lib64/ld-linux-x86-64.so.2", path, NULL}, NULL);
-	child_mapped(&child, "libc.so.6");
+	for (size_t i = 0; i < view->modules.count; i++)
+		if (view->modules.module[i].interpreter)
+			return &view->modules.module[i];
+	return NULL;
+}
+
+static void check_by_hand(const char *const compiler[], const char *linker, const char *name)
+{
+	char *path = compile_or_skip("modules", compiler, sleeper);
+	if (!path)
+		return;
+	struct child child = child_exec((const char *[]){linker, path, NULL}, NULL);
+	child_mapped(&child, "libc.so");
 	struct view view = view_of(child.pid);
-	const struct module *linker = NULL;
-	for (size_t i = 0; i < view.modules.count; i++)
-		if (view.modules.module[i].interpreter)
-			linker = &view.modules.module[i];
-	ck_assert_ptr_nonnull(linker);
-	ck_assert_ptr_nonnull(strstr(linker->path, "ld-linux"));
+	const struct module *found = linker_of(&view);
+	ck_assert_ptr_nonnull(found);
+	ck_assert_ptr_nonnull(strstr(found->path, name));
 	view_deinit(&view);
 	child_kill(&child);
 	free(path);
+}
+
+START_TEST(linker_started_by_hand)
+{
+	check_by_hand((const char *[]){"gcc", "-pie", "-fPIE", NULL}, "/lib64/ld-linux-x86-64.so.2",
+		"ld-linux");
+	/* musl's is its C library. */
+	check_by_hand((const char *[]){"musl-gcc", NULL}, "/lib/ld-musl-x86_64.so.1", "/libc.so");
 }
 END_TEST
 
