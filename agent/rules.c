@@ -90,6 +90,7 @@ static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
 static const uint8_t push_rbp[] = {0x55};
 static const uint8_t mov_rsp_rbp[] = {0x48, 0x89, 0xe5};
 static const uint8_t ret[] = {0xc3};
+static const uint8_t pad_drop[ABI_PAD_DROP_BYTES] = ABI_PAD_DROP;
 
 static bool code_is(uint64_t pc, uint64_t end, const uint8_t *bytes, uint64_t count)
 {
@@ -126,15 +127,25 @@ static uint32_t rule_of_agent(const struct abi_config *config, uint64_t pc)
 	return abi_rule_make(ABI_RULE_FRAME, 0, 0) | RULES_HIDDEN;
 }
 
-/* What stands before, and for, the first instruction of a function that is hooked at its entry. */
+/* Words above the return address before this instruction of a bridge. */
+static uint64_t words_in_bridge(uint64_t pc)
+{
+	const struct abi_bridge *bridge = (const struct abi_bridge *)(pc & ~63ull);
+	uint64_t words = 0, at = pc - (uint64_t)bridge->code;
+	for (unsigned i = 0; i < ABI_BRIDGE_STEPS && bridge->step[i].from; i++)
+		if (at < sizeof(bridge->code) && at >= bridge->step[i].from)
+			words = bridge->step[i].words;
+	return words;
+}
+
+/* What stands before, and for, the first instructions of a function that is hooked at its entry. */
 static uint32_t rule_of_near(uint64_t pc, uint64_t offset)
 {
 	uint64_t words = 1;
-	if (offset >= ABI_NEAR_BRIDGES_OFF) {
-		const struct abi_bridge *bridge = (const struct abi_bridge *)(pc & ~63ull);
-		if (pc > (uint64_t)bridge->code)
-			words += bridge->pushed / 8;
-	}
+	if (offset >= ABI_NEAR_BRIDGES_OFF)
+		words += words_in_bridge(pc);
+	else if (code_is(pc, pc + ABI_NEAR_BRIDGES_OFF - offset, pad_drop, sizeof(pad_drop)))
+		words += ((const uint8_t *)pc)[ABI_PAD_DROP_BYTES] / 8;
 	return abi_rule_make(ABI_RULE_RSP, (int)words, 0) | RULES_HIDDEN;
 }
 

@@ -9,8 +9,8 @@
 #define THUNK_CONFIG	   16
 #define CONFIG_STATE	   48
 #define CONFIG_SLOTS	   88
-#define CONFIG_MASK	   328
-#define CONFIG_FILTER	   336
+#define CONFIG_MASK	   344
+#define CONFIG_FILTER	   352
 #define SLOT_SHIFT	   18
 #define FILTER_SHIFT	   10
 #define FILTER_MASK	   0xfffff

@@ -214,7 +214,8 @@ static struct ht_err *configure(struct session *s)
 	journal_begin(&s->journal, s->image.base, s->image.bytes, s->image.thunks);
 	if (s->entries.near_count)
 		journal_set_near(&s->journal, s->entries.near);
-	journal_set_slack(&s->journal, s->slack.addr, s->slack.original, s->slack.bytes);
+	journal_set_slack(
+		&s->journal, s->slack.addr, s->slack.left, s->slack.original, s->slack.bytes);
 	journal_set_sockets(
 		&s->journal, s->remote.agent_fd, sockets.agent_inode, sockets.daemon_inode);
 	configure_sockets(s);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attach/inject/callees.h"
 #include "attach/inject/choose.h"
 #include "attach/inject/clobbers.h"
 #include "attach/inject/stub.h"
@@ -19,22 +20,21 @@ static struct ht_err *no_memory(void)
 
 /* --- which --- */
 
-static bool is_wanted(const struct coverage_function *function, enum entries_mode mode)
+/* Of a static program nothing is seen but at entries. */
+static bool is_wanted(const struct survey *survey, const struct coverage_function *function,
+	enum entries_mode mode)
 {
 	return function->native->role == FAMILY_HOOKED &&
-	       (mode == ENTRIES_ALL || (mode == ENTRIES_AUTO && function->places));
+	       (mode == ENTRIES_ALL ||
+		       (mode == ENTRIES_AUTO && (function->places || survey->is_static)));
 }
 
-static struct ht_err *collect(
+static void collect_functions(
 	const struct survey *survey, enum entries_mode mode, struct entries *entries)
 {
-	const struct coverage *coverage = &survey->coverage;
-	entries->entry = calloc(coverage->count + 1, sizeof(*entries->entry));
-	if (!entries->entry)
-		return no_memory();
-	for (size_t i = 0; i < coverage->count; i++) {
-		const struct coverage_function *function = &coverage->function[i];
-		if (!is_wanted(function, mode))
+	for (size_t i = 0; i < survey->coverage.count; i++) {
+		const struct coverage_function *function = &survey->coverage.function[i];
+		if (!is_wanted(survey, function, mode))
 			continue;
 		struct entry *entry = &entries->entry[entries->count++];
 		snprintf(entry->name, sizeof(entry->name), "%s", function->native->name);
@@ -42,8 +42,52 @@ static struct ht_err *collect(
 		entry->usable_size = function->native->usable_size;
 		entry->text_lo = function->module->text_lo;
 		entry->text_hi = function->module->text_hi;
+		entry->addr = function->native->addr;
+		entry->bytes = function->native->bytes;
 		entry->function = i;
 	}
+}
+
+static const struct module *executable_of(const struct survey *survey)
+{
+	for (size_t i = 0; i < survey->modules.count; i++)
+		if (survey->modules.module[i].executable)
+			return &survey->modules.module[i];
+	return NULL;
+}
+
+/* Functions by which a static program could forbid what the agent does. */
+static void collect_guards(const struct survey *survey, struct entries *entries)
+{
+	const struct module *module = executable_of(survey);
+	for (size_t i = 0; module && i < module->natives.guard_count; i++) {
+		struct entry *entry = &entries->entry[entries->count++];
+		*entry = (struct entry){.hook = ABI_GUARD_PRCTL,
+			.name = "more of the kind",
+			.text_lo = module->text_lo,
+			.text_hi = module->text_hi,
+			.function = ENTRY_GUARD};
+		if (i == NATIVE_GUARDS_MAX)
+			continue;
+		const struct native_guard *guard = &module->natives.guard[i];
+		entry->hook = guard->hook;
+		entry->addr = guard->addr;
+		entry->bytes = guard->bytes;
+		snprintf(entry->name, sizeof(entry->name), "%s",
+			guard->hook == ABI_GUARD_PRCTL ? "prctl" : "syscall");
+	}
+}
+
+static struct ht_err *collect(
+	const struct survey *survey, enum entries_mode mode, struct entries *entries)
+{
+	size_t most = survey->coverage.count + NATIVE_GUARDS_MAX + 2;
+	entries->entry = calloc(most, sizeof(*entries->entry));
+	if (!entries->entry)
+		return no_memory();
+	collect_functions(survey, mode, entries);
+	if (survey->is_static && entries->count)
+		collect_guards(survey, entries);
 	return NULL;
 }
 
@@ -81,17 +125,29 @@ static size_t read_code(void *context, raddr_t addr, uint8_t *buffer, size_t byt
 	return got;
 }
 
-/* What is there must be what its file has: anything else is another's breakpoint, or probe. */
-static const char *read_entry(const struct survey *survey, struct code *code, struct entry *entry,
-	raddr_t addr, uint64_t length)
+static bool gives_back(enum abi_hook hook)
 {
-	const struct module *module = survey->coverage.function[entry->function].module;
-	raddr_t word = ht_align_down(addr, sizeof(uint64_t));
-	const struct proc_map *map = proc_maps_find(&survey->maps, word);
-	size_t want = addr - word + length + BRIDGE_LOOK_BYTES, got = 0;
-	uint64_t offset = 0, left = file_bytes(module, word, &offset);
+	static const enum abi_shape shapes[ABI_HOOK_COUNT] = {
+#define X(id, name, shape, arity) ABI_SHAPE_##shape,
+		ABI_HOOKS(X)
+#undef X
+	};
+	return abi_is_allocator(hook) &&
+	       (shapes[hook] == ABI_SHAPE_FREE || shapes[hook] == ABI_SHAPE_REALLOC ||
+		       shapes[hook] == ABI_SHAPE_RESIZE);
+}
 
-	if (!is_private_code(map) || map->inode != module->inode ||
+/* What is there must be what its file has: anything else is another's breakpoint, or probe. */
+static const char *read_own_code(const struct survey *survey, struct code *code,
+	const struct entry *entry, size_t *ret_bytes)
+{
+	const struct module *module = modules_find(&survey->modules, entry->addr);
+	raddr_t word = ht_align_down(entry->addr, sizeof(uint64_t));
+	const struct proc_map *map = proc_maps_find(&survey->maps, word);
+	size_t want = entry->addr - word + entry->bytes + BRIDGE_LOOK_BYTES, got = 0;
+	uint64_t offset = 0, left = module ? file_bytes(module, word, &offset) : 0;
+
+	if (!module || !is_private_code(map) || map->inode != module->inode ||
 		map->offset + (word - map->lo) != offset)
 		return "its code is not mapped from its file";
 	if (want > left)
@@ -105,24 +161,84 @@ static const char *read_entry(const struct survey *survey, struct code *code, st
 		return "its code, or its file, cannot be read";
 	if (memcmp(code->memory, code->file, want) != 0)
 		return "its code differs from its file: a debugger's breakpoint, a probe?";
-	entry->file = patch_place_of(map, word);
-	const char *why = bridge_read(code->memory, want, addr, length, &entry->bridge);
-	if (!why && !clobbers_all(read_code, (void *)&survey->proc, addr))
-		why = "its callers may know which registers it leaves alone";
-	return why;
+	*ret_bytes = want;
+	return NULL;
+}
+
+/* What is freed by a call from there the program has freed before. */
+static void pass_again(const struct survey *survey, struct entry *entry)
+{
+	const struct module *module = modules_find(&survey->modules, entry->addr);
+	const struct natives *natives = &module->natives;
+	if (entry->hook != ABI_HOOK_FREE || !natives->again || natives->again_bytes > INT32_MAX ||
+		survey->coverage.function[entry->function].native->family->prefix[0])
+		return;
+	for (size_t i = 0; i < entry->place_count; i++) {
+		entry->place[i].passed = natives->again;
+		entry->place[i].passed_bytes = (uint32_t)natives->again_bytes;
+	}
+}
+
+static const char *read_entry(const struct survey *survey, struct code *code, struct entry *entry)
+{
+	size_t bytes;
+	const char *why = read_own_code(survey, code, entry, &bytes);
+	if (why)
+		return why;
+	why = bridge_read(code->memory, bytes, entry->addr, entry->bytes, &entry->place[0]);
+	entry->place_count = !why;
+	entry->place_count += bridge_read_later(code->memory, bytes, entry->addr, entry->bytes,
+		entry->hook == ABI_HOOK_FREE, &entry->place[entry->place_count]);
+	if (entry->hook == ABI_HOOK_REALLOCARRAY)
+		entry->leads_to = callees_sole(
+			code->memory + entry->addr % sizeof(uint64_t), entry->addr, entry->bytes);
+	if (!entry->place_count)
+		return why;
+	pass_again(survey, entry);
+	/* A guard changes no register. */
+	if (abi_is_allocator(entry->hook) &&
+		!clobbers_all(read_code, (void *)&survey->proc, entry->addr))
+		return "its callers may know which registers it leaves alone";
+	return NULL;
 }
 
 /* Each changes what the other's jump, or its word, is made of. */
-static bool is_beside(const struct entries *entries, const struct entry *entry)
+static bool are_beside(const struct bridge *one, const struct bridge *other)
 {
-	for (const struct entry *other = entries->entry; other < entry; other++) {
-		raddr_t here = entry->bridge.entry, there = other->bridge.entry;
-		raddr_t apart = here > there ? here - there : there - here;
-		if (!other->why &&
-			(other->bridge.word == entry->bridge.word || apart < BRIDGE_JUMP_BYTES))
-			return true;
+	raddr_t here = one->entry, there = other->entry;
+	raddr_t apart = here > there ? here - there : there - here;
+	return other->word == one->word || apart < BRIDGE_JUMP_BYTES;
+}
+
+/* Is another function hooked, or may it be, where this one's place is? */
+static bool is_beside(
+	const struct entries *entries, const struct entry *entry, const struct bridge *place)
+{
+	for (size_t i = 0; i < entries->count; i++) {
+		const struct entry *other = &entries->entry[i];
+		for (size_t n = 0; other != entry && !other->why && n < other->place_count; n++)
+			if (are_beside(place, &other->place[n]))
+				return true;
 	}
 	return false;
+}
+
+/* Entries that are beside each other are the first one's. A later instruction is given up for
+ * whatever else is there. */
+static void drop_beside(struct entries *entries, struct entry *entry)
+{
+	size_t kept = 0;
+	for (const struct entry *other = entries->entry; other < entry; other++)
+		if (!entry->why && !other->why && other->place_count &&
+			are_beside(&entry->place[0], &other->place[0]))
+			entry->why = "its first bytes, or their word, are another's, too";
+	for (size_t i = 0; !entry->why && i < entry->place_count; i++)
+		if (entry->place[i].entry == entry->addr ||
+			!is_beside(entries, entry, &entry->place[i]))
+			entry->place[kept++] = entry->place[i];
+	entry->place_count = kept;
+	if (!entry->why && !kept)
+		entry->why = "its first bytes, or their word, are another's, too";
 }
 
 static struct ht_err *read_all(const struct survey *survey, struct entries *entries)
@@ -132,29 +248,17 @@ static struct ht_err *read_all(const struct survey *survey, struct entries *entr
 		return no_memory();
 	for (size_t i = 0; i < entries->count; i++) {
 		struct entry *entry = &entries->entry[i];
-		const struct native *native = survey->coverage.function[entry->function].native;
 		entry->why = bridge_is_supported()
-				     ? read_entry(survey, code, entry, native->addr, native->bytes)
+				     ? read_entry(survey, code, entry)
 				     : "this heaptap was built without the decoder (Zydis)";
-		if (!entry->why && is_beside(entries, entry))
-			entry->why = "its first bytes, or their word, are another's, too";
 	}
+	for (size_t i = 0; i < entries->count; i++)
+		drop_beside(entries, &entries->entry[i]);
 	free(code);
 	return NULL;
 }
 
 /* --- where --- */
-
-static bool gives_back(enum abi_hook hook)
-{
-	static const enum abi_shape shapes[ABI_HOOK_COUNT] = {
-#define X(id, name, shape, arity) ABI_SHAPE_##shape,
-		ABI_HOOKS(X)
-#undef X
-	};
-	return shapes[hook] == ABI_SHAPE_FREE || shapes[hook] == ABI_SHAPE_REALLOC ||
-	       shapes[hook] == ABI_SHAPE_RESIZE;
-}
 
 /* Each area makes the stub longer that maps them. */
 static size_t areas_max(const struct survey *survey)
@@ -170,6 +274,21 @@ static size_t areas_max(const struct survey *survey)
 	return 0;
 }
 
+static const struct entry *entry_at(const struct entries *entries, raddr_t addr)
+{
+	for (size_t i = 0; addr && i < entries->count; i++)
+		if (entries->entry[i].addr == addr)
+			return &entries->entry[i];
+	return NULL;
+}
+
+/* What only calls another that is hooked is seen there. */
+static bool is_placed(const struct entries *entries, const struct entry *entry)
+{
+	const struct entry *to = entry_at(entries, entry->leads_to);
+	return !entry->why && (!to || to->why);
+}
+
 static struct ht_err *place_all(const struct survey *survey, struct entries *entries)
 {
 	struct near_hook *hook = calloc(entries->count + 1, sizeof(*hook));
@@ -177,15 +296,20 @@ static struct ht_err *place_all(const struct survey *survey, struct entries *ent
 	if (!hook)
 		return no_memory();
 	for (size_t i = 0; i < entries->count; i++)
-		if (!entries->entry[i].why)
-			hook[count++] = (struct near_hook){.bridge = &entries->entry[i].bridge,
-				.needed = gives_back(entries->entry[i].hook)};
+		if (is_placed(entries, &entries->entry[i]))
+			hook[count++] = (struct near_hook){.bridge = entries->entry[i].place,
+				.count = entries->entry[i].place_count,
+				.needed = gives_back(entries->entry[i].hook) ||
+					  abi_is_guard(entries->entry[i].hook)};
 	struct ht_err *err = near_place(
 		&survey->maps, areas_max(survey), hook, count, entries->near, &entries->near_count);
 	for (size_t i = 0, n = 0; !err && i < entries->count; i++) {
 		struct entry *entry = &entries->entry[i];
-		if (entry->why)
+		if (!is_placed(entries, entry))
 			continue;
+		entry->bridge = entry->place[hook[n].chosen];
+		entry->file = patch_place_of(
+			proc_maps_find(&survey->maps, entry->bridge.word), entry->bridge.word);
 		entry->at = hook[n++].at;
 		if (!entry->at)
 			entry->why = "nothing can be mapped where its first bytes would jump to";
@@ -202,6 +326,26 @@ static const struct coverage_function *function_of(
 	return &survey->coverage.function[entry->function];
 }
 
+static void pass_on(struct survey *survey, struct entries *entries)
+{
+	for (size_t i = 0; i < entries->count; i++) {
+		struct entry *entry = &entries->entry[i];
+		if (entry->at || !entry->leads_to)
+			continue;
+		if (!entries_has(entries, entry->leads_to)) {
+			entry->why = entry->why ? entry->why : "what it calls cannot be hooked";
+			continue;
+		}
+		struct coverage_function *function = &survey->coverage.function[entry->function];
+		entry->why = NULL;
+		survey->coverage.places -= function->places;
+		function->places = 0;
+		function->at_entry = true;
+	}
+}
+
+static const char whole[] = "its allocator has one that frees and cannot be hooked";
+
 /* A trace without its frees misleads: what gives back and cannot be hooked keeps all of its
  * allocator from being hooked. */
 static const struct entry *unhooked_free(
@@ -210,38 +354,103 @@ static const struct entry *unhooked_free(
 	const struct coverage_function *function = function_of(survey, entry);
 	for (size_t i = 0; i < entries->count; i++) {
 		const struct entry *other = &entries->entry[i];
+		if (!other->why || !gives_back(other->hook))
+			continue;
 		const struct coverage_function *its = function_of(survey, other);
-		if (other->why && gives_back(other->hook) && its->places &&
-			its->module == function->module &&
+		if (its->places && its->module == function->module &&
 			its->native->family == function->native->family)
 			return other;
 	}
 	return NULL;
 }
 
+static void settle_function(struct survey *survey, struct entries *entries, struct entry *entry)
+{
+	struct coverage_function *function = &survey->coverage.function[entry->function];
+	entries->hooked++;
+	survey->coverage.places -= function->places;
+	function->places = 0;
+	function->at_entry = true;
+}
+
 static void settle(struct survey *survey, struct entries *entries)
 {
+	pass_on(survey, entries);
 	for (size_t i = 0; i < entries->count; i++) {
 		struct entry *entry = &entries->entry[i];
-		if (!entry->why && unhooked_free(survey, entries, entry))
-			entry->why = "its allocator has one that frees and cannot be hooked";
+		if (!entry->why && entry->function != ENTRY_GUARD &&
+			unhooked_free(survey, entries, entry))
+			entry->why = whole;
 	}
 	for (size_t i = 0; i < entries->count; i++) {
 		struct entry *entry = &entries->entry[i];
-		struct coverage_function *function = &survey->coverage.function[entry->function];
-		if (entry->why) {
+		if (entry->why)
 			entry->at = 0;
-			continue;
-		}
-		entries->hooked++;
-		survey->coverage.places -= function->places;
-		function->places = 0;
-		function->at_entry = true;
+		if (entry->why && entry->function == ENTRY_GUARD)
+			entries->unguarded = entry;
+		else if (entry->at && entry->function != ENTRY_GUARD)
+			settle_function(survey, entries, entry);
 	}
 	if (!entries->hooked) {
 		memset(entries->near, 0, sizeof(entries->near));
 		entries->near_count = 0;
 	}
+}
+
+/* --- what has no hook, and needs none --- */
+
+#define OPERATOR_MAX   4096u /* bytes of its code */
+#define OPERATOR_STEPS 4u    /* of one that calls another */
+
+struct seen {
+	const struct survey *survey;
+	const struct entries *entries;
+};
+
+static bool is_seen(void *context, raddr_t addr, bool is_word)
+{
+	const struct seen *seen = context;
+	const struct coverage *coverage = &seen->survey->coverage;
+	struct ht_err *err = is_word ? memory_read_u64(&seen->survey->proc, addr, &addr) : NULL;
+	if (err) {
+		ht_err_free(err);
+		return false;
+	}
+	if (entries_has(seen->entries, addr))
+		return true;
+	for (size_t i = 0; i < coverage->count; i++)
+		if (coverage->function[i].native->addr == addr && coverage->function[i].at_entry)
+			return true;
+	return false;
+}
+
+static bool calls_seen(
+	const struct survey *survey, const struct entries *entries, const struct native *native)
+{
+	struct seen seen = {survey, entries};
+	uint8_t code[OPERATOR_MAX];
+	size_t got = 0;
+	if (!native->bytes || native->bytes > sizeof(code))
+		return false;
+	ht_err_free(memory_read_some(&survey->proc, native->addr, code, native->bytes, &got));
+	return got == native->bytes &&
+	       callees_any(code, native->addr, native->bytes, is_seen, &seen);
+}
+
+/* Operators new and delete, and Rust's: those that call a hooked function are seen there. */
+static void settle_operators(struct survey *survey, const struct entries *entries)
+{
+	struct coverage *coverage = &survey->coverage;
+	for (unsigned step = 0; step < OPERATOR_STEPS && entries->hooked; step++)
+		for (size_t i = 0; i < coverage->count; i++) {
+			struct coverage_function *function = &coverage->function[i];
+			if (function->native->role != FAMILY_UNSEEN || function->at_entry ||
+				!calls_seen(survey, entries, function->native))
+				continue;
+			coverage->places -= function->places;
+			function->places = 0;
+			function->at_entry = true;
+		}
 }
 
 struct ht_err *entries_plan(struct survey *survey, enum entries_mode mode, struct entries *ret)
@@ -257,7 +466,54 @@ struct ht_err *entries_plan(struct survey *survey, enum entries_mode mode, struc
 		return err;
 	}
 	settle(survey, ret);
+	settle_operators(survey, ret);
+	survey->entry_count = ret->hooked;
 	return NULL;
+}
+
+/* Without it a trace of a static program would mislead. What is not hooked for another's sake is
+ * named last. */
+static const struct entry *find_missing(const struct survey *survey, const struct entries *entries)
+{
+	const struct entry *found = NULL;
+	for (size_t i = 0; i < entries->count; i++) {
+		const struct entry *entry = &entries->entry[i];
+		if (!entry->why || entry->function == ENTRY_GUARD ||
+			!function_of(survey, entry)->places)
+			continue;
+		bool needed = gives_back(entry->hook) || entry->hook == ABI_HOOK_MALLOC;
+		if (needed && (!found || found->why == whole))
+			found = entry;
+	}
+	return found;
+}
+
+struct ht_err *entries_check(
+	const struct survey *survey, enum entries_mode mode, const struct entries *entries)
+{
+	pid_t pid = survey->proc.pid;
+	if (!survey->is_static)
+		return NULL;
+	if (mode == ENTRIES_SLOT)
+		return ht_err_new(HT_ERR_REFUSED,
+			"process %d is linked statically: its allocator has no slot to tap; --hook "
+			"auto hooks the functions themselves",
+			pid);
+	if (entries->unguarded)
+		return ht_err_new(HT_ERR_REFUSED,
+			"process %d is linked statically, and its %s, by which it could forbid "
+			"what the agent does, cannot be hooked: %s",
+			pid, entries->unguarded->name, entries->unguarded->why);
+	const struct entry *missing = find_missing(survey, entries);
+	if (missing)
+		return ht_err_new(HT_ERR_REFUSED,
+			"process %d is linked statically, and its %s cannot be hooked: %s", pid,
+			missing->name, missing->why);
+	return entries->hooked ? NULL
+			       : ht_err_new(HT_ERR_REFUSED,
+					 "process %d is linked statically, and calls no allocator "
+					 "that can be hooked",
+					 pid);
 }
 
 void entries_deinit(struct entries *entries)
@@ -269,7 +525,7 @@ void entries_deinit(struct entries *entries)
 bool entries_has(const struct entries *entries, raddr_t addr)
 {
 	for (size_t i = 0; i < entries->count; i++)
-		if (entries->entry[i].at && entries->entry[i].bridge.entry == addr)
+		if (entries->entry[i].at && entries->entry[i].addr == addr)
 			return true;
 	return false;
 }
@@ -288,7 +544,8 @@ void entries_write_bridges(const struct entries *entries, const struct image *im
 void entries_write_pad(const struct entries *entries, const struct entry *entry,
 	const struct image *image, raddr_t thunk)
 {
-	bridge_make_pad(thunk, near_local(image, entries->near, entry->bridge.pad));
+	bridge_make_pad(&entry->bridge, entry->at, thunk,
+		near_local(image, entries->near, entry->bridge.pad));
 }
 
 char *entries_refused(const struct entries *entries)

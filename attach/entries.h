@@ -17,15 +17,22 @@ enum entries_mode {
 
 #define ENTRY_NAME_BYTES 64u
 
+#define ENTRY_GUARD SIZE_MAX
+
 struct entry {
 	char name[ENTRY_NAME_BYTES];
 	enum abi_hook hook;
 	raddr_t usable_size;
 	raddr_t text_lo, text_hi; /* of its module */
-	struct bridge bridge;
+	raddr_t addr;
+	uint64_t bytes;
+	struct bridge place[1 + BRIDGE_PLACES_MAX]; /* where it could be hooked */
+	size_t place_count;
+	struct bridge bridge;	 /* where it is */
+	raddr_t leads_to;	 /* what it is not hooked for: all that it does is done there */
 	raddr_t at;		 /* of its bridge; 0: it is not to be hooked */
-	const char *why;	 /* then: the reason */
-	size_t function;	 /* in survey.coverage */
+	const char *why;	 /* then: the reason; NULL: there is no need to */
+	size_t function;	 /* in survey.coverage; ENTRY_GUARD: it is watched over */
 	struct patch_place file; /* where its word lies */
 	bool tapped;
 };
@@ -35,12 +42,17 @@ struct entries {
 	size_t count;
 	raddr_t near[ABI_NEAR_MAX];
 	size_t near_count;
-	size_t hooked; /* of them */
+	size_t hooked;		       /* of them, but for those that are watched over */
+	const struct entry *unguarded; /* one that should be watched over and cannot be */
 };
 
 /* Decides; reads, and changes nothing. What is hooked is noted in the survey's coverage. */
 HT_MUST_CHECK
 struct ht_err *entries_plan(struct survey *survey, enum entries_mode mode, struct entries *ret);
+/* HT_ERR_REFUSED where a static program cannot be recorded by these. */
+HT_MUST_CHECK
+struct ht_err *entries_check(
+	const struct survey *survey, enum entries_mode mode, const struct entries *entries);
 void entries_deinit(struct entries *entries);
 /* Is the function at `addr` hooked at its entry? */
 bool entries_has(const struct entries *entries, raddr_t addr);

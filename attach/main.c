@@ -352,12 +352,31 @@ static int run_run(struct options *options)
 	return ran ? end_as(&launch, err) : (int)complain(err);
 }
 
+/* A static program is recorded by entries, or not at all. */
+static struct ht_err *plan_entries(struct survey *survey)
+{
+	struct entries entries;
+	if (!survey->is_static)
+		return NULL;
+	struct ht_err *err = entries_plan(survey, ENTRIES_AUTO, &entries);
+	if (err)
+		return err;
+	err = entries_check(survey, ENTRIES_AUTO, &entries);
+	entries_deinit(&entries);
+	return err;
+}
+
 static enum exit_status run_doctor(const struct options *options)
 {
 	struct survey survey;
 	struct ht_err *err = survey_take(options->pid, &survey);
 	if (err)
 		return complain(err);
+	err = plan_entries(&survey);
+	if (err) {
+		survey_deinit(&survey);
+		return complain(err);
+	}
 	if (options->json)
 		err = print_survey_json(&survey);
 	else if (!options->quiet)

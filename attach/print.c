@@ -372,6 +372,11 @@ void print_survey(const struct survey *s)
 			module_path(s, slot->module_id));
 	}
 	print_coverage(&s->coverage);
+	if (s->is_static)
+		print_text(stdout,
+			"linked statically: attach --hook auto would hook %zu functions at their "
+			"entry; without --hook it is refused\n",
+			s->entry_count);
 	print_text(stdout,
 		"attach would stop one thread, usually for less than a millisecond, and write %zu "
 		"words\n"
@@ -393,11 +398,13 @@ struct ht_err *print_survey_json(const struct survey *s)
 				       verdict_names[slot->verdict], "module",
 				       print_string(module_path(s, slot->module_id))));
 	}
-	return print_json(json_pack("{s:s, s:i, s:o, s:i, s:i, s:i, s:b, s:b, s:o, s:o, s:I}",
-		"schema", "heaptap.doctor/1", "pid", (int)s->proc.pid, "comm",
-		print_string(s->status.comm), "threads", (int)s->status.threads, "slots_to_tap",
+	return print_json(json_pack(
+		"{s:s, s:i, s:o, s:i, s:i, s:i, s:b, s:b, s:b, s:I, s:o, s:o, s:I}", "schema",
+		"heaptap.doctor/1", "pid", (int)s->proc.pid, "comm", print_string(s->status.comm),
+		"threads", (int)s->status.threads, "slots_to_tap",
 		(int)(s->tap_count + s->unresolved_count), "slots_foreign", (int)s->foreign_count,
-		"seccomp", (int)s->any_seccomp, "tombstone", (int)s->found.tombstone, "slots",
-		slots, "linked_in", coverage_json(&s->coverage), "unseen_places",
+		"seccomp", (int)s->any_seccomp, "tombstone", (int)s->found.tombstone, "static",
+		(int)s->is_static, "entries", (json_int_t)s->entry_count, "slots", slots,
+		"linked_in", coverage_json(&s->coverage), "unseen_places",
 		(json_int_t)s->coverage.places));
 }

@@ -125,7 +125,7 @@ static void find_agent_fd(
 static void add_slack(struct journal *journal, const struct remote_slack *slack)
 {
 	if (slack && journal->header->slack == 0)
-		journal_set_slack(journal, slack->addr, slack->original, slack->bytes);
+		journal_set_slack(journal, slack->addr, slack->left, slack->original, slack->bytes);
 }
 
 /* They are written down after they were made. */

@@ -145,6 +145,8 @@ static struct ht_err *prepare(struct session *s)
 		err = survey_read(&s->survey);
 	if (!err)
 		err = entries_plan(&s->survey, s->options->hook, &s->entries);
+	if (!err)
+		err = entries_check(&s->survey, s->options->hook, &s->entries);
 	if (err)
 		return err;
 	memcpy(s->report->comm, s->survey.status.comm, sizeof(s->report->comm));

@@ -209,6 +209,23 @@ static struct ht_err *check_linked(const struct survey *survey)
 		survey->proc.pid);
 }
 
+/* Of a static program the allocator is known by its names, if at all. */
+static bool is_named(const struct survey *survey)
+{
+	for (size_t i = 0; i < survey->coverage.count; i++)
+		if (survey->coverage.function[i].native->role == FAMILY_HOOKED)
+			return true;
+	return false;
+}
+
+static struct ht_err *refuse_without_names(const struct survey *survey)
+{
+	return ht_err_new(HT_ERR_REFUSED,
+		"process %d is linked statically, and its file has no symbols that tell where its "
+		"allocator is (stripped?)",
+		survey->proc.pid);
+}
+
 struct ht_err *survey_check_tapped(const struct proc *proc, struct recover_found *ret)
 {
 	struct ht_err *err = recover_find(proc, ret);
@@ -258,6 +275,7 @@ static struct ht_err *read_contents(struct survey *survey)
 		err = modules_check_machine(&survey->proc, &survey->maps);
 	if (!err)
 		err = modules_read(&survey->proc, &survey->maps, &survey->modules);
+	survey->is_static = !err && modules_are_static(&survey->modules);
 	if (!err)
 		err = survey_check_tapped(&survey->proc, &survey->found);
 	if (!err)
@@ -270,8 +288,12 @@ static struct ht_err *read_contents(struct survey *survey)
 	if (err)
 		return err;
 	count_slots(survey);
-	return survey->tap_count + survey->unresolved_count ? check_linked(survey)
-							    : refuse_without_slots(survey);
+	bool has_slots = survey->tap_count + survey->unresolved_count;
+	if (survey->is_static && !is_named(survey))
+		return refuse_without_names(survey);
+	if (survey->is_static)
+		return has_slots ? check_linked(survey) : NULL;
+	return has_slots ? NULL : refuse_without_slots(survey);
 }
 
 struct files {

@@ -19,6 +19,8 @@ struct survey {
 	char partial_path[160];	  /* the last of them */
 	size_t tap_count, foreign_count, unresolved_count; /* of the allocators' slots */
 	struct recover_found found;			   /* of an earlier capture */
+	bool is_static;	    /* it has no dynamic linker, and no slots of its own */
+	size_t entry_count; /* functions that are, or would be, hooked at their entry (entries.h) */
 	bool any_seccomp;   /* a thread has a filter: the agent must make no system call */
 	bool with_mappings; /* slots of functions that map memory are wanted, too: to be set before
 			       survey_read */

@@ -116,7 +116,7 @@ static struct ht_err *tap_entry(struct tap *tap, const struct patch *patch, stru
 		err = ht_err_new(
 			HT_ERR_REFUSED, "the code of %s was changed meanwhile", entry->name);
 	entry->tapped = !err;
-	tap->tapped += !err;
+	tap->tapped += !err && abi_is_allocator(entry->hook);
 	return err;
 }
 

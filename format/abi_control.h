@@ -21,7 +21,7 @@
 #include "format/abi_event.h"
 
 #define ABI_MAGIC   0x5041545041454821ull
-#define ABI_VERSION 10u
+#define ABI_VERSION 11u
 
 #define ABI_THUNKS_OFF 0x0u
 #define ABI_TEXT_OFF   0x1000u
@@ -55,16 +55,30 @@ struct abi_state {
  * An area begins with pads, jumps to thunks at any byte; its last page are bridges. Nothing calls
  * from here: only a PC, live or saved, can be in an area.
  */
-#define ABI_NEAR_MAX	     6u
+#define ABI_NEAR_MAX	     8u
 #define ABI_NEAR_BYTES	     0x40000u
 #define ABI_NEAR_BRIDGES_OFF (ABI_NEAR_BYTES - HT_PAGE_BYTES)
 #define ABI_NEAR_OFF	     (ABI_SHARED_OFF - ABI_NEAR_MAX * ABI_NEAR_BYTES)
 
-/* The first instruction of a function, and a jump to its second. */
+#define ABI_BRIDGE_STEPS 2u
+
+/* The instruction that a jump took the place of, with what is to be done before it, and a jump to
+ * the next one. */
 struct abi_bridge {
-	uint64_t pushed; /* bytes by which that instruction lowers rsp */
+	/* From this byte of its code on so many words lie above the return address; 0: no step. */
+	struct abi_bridge_step {
+		uint16_t from, words;
+	} step[ABI_BRIDGE_STEPS];
 	uint8_t code[56];
 };
+
+/* What may stand at the beginning of a pad: lea N(%rsp),%rsp, of which these are the bytes before
+ * N. It takes away what the function has pushed. */
+#define ABI_PAD_DROP                                                                               \
+	{                                                                                          \
+		0x48, 0x8d, 0x64, 0x24                                                             \
+	}
+#define ABI_PAD_DROP_BYTES 4u
 
 _Static_assert(sizeof(struct abi_bridge) == 64, "bridges are found by their address");
 

@@ -137,6 +137,12 @@ bool family_is_operator(const char *symbol)
 	return false;
 }
 
+/* glibc's, of a thread that ends. */
+bool family_frees_again(const char *symbol)
+{
+	return equals(symbol, "__malloc_arena_thread_freeres");
+}
+
 size_t family_index(const struct family *family)
 {
 	return (size_t)(family - families);

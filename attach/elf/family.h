@@ -37,6 +37,9 @@ struct family_member {
 bool family_find(const char *symbol, struct family_member *ret);
 /* Is it one of C++'s operators new and delete? */
 bool family_is_operator(const char *symbol);
+/* Does a function of that name free what its thread has cached, blocks that were freed before, by
+ * the C library's free itself? */
+bool family_frees_again(const char *symbol);
 size_t family_index(const struct family *family); /* below FAMILIES_MAX */
 /* Is a function of that name a part of the family's allocator itself, as far as names tell? */
 bool family_is_inner(const struct family *family, const char *symbol);

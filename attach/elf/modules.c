@@ -119,6 +119,35 @@ static struct ht_err *collect(const struct proc *proc, const struct proc_maps *m
 	return NULL;
 }
 
+bool modules_are_static(const struct modules *modules)
+{
+	for (size_t i = 0; i < modules->count; i++)
+		if (modules->module[i].interpreter)
+			return false;
+	return true;
+}
+
+static struct ht_err *spent_find(
+	const struct proc *proc, const struct modules *old, struct modules *modules)
+{
+	struct ht_err *err = NULL;
+	for (size_t i = 0; !err && i < modules->count; i++) {
+		struct module *module = &modules->module[i];
+		const struct startcode *start = &module->natives.start;
+		const struct module *before = old ? modules_find(old, module->lo) : NULL;
+		bool over = before && before->id == module->id && before->spent_bytes;
+		if (!start->addr || !modules_are_static(modules))
+			continue;
+		if (!over)
+			err = startcode_is_over(proc, start, &over);
+		if (err || !over)
+			continue;
+		module->spent = start->addr;
+		module->spent_bytes = start->bytes;
+	}
+	return err;
+}
+
 struct ht_err *modules_reread(const struct proc *proc, const struct proc_maps *maps,
 	const struct modules *old, struct modules *ret)
 {
@@ -127,6 +156,8 @@ struct ht_err *modules_reread(const struct proc *proc, const struct proc_maps *m
 	struct ht_err *err = proc_auxv_read(proc, &auxv);
 	if (!err)
 		err = collect(proc, maps, &auxv, old, ret);
+	if (!err)
+		err = spent_find(proc, old, ret);
 	if (err)
 		modules_deinit(ret);
 	else

@@ -40,6 +40,10 @@ struct module {
 	uint64_t dynamic_bytes;
 	raddr_t eh_frame_hdr; /* PT_GNU_EH_FRAME; 0: none */
 	uint64_t eh_frame_hdr_bytes;
+	/* Code that has run for the last time (startcode.h), in a program without a dynamic linker;
+	 * 0 bytes: none. */
+	raddr_t spent;
+	uint64_t spent_bytes;
 	struct natives natives;
 };
 
@@ -67,6 +71,8 @@ struct ht_err *modules_reread(const struct proc *proc, const struct proc_maps *m
 	const struct modules *old, struct modules *ret);
 void modules_deinit(struct modules *modules);
 const struct module *modules_find(const struct modules *modules, raddr_t addr);
+/* Has the program no dynamic linker? It is linked statically then. */
+bool modules_are_static(const struct modules *modules);
 
 /* A defined function in a module's dynamic symbol table, by name; 0 in ret: not defined there.
  * Indirect functions (STT_GNU_IFUNC) are not resolved: 0. `budget`: as for dynamic_lookup. */

@@ -25,6 +25,7 @@ struct reading {
 	const struct module *module;
 	struct natives *natives;
 	struct presence presence[FAMILIES_MAX];
+	raddr_t main_caller;
 };
 
 static struct ht_err *no_memory(void)
@@ -58,6 +59,25 @@ static struct ht_err *native_add(struct natives *natives, const struct family_me
 	return NULL;
 }
 
+/* Functions that a program without a dynamic linker calls past every slot. */
+static void guard_take(struct natives *natives, raddr_t addr, uint64_t bytes, const char *name)
+{
+	enum abi_hook hook;
+	if (!strcmp(name, "prctl"))
+		hook = ABI_GUARD_PRCTL;
+	else if (!strcmp(name, "syscall"))
+		hook = ABI_GUARD_SYSCALL;
+	else
+		return;
+	for (size_t i = 0; i < natives->guard_count && i < NATIVE_GUARDS_MAX; i++)
+		if (natives->guard[i].addr == addr)
+			return;
+	if (natives->guard_count < NATIVE_GUARDS_MAX)
+		natives->guard[natives->guard_count] = (struct native_guard){hook, addr, bytes};
+	if (natives->guard_count <= NATIVE_GUARDS_MAX)
+		natives->guard_count++;
+}
+
 static struct ht_err *symbol_take(void *context, const Elf64_Sym *symbol, const char *name)
 {
 	struct reading *reading = context;
@@ -71,8 +91,18 @@ static struct ht_err *symbol_take(void *context, const Elf64_Sym *symbol, const 
 	const struct family *family;
 	for (size_t i = 0; (family = family_at(i)); i++)
 		reading->presence[i].proved |= family_is_proved(family, name);
-	if (addr < module->text_lo || addr >= module->text_hi || !family_find(name, &member) ||
-		strnlen(name, NAME_MAX_BYTES) == NAME_MAX_BYTES)
+	if (addr < module->text_lo || addr >= module->text_hi)
+		return NULL;
+	if (module->executable) {
+		guard_take(reading->natives, addr, symbol->st_size, name);
+		startcode_note(&reading->natives->start, &reading->main_caller, addr,
+			symbol->st_size, name);
+	}
+	if (module->executable && family_frees_again(name)) {
+		reading->natives->again = addr;
+		reading->natives->again_bytes = symbol->st_size;
+	}
+	if (!family_find(name, &member) || strnlen(name, NAME_MAX_BYTES) == NAME_MAX_BYTES)
 		return NULL;
 	struct native place = {.addr = addr, .bytes = symbol->st_size};
 	return native_add(reading->natives, &member, &place, name);
@@ -295,6 +325,19 @@ static struct ht_err *words_take(struct reading *reading, struct elf_file *file)
 	return err;
 }
 
+/* A program that was linked without --eh-frame-hdr finds it by its own start-up code. */
+static void eh_frame_take(struct reading *reading, const struct elf_file *file)
+{
+	const struct module *module = reading->module;
+	const Elf64_Shdr *section = elf_file_named(file, ".eh_frame");
+	raddr_t addr = section ? module->bias + section->sh_addr : 0;
+	if (!section || !(section->sh_flags & SHF_ALLOC) || addr < module->lo ||
+		addr >= module->hi || section->sh_size > module->hi - addr)
+		return;
+	reading->natives->eh_frame = addr;
+	reading->natives->eh_frame_bytes = section->sh_size;
+}
+
 static struct ht_err *file_take(struct reading *reading, int fd, struct budget *budget)
 {
 	const struct module *module = reading->module;
@@ -304,6 +347,9 @@ static struct ht_err *file_take(struct reading *reading, int fd, struct budget *
 	if (!err)
 		err = elf_symbols_each(&file, symbol_take, reading);
 	natives_settle(reading->natives, reading->presence);
+	startcode_settle(&reading->natives->start, reading->main_caller, module, &file);
+	if (!module->eh_frame_hdr)
+		eh_frame_take(reading, &file);
 	if (!err && reading->natives->count)
 		err = words_take(reading, &file);
 	reading->natives->partial |= file.partial;
@@ -337,7 +383,10 @@ struct ht_err *natives_read(const struct proc *proc, const struct proc_map *map,
 
 struct ht_err *natives_copy(const struct natives *from, struct natives *ret)
 {
-	*ret = (struct natives){.operators = from->operators, .partial = from->partial};
+	*ret = *from;
+	ret->native = NULL;
+	ret->word = NULL;
+	ret->count = ret->word_count = 0;
 	if (!from->count)
 		return NULL;
 	ret->native = calloc(from->count, sizeof(*ret->native));

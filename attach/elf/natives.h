@@ -7,6 +7,7 @@
 #pragma once
 
 #include "attach/elf/family.h"
+#include "attach/elf/startcode.h"
 #include "attach/target/proc.h"
 
 struct budget;
@@ -29,6 +30,15 @@ struct native_word {
 	uint32_t index;
 };
 
+#define NATIVE_GUARDS_MAX 4u
+
+/* A function that is watched over (ABI_GUARDS), and is linked in. */
+struct native_guard {
+	enum abi_hook hook;
+	raddr_t addr;
+	uint64_t bytes;
+};
+
 struct natives {
 	struct native *native; /* ascending by address, one for each */
 	size_t count;
@@ -36,6 +46,13 @@ struct natives {
 	size_t word_count;
 	bool partial;	    /* the file, or its debug file, has more than is looked at */
 	uint32_t operators; /* of C++, new and delete, that the module takes from another */
+	struct native_guard guard[NATIVE_GUARDS_MAX];
+	size_t guard_count; /* may be one more than there is room for */
+	raddr_t again;	    /* the function that frees again what was freed (family.h); 0: none */
+	uint64_t again_bytes;
+	struct startcode start; /* of the executable */
+	raddr_t eh_frame;	/* where its section of this name is loaded; 0: none */
+	uint64_t eh_frame_bytes;
 };
 
 /*

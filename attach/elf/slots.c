@@ -411,19 +411,12 @@ static struct ht_err *scan_run(struct scan *scan)
 	return err;
 }
 
-/* A static program calls prctl and syscall past every guard. */
-static bool has_interpreter(const struct modules *modules)
-{
-	for (size_t i = 0; i < modules->count; i++)
-		if (modules->module[i].interpreter)
-			return true;
-	return false;
-}
-
 static struct ht_err *read_slots(struct scan *scan)
 {
 	*scan->slots = (struct slots){0};
-	scan->with_natives = has_interpreter(scan->modules);
+	/* Of a static program the functions are hooked at their entry, or none is: it calls prctl
+	 * and syscall past every slot. */
+	scan->with_natives = !modules_are_static(scan->modules);
 	struct ht_err *err = scope_init(scan->proc, scan->modules, &scan->scope);
 	if (!err)
 		err = scan_run(scan);

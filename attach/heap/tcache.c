@@ -90,9 +90,13 @@ static struct ht_err *find_threads(struct view *view, struct tcache_places *plac
 		uint64_t bytes = map->hi - map->lo;
 		if (!view_holds(view, map->lo))
 			continue;
+		/* That of the first thread of a static program is what its break began with. */
+		if (bytes > SMALL_BYTES && !strcmp(map->name, "[heap]"))
+			err = search(view, map->lo, STACK_END_BYTES, places);
 		if (bytes > SMALL_BYTES)
 			bytes = STACK_END_BYTES;
-		err = search(view, map->hi - bytes, bytes, places);
+		if (!err)
+			err = search(view, map->hi - bytes, bytes, places);
 	}
 	return err;
 }

@@ -11,12 +11,52 @@
 #define FUNCTION_MAX (1u << 20)
 #define REACH	     (1ll << 31)
 
-void bridge_make_pad(raddr_t to, uint8_t ret[BRIDGE_PAD_BYTES])
+static void make_jump(raddr_t to, uint8_t ret[BRIDGE_PAD_BYTES])
 {
 	/* jmp *0(%rip) */
 	static const uint8_t jump[] = {0xff, 0x25, 0, 0, 0, 0};
 	memcpy(ret, jump, sizeof(jump));
 	memcpy(ret + sizeof(jump), &to, sizeof(to));
+}
+
+/* Registers that hold nothing as a function begins, and flags. */
+struct pass {
+	uint8_t load[4]; /* mov (%rsp),%r11 */
+	uint8_t base[2]; /* movabs $lo,%r10 */
+	uint8_t lo[8];
+	uint8_t compare[6]; /* sub %r10,%r11 ; cmp $bytes,%r11 */
+	uint8_t bytes[4];
+	uint8_t above[2]; /* jae behind the jump */
+	uint8_t jump[BRIDGE_PAD_BYTES];
+};
+
+static void make_pass(const struct bridge *bridge, raddr_t to, uint8_t *ret)
+{
+	struct pass pass = {.load = {0x4c, 0x8b, 0x1c, 0x24},
+		.base = {0x49, 0xba},
+		.compare = {0x4d, 0x29, 0xd3, 0x49, 0x81, 0xfb},
+		.above = {0x73, BRIDGE_PAD_BYTES}};
+	memcpy(pass.lo, &bridge->passed, sizeof(pass.lo));
+	memcpy(pass.bytes, &bridge->passed_bytes, sizeof(pass.bytes));
+	make_jump(to, pass.jump);
+	memcpy(ret, &pass, sizeof(pass));
+}
+
+void bridge_make_pad(const struct bridge *bridge, raddr_t at, raddr_t to, uint8_t *ret)
+{
+	memcpy(ret, bridge->undo, bridge->undo_bytes);
+	ret += bridge->undo_bytes;
+	if (bridge->passed_bytes) {
+		make_pass(bridge, at + offsetof(struct abi_bridge, code), ret);
+		ret += sizeof(struct pass);
+	}
+	make_jump(to, ret);
+}
+
+size_t bridge_pad_bytes(const struct bridge *bridge)
+{
+	return bridge->undo_bytes + (bridge->passed_bytes ? sizeof(struct pass) : 0) +
+	       BRIDGE_PAD_BYTES;
 }
 
 static bool distance(raddr_t from, raddr_t to, int32_t *ret)
@@ -30,21 +70,24 @@ bool bridge_make(const struct bridge *bridge, raddr_t at, struct abi_bridge *ret
 {
 	raddr_t code = at + offsetof(struct abi_bridge, code);
 	raddr_t next = bridge->entry + bridge->bytes;
+	uint8_t *first = ret->code + bridge->redo_bytes;
 	int32_t far;
 
-	*ret = (struct abi_bridge){.pushed = bridge->pushed};
+	*ret = (struct abi_bridge){0};
+	memcpy(ret->step, bridge->step, sizeof(ret->step));
+	memcpy(ret->code, bridge->redo, bridge->redo_bytes);
 	if (bridge->kind == BRIDGE_JUMP) {
-		bridge_make_pad(bridge->operand, ret->code);
+		make_jump(bridge->operand, first);
 		return true;
 	}
-	memcpy(ret->code, bridge->first, bridge->bytes);
+	memcpy(first, bridge->first, bridge->bytes);
 	if (bridge->kind == BRIDGE_RELATIVE) {
-		if (!distance(code + bridge->bytes, bridge->operand, &far))
+		if (!distance(code + bridge->redo_bytes + bridge->bytes, bridge->operand, &far))
 			return false;
-		memcpy(ret->code + bridge->operand_at, &far, sizeof(far));
+		memcpy(first + bridge->operand_at, &far, sizeof(far));
 	}
 	if (bridge->kind != BRIDGE_RETURN)
-		bridge_make_pad(next, ret->code + bridge->bytes);
+		make_jump(next, first + bridge->bytes);
 	return true;
 }
 
@@ -101,7 +144,7 @@ static bool is_call(const struct instruction *i)
 	return i->head.meta.category == ZYDIS_CATEGORY_CALL;
 }
 
-/* Does any jump of the function lead into its first instruction, or a call into its middle? */
+/* Does any jump of the function lead to what is done in the bridge, or a call into its middle? */
 static const char *check_branches(
 	const ZydisDecoder *decoder, const uint8_t *code, size_t bytes, const struct bridge *bridge)
 {
@@ -110,12 +153,12 @@ static const char *check_branches(
 	for (size_t at = 0; at < bytes; at += i.head.length) {
 		if (!decode(decoder, code + at, bytes - at, &i))
 			return "its code cannot be decoded";
-		if (!branch_target(&i, bridge->entry + at, &to))
+		if (!branch_target(&i, bridge->function + at, &to))
 			continue;
-		uint64_t within = to - bridge->entry;
+		uint64_t within = to - bridge->function;
 		if (within == 0 && !is_call(&i))
 			return "it loops to its first instruction";
-		if (within > 0 && within < bridge->bytes)
+		if (within > 0 && within < bridge->entry + bridge->bytes - bridge->function)
 			return "it jumps into its first instruction";
 	}
 	return NULL;
@@ -175,11 +218,12 @@ static const char *read_relative(
 }
 
 /* What may stand elsewhere, and how. */
-static const char *read_first(
-	const struct instruction *i, const uint8_t *code, struct bridge *bridge)
+static const char *read_first(const struct instruction *i, const uint8_t *code,
+	struct bridge *bridge, uint64_t *ret_pushed)
 {
 	const char *unmovable = "its first instruction cannot be moved";
 	bridge->kind = BRIDGE_COPY;
+	*ret_pushed = 0;
 	ZydisInstructionCategory category = i->head.meta.category;
 	if (category == ZYDIS_CATEGORY_UNCOND_BR) {
 		/* jmp *slot(%rip): what follows is not reached. */
@@ -203,38 +247,278 @@ static const char *read_first(
 	if (i->head.mnemonic == ZYDIS_MNEMONIC_UD0 || i->head.mnemonic == ZYDIS_MNEMONIC_UD1 ||
 		i->head.mnemonic == ZYDIS_MNEMONIC_UD2 || i->head.mnemonic == ZYDIS_MNEMONIC_XBEGIN)
 		return unmovable;
-	if (!read_push(i, &bridge->pushed))
+	if (!read_push(i, ret_pushed))
 		return unmovable;
 	return is_relative(i) ? read_relative(i, code, bridge) : NULL;
+}
+
+/* --- a place in a function --- */
+
+struct function {
+	ZydisDecoder decoder;
+	const uint8_t *code; /* of the function; its word begins `skip` bytes before */
+	size_t skip, bytes, code_bytes;
+	raddr_t entry;
+};
+
+static const char *function_begin(struct function *function, const uint8_t *code, size_t code_bytes,
+	raddr_t entry, size_t bytes)
+{
+	size_t skip = entry % WORD_BYTES;
+	if (!bytes || bytes > FUNCTION_MAX)
+		return "its length is not known";
+	if (code_bytes < skip + bytes || code_bytes < skip + BRIDGE_LOOK_BYTES)
+		return "it ends with its segment";
+	*function = (struct function){.code = code + skip,
+		.skip = skip,
+		.bytes = bytes,
+		.code_bytes = code_bytes - skip,
+		.entry = entry};
+	ZydisDecoderInit(&function->decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+	return NULL;
+}
+
+static bool step_add(struct bridge *bridge, size_t from, uint64_t words)
+{
+	for (size_t i = 0; i < ABI_BRIDGE_STEPS; i++) {
+		if (bridge->step[i].from)
+			continue;
+		bridge->step[i] = (struct abi_bridge_step){(uint16_t)from, (uint16_t)words};
+		return true;
+	}
+	return false;
+}
+
+/* The jump stands at `at`; `pushed` words are what the instructions before it have pushed. */
+static const char *place_read(
+	const struct function *function, size_t at, uint64_t words, struct bridge *bridge)
+{
+	const uint8_t *code = function->code + at;
+	struct instruction i;
+	uint64_t pushed;
+	bridge->function = function->entry;
+	bridge->entry = function->entry + at;
+	bridge->word = ht_align_down(bridge->entry, WORD_BYTES);
+	if (!decode(&function->decoder, code, function->bytes - at, &i))
+		return "its code cannot be decoded";
+	bridge->bytes = i.head.length;
+	memcpy(bridge->first, code, bridge->bytes);
+	memcpy(&bridge->before, code - (bridge->entry - bridge->word), sizeof(bridge->before));
+	const char *why = read_first(&i, code, bridge, &pushed);
+	if (!why)
+		why = check_branches(&function->decoder, function->code, function->bytes, bridge);
+	if (why)
+		return why;
+	size_t behind = bridge->redo_bytes + bridge->bytes;
+	if (pushed && !step_add(bridge, behind, words + pushed / sizeof(uint64_t)))
+		return "it pushes too much";
+	if (behind + BRIDGE_PAD_BYTES > sizeof(((struct abi_bridge *)0)->code))
+		return "too much stands before it";
+	bridge->pad = jump_target(bridge->entry, code);
+	return NULL;
 }
 
 const char *bridge_read(
 	const uint8_t *code, size_t code_bytes, raddr_t entry, size_t bytes, struct bridge *ret)
 {
-	struct bridge bridge = {.entry = entry, .word = ht_align_down(entry, WORD_BYTES)};
-	size_t skip = entry - bridge.word;
-	struct instruction first;
-	ZydisDecoder decoder;
-
-	if (!bytes || bytes > FUNCTION_MAX)
-		return "its length is not known";
-	if (code_bytes < skip + bytes || code_bytes < skip + BRIDGE_LOOK_BYTES)
-		return "it ends with its segment";
-	ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-	code += skip;
-	if (!decode(&decoder, code, bytes, &first))
-		return "its code cannot be decoded";
-	bridge.bytes = first.head.length;
-	memcpy(bridge.first, code, bridge.bytes);
-	memcpy(&bridge.before, code - skip, sizeof(bridge.before));
-	const char *why = read_first(&first, code, &bridge);
+	struct bridge bridge = {0};
+	struct function function;
+	const char *why = function_begin(&function, code, code_bytes, entry, bytes);
 	if (!why)
-		why = check_branches(&decoder, code, bytes, &bridge);
-	if (why)
-		return why;
-	bridge.pad = jump_target(entry, code);
+		why = place_read(&function, 0, 0, &bridge);
+	if (!why)
+		*ret = bridge;
+	return why;
+}
+
+/* --- later places --- */
+
+#define REGISTERS 16u
+#define NOTHING	  0xffu /* what nobody needs */
+
+/* What was done before the place: it is done again in the bridge, and undone in the pad. */
+struct prologue {
+	uint8_t redo[BRIDGE_UNDO_MAX];
+	size_t redo_bytes;
+	uint64_t words; /* pushed */
+	struct abi_bridge_step step[ABI_BRIDGE_STEPS];
+	uint8_t from[BRIDGE_UNDO_MAX], to[BRIDGE_UNDO_MAX]; /* registers moved, in order */
+	size_t moves;
+	bool tested; /* just now: whether there is a block */
+};
+
+/* As encoded: rax rcx rdx rbx rsp rbp rsi rdi r8 .. r15; NOTHING: no whole register. */
+static uint8_t register_of(const ZydisDecodedOperand *operand)
+{
+	if (operand->type != ZYDIS_OPERAND_TYPE_REGISTER ||
+		operand->reg.value < ZYDIS_REGISTER_RAX || operand->reg.value > ZYDIS_REGISTER_R15)
+		return NOTHING;
+	return (uint8_t)(operand->reg.value - ZYDIS_REGISTER_RAX);
+}
+
+static bool is_argument(uint8_t reg)
+{
+	return reg == 7 || reg == 6 || reg == 2 || reg == 1 || reg == 8 || reg == 9;
+}
+
+/* Holds nothing as a function begins. */
+static bool is_free_register(uint8_t reg)
+{
+	return reg == 0 || reg == 10 || reg == 11;
+}
+
+/* What every register holds after the moves, and after they were undone from the last to the first:
+ * are the arguments where they were? */
+static bool can_undo(const struct prologue *p)
+{
+	uint8_t held[REGISTERS];
+	for (uint8_t r = 0; r < REGISTERS; r++)
+		held[r] = r;
+	for (size_t i = 0; i < p->moves; i++)
+		held[p->to[i]] = held[p->from[i]];
+	for (size_t i = p->moves; i-- > 0;)
+		held[p->from[i]] = held[p->to[i]];
+	for (uint8_t r = 0; r < REGISTERS; r++)
+		if (!is_free_register(r) && held[r] != r)
+			return false;
+	return true;
+}
+
+static bool redo_add(struct prologue *p, const uint8_t *code, size_t bytes)
+{
+	if (p->redo_bytes + bytes > sizeof(p->redo))
+		return false;
+	memcpy(p->redo + p->redo_bytes, code, bytes);
+	p->redo_bytes += bytes;
+	return true;
+}
+
+static bool absorb_push(struct prologue *p, const struct instruction *i, const uint8_t *code)
+{
+	uint64_t pushed;
+	bool saves =
+		i->head.mnemonic == ZYDIS_MNEMONIC_SUB || register_of(&i->operand[0]) != NOTHING;
+	if (!saves || !read_push(i, &pushed) || !pushed || !redo_add(p, code, i->head.length))
+		return false;
+	p->words += pushed / sizeof(uint64_t);
+	for (size_t s = 0; s < ABI_BRIDGE_STEPS; s++) {
+		if (p->step[s].from)
+			continue;
+		p->step[s] = (struct abi_bridge_step){(uint16_t)p->redo_bytes, (uint16_t)p->words};
+		return true;
+	}
+	return false;
+}
+
+static bool absorb_move(struct prologue *p, const struct instruction *i, const uint8_t *code)
+{
+	uint8_t to = register_of(&i->operand[0]), from = register_of(&i->operand[1]);
+	if (i->head.length != 3 || !is_argument(from) ||
+		(!is_argument(to) && !is_free_register(to)))
+		return false;
+	p->to[p->moves] = to;
+	p->from[p->moves] = from;
+	p->moves++;
+	return redo_add(p, code, i->head.length);
+}
+
+static bool compares_registers(const struct instruction *i)
+{
+	return register_of(&i->operand[0]) != NOTHING &&
+	       (register_of(&i->operand[1]) != NOTHING ||
+		       i->operand[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE);
+}
+
+/* Can what is done by this instruction be undone? */
+static bool absorb(struct prologue *p, const struct instruction *i, const uint8_t *code, bool frees)
+{
+	bool tested = p->tested;
+	p->tested = false;
+	ZydisMnemonic what = i->head.mnemonic;
+	if (what == ZYDIS_MNEMONIC_PUSH || what == ZYDIS_MNEMONIC_SUB)
+		return absorb_push(p, i, code);
+	if (what == ZYDIS_MNEMONIC_MOV)
+		return absorb_move(p, i, code);
+	if (what == ZYDIS_MNEMONIC_ENDBR64)
+		return redo_add(p, code, i->head.length);
+	/* Who has no block leaves here, and nothing is missed; who comes by has one. */
+	if (what == ZYDIS_MNEMONIC_JZ)
+		return frees && tested && !p->moves;
+	if ((what != ZYDIS_MNEMONIC_TEST && what != ZYDIS_MNEMONIC_CMP) || !compares_registers(i))
+		return false;
+	p->tested = what == ZYDIS_MNEMONIC_TEST && register_of(&i->operand[0]) == 7 &&
+		    register_of(&i->operand[1]) == 7;
+	return redo_add(p, code, i->head.length);
+}
+
+static bool writes_rbp(const struct instruction *i)
+{
+	for (size_t n = 0; n < i->head.operand_count; n++)
+		if (i->operand[n].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+			i->operand[n].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE &&
+			ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64,
+				i->operand[n].reg.value) == ZYDIS_REGISTER_RBP)
+			return true;
+	return false;
+}
+
+/* What the pad begins with, by which nothing but flags and free registers differ from the entry. */
+static bool make_undo(const struct prologue *p, struct bridge *bridge)
+{
+	static const uint8_t drop[] = ABI_PAD_DROP;
+	size_t bytes = 0;
+	if (p->words) {
+		if (p->words * sizeof(uint64_t) > INT8_MAX)
+			return false;
+		memcpy(bridge->undo, drop, sizeof(drop));
+		bridge->undo[sizeof(drop)] = (uint8_t)(p->words * sizeof(uint64_t));
+		bytes = sizeof(drop) + 1;
+	}
+	for (size_t i = p->moves; i-- > 0;) {
+		uint8_t to = p->from[i], from = p->to[i];
+		if (bytes + 3 > sizeof(bridge->undo))
+			return false;
+		/* mov from, to */
+		bridge->undo[bytes++] = (uint8_t)(0x48 | (from >> 3 << 2) | to >> 3);
+		bridge->undo[bytes++] = 0x89;
+		bridge->undo[bytes++] = (uint8_t)(0xc0 | (from & 7) << 3 | (to & 7));
+	}
+	bridge->undo_bytes = bytes;
+	return can_undo(p);
+}
+
+static bool place_after(const struct function *function, size_t at, const struct prologue *p,
+	const struct instruction *i, struct bridge *ret)
+{
+	struct bridge bridge = {.redo_bytes = p->redo_bytes};
+	memcpy(bridge.redo, p->redo, p->redo_bytes);
+	memcpy(bridge.step, p->step, sizeof(bridge.step));
+	/* In a bridge rbp is the caller's. */
+	if (at + sizeof(bridge.first) > function->code_bytes || writes_rbp(i) ||
+		!make_undo(p, &bridge) || place_read(function, at, p->words, &bridge))
+		return false;
 	*ret = bridge;
-	return NULL;
+	return true;
+}
+
+size_t bridge_read_later(const uint8_t *code, size_t code_bytes, raddr_t entry, size_t bytes,
+	bool frees, struct bridge ret[BRIDGE_PLACES_MAX])
+{
+	struct prologue prologue = {0};
+	struct function function;
+	struct instruction i;
+	size_t count = 0;
+	if (function_begin(&function, code, code_bytes, entry, bytes))
+		return 0;
+	for (size_t at = 0; at < bytes && count < BRIDGE_PLACES_MAX; at += i.head.length) {
+		if (!decode(&function.decoder, function.code + at, bytes - at, &i))
+			break;
+		if (at && place_after(&function, at, &prologue, &i, &ret[count]))
+			count++;
+		if (!absorb(&prologue, &i, function.code + at, frees))
+			break;
+	}
+	return count;
 }
 
 #else
@@ -253,6 +537,18 @@ const char *bridge_read(
 	(void)bytes;
 	(void)ret;
 	return "this heaptap was built without the decoder (Zydis)";
+}
+
+size_t bridge_read_later(const uint8_t *code, size_t code_bytes, raddr_t entry, size_t bytes,
+	bool frees, struct bridge ret[BRIDGE_PLACES_MAX])
+{
+	(void)code;
+	(void)code_bytes;
+	(void)entry;
+	(void)bytes;
+	(void)frees;
+	(void)ret;
+	return 0;
 }
 
 #endif

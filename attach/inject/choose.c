@@ -75,17 +75,49 @@ static struct choose_slack slack_behind(const struct module *module,
 	return (struct choose_slack){.addr = lo, .bytes = hi - lo};
 }
 
+/* Code that runs no more is as good; none: 0 bytes. */
+static struct choose_slack slack_spent(const struct module *module, const struct proc_maps *maps)
+{
+	raddr_t lo = ht_align_up(module->spent, SLACK_ALIGN),
+		hi = module->spent + module->spent_bytes;
+	const struct proc_map *map = proc_maps_find(maps, lo);
+
+	if (!module->spent_bytes || hi <= lo || !map || hi > map->hi || !map->exec || map->write ||
+		map->shared || !map->inode)
+		return (struct choose_slack){0};
+	return (struct choose_slack){
+		.addr = lo, .bytes = hi - lo, .left = module->natives.start.return_to};
+}
+
+raddr_t choose_slack_left(const struct modules *modules, raddr_t addr)
+{
+	for (size_t m = 0; m < modules->count; m++)
+		if (addr - modules->module[m].spent < modules->module[m].spent_bytes)
+			return modules->module[m].natives.start.return_to;
+	return 0;
+}
+
+/* The places of a module, the one or the other; `index` from 0. False: there are no more. */
+static bool slack_at(const struct module *module, const struct proc_maps *maps, size_t index,
+	struct choose_slack *ret)
+{
+	if (index > module->segment_count)
+		return false;
+	*ret = index < module->segment_count ? slack_behind(module, &module->segment[index], maps)
+					     : slack_spent(module, maps);
+	return true;
+}
+
 bool choose_is_slack(
 	const struct modules *modules, const struct proc_maps *maps, raddr_t addr, size_t bytes)
 {
 	for (size_t m = 0; m < modules->count; m++) {
 		const struct module *module = &modules->module[m];
-		for (size_t s = 0; s < module->segment_count; s++) {
-			struct choose_slack slack = slack_behind(module, &module->segment[s], maps);
+		struct choose_slack slack;
+		for (size_t s = 0; slack_at(module, maps, s, &slack); s++)
 			if (addr >= slack.addr && bytes <= slack.bytes &&
 				addr - slack.addr <= slack.bytes - bytes)
 				return true;
-		}
 	}
 	return false;
 }
@@ -95,8 +127,8 @@ bool choose_slack_any(const struct modules *modules, const struct proc_maps *map
 {
 	for (size_t m = 0; m < modules->count; m++) {
 		const struct module *module = &modules->module[m];
-		for (size_t s = 0; s < module->segment_count; s++) {
-			struct choose_slack slack = slack_behind(module, &module->segment[s], maps);
+		struct choose_slack slack;
+		for (size_t s = 0; slack_at(module, maps, s, &slack); s++) {
 			if (slack.bytes < want)
 				continue;
 			slack.bytes = want;
@@ -114,11 +146,12 @@ struct ht_err *choose_slack(const struct modules *modules, const struct proc_map
 
 	for (size_t m = 0; m < modules->count; m++) {
 		const struct module *module = &modules->module[m];
-		for (size_t s = 0; module->initial && s < module->segment_count; s++) {
-			struct choose_slack slack = slack_behind(module, &module->segment[s], maps);
-			if (slack.bytes > best.bytes)
+		struct choose_slack slack;
+		/* What lies behind all code is the better place, where it is long enough. */
+		for (size_t s = 0; module->initial && slack_at(module, maps, s, &slack); s++)
+			if (slack.bytes > best.bytes &&
+				(s < module->segment_count || best.bytes < want))
 				best = slack;
-		}
 	}
 	if (best.bytes < want)
 		return ht_err_new(HT_ERR_REFUSED,

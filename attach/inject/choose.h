@@ -27,6 +27,9 @@ void choose_threads_deinit(struct choose_threads *threads);
 struct choose_slack {
 	raddr_t addr;
 	size_t bytes;
+	/* An address in there that stays on the first thread's stack, as the return address of a
+	 * call that never returns (startcode.h); 0: none. */
+	raddr_t left;
 };
 
 /* The longest run of file bytes behind a text segment, mapped r-x and used by nobody: `want` bytes
@@ -39,6 +42,9 @@ struct ht_err *choose_slack(const struct modules *modules, const struct proc_map
 /* Do the bytes at [addr, addr + bytes) lie in such a place? */
 bool choose_is_slack(
 	const struct modules *modules, const struct proc_maps *maps, raddr_t addr, size_t bytes);
+
+/* The address that is left where such a place begins at `addr`; 0: none. */
+raddr_t choose_slack_left(const struct modules *modules, raddr_t addr);
 
 /* Is there a place that choose_slack could have given, now or with other modules loaded, and that
  * `suits`? Asks for one after the other until one does. */

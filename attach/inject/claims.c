@@ -45,6 +45,8 @@ static bool names_this_image(const struct image *image, const struct journal_hea
 
 static bool names_slack(const struct facts *facts, const struct journal_header *h)
 {
+	if (h->slack_left && h->slack_left != choose_slack_left(&facts->modules, h->slack))
+		return false;
 	return !h->slack_bytes ||
 	       choose_is_slack(&facts->modules, &facts->maps, h->slack, h->slack_bytes);
 }

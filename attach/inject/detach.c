@@ -121,6 +121,7 @@ static struct stackscan_ranges ranges_of(const struct detach *detach)
 		.thunk_hi = detach->image->thunks + HT_PAGE_BYTES,
 		.slack_lo = h->slack,
 		.slack_hi = h->slack + h->slack_bytes,
+		.slack_left = h->slack_left,
 	};
 	memcpy(ranges.near, h->near, sizeof(ranges.near));
 	return ranges;

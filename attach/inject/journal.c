@@ -144,10 +144,12 @@ void journal_set_phase(struct journal *journal, enum journal_phase phase)
 	store_last(journal, &journal->header->phase, (uint32_t)phase);
 }
 
-void journal_set_slack(struct journal *journal, raddr_t addr, const uint8_t *original, size_t bytes)
+void journal_set_slack(
+	struct journal *journal, raddr_t addr, raddr_t left, const uint8_t *original, size_t bytes)
 {
 	struct journal_header *h = journal->header;
 	h->slack = addr;
+	h->slack_left = left;
 	h->slack_bytes = (uint32_t)bytes;
 	memcpy(h->slack_original, original, bytes);
 	show(journal, h, sizeof(*h));

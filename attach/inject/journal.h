@@ -11,7 +11,7 @@
 #include "format/err.h"
 
 #define JOURNAL_MAGIC	    0x6c616e72756f6a68ull
-#define JOURNAL_SLACK_BYTES 3392u
+#define JOURNAL_SLACK_BYTES 3648u
 
 enum journal_phase {
 	JOURNAL_EMPTY,
@@ -51,7 +51,7 @@ struct journal_header {
 	uint64_t image, image_bytes;
 	uint64_t thunks; /* address of the thunk page: the image's own, or an adopted one */
 	uint64_t near[ABI_NEAR_MAX]; /* addresses of the near areas; 0: none */
-	uint64_t slack;		     /* address of the stub's place */
+	uint64_t slack, slack_left;  /* the stub's place (choose_slack) */
 	uint32_t slack_bytes;
 	uint32_t unloaded; /* slots whose entry was used again: their libraries are gone */
 	int32_t agent_fd;  /* descriptor in the target; -1: none */
@@ -96,9 +96,10 @@ struct ht_err *journal_check(const struct journal *journal);
 HT_MUST_CHECK
 struct ht_err *journal_add(struct journal *journal, const struct journal_slot *entry);
 void journal_set_phase(struct journal *journal, enum journal_phase phase);
-/* The stub's place, at most JOURNAL_SLACK_BYTES, and what was there. */
+/* The stub's place, at most JOURNAL_SLACK_BYTES, what was there, and what is left of it on a stack.
+ */
 void journal_set_slack(
-	struct journal *journal, raddr_t addr, const uint8_t *original, size_t bytes);
+	struct journal *journal, raddr_t addr, raddr_t left, const uint8_t *original, size_t bytes);
 void journal_set_near(struct journal *journal, const raddr_t near[ABI_NEAR_MAX]);
 /* The agent's socket in the target, and the inode of the other end. */
 void journal_set_sockets(

@@ -58,9 +58,10 @@ static struct ht_err *may_hold_stack(
 	return stackscan_holds(walk->proc, walk->ranges, lo, hi, ret);
 }
 
-/* One frame; `*ret_more`: it is outside, and there is another. */
-static struct ht_err *judge_frame(
-	const struct walk *walk, unw_cursor_t *cursor, enum judge_result *ret, bool *ret_more)
+/* One frame; `*ret_more`: it is outside, and there is another. `*called`: what it is to go on with
+ * is a return address, not a PC. */
+static struct ht_err *judge_frame(const struct walk *walk, unw_cursor_t *cursor, bool *called,
+	enum judge_result *ret, bool *ret_more)
 {
 	unw_word_t ip, sp, caller_sp;
 	bool holds, begins = true;
@@ -69,7 +70,7 @@ static struct ht_err *judge_frame(
 	*ret_more = false;
 	if (unw_get_reg(cursor, UNW_REG_IP, &ip) < 0 || unw_get_reg(cursor, UNW_REG_SP, &sp) < 0)
 		return NULL;
-	if (stackscan_ours(walk->ranges, ip)) {
+	if (*called ? stackscan_is_return(walk->ranges, ip) : stackscan_ours(walk->ranges, ip)) {
 		*ret = JUDGE_INSIDE;
 		return NULL;
 	}
@@ -89,6 +90,7 @@ static struct ht_err *judge_frame(
 	struct ht_err *err = may_hold_stack(walk, cursor, sp, caller_sp, &holds);
 	*ret = !err && holds ? JUDGE_INSIDE : JUDGE_UNDECIDED;
 	*ret_more = !err && !holds;
+	*called = unw_is_signal_frame(cursor) <= 0;
 	*cursor = caller;
 	return err;
 }
@@ -97,9 +99,9 @@ static struct ht_err *walk_frames(
 	const struct walk *walk, unw_cursor_t *cursor, enum judge_result *ret)
 {
 	struct ht_err *err = NULL;
-	bool more = true;
+	bool called = false, more = true;
 	for (unsigned i = 0; i < FRAMES_MAX && more && !err; i++)
-		err = judge_frame(walk, cursor, ret, &more);
+		err = judge_frame(walk, cursor, &called, ret, &more);
 	return err;
 }
 

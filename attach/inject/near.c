@@ -52,24 +52,36 @@ static bool is_free(const struct proc_maps *maps, raddr_t lo)
 static bool overlaps_area(const struct plan *plan, raddr_t lo)
 {
 	for (size_t i = 0; i < plan->area_count; i++)
-		if (lo < plan->area[i].lo + ABI_NEAR_BYTES + MARGIN &&
-			lo + ABI_NEAR_BYTES + MARGIN > plan->area[i].lo)
+		if (lo < plan->area[i].lo + ABI_NEAR_BYTES &&
+			lo + ABI_NEAR_BYTES > plan->area[i].lo)
 			return true;
 	return false;
 }
 
-static bool pad_is_free(const struct plan *plan, raddr_t pad)
+static const struct bridge *bridge_of(const struct near_hook *hook)
 {
-	for (size_t i = 0; i < plan->count; i++)
-		if (plan->hook[i].at && pad < plan->hook[i].bridge->pad + BRIDGE_PAD_BYTES &&
-			pad + BRIDGE_PAD_BYTES > plan->hook[i].bridge->pad)
+	return &hook->bridge[hook->chosen];
+}
+
+static raddr_t pad_end(const struct bridge *bridge)
+{
+	return bridge->pad + bridge_pad_bytes(bridge);
+}
+
+static bool pad_is_free(const struct plan *plan, const struct bridge *bridge)
+{
+	for (size_t i = 0; i < plan->count; i++) {
+		const struct bridge *other = bridge_of(&plan->hook[i]);
+		if (plan->hook[i].at && bridge->pad < pad_end(other) &&
+			pad_end(bridge) > other->pad)
 			return false;
+	}
 	return true;
 }
 
-static bool holds_pad(const struct area *area, raddr_t pad)
+static bool holds_pad(const struct area *area, const struct bridge *bridge)
 {
-	return pad >= area->lo && pad <= area->lo + ABI_NEAR_BRIDGES_OFF - BRIDGE_PAD_BYTES;
+	return bridge->pad >= area->lo && pad_end(bridge) <= area->lo + ABI_NEAR_BRIDGES_OFF;
 }
 
 static raddr_t next_bridge(const struct area *area)
@@ -85,7 +97,7 @@ static bool place_bridge(struct plan *plan, struct near_hook *hook)
 	struct abi_bridge made;
 	for (size_t i = 0; i < plan->area_count; i++) {
 		raddr_t at = next_bridge(&plan->area[i]);
-		if (!at || !bridge_make(hook->bridge, at, &made))
+		if (!at || !bridge_make(bridge_of(hook), at, &made))
 			continue;
 		plan->area[i].bridges++;
 		hook->at = at;
@@ -96,10 +108,10 @@ static bool place_bridge(struct plan *plan, struct near_hook *hook)
 
 static bool place(struct plan *plan, struct near_hook *hook)
 {
-	raddr_t pad = hook->bridge->pad;
+	const struct bridge *bridge = bridge_of(hook);
 	for (size_t i = 0; i < plan->area_count; i++)
-		if (holds_pad(&plan->area[i], pad))
-			return pad_is_free(plan, pad) && place_bridge(plan, hook);
+		if (holds_pad(&plan->area[i], bridge))
+			return pad_is_free(plan, bridge) && place_bridge(plan, hook);
 	return false;
 }
 
@@ -117,7 +129,7 @@ static raddr_t lowest_with(const struct plan *plan, const struct bridge *bridge)
 {
 	raddr_t lowest = bridge->pad;
 	for (size_t i = 0; i < plan->count; i++) {
-		raddr_t other = plan->hook[i].bridge->pad;
+		raddr_t other = bridge_of(&plan->hook[i])->pad;
 		if (!plan->hook[i].at && other < lowest &&
 			bridge->pad - other < ABI_NEAR_BRIDGES_OFF - 2 * HT_PAGE_BYTES)
 			lowest = other;
@@ -139,10 +151,29 @@ static bool add_area_at(struct plan *plan, const struct bridge *bridge)
 static int compare_hooks(const void *a, const void *b)
 {
 	const struct near_hook *const *left = a, *const *right = b;
-	raddr_t x = (*left)->bridge->pad, y = (*right)->bridge->pad;
+	raddr_t x = bridge_of(*left)->pad, y = bridge_of(*right)->pad;
 	if ((*left)->needed != (*right)->needed)
 		return (*left)->needed ? -1 : 1;
 	return (x > y) - (x < y);
+}
+
+static bool place_anywhere(struct plan *plan, struct near_hook *hook)
+{
+	return place(plan, hook) || (add_area_at(plan, bridge_of(hook)) && place(plan, hook));
+}
+
+/* As the first of them can be, or a later one where there is an area for it, or as it can be. */
+static void place_one(struct plan *plan, struct near_hook *hook)
+{
+	if (place_anywhere(plan, hook))
+		return;
+	for (hook->chosen = 1; hook->chosen < hook->count; hook->chosen++)
+		if (place(plan, hook))
+			return;
+	for (hook->chosen = 1; hook->chosen < hook->count; hook->chosen++)
+		if (place_anywhere(plan, hook))
+			return;
+	hook->chosen = 0;
 }
 
 /* What is needed first, then the others, where there still are areas. */
@@ -154,8 +185,7 @@ static void place_all(struct plan *plan)
 	if (plan->count)
 		qsort(sorted, plan->count, sizeof(*sorted), compare_hooks);
 	for (size_t i = 0; i < plan->count; i++)
-		if (!place(plan, sorted[i]) && add_area_at(plan, sorted[i]->bridge))
-			place(plan, sorted[i]);
+		place_one(plan, sorted[i]);
 }
 
 struct ht_err *near_place(const struct proc_maps *maps, size_t area_max, struct near_hook *hook,
@@ -166,7 +196,7 @@ struct ht_err *near_place(const struct proc_maps *maps, size_t area_max, struct 
 		return ht_err_new(HT_ERR_REFUSED,
 			"more than %u functions cannot be hooked at their entry", HOOKS_MAX);
 	for (size_t i = 0; i < count; i++)
-		hook[i].at = 0;
+		hook[i].at = hook[i].chosen = 0;
 	place_all(&plan);
 	memset(ret_near, 0, ABI_NEAR_MAX * sizeof(*ret_near));
 	for (size_t i = 0; i < plan.area_count; i++)

@@ -10,9 +10,12 @@
 #include "attach/inject/image.h"
 
 struct near_hook {
-	const struct bridge *bridge; /* of a function to be hooked */
-	bool needed;		     /* before the others */
-	raddr_t at; /* out: of its struct abi_bridge; 0: no room, or none where its pad is */
+	const struct bridge *bridge; /* of a function to be hooked: one of these, the first if it
+				      * can be */
+	size_t count;
+	bool needed;   /* before the others */
+	raddr_t at;    /* out: of its struct abi_bridge; 0: no room, or none where its pad is */
+	size_t chosen; /* out: which */
 };
 
 /* Gives each function a bridge, in at most `area_max` areas of free address space that hold the

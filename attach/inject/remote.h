@@ -14,6 +14,7 @@
 struct remote_slack {
 	raddr_t addr;
 	size_t bytes;
+	raddr_t left; /* choose_slack's */
 	uint8_t original[STUB_BYTES_MAX];
 };
 

@@ -24,7 +24,7 @@ struct ht_err *remote_slack_prepare(const struct proc *proc, const struct module
 	struct ht_err *err = choose_slack(modules, maps, stub_map_bytes(near_count), &place);
 	if (err)
 		return err;
-	struct remote_slack slack = {.addr = place.addr, .bytes = place.bytes};
+	struct remote_slack slack = {.addr = place.addr, .bytes = place.bytes, .left = place.left};
 	err = memory_read(proc, slack.addr, slack.original, slack.bytes);
 	/* What would be restored in the end is another's. */
 	if (!err && stub_is_at_start(slack.original, slack.bytes))
@@ -102,7 +102,8 @@ struct ht_err *remote_slack_from_file(const struct proc *proc, const struct proc
 	const struct proc_map *map = proc_maps_find(maps, place->addr);
 	int fd;
 
-	*ret = (struct remote_slack){.addr = place->addr, .bytes = place->bytes};
+	*ret = (struct remote_slack){
+		.addr = place->addr, .bytes = place->bytes, .left = place->left};
 	struct ht_err *err = proc_open_mapped(proc, map, &fd);
 	if (err)
 		return err;

@@ -56,7 +56,7 @@ static void look_at(struct scan *scan, raddr_t addr, const uint64_t *word)
 		if (stackscan_ours(scan->ranges, *(word - FRAME_RIP_BACK)))
 			scan->found->signal++;
 		follow(scan, *(word - FRAME_RSP_BACK));
-	} else {
+	} else if (stackscan_is_return(scan->ranges, *word)) {
 		scan->found->plain++;
 	}
 }
@@ -143,7 +143,7 @@ struct ht_err *stackscan_holds(const struct proc *proc, const struct stackscan_r
 		if (err)
 			return err;
 		for (size_t i = 0; i < got / sizeof(word[0]); i++)
-			*ret |= stackscan_ours(ranges, word[i]);
+			*ret |= stackscan_is_return(ranges, word[i]);
 		at = end;
 	}
 	return NULL;

@@ -15,6 +15,7 @@ struct stackscan_ranges {
 	raddr_t text_lo, text_hi;   /* the image's executable part */
 	raddr_t thunk_lo, thunk_hi; /* the thunk page */
 	raddr_t slack_lo, slack_hi; /* the bootstrap stub's place */
+	raddr_t slack_left;	    /* choose_slack's; 0: none */
 	raddr_t near[ABI_NEAR_MAX]; /* the near areas; 0: no more */
 };
 
@@ -26,6 +27,13 @@ static inline bool stackscan_ours(const struct stackscan_ranges *r, uint64_t wor
 	return (word - r->text_lo < r->text_hi - r->text_lo) |
 	       (word - r->thunk_lo < r->thunk_hi - r->thunk_lo) |
 	       (word - r->slack_lo < r->slack_hi - r->slack_lo);
+}
+
+/* Does a word on a stack that leads into our code, and is no saved PC, mean a call that will return
+ * there? */
+static inline bool stackscan_is_return(const struct stackscan_ranges *r, uint64_t word)
+{
+	return stackscan_ours(r, word) && word != r->slack_left;
 }
 
 /* Is `word` the entry of a thunk: what a function pointer taken from a tapped slot holds? */
@@ -58,7 +66,8 @@ struct ht_err *stackscan_run(const struct proc *proc, const struct proc_maps *ma
 	const struct stackscan_ranges *ranges, raddr_t sp, uint64_t bytes_max,
 	struct stackscan_found *ret);
 
-/* Is there a word into our code in [lo, hi)? Not in pages that cannot be read: they are gone. */
+/* Is there a word in [lo, hi) that means a return into our code? Not in pages that cannot be read:
+ * they are gone. */
 HT_MUST_CHECK
 struct ht_err *stackscan_holds(const struct proc *proc, const struct stackscan_ranges *ranges,
 	raddr_t lo, raddr_t hi, bool *ret);

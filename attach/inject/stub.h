@@ -11,7 +11,7 @@
 #include "format/abi_control.h"
 #include "format/err.h"
 
-#define STUB_BYTES_MAX	  3392u
+#define STUB_BYTES_MAX	  3648u
 #define STUB_NAME_MAX	  24u
 #define STUB_UNMAP_RANGES (ABI_NEAR_MAX + 2u)
 #define STUB_UNMAP_FDS	  4u /* as many as the first stub has open at once */

@@ -42,6 +42,13 @@ static struct ht_err *eh_frame_find(const struct proc *proc, const struct module
 	size_t length = 0;
 
 	*ret_vaddr = *ret_bytes = 0;
+	if (!module->eh_frame_hdr && module->natives.eh_frame) {
+		*ret_vaddr = module->natives.eh_frame - module->bias;
+		*ret_bytes = segment_bytes_from(module, *ret_vaddr);
+		if (*ret_bytes > module->natives.eh_frame_bytes)
+			*ret_bytes = module->natives.eh_frame_bytes;
+		return NULL;
+	}
 	if (!module->eh_frame_hdr)
 		return NULL;
 	struct ht_err *err = memory_read_some(proc, module->eh_frame_hdr, data,

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/support/hookedcode.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/procsnap.h"
 #include "tests/support/report.h"
@@ -60,12 +61,27 @@ static json_t *work(struct confined *c, unsigned rounds, const char *during)
 	return books;
 }
 
+/* The program; one without a dynamic linker is hooked at its functions' entries, the guards, too.
+ */
+static const char *program = "tests/targets/confined";
+
+static bool is_static(void)
+{
+	return strstr(program, "-static") != NULL;
+}
+
 /* `start`: words of confinement from the beginning. */
 static void confined_start(struct confined *c, const char *start)
 {
 	char words[128], *rest = words;
-	const char *argv[WORDS_MAX + 2] = {run_built("tests/targets/confined")};
-	size_t count = 1;
+	const char *argv[WORDS_MAX + 4] = {0};
+	size_t count = 0;
+	/* Where the break lies of one at fixed addresses is not to be left to chance. */
+	if (is_static() && !strstr(program, "-pie")) {
+		argv[count++] = "/usr/bin/setarch";
+		argv[count++] = "-R";
+	}
+	argv[count++] = run_built(program);
 	snprintf(words, sizeof(words), "%s", start);
 	for (char *word; (word = strsep(&rest, " "));)
 		if (*word)
@@ -99,13 +115,28 @@ struct works {
 	const char *start, *before, *during; /* confinements; "": none */
 };
 
+/* Returns when all is tapped. */
+static void tap_confined(struct tap *tap, pid_t pid)
+{
+	static const char *const hooked[] = {"prctl", "syscall", "malloc", "free", NULL};
+	struct hookedcode watched;
+	if (!is_static()) {
+		tap_start(tap, pid, (const char *[]){"--symbolize", "later", NULL});
+		tap_wait_on(tap, "/confined");
+		return;
+	}
+	hookedcode_watch(&watched, pid, run_built(program), hooked);
+	tap_start(tap, pid, (const char *[]){"--symbolize", "later", "--hook", "auto", NULL});
+	hookedcode_wait(&watched, tap);
+	close(watched.memory);
+}
+
 /* A capture of some work, with a confinement `during` it; everything is right and equal. */
 static void capture(struct confined *c, const char *during)
 {
 	struct tap tap;
 	struct procsnap *before = procsnap_take(c->pid, PROCSNAP_MASKS_CHANGE);
-	tap_start(&tap, c->pid, (const char *[]){"--symbolize", "later", NULL});
-	tap_wait_on(&tap, "/confined");
+	tap_confined(&tap, c->pid);
 	json_t *books = work(c, 20000, during);
 	json_t *attach = tap_stop(&tap, TAP_MAY_DROP);
 	tap_check_equal(attach);
@@ -240,8 +271,7 @@ static void check_ended(const char *start, const char *during)
 	struct confined c;
 	struct tap tap;
 	confined_start(&c, start);
-	tap_start(&tap, c.pid, (const char *[]){"--symbolize", "later", NULL});
-	tap_wait_on(&tap, "/confined");
+	tap_confined(&tap, c.pid);
 	confine(&c, during);
 	json_t *attach = tap_wait(&tap, TARGET_ENDED);
 	tap_check_clean(attach);
@@ -258,6 +288,34 @@ START_TEST(strict_entered)
 {
 	check_ended("", "strict-in-thread");
 	check_ended("alone", "strict");
+	check_ended("alone", "no-clock");
+}
+END_TEST
+
+/* Without a dynamic linker prctl and syscall are called past every slot: their guards stand at
+ * their entry, or a little behind it. */
+static void check_static(const char *name)
+{
+	program = name;
+	check_works(&(struct works){"", "filter-kill", ""});
+	check_works(&(struct works){"", "", "filter-kill"});
+	check_works(&(struct works){"", "", "filter-by-prctl"});
+	check_works(&(struct works){"", "", "filter-in-thread"});
+	check_works(&(struct works){"", "", "filter-alone-in-thread"});
+}
+
+START_TEST(linked_statically)
+{
+	check_static("tests/targets/confined-static");
+}
+END_TEST
+
+START_TEST(linked_statically_anywhere)
+{
+	check_static("tests/targets/confined-static-pie");
+	/* The books of who has no clock tell nothing, and where there are no tables for the judge
+	 * what is stale on a stack counts: not asked of a program at fixed addresses. */
+	check_ended("", "strict-in-thread");
 	check_ended("alone", "no-clock");
 }
 END_TEST
@@ -364,5 +422,5 @@ START_TEST(narrow_memory_group)
 END_TEST
 
 HT_SUITE("integration/confined", namespaces, privileges, no_new_code, filters, filters_entered,
-	strict_entered, no_clock, no_clock_in_a_thread, little_left, used_up, strict_mode,
-	memory_group, narrow_memory_group)
+	strict_entered, linked_statically, linked_statically_anywhere, no_clock,
+	no_clock_in_a_thread, little_left, used_up, strict_mode, memory_group, narrow_memory_group)

@@ -38,6 +38,8 @@ static const struct ordeal_target entries = {
 	"hooked at its entries", {"busy-direct", "-t", "2"}, "auto", 0, false};
 static const struct ordeal_target entries_storm = {"hooked at its entries in a signal storm",
 	{"busy-direct", "-t2", "-s"}, "auto", PROCSNAP_MASKS_CHANGE, true};
+static const struct ordeal_target unlinked = {
+	"linked statically", {"busy-static", "-t", "2"}, "auto", 0, false};
 
 static bool kill_at(struct ordeal *o, const struct sweep_plan *plan)
 {
@@ -74,6 +76,18 @@ END_TEST
 START_TEST(main_killed_beside_worker_entries)
 {
 	kill_sweep(&entries_storm, SWEEP_KILL_MAIN, SWEEP_WORKER);
+}
+END_TEST
+
+START_TEST(main_killed_static)
+{
+	kill_sweep(&unlinked, SWEEP_KILL, SWEEP_MAIN);
+}
+END_TEST
+
+START_TEST(all_killed_static)
+{
+	kill_sweep(&unlinked, SWEEP_KILL_ALL, SWEEP_ANY);
 }
 END_TEST
 
@@ -263,8 +277,9 @@ START_TEST(guardian_killed)
 END_TEST
 
 HT_SUITE("integration/sweep", main_killed_entries, main_killed_beside_worker_entries,
-	all_killed_entries, main_killed_computing, main_killed_threaded, main_killed_blocked,
-	main_killed_storm, main_killed_beside_worker_computing, main_killed_beside_worker_threaded,
+	all_killed_entries, main_killed_static, all_killed_static, main_killed_computing,
+	main_killed_threaded, main_killed_blocked, main_killed_storm,
+	main_killed_beside_worker_computing, main_killed_beside_worker_threaded,
 	main_killed_beside_worker_blocked, main_killed_beside_worker_storm,
 	main_killed_beside_a_slow_worker, worker_killed_as_the_mask_is_set,
 	all_killed_as_the_mask_is_set, worker_killed_computing, worker_killed_threaded,

@@ -65,6 +65,21 @@ static void check_threads(const struct tracefile *file, const json_t *ledger)
 	}
 }
 
+void books_fold(json_t *ledger, const char *function, const char *into)
+{
+	static const char *const sums[] = {"calls", "bytes"};
+	json_t *functions = report_at(ledger, "functions");
+	json_t *source = json_object_get(functions, function),
+	       *target = json_object_get(functions, into);
+	ck_assert(source && target);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(sums); i++) {
+		json_int_t sum = json_integer_value(json_object_get(source, sums[i])) +
+				 json_integer_value(json_object_get(target, sums[i]));
+		json_object_set_new(target, sums[i], json_integer(sum));
+		json_object_set_new(source, sums[i], json_integer(0));
+	}
+}
+
 void books_check(const char *path, const json_t *ledger, bool by_thread, bool cut)
 {
 	json_t *report = report_load(path);

@@ -9,6 +9,9 @@
 
 #include "format/base.h"
 
+/* Has the ledger count calls of `function`, which is the same as `into`, or nothing but a call of
+ * it, as calls of that. */
+void books_fold(json_t *ledger, const char *function, const char *into);
 /* Fails the test unless trace and report of `path` equal the ledger's answer to "go", to the last
  * call and byte. `by_thread`: for each of its threads, too. `cut`: some stacks are: handlers run in
  * the middle of a hook, from where no table leads down, or the C library has no tables. */

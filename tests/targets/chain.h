@@ -23,10 +23,15 @@
 #define CHAIN_WORDS   (1u << 23)
 #define CHAIN_SIZE_LO 5000u
 
+/* Where they stand among the C library's: a section of their own, or nothing. */
+#ifndef CHAIN_SECTION
+#define CHAIN_SECTION
+#endif
+
 #ifdef __clang__
 #define CHAIN_FUNCTION __attribute__((noinline))
 #else
-#define CHAIN_FUNCTION __attribute__((noinline, noclone))
+#define CHAIN_FUNCTION __attribute__((noinline, noclone)) CHAIN_SECTION
 #endif
 
 struct chain_shadow {

@@ -61,6 +61,11 @@ target_bin += $(direct_bin)
 # What unit tests start, or read.
 unit_target_bin := $(addprefix $t/,waits linked-static extended-direct rust-jemalloc)
 
+# Without a dynamic linker, as gcc links such programs: at fixed addresses, and anywhere.
+static_bin := $(foreach p,busy chain confined,$t/$p-static $t/$p-static-pie) $t/cxx-static $t/cxx-static-pie \
+	$t/rust-static $t/linked-static-stripped $t/linked-jemalloc-static $t/linked-jemalloc-static-pie
+target_bin += $(static_bin)
+
 $(target_bin) $t/libownalloc.so: tests/targets/targets.mk
 $(shell mkdir -p $t)
 
@@ -177,10 +182,33 @@ $t/become $t/busy $t/flags $t/mapper $t/pooled $t/canaries $t/holder $t/states $
 	$(call build,gcc $(target_c) -O2)
 $t/rewire: tests/targets/rewire.c
 	$(call build,gcc $(target_c) -O2) -Wl,-z,lazy
+# Refused, as nothing tells where its allocator is.
 $t/actor-static: tests/targets/actor.c
-	$(call build,gcc $(target_c) -O2 -static)
+	$(call build,gcc $(target_c) -O2 -static -s)
 $t/plughost-static: tests/targets/plughost.c
 	$(call build,gcc $(target_c) -O2 -static -Xlinker --no-warnings)
+# dlopen is there, and is never called.
+$t/busy-static $t/confined-static: $t/%-static: tests/targets/%.c
+	$(call build,gcc $(target_c) -O2 -static -Xlinker --no-warnings)
+$t/busy-static-pie $t/confined-static-pie: $t/%-static-pie: tests/targets/%.c
+	$(call build,gcc $(target_c) -O2 -static-pie -Xlinker --no-warnings)
+$t/chain-static: tests/targets/chain.c
+	$(call build,gcc $(target_c) -DCHAIN_SECTION='__attribute__((section("chain_text")))' -O2 -static)
+$t/chain-static-pie: tests/targets/chain.c
+	$(call build,gcc $(target_c) -DCHAIN_SECTION='__attribute__((section("chain_text")))' -O2 -static-pie)
+$t/cxx-static: tests/targets/cxx.cc
+	$(call build,g++ $(target_cxx) -O2 -static)
+$t/cxx-static-pie: tests/targets/cxx.cc
+	$(call build,g++ $(target_cxx) -O2 -static-pie)
+$t/rust-static: tests/targets/rust.rs
+	$(call quiet,TARGET)$(RUSTC) --edition 2021 -O -g -C target-feature=+crt-static -o $@ $<
+$t/linked-static-stripped: $t/linked-static
+	$(call quiet,TARGET)strip -o $@ $<
+# Never called there: pvalloc is glibc's, with its malloc.
+$t/linked-jemalloc-static: tests/targets/ledger.c
+	$(call build,gcc $(target_c) -Dpvalloc=valloc -O2 -static) $(jemalloc_archive) -lstdc++ -lm
+$t/linked-jemalloc-static-pie: tests/targets/ledger.c
+	$(call build,gcc $(target_c) -Dpvalloc=valloc -O2 -static-pie) $(jemalloc_archive) -lstdc++ -lm
 waits_src := $(wildcard tests/targets/waits/*.c)
 $t/waits: $(waits_src)
 	$(call build,gcc $(target_c) -O2)

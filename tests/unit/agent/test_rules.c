@@ -200,7 +200,8 @@ START_TEST(near_areas)
 	ck_assert_ptr_ne(area, MAP_FAILED);
 	config->near[1] = (uint64_t)area;
 	config->near[0] = (uint64_t)area + (1ull << 30);
-	bridge[1].pushed = 24;
+	bridge[1].step[0] = (struct abi_bridge_step){2, 1};
+	bridge[1].step[1] = (struct abi_bridge_step){6, 3};
 	const uint32_t entry = abi_rule_make(ABI_RULE_RSP, 1, 0) | RULES_HIDDEN;
 	const uint32_t elsewhere = abi_rule_make(ABI_RULE_FRAME, 0, 0);
 	const struct {
@@ -208,7 +209,8 @@ START_TEST(near_areas)
 		uint32_t rule;
 	} cases[] = {{area, entry}, {area + ABI_NEAR_BRIDGES_OFF - 1, entry},
 		{bridge[0].code, entry}, {bridge[0].code + 2, entry}, {bridge[1].code, entry},
-		{bridge[1].code + 4, abi_rule_make(ABI_RULE_RSP, 4, 0) | RULES_HIDDEN},
+		{bridge[1].code + 4, abi_rule_make(ABI_RULE_RSP, 2, 0) | RULES_HIDDEN},
+		{bridge[1].code + 6, abi_rule_make(ABI_RULE_RSP, 4, 0) | RULES_HIDDEN},
 		{area + ABI_NEAR_BYTES, elsewhere}, {area - 1, elsewhere}};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(cases); i++)
 		ck_assert_uint_eq(rules_find_slow(world_config, snapshot, (uint64_t)cases[i].pc),

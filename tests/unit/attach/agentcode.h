@@ -17,15 +17,16 @@ void agent_frame(void);
 void agent_frame_behind_unknown(void);
 void agent_sleep(void);
 void agent_trap(void);
-extern const char agent_end[];
+extern const char agent_frame_left[], agent_end[];
 
 __asm__(".text\n"
-	".globl agent_frame, agent_sleep, agent_trap, agent_end\n"
+	".globl agent_frame, agent_frame_left, agent_sleep, agent_trap, agent_end\n"
 	"agent_frame:\n"
 	"	.cfi_startproc\n"
 	"	push %rbp\n"
 	"	.cfi_adjust_cfa_offset 8\n"
 	"	call child_wait\n"
+	"agent_frame_left:\n"
 	"	pop %rbp\n"
 	"	.cfi_adjust_cfa_offset -8\n"
 	"	ret\n"

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * First instructions taken apart and put together again elsewhere: over all functions of the
- * allocators that Debian has, by hand-made cases, and by running the result.
+ * First instructions taken apart and put together again elsewhere: by hand-made cases, and by
+ * running the result.
  */
 #include "attach/inject/bridge.h"
 
-#include <elf.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -13,17 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#ifdef HEAPTAP_ZYDIS
-#include <Zydis/Zydis.h>
-#endif
-
-#include "attach/elf/family.h"
 #include "attach/inject/near.h"
 #include "tests/support/ht_check.h"
-#include "tests/support/run.h"
 
 #define ENTRY 0x555555560010ull
 
@@ -122,137 +114,6 @@ START_TEST(where_the_jump_leads_to)
 }
 END_TEST
 
-/* --- what Debian has -------------------------------------------------------------------------- */
-
-struct library {
-	const uint8_t *file;
-	const Elf64_Ehdr *head;
-	unsigned hooked, refused;
-};
-
-static const uint8_t *file_at(const struct library *l, uint64_t vaddr, uint64_t *ret_left)
-{
-	const Elf64_Phdr *segment = (const void *)(l->file + l->head->e_phoff);
-	for (size_t i = 0; i < l->head->e_phnum; i++) {
-		if (segment[i].p_type != PT_LOAD || vaddr < segment[i].p_vaddr ||
-			vaddr - segment[i].p_vaddr >= segment[i].p_filesz)
-			continue;
-		*ret_left = segment[i].p_filesz - (vaddr - segment[i].p_vaddr);
-		return l->file + segment[i].p_offset + (vaddr - segment[i].p_vaddr);
-	}
-	return NULL;
-}
-
-/* The text of an instruction says what it refers to, not how far that is. */
-static void format(const uint8_t *code, raddr_t at, char ret[128])
-{
-	ZydisDisassembledInstruction i;
-	ck_assert(
-		ZYAN_SUCCESS(ZydisDisassembleIntel(ZYDIS_MACHINE_MODE_LONG_64, at, code, 16, &i)));
-	snprintf(ret, 128, "%s", i.text);
-}
-
-static void check_same(
-	const struct bridge *bridge, const uint8_t *code, raddr_t at, const char *name)
-{
-	struct abi_bridge made;
-	char before[128], after[128];
-	raddr_t next;
-	ck_assert(bridge_make(bridge, at, &made));
-	if (bridge->kind == BRIDGE_JUMP) {
-		memcpy(&next, made.code + 6, sizeof(next));
-		ck_assert_uint_eq(next, bridge->operand);
-		return;
-	}
-	format(code, bridge->entry, before);
-	format(made.code, at + offsetof(struct abi_bridge, code), after);
-	ck_assert_msg(!strcmp(before, after), "%s: %s became %s", name, before, after);
-	memcpy(&next, made.code + bridge->bytes + 6, sizeof(next));
-	ck_assert_uint_eq(next, bridge->kind == BRIDGE_RETURN ? 0 : bridge->entry + bridge->bytes);
-	ck_assert_uint_eq(made.pushed, strncmp(before, "push", 4) == 0 ? 8 : made.pushed);
-}
-
-static void take_function(struct library *l, const Elf64_Sym *symbol, const char *name)
-{
-	struct family_member member;
-	struct bridge bridge;
-	uint64_t left;
-	raddr_t bias = 0x555500000000ull;
-	if (symbol->st_shndx == SHN_UNDEF || ELF64_ST_TYPE(symbol->st_info) != STT_FUNC ||
-		!family_find(name, &member) || member.role != FAMILY_HOOKED)
-		return;
-	const uint8_t *word = file_at(l, symbol->st_value & ~7ull, &left);
-	ck_assert_ptr_nonnull(word);
-	const char *why =
-		bridge_read(word, left, bias + symbol->st_value, symbol->st_size, &bridge);
-	if (why) {
-		printf("    %s: %s\n", name, why);
-		l->refused++;
-		return;
-	}
-	l->hooked++;
-	const uint8_t *code = word + symbol->st_value % 8;
-	check_same(&bridge, code, bridge.entry + 0x70000000, name);
-	check_same(&bridge, code, (bridge.entry & ~63ull) - 0x60000000, name);
-}
-
-static void take_symbols(struct library *l)
-{
-	const Elf64_Shdr *section = (const void *)(l->file + l->head->e_shoff);
-	for (size_t i = 0; i < l->head->e_shnum; i++) {
-		if (section[i].sh_type != SHT_SYMTAB && section[i].sh_type != SHT_DYNSYM)
-			continue;
-		const Elf64_Sym *symbol = (const void *)(l->file + section[i].sh_offset);
-		const char *names = (const char *)l->file + section[section[i].sh_link].sh_offset;
-		for (size_t n = 0; n < section[i].sh_size / sizeof(*symbol); n++)
-			take_function(l, &symbol[n], names + symbol[n].st_name);
-	}
-}
-
-/* False: it is not here. */
-static bool check_library(const char *path, unsigned refused)
-{
-	struct stat stat;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0) {
-		printf("skipped: %s\n", path);
-		return false;
-	}
-	ck_assert_int_eq(fstat(fd, &stat), 0);
-	struct library l = {
-		.file = mmap(NULL, (size_t)stat.st_size, PROT_READ, MAP_PRIVATE, fd, 0)};
-	ck_assert_ptr_ne(l.file, MAP_FAILED);
-	close(fd);
-	l.head = (const void *)l.file;
-	take_symbols(&l);
-	printf("%s: %u to be hooked, %u not\n", path, l.hooked, l.refused);
-	ck_assert_uint_gt(l.hooked, 3);
-	ck_assert_uint_le(l.refused, refused);
-	munmap((void *)l.file, (size_t)stat.st_size);
-	return true;
-}
-
-#define LIB "/usr/lib/x86_64-linux-gnu/"
-
-START_TEST(allocators)
-{
-	check_library(LIB "libjemalloc.so.2", 0);
-	check_library(LIB "libmimalloc.so.2.0", 0);
-	check_library(LIB "libtcmalloc_minimal.so.4", 0);
-	check_library(LIB "libc.so.6", 0);
-	check_library("/lib/ld-musl-x86_64.so.1", 1);
-}
-END_TEST
-
-/* Linked in, from Debian's archives: the targets of other tests, where they are built. */
-START_TEST(allocators_linked_in)
-{
-	check_library(run_built("tests/targets/extended-direct"), 0);
-	check_library(run_built("tests/targets/linked-static"), 0);
-	check_library(run_built("tests/targets/rust-jemalloc"), 0);
-}
-END_TEST
-
 /* --- run -------------------------------------------------------------------------------------- */
 
 /* Takes (x, y), and gives something that depends on them, and on what its first instruction did. */
@@ -313,17 +174,14 @@ struct installed {
 };
 
 /* As the daemon does it, in this process: area, pad, bridge. False: nothing can be mapped there. */
-static bool install(size_t i, struct installed *ret)
+static bool install_place(struct installed *ret)
 {
 	struct proc proc;
 	struct proc_maps maps;
-	raddr_t near[ABI_NEAR_MAX], entry = (raddr_t)functions[i].call;
+	raddr_t near[ABI_NEAR_MAX];
 	size_t count;
 	struct abi_bridge made;
-	const char *why = bridge_read((const uint8_t *)(entry & ~7ull), 128, entry,
-		(size_t)(functions[i].end - (const uint8_t *)entry), &ret->bridge);
-	ck_assert_msg(!why, "%s: %s", functions[i].name, why);
-	struct near_hook place = {.bridge = &ret->bridge};
+	struct near_hook place = {.bridge = &ret->bridge, .count = 1};
 	ck_no_err(proc_open(getpid(), &proc));
 	ck_no_err(proc_maps_read(&proc, &maps));
 	ck_no_err(near_place(&maps, ABI_NEAR_MAX, &place, 1, near, &count));
@@ -337,10 +195,19 @@ static bool install(size_t i, struct installed *ret)
 	ck_assert_ptr_eq(area, (void *)near[0]);
 	ck_assert(bridge_make(&ret->bridge, place.at, &made));
 	memcpy((void *)place.at, &made, sizeof(made));
-	bridge_make_pad((raddr_t)hook, (uint8_t *)ret->bridge.pad);
+	bridge_make_pad(&ret->bridge, place.at, (raddr_t)hook, (uint8_t *)ret->bridge.pad);
 	bridge_code = (void *)(place.at + offsetof(struct abi_bridge, code));
 	ret->after = bridge_word(&ret->bridge);
 	return true;
+}
+
+static bool install(size_t i, struct installed *ret)
+{
+	raddr_t entry = (raddr_t)functions[i].call;
+	const char *why = bridge_read((const uint8_t *)(entry & ~7ull), 128, entry,
+		(size_t)(functions[i].end - (const uint8_t *)entry), &ret->bridge);
+	ck_assert_msg(!why, "%s: %s", functions[i].name, why);
+	return install_place(ret);
 }
 
 START_TEST(runs_the_same)
@@ -368,6 +235,131 @@ START_TEST(runs_the_same)
 }
 END_TEST
 
+/* --- at a later instruction --------------------------------------------------------------------
+ */
+
+/* As glibc's free, calloc and syscall begin, where they are linked in. */
+FUNCTION(checking, "test %rdi, %rdi\n je 1f\n push %rbp\n lea -0x10(%rdi), %rax\n push %rbx\n"
+		   " mov %rax, %rbx\n lea (%rbx,%rsi), %rax\n pop %rbx\n pop %rbp\n ret\n"
+		   "1: xor %eax, %eax\n ret")
+FUNCTION(saving, "push %r13\n mov %rdi, %rax\n push %r12\n push %rbp\n push %rbx\n"
+		 " mov %rsi, %r13\n mov %rax, %r12\n lea (%r12,%r13), %rax\n"
+		 " pop %rbx\n pop %rbp\n pop %r12\n pop %r13\n ret")
+FUNCTION(rotating, "mov %rdi, %rax\n mov %rsi, %rdi\n mov %rdx, %rsi\n mov %rcx, %rdx\n"
+		   " mov %r8, %r10\n mov %r9, %r8\n mov 8(%rsp), %r9\n"
+		   " lea (%rax,%rdi), %rax\n ret")
+FUNCTION(comparing_first, "cmp %rsi, %rdi\n push %rbx\n mov %rdi, %rax\n jae 1f\n"
+			  " mov %rsi, %rax\n1: pop %rbx\n ret")
+
+static const struct {
+	const char *name;
+	uint64_t (*call)(uint64_t x, uint64_t y);
+	const uint8_t *end;
+	unsigned places;
+} later[] = {{"checking", checking, checking_end, 2}, {"saving", saving, saving_end, 2},
+	{"rotating", rotating, rotating_end, 6},
+	{"comparing_first", comparing_first, comparing_first_end, 2}};
+
+static size_t read_later(size_t i, bool frees, struct bridge ret[BRIDGE_PLACES_MAX])
+{
+	raddr_t entry = (raddr_t)later[i].call;
+	return bridge_read_later((const uint8_t *)(entry & ~7ull), 128, entry,
+		(size_t)(later[i].end - (const uint8_t *)entry), frees, ret);
+}
+
+START_TEST(later_instructions_run_the_same)
+{
+	unsigned hooked = 0;
+	for (size_t i = 0; i < HT_ARRAY_SIZE(later); i++) {
+		struct bridge place[BRIDGE_PLACES_MAX];
+		size_t count = read_later(i, i == 0, place);
+		ck_assert_msg(count == later[i].places, "%s: %zu", later[i].name, count);
+		for (size_t n = 0; n < count; n++) {
+			struct installed in = {.bridge = place[n]};
+			uint64_t before = later[i].call(1000, 3), other = later[i].call(77, 500);
+			ck_assert_uint_gt(in.bridge.entry, in.bridge.function);
+			if (!install_place(&in))
+				continue;
+			unsigned long passes = atomic_load(&passed);
+			store_word(in.bridge.word, in.after);
+			ck_assert_msg(later[i].call(1000, 3) == before, "%s", later[i].name);
+			ck_assert_msg(later[i].call(77, 500) == other, "%s", later[i].name);
+			ck_assert_uint_eq(atomic_load(&passed), passes + 2);
+			store_word(in.bridge.word, in.bridge.before);
+			ck_assert_uint_eq(later[i].call(1000, 3), before);
+			ck_assert_uint_eq(atomic_load(&passed), passes + 2);
+			hooked++;
+		}
+	}
+	printf("%u later instructions had room where they jump to\n", hooked);
+	ck_assert_uint_ge(hooked, 4);
+}
+END_TEST
+
+/* Calls from one function go past the hook: not what it was called with decides, but by whom. */
+FUNCTION(calling, "call checking\n ret")
+
+START_TEST(a_caller_is_passed_by)
+{
+	struct bridge place[BRIDGE_PLACES_MAX];
+	size_t count = read_later(0, true, place);
+	for (size_t n = 0; n < count; n++) {
+		struct installed in = {.bridge = place[n]};
+		in.bridge.passed = (raddr_t)calling;
+		in.bridge.passed_bytes = (uint32_t)(calling_end - (const uint8_t *)calling);
+		if (!install_place(&in))
+			continue;
+		unsigned long passes = atomic_load(&passed);
+		store_word(in.bridge.word, in.after);
+		ck_assert_uint_eq(calling(1000, 20), 1004);
+		ck_assert_uint_eq(atomic_load(&passed), passes);
+		ck_assert_uint_eq(checking(1000, 20), 1004);
+		ck_assert_uint_eq(atomic_load(&passed), passes + 1);
+		store_word(in.bridge.word, in.bridge.before);
+	}
+}
+END_TEST
+
+static size_t count_later(const struct function *f, bool frees)
+{
+	struct bridge place[BRIDGE_PLACES_MAX];
+	uint8_t code[128];
+	memset(code, 0xcc, sizeof(code));
+	memcpy(code + f->at, f->code, f->bytes);
+	return bridge_read_later(code, sizeof(code), ENTRY + f->at, f->bytes, frees, place);
+}
+
+/* What cannot be undone ends the search; what does nothing but for a block is left by who has
+ * none. */
+START_TEST(what_later_instructions_need)
+{
+	/* test; je over push and ret */
+	const struct function checks = {{0x48, 0x85, 0xff, 0x74, 2, 0x53, 0x5b, 0xc3, 0xc3}, 9, 0};
+	ck_assert_uint_eq(count_later(&checks, true), 1);
+	ck_assert_uint_eq(count_later(&checks, false), 0);
+	/* Of another register. */
+	ck_assert_uint_eq(
+		count_later(&(struct function){{0x48, 0x85, 0xf6, 0x74, 2, 0x53, 0x5b, 0xc3, 0xc3},
+				    9, 0},
+			true),
+		0);
+	/* mov %rdi,%rbx ; nop: rbx is the caller's. */
+	ck_assert_uint_eq(
+		count_later(&(struct function){{0x48, 0x89, 0xfb, 0x90, 0xc3}, 5, 0}, false), 0);
+	/* mov %rdi,%rsi ; ret: the second argument is gone. */
+	ck_assert_uint_eq(
+		count_later(&(struct function){{0x48, 0x89, 0xfe, 0xc3}, 4, 0}, false), 0);
+	/* push ; mov ; jmp to the mov */
+	ck_assert_uint_eq(
+		count_later(&(struct function){{0x53, 0x48, 0x89, 0xf8, 0xeb, 0xfb}, 6, 0}, false),
+		0);
+	/* push %rbx ; mov %rdi,%rbp: in a bridge rbp is the caller's. */
+	ck_assert_uint_eq(
+		count_later(&(struct function){{0x55, 0x48, 0x89, 0xfd, 0x5d, 0xc3}, 6, 0}, false),
+		0);
+}
+END_TEST
+
 /* --- threads run through it meanwhile ----------------------------------------------------------
  */
 
@@ -376,10 +368,17 @@ END_TEST
 static atomic_bool ended;
 static size_t called;
 
+#define CALLED_LATER SIZE_MAX
+
 static void *run_through(void *arg)
 {
 	atomic_ulong *calls = arg;
 	for (uint64_t x = 0; !atomic_load_explicit(&ended, memory_order_relaxed); x++) {
+		if (called == CALLED_LATER) {
+			ck_assert_uint_eq(checking(x, 20), x ? x + 4 : 0);
+			atomic_fetch_add_explicit(calls, 1, memory_order_relaxed);
+			continue;
+		}
 		uint64_t right = called == 0   ? 0x21000007 + x + 3
 				 : called == 2 ? x + 6
 				 : called == 3 ? x + 4
@@ -390,30 +389,34 @@ static void *run_through(void *arg)
 	return NULL;
 }
 
-static void storm(size_t function)
+static void storm_through(const struct installed *in, const char *name)
 {
-	struct installed in;
 	pthread_t thread[2];
 	static atomic_ulong calls[2];
-	called = function;
-	if (!install(function, &in)) {
-		printf("skipped: nothing can be mapped where %s jumps to\n",
-			functions[function].name);
-		return;
-	}
 	for (size_t i = 0; i < HT_ARRAY_SIZE(thread); i++)
 		ck_assert_int_eq(pthread_create(&thread[i], NULL, run_through, &calls[i]), 0);
 	for (unsigned i = 0; i < STORES; i++) {
-		store_word(in.bridge.word, in.after);
-		store_word(in.bridge.word, in.bridge.before);
+		store_word(in->bridge.word, in->after);
+		store_word(in->bridge.word, in->bridge.before);
 	}
 	ended = true;
 	for (size_t i = 0; i < HT_ARRAY_SIZE(thread); i++)
 		pthread_join(thread[i], NULL);
-	printf("%s: %u stores, %lu calls, %lu of them through the hook\n", functions[function].name,
-		2 * STORES, calls[0] + calls[1], passed);
+	printf("%s: %u stores, %lu calls, %lu of them through the hook\n", name, 2 * STORES,
+		calls[0] + calls[1], passed);
 	ck_assert_uint_gt(passed, 0);
 	ck_assert_uint_lt(passed, calls[0] + calls[1]);
+}
+
+static void storm(size_t function)
+{
+	struct installed in;
+	called = function;
+	if (install(function, &in))
+		storm_through(&in, functions[function].name);
+	else
+		printf("skipped: nothing can be mapped where %s jumps to\n",
+			functions[function].name);
 }
 
 /* By the length of the first instruction. */
@@ -441,9 +444,22 @@ START_TEST(storm_of_four_bytes)
 }
 END_TEST
 
+START_TEST(storm_at_a_later_instruction)
+{
+	struct bridge place[BRIDGE_PLACES_MAX];
+	struct installed in = {0};
+	ck_assert_uint_eq(read_later(0, true, place), 2);
+	in.bridge = place[1];
+	called = CALLED_LATER;
+	if (install_place(&in))
+		storm_through(&in, "checking");
+}
+END_TEST
+
 HT_SUITE("attach/bridge", what_cannot_be_hooked, end_of_the_segment, where_the_jump_leads_to,
-	allocators, allocators_linked_in, runs_the_same, storm_of_five_bytes, storm_of_one_byte,
-	storm_of_two_bytes, storm_of_four_bytes)
+	runs_the_same, later_instructions_run_the_same, a_caller_is_passed_by,
+	what_later_instructions_need, storm_of_five_bytes, storm_of_one_byte, storm_of_two_bytes,
+	storm_of_four_bytes, storm_at_a_later_instruction)
 
 #else
 

@@ -219,6 +219,38 @@ START_TEST(text_that_fills_its_page_has_no_slack)
 }
 END_TEST
 
+/* Code that runs no more is taken where nothing behind all code is long enough, and only there. */
+START_TEST(spent_code_is_the_second_choice)
+{
+	struct module module = text_module(0x100000, 0x1f01);
+	struct proc_map map[] = {text_map(0x101000, 0x103000)};
+	struct modules modules = {.module = &module, .count = 1};
+	struct proc_maps maps = {.map = map, .count = 1};
+	struct choose_slack slack;
+
+	ck_err(choose_slack(&modules, &maps, 0x800, &slack), HT_ERR_REFUSED);
+	module.spent = 0x101210;
+	module.spent_bytes = 0x1000;
+	module.natives.start.return_to = 0x101a00;
+	ck_no_err(choose_slack(&modules, &maps, 0x80, &slack));
+	ck_assert_uint_eq(slack.addr, 0x102f40);
+	ck_assert_uint_eq(slack.left, 0);
+	ck_assert_uint_eq(choose_slack_left(&modules, slack.addr), 0);
+	ck_no_err(choose_slack(&modules, &maps, 0x800, &slack));
+	ck_assert_uint_eq(slack.addr, 0x101240);
+	ck_assert_uint_eq(slack.bytes, 0x800);
+	ck_assert_uint_eq(slack.left, 0x101a00);
+	ck_assert_uint_eq(choose_slack_left(&modules, slack.addr), 0x101a00);
+	/* Not past its end, nor before its beginning. */
+	ck_assert(choose_is_slack(&modules, &maps, 0x101240, 0xfd0));
+	ck_assert(!choose_is_slack(&modules, &maps, 0x101240, 0xfd1));
+	ck_assert(!choose_is_slack(&modules, &maps, 0x101200, 1));
+	ck_err(choose_slack(&modules, &maps, 0xfd1, &slack), HT_ERR_REFUSED);
+	map[0].write = true;
+	ck_err(choose_slack(&modules, &maps, 0x800, &slack), HT_ERR_REFUSED);
+}
+END_TEST
+
 /* --- ranges -------------------------------------------------------------------------------------
  */
 
@@ -294,5 +326,5 @@ END_TEST
 
 HT_SUITE("attach/inject/choose", threads_that_are_disturbed_least_come_first,
 	a_process_that_is_gone, the_longest_slack_is_taken, text_that_fills_its_page_has_no_slack,
-	ranges_are_free, an_empty_space_has_room, a_full_space_is_refused,
-	the_range_of_a_real_process)
+	spent_code_is_the_second_choice, ranges_are_free, an_empty_space_has_room,
+	a_full_space_is_refused, the_range_of_a_real_process)

@@ -107,6 +107,10 @@ START_TEST(the_stubs_place)
 		journal.header->slack = wrong[i];
 		refused("the stub's place is none");
 	}
+	/* There is no code here that has called another for good. */
+	journal.header->slack = place.addr;
+	journal.header->slack_left = place.addr;
+	refused("the stub's place is none");
 }
 END_TEST
 

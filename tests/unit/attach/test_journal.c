@@ -159,7 +159,7 @@ START_TEST(the_copy_is_equal)
 	struct journal journal = begin();
 	struct journal_slot first = entry_at(8), second = entry_at(16);
 	check_copy(&journal);
-	journal_set_slack(&journal, 0x1234, original, sizeof(original));
+	journal_set_slack(&journal, 0x1234, 0x1238, original, sizeof(original));
 	journal_set_sockets(&journal, 7, 4711, 4712);
 	check_copy(&journal);
 	ck_no_err(journal_add(&journal, &first));

@@ -66,8 +66,8 @@ static void with_word_in_array(const void *arg)
 	child_wait();
 }
 
-static void judge_both(
-	void (*body)(const void *arg), enum judge_result frames, enum judge_result whole)
+static void judge_both_with(const struct stackscan_ranges *ranges, void (*body)(const void *arg),
+	enum judge_result frames, enum judge_result whole)
 {
 	struct child child = child_fork(body, NULL);
 	pid_t tid = body == in_thread ? (pid_t)child.value : child.pid;
@@ -81,13 +81,19 @@ static void judge_both(
 	ck_no_err(proc_open_mem(&proc));
 	ck_no_err(tracee_stop(tid, clock_mono_ns() + FAR_NS, false, &tracee, &stopped));
 	ck_assert_int_eq(stopped, TRACEE_STOPPED);
-	ck_no_err(judge_frames(&proc, tid, &agentcode, &result));
+	ck_no_err(judge_frames(&proc, tid, ranges, &result));
 	ck_assert_int_eq(result, frames);
-	ck_no_err(judge_whole(&proc, tid, &agentcode, &result));
+	ck_no_err(judge_whole(&proc, tid, ranges, &result));
 	ck_assert_int_eq(result, whole);
 	ck_no_err(tracee_release(&tracee));
 	proc_close(&proc);
 	child_kill(&child);
+}
+
+static void judge_both(
+	void (*body)(const void *arg), enum judge_result frames, enum judge_result whole)
+{
+	judge_both_with(&agentcode, body, frames, whole);
 }
 
 START_TEST(threads_to_their_ends)
@@ -108,6 +114,22 @@ START_TEST(what_no_table_knows_is_undecided)
 }
 END_TEST
 
+static void judge_left(void (*body)(const void *arg), const char *left, enum judge_result result)
+{
+	struct stackscan_ranges ranges = agentcode;
+	ranges.slack_left = (raddr_t)left;
+	judge_both_with(&ranges, body, result, result);
+}
+
+/* The return address of a call that was made for good is none of ours, but a PC is. */
+START_TEST(a_call_that_never_returns_is_outside)
+{
+	judge_left(in_frame, agent_frame_left, JUDGE_OUTSIDE);
+	judge_left(in_frame, agent_frame_left + 1, JUDGE_INSIDE);
+	judge_left(in_handler, (const char *)agent_trap + 1, JUDGE_INSIDE);
+}
+END_TEST
+
 START_TEST(stacks_within_a_frame_of_the_threads_own)
 {
 	judge_both(in_context_within, JUDGE_OUTSIDE, JUDGE_UNDECIDED);
@@ -116,4 +138,4 @@ START_TEST(stacks_within_a_frame_of_the_threads_own)
 END_TEST
 
 HT_SUITE("attach/inject/judge", threads_to_their_ends, what_no_table_knows_is_undecided,
-	stacks_within_a_frame_of_the_threads_own)
+	a_call_that_never_returns_is_outside, stacks_within_a_frame_of_the_threads_own)

@@ -137,6 +137,30 @@ START_TEST(return_addresses)
 }
 END_TEST
 
+/* What code that has called another for good has left is one word. A PC is another matter. */
+START_TEST(one_word_is_no_return_address)
+{
+	uint64_t *stack = make_stack();
+	struct stackscan_ranges ranges = ours;
+	struct stackscan_found found;
+	struct proc_maps maps;
+	ranges.slack_left = SLACK + 0x80;
+	ck_no_err(proc_maps_read(&self, &maps));
+	stack[200] = SLACK + 0x80;
+	ck_no_err(stackscan_run(&self, &maps, &ranges, at(stack + 100), STACKSCAN_ALL, &found));
+	check_found(&found, 0, 0);
+	stack[201] = SLACK + 0x7f;
+	stack[202] = SLACK + 0x81;
+	stack[203] = 0;
+	ck_no_err(stackscan_run(&self, &maps, &ranges, at(stack + 100), STACKSCAN_ALL, &found));
+	check_found(&found, 2, 0);
+	put_frame(stack + 300, at(stack + 310), SLACK + 0x80);
+	ck_no_err(stackscan_run(&self, &maps, &ranges, at(stack + 100), STACKSCAN_ALL, &found));
+	check_found(&found, 2, 1);
+	proc_maps_deinit(&maps);
+}
+END_TEST
+
 START_TEST(the_red_zone_belongs_to_the_stack)
 {
 	uint64_t *stack = make_stack();
@@ -365,7 +389,8 @@ START_TEST(real_signal_frames)
 END_TEST
 
 HT_SUITE("attach/inject/stackscan", entries, bounds_of_our_code, return_addresses,
-	the_red_zone_belongs_to_the_stack, function_pointers_are_located, signal_frames,
-	signal_frames_everywhere, interrupted_stacks_are_followed, circles,
-	a_signal_stack_within_the_stack, stacks_too_many_are_a_hit, many_frames_on_one_stack,
-	a_stack_that_is_not_there_is_a_hit, real_signal_frames)
+	one_word_is_no_return_address, the_red_zone_belongs_to_the_stack,
+	function_pointers_are_located, signal_frames, signal_frames_everywhere,
+	interrupted_stacks_are_followed, circles, a_signal_stack_within_the_stack,
+	stacks_too_many_are_a_hit, many_frames_on_one_stack, a_stack_that_is_not_there_is_a_hit,
+	real_signal_frames)

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/elf/startcode.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "attach/elf/modules.h"
+
+#define CODE_MAX    (64u << 10)
+#define STACK_BYTES 4096u /* from where a program's stack begins to the frame of that code */
+#define CALL_BYTES  5u
+#define STACK_FIELD 28u /* of /proc/PID/stat */
+#define NAME_FIELD  2u
+
+void startcode_note(
+	struct startcode *found, raddr_t *call, raddr_t addr, uint64_t bytes, const char *name)
+{
+	if (!strcmp(name, "__libc_start_main")) {
+		found->addr = addr;
+		found->bytes = bytes;
+	} else if (!strcmp(name, "__libc_start_call_main")) {
+		*call = addr;
+	}
+}
+
+static raddr_t find_call(const uint8_t *code, size_t bytes, raddr_t at, raddr_t to)
+{
+	raddr_t found = 0;
+	for (size_t i = 0; i + CALL_BYTES <= bytes; i++) {
+		int32_t far;
+		raddr_t next = at + i + CALL_BYTES;
+		memcpy(&far, code + i + 1, sizeof(far));
+		if (code[i] != 0xe8 || next + (raddr_t)(int64_t)far != to)
+			continue;
+		if (found)
+			return 0;
+		found = next;
+	}
+	return found;
+}
+
+/* Where the file has what is loaded at [addr, addr + bytes), of code. */
+static bool find_offset(const struct module *module, raddr_t addr, uint64_t bytes, uint64_t *ret)
+{
+	for (size_t i = 0; i < module->segment_count; i++) {
+		const struct module_segment *segment = &module->segment[i];
+		uint64_t at = addr - module->bias - segment->vaddr;
+		if (addr - module->bias < segment->vaddr || at > segment->filesz ||
+			bytes > segment->filesz - at || !(segment->flags & PF_X))
+			continue;
+		*ret = segment->offset + at;
+		return true;
+	}
+	return false;
+}
+
+void startcode_settle(
+	struct startcode *found, raddr_t call, const struct module *module, struct elf_file *file)
+{
+	uint64_t offset;
+	uint8_t *code = NULL;
+	if (found->addr && call && found->bytes <= CODE_MAX &&
+		find_offset(module, found->addr, found->bytes, &offset))
+		code = malloc(found->bytes + 1);
+	if (code && elf_file_bytes(file, offset, code, found->bytes) == found->bytes)
+		found->return_to = find_call(code, found->bytes, found->addr, call);
+	if (!found->return_to)
+		*found = (struct startcode){0};
+	free(code);
+}
+
+/* The name, the one field that is text, may hold anything. */
+static raddr_t stack_start(const char *stat)
+{
+	const char *at = strrchr(stat, ')');
+	for (unsigned field = NAME_FIELD; at && field < STACK_FIELD; field++)
+		at = strchr(at + 1, ' ');
+	return at ? strtoull(at + 1, NULL, 10) : 0;
+}
+
+/*
+ * Nothing but that call puts this address on the stack, which is empty when the program begins: so
+ * where it stands the call was made.
+ */
+struct ht_err *startcode_is_over(const struct proc *proc, const struct startcode *code, bool *ret)
+{
+	raddr_t word[STACK_BYTES / sizeof(raddr_t)];
+	char *stat;
+	size_t got = 0;
+	*ret = false;
+	if (!code->return_to)
+		return NULL;
+	struct ht_err *err = proc_text(proc, "stat", &stat);
+	if (err)
+		return err;
+	raddr_t start = ht_align_down(stack_start(stat), sizeof(raddr_t));
+	free(stat);
+	if (start < sizeof(word))
+		return NULL;
+	err = memory_read_some(proc, start - sizeof(word), word, sizeof(word), &got);
+	for (size_t i = 0; !err && i < got / sizeof(word[0]); i++)
+		*ret |= word[i] == code->return_to;
+	return err;
+}

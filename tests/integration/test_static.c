@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Programs without a dynamic linker: seen by hooks at the entry of their own C library's functions,
+ * exact, and taken out again; where that is not asked for, or cannot be, they are refused
+ * untouched.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/books.h"
+#include "tests/support/hookedcode.h"
+#include "tests/support/ht_check.h"
+#include "tests/support/procsnap.h"
+#include "tests/support/report.h"
+#include "tests/support/tap.h"
+#include "tests/support/tmpdir.h"
+#include "tests/support/victim.h"
+
+#define PHASE_MS   60000
+#define COMMAND_MS 60000
+#define REFUSED	   3
+#define ROOM	   (4ull << 30)
+
+static const char *const hooked[] = {"malloc", "free", "calloc", "realloc", NULL};
+static const char *const glibc[] = {"malloc", "free", "calloc", "realloc", "aligned_alloc",
+	"posix_memalign", "valloc", "pvalloc", NULL};
+static const char *const jemalloc[] = {"malloc", "free", "calloc", "realloc", "aligned_alloc",
+	"posix_memalign", "memalign", "valloc", NULL};
+
+static bool has_jemalloc(const char *name)
+{
+	return strstr(name, "jemalloc");
+}
+
+static bool is_placed_anywhere(const char *name)
+{
+	return strstr(name, "-pie") || strstr(name, "rust");
+}
+
+/* Of a program that is placed anywhere: is its stack so far above it that jumps find room? */
+static bool has_room(pid_t pid)
+{
+	char line[512];
+	unsigned long lo, first = 0, stack = 0;
+	snprintf(line, sizeof(line), "/proc/%d/maps", pid);
+	FILE *maps = fopen(line, "re");
+	ck_assert_ptr_nonnull(maps);
+	while (fgets(line, sizeof(line), maps)) {
+		ck_assert_int_eq(sscanf(line, "%lx-", &lo), 1);
+		first = !first || (strstr(line, "tests/targets/") && lo < first) ? lo : first;
+		stack = strstr(line, "[stack]") ? lo : stack;
+	}
+	fclose(maps);
+	return stack - first > ROOM;
+}
+
+/* Where its break, or its stack, lies is not to be left to chance. */
+static void start(struct victim *victim, const char *const words[])
+{
+	char path[64];
+	const char *argv[10] = {"/usr/bin/setarch", "-R"};
+	size_t count = is_placed_anywhere(words[0]) ? 0 : 2;
+	snprintf(path, sizeof(path), "tests/targets/%s", words[0]);
+	argv[count++] = run_built(path);
+	for (size_t i = 1; words[i]; i++)
+		argv[count++] = words[i];
+	argv[count] = NULL;
+	victim_start(victim, argv);
+	while (is_placed_anywhere(words[0]) && !has_room(victim->pid)) {
+		victim_kill(victim);
+		victim_start(victim, argv);
+	}
+}
+
+static void watch(struct hookedcode *watched, const struct victim *victim, const char *name,
+	const char *const *functions)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "tests/targets/%s", name);
+	hookedcode_watch(watched, victim->pid, run_built(path), functions);
+}
+
+/* Ends the capture, of which nothing is left. */
+static json_t *stop(struct tap *tap, const struct hookedcode *watched)
+{
+	json_t *attach = tap_stop(tap, 0);
+	tap_check_clean(attach);
+	ck_assert_uint_ge(report_u64(attach, "entries"), watched->count);
+	ck_assert_uint_eq(report_u64(attach, "unseen_places"), 0);
+	ck_assert_str_eq(report_text(attach, "refused"), "");
+	ck_assert_uint_eq(hookedcode_count(watched), 0);
+	close(watched->memory);
+	return attach;
+}
+
+/* --- counts ----------------------------------------------------------------------------------- */
+
+static json_t *record_phase(struct victim *victim, const char *name, struct tap *tap)
+{
+	struct hookedcode watched;
+	struct procsnap *before = procsnap_take(victim->pid, PROCSNAP_MASKS_CHANGE);
+	watch(&watched, victim, name, has_jemalloc(name) ? jemalloc : glibc);
+	tap_start(tap, victim->pid, (const char *[]){"--hook", "auto", NULL});
+	hookedcode_wait(&watched, tap);
+	char *books = victim_ask(victim, "go", PHASE_MS);
+	json_decref(stop(tap, &watched));
+	procsnap_verify(before, victim->pid);
+	json_t *ledger = report_parse(books);
+	free(books);
+	return ledger;
+}
+
+/* A phase before, so that blocks of before exist, and one after each capture, of which the traces
+ * must know nothing. */
+static void compare_books(const char *const words[], bool by_thread)
+{
+	struct victim victim;
+	struct tap tap;
+	start(&victim, words);
+	free(victim_ask(&victim, "go", PHASE_MS));
+	for (unsigned round = 0; round < 2; round++) {
+		json_t *ledger = record_phase(&victim, words[0], &tap);
+		free(victim_ask(&victim, "go", PHASE_MS));
+		if (!has_jemalloc(words[0]))
+			books_fold(ledger, "memalign", "aligned_alloc");
+		books_fold(ledger, "reallocarray", "realloc");
+		books_check(tap.trace, ledger, by_thread, false);
+		json_decref(ledger);
+	}
+	victim_stop(&victim);
+}
+
+#define BOOKS_TEST(name, by_thread, ...)                                                           \
+	START_TEST(name)                                                                           \
+	{                                                                                          \
+		compare_books((const char *[]){__VA_ARGS__, NULL}, by_thread);                     \
+	}                                                                                          \
+	END_TEST
+
+BOOKS_TEST(fixed, true, "linked-static", "-t4", "-n", "4000")
+BOOKS_TEST(anywhere, true, "linked-static-pie", "-t4", "-n", "4000")
+BOOKS_TEST(threads_come_and_go, false, "linked-static", "-t4", "-n", "4000", "-m", "storm")
+BOOKS_TEST(handlers, false, "linked-static", "-t4", "-n", "4000", "-m", "signals")
+BOOKS_TEST(jemalloc_of_its_own, true, "linked-jemalloc-static-pie", "-l", "-t4", "-n", "4000")
+BOOKS_TEST(forked_children, false, "linked-static-pie", "-t2", "-n", "4000", "-m", "forks")
+
+/* --- languages -------------------------------------------------------------------------------- */
+
+/* Operators new and delete, and Rust's allocator, call what is hooked: nothing is unseen. */
+static void check_language(const char *name, const char *frame)
+{
+	struct victim victim;
+	struct hookedcode watched;
+	struct tap tap;
+	char *text;
+	start(&victim, (const char *[]){name, NULL});
+	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
+	watch(&watched, &victim, name, hooked);
+	tap_start(&tap, victim.pid, (const char *[]){"--hook", "auto", NULL});
+	hookedcode_wait(&watched, &tap);
+	victim_prove_alive(&victim);
+	json_t *attach = stop(&tap, &watched);
+	ck_assert_uint_gt(report_u64(attach, "events"), 0);
+	ck_assert_uint_eq(report_u64(attach, "truncated_stacks"), 0);
+	json_decref(attach);
+	procsnap_verify(before, victim.pid);
+	ck_assert_int_eq(
+		run_program((const char *[]){run_built("heaptap"), "report", tap.trace, NULL},
+			COMMAND_MS, &text, NULL),
+		0);
+	ck_assert_msg(strstr(text, frame), "%s is not in: %s", frame, text);
+	free(text);
+	victim_stop(&victim);
+}
+
+START_TEST(cxx)
+{
+	check_language("cxx-static", "cxx.cc");
+	check_language("cxx-static-pie", "cxx.cc");
+}
+END_TEST
+
+START_TEST(rust)
+{
+	check_language("rust-static", "rust.rs");
+}
+END_TEST
+
+/* --- refused ---------------------------------------------------------------------------------- */
+
+static void check_refused(const char *name, const char *hook, const char *reason)
+{
+	struct victim victim;
+	char pid[16], *err, *trace = tmpdir_path("none");
+	start(&victim, (const char *[]){name, NULL});
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	snprintf(pid, sizeof(pid), "%d", victim.pid);
+	int status = run_program((const char *[]){run_built("heaptap"), "attach", "-p", pid, "-o",
+					 trace, hook ? "--hook" : NULL, hook, NULL},
+		COMMAND_MS, NULL, &err);
+	ck_assert_msg(status == REFUSED, "%d: %s", status, err);
+	ck_assert_msg(strstr(err, reason), "%s", err);
+	ck_assert_msg(strchr(err, '\n') == strrchr(err, '\n'), "not one line: %s", err);
+	free(err);
+	free(trace);
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+}
+
+/* The remedy is named, where there is one. */
+START_TEST(refused_untouched)
+{
+	check_refused("linked-static", NULL, "--hook auto");
+	check_refused("linked-static-pie", "slot", "--hook auto");
+	check_refused("linked-static-stripped", "auto", "no symbols");
+}
+END_TEST
+
+/* A trace without its frees would mislead. */
+START_TEST(refused_where_free_has_no_hook)
+{
+	check_refused("linked-jemalloc-static", "auto", "its free cannot be hooked");
+	if (access(run_built("tests/targets/linked-musl-static"), X_OK))
+		printf("skipped: static: linked-musl-static: its libc is not installed\n");
+	else
+		check_refused("linked-musl-static", "auto", "its free cannot be hooked");
+}
+END_TEST
+
+/* doctor says what the attach would do, and changes nothing. */
+START_TEST(doctor)
+{
+	struct victim victim;
+	char pid[16], *text;
+	start(&victim, (const char *[]){"busy-static", "-t1", NULL});
+	snprintf(pid, sizeof(pid), "%d", victim.pid);
+	ck_assert_int_eq(
+		run_program((const char *[]){run_built("heaptap"), "doctor", "-p", pid, NULL},
+			COMMAND_MS, &text, NULL),
+		0);
+	ck_assert_msg(strstr(text, "linked statically"), "%s", text);
+	ck_assert_msg(strstr(text, "--hook auto"), "%s", text);
+	ck_assert_msg(strstr(text, "nothing was touched"), "%s", text);
+	free(text);
+	json_t *json = report_run("doctor", victim.pid, 0);
+	ck_assert(json_is_true(report_at(json, "static")));
+	ck_assert_uint_eq(report_u64(json, "entries"), 4);
+	json_decref(json);
+	victim_stop(&victim);
+}
+END_TEST
+
+/* --- killed ----------------------------------------------------------------------------------- */
+
+static void check_recovered(const char *name)
+{
+	struct victim victim;
+	struct hookedcode watched;
+	struct tap tap;
+	start(&victim, (const char *[]){name, "-t2", NULL});
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	watch(&watched, &victim, name, hooked);
+	tap_start(&tap, victim.pid, (const char *[]){"--hook", "auto", NULL});
+	hookedcode_wait(&watched, &tap);
+	tap_abandon(&tap);
+	run_until(tap_guardian_is_done(victim.pid), COMMAND_MS);
+	victim_prove_alive(&victim);
+	ck_assert_uint_eq(hookedcode_count(&watched), watched.count);
+	json_t *verify = report_run("verify", victim.pid, 6);
+	ck_assert_str_eq(report_text(verify, "state"), "abandoned");
+	const char *code = report_text(report_at(report_at(verify, "parts"), "code"), "text");
+	ck_assert_msg(strstr(code, "hooked function"), "%s", code);
+	json_decref(verify);
+	json_decref(report_run("recover", victim.pid, 0));
+	ck_assert_uint_eq(hookedcode_count(&watched), 0);
+	json_decref(report_run("verify", victim.pid, 0));
+	procsnap_verify(before, victim.pid);
+	close(watched.memory);
+	victim_stop(&victim);
+}
+
+/* All of heaptap is killed: the program goes on, and recover takes everything out. */
+START_TEST(recovered)
+{
+	check_recovered("busy-static");
+	check_recovered("busy-static-pie");
+}
+END_TEST
+
+/* heaptap is killed: its guardian takes everything out. */
+START_TEST(guardian)
+{
+	struct victim victim;
+	struct hookedcode watched;
+	struct tap tap;
+	start(&victim, (const char *[]){"busy-static", "-t2", "-s", NULL});
+	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
+	watch(&watched, &victim, "busy-static", hooked);
+	tap_start(&tap, victim.pid, (const char *[]){"--hook", "auto", NULL});
+	hookedcode_wait(&watched, &tap);
+	kill(tap.run.pid, SIGKILL);
+	run_wait(&tap.run, COMMAND_MS);
+	procsnap_wait(before, victim.pid, COMMAND_MS);
+	procsnap_verify(before, victim.pid);
+	close(watched.memory);
+	victim_stop(&victim);
+}
+END_TEST
+
+HT_SUITE("integration/static", fixed, anywhere, threads_come_and_go, handlers, jemalloc_of_its_own,
+	forked_children, cxx, rust, refused_untouched, refused_where_free_has_no_hook, doctor,
+	recovered, guardian)

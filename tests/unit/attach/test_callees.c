@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where small functions lead to.
+ */
+#include "attach/inject/callees.h"
+
+#include "tests/support/ht_check.h"
+
+#define ENTRY 0x555555560010ull
+
+#ifdef HEAPTAP_ZYDIS
+
+struct code {
+	uint8_t code[16];
+	size_t bytes;
+};
+
+/* A function that only calls another is seen there; where it might do something itself it is not.
+ */
+START_TEST(who_passes_its_work_on)
+{
+	static const struct {
+		struct code f;
+		raddr_t to;
+	} cases[] = {
+		/* mov %rsi,%rax ; jo +5 ; jmp ENTRY + 256 ; ret */
+		{{{0x48, 0x89, 0xf0, 0x70, 5, 0xe9, 0xf6, 0, 0, 0, 0xc3}, 11}, ENTRY + 256},
+		/* movl $12,%fs:(%rax) ; jmp */
+		{{{0x64, 0xc7, 0, 12, 0, 0, 0, 0xe9, 0xf4, 0, 0, 0}, 12}, ENTRY + 256},
+		/* mov %rax,(%rdi) ; jmp: it has kept something. */
+		{{{0x48, 0x89, 0x07, 0xe9, 0xf8, 0, 0, 0}, 8}, 0},
+		/* call ; jmp */
+		{{{0xe8, 0, 1, 0, 0, 0xe9, 0xf6, 0, 0, 0}, 10}, 0},
+		/* jmp *%rax */
+		{{{0xff, 0xe0}, 2}, 0},
+		/* jo to one, jmp to the other */
+		{{{0x0f, 0x80, 0, 1, 0, 0, 0xe9, 0xf5, 0, 0, 0}, 11}, 0},
+		{{{0xc3}, 1}, 0},
+	};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(cases); i++) {
+		raddr_t to = callees_sole(cases[i].f.code, ENTRY, cases[i].f.bytes);
+		ck_assert_msg(to == cases[i].to, "%zu: %lx", i, (unsigned long)to);
+	}
+}
+END_TEST
+
+static bool is_there(void *context, raddr_t addr, bool is_word)
+{
+	return !is_word && addr == *(raddr_t *)context;
+}
+
+static bool is_word_there(void *context, raddr_t addr, bool is_word)
+{
+	return is_word && addr == *(raddr_t *)context;
+}
+
+/* operator new has a loop and a call of malloc in it; operator delete is a jump. */
+START_TEST(who_calls_what_is_hooked)
+{
+	/* call ENTRY + 256 ; ret */
+	const uint8_t calls[] = {0xe8, 0xfb, 0, 0, 0, 0xc3};
+	const uint8_t jumps[] = {0xe9, 0xfb, 0, 0, 0};
+	const uint8_t neither[] = {0xff, 0xd0, 0xc3};
+	raddr_t there = ENTRY + 256, elsewhere = ENTRY + 255;
+	ck_assert(callees_any(calls, ENTRY, sizeof(calls), is_there, &there));
+	ck_assert(callees_any(jumps, ENTRY, sizeof(jumps), is_there, &there));
+	ck_assert(!callees_any(calls, ENTRY, sizeof(calls), is_there, &elsewhere));
+	ck_assert(!callees_any(neither, ENTRY, sizeof(neither), is_there, &there));
+	/* jmp *ENTRY+256(%rip) */
+	const uint8_t through[] = {0xff, 0x25, 0xfa, 0, 0, 0};
+	ck_assert(callees_any(through, ENTRY, sizeof(through), is_word_there, &there));
+	ck_assert(!callees_any(through, ENTRY, sizeof(through), is_there, &there));
+	/* Cut within the call. */
+	ck_assert(!callees_any(calls, ENTRY, 4, is_there, &there));
+}
+END_TEST
+
+HT_SUITE("attach/callees", who_passes_its_work_on, who_calls_what_is_hooked)
+
+#else
+
+START_TEST(is_off)
+{
+	ck_assert_uint_eq(callees_sole(NULL, ENTRY, 0), 0);
+}
+END_TEST
+
+HT_SUITE("attach/callees", is_off)
+
+#endif
