@@ -25,6 +25,7 @@
 
 #define FILES_PATIENCE_NS	(10 * CLOCK_NS_PER_S)
 #define FILES_PATIENCE_LATER_NS (2 * CLOCK_NS_PER_S) /* while nobody takes events */
+#define LOADING_PATIENCE_NS	(CLOCK_NS_PER_S / 10)
 
 static struct ht_err *check_pid(pid_t pid)
 {
@@ -192,28 +193,24 @@ static struct ht_err *refuse_without_slots(const struct survey *survey)
  */
 static struct ht_err *check_linked(const struct survey *survey)
 {
-	bool is_static = false;
-
-	for (size_t m = 0; m < survey->modules.count; m++) {
-		const struct module *module = &survey->modules.module[m];
-		if (module->interpreter)
-			return NULL;
-		is_static |= module->executable && !module->dynamic;
-	}
-	if (!is_static)
+	const struct module *strange = modules_strange(&survey->modules);
+	char path[160];
+	if (!strange)
 		return NULL;
+	foreign_copy(path, sizeof(path), strange->path);
 	return ht_err_new(HT_ERR_REFUSED,
-		"process %d is linked statically, but has libraries mapped: it emulates the "
-		"program that they belong to (valgrind), or has loaded them itself (dlopen), and "
-		"they cannot be tapped safely",
-		survey->proc.pid);
+		"process %d is linked statically, and %s is mapped, which its own C library has "
+		"not loaded: it emulates the program that this belongs to (valgrind), loads it by "
+		"other means, or has no symbols (stripped)",
+		survey->proc.pid, path[0] ? path : "code without a name");
 }
 
 /* Of a static program the allocator is known by its names, if at all. */
 static bool is_named(const struct survey *survey)
 {
 	for (size_t i = 0; i < survey->coverage.count; i++)
-		if (survey->coverage.function[i].native->role == FAMILY_HOOKED)
+		if (survey->coverage.function[i].native->role == FAMILY_HOOKED &&
+			survey->coverage.function[i].module->executable)
 			return true;
 	return false;
 }
@@ -268,34 +265,6 @@ static struct ht_err *read_slots(const struct survey *survey, const struct modul
 		       : slots_read(&survey->proc, modules, thunk_lo, thunk_hi, ret);
 }
 
-static struct ht_err *read_contents(struct survey *survey)
-{
-	struct ht_err *err = check_room(survey);
-	if (!err)
-		err = modules_check_machine(&survey->proc, &survey->maps);
-	if (!err)
-		err = modules_read(&survey->proc, &survey->maps, &survey->modules);
-	survey->is_static = !err && modules_are_static(&survey->modules);
-	if (!err)
-		err = survey_check_tapped(&survey->proc, &survey->found);
-	if (!err)
-		err = check_stub(survey);
-	if (!err)
-		err = read_slots(survey, &survey->modules, 0, 0, &survey->slots);
-	if (!err)
-		err = coverage_read(&survey->proc, &survey->maps, &survey->modules, &survey->slots,
-			&survey->coverage);
-	if (err)
-		return err;
-	count_slots(survey);
-	bool has_slots = survey->tap_count + survey->unresolved_count;
-	if (survey->is_static && !is_named(survey))
-		return refuse_without_names(survey);
-	if (survey->is_static)
-		return has_slots ? check_linked(survey) : NULL;
-	return has_slots ? NULL : refuse_without_slots(survey);
-}
-
 struct files {
 	const struct proc *proc;
 	const struct proc_maps *maps;
@@ -330,6 +299,67 @@ static struct ht_err *check_file_systems(
 	}
 	free(path);
 	return err;
+}
+
+static struct ht_err *reread_modules(struct survey *survey)
+{
+	struct proc_maps maps;
+	struct modules modules;
+	struct ht_err *err = proc_maps_read(&survey->proc, &maps);
+	if (err)
+		return err;
+	err = check_file_systems(&survey->proc, &maps, FILES_PATIENCE_NS);
+	if (!err)
+		err = modules_reread(&survey->proc, &maps, &survey->modules, &modules);
+	if (err) {
+		proc_maps_deinit(&maps);
+		return err;
+	}
+	modules_deinit(&survey->modules);
+	proc_maps_deinit(&survey->maps);
+	survey->maps = maps;
+	survey->modules = modules;
+	return NULL;
+}
+
+/* A library is mapped before it is in the list of those that are loaded, or was unloaded between
+ * our two looks. */
+static struct ht_err *read_modules(struct survey *survey)
+{
+	uint64_t end_ns = clock_mono_ns() + LOADING_PATIENCE_NS;
+	struct ht_err *err = modules_read(&survey->proc, &survey->maps, &survey->modules);
+	while (!err && modules_strange(&survey->modules) && clock_mono_ns() < end_ns) {
+		clock_sleep_ns(CLOCK_NS_PER_MS);
+		err = reread_modules(survey);
+	}
+	survey->is_static = !err && modules_are_static(&survey->modules);
+	return err;
+}
+
+static struct ht_err *read_contents(struct survey *survey)
+{
+	struct ht_err *err = check_room(survey);
+	if (!err)
+		err = modules_check_machine(&survey->proc, &survey->maps);
+	if (!err)
+		err = read_modules(survey);
+	if (!err)
+		err = survey_check_tapped(&survey->proc, &survey->found);
+	if (!err)
+		err = check_linked(survey);
+	if (!err)
+		err = check_stub(survey);
+	if (!err)
+		err = read_slots(survey, &survey->modules, 0, 0, &survey->slots);
+	if (!err)
+		err = coverage_read(&survey->proc, &survey->maps, &survey->modules, &survey->slots,
+			&survey->coverage);
+	if (err)
+		return err;
+	count_slots(survey);
+	if (survey->is_static)
+		return is_named(survey) ? NULL : refuse_without_names(survey);
+	return survey->tap_count + survey->unresolved_count ? NULL : refuse_without_slots(survey);
 }
 
 struct ht_err *survey_check_files(const struct proc *proc)

@@ -116,6 +116,8 @@ static struct ht_err *inner_take(void *context, const Elf64_Sym *symbol, const c
 {
 	struct look *look = context;
 	raddr_t at = look->module->bias + symbol->st_value;
+	if (ELF64_ST_TYPE(symbol->st_info) != STT_FUNC)
+		return NULL;
 	for (size_t i = place_from(look, at); i < look->count; i++) {
 		struct place *place = &look->place[i];
 		struct coverage_function *function = &look->coverage->function[place->function];

@@ -20,8 +20,9 @@ static struct ht_err *visit_all(const struct elf_table *symbols, const struct el
 	struct ht_err *err = NULL;
 	for (size_t at = 0; !err && at + sizeof(symbol) <= symbols->bytes; at += sizeof(symbol)) {
 		memcpy(&symbol, symbols->data + at, sizeof(symbol));
+		unsigned type = ELF64_ST_TYPE(symbol.st_info);
 		if (symbol.st_name < strings->bytes &&
-			(symbol.st_shndx == SHN_UNDEF || ELF64_ST_TYPE(symbol.st_info) == STT_FUNC))
+			(symbol.st_shndx == SHN_UNDEF || type == STT_FUNC || type == STT_OBJECT))
 			err = visit(context, &symbol, (const char *)strings->data + symbol.st_name);
 	}
 	return err;

@@ -35,18 +35,23 @@ static raddr_t debug_of(const struct proc *proc, const struct module *module)
 	return 0;
 }
 
-/* The executable's; or the program's that a dynamic linker was started by hand with. */
+/*
+ * The executable's; or the program's that a dynamic linker was started by hand with. A program that
+ * is linked statically has its own, or none: another's is that of the program that it emulates.
+ */
 raddr_t linkmap_head(const struct proc *proc, const struct modules *modules)
 {
 	raddr_t found = 0;
 	for (size_t i = 0; i < modules->count; i++) {
 		const struct module *module = &modules->module[i];
 		raddr_t head = module->dynamic ? debug_of(proc, module) : 0;
+		if (module->executable && modules_are_static(modules))
+			return head ? head : module->natives.debug;
 		if (head && module->executable)
 			return head;
 		found = head ? head : found;
 	}
-	return found;
+	return modules_are_static(modules) ? 0 : found;
 }
 
 static raddr_t next_head(const struct proc *proc, raddr_t head)

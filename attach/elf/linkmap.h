@@ -8,7 +8,8 @@
 
 #include "attach/elf/modules.h"
 
-/* Address of the first list's head, which the program's dynamic section names; 0: there is none. */
+/* Address of the first list's head, which the program's dynamic section names, or a symbol of a
+ * program that is linked statically; 0: there is none. */
 raddr_t linkmap_head(const struct proc *proc, const struct modules *modules);
 
 /* Calls `visit` for each list's head (`link` is 0) and then for each element of it, whose dynamic

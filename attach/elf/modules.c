@@ -127,6 +127,20 @@ bool modules_are_static(const struct modules *modules)
 	return true;
 }
 
+bool module_is_strange(const struct modules *modules, const struct module *module)
+{
+	return !module->executable && !module->vdso && !module->order &&
+	       module->text_lo < module->text_hi && modules_are_static(modules);
+}
+
+const struct module *modules_strange(const struct modules *modules)
+{
+	for (size_t i = 0; i < modules->count; i++)
+		if (module_is_strange(modules, &modules->module[i]))
+			return &modules->module[i];
+	return NULL;
+}
+
 static struct ht_err *spent_find(
 	const struct proc *proc, const struct modules *old, struct modules *modules)
 {

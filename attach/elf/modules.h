@@ -73,6 +73,11 @@ void modules_deinit(struct modules *modules);
 const struct module *modules_find(const struct modules *modules, raddr_t addr);
 /* Has the program no dynamic linker? It is linked statically then. */
 bool modules_are_static(const struct modules *modules);
+/* Is it none of the program's own code: in a program that is linked statically, something that its
+ * C library has not loaded? An emulator in user space maps such for its guest. */
+bool module_is_strange(const struct modules *modules, const struct module *module);
+/* The first such module, or NULL. */
+const struct module *modules_strange(const struct modules *modules);
 
 /* A defined function in a module's dynamic symbol table, by name; 0 in ret: not defined there.
  * Indirect functions (STT_GNU_IFUNC) are not resolved: 0. `budget`: as for dynamic_lookup. */

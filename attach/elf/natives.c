@@ -88,6 +88,11 @@ static struct ht_err *symbol_take(void *context, const Elf64_Sym *symbol, const 
 		reading->natives->operators += family_is_operator(name);
 		return NULL;
 	}
+	if (ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT) {
+		if (module->executable && !strcmp(name, "_r_debug"))
+			reading->natives->debug = addr;
+		return NULL;
+	}
 	const struct family *family;
 	for (size_t i = 0; (family = family_at(i)); i++)
 		reading->presence[i].proved |= family_is_proved(family, name);

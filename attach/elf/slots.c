@@ -158,6 +158,10 @@ static struct ht_err *judge(struct scan *scan, struct slot *slot)
 		slot->verdict = SLOT_OURS;
 		return NULL;
 	}
+	if (module_is_strange(scan->modules, own)) {
+		slot->verdict = SLOT_SKIPPED;
+		return NULL;
+	}
 	if (holder) {
 		struct ht_err *err = meaning_of(scan, holder, slot->hook, slot->value, &meaning);
 		if (err)

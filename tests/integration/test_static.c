@@ -17,11 +17,13 @@
 #include "tests/support/report.h"
 #include "tests/support/tap.h"
 #include "tests/support/tmpdir.h"
+#include "tests/support/tracefile.h"
 #include "tests/support/victim.h"
 
 #define PHASE_MS   60000
 #define COMMAND_MS 60000
 #define REFUSED	   3
+#define CAPTURES   8
 #define ROOM	   (4ull << 30)
 
 static const char *const hooked[] = {"malloc", "free", "calloc", "realloc", NULL};
@@ -189,6 +191,69 @@ START_TEST(rust)
 }
 END_TEST
 
+/* --- libraries -------------------------------------------------------------------------------- */
+
+static void check_blocks_of_library(struct victim *victim, const char *name, const char *opened)
+{
+	struct hookedcode watched;
+	struct tap tap;
+	watch(&watched, victim, name, hooked);
+	tap_start(&tap, victim->pid, (const char *[]){"--hook", "auto", NULL});
+	hookedcode_wait(&watched, &tap);
+	if (opened)
+		free(victim_ask(victim, opened, PHASE_MS));
+	tap_wait_on(&tap, "/libplug.so");
+	free(victim_ask(victim, "work 1000", PHASE_MS));
+	json_decref(stop(&tap, &watched));
+	ck_assert_uint_eq(tracefile_blocks_of(tap.trace, 333), 1000);
+	free(victim_ask(victim, "work 1000", PHASE_MS));
+}
+
+/* What it loads with its own dlopen has another C library, whose functions are called through
+ * slots: loaded in the capture, and before. */
+static void check_libraries(const char *name)
+{
+	struct victim victim;
+	start(&victim, (const char *[]){name, NULL});
+	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MODULES_GROW);
+	check_blocks_of_library(&victim, name, "open");
+	procsnap_verify(before, victim.pid);
+	before = procsnap_take(victim.pid, 0);
+	check_blocks_of_library(&victim, name, NULL);
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+}
+
+START_TEST(libraries)
+{
+	check_libraries("plughost-static");
+	check_libraries("plughost-static-pie");
+}
+END_TEST
+
+/* What is being loaded, or has just gone, is no reason to refuse. */
+START_TEST(libraries_come_and_go)
+{
+	struct victim victim;
+	struct tap tap;
+	start(&victim, (const char *[]){"plughost-static", NULL});
+	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
+	victim_send(&victim, "churn 3000");
+	for (unsigned i = 0; i < CAPTURES; i++) {
+		tap_start(&tap, victim.pid,
+			(const char *[]){
+				"--hook", "auto", "-d", "20ms", "--symbolize", "later", NULL});
+		json_t *attach = tap_wait(&tap, 0);
+		ck_assert_uint_eq(report_u64(attach, "level"), 0);
+		json_decref(attach);
+		unlink(tap.trace);
+	}
+	free(victim_line(&victim, PHASE_MS));
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+}
+END_TEST
+
 /* --- refused ---------------------------------------------------------------------------------- */
 
 static void check_refused(const char *name, const char *hook, const char *reason)
@@ -311,5 +376,5 @@ START_TEST(guardian)
 END_TEST
 
 HT_SUITE("integration/static", fixed, anywhere, threads_come_and_go, handlers, jemalloc_of_its_own,
-	forked_children, cxx, rust, refused_untouched, refused_where_free_has_no_hook, doctor,
-	recovered, guardian)
+	forked_children, cxx, rust, libraries, libraries_come_and_go, refused_untouched,
+	refused_where_free_has_no_hook, doctor, recovered, guardian)

@@ -24,6 +24,7 @@
 #include "tests/support/tmpdir.h"
 #include "tests/support/victim.h"
 
+#define VALGRIND   "/usr/bin/valgrind"
 #define ANSWER_MS  20000
 #define HEAPTAP_MS 60000
 
@@ -145,16 +146,35 @@ START_TEST(static_program)
 }
 END_TEST
 
-/* As with what an emulator maps for its guest: it has slots, and no dynamic linker of the kernel's.
- */
+/* As an emulator maps them for its guest: they have slots, and the program's own C library knows
+ * nothing of them. One that has loaded its libraries by itself: test_static.c libraries. */
 START_TEST(static_program_with_libraries)
 {
 	struct victim victim;
-	victim_start(&victim, (const char *[]){run_built("tests/targets/plughost-static"), NULL});
-	free(victim_ask(&victim, "open", 20000));
+	victim_start(&victim, (const char *[]){run_built("tests/targets/ownloader"), NULL});
+	free(victim_ask(&victim, "open", ANSWER_MS));
 	struct procsnap *before = procsnap_take(victim.pid, 0);
-	check_pid_refused(victim.pid, REFUSED, "has libraries mapped");
+	check_pid_refused(victim.pid, REFUSED, "libplug.so is mapped, which its own C library");
 	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+}
+END_TEST
+
+/* Under callgrind a program died of what its slots were made to hold. */
+START_TEST(emulated)
+{
+	struct victim victim;
+	if (access(VALGRIND, X_OK)) {
+		printf("skipped: wrong_use: emulated: valgrind is not installed\n");
+		return;
+	}
+	victim_start(&victim,
+		(const char *[]){VALGRIND, "-q", "--tool=callgrind",
+			"--callgrind-out-file=/dev/null", run_built("tests/targets/actor"), NULL});
+	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_JIT);
+	check_pid_refused(victim.pid, REFUSED, "emulates the program");
+	procsnap_verify(before, victim.pid);
+	victim_prove_alive(&victim);
 	victim_stop(&victim);
 }
 END_TEST
@@ -525,7 +545,7 @@ START_TEST(doctor)
 END_TEST
 
 HT_SUITE("integration/wrong_use", no_such_process, zombie, kernel_thread, itself, a_32_bit_program,
-	static_program, static_program_with_libraries, traced_by_another,
+	static_program, static_program_with_libraries, emulated, traced_by_another,
 	one_thread_traced_by_another, stopped, file_size_limit, thread_id, another_users_process,
 	own_process_without_root, own_process_forbids_the_clock_without_root, undumpable,
 	recover_without_root, tapped_already, unwritable_output, no_room_for_the_trace, nonsense,

@@ -43,7 +43,7 @@ burst_sysv  := -Wl,-z,lazy,-z,norelro,--hash-style=sysv
 burst_lib   := $(patsubst %,$t/libburst-%.so,$(burst_variants))
 
 target_bin := $(addprefix $t/,ledger ledger-lazy ledger-nopie ledger-own ledger-jemalloc \
-	ledger-tcmalloc extended busy flags changer crowd escape awkward hoist sleepy actor actor-static confined plughost plughost-static libplug.so \
+	ledger-tcmalloc extended busy flags changer crowd escape awkward hoist sleepy actor actor-static confined plughost libplug.so \
 	libunwound.so idle32 cxx cxx-tcmalloc rust rust-v0 rust-lto jumper storm rewire canaries) $(chain_bin) $(chainxx_bin) $(burst_lib)
 target_bin += $t/throwing $t/hostile $t/served $t/parent $t/waits $t/waits-escape
 target_bin += $(linked_bin) $t/linked-static $t/linked-static-pie $t/libcounting.so $t/libfailing.so $t/libownalloc-sysv.so \
@@ -62,8 +62,8 @@ target_bin += $(direct_bin)
 unit_target_bin := $(addprefix $t/,waits linked-static extended-direct rust-jemalloc)
 
 # Without a dynamic linker, as gcc links such programs: at fixed addresses, and anywhere.
-static_bin := $(foreach p,busy chain confined,$t/$p-static $t/$p-static-pie) $t/cxx-static $t/cxx-static-pie \
-	$t/rust-static $t/linked-static-stripped $t/linked-jemalloc-static $t/linked-jemalloc-static-pie
+static_bin := $(foreach p,busy chain confined plughost,$t/$p-static $t/$p-static-pie) $t/cxx-static $t/cxx-static-pie \
+	$t/ownloader $t/rust-static $t/linked-static-stripped $t/linked-jemalloc-static $t/linked-jemalloc-static-pie
 target_bin += $(static_bin)
 
 $(target_bin) $t/libownalloc.so: tests/targets/targets.mk
@@ -185,12 +185,12 @@ $t/rewire: tests/targets/rewire.c
 # Refused, as nothing tells where its allocator is.
 $t/actor-static: tests/targets/actor.c
 	$(call build,gcc $(target_c) -O2 -static -s)
-$t/plughost-static: tests/targets/plughost.c
+$t/ownloader: tests/targets/ownloader.c
+	$(call build,gcc $(target_c) -O2 -static)
+# The linker warns of dlopen, which only plughost calls.
+$t/busy-static $t/confined-static $t/plughost-static: $t/%-static: tests/targets/%.c
 	$(call build,gcc $(target_c) -O2 -static -Xlinker --no-warnings)
-# dlopen is there, and is never called.
-$t/busy-static $t/confined-static: $t/%-static: tests/targets/%.c
-	$(call build,gcc $(target_c) -O2 -static -Xlinker --no-warnings)
-$t/busy-static-pie $t/confined-static-pie: $t/%-static-pie: tests/targets/%.c
+$t/busy-static-pie $t/confined-static-pie $t/plughost-static-pie: $t/%-static-pie: tests/targets/%.c
 	$(call build,gcc $(target_c) -O2 -static-pie -Xlinker --no-warnings)
 $t/chain-static: tests/targets/chain.c
 	$(call build,gcc $(target_c) -DCHAIN_SECTION='__attribute__((section("chain_text")))' -O2 -static)

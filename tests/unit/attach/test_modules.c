@@ -270,6 +270,7 @@ static void check_by_hand(const char *const compiler[], const char *linker, cons
 	const struct module *found = linker_of(&view);
 	ck_assert_ptr_nonnull(found);
 	ck_assert_ptr_nonnull(strstr(found->path, name));
+	ck_assert(!modules_are_static(&view.modules));
 	view_deinit(&view);
 	child_kill(&child);
 	free(path);
@@ -281,6 +282,29 @@ START_TEST(linker_started_by_hand)
 		"ld-linux");
 	/* musl's is its C library. */
 	check_by_hand((const char *[]){"musl-gcc", NULL}, "/lib/ld-musl-x86_64.so.1", "/libc.so");
+}
+END_TEST
+
+/* In a program without a dynamic linker all that runs has been loaded by its own C library. */
+START_TEST(what_nobody_has_loaded_is_strange)
+{
+	struct elfwriter writer;
+	elfwriter_init(&writer);
+	elfwriter_protect(&writer);
+	struct view view = view_of(getpid());
+	const struct module *linker = linker_of(&view);
+	ck_assert_ptr_null(modules_strange(&view.modules));
+	view.modules.module[linker - view.modules.module].interpreter = false;
+	ck_assert(modules_are_static(&view.modules));
+	ck_assert_ptr_eq(
+		modules_strange(&view.modules), modules_find(&view.modules, at(writer.image)));
+	for (size_t i = 0; i < view.modules.count; i++) {
+		const struct module *module = &view.modules.module[i];
+		ck_assert_int_eq(module_is_strange(&view.modules, module),
+			module->lo <= at(writer.image) && at(writer.image) < module->hi);
+	}
+	view_deinit(&view);
+	elfwriter_deinit(&writer);
 }
 END_TEST
 
@@ -517,5 +541,6 @@ END_TEST
 HT_SUITE("attach/elf/modules", own_modules_are_those_of_the_dynamic_linker,
 	symbols_are_those_of_dlsym, second_namespace_is_a_second_module,
 	ids_are_kept_and_never_reused, all_kinds_of_executables, linker_started_by_hand,
-	thirty_two_bits_are_refused, written_image, malformed_headers_are_left_out, notes_lie,
-	corrupt_bytes_do_no_harm, a_file_mapped_as_data_is_no_module, segments_come_from_one_file)
+	what_nobody_has_loaded_is_strange, thirty_two_bits_are_refused, written_image,
+	malformed_headers_are_left_out, notes_lie, corrupt_bytes_do_no_harm,
+	a_file_mapped_as_data_is_no_module, segments_come_from_one_file)

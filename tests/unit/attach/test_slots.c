@@ -517,6 +517,16 @@ START_TEST(the_dynamic_linker_is_skipped)
 		ck_assert_int_eq(module->interpreter || module->vdso,
 			view.slots.slot[i].verdict == SLOT_SKIPPED);
 	}
+	/* So is all that a program without one has not loaded itself. */
+	for (size_t i = 0; i < view.modules.count; i++) {
+		view.modules.module[i].interpreter = false;
+		view.modules.module[i].order = 0;
+	}
+	slots_deinit(&view.slots);
+	ck_no_err(slots_read(&view.proc, &view.modules, 0, 0, &view.slots));
+	ck_assert_uint_eq(count_verdict(&view, module_named(&view, "libc.so.6"), SLOT_TAP), 0);
+	const struct module *own = modules_find(&view.modules, at((void *)view_of));
+	ck_assert_uint_gt(count_verdict(&view, own, SLOT_TAP), 0);
 	view_deinit(&view);
 }
 END_TEST
