@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Attach, capture for a random moment, detach: over and over, on six kinds of target under load.
+ * Attach, capture for a random moment, detach: over and over, on seven kinds of target under load.
  * Here it is a slice; scripts/soak sets the environment for the whole:
  *
  *      HEAPTAP_SOAK_CYCLES   cycles of each kind          HEAPTAP_SOAK_SEED   of all that is random
@@ -39,6 +39,7 @@
 struct kind {
 	const char *name;
 	const char *program[PROGRAMS_MAX][5]; /* the cycles are shared among them */
+	const char *hook;		      /* of attach */
 	unsigned flags;			      /* of procsnap */
 	bool stores; /* its code keeps addresses from slots: a tombstone may stay, and is counted */
 };
@@ -193,15 +194,16 @@ static void check_status(int status)
 static void run_cycle(void)
 {
 	char window[32];
-	const char *extra[] = {"--symbolize", "later", "-f", NULL, NULL, NULL};
+	const char *extra[] = {
+		"--symbolize", "later", "-f", "--hook", soak.kind->hook, NULL, NULL, NULL};
 	bool by_signal = below(2), one_core = below(4) == 0;
 	uint64_t after_ms = by_signal ? below(SIGNAL_MAX_MS + 1) : 1 + below(WINDOW_MAX_MS);
 	int nice = below(3) ? 0 : (int)below(20);
 
 	if (!by_signal) {
 		snprintf(window, sizeof(window), "%lums", (unsigned long)after_ms);
-		extra[3] = "-d";
-		extra[4] = window;
+		extra[5] = "-d";
+		extra[6] = window;
 	}
 	pin(one_core);
 	/* Its signal may come before heaptap has begun to wait for one. */
@@ -379,26 +381,32 @@ static void run_kind(const struct kind *kind)
 	soak.failing = false;
 }
 
-#define KIND(id, stores_, flags_, ...)                                                             \
+#define KIND(id, hook_, stores_, flags_, ...)                                                      \
 	START_TEST(id)                                                                             \
 	{                                                                                          \
-		static const struct kind kind = {                                                  \
-			.name = #id, .program = __VA_ARGS__, .flags = flags_, .stores = stores_};  \
+		static const struct kind kind = {.name = #id,                                      \
+			.program = __VA_ARGS__,                                                    \
+			.hook = hook_,                                                             \
+			.flags = flags_,                                                           \
+			.stores = stores_};                                                        \
 		const char *only = getenv("HEAPTAP_SOAK_KIND");                                    \
 		if (!soak.failing && (!only || !*only || !strcmp(only, #id)))                      \
 			run_kind(&kind);                                                           \
 	}                                                                                          \
 	END_TEST
 
-KIND(threads, false, PROCSNAP_MASKS_CHANGE, {{"busy", "-t", "3"}})
-KIND(signals, false, PROCSNAP_MASKS_CHANGE, {{"busy", "-t", "2", "-s"}})
-KIND(loads, false, PROCSNAP_MASKS_CHANGE | PROCSNAP_FDS_CHANGE | PROCSNAP_PLUG_CHANGES,
+KIND(threads, "slot", false, PROCSNAP_MASKS_CHANGE, {{"busy", "-t", "3"}})
+KIND(signals, "slot", false, PROCSNAP_MASKS_CHANGE, {{"busy", "-t", "2", "-s"}})
+KIND(loads, "slot", false, PROCSNAP_MASKS_CHANGE | PROCSNAP_FDS_CHANGE | PROCSNAP_PLUG_CHANGES,
 	{{"busy", "-t", "1", "-l"}})
-KIND(forks, false, PROCSNAP_MASKS_CHANGE | PROCSNAP_FDS_CHANGE, {{"busy", "-t", "1", "-f"}})
-KIND(node, false,
+KIND(forks, "slot", false, PROCSNAP_MASKS_CHANGE | PROCSNAP_FDS_CHANGE, {{"busy", "-t", "1", "-f"}})
+KIND(node, "slot", false,
 	PROCSNAP_MASKS_CHANGE | PROCSNAP_JIT | PROCSNAP_THREADS_CHANGE | PROCSNAP_FDS_CHANGE |
 		PROCSNAP_MODULES_GROW,
 	{{"/usr/bin/env", "node", "tests/targets/script.js"}})
-KIND(hoisted, true, PROCSNAP_MASKS_CHANGE, {{"hoist", "-r"}, {"rust-lto"}})
+KIND(hoisted, "slot", true, PROCSNAP_MASKS_CHANGE, {{"hoist", "-r"}, {"rust-lto"}})
 
-HT_SUITE("integration/soak", threads, signals, loads, forks, node, hoisted)
+KIND(linked, "auto", false, PROCSNAP_MASKS_CHANGE,
+	{{"busy-static", "-t", "2", "-s"}, {"busy-static-pie", "-t", "3"}})
+
+HT_SUITE("integration/soak", threads, signals, loads, forks, node, hoisted, linked)
