@@ -7,5 +7,5 @@
 #include "attach/target/proc.h"
 
 /* Why none of its threads gets on, and what helps, in words; NULL: they do, or each has a reason of
- * its own, or that could not be read. */
+ * its own, or that could not be read. May take 0.1 s: to be asked when something has failed. */
 const char *standstill_reason(const struct proc *proc);

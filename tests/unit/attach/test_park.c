@@ -4,11 +4,9 @@
  */
 #include "attach/inject/park.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +21,7 @@
 #include "attach/target/worker.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/run.h"
+#include "tests/unit/attach/ptracecall.h"
 
 #define LIMIT_NS (60 * CLOCK_NS_PER_S)
 #define LIMIT_MS 60000
@@ -38,18 +37,10 @@ struct child {
 /* So many of the next looks at a signal fail. */
 static unsigned failing_looks;
 
-long ptrace(enum __ptrace_request request, ...)
+static long ptrace_called(enum __ptrace_request request, pid_t tid, void *addr, void *data)
 {
-	static long (*real)(enum __ptrace_request request, ...);
-	va_list args;
-	va_start(args, request);
-	pid_t tid = va_arg(args, pid_t);
-	void *addr = va_arg(args, void *), *data = va_arg(args, void *);
-	va_end(args);
-	if (!real)
-		*(void **)&real = dlsym(RTLD_NEXT, "ptrace");
 	if (request != PTRACE_GETSIGINFO || !failing_looks)
-		return real(request, tid, addr, data);
+		return ptrace_really(request, tid, addr, data);
 	failing_looks--;
 	errno = ENOMEM;
 	return -1;

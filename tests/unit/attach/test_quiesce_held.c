@@ -2,13 +2,11 @@
  *
  * What quiesce does to threads while it holds them, and how much of it.
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
@@ -22,6 +20,7 @@
 #include "format/abi_thunk.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
+#include "tests/unit/attach/ptracecall.h"
 
 /* Addresses that nothing else in the test holds. */
 #define TEXT  0x5a5a00010000ull
@@ -50,17 +49,9 @@ static struct shared {
 
 static struct proc proc;
 
-long ptrace(enum __ptrace_request request, ...)
+static long ptrace_called(enum __ptrace_request request, pid_t tid, void *addr, void *data)
 {
-	static long (*real)(enum __ptrace_request request, ...);
-	va_list args;
-	va_start(args, request);
-	pid_t tid = va_arg(args, pid_t);
-	void *addr = va_arg(args, void *), *data = va_arg(args, void *);
-	va_end(args);
-	if (!real)
-		*(void **)&real = dlsym(RTLD_NEXT, "ptrace");
-	long result = real(request, tid, addr, data);
+	long result = ptrace_really(request, tid, addr, data);
 	if (result == 0 && request == PTRACE_INTERRUPT)
 		shared->held++;
 	if (result == 0 && request == PTRACE_DETACH)

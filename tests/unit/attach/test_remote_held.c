@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/inject/remote.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -24,6 +22,7 @@
 #include "format/abi_control.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
+#include "tests/unit/attach/ptracecall.h"
 
 #define SLOTS	     2u
 #define STATUS	     (ABI_CONTROL_OFF + offsetof(struct abi_control, stub_status))
@@ -98,25 +97,17 @@ static unsigned long ran_ns(pid_t tid)
 /* What it had run when it was last let go, after a stop that was not the first. */
 static unsigned long went_on;
 
-long ptrace(enum __ptrace_request request, ...)
+static long ptrace_called(enum __ptrace_request request, pid_t tid, void *addr, void *data)
 {
-	static long (*real)(enum __ptrace_request request, ...);
-	va_list args;
-	va_start(args, request);
-	pid_t tid = va_arg(args, pid_t);
-	void *addr = va_arg(args, void *), *data = va_arg(args, void *);
-	va_end(args);
-	if (!real)
-		*(void **)&real = dlsym(RTLD_NEXT, "ptrace");
 	if (!shared)
-		return real(request, tid, addr, data);
+		return ptrace_really(request, tid, addr, data);
 	if (request == PTRACE_INTERRUPT) {
 		shared->stops++;
 		shared->hasty += went_on && ran_ns(tid) == went_on;
 	}
 	if (request == PTRACE_CONT)
 		went_on = shared->stops > 1 ? ran_ns(tid) : 0;
-	return real(request, tid, addr, data);
+	return ptrace_really(request, tid, addr, data);
 }
 
 /* --- a target ----------------------------------------------------------------------------------

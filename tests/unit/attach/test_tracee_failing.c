@@ -3,11 +3,9 @@
  * Calls that fail once while a thread is being stopped and let go, and signals that come between
  * two of them. What is made again after a stop.
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -20,6 +18,7 @@
 #include "tests/support/blocked.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
+#include "tests/unit/attach/ptracecall.h"
 
 #define FAR_NS	  (60 * CLOCK_NS_PER_S)
 #define LOOKS_MAX 2000u
@@ -40,22 +39,14 @@ static bool failing_look;
 static void (*before_interrupt)(pid_t tid);
 static bool dies_at_cont;
 
-long ptrace(enum __ptrace_request request, ...)
+static long ptrace_called(enum __ptrace_request request, pid_t tid, void *addr, void *data)
 {
-	static long (*real)(enum __ptrace_request request, ...);
-	va_list args;
-	va_start(args, request);
-	pid_t tid = va_arg(args, pid_t);
-	void *addr = va_arg(args, void *), *data = va_arg(args, void *);
-	va_end(args);
-	if (!real)
-		*(void **)&real = dlsym(RTLD_NEXT, "ptrace");
 	if (request == PTRACE_INTERRUPT && before_interrupt)
 		before_interrupt(tid);
 	if ((request == PTRACE_CONT || (request == PTRACE_SYSCALL && data)) && dies_at_cont)
 		raise(SIGKILL);
 	if (request != failing_request || !failing_errno)
-		return real(request, tid, addr, data);
+		return ptrace_really(request, tid, addr, data);
 	errno = failing_errno;
 	if (failing_again)
 		failing_again--;

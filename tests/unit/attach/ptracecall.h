@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * ptrace(2) as heaptap's code calls it, with a test in between, which has its own workers do
+ * otherwise. Included once by a test program, which defines ptrace_called.
+ */
+#pragma once
+
+#include <dlfcn.h>
+#include <stdarg.h>
+#include <sys/ptrace.h>
+#include <sys/types.h>
+
+/* What the call does; -1 with errno, as it. */
+static long ptrace_called(enum __ptrace_request request, pid_t tid, void *addr, void *data);
+
+/* The call itself. */
+static long ptrace_really(enum __ptrace_request request, pid_t tid, void *addr, void *data)
+{
+	static long (*real)(enum __ptrace_request request, ...);
+	if (!real)
+		*(void **)&real = dlsym(RTLD_NEXT, "ptrace");
+	return real(request, tid, addr, data);
+}
+
+long ptrace(enum __ptrace_request request, ...)
+{
+	va_list args;
+	va_start(args, request);
+	pid_t tid = va_arg(args, pid_t);
+	void *addr = va_arg(args, void *), *data = va_arg(args, void *);
+	va_end(args);
+	return ptrace_called(request, tid, addr, data);
+}
