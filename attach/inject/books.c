@@ -65,28 +65,20 @@ enum quiesce_books books_of(void *context, pid_t tid)
 	return books_tell_all(books->image) ? state : QUIESCE_UNKNOWN;
 }
 
-size_t books_frames(void *context, pid_t tid, struct quiesce_frame ret[QUIESCE_FRAMES_MAX])
+size_t books_frames(
+	void *context, pid_t tid, struct quiesce_frame ret[QUIESCE_FRAMES_MAX], bool *ret_abandoned)
 {
 	const struct books *books = context;
 	const struct abi_slot_head *head;
 	uint32_t number = number_of(books, tid), at = 0;
 	size_t count = 0;
 
-	while (number && count < QUIESCE_FRAMES_MAX && (head = slot_of(books->image, number, &at)))
-		if (is_busy(head))
+	*ret_abandoned = false;
+	while (number && (head = slot_of(books->image, number, &at))) {
+		*ret_abandoned |= __atomic_load_n(&head->abandoned, __ATOMIC_ACQUIRE) != 0;
+		if (is_busy(head) && count < QUIESCE_FRAMES_MAX)
 			ret[count++] = (struct quiesce_frame){
 				.sp = head->entry_sp, .thread_pointer = head->key & ~15ull};
+	}
 	return count;
-}
-
-bool books_abandoned(void *context, pid_t tid)
-{
-	const struct books *books = context;
-	const struct abi_slot_head *head;
-	uint32_t number = number_of(books, tid), at = 0;
-
-	while (number && (head = slot_of(books->image, number, &at)))
-		if (__atomic_load_n(&head->abandoned, __ATOMIC_ACQUIRE))
-			return true;
-	return false;
 }

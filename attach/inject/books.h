@@ -17,5 +17,5 @@ struct books {
 /* The callbacks of struct quiesce_options; `context` is a struct books. */
 raddr_t books_real(void *context, raddr_t entry);
 enum quiesce_books books_of(void *context, pid_t tid);
-size_t books_frames(void *context, pid_t tid, struct quiesce_frame ret[QUIESCE_FRAMES_MAX]);
-bool books_abandoned(void *context, pid_t tid);
+size_t books_frames(void *context, pid_t tid, struct quiesce_frame ret[QUIESCE_FRAMES_MAX],
+	bool *ret_abandoned);

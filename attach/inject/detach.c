@@ -137,7 +137,6 @@ static struct prove prove_of(struct detach *detach, struct books *books)
 			.real = books_real,
 			.books = books_of,
 			.frames = books_frames,
-			.abandoned = books_abandoned,
 			.context = books},
 		.own_lo = base,
 		.own_hi = base + detach->image->bytes,

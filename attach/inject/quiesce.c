@@ -129,12 +129,10 @@ static struct ht_err *find_suspended(const struct quiesce_options *o, const stru
 {
 	struct quiesce_frame frame[QUIESCE_FRAMES_MAX];
 	struct ht_err *err = NULL;
-	bool abandoned = o->abandoned && o->abandoned(o->context, tid);
+	bool abandoned = false;
+	size_t count = o->frames ? o->frames(o->context, tid, frame, &abandoned) : 0;
 
 	*ret = abandoned ? MAY_BE_SUSPENDED : NONE_SUSPENDED;
-	if (!o->frames || o->books(o->context, tid) != QUIESCE_INSIDE)
-		return NULL;
-	size_t count = o->frames(o->context, tid, frame);
 	for (size_t i = 0; !err && *ret != IS_SUSPENDED && i < count; i++) {
 		bool stands;
 		err = frame_stands(o, frame[i].sp, &stands);
