@@ -395,24 +395,33 @@ struct ht_err *guardian_start(
 	return NULL;
 }
 
+/* Looks, not the clock: where both of us stood still, the clock went on. */
+static bool is_reaped_within(pid_t pid, uint64_t patience_ns)
+{
+	for (uint64_t looks = patience_ns / CLOCK_NS_PER_MS;; looks--) {
+		pid_t got = waitpid(pid, NULL, WNOHANG);
+		if (got == pid || (got < 0 && errno != EINTR))
+			return true;
+		if (!looks)
+			return false;
+		clock_sleep_ns(CLOCK_NS_PER_MS);
+	}
+}
+
 bool guardian_dismiss(struct guardian *guardian, uint64_t patience_ns)
 {
 	struct message message = {.kind = MESSAGE_DONE};
 
 	if (guardian->fd < 0)
 		return true;
-	ht_err_free(tell(guardian, &message, -1));
+	struct ht_err *err = tell(guardian, &message, -1);
+	/* Not told, it would take our end of the socket for our death, and begin to work. */
+	bool killed = err && kill(guardian->pid, SIGKILL) == 0;
+	ht_err_free(err);
 	close(guardian->fd);
 	guardian->fd = -1;
-	/* Looks, not the clock: where both of us stood still, the clock went on. */
-	for (uint64_t looks = patience_ns / CLOCK_NS_PER_MS;; looks--) {
-		pid_t got = waitpid(guardian->pid, NULL, WNOHANG);
-		if (got == guardian->pid || (got < 0 && errno != EINTR))
-			return true;
-		if (!looks)
-			return false;
-		clock_sleep_ns(CLOCK_NS_PER_MS);
-	}
+	return is_reaped_within(guardian->pid, patience_ns) || killed ||
+	       kill(guardian->pid, SIGKILL) == 0;
 }
 
 void guardian_leave(struct guardian *guardian)

@@ -10,7 +10,7 @@
 #include "attach/inject/remote.h"
 #include "attach/target/proc.h"
 
-/* For guardian_dismiss. One that does not end may be at work: it holds the lock meanwhile. */
+/* For guardian_dismiss. */
 #define GUARDIAN_PATIENCE_NS UINT64_C(10000000000)
 
 struct guardian {
@@ -31,8 +31,10 @@ struct ht_err *guardian_tell_image(struct guardian *guardian, int memfd);
 /* The same while a thread of the target waits: without a look at what it says. */
 HT_MUST_CHECK
 struct ht_err *guardian_hand_image(struct guardian *guardian, int memfd);
-/* Nothing is left to guard: it exits, and is reaped. False: not within `patience_ns` of ours, in
- * which a time that the machine gives to neither of us does not count; it is left to init. */
+/* Nothing is left to guard: it exits, and is reaped. One that does not (somebody stopped it, or it
+ * gets no processor) within `patience_ns` of ours, in which a time that the machine gives to
+ * neither of us does not count, is killed and left to init: it waited for us, and makes no call any
+ * more. False: it could not be killed either, and may be at work. */
 bool guardian_dismiss(struct guardian *guardian, uint64_t patience_ns);
 /* We could not take everything out: it goes on trying by itself. */
 void guardian_leave(struct guardian *guardian);

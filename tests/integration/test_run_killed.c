@@ -101,9 +101,9 @@ static void check_after_death(struct trial *trial, bool orphaned)
 {
 	struct victim *victim = &trial->command.victim;
 	command_forked(&trial->command);
+	victim->pid = trial->sweep.command;
 	if (!command_begins(&trial->command, BEGIN_MS)) {
 		/* The test is its parent now. */
-		victim->pid = trial->sweep.command;
 		if (victim->pid && orphaned)
 			victim_wait(victim, LOOK_MS);
 		ck_assert_msg(is_gone(victim->pid), "%s", sweep_text(&trial->sweep));

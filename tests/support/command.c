@@ -40,9 +40,9 @@ bool command_has_begun(const struct command *command)
 
 bool command_begins(struct command *command, unsigned limit_ms)
 {
-	struct pollfd wait = {.fd = command->victim.out_fd, .events = POLLIN};
-	ck_assert_msg(poll(&wait, 1, (int)limit_ms) == 1, "the command neither runs nor ends");
-	if (!(wait.revents & POLLIN))
+	if (!victim_await(&command->victim, limit_ms))
+		victim_complain(&command->victim, "neither runs nor ends", limit_ms);
+	if (!command_has_begun(command))
 		return false;
 	char *line = victim_line(&command->victim, limit_ms);
 	ck_assert_int_eq(sscanf(line, "ready %d", &command->victim.pid), 1);

@@ -16,6 +16,7 @@
 #include "tests/support/procsaid.h"
 #include "tests/support/run.h"
 
+#define STEP_MS	  100u
 #define ANSWER_MS 20000 /* far more than a healthy target needs on a loaded machine */
 
 static void run_child(const char *const argv[], const int in[2], const int out[2])
@@ -84,25 +85,33 @@ static char *take_line(struct victim *victim)
 	return line;
 }
 
-static void complain(const struct victim *victim, unsigned limit_ms)
+/* Counted in what the test itself has had: of a machine that stands still it is one step. */
+bool victim_await(const struct victim *victim, unsigned limit_ms)
+{
+	struct pollfd wait = {.fd = victim->out_fd, .events = POLLIN};
+	int ready = 0;
+	for (unsigned waited_ms = 0; !ready && waited_ms < limit_ms; waited_ms += STEP_MS)
+		ready = poll(&wait, 1, STEP_MS);
+	return ready;
+}
+
+void victim_complain(const struct victim *victim, const char *what, unsigned limit_ms)
 {
 	static char text[8192];
-	procsaid_all(victim->pid, text, sizeof(text));
-	ck_abort_msg("victim %d printed no line within %u ms%s", victim->pid, limit_ms, text);
+	if (victim->pid)
+		procsaid_all(victim->pid, text, sizeof(text));
+	ck_abort_msg("victim %d %s, within %u ms%s", victim->pid, what, limit_ms, text);
 }
 
 char *victim_line(struct victim *victim, unsigned limit_ms)
 {
-	uint64_t end = run_now_ms() + limit_ms;
 	for (;;) {
 		char *line = take_line(victim);
 		if (line)
 			return line;
 		ck_assert_msg(victim->pending_bytes < sizeof(victim->pending), "endless line");
-		uint64_t now = run_now_ms();
-		struct pollfd readable = {.fd = victim->out_fd, .events = POLLIN};
-		if (now >= end || poll(&readable, 1, (int)(end - now)) == 0)
-			complain(victim, limit_ms);
+		if (!victim_await(victim, limit_ms))
+			victim_complain(victim, "printed no line", limit_ms);
 		ssize_t got = read(victim->out_fd, victim->pending + victim->pending_bytes,
 			sizeof(victim->pending) - victim->pending_bytes);
 		if (got <= 0) {

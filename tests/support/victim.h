@@ -11,6 +11,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "format/base.h"
@@ -31,6 +32,12 @@ void victim_start_as(struct victim *victim, pid_t pid, const char *const argv[])
 void victim_send(struct victim *victim, const char *command);
 /* The next line it prints, without newline, malloc'd. Fails the test after `limit_ms`. */
 char *victim_line(struct victim *victim, unsigned limit_ms);
+/* Is there something to read, or will there never be? False after `limit_ms`, counted in what the
+ * test itself had of them. */
+bool victim_await(const struct victim *victim, unsigned limit_ms);
+/* Fails the test: the victim did `what`. Tells what the kernel says of each of its threads, where
+ * its pid is known. */
+_Noreturn void victim_complain(const struct victim *victim, const char *what, unsigned limit_ms);
 /* Sends one line and returns the answer. */
 char *victim_ask(struct victim *victim, const char *command, unsigned limit_ms);
 /* It answers. */

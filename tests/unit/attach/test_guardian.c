@@ -233,16 +233,29 @@ START_TEST(a_guardian_that_is_dismissed_ends)
 }
 END_TEST
 
-START_TEST(a_guardian_that_does_not_end_is_left)
+/* It never gets to what it was told. */
+START_TEST(a_guardian_that_does_not_end_is_killed)
 {
 	int status;
 	struct guardian guardian = start_guardian();
 	ck_assert_int_eq(kill(guardian.pid, SIGSTOP), 0);
 	ck_assert_int_eq(waitpid(guardian.pid, &status, WUNTRACED), guardian.pid);
-	ck_assert(!guardian_dismiss(&guardian, 50000000));
-	ck_assert_int_eq(kill(guardian.pid, SIGCONT), 0);
+	ck_assert(guardian_dismiss(&guardian, 50000000));
 	ck_assert_int_eq(waitpid(guardian.pid, &status, 0), guardian.pid);
-	ck_assert_int_eq(status, 0);
+	ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+END_TEST
+
+/* The end of the socket alone would set it to work. */
+START_TEST(a_guardian_that_is_not_told_is_killed)
+{
+	int status;
+	struct guardian guardian = start_guardian();
+	ck_assert_int_eq(kill(guardian.pid, SIGSTOP), 0);
+	ck_assert_int_eq(waitpid(guardian.pid, &status, WUNTRACED), guardian.pid);
+	ck_assert_int_eq(shutdown(guardian.fd, SHUT_WR), 0);
+	ck_assert(guardian_dismiss(&guardian, PATIENCE_MS * UINT64_C(1000000)));
+	ck_assert_int_eq(waitpid(guardian.pid, NULL, WNOHANG), -1);
 }
 END_TEST
 
@@ -255,10 +268,12 @@ static void dismiss_stopped(const void *arg)
 	if (kill(guardian.pid, SIGSTOP) || waitpid(guardian.pid, &status, WUNTRACED) < 0)
 		_exit(2);
 	child_ready(guardian.pid);
-	_exit(!guardian_dismiss(&guardian, STANDSTILL_MS * UINT64_C(1000000)));
+	bool ended = guardian_dismiss(&guardian, STANDSTILL_MS * UINT64_C(1000000));
+	/* One that was killed would still be there to be waited for. */
+	_exit(!ended || waitpid(guardian.pid, &status, WNOHANG) != -1);
 }
 
-START_TEST(a_machine_that_stood_still_is_no_reason_to_leave_it)
+START_TEST(a_machine_that_stood_still_is_no_reason_to_kill_it)
 {
 	struct child child = child_fork(dismiss_stopped, NULL);
 	int status;
@@ -276,5 +291,5 @@ END_TEST
 
 HT_SUITE("attach/guardian", a_daemon_that_hangs_is_ended, a_call_that_fails_is_not_the_daemons_end,
 	workers_are_outlived, what_did_not_arrive_whole_is_an_error,
-	a_guardian_that_is_dismissed_ends, a_guardian_that_does_not_end_is_left,
-	a_machine_that_stood_still_is_no_reason_to_leave_it)
+	a_guardian_that_is_dismissed_ends, a_guardian_that_does_not_end_is_killed,
+	a_guardian_that_is_not_told_is_killed, a_machine_that_stood_still_is_no_reason_to_kill_it)
