@@ -8,6 +8,7 @@
 #include "attach/inject/callees.h"
 #include "attach/inject/choose.h"
 #include "attach/inject/clobbers.h"
+#include "attach/inject/comeback.h"
 #include "attach/inject/stub.h"
 #include "attach/target/memory.h"
 
@@ -179,6 +180,20 @@ static void pass_again(const struct survey *survey, struct entry *entry)
 	}
 }
 
+/* What is done before such a place is done anew for whoever comes to it. */
+static void read_later(
+	const struct survey *survey, const struct code *code, size_t bytes, struct entry *entry)
+{
+	struct bridge *later = &entry->place[entry->place_count];
+	size_t count = bridge_read_later(code->memory, bytes, entry->addr, entry->bytes,
+		entry->hook == ABI_HOOK_FREE, later);
+	if (!count)
+		return;
+	size_t first = later[count - 1].entry + later[count - 1].bytes - entry->addr;
+	if (!comeback_to(read_code, (void *)&survey->proc, entry->addr, entry->bytes, first))
+		entry->place_count += count;
+}
+
 static const char *read_entry(const struct survey *survey, struct code *code, struct entry *entry)
 {
 	size_t bytes;
@@ -187,8 +202,7 @@ static const char *read_entry(const struct survey *survey, struct code *code, st
 		return why;
 	why = bridge_read(code->memory, bytes, entry->addr, entry->bytes, &entry->place[0]);
 	entry->place_count = !why;
-	entry->place_count += bridge_read_later(code->memory, bytes, entry->addr, entry->bytes,
-		entry->hook == ABI_HOOK_FREE, &entry->place[entry->place_count]);
+	read_later(survey, code, bytes, entry);
 	if (entry->hook == ABI_HOOK_REALLOCARRAY)
 		entry->leads_to = callees_sole(
 			code->memory + entry->addr % sizeof(uint64_t), entry->addr, entry->bytes);

@@ -10,10 +10,7 @@
  */
 #pragma once
 
-#include "format/base.h"
-
-/* Reads up to `bytes` bytes of code at `addr`; how many it was. */
-typedef size_t clobbers_read(void *context, raddr_t addr, uint8_t *buffer, size_t bytes);
+#include "attach/inject/codewalk.h"
 
 /* True: its callers expect all of them to be changed. False: they may not, or nobody can tell. */
-bool clobbers_all(clobbers_read *read, void *context, raddr_t entry);
+bool clobbers_all(codewalk_read *read, void *context, raddr_t entry);

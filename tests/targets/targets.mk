@@ -56,7 +56,7 @@ rjem_bin := $t/rust-jemalloc $t/rust-jemalloc-lto $t/rust-jemalloc-stripped $t/e
 target_bin += $(rjem_bin)
 # The same, called straight: no slot leads there.
 direct_bin := $t/extended-direct $t/extended-direct-fixed $t/ledger-direct $t/ledger-own-direct $t/busy-direct \
-	$t/chain-direct $t/leafalloc $t/steps
+	$t/chain-direct $t/leafalloc $t/comeback $t/steps
 target_bin += $(direct_bin)
 # What unit tests start, or read.
 unit_target_bin := $(addprefix $t/,waits linked-static extended-direct rust-jemalloc)
@@ -158,6 +158,8 @@ $t/steps: tests/targets/steps.c tests/targets/ownalloc.c
 	$(call build,gcc $(target_c) -O2 -fPIE -pie -fcf-protection -pthread)
 $t/leafalloc: tests/targets/leafalloc.c
 	$(call build,gcc $(target_c) -O2 -fPIE -pie -fipa-ra -fno-toplevel-reorder)
+$t/comeback: tests/targets/comeback.c
+	$(call build,gcc $(target_c) -O2 -fno-pie -no-pie -fno-builtin)
 $t/chain-direct: tests/targets/chain.c
 	$(call build,gcc $(target_c) -O2 -fPIE -pie) $(jemalloc_archive) -lstdc++ -lm
 rustc_rjem = $(call quiet,TARGET)$(RUSTC) --edition 2021 $(1) $(foreach o,$(rjem_link),-C link-arg=$o) -o $@ $<
