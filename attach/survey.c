@@ -9,6 +9,7 @@
 #include "attach/inject/remote.h"
 #include "attach/target/cgroup.h"
 #include "attach/target/clock.h"
+#include "attach/target/permission.h"
 #include "attach/target/slow.h"
 #include "attach/target/worker.h"
 #include "attach/target/room.h"
@@ -390,6 +391,8 @@ struct ht_err *survey_open(pid_t pid, struct survey *ret)
 		err = check_frozen(&survey.proc);
 	if (!err)
 		err = proc_open_mem(&survey.proc);
+	if (!err)
+		err = permission_check_writing(pid);
 	if (!err)
 		err = check_threads(&survey.proc, &survey);
 	if (err)

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/target/permission.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -157,4 +159,24 @@ struct ht_err *permission_explain(const struct proc *proc)
 		fstatat(proc->dir_fd, "stat", &owner, 0) != 0 || owner.st_uid == status.euid;
 	free(text);
 	return permission_judge(&facts);
+}
+
+struct ht_err *permission_check_writing(pid_t pid)
+{
+	const uint8_t byte = 0;
+	void *page = mmap(NULL, HT_PAGE_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+	bool forbidden = page != MAP_FAILED && mem >= 0 &&
+			 pwrite(mem, &byte, sizeof(byte), (off_t)(uintptr_t)page) < 0 &&
+			 errno == EIO;
+	if (mem >= 0)
+		close(mem);
+	if (page != MAP_FAILED)
+		munmap(page, HT_PAGE_BYTES);
+	if (!forbidden)
+		return NULL;
+	return ht_err_new(HT_ERR_PERMISSION,
+		"may not attach to process %d: this kernel lets nobody change what a process may "
+		"only read, as its code; boot it with proc_mem.force_override=always",
+		pid);
 }

@@ -25,3 +25,9 @@ struct ht_err *permission_judge(const struct permission_facts *facts);
 /* Collects the facts about `proc` and judges. HT_ERR_TARGET_GONE if it ended. */
 HT_MUST_CHECK
 struct ht_err *permission_explain(const struct proc *proc);
+
+/* HT_ERR_PERMISSION where this kernel lets nobody write through /proc/PID/mem what the process
+ * itself may only read, as its code (Linux 6.12: CONFIG_PROC_MEM_NO_FORCE and _FORCE_PTRACE,
+ * proc_mem.force_override). Tried on a page of our own; `pid` is for the message. */
+HT_MUST_CHECK
+struct ht_err *permission_check_writing(pid_t pid);

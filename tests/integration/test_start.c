@@ -4,6 +4,7 @@
  * small limits, a working directory that is gone. It works, or refuses in one line; nothing that it
  * prints or records goes where it does not belong.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
@@ -13,8 +14,10 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "tests/support/deny.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/procsnap.h"
 #include "tests/support/report.h"
@@ -26,7 +29,7 @@
 #define HEAPTAP_MS 60000
 #define WORK	   1000u
 
-enum { DONE, INTERNAL, USAGE, REFUSED, DETACH_INCOMPLETE = 6 };
+enum { DONE, INTERNAL, USAGE, REFUSED, NOT_PERMITTED, DETACH_INCOMPLETE = 6 };
 
 /* How heaptap is started. */
 struct inherited {
@@ -290,5 +293,36 @@ START_TEST(no_working_directory)
 }
 END_TEST
 
+static void deny_writing(void *context)
+{
+	(void)context;
+	deny_calls(SYS_pwrite64, EIO);
+}
+
+/* As on a kernel with proc_mem.force_override=never. */
+START_TEST(no_writing_to_read_only_memory)
+{
+	char pid[16], *heaptap = heaptap_path(), *trace = tmpdir_path("none.htap");
+	struct stage stage;
+	struct run run;
+	stage_init(&stage);
+	struct procsnap *before = procsnap_take(stage.victim.pid, 0);
+	snprintf(pid, sizeof(pid), "%d", stage.victim.pid);
+	run_start_prepared(&run, (const char *[]){heaptap, "attach", "-p", pid, "-o", trace, NULL},
+		deny_writing, NULL);
+	ck_assert_int_eq(run_wait(&run, HEAPTAP_MS), NOT_PERMITTED);
+	char *err = run_err(&run);
+	ck_assert_msg(strstr(err, "force_override") && strchr(err, '\n') == strrchr(err, '\n'),
+		"%s", err);
+	ck_assert_int_ne(access(trace, F_OK), 0);
+	procsnap_verify(before, stage.victim.pid);
+	free(err);
+	free(trace);
+	run_deinit(&run);
+	stage_deinit(&stage);
+}
+END_TEST
+
 HT_SUITE("integration/start", closed_descriptors, closed_output, signals, few_descriptors,
-	little_address_space, address_space_runs_out, no_working_directory)
+	little_address_space, address_space_runs_out, no_working_directory,
+	no_writing_to_read_only_memory)

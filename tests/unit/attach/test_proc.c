@@ -517,6 +517,15 @@ START_TEST(each_rule_is_named)
 }
 END_TEST
 
+/* As on a kernel with proc_mem.force_override=never. */
+START_TEST(memory_that_nobody_may_write)
+{
+	ck_no_err(permission_check_writing(getpid()));
+	deny_calls(SYS_pwrite64, EIO);
+	ck_err_says(permission_check_writing(getpid()), HT_ERR_PERMISSION, "force_override");
+}
+END_TEST
+
 START_TEST(soft_limits)
 {
 	struct proc proc = opened(getpid());
@@ -554,4 +563,5 @@ HT_SUITE("attach/target/proc", a_name_makes_no_worker, own_process, not_a_proces
 	thread_is_refused_and_its_process_named, zombie_leader_works_through_a_living_thread,
 	hostile_names, zombie, everything_says_gone, exec_is_noticed, maps_are_complete,
 	the_file_of_a_mapping_opens, syscall_of_threads, what_cannot_be_looked_at_is_not_gone,
-	text_has_a_limit, soft_limits, kernel_refusals_name_the_rule, each_rule_is_named)
+	text_has_a_limit, memory_that_nobody_may_write, soft_limits, kernel_refusals_name_the_rule,
+	each_rule_is_named)
