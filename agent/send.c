@@ -25,7 +25,11 @@ static HT_NOINLINE bool is_our_socket(const struct abi_config *config, struct ab
 	return error == 0 && cookie == config->socket_cookie;
 }
 
-/* One try: 0, or a negative error. */
+/*
+ * One try: 0, or a negative error. Its number may have become another's since it was looked at. An
+ * address of one byte is none to any socket, and ignored by ours, as by all connected ones of its
+ * kind; TCP looks at addresses only where it is asked to connect.
+ */
 static HT_NOINLINE long message_send(const struct abi_config *config, struct abi_slot *slot)
 {
 	const struct abi_slot_head *head = &slot->head;
@@ -41,10 +45,13 @@ static HT_NOINLINE long message_send(const struct abi_config *config, struct abi
 		{&header, sizeof(header)},
 		{(void *)slot->buffer, length},
 	};
-	struct sys_msghdr message = {.iov = iov, .iov_count = 2};
+	uint8_t nowhere = 0;
+	struct sys_msghdr message = {
+		.name = &nowhere, .name_bytes = sizeof(nowhere), .iov = iov, .iov_count = 2};
 	if (!gate_enter(config, slot, &before))
 		return -SYS_EINTR;
-	long sent = sys_sendmsg(config->socket_fd, &message, SYS_MSG_DONTWAIT | SYS_MSG_NOSIGNAL);
+	long sent = sys_sendmsg(config->socket_fd, &message,
+		SYS_MSG_DONTWAIT | SYS_MSG_NOSIGNAL | SYS_MSG_FASTOPEN);
 	gate_leave(config, slot, before);
 	return sent < 0 ? sent : 0;
 }

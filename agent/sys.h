@@ -33,6 +33,7 @@ enum sys_error {
 
 #define SYS_MSG_DONTWAIT 0x40
 #define SYS_MSG_NOSIGNAL 0x4000
+#define SYS_MSG_FASTOPEN 0x20000000
 #define SYS_SOL_SOCKET	 1
 #define SYS_SO_COOKIE	 57
 #define SYS_POLLOUT	 4

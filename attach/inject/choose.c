@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/inject/choose.h"
 
+#include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <unistd.h>
 
 #define SLACK_ALIGN    64u
 #define USER_SPACE_END 0x7ffffffff000ull
@@ -15,6 +18,8 @@ static int by_cost(const void *a, const void *b)
 	const struct choose_thread *x = a, *y = b;
 	if (x->cost != y->cost)
 		return x->cost < y->cost ? -1 : 1;
+	if (x->addressed != y->addressed)
+		return x->addressed ? 1 : -1;
 	return (x->tid > y->tid) - (x->tid < y->tid);
 }
 
@@ -23,6 +28,18 @@ static int by_cost(const void *a, const void *b)
 static bool is_nowhere(const struct proc_syscall *call)
 {
 	return call->where != PROC_RUNNING && !call->sp && !call->pc;
+}
+
+/* Where the kernel does not tell (CONFIG_PROC_CHILDREN): no. */
+static bool has_children(const struct proc *proc, pid_t tid)
+{
+	char path[32], first;
+	snprintf(path, sizeof(path), "task/%d/children", tid);
+	int fd = openat(proc->dir_fd, path, O_RDONLY | O_CLOEXEC);
+	ssize_t length = fd < 0 ? -1 : read(fd, &first, 1);
+	if (fd >= 0)
+		close(fd);
+	return length > 0;
 }
 
 struct ht_err *choose_threads(const struct proc *proc, bool filtered, struct choose_threads *ret)
@@ -42,7 +59,8 @@ struct ht_err *choose_threads(const struct proc *proc, bool filtered, struct cho
 					     ? STOPCOST_NEVER
 					     : stopcost_of(proc, tid, &call, filtered);
 		if (cost != STOPCOST_NEVER)
-			threads.thread[threads.count++] = (struct choose_thread){tid, cost};
+			threads.thread[threads.count++] = (struct choose_thread){
+				tid, cost, tid == proc->pid || has_children(proc, tid)};
 	}
 	proc_tids_deinit(&tids);
 	if (err) {

@@ -11,6 +11,9 @@
 struct choose_thread {
 	pid_t tid;
 	enum stopcost cost;
+	/* The kernel gives it the process's signals, as long as it does not block them: the main
+	 * thread, and SIGCHLD to who has forked. */
+	bool addressed;
 };
 
 struct choose_threads {

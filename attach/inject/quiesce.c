@@ -19,6 +19,7 @@
 #define HOOK_FRAME_BYTES    1024u	 /* and all below it that the agent uses */
 #define SCAN_TOGETHER_BYTES (256u << 10) /* of a thread while others may wait, stopped */
 #define JUDGE_AFTER_PASSES  3u		 /* a hit that is still there then is worth an unwind */
+#define MAIN_PATIENCE_NS    (20 * CLOCK_NS_PER_MS)
 
 struct watched {
 	pid_t tid;
@@ -35,6 +36,7 @@ struct quiesce {
 	struct watched *watched;
 	size_t count;
 	uint64_t patience_mono_ns; /* until then a thread is stopped only when that does no harm */
+	uint64_t began_ns;
 	struct quiesce_report report;
 };
 
@@ -60,7 +62,8 @@ struct ht_err *quiesce_create(const struct quiesce_options *options, struct quie
 		*quiesce = (struct quiesce){.options = *options,
 			.watched = watched,
 			.count = tids.count,
-			.patience_mono_ns = patience_end(options->deadline_mono_ns)};
+			.patience_mono_ns = patience_end(options->deadline_mono_ns),
+			.began_ns = clock_mono_ns()};
 		quiesce->report.threads = tids.count;
 		*ret = quiesce;
 	} else {
@@ -480,6 +483,14 @@ static struct ht_err *look_at(const struct quiesce *quiesce, const struct proc_m
 	return err;
 }
 
+/* A signal that is sent to the process meanwhile would go to another thread (remote.c
+ * is_second_choice): a main thread that sleeps now and then is seen so. */
+static bool is_spared(const struct quiesce *quiesce, const struct watched *watched)
+{
+	return watched->tid == quiesce->options.proc->pid && quiesce->count > 1 &&
+	       !quiesce->options.rewrite && clock_mono_ns() - quiesce->began_ns < MAIN_PATIENCE_NS;
+}
+
 static struct ht_err *pass_with_maps(struct quiesce *quiesce, const struct proc_maps *maps)
 {
 	static struct job job;
@@ -504,7 +515,7 @@ static struct ht_err *pass_with_maps(struct quiesce *quiesce, const struct proc_
 			note(quiesce, w, verdict, false);
 			continue;
 		}
-		if (!is_timely(quiesce, w)) {
+		if (!is_timely(quiesce, w) || is_spared(quiesce, w)) {
 			note(quiesce, w, MUST_STOP, false);
 			continue;
 		}

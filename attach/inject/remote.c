@@ -29,6 +29,7 @@
 #define CANDIDATES_MAX	   32u
 #define STOP_TRIES	   3u
 #define LOOK_NS		   CLOCK_NS_PER_MS
+#define OTHERS_PATIENCE_NS (100 * CLOCK_NS_PER_MS) /* for a first choice */
 #define HOLD_MS		   50u
 #define STUB_RUN_NS	   (200 * CLOCK_NS_PER_MS) /* beside its lease; it takes one */
 
@@ -454,16 +455,57 @@ static bool is_timely(
 		attempt->proc, thread->tid, thread->cost, seen_of(seen, thread->tid));
 }
 
-static struct ht_err *try_each(struct attempt *attempt, struct seen *seen, bool in_any_case,
+/*
+ * While a thread is in the stub, or stopped, it takes no signals. What is sent to the process, and
+ * the kernel would have given to that thread, goes to another one: which runs the handler, in the
+ * place of a main thread that waits for that (pause), or whose epoll_wait returns EINTR for a
+ * signal that is ignored. So there is patience for another thread; but for one that may have to
+ * wait for a core where an addressed one sleeps, or have a filter that we may not suspend.
+ */
+struct crowd {
+	bool others;  /* are there any */
+	bool sleeper; /* is an addressed thread asleep */
+};
+
+static struct crowd crowd_of(const struct choose_threads *threads)
+{
+	struct crowd crowd = {0};
+	for (size_t i = 0; i < threads->count; i++) {
+		const struct choose_thread *thread = &threads->thread[i];
+		crowd.others |= !thread->addressed;
+		crowd.sleeper |= thread->addressed && thread->cost < STOPCOST_RUNNING;
+	}
+	return crowd;
+}
+
+static bool is_second_choice(const struct attempt *attempt, const struct crowd *crowd,
+	const struct choose_thread *thread)
+{
+	if (!crowd->others || (attempt->filtered && geteuid() != 0))
+		return false;
+	return thread->addressed || (thread->cost == STOPCOST_RUNNING && crowd->sleeper);
+}
+
+struct haste {
+	bool any_thread;
+	bool any_time;
+};
+
+static struct ht_err *try_each(struct attempt *attempt, struct seen *seen, struct haste haste,
 	struct worker_reply *reply, struct outcome *ret)
 {
 	struct choose_threads threads;
 	struct ht_err *err = choose_threads(attempt->proc, attempt->filtered, &threads);
 	if (err)
 		return err;
-	for (size_t i = 0; !err && !ret->ran && i < threads.count && i < CANDIDATES_MAX; i++) {
+	struct crowd crowd = crowd_of(&threads);
+	for (size_t i = 0, looks = 0;
+		!err && !ret->ran && i < threads.count && looks < CANDIDATES_MAX; i++) {
 		const struct choose_thread *thread = &threads.thread[i];
-		bool timely = is_timely(attempt, seen, thread) || in_any_case;
+		if (!haste.any_thread && is_second_choice(attempt, &crowd, thread))
+			continue;
+		looks++;
+		bool timely = is_timely(attempt, seen, thread) || haste.any_time;
 		if (!timely || !can_stop(attempt, thread->tid))
 			continue;
 		attempt->tid = thread->tid;
@@ -479,14 +521,17 @@ static struct ht_err *try_each(struct attempt *attempt, struct seen *seen, bool 
 static struct ht_err *try_threads(
 	struct attempt *attempt, struct worker_reply *reply, struct outcome *ret)
 {
-	uint64_t patience = clock_mono_ns() + STOPCOST_PATIENCE_NS;
+	uint64_t began_ns = clock_mono_ns();
+	struct haste haste = {0};
 	struct seen seen = {0};
 	struct ht_err *err = NULL;
 
 	*ret = (struct outcome){0};
-	for (bool over = false; !err && !ret->ran && !over;) {
-		over = clock_mono_ns() > patience;
-		err = try_each(attempt, &seen, over, reply, ret);
+	while (!err && !ret->ran && !haste.any_time) {
+		uint64_t waited_ns = clock_mono_ns() - began_ns;
+		haste.any_thread = waited_ns > OTHERS_PATIENCE_NS;
+		haste.any_time = waited_ns > STOPCOST_PATIENCE_NS;
+		err = try_each(attempt, &seen, haste, reply, ret);
 		if (!err && !ret->ran)
 			err = proc_check_same(attempt->proc);
 		if (!err && !ret->ran)

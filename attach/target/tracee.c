@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
@@ -125,8 +126,7 @@ static struct ht_err *set_regs(pid_t tid, const struct user_regs_struct *regs)
 	return NULL;
 }
 
-/* What was known of filters before the stop may be older than the thread's own. */
-static bool has_filter(pid_t tid)
+static const char *read_status(pid_t tid)
 {
 	static char text[1 << 16]; /* it names all groups */
 	char path[32];
@@ -136,8 +136,31 @@ static bool has_filter(pid_t tid)
 	if (fd >= 0)
 		close(fd);
 	text[length > 0 ? length : 0] = '\0';
-	const char *mode = strstr(text, "\nSeccomp:\t");
-	return mode && mode[strlen("\nSeccomp:\t")] != '0';
+	return text;
+}
+
+/* The signals, or the number, that a line tells; 0: there is no such line. */
+static uint64_t told(const char *status, const char *line)
+{
+	const char *at = strstr(status, line);
+	return at ? strtoull(at + strlen(line), NULL, 16) : 0;
+}
+
+/* What was known of filters before the stop may be older than the thread's own. */
+static bool has_filter(pid_t tid)
+{
+	return told(read_status(tid), "\nSeccomp:") != 0;
+}
+
+/* Is what has come for it, and will be handled once `mask` is in force, what its call alone blocks?
+ * Nothing else ends the call. */
+static bool only_call_blocks(const struct tracee *tracee, uint64_t mask)
+{
+	const char *status = read_status(tracee->tid);
+	uint64_t came = told(status, "\nSigPnd:") | told(status, "\nShdPnd:");
+
+	came &= told(status, "\nSigCgt:") & ~mask;
+	return came && !(came & ~tracee->call_mask);
 }
 
 /* Would the kernel make a call that the thread's filter does not know? */
@@ -395,8 +418,9 @@ bool tracee_in_call(const struct tracee *tracee)
 	return tracee_resume_regs(&tracee->regs, tracee->filtered).rip != tracee->regs.rip;
 }
 
-struct ht_err *tracee_signal_mask(const struct tracee *tracee, uint64_t *ret)
+struct ht_err *tracee_signal_mask(struct tracee *tracee, uint64_t *ret)
 {
+	tracee->call_mask = told(read_status(tracee->tid), "\nSigBlk:");
 	for (unsigned tries = 0; tries < 2; tries++)
 		if (ptrace(PTRACE_GETSIGMASK, tracee->tid, (void *)sizeof(*ret), ret) == 0)
 			return NULL;
@@ -429,6 +453,8 @@ struct ht_err *tracee_put_back(const struct tracee *as_stopped, uint64_t signal_
 	struct ht_err *err = set_signal_mask(as_stopped->tid, signal_mask);
 	/* Another thread may have given it a filter since. */
 	struct user_regs_struct regs = undisturbed_regs(as_stopped);
+	if (only_call_blocks(as_stopped, signal_mask))
+		regs = tracee_resume_regs(&regs, as_stopped->filtered);
 	if (!err)
 		err = set_regs(as_stopped->tid, &regs);
 	return ht_err_first(err, detach(as_stopped->tid));

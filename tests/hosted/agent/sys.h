@@ -19,6 +19,7 @@ enum sys_error {
 
 #define SYS_MSG_DONTWAIT 0x40
 #define SYS_MSG_NOSIGNAL 0x4000
+#define SYS_MSG_FASTOPEN 0x20000000
 
 struct sys_iovec {
 	void *base;

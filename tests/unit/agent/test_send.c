@@ -4,6 +4,12 @@
  */
 #include "agent/send.h"
 
+#include <errno.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include "agent/stream.h"
 #include "tests/unit/agent/world.h"
 
@@ -29,7 +35,7 @@ static long fake_send(int fd, const struct sys_msghdr *message, int flags)
 {
 	ck_assert_uint_eq(slot->head.calling, 1);
 	/* It neither blocks the program nor signals it, whatever became of the daemon. */
-	ck_assert_int_eq(flags, SYS_MSG_DONTWAIT | SYS_MSG_NOSIGNAL);
+	ck_assert_int_eq(flags, SYS_MSG_DONTWAIT | SYS_MSG_NOSIGNAL | SYS_MSG_FASTOPEN);
 	if (daemon_does.sends + 1 == daemon_does.forbid_at_send)
 		world_control->forbidden = ABI_FORBIDDEN_SYSCALL;
 	if (daemon_does.sends++ < daemon_does.errors)
@@ -301,6 +307,68 @@ START_TEST(foreign_socket_is_not_written)
 }
 END_TEST
 
+static int other_end[2];
+
+static long really_send(int fd, const struct sys_msghdr *message, int flags)
+{
+	(void)fd;
+	daemon_does.sends++;
+	long sent = syscall(SYS_sendmsg, other_end[0], message, flags);
+	return sent < 0 ? -errno : sent;
+}
+
+static void connect_over(int family, int type)
+{
+	struct sockaddr_storage at = {.ss_family = (sa_family_t)family};
+	socklen_t bytes = sizeof(at);
+	int peer = socket(family, type, 0);
+
+	other_end[0] = socket(family, type, 0);
+	ck_assert_int_eq(bind(peer, (struct sockaddr *)&at,
+				 family == AF_INET ? sizeof(struct sockaddr_in)
+						   : sizeof(struct sockaddr_in6)),
+		0);
+	if (type == SOCK_STREAM)
+		ck_assert_int_eq(listen(peer, 1), 0);
+	ck_assert_int_eq(getsockname(peer, (struct sockaddr *)&at, &bytes), 0);
+	ck_assert_int_eq(connect(other_end[0], (struct sockaddr *)&at, bytes), 0);
+	other_end[1] = type == SOCK_STREAM ? accept(peer, NULL, NULL) : peer;
+	ck_assert_int_ge(other_end[1], 0);
+}
+
+static void connect_pair(int family, int type)
+{
+	if (family == AF_UNIX)
+		ck_assert_int_eq(socketpair(family, type, 0, other_end), 0);
+	else
+		connect_over(family, type);
+}
+
+/* The program has closed ours just now, and has got its number for a socket of its own. */
+START_TEST(a_socket_that_has_its_number_since_takes_nothing)
+{
+	static const int kind[][2] = {{AF_UNIX, SOCK_STREAM}, {AF_UNIX, SOCK_DGRAM},
+		{AF_INET, SOCK_STREAM}, {AF_INET, SOCK_DGRAM}, {AF_INET6, SOCK_STREAM},
+		{AF_INET6, SOCK_DGRAM}};
+	char byte;
+	for (size_t i = 0; i < HT_ARRAY_SIZE(kind); i++) {
+		setup();
+		sys_fake.sendmsg = really_send;
+		connect_pair(kind[i][0], kind[i][1]);
+		check_flush(true, ABI_LOSS_SOCKET);
+		ck_assert_uint_eq(daemon_does.sends, 1);
+		ck_assert_int_eq(recv(other_end[1], &byte, 1, MSG_DONTWAIT), -1);
+		ck_assert_int_eq(send(other_end[0], "x", 1, 0), 1);
+		ck_assert_int_eq(recv(other_end[1], &byte, 1, 0), 1);
+	}
+	setup();
+	sys_fake.sendmsg = really_send;
+	connect_pair(AF_UNIX, SOCK_SEQPACKET); /* as ours */
+	check_flush(false, 0);
+	ck_assert_int_gt(recv(other_end[1], &byte, 1, MSG_DONTWAIT | MSG_TRUNC), 1);
+}
+END_TEST
+
 START_TEST(without_system_calls)
 {
 	for (unsigned drain_at = 0; drain_at < 4; drain_at += 3) {
@@ -377,5 +445,6 @@ HT_SUITE("agent/send", daemon_takes_it, drained_needs_no_call, slow_daemon_is_wa
 	too_slow_daemon_loses_it, one_wait_is_enough, no_more_than_a_buffer_is_sent,
 	drained_during_the_wait, lossless_waits_on, lossless_ends_with_stop,
 	lossless_has_time_after_stop, interrupted_send_is_repeated, dead_socket,
-	nobody_reads_any_more, foreign_socket_is_not_written, without_system_calls,
+	nobody_reads_any_more, foreign_socket_is_not_written,
+	a_socket_that_has_its_number_since_takes_nothing, without_system_calls,
 	forbidden_during_a_call, forked_child_leaves_the_slot, no_clock_after_it_was_forbidden)

@@ -61,7 +61,7 @@ HT_UNUSED
 static long world_receive(int fd, const struct sys_msghdr *message, int flags)
 {
 	ck_assert_int_eq(fd, world_config->socket_fd);
-	ck_assert_int_eq(flags, SYS_MSG_DONTWAIT | SYS_MSG_NOSIGNAL);
+	ck_assert_int_eq(flags, SYS_MSG_DONTWAIT | SYS_MSG_NOSIGNAL | SYS_MSG_FASTOPEN);
 	ck_assert_uint_eq(message->iov_count, 2);
 	ck_assert_uint_eq(message->iov[0].bytes, sizeof(world_last_message));
 	memcpy(&world_last_message, message->iov[0].base, sizeof(world_last_message));

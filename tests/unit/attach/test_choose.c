@@ -21,7 +21,17 @@
 /* --- threads ------------------------------------------------------------------------------------
  */
 
-enum place { SPINS, IN_FUTEX, IN_NANOSLEEP, IN_EPOLL, IN_EPOLL_TIMED, IN_VFORK, MAIN, PLACES };
+enum place {
+	FORKED,
+	SPINS,
+	IN_FUTEX,
+	IN_NANOSLEEP,
+	IN_EPOLL,
+	IN_EPOLL_TIMED,
+	IN_VFORK,
+	MAIN,
+	PLACES
+};
 
 static struct shared {
 	volatile pid_t tid[PLACES];
@@ -51,6 +61,11 @@ static void *be(void *arg)
 	case IN_EPOLL_TIMED:
 		epoll_wait(epoll_create1(0), &event, 1, 1000000);
 		break;
+	case FORKED:
+		if (fork() == 0)
+			blocked_wait_for_parent();
+		pause();
+		break;
 	case IN_VFORK:
 		if (vfork() == 0)
 			blocked_wait_for_parent();
@@ -66,7 +81,7 @@ static void *be(void *arg)
 static void be_everywhere(const void *arg)
 {
 	static const enum place place[] = {
-		IN_VFORK, IN_EPOLL_TIMED, SPINS, IN_EPOLL, IN_NANOSLEEP, IN_FUTEX};
+		IN_VFORK, FORKED, IN_EPOLL_TIMED, SPINS, IN_EPOLL, IN_NANOSLEEP, IN_FUTEX};
 	pthread_t thread;
 	(void)arg;
 	for (size_t i = 0; i < HT_ARRAY_SIZE(place); i++)
@@ -89,7 +104,7 @@ static void wait_for_call(const struct proc *proc, enum place place, long nr)
 START_TEST(threads_that_are_disturbed_least_come_first)
 {
 	static const enum place order[] = {
-		IN_FUTEX, IN_NANOSLEEP, MAIN, IN_EPOLL, SPINS, IN_EPOLL_TIMED};
+		IN_FUTEX, IN_NANOSLEEP, IN_EPOLL, MAIN, FORKED, SPINS, IN_EPOLL_TIMED};
 	struct choose_threads threads;
 	struct proc proc;
 
@@ -99,6 +114,7 @@ START_TEST(threads_that_are_disturbed_least_come_first)
 	ck_no_err(proc_open(child.pid, &proc));
 	shared->tid[MAIN] = child.pid;
 	wait_for_call(&proc, MAIN, SYS_pause);
+	wait_for_call(&proc, FORKED, SYS_pause);
 	wait_for_call(&proc, IN_VFORK, SYS_vfork);
 	wait_for_call(&proc, IN_EPOLL_TIMED, SYS_epoll_wait);
 	wait_for_call(&proc, IN_FUTEX, SYS_futex);
@@ -108,7 +124,10 @@ START_TEST(threads_that_are_disturbed_least_come_first)
 	ck_no_err(choose_threads(&proc, false, &threads));
 	ck_assert_uint_eq(threads.count, HT_ARRAY_SIZE(order));
 	for (size_t i = 0; i < HT_ARRAY_SIZE(order); i++)
-		ck_assert_msg(threads.thread[i].tid == shared->tid[order[i]], "place %zu", i);
+		ck_assert_msg(threads.thread[i].tid == shared->tid[order[i]] &&
+				      threads.thread[i].addressed ==
+					      (order[i] == MAIN || order[i] == FORKED),
+			"place %zu", i);
 	choose_threads_deinit(&threads);
 	ck_assert_ptr_null(threads.thread);
 	choose_threads_deinit(&threads);

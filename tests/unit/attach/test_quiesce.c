@@ -24,6 +24,8 @@
 #define WAITS  8u
 #define FAR_NS (60 * CLOCK_NS_PER_S)
 
+#define SPARED_NS (20 * CLOCK_NS_PER_MS)
+
 static struct shared {
 	volatile uint64_t r12, word, turns;
 	volatile unsigned stop;
@@ -307,6 +309,36 @@ static void *end_on_demand(void *arg)
 	return arg;
 }
 
+static void *sleep_for_good(void *arg)
+{
+	pause();
+	return arg;
+}
+
+static void spin_beside_a_thread(const void *arg)
+{
+	pthread_t thread;
+	pthread_create(&thread, NULL, sleep_for_good, NULL);
+	spin(arg);
+}
+
+/* Signals that are sent to the process meanwhile would go to the other: it may sleep in a moment.
+ */
+START_TEST(a_main_thread_beside_others_is_not_stopped_at_once)
+{
+	static const uint64_t other = 0x1234;
+	setup();
+	struct child child = child_fork(spin_beside_a_thread, &other);
+	wait_for_turns();
+	uint64_t before_ns = clock_mono_ns();
+	struct quiesce *quiesce = start(&child, false);
+	while (pass(quiesce).left)
+		;
+	ck_assert_uint_ge(clock_mono_ns() - before_ns, SPARED_NS);
+	finish(quiesce, &child);
+}
+END_TEST
+
 static void with_threads(const void *arg)
 {
 	pthread_t thread[4];
@@ -437,6 +469,7 @@ HT_SUITE("attach/inject/quiesce", a_sleeper_outside_is_seen_without_a_stop,
 	a_signal_frame_into_ours_is_inside_whatever_the_books_say,
 	the_books_decide_about_stale_words, an_unwinder_decides_where_there_are_no_books,
 	a_thread_in_vfork_is_inside, a_running_thread_is_stopped_once,
-	function_pointers_are_rewritten, function_pointers_are_counted,
-	threads_that_end_are_outside, threads_that_were_asked_are_let_go_in_order_whatever_fails,
-	a_process_that_is_gone, what_no_unwinder_can_tell_is_inside)
+	a_main_thread_beside_others_is_not_stopped_at_once, function_pointers_are_rewritten,
+	function_pointers_are_counted, threads_that_end_are_outside,
+	threads_that_were_asked_are_let_go_in_order_whatever_fails, a_process_that_is_gone,
+	what_no_unwinder_can_tell_is_inside)

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <poll.h>
+#include <pthread.h>
+
+#include "tests/unit/attach/remotestage.h"
+
+/* --- of several threads --------------------------------------------------------------------------
+ */
+
+static void note_who(int sig)
+{
+	(void)sig;
+	shared->handled_by = (pid_t)syscall(SYS_gettid);
+}
+
+static void *wait_beside(void *arg)
+{
+	if (arg)
+		shared->beside = (pid_t)syscall(SYS_gettid);
+	wait_for_events(NULL);
+	return arg;
+}
+
+/* Neither of its other threads blocks a signal. */
+static void wait_for_signals(const void *arg)
+{
+	pthread_t thread;
+	(void)arg;
+	signal(SIGUSR1, note_who);
+	pthread_create(&thread, NULL, wait_beside, NULL);
+	pthread_create(&thread, NULL, wait_beside, shared);
+	for (;;)
+		pause();
+}
+
+/* `sig` is sent to the process while a thread is in the stub. */
+static void map_and_send(struct fixture *fixture, int sig)
+{
+	setup_with(fixture, wait_for_signals, NULL);
+	while (child_call(shared->beside) != SYS_epoll_wait)
+		sched_yield();
+	look_at = fixture->map.image + STATUS;
+	looks_succeed = true;
+	signalled = fixture->child.pid;
+	sent = sig;
+	before_the_answer = send_signal;
+	ck_no_err(map(fixture));
+	close_image(&fixture->image);
+}
+
+/* It goes to the main thread, which waits for it: as long as that does not block it. */
+START_TEST(a_signal_to_the_process_is_its_main_threads)
+{
+	struct fixture fixture;
+	map_and_send(&fixture, SIGUSR1);
+	while (!shared->handled_by)
+		sched_yield();
+	ck_assert_int_eq(shared->handled_by, fixture.child.pid);
+	ck_assert_int_ne(fixture.image.tid, fixture.child.pid);
+	ck_assert(!shared->turns);
+	teardown(&fixture);
+}
+END_TEST
+
+/* Nobody is to be woken for it; least of all a thread that has nothing to do with it. */
+START_TEST(an_ignored_signal_ends_no_wait)
+{
+	struct fixture fixture;
+	map_and_send(&fixture, SIGCHLD);
+	child_sleeping(&fixture.child);
+	ck_assert_msg(!shared->turns, "%d, errno %d", shared->result, shared->error);
+	teardown(&fixture);
+}
+END_TEST
+
+/* --- a call with a mask of its own ---------------------------------------------------------------
+ */
+
+static void note_nothing(int sig)
+{
+	(void)sig;
+}
+
+static sigset_t only(int sig)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, sig);
+	return set;
+}
+
+static int suspend(const sigset_t *mask)
+{
+	return sigsuspend(mask);
+}
+
+static int poll_nothing(const sigset_t *mask)
+{
+	return ppoll(NULL, 0, NULL, mask);
+}
+
+static int wait_for_no_events(const sigset_t *mask)
+{
+	struct epoll_event event;
+	return epoll_pwait(epoll_create1(EPOLL_CLOEXEC), &event, 1, -1, mask);
+}
+
+static int (*const masked[])(const sigset_t *mask) = {suspend, poll_nothing, wait_for_no_events};
+
+static void wait_with_mask(const void *arg)
+{
+	sigset_t mask = only(SIGALRM);
+	signal(SIGALRM, note_who);
+	signal(SIGUSR1, note_nothing);
+	child_ready(0);
+	shared->result = (*(int (*const *)(const sigset_t *))arg)(&mask);
+	shared->error = errno;
+	shared->turns = 1;
+	child_wait();
+}
+
+static void check_masked(int (*const *call)(const sigset_t *mask), void (*before)(void))
+{
+	struct fixture fixture;
+	setup_with(&fixture, wait_with_mask, call);
+	kill(fixture.child.pid, SIGALRM);
+	child_sleeping(&fixture.child);
+	look_at = fixture.map.image + STATUS;
+	looks_succeed = true;
+	signalled = fixture.child.pid;
+	sent = SIGUSR1;
+	before_the_answer = before;
+	ck_no_err(map(&fixture));
+	while (!shared->handled_by)
+		sched_yield();
+	child_sleeping(&fixture.child);
+	ck_assert_int_eq(shared->turns, before != NULL);
+	close_image(&fixture.image);
+	teardown(&fixture);
+}
+
+/* It is handled in the middle, as after any stop; the call does not end by that. */
+START_TEST(a_signal_that_the_call_blocks_does_not_interrupt_it)
+{
+	for (size_t i = 0; i < HT_ARRAY_SIZE(masked); i++)
+		check_masked(&masked[i], NULL);
+}
+END_TEST
+
+START_TEST(one_that_it_does_not_block_interrupts_it)
+{
+	for (size_t i = 0; i < HT_ARRAY_SIZE(masked); i++) {
+		check_masked(&masked[i], send_signal);
+		ck_assert_int_eq(shared->result, -1);
+		ck_assert_int_eq(shared->error, EINTR);
+	}
+}
+END_TEST
+
+HT_SUITE("attach/inject/remote, signals", a_signal_to_the_process_is_its_main_threads,
+	an_ignored_signal_ends_no_wait, a_signal_that_the_call_blocks_does_not_interrupt_it,
+	one_that_it_does_not_block_interrupts_it)
