@@ -103,7 +103,7 @@ START_TEST(registers_and_red_zone)
 {
 	struct victim victim;
 	start_target(&victim, "canaries", NULL);
-	cycle(&victim, PROCSNAP_MASKS_CHANGE, "");
+	cycle(&victim, PROCSNAP_MASKS_CHANGE | PROCSNAP_STILL, "");
 	victim_stop(&victim);
 }
 END_TEST
@@ -114,6 +114,17 @@ START_TEST(blocking_calls)
 	start_target(&victim, "sleepy", NULL);
 	for (int i = 0; i < 20; i++)
 		cycle(&victim, PROCSNAP_MASKS_CHANGE, "");
+	victim_stop(&victim);
+}
+END_TEST
+
+/* A program that does nothing meanwhile has not one mapping, nor a byte of one, more or less. */
+START_TEST(still_target)
+{
+	struct victim victim;
+	start_target(&victim, "plughost", NULL);
+	for (int i = 0; i < 3; i++)
+		cycle(&victim, PROCSNAP_STILL, "");
 	victim_stop(&victim);
 }
 END_TEST
@@ -352,7 +363,7 @@ START_TEST(killed_in_a_signal_storm)
 END_TEST
 
 HT_SUITE("integration/detach", busy_cycles, storm_cycles, busy_cycles, storm_cycles, busy_cycles,
-	storm_cycles, registers_and_red_zone, blocking_calls, escaped_addresses,
+	storm_cycles, registers_and_red_zone, blocking_calls, still_target, escaped_addresses,
 	addresses_in_registers, addresses_in_every_register, library_loaded_during_capture,
 	library_unloaded_during_capture, library_replaced_during_capture, libraries_come_and_go,
 	killed_at_any_moment, killed_in_a_signal_storm)

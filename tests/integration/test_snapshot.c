@@ -40,9 +40,10 @@
 
 static int gate[2];
 
-/* Of every child before the first look: a page of a file, and a library. */
+/* Of every child before the first look: a page of a file, a library, and a file. */
 static void *page;
 static void *library;
+static int file_fd;
 
 /* Program text that nothing calls, a word that RELRO protects, and constants. */
 static void never_called(void)
@@ -156,6 +157,11 @@ static bool lock(void)
 	return syscall(SYS_mlock, page, PAGE_BYTES) == 0; /* a sanitizer keeps mlock back */
 }
 
+static bool map_beside(void)
+{
+	return mmap(NULL, PAGE_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) != MAP_FAILED;
+}
+
 static bool open_our_file(void)
 {
 	return memfd_create("heaptap-1", MFD_CLOEXEC) >= 0;
@@ -164,6 +170,17 @@ static bool open_our_file(void)
 static bool open_descriptor(void)
 {
 	return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0) >= 0;
+}
+
+static bool read_file(void)
+{
+	char byte;
+	return read(file_fd, &byte, 1) == 1;
+}
+
+static bool lock_file(void)
+{
+	return fcntl(file_fd, F_SETLK, &(struct flock){.l_type = F_RDLCK}) == 0;
 }
 
 static volatile bool opened;
@@ -257,6 +274,15 @@ static bool get_tracer(void)
 	own = getpid();
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
 	return child_fork(trace, &own).value == 1;
+}
+
+static bool change_robust_list(void)
+{
+	static struct {
+		void *words[3];
+	} head;
+	head.words[0] = &head;
+	return syscall(SYS_set_robust_list, &head, sizeof(head)) == 0;
 }
 
 static bool enter_filter(void)
@@ -414,7 +440,9 @@ static const struct change changes[] = {
 	{advise, "pages", NULL, false},
 	{lock, "pages", NULL, false},
 	{open_descriptor, "descriptor", NULL, false},
-	{change_descriptor, "descriptor", NULL, false},
+	{change_descriptor, "descriptor", "flags:", false},
+	{read_file, "descriptor", "pos:", false},
+	{lock_file, "descriptor", NULL, false},
 	{open_descriptor_of_thread, "descriptor task/", NULL, false},
 	{start_thread, "thread", NULL, false},
 	{block_signal, "thread", "SigBlk:", false},
@@ -424,6 +452,8 @@ static const struct change changes[] = {
 	{signal_process, "thread", "ShdPnd:", false},
 	{stop, "thread", NULL, false},
 	{get_tracer, "thread", "TracerPid:", false},
+	{lock, "thread", "VmLck:", false},
+	{change_robust_list, "thread", "robust", false},
 	{change_turns, "thread", "policy", false},
 	{change_nice, "thread", "nice", false},
 	{leave_large_pages, "thread", "THP_enabled:", false},
@@ -468,7 +498,8 @@ static void make_change(const void *arg)
 	char go;
 	change_mask(SIG_BLOCK, SIGUSR2);
 	library = dlopen(run_built("tests/targets/libplug.so"), RTLD_NOW);
-	if (!library || !map_page(0, 0))
+	file_fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+	if (!library || !map_page(0, 0) || file_fd < 0)
 		_exit(1);
 	child_ready(0);
 	if (read(gate[0], &go, 1) != 1 || !change->make() || write(gate[0], "x", 1) != 1)
@@ -555,6 +586,8 @@ START_TEST(each_change_that_is_told_is_seen)
 		{"/proc/%d/cgroup", "0::/\n", "0::/other\n", "process cgroup", NULL},
 		{"/proc/%d/task/%d/status", "x86_Thread_features:\t\n",
 			"x86_Thread_features:\tshstk \n", "thread", "x86_Thread_features:"},
+		{"/proc/%d/task/%d/status", "VmPin:\t0 kB\n", "VmPin:\t4 kB\n", "thread", "VmPin:"},
+		{"/proc/sys/kernel/tainted", "0\n", "512\n", "process tainted", NULL},
 	};
 	char *file = tmpdir_path("told");
 	if (!mounts_unshare()) {
@@ -582,6 +615,18 @@ START_TEST(each_change_that_is_told_is_seen)
 }
 END_TEST
 
+/* Beside its other memory, where the kernel puts it. */
+START_TEST(what_a_still_program_maps_is_seen)
+{
+	static const struct change still = {nothing, NULL, NULL, false},
+				   seen = {map_beside, "mapping", NULL, false},
+				   unseen = {map_beside, NULL, NULL, false};
+	check_change(&still, 0, PROCSNAP_STILL);
+	check_change(&seen, 1, PROCSNAP_STILL);
+	check_change(&unseen, 2, 0);
+}
+END_TEST
+
 /* Also where a program may load libraries, or open files. */
 START_TEST(what_is_ours_is_always_seen)
 {
@@ -597,4 +642,4 @@ START_TEST(what_is_ours_is_always_seen)
 END_TEST
 
 HT_SUITE("integration/snapshot", each_change_is_seen, each_change_that_is_told_is_seen,
-	what_is_ours_is_always_seen)
+	what_a_still_program_maps_is_seen, what_is_ours_is_always_seen)

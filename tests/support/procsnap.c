@@ -139,7 +139,8 @@ static void read_maps(struct procsnap *snap)
 		bool ours = strstr(path, OURS) != NULL;
 		if (is_changing_plug(snap, path))
 			continue;
-		if (!ours && inode == 0 && (!exec || (snap->flags & PROCSNAP_JIT)))
+		if (!ours && inode == 0 && (!exec || (snap->flags & PROCSNAP_JIT)) &&
+			!(snap->flags & PROCSNAP_STILL))
 			continue;
 		snprintf(key, sizeof(key), "%" PRIx64 "-%" PRIx64, lo, hi);
 		snprintf(value, sizeof(value), "%s %" PRIx64 " %" PRIu64 " %s", perms, offset,
@@ -184,7 +185,19 @@ static void read_pages(struct procsnap *snap)
 	fclose(smaps);
 }
 
-/* What belongs to the process as a whole, and no part of heaptap may touch. */
+/* Closes `file`. */
+static void add_text(struct facts *facts, const char *key, FILE *file)
+{
+	char text[4096];
+	size_t got = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
+	text[got] = '\0';
+	facts_add(facts, key, text);
+	if (file)
+		fclose(file);
+}
+
+/* What belongs to the process as a whole, and no part of heaptap may touch; and what the kernel
+ * says of itself. */
 static void read_process(struct procsnap *snap)
 {
 	static const char *const files[] = {"limits", "personality", "timerslack_ns",
@@ -192,14 +205,9 @@ static void read_process(struct procsnap *snap)
 	static const char *const links[] = {"cwd", "root", "exe", "ns/user", "ns/pid_for_children",
 		"ns/mnt", "ns/net", "ns/ipc", "ns/uts", "ns/cgroup"};
 	char path[64], text[4096];
-	for (size_t i = 0; i < HT_ARRAY_SIZE(files); i++) {
-		FILE *file = proc_open_text(snap->pid, files[i]);
-		size_t got = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
-		text[got] = '\0';
-		facts_add(&snap->process, files[i], text);
-		if (file)
-			fclose(file);
-	}
+	for (size_t i = 0; i < HT_ARRAY_SIZE(files); i++)
+		add_text(&snap->process, files[i], proc_open_text(snap->pid, files[i]));
+	add_text(&snap->process, "tainted", fopen("/proc/sys/kernel/tainted", "re"));
 	for (size_t i = 0; i < HT_ARRAY_SIZE(links); i++) {
 		snprintf(path, sizeof(path), "/proc/%d/%s", snap->pid, links[i]);
 		ssize_t length = readlink(path, text, sizeof(text) - 1);
@@ -208,18 +216,27 @@ static void read_process(struct procsnap *snap)
 	}
 }
 
-/* Status flags and the position's file: what dup and fcntl leave. `task`: "" or "task/TID/". */
-static void read_fd_flags(
+/* A file that the target has from the test; so have the test's other children. */
+static bool is_inherited(const struct procsnap *snap, const char *fd)
+{
+	unsigned long number = strtoul(fd, NULL, 10);
+	return !syscall(SYS_kcmp, getpid(), snap->pid, KCMP_FILE, number, number);
+}
+
+/* What dup, fcntl, a read and a lock leave. `task`: "" or "task/TID/". */
+static void read_fd_info(
 	const struct procsnap *snap, const char *task, const char *fd, char *value, size_t bytes)
 {
 	char name[320], line[256];
 	snprintf(name, sizeof(name), "%sfdinfo/%s", task, fd);
 	FILE *info = proc_open_text(snap->pid, name);
 	size_t used = strlen(value);
-	while (info && fgets(line, sizeof(line), info)) {
+	bool inherited = is_inherited(snap, fd);
+	while (info && used < bytes && fgets(line, sizeof(line), info)) {
 		line[strcspn(line, "\n")] = '\0';
-		if (!strncmp(line, "flags:", 6))
-			snprintf(value + used, bytes - used, " %s", line);
+		if (!strncmp(line, "flags:", 6) || !strncmp(line, "lock:", 5) ||
+			(!strncmp(line, "pos:", 4) && !inherited))
+			used += (size_t)snprintf(value + used, bytes - used, " %s", line);
 	}
 	if (info)
 		fclose(info);
@@ -248,7 +265,7 @@ static void read_table(struct procsnap *snap, const char *task)
 			continue;
 		link[length] = '\0';
 		if (!(snap->flags & PROCSNAP_FDS_CHANGE))
-			read_fd_flags(snap, task, entry->d_name, link, sizeof(link));
+			read_fd_info(snap, task, entry->d_name, link, sizeof(link));
 		if (!(snap->flags & PROCSNAP_FDS_CHANGE) || strstr(link, OURS))
 			add_fd(snap, task, entry->d_name, link);
 	}
@@ -283,13 +300,23 @@ static void read_schedule(const char *tid, char *value, size_t bytes)
 		(int)words[4], words[5], words[6]);
 }
 
-/* Tracer, stopped or not, the signal masks and the scheduling of one thread. */
+/* What the kernel does for a thread that ends with locks held. */
+static void read_robust_list(const char *tid, char *value, size_t bytes)
+{
+	void *head = NULL;
+	size_t length = 0, used = strlen(value);
+	if (syscall(SYS_get_robust_list, (pid_t)strtol(tid, NULL, 10), &head, &length))
+		return;
+	snprintf(value + used, bytes - used, " robust %p length %zu", head, length);
+}
+
+/* Tracer, stopped or not, the signal masks, the scheduling and the like of one thread. */
 static bool read_thread(const struct procsnap *snap, const char *tid, char *value, size_t bytes)
 {
 	static const char *const wanted[] = {"TracerPid:", "SigBlk:", "SigIgn:", "SigCgt:", "Uid:",
 		"Gid:", "Groups:", "CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:",
 		"NoNewPrivs:", "Seccomp:", "Seccomp_filters:", "FDSize:", "Cpus_allowed:",
-		"THP_enabled:", "x86_Thread_features:", "SigPnd:", "ShdPnd:"};
+		"THP_enabled:", "x86_Thread_features:", "SigPnd:", "ShdPnd:", "VmLck:", "VmPin:"};
 	char name[320], line[256];
 	snprintf(name, sizeof(name), "task/%s/status", tid);
 	FILE *status = proc_open_text(snap->pid, name);
@@ -312,6 +339,7 @@ static bool read_thread(const struct procsnap *snap, const char *tid, char *valu
 	}
 	fclose(status);
 	read_schedule(tid, value, bytes);
+	read_robust_list(tid, value, bytes);
 	return true;
 }
 
