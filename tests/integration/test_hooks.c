@@ -72,7 +72,8 @@ static void detach_cleanly(struct tap *tap)
 static void capture(struct victim *victim, const char *module)
 {
 	struct tap tap;
-	struct procsnap *before = procsnap_take(victim->pid, PROCSNAP_MASKS_CHANGE);
+	struct procsnap *before =
+		procsnap_take(victim->pid, PROCSNAP_MASKS_CHANGE | PROCSNAP_FILES_MOVE);
 	start_tap(&tap, victim, module);
 	use(victim);
 	detach_cleanly(&tap);

@@ -36,7 +36,7 @@ struct facts {
 struct procsnap {
 	pid_t pid;
 	unsigned flags;
-	struct facts maps, pages, text, fds, threads, process;
+	struct facts maps, pages, text, fds, threads, robust, process, sockets;
 	struct gotwords words;
 };
 
@@ -185,6 +185,23 @@ static void read_pages(struct procsnap *snap)
 	fclose(smaps);
 }
 
+/* What heaptap has bound for this process; files it makes none. Closes `file`. */
+static void add_sockets(struct procsnap *snap, FILE *file)
+{
+	char line[512], lock[32], agent[32];
+	snprintf(lock, sizeof(lock), "@heaptap-%d-", snap->pid);
+	snprintf(agent, sizeof(agent), "@heaptap-agent-%d-", snap->pid);
+	while (file && fgets(line, sizeof(line), file)) {
+		char *name = strchr(line, '@');
+		line[strcspn(line, "\n")] = '\0';
+		if (name && (!strncmp(name, lock, strlen(lock)) ||
+				    !strncmp(name, agent, strlen(agent))))
+			facts_add(&snap->sockets, name, "");
+	}
+	if (file)
+		fclose(file);
+}
+
 /* Closes `file`. */
 static void add_text(struct facts *facts, const char *key, FILE *file)
 {
@@ -208,6 +225,9 @@ static void read_process(struct procsnap *snap)
 	for (size_t i = 0; i < HT_ARRAY_SIZE(files); i++)
 		add_text(&snap->process, files[i], proc_open_text(snap->pid, files[i]));
 	add_text(&snap->process, "tainted", fopen("/proc/sys/kernel/tainted", "re"));
+	/* Of two network namespaces, where they are two. */
+	add_sockets(snap, fopen("/proc/net/unix", "re"));
+	add_sockets(snap, proc_open_text(snap->pid, "net/unix"));
 	for (size_t i = 0; i < HT_ARRAY_SIZE(links); i++) {
 		snprintf(path, sizeof(path), "/proc/%d/%s", snap->pid, links[i]);
 		ssize_t length = readlink(path, text, sizeof(text) - 1);
@@ -231,11 +251,11 @@ static void read_fd_info(
 	snprintf(name, sizeof(name), "%sfdinfo/%s", task, fd);
 	FILE *info = proc_open_text(snap->pid, name);
 	size_t used = strlen(value);
-	bool inherited = is_inherited(snap, fd);
+	bool moves = (snap->flags & PROCSNAP_FILES_MOVE) || is_inherited(snap, fd);
 	while (info && used < bytes && fgets(line, sizeof(line), info)) {
 		line[strcspn(line, "\n")] = '\0';
 		if (!strncmp(line, "flags:", 6) || !strncmp(line, "lock:", 5) ||
-			(!strncmp(line, "pos:", 4) && !inherited))
+			(!strncmp(line, "pos:", 4) && !moves))
 			used += (size_t)snprintf(value + used, bytes - used, " %s", line);
 	}
 	if (info)
@@ -300,17 +320,7 @@ static void read_schedule(const char *tid, char *value, size_t bytes)
 		(int)words[4], words[5], words[6]);
 }
 
-/* What the kernel does for a thread that ends with locks held. */
-static void read_robust_list(const char *tid, char *value, size_t bytes)
-{
-	void *head = NULL;
-	size_t length = 0, used = strlen(value);
-	if (syscall(SYS_get_robust_list, (pid_t)strtol(tid, NULL, 10), &head, &length))
-		return;
-	snprintf(value + used, bytes - used, " robust %p length %zu", head, length);
-}
-
-/* Tracer, stopped or not, the signal masks, the scheduling and the like of one thread. */
+/* Tracer, stopped or not, the signal masks and the scheduling of one thread. */
 static bool read_thread(const struct procsnap *snap, const char *tid, char *value, size_t bytes)
 {
 	static const char *const wanted[] = {"TracerPid:", "SigBlk:", "SigIgn:", "SigCgt:", "Uid:",
@@ -339,8 +349,20 @@ static bool read_thread(const struct procsnap *snap, const char *tid, char *valu
 	}
 	fclose(status);
 	read_schedule(tid, value, bytes);
-	read_robust_list(tid, value, bytes);
 	return true;
+}
+
+/* What the kernel does for a thread that ends with locks held. One that was just born has not got
+ * to that yet. */
+static void read_robust_list(struct procsnap *snap, const char *tid)
+{
+	void *head = NULL;
+	size_t length = 0;
+	char value[64];
+	if (syscall(SYS_get_robust_list, (pid_t)strtol(tid, NULL, 10), &head, &length) || !head)
+		return;
+	snprintf(value, sizeof(value), "%p length %zu", head, length);
+	facts_add(&snap->robust, tid, value);
 }
 
 static void read_threads(struct procsnap *snap)
@@ -351,8 +373,10 @@ static void read_threads(struct procsnap *snap)
 	ck_assert_ptr_nonnull(dir);
 	for (struct dirent *entry; (entry = readdir(dir));)
 		if (entry->d_name[0] != '.' &&
-			read_thread(snap, entry->d_name, value, sizeof(value)))
+			read_thread(snap, entry->d_name, value, sizeof(value))) {
 			facts_add(&snap->threads, entry->d_name, value);
+			read_robust_list(snap, entry->d_name);
+		}
 	closedir(dir);
 }
 
@@ -378,9 +402,11 @@ void procsnap_destroy(struct procsnap *snap)
 	facts_deinit(&snap->maps);
 	facts_deinit(&snap->pages);
 	facts_deinit(&snap->process);
+	facts_deinit(&snap->sockets);
 	facts_deinit(&snap->text);
 	facts_deinit(&snap->fds);
 	facts_deinit(&snap->threads);
+	facts_deinit(&snap->robust);
 	gotwords_deinit(&snap->words);
 	free(snap);
 }
@@ -448,6 +474,9 @@ char *procsnap_diff(const struct procsnap *before, const struct procsnap *after)
 	diff_facts(out, "descriptor", &before->fds, &after->fds, false, false);
 	diff_facts(
 		out, "thread", &before->threads, &after->threads, threads_change, threads_change);
+	diff_facts(out, "robust list", &before->robust, &after->robust, threads_change, true);
+	for (size_t i = 0; i < after->sockets.count; i++)
+		fprintf(out, "socket %s\n", after->sockets.fact[i].key);
 	diff_words(out, &before->words, &after->words, flags & PROCSNAP_PLUG_CHANGES);
 	fclose(out);
 	return text;
@@ -478,6 +507,7 @@ char *procsnap_ours(pid_t pid)
 	facts_deinit(&snap.maps);
 	facts_deinit(&snap.fds);
 	facts_deinit(&snap.threads);
+	facts_deinit(&snap.robust);
 	return text;
 }
 

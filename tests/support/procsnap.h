@@ -20,8 +20,9 @@ enum procsnap_flag {
 	PROCSNAP_MODULES_GROW = 1 << 4,	  /* it loads libraries meanwhile */
 	PROCSNAP_PLUG_CHANGES = 1 << 5,	  /* it loads and unloads libplug.so all the time */
 	PROCSNAP_SYSTEM_CALLED = 1 << 6,  /* system(3) ignores signals for a moment */
+	PROCSNAP_FILES_MOVE = 1 << 7,	  /* it reads or writes files */
 	/* And one that maps and allocates nothing: all mappings are compared. */
-	PROCSNAP_STILL = 1 << 7,
+	PROCSNAP_STILL = 1 << 8,
 };
 
 struct procsnap *procsnap_take(pid_t pid, unsigned flags);
@@ -33,7 +34,8 @@ void procsnap_destroy(struct procsnap *snap);
  * written to, their VmFlags, descriptors, their flags, positions and locks (in the tables of
  * threads that have their own, too), threads, tracer, state, signal masks, pending signals,
  * scheduling, robust lists, credentials, capabilities, seccomp, limits, locked and pinned memory,
- * namespaces, cgroup, personality and the like, the kernel's taint, the bytes of all program text,
+ * namespaces, cgroup, personality and the like, sockets that heaptap has named after the process,
+ * the kernel's taint, the bytes of all program text,
  * of constants and of words that the dynamic linker protects, and every GOT word that was not
  * waiting for it. Anything in `after` that bears heaptap's name is a difference too.
  */

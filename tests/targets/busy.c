@@ -2,7 +2,7 @@
  *
  * Threads that compute the same checksums over and over, in integers, SSE and x87, keep canaries in
  * the red zone and the AVX registers, allocate in between, and stop with "WRONG" at the first
- * different result.
+ * different result, or at the end if anything of tests/targets/registered.h is another.
  *
  * usage: busy [-t THREADS] [-s] [-f] [-l]
  *
@@ -24,6 +24,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "tests/targets/registered.h"
 #include "tests/targets/speak.h"
 
 #define THREADS_MAX	64
@@ -149,6 +150,8 @@ static void *run(void *arg)
 	(void)arg;
 	unsigned char *live[LIVE] = {0};
 	struct sums first = compute();
+	struct registered registered;
+	registered_look(&registered);
 	atomic_fetch_add(&running, 1);
 	for (uint64_t round = 0; !atomic_load(&stopping); round++) {
 		struct sums again = compute();
@@ -161,6 +164,7 @@ static void *run(void *arg)
 	}
 	for (unsigned i = 0; i < LIVE; i++)
 		free(live[i]);
+	registered_check(&registered);
 	return NULL;
 }
 
@@ -256,6 +260,8 @@ int main(int argc, char **argv)
 		speak_fail("1 to %d threads", THREADS_MAX);
 	snprintf(plug_path, sizeof(plug_path), "%.*s/libplug.so",
 		(int)(strrchr(argv[0], '/') - argv[0]), argv[0]);
+	struct registered registered;
+	registered_look(&registered);
 	main_thread = pthread_self();
 	struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
 	sigaction(SIGRTMIN, &action, NULL);
@@ -287,5 +293,6 @@ int main(int argc, char **argv)
 		speak_fail("%llu signals sent, %llu handled; by the main thread %llu, %llu",
 			atomic_load(&sent), atomic_load(&handled), atomic_load(&main_sent),
 			atomic_load(&main_handled));
+	registered_check(&registered);
 	_exit(0);
 }

@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What heaptap leaves on the machine beside the trace that was asked for, while it captures and
+ * when it has ended or was killed: looked at where nobody else is, in mount, network and IPC
+ * namespaces of the test's own.
+ */
+#include <ftw.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "tests/support/ht_check.h"
+#include "tests/support/mounts.h"
+#include "tests/support/run.h"
+#include "tests/support/tap.h"
+#include "tests/support/tmpdir.h"
+#include "tests/support/victim.h"
+
+#define GUARDIAN_MS 30000
+
+/* Where programs leave what is temporary; empty at first. NULL: cannot be emptied. */
+static const char *places[] = {"/dev/shm", "/run", "/tmp", "/var/tmp", "/var/cache"};
+
+/* What there may be: the test's directory, and in it trace and unwind tables. */
+static char *own, *trace, *cache;
+static char found[4096];
+
+static void find(const char *what)
+{
+	size_t used = strlen(found);
+	snprintf(found + used, sizeof(found) - used, "%s\n", what);
+}
+
+static int find_file(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	(void)st, (void)type;
+	if (ftw->level && strcmp(path, own) != 0 && strcmp(path, trace) != 0 &&
+		strncmp(path, cache, strlen(cache)) != 0)
+		find(path);
+	return 0;
+}
+
+/* All but the first `heads` lines. */
+static void find_lines(const char *path, unsigned heads)
+{
+	char line[512];
+	FILE *file = fopen(path, "re");
+	ck_assert_ptr_nonnull(file);
+	for (unsigned i = 0; fgets(line, sizeof(line), file); i++) {
+		line[strcspn(line, "\n")] = '\0';
+		if (i >= heads)
+			find(line);
+	}
+	fclose(file);
+}
+
+/* Files, System V's objects. */
+static void check_no_files(void)
+{
+	found[0] = '\0';
+	for (size_t i = 0; i < HT_ARRAY_SIZE(places); i++)
+		if (places[i])
+			nftw(places[i], find_file, 16, FTW_PHYS);
+	find_lines("/proc/sysvipc/shm", 1);
+	find_lines("/proc/sysvipc/sem", 1);
+	find_lines("/proc/sysvipc/msg", 1);
+	ck_assert_msg(!found[0], "found:\n%s", found);
+}
+
+/* Nor a socket, whatever its name. */
+static void check_nothing(void)
+{
+	check_no_files();
+	find_lines("/proc/net/unix", 1);
+	ck_assert_msg(!found[0], "found:\n%s", found);
+}
+
+static bool is_in(const char *path, const char *place)
+{
+	size_t length = strlen(place);
+	return !strncmp(path, place, length) && path[length] == '/';
+}
+
+static bool be_alone(void)
+{
+	char *heaptap = realpath(run_built("heaptap"), NULL);
+	bool alone = mounts_unshare() && !unshare(CLONE_NEWNET | CLONE_NEWIPC);
+	for (size_t i = 0; alone && i < HT_ARRAY_SIZE(places); i++) {
+		bool here = is_in(heaptap, places[i]);
+		if (here)
+			printf("skipped: machine: this build lies in %s\n", places[i]);
+		if (here || access(places[i], F_OK))
+			places[i] = NULL;
+		else
+			alone = !mount("alone", places[i], "tmpfs", 0, NULL);
+	}
+	free(heaptap);
+	trace = tmpdir_path("0.htap");
+	cache = tmpdir_path("cache");
+	own = strndup(trace, (size_t)(strrchr(trace, '/') - trace));
+	if (!alone)
+		printf("skipped: machine: no namespaces may be made\n");
+	return alone;
+}
+
+static void capture(struct victim *victim, struct tap *tap)
+{
+	victim_start(victim, (const char *[]){run_built("tests/targets/actor"), NULL});
+	check_nothing();
+	tap_start(tap, victim->pid, NULL);
+	tap_wait_on(tap, "/actor");
+	check_no_files();
+}
+
+START_TEST(nothing_after_detach)
+{
+	struct victim victim;
+	struct tap tap;
+	if (!be_alone())
+		return;
+	capture(&victim, &tap);
+	tap_check_clean(tap_stop(&tap, 0));
+	check_nothing();
+	victim_stop(&victim);
+}
+END_TEST
+
+START_TEST(nothing_after_death)
+{
+	struct victim victim;
+	struct tap tap;
+	if (!be_alone())
+		return;
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	capture(&victim, &tap);
+	kill(tap.run.pid, SIGKILL);
+	run_wait(&tap.run, GUARDIAN_MS);
+	run_deinit(&tap.run);
+	run_until(tap_guardian_is_done(victim.pid), GUARDIAN_MS);
+	check_nothing();
+	victim_stop(&victim);
+}
+END_TEST
+
+HT_SUITE("integration/machine", nothing_after_detach, nothing_after_death)
