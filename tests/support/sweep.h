@@ -53,10 +53,10 @@ struct sweep_plan {
 struct sweep {
 	struct sweep_plan plan;
 	const char *const *argv;
-	struct run run;		     /* of main; not to be waited for but by sweep_wait */
-	atomic_bool hit;	     /* the call was reached */
-	uint64_t calls[SWEEP_ROLES]; /* made until the end, or until the hit */
-	uint64_t hit_at;	     /* which call of the plan's role it was */
+	struct run run;			 /* of main; not to be waited for but by sweep_wait */
+	atomic_bool hit;		 /* the call was reached */
+	atomic_ulong calls[SWEEP_ROLES]; /* made as yet: until the end, or until the hit */
+	uint64_t hit_at;		 /* which call of the plan's role it was */
 	enum sweep_role hit_role;
 	long hit_number;
 	char pid[16]; /* for sweep_attach */

@@ -56,13 +56,18 @@ static void check_running(struct tap *tap)
 		ck_abort_msg("heaptap ended early: %s", run_err(&tap->run));
 }
 
-static bool is_on(struct tap *tap, const char *module)
+bool tap_is_on(pid_t target, const char *module)
 {
 	size_t all;
-	check_running(tap);
-	size_t tapped = gotwords_tapped(tap->target, module, &all);
+	size_t tapped = gotwords_tapped(target, module, &all);
 	ck_assert_msg(all > 0, "no allocator slot in %s", module);
-	return tapped == all && !is_traced(tap->target);
+	return tapped == all && !is_traced(target);
+}
+
+static bool is_on(struct tap *tap, const char *module)
+{
+	check_running(tap);
+	return tap_is_on(tap->target, module);
 }
 
 void tap_wait_on(struct tap *tap, const char *module)

@@ -20,6 +20,8 @@ void tap_start(struct tap *tap, pid_t target, const char *const extra[]);
 /* Waits until every bound allocator slot of the modules whose path ends with `module` is tapped, as
  * the target's memory shows it, and nobody traces the target. */
 void tap_wait_on(struct tap *tap, const char *module);
+/* Is it so? Never waits. */
+bool tap_is_on(pid_t target, const char *module);
 /* Waits until any slot is tapped and nobody traces the target: for programs with slots of their own
  * making. */
 void tap_wait_any(struct tap *tap);
