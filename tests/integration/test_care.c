@@ -72,7 +72,7 @@ static void check_recover_refused(pid_t target)
 	snprintf(pid, sizeof(pid), "%d", target);
 	ck_assert_int_eq(
 		run_program((const char *[]){run_built("heaptap"), "recover", "-p", pid, NULL},
-			COMMAND_MS, NULL, &err),
+			RUN_REFUSAL_MS, NULL, &err),
 		3);
 	ck_assert_msg(strstr(err, "in the hands of another heaptap"), "%s", err);
 	free(err);

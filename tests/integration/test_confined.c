@@ -180,7 +180,7 @@ static void refuse(struct confined *c, int expected, const char *reason, const c
 	snprintf(pid, sizeof(pid), "%d", c->pid);
 	int status = run_program((const char *[]){run_built("heaptap"), "attach", "-p", pid, "-d",
 					 "1s", "-o", trace, NULL},
-		HEAPTAP_MS, NULL, &err);
+		RUN_REFUSAL_MS, NULL, &err);
 	ck_assert_msg(status == expected, "status %d instead of %d: %s", status, expected, err);
 	ck_assert_msg(strchr(err, '\n') == strrchr(err, '\n'), "not one line: %s", err);
 	ck_assert_msg(strstr(err, reason), "\"%s\" is not in: %s", reason, err);

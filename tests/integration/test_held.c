@@ -144,7 +144,7 @@ static void check_refused_after(const char *command, const char *why)
 {
 	attach_and_wait();
 	order(command);
-	run_until(turns_until(run_has_ended(&tap.run)), HEAPTAP_MS);
+	run_until(turns_until(run_has_ended(&tap.run)), RUN_REFUSAL_MS);
 	char *err = run_err(&tap.run);
 	ck_assert_msg(strstr(err, why), "%s", err);
 	free(err);

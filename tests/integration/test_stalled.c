@@ -219,7 +219,7 @@ END_TEST
 
 static void check_refused(struct run *run, int status, const char *text)
 {
-	int got = run_wait(run, HEAPTAP_MS);
+	int got = run_wait(run, RUN_REFUSAL_MS);
 	char *err = run_err(run);
 	ck_assert_msg(got == status, "%d: %s", got, err);
 	ck_assert_msg(strstr(err, text) && strchr(err, '\n') == strrchr(err, '\n'), "%s", err);

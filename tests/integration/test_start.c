@@ -158,7 +158,7 @@ static void check_refused(struct inherited *from, const char *reason)
 	struct stage stage;
 	stage_init(&stage);
 	attach(&stage, from);
-	int status = run_wait(&stage.tap.run, HEAPTAP_MS);
+	int status = run_wait(&stage.tap.run, RUN_REFUSAL_MS);
 	char *err = run_err(&stage.tap.run);
 	ck_assert_msg(status == REFUSED, "%d: %s", status, err);
 	ck_assert_msg(strstr(err, reason), "\"%s\" is not in: %s", reason, err);

@@ -84,14 +84,14 @@ static void cycle(struct victim *victim, unsigned flags)
 	procsnap_verify(before, victim->pid);
 }
 
-/* Its exit status, and what it says (malloc'd). */
+/* What is refused, that is. Its exit status, and what it says (malloc'd). */
 static int try_attach(const struct victim *victim, char **ret_err)
 {
 	char pid[16], *trace = tmpdir_path("trace");
 	snprintf(pid, sizeof(pid), "%d", victim->pid);
 	int status = run_program((const char *[]){run_built("heaptap"), "attach", "-q", "-p", pid,
 					 "-o", trace, NULL},
-		ANSWER_MS, NULL, ret_err);
+		RUN_REFUSAL_MS, NULL, ret_err);
 	ck_assert_int_ne(unlink(trace), 0);
 	free(trace);
 	return status;

@@ -265,7 +265,7 @@ static void check_refused(const char *name, const char *hook, const char *reason
 	snprintf(pid, sizeof(pid), "%d", victim.pid);
 	int status = run_program((const char *[]){run_built("heaptap"), "attach", "-p", pid, "-o",
 					 trace, hook ? "--hook" : NULL, hook, NULL},
-		COMMAND_MS, NULL, &err);
+		RUN_REFUSAL_MS, NULL, &err);
 	ck_assert_msg(status == REFUSED, "%d: %s", status, err);
 	ck_assert_msg(strstr(err, reason), "%s", err);
 	ck_assert_msg(strchr(err, '\n') == strrchr(err, '\n'), "not one line: %s", err);

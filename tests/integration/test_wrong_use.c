@@ -40,7 +40,7 @@ static unsigned line_count(const char *text)
 
 static void check_answer(struct run *run, int expected_status, const char *reason)
 {
-	int status = run_wait(run, HEAPTAP_MS);
+	int status = run_wait(run, RUN_REFUSAL_MS);
 	char *out = run_out(run), *err = run_err(run);
 	ck_assert_msg(status == expected_status, "status %d instead of %d: %s", status,
 		expected_status, err);

@@ -27,9 +27,12 @@ void run_start_prepared(
 /* The same with stdout on `stdout_fd` instead of in memory. */
 void run_start_to(struct run *run, const char *const argv[], int stdout_fd);
 
-/* Waits until it ended; a program still running after `limit_ms` is killed and fails the test.
- * Returns its exit status, or 128 + the signal that ended it. */
+/* Waits until it ended; a program still running after `limit_ms` is killed and fails the test. What
+ * a busy machine gives to nobody here is no part of them. Returns its exit status, or 128 + the
+ * signal that ended it. */
 int run_wait(struct run *run, unsigned limit_ms);
+/* The limit of what heaptap refuses: within ten seconds, and what its start costs. */
+#define RUN_REFUSAL_MS 15000u
 /* Has it ended? Never waits. */
 bool run_has_ended(struct run *run);
 /* What it wrote so far, NUL-terminated, malloc'd. */
