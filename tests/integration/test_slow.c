@@ -32,6 +32,8 @@
 #define LOSSLESS_PAIRS 1000000u
 #define CALLS_MIN      2000000u /* more events than buffers and socket hold */
 #define STOP_MS_MAX    80000u
+#define WAITS_MAX      301u /* 0.3 s, of a millisecond each or longer: all that one thread waits */
+#define SLEEPS_OTHER   100u /* for commands, for pages */
 
 static unsigned stop_ms(void)
 {
@@ -59,6 +61,20 @@ static uint64_t press(struct victim *victim, unsigned ms)
 	return calls;
 }
 
+/* How often the target's only thread has slept. */
+static uint64_t sleeps_of(pid_t pid)
+{
+	char line[256];
+	uint64_t count = 0;
+	snprintf(line, sizeof(line), "/proc/%d/status", pid);
+	FILE *status = fopen(line, "re");
+	ck_assert_ptr_nonnull(status);
+	while (fgets(line, sizeof(line), status))
+		sscanf(line, "voluntary_ctxt_switches: %lu", &count);
+	fclose(status);
+	return count;
+}
+
 START_TEST(stopped)
 {
 	struct victim victim;
@@ -68,10 +84,14 @@ START_TEST(stopped)
 	tap_start(&tap, victim.pid, NULL);
 	tap_wait_on(&tap, "/hostile");
 	kill(tap.run.pid, SIGSTOP);
+	uint64_t sleeps = sleeps_of(victim.pid);
 	uint64_t calls = 0, end_ms = run_now_ms() + STOP_MS_MAX;
 	do
 		calls += press(&victim, stop_ms());
 	while (calls < CALLS_MIN && run_now_ms() < end_ms);
+	sleeps = sleeps_of(victim.pid) - sleeps;
+	printf("slept %lu times\n", sleeps);
+	ck_assert_uint_le(sleeps, WAITS_MAX + SLEEPS_OTHER);
 	kill(tap.run.pid, SIGCONT);
 	json_t *attach = tap_stop(&tap, 7);
 	tap_check_balance(attach, calls);
