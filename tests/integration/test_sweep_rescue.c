@@ -2,8 +2,9 @@
  *
  * Who takes out what a dead heaptap has left dies of it, too: all that is left of heaptap is killed
  * at a call that comes after main's end in the midst of a capture, and `heaptap recover` is killed,
- * or a call of its fails, at its system calls (HEAPTAP_SWEEP, tests/support/sweep.h). The target
- * lives and computes right, what is said of it is true, and the next recover takes out the rest.
+ * or a call of its fails, at its system calls (HEAPTAP_SWEEP, tests/support/sweep.h), and so is
+ * `heaptap cleanup`. The target lives and computes right, what is said of it is true, and the next
+ * recover or cleanup takes out the rest.
  */
 #include <errno.h>
 #include <signal.h>
@@ -18,17 +19,21 @@
 #include "tests/support/ordeal.h"
 #include "tests/support/tap.h"
 
-#define POINTS	       6
-#define POINTS_FAILING 3
-#define POINTS_ALL     999
-#define WRITES_MIN     6 /* a few slots, the stub, what was in its place */
-#define DURATION_AT    7 /* in an ordeal's argv */
-#define STATUS_MAX     7
+#define POINTS		   6
+#define POINTS_FAILING	   3
+#define POINTS_ALL	   999
+#define WRITES_MIN	   6 /* a few slots, the stub, what was in its place */
+#define CLEANUP_WRITES_MIN 2 /* the stub, what was in its place */
+#define DURATION_AT	   7 /* in an ordeal's argv */
+#define STATUS_MAX	   7
+#define TOMBSTONE	   6 /* the exit code where its page stays */
 
 static const struct ordeal_target computing = {"computing", {"canaries"}, NULL, 0, false};
 static const struct ordeal_target threaded = {"threaded", {"busy", "-t", "4"}, NULL, 0, false};
 static const struct ordeal_target storm = {
 	"in a signal storm", {"busy", "-t2", "-s"}, NULL, PROCSNAP_MASKS_CHANGE, true};
+
+static const struct ordeal_target escaped = {"escaped", {"escape"}, NULL, 0, false};
 
 typedef bool once_fn(struct ordeal *ordeal, const struct sweep_plan *plan, uint64_t *ret_calls);
 
@@ -47,7 +52,7 @@ static void rescue_sweep(const struct ordeal_target *target, struct sweep_plan p
 	struct ordeal ordeal;
 	ordeal_init(&ordeal, target);
 	uint64_t calls = calls_counted(&ordeal, &plan, once), hits = 0, ignored;
-	ck_assert(!plan.number || calls >= WRITES_MIN);
+	ck_assert(!plan.number || calls >= (target == &escaped ? CLEANUP_WRITES_MIN : WRITES_MIN));
 	struct sweep_points points = sweep_points_of(target->name, calls, point_count);
 	for (plan.at = points.first; plan.at <= points.last; plan.at += points.stride) {
 		bool hit = once(&ordeal, &plan, &ignored);
@@ -241,7 +246,108 @@ START_TEST(recover_fails_computing)
 }
 END_TEST
 
+/* --- cleanup -----------------------------------------------------------------------------------
+ */
+
+static void order(struct ordeal *o, const char *command)
+{
+	free(victim_ask(&o->victim, command, ORDEAL_HEAPTAP_MS));
+}
+
+/* A page of jump stubs that nobody needs any more. */
+static void leave_tombstone(struct ordeal *o)
+{
+	struct tap tap;
+	tap_start(&tap, o->victim.pid, (const char *[]){"--symbolize", "later", NULL});
+	tap_wait_on(&tap, "/escape");
+	order(o, "take");
+	json_decref(tap_stop(&tap, TOMBSTONE));
+	order(o, "use heap");
+	order(o, "forget");
+	unlink(tap.trace);
+}
+
+static int care(struct ordeal *o, const char *command, const char *where)
+{
+	char *err;
+	int status =
+		run_program((const char *[]){run_built("heaptap"), command, "-p", o->pid, NULL},
+			ORDEAL_HEAPTAP_MS, NULL, &err);
+	ck_assert_msg(status == 0 || status == TOMBSTONE, "%s: %s then ended with %d: %s", where,
+		command, status, err);
+	free(err);
+	return status;
+}
+
+static void clean_the_rest(struct ordeal *o, const char *where)
+{
+	ck_assert_msg(care(o, "cleanup", where) == 0, "%s: the page stays", where);
+	ordeal_check(o, where);
+	order(o, "take");
+	order(o, "use heap");
+	order(o, "forget");
+}
+
+/* A stub that is left where nobody was, to give its place back, is recover's. */
+static bool cleanup_hit_at(struct ordeal *o, const struct sweep_plan *plan, uint64_t *ret_calls)
+{
+	const char *const argv[] = {run_built("heaptap"), "cleanup", "-p", o->pid, NULL};
+	struct sweep sweep;
+	char where[600];
+	leave_tombstone(o);
+	sweep_start(&sweep, argv, plan);
+	int status = sweep_wait(&sweep, ORDEAL_HEAPTAP_MS);
+	char *err = run_err(&sweep.run);
+	snprintf(where, sizeof(where), "cleanup, %s: %d, %.300s", sweep_text(&sweep), status, err);
+	free(err);
+	if (getenv("VERBOSE"))
+		fprintf(stderr, "%s\n", where);
+	victim_prove_alive(&o->victim);
+	ck_assert_msg(status <= STATUS_MAX || plan->action != SWEEP_FAIL, "%s", where);
+	ck_assert_msg(status == 0 || plan->action != SWEEP_COUNT, "%s", where);
+	if (status == 0)
+		ordeal_check(o, where);
+	if (plan->action == SWEEP_KILL_ALL)
+		care(o, "recover", where);
+	clean_the_rest(o, where);
+	*ret_calls = sweep.calls[plan->role];
+	sweep_deinit(&sweep);
+	return sweep.hit;
+}
+
+/* From where it has found that nobody needs the page, and begins to take it out. */
+static void cleanup_sweep(enum sweep_action action, enum sweep_role role, long number)
+{
+	rescue_sweep(&escaped,
+		(struct sweep_plan){.action = action,
+			.role = role,
+			.value = EPERM,
+			.from = SYS_setsid,
+			.number = number},
+		number ? POINTS_ALL : POINTS_FAILING, cleanup_hit_at);
+}
+
+START_TEST(cleanup_killed)
+{
+	cleanup_sweep(SWEEP_KILL_ALL, SWEEP_ANY, 0);
+}
+END_TEST
+
+START_TEST(cleanup_killed_as_it_writes)
+{
+	cleanup_sweep(SWEEP_KILL_ALL, SWEEP_ANY, SYS_pwrite64);
+	cleanup_sweep(SWEEP_KILL_MAIN, SWEEP_ANY, SYS_pwrite64);
+}
+END_TEST
+
+START_TEST(cleanup_fails)
+{
+	cleanup_sweep(SWEEP_FAIL, SWEEP_ANY, 0);
+}
+END_TEST
+
 HT_SUITE("integration/sweep_rescue", all_killed_as_the_guardian_writes, recover_killed_as_it_writes,
 	recover_cannot_write, guardian_killed_as_it_detaches, its_worker_and_all_killed,
 	all_killed_as_it_detaches_storm, recover_killed_threaded, recover_killed_computing,
-	recover_fails_threaded, recover_fails_computing)
+	recover_fails_threaded, recover_fails_computing, cleanup_killed,
+	cleanup_killed_as_it_writes, cleanup_fails)
