@@ -2,7 +2,8 @@
  *
  * scripts/run-tests counts what Check programs say, and is not fooled by those that crash or hang;
  * nor is a suite by its tests that run side by side. What killed tests leave is removed.
- * scripts/soak ends at a failure, and goes on where events alone were dropped.
+ * scripts/soak ends at a failure, and goes on where events alone were dropped. scripts/sweep runs
+ * what it is told to, and says of each how it ended.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -358,7 +359,59 @@ START_TEST(a_soak_counts_dropped_events)
 }
 END_TEST
 
+static const struct swept {
+	const char *argument[3], *line; /* of what it prints */
+	int status;
+} swept[] = {
+	{{"run"}, "run places /case\n100%: Checks: 3, Failures: 0, Errors: 0\nrun: no failure, ",
+		0},
+	{{"--all", "run:one"}, "run all one/case\n", 0},
+	{{"--calls", "7-", "run"}, "run 7- /case\n", 0},
+	{{"rescue"}, "rescue all /case\n", 1},
+	{{"kills:none"}, "kills:none: FAILED after ", 1},
+	{{"rescue", "run"}, "\nrun: no failure, ", 1},
+	{{"rescue", "run"}, "\n2 sweeps, 1 failed\n", 1},
+	{{"nothing"}, "", 2},
+	{{"--calls"}, "", 2},
+};
+
+/* In a tree of its own, where tests only say how they were run. */
+START_TEST(a_sweep_runs_what_it_is_told)
+{
+	static const char *const directories[] = {"scripts", "bin", "out", "out/release",
+		"out/release/tests", "out/release/tests/integration"};
+	char path[4200];
+	for (size_t i = 0; i < HT_ARRAY_SIZE(directories); i++)
+		ck_assert_int_eq(mkdir(tmpdir_path(directories[i]), 0700), 0);
+	char *script = realpath("scripts/sweep", NULL);
+	ck_assert_int_eq(symlink(script, tmpdir_path("scripts/sweep")), 0);
+	program("bin/make", "");
+	program("out/release/tests/integration/test_run_killed",
+		"[ $CK_TIMEOUT_MULTIPLIER -ge 10000 ] || exit 1\n"
+		"echo run $HEAPTAP_SWEEP $CK_RUN_CASE/case\n"
+		"echo '100%: Checks: 3, Failures: 0, Errors: 0'");
+	program("out/release/tests/integration/test_sweep_rescue",
+		"echo rescue $HEAPTAP_SWEEP $CK_RUN_CASE/case\n"
+		"echo '50%: Checks: 2, Failures: 1, Errors: 0'; exit 1");
+	program("out/release/tests/integration/test_sweep",
+		"echo '100%: Checks: 0, Failures: 0, Errors: 0'");
+	snprintf(path, sizeof(path), "PATH=%s:%s", tmpdir_path("bin"), getenv("PATH"));
+	for (size_t i = 0; i < HT_ARRAY_SIZE(swept); i++) {
+		const struct swept *s = &swept[i];
+		char *out;
+		int status =
+			run_program((const char *[]){"/usr/bin/env", "-u", "CK_RUN_CASE", "-u",
+					    "VARIANT", path, tmpdir_path("scripts/sweep"),
+					    s->argument[0], s->argument[1], s->argument[2], NULL},
+				SCRIPT_MS, &out, NULL);
+		ck_assert_msg(
+			status == s->status && strstr(out, s->line), "%zu: %d: %s", i, status, out);
+		free(out);
+	}
+}
+END_TEST
+
 HT_SUITE("integration/run_tests", counts_are_summed, a_crash_is_a_failure, a_hang_is_a_failure,
 	skips_are_shown, a_sanitizers_report_is_a_failure, units_alone_are_searched_for_leaks,
 	side_by_side_they_meet, side_by_side_each_counts, what_is_left_is_removed,
-	what_is_used_is_kept, a_soak_counts_dropped_events)
+	what_is_used_is_kept, a_soak_counts_dropped_events, a_sweep_runs_what_it_is_told)
