@@ -34,6 +34,7 @@
 #define WINDOW_MAX_MS 50
 #define SIGNAL_MAX_MS 100 /* while attaching, capturing, or detaching already */
 #define CYCLE_MS      120000
+#define MET_CYCLES    100 /* that many meet all that a kind is to meet; one in five, inside */
 #define PROGRAMS_MAX  2
 
 struct kind {
@@ -42,6 +43,12 @@ struct kind {
 	const char *hook;		      /* of attach */
 	unsigned flags;			      /* of procsnap */
 	bool stores; /* its code keeps addresses from slots: a tombstone may stay, and is counted */
+	unsigned meets; /* what many a detach of it finds: enum met */
+};
+
+enum met {
+	ASLEEP = 1, /* a thread that waits for commands */
+	INSIDE = 2, /* one that was, or may have been, within a hook */
 };
 
 /* What the cycles of one kind came to. */
@@ -347,6 +354,16 @@ static void print_tally(struct tally *tally, uint64_t took_ms)
 	fflush(stdout);
 }
 
+/* Otherwise no failure would say nothing of what the proof of detach is for. */
+static void check_met(const struct tally *tally)
+{
+	if (tally->cycles < MET_CYCLES)
+		return;
+	ck_assert_uint_gt(tally->awake, 0);
+	ck_assert_msg(tally->asleep > 0 || !(soak.kind->meets & ASLEEP), "no thread was asleep");
+	ck_assert_msg(tally->inside > 0 || !(soak.kind->meets & INSIDE), "no thread was inside");
+}
+
 #define CYCLES_MAX (1u << 22)
 
 static void run_kind(const struct kind *kind)
@@ -378,16 +395,18 @@ static void run_kind(const struct kind *kind)
 	}
 	ck_assert_uint_gt(tally.cycles, 0);
 	print_tally(&tally, run_now_ms() - start_ms);
+	check_met(&tally);
 	soak.failing = false;
 }
 
-#define KIND(id, hook_, stores_, flags_, ...)                                                      \
+#define KIND(id, hook_, stores_, meets_, flags_, ...)                                              \
 	START_TEST(id)                                                                             \
 	{                                                                                          \
 		static const struct kind kind = {.name = #id,                                      \
 			.program = __VA_ARGS__,                                                    \
 			.hook = hook_,                                                             \
 			.flags = flags_,                                                           \
+			.meets = meets_,                                                           \
 			.stores = stores_};                                                        \
 		const char *only = getenv("HEAPTAP_SOAK_KIND");                                    \
 		if (!soak.failing && (!only || !*only || !strcmp(only, #id)))                      \
@@ -395,18 +414,20 @@ static void run_kind(const struct kind *kind)
 	}                                                                                          \
 	END_TEST
 
-KIND(threads, "slot", false, PROCSNAP_MASKS_CHANGE, {{"busy", "-t", "3"}})
-KIND(signals, "slot", false, PROCSNAP_MASKS_CHANGE, {{"busy", "-t", "2", "-s"}})
-KIND(loads, "slot", false, PROCSNAP_MASKS_CHANGE | PROCSNAP_FDS_CHANGE | PROCSNAP_PLUG_CHANGES,
+KIND(threads, "slot", false, ASLEEP, PROCSNAP_MASKS_CHANGE, {{"busy", "-t", "3"}})
+KIND(signals, "slot", false, ASLEEP, PROCSNAP_MASKS_CHANGE, {{"busy", "-t", "2", "-s"}})
+KIND(loads, "slot", false, ASLEEP,
+	PROCSNAP_MASKS_CHANGE | PROCSNAP_FDS_CHANGE | PROCSNAP_PLUG_CHANGES,
 	{{"busy", "-t", "1", "-l"}})
-KIND(forks, "slot", false, PROCSNAP_MASKS_CHANGE | PROCSNAP_FDS_CHANGE, {{"busy", "-t", "1", "-f"}})
-KIND(node, "slot", false,
+KIND(forks, "slot", false, ASLEEP | INSIDE, PROCSNAP_MASKS_CHANGE | PROCSNAP_FDS_CHANGE,
+	{{"busy", "-t", "1", "-f"}})
+KIND(node, "slot", false, 0,
 	PROCSNAP_MASKS_CHANGE | PROCSNAP_JIT | PROCSNAP_THREADS_CHANGE | PROCSNAP_FDS_CHANGE |
 		PROCSNAP_MODULES_GROW,
 	{{"/usr/bin/env", "node", "tests/targets/script.js"}})
-KIND(hoisted, "slot", true, PROCSNAP_MASKS_CHANGE, {{"hoist", "-r"}, {"rust-lto"}})
+KIND(hoisted, "slot", true, 0, PROCSNAP_MASKS_CHANGE, {{"hoist", "-r"}, {"rust-lto"}})
 
-KIND(linked, "auto", false, PROCSNAP_MASKS_CHANGE,
+KIND(linked, "auto", false, ASLEEP, PROCSNAP_MASKS_CHANGE,
 	{{"busy-static", "-t", "2", "-s"}, {"busy-static-pie", "-t", "3"}})
 
 HT_SUITE("integration/soak", threads, signals, loads, forks, node, hoisted, linked)
