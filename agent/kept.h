@@ -5,29 +5,27 @@
  */
 #pragma once
 
+#include "agent/slot.h"
 #include "agent/step.h"
-#include "format/abi_control.h"
 
 /* What else is known of a frame, beside STEP_SPECIAL. */
 #define TRACE_USES_FP  2u /* the step to the caller begins at rbp */
 #define TRACE_NEEDS_FP 4u /* some step from here on does, with the rbp of this frame */
 
 struct trace_frame {
+	uint64_t pc; /* as in struct step_state */
 	uint64_t sp, fp;
 	uint64_t hash; /* of this frame and all outside it */
 };
 
-/* A saved rbp by which a frame was found. */
-struct trace_fp_link {
-	uint32_t frame; /* index of the frame that was left; its caller has the rbp */
-	int32_t at;	/* as in trace.link_at */
-};
+/* Most frames have one link, those with a saved rbp two. */
+#define TRACE_LINKS_MAX (TRACE_FRAMES_MAX / 2 * 3)
 
-/* Bytes of a frame in the arrays of struct trace. */
-#define TRACE_FRAME_BYTES                                                                          \
-	(sizeof(struct trace_frame) + sizeof(struct trace_fp_link) + sizeof(uint64_t) +            \
-		sizeof(int32_t) + sizeof(uint8_t))
-#define TRACE_FRAMES_MAX ((sizeof(((struct abi_slot *)0)->walk) - 128) / TRACE_FRAME_BYTES)
+/* Bytes of two frames in the arrays of struct trace. */
+#define TRACE_FRAMES_BYTES                                                                         \
+	(2 * (sizeof(struct trace_frame) + sizeof(uint16_t) + sizeof(uint8_t)) +                   \
+		3 * (sizeof(uint64_t) + sizeof(int32_t)))
+#define TRACE_FRAMES_MAX ((sizeof(((struct abi_slot *)0)->walk) - 128) / TRACE_FRAMES_BYTES * 2)
 #define TRACE_FRESH_MAX	 (ABI_FRAMES_MAX * sizeof(uint64_t) / sizeof(struct step_state))
 
 /* Stacks that are larger are walked anew each time: places in them do not fit 32 bits. */
@@ -41,22 +39,21 @@ struct trace {
 	uint64_t snapshot; /* address of the abi_snapshot, and its generation */
 	uint32_t generation;
 	uint32_t incarnation;
-	uint64_t hi;	/* where the stack begins */
-	uint64_t count; /* frames; 0 while they change */
-	uint64_t id;	/* of the stack of all these frames; 0: unknown */
-	uint64_t fp_count;
-	uint64_t first_link; /* 1: there is no link 0 */
-	uint64_t version;    /* another whenever the outermost frame is another (memo.h) */
+	uint64_t hi;	  /* where the stack begins */
+	uint64_t count;	  /* frames; 0 while they change */
+	uint64_t id;	  /* of the stack of all these frames; 0: unknown */
+	uint64_t version; /* another whenever the outermost frame is another (memo.h) */
 	/*
-	 * Link i is the word of the stack that led from frame i to its caller, frame i - 1, whose
-	 * PC it is; link 0 the word that is 0, the outermost return address. So the PC of frame i
-	 * is link_word[i + 1]. link_at is where it lies, in words from `hi` on, negative; 0: the
-	 * step loaded more than a return address, and is made again.
+	 * A link is a word of the stack by which a frame's caller was found: its return address,
+	 * and behind it the saved rbp, where it matters. Those of frame i end at link_end[i], and
+	 * begin where those of its caller, frame i - 1, end. The outermost frame has one where its
+	 * return address is 0, or none. link_at is where a link lies, in words from `hi` on,
+	 * negative; 0: the step loaded other words, and is made again.
 	 */
-	uint64_t link_word[TRACE_FRAMES_MAX + 1];
+	uint64_t link_word[TRACE_LINKS_MAX];
 	struct trace_frame frame[TRACE_FRAMES_MAX];
-	struct trace_fp_link fp_link[TRACE_FRAMES_MAX];
-	int32_t link_at[TRACE_FRAMES_MAX];
+	int32_t link_at[TRACE_LINKS_MAX];
+	uint16_t link_end[TRACE_FRAMES_MAX];
 	uint8_t flags[TRACE_FRAMES_MAX];
 };
 
@@ -72,4 +69,79 @@ struct trace_span {
 static inline struct trace_span span_from(uint64_t sp, uint64_t hi)
 {
 	return (struct trace_span){(const uint64_t *)hi, (hi - sp) / sizeof(uint64_t)};
+}
+
+/* Links of the `count` outermost frames. */
+static inline uint64_t kept_links(const struct trace *trace, uint64_t count)
+{
+	uint64_t links = count ? load_relaxed(&trace->link_end[count - 1]) : 0;
+	return ht_likely(links <= TRACE_LINKS_MAX) ? links : TRACE_LINKS_MAX;
+}
+
+/* Whether a walk that is at `state` goes on as it did from frame `i`, where its rsp is that
+ * frame's.
+ */
+static inline bool kept_goes_on(
+	const struct trace *trace, uint64_t i, const struct step_state *state)
+{
+	const struct trace_frame *frame = &trace->frame[i];
+	return frame->pc == state->pc &&
+	       (frame->fp == state->fp || !(trace->flags[i] & TRACE_NEEDS_FP));
+}
+
+static inline bool kept_link_holds(const struct trace *trace, uint64_t link, struct trace_span span)
+{
+	int64_t at = load_relaxed(&trace->link_at[link]);
+	/* As unsigned: 0 and what is positive are below. */
+	return ht_likely((uint64_t)at >= -span.words) &&
+	       ht_likely(span.hi[at] == trace->link_word[link]);
+}
+
+/* How many of the first `links` are left where those that do not hold, and all inside them, are
+ * left out. */
+static inline __attribute__((always_inline)) uint64_t kept_links_held(
+	const struct trace *trace, uint64_t links, struct trace_span span)
+{
+	/* By four: which one it was is asked once more, where one did not. */
+	for (; links >= 4; links -= 4) {
+		if (!kept_link_holds(trace, links - 1, span) ||
+			!kept_link_holds(trace, links - 2, span) ||
+			!kept_link_holds(trace, links - 3, span) ||
+			!kept_link_holds(trace, links - 4, span))
+			break;
+	}
+	while (links > 0 && kept_link_holds(trace, links - 1, span))
+		links--;
+	return links;
+}
+
+/* All frames from the one that was asked about to the outermost are what they were. */
+#define TRACE_INTACT UINT64_MAX
+
+/*
+ * Whether a walk that has come to kept frame `count - 1` finds those outside it again:
+ * TRACE_INTACT, or the innermost one from which it goes elsewhere. From there outwards, so that no
+ * word is looked at which the walk would not load: where it goes elsewhere the next one's place may
+ * be anything's, an array that cannot be read.
+ */
+static inline uint64_t kept_left(const struct trace *trace, uint64_t count, struct trace_span span)
+{
+	uint64_t links = kept_links_held(trace, kept_links(trace, count), span);
+	if (ht_likely(links == 0))
+		return TRACE_INTACT;
+	while (--count > 0 && kept_links(trace, count) >= links)
+		;
+	return count;
+}
+
+/* Number of kept frames; 0 where none is of this thread and of the snapshot in force. */
+static inline uint64_t kept_count(const struct trace *trace, const struct abi_slot *slot,
+	const struct abi_snapshot *snapshot, uint64_t hi)
+{
+	uint64_t count = load_relaxed(&trace->count);
+	bool kept = count <= TRACE_FRAMES_MAX && snapshot &&
+		    trace->snapshot == (uint64_t)snapshot &&
+		    trace->incarnation == slot->head.incarnation && trace->hi == hi &&
+		    trace->generation == snapshot->generation;
+	return kept ? count : 0;
 }

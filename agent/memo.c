@@ -142,14 +142,9 @@ static inline bool layout_make(struct memo_layout *layout, const struct trace *t
 	uint64_t outer, uint64_t count, struct trace_span span)
 {
 	unsigned words = 0;
-	uint64_t fp_count = load_relaxed(&trace->fp_count);
-	for (uint64_t i = count; i-- > outer;) {
+	for (uint64_t i = kept_links(trace, count), end = kept_links(trace, outer); i-- > end;) {
 		/* That of a step which loaded more than a return address is 0, no place at all. */
 		if (!place_add(layout, &words, span, trace->link_at[i]))
-			return false;
-		if (fp_count - 1 >= TRACE_FRAMES_MAX || trace->fp_link[fp_count - 1].frame != i)
-			continue;
-		if (!place_add(layout, &words, span, trace->fp_link[--fp_count].at))
 			return false;
 	}
 	for (unsigned i = words; i < MEMO_WORDS; i++)
@@ -183,7 +178,7 @@ void memo_note(struct abi_slot *slot, uint64_t held, uint64_t count, struct trac
 		!layout_make(&made, trace, held, count, span))
 		return;
 	const struct trace_frame *inner = &trace->frame[count - 1];
-	struct walk_start start = {trace->link_word[count], inner->sp, inner->fp};
+	struct walk_start start = {inner->pc, inner->sp, inner->fp};
 	struct memo_layout *layout = &memo->layout[layout_index(&start)];
 	if (layout->seed != made.seed || layout->outer != made.outer)
 		layout_put(layout, &made);

@@ -6,81 +6,10 @@
 #include "agent/memo.h"
 #include "agent/rules.h"
 
-/* Whether a walk that is at `state` goes on as it did from frame `i`. */
-static inline bool same_frame(const struct trace *trace, uint64_t i, const struct step_state *state)
-{
-	const struct trace_frame *frame = &trace->frame[i];
-	return frame->sp == state->sp && trace->link_word[i + 1] == state->pc &&
-	       (frame->fp == state->fp || !(trace->flags[i] & TRACE_NEEDS_FP));
-}
-
 static bool uses_fp(uint32_t rule)
 {
 	enum abi_rule_kind kind = abi_rule_kind(rule);
 	return kind == ABI_RULE_RBP || kind == ABI_RULE_FRAME || kind == ABI_RULE_DRAP;
-}
-
-static inline bool word_holds(struct trace_span span, int32_t at, uint64_t word)
-{
-	int64_t i = at;
-	/* As unsigned: 0 and what is positive are below. */
-	return ht_likely((uint64_t)i >= -span.words) && span.hi[i] == word;
-}
-
-/* How many of the first `count` links are left where those that do not hold, and all inside them,
- * are left out; `low`: all from there on hold. */
-static inline uint64_t links_held(
-	const struct trace *trace, uint64_t low, uint64_t count, struct trace_span span)
-{
-#pragma GCC unroll 4
-	for (; count > low; count--) {
-		if (ht_unlikely(!word_holds(
-			    span, trace->link_at[count - 1], trace->link_word[count - 1])))
-			break;
-	}
-	return count;
-}
-
-/* All frames from the one that was asked about to the outermost are what they were. */
-#define TRACE_INTACT UINT64_MAX
-
-/*
- * Whether a walk that has come to kept frame `count - 1` finds those outside it again:
- * TRACE_INTACT, or the innermost one from which it goes elsewhere. From there outwards, so that no
- * word is looked at which the walk would not load: where it goes elsewhere the next one's place may
- * be anything's, an array that cannot be read.
- */
-static inline uint64_t frames_left(
-	const struct trace *trace, uint64_t count, struct trace_span span)
-{
-	uint64_t fp_count = load_relaxed(&trace->fp_count), low = trace->first_link & 1;
-	fp_count = fp_count < TRACE_FRAMES_MAX ? fp_count : TRACE_FRAMES_MAX;
-	while (fp_count > 0 && load_relaxed(&trace->fp_link[fp_count - 1].frame) >= count)
-		fp_count--;
-	for (; fp_count > 0; fp_count--) {
-		uint64_t frame = load_relaxed(&trace->fp_link[fp_count - 1].frame);
-		if (ht_unlikely(frame == 0 || frame >= count))
-			return 0;
-		count = links_held(trace, frame + 1, count, span);
-		if (count != frame + 1)
-			return count - 1;
-		if (!word_holds(span, trace->fp_link[fp_count - 1].at, trace->frame[frame - 1].fp))
-			return frame;
-	}
-	count = links_held(trace, low, count, span);
-	return count == low ? TRACE_INTACT : count - 1;
-}
-
-/* Number of kept frames; 0 where none is of this thread and of the snapshot in force. */
-static uint64_t frames_kept(const struct trace *trace, const struct abi_slot *slot,
-	const struct abi_snapshot *snapshot, uint64_t hi)
-{
-	uint64_t count = load_relaxed(&trace->count);
-	bool kept = count <= TRACE_FRAMES_MAX && snapshot &&
-		    trace->snapshot == (uint64_t)snapshot &&
-		    trace->incarnation == slot->head.incarnation && trace->hi == hi &&
-		    trace->generation == snapshot->generation;
-	return kept ? count : 0;
 }
 
 static HT_NOINLINE uint32_t stack_plain(const struct abi_config *config,
@@ -105,7 +34,7 @@ static uint64_t function_of(const struct abi_config *config, const struct abi_sn
 	const struct trace_frame *frame = &trace->frame[i];
 	if (!config->functions || !(trace->flags[i] & TRACE_USES_FP))
 		return 0;
-	const struct step_state state = {.pc = trace->link_word[i + 1]};
+	const struct step_state state = {.pc = trace->frame[i].pc};
 	uint32_t rule = rules_find(config, snapshot, step_lookup_pc(&state));
 	uint64_t at = frame->fp + 8 * (uint64_t)config->function_words, hi = (uint64_t)span.hi;
 	if (abi_rule_kind(rule) != ABI_RULE_FRAME || at & 7 || at < frame->sp || at >= hi ||
@@ -132,7 +61,7 @@ static HT_NOINLINE uint64_t trace_intern(const struct abi_config *config,
 	for (uint64_t i = known; i < count; i++) {
 		uint32_t caller = i ? id : 0;
 		id = intern_frame(config, snapshot->epoch, caller, trace->frame[i].hash,
-			trace->link_word[i + 1], function_of(config, snapshot, span, trace, i));
+			trace->frame[i].pc, function_of(config, snapshot, span, trace, i));
 		if (id == INTERN_NONE)
 			return caller | TRACE_CUT;
 	}
@@ -153,11 +82,14 @@ static HT_NOINLINE enum step_result step_by_table(const struct abi_config *confi
 {
 	uint32_t rule = rules_find(config, snapshot, step_lookup_pc(state));
 	*ret_uses = uses_fp(rule) ? TRACE_USES_FP : 0;
-	return rule & RULES_HIDDEN ? STEP_NO_RULE : step(state, stack, rule);
+	if (rule & RULES_HIDDEN)
+		return STEP_NO_RULE;
+	return step_is_plain(rule) ? step_direct(state, stack->hi, rule)
+				   : step_rare(state, stack, rule);
 }
 
 /*
- * frames_left of what is met in a walk: steps are made again that loaded more than a return
+ * kept_left of what is met in a walk: steps are made again that loaded more than a return
  * address, in `scratch`.
  */
 static inline uint64_t frames_left_special(const struct abi_config *config,
@@ -165,15 +97,17 @@ static inline uint64_t frames_left_special(const struct abi_config *config,
 	uint64_t count, uint64_t sp, struct step_state *scratch, uint64_t *ignored)
 {
 	for (;;) {
-		uint64_t left = frames_left(trace, count, span_from(sp, stack->hi));
-		if (ht_likely(left == TRACE_INTACT) || left == 0 || left >= count ||
-			!(trace->flags[left] & STEP_SPECIAL) || trace->frame[left].sp < sp)
+		uint64_t left = kept_left(trace, count, span_from(sp, stack->hi));
+		if (ht_likely(left == TRACE_INTACT) || left == 0 ||
+			!(trace->flags[left] & STEP_SPECIAL))
 			return left;
-		scratch->pc = trace->link_word[left + 1];
-		scratch->sp = trace->frame[left].sp;
+		scratch->pc = trace->frame[left].pc;
+		scratch->sp = load_relaxed(&trace->frame[left].sp);
 		scratch->fp = trace->frame[left].fp;
-		if (step_by_table(config, snapshot, stack, scratch, ignored) != STEP_OK ||
-			!same_frame(trace, left - 1, scratch))
+		if (scratch->sp - sp >= stack->hi - sp ||
+			step_by_table(config, snapshot, stack, scratch, ignored) != STEP_OK ||
+			trace->frame[left - 1].sp != scratch->sp ||
+			!kept_goes_on(trace, left - 1, scratch))
 			return left;
 		count = left;
 	}
@@ -183,14 +117,6 @@ static inline uint64_t frames_left_special(const struct abi_config *config,
 static inline uint64_t edge_of(const struct trace *trace, uint64_t held)
 {
 	return held ? trace->frame[held - 1].sp : UINT64_MAX;
-}
-
-/* How many of the `held` outermost frames begin at `sp` or further out. */
-static inline uint64_t frames_from(const struct trace *trace, uint64_t held, uint64_t sp)
-{
-	while (held > 0 && trace->frame[held - 1].sp < sp)
-		held--;
-	return held;
 }
 
 /*
@@ -204,18 +130,22 @@ static inline bool walk_fresh(const struct abi_config *config, const struct abi_
 {
 	const uint64_t *cache = (const uint64_t *)snapshot->cache;
 	struct step_state *to = fresh;
-	/* A copy, so that the state itself can stay in registers. */
+	/* What others write to, so that the state itself can stay in registers. */
 	struct step_state copy;
-	uint64_t uses, held = walk->held, edge = edge_of(trace, held), hi = stack->hi;
+	uint64_t told;
+	uint64_t held = walk->held, edge = edge_of(trace, held), hi = stack->hi;
 	for (;;) {
-		if (state.sp >= edge) {
-			held = frames_from(trace, held, state.sp);
-			if (held > 0 && same_frame(trace, held - 1, &state)) {
+		while (state.sp > edge)
+			edge = edge_of(trace, --held);
+		if (state.sp == edge) {
+			if (kept_goes_on(trace, held - 1, &state)) {
 				uint64_t left = frames_left_special(config, snapshot, stack, trace,
-					held, state.sp, &copy, &uses);
+					held, state.sp, &copy, &told);
 				if (ht_likely(left == TRACE_INTACT))
 					break;
 				held = left;
+			} else {
+				held--;
 			}
 			edge = edge_of(trace, held);
 		}
@@ -225,14 +155,15 @@ static inline bool walk_fresh(const struct abi_config *config, const struct abi_
 		to->sp = state.sp;
 		to->fp = state.fp;
 		uint32_t rule = rules_cached(cache, step_lookup_pc(&state));
-		uses = abi_rule_kind(rule) == ABI_RULE_RBP ? TRACE_USES_FP : 0;
+		uint64_t uses = abi_rule_kind(rule) == ABI_RULE_RBP ? TRACE_USES_FP : 0;
 		enum step_result result;
 		if (ht_likely(step_is_plain(rule))) {
 			result = step_direct(&state, hi, rule);
 		} else {
 			copy = state;
-			result = step_by_table(config, snapshot, stack, &copy, &uses);
+			result = step_by_table(config, snapshot, stack, &copy, &told);
 			state = copy;
+			uses = told;
 		}
 		if (ht_unlikely(result != STEP_OK || state.pc == 0)) {
 			if (result != STEP_END &&
@@ -257,40 +188,46 @@ static inline int32_t place_of(uint64_t address, uint64_t hi)
 }
 
 /*
- * Puts the new frames that end at `fresh`, outermost last, inside the `held` outer ones, until
- * there are `count`. Notes which words each step to a caller depended on.
+ * Puts the new frames, of which the outermost is the last before `fresh`, inside the held outer
+ * ones as long as there is room, and returns how many there are then. Notes which words each step
+ * to a caller depended on. `*hash`: of the held frames, then of all.
  */
-static uint64_t trace_extend(struct trace *trace, uint64_t hash, uint64_t held,
-	const struct step_state *fresh, uint64_t count)
+static uint64_t trace_extend(struct trace *trace, const struct trace_walk *walk,
+	const struct step_state *fresh, uint64_t *hash)
 {
-	uint64_t fp_count = trace->fp_count < TRACE_FRAMES_MAX ? trace->fp_count : 0;
-	while (fp_count > 0 && trace->fp_link[fp_count - 1].frame >= held)
-		fp_count--;
-	uint64_t hi = trace->hi, outer_sp = held ? trace->frame[held - 1].sp : 0;
-	uint64_t outer_needs = held ? trace->flags[held - 1] & TRACE_NEEDS_FP : 0;
-	for (uint64_t i = held; i < count; i++) {
+	uint64_t i = walk->held, whole = i + walk->added, hi = trace->hi;
+	uint64_t count = whole < TRACE_FRAMES_MAX ? whole : TRACE_FRAMES_MAX;
+	uint64_t links = kept_links(trace, i);
+	uint64_t outer_pc = i ? trace->frame[i - 1].pc : 0;
+	uint64_t ret_at = i ? trace->frame[i - 1].sp - 8 : walk->end_at;
+	uint64_t outer_needs = i ? trace->flags[i - 1] & TRACE_NEEDS_FP : 0;
+	for (; i < count && links <= TRACE_LINKS_MAX - 2; i++) {
 		const struct step_state *inner = --fresh;
 		uint64_t flags = inner->fp_at & 7;
-		trace->link_at[i] = place_of(outer_sp - 8, hi);
+		if (ht_likely(ret_at != 0)) {
+			trace->link_at[links] = flags & STEP_SPECIAL ? 0 : place_of(ret_at, hi);
+			trace->link_word[links++] = outer_pc;
+		}
 		if (flags | outer_needs) {
 			uint64_t fp_at = inner->fp_at & ~7ull;
-			if (flags & STEP_SPECIAL)
-				trace->link_at[i] = 0;
+			if (outer_needs && fp_at) {
+				trace->link_at[links] = place_of(fp_at, hi);
+				trace->link_word[links++] = trace->frame[i - 1].fp;
+			}
 			if (flags || !fp_at)
 				flags |= TRACE_NEEDS_FP;
-			if (outer_needs && fp_at && fp_count < TRACE_FRAMES_MAX)
-				trace->fp_link[fp_count++] =
-					(struct trace_fp_link){(uint32_t)i, place_of(fp_at, hi)};
 		}
-		hash = abi_stack_hash(hash, inner->pc);
-		trace->link_word[i + 1] = inner->pc;
-		trace->frame[i] = (struct trace_frame){inner->sp, inner->fp, hash};
+		outer_pc = inner->pc;
+		*hash = abi_stack_hash(*hash, outer_pc);
+		trace->link_end[i] = (uint16_t)links;
+		trace->frame[i] = (struct trace_frame){outer_pc, inner->sp, inner->fp, *hash};
 		trace->flags[i] = (uint8_t)flags;
-		outer_sp = inner->sp;
+		ret_at = inner->sp - 8;
 		outer_needs = flags & TRACE_NEEDS_FP;
 	}
-	trace->fp_count = fp_count;
-	return hash;
+	for (uint64_t more = whole - i; more > 0; more--)
+		*hash = abi_stack_hash(*hash, (--fresh)->pc);
+	return i;
 }
 
 /*
@@ -303,8 +240,7 @@ static inline uint32_t trace_keep(const struct abi_config *config,
 {
 	struct trace *trace = (struct trace *)slot->walk;
 	const struct step_state *fresh = (const struct step_state *)slot->frames;
-	uint64_t held = walk->held, whole = held + walk->added, hi = (uint64_t)span.hi;
-	uint64_t count = whole < TRACE_FRAMES_MAX ? whole : TRACE_FRAMES_MAX;
+	uint64_t held = walk->held, whole = held + walk->added;
 	uint64_t hash = held ? trace->frame[held - 1].hash : snapshot->epoch;
 
 	/* A handler that jumps out of here leaves a trace of nothing. */
@@ -313,17 +249,10 @@ static inline uint32_t trace_keep(const struct abi_config *config,
 		trace->snapshot = (uint64_t)snapshot;
 		trace->generation = snapshot->generation;
 		trace->incarnation = slot->head.incarnation;
-		trace->hi = hi;
+		trace->hi = (uint64_t)span.hi;
 		trace->version++;
 	}
-	hash = trace_extend(trace, hash, held, fresh + walk->added, count);
-	for (uint64_t i = whole - count; i-- > 0;)
-		hash = abi_stack_hash(hash, fresh[i].pc);
-	if (held == 0) {
-		trace->first_link = walk->end_at == 0;
-		trace->link_at[0] = place_of(walk->end_at, hi);
-		trace->link_word[0] = 0;
-	}
+	uint64_t count = trace_extend(trace, walk, fresh + walk->added, &hash);
 	uint64_t found = intern_find(config, hash);
 	if (ht_unlikely(found == INTERN_NONE))
 		found = whole > count ? 0 : trace_intern(config, snapshot, span, trace, count);
@@ -351,7 +280,7 @@ static inline uint32_t stack_traced(const struct abi_config *config,
 	if (!stack_open_primary(&stack, state.sp) ||
 		stack.hi - state.sp > TRACE_STACK_WORDS_MAX * sizeof(uint64_t))
 		return 0;
-	walk.held = frames_kept(trace, slot, snapshot, stack.hi);
+	walk.held = kept_count(trace, slot, snapshot, stack.hi);
 	if (!walk_fresh(config, snapshot, &stack, trace, state, (struct step_state *)slot->frames,
 		    &walk) ||
 		walk.held + walk.added > config->frames_max) {
@@ -376,15 +305,20 @@ static HT_NOINLINE uint32_t stack_changed(const struct abi_config *config,
 	return id ? id : stack_plain(config, snapshot, slot, start);
 }
 
-/* The same, if the stack is not one that the memo knows. `count`: of the kept frames. */
+/*
+ * trace_stack where the stack is not the kept one. `count` frames are kept of the stack that ends
+ * at `hi`; 0: none.
+ */
 static HT_NOINLINE uint32_t stack_other(const struct abi_config *config,
 	const struct abi_snapshot *snapshot, struct abi_slot *slot, const struct walk_start *start,
 	uint64_t hi, uint64_t count)
 {
+	if (count == 0)
+		return stack_changed(config, snapshot, slot, start);
 	struct trace_span span = span_from(start->sp, hi);
 	struct memo_found found = memo_find(slot, count, start, span);
 	if (found.id != 0 &&
-		frames_left((const struct trace *)slot->walk, found.outer, span) == TRACE_INTACT)
+		kept_left((const struct trace *)slot->walk, found.outer, span) == TRACE_INTACT)
 		return found.id;
 	return stack_changed(config, snapshot, slot, start);
 }
@@ -399,13 +333,13 @@ uint32_t trace_stack(
 	if (ht_unlikely(!slot_bounds(&slot->head, &lo, &hi) || sp < lo || sp >= hi))
 		return stack_changed(config, snapshot, slot, start);
 	hi = ht_align_down(hi, sizeof(uint64_t));
-	uint64_t count = frames_kept(trace, slot, snapshot, hi);
-	if (count == 0)
-		return stack_changed(config, snapshot, slot, start);
-	struct trace_span span = span_from(sp, hi);
+	uint64_t count = kept_count(trace, slot, snapshot, hi);
 	struct step_state state = {.pc = start->pc, .sp = sp, .fp = start->fp};
-	if (ht_likely(same_frame(trace, count - 1, &state)) &&
-		ht_likely(frames_left(trace, count, span) == TRACE_INTACT) && trace->id != 0)
+	if (ht_likely(count != 0) && ht_likely(trace->frame[count - 1].sp == sp) &&
+		ht_likely(kept_goes_on(trace, count - 1, &state)) &&
+		ht_likely(
+			kept_links_held(trace, kept_links(trace, count), span_from(sp, hi)) == 0) &&
+		ht_likely(trace->id != 0))
 		return (uint32_t)trace->id;
 	return stack_other(config, snapshot, slot, start, hi, count);
 }

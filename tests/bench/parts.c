@@ -115,6 +115,7 @@ static inline void replace_frames(void)
 static void setup_stack(unsigned depth, unsigned fresh)
 {
 	stage_config->flags = 0;
+	stage_set_rule(STAGE_RULE);
 	stage_forget();
 	stage_descend(depth);
 	fresh_frames = fresh;
@@ -160,6 +161,14 @@ STACK_SETUP(20, 3)
 STACK_SETUP(20, 10)
 STACK_SETUP(20, 19)
 STACK_SETUP(50, 3)
+
+/* As code that is compiled with frame pointers has them. */
+static void setup_stack_20_rbp(void)
+{
+	setup_stack(20, 0);
+	stage_set_rule(abi_rule_make(ABI_RULE_RBP, 2, 2));
+	stage_save_fps(20);
+}
 
 static void setup_stack_full(void)
 {
@@ -454,6 +463,7 @@ static void setup_pair(void)
 		.lo = lo, .hi = (uint64_t)pair_end, .bias = lo, .table = before.table};
 	/* Its first granule is the outermost frame. */
 	table->row_rule[0] = 1;
+	stage_set_rule(STAGE_RULE);
 	stage_forget();
 	stage_slot->head.stack_lo = (uint64_t)__builtin_frame_address(0) - (1 << 16);
 	stage_slot->head.stack_hi = (uint64_t)__builtin_frame_address(0) & -(uint64_t)HT_PAGE_BYTES;
@@ -508,6 +518,8 @@ static const struct part parts[] = {
 	{"stack-20", "of 20 frames, unchanged", setup_stack_20_0, run_stack, NULL, 0, NULL, 0},
 	{"stack-50", "of 50 frames, unchanged", setup_stack_50_0, run_stack, NULL, 0, NULL, 0},
 	{"stack-500", "of 500 frames, unchanged", setup_stack_500_0, run_stack, NULL, 0, NULL, 0},
+	{"stack-20-rbp", "of 20 frames that begin at rbp, unchanged", setup_stack_20_rbp, run_stack,
+		NULL, 0, NULL, 0},
 	{"stack-20-1", "of 20 frames, 1 other than before", setup_stack_20_1, run_stack_fresh,
 		base_stack_fresh, 0, NULL, 0},
 	{"stack-20-3", "of 20 frames, 3 others", setup_stack_20_3, run_stack_fresh,

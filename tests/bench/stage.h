@@ -25,7 +25,8 @@
 #define STAGE_CODE	 0x10000000u
 #define STAGE_RANGES	 200u /* modules before the one that runs */
 #define STAGE_WORDS	 4u   /* of each frame, its return address being the last */
-#define STAGE_SITES	 4u   /* from which a function may be called */
+#define STAGE_RULE	 abi_rule_make(ABI_RULE_RSP, STAGE_WORDS, 0)
+#define STAGE_SITES	 4u /* from which a function may be called */
 #define STAGE_SITE_BYTES 32u
 #define STAGE_DEPTH_MAX	 500u
 
@@ -126,9 +127,17 @@ static uint64_t stage_make_table(uint8_t *image)
 	for (uint32_t i = 0; i <= STAGE_FUNCTIONS; i++)
 		table->granule[i] = i;
 	table->row_rule[STAGE_FUNCTIONS - 1] = 1;
-	table->rule[0] = abi_rule_make(ABI_RULE_RSP, STAGE_WORDS, 0);
+	table->rule[0] = STAGE_RULE;
 	table->rule[1] = abi_rule_make(ABI_RULE_END, 0, 0);
 	return (uint64_t)table;
+}
+
+/* How frames lead to their callers from now on. */
+static void stage_set_rule(uint32_t rule)
+{
+	const struct abi_range *range = &stage_snapshot->range[STAGE_RANGES];
+	((struct stage_table *)range->table)->rule[0] = rule;
+	memset((void *)stage_snapshot->cache, 0, ABI_CACHE_BYTES);
 }
 
 static void stage_make_snapshot(uint8_t *image)
@@ -185,6 +194,15 @@ static void stage_call_from(unsigned depth, unsigned site)
 		stage_start.pc = stage_site(0, site);
 	else
 		stage_stack[depth * STAGE_WORDS - 1] = stage_site(depth, site);
+}
+
+/* Each frame but the outermost has the saved rbp below its return address. */
+static void stage_save_fps(unsigned depth)
+{
+	stage_start.fp = (uint64_t)&stage_stack[STAGE_WORDS - 2];
+	for (unsigned i = 1; i < depth; i++)
+		stage_stack[i * STAGE_WORDS - 2] =
+			(uint64_t)&stage_stack[(i + 1) * STAGE_WORDS - 2];
 }
 
 /* The thread is now `depth` frames deep, its caller counted. */

@@ -328,20 +328,22 @@ START_TEST(arrays_in_the_place_of_kept_frames_are_not_read)
 }
 END_TEST
 
-/* Deeper than a trace has room for: its outer frames are kept. */
+/* Deeper than a trace has room for: its outer frames are kept. From the fourth on each frame has a
+ * saved rbp, and there is room for fewer. */
 START_TEST(deep_stacks)
 {
-	for (uint64_t seed = 1; seed <= 3; seed++) {
+	for (uint64_t seed = 1; seed <= 5; seed++) {
 		sim_make(seed);
 		sim_slot();
 		for (uint32_t i = SIM_FIRST; i < SIM_FUNCTIONS; i++) {
 			const uint32_t rules[] = {abi_rule_make(ABI_RULE_RSP, 4, i % 2 ? 2 : 0),
 				abi_rule_make(ABI_RULE_RBP, 2, 2)};
-			sim_table->rule[i] = rules[i % 3 == 0 && seed > 1];
+			sim_table->rule[i] = rules[(i % 3 == 0 && seed > 1) || seed > 3];
 		}
 		for (unsigned event = 0; event < 300; event++) {
 			/* Around the room there is, far beyond it, and far below. */
-			const uint32_t room = TRACE_FRAMES_MAX, around[] = {room, room, 1500, 100};
+			const uint32_t room = seed > 3 ? TRACE_LINKS_MAX / 2 : TRACE_FRAMES_MAX;
+			const uint32_t around[] = {room, room, 1500, 100};
 			uint32_t depth = around[event / 8 % 4] - 30 + (uint32_t)sim_random(60);
 			for (unsigned i = 0; i < 4; i++)
 				sim_return();
@@ -457,6 +459,18 @@ START_TEST(full_node_array)
 }
 END_TEST
 
+/* Into one of the words that hold what is kept of the outer frames. */
+static void scribble(struct trace *trace, uint64_t value)
+{
+	uint64_t i = sim_random(40), *head = (uint64_t *)trace, *frames = (uint64_t *)trace->frame;
+	const struct sys_iovec words[] = {{&head[i % (offsetof(struct trace, link_word) / 8)], 8},
+		{&trace->link_word[i], 8}, {&trace->link_at[i], 4}, {&trace->link_end[i], 2},
+		{&trace->flags[i], 1}, {&frames[sim_random(160)], 8},
+		{&frames[sim_random(160)], 8}};
+	uint64_t which = sim_random(HT_ARRAY_SIZE(words));
+	memcpy(words[which].base, &value, words[which].bytes);
+}
+
 /* Another process on the same memory writes what it likes into the kept frames. */
 START_TEST(garbage_in_the_trace)
 {
@@ -467,12 +481,14 @@ START_TEST(garbage_in_the_trace)
 			run_random();
 			sim_hook(&start, expected);
 			traced();
-			uint64_t *words = (uint64_t *)slot->walk;
 			for (unsigned i = 0; i < 8; i++) {
 				const uint64_t values[] = {sim_random(UINT64_MAX), sim_random(2000),
-					sim_sp + sim_random(4096),
-					(uint64_t)sim_stack + sizeof(sim_stack) - sim_random(16)};
-				words[sim_random(150)] = values[sim_random(HT_ARRAY_SIZE(values))];
+					sim_sp + sim_random(4096), sim_sp + 8 * sim_random(512),
+					(uint64_t)sim_stack + sizeof(sim_stack) - sim_random(16),
+					(uint64_t)sim_stack + sizeof(sim_stack) +
+						8 * sim_random(64)};
+				scribble((struct trace *)slot->walk,
+					values[sim_random(HT_ARRAY_SIZE(values))]);
 			}
 			traced();
 		}
@@ -495,29 +511,46 @@ START_TEST(oracle_flag)
 }
 END_TEST
 
+/* Whatever is written there of where a frame begins, no step is made outside the stack. */
+START_TEST(garbage_where_steps_are_made_again)
+{
+	for (uint64_t seed = 1; seed <= 20; seed++) {
+		sim_make(seed);
+		struct trace *trace = (struct trace *)sim_slot()->walk;
+		for (unsigned i = 0; i < 30; i++)
+			sim_call(SIM_FIRST + i % 2);
+		sim_hook(&start, expected);
+		traced();
+		for (uint64_t i = 1; i + 1 < trace->count; i++) {
+			trace->link_at[trace->link_end[i - 1]] = 0;
+			trace->flags[i] |= STEP_SPECIAL;
+			trace->frame[i].sp += seed % 2 ? 1ull << 40 : -(1ull << 40);
+		}
+		check_same();
+	}
+}
+END_TEST
+
 /* Whatever is written there, nothing but the stack is asked what a frame runs. */
 START_TEST(garbage_in_the_kept_frames)
 {
-	/* Of struct trace: fp_count, and where the frames are, each sp, fp, hash. */
-	enum { FP_COUNT = 5, FRAMES = 9 + (sizeof(((struct abi_slot *)0)->walk) - 128) / 45 };
 	for (uint64_t seed = 1; seed <= 50; seed++) {
 		sim_make(seed);
 		struct abi_slot *slot = sim_slot();
-		uint64_t *words = (uint64_t *)slot->walk;
+		struct trace *trace = (struct trace *)slot->walk;
 		world_config->functions = (uint64_t)(world_image + ABI_FUNCTIONS_OFF);
 		world_config->function_words = -2;
 		for (unsigned i = 0; i < 30; i++)
 			sim_call(function_random());
 		sim_hook(&start, expected);
 		traced();
-		words[FP_COUNT] = 0;
 		for (unsigned i = 0; i < 20; i++) {
-			words[FRAMES + 3 * i] = 8;
-			words[FRAMES + 3 * i + 1] = 0x1010;
+			trace->frame[i].sp = 8;
+			trace->frame[i].fp = 0x1010;
 		}
 		/* So that all of them seem to be new. */
 		for (unsigned i = 0; i < 100; i++)
-			words[FRAMES + 3 * i + 2] = sim_random(UINT64_MAX);
+			trace->frame[i].hash = sim_random(UINT64_MAX);
 		sim_call(function_random());
 		sim_hook(&start, expected);
 		traced();
@@ -556,8 +589,9 @@ END_TEST
 
 HT_SUITE("agent/trace", coroutines_in_the_stack_are_not_looked_at,
 	arrays_in_the_place_of_kept_frames_are_not_read, garbage_in_the_kept_frames,
-	what_a_frame_says_that_it_runs_is_noted, random_programs, equal_layouts, overwritten_words,
-	wild_registers, new_tables, new_thread_on_the_same_stack, another_end_of_the_same_stack,
-	too_deep_stacks_are_not_kept, deep_stacks, outer_frames_of_deep_stacks_are_kept,
-	end_by_null, end_by_null_in_a_realigned_frame, new_stacks_become_nodes, full_node_array,
+	garbage_where_steps_are_made_again, what_a_frame_says_that_it_runs_is_noted,
+	random_programs, equal_layouts, overwritten_words, wild_registers, new_tables,
+	new_thread_on_the_same_stack, another_end_of_the_same_stack, too_deep_stacks_are_not_kept,
+	deep_stacks, outer_frames_of_deep_stacks_are_kept, end_by_null,
+	end_by_null_in_a_realigned_frame, new_stacks_become_nodes, full_node_array,
 	garbage_in_the_trace, oracle_flag)
