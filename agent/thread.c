@@ -16,39 +16,11 @@
  */
 #define THREAD_SELF_CALL_BYTES 1024u
 
-static struct abi_slot *slot_at(const struct abi_config *config, uint64_t index)
-{
-	return (struct abi_slot *)config->slots + (index & (config->slot_max - 1));
-}
-
-static uint64_t slot_index(uint64_t key)
-{
-	return key * 0x9e3779b97f4a7c15ull >> 32;
-}
-
-static uint64_t thread_key(void)
-{
-	return sys_thread_pointer() & ~15ull;
-}
-
-/* Found by the address that is the slot's key: a thread that the program made with a copy of
- * another's first words, and nothing behind them, has the other's slot, and reads its tid. */
-static uint32_t tid_in_block(const struct abi_config *config)
-{
-	return load_relaxed((const uint32_t *)(sys_thread_pointer() + config->tid_offset));
-}
-
-/* False: the slot's thread has ended, and this one has got its thread control block. */
-static bool is_owner(const struct abi_config *config, const struct abi_slot *slot)
-{
-	return !config->tid_offset || tid_in_block(config) == slot->head.tid;
-}
-
 static uint32_t tid_now(const struct abi_config *config, struct abi_slot *slot)
 {
 	uint64_t before;
 	if (config->tid_offset)
-		return tid_in_block(config);
+		return thread_tid(config, sys_thread_pointer());
 	if (!gate_enter(config, slot, &before))
 		return 0;
 	uint32_t tid = (uint32_t)sys_gettid();
@@ -145,12 +117,12 @@ static bool slot_claim(const struct abi_config *config, struct abi_slot *slot, u
 /* Finds the slot of `key` or claims one. NULL: there is none left, or none for this thread. */
 static HT_NOINLINE struct abi_slot *slot_search(const struct abi_config *config, uint64_t key)
 {
-	uint64_t start = slot_index(key);
+	uint64_t start = thread_slot_index(key);
 	for (;;) {
 		struct abi_slot *free_slot = NULL;
 		uint64_t free_key = 0;
 		for (uint64_t i = 0; i < THREAD_PROBES_MAX && i < config->slot_max; i++) {
-			struct abi_slot *slot = slot_at(config, start + i);
+			struct abi_slot *slot = thread_slot_at(config, start + i);
 			uint64_t found = load_acquire(&slot->head.key);
 			if (found == key)
 				return slot;
@@ -173,18 +145,8 @@ static HT_NOINLINE struct abi_slot *slot_search(const struct abi_config *config,
 
 static struct abi_slot *slot_find(const struct abi_config *config, uint64_t key)
 {
-	struct abi_slot *slot = slot_at(config, slot_index(key));
+	struct abi_slot *slot = thread_slot_at(config, thread_slot_index(key));
 	return ht_likely(load_relaxed(&slot->head.key) == key) ? slot : slot_search(config, key);
-}
-
-/*
- * With the direction flag set the agent's copies would run down over what lies below; with
- * alignment checks its stores into the stream, which are not aligned, would be SIGBUS. Allocators
- * need neither, so a program may call them in that state, and the call is only forwarded.
- */
-static bool flags_are_odd(void)
-{
-	return sys_flags() & SYS_FLAGS_ODD;
 }
 
 static bool on_primary_stack(const struct abi_config *config, struct abi_slot *slot)
@@ -225,13 +187,6 @@ static bool called_by_allocator(
 	return depth < THREAD_SELF_CALL_BYTES;
 }
 
-static void slot_enter(struct abi_slot *slot, uint64_t sp, enum abi_slot_state state)
-{
-	/* entry_sp is 0 until the mark is set, so a handler in between sees no abandoned hook. */
-	slot_mark(slot, state);
-	store_release(&slot->head.entry_sp, sp);
-}
-
 /* The slow part of thread_enter: the thread's first slot is busy. */
 static HT_NOINLINE struct abi_slot *slot_nested(const struct abi_thunk *self,
 	const struct thread_frame *frame, struct abi_slot *outer, uint64_t key)
@@ -263,15 +218,14 @@ static HT_NOINLINE struct abi_slot *slot_nested(const struct abi_thunk *self,
 	}
 }
 
-/* thread_enter where anything is unlike the call before. */
-static HT_NOINLINE struct abi_slot *enter_slow(
+HT_NOINLINE struct abi_slot *thread_enter_slow(
 	const struct abi_thunk *self, const struct thread_frame *frame, enum abi_slot_state state)
 {
 	const struct abi_config *config = config_of(self);
 	if (!config_recording(config))
 		return NULL;
-	uint64_t key = thread_key();
-	struct abi_slot *slot = key && !flags_are_odd() ? slot_find(config, key) : NULL;
+	uint64_t tcb = sys_thread_pointer(), key = thread_key(tcb);
+	struct abi_slot *slot = key && !thread_flags_are_odd() ? slot_find(config, key) : NULL;
 	if (!slot) {
 		struct abi_control *control = (struct abi_control *)config->control;
 		fetch_add(&control->lost[ABI_LOSS_SLOT_FULL], 1);
@@ -282,35 +236,12 @@ static HT_NOINLINE struct abi_slot *enter_slow(
 		if (!slot)
 			return NULL;
 	}
-	slot_enter(slot, (uint64_t)frame->caller_stack, state);
-	if (!is_owner(config, slot)) {
+	thread_mark(slot, (uint64_t)frame->caller_stack, state);
+	if (!thread_owns(config, slot, tcb)) {
 		slot_mark(slot, ABI_SLOT_RECORDING);
 		if (clock_is_readable(config, slot))
 			slot_adopt(config, slot);
 		slot_mark(slot, state);
 	}
 	return slot;
-}
-
-struct abi_slot *thread_enter(
-	const struct abi_thunk *self, const struct thread_frame *frame, enum abi_slot_state state)
-{
-	const struct abi_config *config = config_of(self);
-	uint64_t key = thread_key();
-	struct abi_slot *slot = slot_at(config, slot_index(key));
-	if (ht_unlikely(!config_recording(config) || key == 0 ||
-			load_relaxed(&slot->head.key) != key ||
-			load_relaxed(&slot->head.state) != ABI_SLOT_IDLE ||
-			!is_owner(config, slot) || flags_are_odd()))
-		return enter_slow(self, frame, state);
-	slot_enter(slot, (uint64_t)frame->caller_stack, state);
-	return slot;
-}
-
-void thread_leave(const struct abi_config *config, struct abi_slot *slot)
-{
-	if (ht_unlikely(!config_alive(config)))
-		return;
-	store_release(&slot->head.entry_sp, 0);
-	slot_mark(slot, ABI_SLOT_IDLE);
 }

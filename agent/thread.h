@@ -5,8 +5,9 @@
  */
 #pragma once
 
-#include "format/abi_control.h"
-#include "format/abi_thunk.h"
+#include "agent/config.h"
+#include "agent/slot.h"
+#include "agent/sys.h"
 
 /* The frame of a hook, as __builtin_frame_address(0) gives it. */
 struct thread_frame {
@@ -15,13 +16,84 @@ struct thread_frame {
 	uint64_t caller_stack[]; /* its address is the caller's rsp after the return */
 };
 
+static inline struct abi_slot *thread_slot_at(const struct abi_config *config, uint64_t index)
+{
+	return (struct abi_slot *)config->slots + (index & (config->slot_max - 1));
+}
+
+/* Where the slot of `key` should be. */
+static inline uint64_t thread_slot_index(uint64_t key)
+{
+	return key * 0x9e3779b97f4a7c15ull >> 32;
+}
+
+/* Of the slots of the thread whose control block is at `tcb`. */
+static inline uint64_t thread_key(uint64_t tcb)
+{
+	return tcb & ~15ull;
+}
+
+/* Found by the address that is the slot's key: a thread that the program made with a copy of
+ * another's first words, and nothing behind them, has the other's slot, and reads its tid. */
+static inline uint32_t thread_tid(const struct abi_config *config, uint64_t tcb)
+{
+	return load_relaxed((const uint32_t *)(tcb + config->tid_offset));
+}
+
+/* False: the slot's thread has ended, and this one has got its thread control block. */
+static inline bool thread_owns(
+	const struct abi_config *config, const struct abi_slot *slot, uint64_t tcb)
+{
+	return !config->tid_offset || thread_tid(config, tcb) == slot->head.tid;
+}
+
+/*
+ * With the direction flag set the agent's copies would run down over what lies below; with
+ * alignment checks its stores into the stream, which are not aligned, would be SIGBUS. Allocators
+ * need neither, so a program may call them in that state, and the call is only forwarded.
+ */
+static inline bool thread_flags_are_odd(void)
+{
+	return sys_flags() & SYS_FLAGS_ODD;
+}
+
+static inline void thread_mark(struct abi_slot *slot, uint64_t sp, enum abi_slot_state state)
+{
+	/* entry_sp is 0 until the mark is set, so a handler in between sees no abandoned hook. */
+	slot_mark(slot, state);
+	store_release(&slot->head.entry_sp, sp);
+}
+
+/* thread_enter where anything is unlike the call before. */
+HT_MUST_CHECK
+struct abi_slot *thread_enter_slow(
+	const struct abi_thunk *self, const struct thread_frame *frame, enum abi_slot_state state);
+
 /*
  * Enters the hook called from `frame`: returns the slot to record in, in state `state`, or NULL
  * when the call is only to be forwarded (nothing to record, or the loss is counted already).
  */
 HT_MUST_CHECK
-struct abi_slot *thread_enter(
-	const struct abi_thunk *self, const struct thread_frame *frame, enum abi_slot_state state);
+static inline struct abi_slot *thread_enter(
+	const struct abi_thunk *self, const struct thread_frame *frame, enum abi_slot_state state)
+{
+	const struct abi_config *config = config_of(self);
+	uint64_t tcb = sys_thread_pointer(), key = thread_key(tcb);
+	struct abi_slot *slot = thread_slot_at(config, thread_slot_index(key));
+	if (ht_unlikely(!config_recording(config) || key == 0 ||
+			load_relaxed(&slot->head.key) != key ||
+			load_relaxed(&slot->head.state) != ABI_SLOT_IDLE ||
+			!thread_owns(config, slot, tcb) || thread_flags_are_odd()))
+		return thread_enter_slow(self, frame, state);
+	thread_mark(slot, (uint64_t)frame->caller_stack, state);
+	return slot;
+}
 
 /* Ends what thread_enter began. Does nothing in a forked child. */
-void thread_leave(const struct abi_config *config, struct abi_slot *slot);
+static inline void thread_leave(const struct abi_config *config, struct abi_slot *slot)
+{
+	if (ht_unlikely(!config_alive(config)))
+		return;
+	store_release(&slot->head.entry_sp, 0);
+	slot_mark(slot, ABI_SLOT_IDLE);
+}
