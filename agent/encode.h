@@ -23,12 +23,16 @@ static inline uint8_t *encode_word(uint8_t *at, uint64_t value, unsigned code)
 
 static inline unsigned encode_code(uint64_t value)
 {
-	return (value > UINT8_MAX) + (value > UINT16_MAX) + (value > UINT32_MAX);
+	unsigned code = value > UINT8_MAX;
+	if (ht_unlikely(value > UINT16_MAX))
+		code = 2 + (value > UINT32_MAX);
+	return code;
 }
 
 static inline unsigned encode_stack_code(uint32_t id)
 {
-	return (id > 0xff) + (id > 0xffff) + (id > 0xffffff);
+	unsigned code = (id > 0xff) + (id > 0xffff);
+	return ht_likely(id <= 0xffffff) ? code : 3;
 }
 
 static inline uint8_t *encode_thread(uint8_t *at, uint32_t tid, uint32_t level)
@@ -73,8 +77,8 @@ static inline struct encode_addr encode_addr(
 	struct encode_addr ret = {.word = index};
 	if ((recent[index] & ~ENCODE_FLAGS) != addr) {
 		ret.word = abi_addr_fold(addr - last);
-		ret.code = encode_code(ret.word);
-		ret.code += ret.code == 0;
+		/* Of one byte there are none: code 0 says that the word is an index. */
+		ret.code = 1 + (ret.word > UINT16_MAX) + (ret.word > UINT32_MAX);
 	}
 	if (ht_likely(addr % 2 == 0))
 		recent[index] =

@@ -5,7 +5,9 @@
  */
 #pragma once
 
+#include "agent/config.h"
 #include "agent/encode.h"
+#include "agent/stamp.h"
 #include "format/abi_control.h"
 #include "format/abi_event.h"
 
@@ -17,17 +19,103 @@ struct stream_event {
 	uint32_t stack; /* node id; 0: none */
 };
 
+/* An event, and the THREAD event that may have to go before it. */
+#define STREAM_ROOM_BYTES (ABI_EVENT_MAX_BYTES + ENCODE_THREAD_BYTES)
+
+_Static_assert(ABI_EVENT_MAX_BYTES >= 2 + 8 + 8 + 8 + 4, "the longest event");
+
+/*
+ * What lies in the buffer. A process that shares the target's memory and thread pointer may write
+ * the same slot; then the words mean nothing, but no index made of them may leave the buffer.
+ */
+static inline uint64_t stream_used(const struct abi_slot_head *head)
+{
+	return load_relaxed(&head->committed) - load_relaxed(&head->buffer_start);
+}
+
+/* stream_room where there is none: the buffer is handed over, or begins. */
+uint64_t stream_room_made(const struct abi_config *config, struct abi_slot *slot);
+
+/*
+ * Makes room for `bytes` behind those in use, whose number it returns; 0 in a forked child, and
+ * where nothing is recorded any more.
+ */
+static inline uint64_t stream_room(
+	const struct abi_config *config, struct abi_slot *slot, uint64_t bytes)
+{
+	uint64_t used = stream_used(&slot->head);
+	bool has_room = used - 1 < ABI_BUFFER_BYTES - bytes;
+	return ht_likely(has_room) ? used : stream_room_made(config, slot);
+}
+
+/* Which fields an event has; known where it is put, so that each kind gets code of its own. */
+enum stream_shape {
+	STREAM_MARK,
+	STREAM_FREED,
+	STREAM_BLOCK,
+};
+
+static inline __attribute__((always_inline)) uint8_t *stream_encode(struct abi_slot_head *head,
+	const struct stream_event *event, enum stream_shape shape, uint8_t *at, uint64_t time)
+{
+	if (shape == STREAM_MARK)
+		return encode_mark(at, event->kind, time);
+	uint64_t block = event->addr, last = head->last_addr;
+	uint64_t flags = 0;
+	if (shape == STREAM_BLOCK)
+		flags = ENCODE_ALLOCATED | (event->size <= STAMP_SMALL_BYTES ? ENCODE_SMALL : 0);
+	struct encode_addr addr = encode_addr(head->recent, block, last, flags);
+	store_relaxed(&head->last_addr, block);
+	return encode_block(at, event->kind, event->hook, time, addr, event->size, event->stack,
+		shape == STREAM_BLOCK);
+}
+
+static inline __attribute__((always_inline)) void stream_put_shape(const struct abi_config *config,
+	struct abi_slot *slot, const struct stream_event *event, enum stream_shape shape)
+{
+	struct abi_slot_head *head = &slot->head;
+	uint64_t used = stream_room(config, slot, STREAM_ROOM_BYTES);
+	/* A handler within this very call, or while it waited, may have forbidden the clock. */
+	if (ht_unlikely(used == 0 || !config_recording(config)))
+		return;
+	struct stamp_event stamped = {.addr = event->addr,
+		.has_addr = shape != STREAM_MARK,
+		.is_small = shape == STREAM_BLOCK && event->size <= STAMP_SMALL_BYTES,
+		.is_freed = shape == STREAM_FREED};
+	uint64_t last_tsc = head->last_tsc, tsc = stamp(config, slot, stamped);
+	uint64_t time = (head->buffer_events ? tsc - last_tsc : tsc) >> ABI_TIME_SHIFT;
+	if (ht_unlikely(!config_alive(config)))
+		return;
+	uint8_t *at = slot->buffer + used;
+	uint8_t *end = stream_encode(head, event, shape, at, time);
+	store_relaxed(&head->last_tsc, tsc);
+	count_add(&head->events, 1);
+	count_add(&head->buffer_events, 1);
+	store_release(&head->committed, load_relaxed(&head->committed) + (uint64_t)(end - at));
+}
+
 /*
  * Stamps, encodes and commits one event. Hands the buffer over first when it is full, which may
  * wait (abi_config.wait_cycles_max). Writes nothing in a forked child. Three functions for three
  * shapes: REALLOC_FREED and REALLOC_FAIL; FREE and REALLOC_BEGIN; ALLOC and REALLOC_END.
  */
-void stream_put_mark(
-	const struct abi_config *config, struct abi_slot *slot, const struct stream_event *event);
-void stream_put_freed(
-	const struct abi_config *config, struct abi_slot *slot, const struct stream_event *event);
-void stream_put_block(
-	const struct abi_config *config, struct abi_slot *slot, const struct stream_event *event);
+static inline void stream_put_mark(
+	const struct abi_config *config, struct abi_slot *slot, const struct stream_event *event)
+{
+	stream_put_shape(config, slot, event, STREAM_MARK);
+}
+
+static inline void stream_put_freed(
+	const struct abi_config *config, struct abi_slot *slot, const struct stream_event *event)
+{
+	stream_put_shape(config, slot, event, STREAM_FREED);
+}
+
+static inline void stream_put_block(
+	const struct abi_config *config, struct abi_slot *slot, const struct stream_event *event)
+{
+	stream_put_shape(config, slot, event, STREAM_BLOCK);
+}
 
 /* The one of the three that is for the event's kind. */
 static inline void stream_put(
