@@ -544,8 +544,8 @@ static struct ht_err *try_threads(
 	return ht_err_new(HT_ERR_REFUSED, "no thread of the target could be stopped: %s",
 		why ? why
 		    : "all are in uninterruptible calls (vfork), frozen (cgroup), stopped, held by "
-		      "another tracer, inside restartable sequences, single-step themselves, or "
-		      "have descriptors of their own");
+		      "another tracer, inside restartable sequences, in the middle of a long write "
+		      "or read, single-step themselves, or have descriptors of their own");
 }
 
 struct ht_err *remote_map(const struct proc *proc, const struct remote_slack *slack,

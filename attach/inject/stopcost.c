@@ -2,16 +2,21 @@
 #include "attach/inject/stopcost.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <linux/io_uring.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "attach/target/descriptor.h"
+#include "attach/target/memory.h"
+
+#define PIECES_MAX 64u
 
 static enum stopcost timed(bool has_timeout)
 {
@@ -41,6 +46,70 @@ static enum stopcost of_futex(const struct proc_syscall *call, bool filtered)
 {
 	bool relative = ((int)call->arg[1] & FUTEX_CMD_MASK) == FUTEX_WAIT;
 	return call->arg[3] ? restarted(relative, filtered) : STOPCOST_RESTART;
+}
+
+/* Of `count` pieces of memory that the call names; what cannot be read is nothing. */
+static uint64_t bytes_of(const struct proc *proc, raddr_t at, uint64_t count)
+{
+	struct iovec piece[PIECES_MAX];
+	size_t got = 0;
+	uint64_t bytes = 0;
+	if (count > PIECES_MAX)
+		return UINT64_MAX;
+	struct ht_err *err =
+		memory_read_some(proc, at, piece, (size_t)count * sizeof(piece[0]), &got);
+	ht_err_free(err);
+	for (size_t i = 0; i < got / sizeof(piece[0]); i++)
+		bytes += piece[i].iov_len;
+	return bytes;
+}
+
+static uint64_t bytes_of_message(const struct proc *proc, raddr_t at)
+{
+	struct msghdr message;
+	size_t got = 0;
+	struct ht_err *err = memory_read_some(proc, at, &message, sizeof(message), &got);
+	ht_err_free(err);
+	return got == sizeof(message)
+		       ? bytes_of(proc, (raddr_t)(uintptr_t)message.msg_iov, message.msg_iovlen)
+		       : 0;
+}
+
+/*
+ * May it have done a part of what it waits for? It would end with that, as no call does that no
+ * signal interrupts; and programs rely on that: write(2) of much into a pipe, recv(2) of all.
+ */
+static bool is_partial(const struct proc *proc, const struct proc_syscall *call)
+{
+	const uint64_t *arg = call->arg;
+	switch (call->nr) {
+	case SYS_write:
+	case SYS_sendto:
+	case SYS_tee:
+		return arg[2] > PIPE_BUF;
+	case SYS_sendfile:
+		return arg[3] > PIPE_BUF;
+	case SYS_splice:
+		return arg[4] > PIPE_BUF;
+	case SYS_writev:
+	case SYS_vmsplice:
+		return bytes_of(proc, arg[1], arg[2]) > PIPE_BUF;
+	case SYS_sendmsg:
+		return bytes_of_message(proc, arg[1]) > PIPE_BUF;
+	case SYS_recvfrom:
+		return arg[3] & MSG_WAITALL;
+	case SYS_recvmsg:
+		return arg[2] & MSG_WAITALL;
+	case SYS_recvmmsg:
+		return arg[2] > 1 && !(arg[3] & MSG_WAITFORONE);
+	case SYS_sendmmsg:
+		return arg[2] > 1;
+	case SYS_io_getevents:
+	case SYS_io_pgetevents:
+		return (int64_t)arg[1] > 1;
+	default:
+		return false;
+	}
 }
 
 static enum stopcost of_call(
@@ -129,7 +198,8 @@ static bool awaits_answer(const struct proc *proc, pid_t tid)
 static enum stopcost of_waiting(
 	const struct proc *proc, pid_t tid, const struct proc_syscall *call, bool filtered)
 {
-	enum stopcost cost = of_call(proc, tid, call, filtered);
+	enum stopcost cost =
+		is_partial(proc, call) ? STOPCOST_NEVER : of_call(proc, tid, call, filtered);
 	bool may_await = filtered || cost == STOPCOST_RESTART;
 	return may_await && awaits_answer(proc, tid) ? STOPCOST_NEVER : cost;
 }
@@ -161,6 +231,14 @@ static bool is_untold(const struct stopcost_seen *seen)
 	return !seen->known || (!seen->turns.run_ns && !seen->turns.count);
 }
 
+static uint64_t sleeps_of(const struct proc *proc, pid_t tid)
+{
+	struct proc_status status = {0};
+	struct ht_err *err = proc_status(proc, tid, &status);
+	ht_err_free(err);
+	return status.sleeps;
+}
+
 bool stopcost_is_timely(
 	const struct proc *proc, pid_t tid, enum stopcost cost, struct stopcost_seen *seen)
 {
@@ -171,11 +249,13 @@ bool stopcost_is_timely(
 	struct ht_err *err = proc_turns_read(proc, tid, &seen->turns);
 	seen->known = !err;
 	seen->was_running = cost == STOPCOST_RUNNING;
+	/* Between two looks it may have been in a call, and woken again. */
+	seen->sleeps = seen->was_running ? sleeps_of(proc, tid) : 0;
 	ht_err_free(err);
 	seen->running_looks = seen->was_running ? before.running_looks + 1 : 0;
 	if (is_untold(seen))
 		return seen->running_looks >= STOPCOST_MOVE_LOOKS;
-	if (!before.known || !before.was_running)
+	if (!before.known || !before.was_running || before.sleeps != seen->sleeps)
 		seen->running_since_ns = seen->turns.run_ns;
 	if (!before.known || !seen->known)
 		return false;

@@ -38,6 +38,7 @@ struct stopcost_seen {
 	unsigned running_looks; /* in a row */
 	struct proc_turns turns;
 	uint64_t running_since_ns; /* of its CPU time */
+	uint64_t sleeps;
 };
 
 /*

@@ -68,6 +68,7 @@ struct proc_status {
 	uint64_t sig_blk, sig_ign, sig_cgt, sig_pnd, shd_pnd;
 	uint64_t rss_bytes, vm_bytes, data_bytes, locked_bytes;
 	uint64_t cap_eff;
+	uint64_t sleeps;   /* how often it gave its core away by itself */
 	bool shadow_stack; /* x86_Thread_features contains shstk */
 };
 

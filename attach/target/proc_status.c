@@ -97,6 +97,8 @@ static void line_parse(const char *key, const char *value, struct proc_status *r
 		ret->shd_pnd = number(value, 16);
 	else if (!strcmp(key, "NoNewPrivs"))
 		ret->no_new_privs = number(value, 10) != 0;
+	else if (!strcmp(key, "voluntary_ctxt_switches"))
+		ret->sleeps = number(value, 10);
 	else if (!strcmp(key, "Seccomp"))
 		ret->seccomp = (int)number(value, 10);
 	else if (!strcmp(key, "x86_Thread_features"))

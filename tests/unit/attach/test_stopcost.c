@@ -82,6 +82,50 @@ START_TEST(a_timeout_makes_late_what_is_repeated)
 }
 END_TEST
 
+/* A stop would end it with the part. What is no more than a pipe takes at once has no parts. */
+START_TEST(what_may_have_done_a_part_is_not_stopped)
+{
+	ck_no_err(proc_open(getpid(), &proc));
+	ck_no_err(proc_open_mem(&proc));
+	static struct iovec few[2] = {{NULL, 4000}, {NULL, 96}},
+			    many[2] = {{NULL, 4000}, {NULL, 97}};
+	static const struct msghdr small = {.msg_iov = few, .msg_iovlen = 2},
+				   large = {.msg_iov = many, .msg_iovlen = 2};
+	const struct {
+		long nr;
+		uint64_t arg[5];
+		bool is_partial;
+	} row[] = {
+		{SYS_write, {0, 0, 4096}, false},
+		{SYS_write, {0, 0, 4097}, true},
+		{SYS_sendto, {0, 0, 4097}, true},
+		{SYS_sendfile, {0, 0, 0, 4097}, true},
+		{SYS_splice, {0, 0, 0, 0, 4097}, true},
+		{SYS_writev, {0, (uintptr_t)few, 2}, false},
+		{SYS_writev, {0, (uintptr_t)many, 2}, true},
+		{SYS_writev, {0, 0, 2}, false},
+		{SYS_sendmsg, {0, (uintptr_t)&small}, false},
+		{SYS_sendmsg, {0, (uintptr_t)&large}, true},
+		{SYS_read, {0, 0, 1 << 20}, false},
+		{SYS_recvfrom, {0, 0, 1 << 20, 0}, false},
+		{SYS_recvfrom, {0, 0, 1 << 20, MSG_WAITALL}, true},
+		{SYS_recvmsg, {0, 0, MSG_WAITALL}, true},
+		{SYS_recvmmsg, {0, 0, 1, 0}, false},
+		{SYS_recvmmsg, {0, 0, 2, 0}, true},
+		{SYS_recvmmsg, {0, 0, 2, MSG_WAITFORONE}, false},
+		{SYS_sendmmsg, {0, 0, 2}, true},
+		{SYS_io_getevents, {0, 1, 9}, false},
+		{SYS_io_getevents, {0, 2, 9}, true},
+	};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(row); i++) {
+		const uint64_t *a = row[i].arg;
+		enum stopcost told = cost(row[i].nr, a[0], a[1], a[2], a[3], a[4], false);
+		ck_assert_msg((told == STOPCOST_NEVER) == row[i].is_partial, "row %zu", i);
+	}
+	proc_close(&proc);
+}
+END_TEST
+
 START_TEST(threads_that_are_in_no_call)
 {
 	struct proc_syscall call = {.where = PROC_RUNNING};
@@ -202,6 +246,9 @@ START_TEST(a_thread_that_has_run_is_timely)
 		usleep(1000);
 	ck_assert_uint_ge(seen.turns.run_ns, seen.running_since_ns + STOPCOST_MOVE_NS);
 	ck_assert(stopcost_is_timely(&proc, spinning.pid, STOPCOST_RUNNING, &seen));
+	/* It may have slept between the looks, in a call that it has just come back to. */
+	seen.sleeps--;
+	ck_assert(!stopcost_is_timely(&proc, spinning.pid, STOPCOST_RUNNING, &seen));
 	/* It may still be in the tail of the call in which it was last seen. */
 	uint64_t before_ns = seen.turns.run_ns;
 	seen.was_running = false;
@@ -255,6 +302,7 @@ START_TEST(a_kernel_that_tells_no_cpu_time)
 END_TEST
 
 HT_SUITE("attach/stopcost", a_timeout_makes_late_what_is_repeated, threads_that_are_in_no_call,
-	sockets_tell_their_timeouts, a_thread_that_waits_for_its_supervisor_is_not_stopped,
+	what_may_have_done_a_part_is_not_stopped, sockets_tell_their_timeouts,
+	a_thread_that_waits_for_its_supervisor_is_not_stopped,
 	a_thread_that_waits_for_a_file_system_of_a_program_is_not_stopped,
 	a_thread_that_has_run_is_timely, a_kernel_that_tells_no_cpu_time)
