@@ -414,6 +414,30 @@ static void compare_slots(
 /* --- the whole
  * ------------------------------------------------------------------------------------------ */
 
+/* The dynamic linker maps a file as a whole, with the rights of its first segment, and then the
+ * others over it, one after the other. */
+static bool is_mapped_over(const struct proc_map *map, const struct module *module,
+	const struct module_segment *segment)
+{
+	raddr_t at = ht_align_down(module->bias + segment->vaddr, HT_PAGE_BYTES);
+	return map->inode != module->inode || !segment->filesz ||
+	       (map->exec == !!(segment->flags & PF_X) &&
+		       map->offset + (at - map->lo) ==
+			       ht_align_down(segment->offset, HT_PAGE_BYTES));
+}
+
+static bool is_mapped_whole(const struct proc_maps *maps, const struct module *module)
+{
+	for (size_t i = 0; i < module->segment_count; i++) {
+		const struct module_segment *segment = &module->segment[i];
+		const struct proc_map *map = proc_maps_find(maps, module->bias + segment->vaddr);
+		if (!map || !is_mapped_over(map, module, segment))
+			return false;
+	}
+	return true;
+}
+
+/* One that is just being loaded, where it was before, says nothing of what it will be. */
 static struct ht_err *take_modules(const struct modules *modules, struct residue *residue)
 {
 	residue->module = calloc(modules->count + 1, sizeof(*residue->module));
@@ -421,7 +445,7 @@ static struct ht_err *take_modules(const struct modules *modules, struct residue
 		return ht_err_new(HT_ERR_NOMEM, "no memory for %zu modules", modules->count);
 	for (size_t i = 0; i < modules->count; i++) {
 		const struct module *module = &modules->module[i];
-		if (module->inode)
+		if (module->inode && is_mapped_whole(&residue->maps, module))
 			residue->module[residue->module_count++] = (struct loaded){
 				.lo = module->lo, .hi = module->hi, .inode = module->inode};
 	}

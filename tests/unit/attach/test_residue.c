@@ -5,6 +5,7 @@
  */
 #include "attach/inject/residue.h"
 
+#include <elf.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,14 +34,14 @@ static void link_part(const struct stage *stage, const char *part)
 	ck_assert_int_eq(symlinkat(target, stage->proc.dir_fd, part), 0);
 }
 
-static void stage_begin(struct stage *ret)
+static void stage_begin_with(struct stage *ret, const struct modules *modules)
 {
 	static const char *const parts[] = {"stat", "maps", "exe", "pagemap", "fd", "status"};
 	char name[64];
 	*ret = (struct stage){.directory = files_directory()};
 	ck_no_err(proc_open(getpid(), &ret->proc));
 	ck_no_err(proc_open_mem(&ret->proc));
-	ck_no_err(residue_create(&ret->proc, &(struct modules){0}, &ret->residue));
+	ck_no_err(residue_create(&ret->proc, modules, &ret->residue));
 	ck_no_err(journal_create(&ret->journal));
 	journal_begin(&ret->journal, 0x7000000000, 1 << 20, 0x7000001000);
 	journal_set_sockets(&ret->journal, -1, INODE, INODE + 1);
@@ -53,6 +54,11 @@ static void stage_begin(struct stage *ret)
 	ck_assert_int_eq(mkdirat(ret->proc.dir_fd, "task", 0700), 0);
 	snprintf(name, sizeof(name), "task/%d", getpid());
 	link_part(ret, name);
+}
+
+static void stage_begin(struct stage *ret)
+{
+	stage_begin_with(ret, &(struct modules){0});
 }
 
 static void remove_part(const struct stage *stage, const char *part)
@@ -253,9 +259,94 @@ START_TEST(a_slot_whose_library_is_gone)
 }
 END_TEST
 
+/* --- a library that is being loaded --- */
+
+#define LIBRARY_PAGES 4u
+
+struct library {
+	struct module module;
+	uint8_t *at;
+	int fd;
+};
+
+/* As the dynamic linker begins: all of the file, as its first segment. */
+static void library_begin(struct library *ret)
+{
+	static const int flags[LIBRARY_PAGES] = {PF_R, PF_R | PF_X, PF_R, PF_R | PF_W};
+	struct stat file;
+	*ret = (struct library){.fd = memfd_create("library", MFD_CLOEXEC)};
+	ck_assert_int_eq(ftruncate(ret->fd, LIBRARY_PAGES * HT_PAGE_BYTES), 0);
+	ck_assert_int_eq(fstat(ret->fd, &file), 0);
+	ret->at = mmap(NULL, LIBRARY_PAGES * HT_PAGE_BYTES, PROT_READ, MAP_PRIVATE, ret->fd, 0);
+	ck_assert_ptr_ne(ret->at, MAP_FAILED);
+	ret->module = (struct module){.bias = (raddr_t)(uintptr_t)ret->at,
+		.lo = (raddr_t)(uintptr_t)ret->at,
+		.hi = (raddr_t)(uintptr_t)ret->at + LIBRARY_PAGES * HT_PAGE_BYTES,
+		.inode = file.st_ino,
+		.segment_count = LIBRARY_PAGES};
+	/* The last one's file bytes are the third's, too. */
+	for (size_t i = 0; i < LIBRARY_PAGES; i++)
+		ret->module.segment[i] = (struct module_segment){.vaddr = i * HT_PAGE_BYTES,
+			.memsz = HT_PAGE_BYTES,
+			.filesz = HT_PAGE_BYTES,
+			.offset = (i < 3 ? i : 2) * HT_PAGE_BYTES,
+			.flags = (uint32_t)flags[i]};
+}
+
+static void library_map(const struct library *library, size_t segment)
+{
+	const struct module_segment *s = &library->module.segment[segment];
+	int rights =
+		PROT_READ | (s->flags & PF_X ? PROT_EXEC : 0) | (s->flags & PF_W ? PROT_WRITE : 0);
+	ck_assert_ptr_ne(mmap(library->at + s->vaddr, HT_PAGE_BYTES, rights,
+				 MAP_PRIVATE | MAP_FIXED, library->fd, (off_t)s->offset),
+		MAP_FAILED);
+}
+
+/* Segments up to `before` were mapped when the picture was taken, the others since. */
+static struct residue_report load_library(size_t before, bool then_change)
+{
+	struct library library;
+	struct stage stage;
+	library_begin(&library);
+	for (size_t i = 1; i < before; i++)
+		library_map(&library, i);
+	stage_begin_with(&stage, &(struct modules){.module = &library.module, .count = 1});
+	for (size_t i = before; i < LIBRARY_PAGES; i++)
+		library_map(&library, i);
+	if (then_change)
+		ck_assert_int_eq(mprotect(library.at + HT_PAGE_BYTES, HT_PAGE_BYTES, PROT_READ), 0);
+	struct residue_report report = stage_end(&stage);
+	munmap(library.at, LIBRARY_PAGES * HT_PAGE_BYTES);
+	close(library.fd);
+	return report;
+}
+
+#define LOADING_TEST(name, before)                                                                 \
+	START_TEST(name)                                                                           \
+	{                                                                                          \
+		struct residue_report report = load_library(before, false);                        \
+		check_equal(&report);                                                              \
+	}                                                                                          \
+	END_TEST
+
+LOADING_TEST(a_library_without_its_code, 1)
+LOADING_TEST(a_library_without_its_constants, 2)
+LOADING_TEST(a_library_without_its_data, 3)
+LOADING_TEST(a_library_that_is_loaded, LIBRARY_PAGES)
+
+START_TEST(a_library_that_was_changed)
+{
+	struct residue_report report = load_library(LIBRARY_PAGES, true);
+	ck_assert_msg(strstr(report.maps, "differs"), "%s", report.maps);
+}
+END_TEST
+
 HT_SUITE("attach/inject/residue", nothing_differs, descriptors_that_cannot_be_listed,
 	a_descriptor_that_cannot_be_read,
 	a_descriptor_of_ours_is_named_before_one_that_cannot_be_read,
 	a_descriptor_of_ours_in_the_table_of_a_thread, a_table_that_cannot_be_read,
 	a_thread_that_cannot_be_read, a_thread_that_has_ended, a_slot_that_cannot_be_read,
-	a_slot_in_whose_place_is_another_file, a_slot_whose_library_is_gone)
+	a_slot_in_whose_place_is_another_file, a_slot_whose_library_is_gone,
+	a_library_without_its_code, a_library_without_its_constants, a_library_without_its_data,
+	a_library_that_is_loaded, a_library_that_was_changed)
