@@ -30,7 +30,8 @@
 #define WORKERS_WAIT_NS (3 * CLOCK_NS_PER_S)
 #define WORKERS_LOOK_MS 100
 
-#define ANSWER_WAIT_MS 10000
+#define ANSWER_WAIT_MS 10000u
+#define ANSWER_STEP_MS 100u
 #define FAILURES_MAX   10u /* in a row, of a daemon that is gone: it is heard no more */
 
 enum message_kind { MESSAGE_SLACK = 1, MESSAGE_IMAGE, MESSAGE_DONE };
@@ -71,27 +72,32 @@ static struct ht_err *tell(struct guardian *guardian, const struct message *mess
 	return NULL;
 }
 
-/* A stopped guardian, or one that gets no processor, is waited for. */
+/* A stopped guardian, or one that gets no processor, is waited for, as long as we had the time
+ * ourselves. */
 static struct ht_err *hear_answer(struct guardian *guardian, uint32_t kind)
 {
 	struct answer answer = {0};
 	struct pollfd wait = {.fd = guardian->fd, .events = POLLIN};
-	uint64_t end_ns = clock_mono_ns() + ANSWER_WAIT_MS * CLOCK_NS_PER_MS;
 
-	while (clock_mono_ns() < end_ns) {
-		ssize_t got = -1;
-		if (poll(&wait, 1, ANSWER_WAIT_MS) > 0)
-			got = recv(guardian->fd, &answer, sizeof(answer), MSG_DONTWAIT);
+	for (unsigned waited_ms = 0; waited_ms < ANSWER_WAIT_MS; waited_ms += ANSWER_STEP_MS) {
+		int ready = poll(&wait, 1, ANSWER_STEP_MS);
+		ssize_t got =
+			ready > 0 ? recv(guardian->fd, &answer, sizeof(answer), MSG_DONTWAIT) : -1;
 		if (got == 0)
 			return ht_err_new(HT_ERR_REFUSED, "the guardian process has ended");
 		if (got == (ssize_t)sizeof(answer) && answer.kind == kind)
-			break;
-		clock_sleep_ns(CLOCK_NS_PER_MS);
+			return answer.whole
+				       ? NULL
+				       : ht_err_new(HT_ERR_REFUSED,
+						 "the guardian process has not got what it needs: "
+						 "no descriptor is free there (ulimit -n)");
+		if (ready)
+			clock_sleep_ns(CLOCK_NS_PER_MS);
 	}
-	return answer.kind == kind && answer.whole
-		       ? NULL
-		       : ht_err_new(HT_ERR_REFUSED,
-				 "the guardian process does not understand what it is told");
+	return ht_err_new(HT_ERR_REFUSED,
+		"the guardian process has not answered for %u s: somebody stopped it, or the "
+		"machine has no processor for it; try again",
+		ANSWER_WAIT_MS / 1000);
 }
 
 static struct ht_err *tell_and_hear(

@@ -202,7 +202,7 @@ START_TEST(what_did_not_arrive_whole_is_an_error)
 	ck_no_err(guardian_tell_image(&guardian, memfd));
 	ck_assert_int_eq(prlimit(guardian.pid, RLIMIT_NOFILE, &none, NULL), 0);
 	ck_no_err(guardian_tell_slack(&guardian, &slack));
-	ck_err_says(guardian_tell_image(&guardian, memfd), HT_ERR_REFUSED, "does not understand");
+	ck_err_says(guardian_tell_image(&guardian, memfd), HT_ERR_REFUSED, "no descriptor is free");
 	struct child dead = {.pid = guardian.pid};
 	kill(guardian.pid, SIGKILL);
 	run_until(!lives(&dead), PATIENCE_MS);
