@@ -371,6 +371,8 @@ static const struct swept {
 	{{"kills:none"}, "kills:none: FAILED after ", 1},
 	{{"rescue", "run"}, "\nrun: no failure, ", 1},
 	{{"rescue", "run"}, "\n2 sweeps, 1 failed\n", 1},
+	{{"faults"}, "faults: no failure, ", 0},
+	{{"changes"}, "changes: FAILED after ", 1},
 	{{"nothing"}, "", 2},
 	{{"--calls"}, "", 2},
 };
@@ -395,6 +397,16 @@ START_TEST(a_sweep_runs_what_it_is_told)
 		"echo '50%: Checks: 2, Failures: 1, Errors: 0'; exit 1");
 	program("out/release/tests/integration/test_sweep",
 		"echo '100%: Checks: 0, Failures: 0, Errors: 0'");
+	program("out/release/tests/integration/test_faults",
+		"echo 'Value of cmsg->duration (-2124633648) too big to pack'\n"
+		"echo '0%: Checks: 1, Failures: 0, Errors: 1'\n"
+		"echo 'a.c:1:E:case:case:0: (after this point) Early exit with return value 2'; "
+		"exit 1");
+	program("out/release/tests/integration/test_change_sweep",
+		"echo 'Value of cmsg->duration (-2124633648) too big to pack'\n"
+		"echo '0%: Checks: 2, Failures: 1, Errors: 1'\n"
+		"echo 'a.c:1:E:case:case:0: (after this point) Early exit with return value 2'\n"
+		"echo 'a.c:1:F:other:other:0: it died'; exit 1");
 	snprintf(path, sizeof(path), "PATH=%s:%s", tmpdir_path("bin"), getenv("PATH"));
 	for (size_t i = 0; i < HT_ARRAY_SIZE(swept); i++) {
 		const struct swept *s = &swept[i];
