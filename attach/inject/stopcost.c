@@ -75,27 +75,35 @@ static uint64_t bytes_of_message(const struct proc *proc, raddr_t at)
 		       : 0;
 }
 
+/* A pipe takes so much as a whole, or not yet; so does AF_UNIX. */
+static bool may_be_parted(const struct proc *proc, pid_t tid, uint64_t fd, uint64_t bytes)
+{
+	return bytes > PIPE_BUF || (bytes > 1 && descriptor_takes_parts(proc, tid, (int)fd));
+}
+
 /*
  * May it have done a part of what it waits for? It would end with that, as no call does that no
  * signal interrupts; and programs rely on that: write(2) of much into a pipe, recv(2) of all.
  */
-static bool is_partial(const struct proc *proc, const struct proc_syscall *call)
+static bool is_partial(const struct proc *proc, pid_t tid, const struct proc_syscall *call)
 {
 	const uint64_t *arg = call->arg;
 	switch (call->nr) {
 	case SYS_write:
 	case SYS_sendto:
+		return may_be_parted(proc, tid, arg[0], arg[2]);
+	case SYS_writev:
+		return may_be_parted(proc, tid, arg[0], bytes_of(proc, arg[1], arg[2]));
+	case SYS_sendmsg:
+		return may_be_parted(proc, tid, arg[0], bytes_of_message(proc, arg[1]));
+	case SYS_sendfile:
+		return may_be_parted(proc, tid, arg[0], arg[3]);
+	case SYS_splice:
+		return may_be_parted(proc, tid, arg[2], arg[4]);
 	case SYS_tee:
 		return arg[2] > PIPE_BUF;
-	case SYS_sendfile:
-		return arg[3] > PIPE_BUF;
-	case SYS_splice:
-		return arg[4] > PIPE_BUF;
-	case SYS_writev:
 	case SYS_vmsplice:
 		return bytes_of(proc, arg[1], arg[2]) > PIPE_BUF;
-	case SYS_sendmsg:
-		return bytes_of_message(proc, arg[1]) > PIPE_BUF;
 	case SYS_recvfrom:
 		return arg[3] & MSG_WAITALL;
 	case SYS_recvmsg:
@@ -199,7 +207,7 @@ static enum stopcost of_waiting(
 	const struct proc *proc, pid_t tid, const struct proc_syscall *call, bool filtered)
 {
 	enum stopcost cost =
-		is_partial(proc, call) ? STOPCOST_NEVER : of_call(proc, tid, call, filtered);
+		is_partial(proc, tid, call) ? STOPCOST_NEVER : of_call(proc, tid, call, filtered);
 	bool may_await = filtered || cost == STOPCOST_RESTART;
 	return may_await && awaits_answer(proc, tid) ? STOPCOST_NEVER : cost;
 }

@@ -92,28 +92,47 @@ struct ht_err *descriptor_tables(const struct proc *proc, struct proc_tids *ret)
 	return NULL;
 }
 
-/* Only a socket is ever taken: the close of another file might mean something to it. */
-static bool is_socket(const struct proc *proc, pid_t tid, int fd)
+static bool leads_to(const struct proc *proc, pid_t tid, int fd, const char *what)
 {
 	char name[48];
 	char *link = NULL;
 	snprintf(name, sizeof(name), "task/%d/fd/%d", tid, fd);
 	struct ht_err *err = proc_link(proc, name, &link);
-	bool socket = !err && strncmp(link, "socket:", strlen("socket:")) == 0;
+	bool leads = !err && strncmp(link, what, strlen(what)) == 0;
 	ht_err_free(err);
 	free(link);
-	return socket;
+	return leads;
+}
+
+/* Only a socket is ever taken: the close of another file might mean something to it. */
+static int take_socket(const struct proc *proc, pid_t tid, int fd)
+{
+	return leads_to(proc, tid, fd, "socket:") ? descriptor_take(proc, tid, fd) : -1;
 }
 
 bool descriptor_has_timeout(const struct proc *proc, pid_t tid, int fd, int option)
 {
 	struct timeval timeout = {0};
 	socklen_t length = sizeof(timeout);
-	int own = is_socket(proc, tid, fd) ? descriptor_take(proc, tid, fd) : -1;
+	int own = take_socket(proc, tid, fd);
 
 	if (own < 0)
 		return false;
 	bool known = getsockopt(own, SOL_SOCKET, option, &timeout, &length) == 0;
 	close(own);
 	return known && (timeout.tv_sec || timeout.tv_usec);
+}
+
+bool descriptor_takes_parts(const struct proc *proc, pid_t tid, int fd)
+{
+	int domain = AF_UNIX, type = 0;
+	socklen_t domain_length = sizeof(domain), type_length = sizeof(type);
+	int own = take_socket(proc, tid, fd);
+
+	if (own < 0)
+		return leads_to(proc, tid, fd, "/dev/");
+	bool known = getsockopt(own, SOL_SOCKET, SO_DOMAIN, &domain, &domain_length) == 0 &&
+		     getsockopt(own, SOL_SOCKET, SO_TYPE, &type, &type_length) == 0;
+	close(own);
+	return known && domain != AF_UNIX && type == SOCK_STREAM;
 }

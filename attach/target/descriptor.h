@@ -30,3 +30,7 @@ struct ht_err *descriptor_tables(const struct proc *proc, struct proc_tids *ret)
 /* Does the socket `fd` of the target end its waits by itself? `option`: SO_RCVTIMEO or SO_SNDTIMEO.
  * False also for what is no socket. */
 bool descriptor_has_timeout(const struct proc *proc, pid_t tid, int fd, int option);
+
+/* May the kernel take some bytes of a short write to `fd`, and wait before it takes the others? A
+ * stream of the network does, and a terminal: true for any device. */
+bool descriptor_takes_parts(const struct proc *proc, pid_t tid, int fd);

@@ -2,6 +2,7 @@
 #include "attach/inject/stopcost.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/filter.h>
 #include <linux/futex.h>
 #include <linux/io_uring.h>
@@ -96,16 +97,16 @@ START_TEST(what_may_have_done_a_part_is_not_stopped)
 		uint64_t arg[5];
 		bool is_partial;
 	} row[] = {
-		{SYS_write, {0, 0, 4096}, false},
-		{SYS_write, {0, 0, 4097}, true},
-		{SYS_sendto, {0, 0, 4097}, true},
+		{SYS_write, {NONE, 0, 4096}, false},
+		{SYS_write, {NONE, 0, 4097}, true},
+		{SYS_sendto, {NONE, 0, 4097}, true},
 		{SYS_sendfile, {0, 0, 0, 4097}, true},
 		{SYS_splice, {0, 0, 0, 0, 4097}, true},
-		{SYS_writev, {0, (uintptr_t)few, 2}, false},
-		{SYS_writev, {0, (uintptr_t)many, 2}, true},
-		{SYS_writev, {0, 0, 2}, false},
-		{SYS_sendmsg, {0, (uintptr_t)&small}, false},
-		{SYS_sendmsg, {0, (uintptr_t)&large}, true},
+		{SYS_writev, {NONE, (uintptr_t)few, 2}, false},
+		{SYS_writev, {NONE, (uintptr_t)many, 2}, true},
+		{SYS_writev, {NONE, 0, 2}, false},
+		{SYS_sendmsg, {NONE, (uintptr_t)&small}, false},
+		{SYS_sendmsg, {NONE, (uintptr_t)&large}, true},
 		{SYS_read, {0, 0, 1 << 20}, false},
 		{SYS_recvfrom, {0, 0, 1 << 20, 0}, false},
 		{SYS_recvfrom, {0, 0, 1 << 20, MSG_WAITALL}, true},
@@ -122,6 +123,36 @@ START_TEST(what_may_have_done_a_part_is_not_stopped)
 		enum stopcost told = cost(row[i].nr, a[0], a[1], a[2], a[3], a[4], false);
 		ck_assert_msg((told == STOPCOST_NEVER) == row[i].is_partial, "row %zu", i);
 	}
+	proc_close(&proc);
+}
+END_TEST
+
+/* Of a short write too, they take what fits. */
+START_TEST(networks_and_terminals_take_parts)
+{
+	int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+	int tcp = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int udp = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int local = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int ends[2];
+	ck_assert(terminal >= 0 && tcp >= 0 && udp >= 0 && local >= 0);
+	ck_assert_int_eq(pipe2(ends, O_CLOEXEC), 0);
+	const struct {
+		int fd;
+		bool takes_parts;
+	} row[] = {{terminal, true}, {tcp, true}, {udp, false}, {local, false}, {ends[1], false}};
+
+	ck_no_err(proc_open(getpid(), &proc));
+	for (size_t i = 0; i < HT_ARRAY_SIZE(row); i++) {
+		uint64_t fd = (uint64_t)row[i].fd;
+		bool two = cost(SYS_write, fd, 0, 2, 0, 0, false) == STOPCOST_NEVER;
+		ck_assert_msg(two == row[i].takes_parts, "row %zu", i);
+		ck_assert_int_eq(cost(SYS_sendto, fd, 0, 1, 0, 0, false), STOPCOST_RESTART);
+		ck_assert_int_eq(
+			cost(SYS_sendto, fd, 0, PIPE_BUF + 1, 0, 0, false), STOPCOST_NEVER);
+		close(row[i].fd);
+	}
+	close(ends[0]);
 	proc_close(&proc);
 }
 END_TEST
@@ -302,7 +333,7 @@ START_TEST(a_kernel_that_tells_no_cpu_time)
 END_TEST
 
 HT_SUITE("attach/stopcost", a_timeout_makes_late_what_is_repeated, threads_that_are_in_no_call,
-	what_may_have_done_a_part_is_not_stopped, sockets_tell_their_timeouts,
-	a_thread_that_waits_for_its_supervisor_is_not_stopped,
+	what_may_have_done_a_part_is_not_stopped, networks_and_terminals_take_parts,
+	sockets_tell_their_timeouts, a_thread_that_waits_for_its_supervisor_is_not_stopped,
 	a_thread_that_waits_for_a_file_system_of_a_program_is_not_stopped,
 	a_thread_that_has_run_is_timely, a_kernel_that_tells_no_cpu_time)
