@@ -426,8 +426,11 @@ bool guardian_dismiss(struct guardian *guardian, uint64_t patience_ns)
 	ht_err_free(err);
 	close(guardian->fd);
 	guardian->fd = -1;
-	return is_reaped_within(guardian->pid, patience_ns) || killed ||
-	       kill(guardian->pid, SIGKILL) == 0;
+	if (is_reaped_within(guardian->pid, patience_ns))
+		return true;
+	/* It holds the lock until it is dead. */
+	killed |= kill(guardian->pid, SIGKILL) == 0;
+	return is_reaped_within(guardian->pid, patience_ns) || killed;
 }
 
 void guardian_leave(struct guardian *guardian)

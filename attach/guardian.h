@@ -33,8 +33,9 @@ HT_MUST_CHECK
 struct ht_err *guardian_hand_image(struct guardian *guardian, int memfd);
 /* Nothing is left to guard: it exits, and is reaped. One that does not (somebody stopped it, or it
  * gets no processor) within `patience_ns` of ours, in which a time that the machine gives to
- * neither of us does not count, is killed and left to init: it waited for us, and makes no call any
- * more. False: it could not be killed either, and may be at work. */
+ * neither of us does not count, is killed, waited for as long again, and then left to init: it
+ * waited for us, and makes no call any more. False: it could not be killed either, and may be at
+ * work. */
 bool guardian_dismiss(struct guardian *guardian, uint64_t patience_ns);
 /* We could not take everything out: it goes on trying by itself. */
 void guardian_leave(struct guardian *guardian);

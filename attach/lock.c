@@ -20,7 +20,7 @@
 #include "attach/target/clock.h"
 
 #define PIDFS_MAGIC 0x50494446
-#define TRIES	    20u /* who only asks has it for a moment */
+#define TRIES	    1000u /* who only asks has it for a moment, who dies until it has got a processor */
 
 static socklen_t name_of(const struct proc *proc, struct sockaddr_un *ret)
 {
@@ -92,7 +92,14 @@ static struct ht_err *take_name(const struct proc *proc, int *ret)
 	*ret = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (*ret < 0)
 		return ht_err_sys(errno, "cannot make a socket");
-	return bind(*ret, (struct sockaddr *)&addr, bytes) == 0 ? NULL : is_taken(proc);
+	for (unsigned attempt = 0; attempt < TRIES; attempt++) {
+		if (bind(*ret, (struct sockaddr *)&addr, bytes) == 0)
+			return NULL;
+		if (errno != EADDRINUSE)
+			return ht_err_sys(errno, "cannot name a socket");
+		clock_sleep_ns(CLOCK_NS_PER_MS);
+	}
+	return is_taken(proc);
 }
 
 static struct ht_err *take_file(const struct proc *proc, int *ret)

@@ -121,6 +121,13 @@ static enum exit_status session_status(const struct session_report *report)
 	return EXIT_DONE;
 }
 
+/* What is not as it should be is said in any case. */
+static bool is_to_be_said(const struct options *options, const struct session_report *report)
+{
+	enum exit_status status = session_status(report);
+	return !options->quiet || (status != EXIT_DONE && status != EXIT_TARGET_ENDED);
+}
+
 static struct ht_err *name_output(struct options *options, pid_t pid)
 {
 	char *name;
@@ -166,7 +173,7 @@ static enum exit_status run_attach(struct options *options)
 	bound_words(err ? status_of(err) : session_status(&report));
 	if (err)
 		return complain(err);
-	if (!options->quiet)
+	if (is_to_be_said(options, &report))
 		print_session(&report, options->output);
 	if (options->json && strcmp(options->output, "-") != 0)
 		err = print_session_json(&report, options->pid, options->output);
@@ -187,9 +194,6 @@ static enum exit_status complain_of_command(const char *name, int sys)
 static struct ht_err *tell(const struct options *options, const struct session_report *report,
 	const struct launch *launch, const char *output)
 {
-	enum exit_status status = session_status(report);
-	bool bad = status != EXIT_DONE && status != EXIT_TARGET_ENDED;
-
 	if (options->json)
 		return print_session_json(report, launch->pid, output);
 	if (launch->late && !options->quiet)
@@ -197,7 +201,7 @@ static struct ht_err *tell(const struct options *options, const struct session_r
 			"heaptap: %s had begun to run before it was tapped: what it did first is "
 			"not in the trace\n",
 			report->comm);
-	if (!options->quiet || bad)
+	if (is_to_be_said(options, report))
 		print_session(report, output);
 	return NULL;
 }

@@ -147,8 +147,10 @@ static void stop_with_escapes(struct tap *tap)
 {
 	kill(tap->run.pid, SIGINT);
 	int status = run_wait(&tap->run, 60000);
-	char *out = run_out(&tap->run);
-	ck_assert_msg(status == 0 || status == 6, "status %d: %s", status, run_err(&tap->run));
+	char *out = run_out(&tap->run), *err = run_err(&tap->run);
+	ck_assert_msg(status == 0 || status == 6, "status %d: %s", status, err);
+	/* Also where only errors are to be said. */
+	ck_assert_msg(!err[0] == (status == 0), "status %d: %s", status, err);
 	json_t *attach = report_parse(out);
 	size_t left = heaptap_mappings(tap->target);
 	ck_assert_uint_le(left, 1);
@@ -157,6 +159,7 @@ static void stop_with_escapes(struct tap *tap)
 	size_t all;
 	ck_assert_uint_eq(gotwords_tapped(tap->target, "", &all), 0);
 	json_decref(attach);
+	free(err);
 	free(out);
 	run_deinit(&tap->run);
 }
@@ -167,7 +170,7 @@ START_TEST(escaped_addresses)
 	start_target(&victim, "escape", NULL);
 	for (int round = 0; round < 5; round++) {
 		struct tap tap;
-		tap_start(&tap, victim.pid, NULL);
+		tap_start(&tap, victim.pid, (const char *[]){"-q", NULL});
 		tap_wait_on(&tap, "/escape");
 		free(victim_ask(&victim, "take", ANSWER_MS));
 		free(victim_ask(&victim, "use", ANSWER_MS));
@@ -196,7 +199,7 @@ START_TEST(addresses_in_registers)
 	start_target(&victim, "hoist", NULL);
 	for (int round = 0; round < 30; round++) {
 		struct tap tap;
-		tap_start(&tap, victim.pid, NULL);
+		tap_start(&tap, victim.pid, (const char *[]){"-q", NULL});
 		tap_wait_on(&tap, "/hoist");
 		free(victim_ask(&victim, "restart", ANSWER_MS));
 		char *at_restart = victim_ask(&victim, "count", ANSWER_MS);

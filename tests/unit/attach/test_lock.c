@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One heaptap per process, and who has just been killed is none any more.
+ */
+#include "attach/lock.h"
+
+#include <unistd.h>
+
+#include "tests/support/child.h"
+#include "tests/support/ht_check.h"
+
+#define DYING_US 300000
+
+static void hold(const void *for_us)
+{
+	struct proc proc;
+	struct lock lock;
+	if (proc_open(getppid(), &proc) || lock_take(&proc, &lock))
+		_exit(1);
+	child_ready(0);
+	if (!for_us)
+		child_wait();
+	usleep(*(const unsigned *)for_us);
+	_exit(0);
+}
+
+START_TEST(another_has_it)
+{
+	struct child child = child_fork(hold, NULL);
+	struct proc proc;
+	struct lock lock;
+	ck_no_err(proc_open(getpid(), &proc));
+	ck_assert(lock_is_held(&proc));
+	ck_err_says(lock_take(&proc, &lock), HT_ERR_REFUSED, "in the hands of another");
+	child_kill(&child);
+	ck_no_err(lock_take(&proc, &lock));
+	lock_release(&lock);
+	ck_assert(!lock_is_held(&proc));
+	proc_close(&proc);
+}
+END_TEST
+
+START_TEST(another_is_dying)
+{
+	const unsigned for_us = DYING_US;
+	struct proc proc;
+	struct lock lock;
+	(void)child_fork(hold, &for_us);
+	ck_no_err(proc_open(getpid(), &proc));
+	ck_no_err(lock_take(&proc, &lock));
+	lock_release(&lock);
+	proc_close(&proc);
+}
+END_TEST
+
+HT_SUITE("attach/lock", another_has_it, another_is_dying)
