@@ -92,8 +92,8 @@ static inline bool kept_goes_on(
 static inline bool kept_link_holds(const struct trace *trace, uint64_t link, struct trace_span span)
 {
 	int64_t at = load_relaxed(&trace->link_at[link]);
-	/* As unsigned: 0 and what is positive are below. */
-	return ht_likely((uint64_t)at >= -span.words) &&
+	/* -1 is the first word below `hi`; of 0 and what is positive this makes too much. */
+	return ht_likely(~(uint64_t)at < span.words) &&
 	       ht_likely(span.hi[at] == trace->link_word[link]);
 }
 

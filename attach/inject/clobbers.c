@@ -11,6 +11,6 @@ static enum codewalk_answer visit(void *context, const struct codewalk_instructi
 
 bool clobbers_all(codewalk_read *read, void *context, raddr_t entry)
 {
-	return codewalk_run(
-		&(struct codewalk){.read = read, .read_context = context, .visit = visit}, entry);
+	const struct codewalk walk = {.read = read, .read_context = context, .visit = visit};
+	return codewalk_run(&walk, entry) == CODEWALK_HIT;
 }

@@ -18,6 +18,7 @@ struct walk {
 	raddr_t block[BLOCKS_MAX]; /* the first `done` of them were looked at */
 	size_t count, done;
 	unsigned steps;
+	bool cut;
 };
 
 static void add_block(struct walk *walk, raddr_t at)
@@ -25,6 +26,7 @@ static void add_block(struct walk *walk, raddr_t at)
 	for (size_t i = 0; i < walk->count; i++)
 		if (walk->block[i] == at)
 			return;
+	walk->cut |= walk->count == BLOCKS_MAX;
 	if (walk->count < BLOCKS_MAX)
 		walk->block[walk->count++] = at;
 }
@@ -84,8 +86,9 @@ static bool visit_block(struct walk *walk, raddr_t at)
 		ZydisDecodedInstruction head;
 		ZydisDecodedOperand operand[ZYDIS_MAX_OPERAND_COUNT];
 		if (!decode(walk, at, &head, operand))
-			return false;
-		struct codewalk_instruction instruction = {.at = at, .kind = kind_of(&head)};
+			break;
+		struct codewalk_instruction instruction = {
+			.at = at, .bytes = head.length, .kind = kind_of(&head)};
 		if (leads_on(instruction.kind))
 			read_target(&head, &operand[0], &instruction);
 		enum codewalk_answer answer =
@@ -94,31 +97,33 @@ static bool visit_block(struct walk *walk, raddr_t at)
 			return true;
 		if (instruction.direct && answer == CODEWALK_FOLLOW)
 			add_block(walk, instruction.to);
-		if (instruction.kind == CODEWALK_JUMP || instruction.kind == CODEWALK_END)
+		if (instruction.kind == CODEWALK_JUMP || instruction.kind == CODEWALK_END ||
+			answer == CODEWALK_LEAVE)
 			return false;
 		at += head.length;
 	}
+	walk->cut = true;
 	return false;
 }
 
-bool codewalk_run(const struct codewalk *codewalk, raddr_t entry)
+enum codewalk_result codewalk_run(const struct codewalk *codewalk, raddr_t entry)
 {
 	struct walk walk = {.codewalk = codewalk, .steps = STEPS_MAX};
 	ZydisDecoderInit(&walk.decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
 	add_block(&walk, entry);
-	while (walk.done < walk.count && walk.steps > 0)
+	while (walk.done < walk.count)
 		if (visit_block(&walk, walk.block[walk.done++]))
-			return true;
-	return false;
+			return CODEWALK_HIT;
+	return walk.cut ? CODEWALK_CUT : CODEWALK_SEEN;
 }
 
 #else
 
-bool codewalk_run(const struct codewalk *codewalk, raddr_t entry)
+enum codewalk_result codewalk_run(const struct codewalk *codewalk, raddr_t entry)
 {
 	(void)codewalk;
 	(void)entry;
-	return false;
+	return CODEWALK_CUT;
 }
 
 #endif

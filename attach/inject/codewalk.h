@@ -19,6 +19,7 @@ enum codewalk_kind {
 
 struct codewalk_instruction {
 	raddr_t at;
+	size_t bytes;
 	enum codewalk_kind kind;
 	/* Of jump, branch, call: */
 	bool direct;	   /* to `to` */
@@ -29,7 +30,14 @@ struct codewalk_instruction {
 enum codewalk_answer {
 	CODEWALK_FOLLOW, /* where it leads to, too */
 	CODEWALK_PASS,	 /* only on */
+	CODEWALK_LEAVE,	 /* neither: what follows is not reached */
 	CODEWALK_FOUND,	 /* no further */
+};
+
+enum codewalk_result {
+	CODEWALK_SEEN, /* all that can be followed */
+	CODEWALK_CUT,  /* not all: there is too much, or it cannot be read or decoded */
+	CODEWALK_HIT,  /* the visitor has said CODEWALK_FOUND */
 };
 
 /* Reads up to `bytes` bytes of code at `addr`; how many it was. */
@@ -44,6 +52,6 @@ struct codewalk {
 	void *visit_context;
 };
 
-/* From `entry` on, each block once, some ten thousand instructions at most. True: the visitor has
- * said CODEWALK_FOUND. Without a decoder in this build nothing is visited. */
-bool codewalk_run(const struct codewalk *codewalk, raddr_t entry);
+/* From `entry` on, each block once, 16,384 instructions and 2,048 blocks at most. CODEWALK_CUT
+ * without a decoder in this build. */
+enum codewalk_result codewalk_run(const struct codewalk *codewalk, raddr_t entry);

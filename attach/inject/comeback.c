@@ -9,20 +9,21 @@ struct function {
 static enum codewalk_answer visit(void *context, const struct codewalk_instruction *instruction)
 {
 	const struct function *function = context;
-	/* What is called is another function. */
-	if (instruction->kind == CODEWALK_CALL || !instruction->direct)
-		return CODEWALK_PASS;
-	bool outside = instruction->at - function->entry >= function->bytes;
-	uint64_t within = instruction->to - function->entry;
-	return outside && within > 0 && within < function->first ? CODEWALK_FOUND : CODEWALK_FOLLOW;
+	uint64_t at = instruction->at - function->entry, to = instruction->to - function->entry;
+	bool jumps = instruction->kind == CODEWALK_JUMP || instruction->kind == CODEWALK_BRANCH;
+
+	if (jumps && instruction->direct)
+		return at >= function->bytes && to > 0 && to < function->first ? CODEWALK_FOUND
+									       : CODEWALK_FOLLOW;
+	/* What is called is another function. A call that stands last does not return. */
+	return at < function->bytes && at + instruction->bytes >= function->bytes ? CODEWALK_LEAVE
+										  : CODEWALK_PASS;
 }
 
 bool comeback_to(codewalk_read *read, void *context, raddr_t entry, size_t bytes, size_t first)
 {
 	struct function function = {.entry = entry, .bytes = bytes, .first = first};
-	return codewalk_run(&(struct codewalk){.read = read,
-				    .read_context = context,
-				    .visit = visit,
-				    .visit_context = &function},
-		entry);
+	const struct codewalk walk = {
+		.read = read, .read_context = context, .visit = visit, .visit_context = &function};
+	return codewalk_run(&walk, entry) != CODEWALK_SEEN;
 }

@@ -10,5 +10,7 @@
 #include "attach/inject/codewalk.h"
 
 /* Does a jump from outside the function of `bytes` bytes at `entry`, to where the function itself
- * leads, come back to one of its first `first` bytes, but for its beginning? */
+ * leads, come back to one of its first `first` bytes, but for its beginning? True also where not
+ * all of it can be seen (codewalk.h). Jumps through registers, tables and words are not followed.
+ */
 bool comeback_to(codewalk_read *read, void *context, raddr_t entry, size_t bytes, size_t first);

@@ -48,7 +48,7 @@ static enum stopcost of_futex(const struct proc_syscall *call, bool filtered)
 	return call->arg[3] ? restarted(relative, filtered) : STOPCOST_RESTART;
 }
 
-/* Of `count` pieces of memory that the call names; what cannot be read is nothing. */
+/* Of `count` pieces of memory that the call names; what cannot be read may be much. */
 static uint64_t bytes_of(const struct proc *proc, raddr_t at, uint64_t count)
 {
 	struct iovec piece[PIECES_MAX];
@@ -56,10 +56,12 @@ static uint64_t bytes_of(const struct proc *proc, raddr_t at, uint64_t count)
 	uint64_t bytes = 0;
 	if (count > PIECES_MAX)
 		return UINT64_MAX;
-	struct ht_err *err =
-		memory_read_some(proc, at, piece, (size_t)count * sizeof(piece[0]), &got);
+	size_t want = (size_t)count * sizeof(piece[0]);
+	struct ht_err *err = memory_read_some(proc, at, piece, want, &got);
 	ht_err_free(err);
-	for (size_t i = 0; i < got / sizeof(piece[0]); i++)
+	if (got < want)
+		return UINT64_MAX;
+	for (size_t i = 0; i < count; i++)
 		bytes += piece[i].iov_len;
 	return bytes;
 }
@@ -72,7 +74,7 @@ static uint64_t bytes_of_message(const struct proc *proc, raddr_t at)
 	ht_err_free(err);
 	return got == sizeof(message)
 		       ? bytes_of(proc, (raddr_t)(uintptr_t)message.msg_iov, message.msg_iovlen)
-		       : 0;
+		       : UINT64_MAX;
 }
 
 /* A pipe takes so much as a whole, or not yet; so does AF_UNIX. */

@@ -31,6 +31,14 @@ FUNCTION(by_another_part,
 FUNCTION(begins_anew, BEGINNING "jz begins_anew_cold\n ret", "inc %edi\n jmp begins_anew")
 FUNCTION(calls, "push %rbx\n 1: mov %rdi, %rbx\n mov $1, %eax\n call calls_cold\n ret", "jmp 1b")
 
+#define NOT_AN_INSTRUCTION ".byte 0x06"
+FUNCTION(undecodable, BEGINNING "jz undecodable_cold\n ret", NOT_AN_INSTRUCTION)
+FUNCTION(endless, BEGINNING "jz endless_cold\n ret", ".space 20000, 0x90\n ret")
+/* Behind its last call stands what it never gets to. */
+__asm__(".pushsection .text\nlast_call:\n" BEGINNING
+	"call calls\nlast_call_end:\n" NOT_AN_INSTRUCTION "\n.popsection");
+extern const uint8_t last_call[], last_call_end[];
+
 static size_t read_own(void *context, raddr_t addr, uint8_t *buffer, size_t bytes)
 {
 	(void)context;
@@ -51,14 +59,25 @@ START_TEST(a_part_elsewhere_comes_back)
 }
 END_TEST
 
+START_TEST(what_cannot_be_seen_whole_comes_back)
+{
+	ck_need(bridge_is_supported());
+	ck_assert(COMES_BACK(undecodable));
+	ck_assert(COMES_BACK(endless));
+}
+END_TEST
+
 /* Within a function its own jumps are bridge's to look at; a call is another function's. */
 START_TEST(nobody_comes_back)
 {
+	ck_need(bridge_is_supported());
 	ck_assert(!COMES_BACK(whole));
 	ck_assert(!COMES_BACK(behind));
 	ck_assert(!COMES_BACK(begins_anew));
 	ck_assert(!COMES_BACK(calls));
+	ck_assert(!COMES_BACK(last_call));
 }
 END_TEST
 
-HT_SUITE("attach/inject/comeback", a_part_elsewhere_comes_back, nobody_comes_back)
+HT_SUITE("attach/inject/comeback", a_part_elsewhere_comes_back,
+	what_cannot_be_seen_whole_comes_back, nobody_comes_back)

@@ -233,13 +233,19 @@ START_TEST(a_guardian_that_is_dismissed_ends)
 }
 END_TEST
 
-/* It never gets to what it was told. */
-START_TEST(a_guardian_that_does_not_end_is_killed)
+static struct guardian start_stopped(void)
 {
 	int status;
 	struct guardian guardian = start_guardian();
 	ck_assert_int_eq(kill(guardian.pid, SIGSTOP), 0);
 	ck_assert_int_eq(waitpid(guardian.pid, &status, WUNTRACED), guardian.pid);
+	return guardian;
+}
+
+/* It never gets to what it was told. */
+START_TEST(a_guardian_that_does_not_end_is_killed)
+{
+	struct guardian guardian = start_stopped();
 	ck_assert(guardian_dismiss(&guardian, 50000000));
 	ck_assert_int_eq(waitpid(guardian.pid, NULL, WNOHANG), -1);
 }
@@ -248,10 +254,7 @@ END_TEST
 /* The end of the socket alone would set it to work. */
 START_TEST(a_guardian_that_is_not_told_is_killed)
 {
-	int status;
-	struct guardian guardian = start_guardian();
-	ck_assert_int_eq(kill(guardian.pid, SIGSTOP), 0);
-	ck_assert_int_eq(waitpid(guardian.pid, &status, WUNTRACED), guardian.pid);
+	struct guardian guardian = start_stopped();
 	ck_assert_int_eq(shutdown(guardian.fd, SHUT_WR), 0);
 	ck_assert(guardian_dismiss(&guardian, PATIENCE_MS * UINT64_C(1000000)));
 	ck_assert_int_eq(waitpid(guardian.pid, NULL, WNOHANG), -1);

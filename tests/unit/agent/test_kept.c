@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Of what is kept of a stack no word outside of it is looked at, also where the target has written
+ * over the places of its words.
+ */
+#include "agent/kept.h"
+
+#include "tests/unit/agent/world.h"
+
+#define WORDS 8u
+
+static struct trace trace;
+/* Words beside the stack hold what the links ask for: one that is looked at there holds. */
+static uint64_t memory[3 * WORDS];
+
+static bool holds_at(int32_t at, uint64_t words)
+{
+	trace.link_at[0] = at;
+	return kept_link_holds(
+		&trace, 0, (struct trace_span){.hi = memory + 2 * WORDS, .words = words});
+}
+
+START_TEST(words_of_the_stack_hold)
+{
+	ck_assert(holds_at(-1, WORDS));
+	ck_assert(holds_at(-(int32_t)WORDS, WORDS));
+	trace.link_word[0] = 1;
+	ck_assert(!holds_at(-1, WORDS));
+	trace.link_word[0] = 0;
+}
+END_TEST
+
+START_TEST(words_beside_the_stack_do_not)
+{
+	ck_assert(!holds_at(-(int32_t)WORDS - 1, WORDS));
+	ck_assert(!holds_at(0, WORDS));
+	ck_assert(!holds_at(1, WORDS));
+	ck_assert(!holds_at(INT32_MAX, WORDS));
+	ck_assert(!holds_at(INT32_MIN, WORDS));
+}
+END_TEST
+
+START_TEST(a_stack_without_words_has_none)
+{
+	ck_assert(!holds_at(-1, 0));
+	ck_assert(!holds_at(0, 0));
+	ck_assert(!holds_at(1, 0));
+}
+END_TEST
+
+HT_SUITE("agent/kept", words_of_the_stack_hold, words_beside_the_stack_do_not,
+	a_stack_without_words_has_none)
