@@ -21,6 +21,7 @@
 
 #define PATIENCE_NS    (600 * CLOCK_NS_PER_S)
 #define RETRY_PAUSE_NS (100 * CLOCK_NS_PER_MS)
+#define RETRY_SHARE    16u /* of the time since the first look; from 1.6 s on */
 
 /* So often in a row the daemon is seen hanging in the same read before it is ended. */
 #define LOOK_MS	      500
@@ -334,20 +335,28 @@ static bool is_out(const struct proc *proc, const struct recover_options *option
 	return out;
 }
 
+/* Who stayed for a minute may stay for hours: a look costs some milliseconds of a core. */
+static uint64_t retry_pause_ns(uint64_t elapsed_ns)
+{
+	uint64_t pause_ns = elapsed_ns / RETRY_SHARE;
+	return pause_ns < RETRY_PAUSE_NS ? RETRY_PAUSE_NS : pause_ns;
+}
+
 /* A busy machine may keep threads from being proven outside for long: nobody else will try again.
  */
 static void finish_detach(const struct proc *proc, const struct journal *journal, pid_t daemon_pid,
 	const struct watch *watch)
 {
-	uint64_t end_ns = clock_mono_ns() + PATIENCE_NS;
+	uint64_t began_ns = clock_mono_ns(), end_ns = began_ns + PATIENCE_NS;
 	const struct recover_options options = {
 		.memfd = watch->memfd, .slack = &watch->slack, .own = journal};
 	struct children_report children;
 
 	while (!is_out(proc, &options)) {
-		if (clock_mono_ns() > end_ns)
+		uint64_t now_ns = clock_mono_ns();
+		if (now_ns > end_ns)
 			return;
-		clock_sleep_ns(RETRY_PAUSE_NS);
+		clock_sleep_ns(retry_pause_ns(now_ns - began_ns));
 	}
 	ht_err_free(children_clean(&(struct children_options){.target = proc,
 					   .daemon_pid = daemon_pid,
