@@ -21,13 +21,22 @@ static struct ht_err *no_memory(void)
 
 /* --- which --- */
 
+/* Has it calls that pass no slot? What was given is called by somebody: by a table of the
+ * program's, or as dlsym told, where no slot leads to it. */
+static bool passes_slots(const struct coverage_function *function)
+{
+	const struct native *native = function->native;
+	return function->places ||
+	       (native->family->given && (native->pointers || !function->slots));
+}
+
 /* Of a static program nothing is seen but at entries. */
 static bool is_wanted(const struct survey *survey, const struct coverage_function *function,
 	enum entries_mode mode)
 {
 	return function->native->role == FAMILY_HOOKED &&
 	       (mode == ENTRIES_ALL ||
-		       (mode == ENTRIES_AUTO && (function->places || survey->is_static)));
+		       (mode == ENTRIES_AUTO && (passes_slots(function) || survey->is_static)));
 }
 
 static void collect_functions(
@@ -172,7 +181,8 @@ static void pass_again(const struct survey *survey, struct entry *entry)
 	const struct module *module = modules_find(&survey->modules, entry->addr);
 	const struct natives *natives = &module->natives;
 	if (entry->hook != ABI_HOOK_FREE || !natives->again || natives->again_bytes > INT32_MAX ||
-		survey->coverage.function[entry->function].native->family->prefix[0])
+		survey->coverage.function[entry->function].native->family->prefix[0] ||
+		survey->coverage.function[entry->function].native->family->given)
 		return;
 	for (size_t i = 0; i < entry->place_count; i++) {
 		entry->place[i].passed = natives->again;
@@ -371,8 +381,8 @@ static const struct entry *unhooked_free(
 		if (!other->why || !gives_back(other->hook))
 			continue;
 		const struct coverage_function *its = function_of(survey, other);
-		if (its->places && its->module == function->module &&
-			its->native->family == function->native->family)
+		if (passes_slots(its) && its->native->family == function->native->family &&
+			(its->native->family->given || its->module == function->module))
 			return other;
 	}
 	return NULL;
@@ -562,15 +572,24 @@ void entries_write_pad(const struct entries *entries, const struct entry *entry,
 		near_local(image, entries->near, entry->bridge.pad));
 }
 
+static size_t print_refused(
+	FILE *out, const struct entries *entries, bool for_another, size_t count)
+{
+	for (size_t i = 0; i < entries->count; i++) {
+		const struct entry *entry = &entries->entry[i];
+		if (entry->why && (entry->why == whole) == for_another)
+			fprintf(out, "%s%s (%s)", count++ ? ", " : "", entry->name, entry->why);
+	}
+	return count;
+}
+
 char *entries_refused(const struct entries *entries)
 {
 	char *text = NULL;
-	size_t bytes, count = 0;
+	size_t bytes;
 	FILE *out = open_memstream(&text, &bytes);
-	for (size_t i = 0; out && i < entries->count; i++)
-		if (entries->entry[i].why)
-			fprintf(out, "%s%s (%s)", count++ ? ", " : "", entries->entry[i].name,
-				entries->entry[i].why);
+	if (out)
+		print_refused(out, entries, true, print_refused(out, entries, false, 0));
 	if (!out || fclose(out) != 0) {
 		free(text);
 		return NULL;

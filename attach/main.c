@@ -258,6 +258,8 @@ static struct ht_err *record(
 		return err;
 	session.output = programs->output[programs->count - 1];
 	session.child = &child;
+	/* What a program becomes may be one without them. */
+	session.given_optional = programs->tries > 1;
 	session.duration_ns = programs->left_ns;
 	err = session_run(&session, &report);
 	programs->execed = report.ended == REC_END_TARGET_EXEC;
@@ -513,6 +515,7 @@ int main(int argc, char **argv)
 		err = options_parse(argc, argv, &options);
 	if (err)
 		return complain(err);
+	given_use(&options.given);
 	switch (options.command) {
 	case COMMAND_ATTACH:
 		status = run_attach(&options);

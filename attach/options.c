@@ -47,6 +47,7 @@ enum option_id {
 	OPTION_SYMBOLIZE,
 	OPTION_NO_CACHE,
 	OPTION_HOOK,
+	OPTION_ALLOC_FN,
 	OPTION_SAMPLE,
 	OPTION_MMAP,
 	OPTION_VERSION,
@@ -54,6 +55,7 @@ enum option_id {
 
 #define IN(command) (1u << (command))
 #define IN_CAPTURE  (IN(COMMAND_ATTACH) | IN(COMMAND_RUN))
+#define IN_SURVEY   (IN_CAPTURE | IN(COMMAND_DOCTOR))
 #define IN_PROCESS                                                                                 \
 	(IN(COMMAND_ATTACH) | IN(COMMAND_DOCTOR) | IN(COMMAND_VERIFY) | IN(COMMAND_RECOVER) |      \
 		IN(COMMAND_CLEANUP))
@@ -78,6 +80,8 @@ static const struct option_row {
 	{OPTION_HOOK, 0, "hook", "WAY",
 		"linked-in allocators: slot (default), entry, auto (entry where needed)",
 		IN_CAPTURE},
+	{OPTION_ALLOC_FN, 0, "alloc-fn", "NAME=KIND",
+		"NAME is the program's own malloc, free, ... (KIND); may be repeated", IN_SURVEY},
 	{OPTION_SAMPLE, 0, "sample", "BYTES",
 		"one allocation in so many bytes, at random: 512K; for always-on use", IN_CAPTURE},
 	{OPTION_MMAP, 0, "mmap", NULL, "record mmap, munmap, mremap, mprotect and madvise, too",
@@ -116,6 +120,8 @@ void options_print_help(void)
 	printf("\noptions of attach, doctor, verify, recover, cleanup, and of run but for -p:\n");
 	print_rows(IN_PROCESS);
 	print_rows(IN_ALL);
+	printf("\noption of attach, run and doctor:\n");
+	print_rows(IN_SURVEY);
 	printf("\noptions of attach and run:\n");
 	print_rows(IN_CAPTURE);
 	printf("\nexit status: 0 done, 1 internal or I/O error, 2 usage, 3 refused: the process "
@@ -261,6 +267,8 @@ static struct ht_err *apply(
 		break;
 	case OPTION_HOOK:
 		return apply_hook(options, value);
+	case OPTION_ALLOC_FN:
+		return given_add(&options->given, value);
 	case OPTION_SAMPLE:
 		if (!options_size(value, &options->sample_bytes))
 			return usage("not a size up to 1024G, like 64K 512KiB 1M", value);
@@ -355,7 +363,9 @@ static struct ht_err *parse_rest(int argc, char **argv, int at, struct options *
 			return usage("no such option", argv[at]);
 		if (!(row->commands & IN(options->command)))
 			return usage(row->id == OPTION_PID ? "run starts the process itself"
-							   : "only attach and run have this option",
+				     : row->commands & IN(COMMAND_DOCTOR)
+					     ? "only attach, run and doctor have this option"
+					     : "only attach and run have this option",
 				argv[at]);
 		if (!row->argument && value)
 			return usage("takes no value", argv[at]);

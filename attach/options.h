@@ -6,6 +6,7 @@
 
 #include <sys/types.h>
 
+#include "attach/elf/given.h"
 #include "format/base.h"
 #include "format/err.h"
 
@@ -32,6 +33,7 @@ struct options {
 	uint64_t duration_ns;  /* 0: until a signal */
 	uint64_t sample_bytes; /* 0: every allocation */
 	enum options_hook hook;
+	struct given_list given; /* functions of an allocator of the program's own */
 	bool replace, quiet, json, lossless, mappings, full_unwind, symbolize_later, no_cache;
 };
 

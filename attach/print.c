@@ -139,6 +139,8 @@ void print_session(const struct session_report *r, const char *trace)
 			"%lu allocator slots of libraries that were loaded later found no "
 			"room: their calls are missing\n",
 			(unsigned long)r->slots_left);
+	if (r->given[0])
+		print_text(stderr, "given: %s\n", r->given);
 	if (r->entries)
 		print_text(stderr, "%lu functions were hooked at their entry\n",
 			(unsigned long)r->entries);
@@ -259,6 +261,8 @@ struct ht_err *print_session_json(const struct session_report *r, pid_t pid, con
 	if (object)
 		json_object_set_new(object, "refused", print_string(r->refused));
 	if (object)
+		json_object_set_new(object, "given", print_string(r->given));
+	if (object)
 		json_object_set_new(object, "scripts_problem", print_string(r->scripts_problem));
 	json_t *left = json_array();
 	for (size_t i = 0; i < r->children.left && i < CHILDREN_NAMED_MAX; i++)
@@ -293,9 +297,7 @@ static const char *way_of(const struct coverage_function *function)
 		return "entry";
 	if (function->slots)
 		return function->places ? "partly" : "slot";
-	if (function->places)
-		return "no";
-	return "pointer";
+	return function->places || !function->native->pointers ? "no" : "pointer";
 }
 
 static void print_coverage(const struct coverage *coverage)
@@ -358,8 +360,8 @@ void print_survey(const struct survey *s)
 		const struct allocator_function *f = &s->slots.function[i];
 		if (!abi_is_allocator(f->hook))
 			continue;
-		print_text(stdout, "  %-16s %lx in %s\n", hook_name(f->hook),
-			(unsigned long)f->addr, module_path(s, f->module_id));
+		print_text(stdout, "  %-16s %lx in %s\n", tap_name(f->name), (unsigned long)f->addr,
+			module_path(s, f->module_id));
 	}
 	print_text(stdout, "slots: %zu to tap, %zu not bound yet, %zu hold something else\n",
 		s->tap_count, s->unresolved_count, s->foreign_count);
@@ -367,7 +369,7 @@ void print_survey(const struct survey *s)
 		const struct slot *slot = &s->slots.slot[i];
 		if (!abi_is_allocator(slot->hook))
 			continue;
-		print_text(stdout, "  %-16s %lx %-28s %s\n", hook_name(slot->hook),
+		print_text(stdout, "  %-16s %lx %-28s %s\n", tap_name(slot->name),
 			(unsigned long)slot->addr, verdict_names[slot->verdict],
 			module_path(s, slot->module_id));
 	}
@@ -393,7 +395,7 @@ struct ht_err *print_survey_json(const struct survey *s)
 		if (!abi_is_allocator(slot->hook))
 			continue;
 		json_array_append_new(
-			slots, json_pack("{s:s, s:I, s:s, s:o}", "function", hook_name(slot->hook),
+			slots, json_pack("{s:s, s:I, s:s, s:o}", "function", tap_name(slot->name),
 				       "address", (json_int_t)slot->addr, "verdict",
 				       verdict_names[slot->verdict], "module",
 				       print_string(module_path(s, slot->module_id))));

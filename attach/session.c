@@ -13,6 +13,7 @@
 
 #include "attach/bring_in.h"
 #include "attach/change.h"
+#include "attach/given_report.h"
 #include "attach/lock.h"
 #include "attach/records.h"
 #include "attach/scripts.h"
@@ -85,6 +86,9 @@ static void note_unseen(struct session *s)
 	foreign_copy(s->report->refused, sizeof(s->report->refused), refused ? refused : "?");
 	s->report->entries = s->entries.hooked;
 	free(refused);
+	char *given = given_describe(&s->survey);
+	foreign_copy(s->report->given, sizeof(s->report->given), given ? given : "?");
+	free(given);
 }
 
 /* Of libraries that were loaded during the capture. */
@@ -134,6 +138,7 @@ static struct ht_err *prepare(struct session *s)
 	if (!err)
 		err = survey_open(s->options->pid, &s->survey);
 	s->survey.with_mappings = s->options->mappings;
+	s->survey.given_optional = s->options->given_optional;
 	/* Before there is a guardian: it holds the lock on when we are dead. */
 	if (!err)
 		err = take_lock(s);

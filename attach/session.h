@@ -36,6 +36,7 @@ struct session_options {
 	bool replace;
 	uint64_t duration_ns; /* 0: until a signal */
 	enum entries_mode hook;
+	bool given_optional; /* functions that were given (given.h) may be missing */
 	bool lossless;
 	uint64_t sample_bytes; /* record one allocation in so many bytes; 0: each */
 	bool mappings;	       /* record what is mapped past the allocators, too */
@@ -77,6 +78,7 @@ struct session_report {
 	char unseen[200];	/* its functions */
 	uint64_t entries;	/* functions hooked at their entry */
 	char refused[400];	/* those that could not be, and why */
+	char given[1000];	/* the functions that were given, and how each is seen */
 	uint64_t damage; /* what the target wrote into the agent's memory, as far as it was noticed
 			  */
 	uint64_t threads, trace_bytes;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "attach/given_report.h"
 #include "attach/inject/remote.h"
 #include "attach/target/cgroup.h"
 #include "attach/target/clock.h"
@@ -355,6 +356,8 @@ static struct ht_err *read_contents(struct survey *survey)
 	if (!err)
 		err = coverage_read(&survey->proc, &survey->maps, &survey->modules, &survey->slots,
 			&survey->coverage);
+	if (!err && !survey->given_optional)
+		err = given_check(survey);
 	if (err)
 		return err;
 	count_slots(survey);

@@ -22,8 +22,9 @@ struct survey {
 	bool is_static;	    /* it has no dynamic linker, and no slots of its own */
 	size_t entry_count; /* functions that are, or would be, hooked at their entry (entries.h) */
 	bool any_seccomp;   /* a thread has a filter: the agent must make no system call */
-	bool with_mappings; /* slots of functions that map memory are wanted, too: to be set before
-			       survey_read */
+	bool given_optional; /* functions that were given may be missing: as with_mappings */
+	bool with_mappings;  /* slots of functions that map memory are wanted, too: to be set before
+				survey_read */
 };
 
 /*

@@ -197,7 +197,7 @@ static bool is_asked_for(const struct module *module, const struct family *famil
 {
 	if (family->everywhere && any_slots)
 		return false;
-	return module->executable || family->prefix[0];
+	return module->executable || family->prefix[0] || family->given;
 }
 
 /* Words that lead to a function which has no hook. */
@@ -228,12 +228,19 @@ static struct ht_err *functions_add(
 	return NULL;
 }
 
+/* It is called by somebody: by a table of the program's, or as dlsym told. */
+static bool is_given(const struct native *native)
+{
+	return native->family->given && native->role == FAMILY_HOOKED;
+}
+
 static void drop_unused(struct coverage *coverage, size_t first)
 {
 	size_t kept = first;
 	for (size_t i = first; i < coverage->count; i++) {
 		struct coverage_function *function = &coverage->function[i];
-		if (!function->slots && !function->places && !function->native->pointers)
+		if (!function->slots && !function->places && !function->native->pointers &&
+			!is_given(function->native))
 			continue;
 		coverage->places += function->places;
 		coverage->function[kept++] = *function;

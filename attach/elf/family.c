@@ -3,8 +3,10 @@
 
 #include <string.h>
 
+#include "attach/elf/given.h"
+
 /* In order of search: a name without a prefix fits last. */
-enum { RJEM, JE, MI, TC, BOEHM, GO, RUST, RUST_DEFAULT, PLAIN };
+enum { RJEM, JE, MI, TC, BOEHM, GO, RUST, RUST_DEFAULT, PLAIN, GIVEN };
 
 /*
  * Proof is no name that a program with the same prefix for its own might choose (mi_version), and
@@ -24,6 +26,8 @@ static const struct family families[] = {
 	[RUST] = {"Rust", "__rust_", NULL, {NULL}, .everywhere = true},
 	[RUST_DEFAULT] = {"Rust", "__rdl_", NULL, {NULL}, .everywhere = true},
 	[PLAIN] = {"malloc", "", "je_", {NULL}, .hooked = true},
+	/* Believed as it stands: no name of its own is in the tables below. */
+	[GIVEN] = {"given", "", NULL, {NULL}, .given = true},
 };
 
 _Static_assert(HT_ARRAY_SIZE(families) <= FAMILIES_MAX, "family_index");
@@ -117,7 +121,7 @@ static bool member_find(size_t family, const char *name, struct family_member *r
 	return false;
 }
 
-bool family_find(const char *symbol, struct family_member *ret)
+bool family_find_known(const char *symbol, struct family_member *ret)
 {
 	for (size_t i = 0; i < HT_ARRAY_SIZE(families); i++) {
 		const char *prefix = families[i].prefix;
@@ -126,6 +130,25 @@ bool family_find(const char *symbol, struct family_member *ret)
 			return true;
 	}
 	return false;
+}
+
+bool family_find(const char *symbol, struct family_member *ret)
+{
+	size_t index;
+	switch (given_match(symbol, &index)) {
+	case GIVEN_FUNCTION:
+		*ret = (struct family_member){.family = &families[GIVEN],
+			.role = FAMILY_HOOKED,
+			.hook = (enum abi_hook)given_used()->given[index].hook};
+		return true;
+	case GIVEN_CLONE:
+		*ret = (struct family_member){.family = &families[GIVEN], .role = FAMILY_UNSEEN};
+		return true;
+	case GIVEN_PART:
+	case GIVEN_NONE:
+		break;
+	}
+	return family_find_known(symbol, ret);
 }
 
 bool family_is_operator(const char *symbol)
@@ -150,6 +173,9 @@ size_t family_index(const struct family *family)
 
 bool family_is_inner(const struct family *family, const char *symbol)
 {
+	size_t index;
+	if (family->given)
+		return given_match(symbol, &index) != GIVEN_NONE;
 	return (family->prefix[0] && begins(symbol, family->prefix)) ||
 	       (family->inner && begins(symbol, family->inner));
 }

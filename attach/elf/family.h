@@ -23,6 +23,7 @@ struct family {
 	const char *proof[3];  /* functions, one of which none but that allocator has */
 	bool hooked;	       /* some of its functions have hooks */
 	bool everywhere;       /* in every program of its kind, whatever it allocates by */
+	bool given;	       /* its functions are those that were given (given.h) */
 };
 
 #define FAMILIES_MAX 16u
@@ -33,8 +34,11 @@ struct family_member {
 	enum abi_hook hook; /* FAMILY_HOOKED only */
 };
 
-/* False: no function of an allocator is called that. */
+/* False: no function of an allocator is called that. Those that were given are of a family of their
+ * own, whatever other has such names. */
 bool family_find(const char *symbol, struct family_member *ret);
+/* The same, without those that were given. */
+bool family_find_known(const char *symbol, struct family_member *ret);
 /* Is it one of C++'s operators new and delete? */
 bool family_is_operator(const char *symbol);
 /* Does a function of that name free what its thread has cached, blocks that were freed before, by

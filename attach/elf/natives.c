@@ -6,13 +6,14 @@
 #include <unistd.h>
 
 #include "attach/elf/elf_symbols.h"
+#include "attach/elf/given.h"
 #include "attach/elf/modules.h"
 #include "attach/target/pulse.h"
 #include "attach/target/slow.h"
 
 #define NATIVES_MAX    512u
 #define WORDS_MAX      4096u
-#define NAME_MAX_BYTES 64u
+#define NAME_MAX_BYTES GIVEN_NAME_BYTES
 #define RELAS_MAX      16u /* linkers make two */
 
 /* What of a family is there. */
@@ -26,7 +27,10 @@ struct reading {
 	struct natives *natives;
 	struct presence presence[FAMILIES_MAX];
 	raddr_t main_caller;
+	raddr_t given[GIVEN_MAX];
 };
+
+_Static_assert(GIVEN_MAX <= 32, "natives.given has a bit for each");
 
 static struct ht_err *no_memory(void)
 {
@@ -78,6 +82,19 @@ static void guard_take(struct natives *natives, raddr_t addr, uint64_t bytes, co
 		natives->guard_count++;
 }
 
+/* Static functions of several files can have one name. */
+static void given_note(struct reading *reading, raddr_t addr, const char *name)
+{
+	size_t index;
+	if (given_match(name, &index) != GIVEN_FUNCTION)
+		return;
+	uint32_t bit = 1u << index;
+	if (reading->natives->given & bit && reading->given[index] != addr)
+		reading->natives->given_twice |= bit;
+	reading->natives->given |= bit;
+	reading->given[index] = addr;
+}
+
 static struct ht_err *symbol_take(void *context, const Elf64_Sym *symbol, const char *name)
 {
 	struct reading *reading = context;
@@ -107,6 +124,7 @@ static struct ht_err *symbol_take(void *context, const Elf64_Sym *symbol, const 
 		reading->natives->again = addr;
 		reading->natives->again_bytes = symbol->st_size;
 	}
+	given_note(reading, addr, name);
 	if (!family_find(name, &member) || strnlen(name, NAME_MAX_BYTES) == NAME_MAX_BYTES)
 		return NULL;
 	struct native place = {.addr = addr, .bytes = symbol->st_size};

@@ -47,8 +47,10 @@ struct natives {
 	bool partial;	    /* the file, or its debug file, has more than is looked at */
 	uint32_t operators; /* of C++, new and delete, that the module takes from another */
 	struct native_guard guard[NATIVE_GUARDS_MAX];
-	size_t guard_count; /* may be one more than there is room for */
-	raddr_t again;	    /* the function that frees again what was freed (family.h); 0: none */
+	size_t guard_count;   /* may be one more than there is room for */
+	uint32_t given;	      /* of those that were given (given.h): bit by index, is one there? */
+	uint32_t given_twice; /* or several of its name? */
+	raddr_t again;	      /* the function that frees again what was freed (family.h); 0: none */
 	uint64_t again_bytes;
 	struct startcode start; /* of the executable */
 	raddr_t eh_frame;	/* where its section of this name is loaded; 0: none */

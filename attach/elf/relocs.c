@@ -6,8 +6,8 @@
 
 #define TABLE_MAX_BYTES (64u << 20)
 
-/* Room for the longest name of a hook with its NUL: a name without one within is none. */
-#define NAME_BYTES		  16u
+/* Room for the longest name with its NUL: a name without one within is none. */
+#define NAME_BYTES		  GIVEN_NAME_BYTES
 #define X(id, name, shape, arity) _Static_assert(sizeof(#name) <= NAME_BYTES, "too long: " #name);
 ABI_HOOKS(X)
 #undef X
@@ -40,6 +40,24 @@ static const char *const hook_names[ABI_TAP_COUNT] = {
 const char *hook_name(enum abi_hook hook)
 {
 	return hook_names[hook];
+}
+
+size_t tap_name_count(void)
+{
+	return ABI_TAP_COUNT + given_used()->count;
+}
+
+const char *tap_name(uint32_t name)
+{
+	return tap_name_is_given(name) ? given_used()->given[name - ABI_TAP_COUNT].name
+				       : hook_names[name];
+}
+
+static enum abi_hook tap_hook(uint32_t name)
+{
+	return tap_name_is_given(name)
+		       ? (enum abi_hook)given_used()->given[name - ABI_TAP_COUNT].hook
+		       : (enum abi_hook)name;
 }
 
 static struct ht_err *table_read(const struct proc *proc, const struct dynamic_table *from,
@@ -144,23 +162,23 @@ static struct ht_err *name_read(
 	return NULL;
 }
 
-/* The hook that symbol `index` names, or ABI_TAP_COUNT. */
-static struct ht_err *hook_of(
-	const struct names *names, const struct table *symbols, uint64_t index, enum abi_hook *ret)
+/* Which name symbol `index` has; TAP_NAMES_MAX: none of them. */
+static struct ht_err *name_of(
+	const struct names *names, const struct table *symbols, uint64_t index, uint32_t *ret)
 {
 	Elf64_Sym symbol;
 	char name[NAME_BYTES];
 	size_t bytes;
-	*ret = ABI_TAP_COUNT;
+	*ret = TAP_NAMES_MAX;
 	if (index >= symbols->bytes / sizeof(symbol))
 		return NULL;
 	memcpy(&symbol, symbols->data + index * sizeof(symbol), sizeof(symbol));
 	struct ht_err *err = name_read(names, symbol.st_name, name, &bytes);
 	if (err || !memchr(name, '\0', bytes))
 		return err;
-	for (size_t i = 0; i < ABI_TAP_COUNT && *ret == ABI_TAP_COUNT; i++)
-		if (!strcmp(name, hook_names[i]))
-			*ret = (enum abi_hook)i;
+	for (uint32_t i = 0; i < tap_name_count() && *ret == TAP_NAMES_MAX; i++)
+		if (!strcmp(name, tap_name(i)))
+			*ret = i;
 	return NULL;
 }
 
@@ -192,16 +210,17 @@ static struct ht_err *select_from(const struct source *source, const struct tabl
 	for (size_t i = 0; i < rela_count(relas); i++) {
 		Elf64_Rela rela = rela_at(relas, i);
 		raddr_t addr = module->bias + rela.r_offset;
-		enum abi_hook hook;
+		uint32_t name;
 		if (!is_wanted(&rela) || addr < module->lo || addr > module->hi - sizeof(uint64_t))
 			continue;
 		struct ht_err *err =
-			hook_of(&source->names, &source->symbols, ELF64_R_SYM(rela.r_info), &hook);
-		if (!err && hook != ABI_TAP_COUNT)
+			name_of(&source->names, &source->symbols, ELF64_R_SYM(rela.r_info), &name);
+		if (!err && name != TAP_NAMES_MAX)
 			err = append(ret, capacity,
 				&(struct reloc){.addr = addr,
 					.type = (uint32_t)ELF64_R_TYPE(rela.r_info),
-					.hook = hook,
+					.hook = tap_hook(name),
+					.name = name,
 					.addend = rela.r_addend});
 		if (err)
 			return err;

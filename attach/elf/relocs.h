@@ -5,12 +5,14 @@
 #pragma once
 
 #include "attach/elf/dynamic.h"
+#include "attach/elf/given.h"
 #include "format/abi_hooks.h"
 
 struct reloc {
 	raddr_t addr;  /* of the relocated word: within the module, otherwise unchecked */
 	uint32_t type; /* R_X86_64_JUMP_SLOT, R_X86_64_GLOB_DAT or R_X86_64_64 */
 	enum abi_hook hook;
+	uint32_t name; /* that it is found by: below TAP_NAMES_MAX */
 	int64_t addend;
 };
 
@@ -21,6 +23,16 @@ struct relocs {
 
 /* The name of a hooked function, as symbol tables have it. */
 const char *hook_name(enum abi_hook hook);
+
+/* By number: the names of the hooks, then those that were given (given.h), whose hook is another's.
+ */
+#define TAP_NAMES_MAX (ABI_TAP_COUNT + GIVEN_MAX)
+size_t tap_name_count(void);
+const char *tap_name(uint32_t name);
+static inline bool tap_name_is_given(uint32_t name)
+{
+	return name >= ABI_TAP_COUNT;
+}
 
 /* Tables and names that are read are taken off `budget`; what it does not suffice for is left out.
  */

@@ -13,7 +13,7 @@ struct scope_tables {
 	bool known, knows_usable_size;
 	raddr_t usable_size;
 	struct dynamic dynamic;
-	struct scope_name name[ABI_TAP_COUNT];
+	struct scope_name name[TAP_NAMES_MAX];
 };
 
 struct ht_err *scope_init(const struct proc *proc, const struct modules *modules, struct scope *ret)
@@ -89,17 +89,17 @@ struct ht_err *scope_usable_size(struct scope *scope, const struct module *modul
 	return err;
 }
 
-struct ht_err *scope_name(struct scope *scope, const struct module *module, enum abi_hook hook,
+struct ht_err *scope_name(struct scope *scope, const struct module *module, uint32_t number,
 	const struct scope_name **ret)
 {
 	struct scope_tables *tables;
 	struct ht_err *err = tables_of(scope, module, &tables);
-	struct scope_name *name = &tables->name[hook];
+	struct scope_name *name = &tables->name[number];
 	*ret = name;
 	if (err || name->known)
 		return err;
 	name->known = true;
-	err = dynamic_lookup(scope->proc, &tables->dynamic, hook_name(hook), &scope->budget,
+	err = dynamic_lookup(scope->proc, &tables->dynamic, tap_name(number), &scope->budget,
 		name->symbol, &name->count);
 	note_budget(scope, module);
 	return err;
@@ -139,7 +139,7 @@ static bool in_sight(const struct module *from, const struct module *module)
 }
 
 struct ht_err *scope_bind(
-	struct scope *scope, const struct module *module, enum abi_hook hook, raddr_t *ret)
+	struct scope *scope, const struct module *module, uint32_t number, raddr_t *ret)
 {
 	const struct module *first = NULL;
 	const struct scope_name *name;
@@ -150,7 +150,7 @@ struct ht_err *scope_bind(
 		const struct module *other = &scope->modules->module[i];
 		if (!in_sight(module, other))
 			continue;
-		struct ht_err *err = scope_name(scope, other, hook, &name);
+		struct ht_err *err = scope_name(scope, other, number, &name);
 		if (err)
 			return err;
 		if (!is_defined(name))
@@ -161,14 +161,14 @@ struct ht_err *scope_bind(
 	}
 	if (!first)
 		return NULL;
-	struct ht_err *err = scope_name(scope, module, hook, &name);
+	struct ht_err *err = scope_name(scope, module, number, &name);
 	if (err)
 		return err;
 	/* With DT_SYMBOLIC its own definition would come before all others. */
 	bool own_first = first != module && is_defined(name);
 	if (count > 1 && !(module->initial && first->initial && module->order && !own_first))
 		return NULL;
-	err = scope_name(scope, first, hook, &name);
+	err = scope_name(scope, first, number, &name);
 	if (!err)
 		*ret = address_of(first, name);
 	return err;

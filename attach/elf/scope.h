@@ -35,8 +35,9 @@ struct ht_err *scope_dynamic(
 	struct scope *scope, const struct module *module, const struct dynamic **ret);
 HT_MUST_CHECK
 struct ht_err *scope_relocs(struct scope *scope, const struct module *module, struct relocs *ret);
+/* `name`: by number (relocs.h). */
 HT_MUST_CHECK
-struct ht_err *scope_name(struct scope *scope, const struct module *module, enum abi_hook hook,
+struct ht_err *scope_name(struct scope *scope, const struct module *module, uint32_t name,
 	const struct scope_name **ret);
 /* As module_symbol. */
 HT_MUST_CHECK
@@ -54,4 +55,4 @@ struct ht_err *scope_usable_size(struct scope *scope, const struct module *modul
  */
 HT_MUST_CHECK
 struct ht_err *scope_bind(
-	struct scope *scope, const struct module *module, enum abi_hook hook, raddr_t *ret);
+	struct scope *scope, const struct module *module, uint32_t name, raddr_t *ret);

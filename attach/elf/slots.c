@@ -52,12 +52,12 @@ static enum meaning symbol_meaning(
 	}
 }
 
-static struct ht_err *meaning_of(struct scan *scan, const struct module *holder, enum abi_hook hook,
+static struct ht_err *meaning_of(struct scan *scan, const struct module *holder, uint32_t number,
 	raddr_t value, enum meaning *ret)
 {
 	const struct scope_name *name;
 	*ret = MEANS_OTHER;
-	struct ht_err *err = scope_name(&scan->scope, holder, hook, &name);
+	struct ht_err *err = scope_name(&scan->scope, holder, number, &name);
 	for (size_t i = 0; !err && i < name->count && *ret == MEANS_OTHER; i++)
 		*ret = symbol_meaning(holder, &name->symbol[i], value);
 	return err;
@@ -65,11 +65,11 @@ static struct ht_err *meaning_of(struct scan *scan, const struct module *holder,
 
 /* The slot through which the executable's PLT entry for this function jumps. */
 static const struct slot *slot_behind(
-	const struct scan *scan, const struct module *executable, enum abi_hook hook)
+	const struct scan *scan, const struct module *executable, uint32_t name)
 {
 	for (size_t i = 0; i < scan->slots->count; i++) {
 		const struct slot *slot = &scan->slots->slot[i];
-		if (slot->module_id == executable->id && slot->hook == hook &&
+		if (slot->module_id == executable->id && slot->name == name &&
 			slot->type != R_X86_64_64)
 			return slot;
 	}
@@ -79,12 +79,12 @@ static const struct slot *slot_behind(
 static struct ht_err *judge_canonical(
 	struct scan *scan, struct slot *slot, const struct module *executable)
 {
-	const struct slot *behind = slot_behind(scan, executable, slot->hook);
+	const struct slot *behind = slot_behind(scan, executable, slot->name);
 	const struct module *holder = behind ? modules_find(scan->modules, behind->value) : NULL;
 	enum meaning meaning;
 	if (!holder)
 		return NULL;
-	struct ht_err *err = meaning_of(scan, holder, slot->hook, behind->value, &meaning);
+	struct ht_err *err = meaning_of(scan, holder, slot->name, behind->value, &meaning);
 	if (!err && meaning == MEANS_FUNCTION) {
 		slot->verdict = SLOT_TAP;
 		slot->real = behind->value;
@@ -163,7 +163,7 @@ static struct ht_err *judge(struct scan *scan, struct slot *slot)
 		return NULL;
 	}
 	if (holder) {
-		struct ht_err *err = meaning_of(scan, holder, slot->hook, slot->value, &meaning);
+		struct ht_err *err = meaning_of(scan, holder, slot->name, slot->value, &meaning);
 		if (err)
 			return err;
 	}
@@ -183,7 +183,7 @@ static struct ht_err *judge(struct scan *scan, struct slot *slot)
 static struct ht_err *bind(struct scan *scan, struct slot *slot)
 {
 	const struct module *binder = modules_find(scan->modules, slot->value);
-	return binder ? scope_bind(&scan->scope, binder, slot->hook, &slot->real) : NULL;
+	return binder ? scope_bind(&scan->scope, binder, slot->name, &slot->real) : NULL;
 }
 
 /* musl's dynamic linker is the C library too: strdup and the like call malloc by its slots. */
@@ -247,6 +247,7 @@ static struct ht_err *collect_module(struct scan *scan, const struct module *mod
 			.module_id = module->id,
 			.type = reloc->type,
 			.hook = reloc->hook,
+			.name = reloc->name,
 			.verdict = verdict_before_value(reloc, skipped)};
 		size_t got;
 		err = memory_read_some(
@@ -256,6 +257,14 @@ static struct ht_err *collect_module(struct scan *scan, const struct module *mod
 	}
 	relocs_deinit(&relocs);
 	return err;
+}
+
+static uint32_t name_of_native(const struct native *native)
+{
+	size_t index;
+	return native->family->given && given_match(native->name, &index) == GIVEN_FUNCTION
+		       ? (uint32_t)(ABI_TAP_COUNT + index)
+		       : (uint32_t)native->hook;
 }
 
 static struct ht_err *collect_natives(struct scan *scan, const struct module *module)
@@ -268,6 +277,7 @@ static struct ht_err *collect_natives(struct scan *scan, const struct module *mo
 			.module_id = module->id,
 			.type = R_X86_64_RELATIVE,
 			.hook = native->hook,
+			.name = name_of_native(native),
 			.verdict = SLOT_TAP,
 			.real = native->addr};
 		size_t got;
@@ -309,6 +319,8 @@ static struct ht_err *usable_size_of(
 {
 	const struct native *native = natives_find(&module->natives, slot->real);
 	*ret = native ? native->usable_size : 0;
+	if (tap_name_is_given(slot->name))
+		return NULL;
 	return slot->type == R_X86_64_RELATIVE ? NULL
 					       : scope_usable_size(&scan->scope, module, ret);
 }
@@ -345,8 +357,11 @@ static struct ht_err *function_add(struct scan *scan, struct slot *slot)
 		scan->function_capacity = wanted;
 	}
 	function = &slots->function[slots->function_count++];
-	*function = (struct allocator_function){
-		.hook = slot->hook, .addr = slot->real, .module_id = module->id, .named = named};
+	*function = (struct allocator_function){.hook = slot->hook,
+		.name = slot->name,
+		.addr = slot->real,
+		.module_id = module->id,
+		.named = named};
 	return usable_size_of(scan, module, slot, &function->usable_size);
 }
 
@@ -366,7 +381,7 @@ static raddr_t usable_size_of_realloc(const struct slots *slots)
 	for (size_t i = 0; i < slots->function_count; i++) {
 		const struct allocator_function *function = &slots->function[i];
 		if (function->hook != ABI_HOOK_REALLOC || !function->named ||
-			function->usable_size == found)
+			tap_name_is_given(function->name) || function->usable_size == found)
 			continue;
 		if (found)
 			return 0;
@@ -381,7 +396,7 @@ static void correct_foreign_sizes(struct slots *slots)
 {
 	for (size_t i = 0; i < slots->function_count; i++) {
 		struct allocator_function *function = &slots->function[i];
-		if (function->hook == ABI_HOOK_REALLOCARRAY &&
+		if (function->hook == ABI_HOOK_REALLOCARRAY && !tap_name_is_given(function->name) &&
 			!provides(slots, function->module_id, ABI_HOOK_REALLOC))
 			function->usable_size = usable_size_of_realloc(slots);
 	}

@@ -29,6 +29,7 @@ struct slot {
 	uint64_t module_id;
 	uint32_t type; /* R_X86_64_*; RELATIVE: of a native, however its word is relocated */
 	enum abi_hook hook;
+	uint32_t name; /* of the function that it is called by (relocs.h) */
 	enum slot_verdict verdict;
 	/* SLOT_TAP: the function to call: `value`, or where that is a canonical PLT entry of a
 	 * non-PIE executable, the definition the entry leads to; never an address that leads
@@ -40,6 +41,7 @@ struct slot {
 /* A function of an allocator that the target's calls reach. */
 struct allocator_function {
 	enum abi_hook hook;
+	uint32_t name; /* that a slot has for it (relocs.h) */
 	raddr_t addr;
 	uint64_t module_id;  /* that holds it */
 	raddr_t usable_size; /* malloc_usable_size of the same module; 0: none */

@@ -119,6 +119,7 @@ struct ht_err *claims_check(
 	struct ht_err *err = journal_check(journal);
 	if (err)
 		return err;
+	given_use(&h->given);
 	err = facts_read(proc, &facts);
 	if (!err && !names_this_image(image, h))
 		err = damaged(proc, "it speaks of another image");

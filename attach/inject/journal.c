@@ -71,6 +71,7 @@ void journal_begin(struct journal *journal, raddr_t image, uint64_t image_bytes,
 		.image_bytes = image_bytes,
 		.thunks = thunks,
 		.agent_fd = -1,
+		.given = *given_used(),
 	};
 	show(journal, journal->header, sizeof(*journal->header));
 }
@@ -88,7 +89,8 @@ struct ht_err *journal_check(const struct journal *journal)
 		return ht_err_new(HT_ERR_REFUSED, "the journal in the target is not of this "
 						  "version of heaptap; use the one that "
 						  "attached");
-	if (h->slot_count > JOURNAL_SLOTS_MAX || h->slack_bytes > JOURNAL_SLACK_BYTES)
+	if (h->slot_count > JOURNAL_SLOTS_MAX || h->slack_bytes > JOURNAL_SLACK_BYTES ||
+		!given_is_whole(&h->given))
 		return ht_err_new(HT_ERR_REFUSED, "the journal in the target is damaged");
 	return NULL;
 }

@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "attach/elf/given.h"
 #include "format/abi_control.h"
 #include "format/err.h"
 
@@ -57,6 +58,7 @@ struct journal_header {
 	int32_t agent_fd;  /* descriptor in the target; -1: none */
 	uint64_t agent_fd_inode, daemon_fd_inode; /* of both ends of the socket pair */
 	uint8_t slack_original[JOURNAL_SLACK_BYTES];
+	struct given_list given; /* by these names some of the slots were found */
 };
 
 #define JOURNAL_SLOTS_MAX                                                                          \

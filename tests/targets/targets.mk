@@ -56,8 +56,9 @@ rjem_bin := $t/rust-jemalloc $t/rust-jemalloc-lto $t/rust-jemalloc-stripped $t/e
 target_bin += $(rjem_bin)
 # The same, called straight: no slot leads there.
 direct_bin := $t/extended-direct $t/extended-direct-fixed $t/ledger-direct $t/ledger-own-direct $t/busy-direct \
-	$t/chain-direct $t/leafalloc $t/comeback $t/steps
-target_bin += $(direct_bin)
+	$t/chain-direct $t/leafalloc $t/comeback $t/steps $t/arena-direct $t/arena-stripped \
+	$t/arena-twice $t/arena-words
+target_bin += $(direct_bin) $t/arena-shared $t/libarenalloc.so
 # What unit tests start, or read.
 unit_target_bin := $(addprefix $t/,waits linked-static extended-direct rust-jemalloc)
 
@@ -156,6 +157,19 @@ $t/ledger-own-direct: tests/targets/ledger.c tests/targets/ownalloc.c
 	$(call build,gcc $(target_c) -O2 -fPIE -pie -fcf-protection)
 $t/steps: tests/targets/steps.c tests/targets/ownalloc.c
 	$(call build,gcc $(target_c) -O2 -fPIE -pie -fcf-protection -pthread)
+# An allocator under names of its own: called straight, or by slots.
+$t/arena-direct: tests/targets/arena.c tests/targets/arenalloc.c
+	$(call build,gcc $(target_c) -O2 -fPIE -pie -pthread)
+$t/arena-shared: tests/targets/arena.c $t/libarenalloc.so
+	$(call build,gcc $(target_c) -O2 -pthread) -L$t -larenalloc -Wl,-rpath,'$$ORIGIN'
+# By anonymous words of the GOT.
+$t/arena-words: tests/targets/arena.c tests/targets/arenalloc.c
+	$(call build,gcc $(target_c) -O2 -fPIE -pie -pthread -fno-plt -Wa$(comma)-mrelax-relocations=no)
+$t/arena-stripped: $t/arena-direct
+	$(call quiet,STRIP)strip -o $@ $<
+# Two of its functions have one name, as static ones of several files may.
+$t/arena-twice: $t/arena-direct
+	$(call quiet,OBJCOPY)objcopy --redefine-sym arena_forget=arena_put $< $@
 $t/leafalloc: tests/targets/leafalloc.c
 	$(call build,gcc $(target_c) -O2 -fPIE -pie -fipa-ra -fno-toplevel-reorder)
 $t/comeback: tests/targets/comeback.c

@@ -79,6 +79,31 @@ START_TEST(the_truth)
 }
 END_TEST
 
+/* The journal says by which names slots were found; without them one is none. */
+START_TEST(a_slot_of_a_name_that_was_given)
+{
+	struct given_list list = {0}, none = {0};
+	ck_no_err(given_add(&list, "getpid=malloc"));
+	given_use(&list);
+	setup();
+	struct journal_slot entry = honest();
+	for (size_t i = 0; i < slots.count; i++)
+		if (slots.slot[i].name == ABI_TAP_COUNT && slots.slot[i].verdict == SLOT_TAP) {
+			entry.addr = slots.slot[i].addr;
+			entry.original = slots.slot[i].value;
+			entry.hook = slots.slot[i].hook;
+		}
+	ck_assert_uint_ne(entry.addr, honest().addr);
+	given_use(&none);
+	ck_assert_int_eq(accepted(entry), JOURNAL_SLOT_INTENDED);
+	journal.header->given = none;
+	ck_no_err(claims_check(&self, &image, &journal));
+	ck_assert_int_eq(journal.slot[0].state, JOURNAL_SLOT_GONE);
+	journal.header->given.count = GIVEN_MAX + 1;
+	refused("damaged");
+}
+END_TEST
+
 START_TEST(another_image)
 {
 	setup();
@@ -209,6 +234,6 @@ START_TEST(counts_beyond_all_bounds)
 }
 END_TEST
 
-HT_SUITE("attach/inject/claims", the_truth, another_image, the_stubs_place, words_that_are_no_slots,
-	a_slot_that_is_not_tapped, a_thunk_elsewhere, code_is_believed_by_its_file,
-	counts_beyond_all_bounds)
+HT_SUITE("attach/inject/claims", the_truth, a_slot_of_a_name_that_was_given, another_image,
+	the_stubs_place, words_that_are_no_slots, a_slot_that_is_not_tapped, a_thunk_elsewhere,
+	code_is_believed_by_its_file, counts_beyond_all_bounds)

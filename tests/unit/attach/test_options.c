@@ -282,6 +282,9 @@ START_TEST(wrong_words_are_named)
 		{"run -x true", "-x: no such option"},
 		{"attach -p 7 --hook code", "--hook takes slot, auto or entry"},
 		{"doctor -p 7 --hook auto", "--hook: only attach and run have this option"},
+		{"attach -p 7 --alloc-fn f", "--alloc-fn f: NAME=KIND is expected"},
+		{"verify -p 7 --alloc-fn f=free",
+			"--alloc-fn: only attach, run and doctor have this option"},
 		{"doctor -p 7 -d 5s", "-d: only attach and run have this option"},
 		{"doctor -p 7 -o x", "-o: only attach and run have this option"},
 		{"recover -p 7 --lossless", "--lossless: only attach and run have this option"},
@@ -359,6 +362,7 @@ START_TEST(help_lists_what_parses)
 			: strcmp(name, "--output") == 0	   ? "x"
 			: strcmp(name, "--unwind") == 0	   ? "full"
 			: strcmp(name, "--hook") == 0	   ? "auto"
+			: strcmp(name, "--alloc-fn") == 0  ? "f=free"
 			: strcmp(name, "--sample") == 0	   ? "7"
 			: strcmp(name, "--symbolize") == 0 ? "later"
 							   : "");
@@ -372,7 +376,7 @@ START_TEST(help_lists_what_parses)
 	}
 	fclose(help);
 	free(path);
-	ck_assert_uint_eq(options_seen, 15);
+	ck_assert_uint_eq(options_seen, 16);
 	ck_assert_uint_ge(commands_seen, 10);
 }
 END_TEST

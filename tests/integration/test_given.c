@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Allocators of a program's own, whose functions --alloc-fn names: exact beside the C library's, by
+ * slots and at their entries, each allocation once, and taken out again; what is wrong is refused.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "tests/support/books.h"
+#include "tests/support/hookedcode.h"
+#include "tests/support/ht_check.h"
+#include "tests/support/procsnap.h"
+#include "tests/support/report.h"
+#include "tests/support/tap.h"
+#include "tests/support/tmpdir.h"
+#include "tests/support/tracefile.h"
+#include "tests/support/victim.h"
+
+#define PHASE_MS   60000
+#define COMMAND_MS 60000
+
+enum { USAGE = 2, REFUSED = 3 };
+
+#define GIVEN                                                                                      \
+	"--alloc-fn=arena_get=malloc", "--alloc-fn=arena_zeroed=calloc",                           \
+		"--alloc-fn=arena_resize=realloc", "--alloc-fn=arena_aligned=aligned_alloc",       \
+		"--alloc-fn=arena_place=posix_memalign", "--alloc-fn=arena_put=free",              \
+		"--alloc-fn", "arena_put_sized=dallocx"
+
+static const char *const functions[] = {"arena_get", "arena_zeroed", "arena_resize",
+	"arena_aligned", "arena_place", "arena_put", "arena_put_sized", NULL};
+
+/* Whether its break lies where a jump would lead to is not to be left to chance. */
+static void start(struct victim *victim, const char *program)
+{
+	victim_start(victim, (const char *[]){"/usr/bin/setarch", "-R", run_built(program), NULL});
+	/* Its slots are bound then, and blocks of before exist. */
+	free(victim_ask(victim, "go", PHASE_MS));
+}
+
+/* Two captures, as the second finds what the first one left. `watched`: of what is hooked at its
+ * entry; NULL: nothing is. */
+static void compare_books(const char *program, const char *way, bool at_entries, const char *how)
+{
+	struct victim victim;
+	struct hookedcode watched = {0};
+	struct tap tap;
+	start(&victim, program);
+	if (at_entries)
+		hookedcode_watch(&watched, victim.pid, run_built(program), functions);
+	for (unsigned round = 0; round < 2; round++) {
+		struct procsnap *before = procsnap_take(victim.pid, 0);
+		tap_start(&tap, victim.pid, (const char *[]){"--hook", way, GIVEN, NULL});
+		if (at_entries)
+			hookedcode_wait(&watched, &tap);
+		tap_wait_on(&tap, "");
+		char *books = victim_ask(&victim, "go", PHASE_MS);
+		json_t *attach = tap_stop(&tap, 0);
+		tap_check_clean(attach);
+		ck_assert_uint_eq(report_u64(attach, "entries"), watched.count);
+		ck_assert_uint_eq(report_u64(attach, "unseen_places"), 0);
+		ck_assert_ptr_nonnull(strstr(report_text(attach, "given"), how));
+		procsnap_verify(before, victim.pid);
+		free(victim_ask(&victim, "go", PHASE_MS));
+		json_t *ledger = report_parse(books);
+		books_check(tap.trace, ledger, true, false);
+		json_decref(ledger);
+		json_decref(attach);
+		free(books);
+	}
+	if (at_entries)
+		close(watched.memory);
+	victim_stop(&victim);
+}
+
+START_TEST(by_slots_of_their_names)
+{
+	compare_books("tests/targets/arena-shared", "slot", false, "arena_put as free (slots 2)");
+}
+END_TEST
+
+START_TEST(by_words_without_a_name)
+{
+	compare_books("tests/targets/arena-words", "slot", false,
+		"arena_place as posix_memalign (slots 1)");
+}
+END_TEST
+
+START_TEST(at_their_entries)
+{
+	compare_books(
+		"tests/targets/arena-direct", "auto", true, "arena_put as free (at its entry)");
+}
+END_TEST
+
+/* Without its frees nothing of an allocator is hooked, and all of it is said to be unseen. */
+START_TEST(one_that_frees_cannot_be_hooked)
+{
+	struct victim victim;
+	struct tap tap;
+	start(&victim, "tests/targets/arena-direct");
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	tap_start(&tap, victim.pid,
+		(const char *[]){"--hook", "auto", GIVEN, "--alloc-fn", "arena_forget=free", NULL});
+	tap_wait_any(&tap);
+	free(victim_ask(&victim, "go", PHASE_MS));
+	json_t *attach = tap_stop(&tap, 0);
+	tap_check_clean(attach);
+	ck_assert_uint_eq(report_u64(attach, "entries"), 0);
+	ck_assert_uint_gt(report_u64(attach, "unseen_places"), 0);
+	ck_assert_ptr_nonnull(strstr(report_text(attach, "unseen"), "given (arena_get"));
+	ck_assert_ptr_nonnull(
+		strstr(report_text(attach, "refused"), "arena_forget (its callers may know"));
+	ck_assert_ptr_nonnull(
+		strstr(report_text(attach, "given"), "arena_get as malloc (NOT SEEN"));
+	json_decref(attach);
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+}
+END_TEST
+
+/* All of heaptap is killed: recover has the names from the journal in the process. */
+static void check_recovered(const char *program, const char *way)
+{
+	struct victim victim;
+	struct tap tap;
+	start(&victim, program);
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	tap_start(&tap, victim.pid, (const char *[]){"--hook", way, GIVEN, NULL});
+	tap_wait_on(&tap, "");
+	tap_abandon(&tap);
+	free(victim_ask(&victim, "go", PHASE_MS));
+	json_decref(report_run("recover", victim.pid, 0));
+	json_decref(report_run("verify", victim.pid, 0));
+	procsnap_verify(before, victim.pid);
+	free(victim_ask(&victim, "go", PHASE_MS));
+	victim_stop(&victim);
+}
+
+START_TEST(recovered)
+{
+	check_recovered("tests/targets/arena-shared", "slot");
+	check_recovered("tests/targets/arena-words", "slot");
+	check_recovered("tests/targets/arena-direct", "auto");
+}
+END_TEST
+
+/* It ends with `status` and one line that says `why`. */
+static void refuse(pid_t pid, const char *command, const char *given, int status, const char *why)
+{
+	char number[16], *out, *err;
+	snprintf(number, sizeof(number), "%d", pid);
+	char *trace = tmpdir_path("refused.htap");
+	bool attach = !strcmp(command, "attach");
+	const char *argv[] = {run_built("heaptap"), command, "-p", number, "--alloc-fn", given,
+		attach ? "-o" : NULL, trace, "-d", "1s", NULL};
+	int got = run_program(argv, RUN_REFUSAL_MS, &out, &err);
+	ck_assert_msg(got == status, "%s %s: %d: %s", command, given, got, err);
+	ck_assert_msg(strstr(err, why), "%s %s: %s", command, given, err);
+	ck_assert_ptr_eq(strchr(err, '\n'), err + strlen(err) - 1);
+	ck_assert_str_eq(out, "");
+	ck_assert_int_ne(access(trace, F_OK), 0);
+	free(trace);
+	free(out);
+	free(err);
+}
+
+START_TEST(wrong)
+{
+	static const struct {
+		const char *program, *given;
+		int status;
+		const char *why;
+	} cases[] = {
+		{"arena-direct", "arena_get", USAGE, "NAME=KIND"},
+		{"arena-direct", "arena_get=mallok", USAGE, "behind the ="},
+		{"arena-direct", "arena_gets=malloc", REFUSED, "no function of that name"},
+		{"arena-direct", "start_line=malloc", REFUSED, "no function of that name"},
+		{"arena-stripped", "arena_get=malloc", REFUSED, "no function of that name"},
+		{"arena-twice", "arena_put=free", REFUSED, "several functions of that name"},
+	};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(cases); i++) {
+		struct victim victim;
+		char program[64];
+		snprintf(program, sizeof(program), "tests/targets/%s", cases[i].program);
+		start(&victim, program);
+		struct procsnap *before = procsnap_take(victim.pid, 0);
+		refuse(victim.pid, "doctor", cases[i].given, cases[i].status, cases[i].why);
+		refuse(victim.pid, "attach", cases[i].given, cases[i].status, cases[i].why);
+		procsnap_verify(before, victim.pid);
+		victim_stop(&victim);
+	}
+}
+END_TEST
+
+static void feed(void *context)
+{
+	static const char commands[] = "go\nstop\n";
+	int fd = memfd_create("input", MFD_CLOEXEC);
+	(void)context;
+	if (write(fd, commands, strlen(commands)) < 0 || lseek(fd, 0, SEEK_SET) < 0)
+		_exit(125);
+	dup2(fd, STDIN_FILENO);
+}
+
+/* Functions that nobody else calls: from the first call on. */
+START_TEST(of_a_command)
+{
+	char *trace = tmpdir_path("run.htap");
+	const char *const argv[] = {run_built("heaptap"), "run", "-q", "-o", trace, GIVEN, "--",
+		run_built("tests/targets/arena-shared"), NULL};
+	struct run run;
+	run_start_prepared(&run, argv, feed, NULL);
+	ck_assert_int_eq(run_wait(&run, COMMAND_MS), 0);
+	char *out = run_out(&run);
+	json_t *ledger = report_parse(strchr(out, '\n') + 1);
+	struct tracefile file;
+	tracefile_load(trace, &file);
+	struct tracefile_count placed = tracefile_allocations(&file, 0, ABI_HOOK_POSIX_MEMALIGN);
+	ck_assert_uint_eq(placed.calls, report_u64(ledger, "functions.posix_memalign.calls"));
+	ck_assert_uint_eq(placed.bytes, report_u64(ledger, "functions.posix_memalign.bytes"));
+	ck_assert_uint_gt(placed.calls, 0);
+	tracefile_deinit(&file);
+	json_decref(ledger);
+	free(out);
+	run_deinit(&run);
+	free(trace);
+}
+END_TEST
+
+HT_SUITE("integration/given", by_slots_of_their_names, by_words_without_a_name, at_their_entries,
+	one_that_frees_cannot_be_hooked, recovered, wrong, of_a_command)

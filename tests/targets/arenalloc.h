@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An allocator of a program's own, with names that nobody else knows: arenalloc.c.
+ */
+#pragma once
+
+#include <stddef.h>
+
+void *arena_get(size_t size);
+void *arena_zeroed(size_t count, size_t size);
+void *arena_resize(void *block, size_t size);
+void *arena_aligned(size_t alignment, size_t size);
+int arena_place(void **out, size_t alignment, size_t size);
+void arena_put(void *block);
+void arena_put_sized(void *block, size_t size);
+void arena_forget(void *block);
