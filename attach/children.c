@@ -141,3 +141,16 @@ struct ht_err *children_clean(const struct children_options *options, struct chi
 	*ret = report;
 	return NULL;
 }
+
+void children_name(const struct children_report *report, char ret[CHILDREN_TEXT_BYTES])
+{
+	size_t length = (size_t)snprintf(ret, CHILDREN_TEXT_BYTES,
+		"children that it had forked may have the agent mapped still, which only forwards "
+		"calls (%.200s); heaptap recover -p takes it out:",
+		report->why);
+	for (size_t i = 0; i < report->left && i < CHILDREN_NAMED_MAX; i++)
+		length += (size_t)snprintf(
+			ret + length, CHILDREN_TEXT_BYTES - length, " %d", report->named[i]);
+	if (report->left > CHILDREN_NAMED_MAX)
+		snprintf(ret + length, CHILDREN_TEXT_BYTES - length, " ...");
+}

@@ -32,3 +32,7 @@ struct children_report {
  */
 HT_MUST_CHECK
 struct ht_err *children_clean(const struct children_options *options, struct children_report *ret);
+#define CHILDREN_TEXT_BYTES 600u
+
+/* What stayed in which of them, in one line. */
+void children_name(const struct children_report *report, char ret[CHILDREN_TEXT_BYTES]);

@@ -410,6 +410,14 @@ struct ht_err *guardian_start(
 	return NULL;
 }
 
+const char *guardian_prospect(const struct guardian *guardian)
+{
+	struct pollfd end = {.fd = guardian->fd};
+	return guardian->fd >= 0 && poll(&end, 1, 0) <= 0
+		       ? "the guardian goes on trying"
+		       : "no guardian is left: heaptap recover takes it out";
+}
+
 /* Looks, not the clock: where both of us stood still, the clock went on. */
 static bool is_reaped_within(pid_t pid, uint64_t patience_ns)
 {

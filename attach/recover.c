@@ -212,6 +212,17 @@ static struct ht_err *ask_for_filters(struct detach *detach)
 				       : proc_any_seccomp(detach->proc, &detach->suspend_seccomp);
 }
 
+/* By now the process is not what it was. */
+static struct ht_err *untapped_only(struct ht_err *err)
+{
+	if (err->code != HT_ERR_REFUSED)
+		return err;
+	struct ht_err *incomplete = ht_err_new(HT_ERR_INCOMPLETE,
+		"%s; meanwhile the agent stays mapped and only forwards calls", err->message);
+	ht_err_free(err);
+	return incomplete;
+}
+
 static struct ht_err *detach_image(struct detach *detach, struct recover_report *report)
 {
 	struct ht_err *err = detach_untap(detach, &report->detach);
@@ -220,7 +231,7 @@ static struct ht_err *detach_image(struct detach *detach, struct recover_report 
 	if (!err)
 		err = detach_unmap(detach, &report->detach);
 	if (err)
-		return err;
+		return untapped_only(err);
 	switch (report->detach.level) {
 	case DETACH_PROVEN:
 	case DETACH_RETRIED:

@@ -23,6 +23,8 @@
 #include "attach/window.h"
 #include "format/foreign.h"
 
+#define HEIR_BYTES 64u /* of what add_heir says, at least */
+
 void session_progress(const struct session *s, const char *fmt, ...)
 {
 	char line[256];
@@ -236,6 +238,12 @@ static void pump(void *context)
 	s->pump_error = ht_err_first(s->pump_error, err);
 }
 
+static void add_heir(const struct session *s, char *why, size_t bytes)
+{
+	size_t length = strlen(why);
+	snprintf(why + length, bytes - length, "; %s", guardian_prospect(&s->guardian));
+}
+
 static struct ht_err *take_out(struct session *s)
 {
 	struct session_report *report = s->report;
@@ -263,10 +271,11 @@ static struct ht_err *take_out(struct session *s)
 	report->detach_ns = clock_mono_ns() - start;
 	if (err) {
 		result.level = DETACH_INCOMPLETE;
-		snprintf(result.why, sizeof(result.why), "%s; the guardian goes on trying",
-			err->message);
+		snprintf(result.why, sizeof(result.why) - HEIR_BYTES, "%s", err->message);
 		ht_err_free(err);
 	}
+	if (result.level == DETACH_INCOMPLETE)
+		add_heir(s, result.why, sizeof(result.why));
 	report->detached = true;
 	report->level = result.level;
 	memcpy(report->why, result.why, sizeof(report->why));
@@ -426,6 +435,8 @@ static struct ht_err *recover(struct session *s)
 		.own = &s->journal,
 		.deadline_mono_ns = clock_mono_ns() + s->options->detach_deadline_ns};
 	struct ht_err *err = recover_run(&s->survey.proc, &options, &report);
+	if (!err && report.detach.level == DETACH_INCOMPLETE)
+		add_heir(s, report.detach.why, sizeof(report.detach.why));
 	if (!err && report.detach.level >= DETACH_TOMBSTONE)
 		err = ht_err_new(HT_ERR_INCOMPLETE, "%s", report.detach.why);
 	s->mapped = err != NULL;
@@ -480,8 +491,8 @@ static struct ht_err *conclude(struct session *s, struct ht_err *window)
 	/* The output may take its time, and nobody is to have something of ours meanwhile. */
 	err = ht_err_first(err, clean_children(s));
 	err = ht_err_first(err, finish_trace(s));
-	bool left = s->report->detached && s->report->level >= DETACH_TOMBSTONE;
-	return err && left ? add_remains(err, s->report->why) : err;
+	return err && s->report->detached && s->report->why[0] ? add_remains(err, s->report->why)
+							       : err;
 }
 
 static struct ht_err *attach(struct session *s)
@@ -574,6 +585,11 @@ struct ht_err *session_run(const struct session_options *options, struct session
 	session.phase_ns = session.start_ns;
 	struct ht_err *err = capture(&session);
 	release(&session);
+	if (err && ret->children.left) {
+		char left[CHILDREN_TEXT_BYTES];
+		children_name(&ret->children, left);
+		err = add_remains(err, left);
+	}
 	return err && ret->guardian_left
 		       ? add_remains(err, "its guardian has not ended, and may be at work")
 		       : err;

@@ -451,8 +451,7 @@ static void explain(
 	else if (level == DETACH_INCOMPLETE)
 		snprintf(report->why, sizeof(report->why),
 			"thread %d could not be proven outside the agent (%s): it stays mapped and "
-			"only "
-			"forwards calls; the guardian goes on trying",
+			"only forwards calls",
 			report->quiesce.tid, why_not_proven(detach->proc, &report->quiesce));
 }
 

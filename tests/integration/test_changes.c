@@ -216,6 +216,29 @@ START_TEST(stopped_child_is_named)
 }
 END_TEST
 
+/* So it is where the capture ends with an error, since its guardian was killed. */
+START_TEST(stopped_child_is_named_beside_an_error)
+{
+	struct victim victim;
+	struct tap tap;
+	char name[16];
+	start_tapped(&victim, &tap);
+	pid_t child = ask_pid(&victim, "fork");
+	snprintf(name, sizeof(name), " %d\n", child);
+	kill(child, SIGSTOP);
+	kill(tap_guardian(&tap), SIGKILL);
+	ck_assert_int_eq(run_wait(&tap.run, ANSWER_MS), 6);
+	char *err = run_err(&tap.run);
+	ck_assert_msg(
+		strstr(err, "the guardian process was ended") && strstr(err, name), "%s", err);
+	free(err);
+	run_deinit(&tap.run);
+	victim_prove_alive(&victim);
+	victim_stop(&victim);
+	end_child(child);
+}
+END_TEST
+
 static void become_nobody(void)
 {
 	if (getuid() == 0)
@@ -430,7 +453,8 @@ START_TEST(exec_by_another_thread)
 END_TEST
 
 HT_SUITE("integration/changes", children_outlive_the_capture, children_outlive_the_target,
-	target_becomes_a_daemon, stopped_child_is_named, child_that_may_not_be_inspected_is_named,
-	children_are_recovered, storm_of_fork, storm_of_vfork, storm_of_posix_spawn,
-	storm_of_system, memory_is_shared, a_process_that_comes_shares_the_memory,
-	who_shares_the_memory_outlives_the_target, exec_by_the_main_thread, exec_by_another_thread)
+	target_becomes_a_daemon, stopped_child_is_named, stopped_child_is_named_beside_an_error,
+	child_that_may_not_be_inspected_is_named, children_are_recovered, storm_of_fork,
+	storm_of_vfork, storm_of_posix_spawn, storm_of_system, memory_is_shared,
+	a_process_that_comes_shares_the_memory, who_shares_the_memory_outlives_the_target,
+	exec_by_the_main_thread, exec_by_another_thread)

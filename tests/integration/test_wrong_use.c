@@ -413,6 +413,30 @@ START_TEST(recover_without_root)
 }
 END_TEST
 
+/* What recover could only begin was not refused untouched. */
+START_TEST(recover_while_stopped)
+{
+	struct victim victim;
+	struct tap tap;
+	char pid[16], *err;
+	start_actor(&victim);
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, "/actor");
+	tap_abandon(&tap);
+	kill(victim.pid, SIGSTOP);
+	snprintf(pid, sizeof(pid), "%d", victim.pid);
+	int status = run_program((const char *[]){run_built("heaptap"), "recover", "-p", pid, NULL},
+		HEAPTAP_MS, NULL, &err);
+	ck_assert_msg(status == 6 && strstr(err, "kill -CONT"), "status %d: %s", status, err);
+	free(err);
+	kill(victim.pid, SIGCONT);
+	json_decref(report_run("recover", victim.pid, 0));
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+}
+END_TEST
+
 START_TEST(tapped_already)
 {
 	struct victim victim;
@@ -548,5 +572,5 @@ HT_SUITE("integration/wrong_use", no_such_process, zombie, kernel_thread, itself
 	static_program, static_program_with_libraries, emulated, traced_by_another,
 	one_thread_traced_by_another, stopped, file_size_limit, thread_id, another_users_process,
 	own_process_without_root, own_process_forbids_the_clock_without_root, undumpable,
-	recover_without_root, tapped_already, unwritable_output, no_room_for_the_trace, nonsense,
-	doctor)
+	recover_without_root, recover_while_stopped, tapped_already, unwritable_output,
+	no_room_for_the_trace, nonsense, doctor)
