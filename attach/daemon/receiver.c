@@ -372,9 +372,10 @@ static void note_thread(struct receiver *receiver, uint32_t index, uint64_t key)
 	uint32_t incarnation = load(&receiver->slots[index].head.incarnation);
 	if (incarnation == stream->incarnation || incarnation & INCARNATION_UNSETTLED)
 		return;
-	stream->incarnation = incarnation;
+	/* Two steps for each; between two looks there may have been many. */
 	if (!(key & KEY_LEVEL_MASK))
-		receiver->threads++;
+		receiver->threads += (incarnation - stream->incarnation) / 2;
+	stream->incarnation = incarnation;
 }
 
 static struct ht_err *drain_slot(

@@ -35,7 +35,7 @@ struct receiver_totals {
 	uint64_t mappings;     /* committed, of mappings: not among those above */
 	uint64_t failed_calls;
 	uint64_t nested;  /* events in slots of nesting level 1 and up */
-	uint64_t threads; /* slots of level 0 ever used */
+	uint64_t threads; /* that slots of level 0 ever had */
 	uint64_t damage;  /* what the agent cannot have written: 0 unless the target did */
 };
 
