@@ -28,11 +28,16 @@ static enum stopcost restarted(bool has_timeout, bool filtered)
 	return has_timeout && filtered ? STOPCOST_LATE : STOPCOST_RESTART_BLOCK;
 }
 
-static enum stopcost on_socket(
-	const struct proc *proc, pid_t tid, const struct proc_syscall *call, int option)
+static enum stopcost on_descriptor(const struct proc *proc, pid_t tid, uint64_t fd, int option)
 {
-	return descriptor_has_timeout(proc, tid, (int)call->arg[0], option) ? STOPCOST_LATE
-									    : STOPCOST_RESTART;
+	return descriptor_has_timeout(proc, tid, (int)fd, option) ? STOPCOST_LATE
+								  : STOPCOST_RESTART;
+}
+
+static enum stopcost of_splice(const struct proc *proc, pid_t tid, const struct proc_syscall *call)
+{
+	enum stopcost in = on_descriptor(proc, tid, call->arg[0], SO_RCVTIMEO);
+	return in == STOPCOST_LATE ? in : on_descriptor(proc, tid, call->arg[2], SO_SNDTIMEO);
 }
 
 /* What it has submitted it would return at once; and its timeout is relative. */
@@ -83,6 +88,12 @@ static bool may_be_parted(const struct proc *proc, pid_t tid, uint64_t fd, uint6
 	return bytes > PIPE_BUF || (bytes > 1 && descriptor_takes_parts(proc, tid, (int)fd));
 }
 
+/* The same of what it gets. */
+static bool may_gather(const struct proc *proc, pid_t tid, uint64_t fd, uint64_t bytes)
+{
+	return bytes > 1 && descriptor_gathers(proc, tid, (int)fd);
+}
+
 /*
  * May it have done a part of what it waits for? It would end with that, as no call does that no
  * signal interrupts; and programs rely on that: write(2) of much into a pipe, recv(2) of all.
@@ -91,10 +102,16 @@ static bool is_partial(const struct proc *proc, pid_t tid, const struct proc_sys
 {
 	const uint64_t *arg = call->arg;
 	switch (call->nr) {
+	case SYS_read:
+		return may_gather(proc, tid, arg[0], arg[2]);
+	case SYS_readv:
+	case SYS_preadv2:
+		return may_gather(proc, tid, arg[0], bytes_of(proc, arg[1], arg[2]));
 	case SYS_write:
 	case SYS_sendto:
 		return may_be_parted(proc, tid, arg[0], arg[2]);
 	case SYS_writev:
+	case SYS_pwritev2:
 		return may_be_parted(proc, tid, arg[0], bytes_of(proc, arg[1], arg[2]));
 	case SYS_sendmsg:
 		return may_be_parted(proc, tid, arg[0], bytes_of_message(proc, arg[1]));
@@ -107,9 +124,10 @@ static bool is_partial(const struct proc *proc, pid_t tid, const struct proc_sys
 	case SYS_vmsplice:
 		return bytes_of(proc, arg[1], arg[2]) > PIPE_BUF;
 	case SYS_recvfrom:
-		return arg[3] & MSG_WAITALL;
+		return arg[3] & MSG_WAITALL || may_gather(proc, tid, arg[0], arg[2]);
 	case SYS_recvmsg:
-		return arg[2] & MSG_WAITALL;
+		return arg[2] & MSG_WAITALL ||
+		       may_gather(proc, tid, arg[0], bytes_of_message(proc, arg[1]));
 	case SYS_recvmmsg:
 		return arg[2] > 1 && !(arg[3] & MSG_WAITFORONE);
 	case SYS_sendmmsg:
@@ -134,6 +152,11 @@ static enum stopcost of_call(
 	case SYS_exit:
 	case SYS_exit_group:
 	case SYS_ptrace:
+	/* SO_LINGER: it would end at once, and cannot be made again. */
+	case SYS_close:
+	case SYS_close_range:
+	case SYS_dup2:
+	case SYS_dup3:
 		return STOPCOST_NEVER;
 	case SYS_nanosleep:
 		return restarted(true, filtered);
@@ -169,20 +192,24 @@ static enum stopcost of_call(
 		return STOPCOST_REPEAT;
 	case SYS_read:
 	case SYS_readv:
+	case SYS_preadv2:
 	case SYS_recvfrom:
 	case SYS_recvmsg:
 	case SYS_recvmmsg:
 	case SYS_accept:
 	case SYS_accept4:
-		return on_socket(proc, tid, call, SO_RCVTIMEO);
+		return on_descriptor(proc, tid, call->arg[0], SO_RCVTIMEO);
 	case SYS_write:
 	case SYS_writev:
+	case SYS_pwritev2:
 	case SYS_sendto:
 	case SYS_sendmsg:
 	case SYS_sendmmsg:
 	case SYS_sendfile:
 	case SYS_connect:
-		return on_socket(proc, tid, call, SO_SNDTIMEO);
+		return on_descriptor(proc, tid, call->arg[0], SO_SNDTIMEO);
+	case SYS_splice:
+		return of_splice(proc, tid, call);
 	default:
 		return STOPCOST_RESTART;
 	}

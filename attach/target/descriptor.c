@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <termios.h>
 #include <unistd.h>
 
 #ifndef PIDFD_THREAD
@@ -110,17 +111,48 @@ static int take_socket(const struct proc *proc, pid_t tid, int fd)
 	return leads_to(proc, tid, fd, "socket:") ? descriptor_take(proc, tid, fd) : -1;
 }
 
+/* Its close means nothing to a terminal either. False: it is none, or gives lines. */
+static bool read_terminal(const struct proc *proc, pid_t tid, int fd, struct termios *ret)
+{
+	static const char *const name[] = {"/dev/tty", "/dev/pts/", "/dev/console"};
+	bool known = false;
+
+	for (size_t i = 0; !known && i < HT_ARRAY_SIZE(name); i++) {
+		int own = leads_to(proc, tid, fd, name[i]) ? descriptor_take(proc, tid, fd) : -1;
+		known = own >= 0 && tcgetattr(own, ret) == 0;
+		if (own >= 0)
+			close(own);
+	}
+	return known && !(ret->c_lflag & ICANON);
+}
+
 bool descriptor_has_timeout(const struct proc *proc, pid_t tid, int fd, int option)
 {
 	struct timeval timeout = {0};
+	struct termios terminal;
 	socklen_t length = sizeof(timeout);
 	int own = take_socket(proc, tid, fd);
 
 	if (own < 0)
-		return false;
+		return option == SO_RCVTIMEO && read_terminal(proc, tid, fd, &terminal) &&
+		       terminal.c_cc[VTIME] && !terminal.c_cc[VMIN];
 	bool known = getsockopt(own, SOL_SOCKET, option, &timeout, &length) == 0;
 	close(own);
 	return known && (timeout.tv_sec || timeout.tv_usec);
+}
+
+bool descriptor_gathers(const struct proc *proc, pid_t tid, int fd)
+{
+	int least = 0;
+	struct termios terminal;
+	socklen_t length = sizeof(least);
+	int own = take_socket(proc, tid, fd);
+
+	if (own < 0)
+		return read_terminal(proc, tid, fd, &terminal) && terminal.c_cc[VMIN] > 1;
+	bool known = getsockopt(own, SOL_SOCKET, SO_RCVLOWAT, &least, &length) == 0;
+	close(own);
+	return known && least > 1;
 }
 
 bool descriptor_takes_parts(const struct proc *proc, pid_t tid, int fd)

@@ -27,9 +27,12 @@ struct ht_err *descriptor_has_table(const struct proc *proc, pid_t tid, pid_t ot
 HT_MUST_CHECK
 struct ht_err *descriptor_tables(const struct proc *proc, struct proc_tids *ret);
 
-/* Does the socket `fd` of the target end its waits by itself? `option`: SO_RCVTIMEO or SO_SNDTIMEO.
- * False also for what is no socket. */
+/* Does the socket or terminal (VTIME) `fd` of the target end its waits by itself? `option`:
+ * SO_RCVTIMEO or SO_SNDTIMEO. False also for what is neither. */
 bool descriptor_has_timeout(const struct proc *proc, pid_t tid, int fd, int option);
+
+/* May a read of `fd` take some bytes and wait for more (SO_RCVLOWAT, VMIN)? */
+bool descriptor_gathers(const struct proc *proc, pid_t tid, int fd);
 
 /* May the kernel take some bytes of a short write to `fd`, and wait before it takes the others? A
  * stream of the network does, and a terminal: true for any device. */

@@ -37,11 +37,13 @@ static bool repeats_after_eintr(long nr)
 	case SYS_epoll_pwait2:
 	case SYS_read:
 	case SYS_readv:
+	case SYS_preadv2:
 	case SYS_recvfrom:
 	case SYS_recvmsg:
 	case SYS_recvmmsg:
 	case SYS_write:
 	case SYS_writev:
+	case SYS_pwritev2:
 	case SYS_sendto:
 	case SYS_sendmsg:
 	case SYS_sendmmsg:

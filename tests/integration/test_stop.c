@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The stop is invisible: a program that waits in a system call while heaptap attaches and detaches
- * gets the result, the errno and the time that its twin gets, which nobody attached to. 76
+ * gets the result, the errno and the time that its twin gets, which nobody attached to. 80
  * kinds of wait, made by the only thread, which then has to run the stub; by one that is only
  * looked at; and by one that is stopped in detach, because addresses may have escaped.
  */

@@ -12,6 +12,7 @@
 #include <sys/sendfile.h>
 #include <sys/signalfd.h>
 #include <sys/uio.h>
+#include <termios.h>
 
 #include "tests/targets/waits/waits.h"
 
@@ -209,6 +210,17 @@ static void make_terminal(void)
 	waits_check(waits_fd[0] >= 0, "open of a terminal");
 }
 
+static void make_terminal_timed(void)
+{
+	struct termios how;
+	make_terminal();
+	waits_check(tcgetattr(waits_fd[0], &how) == 0, "tcgetattr");
+	cfmakeraw(&how);
+	how.c_cc[VMIN] = 0;
+	how.c_cc[VTIME] = waits_ms / 100 > UINT8_MAX ? UINT8_MAX : (cc_t)(waits_ms / 100);
+	waits_check(tcsetattr(waits_fd[0], TCSANOW, &how) == 0, "tcsetattr");
+}
+
 static void type_line(void)
 {
 	waits_check(write(waits_fd[1], "\n", 1) == 1, "write to a terminal");
@@ -229,5 +241,6 @@ const struct waits_case waits_file[] = {
 	{.name = "fcntl-setlkw", make_two_files, in_record_lock, drop_record, hold_record},
 	{.name = "fcntl-ofd-setlkw", make_two_files, in_open_file_lock, drop_record, hold_record},
 	{.name = "read-tty", make_terminal, in_read, type_line},
+	{.name = "read-tty-timed", make_terminal_timed, in_read},
 	{0},
 };

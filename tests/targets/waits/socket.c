@@ -129,6 +129,31 @@ static long in_readv(void)
 	return readv(waits_fd[0], &iov, 1);
 }
 
+/* At no place: as readv and writev. */
+static long in_preadv2(void)
+{
+	char byte;
+	struct iovec iov = {&byte, 1};
+	return preadv2(waits_fd[0], &iov, 1, -1, 0);
+}
+
+static long in_pwritev2(void)
+{
+	struct iovec iov = {"x", 1};
+	return pwritev2(waits_fd[0], &iov, 1, -1, 0);
+}
+
+static void make_pair_timed_and_pipe(void)
+{
+	make_pair_timed();
+	waits_check(pipe2(waits_fd + 2, O_CLOEXEC) == 0, "pipe2");
+}
+
+static long in_splice(void)
+{
+	return splice(waits_fd[0], NULL, waits_fd[3], NULL, 1, 0);
+}
+
 static struct sockaddr_un address;
 static socklen_t address_length = sizeof(address);
 
@@ -211,6 +236,9 @@ const struct waits_case waits_socket[] = {
 	{.name = "sendmmsg-timed", make_pair_full_timed, in_sendmmsg},
 	{.name = "write-socket-timed", make_pair_full_timed, in_write},
 	{.name = "writev-socket-timed", make_pair_full_timed, in_writev},
+	{.name = "preadv2-socket-timed", make_pair_timed, in_preadv2},
+	{.name = "pwritev2-socket-timed", make_pair_full_timed, in_pwritev2},
+	{.name = "splice-socket-timed", make_pair_timed_and_pipe, in_splice},
 	{.name = "accept", make_listener, in_accept, connect_to_it},
 	{.name = "accept-timed", make_listener_timed, in_accept},
 	{.name = "accept4-timed", make_listener_timed, in_accept4},

@@ -16,6 +16,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -117,6 +118,9 @@ START_TEST(what_may_have_done_a_part_is_not_stopped)
 		{SYS_sendmmsg, {0, 0, 2}, true},
 		{SYS_io_getevents, {0, 1, 9}, false},
 		{SYS_io_getevents, {0, 2, 9}, true},
+		{SYS_pwritev2, {NONE, (uintptr_t)few, 2}, false},
+		{SYS_pwritev2, {NONE, (uintptr_t)many, 2}, true},
+		{SYS_close, {NONE}, true},
 	};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(row); i++) {
 		const uint64_t *a = row[i].arg;
@@ -153,6 +157,55 @@ START_TEST(networks_and_terminals_take_parts)
 		close(row[i].fd);
 	}
 	close(ends[0]);
+	proc_close(&proc);
+}
+END_TEST
+
+/* What takes some bytes, and waits for the others, as it was told to. */
+static int open_terminal(cc_t least, cc_t tenths, tcflag_t lines)
+{
+	int terminal = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+	struct termios how;
+	ck_assert(terminal >= 0 && grantpt(terminal) == 0 && unlockpt(terminal) == 0);
+	int end = open(ptsname(terminal), O_RDWR | O_NOCTTY | O_CLOEXEC);
+	ck_assert_int_eq(tcgetattr(end, &how), 0);
+	cfmakeraw(&how);
+	how.c_lflag |= lines;
+	how.c_cc[VMIN] = least;
+	how.c_cc[VTIME] = tenths;
+	ck_assert_int_eq(tcsetattr(end, TCSANOW, &how), 0);
+	return end;
+}
+
+START_TEST(what_gathers_is_not_stopped)
+{
+	static const int ten = 10;
+	struct iovec two = {NULL, 2};
+	struct msghdr message = {.msg_iov = &two, .msg_iovlen = 1};
+	int pair[2];
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+	ck_assert_int_eq(setsockopt(pair[0], SOL_SOCKET, SO_RCVLOWAT, &ten, sizeof(ten)), 0);
+	const struct {
+		int fd;
+		enum stopcost cost;
+	} row[] = {{pair[0], STOPCOST_NEVER}, {pair[1], STOPCOST_RESTART},
+		{open_terminal(10, 0, 0), STOPCOST_NEVER},
+		{open_terminal(10, 5, 0), STOPCOST_NEVER}, {open_terminal(0, 5, 0), STOPCOST_LATE},
+		{open_terminal(1, 5, 0), STOPCOST_RESTART},
+		{open_terminal(10, 5, ICANON), STOPCOST_RESTART}};
+
+	ck_no_err(proc_open(getpid(), &proc));
+	ck_no_err(proc_open_mem(&proc));
+	for (size_t i = 0; i < HT_ARRAY_SIZE(row); i++) {
+		uint64_t fd = (uint64_t)row[i].fd, iov = (uintptr_t)&two;
+		ck_assert_msg(cost(SYS_read, fd, 0, 2, 0, 0, false) == row[i].cost, "row %zu", i);
+		ck_assert_int_eq(cost(SYS_readv, fd, iov, 1, 0, 0, false), row[i].cost);
+		ck_assert_int_eq(cost(SYS_preadv2, fd, iov, 1, 0, 0, false), row[i].cost);
+		ck_assert_int_ne(cost(SYS_read, fd, 0, 1, 0, 0, false), STOPCOST_NEVER);
+	}
+	uint64_t fd = (uint64_t)pair[0], iov = (uintptr_t)&message;
+	ck_assert_int_eq(cost(SYS_recvfrom, fd, 0, 2, 0, 0, false), STOPCOST_NEVER);
+	ck_assert_int_eq(cost(SYS_recvmsg, fd, iov, 0, 0, 0, false), STOPCOST_NEVER);
 	proc_close(&proc);
 }
 END_TEST
@@ -240,6 +293,9 @@ START_TEST(sockets_tell_their_timeouts)
 	ck_assert_int_eq(cost(SYS_recvfrom, out, 0, 0, 0, 0, false), STOPCOST_RESTART);
 	ck_assert_int_eq(cost(SYS_writev, out, 0, 0, 0, 0, false), STOPCOST_LATE);
 	ck_assert_int_eq(cost(SYS_read, none, 0, 0, 0, 0, false), STOPCOST_RESTART);
+	ck_assert_int_eq(cost(SYS_splice, in, 0, none, 0, 1, false), STOPCOST_LATE);
+	ck_assert_int_eq(cost(SYS_splice, none, 0, out, 0, 1, false), STOPCOST_LATE);
+	ck_assert_int_eq(cost(SYS_splice, out, 0, none, 0, 1, false), STOPCOST_RESTART);
 	ck_assert_int_eq(cost(SYS_read, 1000000, 0, 0, 0, 0, false), STOPCOST_RESTART);
 	proc_close(&proc);
 	child_kill(&child);
@@ -334,6 +390,7 @@ END_TEST
 
 HT_SUITE("attach/stopcost", a_timeout_makes_late_what_is_repeated, threads_that_are_in_no_call,
 	what_may_have_done_a_part_is_not_stopped, networks_and_terminals_take_parts,
-	sockets_tell_their_timeouts, a_thread_that_waits_for_its_supervisor_is_not_stopped,
+	what_gathers_is_not_stopped, sockets_tell_their_timeouts,
+	a_thread_that_waits_for_its_supervisor_is_not_stopped,
 	a_thread_that_waits_for_a_file_system_of_a_program_is_not_stopped,
 	a_thread_that_has_run_is_timely, a_kernel_that_tells_no_cpu_time)
