@@ -138,19 +138,40 @@ static bool in_sight(const struct module *from, const struct module *module)
 	       !module->interpreter && !module->vdso;
 }
 
+/* An auditor has a namespace of its own, and is asked about each name that is bound. */
+static struct ht_err *is_audited(struct scope *scope, bool *ret)
+{
+	struct ht_err *err = NULL;
+	raddr_t asked = 0;
+
+	for (size_t i = 0; !err && !asked && !scope->knows_audited && i < scope->modules->count;
+		i++)
+		if (scope->modules->module[i].space)
+			err = scope_symbol(
+				scope, &scope->modules->module[i], "la_symbind64", &asked);
+	scope->audited |= asked != 0;
+	scope->knows_audited |= !err;
+	*ret = scope->audited;
+	return err;
+}
+
 struct ht_err *scope_bind(
 	struct scope *scope, const struct module *module, uint32_t number, raddr_t *ret)
 {
 	const struct module *first = NULL;
 	const struct scope_name *name;
 	size_t count = 0;
+	bool audited;
 
 	*ret = 0;
+	struct ht_err *err = is_audited(scope, &audited);
+	if (err || audited)
+		return err;
 	for (size_t i = 0; i < scope->modules->count; i++) {
 		const struct module *other = &scope->modules->module[i];
 		if (!in_sight(module, other))
 			continue;
-		struct ht_err *err = scope_name(scope, other, number, &name);
+		err = scope_name(scope, other, number, &name);
 		if (err)
 			return err;
 		if (!is_defined(name))
@@ -161,7 +182,7 @@ struct ht_err *scope_bind(
 	}
 	if (!first)
 		return NULL;
-	struct ht_err *err = scope_name(scope, module, number, &name);
+	err = scope_name(scope, module, number, &name);
 	if (err)
 		return err;
 	/* With DT_SYMBOLIC its own definition would come before all others. */

@@ -20,6 +20,7 @@ struct scope {
 	struct scope_tables *tables; /* one for each module */
 	struct budget budget;	     /* of all that is read here */
 	uint64_t partial_id;	     /* the module at which it was spent; 0: it suffices */
+	bool knows_audited, audited;
 };
 
 struct relocs;
@@ -51,7 +52,8 @@ struct ht_err *scope_usable_size(struct scope *scope, const struct module *modul
  * The function that the dynamic linker would bind a reference of `module` to, when that is certain:
  * the only one in its namespace; or the first one, for a module that was loaded with the program,
  * whose names are looked up in load order. 0 otherwise: a library loaded later may prefer its own
- * (RTLD_DEEPBIND), and to bind it to another allocator would mix their blocks.
+ * (RTLD_DEEPBIND), and to bind it to another allocator would mix their blocks; and an auditor
+ * (LD_AUDIT) may bind any name to a function of its own.
  */
 HT_MUST_CHECK
 struct ht_err *scope_bind(

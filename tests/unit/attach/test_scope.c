@@ -140,6 +140,21 @@ START_TEST(names_stay_in_their_namespace)
 }
 END_TEST
 
+/* It is asked what each name is bound to, and may say anything. */
+START_TEST(an_auditor_binds_as_it_likes)
+{
+	setup();
+	raddr_t addr = define(FIRST, "malloc", 16);
+	define(LATER, "la_symbind64", 32);
+	look();
+	ck_assert_uint_eq(bound(PROGRAM, ABI_HOOK_MALLOC), addr); /* a name of the program's own */
+	module[LATER].space = 1;
+	ck_assert_uint_eq(bound_anew(PROGRAM, ABI_HOOK_MALLOC), 0);
+	ck_assert_uint_eq(bound(FIRST, ABI_HOOK_MALLOC), 0);
+	scope_deinit(&scope);
+}
+END_TEST
+
 /* What the dynamic linker does not list it does not look into. */
 START_TEST(what_is_in_no_list_is_not_seen)
 {
@@ -264,6 +279,6 @@ END_TEST
 
 HT_SUITE("attach/elf/scope", the_only_definition, the_first_in_load_order,
 	its_own_definition_behind_another, one_that_came_later_is_not_the_first,
-	names_stay_in_their_namespace, what_is_in_no_list_is_not_seen, what_is_no_plain_function,
-	several_of_one_name, each_name_is_looked_up_once, what_measures_blocks_is_looked_up_once,
-	lookups_come_to_an_end)
+	names_stay_in_their_namespace, an_auditor_binds_as_it_likes, what_is_in_no_list_is_not_seen,
+	what_is_no_plain_function, several_of_one_name, each_name_is_looked_up_once,
+	what_measures_blocks_is_looked_up_once, lookups_come_to_an_end)
