@@ -12,7 +12,6 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
-#include <x86intrin.h>
 
 #include "attach/inject/detach.h"
 #include "attach/inject/remote.h"
@@ -20,6 +19,7 @@
 #include "attach/target/clock.h"
 #include "attach/target/ours.h"
 #include "attach/target/room.h"
+#include "format/arch.h"
 
 #define SEND_BUFFER_BYTES (4 << 20)
 #define FD_FLOOR_MAX	  1000
@@ -60,7 +60,7 @@ static uint32_t memfd_flags(void)
 uint64_t bring_in_cycles(const struct session *s, uint64_t ns)
 {
 	double spent_ns = (double)(clock_mono_ns() - s->start_ns);
-	double spent_cycles = (double)(__rdtsc() - s->start_tsc);
+	double spent_cycles = (double)(arch_tsc() - s->start_tsc);
 	return (uint64_t)((double)ns * spent_cycles / spent_ns);
 }
 
@@ -129,7 +129,7 @@ static void name_our_end(const struct session *s)
 {
 	struct sockaddr_un addr = {.sun_family = AF_UNIX};
 	int length = snprintf(addr.sun_path + 1, sizeof(addr.sun_path) - 1, "heaptap-agent-%d-%llx",
-		s->survey.proc.pid, (unsigned long long)__rdtsc());
+		s->survey.proc.pid, (unsigned long long)arch_tsc());
 	bind(s->remote.daemon_fd, (struct sockaddr *)&addr,
 		(socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length));
 }

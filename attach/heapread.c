@@ -9,13 +9,13 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
-#include <x86intrin.h>
 
 #include "attach/daemon/fds.h"
 #include "attach/session_state.h"
 #include "attach/target/clock.h"
 #include "attach/target/pulse.h"
 #include "attach/target/slow.h"
+#include "format/arch.h"
 
 /* Nobody takes what the target sends meanwhile. */
 #define DEATH_PATIENCE_NS (20 * CLOCK_NS_PER_MS)
@@ -63,7 +63,7 @@ void heapread_start(struct session *s, uint64_t limit_ns)
 		reading->page = page;
 	}
 	memset(reading->page, 0, sizeof(*reading->page));
-	reading->begin_tsc = __rdtsc();
+	reading->begin_tsc = arch_tsc();
 	reading->end_ns = clock_mono_ns() + limit_ns;
 	pid_t pid = fork();
 	if (pid == 0)
@@ -83,7 +83,7 @@ static struct ht_err *put_heap(struct session *s, const struct heap *heap)
 {
 	struct rec rec = {.kind = REC_HEAP};
 	rec.heap = (struct rec_heap){.begin_tsc = s->heapread.begin_tsc,
-		.end_tsc = __rdtsc(),
+		.end_tsc = arch_tsc(),
 		.account_count = heap->count};
 	for (size_t i = 0; i < heap->count; i++) {
 		const struct heap_account *from = &heap->account[i];

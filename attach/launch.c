@@ -12,6 +12,7 @@
 
 #include "attach/start.h"
 #include "attach/target/clock.h"
+#include "attach/target/regs.h"
 #include "attach/target/worker.h"
 
 /* A program on a slow disk, with many libraries; or one that is stopped (Ctrl-Z) as it starts. */
@@ -24,8 +25,6 @@
 
 /* A process that was killed is dead by then. */
 #define DYING_NS (100 * CLOCK_NS_PER_MS)
-
-#define SYSCALL_INSN_BYTES 2
 
 static const uint8_t go_ahead = 1;
 
@@ -186,7 +185,7 @@ static bool runs(const struct launch *launch)
 		proc_close(&proc);
 	}
 	bool waits = call.where == PROC_IN_SYSCALL && call.nr == SYS_pause &&
-		     call.pc == launch->park.call + SYSCALL_INSN_BYTES;
+		     call.pc == launch->park.call + REGS_SYSCALL_BYTES;
 	bool told = !err && call.where != PROC_THREAD_GONE;
 	ht_err_free(err);
 	return told && !waits;

@@ -7,9 +7,9 @@
 #include <sys/sysmacros.h>
 #include <sys/utsname.h>
 #include <unistd.h>
-#include <x86intrin.h>
 
 #include "attach/target/clock.h"
+#include "format/arch.h"
 
 static struct rec_string text_of(const char *text)
 {
@@ -45,7 +45,7 @@ struct ht_err *records_put_capture(struct session *s)
 	rec.capture = (struct rec_capture){
 		.start_unix_ns = clock_read_ns(CLOCK_REALTIME),
 		.start_mono_ns = clock_mono_ns(),
-		.start_tsc = __rdtsc(),
+		.start_tsc = arch_tsc(),
 		.slots_tapped = s->survey.tap_count,
 		.modules = s->survey.modules.count,
 		.memory_total_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * HT_PAGE_BYTES,

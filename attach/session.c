@@ -9,7 +9,6 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
-#include <x86intrin.h>
 
 #include "attach/bring_in.h"
 #include "attach/change.h"
@@ -21,6 +20,7 @@
 #include "attach/target/clock.h"
 #include "attach/target/priority.h"
 #include "attach/window.h"
+#include "format/arch.h"
 #include "format/foreign.h"
 
 #define HEIR_BYTES 64u /* of what add_heir says, at least */
@@ -260,7 +260,7 @@ static struct ht_err *take_out(struct session *s)
 	sink_take_all(s->sink);
 	struct ht_err *err = detach_untap(&detach, &result);
 	s->end_ns = clock_mono_ns();
-	s->end_tsc = __rdtsc();
+	s->end_tsc = arch_tsc();
 	report->capture_ns = s->end_ns - s->first_tap_ns;
 	if (!err && !detach.suspend_seccomp)
 		err = proc_any_seccomp(&s->survey.proc, &detach.suspend_seccomp);
@@ -366,7 +366,7 @@ static struct ht_err *finish_trace(struct session *s)
 		err = put_counter(s, REC_COUNTER_UNSEEN, report->unseen_places);
 	if (s->end_ns == 0) {
 		s->end_ns = clock_mono_ns();
-		s->end_tsc = __rdtsc();
+		s->end_tsc = arch_tsc();
 		report->capture_ns = s->end_ns - s->first_tap_ns;
 	}
 	end.end =
@@ -579,7 +579,7 @@ struct ht_err *session_run(const struct session_options *options, struct session
 		.signal_fd = -1,
 		.remote = {.memfd = -1, .daemon_fd = -1, .agent_socket = -1},
 		.start_ns = clock_mono_ns(),
-		.start_tsc = __rdtsc()};
+		.start_tsc = arch_tsc()};
 
 	*ret = (struct session_report){0};
 	session.phase_ns = session.start_ns;

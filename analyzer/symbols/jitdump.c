@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "analyzer/model/map.h"
+#include "format/arch.h"
 #include "format/record.h"
 
 #define VERSION	    1u
@@ -140,7 +141,7 @@ struct ht_err *jitdump_convert(FILE *in, const char *path, size_t max, struct by
 	size_t own = sizeof(uint32_t) + sizeof(header);
 
 	if (!get(&reader, &header, sizeof(header)) || header.version != VERSION ||
-		header.machine != EM_X86_64 || header.bytes < own ||
+		header.machine != ARCH_ELF_MACHINE || header.bytes < own ||
 		fseeko(in, (off_t)(header.bytes - own), SEEK_CUR) != 0)
 		return ht_err_new(HT_ERR_USAGE, "%s is no jitdump of version %u for this machine",
 			path, VERSION);

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
-#include <x86intrin.h>
 
 #include "attach/daemon/receiver_state.h"
+#include "format/arch.h"
 
 /* Bounds of the work of one pass, whatever the target does. */
 #define MESSAGES_PER_PASS 512u
@@ -40,9 +40,9 @@ static struct clock_pair read_clocks(void)
 	uint64_t best_width = UINT64_MAX;
 	for (int i = 0; i < 3; i++) {
 		struct timespec now;
-		uint64_t before = __rdtsc();
+		uint64_t before = arch_tsc();
 		clock_gettime(CLOCK_MONOTONIC, &now);
-		uint64_t width = __rdtsc() - before;
+		uint64_t width = arch_tsc() - before;
 		if (width >= best_width)
 			continue;
 		best_width = width;

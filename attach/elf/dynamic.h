@@ -17,7 +17,7 @@ struct dynamic_table {
 
 struct dynamic {
 	raddr_t lo, hi;		   /* of the module */
-	struct dynamic_table rela; /* without the leading R_X86_64_RELATIVE ones */
+	struct dynamic_table rela; /* without the leading ARCH_RELOC_RELATIVE ones */
 	struct dynamic_table jmprel;
 	struct dynamic_table strtab;
 	raddr_t symtab; /* its length is not recorded; it ends before `hi` */

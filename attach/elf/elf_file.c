@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "attach/target/pulse.h"
+#include "format/arch.h"
 
 #define SECTIONS_MAX 65535u
 #define TABLE_MAX    (512ul << 20) /* names of a Rust node's symbols: a hundred megabytes */
@@ -36,7 +37,7 @@ static bool header_read(int fd, uint64_t bytes, Elf64_Ehdr *ret)
 {
 	return read_at(fd, ret, sizeof(*ret), 0) == sizeof(*ret) &&
 	       !memcmp(ret->e_ident, ELFMAG, SELFMAG) && ret->e_ident[EI_CLASS] == ELFCLASS64 &&
-	       ret->e_machine == EM_X86_64 && ret->e_shentsize == sizeof(Elf64_Shdr) &&
+	       ret->e_machine == ARCH_ELF_MACHINE && ret->e_shentsize == sizeof(Elf64_Shdr) &&
 	       ret->e_shoff < bytes;
 }
 

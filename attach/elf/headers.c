@@ -3,13 +3,15 @@
 
 #include <string.h>
 
+#include "format/arch.h"
+
 #define PHDRS_MAX	128u
 #define NOTES_MAX_BYTES 65536u
 
 static bool header_valid(const Elf64_Ehdr *ehdr)
 {
 	return !memcmp(ehdr->e_ident, ELFMAG, SELFMAG) && ehdr->e_ident[EI_CLASS] == ELFCLASS64 &&
-	       ehdr->e_ident[EI_DATA] == ELFDATA2LSB && ehdr->e_machine == EM_X86_64 &&
+	       ehdr->e_ident[EI_DATA] == ELFDATA2LSB && ehdr->e_machine == ARCH_ELF_MACHINE &&
 	       (ehdr->e_type == ET_DYN || ehdr->e_type == ET_EXEC) &&
 	       ehdr->e_phentsize == sizeof(Elf64_Phdr) && ehdr->e_phnum > 0 &&
 	       ehdr->e_phnum <= PHDRS_MAX && ehdr->e_phoff < INT32_MAX;

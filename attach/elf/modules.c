@@ -9,6 +9,7 @@
 #include "attach/elf/dynamic.h"
 #include "attach/elf/headers.h"
 #include "attach/elf/linkmap.h"
+#include "format/arch.h"
 
 /* Reading a device's mapping may act on the device. */
 static bool is_device(const struct proc_map *map)
@@ -243,7 +244,7 @@ struct ht_err *modules_check_machine(const struct proc *proc, const struct proc_
 		err = memory_read_some(proc, maps->map[i].lo, &ehdr, sizeof(ehdr), &got);
 		if (err || got < sizeof(ehdr) || memcmp(ehdr.e_ident, ELFMAG, SELFMAG) != 0)
 			continue;
-		if (ehdr.e_ident[EI_CLASS] != ELFCLASS64 || ehdr.e_machine != EM_X86_64)
+		if (ehdr.e_ident[EI_CLASS] != ELFCLASS64 || ehdr.e_machine != ARCH_ELF_MACHINE)
 			err = ht_err_new(HT_ERR_REFUSED,
 				"process %d is not an x86-64 program (ELF class %d, machine %d): "
 				"heaptap can only profile 64-bit x86 programs",

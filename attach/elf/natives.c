@@ -10,6 +10,7 @@
 #include "attach/elf/modules.h"
 #include "attach/target/pulse.h"
 #include "attach/target/slow.h"
+#include "format/arch.h"
 
 #define NATIVES_MAX    512u
 #define WORDS_MAX      4096u
@@ -276,9 +277,9 @@ static uint64_t value_of(const Elf64_Rela *rela, const struct elf_table *symbols
 	Elf64_Sym symbol;
 	uint64_t at = ELF64_R_SYM(rela->r_info) * sizeof(symbol);
 	switch (ELF64_R_TYPE(rela->r_info)) {
-	case R_X86_64_RELATIVE:
+	case ARCH_RELOC_RELATIVE:
 		return (uint64_t)rela->r_addend;
-	case R_X86_64_GLOB_DAT:
+	case ARCH_RELOC_GOT:
 		if (!at || at + sizeof(symbol) > symbols->bytes)
 			return 0;
 		memcpy(&symbol, symbols->data + at, sizeof(symbol));
@@ -303,7 +304,7 @@ static struct ht_err *rela_take(struct reading *reading, const Elf64_Rela *rela,
 		return NULL;
 	}
 	/* By that name its slots are found, and judged, without the file. */
-	bool named = ELF64_R_TYPE(rela->r_info) != R_X86_64_RELATIVE && !found->family->prefix[0];
+	bool named = ELF64_R_TYPE(rela->r_info) != ARCH_RELOC_RELATIVE && !found->family->prefix[0];
 	return named ? NULL : word_add(reading, addr, found);
 }
 

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/arch.h"
+
 #define TABLE_MAX_BYTES (64u << 20)
 
 /* Room for the longest name with its NUL: a name without one within is none. */
@@ -76,9 +78,9 @@ static struct ht_err *table_read(const struct proc *proc, const struct dynamic_t
 static bool is_wanted(const Elf64_Rela *rela)
 {
 	switch (ELF64_R_TYPE(rela->r_info)) {
-	case R_X86_64_JUMP_SLOT:
-	case R_X86_64_GLOB_DAT:
-	case R_X86_64_64:
+	case ARCH_RELOC_PLT:
+	case ARCH_RELOC_GOT:
+	case ARCH_RELOC_WORD:
 		return ELF64_R_SYM(rela->r_info) != 0;
 	default:
 		return false;

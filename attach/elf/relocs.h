@@ -10,7 +10,7 @@
 
 struct reloc {
 	raddr_t addr;  /* of the relocated word: within the module, otherwise unchecked */
-	uint32_t type; /* R_X86_64_JUMP_SLOT, R_X86_64_GLOB_DAT or R_X86_64_64 */
+	uint32_t type; /* ARCH_RELOC_PLT, ARCH_RELOC_GOT or ARCH_RELOC_WORD */
 	enum abi_hook hook;
 	uint32_t name; /* that it is found by: below TAP_NAMES_MAX */
 	int64_t addend;

@@ -6,6 +6,7 @@
 
 #include "attach/elf/relocs.h"
 #include "attach/elf/scope.h"
+#include "format/arch.h"
 
 #define SLOTS_MAX     65536u /* programs have up to a dozen for each module */
 #define FUNCTIONS_MAX 256u   /* a program has one allocator, or a few, of two dozen functions */
@@ -70,7 +71,7 @@ static const struct slot *slot_behind(
 	for (size_t i = 0; i < scan->slots->count; i++) {
 		const struct slot *slot = &scan->slots->slot[i];
 		if (slot->module_id == executable->id && slot->name == name &&
-			slot->type != R_X86_64_64)
+			slot->type != ARCH_RELOC_WORD)
 			return slot;
 	}
 	return NULL;
@@ -120,7 +121,7 @@ static struct ht_err *judge_other(struct scan *scan, struct slot *slot, const st
 {
 	bool lazy = false;
 	struct ht_err *err = NULL;
-	if (slot->type == R_X86_64_JUMP_SLOT && slot->value >= own->text_lo &&
+	if (slot->type == ARCH_RELOC_PLT && slot->value >= own->text_lo &&
 		slot->value < own->text_hi)
 		err = slots_is_lazy(scan->proc, slot->value, &lazy);
 	slot->verdict = lazy				  ? SLOT_UNRESOLVED
@@ -150,7 +151,7 @@ static struct ht_err *judge(struct scan *scan, struct slot *slot)
 		slot->verdict = SLOT_FOREIGN;
 		return NULL;
 	}
-	if (slot->type == R_X86_64_RELATIVE) {
+	if (slot->type == ARCH_RELOC_RELATIVE) {
 		judge_native(scan, slot, own);
 		return NULL;
 	}
@@ -223,7 +224,7 @@ static enum slot_verdict verdict_before_value(const struct reloc *reloc, bool sk
 {
 	if (skipped)
 		return SLOT_SKIPPED;
-	bool is_data = reloc->type == R_X86_64_64;
+	bool is_data = reloc->type == ARCH_RELOC_WORD;
 	/* A guard is not worth a page that stays behind for a pointer that the program has copied.
 	 */
 	bool left_alone = is_data && (reloc->addend || abi_is_guard(reloc->hook));
@@ -275,7 +276,7 @@ static struct ht_err *collect_natives(struct scan *scan, const struct module *mo
 		const struct native *native = &natives->native[natives->word[i].index];
 		struct slot slot = {.addr = natives->word[i].addr,
 			.module_id = module->id,
-			.type = R_X86_64_RELATIVE,
+			.type = ARCH_RELOC_RELATIVE,
 			.hook = native->hook,
 			.name = name_of_native(native),
 			.verdict = SLOT_TAP,
@@ -321,8 +322,8 @@ static struct ht_err *usable_size_of(
 	*ret = native ? native->usable_size : 0;
 	if (tap_name_is_given(slot->name))
 		return NULL;
-	return slot->type == R_X86_64_RELATIVE ? NULL
-					       : scope_usable_size(&scan->scope, module, ret);
+	return slot->type == ARCH_RELOC_RELATIVE ? NULL
+						 : scope_usable_size(&scan->scope, module, ret);
 }
 
 /* What no program has: the slot is left as it is. */
@@ -338,7 +339,7 @@ static struct ht_err *function_add(struct scan *scan, struct slot *slot)
 	struct slots *slots = scan->slots;
 	const struct module *module = modules_find(scan->modules, slot->real);
 	struct allocator_function *function = function_find(slots, slot);
-	bool named = slot->type != R_X86_64_RELATIVE;
+	bool named = slot->type != ARCH_RELOC_RELATIVE;
 	if (function)
 		function->named |= named;
 	if (!module || function)

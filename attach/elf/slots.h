@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Where the target's modules keep the addresses of allocator functions: words that a relocation
- * names (GOT slots: JUMP_SLOT, GLOB_DAT; pointers in data: R_X86_64_64) or that lead to a function
- * within their own module (natives: R_X86_64_RELATIVE), judged by the value they hold now. The same
- * word holding the application's own function is not ours to tap.
+ * names (GOT slots: JUMP_SLOT, GLOB_DAT; pointers in data: ARCH_RELOC_WORD) or that lead to a
+ * function within their own module (natives: ARCH_RELOC_RELATIVE), judged by the value they hold
+ * now. The same word holding the application's own function is not ours to tap.
  */
 #pragma once
 
@@ -27,7 +27,7 @@ struct slot {
 	raddr_t addr;	/* 8-byte aligned, but for SLOT_DATA */
 	uint64_t value; /* what it held when read */
 	uint64_t module_id;
-	uint32_t type; /* R_X86_64_*; RELATIVE: of a native, however its word is relocated */
+	uint32_t type; /* ARCH_RELOC_*; RELATIVE: of a native, however its word is relocated */
 	enum abi_hook hook;
 	uint32_t name; /* of the function that it is called by (relocs.h) */
 	enum slot_verdict verdict;

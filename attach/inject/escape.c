@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "attach/target/pagemap.h"
+#include "format/arch.h"
 
 #define CHUNK_BYTES	  (1u << 20)
 #define OVERLAP		  8u
@@ -86,7 +87,7 @@ static size_t collect(const struct module *module, const struct slots *slots,
 		const struct slot *slot = &slots->slot[i];
 		if (slot->module_id != module->id || !journal_has(journal, slot->addr))
 			continue;
-		if (slot->type == R_X86_64_64)
+		if (slot->type == ARCH_RELOC_WORD)
 			*ret_data = true;
 		addr[count++] = slot->addr;
 	}

@@ -15,17 +15,16 @@
 #include "attach/target/memory.h"
 #include "attach/target/tracee.h"
 
-#define STOP_NS		   (2 * CLOCK_NS_PER_S)
-#define LEAVE_NS	   (10 * CLOCK_NS_PER_S)
-#define CALLS_MAX	   200000u /* of a dynamic linker */
-#define SYSCALL_INSN_BYTES 2
+#define STOP_NS	  (2 * CLOCK_NS_PER_S)
+#define LEAVE_NS  (10 * CLOCK_NS_PER_S)
+#define CALLS_MAX 200000u /* of a dynamic linker */
 
 /* --- to the exec
  * ------------------------------------------------------------------------------------------ */
 
 static bool is_in_agent(const struct follow_ask *ask, const struct user_regs_struct *regs)
 {
-	return regs->rip >= ask->code_lo && regs->rip < ask->code_hi;
+	return regs_pc(regs) >= ask->code_lo && regs_pc(regs) < ask->code_hi;
 }
 
 static bool waits_in_guard(const struct follow_ask *ask, const struct tracee *tracee)
@@ -67,8 +66,8 @@ static bool may_go_on(const struct follow_ask *ask, const struct user_regs_struc
 {
 	if (is_in_agent(ask, regs))
 		return true;
-	bool at = regs->orig_rax == SYS_execveat;
-	return (at || regs->orig_rax == SYS_execve) &&
+	bool at = regs_call(regs) == SYS_execveat;
+	return (at || regs_call(regs) == SYS_execve) &&
 	       rights_allow_exec(ask->proc, ask->tid, regs, at);
 }
 
@@ -113,10 +112,11 @@ static struct ht_err *is_last_call(const struct proc *proc, const struct linker 
 	static const uint8_t compare[] = {0x48, 0x3d, 0x01, 0xf0, 0xff, 0xff, 0x73};
 	uint8_t code[sizeof(compare) + 2];
 	*ret = false;
-	if (regs->orig_rax != SYS_munmap || regs->rip < linker->module.text_lo ||
-		regs->rip >= linker->module.text_hi)
+	raddr_t pc = regs_pc(regs);
+	if (regs_call(regs) != SYS_munmap || pc < linker->module.text_lo ||
+		pc >= linker->module.text_hi)
 		return NULL;
-	struct ht_err *err = memory_read(proc, regs->rip, code, sizeof(code));
+	struct ht_err *err = memory_read(proc, pc, code, sizeof(code));
 	*ret = !err && memcmp(code, compare, sizeof(compare)) == 0 &&
 	       code[sizeof(code) - 1] == 0xc3;
 	return err;
@@ -162,10 +162,8 @@ static struct ht_err *find_linker(const struct proc *proc, struct linker *ret)
 static struct ht_err *wait_there(pid_t pid, const struct user_regs_struct *at)
 {
 	struct user_regs_struct regs = *at;
-	regs.orig_rax = SYS_poll;
-	regs.rdi = 0;
-	regs.rsi = 0;
-	regs.rdx = FOLLOW_WAIT_MS;
+	regs_replace_call(&regs, SYS_poll);
+	regs_set_args(&regs, (const uint64_t[REGS_ARGS]){0, 0, FOLLOW_WAIT_MS, regs_arg(at, 3)});
 	return stops_set_regs(pid, &regs);
 }
 
@@ -209,8 +207,9 @@ struct ht_err *follow_exec(
 
 static bool is_waiting(const struct user_regs_struct *regs, const struct follow_wait *wait)
 {
-	return regs->rip == wait->regs.rip && regs->rsp == wait->regs.rsp && regs->rdi == 0 &&
-	       regs->rsi == 0 && regs->rdx == FOLLOW_WAIT_MS;
+	return regs_pc(regs) == regs_pc(&wait->regs) && regs_sp(regs) == regs_sp(&wait->regs) &&
+	       regs_arg(regs, 0) == 0 && regs_arg(regs, 1) == 0 &&
+	       regs_arg(regs, 2) == FOLLOW_WAIT_MS;
 }
 
 struct ht_err *follow_leave(pid_t pid, const struct follow_wait *wait, bool *ret_waited)
@@ -226,8 +225,7 @@ struct ht_err *follow_leave(pid_t pid, const struct follow_wait *wait, bool *ret
 	if (!*ret_waited)
 		return tracee_release(&tracee);
 	struct user_regs_struct regs = wait->regs;
-	regs.rip -= SYSCALL_INSN_BYTES;
-	regs.rax = regs.orig_rax;
-	regs.orig_rax = (unsigned long long)-1;
+	regs_step_back(&regs, regs_call(&regs));
+	regs_forget_call(&regs);
 	return tracee_release_at(&tracee, &regs);
 }

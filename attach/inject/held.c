@@ -14,9 +14,6 @@
 #define PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG 0x4211
 #endif
 
-#define USER_CS	  0x33 /* 64-bit user code segment */
-#define EFLAGS_TF (1u << 8)
-
 static struct ht_err *is_well_placed(const struct proc *proc, const struct tracee *tracee,
 	const struct remote_slack *slack, const struct remote_remains *remains, bool *ret)
 {
@@ -28,9 +25,9 @@ static struct ht_err *is_well_placed(const struct proc *proc, const struct trace
 	if (!err)
 		err = descriptor_has_table(proc, tracee->tid, table, &has_table);
 	/* One that single-steps itself would die of the first trap: the stub blocks its signal. */
-	bool steps = tracee->regs.eflags & EFLAGS_TF;
-	*ret = !err && is_its && has_table && !in_rseq && !steps && tracee->regs.cs == USER_CS &&
-	       tracee->regs.rip - slack->addr >= slack->bytes;
+	bool steps = regs_single_steps(&tracee->regs);
+	*ret = !err && is_its && has_table && !in_rseq && !steps && regs_is_native(&tracee->regs) &&
+	       regs_pc(&tracee->regs) - slack->addr >= slack->bytes;
 	return err;
 }
 

@@ -20,10 +20,7 @@
 #include "attach/inject/stops.h"
 #include "attach/target/tracee.h"
 
-#define SYSCALL_INSN_BYTES 2
-#define BREAKPOINT_INSN	   0xcc
-#define NOTICES_MAX	   1000u /* of the dynamic linker, each for what auditors loaded */
-#define RED_ZONE_BYTES	   128u
+#define NOTICES_MAX 1000u /* of the dynamic linker, each for what auditors loaded */
 
 /* Where a program is met: each in a debug register, or with its byte replaced. */
 enum { POINT_NOTICE, POINT_ENTRY, POINTS };
@@ -44,19 +41,14 @@ struct start {
 
 struct call {
 	long nr;
-	uint64_t arg[4];
+	uint64_t arg[REGS_ARGS];
 };
 
 static struct user_regs_struct calling(const struct park *park, const struct call *call)
 {
 	struct user_regs_struct regs = park->regs;
-	regs.rip = park->call;
-	regs.rax = (uint64_t)call->nr;
-	regs.orig_rax = (unsigned long long)-1;
-	regs.rdi = call->arg[0];
-	regs.rsi = call->arg[1];
-	regs.rdx = call->arg[2];
-	regs.r10 = call->arg[3];
+	regs_go_to_call(&regs, park->call, call->nr);
+	regs_set_args(&regs, call->arg);
 	return regs;
 }
 
@@ -71,10 +63,11 @@ static struct ht_err *make_call(pid_t pid, const struct park *park, const struct
 		err = stops_go(pid, PTRACE_SYSCALL);
 	if (!err)
 		err = stops_get_regs(pid, &regs);
-	if (!err && regs.rip != park->call + SYSCALL_INSN_BYTES)
+	if (!err && regs_pc(&regs) != park->call + REGS_SYSCALL_BYTES)
 		err = ht_err_new(HT_ERR_INTERNAL, "process %d went astray", pid);
-	if (!err && (long)regs.rax < 0)
-		err = ht_err_sys((int)-(long)regs.rax, "process %d cannot be made to wait", pid);
+	if (!err && regs_result(&regs) < 0)
+		err = ht_err_sys(
+			(int)-regs_result(&regs), "process %d cannot be made to wait", pid);
 	return err;
 }
 
@@ -108,7 +101,7 @@ static void clear_registers(const struct start *start)
 
 static struct ht_err *put_byte(const struct start *start, unsigned i, bool breakpoint)
 {
-	uint8_t byte = breakpoint ? BREAKPOINT_INSN : start->byte[i];
+	uint8_t byte = breakpoint ? REGS_BREAKPOINT : start->byte[i];
 	return memory_write(&start->proc, start->point[i], &byte, sizeof(byte));
 }
 
@@ -143,7 +136,7 @@ static struct ht_err *at_point(const struct start *start, struct user_regs_struc
 	struct ht_err *err = stops_get_regs(start->pid, regs);
 	if (err || start->way == PARK_DEBUG_REGISTER)
 		return err;
-	regs->rip--;
+	regs_set_pc(regs, regs_pc(regs) - 1);
 	return stops_set_regs(start->pid, regs);
 }
 
@@ -172,7 +165,7 @@ static struct ht_err *refuse_static(const struct start *start)
  */
 static struct ht_err *find_call(struct start *start, const struct module *linker)
 {
-	static const uint8_t insn[SYSCALL_INSN_BYTES] = {0x0f, 0x05};
+	static const uint8_t insn[REGS_SYSCALL_BYTES] = REGS_SYSCALL_BYTE;
 	size_t length = linker->text_hi - linker->text_lo, got = 0;
 	uint8_t *text = malloc(length);
 	if (!text)
@@ -246,7 +239,7 @@ static struct ht_err *go_to_point(struct start *start, struct user_regs_struct *
 		err = stops_go(start->pid, PTRACE_CONT);
 		if (!err)
 			err = at_point(start, ret);
-		if (!err && (ret->rip != start->point[POINT_NOTICE] || notice == NOTICES_MAX))
+		if (!err && (regs_pc(ret) != start->point[POINT_NOTICE] || notice == NOTICES_MAX))
 			err = ht_err_new(HT_ERR_REFUSED,
 				"the dynamic linker of process %d does not say when it is done: it "
 				"is none that heaptap knows",
@@ -285,7 +278,7 @@ static struct ht_err *ignore_traps(const struct start *start, const struct park 
 		uint64_t handler, flags, restorer, mask;
 	} action = {.handler = (uint64_t)SIG_IGN};
 	uint8_t before[sizeof(action)];
-	raddr_t at = ht_align_down(park->regs.rsp - RED_ZONE_BYTES - sizeof(action), 16);
+	raddr_t at = ht_align_down(regs_sp(&park->regs) - REGS_RED_ZONE - sizeof(action), 16);
 	struct ht_err *err = memory_read(&start->proc, at, before, sizeof(before));
 	if (!err)
 		err = memory_write(&start->proc, at, &action, sizeof(action));

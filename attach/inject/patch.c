@@ -6,14 +6,13 @@
 
 #include "attach/inject/bridge.h"
 #include "attach/target/clock.h"
+#include "attach/target/regs.h"
 
 /* Who looked longer ago than this may have slept since, and looks again. Where everything is that
  * slow (under a tracer, say), the last look has to do. */
 #define LOOK_NS	  20000u
 #define LOOKS_MAX 16u
 #define READS_MAX 3u
-
-#define BREAKPOINT 0xcc
 
 struct ht_err *patch_begin(const struct proc *proc, struct patch *ret)
 {
@@ -194,7 +193,7 @@ static bool is_our_jump(const uint8_t code[BRIDGE_JUMP_BYTES], raddr_t function,
 	int32_t far = (int32_t)(pad - function - BRIDGE_JUMP_BYTES);
 	memcpy(made + 1, &far, sizeof(far));
 	for (size_t i = 0; i < BRIDGE_JUMP_BYTES; i++)
-		if (code[i] != made[i] && (i == 0 || code[i] != BREAKPOINT))
+		if (code[i] != made[i] && (i == 0 || code[i] != REGS_BREAKPOINT))
 			return false;
 	return true;
 }

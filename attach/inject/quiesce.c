@@ -208,15 +208,13 @@ _Static_assert(sizeof(struct answers) <= WORKER_REPLY_BYTES, "answers fit a repl
 static void rewrite_registers(
 	const struct quiesce_options *o, struct user_regs_struct *regs, struct answers *answers)
 {
-	unsigned long long *reg[] = {&regs->rax, &regs->rbx, &regs->rcx, &regs->rdx, &regs->rsi,
-		&regs->rdi, &regs->rbp, &regs->r8, &regs->r9, &regs->r10, &regs->r11, &regs->r12,
-		&regs->r13, &regs->r14, &regs->r15, &regs->rip};
-	for (size_t i = 0; i < HT_ARRAY_SIZE(reg); i++) {
-		if (!stackscan_is_entry(&o->ranges, *reg[i]))
+	for (unsigned i = 0; i < REGS_WORDS; i++) {
+		unsigned long long *word = regs_word(regs, i);
+		if (!stackscan_is_entry(&o->ranges, *word))
 			continue;
-		raddr_t real = o->real(o->context, *reg[i]);
+		raddr_t real = o->real(o->context, *word);
 		if (real) {
-			*reg[i] = real;
+			*word = real;
 			answers->rewritten++;
 		}
 	}
@@ -245,9 +243,9 @@ static struct ht_err *rewrite_stack(const struct quiesce_options *o,
 	return NULL;
 }
 
-/* What was found on the stacks of a stopped thread, and where it will go on, at `rip`. */
+/* What was found on the stacks of a stopped thread, and where it will go on, at `pc`. */
 static struct ht_err *weigh(const struct job *job, size_t at, const struct tracee *tracee,
-	const struct stackscan_found *found, raddr_t rip, enum verdict *ret)
+	const struct stackscan_found *found, raddr_t pc, enum verdict *ret)
 {
 	const struct quiesce_options *o = &job->quiesce->options;
 	enum judge_result result = JUDGE_UNDECIDED;
@@ -255,8 +253,8 @@ static struct ht_err *weigh(const struct job *job, size_t at, const struct trace
 
 	*ret = INSIDE;
 	struct ht_err *err =
-		find_suspended(o, job->maps, tracee->tid, tracee->regs.rsp, &suspended);
-	if (err || suspended == IS_SUSPENDED || stackscan_ours(&o->ranges, rip))
+		find_suspended(o, job->maps, tracee->tid, regs_sp(&tracee->regs), &suspended);
+	if (err || suspended == IS_SUSPENDED || stackscan_ours(&o->ranges, pc))
 		return err;
 	if (suspended == NONE_SUSPENDED && is_clean(found, o->books(o->context, tracee->tid)))
 		result = JUDGE_OUTSIDE;
@@ -278,7 +276,7 @@ static struct ht_err *judge_stopped(const struct job *job, size_t at, struct tra
 	struct ht_err *err = proc_check_same(o->proc);
 	if (err)
 		return err;
-	err = stackscan_run(o->proc, job->maps, &o->ranges, tracee->regs.rsp,
+	err = stackscan_run(o->proc, job->maps, &o->ranges, regs_sp(&tracee->regs),
 		job->count == 1 ? STACKSCAN_ALL : SCAN_TOGETHER_BYTES, &found);
 	if (err)
 		return err;
@@ -294,15 +292,16 @@ static struct ht_err *judge_stopped(const struct job *job, size_t at, struct tra
 	} else {
 		answers->entries_left += (uint16_t)found.entry_count;
 	}
-	err = weigh(job, at, tracee, &found, regs.rip, ret);
+	err = weigh(job, at, tracee, &found, regs_pc(&regs), ret);
 	if (err)
 		return err;
 	if (memcmp(&regs, &tracee->regs, sizeof(regs)) == 0)
 		return NULL;
 	/* Only the kernel can tell whether an interrupted call is made again; from another place it
 	 * must not be. */
-	tracee->regs =
-		regs.rip == tracee->regs.rip ? regs : tracee_resume_regs(&regs, tracee->filtered);
+	tracee->regs = regs_pc(&regs) == regs_pc(&tracee->regs)
+			       ? regs
+			       : tracee_resume_regs(&regs, tracee->filtered);
 	return NULL;
 }
 

@@ -326,7 +326,7 @@ static struct ht_err *run_stub(struct attempt *attempt)
 	attempt->signal_mask = thread.signal_mask;
 	attempt->sent_ns = clock_mono_ns();
 	attempt->ran_ns = proc_ran_ns(attempt->proc, tracee->tid);
-	enter.rip = attempt->slack->addr;
+	regs_set_pc(&enter, attempt->slack->addr);
 	return tracee_divert(tracee, &enter, attempt->hold);
 }
 
@@ -342,8 +342,8 @@ static struct ht_err *part(struct attempt *attempt)
 		struct ht_err *err = tracee_stop_again(tracee, deadline, &result);
 		if (err || result != TRACEE_STOPPED)
 			return err;
-		bool inside = in_slack(attempt->slack, tracee->regs.rip);
-		if (inside && (long)tracee->regs.orig_rax == SYS_rt_sigtimedwait)
+		bool inside = in_slack(attempt->slack, regs_pc(&tracee->regs));
+		if (inside && regs_call(&tracee->regs) == SYS_rt_sigtimedwait)
 			return tracee_put_back(&attempt->as_stopped, attempt->signal_mask);
 		if (!inside || clock_mono_ns() > deadline)
 			return tracee_release(tracee);
@@ -395,7 +395,7 @@ static struct ht_err *attempt_job(void *context, struct worker_reply *reply)
 		err = held_refuse(attempt->proc, attempt->tid, verdict);
 	if (err || verdict != HELD_FIT)
 		return err;
-	outcome->thread_pointer = attempt->tracee.regs.fs_base;
+	outcome->thread_pointer = regs_thread_pointer(&attempt->tracee.regs);
 	err = run_stub(attempt);
 	outcome->untouched = !attempt->written;
 	if (err)

@@ -101,12 +101,12 @@ bool rights_allow_exec(
 	if (may_trace_all())
 		return true;
 	struct ht_err *err =
-		memory_read_some(proc, execveat ? regs->rsi : regs->rdi, name, sizeof(name), &got);
+		memory_read_some(proc, regs_arg(regs, execveat), name, sizeof(name), &got);
 	bool known = !err && memchr(name, '\0', got) && has_our_root(tid);
 	ht_err_free(err);
 	if (!known)
 		return false;
-	join(tid, execveat ? (int)regs->rdi : FD_CWD, name, path);
+	join(tid, execveat ? (int)regs_arg(regs, 0) : FD_CWD, name, path);
 	for (unsigned scripts = 0; scripts < SCRIPTS_MAX; scripts++) {
 		struct stat stat_of;
 		/* What is not there is not run. */

@@ -4,9 +4,8 @@
  */
 #pragma once
 
-#include <sys/user.h>
-
 #include "attach/target/proc.h"
+#include "attach/target/regs.h"
 
 /* HT_ERR_REFUSED: what process `pid` has just become is such a program. */
 HT_MUST_CHECK

@@ -23,8 +23,7 @@
 /* Kernel-internal results of an interrupted system call (include/linux/errno.h). */
 enum { ERESTARTSYS = 512, ERESTARTNOINTR = 513, ERESTARTNOHAND = 514, ERESTART_RESTARTBLOCK = 516 };
 
-#define SYSCALL_INSN_BYTES 2
-#define LOOKS		   2u /* that find no thread, before there is none */
+#define LOOKS 2u /* that find no thread, before there is none */
 
 /* Calls that return EINTR after a mere stop, and that may be made again because EINTR means that
  * they did nothing. Measured; see attach/DESIGN.md. select and ppoll do where they cannot write the
@@ -71,37 +70,33 @@ static bool repeats_after_eintr(long nr)
 
 static bool eintr_by_our_stop(const struct user_regs_struct *regs)
 {
-	return (long)regs->orig_rax >= 0 && (long)regs->rax == -EINTR &&
-	       repeats_after_eintr((long)regs->orig_rax);
+	return regs_call(regs) >= 0 && regs_result(regs) == -EINTR &&
+	       repeats_after_eintr(regs_call(regs));
 }
 
 struct user_regs_struct tracee_resume_regs(const struct user_regs_struct *stopped, bool filtered)
 {
 	struct user_regs_struct regs = *stopped;
 
-	if ((long)regs.orig_rax >= 0) {
-		switch (-(long)regs.rax) {
+	if (regs_call(&regs) >= 0) {
+		switch (-regs_result(&regs)) {
 		case ERESTARTSYS:
 		case ERESTARTNOINTR:
 		case ERESTARTNOHAND:
-			regs.rax = regs.orig_rax;
-			regs.rip -= SYSCALL_INSN_BYTES;
+			regs_step_back(&regs, regs_call(&regs));
 			break;
 		case ERESTART_RESTARTBLOCK:
-			regs.rax = filtered ? regs.orig_rax : SYS_restart_syscall;
-			regs.rip -= SYSCALL_INSN_BYTES;
+			regs_step_back(&regs, filtered ? regs_call(&regs) : SYS_restart_syscall);
 			break;
 		case EINTR:
-			if (eintr_by_our_stop(stopped)) {
-				regs.rax = regs.orig_rax;
-				regs.rip -= SYSCALL_INSN_BYTES;
-			}
+			if (eintr_by_our_stop(stopped))
+				regs_step_back(&regs, regs_call(&regs));
 			break;
 		default:
 			break;
 		}
 	}
-	regs.orig_rax = (unsigned long long)-1;
+	regs_forget_call(&regs);
 	return regs;
 }
 
@@ -169,8 +164,8 @@ static bool only_call_blocks(const struct tracee *tracee, uint64_t mask)
 static bool restart_is_filtered(const struct tracee *tracee)
 {
 	const struct user_regs_struct *regs = &tracee->regs;
-	return (long)regs->orig_rax >= 0 && (long)regs->rax == -ERESTART_RESTARTBLOCK &&
-	       (long)regs->orig_rax != SYS_restart_syscall &&
+	return regs_call(regs) >= 0 && regs_result(regs) == -ERESTART_RESTARTBLOCK &&
+	       regs_call(regs) != SYS_restart_syscall &&
 	       (tracee->filtered || has_filter(tracee->tid));
 }
 
@@ -180,7 +175,7 @@ static struct user_regs_struct undisturbed_regs(const struct tracee *tracee)
 {
 	struct user_regs_struct regs = tracee->regs;
 	if (eintr_by_our_stop(&regs) || restart_is_filtered(tracee))
-		regs.rax = (unsigned long long)-ERESTARTNOHAND;
+		regs_set_result(&regs, -ERESTARTNOHAND);
 	return regs;
 }
 
@@ -189,7 +184,7 @@ static struct ht_err *hide_stop(struct tracee *tracee)
 {
 	struct user_regs_struct regs = undisturbed_regs(tracee);
 
-	if (regs.rax == tracee->regs.rax)
+	if (regs_result(&regs) == regs_result(&tracee->regs))
 		return NULL;
 	tracee->regs = regs;
 	return set_regs(tracee->tid, &regs);
@@ -417,7 +412,8 @@ struct ht_err *tracee_release(struct tracee *tracee)
 
 bool tracee_in_call(const struct tracee *tracee)
 {
-	return tracee_resume_regs(&tracee->regs, tracee->filtered).rip != tracee->regs.rip;
+	struct user_regs_struct resume = tracee_resume_regs(&tracee->regs, tracee->filtered);
+	return regs_pc(&resume) != regs_pc(&tracee->regs);
 }
 
 struct ht_err *tracee_signal_mask(struct tracee *tracee, uint64_t *ret)
@@ -554,6 +550,6 @@ struct ht_err *tracee_in_rseq(const struct proc *proc, const struct tracee *trac
 		*ret = true;
 		return NULL;
 	}
-	*ret = tracee->regs.rip - section.start_ip < section.post_commit_offset;
+	*ret = regs_pc(&tracee->regs) - section.start_ip < section.post_commit_offset;
 	return NULL;
 }

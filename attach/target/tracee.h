@@ -9,6 +9,7 @@
 #include <sys/user.h>
 
 #include "attach/target/proc.h"
+#include "attach/target/regs.h"
 
 struct tracee {
 	pid_t tid;

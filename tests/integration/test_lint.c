@@ -35,7 +35,8 @@ static char *small_house(void)
 		"set -e; mkdir -p \"$1/out/attach\" \"$1/format\" \"$1/attach\" \"$1/analyzer\" "
 		"\"$1/agent\" \"$1/tests\" \"$1/.ci\"\n"
 		"cp -r scripts .clang-format Makefile \"$1\"; rm -f \"$1/scripts/check-agent\"\n"
-		"cd \"$1\"; touch format/a.h analyzer/b.h\n"
+		"cd \"$1\"; printf '## Another processor\\n' >CONTRIBUTING.md; touch format/a.h "
+		"analyzer/b.h\n"
 		"for f in format/a.h analyzer/b.h attach/x.c; do\n"
 		"echo '/* SPDX-License-Identifier: Apache-2.0 */' >$f; done\n"
 		"echo 'out/attach/x.o: attach/x.c format/a.h' >out/attach/x.d\n";
@@ -72,6 +73,9 @@ static const struct {
 	{"echo 'out/x.o: agent/x.c /usr/include/stdio.h' >out/x.d; cp attach/x.c agent",
 		"must not include /usr/include/stdio.h"},
 	{"mkdir new; cp attach/x.c new; echo 'out/x.o: new/x.c' >out/x.d", "not in scripts/layers"},
+	{"printf 'long x(void)\n{\n\treturn __rdtsc();\n}\n' >>attach/x.c", "knows the processor"},
+	{"echo '|| `attach/x.c` ||' >>CONTRIBUTING.md", "attach/x.c: knows no processor"},
+	{"echo '|| `attach/y.c` ||' >>CONTRIBUTING.md", "there is no attach/y.c"},
 	{"rm out/attach/x.d", "build first"},
 	{"echo 'echo $1' >>scripts/deps", "shellcheck"},
 };
