@@ -10,6 +10,7 @@
 #include "attach/inject/clobbers.h"
 #include "attach/inject/comeback.h"
 #include "attach/inject/stub.h"
+#include "attach/operators.h"
 #include "attach/target/memory.h"
 
 #define CODE_MAX (1u << 20)
@@ -135,13 +136,20 @@ static size_t read_code(void *context, raddr_t addr, uint8_t *buffer, size_t byt
 	return got;
 }
 
+static const enum abi_shape shapes[ABI_HOOK_COUNT] = {
+#define X(id, name, shape, arity) ABI_SHAPE_##shape,
+	ABI_HOOKS(X)
+#undef X
+};
+
+static const unsigned arities[ABI_HOOK_COUNT] = {
+#define X(id, name, shape, arity) arity,
+	ABI_HOOKS(X)
+#undef X
+};
+
 static bool gives_back(enum abi_hook hook)
 {
-	static const enum abi_shape shapes[ABI_HOOK_COUNT] = {
-#define X(id, name, shape, arity) ABI_SHAPE_##shape,
-		ABI_HOOKS(X)
-#undef X
-	};
 	return abi_is_allocator(hook) &&
 	       (shapes[hook] == ABI_SHAPE_FREE || shapes[hook] == ABI_SHAPE_REALLOC ||
 		       shapes[hook] == ABI_SHAPE_RESIZE);
@@ -196,6 +204,7 @@ static void read_later(
 {
 	struct bridge *later = &entry->place[entry->place_count];
 	size_t count = bridge_read_later(code->memory, bytes, entry->addr, entry->bytes,
+		abi_is_allocator(entry->hook) ? arities[entry->hook] : BRIDGE_ARITY_MAX,
 		entry->hook == ABI_HOOK_FREE, later);
 	if (!count)
 		return;
@@ -213,9 +222,8 @@ static const char *read_entry(const struct survey *survey, struct code *code, st
 	why = bridge_read(code->memory, bytes, entry->addr, entry->bytes, &entry->place[0]);
 	entry->place_count = !why;
 	read_later(survey, code, bytes, entry);
-	if (entry->hook == ABI_HOOK_REALLOCARRAY)
-		entry->leads_to = callees_sole(
-			code->memory + entry->addr % sizeof(uint64_t), entry->addr, entry->bytes);
+	entry->leads_to = callees_sole(
+		code->memory + entry->addr % sizeof(uint64_t), entry->addr, entry->bytes);
 	if (!entry->place_count)
 		return why;
 	pass_again(survey, entry);
@@ -306,11 +314,21 @@ static const struct entry *entry_at(const struct entries *entries, raddr_t addr)
 	return NULL;
 }
 
-/* What only calls another that is hooked is seen there. */
-static bool is_placed(const struct entries *entries, const struct entry *entry)
+/* The one of its own kind that it only calls; NULL: there is none. */
+static const struct entry *called_by(const struct entries *entries, const struct entry *entry)
 {
 	const struct entry *to = entry_at(entries, entry->leads_to);
-	return !entry->why && (!to || to->why);
+	bool alike = to && abi_is_allocator(entry->hook) && abi_is_allocator(to->hook) &&
+		     shapes[to->hook] == shapes[entry->hook];
+	return alike ? to : NULL;
+}
+
+/* What only calls another that is hooked is seen there: so is reallocarray as realloc, and what
+ * cannot be hooked itself. */
+static bool is_placed(const struct entries *entries, const struct entry *entry)
+{
+	const struct entry *to = called_by(entries, entry);
+	return !entry->why && (entry->hook != ABI_HOOK_REALLOCARRAY || !to || to->why);
 }
 
 static struct ht_err *place_all(const struct survey *survey, struct entries *entries)
@@ -350,25 +368,58 @@ static const struct coverage_function *function_of(
 	return &survey->coverage.function[entry->function];
 }
 
-static void pass_on(struct survey *survey, struct entries *entries)
+static const char whole[] = "its allocator has one that frees and cannot be hooked";
+static const char callee[] = "what it calls cannot be hooked";
+
+/* For another's sake. */
+static bool is_secondary(const char *why)
 {
-	for (size_t i = 0; i < entries->count; i++) {
-		struct entry *entry = &entries->entry[i];
-		if (entry->at || !entry->leads_to)
-			continue;
-		if (!entries_has(entries, entry->leads_to)) {
-			entry->why = entry->why ? entry->why : "what it calls cannot be hooked";
-			continue;
+	return why == whole || why == callee;
+}
+
+/* One that is hooked, or only calls one that is. */
+static bool is_seen_elsewhere(const struct entries *entries, const struct entry *entry)
+{
+	const struct entry *to = called_by(entries, entry);
+	return to && (to->at || to->passed);
+}
+
+/* Those that only call one of these in turn. */
+static void pass_on(struct entries *entries)
+{
+	for (bool more = true; more;) {
+		more = false;
+		for (size_t i = 0; i < entries->count; i++) {
+			struct entry *entry = &entries->entry[i];
+			if (entry->at || entry->passed || !is_seen_elsewhere(entries, entry))
+				continue;
+			entry->why = NULL;
+			entry->passed = more = true;
 		}
-		struct coverage_function *function = &survey->coverage.function[entry->function];
-		entry->why = NULL;
-		survey->coverage.places -= function->places;
-		function->places = 0;
-		function->at_entry = true;
 	}
 }
 
-static const char whole[] = "its allocator has one that frees and cannot be hooked";
+static void refuse(struct entry *entry, const char *why)
+{
+	entry->why = why;
+	entry->at = 0;
+	entry->passed = false;
+}
+
+/* What it calls is not hooked after all. */
+static void refuse_callers(struct entries *entries)
+{
+	for (bool more = true; more;) {
+		more = false;
+		for (size_t i = 0; i < entries->count; i++) {
+			struct entry *entry = &entries->entry[i];
+			if (entry->at || entry->why || is_seen_elsewhere(entries, entry))
+				continue;
+			refuse(entry, callee);
+			more = true;
+		}
+	}
+}
 
 /* A trace without its frees misleads: what gives back and cannot be hooked keeps all of its
  * allocator from being hooked. */
@@ -388,93 +439,45 @@ static const struct entry *unhooked_free(
 	return NULL;
 }
 
-static void settle_function(struct survey *survey, struct entries *entries, struct entry *entry)
+static void settle_function(struct survey *survey, const struct entry *entry)
 {
 	struct coverage_function *function = &survey->coverage.function[entry->function];
-	entries->hooked++;
 	survey->coverage.places -= function->places;
 	function->places = 0;
 	function->at_entry = true;
 }
 
-static void settle(struct survey *survey, struct entries *entries)
+static void refuse_some(const struct survey *survey, struct entries *entries)
 {
-	pass_on(survey, entries);
-	for (size_t i = 0; i < entries->count; i++) {
-		struct entry *entry = &entries->entry[i];
-		if (!entry->why && entry->function != ENTRY_GUARD &&
-			unhooked_free(survey, entries, entry))
-			entry->why = whole;
-	}
+	pass_on(entries);
 	for (size_t i = 0; i < entries->count; i++) {
 		struct entry *entry = &entries->entry[i];
 		if (entry->why)
-			entry->at = 0;
-		if (entry->why && entry->function == ENTRY_GUARD)
-			entries->unguarded = entry;
-		else if (entry->at && entry->function != ENTRY_GUARD)
-			settle_function(survey, entries, entry);
+			refuse(entry, entry->why);
+		else if (entry->function != ENTRY_GUARD && unhooked_free(survey, entries, entry))
+			refuse(entry, whole);
+	}
+	refuse_callers(entries);
+}
+
+static void settle(struct survey *survey, struct entries *entries)
+{
+	refuse_some(survey, entries);
+	for (size_t i = 0; i < entries->count; i++) {
+		struct entry *entry = &entries->entry[i];
+		if (entry->function == ENTRY_GUARD) {
+			if (entry->why)
+				entries->unguarded = entry;
+			continue;
+		}
+		entries->hooked += entry->at != 0;
+		if (entry->at || entry->passed)
+			settle_function(survey, entry);
 	}
 	if (!entries->hooked) {
 		memset(entries->near, 0, sizeof(entries->near));
 		entries->near_count = 0;
 	}
-}
-
-/* --- what has no hook, and needs none --- */
-
-#define OPERATOR_MAX   4096u /* bytes of its code */
-#define OPERATOR_STEPS 4u    /* of one that calls another */
-
-struct seen {
-	const struct survey *survey;
-	const struct entries *entries;
-};
-
-static bool is_seen(void *context, raddr_t addr, bool is_word)
-{
-	const struct seen *seen = context;
-	const struct coverage *coverage = &seen->survey->coverage;
-	struct ht_err *err = is_word ? memory_read_u64(&seen->survey->proc, addr, &addr) : NULL;
-	if (err) {
-		ht_err_free(err);
-		return false;
-	}
-	if (entries_has(seen->entries, addr))
-		return true;
-	for (size_t i = 0; i < coverage->count; i++)
-		if (coverage->function[i].native->addr == addr && coverage->function[i].at_entry)
-			return true;
-	return false;
-}
-
-static bool calls_seen(
-	const struct survey *survey, const struct entries *entries, const struct native *native)
-{
-	struct seen seen = {survey, entries};
-	uint8_t code[OPERATOR_MAX];
-	size_t got = 0;
-	if (!native->bytes || native->bytes > sizeof(code))
-		return false;
-	ht_err_free(memory_read_some(&survey->proc, native->addr, code, native->bytes, &got));
-	return got == native->bytes &&
-	       callees_any(code, native->addr, native->bytes, is_seen, &seen);
-}
-
-/* Operators new and delete, and Rust's: those that call a hooked function are seen there. */
-static void settle_operators(struct survey *survey, const struct entries *entries)
-{
-	struct coverage *coverage = &survey->coverage;
-	for (unsigned step = 0; step < OPERATOR_STEPS && entries->hooked; step++)
-		for (size_t i = 0; i < coverage->count; i++) {
-			struct coverage_function *function = &coverage->function[i];
-			if (function->native->role != FAMILY_UNSEEN || function->at_entry ||
-				!calls_seen(survey, entries, function->native))
-				continue;
-			coverage->places -= function->places;
-			function->places = 0;
-			function->at_entry = true;
-		}
 }
 
 struct ht_err *entries_plan(struct survey *survey, enum entries_mode mode, struct entries *ret)
@@ -490,7 +493,7 @@ struct ht_err *entries_plan(struct survey *survey, enum entries_mode mode, struc
 		return err;
 	}
 	settle(survey, ret);
-	settle_operators(survey, ret);
+	operators_settle(survey, ret);
 	survey->entry_count = ret->hooked;
 	return NULL;
 }
@@ -506,7 +509,7 @@ static const struct entry *find_missing(const struct survey *survey, const struc
 			!function_of(survey, entry)->places)
 			continue;
 		bool needed = gives_back(entry->hook) || entry->hook == ABI_HOOK_MALLOC;
-		if (needed && (!found || found->why == whole))
+		if (needed && (!found || is_secondary(found->why)))
 			found = entry;
 	}
 	return found;
@@ -572,24 +575,16 @@ void entries_write_pad(const struct entries *entries, const struct entry *entry,
 		near_local(image, entries->near, entry->bridge.pad));
 }
 
-static size_t print_refused(
-	FILE *out, const struct entries *entries, bool for_another, size_t count)
-{
-	for (size_t i = 0; i < entries->count; i++) {
-		const struct entry *entry = &entries->entry[i];
-		if (entry->why && (entry->why == whole) == for_another)
-			fprintf(out, "%s%s (%s)", count++ ? ", " : "", entry->name, entry->why);
-	}
-	return count;
-}
-
 char *entries_refused(const struct entries *entries)
 {
 	char *text = NULL;
-	size_t bytes;
+	size_t bytes, count = 0;
 	FILE *out = open_memstream(&text, &bytes);
-	if (out)
-		print_refused(out, entries, true, print_refused(out, entries, false, 0));
+	for (size_t i = 0; out && i < 2 * entries->count; i++) {
+		const struct entry *entry = &entries->entry[i % entries->count];
+		if (entry->why && is_secondary(entry->why) == (i >= entries->count))
+			fprintf(out, "%s%s (%s)", count++ ? ", " : "", entry->name, entry->why);
+	}
 	if (!out || fclose(out) != 0) {
 		free(text);
 		return NULL;

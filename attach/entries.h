@@ -29,9 +29,10 @@ struct entry {
 	struct bridge place[1 + BRIDGE_PLACES_MAX]; /* where it could be hooked */
 	size_t place_count;
 	struct bridge bridge;	 /* where it is */
-	raddr_t leads_to;	 /* what it is not hooked for: all that it does is done there */
+	raddr_t leads_to;	 /* all that it does is done there; 0: nowhere */
+	bool passed;		 /* it is not hooked itself: what it leads to is */
 	raddr_t at;		 /* of its bridge; 0: it is not to be hooked */
-	const char *why;	 /* then: the reason; NULL: there is no need to */
+	const char *why;	 /* then: the reason; NULL: it is passed */
 	size_t function;	 /* in survey.coverage; ENTRY_GUARD: it is watched over */
 	struct patch_place file; /* where its word lies */
 	bool tapped;

@@ -338,6 +338,7 @@ const char *bridge_read(
 
 /* What was done before the place: it is done again in the bridge, and undone in the pad. */
 struct prologue {
+	unsigned arity;
 	uint8_t redo[BRIDGE_UNDO_MAX];
 	size_t redo_bytes;
 	uint64_t words; /* pushed */
@@ -356,15 +357,20 @@ static uint8_t register_of(const ZydisDecodedOperand *operand)
 	return (uint8_t)(operand->reg.value - ZYDIS_REGISTER_RAX);
 }
 
-static bool is_argument(uint8_t reg)
+static bool is_argument(const struct prologue *p, uint8_t reg)
 {
-	return reg == 7 || reg == 6 || reg == 2 || reg == 1 || reg == 8 || reg == 9;
+	static const uint8_t order[BRIDGE_ARITY_MAX] = {7, 6, 2, 1, 8, 9};
+	for (unsigned i = 0; i < p->arity; i++)
+		if (order[i] == reg)
+			return true;
+	return false;
 }
 
-/* Holds nothing as a function begins. */
-static bool is_free_register(uint8_t reg)
+/* Holds nothing as the function begins. */
+static bool is_free_register(const struct prologue *p, uint8_t reg)
 {
-	return reg == 0 || reg == 10 || reg == 11;
+	bool saved = reg == 3 || reg == 4 || reg == 5 || reg >= 12;
+	return !saved && !is_argument(p, reg);
 }
 
 /* What every register holds after the moves, and after they were undone from the last to the first:
@@ -379,7 +385,7 @@ static bool can_undo(const struct prologue *p)
 	for (size_t i = p->moves; i-- > 0;)
 		held[p->from[i]] = held[p->to[i]];
 	for (uint8_t r = 0; r < REGISTERS; r++)
-		if (!is_free_register(r) && held[r] != r)
+		if (!is_free_register(p, r) && held[r] != r)
 			return false;
 	return true;
 }
@@ -410,11 +416,28 @@ static bool absorb_push(struct prologue *p, const struct instruction *i, const u
 	return false;
 }
 
+/* A number for a register that held nothing, not even what a move has put there. */
+static bool absorb_number(struct prologue *p, const struct instruction *i, const uint8_t *code)
+{
+	ZydisRegister whole = ZydisRegisterGetLargestEnclosing(
+		ZYDIS_MACHINE_MODE_LONG_64, i->operand[0].reg.value);
+	uint8_t to = (uint8_t)(whole - ZYDIS_REGISTER_RAX);
+	if (i->operand[0].size < 32 || !is_free_register(p, to))
+		return false;
+	for (size_t n = 0; n < p->moves; n++)
+		if (p->to[n] == to)
+			return false;
+	return redo_add(p, code, i->head.length);
+}
+
 static bool absorb_move(struct prologue *p, const struct instruction *i, const uint8_t *code)
 {
 	uint8_t to = register_of(&i->operand[0]), from = register_of(&i->operand[1]);
-	if (i->head.length != 3 || !is_argument(from) ||
-		(!is_argument(to) && !is_free_register(to)))
+	if (i->operand[0].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+		i->operand[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE)
+		return absorb_number(p, i, code);
+	if (i->head.length != 3 || !is_argument(p, from) ||
+		(!is_argument(p, to) && !is_free_register(p, to)))
 		return false;
 	p->to[p->moves] = to;
 	p->from[p->moves] = from;
@@ -502,9 +525,9 @@ static bool place_after(const struct function *function, size_t at, const struct
 }
 
 size_t bridge_read_later(const uint8_t *code, size_t code_bytes, raddr_t entry, size_t bytes,
-	bool frees, struct bridge ret[BRIDGE_PLACES_MAX])
+	unsigned arity, bool frees, struct bridge ret[BRIDGE_PLACES_MAX])
 {
-	struct prologue prologue = {0};
+	struct prologue prologue = {.arity = arity};
 	struct function function;
 	struct instruction i;
 	size_t count = 0;
@@ -540,9 +563,10 @@ const char *bridge_read(
 }
 
 size_t bridge_read_later(const uint8_t *code, size_t code_bytes, raddr_t entry, size_t bytes,
-	bool frees, struct bridge ret[BRIDGE_PLACES_MAX])
+	unsigned arity, bool frees, struct bridge ret[BRIDGE_PLACES_MAX])
 {
 	(void)code;
+	(void)arity;
 	(void)code_bytes;
 	(void)entry;
 	(void)bytes;

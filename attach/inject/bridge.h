@@ -20,7 +20,8 @@
 #define BRIDGE_JUMP_OPCODE 0xe9 /* the first of them */
 #define BRIDGE_PAD_BYTES   14u	/* a jump to any address */
 #define BRIDGE_UNDO_MAX	   26u	/* in front of it */
-#define BRIDGE_PLACES_MAX  6u	/* instructions of a function that could lead to a pad */
+#define BRIDGE_ARITY_MAX   6u
+#define BRIDGE_PLACES_MAX  6u /* instructions of a function that could lead to a pad */
 
 enum bridge_kind {
 	BRIDGE_COPY,	 /* the instruction can stand anywhere */
@@ -63,10 +64,10 @@ const char *bridge_read(
 
 /*
  * The same for later instructions of the function: how many there are, at most BRIDGE_PLACES_MAX.
- * `frees`: it takes a block, and does nothing without one.
+ * It takes `arity` arguments in registers. `frees`: a block, and does nothing without one.
  */
 size_t bridge_read_later(const uint8_t *code, size_t code_bytes, raddr_t entry, size_t bytes,
-	bool frees, struct bridge ret[BRIDGE_PLACES_MAX]);
+	unsigned arity, bool frees, struct bridge ret[BRIDGE_PLACES_MAX]);
 
 /* The bridge for address `at`; false: out of reach of what the instruction refers to. */
 bool bridge_make(const struct bridge *bridge, raddr_t at, struct abi_bridge *ret);

@@ -99,6 +99,8 @@ static void compare_books(const struct program *program)
 	END_TEST
 
 ENTRY_TEST(called_directly, "auto", rjem, true, false, "extended-direct")
+/* The first bytes of free lead below address zero there: a later instruction is the jump. */
+ENTRY_TEST(at_fixed_addresses, "auto", rjem, true, false, "extended-direct-fixed")
 /* Its slots are left as they are. */
 ENTRY_TEST(called_by_slots, "entry", rjem, true, false, "extended-static")
 ENTRY_TEST(malloc_of_the_process, "auto", plain, true, false, "ledger-direct", "-l", "-t4")
@@ -110,31 +112,6 @@ ENTRY_TEST(handlers_within_calls, "auto", own, false, true, "ledger-own-direct",
 ENTRY_TEST(forked_children, "auto", plain, false, false, "ledger-direct", "-l", "-t2", "-n20000",
 	"-m", "forks")
 ENTRY_TEST(rust, "auto", lto, false, false, "rust-jemalloc-lto")
-
-/* At fixed addresses the first bytes of free lead below address zero: without its frees nothing of
- * the allocator is hooked, and that is said. */
-START_TEST(refused)
-{
-	const struct program program = {{"extended-direct-fixed"}, "auto", rjem, true, false, true};
-	struct victim victim;
-	struct tap tap;
-	start(&victim, &program);
-	/* Its threads are up then. */
-	free(victim_ask(&victim, "go", PHASE_MS));
-	struct procsnap *before = procsnap_take(victim.pid, 0);
-	tap_start(&tap, victim.pid, (const char *[]){"--hook", "auto", NULL});
-	tap_wait_any(&tap);
-	free(victim_ask(&victim, "go", PHASE_MS));
-	json_t *attach = tap_stop(&tap, 0);
-	tap_check_clean(attach);
-	ck_assert_uint_eq(report_u64(attach, "entries"), 0);
-	ck_assert_uint_gt(report_u64(attach, "unseen_places"), 0);
-	ck_assert_ptr_nonnull(strstr(report_text(attach, "refused"), "can be mapped"));
-	json_decref(attach);
-	procsnap_verify(before, victim.pid);
-	victim_stop(&victim);
-}
-END_TEST
 
 /* Some of it is refused, for `reasons`; the program's results are its own. */
 static void refuse_of(const char *name, const char *const reasons[])
@@ -298,6 +275,6 @@ START_TEST(parked_on_the_way)
 END_TEST
 
 HT_SUITE("integration/entry", called_directly, called_by_slots, malloc_of_the_process,
-	handlers_between_calls, handlers_within_calls, forked_children, rust, refused,
+	handlers_between_calls, handlers_within_calls, forked_children, rust, at_fixed_addresses,
 	a_part_elsewhere_comes_back, registers_of_callers, not_asked_for, recovered,
 	a_debugger_comes, parked_on_the_way)

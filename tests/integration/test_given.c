@@ -31,8 +31,9 @@ enum { USAGE = 2, REFUSED = 3 };
 		"--alloc-fn=arena_place=posix_memalign", "--alloc-fn=arena_put=free",              \
 		"--alloc-fn", "arena_put_sized=dallocx"
 
+/* arena_put_sized only jumps to arena_put, and is seen there. */
 static const char *const functions[] = {"arena_get", "arena_zeroed", "arena_resize",
-	"arena_aligned", "arena_place", "arena_put", "arena_put_sized", NULL};
+	"arena_aligned", "arena_place", "arena_put", NULL};
 
 /* Whether its break lies where a jump would lead to is not to be left to chance. */
 static void start(struct victim *victim, const char *program)

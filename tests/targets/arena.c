@@ -13,6 +13,13 @@
 #include "tests/targets/freed.h"
 #include "tests/targets/speak.h"
 
+/* What a block of before holds; nothing tells it of the program's own. */
+#ifndef arena_usable
+#define arena_usable(block) (0)
+#else
+size_t arena_usable(void *block);
+#endif
+
 #define THREADS	   2
 #define TABLE	   64
 #define OPERATIONS 20000
@@ -51,7 +58,7 @@ static uint64_t next_random(uint64_t *seed)
 
 static void book_new(struct worker *self, enum function function, void *ptr, size_t size)
 {
-	if (!ptr || (uintptr_t)ptr % 16)
+	if (!ptr || (uintptr_t)ptr % (size > 8 ? 16 : 8))
 		speak_fail("%s(%zu) gave %p", function_name[function], size, ptr);
 	self->calls[function]++;
 	self->bytes[function] += size;
@@ -59,11 +66,11 @@ static void book_new(struct worker *self, enum function function, void *ptr, siz
 	self->live_bytes += (int64_t)size;
 }
 
-/* Nothing tells how large a block of before was. */
-static void book_gone(struct worker *self, size_t size, unsigned born)
+static void book_gone(struct worker *self, size_t size, size_t usable, unsigned born)
 {
 	if (born != phase) {
 		self->freed.before_frees++;
+		self->freed.before_bytes += usable;
 		return;
 	}
 	self->freed.frees++;
@@ -118,7 +125,7 @@ static void check_contents(const struct block *block)
 static void give_back(struct worker *self, struct block *block, uint64_t random)
 {
 	check_contents(block);
-	book_gone(self, block->size, block->phase);
+	book_gone(self, block->size, arena_usable(block->ptr), block->phase);
 	if (random % 2)
 		arena_put(block->ptr);
 	else
@@ -128,7 +135,7 @@ static void give_back(struct worker *self, struct block *block, uint64_t random)
 
 static void resize(struct worker *self, struct block *block, size_t size)
 {
-	book_gone(self, block->size, block->phase);
+	book_gone(self, block->size, arena_usable(block->ptr), block->phase);
 	keep(self, REALLOC, block, arena_resize(block->ptr, size), size);
 }
 
@@ -137,7 +144,7 @@ static void use_other(struct worker *self, size_t size)
 {
 	void *volatile block = malloc(size);
 	book_new(self, MALLOC, block, size);
-	book_gone(self, size, phase);
+	book_gone(self, size, 0, phase);
 	free(block);
 }
 

@@ -158,12 +158,12 @@ $t/ledger-own-direct: tests/targets/ledger.c tests/targets/ownalloc.c
 $t/steps: tests/targets/steps.c tests/targets/ownalloc.c
 	$(call build,gcc $(target_c) -O2 -fPIE -pie -fcf-protection -pthread)
 # An allocator under names of its own: called straight, or by slots.
-$t/arena-direct: tests/targets/arena.c tests/targets/arenalloc.c
+$t/arena-direct: tests/targets/arenalloc.c tests/targets/arena.c
 	$(call build,gcc $(target_c) -O2 -fPIE -pie -pthread)
 $t/arena-shared: tests/targets/arena.c $t/libarenalloc.so
 	$(call build,gcc $(target_c) -O2 -pthread) -L$t -larenalloc -Wl,-rpath,'$$ORIGIN'
 # By anonymous words of the GOT.
-$t/arena-words: tests/targets/arena.c tests/targets/arenalloc.c
+$t/arena-words: tests/targets/arenalloc.c tests/targets/arena.c
 	$(call build,gcc $(target_c) -O2 -fPIE -pie -pthread -fno-plt -Wa$(comma)-mrelax-relocations=no)
 $t/arena-stripped: $t/arena-direct
 	$(call quiet,STRIP)strip -o $@ $<

@@ -251,6 +251,10 @@ FUNCTION(rotating, "mov %rdi, %rax\n mov %rsi, %rdi\n mov %rdx, %rsi\n mov %rcx,
 FUNCTION(comparing_first, "cmp %rsi, %rdi\n push %rbx\n mov %rdi, %rax\n jae 1f\n"
 			  " mov %rsi, %rax\n1: pop %rbx\n ret")
 
+/* As mimalloc's: a number, then arguments into registers that hold none of its two. */
+FUNCTION(numbering, "mov $-16, %rax\n mov %rsi, %rdx\n mov %rdi, %rsi\n mov $7, %ecx\n"
+		    " lea (%rsi,%rdx), %rax\n add %rcx, %rax\n ret")
+
 static const struct {
 	const char *name;
 	uint64_t (*call)(uint64_t x, uint64_t y);
@@ -258,13 +262,15 @@ static const struct {
 	unsigned places;
 } later[] = {{"checking", checking, checking_end, 2}, {"saving", saving, saving_end, 2},
 	{"rotating", rotating, rotating_end, 6},
-	{"comparing_first", comparing_first, comparing_first_end, 2}};
+	{"comparing_first", comparing_first, comparing_first_end, 2},
+	{"numbering", numbering, numbering_end, 4}};
 
 static size_t read_later(size_t i, bool frees, struct bridge ret[BRIDGE_PLACES_MAX])
 {
 	raddr_t entry = (raddr_t)later[i].call;
+	unsigned arity = later[i].call == numbering ? 2 : BRIDGE_ARITY_MAX;
 	return bridge_read_later((const uint8_t *)(entry & ~7ull), 128, entry,
-		(size_t)(later[i].end - (const uint8_t *)entry), frees, ret);
+		(size_t)(later[i].end - (const uint8_t *)entry), arity, frees, ret);
 }
 
 START_TEST(later_instructions_run_the_same)
@@ -320,13 +326,18 @@ START_TEST(a_caller_is_passed_by)
 }
 END_TEST
 
-static size_t count_later(const struct function *f, bool frees)
+static size_t count_later_of(const struct function *f, unsigned arity, bool frees)
 {
 	struct bridge place[BRIDGE_PLACES_MAX];
 	uint8_t code[128];
 	memset(code, 0xcc, sizeof(code));
 	memcpy(code + f->at, f->code, f->bytes);
-	return bridge_read_later(code, sizeof(code), ENTRY + f->at, f->bytes, frees, place);
+	return bridge_read_later(code, sizeof(code), ENTRY + f->at, f->bytes, arity, frees, place);
+}
+
+static size_t count_later(const struct function *f, bool frees)
+{
+	return count_later_of(f, BRIDGE_ARITY_MAX, frees);
 }
 
 /* What cannot be undone ends the search; what does nothing but for a block is left by who has
@@ -353,6 +364,21 @@ START_TEST(what_later_instructions_need)
 	ck_assert_uint_eq(
 		count_later(&(struct function){{0x53, 0x48, 0x89, 0xf8, 0xeb, 0xfb}, 6, 0}, false),
 		0);
+	/* mov $1,%edx ; nop: the third argument is gone, if there is one. */
+	const struct function third = {{0xba, 1, 0, 0, 0, 0x90, 0xc3}, 7, 0};
+	ck_assert_uint_eq(count_later_of(&third, 3, false), 0);
+	ck_assert_uint_eq(count_later_of(&third, 2, false), 1);
+	/* mov $1,%ebx ; nop. mov $1,%dl ; nop */
+	ck_assert_uint_eq(
+		count_later(&(struct function){{0xbb, 1, 0, 0, 0, 0x90, 0xc3}, 7, 0}, false), 0);
+	ck_assert_uint_eq(
+		count_later_of(&(struct function){{0xb2, 1, 0x90, 0xc3}, 4, 0}, 1, false), 0);
+	/* mov %rdi,%rax ; mov $1,%eax ; mov %rsi,%rdi: what was in rdi is nowhere. */
+	ck_assert_uint_eq(count_later(&(struct function){{0x48, 0x89, 0xf8, 0xb8, 1, 0, 0, 0, 0x48,
+								 0x89, 0xf7, 0xc3},
+					      12, 0},
+				  false),
+		1);
 	/* push %rbx ; mov %rdi,%rbp: in a bridge rbp is the caller's. */
 	ck_assert_uint_eq(
 		count_later(&(struct function){{0x55, 0x48, 0x89, 0xfd, 0x5d, 0xc3}, 6, 0}, false),
