@@ -7,6 +7,7 @@
 #include <linux/io_uring.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -140,6 +141,24 @@ static bool is_partial(const struct proc *proc, pid_t tid, const struct proc_sys
 	}
 }
 
+/* tcdrain(3) and its like, until a serial line has sent everything: EINTR for any stop. */
+static bool waits_for_output(uint64_t request)
+{
+	switch (request & 0xffff) {
+	case TCSBRK:
+	case TCSBRKP:
+	case TCSETAW:
+	case TCSETAF:
+	case TCSETSW:
+	case TCSETSF:
+	case 0x542c: /* TCSETSW2 */
+	case 0x542d: /* TCSETSF2 */
+		return true;
+	default:
+		return false;
+	}
+}
+
 static enum stopcost of_call(
 	const struct proc *proc, pid_t tid, const struct proc_syscall *call, bool filtered)
 {
@@ -157,7 +176,11 @@ static enum stopcost of_call(
 	case SYS_close_range:
 	case SYS_dup2:
 	case SYS_dup3:
+	/* tmpfs before Linux 6.18: EINTR for any stop. */
+	case SYS_fallocate:
 		return STOPCOST_NEVER;
+	case SYS_ioctl:
+		return waits_for_output(call->arg[1]) ? STOPCOST_NEVER : STOPCOST_RESTART;
 	case SYS_nanosleep:
 		return restarted(true, filtered);
 	case SYS_clock_nanosleep:

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
@@ -121,6 +122,10 @@ START_TEST(what_may_have_done_a_part_is_not_stopped)
 		{SYS_pwritev2, {NONE, (uintptr_t)few, 2}, false},
 		{SYS_pwritev2, {NONE, (uintptr_t)many, 2}, true},
 		{SYS_close, {NONE}, true},
+		{SYS_fallocate, {NONE, 0, 0, 1}, true},
+		{SYS_ioctl, {NONE, TCSBRK, 1}, true},
+		{SYS_ioctl, {NONE, 0x402c542c}, true}, /* TCSETSW2 */
+		{SYS_ioctl, {NONE, TCGETS}, false},
 	};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(row); i++) {
 		const uint64_t *a = row[i].arg;
