@@ -250,9 +250,10 @@ START_TEST(these_calls_repeat_after_eintr)
 	static const unsigned long repeats[] = {SYS_accept, SYS_accept4, SYS_connect,
 		SYS_epoll_pwait, SYS_epoll_pwait2, SYS_epoll_wait, SYS_io_getevents,
 		SYS_io_pgetevents, SYS_io_uring_enter, SYS_msgrcv, SYS_msgsnd, SYS_ppoll,
-		SYS_pselect6, SYS_read, SYS_readv, SYS_recvfrom, SYS_recvmmsg, SYS_recvmsg,
-		SYS_rt_sigtimedwait, SYS_select, SYS_semop, SYS_semtimedop, SYS_sendfile,
-		SYS_sendmmsg, SYS_sendmsg, SYS_sendto, SYS_splice, SYS_write, SYS_writev};
+		SYS_preadv2, SYS_pselect6, SYS_pwritev2, SYS_read, SYS_readv, SYS_recvfrom,
+		SYS_recvmmsg, SYS_recvmsg, SYS_rt_sigtimedwait, SYS_select, SYS_semop,
+		SYS_semtimedop, SYS_sendfile, SYS_sendmmsg, SYS_sendmsg, SYS_sendto, SYS_splice,
+		SYS_write, SYS_writev};
 	for (unsigned long nr = 0; nr < CALLS_MAX; nr++) {
 		const struct user_regs_struct stopped = {
 			.orig_rax = nr, .rax = -(unsigned long)EINTR, .rip = 2};
