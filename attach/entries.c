@@ -216,14 +216,19 @@ static void read_later(
 static const char *read_entry(const struct survey *survey, struct code *code, struct entry *entry)
 {
 	size_t bytes;
+	bool same;
 	const char *why = read_own_code(survey, code, entry, &bytes);
 	if (why)
 		return why;
 	why = bridge_read(code->memory, bytes, entry->addr, entry->bytes, &entry->place[0]);
 	entry->place_count = !why;
 	read_later(survey, code, bytes, entry);
-	entry->leads_to = callees_sole(
-		code->memory + entry->addr % sizeof(uint64_t), entry->addr, entry->bytes);
+	entry->leads_to = callees_sole(code->memory + entry->addr % sizeof(uint64_t), entry->addr,
+		entry->bytes, abi_is_allocator(entry->hook) ? arities[entry->hook] : 0, &same);
+	/* Another block, or size, would be seen there (a header before each); reallocarray
+	 * multiplies. */
+	if (!same && entry->hook != ABI_HOOK_REALLOCARRAY)
+		entry->leads_to = 0;
 	if (!entry->place_count)
 		return why;
 	pass_again(survey, entry);

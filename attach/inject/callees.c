@@ -64,13 +64,33 @@ static bool does_more(const struct instruction *i)
 	       category == ZYDIS_CATEGORY_INTERRUPT || writes_shared_memory(i);
 }
 
-raddr_t callees_sole(const uint8_t *code, raddr_t entry, size_t bytes)
+static bool writes_argument(const struct instruction *i, unsigned arity)
+{
+	static const ZydisRegister order[] = {ZYDIS_REGISTER_RDI, ZYDIS_REGISTER_RSI,
+		ZYDIS_REGISTER_RDX, ZYDIS_REGISTER_RCX, ZYDIS_REGISTER_R8, ZYDIS_REGISTER_R9};
+	for (size_t n = 0; n < i->head.operand_count; n++) {
+		if (i->operand[n].type != ZYDIS_OPERAND_TYPE_REGISTER ||
+			!(i->operand[n].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE))
+			continue;
+		ZydisRegister whole = ZydisRegisterGetLargestEnclosing(
+			ZYDIS_MACHINE_MODE_LONG_64, i->operand[n].reg.value);
+		for (unsigned a = 0; a < arity && a < HT_ARRAY_SIZE(order); a++)
+			if (order[a] == whole)
+				return true;
+	}
+	return false;
+}
+
+raddr_t callees_sole(
+	const uint8_t *code, raddr_t entry, size_t bytes, unsigned arity, bool *ret_same)
 {
 	struct instruction i;
 	raddr_t to, found = 0;
+	*ret_same = true;
 	for (size_t at = 0; at < bytes; at += i.head.length) {
 		if (!decode(code + at, bytes - at, &i) || does_more(&i))
 			return 0;
+		*ret_same &= !writes_argument(&i, arity);
 		if (i.head.meta.category != ZYDIS_CATEGORY_UNCOND_BR &&
 			i.head.meta.category != ZYDIS_CATEGORY_COND_BR)
 			continue;
@@ -103,11 +123,14 @@ bool callees_any(const uint8_t *code, raddr_t entry, size_t bytes,
 
 #else
 
-raddr_t callees_sole(const uint8_t *code, raddr_t entry, size_t bytes)
+raddr_t callees_sole(
+	const uint8_t *code, raddr_t entry, size_t bytes, unsigned arity, bool *ret_same)
 {
 	(void)code;
 	(void)entry;
 	(void)bytes;
+	(void)arity;
+	*ret_same = false;
 	return 0;
 }
 

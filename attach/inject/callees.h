@@ -10,8 +10,10 @@
 /*
  * The one function that all of its jumps lead to which leave it, where it calls nothing, writes to
  * no memory but its thread's, and jumps nowhere unknown: what it has done is done there. 0: none.
+ * `ret_same`: with its `arity` arguments as they were given.
  */
-raddr_t callees_sole(const uint8_t *code, raddr_t entry, size_t bytes);
+raddr_t callees_sole(
+	const uint8_t *code, raddr_t entry, size_t bytes, unsigned arity, bool *ret_same);
 
 /* Does it call, or jump to, one that `is_seen`? `is_word`: it does so by the word that lies there.
  */

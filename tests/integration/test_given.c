@@ -99,14 +99,14 @@ START_TEST(at_their_entries)
 END_TEST
 
 /* Without its frees nothing of an allocator is hooked, and all of it is said to be unseen. */
-START_TEST(one_that_frees_cannot_be_hooked)
+static void check_none_hooked(const char *program, const char *given, const char *refused)
 {
 	struct victim victim;
 	struct tap tap;
-	start(&victim, "tests/targets/arena-direct");
+	start(&victim, program);
 	struct procsnap *before = procsnap_take(victim.pid, 0);
 	tap_start(&tap, victim.pid,
-		(const char *[]){"--hook", "auto", GIVEN, "--alloc-fn", "arena_forget=free", NULL});
+		(const char *[]){"--hook", "auto", GIVEN, "--alloc-fn", given, NULL});
 	tap_wait_any(&tap);
 	free(victim_ask(&victim, "go", PHASE_MS));
 	json_t *attach = tap_stop(&tap, 0);
@@ -114,13 +114,26 @@ START_TEST(one_that_frees_cannot_be_hooked)
 	ck_assert_uint_eq(report_u64(attach, "entries"), 0);
 	ck_assert_uint_gt(report_u64(attach, "unseen_places"), 0);
 	ck_assert_ptr_nonnull(strstr(report_text(attach, "unseen"), "given (arena_get"));
-	ck_assert_ptr_nonnull(
-		strstr(report_text(attach, "refused"), "arena_forget (its callers may know"));
+	ck_assert_ptr_nonnull(strstr(report_text(attach, "refused"), refused));
 	ck_assert_ptr_nonnull(
 		strstr(report_text(attach, "given"), "arena_get as malloc (NOT SEEN"));
 	json_decref(attach);
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
+}
+
+START_TEST(one_that_frees_cannot_be_hooked)
+{
+	check_none_hooked("tests/targets/arena-direct", "arena_forget=free",
+		"arena_forget (its callers may know");
+}
+END_TEST
+
+/* Where it leads to, another block than its own would be seen. */
+START_TEST(one_that_frees_what_lies_before)
+{
+	check_none_hooked(
+		"tests/targets/arena-fixed", "arena_put_behind=free", "arena_put_behind (");
 }
 END_TEST
 
@@ -234,4 +247,5 @@ START_TEST(of_a_command)
 END_TEST
 
 HT_SUITE("integration/given", by_slots_of_their_names, by_words_without_a_name, at_their_entries,
-	one_that_frees_cannot_be_hooked, recovered, wrong, of_a_command)
+	one_that_frees_cannot_be_hooked, one_that_frees_what_lies_before, recovered, wrong,
+	of_a_command)

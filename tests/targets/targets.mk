@@ -57,7 +57,7 @@ target_bin += $(rjem_bin)
 # The same, called straight: no slot leads there.
 direct_bin := $t/extended-direct $t/extended-direct-fixed $t/ledger-direct $t/ledger-own-direct $t/busy-direct \
 	$t/chain-direct $t/leafalloc $t/comeback $t/steps $t/arena-direct $t/arena-stripped \
-	$t/arena-twice $t/arena-words
+	$t/arena-twice $t/arena-words $t/arena-fixed
 target_bin += $(direct_bin) $t/arena-shared $t/libarenalloc.so
 # What unit tests start, or read.
 unit_target_bin := $(addprefix $t/,waits linked-static extended-direct rust-jemalloc)
@@ -160,6 +160,9 @@ $t/steps: tests/targets/steps.c tests/targets/ownalloc.c
 # An allocator under names of its own: called straight, or by slots.
 $t/arena-direct: tests/targets/arenalloc.c tests/targets/arena.c
 	$(call build,gcc $(target_c) -O2 -fPIE -pie -pthread)
+# At fixed addresses the first bytes of arena_put_behind lead nowhere.
+$t/arena-fixed: tests/targets/arenalloc.c tests/targets/arena.c
+	$(call build,gcc $(target_c) -O2 -fno-pie -no-pie -pthread -DARENA_BEHIND)
 $t/arena-shared: tests/targets/arena.c $t/libarenalloc.so
 	$(call build,gcc $(target_c) -O2 -pthread) -L$t -larenalloc -Wl,-rpath,'$$ORIGIN'
 # By anonymous words of the GOT.

@@ -22,24 +22,33 @@ START_TEST(who_passes_its_work_on)
 	static const struct {
 		struct code f;
 		raddr_t to;
+		bool changed;
 	} cases[] = {
 		/* mov %rsi,%rax ; jo +5 ; jmp ENTRY + 256 ; ret */
-		{{{0x48, 0x89, 0xf0, 0x70, 5, 0xe9, 0xf6, 0, 0, 0, 0xc3}, 11}, ENTRY + 256},
+		{{{0x48, 0x89, 0xf0, 0x70, 5, 0xe9, 0xf6, 0, 0, 0, 0xc3}, 11}, ENTRY + 256, false},
 		/* movl $12,%fs:(%rax) ; jmp */
-		{{{0x64, 0xc7, 0, 12, 0, 0, 0, 0xe9, 0xf4, 0, 0, 0}, 12}, ENTRY + 256},
+		{{{0x64, 0xc7, 0, 12, 0, 0, 0, 0xe9, 0xf4, 0, 0, 0}, 12}, ENTRY + 256, false},
+		/* sub $16,%rdi ; jmp: another block. */
+		{{{0x48, 0x83, 0xef, 0x10, 0xe9, 0xf7, 0, 0, 0}, 9}, ENTRY + 256, true},
+		/* mul %rsi: rdx changes, too. */
+		{{{0x48, 0xf7, 0xe6, 0xe9, 0xf8, 0, 0, 0}, 8}, ENTRY + 256, true},
+		/* xor %ecx,%ecx ; jmp: no argument of it. */
+		{{{0x31, 0xc9, 0xe9, 0xf9, 0, 0, 0}, 7}, ENTRY + 256, false},
 		/* mov %rax,(%rdi) ; jmp: it has kept something. */
-		{{{0x48, 0x89, 0x07, 0xe9, 0xf8, 0, 0, 0}, 8}, 0},
+		{{{0x48, 0x89, 0x07, 0xe9, 0xf8, 0, 0, 0}, 8}, 0, false},
 		/* call ; jmp */
-		{{{0xe8, 0, 1, 0, 0, 0xe9, 0xf6, 0, 0, 0}, 10}, 0},
+		{{{0xe8, 0, 1, 0, 0, 0xe9, 0xf6, 0, 0, 0}, 10}, 0, false},
 		/* jmp *%rax */
-		{{{0xff, 0xe0}, 2}, 0},
+		{{{0xff, 0xe0}, 2}, 0, false},
 		/* jo to one, jmp to the other */
-		{{{0x0f, 0x80, 0, 1, 0, 0, 0xe9, 0xf5, 0, 0, 0}, 11}, 0},
-		{{{0xc3}, 1}, 0},
+		{{{0x0f, 0x80, 0, 1, 0, 0, 0xe9, 0xf5, 0, 0, 0}, 11}, 0, false},
+		{{{0xc3}, 1}, 0, false},
 	};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(cases); i++) {
-		raddr_t to = callees_sole(cases[i].f.code, ENTRY, cases[i].f.bytes);
+		bool same;
+		raddr_t to = callees_sole(cases[i].f.code, ENTRY, cases[i].f.bytes, 3, &same);
 		ck_assert_msg(to == cases[i].to, "%zu: %lx", i, (unsigned long)to);
+		ck_assert_msg(!to || same == !cases[i].changed, "%zu: %d", i, same);
 	}
 }
 END_TEST
@@ -81,7 +90,8 @@ HT_SUITE("attach/callees", who_passes_its_work_on, who_calls_what_is_hooked)
 
 START_TEST(is_off)
 {
-	ck_assert_uint_eq(callees_sole(NULL, ENTRY, 0), 0);
+	bool same;
+	ck_assert_uint_eq(callees_sole(NULL, ENTRY, 0, 3, &same), 0);
 }
 END_TEST
 
