@@ -19,6 +19,7 @@
 
 /* Nobody takes what the target sends meanwhile. */
 #define DEATH_PATIENCE_NS (20 * CLOCK_NS_PER_MS)
+#define LAST_PATIENCE_NS  CLOCK_NS_PER_S
 
 struct heapread_page {
 	uint64_t done;
@@ -102,18 +103,24 @@ static struct ht_err *put_heap(struct session *s, const struct heap *heap)
 	return sink_put(s->sink, &rec, 0);
 }
 
-/* One that has not died of SIGKILL by then is left to init, which gets it when we end: it holds
- * nothing but what it reads. */
-static void end(struct heapread *reading)
+static bool has_died_by(pid_t pid, uint64_t end_mono_ns)
 {
-	uint64_t end_ns = clock_mono_ns() + DEATH_PATIENCE_NS;
-	kill(reading->pid, SIGKILL);
 	for (;;) {
-		pid_t got = waitpid(reading->pid, NULL, WNOHANG);
-		if (got == reading->pid || (got < 0 && errno != EINTR) || clock_mono_ns() > end_ns)
-			break;
+		pid_t got = waitpid(pid, NULL, WNOHANG);
+		if (got == pid || (got < 0 && errno != EINTR))
+			return true;
+		if (clock_mono_ns() > end_mono_ns)
+			return false;
 		clock_sleep_ns(CLOCK_NS_PER_MS);
 	}
+}
+
+static void end(struct heapread *reading)
+{
+	kill(reading->pid, SIGKILL);
+	if (!has_died_by(reading->pid, clock_mono_ns() + DEATH_PATIENCE_NS) &&
+		reading->dying_count < HEAPREAD_DYING_MAX)
+		reading->dying[reading->dying_count++] = reading->pid;
 	reading->pid = 0;
 }
 
@@ -147,4 +154,14 @@ void heapread_stop(struct session *s)
 		end(&s->heapread);
 	if (s->receiver)
 		receiver_hold(s->receiver, UINT64_MAX);
+}
+
+void heapread_finish(struct session *s)
+{
+	struct heapread *reading = &s->heapread;
+	heapread_stop(s);
+	uint64_t end_ns = clock_mono_ns() + LAST_PATIENCE_NS;
+	for (unsigned i = 0; i < reading->dying_count; i++)
+		(void)has_died_by(reading->dying[i], end_ns);
+	reading->dying_count = 0;
 }

@@ -390,7 +390,7 @@ static struct ht_err *finish_trace(struct session *s)
 
 static void release(struct session *s)
 {
-	heapread_stop(s);
+	heapread_finish(s);
 	watch_destroy(s->watch);
 	v8_names_destroy(s->names);
 	receiver_destroy(s->receiver);

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The process that reads the heap is gone when the capture is over: until it has got a processor it
+ * holds what heaptap holds, its lock, too.
+ */
+#include "attach/heapread.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/ptrace.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "attach/session_state.h"
+#include "tests/support/child.h"
+#include "tests/support/ht_check.h"
+
+#define DYING_US 200000 /* longer than is waited for it while the target is recorded */
+
+static void sleep_on(const void *arg)
+{
+	(void)arg;
+	child_ready(0);
+	child_wait();
+}
+
+/* Another process keeps it from dying for a while, as one that has no processor is kept. */
+static void hold_up(const void *arg)
+{
+	const struct child *dying = arg;
+	int status;
+	if (ptrace(PTRACE_SEIZE, dying->pid, NULL, PTRACE_O_TRACEEXIT))
+		_exit(1);
+	child_ready(0);
+	waitpid(dying->pid, &status, __WALL);
+	usleep(DYING_US);
+	ptrace(PTRACE_CONT, dying->pid, NULL, NULL);
+	/* Its parent hears of its death after us. */
+	waitpid(dying->pid, &status, __WALL);
+	child_wait();
+}
+
+START_TEST(one_that_dies_late_is_waited_for_in_the_end)
+{
+	struct child dying = child_fork(sleep_on, NULL), tracer = child_fork(hold_up, &dying);
+	struct session session = {.heapread = {.pid = dying.pid}};
+	heapread_stop(&session);
+	ck_assert_int_eq(session.heapread.pid, 0);
+	ck_assert_int_eq(kill(dying.pid, 0), 0);
+	heapread_finish(&session);
+	ck_assert_int_eq(kill(dying.pid, 0), -1);
+	ck_assert_int_eq(errno, ESRCH);
+	child_kill(&tracer);
+}
+END_TEST
+
+HT_SUITE("attach/heapread", one_that_dies_late_is_waited_for_in_the_end)
