@@ -406,20 +406,19 @@ static struct ht_err *open_readable(pid_t pid, struct proc *proc)
 
 static enum exit_status run_verify(const struct options *options)
 {
-	struct verify_report report;
+	struct verify_report report = {0};
 	struct proc proc;
 	struct ht_err *err = open_readable(options->pid, &proc);
 	if (err)
 		return complain(err);
 	err = verify_run(&proc, &report);
 	proc_close(&proc);
+	enum exit_status status = report.state == VERIFY_CLEAN ? EXIT_DONE : EXIT_INCOMPLETE_DETACH;
 	if (!err && options->json)
 		err = print_verify_json(&report, options->pid);
-	else if (!err && !options->quiet)
+	else if (!err && (!options->quiet || status != EXIT_DONE))
 		print_verify(&report, options->pid);
-	if (err)
-		return complain(err);
-	return report.state == VERIFY_CLEAN ? EXIT_DONE : EXIT_INCOMPLETE_DETACH;
+	return err ? complain(err) : status;
 }
 
 /* Opens a process to change it: nobody else may meanwhile. */
@@ -443,7 +442,7 @@ static void close_locked(struct proc *proc, struct lock *lock)
 
 static enum exit_status run_recover(const struct options *options)
 {
-	struct recover_report report;
+	struct recover_report report = {0};
 	struct proc proc;
 	struct lock lock;
 	struct ht_err *err = open_locked(options->pid, &proc, &lock);
@@ -451,18 +450,18 @@ static enum exit_status run_recover(const struct options *options)
 		return complain(err);
 	err = recover_run(&proc, &(struct recover_options){.memfd = -1}, &report);
 	close_locked(&proc, &lock);
+	enum exit_status status =
+		report.outcome >= RECOVER_TOMBSTONE ? EXIT_INCOMPLETE_DETACH : EXIT_DONE;
 	if (!err && options->json)
 		err = print_recover_json(&report, options->pid);
-	else if (!err && !options->quiet)
+	else if (!err && (!options->quiet || status != EXIT_DONE))
 		print_recover(&report, options->pid);
-	if (err)
-		return complain(err);
-	return report.outcome >= RECOVER_TOMBSTONE ? EXIT_INCOMPLETE_DETACH : EXIT_DONE;
+	return err ? complain(err) : status;
 }
 
 static enum exit_status run_cleanup(const struct options *options)
 {
-	struct cleanup_report report;
+	struct cleanup_report report = {0};
 	struct proc proc;
 	struct lock lock;
 	struct ht_err *err = open_locked(options->pid, &proc, &lock);
@@ -470,15 +469,15 @@ static enum exit_status run_cleanup(const struct options *options)
 		return complain(err);
 	err = cleanup_run(&proc, &report);
 	close_locked(&proc, &lock);
+	enum exit_status status =
+		report.outcome == CLEANUP_NOTHING || report.outcome == CLEANUP_REMOVED
+			? EXIT_DONE
+			: EXIT_INCOMPLETE_DETACH;
 	if (!err && options->json)
 		err = print_cleanup_json(&report, options->pid);
-	else if (!err && !options->quiet)
+	else if (!err && (!options->quiet || status != EXIT_DONE))
 		print_cleanup(&report, options->pid);
-	if (err)
-		return complain(err);
-	return report.outcome == CLEANUP_NOTHING || report.outcome == CLEANUP_REMOVED
-		       ? EXIT_DONE
-		       : EXIT_INCOMPLETE_DETACH;
+	return err ? complain(err) : status;
 }
 
 static enum exit_status run_analyze(char **argv)

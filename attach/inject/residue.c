@@ -519,8 +519,13 @@ struct ht_err *residue_compare(const struct residue *residue, const struct proc 
 	struct residue_report report = {
 		"equal", "equal", "equal", "equal", "equal", "equal", false};
 	struct ht_err *err = compare_loaded(residue, proc, journal, keep, &report);
-	if (err)
+	if (err && err->code == HT_ERR_TARGET_GONE)
 		return err;
+	if (err) {
+		say(report.maps, "could not be compared: %s", err->message);
+		say(report.text, "could not be compared: %s", err->message);
+	}
+	ht_err_free(err);
 	compare_fds(proc, journal, report.fds);
 	compare_slots(proc, journal, report.slots);
 	compare_threads(residue, proc, &report);

@@ -36,8 +36,8 @@ struct residue_report {
 /* The first thing that differs; "" when everything is equal. */
 const char *residue_difference(const struct residue_report *report);
 
-/* Compares. `journal` names the slots, the image's range, the descriptor; `keep`: its thunk page
- * stays, and is named. */
+/* Compares; fails only where the target has ended. `journal` names the slots, the image's range,
+ * the descriptor; `keep`: its thunk page stays, and is named. */
 HT_MUST_CHECK
 struct ht_err *residue_compare(const struct residue *residue, const struct proc *proc,
 	const struct journal *journal, bool keep, struct residue_report *ret);

@@ -5,6 +5,7 @@
  */
 #include "attach/inject/residue.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -19,6 +20,7 @@
 
 #include "attach/target/memory.h"
 #include "tests/support/child.h"
+#include "tests/support/deny.h"
 #include "tests/support/ht_check.h"
 
 #define WORD  0x5a5a00020028ull
@@ -208,6 +210,20 @@ static void check_told(struct residue_report *report, char *part, const char *te
 	ck_assert_str_eq(residue_difference(report), "");
 }
 
+/* No error of its own, for which there would be another exit code. */
+START_TEST(what_cannot_be_read_is_told)
+{
+	struct look look;
+	look_begin(&look, BLOCK);
+	deny_calls(SYS_openat, EMFILE);
+	struct residue_report report = look_end(&look);
+	ck_assert_ptr_nonnull(strstr(report.maps, "could not be compared: "));
+	ck_assert_ptr_nonnull(strstr(report.text, "could not be compared: "));
+	ck_assert_str_eq(residue_difference(&report), report.maps);
+	ck_assert(!report.equal);
+}
+END_TEST
+
 START_TEST(nothing_differs)
 {
 	struct residue_report report = report_after(NOTHING);
@@ -377,7 +393,7 @@ START_TEST(a_thread_that_is_traced)
 }
 END_TEST
 
-HT_SUITE("attach/inject/residue, told", nothing_differs, changed_code,
+HT_SUITE("attach/inject/residue, told", what_cannot_be_read_is_told, nothing_differs, changed_code,
 	code_of_which_a_part_was_seen, a_changed_mapping_of_a_module,
 	a_module_s_words_that_are_in_place, a_module_s_file_mapped_elsewhere, memory_of_ours,
 	a_page_that_stays, descriptors_of_ours, sockets_of_its_own, slots_that_hold_a_hook,
