@@ -145,8 +145,9 @@ struct ht_err *children_clean(const struct children_options *options, struct chi
 void children_name(const struct children_report *report, char ret[CHILDREN_TEXT_BYTES])
 {
 	size_t length = (size_t)snprintf(ret, CHILDREN_TEXT_BYTES,
-		"children that it had forked may have the agent mapped still, which only forwards "
-		"calls (%.200s); heaptap recover -p takes it out:",
+		"children that it had forked may have the agent, or a page of its jumps, mapped "
+		"still, which only forwards calls (%.200s); heaptap verify -p says what takes it "
+		"out:",
 		report->why);
 	for (size_t i = 0; i < report->left && i < CHILDREN_NAMED_MAX; i++)
 		length += (size_t)snprintf(

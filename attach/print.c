@@ -104,8 +104,9 @@ static void print_children(const struct children_report *children)
 	if (!children->left)
 		return;
 	print_text(stderr,
-		"%zu children that it had forked have, or may have, the agent mapped still, which "
-		"only forwards calls (%s); heaptap recover -p takes it out:",
+		"%zu children that it had forked have, or may have, the agent, or a page of its "
+		"jumps, mapped still, which only forwards calls (%s); heaptap verify -p says what "
+		"takes it out:",
 		children->left, children->why);
 	for (size_t i = 0; i < children->left && i < CHILDREN_NAMED_MAX; i++)
 		print_text(stderr, " %d", children->named[i]);
