@@ -26,6 +26,7 @@ struct watched {
 	bool outside;
 	bool is_program; /* not the kernel's worker */
 	bool alone;	 /* its stacks are much to read: nobody else is to wait for that */
+	bool doubtful;	 /* looked at, it may have been inside */
 	unsigned passes;
 	uint64_t ran_ns; /* more CPU time than this it must have had; 0: not looked at yet */
 	struct stopcost_seen seen;
@@ -187,14 +188,15 @@ static struct ht_err *look_without_stop(const struct quiesce *quiesce, const str
 
 /* --- stopped threads: in a worker ------------------------------------------------------------- */
 
-#define JOBS_MAX 256u
+#define JOBS_MAX   256u
+#define JUDGED_MAX 4u /* who waits, stopped, for the unwinds of others: some 10 ms each */
 
 struct job {
 	const struct quiesce *quiesce;
 	const struct proc_maps *maps;
 	pid_t tid[JOBS_MAX];
 	bool judge[JOBS_MAX];
-	size_t count;
+	size_t count, judged;
 };
 
 struct answers {
@@ -454,6 +456,7 @@ static struct ht_err *run_job(struct quiesce *quiesce, struct job *job, struct w
 		if (answers->verdict[i] == INSIDE)
 			who[i]->ran_ns = proc_ran_ns(quiesce->options.proc, who[i]->tid) + MOVE_NS;
 		who[i]->alone |= answers->verdict[i] == TAKES_LONG;
+		who[i]->doubtful |= answers->verdict[i] == INSIDE;
 		note(quiesce, who[i], (enum verdict)answers->verdict[i], true);
 	}
 	quiesce->report.stopped += answers->stopped;
@@ -461,7 +464,7 @@ static struct ht_err *run_job(struct quiesce *quiesce, struct job *job, struct w
 	quiesce->report.entries_left += answers->entries_left;
 	if (answers->stop_max_ns > quiesce->report.stop_max_ns)
 		quiesce->report.stop_max_ns = answers->stop_max_ns;
-	job->count = 0;
+	job->count = job->judged = 0;
 	return NULL;
 }
 
@@ -507,8 +510,9 @@ static struct ht_err *pass_with_maps(struct quiesce *quiesce, const struct proc_
 		err = look_at(quiesce, maps, w, &verdict, &entries);
 		if (err)
 			break;
-		bool judge = verdict == INSIDE && w->passes > JUDGE_AFTER_PASSES;
-		if (verdict != MUST_STOP && !judge) {
+		w->doubtful |= verdict == INSIDE;
+		bool judge = w->doubtful && w->passes > JUDGE_AFTER_PASSES;
+		if (verdict != MUST_STOP && !(judge && verdict == INSIDE)) {
 			if (verdict == OUTSIDE)
 				quiesce->report.entries_left += entries;
 			note(quiesce, w, verdict, false);
@@ -527,9 +531,10 @@ static struct ht_err *pass_with_maps(struct quiesce *quiesce, const struct proc_
 		if (err)
 			break;
 		who[job.count] = w;
-		job.judge[job.count] = w->passes > JUDGE_AFTER_PASSES;
+		job.judge[job.count] = judge;
+		job.judged += judge;
 		job.tid[job.count++] = w->tid;
-		if (job.count == JOBS_MAX || alone)
+		if (job.count == JOBS_MAX || job.judged == JUDGED_MAX || alone)
 			err = run_job(quiesce, &job, who);
 	}
 	return err ? err : run_job(quiesce, &job, who);
