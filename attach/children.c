@@ -50,9 +50,10 @@ static struct ht_err *clean_one(const struct children_options *options, struct p
 		err = recover_has_remains(child, &recover, options->daemon_pid, &remains);
 	if (err || !remains)
 		return err;
-	err = lock_take(child, &lock);
+	/* Another heaptap may have begun to tap what has nothing of ours: had we waited, we would
+	 * hold it when that one has ended. */
+	err = marked ? lock_take(child, &lock) : lock_take_now(child, &lock);
 	if (err && !marked) {
-		/* Another heaptap has begun to tap what has nothing of ours. */
 		ht_err_free(err);
 		return NULL;
 	}

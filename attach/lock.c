@@ -84,7 +84,7 @@ static struct ht_err *is_taken(const struct proc *proc)
 		proc->pid);
 }
 
-static struct ht_err *take_name(const struct proc *proc, int *ret)
+static struct ht_err *take_name(const struct proc *proc, unsigned tries, int *ret)
 {
 	struct sockaddr_un addr;
 	socklen_t bytes = name_of(proc, &addr);
@@ -92,7 +92,7 @@ static struct ht_err *take_name(const struct proc *proc, int *ret)
 	*ret = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (*ret < 0)
 		return ht_err_sys(errno, "cannot make a socket");
-	for (unsigned attempt = 0; attempt < TRIES; attempt++) {
+	for (unsigned attempt = 0; attempt < tries; attempt++) {
 		if (bind(*ret, (struct sockaddr *)&addr, bytes) == 0)
 			return NULL;
 		if (errno != EADDRINUSE)
@@ -102,12 +102,12 @@ static struct ht_err *take_name(const struct proc *proc, int *ret)
 	return is_taken(proc);
 }
 
-static struct ht_err *take_file(const struct proc *proc, int *ret)
+static struct ht_err *take_file(const struct proc *proc, unsigned tries, int *ret)
 {
 	*ret = open_file(proc);
 	if (*ret < 0)
 		return ht_err_sys(errno, "cannot open /proc/%d", proc->pid);
-	for (unsigned attempt = 0; attempt < TRIES; attempt++) {
+	for (unsigned attempt = 0; attempt < tries; attempt++) {
 		if (flock(*ret, LOCK_EX | LOCK_NB) == 0)
 			return NULL;
 		if (errno != EWOULDBLOCK && errno != EINTR)
@@ -117,17 +117,27 @@ static struct ht_err *take_file(const struct proc *proc, int *ret)
 	return is_taken(proc);
 }
 
-struct ht_err *lock_take(const struct proc *proc, struct lock *ret)
+static struct ht_err *take(const struct proc *proc, unsigned tries, struct lock *ret)
 {
 	struct lock lock = LOCK_NONE;
-	struct ht_err *err = take_name(proc, &lock.name_fd);
+	struct ht_err *err = take_name(proc, tries, &lock.name_fd);
 
 	if (!err)
-		err = take_file(proc, &lock.file_fd);
+		err = take_file(proc, tries, &lock.file_fd);
 	if (err)
 		lock_release(&lock);
 	*ret = lock;
 	return err;
+}
+
+struct ht_err *lock_take(const struct proc *proc, struct lock *ret)
+{
+	return take(proc, TRIES, ret);
+}
+
+struct ht_err *lock_take_now(const struct proc *proc, struct lock *ret)
+{
+	return take(proc, 1, ret);
 }
 
 void lock_release(struct lock *lock)

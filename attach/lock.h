@@ -18,9 +18,13 @@ struct lock {
 		-1, -1                                                                             \
 	}
 
-/* Takes the lock of `proc`. HT_ERR_REFUSED when another heaptap has it. */
+/* Takes the lock of `proc`; one that only asks, or is dying, is waited for, a second at most.
+ * HT_ERR_REFUSED when another heaptap has it. */
 HT_MUST_CHECK
 struct ht_err *lock_take(const struct proc *proc, struct lock *ret);
+/* The same, without waiting. */
+HT_MUST_CHECK
+struct ht_err *lock_take_now(const struct proc *proc, struct lock *ret);
 void lock_release(struct lock *lock); /* accepts LOCK_NONE */
 
 /* Has another heaptap, or a guardian, the lock of `proc` now? */

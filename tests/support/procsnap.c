@@ -105,23 +105,56 @@ struct span {
 	bool anonymous;
 };
 
-/* Anonymous memory comes and goes with every program; but a little of it between wide gaps is how a
- * part of heaptap's image would look. */
 static void note_alone(
-	struct procsnap *snap, const struct span *before, const struct span *at, uint64_t next_lo)
+	struct facts *alone, const struct span *before, const struct span *at, uint64_t next_lo)
 {
 	char key[64];
-	if (!at->anonymous || at->hi - at->lo > LITTLE_BYTES || (snap->flags & PROCSNAP_JIT) ||
-		at->lo - before->hi < ALONE_BYTES || next_lo - at->hi < ALONE_BYTES)
+	if (!at->anonymous || at->hi - at->lo > LITTLE_BYTES || at->lo - before->hi < ALONE_BYTES ||
+		next_lo - at->hi < ALONE_BYTES)
 		return;
 	snprintf(key, sizeof(key), "%" PRIx64 "-%" PRIx64, at->lo, at->hi);
-	facts_add(&snap->maps, key, "alone");
+	facts_add(alone, key, "alone");
+}
+
+static void find_alone(pid_t pid, struct facts *ret)
+{
+	char line[4400], path[8];
+	struct span before = {0}, last = {0};
+	uint64_t lo, hi, inode;
+	FILE *maps = proc_open_text(pid, "maps");
+	while (maps && fgets(line, sizeof(line), maps)) {
+		path[0] = '\0';
+		int fields = sscanf(line, "%lx-%lx %*s %*s %*s %lu %7s", &lo, &hi, &inode, path);
+		ck_assert_int_ge(fields, 3);
+		note_alone(ret, &before, &last, lo);
+		before = last;
+		last = (struct span){lo, hi, !inode && !path[0]};
+	}
+	if (maps)
+		fclose(maps);
+}
+
+/* Anonymous memory comes and goes with every program; but a little of it between wide gaps is how a
+ * part of heaptap's image would look. What stays is there twice: of an arena that grows just then
+ * one reading may show the one part without the other. */
+static void read_alone(struct procsnap *snap)
+{
+	struct facts once = {0}, twice = {0};
+	if (snap->flags & PROCSNAP_JIT)
+		return;
+	find_alone(snap->pid, &once);
+	if (once.count)
+		find_alone(snap->pid, &twice);
+	for (size_t i = 0; i < twice.count; i++)
+		if (facts_find(&once, twice.fact[i].key))
+			facts_add(&snap->maps, twice.fact[i].key, "alone");
+	facts_deinit(&once);
+	facts_deinit(&twice);
 }
 
 static void read_maps(struct procsnap *snap)
 {
 	char line[4400], path[4096], perms[8], key[64], value[4300];
-	struct span before = {0}, last = {0};
 	snprintf(line, sizeof(line), "/proc/%d/mem", snap->pid);
 	int mem_fd = open(line, O_RDONLY | O_CLOEXEC);
 	FILE *maps = proc_open_text(snap->pid, "maps");
@@ -132,9 +165,6 @@ static void read_maps(struct procsnap *snap)
 		int fields = sscanf(line, "%lx-%lx %7s %lx %*s %lu %4095[^\n]", &lo, &hi, perms,
 			&offset, &inode, path);
 		ck_assert_int_ge(fields, 5);
-		note_alone(snap, &before, &last, lo);
-		before = last;
-		last = (struct span){lo, hi, !inode && !path[0]};
 		bool exec = perms[2] == 'x';
 		bool ours = strstr(path, OURS) != NULL;
 		if (is_changing_plug(snap, path))
@@ -153,6 +183,7 @@ static void read_maps(struct procsnap *snap)
 	}
 	fclose(maps);
 	close(mem_fd);
+	read_alone(snap);
 }
 
 /* Of mappings of files: what madvise and mlock leave, and pages that were written to. Not in code:

@@ -47,6 +47,7 @@ START_TEST(another_is_dying)
 	struct lock lock;
 	(void)child_fork(hold, &for_us);
 	ck_no_err(proc_open(getpid(), &proc));
+	ck_err_says(lock_take_now(&proc, &lock), HT_ERR_REFUSED, "in the hands of another");
 	ck_no_err(lock_take(&proc, &lock));
 	lock_release(&lock);
 	proc_close(&proc);
