@@ -25,7 +25,6 @@
 #define FD_FLOOR_MAX	  1000
 #define LEASE_NS	  (50 * CLOCK_NS_PER_MS) /* twice as long in each further attempt */
 #define MAP_ATTEMPTS	  4u
-#define TID_OFFSET_GLIBC  720u /* struct pthread.tid, glibc 2.4 and later on x86-64 */
 
 #ifndef MFD_NOEXEC_SEAL
 #define MFD_NOEXEC_SEAL 0x8u
@@ -165,32 +164,6 @@ static void configure_sockets(struct session *s)
 	fcntl(s->remote.daemon_fd, F_SETFL, O_NONBLOCK);
 }
 
-/* Where a thread's control block holds its tid: found by looking for a tid that we know. */
-static uint32_t find_tid_offset(const struct session *s)
-{
-	uint32_t block[1024];
-	uint32_t found = 0, count = 0;
-	size_t got = 0;
-	struct proc_status status;
-	struct ht_err *err = proc_status(&s->survey.proc, s->remote.tid, &status);
-
-	if (!err)
-		err = memory_read_some(
-			&s->survey.proc, s->remote.thread_pointer, block, sizeof(block), &got);
-	ht_err_free(err);
-	if (err)
-		return 0;
-	for (uint32_t i = 0; i < got / sizeof(block[0]); i++) {
-		if (block[i] != (uint32_t)status.ns_tid)
-			continue;
-		if (i * sizeof(block[0]) == TID_OFFSET_GLIBC)
-			return TID_OFFSET_GLIBC;
-		found = i * (uint32_t)sizeof(block[0]);
-		count++;
-	}
-	return count == 1 ? found : 0;
-}
-
 /* Which of its threads have their system calls dispatched to the program cannot be seen without
  * stopping each; the program gets them by SIGSYS. */
 static bool catches_calls(const struct session *s)
@@ -223,7 +196,7 @@ static struct ht_err *configure(struct session *s)
 	entries_write_bridges(&s->entries, &s->image);
 	config->socket_fd = s->remote.agent_fd;
 	config->socket_cookie = sockets.cookie;
-	config->tid_offset = find_tid_offset(s);
+	config->tid_offset = s->remote.tid_offset;
 	config->sample_bytes = s->options->sample_bytes;
 	scripts_configure(s, config);
 	config->flags = (s->survey.any_seccomp || catches_calls(s) ? ABI_FLAG_NO_SYSCALL : 0) |

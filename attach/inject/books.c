@@ -26,12 +26,7 @@ static const struct abi_slot_head *slot_of(const struct image *image, uint32_t t
  * threads may have had the same numbers. */
 static uint32_t number_of(const struct books *books, pid_t tid)
 {
-	struct proc_status status;
-	if (books->image->forked)
-		return 0;
-	struct ht_err *err = proc_status(books->proc, tid, &status);
-	ht_err_free(err);
-	return err ? 0 : (uint32_t)status.ns_tid;
+	return books->image->forked ? 0 : (uint32_t)proc_ns_tid(books->proc, tid);
 }
 
 static bool is_busy(const struct abi_slot_head *head)

@@ -12,6 +12,7 @@
 
 #include "attach/inject/held.h"
 #include "attach/inject/stub_layout.h"
+#include "attach/inject/tidoffset.h"
 #include "attach/target/clock.h"
 #include "attach/target/descriptor.h"
 #include "attach/target/standstill.h"
@@ -56,7 +57,7 @@ struct outcome {
 	bool ran;	/* false: this thread would not do, try another */
 	bool untouched; /* nor was the slack written */
 	uint64_t stop_ns;
-	raddr_t thread_pointer;
+	uint32_t tid_offset;
 	int agent_fd;
 	bool clock_forbidden; /* to the thread: everything is being undone */
 	bool stuck;	      /* mapped, but the thread is still in the stub */
@@ -386,6 +387,7 @@ static struct ht_err *attempt_job(void *context, struct worker_reply *reply)
 	struct attempt *attempt = context;
 	struct outcome *outcome = (struct outcome *)reply->data;
 	enum held_verdict verdict = HELD_ELSEWHERE;
+	pid_t ns_tid = attempt->map ? proc_ns_tid(attempt->proc, attempt->tid) : 0;
 	struct ht_err *err = held_slack_runs(attempt->proc, attempt->slack);
 
 	outcome->not_taken = outcome->untouched = true;
@@ -395,7 +397,7 @@ static struct ht_err *attempt_job(void *context, struct worker_reply *reply)
 		err = held_refuse(attempt->proc, attempt->tid, verdict);
 	if (err || verdict != HELD_FIT)
 		return err;
-	outcome->thread_pointer = regs_thread_pointer(&attempt->tracee.regs);
+	outcome->tid_offset = tidoffset_find(attempt->proc, &attempt->tracee.regs, ns_tid);
 	err = run_stub(attempt);
 	outcome->untouched = !attempt->written;
 	if (err)
@@ -563,7 +565,7 @@ struct ht_err *remote_map(const struct proc *proc, const struct remote_slack *sl
 		.agent_socket = reply.fd[REPLY_AGENT],
 		.agent_fd = outcome.agent_fd,
 		.tid = outcome.untouched ? 0 : attempt.tid,
-		.thread_pointer = outcome.thread_pointer,
+		.tid_offset = outcome.tid_offset,
 		.stop_ns = outcome.stop_ns,
 		.clock_forbidden = outcome.clock_forbidden,
 		.not_taken = outcome.not_taken,

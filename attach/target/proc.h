@@ -77,6 +77,9 @@ struct proc_status {
 HT_MUST_CHECK
 struct ht_err *proc_status(const struct proc *proc, pid_t tid, struct proc_status *ret);
 
+/* The number of a thread in its innermost pid namespace; 0: it has ended, or is not told. */
+pid_t proc_ns_tid(const struct proc *proc, pid_t tid);
+
 struct proc_map {
 	raddr_t lo, hi;
 	uint64_t offset;

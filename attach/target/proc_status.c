@@ -223,6 +223,15 @@ struct ht_err *proc_turns_read(const struct proc *proc, pid_t tid, struct proc_t
 	return err;
 }
 
+pid_t proc_ns_tid(const struct proc *proc, pid_t tid)
+{
+	struct proc_status status;
+	struct ht_err *err = proc_status(proc, tid, &status);
+
+	ht_err_free(err);
+	return err ? 0 : status.ns_tid;
+}
+
 uint64_t proc_ran_ns(const struct proc *proc, pid_t tid)
 {
 	char path[PROC_PATH_BYTES], text[96];

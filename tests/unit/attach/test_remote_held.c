@@ -52,12 +52,23 @@ static struct ht_err *copy_remains(void *context, pid_t tid, struct stub_unmap *
 	return NULL;
 }
 
+/* As glibc has it in this process. */
+static uint32_t tid_offset(void)
+{
+	const uint32_t *block = __builtin_thread_pointer();
+	uint32_t at = 0;
+	while (block[at] != (uint32_t)gettid())
+		at++;
+	return at * (uint32_t)sizeof(block[0]);
+}
+
 START_TEST(a_thread_that_was_waiting_goes_on_to_wait)
 {
 	struct fixture fixture;
 	setup(&fixture);
 	ck_no_err(map(&fixture));
 	ck_assert_int_eq(fixture.image.tid, fixture.child.pid);
+	ck_assert_uint_eq(fixture.image.tid_offset, tid_offset());
 	check_unharmed(&fixture);
 	ck_assert_uint_le(shared->stops, FEW);
 	struct stub_unmap unmap = {.lo = {fixture.map.image},
