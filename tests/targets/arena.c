@@ -11,6 +11,8 @@
 
 #include "tests/targets/arenalloc.h"
 #include "tests/targets/freed.h"
+#include "tests/targets/phases.h"
+#include "tests/targets/random.h"
 #include "tests/targets/speak.h"
 
 /* What a block of before holds; nothing tells it of the program's own. */
@@ -44,17 +46,6 @@ static struct worker {
 	int64_t live_blocks, live_bytes;
 	struct block table[TABLE];
 } worker[THREADS];
-
-static pthread_barrier_t start_line, finish_line;
-static unsigned phase; /* 0: before the first `go` */
-
-static uint64_t next_random(uint64_t *seed)
-{
-	*seed ^= *seed << 13;
-	*seed ^= *seed >> 7;
-	*seed ^= *seed << 17;
-	return *seed;
-}
 
 static void book_new(struct worker *self, enum function function, void *ptr, size_t size)
 {
@@ -170,10 +161,10 @@ static void *run(void *arg)
 	struct worker *self = arg;
 	self->tid = gettid();
 	for (;;) {
-		pthread_barrier_wait(&start_line);
+		phases_begin();
 		for (size_t i = 0; i < OPERATIONS; i++)
 			step(self);
-		pthread_barrier_wait(&finish_line);
+		phases_end();
 	}
 	return NULL;
 }
@@ -188,8 +179,8 @@ static void run_phase(void)
 		w->freed = (struct freed){0};
 		w->live_blocks = w->live_bytes = 0;
 	}
-	pthread_barrier_wait(&start_line);
-	pthread_barrier_wait(&finish_line);
+	phases_begin();
+	phases_end();
 }
 
 static void say_books(void)
@@ -235,19 +226,12 @@ static void say_books(void)
 
 int main(void)
 {
-	pthread_barrier_init(&start_line, NULL, THREADS + 1);
-	pthread_barrier_init(&finish_line, NULL, THREADS + 1);
+	phases_init(THREADS);
 	for (unsigned i = 0; i < THREADS; i++) {
 		worker[i].seed = 20260101 + i * 0x9e3779b97f4a7c15u;
 		if (pthread_create(&worker[i].thread, NULL, run, &worker[i]))
 			speak_fail("pthread_create: errno %d", errno);
 	}
-	speak_ready();
-	for (const char *command; strcmp(command = speak_hear(), "stop");) {
-		if (strcmp(command, "go"))
-			speak_fail("no command %s", command);
-		run_phase();
-		say_books();
-	}
+	phases_obey(run_phase, say_books);
 	_exit(0);
 }

@@ -10,6 +10,8 @@
 #include <stdint.h>
 
 #include "tests/targets/freed.h"
+#include "tests/targets/phases.h"
+#include "tests/targets/random.h"
 #include "tests/targets/speak.h"
 
 #define GLUE(a, b) a##b
@@ -75,16 +77,6 @@ static struct worker {
 static struct block mailbox_storage[MAILBOXES];
 static _Atomic(struct block *) mailbox[MAILBOXES];
 static atomic_llong live_bytes, live_blocks;
-static pthread_barrier_t start_line, finish_line;
-static unsigned phase; /* 0: before the first `go` */
-
-static uint64_t next_random(uint64_t *seed)
-{
-	*seed ^= *seed << 13;
-	*seed ^= *seed >> 7;
-	*seed ^= *seed << 17;
-	return *seed;
-}
 
 static void book_new(struct tally *tally, enum function function, struct block *block, void *ptr,
 	size_t size, int flags)
@@ -233,10 +225,10 @@ static void *run(void *arg)
 	struct worker *self = arg;
 	self->tid = gettid();
 	for (;;) {
-		pthread_barrier_wait(&start_line);
+		phases_begin();
 		for (size_t i = 0; i < OPERATIONS; i++)
 			step(self);
-		pthread_barrier_wait(&finish_line);
+		phases_end();
 	}
 	return NULL;
 }
@@ -248,8 +240,8 @@ static void run_phase(void)
 	atomic_store(&live_blocks, 0);
 	for (unsigned i = 0; i < THREADS; i++)
 		worker[i].tally = (struct tally){0};
-	pthread_barrier_wait(&start_line);
-	pthread_barrier_wait(&finish_line);
+	phases_begin();
+	phases_end();
 }
 
 static void say_books(void)
@@ -295,8 +287,7 @@ int main(void)
 {
 	for (unsigned i = 0; i < MAILBOXES; i++)
 		mailbox[i] = &mailbox_storage[i];
-	pthread_barrier_init(&start_line, NULL, THREADS + 1);
-	pthread_barrier_init(&finish_line, NULL, THREADS + 1);
+	phases_init(THREADS);
 	for (unsigned i = 0; i < THREADS; i++) {
 		worker[i].seed = 20260101 + i * 0x9e3779b97f4a7c15u;
 		for (unsigned j = 0; j < TABLE; j++)
@@ -304,13 +295,7 @@ int main(void)
 		if (pthread_create(&worker[i].thread, NULL, run, &worker[i]))
 			speak_fail("pthread_create: errno %d", errno);
 	}
-	speak_ready();
-	for (const char *command; strcmp(command = speak_hear(), "stop");) {
-		if (strcmp(command, "go"))
-			speak_fail("no command %s", command);
-		run_phase();
-		say_books();
-	}
+	phases_obey(run_phase, say_books);
 	for (unsigned i = 0; i < THREADS; i++)
 		for (unsigned j = 0; j < TABLE; j++)
 			if (worker[i].table[j]->ptr)

@@ -32,6 +32,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "tests/targets/random.h"
 #include "tests/targets/speak.h"
 #include "tests/targets/stubplace.h"
 
@@ -65,14 +66,6 @@ static uint64_t now_ns(void)
 	struct timespec now;
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
-
-static uint64_t next_random(uint64_t *seed)
-{
-	*seed ^= *seed << 13;
-	*seed ^= *seed >> 7;
-	*seed ^= *seed << 17;
-	return *seed;
 }
 
 /* --- work ---------------------------------------------------------------------------------------

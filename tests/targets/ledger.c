@@ -27,6 +27,8 @@
 #include <sys/wait.h>
 
 #include "tests/targets/freed.h"
+#include "tests/targets/phases.h"
+#include "tests/targets/random.h"
 #include "tests/targets/speak.h"
 
 #define THREADS_MAX 64
@@ -81,25 +83,15 @@ static enum mode mode;
 static bool lax; /* -l */
 static unsigned threads = 1;
 static uint64_t operations = 100000;
-static unsigned phase; /* 0: before the first `go` */
 static struct worker worker[THREADS_MAX];
 static struct block mailbox_storage[MAILBOXES];
 static _Atomic(struct block *) mailbox[MAILBOXES];
 static atomic_llong live_bytes, live_blocks; /* of this phase */
 static atomic_uint started;
-static pthread_barrier_t start_line, finish_line;
 
 /* The handler's own books. */
 static atomic_bool armed;
 static atomic_ullong entered, left, handler_calls, handler_bytes;
-
-static uint64_t next_random(uint64_t *seed)
-{
-	*seed ^= *seed << 13;
-	*seed ^= *seed >> 7;
-	*seed ^= *seed << 17;
-	return *seed;
-}
 
 static void block_signal(int how)
 {
@@ -350,9 +342,9 @@ static void *run_long(void *arg)
 {
 	atomic_fetch_add(&started, 1);
 	for (;;) {
-		pthread_barrier_wait(&start_line);
+		phases_begin();
 		work(arg, operations);
-		pthread_barrier_wait(&finish_line);
+		phases_end();
 	}
 	return NULL;
 }
@@ -455,10 +447,10 @@ static void run_phase(void)
 	}
 	if (mode == SIGNALS || mode == NESTED)
 		alarms(100);
-	pthread_barrier_wait(&start_line);
+	phases_begin();
 	if (mode == FORKS_MODE)
 		fork_children();
-	pthread_barrier_wait(&finish_line);
+	phases_end();
 	if (mode == SIGNALS || mode == NESTED)
 		alarms(0);
 }
@@ -554,8 +546,7 @@ static void set_up(uint64_t seed)
 	sigset_t set;
 	sigemptyset(&set);
 	sigaddset(&set, SIGALRM);
-	pthread_barrier_init(&start_line, NULL, threads + 1);
-	pthread_barrier_init(&finish_line, NULL, threads + 1);
+	phases_init(threads);
 	for (unsigned i = 0; mode != STORM && i < threads; i++)
 		if (pthread_create(&worker[i].thread, NULL, run_long, &worker[i]))
 			speak_fail("pthread_create: errno %d", errno);
@@ -571,13 +562,7 @@ int main(int argc, char **argv)
 	uint64_t seed = 20260101;
 	read_options(argc, argv, &seed);
 	set_up(seed);
-	speak_ready();
-	for (const char *command; strcmp(command = speak_hear(), "stop");) {
-		if (strcmp(command, "go"))
-			speak_fail("no command %s", command);
-		run_phase();
-		say_books();
-	}
+	phases_obey(run_phase, say_books);
 	if (stayer) {
 		close(stayer_pipe[1]);
 		reap(stayer);
