@@ -193,7 +193,7 @@ START_TEST(wrong)
 		{"arena-direct", "arena_get", USAGE, "NAME=KIND"},
 		{"arena-direct", "arena_get=mallok", USAGE, "behind the ="},
 		{"arena-direct", "arena_gets=malloc", REFUSED, "no function of that name"},
-		{"arena-direct", "start_line=malloc", REFUSED, "no function of that name"},
+		{"arena-direct", "phases_start=malloc", REFUSED, "no function of that name"},
 		{"arena-stripped", "arena_get=malloc", REFUSED, "no function of that name"},
 		{"arena-twice", "arena_put=free", REFUSED, "several functions of that name"},
 	};
