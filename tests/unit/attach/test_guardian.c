@@ -261,6 +261,19 @@ START_TEST(a_guardian_that_is_not_told_is_killed)
 }
 END_TEST
 
+START_TEST(who_takes_out_what_stays)
+{
+	struct guardian guardian = {.fd = -1};
+	ck_assert_ptr_nonnull(strstr(guardian_prospect(&guardian), "heaptap recover"));
+	guardian = start_stopped();
+	ck_assert_str_eq(guardian_prospect(&guardian), "the guardian goes on trying");
+	ck_assert_int_eq(kill(guardian.pid, SIGKILL), 0);
+	ck_assert_int_eq(waitpid(guardian.pid, NULL, 0), guardian.pid);
+	ck_assert_ptr_nonnull(strstr(guardian_prospect(&guardian), "heaptap recover"));
+	close(guardian.fd);
+}
+END_TEST
+
 static volatile sig_atomic_t was_killed;
 
 static void note_end(int signal, siginfo_t *info, void *context)
@@ -304,4 +317,5 @@ END_TEST
 HT_SUITE("attach/guardian", a_daemon_that_hangs_is_ended, a_call_that_fails_is_not_the_daemons_end,
 	workers_are_outlived, what_did_not_arrive_whole_is_an_error,
 	a_guardian_that_is_dismissed_ends, a_guardian_that_does_not_end_is_killed,
-	a_guardian_that_is_not_told_is_killed, a_machine_that_stood_still_is_no_reason_to_kill_it)
+	a_guardian_that_is_not_told_is_killed, who_takes_out_what_stays,
+	a_machine_that_stood_still_is_no_reason_to_kill_it)
