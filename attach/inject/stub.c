@@ -162,10 +162,12 @@ static void plan_setup(struct plan *plan, const struct stub_map *map, raddr_t at
 	add_mmap(plan, map, ABI_TABLES_OFF, ABI_TABLES_BYTES, PROT_READ, MAP_SHARED);
 	add_mmap(plan, map, ABI_SHARED_OFF, map->image_bytes - ABI_SHARED_OFF,
 		PROT_READ | PROT_WRITE, MAP_SHARED);
-	/* Only now: a process that locks its future memory (mlockall) would have made all of it. */
-	add(plan,
-		&(struct stub_call){
-			.nr = SYS_ftruncate, .arg = {0, map->image_bytes}, .flags = STUB_ARG0_FD});
+	/* Only now: a process that locks its future memory (mlockall) would have made all of it.
+	 * And only our file: the program's other threads may have put one of theirs in its place.
+	 */
+	add(plan, &(struct stub_call){.nr = SYS_ftruncate,
+			  .arg = {0, map->image_bytes},
+			  .flags = STUB_ARG0_FD | STUB_IF_MARKED});
 	add_advice(plan, map->image + ABI_STATE_OFF, HT_PAGE_BYTES, MADV_WIPEONFORK, 0);
 	add_advice(plan, map->image + ABI_TABLES_OFF, map->image_bytes - ABI_TABLES_OFF,
 		MADV_DONTDUMP, STUB_MAY_FAIL);
@@ -175,7 +177,7 @@ static void plan_setup(struct plan *plan, const struct stub_map *map, raddr_t at
 			  .flags = STUB_SAVE_PAIR});
 	add(plan, &(struct stub_call){.nr = SYS_fcntl,
 			  .arg = {0, F_DUPFD_CLOEXEC, (uint64_t)map->fd_floor},
-			  .flags = STUB_ARG0_LEFT | STUB_SAVE_HIGH});
+			  .flags = STUB_ARG0_LEFT | STUB_IF_MARKED | STUB_SAVE_HIGH});
 	add_end(plan, STUB_END_SETUP);
 }
 

@@ -51,8 +51,12 @@ next_call:
 	mov	$STUB_F_GETSIG, %esi
 	syscall
 	cmp	$STUB_MARK, %eax
-	jne	2f
 	mov	CALL_NR(%rbx), %rax
+	mov	CALL_ARG(1)(%rbx), %rsi
+	je	1f
+	testb	$STUB_MAY_FAIL >> 8, CALL_FLAGS + 1(%rbx)
+	jz	undo
+	jmp	2f
 1:	syscall
 	mov	CALL_FLAGS(%rbx), %ecx
 	cmp	$-4095, %rax

@@ -33,7 +33,8 @@
 #define STUB_SAVE_HIGH	0x040
 #define STUB_SAVE_PAIR	0x080 /* after socketpair: fourth argument points at the two descriptors */
 #define STUB_MAY_FAIL	0x100
-#define STUB_IF_MARKED	0x200 /* only if the descriptor in the first argument bears the mark */
+/* Only if the descriptor in the first argument bears the mark: else it has failed. */
+#define STUB_IF_MARKED 0x200
 
 /* CALL_NR at the end of a list */
 #define STUB_END_SETUP -1 /* handshake: "ready", then wait for "taken" */
