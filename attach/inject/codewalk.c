@@ -9,26 +9,63 @@
 #define STEPS_MAX    16384u /* instructions */
 #define WINDOW_BYTES 256u
 
+#define NO_CALL ((size_t)-1)
+
+/* Those that are called, and the one at which the walk begins. */
+struct function {
+	raddr_t entry;
+	bool returns;
+};
+
+struct block {
+	raddr_t at;
+	size_t function; /* that came to it */
+	size_t behind;	 /* the function that is to return before it is reached; or NO_CALL */
+	bool done;
+};
+
 struct walk {
 	const struct codewalk *codewalk;
 	ZydisDecoder decoder;
 	uint8_t window[WINDOW_BYTES];
 	raddr_t window_at;
 	size_t window_bytes;
-	raddr_t block[BLOCKS_MAX]; /* the first `done` of them were looked at */
-	size_t count, done;
+	struct block block[BLOCKS_MAX];
+	struct function function[BLOCKS_MAX];
+	size_t count, functions;
 	unsigned steps;
 	bool cut;
 };
 
-static void add_block(struct walk *walk, raddr_t at)
+static void add_block(struct walk *walk, raddr_t at, size_t function, size_t behind)
 {
-	for (size_t i = 0; i < walk->count; i++)
-		if (walk->block[i] == at)
-			return;
+	for (size_t i = 0; i < walk->count; i++) {
+		struct block *block = &walk->block[i];
+		if (block->at != at || block->function != function)
+			continue;
+		if (behind == NO_CALL)
+			block->behind = NO_CALL;
+		return;
+	}
 	walk->cut |= walk->count == BLOCKS_MAX;
 	if (walk->count < BLOCKS_MAX)
-		walk->block[walk->count++] = at;
+		walk->block[walk->count++] =
+			(struct block){.at = at, .function = function, .behind = behind};
+}
+
+/* NO_CALL: there are too many. */
+static size_t add_function(struct walk *walk, raddr_t entry)
+{
+	for (size_t i = 0; i < walk->functions; i++)
+		if (walk->function[i].entry == entry)
+			return i;
+	if (walk->functions == BLOCKS_MAX) {
+		walk->cut = true;
+		return NO_CALL;
+	}
+	walk->function[walk->functions] = (struct function){.entry = entry};
+	add_block(walk, entry, walk->functions, NO_CALL);
+	return walk->functions++;
 }
 
 static bool decode(struct walk *walk, raddr_t at, ZydisDecodedInstruction *ret_head,
@@ -77,11 +114,27 @@ static void read_target(const ZydisDecodedInstruction *head, const ZydisDecodedO
 		ret->to = to;
 }
 
-/* From `at` to where nothing follows: has the visitor found what it looks for? Where it may go on
- * is added to the blocks. */
-static bool visit_block(struct walk *walk, raddr_t at)
+/* Where the instruction leads to, as it is to be followed. False: not on to the next one, yet. */
+static bool follow(
+	struct walk *walk, const struct codewalk_instruction *instruction, size_t function)
+{
+	if (instruction->kind != CODEWALK_CALL) {
+		add_block(walk, instruction->to, function, NO_CALL);
+		return true;
+	}
+	size_t callee = add_function(walk, instruction->to);
+	if (callee == NO_CALL || walk->function[callee].returns)
+		return callee != NO_CALL;
+	add_block(walk, instruction->at + instruction->bytes, function, callee);
+	return false;
+}
+
+/* From the block's beginning to where nothing follows: has the visitor found what it looks for?
+ * Where it may go on is added to the blocks. */
+static bool visit_block(struct walk *walk, const struct block *block)
 {
 	const struct codewalk *codewalk = walk->codewalk;
+	raddr_t at = block->at;
 	for (; walk->steps > 0; walk->steps--) {
 		ZydisDecodedInstruction head;
 		ZydisDecodedOperand operand[ZYDIS_MAX_OPERAND_COUNT];
@@ -95,8 +148,11 @@ static bool visit_block(struct walk *walk, raddr_t at)
 			codewalk->visit(codewalk->visit_context, &instruction);
 		if (answer == CODEWALK_FOUND)
 			return true;
-		if (instruction.direct && answer == CODEWALK_FOLLOW)
-			add_block(walk, instruction.to);
+		if (instruction.direct && answer == CODEWALK_FOLLOW &&
+			!follow(walk, &instruction, block->function))
+			return false;
+		if (head.meta.category == ZYDIS_CATEGORY_RET)
+			walk->function[block->function].returns = true;
 		if (instruction.kind == CODEWALK_JUMP || instruction.kind == CODEWALK_END ||
 			answer == CODEWALK_LEAVE)
 			return false;
@@ -106,14 +162,27 @@ static bool visit_block(struct walk *walk, raddr_t at)
 	return false;
 }
 
+static bool is_reached(const struct walk *walk, const struct block *block)
+{
+	return block->behind == NO_CALL || walk->function[block->behind].returns;
+}
+
 enum codewalk_result codewalk_run(const struct codewalk *codewalk, raddr_t entry)
 {
 	struct walk walk = {.codewalk = codewalk, .steps = STEPS_MAX};
 	ZydisDecoderInit(&walk.decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
-	add_block(&walk, entry);
-	while (walk.done < walk.count)
-		if (visit_block(&walk, walk.block[walk.done++]))
-			return CODEWALK_HIT;
+	(void)add_function(&walk, entry);
+	for (bool more = true; more;) {
+		more = false;
+		for (size_t i = 0; i < walk.count; i++) {
+			struct block *block = &walk.block[i];
+			if (block->done || !is_reached(&walk, block))
+				continue;
+			block->done = more = true;
+			if (visit_block(&walk, block))
+				return CODEWALK_HIT;
+		}
+	}
 	return walk.cut ? CODEWALK_CUT : CODEWALK_SEEN;
 }
 

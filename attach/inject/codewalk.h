@@ -28,7 +28,7 @@ struct codewalk_instruction {
 };
 
 enum codewalk_answer {
-	CODEWALK_FOLLOW, /* where it leads to, too */
+	CODEWALK_FOLLOW, /* where it leads to, too; behind a call once that is seen to return */
 	CODEWALK_PASS,	 /* only on */
 	CODEWALK_LEAVE,	 /* neither: what follows is not reached */
 	CODEWALK_FOUND,	 /* no further */

@@ -24,6 +24,11 @@ FUNCTION(by_register, "cmp $9, %rdi\n ja 1f\n ret\n 1: call *%rax\n ret")
 FUNCTION(by_word, "call *some_word(%rip)\n ret")
 FUNCTION(to_word, "jmp *some_word(%rip)")
 FUNCTION(deep, "call leaf\n jmp 1f\n ret\n 1: call 2f\n ret\n 2: call by_word\n ret")
+FUNCTION(gives_up, "ud2")
+FUNCTION(gives_up_elsewhere, "test %rdi, %rdi\n je 1f\n jmp gives_up\n 1: call gives_up\n ret")
+FUNCTION(checking, "test %rdi, %rdi\n je 1f\n ret\n 1: call gives_up\n call *%rax\n ret")
+FUNCTION(checking_elsewhere, "call leaf\n call gives_up_elsewhere\n call *%rax\n ret")
+FUNCTION(returning_late, "call 1f\n call *%rax\n ret\n 1: call 2f\n jmp leaf\n 2: call leaf\n ret")
 const void *some_word;
 
 static size_t read_own(void *context, raddr_t addr, uint8_t *buffer, size_t bytes)
@@ -69,6 +74,16 @@ START_TEST(who_calls_what_nobody_has_seen)
 }
 END_TEST
 
+/* What stands behind a call that never returns is another function. */
+START_TEST(behind_what_does_not_return)
+{
+	ck_need(bridge_is_supported());
+	ck_assert(!all(checking));
+	ck_assert(!all(checking_elsewhere));
+	ck_assert(all(returning_late));
+}
+END_TEST
+
 START_TEST(what_cannot_be_read)
 {
 	ck_assert(!clobbers_all(read_nothing, NULL, (raddr_t)(uintptr_t)by_word));
@@ -76,4 +91,4 @@ START_TEST(what_cannot_be_read)
 END_TEST
 
 HT_SUITE("attach/inject/clobbers", who_calls_nothing_unseen, who_calls_what_nobody_has_seen,
-	what_cannot_be_read)
+	behind_what_does_not_return, what_cannot_be_read)
