@@ -43,7 +43,7 @@ static struct shared {
 	volatile unsigned stop, interrupted;
 	atomic_uint waiting;
 	/* What workers do: threads that were asked and not let go, bytes read of the target. */
-	atomic_uint held, reads;
+	atomic_uint held, held_most, reads;
 	atomic_ulong read, read_while_many;
 } * shared;
 
@@ -54,6 +54,8 @@ static long ptrace_called(enum __ptrace_request request, pid_t tid, void *addr, 
 	long result = ptrace_really(request, tid, addr, data);
 	if (result == 0 && request == PTRACE_INTERRUPT)
 		shared->held++;
+	if (shared->held > shared->held_most)
+		shared->held_most = shared->held;
 	if (result == 0 && request == PTRACE_DETACH)
 		shared->held--;
 	return result;
@@ -168,6 +170,47 @@ START_TEST(stacks_in_large_mappings_are_read_one_at_a_time)
 	ck_assert_uint_ge(shared->read, COROUTINES * (ARENA_BYTES - COROUTINES * STACK_BYTES));
 	ck_assert_uint_le(shared->read_while_many, COROUTINES * SMALL_BYTES);
 	ck_assert_uint_lt(shared->reads, shared->read / (STACK_BYTES / 2));
+	finish(quiesce, &child);
+}
+END_TEST
+
+#define DOUBTFUL    9u
+#define JUDGED_MOST 4u
+
+static void *wait_with_a_word(void *arg)
+{
+	volatile uint64_t word = TEXT + 0x100;
+	(void)arg;
+	shared->waiting++;
+	pause();
+	return (void *)(uintptr_t)word;
+}
+
+static void with_words(const void *arg)
+{
+	pthread_t thread;
+	(void)arg;
+	for (unsigned i = 0; i < DOUBTFUL; i++)
+		pthread_create(&thread, NULL, wait_with_a_word, NULL);
+	while (shared->waiting < DOUBTFUL)
+		sched_yield();
+	child_ready(0);
+	child_wait();
+}
+
+/* Each of them takes some 10 ms, and who is held meanwhile waits for all. */
+START_TEST(few_wait_for_the_unwinds_of_others)
+{
+	struct quiesce_report report;
+	setup();
+	struct child child = child_fork(with_words, NULL);
+	struct quiesce *quiesce = start(&child, false, real_of);
+	ck_no_err(quiesce_pass(quiesce, &report));
+	ck_assert_uint_ge(report.left, DOUBTFUL);
+	while (report.left)
+		ck_no_err(quiesce_pass(quiesce, &report));
+	ck_assert_uint_ge(report.stopped, DOUBTFUL);
+	ck_assert_uint_le(shared->held_most, JUDGED_MOST);
 	finish(quiesce, &child);
 }
 END_TEST
@@ -322,6 +365,6 @@ START_TEST(a_thread_that_has_moved_meanwhile_was_not_seen)
 END_TEST
 
 HT_SUITE("attach/inject/quiesce, held", stacks_in_large_mappings_are_read_one_at_a_time,
-	a_call_is_interrupted_while_its_registers_are_rewritten,
+	few_wait_for_the_unwinds_of_others, a_call_is_interrupted_while_its_registers_are_rewritten,
 	function_pointers_in_all_registers_are_rewritten,
 	a_thread_that_has_moved_meanwhile_was_not_seen)
