@@ -225,8 +225,8 @@ static const char *read_entry(const struct survey *survey, struct code *code, st
 	read_later(survey, code, bytes, entry);
 	entry->leads_to = callees_sole(code->memory + entry->addr % sizeof(uint64_t), entry->addr,
 		entry->bytes, abi_is_allocator(entry->hook) ? arities[entry->hook] : 0, &same);
-	/* Another block, or size, would be seen there (a header before each); reallocarray
-	 * multiplies. */
+	/* Another block, or size, would be seen there (a header before each), or not each (a cache
+	 * of the thread's); reallocarray multiplies, and may set errno. */
 	if (!same && entry->hook != ABI_HOOK_REALLOCARRAY)
 		entry->leads_to = 0;
 	if (!entry->place_count)

@@ -47,12 +47,12 @@ static bool word_target(const struct instruction *i, raddr_t at, raddr_t *ret)
 }
 
 /* errno is the thread's own. */
-static bool writes_shared_memory(const struct instruction *i)
+static bool writes_memory(const struct instruction *i, bool own)
 {
 	for (size_t n = 0; n < i->head.operand_count; n++)
 		if (i->operand[n].type == ZYDIS_OPERAND_TYPE_MEMORY &&
 			i->operand[n].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE &&
-			i->operand[n].mem.segment != ZYDIS_REGISTER_FS)
+			(i->operand[n].mem.segment == ZYDIS_REGISTER_FS) == own)
 			return true;
 	return false;
 }
@@ -61,7 +61,7 @@ static bool does_more(const struct instruction *i)
 {
 	ZydisInstructionCategory category = i->head.meta.category;
 	return category == ZYDIS_CATEGORY_CALL || category == ZYDIS_CATEGORY_SYSCALL ||
-	       category == ZYDIS_CATEGORY_INTERRUPT || writes_shared_memory(i);
+	       category == ZYDIS_CATEGORY_INTERRUPT || writes_memory(i, false);
 }
 
 static bool writes_argument(const struct instruction *i, unsigned arity)
@@ -90,7 +90,8 @@ raddr_t callees_sole(
 	for (size_t at = 0; at < bytes; at += i.head.length) {
 		if (!decode(code + at, bytes - at, &i) || does_more(&i))
 			return 0;
-		*ret_same &= !writes_argument(&i, arity);
+		*ret_same &= !writes_argument(&i, arity) && !writes_memory(&i, true) &&
+			     i.head.meta.category != ZYDIS_CATEGORY_RET;
 		if (i.head.meta.category != ZYDIS_CATEGORY_UNCOND_BR &&
 			i.head.meta.category != ZYDIS_CATEGORY_COND_BR)
 			continue;

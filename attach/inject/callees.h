@@ -10,7 +10,8 @@
 /*
  * The one function that all of its jumps lead to which leave it, where it calls nothing, writes to
  * no memory but its thread's, and jumps nowhere unknown: what it has done is done there. 0: none.
- * `ret_same`: with its `arity` arguments as they were given.
+ * `ret_same`: each call of it, with its `arity` arguments as they were given, and nothing is
+ * written.
  */
 raddr_t callees_sole(
 	const uint8_t *code, raddr_t entry, size_t bytes, unsigned arity, bool *ret_same);

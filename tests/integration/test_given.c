@@ -137,6 +137,26 @@ START_TEST(one_that_frees_what_lies_before)
 }
 END_TEST
 
+/* One that comes to what is hooked with some of its calls is not seen there. */
+START_TEST(one_that_keeps_blocks_of_its_own)
+{
+	struct victim victim;
+	struct tap tap;
+	start(&victim, "tests/targets/arena-fixed");
+	tap_start(&tap, victim.pid,
+		(const char *[]){
+			"--hook", "auto", GIVEN, "--alloc-fn", "arena_get_kept=malloc", NULL});
+	tap_wait_any(&tap);
+	json_t *attach = tap_stop(&tap, 0);
+	tap_check_clean(attach);
+	const char *given = report_text(attach, "given");
+	ck_assert_ptr_nonnull(strstr(given, "arena_get as malloc (at its entry)"));
+	ck_assert_ptr_nonnull(strstr(given, "arena_get_kept as malloc (NOT SEEN"));
+	json_decref(attach);
+	victim_stop(&victim);
+}
+END_TEST
+
 /* All of heaptap is killed: recover has the names from the journal in the process. */
 static void check_recovered(const char *program, const char *way)
 {
@@ -247,5 +267,5 @@ START_TEST(of_a_command)
 END_TEST
 
 HT_SUITE("integration/given", by_slots_of_their_names, by_words_without_a_name, at_their_entries,
-	one_that_frees_cannot_be_hooked, one_that_frees_what_lies_before, recovered, wrong,
-	of_a_command)
+	one_that_frees_cannot_be_hooked, one_that_frees_what_lies_before,
+	one_that_keeps_blocks_of_its_own, recovered, wrong, of_a_command)

@@ -14,4 +14,5 @@ int arena_place(void **out, size_t alignment, size_t size);
 void arena_put(void *block);
 void arena_put_sized(void *block, size_t size);
 void arena_put_behind(void *block); /* with ARENA_BEHIND */
+void *arena_get_kept(size_t size);  /* with ARENA_BEHIND */
 void arena_forget(void *block);

@@ -24,14 +24,17 @@ START_TEST(who_passes_its_work_on)
 		raddr_t to;
 		bool changed;
 	} cases[] = {
-		/* mov %rsi,%rax ; jo +5 ; jmp ENTRY + 256 ; ret */
-		{{{0x48, 0x89, 0xf0, 0x70, 5, 0xe9, 0xf6, 0, 0, 0, 0xc3}, 11}, ENTRY + 256, false},
-		/* movl $12,%fs:(%rax) ; jmp */
-		{{{0x64, 0xc7, 0, 12, 0, 0, 0, 0xe9, 0xf4, 0, 0, 0}, 12}, ENTRY + 256, false},
+		/* mov %rsi,%rax ; jo +5 ; jmp ENTRY + 256 ; ret: not each of its calls. */
+		{{{0x48, 0x89, 0xf0, 0x70, 5, 0xe9, 0xf6, 0, 0, 0, 0xc3}, 11}, ENTRY + 256, true},
+		/* movl $12,%fs:(%rax) ; jmp: it has kept something of its thread's. */
+		{{{0x64, 0xc7, 0, 12, 0, 0, 0, 0xe9, 0xf4, 0, 0, 0}, 12}, ENTRY + 256, true},
 		/* sub $16,%rdi ; jmp: another block. */
 		{{{0x48, 0x83, 0xef, 0x10, 0xe9, 0xf7, 0, 0, 0}, 9}, ENTRY + 256, true},
 		/* mul %rsi: rdx changes, too. */
 		{{{0x48, 0xf7, 0xe6, 0xe9, 0xf8, 0, 0, 0}, 8}, ENTRY + 256, true},
+		/* test %rdi,%rdi ; jne, or jmp. */
+		{{{0x48, 0x85, 0xff, 0x0f, 0x85, 0xf7, 0, 0, 0, 0xe9, 0xf2, 0, 0, 0}, 14},
+			ENTRY + 256, false},
 		/* xor %ecx,%ecx ; jmp: no argument of it. */
 		{{{0x31, 0xc9, 0xe9, 0xf9, 0, 0, 0}, 7}, ENTRY + 256, false},
 		/* mov %rax,(%rdi) ; jmp: it has kept something. */
