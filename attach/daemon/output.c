@@ -195,6 +195,14 @@ struct ht_err *output_open(const char *path, bool replace, struct output *ret)
 	return NULL;
 }
 
+/* Some file systems count no names: it must be missed under its own, too. */
+static bool is_removed(const struct output *output)
+{
+	struct stat st;
+	return output->inode && !fstat(output->fd, &st) && !st.st_nlink &&
+	       fstatat(output->dir_fd, output->name, &st, AT_SYMLINK_NOFOLLOW) && errno == ENOENT;
+}
+
 struct ht_err *output_publish(struct output *output)
 {
 	if (!output->is_regular)
@@ -202,6 +210,8 @@ struct ht_err *output_publish(struct output *output)
 	if (fsync(output->fd))
 		return ht_err_sys(errno, "%s may not be durable: fsync",
 			output->final_name ? output->name : output->path);
+	if (is_removed(output))
+		return ht_err_new(HT_ERR_SYS, "it was removed while it was written");
 	if (!output->final_name)
 		return NULL;
 	if (renameat(output->dir_fd, output->name, output->dir_fd, output->final_name))

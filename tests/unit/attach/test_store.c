@@ -231,6 +231,23 @@ START_TEST(a_trace_that_cannot_take_its_place_stays_beside_it)
 }
 END_TEST
 
+START_TEST(a_trace_that_was_removed_is_missed)
+{
+	struct store *store;
+	char *directory = files_directory();
+	char *path = files_path(directory, "trace");
+	ck_no_err(open_store(path, false, &store));
+	put_mark(store);
+	ck_assert_int_eq(unlink(path), 0);
+	ck_no_err(store_finish(store));
+	ck_assert_int_eq(store_state(store), STORE_BROKEN);
+	ck_assert_ptr_nonnull(strstr(store_problem(store), "was removed while it was written"));
+	store_destroy(store);
+	free(path);
+	free(directory);
+}
+END_TEST
+
 /* --- when blocks leave --- */
 
 START_TEST(a_block_leaves_after_a_second)
@@ -501,9 +518,10 @@ HT_SUITE("attach/daemon/store", a_new_file_is_private_and_complete,
 	a_full_device_is_refused_at_once, the_null_device_takes_all,
 	without_room_nothing_is_created, without_a_record_nothing_stays,
 	a_file_is_replaced_when_the_trace_is_finished, an_abandoned_trace_replaces_too,
-	a_trace_that_cannot_take_its_place_stays_beside_it, a_block_leaves_after_a_second,
-	a_full_block_leaves_by_itself, a_file_size_limit_loses_only_what_is_counted,
-	what_failed_once_may_be_written_later, the_reserve_stays_free_and_takes_the_end,
-	a_full_disk_keeps_whole_blocks, a_pipe_gets_all_of_it, a_socket_gets_all_of_it,
+	a_trace_that_cannot_take_its_place_stays_beside_it, a_trace_that_was_removed_is_missed,
+	a_block_leaves_after_a_second, a_full_block_leaves_by_itself,
+	a_file_size_limit_loses_only_what_is_counted, what_failed_once_may_be_written_later,
+	the_reserve_stays_free_and_takes_the_end, a_full_disk_keeps_whole_blocks,
+	a_pipe_gets_all_of_it, a_socket_gets_all_of_it,
 	a_redirected_file_is_not_touched_but_for_writing, a_closed_pipe_breaks_the_store,
 	a_pipe_that_nobody_reads_breaks_the_store, a_closed_standard_output_is_refused)
