@@ -4,8 +4,10 @@
 #include "attach/target/memory.h"
 #include "attach/target/regs.h"
 
-#define TID_OFFSET_GLIBC 720u  /* struct pthread.tid, glibc 2.4 and later on x86-64 */
-#define BLOCK_WORDS	 1024u /* a page: more than a control block of glibc or musl */
+#define BLOCK_WORDS 1024u /* a page: more than a control block of glibc or musl */
+
+/* struct pthread.tid on x86-64: glibc 2.4 and later, musl 1.2. */
+static const uint32_t known[] = {720, 48};
 
 uint32_t tidoffset_find(const struct proc *proc, const struct user_regs_struct *regs, pid_t ns_tid)
 {
@@ -19,11 +21,12 @@ uint32_t tidoffset_find(const struct proc *proc, const struct user_regs_struct *
 	ht_err_free(err);
 	if (err)
 		return 0;
+	for (size_t i = 0; i < HT_ARRAY_SIZE(known); i++)
+		if (known[i] < got && block[known[i] / sizeof(block[0])] == (uint32_t)ns_tid)
+			return known[i];
 	for (uint32_t i = 0; i < got / sizeof(block[0]); i++) {
 		if (block[i] != (uint32_t)ns_tid)
 			continue;
-		if (i * sizeof(block[0]) == TID_OFFSET_GLIBC)
-			return TID_OFFSET_GLIBC;
 		found = i * (uint32_t)sizeof(block[0]);
 		count++;
 	}
