@@ -50,13 +50,9 @@ static struct ht_err *clean_one(const struct children_options *options, struct p
 		err = recover_has_remains(child, &recover, options->daemon_pid, &remains);
 	if (err || !remains)
 		return err;
-	/* Another heaptap may have begun to tap what has nothing of ours: had we waited, we would
-	 * hold it when that one has ended. */
+	/* It may be another heaptap's stub that we saw. Had we waited, we would hold the lock when
+	 * that one has ended; whoever has it, what is there is looked at again. */
 	err = marked ? lock_take(child, &lock) : lock_take_now(child, &lock);
-	if (err && !marked) {
-		ht_err_free(err);
-		return NULL;
-	}
 	if (err)
 		return err;
 	err = recover_forked(child, &recover, options->daemon_pid, &recovered);
