@@ -79,8 +79,9 @@ bool lock_is_held(const struct proc *proc)
 static struct ht_err *is_taken(const struct proc *proc)
 {
 	return ht_err_new(HT_ERR_REFUSED,
-		"process %d is in the hands of another heaptap (or of the guardian of one that was "
-		"killed, which will be done in a moment)",
+		"process %d is in the hands of another heaptap, or of the guardian of one that has "
+		"ended (heaptap-guard: done in a moment, or trying for ten minutes at most where "
+		"something is in its way; kill -9 ends that)",
 		proc->pid);
 }
 
