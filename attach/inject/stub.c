@@ -20,10 +20,12 @@ extern const uint8_t stub_begin[] HT_HIDDEN, stub_data[] HT_HIDDEN, stub_end[] H
 #endif
 
 struct stub_call {
-	int64_t nr;
-	uint64_t arg[6];
-	uint32_t flags;
-	uint32_t undo; /* bytes from the data's start to the call at which undoing begins */
+	uint64_t arg[3];
+	int32_t arg3;
+	uint32_t arg5;
+	int16_t nr;
+	uint16_t flags;
+	uint16_t undo; /* bytes from the data's start to the call at which undoing begins */
 };
 
 struct stub_regs {
@@ -35,9 +37,13 @@ struct stub_regs {
 	uint64_t lease_ns;
 	uint64_t mask_all, mask_own, mask_none;
 	struct timespec hold;
+	uint64_t pair;
 };
 
 _Static_assert(sizeof(struct stub_call) == STUB_CALL_BYTES, "stub_layout.h");
+_Static_assert(offsetof(struct stub_call, arg3) == CALL_ARG3, "stub_layout.h");
+_Static_assert(offsetof(struct stub_call, arg5) == CALL_ARG5, "stub_layout.h");
+_Static_assert(offsetof(struct stub_call, nr) == CALL_NR, "stub_layout.h");
 _Static_assert(offsetof(struct stub_call, flags) == CALL_FLAGS, "stub_layout.h");
 _Static_assert(offsetof(struct stub_call, undo) == CALL_UNDO, "stub_layout.h");
 _Static_assert(offsetof(struct stub_regs, rip) == STUB_RIP, "stub_layout.h");
@@ -47,12 +53,16 @@ _Static_assert(offsetof(struct stub_regs, mask_all) == STUB_MASK_ALL, "stub_layo
 _Static_assert(offsetof(struct stub_regs, mask_own) == STUB_MASK_OWN, "stub_layout.h");
 _Static_assert(offsetof(struct stub_regs, mask_none) == STUB_NO_MASK, "stub_layout.h");
 _Static_assert(offsetof(struct stub_regs, hold) == STUB_HOLD, "stub_layout.h");
+_Static_assert(offsetof(struct stub_regs, pair) == STUB_PAIR, "stub_layout.h");
 _Static_assert(sizeof(struct stub_regs) == STUB_CALLS, "stub_layout.h");
 _Static_assert(offsetof(struct abi_control, taken) == STUB_TAKEN_OFF, "stub_layout.h");
 _Static_assert(offsetof(struct abi_control, stub_fds) == STUB_FDS_OFF, "stub_layout.h");
 _Static_assert(offsetof(struct abi_control, stub_status) == STUB_STATUS_OFF, "stub_layout.h");
 _Static_assert(offsetof(struct abi_control, stub_time) == STUB_TIME_OFF, "stub_layout.h");
 _Static_assert(offsetof(struct abi_control, stub_tsc) == STUB_TSC_OFF, "stub_layout.h");
+
+_Static_assert(STUB_BYTES_MAX <= UINT16_MAX, "offsets within a stub are of 16 bits");
+_Static_assert(ABI_SHARED_OFF <= UINT32_MAX, "offsets of what is mapped are of 32 bits");
 
 #define CALLS_MAX   (28u + 2 * ABI_NEAR_MAX)
 #define RESERVATION 2u /* position of that call in the list */
@@ -96,7 +106,7 @@ static void add(struct plan *plan, const struct stub_call *call)
 	plan->count++;
 }
 
-static void add_end(struct plan *plan, int64_t end)
+static void add_end(struct plan *plan, int16_t end)
 {
 	add(plan, &(struct stub_call){.nr = end});
 }
@@ -105,11 +115,12 @@ static void add_mask(struct plan *plan, raddr_t at, size_t offset)
 {
 	raddr_t mask = at + code_bytes() + offset;
 	add(plan, &(struct stub_call){.nr = SYS_rt_sigprocmask,
-			  .arg = {SIG_SETMASK, mask, 0, sizeof(uint64_t)},
+			  .arg = {SIG_SETMASK, mask},
+			  .arg3 = sizeof(uint64_t),
 			  .flags = STUB_MAY_FAIL});
 }
 
-static void add_close(struct plan *plan, uint32_t which)
+static void add_close(struct plan *plan, uint16_t which)
 {
 	add(plan, &(struct stub_call){
 			  .nr = SYS_close, .flags = which | STUB_IF_MARKED | STUB_MAY_FAIL});
@@ -121,14 +132,14 @@ static void add_mmap(struct plan *plan, const struct stub_map *map, uint64_t off
 	bool anonymous = flags & MAP_ANONYMOUS;
 	add(plan, &(struct stub_call){
 			  .nr = SYS_mmap,
-			  .arg = {map->image + offset, bytes, (uint64_t)prot,
-				  (uint64_t)(flags | MAP_FIXED), anonymous ? (uint64_t)-1 : 0,
-				  anonymous ? 0 : offset},
+			  .arg = {map->image + offset, bytes, (uint64_t)prot},
+			  .arg3 = flags | MAP_FIXED,
+			  .arg5 = anonymous ? 0 : (uint32_t)offset,
 			  .flags = anonymous ? 0 : STUB_ARG4_FD,
 		  });
 }
 
-static void add_advice(struct plan *plan, raddr_t at, uint64_t bytes, int advice, uint32_t flags)
+static void add_advice(struct plan *plan, raddr_t at, uint64_t bytes, int advice, uint16_t flags)
 {
 	add(plan, &(struct stub_call){
 			  .nr = SYS_madvise, .arg = {at, bytes, (uint64_t)advice}, .flags = flags});
@@ -139,21 +150,19 @@ static void add_advice(struct plan *plan, raddr_t at, uint64_t bytes, int advice
  * child forked at any moment has nothing that does not bear its name. */
 static void plan_setup(struct plan *plan, const struct stub_map *map, raddr_t at, raddr_t name)
 {
-	raddr_t control = map->image + ABI_CONTROL_OFF;
-
 	add_mask(plan, at, STUB_MASK_ALL);
 	add(plan, &(struct stub_call){.nr = SYS_memfd_create,
 			  .arg = {name, MFD_CLOEXEC | MFD_ALLOW_SEALING | map->memfd_flags},
 			  .flags = STUB_SAVE_FD});
 	add(plan, &(struct stub_call){.nr = SYS_mmap,
-			  .arg = {map->image, map->image_bytes, PROT_NONE,
-				  MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED_NOREPLACE, 0, 0},
+			  .arg = {map->image, map->image_bytes, PROT_NONE},
+			  .arg3 = MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
 			  .flags = STUB_ARG4_FD});
 	for (size_t i = 0; i < map->near_count; i++)
 		add(plan, &(struct stub_call){.nr = SYS_mmap,
-				  .arg = {map->near[i], ABI_NEAR_BYTES, PROT_READ | PROT_EXEC,
-					  MAP_PRIVATE | MAP_FIXED_NOREPLACE, 0,
-					  ABI_NEAR_OFF + i * ABI_NEAR_BYTES},
+				  .arg = {map->near[i], ABI_NEAR_BYTES, PROT_READ | PROT_EXEC},
+				  .arg3 = MAP_PRIVATE | MAP_FIXED_NOREPLACE,
+				  .arg5 = (uint32_t)(ABI_NEAR_OFF + i * ABI_NEAR_BYTES),
 				  .flags = STUB_ARG4_FD});
 	add_mmap(plan, map, ABI_THUNKS_OFF, HT_PAGE_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE);
 	add_mmap(plan, map, ABI_TEXT_OFF, ABI_TEXT_MAX, PROT_READ | PROT_EXEC, MAP_SHARED);
@@ -172,8 +181,7 @@ static void plan_setup(struct plan *plan, const struct stub_map *map, raddr_t at
 	add_advice(plan, map->image + ABI_TABLES_OFF, map->image_bytes - ABI_TABLES_OFF,
 		MADV_DONTDUMP, STUB_MAY_FAIL);
 	add(plan, &(struct stub_call){.nr = SYS_socketpair,
-			  .arg = {AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0,
-				  control + offsetof(struct abi_control, stub_fds[2])},
+			  .arg = {AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC},
 			  .flags = STUB_SAVE_PAIR});
 	add(plan, &(struct stub_call){.nr = SYS_fcntl,
 			  .arg = {0, F_DUPFD_CLOEXEC, (uint64_t)map->fd_floor},
@@ -189,7 +197,8 @@ static void add_hold(struct plan *plan, raddr_t at, const struct stub_thread *th
 	if (thread->hold_ms)
 		add(plan, &(struct stub_call){.nr = SYS_rt_sigtimedwait,
 				  .arg = {at + code_bytes() + STUB_NO_MASK, 0,
-					  at + code_bytes() + STUB_HOLD, sizeof(uint64_t)},
+					  at + code_bytes() + STUB_HOLD},
+				  .arg3 = sizeof(uint64_t),
 				  .flags = STUB_MAY_FAIL});
 }
 
@@ -224,9 +233,9 @@ static void plan_undo(struct plan *plan, const struct stub_map *map, raddr_t at)
 	add_end(plan, STUB_END_PLAIN);
 }
 
-static uint32_t call_offset(size_t index)
+static uint16_t call_offset(size_t index)
 {
-	return (uint32_t)(sizeof(struct stub_regs) + index * sizeof(struct stub_call));
+	return (uint16_t)(sizeof(struct stub_regs) + index * sizeof(struct stub_call));
 }
 
 static struct ht_err *assemble(
@@ -289,6 +298,7 @@ struct ht_err *stub_make_map(
 
 	map_plan(map, at, thread, &plan);
 	regs.control = map->image + ABI_CONTROL_OFF;
+	regs.pair = regs.control + offsetof(struct abi_control, stub_fds[2]);
 	regs.lease_ns = map->lease_ns;
 	return assemble(&plan, &regs, map->name, ret);
 }

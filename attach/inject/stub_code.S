@@ -22,16 +22,16 @@ stub_begin:
 	mov	$-1, %r14
 
 next_call:
-	mov	CALL_NR(%rbx), %rax
-	test	%rax, %rax
+	movswq	CALL_NR(%rbx), %rax
+	test	%eax, %eax
 	js	list_end
 	mov	CALL_ARG(0)(%rbx), %rdi
 	mov	CALL_ARG(1)(%rbx), %rsi
 	mov	CALL_ARG(2)(%rbx), %rdx
-	mov	CALL_ARG(3)(%rbx), %r10
-	mov	CALL_ARG(4)(%rbx), %r8
-	mov	CALL_ARG(5)(%rbx), %r9
-	mov	CALL_FLAGS(%rbx), %ecx
+	movslq	CALL_ARG3(%rbx), %r10
+	or	$-1, %r8
+	mov	CALL_ARG5(%rbx), %r9d
+	movzwl	CALL_FLAGS(%rbx), %ecx
 	mov	%r14, %r11
 	sar	$32, %r11
 	test	$STUB_ARG0_FD, %cl
@@ -45,32 +45,29 @@ next_call:
 	cmovnz	%r11, %rdi
 	test	$STUB_ARG4_FD, %cl
 	cmovnz	%r12, %r8
+	test	$STUB_SAVE_PAIR, %cl
+	cmovnz	STUB_PAIR(%rbp), %r10
 	test	$STUB_IF_MARKED >> 8, %ch
 	jz	1f
 	mov	$STUB_SYS_FCNTL, %eax
 	mov	$STUB_F_GETSIG, %esi
 	syscall
 	cmp	$STUB_MARK, %eax
-	mov	CALL_NR(%rbx), %rax
+	jne	failed
+	movzwl	CALL_NR(%rbx), %eax
 	mov	CALL_ARG(1)(%rbx), %rsi
-	je	1f
-	testb	$STUB_MAY_FAIL >> 8, CALL_FLAGS + 1(%rbx)
-	jz	undo
-	jmp	2f
 1:	syscall
-	mov	CALL_FLAGS(%rbx), %ecx
 	cmp	$-4095, %rax
-	jb	1f
-	test	$STUB_MAY_FAIL >> 8, %ch
-	jz	undo
-1:	test	$STUB_SAVE_HIGH, %cl
+	jae	failed
+	movzwl	CALL_FLAGS(%rbx), %ecx
+	test	$STUB_SAVE_HIGH, %cl
 	cmovnz	%rax, %r13
 	mov	%rax, %r8
 	test	$STUB_SAVE_FD, %cl
 	cmovnz	%rax, %r12
 	jnz	mark
 	test	$STUB_SAVE_PAIR, %cl
-	jz	2f
+	jz	passed
 	mov	(%r10), %r14
 	mov	%r14, %r8
 	/* At once: from now on its number may get to lead to another's file. One that bears no mark
@@ -82,12 +79,16 @@ mark:	mov	%r8d, %edi
 	syscall
 	shr	$32, %r8
 	jnz	mark
-2:	add	$STUB_CALL_BYTES, %rbx
+passed:
+	add	$STUB_CALL_BYTES, %rbx
 	jmp	next_call
 
+failed:
+	testb	$STUB_MAY_FAIL >> 8, CALL_FLAGS + 1(%rbx)
+	jnz	passed
 undo:
-	mov	CALL_UNDO(%rbx), %eax
-	lea	(%rbp, %rax), %rbx
+	movzwl	CALL_UNDO(%rbx), %ebx
+	add	%rbp, %rbx
 	jmp	next_call
 
 list_end:
@@ -143,13 +144,11 @@ taken:
 	/* Or the daemon has ended the lease itself. */
 	cmpq	$STUB_TAKEN, STUB_TAKEN_OFF(%r11)
 	jne	undo
-	add	$STUB_CALL_BYTES, %rbx
-	jmp	next_call
+	jmp	passed
 
 done:
 	movq	$STUB_DONE, STUB_STATUS_OFF(%r11)
-	add	$STUB_CALL_BYTES, %rbx
-	jmp	next_call
+	jmp	passed
 
 restore:
 	cld

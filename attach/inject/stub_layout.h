@@ -15,13 +15,17 @@
 #define STUB_MASK_OWN 176
 #define STUB_NO_MASK  184
 #define STUB_HOLD     192 /* struct timespec */
-#define STUB_CALLS    208
+#define STUB_PAIR     208 /* abi_control.stub_fds[2]: where socketpair puts them */
+#define STUB_CALLS    216
 
-#define CALL_NR		0
-#define CALL_ARG(n)	(8 + (n)*8)
-#define CALL_FLAGS	56
-#define CALL_UNDO	60
-#define STUB_CALL_BYTES 64
+/* A call: what the calls of a stub need and no more, as there is little room for it in the target. */
+#define CALL_ARG(n)	((n)*8) /* the first three */
+#define CALL_ARG3	24	/* signed; with STUB_SAVE_PAIR: STUB_PAIR */
+#define CALL_ARG5	28	/* the fifth (arg[4]) is -1, or STUB_ARG4_FD */
+#define CALL_NR		32
+#define CALL_FLAGS	34
+#define CALL_UNDO	36
+#define STUB_CALL_BYTES 40
 
 /* CALL_FLAGS */
 #define STUB_ARG0_FD	0x001 /* first argument: the saved descriptor */
@@ -31,7 +35,7 @@
 #define STUB_ARG0_RIGHT 0x010
 #define STUB_SAVE_FD	0x020 /* and mark its file; so with those of the pair */
 #define STUB_SAVE_HIGH	0x040
-#define STUB_SAVE_PAIR	0x080 /* after socketpair: fourth argument points at the two descriptors */
+#define STUB_SAVE_PAIR	0x080 /* socketpair: its two, at STUB_PAIR, are saved and marked */
 #define STUB_MAY_FAIL	0x100
 /* Only if the descriptor in the first argument bears the mark: else it has failed. */
 #define STUB_IF_MARKED 0x200
