@@ -18,7 +18,7 @@
 #define STUB_PAIR     208 /* abi_control.stub_fds[2]: where socketpair puts them */
 #define STUB_CALLS    216
 
-/* A call: what the calls of a stub need and no more, as there is little room for it in the target. */
+/* A call: what the calls of a stub need and no more, as a target has little room for it. */
 #define CALL_ARG(n)	((n)*8) /* the first three */
 #define CALL_ARG3	24	/* signed; with STUB_SAVE_PAIR: STUB_PAIR */
 #define CALL_ARG5	28	/* the fifth (arg[4]) is -1, or STUB_ARG4_FD */
