@@ -21,6 +21,7 @@
 #define PROMPT_NS      CLOCK_NS_PER_S /* a proof that took longer is level 1 */
 #define GATE_NS	       CLOCK_NS_PER_S
 #define GATE_STEP_NS   (CLOCK_NS_PER_MS / 20)
+#define SLACK_LEAST_NS (2 * CLOCK_NS_PER_S)
 #define UNMAP_ATTEMPTS 4u
 
 static struct ht_err *read_slots(
@@ -163,12 +164,14 @@ static const char *why_not_proven(const struct proc *proc, const struct quiesce_
 struct ht_err *detach_slack(const struct proc *proc, const struct remote_slack *slack,
 	bool suspend_seccomp, uint64_t deadline_mono_ns)
 {
+	uint64_t least_mono_ns = clock_mono_ns() + SLACK_LEAST_NS;
 	struct prove prove = {
 		.threads = {.proc = proc,
 			.ranges = {.slack_lo = slack->addr, .slack_hi = slack->addr + slack->bytes},
 			.filtered = suspend_seccomp,
 			.books = no_return_addresses},
-		.deadline_mono_ns = deadline_mono_ns};
+		.deadline_mono_ns =
+			deadline_mono_ns > least_mono_ns ? deadline_mono_ns : least_mono_ns};
 	struct prove_report report;
 	struct ht_err *err = prove_outside(&prove, &report);
 	if (err)

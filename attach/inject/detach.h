@@ -59,7 +59,7 @@ HT_MUST_CHECK
 struct ht_err *detach_remains(struct detach *detach, bool *ret_any);
 
 /* When nothing of the image is mapped: waits until no thread is in the stub's place, and restores
- * it. */
+ * it. It is the last step of all, and has two seconds even where the deadline is over. */
 struct remote_slack;
 HT_MUST_CHECK
 struct ht_err *detach_slack(const struct proc *proc, const struct remote_slack *slack,

@@ -489,8 +489,10 @@ static struct ht_err *look_at(const struct quiesce *quiesce, const struct proc_m
  * is_second_choice): a main thread that sleeps now and then is seen so. */
 static bool is_spared(const struct quiesce *quiesce, const struct watched *watched)
 {
+	uint64_t now_ns = clock_mono_ns();
 	return watched->tid == quiesce->options.proc->pid && quiesce->count > 1 &&
-	       !quiesce->options.rewrite && clock_mono_ns() - quiesce->began_ns < MAIN_PATIENCE_NS;
+	       !quiesce->options.rewrite && now_ns - quiesce->began_ns < MAIN_PATIENCE_NS &&
+	       now_ns <= quiesce->patience_mono_ns;
 }
 
 static struct ht_err *pass_with_maps(struct quiesce *quiesce, const struct proc_maps *maps)

@@ -47,7 +47,8 @@ static raddr_t real_of(void *context, raddr_t entry)
 	return entry == ENTRY ? REAL : 0;
 }
 
-static struct quiesce *start(const struct child *child, bool rewrite)
+static struct quiesce *start_until(
+	const struct child *child, bool rewrite, uint64_t deadline_mono_ns)
 {
 	static struct quiesce_options options;
 	struct quiesce *quiesce;
@@ -57,9 +58,15 @@ static struct quiesce *start(const struct child *child, bool rewrite)
 		.ranges = agentcode,
 		.rewrite = rewrite,
 		.real = real_of,
-		.books = ask_books};
+		.books = ask_books,
+		.deadline_mono_ns = deadline_mono_ns};
 	ck_no_err(quiesce_create(&options, &quiesce));
 	return quiesce;
+}
+
+static struct quiesce *start(const struct child *child, bool rewrite)
+{
+	return start_until(child, rewrite, 0);
 }
 
 static struct quiesce_report pass(struct quiesce *quiesce)
@@ -339,6 +346,21 @@ START_TEST(a_main_thread_beside_others_is_not_stopped_at_once)
 }
 END_TEST
 
+/* Detach comes to its last step late when the cores are busy, and has one look then. */
+START_TEST(when_the_time_is_over_one_look_will_do)
+{
+	static const uint64_t other = 0x1234;
+	setup();
+	struct child child = child_fork(spin_beside_a_thread, &other);
+	wait_for_turns();
+	struct quiesce *quiesce = start_until(&child, false, clock_mono_ns());
+	struct quiesce_report report = pass(quiesce);
+	check_left(report, 0);
+	ck_assert_uint_ge(report.stopped, 1);
+	finish(quiesce, &child);
+}
+END_TEST
+
 static void with_threads(const void *arg)
 {
 	pthread_t thread[4];
@@ -469,7 +491,7 @@ HT_SUITE("attach/inject/quiesce", a_sleeper_outside_is_seen_without_a_stop,
 	a_signal_frame_into_ours_is_inside_whatever_the_books_say,
 	the_books_decide_about_stale_words, an_unwinder_decides_where_there_are_no_books,
 	a_thread_in_vfork_is_inside, a_running_thread_is_stopped_once,
-	a_main_thread_beside_others_is_not_stopped_at_once, function_pointers_are_rewritten,
-	function_pointers_are_counted, threads_that_end_are_outside,
-	threads_that_were_asked_are_let_go_in_order_whatever_fails, a_process_that_is_gone,
-	what_no_unwinder_can_tell_is_inside)
+	a_main_thread_beside_others_is_not_stopped_at_once, when_the_time_is_over_one_look_will_do,
+	function_pointers_are_rewritten, function_pointers_are_counted,
+	threads_that_end_are_outside, threads_that_were_asked_are_let_go_in_order_whatever_fails,
+	a_process_that_is_gone, what_no_unwinder_can_tell_is_inside)
