@@ -10,6 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "attach/target/procfs.h"
 #include "format/abi_control.h"
 
 #define MIB		1048576ul
@@ -132,6 +133,8 @@ static struct ht_err *check_address_space(void)
 
 struct ht_err *start_check_room(void)
 {
-	struct ht_err *err = check_descriptors();
+	struct ht_err *err = procfs_check();
+	if (!err)
+		err = check_descriptors();
 	return err ? err : check_address_space();
 }

@@ -17,6 +17,7 @@
 #include "attach/target/memory.h"
 #include "attach/target/permission.h"
 #include "attach/target/proc_file.h"
+#include "attach/target/procfs.h"
 #include "format/bytes.h"
 
 #define PF_KTHREAD	0x00200000u
@@ -430,6 +431,9 @@ struct ht_err *proc_open(pid_t pid, struct proc *ret)
 	*ret = (struct proc){.pid = pid, .pidfd = -1, .dir_fd = -1, .mem_fd = -1};
 	if (pid <= 0)
 		return ht_err_new(HT_ERR_REFUSED, "%d is not a PID: give a positive number", pid);
+	struct ht_err *err = procfs_check();
+	if (err)
+		return err;
 	char path[32];
 	snprintf(path, sizeof(path), "/proc/%d", pid);
 	ret->dir_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -437,7 +441,7 @@ struct ht_err *proc_open(pid_t pid, struct proc *ret)
 		return errno == ENOENT || errno == ESRCH
 			       ? refuse_missing(pid)
 			       : ht_err_sys(errno, "cannot open %s", path);
-	struct ht_err *err = open_checked(ret);
+	err = open_checked(ret);
 	if (err)
 		proc_close(ret);
 	return err;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * What heaptap inherits from whoever starts it: closed descriptors, ignored and blocked signals,
- * small limits, a working directory that is gone. It works, or refuses in one line; nothing that it
- * prints or records goes where it does not belong.
+ * small limits, a working directory that is gone, another PID namespace. It works, or refuses in
+ * one line; nothing that it prints or records goes where it does not belong.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -323,6 +324,52 @@ START_TEST(no_writing_to_read_only_memory)
 }
 END_TEST
 
+static void become_another_ones_parent(void *context)
+{
+	(void)context;
+	if (unshare(CLONE_NEWPID) < 0)
+		_exit(126);
+}
+
+static void check_numbering(const char *const argv[], void (*prepare)(void *), const char *reason)
+{
+	struct run run;
+	run_start_prepared(&run, argv, prepare, NULL);
+	int status = run_wait(&run, RUN_REFUSAL_MS);
+	char *out = run_out(&run), *err = run_err(&run);
+	ck_assert_msg(status == REFUSED, "%s: %d: %s", argv[1], status, err);
+	ck_assert_msg(strstr(err, reason) && strchr(err, '\n') == strrchr(err, '\n'), "%s", err);
+	ck_assert_str_eq(out, "");
+	free(out);
+	free(err);
+	run_deinit(&run);
+}
+
+/* A number means one process to ptrace, and another below /proc. */
+START_TEST(numbers_of_another_namespace)
+{
+	struct stage stage;
+	char pid[16];
+	if (geteuid() != 0) {
+		printf("skipped: start: a PID namespace needs root\n");
+		return;
+	}
+	stage_init(&stage);
+	snprintf(pid, sizeof(pid), "%d", stage.victim.pid);
+	const char *const commands[][5] = {{"attach", "-p", pid, "-d", "1s"}, {"doctor", "-p", pid},
+		{"verify", "-p", pid}, {"recover", "-p", pid}, {"cleanup", "-p", pid},
+		{"run", "-o", stage.tap.trace, "echo", "ran"}};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(commands); i++) {
+		const char *argv[10] = {"unshare", "--pid", "--fork", run_built("heaptap")};
+		memcpy(argv + 4, commands[i], sizeof(commands[i]));
+		check_numbering(argv, NULL, "/proc shows another PID namespace");
+		check_numbering(argv + 3, become_another_ones_parent, "in another PID namespace");
+	}
+	ck_assert_int_ne(access(stage.tap.trace, F_OK), 0);
+	stage_deinit(&stage);
+}
+END_TEST
+
 HT_SUITE("integration/start", closed_descriptors, closed_output, signals, few_descriptors,
 	little_address_space, address_space_runs_out, no_working_directory,
-	no_writing_to_read_only_memory)
+	no_writing_to_read_only_memory, numbers_of_another_namespace)

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/target/procfs.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/deny.h"
+#include "tests/support/ht_check.h"
+
+START_TEST(our_own)
+{
+	ck_no_err(procfs_check());
+	ck_no_err(procfs_check());
+}
+END_TEST
+
+static bool is_allowed_here(void)
+{
+	if (unshare(CLONE_NEWPID) == 0)
+		return true;
+	printf("skipped: procfs: a PID namespace needs root\n");
+	return false;
+}
+
+START_TEST(of_what_we_start)
+{
+	if (is_allowed_here())
+		ck_err_says(procfs_check(), HT_ERR_REFUSED, "helper processes");
+}
+END_TEST
+
+/* The first process of the new one, whom the old one's /proc shows under another number. */
+START_TEST(another_ones)
+{
+	int status;
+	if (!is_allowed_here())
+		return;
+	pid_t first = fork();
+	if (!first) {
+		struct ht_err *err = procfs_check();
+		_exit(err && err->code == HT_ERR_REFUSED ? 0 : 1);
+	}
+	ck_assert_int_eq(waitpid(first, &status, 0), first);
+	ck_assert_int_eq(status, 0);
+}
+END_TEST
+
+START_TEST(unreadable)
+{
+	deny_calls(SYS_openat, EMFILE);
+	ck_err_says(procfs_check(), HT_ERR_SYS, "/proc/self/status");
+}
+END_TEST
+
+HT_SUITE("attach/target/procfs", our_own, of_what_we_start, another_ones, unreadable)
