@@ -8,6 +8,8 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -121,19 +123,46 @@ static struct ht_err *parse(int argc, char **argv, struct options *ret)
 	return cmd_one_operand(argc, argv, "trace file", &ret->path);
 }
 
-static struct ht_err *open_output(const struct options *options, FILE **ret)
+/* Where an export goes. */
+struct target {
+	FILE *file;
+	const char *path;
+	char *part; /* what will be renamed to `path`, when it is whole; NULL: written in place */
+};
+
+/* What was there stays until the new one is whole. */
+static int open_part(struct target *target)
 {
+	if (asprintf(&target->part, "%s.part-XXXXXX", target->path) < 0)
+		target->part = NULL;
+	return target->part ? mkostemp(target->part, O_CLOEXEC) : -1;
+}
+
+static int open_in_place(const struct target *target, int flags)
+{
+	return open(target->path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+}
+
+static struct ht_err *open_output(const struct options *options, int trace_fd, struct target *ret)
+{
+	struct stat trace, there;
+	*ret = (struct target){.path = options->out_path};
 	if (strcmp(options->out_path, "-") == 0) {
-		*ret = stdout;
+		ret->file = stdout;
 		return NULL;
 	}
-	int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
-	flags |= options->force ? O_TRUNC : O_EXCL;
-	int fd = open(options->out_path, flags, 0600);
+	bool exists = lstat(options->out_path, &there) == 0;
+	if (exists && fstat(trace_fd, &trace) == 0 && trace.st_ino == there.st_ino &&
+		trace.st_dev == there.st_dev)
+		return ht_err_new(HT_ERR_USAGE, "%s is the trace itself; name another file with -o",
+			options->out_path);
+	int fd = exists && options->force && S_ISREG(there.st_mode)
+			 ? open_part(ret)
+			 : open_in_place(ret, options->force ? 0 : O_EXCL);
 	if (fd < 0 && errno == EEXIST)
 		return ht_err_new(HT_ERR_USAGE, "%s exists; -f replaces it", options->out_path);
-	*ret = fd < 0 ? NULL : fdopen(fd, "w");
-	if (!*ret)
+	ret->file = fd < 0 ? NULL : fdopen(fd, "w");
+	if (!ret->file)
 		return ht_err_sys(errno, "cannot write %s", options->out_path);
 	return NULL;
 }
@@ -170,32 +199,39 @@ static struct ht_err *write_heaptrack(FILE *out, int fd, const struct options *o
 }
 
 /* Half an export would be taken for a whole one: it is removed, unless it is a device or a pipe. */
-static void close_output(FILE *out, const struct options *options, bool failed)
+static struct ht_err *close_output(struct target *target, struct ht_err *err)
 {
 	struct stat status;
-	if (failed && fstat(fileno(out), &status) == 0 && S_ISREG(status.st_mode))
-		unlink(options->out_path);
-	fclose(out);
+	const char *written = target->part ? target->part : target->path;
+	bool is_file = target->file && target->file != stdout &&
+		       fstat(fileno(target->file), &status) == 0 && S_ISREG(status.st_mode);
+	if (!err && target->part && rename(target->part, target->path) < 0)
+		err = ht_err_sys(errno, "cannot replace %s", target->path);
+	if (err && is_file)
+		unlink(written);
+	if (target->file && target->file != stdout)
+		fclose(target->file);
+	free(target->part);
+	return err;
 }
 
 struct ht_err *cmd_export(int argc, char **argv)
 {
 	struct options options;
-	FILE *out = NULL;
+	struct target target;
 	int fd;
 	struct ht_err *err = parse(argc, argv, &options);
 	if (!err)
 		err = cmd_open_trace(options.path, &fd);
 	if (err)
 		return err;
-	err = open_output(&options, &out);
+	err = open_output(&options, fd, &target);
 	if (!err) {
-		err = options.format == FORMAT_COLLAPSED ? write_collapsed(out, fd, &options)
-							 : write_heaptrack(out, fd, &options);
-		err = ht_err_first(err, cmd_flush(out, options.out_path));
+		err = options.format == FORMAT_COLLAPSED
+			      ? write_collapsed(target.file, fd, &options)
+			      : write_heaptrack(target.file, fd, &options);
+		err = ht_err_first(err, cmd_flush(target.file, options.out_path));
 	}
 	close(fd);
-	if (out && out != stdout)
-		close_output(out, &options, err != NULL);
-	return err;
+	return close_output(&target, err);
 }

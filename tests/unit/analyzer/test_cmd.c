@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/support/files.h"
 #include "tests/support/tmpdir.h"
 #include "tests/unit/analyzer/module_here.h"
 #include "tests/unit/analyzer/scene.h"
@@ -192,6 +193,47 @@ START_TEST(a_failed_export_leaves_no_file)
 }
 END_TEST
 
+static void check_content(const char *path, const char *want)
+{
+	char text[16] = "";
+	FILE *file = fopen(path, "r");
+	ck_assert_ptr_nonnull(file);
+	ck_assert_uint_gt(fread(text, 1, sizeof(text) - 1, file), 0);
+	fclose(file);
+	ck_assert_str_eq(text, want);
+}
+
+/* What -f is to replace is there until the new one is, and nothing beside it. */
+START_TEST(a_failed_export_keeps_what_was_there)
+{
+	char *trace = tmpdir_path("bad"), *path = tmpdir_path("out.txt");
+	fclose(fopen(trace, "w"));
+	FILE *file = fopen(path, "w");
+	ck_assert(fputs("mine", file) >= 0 && fclose(file) == 0);
+	char *directory = tmpdir_path("");
+	unsigned before = files_count(directory);
+	const char *const args[] = {
+		"export", trace, "--format", "collapsed", "-f", "-o", path, NULL};
+	ck_err(run(cmd_export, args, NULL), HT_ERR_FORMAT);
+	check_content(path, "mine");
+	ck_assert_uint_eq(files_count(directory), before);
+	free(directory);
+	free(trace);
+	free(path);
+}
+END_TEST
+
+START_TEST(an_export_does_not_replace_its_trace)
+{
+	char *trace = make_trace();
+	const char *const args[] = {
+		"export", trace, "--format", "collapsed", "-f", "-o", trace, NULL};
+	ck_err_says(run(cmd_export, args, NULL), HT_ERR_USAGE, "the trace itself");
+	ck_no_err(run(cmd_info, ARGS("info", trace), NULL));
+	free(trace);
+}
+END_TEST
+
 START_TEST(a_full_disk_is_an_error)
 {
 	char *trace = make_trace();
@@ -241,4 +283,5 @@ END_TEST
 HT_SUITE("analyzer/cmd", reports_have_two_faces, perf_maps_name_what_no_module_holds,
 	wrong_use_is_said_in_one_line, what_is_no_trace_is_named,
 	exports_do_not_overwrite_unless_told, a_failed_export_leaves_no_file,
+	a_failed_export_keeps_what_was_there, an_export_does_not_replace_its_trace,
 	a_full_disk_is_an_error, emitted_symbols_are_records)
