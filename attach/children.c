@@ -19,7 +19,9 @@ static void note_left(struct children_report *report, pid_t pid, const char *why
 	if (report->left < CHILDREN_NAMED_MAX)
 		report->named[report->left] = pid;
 	report->left++;
-	snprintf(report->why, sizeof(report->why), "%s", why);
+	/* A page that stays was explained when it was left: a second look finds just the page. */
+	if (why[0])
+		snprintf(report->why, sizeof(report->why), "%s", why);
 }
 
 /* `shares`: it runs in the target's own memory, so that what is mapped is the target's. */

@@ -239,6 +239,31 @@ START_TEST(stopped_child_is_named_beside_an_error)
 }
 END_TEST
 
+/* It is looked at again, since another one was cleaned: the reason is still that of the first look.
+ */
+START_TEST(child_that_keeps_addresses_is_named_with_the_reason)
+{
+	static const char *const commands[] = {"branch", "take", "branch", "forget"};
+	struct victim victim;
+	struct tap tap;
+	victim_start(&victim, (const char *[]){run_built("tests/targets/escape"), NULL});
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, "/escape");
+	for (size_t i = 0; i < HT_ARRAY_SIZE(commands); i++)
+		free(victim_ask(&victim, commands[i], ANSWER_MS));
+	kill(tap.run.pid, SIGINT);
+	ck_assert_int_eq(run_wait(&tap.run, ANSWER_MS), 6);
+	char *err = run_err(&tap.run);
+	ck_assert_msg(strstr(err, "1 children that it had forked: nothing is left"), "%s", err);
+	ck_assert_msg(strstr(err, "only forwards calls (") &&
+			      strstr(err, "pointers to allocator hooks remain"),
+		"%s", err);
+	free(err);
+	run_deinit(&tap.run);
+	victim_stop(&victim);
+}
+END_TEST
+
 static void become_nobody(void)
 {
 	if (getuid() == 0)
@@ -454,6 +479,7 @@ END_TEST
 
 HT_SUITE("integration/changes", children_outlive_the_capture, children_outlive_the_target,
 	target_becomes_a_daemon, stopped_child_is_named, stopped_child_is_named_beside_an_error,
+	child_that_keeps_addresses_is_named_with_the_reason,
 	child_that_may_not_be_inspected_is_named, children_are_recovered, storm_of_fork,
 	storm_of_vfork, storm_of_posix_spawn, storm_of_system, memory_is_shared,
 	a_process_that_comes_shares_the_memory, who_shares_the_memory_outlives_the_target,

@@ -12,12 +12,16 @@
  *      use frozen, thaw     calls through them; overwrites them
  *      reserve  maps a gigabyte of shared memory and leaves it alone
  *      lock     locks all memory, present and future
+ *      branch   a child waits for the end of this process, with what is kept now
  *      forget   overwrites all copies, the destructor included
  */
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
 
 #include "tests/targets/speak.h"
 
@@ -93,6 +97,19 @@ static void thaw(void)
 	*frozen = (struct pair){NULL, NULL};
 }
 
+static void branch(void)
+{
+	pid_t parent = getpid(), pid = fork();
+	if (pid < 0)
+		speak_fail("no child");
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		while (getppid() == parent)
+			pause();
+		_exit(0);
+	}
+}
+
 int main(void)
 {
 	struct pair volatile on_stack = {0};
@@ -107,6 +124,9 @@ int main(void)
 		} else if (!strcmp(command, "copy")) {
 			memcpy((void *)on_heap, (const void *)&table, sizeof(table));
 			answer("copied");
+		} else if (!strcmp(command, "branch")) {
+			branch();
+			answer("branched");
 		} else if (!strcmp(command, "atexit")) {
 			/* Its argument is the exit status: free(NULL). */
 			on_exit((void (*)(int, void *))(void *)free, NULL);
