@@ -5,6 +5,8 @@
 static enum codewalk_answer visit(void *context, const struct codewalk_instruction *instruction)
 {
 	(void)context;
+	if (instruction->kind == CODEWALK_SYSTEM)
+		return CODEWALK_LEAVE;
 	bool unseen = instruction->kind == CODEWALK_CALL && !instruction->direct;
 	return unseen || instruction->through_word ? CODEWALK_FOUND : CODEWALK_FOLLOW;
 }

@@ -4,12 +4,14 @@
 #ifdef HEAPTAP_ZYDIS
 
 #include <Zydis/Zydis.h>
+#include <sys/syscall.h>
 
 #define BLOCKS_MAX   2048u
 #define STEPS_MAX    16384u /* instructions */
 #define WINDOW_BYTES 256u
 
-#define NO_CALL ((size_t)-1)
+#define NO_CALL	  ((size_t)-1)
+#define NO_NUMBER ((int64_t)-1)
 
 /* Those that are called, and the one at which the walk begins. */
 struct function {
@@ -83,7 +85,21 @@ static bool decode(struct walk *walk, raddr_t at, ZydisDecodedInstruction *ret_h
 		walk->window_bytes - skip, ret_head, ret_operand));
 }
 
-static enum codewalk_kind kind_of(const ZydisDecodedInstruction *head)
+static bool is_trap(const ZydisDecodedInstruction *head)
+{
+	switch (head->mnemonic) {
+	case ZYDIS_MNEMONIC_UD0:
+	case ZYDIS_MNEMONIC_UD1:
+	case ZYDIS_MNEMONIC_UD2:
+	case ZYDIS_MNEMONIC_HLT: /* as libraries of C end what cannot go on */
+		return true;
+	default:
+		return head->meta.category == ZYDIS_CATEGORY_INTERRUPT;
+	}
+}
+
+/* `number`: of the system call that would be made by the next instruction. */
+static enum codewalk_kind kind_of(const ZydisDecodedInstruction *head, int64_t number)
 {
 	ZydisInstructionCategory category = head->meta.category;
 	if (category == ZYDIS_CATEGORY_UNCOND_BR)
@@ -92,9 +108,33 @@ static enum codewalk_kind kind_of(const ZydisDecodedInstruction *head)
 		return CODEWALK_BRANCH;
 	if (category == ZYDIS_CATEGORY_CALL)
 		return CODEWALK_CALL;
-	bool ends = category == ZYDIS_CATEGORY_RET || category == ZYDIS_CATEGORY_INTERRUPT ||
-		    head->mnemonic == ZYDIS_MNEMONIC_UD2;
-	return ends ? CODEWALK_END : CODEWALK_PLAIN;
+	if (category == ZYDIS_CATEGORY_SYSCALL) {
+		bool ends = number == SYS_exit || number == SYS_exit_group ||
+			    number == SYS_rt_sigreturn;
+		return ends ? CODEWALK_END
+			    : (number == NO_NUMBER ? CODEWALK_SYSTEM : CODEWALK_PLAIN);
+	}
+	return category == ZYDIS_CATEGORY_RET || is_trap(head) ? CODEWALK_END : CODEWALK_PLAIN;
+}
+
+/* Of a system call behind the instruction, if it was `number` before it. */
+static int64_t number_behind(const ZydisDecodedInstruction *head,
+	const ZydisDecodedOperand operand[ZYDIS_MAX_OPERAND_COUNT], int64_t number)
+{
+	if (head->meta.category == ZYDIS_CATEGORY_CALL)
+		return NO_NUMBER;
+	for (size_t i = 0; i < head->operand_count; i++) {
+		if (operand[i].type != ZYDIS_OPERAND_TYPE_REGISTER ||
+			!(operand[i].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) ||
+			ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64,
+				operand[i].reg.value) != ZYDIS_REGISTER_RAX)
+			continue;
+		return head->mnemonic == ZYDIS_MNEMONIC_MOV && operand[0].size >= 32 &&
+				       operand[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE
+			       ? operand[1].imm.value.s
+			       : NO_NUMBER;
+	}
+	return number;
 }
 
 static bool leads_on(enum codewalk_kind kind)
@@ -135,13 +175,14 @@ static bool visit_block(struct walk *walk, const struct block *block)
 {
 	const struct codewalk *codewalk = walk->codewalk;
 	raddr_t at = block->at;
+	int64_t number = NO_NUMBER;
 	for (; walk->steps > 0; walk->steps--) {
 		ZydisDecodedInstruction head;
 		ZydisDecodedOperand operand[ZYDIS_MAX_OPERAND_COUNT];
 		if (!decode(walk, at, &head, operand))
 			break;
 		struct codewalk_instruction instruction = {
-			.at = at, .bytes = head.length, .kind = kind_of(&head)};
+			.at = at, .bytes = head.length, .kind = kind_of(&head, number)};
 		if (leads_on(instruction.kind))
 			read_target(&head, &operand[0], &instruction);
 		enum codewalk_answer answer =
@@ -156,6 +197,7 @@ static bool visit_block(struct walk *walk, const struct block *block)
 		if (instruction.kind == CODEWALK_JUMP || instruction.kind == CODEWALK_END ||
 			answer == CODEWALK_LEAVE)
 			return false;
+		number = number_behind(&head, operand, number);
 		at += head.length;
 	}
 	walk->cut = true;

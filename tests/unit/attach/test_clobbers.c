@@ -29,6 +29,19 @@ FUNCTION(gives_up_elsewhere, "test %rdi, %rdi\n je 1f\n jmp gives_up\n 1: call g
 FUNCTION(checking, "test %rdi, %rdi\n je 1f\n ret\n 1: call gives_up\n call *%rax\n ret")
 FUNCTION(checking_elsewhere, "call leaf\n call gives_up_elsewhere\n call *%rax\n ret")
 FUNCTION(returning_late, "call 1f\n call *%rax\n ret\n 1: call 2f\n jmp leaf\n 2: call leaf\n ret")
+FUNCTION(exits, "mov $231, %eax\n mov $1, %edi\n syscall")
+FUNCTION(behind_exit, "ret")
+FUNCTION(exits_its_thread, "mov $60, %rax\n test %rdi, %rdi\n jz 1f\n mov %rdi, %rsi\n 1: syscall")
+FUNCTION(behind_exit_of_thread, "ret")
+FUNCTION(halts, "hlt\n call *%rax\n ret")
+FUNCTION(traps_with_a_reason, "ud1 2(%eax), %eax\n call *%rax\n ret")
+FUNCTION(ends_by_exit, "mov $60, %eax\n syscall\n call *%rax\n ret")
+FUNCTION(checking_by_exit, "test %rdi, %rdi\n je 1f\n ret\n 1: call exits\n call *%rax\n ret")
+FUNCTION(checking_by_exit_of_thread, "call exits_its_thread\n call *%rax\n ret")
+FUNCTION(calls_what_is_asked, "mov %rdi, %rax\n syscall\n call *%rax\n ret")
+FUNCTION(forgets_its_number, "mov $9, %eax\n call leaf\n syscall\n call *%rax\n ret")
+FUNCTION(asks_for_memory, "mov $9, %eax\n xor %edi, %edi\n syscall\n cmp $-4095, %rax\n jae 1f\n"
+			  " ret\n 1: call *%rdi\n ret")
 const void *some_word;
 
 static size_t read_own(void *context, raddr_t addr, uint8_t *buffer, size_t bytes)
@@ -84,6 +97,27 @@ START_TEST(behind_what_does_not_return)
 }
 END_TEST
 
+/* So with a call of the system that does not return, or of which nobody knows whether it does. */
+START_TEST(behind_a_call_of_the_system)
+{
+	ck_need(bridge_is_supported());
+	ck_assert(!all(ends_by_exit));
+	ck_assert(!all(checking_by_exit));
+	ck_assert(!all(checking_by_exit_of_thread));
+	ck_assert(!all(calls_what_is_asked));
+	ck_assert(!all(forgets_its_number));
+	ck_assert(all(asks_for_memory));
+}
+END_TEST
+
+START_TEST(behind_what_traps)
+{
+	ck_need(bridge_is_supported());
+	ck_assert(!all(halts));
+	ck_assert(!all(traps_with_a_reason));
+}
+END_TEST
+
 START_TEST(what_cannot_be_read)
 {
 	ck_assert(!clobbers_all(read_nothing, NULL, (raddr_t)(uintptr_t)by_word));
@@ -91,4 +125,5 @@ START_TEST(what_cannot_be_read)
 END_TEST
 
 HT_SUITE("attach/inject/clobbers", who_calls_nothing_unseen, who_calls_what_nobody_has_seen,
-	behind_what_does_not_return, what_cannot_be_read)
+	behind_what_does_not_return, behind_a_call_of_the_system, behind_what_traps,
+	what_cannot_be_read)
