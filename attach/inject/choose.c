@@ -78,17 +78,34 @@ void choose_threads_deinit(struct choose_threads *threads)
 	*threads = (struct choose_threads){0};
 }
 
-/* The unused file bytes behind an executable segment; none: 0 bytes. */
-static struct choose_slack slack_behind(const struct module *module,
-	const struct module_segment *segment, const struct proc_maps *maps)
+/* The stub reads itself: code that may only be run (a protection key) kills it. */
+static bool may_hold_stub(const struct proc_map *map)
 {
-	raddr_t end = module->bias + segment->vaddr + segment->memsz;
-	raddr_t lo = ht_align_up(end, SLACK_ALIGN);
-	raddr_t hi = ht_align_up(end, HT_PAGE_BYTES);
-	const struct proc_map *map = proc_maps_find(maps, lo);
+	return map && map->read && map->exec && !map->write && !map->shared && map->inode;
+}
+
+/* Where what follows the segment in its last page ends: with that page, or where the next segment
+ * begins in it. */
+static raddr_t end_of_rest(const struct module *module, size_t index)
+{
+	const struct module_segment *segment = &module->segment[index];
+	uint64_t hi = ht_align_up(segment->vaddr + segment->memsz, HT_PAGE_BYTES);
+
+	if (index + 1 < module->segment_count && module->segment[index + 1].vaddr < hi)
+		hi = module->segment[index + 1].vaddr;
+	return module->bias + hi;
+}
+
+/* The unused file bytes behind an executable segment; none: 0 bytes. */
+static struct choose_slack slack_behind(
+	const struct module *module, size_t index, const struct proc_maps *maps)
+{
+	const struct module_segment *segment = &module->segment[index];
+	raddr_t lo = ht_align_up(module->bias + segment->vaddr + segment->memsz, SLACK_ALIGN);
+	raddr_t hi = end_of_rest(module, index);
 
 	if (module->vdso || !(segment->flags & PF_X) || (segment->flags & PF_W) || hi <= lo ||
-		!map || !map->exec || map->write || map->shared || !map->inode)
+		!may_hold_stub(proc_maps_find(maps, lo)))
 		return (struct choose_slack){0};
 	return (struct choose_slack){.addr = lo, .bytes = hi - lo};
 }
@@ -100,8 +117,7 @@ static struct choose_slack slack_spent(const struct module *module, const struct
 		hi = module->spent + module->spent_bytes;
 	const struct proc_map *map = proc_maps_find(maps, lo);
 
-	if (!module->spent_bytes || hi <= lo || !map || hi > map->hi || !map->exec || map->write ||
-		map->shared || !map->inode)
+	if (!module->spent_bytes || hi <= lo || !may_hold_stub(map) || hi > map->hi)
 		return (struct choose_slack){0};
 	return (struct choose_slack){
 		.addr = lo, .bytes = hi - lo, .left = module->natives.start.return_to};
@@ -121,7 +137,7 @@ static bool slack_at(const struct module *module, const struct proc_maps *maps, 
 {
 	if (index > module->segment_count)
 		return false;
-	*ret = index < module->segment_count ? slack_behind(module, &module->segment[index], maps)
+	*ret = index < module->segment_count ? slack_behind(module, index, maps)
 					     : slack_spent(module, maps);
 	return true;
 }

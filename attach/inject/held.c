@@ -161,8 +161,8 @@ struct ht_err *held_slack_runs(const struct proc *proc, const struct remote_slac
 
 	if (err)
 		return err;
-	bool runs = proc_lookup_find(&lookup, slack->addr, &map) && map.exec && !map.shared &&
-		    map.hi - slack->addr >= slack->bytes;
+	bool runs = proc_lookup_find(&lookup, slack->addr, &map) && map.read && map.exec &&
+		    !map.shared && map.hi - slack->addr >= slack->bytes;
 	proc_lookup_end(&lookup);
 	return runs ? NULL : slack_is_lost(proc, slack);
 }

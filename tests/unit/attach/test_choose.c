@@ -197,6 +197,9 @@ START_TEST(the_longest_slack_is_taken)
 	map[1].exec = false;
 	ck_err(choose_slack(&modules, &maps, 0xbc0, &slack), HT_ERR_REFUSED);
 	map[1] = good;
+	map[1].read = false;
+	ck_err(choose_slack(&modules, &maps, 0xbc0, &slack), HT_ERR_REFUSED);
+	map[1] = good;
 	map[1].write = true;
 	ck_err(choose_slack(&modules, &maps, 0xbc0, &slack), HT_ERR_REFUSED);
 	map[1] = good;
@@ -235,6 +238,28 @@ START_TEST(text_that_fills_its_page_has_no_slack)
 	module.segment[1].memsz = 0x1fc0;
 	ck_no_err(choose_slack(&modules, &maps, 64, &slack));
 	ck_assert_uint_eq(slack.addr, 0x102fc0);
+}
+END_TEST
+
+/* Segments need not begin in pages of their own: the code of another one is no rest. */
+START_TEST(what_shares_the_last_page_is_left_alone)
+{
+	struct module module = text_module(0x100000, 0x1401);
+	struct proc_map map[] = {text_map(0x101000, 0x103000)};
+	struct modules modules = {.module = &module, .count = 1};
+	struct proc_maps maps = {.map = map, .count = 1};
+	struct choose_slack slack;
+
+	module.segment[2] = (struct module_segment){
+		.vaddr = 0x2800, .memsz = 0x780, .filesz = 0x780, .flags = PF_R | PF_X};
+	module.segment_count = 3;
+	ck_err(choose_slack(&modules, &maps, 0x3c1, &slack), HT_ERR_REFUSED);
+	ck_no_err(choose_slack(&modules, &maps, 0x3c0, &slack));
+	ck_assert_uint_eq(slack.addr, 0x102440);
+	ck_assert(!choose_is_slack(&modules, &maps, 0x102800, 1));
+	ck_assert(choose_is_slack(&modules, &maps, 0x102f80, 0x80));
+	module.segment[2].vaddr = 0x2401;
+	ck_assert(!choose_is_slack(&modules, &maps, 0x102440, 1));
 }
 END_TEST
 
@@ -345,5 +370,5 @@ END_TEST
 
 HT_SUITE("attach/inject/choose", threads_that_are_disturbed_least_come_first,
 	a_process_that_is_gone, the_longest_slack_is_taken, text_that_fills_its_page_has_no_slack,
-	spent_code_is_the_second_choice, ranges_are_free, an_empty_space_has_room,
-	a_full_space_is_refused, the_range_of_a_real_process)
+	what_shares_the_last_page_is_left_alone, spent_code_is_the_second_choice, ranges_are_free,
+	an_empty_space_has_room, a_full_space_is_refused, the_range_of_a_real_process)
