@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <linux/io_uring.h>
+#include <linux/kvm.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -18,6 +19,7 @@
 #include "attach/target/memory.h"
 
 #define PIECES_MAX 64u
+#define TERMINALS  0x54 /* the type of their requests, and of FIONREAD and the like */
 
 static enum stopcost timed(bool has_timeout)
 {
@@ -141,9 +143,15 @@ static bool is_partial(const struct proc *proc, pid_t tid, const struct proc_sys
 	}
 }
 
-/* tcdrain(3) and its like, until a serial line has sent everything: EINTR for any stop. */
-static bool waits_for_output(uint64_t request)
+/* A driver makes of a stop what it likes: EINTR, a part, the end of a block device (NBD_DO_IT). One
+ * of a terminal goes on, but for tcdrain(3) and its like: EINTR for any stop until a serial line
+ * has sent everything. */
+static enum stopcost of_ioctl(uint64_t request)
 {
+	if ((uint32_t)request == KVM_RUN)
+		return STOPCOST_REPEAT;
+	if ((request >> 8 & 0xff) != TERMINALS)
+		return STOPCOST_NEVER;
 	switch (request & 0xffff) {
 	case TCSBRK:
 	case TCSBRKP:
@@ -153,9 +161,9 @@ static bool waits_for_output(uint64_t request)
 	case TCSETSF:
 	case 0x542c: /* TCSETSW2 */
 	case 0x542d: /* TCSETSF2 */
-		return true;
+		return STOPCOST_NEVER;
 	default:
-		return false;
+		return STOPCOST_RESTART;
 	}
 }
 
@@ -180,7 +188,7 @@ static enum stopcost of_call(
 	case SYS_fallocate:
 		return STOPCOST_NEVER;
 	case SYS_ioctl:
-		return waits_for_output(call->arg[1]) ? STOPCOST_NEVER : STOPCOST_RESTART;
+		return of_ioctl(call->arg[1]);
 	case SYS_nanosleep:
 		return restarted(true, filtered);
 	case SYS_clock_nanosleep:

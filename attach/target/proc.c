@@ -133,12 +133,18 @@ static struct ht_err *task_lives(const struct proc *proc, const char *path, bool
 	return err;
 }
 
+static bool is_called(const struct stat_fields *stat, const char *beginning)
+{
+	return strncmp(stat->name, beginning, strlen(beginning)) == 0;
+}
+
 /* By flags, which no program can set, and which meant something else in older kernels; and by the
- * names that the kernel gives. */
+ * names that the kernel gives: those of io_uring, and of a virtual machine (vhost, KVM). */
 static bool is_worker(const struct stat_fields *stat)
 {
-	return (stat->flags & PF_IO_WORKER && strncmp(stat->name, "iou-", 4) == 0) ||
-	       (stat->flags & PF_USER_WORKER && strncmp(stat->name, "vhost-", 6) == 0);
+	return (stat->flags & PF_IO_WORKER && is_called(stat, "iou-")) ||
+	       (stat->flags & PF_USER_WORKER &&
+		       (is_called(stat, "vhost-") || is_called(stat, "kvm-nx-")));
 }
 
 struct ht_err *proc_is_worker(const struct proc *proc, pid_t tid, bool *ret)

@@ -4,6 +4,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/kvm.h>
 #include <linux/rseq.h>
 #include <sched.h>
 #include <signal.h>
@@ -28,9 +29,9 @@ enum { ERESTARTSYS = 512, ERESTARTNOINTR = 513, ERESTARTNOHAND = 514, ERESTART_R
 /* Calls that return EINTR after a mere stop, and that may be made again because EINTR means that
  * they did nothing. Measured; see attach/DESIGN.md. select and ppoll do where they cannot write the
  * time that is left. */
-static bool repeats_after_eintr(long nr)
+static bool repeats_after_eintr(const struct user_regs_struct *regs)
 {
-	switch (nr) {
+	switch (regs_call(regs)) {
 	case SYS_epoll_wait:
 	case SYS_epoll_pwait:
 	case SYS_epoll_pwait2:
@@ -63,6 +64,9 @@ static bool repeats_after_eintr(long nr)
 	case SYS_msgrcv:
 	case SYS_msgsnd:
 		return true;
+	case SYS_ioctl:
+		/* A guest's processor goes on where it was. */
+		return (uint32_t)regs_arg(regs, 1) == KVM_RUN;
 	default:
 		return false;
 	}
@@ -70,8 +74,7 @@ static bool repeats_after_eintr(long nr)
 
 static bool eintr_by_our_stop(const struct user_regs_struct *regs)
 {
-	return regs_call(regs) >= 0 && regs_result(regs) == -EINTR &&
-	       repeats_after_eintr(regs_call(regs));
+	return regs_call(regs) >= 0 && regs_result(regs) == -EINTR && repeats_after_eintr(regs);
 }
 
 struct user_regs_struct tracee_resume_regs(const struct user_regs_struct *stopped, bool filtered)

@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <linux/io_uring.h>
+#include <linux/kvm.h>
 #include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -407,7 +409,72 @@ START_TEST(workers_of_a_polled_io_uring)
 }
 END_TEST
 
+/* --- a virtual machine ---------------------------------------------------------------------------
+ */
+
+#define GUEST_AT 0x1000u
+
+static int make_guest(struct kvm_run **ret)
+{
+	static const uint8_t code[] = {0x66, 0xb9, 0, 0, 4, 0, /* mov $0x40000, %ecx */
+		0x66, 0x49,				       /* 1: dec %ecx */
+		0x75, 0xfc,				       /* jnz 1b */
+		0xe6, 0x10,				       /* out %al, $0x10 */
+		0xeb, 0xf2};				       /* jmp, to the beginning */
+	int kvm = open("/dev/kvm", O_RDWR | O_CLOEXEC), vm = ioctl(kvm, KVM_CREATE_VM, 0);
+	uint8_t *memory = mmap(
+		NULL, HT_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct kvm_userspace_memory_region region = {.guest_phys_addr = GUEST_AT,
+		.memory_size = HT_PAGE_BYTES,
+		.userspace_addr = (uint64_t)(uintptr_t)memory};
+	struct kvm_regs regs = {.rip = GUEST_AT, .rflags = 2};
+	struct kvm_sregs sregs;
+
+	memcpy(memory, code, sizeof(code));
+	int cpu = ioctl(vm, KVM_CREATE_VCPU, 0), bytes = ioctl(kvm, KVM_GET_VCPU_MMAP_SIZE, 0);
+	if (cpu < 0 || bytes <= 0 || ioctl(vm, KVM_SET_USER_MEMORY_REGION, &region) < 0 ||
+		ioctl(cpu, KVM_GET_SREGS, &sregs) < 0)
+		return -1;
+	sregs.cs.base = sregs.cs.selector = 0;
+	*ret = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, cpu, 0);
+	return ioctl(cpu, KVM_SET_SREGS, &sregs) || ioctl(cpu, KVM_SET_REGS, &regs) ? -1 : cpu;
+}
+
+static void run_guest(const void *arg)
+{
+	struct kvm_run *run;
+	int cpu = make_guest(&run);
+	(void)arg;
+	bool runs = cpu >= 0 && ioctl(cpu, KVM_RUN, 0) == 0 && run->exit_reason == KVM_EXIT_IO;
+	child_ready(runs);
+	while (runs && ioctl(cpu, KVM_RUN, 0) == 0 && run->exit_reason == KVM_EXIT_IO)
+		free(malloc(1));
+}
+
+/* The thread that a virtual machine gets from the kernel runs nothing of the program's, and its
+ * guest does not notice that it is stopped. */
+START_TEST(a_virtual_machine)
+{
+	struct child child = child_fork(run_guest, NULL);
+	struct tap tap;
+	if (!child.value) {
+		printf("skipped: stub_thread: KVM is not there\n");
+		child_kill(&child);
+		return;
+	}
+	struct procsnap *before = procsnap_take(child.pid, 0);
+	tap_start(&tap, child.pid, (const char *[]){"--symbolize", "later", NULL});
+	tap_wait_any(&tap);
+	json_t *attach = tap_stop(&tap, 0);
+	tap_check_clean(attach);
+	json_decref(attach);
+	procsnap_verify(before, child.pid);
+	ck_assert(!strchr("ZX", child_state(child.pid)));
+	child_kill(&child);
+}
+END_TEST
+
 HT_SUITE("integration/stub_thread", forked_in_an_attempt_that_was_given_up,
 	a_table_of_descriptors_of_its_own, a_table_of_descriptors_of_its_own_while_tapped,
 	the_oldest_left_has_a_table_of_its_own, the_youngest_left_has_a_table_of_its_own,
-	workers_of_io_uring, workers_of_a_polled_io_uring)
+	workers_of_io_uring, workers_of_a_polled_io_uring, a_virtual_machine)

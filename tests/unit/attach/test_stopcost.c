@@ -6,6 +6,8 @@
 #include <linux/filter.h>
 #include <linux/futex.h>
 #include <linux/io_uring.h>
+#include <linux/kvm.h>
+#include <linux/nbd.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -126,6 +128,8 @@ START_TEST(what_may_have_done_a_part_is_not_stopped)
 		{SYS_ioctl, {NONE, TCSBRK, 1}, true},
 		{SYS_ioctl, {NONE, 0x402c542c}, true}, /* TCSETSW2 */
 		{SYS_ioctl, {NONE, TCGETS}, false},
+		{SYS_ioctl, {NONE, NBD_DO_IT}, true},
+		{SYS_ioctl, {NONE, KVM_RUN}, false},
 	};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(row); i++) {
 		const uint64_t *a = row[i].arg;

@@ -2,6 +2,7 @@
 #include "attach/target/tracee.h"
 
 #include <errno.h>
+#include <linux/kvm.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -502,6 +503,22 @@ START_TEST(restarts_are_spelled_out)
 }
 END_TEST
 
+/* Of the calls of drivers one alone. */
+START_TEST(a_guest_goes_on_running)
+{
+	static const unsigned long request[] = {KVM_RUN, KVM_RUN + 1};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(request); i++) {
+		const struct user_regs_struct stopped = {.orig_rax = SYS_ioctl,
+			.rax = -(unsigned long)EINTR,
+			.rsi = request[i],
+			.rip = 0x1000};
+		struct user_regs_struct got = tracee_resume_regs(&stopped, false);
+		ck_assert_uint_eq(got.rip, i ? 0x1000 : 0x1000 - REGS_SYSCALL_BYTES);
+		ck_assert_uint_eq(got.rax, i ? stopped.rax : SYS_ioctl);
+	}
+}
+END_TEST
+
 /* A restart that is spelled out is one: the thread sleeps again. */
 START_TEST(spelled_out_restarts_work)
 {
@@ -577,4 +594,5 @@ HT_SUITE("attach/target/tracee", blocked_calls_do_not_notice,
 	a_thread_that_ends_while_it_is_asked_is_gone, a_traced_thread_is_refused,
 	a_thread_in_vfork_is_busy, a_thread_goes_on_from_given_registers,
 	a_thread_runs_while_it_is_traced, a_thread_that_ends_while_it_runs_is_an_error,
-	restarts_are_spelled_out, spelled_out_restarts_work, restartable_sequences)
+	restarts_are_spelled_out, a_guest_goes_on_running, spelled_out_restarts_work,
+	restartable_sequences)
