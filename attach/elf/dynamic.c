@@ -13,6 +13,7 @@ struct raw {
 	uint64_t rela, relasz, relaent, relacount;
 	uint64_t jmprel, pltrelsz, pltrel;
 	uint64_t hash, gnu_hash;
+	uint64_t verdefs;
 };
 
 static void entry_take(const Elf64_Dyn *entry, struct raw *raw)
@@ -34,6 +35,7 @@ static void entry_take(const Elf64_Dyn *entry, struct raw *raw)
 		{DT_PLTREL, offsetof(struct raw, pltrel)},
 		{DT_HASH, offsetof(struct raw, hash)},
 		{DT_GNU_HASH, offsetof(struct raw, gnu_hash)},
+		{DT_VERDEFNUM, offsetof(struct raw, verdefs)},
 	};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(wanted); i++)
 		if (entry->d_tag == wanted[i].tag)
@@ -108,6 +110,7 @@ struct ht_err *dynamic_read(
 	ret->gnu_hash = locate(module, raw.gnu_hash, 4 * sizeof(uint32_t));
 	if (raw.relaent == sizeof(Elf64_Rela))
 		ret->rela = without_relative(table_at(module, raw.rela, raw.relasz), raw.relacount);
+	ret->has_versions = raw.verdefs != 0;
 	if (raw.pltrel == DT_RELA)
 		ret->jmprel = table_at(module, raw.jmprel, raw.pltrelsz);
 	return NULL;

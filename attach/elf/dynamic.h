@@ -22,6 +22,7 @@ struct dynamic {
 	struct dynamic_table strtab;
 	raddr_t symtab; /* its length is not recorded; it ends before `hi` */
 	raddr_t hash, gnu_hash;
+	bool has_versions; /* of its own names: a reference to another one is not bound to it */
 };
 
 HT_MUST_CHECK

@@ -155,39 +155,65 @@ static struct ht_err *is_audited(struct scope *scope, bool *ret)
 	return err;
 }
 
+/* Those that define a name, as one module sees them. */
+struct definitions {
+	const struct module *first;
+	size_t count, with_versions;
+};
+
+static struct ht_err *find_definitions(
+	struct scope *scope, const struct module *module, uint32_t number, struct definitions *ret)
+{
+	*ret = (struct definitions){0};
+	for (size_t i = 0; i < scope->modules->count; i++) {
+		const struct module *other = &scope->modules->module[i];
+		const struct scope_name *name;
+		if (!in_sight(module, other))
+			continue;
+		struct ht_err *err = scope_name(scope, other, number, &name);
+		if (err)
+			return err;
+		if (!is_defined(name))
+			continue;
+		const struct dynamic *dynamic = &scope->tables[i].dynamic;
+		ret->count++;
+		ret->with_versions += dynamic->has_versions;
+		if (!ret->first || other->order < ret->first->order)
+			ret->first = other;
+	}
+	return NULL;
+}
+
+/* Is the first one it, whoever refers to the name? One without versions suits every reference, one
+ * with versions those that name no other library's. */
+static bool is_first_certain(const struct scope *scope, const struct definitions *found)
+{
+	const struct dynamic *first = &scope->tables[found->first - scope->modules->module].dynamic;
+	return found->first->initial && (!first->has_versions || found->with_versions == 1);
+}
+
 struct ht_err *scope_bind(
 	struct scope *scope, const struct module *module, uint32_t number, raddr_t *ret)
 {
-	const struct module *first = NULL;
+	struct definitions found;
 	const struct scope_name *name;
-	size_t count = 0;
 	bool audited;
 
 	*ret = 0;
 	struct ht_err *err = is_audited(scope, &audited);
 	if (err || audited)
 		return err;
-	for (size_t i = 0; i < scope->modules->count; i++) {
-		const struct module *other = &scope->modules->module[i];
-		if (!in_sight(module, other))
-			continue;
-		err = scope_name(scope, other, number, &name);
-		if (err)
-			return err;
-		if (!is_defined(name))
-			continue;
-		count++;
-		if (!first || other->order < first->order)
-			first = other;
-	}
-	if (!first)
-		return NULL;
+	err = find_definitions(scope, module, number, &found);
+	if (err || !found.first)
+		return err;
+	const struct module *first = found.first;
 	err = scope_name(scope, module, number, &name);
 	if (err)
 		return err;
 	/* With DT_SYMBOLIC its own definition would come before all others. */
 	bool own_first = first != module && is_defined(name);
-	if (count > 1 && !(module->initial && first->initial && module->order && !own_first))
+	if (found.count > 1 && !(module->initial && module->order && !own_first &&
+				       is_first_certain(scope, &found)))
 		return NULL;
 	err = scope_name(scope, first, number, &name);
 	if (!err)

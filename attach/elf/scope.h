@@ -52,8 +52,9 @@ struct ht_err *scope_usable_size(struct scope *scope, const struct module *modul
  * The function that the dynamic linker would bind a reference of `module` to, when that is certain:
  * the only one in its namespace; or the first one, for a module that was loaded with the program,
  * whose names are looked up in load order. 0 otherwise: a library loaded later may prefer its own
- * (RTLD_DEEPBIND), and to bind it to another allocator would mix their blocks; and an auditor
- * (LD_AUDIT) may bind any name to a function of its own.
+ * (RTLD_DEEPBIND), and one that is first may have the name in another version; to bind to another
+ * allocator would mix their blocks. And an auditor (LD_AUDIT) may bind any name to a function of
+ * its own.
  */
 HT_MUST_CHECK
 struct ht_err *scope_bind(

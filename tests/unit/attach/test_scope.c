@@ -115,6 +115,33 @@ START_TEST(its_own_definition_behind_another)
 }
 END_TEST
 
+/* In the place of an entry that says nothing here. */
+static void say(size_t library, Elf64_Sxword tag, uint64_t value)
+{
+	elfwriter_open(&writer[library]);
+	Elf64_Dyn *entry = elfwriter_dynamic(&writer[library], DT_RELACOUNT);
+	*entry = (Elf64_Dyn){.d_tag = tag, .d_un.d_val = value};
+}
+
+/* malloc@OWN_1.0 is not what malloc@GLIBC_2.2.5 is bound to, whichever is first. */
+START_TEST(versions_tell_names_apart)
+{
+	setup();
+	raddr_t addr = define(FIRST, "malloc", 16);
+	define(SECOND, "malloc", 32);
+	say(SECOND, DT_VERDEFNUM, 2);
+	look();
+	ck_assert_uint_eq(bound(PROGRAM, ABI_HOOK_MALLOC), addr);
+	say(FIRST, DT_VERDEFNUM, 2);
+	ck_assert_uint_eq(bound_anew(PROGRAM, ABI_HOOK_MALLOC), 0);
+	elfwriter_open(&writer[SECOND]);
+	elfwriter_dynamic(&writer[SECOND], DT_VERDEFNUM)->d_tag = DT_RELACOUNT;
+	elfwriter_dynamic(&writer[SECOND], DT_RELACOUNT)->d_un.d_val = 0;
+	ck_assert_uint_eq(bound_anew(PROGRAM, ABI_HOOK_MALLOC), addr);
+	scope_deinit(&scope);
+}
+END_TEST
+
 START_TEST(one_that_came_later_is_not_the_first)
 {
 	setup();
@@ -278,7 +305,8 @@ START_TEST(lookups_come_to_an_end)
 END_TEST
 
 HT_SUITE("attach/elf/scope", the_only_definition, the_first_in_load_order,
-	its_own_definition_behind_another, one_that_came_later_is_not_the_first,
-	names_stay_in_their_namespace, an_auditor_binds_as_it_likes, what_is_in_no_list_is_not_seen,
-	what_is_no_plain_function, several_of_one_name, each_name_is_looked_up_once,
-	what_measures_blocks_is_looked_up_once, lookups_come_to_an_end)
+	its_own_definition_behind_another, versions_tell_names_apart,
+	one_that_came_later_is_not_the_first, names_stay_in_their_namespace,
+	an_auditor_binds_as_it_likes, what_is_in_no_list_is_not_seen, what_is_no_plain_function,
+	several_of_one_name, each_name_is_looked_up_once, what_measures_blocks_is_looked_up_once,
+	lookups_come_to_an_end)
