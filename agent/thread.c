@@ -39,6 +39,8 @@ static void slot_adopt(const struct abi_config *config, struct abi_slot *slot)
 	store_release(&head->incarnation, odd);
 	store_release(&head->tid, tid_now(config, slot));
 	store_release(&head->abandoned, 0);
+	store_release(&head->unbooked_lo, 0);
+	store_release(&head->unbooked_hi, 0);
 	store_release(&head->incarnation, odd + 1);
 	stream_announce(config, slot);
 }
@@ -187,6 +189,15 @@ static bool called_by_allocator(
 	return depth < THREAD_SELF_CALL_BYTES;
 }
 
+/* No slot tells of the hook entered at `sp`, which may be on a stack of its own, and wait there. */
+static void note_unbooked(struct abi_slot_head *outer, uint64_t sp)
+{
+	if (!outer->unbooked_hi || sp < outer->unbooked_lo)
+		store_release(&outer->unbooked_lo, sp);
+	if (sp > outer->unbooked_hi)
+		store_release(&outer->unbooked_hi, sp);
+}
+
 /* The slow part of thread_enter: the thread's first slot is busy. */
 static HT_NOINLINE struct abi_slot *slot_nested(const struct abi_thunk *self,
 	const struct thread_frame *frame, struct abi_slot *outer, uint64_t key)
@@ -207,11 +218,13 @@ static HT_NOINLINE struct abi_slot *slot_nested(const struct abi_thunk *self,
 		if (called_by_allocator(self, slot, frame))
 			return NULL;
 		if (++level == ABI_NEST_MAX) {
+			note_unbooked(&outer->head, sp);
 			count_add(&outer->head.lost[ABI_LOSS_NESTED], 1);
 			return NULL;
 		}
 		slot = slot_find(config, key + level);
 		if (!slot) {
+			note_unbooked(&outer->head, sp);
 			count_add(&outer->head.lost[ABI_LOSS_SLOT_FULL], 1);
 			return NULL;
 		}

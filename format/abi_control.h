@@ -380,6 +380,9 @@ struct abi_slot_head {
 	uint64_t mappings; /* events of mappings, committed; not among `events` [A] */
 
 	uint64_t abandoned; /* hooks of this thread that were taken for left by a jump [A] */
+	/* Between which stack pointers hooks of this thread began that have no slot, so that no
+	 * entry_sp tells where they are (a coroutine may wait in one); 0, 0: there were none [A] */
+	uint64_t unbooked_lo, unbooked_hi;
 
 	_Alignas(64) struct abi_sampler sampler;
 };

@@ -60,6 +60,20 @@ enum quiesce_books books_of(void *context, pid_t tid)
 	return books_tell_all(books->image) ? state : QUIESCE_UNKNOWN;
 }
 
+/* Where hooks without a slot began: which of them is over is not known. */
+static size_t unbooked_frames(const struct abi_slot_head *head, struct quiesce_frame *ret)
+{
+	raddr_t sp[] = {__atomic_load_n(&head->unbooked_lo, __ATOMIC_ACQUIRE),
+		__atomic_load_n(&head->unbooked_hi, __ATOMIC_ACQUIRE)};
+	size_t count = 0;
+	for (size_t i = 0; i < HT_ARRAY_SIZE(sp); i++)
+		if (sp[i])
+			ret[count++] = (struct quiesce_frame){.sp = sp[i],
+				.thread_pointer = head->key & ~15ull,
+				.unfollowed = true};
+	return count;
+}
+
 size_t books_frames(
 	void *context, pid_t tid, struct quiesce_frame ret[QUIESCE_FRAMES_MAX], bool *ret_abandoned)
 {
@@ -71,6 +85,8 @@ size_t books_frames(
 	*ret_abandoned = false;
 	while (number && (head = slot_of(books->image, number, &at))) {
 		*ret_abandoned |= __atomic_load_n(&head->abandoned, __ATOMIC_ACQUIRE) != 0;
+		if (count + 2 < QUIESCE_FRAMES_MAX)
+			count += unbooked_frames(head, &ret[count]);
 		if (is_busy(head) && count < QUIESCE_FRAMES_MAX)
 			ret[count++] = (struct quiesce_frame){
 				.sp = head->entry_sp, .thread_pointer = head->key & ~15ull};

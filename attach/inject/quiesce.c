@@ -138,8 +138,9 @@ static struct ht_err *find_suspended(const struct quiesce_options *o, const stru
 
 	*ret = abandoned ? MAY_BE_SUSPENDED : NONE_SUSPENDED;
 	for (size_t i = 0; !err && *ret != IS_SUSPENDED && i < count; i++) {
-		bool stands;
-		err = frame_stands(o, frame[i].sp, &stands);
+		bool stands = frame[i].unfollowed;
+		if (!stands)
+			err = frame_stands(o, frame[i].sp, &stands);
 		if (!err && stands)
 			*ret = same_stack(maps, &frame[i], sp) ? MAY_BE_SUSPENDED : IS_SUSPENDED;
 	}

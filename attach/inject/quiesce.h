@@ -22,9 +22,10 @@ enum quiesce_books {
 struct quiesce_frame {
 	raddr_t sp; /* at its entry; 0: not told */
 	raddr_t thread_pointer;
+	bool unfollowed; /* one of many that no slot had: it counts whatever stands there now */
 };
 
-#define QUIESCE_FRAMES_MAX 4u /* nesting levels */
+#define QUIESCE_FRAMES_MAX 6u /* nesting levels, and the ends of what was nested deeper */
 
 struct quiesce_options {
 	const struct proc *proc;

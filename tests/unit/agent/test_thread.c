@@ -204,7 +204,11 @@ START_TEST(nested_hooks)
 		slot_mark(slot, level % 2 ? ABI_SLOT_RECORDING : ABI_SLOT_IN_REAL);
 	}
 	ck_assert_ptr_null(enter_at(100));
-	ck_assert_uint_eq(world_my_slot(0)->head.lost[ABI_LOSS_NESTED], 1);
+	ck_assert_ptr_null(enter_at(200));
+	const struct abi_slot_head *outer = &world_my_slot(0)->head;
+	ck_assert_uint_eq(outer->lost[ABI_LOSS_NESTED], 2);
+	ck_assert_uint_ne(outer->unbooked_lo, 0);
+	ck_assert_uint_gt(outer->unbooked_hi, outer->unbooked_lo);
 	thread_leave(world_config, world_my_slot(2));
 	ck_assert_ptr_eq(enter_at(100), world_my_slot(2));
 }
