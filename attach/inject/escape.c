@@ -265,20 +265,33 @@ static void search_words(struct scan *scan, raddr_t at, const uint64_t *word, si
 			note(scan, at + i * sizeof(*word));
 }
 
-/* Code that was made by the program may hold an address at any byte, or the distance to it. The
- * first word was searched before and the last one is to come: they complete what goes across. */
+/* A packed structure has an address at any byte. All but the lower twelve bits of one that is
+ * searched for are known; four bytes of these tell nearly all that is none. The first word was
+ * searched before and the last one is to come: they complete what goes across. */
+static void search_bytes(struct scan *scan, raddr_t at, const uint64_t *words, size_t count)
+{
+	uint32_t known = (uint32_t)(scan->ranges->thunk_lo >> 16);
+	const uint8_t *bytes = (const uint8_t *)words;
+	const uint8_t *from = bytes + 3, *end = bytes + count * sizeof(*words) - 2;
+	while ((from = memmem(from, (size_t)(end - from), &known, sizeof(known)))) {
+		uint64_t word;
+		size_t i = (size_t)(from++ - bytes) - 2;
+		memcpy(&word, bytes + i, sizeof(word));
+		if (i % sizeof(word) && stackscan_is_entry(scan->ranges, word))
+			note(scan, at + i);
+	}
+}
+
+/* Code that was made by the program may hold the distance to one, at any byte. */
 static void search_code(struct scan *scan, raddr_t at, const uint64_t *words, size_t count)
 {
 	const uint8_t *code = (const uint8_t *)words;
 	for (size_t i = 1; i + sizeof(uint64_t) <= count * sizeof(*words); i++) {
-		uint64_t word;
 		int32_t distance;
-		memcpy(&word, code + i, sizeof(word));
 		memcpy(&distance, code + i, sizeof(distance));
 		raddr_t to = at + i + sizeof(distance) + (raddr_t)(int64_t)distance;
-		if ((stackscan_is_entry(scan->ranges, word) && i % sizeof(word)) ||
-			(stackscan_is_entry(scan->ranges, to) &&
-				(code[i - 1] == CALL_NEAR || code[i - 1] == JUMP_NEAR)))
+		if (stackscan_is_entry(scan->ranges, to) &&
+			(code[i - 1] == CALL_NEAR || code[i - 1] == JUMP_NEAR))
 			note(scan, at + i);
 	}
 }
@@ -296,6 +309,7 @@ static struct ht_err *scan_pages(
 	scan->end = at + count * sizeof(*word);
 	scan->last = word[count - 1];
 	word[count] = 0;
+	search_bytes(scan, at - sizeof(*word), scan->buffer, count + 2);
 	if (map->exec)
 		search_code(scan, at - sizeof(*word), scan->buffer, count + 2);
 	return NULL;

@@ -289,7 +289,6 @@ START_TEST(other_words_are_none)
 	put_entry(&scene.word[5], 64);
 	scene.word[6] = THUNK;
 	scene.word[7] = THUNK + ABI_THUNK_ENTRY + 8;
-	put_entry((uint64_t *)(void *)((uint8_t *)&scene.word[9] + 4), 1); /* unaligned */
 	ck_assert_uint_eq(search(0, 0).count, 0);
 }
 END_TEST
@@ -421,7 +420,8 @@ END_TEST
 
 /* Code in reach of the thunks, filled with what the rows say, at each place that counts: an
  * address, a call, a jump. */
-START_TEST(code_holds_addresses_anywhere)
+/* Any memory an address at any byte (packed structures), code the distance to one, too. */
+START_TEST(addresses_stand_anywhere)
 {
 	static const size_t offset[] = {1, 3, HT_PAGE_BYTES - 3, CHUNK_BYTES - 1, CHUNK_BYTES - 6,
 		CHUNK_BYTES + HT_PAGE_BYTES - 9};
@@ -444,7 +444,7 @@ START_TEST(code_holds_addresses_anywhere)
 			memcpy(code + here, &word, sizeof(word));
 		}
 		wipe(&word);
-		ck_assert_uint_eq(search(0, 0).count, 0);
+		ck_assert_msg((search(0, 0).count > 0) == !opcode, "row %zu", i);
 		ck_assert_int_eq(mprotect(code, CHUNK_BYTES + HT_PAGE_BYTES, PROT_EXEC), 0);
 		struct escape_found found = search(0, 0);
 		ck_assert_msg(found.count > 0, "row %zu", i);
@@ -578,6 +578,6 @@ HT_SUITE("attach/inject/escape", calls_and_jumps_keep_the_address, loads_take_it
 	other_words_are_none, the_image_is_left_out,
 	what_was_written_is_searched_whatever_its_protection, what_a_file_holds_is_not_searched,
 	shared_memory_is_searched, a_private_view_of_shared_memory_is_searched,
-	pages_are_told_apart, code_holds_addresses_anywhere, unreadable_pages_are_passed,
+	pages_are_told_apart, addresses_stand_anywhere, unreadable_pages_are_passed,
 	memory_that_cannot_be_read_is_told, memory_that_is_swapped_out_is_told,
 	one_read_that_fails_hides_nothing)
