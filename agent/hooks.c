@@ -76,7 +76,7 @@ static HT_NOINLINE void record_giving_back(
 				? 0
 				: usable_bytes(self, block)};
 	stream_put_freed(config_of(self), slot, &event);
-	slot_mark(slot, ABI_SLOT_IN_REAL);
+	thread_mark_real(config_of(self), slot);
 }
 
 /* Records that a realloc gave no block: `kind` says what became of the old one. */
@@ -136,7 +136,7 @@ static inline struct abi_slot *realloc_begin(
 	if (wanted)
 		record_giving_back(self, slot, ABI_EVENT_REALLOC_BEGIN, old);
 	else
-		slot_mark(slot, ABI_SLOT_IN_REAL);
+		thread_mark_real(config_of(self), slot);
 	return slot;
 }
 
@@ -208,7 +208,7 @@ static inline struct abi_slot *free_begin(
 	if (slot && wanted)
 		record_giving_back(self, slot, ABI_EVENT_FREE, block);
 	else if (HOOKS_SAMPLED && slot)
-		slot_mark(slot, ABI_SLOT_IN_REAL);
+		thread_mark_real(config_of(self), slot);
 	return slot;
 }
 

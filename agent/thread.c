@@ -35,6 +35,8 @@ static uint32_t tid_now(const struct abi_config *config, struct abi_slot *slot)
 static void slot_adopt(const struct abi_config *config, struct abi_slot *slot)
 {
 	struct abi_slot_head *head = &slot->head;
+	if (!config_alive(config))
+		return;
 	uint32_t odd = head->incarnation | 1;
 	store_release(&head->incarnation, odd);
 	store_release(&head->tid, tid_now(config, slot));
@@ -108,6 +110,8 @@ static bool slot_claim(const struct abi_config *config, struct abi_slot *slot, u
 		stream_restart(config, slot);
 		slot_adopt(config, slot);
 	}
+	if (!config_alive(config))
+		return true;
 	slot_mark(slot, ABI_SLOT_IDLE);
 	if (is_readable)
 		*ret = slot;
@@ -209,8 +213,9 @@ static HT_NOINLINE struct abi_slot *slot_nested(const struct abi_thunk *self,
 		if (slot->head.state == ABI_SLOT_IDLE)
 			return slot;
 		if (hook_abandoned(config, slot, sp)) {
+			/* First: it is ours, and a handler is to see that. */
+			store_release(&slot->head.entry_sp, sp);
 			store_release(&slot->head.abandoned, slot->head.abandoned + 1);
-			store_release(&slot->head.entry_sp, 0);
 			store_release(&slot->head.calling, 0);
 			stream_restart(config, slot);
 			return slot;
@@ -238,7 +243,11 @@ HT_NOINLINE struct abi_slot *thread_enter_slow(
 	if (!config_recording(config))
 		return NULL;
 	uint64_t tcb = sys_thread_pointer(), key = thread_key(tcb);
+	uint64_t sp = (uint64_t)frame->caller_stack;
 	struct abi_slot *slot = key && !thread_flags_are_odd() ? slot_find(config, key) : NULL;
+	/* A handler that interrupted the search may have forked. */
+	if (!config_alive(config))
+		return NULL;
 	if (!slot) {
 		struct abi_control *control = (struct abi_control *)config->control;
 		fetch_add(&control->lost[ABI_LOSS_SLOT_FULL], 1);
@@ -246,15 +255,18 @@ HT_NOINLINE struct abi_slot *thread_enter_slow(
 	}
 	if (load_relaxed(&slot->head.state) != ABI_SLOT_IDLE) {
 		slot = slot_nested(self, frame, slot, key);
-		if (!slot)
+		if (!slot || !config_alive(config))
 			return NULL;
 	}
-	thread_mark(slot, (uint64_t)frame->caller_stack, state);
-	if (!thread_owns(config, slot, tcb)) {
-		slot_mark(slot, ABI_SLOT_RECORDING);
-		if (clock_is_readable(config, slot))
-			slot_adopt(config, slot);
-		slot_mark(slot, state);
+	if (thread_owns(config, slot, tcb)) {
+		thread_mark(slot, sp, state);
+		return slot;
 	}
+	thread_mark(slot, sp, ABI_SLOT_RECORDING);
+	if (clock_is_readable(config, slot))
+		slot_adopt(config, slot);
+	if (!config_alive(config))
+		return NULL;
+	slot_mark(slot, state);
 	return slot;
 }

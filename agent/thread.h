@@ -57,11 +57,23 @@ static inline bool thread_flags_are_odd(void)
 	return sys_flags() & SYS_FLAGS_ODD;
 }
 
+/*
+ * Who jumps out anywhere in here leaves a slot that is free, or one of which it is known who has
+ * it: a mark without a place would be believed for ever. Once more behind the mark: a handler may
+ * have had the slot in between.
+ */
 static inline void thread_mark(struct abi_slot *slot, uint64_t sp, enum abi_slot_state state)
 {
-	/* entry_sp is 0 until the mark is set, so a handler in between sees no abandoned hook. */
+	store_release(&slot->head.entry_sp, sp);
 	slot_mark(slot, state);
 	store_release(&slot->head.entry_sp, sp);
+}
+
+/* The hook goes on into the real function. In a forked child the slot is the parent's. */
+static inline void thread_mark_real(const struct abi_config *config, struct abi_slot *slot)
+{
+	if (ht_likely(config_alive(config)))
+		slot_mark(slot, ABI_SLOT_IN_REAL);
 }
 
 /* thread_enter where anything is unlike the call before. */
@@ -80,10 +92,10 @@ static inline struct abi_slot *thread_enter(
 	const struct abi_config *config = config_of(self);
 	uint64_t tcb = sys_thread_pointer(), key = thread_key(tcb);
 	struct abi_slot *slot = thread_slot_at(config, thread_slot_index(key));
-	if (ht_unlikely(!config_recording(config) || key == 0 ||
-			load_relaxed(&slot->head.key) != key ||
+	if (ht_unlikely(key == 0 || load_relaxed(&slot->head.key) != key ||
 			load_relaxed(&slot->head.state) != ABI_SLOT_IDLE ||
-			!thread_owns(config, slot, tcb) || thread_flags_are_odd()))
+			!thread_owns(config, slot, tcb) || thread_flags_are_odd() ||
+			!config_recording(config)))
 		return thread_enter_slow(self, frame, state);
 	thread_mark(slot, (uint64_t)frame->caller_stack, state);
 	return slot;
@@ -94,6 +106,5 @@ static inline void thread_leave(const struct abi_config *config, struct abi_slot
 {
 	if (ht_unlikely(!config_alive(config)))
 		return;
-	store_release(&slot->head.entry_sp, 0);
 	slot_mark(slot, ABI_SLOT_IDLE);
 }

@@ -243,6 +243,8 @@ static inline uint32_t trace_keep(const struct abi_config *config,
 	uint64_t held = walk->held, whole = held + walk->added;
 	uint64_t hash = held ? trace->frame[held - 1].hash : snapshot->epoch;
 
+	if (ht_unlikely(!config_alive(config)))
+		return 0;
 	/* A handler that jumps out of here leaves a trace of nothing. */
 	store_release(&trace->count, 0);
 	if (held == 0) {
@@ -261,6 +263,9 @@ static inline uint32_t trace_keep(const struct abi_config *config,
 	/* Of nothing at all the plain walk gets no more, and counts it. */
 	if (ht_unlikely(cut && id != 0))
 		count_add(&slot->head.trunc[ABI_TRUNC_NODES], 1);
+	/* A forked child's are of a stack that its parent has left long ago. */
+	if (ht_unlikely(!config_alive(config)))
+		return id;
 	trace->id = cut || whole > count ? 0 : id;
 	store_release(&trace->count, count);
 	return id;
@@ -290,7 +295,7 @@ static inline uint32_t stack_traced(const struct abi_config *config,
 	if (walk.added == 0 && walk.held == load_relaxed(&trace->count) && trace->id != 0)
 		return (uint32_t)trace->id;
 	uint32_t id = trace_keep(config, snapshot, slot, span_from(start->sp, stack.hi), &walk);
-	if (trace->id != 0)
+	if (trace->id != 0 && config_alive(config))
 		memo_note(slot, walk.held, walk.held + walk.added, span_from(start->sp, stack.hi));
 	return id;
 }

@@ -525,10 +525,39 @@ START_TEST(fork_inside_the_real_function)
 }
 END_TEST
 
+static size_t usable_and_fork(void *block)
+{
+	(void)block;
+	fork_now();
+	return 48;
+}
+
+/* The child goes on into the real function, and its parent may have left the hook by then. */
+START_TEST(fork_before_the_real_function)
+{
+	for (int again = 0; again < 2; again++) {
+		setup();
+		struct abi_thunk alloc = world_thunk(ABI_HOOK_MALLOC, real_one);
+		struct abi_thunk give = world_thunk(ABI_HOOK_FREE, real_free);
+		struct abi_thunk resize = world_thunk(ABI_HOOK_REALLOC, real_two);
+		give.usable_index = resize.usable_index = 1;
+		world_config->usable[1] = (uint64_t)usable_and_fork;
+		heaptap_hook_malloc(1, &alloc);
+		struct abi_slot_head before = world_my_slot(0)->head;
+		if (again)
+			ck_assert_ptr_eq(heaptap_hook_realloc(block_b, 5, &resize), block_a);
+		else
+			heaptap_hook_free(block_b, &give);
+		ck_assert_uint_eq(world_my_slot(0)->head.state, ABI_SLOT_RECORDING);
+		ck_assert_uint_eq(world_my_slot(0)->head.committed, before.committed);
+	}
+}
+END_TEST
+
 HT_SUITE("agent/hooks", by_size, by_alignment, calloc_multiplies, size_zero_is_recorded,
 	failure_is_counted, posix_memalign_writes_through, posix_memalign_fails,
 	free_is_recorded_before, free_of_a_new_block_asks_nothing, free_null_is_only_forwarded,
 	late_entry_is_in_the_books, realloc_of_nothing_allocates, realloc_moves,
 	realloc_gives_nothing, reallocarray_multiplies, reallocarray_overflow_fails,
 	mallocx_passes_flags, rallocx_moves, xallocx_resizes_in_place, frees_with_arguments,
-	forked_only_forwards, fork_inside_the_real_function)
+	forked_only_forwards, fork_inside_the_real_function, fork_before_the_real_function)

@@ -56,7 +56,6 @@ static void check_count(size_t count)
 	struct abi_slot *slot = world_my_slot(0);
 	ck_assert_ptr_nonnull(slot);
 	ck_assert_uint_eq(slot->head.state, ABI_SLOT_IDLE);
-	ck_assert_uint_eq(slot->head.entry_sp, 0);
 	ck_assert_uint_eq(world_events(slot, events, 64), count);
 	ck_assert_uint_eq(slot->head.mappings, count);
 	ck_assert_uint_eq(slot->head.events, 0);

@@ -4,6 +4,8 @@
  */
 #include "agent/thread.h"
 
+#include <setjmp.h>
+#include <signal.h>
 #include <sys/mman.h>
 
 #include "agent/slot.h"
@@ -160,6 +162,30 @@ START_TEST(new_thread_in_an_old_tcb)
 }
 END_TEST
 
+static long fork_and_send(int fd, const struct sys_msghdr *message, int flags)
+{
+	world_state->alive = 0;
+	return world_receive(fd, message, flags);
+}
+
+/* By a handler, as a slot that had an owner gets another. */
+START_TEST(a_forked_child_does_not_become_the_owner)
+{
+	setup();
+	struct stream_event event = {.kind = ABI_EVENT_FREE, .addr = 16};
+	struct abi_slot *slot = enter_at(4000);
+	stream_put(world_config, slot, &event);
+	slot->head.key |= ABI_SLOT_DEAD;
+	uint32_t incarnation = slot->head.incarnation;
+	world_tcb.tid = 5000;
+	sys_fake.sendmsg = fork_and_send;
+	ck_assert_ptr_null(enter_at(4000));
+	ck_assert_uint_eq(slot->head.tid, WORLD_TID);
+	ck_assert_uint_eq(slot->head.incarnation, incarnation);
+	ck_assert_uint_eq(slot->head.state, ABI_SLOT_RECORDING);
+}
+END_TEST
+
 /* A handler has jumped out of the change before: the mark of a change must not stay. */
 START_TEST(half_changed_incarnation)
 {
@@ -273,6 +299,50 @@ START_TEST(hook_left_by_longjmp)
 }
 END_TEST
 
+static volatile unsigned steps_left;
+static sigjmp_buf out;
+
+static void on_step(int sig)
+{
+	(void)sig;
+	if (--steps_left == 0)
+		siglongjmp(out, 1);
+}
+
+/* A call of which a handler leaves so many instructions. False: there are fewer. */
+static bool left_after(unsigned steps)
+{
+	steps_left = steps;
+	if (sigsetjmp(out, 1))
+		return true;
+	__asm__ volatile("pushf\n\torq $0x100, (%%rsp)\n\tpopf" : : : "memory", "cc");
+	thread_leave(world_config, enter_at(2000));
+	__asm__ volatile("pushf\n\tandq $~0x100, (%%rsp)\n\tpopf" : : : "memory", "cc");
+	return false;
+}
+
+/* From the first call of a free slot, or from one that takes over a hook that was left deeper down.
+ */
+START_TEST(jumps_out_at_any_instruction)
+{
+	ck_assert_ptr_ne(signal(SIGTRAP, on_step), SIG_ERR);
+	for (unsigned takes_over = 0; takes_over < 2; takes_over++) {
+		unsigned steps = 0;
+		for (bool more = true; more; steps++) {
+			setup();
+			struct abi_slot *slot = enter_at(4000);
+			bounds_set(slot);
+			thread_leave(world_config, slot);
+			if (takes_over)
+				ck_assert_ptr_eq(enter_at(1900), slot);
+			more = left_after(steps + 1);
+			ck_assert_ptr_eq(enter_at(2000), slot);
+		}
+		ck_assert_uint_gt(steps, 20);
+	}
+}
+END_TEST
+
 START_TEST(hook_left_on_another_stack)
 {
 	static uint64_t other[64];
@@ -368,8 +438,9 @@ END_TEST
 
 HT_SUITE("agent/thread", same_slot_each_time, a_thread_that_may_not_read_the_clock,
 	threads_have_slots_of_their_own, dead_slot_keeps_its_stream, new_thread_in_an_old_tcb,
-	half_changed_incarnation, tid_by_system_call, nested_hooks, allocator_calls_itself,
-	others_than_the_allocator, hook_left_by_longjmp, hook_left_on_another_stack,
-	signal_stack_within_the_primary, key_zero_has_no_slot, flags_that_the_agent_cannot_bear,
+	a_forked_child_does_not_become_the_owner, half_changed_incarnation, tid_by_system_call,
+	nested_hooks, allocator_calls_itself, others_than_the_allocator, hook_left_by_longjmp,
+	jumps_out_at_any_instruction, hook_left_on_another_stack, signal_stack_within_the_primary,
+	key_zero_has_no_slot, flags_that_the_agent_cannot_bear,
 	a_tid_in_another_page_is_looked_at_by_a_copy,
 	a_block_that_does_not_name_itself_is_no_threads)
