@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/memo.h"
 
-#define MEMO_WORDS	 8u
-#define MEMO_LAYOUT_BITS 6u
+/* Words of a group; most layouts have one. */
+#define MEMO_GROUP	 8u
+#define MEMO_GROUPS	 3u
+#define MEMO_WORDS	 (MEMO_GROUP * MEMO_GROUPS)
+#define MEMO_LAYOUT_BITS 7u
+#define MEMO_FORKS	 3u
 #define MEMO_STACK_BITS	 9u
 
 /* So often in a row the same stack is found here before it becomes the kept one, which costs less.
@@ -10,14 +14,27 @@
 #define MEMO_HITS_MAX 64u
 
 /*
- * By which words a walk came to the frame `outer - 1` of the kept stack; places in words from rsp
- * on, the first again where there are fewer.
+ * Words of one page, by their places, in words from rsp on; the first again where there are fewer.
+ * Where that is another page than the hook's return address lies in, `gate` is a key of these
+ * places and of all that leads to the first: who has another key may find an array there.
+ */
+struct memo_group {
+	uint64_t gate; /* 0: there is none */
+	uint16_t at[MEMO_GROUP];
+};
+
+/*
+ * By which words a walk came to the frame `outer - 1` of the kept stack, innermost first. Where the
+ * ways from one place differ, as behind C++'s operator new, the word at `fork` says which layout.
  */
 struct memo_layout {
-	uint64_t seed;	/* of all below */
+	uint64_t seed;	/* of all below but the gates */
 	uint16_t outer; /* 0: there is none */
 	uint16_t needs_fp;
-	uint16_t at[MEMO_WORDS];
+	uint16_t groups; /* one at least */
+	uint16_t fork;	 /* a word's place and one; 0: this is the layout */
+	uint64_t begin;	 /* whose layout, and fork, this is */
+	struct memo_group group[MEMO_GROUPS];
 };
 
 struct memo_stack {
@@ -30,33 +47,38 @@ struct memo {
 	struct memo_layout layout[1u << MEMO_LAYOUT_BITS];
 	uint32_t last; /* stack that was found last, */
 	uint32_t hits; /* so often in a row */
+	uint64_t puts; /* layouts that had no place yet */
 };
 
 _Static_assert(sizeof(struct memo) <= ABI_MEMO_BYTES, "the memo fits");
 
-/* Odd numbers of chance, one for each word that goes into a key. */
+/* Odd numbers of chance, one for each word of a group, and for what else goes into a key. */
 static const uint64_t memo_factor[] = {0x9e3779b97f4a7c15, 0xbf58476d1ce4e5b9, 0x94d049bb133111eb,
 	0xd6e8feb86659fd93, 0xa0761d6478bd642f, 0xe7037ed1a0b428db, 0x8ebc6af09c88c6e3,
 	0x589965cc75374cc3, 0x1d8e4e27c47d124f, 0xeb44accab455d165, 0xff51afd7ed558ccd,
-	0xc4ceb9fe1a85ec53, 0x87c37b91114253d5, 0x4cf5ad432745937f};
+	0xc4ceb9fe1a85ec53, 0x87c37b91114253d5, 0x4cf5ad432745937f, 0x2545f4914f6cdd1d,
+	0xda942042e4dd58b5};
 
-enum { MEMO_PC = MEMO_WORDS, MEMO_SP, MEMO_FP, MEMO_OUTER_SP, MEMO_OUTER_FP, MEMO_VERSION };
-
-_Static_assert(HT_ARRAY_SIZE(memo_factor) > MEMO_VERSION, "a factor for each");
-
-/* The stack from rsp on, as far as it is certain to be there, whatever it holds. */
-struct memo_view {
-	const uint64_t *sp;
-	uint64_t words;
+enum {
+	MEMO_PC = MEMO_GROUP,
+	MEMO_SP,
+	MEMO_FP,
+	MEMO_OUTER_SP,
+	MEMO_OUTER_FP,
+	MEMO_VERSION,
+	MEMO_NEAR,
+	MEMO_FAR,
 };
 
-/* What a layout says may have been of another walk: then its words may lie in an array that cannot
- * be read. In the page of the hook's return address, below rsp, all can. */
-static inline struct memo_view view_of(struct trace_span span)
+_Static_assert(HT_ARRAY_SIZE(memo_factor) > MEMO_FAR, "a factor for each");
+
+/* How many words from rsp on lie in the page of the hook's return address, and can be read whatever
+ * they are. */
+static inline uint64_t words_beside(struct trace_span span)
 {
-	const uint64_t *sp = span.hi - span.words;
-	uint64_t words = (-(uint64_t)sp & (HT_PAGE_BYTES - 1)) / sizeof(uint64_t);
-	return (struct memo_view){sp, words < span.words ? words : span.words};
+	uint64_t sp = (uint64_t)(span.hi - span.words);
+	uint64_t words = (-sp & (HT_PAGE_BYTES - 1)) / sizeof(uint64_t);
+	return words < span.words ? words : span.words;
 }
 
 static inline uint64_t mixed(uint64_t x)
@@ -70,15 +92,49 @@ static inline uint64_t sum_of(const struct walk_start *start)
 	return start->pc * memo_factor[MEMO_PC] + start->sp * memo_factor[MEMO_SP];
 }
 
-/* Which layout a stack should have: it depends on where its walk begins. */
-static inline uint32_t layout_index(const struct walk_start *start)
+/* Four places of a group. */
+static inline uint64_t places_of(const struct memo_group *group, unsigned half)
 {
-	return (uint32_t)(sum_of(start) >> (64 - MEMO_LAYOUT_BITS));
+	uint64_t places;
+	__builtin_memcpy(&places, &group->at[4 * half], sizeof(places));
+	return places;
 }
 
-/* Of all that a walk from `start` by this layout depends on; 0: the stack is too short. */
-static inline uint64_t key_of(const struct memo_layout *layout, const struct trace *trace,
-	uint64_t outer, const struct walk_start *start, struct memo_view view)
+static inline uint64_t gate_of(uint64_t key, uint64_t near, uint64_t far)
+{
+	return mixed(key + near * memo_factor[MEMO_NEAR] + far * memo_factor[MEMO_FAR]) | 1;
+}
+
+/*
+ * Adds the words of a group to the key of all before it. False: they need not be what a walk would
+ * load, or the stack is too short. What a group says is loaded once, and then only checked: another
+ * process on the same memory may write it.
+ */
+static inline bool key_add(
+	uint64_t *key, const struct memo_group *group, struct trace_span span, uint64_t beside)
+{
+	uint64_t near = places_of(group, 0), far = places_of(group, 1);
+	uint64_t gate = load_relaxed(&group->gate), limit = beside;
+	__asm__("" : "+r"(near), "+r"(far));
+	if (ht_unlikely(gate != 0)) {
+		if (gate != gate_of(*key, near, far))
+			return false;
+		limit = span.words;
+	}
+	const uint64_t *sp = span.hi - span.words;
+#pragma GCC unroll 8
+	for (unsigned i = 0; i < MEMO_GROUP; i++) {
+		uint64_t at = (i < 4 ? near : far) >> i % 4 * 16 & 0xffff;
+		if (ht_unlikely(at >= limit))
+			return false;
+		*key += sp[at] * memo_factor[i];
+	}
+	return true;
+}
+
+/* Of all but words that a walk from `start` by this layout depends on. */
+static inline uint64_t key_begin(const struct memo_layout *layout, const struct trace *trace,
+	uint64_t outer, const struct walk_start *start)
 {
 	const struct trace_frame *frame = &trace->frame[outer - 1];
 	uint64_t needs_fp = trace->flags[outer - 1] & TRACE_NEEDS_FP;
@@ -88,12 +144,22 @@ static inline uint64_t key_of(const struct memo_layout *layout, const struct tra
 	key += (layout->needs_fp ? start->fp : 0) * memo_factor[MEMO_FP];
 	key += frame->sp * memo_factor[MEMO_OUTER_SP];
 	key += (needs_fp ? frame->fp : 0) * memo_factor[MEMO_OUTER_FP];
-#pragma GCC unroll 8
-	for (unsigned i = 0; i < MEMO_WORDS; i++) {
-		uint64_t at = load_relaxed(&layout->at[i]);
-		if (ht_unlikely(at >= view.words))
+	return key;
+}
+
+/* Of all; 0: the walk goes another way, or the stack is too short. */
+static inline uint64_t key_of(const struct memo_layout *layout, const struct trace *trace,
+	uint64_t outer, const struct walk_start *start, struct trace_span span)
+{
+	uint64_t key = key_begin(layout, trace, outer, start), beside = words_beside(span);
+	if (!key_add(&key, &layout->group[0], span, beside))
+		return 0;
+	uint64_t groups = load_relaxed(&layout->groups);
+	for (uint64_t i = 1; ht_unlikely(i < groups) && i < MEMO_GROUPS; i++) {
+		/* The same factors again, for words that come to weigh something else. */
+		key = mixed(key);
+		if (!key_add(&key, &layout->group[i], span, beside))
 			return 0;
-		key += view.sp[at] * memo_factor[i];
 	}
 	return key;
 }
@@ -103,17 +169,42 @@ static inline uint32_t stack_index(uint64_t key)
 	return (uint32_t)(key * memo_factor[0] >> (64 - MEMO_STACK_BITS));
 }
 
+/* The layout of this beginning, or that whose place it may take: each has two. */
+static inline struct memo_layout *layout_at(struct memo *memo, uint64_t begin)
+{
+	uint64_t index = begin >> (64 - MEMO_LAYOUT_BITS);
+	return &memo->layout[ht_likely(memo->layout[index].begin == begin) ? index : index ^ 1];
+}
+
+/* `*begin`: sum_of, and becomes what the layout is of, by so many forks. */
+static inline struct memo_layout *layout_find(
+	struct memo *memo, uint64_t *begin, struct trace_span span, unsigned *forks)
+{
+	const uint64_t *sp = span.hi - span.words;
+	struct memo_layout *layout = layout_at(memo, *begin);
+	for (*forks = 0; *forks < MEMO_FORKS; ++*forks) {
+		uint64_t at = load_relaxed(&layout->fork);
+		if (at == 0 || layout->begin != *begin || at > words_beside(span))
+			break;
+		*begin += sp[at - 1] * memo_factor[0];
+		layout = layout_at(memo, *begin);
+	}
+	return layout;
+}
+
 struct memo_found memo_find(struct abi_slot *slot, uint64_t count, const struct walk_start *start,
 	struct trace_span span)
 {
 	struct memo *memo = (struct memo *)slot->memo;
 	const struct trace *trace = (const struct trace *)slot->walk;
-	const struct memo_layout *layout = &memo->layout[layout_index(start)];
+	uint64_t begin = sum_of(start);
+	unsigned forks;
+	const struct memo_layout *layout = layout_find(memo, &begin, span, &forks);
 	uint64_t outer = load_relaxed(&layout->outer);
 	struct memo_found none = {0};
 	if (outer - 1 >= count)
 		return none;
-	uint64_t key = key_of(layout, trace, outer, start, view_of(span));
+	uint64_t key = key_of(layout, trace, outer, start, span);
 	uint32_t index = stack_index(key);
 	const struct memo_stack *stack = &memo->stack[index];
 	uint64_t id = load_acquire(&stack->id);
@@ -126,14 +217,37 @@ struct memo_found memo_find(struct abi_slot *slot, uint64_t count, const struct 
 	return (struct memo_found){(uint32_t)id, (uint32_t)outer};
 }
 
-/* Adds the place of a word. False: there is no room, or it need not be readable for others. */
-static inline bool place_add(
-	struct memo_layout *layout, unsigned *count, struct trace_span span, int32_t at_hi)
+/* The page of a word, counted from that of the hook's return address. */
+static inline uint64_t page_of(uint64_t at, uint64_t beside)
 {
-	uint64_t at = span.words + (uint64_t)(int64_t)at_hi;
-	if (*count == MEMO_WORDS || at >= view_of(span).words)
+	return at < beside ? 0 : 1 + (at - beside) * sizeof(uint64_t) / HT_PAGE_BYTES;
+}
+
+/* Makes groups of words that lie in one page each. False: there is no room. */
+struct memo_making {
+	struct memo_layout *layout;
+	uint64_t words, page; /* of the last group */
+};
+
+static inline bool place_add(
+	struct memo_making *making, struct trace_span span, uint64_t beside, int32_t at_hi)
+{
+	struct memo_layout *layout = making->layout;
+	uint64_t at = span.words + (uint64_t)(int64_t)at_hi, page = page_of(at, beside);
+	/* That of a step which loaded more than a return address is 0, no place at all. */
+	if (at >= span.words || at > UINT16_MAX)
 		return false;
-	layout->at[(*count)++] = (uint16_t)at;
+	if (layout->groups == 0 || making->words == MEMO_GROUP || making->page != page) {
+		if (layout->groups == MEMO_GROUPS)
+			return false;
+		struct memo_group *group = &layout->group[layout->groups++];
+		group->gate = page != 0;
+		for (unsigned i = 0; i < MEMO_GROUP; i++)
+			group->at[i] = (uint16_t)at;
+		making->page = page;
+		making->words = 0;
+	}
+	layout->group[layout->groups - 1].at[making->words++] = (uint16_t)at;
 	return true;
 }
 
@@ -141,48 +255,101 @@ static inline bool place_add(
 static inline bool layout_make(struct memo_layout *layout, const struct trace *trace,
 	uint64_t outer, uint64_t count, struct trace_span span)
 {
-	unsigned words = 0;
+	uint64_t beside = words_beside(span);
+	struct memo_making making = {.layout = layout};
+	layout->groups = 0;
 	for (uint64_t i = kept_links(trace, count), end = kept_links(trace, outer); i-- > end;) {
-		/* That of a step which loaded more than a return address is 0, no place at all. */
-		if (!place_add(layout, &words, span, trace->link_at[i]))
+		if (!place_add(&making, span, beside, trace->link_at[i]))
 			return false;
 	}
-	for (unsigned i = words; i < MEMO_WORDS; i++)
-		layout->at[i] = layout->at[0];
 	layout->outer = (uint16_t)outer;
+	layout->fork = 0;
 	layout->needs_fp = trace->flags[count - 1] & TRACE_NEEDS_FP;
 	layout->seed = (uint64_t)layout->outer << 16 | layout->needs_fp;
-	for (unsigned i = 0; i < MEMO_WORDS; i++)
-		layout->seed = mixed(layout->seed ^ (uint64_t)layout->at[i] << 32);
-	return true;
+	for (unsigned i = 0; i < layout->groups; i++) {
+		const struct memo_group *group = &layout->group[i];
+		layout->seed = mixed(layout->seed ^ places_of(group, 0));
+		layout->seed = mixed(layout->seed ^ places_of(group, 1));
+	}
+	return layout->groups != 0;
+}
+
+/* Sets the gates to the way of this walk; its key. */
+static inline uint64_t layout_close(struct memo_layout *layout, const struct trace *trace,
+	const struct walk_start *start, struct trace_span span)
+{
+	uint64_t key = key_begin(layout, trace, layout->outer, start), beside = words_beside(span);
+	for (unsigned i = 0; i < layout->groups; i++) {
+		struct memo_group *group = &layout->group[i];
+		if (i > 0)
+			key = mixed(key);
+		if (group->gate)
+			group->gate = gate_of(key, places_of(group, 0), places_of(group, 1));
+		if (!key_add(&key, group, span, beside))
+			return 0;
+	}
+	return key;
 }
 
 /* A handler that jumps out of here leaves no layout, or a stack that is none. */
 static void layout_put(struct memo_layout *to, const struct memo_layout *from)
 {
 	store_relaxed(&to->outer, 0);
+	store_relaxed(&to->fork, 0);
 	signal_fence();
 	to->seed = from->seed;
 	to->needs_fp = from->needs_fp;
-	for (unsigned i = 0; i < MEMO_WORDS; i++)
-		to->at[i] = from->at[i];
+	to->groups = from->groups;
+	to->begin = from->begin;
+	for (unsigned i = 0; i < from->groups; i++)
+		to->group[i] = from->group[i];
 	store_release(&to->outer, from->outer);
+}
+
+/* Where a layout is put which layout_find looked for: it is there, or takes the place of one of
+ * two. */
+static struct memo_layout *layout_place(
+	struct memo *memo, struct memo_layout *found, uint64_t begin)
+{
+	uint64_t index = begin >> (64 - MEMO_LAYOUT_BITS);
+	return found->begin == begin ? found : &memo->layout[index ^ (memo->puts++ & 1)];
+}
+
+/* Whether another walk from there went another way than the layout says that it has left. */
+static inline bool layout_differs(const struct memo_layout *old, const struct memo_layout *made)
+{
+	if (old->outer == 0 || old->begin != made->begin)
+		return false;
+	bool differs = old->seed != made->seed;
+	for (unsigned i = 0; !differs && i < made->groups; i++)
+		differs = old->group[i].gate != made->group[i].gate;
+	return differs;
 }
 
 void memo_note(struct abi_slot *slot, uint64_t held, uint64_t count, struct trace_span span)
 {
 	struct memo *memo = (struct memo *)slot->memo;
 	const struct trace *trace = (const struct trace *)slot->walk;
-	struct memo_layout made;
-	if (held == 0 || count - held - 1 >= MEMO_WORDS ||
-		!layout_make(&made, trace, held, count, span))
-		return;
 	const struct trace_frame *inner = &trace->frame[count - 1];
 	struct walk_start start = {inner->pc, inner->sp, inner->fp};
-	struct memo_layout *layout = &memo->layout[layout_index(&start)];
-	if (layout->seed != made.seed || layout->outer != made.outer)
-		layout_put(layout, &made);
-	uint64_t key = key_of(layout, trace, held, &start, view_of(span));
+	struct memo_layout made = {.begin = sum_of(&start)};
+	unsigned forks;
+	struct memo_layout *layout = layout_find(memo, &made.begin, span, &forks);
+	/* As few kept frames as another walk from there has met: not in turn now these, now those.
+	 */
+	uint64_t outer = load_relaxed(&layout->outer);
+	bool fewer = outer != 0 && outer < held && layout->begin == made.begin;
+	if (held == 0 || count - held - 1 >= MEMO_WORDS ||
+		(!(fewer && layout_make(&made, trace, outer, count, span)) &&
+			!layout_make(&made, trace, held, count, span)))
+		return;
+	uint64_t key = layout_close(&made, trace, &start, span);
+	uint64_t fork = made.group[0].at[forks];
+	if (forks < MEMO_FORKS && layout_differs(layout, &made) && fork < words_beside(span)) {
+		store_release(&layout->fork, (uint16_t)(fork + 1));
+		layout = layout_find(memo, &made.begin, span, &forks);
+	}
+	layout_put(layout_place(memo, layout, made.begin), &made);
 	struct memo_stack *stack = &memo->stack[stack_index(key)];
 	store_relaxed(&stack->id, 0);
 	signal_fence();

@@ -323,9 +323,9 @@ static inline bool abi_last_is_same(uint64_t a, uint64_t b)
 
 #define ABI_NEST_MAX	 4u /* levels: a thread, a signal handler within its hook, and so on */
 #define ABI_BUFFER_BYTES 65536u
-#define ABI_FRAMES_MAX	 16384u
+#define ABI_FRAMES_MAX	 15104u
 #define ABI_COPY_BYTES	 16384u
-#define ABI_MEMO_BYTES	 10496u
+#define ABI_MEMO_BYTES	 20544u
 #define ABI_SLOT_DEAD	 8ull /* in abi_slot.key: the thread is gone, the slot may be claimed */
 #define ABI_SLOT_BYTES	 0x40000u
 

@@ -87,15 +87,12 @@ static bool decode(struct walk *walk, raddr_t at, ZydisDecodedInstruction *ret_h
 
 static bool is_trap(const ZydisDecodedInstruction *head)
 {
-	switch (head->mnemonic) {
-	case ZYDIS_MNEMONIC_UD0:
-	case ZYDIS_MNEMONIC_UD1:
-	case ZYDIS_MNEMONIC_UD2:
-	case ZYDIS_MNEMONIC_HLT: /* as libraries of C end what cannot go on */
+	/* As libraries of C end what cannot go on. */
+	if (head->mnemonic == ZYDIS_MNEMONIC_HLT)
 		return true;
-	default:
-		return head->meta.category == ZYDIS_CATEGORY_INTERRUPT;
-	}
+	return head->mnemonic == ZYDIS_MNEMONIC_UD0 || head->mnemonic == ZYDIS_MNEMONIC_UD1 ||
+	       head->mnemonic == ZYDIS_MNEMONIC_UD2 ||
+	       head->meta.category == ZYDIS_CATEGORY_INTERRUPT;
 }
 
 /* `number`: of the system call that would be made by the next instruction. */

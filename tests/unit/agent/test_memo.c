@@ -153,6 +153,74 @@ START_TEST(a_stack_of_late_is_not_walked_again)
 }
 END_TEST
 
+/* From one place the functions are called of which numbers are given, each by the one before. */
+static void go_by(const uint32_t *functions, unsigned count)
+{
+	uint64_t ignored[SIM_DEPTH_MAX + 1], before = sim_random_state;
+	while (sim_depth > BASE_DEPTH)
+		sim_return();
+	sim_random_state = 12345;
+	for (unsigned i = 0; i < count; i++)
+		sim_call(functions[i]);
+	sim_random_state = 54321;
+	sim_hook(&start, ignored);
+	sim_random_state = before;
+}
+
+/* Ways that come in turn, of frames of so many words, are known without a step. */
+static void check_known(
+	uint32_t ways[][24], unsigned count, unsigned length, int words, uint32_t leaves)
+{
+	uint32_t id[8];
+	make(1);
+	set_words(SIM_FIRST, SIM_FIRST + leaves - 1, 4);
+	set_words(SIM_FIRST + leaves, SIM_FUNCTIONS - 1, words);
+	descend();
+	for (unsigned event = 0; event < 12 * count; event++) {
+		unsigned way = event % count;
+		go_by(ways[way], length);
+		if (event < 6 * count) {
+			id[way] = traced();
+			ck_assert_uint_eq(id[way], plain());
+		} else {
+			set_all_words(words + 4);
+			ck_assert_uint_ne(plain(), id[way]);
+			ck_assert_uint_eq(traced(), id[way]);
+			set_words(SIM_FIRST, SIM_FIRST + leaves - 1, 4);
+			set_words(SIM_FIRST + leaves, SIM_FUNCTIONS - 1, words);
+		}
+	}
+}
+
+enum { WAYS_LEAF = SIM_FIRST, WAYS_FIRST };
+
+/* Four ways that differ in one function, counted from the outermost. */
+static void check_ways(unsigned length, unsigned at, int words)
+{
+	uint32_t ways[4][24];
+	for (unsigned way = 0; way < 4; way++) {
+		for (unsigned i = 0; i < length; i++)
+			ways[way][i] = WAYS_FIRST + (i == at ? way : 5);
+		ways[way][length] = WAYS_LEAF;
+	}
+	check_known(ways, 4, length + 1, words, 1);
+}
+
+START_TEST(ways_of_many_frames)
+{
+	for (unsigned at = 0; at < 20; at++)
+		check_ways(20, at, 4);
+}
+END_TEST
+
+/* Of four frames of 1.5 KiB, in three pages, the outermost or the innermost differs. */
+START_TEST(ways_through_several_pages)
+{
+	check_ways(4, 0, 192);
+	check_ways(4, 3, 192);
+}
+END_TEST
+
 /* What is met again and again becomes the kept stack, which is looked at first. */
 START_TEST(the_same_stack_again_becomes_the_kept_one)
 {
@@ -273,20 +341,6 @@ END_TEST
 
 enum { SHORT = SIM_FIRST, LONG, ARRAY, OTHER };
 
-/* From one place the functions are called of which numbers are given, each by the one before. */
-static void go_by(const uint32_t *functions, unsigned count)
-{
-	uint64_t ignored[SIM_DEPTH_MAX + 1], before = sim_random_state;
-	while (sim_depth > BASE_DEPTH)
-		sim_return();
-	sim_random_state = 12345;
-	for (unsigned i = 0; i < count; i++)
-		sim_call(functions[i]);
-	sim_random_state = 54321;
-	sim_hook(&start, ignored);
-	sim_random_state = before;
-}
-
 /* The same function is called with the same rsp in two ways, and where the one has a return
  * address the other has an array that cannot be read. */
 START_TEST(words_in_an_array_are_not_read)
@@ -320,5 +374,5 @@ END_TEST
 
 HT_SUITE("agent/memo", what_is_known_of_other_places_is_not_read, words_in_an_array_are_not_read,
 	ways_in_turn, ways_with_other_words, a_stack_of_late_is_not_walked_again,
-	the_same_stack_again_becomes_the_kept_one, outer_frames_in_turn,
-	nothing_is_known_of_other_tables, garbage_in_the_memo)
+	ways_of_many_frames, ways_through_several_pages, the_same_stack_again_becomes_the_kept_one,
+	outer_frames_in_turn, nothing_is_known_of_other_tables, garbage_in_the_memo)
