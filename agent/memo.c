@@ -20,7 +20,10 @@
  */
 struct memo_group {
 	uint64_t gate; /* 0: there is none */
-	uint16_t at[MEMO_GROUP];
+	union {
+		uint16_t at[MEMO_GROUP];
+		uint64_t places[MEMO_GROUP / 4];
+	};
 };
 
 /*
@@ -45,9 +48,10 @@ struct memo_stack {
 struct memo {
 	struct memo_stack stack[1u << MEMO_STACK_BITS];
 	struct memo_layout layout[1u << MEMO_LAYOUT_BITS];
-	uint32_t last; /* stack that was found last, */
-	uint32_t hits; /* so often in a row */
-	uint64_t puts; /* layouts that had no place yet */
+	uint32_t last;		 /* stack that was found last, */
+	uint32_t hits;		 /* so often in a row */
+	uint64_t puts;		 /* layouts that had no place yet */
+	struct memo_layout made; /* scratch: stacks of threads are small */
 };
 
 _Static_assert(sizeof(struct memo) <= ABI_MEMO_BYTES, "the memo fits");
@@ -92,14 +96,6 @@ static inline uint64_t sum_of(const struct walk_start *start)
 	return start->pc * memo_factor[MEMO_PC] + start->sp * memo_factor[MEMO_SP];
 }
 
-/* Four places of a group. */
-static inline uint64_t places_of(const struct memo_group *group, unsigned half)
-{
-	uint64_t places;
-	__builtin_memcpy(&places, &group->at[4 * half], sizeof(places));
-	return places;
-}
-
 static inline uint64_t gate_of(uint64_t key, uint64_t near, uint64_t far)
 {
 	return mixed(key + near * memo_factor[MEMO_NEAR] + far * memo_factor[MEMO_FAR]) | 1;
@@ -113,9 +109,8 @@ static inline uint64_t gate_of(uint64_t key, uint64_t near, uint64_t far)
 static inline bool key_add(
 	uint64_t *key, const struct memo_group *group, struct trace_span span, uint64_t beside)
 {
-	uint64_t near = places_of(group, 0), far = places_of(group, 1);
+	uint64_t near = load_relaxed(&group->places[0]), far = load_relaxed(&group->places[1]);
 	uint64_t gate = load_relaxed(&group->gate), limit = beside;
-	__asm__("" : "+r"(near), "+r"(far));
 	if (ht_unlikely(gate != 0)) {
 		if (gate != gate_of(*key, near, far))
 			return false;
@@ -223,68 +218,79 @@ static inline uint64_t page_of(uint64_t at, uint64_t beside)
 	return at < beside ? 0 : 1 + (at - beside) * sizeof(uint64_t) / HT_PAGE_BYTES;
 }
 
-/* Makes groups of words that lie in one page each. False: there is no room. */
+/* Makes groups of words that lie in one page each. What it counts by is its own. */
 struct memo_making {
 	struct memo_layout *layout;
+	uint64_t groups;
 	uint64_t words, page; /* of the last group */
 };
 
+/* False: there is no room. */
 static inline bool place_add(
 	struct memo_making *making, struct trace_span span, uint64_t beside, int32_t at_hi)
 {
-	struct memo_layout *layout = making->layout;
 	uint64_t at = span.words + (uint64_t)(int64_t)at_hi, page = page_of(at, beside);
 	/* That of a step which loaded more than a return address is 0, no place at all. */
 	if (at >= span.words || at > UINT16_MAX)
 		return false;
-	if (layout->groups == 0 || making->words == MEMO_GROUP || making->page != page) {
-		if (layout->groups == MEMO_GROUPS)
+	if (making->groups == 0 || making->words == MEMO_GROUP || making->page != page) {
+		if (making->groups == MEMO_GROUPS)
 			return false;
-		struct memo_group *group = &layout->group[layout->groups++];
+		struct memo_group *group = &making->layout->group[making->groups++];
 		group->gate = page != 0;
 		for (unsigned i = 0; i < MEMO_GROUP; i++)
 			group->at[i] = (uint16_t)at;
 		making->page = page;
 		making->words = 0;
 	}
-	layout->group[layout->groups - 1].at[making->words++] = (uint16_t)at;
+	making->layout->group[making->groups - 1].at[making->words++] = (uint16_t)at;
 	return true;
 }
 
-/* False: there are more words than there is room for, or what they mean depends on others. */
-static inline bool layout_make(struct memo_layout *layout, const struct trace *trace,
-	uint64_t outer, uint64_t count, struct trace_span span)
+/* How many groups the layout that is made has; 0: there are more words than there is room for, or
+ * what they mean depends on others. */
+static HT_NOINLINE uint64_t layout_make(
+	struct abi_slot *slot, uint64_t outer, uint64_t count, struct trace_span span)
 {
+	struct memo_layout *layout = &((struct memo *)slot->memo)->made;
+	const struct trace *trace = (const struct trace *)slot->walk;
 	uint64_t beside = words_beside(span);
 	struct memo_making making = {.layout = layout};
-	layout->groups = 0;
 	for (uint64_t i = kept_links(trace, count), end = kept_links(trace, outer); i-- > end;) {
 		if (!place_add(&making, span, beside, trace->link_at[i]))
-			return false;
+			return 0;
 	}
-	layout->outer = (uint16_t)outer;
-	layout->fork = 0;
 	layout->needs_fp = trace->flags[count - 1] & TRACE_NEEDS_FP;
-	layout->seed = (uint64_t)layout->outer << 16 | layout->needs_fp;
-	for (unsigned i = 0; i < layout->groups; i++) {
+	layout->seed = outer << 16 | layout->needs_fp;
+	for (uint64_t i = 0; i < making.groups; i++) {
 		const struct memo_group *group = &layout->group[i];
-		layout->seed = mixed(layout->seed ^ places_of(group, 0));
-		layout->seed = mixed(layout->seed ^ places_of(group, 1));
+		layout->seed = mixed(layout->seed ^ group->places[0]);
+		layout->seed = mixed(layout->seed ^ group->places[1]);
 	}
-	return layout->groups != 0;
+	return making.groups;
+}
+
+/* Where the walk of `count` frames began that is kept now. */
+static inline struct walk_start start_of(const struct trace *trace, uint64_t count)
+{
+	const struct trace_frame *inner = &trace->frame[count - 1];
+	return (struct walk_start){inner->pc, inner->sp, inner->fp};
 }
 
 /* Sets the gates to the way of this walk; its key. */
-static inline uint64_t layout_close(struct memo_layout *layout, const struct trace *trace,
-	const struct walk_start *start, struct trace_span span)
+static HT_NOINLINE uint64_t layout_close(struct abi_slot *slot, uint64_t groups, uint64_t outer,
+	uint64_t count, struct trace_span span)
 {
-	uint64_t key = key_begin(layout, trace, layout->outer, start), beside = words_beside(span);
-	for (unsigned i = 0; i < layout->groups; i++) {
+	struct memo_layout *layout = &((struct memo *)slot->memo)->made;
+	const struct trace *trace = (const struct trace *)slot->walk;
+	struct walk_start start = start_of(trace, count);
+	uint64_t key = key_begin(layout, trace, outer, &start), beside = words_beside(span);
+	for (uint64_t i = 0; i < groups; i++) {
 		struct memo_group *group = &layout->group[i];
 		if (i > 0)
 			key = mixed(key);
 		if (group->gate)
-			group->gate = gate_of(key, places_of(group, 0), places_of(group, 1));
+			group->gate = gate_of(key, group->places[0], group->places[1]);
 		if (!key_add(&key, group, span, beside))
 			return 0;
 	}
@@ -292,18 +298,19 @@ static inline uint64_t layout_close(struct memo_layout *layout, const struct tra
 }
 
 /* A handler that jumps out of here leaves no layout, or a stack that is none. */
-static void layout_put(struct memo_layout *to, const struct memo_layout *from)
+static void layout_put(
+	struct memo_layout *to, const struct memo_layout *from, uint64_t outer, uint64_t groups)
 {
 	store_relaxed(&to->outer, 0);
 	store_relaxed(&to->fork, 0);
 	signal_fence();
 	to->seed = from->seed;
 	to->needs_fp = from->needs_fp;
-	to->groups = from->groups;
+	to->groups = (uint16_t)groups;
 	to->begin = from->begin;
-	for (unsigned i = 0; i < from->groups; i++)
+	for (uint64_t i = 0; i < groups; i++)
 		to->group[i] = from->group[i];
-	store_release(&to->outer, from->outer);
+	store_release(&to->outer, (uint16_t)outer);
 }
 
 /* Where a layout is put which layout_find looked for: it is there, or takes the place of one of
@@ -316,43 +323,62 @@ static struct memo_layout *layout_place(
 }
 
 /* Whether another walk from there went another way than the layout says that it has left. */
-static inline bool layout_differs(const struct memo_layout *old, const struct memo_layout *made)
+static inline bool layout_differs(
+	const struct memo_layout *old, const struct memo_layout *made, uint64_t groups)
 {
 	if (old->outer == 0 || old->begin != made->begin)
 		return false;
 	bool differs = old->seed != made->seed;
-	for (unsigned i = 0; !differs && i < made->groups; i++)
+	for (uint64_t i = 0; !differs && i < groups; i++)
 		differs = old->group[i].gate != made->group[i].gate;
 	return differs;
+}
+
+/* How many groups, from which frame on. As few kept frames as another walk from there has met: not
+ * in turn now these, now those. */
+static inline uint64_t layout_from(struct abi_slot *slot, const struct memo_layout *old,
+	uint64_t begin, uint64_t *outer, uint64_t count, struct trace_span span)
+{
+	uint64_t fewer = load_relaxed(&old->outer), groups = 0;
+	if (fewer != 0 && fewer < *outer && old->begin == begin)
+		groups = layout_make(slot, fewer, count, span);
+	if (groups == 0)
+		return layout_make(slot, *outer, count, span);
+	*outer = fewer;
+	return groups;
+}
+
+static inline void stack_put(struct memo_stack *stack, uint64_t key, uint64_t id)
+{
+	store_relaxed(&stack->id, 0);
+	signal_fence();
+	stack->key = key;
+	store_release(&stack->id, id);
 }
 
 void memo_note(struct abi_slot *slot, uint64_t held, uint64_t count, struct trace_span span)
 {
 	struct memo *memo = (struct memo *)slot->memo;
 	const struct trace *trace = (const struct trace *)slot->walk;
-	const struct trace_frame *inner = &trace->frame[count - 1];
-	struct walk_start start = {inner->pc, inner->sp, inner->fp};
-	struct memo_layout made = {.begin = sum_of(&start)};
-	unsigned forks;
-	struct memo_layout *layout = layout_find(memo, &made.begin, span, &forks);
-	/* As few kept frames as another walk from there has met: not in turn now these, now those.
-	 */
-	uint64_t outer = load_relaxed(&layout->outer);
-	bool fewer = outer != 0 && outer < held && layout->begin == made.begin;
-	if (held == 0 || count - held - 1 >= MEMO_WORDS ||
-		(!(fewer && layout_make(&made, trace, outer, count, span)) &&
-			!layout_make(&made, trace, held, count, span)))
+	if (held == 0 || count - held - 1 >= MEMO_WORDS)
 		return;
-	uint64_t key = layout_close(&made, trace, &start, span);
-	uint64_t fork = made.group[0].at[forks];
-	if (forks < MEMO_FORKS && layout_differs(layout, &made) && fork < words_beside(span)) {
+	struct walk_start start = start_of(trace, count);
+	unsigned forks;
+	uint64_t begin = sum_of(&start);
+	struct memo_layout *layout = layout_find(memo, &begin, span, &forks);
+	uint64_t groups = layout_from(slot, layout, begin, &held, count, span);
+	if (groups == 0)
+		return;
+	memo->made.begin = begin;
+	uint64_t key = layout_close(slot, groups, held, count, span);
+	uint64_t fork = load_relaxed(&memo->made.group[0].at[forks]);
+	if (forks < MEMO_FORKS && layout_differs(layout, &memo->made, groups) &&
+		fork < words_beside(span)) {
 		store_release(&layout->fork, (uint16_t)(fork + 1));
-		layout = layout_find(memo, &made.begin, span, &forks);
+		begin += (span.hi - span.words)[fork] * memo_factor[0];
+		memo->made.begin = begin;
+		layout = layout_at(memo, begin);
 	}
-	layout_put(layout_place(memo, layout, made.begin), &made);
-	struct memo_stack *stack = &memo->stack[stack_index(key)];
-	store_relaxed(&stack->id, 0);
-	signal_fence();
-	stack->key = key;
-	store_release(&stack->id, trace->id);
+	layout_put(layout_place(memo, layout, begin), &memo->made, held, groups);
+	stack_put(&memo->stack[stack_index(key)], key, trace->id);
 }

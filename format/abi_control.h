@@ -325,7 +325,7 @@ static inline bool abi_last_is_same(uint64_t a, uint64_t b)
 #define ABI_BUFFER_BYTES 65536u
 #define ABI_FRAMES_MAX	 15104u
 #define ABI_COPY_BYTES	 16384u
-#define ABI_MEMO_BYTES	 20544u
+#define ABI_MEMO_BYTES	 20608u
 #define ABI_SLOT_DEAD	 8ull /* in abi_slot.key: the thread is gone, the slot may be claimed */
 #define ABI_SLOT_BYTES	 0x40000u
 
