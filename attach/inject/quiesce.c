@@ -5,15 +5,14 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "attach/inject/crowd.h"
 #include "attach/inject/judge.h"
 #include "attach/inject/stopcost.h"
 #include "attach/target/clock.h"
+#include "attach/target/preempted.h"
 #include "attach/target/tracee.h"
 #include "attach/target/worker.h"
 
-/* A thread stops when it is next scheduled: on a busy machine that takes a while. Given up before,
- * it returns EINTR from its call, and nobody is there to put that right. */
-#define STOP_DEADLINE_NS    (10 * CLOCK_NS_PER_S)
 #define WORKER_DEADLINE_NS  (15 * CLOCK_NS_PER_S)
 #define MOVE_NS		    STOPCOST_MOVE_NS
 #define HOOK_FRAME_BYTES    1024u	 /* and all below it that the agent uses */
@@ -27,6 +26,7 @@ struct watched {
 	bool is_program; /* not the kernel's worker */
 	bool alone;	 /* its stacks are much to read: nobody else is to wait for that */
 	bool doubtful;	 /* looked at, it may have been inside */
+	bool asked;	 /* to stop, once */
 	unsigned passes;
 	uint64_t ran_ns; /* more CPU time than this it must have had; 0: not looked at yet */
 	struct stopcost_seen seen;
@@ -189,7 +189,7 @@ static struct ht_err *look_without_stop(const struct quiesce *quiesce, const str
 
 /* --- stopped threads: in a worker ------------------------------------------------------------- */
 
-#define JOBS_MAX   256u
+#define JOBS_MAX   CROWD_MAX
 #define JUDGED_MAX 4u /* who waits, stopped, for the unwinds of others: some 10 ms each */
 
 struct job {
@@ -308,85 +308,46 @@ static struct ht_err *judge_stopped(const struct job *job, size_t at, struct tra
 	return NULL;
 }
 
-static struct ht_err *look_and_release(const struct job *job, size_t at, struct tracee *tracee,
-	struct answers *answers, enum verdict *ret)
-{
-	struct user_regs_struct as_stopped = tracee->regs;
-	struct ht_err *err = judge_stopped(job, at, tracee, answers, ret);
-	bool changed = memcmp(&as_stopped, &tracee->regs, sizeof(as_stopped)) != 0;
-	struct ht_err *release =
-		changed ? tracee_release_at(tracee, &tracee->regs) : tracee_release(tracee);
-	uint64_t held = clock_mono_ns() - tracee->ran_until_ns;
+struct look {
+	const struct job *job;
+	struct answers *answers;
+};
 
-	answers->stopped++;
-	if (held > answers->stop_max_ns)
-		answers->stop_max_ns = held;
-	return ht_err_first(err, release);
-}
-
-/* Looks at thread `at` if it has stopped by now. Whatever fails, one that is done is not held. */
-static struct ht_err *poll_one(const struct job *job, size_t at, struct tracee *tracee,
-	struct answers *answers, bool *ret_done)
+static struct ht_err *look_stopped(void *context, size_t at, struct tracee *tracee)
 {
-	enum tracee_result result;
+	const struct look *look = context;
 	enum verdict verdict = INSIDE;
-	struct ht_err *err = tracee_poll(tracee, &result);
+	struct ht_err *err = judge_stopped(look->job, at, tracee, look->answers, &verdict);
 
-	*ret_done = err || result != TRACEE_BUSY;
-	if (err)
-		return ht_err_first(err, tracee_release(tracee));
-	if (!*ret_done)
-		return NULL;
-	bool is_its = false;
-	if (result == TRACEE_STOPPED)
-		err = tracee_is_of(job->quiesce->options.proc, tracee, &is_its);
-	if (result == TRACEE_GONE) {
-		verdict = GONE;
-	} else if (result == TRACEE_STOPPED && is_its) {
-		err = look_and_release(job, at, tracee, answers, &verdict);
-	} else if (result == TRACEE_STOPPED) {
-		verdict = err ? INSIDE : GONE;
-		err = ht_err_first(err, tracee_release(tracee));
-	}
-	answers->verdict[at] = (uint8_t)verdict;
+	look->answers->verdict[at] = (uint8_t)verdict;
 	return err;
 }
 
-/*
- * All are asked to stop; each is looked at and released the moment it does, also when something has
- * failed: one that was asked and is left to the kernel may return EINTR. That remains for those
- * that do not stop until the deadline.
- */
+static void note_gone(void *context, size_t at)
+{
+	const struct look *look = context;
+	look->answers->verdict[at] = GONE;
+}
+
+_Static_assert(INSIDE == 0, "of whom nothing is known");
+
 static struct ht_err *look_job(void *context, struct worker_reply *reply)
 {
 	const struct job *job = context;
-	struct answers *answers = (struct answers *)reply->data;
-	static struct tracee tracee[JOBS_MAX];
-	static bool done[JOBS_MAX];
-	struct ht_err *err = NULL;
-	size_t asked = 0, left = 0;
+	struct look look = {.job = job, .answers = (struct answers *)reply->data};
+	const struct crowd crowd = {.proc = job->quiesce->options.proc,
+		.tid = job->tid,
+		.count = job->count,
+		.filtered = job->quiesce->options.filtered,
+		.together = job->judged == 0,
+		.look = look_stopped,
+		.gone = note_gone,
+		.context = &look};
+	struct crowd_report report;
+	struct ht_err *err = crowd_stop(&crowd, &report);
 
-	for (; asked < job->count && !err; asked++) {
-		enum tracee_result result = TRACEE_GONE;
-		err = tracee_ask(job->tid[asked], false, &tracee[asked], &result);
-		tracee[asked].filtered = job->quiesce->options.filtered;
-		done[asked] = result != TRACEE_BUSY;
-		left += !done[asked];
-		/* A dying worker may still hold it: not an error, another pass will see. */
-		answers->verdict[asked] = (uint8_t)(result == TRACEE_GONE ? GONE : INSIDE);
-	}
-	uint64_t since_ns = clock_mono_ns(), deadline = since_ns + STOP_DEADLINE_NS;
-	while (left && clock_mono_ns() < deadline) {
-		for (size_t i = 0; i < asked; i++) {
-			if (done[i])
-				continue;
-			err = ht_err_first(err, poll_one(job, i, &tracee[i], answers, &done[i]));
-			left -= done[i];
-		}
-		/* Not a yield: they cannot stop before they have the core that we would spin on. */
-		if (left)
-			clock_sleep_ns(clock_pause_ns(since_ns));
-	}
+	look.answers->stopped = (uint16_t)report.stopped;
+	look.answers->stop_max_ns = report.stop_max_ns;
 	return err;
 }
 
@@ -404,6 +365,13 @@ static bool has_run(const struct quiesce *quiesce, struct watched *watched)
 	return !ran_ns || (looked && ran_ns > watched->ran_ns);
 }
 
+/* Where all cores are busy it takes a turn of each thread until all have run. */
+static bool is_out(const struct quiesce *quiesce, struct watched *watched)
+{
+	return has_run(quiesce, watched) ||
+	       (!watched->asked && preempted_is(quiesce->options.proc, watched->tid));
+}
+
 static bool is_timely(const struct quiesce *quiesce, struct watched *watched)
 {
 	const struct quiesce_options *o = &quiesce->options;
@@ -417,7 +385,7 @@ static bool is_timely(const struct quiesce *quiesce, struct watched *watched)
 	if (clock_mono_ns() > quiesce->patience_mono_ns)
 		return true;
 	return cost == STOPCOST_RUNNING
-		       ? has_run(quiesce, watched)
+		       ? is_out(quiesce, watched)
 		       : stopcost_is_timely(o->proc, watched->tid, cost, &watched->seen);
 }
 
@@ -533,6 +501,7 @@ static struct ht_err *pass_with_maps(struct quiesce *quiesce, const struct proc_
 			err = run_job(quiesce, &job, who);
 		if (err)
 			break;
+		w->asked = true;
 		who[job.count] = w;
 		job.judge[job.count] = judge;
 		job.judged += judge;

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/inject/crowd.h"
+
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "attach/target/clock.h"
+
+/* A thread stops when it is next scheduled: on a busy machine that takes a while. Given up before,
+ * it returns EINTR from its call, and nobody is there to put that right. */
+#define STOP_DEADLINE_NS (10 * CLOCK_NS_PER_S)
+/* So many stop at once on each core, or almost. */
+#define EACH_CORE 2
+
+enum state { DONE, ASKED, HELD };
+
+struct member {
+	enum state state;
+	struct tracee tracee;
+	struct user_regs_struct as_stopped;
+};
+
+struct round {
+	const struct crowd *crowd;
+	struct crowd_report *report;
+	struct member member[CROWD_MAX];
+	size_t asked, left;
+	bool together;
+	uint64_t held_since_ns; /* the first of those that are held; 0: none is */
+};
+
+static struct ht_err *release(struct round *round, struct member *member)
+{
+	struct tracee *tracee = &member->tracee;
+	bool changed = memcmp(&member->as_stopped, &tracee->regs, sizeof(tracee->regs)) != 0;
+	struct ht_err *err =
+		changed ? tracee_release_at(tracee, &tracee->regs) : tracee_release(tracee);
+	uint64_t held_ns = clock_mono_ns() - tracee->ran_until_ns;
+
+	member->state = DONE;
+	if (held_ns > round->report->stop_max_ns)
+		round->report->stop_max_ns = held_ns;
+	return err;
+}
+
+static struct ht_err *release_all(struct round *round)
+{
+	struct ht_err *err = NULL;
+	for (size_t i = 0; i < round->asked; i++)
+		if (round->member[i].state == HELD)
+			err = ht_err_first(err, release(round, &round->member[i]));
+	round->held_since_ns = 0;
+	return err;
+}
+
+static struct ht_err *release_late(struct round *round)
+{
+	bool late = round->held_since_ns &&
+		    clock_mono_ns() - round->held_since_ns >= (round->together ? CROWD_HOLD_NS : 0);
+	return late ? release_all(round) : NULL;
+}
+
+static struct ht_err *look_at(struct round *round, size_t at)
+{
+	const struct crowd *crowd = round->crowd;
+	struct member *member = &round->member[at];
+	bool is_its = false;
+	struct ht_err *err = tracee_is_of(crowd->proc, &member->tracee, &is_its);
+
+	member->as_stopped = member->tracee.regs;
+	if (!is_its) {
+		if (!err)
+			crowd->gone(crowd->context, at);
+		member->state = DONE;
+		return ht_err_first(err, tracee_release(&member->tracee));
+	}
+	member->state = HELD;
+	if (!round->held_since_ns)
+		round->held_since_ns = clock_mono_ns();
+	round->report->stopped++;
+	return crowd->look(crowd->context, at, &member->tracee);
+}
+
+/* Looks at thread `at` if it has stopped by now. Whatever fails, one that is done is not held. */
+static struct ht_err *poll_one(struct round *round, size_t at)
+{
+	struct member *member = &round->member[at];
+	enum tracee_result result;
+	struct ht_err *err = tracee_poll(&member->tracee, &result);
+
+	if (!err && result == TRACEE_BUSY)
+		return NULL;
+	round->left--;
+	if (!err && result == TRACEE_STOPPED)
+		return look_at(round, at);
+	member->state = DONE;
+	if (err)
+		return ht_err_first(err, tracee_release(&member->tracee));
+	if (result == TRACEE_GONE)
+		round->crowd->gone(round->crowd->context, at);
+	return NULL;
+}
+
+static struct ht_err *ask_all(struct round *round)
+{
+	const struct crowd *crowd = round->crowd;
+	struct ht_err *err = NULL;
+
+	for (size_t i = 0; i < crowd->count && !err; i++) {
+		struct member *member = &round->member[i];
+		enum tracee_result result = TRACEE_GONE;
+		err = tracee_ask(crowd->tid[i], false, &member->tracee, &result);
+		member->tracee.filtered = crowd->filtered;
+		member->state = result == TRACEE_BUSY ? ASKED : DONE;
+		round->left += result == TRACEE_BUSY;
+		round->asked = i + 1;
+		/* A dying worker may still hold it: not an error, another pass will see. */
+		if (result == TRACEE_GONE)
+			crowd->gone(crowd->context, i);
+	}
+	return err;
+}
+
+/* Until the kernel says that one has stopped, or it is time to look all the same. Not a yield: they
+ * cannot stop before they have the core that we would spin on. */
+static void wait_for_one(const sigset_t *stops, uint64_t since_ns)
+{
+	uint64_t pause_ns = clock_pause_ns(since_ns);
+	struct timespec span = {.tv_nsec = (long)pause_ns};
+	(void)sigtimedwait(stops, NULL, &span);
+}
+
+struct ht_err *crowd_stop(const struct crowd *crowd, struct crowd_report *ret)
+{
+	static struct round round;
+	sigset_t stops;
+
+	/* Ignored, it is not sent for a stop. */
+	signal(SIGCHLD, SIG_DFL);
+	sigemptyset(&stops);
+	sigaddset(&stops, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &stops, NULL);
+	round = (struct round){.crowd = crowd, .report = ret};
+	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+	round.together = crowd->together && cores > 0 && crowd->count > EACH_CORE * (size_t)cores;
+	*ret = (struct crowd_report){0};
+	uint64_t since_ns = clock_mono_ns(), deadline_ns = since_ns + STOP_DEADLINE_NS;
+	struct ht_err *err = ask_all(&round);
+	while (round.left && clock_mono_ns() < deadline_ns) {
+		for (size_t i = 0; i < round.asked; i++) {
+			if (round.member[i].state != ASKED)
+				continue;
+			err = ht_err_first(err, poll_one(&round, i));
+			err = ht_err_first(err, release_late(&round));
+		}
+		if (round.left)
+			wait_for_one(&stops, since_ns);
+		err = ht_err_first(err, release_late(&round));
+	}
+	return ht_err_first(err, release_all(&round));
+}

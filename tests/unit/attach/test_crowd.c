@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/inject/crowd.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "tests/support/child.h"
+#include "tests/support/ht_check.h"
+
+#define MORE 9u /* threads than cores */
+
+static struct shared {
+	volatile uint64_t turns[CROWD_MAX];
+	volatile unsigned looks[CROWD_MAX], gone[CROWD_MAX];
+	volatile size_t number;
+	volatile pid_t in_vfork;
+} * shared;
+
+static struct proc proc;
+static pid_t tids[CROWD_MAX];
+static size_t count;
+
+static void *compute(void *arg)
+{
+	volatile uint64_t *turns = arg;
+	for (;;)
+		++*turns;
+	return arg;
+}
+
+static void *wait_for_a_child(void *arg)
+{
+	shared->in_vfork = gettid();
+	if (vfork() == 0)
+		for (;;)
+			pause();
+	return arg;
+}
+
+static void compute_together(const void *arg)
+{
+	pthread_t thread;
+	for (size_t i = 0; i < shared->number; i++)
+		pthread_create(&thread, NULL, compute, (void *)&shared->turns[i]);
+	if (*(const bool *)arg)
+		pthread_create(&thread, NULL, wait_for_a_child, NULL);
+	child_ready(0);
+	child_wait();
+}
+
+/* More threads that compute than there are cores, and one that does not stop. */
+static struct child start(bool and_one_in_vfork)
+{
+	struct proc_tids all;
+	shared = mmap(
+		NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ck_assert_ptr_ne(shared, MAP_FAILED);
+	shared->number = (size_t)sysconf(_SC_NPROCESSORS_ONLN) * 2 + MORE;
+	struct child child = child_fork(compute_together, &and_one_in_vfork);
+	ck_no_err(proc_open(child.pid, &proc));
+	ck_no_err(proc_open_mem(&proc));
+	while (and_one_in_vfork && child_call(shared->in_vfork) < 0)
+		sched_yield();
+	ck_no_err(proc_tids_read(&proc, &all));
+	count = 0;
+	for (size_t i = 0; i < all.count; i++)
+		if (all.tid[i] != child.pid)
+			tids[count++] = all.tid[i];
+	proc_tids_deinit(&all);
+	return child;
+}
+
+static void finish(struct child *child)
+{
+	proc_close(&proc);
+	child_kill(child);
+}
+
+static struct ht_err *count_look(void *context, size_t at, struct tracee *tracee)
+{
+	(void)context;
+	ck_assert_int_eq(tracee->tid, tids[at]);
+	shared->looks[at]++;
+	return NULL;
+}
+
+static void count_gone(void *context, size_t at)
+{
+	(void)context;
+	shared->gone[at]++;
+}
+
+static struct crowd crowd_with(struct ht_err *(*look)(void *, size_t, struct tracee *))
+{
+	return (struct crowd){.proc = &proc,
+		.tid = tids,
+		.count = count,
+		.together = true,
+		.look = look,
+		.gone = count_gone};
+}
+
+static void check_all_go_on(void)
+{
+	for (size_t i = 0; i < shared->number; i++)
+		for (uint64_t turns = shared->turns[i]; shared->turns[i] == turns;)
+			sched_yield();
+}
+
+START_TEST(each_is_looked_at_once_and_goes_on)
+{
+	struct child child = start(false);
+	struct crowd crowd = crowd_with(count_look);
+	struct crowd_report report;
+	tids[count] = 0x7ffffff; /* none has that number */
+	crowd.count++;
+	ck_no_err(crowd_stop(&crowd, &report));
+	for (size_t i = 0; i < count; i++)
+		ck_assert_msg(shared->looks[i] == 1 && !shared->gone[i], "thread %zu", i);
+	ck_assert_uint_eq(shared->looks[count], 0);
+	ck_assert_uint_eq(shared->gone[count], 1);
+	ck_assert_uint_eq(report.stopped, count);
+	check_all_go_on();
+	finish(&child);
+}
+END_TEST
+
+static struct ht_err *fail_each(void *context, size_t at, struct tracee *tracee)
+{
+	ht_err_free(count_look(context, at, tracee));
+	return ht_err_new(HT_ERR_INTERNAL, "as the test wants it");
+}
+
+START_TEST(whatever_fails_all_go_on)
+{
+	struct child child = start(false);
+	struct crowd crowd = crowd_with(fail_each);
+	struct crowd_report report;
+	ck_err(crowd_stop(&crowd, &report), HT_ERR_INTERNAL);
+	ck_assert_uint_eq(report.stopped, count);
+	check_all_go_on();
+	finish(&child);
+}
+END_TEST
+
+/* While one is looked at some are held, and others are asked. */
+static struct ht_err *die_in_the_third(void *context, size_t at, struct tracee *tracee)
+{
+	static unsigned looks;
+	if (++looks == 3)
+		raise(SIGKILL);
+	return count_look(context, at, tracee);
+}
+
+START_TEST(whoever_is_asked_or_held_when_the_worker_dies_goes_on)
+{
+	struct child child = start(false);
+	struct crowd crowd = crowd_with(die_in_the_third);
+	struct crowd_report report;
+	int status;
+	pid_t worker = fork();
+	if (!worker) {
+		ht_err_free(crowd_stop(&crowd, &report));
+		_exit(1);
+	}
+	ck_assert_int_eq(waitpid(worker, &status, 0), worker);
+	ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	check_all_go_on();
+	finish(&child);
+}
+END_TEST
+
+/* It is waited for, for seconds: not by those that were looked at. */
+START_TEST(one_that_does_not_stop_holds_nobody)
+{
+	struct child child = start(true);
+	struct crowd crowd = crowd_with(count_look);
+	struct crowd_report report;
+	pid_t worker = fork();
+	if (!worker) {
+		ht_err_free(crowd_stop(&crowd, &report));
+		_exit(1);
+	}
+	for (size_t i = 0; i < count; i++)
+		while (tids[i] != shared->in_vfork && !shared->looks[i])
+			sched_yield();
+	check_all_go_on();
+	ck_assert_int_eq(waitpid(worker, NULL, WNOHANG), 0);
+	kill(worker, SIGKILL);
+	ck_assert_int_eq(waitpid(worker, NULL, 0), worker);
+	finish(&child);
+}
+END_TEST
+
+HT_SUITE("attach/inject/crowd", each_is_looked_at_once_and_goes_on, whatever_fails_all_go_on,
+	whoever_is_asked_or_held_when_the_worker_dies_goes_on, one_that_does_not_stop_holds_nobody)
