@@ -15,12 +15,14 @@
 #include "attach/target/clock.h"
 #include "attach/target/descriptor.h"
 #include "attach/target/ours.h"
+#include "attach/target/priority.h"
 #include "attach/target/slow.h"
 #include "attach/target/standstill.h"
 
 #define PROMPT_NS      CLOCK_NS_PER_S /* a proof that took longer is level 1 */
 #define GATE_NS	       CLOCK_NS_PER_S
 #define GATE_STEP_NS   (CLOCK_NS_PER_MS / 20)
+#define GATE_PUMP_NS   CLOCK_NS_PER_MS
 #define SLACK_LEAST_NS (2 * CLOCK_NS_PER_S)
 #define UNMAP_ATTEMPTS 4u
 
@@ -88,27 +90,44 @@ static bool is_calling(const struct image *image)
 	return exec_calling;
 }
 
-/* No thread makes a system call of the agent's any more: without guards the program may enter a
- * filter unseen. A thread that jumped out of one is not waited for for ever. */
-static void close_gate(const struct image *image)
+static void pump(const struct detach *detach)
 {
-	uint64_t end_ns = clock_mono_ns() + GATE_NS;
+	if (detach->pump)
+		detach->pump(detach->context);
+}
+
+/* No thread makes a system call of the agent's any more: without guards the program may enter a
+ * filter unseen. A thread that jumped out of one is not waited for for ever. Who waits for room is
+ * given it: threads that wait where many compute occupy the cores that the others need. */
+static void close_gate(const struct detach *detach)
+{
+	uint64_t now_ns = clock_mono_ns(), end_ns = now_ns + GATE_NS, pump_ns = now_ns;
 
 	/* A full barrier: agent/gate.h. */
-	__atomic_exchange_n(&image_config(image)->stop, 1, __ATOMIC_SEQ_CST);
-	while (is_calling(image) && clock_mono_ns() < end_ns)
+	__atomic_exchange_n(&image_config(detach->image)->stop, 1, __ATOMIC_SEQ_CST);
+	for (; is_calling(detach->image) && now_ns < end_ns; now_ns = clock_mono_ns()) {
+		if (now_ns >= pump_ns) {
+			pump(detach);
+			pump_ns = clock_mono_ns() + GATE_PUMP_NS;
+		}
 		clock_sleep_ns(GATE_STEP_NS);
+	}
 }
 
 struct ht_err *detach_untap(struct detach *detach, struct detach_report *ret)
 {
 	*ret = (struct detach_report){0};
+	/* Of many that compute we would be one, and each step would cost a turn of all. */
+	int before = priority_raise();
 	journal_set_phase(&detach->journal, JOURNAL_DETACHING);
 	struct ht_err *err = image_disable_hooks(detach->image);
-	close_gate(detach->image);
+	close_gate(detach);
 	err = ht_err_first(err, image_disable_all(detach->image));
 	err = ht_err_first(err, patch_untap_all(detach->proc, &detach->journal, &ret->patch));
-	return !err && detach->image->forked ? untap_strays(detach) : err;
+	if (!err && detach->image->forked)
+		err = untap_strays(detach);
+	priority_restore(before);
+	return err;
 }
 
 static struct stackscan_ranges ranges_of(const struct detach *detach)
@@ -488,8 +507,7 @@ struct ht_err *detach_unmap(struct detach *detach, struct detach_report *ret)
 	bool escapes = false;
 
 	/* Threads that wait for room are let go before anything slow is done. */
-	if (detach->pump)
-		detach->pump(detach->context);
+	pump(detach);
 	/* What cannot be read may hold anything. */
 	bool blind = slow_is_avoided();
 	struct ht_err *err = blind ? NULL : may_have_escaped(detach, ret, &escapes);

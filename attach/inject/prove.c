@@ -3,6 +3,7 @@
 
 #include "attach/target/clock.h"
 #include "attach/target/kin.h"
+#include "attach/target/priority.h"
 
 #define PASS_PAUSE_NS	  (500000ull)
 #define PASS_PAUSE_MAX_NS (20 * CLOCK_NS_PER_MS)
@@ -18,6 +19,7 @@ static struct ht_err *pass_over(const struct prove *prove, const struct quiesce_
 	if (err)
 		return err;
 	uint64_t pause_ns = PASS_PAUSE_NS;
+	int before = priority_raise();
 	for (;;) {
 		if (prove->pump)
 			prove->pump(prove->context);
@@ -29,6 +31,7 @@ static struct ht_err *pass_over(const struct prove *prove, const struct quiesce_
 		clock_sleep_ns(pause_ns);
 		pause_ns = pause_ns * 2 > PASS_PAUSE_MAX_NS ? PASS_PAUSE_MAX_NS : pause_ns * 2;
 	}
+	priority_restore(before);
 	quiesce_destroy(quiesce);
 	return err;
 }

@@ -114,6 +114,30 @@ START_TEST(a_call_of_a_guard_is_waited_for)
 }
 END_TEST
 
+static unsigned pumped;
+
+static void take_what_it_waits_with(void *context)
+{
+	(void)context;
+	pumped++;
+	__atomic_store_n(&busy->calling, 0, __ATOMIC_RELEASE);
+}
+
+/* Nobody else would, and it would wait for as long as it waits for us. */
+START_TEST(a_thread_that_waits_for_room_is_given_it)
+{
+	struct proc self;
+	struct detach detach;
+	struct detach_report report;
+	setup(&self, &detach);
+	detach.pump = take_what_it_waits_with;
+	ck_no_err(detach_untap(&detach, &report));
+	ck_assert_uint_eq(pumped, 1);
+	ck_assert_uint_lt(turns, TURNS_BUSY);
+	finish(&self, &detach);
+}
+END_TEST
+
 START_TEST(the_dead_make_no_call)
 {
 	struct proc self;
@@ -204,5 +228,6 @@ START_TEST(books_that_do_not_tell_all_prove_nothing)
 END_TEST
 
 HT_SUITE("attach/inject/detach", guards_stay_until_no_call_is_under_way,
-	a_call_of_a_guard_is_waited_for, the_dead_make_no_call,
-	idle_books_prove_that_words_are_stale, books_that_do_not_tell_all_prove_nothing)
+	a_call_of_a_guard_is_waited_for, a_thread_that_waits_for_room_is_given_it,
+	the_dead_make_no_call, idle_books_prove_that_words_are_stale,
+	books_that_do_not_tell_all_prove_nothing)
