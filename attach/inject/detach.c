@@ -369,6 +369,12 @@ static struct ht_err *look_at_remains(void *context, pid_t tid, struct stub_unma
 			     ret->fd, &ret->fd_count);
 }
 
+static void note_stop(struct detach_report *report, const struct remote_unmapped *unmapped)
+{
+	if (unmapped->stop_ns > report->stop_max_ns)
+		report->stop_max_ns = unmapped->stop_ns;
+}
+
 /* What cannot be closed is no reason to leave the rest: residue names it. */
 static struct ht_err *close_table(struct detach *detach, pid_t tid, struct detach_report *report)
 {
@@ -377,16 +383,15 @@ static struct ht_err *close_table(struct detach *detach, pid_t tid, struct detac
 	const struct remote_remains look = {
 		.look = look_at_remains, .context = &remains, .table = tid};
 	struct stub_unmap what;
-	uint64_t stop_ns = 0;
+	struct remote_unmapped unmapped = {0};
 	struct ht_err *err = find_remains(&remains, &what);
 
 	if (!err && what.fd_count == 0)
 		return NULL;
 	if (!err)
-		err = remote_unmap(detach->proc, &slack, &look, detach->suspend_seccomp, &stop_ns);
+		err = remote_unmap(detach->proc, &slack, &look, detach->suspend_seccomp, &unmapped);
 	ht_err_free(err);
-	if (stop_ns > report->stop_max_ns)
-		report->stop_max_ns = stop_ns;
+	note_stop(report, &unmapped);
 	return detach_slack(
 		detach->proc, &slack, detach->suspend_seccomp, detach->deadline_mono_ns);
 }
@@ -406,20 +411,23 @@ static struct ht_err *close_elsewhere(struct detach *detach, struct detach_repor
 	return err;
 }
 
-static struct ht_err *unmap(struct detach *detach, bool keep, struct detach_report *report)
+/* `ret_out`: no thread can be in the stub's place, if none was before. */
+static struct ht_err *unmap(
+	struct detach *detach, bool keep, struct detach_report *report, bool *ret_out)
 {
 	struct remote_slack slack = slack_of(detach);
 	struct remains remains = {.detach = detach, .keep = keep};
 	const struct remote_remains look = {.look = look_at_remains, .context = &remains};
+	struct remote_unmapped unmapped = {0};
 	struct stub_unmap what;
-	uint64_t stop_ns = 0;
+	int before = priority_raise();
 
 	/* What cannot be unmapped is not worth stopping a thread. */
 	struct ht_err *err = find_remains(&remains, &what);
 	if (!err)
 		err = close_elsewhere(detach, report);
 	for (unsigned attempt = 0; !err; attempt++) {
-		err = remote_unmap(detach->proc, &slack, &look, detach->suspend_seccomp, &stop_ns);
+		err = remote_unmap(detach->proc, &slack, &look, detach->suspend_seccomp, &unmapped);
 		if (!err || err->code != HT_ERR_INCOMPLETE || attempt == UNMAP_ATTEMPTS - 1)
 			break;
 		/* A signal handler jumped away before the stub began: once more, when the place is
@@ -430,8 +438,9 @@ static struct ht_err *unmap(struct detach *detach, bool keep, struct detach_repo
 		if (!err)
 			err = find_remains(&remains, &what);
 	}
-	if (stop_ns > report->stop_max_ns)
-		report->stop_max_ns = stop_ns;
+	priority_restore(before);
+	note_stop(report, &unmapped);
+	*ret_out = unmapped.is_out;
 	return err;
 }
 
@@ -441,13 +450,14 @@ struct ht_err *detach_remains(struct detach *detach, bool *ret_any)
 	int fd[STUB_UNMAP_FDS];
 	size_t fd_count = 0;
 	struct detach_report report = {0};
+	bool out;
 	struct ht_err *err = remote_slack_holds_stub(detach->proc, &slack, ret_any);
 
 	if (!err)
 		err = ownfds_find(detach->proc, detach->journal.header, true, fd, &fd_count);
 	if (!err && fd_count > 0) {
 		*ret_any = true;
-		err = unmap(detach, true, &report);
+		err = unmap(detach, true, &report, &out);
 	}
 	return err || !*ret_any ? err
 				: detach_slack(detach->proc, &slack, detach->suspend_seccomp,
@@ -536,10 +546,16 @@ struct ht_err *detach_unmap(struct detach *detach, struct detach_report *ret)
 		ret->level = clock_mono_ns() - start > PROMPT_NS ? DETACH_RETRIED : DETACH_PROVEN;
 	}
 	struct remote_slack slack = slack_of(detach);
-	err = unmap(detach, keep, ret);
+	bool out = false;
+	err = unmap(detach, keep, ret, &out);
+	if (err)
+		return err;
+	/* All threads were seen outside of the stub's place above, and none was sent there since
+	 * but the one that is out again. */
+	if (out)
+		return remote_slack_restore(detach->proc, &slack);
 	/* The stub's last instructions may still be ahead of its thread, or saved in a signal
 	 * frame. */
-	return err ? err
-		   : detach_slack(detach->proc, &slack, detach->suspend_seccomp,
-			     detach->deadline_mono_ns);
+	return detach_slack(
+		detach->proc, &slack, detach->suspend_seccomp, detach->deadline_mono_ns);
 }

@@ -63,6 +63,7 @@ struct outcome {
 	bool stuck;	      /* mapped, but the thread is still in the stub */
 	bool not_taken;	      /* what the thread has mapped it undoes by itself */
 };
+	bool put_back;	      /* it did not come to the stub's own end */
 
 #define NOT_MAPPED INT64_MIN
 
@@ -311,7 +312,9 @@ static struct ht_err *run_stub(struct attempt *attempt)
 	struct stub_thread thread = {.resume = tracee_resume_regs(&tracee->regs, tracee->filtered)};
 	struct user_regs_struct enter = thread.resume;
 
-	attempt->hold |= tracee_in_call(tracee);
+	/* Who is put back has not gone to the end of the last stub, and need not be looked for
+	 * there. */
+	attempt->hold |= !attempt->map || tracee_in_call(tracee);
 	thread.hold_ms = attempt->hold ? HOLD_MS : 0;
 	struct ht_err *err = tracee_signal_mask(tracee, &thread.signal_mask);
 	if (!err && !attempt->map)
@@ -333,7 +336,7 @@ static struct ht_err *run_stub(struct attempt *attempt)
 
 /* Lets go of a thread that we hold: it makes the stub's calls, and then waits for this (stub.c
  * add_hold), all others being made whatever went wrong here; or it undoes them, and does not. */
-static struct ht_err *part(struct attempt *attempt)
+static struct ht_err *part(struct attempt *attempt, bool *ret_put_back)
 {
 	struct tracee *tracee = &attempt->tracee;
 	uint64_t deadline = clock_mono_ns() + READY_DEADLINE_NS;
@@ -344,8 +347,11 @@ static struct ht_err *part(struct attempt *attempt)
 		if (err || result != TRACEE_STOPPED)
 			return err;
 		bool inside = in_slack(attempt->slack, regs_pc(&tracee->regs));
-		if (inside && regs_call(&tracee->regs) == SYS_rt_sigtimedwait)
-			return tracee_put_back(&attempt->as_stopped, attempt->signal_mask);
+		if (inside && regs_call(&tracee->regs) == SYS_rt_sigtimedwait) {
+			err = tracee_put_back(&attempt->as_stopped, attempt->signal_mask);
+			*ret_put_back = !err;
+			return err;
+		}
 		if (!inside || clock_mono_ns() > deadline)
 			return tracee_release(tracee);
 		uint64_t ran_ns = proc_ran_ns(attempt->proc, tracee->tid);
@@ -405,7 +411,7 @@ static struct ht_err *attempt_job(void *context, struct worker_reply *reply)
 	err = attempt->map ? take_image(attempt, outcome, reply) : wait_unmapped(attempt);
 	outcome->ran = true;
 	if (attempt->hold)
-		err = ht_err_first(err, part(attempt));
+		err = ht_err_first(err, part(attempt, &outcome->put_back));
 	outcome->stop_ns = clock_mono_ns() - attempt->tracee.ran_until_ns;
 	return err;
 }
@@ -586,7 +592,7 @@ struct ht_err *remote_map(const struct proc *proc, const struct remote_slack *sl
 }
 
 struct ht_err *remote_unmap(const struct proc *proc, const struct remote_slack *slack,
-	const struct remote_remains *remains, bool filtered, uint64_t *ret_stop_ns)
+	const struct remote_remains *remains, bool filtered, struct remote_unmapped *ret)
 {
 	struct attempt attempt = {
 		.proc = proc, .slack = slack, .filtered = filtered, .remains = remains};
@@ -594,6 +600,6 @@ struct ht_err *remote_unmap(const struct proc *proc, const struct remote_slack *
 	struct outcome outcome;
 	struct ht_err *err = try_threads(&attempt, &reply, &outcome);
 	if (!err)
-		*ret_stop_ns = outcome.stop_ns;
+		*ret = (struct remote_unmapped){outcome.stop_ns, outcome.put_back};
 	return err;
 }

@@ -86,7 +86,14 @@ struct remote_remains {
 	pid_t table; /* only a thread with the descriptors of this one will do; 0: the process's */
 };
 
+struct remote_unmapped {
+	uint64_t stop_ns; /* as that of remote_image */
+	/* The thread was put back from the stub's last wait but one call, all its signals blocked
+	 * until then: neither its PC nor a saved one can be in the stub. */
+	bool is_out;
+};
+
 /* Unmaps and closes what `remains` finds. The ranges must be proven quiet, and ours. */
 HT_MUST_CHECK
 struct ht_err *remote_unmap(const struct proc *proc, const struct remote_slack *slack,
-	const struct remote_remains *remains, bool filtered, uint64_t *ret_stop_ns);
+	const struct remote_remains *remains, bool filtered, struct remote_unmapped *ret);

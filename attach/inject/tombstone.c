@@ -141,6 +141,7 @@ struct ht_err *tombstone_remove(const struct proc *proc, raddr_t page,
 {
 	struct remains remains = {.proc = proc, .page = page};
 	const struct remote_remains look = {.look = look_at_page, .context = &remains};
+	struct remote_unmapped unmapped = {.stop_ns = *ret_stop_ns};
 	bool filtered;
 	struct ht_err *err = proc_any_seccomp(proc, &filtered);
 	if (err)
@@ -148,7 +149,8 @@ struct ht_err *tombstone_remove(const struct proc *proc, raddr_t page,
 	for (unsigned attempt = 1;; attempt++) {
 		err = check_ours(proc, page);
 		if (!err)
-			err = remote_unmap(proc, slack, &look, filtered, ret_stop_ns);
+			err = remote_unmap(proc, slack, &look, filtered, &unmapped);
+		*ret_stop_ns = unmapped.stop_ns;
 		/* Whatever became of it: the stub's place is given back when no thread is in it. */
 		struct ht_err *restore = detach_slack(proc, slack, filtered, deadline_mono_ns);
 		bool again =

@@ -76,8 +76,9 @@ START_TEST(a_thread_that_was_waiting_goes_on_to_wait)
 		.fd = {fixture.image.agent_fd},
 		.fd_count = 1};
 	const struct remote_remains remains = {.look = copy_remains, .context = &unmap};
-	uint64_t stop_ns;
-	ck_no_err(remote_unmap(&fixture.proc, &fixture.slack, &remains, false, &stop_ns));
+	struct remote_unmapped unmapped;
+	ck_no_err(remote_unmap(&fixture.proc, &fixture.slack, &remains, false, &unmapped));
+	ck_assert(unmapped.is_out);
 	check_unharmed(&fixture);
 	ck_assert_uint_le(shared->stops, 2 * FEW);
 	close_image(&fixture.image);
