@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "attach/inject/held.h"
+#include "attach/inject/preference.h"
 #include "attach/inject/stub_layout.h"
 #include "attach/inject/tidoffset.h"
 #include "attach/target/clock.h"
@@ -62,8 +63,8 @@ struct outcome {
 	bool clock_forbidden; /* to the thread: everything is being undone */
 	bool stuck;	      /* mapped, but the thread is still in the stub */
 	bool not_taken;	      /* what the thread has mapped it undoes by itself */
-};
 	bool put_back;	      /* it did not come to the stub's own end */
+};
 
 #define NOT_MAPPED INT64_MIN
 
@@ -463,37 +464,6 @@ static bool is_timely(
 		attempt->proc, thread->tid, thread->cost, seen_of(seen, thread->tid));
 }
 
-/*
- * While a thread is in the stub, or stopped, it takes no signals. What is sent to the process, and
- * the kernel would have given to that thread, goes to another one: which runs the handler, in the
- * place of a main thread that waits for that (pause), or whose epoll_wait returns EINTR for a
- * signal that is ignored. So there is patience for another thread; but for one that may have to
- * wait for a core where an addressed one sleeps, or have a filter that we may not suspend.
- */
-struct crowd {
-	bool others;  /* are there any */
-	bool sleeper; /* is an addressed thread asleep */
-};
-
-static struct crowd crowd_of(const struct choose_threads *threads)
-{
-	struct crowd crowd = {0};
-	for (size_t i = 0; i < threads->count; i++) {
-		const struct choose_thread *thread = &threads->thread[i];
-		crowd.others |= !thread->addressed;
-		crowd.sleeper |= thread->addressed && thread->cost < STOPCOST_RUNNING;
-	}
-	return crowd;
-}
-
-static bool is_second_choice(const struct attempt *attempt, const struct crowd *crowd,
-	const struct choose_thread *thread)
-{
-	if (!crowd->others || (attempt->filtered && geteuid() != 0))
-		return false;
-	return thread->addressed || (thread->cost == STOPCOST_RUNNING && crowd->sleeper);
-}
-
 struct haste {
 	bool any_thread;
 	bool any_time;
@@ -506,11 +476,12 @@ static struct ht_err *try_each(struct attempt *attempt, struct seen *seen, struc
 	struct ht_err *err = choose_threads(attempt->proc, attempt->filtered, &threads);
 	if (err)
 		return err;
-	struct crowd crowd = crowd_of(&threads);
+	struct preference preference;
+	err = preference_read(attempt->proc, &threads, attempt->filtered, &preference);
 	for (size_t i = 0, looks = 0;
 		!err && !ret->ran && i < threads.count && looks < CANDIDATES_MAX; i++) {
 		const struct choose_thread *thread = &threads.thread[i];
-		if (!haste.any_thread && is_second_choice(attempt, &crowd, thread))
+		if (!haste.any_thread && preference_is_second(&preference, thread))
 			continue;
 		looks++;
 		bool timely = is_timely(attempt, seen, thread) || haste.any_time;
