@@ -413,7 +413,8 @@ static struct ht_err *attempt_job(void *context, struct worker_reply *reply)
 	outcome->ran = true;
 	if (attempt->hold)
 		err = ht_err_first(err, part(attempt, &outcome->put_back));
-	outcome->stop_ns = clock_mono_ns() - attempt->tracee.ran_until_ns;
+	/* Not since its last stop, which put it back. */
+	outcome->stop_ns = clock_mono_ns() - attempt->as_stopped.ran_until_ns;
 	return err;
 }
 

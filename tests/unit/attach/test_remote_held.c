@@ -86,6 +86,31 @@ START_TEST(a_thread_that_was_waiting_goes_on_to_wait)
 }
 END_TEST
 
+static uint64_t answered_ns; /* so long after it was ready */
+
+static void let_it_wait_for_the_answer(void)
+{
+	for (uint64_t end_ns = clock_mono_ns() + answered_ns; clock_mono_ns() < end_ns;)
+		sched_yield();
+}
+
+/* Also of one that is stopped again, to be put back. */
+START_TEST(the_time_in_the_stub_is_told)
+{
+	struct fixture fixture;
+	setup(&fixture);
+	look_at = fixture.map.image + STATUS;
+	looks_succeed = true;
+	answered_ns = 20 * CLOCK_NS_PER_MS;
+	before_the_answer = let_it_wait_for_the_answer;
+	ck_no_err(map(&fixture));
+	ck_assert_uint_ge(fixture.image.stop_ns, answered_ns);
+	check_unharmed(&fixture);
+	close_image(&fixture.image);
+	teardown(&fixture);
+}
+END_TEST
+
 /* The stub has made its calls all the same: it is put back, not asked until a deadline. */
 START_TEST(an_error_after_the_answer_does_not_hold_the_thread)
 {
@@ -320,7 +345,8 @@ START_TEST(no_thread_is_waited_for_where_none_lives)
 END_TEST
 
 HT_SUITE("attach/inject/remote, held", a_thread_that_was_waiting_goes_on_to_wait,
-	a_thread_that_has_given_up_is_not_waited_for, no_thread_is_waited_for_where_none_lives,
+	the_time_in_the_stub_is_told, a_thread_that_has_given_up_is_not_waited_for,
+	no_thread_is_waited_for_where_none_lives,
 	an_error_after_the_answer_does_not_hold_the_thread,
 	a_thread_that_waits_for_a_core_is_not_stopped_before_it_has_run,
 	a_signal_that_comes_in_the_stub_interrupts_the_call, the_memory_is_another_file_by_now,
