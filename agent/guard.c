@@ -125,16 +125,16 @@ static bool is_answered(const struct abi_control *control, uint64_t tid)
 	return load_acquire(&control->exec_asks) != tid || load_acquire(&control->exec_held) == tid;
 }
 
-void guard_exec(const struct abi_thunk *self)
+/* Waits until the daemon holds this thread, or does not want to. */
+static void ask(const struct abi_config *config, uint64_t forks)
 {
-	const struct abi_config *config = config_of(self);
 	struct abi_control *control = (struct abi_control *)config->control;
 	uint64_t none = 0;
 
-	if (!load_relaxed(&config->follow) || !config_alive(config) ||
-		!compare_swap(&control->exec_asks, &none, ABI_EXEC_ASKING))
+	if (!compare_swap(&control->exec_asks, &none, ABI_EXEC_ASKING))
 		return;
 	uint64_t tid = find_asker(config, control);
+	store_release(&control->exec_forks, forks);
 	store_release(&control->exec_asks, tid);
 	unsigned step = 0;
 	for (; tid && step < EXEC_STEPS && !is_answered(control, tid); step++) {
@@ -147,4 +147,23 @@ void guard_exec(const struct abi_thunk *self)
 	 * program may search long for one that it can become. */
 	if (tid && load_acquire(&control->exec_held) != tid)
 		compare_swap(&control->exec_asks, &tid, step == EXEC_STEPS ? ABI_EXEC_ASKING : 0);
+}
+
+void guard_exec(const struct abi_thunk *self)
+{
+	const struct abi_config *config = config_of(self);
+
+	if (load_relaxed(&config->follow) && config_alive(config))
+		ask(config, 0);
+}
+
+void guard_fork(const struct abi_thunk *self)
+{
+	const struct abi_config *config = config_of(self);
+
+	if (!config_alive(config))
+		return;
+	fetch_add(&((struct abi_control *)config->control)->forks, 1);
+	if (load_acquire(&config->follow_forks))
+		ask(config, 1);
 }

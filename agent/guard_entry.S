@@ -31,6 +31,14 @@ heaptap_guard_\name:
 	guard	execle, show_exec
 	guard	fexecve, show_exec
 	guard	execveat, show_exec
+	guard	fork, show_fork
+	guard	vfork, show_fork
+	guard	posix_spawn, show_fork
+	guard	posix_spawnp, show_fork
+	guard	system, show_fork
+	guard	popen, show_fork
+	guard	forkpty, show_fork
+	guard	daemon, show_fork
 
 	.text
 
@@ -88,5 +96,14 @@ show_exec:
 	restore_arguments
 	ret
 	.size show_exec, . - show_exec
+
+	.type show_fork, @function
+show_fork:
+	save_arguments
+	mov	%r11, %rdi
+	call	guard_fork
+	restore_arguments
+	ret
+	.size show_fork, . - show_fork
 
 	.section .note.GNU-stack, "", @progbits

@@ -141,6 +141,30 @@ struct ht_err *children_clean(const struct children_options *options, struct chi
 	return NULL;
 }
 
+static void clean_once(const struct proc *parent, const struct heritage *heritage, pid_t pid,
+	uint64_t deadline_mono_ns, struct children_report *ret)
+{
+	for (; heritage; heritage = heritage->next)
+		clean_pid(&(struct children_options){.target = parent,
+				  .daemon_pid = heritage->daemon_pid,
+				  .journal = heritage->journal,
+				  .slack = heritage->slack,
+				  .deadline_mono_ns = deadline_mono_ns},
+			pid, ret);
+}
+
+void children_clean_inherited(const struct proc *parent, const struct heritage *heritage, pid_t pid,
+	uint64_t deadline_mono_ns, struct children_report *ret)
+{
+	for (;;) {
+		*ret = (struct children_report){0};
+		clean_once(parent, heritage, pid, deadline_mono_ns, ret);
+		if (!ret->pending || clock_mono_ns() > deadline_mono_ns)
+			return;
+		clock_sleep_ns(RETRY_PAUSE_NS);
+	}
+}
+
 void children_name(const struct children_report *report, char ret[CHILDREN_TEXT_BYTES])
 {
 	size_t length = (size_t)snprintf(ret, CHILDREN_TEXT_BYTES,

@@ -18,6 +18,14 @@ struct children_options {
 	uint64_t deadline_mono_ns;
 };
 
+/* What a process may have got by fork from one that was tapped, or from that one's parents. */
+struct heritage {
+	pid_t daemon_pid; /* that attached to it */
+	const struct journal *journal;
+	const struct remote_slack *slack;
+	const struct heritage *next; /* of its parent; NULL */
+};
+
 struct children_report {
 	size_t cleaned;
 	size_t left;			 /* those in which something stays */
@@ -32,6 +40,11 @@ struct children_report {
  */
 HT_MUST_CHECK
 struct ht_err *children_clean(const struct children_options *options, struct children_report *ret);
+
+/* The same for one child, which another tap may follow in: takes out what it got from any of them.
+ * `parent` is the process that it must not share its memory with. */
+void children_clean_inherited(const struct proc *parent, const struct heritage *heritage, pid_t pid,
+	uint64_t deadline_mono_ns, struct children_report *ret);
 #define CHILDREN_TEXT_BYTES 600u
 
 /* What stayed in which of them, in one line. */

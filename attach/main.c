@@ -10,64 +10,22 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "attach/forks.h"
 #include "attach/lock.h"
 #include "attach/naming.h"
 #include "attach/options.h"
 #include "attach/print.h"
 #include "attach/print_care.h"
 #include "attach/parent.h"
+#include "attach/programs.h"
+#include "attach/record.h"
 #include "attach/session.h"
 #include "attach/start.h"
 #include "attach/survey.h"
 #include "attach/symbols.h"
 #include "attach/target/clock.h"
 
-#define WAIT_NS		   (300 * CLOCK_NS_PER_MS)
-#define DETACH_DEADLINE_NS (10 * CLOCK_NS_PER_S)
-#define WORDS_S		   5
-#define FOLLOW_MAX	   16u /* programs behind the first: a trace each */
-
-_Static_assert((int)OPTIONS_HOOK_SLOT == (int)ENTRIES_SLOT &&
-		       (int)OPTIONS_HOOK_AUTO == (int)ENTRIES_AUTO &&
-		       (int)OPTIONS_HOOK_ENTRY == (int)ENTRIES_ALL,
-	"run_attach takes the one for the other");
-
-enum exit_status {
-	EXIT_DONE = 0,
-	EXIT_INTERNAL = 1,
-	EXIT_USAGE = 2,
-	EXIT_REFUSED = 3,
-	EXIT_PERMISSION = 4,
-	EXIT_TARGET_ENDED = 5,
-	EXIT_INCOMPLETE_DETACH = 6,
-	EXIT_INCOMPLETE_TRACE = 7,
-	EXIT_NOT_A_TRACE = 9,
-	EXIT_NOT_EXECUTABLE = 126,
-	EXIT_NOT_FOUND = 127,
-};
-
-static enum exit_status status_of(const struct ht_err *err)
-{
-	switch (err->code) {
-	case HT_ERR_SYS:
-	case HT_ERR_INTERNAL:
-	case HT_ERR_NOMEM:
-		return EXIT_INTERNAL;
-	case HT_ERR_USAGE:
-		return EXIT_USAGE;
-	case HT_ERR_REFUSED:
-		return EXIT_REFUSED;
-	case HT_ERR_PERMISSION:
-		return EXIT_PERMISSION;
-	case HT_ERR_TARGET_GONE:
-		return EXIT_TARGET_ENDED;
-	case HT_ERR_INCOMPLETE:
-		return EXIT_INCOMPLETE_DETACH;
-	case HT_ERR_FORMAT:
-		return EXIT_NOT_A_TRACE;
-	}
-	return EXIT_INTERNAL;
-}
+#define WORDS_S 5
 
 static volatile sig_atomic_t final_status;
 
@@ -92,7 +50,7 @@ static void bound_words(enum exit_status status)
 
 static enum exit_status complain(struct ht_err *err)
 {
-	enum exit_status status = status_of(err);
+	enum exit_status status = record_error_status(err);
 	print_text(stderr, "heaptap: %s\n", err->message);
 	ht_err_free(err);
 	return status;
@@ -106,28 +64,6 @@ static void show_progress(const char *line)
 		print_text(stderr, "heaptap: %s\n", line);
 }
 
-/* Where two apply, the one nearer to the target's safety wins. */
-static enum exit_status session_status(const struct session_report *report)
-{
-	if (report->detached && (report->level >= DETACH_TOMBSTONE || !report->verify.equal))
-		return EXIT_INCOMPLETE_DETACH;
-	if (report->children.left || report->guardian_left)
-		return EXIT_INCOMPLETE_DETACH;
-	if (report->dropped_events || report->damage || report->sink_state != STORE_OK)
-		return EXIT_INCOMPLETE_TRACE;
-	if (report->ended == REC_END_TARGET_EXIT || report->ended == REC_END_TARGET_EXEC ||
-		report->ended == REC_END_FORBIDDEN)
-		return EXIT_TARGET_ENDED;
-	return EXIT_DONE;
-}
-
-/* What is not as it should be is said in any case. */
-static bool is_to_be_said(const struct options *options, const struct session_report *report)
-{
-	enum exit_status status = session_status(report);
-	return !options->quiet || (status != EXIT_DONE && status != EXIT_TARGET_ENDED);
-}
-
 static struct ht_err *name_output(struct options *options, pid_t pid)
 {
 	char *name;
@@ -137,23 +73,6 @@ static struct ht_err *name_output(struct options *options, pid_t pid)
 	free(options->output);
 	options->output = name;
 	return NULL;
-}
-
-static struct session_options session_options_of(const struct options *options, pid_t pid)
-{
-	return (struct session_options){.pid = pid,
-		.output = options->output,
-		.replace = options->replace,
-		.duration_ns = options->duration_ns,
-		.hook = (enum entries_mode)options->hook,
-		.lossless = options->lossless,
-		.sample_bytes = options->sample_bytes,
-		.mappings = options->mappings,
-		.full_unwind = options->full_unwind,
-		.cache = !options->no_cache,
-		.symbolize = !options->symbolize_later,
-		.wait_ns = WAIT_NS,
-		.detach_deadline_ns = DETACH_DEADLINE_NS};
 }
 
 static enum exit_status run_attach(struct options *options)
@@ -167,17 +86,17 @@ static enum exit_status run_attach(struct options *options)
 		err = name_output(options, options->pid);
 	if (err)
 		return complain(err);
-	struct session_options session = session_options_of(options, options->pid);
+	struct session_options session = record_options(options, options->pid);
 	session.progress = !options->quiet && isatty(2) ? show_progress : NULL;
 	err = session_run(&session, &report);
-	bound_words(err ? status_of(err) : session_status(&report));
+	bound_words(err ? record_error_status(err) : record_status(&report));
 	if (err)
 		return complain(err);
-	if (is_to_be_said(options, &report))
+	if (record_is_to_be_said(options, &report))
 		print_session(&report, options->output);
 	if (options->json && strcmp(options->output, "-") != 0)
 		err = print_session_json(&report, options->pid, options->output);
-	return err ? complain(err) : session_status(&report);
+	return err ? complain(err) : record_status(&report);
 }
 
 /* --- run
@@ -190,155 +109,36 @@ static enum exit_status complain_of_command(const char *name, int sys)
 	return sys == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
 }
 
-/* The command's status is ours: what is not as it should be is said. */
-static struct ht_err *tell(const struct options *options, const struct session_report *report,
-	const struct launch *launch, const char *output)
-{
-	if (options->json)
-		return print_session_json(report, launch->pid, output);
-	if (launch->late && !options->quiet)
-		print_text(stderr,
-			"heaptap: %s had begun to run before it was tapped: what it did first is "
-			"not in the trace\n",
-			report->comm);
-	if (is_to_be_said(options, report))
-		print_session(report, output);
-	return NULL;
-}
-
-/* The programs that the command's process has become, one by one. */
-struct programs {
-	unsigned tries;		      /* to record one */
-	unsigned count;		      /* of those that were */
-	char *output[FOLLOW_MAX + 1]; /* of each */
-	uint64_t left_ns;	      /* of the time that was asked for */
-	char comm[64];		      /* the last one that was recorded */
-	bool execed;		      /* it has become another */
-};
-
-static bool has_output(const struct programs *programs, const char *name)
-{
-	for (unsigned i = 0; i < programs->count; i++)
-		if (!strcmp(programs->output[i], name))
-			return true;
-	return false;
-}
-
-/* A name that no program before has had; nor a file, where none is to be replaced. */
-static struct ht_err *name_program(
-	const struct options *options, pid_t pid, struct programs *programs)
-{
-	char *name, *first;
-	struct ht_err *err = naming_expand(options->output, pid, &first);
-	if (err)
-		return err;
-	name = strdup(first);
-	bool is_taken = name && has_output(programs, name);
-	for (unsigned number = 2; is_taken && name; number++) {
-		free(name);
-		name = naming_number(first, number);
-		is_taken = name && (has_output(programs, name) ||
-					   (!options->replace && access(name, F_OK) == 0));
-	}
-	free(first);
-	if (!name)
-		return ht_err_new(HT_ERR_NOMEM, "no memory for the name of the trace");
-	programs->output[programs->count++] = name;
-	return NULL;
-}
-
-static struct ht_err *record(
-	const struct options *options, struct launch *launch, struct programs *programs)
-{
-	const struct session_child child = parent_child(launch, programs->tries++ < FOLLOW_MAX);
-	struct session_options session = session_options_of(options, launch->pid);
-	struct session_report report;
-	struct ht_err *err = name_program(options, launch->pid, programs);
-	if (err)
-		return err;
-	session.output = programs->output[programs->count - 1];
-	session.child = &child;
-	/* What a program becomes may be one without them. */
-	session.given_optional = programs->tries > 1;
-	session.duration_ns = programs->left_ns;
-	err = session_run(&session, &report);
-	programs->execed = report.ended == REC_END_TARGET_EXEC;
-	if (err) {
-		free(programs->output[--programs->count]);
-		return err;
-	}
-	uint64_t left_ns = programs->left_ns;
-	programs->left_ns = left_ns > report.capture_ns ? left_ns - report.capture_ns : 0;
-	memcpy(programs->comm, report.comm, sizeof(programs->comm));
-	return tell(options, &report, launch, session.output);
-}
-
-static bool is_next(const struct options *options, const struct programs *programs)
-{
-	const char *why = NULL;
-	if (!programs->execed)
-		return false;
-	if (options->duration_ns && !programs->left_ns)
-		why = "the time is over";
-	else if (programs->tries > FOLLOW_MAX)
-		why = "so many in a row are enough";
-	if (!options->quiet && why)
-		print_text(stderr,
-			"heaptap: %s became another program, which is not recorded: %s\n",
-			programs->comm, why);
-	else if (!options->quiet)
-		print_text(stderr, "heaptap: %s became another program, which is recorded, too\n",
-			programs->comm);
-	return !why;
-}
-
-/* Whatever the reason, the command goes on. */
-static void tell_unrecorded(const struct options *options, struct launch *launch,
-	const struct programs *programs, struct ht_err *err)
-{
-	launch_leave(launch);
-	launch_look(launch);
-	bool expected = err->code == HT_ERR_REFUSED || err->code == HT_ERR_PERMISSION ||
-			err->code == HT_ERR_TARGET_GONE;
-	if (!programs->execed && !(options->quiet && expected))
-		print_text(stderr,
-			"heaptap: %s became another program, which is not recorded: %s\n",
-			programs->comm, launch->ended ? "it has ended" : err->message);
-	ht_err_free(err);
-}
-
-static struct ht_err *record_all(const struct options *options, struct launch *launch)
-{
-	struct programs programs = {.left_ns = options->duration_ns};
-	struct ht_err *err = record(options, launch, &programs);
-
-	while (!err && is_next(options, &programs)) {
-		programs.execed = false;
-		err = record(options, launch, &programs);
-		if (err)
-			tell_unrecorded(options, launch, &programs, err);
-		err = NULL;
-	}
-	launch_leave(launch);
-	for (unsigned i = 0; i < programs.count; i++)
-		free(programs.output[i]);
-	return err;
-}
-
 /* The command's end is ours. */
-static int end_as(struct launch *launch, struct ht_err *err)
+static int end_as(struct launch *launch, struct forks *forks, struct ht_err *err)
 {
 	if (err)
 		(void)complain(err);
 	parent_wait(launch);
+	if (forks) {
+		forks_end(forks);
+		forks_tell(forks);
+		forks_destroy(forks);
+	}
 	fflush(stdout);
 	parent_end_alike(launch);
 	return parent_status(launch);
 }
 
+static struct ht_err *record_command(
+	const struct options *options, struct launch *launch, struct forks **ret)
+{
+	uint64_t end_ns = options->duration_ns ? clock_mono_ns() + options->duration_ns : 0;
+	struct ht_err *err = options->follow_forks ? forks_create(options, end_ns, ret) : NULL;
+	return err ? err
+		   : programs_record(
+			     &(struct programs_options){.options = options, .forks = *ret}, launch);
+}
+
 static int run_run(struct options *options)
 {
 	struct launch launch;
+	struct forks *forks = NULL;
 	struct ht_err *err = parent_fork(options->words, &launch);
 	if (!err)
 		err = start_check_room();
@@ -346,7 +146,7 @@ static int run_run(struct options *options)
 		err = launch_exec(&launch);
 	bool started = !err && !launch.exec_errno;
 	if (launch.waits)
-		err = record_all(options, &launch);
+		err = record_command(options, &launch, &forks);
 	/* A signal may have ended it where it waited. */
 	launch_look(&launch);
 	bool ran = started && !launch.failed && (launch.ended || !launch.waits);
@@ -355,7 +155,7 @@ static int run_run(struct options *options)
 		err = ht_err_new(HT_ERR_INTERNAL, "the command was not let go, and has not run");
 	if (launch.exec_errno)
 		return complain_of_command(options->words[0], launch.exec_errno);
-	return ran ? end_as(&launch, err) : (int)complain(err);
+	return ran ? end_as(&launch, forks, err) : (int)complain(err);
 }
 
 /* A static program is recorded by entries, or not at all. */

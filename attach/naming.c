@@ -41,6 +41,15 @@ struct ht_err *naming_check(const char *pattern)
 	return NULL;
 }
 
+bool naming_has_pid(const char *pattern)
+{
+	pattern = pattern ? pattern : DEFAULT_PATTERN;
+	for (const char *at = strchr(pattern, '%'); at && at[1]; at = strchr(at + 2, '%'))
+		if (at[1] == 'p')
+			return true;
+	return false;
+}
+
 /* What ends here was not touched. */
 static struct ht_err *refuse_ended(pid_t pid, struct ht_err *err)
 {

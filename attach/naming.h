@@ -21,6 +21,9 @@ struct ht_err *naming_expand(const char *pattern, pid_t pid, char **ret);
 /* The `number`th trace by one name: x.htap becomes x.2.htap. malloc'd; NULL: no memory. */
 char *naming_number(const char *name, unsigned number);
 
+/* Does the name have the process's number in it? */
+bool naming_has_pid(const char *pattern);
+
 /* Only the letters: without a process to name. */
 HT_MUST_CHECK
 struct ht_err *naming_check(const char *pattern);

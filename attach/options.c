@@ -50,6 +50,7 @@ enum option_id {
 	OPTION_ALLOC_FN,
 	OPTION_SAMPLE,
 	OPTION_MMAP,
+	OPTION_FOLLOW_FORKS,
 	OPTION_VERSION,
 };
 
@@ -91,6 +92,8 @@ static const struct option_row {
 	{OPTION_SYMBOLIZE, 0, "symbolize", "later", "do not store names in the trace", IN_CAPTURE},
 	{OPTION_NO_CACHE, 0, "no-cache", NULL,
 		"neither use nor keep unwind tables of earlier captures", IN_CAPTURE},
+	{OPTION_FOLLOW_FORKS, 0, "follow-forks", NULL,
+		"record its children, too, and theirs: a trace for each", IN(COMMAND_RUN)},
 	{OPTION_VERSION, 0, "version", NULL, "print the version", IN_ALL},
 	{OPTION_HELP, 'h', "help", NULL, "print this", IN_ALL},
 };
@@ -124,6 +127,8 @@ void options_print_help(void)
 	print_rows(IN_SURVEY);
 	printf("\noptions of attach and run:\n");
 	print_rows(IN_CAPTURE);
+	printf("\noption of run:\n");
+	print_rows(IN(COMMAND_RUN));
 	printf("\nexit status: 0 done, 1 internal or I/O error, 2 usage, 3 refused: the process "
 	       "was not touched,\n"
 	       "4 no permission, 5 the process ended: the trace is valid, 6 something is still "
@@ -276,6 +281,9 @@ static struct ht_err *apply(
 	case OPTION_MMAP:
 		options->mappings = true;
 		break;
+	case OPTION_FOLLOW_FORKS:
+		options->follow_forks = true;
+		break;
 	case OPTION_UNWIND:
 		if (strcmp(value, "full") != 0)
 			return usage("--unwind takes the word full", value);
@@ -363,6 +371,7 @@ static struct ht_err *parse_rest(int argc, char **argv, int at, struct options *
 			return usage("no such option", argv[at]);
 		if (!(row->commands & IN(options->command)))
 			return usage(row->id == OPTION_PID ? "run starts the process itself"
+				     : row->id == OPTION_FOLLOW_FORKS ? "only run has this option"
 				     : row->commands & IN(COMMAND_DOCTOR)
 					     ? "only attach, run and doctor have this option"
 					     : "only attach and run have this option",

@@ -12,6 +12,7 @@
 
 #include "attach/bring_in.h"
 #include "attach/change.h"
+#include "attach/forks.h"
 #include "attach/given_report.h"
 #include "attach/lock.h"
 #include "attach/records.h"
@@ -212,6 +213,7 @@ static struct ht_err *tap(struct session *s)
 		.journal = &s->journal,
 		.entries = &s->entries,
 		.follows = s->options->child && s->options->child->hold,
+		.follows_forks = s->options->forks != NULL,
 		.guarded = ask_for_filters,
 		.context = s};
 	struct ht_err *err = begin_trace(s);
@@ -476,6 +478,7 @@ static struct ht_err *conclude(struct session *s, struct ht_err *window)
 {
 	struct ht_err *err = NULL;
 
+	forks_settle(s);
 	if (!change_noticed(s, &window)) {
 		if (window)
 			s->report->ended = REC_END_ERROR;

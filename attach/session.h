@@ -14,6 +14,8 @@
 #include "format/record.h"
 
 struct follow_ask;
+struct forks;
+struct heritage;
 struct signalfd_siginfo;
 
 /* A target that this process has started, and that waits for the tap. */
@@ -24,7 +26,7 @@ struct session_child {
 	/* A thread of it that is about to exec waits for us. NULL: execs are not waited for. */
 	void (*hold)(void *context, const struct follow_ask *ask);
 	/* Called every few milliseconds from then on; `signal` is one that came for us, which then
-	 * does not end the window, or NULL. */
+	 * does not end the window, or NULL. NULL: signals end the window, as ever. */
 	void (*attend)(void *context, const struct signalfd_siginfo *signal);
 	void *context;
 };
@@ -32,6 +34,8 @@ struct session_child {
 struct session_options {
 	pid_t pid;
 	const struct session_child *child; /* NULL: it is none of ours */
+	struct forks *forks;		   /* who records its children; NULL: nobody */
+	const struct heritage *heritage;   /* what its children may have of before */
 	const char *output;		   /* path, or "-" */
 	bool replace;
 	uint64_t duration_ns; /* 0: until a signal */

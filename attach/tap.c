@@ -162,7 +162,8 @@ static struct ht_err *tap_round(struct tap *tap, const struct patch *patch, int 
 		const struct slot *slot = &slots->slot[i];
 		if (!slot->real || tap_order(slot->hook) != round ||
 			entries_has(tap->entries, slot->real) ||
-			(abi_is_exec(slot->hook) && !tap->follows))
+			(abi_is_exec(slot->hook) && !tap->follows) ||
+			(abi_is_fork(slot->hook) && !tap->follows_forks))
 			continue;
 		struct ht_err *err = tap_one(tap, patch, slot);
 		if (err && err->code != HT_ERR_REFUSED)

@@ -17,6 +17,7 @@ struct tap {
 	size_t tapped;		 /* running count */
 	size_t left;		 /* that found no room the last time */
 	bool follows;		 /* guards of execs, too */
+	bool follows_forks;	 /* and of what makes children */
 	/* Called when the guards are in force, and before anything of which the agent could make
 	 * system calls. */
 	struct ht_err *(*guarded)(void *context);

@@ -6,6 +6,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "attach/forks.h"
 #include "attach/inject/follow.h"
 #include "attach/records.h"
 #include "attach/scripts.h"
@@ -123,7 +124,8 @@ static void hold_exec(struct session *s)
 	uint64_t tid = __atomic_load_n(&control->exec_asks, __ATOMIC_ACQUIRE);
 
 	/* The words are the target's: who is not a command that we follow has nobody to hold it. */
-	if (!child || !child->hold || !config->follow || !tid || tid > INT32_MAX)
+	if (!child || !child->hold || !config->follow || !tid || tid > INT32_MAX ||
+		__atomic_load_n(&control->exec_forks, __ATOMIC_ACQUIRE))
 		return;
 	child->hold(child->context, &(struct follow_ask){.proc = &s->survey.proc,
 					    .tid = (pid_t)tid,
@@ -145,6 +147,7 @@ static struct ht_err *tick(struct session *s)
 	bool changed = false, reads;
 
 	hold_exec(s);
+	forks_look(s);
 	follow_seccomp(s, now);
 	struct ht_err *err = given_up(s);
 
@@ -209,7 +212,7 @@ static bool take_signals(const struct session *s)
 	ssize_t got = read(s->signal_fd, info, sizeof(info));
 	size_t count = got > 0 ? (size_t)got / sizeof(info[0]) : 0;
 
-	if (!child)
+	if (!child || !child->attend)
 		return count > 0;
 	for (size_t i = 0; i < count; i++)
 		child->attend(child->context, &info[i]);
@@ -246,7 +249,7 @@ static enum turn put_off(struct session *s, enum turn turn, enum rec_end_reason 
 	if (turn == TURN_GO_ON)
 		return turn;
 	s->report->ended = reason;
-	if (!asked || s->options->child)
+	if (!asked || (s->options->child && s->options->child->let_go))
 		return TURN_END;
 	/* What is still being read at the start is not worth waiting for. */
 	heapread_stop(s);

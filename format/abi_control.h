@@ -134,6 +134,8 @@ struct abi_config {
 	int64_t function_words; /* where a frame of made code says what it runs, from rbp */
 	uint64_t follow; /* the process, as it numbers itself: a thread that is about to exec asks
 			    to be held (below); 0: none does */
+	uint64_t follow_forks; /* of that process one that is about to make a child asks, too; 0:
+				  none does [D] */
 };
 
 _Static_assert(sizeof(struct abi_config) <= ABI_CONFIG_BYTES, "config fits its page");
@@ -193,12 +195,14 @@ struct abi_control {
 	/* ABI_GIVEN_UP: nobody reads any more, nothing is recorded from here on [A] */
 	uint64_t given_up;
 	uint64_t samples_lost; /* allocations that were drawn and found no room in the set [A] */
-	/* The thread that is about to exec and waits for the daemon, for three seconds or so; 0:
-	 * none [A, D: 0 lets it go on]. ABI_EXEC_ASKING: one is finding out whether it is to, or
-	 * nobody has answered the last one. */
+	/* The thread that is about to exec, or to make a child, and waits for the daemon, for three
+	 * seconds or so; 0: none [A, D: 0 lets it go on]. ABI_EXEC_ASKING: one is finding out
+	 * whether it is to, or nobody has answered the last one. */
 	uint64_t exec_asks;
 	uint64_t exec_calling; /* that thread is about to make a system call, or in it [A] */
 	uint64_t exec_held;    /* the thread that need not wait any more [D] */
+	uint64_t exec_forks;   /* it is not to exec, but to make a child [A] */
+	uint64_t forks; /* calls that make children, whether they were asked about or not [A] */
 };
 
 #define ABI_SOLE_PROPOSED 4ull

@@ -35,14 +35,15 @@ enum abi_shape {
 
 /*
  * Guards: functions by which a program can forbid its threads what the agent does (seccomp,
- * PR_SET_TSC), and those by which it becomes another program. The guard takes note and jumps on;
- * nothing of it is recorded, and a thunk passes its address in r11, the only register that no
- * argument can be in.
+ * PR_SET_TSC), those by which it becomes another program, and those that make children. The guard
+ * takes note and jumps on; nothing of it is recorded, and a thunk passes its address in r11, the
+ * only register that no argument can be in.
  */
 #define ABI_GUARDS(X)                                                                              \
 	X(PRCTL, prctl)                                                                            \
 	X(SYSCALL, syscall)                                                                        \
-	ABI_EXECS(X)
+	ABI_EXECS(X)                                                                               \
+	ABI_FORKS(X)
 
 /* Tapped only where a program is followed (attach/tap.h). */
 #define ABI_EXECS(X)                                                                               \
@@ -55,6 +56,17 @@ enum abi_shape {
 	X(EXECLE, execle)                                                                          \
 	X(FEXECVE, fexecve)                                                                        \
 	X(EXECVEAT, execveat)
+
+/* Tapped only where children are followed, too. */
+#define ABI_FORKS(X)                                                                               \
+	X(FORK, fork)                                                                              \
+	X(VFORK, vfork)                                                                            \
+	X(POSIX_SPAWN, posix_spawn)                                                                \
+	X(POSIX_SPAWNP, posix_spawnp)                                                              \
+	X(SYSTEM, system)                                                                          \
+	X(POPEN, popen)                                                                            \
+	X(FORKPTY, forkpty)                                                                        \
+	X(DAEMON, daemon)
 
 /*
  * Functions by which a program maps memory past its allocator; hooked on request (attach --mmap).
@@ -103,5 +115,10 @@ static inline int abi_is_allocator(enum abi_hook hook)
 
 static inline int abi_is_exec(enum abi_hook hook)
 {
-	return abi_is_guard(hook) && hook >= ABI_GUARD_EXECVE;
+	return hook >= ABI_GUARD_EXECVE && hook <= ABI_GUARD_EXECVEAT;
+}
+
+static inline int abi_is_fork(enum abi_hook hook)
+{
+	return hook >= ABI_GUARD_FORK && hook <= ABI_GUARD_DAEMON;
 }

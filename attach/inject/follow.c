@@ -35,7 +35,7 @@ static bool waits_in_guard(const struct follow_ask *ask, const struct tracee *tr
 
 /* Who does not wait any more may be anywhere: it is let go as it was. A filter would see the call
  * that it is to wait in. */
-static struct ht_err *hold(const struct follow_ask *ask, bool *ret)
+struct ht_err *follow_take(const struct follow_ask *ask, long options, bool *ret)
 {
 	struct tracee tracee;
 	enum tracee_result result;
@@ -50,7 +50,6 @@ static struct ht_err *hold(const struct follow_ask *ask, bool *ret)
 	if (err || result != TRACEE_STOPPED)
 		return err;
 	err = tracee_is_of(ask->proc, &tracee, &is_its);
-	long options = PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD;
 	if (!err && is_its)
 		err = proc_status(ask->proc, ask->tid, &status);
 	*ret = !err && is_its && !status.seccomp && waits_in_guard(ask, &tracee) &&
@@ -167,11 +166,12 @@ static struct ht_err *wait_there(pid_t pid, const struct user_regs_struct *at)
 	return stops_set_regs(pid, &regs);
 }
 
-static struct ht_err *meet(pid_t pid, struct follow_wait *ret_wait, bool *ret_waits)
+struct ht_err *follow_meet(pid_t pid, struct follow_wait *ret_wait, bool *ret_waits)
 {
 	struct proc proc;
 	struct linker linker = {0};
 	struct ht_err *err = proc_open(pid, &proc);
+	*ret_waits = false;
 	if (err)
 		return err;
 	err = proc_open_mem(&proc);
@@ -191,13 +191,13 @@ struct ht_err *follow_exec(
 {
 	bool is_held, execed = false, waits = false;
 	*ret = FOLLOW_NOTHING;
-	struct ht_err *err = hold(ask, &is_held);
+	struct ht_err *err = follow_take(ask, PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD, &is_held);
 	if (!err && is_held)
 		err = go_to_exec(ask, &execed);
 	if (err || !execed)
 		return err;
 	/* Why it cannot be met is found out again by who attaches to it. */
-	ht_err_free(meet(ask->proc->pid, ret_wait, &waits));
+	ht_err_free(follow_meet(ask->proc->pid, ret_wait, &waits));
 	*ret = waits ? FOLLOW_WAITS : FOLLOW_BEGAN;
 	return stops_detach(ask->proc->pid, 0);
 }

@@ -20,7 +20,7 @@ struct follow_ask {
 	const struct proc *proc;
 	pid_t tid;
 	raddr_t code_lo, code_hi; /* of the agent */
-	const uint64_t *asks;	  /* the words of abi_control */
+	uint64_t *asks;		  /* the words of abi_control */
 	uint64_t *held;
 };
 
@@ -33,6 +33,16 @@ enum follow_result {
 	FOLLOW_BEGAN,	/* it has, and runs */
 	FOLLOW_WAITS,	/* at its start, for FOLLOW_WAIT_MS at most */
 };
+
+/* Stops the thread, if it still waits in its guard, and traces it with these options: true in
+ * `ret`. It need not wait any more then. */
+HT_MUST_CHECK
+struct ht_err *follow_take(const struct follow_ask *ask, long options, bool *ret);
+
+/* From the stop at the exec of process `pid`, the only one that is traced, to where its new program
+ * is to wait, and makes it wait there: true in `ret_waits`. It is still stopped, if it lives. */
+HT_MUST_CHECK
+struct ht_err *follow_meet(pid_t pid, struct follow_wait *ret_wait, bool *ret_waits);
 
 /* Holds the thread and lets it exec. An error leaves it running like FOLLOW_NOTHING. */
 HT_MUST_CHECK

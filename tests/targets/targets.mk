@@ -49,7 +49,7 @@ target_bin += $t/throwing $t/hostile $t/served $t/parent $t/waits $t/waits-escap
 target_bin += $(linked_bin) $t/linked-static $t/linked-static-pie $t/libcounting.so $t/libfailing.so $t/libownalloc-sysv.so \
 	$(if $(filter musl,$(linked_variants)),$t/linked-musl-static)
 target_bin += $t/mapper $t/pooled $t/states $t/waiter $t/holder $t/libburst-counted.so
-target_bin += $t/become $t/early $t/early-lazy $t/libearly.so $(if $(filter musl,$(linked_variants)),$t/libearly-musl.so $t/early-musl)
+target_bin += $t/become $t/brood $t/early $t/early-lazy $t/libearly.so $(if $(filter musl,$(linked_variants)),$t/libearly-musl.so $t/early-musl)
 
 # An allocator linked in, under the prefix that Rust's crate gives it, called through anonymous GOT words.
 rjem_bin := $t/rust-jemalloc $t/rust-jemalloc-lto $t/rust-jemalloc-stripped $t/extended-static $t/extended-fixed
@@ -199,6 +199,8 @@ $(filter $t/chainxx-clang-%,$(chainxx_bin)): $t/chainxx-clang-%: tests/targets/c
 
 $t/become $t/busy $t/flags $t/mapper $t/pooled $t/canaries $t/holder $t/states $t/changer $t/crowd $t/sleepy $t/actor $t/confined $t/plughost $t/storm: $t/%: tests/targets/%.c
 	$(call build,gcc $(target_c) -O2)
+$t/brood: tests/targets/brood.c
+	$(call build,gcc $(target_c) -O2) -Wl,-z,now
 $t/rewire: tests/targets/rewire.c
 	$(call build,gcc $(target_c) -O2) -Wl,-z,lazy
 # Refused, as nothing tells where its allocator is.

@@ -352,6 +352,65 @@ START_TEST(an_exec_makes_no_call_that_is_forbidden)
 }
 END_TEST
 
+/* --- what makes children --- */
+
+static void check_birth(unsigned expected_waits, uint64_t asks, uint64_t counted)
+{
+	static void (*const guards[])(void) = {heaptap_guard_fork, heaptap_guard_vfork,
+		heaptap_guard_posix_spawn, heaptap_guard_posix_spawnp, heaptap_guard_system,
+		heaptap_guard_popen, heaptap_guard_forkpty, heaptap_guard_daemon};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(guards); i++) {
+		uint64_t before = world_control->exec_asks;
+		waits = 0;
+		world_control->forks = 0;
+		check_call(guards[i], DIRT | 1, 2, 3);
+		ck_assert_uint_eq(waits, expected_waits);
+		ck_assert_uint_eq(world_control->exec_asks, asks);
+		ck_assert_uint_eq(world_control->exec_calling, 0);
+		ck_assert_uint_eq(world_control->forks, counted);
+		world_control->exec_asks = before;
+		world_control->exec_held = 0;
+	}
+}
+
+START_TEST(a_fork_waits_until_it_is_held)
+{
+	setup_exec(hold_it, 3);
+	world_config->follow_forks = 1;
+	check_birth(3, TID, 1);
+	ck_assert_uint_eq(world_control->exec_forks, 1);
+	setup_exec(refuse_it, 2);
+	world_config->follow_forks = 1;
+	check_birth(2, 0, 1);
+	/* What an exec asks is no fork's. */
+	setup_exec(hold_it, 1);
+	world_control->exec_forks = 1;
+	check_exec(1, TID);
+	ck_assert_uint_eq(world_control->exec_forks, 0);
+}
+END_TEST
+
+START_TEST(a_fork_that_nobody_follows_is_counted)
+{
+	setup_exec(hold_it, 1);
+	check_birth(0, 0, 1);
+	ck_assert_uint_eq(sys_fake.calls, 0);
+	/* A child in vfork, and a forked one, of which nobody keeps books. */
+	world_config->follow_forks = 1;
+	world_config->follow = 2;
+	check_birth(0, 0, 1);
+	setup_exec(hold_it, 1);
+	world_config->follow_forks = 1;
+	world_state->alive = ABI_FORKED;
+	check_birth(0, 0, 0);
+	setup_exec(hold_it, 1);
+	world_config->follow_forks = 1;
+	world_control->forbidden = ABI_FORBIDDEN_SYSCALL;
+	check_birth(0, 0, 1);
+	ck_assert_uint_eq(sys_fake.calls, 0);
+}
+END_TEST
+
 static void fake_pause_of_exec(void)
 {
 	if (++pauses == ends_at_pause)
@@ -375,4 +434,5 @@ HT_SUITE("agent/guard", what_is_forbidden, a_child_forbids_its_parent_nothing,
 	not_for_the_dead_nor_oneself, gates_nest, the_gate_is_closed_at_stop,
 	an_exec_waits_until_it_is_held, an_exec_waits_for_nobody_for_ever,
 	who_is_not_followed_does_not_wait, an_exec_makes_no_call_that_is_forbidden,
+	a_fork_waits_until_it_is_held, a_fork_that_nobody_follows_is_counted,
 	calls_of_an_exec_are_waited_for)

@@ -163,6 +163,15 @@ START_TEST(unknown_letters)
 }
 END_TEST
 
+START_TEST(whose_number_is_in_it)
+{
+	ck_assert(naming_has_pid(NULL));
+	ck_assert(naming_has_pid("a.%c.%p.htap"));
+	ck_assert(!naming_has_pid("a.%%p.%c.%t.%n.%h.htap"));
+	ck_assert(!naming_has_pid("x.htap"));
+}
+END_TEST
+
 START_TEST(further_traces)
 {
 	static const struct {
@@ -217,5 +226,6 @@ START_TEST(of_a_number_that_is_used_again)
 }
 END_TEST
 
-HT_SUITE("attach/naming", process_and_percent, host_and_time, default_name, number_that_is_free,
-	unknown_letters, further_traces, of_a_process_that_ends, of_a_number_that_is_used_again)
+HT_SUITE("attach/naming", process_and_percent, whose_number_is_in_it, host_and_time, default_name,
+	number_that_is_free, unknown_letters, further_traces, of_a_process_that_ends,
+	of_a_number_that_is_used_again)

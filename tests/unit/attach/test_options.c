@@ -179,6 +179,18 @@ START_TEST(switches)
 }
 END_TEST
 
+START_TEST(children_on_request)
+{
+	struct options options;
+	ck_no_err(parse("run --follow-forks true", &options));
+	ck_assert(options.follow_forks);
+	options_deinit(&options);
+	ck_no_err(parse("run true --follow-forks", &options));
+	ck_assert(!options.follow_forks);
+	options_deinit(&options);
+}
+END_TEST
+
 START_TEST(standard_output_is_a_name)
 {
 	struct options options;
@@ -280,6 +292,7 @@ START_TEST(wrong_words_are_named)
 		{"run -p 7 true", "-p: run starts the process itself"},
 		{"run -o - true", "-o -: standard output is the command's"},
 		{"run -x true", "-x: no such option"},
+		{"attach -p 7 --follow-forks", "--follow-forks: only run has this option"},
 		{"attach -p 7 --hook code", "--hook takes slot, auto or entry"},
 		{"doctor -p 7 --hook auto", "--hook: only attach and run have this option"},
 		{"attach -p 7 --alloc-fn f", "--alloc-fn f: NAME=KIND is expected"},
@@ -354,9 +367,10 @@ START_TEST(help_lists_what_parses)
 		if (!option || line[0] != ' ' || line[2] == 'h')
 			continue;
 		ck_assert_int_ge(sscanf(option, " %31s %31[A-Zful]", name, argument), 1);
+		bool run = strcmp(name, "--follow-forks") == 0;
 		bool pid = strcmp(name, "--pid") == 0, duration = strcmp(name, "--duration") == 0;
 		char words[128];
-		snprintf(words, sizeof(words), "attach -p 7 %s %s", name,
+		snprintf(words, sizeof(words), "%s %s %s%s", run ? "run" : "attach -p 7", name,
 			pid				   ? "7"
 			: duration			   ? "7s"
 			: strcmp(name, "--output") == 0	   ? "x"
@@ -365,22 +379,25 @@ START_TEST(help_lists_what_parses)
 			: strcmp(name, "--alloc-fn") == 0  ? "f=free"
 			: strcmp(name, "--sample") == 0	   ? "7"
 			: strcmp(name, "--symbolize") == 0 ? "later"
-							   : "");
+							   : "",
+			run ? " true" : "");
 		ck_no_err(parse(words, &options));
 		options_deinit(&options);
+		options_seen++;
+		if (run)
+			continue;
 		memcpy(words, "doctor", strlen("doctor"));
 		struct ht_err *err = parse(words, &options);
 		ck_assert_msg(!err == !of_attach, "%s: %s", words, err ? err->message : "");
 		ht_err_free(err);
-		options_seen++;
 	}
 	fclose(help);
 	free(path);
-	ck_assert_uint_eq(options_seen, 16);
+	ck_assert_uint_eq(options_seen, 17);
 	ck_assert_uint_ge(commands_seen, 10);
 }
 END_TEST
 
 HT_SUITE("attach/options", durations, nonsense_is_no_duration, sizes, spellings, defaults, switches,
-	standard_output_is_a_name, commands, wrong_words_are_named, the_command_of_run,
-	an_error_keeps_nothing, help_lists_what_parses)
+	children_on_request, standard_output_is_a_name, commands, wrong_words_are_named,
+	the_command_of_run, an_error_keeps_nothing, help_lists_what_parses)
