@@ -13,6 +13,7 @@ _Static_assert(offsetof(struct abi_thunk, real) == 8, "guard_entry.S");
 
 #define EXEC_STEP_NS 1000000
 #define EXEC_STEPS   3000u
+#define FORK_STEPS   1000u
 
 /* The kernel's numbers. */
 enum {
@@ -136,8 +137,8 @@ static void ask(const struct abi_config *config, uint64_t forks)
 	uint64_t tid = find_asker(config, control);
 	store_release(&control->exec_forks, forks);
 	store_release(&control->exec_asks, tid);
-	unsigned step = 0;
-	for (; tid && step < EXEC_STEPS && !is_answered(control, tid); step++) {
+	unsigned step = 0, steps = forks ? FORK_STEPS : EXEC_STEPS;
+	for (; tid && step < steps && !is_answered(control, tid); step++) {
 		if (!enter_call(config, control))
 			break;
 		sys_wait_writable(-1, (struct sys_timespec){.nsec = EXEC_STEP_NS});
@@ -146,7 +147,7 @@ static void ask(const struct abi_config *config, uint64_t forks)
 	/* Held, it stays the one that asks. Where nobody has answered, nobody is asked again: a
 	 * program may search long for one that it can become. */
 	if (tid && load_acquire(&control->exec_held) != tid)
-		compare_swap(&control->exec_asks, &tid, step == EXEC_STEPS ? ABI_EXEC_ASKING : 0);
+		compare_swap(&control->exec_asks, &tid, step == steps ? ABI_EXEC_ASKING : 0);
 }
 
 void guard_exec(const struct abi_thunk *self)

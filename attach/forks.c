@@ -53,7 +53,8 @@ struct note {
 struct shared {
 	struct note note[AT_ONCE];
 	uint32_t started, unrecorded, why_is_set;
-	char why[256]; /* the first reason */
+	uint32_t is_over; /* the command has ended */
+	char why[256];	  /* the first reason */
 };
 
 struct recorder {
@@ -253,16 +254,45 @@ static void signal_all(const struct forks *forks, int sig)
 		kill(forks->recorder[i].pid, sig);
 }
 
-/* Those of its own children's children. */
-static void await_own(struct forks *forks)
+static bool lives(pid_t pid)
 {
-	static const struct timespec step = {.tv_nsec = 20 * CLOCK_NS_PER_MS};
-	sigset_t set;
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	for (collect(forks, NULL); forks->recorder_count; collect(forks, NULL))
-		if (sigtimedwait(&set, NULL, &step) == SIGTERM)
-			signal_all(forks, SIGTERM);
+	char path[32], text[512] = "";
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	FILE *file = fopen(path, "re");
+	size_t got = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
+	if (file)
+		fclose(file);
+	const char *name_end = got ? strrchr(text, ')') : NULL;
+	return name_end && name_end[1] == ' ' && name_end[2] != 'Z' && name_end[2] != 'X';
+}
+
+/* The recorder of a child that has ended ends by itself, and is not to hurry. */
+static void end_those_that_last(const struct forks *forks)
+{
+	for (size_t i = 0; i < forks->recorder_count; i++) {
+		pid_t child = __atomic_load_n(&forks->recorder[i].note->child, __ATOMIC_RELAXED);
+		if (!child || lives(child))
+			kill(forks->recorder[i].pid, SIGTERM);
+	}
+}
+
+/* The signal that says so may have ended a window. */
+static bool is_over(const struct forks *forks, pid_t parent)
+{
+	return __atomic_load_n(&forks->shared->is_over, __ATOMIC_RELAXED) || getppid() != parent;
+}
+
+/* Those of its own children's children. */
+static void await_own(struct forks *forks, pid_t parent)
+{
+	bool told = false;
+	for (collect(forks, NULL); forks->recorder_count; collect(forks, NULL)) {
+		if (!told && is_over(forks, parent)) {
+			end_those_that_last(forks);
+			told = true;
+		}
+		clock_sleep_ns(5 * CLOCK_NS_PER_MS);
+	}
 }
 
 static _Noreturn void recorder_main(
@@ -284,7 +314,7 @@ static _Noreturn void recorder_main(
 	if (err)
 		count_unrecorded(forks->shared, 1, err->message);
 	ht_err_free(err);
-	await_own(forks);
+	await_own(forks, parent);
 	signal(SIGALRM, SIG_DFL);
 	alarm(WORDS_S);
 	fflush(stderr);
@@ -474,30 +504,22 @@ void forks_destroy(struct forks *forks)
 	free(forks);
 }
 
-/* Of one that has ended the recorder ends by itself, and is not to hurry. */
-static bool lives(pid_t pid)
-{
-	char path[32], text[512] = "";
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	FILE *file = fopen(path, "re");
-	size_t got = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
-	if (file)
-		fclose(file);
-	const char *name_end = got ? strrchr(text, ')') : NULL;
-	return name_end && name_end[1] == ' ' && name_end[2] != 'Z' && name_end[2] != 'X';
-}
-
 void forks_end(struct forks *forks)
 {
+	static const struct timespec step = {.tv_nsec = 5 * CLOCK_NS_PER_MS};
 	uint64_t end_ns = clock_mono_ns() + END_NS;
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	__atomic_store_n(&forks->shared->is_over, 1, __ATOMIC_RELAXED);
 	collect(forks, NULL);
-	for (size_t i = 0; i < forks->recorder_count; i++) {
-		pid_t child = __atomic_load_n(&forks->recorder[i].note->child, __ATOMIC_RELAXED);
-		if (!child || lives(child))
-			kill(forks->recorder[i].pid, SIGTERM);
-	}
+	end_those_that_last(forks);
+	/* Another signal is impatience, as it is with any capture's end. */
 	for (; forks->recorder_count && clock_mono_ns() < end_ns; collect(forks, NULL))
-		clock_sleep_ns(CLOCK_NS_PER_MS);
+		if (sigtimedwait(&set, NULL, &step) > 0)
+			signal_all(forks, SIGTERM);
 }
 
 void forks_tell(const struct forks *forks)

@@ -283,6 +283,23 @@ START_TEST(heaptap_is_killed_while_a_child_is_recorded)
 }
 END_TEST
 
+/* Not for a child, nor for a child of that one. */
+START_TEST(nobody_is_waited_for)
+{
+	struct words all =
+		words_of((const char *[]){"sh", "-c", "(sleep 600; :) & sleep 1; echo $!", NULL});
+	pid_t none = 0, child;
+	char *out, *err;
+	ck_assert_int_eq(run_program(all.argv, RUN_MS, &out, &err), 0);
+	ck_assert_int_eq(sscanf(out, "%d", &child), 1);
+	ck_assert_msg(procsnap_is_clean(child), "%s", err);
+	kill_all(&none, child);
+	each_child(remove_one, NULL);
+	free(out);
+	free(err);
+}
+END_TEST
+
 /* --- storms --- */
 
 static unsigned wrong_of(struct victim *victim)
@@ -361,4 +378,4 @@ END_TEST
 
 HT_SUITE("integration/run_forks", by_any_function, by_a_system_call, through_wrappers,
 	exact_from_its_tap_on, the_command_ends_first, heaptap_is_killed_while_a_child_is_recorded,
-	over_the_bound_they_run_unrecorded, whoever_is_killed)
+	nobody_is_waited_for, over_the_bound_they_run_unrecorded, whoever_is_killed)

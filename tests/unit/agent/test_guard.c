@@ -382,6 +382,9 @@ START_TEST(a_fork_waits_until_it_is_held)
 	setup_exec(refuse_it, 2);
 	world_config->follow_forks = 1;
 	check_birth(2, 0, 1);
+	setup_exec(hold_it, 0);
+	world_config->follow_forks = 1;
+	check_birth(1000, ABI_EXEC_ASKING, 1);
 	/* What an exec asks is no fork's. */
 	setup_exec(hold_it, 1);
 	world_control->exec_forks = 1;
