@@ -4,16 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CACHE_BINS	64u
-#define CHUNK_ALIGN	16u
-#define SIZE_ARENA	4u     /* the chunk is not of the first arena */
-#define STACK_END_BYTES 16384u /* of a mapping: a control block lies there if at all */
-#define SMALL_BYTES	65536u /* such a mapping is searched as a whole: the first thread's */
-#define VARIABLES_BYTES 16384u /* of a thread, before its control block */
-#define CONTROL_ALIGN	64u
-#define CONTROL_TID	0x2d0u
-#define THREADS_MAX	4096u
-#define ASKED		4u /* threads that say where the caches are */
+#define CACHE_BINS  64u
+#define CHUNK_ALIGN 16u
+#define SIZE_ARENA  4u /* the chunk is not of the first arena */
+#define ASKED	    4u /* threads that say where the caches are */
 
 /* As it lies in memory, behind the size of its chunk. */
 struct cache {
@@ -38,70 +32,6 @@ uint64_t tcache_max_bytes(const struct tunables *tunables)
 		sum += tunables->cache_count * block_bytes(i);
 	return sum;
 }
-
-/* --- threads --- */
-
-static struct ht_err *add_thread(struct tcache_places *places, raddr_t addr)
-{
-	if (places->count == THREADS_MAX)
-		return NULL;
-	if (places->count == places->capacity) {
-		size_t capacity = places->capacity ? 2 * places->capacity : 64;
-		raddr_t *grown = reallocarray(places->thread, capacity, sizeof(*places->thread));
-		if (!grown)
-			return ht_err_new(HT_ERR_NOMEM, "no memory for the threads of a process");
-		places->thread = grown;
-		places->capacity = capacity;
-	}
-	places->thread[places->count++] = addr;
-	return NULL;
-}
-
-/* What a control block begins with, and who it belongs to: that of a thread which has ended is
- * kept for the next one. */
-static bool is_control(const uint8_t *data, size_t bytes, raddr_t addr)
-{
-	raddr_t word[3];
-	int32_t tid;
-	if (bytes < CONTROL_TID + sizeof(tid))
-		return false;
-	memcpy(word, data, sizeof(word));
-	memcpy(&tid, data + CONTROL_TID, sizeof(tid));
-	return word[0] == addr && word[2] == addr && tid > 0;
-}
-
-static struct ht_err *search(
-	struct view *view, raddr_t lo, size_t bytes, struct tcache_places *places)
-{
-	uint8_t data[SMALL_BYTES];
-	struct ht_err *err = NULL;
-	size_t got = view_read_data(view, lo, data, bytes);
-	for (size_t at = 0; at < got && !err; at += CONTROL_ALIGN)
-		if (is_control(data + at, got - at, lo + at))
-			err = add_thread(places, lo + at);
-	return err;
-}
-
-static struct ht_err *find_threads(struct view *view, struct tcache_places *places)
-{
-	struct ht_err *err = NULL;
-	for (size_t i = 0; i < view->maps.count && !err; i++) {
-		const struct proc_map *map = &view->maps.map[i];
-		uint64_t bytes = map->hi - map->lo;
-		if (!view_holds(view, map->lo))
-			continue;
-		/* That of the first thread of a static program is what its break began with. */
-		if (bytes > SMALL_BYTES && !strcmp(map->name, "[heap]"))
-			err = search(view, map->lo, STACK_END_BYTES, places);
-		if (bytes > SMALL_BYTES)
-			bytes = STACK_END_BYTES;
-		if (!err)
-			err = search(view, map->hi - bytes, bytes, places);
-	}
-	return err;
-}
-
-/* --- caches --- */
 
 static bool is_cache(const struct view *view, const struct cache *cache, bool *ret_used)
 {
@@ -134,14 +64,12 @@ static bool read_cache(struct view *view, const struct tunables *tunables, raddr
 }
 
 /* One that nothing is in looks like any other empty block. */
-static uint64_t find_distance(struct view *view, const struct tunables *tunables, raddr_t thread)
+static uint64_t find_distance(struct view *view, const struct tunables *tunables,
+	const struct threads *threads, size_t index)
 {
-	uint8_t data[VARIABLES_BYTES];
-	size_t bytes = sizeof(data);
-	while (bytes && !view_holds(view, thread - bytes))
-		bytes -= CONTROL_ALIGN;
-	size_t got = view_read_data(view, thread - bytes, data, bytes);
-	for (size_t at = got; got == bytes && at >= sizeof(raddr_t); at -= sizeof(raddr_t)) {
+	uint8_t data[THREADS_VARIABLES_BYTES];
+	size_t bytes = threads_variables(view, threads, index, data);
+	for (size_t at = bytes; at >= sizeof(raddr_t); at -= sizeof(raddr_t)) {
 		raddr_t addr;
 		uint64_t held;
 		bool used;
@@ -157,28 +85,29 @@ struct ht_err *tcache_find(
 	struct view *view, const struct tunables *tunables, struct tcache_places *ret)
 {
 	*ret = (struct tcache_places){0};
-	struct ht_err *err = find_threads(view, ret);
-	for (size_t i = 0; i < ret->count && i < ASKED && !err && !ret->distance; i++)
-		ret->distance = find_distance(view, tunables, ret->thread[i]);
+	struct ht_err *err = threads_find(view, &ret->threads);
+	for (size_t i = 0; i < ret->threads.count && i < ASKED && !err && !ret->distance; i++)
+		ret->distance = find_distance(view, tunables, &ret->threads, i);
 	return err;
 }
 
 void tcache_places_deinit(struct tcache_places *places)
 {
-	free(places->thread);
-	*places = (struct tcache_places){0};
+	threads_deinit(&places->threads);
+	places->distance = 0;
 }
 
 struct tcache tcache_read(
 	struct view *view, const struct tunables *tunables, const struct tcache_places *places)
 {
 	view_forget(view);
-	struct tcache sum = {.threads = (unsigned)places->count};
-	for (size_t i = 0; i < places->count && places->distance; i++) {
+	struct tcache sum = {.threads = (unsigned)places->threads.count};
+	for (size_t i = 0; i < places->threads.count && places->distance; i++) {
 		raddr_t addr;
 		uint64_t bytes = 0;
 		bool used;
-		if (!view_read(view, places->thread[i] - places->distance, &addr, sizeof(addr)))
+		if (!view_read(
+			    view, places->threads.block[i] - places->distance, &addr, sizeof(addr)))
 			continue;
 		if (addr && !read_cache(view, tunables, addr, &bytes, &used))
 			continue;

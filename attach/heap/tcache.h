@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Blocks that the program has given back and glibc keeps for the same thread (tcache, as of 2.30 to
- * 2.41). No arena counts them as free. Each thread's are found through its control block, which
- * lies at the end of its stack and names itself.
+ * 2.41). No arena counts them as free. Each thread's are found through its control block, before
+ * which the variable lies that points at it.
  */
 #pragma once
 
+#include "attach/heap/threads.h"
 #include "attach/heap/tunables.h"
 
 struct tcache {
@@ -15,8 +16,7 @@ struct tcache {
 };
 
 struct tcache_places {
-	raddr_t *thread; /* pointers to control blocks */
-	size_t count, capacity;
+	struct threads threads;
 	uint64_t distance; /* of the variable that holds the cache's address, before that; 0: not
 			      known */
 };
