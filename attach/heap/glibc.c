@@ -118,6 +118,9 @@ static void take_caches(
 	unsigned unknown = reading->threads > now->known ? reading->threads - now->known : 0;
 	uint64_t unknown_bytes = unknown * tcache_max_bytes(&reading->tunables);
 	account->held_bytes -= bytes;
+	/* Whatever is cached is of these blocks. */
+	if (unknown_bytes > account->held_bytes)
+		unknown_bytes = account->held_bytes;
 	account->off_bytes += moved;
 	reading->moved |= moved != 0;
 	if (!unknown_bytes)

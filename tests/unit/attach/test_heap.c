@@ -424,6 +424,11 @@ START_TEST(threads_whose_caches_are_not_found_are_allowed_for)
 	/* This program's own cache holds more than these parameters allow. */
 	ck_assert_uint_eq(account.off_bytes, 32);
 	ck_assert_ptr_nonnull(strstr(account.reason, "1 of 1 threads"));
+	/* No more is cached than was ever handed out. */
+	variables->arena.system_bytes = TOP_BYTES + 16;
+	account = read_account();
+	ck_assert_uint_eq(account.held_bytes, 16 + MAPPED_BYTES);
+	ck_assert_uint_eq(account.off_bytes, 16);
 }
 END_TEST
 
