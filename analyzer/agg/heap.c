@@ -32,6 +32,7 @@ static uint64_t not_negative(int64_t bytes)
 
 struct reading {
 	bool known;
+	bool has_sizes; /* an allocator has blocks without headers, of sizes a fourth apart */
 	const struct model_account *telling; /* whose reason is the reading's */
 	struct model_account sum;
 };
@@ -39,6 +40,7 @@ struct reading {
 static struct reading reading_of(const struct model_heap *heap)
 {
 	struct reading reading = {.known = heap->account_count != 0};
+	uint64_t most_bytes = 0;
 	for (size_t i = 0; i < heap->account_count; i++) {
 		const struct model_account *account = &heap->account[i];
 		bool tells = reading.known && (!account->known || account->reason[0]);
@@ -46,12 +48,17 @@ static struct reading reading_of(const struct model_heap *heap)
 			(tells && !account->known))
 			reading.telling = account;
 		reading.known &= account->known;
+		reading.has_sizes |= account->known && !account->header_bytes;
 		reading.sum.held_bytes = plus(reading.sum.held_bytes, account->held_bytes);
 		reading.sum.off_bytes = plus(reading.sum.off_bytes, account->off_bytes);
 		reading.sum.system_bytes = plus(reading.sum.system_bytes, account->system_bytes);
 		reading.sum.arenas = plus(reading.sum.arenas, account->arenas);
-		if (account->header_bytes > reading.sum.header_bytes)
+		/* Of frees the trace does not say whose blocks they were: they are taken for those
+		 * of the allocator that has the most. */
+		if (account->held_bytes > most_bytes) {
+			most_bytes = account->held_bytes;
 			reading.sum.header_bytes = account->header_bytes;
+		}
 	}
 	return reading;
 }
@@ -105,11 +112,12 @@ static int64_t added(const struct heap_sum *sum)
 	return signed_of(sum->live_bytes) - signed_of(sum->before_bytes);
 }
 
-static uint64_t round_bytes(const struct heap_sum *sum)
+static uint64_t round_bytes(const struct heap_sum *sum, const struct reading *reading)
 {
 	if (sum->small_blocks > UINT32_MAX || sum->large_blocks > UINT32_MAX)
 		return UINT64_MAX / 4;
-	return sum->small_blocks * SMALL_ROUND_BYTES + sum->large_blocks * LARGE_ROUND_BYTES;
+	return sum->small_blocks * SMALL_ROUND_BYTES + sum->large_blocks * LARGE_ROUND_BYTES +
+	       (reading->has_sizes ? sum->live_bytes / 4 : 0);
 }
 
 /* While it was read. */
@@ -123,8 +131,8 @@ static void take_start(
 {
 	const struct heap_sum *sum = &notes->begun[0];
 	heap->start_bytes = not_negative(signed_of(reading->sum.held_bytes) - added(sum));
-	heap->off_bytes =
-		plus(plus(reading->sum.off_bytes, moved_bytes(notes, 0)), round_bytes(sum));
+	heap->off_bytes = plus(
+		plus(reading->sum.off_bytes, moved_bytes(notes, 0)), round_bytes(sum, reading));
 	heap->system_bytes = reading->sum.system_bytes;
 	heap->arenas = reading->sum.arenas;
 }
@@ -141,8 +149,9 @@ static void take_end(struct heap *heap, const struct reading *start, const struc
 	heap->explained_bytes = added(sum) - added(&notes->begun[0]);
 	uint64_t off_bytes = plus(plus(heap->off_bytes, heap->end_off_bytes), UNSEEN_BYTES);
 	int64_t more = heap->growth_bytes - heap->explained_bytes;
-	heap->is_unexplained = is_whole && (more > signed_of(plus(off_bytes, round_bytes(sum))) ||
-						   -more > signed_of(off_bytes));
+	heap->is_unexplained =
+		is_whole && (more > signed_of(plus(off_bytes, round_bytes(sum, start))) ||
+				    -more > signed_of(off_bytes));
 }
 
 struct heap heap_of(const struct model *model, const struct heap_notes *notes)

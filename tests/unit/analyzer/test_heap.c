@@ -201,6 +201,29 @@ START_TEST(allocators_are_summed_up)
 }
 END_TEST
 
+/* Who frees is taken for the one that has the most; its blocks may be a fourth larger than asked.
+ */
+START_TEST(blocks_without_headers_are_of_sizes)
+{
+	scene_init(&scene);
+	struct rec_account two[] = {account("glibc", KIB, 1), account("jemalloc", 100 * MIB, 2)};
+	two[1].header_bytes = 0;
+	scene_malloc(&scene, 0, 0x1000, 4 * MIB, 0);
+	scene.now += SCENE_STEP_NS;
+	put_heap(scene.now, two, 2);
+	scene_free(&scene, 0, 0x9000, 3 * MIB);
+	scene.now += SCENE_STEP_NS;
+	two[1].held_bytes = 97 * MIB;
+	put_heap(scene.now, two, 2);
+	const struct heap *heap = finish();
+	ck_assert_uint_eq(heap->start_bytes, 96 * MIB + KIB);
+	ck_assert_uint_eq(heap->off_bytes, 3 + 8192 + MIB);
+	ck_assert_int_eq(heap->explained_bytes, -3 * (int64_t)MIB);
+	ck_assert_int_eq(heap->growth_bytes, heap->explained_bytes);
+	end();
+}
+END_TEST
+
 START_TEST(a_trace_without_a_reading_says_nothing)
 {
 	scene_init(&scene);
@@ -262,5 +285,6 @@ END_TEST
 HT_SUITE("analyzer/heap", the_start_is_without_what_came_since,
 	what_moves_while_it_is_read_makes_it_off, both_readings_must_agree_with_the_trace,
 	one_unknown_allocator_makes_it_unknown, forged_readings_do_no_harm,
-	allocators_are_summed_up, a_trace_without_a_reading_says_nothing, a_sample_has_no_curve,
+	allocators_are_summed_up, blocks_without_headers_are_of_sizes,
+	a_trace_without_a_reading_says_nothing, a_sample_has_no_curve,
 	readings_out_of_order_are_ignored, sizes_of_any_kind_stay_in_range)
