@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "attach/heap/glibc.h"
+#include "attach/heap/jemalloc.h"
 
 static const char *base_name(const char *path)
 {
@@ -46,21 +47,46 @@ static void add_unknown(struct heap *heap, const char *allocator)
 	add(heap, &account);
 }
 
-static void add_natives(struct heap *heap, const struct module *module)
+static struct ht_err *add_jemalloc(
+	struct heap *heap, struct view *view, const struct module *module, bool *ret_found)
 {
-	for (size_t i = 0; i < module->natives.count; i++) {
-		const struct native *native = &module->natives.native[i];
-		if (native->family->hooked && native->family->prefix[0])
-			add_unknown(heap, native->family->allocator);
+	struct heap_account account;
+	struct ht_err *err = jemalloc_read(view, module, &account, ret_found);
+	if (!err && *ret_found)
+		add(heap, &account);
+	return err;
+}
+
+/* Allocators by names of their own, each once. */
+static struct ht_err *add_natives(struct heap *heap, struct view *view, const struct module *module)
+{
+	struct ht_err *err = NULL;
+	bool looked = false, found = false;
+	for (size_t i = 0; i < module->natives.count && !err; i++) {
+		const struct family *family = module->natives.native[i].family;
+		if (!family->hooked || !family->prefix[0])
+			continue;
+		bool is_jemalloc = !strcmp(family->allocator, "jemalloc");
+		if (is_jemalloc && !looked)
+			err = add_jemalloc(heap, view, module, &found);
+		looked |= is_jemalloc;
+		if (!err && (!is_jemalloc || !found))
+			add_unknown(heap, family->allocator);
 	}
+	return err;
 }
 
 static struct ht_err *add_plain(
 	struct heap *heap, struct view *view, const struct module *module, bool *ret_unused)
 {
 	struct heap_account account;
-	bool found;
-	struct ht_err *err = glibc_read(view, module, &account, &found);
+	bool found = false;
+	struct ht_err *err = NULL;
+	if (!is_glibc(module))
+		err = add_jemalloc(heap, view, module, &found);
+	if (err || found)
+		return err;
+	err = glibc_read(view, module, &account, &found);
 	if (err)
 		return err;
 	if (found)
@@ -80,8 +106,8 @@ struct ht_err *heap_read(const struct proc *proc, const struct modules *modules,
 	struct ht_err *err = view_init(&view, proc);
 	for (size_t i = 0; i < modules->count && !err; i++) {
 		const struct module *module = &modules->module[i];
-		add_natives(ret, module);
-		if (is_plain(module) || is_glibc(module))
+		err = add_natives(ret, &view, module);
+		if (!err && (is_plain(module) || is_glibc(module)))
 			err = add_plain(ret, &view, module, &unused);
 	}
 	err = ht_err_first(err, view_deinit(&view));

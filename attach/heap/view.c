@@ -21,13 +21,19 @@ static bool is_swapped(const struct proc *proc)
 
 struct ht_err *view_init(struct view *view, const struct proc *proc)
 {
-	*view = (struct view){.proc = proc, .round = 1, .left = VIEW_BUDGET, .pagemap_fd = -1};
+	*view = (struct view){.proc = proc,
+		.round = 1,
+		.left = VIEW_BUDGET,
+		.pagemap_fd = -1,
+		.touched = {.fd = -1}};
 	view->page = calloc(VIEW_PAGES, sizeof(*view->page));
 	if (!view->page)
 		return ht_err_new(HT_ERR_NOMEM, "no memory to read a heap");
 	struct ht_err *err = proc_maps_read(proc, &view->maps);
 	if (!err && is_swapped(proc))
 		err = pagemap_open(proc, &view->pagemap_fd);
+	if (!err)
+		err = pagemap_open(proc, &view->touched.fd);
 	return err;
 }
 
@@ -46,6 +52,8 @@ struct ht_err *view_deinit(struct view *view)
 {
 	if (view->pagemap_fd >= 0)
 		close(view->pagemap_fd);
+	if (view->touched.fd >= 0)
+		close(view->touched.fd);
 	proc_maps_deinit(&view->maps);
 	free(view->page);
 	return view->err;
@@ -130,5 +138,48 @@ bool view_read(struct view *view, raddr_t addr, void *ret, size_t bytes)
 			return false;
 		memcpy((uint8_t *)ret + done, page->data + skip, now);
 	}
+	return true;
+}
+
+static bool is_listed(const struct view_touched *touched, raddr_t addr)
+{
+	return addr >= touched->addr && (addr - touched->addr) / HT_PAGE_BYTES < touched->count;
+}
+
+/* What is told of the page at `addr`; 0: nothing, nor of those behind it. */
+static uint64_t touched_entry(struct view *view, raddr_t addr)
+{
+	struct view_touched *touched = &view->touched;
+	if (touched->round != view->round || !is_listed(touched, addr)) {
+		touched->count = 0;
+		if (spend(view, VIEW_READ_COST))
+			view->err = pagemap_read(view->proc, touched->fd, addr, touched->entry,
+				VIEW_ENTRIES, &touched->count);
+		touched->addr = addr;
+		touched->round = view->round;
+	}
+	if (view->err || !is_listed(touched, addr))
+		return 0;
+	return touched->entry[(addr - touched->addr) / HT_PAGE_BYTES];
+}
+
+bool view_touched(struct view *view, raddr_t *at, raddr_t hi, raddr_t *ret_end)
+{
+	const uint64_t there = PAGEMAP_PRESENT | PAGEMAP_SWAPPED;
+	raddr_t end;
+	*ret_end = hi;
+	if (view->touched.fd < 0)
+		return *at < hi;
+	while (*at < hi && !(touched_entry(view, ht_align_down(*at, HT_PAGE_BYTES)) & there)) {
+		if (view->spent || view->err || !view->touched.count)
+			return false;
+		*at = ht_align_down(*at, HT_PAGE_BYTES) + HT_PAGE_BYTES;
+	}
+	if (*at >= hi)
+		return false;
+	end = ht_align_down(*at, HT_PAGE_BYTES) + HT_PAGE_BYTES;
+	while (end < hi && is_listed(&view->touched, end) && touched_entry(view, end) & there)
+		end += HT_PAGE_BYTES;
+	*ret_end = end < hi ? end : hi;
 	return true;
 }

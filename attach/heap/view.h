@@ -14,12 +14,22 @@
 #define VIEW_READ_COST 20u
 #define VIEW_LOOK_COST 1u
 #define VIEW_PAGES     64u
+#define VIEW_ENTRIES   512u
 
 struct view_page {
 	raddr_t addr;
 	uint64_t round; /* in which it was read */
 	size_t bytes;
 	uint8_t data[HT_PAGE_BYTES];
+};
+
+/* Which pages there are of VIEW_ENTRIES, as it was read last. */
+struct view_touched {
+	int fd;	      /* -1: the kernel does not tell */
+	raddr_t addr; /* of the first */
+	uint64_t round;
+	size_t count;
+	uint64_t entry[VIEW_ENTRIES];
 };
 
 struct view {
@@ -30,6 +40,7 @@ struct view {
 	uint64_t left;	/* of the budget */
 	int pagemap_fd; /* -1: nothing is swapped out */
 	raddr_t present_page;
+	struct view_touched touched;
 	bool spent;	    /* a look was refused because there were too many */
 	bool swapped;	    /* or because its page is swapped out */
 	struct ht_err *err; /* the first that concerns the whole process */
@@ -53,3 +64,11 @@ void view_forget(struct view *view);
 bool view_read(struct view *view, raddr_t addr, void *ret, size_t bytes);
 /* The same of any memory, as the variables of a module; as many bytes as there are. */
 size_t view_read_data(struct view *view, raddr_t addr, void *ret, size_t bytes);
+/*
+ * Moves `*at` on to the first page below `hi` that is in memory or swapped out, unless it is in
+ * one;
+ * `*ret_end` gets the end of that page, or of some that follow it, `hi` at most. False: there is
+ * none. What the program has not touched since it was mapped would read as zeros, or as its file,
+ * and take memory for it.
+ */
+bool view_touched(struct view *view, raddr_t *at, raddr_t hi, raddr_t *ret_end);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The heap before the window: what the report says that a process held when it was attached to
- * equals what the process itself knows (tests/targets/holder.c, and mallinfo2), to the byte where
- * it rests, within what the report allows where it works; and a heap that makes no sense is
- * unknown.
+ * equals what the process itself knows (tests/targets/holder.c, and mallinfo2, or jemalloc's
+ * counters), to the byte where it rests, within what the report allows where it works; and a heap
+ * that makes no sense is unknown.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -197,22 +197,176 @@ START_TEST(what_is_scribbled_over_is_unknown)
 }
 END_TEST
 
+static void start_jemalloc(struct victim *victim, const char *kind)
+{
+	bool preloaded = !strcmp(kind, "preloaded");
+	if (preloaded)
+		setenv("LD_PRELOAD", "libjemalloc.so.2", 1);
+	victim_start(victim, (const char *[]){run_built(preloaded ? "tests/targets/holder"
+								  : "tests/targets/holder-rjem"),
+				     "-t", "3", NULL});
+	unsetenv("LD_PRELOAD");
+}
+
+/* What the program asked jemalloc itself: stats.allocated, without stats.arenas.*.tcache_bytes. The
+ * first question makes room for the answer. */
+static uint64_t jemalloc_bytes(struct victim *victim)
+{
+	(void)books_of(victim);
+	json_t *books = books_of(victim);
+	return report_u64(books, "used") - report_u64(books, "cached");
+}
+
+/* Where it is linked in, the C library has some blocks of its own. */
+static const json_t *jemalloc_account(const json_t *heap, uint64_t *ret_others)
+{
+	const json_t *found = NULL;
+	size_t index;
+	json_t *account;
+	*ret_others = 0;
+	json_array_foreach(report_at(heap, "accounts"), index, account)
+	{
+		if (!strcmp(report_text(account, "allocator"), "jemalloc"))
+			found = account;
+		else
+			*ret_others += report_u64(account, "held_bytes");
+	}
+	ck_assert_ptr_nonnull(found);
+	return found;
+}
+
+static void check_jemalloc_at_rest(const char *kind, const char *module)
+{
+	struct victim victim;
+	struct tap tap;
+	uint64_t others;
+	start_jemalloc(&victim, kind);
+	uint64_t expected = jemalloc_bytes(&victim);
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	attach(&tap, &victim, module);
+	json_t *report = detach(&tap), *heap = report_at(report, "heap");
+	procsnap_verify(before, victim.pid);
+	const json_t *account = jemalloc_account(heap, &others);
+	ck_assert_uint_eq(report_u64(account, "held_bytes"), expected);
+	ck_assert_uint_eq(report_u64(account, "off_bytes"), 0);
+	ck_assert_str_eq(report_text(account, "reason"), "");
+	ck_assert_uint_ge(report_u64(account, "system_bytes"), expected);
+	ck_assert_uint_eq(report_u64(heap, "start_bytes"), expected + others);
+	ck_assert_uint_eq(report_u64(heap, "end_bytes"), expected + others);
+	uint64_t held = report_u64(books_of(&victim), "held");
+	ck_assert_uint_ge(expected, held);
+	/* jemalloc has its caches in blocks of its own. */
+	ck_assert_uint_le(expected, held + 4 * 65536);
+	ck_assert(!warns(report));
+	victim_stop(&victim);
+}
+
+START_TEST(jemalloc_preloaded)
+{
+	check_jemalloc_at_rest("preloaded", "/holder");
+}
+END_TEST
+
+START_TEST(jemalloc_linked_in)
+{
+	check_jemalloc_at_rest("linked", "/holder-rjem");
+}
+END_TEST
+
+static void check_jemalloc_end(const char *kind, const char *module)
+{
+	struct victim victim;
+	struct tap tap;
+	uint64_t others;
+	start_jemalloc(&victim, kind);
+	uint64_t first = jemalloc_bytes(&victim);
+	attach(&tap, &victim, module);
+	order(&victim, "shrink 1500", "done");
+	order(&victim, "grow 3000", "done");
+	uint64_t last = jemalloc_bytes(&victim);
+	json_t *report = detach(&tap), *heap = report_at(report, "heap");
+	(void)jemalloc_account(heap, &others);
+	ck_assert_uint_eq(report_u64(heap, "start_bytes"), first + others);
+	ck_assert_uint_eq(report_u64(heap, "end_bytes"), last + others);
+	int64_t growth = json_integer_value(report_at(heap, "growth_bytes"));
+	int64_t explained = json_integer_value(report_at(heap, "explained_bytes"));
+	ck_assert_int_eq(growth, (int64_t)(last - first));
+	/* What was asked for is rounded up to the next size. */
+	ck_assert_int_ge(growth, explained);
+	ck_assert_int_le(
+		growth, explained + (int64_t)report_u64(report, "totals.allocated_bytes") / 4);
+	ck_assert_uint_gt(report_u64(report, "totals.before_frees"), 1000);
+	ck_assert(!warns(report));
+	victim_stop(&victim);
+}
+
+START_TEST(jemalloc_preloaded_the_end)
+{
+	check_jemalloc_end("preloaded", "/holder");
+}
+END_TEST
+
+START_TEST(jemalloc_linked_in_the_end)
+{
+	check_jemalloc_end("linked", "/holder-rjem");
+}
+END_TEST
+
+START_TEST(jemalloc_at_work)
+{
+	struct victim victim;
+	struct tap tap;
+	uint64_t others;
+	start_jemalloc(&victim, "preloaded");
+	json_t *books = books_of(&victim);
+	order(&victim, "churn", "churning");
+	tap_start(&tap, victim.pid, (const char *[]){"-d", "200ms", NULL});
+	tap_check_equal(tap_wait(&tap, TAP_MAY_DROP));
+	order(&victim, "rest", "resting");
+	const json_t *account =
+		jemalloc_account(report_at(report_load(tap.trace), "heap"), &others);
+	uint64_t bytes = report_u64(account, "held_bytes");
+	uint64_t off = report_u64(account, "off_bytes"), held = report_u64(books, "held");
+	char *text = json_dumps(account, 0);
+	ck_assert_msg(bytes + off >= held && bytes <= held + off + 3 * CHURN_BYTES + 4 * 65536,
+		"%lu: %s", held, text);
+	victim_stop(&victim);
+}
+END_TEST
+
+/* What it knows of an extent is another thing at each look. */
+START_TEST(jemalloc_scribbled_over)
+{
+	struct victim victim;
+	struct tap tap;
+	uint64_t others;
+	start_jemalloc(&victim, "linked");
+	order(&victim, "scribble-map", "scribbling");
+	attach(&tap, &victim, "/holder-rjem");
+	json_t *heap = report_at(detach(&tap), "heap");
+	ck_assert(json_is_false(report_at(heap, "known")));
+	ck_assert(json_is_null(report_at(heap, "start_bytes")));
+	(void)jemalloc_account(heap, &others);
+	victim_kill(&victim);
+}
+END_TEST
+
 START_TEST(another_allocator_is_unknown_and_named)
 {
 	struct victim victim;
 	struct tap tap;
-	setenv("LD_PRELOAD", "libjemalloc.so.2", 1);
+	setenv("LD_PRELOAD", "libmimalloc.so.2.0", 1);
 	start(&victim, NULL);
 	unsetenv("LD_PRELOAD");
 	attach(&tap, &victim, "/holder");
 	json_t *heap = report_at(detach(&tap), "heap");
 	ck_assert(json_is_false(report_at(heap, "known")));
 	json_t *account = json_array_get(report_at(heap, "accounts"), 0);
-	ck_assert_str_eq(report_text(account, "allocator"), "libjemalloc.so.2");
+	ck_assert_str_eq(report_text(account, "allocator"), "mimalloc");
 	char *text;
 	const char *const argv[] = {run_built("heaptap"), "report", tap.trace, NULL};
 	ck_assert_int_eq(run_program(argv, PHASE_MS, &text, NULL), 0);
-	ck_assert_ptr_nonnull(strstr(text, "what it held before is not known: libjemalloc.so.2"));
+	ck_assert_ptr_nonnull(strstr(text, "what it held before is not known: mimalloc"));
 	victim_stop(&victim);
 }
 END_TEST
@@ -256,4 +410,6 @@ END_TEST
 
 HT_SUITE("integration/heap", at_rest_it_is_exact, at_rest_without_caches,
 	the_end_is_the_start_and_the_trace, at_work_it_is_as_far_off_as_it_says,
-	what_is_scribbled_over_is_unknown, another_allocator_is_unknown_and_named, python)
+	what_is_scribbled_over_is_unknown, jemalloc_preloaded, jemalloc_linked_in,
+	jemalloc_preloaded_the_end, jemalloc_linked_in_the_end, jemalloc_at_work,
+	jemalloc_scribbled_over, another_allocator_is_unknown_and_named, python)

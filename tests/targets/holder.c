@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Holds memory in several of glibc's arenas, with holes, and knows how much: by books of its own,
- * and by what mallinfo2 tells.
+ * Holds memory in several of an allocator's arenas, with holes, and knows how much: by books of its
+ * own, and by what the allocator tells. That is glibc's malloc; or jemalloc's, preloaded, or linked
+ * in with the prefix PREFIX.
  *
  *      holder [-t THREADS] [-n BLOCKS]
  *      books           {"held":B,"cached":B,"used":B,"mapped":B,"system":B}: blocks that it has,
- * with headers; given back and kept for its threads; mallinfo2's grow N, shrink N    a thread
- * allocates, or gives back, N blocks churn, rest     threads allocate and free from now on; not any
- * more scribble        overwrites its first arena again and again, and says "scribbling"
+ *                      with headers; given back and kept for its threads; mallinfo2's. Of jemalloc
+ *                      {"held":B,"used":B,"cached":B}: the last two by its own counters
+ *      grow N, shrink N    a thread allocates, or gives back, N blocks
+ *      churn, rest     threads allocate and free from now on; not any more
+ *      scribble        overwrites its first arena again and again, and says "scribbling"
+ *      scribble-map    overwrites what jemalloc knows of its extents, again and again; likewise
  */
 #include <malloc.h>
 #include <pthread.h>
@@ -18,6 +22,25 @@
 #include <time.h>
 
 #include "tests/targets/speak.h"
+
+#ifdef PREFIX
+#define NAME_OF(prefix, name) prefix##name
+#define NAME_BY(prefix, name) NAME_OF(prefix, name)
+#define NAME(name)	      NAME_BY(PREFIX, name)
+void *NAME(malloc)(size_t bytes);
+void NAME(free)(void *block);
+size_t NAME(malloc_usable_size)(void *block);
+#define malloc		   NAME(malloc)
+#define free		   NAME(free)
+#define malloc_usable_size NAME(malloc_usable_size)
+#define mallctl		   NAME(mallctl)
+#endif
+/* Its map: a head, and a word for each GiB. */
+extern char je_arena_emap_global[] __attribute__((weak));
+#define MAP_HEAD_BYTES 256u
+#define MAP_BYTES      (1u << 20)
+extern int mallctl(const char *name, void *old, size_t *old_bytes, void *new, size_t new_bytes)
+	__attribute__((weak));
 
 #define THREADS_MAX  16
 #define BLOCKS_MAX   100000
@@ -119,6 +142,16 @@ static void *hold(void *context)
 	return NULL;
 }
 
+/* All of jemalloc's arenas together are number 4096. */
+static uint64_t counter(const char *name)
+{
+	uint64_t value = 1;
+	size_t bytes = sizeof(value);
+	if (mallctl("epoch", NULL, NULL, &value, bytes) || mallctl(name, &value, &bytes, NULL, 0))
+		speak_fail("no counter");
+	return value;
+}
+
 /* All blocks were taken before the first was given back: each size's first seven are cached. */
 static void tell_books(void)
 {
@@ -127,12 +160,18 @@ static void tell_books(void)
 		struct holder *holder = &holders[t];
 		for (size_t i = 0; i < holder->count; i++) {
 			size_t usable = holder->block[i] ? malloc_usable_size(holder->block[i]) : 0;
-			held += usable ? usable + HEADER_BYTES : 0;
+			held += usable ? usable + (mallctl ? 0 : HEADER_BYTES) : 0;
 		}
 		for (size_t class = 0; class < CLASSES; class ++) {
 			size_t count = holder->freed[class];
 			cached += (count < CACHED_EACH ? count : CACHED_EACH) * (class + 2) * 16;
 		}
+	}
+	if (mallctl) {
+		speak_add("{\"held\":%lu,\"used\":%lu,\"cached\":%lu}", held,
+			counter("stats.allocated"), counter("stats.arenas.4096.tcache_bytes"));
+		speak_send();
+		return;
 	}
 	struct mallinfo2 info = mallinfo2();
 	speak_add("{\"held\":%lu,\"cached\":%lu,\"used\":%zu,\"mapped\":%zu,\"system\":%zu}", held,
@@ -173,6 +212,29 @@ static void scribble(void)
 			*word = next_random(&state) % 2 ? (uintptr_t)a : next_random(&state);
 }
 
+/* The root of its map leads elsewhere from then on: beside what it led to, or anywhere. */
+static void scribble_map(void)
+{
+	uintptr_t *word = (uintptr_t *)(void *)je_arena_emap_global, *used[64], led_to[64];
+	size_t count = 0;
+	if (!word)
+		speak_fail("no map");
+	for (size_t i = MAP_HEAD_BYTES / sizeof(*word); i < MAP_BYTES / sizeof(*word); i++)
+		if (word[i] && count < 64) {
+			used[count] = &word[i];
+			led_to[count++] = word[i];
+		}
+	if (!count)
+		speak_fail("an empty map");
+	speak_add("scribbling");
+	speak_send();
+	for (uint64_t state = 1;;) {
+		size_t any = next_random(&state) % count;
+		uint64_t by = 64 * (1 + next_random(&state) % 1000);
+		*used[any] = next_random(&state) % 2 ? next_random(&state) : led_to[any] + by;
+	}
+}
+
 static void start(void)
 {
 	for (int i = 0; i < thread_count; i++) {
@@ -208,6 +270,8 @@ int main(int argc, char **argv)
 			set_churning(command[0] == 'c');
 		else if (!strcmp(command, "scribble"))
 			scribble();
+		else if (!strcmp(command, "scribble-map"))
+			scribble_map();
 	}
 	return 0;
 }

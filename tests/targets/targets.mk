@@ -52,7 +52,8 @@ target_bin += $t/mapper $t/pooled $t/states $t/waiter $t/holder $t/libburst-coun
 target_bin += $t/become $t/brood $t/early $t/early-lazy $t/libearly.so $(if $(filter musl,$(linked_variants)),$t/libearly-musl.so $t/early-musl)
 
 # An allocator linked in, under the prefix that Rust's crate gives it, called through anonymous GOT words.
-rjem_bin := $t/rust-jemalloc $t/rust-jemalloc-lto $t/rust-jemalloc-stripped $t/extended-static $t/extended-fixed
+rjem_bin := $t/rust-jemalloc $t/rust-jemalloc-lto $t/rust-jemalloc-stripped $t/extended-static $t/extended-fixed \
+	$t/holder-rjem
 target_bin += $(rjem_bin)
 # The same, called straight: no slot leads there.
 direct_bin := $t/extended-direct $t/extended-direct-fixed $t/ledger-direct $t/ledger-own-direct $t/busy-direct \
@@ -144,6 +145,8 @@ $t/extended-static: tests/targets/extended.c $t/librjem.a
 	$(call build,gcc $(target_c) -O2 -DPREFIX=_rjem_ -fno-plt -fPIE -pie -Wa$(comma)-mrelax-relocations=no) $(rjem_link)
 $t/extended-fixed: tests/targets/extended.c $t/librjem.a
 	$(call build,gcc $(target_c) -O2 -DPREFIX=_rjem_ -fno-plt -fPIE -no-pie -Wa$(comma)-mrelax-relocations=no) $(rjem_link)
+$t/holder-rjem: tests/targets/holder.c $t/librjem.a
+	$(call build,gcc $(target_c) -O2 -DPREFIX=_rjem_ -fno-plt -fPIE -pie -Wa$(comma)-mrelax-relocations=no) $(rjem_link)
 $t/extended-direct: tests/targets/extended.c $t/librjem.a
 	$(call build,gcc $(target_c) -O2 -DPREFIX=_rjem_ -fPIE -pie) $(rjem_link)
 $t/extended-direct-fixed: tests/targets/extended.c $t/librjem.a

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/heap/jemalloc.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "attach/heap/bins.h"
+#include "attach/heap/emap.h"
+#include "attach/heap/jecache.h"
+
+#define WALKS_MAX    4u
+#define FIND_SHARE   4u /* of the budget */
+#define CACHES_SHARE 8u
+
+struct walked {
+	struct emap_walk walk[2];     /* the two last ones */
+	const struct emap_walk *last; /* that makes sense; NULL: none */
+	uint64_t moved_bytes;	      /* between both; UINT64_MAX: one alone makes sense */
+};
+
+/* Until two in a row find the same. */
+static struct ht_err *walk(struct view *view, const struct emap *emap, struct walked *ret)
+{
+	struct ht_err *err = NULL;
+	unsigned valid = 0;
+	*ret = (struct walked){.moved_bytes = UINT64_MAX};
+	for (unsigned i = 0; i < WALKS_MAX && ret->moved_bytes && !view->spent && !err; i++) {
+		struct emap_walk *now = &ret->walk[i % 2];
+		/* The first walk must leave as much for the second. */
+		uint64_t kept = i ? 0 : view->left / 2;
+		view->left -= kept;
+		err = emap_walk(view, emap, now);
+		view->left += kept;
+		valid = now->valid ? valid + 1 : 0;
+		if (now->valid)
+			ret->last = now;
+		else if (ret->last == now)
+			ret->last = NULL;
+		/* It has grown since they were read. */
+		if (!now->valid && !view->spent)
+			view_refresh(view);
+		if (valid >= 2)
+			ret->moved_bytes = emap_moved_bytes(&ret->walk[(i + 1) % 2], now);
+	}
+	return err;
+}
+
+static HT_PRINTF(2, 3) void explain(struct heap_account *account, const char *fmt, ...)
+{
+	va_list args;
+	if (account->reason[0])
+		return;
+	va_start(args, fmt);
+	vsnprintf(account->reason, sizeof(account->reason), fmt, args);
+	va_end(args);
+}
+
+static void take_walk(struct heap_account *account, const struct walked *walked)
+{
+	const struct emap_walk *last = walked->last;
+	account->known = true;
+	account->held_bytes = last->held_bytes;
+	account->system_bytes = last->system_bytes;
+	account->arenas = last->arenas;
+	account->off_bytes = walked->moved_bytes;
+	if (walked->moved_bytes == UINT64_MAX) {
+		account->off_bytes = last->held_bytes;
+		explain(account,
+			"it has more extents, or changes them faster, than can be looked at");
+	}
+	if (last->shorter && !last->longer)
+		explain(account, "nothing tells of its large blocks how many pages are theirs");
+}
+
+static void take_caches(struct heap_account *account, uint64_t threads,
+	const struct jecache *before, const struct jecache *now)
+{
+	uint64_t bytes = now->bytes < account->held_bytes ? now->bytes : account->held_bytes;
+	/* Those that have a cache in a ring are not missed. */
+	uint64_t reached = now->known > now->count ? now->known : now->count;
+	uint64_t unknown = threads > reached ? threads - reached : 0;
+	account->held_bytes -= bytes;
+	account->off_bytes += bins_distance(before->bytes, now->bytes);
+	if (!now->count) {
+		account->off_bytes += account->held_bytes;
+		explain(account, "what its threads have cached was not found");
+		return;
+	}
+	unknown += !now->whole;
+	account->off_bytes += unknown * now->max_bytes;
+	if (unknown)
+		explain(account,
+			"what %" PRIu64 " of %" PRIu64 " threads have cached could not be read",
+			unknown, threads);
+	else if (account->off_bytes)
+		explain(account, "it was in use while it was read");
+}
+
+static void explain_unknown(
+	struct heap_account *account, const struct view *view, const struct walked *walked)
+{
+	if (view->swapped)
+		explain(account, "part of its map of extents is swapped out");
+	else if (walked->walk[0].full)
+		explain(account, "it has more extents than can be looked at");
+	else
+		explain(account, "its map of extents makes no sense");
+}
+
+static struct ht_err *read_all(struct view *view, const struct emap *emap,
+	const struct threads *threads, struct heap_account *ret)
+{
+	struct proc_status status;
+	struct jecache before, now;
+	struct walked walked = {0};
+	struct ht_err *err = proc_status(view->proc, 0, &status);
+	uint64_t distance = err ? 0 : jecache_find(view, threads);
+	if (!err)
+		err = jecache_read(view, threads, distance, &before);
+	uint64_t kept = view->left / CACHES_SHARE;
+	view->left -= kept;
+	if (!err)
+		err = walk(view, emap, &walked);
+	view->left += kept;
+	view->spent = false;
+	/* What finds its way from one to the other meanwhile has moved in both. */
+	if (!err && !view->err && walked.last)
+		err = jecache_read(view, threads, distance, &now);
+	if (!err && !view->err && walked.last) {
+		take_walk(ret, &walked);
+		take_caches(ret, status.threads, &before, &now);
+	} else {
+		explain_unknown(ret, view, &walked);
+	}
+	emap_walk_deinit(&walked.walk[0]);
+	emap_walk_deinit(&walked.walk[1]);
+	return err;
+}
+
+struct ht_err *jemalloc_read(
+	struct view *view, const struct module *module, struct heap_account *ret, bool *ret_found)
+{
+	struct emap emap;
+	size_t count;
+	uint64_t kept = view->left - view->left / FIND_SHARE;
+	*ret = (struct heap_account){.allocator = "jemalloc"};
+	view->left -= kept;
+	struct ht_err *err = emap_find(view, module, &emap, &count);
+	view->left += kept;
+	view->spent = false;
+	*ret_found = !err && count != 0;
+	if (err || !count)
+		return err;
+	if (count > 1) {
+		explain(ret, "more than one map looks like its own");
+		return NULL;
+	}
+	struct threads threads;
+	err = threads_find(view, &threads);
+	if (!err)
+		err = read_all(view, &emap, &threads, ret);
+	threads_deinit(&threads);
+	return err;
+}
