@@ -8,8 +8,9 @@
 #define SPAN_MAX      (1ull << 30) /* of a module's variables */
 #define ROOT_BITS_MAX 18u
 #define PLACES_MAX    4096u
-#define CHUNK_BYTES   65536u /* of the variables, in one read */
-#define STRANGERS     4u     /* words of the root whose addresses were given back */
+#define CHUNK_BYTES   65536u	   /* of the variables, in one read */
+#define MAP_MAX	      (1ull << 40) /* what is mapped in one piece is no larger, unless it is others' */
+#define STRANGERS     4u	   /* words of the root whose addresses were given back */
 
 /* What words of the root may be in use: those of addresses at which something is mapped. */
 struct places {
@@ -49,7 +50,8 @@ static void places_find(const struct view *view, const struct emap_shape *shape,
 	for (size_t i = 0; i < view->maps.count; i++) {
 		const struct proc_map *map = &view->maps.map[i];
 		uint64_t end = (map->hi - 1) >> shift;
-		if (map->inode || map->shared || end >> shape->bits[0])
+		if (map->inode || map->shared || map->hi - map->lo > MAP_MAX ||
+			end >> shape->bits[0])
 			continue;
 		for (uint64_t k = map->lo >> shift; k <= end && ret->count < PLACES_MAX; k++) {
 			if (!(ret->bit[k / 64] >> k % 64 & 1))

@@ -418,6 +418,10 @@ START_TEST(arrays_of_pointers_do_not_hide_it)
 	for (size_t i = 0; i < 28 * MIB / sizeof(*more); i++)
 		more[i] = at(pool) + i % 100000 * 64;
 	root = pointer(at(more) + 29 * MIB);
+	/* As sanitizers do; address space where nothing is. */
+	ck_assert_ptr_ne(mmap(NULL, 8ull << 40, PROT_NONE,
+				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0),
+		MAP_FAILED);
 	module.segment[0].vaddr = at(more);
 	module.segment[0].memsz = 32 * MIB;
 	edata_count = pool_used = 0;
