@@ -50,7 +50,7 @@ static void places_find(const struct view *view, const struct emap_shape *shape,
 	for (size_t i = 0; i < view->maps.count; i++) {
 		const struct proc_map *map = &view->maps.map[i];
 		uint64_t end = (map->hi - 1) >> shift;
-		if (map->inode || map->shared || map->hi - map->lo > MAP_MAX ||
+		if (!view_holds(view, map->lo) || map->hi - map->lo > MAP_MAX ||
 			end >> shape->bits[0])
 			continue;
 		for (uint64_t k = map->lo >> shift; k <= end && ret->count < PLACES_MAX; k++) {

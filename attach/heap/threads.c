@@ -4,13 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STACK_END_BYTES 16384u /* of a mapping: a control block lies there if at all */
-#define SMALL_BYTES	65536u /* such a mapping is searched as a whole: the first thread's */
-#define CONTROL_TID	0x2d0u
-#define THREADS_MAX	4096u
+#define SMALL_BYTES 65536u /* of the end of a mapping: a control block lies there if at all */
+#define CONTROL_TID 0x2d0u
+#define THREADS_MAX 4096u
 
 static struct ht_err *add(struct threads *threads, raddr_t addr)
 {
+	for (size_t i = 0; i < threads->count; i++)
+		if (threads->block[i] == addr)
+			return NULL;
 	if (threads->count == THREADS_MAX)
 		return NULL;
 	if (threads->count == threads->capacity) {
@@ -42,10 +44,13 @@ static struct ht_err *search(struct view *view, raddr_t lo, size_t bytes, struct
 {
 	uint8_t data[SMALL_BYTES];
 	struct ht_err *err = NULL;
-	size_t got = view_read_data(view, lo, data, bytes);
-	for (size_t at = 0; at < got && !err; at += THREADS_BLOCK_ALIGN)
-		if (is_control(data + at, got - at, lo + at))
-			err = add(threads, lo + at);
+	raddr_t end;
+	for (raddr_t at = lo; !err && view_touched(view, &at, lo + bytes, &end); at = end) {
+		size_t got = view_read_data(view, at, data, end - at);
+		for (size_t i = 0; i < got && !err; i += THREADS_BLOCK_ALIGN)
+			if (is_control(data + i, got - i, at + i))
+				err = add(threads, at + i);
+	}
 	return err;
 }
 
@@ -60,9 +65,9 @@ struct ht_err *threads_find(struct view *view, struct threads *ret)
 			continue;
 		/* That of the first thread of a static program is what its break began with. */
 		if (bytes > SMALL_BYTES && !strcmp(map->name, "[heap]"))
-			err = search(view, map->lo, STACK_END_BYTES, ret);
+			err = search(view, map->lo, SMALL_BYTES, ret);
 		if (bytes > SMALL_BYTES)
-			bytes = STACK_END_BYTES;
+			bytes = SMALL_BYTES;
 		if (!err)
 			err = search(view, map->hi - bytes, bytes, ret);
 	}
