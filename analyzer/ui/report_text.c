@@ -111,6 +111,8 @@ static void write_heap(const struct report *report)
 			text_time(heap->peak_time_ns).text);
 	if (heap->end_known)
 		fprintf(out, ", %s at the end", text_bytes(heap->end_bytes).text);
+	if (heap->end_known && heap->end_off_bytes > heap->off_bytes)
+		fprintf(out, " (off by %s at most)", text_bytes(heap->end_off_bytes).text);
 	fputs("\n               (", out);
 	text_foreign(report->text, heap->allocator, 32);
 	fprintf(out, ", %" PRIu64 " %s; ", heap->arenas, heap->arenas == 1 ? "arena" : "arenas");

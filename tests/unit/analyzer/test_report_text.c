@@ -201,6 +201,36 @@ static void map(uint64_t addr, uint64_t length, uint8_t protect)
 	eventbuild_mapping(events, scene.now, &mapping, SCENE_TID(0), 0);
 }
 
+static void put_heap(uint64_t off_bytes)
+{
+	struct rec rec = {.kind = REC_HEAP,
+		.heap = {.begin_tsc = scene.now, .end_tsc = scene.now, .account_count = 1}};
+	rec.heap.account[0] = (struct rec_account){.flags = REC_ACCOUNT_KNOWN,
+		.allocator = {"glibc", 5},
+		.held_bytes = 3 << 20,
+		.off_bytes = off_bytes,
+		.arenas = 1};
+	tracebuild_put(&scene.trace, &rec);
+	scene.now += SCENE_STEP_NS;
+}
+
+/* What was in movement at the end is not as exact as what rested at the start. */
+START_TEST(a_heap_says_how_exact_its_end_is)
+{
+	for (uint64_t off_bytes = 0; off_bytes <= 5 << 20; off_bytes += 5 << 20) {
+		begin();
+		put_heap(0);
+		put_heap(off_bytes);
+		write_page(5);
+		check_has("3.0 MiB at the start");
+		check_has(off_bytes ? "3.0 MiB at the end (off by 5.0 MiB at most)\n"
+				    : "3.0 MiB at the end\n");
+		check_has("1 arena; exact");
+		end();
+	}
+}
+END_TEST
+
 START_TEST(mappings_are_told_where_they_were_recorded)
 {
 	for (uint64_t flags = 0; flags <= REC_CAPTURE_MAPPINGS; flags++) {
@@ -241,4 +271,5 @@ HT_SUITE("analyzer/report_text", figures_are_on_the_page, a_sample_says_that_it_
 	a_sample_of_nothing_says_its_rate, chains_are_leaf_first,
 	wrappers_are_passed_over_and_summed_up, wrappers_are_shown_when_wanted,
 	a_limit_says_what_is_left_out, a_heap_without_an_allocator_is_said,
-	an_empty_window_is_a_page, mappings_are_told_where_they_were_recorded)
+	a_heap_says_how_exact_its_end_is, an_empty_window_is_a_page,
+	mappings_are_told_where_they_were_recorded)
