@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/inject/clobbers.h"
 
-/* A jump through a register or a table may stay within the function. */
+/* A jump through a register or a table may stay within the function. The compiler knows what a call
+ * for a thread-local variable changes (-mtls-dialect=gnu2), and its descriptor's address may have
+ * come by any way: what looks like such a call does not count. */
 static enum codewalk_answer visit(void *context, const struct codewalk_instruction *instruction)
 {
 	(void)context;
 	if (instruction->kind == CODEWALK_SYSTEM)
 		return CODEWALK_LEAVE;
-	bool unseen = instruction->kind == CODEWALK_CALL && !instruction->direct;
+	bool unseen = instruction->kind == CODEWALK_CALL && !instruction->direct &&
+		      !instruction->through_descriptor;
 	return unseen || instruction->through_word ? CODEWALK_FOUND : CODEWALK_FOLLOW;
 }
 

@@ -4,7 +4,8 @@
  * keeps values where the function leaves them alone (gcc's -fipa-ra), and calls it with a stack
  * that is aligned no more than it needs; a hook changes all that a call may change. Nobody can have
  * seen what is called through a register or a word, as through the PLT: who comes to such a call is
- * expected to change all of them, and finds its stack aligned.
+ * expected to change all of them, and finds its stack aligned. What a TLS descriptor names keeps
+ * them, and does not count.
  *
  * Pure: bytes in, yes or no out.
  */

@@ -145,6 +145,10 @@ static void read_target(const ZydisDecodedInstruction *head, const ZydisDecodedO
 	ZyanU64 to;
 	ret->through_word = operand->type == ZYDIS_OPERAND_TYPE_MEMORY &&
 			    operand->mem.base == ZYDIS_REGISTER_RIP;
+	ret->through_descriptor = operand->type == ZYDIS_OPERAND_TYPE_MEMORY &&
+				  operand->mem.base == ZYDIS_REGISTER_RAX &&
+				  operand->mem.index == ZYDIS_REGISTER_NONE &&
+				  !operand->mem.disp.value;
 	ret->direct = operand->type == ZYDIS_OPERAND_TYPE_IMMEDIATE &&
 		      ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(head, operand, ret->at, &to));
 	if (ret->direct)

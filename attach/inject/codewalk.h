@@ -25,6 +25,9 @@ struct codewalk_instruction {
 	/* Of jump, branch, call: */
 	bool direct;	   /* to `to` */
 	bool through_word; /* to what stands in a word relative to rip, as in the PLT */
+	/* To what stands where the register that holds TLS descriptors leads to. If it is that of
+	 * one, it keeps all registers but this one. */
+	bool through_descriptor;
 	raddr_t to;
 };
 

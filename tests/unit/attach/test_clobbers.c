@@ -22,6 +22,13 @@ FUNCTION(trapping, "ud2\n call *%rax\n ret")
 FUNCTION(undecodable, ".byte 0x06\n call *%rax\n ret")
 FUNCTION(by_register, "cmp $9, %rdi\n ja 1f\n ret\n 1: call *%rax\n ret")
 FUNCTION(by_word, "call *some_word(%rip)\n ret")
+FUNCTION(by_table_of_functions, "mov (%rdi), %rax\n call *8(%rax)\n ret")
+FUNCTION(by_other_register, "mov (%rdi), %rcx\n call *(%rcx)\n ret")
+FUNCTION(by_index, "call *(%rax,%rdi,8)\n ret")
+FUNCTION(by_descriptor, "lea some_word(%rip), %rax\n call *(%rax)\n mov %fs:(%rax), %rax\n ret")
+FUNCTION(by_descriptor_in_loop,
+	"lea some_word(%rip), %r8\n 1: mov %r8, %rax\n call *(%rax)\n dec %rdi\n jne 1b\n ret")
+FUNCTION(behind_descriptor, "lea some_word(%rip), %rax\n call *(%rax)\n call *%rdi\n ret")
 FUNCTION(to_word, "jmp *some_word(%rip)")
 FUNCTION(deep, "call leaf\n jmp 1f\n ret\n 1: call 2f\n ret\n 2: call by_word\n ret")
 FUNCTION(gives_up, "ud2")
@@ -74,6 +81,8 @@ START_TEST(who_calls_nothing_unseen)
 	ck_assert(!all(recursive));
 	ck_assert(!all(trapping));
 	ck_assert(!all(undecodable));
+	ck_assert(!all(by_descriptor));
+	ck_assert(!all(by_descriptor_in_loop));
 }
 END_TEST
 
@@ -82,6 +91,10 @@ START_TEST(who_calls_what_nobody_has_seen)
 	ck_need(bridge_is_supported());
 	ck_assert(all(by_register));
 	ck_assert(all(by_word));
+	ck_assert(all(by_table_of_functions));
+	ck_assert(all(by_other_register));
+	ck_assert(all(by_index));
+	ck_assert(all(behind_descriptor));
 	ck_assert(all(to_word));
 	ck_assert(all(deep));
 }
