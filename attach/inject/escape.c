@@ -9,7 +9,7 @@
 #include "format/arch.h"
 
 #define CHUNK_BYTES	  (1u << 20)
-#define OVERLAP		  8u
+#define OVERLAP		  16u	      /* more than what is looked for is long */
 #define SWAPPED_MAX_BYTES (64u << 20) /* are brought back into memory by one search */
 #define CALL_OPCODE	  0xff
 #define MODRM_CALL	  0x15 /* call *disp32(%rip) */
@@ -18,6 +18,9 @@
 #define GUARD_OFFSET	  8u   /* of the pointer guard in the bytes of AT_RANDOM: rtld.c */
 #define MANGLE_TURN	  17u  /* PTR_MANGLE on x86-64 */
 #define MODRM_JMP	  0x25 /* jmp *disp32(%rip) */
+#define REX_W		  0x48 /* and REX.B, for registers 8 to 15 */
+#define MOV_OPCODE	  0xb8 /* mov imm64, register: three bits of that */
+#define MODULE_MAX_BYTES  (1ll << 47)
 
 static bool is_libc(const struct module *module)
 {
@@ -28,6 +31,7 @@ static bool is_libc(const struct module *module)
 /* The tapped slots of one module, ascending. */
 struct targets {
 	raddr_t *addr;
+	bool *called; /* there is code that calls or jumps through it */
 	size_t count;
 };
 
@@ -37,30 +41,73 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static bool holds(const struct targets *targets, raddr_t addr)
+static const raddr_t *find(const struct targets *targets, raddr_t addr)
 {
-	return addr >= targets->addr[0] && addr <= targets->addr[targets->count - 1] &&
-	       bsearch(&addr, targets->addr, targets->count, sizeof(addr), compare) != NULL;
+	if (addr < targets->addr[0] || addr > targets->addr[targets->count - 1])
+		return NULL;
+	return bsearch(&addr, targets->addr, targets->count, sizeof(addr), compare);
 }
 
-/* Looks for a RIP-relative operand that names a target and is neither a call nor a jump. */
-static bool loads_target(
-	const uint8_t *code, size_t bytes, raddr_t at, const struct targets *targets)
+/* At `code` + 2 there is a RIP-relative operand, its displacement, if there is an instruction. Does
+ * it name a target, and is neither a call nor a jump? */
+static bool loads_target(const uint8_t *code, raddr_t at, const struct targets *targets)
 {
-	for (size_t i = 2; i + 4 <= bytes; i++) {
-		int32_t disp;
-		memcpy(&disp, code + i, sizeof(disp));
-		if (!holds(targets, at + i + 4 + (raddr_t)(int64_t)disp))
-			continue;
-		bool transfer = code[i - 2] == CALL_OPCODE &&
-				(code[i - 1] == MODRM_CALL || code[i - 1] == MODRM_JMP);
-		if (!transfer)
+	int32_t disp;
+	memcpy(&disp, code + 2, sizeof(disp));
+	const raddr_t *target = find(targets, at + 2 + sizeof(disp) + (raddr_t)(int64_t)disp);
+	if (!target)
+		return false;
+	bool transfer = code[0] == CALL_OPCODE && (code[1] == MODRM_CALL || code[1] == MODRM_JMP);
+	if (transfer)
+		targets->called[target - targets->addr] = true;
+	return !transfer;
+}
+
+/* In the large code model a slot's distance from the GOT's base is loaded, and only registers tell
+ * what it is added to. No compiler writes another number that small with eight bytes. */
+static bool loads_distance(
+	const uint8_t *code, const struct module *module, const struct targets *targets)
+{
+	int64_t distance;
+	if ((code[0] & ~1u) != REX_W || (code[1] & ~7u) != MOV_OPCODE)
+		return false;
+	memcpy(&distance, code + 2, sizeof(distance));
+	if (distance % (int64_t)sizeof(raddr_t) || distance >= MODULE_MAX_BYTES ||
+		distance <= -MODULE_MAX_BYTES)
+		return false;
+	for (size_t i = 0; i < targets->count; i++)
+		if (targets->addr[i] - (raddr_t)distance - module->lo < module->hi - module->lo)
 			return true;
-	}
 	return false;
 }
 
-static struct ht_err *scan_code(const struct proc *proc, const struct module *module,
+static bool takes_target(const uint8_t *code, size_t bytes, raddr_t at, const struct module *module,
+	const struct targets *targets)
+{
+	for (size_t i = 0; i + 2 + sizeof(int32_t) <= bytes; i++)
+		if (loads_target(code + i, at + i, targets) ||
+			(i + 2 + sizeof(int64_t) <= bytes &&
+				loads_distance(code + i, module, targets)))
+			return true;
+	return false;
+}
+
+/* From `at` on nothing could be read: a hole between two segments, or code that nobody knows. */
+static struct ht_err *pass_unread_code(
+	const struct proc_lookup *lookup, raddr_t at, raddr_t *ret_next, bool *ret_unknown)
+{
+	struct proc_map map;
+	bool found;
+	struct ht_err *err = proc_lookup_next(lookup, at, &map, &found);
+	if (err)
+		return err;
+	bool mapped = found && map.lo <= at;
+	*ret_unknown = mapped && map.exec;
+	*ret_next = !found ? UINT64_MAX : mapped ? map.hi : map.lo;
+	return NULL;
+}
+
+static struct ht_err *scan_code(const struct proc_lookup *lookup, const struct module *module,
 	const struct targets *targets, uint8_t *buffer, bool *ret)
 {
 	*ret = false;
@@ -68,31 +115,38 @@ static struct ht_err *scan_code(const struct proc *proc, const struct module *mo
 		size_t want =
 			module->text_hi - at < CHUNK_BYTES ? module->text_hi - at : CHUNK_BYTES;
 		size_t got = 0;
-		struct ht_err *err = memory_read_some(proc, at, buffer, want, &got);
+		struct ht_err *err = memory_read_some(lookup->proc, at, buffer, want, &got);
 		if (err)
 			return err;
-		*ret = loads_target(buffer, got, at, targets);
-		if (got < want || at + got >= module->text_hi)
-			return NULL;
-		at += got - OVERLAP;
+		*ret = takes_target(buffer, got, at, module, targets);
+		at += got;
+		if (got == want && at < module->text_hi)
+			at -= OVERLAP;
+		else if (got < want && !*ret)
+			err = pass_unread_code(lookup, ht_align_down(at, HT_PAGE_BYTES), &at, ret);
+		if (err)
+			return err;
 	}
+	/* Whoever uses it does so in a way that is not known here. */
+	for (size_t i = 0; i < targets->count && !*ret; i++)
+		*ret = !targets->called[i];
 	return NULL;
 }
 
-static size_t collect(const struct module *module, const struct slots *slots,
-	const struct journal *journal, raddr_t *addr, bool *ret_data)
+static void collect(const struct module *module, const struct slots *slots,
+	const struct journal *journal, struct targets *ret, bool *ret_data)
 {
-	size_t count = 0;
+	ret->count = 0;
 	for (size_t i = 0; i < slots->count; i++) {
 		const struct slot *slot = &slots->slot[i];
 		if (slot->module_id != module->id || !journal_has(journal, slot->addr))
 			continue;
 		if (slot->type == ARCH_RELOC_WORD)
 			*ret_data = true;
-		addr[count++] = slot->addr;
+		ret->called[ret->count] = false;
+		ret->addr[ret->count++] = slot->addr;
 	}
-	qsort(addr, count, sizeof(*addr), compare);
-	return count;
+	qsort(ret->addr, ret->count, sizeof(*ret->addr), compare);
 }
 
 /* A slot whose module, or whose place in it, could not be read again is in no list, and its code in
@@ -109,34 +163,51 @@ static struct ht_err *any_unknown(
 	for (uint32_t i = 0; i < journal->header->slot_count && !*ret; i++)
 		*ret = journal->slot[i].state != JOURNAL_SLOT_GONE &&
 		       !journal->slot[i].code_bytes &&
-		       (!known.count || !holds(&known, journal->slot[i].addr));
+		       (!known.count || !find(&known, journal->slot[i].addr));
 	free(known.addr);
 	return NULL;
+}
+
+static struct ht_err *search_modules(const struct proc_lookup *lookup,
+	const struct modules *modules, const struct slots *slots, const struct journal *journal,
+	bool *ret)
+{
+	struct targets targets = {.addr = calloc(slots->count + 1, sizeof(raddr_t)),
+		.called = calloc(slots->count + 1, sizeof(bool))};
+	uint8_t *buffer = malloc(CHUNK_BYTES);
+	struct ht_err *err = NULL;
+
+	if (!targets.addr || !targets.called || !buffer)
+		err = ht_err_new(HT_ERR_NOMEM, "no memory to look for escaped addresses");
+	for (size_t i = 0; !err && !*ret && i < modules->count; i++) {
+		const struct module *module = &modules->module[i];
+		if (is_libc(module))
+			continue;
+		collect(module, slots, journal, &targets, ret);
+		if (!*ret && targets.count)
+			err = scan_code(lookup, module, &targets, buffer, ret);
+	}
+	free(buffer);
+	free(targets.called);
+	free(targets.addr);
+	return err;
 }
 
 struct ht_err *escape_is_possible(const struct proc *proc, const struct modules *modules,
 	const struct slots *slots, const struct journal *journal, bool *ret)
 {
-	raddr_t *addr = calloc(slots->count + 1, sizeof(*addr));
-	uint8_t *buffer = malloc(CHUNK_BYTES);
-	struct ht_err *err = NULL;
+	struct proc_lookup lookup;
 	bool possible = false;
-
-	if (!addr || !buffer)
-		err = ht_err_new(HT_ERR_NOMEM, "no memory to look for escaped addresses");
-	else
-		err = any_unknown(slots, journal, &possible);
-	for (size_t i = 0; !err && !possible && i < modules->count; i++) {
-		const struct module *module = &modules->module[i];
-		if (is_libc(module))
-			continue;
-		struct targets targets = {.addr = addr};
-		targets.count = collect(module, slots, journal, addr, &possible);
-		if (!possible && targets.count)
-			err = scan_code(proc, module, &targets, buffer, &possible);
+	struct ht_err *err = any_unknown(slots, journal, &possible);
+	if (err || possible) {
+		*ret = possible;
+		return err;
 	}
-	free(buffer);
-	free(addr);
+	err = proc_lookup_begin(proc, &lookup);
+	if (err)
+		return err;
+	err = search_modules(&lookup, modules, slots, journal, &possible);
+	proc_lookup_end(&lookup);
 	if (!err)
 		*ret = possible;
 	return err;

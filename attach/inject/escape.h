@@ -12,9 +12,10 @@
 /*
  * Can an address have escaped from the tapped slots? True when a slot of the journal is in no
  * module (it, or its file, could not be read again), when code of a module refers to one of its
- * tapped slots other than by `call *slot(%rip)` or `jmp *slot(%rip)`, or when a slot is a pointer
- * in program data. The C library's own references are known not to outlive the call and do not
- * count.
+ * tapped slots other than by `call *slot(%rip)` or `jmp *slot(%rip)`, when no code does so at all
+ * or some of it cannot be read, when code loads a number that may be the distance of one from the
+ * GOT (the large code model), or when a slot is a pointer in program data. The C library's own
+ * references are known not to outlive the call and do not count.
  */
 HT_MUST_CHECK
 struct ht_err *escape_is_possible(const struct proc *proc, const struct modules *modules,
