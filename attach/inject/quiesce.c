@@ -7,6 +7,7 @@
 
 #include "attach/inject/crowd.h"
 #include "attach/inject/judge.h"
+#include "attach/inject/regwords.h"
 #include "attach/inject/stopcost.h"
 #include "attach/target/clock.h"
 #include "attach/target/preempted.h"
@@ -202,25 +203,24 @@ struct job {
 
 struct answers {
 	uint8_t verdict[JOBS_MAX];
-	uint16_t rewritten, entries_left, stopped;
+	uint32_t rewritten, entries_left, stopped;
 	uint64_t stop_max_ns;
 };
 
 _Static_assert(sizeof(struct answers) <= WORKER_REPLY_BYTES, "answers fit a reply");
 
-static void rewrite_registers(
-	const struct quiesce_options *o, struct user_regs_struct *regs, struct answers *answers)
+/* Also where nothing is to be rewritten: code may take an address in a way that escape_is_possible
+ * does not know. */
+static struct ht_err *look_at_registers(const struct quiesce_options *o, pid_t tid,
+	struct user_regs_struct *regs, struct answers *answers)
 {
-	for (unsigned i = 0; i < REGS_WORDS; i++) {
-		unsigned long long *word = regs_word(regs, i);
-		if (!stackscan_is_entry(&o->ranges, *word))
-			continue;
-		raddr_t real = o->real(o->context, *word);
-		if (real) {
-			*word = real;
-			answers->rewritten++;
-		}
-	}
+	const struct regwords regwords = {
+		.ranges = &o->ranges, .real = o->rewrite ? o->real : NULL, .context = o->context};
+	struct regwords_report report;
+	struct ht_err *err = regwords_look(&regwords, tid, regs, &report);
+	answers->rewritten += (uint32_t)report.rewritten;
+	answers->entries_left += (uint32_t)report.left;
+	return err;
 }
 
 static struct ht_err *rewrite_stack(const struct quiesce_options *o,
@@ -287,14 +287,13 @@ static struct ht_err *judge_stopped(const struct job *job, size_t at, struct tra
 		*ret = TAKES_LONG;
 		return NULL;
 	}
-	if (o->rewrite) {
-		rewrite_registers(o, &regs, answers);
+	err = look_at_registers(o, tracee->tid, &regs, answers);
+	if (!err && o->rewrite)
 		err = rewrite_stack(o, &found, answers);
-		if (err)
-			return err;
-	} else {
-		answers->entries_left += (uint16_t)found.entry_count;
-	}
+	else if (!err)
+		answers->entries_left += (uint32_t)found.entry_count;
+	if (err)
+		return err;
 	err = weigh(job, at, tracee, &found, regs_pc(&regs), ret);
 	if (err)
 		return err;

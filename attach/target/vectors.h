@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The registers of a stopped thread that are not general ones (x87, MMX, SSE, AVX ...), as the
+ * bytes that the kernel makes of them. A thread in a system call has them as it had them at the
+ * call.
+ */
+#pragma once
+
+#include <sys/types.h>
+
+#include "format/err.h"
+
+#define VECTORS_MAX_BYTES 16384u
+
+struct vectors {
+	int set; /* the kernel's name for them */
+	size_t length;
+	uint8_t bytes[VECTORS_MAX_BYTES];
+};
+
+/* A range of the bytes that are what instructions put into registers. */
+struct vectors_part {
+	size_t lo, hi;
+};
+
+#define VECTORS_PARTS 2u
+
+/* `length` 0: the thread was killed while it was stopped. */
+HT_MUST_CHECK
+struct ht_err *vectors_read(pid_t tid, struct vectors *ret);
+void vectors_parts(const struct vectors *vectors, struct vectors_part ret[VECTORS_PARTS]);
+HT_MUST_CHECK
+struct ht_err *vectors_write(pid_t tid, const struct vectors *vectors);
