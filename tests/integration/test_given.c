@@ -231,6 +231,30 @@ START_TEST(wrong)
 }
 END_TEST
 
+/* More coroutines wait within one hook than the agent keeps books of. Those that it does are the
+ * first ones; of the others nothing is known but that there are some. */
+START_TEST(coroutines_wait_within_a_hook)
+{
+	struct victim victim;
+	struct tap tap;
+	victim_start(&victim, (const char *[]){run_built("tests/targets/queued"), NULL});
+	tap_start(&tap, victim.pid,
+		(const char *[]){"--hook", "auto", "--alloc-fn", "pool_get=malloc", "--alloc-fn",
+			"pool_put=free", NULL});
+	tap_wait_any(&tap);
+	free(victim_ask(&victim, "wait", PHASE_MS));
+	free(victim_ask(&victim, "serve 6", PHASE_MS));
+	json_t *attach = tap_stop(&tap, 6);
+	ck_assert_uint_eq(report_u64(attach, "level"), 3);
+	ck_assert_uint_eq(report_u64(attach, "entries"), 2);
+	json_decref(attach);
+	char *served = victim_ask(&victim, "serve 20", PHASE_MS);
+	ck_assert_str_eq(served, "20");
+	free(served);
+	victim_stop(&victim);
+}
+END_TEST
+
 static void feed(void *context)
 {
 	static const char commands[] = "go\nstop\n";
@@ -268,4 +292,5 @@ END_TEST
 
 HT_SUITE("integration/given", by_slots_of_their_names, by_words_without_a_name, at_their_entries,
 	one_that_frees_cannot_be_hooked, one_that_frees_what_lies_before,
-	one_that_keeps_blocks_of_its_own, recovered, wrong, of_a_command)
+	one_that_keeps_blocks_of_its_own, coroutines_wait_within_a_hook, recovered, wrong,
+	of_a_command)

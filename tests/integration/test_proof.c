@@ -28,16 +28,21 @@ static void ask(const char *command)
 	free(victim_ask(&victim, command, ANSWER_MS));
 }
 
-static void start(const char *name)
+static void start_with(const char *name, const char *option)
 {
 	char path[64], module[32];
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	snprintf(path, sizeof(path), "tests/targets/%s", name);
 	snprintf(module, sizeof(module), "/%s", name);
-	victim_start(&victim, (const char *[]){run_built(path), NULL});
+	victim_start(&victim, (const char *[]){run_built(path), option, NULL});
 	before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
 	tap_start(&tap, victim.pid, NULL);
 	tap_wait_on(&tap, module);
+}
+
+static void start(const char *name)
+{
+	start_with(name, NULL);
 }
 
 static bool slots_are_restored(void)
@@ -229,6 +234,21 @@ START_TEST(a_table_is_made_read_only)
 }
 END_TEST
 
+START_TEST(a_packed_structure_has_it)
+{
+	start("escape");
+	ask("pack");
+	expect_tombstone();
+	ask("use packed");
+	ask("unpack");
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, "/escape");
+	tap_check_clean(tap_stop(&tap, 0));
+	procsnap_destroy(before);
+	victim_stop(&victim);
+}
+END_TEST
+
 /* The C library hides what it keeps for the end of the program. */
 START_TEST(the_address_is_kept_for_exit)
 {
@@ -240,9 +260,47 @@ START_TEST(the_address_is_kept_for_exit)
 }
 END_TEST
 
+/* Its code names no slot relative to rip. What is in a register alone is rewritten. */
+static void detach_from_large_code(const char *option)
+{
+	start_with("faraway", option);
+	ask("restart");
+	json_t *attach = tap_stop(&tap, 0);
+	tap_check_equal(attach);
+	json_decref(attach);
+	ask("turn");
+	finish();
+}
+
+START_TEST(the_large_code_model_in_a_running_loop)
+{
+	detach_from_large_code(NULL);
+}
+END_TEST
+
+START_TEST(the_large_code_model_in_a_loop_asleep)
+{
+	detach_from_large_code("-s");
+}
+END_TEST
+
+/* One structure of two function pointers, or more of them, is loaded as a whole before a loop. */
+START_TEST(vector_registers_have_it)
+{
+	start_with("hoist", "-v");
+	ask("restart");
+	json_t *attach = tap_stop(&tap, 0);
+	tap_check_equal(attach);
+	json_decref(attach);
+	ask("restart");
+	finish();
+}
+END_TEST
+
 HT_SUITE("integration/proof", asleep_in_the_allocator, asleep_past_the_deadline,
 	a_handler_allocates_within_a_hook, a_handler_sleeps_on_its_own_stack,
 	a_handler_jumps_out_of_a_hook, a_handler_swaps_away_from_a_hook,
 	a_handler_swaps_to_a_stack_within_its_own, what_a_handler_swaps_to_calls_no_allocator,
-	a_storm_of_jumps, a_table_is_copied, a_table_is_made_read_only,
-	the_address_is_kept_for_exit)
+	a_storm_of_jumps, a_table_is_copied, a_table_is_made_read_only, a_packed_structure_has_it,
+	the_address_is_kept_for_exit, the_large_code_model_in_a_running_loop,
+	the_large_code_model_in_a_loop_asleep, vector_registers_have_it)

@@ -8,6 +8,7 @@
  *      take     reads &malloc and &free into static, heap and stack memory, and makes a thread
  *               destructor of free
  *      use      calls through all of them, and ends a thread that has a value to destroy
+ *      pack     takes both into a packed structure in the heap; use packed, unpack
  *      freeze   copies both into a page and makes that read-only
  *      use frozen, thaw     calls through them; overwrites them
  *      reserve  maps a gigabyte of shared memory and leaves it alone
@@ -33,6 +34,12 @@ struct pair {
 	free_fn *give;
 };
 
+struct __attribute__((packed)) packed {
+	char tag;
+	struct pair pair;
+};
+
+static struct packed volatile *packed;
 static struct pair volatile kept;
 static const struct pair table = {malloc, free};
 static struct pair volatile *on_heap;
@@ -91,6 +98,12 @@ static __attribute__((noinline)) void freeze(void)
 	protect_frozen(PROT_READ);
 }
 
+static __attribute__((noinline)) void pack(void)
+{
+	packed->pair.take = malloc;
+	packed->pair.give = free;
+}
+
 static void thaw(void)
 {
 	protect_frozen(PROT_READ | PROT_WRITE);
@@ -114,6 +127,7 @@ int main(void)
 {
 	struct pair volatile on_stack = {0};
 	on_heap = malloc(sizeof(*on_heap));
+	packed = malloc(sizeof(*packed));
 	speak_ready();
 	for (const char *command; strcmp(command = speak_hear(), "stop");) {
 		if (!strcmp(command, "take")) {
@@ -131,6 +145,15 @@ int main(void)
 			/* Its argument is the exit status: free(NULL). */
 			on_exit((void (*)(int, void *))(void *)free, NULL);
 			answer("registered");
+		} else if (!strcmp(command, "pack")) {
+			pack();
+			answer("packed");
+		} else if (!strcmp(command, "use packed")) {
+			use_pair(packed->pair);
+			answer("used");
+		} else if (!strcmp(command, "unpack")) {
+			packed->pair = (struct pair){NULL, NULL};
+			answer("unpacked");
 		} else if (!strcmp(command, "freeze")) {
 			freeze();
 			answer("frozen");

@@ -4,8 +4,8 @@
  * before the loop, into registers: they hold what the GOT held then. "restart" leaves the loop and
  * enters it again, so that the registers are loaded anew. "count" answers with the rounds so far.
  * With -r a thread restarts it a thousand times a second. With -e the loop calls nothing and has
- * free's address in every register; what it has when it is left must be the same in all of them,
- * and is called.
+ * free's address in every register, with -v in every vector register (SSE) and no other; what it
+ * has when it is left must be the same in all of them, and is called.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -38,12 +38,12 @@ static void *run(void *arg)
 	return NULL;
 }
 
-#define REGISTERS   15
+#define REGISTERS   15	  /* of vectors: two halves of seven, and of xmm15 the first one */
 #define STACK_BYTES 65536 /* more than hooks use */
 
 uint64_t hoist_held[REGISTERS];
 atomic_uint hoist_leave, hoist_entered;
-void hoist_hold(void);
+void hoist_hold(void), hoist_hold_in_vectors(void);
 
 __asm__(".text\n"
 	"hoist_hold:\n"
@@ -62,7 +62,25 @@ __asm__(".text\n"
 	"	.endr\n"
 	"	pop %r15\n	pop %r14\n	pop %r13\n	pop %r12\n"
 	"	pop %rbp\n	pop %rbx\n"
+	"	ret\n"
+	"hoist_hold_in_vectors:\n"
+	"	movq free@GOTPCREL(%rip), %xmm0\n"
+	"	movhps free@GOTPCREL(%rip), %xmm0\n"
+	"	.irp r, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15\n"
+	"	movdqa %xmm0, %xmm\\r\n"
+	"	.endr\n"
+	"	movl $1, hoist_entered(%rip)\n"
+	"1:	cmpl $0, hoist_leave(%rip)\n"
+	"	je 1b\n"
+	"	.set n, 0\n"
+	"	.irp r, 0, 1, 7, 8, 9, 10, 14\n"
+	"	movdqu %xmm\\r, hoist_held+8*n(%rip)\n"
+	"	.set n, n+2\n"
+	"	.endr\n"
+	"	movq %xmm15, hoist_held+8*n(%rip)\n"
 	"	ret\n");
+
+static void (*hold_how)(void) = hoist_hold;
 
 /* What hooks had below the stack pointer would be taken for kept addresses: nothing overwrites it.
  */
@@ -77,7 +95,7 @@ static void *hold(void *arg)
 {
 	for (;; atomic_fetch_add(&rounds, 1)) {
 		wipe_stack();
-		hoist_hold();
+		hold_how();
 		for (int i = 1; i < REGISTERS; i++)
 			if (hoist_held[i] != hoist_held[0])
 				speak_fail("register %d holds %lx, not %lx", i, hoist_held[i],
@@ -109,7 +127,9 @@ int main(int argc, char **argv)
 	pthread_t thread[THREADS], restarter;
 	if (argc > 1 && !strcmp(argv[1], "-r"))
 		pthread_create(&restarter, NULL, restart, NULL);
-	bool everywhere = argc > 1 && !strcmp(argv[1], "-e");
+	bool everywhere = argc > 1 && (!strcmp(argv[1], "-e") || !strcmp(argv[1], "-v"));
+	if (everywhere && !strcmp(argv[1], "-v"))
+		hold_how = hoist_hold_in_vectors;
 	for (int i = 0; i < (everywhere ? 1 : THREADS); i++)
 		pthread_create(&thread[i], NULL, everywhere ? hold : run, NULL);
 	speak_ready();

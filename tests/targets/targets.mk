@@ -48,7 +48,7 @@ target_bin := $(addprefix $t/,ledger ledger-lazy ledger-nopie ledger-own ledger-
 target_bin += $t/throwing $t/hostile $t/served $t/parent $t/waits $t/waits-escape
 target_bin += $(linked_bin) $t/linked-static $t/linked-static-pie $t/libcounting.so $t/libfailing.so $t/libownalloc-sysv.so \
 	$(if $(filter musl,$(linked_variants)),$t/linked-musl-static)
-target_bin += $t/mapper $t/pooled $t/states $t/waiter $t/holder $t/libburst-counted.so
+target_bin += $t/mapper $t/pooled $t/queued $t/faraway $t/states $t/waiter $t/holder $t/libburst-counted.so
 target_bin += $t/become $t/brood $t/early $t/early-lazy $t/libearly.so $(if $(filter musl,$(linked_variants)),$t/libearly-musl.so $t/early-musl)
 
 # An allocator linked in, under the prefix that Rust's crate gives it, called through anonymous GOT words.
@@ -200,7 +200,7 @@ $(filter $t/chainxx-gcc-%,$(chainxx_bin)): $t/chainxx-gcc-%: tests/targets/chain
 $(filter $t/chainxx-clang-%,$(chainxx_bin)): $t/chainxx-clang-%: tests/targets/chainxx.cc
 	$(call build,clang++-14 $(target_cxx) $(variant_flags))
 
-$t/become $t/busy $t/flags $t/mapper $t/pooled $t/canaries $t/holder $t/states $t/changer $t/crowd $t/sleepy $t/actor $t/confined $t/plughost $t/storm: $t/%: tests/targets/%.c
+$t/become $t/busy $t/flags $t/mapper $t/pooled $t/queued $t/canaries $t/holder $t/states $t/changer $t/crowd $t/sleepy $t/actor $t/confined $t/plughost $t/storm: $t/%: tests/targets/%.c
 	$(call build,gcc $(target_c) -O2)
 $t/brood: tests/targets/brood.c
 	$(call build,gcc $(target_c) -O2) -Wl,-z,now
@@ -245,6 +245,8 @@ $t/escape: tests/targets/escape.c
 	$(call build,gcc $(target_c) -O2 -fno-plt -fPIE -pie)
 $t/hoist: tests/targets/hoist.c
 	$(call build,clang-14 $(target_c) -O2 -fno-plt -fPIE -pie)
+$t/faraway: tests/targets/faraway.c
+	$(call build,clang-14 $(target_c) -O2 -mcmodel=large -fPIC -pie)
 $t/cxx $t/throwing: $t/%: tests/targets/%.cc
 	$(call build,g++ $(target_cxx) -O2)
 $t/cxx-tcmalloc: tests/targets/cxx.cc
