@@ -489,8 +489,8 @@ static struct ht_err *try_each(struct attempt *attempt, struct seen *seen, struc
 		if (!timely || !can_stop(attempt, thread->tid))
 			continue;
 		attempt->tid = thread->tid;
-		uint64_t deadline = clock_mono_ns() + WORKER_DEADLINE_NS;
-		err = worker_run("attaching", deadline, attempt_job, attempt, reply);
+		err = worker_run(attempt->map ? "attaching" : "taking it out",
+			clock_mono_ns() + WORKER_DEADLINE_NS, attempt_job, attempt, reply);
 		memcpy(ret, reply->data, sizeof(*ret));
 	}
 	choose_threads_deinit(&threads);
@@ -542,7 +542,7 @@ struct ht_err *remote_map(const struct proc *proc, const struct remote_slack *sl
 		.daemon_fd = reply.fd[REPLY_DAEMON],
 		.agent_socket = reply.fd[REPLY_AGENT],
 		.agent_fd = outcome.agent_fd,
-		.tid = outcome.untouched ? 0 : attempt.tid,
+		.tid = outcome.untouched || !reply.begun ? 0 : attempt.tid,
 		.tid_offset = outcome.tid_offset,
 		.stop_ns = outcome.stop_ns,
 		.clock_forbidden = outcome.clock_forbidden,

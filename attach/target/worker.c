@@ -255,6 +255,7 @@ struct ht_err *worker_run(const char *what, uint64_t deadline_mono_ns,
 		child_main(pair[1], parent, job, context);
 	}
 	close(pair[1]);
+	ret->begun = true;
 	struct ht_err *err = NULL;
 	bool is_late = false;
 	for (bool last = false; !err && !last;) {

@@ -15,6 +15,7 @@
 struct worker_reply {
 	uint8_t data[WORKER_REPLY_BYTES]; /* whatever job and caller agree on; zeroed before */
 	int fd[WORKER_FDS_MAX];		  /* descriptors that the job hands over; -1: none */
+	bool begun;			  /* there was a child, which may have done anything */
 };
 
 #define WORKER_NO_REPLY                                                                            \

@@ -11,12 +11,14 @@
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "attach/target/clock.h"
 #include "attach/target/tracee.h"
 #include "tests/support/child.h"
+#include "tests/support/deny.h"
 #include "tests/support/ht_check.h"
 
 #define FAR_NS (60 * CLOCK_NS_PER_S)
@@ -248,6 +250,20 @@ static struct ht_err *take_back(void *context, struct worker_reply *reply)
 	return err;
 }
 
+START_TEST(whom_nobody_could_fork_has_done_nothing)
+{
+	struct worker_reply reply;
+	int number = 7, before = lowest_fd();
+	ck_no_err(worker_run("testing", far(), answer, &number, &reply));
+	ck_assert(reply.begun);
+	deny_calls(SYS_clone, EAGAIN);
+	ck_err_says(worker_run("testing", far(), answer, &number, &reply), HT_ERR_SYS,
+		"testing: cannot fork");
+	ck_assert(!reply.begun);
+	ck_assert_int_eq(lowest_fd(), before);
+}
+END_TEST
+
 START_TEST(its_last_word_counts)
 {
 	struct worker_reply reply;
@@ -348,5 +364,5 @@ END_TEST
 HT_SUITE("attach/target/worker", the_reply_comes_back_and_nothing_else, errors_travel,
 	descriptors_travel, an_error_loses_nothing, descriptors_that_do_not_fit_are_an_error,
 	the_deadline_kills, a_worker_that_dies_is_an_error, what_it_has_handed_over_outlives_it,
-	its_last_word_counts, the_deadline_releases_what_was_held,
-	the_death_of_its_parent_ends_it_but_not_at_once)
+	whom_nobody_could_fork_has_done_nothing, its_last_word_counts,
+	the_deadline_releases_what_was_held, the_death_of_its_parent_ends_it_but_not_at_once)
