@@ -39,7 +39,8 @@ static void start_victim(struct victim *victim, const char *const argv[])
 void ordeal_init(struct ordeal *o, const struct ordeal_target *target)
 {
 	char path[64];
-	*o = (struct ordeal){.target = target, .trace = tmpdir_path("ordeal.htap")};
+	*o = (struct ordeal){
+		.target = target, .trace = tmpdir_path("ordeal.htap"), .points = POINTS};
 	snprintf(path, sizeof(path), "tests/targets/%s", target->argv[0]);
 	start_victim(&o->victim, (const char *[]){run_built(path), target->argv[1], target->argv[2],
 					 target->argv[3], NULL});
@@ -78,8 +79,10 @@ static uint64_t signals_met(struct ordeal *o)
 uint64_t ordeal_undisturbed(struct ordeal *o, const struct sweep_plan *like)
 {
 	struct sweep sweep;
-	struct sweep_plan plan = {
-		.action = SWEEP_COUNT, .from = like->from, .request = like->request};
+	struct sweep_plan plan = {.action = SWEEP_COUNT,
+		.from = like->from,
+		.request = like->request,
+		.number = like->number};
 	uint64_t met = signals_met(o);
 	sweep_start(&sweep, o->argv, &plan);
 	int status = sweep_wait(&sweep, ORDEAL_HEAPTAP_MS);
@@ -195,7 +198,7 @@ void ordeal_sweep(struct ordeal *o, struct sweep_plan plan,
 		return;
 	}
 	uint64_t calls = ordeal_undisturbed(o, &plan), hits = 0, count = 0;
-	struct sweep_points points = sweep_points_of(o->target->name, calls, POINTS);
+	struct sweep_points points = sweep_points_of(o->target->name, calls, o->points);
 
 	for (plan.at = points.first; plan.at <= points.last; plan.at += points.stride) {
 		bool hit = once(o, &plan);

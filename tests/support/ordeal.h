@@ -24,6 +24,7 @@ struct ordeal {
 	struct victim victim;
 	struct procsnap *before;
 	char pid[16], *trace;
+	unsigned points;      /* of a sweep; 8, unless a test tries fewer */
 	const char *argv[16]; /* heaptap attach, 20 ms, --json */
 };
 

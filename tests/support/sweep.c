@@ -45,6 +45,7 @@ static const char *const action_names[] = {
 	[SWEEP_KILL_MAIN] = "kill main",
 	[SWEEP_KILL_ALL] = "kill all",
 	[SWEEP_FAIL] = "failure",
+	[SWEEP_FAIL_ON] = "failure from then on",
 	[SWEEP_SIGNAL] = "signal",
 	[SWEEP_CALL] = "callback",
 };
@@ -136,6 +137,7 @@ static void act(struct sweep *sweep, struct sweep_process *process)
 		signal_all(sweep, SIGKILL);
 		break;
 	case SWEEP_FAIL:
+	case SWEEP_FAIL_ON:
 		process->failing = can_fail(process->number);
 		/* No such call: the kernel does nothing. */
 		if (process->failing)
@@ -163,6 +165,15 @@ static bool is_due(struct sweep *sweep, const struct sweep_process *process, uin
 	return sweep->calls[plan->role] == plan->at;
 }
 
+/* Once it was reached, each later call is like it. */
+static bool goes_on(const struct sweep *sweep)
+{
+	enum sweep_action action = sweep->plan.action;
+
+	return sweep->hit &&
+	       (action == SWEEP_SIGNAL || (action == SWEEP_FAIL_ON && !sweep->main_has_ended));
+}
+
 static void at_entry(struct sweep *sweep, struct sweep_process *process,
 	const struct __ptrace_syscall_info *info)
 {
@@ -186,7 +197,7 @@ static void at_entry(struct sweep *sweep, struct sweep_process *process,
 		sweep->hit_number = number;
 		sweep->hit = true;
 	}
-	if (here || (sweep->hit && plan->action == SWEEP_SIGNAL))
+	if (here || goes_on(sweep))
 		act(sweep, process);
 	if (here && plan->dally_ms)
 		usleep(plan->dally_ms * 1000);
@@ -219,7 +230,7 @@ static void at_call(struct sweep *sweep, struct sweep_process *process)
 /* When the call was reached its calls are of no interest any more, unless one of them fails. */
 static void resume(const struct sweep *sweep, const struct sweep_process *process, int signal)
 {
-	bool calls = !sweep->hit || process->failing || sweep->plan.action == SWEEP_SIGNAL;
+	bool calls = !sweep->hit || process->failing || goes_on(sweep);
 	ptrace(calls ? PTRACE_SYSCALL : PTRACE_CONT, process->pid, NULL, (long)signal);
 }
 
@@ -343,6 +354,7 @@ static void *trace(void *context)
 		}
 		if (pid == sweep->run.pid) {
 			sweep->run.status = status;
+			sweep->main_has_ended = true;
 			sweep->begun |= sweep->plan.orphans;
 		}
 		process_forget(sweep, pid);

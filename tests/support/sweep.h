@@ -28,6 +28,8 @@ enum sweep_action {
 	SWEEP_KILL_MAIN, /* SIGKILL to main, whoever makes the call */
 	SWEEP_KILL_ALL,	 /* SIGKILL to every process of heaptap */
 	SWEEP_FAIL,	 /* the call is not made and returns -`value`; exit and brk do not fail */
+	SWEEP_FAIL_ON,	 /* the same, and so does each later one, of whichever process, until main
+			  * has ended; `number` or `request` says which calls */
 	SWEEP_SIGNAL,	 /* signal `value` to every process of heaptap, again at each later call */
 	SWEEP_CALL, /* call(context); may do anything to the target, and must not wait for heaptap
 		     */
@@ -62,7 +64,7 @@ struct sweep {
 	char pid[16]; /* for sweep_attach */
 	const char *attach[8];
 	/* The rest is the tracer's own. */
-	bool begun;
+	bool begun, main_has_ended;
 	pid_t command; /* left to itself; 0: it has not been forked */
 	pthread_t tracer;
 	struct sweep_process *process;

@@ -1,0 +1,348 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What fails goes on to fail: from some call on every one of its kind, as where descriptors,
+ * memory, processes or rights have run out, in attach, capture or detach. heaptap ends with an exit
+ * code of the README's table, the target is unharmed, and when the reason is gone the guardian, or
+ * `heaptap recover`, leaves nothing behind.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "tests/support/ht_check.h"
+#include "tests/support/ordeal.h"
+#include "tests/support/tap.h"
+#include "tests/support/tmpdir.h"
+
+#define NOBODY	   65534
+#define POINTS	   4
+#define HEAPTAP_MS 60000
+#define DONE_MS	   120000 /* the guardian looks again every few seconds */
+
+enum { DONE, INTERNAL, REFUSED = 3, PERMISSION, DETACH_INCOMPLETE = 6, TRACE_INCOMPLETE };
+
+/* --- every call of a kind ------------------------------------------------------------------------
+ */
+
+static const struct ordeal_target computing = {"computing", {"canaries"}, NULL, 0, false};
+static const struct ordeal_target threaded = {"threaded", {"busy", "-t", "4"}, NULL, 0, false};
+
+static bool is_documented(int status)
+{
+	return status == DONE || status == INTERNAL || status == REFUSED || status == PERMISSION ||
+	       status == DETACH_INCOMPLETE || status == TRACE_INCOMPLETE;
+}
+
+/* heaptap has ended with all its processes: what is left was left to recover. */
+static bool fail_on(struct ordeal *o, const struct sweep_plan *plan)
+{
+	struct sweep sweep;
+	char where[200];
+	sweep_start(&sweep, o->argv, plan);
+	int status = sweep_wait(&sweep, ORDEAL_HEAPTAP_MS);
+	char *err = run_err(&sweep.run);
+	snprintf(where, sizeof(where), "%s, %s", o->target->name, sweep_text(&sweep));
+	if (getenv("VERBOSE"))
+		fprintf(stderr, "%3d %s: %.300s\n", status, where, err);
+	ck_assert_msg(is_documented(status), "%s: exit code %d: %s", where, status, err);
+	ck_assert_msg(!strstr(err, "level ") || !strstr(err, "attaching: "), "%s: %s", where, err);
+	victim_prove_alive(&o->victim);
+	ordeal_recover(o, where);
+	ordeal_check(o, where);
+	ordeal_check_trace(o, status == DONE);
+	sweep_deinit(&sweep);
+	free(err);
+	return sweep.hit;
+}
+
+/* What the dynamic linker does about its calls is not ours: from the first one of main on. */
+static void fail_sweep(const struct ordeal_target *target, long number, int error)
+{
+	struct ordeal ordeal;
+	ordeal_init(&ordeal, target);
+	ordeal.points = POINTS;
+	ordeal_sweep(&ordeal,
+		(struct sweep_plan){.action = SWEEP_FAIL_ON,
+			.value = error,
+			.number = number,
+			.from = SYS_rt_sigprocmask},
+		fail_on);
+	ordeal_deinit(&ordeal);
+}
+
+static void fail_sweeps(long number, int error)
+{
+	fail_sweep(&computing, number, error);
+	fail_sweep(&threaded, number, error);
+}
+
+START_TEST(no_process_any_more)
+{
+	fail_sweeps(SYS_clone, EAGAIN);
+}
+END_TEST
+
+START_TEST(no_descriptor_any_more)
+{
+	fail_sweeps(SYS_openat, EMFILE);
+}
+END_TEST
+
+START_TEST(no_memory_any_more)
+{
+#ifdef __SANITIZE_ADDRESS__
+	printf("skipped: lasting: a sanitizer ends where it gets no memory\n");
+	return;
+#endif
+	fail_sweeps(SYS_mmap, ENOMEM);
+}
+END_TEST
+
+START_TEST(no_look_any_more)
+{
+	fail_sweeps(SYS_pread64, EPERM);
+}
+END_TEST
+
+START_TEST(no_tracing_any_more)
+{
+	fail_sweeps(SYS_ptrace, EPERM);
+}
+END_TEST
+
+/* --- a full group, a used-up limit ---------------------------------------------------------------
+ */
+
+/* What keeps heaptap from having processes. */
+struct shortage {
+	void (*begin)(void *context);	     /* in heaptap, before its start; NULL: it has enough */
+	void (*come)(const struct tap *tap); /* during the capture */
+	void (*go)(const struct tap *tap, pid_t guardian);
+};
+
+static void start(struct victim *victim)
+{
+	victim_start(victim, (const char *[]){run_built("tests/targets/busy"), "-t", "2", NULL});
+}
+
+/* `room`: for so many processes. Nothing has been written into the target: there is nothing that
+ * would have to be found in it again. */
+static void check_refused(const struct shortage *shortage, unsigned room)
+{
+	struct victim victim;
+	struct run run;
+	char pid[16], *trace = tmpdir_path("refused.htap");
+	start(&victim);
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	snprintf(pid, sizeof(pid), "%d", victim.pid);
+	run_start_prepared(&run,
+		(const char *[]){
+			run_built("heaptap"), "attach", "-p", pid, "-d", "1s", "-o", trace, NULL},
+		shortage->begin, &room);
+	int status = run_wait(&run, RUN_REFUSAL_MS);
+	char *err = run_err(&run);
+	if (getenv("VERBOSE"))
+		fprintf(stderr, "room for %u: %d: %s", room, status, err);
+	ck_assert_msg(status == INTERNAL, "%d: %s", status, err);
+	ck_assert_msg(strchr(err, '\n') == strrchr(err, '\n'), "not one line: %s", err);
+	ck_assert_msg(strstr(err, "cannot fork") && strstr(err, strerror(EAGAIN)), "%s", err);
+	ck_assert(access(trace, F_OK) != 0);
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+	run_deinit(&run);
+	free(err);
+	free(trace);
+}
+
+/* The guardian has no processes either, until the shortage is over. */
+static void check_detach(const struct shortage *shortage, bool recovers)
+{
+	struct victim victim;
+	struct tap tap;
+	char pid[16], *err;
+	ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+	start(&victim);
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	tap_start(&tap, victim.pid, (const char *[]){"--symbolize", "later", NULL});
+	tap_wait_on(&tap, "/busy");
+	pid_t guardian = tap_guardian(&tap);
+	shortage->come(&tap);
+	kill(tap.run.pid, SIGINT);
+	int status = run_wait(&tap.run, HEAPTAP_MS);
+	err = run_err(&tap.run);
+	if (getenv("VERBOSE"))
+		fprintf(stderr, "%d: %s\n", status, err);
+	ck_assert_msg(status == DETACH_INCOMPLETE, "%d: %s", status, err);
+	ck_assert_msg(strstr(err, "cannot fork"), "%s", err);
+	ck_assert_msg(!strstr(err, "attaching: "), "%s", err);
+	free(err);
+	victim_prove_alive(&victim);
+	if (recovers) {
+		kill(guardian, SIGKILL);
+		run_until(tap_guardian_is_done(victim.pid), DONE_MS);
+		shortage->go(&tap, 0);
+		snprintf(pid, sizeof(pid), "%d", victim.pid);
+		status = run_program(
+			(const char *[]){run_built("heaptap"), "recover", "-p", pid, NULL},
+			HEAPTAP_MS, NULL, &err);
+		ck_assert_msg(status == DONE, "%d: %s", status, err);
+		free(err);
+	} else {
+		shortage->go(&tap, guardian);
+		run_until(tap_guardian_is_done(victim.pid), DONE_MS);
+	}
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+	run_deinit(&tap.run);
+}
+
+/* A control group of version 1 or 2. */
+static char group[128];
+
+static bool write_text(const char *name, const char *text)
+{
+	char path[256];
+	snprintf(path, sizeof(path), "%s/%s", group, name);
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	bool written = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+	if (fd >= 0)
+		close(fd);
+	return written;
+}
+
+static bool group_make(void)
+{
+	static const char *const roots[] = {"/sys/fs/cgroup/pids", "/sys/fs/cgroup"};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(roots); i++) {
+		snprintf(group, sizeof(group), "%s/heaptap-test-%d", roots[i], getpid());
+		if (mkdir(group, 0755) != 0)
+			continue;
+		if (write_text("pids.max", "max"))
+			return true;
+		rmdir(group);
+	}
+	printf("skipped: lasting: no control group of processes can be made here\n");
+	return false;
+}
+
+static void group_remove(void)
+{
+	run_until(rmdir(group) == 0, DONE_MS);
+}
+
+static void enter_group(void *context)
+{
+	char text[16];
+	snprintf(text, sizeof(text), "%u", *(const unsigned *)context);
+	if (!write_text("pids.max", text) || !write_text("cgroup.procs", "0"))
+		_exit(126);
+}
+
+static void move(pid_t pid)
+{
+	char text[16];
+	snprintf(text, sizeof(text), "%d", pid);
+	ck_assert(write_text("cgroup.procs", text));
+}
+
+static void fill_group(const struct tap *tap)
+{
+	ck_assert(write_text("pids.max", "1"));
+	move(tap_guardian(tap));
+	move(tap->run.pid);
+}
+
+static void widen_group(const struct tap *tap, pid_t guardian)
+{
+	(void)tap;
+	(void)guardian;
+	ck_assert(write_text("pids.max", "max"));
+}
+
+static const struct shortage full_group = {enter_group, fill_group, widen_group};
+
+START_TEST(group_is_full)
+{
+	if (!group_make())
+		return;
+	/* No guardian; no process that writes the trace; none that stops a thread. */
+	for (unsigned room = 1; room <= 3; room++)
+		check_refused(&full_group, room);
+	group_remove();
+}
+END_TEST
+
+START_TEST(group_is_full_at_detach)
+{
+	if (!group_make())
+		return;
+	check_detach(&full_group, false);
+	check_detach(&full_group, true);
+	group_remove();
+}
+END_TEST
+
+/* Root may have any number. */
+static void become_nobody(void)
+{
+	if (getuid() == 0)
+		ck_assert(!setgroups(0, NULL) && !setgid(NOBODY) && !setuid(NOBODY));
+	ck_assert_int_eq(prctl(PR_SET_DUMPABLE, 1), 0);
+}
+
+static void limit(pid_t pid, rlim_t processes)
+{
+	struct rlimit limits;
+	ck_assert_int_eq(prlimit(pid, RLIMIT_NPROC, NULL, &limits), 0);
+	limits.rlim_cur = processes < limits.rlim_max ? processes : limits.rlim_max;
+	ck_assert_int_eq(prlimit(pid, RLIMIT_NPROC, &limits, NULL), 0);
+}
+
+static void limit_itself(void *context)
+{
+	(void)context;
+	limit(0, 1);
+}
+
+static void limit_both(const struct tap *tap)
+{
+	limit(tap_guardian(tap), 1);
+	limit(tap->run.pid, 1);
+}
+
+static void limit_no_more(const struct tap *tap, pid_t guardian)
+{
+	(void)tap;
+	if (guardian)
+		limit(guardian, RLIM_INFINITY);
+}
+
+static const struct shortage used_up = {limit_itself, limit_both, limit_no_more};
+
+START_TEST(limit_is_used_up)
+{
+	become_nobody();
+	check_refused(&used_up, 0);
+}
+END_TEST
+
+START_TEST(limit_is_used_up_at_detach)
+{
+	/* recover is root's alone. */
+	become_nobody();
+	check_detach(&used_up, false);
+}
+END_TEST
+
+HT_SUITE("integration/lasting", group_is_full, group_is_full_at_detach, limit_is_used_up,
+	limit_is_used_up_at_detach, no_process_any_more, no_descriptor_any_more, no_memory_any_more,
+	no_look_any_more, no_tracing_any_more)
