@@ -3,6 +3,7 @@
  * heaptap as the parent of the command that it records: signals, the terminal, pipes, time, its own
  * death, and a command that becomes another program.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pty.h>
@@ -88,6 +89,125 @@ START_TEST(window_that_ends_before_the_command)
 	ck_assert_int_eq(run_wait(&run, RUN_MS), 0);
 	run_deinit(&run);
 	command_deinit(&command);
+}
+END_TEST
+
+/* --- as its twin, which was never tapped --- */
+
+#define TWIN_THREADS 8
+
+/* All that the kernel says of each thread that heaptap could change, in the order of their births.
+ */
+struct crowd {
+	char thread[TWIN_THREADS][1024];
+	size_t count;
+};
+
+static int by_number(const struct dirent **a, const struct dirent **b)
+{
+	return (int)strtol((*a)->d_name, NULL, 10) - (int)strtol((*b)->d_name, NULL, 10);
+}
+
+static int is_number(const struct dirent *entry)
+{
+	return entry->d_name[0] != '.';
+}
+
+static void read_thread(const char *path, char *text, size_t bytes)
+{
+	static const char *const wanted[] = {"Name:", "Umask:", "TracerPid:", "Uid:", "Gid:",
+		"Groups:", "SigPnd:", "ShdPnd:", "SigBlk:", "SigIgn:", "SigCgt:", "CapInh:",
+		"CapPrm:", "CapEff:", "CapBnd:", "CapAmb:", "NoNewPrivs:", "Seccomp:",
+		"Seccomp_filters:", "Speculation_", "Cpus_allowed:", "VmLck:", "VmPin:"};
+	char line[256];
+	size_t used = 0;
+	FILE *status = fopen(path, "re");
+	ck_assert_ptr_nonnull(status);
+	while (fgets(line, sizeof(line), status))
+		for (size_t i = 0; i < HT_ARRAY_SIZE(wanted); i++)
+			if (!strncmp(line, wanted[i], strlen(wanted[i])) && used < bytes)
+				used += (size_t)snprintf(text + used, bytes - used, "%s", line);
+	fclose(status);
+}
+
+static void read_crowd(pid_t pid, struct crowd *ret)
+{
+	char path[320];
+	struct dirent **task;
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	int count = scandir(path, &task, is_number, by_number);
+	ck_assert_int_gt(count, 0);
+	ck_assert_int_le(count, TWIN_THREADS);
+	*ret = (struct crowd){.count = (size_t)count};
+	for (int i = 0; i < count; i++) {
+		snprintf(path, sizeof(path), "/proc/%d/task/%s/status", pid, task[i]->d_name);
+		read_thread(path, ret->thread[i], sizeof(ret->thread[i]));
+		free(task[i]);
+	}
+	free(task);
+}
+
+static void check_crowd(const struct crowd *twin, const struct crowd *now)
+{
+	ck_assert_uint_eq(now->count, twin->count);
+	for (size_t i = 0; i < twin->count; i++)
+		ck_assert_msg(!strcmp(twin->thread[i], now->thread[i]),
+			"thread %zu is\n%sits twin's was\n%s", i, now->thread[i], twin->thread[i]);
+}
+
+/* A word that waits for the dynamic linker again does no harm, but says nothing. */
+static void bind_now(void *context)
+{
+	command_prepare(context);
+	setenv("LD_BIND_NOW", "1", 1);
+}
+
+/* Everything lies where it lay in the twin, which had the same pipes: addresses are not drawn. What
+ * differs are the numbers of threads, and the secret that the dynamic linker keeps among its
+ * constants. */
+static void check_like_its_twin(const char *name, const char *option, unsigned flags)
+{
+	const char *const direct[] = {
+		"/usr/bin/setarch", "-R", run_built(name), option, option ? "2" : NULL, NULL};
+	struct words all = words_of((const char *[]){
+		"-d", "50ms", "--", run_built(name), option, option ? "2" : NULL, NULL});
+	const char *argv[WORDS_MAX + 2] = {"/usr/bin/setarch", "-R"};
+	struct command command;
+	struct run twin, run;
+	struct crowd twin_crowd, crowd;
+	memcpy(argv + 2, all.argv, sizeof(all.argv));
+	/* What heaptap says goes to its own stderr, which is the command's. */
+	flags |= PROCSNAP_THREADS_CHANGE | PROCSNAP_FILES_MOVE;
+	command_init(&command);
+	run_start_prepared(&twin, direct, bind_now, &command);
+	ck_assert(command_begins(&command, RUN_MS));
+	struct procsnap *before = procsnap_take(command.victim.pid, flags);
+	read_crowd(command.victim.pid, &twin_crowd);
+	run_deinit(&twin);
+	run_start_prepared(&run, argv, bind_now, &command);
+	command_forked(&command);
+	ck_assert(command_begins(&command, RUN_MS));
+	run_until(has_said(&run, "nothing is left in the process"), RUN_MS);
+	ck_assert(!run_has_ended(&run));
+	read_crowd(command.victim.pid, &crowd);
+	check_crowd(&twin_crowd, &crowd);
+	procsnap_verify_but(before, command.victim.pid, (const char *[]){"text ", NULL});
+	victim_prove_alive(&command.victim);
+	victim_send(&command.victim, "stop");
+	ck_assert_int_eq(run_wait(&run, RUN_MS), 0);
+	run_deinit(&run);
+	command_deinit(&command);
+}
+
+START_TEST(detached_it_is_like_its_twin)
+{
+	check_like_its_twin("tests/targets/busy", "-t", 0);
+}
+END_TEST
+
+START_TEST(detached_it_is_like_its_still_twin)
+{
+	check_like_its_twin("tests/targets/plughost", NULL, PROCSNAP_STILL);
 }
 END_TEST
 
@@ -315,7 +435,8 @@ START_TEST(as_json)
 }
 END_TEST
 
-HT_SUITE("integration/run_parent", window_that_ends_before_the_command, killed_while_recording,
+HT_SUITE("integration/run_parent", window_that_ends_before_the_command,
+	detached_it_is_like_its_twin, detached_it_is_like_its_still_twin, killed_while_recording,
 	signals_are_passed_on, quit_is_not_heaptaps, stopped_without_a_terminal, control_c,
 	reads_from_the_terminal, stopped_in_a_terminal, pipes_end_with_the_commands_use,
 	becomes_another_program, as_json)
