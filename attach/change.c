@@ -20,13 +20,18 @@ static enum proc_change await_change(const struct session *s, const struct ht_er
 	return change;
 }
 
+/* What it became may have ended, too, before anybody looked: that one is another program's end. */
+enum rec_end_reason change_reason(const struct session *s, enum proc_change change)
+{
+	return change == PROC_EXECED || s->has_execed ? REC_END_TARGET_EXEC : REC_END_TARGET_EXIT;
+}
+
 bool change_noticed(struct session *s, struct ht_err **err)
 {
 	enum proc_change change = s->target_gone ? PROC_SAME : await_change(s, *err);
 	if (change != PROC_SAME) {
 		s->target_gone = true;
-		s->report->ended =
-			change == PROC_EXECED ? REC_END_TARGET_EXEC : REC_END_TARGET_EXIT;
+		s->report->ended = change_reason(s, change);
 	}
 	if (s->target_gone) {
 		ht_err_free(*err);

@@ -9,3 +9,4 @@
 /* Has the target ended, or become another program? Whatever went wrong then did so because of that:
  * `err` is given up, and s->target_gone and report->ended say it. */
 bool change_noticed(struct session *s, struct ht_err **err);
+enum rec_end_reason change_reason(const struct session *s, enum proc_change change);

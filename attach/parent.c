@@ -72,9 +72,11 @@ static struct ht_err *leave(void *context)
 	return NULL;
 }
 
-static void hold(void *context, const struct follow_ask *ask)
+static bool hold(void *context, const struct follow_ask *ask)
 {
-	launch_hold(context, ask);
+	struct launch *launch = context;
+	launch_hold(launch, ask);
+	return launch->followed != FOLLOW_NOTHING;
 }
 
 struct session_child parent_child(struct launch *launch, bool follows)

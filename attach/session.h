@@ -23,8 +23,9 @@ struct session_child {
 	/* Everything is tapped: it may run. After an error it is dead, and never has. NULL: it runs
 	 * already, and held blocks before. */
 	struct ht_err *(*let_go)(void *context);
-	/* A thread of it that is about to exec waits for us. NULL: execs are not waited for. */
-	void (*hold)(void *context, const struct follow_ask *ask);
+	/* A thread of it that is about to exec waits for us. True: it has become another program.
+	 * NULL: execs are not waited for. */
+	bool (*hold)(void *context, const struct follow_ask *ask);
 	/* Called every few milliseconds from then on; `signal` is one that came for us, which then
 	 * does not end the window, or NULL. NULL: signals end the window, as ever. */
 	void (*attend)(void *context, const struct signalfd_siginfo *signal);

@@ -43,8 +43,9 @@ struct session {
 	int32_t frame_function; /* v8_layout.frame_function */
 	struct tap tap;
 	struct heapread heapread;
-	unsigned holds; /* of threads that were about to exec */
-	bool is_ending; /* the window's end was asked for, and waits for a reading of the heap */
+	unsigned holds;	 /* of threads that were about to exec */
+	bool has_execed; /* one of these was seen to; what it became may have ended */
+	bool is_ending;	 /* the window's end was asked for, and waits for a reading of the heap */
 	uint64_t start_ns, start_tsc, first_tap_ns;
 	uint64_t phase_ns;	  /* when the present phase began */
 	uint64_t end_ns, end_tsc; /* of the window: when the last slot was restored */

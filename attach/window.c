@@ -6,6 +6,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "attach/change.h"
 #include "attach/forks.h"
 #include "attach/inject/follow.h"
 #include "attach/records.h"
@@ -127,12 +128,13 @@ static void hold_exec(struct session *s)
 	if (!child || !child->hold || !config->follow || !tid || tid > INT32_MAX ||
 		__atomic_load_n(&control->exec_forks, __ATOMIC_ACQUIRE))
 		return;
-	child->hold(child->context, &(struct follow_ask){.proc = &s->survey.proc,
-					    .tid = (pid_t)tid,
-					    .code_lo = s->image.base + ABI_TEXT_OFF,
-					    .code_hi = s->image.base + ABI_TEXT_OFF + ABI_TEXT_MAX,
-					    .asks = &control->exec_asks,
-					    .held = &control->exec_held});
+	const struct follow_ask ask = {.proc = &s->survey.proc,
+		.tid = (pid_t)tid,
+		.code_lo = s->image.base + ABI_TEXT_OFF,
+		.code_hi = s->image.base + ABI_TEXT_OFF + ABI_TEXT_MAX,
+		.asks = &control->exec_asks,
+		.held = &control->exec_held};
+	s->has_execed |= child->hold(child->context, &ask);
 	__atomic_store_n(&control->exec_held, 0, __ATOMIC_RELEASE);
 	/* Another may ask by now. */
 	__atomic_compare_exchange_n(
@@ -187,7 +189,7 @@ static enum turn judge_turn(
 	enum proc_change change = proc_changed(&s->survey.proc);
 
 	if (change != PROC_SAME) {
-		*ret = change == PROC_EXITED ? REC_END_TARGET_EXIT : REC_END_TARGET_EXEC;
+		*ret = change_reason(s, change);
 		s->target_gone = true;
 	} else if (signalled) {
 		*ret = REC_END_SIGNAL;

@@ -25,6 +25,7 @@
 #define BECOME_BLOCKS 5	   /* of become */
 #define BECOME_SIZE   3011 /* of each */
 #define PROGRAMS_MAX  17   /* that are recorded */
+#define SHORT_RUNS    12   /* of a program that ends at once: half of them were not named */
 
 struct result {
 	int status;
@@ -263,6 +264,20 @@ START_TEST(what_cannot_be_recorded_runs)
 }
 END_TEST
 
+/* Sooner than anybody looks again, often; its own words are those of one that is used wrongly. */
+START_TEST(what_ends_at_once_is_named)
+{
+	for (unsigned i = 0; i < SHORT_RUNS; i++) {
+		struct result result = run((const char *[]){
+			"--", "env", run_built("tests/targets/linked-static"), "-x", NULL});
+		ck_assert_msg(
+			strstr(result.err, "env became another program, which is not recorded"),
+			"%u: %s", i, result.err);
+		result_deinit(&result);
+	}
+}
+END_TEST
+
 static void check_rights(const char *const argv[], const char *directory)
 {
 	struct run run;
@@ -351,5 +366,6 @@ END_TEST
 
 HT_SUITE("integration/run_exec", by_any_function, in_another_thread, in_a_handler,
 	beside_a_child_in_vfork, through_wrappers, exact_to_the_last_event, what_it_is_given,
-	ends_as_it_ends, time_is_for_all, what_cannot_be_recorded_runs, rights_of_its_own,
-	a_filter_of_its_own_kills_nobody, late_where_it_was_not_seen, again_and_again, in_vain)
+	ends_as_it_ends, time_is_for_all, what_cannot_be_recorded_runs, what_ends_at_once_is_named,
+	rights_of_its_own, a_filter_of_its_own_kills_nobody, late_where_it_was_not_seen,
+	again_and_again, in_vain)

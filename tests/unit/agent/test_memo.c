@@ -314,6 +314,29 @@ START_TEST(garbage_in_the_memo)
 }
 END_TEST
 
+/* It goes on in a walk that a handler has interrupted; what is kept is its parent's. */
+START_TEST(a_forked_child_keeps_nothing)
+{
+	make(1);
+	descend();
+	for (unsigned way = 0; way < 20; way++) {
+		go(way);
+		traced();
+	}
+	const size_t bytes = sizeof(world_slots[0].memo) + sizeof(world_slots[0].walk);
+	uint8_t *before = malloc(bytes);
+	ck_assert_ptr_nonnull(before);
+	memcpy(before, world_slots[0].memo, bytes);
+	world_state->alive = 0;
+	for (unsigned way = 20; way < 40; way++) {
+		go(way);
+		traced();
+	}
+	ck_assert_int_eq(memcmp(before, world_slots[0].memo, bytes), 0);
+	free(before);
+}
+END_TEST
+
 /* A frame of a coroutine whose stack is an array of the thread's own, as far below its end as the
  * coroutine itself is, has no pages. */
 START_TEST(what_is_known_of_other_places_is_not_read)
@@ -375,4 +398,5 @@ END_TEST
 HT_SUITE("agent/memo", what_is_known_of_other_places_is_not_read, words_in_an_array_are_not_read,
 	ways_in_turn, ways_with_other_words, a_stack_of_late_is_not_walked_again,
 	ways_of_many_frames, ways_through_several_pages, the_same_stack_again_becomes_the_kept_one,
-	outer_frames_in_turn, nothing_is_known_of_other_tables, garbage_in_the_memo)
+	outer_frames_in_turn, nothing_is_known_of_other_tables, garbage_in_the_memo,
+	a_forked_child_keeps_nothing)

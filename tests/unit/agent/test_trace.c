@@ -496,30 +496,6 @@ START_TEST(garbage_in_the_trace)
 }
 END_TEST
 
-/* It goes on in a walk that a handler has interrupted; what is kept is its parent's. */
-START_TEST(a_forked_child_keeps_nothing)
-{
-	sim_make(1);
-	sim_slot();
-	for (unsigned i = 0; i < 20; i++) {
-		run_random();
-		sim_hook(&start, expected);
-		traced();
-	}
-	uint8_t *before = malloc(sizeof(world_slots[0].walk));
-	ck_assert_ptr_nonnull(before);
-	memcpy(before, world_slots[0].walk, sizeof(world_slots[0].walk));
-	world_state->alive = 0;
-	for (unsigned i = 0; i < 20; i++) {
-		run_random();
-		sim_hook(&start, expected);
-		traced();
-	}
-	ck_assert_int_eq(memcmp(before, world_slots[0].walk, sizeof(world_slots[0].walk)), 0);
-	free(before);
-}
-END_TEST
-
 START_TEST(oracle_flag)
 {
 	sim_make(7);
@@ -618,4 +594,4 @@ HT_SUITE("agent/trace", coroutines_in_the_stack_are_not_looked_at,
 	new_thread_on_the_same_stack, another_end_of_the_same_stack, too_deep_stacks_are_not_kept,
 	deep_stacks, outer_frames_of_deep_stacks_are_kept, end_by_null,
 	end_by_null_in_a_realigned_frame, new_stacks_become_nodes, full_node_array,
-	garbage_in_the_trace, a_forked_child_keeps_nothing, oracle_flag)
+	garbage_in_the_trace, oracle_flag)
