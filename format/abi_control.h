@@ -21,7 +21,7 @@
 #include "format/abi_event.h"
 
 #define ABI_MAGIC   0x5041545041454821ull
-#define ABI_VERSION 12u
+#define ABI_VERSION 13u
 
 #define ABI_THUNKS_OFF 0x0u
 #define ABI_TEXT_OFF   0x1000u
@@ -217,20 +217,23 @@ _Static_assert(sizeof(struct abi_control) <= HT_PAGE_BYTES, "the control page");
 /*
  * nodes[0] is the root (no frame). nodes[i], i >= 1, is a frame whose caller is nodes[parent];
  * parent < i. A node is written once, `ready` last (release): a reader that sees ready == 1 sees
- * the rest. `pc` is the return address, or the interrupted PC of a signal frame (ABI_NODE_EXACT).
+ * the rest. `pc` is the return address, or the interrupted PC of a signal frame (ABI_NODE_EXACT),
+ * or where what an interpreter runs in the frame lay when it was made (both flags; abi_unwind.h).
+ * That is the target's word, for which nobody vouches: it may be anything.
  *
  * The table holds words of (tag << ABI_NODE_BITS | node id); empty is 0. The hash of a frame is
  * abi_stack_hash(hash of its caller, pc); slot = hash & table_mask, linear probing, tag = the upper
  * 64 - ABI_NODE_BITS bits of the hash (never 0).
  */
-#define ABI_NODE_BITS  24u
-#define ABI_NODE_EXACT 1u
+#define ABI_NODE_BITS	     24u
+#define ABI_NODE_EXACT	     1u
+#define ABI_NODE_INTERPRETED 2u
 
 struct abi_node {
 	uint64_t pc;
 	uint32_t parent;
 	uint8_t ready;
-	uint8_t flags;	/* ABI_NODE_EXACT */
+	uint8_t flags;	/* ABI_NODE_* */
 	uint16_t epoch; /* abi_snapshot.epoch when it was made: which modules its pc refers to */
 };
 

@@ -99,7 +99,7 @@ struct rec_node {
 	uint64_t pc;
 	uint32_t parent;
 	uint16_t epoch;
-	uint8_t flags; /* ABI_NODE_EXACT */
+	uint8_t flags; /* ABI_NODE_* */
 };
 
 struct rec_events {

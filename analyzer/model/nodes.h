@@ -14,7 +14,7 @@ struct node {
 	uint64_t pc;
 	uint32_t parent;
 	uint16_t epoch;
-	uint8_t flags; /* ABI_NODE_EXACT */
+	uint8_t flags; /* ABI_NODE_* */
 	bool known;
 };
 

@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "format/abi_control.h"
+
 #define OFFSET_BITS 47u /* of user addresses */
 
 void symbols_deinit(struct symbols *symbols)
@@ -26,8 +28,10 @@ bool place_key(struct place place, uint64_t *ret)
 struct ht_err *place_of_node(struct modules *modules, const struct node *node, struct place *ret)
 {
 	uint64_t pc = node_lookup_pc(node);
-	struct place place = {.offset = pc};
-	struct ht_err *err = modules_find(modules, pc, node->epoch, &place.module);
+	struct place place = {.offset = pc, .module = MODULES_NONE};
+	struct ht_err *err = NULL;
+	if (!(node->flags & ABI_NODE_INTERPRETED))
+		err = modules_find(modules, pc, node->epoch, &place.module);
 	if (err)
 		return err;
 	if (place.module != MODULES_NONE)

@@ -59,7 +59,7 @@ static bool read_node(struct node_scan *scan, uint32_t id, struct rec_node *ret)
 		.pc = load(&node->pc),
 		.parent = parent < id ? parent : 0,
 		.epoch = load(&node->epoch),
-		.flags = load(&node->flags) & ABI_NODE_EXACT,
+		.flags = load(&node->flags) & (ABI_NODE_EXACT | ABI_NODE_INTERPRETED),
 	};
 	scan->damage += parent >= id; /* only a damaged target breaks the order */
 	return is_written(scan, ret->parent);
