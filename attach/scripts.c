@@ -11,6 +11,8 @@
 #define TICK_NS (1 * CLOCK_NS_PER_MS)
 #define REST_NS (500 * CLOCK_NS_PER_MS)
 
+#define NODES_MAX (ABI_NODE_MAX / 2)
+
 static struct ht_err *put_name(void *context, raddr_t pc, const struct v8_function *function)
 {
 	const struct session *s = context;
@@ -46,6 +48,10 @@ struct ht_err *scripts_prepare(struct session *s)
 		return NULL;
 	}
 	s->frame_function = layout.frame_function;
+	s->interpreter = (struct publish_interpreter){.module_id = layout.module_id,
+		.lo = layout.interpreter,
+		.bytes = layout.interpreter_bytes,
+		.words = layout.frame_bytecode / 8};
 	return v8_names_create(&(struct v8_names_options){.proc = &s->survey.proc,
 				       .maps = &s->survey.maps,
 				       .sink = put_name,
@@ -57,6 +63,8 @@ void scripts_configure(const struct session *s, struct abi_config *config)
 {
 	config->functions = s->names ? s->image.base + ABI_FUNCTIONS_OFF : 0;
 	config->function_words = s->frame_function / 8;
+	if (s->names)
+		publish_set_interpreter(s->publish, &s->interpreter);
 }
 
 void scripts_see(void *context, const struct rec_node *node, uint64_t function)
@@ -64,12 +72,35 @@ void scripts_see(void *context, const struct rec_node *node, uint64_t function)
 	const struct session *s = context;
 	raddr_t pc = node->flags & ABI_NODE_EXACT ? node->pc : node->pc - 1;
 
-	v8_names_see(s->names, pc, function);
+	if (node->flags & ABI_NODE_INTERPRETED)
+		v8_names_see_interpreted(s->names, pc, function);
+	else
+		v8_names_see(s->names, pc, function);
+}
+
+/* A program that makes functions all the time has as many stacks: what is to come are stacks of the
+ * one that runs them all. */
+static struct ht_err *limit_nodes(struct session *s)
+{
+	const struct abi_control *control = (const void *)(s->image.local + ABI_CONTROL_OFF);
+	if (!s->interpreter.bytes ||
+		__atomic_load_n(&control->node_count, __ATOMIC_RELAXED) < NODES_MAX)
+		return NULL;
+	s->interpreter.bytes = 0;
+	publish_set_interpreter(s->publish, &s->interpreter);
+	snprintf(s->report->scripts_problem, sizeof(s->report->scripts_problem),
+		"interpreted JavaScript functions have names up to a point: there are too many "
+		"different stacks");
+	return publish_snapshot(s->publish, s->image.local, s->image.base, &s->survey.modules,
+		&s->survey.maps, false);
 }
 
 struct ht_err *scripts_follow(struct session *s)
 {
-	return s->names ? v8_names_look_up(s->names, clock_mono_ns() + TICK_NS) : NULL;
+	if (!s->names)
+		return NULL;
+	struct ht_err *err = limit_nodes(s);
+	return err ? err : v8_names_look_up(s->names, clock_mono_ns() + TICK_NS);
 }
 
 struct ht_err *scripts_finish(struct session *s)
@@ -79,6 +110,8 @@ struct ht_err *scripts_finish(struct session *s)
 	struct ht_err *err = NULL;
 	if (!s->target_gone)
 		err = v8_names_look_up_rest(s->names, clock_mono_ns() + REST_NS);
+	if (!err)
+		err = v8_names_end(s->names);
 	struct v8_names_counts counts = v8_names_counts(s->names);
 	s->report->script_places = counts.seen + counts.dropped;
 	s->report->script_names = counts.named;

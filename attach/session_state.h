@@ -41,6 +41,7 @@ struct session {
 	struct watch *watch;
 	struct v8_names *names; /* NULL: the target has no V8 that we know */
 	int32_t frame_function; /* v8_layout.frame_function */
+	struct publish_interpreter interpreter;
 	struct tap tap;
 	struct heapread heapread;
 	unsigned holds; /* of threads that were about to exec */

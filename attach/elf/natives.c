@@ -83,6 +83,15 @@ static void guard_take(struct natives *natives, raddr_t addr, uint64_t bytes, co
 		natives->guard_count++;
 }
 
+static void interpreter_note(
+	struct natives *natives, raddr_t addr, uint64_t bytes, const char *name)
+{
+	if (strcmp(name, "Builtins_InterpreterEntryTrampoline") != 0)
+		return;
+	natives->interpreter = addr;
+	natives->interpreter_bytes = bytes;
+}
+
 /* Static functions of several files can have one name. */
 static void given_note(struct reading *reading, raddr_t addr, const char *name)
 {
@@ -125,6 +134,7 @@ static struct ht_err *symbol_take(void *context, const Elf64_Sym *symbol, const 
 		reading->natives->again = addr;
 		reading->natives->again_bytes = symbol->st_size;
 	}
+	interpreter_note(reading->natives, addr, symbol->st_size, name);
 	given_note(reading, addr, name);
 	if (!family_find(name, &member) || strnlen(name, NAME_MAX_BYTES) == NAME_MAX_BYTES)
 		return NULL;

@@ -55,6 +55,8 @@ struct natives {
 	struct startcode start; /* of the executable */
 	raddr_t eh_frame;	/* where its section of this name is loaded; 0: none */
 	uint64_t eh_frame_bytes;
+	raddr_t interpreter; /* V8's code that runs functions it has not compiled; 0: none */
+	uint64_t interpreter_bytes;
 	raddr_t debug; /* of the executable: what its own C library would tell a debugger of what it
 			  has loaded (linkmap.h); 0: no symbol tells */
 };

@@ -236,6 +236,7 @@ bool v8_function_read(struct v8_heap *heap, uint64_t function, struct v8_functio
 			ret->line = line_of(heap, script, scope.start);
 	}
 	/* Nothing of it was moved or freed meanwhile. */
+	v8_renew(heap);
 	return v8_load(heap, function, heap->layout.function_name, &again) && again == name &&
 	       v8_type(heap, function) == heap->layout.type_function;
 }

@@ -81,6 +81,7 @@ static const struct constant constants[] = {
 	{AT(thin_actual), 8, FIELD_MAX, "class_ThinString__actual__String", V8_ALL},
 	{AT(external_resource), 8, FIELD_MAX, "class_ExternalString__resource__Object", V8_ALL},
 	{AT(frame_function), -256, -8, "off_fp_function", V8_ALL},
+	{AT(frame_bytecode), -256, -8, "off_fp_bytecode_array", V8_ALL},
 	{AT(type_map), 1, UINT16_MAX, "type_Map__MAP_TYPE", V8_ALL},
 	{AT(type_code), 1, UINT16_MAX, "type_Code__CODE_TYPE", V8_ALL},
 	{AT(type_instructions), 1, UINT16_MAX, "type_InstructionStream__INSTRUCTION_STREAM_TYPE",
@@ -95,6 +96,7 @@ static const struct constant constants[] = {
 		"type_SharedFunctionInfoWrapper__SHARED_FUNCTION_INFO_WRAPPER_TYPE", V8_13_6},
 	{AT(type_function), 1, UINT16_MAX, "type_SharedFunctionInfo__SHARED_FUNCTION_INFO_TYPE",
 		V8_ALL},
+	{AT(type_bytecode), 1, UINT16_MAX, "type_BytecodeArray__BYTECODE_ARRAY_TYPE", V8_ALL},
 	{AT(type_script), 1, UINT16_MAX, "type_Script__SCRIPT_TYPE", V8_ALL},
 	{AT(type_scope), 1, UINT16_MAX, "type_ScopeInfo__SCOPE_INFO_TYPE", V8_ALL},
 	{AT(first_nonstring), 1, UINT16_MAX, "FirstNonstringType", V8_ALL},
@@ -285,6 +287,9 @@ struct ht_err *v8_layout_read(const struct proc *proc, const struct modules *mod
 			err = read_module(&lookup, ret, ret_why, why_bytes);
 		ret->module_lo = module->lo;
 		ret->module_hi = module->hi;
+		ret->module_id = module->id;
+		ret->interpreter = module->natives.interpreter;
+		ret->interpreter_bytes = module->natives.interpreter_bytes;
 	}
 	*ret_found = has && !ret_why[0];
 	return err;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "attach/target/clock.h"
+#include "attach/v8/bytecode.h"
 #include "attach/v8/code.h"
 
 #define PLACES_BITS 16u
@@ -11,10 +12,18 @@
 #define PLACES_MAX  (PLACES / 4 * 3)
 #define PROBES_MAX  256u /* addresses are the target's: it may choose them to collide */
 
+#define INTERPRETED (1ull << 63) /* in a place's address: that of a BytecodeArray */
+
 struct place {
 	raddr_t pc; /* 0: free */
 	uint64_t closure;
 	bool waits, is_named;
+};
+
+/* Indices of places that wait: each once. */
+struct queue {
+	uint32_t index[PLACES];
+	uint32_t first, count;
 };
 
 struct v8_names {
@@ -22,9 +31,9 @@ struct v8_names {
 	struct v8_heap heap;
 	struct v8_names_counts counts;
 	struct place place[PLACES]; /* open addressing */
-	uint32_t queue[PLACES];	    /* indices of those that wait: each once */
-	uint32_t queue_first, queue_count;
+	struct queue compiled, interpreted;
 	struct v8_function function; /* the last that was found */
+	struct v8_page page[V8_PAGES_KEPT];
 };
 
 struct ht_err *v8_names_create(const struct v8_names_options *options,
@@ -34,8 +43,10 @@ struct ht_err *v8_names_create(const struct v8_names_options *options,
 	if (!names)
 		return ht_err_new(HT_ERR_NOMEM, "no memory for the names of JavaScript functions");
 	names->options = *options;
-	names->heap =
-		(struct v8_heap){.proc = options->proc, .maps = options->maps, .layout = *layout};
+	names->heap = (struct v8_heap){.proc = options->proc,
+		.maps = options->maps,
+		.page = names->page,
+		.layout = *layout};
 	*ret = names;
 	return NULL;
 }
@@ -76,30 +87,56 @@ static const struct proc_map *find_map(const struct v8_names *names, raddr_t pc)
 	return map && map->exec && map->inode == 0 ? map : NULL;
 }
 
-void v8_names_see(struct v8_names *names, raddr_t pc, uint64_t closure)
+static void see(struct v8_names *names, struct place *place, uint64_t closure)
 {
-	struct place *place = find_map(names, pc) ? find_place(names, pc) : NULL;
 	if (!place || place->is_named)
 		return;
 	place->closure = closure;
 	if (place->waits)
 		return;
 	place->waits = true;
-	names->queue[(names->queue_first + names->queue_count++) % PLACES] =
-		(uint32_t)(place - names->place);
+	struct queue *queue = place->pc & INTERPRETED ? &names->interpreted : &names->compiled;
+	queue->index[(queue->first + queue->count++) % PLACES] = (uint32_t)(place - names->place);
+}
+
+void v8_names_see(struct v8_names *names, raddr_t pc, uint64_t closure)
+{
+	see(names, find_map(names, pc) ? find_place(names, pc) : NULL, closure);
+}
+
+void v8_names_see_interpreted(struct v8_names *names, raddr_t array, uint64_t closure)
+{
+	see(names, find_place(names, array | INTERPRETED), closure);
 }
 
 /* --- looking up ----------------------------------------------------------------------------------
  */
 
-static bool find_function(struct v8_names *names, const struct place *place)
+static bool find_interpreted(struct v8_names *names, const struct place *place)
+{
+	const uint64_t array = (place->pc & ~INTERPRETED) + 1;
+	uint64_t function, again;
+	struct v8_function read;
+	if (!v8_bytecode_find(&names->heap, array, place->closure, &function) ||
+		!v8_function_read(&names->heap, function, &read))
+		return false;
+	v8_renew(&names->heap);
+	if (!v8_bytecode_find(&names->heap, array, place->closure, &again) || again != function)
+		return false;
+	names->function = read;
+	return true;
+}
+
+static bool find_compiled(struct v8_names *names, const struct place *place)
 {
 	const struct proc_map *map = find_map(names, place->pc);
 	struct v8_code code, again;
 	struct v8_function function;
 	if (!map || !v8_code_find(&names->heap, map->lo, place->pc, place->closure, &code) ||
-		!v8_function_read(&names->heap, code.function, &function) ||
-		!v8_code_find(&names->heap, map->lo, place->pc, place->closure, &again) ||
+		!v8_function_read(&names->heap, code.function, &function))
+		return false;
+	v8_renew(&names->heap);
+	if (!v8_code_find(&names->heap, map->lo, place->pc, place->closure, &again) ||
 		again.lo != code.lo || again.code != code.code || again.function != code.function)
 		return false;
 	names->function = function;
@@ -108,11 +145,27 @@ static bool find_function(struct v8_names *names, const struct place *place)
 
 static struct ht_err *look_up(struct v8_names *names, struct place *place)
 {
-	if (place->is_named || !find_function(names, place))
+	v8_renew(&names->heap);
+	if (place->is_named || !(place->pc & INTERPRETED ? find_interpreted(names, place)
+							 : find_compiled(names, place)))
 		return NULL;
 	place->is_named = true;
 	names->counts.named++;
-	return names->options.sink(names->options.context, place->pc, &names->function);
+	return names->options.sink(
+		names->options.context, place->pc & ~INTERPRETED, &names->function);
+}
+
+/* Code is moved and freed; what is interpreted stays as a rule until it is compiled, and can wait.
+ */
+static struct place *next_waiting(struct v8_names *names)
+{
+	struct queue *queue = names->compiled.count ? &names->compiled : &names->interpreted;
+	if (queue->count == 0)
+		return NULL;
+	uint32_t index = queue->index[queue->first];
+	queue->first = (queue->first + 1) % PLACES;
+	queue->count--;
+	return &names->place[index];
 }
 
 struct ht_err *v8_names_look_up(struct v8_names *names, uint64_t deadline_ns)
@@ -120,11 +173,10 @@ struct ht_err *v8_names_look_up(struct v8_names *names, uint64_t deadline_ns)
 	struct ht_err *err = NULL;
 	bool is_late = false;
 	v8_forget(&names->heap);
-	for (; !is_late && names->queue_count > 0 && !err;
-		is_late = clock_mono_ns() >= deadline_ns) {
-		struct place *place = &names->place[names->queue[names->queue_first]];
-		names->queue_first = (names->queue_first + 1) % PLACES;
-		names->queue_count--;
+	for (; !is_late && !err; is_late = clock_mono_ns() >= deadline_ns) {
+		struct place *place = next_waiting(names);
+		if (!place)
+			break;
 		place->waits = false;
 		err = look_up(names, place);
 	}
@@ -138,5 +190,20 @@ struct ht_err *v8_names_look_up_rest(struct v8_names *names, uint64_t deadline_n
 	for (size_t i = 0; i < PLACES && !err && clock_mono_ns() < deadline_ns; i++)
 		if (names->place[i].pc)
 			err = look_up(names, &names->place[i]);
+	return err;
+}
+
+struct ht_err *v8_names_end(struct v8_names *names)
+{
+	static const struct v8_function unknown = {.name = V8_INTERPRETER};
+	struct ht_err *err = NULL;
+	for (size_t i = 0; i < PLACES && !err; i++) {
+		struct place *place = &names->place[i];
+		if (!(place->pc & INTERPRETED) || place->is_named)
+			continue;
+		place->is_named = true;
+		err = names->options.sink(
+			names->options.context, place->pc & ~INTERPRETED, &unknown);
+	}
 	return err;
 }

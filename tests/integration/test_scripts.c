@@ -15,9 +15,10 @@
 #include "tests/support/tap.h"
 #include "tests/support/victim.h"
 
-#define ANSWER_MS 30000
-#define LOAD_MS	  90000
-#define SCRIPT	  "tests/targets/named.js"
+#define ANSWER_MS   30000
+#define LOAD_MS	    90000
+#define SCRIPT	    "tests/targets/named.js"
+#define INTERPRETED "tests/targets/interpreted.js"
 
 /* A frame of a report. */
 struct frame {
@@ -108,8 +109,9 @@ static void look_for_known(void *context, const struct frame *frame)
 {
 	for (struct known *known = context; known->function; known++)
 		if (frame->is_made && !strcmp(frame->function, known->function)) {
-			ck_assert_msg(ends_with(frame->file, SCRIPT), "%s is in %s",
-				frame->function, frame->file);
+			ck_assert_msg(ends_with(frame->file, SCRIPT) ||
+					      ends_with(frame->file, INTERPRETED),
+				"%s is in %s", frame->function, frame->file);
 			ck_assert_uint_eq(frame->line, known->line);
 			known->found = true;
 		}
@@ -147,11 +149,118 @@ START_TEST(functions_have_names_without_a_flag)
 }
 END_TEST
 
+/* --- functions that are interpreted --- */
+
+/* The number behind `name`; -1: the function is called something else. */
+static long number_behind(const json_t *frame, const char *name)
+{
+	const char *function = json_string_value(json_object_get(frame, "function"));
+	char *end;
+	if (!function || strncmp(function, name, strlen(name)) != 0)
+		return -1;
+	long number = strtol(function + strlen(name), &end, 10);
+	return *end || end == function + strlen(name) ? -1 : number;
+}
+
+/* Each within7 was called by made7, and by nobody else. */
+static uint64_t check_chain(const json_t *frames)
+{
+	uint64_t right = 0;
+	long inner = -1;
+	size_t at;
+	json_t *frame;
+	json_array_foreach(frames, at, frame)
+	{
+		long within = number_behind(frame, "within"), made = number_behind(frame, "made");
+		if (within >= 0)
+			inner = within;
+		if (made < 0)
+			continue;
+		if (inner >= 0)
+			ck_assert_int_eq(made, inner);
+		right += inner >= 0;
+		inner = -1;
+	}
+	return right;
+}
+
+static uint64_t check_chains(const char *trace)
+{
+	json_t *report = report_load(trace), *stack;
+	uint64_t right = 0;
+	size_t index;
+	json_array_foreach(report_at(report, "stacks"), index, stack) right +=
+		check_chain(report_at(stack, "frames"));
+	json_decref(report);
+	return right;
+}
+
+/* From the program's start on, when nothing is compiled. */
+static void check_interpreted(const char *const argv[], const char *const options[])
+{
+	struct known known[] = {{"allocate", "function allocate", 0, false},
+		{"put", "put(bytes) {", 0, false}, {"get top", "top() {", 0, false},
+		{"series", "function* series", 0, false},
+		{"later", "async function later", 0, false}, {"turn", "function turn", 0, false},
+		{0}};
+	struct victim victim;
+	struct tap tap;
+	char *text = read_text(INTERPRETED);
+	for (struct known *one = known; one->function; one++)
+		one->line = line_of(text, one->source);
+	victim_start(&victim, argv);
+	tap_start(&tap, victim.pid, options);
+	tap_wait_any(&tap);
+	work_on(&victim, 60);
+	tap_check_clean(tap_stop(&tap, 0));
+	victim_prove_alive(&victim);
+	victim_stop(&victim);
+	visit_frames(tap.trace, look_for_known, known);
+	for (struct known *one = known; one->function; one++)
+		ck_assert_msg(one->found, "no frame of %s", one->function);
+	ck_assert_uint_gt(check_chains(tap.trace), 20);
+	free(text);
+}
+
+START_TEST(interpreted_functions_have_names)
+{
+	check_interpreted((const char *[]){"/usr/bin/node", INTERPRETED, NULL}, NULL);
+}
+END_TEST
+
+/* By the plain walk alone. */
+START_TEST(interpreted_functions_by_the_plain_walk)
+{
+	check_interpreted((const char *[]){"/usr/bin/node", INTERPRETED, NULL},
+		(const char *[]){"--unwind=full", NULL});
+}
+END_TEST
+
+/* Functions lose their bytecode and are compiled to it again, and all of it is moved. */
+START_TEST(bytecode_that_is_flushed_and_moved)
+{
+	check_interpreted((const char *[]){"/usr/bin/node", "--expose-gc", "--stress-flush-code",
+				  "--stress-compaction", INTERPRETED, NULL},
+		NULL);
+}
+END_TEST
+
+/* Baseline code takes the place of what is interpreted, after a few calls. */
+START_TEST(functions_that_become_baseline_code)
+{
+	check_interpreted(
+		(const char *[]){"/usr/bin/node", "--sparkplug",
+			"--interrupt-budget-for-feedback-allocation=50", INTERPRETED, NULL},
+		NULL);
+}
+END_TEST
+
 /* --- V8's own map --- */
 
 struct oracle {
 	const char *map;
-	uint64_t compared, unnamed;
+	uint64_t compared, unnamed, interpreted;
+	bool only_interpreted;
 };
 
 /* The last line of the map that covers the address, behind the tier's mark; "" if it is of no
@@ -177,15 +286,38 @@ static void look_up(const char *map, uint64_t address, char *ret, size_t bytes)
 	}
 }
 
+/* The same of a function that is interpreted: the map has its bytecode, which is behind a header.
+ */
+static void look_up_bytecode(const char *map, uint64_t address, char *ret, size_t bytes)
+{
+	uint64_t from, size;
+	int at;
+	ret[0] = '\0';
+	for (const char *line = map; line && *line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (sscanf(line, "%lx %lx JS:~%n", &from, &size, &at) == 2 && from - address > 16 &&
+			from - address < 80)
+			snprintf(ret, bytes, "%.*s", (int)strcspn(line + at, "\n"), line + at);
+	}
+}
+
 static void compare(void *context, const struct frame *frame)
 {
 	struct oracle *oracle = context;
 	char expected[2048], ours[2048];
 	if (!frame->is_made)
 		return;
-	look_up(oracle->map, frame->address, expected, sizeof(expected));
+	look_up_bytecode(oracle->map, frame->address, expected, sizeof(expected));
+	oracle->interpreted += expected[0] != 0;
+	/* While much is compiled, code takes the place of code. */
+	if (!expected[0] && oracle->only_interpreted)
+		return;
+	if (!expected[0])
+		look_up(oracle->map, frame->address, expected, sizeof(expected));
 	if (!expected[0]) {
-		ck_assert_str_eq(frame->function, "");
+		/* Node keeps bytecode of its own functions, of which the map does not tell. */
+		if (strncmp(frame->file, "node:", 5) != 0)
+			ck_assert_str_eq(frame->function, "");
 		return;
 	}
 	if (!frame->function[0]) {
@@ -199,31 +331,40 @@ static void compare(void *context, const struct frame *frame)
 	oracle->compared++;
 }
 
-static void compare_names(const char *node, uint64_t least)
+static void compare_names(const char *node, const char *script, uint64_t warm_up, uint64_t least,
+	uint64_t interpreted)
 {
 	struct victim victim;
 	struct tap tap;
 	char path[64];
 	/* Node 24 writes a log too, by default into this directory, and with + into a file without
 	 * a name. */
-	victim_start(&victim, (const char *[]){node, "--perf-basic-prof-only-functions",
-				      "--logfile=+", "--no-logfile-per-isolate", SCRIPT, NULL});
-	work_on(&victim, 300);
+	victim_start(
+		&victim, (const char *[]){node, "--perf-basic-prof-only-functions", "--no-compact",
+				 "--logfile=+", "--no-logfile-per-isolate", script, NULL});
+	work_on(&victim, warm_up);
 	capture(&victim, &tap, 30);
 	victim_stop(&victim);
 	snprintf(path, sizeof(path), "/tmp/perf-%d.map", victim.pid);
 	char *map = read_text(path);
 	unlink(path);
-	struct oracle oracle = {.map = map};
+	struct oracle oracle = {.map = map, .only_interpreted = interpreted > 0};
 	visit_frames(tap.trace, compare, &oracle);
 	ck_assert_uint_gt(oracle.compared, least);
+	ck_assert_uint_ge(oracle.interpreted, interpreted);
 	ck_assert_uint_eq(oracle.unnamed, 0);
 	free(map);
 }
 
 START_TEST(names_are_those_of_v8)
 {
-	compare_names("/usr/bin/node", 20);
+	compare_names("/usr/bin/node", SCRIPT, 300, 20, 0);
+}
+END_TEST
+
+START_TEST(names_of_interpreted_functions_are_those_of_v8)
+{
+	compare_names("/usr/bin/node", INTERPRETED, 0, 20, 20);
 }
 END_TEST
 
@@ -238,7 +379,9 @@ static void try_version(const char *variable, uint64_t least)
 	if (!node)
 		return;
 	check_names(node, false);
-	compare_names(node, least);
+	compare_names(node, SCRIPT, 300, least, 0);
+	check_interpreted((const char *[]){node, INTERPRETED, NULL}, NULL);
+	compare_names(node, INTERPRETED, 0, 20, 20);
 }
 
 START_TEST(node_22)
@@ -284,5 +427,8 @@ START_TEST(an_unknown_v8_is_said_and_left_alone)
 }
 END_TEST
 
-HT_SUITE("integration/scripts", functions_have_names_without_a_flag, names_are_those_of_v8, node_22,
-	node_24, an_unknown_v8_is_said_and_left_alone)
+HT_SUITE("integration/scripts", functions_have_names_without_a_flag, names_are_those_of_v8,
+	interpreted_functions_have_names, interpreted_functions_by_the_plain_walk,
+	bytecode_that_is_flushed_and_moved, functions_that_become_baseline_code,
+	names_of_interpreted_functions_are_those_of_v8, node_22, node_24,
+	an_unknown_v8_is_said_and_left_alone)

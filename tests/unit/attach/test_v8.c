@@ -2,6 +2,7 @@
  *
  * A heap of this test's own making, laid out as V8's, is read in this very process.
  */
+#include "attach/v8/bytecode.h"
 #include "attach/v8/code.h"
 #include "attach/v8/function.h"
 #include "attach/v8/names.h"
@@ -28,7 +29,6 @@ enum {
 	TYPE_THIN = 37,
 	TYPE_ONE_BYTE = 40,
 	TYPE_CLOSURE = 2066,
-	TYPE_BYTECODE = 1999,
 };
 
 static const struct v8_layout *plan;
@@ -70,10 +70,12 @@ static void setup_as(enum v8plan version)
 	plan = &v8plan[version];
 	ck_no_err(proc_open(getpid(), &self));
 	ck_no_err(proc_open_mem(&self));
-	memory = mmap(NULL, HEAP_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	/* As V8's pages lie. */
+	memory = aligned_alloc(HEAP_BYTES, HEAP_BYTES);
 	code_memory =
 		mmap(NULL, CODE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	ck_assert(memory != MAP_FAILED && code_memory != MAP_FAILED);
+	ck_assert(memory && code_memory != MAP_FAILED);
+	memset(memory, 0, HEAP_BYTES);
 	used = 0;
 	meta = allocate(4);
 	set(meta, 0, meta);
@@ -350,7 +352,7 @@ static struct made make_code(size_t at, bool optimized)
 	if (optimized) {
 		set_function(&made);
 	} else {
-		set(made.code, plan->code_deoptimization, object_of(TYPE_BYTECODE, 12));
+		set(made.code, plan->code_deoptimization, object_of(plan->type_bytecode, 12));
 		set(made.function, plan->function_data, made.code);
 	}
 	return made;
@@ -396,6 +398,33 @@ START_TEST(code_leads_to_its_function)
 }
 END_TEST
 
+/* The closure may be anything by the time it is looked at: then the function is looked for, near
+ * the array. */
+static void check_bytecode(enum v8plan version)
+{
+	setup_as(version);
+	struct made made = make_code(64, false), other = make_code(8192, false);
+	uint64_t array, found = 0, anything = object_of(TYPE_CLOSURE, 8);
+	ck_assert(v8_load(&heap, made.code, plan->code_deoptimization, &array));
+	const uint64_t closures[] = {made.closure, other.closure, anything, 0, SMI(7)};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(closures); i++)
+		ck_assert(v8_bytecode_find(&heap, array, closures[i], &found) == (i == 0));
+	set(made.function, plan->function_data, array); /* without baseline code */
+	for (size_t i = 0; i < HT_ARRAY_SIZE(closures); i++) {
+		ck_assert(v8_bytecode_find(&heap, array, closures[i], &found));
+		ck_assert_uint_eq(found, made.function);
+	}
+	set(made.function, plan->function_data, other.code);
+	ck_assert(!v8_bytecode_find(&heap, array, made.closure, &found));
+}
+
+START_TEST(bytecode_leads_to_its_function)
+{
+	for (enum v8plan version = 0; version < V8PLAN_COUNT; version++)
+		check_bytecode(version);
+}
+END_TEST
+
 /* Code that is no function's has an array without entries, behind which may lie anything. */
 START_TEST(an_array_that_is_too_short)
 {
@@ -431,6 +460,9 @@ static void look_at_any_bytes(enum v8plan version)
 			    made.lo + random_below(&random, 200), made.closure, &code))
 			(void)v8_function_read(&heap, code.function, &function);
 		(void)v8_function_read(&heap, made.function, &function);
+		(void)v8_bytecode_find(&heap,
+			(uint64_t)(uintptr_t)&memory[random_below(&random, used)] + 1, made.closure,
+			&code.function);
 		if (random_below(&random, 8))
 			*at = old;
 	}
@@ -503,6 +535,40 @@ START_TEST(names_are_looked_up_until_a_deadline)
 }
 END_TEST
 
+static struct ht_err *note_name(void *context, raddr_t at, const struct v8_function *function)
+{
+	struct v8_function *names = context;
+	names[at == 0x7000] = *function;
+	return NULL;
+}
+
+/* Once each; what cannot be named is called as the code that ran it, at the end. */
+START_TEST(interpreted_functions)
+{
+	setup();
+	struct made made = make_code(64, false);
+	struct v8_function noted[2] = {0};
+	struct proc_maps maps = {0};
+	struct v8_names *names;
+	uint64_t array;
+	ck_assert(v8_load(&heap, made.code, plan->code_deoptimization, &array));
+	ck_no_err(v8_names_create(
+		&(struct v8_names_options){
+			.proc = &self, .maps = &maps, .sink = note_name, .context = noted},
+		plan, &names));
+	v8_names_see_interpreted(names, array - 1, made.closure);
+	v8_names_see_interpreted(names, 0x7000, made.closure);
+	ck_no_err(v8_names_look_up(names, UINT64_MAX));
+	ck_assert_str_eq(noted[0].name, "named");
+	memset(noted, 0, sizeof(noted));
+	ck_no_err(v8_names_look_up_rest(names, UINT64_MAX));
+	ck_no_err(v8_names_end(names));
+	ck_assert_str_eq(noted[0].name, "");
+	ck_assert_str_eq(noted[1].name, V8_INTERPRETER);
+	v8_names_destroy(names);
+}
+END_TEST
+
 /* A target that chooses its addresses for it does not make each of them a long search. */
 START_TEST(addresses_that_collide_are_given_up)
 {
@@ -529,5 +595,6 @@ END_TEST
 HT_SUITE("attach/v8", strings_of_every_form, strings_that_have_no_end,
 	functions_have_name_file_and_line, modules_have_a_scope_of_their_own,
 	scopes_of_another_layout, lines_of_a_long_source, code_leads_to_its_function,
-	an_array_that_is_too_short, any_bytes_are_looked_at_in_vain, files_are_not_read,
-	names_are_looked_up_until_a_deadline, addresses_that_collide_are_given_up)
+	bytecode_leads_to_its_function, interpreted_functions, an_array_that_is_too_short,
+	any_bytes_are_looked_at_in_vain, files_are_not_read, names_are_looked_up_until_a_deadline,
+	addresses_that_collide_are_given_up)
