@@ -195,22 +195,20 @@ static inline int32_t place_of(uint64_t address, uint64_t hi)
 
 /* Where a new frame says what it runs; 0: nowhere. What lies there is loaded once, so that all that
  * is made of it is of one word, whoever else writes it. */
-static HT_NOINLINE uint64_t fresh_word_at(const struct abi_config *config,
-	const struct abi_snapshot *snapshot, const struct step_state *fresh, uint64_t hi)
+static inline uint64_t fresh_word_at(
+	const struct abi_config *config, const struct step_state *fresh, uint64_t hi)
 {
-	uint32_t rule = rules_find(config, snapshot, step_lookup_pc(fresh));
-	uint64_t at = fresh->fp + 8 * (uint64_t)abi_rule_offset(rule);
-	bool says = step_interprets(fresh->pc, rule) && !(at & 7) && at >= fresh->sp && at < hi;
-	return says ? at : 0;
+	uint64_t at = fresh->fp + 8 * (uint64_t)config->interpreted_words;
+	return !(at & 7) && at >= fresh->sp && at < hi ? at : 0;
 }
 
 /* As what a new frame is written down that is not kept. */
-static inline uint64_t fresh_frame(const struct abi_config *config,
-	const struct abi_snapshot *snapshot, const struct step_state *fresh, uint64_t hi)
+static inline uint64_t fresh_frame(
+	const struct abi_config *config, const struct step_state *fresh, uint64_t hi)
 {
 	if (ht_likely(!(fresh->fp_at & FRESH_INTERPRETS)))
 		return fresh->pc;
-	uint64_t at = fresh_word_at(config, snapshot, fresh, hi);
+	uint64_t at = fresh_word_at(config, fresh, hi);
 	return at ? step_interpreted(fresh->pc, *(const uint64_t *)at) : fresh->pc;
 }
 
@@ -219,9 +217,8 @@ static inline uint64_t fresh_frame(const struct abi_config *config,
  * ones as long as there is room, and returns how many there are then. Notes which words each step
  * to a caller depended on. `*hash`: of the held frames, then of all.
  */
-static uint64_t trace_extend(const struct abi_config *config, const struct abi_snapshot *snapshot,
-	struct trace *trace, const struct trace_walk *walk, const struct step_state *fresh,
-	uint64_t *hash)
+static uint64_t trace_extend(const struct abi_config *config, struct trace *trace,
+	const struct trace_walk *walk, const struct step_state *fresh, uint64_t *hash)
 {
 	uint64_t i = walk->held, whole = i + walk->added, hi = trace->hi;
 	uint64_t count = whole < TRACE_FRAMES_MAX ? whole : TRACE_FRAMES_MAX;
@@ -246,7 +243,7 @@ static uint64_t trace_extend(const struct abi_config *config, const struct abi_s
 				flags |= TRACE_NEEDS_FP;
 			uint64_t at = 0;
 			if (ht_unlikely(inner->fp_at & FRESH_INTERPRETS))
-				at = fresh_word_at(config, snapshot, inner, hi);
+				at = fresh_word_at(config, inner, hi);
 			if (ht_unlikely(at != 0)) {
 				uint64_t word = *(const uint64_t *)at;
 				trace->link_at[links] = place_of(at, hi);
@@ -264,7 +261,7 @@ static uint64_t trace_extend(const struct abi_config *config, const struct abi_s
 		outer_needs = flags & TRACE_NEEDS_FP;
 	}
 	for (uint64_t more = whole - i; more > 0; more--)
-		*hash = abi_stack_hash(*hash, fresh_frame(config, snapshot, --fresh, hi));
+		*hash = abi_stack_hash(*hash, fresh_frame(config, --fresh, hi));
 	return i;
 }
 
@@ -290,7 +287,7 @@ static inline uint32_t trace_keep(const struct abi_config *config,
 		trace->hi = (uint64_t)span.hi;
 		trace->version++;
 	}
-	uint64_t count = trace_extend(config, snapshot, trace, walk, fresh + walk->added, &hash);
+	uint64_t count = trace_extend(config, trace, walk, fresh + walk->added, &hash);
 	uint64_t found = intern_find(config, hash);
 	if (ht_unlikely(found == INTERN_NONE))
 		found = whole > count ? 0 : trace_intern(config, snapshot, span, trace, count);

@@ -63,6 +63,7 @@ void scripts_configure(const struct session *s, struct abi_config *config)
 {
 	config->functions = s->names ? s->image.base + ABI_FUNCTIONS_OFF : 0;
 	config->function_words = s->frame_function / 8;
+	config->interpreted_words = s->interpreter.words;
 	if (s->names)
 		publish_set_interpreter(s->publish, &s->interpreter);
 }

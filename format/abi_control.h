@@ -127,11 +127,12 @@ struct abi_config {
 	uint64_t stop;			 /* 1: record nothing more, forward calls */
 	/* Only a sample is recorded, and thunks lead to other hooks (below); 0: everything is */
 	uint64_t sample_bytes;
-	uint64_t sample_mask;	/* slot_max - 1 */
-	uint64_t sample_filter; /* uint8_t[ABI_FILTER_BYTES] */
-	uint64_t sample_set;	/* struct abi_sample_line[ABI_SAMPLE_LINES] */
-	uint64_t functions;	/* uint64_t[node_max] (below); 0: not wanted */
-	int64_t function_words; /* where a frame of made code says what it runs, from rbp */
+	uint64_t sample_mask;	   /* slot_max - 1 */
+	uint64_t sample_filter;	   /* uint8_t[ABI_FILTER_BYTES] */
+	uint64_t sample_set;	   /* struct abi_sample_line[ABI_SAMPLE_LINES] */
+	uint64_t functions;	   /* uint64_t[node_max] (below); 0: not wanted */
+	int64_t function_words;	   /* where a frame of made code says what it runs, from rbp */
+	int64_t interpreted_words; /* the offset of FRAME rules that have one (abi_unwind.h) */
 	uint64_t follow; /* the process, as it numbers itself: a thread that is about to exec asks
 			    to be held (below); 0: none does */
 };

@@ -291,14 +291,30 @@ static void look_up(const char *map, uint64_t address, char *ret, size_t bytes)
 static void look_up_bytecode(const char *map, uint64_t address, char *ret, size_t bytes)
 {
 	uint64_t from, size;
-	int at;
 	ret[0] = '\0';
 	for (const char *line = map; line && *line; line = strchr(line, '\n')) {
+		int at = 0;
 		line += *line == '\n';
-		if (sscanf(line, "%lx %lx JS:~%n", &from, &size, &at) == 2 && from - address > 16 &&
-			from - address < 80)
+		if (sscanf(line, "%lx %lx JS:~%n", &from, &size, &at) == 2 && at > 0 &&
+			from - address > 16 && from - address < 80)
 			snprintf(ret, bytes, "%.*s", (int)strcspn(line + at, "\n"), line + at);
 	}
+}
+
+/* Did any array that was there belong to a function that is called so? Where one is freed another's
+ * may be, and the first is what the frame is called. */
+static bool has_bytecode(const char *map, uint64_t address, const char *name)
+{
+	uint64_t from, size;
+	for (const char *line = map; line && *line; line = strchr(line, '\n')) {
+		int at = 0;
+		line += *line == '\n';
+		if (sscanf(line, "%lx %lx JS:~%n", &from, &size, &at) == 2 && at > 0 &&
+			from - address > 16 && from - address < 80 &&
+			!strncmp(line + at, name, strlen(name)))
+			return true;
+	}
+	return false;
 }
 
 static void compare(void *context, const struct frame *frame)
@@ -327,7 +343,9 @@ static void compare(void *context, const struct frame *frame)
 	snprintf(ours, sizeof(ours),
 		"%s %s:%lu:", strcmp(frame->function, "(anonymous)") ? frame->function : "",
 		frame->file, frame->line);
-	ck_assert_msg(!strncmp(expected, ours, strlen(ours)), "%s is called %s", expected, ours);
+	ck_assert_msg(!strncmp(expected, ours, strlen(ours)) ||
+			      has_bytecode(oracle->map, frame->address, ours),
+		"%s is called %s", expected, ours);
 	oracle->compared++;
 }
 

@@ -135,6 +135,7 @@ static void sim_make(uint64_t seed)
 	};
 	world_config->unwind = (uint64_t)sim_snapshot;
 	world_config->frames_max = SIM_DEPTH_MAX;
+	world_config->interpreted_words = SIM_INTERPRETED;
 	sys_fake.readable = (const uint8_t *)sim_stack;
 	sys_fake.readable_bytes = sizeof(sim_stack);
 
