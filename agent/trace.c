@@ -43,6 +43,12 @@ static uint64_t function_of(const struct abi_config *config, const struct abi_sn
 	return *(const uint64_t *)at;
 }
 
+/* Apart: what the stack of trace_intern has no room for. */
+static HT_NOINLINE uint64_t frame_at(const struct trace *trace, uint64_t i)
+{
+	return kept_frame(trace, i);
+}
+
 /*
  * The id of the stack that `trace` holds, which is new; its outer frames seldom are. When no node
  * is left: that of the deepest caller there is, and TRACE_CUT.
@@ -61,7 +67,7 @@ static HT_NOINLINE uint64_t trace_intern(const struct abi_config *config,
 	for (uint64_t i = known; i < count; i++) {
 		uint32_t caller = i ? id : 0;
 		id = intern_frame(config, snapshot->epoch, caller, trace->frame[i].hash,
-			kept_frame(trace, i), function_of(config, snapshot, span, trace, i));
+			frame_at(trace, i), function_of(config, snapshot, span, trace, i));
 		if (id == INTERN_NONE)
 			return caller | TRACE_CUT;
 	}
