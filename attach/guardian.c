@@ -16,6 +16,7 @@
 #include "attach/children.h"
 #include "attach/survey.h"
 #include "attach/target/clock.h"
+#include "attach/target/priority.h"
 #include "attach/target/pulse.h"
 #include "attach/target/slow.h"
 
@@ -73,9 +74,19 @@ static struct ht_err *tell(struct guardian *guardian, const struct message *mess
 	return NULL;
 }
 
+static struct ht_err *judge_answer(const struct answer *answer)
+{
+	if (answer->whole)
+		return NULL;
+	return ht_err_new(HT_ERR_REFUSED,
+		"the guardian process has not got what it needs: no descriptor is free there "
+		"(ulimit -n)");
+}
+
 /* A stopped guardian, or one that gets no processor, is waited for, as long as we had the time
  * ourselves. */
-static struct ht_err *hear_answer(struct guardian *guardian, uint32_t kind)
+static struct ht_err *wait_for_answer(
+	struct guardian *guardian, uint32_t kind, struct priority_cores *cores)
 {
 	struct answer answer = {0};
 	struct pollfd wait = {.fd = guardian->fd, .events = POLLIN};
@@ -87,18 +98,24 @@ static struct ht_err *hear_answer(struct guardian *guardian, uint32_t kind)
 		if (got == 0)
 			return ht_err_new(HT_ERR_REFUSED, "the guardian process has ended");
 		if (got == (ssize_t)sizeof(answer) && answer.kind == kind)
-			return answer.whole
-				       ? NULL
-				       : ht_err_new(HT_ERR_REFUSED,
-						 "the guardian process has not got what it needs: "
-						 "no descriptor is free there (ulimit -n)");
+			return judge_answer(&answer);
 		if (ready)
 			clock_sleep_ns(CLOCK_NS_PER_MS);
+		else if (!cores->known)
+			*cores = priority_bring(guardian->pid);
 	}
 	return ht_err_new(HT_ERR_REFUSED,
 		"the guardian process has not answered for %u s: somebody stopped it, or the "
 		"machine has no processor for it; try again",
 		ANSWER_WAIT_MS / 1000);
+}
+
+static struct ht_err *hear_answer(struct guardian *guardian, uint32_t kind)
+{
+	struct priority_cores cores = {.known = false};
+	struct ht_err *err = wait_for_answer(guardian, kind, &cores);
+	priority_send_back(guardian->pid, &cores);
+	return err;
 }
 
 static struct ht_err *tell_and_hear(

@@ -47,3 +47,23 @@ void priority_restore(int before)
 {
 	setpriority(PRIO_PROCESS, 0, before);
 }
+
+struct priority_cores priority_bring(pid_t pid)
+{
+	struct priority_cores before = {.known = false};
+	int core = sched_getcpu();
+	cpu_set_t here;
+	if (core < 0 || core >= CPU_SETSIZE ||
+		sched_getaffinity(pid, sizeof(before.set), &before.set) < 0)
+		return before;
+	CPU_ZERO(&here);
+	CPU_SET(core, &here);
+	before.known = sched_setaffinity(pid, sizeof(here), &here) == 0;
+	return before;
+}
+
+void priority_send_back(pid_t pid, const struct priority_cores *before)
+{
+	if (before->known)
+		(void)sched_setaffinity(pid, sizeof(before->set), &before->set);
+}

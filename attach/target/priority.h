@@ -7,6 +7,24 @@
  */
 #pragma once
 
+#include <sched.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
 /* Before what other programs compute. Returns what priority_restore takes. */
 int priority_raise(void);
 void priority_restore(int before);
+
+/* Where a process of ours was allowed to run. */
+struct priority_cores {
+	bool known;
+	cpu_set_t set;
+};
+
+/*
+ * A process of ours that we wait for gets no turn, while we do: it is to run on the core that we
+ * are on, until priority_send_back. Linux 6.18 was seen to leave all of a core waiting, for
+ * seconds, behind a group of another session (autogroup), while another core was idle.
+ */
+struct priority_cores priority_bring(pid_t pid);
+void priority_send_back(pid_t pid, const struct priority_cores *before);

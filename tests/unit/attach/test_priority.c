@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A process that gets no turn is brought to the core on which we have one, and sent back.
+ */
+#include "attach/target/priority.h"
+
+#include "tests/support/child.h"
+#include "tests/support/ht_check.h"
+
+static void rest(const void *arg)
+{
+	(void)arg;
+	child_ready(0);
+	child_wait();
+}
+
+START_TEST(a_process_is_brought_and_sent_back)
+{
+	cpu_set_t ours, one, before, now;
+	struct child child = child_fork(rest, NULL);
+	ck_assert_int_eq(sched_getaffinity(0, sizeof(ours), &ours), 0);
+	ck_assert_int_eq(sched_getaffinity(child.pid, sizeof(before), &before), 0);
+	for (int core = 0; core < CPU_SETSIZE; core++) {
+		if (!CPU_ISSET(core, &ours))
+			continue;
+		CPU_ZERO(&one);
+		CPU_SET(core, &one);
+		ck_assert_int_eq(sched_setaffinity(0, sizeof(one), &one), 0);
+		struct priority_cores cores = priority_bring(child.pid);
+		ck_assert_int_eq(sched_getaffinity(child.pid, sizeof(now), &now), 0);
+		ck_assert(cores.known && CPU_EQUAL(&now, &one));
+		priority_send_back(child.pid, &cores);
+		ck_assert_int_eq(sched_getaffinity(child.pid, sizeof(now), &now), 0);
+		ck_assert(CPU_EQUAL(&now, &before));
+	}
+	child_kill(&child);
+}
+END_TEST
+
+START_TEST(one_that_has_ended_is_left_alone)
+{
+	struct child child = child_fork(rest, NULL);
+	child_kill(&child);
+	struct priority_cores cores = priority_bring(child.pid);
+	ck_assert(!cores.known);
+	priority_send_back(child.pid, &cores);
+}
+END_TEST
+
+HT_SUITE("attach/priority", a_process_is_brought_and_sent_back, one_that_has_ended_is_left_alone)
