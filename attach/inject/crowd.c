@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -14,7 +15,7 @@
 /* So many stop at once on each core, or almost. */
 #define EACH_CORE 2
 
-enum state { DONE, ASKED, HELD };
+enum state { DONE, ASKED, HELD, DYING };
 
 struct member {
 	enum state state;
@@ -26,10 +27,26 @@ struct round {
 	const struct crowd *crowd;
 	struct crowd_report *report;
 	struct member member[CROWD_MAX];
-	size_t asked, left;
+	size_t asked, left; /* of those asked: neither done nor held */
 	bool together;
 	uint64_t held_since_ns; /* the first of those that are held; 0: none is */
 };
+
+/* Was it killed, and has not come to its end? Then it is taken note of: a thread that makes an exec
+ * waits in the kernel until whoever traces the others has seen the end of each. */
+static bool is_dying(const struct member *member)
+{
+	siginfo_t info = {0};
+	return waitid(P_PID, (id_t)member->tracee.tid, &info, __WALL | WEXITED | WNOHANG) == 0 &&
+	       info.si_pid == 0;
+}
+
+/* We have let go of it, and of one that was killed that is without effect. */
+static void part(struct round *round, struct member *member)
+{
+	member->state = is_dying(member) ? DYING : DONE;
+	round->left += member->state == DYING;
+}
 
 static struct ht_err *release(struct round *round, struct member *member)
 {
@@ -39,7 +56,7 @@ static struct ht_err *release(struct round *round, struct member *member)
 		changed ? tracee_release_at(tracee, &tracee->regs) : tracee_release(tracee);
 	uint64_t held_ns = clock_mono_ns() - tracee->ran_until_ns;
 
-	member->state = DONE;
+	part(round, member);
 	if (held_ns > round->report->stop_max_ns)
 		round->report->stop_max_ns = held_ns;
 	return err;
@@ -73,8 +90,9 @@ static struct ht_err *look_at(struct round *round, size_t at)
 	if (!is_its) {
 		if (!err)
 			crowd->gone(crowd->context, at);
-		member->state = DONE;
-		return ht_err_first(err, tracee_release(&member->tracee));
+		err = ht_err_first(err, tracee_release(&member->tracee));
+		part(round, member);
+		return err;
 	}
 	member->state = HELD;
 	if (!round->held_since_ns)
@@ -95,11 +113,23 @@ static struct ht_err *poll_one(struct round *round, size_t at)
 	round->left--;
 	if (!err && result == TRACEE_STOPPED)
 		return look_at(round, at);
-	member->state = DONE;
 	if (err)
-		return ht_err_first(err, tracee_release(&member->tracee));
-	if (result == TRACEE_GONE)
+		err = ht_err_first(err, tracee_release(&member->tracee));
+	else if (result == TRACEE_GONE)
 		round->crowd->gone(round->crowd->context, at);
+	part(round, member);
+	return err;
+}
+
+static struct ht_err *go_on_with(struct round *round, size_t at)
+{
+	struct member *member = &round->member[at];
+	if (member->state == ASKED)
+		return poll_one(round, at);
+	if (member->state == DYING && !is_dying(member)) {
+		member->state = DONE;
+		round->left--;
+	}
 	return NULL;
 }
 
@@ -148,13 +178,13 @@ struct ht_err *crowd_stop(const struct crowd *crowd, struct crowd_report *ret)
 	*ret = (struct crowd_report){0};
 	uint64_t since_ns = clock_mono_ns(), deadline_ns = since_ns + STOP_DEADLINE_NS;
 	struct ht_err *err = ask_all(&round);
-	while (round.left && clock_mono_ns() < deadline_ns) {
+	while ((round.left || round.held_since_ns) && clock_mono_ns() < deadline_ns) {
 		for (size_t i = 0; i < round.asked; i++) {
-			if (round.member[i].state != ASKED)
-				continue;
-			err = ht_err_first(err, poll_one(&round, i));
+			err = ht_err_first(err, go_on_with(&round, i));
 			err = ht_err_first(err, release_late(&round));
 		}
+		if (!round.left)
+			err = ht_err_first(err, release_all(&round));
 		if (round.left)
 			wait_for_one(&stops, since_ns);
 		err = ht_err_first(err, release_late(&round));

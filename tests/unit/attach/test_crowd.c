@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/inject/crowd.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -18,6 +19,7 @@ static struct shared {
 	volatile unsigned looks[CROWD_MAX], gone[CROWD_MAX];
 	volatile size_t number;
 	volatile pid_t in_vfork;
+	volatile bool becomes_another;
 } * shared;
 
 static struct proc proc;
@@ -52,15 +54,27 @@ static void compute_together(const void *arg)
 	child_wait();
 }
 
-/* More threads that compute than there are cores, and one that does not stop. */
-static struct child start(bool and_one_in_vfork)
+/* The main thread, which makes an exec when it is told to: the kernel kills all others first. */
+static void compute_until_exec(const void *arg)
+{
+	pthread_t thread;
+	(void)arg;
+	for (size_t i = 0; i < shared->number; i++)
+		pthread_create(&thread, NULL, compute, (void *)&shared->turns[i]);
+	child_ready(0);
+	while (!shared->becomes_another)
+		sched_yield();
+	execl("/bin/true", "true", NULL);
+}
+
+static struct child start_body(void (*body)(const void *), bool and_one_in_vfork)
 {
 	struct proc_tids all;
 	shared = mmap(
 		NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ck_assert_ptr_ne(shared, MAP_FAILED);
 	shared->number = (size_t)sysconf(_SC_NPROCESSORS_ONLN) * 2 + MORE;
-	struct child child = child_fork(compute_together, &and_one_in_vfork);
+	struct child child = child_fork(body, &and_one_in_vfork);
 	ck_no_err(proc_open(child.pid, &proc));
 	ck_no_err(proc_open_mem(&proc));
 	while (and_one_in_vfork && child_call(shared->in_vfork) < 0)
@@ -72,6 +86,12 @@ static struct child start(bool and_one_in_vfork)
 			tids[count++] = all.tid[i];
 	proc_tids_deinit(&all);
 	return child;
+}
+
+/* More threads that compute than there are cores, and one that does not stop. */
+static struct child start(bool and_one_in_vfork)
+{
+	return start_body(compute_together, and_one_in_vfork);
 }
 
 static void finish(struct child *child)
@@ -196,5 +216,35 @@ START_TEST(one_that_does_not_stop_holds_nobody)
 }
 END_TEST
 
+/* It is held, and another thread's exec kills it. */
+static struct ht_err *outlive(void *context, size_t at, struct tracee *tracee)
+{
+	shared->becomes_another = true;
+	while (!tracee_has_ended(tracee->tid))
+		sched_yield();
+	return count_look(context, at, tracee);
+}
+
+/* The kernel lets the exec wait until all ends were seen: nobody else sees those. */
+START_TEST(who_is_killed_while_it_is_held_keeps_no_exec_waiting)
+{
+	struct child child = start_body(compute_until_exec, false);
+	struct crowd crowd = crowd_with(outlive);
+	struct crowd_report report;
+	ht_err_free(crowd_stop(&crowd, &report));
+	ck_assert_uint_ge(report.stopped, 1);
+	for (size_t i = 0; i < count; i++) {
+		siginfo_t info = {0};
+		int got = waitid(P_PID, (id_t)tids[i], &info, __WALL | WEXITED | WNOHANG | WNOWAIT);
+		ck_assert_msg(got < 0 && errno == ECHILD, "thread %zu is left", i);
+	}
+	int status;
+	ck_assert_int_eq(waitpid(child.pid, &status, 0), child.pid);
+	ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	proc_close(&proc);
+}
+END_TEST
+
 HT_SUITE("attach/inject/crowd", each_is_looked_at_once_and_goes_on, whatever_fails_all_go_on,
-	whoever_is_asked_or_held_when_the_worker_dies_goes_on, one_that_does_not_stop_holds_nobody)
+	whoever_is_asked_or_held_when_the_worker_dies_goes_on, one_that_does_not_stop_holds_nobody,
+	who_is_killed_while_it_is_held_keeps_no_exec_waiting)
