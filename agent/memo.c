@@ -277,24 +277,49 @@ static inline struct walk_start start_of(const struct trace *trace, uint64_t cou
 	return (struct walk_start){inner->pc, inner->sp, inner->fp};
 }
 
-/* Sets the gates to the way of this walk; its key. */
+/*
+ * Adds the words of a group that is being made to the key, as the walk has loaded them: `*link` is
+ * the one behind the next. False: its places, `near` and `far`, are not those of the walk. Whoever
+ * else has written there must not get a gate for them.
+ */
+static inline bool key_add_links(uint64_t *key, const struct trace *trace, uint64_t near,
+	uint64_t far, uint64_t words, uint64_t *link, uint64_t end)
+{
+	uint64_t first = 0;
+	for (unsigned i = 0; i < MEMO_GROUP; i++) {
+		uint64_t at = (i < 4 ? near : far) >> i % 4 * 16 & 0xffff, word = first;
+		if (*link > end && words + (uint64_t)(int64_t)trace->link_at[*link - 1] == at)
+			word = trace->link_word[--*link];
+		else if (i == 0 || at != (near & 0xffff))
+			return false;
+		if (i == 0)
+			first = word;
+		*key += word * memo_factor[i];
+	}
+	return true;
+}
+
+/* Sets the gates to the way of this walk; its key. 0: it is not what was made. */
 static HT_NOINLINE uint64_t layout_close(struct abi_slot *slot, uint64_t groups, uint64_t outer,
 	uint64_t count, struct trace_span span)
 {
 	struct memo_layout *layout = &((struct memo *)slot->memo)->made;
 	const struct trace *trace = (const struct trace *)slot->walk;
 	struct walk_start start = start_of(trace, count);
-	uint64_t key = key_begin(layout, trace, outer, &start), beside = words_beside(span);
+	uint64_t link = kept_links(trace, count), end = kept_links(trace, outer);
+	uint64_t key = key_begin(layout, trace, outer, &start);
 	for (uint64_t i = 0; i < groups; i++) {
 		struct memo_group *group = &layout->group[i];
+		uint64_t near = load_relaxed(&group->places[0]);
+		uint64_t far = load_relaxed(&group->places[1]);
 		if (i > 0)
 			key = mixed(key);
 		if (group->gate)
-			group->gate = gate_of(key, group->places[0], group->places[1]);
-		if (!key_add(&key, group, span, beside))
+			group->gate = gate_of(key, near, far);
+		if (!key_add_links(&key, trace, near, far, span.words, &link, end))
 			return 0;
 	}
-	return key;
+	return link == end ? key : 0;
 }
 
 /* A handler that jumps out of here leaves no layout, or a stack that is none. */
@@ -371,6 +396,8 @@ void memo_note(struct abi_slot *slot, uint64_t held, uint64_t count, struct trac
 		return;
 	memo->made.begin = begin;
 	uint64_t key = layout_close(slot, groups, held, count, span);
+	if (key == 0)
+		return;
 	uint64_t fork = load_relaxed(&memo->made.group[0].at[forks]);
 	if (forks < MEMO_FORKS && layout_differs(layout, &memo->made, groups) &&
 		fork < words_beside(span)) {

@@ -5,6 +5,7 @@
  */
 #include "agent/memo.h"
 
+#include <pthread.h>
 #include <sys/mman.h>
 
 #include "agent/intern.h"
@@ -395,8 +396,52 @@ START_TEST(words_in_an_array_are_not_read)
 }
 END_TEST
 
+struct scribbler {
+	uint16_t place;
+	bool stops;
+};
+
+static void *scribble(void *arg)
+{
+	struct scribbler *scribbler = arg;
+	volatile uint16_t *words = (volatile uint16_t *)world_slots[0].memo;
+	while (!__atomic_load_n(&scribbler->stops, __ATOMIC_RELAXED))
+		for (unsigned i = 0; i < ABI_MEMO_BYTES / sizeof(*words); i++)
+			words[i] = scribbler->place;
+	return NULL;
+}
+
+/* A child that was forked in the middle of a hook writes there while its parent goes on: also then
+ * no array is read that a frame holds. */
+START_TEST(what_another_writes_meanwhile_is_no_place)
+{
+	const uint32_t by_one[] = {ARRAY, SHORT}, other[] = {OTHER};
+	struct scribbler scribbler = {0};
+	pthread_t thread;
+	make(1);
+	set_all_words(4);
+	while (sim_depth < BASE_DEPTH)
+		sim_call(OTHER);
+	set_words(ARRAY, ARRAY, 1200);
+	uint64_t page = ht_align_down(sim_sp - 601 * 8, HT_PAGE_BYTES);
+	go_by(by_one, 2);
+	scribbler.place = (uint16_t)((page - start.sp) / 8 + 1);
+	ck_assert_int_eq(pthread_create(&thread, NULL, scribble, &scribbler), 0);
+	for (unsigned i = 0; i < 60000; i++) {
+		go_by(other, 1);
+		traced();
+		go_by(by_one, 2);
+		ck_assert_int_eq(mprotect((void *)page, HT_PAGE_BYTES, PROT_NONE), 0);
+		traced();
+		ck_assert_int_eq(mprotect((void *)page, HT_PAGE_BYTES, PROT_READ | PROT_WRITE), 0);
+	}
+	__atomic_store_n(&scribbler.stops, true, __ATOMIC_RELAXED);
+	ck_assert_int_eq(pthread_join(thread, NULL), 0);
+}
+END_TEST
+
 HT_SUITE("agent/memo", what_is_known_of_other_places_is_not_read, words_in_an_array_are_not_read,
 	ways_in_turn, ways_with_other_words, a_stack_of_late_is_not_walked_again,
 	ways_of_many_frames, ways_through_several_pages, the_same_stack_again_becomes_the_kept_one,
 	outer_frames_in_turn, nothing_is_known_of_other_tables, garbage_in_the_memo,
-	a_forked_child_keeps_nothing)
+	a_forked_child_keeps_nothing, what_another_writes_meanwhile_is_no_place)
