@@ -10,6 +10,7 @@
 #define PLACES_MAX    4096u
 #define CHUNK_BYTES   65536u	   /* of the variables, in one read */
 #define MAP_MAX	      (1ull << 40) /* what is mapped in one piece is no larger, unless it is others' */
+#define FITS_EACH     256u	   /* comparisons with a place are one look */
 #define STRANGERS     4u	   /* words of the root whose addresses were given back */
 
 /* What words of the root may be in use: those of addresses at which something is mapped. */
@@ -35,6 +36,7 @@ struct search {
 	uint8_t data[CHUNK_BYTES];
 	struct emap found;
 	size_t count;
+	uint64_t fits;	       /* comparisons */
 	struct emap_walk walk; /* of what is tried */
 };
 
@@ -83,12 +85,15 @@ static bool fits(const struct search *search, const struct emap_shape *shape,
 }
 
 /* Programs have arrays of pointers, and each would have to be looked behind. */
-static bool is_likely(const struct search *search, size_t shape, raddr_t at)
+static bool is_likely(struct search *search, size_t shape, raddr_t at)
 {
 	const struct places *places = &search->place[shape];
-	for (size_t i = 0; i < places->count; i++)
+	for (size_t i = 0; i < places->count; i++) {
+		if (++search->fits % FITS_EACH == 0 && !view_spend(search->view, VIEW_LOOK_COST))
+			return false;
 		if (fits(search, &emap_shapes[shape], places, at, places->index[i]))
 			return true;
+	}
 	return places->count == PLACES_MAX;
 }
 
@@ -136,7 +141,7 @@ static struct ht_err *search_page(
 		words->word[words->count] = word;
 		words->index[words->count++] = (uint16_t)i;
 	}
-	for (size_t i = 0; i < words->count && !err; i++) {
+	for (size_t i = 0; i < words->count && !err && !search->view->spent; i++) {
 		raddr_t word = words->word[i];
 		if (word < search->lo || word >= search->hi)
 			err = search_word(search, addr + words->index[i] * sizeof(raddr_t), word);
@@ -180,7 +185,7 @@ struct ht_err *emap_find(
 	for (raddr_t at = lo; !err && view_touched(view, &at, hi, &end);) {
 		size_t bytes = end - at < CHUNK_BYTES ? end - at : CHUNK_BYTES;
 		size_t got = view_read_data(view, at, search->data, bytes);
-		for (size_t i = 0; i < got && !err; i += HT_PAGE_BYTES)
+		for (size_t i = 0; i < got && !err && !view->spent; i += HT_PAGE_BYTES)
 			err = search_page(search, at + i, search->data + i,
 				got - i < HT_PAGE_BYTES ? got - i : HT_PAGE_BYTES);
 		at += bytes;

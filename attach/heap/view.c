@@ -89,7 +89,7 @@ static bool is_present(struct view *view, raddr_t addr, size_t bytes)
 	return true;
 }
 
-static bool spend(struct view *view, uint64_t cost)
+bool view_spend(struct view *view, uint64_t cost)
 {
 	view->spent |= view->left < cost;
 	if (view->spent || view->err)
@@ -101,7 +101,7 @@ static bool spend(struct view *view, uint64_t cost)
 size_t view_read_data(struct view *view, raddr_t addr, void *ret, size_t bytes)
 {
 	size_t got = 0;
-	if (spend(view, VIEW_READ_COST) && is_present(view, addr, bytes))
+	if (view_spend(view, VIEW_READ_COST) && is_present(view, addr, bytes))
 		view->err = memory_read_some(view->proc, addr, ret, bytes, &got);
 	return view->err ? 0 : got;
 }
@@ -125,7 +125,7 @@ static const struct view_page *page_read(struct view *view, raddr_t addr)
 
 bool view_read(struct view *view, raddr_t addr, void *ret, size_t bytes)
 {
-	if (addr > INT64_MAX - bytes || !spend(view, VIEW_LOOK_COST))
+	if (addr > INT64_MAX - bytes || !view_spend(view, VIEW_LOOK_COST))
 		return false;
 	for (size_t done = 0, now; done < bytes; done += now) {
 		raddr_t at = ht_align_down(addr + done, HT_PAGE_BYTES);
@@ -152,7 +152,7 @@ static uint64_t touched_entry(struct view *view, raddr_t addr)
 	struct view_touched *touched = &view->touched;
 	if (touched->round != view->round || !is_listed(touched, addr)) {
 		touched->count = 0;
-		if (spend(view, VIEW_READ_COST))
+		if (view_spend(view, VIEW_READ_COST))
 			view->err = pagemap_read(view->proc, touched->fd, addr, touched->entry,
 				VIEW_ENTRIES, &touched->count);
 		touched->addr = addr;

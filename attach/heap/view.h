@@ -57,6 +57,8 @@ struct ht_err *view_deinit(struct view *view);
 
 /* Is `addr` in anonymous, private memory that the program can write to? */
 bool view_holds(const struct view *view, raddr_t addr);
+/* Takes a cost off the budget; false: there is no more of it, or of the process. */
+bool view_spend(struct view *view, uint64_t cost);
 /* From here on view_read reads anew. */
 void view_forget(struct view *view);
 /* All of `bytes` from such memory, or false: not there, not readable, or spent. As it was at some

@@ -434,6 +434,25 @@ START_TEST(arrays_of_pointers_do_not_hide_it)
 }
 END_TEST
 
+/* Each pointer would be compared with each of some thousand places, for more than 40 s. */
+START_TEST(pointers_of_a_scattered_program_do_not_keep_us)
+{
+	const size_t bytes = 32 * MIB, places = 3900, step = 8ull << 30;
+	setup();
+	raddr_t *more = map(bytes);
+	for (size_t i = 0; i < bytes / sizeof(*more); i++)
+		more[i] = at(pool) + i % 100000 * 64;
+	uint8_t *base = mmap(
+		NULL, places * step, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	ck_assert_ptr_ne(base, MAP_FAILED);
+	for (size_t i = 0; i < places; i++)
+		ck_assert_int_eq(mprotect(base + i * step, PAGE, PROT_READ | PROT_WRITE), 0);
+	module.segment[0].vaddr = at(more);
+	module.segment[0].memsz = bytes;
+	check_unknown();
+}
+END_TEST
+
 START_TEST(a_tree_without_end_ends)
 {
 	for (unsigned i = 0; i < EMAP_SHAPES; i++) {
@@ -510,4 +529,5 @@ HT_SUITE("attach/jemalloc", every_extent_counts_to_the_byte, large_blocks_of_any
 	what_is_cached_is_not_held, caches_that_are_not_found_are_allowed_for,
 	an_extent_that_contradicts_itself_is_allowed_for, more_than_a_few_are_no_map,
 	nothing_to_read_is_unknown, two_maps_are_none, arrays_of_pointers_do_not_hide_it,
-	a_tree_without_end_ends, scribbled_over_it_ends)
+	pointers_of_a_scattered_program_do_not_keep_us, a_tree_without_end_ends,
+	scribbled_over_it_ends)
