@@ -227,11 +227,14 @@ static void ignore_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* The daemon's terminal and pipes must not be kept open by us beyond its end: who waits for theirs
- * would hang. */
+/*
+ * The daemon's terminal and pipes must not be kept open by us beyond its end: who waits for theirs
+ * would hang. What kills the daemon's process group must not hit us beside it. A session of our own
+ * would do that too, but is a group of the scheduler (autogroup) that may get no turn for seconds.
+ */
 static void leave_terminal(struct watch *watch)
 {
-	setsid();
+	setpgid(0, 0);
 	watch->terminal = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	for (int fd = 0; null >= 0 && fd < 3; fd++)
@@ -388,9 +391,9 @@ static void guardian_main(
 {
 	struct watch watch = {.memfd = -1, .fd = fd, .daemon_pid = daemon_pid};
 
-	leave_terminal(&watch);
-	ignore_signals();
 	prctl(PR_SET_NAME, "heaptap-guard");
+	ignore_signals();
+	leave_terminal(&watch);
 	/* When it died before we ran, what it told us is still to be heard. */
 	if (know_daemon(&watch, daemon_pid))
 		stand_by(&watch);

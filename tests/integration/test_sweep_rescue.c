@@ -322,7 +322,7 @@ static void cleanup_sweep(enum sweep_action action, enum sweep_role role, long n
 		(struct sweep_plan){.action = action,
 			.role = role,
 			.value = EPERM,
-			.from = SYS_setsid,
+			.from_guardian = true,
 			.number = number},
 		number ? POINTS_ALL : POINTS_FAILING, cleanup_hit_at);
 }

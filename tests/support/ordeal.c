@@ -81,6 +81,7 @@ uint64_t ordeal_undisturbed(struct ordeal *o, const struct sweep_plan *like)
 	struct sweep sweep;
 	struct sweep_plan plan = {.action = SWEEP_COUNT,
 		.from = like->from,
+		.from_guardian = like->from_guardian,
 		.request = like->request,
 		.number = like->number};
 	uint64_t met = signals_met(o);

@@ -61,13 +61,13 @@ static const char *const call_names[] = {CALL(read), CALL(write), CALL(close), C
 	CALL(vfork), CALL(execve), CALL(exit), CALL(wait4), CALL(kill), CALL(uname), CALL(fcntl),
 	CALL(flock), CALL(fsync), CALL(fdatasync), CALL(ftruncate), CALL(getcwd), CALL(rename),
 	CALL(unlink), CALL(readlink), CALL(umask), CALL(getuid), CALL(geteuid), CALL(getgid),
-	CALL(getppid), CALL(setsid), CALL(ptrace), CALL(prctl), CALL(arch_prctl), CALL(setpriority),
-	CALL(gettid), CALL(futex), CALL(sched_setaffinity), CALL(getdents64), CALL(set_tid_address),
-	CALL(clock_gettime), CALL(clock_nanosleep), CALL(exit_group), CALL(openat),
-	CALL(newfstatat), CALL(unlinkat), CALL(readlinkat), CALL(set_robust_list), CALL(fallocate),
-	CALL(signalfd4), CALL(pipe2), CALL(prlimit64), CALL(process_vm_readv), CALL(getrandom),
-	CALL(memfd_create), CALL(statx), CALL(rseq), CALL(clone3), CALL(pidfd_send_signal),
-	CALL(pidfd_open), CALL(close_range), CALL(pidfd_getfd)};
+	CALL(getppid), CALL(setpgid), CALL(ptrace), CALL(prctl), CALL(arch_prctl),
+	CALL(setpriority), CALL(gettid), CALL(futex), CALL(sched_setaffinity), CALL(getdents64),
+	CALL(set_tid_address), CALL(clock_gettime), CALL(clock_nanosleep), CALL(exit_group),
+	CALL(openat), CALL(newfstatat), CALL(unlinkat), CALL(readlinkat), CALL(set_robust_list),
+	CALL(fallocate), CALL(signalfd4), CALL(pipe2), CALL(prlimit64), CALL(process_vm_readv),
+	CALL(getrandom), CALL(memfd_create), CALL(statx), CALL(rseq), CALL(clone3),
+	CALL(pidfd_send_signal), CALL(pidfd_open), CALL(close_range), CALL(pidfd_getfd)};
 
 static const char *call_name(long number)
 {
@@ -174,6 +174,13 @@ static bool goes_on(const struct sweep *sweep)
 	       (action == SWEEP_SIGNAL || (action == SWEEP_FAIL_ON && !sweep->main_has_ended));
 }
 
+static bool begins(const struct sweep_plan *plan, const struct sweep_process *process)
+{
+	if (plan->from_guardian)
+		return process->role == SWEEP_GUARDIAN;
+	return !plan->orphans && (plan->from == 0 || process->number == plan->from);
+}
+
 static void at_entry(struct sweep *sweep, struct sweep_process *process,
 	const struct __ptrace_syscall_info *info)
 {
@@ -181,9 +188,9 @@ static void at_entry(struct sweep *sweep, struct sweep_process *process,
 	long number = (long)info->entry.nr, first_arg = (long)info->entry.args[0];
 
 	process->number = number;
-	if (number == SYS_setsid && process->role == SWEEP_WORKER)
+	if (number == SYS_prctl && first_arg == PR_SET_NAME)
 		process->role = SWEEP_GUARDIAN;
-	sweep->begun |= !plan->orphans && (plan->from == 0 || number == plan->from);
+	sweep->begun |= begins(plan, process);
 	if (!sweep->begun ||
 		(plan->request && (number != SYS_ptrace || first_arg != plan->request)) ||
 		(plan->number && number != plan->number))

@@ -17,7 +17,7 @@
 enum sweep_role {
 	SWEEP_ANY,
 	SWEEP_MAIN,
-	SWEEP_WORKER, /* a child of main or guardian; the guardian before its setsid */
+	SWEEP_WORKER, /* a child of main or guardian; the guardian before it has its name */
 	SWEEP_GUARDIAN,
 	SWEEP_ROLES
 };
@@ -41,6 +41,7 @@ struct sweep_plan {
 	uint64_t at;	       /* the first call is 1 */
 	struct places *places; /* not `at`, but the first call that is due there; or NULL */
 	long from;	       /* which is the first of this number; 0: after the exec */
+	bool from_guardian;    /* which is the first after the guardian has its name */
 	bool orphans;	       /* which is the first after main's end */
 	int value;
 	long request;			/* only calls of ptrace for this count; 0: all calls */

@@ -224,6 +224,16 @@ static struct guardian start_guardian(void)
 	return guardian;
 }
 
+/* What kills the daemon's group must not hit it; a session of its own may get no turn. */
+START_TEST(it_has_a_process_group_and_no_session_of_its_own)
+{
+	struct guardian guardian = start_guardian();
+	run_until(getpgid(guardian.pid) == guardian.pid, PATIENCE_MS);
+	ck_assert_int_eq(getsid(guardian.pid), getsid(0));
+	ck_assert(guardian_dismiss(&guardian, PATIENCE_MS * UINT64_C(1000000)));
+}
+END_TEST
+
 START_TEST(a_guardian_that_is_dismissed_ends)
 {
 	struct guardian guardian = start_guardian();
@@ -316,6 +326,6 @@ END_TEST
 
 HT_SUITE("attach/guardian", a_daemon_that_hangs_is_ended, a_call_that_fails_is_not_the_daemons_end,
 	workers_are_outlived, what_did_not_arrive_whole_is_an_error,
-	a_guardian_that_is_dismissed_ends, a_guardian_that_does_not_end_is_killed,
-	a_guardian_that_is_not_told_is_killed, who_takes_out_what_stays,
-	a_machine_that_stood_still_is_no_reason_to_kill_it)
+	it_has_a_process_group_and_no_session_of_its_own, a_guardian_that_is_dismissed_ends,
+	a_guardian_that_does_not_end_is_killed, a_guardian_that_is_not_told_is_killed,
+	who_takes_out_what_stays, a_machine_that_stood_still_is_no_reason_to_kill_it)
