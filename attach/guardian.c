@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "attach/children.h"
+#include "attach/daemon/runstate.h"
 #include "attach/survey.h"
 #include "attach/target/clock.h"
 #include "attach/target/priority.h"
@@ -244,20 +245,11 @@ static void leave_terminal(struct watch *watch)
 /* --- the daemon hangs
  * ----------------------------------------------------------------------------------- */
 
-static char daemon_state(const struct watch *watch)
-{
-	char text[512];
-	ssize_t length = pread(watch->daemon_stat, text, sizeof(text) - 1, 0);
-	text[length > 0 ? length : 0] = '\0';
-	const char *name_end = strrchr(text, ')');
-	return name_end && name_end[1] == ' ' ? name_end[2] : '?';
-}
-
 /* A daemon that somebody stopped, or that gets no processor, is left in peace. */
 static bool is_hanging(struct watch *watch)
 {
 	uint64_t pulse = watch->pulse ? __atomic_load_n(watch->pulse, __ATOMIC_ACQUIRE) : 0;
-	char state = daemon_state(watch);
+	char state = runstate_read(watch->daemon_stat);
 	bool same = pulse % 2 && pulse == watch->pulse_seen && (state == 'S' || state == 'D');
 	watch->pulse_seen = pulse;
 	watch->looks = same ? watch->looks + 1 : 0;

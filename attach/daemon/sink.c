@@ -13,10 +13,12 @@
 #include <unistd.h>
 
 #include "attach/daemon/now.h"
+#include "attach/daemon/runstate.h"
 
 #define NS_PER_S	    1000000000ull
 #define PATIENCE_DEFAULT_NS (5 * NS_PER_S)
 #define CANCEL_PATIENCE_NS  NS_PER_S
+#define STANDSTILL_NS	    (NS_PER_S / 4)
 #define DEATH_PATIENCE_NS   NS_PER_S
 #define PUSH_BYTES	    (64u << 10) /* so much is not kept for the next tick */
 
@@ -194,12 +196,46 @@ static bool is_cancelled(const struct sink *sink)
 	return sink->is_cancelled && sink->is_cancelled(sink->context);
 }
 
+/* --- waiting for the scribe --- */
+
+/* For how long it has not moved, as far as that is its output's fault. */
+struct wait {
+	uint64_t since_ns, looked_ns;
+};
+
+static bool is_without_processor(const struct sink *sink)
+{
+	char path[32];
+	snprintf(path, sizeof(path), "/proc/%d/stat", sink->scribe);
+	int stat = open(path, O_RDONLY | O_CLOEXEC);
+	bool is = stat >= 0 && runstate_read(stat) == 'R';
+	if (stat >= 0)
+		close(stat);
+	return is;
+}
+
+/* Who had no turn himself does not know whether it had one. */
+static bool is_late(
+	const struct sink *sink, struct wait *wait, bool has_moved, uint64_t patience_ns)
+{
+	uint64_t now_ns = now_mono_ns();
+	if (!wait->since_ns || has_moved || now_ns - wait->looked_ns > STANDSTILL_NS)
+		wait->since_ns = now_ns;
+	wait->looked_ns = now_ns;
+	if (now_ns - wait->since_ns <= patience_ns)
+		return false;
+	if (is_without_processor(sink))
+		wait->since_ns = now_ns;
+	return wait->since_ns != now_ns;
+}
+
 /* Until the last order is carried out, or nothing moves any more; with `hurry` no longer than a
  * second after it was cancelled, for what takes a little at a time moves for hours. */
 static void await_answer(struct sink *sink, bool hurry)
 {
 	const struct scribe_page *page = sink->page;
-	uint64_t seen = 0, since_ns = 0, cancelled_ns = 0;
+	struct wait wait = {0};
+	uint64_t seen = 0, cancelled_ns = 0;
 	while (!is_closed(sink) && !is_answered(sink)) {
 		struct pollfd pipe = {.fd = sink->fd};
 		push(sink);
@@ -210,12 +246,11 @@ static void await_answer(struct sink *sink, bool hurry)
 			give_up_dead(sink);
 		uint64_t now = now_mono_ns(), patience_ns = look_u64(&page->patience_ns);
 		uint64_t progress = look_u64(&page->progress);
-		if (!since_ns || progress != seen)
-			since_ns = now;
+		bool has_moved = progress != seen;
 		seen = progress;
 		if (hurry && !cancelled_ns && is_cancelled(sink))
 			cancelled_ns = now;
-		if (!is_closed(sink) && now - since_ns > patience_ns)
+		if (!is_closed(sink) && is_late(sink, &wait, has_moved, patience_ns))
 			give_up_late(sink, patience_ns);
 		if (!is_closed(sink) && cancelled_ns && now - cancelled_ns > CANCEL_PATIENCE_NS)
 			give_up(sink, "interrupted before it had taken everything");
@@ -224,32 +259,33 @@ static void await_answer(struct sink *sink, bool hurry)
 
 /* --- beginning and end --- */
 
-static struct ht_err *judge_opening(const struct sink *sink, uint64_t spent_ns)
+static struct ht_err *judge_opening(const struct sink *sink, struct wait *wait)
 {
-	if (spent_ns > PATIENCE_DEFAULT_NS)
-		return ht_err_new(HT_ERR_USAGE,
-			"cannot open %s: its file system did not answer for %llu s; name another "
-			"place with -o",
-			sink->path, PATIENCE_DEFAULT_NS / NS_PER_S);
-	if (spent_ns > CANCEL_PATIENCE_NS && is_cancelled(sink))
+	bool cancelled = is_cancelled(sink);
+	if (!is_late(sink, wait, false, cancelled ? CANCEL_PATIENCE_NS : PATIENCE_DEFAULT_NS))
+		return NULL;
+	if (cancelled)
 		return ht_err_new(HT_ERR_REFUSED,
 			"interrupted while the file system of %s did not answer; nothing was "
 			"touched",
 			sink->path);
-	return NULL;
+	return ht_err_new(HT_ERR_USAGE,
+		"cannot open %s: its file system did not answer for %llu s; name another "
+		"place with -o",
+		sink->path, PATIENCE_DEFAULT_NS / NS_PER_S);
 }
 
 static struct ht_err *await_opened(struct sink *sink)
 {
 	const struct scribe_page *page = sink->page;
-	uint64_t start_ns = now_mono_ns();
+	struct wait wait = {0};
 	while (!is_answered(sink)) {
 		struct pollfd pipe = {.fd = sink->fd};
 		poll(&pipe, 1, 1);
 		if (pipe.revents & POLLERR && !is_answered(sink))
 			return ht_err_new(HT_ERR_INTERNAL,
 				"%s: the process that writes it was ended", sink->path);
-		struct ht_err *err = judge_opening(sink, now_mono_ns() - start_ns);
+		struct ht_err *err = judge_opening(sink, &wait);
 		if (err && !is_answered(sink))
 			return err;
 		ht_err_free(err);

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tests/support/ctlgroup.h"
 #include "tests/support/hookedcode.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/procsnap.h"
@@ -345,64 +346,25 @@ END_TEST
 /* --- memory control groups ----------------------------------------------------------------------
  */
 
-struct group {
-	char path[128];
-	const char *limit; /* the file that sets it */
-};
-
-static bool write_text(const char *directory, const char *name, const char *text)
+static bool group_make(struct ctlgroup *group, const char *limit)
 {
-	char path[256];
-	snprintf(path, sizeof(path), "%s/%s", directory, name);
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	bool written = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-	if (fd >= 0)
-		close(fd);
-	return written;
-}
-
-static bool group_make(struct group *group, const char *limit)
-{
-	static const struct {
-		const char *root, *limit;
-	} versions[] = {{"/sys/fs/cgroup/memory", "memory.limit_in_bytes"},
-		{"/sys/fs/cgroup", "memory.max"}};
-	for (size_t i = 0; i < HT_ARRAY_SIZE(versions); i++) {
-		snprintf(group->path, sizeof(group->path), "%s/heaptap-test-%d", versions[i].root,
-			getpid());
-		if (mkdir(group->path, 0755) != 0)
-			continue;
-		if (write_text(group->path, versions[i].limit, limit))
-			return true;
-		rmdir(group->path);
-	}
-	fprintf(stderr, "skipped: memory_group: no memory control group can be made here\n");
-	return false;
-}
-
-static void group_remove(const struct group *group)
-{
-	run_until(rmdir(group->path) == 0, ANSWER_MS);
-}
-
-static void move_into(const struct group *group, pid_t pid)
-{
-	char text[16];
-	snprintf(text, sizeof(text), "%d", pid);
-	ck_assert(write_text(group->path, "cgroup.procs", text));
+	const struct ctlgroup_kind kinds[] = {
+		{"/sys/fs/cgroup/memory", "memory.limit_in_bytes", limit},
+		{"/sys/fs/cgroup", "memory.max", limit}};
+	return ctlgroup_make(group, kinds, HT_ARRAY_SIZE(kinds));
 }
 
 START_TEST(memory_group)
 {
 	struct confined c;
-	struct group group;
+	struct ctlgroup group;
 	if (!group_make(&group, "31457280"))
 		return;
 	confined_start(&c, "");
-	move_into(&group, c.pid);
+	ctlgroup_move(&group, c.pid);
 	refuse(&c, REFUSED, "control group", "raise that limit");
 	victim_stop(&c.victim);
-	group_remove(&group);
+	ctlgroup_remove(&group);
 }
 END_TEST
 
@@ -410,14 +372,14 @@ END_TEST
 START_TEST(narrow_memory_group)
 {
 	struct confined c;
-	struct group group;
+	struct ctlgroup group;
 	if (!group_make(&group, "41943040"))
 		return;
 	confined_start(&c, "");
-	move_into(&group, c.pid);
+	ctlgroup_move(&group, c.pid);
 	capture(&c, "");
 	victim_stop(&c.victim);
-	group_remove(&group);
+	ctlgroup_remove(&group);
 }
 END_TEST
 

@@ -18,6 +18,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "tests/support/ctlgroup.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/ordeal.h"
 #include "tests/support/tap.h"
@@ -205,67 +206,35 @@ static void check_detach(const struct shortage *shortage, bool recovers)
 	run_deinit(&tap.run);
 }
 
-/* A control group of version 1 or 2. */
-static char group[128];
-
-static bool write_text(const char *name, const char *text)
-{
-	char path[256];
-	snprintf(path, sizeof(path), "%s/%s", group, name);
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	bool written = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-	if (fd >= 0)
-		close(fd);
-	return written;
-}
+static const struct ctlgroup_kind pids_kinds[] = {
+	{"/sys/fs/cgroup/pids", "pids.max", "max"}, {"/sys/fs/cgroup", "pids.max", "max"}};
+static struct ctlgroup group;
 
 static bool group_make(void)
 {
-	static const char *const roots[] = {"/sys/fs/cgroup/pids", "/sys/fs/cgroup"};
-	for (size_t i = 0; i < HT_ARRAY_SIZE(roots); i++) {
-		snprintf(group, sizeof(group), "%s/heaptap-test-%d", roots[i], getpid());
-		if (mkdir(group, 0755) != 0)
-			continue;
-		if (write_text("pids.max", "max"))
-			return true;
-		rmdir(group);
-	}
-	printf("skipped: lasting: no control group of processes can be made here\n");
-	return false;
-}
-
-static void group_remove(void)
-{
-	run_until(rmdir(group) == 0, DONE_MS);
+	return ctlgroup_make(&group, pids_kinds, HT_ARRAY_SIZE(pids_kinds));
 }
 
 static void enter_group(void *context)
 {
 	char text[16];
 	snprintf(text, sizeof(text), "%u", *(const unsigned *)context);
-	if (!write_text("pids.max", text) || !write_text("cgroup.procs", "0"))
+	if (!ctlgroup_set(&group, "pids.max", text) || !ctlgroup_set(&group, "cgroup.procs", "0"))
 		_exit(126);
-}
-
-static void move(pid_t pid)
-{
-	char text[16];
-	snprintf(text, sizeof(text), "%d", pid);
-	ck_assert(write_text("cgroup.procs", text));
 }
 
 static void fill_group(const struct tap *tap)
 {
-	ck_assert(write_text("pids.max", "1"));
-	move(tap_guardian(tap));
-	move(tap->run.pid);
+	ck_assert(ctlgroup_set(&group, "pids.max", "1"));
+	ctlgroup_move(&group, tap_guardian(tap));
+	ctlgroup_move(&group, tap->run.pid);
 }
 
 static void widen_group(const struct tap *tap, pid_t guardian)
 {
 	(void)tap;
 	(void)guardian;
-	ck_assert(write_text("pids.max", "max"));
+	ck_assert(ctlgroup_set(&group, "pids.max", "max"));
 }
 
 static const struct shortage full_group = {enter_group, fill_group, widen_group};
@@ -277,7 +246,7 @@ START_TEST(group_is_full)
 	/* No guardian; no process that writes the trace; none that stops a thread. */
 	for (unsigned room = 1; room <= 3; room++)
 		check_refused(&full_group, room);
-	group_remove();
+	ctlgroup_remove(&group);
 }
 END_TEST
 
@@ -287,7 +256,7 @@ START_TEST(group_is_full_at_detach)
 		return;
 	check_detach(&full_group, false);
 	check_detach(&full_group, true);
-	group_remove();
+	ctlgroup_remove(&group);
 }
 END_TEST
 

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "tests/support/child.h"
+#include "tests/support/ctlgroup.h"
 #include "tests/support/gotwords.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/procsnap.h"
@@ -390,61 +391,41 @@ END_TEST
 /* --- a frozen control group
  * ---------------------------------------------------------------------- */
 
-static bool write_text(const char *path, const char *text)
-{
-	int fd = open(path, O_WRONLY | O_CLOEXEC);
-	ssize_t done = fd < 0 ? -1 : write(fd, text, strlen(text));
-	if (fd >= 0)
-		close(fd);
-	return done == (ssize_t)strlen(text);
-}
-
 struct freezer {
-	const char *root, *file, *freeze, *thaw, *events; /* `events`: says "frozen 1" in the end */
+	const char *freeze, *thaw, *events; /* `events`: says "frozen 1" in the end */
 };
 
-static const struct freezer legacy = {
-	"/sys/fs/cgroup/freezer", "freezer.state", "FROZEN", "THAWED", NULL};
-static const struct freezer unified[] = {
-	{"/sys/fs/cgroup/unified", "cgroup.freeze", "1", "0", "cgroup.events"},
-	{"/sys/fs/cgroup", "cgroup.freeze", "1", "0", "cgroup.events"}};
+static const struct freezer legacy = {"FROZEN", "THAWED", NULL};
+static const struct freezer unified = {"1", "0", "cgroup.events"};
+static const struct ctlgroup_kind legacy_kinds[] = {
+	{"/sys/fs/cgroup/freezer", "freezer.state", "THAWED"}};
+static const struct ctlgroup_kind unified_kinds[] = {
+	{"/sys/fs/cgroup/unified", "cgroup.freeze", "0"}, {"/sys/fs/cgroup", "cgroup.freeze", "0"}};
 
 static const struct freezer *freezer;
-static char group[128];
+static const char *freezer_file;
+static struct ctlgroup group;
 
-static char *group_file(const char *name)
+static bool make_group(
+	const struct freezer *choice, const struct ctlgroup_kind kinds[], size_t count)
 {
-	static char path[256];
-	snprintf(path, sizeof(path), "%s/%s", group, name);
-	return path;
-}
-
-/* A group of our own in one of these hierarchies. */
-static bool make_group(const struct freezer *choice, size_t count)
-{
-	for (size_t i = 0; i < count; i++) {
-		freezer = &choice[i];
-		snprintf(group, sizeof(group), "%s/heaptap-states-%d", freezer->root, getpid());
-		if (mkdir(group, 0755) < 0)
-			continue;
-		if (write_text(group_file(freezer->file), freezer->thaw))
-			return true;
-		rmdir(group);
-	}
-	printf("skipped: states: no group with %s can be made here\n", choice->file);
-	return false;
+	freezer = choice;
+	freezer_file = kinds->file;
+	return ctlgroup_make(&group, kinds, count);
 }
 
 /* Whatever comes of a test: what is frozen cannot even be killed. */
 static void thaw(void)
 {
-	write_text(group_file(freezer->file), freezer->thaw);
+	ctlgroup_set(&group, freezer_file, freezer->thaw);
 }
 
 static bool is_frozen(void)
 {
-	char text[256] = "";
-	FILE *events = fopen(group_file(freezer->events ? freezer->events : freezer->file), "re");
+	char text[256] = "", path[256];
+	snprintf(path, sizeof(path), "%s/%s", group.path,
+		freezer->events ? freezer->events : freezer_file);
+	FILE *events = fopen(path, "re");
 	size_t got = events ? fread(text, 1, sizeof(text) - 1, events) : 0;
 	text[got] = '\0';
 	if (events)
@@ -454,16 +435,14 @@ static bool is_frozen(void)
 
 static void start_in_group(struct victim *victim)
 {
-	char pid[16];
 	start(victim, "actor", NULL, NULL);
-	snprintf(pid, sizeof(pid), "%d", victim->pid);
-	ck_assert(write_text(group_file("cgroup.procs"), pid));
+	ctlgroup_move(&group, victim->pid);
 }
 
 static void freeze(void)
 {
 	atexit(thaw);
-	ck_assert(write_text(group_file(freezer->file), freezer->freeze));
+	ck_assert(ctlgroup_set(&group, freezer_file, freezer->freeze));
 	run_until(is_frozen(), ANSWER_MS);
 }
 
@@ -473,11 +452,6 @@ static void end_frozen(struct victim *victim)
 	(void)victim;
 	ck_assert(is_frozen());
 	thaw();
-}
-
-static void remove_group(void)
-{
-	run_until(rmdir(group) == 0, ANSWER_MS);
 }
 
 static void frozen_before(void)
@@ -494,7 +468,7 @@ static void frozen_before(void)
 	procsnap_verify(before, victim.pid);
 	cycle(&victim, PROCSNAP_MASKS_CHANGE);
 	victim_stop(&victim);
-	remove_group();
+	ctlgroup_remove(&group);
 }
 
 static void frozen_meanwhile(void)
@@ -507,33 +481,33 @@ static void frozen_meanwhile(void)
 	tap_wait_on(&tap, "/actor");
 	freeze();
 	detach_later(&victim, &tap, before, "is frozen", end_frozen);
-	remove_group();
+	ctlgroup_remove(&group);
 }
 
 START_TEST(frozen)
 {
-	if (make_group(&legacy, 1))
+	if (make_group(&legacy, legacy_kinds, HT_ARRAY_SIZE(legacy_kinds)))
 		frozen_before();
 }
 END_TEST
 
 START_TEST(frozen_unified)
 {
-	if (make_group(unified, HT_ARRAY_SIZE(unified)))
+	if (make_group(&unified, unified_kinds, HT_ARRAY_SIZE(unified_kinds)))
 		frozen_before();
 }
 END_TEST
 
 START_TEST(frozen_while_tapped)
 {
-	if (make_group(&legacy, 1))
+	if (make_group(&legacy, legacy_kinds, HT_ARRAY_SIZE(legacy_kinds)))
 		frozen_meanwhile();
 }
 END_TEST
 
 START_TEST(frozen_unified_while_tapped)
 {
-	if (make_group(unified, HT_ARRAY_SIZE(unified)))
+	if (make_group(&unified, unified_kinds, HT_ARRAY_SIZE(unified_kinds)))
 		frozen_meanwhile();
 }
 END_TEST

@@ -15,17 +15,21 @@
 
 #include "format/reader.h"
 #include "tests/support/child.h"
+#include "tests/support/ctlgroup.h"
 #include "tests/support/deny.h"
 #include "tests/support/files.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/run.h"
 #include "tests/support/tmpdir.h"
 
-#define NO_RESERVE     1u /* bytes: as good as none */
-#define PATIENCE_NS    200000000u
-#define BODY_BYTES     60000u
-#define EVENTS_IN_BODY 1000u
-#define WAIT_MS	       30000u
+#define NO_RESERVE	    1u /* bytes: as good as none */
+#define PATIENCE_NS	    200000000u
+#define STOPPED_PATIENCE_NS 2000000000u
+#define STOPPED_US	    2500000u
+#define WITHIN_US	    100000u
+#define BODY_BYTES	    60000u
+#define EVENTS_IN_BODY	    1000u
+#define WAIT_MS		    30000u
 
 static void put_events(struct sink *sink)
 {
@@ -310,6 +314,66 @@ static pid_t scribe_pid(void)
 	return pid;
 }
 
+/* A thousandth of a processor: it has used up what is its own for a second at once. */
+static const struct ctlgroup_kind cpu_kinds[] = {
+	{"/sys/fs/cgroup/cpu", "cpu.cfs_period_us", "1000000"},
+	{"/sys/fs/cgroup", "cpu.max", "1000 1000000"}};
+
+START_TEST(a_scribe_without_a_processor_is_waited_for)
+{
+	struct ctlgroup group;
+	char *path = tmpdir_path("trace");
+	if (!ctlgroup_make(&group, cpu_kinds, HT_ARRAY_SIZE(cpu_kinds)))
+		return;
+	ck_assert(group.kind == 1 || ctlgroup_set(&group, "cpu.cfs_quota_us", "1000"));
+	struct sink *sink = sink_at(path, PATIENCE_NS);
+	ctlgroup_move(&group, scribe_pid());
+	for (unsigned int i = 0; i < 20; i++)
+		put_events(sink);
+	sink_finish(sink, false);
+	ck_assert_msg(sink_state(sink) == STORE_OK, "%s", sink_problem(sink));
+	ck_assert_uint_eq(sink_dropped_events(sink), 0);
+	sink_destroy(sink);
+	ctlgroup_remove(&group);
+	free(path);
+}
+END_TEST
+
+static void finish_into(const void *arg)
+{
+	const int *pair = arg;
+	close(pair[0]);
+	dup2(pair[1], STDOUT_FILENO);
+	close(pair[1]);
+	struct sink *sink = sink_at("-", STOPPED_PATIENCE_NS);
+	close(STDOUT_FILENO);
+	put_until_full(sink);
+	child_ready(0);
+	sink_finish(sink, false);
+	_exit(sink_state(sink) != STORE_OK);
+}
+
+/* The time in which we are stopped says nothing about the output. */
+START_TEST(who_was_stopped_waits_again)
+{
+	int pair[2], status;
+	char page[4096];
+	ck_assert_int_eq(pipe2(pair, O_CLOEXEC), 0);
+	struct child child = child_fork(finish_into, pair);
+	close(pair[1]);
+	usleep(WITHIN_US);
+	kill(child.pid, SIGSTOP);
+	usleep(STOPPED_US);
+	kill(child.pid, SIGCONT);
+	usleep(WITHIN_US);
+	while (read(pair[0], page, sizeof(page)) > 0)
+		;
+	ck_assert_int_eq(waitpid(child.pid, &status, 0), child.pid);
+	ck_assert_int_eq(status, 0);
+	close(pair[0]);
+}
+END_TEST
+
 START_TEST(a_scribe_that_dies_loses_only_what_is_counted)
 {
 	enum trace_end end;
@@ -447,6 +511,7 @@ HT_SUITE("attach/daemon/sink", all_that_is_put_is_written, why_it_cannot_be_open
 	what_is_appended_stands_behind_the_rest, an_error_of_the_scribe_itself_is_said,
 	what_there_is_no_memory_for_is_counted, what_is_not_taken_waits_up_to_a_bound,
 	an_output_that_takes_nothing_is_given_up, a_slow_reader_is_waited_for_until_cancelled,
+	a_scribe_without_a_processor_is_waited_for, who_was_stopped_waits_again,
 	a_scribe_that_dies_loses_only_what_is_counted, the_scribe_holds_nothing_of_ours,
 	the_scribe_holds_nothing_on_an_old_kernel, the_scribe_holds_nothing_in_an_old_container,
 	a_queue_that_would_block_is_refused, what_may_not_be_durable_is_called_by_its_name,

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/daemon/runstate.h"
+
+#include <string.h>
+#include <unistd.h>
+
+char runstate_read(int stat)
+{
+	char text[512];
+	ssize_t length = pread(stat, text, sizeof(text) - 1, 0);
+	text[length > 0 ? length : 0] = '\0';
+	const char *name_end = strrchr(text, ')');
+	return name_end && name_end[1] == ' ' && name_end[2] ? name_end[2] : '?';
+}

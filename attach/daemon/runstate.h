@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How the kernel's scheduler sees a process. Who waits for another must know whether it waits for
+ * something itself, or only for a processor: the latter is no reason to give it up.
+ */
+#pragma once
+
+/* R S D T t Z X I, as proc_pid_stat(5) has it; '?': it cannot be read. `stat` is open on
+ * /proc/PID/stat, which stays that process's when it has ended; its position does not matter. */
+char runstate_read(int stat);
