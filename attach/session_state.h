@@ -13,6 +13,7 @@
 #include "attach/survey.h"
 #include "attach/symbols.h"
 #include "attach/tap.h"
+#include "attach/target/glance.h"
 #include "attach/unwind/publish.h"
 #include "attach/v8/names.h"
 #include "attach/watch.h"
@@ -53,6 +54,7 @@ struct session {
 	raddr_t copy_lo[64];	  /* of modules' code that is mapped once more, and in the trace */
 	size_t copy_count;
 	uint64_t next_seccomp_ns; /* when to look for filters again */
+	struct glance glance;	  /* while the window is open */
 	bool target_gone;
 };
 

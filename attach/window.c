@@ -59,8 +59,8 @@ void window_forbid_calls(struct session *s)
 
 static bool is_filtered(const struct session *s)
 {
-	struct proc_status status;
-	struct ht_err *err = proc_status(&s->survey.proc, 0, &status);
+	struct glance_status status;
+	struct ht_err *err = glance_status(&s->glance, &status);
 	bool filtered = !err && status.seccomp != 0;
 	ht_err_free(err);
 	return filtered;
@@ -101,10 +101,10 @@ static struct ht_err *given_up(const struct session *s)
  * symbols. */
 static struct ht_err *debugged(const struct session *s)
 {
-	struct proc_status status;
+	struct glance_status status;
 	if (!s->entries.hooked)
 		return NULL;
-	struct ht_err *err = proc_status(&s->survey.proc, 0, &status);
+	struct ht_err *err = glance_status(&s->glance, &status);
 	if (err || !status.tracer) {
 		ht_err_free(err);
 		return NULL;
@@ -186,7 +186,7 @@ enum turn { TURN_GO_ON, TURN_END };
 static enum turn judge_turn(
 	struct session *s, uint64_t end_ns, bool signalled, enum rec_end_reason *ret)
 {
-	enum proc_change change = proc_changed(&s->survey.proc);
+	enum proc_change change = glance_changed(&s->glance);
 
 	if (change != PROC_SAME) {
 		*ret = change_reason(s, change);
@@ -260,7 +260,7 @@ static enum turn put_off(struct session *s, enum turn turn, enum rec_end_reason 
 	return s->is_ending ? TURN_GO_ON : TURN_END;
 }
 
-struct ht_err *window_run(struct session *s)
+static struct ht_err *pump(struct session *s)
 {
 	uint64_t end_ns = s->options->duration_ns ? s->first_tap_ns + s->options->duration_ns : 0;
 	uint64_t next_tick_ns = 0;
@@ -310,5 +310,13 @@ struct ht_err *window_run(struct session *s)
 	/* What has ended the command is no impatience with the end that comes now. */
 	if (s->options->child)
 		(void)take_signals(s);
+	return err;
+}
+
+struct ht_err *window_run(struct session *s)
+{
+	glance_open(&s->glance, &s->survey.proc);
+	struct ht_err *err = pump(s);
+	glance_close(&s->glance);
 	return err;
 }

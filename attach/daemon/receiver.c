@@ -14,6 +14,8 @@
 #define MESSAGES_PER_PASS 512u
 #define MESSAGES_AT_LAST  16384u /* more than fit into the agent's send buffer */
 #define LOOKS_PER_PASS	  3u
+#define SYNCS_AFTER	  2u /* passes without an event */
+#define SYNC_PERIOD_NS	  1000000000u
 
 /* How long a store of one processor may stay unseen by another: a microsecond would be much. */
 #define STORE_DELAY_MAX_NS 1000000u
@@ -384,6 +386,9 @@ static struct ht_err *drain_slot(
 	struct stream *stream = &receiver->streams[index];
 	uint64_t key = slot_key(receiver, index);
 	uint64_t complete = settled;
+	/* At the last pass it was not even claimed. */
+	if (!stream->complete_tsc)
+		stream->complete_tsc = receiver->settled_tsc;
 	if (key) {
 		struct look look;
 		bool taken;
@@ -399,20 +404,52 @@ static struct ht_err *drain_slot(
 	return NULL;
 }
 
+/* Most were never claimed: those are not even looked at. */
+static struct ht_err *drain_slots(struct receiver *receiver, bool last, uint64_t settled)
+{
+	uint64_t complete = settled > receiver->settled_tsc ? settled : receiver->settled_tsc;
+	struct ht_err *err = NULL;
+	for (uint32_t word = 0; word * 64 < receiver->slot_max; word++) {
+		uint64_t claimed = load(&receiver->control->claimed[word]);
+		for (; claimed && !err; claimed &= claimed - 1) {
+			uint32_t index = word * 64 + (uint32_t)__builtin_ctzll(claimed);
+			if (index >= receiver->slot_max)
+				break;
+			err = drain_slot(receiver, index, last, settled);
+			if (receiver->streams[index].complete_tsc < complete)
+				complete = receiver->streams[index].complete_tsc;
+		}
+	}
+	if (settled > receiver->settled_tsc)
+		receiver->settled_tsc = settled;
+	receiver->complete_tsc = complete;
+	return err;
+}
+
+/* Two more say that the events put last are all of their time; then nothing is worth a place in
+ * the trace. */
+static bool is_sync_due(struct receiver *receiver, const struct clock_pair *now)
+{
+	bool is_quiet = receiver->events == receiver->synced_events;
+	receiver->quiet = is_quiet ? receiver->quiet + 1 : 0;
+	return receiver->is_final || receiver->quiet <= SYNCS_AFTER ||
+	       now->mono_ns - receiver->synced.mono_ns >= SYNC_PERIOD_NS;
+}
+
 static struct ht_err *put_sync(struct receiver *receiver, const struct clock_pair *now)
 {
-	uint64_t complete = now->tsc;
-	for (uint32_t i = 0; i < receiver->slot_max; i++) {
-		if (receiver->streams[i].complete_tsc < complete)
-			complete = receiver->streams[i].complete_tsc;
-	}
-	if (complete > receiver->hold_tsc)
-		complete = receiver->hold_tsc;
+	if (!is_sync_due(receiver, now))
+		return NULL;
+	bool is_held = receiver->complete_tsc > receiver->hold_tsc;
+	uint64_t complete = is_held ? receiver->hold_tsc : receiver->complete_tsc;
 	struct rec rec = {
 		.kind = REC_SYNC,
 		.sync = {.tsc = now->tsc, .mono_ns = now->mono_ns, .complete_tsc = complete},
 	};
-	return sink_put(receiver->sink, &rec, 0);
+	struct ht_err *err = sink_put(receiver->sink, &rec, 0);
+	receiver->synced = *now;
+	receiver->synced_events = receiver->events;
+	return err;
 }
 
 static struct ht_err *drain(struct receiver *receiver, bool last)
@@ -425,8 +462,8 @@ static struct ht_err *drain(struct receiver *receiver, bool last)
 	store(&receiver->control->tick, receiver->control->tick + 1);
 	receiver->tick = now;
 	struct ht_err *err = read_queue(receiver, &queue);
-	for (uint32_t i = 0; i < receiver->slot_max && !err; i++)
-		err = drain_slot(receiver, i, last, settled);
+	if (!err)
+		err = drain_slots(receiver, last, settled);
 	sole_look(&receiver->sole, receiver->control, receiver->slots, receiver->slot_max,
 		receiver->last, now.mono_ns);
 	if (!err)
@@ -447,6 +484,7 @@ struct ht_err *receiver_drain_last(struct receiver *receiver)
 void receiver_hold(struct receiver *receiver, uint64_t tsc)
 {
 	receiver->hold_tsc = tsc;
+	receiver->quiet = 0;
 }
 
 /* --- threads --- */

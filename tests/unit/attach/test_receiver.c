@@ -11,6 +11,9 @@
 
 #include "tests/support/daemonstage.h"
 #include "tests/support/ht_check.h"
+#include "tests/support/run.h"
+
+#define QUIET_MS 1500u
 
 /* --- streams --- */
 
@@ -353,6 +356,36 @@ START_TEST(completeness_follows_the_clock)
 END_TEST
 
 /* An event may have the time of an earlier one, as long as the tick is the same. */
+/* A target that does nothing makes no trace grow: two more SYNCs, and one a second. */
+START_TEST(quiet_passes_put_nothing)
+{
+	struct stage stage;
+	struct agent agent;
+	struct heard heard;
+	stage_init(&stage);
+	agent_init(&agent, &stage, 0, 0x1000);
+	agent_event(&agent, 0);
+	settle(&stage);
+	unsigned passes = 0;
+	/* Also where we get no turn for longer: each second of that is one. */
+	uint64_t end_ms = run_now_ms() + QUIET_MS;
+	for (; run_now_ms() < end_ms; passes++)
+		ck_no_err(receiver_drain(stage.receiver));
+	uint64_t seconds = (run_now_ms() + 1000 - end_ms + QUIET_MS) / 1000;
+	ck_assert_uint_gt(passes, 2 + seconds);
+	agent_event(&agent, 1);
+	ck_no_err(receiver_drain(stage.receiver));
+	stage_hear(&stage, &heard);
+	ck_assert_uint_gt(heard.sync_count, 3);
+	ck_assert_uint_le(heard.sync_count, 1 + 2 + seconds + 1);
+	/* All of a time in which something came are there. */
+	ck_assert_uint_eq(heard.piece[1].syncs_before, heard.sync_count - 1);
+	heard_deinit(&heard);
+	agent_deinit(&agent);
+	stage_deinit(&stage);
+}
+END_TEST
+
 START_TEST(completeness_stays_behind_the_tick)
 {
 	struct stage stage;
@@ -554,7 +587,8 @@ HT_SUITE("attach/daemon/receiver", whole_buffers_come_by_socket,
 	nothing_is_taken_twice, a_drain_takes_waiting_messages_first, a_dropped_buffer_is_a_gap,
 	a_gap_at_the_end_is_counted, a_killed_thread_leaves_no_false_loss, memory_alone_is_enough,
 	a_closed_socket_is_no_error, an_overtaken_copy_is_thrown_away,
-	completeness_follows_the_clock, completeness_stays_behind_the_tick,
-	completeness_is_held_as_long_as_asked, a_recording_thread_holds_completeness,
-	a_dead_thread_does_not_hold_completeness, a_slot_that_cannot_be_read_holds_completeness,
-	the_last_pass_completes_everything, streams_are_whole_under_concurrent_drains)
+	completeness_follows_the_clock, quiet_passes_put_nothing,
+	completeness_stays_behind_the_tick, completeness_is_held_as_long_as_asked,
+	a_recording_thread_holds_completeness, a_dead_thread_does_not_hold_completeness,
+	a_slot_that_cannot_be_read_holds_completeness, the_last_pass_completes_everything,
+	streams_are_whole_under_concurrent_drains)
