@@ -80,7 +80,8 @@ static struct ht_err *leave(pid_t tid, int sig, enum seen *ret)
 }
 
 /* From one stop to the next that matters. What stops a process as a whole is for whoever has done
- * that, who may want to trace it himself. */
+ * that, who may want to trace it himself; and nothing is to be traced when it has ended
+ * (FOLLOW_OPTIONS). */
 static struct ht_err *go(const struct patience *of, bool resume, enum seen *ret)
 {
 	pid_t tid = of->tid;
@@ -102,6 +103,11 @@ static struct ht_err *go(const struct patience *of, bool resume, enum seen *ret)
 		int event = status >> 16;
 		if (event == PTRACE_EVENT_STOP && sig != SIGTRAP)
 			return leave(tid, 0, ret);
+		if (event == PTRACE_EVENT_EXIT) {
+			err = leave(tid, 0, ret);
+			*ret = SEEN_END;
+			return err;
+		}
 		*ret = event == PTRACE_EVENT_EXEC   ? SEEN_EXEC
 		       : event == PTRACE_EVENT_STOP ? SEEN_FIRST
 		       : event			    ? SEEN_BIRTH
@@ -181,11 +187,10 @@ static struct ht_err *go_to_exec(const struct proc *child, enum seen *ret)
 {
 	const struct patience of = {child->pid, child, clock_mono_ns() + CHILD_NS};
 	struct ht_err *err = go(&of, false, ret);
-	long options = PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD;
 	if (err || *ret != SEEN_FIRST)
 		return err;
 	/* Children of its own are not caught: it inherits what we asked of its parent. */
-	if (ptrace(PTRACE_SETOPTIONS, child->pid, NULL, (void *)options) < 0)
+	if (ptrace(PTRACE_SETOPTIONS, child->pid, NULL, (void *)FOLLOW_OPTIONS) < 0)
 		return leave(child->pid, 0, ret);
 	for (unsigned calls = 0; calls < CHILD_CALLS; calls++) {
 		err = go(&of, true, ret);
@@ -235,8 +240,10 @@ struct ht_err *birth_follow(const struct follow_ask *ask, void (*born)(void *con
 {
 	bool is_held;
 	*ret = (struct birth){.result = FOLLOW_NOTHING};
-	struct ht_err *err = follow_take(
-		ask, PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACESYSGOOD, &is_held);
+	struct ht_err *err = follow_take(ask,
+		PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_TRACEEXIT |
+			PTRACE_O_TRACESYSGOOD,
+		&is_held);
 	if (!err && is_held)
 		err = go_to_fork(ask, born, context, &ret->pid);
 	return err || !ret->pid ? err : follow_child(ret);

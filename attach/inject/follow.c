@@ -84,6 +84,8 @@ static struct ht_err *go_to_exec(const struct follow_ask *ask, bool *ret)
 		*ret = !err && lives && status >> 16 == PTRACE_EVENT_EXEC;
 		if (err || !lives || *ret)
 			return err;
+		if (status >> 16)
+			return stops_detach(ask->tid, 0);
 		/* A trap of its own: no call, and not ours to take away. */
 		if (WSTOPSIG(status) != STOPS_SYSCALL)
 			return stops_detach(ask->tid, WSTOPSIG(status));
@@ -126,8 +128,14 @@ static struct ht_err *go_to_start(const struct proc *proc, const struct linker *
 {
 	bool loading = false, inside = true;
 	for (unsigned calls = 0; calls < CALLS_MAX; calls++) {
-		int state;
-		struct ht_err *err = stops_go(proc->pid, PTRACE_SYSCALL);
+		int state, status;
+		bool lives;
+		struct ht_err *err = stops_resume(proc->pid, PTRACE_SYSCALL, 0);
+		if (!err)
+			err = stops_await(proc->pid, PTRACE_SYSCALL, &status, &lives);
+		/* It ends, for want of a library, say. */
+		if (!err && (!lives || status >> 16 == PTRACE_EVENT_EXIT))
+			return lives ? NULL : stops_ended(proc->pid);
 		inside = !inside;
 		if (!err && !inside)
 			continue;
@@ -191,7 +199,7 @@ struct ht_err *follow_exec(
 {
 	bool is_held, execed = false, waits = false;
 	*ret = FOLLOW_NOTHING;
-	struct ht_err *err = follow_take(ask, PTRACE_O_TRACEEXEC | PTRACE_O_TRACESYSGOOD, &is_held);
+	struct ht_err *err = follow_take(ask, FOLLOW_OPTIONS, &is_held);
 	if (!err && is_held)
 		err = go_to_exec(ask, &execed);
 	if (err || !execed)

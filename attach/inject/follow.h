@@ -8,9 +8,16 @@
  */
 #pragma once
 
+#include <sys/ptrace.h>
 #include <sys/user.h>
 
 #include "attach/target/proc.h"
+
+/*
+ * What ends is let go as it begins to: what has ended, and is traced still, does not exist for its
+ * parent's waitid(WNOHANG), which a pidfd, readable by then, has told to ask.
+ */
+#define FOLLOW_OPTIONS (PTRACE_O_TRACEEXEC | PTRACE_O_TRACEEXIT | PTRACE_O_TRACESYSGOOD)
 
 /* So long it waits for us. */
 #define FOLLOW_WAIT_MS 10001

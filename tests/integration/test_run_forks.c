@@ -302,6 +302,20 @@ START_TEST(nobody_is_waited_for)
 }
 END_TEST
 
+/* A pidfd is readable once there is something to wait for. */
+START_TEST(their_ends_are_seen_at_once)
+{
+	struct words all =
+		words_of((const char *[]){run_built("tests/targets/brood"), "ends", "60", NULL});
+	char *out, *err;
+	int status = run_program(all.argv, RUN_MS, &out, &err);
+	ck_assert_msg(status == 0, "%d: %s%s", status, out, err);
+	each_child(remove_one, NULL);
+	free(out);
+	free(err);
+}
+END_TEST
+
 /* --- storms --- */
 
 static unsigned wrong_of(struct victim *victim)
@@ -380,4 +394,5 @@ END_TEST
 
 HT_SUITE("integration/run_forks", by_any_function, by_a_system_call, through_wrappers,
 	exact_from_its_tap_on, the_command_ends_first, heaptap_is_killed_while_a_child_is_recorded,
-	nobody_is_waited_for, over_the_bound_they_run_unrecorded, whoever_is_killed)
+	nobody_is_waited_for, their_ends_are_seen_at_once, over_the_bound_they_run_unrecorded,
+	whoever_is_killed)

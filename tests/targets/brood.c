@@ -9,6 +9,9 @@
  * "stop"; says "rounds N" then. Exits as the child does brood storm N         says "ready PID",
  * makes N children, which end or become /bin/true, by fork and vfork in turn, says "made I" of
  * each, and "wrong COUNT"
+ *        brood ends N          makes N children, which end, are killed, or cannot become another
+ *                              program; asks for each, without waiting, when its pidfd says that it
+ *                              has ended. Says "wrong COUNT"
  */
 #include <poll.h>
 #include <pty.h>
@@ -147,11 +150,51 @@ static int storm(unsigned count)
 	return wrong != 0;
 }
 
+/* --- ends --- */
+
+static void end_somehow(unsigned number)
+{
+	char *const words[] = {"x", NULL};
+	if (number % 3 == 1)
+		execv("/", words);
+	if (number % 3 == 2)
+		pause();
+	_exit((int)(number & 63));
+}
+
+static int is_missed(unsigned number)
+{
+	pid_t pid = fork();
+	if (pid == 0)
+		end_somehow(number);
+	struct pollfd end = {.fd = (int)syscall(SYS_pidfd_open, pid, 0), .events = POLLIN};
+	siginfo_t info = {0};
+	if (number % 3 == 2)
+		kill(pid, SIGKILL);
+	int missed = poll(&end, 1, -1) != 1 ||
+		     waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 ||
+		     info.si_pid != pid;
+	close(end.fd);
+	waitpid(pid, NULL, 0);
+	return missed || info.si_status != (number % 3 == 2 ? SIGKILL : (int)(number & 63));
+}
+
+static int ends(unsigned count)
+{
+	unsigned wrong = 0;
+	for (unsigned i = 0; i < count; i++)
+		wrong += (unsigned)is_missed(i);
+	printf("wrong %u\n", wrong);
+	return wrong != 0;
+}
+
 int main(int argc, char **argv)
 {
 	if (argc > 1 && !strcmp(argv[1], "keep"))
 		return keep();
 	if (argc > 2 && !strcmp(argv[1], "storm"))
 		return storm((unsigned)atoi(argv[2]));
+	if (argc > 2 && !strcmp(argv[1], "ends"))
+		return ends((unsigned)atoi(argv[2]));
 	return argc > 2 ? make_one(argv[1], argv[2]) : FAILED;
 }
