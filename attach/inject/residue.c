@@ -90,7 +90,9 @@ static struct ht_err *take_text(const struct proc *proc, struct residue *residue
 	for (size_t i = 0; !err && i < residue->maps.count; i++) {
 		const struct proc_map *map = &residue->maps.map[i];
 		struct text_hash *text = &residue->text[residue->text_count];
-		if (!map->exec || map->write || !map->inode || ours_is(map->name))
+		/* Shared is what a JIT compiler writes by another mapping of it; the kernel lets
+		 * nobody else write there. */
+		if (!map->exec || map->write || map->shared || !map->inode || ours_is(map->name))
 			continue;
 		*text = (struct text_hash){
 			.lo = map->lo, .hi = map->hi, .inode = map->inode, .offset = map->offset};

@@ -342,6 +342,39 @@ START_TEST(a_library_that_was_changed)
 }
 END_TEST
 
+/* --- code that is written by another mapping of it --- */
+
+static struct residue_report change_code(int way_of_mapping)
+{
+	struct stage stage;
+	int fd = memfd_create("jit", MFD_CLOEXEC);
+	ck_assert_int_eq(ftruncate(fd, HT_PAGE_BYTES), 0);
+	char *written = mmap(NULL, HT_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	void *run = mmap(NULL, HT_PAGE_BYTES, PROT_READ | PROT_EXEC, way_of_mapping, fd, 0);
+	ck_assert(written != MAP_FAILED && run != MAP_FAILED);
+	stage_begin(&stage);
+	written[0]++;
+	struct residue_report report = stage_end(&stage);
+	munmap(written, HT_PAGE_BYTES);
+	munmap(run, HT_PAGE_BYTES);
+	close(fd);
+	return report;
+}
+
+START_TEST(shared_code_is_the_programs_own)
+{
+	struct residue_report report = change_code(MAP_SHARED);
+	check_equal(&report);
+}
+END_TEST
+
+START_TEST(private_code_that_was_changed)
+{
+	struct residue_report report = change_code(MAP_PRIVATE);
+	ck_assert_msg(strstr(report.text, "differs"), "%s", report.text);
+}
+END_TEST
+
 HT_SUITE("attach/inject/residue", nothing_differs, descriptors_that_cannot_be_listed,
 	a_descriptor_that_cannot_be_read,
 	a_descriptor_of_ours_is_named_before_one_that_cannot_be_read,
@@ -349,4 +382,5 @@ HT_SUITE("attach/inject/residue", nothing_differs, descriptors_that_cannot_be_li
 	a_thread_that_cannot_be_read, a_thread_that_has_ended, a_slot_that_cannot_be_read,
 	a_slot_in_whose_place_is_another_file, a_slot_whose_library_is_gone,
 	a_library_without_its_code, a_library_without_its_constants, a_library_without_its_data,
-	a_library_that_is_loaded, a_library_that_was_changed)
+	a_library_that_is_loaded, a_library_that_was_changed, shared_code_is_the_programs_own,
+	private_code_that_was_changed)
