@@ -17,6 +17,7 @@
 #define DESCRIPTORS_MIN 24u /* a capture has 13 at once */
 /* The agent's memory is mapped here, and a child's beside it while that is cleaned. */
 #define ADDRESS_SPACE_MIN (2 * abi_image_bytes(ABI_SLOT_MAX) + 256 * MIB)
+#define DATA_MIN	  (64 * MIB) /* a capture of a Java program has 10 at most */
 
 static bool is_stand_in[STDERR_FILENO + 1];
 
@@ -90,15 +91,19 @@ static rlim_t open_count(void)
 	return count;
 }
 
-static rlim_t address_space_in_use(void)
+/* The columns of statm. */
+enum { IN_ALL = 0, IN_DATA = 5, IN_COUNT };
+
+static rlim_t in_use(size_t column)
 {
-	unsigned long pages = 0;
+	unsigned long pages[IN_COUNT + 1] = {0};
 	FILE *file = fopen("/proc/self/statm", "re");
-	if (file && fscanf(file, "%lu", &pages) != 1)
-		pages = 0;
+	for (size_t i = 0; file && i <= column; i++)
+		if (fscanf(file, "%lu", &pages[i]) != 1)
+			break;
 	if (file)
 		fclose(file);
-	return pages * HT_PAGE_BYTES;
+	return pages[column] * HT_PAGE_BYTES;
 }
 
 static struct ht_err *check_descriptors(void)
@@ -118,17 +123,17 @@ static struct ht_err *check_descriptors(void)
 		(unsigned long)limit.rlim_cur);
 }
 
-static struct ht_err *check_address_space(void)
+static struct ht_err *check_memory(
+	int resource, size_t column, rlim_t needed, const char *what, const char *option)
 {
 	struct rlimit limit;
-	if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY ||
-		limit.rlim_cur >= address_space_in_use() + ADDRESS_SPACE_MIN)
+	if (getrlimit((__rlimit_resource_t)resource, &limit) != 0 ||
+		limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= in_use(column) + needed)
 		return NULL;
 	return ht_err_new(HT_ERR_REFUSED,
-		"heaptap itself may use only %lu MiB of address space, and a capture %lu MiB more "
-		"than "
-		"it has now; raise the limit (ulimit -v)",
-		(unsigned long)limit.rlim_cur / MIB, (unsigned long)ADDRESS_SPACE_MIN / MIB);
+		"heaptap itself may use only %lu MiB of %s, and a capture %lu MiB more than it has "
+		"now; raise the limit (ulimit %s)",
+		(unsigned long)limit.rlim_cur / MIB, what, (unsigned long)needed / MIB, option);
 }
 
 struct ht_err *start_check_room(void)
@@ -136,5 +141,7 @@ struct ht_err *start_check_room(void)
 	struct ht_err *err = procfs_check();
 	if (!err)
 		err = check_descriptors();
-	return err ? err : check_address_space();
+	if (!err)
+		err = check_memory(RLIMIT_AS, IN_ALL, ADDRESS_SPACE_MIN, "address space", "-v");
+	return err ? err : check_memory(RLIMIT_DATA, IN_DATA, DATA_MIN, "data", "-d");
 }

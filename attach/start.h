@@ -28,7 +28,7 @@ void start_signals(void);
 /* The same for heaptap as a command's parent: nothing that the terminal sends ends it. */
 void start_parent_signals(void);
 
-/* For a capture: HT_ERR_REFUSED when descriptors or address space could run short in the middle of
- * it. Raises the soft limit of descriptors. */
+/* For a capture: HT_ERR_REFUSED when descriptors, address space or data could run short in the
+ * middle of it. Raises the soft limit of descriptors. */
 HT_MUST_CHECK
 struct ht_err *start_check_room(void);

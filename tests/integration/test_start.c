@@ -36,8 +36,8 @@ enum { DONE, INTERNAL, USAGE, REFUSED, NOT_PERMITTED, DETACH_INCOMPLETE = 6 };
 struct inherited {
 	bool closed[3];
 	bool ignored_children, blocked_signals;
-	struct rlimit files, space; /* 0: as they are */
-	const char *directory;	    /* NULL: as it is; otherwise one that is removed */
+	struct rlimit files, space, data; /* 0: as they are */
+	const char *directory;		  /* NULL: as it is; otherwise one that is removed */
 };
 
 static void inherit(void *context)
@@ -55,6 +55,8 @@ static void inherit(void *context)
 	if (from->files.rlim_max && setrlimit(RLIMIT_NOFILE, &from->files))
 		_exit(126);
 	if (from->space.rlim_max && setrlimit(RLIMIT_AS, &from->space))
+		_exit(126);
+	if (from->data.rlim_max && setrlimit(RLIMIT_DATA, &from->data))
 		_exit(126);
 	for (int fd = 0; fd < 3; fd++)
 		if (from->closed[fd])
@@ -247,6 +249,19 @@ START_TEST(little_address_space)
 }
 END_TEST
 
+START_TEST(little_data)
+{
+	static const rlim_t little[] = {2 << 20, 20 << 20, 60 << 20};
+#ifdef __SANITIZE_ADDRESS__
+	printf("skipped: start: a sanitizer needs all memory\n");
+	return;
+#endif
+	for (size_t i = 0; i < HT_ARRAY_SIZE(little); i++)
+		check_refused(&(struct inherited){.data = {little[i], little[i]}}, "ulimit -d");
+	check_works(&(struct inherited){.data = {80 << 20, 80 << 20}});
+}
+END_TEST
+
 /* From some moment on it gets no memory any more, and cannot even fork. What it cannot take out is
  * its guardian's, whose limit is another. */
 START_TEST(address_space_runs_out)
@@ -371,5 +386,5 @@ START_TEST(numbers_of_another_namespace)
 END_TEST
 
 HT_SUITE("integration/start", closed_descriptors, closed_output, signals, few_descriptors,
-	little_address_space, address_space_runs_out, no_working_directory,
+	little_address_space, little_data, address_space_runs_out, no_working_directory,
 	no_writing_to_read_only_memory, numbers_of_another_namespace)
