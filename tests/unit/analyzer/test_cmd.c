@@ -99,6 +99,23 @@ START_TEST(reports_have_two_faces)
 }
 END_TEST
 
+/* Their number stands behind them. */
+START_TEST(info_knows_no_number_of_events_of_a_cut_file)
+{
+	char *path = make_trace();
+	struct stat file;
+	struct bytes_out out = {0};
+	ck_no_err(run(cmd_info, ARGS("info", path), &out));
+	check_output(&out, "events       0\n");
+	ck_assert_int_eq(stat(path, &file), 0);
+	ck_assert_int_eq(truncate(path, file.st_size - 1), 0);
+	out = (struct bytes_out){0};
+	ck_no_err(run(cmd_info, ARGS("info", path), &out));
+	check_output(&out, "events       0 or more\n");
+	free(path);
+}
+END_TEST
+
 START_TEST(perf_maps_name_what_no_module_holds)
 {
 	char *path = make_trace(), *map = tmpdir_path("perf.map");
@@ -280,8 +297,8 @@ START_TEST(emitted_symbols_are_records)
 }
 END_TEST
 
-HT_SUITE("analyzer/cmd", reports_have_two_faces, perf_maps_name_what_no_module_holds,
-	wrong_use_is_said_in_one_line, what_is_no_trace_is_named,
-	exports_do_not_overwrite_unless_told, a_failed_export_leaves_no_file,
-	a_failed_export_keeps_what_was_there, an_export_does_not_replace_its_trace,
-	a_full_disk_is_an_error, emitted_symbols_are_records)
+HT_SUITE("analyzer/cmd", reports_have_two_faces, info_knows_no_number_of_events_of_a_cut_file,
+	perf_maps_name_what_no_module_holds, wrong_use_is_said_in_one_line,
+	what_is_no_trace_is_named, exports_do_not_overwrite_unless_told,
+	a_failed_export_leaves_no_file, a_failed_export_keeps_what_was_there,
+	an_export_does_not_replace_its_trace, a_full_disk_is_an_error, emitted_symbols_are_records)
