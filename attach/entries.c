@@ -6,10 +6,9 @@
 #include <string.h>
 
 #include "attach/inject/callees.h"
-#include "attach/inject/choose.h"
 #include "attach/inject/clobbers.h"
 #include "attach/inject/comeback.h"
-#include "attach/inject/stub.h"
+#include "attach/inject/remote.h"
 #include "attach/operators.h"
 #include "attach/target/memory.h"
 
@@ -301,9 +300,9 @@ static struct ht_err *read_all(const struct survey *survey, struct entries *entr
 static size_t areas_max(const struct survey *survey)
 {
 	for (size_t count = ABI_NEAR_MAX; count > 0; count--) {
-		struct choose_slack place;
-		struct ht_err *err = choose_slack(
-			&survey->modules, &survey->maps, stub_map_bytes(count), &place);
+		struct remote_slack place;
+		struct ht_err *err = remote_slack_choose(
+			&survey->proc, &survey->modules, &survey->maps, count, &place);
 		if (!err)
 			return count;
 		ht_err_free(err);

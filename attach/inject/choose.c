@@ -157,7 +157,7 @@ bool choose_is_slack(
 }
 
 bool choose_slack_any(const struct modules *modules, const struct proc_maps *maps, size_t want,
-	bool (*suits)(void *context, const struct choose_slack *slack), void *context)
+	choose_suits *suits, void *context)
 {
 	for (size_t m = 0; m < modules->count; m++) {
 		const struct module *module = &modules->module[m];
@@ -173,8 +173,14 @@ bool choose_slack_any(const struct modules *modules, const struct proc_maps *map
 	return false;
 }
 
+static bool does_suit(struct choose_slack slack, size_t want, choose_suits *suits, void *context)
+{
+	slack.bytes = want;
+	return !suits || suits(context, &slack);
+}
+
 struct ht_err *choose_slack(const struct modules *modules, const struct proc_maps *maps,
-	size_t want, struct choose_slack *ret)
+	size_t want, choose_suits *suits, void *context, struct choose_slack *ret)
 {
 	struct choose_slack best = {0};
 
@@ -183,8 +189,9 @@ struct ht_err *choose_slack(const struct modules *modules, const struct proc_map
 		struct choose_slack slack;
 		/* What lies behind all code is the better place, where it is long enough. */
 		for (size_t s = 0; module->initial && slack_at(module, maps, s, &slack); s++)
-			if (slack.bytes > best.bytes &&
-				(s < module->segment_count || best.bytes < want))
+			if (slack.bytes >= want && slack.bytes > best.bytes &&
+				(s < module->segment_count || !best.bytes) &&
+				does_suit(slack, want, suits, context))
 				best = slack;
 	}
 	if (best.bytes < want)

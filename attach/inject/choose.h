@@ -35,12 +35,15 @@ struct choose_slack {
 	raddr_t left;
 };
 
-/* The longest run of file bytes behind a text segment, mapped r-x and used by nobody: `want` bytes
- * of it. Only in modules that are never unloaded: we come back to take everything out, and then
- * something else would be there. HT_ERR_REFUSED when none has as much. */
+typedef bool choose_suits(void *context, const struct choose_slack *slack);
+
+/* The longest run of file bytes behind a text segment, mapped r-x and used by nobody, that `suits`
+ * (NULL: each does), which is asked for longer ones only: `want` bytes of it. Only in modules that
+ * are never unloaded: we come back to take everything out, and then something else would be there.
+ * HT_ERR_REFUSED when none has as much. */
 HT_MUST_CHECK
 struct ht_err *choose_slack(const struct modules *modules, const struct proc_maps *maps,
-	size_t want, struct choose_slack *ret);
+	size_t want, choose_suits *suits, void *context, struct choose_slack *ret);
 
 /* Do the bytes at [addr, addr + bytes) lie in such a place? */
 bool choose_is_slack(
@@ -52,7 +55,7 @@ raddr_t choose_slack_left(const struct modules *modules, raddr_t addr);
 /* Is there a place that choose_slack could have given, now or with other modules loaded, and that
  * `suits`? Asks for one after the other until one does. */
 bool choose_slack_any(const struct modules *modules, const struct proc_maps *maps, size_t want,
-	bool (*suits)(void *context, const struct choose_slack *slack), void *context);
+	choose_suits *suits, void *context);
 
 /* A free range of `bytes`, away from everything that grows. `attempt` varies it. */
 HT_MUST_CHECK

@@ -21,8 +21,13 @@ struct remote_slack {
 /* A stub that is not ours stands there: HT_ERR_REFUSED. */
 HT_MUST_CHECK
 struct ht_err *remote_slack_refuse(const struct proc *proc);
-/* Chooses the place and reads its bytes. Writes them back once, so that the page is private to the
- * target before any thread is stopped. For a stub that makes so many near areas. */
+/* The place for a stub that makes so many near areas, and its bytes: only one that the program has
+ * left as its file has it. HT_ERR_REFUSED when there is none, or a stub stands there. */
+HT_MUST_CHECK
+struct ht_err *remote_slack_choose(const struct proc *proc, const struct modules *modules,
+	const struct proc_maps *maps, size_t near_count, struct remote_slack *ret);
+/* Chooses it. Writes its bytes back once, so that the page is private to the target before any
+ * thread is stopped. */
 HT_MUST_CHECK
 struct ht_err *remote_slack_prepare(const struct proc *proc, const struct modules *modules,
 	const struct proc_maps *maps, size_t near_count, struct remote_slack *ret);

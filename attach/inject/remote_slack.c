@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include "attach/inject/remote.h"
+#include "attach/target/memory.h"
+#include "attach/target/pagemap.h"
 #include "attach/target/slow.h"
 
 struct ht_err *remote_slack_refuse(const struct proc *proc)
@@ -17,18 +19,79 @@ struct ht_err *remote_slack_refuse(const struct proc *proc)
 		proc->pid, proc->pid);
 }
 
+struct unused {
+	const struct proc *proc;
+	const struct proc_maps *maps;
+	struct remote_slack *slack; /* the last one that suited */
+	const char *altered;	    /* the file of one that is not as its file is; NULL: none */
+	struct ht_err *err;
+};
+
+/* The program may have put code, or data, of its own behind the file's. A page that is no copy of
+ * its own holds what the file does. Of a file that cannot be read zeros are expected. */
+static bool is_as_in_file(
+	const struct unused *unused, const struct proc_map *map, const struct remote_slack *slack)
+{
+	uint8_t file[STUB_BYTES_MAX] = {0};
+	if (pagemap_own(unused->proc, slack->addr, slack->bytes) == PAGEMAP_OWN_NONE)
+		return true;
+	/* What is mapped beyond the end of the file is zeros. */
+	memory_read_file(
+		unused->proc, map, map->offset + (slack->addr - map->lo), file, slack->bytes);
+	return memcmp(slack->original, file, slack->bytes) == 0;
+}
+
+static bool is_unused(void *context, const struct choose_slack *place)
+{
+	struct unused *unused = context;
+	const struct proc_map *map = proc_maps_find(unused->maps, place->addr);
+	struct remote_slack slack = {
+		.addr = place->addr, .bytes = place->bytes, .left = place->left};
+
+	if (unused->err)
+		return false;
+	unused->err = memory_read(unused->proc, slack.addr, slack.original, slack.bytes);
+	/* What would be restored in the end is another's. */
+	if (!unused->err && stub_is_at_start(slack.original, slack.bytes))
+		unused->err = remote_slack_refuse(unused->proc);
+	if (unused->err)
+		return false;
+	if (!is_as_in_file(unused, map, &slack)) {
+		unused->altered = map->name;
+		return false;
+	}
+	*unused->slack = slack;
+	return true;
+}
+
+struct ht_err *remote_slack_choose(const struct proc *proc, const struct modules *modules,
+	const struct proc_maps *maps, size_t near_count, struct remote_slack *ret)
+{
+	struct unused unused = {.proc = proc, .maps = maps, .slack = ret};
+	struct choose_slack place;
+	struct ht_err *err =
+		choose_slack(modules, maps, stub_map_bytes(near_count), is_unused, &unused, &place);
+
+	if (unused.err) {
+		ht_err_free(err);
+		return unused.err;
+	}
+	if (!err || !unused.altered)
+		return err;
+	ht_err_free(err);
+	return ht_err_new(HT_ERR_REFUSED,
+		"process %d has changed the bytes behind the code of %s, which may be in use, and "
+		"no "
+		"other library that was loaded with it has %zu unused ones, so the agent cannot be "
+		"brought in safely",
+		proc->pid, unused.altered, stub_map_bytes(near_count));
+}
+
 struct ht_err *remote_slack_prepare(const struct proc *proc, const struct modules *modules,
 	const struct proc_maps *maps, size_t near_count, struct remote_slack *ret)
 {
-	struct choose_slack place;
-	struct ht_err *err = choose_slack(modules, maps, stub_map_bytes(near_count), &place);
-	if (err)
-		return err;
-	struct remote_slack slack = {.addr = place.addr, .bytes = place.bytes, .left = place.left};
-	err = memory_read(proc, slack.addr, slack.original, slack.bytes);
-	/* What would be restored in the end is another's. */
-	if (!err && stub_is_at_start(slack.original, slack.bytes))
-		err = remote_slack_refuse(proc);
+	struct remote_slack slack;
+	struct ht_err *err = remote_slack_choose(proc, modules, maps, near_count, &slack);
 	if (!err)
 		err = memory_write(proc, slack.addr, slack.original, slack.bytes);
 	if (!err)

@@ -64,32 +64,11 @@ struct ht_err *memory_read_own(
 	return NULL;
 }
 
-/* Are all these pages the process's own copies, for which no file system is asked? */
-static bool is_own_copy(const struct proc *proc, raddr_t addr, size_t length)
-{
-	int fd;
-	struct ht_err *err = pagemap_open(proc, &fd);
-	bool own = !err && fd >= 0;
-
-	for (raddr_t page = ht_align_down(addr, HT_PAGE_BYTES); own && page < addr + length;
-		page += HT_PAGE_BYTES) {
-		uint64_t entry = 0;
-		size_t count;
-		err = pagemap_read(proc, fd, page, &entry, 1, &count);
-		own = !err && count && entry & (PAGEMAP_PRESENT | PAGEMAP_SWAPPED) &&
-		      !(entry & PAGEMAP_FILE);
-	}
-	ht_err_free(err);
-	if (fd >= 0)
-		close(fd);
-	return own;
-}
-
 struct ht_err *memory_read_some(
 	const struct proc *proc, raddr_t addr, void *buffer, size_t length, size_t *ret_read)
 {
 	*ret_read = 0;
-	if (slow_holds(addr, length) && !is_own_copy(proc, addr, length))
+	if (slow_holds(addr, length) && pagemap_own(proc, addr, length) != PAGEMAP_OWN_ALL)
 		return NULL;
 	return memory_read_own(proc, addr, buffer, length, ret_read);
 }

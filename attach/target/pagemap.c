@@ -45,6 +45,30 @@ struct ht_err *pagemap_read(const struct proc *proc, int fd, raddr_t at, uint64_
 	return NULL;
 }
 
+enum pagemap_own pagemap_own(const struct proc *proc, raddr_t addr, size_t length)
+{
+	size_t pages = 0, own = 0;
+	int fd;
+	struct ht_err *err = pagemap_open(proc, &fd);
+	bool known = !err && fd >= 0;
+
+	for (raddr_t page = ht_align_down(addr, HT_PAGE_BYTES); known && page < addr + length;
+		page += HT_PAGE_BYTES, pages++) {
+		uint64_t entry = 0;
+		size_t count = 0;
+		err = pagemap_read(proc, fd, page, &entry, 1, &count);
+		known = !err && count;
+		own += known && entry & (PAGEMAP_PRESENT | PAGEMAP_SWAPPED) &&
+		       !(entry & PAGEMAP_FILE);
+	}
+	ht_err_free(err);
+	if (fd >= 0)
+		close(fd);
+	if (!known)
+		return PAGEMAP_OWN_UNKNOWN;
+	return own == 0 ? PAGEMAP_OWN_NONE : own < pages ? PAGEMAP_OWN_SOME : PAGEMAP_OWN_ALL;
+}
+
 raddr_t pagemap_next(int fd, raddr_t at, raddr_t hi)
 {
 	struct region first = {0};

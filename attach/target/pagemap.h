@@ -18,6 +18,10 @@ struct ht_err *pagemap_open(const struct proc *proc, int *ret_fd);
 HT_MUST_CHECK
 struct ht_err *pagemap_read(const struct proc *proc, int fd, raddr_t at, uint64_t *entry,
 	size_t count, size_t *ret_count);
+/* Which of the pages of [addr, addr + length) are the process's own copies, for which no file
+ * system is asked? */
+enum pagemap_own { PAGEMAP_OWN_UNKNOWN, PAGEMAP_OWN_NONE, PAGEMAP_OWN_SOME, PAGEMAP_OWN_ALL };
+enum pagemap_own pagemap_own(const struct proc *proc, raddr_t addr, size_t length);
 /* The first page from `at` on that is in memory or swapped; `hi` when none is below it, and `at`
  * where the kernel cannot tell (before Linux 6.7). Both are addresses of pages. */
 raddr_t pagemap_next(int fd, raddr_t at, raddr_t hi);

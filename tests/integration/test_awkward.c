@@ -215,6 +215,67 @@ START_TEST(threads_in_forwarded_calls)
 }
 END_TEST
 
+/* --- code that the program put behind its text --- */
+
+static unsigned long runs(struct victim *victim)
+{
+	char *answer = victim_ask(victim, "runs", ANSWER_MS);
+	unsigned long count = strtoul(answer, NULL, 10);
+	free(answer);
+	return count;
+}
+
+static void check_it_runs(struct victim *victim)
+{
+	unsigned long before_now = runs(victim);
+	run_until(runs(victim) > before_now + 10, ANSWER_MS);
+}
+
+static unsigned long settle(struct victim *victim, const char *command)
+{
+	victim_start(victim, (const char *[]){run_built("tests/targets/awkward"), NULL});
+	char *answer = victim_ask(victim, command, ANSWER_MS);
+	unsigned long places = strtoul(answer, NULL, 10);
+	free(answer);
+	check_it_runs(victim);
+	return places;
+}
+
+/* The stub stands elsewhere: a thread runs that code all the time. */
+START_TEST(code_of_its_own_in_the_best_place)
+{
+	struct victim victim;
+	ck_assert_uint_eq(settle(&victim, "settle 1"), 1);
+	for (int i = 0; i < 5; i++) {
+		struct tap tap;
+		before = procsnap_take(victim.pid, 0);
+		tap_start(&tap, victim.pid, (const char *[]){"--symbolize", "later", NULL});
+		tap_wait_on(&tap, "/awkward");
+		check_it_runs(&victim);
+		tap_check_clean(tap_stop(&tap, 0));
+		check_it_runs(&victim);
+		procsnap_verify(before, victim.pid);
+		unlink(tap.trace);
+	}
+	victim_stop(&victim);
+}
+END_TEST
+
+START_TEST(code_of_its_own_everywhere)
+{
+	struct victim victim;
+	struct tap tap;
+	ck_assert_uint_gt(settle(&victim, "settle 99"), 1);
+	before = procsnap_take(victim.pid, 0);
+	tap_start(&tap, victim.pid, NULL);
+	ck_assert_ptr_null(tap_wait(&tap, 3));
+	check_it_runs(&victim);
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+}
+END_TEST
+
 HT_SUITE("integration/awkward", child_recovered_during_capture, child_recovered_after_capture,
 	descriptor_taken_over, filtered_system_calls, asleep_under_a_filter, reserved_memory,
-	locked_memory, threads_in_forwarded_calls)
+	locked_memory, threads_in_forwarded_calls, code_of_its_own_in_the_best_place,
+	code_of_its_own_everywhere)

@@ -9,11 +9,17 @@
  *      filter     enters a seccomp filter that kills for all but a few calls
  *      doze N     sleeps N times, and for as long as it wanted to
  *      null N     N threads that do nothing but free(NULL)
+ *      settle N   puts code of its own behind that of its N libraries that have most room there (of
+ *                 all that have enough, the program itself included, if N is large), and a thread
+ *                 that runs it, again and again; answers how many
+ *      runs       how often it did
  */
 #include <fcntl.h>
+#include <link.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -117,6 +123,80 @@ static void *free_null(void *arg)
 	return NULL;
 }
 
+/* --- code of its own behind that of others ---
+ */
+
+#define PAGE	     4096ul
+#define FUNCTION_GAP 64u
+#define ROOM_MIN     1024u
+#define RESTS_MAX    16u
+#define RETURNED     0x5eedu
+
+struct rest {
+	unsigned char *lo, *hi;
+};
+
+static struct rest rest[RESTS_MAX];
+static size_t rests;
+static atomic_ulong runs;
+
+static int note_rests(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	(void)size;
+	(void)arg;
+	for (unsigned i = 0; i < info->dlpi_phnum && !strstr(info->dlpi_name, "vdso"); i++) {
+		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+		unsigned long end = info->dlpi_addr + segment->p_vaddr + segment->p_memsz;
+		unsigned long lo = (end + FUNCTION_GAP - 1) & -(unsigned long)FUNCTION_GAP;
+		unsigned long hi = (end + PAGE - 1) & -PAGE;
+		if (segment->p_type == PT_LOAD && segment->p_flags & PF_X && lo + ROOM_MIN < hi &&
+			rests < RESTS_MAX)
+			rest[rests++] = (struct rest){(unsigned char *)lo, (unsigned char *)hi};
+	}
+	return 0;
+}
+
+static int by_room(const void *a, const void *b)
+{
+	const struct rest *x = a, *y = b;
+	long room_x = x->hi - x->lo, room_y = y->hi - y->lo;
+	return (room_x < room_y) - (room_x > room_y);
+}
+
+static void settle_in(const struct rest *place)
+{
+	static const unsigned char code[] = {0xb8, RETURNED & 0xff, RETURNED >> 8, 0, 0, 0xc3};
+	unsigned char *page = place->hi - PAGE;
+	if (mprotect(page, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC))
+		speak_fail("mprotect: errno %d", errno);
+	for (unsigned char *at = place->lo; at < place->hi; at += FUNCTION_GAP)
+		memcpy(at, code, sizeof(code));
+	if (mprotect(page, PAGE, PROT_READ | PROT_EXEC))
+		speak_fail("mprotect: errno %d", errno);
+}
+
+static void *run_settled(void *arg)
+{
+	(void)arg;
+	for (;; runs++)
+		for (size_t i = 0; i < rests; i++)
+			for (unsigned char *at = rest[i].lo; at < rest[i].hi; at += FUNCTION_GAP)
+				if (((unsigned (*)(void))at)() != RETURNED)
+					speak_fail("what was put at %p is not there", (void *)at);
+	return NULL;
+}
+
+static void settle(size_t count)
+{
+	dl_iterate_phdr(note_rests, NULL);
+	qsort(rest, rests, sizeof(rest[0]), by_room);
+	rests = rests < count ? rests : count;
+	for (size_t i = 0; i < rests; i++)
+		settle_in(&rest[i]);
+	pthread_create(&(pthread_t){0}, NULL, run_settled, NULL);
+	speak_add("%zu", rests);
+}
+
 int main(void)
 {
 	speak_ready();
@@ -136,6 +216,10 @@ int main(void)
 		else if (!strncmp(command, "null ", 5))
 			for (unsigned long i = strtoul(command + 5, NULL, 10); i > 0; i--)
 				pthread_create(&(pthread_t){0}, NULL, free_null, NULL);
+		else if (!strncmp(command, "settle ", 7))
+			settle(strtoul(command + 7, NULL, 10));
+		else if (!strcmp(command, "runs"))
+			speak_add("%lu", runs);
 		speak_send();
 	}
 	_exit(0);

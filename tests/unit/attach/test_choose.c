@@ -185,43 +185,44 @@ START_TEST(the_longest_slack_is_taken)
 	struct proc_maps maps = {.map = map, .count = 3};
 	struct choose_slack slack;
 
-	ck_no_err(choose_slack(&modules, &maps, 100, &slack));
+	ck_no_err(choose_slack(&modules, &maps, 100, NULL, NULL, &slack));
 	ck_assert_uint_eq(slack.addr, 0x202440);
 	ck_assert_uint_eq(slack.bytes, 100);
-	ck_no_err(choose_slack(&modules, &maps, 0xbc0, &slack));
+	ck_no_err(choose_slack(&modules, &maps, 0xbc0, NULL, NULL, &slack));
 	ck_assert_uint_eq(slack.bytes, 0xbc0);
-	ck_err_says(choose_slack(&modules, &maps, 0xbc1, &slack), HT_ERR_REFUSED, "3009");
+	ck_err_says(
+		choose_slack(&modules, &maps, 0xbc1, NULL, NULL, &slack), HT_ERR_REFUSED, "3009");
 
 	/* What must not be written to, or is not what it seems. */
 	struct proc_map good = map[1];
 	map[1].exec = false;
-	ck_err(choose_slack(&modules, &maps, 0xbc0, &slack), HT_ERR_REFUSED);
+	ck_err(choose_slack(&modules, &maps, 0xbc0, NULL, NULL, &slack), HT_ERR_REFUSED);
 	map[1] = good;
 	map[1].read = false;
-	ck_err(choose_slack(&modules, &maps, 0xbc0, &slack), HT_ERR_REFUSED);
+	ck_err(choose_slack(&modules, &maps, 0xbc0, NULL, NULL, &slack), HT_ERR_REFUSED);
 	map[1] = good;
 	map[1].write = true;
-	ck_err(choose_slack(&modules, &maps, 0xbc0, &slack), HT_ERR_REFUSED);
+	ck_err(choose_slack(&modules, &maps, 0xbc0, NULL, NULL, &slack), HT_ERR_REFUSED);
 	map[1] = good;
 	map[1].shared = true;
-	ck_err(choose_slack(&modules, &maps, 0xbc0, &slack), HT_ERR_REFUSED);
+	ck_err(choose_slack(&modules, &maps, 0xbc0, NULL, NULL, &slack), HT_ERR_REFUSED);
 	map[1] = good;
 	map[1].inode = 0;
-	ck_err(choose_slack(&modules, &maps, 0xbc0, &slack), HT_ERR_REFUSED);
+	ck_err(choose_slack(&modules, &maps, 0xbc0, NULL, NULL, &slack), HT_ERR_REFUSED);
 	map[1] = good;
 	map[1].hi = 0x202000;
-	ck_err(choose_slack(&modules, &maps, 0xbc0, &slack), HT_ERR_REFUSED);
+	ck_err(choose_slack(&modules, &maps, 0xbc0, NULL, NULL, &slack), HT_ERR_REFUSED);
 	map[1] = good;
 	module[1].vdso = true;
-	ck_err(choose_slack(&modules, &maps, 0xbc0, &slack), HT_ERR_REFUSED);
+	ck_err(choose_slack(&modules, &maps, 0xbc0, NULL, NULL, &slack), HT_ERR_REFUSED);
 	module[1].vdso = false;
 	module[1].initial = false;
-	ck_err(choose_slack(&modules, &maps, 0xbc0, &slack), HT_ERR_REFUSED);
+	ck_err(choose_slack(&modules, &maps, 0xbc0, NULL, NULL, &slack), HT_ERR_REFUSED);
 	module[1].initial = true;
 	module[1].segment[1].flags |= PF_W;
-	ck_err(choose_slack(&modules, &maps, 0xbc0, &slack), HT_ERR_REFUSED);
+	ck_err(choose_slack(&modules, &maps, 0xbc0, NULL, NULL, &slack), HT_ERR_REFUSED);
 	module[1].segment[1].flags = PF_R | PF_X;
-	ck_no_err(choose_slack(&modules, &maps, 0xbc0, &slack));
+	ck_no_err(choose_slack(&modules, &maps, 0xbc0, NULL, NULL, &slack));
 }
 END_TEST
 
@@ -232,11 +233,11 @@ START_TEST(text_that_fills_its_page_has_no_slack)
 	struct modules modules = {.module = &module, .count = 1};
 	struct proc_maps maps = {.map = map, .count = 2};
 	struct choose_slack slack;
-	ck_err(choose_slack(&modules, &maps, 1, &slack), HT_ERR_REFUSED);
+	ck_err(choose_slack(&modules, &maps, 1, NULL, NULL, &slack), HT_ERR_REFUSED);
 	module.segment[1].memsz = 0x1fc1;
-	ck_err(choose_slack(&modules, &maps, 1, &slack), HT_ERR_REFUSED);
+	ck_err(choose_slack(&modules, &maps, 1, NULL, NULL, &slack), HT_ERR_REFUSED);
 	module.segment[1].memsz = 0x1fc0;
-	ck_no_err(choose_slack(&modules, &maps, 64, &slack));
+	ck_no_err(choose_slack(&modules, &maps, 64, NULL, NULL, &slack));
 	ck_assert_uint_eq(slack.addr, 0x102fc0);
 }
 END_TEST
@@ -253,8 +254,8 @@ START_TEST(what_shares_the_last_page_is_left_alone)
 	module.segment[2] = (struct module_segment){
 		.vaddr = 0x2800, .memsz = 0x780, .filesz = 0x780, .flags = PF_R | PF_X};
 	module.segment_count = 3;
-	ck_err(choose_slack(&modules, &maps, 0x3c1, &slack), HT_ERR_REFUSED);
-	ck_no_err(choose_slack(&modules, &maps, 0x3c0, &slack));
+	ck_err(choose_slack(&modules, &maps, 0x3c1, NULL, NULL, &slack), HT_ERR_REFUSED);
+	ck_no_err(choose_slack(&modules, &maps, 0x3c0, NULL, NULL, &slack));
 	ck_assert_uint_eq(slack.addr, 0x102440);
 	ck_assert(!choose_is_slack(&modules, &maps, 0x102800, 1));
 	ck_assert(choose_is_slack(&modules, &maps, 0x102f80, 0x80));
@@ -272,15 +273,15 @@ START_TEST(spent_code_is_the_second_choice)
 	struct proc_maps maps = {.map = map, .count = 1};
 	struct choose_slack slack;
 
-	ck_err(choose_slack(&modules, &maps, 0x800, &slack), HT_ERR_REFUSED);
+	ck_err(choose_slack(&modules, &maps, 0x800, NULL, NULL, &slack), HT_ERR_REFUSED);
 	module.spent = 0x101210;
 	module.spent_bytes = 0x1000;
 	module.natives.start.return_to = 0x101a00;
-	ck_no_err(choose_slack(&modules, &maps, 0x80, &slack));
+	ck_no_err(choose_slack(&modules, &maps, 0x80, NULL, NULL, &slack));
 	ck_assert_uint_eq(slack.addr, 0x102f40);
 	ck_assert_uint_eq(slack.left, 0);
 	ck_assert_uint_eq(choose_slack_left(&modules, slack.addr), 0);
-	ck_no_err(choose_slack(&modules, &maps, 0x800, &slack));
+	ck_no_err(choose_slack(&modules, &maps, 0x800, NULL, NULL, &slack));
 	ck_assert_uint_eq(slack.addr, 0x101240);
 	ck_assert_uint_eq(slack.bytes, 0x800);
 	ck_assert_uint_eq(slack.left, 0x101a00);
@@ -289,9 +290,9 @@ START_TEST(spent_code_is_the_second_choice)
 	ck_assert(choose_is_slack(&modules, &maps, 0x101240, 0xfd0));
 	ck_assert(!choose_is_slack(&modules, &maps, 0x101240, 0xfd1));
 	ck_assert(!choose_is_slack(&modules, &maps, 0x101200, 1));
-	ck_err(choose_slack(&modules, &maps, 0xfd1, &slack), HT_ERR_REFUSED);
+	ck_err(choose_slack(&modules, &maps, 0xfd1, NULL, NULL, &slack), HT_ERR_REFUSED);
 	map[0].write = true;
-	ck_err(choose_slack(&modules, &maps, 0x800, &slack), HT_ERR_REFUSED);
+	ck_err(choose_slack(&modules, &maps, 0x800, NULL, NULL, &slack), HT_ERR_REFUSED);
 }
 END_TEST
 

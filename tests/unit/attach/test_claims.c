@@ -122,7 +122,7 @@ START_TEST(the_stubs_place)
 {
 	setup();
 	struct choose_slack place;
-	ck_no_err(choose_slack(&modules, &maps, WANTED, &place));
+	ck_no_err(choose_slack(&modules, &maps, WANTED, NULL, NULL, &place));
 	const raddr_t wrong[] = {0, 1, at(&word), at((const void *)setup), place.addr - 1,
 		place.addr + HT_PAGE_BYTES, UINT64_MAX, UINT64_MAX - WANTED + 1};
 	journal.header->slack_bytes = WANTED;

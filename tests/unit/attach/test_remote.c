@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/support/ht_check.h"
@@ -76,4 +77,138 @@ START_TEST(what_cannot_be_read_may_be_a_stub)
 }
 END_TEST
 
-HT_SUITE("attach/inject/remote", what_is_no_stub_is_left_alone, what_cannot_be_read_may_be_a_stub)
+/* --- its choice ---------------------------------------------------------------------------------
+ */
+
+#define TEXT_BYTES 64u
+
+/* Two libraries of one page each; that of the first has more room behind its code. */
+struct libraries {
+	struct proc self;
+	struct place place[2];
+	struct module module[2];
+	struct proc_map map[2];
+	struct modules modules;
+	struct proc_maps maps;
+};
+
+static void libraries_init(struct libraries *libraries)
+{
+	ck_no_err(proc_open(getpid(), &libraries->self));
+	ck_no_err(proc_open_mem(&libraries->self));
+	struct place one, other;
+	place_init(&one);
+	place_init(&other);
+	bool ascend = one.page < other.page;
+	libraries->place[0] = ascend ? one : other;
+	libraries->place[1] = ascend ? other : one;
+	for (size_t i = 0; i < 2; i++) {
+		struct place *place = &libraries->place[i];
+		uint8_t text[HT_PAGE_BYTES];
+		struct stat stat;
+		memset(text, 0x5a, sizeof(text));
+		ck_assert_int_eq(pwrite(place->file_fd, text, sizeof(text), 0), sizeof(text));
+		ck_assert_int_eq(fstat(place->file_fd, &stat), 0);
+		libraries->map[i] = (struct proc_map){.lo = (raddr_t)(uintptr_t)place->page,
+			.hi = (raddr_t)(uintptr_t)place->page + HT_PAGE_BYTES,
+			.inode = stat.st_ino,
+			.read = true,
+			.exec = true,
+			.name = i ? "second" : "first"};
+		libraries->module[i] = (struct module){.bias = libraries->map[i].lo,
+			.initial = true,
+			.segment = {{.memsz = TEXT_BYTES * (i + 1), .flags = PF_R | PF_X}},
+			.segment_count = 1};
+	}
+	libraries->modules = (struct modules){.module = libraries->module, .count = 2};
+	libraries->maps = (struct proc_maps){.map = libraries->map, .count = 2};
+}
+
+static void libraries_deinit(struct libraries *libraries)
+{
+	for (size_t i = 0; i < 2; i++)
+		place_deinit(&libraries->place[i]);
+	proc_close(&libraries->self);
+}
+
+static void put(struct libraries *libraries, size_t which, size_t at, uint8_t byte)
+{
+	raddr_t addr = libraries->map[which].lo + at;
+	ck_no_err(memory_write(&libraries->self, addr, &byte, 1));
+}
+
+static struct ht_err *prepare(struct libraries *libraries, struct remote_slack *ret)
+{
+	return remote_slack_prepare(
+		&libraries->self, &libraries->modules, &libraries->maps, 0, ret);
+}
+
+static void check_chosen(struct libraries *libraries, size_t which)
+{
+	struct remote_slack slack;
+	ck_no_err(prepare(libraries, &slack));
+	ck_assert_uint_eq(slack.addr, libraries->map[which].lo + TEXT_BYTES * (which + 1));
+	ck_assert_uint_eq(slack.original[0], 0x5a);
+	ck_assert_uint_eq(slack.original[slack.bytes - 1], 0x5a);
+}
+
+START_TEST(what_the_program_put_behind_its_code_is_left_alone)
+{
+	struct libraries libraries;
+	struct remote_slack slack;
+	libraries_init(&libraries);
+	check_chosen(&libraries, 0);
+	/* By now the page is the process's own copy, and as its file still. */
+	check_chosen(&libraries, 0);
+	put(&libraries, 0, TEXT_BYTES + 200, 0xc3);
+	check_chosen(&libraries, 1);
+	put(&libraries, 0, TEXT_BYTES + 200, 0x5a);
+	check_chosen(&libraries, 0);
+	/* Its last byte, and what the stub does not reach to. */
+	put(&libraries, 0, TEXT_BYTES + stub_map_bytes(0), 0xc3);
+	check_chosen(&libraries, 0);
+	put(&libraries, 0, TEXT_BYTES + stub_map_bytes(0) - 1, 0xc3);
+	check_chosen(&libraries, 1);
+	put(&libraries, 1, 2 * TEXT_BYTES, 0);
+	ck_err_says(prepare(&libraries, &slack), HT_ERR_REFUSED, "has changed the bytes behind");
+	libraries_deinit(&libraries);
+}
+END_TEST
+
+START_TEST(of_an_unreadable_file_zeros_are_expected)
+{
+	struct libraries libraries;
+	libraries_init(&libraries);
+	check_chosen(&libraries, 0);
+	/* Not the file that is mapped there. */
+	libraries.map[0].inode++;
+	check_chosen(&libraries, 1);
+	for (size_t i = 0; i < stub_map_bytes(0); i++)
+		put(&libraries, 0, TEXT_BYTES + i, 0);
+	struct remote_slack slack;
+	ck_no_err(prepare(&libraries, &slack));
+	ck_assert_uint_eq(slack.addr, libraries.map[0].lo + TEXT_BYTES);
+	libraries_deinit(&libraries);
+}
+END_TEST
+
+/* Not even another place is taken then. */
+START_TEST(a_stub_that_stands_there_refuses)
+{
+	struct libraries libraries;
+	struct remote_slack slack;
+	struct stub stub;
+	const struct stub_map map = {.image = 1ull << 32, .image_bytes = 1 << 20, .name = "x"};
+	const struct stub_thread thread = {0};
+	libraries_init(&libraries);
+	ck_no_err(stub_make_map(&map, libraries.map[0].lo + TEXT_BYTES, &thread, &stub));
+	for (size_t i = 0; i < stub.length; i++)
+		put(&libraries, 0, TEXT_BYTES + i, stub.bytes[i]);
+	ck_err_says(prepare(&libraries, &slack), HT_ERR_REFUSED, "another heaptap");
+	libraries_deinit(&libraries);
+}
+END_TEST
+
+HT_SUITE("attach/inject/remote", what_is_no_stub_is_left_alone, what_cannot_be_read_may_be_a_stub,
+	what_the_program_put_behind_its_code_is_left_alone,
+	of_an_unreadable_file_zeros_are_expected, a_stub_that_stands_there_refuses)
