@@ -3,6 +3,8 @@
 
 #include <jansson.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "attach/print.h"
 
@@ -13,7 +15,8 @@ static void command(char ret[NEXT_BYTES], const char *name, pid_t pid)
 {
 	ret[0] = '\0';
 	if (name)
-		snprintf(ret, NEXT_BYTES, "heaptap %s -p %d", name, pid);
+		snprintf(ret, NEXT_BYTES, "%sheaptap %s -p %d",
+			geteuid() != 0 && !strcmp(name, "recover") ? "sudo " : "", name, pid);
 }
 
 static void print_next(const char *next)

@@ -59,9 +59,10 @@ static struct ht_err *open_memfd(const struct proc *proc, raddr_t base, int *ret
 	int fd = openat(proc->dir_fd, name, O_RDWR | O_CLOEXEC);
 	if (fd < 0 && (errno == EPERM || errno == EACCES))
 		return ht_err_new(HT_ERR_PERMISSION,
-			"what an earlier heaptap left in process %d is opened by root alone: be "
-			"root",
-			proc->pid);
+			"cannot take out what an earlier heaptap left in process %d: its memory is "
+			"opened by its mapping (/proc/%d/map_files), as root alone may; run sudo "
+			"heaptap recover -p %d",
+			proc->pid, proc->pid, proc->pid);
 	if (fd < 0)
 		return ht_err_sys(
 			errno, "cannot open what an earlier heaptap left in process %d", proc->pid);

@@ -396,16 +396,24 @@ START_TEST(recover_without_root)
 	struct victim victim;
 	struct tap tap;
 	struct run run;
-	char pid[16];
+	char pid[16], remedy[48];
 	start_nobodys_actor(&victim);
 	struct procsnap *before = procsnap_take(victim.pid, 0);
 	tap_start(&tap, victim.pid, NULL);
 	tap_wait_on(&tap, "/actor");
 	tap_abandon(&tap);
 	snprintf(pid, sizeof(pid), "%d", victim.pid);
+	snprintf(remedy, sizeof(remedy), "sudo heaptap recover -p %s\n", pid);
+	run_start_as_nobody(&run,
+		(const char *[]){public_copy("heaptap", "heaptap"), "verify", "-p", pid, NULL});
+	ck_assert_int_eq(run_wait(&run, HEAPTAP_MS), 6);
+	char *out = run_out(&run);
+	ck_assert_msg(strstr(out, remedy), "%s", out);
+	free(out);
+	run_deinit(&run);
 	run_start_as_nobody(&run,
 		(const char *[]){public_copy("heaptap", "heaptap"), "recover", "-p", pid, NULL});
-	check_answer(&run, PERMISSION, "be root");
+	check_answer(&run, PERMISSION, remedy);
 	victim_prove_alive(&victim);
 	json_decref(report_run("recover", victim.pid, 0));
 	procsnap_verify(before, victim.pid);
