@@ -31,7 +31,7 @@ struct children_report {
 	size_t left;			 /* those in which something stays */
 	size_t pending;			 /* of these, those with which another try may help */
 	pid_t named[CHILDREN_NAMED_MAX]; /* the first of them */
-	char why[400];			 /* about one of them */
+	char why[600];			 /* about one of them */
 };
 
 /*

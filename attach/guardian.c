@@ -422,12 +422,19 @@ struct ht_err *guardian_start(
 	return NULL;
 }
 
-const char *guardian_prospect(const struct guardian *guardian)
+void guardian_prospect(const struct guardian *guardian, pid_t pid, char *ret, size_t bytes)
 {
+	const char *sudo = geteuid() ? "sudo " : "";
 	struct pollfd end = {.fd = guardian->fd};
-	return guardian->fd >= 0 && poll(&end, 1, 0) <= 0
-		       ? "the guardian goes on trying"
-		       : "no guardian is left: heaptap recover takes it out";
+	if (guardian->fd >= 0 && poll(&end, 1, 0) <= 0)
+		snprintf(ret, bytes,
+			"the guardian goes on trying, for ten minutes at most; after that, or "
+			"after "
+			"kill -9 %d, `%sheaptap recover -p %d` takes it out",
+			guardian->pid, sudo, pid);
+	else
+		snprintf(ret, bytes, "no guardian is left: `%sheaptap recover -p %d` takes it out",
+			sudo, pid);
 }
 
 /* Looks, not the clock: where both of us stood still, the clock went on. */

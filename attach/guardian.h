@@ -31,8 +31,9 @@ struct ht_err *guardian_tell_image(struct guardian *guardian, int memfd);
 /* The same while a thread of the target waits: without a look at what it says. */
 HT_MUST_CHECK
 struct ht_err *guardian_hand_image(struct guardian *guardian, int memfd);
-/* What becomes of that which stays, in words: somebody may have killed the guardian. */
-const char *guardian_prospect(const struct guardian *guardian);
+/* What becomes of that which stays in the process `pid`, in words: somebody may have killed the
+ * guardian. */
+void guardian_prospect(const struct guardian *guardian, pid_t pid, char *ret, size_t bytes);
 /* Nothing is left to guard: it exits, and is reaped. One that does not (somebody stopped it, or it
  * gets no processor) within `patience_ns` of ours, in which a time that the machine gives to
  * neither of us does not count, is killed, waited for as long again, and then left to init: it

@@ -16,6 +16,7 @@
 #include "attach/given_report.h"
 #include "attach/lock.h"
 #include "attach/records.h"
+#include "attach/remains.h"
 #include "attach/scripts.h"
 #include "attach/symbols.h"
 #include "attach/target/clock.h"
@@ -23,8 +24,6 @@
 #include "attach/window.h"
 #include "format/arch.h"
 #include "format/foreign.h"
-
-#define HEIR_BYTES 64u /* of what add_heir says, at least */
 
 void session_progress(const struct session *s, const char *fmt, ...)
 {
@@ -240,12 +239,6 @@ static void pump(void *context)
 	s->pump_error = ht_err_first(s->pump_error, err);
 }
 
-static void add_heir(const struct session *s, char *why, size_t bytes)
-{
-	size_t length = strlen(why);
-	snprintf(why + length, bytes - length, "; %s", guardian_prospect(&s->guardian));
-}
-
 static struct ht_err *take_out(struct session *s)
 {
 	struct session_report *report = s->report;
@@ -273,11 +266,11 @@ static struct ht_err *take_out(struct session *s)
 	report->detach_ns = clock_mono_ns() - start;
 	if (err) {
 		result.level = DETACH_INCOMPLETE;
-		snprintf(result.why, sizeof(result.why) - HEIR_BYTES, "%s", err->message);
+		snprintf(result.why, sizeof(result.why) - REMAINS_HEIR_BYTES, "%s", err->message);
 		ht_err_free(err);
 	}
 	if (result.level == DETACH_INCOMPLETE)
-		add_heir(s, result.why, sizeof(result.why));
+		remains_add_heir(s, result.why, sizeof(result.why));
 	report->detached = true;
 	report->level = result.level;
 	memcpy(report->why, result.why, sizeof(report->why));
@@ -420,29 +413,27 @@ static void release(struct session *s)
 	survey_deinit(&s->survey);
 }
 
-/* Of an error and of what is left in the target the second matters more: both are told. */
-static struct ht_err *add_remains(struct ht_err *err, const char *left)
-{
-	struct ht_err *both = ht_err_new(HT_ERR_INCOMPLETE, "%s; and %s", err->message, left);
-	ht_err_free(err);
-	return both;
-}
-
 /* Where there is no image of ours to detach by, or no journal. What stays is the guardian's. */
 static struct ht_err *recover(struct session *s)
 {
-	struct recover_report report;
+	struct recover_report report = {0};
+	char *why = report.detach.why;
 	const struct recover_options options = {.memfd = s->remote.memfd,
 		.slack = &s->slack,
 		.own = &s->journal,
 		.deadline_mono_ns = clock_mono_ns() + s->options->detach_deadline_ns};
 	struct ht_err *err = recover_run(&s->survey.proc, &options, &report);
-	if (!err && report.detach.level == DETACH_INCOMPLETE)
-		add_heir(s, report.detach.why, sizeof(report.detach.why));
-	if (!err && report.detach.level >= DETACH_TOMBSTONE)
-		err = ht_err_new(HT_ERR_INCOMPLETE, "%s", report.detach.why);
-	s->mapped = err != NULL;
-	return err;
+	bool failed = err != NULL;
+	if (err)
+		snprintf(why, sizeof(report.detach.why) - REMAINS_HEIR_BYTES, "%s", err->message);
+	ht_err_free(err);
+	s->mapped = failed || report.detach.level >= DETACH_TOMBSTONE;
+	if (!s->mapped)
+		return NULL;
+	if (!failed && report.detach.level == DETACH_TOMBSTONE)
+		return ht_err_new(HT_ERR_INCOMPLETE, "%s", why);
+	remains_add_heir(s, why, sizeof(report.detach.why));
+	return remains_of(s, why);
 }
 
 /* After a failed attach: nothing may be left. */
@@ -453,9 +444,9 @@ static struct ht_err *roll_back(struct session *s)
 	if (!s->image.local || !journal_is_begun(&s->journal))
 		return recover(s);
 	struct ht_err *err = take_out(s);
-	if (!err && s->report->detached && s->report->level >= DETACH_TOMBSTONE)
-		err = ht_err_new(HT_ERR_INCOMPLETE, "%s", s->report->why);
-	return err;
+	if (err || s->report->level < DETACH_TOMBSTONE)
+		return err;
+	return remains_of_detach(s);
 }
 
 /* As long as the target has something left, so will each new child: it is the guardian's then. */
@@ -494,8 +485,7 @@ static struct ht_err *conclude(struct session *s, struct ht_err *window)
 	/* The output may take its time, and nobody is to have something of ours meanwhile. */
 	err = ht_err_first(err, clean_children(s));
 	err = ht_err_first(err, finish_trace(s));
-	return err && s->report->detached && s->report->why[0] ? add_remains(err, s->report->why)
-							       : err;
+	return err ? remains_add_of(err, remains_of_detach(s)) : NULL;
 }
 
 static struct ht_err *attach(struct session *s)
@@ -556,12 +546,8 @@ static struct ht_err *capture(struct session *s)
 	session_progress(s, "attaching to %d (%s): %zu slots in %zu modules", s->options->pid,
 		s->report->comm, s->survey.tap_count, s->survey.modules.count);
 	err = attach(s);
-	if (err && !change_noticed(s, &err)) {
-		struct ht_err *left = roll_back(s);
-		if (left)
-			err = add_remains(err, left->message);
-		ht_err_free(left);
-	}
+	if (err && !change_noticed(s, &err))
+		err = remains_add_of(err, roll_back(s));
 	if (err && !change_noticed(s, &err))
 		return discard(s, err);
 	if (s->target_gone)
@@ -591,9 +577,9 @@ struct ht_err *session_run(const struct session_options *options, struct session
 	if (err && ret->children.left) {
 		char left[CHILDREN_TEXT_BYTES];
 		children_name(&ret->children, left);
-		err = add_remains(err, left);
+		err = remains_add(err, left);
 	}
 	return err && ret->guardian_left
-		       ? add_remains(err, "its guardian has not ended, and may be at work")
+		       ? remains_add(err, "its guardian has not ended, and may be at work")
 		       : err;
 }

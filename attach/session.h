@@ -89,7 +89,7 @@ struct session_report {
 	uint64_t threads, trace_bytes;
 	bool detached; /* detach was attempted: level and verify are set */
 	enum detach_level level;
-	char why[400]; /* for level 2 and 3; what differs, where verify is not equal */
+	char why[600]; /* for level 2 and 3; what differs, where verify is not equal */
 	struct residue_report verify;
 	enum store_state sink_state;
 	char sink_problem[1024];

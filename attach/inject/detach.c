@@ -478,7 +478,8 @@ static void explain(
 		snprintf(report->why, sizeof(report->why),
 			"%zu pointers to allocator hooks remain in the target's memory (one at "
 			"%lx): one page "
-			"of jump stubs stays mapped for them",
+			"of jump stubs stays mapped for them (`heaptap cleanup` takes it out when "
+			"they are gone)",
 			report->escaped, (unsigned long)report->escaped_at);
 	else if (level == DETACH_INCOMPLETE)
 		snprintf(report->why, sizeof(report->why),

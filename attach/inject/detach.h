@@ -38,7 +38,7 @@ struct detach_report {
 	uint64_t unread_bytes; /* of its memory, swapped out or not to be read, were not searched */
 	raddr_t escaped_at;
 	uint64_t stop_max_ns;
-	char why[400]; /* for levels 2 and 3 */
+	char why[600]; /* for levels 2 and 3 */
 };
 
 /* Steps that change nothing for good: from here on the agent is out of the way. Must come first. */

@@ -43,6 +43,17 @@ static bool is_documented(int status)
 	       status == DETACH_INCOMPLETE || status == TRACE_INCOMPLETE;
 }
 
+/* What an attach that failed has left, or may have: it is named, with the command that takes it
+ * out. */
+static bool is_remedy_named(int status, const char *err)
+{
+	bool attached = strstr(err, "compared with before") != NULL;
+	bool mapped = strstr(err, ", stays in process ") || strstr(err, ", may stay in process ");
+	return status != DETACH_INCOMPLETE || attached ||
+	       (mapped && strstr(err, "`heaptap recover -p ")) ||
+	       strstr(err, "`heaptap cleanup`") || strstr(err, "its guardian has not ended");
+}
+
 /* heaptap has ended with all its processes: what is left was left to recover. */
 static bool fail_on(struct ordeal *o, const struct sweep_plan *plan)
 {
@@ -56,6 +67,7 @@ static bool fail_on(struct ordeal *o, const struct sweep_plan *plan)
 		fprintf(stderr, "%3d %s: %.300s\n", status, where, err);
 	ck_assert_msg(is_documented(status), "%s: exit code %d: %s", where, status, err);
 	ck_assert_msg(!strstr(err, "level ") || !strstr(err, "attaching: "), "%s: %s", where, err);
+	ck_assert_msg(is_remedy_named(status, err), "%s: %s", where, err);
 	victim_prove_alive(&o->victim);
 	ordeal_recover(o, where);
 	ordeal_check(o, where);

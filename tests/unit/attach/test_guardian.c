@@ -274,12 +274,19 @@ END_TEST
 START_TEST(who_takes_out_what_stays)
 {
 	struct guardian guardian = {.fd = -1};
-	ck_assert_ptr_nonnull(strstr(guardian_prospect(&guardian), "heaptap recover"));
+	char words[192], kill_it[32];
+	guardian_prospect(&guardian, 4711, words, sizeof(words));
+	ck_assert(!strncmp(words, "no guardian is left", 19));
+	ck_assert_ptr_nonnull(strstr(words, "heaptap recover -p 4711`"));
 	guardian = start_stopped();
-	ck_assert_str_eq(guardian_prospect(&guardian), "the guardian goes on trying");
+	guardian_prospect(&guardian, 4711, words, sizeof(words));
+	snprintf(kill_it, sizeof(kill_it), "after kill -9 %d, ", guardian.pid);
+	ck_assert(!strncmp(words, "the guardian goes on trying", 27));
+	ck_assert(strstr(words, kill_it) && strstr(words, "heaptap recover -p 4711`"));
 	ck_assert_int_eq(kill(guardian.pid, SIGKILL), 0);
 	ck_assert_int_eq(waitpid(guardian.pid, NULL, 0), guardian.pid);
-	ck_assert_ptr_nonnull(strstr(guardian_prospect(&guardian), "heaptap recover"));
+	guardian_prospect(&guardian, 4711, words, sizeof(words));
+	ck_assert(!strncmp(words, "no guardian is left", 19));
 	close(guardian.fd);
 }
 END_TEST
