@@ -20,6 +20,7 @@
 #include "attach/scripts.h"
 #include "attach/symbols.h"
 #include "attach/target/clock.h"
+#include "attach/target/permission.h"
 #include "attach/target/priority.h"
 #include "attach/window.h"
 #include "format/arch.h"
@@ -264,6 +265,7 @@ static struct ht_err *take_out(struct session *s)
 	if (change_noticed(s, &err))
 		return NULL;
 	report->detach_ns = clock_mono_ns() - start;
+	err = permission_lost(&s->survey.proc, err);
 	if (err) {
 		result.level = DETACH_INCOMPLETE;
 		snprintf(result.why, sizeof(result.why) - REMAINS_HEIR_BYTES, "%s", err->message);
@@ -423,6 +425,7 @@ static struct ht_err *recover(struct session *s)
 		.own = &s->journal,
 		.deadline_mono_ns = clock_mono_ns() + s->options->detach_deadline_ns};
 	struct ht_err *err = recover_run(&s->survey.proc, &options, &report);
+	err = permission_lost(&s->survey.proc, err);
 	bool failed = err != NULL;
 	if (err)
 		snprintf(why, sizeof(report.detach.why) - REMAINS_HEIR_BYTES, "%s", err->message);

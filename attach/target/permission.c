@@ -161,6 +161,27 @@ struct ht_err *permission_explain(const struct proc *proc)
 	return permission_judge(&facts);
 }
 
+struct ht_err *permission_lost(const struct proc *proc, struct ht_err *err)
+{
+	if (!err || (err->sys != EACCES && err->sys != EPERM))
+		return err;
+	/* The kernel asks for the right to trace here. */
+	int fd = openat(proc->dir_fd, "mem", O_RDONLY | O_CLOEXEC);
+	if (fd >= 0 || (errno != EACCES && errno != EPERM)) {
+		if (fd >= 0)
+			close(fd);
+		return err;
+	}
+	struct ht_err *rule = permission_explain(proc);
+	if (rule->code != HT_ERR_PERMISSION) {
+		ht_err_free(rule);
+		return err;
+	}
+	rule = ht_err_wrap(rule, "%s", err->message);
+	ht_err_free(err);
+	return rule;
+}
+
 struct ht_err *permission_check_writing(pid_t pid)
 {
 	const uint8_t byte = 0;

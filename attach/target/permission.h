@@ -26,6 +26,11 @@ struct ht_err *permission_judge(const struct permission_facts *facts);
 HT_MUST_CHECK
 struct ht_err *permission_explain(const struct proc *proc);
 
+/* Adds to an error of ours with `proc`, which it takes and returns, why we may not look into it any
+ * more, and the remedy: where that is so, and was the reason. */
+HT_MUST_CHECK
+struct ht_err *permission_lost(const struct proc *proc, struct ht_err *err);
+
 /* HT_ERR_PERMISSION where this kernel lets nobody write through /proc/PID/mem what the process
  * itself may only read, as its code (Linux 6.12: CONFIG_PROC_MEM_NO_FORCE and _FORCE_PTRACE,
  * proc_mem.force_override). Tried on a page of our own; `pid` is for the message. */

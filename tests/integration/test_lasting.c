@@ -21,6 +21,7 @@
 #include "tests/support/ctlgroup.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/ordeal.h"
+#include "tests/support/report.h"
 #include "tests/support/tap.h"
 #include "tests/support/tmpdir.h"
 
@@ -324,6 +325,56 @@ START_TEST(limit_is_used_up_at_detach)
 }
 END_TEST
 
+/* --- a right that is lost ---
+ */
+
+static void be_nobody(void *context)
+{
+	(void)context;
+	become_nobody();
+}
+
+/* From then on only root may look into the target: neither heaptap nor its guardian is root. */
+START_TEST(undumpable_during_a_capture)
+{
+	struct victim victim;
+	struct tap tap = {0};
+	char pid[16], remedy[48];
+	if (getuid() != 0) {
+		printf("skipped: lasting: undumpable_during_a_capture: needs root\n");
+		return;
+	}
+	ck_assert_int_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+	victim_start(&victim, (const char *[]){"/usr/bin/setpriv", "--reuid=65534", "--regid=65534",
+				      "--clear-groups", run_built("tests/targets/actor"), NULL});
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	snprintf(pid, sizeof(pid), "%d", victim.pid);
+	snprintf(remedy, sizeof(remedy), "`sudo heaptap recover -p %s`", pid);
+	tap.target = victim.pid;
+	run_start_prepared(&tap.run,
+		(const char *[]){run_built("heaptap"), "attach", "-p", pid, "--symbolize", "later",
+			"-o", "/dev/null", "--json", NULL},
+		be_nobody, NULL);
+	tap_wait_on(&tap, "/actor");
+	free(victim_ask(&victim, "undumpable", HEAPTAP_MS));
+	pid_t guardian = tap_guardian(&tap);
+	/* It may have noticed by itself, as it looks around. */
+	kill(tap.run.pid, SIGINT);
+	ck_assert_int_eq(run_wait(&tap.run, HEAPTAP_MS), DETACH_INCOMPLETE);
+	char *out = run_out(&tap.run), *err = run_err(&tap.run), *why = out[0] ? out : err;
+	ck_assert_msg(strstr(why, "PR_SET_DUMPABLE") && strstr(why, remedy), "%s", why);
+	free(out);
+	free(err);
+	run_deinit(&tap.run);
+	/* As it says. */
+	kill(guardian, SIGKILL);
+	run_until(tap_guardian_is_done(victim.pid), DONE_MS);
+	json_decref(report_run("recover", victim.pid, DONE));
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+}
+END_TEST
+
 HT_SUITE("integration/lasting", group_is_full, group_is_full_at_detach, limit_is_used_up,
 	limit_is_used_up_at_detach, no_process_any_more, no_descriptor_any_more, no_memory_any_more,
-	no_look_any_more, no_tracing_any_more)
+	no_look_any_more, no_tracing_any_more, undumpable_during_a_capture)
