@@ -60,10 +60,11 @@ struct ht_err *follow_take(const struct follow_ask *ask, long options, bool *ret
 	return NULL;
 }
 
-/* Through what the guard calls, too. */
+/* Through what the guard calls, too, and the end of a handler that has called nothing: it comes
+ * back to where it was. */
 static bool may_go_on(const struct follow_ask *ask, const struct user_regs_struct *regs)
 {
-	if (is_in_agent(ask, regs))
+	if (is_in_agent(ask, regs) || regs_call(regs) == SYS_rt_sigreturn)
 		return true;
 	bool at = regs_call(regs) == SYS_execveat;
 	return (at || regs_call(regs) == SYS_execve) &&

@@ -364,8 +364,14 @@ START_TEST(in_vain)
 }
 END_TEST
 
+START_TEST(in_vain_beside_signals)
+{
+	check_becomes_early("trapped");
+}
+END_TEST
+
 HT_SUITE("integration/run_exec", by_any_function, in_another_thread, in_a_handler,
 	beside_a_child_in_vfork, through_wrappers, exact_to_the_last_event, what_it_is_given,
 	ends_as_it_ends, time_is_for_all, what_cannot_be_recorded_runs, what_ends_at_once_is_named,
 	rights_of_its_own, a_filter_of_its_own_kills_nobody, late_where_it_was_not_seen,
-	again_and_again, in_vain)
+	again_and_again, in_vain, in_vain_beside_signals)

@@ -12,6 +12,7 @@
  *      filter   with a filter that kills who calls poll(2), of which nobody was told
  *      inline   by a system call of its own
  *      vain     after a thousand calls that fail
+ *      trapped  the same, with a signal and its handler after each of them
  *      vfork    when a child in vfork has become another program
  *      handler  in a handler of SIGUSR1 that it sends itself
  *      again-N  by way of itself, N times
@@ -116,6 +117,26 @@ static void run_in_vain(void)
 	run(NULL);
 }
 
+static void step_over_trap(int sig, siginfo_t *info, void *context)
+{
+	ucontext_t *at = context;
+	(void)sig;
+	(void)info;
+	at->uc_mcontext.gregs[REG_RIP] += 2; /* ud2 */
+}
+
+static void run_trapped(void)
+{
+	const struct sigaction step = {.sa_sigaction = step_over_trap, .sa_flags = SA_SIGINFO};
+	sigaction(SIGILL, &step, NULL);
+	for (unsigned i = 0; i < IN_VAIN; i++) {
+		if (execv("/no/such/program", words) != -1 || errno != ENOENT)
+			_exit(NO_EXEC);
+		__asm__ volatile("ud2");
+	}
+	run(NULL);
+}
+
 static void run_beside_child(void)
 {
 	int status = -1;
@@ -191,6 +212,8 @@ int main(int argc, char **argv)
 		run_inline();
 	else if (!strcmp(argv[1], "vain"))
 		run_in_vain();
+	else if (!strcmp(argv[1], "trapped"))
+		run_trapped();
 	else if (!strcmp(argv[1], "vfork"))
 		run_beside_child();
 	else if (!strcmp(argv[1], "handler"))
