@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/heap/emap.h"
 
-#include <elf.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SPAN_MAX      (1ull << 30) /* of a module's variables */
+#include "attach/heap/variables.h"
+
 #define ROOT_BITS_MAX 18u
 #define PLACES_MAX    4096u
 #define CHUNK_BYTES   65536u	   /* of the variables, in one read */
@@ -149,29 +149,13 @@ static struct ht_err *search_page(
 	return err;
 }
 
-static void span_of(const struct module *module, raddr_t *ret_lo, raddr_t *ret_hi)
-{
-	*ret_lo = UINT64_MAX;
-	*ret_hi = 0;
-	for (size_t i = 0; i < module->segment_count; i++) {
-		const struct module_segment *segment = &module->segment[i];
-		raddr_t at = module->bias + segment->vaddr;
-		if (!(segment->flags & PF_W))
-			continue;
-		*ret_lo = at < *ret_lo ? at : *ret_lo;
-		*ret_hi = at + segment->memsz > *ret_hi ? at + segment->memsz : *ret_hi;
-	}
-	*ret_lo = ht_align_down(*ret_lo, sizeof(raddr_t));
-}
-
 struct ht_err *emap_find(
 	struct view *view, const struct module *module, struct emap *ret, size_t *ret_count)
 {
 	struct ht_err *err = NULL;
 	raddr_t lo, hi, end;
-	span_of(module, &lo, &hi);
 	*ret_count = 0;
-	if (hi <= lo || hi - lo > SPAN_MAX)
+	if (!variables_span(module, &lo, &hi))
 		return NULL;
 	struct search *search = calloc(1, sizeof(*search));
 	if (!search)

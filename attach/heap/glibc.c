@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/heap/glibc.h"
 
-#include <elf.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "attach/heap/account.h"
 #include "attach/heap/bins.h"
 #include "attach/heap/tcache.h"
+#include "attach/heap/variables.h"
 
 #define DATA_BYTES_MAX (16u << 20) /* of a module's variables */
 #define WALKS_MAX      4u
@@ -26,17 +26,6 @@ struct reading {
 	const char *trouble; /* an arena that cannot be told */
 	bool partial, moved;
 };
-
-/* The first reason stays: it is the weightier one. */
-static HT_PRINTF(2, 3) void explain(struct heap_account *account, const char *fmt, ...)
-{
-	va_list args;
-	if (account->reason[0])
-		return;
-	va_start(args, fmt);
-	vsnprintf(account->reason, sizeof(account->reason), fmt, args);
-	va_end(args);
-}
 
 /* --- one arena --- */
 
@@ -100,9 +89,9 @@ static struct ht_err *read_arenas(struct reading *reading)
 			reading->view->left / (reading->arena_count - i));
 	reading->account->arenas = (uint32_t)reading->arena_count;
 	if (reading->partial && reading->view->swapped)
-		explain(reading->account, "part of its free blocks is swapped out");
+		account_explain(reading->account, "part of its free blocks is swapped out");
 	else if (reading->partial)
-		explain(reading->account,
+		account_explain(reading->account,
 			"more of its blocks are free, or move, than can be looked at");
 	return err;
 }
@@ -126,7 +115,7 @@ static void take_caches(
 	if (!unknown_bytes)
 		return;
 	account->off_bytes += unknown_bytes;
-	explain(account, "what %u of %u threads have cached could not be read", unknown,
+	account_explain(account, "what %u of %u threads have cached could not be read", unknown,
 		reading->threads);
 }
 
@@ -169,7 +158,7 @@ static struct ht_err *read_all(struct reading *reading)
 	if (!err)
 		take_mapped(reading, mapped_bytes);
 	if (reading->moved)
-		explain(reading->account, "it was in use while it was read");
+		account_explain(reading->account, "it was in use while it was read");
 	return err;
 }
 
@@ -178,18 +167,9 @@ static struct ht_err *read_all(struct reading *reading)
 static struct ht_err *read_variables(struct view *view, const struct module *module, uint8_t **ret,
 	size_t *ret_bytes, raddr_t *ret_addr)
 {
-	raddr_t lo = UINT64_MAX, hi = 0;
+	raddr_t lo, hi;
 	*ret = NULL;
-	for (size_t i = 0; i < module->segment_count; i++) {
-		const struct module_segment *segment = &module->segment[i];
-		raddr_t at = module->bias + segment->vaddr;
-		if (!(segment->flags & PF_W))
-			continue;
-		lo = at < lo ? at : lo;
-		hi = at + segment->memsz > hi ? at + segment->memsz : hi;
-	}
-	lo = ht_align_down(lo, sizeof(raddr_t));
-	if (hi <= lo || hi - lo > DATA_BYTES_MAX)
+	if (!variables_span(module, &lo, &hi) || hi - lo > DATA_BYTES_MAX)
 		return NULL;
 	uint8_t *data = malloc(hi - lo);
 	if (!data)

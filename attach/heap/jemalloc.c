@@ -2,9 +2,8 @@
 #include "attach/heap/jemalloc.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 
+#include "attach/heap/account.h"
 #include "attach/heap/bins.h"
 #include "attach/heap/emap.h"
 #include "attach/heap/jecache.h"
@@ -46,16 +45,6 @@ static struct ht_err *walk(struct view *view, const struct emap *emap, struct wa
 	return err;
 }
 
-static HT_PRINTF(2, 3) void explain(struct heap_account *account, const char *fmt, ...)
-{
-	va_list args;
-	if (account->reason[0])
-		return;
-	va_start(args, fmt);
-	vsnprintf(account->reason, sizeof(account->reason), fmt, args);
-	va_end(args);
-}
-
 static void take_walk(struct heap_account *account, const struct walked *walked)
 {
 	const struct emap_walk *last = walked->last;
@@ -66,11 +55,12 @@ static void take_walk(struct heap_account *account, const struct walked *walked)
 	account->off_bytes = walked->moved_bytes;
 	if (walked->moved_bytes == UINT64_MAX) {
 		account->off_bytes = last->held_bytes;
-		explain(account,
+		account_explain(account,
 			"it has more extents, or changes them faster, than can be looked at");
 	}
 	if (last->shorter && !last->longer)
-		explain(account, "nothing tells of its large blocks how many pages are theirs");
+		account_explain(
+			account, "nothing tells of its large blocks how many pages are theirs");
 }
 
 static void take_caches(struct heap_account *account, uint64_t threads,
@@ -84,28 +74,28 @@ static void take_caches(struct heap_account *account, uint64_t threads,
 	account->off_bytes += bins_distance(before->bytes, now->bytes);
 	if (!now->count) {
 		account->off_bytes += account->held_bytes;
-		explain(account, "what its threads have cached was not found");
+		account_explain(account, "what its threads have cached was not found");
 		return;
 	}
 	unknown += !now->whole;
 	account->off_bytes += unknown * now->max_bytes;
 	if (unknown)
-		explain(account,
+		account_explain(account,
 			"what %" PRIu64 " of %" PRIu64 " threads have cached could not be read",
 			unknown, threads);
 	else if (account->off_bytes)
-		explain(account, "it was in use while it was read");
+		account_explain(account, "it was in use while it was read");
 }
 
 static void explain_unknown(
 	struct heap_account *account, const struct view *view, const struct walked *walked)
 {
 	if (view->swapped)
-		explain(account, "part of its map of extents is swapped out");
+		account_explain(account, "part of its map of extents is swapped out");
 	else if (walked->walk[0].full)
-		explain(account, "it has more extents than can be looked at");
+		account_explain(account, "it has more extents than can be looked at");
 	else
-		explain(account, "its map of extents makes no sense");
+		account_explain(account, "its map of extents makes no sense");
 }
 
 static struct ht_err *read_all(struct view *view, const struct emap *emap,
@@ -153,7 +143,7 @@ struct ht_err *jemalloc_read(
 	if (err || !count)
 		return err;
 	if (count > 1) {
-		explain(ret, "more than one map looks like its own");
+		account_explain(ret, "more than one map looks like its own");
 		return NULL;
 	}
 	struct threads threads;

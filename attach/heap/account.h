@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is said of an account.
+ */
+#pragma once
+
+#include "attach/heap/heap.h"
+
+/* The first reason stays: it is the weightier one. */
+HT_PRINTF(2, 3) void account_explain(struct heap_account *account, const char *fmt, ...);
