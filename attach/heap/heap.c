@@ -6,6 +6,7 @@
 
 #include "attach/heap/glibc.h"
 #include "attach/heap/jemalloc.h"
+#include "attach/heap/mimalloc.h"
 
 static const char *base_name(const char *path)
 {
@@ -47,43 +48,84 @@ static void add_unknown(struct heap *heap, const char *allocator)
 	add(heap, &account);
 }
 
-static struct ht_err *add_jemalloc(
-	struct heap *heap, struct view *view, const struct module *module, bool *ret_found)
+/* What each module is asked for, once. */
+static const struct reader {
+	const char *allocator;
+	struct ht_err *(*read)(struct view *view, const struct module *module,
+		struct heap_account *ret, bool *ret_found);
+} readers[] = {
+	{"jemalloc", jemalloc_read},
+	{"mimalloc", mimalloc_read},
+};
+
+#define READERS HT_ARRAY_SIZE(readers)
+
+static struct ht_err *add_read(struct heap *heap, struct view *view, const struct module *module,
+	const struct reader *reader, bool *ret_found)
 {
 	struct heap_account account;
-	struct ht_err *err = jemalloc_read(view, module, &account, ret_found);
+	struct ht_err *err = reader->read(view, module, &account, ret_found);
 	if (!err && *ret_found)
 		add(heap, &account);
 	return err;
 }
 
-/* Allocators by names of their own, each once. */
-static struct ht_err *add_natives(struct heap *heap, struct view *view, const struct module *module)
+static size_t reader_of(const char *allocator)
+{
+	size_t i = 0;
+	while (i < READERS && strcmp(allocator, readers[i].allocator))
+		i++;
+	return i;
+}
+
+/* Allocators by names of their own, each once; `found`, by reader: was it read? */
+static struct ht_err *add_natives(
+	struct heap *heap, struct view *view, const struct module *module, bool *found)
 {
 	struct ht_err *err = NULL;
-	bool looked = false, found = false;
+	bool looked[READERS + 1] = {false};
 	for (size_t i = 0; i < module->natives.count && !err; i++) {
 		const struct family *family = module->natives.native[i].family;
 		if (!family->hooked || !family->prefix[0])
 			continue;
-		bool is_jemalloc = !strcmp(family->allocator, "jemalloc");
-		if (is_jemalloc && !looked)
-			err = add_jemalloc(heap, view, module, &found);
-		looked |= is_jemalloc;
-		if (!err && (!is_jemalloc || !found))
+		size_t k = reader_of(family->allocator);
+		if (k < READERS && !looked[k])
+			err = add_read(heap, view, module, &readers[k], &found[k]);
+		looked[k] = true;
+		if (!err && !found[k])
 			add_unknown(heap, family->allocator);
 	}
 	return err;
 }
 
-static struct ht_err *add_plain(
-	struct heap *heap, struct view *view, const struct module *module, bool *ret_unused)
+/* Is the plain malloc only another name of what was read? A function with several has one of them
+ * in the list. */
+static bool is_other_name(const struct module *module, const bool *found)
+{
+	bool is_there[READERS + 1] = {false};
+	for (size_t i = 0; i < module->natives.count; i++) {
+		const struct native *native = &module->natives.native[i];
+		const struct family *family = native->family;
+		if (family->hooked && family->prefix[0] &&
+			!strcmp(native->name + strlen(family->prefix), "malloc"))
+			is_there[reader_of(family->allocator)] = true;
+	}
+	for (size_t i = 0; i < READERS; i++)
+		if (found[i] && !is_there[i])
+			return true;
+	return false;
+}
+
+/* `found_before`: what was read of it by other names is not read again. */
+static struct ht_err *add_plain(struct heap *heap, struct view *view, const struct module *module,
+	const bool *found_before, bool *ret_unused)
 {
 	struct heap_account account;
 	bool found = false;
 	struct ht_err *err = NULL;
-	if (!is_glibc(module))
-		err = add_jemalloc(heap, view, module, &found);
+	for (size_t i = 0; i < READERS && !is_glibc(module) && !err && !found; i++)
+		if (!found_before[i])
+			err = add_read(heap, view, module, &readers[i], &found);
 	if (err || found)
 		return err;
 	err = glibc_read(view, module, &account, &found);
@@ -93,7 +135,7 @@ static struct ht_err *add_plain(
 		add(heap, &account);
 	else if (is_glibc(module))
 		*ret_unused = true;
-	else
+	else if (!is_other_name(module, found_before))
 		add_unknown(heap, base_name(module->path));
 	return NULL;
 }
@@ -106,9 +148,10 @@ struct ht_err *heap_read(const struct proc *proc, const struct modules *modules,
 	struct ht_err *err = view_init(&view, proc);
 	for (size_t i = 0; i < modules->count && !err; i++) {
 		const struct module *module = &modules->module[i];
-		err = add_natives(ret, &view, module);
+		bool found[READERS + 1] = {false};
+		err = add_natives(ret, &view, module, found);
 		if (!err && (is_plain(module) || is_glibc(module)))
-			err = add_plain(ret, &view, module, &unused);
+			err = add_plain(ret, &view, module, found, &unused);
 	}
 	err = ht_err_first(err, view_deinit(&view));
 	/* Another allocator that is loaded before it leaves it no work. */

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mimalloc's heaps (its 2.0.9 and 2.1.2), one for each thread as a rule. The first thread's is a
+ * variable without an exported name: it is recognised by the sizes of its queues, which are always
+ * the same, and by what it points at, which points back.
+ */
+#pragma once
+
+#include "attach/elf/modules.h"
+#include "attach/heap/view.h"
+
+/* Queues of pages with blocks of one size; the two behind them: of one block each, and full. */
+#define MIHEAP_SIZES 73u
+
+struct miheap {
+	raddr_t addr;
+	raddr_t thread;	 /* whose control block is there */
+	uint64_t cookie; /* of the first thread's heap: by which all segments are known */
+	uint64_t pages;	 /* in its queues */
+	raddr_t delayed; /* blocks that others have freed of pages that were full; 0: none */
+};
+
+/* Of the blocks in the queue of that index. */
+uint64_t miheap_block_bytes(size_t index);
+/* False unless what is at `addr` looks like one in every respect; of a module's variables where
+ * `is_variable`, else of memory that was mapped. */
+bool miheap_read(struct view *view, raddr_t addr, bool is_variable, struct miheap *ret);
+/* The first thread's, among the module's variables; `*ret_count` gets how many there are. One that
+ * nobody has used yet is none. */
+void miheap_find(
+	struct view *view, const struct module *module, struct miheap *ret, size_t *ret_count);

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mimalloc's segments, of all threads, those that have ended among them: each begins at a multiple
+ * of 32 MiB with what tells of its pages how many of their blocks are handed out. It is known by
+ * its cookie, a random number by its place. Blocks that another thread has freed wait in lists,
+ * and are counted as handed out until their own thread looks there.
+ */
+#pragma once
+
+#include "attach/heap/miheap.h"
+#include "attach/heap/threads.h"
+
+#define MIWALK_SEGMENT_BYTES (32ull << 20)
+#define MIWALK_SLICE_BYTES   65536u
+#define MIWALK_SLICES	     512u
+
+/* Where blocks begin in their pages, of two versions. */
+#define MIWALK_RULES	  2u
+#define MIWALK_RULES_MASK ((1u << MIWALK_RULES) - 1)
+
+struct miwalk_page {
+	raddr_t addr; /* where its slices begin */
+	uint64_t bytes, block_bytes;
+	uint32_t used, freed; /* handed out, and of these, freed by others */
+	raddr_t list;	      /* of those that were freed into it */
+	raddr_t heap;	      /* 0: its thread has ended */
+	raddr_t thread;	      /* of the segment; likewise */
+	bool unsure;	      /* its list was not walked: there were too many blocks in others */
+};
+
+struct miwalk_heap {
+	struct miheap heap;
+	uint64_t pages, bytes; /* that were found, and all that was handed out of them */
+};
+
+/* One walk. */
+struct miwalk {
+	struct miwalk_page *page; /* ascending by addr */
+	size_t count, capacity;
+	struct miwalk_heap *heap; /* ascending by address */
+	size_t heap_count;
+	uint64_t held_bytes;
+	uint64_t system_bytes; /* of segments that have pages */
+	uint64_t odd_bytes;    /* in what contradicted itself whenever it was looked at */
+	uint64_t unsure_bytes; /* of which some may have been freed by others */
+	uint64_t missing;      /* pages that heaps have, and no segment, or the other way round */
+	size_t segments;
+	bool valid; /* the whole was walked, and makes sense */
+	bool full;  /* it has more pages or heaps than there is room for */
+};
+
+/* Of a block of that size in its page, if `rule` is the version's. */
+uint64_t miwalk_start(unsigned rule, uint64_t block_bytes);
+/* `ret` is zero-initialised, or of a walk before: what it holds is given up. */
+HT_MUST_CHECK
+struct ht_err *miwalk_walk(struct view *view, const struct miheap *first,
+	const struct threads *threads, struct miwalk *ret);
+void miwalk_deinit(struct miwalk *walk);
+/* By how much pages differ between two walks: 0 when nothing has moved. */
+uint64_t miwalk_moved_bytes(const struct miwalk *before, const struct miwalk *now);
