@@ -2,8 +2,8 @@
  *
  * The heap before the window: what the report says that a process held when it was attached to
  * equals what the process itself knows (tests/targets/holder.c, and mallinfo2, or jemalloc's
- * counters), to the byte where it rests, within what the report allows where it works; and a heap
- * that makes no sense is unknown.
+ * counters; of mimalloc, which has none, the program's own books), to the byte where it rests,
+ * within what the report allows where it works; and a heap that makes no sense is unknown.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -197,15 +197,27 @@ START_TEST(what_is_scribbled_over_is_unknown)
 }
 END_TEST
 
+/* Another allocator: preloaded, or the program's own. */
+struct subject {
+	struct victim victim;
+	struct tap tap;
+	struct procsnap *before;
+	uint64_t first; /* what it held then, by its own word */
+};
+
+static void start_with(struct victim *victim, const char *preloaded, const char *program)
+{
+	if (preloaded)
+		setenv("LD_PRELOAD", preloaded, 1);
+	victim_start(victim, (const char *[]){run_built(program), "-t", "3", NULL});
+	unsetenv("LD_PRELOAD");
+}
+
 static void start_jemalloc(struct victim *victim, const char *kind)
 {
 	bool preloaded = !strcmp(kind, "preloaded");
-	if (preloaded)
-		setenv("LD_PRELOAD", "libjemalloc.so.2", 1);
-	victim_start(victim, (const char *[]){run_built(preloaded ? "tests/targets/holder"
-								  : "tests/targets/holder-rjem"),
-				     "-t", "3", NULL});
-	unsetenv("LD_PRELOAD");
+	start_with(victim, preloaded ? "libjemalloc.so.2" : NULL,
+		preloaded ? "tests/targets/holder" : "tests/targets/holder-rjem");
 }
 
 /* What the program asked jemalloc itself: stats.allocated, without stats.arenas.*.tcache_bytes. The
@@ -217,8 +229,16 @@ static uint64_t jemalloc_bytes(struct victim *victim)
 	return report_u64(books, "used") - report_u64(books, "cached");
 }
 
+static void begin_jemalloc(struct subject *subject, const char *kind, const char *module)
+{
+	start_jemalloc(&subject->victim, kind);
+	subject->first = jemalloc_bytes(&subject->victim);
+	subject->before = procsnap_take(subject->victim.pid, 0);
+	attach(&subject->tap, &subject->victim, module);
+}
+
 /* Where it is linked in, the C library has some blocks of its own. */
-static const json_t *jemalloc_account(const json_t *heap, uint64_t *ret_others)
+static const json_t *account_of(const json_t *heap, const char *allocator, uint64_t *ret_others)
 {
 	const json_t *found = NULL;
 	size_t index;
@@ -226,7 +246,7 @@ static const json_t *jemalloc_account(const json_t *heap, uint64_t *ret_others)
 	*ret_others = 0;
 	json_array_foreach(report_at(heap, "accounts"), index, account)
 	{
-		if (!strcmp(report_text(account, "allocator"), "jemalloc"))
+		if (!strcmp(report_text(account, "allocator"), allocator))
 			found = account;
 		else
 			*ret_others += report_u64(account, "held_bytes");
@@ -235,30 +255,31 @@ static const json_t *jemalloc_account(const json_t *heap, uint64_t *ret_others)
 	return found;
 }
 
-static void check_jemalloc_at_rest(const char *kind, const char *module)
+static void check_account_at_rest(const json_t *account, uint64_t expected)
 {
-	struct victim victim;
-	struct tap tap;
-	uint64_t others;
-	start_jemalloc(&victim, kind);
-	uint64_t expected = jemalloc_bytes(&victim);
-	struct procsnap *before = procsnap_take(victim.pid, 0);
-	attach(&tap, &victim, module);
-	json_t *report = detach(&tap), *heap = report_at(report, "heap");
-	procsnap_verify(before, victim.pid);
-	const json_t *account = jemalloc_account(heap, &others);
 	ck_assert_uint_eq(report_u64(account, "held_bytes"), expected);
 	ck_assert_uint_eq(report_u64(account, "off_bytes"), 0);
 	ck_assert_str_eq(report_text(account, "reason"), "");
 	ck_assert_uint_ge(report_u64(account, "system_bytes"), expected);
+}
+
+static void check_jemalloc_at_rest(const char *kind, const char *module)
+{
+	struct subject subject;
+	uint64_t others;
+	begin_jemalloc(&subject, kind, module);
+	uint64_t expected = subject.first;
+	json_t *report = detach(&subject.tap), *heap = report_at(report, "heap");
+	procsnap_verify(subject.before, subject.victim.pid);
+	check_account_at_rest(account_of(heap, "jemalloc", &others), expected);
 	ck_assert_uint_eq(report_u64(heap, "start_bytes"), expected + others);
 	ck_assert_uint_eq(report_u64(heap, "end_bytes"), expected + others);
-	uint64_t held = report_u64(books_of(&victim), "held");
+	uint64_t held = report_u64(books_of(&subject.victim), "held");
 	ck_assert_uint_ge(expected, held);
 	/* jemalloc has its caches in blocks of its own. */
 	ck_assert_uint_le(expected, held + 4 * 65536);
 	ck_assert(!warns(report));
-	victim_stop(&victim);
+	victim_stop(&subject.victim);
 }
 
 START_TEST(jemalloc_preloaded)
@@ -273,31 +294,34 @@ START_TEST(jemalloc_linked_in)
 }
 END_TEST
 
-static void check_jemalloc_end(const char *kind, const char *module)
+/* What grew is what the trace says: asked for, and rounded up to the next size. */
+static void check_growth(const json_t *report, int64_t expected)
 {
-	struct victim victim;
-	struct tap tap;
-	uint64_t others;
-	start_jemalloc(&victim, kind);
-	uint64_t first = jemalloc_bytes(&victim);
-	attach(&tap, &victim, module);
-	order(&victim, "shrink 1500", "done");
-	order(&victim, "grow 3000", "done");
-	uint64_t last = jemalloc_bytes(&victim);
-	json_t *report = detach(&tap), *heap = report_at(report, "heap");
-	(void)jemalloc_account(heap, &others);
-	ck_assert_uint_eq(report_u64(heap, "start_bytes"), first + others);
-	ck_assert_uint_eq(report_u64(heap, "end_bytes"), last + others);
+	const json_t *heap = report_at(report, "heap");
 	int64_t growth = json_integer_value(report_at(heap, "growth_bytes"));
 	int64_t explained = json_integer_value(report_at(heap, "explained_bytes"));
-	ck_assert_int_eq(growth, (int64_t)(last - first));
-	/* What was asked for is rounded up to the next size. */
+	ck_assert_int_eq(growth, expected);
 	ck_assert_int_ge(growth, explained);
 	ck_assert_int_le(
 		growth, explained + (int64_t)report_u64(report, "totals.allocated_bytes") / 4);
 	ck_assert_uint_gt(report_u64(report, "totals.before_frees"), 1000);
 	ck_assert(!warns(report));
-	victim_stop(&victim);
+}
+
+static void check_jemalloc_end(const char *kind, const char *module)
+{
+	struct subject subject;
+	uint64_t others;
+	begin_jemalloc(&subject, kind, module);
+	order(&subject.victim, "shrink 1500", "done");
+	order(&subject.victim, "grow 3000", "done");
+	uint64_t last = jemalloc_bytes(&subject.victim);
+	json_t *report = detach(&subject.tap), *heap = report_at(report, "heap");
+	(void)account_of(heap, "jemalloc", &others);
+	ck_assert_uint_eq(report_u64(heap, "start_bytes"), subject.first + others);
+	ck_assert_uint_eq(report_u64(heap, "end_bytes"), last + others);
+	check_growth(report, (int64_t)(last - subject.first));
+	victim_stop(&subject.victim);
 }
 
 START_TEST(jemalloc_preloaded_the_end)
@@ -312,42 +336,150 @@ START_TEST(jemalloc_linked_in_the_end)
 }
 END_TEST
 
-START_TEST(jemalloc_at_work)
+static void check_at_work(struct victim *victim, const char *allocator)
 {
-	struct victim victim;
 	struct tap tap;
 	uint64_t others;
-	start_jemalloc(&victim, "preloaded");
-	json_t *books = books_of(&victim);
-	order(&victim, "churn", "churning");
-	tap_start(&tap, victim.pid, (const char *[]){"-d", "200ms", NULL});
+	json_t *books = books_of(victim);
+	order(victim, "churn", "churning");
+	tap_start(&tap, victim->pid, (const char *[]){"-d", "200ms", NULL});
 	tap_check_equal(tap_wait(&tap, TAP_MAY_DROP));
-	order(&victim, "rest", "resting");
+	order(victim, "rest", "resting");
 	const json_t *account =
-		jemalloc_account(report_at(report_load(tap.trace), "heap"), &others);
+		account_of(report_at(report_load(tap.trace), "heap"), allocator, &others);
 	uint64_t bytes = report_u64(account, "held_bytes");
 	uint64_t off = report_u64(account, "off_bytes"), held = report_u64(books, "held");
 	char *text = json_dumps(account, 0);
 	ck_assert_msg(bytes + off >= held && bytes <= held + off + 3 * CHURN_BYTES + 4 * 65536,
 		"%lu: %s", held, text);
-	victim_stop(&victim);
+	victim_stop(victim);
+}
+
+START_TEST(jemalloc_at_work)
+{
+	struct victim victim;
+	start_jemalloc(&victim, "preloaded");
+	check_at_work(&victim, "jemalloc");
 }
 END_TEST
+
+static void check_scribbled(
+	struct victim *victim, const char *command, const char *module, const char *allocator)
+{
+	struct tap tap;
+	uint64_t others;
+	order(victim, command, "scribbling");
+	attach(&tap, victim, module);
+	json_t *heap = report_at(detach(&tap), "heap");
+	ck_assert(json_is_false(report_at(heap, "known")));
+	ck_assert(json_is_null(report_at(heap, "start_bytes")));
+	(void)account_of(heap, allocator, &others);
+	victim_kill(victim);
+}
 
 /* What it knows of an extent is another thing at each look. */
 START_TEST(jemalloc_scribbled_over)
 {
 	struct victim victim;
+	start_jemalloc(&victim, "linked");
+	check_scribbled(&victim, "scribble-map", "/holder-rjem", "jemalloc");
+}
+END_TEST
+
+/* --- mimalloc --- */
+
+#define MIMALLOC "libmimalloc.so.2.0"
+
+static uint64_t mimalloc_bytes(struct victim *victim)
+{
+	return report_u64(books_of(victim), "held");
+}
+
+/* What is read of it while the program rests. */
+static uint64_t mimalloc_read(struct victim *victim, const char *module)
+{
 	struct tap tap;
 	uint64_t others;
-	start_jemalloc(&victim, "linked");
-	order(&victim, "scribble-map", "scribbling");
-	attach(&tap, &victim, "/holder-rjem");
-	json_t *heap = report_at(detach(&tap), "heap");
-	ck_assert(json_is_false(report_at(heap, "known")));
-	ck_assert(json_is_null(report_at(heap, "start_bytes")));
-	(void)jemalloc_account(heap, &others);
-	victim_kill(&victim);
+	struct procsnap *before = procsnap_take(victim->pid, 0);
+	attach(&tap, victim, module);
+	json_t *report = detach(&tap);
+	procsnap_verify(before, victim->pid);
+	const json_t *account = account_of(report_at(report, "heap"), "mimalloc", &others);
+	uint64_t held = report_u64(account, "held_bytes");
+	check_account_at_rest(account, held);
+	ck_assert(!warns(report));
+	return held;
+}
+
+/* Beside the program's own malloc it has the blocks that the program knows of, and no others: freed
+ * by their thread or another, of pages that are full or not, of a thread that has ended, of a size
+ * that has a page or more for itself. */
+START_TEST(mimalloc_for_some_blocks_alone)
+{
+	static const char *const orders[] = {"books", "pass 700", "grow 500", "pass 1500",
+		"huge 200000", "huge 20000000", "huge 3000000000", "shrink 300", "end", "pass 800",
+		"pass 1000000"};
+	struct victim victim;
+	start_with(&victim, NULL, "tests/targets/holder-mi");
+	for (size_t i = 0; i < HT_ARRAY_SIZE(orders); i++) {
+		free(victim_ask(&victim, orders[i], PHASE_MS));
+		uint64_t held = mimalloc_read(&victim, "/holder-mi");
+		ck_assert_msg(held == mimalloc_bytes(&victim), "%s: %lu, %lu", orders[i], held,
+			mimalloc_bytes(&victim));
+	}
+	victim_stop(&victim);
+}
+END_TEST
+
+/* The C library has some blocks of it, always the same. */
+START_TEST(mimalloc_preloaded)
+{
+	static const char *const orders[] = {"pass 700", "huge 20000000", "end", "pass 1500"};
+	struct victim victim;
+	start_with(&victim, MIMALLOC, "tests/targets/holder");
+	uint64_t rest = mimalloc_read(&victim, "/holder") - mimalloc_bytes(&victim);
+	ck_assert_uint_le(rest, 4 * OWN_BYTES);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(orders); i++) {
+		order(&victim, orders[i], "done");
+		uint64_t held = mimalloc_read(&victim, "/holder");
+		ck_assert_msg(held == mimalloc_bytes(&victim) + rest, "%s: %lu, %lu", orders[i],
+			held, mimalloc_bytes(&victim) + rest);
+	}
+	victim_stop(&victim);
+}
+END_TEST
+
+START_TEST(mimalloc_preloaded_the_end)
+{
+	struct victim victim;
+	struct tap tap;
+	start_with(&victim, MIMALLOC, "tests/targets/holder");
+	uint64_t first = mimalloc_bytes(&victim);
+	attach(&tap, &victim, "/holder");
+	order(&victim, "shrink 1500", "done");
+	order(&victim, "grow 3000", "done");
+	order(&victim, "pass 200", "done");
+	uint64_t last = mimalloc_bytes(&victim);
+	json_t *report = detach(&tap), *heap = report_at(report, "heap");
+	ck_assert_uint_eq(report_u64(heap, "off_bytes"), 0);
+	check_growth(report, (int64_t)(last - first));
+	victim_stop(&victim);
+}
+END_TEST
+
+START_TEST(mimalloc_at_work)
+{
+	struct victim victim;
+	start_with(&victim, MIMALLOC, "tests/targets/holder");
+	check_at_work(&victim, "mimalloc");
+}
+END_TEST
+
+START_TEST(mimalloc_scribbled_over)
+{
+	struct victim victim;
+	start_with(&victim, MIMALLOC, "tests/targets/holder");
+	check_scribbled(&victim, "scribble-pages", "/holder", "mimalloc");
 }
 END_TEST
 
@@ -355,18 +487,16 @@ START_TEST(another_allocator_is_unknown_and_named)
 {
 	struct victim victim;
 	struct tap tap;
-	setenv("LD_PRELOAD", "libmimalloc.so.2.0", 1);
-	start(&victim, NULL);
-	unsetenv("LD_PRELOAD");
+	start_with(&victim, "libtcmalloc_minimal.so.4", "tests/targets/holder");
 	attach(&tap, &victim, "/holder");
 	json_t *heap = report_at(detach(&tap), "heap");
 	ck_assert(json_is_false(report_at(heap, "known")));
 	json_t *account = json_array_get(report_at(heap, "accounts"), 0);
-	ck_assert_str_eq(report_text(account, "allocator"), "mimalloc");
+	ck_assert_str_eq(report_text(account, "allocator"), "tcmalloc");
 	char *text;
 	const char *const argv[] = {run_built("heaptap"), "report", tap.trace, NULL};
 	ck_assert_int_eq(run_program(argv, PHASE_MS, &text, NULL), 0);
-	ck_assert_ptr_nonnull(strstr(text, "what it held before is not known: mimalloc"));
+	ck_assert_ptr_nonnull(strstr(text, "what it held before is not known: tcmalloc"));
 	victim_stop(&victim);
 }
 END_TEST
@@ -412,4 +542,6 @@ HT_SUITE("integration/heap", at_rest_it_is_exact, at_rest_without_caches,
 	the_end_is_the_start_and_the_trace, at_work_it_is_as_far_off_as_it_says,
 	what_is_scribbled_over_is_unknown, jemalloc_preloaded, jemalloc_linked_in,
 	jemalloc_preloaded_the_end, jemalloc_linked_in_the_end, jemalloc_at_work,
-	jemalloc_scribbled_over, another_allocator_is_unknown_and_named, python)
+	jemalloc_scribbled_over, mimalloc_for_some_blocks_alone, mimalloc_preloaded,
+	mimalloc_preloaded_the_end, mimalloc_at_work, mimalloc_scribbled_over,
+	another_allocator_is_unknown_and_named, python)

@@ -2,17 +2,25 @@
  *
  * Holds memory in several of an allocator's arenas, with holes, and knows how much: by books of its
  * own, and by what the allocator tells. That is glibc's malloc; or jemalloc's, preloaded, or linked
- * in with the prefix PREFIX.
+ * in with the prefix PREFIX; or mimalloc's, preloaded, or loaded for these blocks alone, from
+ * LIBRARY.
  *
  *      holder [-t THREADS] [-n BLOCKS]
  *      books           {"held":B,"cached":B,"used":B,"mapped":B,"system":B}: blocks that it has,
  *                      with headers; given back and kept for its threads; mallinfo2's. Of jemalloc
- *                      {"held":B,"used":B,"cached":B}: the last two by its own counters
+ *                      {"held":B,"used":B,"cached":B}: the last two by its own counters. Of
+ *                      mimalloc {"held":B}
  *      grow N, shrink N    a thread allocates, or gives back, N blocks
+ *      pass N          another thread gives back N of that thread's blocks
+ *      huge N          takes a block of N bytes
+ *      end             that thread ends, and its blocks remain
  *      churn, rest     threads allocate and free from now on; not any more
  *      scribble        overwrites its first arena again and again, and says "scribbling"
  *      scribble-map    overwrites what jemalloc knows of its extents, again and again; likewise
+ *      scribble-pages  what mimalloc knows of its pages
  */
+#include <dlfcn.h>
+#include <limits.h>
 #include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -35,6 +43,20 @@ size_t NAME(malloc_usable_size)(void *block);
 #define malloc_usable_size NAME(malloc_usable_size)
 #define mallctl		   NAME(mallctl)
 #endif
+#ifdef LIBRARY
+static void *volatile other; /* of the C library's malloc */
+static void other_take(void)
+{
+	other = malloc(100);
+}
+static void *(*library_malloc)(size_t bytes);
+static void (*library_free)(void *block);
+static size_t (*library_usable)(void *block);
+#define malloc		   library_malloc
+#define free		   library_free
+#define malloc_usable_size library_usable
+#endif
+extern int mi_version(void) __attribute__((weak));
 /* Its map: a head, and a word for each GiB. */
 extern char je_arena_emap_global[] __attribute__((weak));
 #define MAP_HEAD_BYTES 256u
@@ -46,6 +68,7 @@ extern int mallctl(const char *name, void *old, size_t *old_bytes, void *new, si
 #define BLOCKS_MAX   100000
 #define CLASSES	     64 /* sizes that glibc keeps for a thread, and how many of each */
 #define CACHED_EACH  7
+#define ORDER_END    INT_MIN
 #define LARGE_BYTES  (300u << 10) /* with a mapping of its own */
 #define HEADER_BYTES 8
 
@@ -133,6 +156,8 @@ static void *hold(void *context)
 	atomic_store(&is_up[holder->index], true);
 	for (;;) {
 		int order = atomic_load(&holder->order);
+		if (order == ORDER_END)
+			return NULL;
 		if (order)
 			follow(holder, order, &state);
 		if (atomic_load(&churning))
@@ -140,6 +165,15 @@ static void *hold(void *context)
 		nanosleep(&pause, NULL);
 	}
 	return NULL;
+}
+
+static bool is_mimalloc(void)
+{
+#ifdef LIBRARY
+	return true;
+#else
+	return mi_version != NULL;
+#endif
 }
 
 /* All of jemalloc's arenas together are number 4096. */
@@ -160,12 +194,18 @@ static void tell_books(void)
 		struct holder *holder = &holders[t];
 		for (size_t i = 0; i < holder->count; i++) {
 			size_t usable = holder->block[i] ? malloc_usable_size(holder->block[i]) : 0;
-			held += usable ? usable + (mallctl ? 0 : HEADER_BYTES) : 0;
+			bool headed = usable && !mallctl && !is_mimalloc();
+			held += usable + (headed ? HEADER_BYTES : 0);
 		}
 		for (size_t class = 0; class < CLASSES; class ++) {
 			size_t count = holder->freed[class];
 			cached += (count < CACHED_EACH ? count : CACHED_EACH) * (class + 2) * 16;
 		}
+	}
+	if (is_mimalloc()) {
+		speak_add("{\"held\":%lu}", held);
+		speak_send();
+		return;
 	}
 	if (mallctl) {
 		speak_add("{\"held\":%lu,\"used\":%lu,\"cached\":%lu}", held,
@@ -179,14 +219,49 @@ static void tell_books(void)
 	speak_send();
 }
 
+static void say_done(void)
+{
+	speak_add("done");
+	speak_send();
+}
+
 static void order_one(const char *command, int sign)
 {
 	struct holder *holder = &holders[0];
 	atomic_store(&holder->order, sign * atoi(strchr(command, ' ') + 1));
 	while (atomic_load(&holder->order))
 		usleep(1000);
-	speak_add("done");
-	speak_send();
+	say_done();
+}
+
+/* From this thread, while the other rests. */
+static void pass(int count)
+{
+	struct holder *holder = &holders[0];
+	for (size_t i = 0; i < holder->count && count; i++) {
+		if (!holder->block[i])
+			continue;
+		give_back(holder, i);
+		count--;
+	}
+	say_done();
+}
+
+static void take_huge(size_t bytes)
+{
+	struct holder *holder = &holders[0];
+	char *block = holder->count < BLOCKS_MAX ? malloc(bytes) : NULL;
+	if (!block)
+		speak_fail("no memory");
+	holder->block[holder->count++] = block;
+	say_done();
+}
+
+static void end_thread(void)
+{
+	atomic_store(&holders[0].order, ORDER_END);
+	pthread_join(holders[0].thread, NULL);
+	say_done();
 }
 
 static void set_churning(bool on)
@@ -235,6 +310,37 @@ static void scribble_map(void)
 	}
 }
 
+/* The segment of a block begins at a multiple of 32 MiB; its first description is its own. */
+static void scribble_pages(void)
+{
+	uintptr_t block = 0;
+	for (size_t i = 0; i < holders[0].count && !block; i++)
+		block = (uintptr_t)holders[0].block[i];
+	if (!block)
+		speak_fail("no block");
+	uintptr_t *word = (uintptr_t *)((block - 1) & ~(uintptr_t)0x1ffffff);
+	speak_add("scribbling");
+	speak_send();
+	for (uint64_t state = 1;;)
+		for (size_t i = 33 + 10; i < 33 + 10 * 100; i++)
+			word[i] = next_random(&state) % 2 ? word[i + 1] : next_random(&state);
+}
+
+static void library_load(void)
+{
+#ifdef LIBRARY
+	void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+	if (!library)
+		speak_fail("no library");
+	library_malloc = dlsym(library, "mi_malloc");
+	library_free = dlsym(library, "mi_free");
+	library_usable = dlsym(library, "mi_usable_size");
+	if (!library_malloc || !library_free || !library_usable)
+		speak_fail("no such library");
+	other_take();
+#endif
+}
+
 static void start(void)
 {
 	for (int i = 0; i < thread_count; i++) {
@@ -257,6 +363,7 @@ int main(int argc, char **argv)
 	}
 	if (thread_count < 1 || thread_count > THREADS_MAX || block_count > BLOCKS_MAX)
 		speak_fail("wrong arguments");
+	library_load();
 	start();
 	speak_ready();
 	for (const char *command; strcmp(command = speak_hear(), "stop");) {
@@ -266,12 +373,20 @@ int main(int argc, char **argv)
 			order_one(command, 1);
 		else if (!strncmp(command, "shrink ", 7))
 			order_one(command, -1);
+		else if (!strncmp(command, "pass ", 5))
+			pass(atoi(command + 5));
+		else if (!strncmp(command, "huge ", 5))
+			take_huge(strtoull(command + 5, NULL, 10));
+		else if (!strcmp(command, "end"))
+			end_thread();
 		else if (!strcmp(command, "churn") || !strcmp(command, "rest"))
 			set_churning(command[0] == 'c');
 		else if (!strcmp(command, "scribble"))
 			scribble();
 		else if (!strcmp(command, "scribble-map"))
 			scribble_map();
+		else if (!strcmp(command, "scribble-pages"))
+			scribble_pages();
 	}
 	return 0;
 }
