@@ -97,15 +97,19 @@ static inline long sys_gettid(void)
 	return sys_call5(SYS_GETTID, 0, 0, 0, 0, 0);
 }
 
-/* Whether the caller runs on the thread's alternate signal stack. */
-static inline bool sys_on_signal_stack(void)
+#define SYS_SS_ONSTACK	  1
+#define SYS_SS_DISABLE	  2
+#define SYS_SS_AUTODISARM 0x80000000u
+
+/* Of the thread's signal stack. Not to be had: as if the caller ran on it. */
+static inline int32_t sys_signal_stack_flags(void)
 {
 	struct {
 		void *base;
 		int32_t flags;
 		uint64_t bytes;
 	} old = {0};
-	return sys_call5(SYS_SIGALTSTACK, 0, (uint64_t)&old, 0, 0, 0) != 0 || old.flags & 1;
+	return sys_call5(SYS_SIGALTSTACK, 0, (uint64_t)&old, 0, 0, 0) ? SYS_SS_ONSTACK : old.flags;
 }
 
 /* Whether the calling thread may not read the time stamp counter (PR_SET_TSC). */

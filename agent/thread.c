@@ -3,6 +3,7 @@
 
 #include "agent/config.h"
 #include "agent/gate.h"
+#include "agent/sigstack.h"
 #include "agent/slot.h"
 #include "agent/stream.h"
 #include "agent/sys.h"
@@ -155,12 +156,13 @@ static struct abi_slot *slot_find(const struct abi_config *config, uint64_t key)
 	return ht_likely(load_relaxed(&slot->head.key) == key) ? slot : slot_search(config, key);
 }
 
-static bool on_primary_stack(const struct abi_config *config, struct abi_slot *slot)
+static bool on_primary_stack(
+	const struct abi_config *config, struct abi_slot *slot, uint64_t sp, uint64_t hi)
 {
 	uint64_t before;
 	if (!gate_enter(config, slot, &before))
 		return false;
-	bool is_primary = !sys_on_signal_stack();
+	bool is_primary = !sigstack_is_in_use(sp, hi);
 	gate_leave(config, slot, before);
 	return is_primary;
 }
@@ -174,7 +176,7 @@ static bool hook_abandoned(const struct abi_config *config, struct abi_slot *slo
 {
 	uint64_t lo, hi, entry_sp = slot->head.entry_sp;
 	return slot_bounds(&slot->head, &lo, &hi) && lo <= entry_sp && entry_sp <= sp && sp < hi &&
-	       on_primary_stack(config, slot);
+	       on_primary_stack(config, slot, sp, hi);
 }
 
 /* Whether `frame` was called by the very allocator function that the slot's hook is waiting for. */

@@ -127,6 +127,19 @@ START_TEST(a_handler_sleeps_on_its_own_stack)
 }
 END_TEST
 
+/* On an array in the stack of the hook that it interrupts, of which the kernel knows nothing while
+ * it runs: the hook is not taken for one that was left. */
+START_TEST(handlers_allocate_on_a_stack_within)
+{
+	start("jumper");
+	ask("disarm");
+	ask("rain");
+	ask("calm");
+	tap_check_clean(tap_stop(&tap, 0));
+	finish();
+}
+END_TEST
+
 /* The hook's frame is gone, and its thread calls no allocator any more. */
 START_TEST(a_handler_jumps_out_of_a_hook)
 {
@@ -299,8 +312,9 @@ END_TEST
 
 HT_SUITE("integration/proof", asleep_in_the_allocator, asleep_past_the_deadline,
 	a_handler_allocates_within_a_hook, a_handler_sleeps_on_its_own_stack,
-	a_handler_jumps_out_of_a_hook, a_handler_swaps_away_from_a_hook,
-	a_handler_swaps_to_a_stack_within_its_own, what_a_handler_swaps_to_calls_no_allocator,
-	a_storm_of_jumps, a_table_is_copied, a_table_is_made_read_only, a_packed_structure_has_it,
-	the_address_is_kept_for_exit, the_large_code_model_in_a_running_loop,
-	the_large_code_model_in_a_loop_asleep, vector_registers_have_it)
+	handlers_allocate_on_a_stack_within, a_handler_jumps_out_of_a_hook,
+	a_handler_swaps_away_from_a_hook, a_handler_swaps_to_a_stack_within_its_own,
+	what_a_handler_swaps_to_calls_no_allocator, a_storm_of_jumps, a_table_is_copied,
+	a_table_is_made_read_only, a_packed_structure_has_it, the_address_is_kept_for_exit,
+	the_large_code_model_in_a_running_loop, the_large_code_model_in_a_loop_asleep,
+	vector_registers_have_it)

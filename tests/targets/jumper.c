@@ -9,10 +9,14 @@
  *                  changes to another context, which goes on allocating; "within" the same, with an
  *                  array in the thread's own stack as that context's; "rest" as within, and that
  *                  context only sleeps. Answers when that is so
+ *      disarm      the alternate stack is an array in the thread's own from now on, of
+ *                  SS_AUTODISARM; answers "done"
  *      wake        malloc returns; so does the sleeping handler, so does the context: "woken" when
  *                  the thread is where it was before "hold"
  *      storm       from now on its handler jumps out of whatever it is in, 2000 times a second
- *      calm        ends that; both answer "done"
+ *      rain        the same with a handler that allocates and returns, on an alternate stack;
+ *                  answers when it has run RAIN times
+ *      calm        ends either; all answer "done"
  */
 #include <pthread.h>
 #include <setjmp.h>
@@ -21,16 +25,22 @@
 #include <time.h>
 #include <ucontext.h>
 
+#ifndef SS_AUTODISARM
+#define SS_AUTODISARM (1u << 31)
+#endif
+
 #include "tests/targets/ownalloc.h"
 #include "tests/targets/speak.h"
 
-enum how { RETURN, MALLOC, SLEEP, JUMP, SWAP, WITHIN, REST, HOWS };
+#define RAIN 2000
+
+enum how { RETURN, MALLOC, SLEEP, ALLOCATE, JUMP, SWAP, WITHIN, REST, HOWS };
 
 static pthread_t worker, storm_thread;
 static sigjmp_buf point;
 static ucontext_t inside, outside;
 static char outside_stack[1 << 16], handler_stack[1 << 16], *stack_within;
-static atomic_int wanted, handled, how, storming, armed;
+static atomic_int wanted, handled, how, storming, armed, disarming;
 
 static void pause_ms(void)
 {
@@ -67,6 +77,10 @@ static void on_signal(int signal)
 		atomic_store(&handled, 1);
 		while (atomic_load(&ownalloc_hold))
 			pause_ms();
+		break;
+	case ALLOCATE:
+		allocate();
+		atomic_fetch_add(&handled, 1);
 		break;
 	case JUMP:
 		if (atomic_load(&armed))
@@ -105,6 +119,13 @@ static void *work(void *arg)
 	sigaltstack(&stack, NULL);
 	for (;; pause_ms()) {
 		go_through_storm();
+		if (atomic_load(&disarming)) {
+			stack.ss_sp = within;
+			stack.ss_flags = (int)SS_AUTODISARM;
+			if (sigaltstack(&stack, NULL))
+				speak_fail("sigaltstack: errno %d", errno);
+			atomic_store(&disarming, 0);
+		}
 		if (!atomic_load(&wanted))
 			continue;
 		if (sigsetjmp(point, 1) == 0) {
@@ -148,7 +169,7 @@ static void wait_for(atomic_int *flag, int value)
 static const char *obey(const char *command)
 {
 	static const char *const names[HOWS] = {
-		"return", "malloc", "sleep", "jump", "swap", "within", "rest"};
+		"return", "malloc", "sleep", "allocate", "jump", "swap", "within", "rest"};
 	if (!strcmp(command, "hold")) {
 		atomic_store(&ownalloc_held, 0);
 		atomic_store(&ownalloc_hold, 1);
@@ -161,11 +182,22 @@ static const char *obey(const char *command)
 		wait_for(&wanted, 0);
 		return "woken";
 	}
-	if (!strcmp(command, "storm")) {
+	if (!strcmp(command, "disarm")) {
+		atomic_store(&disarming, 1);
+		wait_for(&disarming, 0);
+	} else if (!strcmp(command, "storm")) {
 		handle_signals(0);
 		atomic_store(&how, JUMP);
 		atomic_store(&storming, 1);
 		pthread_create(&storm_thread, NULL, storm, NULL);
+	} else if (!strcmp(command, "rain")) {
+		handle_signals(SA_ONSTACK);
+		atomic_store(&how, ALLOCATE);
+		atomic_store(&handled, 0);
+		atomic_store(&storming, 1);
+		pthread_create(&storm_thread, NULL, storm, NULL);
+		while (atomic_load(&handled) < RAIN)
+			pause_ms();
 	} else if (!strcmp(command, "calm")) {
 		atomic_store(&storming, 0);
 		pthread_join(storm_thread, NULL);

@@ -51,7 +51,7 @@ struct sys_fake {
 	uint64_t fences;    /* readings in order with everything before */
 	uint64_t tsc_early; /* how much too early the others are */
 	uint32_t tid;	    /* what gettid says */
-	bool on_signal_stack;
+	int32_t signal_stack_flags;
 	bool tsc_forbidden;
 	uint64_t flags;	 /* of the calling thread */
 	uint64_t astray; /* from the thread control block to where its first word points */
@@ -78,10 +78,14 @@ static inline long sys_gettid(void)
 	return sys_fake.tid;
 }
 
-static inline bool sys_on_signal_stack(void)
+#define SYS_SS_ONSTACK	  1
+#define SYS_SS_DISABLE	  2
+#define SYS_SS_AUTODISARM 0x80000000u
+
+static inline int32_t sys_signal_stack_flags(void)
 {
 	sys_fake.calls++;
-	return sys_fake.on_signal_stack;
+	return sys_fake.signal_stack_flags;
 }
 
 static inline bool sys_tsc_forbidden(void)

@@ -364,12 +364,51 @@ START_TEST(signal_stack_within_the_primary)
 		setup();
 		if (i)
 			world_config->flags = ABI_FLAG_NO_SYSCALL;
-		sys_fake.on_signal_stack = !i;
+		sys_fake.signal_stack_flags = i ? 0 : SYS_SS_ONSTACK;
 		bounds_set(enter_at(2000));
 		ck_assert_ptr_eq(enter_at(3000), world_my_slot(1));
 		ck_assert_uint_eq(world_my_slot(0)->head.entry_sp, (uint64_t)&stack[2000]);
 		ck_assert_uint_eq(sys_fake.calls, i ? 0 : 5); /* each level asks for two things */
 	}
+}
+END_TEST
+
+/* Of SS_AUTODISARM: the kernel says that there is none, and its frame says what it was. */
+START_TEST(signal_stack_that_is_disarmed)
+{
+	static const struct {
+		size_t lo, words, at;
+		uint64_t flags;
+		bool in_use;
+	} frames[] = {
+		{2900, 800, 3500, 0x1234567880000000, true},
+		{3000, 800, 3002, 0x80000000, true},
+		{2900, 800, 3500, 0x80000001, true},
+		{2900, 800, 3500, 0x80000002, false},
+		{2900, 800, 3500, 0, false},
+		{3001, 800, 3500, 0x80000000, false}, /* we are not on it */
+		{2900, 500, 3500, 0x80000000, false}, /* nor is it */
+		{2900, 4000, 3500, 0x80000000, false},
+		{2900, UINT64_MAX / 8, 3500, 0x80000000, false},
+	};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(frames); i++) {
+		setup();
+		memset(stack, 0, sizeof(stack));
+		sys_fake.readable = (const uint8_t *)stack;
+		sys_fake.readable_bytes = sizeof(stack);
+		sys_fake.signal_stack_flags = SYS_SS_DISABLE;
+		stack[frames[i].at] = (uint64_t)&stack[frames[i].lo];
+		stack[frames[i].at + 1] = frames[i].flags;
+		stack[frames[i].at + 2] = 8 * frames[i].words;
+		bounds_set(enter_at(2000));
+		ck_assert_msg(enter_at(3000) == world_my_slot(frames[i].in_use), "frame %zu", i);
+	}
+	/* What cannot be read holds no frame. */
+	setup();
+	sys_fake.readable = NULL;
+	sys_fake.signal_stack_flags = SYS_SS_DISABLE;
+	bounds_set(enter_at(2000));
+	ck_assert_ptr_eq(enter_at(3000), world_my_slot(0));
 }
 END_TEST
 
@@ -441,6 +480,6 @@ HT_SUITE("agent/thread", same_slot_each_time, a_thread_that_may_not_read_the_clo
 	a_forked_child_does_not_become_the_owner, half_changed_incarnation, tid_by_system_call,
 	nested_hooks, allocator_calls_itself, others_than_the_allocator, hook_left_by_longjmp,
 	jumps_out_at_any_instruction, hook_left_on_another_stack, signal_stack_within_the_primary,
-	key_zero_has_no_slot, flags_that_the_agent_cannot_bear,
+	signal_stack_that_is_disarmed, key_zero_has_no_slot, flags_that_the_agent_cannot_bear,
 	a_tid_in_another_page_is_looked_at_by_a_copy,
 	a_block_that_does_not_name_itself_is_no_threads)
