@@ -79,6 +79,17 @@ static struct ht_err *leave(pid_t tid, int sig, enum seen *ret)
 	return stops_detach(tid, sig);
 }
 
+/* The kernel throws a signal away that nobody handles, and wakes nobody for it, but where the
+ * thread is traced: then it is not to end its call either. Best effort: it may have been killed. */
+static void spare_call(pid_t tid)
+{
+	struct user_regs_struct regs;
+	struct ht_err *err = stops_get_regs(tid, &regs);
+	if (!err && tracee_undisturb(&regs))
+		err = stops_set_regs(tid, &regs);
+	ht_err_free(err);
+}
+
 /* From one stop to the next that matters. What stops a process as a whole is for whoever has done
  * that, who may want to trace it himself; and nothing is to be traced when it has ended
  * (FOLLOW_OPTIONS). */
@@ -116,6 +127,7 @@ static struct ht_err *go(const struct patience *of, bool resume, enum seen *ret)
 			return NULL;
 		if (sig == SIGSTOP || sig == SIGTRAP)
 			return leave(tid, sig, ret);
+		spare_call(tid);
 	}
 }
 

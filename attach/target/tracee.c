@@ -182,6 +182,14 @@ static struct user_regs_struct undisturbed_regs(const struct tracee *tracee)
 	return regs;
 }
 
+bool tracee_undisturb(struct user_regs_struct *regs)
+{
+	if (!eintr_by_our_stop(regs))
+		return false;
+	regs_set_result(regs, -ERESTARTNOHAND);
+	return true;
+}
+
 /* At once: whoever dies from here on, the thread finds what it would have found without us. */
 static struct ht_err *hide_stop(struct tracee *tracee)
 {

@@ -122,6 +122,11 @@ struct ht_err *tracee_check_memory(
  */
 struct user_regs_struct tracee_resume_regs(const struct user_regs_struct *stopped, bool filtered);
 
+/* Of a thread that stopped as a signal was on its way to it: would its call return EINTR for that
+ * alone, even where nothing handles the signal? Makes the kernel's own "again, unless a handler
+ * runs" of it; false: there is nothing to be changed. */
+bool tracee_undisturb(struct user_regs_struct *regs);
+
 /* Is the stopped thread inside a restartable sequence (rseq(2))? Moving it would commit it
  * unprotected. */
 HT_MUST_CHECK

@@ -118,6 +118,14 @@ START_TEST(by_a_system_call)
 }
 END_TEST
 
+/* Nobody handles them: who is traced until its exec is not to hear of them either. */
+START_TEST(signals_that_are_ignored)
+{
+	for (unsigned i = 0; i < 10; i++)
+		check_way("winch", false);
+}
+END_TEST
+
 START_TEST(through_wrappers)
 {
 	static const char *const lines[] = {"\"$1\" x; \"$1\" x",
@@ -392,7 +400,7 @@ START_TEST(whoever_is_killed)
 }
 END_TEST
 
-HT_SUITE("integration/run_forks", by_any_function, by_a_system_call, through_wrappers,
-	exact_from_its_tap_on, the_command_ends_first, heaptap_is_killed_while_a_child_is_recorded,
-	nobody_is_waited_for, their_ends_are_seen_at_once, over_the_bound_they_run_unrecorded,
-	whoever_is_killed)
+HT_SUITE("integration/run_forks", by_any_function, by_a_system_call, signals_that_are_ignored,
+	through_wrappers, exact_from_its_tap_on, the_command_ends_first,
+	heaptap_is_killed_while_a_child_is_recorded, nobody_is_waited_for,
+	their_ends_are_seen_at_once, over_the_bound_they_run_unrecorded, whoever_is_killed)

@@ -3,7 +3,8 @@
  * Makes children, and keeps books about how they end.
  *
  * usage: brood WAY PROGRAM     one child that becomes PROGRAM, by fork vfork posix_spawn
- *                              posix_spawnp system popen forkpty clone; exits as that does
+ *                              posix_spawnp system popen forkpty clone; exits as that does.
+ *                              "winch": by fork, with signals that it ignores while it waits
  *        brood keep            says "ready PID", and "child PID" of a forked child, which takes
  *                              8 blocks of 5000 + N bytes in its Nth round, until it is told
  * "stop"; says "rounds N" then. Exits as the child does brood storm N         says "ready PID",
@@ -21,6 +22,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -64,12 +66,57 @@ static int by_shell(const char *program, int use_pipe)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : FAILED;
 }
 
+/* --- signals --- */
+
+static void await_word(int from)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	int poll = epoll_create1(0);
+	if (poll < 0 || epoll_ctl(poll, EPOLL_CTL_ADD, from, &event) ||
+		epoll_wait(poll, &event, 1, -1) != 1)
+		_exit(FAILED);
+}
+
+static int is_in_wait(pid_t pid)
+{
+	char path[64], line[256] = "";
+	snprintf(path, sizeof(path), "/proc/%d/syscall", pid);
+	FILE *file = fopen(path, "re");
+	if (file && !fgets(line, sizeof(line), file))
+		line[0] = '\0';
+	if (file)
+		fclose(file);
+	return atoi(line) == SYS_epoll_wait;
+}
+
+static int make_signalled(char *program)
+{
+	int word[2];
+	if (pipe(word))
+		return FAILED;
+	pid_t pid = fork();
+	if (pid == 0) {
+		await_word(word[0]);
+		become(program);
+	}
+	while (!is_in_wait(pid))
+		sched_yield();
+	kill(pid, SIGWINCH);
+	kill(pid, SIGCHLD);
+	kill(pid, SIGURG);
+	if (write(word[1], "x", 1) != 1)
+		return FAILED;
+	return end_of(pid);
+}
+
 static int make_one(const char *way, char *program)
 {
 	int terminal;
 	pid_t pid = -1;
 	if (!strcmp(way, "system") || !strcmp(way, "popen"))
 		return by_shell(program, way[0] == 'p');
+	if (!strcmp(way, "winch"))
+		return make_signalled(program);
 	if (!strcmp(way, "posix_spawn"))
 		return end_of(spawn(program, posix_spawn));
 	if (!strcmp(way, "posix_spawnp"))
