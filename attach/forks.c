@@ -483,14 +483,15 @@ void forks_settle(struct session *s)
 
 struct ht_err *forks_create(const struct options *options, uint64_t end_ns, struct forks **ret)
 {
-	struct shared *shared = mmap(
-		NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	struct forks *forks = calloc(1, sizeof(*forks));
-	if (shared == MAP_FAILED || !forks) {
+	if (!forks)
+		return ht_err_new(HT_ERR_NOMEM, "no memory to record children");
+	forks->shared = mmap(NULL, sizeof(*forks->shared), PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (forks->shared == MAP_FAILED) {
 		free(forks);
 		return ht_err_new(HT_ERR_NOMEM, "no memory to record children");
 	}
-	forks->shared = shared;
 	forks->options = options;
 	forks->end_ns = end_ns;
 	*ret = forks;
