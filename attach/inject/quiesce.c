@@ -345,7 +345,7 @@ static struct ht_err *look_job(void *context, struct worker_reply *reply)
 	struct crowd_report report;
 	struct ht_err *err = crowd_stop(&crowd, &report);
 
-	look.answers->stopped = (uint16_t)report.stopped;
+	look.answers->stopped = (uint32_t)report.stopped;
 	look.answers->stop_max_ns = report.stop_max_ns;
 	return err;
 }
