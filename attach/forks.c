@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "attach/asked.h"
 #include "attach/children.h"
 #include "attach/daemon/fds.h"
 #include "attach/inject/birth.h"
@@ -387,19 +388,10 @@ static void collect(struct forks *forks, const struct session *s)
 static void answer(struct session *s)
 {
 	struct forks *forks = s->options->forks;
-	struct abi_control *control = image_control(&s->image);
-	uint64_t tid = __atomic_load_n(&control->exec_asks, __ATOMIC_ACQUIRE);
+	struct follow_ask ask;
 
-	/* The words are the target's. */
-	if (!tid || tid > INT32_MAX || !__atomic_load_n(&control->exec_forks, __ATOMIC_ACQUIRE) ||
-		any_holds(forks))
+	if (!asked_by(s, true, &ask) || any_holds(forks))
 		return;
-	const struct follow_ask ask = {.proc = &s->survey.proc,
-		.tid = (pid_t)tid,
-		.code_lo = s->image.base + ABI_TEXT_OFF,
-		.code_hi = s->image.base + ABI_TEXT_OFF + ABI_TEXT_MAX,
-		.asks = &control->exec_asks,
-		.held = &control->exec_held};
 	if (forks_is_open(forks) && start(s, &ask, 0))
 		forks->asked++;
 	else

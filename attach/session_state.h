@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The state of a capture, shared by the files that are its steps: session.c, bring_in.c, window.c,
- * records.c, remains.c, scripts.c, change.c, heapread.c, forks.c. Nobody else includes this.
+ * records.c, remains.c, scripts.c, change.c, heapread.c, forks.c, asked.c. Nobody else includes
+ * this.
  */
 #pragma once
 

@@ -6,9 +6,9 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
+#include "attach/asked.h"
 #include "attach/change.h"
 #include "attach/forks.h"
-#include "attach/inject/follow.h"
 #include "attach/records.h"
 #include "attach/scripts.h"
 #include "attach/target/clock.h"
@@ -121,24 +121,13 @@ static void hold_exec(struct session *s)
 {
 	const struct session_child *child = s->options->child;
 	struct abi_config *config = image_config(&s->image);
-	struct abi_control *control = image_control(&s->image);
-	uint64_t tid = __atomic_load_n(&control->exec_asks, __ATOMIC_ACQUIRE);
+	struct follow_ask ask;
 
-	/* The words are the target's: who is not a command that we follow has nobody to hold it. */
-	if (!child || !child->hold || !config->follow || !tid || tid > INT32_MAX ||
-		__atomic_load_n(&control->exec_forks, __ATOMIC_ACQUIRE))
+	/* Who is not a command that we follow has nobody to hold it, whatever its words say. */
+	if (!child || !child->hold || !config->follow || !asked_by(s, false, &ask))
 		return;
-	const struct follow_ask ask = {.proc = &s->survey.proc,
-		.tid = (pid_t)tid,
-		.code_lo = s->image.base + ABI_TEXT_OFF,
-		.code_hi = s->image.base + ABI_TEXT_OFF + ABI_TEXT_MAX,
-		.asks = &control->exec_asks,
-		.held = &control->exec_held};
 	s->has_execed |= child->hold(child->context, &ask);
-	__atomic_store_n(&control->exec_held, 0, __ATOMIC_RELEASE);
-	/* Another may ask by now. */
-	__atomic_compare_exchange_n(
-		&control->exec_asks, &tid, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+	follow_answer(&ask);
 	if (++s->holds == HOLDS_MAX)
 		__atomic_store_n(&config->follow, 0, __ATOMIC_RELEASE);
 }

@@ -134,14 +134,6 @@ static struct ht_err *go(const struct patience *of, bool resume, enum seen *ret)
 /* --- the thread that makes it
  * ----------------------------------------------------------------------------------- */
 
-static void answer(const struct follow_ask *ask)
-{
-	uint64_t tid = (uint64_t)ask->tid;
-	__atomic_store_n(ask->held, 0, __ATOMIC_RELEASE);
-	/* Another may ask by now. */
-	__atomic_compare_exchange_n(ask->asks, &tid, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
-}
-
 static struct ht_err *go_to_fork(const struct follow_ask *ask,
 	void (*born)(void *context, pid_t pid), void *context, pid_t *ret)
 {
@@ -160,7 +152,7 @@ static struct ht_err *go_to_fork(const struct follow_ask *ask,
 		born(context, *ret);
 		break;
 	}
-	answer(ask);
+	follow_answer(ask);
 	return stops_detach(ask->tid, 0);
 }
 

@@ -60,6 +60,14 @@ struct ht_err *follow_take(const struct follow_ask *ask, long options, bool *ret
 	return NULL;
 }
 
+void follow_answer(const struct follow_ask *ask)
+{
+	uint64_t tid = (uint64_t)ask->tid;
+	__atomic_store_n(ask->held, 0, __ATOMIC_RELEASE);
+	/* Another may ask by now. */
+	__atomic_compare_exchange_n(ask->asks, &tid, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+
 /* Through what the guard calls, too, and the end of a handler that has called nothing: it comes
  * back to where it was. */
 static bool may_go_on(const struct follow_ask *ask, const struct user_regs_struct *regs)

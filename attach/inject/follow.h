@@ -46,6 +46,9 @@ enum follow_result {
 HT_MUST_CHECK
 struct ht_err *follow_take(const struct follow_ask *ask, long options, bool *ret);
 
+/* It goes on, and waits for no other answer. */
+void follow_answer(const struct follow_ask *ask);
+
 /* From the stop at the exec of process `pid`, the only one that is traced, to where its new program
  * is to wait, and makes it wait there: true in `ret_waits`. It is still stopped, if it lives. */
 HT_MUST_CHECK
