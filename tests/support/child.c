@@ -112,6 +112,19 @@ void child_mapped(const struct child *child, const char *text)
 	}
 }
 
+void child_share_core(pid_t a, pid_t b)
+{
+	cpu_set_t all, one;
+	int cpu = 0;
+	ck_assert_int_eq(sched_getaffinity(0, sizeof(all), &all), 0);
+	while (!CPU_ISSET(cpu, &all))
+		cpu++;
+	CPU_ZERO(&one);
+	CPU_SET(cpu, &one);
+	ck_assert_int_eq(sched_setaffinity(a, sizeof(one), &one), 0);
+	ck_assert_int_eq(sched_setaffinity(b, sizeof(one), &one), 0);
+}
+
 char child_state(pid_t pid)
 {
 	char path[64], line[256], state = 0;

@@ -30,6 +30,9 @@ struct child child_exec(const char *const argv[], const char *const env[]);
 /* Waits until /proc/PID/maps of the child contains `text`: a library is loaded. */
 void child_mapped(const struct child *child, const char *text);
 
+/* From now on both run on one core only. */
+void child_share_core(pid_t a, pid_t b);
+
 /* The state of a process as the kernel tells it: R, S, T, Z, ... of its main thread. */
 char child_state(pid_t pid);
 /* The number of the system call that a thread of whatever process is in; -1: none, or it has ended.

@@ -1,23 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/inject/escape.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "attach/target/pagemap.h"
 #include "format/abi_thunk.h"
-#include "tests/support/ht_check.h"
 #include "tests/support/tmpdir.h"
+#include "tests/unit/attach/escapestage.h"
 
 #define THUNK	       0x5a5a00020000ull
-#define TEXT_BYTES     (3u << 20)
-#define CHUNK_BYTES    (1u << 20)
 #define RESERVED_BYTES (1ull << 43)
 
 #define SWAPPED_READ_BYTES (64u << 20) /* of what is swapped out, by one search */
@@ -25,26 +18,11 @@
 
 static const struct stackscan_ranges ours = {.thunk_lo = THUNK, .thunk_hi = THUNK + HT_PAGE_BYTES};
 
-static raddr_t at(const void *pointer)
-{
-	return (raddr_t)(uintptr_t)pointer;
-}
-
-static struct scene {
-	struct proc self;
-	uint8_t *code;
-	uint64_t *word;
-} scene;
+static struct stage scene;
 
 static void setup(void)
 {
-	ck_no_err(proc_open(getpid(), &scene.self));
-	ck_no_err(proc_open_mem(&scene.self));
-	scene.code = mmap(NULL, TEXT_BYTES + HT_PAGE_BYTES, PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	ck_assert_ptr_ne(scene.code, MAP_FAILED);
-	memset(scene.code, 0x90, TEXT_BYTES);
-	scene.word = (uint64_t *)(void *)(scene.code + TEXT_BYTES);
+	scene = stage_make();
 }
 
 static bool kernel_finds_pages(void)

@@ -2,30 +2,15 @@
  *
  * What the code of modules tells of addresses that may have escaped from their slots.
  */
-#include "attach/inject/escape.h"
+#include "tests/unit/attach/escapestage.h"
 
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include "tests/support/ht_check.h"
-
-#define TEXT_BYTES  (3u << 20)
-#define CHUNK_BYTES (1u << 20)
-#define CALLS_AT    1000u /* each tapped slot is called through once, from here on */
-#define SLOTS	    4u
-
-static raddr_t at(const void *pointer)
-{
-	return (raddr_t)(uintptr_t)pointer;
-}
+#define CALLS_AT 1000u /* each tapped slot is called through once, from here on */
+#define SLOTS	 4u
 
 /* This process with one made-up module: code, and behind it slots, of which all but the last are
  * tapped. */
 static struct scene {
-	struct proc self;
-	uint8_t *code;
-	uint64_t *word;
+	struct stage stage;
 	struct module module;
 	struct slot slot[SLOTS];
 	struct journal journal;
@@ -34,10 +19,10 @@ static struct scene {
 /* An instruction with the operand slot(%rip), its displacement last. */
 static void put_code(size_t offset, const char *opcode, size_t length, unsigned slot)
 {
-	int32_t disp = (int32_t)(at(&scene.word[slot]) -
-				 (at(scene.code) + offset + length + sizeof(disp)));
-	memcpy(scene.code + offset, opcode, length);
-	memcpy(scene.code + offset + length, &disp, sizeof(disp));
+	int32_t disp = (int32_t)(at(&scene.stage.word[slot]) -
+				 (at(scene.stage.code) + offset + length + sizeof(disp)));
+	memcpy(scene.stage.code + offset, opcode, length);
+	memcpy(scene.stage.code + offset + length, &disp, sizeof(disp));
 }
 
 #define CALL "\xff\x15"
@@ -46,23 +31,17 @@ static void put_code(size_t offset, const char *opcode, size_t length, unsigned 
 
 static void setup(const char *path)
 {
-	ck_no_err(proc_open(getpid(), &scene.self));
-	ck_no_err(proc_open_mem(&scene.self));
-	scene.code = mmap(NULL, TEXT_BYTES + HT_PAGE_BYTES, PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	ck_assert_ptr_ne(scene.code, MAP_FAILED);
-	memset(scene.code, 0x90, TEXT_BYTES);
-	scene.word = (uint64_t *)(void *)(scene.code + TEXT_BYTES);
+	scene.stage = stage_make();
 	scene.module = (struct module){.id = 3,
 		.path = (char *)(uintptr_t)path,
-		.lo = at(scene.code),
-		.hi = at(scene.code) + TEXT_BYTES + HT_PAGE_BYTES,
-		.text_lo = at(scene.code),
-		.text_hi = at(scene.code) + TEXT_BYTES};
+		.lo = at(scene.stage.code),
+		.hi = at(scene.stage.code) + TEXT_BYTES + HT_PAGE_BYTES,
+		.text_lo = at(scene.stage.code),
+		.text_hi = at(scene.stage.code) + TEXT_BYTES};
 	ck_no_err(journal_create(&scene.journal));
 	journal_begin(&scene.journal, 0, 0, 0);
 	for (size_t i = 0; i < SLOTS; i++) {
-		scene.slot[i] = (struct slot){.addr = at(&scene.word[i]),
+		scene.slot[i] = (struct slot){.addr = at(&scene.stage.word[i]),
 			.module_id = 3,
 			.type = R_X86_64_GLOB_DAT,
 			.verdict = SLOT_TAP};
@@ -79,7 +58,7 @@ static bool possible(void)
 	struct modules modules = {.module = &scene.module, .count = 1};
 	struct slots slots = {.slot = scene.slot, .count = SLOTS};
 	bool ret = false;
-	ck_no_err(escape_is_possible(&scene.self, &modules, &slots, &scene.journal, &ret));
+	ck_no_err(escape_is_possible(&scene.stage.self, &modules, &slots, &scene.journal, &ret));
 	return ret;
 }
 
@@ -189,7 +168,7 @@ END_TEST
 
 static void clear_calls(void)
 {
-	memset(scene.code + CALLS_AT, 0x90, (size_t)16 * SLOTS);
+	memset(scene.stage.code + CALLS_AT, 0x90, (size_t)16 * SLOTS);
 }
 
 START_TEST(a_slot_that_is_used_in_no_known_way_counts)
@@ -208,9 +187,9 @@ END_TEST
 /* mov $distance, register: the slot's from `base`. */
 static void put_distance(size_t offset, const char *opcode, const void *base, unsigned slot)
 {
-	int64_t distance = (int64_t)(at(&scene.word[slot]) - at(base));
-	memcpy(scene.code + offset, opcode, 2);
-	memcpy(scene.code + offset + 2, &distance, sizeof(distance));
+	int64_t distance = (int64_t)(at(&scene.stage.word[slot]) - at(base));
+	memcpy(scene.stage.code + offset, opcode, 2);
+	memcpy(scene.stage.code + offset + 2, &distance, sizeof(distance));
 }
 
 #define MOV_RAX "\x48\xb8"
@@ -220,14 +199,14 @@ START_TEST(the_large_code_model_counts)
 {
 	for (size_t before = 0; before < 20; before++) {
 		setup("/usr/bin/program");
-		put_distance(CHUNK_BYTES - before, MOV_RAX, &scene.word[20], 0);
+		put_distance(CHUNK_BYTES - before, MOV_RAX, &scene.stage.word[20], 0);
 		ck_assert_msg(possible(), "at -%zu", before);
 	}
 	setup("/usr/bin/program");
-	put_distance(TEXT_BYTES - 10, MOV_R15, &scene.word[0], 2);
+	put_distance(TEXT_BYTES - 10, MOV_R15, &scene.stage.word[0], 2);
 	ck_assert(possible());
 	setup("/usr/bin/program");
-	put_distance(200, MOV_R15, scene.code, 0);
+	put_distance(200, MOV_R15, scene.stage.code, 0);
 	ck_assert(possible());
 }
 END_TEST
@@ -236,12 +215,12 @@ START_TEST(other_numbers_do_not_count)
 {
 	setup("/usr/bin/program");
 	put_distance(200, MOV_RAX, NULL, 0);
-	put_distance(300, MOV_RAX, scene.code - HT_PAGE_BYTES, 0);
-	put_distance(400, MOV_RAX, (uint8_t *)&scene.word[20] + 4, 0);
-	put_distance(500, "\x48\x05", &scene.word[20], 0);
-	put_distance(600, "\x4c\xb8", &scene.word[20], 0);
+	put_distance(300, MOV_RAX, scene.stage.code - HT_PAGE_BYTES, 0);
+	put_distance(400, MOV_RAX, (uint8_t *)&scene.stage.word[20] + 4, 0);
+	put_distance(500, "\x48\x05", &scene.stage.word[20], 0);
+	put_distance(600, "\x4c\xb8", &scene.stage.word[20], 0);
 	ck_assert(!possible());
-	memcpy(scene.code + 700, MOV_RAX "\0\0\0\0\0\0\0\x80", 10);
+	memcpy(scene.stage.code + 700, MOV_RAX "\0\0\0\0\0\0\0\x80", 10);
 	ck_assert(!possible());
 }
 END_TEST
@@ -252,13 +231,13 @@ END_TEST
 START_TEST(code_behind_a_hole_is_looked_at)
 {
 	setup("/usr/bin/program");
-	ck_assert_int_eq(munmap(scene.code + HOLE_AT, HOLE_BYTES), 0);
+	ck_assert_int_eq(munmap(scene.stage.code + HOLE_AT, HOLE_BYTES), 0);
 	ck_assert(!possible());
 	put_code(HOLE_AT + HOLE_BYTES, LOAD, 3, 0);
 	ck_assert(possible());
 	setup("/usr/bin/program");
-	scene.module.text_hi = at(scene.code) + HOLE_AT + HOLE_BYTES;
-	ck_assert_int_eq(munmap(scene.code + HOLE_AT, HOLE_BYTES), 0);
+	scene.module.text_hi = at(scene.stage.code) + HOLE_AT + HOLE_BYTES;
+	ck_assert_int_eq(munmap(scene.stage.code + HOLE_AT, HOLE_BYTES), 0);
 	ck_assert(!possible());
 	clear_calls();
 	put_code(HOLE_AT - 6, CALL, 2, 0);
@@ -273,8 +252,8 @@ START_TEST(code_that_cannot_be_read_counts)
 	int fd = memfd_create("empty", MFD_CLOEXEC);
 	for (size_t i = 0; i < HT_ARRAY_SIZE(prot); i++) {
 		setup("/usr/bin/program");
-		void *hole = mmap(
-			scene.code + HOLE_AT, HOLE_BYTES, prot[i], MAP_PRIVATE | MAP_FIXED, fd, 0);
+		void *hole = mmap(scene.stage.code + HOLE_AT, HOLE_BYTES, prot[i],
+			MAP_PRIVATE | MAP_FIXED, fd, 0);
 		ck_assert_ptr_ne(hole, MAP_FAILED);
 		ck_assert_msg(possible() == (prot[i] == (PROT_READ | PROT_EXEC)), "row %zu", i);
 		put_code(HOLE_AT + HOLE_BYTES, LOAD, 3, 0);

@@ -41,26 +41,13 @@ static void setup(void)
 	shared->wake[1] = wake[1];
 }
 
-static void pin(pid_t pid)
-{
-	cpu_set_t all, one;
-	int cpu = 0;
-	ck_assert_int_eq(sched_getaffinity(0, sizeof(all), &all), 0);
-	while (!CPU_ISSET(cpu, &all))
-		cpu++;
-	CPU_ZERO(&one);
-	CPU_SET(cpu, &one);
-	ck_assert_int_eq(sched_setaffinity(pid, sizeof(one), &one), 0);
-}
-
 /* Two on one core: one of them waits for it. */
 START_TEST(one_that_computes_is_seen_where_it_waits_for_a_core)
 {
 	struct proc proc;
 	setup();
 	struct child child = child_fork(spin, NULL), other = child_fork(spin, NULL);
-	pin(child.pid);
-	pin(other.pid);
+	child_share_core(child.pid, other.pid);
 	ck_no_err(proc_open(child.pid, &proc));
 	while (!preempted_is(&proc, child.pid))
 		sched_yield();
@@ -93,8 +80,7 @@ START_TEST(one_that_was_woken_and_has_not_run_is_in_a_call)
 	setup();
 	struct child child = child_fork(wait_for_a_byte, NULL), other = child_fork(spin, NULL);
 	child_sleeping(&child);
-	pin(child.pid);
-	pin(other.pid);
+	child_share_core(child.pid, other.pid);
 	ck_assert_int_eq(sched_setscheduler(child.pid, SCHED_IDLE, &(struct sched_param){0}), 0);
 	ck_no_err(proc_open(child.pid, &proc));
 	uint64_t ran_ns = proc_ran_ns(&proc, child.pid);

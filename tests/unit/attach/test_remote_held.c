@@ -143,19 +143,6 @@ static void let_it_wait_for_a_core(void)
 	(void)sched_setscheduler(waiting_thread, SCHED_IDLE, &(struct sched_param){0});
 }
 
-static void share_a_core(pid_t a, pid_t b)
-{
-	cpu_set_t all, one;
-	int cpu = 0;
-	ck_assert_int_eq(sched_getaffinity(0, sizeof(all), &all), 0);
-	while (!CPU_ISSET(cpu, &all))
-		cpu++;
-	CPU_ZERO(&one);
-	CPU_SET(cpu, &one);
-	ck_assert_int_eq(sched_setaffinity(a, sizeof(one), &one), 0);
-	ck_assert_int_eq(sched_setaffinity(b, sizeof(one), &one), 0);
-}
-
 /* It would stop before its next instruction, again and again. */
 START_TEST(a_thread_that_waits_for_a_core_is_not_stopped_before_it_has_run)
 {
@@ -163,7 +150,7 @@ START_TEST(a_thread_that_waits_for_a_core_is_not_stopped_before_it_has_run)
 	setup(&fixture);
 	look_at = fixture.map.image + STATUS;
 	struct child busy = child_fork(occupy_one_core, NULL);
-	share_a_core(fixture.child.pid, busy.pid);
+	child_share_core(fixture.child.pid, busy.pid);
 	waiting_thread = fixture.child.pid;
 	before_the_answer = let_it_wait_for_a_core;
 	ck_err(map(&fixture), HT_ERR_SYS);
