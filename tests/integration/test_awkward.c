@@ -108,25 +108,65 @@ START_TEST(descriptor_taken_over)
 }
 END_TEST
 
+struct cycles {
+	unsigned count, flags; /* of procsnap */
+	void (*begin)(struct victim *victim);
+	void (*meanwhile)(struct victim *victim);
+	void (*end)(struct victim *victim); /* each of them may be NULL */
+};
+
+static void call(void (*what)(struct victim *victim), struct victim *victim)
+{
+	if (what)
+		what(victim);
+}
+
+/* Captures, one after the other, that leave nothing. */
+static void go_through(struct victim *victim, const struct cycles *cycles)
+{
+	for (unsigned i = 0; i < cycles->count; i++) {
+		struct tap tap;
+		before = procsnap_take(victim->pid, cycles->flags);
+		call(cycles->begin, victim);
+		tap_start(&tap, victim->pid, (const char *[]){"--symbolize", "later", NULL});
+		tap_wait_on(&tap, "/awkward");
+		call(cycles->meanwhile, victim);
+		tap_check_clean(tap_stop(&tap, 0));
+		call(cycles->end, victim);
+		procsnap_verify(before, victim->pid);
+		unlink(tap.trace);
+	}
+	victim_stop(victim);
+}
+
+static void work(struct victim *victim)
+{
+	free(victim_ask(victim, "work", ANSWER_MS));
+}
+
 START_TEST(filtered_system_calls)
 {
 	struct victim victim;
 	victim_start(&victim, (const char *[]){run_built("tests/targets/awkward"), NULL});
 	free(victim_ask(&victim, "filter", ANSWER_MS));
-	for (int i = 0; i < 5; i++) {
-		struct tap tap;
-		before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
-		tap_start(&tap, victim.pid, (const char *[]){"--symbolize", "later", NULL});
-		tap_wait_on(&tap, "/awkward");
-		free(victim_ask(&victim, "work", ANSWER_MS));
-		tap_check_clean(tap_stop(&tap, 0));
-		victim_prove_alive(&victim);
-		procsnap_verify(before, victim.pid);
-		unlink(tap.trace);
-	}
-	victim_stop(&victim);
+	go_through(&victim, &(struct cycles){.count = 5,
+				    .flags = PROCSNAP_MASKS_CHANGE,
+				    .meanwhile = work,
+				    .end = victim_prove_alive});
 }
 END_TEST
+
+static void begin_to_doze(struct victim *victim)
+{
+	victim_send(victim, "doze 25");
+}
+
+static void check_it_dozed(struct victim *victim)
+{
+	char *answer = victim_line(victim, ANSWER_MS);
+	ck_assert_str_eq(answer, "dozed");
+	free(answer);
+}
 
 /* Its only thread is in a call which the kernel would go on with by one that the filter forbids. */
 START_TEST(asleep_under_a_filter)
@@ -134,20 +174,8 @@ START_TEST(asleep_under_a_filter)
 	struct victim victim;
 	victim_start(&victim, (const char *[]){run_built("tests/targets/awkward"), NULL});
 	free(victim_ask(&victim, "filter", ANSWER_MS));
-	for (int i = 0; i < 5; i++) {
-		struct tap tap;
-		before = procsnap_take(victim.pid, 0);
-		victim_send(&victim, "doze 25");
-		tap_start(&tap, victim.pid, (const char *[]){"--symbolize", "later", NULL});
-		tap_wait_on(&tap, "/awkward");
-		tap_check_clean(tap_stop(&tap, 0));
-		char *answer = victim_line(&victim, ANSWER_MS);
-		ck_assert_str_eq(answer, "dozed");
-		free(answer);
-		procsnap_verify(before, victim.pid);
-		unlink(tap.trace);
-	}
-	victim_stop(&victim);
+	go_through(&victim,
+		&(struct cycles){.count = 5, .begin = begin_to_doze, .end = check_it_dozed});
 }
 END_TEST
 
@@ -201,17 +229,9 @@ START_TEST(threads_in_forwarded_calls)
 	struct victim victim;
 	victim_start(&victim, (const char *[]){run_built("tests/targets/awkward"), NULL});
 	free(victim_ask(&victim, "null 16", ANSWER_MS));
-	for (int i = 0; i < 20; i++) {
-		struct tap tap;
-		before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
-		tap_start(&tap, victim.pid, (const char *[]){"--symbolize", "later", NULL});
-		tap_wait_on(&tap, "/awkward");
-		tap_check_clean(tap_stop(&tap, 0));
-		victim_prove_alive(&victim);
-		procsnap_verify(before, victim.pid);
-		unlink(tap.trace);
-	}
-	victim_stop(&victim);
+	go_through(&victim,
+		&(struct cycles){
+			.count = 20, .flags = PROCSNAP_MASKS_CHANGE, .end = victim_prove_alive});
 }
 END_TEST
 
@@ -246,18 +266,8 @@ START_TEST(code_of_its_own_in_the_best_place)
 {
 	struct victim victim;
 	ck_assert_uint_eq(settle(&victim, "settle 1"), 1);
-	for (int i = 0; i < 5; i++) {
-		struct tap tap;
-		before = procsnap_take(victim.pid, 0);
-		tap_start(&tap, victim.pid, (const char *[]){"--symbolize", "later", NULL});
-		tap_wait_on(&tap, "/awkward");
-		check_it_runs(&victim);
-		tap_check_clean(tap_stop(&tap, 0));
-		check_it_runs(&victim);
-		procsnap_verify(before, victim.pid);
-		unlink(tap.trace);
-	}
-	victim_stop(&victim);
+	go_through(&victim,
+		&(struct cycles){.count = 5, .meanwhile = check_it_runs, .end = check_it_runs});
 }
 END_TEST
 
