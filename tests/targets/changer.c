@@ -86,12 +86,7 @@ static unsigned open_descriptors(void)
 static void check_new_image(void)
 {
 	static char text[1 << 20];
-	size_t used = 0;
-	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-	for (ssize_t got; (got = read(fd, text + used, sizeof(text) - 1 - used)) > 0;)
-		used += (size_t)got;
-	close(fd);
-	if (!used || strstr(text, "heaptap-"))
+	if (!speak_read("/proc/self/maps", text, sizeof(text)) || strstr(text, "heaptap-"))
 		speak_fail("maps of a new image: %.3000s", text);
 	if (open_descriptors() != descriptors)
 		speak_fail("%u descriptors, not %u", open_descriptors(), descriptors);

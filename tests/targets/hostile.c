@@ -104,14 +104,9 @@ static uint64_t press(uint64_t ns)
 static void find_image(void)
 {
 	static char text[MAPS_BYTES];
-	size_t used = 0;
 	char path[64];
 	snprintf(path, sizeof(path), "/proc/%d/maps", target);
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	for (ssize_t got; (got = read(fd, text + used, sizeof(text) - 1 - used)) > 0;)
-		used += (size_t)got;
-	close(fd);
-	text[used] = '\0';
+	speak_read(path, text, sizeof(text));
 	base = 0;
 	char *rest = text;
 	for (char *line; (line = strsep(&rest, "\n"));) {

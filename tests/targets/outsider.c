@@ -63,12 +63,7 @@ static void add_span(uint64_t lo, uint64_t hi)
 static void find_spans(void)
 {
 	static char text[60000];
-	size_t used = 0;
-	int fd = open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-	for (ssize_t got; (got = read(fd, text + used, sizeof(text) - 1 - used)) > 0;)
-		used += (size_t)got;
-	close(fd);
-	text[used] = '\0';
+	speak_read("/proc/self/maps", text, sizeof(text));
 	span_count = 0;
 	char *rest = text;
 	for (char *line; (line = strsep(&rest, "\n"));) {

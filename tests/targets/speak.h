@@ -59,6 +59,18 @@ __attribute__((format(printf, 1, 2), noreturn)) static inline void speak_fail(co
 	_exit(2);
 }
 
+/* The whole of a file as text; as much as there is room for. Returns its length, 0: none. */
+static inline size_t speak_read(const char *path, char *text, size_t bytes)
+{
+	size_t used = 0;
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	for (ssize_t got; (got = read(fd, text + used, bytes - 1 - used)) > 0;)
+		used += (size_t)got;
+	close(fd);
+	text[used] = '\0';
+	return used;
+}
+
 /* The next command; "stop" when nobody listens any more. "ping" is answered here. */
 static inline const char *speak_hear(void)
 {

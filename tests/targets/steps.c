@@ -37,14 +37,8 @@ static void nap(void)
 static void find_areas(void)
 {
 	static char text[60000];
-	size_t used = 0;
-	ssize_t got;
 	unsigned long lo, hi;
-	int fd = open("/proc/self/maps", O_RDONLY);
-	while ((got = read(fd, text + used, sizeof(text) - 1 - used)) > 0)
-		used += (size_t)got;
-	text[used] = 0;
-	close(fd);
+	speak_read("/proc/self/maps", text, sizeof(text));
 	area_count = 0;
 	for (char *line = strtok(text, "\n"); line && area_count < 8; line = strtok(NULL, "\n"))
 		if (strstr(line, "heaptap") && sscanf(line, "%lx-%lx", &lo, &hi) == 2 &&
