@@ -291,20 +291,21 @@ static void walk_heaps(struct walker *walker)
 		walk_heap(walker, &walk->heap[i]);
 }
 
-/* Before a thread's control block: the variable that points at its heap; 0: not known. */
+/* Before a thread's control block: the variable that points at its heap; 0: not known. Behind its
+ * variables, further away, is its stack, where that has been, too. */
 static uint64_t heap_distance(const struct walker *walker)
 {
 	uint8_t data[THREADS_VARIABLES_BYTES];
 	const struct threads *threads = walker->threads;
 	for (size_t i = 0; i < threads->count; i++) {
 		size_t bytes = threads_variables(walker->view, threads, i, data);
-		for (size_t at = 0; at + sizeof(raddr_t) <= bytes; at += sizeof(raddr_t)) {
+		for (size_t back = sizeof(raddr_t); back <= bytes; back += sizeof(raddr_t)) {
 			raddr_t word;
 			bool is;
-			memcpy(&word, data + at, sizeof(word));
+			memcpy(&word, data + bytes - back, sizeof(word));
 			const struct miwalk_heap *heap = heap_place(walker->walk, word, &is);
 			if (is && heap->heap.thread == threads->block[i])
-				return bytes - at;
+				return back;
 		}
 	}
 	return 0;
