@@ -7,6 +7,7 @@
 #include "attach/heap/glibc.h"
 #include "attach/heap/jemalloc.h"
 #include "attach/heap/mimalloc.h"
+#include "attach/heap/tcmalloc.h"
 
 static const char *base_name(const char *path)
 {
@@ -56,6 +57,7 @@ static const struct reader {
 } readers[] = {
 	{"jemalloc", jemalloc_read},
 	{"mimalloc", mimalloc_read},
+	{"tcmalloc", tcmalloc_read},
 };
 
 #define READERS HT_ARRAY_SIZE(readers)
