@@ -396,15 +396,16 @@ static uint64_t mimalloc_bytes(struct victim *victim)
 }
 
 /* What is read of it while the program rests. */
-static uint64_t mimalloc_read(struct victim *victim, const char *module)
+static uint64_t at_rest_bytes(struct victim *victim, const char *allocator)
 {
 	struct tap tap;
 	uint64_t others;
 	struct procsnap *before = procsnap_take(victim->pid, 0);
-	attach(&tap, victim, module);
-	json_t *report = detach(&tap);
+	tap_start(&tap, victim->pid, (const char *[]){"-d", "100ms", NULL});
+	tap_check_clean(tap_wait(&tap, 0));
+	json_t *report = report_load(tap.trace);
 	procsnap_verify(before, victim->pid);
-	const json_t *account = account_of(report_at(report, "heap"), "mimalloc", &others);
+	const json_t *account = account_of(report_at(report, "heap"), allocator, &others);
 	uint64_t held = report_u64(account, "held_bytes");
 	check_account_at_rest(account, held);
 	ck_assert(!warns(report));
@@ -423,7 +424,7 @@ START_TEST(mimalloc_for_some_blocks_alone)
 	start_with(&victim, NULL, "tests/targets/holder-mi");
 	for (size_t i = 0; i < HT_ARRAY_SIZE(orders); i++) {
 		free(victim_ask(&victim, orders[i], PHASE_MS));
-		uint64_t held = mimalloc_read(&victim, "/holder-mi");
+		uint64_t held = at_rest_bytes(&victim, "mimalloc");
 		ck_assert_msg(held == mimalloc_bytes(&victim), "%s: %lu, %lu", orders[i], held,
 			mimalloc_bytes(&victim));
 	}
@@ -437,11 +438,11 @@ START_TEST(mimalloc_preloaded)
 	static const char *const orders[] = {"pass 700", "huge 20000000", "end", "pass 1500"};
 	struct victim victim;
 	start_with(&victim, MIMALLOC, "tests/targets/holder");
-	uint64_t rest = mimalloc_read(&victim, "/holder") - mimalloc_bytes(&victim);
+	uint64_t rest = at_rest_bytes(&victim, "mimalloc") - mimalloc_bytes(&victim);
 	ck_assert_uint_le(rest, 4 * OWN_BYTES);
 	for (size_t i = 0; i < HT_ARRAY_SIZE(orders); i++) {
 		order(&victim, orders[i], "done");
-		uint64_t held = mimalloc_read(&victim, "/holder");
+		uint64_t held = at_rest_bytes(&victim, "mimalloc");
 		ck_assert_msg(held == mimalloc_bytes(&victim) + rest, "%s: %lu, %lu", orders[i],
 			held, mimalloc_bytes(&victim) + rest);
 	}
@@ -483,20 +484,61 @@ START_TEST(mimalloc_scribbled_over)
 }
 END_TEST
 
+/* --- tcmalloc --- */
+
+#define TCMALLOC "libtcmalloc_minimal.so.4"
+
+/* generic.current_allocated_bytes, after each step. */
+static void check_tcmalloc(const char *preloaded, const char *program)
+{
+	static const char *const orders[] = {"books", "pass 700", "grow 500", "pass 1500",
+		"huge 300000", "huge 20000000", "shrink 300", "end", "pass 1000000"};
+	struct victim victim;
+	start_with(&victim, preloaded, program);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(orders); i++) {
+		free(victim_ask(&victim, orders[i], PHASE_MS));
+		uint64_t held = at_rest_bytes(&victim, "tcmalloc");
+		uint64_t used = report_u64(books_of(&victim), "used");
+		ck_assert_msg(held == used, "%s: %lu, %lu", orders[i], held, used);
+	}
+	victim_stop(&victim);
+}
+
+START_TEST(tcmalloc_preloaded)
+{
+	check_tcmalloc(TCMALLOC, "tests/targets/holder");
+}
+END_TEST
+
+START_TEST(tcmalloc_linked_in)
+{
+	check_tcmalloc(NULL, "tests/targets/holder-tc");
+}
+END_TEST
+
+START_TEST(tcmalloc_at_work)
+{
+	struct victim victim;
+	start_with(&victim, TCMALLOC, "tests/targets/holder");
+	check_at_work(&victim, "tcmalloc");
+}
+END_TEST
+
 START_TEST(another_allocator_is_unknown_and_named)
 {
 	struct victim victim;
 	struct tap tap;
-	start_with(&victim, "libtcmalloc_minimal.so.4", "tests/targets/holder");
+	start_with(&victim, run_built("tests/targets/libownalloc-sysv.so"), "tests/targets/holder");
 	attach(&tap, &victim, "/holder");
 	json_t *heap = report_at(detach(&tap), "heap");
 	ck_assert(json_is_false(report_at(heap, "known")));
 	json_t *account = json_array_get(report_at(heap, "accounts"), 0);
-	ck_assert_str_eq(report_text(account, "allocator"), "tcmalloc");
+	ck_assert_str_eq(report_text(account, "allocator"), "libownalloc-sysv.so");
 	char *text;
 	const char *const argv[] = {run_built("heaptap"), "report", tap.trace, NULL};
 	ck_assert_int_eq(run_program(argv, PHASE_MS, &text, NULL), 0);
-	ck_assert_ptr_nonnull(strstr(text, "what it held before is not known: tcmalloc"));
+	ck_assert_ptr_nonnull(
+		strstr(text, "what it held before is not known: libownalloc-sysv.so"));
 	victim_stop(&victim);
 }
 END_TEST
@@ -543,5 +585,5 @@ HT_SUITE("integration/heap", at_rest_it_is_exact, at_rest_without_caches,
 	what_is_scribbled_over_is_unknown, jemalloc_preloaded, jemalloc_linked_in,
 	jemalloc_preloaded_the_end, jemalloc_linked_in_the_end, jemalloc_at_work,
 	jemalloc_scribbled_over, mimalloc_for_some_blocks_alone, mimalloc_preloaded,
-	mimalloc_preloaded_the_end, mimalloc_at_work, mimalloc_scribbled_over,
-	another_allocator_is_unknown_and_named, python)
+	mimalloc_preloaded_the_end, mimalloc_at_work, mimalloc_scribbled_over, tcmalloc_preloaded,
+	tcmalloc_linked_in, tcmalloc_at_work, another_allocator_is_unknown_and_named, python)

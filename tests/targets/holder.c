@@ -3,13 +3,13 @@
  * Holds memory in several of an allocator's arenas, with holes, and knows how much: by books of its
  * own, and by what the allocator tells. That is glibc's malloc; or jemalloc's, preloaded, or linked
  * in with the prefix PREFIX; or mimalloc's, preloaded, or loaded for these blocks alone, from
- * LIBRARY.
+ * LIBRARY; or tcmalloc's, preloaded or linked in.
  *
  *      holder [-t THREADS] [-n BLOCKS]
  *      books           {"held":B,"cached":B,"used":B,"mapped":B,"system":B}: blocks that it has,
  *                      with headers; given back and kept for its threads; mallinfo2's. Of jemalloc
  *                      {"held":B,"used":B,"cached":B}: the last two by its own counters. Of
- *                      mimalloc {"held":B}
+ *                      mimalloc {"held":B}, of tcmalloc {"held":B,"used":B}
  *      grow N, shrink N    a thread allocates, or gives back, N blocks
  *      pass N          another thread gives back N of that thread's blocks
  *      huge N          takes a block of N bytes
@@ -57,6 +57,8 @@ static size_t (*library_usable)(void *block);
 #define malloc_usable_size library_usable
 #endif
 extern int mi_version(void) __attribute__((weak));
+extern int MallocExtension_GetNumericProperty(const char *name, size_t *value)
+	__attribute__((weak));
 /* Its map: a head, and a word for each GiB. */
 extern char je_arena_emap_global[] __attribute__((weak));
 #define MAP_HEAD_BYTES 256u
@@ -194,13 +196,21 @@ static void tell_books(void)
 		struct holder *holder = &holders[t];
 		for (size_t i = 0; i < holder->count; i++) {
 			size_t usable = holder->block[i] ? malloc_usable_size(holder->block[i]) : 0;
-			bool headed = usable && !mallctl && !is_mimalloc();
+			bool headed = usable && !mallctl && !is_mimalloc() &&
+				      !MallocExtension_GetNumericProperty;
 			held += usable + (headed ? HEADER_BYTES : 0);
 		}
 		for (size_t class = 0; class < CLASSES; class ++) {
 			size_t count = holder->freed[class];
 			cached += (count < CACHED_EACH ? count : CACHED_EACH) * (class + 2) * 16;
 		}
+	}
+	if (MallocExtension_GetNumericProperty) {
+		size_t used = 0;
+		(void)MallocExtension_GetNumericProperty("generic.current_allocated_bytes", &used);
+		speak_add("{\"held\":%lu,\"used\":%zu}", held, used);
+		speak_send();
+		return;
 	}
 	if (is_mimalloc()) {
 		speak_add("{\"held\":%lu}", held);
@@ -319,11 +329,14 @@ static void scribble_pages(void)
 	if (!block)
 		speak_fail("no block");
 	uintptr_t *word = (uintptr_t *)((block - 1) & ~(uintptr_t)0x1ffffff);
-	speak_add("scribbling");
-	speak_send();
-	for (uint64_t state = 1;;)
+	for (uint64_t state = 1, round = 0;; round++) {
 		for (size_t i = 33 + 10; i < 33 + 10 * 100; i++)
 			word[i] = next_random(&state) % 2 ? word[i + 1] : next_random(&state);
+		if (round)
+			continue;
+		speak_add("scribbling");
+		speak_send();
+	}
 }
 
 static void library_load(void)

@@ -48,7 +48,7 @@ target_bin := $(addprefix $t/,ledger ledger-lazy ledger-nopie ledger-own ledger-
 target_bin += $t/throwing $t/hostile $t/served $t/parent $t/waits $t/waits-escape
 target_bin += $(linked_bin) $t/linked-static $t/linked-static-pie $t/libcounting.so $t/libfailing.so $t/libownalloc-sysv.so \
 	$(if $(filter musl,$(linked_variants)),$t/linked-musl-static)
-target_bin += $t/mapper $t/pooled $t/queued $t/faraway $t/states $t/waiter $t/holder $t/holder-mi $t/libburst-counted.so
+target_bin += $t/mapper $t/pooled $t/queued $t/faraway $t/states $t/waiter $t/holder $t/holder-mi $t/holder-tc $t/libburst-counted.so
 target_bin += $t/become $t/brood $t/early $t/early-lazy $t/libearly.so $(if $(filter musl,$(linked_variants)),$t/libearly-musl.so $t/early-musl)
 
 # An allocator linked in, under the prefix that Rust's crate gives it, called through anonymous GOT words.
@@ -147,6 +147,8 @@ $t/extended-fixed: tests/targets/extended.c $t/librjem.a
 	$(call build,gcc $(target_c) -O2 -DPREFIX=_rjem_ -fno-plt -fPIE -no-pie -Wa$(comma)-mrelax-relocations=no) $(rjem_link)
 $t/holder-rjem: tests/targets/holder.c $t/librjem.a
 	$(call build,gcc $(target_c) -O2 -DPREFIX=_rjem_ -fno-plt -fPIE -pie -Wa$(comma)-mrelax-relocations=no) $(rjem_link)
+$t/holder-tc: tests/targets/holder.c
+	$(call build,gcc $(target_c) -O2 -fPIE -pie) -l:libtcmalloc_minimal.a -lstdc++ -lm
 $t/holder-mi: tests/targets/holder.c
 	$(call build,gcc $(target_c) -O2 -pthread -DLIBRARY='"libmimalloc.so.2.0"' -fPIE -pie)
 $t/extended-direct: tests/targets/extended.c $t/librjem.a
