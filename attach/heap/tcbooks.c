@@ -85,8 +85,9 @@ static bool is_sizes(const struct sizes *sizes)
 		return false;
 	for (size_t i = 1; i < sizes->count; i++) {
 		int32_t bytes = sizes->bytes[i];
-		if (bytes <= sizes->bytes[i - 1] || bytes % 8 || sizes->move[i] < 1 ||
-			sizes->move[i] > UINT16_MAX || sizes->pages[i] > UINT16_MAX ||
+		if (bytes <= sizes->bytes[i - 1] || bytes > (int32_t)SIZE_MAX_SMALL || bytes % 8 ||
+			sizes->move[i] < 1 || sizes->move[i] > UINT16_MAX ||
+			sizes->pages[i] > UINT16_MAX ||
 			sizes->pages[i] * PAGE_BYTES < (uint64_t)bytes ||
 			sizes->class_of[place_of((uint64_t)bytes)] != i)
 			return false;

@@ -262,7 +262,7 @@ END_TEST
 
 START_TEST(what_contradicts_itself_is_unknown)
 {
-	for (unsigned i = 0; i < 24; i++) {
+	for (unsigned i = 0; i < 25; i++) {
 		setup();
 		uint64_t held = fill();
 		check_exact(held - keep());
@@ -341,6 +341,11 @@ START_TEST(what_contradicts_itself_is_unknown)
 			break;
 		case 23:
 			cache[1]->list[5].first = at(spans);
+			break;
+		case 24:
+			/* Far behind the table that would lead from it to its number. */
+			variables->sizes.bytes[30] = 1 << 28;
+			variables->sizes.pages[30] = 1 << 15;
 			break;
 		}
 		check_unknown();
