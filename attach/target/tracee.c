@@ -156,6 +156,8 @@ static bool has_filter(pid_t tid)
  * Nothing else ends the call. */
 static bool only_call_blocks(const struct tracee *tracee, uint64_t mask)
 {
+	if (!(tracee->call_mask & ~mask))
+		return false;
 	const char *status = read_status(tracee->tid);
 	uint64_t came = told(status, "\nSigPnd:") | told(status, "\nShdPnd:");
 
