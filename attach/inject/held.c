@@ -31,11 +31,14 @@ static struct ht_err *is_well_placed(const struct proc *proc, const struct trace
 	return err;
 }
 
-static struct ht_err *is_filtered(const struct proc *proc, const struct tracee *tracee, bool *ret)
+/* Once for both: of all that is read while it is held this takes the longest. */
+static struct ht_err *read_filter_and_mask(
+	const struct proc *proc, struct tracee *tracee, bool *ret_filtered)
 {
 	struct proc_status status;
 	struct ht_err *err = proc_status(proc, tracee->tid, &status);
-	*ret = !err && status.seccomp != 0;
+	*ret_filtered = !err && status.seccomp != 0;
+	tracee->call_mask = err ? 0 : status.sig_blk;
 	return err;
 }
 
@@ -96,7 +99,7 @@ static bool is_limited(const struct proc *proc)
 	return proc_limit(proc, "Max file size") < abi_image_bytes(ABI_SLOT_MAX);
 }
 
-struct ht_err *held_judge(const struct proc *proc, const struct tracee *tracee,
+struct ht_err *held_judge(const struct proc *proc, struct tracee *tracee,
 	const struct remote_slack *slack, const struct remote_remains *remains, bool *ret_hold,
 	enum held_verdict *ret)
 {
@@ -106,7 +109,7 @@ struct ht_err *held_judge(const struct proc *proc, const struct tracee *tracee,
 	/* In this order: one that it gets in between is suspended. */
 	bool suspended = suspend(tracee);
 	if (!err && placed)
-		err = is_filtered(proc, tracee, &filtered);
+		err = read_filter_and_mask(proc, tracee, &filtered);
 	*ret_hold = filtered;
 	if (!err && placed)
 		err = is_dispatched(proc, tracee, slack, remains, &dispatched);

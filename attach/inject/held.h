@@ -16,11 +16,12 @@ enum held_verdict {
 	HELD_LIMITED,	 /* it would be killed for making a file as long as the agent's memory */
 };
 
-/* `ret_hold`: it has a filter, which is suspended for as long as it is held, and no longer.
- * `remains`: only the stub that takes them out is to run in it, and no agent, which it may where
- * the dispatch lets its calls pass just now; NULL: the first stub. */
+/* Keeps in `tracee` what its call blocks. `ret_hold`: it has a filter, which is suspended for as
+ * long as it is held, and no longer. `remains`: only the stub that takes them out is to run in it,
+ * and no agent, which it may where the dispatch lets its calls pass just now; NULL: the first stub.
+ */
 HT_MUST_CHECK
-struct ht_err *held_judge(const struct proc *proc, const struct tracee *tracee,
+struct ht_err *held_judge(const struct proc *proc, struct tracee *tracee,
 	const struct remote_slack *slack, const struct remote_remains *remains, bool *ret_hold,
 	enum held_verdict *ret);
 

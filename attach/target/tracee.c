@@ -429,9 +429,8 @@ bool tracee_in_call(const struct tracee *tracee)
 	return regs_pc(&resume) != regs_pc(&tracee->regs);
 }
 
-struct ht_err *tracee_signal_mask(struct tracee *tracee, uint64_t *ret)
+struct ht_err *tracee_signal_mask(const struct tracee *tracee, uint64_t *ret)
 {
-	tracee->call_mask = told(read_status(tracee->tid), "\nSigBlk:");
 	for (unsigned tries = 0; tries < 2; tries++)
 		if (ptrace(PTRACE_GETSIGMASK, tracee->tid, (void *)sizeof(*ret), ret) == 0)
 			return NULL;

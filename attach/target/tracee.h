@@ -16,7 +16,7 @@ struct tracee {
 	struct user_regs_struct regs; /* as it was stopped; EINTR of the stop alone is hidden */
 	bool filtered;		      /* it has, or may have, a seccomp filter */
 	uint64_t ran_until_ns;	      /* CLOCK_MONOTONIC: when it was last seen not stopped by us */
-	uint64_t call_mask; /* the signals it blocks within its call: tracee_signal_mask */
+	uint64_t call_mask;	      /* the signals it blocks within its call: held_judge */
 };
 
 enum tracee_result {
@@ -78,10 +78,9 @@ struct ht_err *tracee_release(struct tracee *tracee);
 bool tracee_in_call(const struct tracee *tracee);
 
 /* The signals that the stopped thread blocks; within ppoll(2) and the like, those it blocks
- * outside: those of the call are kept in `tracee`. HT_ERR_TARGET_GONE: it was killed while it was
- * stopped. */
+ * outside. HT_ERR_TARGET_GONE: it was killed while it was stopped. */
 HT_MUST_CHECK
-struct ht_err *tracee_signal_mask(struct tracee *tracee, uint64_t *ret);
+struct ht_err *tracee_signal_mask(const struct tracee *tracee, uint64_t *ret);
 
 /*
  * Sends the stopped thread to `regs` with all its signals blocked: what runs there must restore the

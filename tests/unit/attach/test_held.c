@@ -63,7 +63,7 @@ static struct tracee stop(pid_t tid)
 	return tracee;
 }
 
-static enum held_verdict judge(const struct tracee *tracee, const struct remote_remains *remains)
+static enum held_verdict judge(struct tracee *tracee, const struct remote_remains *remains)
 {
 	bool hold;
 	enum held_verdict verdict;
