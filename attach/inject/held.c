@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 
 #include "attach/target/descriptor.h"
 #include "attach/target/memory.h"
@@ -93,10 +94,15 @@ static struct ht_err *is_dispatched(const struct proc *proc, const struct tracee
 	return NULL;
 }
 
-/* SIGXFSZ, which kills it, would wait for the end of the stub. */
-static bool is_limited(const struct proc *proc)
+/* SIGXFSZ, which kills it, would wait for the end of the stub. The call takes a tenth of the time
+ * of a file of /proc, but not everybody may make it. */
+static bool is_limited(const struct proc *proc, pid_t tid)
 {
-	return proc_limit(proc, "Max file size") < abi_image_bytes(ABI_SLOT_MAX);
+	struct rlimit now;
+	uint64_t bytes = prlimit(tid, RLIMIT_FSIZE, NULL, &now) == 0
+				 ? now.rlim_cur
+				 : proc_limit(proc, "Max file size");
+	return bytes < abi_image_bytes(ABI_SLOT_MAX);
 }
 
 struct ht_err *held_judge(const struct proc *proc, struct tracee *tracee,
@@ -113,11 +119,11 @@ struct ht_err *held_judge(const struct proc *proc, struct tracee *tracee,
 	*ret_hold = filtered;
 	if (!err && placed)
 		err = is_dispatched(proc, tracee, slack, remains, &dispatched);
-	*ret = !placed			      ? HELD_ELSEWHERE
-	       : filtered && !suspended	      ? HELD_FILTERED
-	       : dispatched		      ? HELD_DISPATCHED
-	       : !remains && is_limited(proc) ? HELD_LIMITED
-					      : HELD_FIT;
+	*ret = !placed					   ? HELD_ELSEWHERE
+	       : filtered && !suspended			   ? HELD_FILTERED
+	       : dispatched				   ? HELD_DISPATCHED
+	       : !remains && is_limited(proc, tracee->tid) ? HELD_LIMITED
+							   : HELD_FIT;
 	return err;
 }
 
