@@ -60,6 +60,10 @@ struct ht_err *descriptor_has_table(const struct proc *proc, pid_t tid, pid_t ot
 	*ret = other && compare(tid, other) == 0;
 	if (other)
 		return NULL;
+	/* A main thread that has ended has no table, and which one lives is a long question. */
+	*ret = tid != proc->pid && compare(proc->pid, tid) == 0;
+	if (*ret)
+		return NULL;
 	struct ht_err *err = proc_living_tid(proc, &living);
 	*ret = err || !living || compare(living, tid) <= 0;
 	return err;
