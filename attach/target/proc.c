@@ -26,6 +26,7 @@
 #define TEXT_MAX_BYTES	(1u << 20)
 #define LINK_MAX_BYTES	(1u << 16)
 #define READ_STEP_BYTES (1u << 16)
+#define READ_FEW_BYTES	(1u << 13)
 #define STAT_MAX_BYTES	2048u
 #define RANDOM_BYTES	16u
 #define LOOKS		2u /* that find nothing, before nothing is there */
@@ -213,9 +214,11 @@ struct ht_err *proc_file_read(
 	struct ht_err *err = NULL;
 	char *text = NULL;
 	size_t length = 0, capacity = 0;
+	/* What a mapping of its own would be made for is no place for a few lines. */
+	size_t step = max > READ_STEP_BYTES ? READ_STEP_BYTES : READ_FEW_BYTES;
 	for (;;) {
-		if (capacity - length < READ_STEP_BYTES) {
-			capacity = capacity ? capacity * 2 : 2 * READ_STEP_BYTES;
+		if (capacity - length < step) {
+			capacity = capacity ? capacity * 2 : 2 * step;
 			char *grown = realloc(text, capacity);
 			if (!grown) {
 				err = ht_err_new(
