@@ -16,6 +16,7 @@
 #include "attach/inject/tidoffset.h"
 #include "attach/target/clock.h"
 #include "attach/target/descriptor.h"
+#include "attach/target/priority.h"
 #include "attach/target/standstill.h"
 #include "attach/target/tracee.h"
 #include "attach/target/worker.h"
@@ -40,6 +41,7 @@ struct attempt {
 	const struct proc *proc;
 	const struct remote_slack *slack;
 	pid_t tid;
+	bool computes;		    /* it was seen so */
 	bool filtered;		    /* it may be: how its call would be made again */
 	const struct stub_map *map; /* NULL: unmap */
 	const struct remote_heir *heir;
@@ -397,6 +399,9 @@ static struct ht_err *attempt_job(void *context, struct worker_reply *reply)
 	pid_t ns_tid = attempt->map ? proc_ns_tid(attempt->proc, attempt->tid) : 0;
 	struct ht_err *err = held_slack_runs(attempt->proc, attempt->slack);
 
+	/* One that computes leaves us no core beside it. */
+	if (!attempt->computes)
+		(void)priority_move(proc_core(attempt->proc, attempt->tid));
 	outcome->not_taken = outcome->untouched = true;
 	if (!err)
 		err = stop_usable(attempt, &verdict);
@@ -489,6 +494,7 @@ static struct ht_err *try_each(struct attempt *attempt, struct seen *seen, struc
 		if (!timely || !can_stop(attempt, thread->tid))
 			continue;
 		attempt->tid = thread->tid;
+		attempt->computes = thread->cost == STOPCOST_RUNNING;
 		err = worker_run(attempt->map ? "attaching" : "taking it out",
 			clock_mono_ns() + WORKER_DEADLINE_NS, attempt_job, attempt, reply);
 		memcpy(ret, reply->data, sizeof(*ret));

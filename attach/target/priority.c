@@ -48,6 +48,20 @@ void priority_restore(int before)
 	setpriority(PRIO_PROCESS, 0, before);
 }
 
+bool priority_move(int core)
+{
+	cpu_set_t allowed, there;
+	if (core < 0 || core >= CPU_SETSIZE ||
+		sched_getaffinity(0, sizeof(allowed), &allowed) < 0 || !CPU_ISSET(core, &allowed))
+		return false;
+	CPU_ZERO(&there);
+	CPU_SET(core, &there);
+	if (sched_setaffinity(0, sizeof(there), &there) < 0)
+		return false;
+	(void)sched_setaffinity(0, sizeof(allowed), &allowed);
+	return true;
+}
+
 struct priority_cores priority_bring(pid_t pid)
 {
 	struct priority_cores before = {.known = false};

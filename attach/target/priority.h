@@ -15,6 +15,13 @@
 int priority_raise(void);
 void priority_restore(int before);
 
+/*
+ * Moves us to a core, if we may run there, and binds us to none. False: we stay where we were. Two
+ * that only ever wait for each other do that best on one: who wakes the other gives it the core as
+ * it goes to sleep, and it waits for no turn of who computes on another.
+ */
+bool priority_move(int core);
+
 /* Where a process of ours was allowed to run. */
 struct priority_cores {
 	bool known;

@@ -168,6 +168,9 @@ struct proc_turns {
 HT_MUST_CHECK
 struct ht_err *proc_turns_read(const struct proc *proc, pid_t tid, struct proc_turns *ret);
 
+/* The core on which the thread runs, or ran last; -1: not told. */
+int proc_core(const struct proc *proc, pid_t tid);
+
 /* CPU time of a thread, as of its last tick or switch, in ns; 0 when it is gone or the kernel does
  * not tell. */
 uint64_t proc_ran_ns(const struct proc *proc, pid_t tid);

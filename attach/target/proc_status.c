@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What status, syscall and schedstat of /proc say about a process and its threads.
+ * What status, stat, syscall and schedstat of /proc say about a process and its threads.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -16,6 +16,9 @@
 
 #define STATUS_MAX_BYTES  (1u << 16)
 #define SYSCALL_MAX_BYTES 512u
+#define STAT_MAX_BYTES	  2048u
+#define STAT_NAME	  2u
+#define STAT_CORE	  39u
 
 static uint64_t number(const char *value, int base)
 {
@@ -244,6 +247,22 @@ uint64_t proc_ran_ns(const struct proc *proc, pid_t tid)
 		return 0;
 	text[length] = '\0';
 	return number(text, 10);
+}
+
+int proc_core(const struct proc *proc, pid_t tid)
+{
+	char path[PROC_PATH_BYTES], text[STAT_MAX_BYTES];
+	snprintf(path, sizeof(path), "task/%d/stat", tid);
+	int fd = openat(proc->dir_fd, path, O_RDONLY | O_CLOEXEC);
+	ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (fd >= 0)
+		close(fd);
+	text[length > 0 ? length : 0] = '\0';
+	/* A name may have spaces. */
+	const char *at = strrchr(text, ')');
+	for (unsigned field = STAT_NAME; at && field < STAT_CORE; field++)
+		at = strchr(at + 1, ' ');
+	return at ? (int)strtol(at, NULL, 10) : -1;
 }
 
 bool proc_has_run(const struct proc *proc, pid_t tid, uint64_t ran_ns)

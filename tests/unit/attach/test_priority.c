@@ -47,4 +47,26 @@ START_TEST(one_that_has_ended_is_left_alone)
 }
 END_TEST
 
-HT_SUITE("attach/priority", a_process_is_brought_and_sent_back, one_that_has_ended_is_left_alone)
+START_TEST(who_moves_is_bound_to_no_core)
+{
+	cpu_set_t ours, one, now;
+	ck_assert_int_eq(sched_getaffinity(0, sizeof(ours), &ours), 0);
+	for (int core = -1; core <= CPU_SETSIZE; core++) {
+		bool may = core >= 0 && core < CPU_SETSIZE && CPU_ISSET(core, &ours);
+		ck_assert(priority_move(core) == may);
+		ck_assert_int_eq(sched_getaffinity(0, sizeof(now), &now), 0);
+		ck_assert(CPU_EQUAL(&now, &ours));
+	}
+	/* Nor does it run where it was not to. */
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	ck_assert_int_eq(sched_setaffinity(0, sizeof(one), &one), 0);
+	for (int core = 0; core < CPU_SETSIZE; core++)
+		ck_assert(priority_move(core) == (bool)CPU_ISSET(core, &one));
+	ck_assert_int_eq(sched_getaffinity(0, sizeof(now), &now), 0);
+	ck_assert(CPU_EQUAL(&now, &one));
+}
+END_TEST
+
+HT_SUITE("attach/priority", a_process_is_brought_and_sent_back, one_that_has_ended_is_left_alone,
+	who_moves_is_bound_to_no_core)
