@@ -35,6 +35,8 @@
 #define OTHERS_PATIENCE_NS (100 * CLOCK_NS_PER_MS) /* for a first choice */
 #define HOLD_MS		   50u
 #define STUB_RUN_NS	   (200 * CLOCK_NS_PER_MS) /* beside its lease; it takes one */
+#define CALLS_NS	   60000u		   /* which all calls of a stub take, at least */
+#define CALLS_PART	   4u
 
 /* One attempt with one thread, in a worker. */
 struct attempt {
@@ -53,7 +55,7 @@ struct attempt {
 	bool hold;	  /* the thread stays traced until it is put back */
 	bool written;	  /* the stub has been, or is being */
 	uint64_t sent_ns; /* when the thread went to it */
-	uint64_t ran_ns;  /* what it had run by then; 0: not told */
+	uint64_t ran_ns;  /* what it had run by then, or soon after; 0: not told */
 };
 
 struct outcome {
@@ -111,14 +113,22 @@ static struct ht_err *read_status(const struct attempt *attempt, int64_t *ret)
 	return err;
 }
 
-static struct ht_err *wait_a_little(struct attempt *attempt)
+/* Who spins does not get the core back, on a busy machine, until the lease is over. */
+static struct ht_err *wait_a_little(struct attempt *attempt, uint64_t pause_ns)
 {
 	struct ht_err *err = attempt->hold ? tracee_pass_signals(&attempt->tracee) : NULL;
 	if (!err)
-		/* Who spins does not get the core back, on a busy machine, until the lease is over.
-		 */
-		clock_sleep_ns(clock_pause_ns(attempt->sent_ns));
+		clock_sleep_ns(pause_ns);
 	return err;
+}
+
+/* On one core with us the thread is interrupted by each look, and may wait then for the turns of
+ * others: not before it can be done, and seldom. */
+static uint64_t calls_pause_ns(const struct attempt *attempt)
+{
+	uint64_t ran_ns = clock_mono_ns() - attempt->sent_ns;
+	uint64_t pause_ns = ran_ns < CALLS_NS ? CALLS_NS - ran_ns : ran_ns / CALLS_PART;
+	return pause_ns < CLOCK_PAUSE_MAX_NS ? pause_ns : CLOCK_PAUSE_MAX_NS;
 }
 
 static bool is_unmapped(const struct attempt *attempt)
@@ -187,7 +197,7 @@ static struct ht_err *wait_ready(struct attempt *attempt)
 	struct ht_err *err = read_status(attempt, &status);
 
 	for (bool left = false; !err && status < STUB_READY;) {
-		err = wait_a_little(attempt);
+		err = wait_a_little(attempt, calls_pause_ns(attempt));
 		if (!err && (left || clock_mono_ns() > deadline))
 			err = ht_err_new(HT_ERR_REFUSED,
 				"thread %d of the target could not map the agent: the machine may "
@@ -229,7 +239,7 @@ static struct ht_err *take_fds(const struct attempt *attempt, struct outcome *ou
 
 static struct ht_err *wait_done(struct attempt *attempt, bool *ret_stuck)
 {
-	uint64_t deadline = clock_mono_ns() + READY_DEADLINE_NS;
+	uint64_t now = clock_mono_ns(), deadline = now + READY_DEADLINE_NS;
 	int64_t status;
 	struct ht_err *err = read_status(attempt, &status);
 
@@ -237,7 +247,7 @@ static struct ht_err *wait_done(struct attempt *attempt, bool *ret_stuck)
 	while (!err && status != STUB_DONE && !*ret_stuck) {
 		err = proc_check_same(attempt->proc);
 		if (!err)
-			err = wait_a_little(attempt);
+			err = wait_a_little(attempt, clock_pause_ns(now));
 		*ret_stuck = clock_mono_ns() > deadline;
 		if (!err)
 			err = read_status(attempt, &status);
@@ -298,7 +308,7 @@ static struct ht_err *wait_unmapped(struct attempt *attempt)
 
 	/* Twice: one read that fails proves nothing. */
 	while (!err && !(is_unmapped(attempt) && is_unmapped(attempt))) {
-		err = wait_a_little(attempt);
+		err = wait_a_little(attempt, calls_pause_ns(attempt));
 		if (!err && clock_mono_ns() > deadline)
 			err = ht_err_new(HT_ERR_INCOMPLETE,
 				"thread %d of the target did not unmap the agent", attempt->tid);
@@ -332,9 +342,11 @@ static struct ht_err *run_stub(struct attempt *attempt)
 	attempt->as_stopped = *tracee;
 	attempt->signal_mask = thread.signal_mask;
 	attempt->sent_ns = clock_mono_ns();
-	attempt->ran_ns = proc_ran_ns(attempt->proc, tracee->tid);
 	regs_set_pc(&enter, attempt->slack->addr);
-	return tracee_divert(tracee, &enter, attempt->hold);
+	err = tracee_divert(tracee, &enter, attempt->hold);
+	/* It runs meanwhile; what it has run by now it may run more. */
+	attempt->ran_ns = proc_ran_ns(attempt->proc, tracee->tid);
+	return err;
 }
 
 /* Lets go of a thread that we hold: it makes the stub's calls, and then waits for this (stub.c
@@ -360,7 +372,7 @@ static struct ht_err *part(struct attempt *attempt, bool *ret_put_back)
 		uint64_t ran_ns = proc_ran_ns(attempt->proc, tracee->tid);
 		err = tracee_run(tracee, &tracee->regs);
 		do
-			err = err ? err : wait_a_little(attempt);
+			err = err ? err : wait_a_little(attempt, clock_pause_ns(attempt->sent_ns));
 		while (!err && !proc_has_run(attempt->proc, tracee->tid, ran_ns) &&
 			clock_mono_ns() < deadline);
 		if (err)
@@ -409,11 +421,12 @@ static struct ht_err *attempt_job(void *context, struct worker_reply *reply)
 		err = held_refuse(attempt->proc, attempt->tid, verdict);
 	if (err || verdict != HELD_FIT)
 		return err;
-	outcome->tid_offset = tidoffset_find(attempt->proc, &attempt->tracee.regs, ns_tid);
 	err = run_stub(attempt);
 	outcome->untouched = !attempt->written;
 	if (err)
 		return err;
+	/* While it runs: it is not in need of what is read here. */
+	outcome->tid_offset = tidoffset_find(attempt->proc, &attempt->as_stopped.regs, ns_tid);
 	err = attempt->map ? take_image(attempt, outcome, reply) : wait_unmapped(attempt);
 	outcome->ran = true;
 	if (attempt->hold)
