@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -219,6 +220,17 @@ static bool wait_readable(int fd, uint64_t deadline_mono_ns)
 	}
 }
 
+/* What it says is read then: woken for each word we would take the core from the thread that it
+ * holds. */
+static void wait_for_end(pid_t child, uint64_t deadline_mono_ns)
+{
+	int fd = (int)syscall(SYS_pidfd_open, child, 0);
+	if (fd < 0)
+		return;
+	(void)wait_readable(fd, deadline_mono_ns);
+	close(fd);
+}
+
 /* One that waits for a file system's server may not even die of SIGKILL: it is left to init. */
 static void reap(pid_t child, bool is_late)
 {
@@ -256,6 +268,7 @@ struct ht_err *worker_run(const char *what, uint64_t deadline_mono_ns,
 	}
 	close(pair[1]);
 	ret->begun = true;
+	wait_for_end(child, deadline_mono_ns);
 	struct ht_err *err = NULL;
 	bool is_late = false;
 	for (bool last = false; !err && !last;) {
