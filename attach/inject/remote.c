@@ -36,7 +36,7 @@
 #define HOLD_MS		   50u
 #define STUB_RUN_NS	   (200 * CLOCK_NS_PER_MS) /* beside its lease; it takes one */
 #define CALLS_NS	   60000u		   /* which all calls of a stub take, at least */
-#define CALLS_PART	   4u
+#define SLACK_MAX_NS	   100000u
 
 /* One attempt with one thread, in a worker. */
 struct attempt {
@@ -44,6 +44,7 @@ struct attempt {
 	const struct remote_slack *slack;
 	pid_t tid;
 	bool computes;		    /* it was seen so */
+	bool together;		    /* on one core with us, for the moment */
 	bool filtered;		    /* it may be: how its call would be made again */
 	const struct stub_map *map; /* NULL: unmap */
 	const struct remote_heir *heir;
@@ -127,7 +128,7 @@ static struct ht_err *wait_a_little(struct attempt *attempt, uint64_t pause_ns)
 static uint64_t calls_pause_ns(const struct attempt *attempt)
 {
 	uint64_t ran_ns = clock_mono_ns() - attempt->sent_ns;
-	uint64_t pause_ns = ran_ns < CALLS_NS ? CALLS_NS - ran_ns : ran_ns / CALLS_PART;
+	uint64_t pause_ns = ran_ns < CALLS_NS ? CALLS_NS - ran_ns : ran_ns / 4;
 	return pause_ns < CLOCK_PAUSE_MAX_NS ? pause_ns : CLOCK_PAUSE_MAX_NS;
 }
 
@@ -329,6 +330,7 @@ static struct ht_err *run_stub(struct attempt *attempt)
 	 * there. */
 	attempt->hold |= !attempt->map || tracee_in_call(tracee);
 	thread.hold_ms = attempt->hold ? HOLD_MS : 0;
+	thread.together = attempt->together;
 	struct ht_err *err = tracee_signal_mask(tracee, &thread.signal_mask);
 	if (!err && !attempt->map)
 		err = attempt->remains->look(
@@ -411,9 +413,9 @@ static struct ht_err *attempt_job(void *context, struct worker_reply *reply)
 	pid_t ns_tid = attempt->map ? proc_ns_tid(attempt->proc, attempt->tid) : 0;
 	struct ht_err *err = held_slack_runs(attempt->proc, attempt->slack);
 
-	/* One that computes leaves us no core beside it. */
-	if (!attempt->computes)
-		(void)priority_move(proc_core(attempt->proc, attempt->tid));
+	if (!attempt->computes) /* and so would leave us no core beside it */
+		attempt->together = priority_move(proc_core(attempt->proc, attempt->tid)) &&
+				    proc_timer_slack_ns(attempt->tid) <= SLACK_MAX_NS;
 	outcome->not_taken = outcome->untouched = true;
 	if (!err)
 		err = stop_usable(attempt, &verdict);

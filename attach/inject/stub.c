@@ -38,6 +38,7 @@ struct stub_regs {
 	uint64_t mask_all, mask_own, mask_none;
 	struct timespec hold;
 	uint64_t pair;
+	uint32_t spin_ns, nap_us;
 };
 
 _Static_assert(sizeof(struct stub_call) == STUB_CALL_BYTES, "stub_layout.h");
@@ -54,6 +55,8 @@ _Static_assert(offsetof(struct stub_regs, mask_own) == STUB_MASK_OWN, "stub_layo
 _Static_assert(offsetof(struct stub_regs, mask_none) == STUB_NO_MASK, "stub_layout.h");
 _Static_assert(offsetof(struct stub_regs, hold) == STUB_HOLD, "stub_layout.h");
 _Static_assert(offsetof(struct stub_regs, pair) == STUB_PAIR, "stub_layout.h");
+_Static_assert(offsetof(struct stub_regs, spin_ns) == STUB_SPIN, "stub_layout.h");
+_Static_assert(offsetof(struct stub_regs, nap_us) == STUB_NAP, "stub_layout.h");
 _Static_assert(sizeof(struct stub_regs) == STUB_CALLS, "stub_layout.h");
 _Static_assert(offsetof(struct abi_control, taken) == STUB_TAKEN_OFF, "stub_layout.h");
 _Static_assert(offsetof(struct abi_control, stub_fds) == STUB_FDS_OFF, "stub_layout.h");
@@ -69,6 +72,12 @@ _Static_assert(ABI_SHARED_OFF <= UINT32_MAX, "offsets of what is mapped are of 3
 #define CODE_MAX                                                                                   \
 	(STUB_BYTES_MAX - sizeof(struct stub_regs) - CALLS_MAX * sizeof(struct stub_call) -        \
 		STUB_NAME_MAX)
+
+/* Parts of the lease that are waited without giving the core away: about a millisecond; 0.1 on one
+ * core with who is to answer. */
+#define SPIN_PART	   64u
+#define SPIN_PART_TOGETHER 512u
+#define NAP_US		   1u /* and the slack of the thread's timers: some 50 */
 
 enum { EFLAGS_STATUS = 0xd5, EFLAGS_DF = 1 << 10, EFLAGS_OF = 1 << 11 };
 
@@ -300,6 +309,9 @@ struct ht_err *stub_make_map(
 	regs.control = map->image + ABI_CONTROL_OFF;
 	regs.pair = regs.control + offsetof(struct abi_control, stub_fds[2]);
 	regs.lease_ns = map->lease_ns;
+	uint64_t spin_ns = map->lease_ns / (thread->together ? SPIN_PART_TOGETHER : SPIN_PART);
+	regs.spin_ns = spin_ns < UINT32_MAX ? (uint32_t)spin_ns : UINT32_MAX;
+	regs.nap_us = thread->together ? NAP_US : 0;
 	return assemble(&plan, &regs, map->name, ret);
 }
 

@@ -125,13 +125,28 @@ list_end:
 	mov	STUB_LEASE(%rbp), %rcx
 	cmp	%rcx, %rax
 	jae	5f
-	/* Where many threads want the core, one that yields waits until all of them had it. */
-	shr	$STUB_SPIN_SHIFT, %rcx
+	mov	STUB_SPIN(%rbp), %ecx
 	cmp	%rcx, %rax
 	pause
 	jb	3b
+	/* The answer may have come before we got the core again. */
+	cmpq	$0, STUB_TAKEN_OFF - STUB_TIME_OFF(%rsi)
+	jne	3b
+	/* Where many threads want the core, one that yields waits until all of them had it. Who
+	 * sleeps does it by a call that leaves current->restart_block alone (stub.c add_hold), and
+	 * that is not the one by which we are known to be done. */
 	mov	$STUB_SYS_SCHED_YIELD, %eax
-	syscall
+	mov	STUB_NAP(%rbp), %ecx
+	jrcxz	6f
+	xor	%edi, %edi
+	mov	%rdi, (%rsi)
+	mov	%rcx, 8(%rsi)
+	mov	%rsi, %r8
+	xor	%esi, %esi
+	xor	%edx, %edx
+	xor	%r10d, %r10d
+	mov	$STUB_SYS_SELECT, %eax
+6:	syscall
 	jmp	3b
 5:
 	/* The daemon may take it at this very instant: the exchange decides who was first. */

@@ -16,7 +16,9 @@
 #define STUB_NO_MASK  184
 #define STUB_HOLD     192 /* struct timespec */
 #define STUB_PAIR     208 /* abi_control.stub_fds[2]: where socketpair puts them */
-#define STUB_CALLS    216
+#define STUB_SPIN     216 /* ns, and what follows us: 32 bits each */
+#define STUB_NAP      220
+#define STUB_CALLS    224
 
 /* A call: what the calls of a stub need and no more, as a target has little room for it. */
 #define CALL_ARG(n)	((n)*8) /* the first three */
@@ -59,13 +61,11 @@
 #define STUB_TAKEN   1
 #define STUB_EXPIRED 2
 
-/* This part of the lease is waited without giving the core away: 1/64, about a millisecond. */
-#define STUB_SPIN_SHIFT 6
-
 /* The mark of a file that is ours: F_SETSIG of its description, which nothing else looks at without
  * O_ASYNC, and which is asked for without memory. */
 #define STUB_MARK 63
 
+#define STUB_SYS_SELECT	       23
 #define STUB_SYS_SCHED_YIELD   24
 #define STUB_SYS_FCNTL	       72
 #define STUB_F_SETSIG	       10

@@ -170,6 +170,8 @@ struct ht_err *proc_turns_read(const struct proc *proc, pid_t tid, struct proc_t
 
 /* The core on which the thread runs, or ran last; -1: not told. */
 int proc_core(const struct proc *proc, pid_t tid);
+/* How late the timers of a thread, or process, may be; UINT64_MAX: not told. */
+uint64_t proc_timer_slack_ns(pid_t tid);
 
 /* CPU time of a thread, as of its last tick or switch, in ns; 0 when it is gone or the kernel does
  * not tell. */

@@ -265,6 +265,21 @@ int proc_core(const struct proc *proc, pid_t tid)
 	return at ? (int)strtol(at, NULL, 10) : -1;
 }
 
+uint64_t proc_timer_slack_ns(pid_t tid)
+{
+	char path[PROC_PATH_BYTES], text[32];
+	/* It is with the process of that number, also where that is a thread. */
+	snprintf(path, sizeof(path), "/proc/%d/timerslack_ns", tid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (fd >= 0)
+		close(fd);
+	if (length <= 0)
+		return UINT64_MAX;
+	text[length] = '\0';
+	return number(text, 10);
+}
+
 bool proc_has_run(const struct proc *proc, pid_t tid, uint64_t ran_ns)
 {
 	struct proc_syscall call;

@@ -546,6 +546,7 @@ END_TEST
 static void rest_on_core(const void *arg)
 {
 	prctl(PR_SET_NAME, "a) S 1 (b) c");
+	prctl(PR_SET_TIMERSLACK, 123456);
 	child_ready(sched_setaffinity(0, sizeof(cpu_set_t), arg) == 0);
 	child_wait();
 }
@@ -563,6 +564,7 @@ START_TEST(the_core_of_a_thread)
 		struct proc proc = opened(child.pid);
 		ck_assert_int_eq(child.value, 1);
 		ck_assert_int_eq(proc_core(&proc, child.pid), core);
+		ck_assert_uint_eq(proc_timer_slack_ns(child.pid), 123456);
 		child_kill(&child);
 		ck_assert_int_eq(proc_core(&proc, child.pid), -1);
 		proc_close(&proc);

@@ -232,13 +232,15 @@ static void start(struct stage *stage, const struct stub *stub, const struct lim
 	take_snap(&stage->proc, &stage->before);
 }
 
+static bool together;
+
 static void start_map(struct stage *stage, const struct stub_map *map, const struct limits *limits)
 {
+	const struct stub_thread thread = {.resume = cpu_odd_regs(), .together = together};
 	struct stub stub;
 	stage->map = *map;
-	stage->regs = cpu_odd_regs();
-	ck_no_err(stub_make_map(
-		map, place_addr(), &(struct stub_thread){.resume = stage->regs}, &stub));
+	stage->regs = thread.resume;
+	ck_no_err(stub_make_map(map, place_addr(), &thread, &stub));
 	start(stage, &stub, limits);
 }
 
@@ -382,9 +384,12 @@ START_TEST(a_taken_lease_completes)
 	struct stub_map map = usual_map();
 	struct stat stat;
 
+	together = true;
 	start_map(&stage, &map, NULL);
 	let_go(&stage);
 	struct abi_control control = wait_status(&stage, STUB_READY);
+	while (child_call(stage.child.pid) != SYS_select)
+		sched_yield();
 	int memfd = take(&stage, control.stub_fds[1]), agent = take(&stage, control.stub_fds[0]);
 	int daemon = take(&stage, control.stub_fds[3]);
 	for (int i = 0; i < 4; i++)
