@@ -18,6 +18,7 @@
 /* The agent's memory is mapped here, and a child's beside it while that is cleaned. */
 #define ADDRESS_SPACE_MIN (2 * abi_image_bytes(ABI_SLOT_MAX) + 256 * MIB)
 #define DATA_MIN	  (64 * MIB) /* a capture of a Java program has 10 at most */
+#define STACK_MIN	  MIB	     /* one of a small program takes 128 KiB */
 
 static bool is_stand_in[STDERR_FILENO + 1];
 
@@ -123,6 +124,21 @@ static struct ht_err *check_descriptors(void)
 		(unsigned long)limit.rlim_cur);
 }
 
+/* The guardian has the same limit: it would die where we have died, and the tap stay. */
+static struct ht_err *check_stack(void)
+{
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= STACK_MIN)
+		return NULL;
+	limit.rlim_cur = limit.rlim_max < STACK_MIN ? limit.rlim_max : STACK_MIN;
+	if (setrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur == STACK_MIN)
+		return NULL;
+	return ht_err_new(HT_ERR_REFUSED,
+		"heaptap itself may have a stack of only %lu KiB, and a capture needs %lu; raise "
+		"the limit (ulimit -s)",
+		(unsigned long)limit.rlim_cur / 1024, STACK_MIN / 1024);
+}
+
 static struct ht_err *check_memory(
 	int resource, size_t column, rlim_t needed, const char *what, const char *option)
 {
@@ -141,6 +157,8 @@ struct ht_err *start_check_room(void)
 	struct ht_err *err = procfs_check();
 	if (!err)
 		err = check_descriptors();
+	if (!err)
+		err = check_stack();
 	if (!err)
 		err = check_memory(RLIMIT_AS, IN_ALL, ADDRESS_SPACE_MIN, "address space", "-v");
 	return err ? err : check_memory(RLIMIT_DATA, IN_DATA, DATA_MIN, "data", "-d");

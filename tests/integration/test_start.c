@@ -36,8 +36,8 @@ enum { DONE, INTERNAL, USAGE, REFUSED, NOT_PERMITTED, DETACH_INCOMPLETE = 6 };
 struct inherited {
 	bool closed[3];
 	bool ignored_children, blocked_signals;
-	struct rlimit files, space, data; /* 0: as they are */
-	const char *directory;		  /* NULL: as it is; otherwise one that is removed */
+	struct rlimit files, space, data, stack; /* 0: as they are */
+	const char *directory;			 /* NULL: as it is; otherwise one that is removed */
 };
 
 static void inherit(void *context)
@@ -57,6 +57,8 @@ static void inherit(void *context)
 	if (from->space.rlim_max && setrlimit(RLIMIT_AS, &from->space))
 		_exit(126);
 	if (from->data.rlim_max && setrlimit(RLIMIT_DATA, &from->data))
+		_exit(126);
+	if (from->stack.rlim_max && setrlimit(RLIMIT_STACK, &from->stack))
 		_exit(126);
 	for (int fd = 0; fd < 3; fd++)
 		if (from->closed[fd])
@@ -262,6 +264,21 @@ START_TEST(little_data)
 }
 END_TEST
 
+START_TEST(little_stack)
+{
+	static const rlim_t little[] = {64 << 10, 84 << 10, 256 << 10};
+#ifdef __SANITIZE_ADDRESS__
+	printf("skipped: start: a sanitizer needs more stack\n");
+	return;
+#endif
+	for (size_t i = 0; i < HT_ARRAY_SIZE(little); i++)
+		check_refused(&(struct inherited){.stack = {little[i], little[i]}}, "ulimit -s");
+	check_works(&(struct inherited){.stack = {1 << 20, 1 << 20}});
+	/* What may be raised is. */
+	check_works(&(struct inherited){.stack = {84 << 10, 8 << 20}});
+}
+END_TEST
+
 /* From some moment on it gets no memory any more, and cannot even fork. What it cannot take out is
  * its guardian's, whose limit is another. */
 START_TEST(address_space_runs_out)
@@ -386,5 +403,5 @@ START_TEST(numbers_of_another_namespace)
 END_TEST
 
 HT_SUITE("integration/start", closed_descriptors, closed_output, signals, few_descriptors,
-	little_address_space, little_data, address_space_runs_out, no_working_directory,
-	no_writing_to_read_only_memory, numbers_of_another_namespace)
+	little_address_space, little_data, little_stack, address_space_runs_out,
+	no_working_directory, no_writing_to_read_only_memory, numbers_of_another_namespace)
