@@ -45,7 +45,6 @@ static void slot_adopt(const struct abi_config *config, struct abi_slot *slot)
 	store_release(&head->unbooked_lo, 0);
 	store_release(&head->unbooked_hi, 0);
 	store_release(&head->incarnation, odd + 1);
-	stream_announce(config, slot);
 }
 
 static void slot_note_claim(const struct abi_config *config, const struct abi_slot *slot)
@@ -102,7 +101,9 @@ static bool slot_claim(const struct abi_config *config, struct abi_slot *slot, u
 	slot_note_claim(config, slot);
 	if (!compare_swap(&slot->head.key, &seen, key))
 		return false;
-	/* Its last owner may have died inside a hook. */
+	/* Its last owner may have died inside a hook. A handler is not to take ours for that one
+	 * (hook_ended). */
+	store_release(&slot->head.entry_sp, 0);
 	slot_mark(slot, ABI_SLOT_RECORDING);
 	store_release(&slot->head.entry_sp, 0);
 	store_release(&slot->head.calling, 0);
@@ -110,6 +111,7 @@ static bool slot_claim(const struct abi_config *config, struct abi_slot *slot, u
 	if (is_readable && clock_is_readable(config, slot)) {
 		stream_restart(config, slot);
 		slot_adopt(config, slot);
+		stream_announce(config, slot);
 	}
 	if (!config_alive(config))
 		return true;
@@ -179,6 +181,15 @@ static bool hook_abandoned(const struct abi_config *config, struct abi_slot *slo
 	       on_primary_stack(config, slot, sp, hi);
 }
 
+/*
+ * Whether the thread that marked the slot has ended within its hook (cancelled by a handler), and
+ * this one has got its thread control block. A claim that a handler has interrupted has no place.
+ */
+static bool hook_ended(const struct abi_config *config, const struct abi_slot *slot, uint64_t tcb)
+{
+	return load_relaxed(&slot->head.entry_sp) != 0 && !thread_owns(config, slot, tcb);
+}
+
 /* Whether `frame` was called by the very allocator function that the slot's hook is waiting for. */
 static bool called_by_allocator(
 	const struct abi_thunk *self, const struct abi_slot *slot, const struct thread_frame *frame)
@@ -204,15 +215,16 @@ static void note_unbooked(struct abi_slot_head *outer, uint64_t sp)
 		store_release(&outer->unbooked_hi, sp);
 }
 
-/* The slow part of thread_enter: the thread's first slot is busy. */
+/* The slow part of thread_enter: the thread's first slot is busy. So may be the one that is
+ * returned. */
 static HT_NOINLINE struct abi_slot *slot_nested(const struct abi_thunk *self,
-	const struct thread_frame *frame, struct abi_slot *outer, uint64_t key)
+	const struct thread_frame *frame, struct abi_slot *outer, uint64_t tcb)
 {
 	const struct abi_config *config = config_of(self);
 	uint64_t sp = (uint64_t)frame->caller_stack;
 	struct abi_slot *slot = outer;
 	for (uint64_t level = 0;;) {
-		if (slot->head.state == ABI_SLOT_IDLE)
+		if (slot->head.state == ABI_SLOT_IDLE || hook_ended(config, slot, tcb))
 			return slot;
 		if (hook_abandoned(config, slot, sp)) {
 			/* First: it is ours, and a handler is to see that. */
@@ -229,7 +241,7 @@ static HT_NOINLINE struct abi_slot *slot_nested(const struct abi_thunk *self,
 			count_add(&outer->head.lost[ABI_LOSS_NESTED], 1);
 			return NULL;
 		}
-		slot = slot_find(config, key + level);
+		slot = slot_find(config, thread_key(tcb) + level);
 		if (!slot) {
 			note_unbooked(&outer->head, sp);
 			count_add(&outer->head.lost[ABI_LOSS_SLOT_FULL], 1);
@@ -256,7 +268,7 @@ HT_NOINLINE struct abi_slot *thread_enter_slow(
 		return NULL;
 	}
 	if (load_relaxed(&slot->head.state) != ABI_SLOT_IDLE) {
-		slot = slot_nested(self, frame, slot, key);
+		slot = slot_nested(self, frame, slot, tcb);
 		if (!slot || !config_alive(config))
 			return NULL;
 	}
@@ -264,9 +276,23 @@ HT_NOINLINE struct abi_slot *thread_enter_slow(
 		thread_mark(slot, sp, state);
 		return slot;
 	}
+	bool has_ended = load_relaxed(&slot->head.state) != ABI_SLOT_IDLE;
 	thread_mark(slot, sp, ABI_SLOT_RECORDING);
-	if (clock_is_readable(config, slot))
-		slot_adopt(config, slot);
+	slot_adopt(config, slot);
+	if (!config_alive(config))
+		return NULL;
+	/* A handler that came before the new tid took ours for the hook of a thread that has ended.
+	 */
+	thread_mark(slot, sp, ABI_SLOT_RECORDING);
+	if (has_ended)
+		store_release(&slot->head.calling, 0);
+	if (clock_is_readable(config, slot)) {
+		/* What has ended may have left the delta state half written. */
+		if (has_ended)
+			stream_restart(config, slot);
+		else
+			stream_announce(config, slot);
+	}
 	if (!config_alive(config))
 		return NULL;
 	slot_mark(slot, state);

@@ -162,6 +162,34 @@ START_TEST(new_thread_in_an_old_tcb)
 }
 END_TEST
 
+/* Whatever its stack, and though nobody has told its bounds. */
+START_TEST(new_thread_after_one_that_ended_in_a_hook)
+{
+	struct stream_event event = {.kind = ABI_EVENT_FREE, .addr = 16};
+	for (unsigned level = 0; level < 2; level++) {
+		setup();
+		struct abi_slot *slot = enter_at(3000);
+		for (unsigned i = 0; i < level; i++)
+			slot = enter_at(2000);
+		stream_put(world_config, slot, &event);
+		slot->head.state = level ? ABI_SLOT_RECORDING : ABI_SLOT_IN_REAL;
+		slot->head.calling = 1;
+		world_tcb.tid = 5000;
+		struct abi_slot *first = enter_at(1000);
+		ck_assert_ptr_eq(first, world_my_slot(0));
+		if (level)
+			slot = enter_at(500);
+		else
+			slot = first;
+		ck_assert_ptr_eq(slot, world_my_slot(level));
+		ck_assert_uint_eq(slot->head.tid, 5000);
+		ck_assert_uint_eq(slot->head.incarnation % 2, 0);
+		ck_assert_uint_eq(slot->head.calling, 0);
+		ck_assert_uint_eq(slot->head.buffer_start, slot->head.committed);
+	}
+}
+END_TEST
+
 static long fork_and_send(int fd, const struct sys_msghdr *message, int flags)
 {
 	world_state->alive = 0;
@@ -477,9 +505,10 @@ END_TEST
 
 HT_SUITE("agent/thread", same_slot_each_time, a_thread_that_may_not_read_the_clock,
 	threads_have_slots_of_their_own, dead_slot_keeps_its_stream, new_thread_in_an_old_tcb,
-	a_forked_child_does_not_become_the_owner, half_changed_incarnation, tid_by_system_call,
-	nested_hooks, allocator_calls_itself, others_than_the_allocator, hook_left_by_longjmp,
-	jumps_out_at_any_instruction, hook_left_on_another_stack, signal_stack_within_the_primary,
-	signal_stack_that_is_disarmed, key_zero_has_no_slot, flags_that_the_agent_cannot_bear,
+	new_thread_after_one_that_ended_in_a_hook, a_forked_child_does_not_become_the_owner,
+	half_changed_incarnation, tid_by_system_call, nested_hooks, allocator_calls_itself,
+	others_than_the_allocator, hook_left_by_longjmp, jumps_out_at_any_instruction,
+	hook_left_on_another_stack, signal_stack_within_the_primary, signal_stack_that_is_disarmed,
+	key_zero_has_no_slot, flags_that_the_agent_cannot_bear,
 	a_tid_in_another_page_is_looked_at_by_a_copy,
 	a_block_that_does_not_name_itself_is_no_threads)
