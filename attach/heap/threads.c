@@ -83,8 +83,10 @@ void threads_deinit(struct threads *threads)
 size_t threads_variables(struct view *view, const struct threads *threads, size_t index, void *ret)
 {
 	raddr_t block = threads->block[index];
-	size_t bytes = THREADS_VARIABLES_BYTES;
-	while (bytes && !view_holds(view, block - bytes))
-		bytes -= THREADS_BLOCK_ALIGN;
+	size_t bytes = 0;
+	/* Behind a hole there is something else. */
+	while (bytes < THREADS_VARIABLES_BYTES &&
+		view_holds(view, block - bytes - THREADS_BLOCK_ALIGN))
+		bytes += THREADS_BLOCK_ALIGN;
 	return view_read_data(view, block - bytes, ret, bytes) == bytes ? bytes : 0;
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "attach/heap/emap.h"
+#include "attach/heap/threads.h"
 #include "tests/support/ht_check.h"
 
 #define PAGE	   4096u
@@ -525,9 +526,30 @@ START_TEST(scribbled_over_it_ends)
 }
 END_TEST
 
-HT_SUITE("attach/jemalloc", every_extent_counts_to_the_byte, large_blocks_of_any_pages,
-	what_is_cached_is_not_held, caches_that_are_not_found_are_allowed_for,
-	an_extent_that_contradicts_itself_is_allowed_for, more_than_a_few_are_no_map,
-	nothing_to_read_is_unknown, two_maps_are_none, arrays_of_pointers_do_not_hide_it,
-	pointers_of_a_scattered_program_do_not_keep_us, a_tree_without_end_ends,
-	scribbled_over_it_ends)
+/* Where something else is mapped not far below, as chance will have it, what lies between is none.
+ */
+START_TEST(variables_end_at_a_hole)
+{
+	static uint8_t data[THREADS_VARIABLES_BYTES];
+	struct view view;
+	uint8_t *pages = map(4 * PAGE);
+	raddr_t block = at(pages) + 4 * PAGE - THREADS_BLOCK_ALIGN;
+	const struct threads threads = {.block = &block, .count = 1};
+	setup();
+	pages[2 * PAGE] = 7;
+	munmap(pages + PAGE, PAGE);
+	ck_no_err(view_init(&view, &self));
+	ck_assert_uint_eq(
+		threads_variables(&view, &threads, 0, data), 2 * PAGE - THREADS_BLOCK_ALIGN);
+	ck_assert_uint_eq(data[0], 7);
+	ck_no_err(view_deinit(&view));
+	munmap(pages, 4 * PAGE);
+}
+END_TEST
+
+HT_SUITE("attach/jemalloc", variables_end_at_a_hole, every_extent_counts_to_the_byte,
+	large_blocks_of_any_pages, what_is_cached_is_not_held,
+	caches_that_are_not_found_are_allowed_for, an_extent_that_contradicts_itself_is_allowed_for,
+	more_than_a_few_are_no_map, nothing_to_read_is_unknown, two_maps_are_none,
+	arrays_of_pointers_do_not_hide_it, pointers_of_a_scattered_program_do_not_keep_us,
+	a_tree_without_end_ends, scribbled_over_it_ends)
