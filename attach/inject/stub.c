@@ -73,10 +73,10 @@ _Static_assert(ABI_SHARED_OFF <= UINT32_MAX, "offsets of what is mapped are of 3
 	(STUB_BYTES_MAX - sizeof(struct stub_regs) - CALLS_MAX * sizeof(struct stub_call) -        \
 		STUB_NAME_MAX)
 
-/* Parts of the lease that are waited without giving the core away: about a millisecond; 0.1 on one
- * core with who is to answer. */
+/* Parts of the lease that are waited without giving the core away: about a millisecond; 50 us on
+ * one core with who is to answer. */
 #define SPIN_PART	   64u
-#define SPIN_PART_TOGETHER 512u
+#define SPIN_PART_TOGETHER 1024u
 #define NAP_US		   1u /* and the slack of the thread's timers: some 50 */
 
 enum { EFLAGS_STATUS = 0xd5, EFLAGS_DF = 1 << 10, EFLAGS_OF = 1 << 11 };
