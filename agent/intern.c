@@ -52,9 +52,10 @@ static uint32_t node_make(const struct abi_config *config, uint16_t epoch, uint3
 	if (id >= config->node_max)
 		return INTERN_NONE;
 	struct abi_node *node = (struct abi_node *)config->nodes + id;
-	node->pc = frame & ~STEP_EXACT;
+	node->pc = frame & ~(STEP_EXACT | STEP_INTERPRETED);
 	node->parent = parent;
-	node->flags = frame & STEP_EXACT ? ABI_NODE_EXACT : 0;
+	node->flags = (frame & STEP_EXACT ? ABI_NODE_EXACT : 0) |
+		      (frame & STEP_INTERPRETED ? ABI_NODE_INTERPRETED : 0);
 	node->epoch = epoch;
 	if (function)
 		store_relaxed((uint64_t *)config->functions + id, function);

@@ -9,8 +9,9 @@
 #include "agent/step.h"
 
 /* What else is known of a frame, beside STEP_SPECIAL. */
-#define TRACE_USES_FP  2u /* the step to the caller begins at rbp */
-#define TRACE_NEEDS_FP 4u /* some step from here on does, with the rbp of this frame */
+#define TRACE_USES_FP	 2u /* the step to the caller begins at rbp */
+#define TRACE_NEEDS_FP	 4u /* some step from here on does, with the rbp of this frame */
+#define TRACE_INTERPRETS 8u /* the frame's last link says what it runs (step_interpreted) */
 
 struct trace_frame {
 	uint64_t pc; /* as in struct step_state */
@@ -18,7 +19,7 @@ struct trace_frame {
 	uint64_t hash; /* of this frame and all outside it */
 };
 
-/* Most frames have one link, those with a saved rbp two. */
+/* Most frames have one link, those with a saved rbp two, those of an interpreter three. */
 #define TRACE_LINKS_MAX (TRACE_FRAMES_MAX / 2 * 3)
 
 /* Bytes of two frames in the arrays of struct trace. */
@@ -43,9 +44,11 @@ struct trace {
 	uint64_t count;	  /* frames; 0 while they change */
 	uint64_t id;	  /* of the stack of all these frames; 0: unknown */
 	uint64_t version; /* another whenever the outermost frame is another (memo.h) */
+	uint64_t scripts; /* walk_scripts of all these frames */
 	/*
 	 * A link is a word of the stack by which a frame's caller was found: its return address,
-	 * and behind it the saved rbp, where it matters. Those of frame i end at link_end[i], and
+	 * and behind it the saved rbp, where it matters. Behind these is what the frame says that
+	 * it runs. Those of frame i end at link_end[i], and
 	 * begin where those of its caller, frame i - 1, end. The outermost frame has one where its
 	 * return address is 0, or none. link_at is where a link lies, in words from `hi` on,
 	 * negative; 0: the step loaded other words, and is made again.
@@ -76,6 +79,15 @@ static inline uint64_t kept_links(const struct trace *trace, uint64_t count)
 {
 	uint64_t links = count ? load_relaxed(&trace->link_end[count - 1]) : 0;
 	return ht_likely(links <= TRACE_LINKS_MAX) ? links : TRACE_LINKS_MAX;
+}
+
+/* As what frame `i` is written down. */
+static inline uint64_t kept_frame(const struct trace *trace, uint64_t i)
+{
+	uint64_t links = kept_links(trace, i + 1);
+	if (ht_likely(!(trace->flags[i] & TRACE_INTERPRETS)) || links == 0)
+		return trace->frame[i].pc;
+	return step_interpreted(trace->frame[i].pc, trace->link_word[links - 1], trace->scripts);
 }
 
 /* Whether a walk that is at `state` goes on as it did from frame `i`, where its rsp is that

@@ -165,6 +165,8 @@ uint32_t rules_find_slow(
 	uint32_t rule;
 	if (range->table == 0)
 		rule = abi_rule_make(ABI_RULE_FRAME, 0, 0);
+	else if (range->table & ABI_RANGE_RULE)
+		rule = (uint32_t)range->table;
 	else if (table_fits(config, range->table))
 		rule = table_find((const struct abi_table *)range->table, pc - range->bias);
 	else

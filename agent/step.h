@@ -12,6 +12,9 @@
 /* In a frame's PC: that of an interrupted instruction, not a return address. */
 #define STEP_EXACT (1ull << 63)
 
+/* Beside it: not a PC, but where what an interpreter runs lies. */
+#define STEP_INTERPRETED (1ull << 62)
+
 /* No code lies here or above. */
 #define STEP_PC_END (1ull << 47)
 
@@ -35,6 +38,25 @@ struct step_state {
 static inline uint64_t step_lookup_pc(const struct step_state *state)
 {
 	return state->pc & STEP_EXACT ? state->pc & ~STEP_EXACT : state->pc - 1;
+}
+
+/* Whether the frame at `pc` says what it runs, by this rule. One that was interrupted may not have
+ * been made yet. */
+static inline bool step_interprets(uint64_t pc, uint32_t rule)
+{
+	return abi_rule_kind(rule) == ABI_RULE_FRAME && abi_rule_offset(rule) != 0 &&
+	       !(pc & STEP_EXACT);
+}
+
+/* As what the frame at `pc` is written down that says by `word` what it runs: as no more than its
+ * PC where that can be no pointer to it, or `scripts` (abi_unwind.h) is 0. */
+static inline uint64_t step_interpreted(uint64_t pc, uint64_t word, uint64_t scripts)
+{
+	bool is_pointer = (word & 7) == 1 && word > HT_PAGE_BYTES && word < STEP_PC_END;
+	if (!is_pointer || scripts == 0)
+		return pc;
+	return (word - 1) | (scripts & ABI_SCRIPTS_MAX) << ABI_SCRIPTS_SHIFT | STEP_EXACT |
+	       STEP_INTERPRETED;
 }
 
 /* step() for the rules that compilers seldom need. */

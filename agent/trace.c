@@ -43,6 +43,12 @@ static uint64_t function_of(const struct abi_config *config, const struct abi_sn
 	return *(const uint64_t *)at;
 }
 
+/* Apart: what the stack of trace_intern has no room for. */
+static HT_NOINLINE uint64_t frame_at(const struct trace *trace, uint64_t i)
+{
+	return kept_frame(trace, i);
+}
+
 /*
  * The id of the stack that `trace` holds, which is new; its outer frames seldom are. When no node
  * is left: that of the deepest caller there is, and TRACE_CUT.
@@ -61,12 +67,16 @@ static HT_NOINLINE uint64_t trace_intern(const struct abi_config *config,
 	for (uint64_t i = known; i < count; i++) {
 		uint32_t caller = i ? id : 0;
 		id = intern_frame(config, snapshot->epoch, caller, trace->frame[i].hash,
-			trace->frame[i].pc, function_of(config, snapshot, span, trace, i));
+			frame_at(trace, i), function_of(config, snapshot, span, trace, i));
 		if (id == INTERN_NONE)
 			return caller | TRACE_CUT;
 	}
 	return id;
 }
+
+/* In fp_at of a new frame: it may say what it runs. Its step begins at rbp, so that this is set of
+ * it in any case. */
+#define FRESH_INTERPRETS TRACE_NEEDS_FP
 
 /* What a walk found. */
 struct trace_walk {
@@ -82,6 +92,8 @@ static HT_NOINLINE enum step_result step_by_table(const struct abi_config *confi
 {
 	uint32_t rule = rules_find(config, snapshot, step_lookup_pc(state));
 	*ret_uses = uses_fp(rule) ? TRACE_USES_FP : 0;
+	if (ht_unlikely(step_interprets(state->pc, rule)))
+		*ret_uses |= FRESH_INTERPRETS;
 	if (rule & RULES_HIDDEN)
 		return STEP_NO_RULE;
 	return step_is_plain(rule) ? step_direct(state, stack->hi, rule)
@@ -187,13 +199,32 @@ static inline int32_t place_of(uint64_t address, uint64_t hi)
 	return (int32_t)((int64_t)(address - hi) >> 3);
 }
 
+/* Where a new frame says what it runs; 0: nowhere. What lies there is loaded once, so that all that
+ * is made of it is of one word, whoever else writes it. */
+static inline uint64_t fresh_word_at(
+	const struct abi_config *config, const struct step_state *fresh, uint64_t hi)
+{
+	uint64_t at = fresh->fp + 8 * (uint64_t)config->interpreted_words;
+	return !(at & 7) && at >= fresh->sp && at < hi ? at : 0;
+}
+
+/* As what a new frame is written down that is not kept. */
+static inline uint64_t fresh_frame(
+	const struct abi_config *config, const struct trace *trace, const struct step_state *fresh)
+{
+	if (ht_likely(!(fresh->fp_at & FRESH_INTERPRETS)))
+		return fresh->pc;
+	uint64_t at = fresh_word_at(config, fresh, trace->hi);
+	return at ? step_interpreted(fresh->pc, *(const uint64_t *)at, trace->scripts) : fresh->pc;
+}
+
 /*
  * Puts the new frames, of which the outermost is the last before `fresh`, inside the held outer
  * ones as long as there is room, and returns how many there are then. Notes which words each step
  * to a caller depended on. `*hash`: of the held frames, then of all.
  */
-static uint64_t trace_extend(struct trace *trace, const struct trace_walk *walk,
-	const struct step_state *fresh, uint64_t *hash)
+static uint64_t trace_extend(const struct abi_config *config, struct trace *trace,
+	const struct trace_walk *walk, const struct step_state *fresh, uint64_t *hash)
 {
 	uint64_t i = walk->held, whole = i + walk->added, hi = trace->hi;
 	uint64_t count = whole < TRACE_FRAMES_MAX ? whole : TRACE_FRAMES_MAX;
@@ -201,9 +232,9 @@ static uint64_t trace_extend(struct trace *trace, const struct trace_walk *walk,
 	uint64_t outer_pc = i ? trace->frame[i - 1].pc : 0;
 	uint64_t ret_at = i ? trace->frame[i - 1].sp - 8 : walk->end_at;
 	uint64_t outer_needs = i ? trace->flags[i - 1] & TRACE_NEEDS_FP : 0;
-	for (; i < count && links <= TRACE_LINKS_MAX - 2; i++) {
+	for (; i < count && links <= TRACE_LINKS_MAX - 3; i++) {
 		const struct step_state *inner = --fresh;
-		uint64_t flags = inner->fp_at & 7;
+		uint64_t flags = inner->fp_at & 7, frame = inner->pc;
 		if (ht_likely(ret_at != 0)) {
 			trace->link_at[links] = flags & STEP_SPECIAL ? 0 : place_of(ret_at, hi);
 			trace->link_word[links++] = outer_pc;
@@ -216,9 +247,19 @@ static uint64_t trace_extend(struct trace *trace, const struct trace_walk *walk,
 			}
 			if (flags || !fp_at)
 				flags |= TRACE_NEEDS_FP;
+			uint64_t at = 0;
+			if (ht_unlikely(inner->fp_at & FRESH_INTERPRETS) && trace->scripts)
+				at = fresh_word_at(config, inner, hi);
+			if (ht_unlikely(at != 0)) {
+				uint64_t word = *(const uint64_t *)at;
+				trace->link_at[links] = place_of(at, hi);
+				trace->link_word[links++] = word;
+				flags |= TRACE_INTERPRETS;
+				frame = step_interpreted(frame, word, trace->scripts);
+			}
 		}
 		outer_pc = inner->pc;
-		*hash = abi_stack_hash(*hash, outer_pc);
+		*hash = abi_stack_hash(*hash, frame);
 		trace->link_end[i] = (uint16_t)links;
 		trace->frame[i] = (struct trace_frame){outer_pc, inner->sp, inner->fp, *hash};
 		trace->flags[i] = (uint8_t)flags;
@@ -226,7 +267,7 @@ static uint64_t trace_extend(struct trace *trace, const struct trace_walk *walk,
 		outer_needs = flags & TRACE_NEEDS_FP;
 	}
 	for (uint64_t more = whole - i; more > 0; more--)
-		*hash = abi_stack_hash(*hash, (--fresh)->pc);
+		*hash = abi_stack_hash(*hash, fresh_frame(config, trace, --fresh));
 	return i;
 }
 
@@ -252,9 +293,10 @@ static inline uint32_t trace_keep(const struct abi_config *config,
 		trace->generation = snapshot->generation;
 		trace->incarnation = slot->head.incarnation;
 		trace->hi = (uint64_t)span.hi;
+		trace->scripts = walk_scripts(snapshot, &slot->head);
 		trace->version++;
 	}
-	uint64_t count = trace_extend(trace, walk, fresh + walk->added, &hash);
+	uint64_t count = trace_extend(config, trace, walk, fresh + walk->added, &hash);
 	uint64_t found = intern_find(config, hash);
 	if (ht_unlikely(found == INTERN_NONE))
 		found = whole > count ? 0 : trace_intern(config, snapshot, span, trace, count);

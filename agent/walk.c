@@ -49,6 +49,18 @@ static uint64_t function_of(const struct abi_config *config, struct stack *stack
 	return says ? word : 0;
 }
 
+/* As what the frame is written down. */
+static uint64_t frame_of(const struct abi_snapshot *snapshot, struct stack *stack,
+	const struct step_state *state, uint32_t rule)
+{
+	if (ht_likely(!step_interprets(state->pc, rule)))
+		return state->pc;
+	uint64_t scripts = walk_scripts(snapshot, &stack->slot->head);
+	uint64_t word, at = state->fp + 8 * (uint64_t)abi_rule_offset(rule);
+	bool says = stack_contains(stack, at) && stack_load(stack, state->sp, at, &word);
+	return says ? step_interpreted(state->pc, word, scripts) : state->pc;
+}
+
 uint32_t walk_plain(const struct abi_config *config, const struct abi_snapshot *snapshot,
 	struct abi_slot *slot, const struct walk_start *start)
 {
@@ -72,7 +84,7 @@ uint32_t walk_plain(const struct abi_config *config, const struct abi_snapshot *
 			slot->frames[WALK_FUNCTIONS_MAX + count] =
 				function_of(config, &stack, &state, rule);
 		if (ht_likely(!(rule & RULES_HIDDEN)))
-			slot->frames[count++] = state.pc;
+			slot->frames[count++] = frame_of(snapshot, &stack, &state, rule);
 		else if (++hidden == WALK_HIDDEN_MAX)
 			break;
 		result = step(&state, &stack, rule);

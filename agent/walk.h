@@ -25,10 +25,18 @@ static inline struct walk_start walk_start_of(const struct thread_frame *frame)
 	};
 }
 
+/* abi_snapshot.scripts, for frames of this slot's thread. */
+static inline uint64_t walk_scripts(
+	const struct abi_snapshot *snapshot, const struct abi_slot_head *head)
+{
+	uint64_t thread = load_relaxed(&head->key) & ~15ull;
+	return ht_unlikely(thread == snapshot->scripts_thread) ? snapshot->scripts : 0;
+}
+
 /*
- * Writes the PCs of the frames (step.h), innermost first, to slot->frames and returns their number,
- * 1 at least. A stack that is not whole is counted in slot->head.trunc. `snapshot` NULL: the caller
- * only.
+ * Writes the PCs of the frames (step.h), or what they run, innermost first, to slot->frames and
+ * returns their number, 1 at least. A stack that is not whole is counted in slot->head.trunc.
+ * `snapshot` NULL: the caller only.
  */
 uint32_t walk_plain(const struct abi_config *config, const struct abi_snapshot *snapshot,
 	struct abi_slot *slot, const struct walk_start *start);

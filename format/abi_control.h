@@ -127,11 +127,12 @@ struct abi_config {
 	uint64_t stop;			 /* 1: record nothing more, forward calls */
 	/* Only a sample is recorded, and thunks lead to other hooks (below); 0: everything is */
 	uint64_t sample_bytes;
-	uint64_t sample_mask;	/* slot_max - 1 */
-	uint64_t sample_filter; /* uint8_t[ABI_FILTER_BYTES] */
-	uint64_t sample_set;	/* struct abi_sample_line[ABI_SAMPLE_LINES] */
-	uint64_t functions;	/* uint64_t[node_max] (below); 0: not wanted */
-	int64_t function_words; /* where a frame of made code says what it runs, from rbp */
+	uint64_t sample_mask;	   /* slot_max - 1 */
+	uint64_t sample_filter;	   /* uint8_t[ABI_FILTER_BYTES] */
+	uint64_t sample_set;	   /* struct abi_sample_line[ABI_SAMPLE_LINES] */
+	uint64_t functions;	   /* uint64_t[node_max] (below); 0: not wanted */
+	int64_t function_words;	   /* where a frame of made code says what it runs, from rbp */
+	int64_t interpreted_words; /* the offset of FRAME rules that have one (abi_unwind.h) */
 	uint64_t follow; /* the process, as it numbers itself: a thread that is about to exec asks
 			    to be held (below); 0: none does */
 	uint64_t follow_forks; /* of that process one that is about to make a child asks, too; 0:
@@ -221,20 +222,27 @@ _Static_assert(sizeof(struct abi_control) <= HT_PAGE_BYTES, "the control page");
 /*
  * nodes[0] is the root (no frame). nodes[i], i >= 1, is a frame whose caller is nodes[parent];
  * parent < i. A node is written once, `ready` last (release): a reader that sees ready == 1 sees
- * the rest. `pc` is the return address, or the interrupted PC of a signal frame (ABI_NODE_EXACT).
+ * the rest. `pc` is the return address, or the interrupted PC of a signal frame (ABI_NODE_EXACT),
+ * or where what an interpreter runs in the frame lay when it was made (both flags; abi_unwind.h),
+ * and above it, from bit 47 on, abi_snapshot.scripts: another thing may lie there later. That is
+ * the target's word, for which nobody vouches: it may be anything.
  *
  * The table holds words of (tag << ABI_NODE_BITS | node id); empty is 0. The hash of a frame is
  * abi_stack_hash(hash of its caller, pc); slot = hash & table_mask, linear probing, tag = the upper
  * 64 - ABI_NODE_BITS bits of the hash (never 0).
  */
-#define ABI_NODE_BITS  24u
-#define ABI_NODE_EXACT 1u
+#define ABI_NODE_BITS	     24u
+#define ABI_NODE_EXACT	     1u
+#define ABI_NODE_INTERPRETED 2u
+
+#define ABI_SCRIPTS_SHIFT 47u
+#define ABI_SCRIPTS_MAX	  0x7fffu
 
 struct abi_node {
 	uint64_t pc;
 	uint32_t parent;
 	uint8_t ready;
-	uint8_t flags;	/* ABI_NODE_EXACT */
+	uint8_t flags;	/* ABI_NODE_* */
 	uint16_t epoch; /* abi_snapshot.epoch when it was made: which modules its pc refers to */
 };
 

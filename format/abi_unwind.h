@@ -37,6 +37,13 @@ enum abi_rule_kind {
 };
 
 /*
+ * FRAME with another offset than 0: code of an interpreter, which is the same whatever it runs.
+ * What that is stands at rbp + 8 * offset, as V8 has it: a tagged pointer, 1 more than an address.
+ * In one thread (abi_snapshot.scripts_thread) the frame is written down as that address
+ * (abi_control.h, ABI_NODE_INTERPRETED).
+ */
+
+/*
  * A rule is one word:   bits 0-2 kind, bits 3-18 offset (int16_t, in 8-byte words),
  *                       bits 19-26 rbp slot: saved rbp at CFA - 8 * slot; 0: rbp unchanged.
  * The return address is always at CFA - 8, and the caller's rsp is CFA. In DRAP frames the saved
@@ -92,17 +99,22 @@ struct abi_range {
 	uint64_t lo, hi; /* addresses in the target */
 	uint64_t bias;	 /* load bias of its module */
 	/* Address in the target of its struct abi_table; 0: no table, FRAME rule; any address that
-	 * is none: rule NONE. */
+	 * is none: rule NONE. ABI_RANGE_RULE | rule: that rule. */
 	uint64_t table;
 };
+
+#define ABI_RANGE_RULE (1ull << 63)
 
 struct abi_snapshot {
 	uint32_t generation; /* + 1 with each snapshot */
 	uint16_t epoch;	     /* + 1 when a range now means another module than before (dlclose) */
-	uint16_t pad;
+	uint16_t scripts;    /* another whenever what an interpreter runs may have changed places;
+				0: its frames are written down as any other */
 	uint32_t range_count;
-	uint32_t cache_sets; /* ABI_CACHE_SETS */
-	uint64_t cache;	     /* uint64_t[cache_sets][2], zeroed */
+	uint32_t cache_sets;	 /* ABI_CACHE_SETS */
+	uint64_t cache;		 /* uint64_t[cache_sets][2], zeroed */
+	uint64_t scripts_thread; /* thread pointer of the one thread whose frames say what they run
+				  */
 	struct abi_range range[];
 };
 

@@ -19,6 +19,8 @@
 #define SIM_UCONTEXT	960u /* bytes */
 #define SIM_TABLE_OFF	(ABI_UNWIND_OFF + 0x10000u)
 #define SIM_RED_ZONE	128u
+#define SIM_INTERPRETED (-4) /* where an interpreter's frames say what they run */
+#define SIM_SCRIPTS	5u   /* abi_snapshot.scripts */
 
 struct sim_table {
 	struct abi_table header;
@@ -83,7 +85,7 @@ static uint32_t sim_rule_random(void)
 	case 2:
 		return abi_rule_make(ABI_RULE_DRAP, -1, 0);
 	case 3:
-		return abi_rule_make(ABI_RULE_FRAME, 0, 0);
+		return abi_rule_make(ABI_RULE_FRAME, sim_random(2) ? SIM_INTERPRETED : 0, 0);
 	default:
 		return abi_rule_make(ABI_RULE_RSP, words,
 			words > 1 && sim_random(2) ? 2 + (unsigned)sim_random(words - 1) : 0);
@@ -125,6 +127,8 @@ static void sim_make(uint64_t seed)
 		.range_count = 1,
 		.cache_sets = ABI_CACHE_SETS,
 		.cache = (uint64_t)world_image + ABI_CACHES_OFF,
+		.scripts = SIM_SCRIPTS,
+		.scripts_thread = sys_fake_thread_pointer & ~15ull,
 	};
 	sim_snapshot->range[0] = (struct abi_range){
 		.lo = SIM_CODE_BASE,
@@ -134,6 +138,7 @@ static void sim_make(uint64_t seed)
 	};
 	world_config->unwind = (uint64_t)sim_snapshot;
 	world_config->frames_max = SIM_DEPTH_MAX;
+	world_config->interpreted_words = SIM_INTERPRETED;
 	sys_fake.readable = (const uint8_t *)sim_stack;
 	sys_fake.readable_bytes = sizeof(sim_stack);
 
@@ -150,6 +155,7 @@ static struct abi_slot *sim_slot(void)
 {
 	struct abi_slot *slot = &world_slots[0];
 	slot->head.key = sys_fake_thread_pointer;
+	world_slots[1].head.key = sys_fake_thread_pointer + 1; /* a handler's */
 	slot->head.stack_lo = (uint64_t)sim_stack;
 	slot->head.stack_hi = (uint64_t)(sim_stack + SIM_STACK_WORDS);
 	slot->head.bounds_incarnation = slot->head.incarnation;
@@ -172,6 +178,16 @@ static void sim_push(uint64_t value)
 	*sim_word(sim_sp) = value;
 }
 
+/* What a frame may have where an interpreter's say what they run: two functions, what is none, and
+ * anything. */
+HT_UNUSED
+static uint64_t sim_interpreted_random(void)
+{
+	const uint64_t words[] = {0x7f1234560001, 0x7f1234561001, 5ull << 32,
+		sim_random(UINT64_MAX) >> sim_random(64)};
+	return words[sim_random(HT_ARRAY_SIZE(words))];
+}
+
 /* The called function's prologue and locals; sim_sp points at the return address. */
 static void sim_enter(uint32_t rule)
 {
@@ -189,6 +205,8 @@ static void sim_enter(uint32_t rule)
 		sim_push(sim_fp);
 		sim_fp = sim_sp;
 		sim_sp -= 8 * sim_random(12); /* alloca */
+		if (abi_rule_offset(rule) && sim_fp + 8 * SIM_INTERPRETED >= sim_sp)
+			*sim_word(sim_fp + 8 * SIM_INTERPRETED) = sim_interpreted_random();
 		break;
 	case ABI_RULE_DRAP:
 		sim_sp &= ~31ull;
@@ -247,14 +265,41 @@ static void sim_return(void)
 	}
 }
 
+/* What a walk must write down for a frame of `function`. */
+static uint64_t sim_frame(uint32_t function, uint64_t pc, uint64_t sp, uint64_t fp)
+{
+	const uint32_t rule = sim_rule(function);
+	const uint64_t at = fp + 8 * (uint64_t)abi_rule_offset(rule);
+	if (abi_rule_kind(rule) != ABI_RULE_FRAME || abi_rule_offset(rule) == 0 ||
+		pc & STEP_EXACT || at % 8 || at < sp ||
+		at >= (uint64_t)(sim_stack + SIM_STACK_WORDS))
+		return pc;
+	const uint64_t word = *sim_word(at);
+	if (word % 8 != 1 || word < HT_PAGE_BYTES || word >> 47)
+		return pc;
+	return (word - 1) | (uint64_t)SIM_SCRIPTS << ABI_SCRIPTS_SHIFT | STEP_EXACT |
+	       STEP_INTERPRETED;
+}
+
+/* The flags of a frame's node. */
+HT_UNUSED
+static uint8_t sim_flags(uint64_t frame)
+{
+	return (frame & STEP_EXACT ? ABI_NODE_EXACT : 0) |
+	       (frame & STEP_INTERPRETED ? ABI_NODE_INTERPRETED : 0);
+}
+
 /* A hook is called: where its walk starts, and in `expected` what the walk must find. */
 HT_UNUSED
 static uint32_t sim_hook(struct walk_start *ret_start, uint64_t *expected)
 {
 	uint32_t count = 0;
 	*ret_start = (struct walk_start){sim_site(sim_running()), sim_sp, sim_fp};
-	expected[count++] = ret_start->pc;
-	for (uint32_t i = sim_depth; i-- > 0;)
-		expected[count++] = sim_calls[i].caller_pc;
+	expected[count++] = sim_frame(sim_running(), ret_start->pc, sim_sp, sim_fp);
+	for (uint32_t i = sim_depth; i-- > 0;) {
+		const struct sim_call *call = &sim_calls[i];
+		expected[count++] = sim_frame(i ? sim_calls[i - 1].function : SIM_START,
+			call->caller_pc, call->caller_sp, call->caller_fp);
+	}
 	return count;
 }

@@ -26,8 +26,10 @@ static void check_stack(uint32_t id, uint16_t epoch, const uint64_t *frames, uin
 		const struct abi_node *node = &world_nodes[id];
 		ck_assert_uint_ne(id, 0);
 		ck_assert_uint_eq(node->ready, 1);
-		ck_assert_uint_eq(node->pc, frames[i] & ~STEP_EXACT);
-		ck_assert_uint_eq(node->flags, frames[i] & STEP_EXACT ? ABI_NODE_EXACT : 0);
+		ck_assert_uint_eq(node->pc, frames[i] & ~(STEP_EXACT | STEP_INTERPRETED));
+		ck_assert_uint_eq(node->flags,
+			(frames[i] & STEP_EXACT ? ABI_NODE_EXACT : 0) |
+				(frames[i] & STEP_INTERPRETED ? ABI_NODE_INTERPRETED : 0));
 		ck_assert_uint_eq(node->epoch, epoch);
 		ck_assert_uint_lt(node->parent, id);
 		id = node->parent;

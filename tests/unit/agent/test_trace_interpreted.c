@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A frame of an interpreter is what it runs, in the walk that remembers as in the plain one; random
+ * programs with such frames are in the other tests of both.
+ */
+#include "agent/rules.h"
+#include "agent/trace.h"
+#include "agent/intern.h"
+#include "tests/unit/agent/simulate.h"
+
+static uint64_t expected[SIM_DEPTH_MAX + 1];
+static struct walk_start start;
+
+static uint32_t traced(void)
+{
+	return trace_stack(world_config, &world_slots[0], &start);
+}
+
+static uint32_t plain(void)
+{
+	struct abi_slot *slot = &world_slots[1];
+	const struct abi_snapshot *snapshot = rules_snapshot(world_config);
+	bool cut;
+	slot->head.stack_lo = world_slots[0].head.stack_lo;
+	slot->head.stack_hi = world_slots[0].head.stack_hi;
+	uint32_t count = walk_plain(world_config, snapshot, slot, &start);
+	return intern_stack(world_config, snapshot->epoch, slot->frames, NULL, count, &cut);
+}
+
+/* Node `id` is the innermost of these frames. */
+static void check_nodes(uint32_t id, const uint64_t *frames, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++, id = world_nodes[id].parent) {
+		ck_assert_uint_eq(world_nodes[id].pc, frames[i] & ~(STEP_EXACT | STEP_INTERPRETED));
+		ck_assert_uint_eq(world_nodes[id].flags, sim_flags(frames[i]));
+	}
+	ck_assert_uint_eq(id, 0);
+}
+
+/* So many frames of an interpreter, each of which calls compiled code. */
+static void call_interpreted(unsigned depth)
+{
+	sim_make(12);
+	sim_slot();
+	sim_table->rule[SIM_FIRST] = abi_rule_make(ABI_RULE_FRAME, SIM_INTERPRETED, 0);
+	sim_table->rule[SIM_FIRST + 1] = abi_rule_make(ABI_RULE_RSP, 4, 0);
+	for (unsigned i = 0; i < depth; i++) {
+		sim_call(SIM_FIRST);
+		while (sim_fp + 8 * (uint64_t)SIM_INTERPRETED < sim_sp) {
+			sim_return();
+			sim_call(SIM_FIRST);
+		}
+		sim_call(SIM_FIRST + 1);
+	}
+}
+
+/* Hooks are called at the same place. */
+static uint32_t hook(void)
+{
+	uint32_t count = sim_hook(&start, expected);
+	start.pc = expected[0] = SIM_CODE_BASE + (SIM_FIRST + 1) * ABI_GRANULE_BYTES + 1;
+	return count;
+}
+
+/* The same frames, of which one runs something else, or has what cannot be that. */
+START_TEST(what_it_runs_is_the_frame)
+{
+	const uint64_t words[] = {
+		0x7f0000000001, 0x7f0000001001, 0x7f0000000001, 4, 0x7f0000001001, 5};
+	uint32_t ids[HT_ARRAY_SIZE(words)];
+	for (unsigned depth = 1; depth <= 12; depth++) {
+		call_interpreted(depth);
+		const struct sim_call *call = &sim_calls[2 * sim_random(depth) + 1];
+		uint64_t *word = sim_word(call->caller_fp + 8 * (uint64_t)SIM_INTERPRETED);
+		for (unsigned round = 0; round < 3; round++)
+			for (unsigned i = 0; i < HT_ARRAY_SIZE(words); i++) {
+				*word = words[i];
+				uint32_t count = hook();
+				ids[i] = traced();
+				ck_assert_uint_eq(plain(), ids[i]);
+				ck_assert_uint_eq(traced(), ids[i]);
+				check_nodes(ids[i], expected, count);
+			}
+		ck_assert_uint_eq(ids[0], ids[2]);
+		ck_assert_uint_eq(ids[1], ids[4]);
+		ck_assert_uint_eq(ids[3], ids[5]);
+		ck_assert_uint_ne(ids[0], ids[1]);
+		ck_assert_uint_ne(ids[0], ids[3]);
+		ck_assert_uint_eq(sys_fake.calls, 0);
+	}
+}
+END_TEST
+
+/* Words that are no pointers, or would be to where no object can be. */
+START_TEST(what_cannot_be_a_pointer_is_none)
+{
+	const uint64_t words[] = {0, 1, 9, HT_PAGE_BYTES, 0x7f0000000000, 0x7f0000000002,
+		0x7f0000000005, 1ull << 47 | 1, UINT64_MAX, STEP_EXACT | 0x1001};
+	call_interpreted(3);
+	uint64_t *word = sim_word(sim_calls[3].caller_fp + 8 * (uint64_t)SIM_INTERPRETED);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(words); i++) {
+		*word = words[i];
+		hook();
+		uint32_t id = traced();
+		ck_assert_uint_eq(plain(), id);
+		/* The hook's caller is the compiled code within the third. */
+		for (unsigned k = 0; k < 3; k++)
+			id = world_nodes[id].parent;
+		ck_assert_uint_eq(world_nodes[id].pc, sim_calls[3].caller_pc);
+		ck_assert_uint_eq(world_nodes[id].flags, 0);
+	}
+}
+END_TEST
+
+/* Where what is run may lie elsewhere, the same word is another frame; in other threads, or where
+ * nobody asks, it is none. */
+START_TEST(generations_and_threads)
+{
+	call_interpreted(3);
+	const uint64_t thread = sys_fake_thread_pointer & ~15ull;
+	const struct {
+		uint16_t scripts;
+		uint64_t thread;
+	} snapshots[] = {{SIM_SCRIPTS, thread}, {SIM_SCRIPTS + 1, thread}, {0, thread},
+		{SIM_SCRIPTS, thread + 16}, {ABI_SCRIPTS_MAX, thread}, {SIM_SCRIPTS, thread}};
+	uint32_t ids[HT_ARRAY_SIZE(snapshots)];
+	const struct sim_call *call = &sim_calls[3];
+	*sim_word(call->caller_fp + 8 * (uint64_t)SIM_INTERPRETED) = 0x7f0000000001;
+	for (size_t i = 0; i < HT_ARRAY_SIZE(snapshots); i++) {
+		bool says = snapshots[i].scripts && snapshots[i].thread == thread;
+		sim_snapshot->generation++;
+		sim_snapshot->scripts = snapshots[i].scripts;
+		sim_snapshot->scripts_thread = snapshots[i].thread;
+		hook();
+		uint32_t id = ids[i] = traced();
+		ck_assert_uint_eq(plain(), id);
+		ck_assert_uint_eq(traced(), id);
+		for (unsigned k = 0; k < 3; k++)
+			id = world_nodes[id].parent;
+		ck_assert_uint_eq(
+			world_nodes[id].flags, says ? ABI_NODE_EXACT | ABI_NODE_INTERPRETED : 0);
+		ck_assert_uint_eq(world_nodes[id].pc,
+			says ? 0x7f0000000000 | (uint64_t)snapshots[i].scripts << ABI_SCRIPTS_SHIFT
+			     : call->caller_pc);
+	}
+	ck_assert_uint_eq(ids[0], ids[5]);
+	ck_assert_uint_eq(ids[2], ids[3]);
+	ck_assert(ids[0] != ids[1] && ids[1] != ids[2] && ids[0] != ids[2] && ids[0] != ids[4]);
+}
+END_TEST
+
+/* More of them than a trace has room for. */
+START_TEST(deep_stacks)
+{
+	for (unsigned depth = 100; depth < 1000; depth += 100) {
+		call_interpreted(depth);
+		for (unsigned i = 0; i < 60; i++) {
+			const struct sim_call *call = &sim_calls[2 * sim_random(depth) + 1];
+			*sim_word(call->caller_fp + 8 * (uint64_t)SIM_INTERPRETED) =
+				sim_interpreted_random();
+			uint32_t count = hook();
+			check_nodes(traced(), expected, count);
+			ck_assert_uint_eq(plain(), traced());
+		}
+	}
+}
+END_TEST
+
+HT_SUITE("agent/trace_interpreted", what_it_runs_is_the_frame, what_cannot_be_a_pointer_is_none,
+	generations_and_threads, deep_stacks)
