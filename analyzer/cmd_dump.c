@@ -258,6 +258,10 @@ static struct ht_err *print_record(struct dump *dump, const struct rec *rec)
 				rec->mapped.range[i].lo, rec->mapped.range[i].bytes,
 				rec->mapped.range[i].flags);
 		return NULL;
+	case REC_SCRIPTS:
+		fprintf(out, "scripts generation=%" PRIu64 " until_tsc=%" PRIu64 "\n",
+			rec->scripts.generation, rec->scripts.until_tsc);
+		return NULL;
 	case REC_COLUMNS: /* the reader has made EVENTS of them */
 		return NULL;
 	}

@@ -196,6 +196,12 @@ static const struct field columns_fields[] = {
 	{0},
 };
 
+static const struct field scripts_fields[] = {
+	NUMBER(scripts.generation),
+	NUMBER(scripts.until_tsc),
+	{0},
+};
+
 static const struct layout {
 	const char *name;
 	const struct field *fields;
@@ -216,6 +222,7 @@ static const struct layout {
 	[REC_HEAP] = {"HEAP", heap_fields},
 	[REC_MAPPED] = {"MAPPED", mapped_fields},
 	[REC_COLUMNS] = {"COLUMNS", columns_fields},
+	[REC_SCRIPTS] = {"SCRIPTS", scripts_fields},
 };
 
 /* NULL for a kind that this build does not know. */

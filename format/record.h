@@ -40,6 +40,8 @@ enum rec_kind {
 	REC_HEAP,    /* what the allocators hold, by their own books */
 	REC_MAPPED,  /* what was mapped when the window began; before the first event */
 	REC_COLUMNS, /* REC_EVENTS sorted by field: only between writer and reader */
+	REC_SCRIPTS, /* up to when numbers of interpreted functions hold; before those events are
+			complete */
 };
 
 struct rec_string {
@@ -95,11 +97,15 @@ struct rec_nodes {
 	struct bytes body; /* read with rec_node_next, count times */
 };
 
+/* The pc of an interpreted function (ABI_NODE_INTERPRETED) is its number, with its generation above
+ * so many bits; 0: nobody knows which it is. */
+#define TRACE_SCRIPTS_SHIFT 32u
+
 struct rec_node {
 	uint64_t pc;
 	uint32_t parent;
 	uint16_t epoch;
-	uint8_t flags; /* ABI_NODE_EXACT */
+	uint8_t flags; /* ABI_NODE_* */
 };
 
 struct rec_events {
@@ -160,11 +166,19 @@ struct rec_frame {
 	uint64_t line;			  /* 0: unknown */
 };
 
+/* No module has this id: the offset of a symbol is the number of an interpreted function. */
+#define TRACE_MODULE_SCRIPTS UINT32_MAX
+
 struct rec_symbol {
 	uint64_t module_id; /* 0: the offset is an address */
 	uint64_t offset;    /* address - bias of the looked-up PC (return address - 1) */
 	uint64_t frame_count;
 	struct rec_frame frame[TRACE_INLINE_MAX];
+};
+
+struct rec_scripts {
+	uint64_t generation;
+	uint64_t until_tsc;
 };
 
 struct rec_mark {
@@ -245,6 +259,7 @@ struct rec {
 		struct rec_heap heap;
 		struct rec_mapped mapped;
 		struct rec_columns columns;
+		struct rec_scripts scripts;
 	};
 };
 

@@ -67,16 +67,18 @@ static struct ht_err *number_node(struct numbers *numbers, const struct node *no
 /* Parents stand before their children, so that a parent's first is known. */
 static struct ht_err *find_first(struct alike *alike, struct numbers *numbers, uint32_t id)
 {
-	const struct node *node = nodes_get(&numbers->analysis->model.nodes, id);
+	const struct nodes *nodes = &numbers->analysis->model.nodes;
+	const struct node *node = nodes_get(nodes, id);
 	uint32_t number;
-	alike->first[id] = id;
+	const uint32_t index = nodes_index(nodes, id);
+	alike->first[index] = id;
 	if (!node)
 		return NULL;
 	struct ht_err *err = number_node(numbers, node, &number);
 	if (err)
 		return err;
-	uint64_t key = pair(alike->first[node->parent], number);
-	if (map_get(&numbers->node_by_pair, key, &alike->first[id]))
+	uint64_t key = pair(alike->first[nodes_index(nodes, node->parent)], number);
+	if (map_get(&numbers->node_by_pair, key, &alike->first[index]))
 		return NULL;
 	return map_put(&numbers->node_by_pair, key, id);
 }
@@ -84,18 +86,20 @@ static struct ht_err *find_first(struct alike *alike, struct numbers *numbers, u
 struct ht_err *alike_init(struct alike *alike, struct analysis *analysis)
 {
 	struct numbers numbers = {.analysis = analysis};
-	uint32_t count = analysis->model.nodes.count;
+	const struct nodes *nodes = &analysis->model.nodes;
+	uint32_t count = nodes_total(nodes);
 	struct ht_err *err = NULL;
 
 	*alike = (struct alike){0};
-	if (!analysis->symbols.made_count)
+	if (!analysis->symbols.made_count && !nodes->generation)
 		return NULL;
 	alike->first = calloc((size_t)count + 1, sizeof(*alike->first));
 	if (!alike->first)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for %u stack nodes", count);
 	alike->count = count;
-	for (uint32_t id = 1; id < count && !err; id++)
-		err = find_first(alike, &numbers, id);
+	alike->nodes = nodes;
+	for (uint32_t i = 1; i < count && !err; i++)
+		err = find_first(alike, &numbers, nodes_id(nodes, i));
 	map_deinit(&numbers.by_text);
 	map_deinit(&numbers.by_pair);
 	map_deinit(&numbers.by_place);

@@ -9,8 +9,10 @@
 
 /* Zero-initialised is empty and valid: each node is like itself alone. */
 struct alike {
-	uint32_t *first; /* by node: the first one of the same frames; NULL: there are no such */
+	uint32_t *first; /* by nodes_index: the first one of the same frames; NULL: there are no
+			    such */
 	uint32_t count;
+	const struct nodes *nodes;
 };
 
 /* By the symbols that are known now. */
@@ -21,5 +23,6 @@ void alike_deinit(struct alike *alike);
 /* The node that stands for all that are like it. */
 static inline uint32_t alike_first(const struct alike *alike, uint32_t node)
 {
-	return node < alike->count ? alike->first[node] : node;
+	uint32_t index = alike->count ? nodes_index(alike->nodes, node) : 0;
+	return index < alike->count ? alike->first[index] : node;
 }

@@ -9,7 +9,8 @@
 void profile_deinit(struct profile *profile)
 {
 	free(profile->stack);
-	free(profile->stack_of_node);
+	free(profile->of_node.stack);
+	free(profile->of_plain.stack);
 	free(profile->thread);
 	*profile = (struct profile){0};
 }
@@ -19,10 +20,11 @@ unsigned profile_size_class(uint64_t size)
 	return size ? 64 - (unsigned)__builtin_clzll(size) : 0;
 }
 
-static struct ht_err *add_stack(struct profile *profile, uint32_t node)
+static struct ht_err *add_stack(
+	struct profile *profile, uint32_t node, struct profile_index *index, uint32_t at)
 {
-	struct ht_err *err = array_reserve(&profile->stack_of_node, &profile->node_capacity,
-		(size_t)node + 1, sizeof(*profile->stack_of_node), "stack nodes");
+	struct ht_err *err = array_reserve(&index->stack, &index->capacity, (size_t)at + 1,
+		sizeof(*index->stack), "stack nodes");
 	if (!err)
 		err = array_reserve(&profile->stack, &profile->stack_capacity,
 			profile->stack_count + 1, sizeof(*profile->stack), "stacks");
@@ -30,18 +32,20 @@ static struct ht_err *add_stack(struct profile *profile, uint32_t node)
 		return err;
 	profile->stack[profile->stack_count].node = node;
 	profile->stack[profile->stack_count].peak_epoch = profile->peak_epoch;
-	profile->stack_of_node[node] = (uint32_t)++profile->stack_count;
+	index->stack[at] = (uint32_t)++profile->stack_count;
 	return NULL;
 }
 
 static struct ht_err *find_stack(struct profile *profile, uint32_t node, struct profile_stack **ret)
 {
-	if (node >= profile->node_capacity || !profile->stack_of_node[node]) {
-		struct ht_err *err = add_stack(profile, node);
+	struct profile_index *index = node < NODES_MAX ? &profile->of_node : &profile->of_plain;
+	const uint32_t at = node % NODES_MAX;
+	if (at >= index->capacity || !index->stack[at]) {
+		struct ht_err *err = add_stack(profile, node, index, at);
 		if (err)
 			return err;
 	}
-	*ret = &profile->stack[profile->stack_of_node[node] - 1];
+	*ret = &profile->stack[index->stack[at] - 1];
 	return NULL;
 }
 

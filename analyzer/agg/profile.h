@@ -58,8 +58,10 @@ struct profile {
 
 	struct profile_stack *stack;
 	size_t stack_count, stack_capacity;
-	uint32_t *stack_of_node; /* index + 1 in stack; 0: none yet */
-	size_t node_capacity;
+	struct profile_index {
+		uint32_t *stack; /* index + 1 in stack; 0: none yet */
+		size_t capacity;
+	} of_node, of_plain;	       /* by node, from NODES_MAX on the second */
 	struct profile_thread *thread; /* by thread index */
 	size_t thread_count, thread_capacity;
 	struct profile_function function[REPLAY_HOOKS];

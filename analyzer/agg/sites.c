@@ -6,6 +6,11 @@
 #include "analyzer/model/array.h"
 #include "analyzer/symbols/wrapper.h"
 
+static uint32_t index_of(const struct sites *sites, uint32_t id)
+{
+	return nodes_index(&sites->analysis->model.nodes, id);
+}
+
 /* The frames of the place where `node` is. */
 static struct ht_err *find_frames(const struct sites *sites, const struct node *node,
 	const struct symbol_frame **ret, uint32_t *ret_count)
@@ -24,7 +29,7 @@ static struct ht_err *walk_up(struct sites *sites, uint32_t leaf, uint32_t *ret)
 	const struct node *node;
 	uint32_t id = leaf;
 	for (; (node = nodes_get(&sites->analysis->model.nodes, id)); id = node->parent) {
-		struct site_known *known = &sites->known[id];
+		struct site_known *known = &sites->known[index_of(sites, id)];
 		const struct symbol_frame *frame;
 		uint32_t count;
 		if (known->node)
@@ -50,14 +55,15 @@ static struct ht_err *learn(struct sites *sites, uint32_t leaf)
 	if (err)
 		return err;
 	const struct site_known at_end =
-		end ? sites->known[end] : (struct site_known){SITE_NONE, 0};
+		end ? sites->known[index_of(sites, end)] : (struct site_known){SITE_NONE, 0};
 	uint32_t passed = 0;
 	const struct node *node;
 	for (uint32_t id = leaf; id != end && (node = nodes_get(nodes, id)); id = node->parent)
-		passed += sites->known[id].wrappers;
+		passed += sites->known[index_of(sites, id)].wrappers;
 	for (uint32_t id = leaf; id != end && (node = nodes_get(nodes, id)); id = node->parent) {
-		uint32_t own = sites->known[id].wrappers;
-		sites->known[id] = (struct site_known){at_end.node, at_end.wrappers + passed};
+		uint32_t own = sites->known[index_of(sites, id)].wrappers;
+		sites->known[index_of(sites, id)] =
+			(struct site_known){at_end.node, at_end.wrappers + passed};
 		passed -= own;
 	}
 	return NULL;
@@ -70,7 +76,7 @@ struct ht_err *sites_find(struct sites *sites, uint32_t leaf, struct site *ret)
 	if (sites->shows_wrappers || !nodes_get(&sites->analysis->model.nodes, leaf))
 		return NULL;
 	struct ht_err *err = learn(sites, leaf);
-	const struct site_known *known = &sites->known[leaf];
+	const struct site_known *known = &sites->known[index_of(sites, leaf)];
 	if (err || known->node == SITE_NONE)
 		return err;
 	const struct symbol_frame *frame;
@@ -116,7 +122,7 @@ struct ht_err *sites_init(struct sites *sites, struct analysis *analysis, bool s
 	struct ht_err *err = alike_init(&sites->alike, analysis);
 	if (!err)
 		err = array_reserve(&sites->known, &sites->known_capacity,
-			(size_t)analysis->model.nodes.count + 1, sizeof(*sites->known),
+			(size_t)nodes_total(&analysis->model.nodes) + 1, sizeof(*sites->known),
 			"stack nodes");
 	if (!err)
 		err = array_reserve(&sites->stack, &capacity, analysis->profile.stack_count + 1,

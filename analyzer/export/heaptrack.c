@@ -29,6 +29,8 @@ struct exporter {
 	struct map kind;   /* by size number and node */
 	uint32_t *trace;   /* by node id; 0: not written */
 	size_t trace_capacity;
+	uint32_t *plain_trace; /* the same from NODES_MAX on */
+	size_t plain_capacity;
 	uint32_t string_count, ip_count, trace_count, kind_count;
 
 	uint32_t *chain; /* of nodes up to one that has a number: scratch of number_trace */
@@ -171,14 +173,20 @@ static struct ht_err *number_ip(struct exporter *exporter, const struct node *no
 	return err || !has_key ? err : map_put(&exporter->ip, key, *ret);
 }
 
+static uint32_t *trace_of(struct exporter *exporter, uint32_t id)
+{
+	return id < NODES_MAX ? &exporter->trace[id] : &exporter->plain_trace[id - NODES_MAX];
+}
+
 /* Numbers the nodes from the root down to `leaf`. */
 static struct ht_err *number_trace(struct exporter *exporter, uint32_t leaf, uint32_t *ret)
 {
-	const struct nodes *nodes = &exporter->model.nodes;
+	const struct nodes *nodes = &exporter->events.nodes;
 	size_t depth = 0;
-	struct ht_err *err = NULL;
-	const struct node *node = nodes_get(nodes, leaf);
-	for (uint32_t id = leaf; node && !exporter->trace[id]; node = nodes_get(nodes, id)) {
+	struct ht_err *err = array_reserve(&exporter->plain_trace, &exporter->plain_capacity,
+		(size_t)nodes->plain_count + 1, sizeof(*exporter->plain_trace), "stack nodes");
+	const struct node *node = err ? NULL : nodes_get(nodes, leaf);
+	for (uint32_t id = leaf; node && !*trace_of(exporter, id); node = nodes_get(nodes, id)) {
 		err = array_reserve(&exporter->chain, &exporter->chain_capacity, depth + 1,
 			sizeof(*exporter->chain), "frames");
 		if (err)
@@ -192,10 +200,12 @@ static struct ht_err *number_trace(struct exporter *exporter, uint32_t leaf, uin
 		err = number_ip(exporter, node, &ip);
 		if (err)
 			return err;
-		put_line_2(exporter->out, 't', ip, exporter->trace[node->parent]);
-		exporter->trace[id] = ++exporter->trace_count;
+		put_line_2(exporter->out, 't', ip, *trace_of(exporter, node->parent));
+		*trace_of(exporter, id) = ++exporter->trace_count;
 	}
-	*ret = leaf ? exporter->trace[leaf] : NO_STACK;
+	if (err)
+		return err;
+	*ret = leaf ? *trace_of(exporter, leaf) : NO_STACK;
 	return NULL;
 }
 
@@ -348,6 +358,7 @@ static void exporter_deinit(struct exporter *exporter)
 	map_deinit(&exporter->size);
 	map_deinit(&exporter->kind);
 	free(exporter->trace);
+	free(exporter->plain_trace);
 	free(exporter->chain);
 	symbols_deinit(&exporter->symbols);
 	model_deinit(&exporter->events);

@@ -334,8 +334,8 @@ static json_t *frame_json(const struct module *module, struct place place,
 	return json_pack("{so so so so so so sb}", "function", text(frame->function), "file",
 		text(frame->file), "line", frame->line ? number(frame->line) : json_null(),
 		"module", text(module ? module->path : NULL), "build_id",
-		text(has_build_id ? module->build_id : NULL), "offset", number(place.offset),
-		"inlined", inlined);
+		text(has_build_id ? module->build_id : NULL), "offset",
+		place.interpreted ? json_null() : number(place.offset), "inlined", inlined);
 }
 
 static json_t *place_json(const struct analysis *analysis, struct place place)

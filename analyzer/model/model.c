@@ -19,6 +19,7 @@ void model_deinit(struct model *model)
 	free(model->heap);
 	threads_deinit(&model->threads);
 	nodes_deinit(&model->nodes);
+	scripts_deinit(&model->scripts);
 	modules_deinit(&model->modules);
 	strings_deinit(&model->strings);
 	*model = (struct model){0};
@@ -250,6 +251,8 @@ static struct ht_err *take(struct load *load, const struct rec *rec)
 		return take_heap(model, &rec->heap);
 	case REC_MAPPED:
 		return take_mapped(load, &rec->mapped);
+	case REC_SCRIPTS:
+		return scripts_take(&model->scripts, &rec->scripts);
 	case REC_COLUMNS: /* the reader has made EVENTS of them */
 		break;
 	}
@@ -305,6 +308,8 @@ struct ht_err *model_load(
 	if (observer->replay.allocated)
 		err = replay_create(
 			&observer->replay, &model->threads, &model->nodes, &load.replay);
+	if (load.replay)
+		replay_scripts(load.replay, &model->nodes, &model->scripts);
 	if (!err)
 		err = streams_create(replay_event, load.replay, &load.streams);
 	if (!err)

@@ -9,6 +9,7 @@
 #include "analyzer/model/modules.h"
 #include "analyzer/model/nodes.h"
 #include "analyzer/model/replay.h"
+#include "analyzer/model/scripts.h"
 #include "analyzer/model/streams.h"
 #include "analyzer/model/strings.h"
 #include "analyzer/model/threads.h"
@@ -41,6 +42,7 @@ struct model {
 	struct strings strings;
 	struct modules modules;
 	struct nodes nodes;
+	struct scripts scripts;
 	struct threads threads;
 	struct timebase timebase;
 

@@ -8,7 +8,31 @@
 void nodes_deinit(struct nodes *nodes)
 {
 	free(nodes->node);
+	free(nodes->generation);
+	free(nodes->plain);
+	map_deinit(&nodes->plain_of);
 	*nodes = (struct nodes){0};
+}
+
+static bool is_interpreted(const struct node *node)
+{
+	return node->flags & ABI_NODE_INTERPRETED;
+}
+
+/* The array is only there where something is interpreted. */
+static struct ht_err *note_generation(struct nodes *nodes, uint32_t id)
+{
+	const struct node *node = &nodes->node[id];
+	uint64_t own = is_interpreted(node) ? node->pc >> TRACE_SCRIPTS_SHIFT : 0;
+	if (!own && !nodes->generation)
+		return NULL;
+	struct ht_err *err = array_reserve(&nodes->generation, &nodes->generation_capacity,
+		nodes->capacity, sizeof(*nodes->generation), "stack nodes");
+	if (!err)
+		nodes->generation[id] = own && own <= ABI_SCRIPTS_MAX
+						? (uint16_t)own
+						: nodes->generation[node->parent];
+	return err;
 }
 
 static struct ht_err *add(struct nodes *nodes, uint64_t id, const struct rec_node *rec)
@@ -30,7 +54,7 @@ static struct ht_err *add(struct nodes *nodes, uint64_t id, const struct rec_nod
 	};
 	if (nodes->count <= id)
 		nodes->count = (uint32_t)id + 1;
-	return NULL;
+	return note_generation(nodes, (uint32_t)id);
 }
 
 struct ht_err *nodes_add(struct nodes *nodes, const struct rec_nodes *rec)
@@ -54,7 +78,55 @@ struct ht_err *nodes_add(struct nodes *nodes, const struct rec_nodes *rec)
 
 const struct node *nodes_get(const struct nodes *nodes, uint32_t id)
 {
+	if (id >= NODES_MAX)
+		return id - NODES_MAX < nodes->plain_count ? &nodes->plain[id - NODES_MAX] : NULL;
 	return id && id < nodes->count && nodes->node[id].known ? &nodes->node[id] : NULL;
+}
+
+uint16_t nodes_generation(const struct nodes *nodes, uint32_t id)
+{
+	return id < nodes->count && id < nodes->generation_capacity ? nodes->generation[id] : 0;
+}
+
+/* Its caller has one already, or needs none. */
+static struct ht_err *add_plain(struct nodes *nodes, uint32_t id)
+{
+	struct node node = *nodes_get(nodes, id);
+	uint32_t caller;
+	if (map_get(&nodes->plain_of, node.parent, &caller))
+		node.parent = NODES_MAX + caller;
+	if (is_interpreted(&node))
+		node.pc = 0;
+	struct ht_err *err = array_reserve(&nodes->plain, &nodes->plain_capacity,
+		(size_t)nodes->plain_count + 1, sizeof(*nodes->plain), "stack nodes");
+	if (!err)
+		err = map_put(&nodes->plain_of, id, nodes->plain_count);
+	if (!err)
+		nodes->plain[nodes->plain_count++] = node;
+	return err;
+}
+
+/* From the innermost frame that has one, or needs none, inwards. */
+struct ht_err *nodes_plain(struct nodes *nodes, uint32_t id, uint32_t *ret)
+{
+	uint32_t *chain = NULL;
+	size_t capacity = 0, depth = 0;
+	struct ht_err *err = NULL;
+	for (uint32_t at = id;
+		!err && nodes_generation(nodes, at) && !map_get(&nodes->plain_of, at, ret);
+		at = nodes->node[at].parent) {
+		err = array_reserve(&chain, &capacity, depth + 1, sizeof(*chain), "frames");
+		if (!err)
+			chain[depth++] = at;
+	}
+	while (!err && depth > 0)
+		err = add_plain(nodes, chain[--depth]);
+	free(chain);
+	*ret = id;
+	uint32_t index;
+	if (!err && map_get(&nodes->plain_of, id, &index))
+		*ret = NODES_MAX + index;
+	return err;
 }
 
 uint64_t node_lookup_pc(const struct node *node)

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "analyzer/model/array.h"
+#include "analyzer/model/map.h"
 #include "format/record.h"
 
 #define NODES_MAX (1u << 24) /* ids are below: a stack reference has 24 bits */
@@ -14,7 +15,7 @@ struct node {
 	uint64_t pc;
 	uint32_t parent;
 	uint16_t epoch;
-	uint8_t flags; /* ABI_NODE_EXACT */
+	uint8_t flags; /* ABI_NODE_*; with ABI_NODE_INTERPRETED pc is a number (record.h) */
 	bool known;
 };
 
@@ -24,6 +25,15 @@ struct nodes {
 	size_t capacity;
 	uint32_t count;	   /* highest known id + 1, or 0 */
 	uint64_t rejected; /* with an id or a parent that cannot be */
+	/* Generation of the interpreted functions in the stack of a node, by id; 0: there are none,
+	 * or none has a number. NULL: nowhere. */
+	uint16_t *generation;
+	size_t generation_capacity;
+	/* Stacks in which nobody knows what is interpreted: ids are NODES_MAX + index. */
+	struct node *plain;
+	size_t plain_capacity;
+	uint32_t plain_count;
+	struct map plain_of; /* node -> index */
 };
 
 void nodes_deinit(struct nodes *nodes);
@@ -32,5 +42,24 @@ HT_MUST_CHECK
 struct ht_err *nodes_add(struct nodes *nodes, const struct rec_nodes *rec);
 /* The node, or NULL when `id` is 0 or unknown. */
 const struct node *nodes_get(const struct nodes *nodes, uint32_t id);
+/* Generation of the interpreted functions in a stack, as in struct nodes. */
+uint16_t nodes_generation(const struct nodes *nodes, uint32_t id);
+/* The same stack without numbers of interpreted functions. */
+HT_MUST_CHECK
+struct ht_err *nodes_plain(struct nodes *nodes, uint32_t id, uint32_t *ret);
+/* A number below nodes_total for each node, less than those of what it calls; valid until the next
+ * nodes_add. */
+static inline uint32_t nodes_index(const struct nodes *nodes, uint32_t id)
+{
+	return id < NODES_MAX ? id : nodes->count + (id - NODES_MAX);
+}
+static inline uint32_t nodes_id(const struct nodes *nodes, uint32_t index)
+{
+	return index < nodes->count ? index : NODES_MAX + (index - nodes->count);
+}
+static inline uint32_t nodes_total(const struct nodes *nodes)
+{
+	return nodes->count + nodes->plain_count;
+}
 /* The address to look `node` up by: a return address belongs to the call before it. */
 uint64_t node_lookup_pc(const struct node *node);

@@ -44,6 +44,8 @@ struct replay {
 	struct owed owed[OWED_MAX];
 	unsigned owed_count;
 	uint64_t sample_bytes, random;
+	struct nodes *nodes_to_add; /* NULL: all numbers hold */
+	const struct scripts *scripts;
 	struct replay_counts counts;
 };
 
@@ -111,6 +113,28 @@ static bool absorb(struct replay *replay, uint64_t addr, const struct replay_cal
 void replay_sample(struct replay *replay, uint64_t sample_bytes)
 {
 	replay->sample_bytes = sample_bytes;
+}
+
+void replay_scripts(struct replay *replay, struct nodes *nodes, const struct scripts *scripts)
+{
+	replay->nodes_to_add = nodes;
+	replay->scripts = scripts;
+}
+
+/* The stack of an event, as far as the trace vouches for it. */
+static struct ht_err *find_stack(struct replay *replay, const struct event *event, uint32_t *ret)
+{
+	*ret = event->stack;
+	if (event->stack && !nodes_get(replay->nodes, event->stack)) {
+		replay->counts.unknown_stacks++;
+		*ret = 0;
+	}
+	if (ht_likely(!replay->nodes->generation) || !*ret || !replay->nodes_to_add)
+		return NULL;
+	uint16_t generation = nodes_generation(replay->nodes, *ret);
+	if (!generation || scripts_hold(replay->scripts, generation, event->tsc))
+		return NULL;
+	return nodes_plain(replay->nodes_to_add, *ret, ret);
 }
 
 /* Decides how a sample is counted; the same trace gives the same numbers each time. */
@@ -194,7 +218,6 @@ static struct ht_err *allocate(
 	struct live_block block = {
 		.addr = event->addr,
 		.size = event->size,
-		.stack = event->stack,
 		.thread = call->thread,
 		.rounds_up = replay->sample_bytes && rounds_up(replay, event->size),
 	};
@@ -202,11 +225,9 @@ static struct ht_err *allocate(
 		replay->counts.odd_events++;
 		return NULL;
 	}
-	if (block.stack && !nodes_get(replay->nodes, block.stack)) {
-		replay->counts.unknown_stacks++;
-		block.stack = 0;
-	}
-	struct ht_err *err = put_block(replay, call, &block);
+	struct ht_err *err = find_stack(replay, event, &block.stack);
+	if (!err)
+		err = put_block(replay, call, &block);
 	if (err)
 		return err;
 	replay->threads->thread[call->thread].newest = block.addr;
@@ -249,10 +270,9 @@ static struct ht_err *take_mapping(
 {
 	struct event known = *event;
 	replay->counts.mappings++;
-	if (known.stack && !nodes_get(replay->nodes, known.stack)) {
-		replay->counts.unknown_stacks++;
-		known.stack = 0;
-	}
+	struct ht_err *err = find_stack(replay, event, &known.stack);
+	if (err)
+		return err;
 	return replay->observer.mapped
 		       ? replay->observer.mapped(replay->observer.context, stream, &known)
 		       : NULL;

@@ -9,6 +9,7 @@
 
 #include "analyzer/model/live.h"
 #include "analyzer/model/nodes.h"
+#include "analyzer/model/scripts.h"
 #include "analyzer/model/threads.h"
 #include "analyzer/model/timebase.h"
 #include "format/event.h"
@@ -55,6 +56,9 @@ struct ht_err *replay_create(const struct replay_observer *observer, struct thre
 /* The events are those of a sample: one allocation in so many bytes. To be said before the first.
  */
 void replay_sample(struct replay *replay, uint64_t sample_bytes);
+/* Stacks of events in which numbers of interpreted functions do not hold are to be without them:
+ * such are added to the nodes. To be said before the first event; both are borrowed. */
+void replay_scripts(struct replay *replay, struct nodes *nodes, const struct scripts *scripts);
 void replay_destroy(struct replay *replay);
 /* A streams_sink; `context` is the struct replay. */
 HT_MUST_CHECK

@@ -10,6 +10,7 @@
 #include "analyzer/symbols/elf_file.h"
 #include "analyzer/symbols/perf_map.h"
 #include "analyzer/symbols/symtab.h"
+#include "format/abi_control.h"
 
 struct places {
 	struct place *place;
@@ -39,7 +40,7 @@ static struct ht_err *collect(struct model *model, const struct symbols *known, 
 		const struct node *node = nodes_get(&model->nodes, id);
 		struct place place;
 		uint32_t frame_count;
-		if (!node)
+		if (!node || node->flags & ABI_NODE_INTERPRETED)
 			continue;
 		struct ht_err *err = place_of_node(&model->modules, node, &place);
 		if (err)

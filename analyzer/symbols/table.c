@@ -3,7 +3,10 @@
 
 #include <stdlib.h>
 
-#define OFFSET_BITS 47u /* of user addresses */
+#include "format/abi_control.h"
+
+#define OFFSET_BITS	   47u /* of user addresses */
+#define MODULE_INTERPRETED ((1u << (64 - OFFSET_BITS)) - 1)
 
 void symbols_deinit(struct symbols *symbols)
 {
@@ -16,18 +19,24 @@ void symbols_deinit(struct symbols *symbols)
 bool place_key(struct place place, uint64_t *ret)
 {
 	_Static_assert(MODULES_NONE == UINT32_MAX, "no module becomes 0");
-	_Static_assert(MODULES_MAX < 1u << (64 - OFFSET_BITS), "a module index fits the key");
+	_Static_assert(MODULES_MAX < MODULE_INTERPRETED, "a module index fits the key");
 	if (place.offset >> OFFSET_BITS)
 		return false;
-	*ret = (uint64_t)(place.module + 1) << OFFSET_BITS | place.offset;
+	uint64_t module = place.interpreted ? MODULE_INTERPRETED : place.module + 1;
+	*ret = module << OFFSET_BITS | place.offset;
 	return true;
 }
 
 struct ht_err *place_of_node(struct modules *modules, const struct node *node, struct place *ret)
 {
 	uint64_t pc = node_lookup_pc(node);
-	struct place place = {.offset = pc};
-	struct ht_err *err = modules_find(modules, pc, node->epoch, &place.module);
+	struct place place = {.offset = pc, .module = MODULES_NONE};
+	struct ht_err *err = NULL;
+	place.interpreted = node->flags & ABI_NODE_INTERPRETED;
+	if (place.interpreted)
+		place.offset = node->pc;
+	else
+		err = modules_find(modules, pc, node->epoch, &place.module);
 	if (err)
 		return err;
 	if (place.module != MODULES_NONE)
@@ -87,7 +96,11 @@ struct ht_err *symbols_add(struct symbols *symbols, struct strings *strings, str
 struct ht_err *symbols_take(struct symbols *symbols, struct strings *strings,
 	const struct modules *modules, const struct rec_symbol *rec)
 {
-	struct place place = {.module = MODULES_NONE, .offset = rec->offset};
+	struct place place = {.module = MODULES_NONE,
+		.offset = rec->offset,
+		.interpreted = rec->module_id == TRACE_MODULE_SCRIPTS};
+	if (place.interpreted)
+		return symbols_add(symbols, strings, place, rec->frame, rec->frame_count);
 	if (rec->module_id)
 		place.module = modules_by_id(modules, rec->module_id);
 	if (rec->module_id && place.module == MODULES_NONE)
@@ -98,11 +111,13 @@ struct ht_err *symbols_take(struct symbols *symbols, struct strings *strings,
 const struct symbol_frame *symbols_find(
 	const struct symbols *symbols, struct place place, uint32_t *ret_count)
 {
+	static const struct symbol_frame interpreter = {
+		.function = "Builtins_InterpreterEntryTrampoline"};
 	uint64_t key;
 	uint32_t index;
-	*ret_count = 0;
+	*ret_count = place.interpreted;
 	if (!place_key(place, &key) || !map_get(&symbols->by_place, key, &index))
-		return NULL;
+		return place.interpreted ? &interpreter : NULL;
 	*ret_count = symbols->symbol[index].count;
 	return &symbols->frame[symbols->symbol[index].first];
 }

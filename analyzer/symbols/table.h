@@ -11,8 +11,9 @@
 
 /* A code address, as it is looked up. */
 struct place {
-	uint32_t module; /* index, or MODULES_NONE: the offset is an address */
-	uint64_t offset; /* address - bias */
+	uint32_t module;  /* index, or MODULES_NONE: the offset is an address */
+	uint64_t offset;  /* address - bias */
+	bool interpreted; /* no address: the number of an interpreted function, in no module */
 };
 
 struct symbol_frame {
@@ -52,6 +53,7 @@ struct ht_err *symbols_add(struct symbols *symbols, struct strings *strings, str
 HT_MUST_CHECK
 struct ht_err *symbols_take(struct symbols *symbols, struct strings *strings,
 	const struct modules *modules, const struct rec_symbol *rec);
-/* The frames of a place; NULL and 0 when nothing is known. Valid until the next symbols_add. */
+/* The frames of a place; an interpreted function of which nothing is known has that of what
+ * interprets it. NULL and 0 when nothing is known. Valid until the next symbols_add. */
 const struct symbol_frame *symbols_find(
 	const struct symbols *symbols, struct place place, uint32_t *ret_count);

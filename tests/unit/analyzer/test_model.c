@@ -160,7 +160,7 @@ static struct rec_string any_mappings(void)
 
 static struct rec any_record(const char *noise)
 {
-	struct rec rec = {.kind = (enum rec_kind)(1 + random() % 15)};
+	struct rec rec = {.kind = (enum rec_kind)(1 + random() % 17)};
 	const struct rec_string text = {noise + random() % 100, (size_t)random() % 100};
 	switch (rec.kind) {
 	case REC_TARGET:
@@ -208,6 +208,9 @@ static struct rec any_record(const char *noise)
 		rec.end = (struct rec_end){any() % 9, any(), any()};
 		break;
 	case REC_COLUMNS:
+		break;
+	case REC_SCRIPTS:
+		rec.scripts = (struct rec_scripts){any() % 4, any()};
 		break;
 	case REC_HEAP:
 		rec.heap = (struct rec_heap){any(), any(), 1,

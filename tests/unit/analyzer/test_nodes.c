@@ -67,6 +67,49 @@ START_TEST(a_count_without_nodes_is_rejected_at_once)
 }
 END_TEST
 
+#define INTERPRETED(number) .pc = (number), .flags = ABI_NODE_EXACT | ABI_NODE_INTERPRETED
+
+/* All from the outermost interpreted frame on is another stack, once. */
+START_TEST(a_stack_without_numbers)
+{
+	uint32_t plain, again, inner, none;
+	add(1, (struct rec_node){.pc = 0x10});
+	ck_assert_ptr_null(nodes.generation);
+	add(2, (struct rec_node){INTERPRETED(3ull << 32 | 7), .parent = 1});
+	add(3, (struct rec_node){.pc = 0x20, .parent = 2});
+	add(4, (struct rec_node){INTERPRETED(0), .parent = 3});
+	add(5, (struct rec_node){.pc = 0x30, .parent = 4});
+	add(6, (struct rec_node){INTERPRETED(0), .parent = 1});
+	ck_assert_uint_eq(nodes_generation(&nodes, 1), 0);
+	for (uint32_t id = 2; id <= 5; id++)
+		ck_assert_uint_eq(nodes_generation(&nodes, id), 3);
+	ck_assert_uint_eq(nodes_generation(&nodes, 6), 0);
+	ck_assert_uint_eq(nodes_generation(&nodes, 1000), 0);
+	ck_no_err(nodes_plain(&nodes, 3, &plain));
+	ck_no_err(nodes_plain(&nodes, 5, &inner));
+	ck_no_err(nodes_plain(&nodes, 3, &again));
+	ck_no_err(nodes_plain(&nodes, 1, &none));
+	ck_assert_uint_eq(again, plain);
+	ck_assert_uint_eq(none, 1);
+	ck_assert_uint_eq(nodes.plain_count, 4);
+	const uint64_t pcs[] = {0x30, 0, 0x20, 0, 0x10};
+	uint32_t id = inner;
+	for (size_t i = 0; i < HT_ARRAY_SIZE(pcs); i++) {
+		const struct node *node = nodes_get(&nodes, id);
+		ck_assert_uint_eq(node->pc, pcs[i]);
+		ck_assert_uint_eq(node->flags != 0, i == 1 || i == 3);
+		ck_assert_uint_eq(nodes_id(&nodes, nodes_index(&nodes, id)), id);
+		ck_assert_uint_eq(nodes_generation(&nodes, id), 0);
+		id = node->parent;
+	}
+	ck_assert_uint_eq(id, 0);
+	ck_assert_uint_eq(nodes_total(&nodes), 7 + 4);
+	ck_assert_ptr_null(nodes_get(&nodes, NODES_MAX + 4));
+	ck_assert_uint_eq(nodes_get(&nodes, 2)->pc, 3ull << 32 | 7);
+	nodes_deinit(&nodes);
+}
+END_TEST
+
 START_TEST(a_return_address_is_looked_up_in_its_call)
 {
 	const struct node call = {.pc = 0x100}, signal = {.pc = 0x100, .flags = ABI_NODE_EXACT};
@@ -79,4 +122,4 @@ END_TEST
 
 HT_SUITE("analyzer/nodes", nodes_are_kept_by_id, a_parent_is_older_than_its_child,
 	huge_ids_are_rejected, a_count_without_nodes_is_rejected_at_once,
-	a_return_address_is_looked_up_in_its_call)
+	a_return_address_is_looked_up_in_its_call, a_stack_without_numbers)

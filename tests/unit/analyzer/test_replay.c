@@ -2,6 +2,7 @@
  *
  * What events mean: each form of each call, threads that pass blocks on, inverted stamps, losses.
  */
+#include "format/abi_control.h"
 #include "tests/unit/analyzer/scene.h"
 
 #define P 0x5000u
@@ -286,7 +287,72 @@ START_TEST(an_allocation_at_address_0_is_ignored)
 }
 END_TEST
 
-HT_SUITE("analyzer/replay", freed_bytes_are_requested_bytes,
+/* --- interpreted functions --- */
+
+static uint32_t interpreted_node(uint32_t parent, uint64_t number)
+{
+	struct bytes_out body = {0};
+	uint32_t id = ++scene.trace.node_count;
+	const struct rec_node node = {
+		.pc = number, .parent = parent, .flags = ABI_NODE_EXACT | ABI_NODE_INTERPRETED};
+	ck_no_err(rec_node_append(&body, &node));
+	const struct rec rec = {.kind = REC_NODES,
+		.nodes = {.first_id = id, .count = 1, .body = bytes_of(body.data, body.length)}};
+	tracebuild_put(&scene.trace, &rec);
+	bytes_out_deinit(&body);
+	return id;
+}
+
+static void hold_until(uint64_t generation, uint64_t tsc)
+{
+	const struct rec rec = {
+		.kind = REC_SCRIPTS, .scripts = {.generation = generation, .until_tsc = tsc}};
+	tracebuild_put(&scene.trace, &rec);
+}
+
+static uint64_t allocations_at(const struct profile *profile, uint64_t number)
+{
+	uint64_t sum = 0;
+	for (size_t i = 0; i < profile->stack_count; i++) {
+		const struct node *leaf = nodes_get(&result->model.nodes, profile->stack[i].node);
+		const struct node *node =
+			leaf ? nodes_get(&result->model.nodes, leaf->parent) : NULL;
+		if (node && node->flags & ABI_NODE_INTERPRETED && node->pc == number)
+			sum += profile->stack[i].metrics.allocations;
+	}
+	return sum;
+}
+
+/* Of what happens when nobody knows any more what lies there, the number says nothing; another
+ * generation's holds. */
+START_TEST(numbers_hold_until_the_trace_says)
+{
+	const uint64_t first = 1ull << 32 | 5, second = 2ull << 32 | 5;
+	begin();
+	uint32_t outer = tracebuild_node(&scene.trace, 0, 0x10);
+	uint32_t one = tracebuild_node(&scene.trace, interpreted_node(outer, first), 0x20);
+	uint32_t two = tracebuild_node(&scene.trace, interpreted_node(outer, second), 0x20);
+	scene_malloc(&scene, 0, P, 1, one);
+	scene_malloc(&scene, 0, P + 16, 1, one);
+	hold_until(1, scene.now + 1);
+	hold_until(1, scene.now - 1); /* no less than it was */
+	scene_malloc(&scene, 0, P + 32, 1, one);
+	scene_malloc(&scene, 0, P + 48, 1, two);
+	scene_malloc(&scene, 0, P + 64, 1, outer);
+	hold_until(2, scene.now);
+	scene_sync(&scene);
+	scene_malloc(&scene, 0, P + 80, 1, two);
+	hold_until(ABI_SCRIPTS_MAX + 1, UINT64_MAX);
+	const struct profile *profile = analyze();
+	ck_assert_uint_eq(profile->total.allocations, 6);
+	ck_assert_uint_eq(allocations_at(profile, first), 2);
+	ck_assert_uint_eq(allocations_at(profile, second), 1);
+	ck_assert_uint_eq(allocations_at(profile, 0), 2);
+	end();
+}
+END_TEST
+
+HT_SUITE("analyzer/replay", numbers_hold_until_the_trace_says, freed_bytes_are_requested_bytes,
 	frees_of_older_blocks_are_counted_apart, a_realloc_is_a_free_and_an_allocation,
 	a_realloc_of_nothing_only_allocates, a_realloc_to_nothing_frees,
 	a_failed_realloc_changes_nothing, a_realloc_of_an_older_block_counts_it_as_before,

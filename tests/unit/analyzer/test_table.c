@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "format/abi_control.h"
 #include "tests/support/ht_check.h"
 
 static struct symbols symbols;
@@ -18,7 +19,7 @@ static void add(uint32_t module, uint64_t offset, const char *function)
 		{.function = {function, strlen(function)}, .line = 3},
 		{.function = {"outer", 5}},
 	};
-	struct place place = {module, offset};
+	struct place place = {module, offset, false};
 	ck_no_err(symbols_add(&symbols, &strings, place, frame, 2));
 }
 
@@ -35,14 +36,44 @@ START_TEST(places_are_told_apart)
 	add(1, 0x10, "b");
 	add(MODULES_NONE, 0x10, "c");
 	add(0, 0x10, "again");
-	ck_assert_str_eq(symbols_find(&symbols, (struct place){0, 0x10}, &count)->function, "a");
+	ck_assert_str_eq(
+		symbols_find(&symbols, (struct place){0, 0x10, false}, &count)->function, "a");
 	ck_assert_uint_eq(count, 2);
+	ck_assert_str_eq(symbols_find(&symbols, (struct place){1, 0x10, false}, &count)[1].function,
+		"outer");
 	ck_assert_str_eq(
-		symbols_find(&symbols, (struct place){1, 0x10}, &count)[1].function, "outer");
-	ck_assert_str_eq(
-		symbols_find(&symbols, (struct place){MODULES_NONE, 0x10}, &count)->function, "c");
-	ck_assert_ptr_null(symbols_find(&symbols, (struct place){0, 0x11}, &count));
+		symbols_find(&symbols, (struct place){MODULES_NONE, 0x10, false}, &count)->function,
+		"c");
+	ck_assert_ptr_null(symbols_find(&symbols, (struct place){0, 0x11, false}, &count));
 	ck_assert_uint_eq(count, 0);
+	end();
+}
+END_TEST
+
+/* Numbers of interpreted functions are no addresses; one without a name is what interprets it. */
+START_TEST(interpreted_functions_have_numbers)
+{
+	const struct node node = {
+		.pc = 0x100000002, .flags = ABI_NODE_EXACT | ABI_NODE_INTERPRETED};
+	struct modules modules = {0};
+	struct place place;
+	uint32_t count;
+	ck_no_err(place_of_node(&modules, &node, &place));
+	ck_assert(place.interpreted);
+	ck_assert_uint_eq(place.module, MODULES_NONE);
+	ck_assert_uint_eq(place.offset, 0x100000002);
+	add(MODULES_NONE, 0x100000002, "at an address");
+	ck_assert_str_eq(symbols_find(&symbols, place, &count)->function,
+		"Builtins_InterpreterEntryTrampoline");
+	ck_assert_uint_eq(count, 1);
+	struct rec_symbol rec = {.module_id = TRACE_MODULE_SCRIPTS,
+		.offset = 0x100000002,
+		.frame_count = 1,
+		.frame = {{.function = {"named", 5}, .line = 7}}};
+	ck_no_err(symbols_take(&symbols, &strings, &modules, &rec));
+	ck_assert_str_eq(symbols_find(&symbols, place, &count)->function, "named");
+	place.interpreted = false;
+	ck_assert_str_eq(symbols_find(&symbols, place, &count)->function, "at an address");
 	end();
 }
 END_TEST
@@ -50,11 +81,11 @@ END_TEST
 START_TEST(empty_and_impossible_symbols_are_left_out)
 {
 	uint32_t count;
-	ck_no_err(symbols_add(&symbols, &strings, (struct place){0, 1}, NULL, 0));
+	ck_no_err(symbols_add(&symbols, &strings, (struct place){0, 1, false}, NULL, 0));
 	add(0, UINT64_MAX, "nowhere");
 	ck_assert_uint_eq(symbols.count, 0);
 	add(0, 5, "");
-	ck_assert_ptr_null(symbols_find(&symbols, (struct place){0, 5}, &count)->function);
+	ck_assert_ptr_null(symbols_find(&symbols, (struct place){0, 5, false}, &count)->function);
 	end();
 }
 END_TEST
@@ -81,7 +112,8 @@ START_TEST(many_symbols_are_found_again)
 		uint32_t count;
 		snprintf(name, sizeof(name), "f%u", i % 500);
 		ck_assert_str_eq(
-			symbols_find(&symbols, (struct place){i % 7, i}, &count)->function, name);
+			symbols_find(&symbols, (struct place){i % 7, i, false}, &count)->function,
+			name);
 	}
 	ck_assert_uint_eq(strings.count, 501);
 	end();
@@ -103,6 +135,6 @@ START_TEST(equal_strings_are_one)
 }
 END_TEST
 
-HT_SUITE("analyzer/table", places_are_told_apart, empty_and_impossible_symbols_are_left_out,
-	symbols_of_unknown_modules_are_left_out, many_symbols_are_found_again,
-	equal_strings_are_one)
+HT_SUITE("analyzer/table", places_are_told_apart, interpreted_functions_have_numbers,
+	empty_and_impossible_symbols_are_left_out, symbols_of_unknown_modules_are_left_out,
+	many_symbols_are_found_again, equal_strings_are_one)

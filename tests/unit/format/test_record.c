@@ -51,6 +51,7 @@ static const struct {
 		PAYLOAD("\2\x80\x20\xac\2\1\x80\x40\4\3")},
 	{{.kind = REC_COLUMNS, .columns = {1, 2, 3, {sorted, sorted + sizeof(sorted)}}},
 		PAYLOAD("\1\2\3\4\5\6")},
+	{{.kind = REC_SCRIPTS, .scripts = {3, 300}}, PAYLOAD("\3\xac\2")},
 	{{.kind = (enum rec_kind)200, .raw = TEXT("later")}, PAYLOAD("later")},
 };
 
