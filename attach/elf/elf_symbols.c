@@ -22,7 +22,8 @@ static struct ht_err *visit_all(const struct elf_table *symbols, const struct el
 		memcpy(&symbol, symbols->data + at, sizeof(symbol));
 		unsigned type = ELF64_ST_TYPE(symbol.st_info);
 		if (symbol.st_name < strings->bytes &&
-			(symbol.st_shndx == SHN_UNDEF || type == STT_FUNC || type == STT_OBJECT))
+			(symbol.st_shndx == SHN_UNDEF || type == STT_FUNC || type == STT_OBJECT ||
+				type == STT_TLS))
 			err = visit(context, &symbol, (const char *)strings->data + symbol.st_name);
 	}
 	return err;

@@ -11,8 +11,8 @@
 /* `name` is of any length, and lives for this call. */
 typedef struct ht_err *elf_symbols_visit(void *context, const Elf64_Sym *symbol, const char *name);
 
-/* Visits each function and variable that is defined there, and each symbol that is not (SHN_UNDEF),
- * in no order, some twice. Stops at the first error. What is not read of the debug file makes
- * `file` partial. */
+/* Visits each function and variable (STT_TLS: of each thread) that is defined there, and each
+ * symbol that is not (SHN_UNDEF), in no order, some twice. Stops at the first error. What is not
+ * read of the debug file makes `file` partial. */
 HT_MUST_CHECK
 struct ht_err *elf_symbols_each(struct elf_file *file, elf_symbols_visit *visit, void *context);

@@ -147,6 +147,9 @@ static struct ht_err *extras_read(const struct proc *proc, struct module *module
 			module->eh_frame_hdr = addr;
 			module->eh_frame_hdr_bytes = phdr[i].p_memsz;
 			*ret_valid &= addr != 0;
+		} else if (phdr[i].p_type == PT_TLS && phdr[i].p_align &&
+			   phdr[i].p_vaddr % phdr[i].p_align == 0) {
+			module->tls_bytes = ht_align_up(phdr[i].p_memsz, phdr[i].p_align);
 		} else if (phdr[i].p_type == PT_NOTE) {
 			err = notes_read(proc, module, &phdr[i]);
 		}

@@ -8,8 +8,9 @@
 
 /*
  * Reads the image whose ELF header is at `header` and sets the fields of *ret that come from it
- * (bias and span, segments, build-id, dynamic, eh_frame_hdr, pie); the others are 0. *ret_valid is
- * false for anything but a well-formed x86-64 executable or library; an error concerns the process.
+ * (bias and span, segments, build-id, dynamic, eh_frame_hdr, tls_bytes, pie); the others are 0.
+ * *ret_valid is false for anything but a well-formed x86-64 executable or library; an error
+ * concerns the process.
  */
 HT_MUST_CHECK
 struct ht_err *headers_read(

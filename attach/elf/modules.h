@@ -40,6 +40,9 @@ struct module {
 	uint64_t dynamic_bytes;
 	raddr_t eh_frame_hdr; /* PT_GNU_EH_FRAME; 0: none */
 	uint64_t eh_frame_hdr_bytes;
+	/* Of the executable: how far below the thread pointer its thread-local variables begin; 0:
+	 * it has none */
+	uint64_t tls_bytes;
 	/* Code that has run for the last time (startcode.h), in a program without a dynamic linker;
 	 * 0 bytes: none. */
 	raddr_t spent;

@@ -83,6 +83,26 @@ static void guard_take(struct natives *natives, raddr_t addr, uint64_t bytes, co
 		natives->guard_count++;
 }
 
+static void v8_note(struct natives_v8 *v8, raddr_t addr, uint64_t bytes, const char *name)
+{
+	if (!strcmp(name, "Builtins_InterpreterEntryTrampoline")) {
+		v8->interpreter = addr;
+		v8->interpreter_bytes = bytes;
+	} else if (!strcmp(name, "_ZN2v88internal4Heap11MarkCompactEv")) {
+		v8->collector = addr;
+		v8->collector_bytes = bytes;
+	}
+}
+
+static void isolate_note(struct reading *reading, const Elf64_Sym *symbol, const char *name)
+{
+	if (!reading->module->executable || symbol->st_size != sizeof(raddr_t) ||
+		strcmp(name, "_ZN2v88internal18g_current_isolate_E") != 0)
+		return;
+	reading->natives->v8.has_isolate = true;
+	reading->natives->v8.isolate = symbol->st_value;
+}
+
 /* Static functions of several files can have one name. */
 static void given_note(struct reading *reading, raddr_t addr, const char *name)
 {
@@ -106,6 +126,10 @@ static struct ht_err *symbol_take(void *context, const Elf64_Sym *symbol, const 
 		reading->natives->operators += family_is_operator(name);
 		return NULL;
 	}
+	if (ELF64_ST_TYPE(symbol->st_info) == STT_TLS) {
+		isolate_note(reading, symbol, name);
+		return NULL;
+	}
 	if (ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT) {
 		if (module->executable && !strcmp(name, "_r_debug"))
 			reading->natives->debug = addr;
@@ -125,6 +149,7 @@ static struct ht_err *symbol_take(void *context, const Elf64_Sym *symbol, const 
 		reading->natives->again = addr;
 		reading->natives->again_bytes = symbol->st_size;
 	}
+	v8_note(&reading->natives->v8, addr, symbol->st_size, name);
 	given_note(reading, addr, name);
 	if (!family_find(name, &member) || strnlen(name, NAME_MAX_BYTES) == NAME_MAX_BYTES)
 		return NULL;

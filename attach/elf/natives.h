@@ -39,6 +39,16 @@ struct native_guard {
 	uint64_t bytes;
 };
 
+/* Of a V8 that is linked in; 0: none. */
+struct natives_v8 {
+	raddr_t interpreter; /* its code that runs functions it has not compiled */
+	uint64_t interpreter_bytes;
+	raddr_t collector; /* what collects garbage where functions are kept */
+	uint64_t collector_bytes;
+	bool has_isolate; /* of the executable: */
+	uint64_t isolate; /* what its thread-local variables begin with, up to the isolate in use */
+};
+
 struct natives {
 	struct native *native; /* ascending by address, one for each */
 	size_t count;
@@ -55,6 +65,7 @@ struct natives {
 	struct startcode start; /* of the executable */
 	raddr_t eh_frame;	/* where its section of this name is loaded; 0: none */
 	uint64_t eh_frame_bytes;
+	struct natives_v8 v8;
 	raddr_t debug; /* of the executable: what its own C library would tell a debugger of what it
 			  has loaded (linkmap.h); 0: no symbol tells */
 };

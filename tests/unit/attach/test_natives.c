@@ -470,6 +470,41 @@ static size_t symbols_of(int fd)
 	return count;
 }
 
+/* In this very program. */
+__thread void *current_isolate __asm__("_ZN2v88internal18g_current_isolate_E");
+__asm__(".text; .type Builtins_InterpreterEntryTrampoline, @function; "
+	"Builtins_InterpreterEntryTrampoline: ret; "
+	".size Builtins_InterpreterEntryTrampoline, 1; "
+	".type _ZN2v88internal4Heap11MarkCompactEv, @function; "
+	"_ZN2v88internal4Heap11MarkCompactEv: ret; nop; "
+	".size _ZN2v88internal4Heap11MarkCompactEv, 2");
+
+START_TEST(a_v8_is_found)
+{
+	struct proc self;
+	struct proc_maps maps;
+	struct modules modules;
+	raddr_t thread;
+	__asm__("mov %%fs:0, %0" : "=r"(thread));
+	ck_no_err(proc_open(getpid(), &self));
+	ck_no_err(proc_open_mem(&self));
+	ck_no_err(proc_maps_read(&self, &maps));
+	ck_no_err(modules_read(&self, &maps, &modules));
+	const struct module *module = modules_find(&modules, (raddr_t)(uintptr_t)proc_open);
+	ck_assert(module && module->executable);
+	const struct natives_v8 *v8 = &module->natives.v8;
+	ck_assert(v8->has_isolate);
+	ck_assert_uint_eq(
+		thread - module->tls_bytes + v8->isolate, (raddr_t)(uintptr_t)&current_isolate);
+	ck_assert_uint_eq(v8->interpreter_bytes, 1);
+	ck_assert_uint_eq(v8->collector, v8->interpreter + 1);
+	ck_assert_uint_eq(v8->collector_bytes, 2);
+	modules_deinit(&modules);
+	proc_maps_deinit(&maps);
+	proc_close(&self);
+}
+END_TEST
+
 /* That directory may be on another machine, which need not answer. */
 START_TEST(the_guardian_sees_a_debug_file_being_opened)
 {
@@ -533,7 +568,8 @@ HT_SUITE("attach/elf/natives", names_say_how_a_function_is_called,
 	a_function_called_free_may_be_anything, a_prefix_may_be_the_programs_own,
 	words_lie_in_their_module, a_word_of_no_module_is_nobodys, not_all_relocations_are_read,
 
-	the_guardian_sees_a_debug_file_being_opened, who_cannot_be_ended_opens_no_debug_file,
-	a_pointer_in_data_is_no_slot, what_goes_past_all_slots_is_counted,
-	no_call_is_overlooked_between_pieces, rust_itself_is_named_only_without_any_slot,
-	without_names_nothing_is_found, hostile_files_do_no_harm)
+	a_v8_is_found, the_guardian_sees_a_debug_file_being_opened,
+	who_cannot_be_ended_opens_no_debug_file, a_pointer_in_data_is_no_slot,
+	what_goes_past_all_slots_is_counted, no_call_is_overlooked_between_pieces,
+	rust_itself_is_named_only_without_any_slot, without_names_nothing_is_found,
+	hostile_files_do_no_harm)
