@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "attach/interpreted.h"
 #include "attach/target/clock.h"
 #include "attach/target/room.h"
 
@@ -11,11 +12,15 @@
 #define TICK_NS (1 * CLOCK_NS_PER_MS)
 #define REST_NS (500 * CLOCK_NS_PER_MS)
 
-static struct ht_err *put_name(void *context, raddr_t pc, const struct v8_function *function)
+static struct ht_err *put_name(
+	void *context, bool interpreted, uint64_t place, const struct v8_function *function)
 {
 	const struct session *s = context;
 	const char *name = function->name[0] ? function->name : "(anonymous)";
-	struct rec rec = {.kind = REC_SYMBOL, .symbol = {.offset = pc, .frame_count = 1}};
+	struct rec rec = {.kind = REC_SYMBOL,
+		.symbol = {.module_id = interpreted ? TRACE_MODULE_SCRIPTS : 0,
+			.offset = place,
+			.frame_count = 1}};
 
 	rec.symbol.frame[0] = (struct rec_frame){.function = {name, strlen(name)},
 		.file = {function->file, strlen(function->file)},
@@ -45,26 +50,38 @@ struct ht_err *scripts_prepare(struct session *s)
 			"control group leaves no room");
 		return NULL;
 	}
+	int32_t count_place;
 	s->frame_function = layout.frame_function;
+	err = interpreted_prepare(s, &layout, &count_place);
+	if (err)
+		return err;
 	return v8_names_create(&(struct v8_names_options){.proc = &s->survey.proc,
 				       .maps = &s->survey.maps,
+				       .count_place = count_place,
 				       .sink = put_name,
 				       .context = s},
 		&layout, &s->names);
 }
 
-void scripts_configure(const struct session *s, struct abi_config *config)
+void scripts_configure(struct session *s, struct abi_config *config)
 {
 	config->functions = s->names ? s->image.base + ABI_FUNCTIONS_OFF : 0;
 	config->function_words = s->frame_function / 8;
+	config->interpreted_words = s->interpreted.code.words;
+	if (s->names)
+		interpreted_configure(s);
 }
 
-void scripts_see(void *context, const struct rec_node *node, uint64_t function)
+void scripts_see(void *context, struct rec_node *node, uint64_t function)
 {
 	const struct session *s = context;
 	raddr_t pc = node->flags & ABI_NODE_EXACT ? node->pc : node->pc - 1;
 
-	v8_names_see(s->names, pc, function);
+	if (node->flags & ABI_NODE_INTERPRETED)
+		node->pc = v8_names_see_interpreted(s->names, node->pc >> ABI_SCRIPTS_SHIFT,
+			node->pc & ((1ull << ABI_SCRIPTS_SHIFT) - 1), function);
+	else
+		v8_names_see(s->names, pc, function);
 }
 
 struct ht_err *scripts_follow(struct session *s)

@@ -10,10 +10,10 @@
  * why, and nothing else is done. After survey_read. */
 HT_MUST_CHECK
 struct ht_err *scripts_prepare(struct session *s);
-/* What the agent has to write down for it. */
-void scripts_configure(const struct session *s, struct abi_config *config);
+/* What the agent has to write down for it; before publish_snapshot. */
+void scripts_configure(struct session *s, struct abi_config *config);
 /* A node_scan_observer; the context is the session. */
-void scripts_see(void *context, const struct rec_node *node, uint64_t function);
+void scripts_see(void *context, struct rec_node *node, uint64_t function);
 /* Looks up some of what was seen, and puts the names. Called each tick. */
 HT_MUST_CHECK
 struct ht_err *scripts_follow(struct session *s);

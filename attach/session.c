@@ -14,6 +14,7 @@
 #include "attach/change.h"
 #include "attach/forks.h"
 #include "attach/given_report.h"
+#include "attach/interpreted.h"
 #include "attach/lock.h"
 #include "attach/records.h"
 #include "attach/remains.h"
@@ -235,7 +236,7 @@ static void pump(void *context)
 	struct session *s = context;
 	struct ht_err *err = receiver_read_socket(s->receiver);
 	if (!err)
-		err = receiver_drain(s->receiver);
+		err = interpreted_drain(s);
 	/* The target comes first; what was lost is counted by the sink. */
 	s->pump_error = ht_err_first(s->pump_error, err);
 }
@@ -302,7 +303,7 @@ static struct ht_err *finish_events(struct session *s)
 	/* The target ended while we came in: there were none. */
 	if (!s->receiver)
 		return NULL;
-	struct ht_err *err = receiver_drain_last(s->receiver);
+	struct ht_err *err = interpreted_drain_last(s);
 	if (err)
 		return err;
 	/* What the output does not take is among the totals. */

@@ -19,6 +19,14 @@
 #include "attach/v8/names.h"
 #include "attach/watch.h"
 
+/* Of interpreted JavaScript functions (interpreted.h). */
+struct interpreted {
+	struct publish_interpreter code; /* 0 bytes: they cannot be told apart, or not any more */
+	raddr_t thread;	     /* thread pointer of the target's first thread; 0: unknown */
+	uint16_t generation; /* the last that has begun; 0: none */
+	bool holds;	     /* the last one is in force */
+};
+
 struct session {
 	const struct session_options *options;
 	struct session_report *report;
@@ -43,6 +51,7 @@ struct session {
 	struct watch *watch;
 	struct v8_names *names; /* NULL: the target has no V8 that we know */
 	int32_t frame_function; /* v8_layout.frame_function */
+	struct interpreted interpreted;
 	struct tap tap;
 	struct heapread heapread;
 	unsigned holds;	 /* of threads that were about to exec */

@@ -9,6 +9,7 @@
 #include "attach/asked.h"
 #include "attach/change.h"
 #include "attach/forks.h"
+#include "attach/interpreted.h"
 #include "attach/records.h"
 #include "attach/scripts.h"
 #include "attach/target/clock.h"
@@ -153,7 +154,7 @@ static struct ht_err *tick(struct session *s)
 	if (!err)
 		err = watch_memory(s->watch, now);
 	if (!err)
-		err = receiver_drain(s->receiver);
+		err = interpreted_drain(s);
 	if (!err)
 		err = scripts_follow(s);
 	if (!err && !s->is_ending)

@@ -59,7 +59,7 @@ static bool read_node(struct node_scan *scan, uint32_t id, struct rec_node *ret)
 		.pc = load(&node->pc),
 		.parent = parent < id ? parent : 0,
 		.epoch = load(&node->epoch),
-		.flags = load(&node->flags) & ABI_NODE_EXACT,
+		.flags = load(&node->flags) & (ABI_NODE_EXACT | ABI_NODE_INTERPRETED),
 	};
 	scan->damage += parent >= id; /* only a damaged target breaks the order */
 	return is_written(scan, ret->parent);
@@ -92,10 +92,14 @@ static struct ht_err *put_run(struct node_scan *scan)
 	return err;
 }
 
-static struct ht_err *append(struct node_scan *scan, uint32_t id, const struct rec_node *node)
+static struct ht_err *append(struct node_scan *scan, uint32_t id, struct rec_node *node)
 {
 	bool contiguous = scan->run_first + scan->run_count == id;
 	struct ht_err *err = NULL;
+	if (scan->observer)
+		scan->observer(scan->context, node, load(&scan->functions[id]));
+	else if (node->flags & ABI_NODE_INTERPRETED)
+		node->pc = 0;
 	if (!contiguous || scan->run_count == NODES_PER_RECORD)
 		err = put_run(scan);
 	if (!err)
@@ -105,8 +109,6 @@ static struct ht_err *append(struct node_scan *scan, uint32_t id, const struct r
 	if (!scan->run_count++)
 		scan->run_first = id;
 	scan->written[id / WORD_BITS] |= UINT64_C(1) << id % WORD_BITS;
-	if (scan->observer)
-		scan->observer(scan->context, node, load(&scan->functions[id]));
 	return NULL;
 }
 

@@ -8,8 +8,9 @@
 #include "attach/daemon/sink.h"
 #include "format/abi_control.h"
 
-/* Hears of a node that goes to the sink, perhaps twice. `function`: as in abi_control.h. */
-typedef void node_scan_observer(void *context, const struct rec_node *node, uint64_t function);
+/* Hears of a node that goes to the sink, perhaps twice, and makes a number of what is no address
+ * (record.h). `function`: as in abi_control.h. */
+typedef void node_scan_observer(void *context, struct rec_node *node, uint64_t function);
 
 struct node_scan {
 	const struct abi_control *control; /* shared */

@@ -487,6 +487,16 @@ void receiver_hold(struct receiver *receiver, uint64_t tsc)
 	receiver->quiet = 0;
 }
 
+uint64_t receiver_settled(const struct receiver *receiver)
+{
+	return settled_tsc(receiver, &receiver->tick);
+}
+
+bool receiver_is_quiet(const struct receiver *receiver)
+{
+	return receiver->quiet > SYNCS_AFTER;
+}
+
 /* --- threads --- */
 
 void receiver_each_thread(const struct receiver *receiver,

@@ -66,6 +66,11 @@ struct ht_err *receiver_drain_last(struct receiver *receiver);
  * known. For a record that is to stand before those events are sorted. */
 void receiver_hold(struct receiver *receiver, uint64_t tsc);
 
+/* What happens from now on is stamped with this or later; 0: that is not known yet. */
+uint64_t receiver_settled(const struct receiver *receiver);
+/* Have the last passes had no event, so that nothing need be said of any? */
+bool receiver_is_quiet(const struct receiver *receiver);
+
 struct receiver_thread {
 	uint32_t slot;
 	uint32_t tid;		 /* as the target numbers it */

@@ -64,6 +64,7 @@ struct outcome {
 	bool untouched; /* nor was the slack written */
 	uint64_t stop_ns;
 	uint32_t tid_offset;
+	raddr_t thread_pointer;
 	int agent_fd;
 	bool clock_forbidden; /* to the thread: everything is being undone */
 	bool stuck;	      /* mapped, but the thread is still in the stub */
@@ -427,9 +428,10 @@ static struct ht_err *attempt_job(void *context, struct worker_reply *reply)
 	outcome->untouched = !attempt->written;
 	if (err)
 		return err;
+	const struct user_regs_struct *regs = &attempt->as_stopped.regs;
+	outcome->thread_pointer = regs_thread_pointer(regs);
 	if (attempt->map) /* while it runs */
-		outcome->tid_offset =
-			tidoffset_find(attempt->proc, &attempt->as_stopped.regs, ns_tid);
+		outcome->tid_offset = tidoffset_find(attempt->proc, regs, ns_tid);
 	err = attempt->map ? take_image(attempt, outcome, reply) : wait_unmapped(attempt);
 	outcome->ran = true;
 	if (attempt->hold)
@@ -566,6 +568,7 @@ struct ht_err *remote_map(const struct proc *proc, const struct remote_slack *sl
 		.agent_fd = outcome.agent_fd,
 		.tid = outcome.untouched || !reply.begun ? 0 : attempt.tid,
 		.tid_offset = outcome.tid_offset,
+		.thread_pointer = outcome.thread_pointer,
 		.stop_ns = outcome.stop_ns,
 		.clock_forbidden = outcome.clock_forbidden,
 		.not_taken = outcome.not_taken,

@@ -59,11 +59,12 @@ struct remote_image {
 	int agent_fd;	  /* number of that end in the target */
 	pid_t tid;	  /* the thread that ran the stub; set after an error, too: 0 means that
 			   * none did, and that the slack was not written */
-	uint32_t tid_offset;  /* of a thread's tid from its %fs base; 0: not known */
-	uint64_t stop_ns;     /* from its interruption until it ran its own code again, at most */
-	bool clock_forbidden; /* set after an error, too: no other attempt would do */
-	bool not_taken;	      /* after an error: what the thread has mapped it undoes by itself.
-			       * False without a memfd: it is not known whether an image stays */
+	uint32_t tid_offset;	/* of a thread's tid from its %fs base; 0: not known */
+	raddr_t thread_pointer; /* of the thread `tid` */
+	uint64_t stop_ns;	/* from its interruption until it ran its own code again, at most */
+	bool clock_forbidden;	/* set after an error, too: no other attempt would do */
+	bool not_taken;		/* after an error: what the thread has mapped it undoes by itself.
+				 * False without a memfd: it is not known whether an image stays */
 };
 
 /* Who is to have the image before it is taken, because whoever takes it may die of that. */

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sysmacros.h>
 
 #include "attach/target/ours.h"
 #include "attach/unwind/ehframe_memory.h"
@@ -10,6 +11,7 @@
 
 #define AREA_ALIGN 64u
 #define RANGES_MAX 16384u
+#define PIECES_MAX 3u	 /* of what is one mapping */
 #define GAPS_MAX   1024u /* that are looked at in a module; node has 113 */
 /* Snapshots take turns in as many places as there are caches. Each place has its own cache, and the
  * word that names it never changes: whoever still walks by an old snapshot writes nowhere else. */
@@ -34,6 +36,7 @@ struct publish {
 	struct compiled *compiled;
 	size_t count;
 	struct publish_counts counts;
+	struct publish_interpreter interpreter;
 	uint64_t next_off; /* free from here on for tables */
 	uint32_t generation;
 	uint16_t epoch;
@@ -187,23 +190,83 @@ static bool is_near(const struct proc_map *map)
 	return map->offset >= ABI_NEAR_OFF && map->offset < ABI_SHARED_OFF && ours_is(map->name);
 }
 
+/* The module that the interpreter is in, as long as it is loaded. */
+static const struct module *find_interpreter(
+	const struct publish *publish, const struct modules *modules)
+{
+	const struct publish_interpreter *interpreter = &publish->interpreter;
+	for (size_t i = 0; interpreter->bytes && i < modules->count; i++)
+		if (modules->module[i].id == interpreter->module_id)
+			return &modules->module[i];
+	return NULL;
+}
+
+/* Where a second mapping of that module's file has the interpreter; 0: it has not. */
+static raddr_t find_copy(
+	const struct publish *publish, const struct module *module, const struct proc_map *map)
+{
+	const struct publish_interpreter *interpreter = &publish->interpreter;
+	if (!module || !map->inode || map->inode != module->inode ||
+		makedev(map->dev_major, map->dev_minor) != module->dev)
+		return 0;
+	const uint64_t vaddr = interpreter->lo - module->bias;
+	for (size_t i = 0; i < module->segment_count; i++) {
+		const struct module_segment *segment = &module->segment[i];
+		uint64_t offset = segment->offset + (vaddr - segment->vaddr);
+		if (vaddr >= segment->vaddr && vaddr - segment->vaddr < segment->filesz &&
+			offset >= map->offset && offset - map->offset < map->hi - map->lo)
+			return map->lo + (offset - map->offset);
+	}
+	return 0;
+}
+
+/* Puts a range, and in the middle of it the interpreter that begins at `at`, if it does and there
+ * is room. */
+static size_t put_range(const struct publish *publish, const struct abi_range *whole, raddr_t at,
+	size_t room, struct abi_range *range)
+{
+	const struct publish_interpreter *interpreter = &publish->interpreter;
+	size_t count = 0;
+	if (room < PIECES_MAX || at < whole->lo || at >= whole->hi ||
+		interpreter->bytes > whole->hi - at) {
+		range[0] = *whole;
+		return 1;
+	}
+	range[count] = *whole;
+	range[count].hi = at;
+	count += whole->lo < at;
+	range[count++] = (struct abi_range){.lo = at,
+		.hi = at + interpreter->bytes,
+		.bias = whole->bias,
+		.table = ABI_RANGE_RULE | abi_rule_make(ABI_RULE_FRAME, interpreter->words, 0)};
+	range[count] = *whole;
+	range[count].lo = at + interpreter->bytes;
+	return count + (range[count].lo < whole->hi);
+}
+
 /* Modules by their tables, anonymous executable mappings (JIT code) by the frame pointer rule. */
 static size_t gather(const struct publish *publish, raddr_t base, const struct modules *modules,
 	const struct proc_maps *maps, struct abi_range *range)
 {
+	const struct module *interpreting = find_interpreter(publish, modules);
 	size_t count = 0;
 	for (size_t i = 0; i < modules->count && count < RANGES_MAX; i++) {
 		const struct module *module = &modules->module[i];
 		const struct compiled *entry = find(publish, module);
+		const struct abi_range whole = {
+			module->text_lo, module->text_hi, module->bias, entry ? entry->placed : 0};
 		if (module->text_lo < module->text_hi)
-			range[count++] = (struct abi_range){module->text_lo, module->text_hi,
-				module->bias, entry ? entry->placed : 0};
+			count += put_range(publish, &whole,
+				module == interpreting ? publish->interpreter.lo : 0,
+				RANGES_MAX - count, range + count);
 	}
 	for (size_t i = 0; i < maps->count && count < RANGES_MAX; i++) {
 		const struct proc_map *map = &maps->map[i];
+		const struct abi_range whole = {.lo = map->lo, .hi = map->hi};
 		bool ours = (map->lo >= base && map->lo < base + ABI_SHARED_OFF) || is_near(map);
 		if (map->exec && !ours && map->name[0] != '[' && !modules_find(modules, map->lo))
-			range[count++] = (struct abi_range){.lo = map->lo, .hi = map->hi};
+			count += put_range(publish, &whole, find_copy(publish, interpreting, map),
+				RANGES_MAX - count, range + count);
 	}
 	qsort(range, count, sizeof(*range), by_lo);
 	return count;
@@ -230,11 +293,18 @@ struct ht_err *publish_snapshot(struct publish *publish, uint8_t *local, raddr_t
 	snapshot->epoch = publish->epoch = (uint16_t)(publish->epoch + new_epoch);
 	snapshot->cache_sets = ABI_CACHE_SETS;
 	snapshot->cache = base + cache_off;
+	snapshot->scripts = publish->interpreter.bytes ? publish->interpreter.scripts : 0;
+	snapshot->scripts_thread = publish->interpreter.thread;
 	__atomic_store_n(&snapshot->range_count, (uint32_t)count, __ATOMIC_RELEASE);
 	struct abi_config *config = (void *)(local + ABI_CONFIG_OFF);
 	__atomic_store_n(&config->unwind, base + at, __ATOMIC_RELEASE);
 	free(range);
 	return NULL;
+}
+
+void publish_set_interpreter(struct publish *publish, const struct publish_interpreter *interpreter)
+{
+	publish->interpreter = *interpreter;
 }
 
 uint16_t publish_epoch(const struct publish *publish)

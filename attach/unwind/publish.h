@@ -29,6 +29,20 @@ HT_MUST_CHECK
 struct ht_err *publish_compile(struct publish *publish, const struct proc *proc,
 	const struct modules *modules, struct cache *cache);
 
+/* Code of an interpreter, in a module and wherever that part of its file is mapped again. */
+struct publish_interpreter {
+	uint64_t module_id;
+	raddr_t lo;
+	uint64_t bytes;	  /* 0: there is none */
+	int words;	  /* from rbp: what a frame of it runs */
+	uint16_t scripts; /* as in abi_snapshot */
+	raddr_t thread;
+};
+
+/* For the snapshots that follow. */
+void publish_set_interpreter(
+	struct publish *publish, const struct publish_interpreter *interpreter);
+
 /*
  * Writes the tables that are not in the memfd yet and a new snapshot of modules and executable
  * anonymous mappings, and puts it in force: always, so that no range of a module that is gone is

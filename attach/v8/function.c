@@ -196,11 +196,14 @@ static uint32_t line_of(struct v8_heap *heap, uint64_t script, uint32_t position
 /* --- the function --------------------------------------------------------------------------------
  */
 
-/* A debugger puts its own books between a function and its script. */
-static bool find_script(struct v8_heap *heap, uint64_t function, uint64_t *ret)
+/* A debugger puts its own books between a function and its script; what is no object at all is
+ * being moved. */
+static bool find_script(struct v8_heap *heap, uint64_t function, uint64_t *ret, bool *ret_moves)
 {
-	return v8_load_typed(
-		heap, function, heap->layout.function_script, heap->layout.type_script, ret);
+	bool loaded = v8_load(heap, function, heap->layout.function_script, ret);
+	int32_t type = loaded ? v8_type(heap, *ret) : -1;
+	*ret_moves = !loaded || (v8_is_object(*ret) && type < 0);
+	return type == heap->layout.type_script;
 }
 
 static bool read_name(
@@ -217,25 +220,36 @@ static bool read_name(
 	       v8_text(heap, scope->inferred, ret->name, sizeof(ret->name));
 }
 
+/* Code that was made from text has no file; what is no object at all is being moved. */
+static bool read_file(struct v8_heap *heap, uint64_t script, struct v8_function *ret)
+{
+	uint64_t file;
+	if (!v8_load(heap, script, heap->layout.script_name, &file))
+		return false;
+	return v8_is_string(heap, file) ? v8_text(heap, file, ret->file, sizeof(ret->file))
+					: !v8_is_object(file) || v8_type(heap, file) >= 0;
+}
+
 bool v8_function_read(struct v8_heap *heap, uint64_t function, struct v8_function *ret)
 {
 	uint64_t name, again, script;
 	struct scope scope;
+	bool moves;
 
 	*ret = (struct v8_function){0};
 	if (!v8_load(heap, function, heap->layout.function_name, &name) ||
 		!read_name(heap, name, &scope, ret))
 		return false;
-	if (find_script(heap, function, &script)) {
-		uint64_t file;
-		if (v8_load(heap, script, heap->layout.script_name, &file) &&
-			v8_is_string(heap, file) &&
-			!v8_text(heap, file, ret->file, sizeof(ret->file)))
+	if (find_script(heap, function, &script, &moves)) {
+		if (!read_file(heap, script, ret))
 			return false;
 		if (scope.has_start)
 			ret->line = line_of(heap, script, scope.start);
+	} else if (moves) {
+		return false;
 	}
 	/* Nothing of it was moved or freed meanwhile. */
+	v8_renew(heap);
 	return v8_load(heap, function, heap->layout.function_name, &again) && again == name &&
 	       v8_type(heap, function) == heap->layout.type_function;
 }

@@ -22,7 +22,7 @@ static bool is_of_file(const struct v8_heap *heap, raddr_t addr, size_t bytes)
 	return false;
 }
 
-bool v8_read(const struct v8_heap *heap, raddr_t addr, void *ret, size_t bytes)
+bool v8_read_now(const struct v8_heap *heap, raddr_t addr, void *ret, size_t bytes)
 {
 	size_t got = 0;
 
@@ -31,6 +31,29 @@ bool v8_read(const struct v8_heap *heap, raddr_t addr, void *ret, size_t bytes)
 	/* A process that has ended is noticed elsewhere. */
 	ht_err_free(memory_read_some(heap->proc, addr, ret, bytes, &got));
 	return got == bytes;
+}
+
+/* An object is asked for many words, and a system call for each is most of what a name costs. */
+bool v8_read(const struct v8_heap *heap, raddr_t addr, void *ret, size_t bytes)
+{
+	const raddr_t at = ht_align_down(addr, HT_PAGE_BYTES);
+	if (!heap->page || !at || bytes > HT_PAGE_BYTES - (addr - at))
+		return v8_read_now(heap, addr, ret, bytes);
+	struct v8_page *page = &heap->page[addr / HT_PAGE_BYTES % V8_PAGES_KEPT];
+	if (page->addr != at) {
+		page->addr = 0;
+		if (!v8_read_now(heap, at, page->data, sizeof(page->data)))
+			return false;
+		page->addr = at;
+	}
+	memcpy(ret, page->data + (addr - at), bytes);
+	return true;
+}
+
+void v8_renew(struct v8_heap *heap)
+{
+	for (size_t i = 0; heap->page && i < V8_PAGES_KEPT; i++)
+		heap->page[i].addr = 0;
 }
 
 bool v8_load(const struct v8_heap *heap, uint64_t object, int32_t offset, uint64_t *ret)

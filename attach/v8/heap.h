@@ -9,10 +9,18 @@
 #include "attach/v8/layout.h"
 
 #define V8_TYPES_KEPT 64u
+#define V8_PAGES_KEPT 32u
+
+struct v8_page {
+	raddr_t addr; /* 0: none */
+	uint8_t data[HT_PAGE_BYTES];
+};
 
 struct v8_heap {
 	const struct proc *proc;
 	const struct proc_maps *maps; /* NULL: anything may be read */
+	struct v8_page *page;	      /* V8_PAGES_KEPT, as of some moment since v8_renew; NULL: each
+					 word is read when it is asked for */
 	struct v8_layout layout;
 	struct {
 		uint64_t map;
@@ -31,6 +39,8 @@ static inline bool v8_is_smi(uint64_t word)
 	return (uint32_t)word == 0;
 }
 
+/* What is read from here on is read anew. */
+void v8_renew(struct v8_heap *heap);
 /* Types that are known: objects may have gone since. */
 void v8_forget(struct v8_heap *heap);
 /* The word at `offset` of an object; false: it cannot be read. */
@@ -52,6 +62,8 @@ struct v8_chars {
 
 /* Bytes of the target; false unless all can be read. */
 bool v8_read(const struct v8_heap *heap, raddr_t addr, void *ret, size_t bytes);
+/* As they are at this moment, whatever was read before. */
+bool v8_read_now(const struct v8_heap *heap, raddr_t addr, void *ret, size_t bytes);
 bool v8_is_string(struct v8_heap *heap, uint64_t object);
 /* False: it is no string, or one whose parts lie apart. */
 bool v8_flat(struct v8_heap *heap, uint64_t string, struct v8_chars *ret);

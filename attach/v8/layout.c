@@ -81,6 +81,7 @@ static const struct constant constants[] = {
 	{AT(thin_actual), 8, FIELD_MAX, "class_ThinString__actual__String", V8_ALL},
 	{AT(external_resource), 8, FIELD_MAX, "class_ExternalString__resource__Object", V8_ALL},
 	{AT(frame_function), -256, -8, "off_fp_function", V8_ALL},
+	{AT(frame_bytecode), -256, -8, "off_fp_bytecode_array", V8_ALL},
 	{AT(type_map), 1, UINT16_MAX, "type_Map__MAP_TYPE", V8_ALL},
 	{AT(type_code), 1, UINT16_MAX, "type_Code__CODE_TYPE", V8_ALL},
 	{AT(type_instructions), 1, UINT16_MAX, "type_InstructionStream__INSTRUCTION_STREAM_TYPE",
@@ -95,6 +96,7 @@ static const struct constant constants[] = {
 		"type_SharedFunctionInfoWrapper__SHARED_FUNCTION_INFO_WRAPPER_TYPE", V8_13_6},
 	{AT(type_function), 1, UINT16_MAX, "type_SharedFunctionInfo__SHARED_FUNCTION_INFO_TYPE",
 		V8_ALL},
+	{AT(type_bytecode), 1, UINT16_MAX, "type_BytecodeArray__BYTECODE_ARRAY_TYPE", V8_ALL},
 	{AT(type_script), 1, UINT16_MAX, "type_Script__SCRIPT_TYPE", V8_ALL},
 	{AT(type_scope), 1, UINT16_MAX, "type_ScopeInfo__SCOPE_INFO_TYPE", V8_ALL},
 	{AT(first_nonstring), 1, UINT16_MAX, "FirstNonstringType", V8_ALL},
@@ -114,7 +116,8 @@ static const struct constant constants[] = {
 };
 
 /* What no constant tells, as V8's sources have it (code.h, shared-function-info.tq, scope-info.tq,
- * instance-type.h). Whoever reads such a field sees by what is there whether it is so. */
+ * instance-type.h), and where builds of Node.js have an isolate's heap. Whoever reads such a field
+ * sees by what is there whether it is so. */
 static const struct {
 	size_t field;
 	int32_t value;
@@ -129,6 +132,14 @@ static const struct {
 	{AT(scope_module), 3, V8_12_4},
 	{AT(scope_module), 5, V8_13_6},
 	{AT(uncached), 16, V8_ALL},
+	{AT(isolate_heap), 0xd2c0, V8_11_3},
+	{AT(isolate_heap), 0xdea0, V8_12_4},
+	{AT(isolate_heap), 0xeff8, V8_13_6},
+	{AT(chunk_header), -1, V8_11_3 | V8_12_4},
+	{AT(chunk_heap), 16, V8_11_3},
+	{AT(chunk_heap), 24, V8_12_4},
+	{AT(chunk_header), 8, V8_13_6},
+	{AT(chunk_heap), 64, V8_13_6},
 };
 
 /* What is taken for granted here: words of 8 bytes, bit 0 says pointer, a small integer is the
@@ -285,6 +296,9 @@ struct ht_err *v8_layout_read(const struct proc *proc, const struct modules *mod
 			err = read_module(&lookup, ret, ret_why, why_bytes);
 		ret->module_lo = module->lo;
 		ret->module_hi = module->hi;
+		ret->module_id = module->id;
+		ret->tls_bytes = module->tls_bytes;
+		ret->code = module->natives.v8;
 	}
 	*ret_found = has && !ret_why[0];
 	return err;

@@ -10,7 +10,10 @@
 
 /* Offsets are in bytes from an object's first byte. */
 struct v8_layout {
-	raddr_t module_lo, module_hi;  /* the module that has V8 in it: constant strings */
+	raddr_t module_lo, module_hi; /* the module that has V8 in it: constant strings */
+	uint64_t module_id;
+	uint64_t tls_bytes; /* module.tls_bytes */
+	struct natives_v8 code;
 	int32_t instance_type;	       /* in a map, 16 bits */
 	int32_t instructions;	       /* from an instruction stream to its first instruction */
 	int32_t code_start, code_size; /* where the first is noted in a Code object, and how many
@@ -32,10 +35,15 @@ struct v8_layout {
 	int32_t cons_first, cons_second, sliced_parent, sliced_offset, thin_actual;
 	int32_t external_resource;
 	int32_t frame_function; /* from rbp: the JSFunction of a JavaScript frame */
+	int32_t frame_bytecode; /* and the BytecodeArray of one that is interpreted */
+	int32_t isolate_heap;	/* where an isolate has its heap */
+	/* What a chunk of the heap begins with says at chunk_heap whose it is; it is there itself,
+	 * or where that begins which the word at chunk_header leads to (-1: itself). */
+	int32_t chunk_header, chunk_heap;
 
 	/* Instance types. */
 	int32_t type_map, type_code, type_instructions, type_array, type_deoptimization,
-		type_wrapper, type_function, type_script, type_scope;
+		type_wrapper, type_function, type_bytecode, type_script, type_scope;
 	int32_t type_external, type_uncached; /* of one-byte strings; 0: it is not told */
 	int32_t first_nonstring;
 	/* Bits of the type of a string. */

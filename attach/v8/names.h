@@ -5,16 +5,23 @@
  */
 #pragma once
 
+#include "attach/v8/collections.h"
 #include "attach/v8/function.h"
 
 struct v8_names;
 
-/* Receives what the code at an address is called; valid during the call. */
-typedef struct ht_err *v8_names_sink(void *context, raddr_t pc, const struct v8_function *function);
+/* A function that is interpreted has a number: the generation it was seen in above so many bits. */
+#define V8_NUMBER_BITS 32u
+
+/* Receives what the code at an address is called, or the interpreted function of that number; valid
+ * during the call. */
+typedef struct ht_err *v8_names_sink(
+	void *context, bool interpreted, uint64_t place, const struct v8_function *function);
 
 struct v8_names_options {
 	const struct proc *proc;      /* borrowed */
 	const struct proc_maps *maps; /* borrowed; may be refreshed between calls */
+	int32_t count_place;	      /* v8_collections_place */
 	v8_names_sink *sink;
 	void *context;
 };
@@ -27,6 +34,12 @@ void v8_names_destroy(struct v8_names *names); /* accepts NULL */
 /* A frame was seen whose instruction at `pc` runs. `closure`: what it has where JavaScript frames
  * have their JSFunction; 0: unknown. Takes no time. */
 void v8_names_see(struct v8_names *names, raddr_t pc, uint64_t closure);
+/*
+ * The same of one that is interpreted; `array`: where its BytecodeArray was. Its number; 0: it has
+ * none, as there is no room, or another generation has begun.
+ */
+uint64_t v8_names_see_interpreted(
+	struct v8_names *names, uint64_t generation, raddr_t array, uint64_t closure);
 /* Looks up addresses that were seen, one at least, and others until `deadline_mono_ns`; each is
  * sent to the sink once. */
 HT_MUST_CHECK
@@ -34,9 +47,25 @@ struct ht_err *v8_names_look_up(struct v8_names *names, uint64_t deadline_mono_n
 /* The same for all that have no name yet, until `deadline_mono_ns`. */
 HT_MUST_CHECK
 struct ht_err *v8_names_look_up_rest(struct v8_names *names, uint64_t deadline_mono_ns);
+/*
+ * Interpreted functions are looked up in the isolate of one thread alone, and only as long as V8
+ * has not collected all garbage since the generation began: what was seen before may be something
+ * else by now. False: the thread is in none yet.
+ */
+bool v8_names_find_isolate(struct v8_names *names, raddr_t thread_pointer);
+
+enum v8_names_check {
+	V8_NAMES_HOLD,	/* nothing was freed or moved since the last look */
+	V8_NAMES_MOVED, /* something may have been: a new generation is to begin */
+	V8_NAMES_LOST,	/* it cannot be told: the isolate has gone */
+};
+
+enum v8_names_check v8_names_check(struct v8_names *names);
+/* Forgets what was seen; 0: nothing more is seen. */
+void v8_names_begin(struct v8_names *names, uint64_t generation);
 
 struct v8_names_counts {
-	uint64_t seen, named; /* addresses in made code */
+	uint64_t seen, named; /* addresses in made code, and of interpreted functions */
 	uint64_t dropped;     /* for want of room */
 };
 

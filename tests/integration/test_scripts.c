@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * JavaScript functions have their names in the report of a Node.js that knows nothing of it; what
- * V8 itself says of its code is the measure.
+ * V8 itself says of its code is the measure, and what a script knows of its functions.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,15 +15,17 @@
 #include "tests/support/tap.h"
 #include "tests/support/victim.h"
 
-#define ANSWER_MS 30000
-#define LOAD_MS	  90000
-#define SCRIPT	  "tests/targets/named.js"
+#define ANSWER_MS   30000
+#define LOAD_MS	    90000
+#define SCRIPT	    "tests/targets/named.js"
+#define INTERPRETED "tests/targets/interpreted.js"
+#define RECYCLED    "tests/targets/recycled.js"
 
 /* A frame of a report. */
 struct frame {
 	const char *function, *file;
 	uint64_t line, address;
-	bool is_made; /* lies in no module */
+	bool is_made, is_interpreted; /* lies in no module; nor at an address */
 };
 
 typedef void frame_visitor(void *context, const struct frame *frame);
@@ -38,12 +40,14 @@ static void visit_frames(const char *trace, frame_visitor *visit, void *context)
 	{
 		const char *function = json_string_value(json_object_get(frame, "function"));
 		const char *file = json_string_value(json_object_get(frame, "file"));
+		const json_t *offset = json_object_get(frame, "offset");
 		visit(context, &(struct frame){.function = function ? function : "",
 				       .file = file ? file : "",
 				       .line = (uint64_t)json_integer_value(
 					       json_object_get(frame, "line")),
-				       .address = report_u64(frame, "offset"),
-				       .is_made = json_is_null(json_object_get(frame, "module"))});
+				       .address = (uint64_t)json_integer_value(offset),
+				       .is_made = json_is_null(json_object_get(frame, "module")),
+				       .is_interpreted = json_is_null(offset)});
 	}
 	json_decref(report);
 }
@@ -107,9 +111,10 @@ static bool ends_with(const char *text, const char *end)
 static void look_for_known(void *context, const struct frame *frame)
 {
 	for (struct known *known = context; known->function; known++)
-		if (frame->is_made && !strcmp(frame->function, known->function)) {
-			ck_assert_msg(ends_with(frame->file, SCRIPT), "%s is in %s",
-				frame->function, frame->file);
+		if (frame->is_made && frame->file[0] && !strcmp(frame->function, known->function)) {
+			ck_assert_msg(ends_with(frame->file, SCRIPT) ||
+					      ends_with(frame->file, INTERPRETED),
+				"%s is in %s", frame->function, frame->file);
 			ck_assert_uint_eq(frame->line, known->line);
 			known->found = true;
 		}
@@ -147,6 +152,164 @@ START_TEST(functions_have_names_without_a_flag)
 }
 END_TEST
 
+/* --- functions that are interpreted --- */
+
+/* The number behind `name`; -1: the function is called something else. */
+static long number_behind(const json_t *frame, const char *name)
+{
+	const char *function = json_string_value(json_object_get(frame, "function"));
+	char *end;
+	if (!function || strncmp(function, name, strlen(name)) != 0)
+		return -1;
+	long number = strtol(function + strlen(name), &end, 10);
+	return *end || end == function + strlen(name) ? -1 : number;
+}
+
+/* Each within7 was called by made7, and by nobody else. */
+static uint64_t check_chain(const json_t *frames)
+{
+	uint64_t right = 0;
+	long inner = -1;
+	size_t at;
+	json_t *frame;
+	json_array_foreach(frames, at, frame)
+	{
+		long within = number_behind(frame, "within"), made = number_behind(frame, "made");
+		if (within >= 0)
+			inner = within;
+		if (made < 0)
+			continue;
+		if (inner >= 0)
+			ck_assert_int_eq(made, inner);
+		right += inner >= 0;
+		inner = -1;
+	}
+	return right;
+}
+
+static uint64_t check_chains(const char *trace)
+{
+	json_t *report = report_load(trace), *stack;
+	uint64_t right = 0;
+	size_t index;
+	json_array_foreach(report_at(report, "stacks"), index, stack) right +=
+		check_chain(report_at(stack, "frames"));
+	json_decref(report);
+	return right;
+}
+
+/* From the program's start on, when nothing is compiled. */
+static void check_interpreted(const char *const argv[], const char *const options[], uint64_t least)
+{
+	struct known known[] = {{"allocate", "function allocate", 0, false},
+		{"put", "put(bytes) {", 0, false}, {"get top", "top() {", 0, false},
+		{"series", "function* series", 0, false},
+		{"later", "async function later", 0, false}, {"turn", "function turn", 0, false},
+		{0}};
+	struct victim victim;
+	struct tap tap;
+	char *text = read_text(INTERPRETED);
+	for (struct known *one = known; one->function; one++)
+		one->line = line_of(text, one->source);
+	victim_start(&victim, argv);
+	tap_start(&tap, victim.pid, options);
+	tap_wait_any(&tap);
+	work_on(&victim, 60);
+	tap_check_clean(tap_stop(&tap, 0));
+	victim_prove_alive(&victim);
+	victim_stop(&victim);
+	visit_frames(tap.trace, look_for_known, known);
+	for (struct known *one = known; one->function; one++)
+		ck_assert_msg(one->found || !least, "no frame of %s", one->function);
+	ck_assert_uint_ge(check_chains(tap.trace), least);
+	free(text);
+}
+
+START_TEST(interpreted_functions_have_names)
+{
+	check_interpreted((const char *[]){"/usr/bin/node", INTERPRETED, NULL}, NULL, 20);
+}
+END_TEST
+
+/* By the plain walk alone. */
+START_TEST(interpreted_functions_by_the_plain_walk)
+{
+	check_interpreted((const char *[]){"/usr/bin/node", INTERPRETED, NULL},
+		(const char *[]){"--unwind=full", NULL}, 20);
+}
+END_TEST
+
+/* Functions lose their bytecode and are compiled to it again, and all of it is moved: all the time,
+ * so that few have names. */
+START_TEST(bytecode_that_is_flushed_and_moved)
+{
+	check_interpreted((const char *[]){"/usr/bin/node", "--expose-gc", "--stress-flush-code",
+				  "--stress-compaction", INTERPRETED, NULL},
+		NULL, 0);
+}
+END_TEST
+
+/* Baseline code takes the place of what is interpreted, after a few calls. */
+START_TEST(functions_that_become_baseline_code)
+{
+	check_interpreted(
+		(const char *[]){"/usr/bin/node", "--sparkplug",
+			"--interrupt-budget-for-feedback-allocation=50", INTERPRETED, NULL},
+		NULL, 20);
+}
+END_TEST
+
+#define SIZE_BASE 100000
+
+/* What function N has allocated has 100,000 + N bytes; the number of calls, 0 of those of another.
+ */
+static uint64_t check_sizes(const json_t *stack)
+{
+	const uint64_t calls = report_u64(stack, "allocations");
+	const uint64_t bytes = report_u64(stack, "allocated_bytes");
+	uint64_t named = 0;
+	size_t at;
+	json_t *frame;
+	if (!calls || bytes / calls < SIZE_BASE)
+		return 0;
+	json_array_foreach(report_at(stack, "frames"), at, frame)
+	{
+		long within = number_behind(frame, "within"), made = number_behind(frame, "made");
+		long number = within >= 0 ? within : made;
+		if (number < 0)
+			continue;
+		ck_assert_msg(bytes == calls * (SIZE_BASE + (uint64_t)number),
+			"%lu calls of %s%ld allocated %lu bytes", calls,
+			within >= 0 ? "within" : "made", number, bytes);
+		named = calls;
+	}
+	return named;
+}
+
+/* Where functions lay that were dropped there are others, at once. Some have names: what a machine
+ * with other work leaves time for. */
+static void check_recycled(const char *node)
+{
+	struct victim victim;
+	struct tap tap;
+	uint64_t named = 0;
+	size_t index;
+	json_t *stack;
+	victim_start(&victim, (const char *[]){node, "--expose-gc", RECYCLED, NULL});
+	capture(&victim, &tap, 1000);
+	victim_stop(&victim);
+	json_t *report = report_load(tap.trace);
+	json_array_foreach(report_at(report, "stacks"), index, stack) named += check_sizes(stack);
+	json_decref(report);
+	ck_assert_uint_gt(named, 0);
+}
+
+START_TEST(what_takes_a_functions_place_has_not_its_name)
+{
+	check_recycled("/usr/bin/node");
+}
+END_TEST
+
 /* --- V8's own map --- */
 
 struct oracle {
@@ -181,7 +344,7 @@ static void compare(void *context, const struct frame *frame)
 {
 	struct oracle *oracle = context;
 	char expected[2048], ours[2048];
-	if (!frame->is_made)
+	if (!frame->is_made || frame->is_interpreted)
 		return;
 	look_up(oracle->map, frame->address, expected, sizeof(expected));
 	if (!expected[0]) {
@@ -239,6 +402,8 @@ static void try_version(const char *variable, uint64_t least)
 		return;
 	check_names(node, false);
 	compare_names(node, least);
+	check_interpreted((const char *[]){node, INTERPRETED, NULL}, NULL, 20);
+	check_recycled(node);
 }
 
 START_TEST(node_22)
@@ -284,5 +449,8 @@ START_TEST(an_unknown_v8_is_said_and_left_alone)
 }
 END_TEST
 
-HT_SUITE("integration/scripts", functions_have_names_without_a_flag, names_are_those_of_v8, node_22,
-	node_24, an_unknown_v8_is_said_and_left_alone)
+HT_SUITE("integration/scripts", functions_have_names_without_a_flag, names_are_those_of_v8,
+	interpreted_functions_have_names, interpreted_functions_by_the_plain_walk,
+	bytecode_that_is_flushed_and_moved, functions_that_become_baseline_code,
+	what_takes_a_functions_place_has_not_its_name, node_22, node_24,
+	an_unknown_v8_is_said_and_left_alone)

@@ -12,6 +12,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "format/abi_control.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/procsnap.h"
 #include "tests/support/tap.h"
@@ -136,6 +137,12 @@ static size_t first_at(const struct tracefile *file, uint64_t tid, uint64_t tsc)
 
 enum verdict { EQUAL, CUT, DIFFERENT };
 
+/* A frame of V8's interpreter is written down as what it runs: libunwind sees the interpreter. */
+static bool is_frame(const struct tracefile_node *node, uint64_t pc)
+{
+	return node->flags & ABI_NODE_INTERPRETED || node->pc == pc;
+}
+
 /*
  * Equal is equal from the innermost frame to the outermost. There is one exception: code that a JIT
  * compiler made after the daemon last looked belongs to no range that the agent knows; its walk
@@ -145,7 +152,7 @@ static enum verdict judge(const struct tracefile *file, uint32_t id,
 	const struct unwound_record *record, const struct modules *modules)
 {
 	uint64_t i = 0;
-	for (; id != 0 && i < record->depth && file->node[id].pc == record->pc[i]; i++)
+	for (; id != 0 && i < record->depth && is_frame(&file->node[id], record->pc[i]); i++)
 		id = file->node[id].parent;
 	if (id == 0 && i == record->depth)
 		return EQUAL;

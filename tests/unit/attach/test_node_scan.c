@@ -52,12 +52,14 @@ struct seen {
 	uint64_t count, pc, function;
 };
 
-static void see(void *context, const struct rec_node *node, uint64_t function)
+static void see(void *context, struct rec_node *node, uint64_t function)
 {
 	struct seen *seen = context;
 	seen->count++;
 	seen->pc += node->pc;
 	seen->function += function;
+	if (node->flags & ABI_NODE_INTERPRETED)
+		node->pc = 0x77;
 }
 
 START_TEST(who_asks_hears_of_each_node)
@@ -83,6 +85,34 @@ START_TEST(who_asks_hears_of_each_node)
 	ck_assert_uint_eq(seen.function, 0x700);
 	node_scan_deinit(&scan);
 	stage_deinit(&stage);
+}
+END_TEST
+
+/* The target's address is nobody's business. */
+START_TEST(what_is_interpreted_becomes_a_number)
+{
+	for (unsigned asks = 0; asks < 2; asks++) {
+		struct stage stage;
+		struct heard heard;
+		struct seen seen = {0};
+		struct node_scan scan;
+		stage_init(&stage);
+		ck_no_err(node_scan_init(&scan, stage.image, stage.sink));
+		scan.observer = asks ? see : NULL;
+		scan.context = &seen;
+		stage_store(&stage.control->node_count, 1);
+		publish_node(&stage, 1, 0, 1ull << ABI_SCRIPTS_SHIFT | 0x1230);
+		stage.nodes[1].flags = ABI_NODE_EXACT | ABI_NODE_INTERPRETED;
+		ck_no_err(node_scan_put(&scan));
+		ck_assert_uint_eq(seen.pc, asks ? 1ull << ABI_SCRIPTS_SHIFT | 0x1230 : 0);
+		stage_hear(&stage, &heard);
+		ck_assert_uint_eq(heard.node_count, 1);
+		ck_assert_uint_eq(heard.node[0].pc, asks ? 0x77 : 0);
+		ck_assert_uint_eq(heard.node[0].flags, ABI_NODE_EXACT | ABI_NODE_INTERPRETED);
+		heard_deinit(&heard);
+		node_scan_deinit(&scan);
+		stage_deinit(&stage);
+	}
 }
 END_TEST
 
@@ -207,5 +237,6 @@ START_TEST(without_memory_nodes_come_later_and_events_are_counted)
 END_TEST
 
 HT_SUITE("attach/daemon/node_scan", nodes_come_once_and_after_their_parents,
-	who_asks_hears_of_each_node, nodes_stand_before_the_events_that_name_them,
-	all_nodes_that_fit_are_taken, without_memory_nodes_come_later_and_events_are_counted)
+	who_asks_hears_of_each_node, what_is_interpreted_becomes_a_number,
+	nodes_stand_before_the_events_that_name_them, all_nodes_that_fit_are_taken,
+	without_memory_nodes_come_later_and_events_are_counted)

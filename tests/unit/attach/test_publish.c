@@ -102,6 +102,49 @@ START_TEST(every_module_has_its_table)
 }
 END_TEST
 
+/* A file's code that is mapped once more has it at the same place; when the file goes, so does it.
+ */
+START_TEST(an_interpreter_has_a_rule_of_its_own)
+{
+	setup();
+	const raddr_t at = (raddr_t)(uintptr_t)setup;
+	const struct module *module = modules_find(&modules, at);
+	const struct proc_map *map = proc_maps_find(&maps, at);
+	ck_assert(module && map);
+	struct proc_map with_copy[] = {*map, *map};
+	with_copy[1].lo = 0x7e0000000000;
+	with_copy[1].hi = with_copy[1].lo + (map->hi - map->lo);
+	struct proc_maps both = {.map = with_copy, .count = 2};
+	publish_set_interpreter(publish, &(struct publish_interpreter){.module_id = module->id,
+						 .lo = at,
+						 .bytes = 16,
+						 .words = -4,
+						 .scripts = 7,
+						 .thread = 0x7000});
+	const uint64_t rule = ABI_RANGE_RULE | abi_rule_make(ABI_RULE_FRAME, -4, 0);
+	const raddr_t places[] = {at, with_copy[1].lo + (at - map->lo)};
+	ck_no_err(publish_snapshot(publish, local, BASE, &modules, &both, false));
+	for (size_t i = 0; i < HT_ARRAY_SIZE(places); i++) {
+		const struct abi_range *range = range_of(places[i]);
+		ck_assert_ptr_nonnull(range);
+		ck_assert_uint_eq(range->lo, places[i]);
+		ck_assert_uint_eq(range->hi, places[i] + 16);
+		ck_assert_uint_eq(range->table, rule);
+		ck_assert_uint_eq(range_of(places[i] - 1)->hi, places[i]);
+		ck_assert_uint_eq(range_of(places[i] - 1)->table, 0);
+		ck_assert_uint_eq(range_of(places[i] + 16)->lo, places[i] + 16);
+		ck_assert_uint_eq(range_of(places[i] + 16)->table, 0);
+	}
+	ck_assert_uint_eq(snapshot()->scripts, 7);
+	ck_assert_uint_eq(snapshot()->scripts_thread, 0x7000);
+	struct modules none = {0};
+	ck_no_err(publish_snapshot(publish, local, BASE, &none, &both, true));
+	ck_assert_uint_eq(range_of(places[0])->lo, map->lo);
+	ck_assert_uint_eq(range_of(places[1])->lo, with_copy[1].lo);
+	publish_destroy(publish);
+}
+END_TEST
+
 START_TEST(without_tables_there_are_frame_pointers)
 {
 	setup();
@@ -384,7 +427,7 @@ START_TEST(kept_tables_are_the_compiled_ones)
 }
 END_TEST
 
-HT_SUITE("attach/unwind/publish", every_module_has_its_table,
+HT_SUITE("attach/unwind/publish", every_module_has_its_table, an_interpreter_has_a_rule_of_its_own,
 	without_tables_there_are_frame_pointers, generated_code_is_a_range,
 	a_snapshot_in_force_is_never_changed, generations_epochs_and_caches,
 	there_is_always_room_for_a_snapshot, without_room_a_module_has_no_rules,

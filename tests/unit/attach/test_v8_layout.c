@@ -69,6 +69,7 @@ static const struct {
 	{"v8dbg_class_ThinString__actual__String", {16, 16, 16}},
 	{"v8dbg_class_ExternalString__resource__Object", {16, 16, 16}},
 	{"v8dbg_off_fp_function", {-16, -16, -16}},
+	{"v8dbg_off_fp_bytecode_array", {-32, -32, -32}},
 	{"v8dbg_type_Map__MAP_TYPE", {255, 264, 272}},
 	{"v8dbg_type_Code__CODE_TYPE", {245, 206, 187}},
 	{"v8dbg_type_InstructionStream__INSTRUCTION_STREAM_TYPE", {252, 210, 192}},
@@ -78,6 +79,7 @@ static const struct {
 	{"v8dbg_type_SharedFunctionInfoWrapper__SHARED_FUNCTION_INFO_WRAPPER_TYPE",
 		{ABSENT, ABSENT, 195}},
 	{"v8dbg_type_SharedFunctionInfo__SHARED_FUNCTION_INFO_TYPE", {262, 274, 282}},
+	{"v8dbg_type_BytecodeArray__BYTECODE_ARRAY_TYPE", {191, 205, 186}},
 	{"v8dbg_type_Script__SCRIPT_TYPE", {167, 167, 167}},
 	{"v8dbg_type_ScopeInfo__SCOPE_INFO_TYPE", {261, 272, 280}},
 	{"v8dbg_FirstNonstringType", {128, 128, 128}},
@@ -167,6 +169,9 @@ static void check_version(enum v8plan version)
 	const raddr_t constant = (raddr_t)(uintptr_t)dlsym(library, MAJOR);
 	ck_assert(constant >= layout.module_lo && constant < layout.module_hi);
 	layout.module_lo = layout.module_hi = 0;
+	ck_assert_uint_ne(layout.module_id, 0);
+	layout.module_id = layout.tls_bytes = 0;
+	layout.code = (struct natives_v8){0};
 	ck_assert_mem_eq(&layout, &v8plan[version], sizeof(layout));
 }
 

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Interpreted JavaScript functions of the target's first thread: the agent tells them apart by
+ * where their BytecodeArray lies, which is true only as long as V8 puts nothing else there. So
+ * there are generations, each from one collection of all garbage to the next, and the trace says up
+ * to when each holds.
+ */
+#pragma once
+
+#include "attach/session_state.h"
+
+/* What of the V8 of this layout has to be known. `ret_count_place`: v8_names_options. */
+HT_MUST_CHECK
+struct ht_err *interpreted_prepare(
+	struct session *s, const struct v8_layout *layout, int32_t *ret_count_place);
+/* Begins with the first snapshot, if it can. The names are there. */
+void interpreted_configure(struct session *s);
+/* receiver_drain, when it is known up to when the generation holds. */
+HT_MUST_CHECK
+struct ht_err *interpreted_drain(struct session *s);
+/* receiver_drain_last; whether the agent can write no more is what session.mapped and target_gone
+ * say. */
+HT_MUST_CHECK
+struct ht_err *interpreted_drain_last(struct session *s);

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which names are looked up when, and up to when what was interpreted is known.
+ */
+#include "attach/v8/names.h"
+
+#include "tests/unit/attach/v8heap.h"
+
+static struct ht_err *count_name(
+	void *context, bool interpreted, uint64_t pc, const struct v8_function *function)
+{
+	unsigned *count = context;
+	ck_assert(!interpreted);
+	ck_assert_uint_ne(pc, 0);
+	ck_assert_str_eq(function->name, "named");
+	++*count;
+	return NULL;
+}
+
+/* However long one takes: whoever waits for a capture to end waits for one. */
+START_TEST(names_are_looked_up_until_a_deadline)
+{
+	setup();
+	struct made made = make_code(64, true);
+	const raddr_t lo = (raddr_t)(uintptr_t)code_memory;
+	struct proc_map map = {.lo = lo, .hi = lo + CODE_BYTES, .exec = true};
+	struct proc_maps maps = {.map = &map, .count = 1};
+	unsigned count = 0;
+	struct v8_names *names;
+	ck_no_err(v8_names_create(
+		&(struct v8_names_options){
+			.proc = &self, .maps = &maps, .sink = count_name, .context = &count},
+		plan, &names));
+	for (raddr_t pc = made.lo; pc < made.lo + 50; pc++)
+		v8_names_see(names, pc, 0);
+	for (unsigned i = 1; i <= 3; i++) {
+		ck_no_err(v8_names_look_up(names, 0));
+		ck_assert_uint_eq(count, i);
+	}
+	ck_no_err(v8_names_look_up_rest(names, 0));
+	ck_assert_uint_eq(count, 3);
+	ck_no_err(v8_names_look_up(names, UINT64_MAX));
+	ck_assert_uint_eq(count, 50);
+	v8_names_destroy(names);
+}
+END_TEST
+
+struct noted {
+	unsigned count;
+	uint64_t number;
+	struct v8_function function;
+};
+
+static struct ht_err *note_name(
+	void *context, bool interpreted, uint64_t number, const struct v8_function *function)
+{
+	struct noted *noted = context;
+	ck_assert(interpreted);
+	*noted = (struct noted){noted->count + 1, number, *function};
+	return NULL;
+}
+
+/* An isolate, of which a thread's variables tell. */
+#define COUNT_PLACE 0x240
+#define TLS_BYTES   64u
+#define TLS_ISOLATE 16u
+
+static uint64_t isolate[0x2000], variables[TLS_BYTES / 8 + 1];
+
+static raddr_t set_isolate(struct v8_layout *layout, enum v8plan version)
+{
+	setup_as(version);
+	*layout = *plan;
+	layout->tls_bytes = TLS_BYTES;
+	layout->code = (struct natives_v8){.has_isolate = true, .isolate = TLS_ISOLATE};
+	memset(isolate, 0, sizeof(isolate));
+	variables[TLS_ISOLATE / 8] = (uint64_t)(uintptr_t)isolate;
+	raddr_t chunk = (raddr_t)(uintptr_t)memory, header = chunk;
+	used = 16;
+	if (layout->chunk_header >= 0) {
+		header = allocate(16) - 1;
+		set(chunk + 1, layout->chunk_header, header);
+	}
+	set(header + 1, layout->chunk_heap,
+		(uint64_t)(uintptr_t)isolate + (uint64_t)layout->isolate_heap);
+	meta = allocate(4);
+	set(meta, 0, meta);
+	set(meta, 8, SMI((uint32_t)plan->type_map));
+	return (raddr_t)(uintptr_t)variables + TLS_BYTES;
+}
+
+static void collect(const struct v8_layout *layout)
+{
+	++*(uint32_t *)((uint8_t *)isolate + layout->isolate_heap + COUNT_PLACE);
+}
+
+static void check_generations(enum v8plan version)
+{
+	struct v8_layout layout;
+	const raddr_t thread = set_isolate(&layout, version);
+	struct made made = make_code(64, false);
+	struct noted noted = {0};
+	struct proc_maps maps = {0};
+	struct v8_names *names;
+	uint64_t array, number;
+	ck_assert(v8_load(&heap, made.code, plan->code_deoptimization, &array));
+	ck_no_err(v8_names_create(&(struct v8_names_options){.proc = &self,
+					  .maps = &maps,
+					  .count_place = COUNT_PLACE,
+					  .sink = note_name,
+					  .context = &noted},
+		&layout, &names));
+	ck_assert(!v8_names_find_isolate(names, thread - 8));
+	ck_assert_uint_eq(v8_names_see_interpreted(names, 1, array - 1, made.closure), 0);
+	ck_assert(v8_names_find_isolate(names, thread));
+	v8_names_begin(names, 1);
+	number = v8_names_see_interpreted(names, 1, array - 1, made.closure);
+	ck_assert_uint_eq(number >> V8_NUMBER_BITS, 1);
+	ck_assert_uint_eq(v8_names_see_interpreted(names, 1, array - 1, 0), number);
+	ck_assert_uint_ne(v8_names_see_interpreted(names, 1, 0x7000, made.closure), number);
+	ck_assert_uint_eq(v8_names_see_interpreted(names, 2, array - 1, made.closure), 0);
+	ck_no_err(v8_names_look_up(names, UINT64_MAX));
+	ck_assert_uint_eq(noted.count, 0); /* with the closure that was seen last */
+	v8_names_see_interpreted(names, 1, array - 1, made.closure);
+	ck_assert(v8_names_check(names) == V8_NAMES_HOLD);
+	ck_no_err(v8_names_look_up(names, UINT64_MAX));
+	ck_assert_uint_eq(noted.count, 1);
+	ck_assert_uint_eq(noted.number, number);
+	ck_assert_str_eq(noted.function.name, "named");
+	ck_no_err(v8_names_look_up_rest(names, UINT64_MAX));
+	ck_assert_uint_eq(noted.count, 1);
+
+	/* What is read when garbage was collected may be another's. */
+	v8_names_begin(names, 2);
+	number = v8_names_see_interpreted(names, 2, array - 1, made.closure);
+	ck_assert_uint_eq(number >> V8_NUMBER_BITS, 2);
+	collect(&layout);
+	ck_no_err(v8_names_look_up_rest(names, UINT64_MAX));
+	ck_assert_uint_eq(noted.count, 1);
+	ck_assert(v8_names_check(names) == V8_NAMES_MOVED);
+	ck_assert(v8_names_check(names) == V8_NAMES_HOLD);
+	v8_names_begin(names, 3);
+	ck_no_err(v8_names_look_up_rest(names, UINT64_MAX));
+	ck_assert_uint_eq(noted.count, 1);
+
+	/* Nor is what lies in another's heap. */
+	v8_names_see_interpreted(names, 3, array - 1, made.closure);
+	variables[TLS_ISOLATE / 8] += 64;
+	ck_assert(v8_names_check(names) == V8_NAMES_LOST);
+	ck_assert(v8_names_find_isolate(names, thread));
+	v8_names_begin(names, 4);
+	v8_names_see_interpreted(names, 4, array - 1, made.closure);
+	ck_no_err(v8_names_look_up_rest(names, UINT64_MAX));
+	ck_assert_uint_eq(noted.count, 1);
+	variables[TLS_ISOLATE / 8] = 0;
+	ck_assert(v8_names_check(names) == V8_NAMES_LOST);
+	ck_assert(!v8_names_find_isolate(names, thread));
+	v8_names_destroy(names);
+}
+
+START_TEST(interpreted_functions_have_names_in_their_generation)
+{
+	for (enum v8plan version = 0; version < V8PLAN_COUNT; version++)
+		check_generations(version);
+}
+END_TEST
+
+/* Where a heap counts its collections its code says, and says it once. */
+START_TEST(the_collector_says_where_it_counts)
+{
+	static const struct {
+		uint8_t code[24];
+		int32_t place;
+	} codes[] = {
+		{{0x90, 0x83, 0x83, 0x38, 2, 0, 0, 1, 0xc3}, 0x238},
+		{{0x90, 0x41, 0x83, 0x84, 0x24, 0xb0, 1, 0, 0, 1, 0xc3}, 0x1b0},
+		{{0x49, 0x83, 0x84, 0x24, 0x20, 2, 0, 0, 1, 0xc3}, -1}, /* 64 bits */
+		{{0x83, 0x83, 0x38, 2, 0, 0, 2, 0xc3}, -1},		/* two */
+		{{0x83, 0xab, 0x38, 2, 0, 0, 1, 0xc3}, -1},		/* less */
+		{{0x83, 0x83, 0x38, 2, 0, 0, 1, 0x83, 0x83, 0x3c, 2, 0, 0, 1}, -1},
+		{{0x90, 0xc3}, -1},
+	};
+	setup();
+	for (size_t i = 0; i < HT_ARRAY_SIZE(codes); i++) {
+		struct natives_v8 code = {.collector = (raddr_t)(uintptr_t)codes[i].code,
+			.collector_bytes = sizeof(codes[i].code)};
+		int32_t place;
+		ck_no_err(v8_collections_place(&self, &code, &place));
+		ck_assert_int_eq(place, codes[i].place);
+		code.collector_bytes = 0;
+		ck_no_err(v8_collections_place(&self, &code, &place));
+		ck_assert_int_eq(place, -1);
+	}
+}
+END_TEST
+
+/* A target that chooses its addresses for it does not make each of them a long search. */
+START_TEST(addresses_that_collide_are_given_up)
+{
+	setup();
+	struct proc_map map = {.lo = 0x1000, .hi = 1ull << 47, .exec = true};
+	struct proc_maps maps = {.map = &map, .count = 1};
+	struct v8_names *names;
+	ck_no_err(v8_names_create(&(struct v8_names_options){.proc = &self, .maps = &maps},
+		&v8plan[V8PLAN_11_3], &names));
+	unsigned seen = 0;
+	for (raddr_t pc = 0x1000; seen < 300; pc++) {
+		if (pc * 0x9e3779b97f4a7c15ull >> 48 != 0x1234)
+			continue;
+		v8_names_see(names, pc, 0);
+		seen++;
+	}
+	struct v8_names_counts counts = v8_names_counts(names);
+	ck_assert_uint_eq(counts.seen, 256);
+	ck_assert_uint_eq(counts.dropped, 300 - 256);
+	v8_names_destroy(names);
+}
+END_TEST
+
+HT_SUITE("attach/v8/names", names_are_looked_up_until_a_deadline,
+	interpreted_functions_have_names_in_their_generation, the_collector_says_where_it_counts,
+	addresses_that_collide_are_given_up)
