@@ -410,8 +410,7 @@ static struct ht_err *attempt_job(void *context, struct worker_reply *reply)
 	struct attempt *attempt = context;
 	struct outcome *outcome = (struct outcome *)reply->data;
 	enum held_verdict verdict = HELD_ELSEWHERE;
-	/* What is read of a held thread is read faster for the second time. */
-	pid_t ns_tid = proc_ns_tid(attempt->proc, attempt->tid);
+	pid_t ns_tid = proc_ns_tid(attempt->proc, attempt->tid); /* held, it is read faster */
 	struct ht_err *err = held_slack_runs(attempt->proc, attempt->slack);
 
 	if (!attempt->computes) /* and so would leave us no core beside it */
@@ -430,8 +429,7 @@ static struct ht_err *attempt_job(void *context, struct worker_reply *reply)
 		return err;
 	const struct user_regs_struct *regs = &attempt->as_stopped.regs;
 	outcome->thread_pointer = regs_thread_pointer(regs);
-	if (attempt->map) /* while it runs */
-		outcome->tid_offset = tidoffset_find(attempt->proc, regs, ns_tid);
+	outcome->tid_offset = attempt->map ? tidoffset_find(attempt->proc, regs, ns_tid) : 0;
 	err = attempt->map ? take_image(attempt, outcome, reply) : wait_unmapped(attempt);
 	outcome->ran = true;
 	if (attempt->hold)
