@@ -33,17 +33,28 @@ static void wait_for_signals(const void *arg)
 		pause();
 }
 
-/* `sig` is sent to the process while a thread is in the stub. */
-static void map_and_send(struct fixture *fixture, int sig)
+/* On a busy machine the thread would be out of the stub before the main thread had a processor, and
+ * take it. */
+static void send_and_let_handle(void)
+{
+	send_signal();
+	while (!shared->handled_by)
+		sched_yield();
+}
+
+/* `sig` is sent to the process by `send` while a thread is in the stub. */
+static void map_and_send(struct fixture *fixture, int sig, void (*send)(void))
 {
 	setup_with(fixture, wait_for_signals, NULL);
-	while (child_call(shared->beside) != SYS_epoll_wait)
+	/* The main thread blocks all signals while it makes another. */
+	while (child_call(shared->beside) != SYS_epoll_wait ||
+		child_call(fixture->child.pid) != SYS_pause)
 		sched_yield();
 	look_at = fixture->map.image + STATUS;
 	looks_succeed = true;
 	signalled = fixture->child.pid;
 	sent = sig;
-	before_the_answer = send_signal;
+	before_the_answer = send;
 	ck_no_err(map(fixture));
 	close_image(&fixture->image);
 }
@@ -52,9 +63,7 @@ static void map_and_send(struct fixture *fixture, int sig)
 START_TEST(a_signal_to_the_process_is_its_main_threads)
 {
 	struct fixture fixture;
-	map_and_send(&fixture, SIGUSR1);
-	while (!shared->handled_by)
-		sched_yield();
+	map_and_send(&fixture, SIGUSR1, send_and_let_handle);
 	ck_assert_int_eq(shared->handled_by, fixture.child.pid);
 	ck_assert_int_ne(fixture.image.tid, fixture.child.pid);
 	ck_assert(!shared->turns);
@@ -66,7 +75,7 @@ END_TEST
 START_TEST(an_ignored_signal_ends_no_wait)
 {
 	struct fixture fixture;
-	map_and_send(&fixture, SIGCHLD);
+	map_and_send(&fixture, SIGCHLD, send_signal);
 	child_sleeping(&fixture.child);
 	ck_assert_msg(!shared->turns, "%d, errno %d", shared->result, shared->error);
 	teardown(&fixture);
