@@ -387,8 +387,9 @@ static struct ht_err *drain_slot(
 	uint64_t key = slot_key(receiver, index);
 	uint64_t complete = settled;
 	/* At the last pass it was not even claimed. */
-	if (!stream->complete_tsc)
+	if (!stream->is_claimed)
 		stream->complete_tsc = receiver->settled_tsc;
+	stream->is_claimed = true;
 	if (key) {
 		struct look look;
 		bool taken;

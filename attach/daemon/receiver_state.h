@@ -25,6 +25,7 @@ struct stream {
 	struct event_decoder decoder; /* follows that buffer, to count */
 	uint64_t complete_tsc;	      /* all events stamped before it were handed on or given up */
 	uint32_t incarnation;	      /* the last one seen */
+	bool is_claimed;	      /* a pass has looked at the slot */
 	bool is_gapped;		      /* something was given up */
 	bool is_cut; /* a part of the buffer that is being drained could not be put */
 };
