@@ -10,6 +10,7 @@
 #include "attach/inject/bridge.h"
 #include "attach/inject/choose.h"
 #include "attach/inject/near.h"
+#include "attach/inject/remote.h"
 #include "attach/target/clock.h"
 #include "attach/target/worker.h"
 #include "attach/verify.h"
@@ -23,6 +24,7 @@ struct code {
 	const struct proc_maps *maps;
 	const struct modules *modules;
 	uint8_t *memory, *file; /* CHUNK_BYTES each */
+	raddr_t stub, stub_end; /* of this heaptap, behind the code of a module; equal: none */
 	size_t same, unreadable;
 	struct verify_finding finding;
 };
@@ -80,12 +82,23 @@ static bool is_entry_hook(const struct code *code, raddr_t at)
 	return false;
 }
 
+/* Programs put code of their own behind that of their files, too. */
+static void find_stub(struct code *code)
+{
+	struct choose_slack place;
+	if (!remote_find_stub(code->proc, code->modules, code->maps, &place))
+		return;
+	code->stub = place.addr;
+	code->stub_end = place.addr + place.bytes;
+}
+
 /* Only behind the code does heaptap ever write, and at the entry of a function. */
 static void note_difference(struct code *code, const struct proc_map *map, raddr_t at)
 {
 	struct verify_finding *f = &code->finding;
+	bool stub = at >= code->stub && at < code->stub_end;
 	bool slack = choose_is_slack(code->modules, code->maps, at, 1);
-	bool entry = !slack && is_entry_hook(code, at), ours = slack || entry;
+	bool entry = !slack && is_entry_hook(code, at), ours = stub || entry;
 	char *text = ours ? f->text : f->other;
 
 	/* A hook matters more than the place of a stub. */
@@ -99,6 +112,11 @@ static void note_difference(struct code *code, const struct proc_map *map, raddr
 		snprintf(text, VERIFY_TEXT_BYTES,
 			"bytes behind the code of %.120s, at %lx, are not those of its file: an "
 			"attach stub",
+			map->name, (unsigned long)at);
+	else if (slack)
+		snprintf(text, VERIFY_TEXT_BYTES,
+			"bytes behind the code of %.90s, at %lx, are not those of its file, and no "
+			"stub of this heaptap: the program's own?",
 			map->name, (unsigned long)at);
 	else
 		snprintf(text, VERIFY_TEXT_BYTES,
@@ -182,6 +200,7 @@ struct ht_err *verify_code(const struct proc *proc, const struct proc_maps *maps
 	struct code code = {.proc = proc, .maps = maps, .modules = modules};
 	struct worker_reply reply;
 
+	find_stub(&code);
 	code.memory = malloc(CHUNK_BYTES);
 	code.file = malloc(CHUNK_BYTES);
 	struct ht_err *err =

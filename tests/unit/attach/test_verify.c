@@ -15,6 +15,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "attach/inject/remote.h"
+#include "attach/target/memory.h"
 #include "tests/support/child.h"
 #include "tests/support/deny.h"
 #include "tests/support/ht_check.h"
@@ -169,7 +171,37 @@ START_TEST(descriptors_that_cannot_be_read_are_not_clean)
 }
 END_TEST
 
+/* In memory that the child alone has: a heaptap was killed before its stub was taken out. */
+static void put_stub(void)
+{
+	static struct stub stub;
+	const struct stub_map map = {.image_bytes = HT_PAGE_BYTES, .name = "test"};
+	const struct stub_thread thread = {0};
+	struct proc_maps maps;
+	struct modules modules;
+	struct remote_slack slack;
+	ck_no_err(proc_maps_read(&proc, &maps));
+	ck_no_err(modules_read(&proc, &maps, &modules));
+	ck_no_err(remote_slack_choose(&proc, &modules, &maps, 0, &slack));
+	ck_no_err(stub_make_map(&map, slack.addr, &thread, &stub));
+	ck_no_err(memory_write(&proc, slack.addr, stub.bytes, stub.length));
+	modules_deinit(&modules);
+	proc_maps_deinit(&maps);
+}
+
+START_TEST(a_stub_behind_the_code_is_seen)
+{
+	setup(with_socket, "other");
+	put_stub();
+	struct verify_report report = verified();
+	ck_assert_int_eq(report.state, VERIFY_REMAINS);
+	ck_assert(report.part[VERIFY_CODE].ours);
+	ck_assert_ptr_nonnull(strstr(report.part[VERIFY_CODE].text, "an attach stub"));
+	finish();
+}
+END_TEST
+
 HT_SUITE("attach/verify", sockets_of_others_are_clean,
 	a_socket_of_ours_is_seen_with_and_without_a_main_thread,
 	a_socket_of_ours_is_seen_in_the_table_of_a_thread, a_process_that_ends_meanwhile_is_gone,
-	descriptors_that_cannot_be_read_are_not_clean)
+	descriptors_that_cannot_be_read_are_not_clean, a_stub_behind_the_code_is_seen)
