@@ -225,7 +225,9 @@ static enum exit_status run_verify(const struct options *options)
 static struct ht_err *open_locked(pid_t pid, struct proc *proc, struct lock *lock)
 {
 	*lock = LOCK_NONE;
-	struct ht_err *err = open_readable(pid, proc);
+	struct ht_err *err = start_check_room();
+	if (!err)
+		err = open_readable(pid, proc);
 	if (err)
 		return err;
 	err = lock_take(proc, lock);

@@ -118,7 +118,7 @@ static struct ht_err *check_descriptors(void)
 		limit.rlim_cur >= open_count() + DESCRIPTORS_MIN)
 		return NULL;
 	return ht_err_new(HT_ERR_REFUSED,
-		"heaptap itself may have only %lu files open, too few for a capture; raise the "
+		"heaptap itself may have only %lu files open, too few for this; raise the "
 		"limit "
 		"(ulimit -n)",
 		(unsigned long)limit.rlim_cur);
@@ -134,7 +134,7 @@ static struct ht_err *check_stack(void)
 	if (setrlimit(RLIMIT_STACK, &limit) == 0 && limit.rlim_cur == STACK_MIN)
 		return NULL;
 	return ht_err_new(HT_ERR_REFUSED,
-		"heaptap itself may have a stack of only %lu KiB, and a capture needs %lu; raise "
+		"heaptap itself may have a stack of only %lu KiB, and needs %lu; raise "
 		"the limit (ulimit -s)",
 		(unsigned long)limit.rlim_cur / 1024, STACK_MIN / 1024);
 }
@@ -147,7 +147,7 @@ static struct ht_err *check_memory(
 		limit.rlim_cur == RLIM_INFINITY || limit.rlim_cur >= in_use(column) + needed)
 		return NULL;
 	return ht_err_new(HT_ERR_REFUSED,
-		"heaptap itself may use only %lu MiB of %s, and a capture %lu MiB more than it has "
+		"heaptap itself may use only %lu MiB of %s, and needs %lu MiB more than it has "
 		"now; raise the limit (ulimit %s)",
 		(unsigned long)limit.rlim_cur / MIB, what, (unsigned long)needed / MIB, option);
 }

@@ -174,6 +174,28 @@ static void check_refused(struct inherited *from, const char *reason)
 	stage_deinit(&stage);
 }
 
+/* What would end in the midst of taking something out does not begin. */
+static void check_care_refused(struct inherited *from, const char *reason)
+{
+	static const char *const verbs[] = {"recover", "cleanup"};
+	struct stage stage;
+	char pid[16];
+	stage_init(&stage);
+	snprintf(pid, sizeof(pid), "%d", stage.victim.pid);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(verbs); i++) {
+		struct run run;
+		run_start_prepared(&run,
+			(const char *[]){run_built("heaptap"), verbs[i], "-p", pid, NULL}, inherit,
+			from);
+		int status = run_wait(&run, RUN_REFUSAL_MS);
+		char *err = run_err(&run);
+		ck_assert_msg(status == REFUSED && strstr(err, reason), "%d: %s", status, err);
+		free(err);
+		run_deinit(&run);
+	}
+	stage_deinit(&stage);
+}
+
 START_TEST(closed_descriptors)
 {
 	static const unsigned sets[] = {1, 2, 4, 7};
@@ -273,6 +295,7 @@ START_TEST(little_stack)
 #endif
 	for (size_t i = 0; i < HT_ARRAY_SIZE(little); i++)
 		check_refused(&(struct inherited){.stack = {little[i], little[i]}}, "ulimit -s");
+	check_care_refused(&(struct inherited){.stack = {84 << 10, 84 << 10}}, "ulimit -s");
 	check_works(&(struct inherited){.stack = {1 << 20, 1 << 20}});
 	/* What may be raised is. */
 	check_works(&(struct inherited){.stack = {84 << 10, 8 << 20}});
