@@ -171,7 +171,7 @@ void print_session(const struct session_report *r, const char *trace)
 	if (r->sink_state != STORE_OK)
 		print_text(stderr, "the trace is incomplete: %s\n", r->sink_problem);
 	print_text(stderr, "trace: %s (%lu bytes)\n", trace, (unsigned long)r->trace_bytes);
-	if (strcmp(trace, "-") != 0)
+	if (strcmp(trace, "-") != 0 && strcmp(trace, "/dev/null") != 0)
 		print_text(stderr, "next:  heaptap report %s\n", trace);
 }
 
