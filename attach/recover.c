@@ -450,6 +450,14 @@ static struct ht_err *recover_remains(struct detach *detach, struct recover_repo
 	return err;
 }
 
+/* Who has left the memory that it shared with others, by its end or an exec, was the only one that
+ * could be in the stub, and they are not to keep it. */
+static void restore_if_left(const struct proc *proc, const struct remote_slack *slack)
+{
+	if (slack && proc_changed(proc) != PROC_SAME)
+		ht_err_free(remote_slack_restore(proc, slack));
+}
+
 struct ht_err *recover_forked(const struct proc *proc, const struct recover_options *options,
 	pid_t daemon_pid, struct recover_report *ret)
 {
@@ -471,6 +479,8 @@ struct ht_err *recover_forked(const struct proc *proc, const struct recover_opti
 		err = found.image ? detach_image(&detach, &report)
 				  : recover_remains(&detach, &report);
 	}
+	if (err)
+		restore_if_left(proc, o.slack);
 	if (!err && found.tombstone)
 		report.outcome = RECOVER_TOMBSTONE;
 	image_deinit(&image);

@@ -28,7 +28,7 @@ void start_signals(void);
 /* The same for heaptap as a command's parent: nothing that the terminal sends ends it. */
 void start_parent_signals(void);
 
-/* For what changes a target: HT_ERR_REFUSED when descriptors, address space, data or stack could run short in
- * the middle of it. Raises the soft limits of descriptors and of the stack. */
+/* For what changes a target: HT_ERR_REFUSED when descriptors, address space, data or stack could
+ * run short in the middle of it. Raises the soft limits of descriptors and of the stack. */
 HT_MUST_CHECK
 struct ht_err *start_check_room(void);

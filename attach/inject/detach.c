@@ -450,15 +450,17 @@ struct ht_err *detach_remains(struct detach *detach, bool *ret_any)
 	int fd[STUB_UNMAP_FDS];
 	size_t fd_count = 0;
 	struct detach_report report = {0};
-	bool out;
-	struct ht_err *err = remote_slack_holds_stub(detach->proc, &slack, ret_any);
+	bool out = false, before = false;
+	struct ht_err *err = remote_slack_holds_stub(detach->proc, &slack, &before);
 
 	if (!err)
 		err = ownfds_find(detach->proc, detach->journal.header, true, fd, &fd_count);
-	if (!err && fd_count > 0) {
-		*ret_any = true;
+	if (!err && fd_count > 0)
 		err = unmap(detach, true, &report, &out);
-	}
+	*ret_any = before || fd_count > 0;
+	/* As in detach_unmap. */
+	if (!err && out && !before)
+		return remote_slack_restore(detach->proc, &slack);
 	return err || !*ret_any ? err
 				: detach_slack(detach->proc, &slack, detach->suspend_seccomp,
 					  detach->deadline_mono_ns);
