@@ -1,6 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/inject/books.h"
 
+struct books books_make(const struct image *image, const struct proc *proc)
+{
+	struct proc_status status = {0};
+	struct ht_err *err = proc_status(proc, 0, &status);
+	ht_err_free(err);
+	return (struct books){.image = image, .proc = proc, .same_numbers = status.ns_alone};
+}
+
 raddr_t books_real(void *context, raddr_t entry)
 {
 	return image_real(((const struct books *)context)->image, entry);
@@ -9,10 +17,8 @@ raddr_t books_real(void *context, raddr_t entry)
 /* The next slot, from *at on, of the thread that the target numbers `tid`; NULL: no more. */
 static const struct abi_slot_head *slot_of(const struct image *image, uint32_t tid, uint32_t *at)
 {
-	while (*at < image->slot_max) {
+	while ((*at = image_slot_next(image, *at)) < image->slot_max) {
 		uint32_t i = (*at)++;
-		if (!image_slot_claimed(image, i))
-			continue;
 		const struct abi_slot_head *head = image_slot_head(image, i);
 		uint64_t key = __atomic_load_n(&head->key, __ATOMIC_ACQUIRE);
 		if (key && !(key & ABI_SLOT_DEAD) &&
@@ -26,7 +32,9 @@ static const struct abi_slot_head *slot_of(const struct image *image, uint32_t t
  * threads may have had the same numbers. */
 static uint32_t number_of(const struct books *books, pid_t tid)
 {
-	return books->image->forked ? 0 : (uint32_t)proc_ns_tid(books->proc, tid);
+	if (books->image->forked)
+		return 0;
+	return (uint32_t)(books->same_numbers ? tid : proc_ns_tid(books->proc, tid));
 }
 
 static bool is_busy(const struct abi_slot_head *head)

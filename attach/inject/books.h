@@ -12,7 +12,11 @@
 struct books {
 	const struct image *image;
 	const struct proc *proc;
+	bool same_numbers; /* its threads have the numbers that we know them by */
 };
+
+/* Asks once what would otherwise be asked for each thread, while that is held. */
+struct books books_make(const struct image *image, const struct proc *proc);
 
 /* The callbacks of struct quiesce_options; `context` is a struct books. */
 raddr_t books_real(void *context, raddr_t entry);

@@ -514,7 +514,7 @@ static struct ht_err *may_have_escaped(
 struct ht_err *detach_unmap(struct detach *detach, struct detach_report *ret)
 {
 	uint64_t start = clock_mono_ns();
-	struct books books = {.image = detach->image, .proc = detach->proc};
+	struct books books = books_make(detach->image, detach->proc);
 	struct prove prove = prove_of(detach, &books);
 	struct prove_report proof;
 	bool escapes = false;

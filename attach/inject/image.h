@@ -98,6 +98,20 @@ static inline bool image_slot_claimed(const struct image *image, uint32_t index)
 	       1;
 }
 
+/* The next slot from `index` on that was; slot_max or more: there is none. */
+static inline uint32_t image_slot_next(const struct image *image, uint32_t index)
+{
+	while (index < image->slot_max) {
+		uint64_t claimed = __atomic_load_n(&image_control(image)->claimed[index / 64],
+					   __ATOMIC_ACQUIRE) >>
+				   index % 64;
+		if (claimed)
+			return index + (uint32_t)__builtin_ctzll(claimed);
+		index = (index / 64 + 1) * 64;
+	}
+	return index;
+}
+
 static inline const struct abi_slot_head *image_slot_head(const struct image *image, uint32_t index)
 {
 	return (const void *)(image->local + ABI_SLOTS_OFF + (uint64_t)index * ABI_SLOT_BYTES);

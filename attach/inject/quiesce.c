@@ -276,10 +276,7 @@ static struct ht_err *judge_stopped(const struct job *job, size_t at, struct tra
 	const struct quiesce_options *o = &job->quiesce->options;
 	struct stackscan_found found;
 	struct user_regs_struct regs = tracee->regs;
-	struct ht_err *err = proc_check_same(o->proc);
-	if (err)
-		return err;
-	err = stackscan_run(o->proc, job->maps, &o->ranges, regs_sp(&tracee->regs),
+	struct ht_err *err = stackscan_run(o->proc, job->maps, &o->ranges, regs_sp(&tracee->regs),
 		job->count == 1 ? STACKSCAN_ALL : SCAN_TOGETHER_BYTES, &found);
 	if (err)
 		return err;
@@ -310,14 +307,29 @@ static struct ht_err *judge_stopped(const struct job *job, size_t at, struct tra
 struct look {
 	const struct job *job;
 	struct answers *answers;
+	bool checked;
 };
+
+/*
+ * Once for all of a crowd. All of them have been seized by now, and an exec, which alone gives the
+ * process another memory, waits until we have seen the end of each that we have seized: whoever is
+ * looked at later was held all the time. The main thread is in a crowd of its own.
+ */
+static struct ht_err *check_once(struct look *look)
+{
+	struct ht_err *err =
+		look->checked ? NULL : proc_check_same(look->job->quiesce->options.proc);
+	look->checked = !err;
+	return err;
+}
 
 static struct ht_err *look_stopped(void *context, size_t at, struct tracee *tracee)
 {
-	const struct look *look = context;
+	struct look *look = context;
 	enum verdict verdict = INSIDE;
-	struct ht_err *err = judge_stopped(look->job, at, tracee, look->answers, &verdict);
-
+	struct ht_err *err = check_once(look);
+	if (!err)
+		err = judge_stopped(look->job, at, tracee, look->answers, &verdict);
 	look->answers->verdict[at] = (uint8_t)verdict;
 	return err;
 }

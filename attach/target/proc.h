@@ -64,7 +64,8 @@ struct proc_status {
 	unsigned threads;
 	int seccomp; /* 0 none, 1 strict, 2 filter */
 	bool no_new_privs;
-	pid_t ns_tid; /* innermost number of NSpid */
+	pid_t ns_tid;  /* innermost number of NSpid */
+	bool ns_alone; /* which has no other: it lives in our namespace, all its threads do */
 	uint64_t sig_blk, sig_ign, sig_cgt, sig_pnd, shd_pnd;
 	uint64_t rss_bytes, vm_bytes, data_bytes, locked_bytes;
 	uint64_t cap_eff;

@@ -30,16 +30,17 @@ static void comm_copy(const char *value, char *ret, size_t ret_bytes)
 	snprintf(ret, ret_bytes, "%s", value);
 }
 
-static pid_t last_number(const char *value)
+static void numbers_parse(const char *value, struct proc_status *ret)
 {
-	pid_t last = 0;
+	size_t count = 0;
 	for (char *end; *value; value = end) {
 		long parsed = strtol(value, &end, 10);
 		if (end == value)
 			break;
-		last = (pid_t)parsed;
+		ret->ns_tid = (pid_t)parsed;
+		count++;
 	}
-	return last;
+	ret->ns_alone = count == 1;
 }
 
 static bool has_word(const char *value, const char *word)
@@ -75,7 +76,7 @@ static void line_parse(const char *key, const char *value, struct proc_status *r
 	else if (!strcmp(key, "Gid"))
 		ids_parse(value, &ret->rgid, &ret->egid, &ret->sgid);
 	else if (!strcmp(key, "NSpid"))
-		ret->ns_tid = last_number(value);
+		numbers_parse(value, ret);
 	else if (!strcmp(key, "VmRSS"))
 		ret->rss_bytes = number(value, 10) * 1024;
 	else if (!strcmp(key, "VmSize"))

@@ -146,6 +146,26 @@ START_TEST(claimed_slots)
 }
 END_TEST
 
+START_TEST(claimed_slots_are_found_one_after_the_other)
+{
+	static const uint32_t claimed[] = {0, 63, 64, 131, 192, ABI_SLOT_MAX - 1};
+	struct image image = make_image();
+	uint32_t at = 0;
+	image.slot_max = ABI_SLOT_MAX;
+	for (size_t i = 0; i < HT_ARRAY_SIZE(claimed); i++)
+		image_control(&image)->claimed[claimed[i] / 64] |= 1ull << claimed[i] % 64;
+	for (size_t i = 0; i < HT_ARRAY_SIZE(claimed); i++) {
+		ck_assert_uint_eq(image_slot_next(&image, at), claimed[i]);
+		ck_assert_uint_eq(image_slot_next(&image, claimed[i]), claimed[i]);
+		at = claimed[i] + 1;
+	}
+	ck_assert_uint_ge(image_slot_next(&image, at), image.slot_max);
+	image.slot_max = SLOTS;
+	ck_assert_uint_ge(image_slot_next(&image, 1), image.slot_max);
+	image_deinit(&image);
+}
+END_TEST
+
 /* --- thunks ----------------------------------------------------------------------------------- */
 
 static uint64_t got[5], calls;
@@ -530,9 +550,9 @@ END_TEST
 
 HT_SUITE("attach/inject/image", the_agent_is_whole, an_image_holds_text_and_configuration,
 	a_target_cannot_shrink_the_image, the_memfd_is_taken_over, claimed_slots,
-	thunks_jump_to_the_real_function, a_thunk_knows_what_the_hook_needs,
-	one_thunk_for_each_function, enabling_and_disabling, a_full_page_refuses,
-	only_entries_have_a_real_function, an_open_image_is_not_written, damaged_images_are_refused,
-	an_inherited_image_is_private, a_tombstone_is_used_again,
+	claimed_slots_are_found_one_after_the_other, thunks_jump_to_the_real_function,
+	a_thunk_knows_what_the_hook_needs, one_thunk_for_each_function, enabling_and_disabling,
+	a_full_page_refuses, only_entries_have_a_real_function, an_open_image_is_not_written,
+	damaged_images_are_refused, an_inherited_image_is_private, a_tombstone_is_used_again,
 	an_open_image_finds_its_adopted_page, foreign_pages_are_not_adopted,
 	what_replaced_an_adopted_page_is_not_written, what_is_kept_for_a_tombstone)

@@ -364,7 +364,32 @@ START_TEST(a_thread_that_has_moved_meanwhile_was_not_seen)
 }
 END_TEST
 
+static void compute(const void *arg)
+{
+	(void)arg;
+	child_ready(0);
+	for (;;)
+		shared->turns++;
+}
+
+/* With a thread in our hands the process is held against what was opened. */
+START_TEST(a_thread_of_another_program_is_not_judged)
+{
+	setup();
+	struct child child = child_fork(compute, NULL);
+	struct quiesce_report report = {0};
+	struct quiesce *quiesce = start(&child, false, real_of);
+	struct ht_err *err;
+	proc.exe_ino++;
+	do
+		err = quiesce_pass(quiesce, &report);
+	while (!err && report.left);
+	ck_err(err, HT_ERR_TARGET_GONE);
+	finish(quiesce, &child);
+}
+END_TEST
+
 HT_SUITE("attach/inject/quiesce, held", stacks_in_large_mappings_are_read_one_at_a_time,
 	few_wait_for_the_unwinds_of_others, a_call_is_interrupted_while_its_registers_are_rewritten,
 	function_pointers_in_all_registers_are_rewritten,
-	a_thread_that_has_moved_meanwhile_was_not_seen)
+	a_thread_that_has_moved_meanwhile_was_not_seen, a_thread_of_another_program_is_not_judged)
