@@ -39,6 +39,7 @@ struct quiesce {
 	size_t count;
 	uint64_t patience_mono_ns; /* until then a thread is stopped only when that does no harm */
 	uint64_t began_ns;
+	unsigned passes;
 	struct quiesce_report report;
 };
 
@@ -376,11 +377,14 @@ static bool has_run(const struct quiesce *quiesce, struct watched *watched)
 	return !ran_ns || (looked && ran_ns > watched->ran_ns);
 }
 
-/* Where all cores are busy it takes a turn of each thread until all have run. */
+/* Where all cores are busy it takes a turn of each thread until all have run. One that lost its
+ * core in a hook, as the books say, would be stopped in vain before it has. */
 static bool is_out(const struct quiesce *quiesce, struct watched *watched)
 {
+	const struct quiesce_options *o = &quiesce->options;
 	return has_run(quiesce, watched) ||
-	       (!watched->asked && preempted_is(quiesce->options.proc, watched->tid));
+	       (!watched->asked && o->books(o->context, watched->tid) != QUIESCE_INSIDE &&
+		       preempted_is(o->proc, watched->tid));
 }
 
 static bool is_timely(const struct quiesce *quiesce, struct watched *watched)
@@ -475,12 +479,28 @@ static bool is_spared(const struct quiesce *quiesce, const struct watched *watch
 	       now_ns <= quiesce->patience_mono_ns;
 }
 
+/* All at once are asked: who runs just now, and need not have left the call that it was woken from,
+ * will have in a moment. Asked later it would take another turn of each. */
+static bool is_put_off(struct quiesce *quiesce, struct job *job, struct watched **who, size_t late)
+{
+	if (quiesce->passes != 1 || late == 0 || job->count < 2)
+		return false;
+	for (size_t i = 0; i < job->count; i++) {
+		who[i]->asked = false;
+		note(quiesce, who[i], MUST_STOP, false);
+	}
+	return true;
+}
+
 static struct ht_err *pass_with_maps(struct quiesce *quiesce, const struct proc_maps *maps)
 {
 	static struct job job;
 	static struct watched *who[JOBS_MAX];
 	struct ht_err *err = NULL;
 
+	size_t late = 0;
+
+	quiesce->passes++;
 	job = (struct job){.quiesce = quiesce, .maps = maps};
 	for (size_t i = 0; !err && i < quiesce->count; i++) {
 		struct watched *w = &quiesce->watched[i];
@@ -500,7 +520,9 @@ static struct ht_err *pass_with_maps(struct quiesce *quiesce, const struct proc_
 			note(quiesce, w, verdict, false);
 			continue;
 		}
-		if (!is_timely(quiesce, w) || is_spared(quiesce, w)) {
+		bool spared = is_spared(quiesce, w);
+		if (!is_timely(quiesce, w) || spared) {
+			late += !spared && w->ran_ns != 0;
 			note(quiesce, w, MUST_STOP, false);
 			continue;
 		}
@@ -520,7 +542,7 @@ static struct ht_err *pass_with_maps(struct quiesce *quiesce, const struct proc_
 		if (job.count == JOBS_MAX || job.judged == JUDGED_MAX || alone)
 			err = run_job(quiesce, &job, who);
 	}
-	return err ? err : run_job(quiesce, &job, who);
+	return err || is_put_off(quiesce, &job, who, late) ? err : run_job(quiesce, &job, who);
 }
 
 struct ht_err *quiesce_pass(struct quiesce *quiesce, struct quiesce_report *ret)
