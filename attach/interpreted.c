@@ -9,11 +9,12 @@
 #define NODES_MAX (ABI_NODE_MAX / 2)
 
 struct ht_err *interpreted_prepare(
-	struct session *s, const struct v8_layout *layout, int32_t *ret_count_place)
+	struct session *s, const struct v8_layout *layout, struct v8_places *ret_places)
 {
 	const struct natives_v8 *code = &layout->code;
-	struct ht_err *err = v8_collections_place(&s->survey.proc, code, ret_count_place);
-	if (err || *ret_count_place < 0 || !code->has_isolate || !code->interpreter)
+	bool found;
+	struct ht_err *err = v8_collections_places(&s->survey.proc, code, ret_places, &found);
+	if (err || !found || !code->has_isolate || !code->interpreter)
 		return err;
 	s->interpreted.code = (struct publish_interpreter){.module_id = layout->module_id,
 		.lo = code->interpreter,
@@ -100,6 +101,8 @@ static struct ht_err *look(struct session *s, uint64_t until_tsc)
 	switch (v8_names_check(s->names)) {
 	case V8_NAMES_HOLD:
 		break;
+	case V8_NAMES_MOVES:
+		return NULL;
 	case V8_NAMES_MOVED:
 		if (interpreted->generation == ABI_SCRIPTS_MAX)
 			return give_up(s, "collections of garbage");

@@ -9,10 +9,10 @@
 
 #include "attach/session_state.h"
 
-/* What of the V8 of this layout has to be known. `ret_count_place`: v8_names_options. */
+/* What of the V8 of this layout has to be known. `ret_places`: v8_names_options. */
 HT_MUST_CHECK
 struct ht_err *interpreted_prepare(
-	struct session *s, const struct v8_layout *layout, int32_t *ret_count_place);
+	struct session *s, const struct v8_layout *layout, struct v8_places *ret_places);
 /* Begins with the first snapshot, if it can. The names are there. */
 void interpreted_configure(struct session *s);
 /* receiver_drain, when it is known up to when the generation holds. */

@@ -50,14 +50,14 @@ struct ht_err *scripts_prepare(struct session *s)
 			"control group leaves no room");
 		return NULL;
 	}
-	int32_t count_place;
+	struct v8_places places = {0};
 	s->frame_function = layout.frame_function;
-	err = interpreted_prepare(s, &layout, &count_place);
+	err = interpreted_prepare(s, &layout, &places);
 	if (err)
 		return err;
 	return v8_names_create(&(struct v8_names_options){.proc = &s->survey.proc,
 				       .maps = &s->survey.maps,
-				       .count_place = count_place,
+				       .places = places,
 				       .sink = put_name,
 				       .context = s},
 		&layout, &s->names);

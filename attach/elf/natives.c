@@ -91,6 +91,9 @@ static void v8_note(struct natives_v8 *v8, raddr_t addr, uint64_t bytes, const c
 	} else if (!strcmp(name, "_ZN2v88internal4Heap11MarkCompactEv")) {
 		v8->collector = addr;
 		v8->collector_bytes = bytes;
+	} else if (!strcmp(name, "_ZN2v88internal4Heap10SetGCStateENS1_9HeapStateE")) {
+		v8->setter = addr;
+		v8->setter_bytes = bytes;
 	}
 }
 

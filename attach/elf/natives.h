@@ -45,6 +45,8 @@ struct natives_v8 {
 	uint64_t interpreter_bytes;
 	raddr_t collector; /* what collects garbage where functions are kept */
 	uint64_t collector_bytes;
+	raddr_t setter; /* what notes which kind of collection a heap is in */
+	uint64_t setter_bytes;
 	bool has_isolate; /* of the executable: */
 	uint64_t isolate; /* what its thread-local variables begin with, up to the isolate in use */
 };

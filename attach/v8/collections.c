@@ -9,18 +9,24 @@
 #define CHUNK_BYTES (256u << 10)
 #define FIELD_END   0x10000 /* no heap is as large */
 
-/* addl $1, N(%reg): bytes before N. Of the register the encoding says anything but rsp, which r12
- * has in common with it: a SIB byte more. */
-static int32_t count_in(const uint8_t *code, size_t bytes)
+#define SETTER_BYTES 7u
+#define MARK_COMPACT 2u /* V8's HeapState, of which 0 is none */
+
+/* N(%reg) of an instruction that begins with `opcode` and its register: bytes before N. Of the
+ * register the encoding says anything but rsp, which r12 has in common with it: a SIB byte more. */
+static int32_t place_in(
+	const uint8_t *code, size_t bytes, uint8_t opcode, size_t immediate, uint32_t value)
 {
 	int32_t at;
-	if (bytes < 8 || code[0] != 0x83 || (code[1] & 0xf8) != 0x80)
+	uint32_t given = 0;
+	if (bytes < 6 + immediate || code[0] != opcode || (code[1] & 0xf8) != 0x80)
 		return -1;
 	bool has_sib = code[1] == 0x84;
-	if (has_sib && code[2] != 0x24)
+	if (has_sib && (code[2] != 0x24 || bytes < 7 + immediate))
 		return -1;
 	memcpy(&at, code + 2 + has_sib, sizeof(at));
-	return code[6 + has_sib] == 1 && at > 0 && at < FIELD_END && at % 4 == 0 ? at : -1;
+	memcpy(&given, code + 6 + has_sib, immediate);
+	return given == value && at > 0 && at < FIELD_END && at % 4 == 0 ? at : -1;
 }
 
 /* A prefix that makes a word of 8 bytes of it. */
@@ -29,29 +35,65 @@ static bool is_wide(const uint8_t *code, size_t at)
 	return at > 0 && (code[at - 1] & 0xf8) == 0x48;
 }
 
-struct ht_err *v8_collections_place(
-	const struct proc *proc, const struct natives_v8 *code, int32_t *ret)
+/* addl $1, N(%reg), if the collector has but one; `ret_at`: where. -1: there is none, or several.
+ */
+static int32_t find_count(const uint8_t *code, size_t bytes, size_t *ret_at)
 {
-	uint8_t bytes[CODE_MAX];
-	size_t got = 0;
-	unsigned found = 0;
+	int32_t found = -1;
+	for (size_t i = 0; i < bytes; i++) {
+		int32_t place = place_in(code + i, bytes - i, 0x83, 1, 1);
+		if (place < 0 || is_wide(code, i))
+			continue;
+		if (found >= 0)
+			return -1;
+		found = place;
+		*ret_at = i;
+	}
+	return found;
+}
 
-	*ret = -1;
-	if (!code->collector || !code->collector_bytes || code->collector_bytes > sizeof(bytes))
+/* movl $2, N(%reg): the collector says by it that it is at work. */
+static bool notes_itself(const uint8_t *code, size_t bytes, int32_t state)
+{
+	for (size_t i = 0; i < bytes; i++)
+		if (place_in(code + i, bytes - i, 0xc7, 4, MARK_COMPACT) == state &&
+			!is_wide(code, i))
+			return true;
+	return false;
+}
+
+/* mov %esi, N(%rdi); ret: what sets it does nothing else. */
+static int32_t find_state(const uint8_t code[SETTER_BYTES])
+{
+	int32_t at;
+	memcpy(&at, code + 2, sizeof(at));
+	return code[0] == 0x89 && code[1] == 0xb7 && code[6] == 0xc3 && at > 0 && at < FIELD_END &&
+			       at % 4 == 0
+		       ? at
+		       : -1;
+}
+
+struct ht_err *v8_collections_places(const struct proc *proc, const struct natives_v8 *code,
+	struct v8_places *ret, bool *ret_found)
+{
+	uint8_t bytes[CODE_MAX], setter[SETTER_BYTES];
+	size_t got = 0, count_at = 0, setter_got = 0;
+
+	*ret_found = false;
+	if (!code->collector || !code->collector_bytes || code->collector_bytes > sizeof(bytes) ||
+		!code->setter || code->setter_bytes != sizeof(setter))
 		return NULL;
 	struct ht_err *err =
 		memory_read_some(proc, code->collector, bytes, code->collector_bytes, &got);
-	if (err || got < code->collector_bytes)
+	if (!err)
+		err = memory_read_some(proc, code->setter, setter, sizeof(setter), &setter_got);
+	if (err || got < code->collector_bytes || setter_got < sizeof(setter))
 		return err;
-	for (size_t i = 0; i < got; i++) {
-		int32_t place = count_in(bytes + i, got - i);
-		if (place < 0 || is_wide(bytes, i))
-			continue;
-		*ret = place;
-		found++;
-	}
-	if (found != 1)
-		*ret = -1;
+	ret->count = find_count(bytes, got, &count_at);
+	ret->state = find_state(setter);
+	/* In front of the count: whoever sees the new one sees that it is not over, too. */
+	*ret_found =
+		ret->count >= 0 && ret->state >= 0 && notes_itself(bytes, count_at, ret->state);
 	return NULL;
 }
 
@@ -61,20 +103,21 @@ static bool read_isolate(const struct v8_heap *heap, const struct v8_collections
 	       *ret >> 47 == 0;
 }
 
-bool v8_collections_find(const struct v8_heap *heap, raddr_t thread_pointer, int32_t place,
-	struct v8_collections *ret)
+bool v8_collections_find(const struct v8_heap *heap, raddr_t thread_pointer,
+	const struct v8_places *places, struct v8_collections *ret)
 {
 	const struct v8_layout *layout = &heap->layout;
 	const struct natives_v8 *code = &layout->code;
 	*ret = (struct v8_collections){0};
-	if (place < 0 || !code->has_isolate || !thread_pointer || code->isolate % 8 ||
+	if (!code->has_isolate || !thread_pointer || code->isolate % 8 ||
 		code->isolate >= layout->tls_bytes)
 		return false;
 	ret->isolate_at = thread_pointer - layout->tls_bytes + code->isolate;
 	if (!read_isolate(heap, ret, &ret->isolate))
 		return false;
 	ret->heap = ret->isolate + (raddr_t)layout->isolate_heap;
-	ret->count_at = ret->heap + (raddr_t)place;
+	ret->count_at = ret->heap + (raddr_t)places->count;
+	ret->state_at = ret->heap + (raddr_t)places->state;
 	return true;
 }
 
@@ -84,6 +127,12 @@ bool v8_collections_count(
 	raddr_t isolate;
 	return of->isolate && v8_read_now(heap, of->count_at, ret, sizeof(*ret)) &&
 	       read_isolate(heap, of, &isolate) && isolate == of->isolate;
+}
+
+bool v8_collections_are_over(const struct v8_heap *heap, const struct v8_collections *of)
+{
+	uint32_t state;
+	return of->isolate && v8_read_now(heap, of->state_at, &state, sizeof(state)) && state == 0;
 }
 
 bool v8_collections_own(

@@ -142,9 +142,10 @@ static void begin_generation(struct v8_names *names, uint64_t generation)
 bool v8_names_find_isolate(struct v8_names *names, raddr_t thread_pointer)
 {
 	begin_generation(names, 0);
-	return v8_collections_find(&names->heap, thread_pointer, names->options.count_place,
-		       &names->collections) &&
-	       v8_collections_count(&names->heap, &names->collections, &names->collected);
+	return v8_collections_find(
+		       &names->heap, thread_pointer, &names->options.places, &names->collections) &&
+	       v8_collections_count(&names->heap, &names->collections, &names->collected) &&
+	       v8_collections_are_over(&names->heap, &names->collections);
 }
 
 enum v8_names_check v8_names_check(struct v8_names *names)
@@ -154,6 +155,8 @@ enum v8_names_check v8_names_check(struct v8_names *names)
 		return V8_NAMES_LOST;
 	if (count == names->collected)
 		return V8_NAMES_HOLD;
+	if (!v8_collections_are_over(&names->heap, &names->collections))
+		return V8_NAMES_MOVES;
 	names->collected = count;
 	return V8_NAMES_MOVED;
 }

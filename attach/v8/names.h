@@ -21,7 +21,7 @@ typedef struct ht_err *v8_names_sink(
 struct v8_names_options {
 	const struct proc *proc;      /* borrowed */
 	const struct proc_maps *maps; /* borrowed; may be refreshed between calls */
-	int32_t count_place;	      /* v8_collections_place */
+	struct v8_places places;      /* v8_collections_places */
 	v8_names_sink *sink;
 	void *context;
 };
@@ -50,12 +50,14 @@ struct ht_err *v8_names_look_up_rest(struct v8_names *names, uint64_t deadline_m
 /*
  * Interpreted functions are looked up in the isolate of one thread alone, and only as long as V8
  * has not collected all garbage since the generation began: what was seen before may be something
- * else by now. False: the thread is in none yet.
+ * else by now. Within a collection none begins: what is seen there may move yet. False: the thread
+ * is in no isolate yet, or that is within one.
  */
 bool v8_names_find_isolate(struct v8_names *names, raddr_t thread_pointer);
 
 enum v8_names_check {
 	V8_NAMES_HOLD,	/* nothing was freed or moved since the last look */
+	V8_NAMES_MOVES, /* something may be just now: look again */
 	V8_NAMES_MOVED, /* something may have been: a new generation is to begin */
 	V8_NAMES_LOST,	/* it cannot be told: the isolate has gone */
 };

@@ -477,7 +477,10 @@ __asm__(".text; .type Builtins_InterpreterEntryTrampoline, @function; "
 	".size Builtins_InterpreterEntryTrampoline, 1; "
 	".type _ZN2v88internal4Heap11MarkCompactEv, @function; "
 	"_ZN2v88internal4Heap11MarkCompactEv: ret; nop; "
-	".size _ZN2v88internal4Heap11MarkCompactEv, 2");
+	".size _ZN2v88internal4Heap11MarkCompactEv, 2; "
+	".type _ZN2v88internal4Heap10SetGCStateENS1_9HeapStateE, @function; "
+	"_ZN2v88internal4Heap10SetGCStateENS1_9HeapStateE: ret; nop; nop; "
+	".size _ZN2v88internal4Heap10SetGCStateENS1_9HeapStateE, 3");
 
 START_TEST(a_v8_is_found)
 {
@@ -499,6 +502,8 @@ START_TEST(a_v8_is_found)
 	ck_assert_uint_eq(v8->interpreter_bytes, 1);
 	ck_assert_uint_eq(v8->collector, v8->interpreter + 1);
 	ck_assert_uint_eq(v8->collector_bytes, 2);
+	ck_assert_uint_eq(v8->setter, v8->collector + 2);
+	ck_assert_uint_eq(v8->setter_bytes, 3);
 	modules_deinit(&modules);
 	proc_maps_deinit(&maps);
 	proc_close(&self);

@@ -62,6 +62,7 @@ static struct ht_err *note_name(
 
 /* An isolate, of which a thread's variables tell. */
 #define COUNT_PLACE 0x240
+#define STATE_PLACE 0x228
 #define TLS_BYTES   64u
 #define TLS_ISOLATE 16u
 
@@ -89,9 +90,14 @@ static raddr_t set_isolate(struct v8_layout *layout, enum v8plan version)
 	return (raddr_t)(uintptr_t)variables + TLS_BYTES;
 }
 
+static uint32_t *heap_word(const struct v8_layout *layout, int32_t place)
+{
+	return (uint32_t *)((uint8_t *)isolate + layout->isolate_heap + place);
+}
+
 static void collect(const struct v8_layout *layout)
 {
-	++*(uint32_t *)((uint8_t *)isolate + layout->isolate_heap + COUNT_PLACE);
+	++*heap_word(layout, COUNT_PLACE);
 }
 
 static void check_generations(enum v8plan version)
@@ -106,7 +112,7 @@ static void check_generations(enum v8plan version)
 	ck_assert(v8_load(&heap, made.code, plan->code_deoptimization, &array));
 	ck_no_err(v8_names_create(&(struct v8_names_options){.proc = &self,
 					  .maps = &maps,
-					  .count_place = COUNT_PLACE,
+					  .places = {COUNT_PLACE, STATE_PLACE},
 					  .sink = note_name,
 					  .context = &noted},
 		&layout, &names));
@@ -143,6 +149,26 @@ static void check_generations(enum v8plan version)
 	ck_no_err(v8_names_look_up_rest(names, UINT64_MAX));
 	ck_assert_uint_eq(noted.count, 1);
 
+	/* Within a collection no generation begins: what is seen there may move yet. */
+	v8_names_see_interpreted(names, 3, array - 1, made.closure);
+	*heap_word(&layout, STATE_PLACE) = 2;
+	ck_assert(v8_names_check(names) == V8_NAMES_HOLD); /* it has moved nothing yet */
+	collect(&layout);
+	ck_assert(v8_names_check(names) == V8_NAMES_MOVES);
+	ck_assert(v8_names_check(names) == V8_NAMES_MOVES);
+	ck_no_err(v8_names_look_up_rest(names, UINT64_MAX));
+	ck_assert_uint_eq(noted.count, 1);
+	ck_assert(!v8_names_find_isolate(names, thread));
+	*heap_word(&layout, STATE_PLACE) = 0;
+	ck_assert(v8_names_find_isolate(names, thread));
+	v8_names_begin(names, 3);
+	*heap_word(&layout, STATE_PLACE) = 2;
+	collect(&layout);
+	ck_assert(v8_names_check(names) == V8_NAMES_MOVES);
+	*heap_word(&layout, STATE_PLACE) = 0;
+	ck_assert(v8_names_check(names) == V8_NAMES_MOVED);
+	ck_assert(v8_names_check(names) == V8_NAMES_HOLD);
+
 	/* Nor is what lies in another's heap. */
 	v8_names_see_interpreted(names, 3, array - 1, made.closure);
 	variables[TLS_ISOLATE / 8] += 64;
@@ -165,31 +191,60 @@ START_TEST(interpreted_functions_have_names_in_their_generation)
 }
 END_TEST
 
-/* Where a heap counts its collections its code says, and says it once. */
+/* Where a heap counts its collections its code says, and says it once; and that it is at work it
+ * says before. */
 START_TEST(the_collector_says_where_it_counts)
 {
+#define AT_WORK 0xc7, 0x87, 0x28, 2, 0, 0, 2, 0, 0, 0
+#define SETTER	0x89, 0xb7, 0x28, 2, 0, 0, 0xc3
 	static const struct {
-		uint8_t code[24];
-		int32_t place;
+		uint8_t code[32], setter[8];
+		int32_t count;
 	} codes[] = {
-		{{0x90, 0x83, 0x83, 0x38, 2, 0, 0, 1, 0xc3}, 0x238},
-		{{0x90, 0x41, 0x83, 0x84, 0x24, 0xb0, 1, 0, 0, 1, 0xc3}, 0x1b0},
-		{{0x49, 0x83, 0x84, 0x24, 0x20, 2, 0, 0, 1, 0xc3}, -1}, /* 64 bits */
-		{{0x83, 0x83, 0x38, 2, 0, 0, 2, 0xc3}, -1},		/* two */
-		{{0x83, 0xab, 0x38, 2, 0, 0, 1, 0xc3}, -1},		/* less */
-		{{0x83, 0x83, 0x38, 2, 0, 0, 1, 0x83, 0x83, 0x3c, 2, 0, 0, 1}, -1},
-		{{0x90, 0xc3}, -1},
+		{{AT_WORK, 0x83, 0x83, 0x38, 2, 0, 0, 1, 0xc3}, {SETTER}, 0x238},
+		{{AT_WORK, 0x41, 0x83, 0x84, 0x24, 0xb0, 1, 0, 0, 1, 0xc3}, {SETTER}, 0x1b0},
+		{{0x41, 0xc7, 0x84, 0x24, 0x28, 2, 0, 0, 2, 0, 0, 0, 0x83, 0x83, 0x38, 2, 0, 0, 1},
+			{SETTER}, 0x238},
+		{{AT_WORK, 0x49, 0x83, 0x84, 0x24, 0x20, 2, 0, 0, 1, 0xc3}, {SETTER},
+			-1},						       /* wide */
+		{{AT_WORK, 0x83, 0x83, 0x38, 2, 0, 0, 2, 0xc3}, {SETTER}, -1}, /* two */
+		{{AT_WORK, 0x83, 0xab, 0x38, 2, 0, 0, 1, 0xc3}, {SETTER}, -1}, /* less */
+		{{AT_WORK, 0x83, 0x83, 0x38, 2, 0, 0, 1, 0x83, 0x83, 0x3c, 2, 0, 0, 1}, {SETTER},
+			-1},
+		{{AT_WORK, 0xc3}, {SETTER}, -1},
+		/* Later, of another kind, elsewhere, wide, not at all. */
+		{{0x83, 0x83, 0x38, 2, 0, 0, 1, AT_WORK}, {SETTER}, -1},
+		{{0xc7, 0x87, 0x28, 2, 0, 0, 1, 0, 0, 0, 0x83, 0x83, 0x38, 2, 0, 0, 1}, {SETTER},
+			-1},
+		{{0xc7, 0x87, 0x2c, 2, 0, 0, 2, 0, 0, 0, 0x83, 0x83, 0x38, 2, 0, 0, 1}, {SETTER},
+			-1},
+		{{0x48, AT_WORK, 0x83, 0x83, 0x38, 2, 0, 0, 1}, {SETTER}, -1},
+		{{0x83, 0x83, 0x38, 2, 0, 0, 1, 0xc3}, {SETTER}, -1},
+		/* What sets it does something else. */
+		{{AT_WORK, 0x83, 0x83, 0x38, 2, 0, 0, 1}, {0x89, 0xb7, 0x28, 2, 0, 0, 0x90}, -1},
+		{{AT_WORK, 0x83, 0x83, 0x38, 2, 0, 0, 1}, {0x89, 0xbe, 0x28, 2, 0, 0, 0xc3}, -1},
 	};
 	setup();
 	for (size_t i = 0; i < HT_ARRAY_SIZE(codes); i++) {
 		struct natives_v8 code = {.collector = (raddr_t)(uintptr_t)codes[i].code,
-			.collector_bytes = sizeof(codes[i].code)};
-		int32_t place;
-		ck_no_err(v8_collections_place(&self, &code, &place));
-		ck_assert_int_eq(place, codes[i].place);
+			.collector_bytes = sizeof(codes[i].code),
+			.setter = (raddr_t)(uintptr_t)codes[i].setter,
+			.setter_bytes = 7};
+		struct v8_places places;
+		bool found;
+		ck_no_err(v8_collections_places(&self, &code, &places, &found));
+		ck_assert_msg(found == (codes[i].count >= 0), "code %zu", i);
+		if (found) {
+			ck_assert_int_eq(places.count, codes[i].count);
+			ck_assert_int_eq(places.state, 0x228);
+		}
+		code.setter_bytes = 8;
+		ck_no_err(v8_collections_places(&self, &code, &places, &found));
+		ck_assert(!found);
+		code.setter_bytes = 7;
 		code.collector_bytes = 0;
-		ck_no_err(v8_collections_place(&self, &code, &place));
-		ck_assert_int_eq(place, -1);
+		ck_no_err(v8_collections_places(&self, &code, &places, &found));
+		ck_assert(!found);
 	}
 }
 END_TEST
