@@ -107,7 +107,9 @@ static struct ht_err *take_file(const struct proc *proc, unsigned tries, int *re
 {
 	*ret = open_file(proc);
 	if (*ret < 0)
-		return ht_err_sys(errno, "cannot open /proc/%d", proc->pid);
+		return errno == ESRCH || errno == ENOENT
+			       ? ht_err_new(HT_ERR_TARGET_GONE, "process %d has ended", proc->pid)
+			       : ht_err_sys(errno, "cannot open /proc/%d", proc->pid);
 	for (unsigned attempt = 0; attempt < tries; attempt++) {
 		if (flock(*ret, LOCK_EX | LOCK_NB) == 0)
 			return NULL;

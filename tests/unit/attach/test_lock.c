@@ -54,4 +54,24 @@ START_TEST(another_is_dying)
 }
 END_TEST
 
-HT_SUITE("attach/lock", another_has_it, another_is_dying)
+static void wait_for_ever(const void *unused)
+{
+	(void)unused;
+	child_ready(0);
+	child_wait();
+}
+
+/* Its parent has collected it, so that neither its number nor its directory leads to it. */
+START_TEST(its_process_has_ended)
+{
+	struct child child = child_fork(wait_for_ever, NULL);
+	struct proc proc;
+	struct lock lock;
+	ck_no_err(proc_open(child.pid, &proc));
+	child_kill(&child);
+	ck_err_says(lock_take(&proc, &lock), HT_ERR_TARGET_GONE, "has ended");
+	proc_close(&proc);
+}
+END_TEST
+
+HT_SUITE("attach/lock", another_has_it, another_is_dying, its_process_has_ended)
