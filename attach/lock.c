@@ -76,7 +76,7 @@ bool lock_is_held(const struct proc *proc)
 	return name_is_held(proc) || file_is_held(proc);
 }
 
-static struct ht_err *is_taken(const struct proc *proc)
+struct ht_err *lock_refuse(const struct proc *proc)
 {
 	return ht_err_new(HT_ERR_REFUSED,
 		"process %d is in the hands of another heaptap, or of the guardian of one that has "
@@ -100,7 +100,7 @@ static struct ht_err *take_name(const struct proc *proc, unsigned tries, int *re
 			return ht_err_sys(errno, "cannot name a socket");
 		clock_sleep_ns(CLOCK_NS_PER_MS);
 	}
-	return is_taken(proc);
+	return lock_refuse(proc);
 }
 
 static struct ht_err *take_file(const struct proc *proc, unsigned tries, int *ret)
@@ -117,7 +117,7 @@ static struct ht_err *take_file(const struct proc *proc, unsigned tries, int *re
 			return ht_err_sys(errno, "cannot lock process %d", proc->pid);
 		clock_sleep_ns(CLOCK_NS_PER_MS);
 	}
-	return is_taken(proc);
+	return lock_refuse(proc);
 }
 
 static struct ht_err *take(const struct proc *proc, unsigned tries, struct lock *ret)

@@ -29,3 +29,6 @@ void lock_release(struct lock *lock); /* accepts LOCK_NONE */
 
 /* Has another heaptap, or a guardian, the lock of `proc` now? */
 bool lock_is_held(const struct proc *proc);
+/* The refusal where it is so. */
+HT_MUST_CHECK
+struct ht_err *lock_refuse(const struct proc *proc);

@@ -8,6 +8,7 @@
 
 #include "attach/given_report.h"
 #include "attach/inject/remote.h"
+#include "attach/lock.h"
 #include "attach/target/cgroup.h"
 #include "attach/target/clock.h"
 #include "attach/target/permission.h"
@@ -52,11 +53,16 @@ static void name_process(pid_t pid, char comm[64])
 	ht_err_free(err);
 }
 
-static struct ht_err *check_status(pid_t pid, const struct proc_status *status)
+static struct ht_err *check_status(const struct proc *proc, const struct proc_status *status)
 {
+	pid_t pid = proc->pid;
+
 	if (status->tracer != 0) {
 		char comm[64];
 		name_process(status->tracer, comm);
+		/* Its guardian may hold a thread for a while: nobody is to end that. */
+		if (!strncmp(comm, "heaptap", strlen("heaptap")) && lock_is_held(proc))
+			return lock_refuse(proc);
 		return ht_err_new(HT_ERR_REFUSED,
 			"process %d is traced by process %d (%s); end that first", pid,
 			status->tracer, comm);
@@ -97,7 +103,7 @@ static struct ht_err *check_threads(const struct proc *proc, struct survey *surv
 		survey->any_seccomp |= status.seccomp != 0;
 		/* Strict mode takes from the thread the clock that the agent reads. */
 		if (status.tracer != 0 || status.seccomp == SECCOMP_STRICT)
-			err = check_status(proc->pid, &status);
+			err = check_status(proc, &status);
 	}
 	proc_tids_deinit(&tids);
 	return err;
@@ -389,7 +395,7 @@ struct ht_err *survey_open(pid_t pid, struct survey *ret)
 		return err;
 	err = proc_status(&survey.proc, 0, &survey.status);
 	if (!err)
-		err = check_status(pid, &survey.status);
+		err = check_status(&survey.proc, &survey.status);
 	if (!err)
 		err = check_frozen(&survey.proc);
 	if (!err)

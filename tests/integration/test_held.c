@@ -3,10 +3,15 @@
  * What changes between heaptap's look and its stub (tests/targets/waiter.c waits for that moment):
  * the stub does nothing of which the last look did not say that it may.
  */
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -210,7 +215,43 @@ START_TEST(another_heaptap_in_another_namespace)
 }
 END_TEST
 
-HT_SUITE("integration/held", dispatched_before_the_first_stub, limited_before_the_first_stub,
-	dispatched_while_tapped, another_heaptap_in_another_namespace,
-	filter_entered_before_the_first_stub, filter_entered_before_the_last_stub,
-	descriptor_taken_before_the_last_stub)
+static char *attach_is_refused(void)
+{
+	char pid[16], *err;
+	snprintf(pid, sizeof(pid), "%d", victim.pid);
+	int status = run_program((const char *[]){run_built("heaptap"), "attach", "-p", pid, "-d",
+					 "1s", "-o", "/dev/null", NULL},
+		HEAPTAP_MS, NULL, &err);
+	ck_assert_msg(status == REFUSED, "status %d: %s", status, err);
+	return err;
+}
+
+/* A guardian that holds a thread is not to be ended; another tracer is, whatever its name. */
+START_TEST(held_by_a_guardian)
+{
+	char path[32], *err;
+	start();
+	snprintf(path, sizeof(path), "/proc/%d", victim.pid);
+	int pidfd = (int)syscall(SYS_pidfd_open, victim.pid, 0);
+	int directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	ck_assert(pidfd >= 0 && directory >= 0);
+	ck_assert(ptrace(PTRACE_SEIZE, victim.pid, NULL, NULL) == 0);
+	ck_assert(prctl(PR_SET_NAME, "heaptap-guard") == 0);
+	err = attach_is_refused();
+	ck_assert_msg(strstr(err, "end that first") != NULL, "%s", err);
+	free(err);
+	ck_assert(flock(pidfd, LOCK_EX | LOCK_NB) == 0 && flock(directory, LOCK_EX | LOCK_NB) == 0);
+	err = attach_is_refused();
+	ck_assert_msg(
+		strstr(err, "in the hands of another") && !strstr(err, "end that"), "%s", err);
+	free(err);
+	close(pidfd);
+	close(directory);
+	victim_stop(&victim);
+}
+END_TEST
+
+HT_SUITE("integration/held", held_by_a_guardian, dispatched_before_the_first_stub,
+	limited_before_the_first_stub, dispatched_while_tapped,
+	another_heaptap_in_another_namespace, filter_entered_before_the_first_stub,
+	filter_entered_before_the_last_stub, descriptor_taken_before_the_last_stub)
