@@ -248,7 +248,9 @@ static struct ht_err *apply(
 		break;
 	case OPTION_DURATION:
 		if (!options_duration(value, &options->duration_ns))
-			return usage("not a duration above zero, like 30s 5m 1h", value);
+			return usage("not a duration: a whole number above zero with a unit, like "
+				     "500ms 30s 5m 1h",
+				value);
 		break;
 	case OPTION_OUTPUT:
 		if (!*value)
