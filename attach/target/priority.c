@@ -58,8 +58,23 @@ bool priority_move(int core)
 	CPU_SET(core, &there);
 	if (sched_setaffinity(0, sizeof(there), &there) < 0)
 		return false;
+	bool is_there = sched_getcpu() == core; /* priority_spare */
 	(void)sched_setaffinity(0, sizeof(allowed), &allowed);
-	return true;
+	return is_there;
+}
+
+void priority_spare(pid_t pid)
+{
+	cpu_set_t ours, its, rest;
+	if (sched_getaffinity(0, sizeof(ours), &ours) < 0 ||
+		sched_getaffinity(pid, sizeof(its), &its) < 0 || CPU_EQUAL(&ours, &its))
+		return;
+	/* Allowed on it as well, one that waits for a core stays there. */
+	CPU_AND(&rest, &ours, &its);
+	CPU_XOR(&rest, &rest, &ours);
+	if (CPU_COUNT(&rest) > 0)
+		(void)sched_setaffinity(pid, sizeof(rest), &rest);
+	(void)sched_setaffinity(pid, sizeof(ours), &ours);
 }
 
 struct priority_cores priority_bring(pid_t pid)

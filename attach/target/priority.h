@@ -16,11 +16,15 @@ int priority_raise(void);
 void priority_restore(int before);
 
 /*
- * Moves us to a core, if we may run there, and binds us to none. False: we stay where we were. Two
+ * Moves us to a core, if we may run there, and binds us to none. False: we are elsewhere. Two
  * that only ever wait for each other do that best on one: who wakes the other gives it the core as
  * it goes to sleep, and it waits for no turn of who computes on another.
  */
 bool priority_move(int core);
+/* A child of ours, forked with the cores that we may use, waits in priority_move for a turn, which
+ * it may never get: a thread in real time may have that core. It is to run on another, if there is
+ * one. Nothing happens to one that does not wait so. */
+void priority_spare(pid_t pid);
 
 /* Where a process of ours was allowed to run. */
 struct priority_cores {

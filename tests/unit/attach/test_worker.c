@@ -56,6 +56,31 @@ static struct ht_err *answer(void *context, struct worker_reply *reply)
 	return NULL;
 }
 
+static struct ht_err *wait_on_one_core(void *context, struct worker_reply *reply)
+{
+	const cpu_set_t *all = context;
+	cpu_set_t now;
+	(void)reply;
+	CPU_ZERO(&now);
+	CPU_SET(sched_getcpu(), &now);
+	for (int set = sched_setaffinity(0, sizeof(now), &now); !set && !CPU_EQUAL(&now, all);) {
+		sched_yield();
+		set = sched_getaffinity(0, sizeof(now), &now);
+	}
+	return NULL;
+}
+
+/* As where a thread in real time has that core. */
+START_TEST(one_that_waits_for_a_core_is_spared_it)
+{
+	struct worker_reply reply;
+	cpu_set_t all;
+	ck_assert_int_eq(sched_getaffinity(0, sizeof(all), &all), 0);
+	ck_no_err(worker_run("testing", far(), wait_on_one_core, &all, &reply));
+	check_no_child();
+}
+END_TEST
+
 START_TEST(the_reply_comes_back_and_nothing_else)
 {
 	struct worker_reply reply;
@@ -365,4 +390,5 @@ HT_SUITE("attach/target/worker", the_reply_comes_back_and_nothing_else, errors_t
 	descriptors_travel, an_error_loses_nothing, descriptors_that_do_not_fit_are_an_error,
 	the_deadline_kills, a_worker_that_dies_is_an_error, what_it_has_handed_over_outlives_it,
 	whom_nobody_could_fork_has_done_nothing, its_last_word_counts,
-	the_deadline_releases_what_was_held, the_death_of_its_parent_ends_it_but_not_at_once)
+	the_deadline_releases_what_was_held, one_that_waits_for_a_core_is_spared_it,
+	the_death_of_its_parent_ends_it_but_not_at_once)
