@@ -448,9 +448,7 @@ static struct ht_err *roll_back(struct session *s)
 	if (!s->image.local || !journal_is_begun(&s->journal))
 		return recover(s);
 	struct ht_err *err = take_out(s);
-	if (err || s->report->level < DETACH_TOMBSTONE)
-		return err;
-	return remains_of_detach(s);
+	return err ? err : remains_of_detach(s);
 }
 
 /* As long as the target has something left, so will each new child: it is the guardian's then. */

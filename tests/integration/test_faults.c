@@ -273,6 +273,58 @@ START_TEST(malloc_fails)
 }
 END_TEST
 
+/* --- what it has become meanwhile
+ * ------------------------------------------------------------------
+ */
+
+/* A breakpoint of somebody's, at the beginning of the C library's code. */
+static void change_code(void *context)
+{
+	const struct victim *victim = context;
+	char path[32], line[512];
+	unsigned long lo = 0;
+	snprintf(path, sizeof(path), "/proc/%d/maps", victim->pid);
+	FILE *maps = fopen(path, "re");
+	while (!lo && fgets(line, sizeof(line), maps))
+		if (strstr(line, "r-xp") && strstr(line, "/libc.so.6"))
+			sscanf(line, "%lx", &lo);
+	fclose(maps);
+	snprintf(path, sizeof(path), "/proc/%d/mem", victim->pid);
+	int mem = open(path, O_RDWR | O_CLOEXEC);
+	ck_assert_int_eq(pwrite(mem, "\xcc", 1, (off_t)lo), 1);
+	close(mem);
+}
+
+/* The fourth is that of the first slot. Nothing of ours is left, but that is not all that is
+ * promised. */
+START_TEST(what_differs_after_a_failed_attach_is_named)
+{
+	struct victim victim;
+	struct sweep sweep;
+	char *trace = tmpdir_path("trace");
+	victim_start(&victim, (const char *[]){run_built("tests/targets/sleepy"), NULL});
+	sweep_attach(&sweep, victim.pid, trace,
+		&(struct sweep_plan){.action = SWEEP_FAIL,
+			.role = SWEEP_MAIN,
+			.number = SYS_pwrite64,
+			.at = 4,
+			.value = EIO,
+			.call = change_code,
+			.context = &victim});
+	int status = sweep_wait(&sweep, ORDEAL_HEAPTAP_MS);
+	char *err = run_err(&sweep.run);
+	ck_assert_msg(status == DETACH_INCOMPLETE, "status %d: %s", status, err);
+	ck_assert_msg(strstr(err, "cannot write to ") && strstr(err, "; and ") &&
+			      strstr(err, "libc.so.6") && line_count(err) == 1,
+		"%s", err);
+	free(err);
+	sweep_deinit(&sweep);
+	ck_assert_int_ne(unlink(trace), 0);
+	free(trace);
+	victim_kill(&victim);
+}
+END_TEST
+
 /* --- signals -----------------------------------------------------------------------------------
  */
 
@@ -338,4 +390,4 @@ END_TEST
 
 HT_SUITE("integration/faults", malloc_fails, interrupted_by_terminal, terminated, hung_up,
 	taken_without_root, descriptor_unread, memory_unread, no_memory, no_permission, io_error,
-	interrupted, no_such_process)
+	interrupted, no_such_process, what_differs_after_a_failed_attach_is_named)

@@ -137,6 +137,9 @@ static void act(struct sweep *sweep, struct sweep_process *process)
 		signal_all(sweep, SIGKILL);
 		break;
 	case SWEEP_FAIL:
+		if (sweep->plan.call)
+			sweep->plan.call(sweep->plan.context);
+		/* fall through */
 	case SWEEP_FAIL_ON:
 		process->failing = can_fail(process->number);
 		/* No such call: the kernel does nothing. */

@@ -27,7 +27,8 @@ enum sweep_action {
 	SWEEP_KILL,	 /* SIGKILL to the process that makes the call, which is not made */
 	SWEEP_KILL_MAIN, /* SIGKILL to main, whoever makes the call */
 	SWEEP_KILL_ALL,	 /* SIGKILL to every process of heaptap */
-	SWEEP_FAIL,	 /* the call is not made and returns -`value`; exit and brk do not fail */
+	SWEEP_FAIL,	 /* the call is not made and returns -`value`; exit and brk do not fail.
+			  * What SWEEP_CALL does comes first, if `call` is given */
 	SWEEP_FAIL_ON,	 /* the same, and so does each later one, of whichever process, until main
 			  * has ended; `number` or `request` says which calls */
 	SWEEP_SIGNAL,	 /* signal `value` to every process of heaptap, again at each later call */
