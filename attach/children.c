@@ -54,7 +54,7 @@ static struct ht_err *clean_one(const struct children_options *options, struct p
 		return err;
 	/* It may be another heaptap's stub that we saw. Had we waited, we would hold the lock when
 	 * that one has ended; whoever has it, what is there is looked at again. */
-	err = marked ? lock_take(child, &lock) : lock_take_now(child, &lock);
+	err = lock_take_beside(child, options->target, marked, &lock);
 	if (err)
 		return err;
 	err = recover_forked(child, &recover, options->daemon_pid, &recovered);

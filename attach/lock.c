@@ -18,9 +18,12 @@
 #include <unistd.h>
 
 #include "attach/target/clock.h"
+#include "attach/target/kin.h"
 
-#define PIDFS_MAGIC 0x50494446
-#define TRIES	    1000u /* who only asks has it for a moment, who dies until it has got a processor */
+#define PIDFS_MAGIC	0x50494446
+#define TRIES		1000u /* who only asks has it for a moment, who dies until it has got a processor */
+#define SHARED_TRIES	50u
+#define SHARED_PAUSE_NS (20 * CLOCK_NS_PER_MS) /* all of /proc is looked at */
 
 static socklen_t name_of(const struct proc *proc, struct sockaddr_un *ret)
 {
@@ -71,9 +74,43 @@ static bool file_is_held(const struct proc *proc)
 	return held;
 }
 
-bool lock_is_held(const struct proc *proc)
+static bool one_is_held(const struct proc *proc)
 {
 	return name_is_held(proc) || file_is_held(proc);
+}
+
+static bool is_same(const struct proc *a, const struct proc *b)
+{
+	return a && b && a->pid == b->pid && a->start_ticks == b->start_ticks;
+}
+
+/* Of those that run in its memory, but for `ours`: the process that is locked; 0. What cannot be
+ * told apart (kcmp) is taken for another's. */
+static pid_t held_sharer(const struct proc *proc, const struct proc *ours)
+{
+	struct proc_tids sharers;
+	pid_t held = 0;
+	struct ht_err *err = kin_sharing(proc, &sharers);
+	if (err) {
+		ht_err_free(err);
+		return 0;
+	}
+	for (size_t i = 0; !held && i < sharers.count; i++) {
+		struct proc sharer;
+		err = proc_open(sharers.tid[i], &sharer);
+		if (!err && !is_same(&sharer, ours) && one_is_held(&sharer))
+			held = sharer.pid;
+		if (!err)
+			proc_close(&sharer);
+		ht_err_free(err);
+	}
+	proc_tids_deinit(&sharers);
+	return held;
+}
+
+bool lock_is_held(const struct proc *proc)
+{
+	return one_is_held(proc) || held_sharer(proc, NULL);
 }
 
 struct ht_err *lock_refuse(const struct proc *proc)
@@ -120,13 +157,28 @@ static struct ht_err *take_file(const struct proc *proc, unsigned tries, int *re
 	return lock_refuse(proc);
 }
 
-static struct ht_err *take(const struct proc *proc, unsigned tries, struct lock *ret)
+/* The own lock is held by now: of two that come at once each sees the other, and one gives way. */
+static struct ht_err *await_sharers(const struct proc *proc, const struct proc *ours, bool wait)
+{
+	pid_t held = held_sharer(proc, ours);
+	for (unsigned tries = 1; wait && held > proc->pid && tries < SHARED_TRIES; tries++) {
+		clock_sleep_ns(SHARED_PAUSE_NS);
+		held = held_sharer(proc, ours);
+	}
+	return held ? lock_refuse(proc) : NULL;
+}
+
+struct ht_err *lock_take_beside(
+	const struct proc *proc, const struct proc *ours, bool wait, struct lock *ret)
 {
 	struct lock lock = LOCK_NONE;
+	unsigned tries = wait ? TRIES : 1;
 	struct ht_err *err = take_name(proc, tries, &lock.name_fd);
 
 	if (!err)
 		err = take_file(proc, tries, &lock.file_fd);
+	if (!err)
+		err = await_sharers(proc, ours, wait);
 	if (err)
 		lock_release(&lock);
 	*ret = lock;
@@ -135,12 +187,12 @@ static struct ht_err *take(const struct proc *proc, unsigned tries, struct lock 
 
 struct ht_err *lock_take(const struct proc *proc, struct lock *ret)
 {
-	return take(proc, TRIES, ret);
+	return lock_take_beside(proc, NULL, true, ret);
 }
 
 struct ht_err *lock_take_now(const struct proc *proc, struct lock *ret)
 {
-	return take(proc, 1, ret);
+	return lock_take_beside(proc, NULL, false, ret);
 }
 
 void lock_release(struct lock *lock)

@@ -1,15 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * One heaptap per process, and who has just been killed is none any more.
+ * One heaptap per memory, and who has just been killed is none any more.
  */
 #include "attach/lock.h"
 
+#include <sched.h>
+#include <signal.h>
+#include <stdint.h>
 #include <unistd.h>
 
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 
-#define DYING_US 300000
+#define DYING_US    300000
+#define STACK_BYTES 65536u
 
 static void hold(const void *for_us)
 {
@@ -74,4 +78,49 @@ START_TEST(its_process_has_ended)
 }
 END_TEST
 
-HT_SUITE("attach/lock", another_has_it, another_is_dying, its_process_has_ended)
+static int wait_sharing(void *arg)
+{
+	(void)arg;
+	child_wait();
+}
+
+static void be_two_of_one_memory(const void *unused)
+{
+	static uint8_t stack[STACK_BYTES] __attribute__((aligned(16)));
+	(void)unused;
+	child_ready(clone(wait_sharing, stack + sizeof(stack), CLONE_VM, NULL));
+	child_wait();
+}
+
+static void check_one_of_two(const struct proc *a, const struct proc *b)
+{
+	struct lock lock, other;
+	ck_no_err(lock_take(a, &lock));
+	ck_assert(lock_is_held(b));
+	ck_err_says(lock_take(b, &other), HT_ERR_REFUSED, "in the hands of another");
+	ck_err_says(lock_take_now(b, &other), HT_ERR_REFUSED, "in the hands of another");
+	ck_no_err(lock_take_beside(b, a, false, &other));
+	lock_release(&other);
+	lock_release(&lock);
+	ck_no_err(lock_take(b, &other));
+	lock_release(&other);
+}
+
+/* Both stubs would be in one place, and both agents in one process. */
+START_TEST(another_has_its_memory)
+{
+	struct child child = child_fork(be_two_of_one_memory, NULL);
+	struct proc one, two;
+	ck_no_err(proc_open(child.pid, &one));
+	ck_no_err(proc_open((pid_t)child.value, &two));
+	check_one_of_two(&one, &two);
+	check_one_of_two(&two, &one);
+	proc_close(&one);
+	proc_close(&two);
+	kill((pid_t)child.value, SIGKILL);
+	child_kill(&child);
+}
+END_TEST
+
+HT_SUITE("attach/lock", another_has_it, another_has_its_memory, another_is_dying,
+	its_process_has_ended)
