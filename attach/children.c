@@ -13,6 +13,7 @@
 
 #define RETRY_PAUSE_NS	   (20 * CLOCK_NS_PER_MS)
 #define RETRY_PAUSE_MAX_NS CLOCK_NS_PER_S
+#define PURSUITS_MAX	   32u
 
 static void note_left(struct children_report *report, pid_t pid, const char *why)
 {
@@ -88,51 +89,69 @@ static void note_failed(
 	ht_err_free(err);
 }
 
-static void clean_pid(
+/* False: it had ended, or become another program, before all of it was seen. */
+static bool clean_pid(
 	const struct children_options *options, pid_t pid, struct children_report *report)
 {
 	struct proc child;
 	struct ht_err *err = proc_open(pid, &child);
 
-	if (err && err->code == HT_ERR_SYS) {
-		note_left(report, pid, err->message);
-		report->pending++;
-	}
 	if (err) {
+		bool there = err->code == HT_ERR_SYS;
+		if (there)
+			note_left(report, pid, err->message);
+		report->pending += there;
 		ht_err_free(err);
-		return;
+		return there;
 	}
 	bool shares;
 	err = kin_shares(options->target, pid, &shares);
 	if (!err)
 		err = clean_one(options, &child, shares, report);
-	if (err && proc_changed(&child) == PROC_SAME)
+	bool seen = !err || proc_changed(&child) == PROC_SAME;
+	if (err && seen)
 		note_failed(report, &child, err);
 	else
 		ht_err_free(err);
 	proc_close(&child);
+	return seen;
 }
 
-/* A child that was not there yet when we listed them is found when its parent has been cleaned: all
- * are looked at again as long as there was anything to clean. */
+/* The newest first: a process that lives for a moment, and leaves a child of its own, is to be seen
+ * before it has. */
+static bool clean_all(const struct children_options *options, const struct proc_tids *heirs,
+	struct children_report *report)
+{
+	bool seen = true;
+	for (size_t i = heirs->count; i-- > 0;)
+		seen &= clean_pid(options, heirs->tid[i], report);
+	return seen;
+}
+
+/*
+ * A child that was not there yet when we listed them is found when its parent has been cleaned: all
+ * are looked at again as long as there was anything to clean, or one that was listed is gone, which
+ * may have left a child. Those that a clean target makes come and go without end: they are not
+ * pursued for ever.
+ */
 struct ht_err *children_clean(const struct children_options *options, struct children_report *ret)
 {
 	struct children_report report = {0};
 	uint64_t pause_ns = RETRY_PAUSE_NS;
-	for (;;) {
+	for (unsigned pursuits = 0;;) {
 		struct proc_tids heirs;
 		size_t cleaned = report.cleaned;
 		struct ht_err *err = kin_heirs(options->target, &heirs);
 		if (err)
 			return err;
 		report.left = report.pending = 0;
-		for (size_t i = 0; i < heirs.count; i++)
-			clean_pid(options, heirs.tid[i], &report);
+		bool seen = clean_all(options, &heirs, &report);
 		proc_tids_deinit(&heirs);
-		bool settled = report.pending == 0 && report.cleaned == cleaned;
+		bool pursue = !seen && pursuits++ < PURSUITS_MAX;
+		bool settled = report.pending == 0 && report.cleaned == cleaned && !pursue;
 		if (settled || clock_mono_ns() > options->deadline_mono_ns)
 			break;
-		if (report.cleaned != cleaned)
+		if (report.cleaned != cleaned || pursue)
 			continue;
 		clock_sleep_ns(pause_ns);
 		pause_ns = pause_ns * 2 > RETRY_PAUSE_MAX_NS ? RETRY_PAUSE_MAX_NS : pause_ns * 2;

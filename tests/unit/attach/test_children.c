@@ -2,8 +2,10 @@
 #include "attach/children.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -20,15 +22,20 @@
 #include "tests/support/ht_check.h"
 #include "tests/unit/attach/ptracecall.h"
 
-static void be_parent(const void *arg)
+static pid_t fork_one(void)
 {
-	(void)arg;
 	pid_t pid = fork();
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		child_wait();
 	}
-	child_ready(pid);
+	return pid;
+}
+
+static void be_parent(const void *arg)
+{
+	(void)arg;
+	child_ready(fork_one());
 	child_wait();
 }
 
@@ -108,18 +115,23 @@ END_TEST
  */
 
 #define STACK_BYTES 65536u
+#define NOWHERE	    0x100000000000u /* nothing is mapped there */
 
-static pid_t sharer;
-static enum __ptrace_request ends_after; /* what it does not outlive */
+static pid_t ends; /* in the midst of its cleaning */
+static enum __ptrace_request ends_after;
+static int ended[2] = {-1, -1}, left[2]; /* pipes: it has; who it has left */
 
 static long ptrace_called(enum __ptrace_request request, pid_t tid, void *addr, void *data)
 {
 	long result = ptrace_really(request, tid, addr, data);
-	if (request != ends_after || tid != sharer)
+	if (request != ends_after || tid != ends)
 		return result;
-	kill(sharer, SIGKILL);
-	while (child_call(sharer) >= 0)
+	kill(ends, SIGKILL);
+	while (child_call(ends) >= 0)
 		sched_yield();
+	struct pollfd wait = {.fd = left[0], .events = POLLIN};
+	if (ended[1] >= 0 && write(ended[1], "", 1) == 1)
+		poll(&wait, 1, -1);
 	return result;
 }
 
@@ -137,48 +149,81 @@ static void be_parent_of_a_sharer(const void *arg)
 	child_wait();
 }
 
+/* The target, another process that has a descriptor of ours, too, and what is known of them. */
+struct kin_case {
+	void *page; /* with room for the stub */
+	int pair[2];
+	struct remote_slack slack;
+	struct journal journal;
+	struct child parent;
+	struct proc proc;
+	struct children_report report;
+};
+
+static struct kin_case kin_make(void (*body)(const void *arg))
+{
+	struct kin_case kin = {.page = mmap(NULL, HT_PAGE_BYTES, PROT_READ | PROT_EXEC,
+				       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)};
+	struct stat ours;
+
+	ck_assert_ptr_ne(kin.page, MAP_FAILED);
+	kin.slack = (struct remote_slack){
+		.addr = (raddr_t)(uintptr_t)kin.page, .bytes = STUB_BYTES_MAX};
+	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, kin.pair), 0);
+	ck_assert_int_eq(fstat(kin.pair[0], &ours), 0);
+	kin.parent = child_fork(body, NULL);
+	close(kin.pair[0]);
+	ck_no_err(proc_open(kin.parent.pid, &kin.proc));
+	ck_no_err(proc_open_mem(&kin.proc));
+	ck_no_err(journal_create(&kin.journal));
+	journal_begin(&kin.journal, NOWHERE, 0, 0);
+	journal_set_sockets(&kin.journal, -1, ours.st_ino, 0);
+	return kin;
+}
+
+static void kin_clean(struct kin_case *kin)
+{
+	ck_no_err(children_clean(&(struct children_options){.target = &kin->proc,
+					 .daemon_pid = getpid(),
+					 .journal = &kin->journal,
+					 .slack = &kin->slack,
+					 .deadline_mono_ns = clock_mono_ns() + CLOCK_NS_PER_S},
+		&kin->report));
+}
+
+static bool kin_has_socket(const struct kin_case *kin, pid_t pid)
+{
+	char name[64];
+	struct stat stat;
+	snprintf(name, sizeof(name), "/proc/%d/fd/%d", pid, kin->pair[0]);
+	return lstat(name, &stat) == 0;
+}
+
+static void kin_end(struct kin_case *kin)
+{
+	journal_destroy(&kin->journal);
+	proc_close(&kin->proc);
+	child_kill(&kin->parent);
+	close(kin->pair[1]);
+	munmap(kin->page, HT_PAGE_BYTES);
+}
+
 /* The stub's place in the memory of both is what it was, whoever is to be cleaned ends when it has
  * been sent there, or is back from there. */
 static void check_place(enum __ptrace_request request)
 {
 	static const uint8_t zeros[STUB_BYTES_MAX];
 	uint8_t place[STUB_BYTES_MAX];
-	int pair[2];
-	struct stat ours;
-	struct children_report report;
-	struct journal journal;
-	struct proc proc;
-	void *page = mmap(
-		NULL, HT_PAGE_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct remote_slack slack = {.addr = (raddr_t)(uintptr_t)page, .bytes = sizeof(zeros)};
+	struct kin_case kin = kin_make(be_parent_of_a_sharer);
 
-	ck_assert_ptr_ne(page, MAP_FAILED);
-	ck_assert_int_eq(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), 0);
-	ck_assert_int_eq(fstat(pair[0], &ours), 0);
-	struct child parent = child_fork(be_parent_of_a_sharer, NULL);
-	sharer = (pid_t)parent.value;
+	ends = (pid_t)kin.parent.value;
 	ends_after = request;
-	close(pair[0]);
-	ck_no_err(proc_open(parent.pid, &proc));
-	ck_no_err(proc_open_mem(&proc));
-	ck_no_err(journal_create(&journal));
-	journal_begin(&journal, slack.addr + HT_PAGE_BYTES, 0, 0);
-	journal_set_sockets(&journal, -1, ours.st_ino, 0);
-	ck_no_err(children_clean(&(struct children_options){.target = &proc,
-					 .daemon_pid = getpid(),
-					 .journal = &journal,
-					 .slack = &slack,
-					 .deadline_mono_ns = clock_mono_ns() + CLOCK_NS_PER_S},
-		&report));
-	ck_assert(!is_named(&report, parent.pid));
-	ck_no_err(memory_read(&proc, slack.addr, place, sizeof(place)));
-	ck_assert_int_lt(child_call(sharer), 0);
+	kin_clean(&kin);
+	ck_assert(!is_named(&kin.report, kin.parent.pid));
+	ck_no_err(memory_read(&kin.proc, kin.slack.addr, place, sizeof(place)));
+	ck_assert_int_lt(child_call(ends), 0);
 	ck_assert_mem_eq(place, zeros, sizeof(zeros));
-	journal_destroy(&journal);
-	proc_close(&proc);
-	child_kill(&parent);
-	close(pair[1]);
-	munmap(page, HT_PAGE_BYTES);
+	kin_end(&kin);
 }
 
 START_TEST(who_ends_leaves_no_stub_in_shared_memory)
@@ -188,5 +233,39 @@ START_TEST(who_ends_leaves_no_stub_in_shared_memory)
 }
 END_TEST
 
+/* --- who comes while others are cleaned ----------------------------------------------------------
+ */
+
+static void be_parent_of_two(const void *arg)
+{
+	char byte;
+	(void)arg;
+	child_ready(fork_one());
+	if (read(ended[0], &byte, 1) != 1)
+		return;
+	pid_t second = fork_one();
+	if (write(left[1], &second, sizeof(second)) == (ssize_t)sizeof(second))
+		child_wait();
+}
+
+/* As what forked it would have, had it not ended. */
+START_TEST(who_comes_when_another_ends_is_cleaned)
+{
+	pid_t second;
+	ck_assert_int_eq(pipe(ended), 0);
+	ck_assert_int_eq(pipe(left), 0);
+	struct kin_case kin = kin_make(be_parent_of_two);
+
+	ends = (pid_t)kin.parent.value;
+	ends_after = PTRACE_CONT;
+	kin_clean(&kin);
+	ck_assert_int_eq(read(left[0], &second, sizeof(second)), sizeof(second));
+	ck_assert(!kin_has_socket(&kin, second));
+	ck_assert_msg(kin.report.left == 0, "%d: %s", kin.report.named[0], kin.report.why);
+	kin_end(&kin);
+}
+END_TEST
+
 HT_SUITE("attach/children", who_ends_leaves_no_stub_in_shared_memory,
-	a_child_that_cannot_be_looked_at_is_named, a_child_whose_lock_is_held_is_named)
+	who_comes_when_another_ends_is_cleaned, a_child_that_cannot_be_looked_at_is_named,
+	a_child_whose_lock_is_held_is_named)
