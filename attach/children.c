@@ -38,16 +38,18 @@ static struct ht_err *clean_one(const struct children_options *options, struct p
 	struct ht_err *err = recover_find(child, &found);
 	if (err)
 		return err;
-	bool marked = found.image || found.tombstone;
 	/* Another program of the same kind, in the hands of another heaptap. */
-	if (marked && (shares || found.daemon_pid != options->daemon_pid))
+	bool others = shares || found.daemon_pid != options->daemon_pid;
+	if (found.image && others)
 		return NULL;
 	err = proc_open_mem(child);
 	if (!err)
 		err = survey_avoid_stalled(child);
 	if (err)
 		return err;
-	/* Whoever wants to attach to it now must not find it locked. */
+	/* A page that is the target's, or an earlier capture's, says nothing of what else there is.
+	 * Whoever wants to attach to it now must not find it locked. */
+	bool marked = found.image || (found.tombstone && !others);
 	bool remains = marked;
 	if (!marked)
 		err = recover_has_remains(child, &recover, options->daemon_pid, &remains);
@@ -62,9 +64,10 @@ static struct ht_err *clean_one(const struct children_options *options, struct p
 	lock_release(&lock);
 	if (err)
 		return err;
-	report->cleaned += recovered.outcome == RECOVER_DONE;
+	bool stays = recovered.outcome == RECOVER_TOMBSTONE && others;
+	report->cleaned += recovered.outcome == RECOVER_DONE || stays;
 	report->pending += recovered.outcome == RECOVER_INCOMPLETE;
-	if (recovered.outcome > RECOVER_DONE)
+	if (recovered.outcome > RECOVER_DONE && !stays)
 		note_left(report, child->pid, recovered.detach.why);
 	return NULL;
 }

@@ -17,6 +17,8 @@
 #include "attach/lock.h"
 #include "attach/target/clock.h"
 #include "attach/target/memory.h"
+#include "attach/target/ours.h"
+#include "format/abi_control.h"
 #include "tests/support/child.h"
 #include "tests/support/deny.h"
 #include "tests/support/ht_check.h"
@@ -233,6 +235,35 @@ START_TEST(who_ends_leaves_no_stub_in_shared_memory)
 }
 END_TEST
 
+/* What is mapped there is the target's, which the descriptor is not. */
+static void be_parent_with_a_page(const void *arg)
+{
+	char name[32];
+	snprintf(name, sizeof(name), OURS_FILE "%d", getppid());
+	int fd = memfd_create(name, MFD_CLOEXEC);
+	if (fd < 0 || ftruncate(fd, HT_PAGE_BYTES) < 0 ||
+		mmap(NULL, HT_PAGE_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE, fd, ABI_THUNKS_OFF) ==
+			MAP_FAILED)
+		return;
+	close(fd);
+	be_parent_of_a_sharer(arg);
+}
+
+START_TEST(who_shares_a_page_of_jumps_keeps_no_socket)
+{
+	struct kin_case kin = kin_make(be_parent_with_a_page);
+	pid_t pid = (pid_t)kin.parent.value;
+
+	ck_assert(kin_has_socket(&kin, pid));
+	kin_clean(&kin);
+	ck_assert(!kin_has_socket(&kin, pid));
+	ck_assert_msg(kin.report.left == 0, "%d: %s", kin.report.named[0], kin.report.why);
+	ck_assert_uint_eq(kin.report.cleaned, 1);
+	kill(pid, SIGKILL);
+	kin_end(&kin);
+}
+END_TEST
+
 /* --- who comes while others are cleaned ----------------------------------------------------------
  */
 
@@ -267,5 +298,5 @@ START_TEST(who_comes_when_another_ends_is_cleaned)
 END_TEST
 
 HT_SUITE("attach/children", who_ends_leaves_no_stub_in_shared_memory,
-	who_comes_when_another_ends_is_cleaned, a_child_that_cannot_be_looked_at_is_named,
-	a_child_whose_lock_is_held_is_named)
+	who_shares_a_page_of_jumps_keeps_no_socket, who_comes_when_another_ends_is_cleaned,
+	a_child_that_cannot_be_looked_at_is_named, a_child_whose_lock_is_held_is_named)
