@@ -16,6 +16,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define STACK_BYTES 65536u /* of a process in the memory of another */
+
 static int ready_out = -1;
 
 static struct child fork_with_pipe(int out[2])
@@ -67,6 +69,28 @@ void child_wait(void)
 {
 	for (;;)
 		pause();
+}
+
+void child_idle(const void *unused)
+{
+	(void)unused;
+	child_ready(0);
+	child_wait();
+}
+
+static int wait_sharing(void *unused)
+{
+	(void)unused;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	child_wait();
+}
+
+void child_idle_shared(const void *unused)
+{
+	static uint8_t stack[STACK_BYTES] __attribute__((aligned(16)));
+	(void)unused;
+	child_ready(clone(wait_sharing, stack + sizeof(stack), CLONE_VM, NULL));
+	child_wait();
 }
 
 /* A traced child stops when its exec is complete: the close of a descriptor comes too early, the

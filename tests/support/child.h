@@ -20,6 +20,12 @@ void child_ready(long value);
 /* In the child: sleeps until it is killed. */
 _Noreturn void child_wait(void);
 
+/* Bodies for child_fork. It is ready, and sleeps. */
+void child_idle(const void *unused);
+/* The same, and another process sleeps in its memory (CLONE_VM): its number is the `value`. It ends
+ * with the child. */
+void child_idle_shared(const void *unused);
+
 /* fork(2) with the number `pid` for the child, which must be free (CAP_CHECKPOINT_RESTORE or
  * CAP_SYS_ADMIN); -1 with errno. */
 pid_t child_fork_as(pid_t pid);

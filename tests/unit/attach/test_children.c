@@ -116,8 +116,7 @@ END_TEST
 /* --- in shared memory ---------------------------------------------------------------------------
  */
 
-#define STACK_BYTES 65536u
-#define NOWHERE	    0x100000000000u /* nothing is mapped there */
+#define NOWHERE 0x100000000000u /* nothing is mapped there */
 
 static pid_t ends; /* in the midst of its cleaning */
 static enum __ptrace_request ends_after;
@@ -135,20 +134,6 @@ static long ptrace_called(enum __ptrace_request request, pid_t tid, void *addr, 
 	if (ended[1] >= 0 && write(ended[1], "", 1) == 1)
 		poll(&wait, 1, -1);
 	return result;
-}
-
-static int wait_sharing(void *arg)
-{
-	(void)arg;
-	child_wait();
-}
-
-static void be_parent_of_a_sharer(const void *arg)
-{
-	static uint8_t stack[STACK_BYTES] __attribute__((aligned(16)));
-	(void)arg;
-	child_ready(clone(wait_sharing, stack + sizeof(stack), CLONE_VM, NULL));
-	child_wait();
 }
 
 /* The target, another process that has a descriptor of ours, too, and what is known of them. */
@@ -216,7 +201,7 @@ static void check_place(enum __ptrace_request request)
 {
 	static const uint8_t zeros[STUB_BYTES_MAX];
 	uint8_t place[STUB_BYTES_MAX];
-	struct kin_case kin = kin_make(be_parent_of_a_sharer);
+	struct kin_case kin = kin_make(child_idle_shared);
 
 	ends = (pid_t)kin.parent.value;
 	ends_after = request;
@@ -246,7 +231,7 @@ static void be_parent_with_a_page(const void *arg)
 			MAP_FAILED)
 		return;
 	close(fd);
-	be_parent_of_a_sharer(arg);
+	child_idle_shared(arg);
 }
 
 START_TEST(who_shares_a_page_of_jumps_keeps_no_socket)
@@ -259,7 +244,6 @@ START_TEST(who_shares_a_page_of_jumps_keeps_no_socket)
 	ck_assert(!kin_has_socket(&kin, pid));
 	ck_assert_msg(kin.report.left == 0, "%d: %s", kin.report.named[0], kin.report.why);
 	ck_assert_uint_eq(kin.report.cleaned, 1);
-	kill(pid, SIGKILL);
 	kin_end(&kin);
 }
 END_TEST

@@ -136,16 +136,9 @@ START_TEST(threads_that_are_disturbed_least_come_first)
 }
 END_TEST
 
-static void be_idle(const void *arg)
-{
-	(void)arg;
-	child_ready(0);
-	child_wait();
-}
-
 START_TEST(a_process_that_is_gone)
 {
-	struct child child = child_fork(be_idle, NULL);
+	struct child child = child_fork(child_idle, NULL);
 	struct choose_threads threads;
 	struct proc proc;
 	ck_no_err(proc_open(child.pid, &proc));

@@ -205,16 +205,9 @@ START_TEST(another_program_in_the_same_file)
 }
 END_TEST
 
-static void idle(const void *arg)
-{
-	(void)arg;
-	child_ready(0);
-	child_wait();
-}
-
 START_TEST(the_end)
 {
-	struct child child = child_fork(idle, NULL);
+	struct child child = child_fork(child_idle, NULL);
 	look_at(child.pid);
 	ck_assert_int_eq(glance_changed(&glance), PROC_SAME);
 	child_kill(&child);

@@ -17,13 +17,6 @@
 
 #define DYING_US 200000 /* longer than is waited for it while the target is recorded */
 
-static void sleep_on(const void *arg)
-{
-	(void)arg;
-	child_ready(0);
-	child_wait();
-}
-
 /* Another process keeps it from dying for a while, as one that has no processor is kept. */
 static void hold_up(const void *arg)
 {
@@ -42,7 +35,7 @@ static void hold_up(const void *arg)
 
 START_TEST(one_that_dies_late_is_waited_for_in_the_end)
 {
-	struct child dying = child_fork(sleep_on, NULL), tracer = child_fork(hold_up, &dying);
+	struct child dying = child_fork(child_idle, NULL), tracer = child_fork(hold_up, &dying);
 	struct session session = {.heapread = {.pid = dying.pid}};
 	heapread_stop(&session);
 	ck_assert_int_eq(session.heapread.pid, 0);

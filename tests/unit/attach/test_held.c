@@ -83,16 +83,9 @@ static enum held_verdict judge_of(pid_t tid, const struct remote_remains *remain
 /* --- where it stands ---------------------------------------------------------------------------
  */
 
-static void sleep_for_good(const void *arg)
-{
-	(void)arg;
-	child_ready(0);
-	child_wait();
-}
-
 START_TEST(a_thread_in_the_stubs_place_is_elsewhere)
 {
-	struct child child = start(sleep_for_good, NULL);
+	struct child child = start(child_idle, NULL);
 	struct tracee tracee = stop(child.pid);
 	raddr_t pc = tracee.regs.rip;
 	ck_assert_int_eq(judge(&tracee, NULL), HELD_FIT);

@@ -4,16 +4,12 @@
  */
 #include "attach/lock.h"
 
-#include <sched.h>
-#include <signal.h>
-#include <stdint.h>
 #include <unistd.h>
 
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 
-#define DYING_US    300000
-#define STACK_BYTES 65536u
+#define DYING_US 300000
 
 static void hold(const void *for_us)
 {
@@ -58,17 +54,10 @@ START_TEST(another_is_dying)
 }
 END_TEST
 
-static void wait_for_ever(const void *unused)
-{
-	(void)unused;
-	child_ready(0);
-	child_wait();
-}
-
 /* Its parent has collected it, so that neither its number nor its directory leads to it. */
 START_TEST(its_process_has_ended)
 {
-	struct child child = child_fork(wait_for_ever, NULL);
+	struct child child = child_fork(child_idle, NULL);
 	struct proc proc;
 	struct lock lock;
 	ck_no_err(proc_open(child.pid, &proc));
@@ -77,20 +66,6 @@ START_TEST(its_process_has_ended)
 	proc_close(&proc);
 }
 END_TEST
-
-static int wait_sharing(void *arg)
-{
-	(void)arg;
-	child_wait();
-}
-
-static void be_two_of_one_memory(const void *unused)
-{
-	static uint8_t stack[STACK_BYTES] __attribute__((aligned(16)));
-	(void)unused;
-	child_ready(clone(wait_sharing, stack + sizeof(stack), CLONE_VM, NULL));
-	child_wait();
-}
 
 static void check_one_of_two(const struct proc *a, const struct proc *b)
 {
@@ -109,7 +84,7 @@ static void check_one_of_two(const struct proc *a, const struct proc *b)
 /* Both stubs would be in one place, and both agents in one process. */
 START_TEST(another_has_its_memory)
 {
-	struct child child = child_fork(be_two_of_one_memory, NULL);
+	struct child child = child_fork(child_idle_shared, NULL);
 	struct proc one, two;
 	ck_no_err(proc_open(child.pid, &one));
 	ck_no_err(proc_open((pid_t)child.value, &two));
@@ -117,7 +92,6 @@ START_TEST(another_has_its_memory)
 	check_one_of_two(&two, &one);
 	proc_close(&one);
 	proc_close(&two);
-	kill((pid_t)child.value, SIGKILL);
 	child_kill(&child);
 }
 END_TEST

@@ -186,13 +186,6 @@ START_TEST(further_traces)
 }
 END_TEST
 
-static void wait_for_the_end(const void *arg)
-{
-	(void)arg;
-	child_ready(0);
-	child_wait();
-}
-
 /* Nothing was touched: not as one that ends during the capture. */
 START_TEST(of_a_process_that_ends)
 {
@@ -200,7 +193,7 @@ START_TEST(of_a_process_that_ends)
 	char *name;
 
 	for (size_t i = 0; i < HT_ARRAY_SIZE(behind); i++) {
-		ending = child_fork(wait_for_the_end, NULL);
+		ending = child_fork(child_idle, NULL);
 		ends_behind = behind[i];
 		ck_err(naming_expand("%c", ending.pid, &name), HT_ERR_REFUSED);
 		ck_assert_int_eq(ends_behind, 0);
@@ -216,7 +209,7 @@ START_TEST(of_a_number_that_is_used_again)
 		printf("skipped: naming: only root may say which number a process gets\n");
 		return;
 	}
-	ending = child_fork(wait_for_the_end, NULL);
+	ending = child_fork(child_idle, NULL);
 	is_used_again = true;
 	ends_behind = SYS_pidfd_open;
 	ck_err_says(naming_expand("%c", ending.pid, &name), HT_ERR_REFUSED, "another has its");

@@ -7,17 +7,10 @@
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 
-static void rest(const void *arg)
-{
-	(void)arg;
-	child_ready(0);
-	child_wait();
-}
-
 START_TEST(a_process_is_brought_and_sent_back)
 {
 	cpu_set_t ours, one, before, now;
-	struct child child = child_fork(rest, NULL);
+	struct child child = child_fork(child_idle, NULL);
 	ck_assert_int_eq(sched_getaffinity(0, sizeof(ours), &ours), 0);
 	ck_assert_int_eq(sched_getaffinity(child.pid, sizeof(before), &before), 0);
 	for (int core = 0; core < CPU_SETSIZE; core++) {
@@ -39,7 +32,7 @@ END_TEST
 
 START_TEST(one_that_has_ended_is_left_alone)
 {
-	struct child child = child_fork(rest, NULL);
+	struct child child = child_fork(child_idle, NULL);
 	child_kill(&child);
 	struct priority_cores cores = priority_bring(child.pid);
 	ck_assert(!cores.known);

@@ -170,13 +170,6 @@ START_TEST(zombie_leader_works_through_a_living_thread)
 }
 END_TEST
 
-static void idle(const void *arg)
-{
-	(void)arg;
-	child_ready(0);
-	child_wait();
-}
-
 static void hostile_name(const void *arg)
 {
 	prctl(PR_SET_NAME, arg);
@@ -204,7 +197,7 @@ END_TEST
 
 START_TEST(zombie)
 {
-	struct child child = child_fork(idle, NULL);
+	struct child child = child_fork(child_idle, NULL);
 	struct proc before = opened(child.pid), proc;
 	kill(child.pid, SIGKILL);
 	siginfo_t info;
@@ -223,7 +216,7 @@ static void assert_gone(struct ht_err *err)
 
 START_TEST(everything_says_gone)
 {
-	struct child child = child_fork(idle, NULL);
+	struct child child = child_fork(child_idle, NULL);
 	struct proc proc = opened(child.pid);
 	child_kill(&child);
 	struct proc_status status;

@@ -230,13 +230,6 @@ START_TEST(threads_that_are_in_no_call)
 }
 END_TEST
 
-static void idle(const void *arg)
-{
-	(void)arg;
-	child_ready(0);
-	child_wait();
-}
-
 /* Nobody takes its call up. */
 static void be_supervised(const void *arg)
 {
@@ -293,7 +286,7 @@ START_TEST(sockets_tell_their_timeouts)
 	ck_assert_int_eq(pipe(ends), 0);
 	ck_assert_int_eq(setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &second, sizeof(second)), 0);
 	ck_assert_int_eq(setsockopt(pair[1], SOL_SOCKET, SO_SNDTIMEO, &second, sizeof(second)), 0);
-	struct child child = child_fork(idle, NULL);
+	struct child child = child_fork(child_idle, NULL);
 	ck_no_err(proc_open(child.pid, &proc));
 	uint64_t in = (uint64_t)pair[0], out = (uint64_t)pair[1], none = (uint64_t)ends[0];
 	ck_assert_int_eq(cost(SYS_recvfrom, in, 0, 0, 0, 0, false), STOPCOST_LATE);
@@ -327,7 +320,8 @@ START_TEST(a_thread_that_has_run_is_timely)
 {
 	struct stopcost_seen seen = {0};
 	go = mmap(NULL, sizeof(*go), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	struct child child = child_fork(idle, NULL), spinning = child_fork(spin_when_told, NULL);
+	struct child child = child_fork(child_idle, NULL),
+		     spinning = child_fork(spin_when_told, NULL);
 	child_sleeping(&child);
 	ck_no_err(proc_open(child.pid, &proc));
 	ck_assert(stopcost_is_timely(&proc, child.pid, STOPCOST_REPEAT, &seen));
@@ -374,7 +368,7 @@ START_TEST(a_kernel_that_tells_no_cpu_time)
 {
 	char *zeros = tmpdir_path("schedstat"), *none = tmpdir_path("none");
 	const char *const path[] = {zeros, none};
-	struct child child = child_fork(idle, NULL);
+	struct child child = child_fork(child_idle, NULL);
 	FILE *file = fopen(zeros, "we");
 	ck_assert_int_ge(fputs("0 0 0\n", file), 0);
 	fclose(file);

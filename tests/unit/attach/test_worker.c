@@ -300,13 +300,6 @@ START_TEST(its_last_word_counts)
 }
 END_TEST
 
-static void wait_forever(const void *arg)
-{
-	(void)arg;
-	child_ready(0);
-	child_wait();
-}
-
 static struct ht_err *hold_and_hang(void *context, struct worker_reply *reply)
 {
 	struct tracee tracee;
@@ -321,7 +314,7 @@ static struct ht_err *hold_and_hang(void *context, struct worker_reply *reply)
 /* Whatever the worker held runs on. */
 START_TEST(the_deadline_releases_what_was_held)
 {
-	struct child child = child_fork(wait_forever, NULL);
+	struct child child = child_fork(child_idle, NULL);
 	struct worker_reply reply;
 	struct proc proc;
 	struct proc_status status;
