@@ -131,6 +131,19 @@ static bool clean_all(const struct children_options *options, const struct proc_
 	return seen;
 }
 
+/* What shared its memory, and left it unseen in the midst of its cleaning, has left it the stub. */
+static void look_at_target(const struct children_options *options, struct children_report *report)
+{
+	const struct proc *target = options->target;
+	bool stub = false;
+	struct ht_err *err = remote_slack_holds_stub(target, options->slack, &stub);
+	if (!err && stub)
+		err = recover_slack(target, options->slack, options->deadline_mono_ns);
+	if (err && stub && proc_changed(target) == PROC_SAME)
+		note_left(report, target->pid, err->message);
+	ht_err_free(err);
+}
+
 /*
  * A child that was not there yet when we listed them is found when its parent has been cleaned: all
  * are looked at again as long as there was anything to clean, or one that was listed is gone, which
@@ -159,6 +172,7 @@ struct ht_err *children_clean(const struct children_options *options, struct chi
 		clock_sleep_ns(pause_ns);
 		pause_ns = pause_ns * 2 > RETRY_PAUSE_MAX_NS ? RETRY_PAUSE_MAX_NS : pause_ns * 2;
 	}
+	look_at_target(options, &report);
 	*ret = report;
 	return NULL;
 }

@@ -11,7 +11,7 @@
 #define CHILDREN_NAMED_MAX 16u
 
 struct children_options {
-	const struct proc *target; /* it may have ended; nothing is done to it */
+	const struct proc *target; /* it may have ended */
 	pid_t daemon_pid;	   /* that attached to it */
 	const struct journal *journal;
 	const struct remote_slack *slack;
@@ -36,7 +36,8 @@ struct children_report {
 
 /*
  * Looks for them, whosever children they are by now, until none is left or the deadline. The target
- * must have nothing left to inherit, or have ended.
+ * must have nothing left to inherit, or have ended. What is done in children that share its memory
+ * is taken out of that in any case.
  */
 HT_MUST_CHECK
 struct ht_err *children_clean(const struct children_options *options, struct children_report *ret);

@@ -326,6 +326,14 @@ static struct ht_err *recover_part(const struct proc *proc, const struct recover
 	return err;
 }
 
+struct ht_err *recover_slack(
+	const struct proc *proc, const struct remote_slack *slack, uint64_t deadline_mono_ns)
+{
+	bool filtered;
+	struct ht_err *err = proc_any_seccomp(proc, &filtered);
+	return err ? err : detach_slack(proc, slack, filtered, deadline_mono_ns);
+}
+
 struct ht_err *recover_run(
 	const struct proc *proc, const struct recover_options *options, struct recover_report *ret)
 {
@@ -340,10 +348,7 @@ struct ht_err *recover_run(
 	/* Nothing mapped, or not yet, or not any more: the stub's place is all there is to restore.
 	 * When that is done no stub runs, and what is mapped now stays. */
 	if (!err && !found.image && o.slack) {
-		bool filtered;
-		err = proc_any_seccomp(proc, &filtered);
-		if (!err)
-			err = detach_slack(proc, o.slack, filtered, o.deadline_mono_ns);
+		err = recover_slack(proc, o.slack, o.deadline_mono_ns);
 		if (!err)
 			err = recover_find(proc, &found);
 	}

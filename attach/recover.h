@@ -61,3 +61,9 @@ struct ht_err *recover_has_remains(const struct proc *proc, const struct recover
 HT_MUST_CHECK
 struct ht_err *recover_forked(const struct proc *proc, const struct recover_options *options,
 	pid_t daemon_pid, struct recover_report *ret);
+
+/* Puts back what was in the stub's place when every thread is proven outside it, or leaves it, as
+ * HT_ERR_INCOMPLETE says, after the deadline or two seconds. Requires proc_open_mem. */
+HT_MUST_CHECK
+struct ht_err *recover_slack(
+	const struct proc *proc, const struct remote_slack *slack, uint64_t deadline_mono_ns);

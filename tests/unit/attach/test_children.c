@@ -220,6 +220,25 @@ START_TEST(who_ends_leaves_no_stub_in_shared_memory)
 }
 END_TEST
 
+/* As somebody left it that cannot be asked any more. */
+START_TEST(a_stub_in_the_targets_place_is_taken_out)
+{
+	static const uint8_t zeros[STUB_BYTES_MAX];
+	static struct stub stub;
+	uint8_t place[STUB_BYTES_MAX];
+	struct kin_case kin = kin_make(child_idle);
+	const struct stub_map map = {.image_bytes = HT_PAGE_BYTES, .name = "test"};
+
+	ck_no_err(stub_make_map(&map, kin.slack.addr, &(struct stub_thread){0}, &stub));
+	ck_no_err(memory_write(&kin.proc, kin.slack.addr, stub.bytes, stub.length));
+	kin_clean(&kin);
+	ck_no_err(memory_read(&kin.proc, kin.slack.addr, place, sizeof(place)));
+	ck_assert_mem_eq(place, zeros, sizeof(zeros));
+	ck_assert_uint_eq(kin.report.left, 0);
+	kin_end(&kin);
+}
+END_TEST
+
 /* What is mapped there is the target's, which the descriptor is not. */
 static void be_parent_with_a_page(const void *arg)
 {
@@ -282,5 +301,6 @@ START_TEST(who_comes_when_another_ends_is_cleaned)
 END_TEST
 
 HT_SUITE("attach/children", who_ends_leaves_no_stub_in_shared_memory,
-	who_shares_a_page_of_jumps_keeps_no_socket, who_comes_when_another_ends_is_cleaned,
-	a_child_that_cannot_be_looked_at_is_named, a_child_whose_lock_is_held_is_named)
+	a_stub_in_the_targets_place_is_taken_out, who_shares_a_page_of_jumps_keeps_no_socket,
+	who_comes_when_another_ends_is_cleaned, a_child_that_cannot_be_looked_at_is_named,
+	a_child_whose_lock_is_held_is_named)
