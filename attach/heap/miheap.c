@@ -6,65 +6,90 @@
 #include "attach/heap/variables.h"
 
 #define QUEUES	    (MIHEAP_SIZES + 2)
-#define MEDIUM_MAX  (128u << 10) /* larger blocks have a page for themselves */
-#define CHUNK_BYTES 65536u	 /* of the variables, in one read */
-#define BACKING	    16u		 /* in what a heap points at: the first heap of its thread */
+#define MEDIUM_OLD  (128u << 10) /* larger blocks have a page for themselves */
+#define MEDIUM	    (64u << 10)
+#define CHUNK_BYTES 65536u /* of the variables, in one read */
+#define BACKING	    16u	   /* in what a heap points at: the first heap of its thread */
+#define STATE_WORDS 386u
 
-/* As they lie in memory. */
+/* As it lies in memory. */
 struct queue {
 	raddr_t first, last;
 	uint64_t block_bytes;
 };
 
-struct state {
-	raddr_t own;
-	raddr_t direct[129]; /* pages, by words of the block */
-	struct queue queue[QUEUES];
-	raddr_t delayed, thread;
-	uint64_t arena, cookie, keys[2];
-	uint32_t random[34];
-	uint64_t pages, retired_min, retired_max;
+/* Where what is read of a heap lies in it, in bytes; what it points at is first. */
+static const struct shape {
+	unsigned builds;
+	uint16_t bytes, queue, delayed, thread, cookie, pages;
+} shapes[] = {
+	{1u << MIBUILD_2_0_9 | 1u << MIBUILD_2_1_2, 3048, 1040, 2840, 2848, 2864, 3024},
+	{1u << MIBUILD_2_1_4 | 1u << MIBUILD_2_1_8, 3064, 1264, 8, 16, 32, 192},
+	{1u << MIBUILD_2_2_2, 3080, 1280, 8, 16, 32, 192},
+	{1u << MIBUILD_2_3_0, 3088, 1288, 8, 16, 32, 192},
 };
 
-_Static_assert(offsetof(struct state, pages) == 3024, "as in mimalloc");
-
-#define FIRST_SIZE offsetof(struct state, queue[0].block_bytes)
+uint64_t mibuild_medium_max(enum mibuild build)
+{
+	return build < MIBUILD_2_2_2 ? MEDIUM_OLD : MEDIUM;
+}
 
 /* 8, 8, 16, 24, ..., 64, and from there on four sizes each time it doubles. */
 uint64_t miheap_block_bytes(size_t index)
 {
 	if (index <= 8)
 		return 8 * (index ? index : 1);
-	if (index >= MIHEAP_SIZES)
-		return MEDIUM_MAX + 8 * (index - MIHEAP_SIZES + 1);
 	uint64_t base = 64ull << (index - 9) / 4;
 	return base + ((index - 9) % 4 + 1) * (base / 4);
 }
 
-static bool is_heap(const struct state *state)
+/* The two behind those with a size go by what is too large for a page of several. */
+static uint64_t queue_bytes(const struct shape *shape, size_t index)
 {
-	for (size_t i = 0; i < QUEUES; i++) {
-		const struct queue *queue = &state->queue[i];
-		if (queue->block_bytes != miheap_block_bytes(i) || !queue->first != !queue->last)
-			return false;
-	}
-	return state->own && state->thread && state->thread % 8 == 0 && state->cookie &&
-	       state->delayed % 8 == 0;
+	if (index < MIHEAP_SIZES)
+		return miheap_block_bytes(index);
+	uint64_t medium = shape->builds >> MIBUILD_2_2_2 ? MEDIUM : MEDIUM_OLD;
+	return medium + 8 * (index - MIHEAP_SIZES + 1);
 }
 
-bool miheap_read(struct view *view, raddr_t addr, bool is_variable, struct miheap *ret)
+static bool is_heap(const struct shape *shape, const uint64_t *state)
 {
-	struct state state;
-	bool got = is_variable ? view_read_data(view, addr, &state, sizeof(state)) == sizeof(state)
-			       : view_read(view, addr, &state, sizeof(state));
-	if (!got || !is_heap(&state))
+	struct queue queue[QUEUES];
+	memcpy(queue, &state[shape->queue / 8], sizeof(queue));
+	for (size_t i = 0; i < QUEUES; i++)
+		if (queue[i].block_bytes != queue_bytes(shape, i) ||
+			!queue[i].first != !queue[i].last)
+			return false;
+	raddr_t thread = state[shape->thread / 8];
+	return state[0] && thread && thread % 8 == 0 && state[shape->cookie / 8] &&
+	       state[shape->delayed / 8] % 8 == 0;
+}
+
+static bool read_shape(struct view *view, raddr_t addr, bool is_variable, const struct shape *shape,
+	struct miheap *ret)
+{
+	uint64_t state[STATE_WORDS];
+	bool got = is_variable ? view_read_data(view, addr, state, shape->bytes) == shape->bytes
+			       : view_read(view, addr, state, shape->bytes);
+	if (!got || !is_heap(shape, state))
 		return false;
 	*ret = (struct miheap){.addr = addr,
-		.thread = state.thread,
-		.cookie = state.cookie,
-		.pages = state.pages,
-		.delayed = state.delayed};
+		.thread = state[shape->thread / 8],
+		.cookie = state[shape->cookie / 8],
+		.pages = state[shape->pages / 8],
+		.delayed = state[shape->delayed / 8],
+		.builds = shape->builds};
 	return true;
+}
+
+bool miheap_read(
+	struct view *view, raddr_t addr, bool is_variable, unsigned builds, struct miheap *ret)
+{
+	for (size_t i = 0; i < HT_ARRAY_SIZE(shapes); i++)
+		if ((shapes[i].builds & builds) &&
+			read_shape(view, addr, is_variable, &shapes[i], ret))
+			return true;
+	return false;
 }
 
 struct search {
@@ -86,9 +111,23 @@ static bool is_first(struct search *search, raddr_t addr)
 	       backing == addr;
 }
 
+/* Is there a heap whose queues begin at `addr`? */
+static void search_queues(struct search *search, raddr_t addr)
+{
+	for (size_t i = 0; i < HT_ARRAY_SIZE(shapes); i++) {
+		const struct shape *shape = &shapes[i];
+		struct miheap heap;
+		raddr_t at = addr - shape->queue;
+		if (at > addr || at < search->lo || search->hi - at < shape->bytes ||
+			!read_shape(search->view, at, true, shape, &heap) || !is_first(search, at))
+			continue;
+		*search->found = heap;
+		search->count++;
+	}
+}
+
 static void search_chunk(struct search *search, raddr_t addr, size_t bytes)
 {
-	struct miheap heap;
 	for (size_t i = 0; i + sizeof(uint64_t) <= bytes && !search->view->spent; i += 8) {
 		uint64_t size[2] = {0, miheap_block_bytes(1)};
 		bool has_next = i + sizeof(struct queue) + sizeof(*size) <= bytes;
@@ -97,13 +136,8 @@ static void search_chunk(struct search *search, raddr_t addr, size_t bytes)
 			continue;
 		if (has_next)
 			memcpy(&size[1], search->data + i + sizeof(struct queue), sizeof(*size));
-		raddr_t at = addr + i - FIRST_SIZE;
-		if (size[1] != miheap_block_bytes(1) || at < search->lo || at > addr + i ||
-			search->hi - at < sizeof(struct state) ||
-			!miheap_read(search->view, at, true, &heap) || !is_first(search, at))
-			continue;
-		*search->found = heap;
-		search->count++;
+		if (size[1] == miheap_block_bytes(1))
+			search_queues(search, addr + i - offsetof(struct queue, block_bytes));
 	}
 }
 

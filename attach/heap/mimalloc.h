@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What mimalloc's malloc holds (2.0.9 and 2.1.2, as they are built for use): blocks of all pages
+ * What mimalloc's malloc holds (2.0.9 to 2.4.1, as they are built for use): blocks of all pages
  * of all segments that it has handed out, without those that other threads have freed and their own
  * has not yet taken back.
  */

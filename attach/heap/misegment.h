@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a segment of mimalloc's (2.0.9 and 2.1.2) says of its pages.
+ * What a segment of mimalloc's (2.0.9 to 2.4.1) says of its pages.
  */
 #pragma once
 
@@ -11,11 +11,12 @@ struct misegment {
 	uint64_t system_bytes;
 	struct miwalk_page page[MIWALK_SLICES];
 	size_t count;
-	unsigned rules; /* by which all its pages can be read */
+	unsigned builds; /* that all its pages can be of */
 };
 
-/* Is there one, by the cookie of the first thread's heap, and has it pages in use? */
-bool misegment_is(struct view *view, raddr_t addr, uint64_t cookie);
-/* False: it cannot be read, or contradicts itself. `rules`: of which it may be. */
+/* Is there one, by the cookie of the first thread's heap, and has it pages in use? Of `builds`, a
+ * bit each. */
+bool misegment_is(struct view *view, raddr_t addr, uint64_t cookie, unsigned builds);
+/* False: it cannot be read, or contradicts itself. */
 bool misegment_read(
-	struct view *view, raddr_t addr, uint64_t cookie, unsigned rules, struct misegment *ret);
+	struct view *view, raddr_t addr, uint64_t cookie, unsigned builds, struct misegment *ret);

@@ -20,7 +20,7 @@ struct walker {
 	const struct miheap *first;
 	const struct threads *threads;
 	struct miwalk *walk;
-	unsigned rules;	  /* of which it may be, by all pages so far */
+	unsigned builds;  /* that it may be of, by all pages so far */
 	uint64_t reserve; /* of the budget, which lists must leave */
 	size_t odd;
 	bool lost; /* one does not even tell how large it is */
@@ -49,19 +49,20 @@ static struct ht_err *add_page(struct walker *walker, const struct miwalk_page *
 /* --- lists of blocks --- */
 
 /* Does a block of the page begin at `addr`? */
-static bool is_block(const struct miwalk_page *page, unsigned rules, raddr_t addr)
+static bool is_block(const struct miwalk_page *page, unsigned builds, raddr_t addr)
 {
 	bool is = false;
-	for (unsigned i = 0; i < MIWALK_RULES; i++) {
-		raddr_t start = page->addr + miwalk_start(i, page->block_bytes);
-		is |= (rules >> i & 1) && addr >= start && addr < page->addr + page->bytes &&
+	for (unsigned i = 0; i < MIBUILDS; i++) {
+		raddr_t start = page->addr + miwalk_start(i, page);
+		is |= (builds >> i & 1) && addr >= start && addr < page->addr + page->bytes &&
 		      (addr - start) % page->block_bytes == 0;
 	}
 	return is;
 }
 
 /* Counts what is in the page's own list. More than are handed out is no list. */
-static bool list_walk(struct view *view, uint64_t reserve, unsigned rules, struct miwalk_page *page)
+static bool list_walk(
+	struct view *view, uint64_t reserve, unsigned builds, struct miwalk_page *page)
 {
 	raddr_t at = page->list;
 	page->freed = 0;
@@ -71,7 +72,7 @@ static bool list_walk(struct view *view, uint64_t reserve, unsigned rules, struc
 			page->unsure = true;
 			return true;
 		}
-		if (page->freed == page->used || !is_block(page, rules, at) ||
+		if (page->freed == page->used || !is_block(page, builds, at) ||
 			!view_read(view, at, &at, sizeof(at)))
 			return false;
 		page->freed++;
@@ -88,7 +89,7 @@ static bool lists_walk(
 		if (!segment->page[i].list)
 			continue;
 		*ret_any = true;
-		if (!list_walk(view, reserve, segment->rules, &segment->page[i])) {
+		if (!list_walk(view, reserve, segment->builds, &segment->page[i])) {
 			segment->page[i].freed = UINT32_MAX;
 			sane = false;
 		}
@@ -110,7 +111,7 @@ static bool confirm(struct walker *walker, raddr_t addr)
 	struct misegment *segment = &walker->segment, *again = &walker->again;
 	bool same = true;
 	view_forget(walker->view);
-	if (!misegment_read(walker->view, addr, walker->first->cookie, walker->rules, again))
+	if (!misegment_read(walker->view, addr, walker->first->cookie, walker->builds, again))
 		again->count = 0;
 	for (size_t i = 0, j = 0; i < segment->count; i++) {
 		struct miwalk_page *page = &segment->page[i];
@@ -139,7 +140,7 @@ static struct ht_err *take_segment(struct walker *walker)
 			walker->walk->unsure_bytes += page->used * page->block_bytes;
 		err = add_page(walker, page);
 	}
-	walker->rules = segment->rules;
+	walker->builds = segment->builds;
 	walker->walk->segments++;
 	walker->walk->system_bytes += segment->system_bytes;
 	return err;
@@ -156,9 +157,10 @@ static struct ht_err *walk_segment(struct walker *walker, raddr_t addr)
 		if (i)
 			view_forget(view);
 		/* It may have been given back. */
-		if (i && !misegment_is(view, addr, walker->first->cookie))
+		if (i && !misegment_is(view, addr, walker->first->cookie, walker->builds))
 			return NULL;
-		is_read = misegment_read(view, addr, walker->first->cookie, walker->rules, segment);
+		is_read =
+			misegment_read(view, addr, walker->first->cookie, walker->builds, segment);
 		is_sure = is_read && lists_walk(view, walker->reserve, segment, &any);
 		if (is_read && any)
 			is_sure &= confirm(walker, addr);
@@ -182,7 +184,7 @@ static struct ht_err *walk_segments(struct walker *walker)
 			continue;
 		for (; at < map->hi && !err && !view->spent && !view->err && !walker->walk->full;
 			at += MIWALK_SEGMENT_BYTES)
-			if (misegment_is(view, at, walker->first->cookie))
+			if (misegment_is(view, at, walker->first->cookie, walker->builds))
 				err = walk_segment(walker, at);
 	}
 	return err;
@@ -245,7 +247,7 @@ static bool delayed_walk(struct walker *walker, const struct miheap *heap, bool 
 			return true;
 		struct miwalk_page *page = page_of(walker->walk, at);
 		if (!page || page->heap != heap->addr || page->freed >= page->used ||
-			!is_block(page, walker->rules, at) ||
+			!is_block(page, walker->builds, at) ||
 			!view_read(walker->view, at, &at, sizeof(at)))
 			return false;
 		page->freed++;
@@ -262,7 +264,8 @@ static void walk_heap(struct walker *walker, struct miwalk_heap *at)
 	for (unsigned i = 0; i <= TRIES && !sane && !walker->view->spent; i++) {
 		if (i)
 			view_forget(walker->view);
-		sane = miheap_read(walker->view, addr, addr == walker->first->addr, &heap);
+		sane = miheap_read(
+			walker->view, addr, addr == walker->first->addr, walker->builds, &heap);
 	}
 	if (sane) {
 		at->heap = heap;
@@ -323,7 +326,8 @@ static void walk_threads(struct walker *walker)
 		if (!view_read(view, block - distance, &addr, sizeof(addr)))
 			continue;
 		(void)heap_place(walker->walk, addr, &is);
-		if (!is && miheap_read(view, addr, false, &heap) && heap.thread == block)
+		if (!is && miheap_read(view, addr, false, walker->builds, &heap) &&
+			heap.thread == block)
 			walker->walk->missing += heap.pages;
 	}
 }
@@ -362,7 +366,7 @@ struct ht_err *miwalk_walk(struct view *view, const struct miheap *first,
 	walker->first = first;
 	walker->threads = threads;
 	walker->walk = ret;
-	walker->rules = MIWALK_RULES_MASK;
+	walker->builds = first->builds;
 	walker->reserve = view->left / LISTS_SHARE;
 	view_forget(view);
 	struct ht_err *err = walk_segments(walker);

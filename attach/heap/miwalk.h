@@ -14,12 +14,9 @@
 #define MIWALK_SLICE_BYTES   65536u
 #define MIWALK_SLICES	     512u
 
-/* Where blocks begin in their pages, of two versions. */
-#define MIWALK_RULES	  2u
-#define MIWALK_RULES_MASK ((1u << MIWALK_RULES) - 1)
-
 struct miwalk_page {
-	raddr_t addr; /* where its slices begin */
+	raddr_t addr;	/* where its slices begin */
+	uint64_t start; /* of the first block behind it, where a page says it */
 	uint64_t bytes, block_bytes;
 	uint32_t used, freed; /* handed out, and of these, freed by others */
 	raddr_t list;	      /* of those that were freed into it */
@@ -49,8 +46,8 @@ struct miwalk {
 	bool full;  /* it has more pages or heaps than there is room for */
 };
 
-/* Of a block of that size in its page, if `rule` is the version's. */
-uint64_t miwalk_start(unsigned rule, uint64_t block_bytes);
+/* Of the first block in its page, if it is of that version. */
+uint64_t miwalk_start(enum mibuild build, const struct miwalk_page *page);
 /* `ret` is zero-initialised, or of a walk before: what it holds is given up. */
 HT_MUST_CHECK
 struct ht_err *miwalk_walk(struct view *view, const struct miheap *first,

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * mimalloc's segments and heaps as its versions from 2.1.4 on lay them out: each is told from the
+ * others, counts to the byte, and is unknown where it contradicts itself. (test_mimalloc.c has the
+ * versions before, and what all have in common.)
+ */
+#include "attach/heap/misegment.h"
+
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "attach/heap/mimalloc.h"
+#include "tests/support/ht_check.h"
+
+#define PAGE	   4096u
+#define MIB	   (1024u * 1024u)
+#define SLICE	   65536u
+#define SLICES	   512u
+#define SLICE_SIZE 96u
+#define VARIABLES  MIB
+#define COOKIE	   0x123456789abcdef1ull
+#define PLACE	   (20u * PAGE - 1000u) /* of the heap, among the variables */
+
+/* Bytes from the beginning, by version. */
+static const struct version {
+	uint64_t medium_max, queues, heap_bytes;
+	uint64_t commit, used, cookie, extent, slices;
+} versions[] = {
+	{131072, 1264, 3064, 112, 208, 216, 224, 264}, /* 2.1.7 */
+	{131072, 1264, 3064, 120, 216, 224, 248, 288}, /* 2.1.9 */
+	{65536, 1280, 3080, 120, 216, 224, 248, 288},  /* 2.2.4 */
+	{65536, 1288, 3088, 120, 216, 224, 248, 288},  /* 2.4.1 */
+};
+
+static const struct version *version;
+static uint8_t *variables, *segment;
+static unsigned next_slice;
+static uint64_t held;
+static struct proc self;
+static struct module module;
+
+static raddr_t at(const void *pointer)
+{
+	return (raddr_t)(uintptr_t)pointer;
+}
+
+static void *map(size_t bytes)
+{
+	void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	ck_assert_ptr_ne(pages, MAP_FAILED);
+	return pages;
+}
+
+static void put(uint8_t *place, uint64_t value, size_t bytes)
+{
+	memcpy(place, &value, bytes);
+}
+
+static uint64_t word_of(const uint8_t *place)
+{
+	uint64_t word;
+	memcpy(&word, place, sizeof(word));
+	return word;
+}
+
+static void add(uint8_t *place, uint64_t value)
+{
+	put(place, word_of(place) + value, 8);
+}
+
+static uint8_t *heap(void)
+{
+	return variables + PLACE;
+}
+
+static uint8_t *slice(unsigned index)
+{
+	return segment + version->slices + (size_t)index * SLICE_SIZE;
+}
+
+static uint64_t size_of(unsigned queue)
+{
+	static const uint8_t quarter[] = {5, 6, 7, 8};
+	if (queue <= 8)
+		return queue ? queue * 8 : 8;
+	return queue > 72 ? version->medium_max + (queue - 72) * 8
+			  : (16ull << (queue - 9) / 4) * quarter[(queue - 9) % 4];
+}
+
+/* The words that tell of all of it: slices, those of the description, huge, entries, thread. */
+static void segment_init(uint64_t slices, bool is_huge)
+{
+	raddr_t any = at(map(64 * MIB)) + 32 * MIB - 1;
+	segment = (void *)(uintptr_t)(any & ~(raddr_t)(32 * MIB - 1));
+	uint8_t *extent = segment + version->extent;
+	memset(segment + version->commit, 0xff, 64);
+	put(segment + version->cookie, at(segment) ^ COOKIE, 8);
+	put(extent, slices, 8);
+	put(extent + 8, 1, 8);
+	put(extent + 16, is_huge, 4);
+	put(extent + 24, slices < SLICES ? slices : SLICES, 8);
+	put(extent + 32, at((void *)pthread_self()), 8);
+	put(slice(0), 1, 4);
+	put(slice(0) + 40, SLICE, 8);
+	next_slice = 1;
+}
+
+static void rest_init(void)
+{
+	put(slice(next_slice), SLICES - next_slice, 4);
+	put(slice(next_slice) + 40, 0, 8);
+	if (next_slice < SLICES - 1)
+		put(slice(SLICES - 1) + 4, (SLICES - 1 - next_slice) * SLICE_SIZE, 4);
+}
+
+/* `start`: of the first block in the page. */
+static uint8_t *page_at(
+	unsigned index, uint64_t slices, uint64_t bytes, uint64_t start, unsigned used)
+{
+	uint8_t *now = slice(index);
+	uint64_t reserved = (slices * SLICE - start) / bytes;
+	memset(now, 0, SLICE_SIZE);
+	put(now, slices, 4);
+	put(now + 10, reserved, 2);
+	put(now + 12, reserved, 2);
+	put(now + 32, used, 2);
+	put(now + 40, bytes, 8);
+	put(now + 48, at(segment) + (uint64_t)index * SLICE + start, 8);
+	put(now + 64, at(heap()), 8);
+	ck_assert_uint_le(used, reserved);
+	add(segment + version->used, 1);
+	add(heap() + 192, 1);
+	held += used * bytes;
+	return now;
+}
+
+static uint8_t *page(uint64_t slices, uint64_t bytes, uint64_t start, unsigned used)
+{
+	unsigned index = next_slice;
+	uint8_t *now = page_at(index, slices, bytes, start, used);
+	for (unsigned i = 1; i < slices; i++)
+		put(slice(index + i) + 4, i * SLICE_SIZE, 4);
+	next_slice += (unsigned)slices;
+	rest_init();
+	return now;
+}
+
+/* One of each size, the first block where these versions have it or nearly so. */
+static void fill(void)
+{
+	for (unsigned i = 1; size_of(i) <= version->medium_max; i++) {
+		uint64_t bytes = size_of(i);
+		uint64_t start = (bytes <= 512 ? i % 3 * bytes : 0) + i % 5 * bytes / 64 * 8;
+		page(bytes <= version->medium_max / 8 ? 1 : 8, bytes, start, i % 3);
+	}
+	page(3, 3 * SLICE - PAGE, 0, 1);
+	page(16, 9 * SLICE, 0, 1);
+}
+
+static void setup(unsigned index)
+{
+	static char path[] = "/lib/libmimalloc.so.2";
+	static bool is_open;
+	if (!is_open) {
+		ck_no_err(proc_open(getpid(), &self));
+		ck_no_err(proc_open_mem(&self));
+	}
+	is_open = true;
+	if (segment)
+		put(segment + version->cookie, 0, 8);
+	version = &versions[index];
+	held = 0;
+	variables = map(VARIABLES);
+	uint8_t *own = variables + 5 * PAGE;
+	put(own + 16, at(heap()), 8);
+	put(heap(), at(own), 8);
+	put(heap() + 16, at((void *)pthread_self()), 8);
+	put(heap() + 32, COOKIE, 8);
+	for (unsigned i = 0; i < 75; i++)
+		put(heap() + version->queues + i * 24 + 16, size_of(i), 8);
+	module = (struct module){.path = path, .segment_count = 1};
+	module.segment[0] = (struct module_segment){
+		.vaddr = at(variables), .memsz = VARIABLES, .flags = PF_R | PF_W};
+	segment_init(SLICES, false);
+	fill();
+}
+
+static struct heap_account read_account(bool *ret_found)
+{
+	struct view view;
+	struct heap_account account;
+	ck_no_err(view_init(&view, &self));
+	ck_no_err(mimalloc_read(&view, &module, &account, ret_found));
+	ck_no_err(view_deinit(&view));
+	return account;
+}
+
+static void check_exact(void)
+{
+	bool found;
+	struct heap_account account = read_account(&found);
+	ck_assert(found);
+	ck_assert_msg(account.known, "%s", account.reason);
+	ck_assert_uint_eq(account.held_bytes, held);
+	ck_assert_uint_eq(account.off_bytes, 0);
+	ck_assert_str_eq(account.reason, "");
+}
+
+/* Unknown, or known to be off by as much. */
+static void check_doubted(uint64_t bytes)
+{
+	bool found;
+	struct heap_account account = read_account(&found);
+	ck_assert(!found || !account.known || account.off_bytes >= bytes);
+}
+
+static void check_unknown(void)
+{
+	bool found;
+	struct heap_account account = read_account(&found);
+	ck_assert(!found || !account.known);
+}
+
+static void check_version(unsigned index)
+{
+	setup(index);
+	check_exact();
+}
+
+START_TEST(each_version_counts_to_the_byte)
+{
+	for (unsigned i = 0; i < HT_ARRAY_SIZE(versions); i++)
+		check_version(i);
+}
+END_TEST
+
+/* Of the size that it really has, also where that is more than a 32-bit number holds. */
+static void check_huge(unsigned index)
+{
+	static const uint64_t slices[] = {400, 60000, 300000};
+	for (unsigned i = 0; i < HT_ARRAY_SIZE(slices); i++) {
+		setup(index);
+		check_exact();
+		uint8_t *before = segment;
+		segment_init(slices[i], true);
+		uint8_t *now = page_at(1, slices[i] - 1, (slices[i] - 1) * SLICE, 0, 1);
+		check_exact();
+		put(now + 40, (slices[i] - 1) * SLICE - 8, 8);
+		check_doubted((slices[i] - 1) * SLICE);
+		put(segment + version->cookie, 0, 8);
+		segment = before;
+	}
+}
+
+START_TEST(a_huge_block_counts)
+{
+	for (unsigned i = 0; i < HT_ARRAY_SIZE(versions); i++)
+		check_huge(i);
+}
+END_TEST
+
+/* Lists go by where the page itself says that its blocks begin. */
+static void check_lists(unsigned index)
+{
+	setup(index);
+	uint8_t *now = page(1, 48, 160, 20);
+	raddr_t start = word_of(now + 48), list = 0;
+	for (unsigned i = 3; i < 7; i++) {
+		put((uint8_t *)(uintptr_t)(start + i * 48), list, 8);
+		list = start + i * 48;
+	}
+	put(now + 56, list | 2, 8);
+	put((uint8_t *)(uintptr_t)(start + 9 * 48), 0, 8);
+	put(heap() + 8, start + 9 * 48, 8);
+	held -= 5 * 48;
+	check_exact();
+	/* A block of none. */
+	put(heap() + 8, start + 9 * 48 + 8, 8);
+	check_doubted(20 * 48);
+}
+
+START_TEST(what_others_have_freed_is_not_held)
+{
+	for (unsigned i = 0; i < HT_ARRAY_SIZE(versions); i++)
+		check_lists(i);
+}
+END_TEST
+
+static void check_pages(unsigned index)
+{
+	for (unsigned i = 0; i < 9; i++) {
+		setup(index);
+		uint8_t *now = page(1, 320, 640, 10);
+		check_exact();
+		if (i == 0)
+			put(now + 32, 203, 2);
+		if (i == 1)
+			put(now + 12, 201, 2);
+		if (i == 2)
+			put(now + 40, 328, 8);
+		if (i == 3)
+			put(now + 48, at(segment), 8);
+		if (i == 4)
+			put(now + 48, word_of(now + 48) + 4, 8);
+		if (i == 5)
+			put(now + 48, 0, 8);
+		if (i == 6)
+			put(now, 8, 4);
+		if (i == 7)
+			put(now + 40, 320 | 1ull << 32, 8);
+		if (i == 8)
+			put(now + 4, SLICE_SIZE, 4);
+		check_unknown();
+	}
+}
+
+START_TEST(a_page_that_contradicts_itself_is_not_believed)
+{
+	for (unsigned i = 0; i < HT_ARRAY_SIZE(versions); i++)
+		check_pages(i);
+}
+END_TEST
+
+/* A block of nine slices has sixteen; of three, three. */
+static void check_large(unsigned index)
+{
+	static const struct {
+		uint64_t slices, bytes;
+	} wrong[] = {{4, 3 * SLICE}, {9, 9 * SLICE}, {24, 9 * SLICE}, {3, 3 * SLICE - 8},
+		{264, 257 * SLICE}};
+	for (unsigned i = 0; i < HT_ARRAY_SIZE(wrong); i++) {
+		setup(index);
+		page(wrong[i].slices, wrong[i].bytes, 0, 1);
+		check_unknown();
+	}
+}
+
+START_TEST(a_large_page_is_as_large_as_it_must_be)
+{
+	for (unsigned i = 0; i < HT_ARRAY_SIZE(versions); i++)
+		check_large(i);
+}
+END_TEST
+
+/* What is large for one version is no page for the other; and a segment is described in one way. */
+static void check_apart(unsigned index)
+{
+	const struct version *own = &versions[index], *other = &versions[3 - index];
+	setup(index);
+	page(own->medium_max == 65536 ? 1 : 2, own->medium_max == 65536 ? 10240 : 81920, 0, 1);
+	check_unknown();
+	setup(index);
+	uint64_t word = word_of(segment + own->cookie);
+	put(segment + own->cookie, 0, 8);
+	put(segment + (own->cookie == 216 ? 224 : 216), word, 8);
+	check_unknown();
+	setup(index);
+	for (unsigned i = 73; i < 75; i++)
+		put(heap() + own->queues + i * 24 + 16, other->medium_max + (i - 72) * 8, 8);
+	check_unknown();
+}
+
+START_TEST(versions_are_told_apart)
+{
+	for (unsigned i = 0; i < HT_ARRAY_SIZE(versions); i++)
+		check_apart(i);
+}
+END_TEST
+
+HT_SUITE("attach/misegment", each_version_counts_to_the_byte, a_huge_block_counts,
+	what_others_have_freed_is_not_held, a_page_that_contradicts_itself_is_not_believed,
+	a_large_page_is_as_large_as_it_must_be, versions_are_told_apart)
