@@ -363,44 +363,18 @@ START_TEST(a_page_is_taken_over_and_then_goes)
 }
 END_TEST
 
-static void poke(pid_t pid, uint64_t addr, const void *bytes, size_t count)
-{
-	char path[64];
-	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
-	int fd = open(path, O_RDWR | O_CLOEXEC);
-	ck_assert_int_ge(fd, 0);
-	ck_assert_int_eq(pwrite(fd, bytes, count, (off_t)addr), (ssize_t)count);
-	close(fd);
-}
-
-/* The first byte, or the last, of the libc's code. */
-static uint64_t code_of_libc(pid_t pid, bool last)
-{
-	char line[4400], path[64];
-	uint64_t lo = 0, hi = 0;
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	FILE *maps = fopen(path, "re");
-	ck_assert_ptr_nonnull(maps);
-	while (fgets(line, sizeof(line), maps))
-		if (strstr(line, "r-xp") && strstr(line, "/libc.so.6"))
-			ck_assert_int_eq(sscanf(line, "%lx-%lx", &lo, &hi), 2);
-	fclose(maps);
-	ck_assert_uint_gt(hi, lo);
-	return last ? hi - 1 : lo;
-}
-
 /* A breakpoint is somebody else's, and so are bytes behind the code that are no stub. */
 START_TEST(changed_code_is_told_apart)
 {
 	struct victim victim;
 	start_target(&victim, "sleepy");
-	poke(victim.pid, code_of_libc(victim.pid, true), "\xcc", 1);
+	victim_poke(victim.pid, victim_libc(victim.pid, true), "\xcc", 1);
 	json_t *verify = report_run("verify", victim.pid, 0);
 	ck_assert_str_eq(report_text(verify, "state"), "clean");
 	ck_assert(!found(verify, "code"));
 	ck_assert(strstr(report_text(verify, "parts.code.other"), "bytes behind the code of "));
 	json_decref(verify);
-	poke(victim.pid, code_of_libc(victim.pid, false), "\xcc", 1);
+	victim_poke(victim.pid, victim_libc(victim.pid, false), "\xcc", 1);
 	verify = report_run("verify", victim.pid, 0);
 	ck_assert(!found(verify, "code"));
 	ck_assert(strstr(report_text(verify, "parts.code.other"), "where heaptap never writes"));
@@ -430,13 +404,13 @@ START_TEST(slots_that_lead_nowhere_are_told)
 	struct victim victim;
 	start_target(&victim, "escape");
 	struct gotword slot = slot_of_free(victim.pid);
-	poke(victim.pid, slot.addr, &nowhere, sizeof(nowhere));
+	victim_poke(victim.pid, slot.addr, &nowhere, sizeof(nowhere));
 	json_t *verify = report_run("verify", victim.pid, 6);
 	ck_assert_str_eq(report_text(verify, "state"), "remains");
 	ck_assert(found(verify, "slots"));
 	ck_assert(strstr(report_text(verify, "parts.slots.text"), "where nothing is mapped"));
 	json_decref(verify);
-	poke(victim.pid, slot.addr, &slot.value, sizeof(slot.value));
+	victim_poke(victim.pid, slot.addr, &slot.value, sizeof(slot.value));
 	check_state(victim.pid, "clean", NULL);
 	victim_stop(&victim);
 }
@@ -466,13 +440,13 @@ START_TEST(a_page_that_a_slot_leads_to_stays)
 	leave_tombstone(&victim);
 	free(victim_ask(&victim, "forget", ANSWER_MS));
 	const uint64_t entry = page_of_heaptap(victim.pid) + offsetof(struct abi_thunk, code);
-	poke(victim.pid, slot.addr, &entry, sizeof(entry));
+	victim_poke(victim.pid, slot.addr, &entry, sizeof(entry));
 	json_t *cleanup = report_run("cleanup", victim.pid, 6);
 	ck_assert_str_eq(report_text(cleanup, "outcome"), "in use");
 	ck_assert_uint_eq(report_u64(cleanup, "slots"), 1);
 	ck_assert_uint_eq(report_u64(cleanup, "at"), slot.addr);
 	json_decref(cleanup);
-	poke(victim.pid, slot.addr, &slot.value, sizeof(slot.value));
+	victim_poke(victim.pid, slot.addr, &slot.value, sizeof(slot.value));
 	check_outcome("cleanup", victim.pid, 0, "removed");
 	check_state(victim.pid, "clean", NULL);
 	victim_stop(&victim);

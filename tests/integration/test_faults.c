@@ -281,18 +281,7 @@ END_TEST
 static void change_code(void *context)
 {
 	const struct victim *victim = context;
-	char path[32], line[512];
-	unsigned long lo = 0;
-	snprintf(path, sizeof(path), "/proc/%d/maps", victim->pid);
-	FILE *maps = fopen(path, "re");
-	while (!lo && fgets(line, sizeof(line), maps))
-		if (strstr(line, "r-xp") && strstr(line, "/libc.so.6"))
-			sscanf(line, "%lx", &lo);
-	fclose(maps);
-	snprintf(path, sizeof(path), "/proc/%d/mem", victim->pid);
-	int mem = open(path, O_RDWR | O_CLOEXEC);
-	ck_assert_int_eq(pwrite(mem, "\xcc", 1, (off_t)lo), 1);
-	close(mem);
+	victim_poke(victim->pid, victim_libc(victim->pid, false), "\xcc", 1);
 }
 
 /* The fourth is that of the first slot. Nothing of ours is left, but that is not all that is

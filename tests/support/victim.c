@@ -169,3 +169,28 @@ void victim_kill(struct victim *victim)
 	ck_assert_int_eq(victim_wait(victim, ANSWER_MS), 128 + SIGKILL);
 	close_pipes(victim);
 }
+
+void victim_poke(pid_t pid, uint64_t addr, const void *bytes, size_t count)
+{
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/%d/mem", pid);
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(pwrite(fd, bytes, count, (off_t)addr), (ssize_t)count);
+	close(fd);
+}
+
+uint64_t victim_libc(pid_t pid, bool last)
+{
+	char line[4400], path[64];
+	uint64_t lo = 0, hi = 0;
+	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
+	FILE *maps = fopen(path, "re");
+	ck_assert_ptr_nonnull(maps);
+	while (fgets(line, sizeof(line), maps))
+		if (strstr(line, "r-xp") && strstr(line, "/libc.so.6"))
+			ck_assert_int_eq(sscanf(line, "%lx-%lx", &lo, &hi), 2);
+	fclose(maps);
+	ck_assert_uint_gt(hi, lo);
+	return last ? hi - 1 : lo;
+}

@@ -48,3 +48,8 @@ void victim_stop(struct victim *victim);
 int victim_wait(struct victim *victim, unsigned limit_ms);
 /* SIGKILL, and waits. */
 void victim_kill(struct victim *victim);
+
+/* Writes into its memory, past all protection, as a debugger does. */
+void victim_poke(pid_t pid, uint64_t addr, const void *bytes, size_t count);
+/* Where the first byte, or the last, of its C library's code is mapped. */
+uint64_t victim_libc(pid_t pid, bool last);
