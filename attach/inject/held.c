@@ -32,13 +32,27 @@ static struct ht_err *is_well_placed(const struct proc *proc, const struct trace
 	return err;
 }
 
-/* Once for both: of all that is read while it is held this takes the longest. */
-static struct ht_err *read_filter_and_mask(
-	const struct proc *proc, struct tracee *tracee, bool *ret_filtered)
+/* An instruction of its own has raised them, and the handler looks at it, or puts it right, in the
+ * registers: in the stub it would find the stub's. */
+static bool has_raised(const struct proc_status *status)
+{
+	static const int raised[] = {SIGSEGV, SIGBUS, SIGILL, SIGTRAP, SIGFPE, SIGSYS};
+	uint64_t coming = status->sig_pnd & ~status->sig_blk;
+	bool found = false;
+
+	for (size_t i = 0; i < HT_ARRAY_SIZE(raised); i++)
+		found |= coming >> (raised[i] - 1) & 1;
+	return found;
+}
+
+/* Once for all: of what is read while it is held this takes the longest. */
+static struct ht_err *read_status(
+	const struct proc *proc, struct tracee *tracee, bool *ret_filtered, bool *ret_raised)
 {
 	struct proc_status status;
 	struct ht_err *err = proc_status(proc, tracee->tid, &status);
 	*ret_filtered = !err && status.seccomp != 0;
+	*ret_raised = !err && has_raised(&status);
 	tracee->call_mask = err ? 0 : status.sig_blk;
 	return err;
 }
@@ -109,17 +123,17 @@ struct ht_err *held_judge(const struct proc *proc, struct tracee *tracee,
 	const struct remote_slack *slack, const struct remote_remains *remains, bool *ret_hold,
 	enum held_verdict *ret)
 {
-	bool placed, filtered = false, dispatched = false;
+	bool placed, raised = false, filtered = false, dispatched = false;
 	struct ht_err *err = is_well_placed(proc, tracee, slack, remains, &placed);
 
 	/* In this order: one that it gets in between is suspended. */
 	bool suspended = suspend(tracee);
 	if (!err && placed)
-		err = read_filter_and_mask(proc, tracee, &filtered);
+		err = read_status(proc, tracee, &filtered, &raised);
 	*ret_hold = filtered;
 	if (!err && placed)
 		err = is_dispatched(proc, tracee, slack, remains, &dispatched);
-	*ret = !placed					   ? HELD_ELSEWHERE
+	*ret = !placed || raised			   ? HELD_ELSEWHERE
 	       : filtered && !suspended			   ? HELD_FILTERED
 	       : dispatched				   ? HELD_DISPATCHED
 	       : !remains && is_limited(proc, tracee->tid) ? HELD_LIMITED

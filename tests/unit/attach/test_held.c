@@ -201,6 +201,44 @@ START_TEST(a_thread_that_steps_itself_is_elsewhere)
 }
 END_TEST
 
+static void sleep_handling(const void *arg)
+{
+	sigset_t *blocked = (sigset_t *)arg;
+	signal(SIGSEGV, pass);
+	signal(SIGSYS, pass);
+	sigprocmask(SIG_BLOCK, blocked, NULL);
+	child_ready(0);
+	for (;;)
+		pause();
+}
+
+/* As if it had come with the last instruction, when the thread is stopped already. */
+static enum held_verdict judge_with(int signal, const sigset_t *blocked)
+{
+	struct child child = start(sleep_handling, blocked);
+	struct tracee tracee = stop(child.pid);
+	ck_assert_int_eq(syscall(SYS_tgkill, child.pid, child.pid, signal), 0);
+	enum held_verdict verdict = judge(&tracee, NULL);
+	ck_assert_int_eq(judge(&tracee, &leaving), verdict);
+	ck_no_err(tracee_release(&tracee));
+	finish(&child);
+	return verdict;
+}
+
+/* Its handler would look for what has raised it at the stub's instructions. */
+START_TEST(a_thread_that_has_raised_a_signal_is_elsewhere)
+{
+	sigset_t none, segv;
+	sigemptyset(&none);
+	sigemptyset(&segv);
+	sigaddset(&segv, SIGSEGV);
+	ck_assert_int_eq(judge_with(SIGSEGV, &none), HELD_ELSEWHERE);
+	ck_assert_int_eq(judge_with(SIGSYS, &none), HELD_ELSEWHERE);
+	ck_assert_int_eq(judge_with(SIGSEGV, &segv), HELD_FIT);
+	ck_assert_int_eq(judge_with(SIGCHLD, &none), HELD_FIT);
+}
+END_TEST
+
 static void *keep_own_table(void *arg)
 {
 	if (unshare(CLONE_FILES))
@@ -310,6 +348,6 @@ END_TEST
 
 HT_SUITE("attach/inject/held", a_thread_in_the_stubs_place_is_elsewhere,
 	a_thread_of_another_process_is_elsewhere, a_thread_in_code_of_32_bits_is_elsewhere,
-	a_thread_that_steps_itself_is_elsewhere,
+	a_thread_that_steps_itself_is_elsewhere, a_thread_that_has_raised_a_signal_is_elsewhere,
 	the_table_of_descriptors_is_asked_of_the_held_thread,
 	a_limit_on_files_matters_to_the_first_stub, calls_that_are_handed_to_the_program)
