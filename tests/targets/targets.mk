@@ -43,7 +43,7 @@ burst_sysv  := -Wl,-z,lazy,-z,norelro,--hash-style=sysv
 burst_lib   := $(patsubst %,$t/libburst-%.so,$(burst_variants))
 
 target_bin := $(addprefix $t/,ledger ledger-lazy ledger-nopie ledger-own ledger-jemalloc \
-	ledger-tcmalloc extended busy outsider flags changer crowd escape awkward hoist sleepy actor actor-static confined plughost libplug.so \
+	ledger-tcmalloc extended busy outsider flags reflexes changer crowd escape awkward hoist sleepy actor actor-static confined plughost libplug.so \
 	libunwound.so idle32 cxx cxx-tcmalloc rust rust-v0 rust-lto jumper storm rewire canaries) $(chain_bin) $(chainxx_bin) $(burst_lib)
 target_bin += $t/throwing $t/hostile $t/served $t/parent $t/waits $t/waits-escape
 target_bin += $(linked_bin) $t/linked-static $t/linked-static-pie $t/libcounting.so $t/libfailing.so $t/libownalloc-sysv.so \
@@ -204,7 +204,7 @@ $(filter $t/chainxx-gcc-%,$(chainxx_bin)): $t/chainxx-gcc-%: tests/targets/chain
 $(filter $t/chainxx-clang-%,$(chainxx_bin)): $t/chainxx-clang-%: tests/targets/chainxx.cc
 	$(call build,clang++-14 $(target_cxx) $(variant_flags))
 
-$t/become $t/busy $t/flags $t/mapper $t/pooled $t/queued $t/canaries $t/holder $t/states $t/changer $t/crowd $t/sleepy $t/actor $t/confined $t/outsider $t/plughost $t/storm: $t/%: tests/targets/%.c
+$t/become $t/busy $t/flags $t/reflexes $t/mapper $t/pooled $t/queued $t/canaries $t/holder $t/states $t/changer $t/crowd $t/sleepy $t/actor $t/confined $t/outsider $t/plughost $t/storm: $t/%: tests/targets/%.c
 	$(call build,gcc $(target_c) -O2)
 $t/brood: tests/targets/brood.c
 	$(call build,gcc $(target_c) -O2) -Wl,-z,now

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Programs that live with signals of which others die, or that do much where others have ended
+ * (tests/targets/reflexes.c): each signal is theirs, with the address and the code that it would
+ * have had, and what they do afterwards is recorded as ever.
+ */
+#include <unistd.h>
+
+#include "tests/support/ht_check.h"
+#include "tests/support/procsnap.h"
+#include "tests/support/report.h"
+#include "tests/support/tap.h"
+#include "tests/support/tracefile.h"
+#include "tests/support/victim.h"
+
+#define ANSWER_MS     60000
+#define CYCLES	      3
+#define FAULT_CYCLES  10
+#define MORE	      200 /* signals while it is tapped */
+#define DIVES	      20
+#define DIVES_TEXT    "dive 20"
+#define CALM_BYTES    333
+#define ENDING	      32
+#define ENDING_TEXT   "32"
+#define LAST_BYTES    444
+#define DESTRUCTIONS  4 /* PTHREAD_DESTRUCTOR_ITERATIONS */
+#define PROFILES_MORE 100
+
+static struct victim victim;
+
+static void start(const char *mode, const char *number)
+{
+	victim_start(
+		&victim, (const char *[]){run_built("tests/targets/reflexes"), mode, number, NULL});
+}
+
+/* `meanwhile` is done while everything is tapped; blocks of `bytes` the trace then has `blocks`. */
+static void cycle(unsigned flags, void (*meanwhile)(void), uint64_t bytes, uint64_t blocks)
+{
+	struct tap tap;
+	struct procsnap *before = procsnap_take(victim.pid, flags);
+	tap_start(&tap, victim.pid, (const char *[]){"--symbolize", "later", NULL});
+	tap_wait_on(&tap, "/reflexes");
+	meanwhile();
+	json_t *attach = tap_stop(&tap, bytes ? 0 : TAP_MAY_DROP);
+	tap_check_equal(attach);
+	json_decref(attach);
+	if (bytes)
+		ck_assert_uint_eq(tracefile_blocks_of(tap.trace, bytes), blocks);
+	unlink(tap.trace);
+	procsnap_verify(before, victim.pid);
+	victim_prove_alive(&victim);
+}
+
+static void count_on(const char *what, uint64_t more)
+{
+	uint64_t now = report_count(&victim, what);
+	run_until(report_count(&victim, what) >= now + more, ANSWER_MS);
+}
+
+static void fault(void)
+{
+	count_on("faults", MORE);
+}
+
+/* SIGSEGV, SIGTRAP, SIGILL and SIGFPE as a program's own tools, in the thread that has to run the
+ * stub: one that was raised when the thread is stopped must find it where it was. */
+START_TEST(faults_are_handled)
+{
+	start("faults", NULL);
+	for (unsigned i = 0; i < FAULT_CYCLES; i++)
+		cycle(PROCSNAP_MASKS_CHANGE, fault, 0, 0);
+	victim_stop(&victim);
+}
+END_TEST
+
+/* SIGTRAP, too, is not ours, and waits for the thread that runs the stub. */
+START_TEST(signals_wait)
+{
+	start("pending", NULL);
+	for (unsigned i = 0; i < CYCLES; i++)
+		cycle(PROCSNAP_MASKS_CHANGE, fault, 0, 0);
+	victim_stop(&victim);
+}
+END_TEST
+
+static void dive(void)
+{
+	free(victim_ask(&victim, DIVES_TEXT, ANSWER_MS));
+}
+
+/* Mostly within the agent, which has most of each frame, the program jumps out of it. */
+START_TEST(stacks_are_used_up)
+{
+	start("dives", NULL);
+	dive();
+	for (unsigned i = 0; i < CYCLES; i++)
+		cycle(0, dive, CALM_BYTES, DIVES);
+	dive();
+	victim_stop(&victim);
+}
+END_TEST
+
+static void profile(void)
+{
+	count_on("profiles", PROFILES_MORE);
+}
+
+START_TEST(a_profiler_unwinds_the_agent)
+{
+	start("profile", NULL);
+	for (unsigned i = 0; i < CYCLES; i++)
+		cycle(PROCSNAP_MASKS_CHANGE, profile, 0, 0);
+	victim_stop(&victim);
+}
+END_TEST
+
+static void end(void)
+{
+	free(victim_ask(&victim, "end", ANSWER_MS));
+}
+
+START_TEST(threads_allocate_at_their_end)
+{
+	start("ends", ENDING_TEXT);
+	end(); /* the C library catches a signal of its own from the first thread on */
+	for (unsigned i = 0; i < CYCLES; i++)
+		cycle(0, end, LAST_BYTES, ENDING * DESTRUCTIONS);
+	victim_stop(&victim);
+}
+END_TEST
+
+HT_SUITE("integration/reflexes", faults_are_handled, signals_wait, stacks_are_used_up,
+	a_profiler_unwinds_the_agent, threads_allocate_at_their_end)
