@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "tests/support/ctlgroup.h"
@@ -24,6 +25,10 @@
 #define ANSWER_MS  60000
 #define HEAPTAP_MS 60000
 #define WORDS_MAX  8
+
+#ifndef SYS_mseal
+#define SYS_mseal 462
+#endif
 
 #ifndef PR_GET_MDWE
 #define PR_GET_MDWE 66
@@ -141,10 +146,12 @@ static void capture(struct confined *c, const char *during)
 	json_t *books = work(c, 20000, during);
 	json_t *attach = tap_stop(&tap, TAP_MAY_DROP);
 	tap_check_equal(attach);
-	if (*during)
+	if (*during) {
 		procsnap_destroy(before);
-	else
+		ck_assert(procsnap_is_clean(c->pid));
+	} else {
 		procsnap_verify(before, c->pid);
+	}
 	check_books(attach, tap.trace, books);
 	json_decref(attach);
 	json_decref(books);
@@ -239,7 +246,14 @@ WORKS(filters, {"", "filter-kill", ""}, {"", "filter-kill-thread", ""}, {"", "fi
 WORKS(filters_entered, {"", "", "filter-kill"}, {"", "", "filter-trap"},
 	{"", "", "filter-by-prctl"}, {"", "", "filter-in-thread"},
 	{"", "", "filter-alone-in-thread"})
-WORKS(little_left, {"", "high-descriptors", ""}, {"", "lock", ""})
+/* What would have been refused, or must be known from the start, comes in the midst of a capture.
+ */
+WORKS(meanwhile, {"", "", "chroot"}, {"", "", "mount"}, {"", "", "net"}, {"", "", "ipc"},
+	{"", "", "nobody"}, {"", "", "undumpable"}, {"", "", "no-capabilities"},
+	{"", "", "no-new-privs"}, {"", "", "address-space"}, {"", "", "data"},
+	{"", "", "descriptors"}, {"", "", "high-descriptors"}, {"", "", "mappings"},
+	{"", "", "lock-little"})
+WORKS(little_left, {"", "high-descriptors", ""}, {"", "lock", ""}, {"", "many-mappings", ""})
 REFUSALS(used_up, {"", "address-space", REFUSED, "address space", "--as="},
 	{"", "data", REFUSED, "ulimit -d", "--data="},
 	{"", "descriptors", REFUSED, "descriptors", "--nofile="},
@@ -262,6 +276,18 @@ START_TEST(no_new_code)
 		printf("skipped: confined: this kernel has no vm.memfd_noexec\n");
 	else
 		check_works(&(struct works){"pid no-memfd-exec", "", ""});
+}
+END_TEST
+
+/* Linux 6.10. No mprotect any more, of slots or of anything else. */
+START_TEST(sealed)
+{
+	if (syscall(SYS_mseal, 0, 0, 0) < 0) {
+		printf("skipped: confined: this kernel has no mseal(2)\n");
+		return;
+	}
+	check_works(&(struct works){"", "sealed", ""});
+	check_works(&(struct works){"", "", "sealed"});
 }
 END_TEST
 
@@ -383,6 +409,7 @@ START_TEST(narrow_memory_group)
 }
 END_TEST
 
-HT_SUITE("integration/confined", namespaces, privileges, no_new_code, filters, filters_entered,
-	strict_entered, linked_statically, linked_statically_anywhere, no_clock,
-	no_clock_in_a_thread, little_left, used_up, strict_mode, memory_group, narrow_memory_group)
+HT_SUITE("integration/confined", namespaces, privileges, no_new_code, sealed, filters,
+	filters_entered, strict_entered, linked_statically, linked_statically_anywhere, no_clock,
+	no_clock_in_a_thread, meanwhile, little_left, used_up, strict_mode, memory_group,
+	narrow_memory_group)

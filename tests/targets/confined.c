@@ -36,7 +36,12 @@
 #define PR_SET_MDWE 65
 #endif
 
+#ifndef SYS_mseal
+#define SYS_mseal 462
+#endif
+
 #define THREADS	    3
+#define MAPPINGS    60000 /* of vm.max_map_count, 65,530 */
 #define STACK_BYTES (256 << 10)
 #define LENGTH(a)   (sizeof(a) / sizeof((a)[0]))
 
@@ -414,17 +419,13 @@ static int no_memfd_exec(void)
 /* --- limits
  * ---------------------------------------------------------------------------------------- */
 
+/* Without the allocator: what the books do not know. */
 static unsigned long used_kib(const char *field)
 {
-	char line[256];
-	unsigned long kib = 0;
-	FILE *status = fopen("/proc/self/status", "re");
-	while (status && fgets(line, sizeof(line), status))
-		if (!strncmp(line, field, strlen(field)))
-			kib = strtoul(line + strlen(field), NULL, 10);
-	if (status)
-		fclose(status);
-	return kib;
+	char text[4096];
+	const char *line =
+		speak_read("/proc/self/status", text, sizeof(text)) ? strstr(text, field) : NULL;
+	return line ? strtoul(line + strlen(field), NULL, 10) : 0;
 }
 
 static int limit(int resource, rlim_t value)
@@ -469,6 +470,31 @@ static int no_mappings(void)
 		if (mmap(NULL, 4096, i % 2 ? PROT_READ : PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
 			    0) == MAP_FAILED)
 			return errno != ENOMEM;
+}
+
+/* As many as that leaves room for those of a capture. */
+static int many_mappings(void)
+{
+	for (int i = 0; i < MAPPINGS; i++)
+		if (mmap(NULL, 4096, i % 2 ? PROT_READ : PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			    0) == MAP_FAILED)
+			return errno;
+	return 0;
+}
+
+/* All that a dynamic linker may seal, and more. */
+static int seal_files(void)
+{
+	static char text[65536];
+	char *rest = text;
+	unsigned long lo, hi;
+	speak_read("/proc/self/maps", text, sizeof(text));
+	for (char *line; (line = strsep(&rest, "\n"));)
+		if (strchr(line, '/') && !strstr(line, "/memfd:") &&
+			sscanf(line, "%lx-%lx", &lo, &hi) == 2 &&
+			syscall(SYS_mseal, lo, hi - lo, 0))
+			return errno;
+	return 0;
 }
 
 static int lock_all(void)
@@ -518,6 +544,8 @@ static const struct confinement {
 	{"descriptors", no_descriptors},
 	{"high-descriptors", high_descriptors},
 	{"mappings", no_mappings},
+	{"many-mappings", many_mappings},
+	{"sealed", seal_files},
 	{"lock", lock_all},
 	{"lock-little", lock_little},
 };
