@@ -5,6 +5,7 @@
  * names the rule and the remedy, and has touched nothing.
  */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -409,7 +410,30 @@ START_TEST(narrow_memory_group)
 }
 END_TEST
 
+/* The kernel kills it in the midst of its capture, for want of memory in its group. */
+START_TEST(memory_group_is_full)
+{
+	struct victim victim;
+	struct ctlgroup group;
+	struct tap tap;
+	if (!group_make(&group, "134217728"))
+		return;
+	victim_start(&victim, (const char *[]){run_built("tests/targets/actor"), NULL});
+	ctlgroup_move(&group, victim.pid);
+	tap_start(&tap, victim.pid, (const char *[]){"--symbolize", "later", NULL});
+	tap_wait_on(&tap, "/actor");
+	free(victim_ask(&victim, "work 1000", ANSWER_MS));
+	victim_send(&victim, "hold 2000");
+	ck_assert_int_eq(victim_wait(&victim, ANSWER_MS), 128 + SIGKILL);
+	json_decref(tap_wait(&tap, TARGET_ENDED));
+	json_t *report = report_load(tap.trace);
+	ck_assert_uint_gt(report_u64(report, "totals.allocations"), 1000);
+	json_decref(report);
+	ctlgroup_remove(&group);
+}
+END_TEST
+
 HT_SUITE("integration/confined", namespaces, privileges, no_new_code, sealed, filters,
 	filters_entered, strict_entered, linked_statically, linked_statically_anywhere, no_clock,
 	no_clock_in_a_thread, meanwhile, little_left, used_up, strict_mode, memory_group,
-	narrow_memory_group)
+	narrow_memory_group, memory_group_is_full)

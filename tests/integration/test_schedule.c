@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "tests/support/child.h"
@@ -20,6 +21,11 @@
 #include "tests/support/victim.h"
 
 #define ANSWER_MS 60000
+#define PERIOD_NS 10000000
+
+#ifndef SCHED_DEADLINE
+#define SCHED_DEADLINE 6
+#endif
 
 struct setting {
 	int policy, priority, nice;
@@ -50,11 +56,34 @@ static cpu_set_t all_but(const cpu_set_t *one)
 	return CPU_COUNT(&rest) ? rest : all;
 }
 
+/* Half of each period is its own; on whichever core, as the kernel wants it. The main thread only
+ * answers. False: not here. */
+static bool set_deadline(pid_t tid, bool is_main)
+{
+	const struct {
+		uint32_t bytes, policy;
+		uint64_t flags;
+		int32_t nice;
+		uint32_t priority;
+		uint64_t runtime_ns, deadline_ns, period_ns;
+	} attr = {.bytes = sizeof(attr),
+		.policy = SCHED_DEADLINE,
+		.runtime_ns = PERIOD_NS / 2,
+		.deadline_ns = PERIOD_NS,
+		.period_ns = PERIOD_NS};
+	return is_main || !syscall(SYS_sched_setattr, tid, &attr, 0);
+}
+
 /* The main thread answers to commands, whatever the others do. */
 static void set_thread(pid_t tid, bool is_main, const struct setting *setting, const cpu_set_t *one)
 {
 	bool first = setting->policy == SCHED_FIFO || setting->policy == SCHED_RR;
 	struct sched_param param = {.sched_priority = first ? setting->priority + is_main : 0};
+	if (setting->policy == SCHED_DEADLINE) {
+		if (!set_deadline(tid, is_main))
+			printf("skipped: schedule: no thread may have a deadline here\n");
+		return;
+	}
 	ck_assert_int_eq(setpriority(PRIO_PROCESS, (id_t)tid, setting->nice), 0);
 	if (setting->on_one_core || setting->apart)
 		ck_assert_int_eq(sched_setaffinity(tid, sizeof(*one), one), 0);
@@ -155,6 +184,7 @@ static void check(const struct setting *setting)
 
 SETTING(real_time, .policy = SCHED_FIFO, .priority = 10, .apart = true)
 SETTING(real_time_in_turns, .policy = SCHED_RR, .priority = 90, .apart = true)
+SETTING(with_deadlines, .policy = SCHED_DEADLINE)
 /* What is left for heaptap there, and for the kernel's own workers, is what is kept for programs
  * that are not in real time: 50 ms of each second. Attaching takes half a minute then, more or
  * less. */
@@ -166,5 +196,6 @@ SETTING(before_all_others, .nice = -20, .on_one_core = true)
 SETTING(in_batches, .policy = SCHED_BATCH, .nice = 5, .on_one_core = true)
 SETTING(in_a_group, .autogroup = "19")
 
-HT_SUITE("integration/schedule", real_time, real_time_in_turns, real_time_on_our_core,
-	when_nobody_else_runs, after_all_others, before_all_others, in_batches, in_a_group)
+HT_SUITE("integration/schedule", real_time, real_time_in_turns, with_deadlines,
+	real_time_on_our_core, when_nobody_else_runs, after_all_others, before_all_others,
+	in_batches, in_a_group)
