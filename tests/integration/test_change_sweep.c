@@ -28,6 +28,7 @@
 #define HEAPTAP_MS 120000
 #define ANSWER_MS  30000
 #define REAP_MS	   300
+#define STOPPED_MS 500
 #define POINTS	   8 /* of a sweep, when not all are asked for */
 
 struct change {
@@ -40,6 +41,7 @@ struct change {
 	bool becomes;	      /* it is another program then */
 	bool again;	      /* another process gets its number */
 	bool returns;	      /* it has done it then, and is what it was */
+	bool pauses;	      /* it is stopped, and goes on after a while */
 };
 
 static const struct change killed = {.name = "SIGKILL", .signal = SIGKILL, .ends = true};
@@ -56,6 +58,8 @@ static const struct change daemonizes = {.name = "daemon", .command = "daemon", 
 static const struct change recycled = {
 	.name = "recycled number", .signal = SIGKILL, .ends = true, .again = true};
 
+static const struct change stops = {.name = "SIGSTOP", .signal = SIGSTOP, .pauses = true};
+
 static char *target_path(void)
 {
 	return run_built("tests/targets/changer");
@@ -63,7 +67,7 @@ static char *target_path(void)
 
 /* What came of the runs. */
 struct outcome {
-	unsigned statuses[6], reused; /* how heaptap ended; numbers that were used again */
+	unsigned statuses[7], reused; /* how heaptap ended; numbers that were used again */
 };
 
 struct changing {
@@ -72,6 +76,7 @@ struct changing {
 	struct procsnap *other_before;
 	bool reaped;
 	pid_t child; /* that has come already */
+	pthread_t waker;
 	char pid[16], *trace;
 	uint64_t calls;
 };
@@ -128,6 +133,17 @@ static void *start_other(void *context)
 	return NULL;
 }
 
+/* A while is longer than heaptap takes for one step, and shorter than it waits for any. */
+static void *let_go_on(void *context)
+{
+	const struct changing *c = context;
+	uint64_t end = run_now_ms() + STOPPED_MS;
+	while (run_now_ms() < end)
+		run_pause();
+	kill(c->victim.pid, SIGCONT);
+	return NULL;
+}
+
 static void change_now(void *context)
 {
 	pthread_t thread;
@@ -139,6 +155,8 @@ static void change_now(void *context)
 		kill(c->victim.pid, c->change->signal);
 	if (c->change == &forks_in_thread)
 		c->child = await_child(c->victim.pid);
+	if (c->change->pauses)
+		ck_assert_int_eq(pthread_create(&c->waker, NULL, let_go_on, c), 0);
 	if (!c->change->again)
 		return;
 	c->reaped = reap(&c->victim);
@@ -239,6 +257,10 @@ static void check_target(struct changing *c, const char *where)
 		free(answer);
 		check_nothing_left(c->victim.pid, where);
 		victim_stop(&c->victim);
+	} else if (c->change->pauses) {
+		check_nothing_left(c->victim.pid, where);
+		victim_prove_alive(&c->victim);
+		victim_stop(&c->victim);
 	} else if (!c->change->ends) {
 		check_child(answered_pid(c), where);
 		check_nothing_left(c->victim.pid, where);
@@ -291,7 +313,8 @@ static uint64_t count_calls(const struct change *change)
 /* Ended or changed: 3 untouched, 5, or it was done already. A fork is no reason to end. */
 static bool is_allowed(const struct change *change, int status)
 {
-	return status == 0 || ((change->ends || change->becomes) && (status == 3 || status == 5));
+	return status == 0 || (change->pauses && (status == 3 || status == 6)) ||
+	       ((change->ends || change->becomes) && (status == 3 || status == 5));
 }
 
 /* At the call that `like` names. False when there was no such call. */
@@ -307,6 +330,8 @@ static bool change_at(
 	plan.call = change_now;
 	plan.context = &c;
 	int status = attach(&c, &plan, &sweep);
+	if (sweep.hit && change->pauses)
+		pthread_join(c.waker, NULL);
 	snprintf(where, sizeof(where), "%s, %s", change->name, sweep_text(&sweep));
 	char *err = run_err(&sweep.run);
 	ck_assert_msg(is_allowed(change, status), "%s: status %d: %s", where, status, err);
@@ -367,8 +392,8 @@ static void sweep_of(const struct change *change)
 	const unsigned *statuses = outcome.statuses;
 	unsigned count =
 		places_wanted() ? sweep_places(change, &outcome) : sweep_calls(change, &outcome);
-	printf("sweep: %s: %u times; heaptap ended with 0: %u, 3: %u, 5: %u\n", change->name, count,
-		statuses[0], statuses[3], statuses[5]);
+	printf("sweep: %s: %u times; heaptap ended with 0: %u, 3: %u, 5: %u, 6: %u\n", change->name,
+		count, statuses[0], statuses[3], statuses[5], statuses[6]);
 	/* One that a worker holds as it ends is not reaped before heaptap's next call. */
 	ck_assert_msg(!change->again || count == 1 || outcome.reused > 0,
 		"no number was used again in %u runs", count);
@@ -429,6 +454,12 @@ START_TEST(target_becomes_a_daemon)
 }
 END_TEST
 
+START_TEST(target_stops_for_a_while)
+{
+	sweep_of(&stops);
+}
+END_TEST
+
 START_TEST(number_is_used_again)
 {
 	sweep_of(&recycled);
@@ -437,4 +468,4 @@ END_TEST
 
 HT_SUITE("integration/change_sweep", target_is_killed, target_exits, target_execs,
 	target_execs_in_a_thread, target_forks, target_forks_in_a_thread, target_vforks,
-	target_spawns, target_becomes_a_daemon, number_is_used_again)
+	target_spawns, target_becomes_a_daemon, target_stops_for_a_while, number_is_used_again)
