@@ -10,7 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/support/child.h"
 #include "tests/support/gotwords.h"
+#include "tests/support/procsnap.h"
 #include "tests/support/report.h"
 #include "tests/support/tmpdir.h"
 
@@ -92,6 +94,18 @@ json_t *tap_stop(struct tap *tap, int expected_status)
 	return tap_wait(tap, expected_status);
 }
 
+/* What heaptap says of itself is not taken for true: one that has said that nothing is left is
+ * looked for. Of a process without a main thread /proc shows nothing. */
+static void check_nothing_stayed(const struct tap *tap, const json_t *attach)
+{
+	if (report_u64(attach, "level") > 1 || kill(tap->target, 0) < 0 ||
+		child_state(tap->target) == 'Z')
+		return;
+	char *ours = procsnap_ours(tap->target);
+	ck_assert_msg(!ours[0], "of heaptap, which says that nothing is left: %s", ours);
+	free(ours);
+}
+
 json_t *tap_wait(struct tap *tap, int expected_status)
 {
 	int status = run_wait(&tap->run, DETACH_MS);
@@ -101,6 +115,8 @@ json_t *tap_wait(struct tap *tap, int expected_status)
 		expected_status = attach && report_u64(attach, "dropped_events") ? 7 : 0;
 	ck_assert_msg(status == expected_status, "heaptap ended with %d instead of %d: %s%s",
 		status, expected_status, out, err);
+	if (attach && (status == 0 || status == 7))
+		check_nothing_stayed(tap, attach);
 	free(out);
 	free(err);
 	run_deinit(&tap->run);
