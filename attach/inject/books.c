@@ -29,10 +29,11 @@ static const struct abi_slot_head *slot_of(const struct image *image, uint32_t t
 }
 
 /* What the books call the thread; 0: they do not. Those of a forked process are the parent's, whose
- * threads may have had the same numbers. */
-static uint32_t number_of(const struct books *books, pid_t tid)
+ * threads may have had the same numbers; and a process that shares the memory, and writes in the
+ * books of the thread whose block it has, may bear the number of a thread that has ended. */
+static uint32_t number_of(const struct books *books, const struct proc *of, pid_t tid)
 {
-	if (books->image->forked)
+	if (books->image->forked || of->pid != books->proc->pid)
 		return 0;
 	return (uint32_t)(books->same_numbers ? tid : proc_ns_tid(books->proc, tid));
 }
@@ -53,12 +54,12 @@ static bool books_tell_all(const struct image *image)
 	       !(__atomic_load_n(&control->forbidden, __ATOMIC_ACQUIRE) & ABI_FORBIDDEN_CLOCK);
 }
 
-enum quiesce_books books_of(void *context, pid_t tid)
+enum quiesce_books books_of(void *context, const struct proc *of, pid_t tid)
 {
 	const struct books *books = context;
 	const struct abi_slot_head *head;
 	enum quiesce_books state = QUIESCE_UNKNOWN;
-	uint32_t number = number_of(books, tid), at = 0;
+	uint32_t number = number_of(books, of, tid), at = 0;
 
 	while (number && (head = slot_of(books->image, number, &at))) {
 		if (is_busy(head))
@@ -82,12 +83,12 @@ static size_t unbooked_frames(const struct abi_slot_head *head, struct quiesce_f
 	return count;
 }
 
-size_t books_frames(
-	void *context, pid_t tid, struct quiesce_frame ret[QUIESCE_FRAMES_MAX], bool *ret_abandoned)
+size_t books_frames(void *context, const struct proc *of, pid_t tid,
+	struct quiesce_frame ret[QUIESCE_FRAMES_MAX], bool *ret_abandoned)
 {
 	const struct books *books = context;
 	const struct abi_slot_head *head;
-	uint32_t number = number_of(books, tid), at = 0;
+	uint32_t number = number_of(books, of, tid), at = 0;
 	size_t count = 0;
 
 	*ret_abandoned = false;

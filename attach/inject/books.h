@@ -20,6 +20,6 @@ struct books books_make(const struct image *image, const struct proc *proc);
 
 /* The callbacks of struct quiesce_options; `context` is a struct books. */
 raddr_t books_real(void *context, raddr_t entry);
-enum quiesce_books books_of(void *context, pid_t tid);
-size_t books_frames(void *context, pid_t tid, struct quiesce_frame ret[QUIESCE_FRAMES_MAX],
-	bool *ret_abandoned);
+enum quiesce_books books_of(void *context, const struct proc *of, pid_t tid);
+size_t books_frames(void *context, const struct proc *of, pid_t tid,
+	struct quiesce_frame ret[QUIESCE_FRAMES_MAX], bool *ret_abandoned);

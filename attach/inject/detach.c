@@ -167,9 +167,10 @@ static struct prove prove_of(struct detach *detach, struct books *books)
 }
 
 /* The stub calls nothing: only a PC, live or saved, can be in its place. */
-static enum quiesce_books no_return_addresses(void *context, pid_t tid)
+static enum quiesce_books no_return_addresses(void *context, const struct proc *of, pid_t tid)
 {
 	(void)context;
+	(void)of;
 	(void)tid;
 	return QUIESCE_IDLE;
 }

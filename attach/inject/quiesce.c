@@ -136,7 +136,7 @@ static struct ht_err *find_suspended(const struct quiesce_options *o, const stru
 	struct quiesce_frame frame[QUIESCE_FRAMES_MAX];
 	struct ht_err *err = NULL;
 	bool abandoned = false;
-	size_t count = o->frames ? o->frames(o->context, tid, frame, &abandoned) : 0;
+	size_t count = o->frames ? o->frames(o->context, o->proc, tid, frame, &abandoned) : 0;
 
 	*ret = abandoned ? MAY_BE_SUSPENDED : NONE_SUSPENDED;
 	for (size_t i = 0; !err && *ret != IS_SUSPENDED && i < count; i++) {
@@ -184,7 +184,7 @@ static struct ht_err *look_without_stop(const struct quiesce *quiesce, const str
 	if (err || !same_place(&before, &after))
 		return err;
 	*ret_entries = found.entry_count;
-	bool clean = is_clean(&found, o->books(o->context, tid));
+	bool clean = is_clean(&found, o->books(o->context, o->proc, tid));
 	*ret = clean && suspended == NONE_SUSPENDED ? OUTSIDE : INSIDE;
 	return NULL;
 }
@@ -260,7 +260,8 @@ static struct ht_err *weigh(const struct job *job, size_t at, const struct trace
 		find_suspended(o, job->maps, tracee->tid, regs_sp(&tracee->regs), &suspended);
 	if (err || suspended == IS_SUSPENDED || stackscan_ours(&o->ranges, pc))
 		return err;
-	if (suspended == NONE_SUSPENDED && is_clean(found, o->books(o->context, tracee->tid)))
+	if (suspended == NONE_SUSPENDED &&
+		is_clean(found, o->books(o->context, o->proc, tracee->tid)))
 		result = JUDGE_OUTSIDE;
 	else if (job->judge[at] && suspended == NONE_SUSPENDED)
 		err = judge_frames(o->proc, tracee->tid, &o->ranges, &result);
@@ -383,7 +384,7 @@ static bool is_out(const struct quiesce *quiesce, struct watched *watched)
 {
 	const struct quiesce_options *o = &quiesce->options;
 	return has_run(quiesce, watched) ||
-	       (!watched->asked && o->books(o->context, watched->tid) != QUIESCE_INSIDE &&
+	       (!watched->asked && o->books(o->context, o->proc, watched->tid) != QUIESCE_INSIDE &&
 		       preempted_is(o->proc, watched->tid));
 }
 

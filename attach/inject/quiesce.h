@@ -36,13 +36,14 @@ struct quiesce_options {
 	bool rewrite;
 	bool filtered; /* a thread may have a seccomp filter: see struct tracee */
 	raddr_t (*real)(void *context, raddr_t entry);
-	enum quiesce_books (*books)(void *context, pid_t tid);
+	/* Of thread `tid` of `of`, which is `proc` above, or shares its memory. */
+	enum quiesce_books (*books)(void *context, const struct proc *of, pid_t tid);
 	/* The unfinished hooks of a thread, if it is QUIESCE_INSIDE: a signal handler may have left
 	 * one suspended on a stack that the thread is not on now (swapcontext). `ret_abandoned`:
 	 * the agent has taken a hook of it for one that a handler jumped out of, which is wrong
 	 * where that is suspended, and not told here. NULL: not known. */
-	size_t (*frames)(void *context, pid_t tid, struct quiesce_frame ret[QUIESCE_FRAMES_MAX],
-		bool *ret_abandoned);
+	size_t (*frames)(void *context, const struct proc *of, pid_t tid,
+		struct quiesce_frame ret[QUIESCE_FRAMES_MAX], bool *ret_abandoned);
 	void *context;
 	/* Until half of the time up to here is over a thread is stopped only when that does no
 	 * harm; 0: up to STOPCOST_PATIENCE_NS. */

@@ -16,9 +16,10 @@ static raddr_t real_of(void *context, raddr_t entry)
 }
 
 /* A stub jumps, and calls nothing: only a PC, live or saved, can be in the page. */
-static enum quiesce_books no_return_addresses(void *context, pid_t tid)
+static enum quiesce_books no_return_addresses(void *context, const struct proc *of, pid_t tid)
 {
 	(void)context;
+	(void)of;
 	(void)tid;
 	return QUIESCE_IDLE;
 }

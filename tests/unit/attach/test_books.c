@@ -43,10 +43,38 @@ START_TEST(a_thread_is_known_by_its_number)
 	struct image image = make_image((uint32_t)getpid());
 	struct books books = books_for(&image, &proc, getpid());
 	ck_assert(books.same_numbers);
-	ck_assert_int_eq(books_of(&books, getpid()), QUIESCE_INSIDE);
-	ck_assert_int_eq(books_of(&books, getpid() + 1), QUIESCE_UNKNOWN);
+	ck_assert_int_eq(books_of(&books, &proc, getpid()), QUIESCE_INSIDE);
+	ck_assert_int_eq(books_of(&books, &proc, getpid() + 1), QUIESCE_UNKNOWN);
 	proc_close(&proc);
 	image_deinit(&image);
+}
+END_TEST
+
+static void wait_here(const void *arg)
+{
+	(void)arg;
+	child_ready(0);
+	child_wait();
+}
+
+/* The slot is of a thread that has ended: its number is that of another process now. */
+START_TEST(a_process_that_shares_the_memory_is_not_in_them)
+{
+	struct child child = child_fork(wait_here, NULL);
+	struct quiesce_frame frame[QUIESCE_FRAMES_MAX];
+	struct proc proc, sharer;
+	struct image image = make_image((uint32_t)child.pid);
+	struct books books = books_for(&image, &proc, getpid());
+	bool abandoned = true;
+	ck_no_err(proc_open(child.pid, &sharer));
+	ck_assert_int_eq(books_of(&books, &proc, child.pid), QUIESCE_INSIDE);
+	ck_assert_int_eq(books_of(&books, &sharer, child.pid), QUIESCE_UNKNOWN);
+	ck_assert_uint_eq(books_frames(&books, &sharer, child.pid, frame, &abandoned), 0);
+	ck_assert(!abandoned);
+	proc_close(&sharer);
+	proc_close(&proc);
+	image_deinit(&image);
+	child_kill(&child);
 }
 END_TEST
 
@@ -76,7 +104,7 @@ START_TEST(a_thread_of_another_namespace_is_known_by_the_number_that_it_has_ther
 	struct image image = make_image(1);
 	struct books books = books_for(&image, &proc, pid);
 	ck_assert(!books.same_numbers);
-	ck_assert_int_eq(books_of(&books, pid), QUIESCE_INSIDE);
+	ck_assert_int_eq(books_of(&books, &proc, pid), QUIESCE_INSIDE);
 	proc_close(&proc);
 	image_deinit(&image);
 	child_kill(&child);
@@ -84,4 +112,5 @@ START_TEST(a_thread_of_another_namespace_is_known_by_the_number_that_it_has_ther
 END_TEST
 
 HT_SUITE("attach/inject/books", a_thread_is_known_by_its_number,
+	a_process_that_shares_the_memory_is_not_in_them,
 	a_thread_of_another_namespace_is_known_by_the_number_that_it_has_there)

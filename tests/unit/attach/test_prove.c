@@ -17,9 +17,9 @@
 static uint64_t kept;
 static unsigned passes;
 
-static enum quiesce_books no_books(void *context, pid_t tid)
+static enum quiesce_books no_books(void *context, const struct proc *of, pid_t tid)
 {
-	(void)context, (void)tid;
+	(void)context, (void)of, (void)tid;
 	return QUIESCE_IDLE;
 }
 

@@ -36,9 +36,9 @@ static struct shared {
 static struct proc proc;
 static enum quiesce_books books;
 
-static enum quiesce_books ask_books(void *context, pid_t tid)
+static enum quiesce_books ask_books(void *context, const struct proc *of, pid_t tid)
 {
-	(void)context, (void)tid;
+	(void)context, (void)of, (void)tid;
 	return books;
 }
 
@@ -504,10 +504,10 @@ static void with_waits(const void *arg)
 }
 
 /* In the worker all further looks at memory fail. */
-static enum quiesce_books fail_from_now_on(void *context, pid_t tid)
+static enum quiesce_books fail_from_now_on(void *context, const struct proc *of, pid_t tid)
 {
 	pid_t *test = context;
-	(void)tid;
+	(void)of, (void)tid;
 	if (getpid() != *test)
 		close(proc.mem_fd);
 	return QUIESCE_IDLE;

@@ -79,9 +79,9 @@ ssize_t pread(int fd, void *buffer, size_t length, off_t offset)
 	return syscall(SYS_pread64, fd, buffer, length, offset);
 }
 
-static enum quiesce_books ask_books(void *context, pid_t tid)
+static enum quiesce_books ask_books(void *context, const struct proc *of, pid_t tid)
 {
-	(void)context, (void)tid;
+	(void)context, (void)of, (void)tid;
 	return QUIESCE_UNKNOWN;
 }
 
