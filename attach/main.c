@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "attach/forks.h"
+#include "attach/leftover.h"
 #include "attach/lock.h"
 #include "attach/naming.h"
 #include "attach/options.h"
@@ -251,6 +252,8 @@ static enum exit_status run_recover(const struct options *options)
 	if (err)
 		return complain(err);
 	err = recover_run(&proc, &(struct recover_options){.memfd = -1}, &report);
+	if (!err)
+		err = leftover_close(&proc, &report);
 	close_locked(&proc, &lock);
 	enum exit_status status =
 		report.outcome >= RECOVER_TOMBSTONE ? EXIT_INCOMPLETE_DETACH : EXIT_DONE;

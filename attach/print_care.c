@@ -51,7 +51,8 @@ static void next_after_verify(const struct verify_report *r, pid_t pid, char ret
 	case VERIFY_CLEAN:
 		break;
 	case VERIFY_REMAINS:
-		name = r->part[VERIFY_CODE].ours ? "recover" : NULL;
+		name = r->part[VERIFY_CODE].ours || r->part[VERIFY_DESCRIPTORS].ours ? "recover"
+										     : NULL;
 		break;
 	case VERIFY_TAPPED:
 		name = "verify";

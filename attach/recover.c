@@ -172,9 +172,7 @@ static struct ht_err *read_journal(
 	return err;
 }
 
-/* Nobody is left who knows the stub's place: `ret` becomes `space` if there is a stub, or a place
- * for one is `wanted`. */
-static struct ht_err *find_slack(const struct proc *proc, bool wanted, struct remote_slack *space,
+struct ht_err *recover_find_slack(const struct proc *proc, bool wanted, struct remote_slack *space,
 	const struct remote_slack **ret)
 {
 	struct proc_maps maps;
@@ -263,7 +261,7 @@ static struct ht_err *recover_image(const struct proc *proc, const struct recove
 	const struct remote_slack *slack = options->slack;
 	struct remote_slack lost;
 	if (!err && !slack && !(journal_is_begun(journal) && journal->header->slack))
-		err = find_slack(proc, true, &lost, &slack);
+		err = recover_find_slack(proc, true, &lost, &slack);
 	if (!err) {
 		struct detach detach = detach_of(proc, &image, journal, options);
 		err = complete_journal(&detach.journal, proc, &image, slack);
@@ -319,7 +317,7 @@ static struct ht_err *recover_part(const struct proc *proc, const struct recover
 		return err;
 	o.own = &none;
 	if (!o.slack)
-		err = find_slack(proc, true, &lost, &o.slack);
+		err = recover_find_slack(proc, true, &lost, &o.slack);
 	if (!err)
 		err = recover_forked(proc, &o, daemon_pid, report);
 	journal_destroy(&none);
@@ -344,7 +342,7 @@ struct ht_err *recover_run(
 
 	struct ht_err *err = recover_find(proc, &found);
 	if (!err && !found.image && !o.slack)
-		err = find_slack(proc, false, &lost, &o.slack);
+		err = recover_find_slack(proc, false, &lost, &o.slack);
 	/* Nothing mapped, or not yet, or not any more: the stub's place is all there is to restore.
 	 * When that is done no stub runs, and what is mapped now stays. */
 	if (!err && !found.image && o.slack) {

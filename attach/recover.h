@@ -67,3 +67,9 @@ struct ht_err *recover_forked(const struct proc *proc, const struct recover_opti
 HT_MUST_CHECK
 struct ht_err *recover_slack(
 	const struct proc *proc, const struct remote_slack *slack, uint64_t deadline_mono_ns);
+
+/* Where nobody is left who knows the stub's place: `ret` becomes `space` if there is a stub, or a
+ * place for one is `wanted`. */
+HT_MUST_CHECK
+struct ht_err *recover_find_slack(const struct proc *proc, bool wanted, struct remote_slack *space,
+	const struct remote_slack **ret);

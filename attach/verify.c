@@ -1,19 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/verify.h"
 
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include "attach/inject/ownfds.h"
 #include "attach/lock.h"
 #include "attach/recover.h"
-#include "attach/target/descriptor.h"
 #include "attach/target/ours.h"
 
 struct look {
@@ -66,46 +61,16 @@ static void look_at_mappings(struct look *look)
 /* --- descriptors
  * --------------------------------------------------------------------------------- */
 
-/* The other end of the agent's socket bears a name, also when heaptap is dead (bring_in). */
-static struct ht_err *leads_to_heaptap(const struct proc *proc, pid_t thread, int number, bool *ret)
-{
-	static const char name[] = "\0heaptap-agent-";
-	struct sockaddr_un peer = {0};
-	socklen_t length = sizeof(peer);
-	pid_t living;
-	*ret = false;
-	struct ht_err *err = proc_living_tid(proc, &living);
-	if (err)
-		return err;
-	int fd = thread ? descriptor_take_of(proc, thread, number)
-			: descriptor_take(proc, living, number);
-	if (fd < 0)
-		return errno == EBADF
-			       ? NULL
-			       : ht_err_sys(errno, "cannot look at descriptor %d of process %d",
-					 number, proc->pid);
-	*ret = getpeername(fd, (struct sockaddr *)&peer, &length) == 0 &&
-	       peer.sun_family == AF_UNIX &&
-	       length > offsetof(struct sockaddr_un, sun_path) + sizeof(name) - 1 &&
-	       memcmp(peer.sun_path, name, sizeof(name) - 1) == 0;
-	close(fd);
-	return NULL;
-}
-
 static struct ht_err *look_at_descriptor(void *context, pid_t tid, int number, const char *link)
 {
 	struct look *look = context;
 	struct verify_finding *f = &look->report->part[VERIFY_DESCRIPTORS];
-	bool ours = ours_is(link);
+	bool ours;
+	struct ht_err *err = ownfds_is_heaptaps(look->proc, tid, number, link, &ours);
 
 	look->descriptors++;
-	if (strncmp(link, "socket:", strlen("socket:")) == 0) {
-		struct ht_err *err = leads_to_heaptap(look->proc, tid, number, &ours);
-		if (err)
-			return err;
-	}
-	if (!ours)
-		return NULL;
+	if (err || !ours)
+		return err;
 	if (tid)
 		say(f->text, "number %d of thread %d is heaptap's (%.80s)", number, tid, link);
 	else

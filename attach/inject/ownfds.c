@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "attach/inject/stub_layout.h"
@@ -14,10 +16,12 @@
 #include "attach/target/ours.h"
 #include "attach/target/proc_file.h"
 
+#define SOCKET_NAME "socket:["
+
 static bool is_socket(const char *link, uint64_t inode)
 {
 	char ours[48];
-	snprintf(ours, sizeof(ours), "socket:[%lu]", (unsigned long)inode);
+	snprintf(ours, sizeof(ours), SOCKET_NAME "%lu]", (unsigned long)inode);
 	return inode && strcmp(link, ours) == 0;
 }
 
@@ -218,4 +222,37 @@ struct ht_err *ownfds_mark(const struct proc *proc, pid_t tid, bool own_table,
 	}
 	*count = kept;
 	return err;
+}
+
+/* The other end of the agent's socket bears a name (bring_in). */
+static bool is_named(int fd)
+{
+	static const char name[] = "\0heaptap-agent-";
+	struct sockaddr_un peer = {0};
+	socklen_t length = sizeof(peer);
+	return getpeername(fd, (struct sockaddr *)&peer, &length) == 0 &&
+	       peer.sun_family == AF_UNIX &&
+	       length > offsetof(struct sockaddr_un, sun_path) + sizeof(name) - 1 &&
+	       memcmp(peer.sun_path, name, sizeof(name) - 1) == 0;
+}
+
+struct ht_err *ownfds_is_heaptaps(
+	const struct proc *proc, pid_t tid, int fd, const char *link, bool *ret)
+{
+	pid_t living;
+	*ret = ours_is(link);
+	if (strncmp(link, SOCKET_NAME, strlen(SOCKET_NAME)) != 0)
+		return NULL;
+	struct ht_err *err = proc_living_tid(proc, &living);
+	if (err)
+		return err;
+	int own = tid ? descriptor_take_of(proc, tid, fd) : descriptor_take(proc, living, fd);
+	if (own < 0)
+		return errno == EBADF
+			       ? NULL
+			       : ht_err_sys(errno, "cannot look at descriptor %d of process %d", fd,
+					 proc->pid);
+	*ret = is_named(own);
+	close(own);
+	return NULL;
 }

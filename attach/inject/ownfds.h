@@ -37,3 +37,9 @@ struct ht_err *ownfds_mark(const struct proc *proc, pid_t tid, bool own_table,
 typedef struct ht_err *ownfds_visitor(void *context, pid_t tid, int fd, const char *link);
 HT_MUST_CHECK
 struct ht_err *ownfds_visit(const struct proc *proc, ownfds_visitor *visit, void *context);
+
+/* Is a descriptor so visited a heaptap's, whichever: its memory, or a socket whose other end it has
+ * named, also when it is dead? */
+HT_MUST_CHECK
+struct ht_err *ownfds_is_heaptaps(
+	const struct proc *proc, pid_t tid, int fd, const char *link, bool *ret);

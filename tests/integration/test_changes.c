@@ -309,6 +309,14 @@ static void recover(pid_t pid)
 	free(err);
 }
 
+static void end_heaptap(struct tap *tap)
+{
+	/* It would detach when it saw its guardian end. */
+	kill(tap->run.pid, SIGSTOP);
+	end_child(tap_guardian(tap));
+	run_deinit(&tap->run);
+}
+
 /* Heaptap and its guardian are dead: each process is recovered by itself. */
 START_TEST(children_are_recovered)
 {
@@ -317,10 +325,7 @@ START_TEST(children_are_recovered)
 	start_tapped(&victim, &tap);
 	pid_t child = ask_pid(&victim, "fork"), other = ask_pid(&victim, "fork");
 	check_goes_on(child);
-	/* It would detach when it saw its guardian end. */
-	kill(tap.run.pid, SIGSTOP);
-	end_child(tap_guardian(&tap));
-	run_deinit(&tap.run);
+	end_heaptap(&tap);
 	recover(child);
 	check_clean(child);
 	recover(victim.pid);
@@ -330,6 +335,34 @@ START_TEST(children_are_recovered)
 	victim_stop(&victim);
 	end_child(child);
 	end_child(other);
+}
+END_TEST
+
+/* What is mapped is taken out of both at once, whichever is named, and each has descriptors. */
+static void recover_one_of_two(bool the_target)
+{
+	struct victim victim;
+	struct tap tap;
+	start_target(&victim);
+	pid_t before = ask_pid(&victim, "share");
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, "/changer");
+	pid_t since = ask_pid(&victim, "share");
+	ck_assert_uint_eq(links_of_heaptap(victim.pid), 1);
+	ck_assert_uint_eq(links_of_heaptap(since), 1);
+	end_heaptap(&tap);
+	recover(the_target ? victim.pid : before);
+	ck_assert(is_clean(victim.pid) && is_clean(before) && is_clean(since));
+	ck_assert(is_running(before) && is_running(since));
+	victim_stop(&victim);
+	waitpid(before, NULL, 0);
+	waitpid(since, NULL, 0);
+}
+
+START_TEST(who_shares_the_memory_is_recovered_with_the_target)
+{
+	recover_one_of_two(true);
+	recover_one_of_two(false);
 }
 END_TEST
 
@@ -480,7 +513,8 @@ END_TEST
 HT_SUITE("integration/changes", children_outlive_the_capture, children_outlive_the_target,
 	target_becomes_a_daemon, stopped_child_is_named, stopped_child_is_named_beside_an_error,
 	child_that_keeps_addresses_is_named_with_the_reason,
-	child_that_may_not_be_inspected_is_named, children_are_recovered, storm_of_fork,
-	storm_of_vfork, storm_of_posix_spawn, storm_of_system, memory_is_shared,
+	child_that_may_not_be_inspected_is_named, children_are_recovered,
+	who_shares_the_memory_is_recovered_with_the_target, storm_of_fork, storm_of_vfork,
+	storm_of_posix_spawn, storm_of_system, memory_is_shared,
 	a_process_that_comes_shares_the_memory, who_shares_the_memory_outlives_the_target,
 	exec_by_the_main_thread, exec_by_another_thread)
