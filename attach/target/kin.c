@@ -239,7 +239,8 @@ static bool is_closed_child(const struct proc *proc, pid_t other)
 	return parent == proc->pid;
 }
 
-static struct ht_err *is_heir(const struct proc *proc, pid_t other, bool *ret)
+static struct ht_err *is_heir_since(
+	const struct proc *proc, pid_t other, uint64_t start_ticks, bool *ret)
 {
 	struct proc heir;
 	enum runs runs = what_runs(proc, other);
@@ -248,7 +249,7 @@ static struct ht_err *is_heir(const struct proc *proc, pid_t other, bool *ret)
 	if (runs == RUNS_OTHER)
 		return NULL;
 	struct ht_err *err = proc_open(other, &heir);
-	bool is = !err && heir.start_ticks >= proc->start_ticks;
+	bool is = !err && heir.start_ticks >= start_ticks;
 
 	/* What is there and cannot be opened is the caller's to name. */
 	if (err)
@@ -263,7 +264,25 @@ static struct ht_err *is_heir(const struct proc *proc, pid_t other, bool *ret)
 	return NULL;
 }
 
+static struct ht_err *is_heir(const struct proc *proc, pid_t other, bool *ret)
+{
+	return is_heir_since(proc, other, proc->start_ticks, ret);
+}
+
+static struct ht_err *is_older_or_heir(const struct proc *proc, pid_t other, bool *ret)
+{
+	return is_heir_since(proc, other, 0, ret);
+}
+
+/* Who has left a memory in which another goes on was perhaps the younger one: a child in vfork. */
+static bool is_survived(const struct proc *proc)
+{
+	uint8_t byte;
+	return proc->mem_fd >= 0 && proc_changed(proc) != PROC_SAME &&
+	       pread(proc->mem_fd, &byte, sizeof(byte), 0) != 0;
+}
+
 struct ht_err *kin_heirs(const struct proc *proc, struct proc_tids *ret)
 {
-	return collect(proc, is_heir, ret);
+	return collect(proc, is_survived(proc) ? is_older_or_heir : is_heir, ret);
 }

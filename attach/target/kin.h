@@ -20,9 +20,9 @@ struct ht_err *kin_shares(const struct proc *proc, pid_t other, bool *ret);
 
 /*
  * The processes that may have been forked by `proc` or by its children: not older, and running the
- * same program. They are found also when the process has ended or runs another program now. Where
- * this user may not see what one runs (PR_SET_DUMPABLE), it counts if it descends from `proc`
- * and has this user's rights.
+ * same program. They are found also when the process has ended or runs another program now; of a
+ * memory that it has left to others these may be older. Where this user may not see what one runs
+ * (PR_SET_DUMPABLE), it counts if it descends from `proc` and has this user's rights.
  */
 HT_MUST_CHECK
 struct ht_err *kin_heirs(const struct proc *proc, struct proc_tids *ret);

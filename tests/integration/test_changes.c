@@ -480,6 +480,23 @@ START_TEST(who_shares_the_memory_outlives_the_target)
 }
 END_TEST
 
+/* As what started a child in vfork, which comes before it. */
+START_TEST(who_is_older_than_the_target_goes_on_in_its_memory)
+{
+	struct victim victim;
+	struct tap tap;
+	start_target(&victim);
+	pid_t sharer = ask_pid(&victim, "share-on");
+	tap_start(&tap, sharer, NULL);
+	tap_wait_on(&tap, "/changer");
+	end_child(sharer);
+	json_decref(tap_wait(&tap, 5));
+	check_trace(&tap, REC_END_TARGET_EXIT);
+	ck_assert(is_clean(victim.pid));
+	victim_stop(&victim);
+}
+END_TEST
+
 /* --- another program -------------------------------------------------------------------------- */
 
 static void become(const char *command)
@@ -517,4 +534,5 @@ HT_SUITE("integration/changes", children_outlive_the_capture, children_outlive_t
 	who_shares_the_memory_is_recovered_with_the_target, storm_of_fork, storm_of_vfork,
 	storm_of_posix_spawn, storm_of_system, memory_is_shared,
 	a_process_that_comes_shares_the_memory, who_shares_the_memory_outlives_the_target,
-	exec_by_the_main_thread, exec_by_another_thread)
+	who_is_older_than_the_target_goes_on_in_its_memory, exec_by_the_main_thread,
+	exec_by_another_thread)

@@ -143,5 +143,35 @@ START_TEST(who_cannot_be_looked_at_may_be_an_heir)
 }
 END_TEST
 
+static bool is_heir(const struct proc *of, pid_t pid)
+{
+	struct proc_tids tids;
+	bool is = false;
+	ck_no_err(kin_heirs(of, &tids));
+	for (size_t i = 0; i < tids.count; i++)
+		is |= tids.tid[i] == pid;
+	proc_tids_deinit(&tids);
+	return is;
+}
+
+/* What it had in its memory is there. */
+START_TEST(who_goes_on_in_the_memory_may_be_older)
+{
+	struct proc younger;
+	setup();
+	ck_no_err(proc_open(shared->sharer, &younger));
+	ck_no_err(proc_open_mem(&younger));
+	younger.start_ticks++;
+	ck_assert(!is_heir(&younger, target.pid));
+	kill(shared->sharer, SIGKILL);
+	while (proc_changed(&younger) == PROC_SAME)
+		;
+	ck_assert(is_heir(&younger, target.pid));
+	proc_close(&younger);
+	finish();
+}
+END_TEST
+
 HT_SUITE("attach/target/kin", who_shares_the_memory, without_kcmp,
-	a_list_that_cannot_be_read_is_an_error, who_cannot_be_looked_at_may_be_an_heir)
+	a_list_that_cannot_be_read_is_an_error, who_cannot_be_looked_at_may_be_an_heir,
+	who_goes_on_in_the_memory_may_be_older)
