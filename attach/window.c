@@ -31,6 +31,9 @@ static struct ht_err *follow_modules(struct session *s)
 		old_id[i] = s->survey.modules.module[i].id;
 	struct ht_err *err =
 		survey_refresh(&s->survey, s->image.thunks, s->image.thunks + HT_PAGE_BYTES);
+	/* Whoever runs on in the memory of a program that is another now has its modules still. */
+	if (!err)
+		err = proc_check_same(&s->survey.proc);
 	if (!err)
 		err = publish_compile(s->publish, &s->survey.proc, &s->survey.modules, NULL);
 	if (!err)

@@ -17,7 +17,15 @@
 struct ht_err *patch_begin(const struct proc *proc, struct patch *ret)
 {
 	ret->proc = proc;
-	return proc_lookup_begin(proc, &ret->lookup);
+	struct ht_err *err = proc_lookup_begin(proc, &ret->lookup);
+	if (err)
+		return err;
+	/* What is written is the memory that was opened: others may run in it, when what is mapped
+	 * is another program's. */
+	err = proc_check_same(proc);
+	if (err)
+		proc_lookup_end(&ret->lookup);
+	return err;
 }
 
 void patch_end(struct patch *patch)

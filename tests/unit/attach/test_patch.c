@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/inject/patch.h"
 
+#include <sched.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 
 #define REAL  0x7f0000001000ull
@@ -476,10 +480,51 @@ START_TEST(a_breakpoint_beside_the_jump_stays)
 }
 END_TEST
 
-HT_SUITE("attach/inject/patch", taps_and_restores, read_only_pages, a_changed_word_is_not_tapped,
-	a_page_that_is_gone_is_not_tapped, a_full_journal_taps_nothing,
-	a_word_that_others_changed_is_left_alone, a_word_that_holds_the_original_is_restored,
-	an_unmapped_word_is_lost, another_mapping_is_not_written, unloaded_slots_are_forgotten,
+static int go[2]; /* a pipe */
+
+static int run_on(void *unused)
+{
+	(void)unused;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	child_wait();
+}
+
+static void become_another(const void *unused)
+{
+	static uint8_t stack[65536] __attribute__((aligned(16)));
+	char byte;
+	(void)unused;
+	child_ready(clone(run_on, stack + sizeof(stack), CLONE_VM, NULL));
+	if (read(go[0], &byte, 1) == 1)
+		execlp("sleep", "sleep", "1000", NULL);
+}
+
+/* What is mapped by now is not what would be written: another process runs there. */
+START_TEST(who_runs_another_program_is_not_written_to)
+{
+	struct patch patch;
+	struct proc proc;
+	ck_assert_int_eq(pipe(go), 0);
+	struct child child = child_fork(become_another, NULL);
+	ck_no_err(proc_open(child.pid, &proc));
+	ck_no_err(proc_open_mem(&proc));
+	ck_no_err(patch_begin(&proc, &patch));
+	patch_end(&patch);
+	ck_assert_int_eq(write(go[1], "", 1), 1);
+	while (proc_changed(&proc) == PROC_SAME)
+		sched_yield();
+	ck_err_says(patch_begin(&proc, &patch), HT_ERR_TARGET_GONE, "another program");
+	proc_close(&proc);
+	kill((pid_t)child.value, SIGKILL);
+	child_kill(&child);
+}
+END_TEST
+
+HT_SUITE("attach/inject/patch", who_runs_another_program_is_not_written_to, taps_and_restores,
+	read_only_pages, a_changed_word_is_not_tapped, a_page_that_is_gone_is_not_tapped,
+	a_full_journal_taps_nothing, a_word_that_others_changed_is_left_alone,
+	a_word_that_holds_the_original_is_restored, an_unmapped_word_is_lost,
+	another_mapping_is_not_written, unloaded_slots_are_forgotten,
 	the_linkers_values_are_left_alone, what_was_tapped_first_is_restored_last,
 	untapping_twice_changes_nothing, a_slot_can_be_tapped_again,
 	one_unreadable_slot_stops_no_other, only_what_was_read_is_replaced,
