@@ -84,33 +84,51 @@ static bool is_same(const struct proc *a, const struct proc *b)
 	return a && b && a->pid == b->pid && a->start_ticks == b->start_ticks;
 }
 
-/* Of those that run in its memory, but for `ours`: the process that is locked; 0. What cannot be
- * told apart (kcmp) is taken for another's. */
-static pid_t held_sharer(const struct proc *proc, const struct proc *ours)
+static struct ht_err *look_at(pid_t pid, const struct proc *ours, pid_t *ret)
 {
-	struct proc_tids sharers;
-	pid_t held = 0;
-	struct ht_err *err = kin_sharing(proc, &sharers);
-	if (err) {
-		ht_err_free(err);
-		return 0;
+	struct proc sharer;
+	struct ht_err *err = proc_open(pid, &sharer);
+	if (!err) {
+		if (!is_same(&sharer, ours) && one_is_held(&sharer))
+			*ret = pid;
+		proc_close(&sharer);
+		return NULL;
 	}
-	for (size_t i = 0; !held && i < sharers.count; i++) {
-		struct proc sharer;
-		err = proc_open(sharers.tid[i], &sharer);
-		if (!err && !is_same(&sharer, ours) && one_is_held(&sharer))
-			held = sharer.pid;
-		if (!err)
-			proc_close(&sharer);
-		ht_err_free(err);
-	}
-	proc_tids_deinit(&sharers);
-	return held;
+	if (err->code != HT_ERR_REFUSED && err->code != HT_ERR_TARGET_GONE)
+		return err;
+	ht_err_free(err);
+	return NULL;
 }
 
+/* Of those that run in its memory, but for `ours`: the process that is locked; 0. What cannot be
+ * told apart (kcmp) is taken for another's. */
+static struct ht_err *held_sharer(const struct proc *proc, const struct proc *ours, pid_t *ret)
+{
+	struct proc_tids sharers;
+	*ret = 0;
+	struct ht_err *err = kin_sharing(proc, &sharers);
+	if (err && err->code == HT_ERR_INCOMPLETE) {
+		ht_err_free(err);
+		return NULL;
+	}
+	if (err)
+		return err;
+	for (size_t i = 0; !err && !*ret && i < sharers.count; i++)
+		err = look_at(sharers.tid[i], ours, ret);
+	proc_tids_deinit(&sharers);
+	return err;
+}
+
+/* Who could not be asked may be at work. */
 bool lock_is_held(const struct proc *proc)
 {
-	return one_is_held(proc) || held_sharer(proc, NULL);
+	pid_t held;
+	if (one_is_held(proc))
+		return true;
+	struct ht_err *err = held_sharer(proc, NULL, &held);
+	bool unknown = err && err->code != HT_ERR_TARGET_GONE;
+	ht_err_free(err);
+	return unknown || held;
 }
 
 struct ht_err *lock_refuse(const struct proc *proc)
@@ -160,12 +178,14 @@ static struct ht_err *take_file(const struct proc *proc, unsigned tries, int *re
 /* The own lock is held by now: of two that come at once each sees the other, and one gives way. */
 static struct ht_err *await_sharers(const struct proc *proc, const struct proc *ours, bool wait)
 {
-	pid_t held = held_sharer(proc, ours);
-	for (unsigned tries = 1; wait && held > proc->pid && tries < SHARED_TRIES; tries++) {
+	pid_t held;
+	struct ht_err *err = held_sharer(proc, ours, &held);
+	for (unsigned tries = 1; !err && wait && held > proc->pid && tries < SHARED_TRIES;
+		tries++) {
 		clock_sleep_ns(SHARED_PAUSE_NS);
-		held = held_sharer(proc, ours);
+		err = held_sharer(proc, ours, &held);
 	}
-	return held ? lock_refuse(proc) : NULL;
+	return err || !held ? err : lock_refuse(proc);
 }
 
 struct ht_err *lock_take_beside(

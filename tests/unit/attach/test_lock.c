@@ -4,9 +4,12 @@
  */
 #include "attach/lock.h"
 
+#include <errno.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "tests/support/child.h"
+#include "tests/support/deny.h"
 #include "tests/support/ht_check.h"
 
 #define DYING_US 300000
@@ -96,5 +99,21 @@ START_TEST(another_has_its_memory)
 }
 END_TEST
 
-HT_SUITE("attach/lock", another_has_it, another_has_its_memory, another_is_dying,
-	its_process_has_ended)
+/* Somebody may have it. */
+START_TEST(who_shares_its_memory_cannot_be_listed)
+{
+	struct child child = child_fork(child_idle, NULL);
+	struct lock lock;
+	struct proc proc;
+	ck_no_err(proc_open(child.pid, &proc));
+	deny_calls(SYS_getdents64, ENOMEM);
+	ck_err_says(lock_take(&proc, &lock), HT_ERR_SYS, "cannot list /proc");
+	ck_assert_int_lt(lock.name_fd, 0);
+	ck_assert(lock_is_held(&proc));
+	proc_close(&proc);
+	child_kill(&child);
+}
+END_TEST
+
+HT_SUITE("attach/lock", who_shares_its_memory_cannot_be_listed, another_has_it,
+	another_has_its_memory, another_is_dying, its_process_has_ended)
