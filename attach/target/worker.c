@@ -221,6 +221,14 @@ static bool wait_readable(int fd, uint64_t deadline_mono_ns)
 	}
 }
 
+/* Who stops it does not mean the thread of the target that it may hold: that would wait as long. */
+static void keep_running(int pidfd)
+{
+	siginfo_t info = {0};
+	if (waitid(P_PIDFD, (id_t)pidfd, &info, WSTOPPED | WNOHANG) == 0 && info.si_pid)
+		(void)syscall(SYS_pidfd_send_signal, pidfd, SIGCONT, NULL, 0);
+}
+
 /* What it says is read then: woken for each word we would take the core from the thread that it
  * holds. */
 static void wait_for_end(pid_t child, uint64_t deadline_mono_ns)
@@ -228,11 +236,12 @@ static void wait_for_end(pid_t child, uint64_t deadline_mono_ns)
 	int fd = (int)syscall(SYS_pidfd_open, child, 0);
 	if (fd < 0)
 		return;
-	for (bool ended = false; !ended && clock_mono_ns() < deadline_mono_ns;) {
+	while (clock_mono_ns() < deadline_mono_ns) {
 		uint64_t look_ns = clock_mono_ns() + MOVE_NS;
-		ended = wait_readable(fd, look_ns < deadline_mono_ns ? look_ns : deadline_mono_ns);
-		if (!ended)
-			priority_spare(child);
+		if (wait_readable(fd, look_ns < deadline_mono_ns ? look_ns : deadline_mono_ns))
+			break;
+		keep_running(fd);
+		priority_spare(child);
 	}
 	close(fd);
 }

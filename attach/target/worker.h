@@ -26,10 +26,11 @@ struct worker_reply {
 
 /*
  * Runs `job(context, reply)` in a child and brings back its reply, and its error. The child sees a
- * copy of all memory; only these come back. HT_ERR_REFUSED naming `what` when the deadline passes:
- * the child is dead then, nothing is held. Descriptors in `ret` belong to the caller, after an
- * error, too: as many as have arrived. A child that died, or was late, gives what it had handed
- * over until then (worker_hand_over), or WORKER_NO_REPLY.
+ * copy of all memory; only these come back. Where it is stopped (SIGSTOP) it is continued.
+ * HT_ERR_REFUSED naming `what` when the deadline passes: the child is dead then, nothing is held.
+ * Descriptors in `ret` belong to the caller, after an error, too: as many as have arrived. A child
+ * that died, or was late, gives what it had handed over until then (worker_hand_over), or
+ * WORKER_NO_REPLY.
  */
 HT_MUST_CHECK
 struct ht_err *worker_run(const char *what, uint64_t deadline_mono_ns,

@@ -81,6 +81,25 @@ START_TEST(one_that_waits_for_a_core_is_spared_it)
 }
 END_TEST
 
+static struct ht_err *stop_twice(void *context, struct worker_reply *reply)
+{
+	(void)context;
+	(void)reply;
+	for (int i = 0; i < 2; i++)
+		if (raise(SIGSTOP))
+			return ht_err_sys(errno, "cannot stop");
+	return NULL;
+}
+
+/* The thread that it holds would wait with it, until the deadline. */
+START_TEST(one_that_is_stopped_goes_on)
+{
+	struct worker_reply reply;
+	ck_no_err(worker_run("testing", far(), stop_twice, NULL, &reply));
+	check_no_child();
+}
+END_TEST
+
 START_TEST(the_reply_comes_back_and_nothing_else)
 {
 	struct worker_reply reply;
@@ -384,4 +403,4 @@ HT_SUITE("attach/target/worker", the_reply_comes_back_and_nothing_else, errors_t
 	the_deadline_kills, a_worker_that_dies_is_an_error, what_it_has_handed_over_outlives_it,
 	whom_nobody_could_fork_has_done_nothing, its_last_word_counts,
 	the_deadline_releases_what_was_held, one_that_waits_for_a_core_is_spared_it,
-	the_death_of_its_parent_ends_it_but_not_at_once)
+	one_that_is_stopped_goes_on, the_death_of_its_parent_ends_it_but_not_at_once)
