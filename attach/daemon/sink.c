@@ -203,15 +203,17 @@ struct wait {
 	uint64_t since_ns, looked_ns;
 };
 
-static bool is_without_processor(const struct sink *sink)
+/* Not its output's fault: it waits for a processor, or somebody has stopped it, and it is
+ * continued. */
+static bool has_another_reason(const struct sink *sink)
 {
 	char path[32];
 	snprintf(path, sizeof(path), "/proc/%d/stat", sink->scribe);
 	int stat = open(path, O_RDONLY | O_CLOEXEC);
-	bool is = stat >= 0 && runstate_read(stat) == 'R';
+	char state = stat >= 0 ? runstate_read(stat) : '?';
 	if (stat >= 0)
 		close(stat);
-	return is;
+	return state == 'R' || (state == 'T' && kill(sink->scribe, SIGCONT) == 0);
 }
 
 /* Who had no turn himself does not know whether it had one. */
@@ -224,7 +226,7 @@ static bool is_late(
 	wait->looked_ns = now_ns;
 	if (now_ns - wait->since_ns <= patience_ns)
 		return false;
-	if (is_without_processor(sink))
+	if (has_another_reason(sink))
 		wait->since_ns = now_ns;
 	return wait->since_ns != now_ns;
 }

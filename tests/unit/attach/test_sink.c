@@ -339,6 +339,21 @@ START_TEST(a_scribe_without_a_processor_is_waited_for)
 }
 END_TEST
 
+START_TEST(a_scribe_that_was_stopped_is_continued)
+{
+	char *path = tmpdir_path("trace");
+	struct sink *sink = sink_at(path, PATIENCE_NS);
+	ck_assert_int_eq(kill(scribe_pid(), SIGSTOP), 0);
+	for (unsigned int i = 0; i < 20; i++)
+		put_events(sink);
+	sink_finish(sink, false);
+	ck_assert_msg(sink_state(sink) == STORE_OK, "%s", sink_problem(sink));
+	ck_assert_uint_eq(sink_dropped_events(sink), 0);
+	sink_destroy(sink);
+	free(path);
+}
+END_TEST
+
 static void finish_into(const void *arg)
 {
 	const int *pair = arg;
@@ -511,8 +526,9 @@ HT_SUITE("attach/daemon/sink", all_that_is_put_is_written, why_it_cannot_be_open
 	what_is_appended_stands_behind_the_rest, an_error_of_the_scribe_itself_is_said,
 	what_there_is_no_memory_for_is_counted, what_is_not_taken_waits_up_to_a_bound,
 	an_output_that_takes_nothing_is_given_up, a_slow_reader_is_waited_for_until_cancelled,
-	a_scribe_without_a_processor_is_waited_for, who_was_stopped_waits_again,
-	a_scribe_that_dies_loses_only_what_is_counted, the_scribe_holds_nothing_of_ours,
-	the_scribe_holds_nothing_on_an_old_kernel, the_scribe_holds_nothing_in_an_old_container,
-	a_queue_that_would_block_is_refused, what_may_not_be_durable_is_called_by_its_name,
+	a_scribe_without_a_processor_is_waited_for, a_scribe_that_was_stopped_is_continued,
+	who_was_stopped_waits_again, a_scribe_that_dies_loses_only_what_is_counted,
+	the_scribe_holds_nothing_of_ours, the_scribe_holds_nothing_on_an_old_kernel,
+	the_scribe_holds_nothing_in_an_old_container, a_queue_that_would_block_is_refused,
+	what_may_not_be_durable_is_called_by_its_name,
 	what_was_passed_on_is_written_when_the_daemon_dies)
