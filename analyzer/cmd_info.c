@@ -77,10 +77,12 @@ static void print(const struct text *text, const struct info *info)
 	if (model->capture.sample_bytes)
 		fprintf(out, "%-12s one allocation in %s\n", "sample",
 			text_bytes(model->capture.sample_bytes).text);
-	/* The total stands behind the events: of a file without its end it is one of before. */
+	/* The totals stand behind the events: of a file without its end they are those of before.
+	 */
+	const char *more = model->how_ended == TRACE_COMPLETE ? "" : " or more";
 	fprintf(out, "%-12s %s%s\n", "events", text_count(model->counter[REC_COUNTER_EVENTS]).text,
-		model->how_ended == TRACE_COMPLETE ? "" : " or more");
-	fprintf(out, "%-12s %s\n", "dropped", text_count(model_dropped_events(model)).text);
+		more);
+	fprintf(out, "%-12s %s%s\n", "dropped", text_count(model_dropped_events(model)).text, more);
 	fprintf(out, "%-12s %s\n", "stack nodes",
 		text_count(model->nodes.count ? model->nodes.count - 1 : 0).text);
 	fprintf(out, "%-12s %s\n", "symbols", text_count(info->symbols).text);
