@@ -115,7 +115,7 @@ START_TEST(thread_is_refused_and_its_process_named)
 	struct proc proc = opened(child.pid), thread;
 	pid_t tid = other_tid(&proc);
 	char words[64];
-	snprintf(words, sizeof(words), "heaptap attach -p %d", child.pid);
+	snprintf(words, sizeof(words), "give the process, -p %d", child.pid);
 	ck_err_says(proc_open(tid, &thread), HT_ERR_REFUSED, words);
 	proc_close(&proc);
 	child_kill(&child);
