@@ -7,7 +7,7 @@
 #define ADDR_MAX	(1ull << 47)
 #define CHUNK_BYTES	16384u /* of a node, in one read */
 #define NODE_ALIGN	64u
-#define EDATA_ALIGN	128u
+#define ADDRESS_BITS	48u /* of what a leaf's word names, where it is all of the entry */
 #define EXTENTS_MAX	(1u << 20)
 #define TRIED		256u /* entries that tell whether a node is one */
 #define ODD_SHARE	8u   /* one of so many may be changing just now */
@@ -23,21 +23,23 @@
 #define KEY_LARGE 0x200u
 
 const struct emap_shape emap_shapes[EMAP_SHAPES] = {
-	{2, {18, 18}, 8},
-	{3, {15, 15, 15}, 16},
+	{2, {18, 18}, 8, 128, 17, 3, 20, 28, false},
+	{2, {18, 18}, 8, 64, 16, 2, 18, 26, true},
+	{3, {15, 15, 15}, 16, 128, 17, 3, 20, 28, false},
+	{3, {15, 15, 15}, 16, 64, 16, 2, 18, 26, true},
 };
 
-/* As it lies in memory. */
+/* As it lies in memory, in all versions. */
 struct edata {
 	uint64_t bits;
 	raddr_t addr;
-	uint64_t size, pages, serial, link[3];
+	uint64_t size, more[5];
 	uint64_t free[8]; /* of a slab, by block: as many as it takes */
 };
 
-_Static_assert(sizeof(struct edata) == EDATA_ALIGN, "as in jemalloc");
+_Static_assert(sizeof(struct edata) == 128, "as in jemalloc");
 
-enum state { STATE_ACTIVE, STATE_DIRTY, STATE_MUZZY };
+enum state { STATE_ACTIVE, STATE_DIRTY, STATE_MUZZY, STATE_RETAINED };
 
 enum verdict { VERDICT_ODD, VERDICT_IDLE, VERDICT_ACTIVE };
 
@@ -51,19 +53,19 @@ static bool edata_is_slab(const struct edata *edata)
 	return edata->bits >> 12 & 1;
 }
 
-static unsigned edata_state(const struct edata *edata)
+static unsigned edata_state(const struct emap_shape *shape, const struct edata *edata)
 {
-	return edata->bits >> 17 & 7;
+	return edata->bits >> shape->state_shift & ((1u << shape->state_bits) - 1);
 }
 
-static unsigned edata_class(const struct edata *edata)
+static unsigned edata_class(const struct emap_shape *shape, const struct edata *edata)
 {
-	return edata->bits >> 20 & 0xff;
+	return edata->bits >> shape->class_shift & 0xff;
 }
 
-static unsigned edata_free(const struct edata *edata)
+static unsigned edata_free(const struct emap_shape *shape, const struct edata *edata)
 {
-	return edata->bits >> 28 & 0x3ff;
+	return edata->bits >> shape->free_shift & 0x3ff;
 }
 
 static uint64_t edata_bytes(const struct edata *edata)
@@ -143,21 +145,28 @@ bool emap_is_node(const struct view *view, raddr_t addr, uint64_t bytes)
 /* What an entry of a leaf says, without the page; one that was taken back names nothing. */
 static bool entry_take(const struct emap_shape *shape, const uint8_t *data, struct emap_extent *ret)
 {
+	/* Slab; as of 5.3 also head, and three bits of state. */
+	const uint64_t flags = shape->is_old ? 1 : 31, low = shape->align - 1;
 	uint64_t word, class, more = 0;
 	memcpy(&word, data, sizeof(word));
 	if (shape->leaf_bytes == sizeof(word)) {
-		/* 8 bits of size, 48 of address, whose last 7 are 00, state, head, slab. */
-		ret->edata = word & ((1ull << 48) - 1) & ~(uint64_t)(EDATA_ALIGN - 1);
-		class = word >> 48;
-		more = word & (EDATA_ALIGN - 1);
+		ret->edata = word & ((1ull << ADDRESS_BITS) - 1) & ~low;
+		class = word >> ADDRESS_BITS;
+		more = word & low;
+	} else if (shape->is_old) {
+		uint32_t size;
+		memcpy(&size, data + sizeof(word), sizeof(size));
+		ret->edata = word;
+		class = size;
+		more = data[sizeof(word) + sizeof(size)];
 	} else {
 		ret->edata = word;
 		memcpy(&more, data + sizeof(word), sizeof(uint32_t));
 		class = more >> 5;
-		more &= 31;
+		more &= flags;
 	}
 	ret->key = class | (more & 1 ? KEY_SLAB : 0);
-	return class <= EMAP_CLASSES && more < 32 && ret->edata % EDATA_ALIGN == 0;
+	return class <= EMAP_CLASSES && more <= flags && ret->edata % shape->align == 0;
 }
 
 static bool is_last(const struct emap_walk *walk, raddr_t edata)
@@ -237,11 +246,11 @@ static void sort(struct emap_walk *walk)
 	walk->count = count;
 }
 
-static bool slab_held(const struct edata *edata, uint64_t *ret)
+static bool slab_held(const struct emap_shape *shape, const struct edata *edata, uint64_t *ret)
 {
-	uint64_t bytes = emap_class_bytes(edata_class(edata)), count = edata_bytes(edata) / bytes;
-	unsigned free = 0;
-	if (edata_class(edata) >= EMAP_CLASSES_SMALL || count > SLAB_BLOCKS_MAX)
+	unsigned class = edata_class(shape, edata), free = 0;
+	uint64_t bytes = emap_class_bytes(class), count = edata_bytes(edata) / bytes;
+	if (class >= EMAP_CLASSES_SMALL || count > SLAB_BLOCKS_MAX)
 		return false;
 	for (size_t i = 0; i * 64 < count; i++) {
 		if (count < (i + 1) * 64 && edata->free[i] >> (count - i * 64))
@@ -249,15 +258,15 @@ static bool slab_held(const struct edata *edata, uint64_t *ret)
 		free += (unsigned)__builtin_popcountll(edata->free[i]);
 	}
 	*ret = (count - free) * bytes;
-	return free == edata_free(edata);
+	return free == edata_free(shape, edata);
 }
 
 /* Its extent, which is a page longer than the block where blocks do not all begin where their pages
  * do. Small ones that jemalloc takes a sample of have an extent of their own, too. As of 5.3.1
  * large blocks have any number of pages up to their size's. */
-static bool large_held(const struct edata *edata, uint64_t *ret)
+static bool large_held(const struct emap_shape *shape, const struct edata *edata, uint64_t *ret)
 {
-	unsigned class = edata_class(edata);
+	unsigned class = edata_class(shape, edata);
 	uint64_t bytes = emap_class_bytes(class), all = edata_bytes(edata);
 	*ret = class < EMAP_CLASSES_SMALL ? bytes : all;
 	if (class < EMAP_CLASSES_SMALL)
@@ -265,8 +274,8 @@ static bool large_held(const struct edata *edata, uint64_t *ret)
 	return all > emap_class_bytes(class - 1) && all <= bytes + HT_PAGE_BYTES;
 }
 
-static enum verdict judge(struct view *view, const struct emap_extent *extent, struct edata *edata,
-	uint64_t *ret_held)
+static enum verdict judge(struct view *view, const struct emap_shape *shape,
+	const struct emap_extent *extent, struct edata *edata, uint64_t *ret_held)
 {
 	*ret_held = 0;
 	if (!view_read(view, extent->edata, edata, sizeof(*edata))) {
@@ -275,16 +284,18 @@ static enum verdict judge(struct view *view, const struct emap_extent *extent, s
 	}
 	raddr_t page = ht_align_down(extent->key, HT_PAGE_BYTES);
 	uint64_t bytes = edata_bytes(edata);
+	unsigned class = edata_class(shape, edata);
 	if (edata_page(edata) != page || !bytes || bytes > ADDR_MAX - page ||
-		edata_arena(edata) >= ARENAS_MAX || edata_class(edata) > EMAP_CLASSES)
+		edata_arena(edata) >= ARENAS_MAX || class > EMAP_CLASSES)
 		return VERDICT_ODD;
-	if (edata_state(edata) != STATE_ACTIVE || edata_class(edata) == EMAP_CLASSES)
+	if (edata_state(shape, edata) != STATE_ACTIVE || class == EMAP_CLASSES)
 		return VERDICT_IDLE;
-	if (edata_class(edata) != (extent->key & KEY_CLASS) ||
+	if (class != (extent->key & KEY_CLASS) ||
 		edata_is_slab(edata) != !!(extent->key & KEY_SLAB) || !view_holds(view, page) ||
 		!view_holds(view, page + bytes - 1))
 		return VERDICT_ODD;
-	bool sane = edata_is_slab(edata) ? slab_held(edata, ret_held) : large_held(edata, ret_held);
+	bool sane = edata_is_slab(edata) ? slab_held(shape, edata, ret_held)
+					 : large_held(shape, edata, ret_held);
 	return sane ? VERDICT_ACTIVE : VERDICT_ODD;
 }
 
@@ -301,10 +312,10 @@ static bool look_again(
 	return true;
 }
 
-static void count_in(struct emap_walk *walk, struct emap_extent *extent, const struct edata *edata,
-	uint64_t held_bytes)
+static void count_in(struct emap_walk *walk, const struct emap_shape *shape,
+	struct emap_extent *extent, const struct edata *edata, uint64_t held_bytes)
 {
-	unsigned arena = edata_arena(edata), class = edata_class(edata);
+	unsigned arena = edata_arena(edata), class = edata_class(shape, edata);
 	extent->held_bytes = held_bytes;
 	walk->held_bytes += held_bytes;
 	if (held_bytes && class >= EMAP_CLASSES_SMALL) {
@@ -313,7 +324,7 @@ static void count_in(struct emap_walk *walk, struct emap_extent *extent, const s
 		walk->longer |= held_bytes > class_bytes || edata->addr % HT_PAGE_BYTES;
 		walk->shorter += held_bytes < class_bytes;
 	}
-	if (edata_state(edata) > STATE_MUZZY)
+	if (edata_state(shape, edata) > STATE_MUZZY)
 		return;
 	walk->system_bytes += edata_bytes(edata);
 	walk->arenas += !(walk->arena_seen[arena / 64] >> arena % 64 & 1);
@@ -338,24 +349,25 @@ static void take_pages_off(struct emap_walk *walk)
 /* One that contradicts itself is in the middle of something, as a rule. */
 static void judge_all(struct view *view, const struct emap_shape *shape, struct emap_walk *walk)
 {
+	const struct edata gone = {.bits = (uint64_t)STATE_RETAINED << shape->state_shift};
 	size_t odd = 0, odd_now = 0;
 	for (size_t i = 0; i < walk->count; i++) {
 		struct emap_extent *extent = &walk->extent[i];
 		struct edata edata;
 		uint64_t held_bytes;
 		unsigned tries = 0;
-		enum verdict verdict = judge(view, extent, &edata, &held_bytes);
+		enum verdict verdict = judge(view, shape, extent, &edata, &held_bytes);
 		odd += verdict == VERDICT_ODD;
 		/* A tree that is none is not worth it. */
 		while (verdict == VERDICT_ODD && tries++ < TRIES && odd <= i / ODD_SHARE + 64) {
 			view_forget(view);
 			if (!look_again(view, shape, extent))
-				verdict = VERDICT_IDLE, edata = (struct edata){.bits = 7u << 17};
+				verdict = VERDICT_IDLE, edata = gone;
 			else
-				verdict = judge(view, extent, &edata, &held_bytes);
+				verdict = judge(view, shape, extent, &edata, &held_bytes);
 		}
 		if (verdict != VERDICT_ODD) {
-			count_in(walk, extent, &edata, held_bytes);
+			count_in(walk, shape, extent, &edata, held_bytes);
 			continue;
 		}
 		extent->held_bytes = 0;
@@ -405,12 +417,39 @@ uint64_t emap_moved_bytes(const struct emap_walk *before, const struct emap_walk
 	return moved;
 }
 
+/* Which word of the root leads here, by most of the extents that begin below it. */
+static uint64_t index_of(struct view *view, const struct emap_shape *shape, struct emap_walk *walk)
+{
+	const unsigned shift = emap_page_bits(shape, 0);
+	uint64_t index = UINT64_MAX;
+	size_t votes = 0;
+	for (size_t i = 0; i < walk->count; i++) {
+		raddr_t page = ht_align_down(walk->extent[i].key, HT_PAGE_BYTES);
+		struct edata edata;
+		if (!view_read(view, walk->extent[i].edata, &edata, sizeof(edata)) ||
+			(edata_page(&edata) ^ page) & ((1ull << shift) - 1))
+			continue;
+		if (!votes)
+			index = edata.addr >> shift;
+		votes += index == edata.addr >> shift ? 1 : -1;
+	}
+	return index;
+}
+
+/* Has it begun before, and ends here? */
+static bool is_tail(
+	const struct emap_shape *shape, const struct emap_extent *extent, const struct edata *edata)
+{
+	raddr_t page = ht_align_down(extent->key, HT_PAGE_BYTES);
+	const unsigned shift = emap_page_bits(shape, 0);
+	return edata_page(edata) >> shift < page >> shift &&
+	       edata_page(edata) + edata_bytes(edata) == page + HT_PAGE_BYTES;
+}
+
 struct ht_err *emap_try(struct view *view, const struct emap_shape *shape, raddr_t node,
 	struct emap_walk *walk, uint64_t *ret_index, bool *ret_is)
 {
 	struct walker walker = {.view = view, .shape = shape, .walk = walk, .limit = TRIED};
-	struct edata edata;
-	uint64_t held_bytes;
 	size_t odd = 0, active = 0;
 	*ret_is = false;
 	walk->count = 0;
@@ -418,15 +457,21 @@ struct ht_err *emap_try(struct view *view, const struct emap_shape *shape, raddr
 	if (err || walker.failed || !walk->count)
 		return err;
 	sort(walk);
-	(void)judge(view, &walk->extent[0], &edata, &held_bytes);
-	uint64_t index = edata.addr >> emap_page_bits(shape, 0);
+	uint64_t index = index_of(view, shape, walk);
+	if (index >> shape->bits[0])
+		return NULL;
 	for (size_t i = 0; i < walk->count; i++) {
-		walk->extent[i].key += index << emap_page_bits(shape, 0);
-		enum verdict verdict = judge(view, &walk->extent[i], &edata, &held_bytes);
-		odd += verdict == VERDICT_ODD;
+		struct emap_extent *extent = &walk->extent[i];
+		struct edata edata;
+		uint64_t held_bytes;
+		extent->key += index << emap_page_bits(shape, 0);
+		enum verdict verdict = judge(view, shape, extent, &edata, &held_bytes);
+		/* What nobody has is of no size; read as another version's it would be of some. */
+		bool agrees = verdict != VERDICT_IDLE || edata_class(shape, &edata) == EMAP_CLASSES;
+		odd += (verdict == VERDICT_ODD || !agrees) && !is_tail(shape, extent, &edata);
 		active += verdict == VERDICT_ACTIVE;
 	}
 	*ret_index = index;
-	*ret_is = active && odd <= walk->count / ODD_SHARE && !(index >> shape->bits[0]);
+	*ret_is = active && odd <= walk->count / ODD_SHARE;
 	return NULL;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * jemalloc's map of all that it has (its 5.3: emap, rtree, edata): a tree in whose leaves each page
- * where an extent begins names what is known of that extent. It proves itself: what a leaf names
- * says itself which page that is, and of which size its blocks are; and of a slab, how many blocks
- * are free, and which.
+ * jemalloc's map of all that it has (its 5.2.1 to 5.3: rtree, and extent or edata): a tree in whose
+ * leaves each page where an extent begins names what is known of that extent. It proves itself:
+ * what a leaf names says itself which page that is, and of which size its blocks are; and of a
+ * slab, how many blocks are free, and which.
  */
 #pragma once
 
@@ -15,13 +15,19 @@
 #define EMAP_CLASSES_SMALL 36u
 
 #define EMAP_LEVELS_MAX 3u
-#define EMAP_SHAPES	2u
+#define EMAP_SHAPES	4u
 
-/* By the bits of addresses that the processor had on which jemalloc was configured: 48, or 57. */
+/* By the bits of addresses that the processor had on which jemalloc was configured: 48, or 57; and
+ * by how extents are described: as of 5.3, or before. */
 struct emap_shape {
 	unsigned levels;
 	unsigned bits[EMAP_LEVELS_MAX]; /* of an address, by the level that they choose at */
 	unsigned leaf_bytes;		/* of an entry of the last level */
+	unsigned align; /* of what is known of an extent; below it a leaf has flags */
+	/* Where in its first word the state is, and how many bits it has; the number of the size;
+	 * the free blocks. */
+	unsigned state_shift, state_bits, class_shift, free_shift;
+	bool is_old;
 };
 
 extern const struct emap_shape emap_shapes[EMAP_SHAPES];

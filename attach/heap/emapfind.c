@@ -116,11 +116,15 @@ static struct ht_err *search_node(
 static struct ht_err *search_word(struct search *search, raddr_t at, raddr_t word)
 {
 	struct ht_err *err = NULL;
-	for (size_t i = 0; i < EMAP_SHAPES && !err; i++) {
+	bool likely = false;
+	for (size_t i = 0; i < EMAP_SHAPES && !err && !is_found(search, at); i++) {
 		const struct emap_shape *shape = &emap_shapes[i];
-		if (search->hi - search->lo >= emap_node_bytes(shape, 0) && !is_found(search, at) &&
-			emap_is_node(search->view, word, emap_node_bytes(shape, 1)) &&
-			is_likely(search, i, at))
+		/* Behind one with as many levels the same tree is looked for. */
+		if (!i || shape->levels != emap_shapes[i - 1].levels)
+			likely = search->hi - search->lo >= emap_node_bytes(shape, 0) &&
+				 emap_is_node(search->view, word, emap_node_bytes(shape, 1)) &&
+				 is_likely(search, i, at);
+		if (likely)
 			err = search_node(search, shape, at, word);
 	}
 	return err;

@@ -11,6 +11,11 @@
 #define CACHES_MAX 8192u
 #define TRIES	   3u
 
+/* Before 5.3: any size may be cached; and no stack is larger than that, in blocks. */
+#define BIN_BYTES 24u
+#define LARGE_MAX 64u
+#define ROOM_MAX  8192u
+
 /* As they lie in memory: one size, and the beginning of either part. Of later versions a cache has
  * fewer sizes; what is behind it is read with it. */
 struct bin {
@@ -23,6 +28,7 @@ struct bin {
 struct slow {
 	raddr_t link[2];
 	raddr_t next, previous, bins; /* of all that the arena has */
+	raddr_t more[40];	      /* in one of them: where the other part is */
 };
 
 struct cache {
@@ -30,18 +36,46 @@ struct cache {
 	struct bin bin[BINS_MAX];
 };
 
-_Static_assert(sizeof(struct bin) == 24, "as in jemalloc");
+/* One size, before 5.3. */
+struct bin_old {
+	int32_t low_water, count; /* either may be -1 for a moment */
+	uint64_t requests;
+	raddr_t end; /* of its stack, which begins where that of the size before ends */
+};
+
+_Static_assert(sizeof(struct bin) == BIN_BYTES, "as in jemalloc");
+_Static_assert(sizeof(struct bin_old) == BIN_BYTES, "as in jemalloc");
 
 #define BINS_OFFSET offsetof(struct cache, bin)
 #define RING_OFFSET offsetof(struct slow, next)
 
+/* Behind the small sizes: what the arena's ring leads to, which names them; and the other sizes. */
+static const struct between {
+	size_t ring, large;
+} between[JECACHE_FORMS] = {
+	[JECACHE_ONE] = {40, 120},
+	[JECACHE_FIRST] = {16, 96},
+};
+
+#define SMALL_BYTES   ((size_t)EMAP_CLASSES_SMALL * BIN_BYTES)
+#define BETWEEN_MAX   120u
+#define ONE_BYTES_MAX (SMALL_BYTES + BETWEEN_MAX + LARGE_MAX * BIN_BYTES)
+
+/* What was read of one. */
+struct found {
+	raddr_t ring; /* its place among those of its arena; 0: there is no ring */
+	uint64_t bytes, max_bytes;
+};
+
+/* --- as of 5.3 --- */
+
 /* What one cache holds, and could hold: the stacks of all sizes follow each other. */
-static bool bins_sum(const struct cache *cache, uint64_t *ret_bytes, uint64_t *ret_max)
+static bool bins_sum(const struct cache *cache, struct found *ret)
 {
 	raddr_t full =
 		cache->bin[0].head - (uint16_t)((uint16_t)cache->bin[0].head - cache->bin[0].full);
 	size_t i;
-	*ret_bytes = *ret_max = 0;
+	ret->bytes = ret->max_bytes = 0;
 	for (i = 0; i < BINS_MAX; i++) {
 		const struct bin *bin = &cache->bin[i];
 		uint16_t room = (uint16_t)(bin->empty - bin->full);
@@ -49,51 +83,131 @@ static bool bins_sum(const struct cache *cache, uint64_t *ret_bytes, uint64_t *r
 		if (bin->head % 8 || room % 8 || bin->full != (uint16_t)full || bin->head < full ||
 			bin->head > empty || !bin->head || !room)
 			break;
-		*ret_bytes += (empty - bin->head) / 8 * emap_class_bytes(i);
-		*ret_max += room / 8 * emap_class_bytes(i);
+		ret->bytes += (empty - bin->head) / 8 * emap_class_bytes(i);
+		ret->max_bytes += room / 8 * emap_class_bytes(i);
 		full = empty;
 	}
 	return i >= BINS_MIN;
 }
 
-/* `*ret_ring`: its place among those of its arena. */
-static bool cache_read(struct view *view, raddr_t addr, struct cache *ret, raddr_t *ret_ring)
+static bool names(const struct slow *slow, raddr_t cache)
 {
-	struct slow slow;
-	if (!view_read(view, addr, ret, sizeof(*ret)) || !ret->slow || ret->slow % 8 ||
-		!view_read(view, ret->slow, &slow, sizeof(slow)) || slow.bins != addr + BINS_OFFSET)
-		return false;
-	*ret_ring = ret->slow + RING_OFFSET;
-	return true;
+	for (size_t i = 0; i < HT_ARRAY_SIZE(slow->more); i++)
+		if (slow->more[i] == cache)
+			return true;
+	return false;
 }
 
-uint64_t jecache_find(struct view *view, const struct threads *threads)
+/* Where jemalloc counts nothing there is no ring, and the other part names the cache alone. */
+static bool two_read(struct view *view, raddr_t bins, struct found *ret)
 {
+	raddr_t addr = bins - BINS_OFFSET;
+	struct cache cache;
+	struct slow slow;
+	if (!view_read(view, addr, &cache, sizeof(cache)) || !cache.slow || cache.slow % 8 ||
+		!view_read(view, cache.slow, &slow, sizeof(slow)))
+		return false;
+	bool has_ring = slow.bins == bins;
+	if (!has_ring && (slow.next || slow.previous || slow.bins || !names(&slow, addr)))
+		return false;
+	ret->ring = has_ring ? cache.slow + RING_OFFSET : 0;
+	return bins_sum(&cache, ret);
+}
+
+/* --- before --- */
+
+/* Adds sizes from `class` on, as many as follow each other, `max` at most; `*end` is where the
+ * stacks before end. */
+static size_t old_bins_sum(
+	const uint8_t *data, size_t class, size_t max, raddr_t *end, struct found *found)
+{
+	size_t i;
+	for (i = 0; i < max; i++) {
+		struct bin_old bin;
+		memcpy(&bin, data + i * BIN_BYTES, sizeof(bin));
+		uint64_t room = (bin.end - *end) / 8;
+		/* Nothing tells where the first one begins. */
+		if (!*end)
+			room = bin.count > 0 ? (uint64_t)bin.count : 1;
+		if (!bin.end || bin.end % 8 || bin.end <= *end || !room || room > ROOM_MAX ||
+			bin.count < -1 || bin.low_water < -1 || bin.count > (int64_t)room ||
+			bin.low_water > (int64_t)ROOM_MAX)
+			break;
+		if (bin.count > 0)
+			found->bytes += (uint64_t)bin.count * emap_class_bytes(class + i);
+		found->max_bytes += room * emap_class_bytes(class + i);
+		*end = bin.end;
+	}
+	return i;
+}
+
+static bool one_read(struct view *view, enum jecache_form form, raddr_t bins, struct found *ret)
+{
+	const struct between *shape = &between[form];
+	uint8_t data[ONE_BYTES_MAX];
+	size_t bytes = SMALL_BYTES + shape->large + LARGE_MAX * BIN_BYTES;
+	raddr_t end = 0, link[4];
+	*ret = (struct found){0};
+	if (!view_read(view, bins, data, bytes) ||
+		old_bins_sum(data, 0, EMAP_CLASSES_SMALL, &end, ret) != EMAP_CLASSES_SMALL)
+		return false;
+	memcpy(link, data + SMALL_BYTES + shape->ring, sizeof(link));
+	if (link[2] == bins && link[3] == bins + SMALL_BYTES + shape->large)
+		ret->ring = bins + SMALL_BYTES + shape->ring;
+	size_t larger = old_bins_sum(
+		data + SMALL_BYTES + shape->large, EMAP_CLASSES_SMALL, LARGE_MAX, &end, ret);
+	/* Without a ring only they tell of which version it is. */
+	return ret->ring || (larger && !link[0] && !link[1] && !link[2] && !link[3]);
+}
+
+static bool read_one(struct view *view, enum jecache_form form, raddr_t bins, struct found *ret)
+{
+	return form == JECACHE_TWO ? two_read(view, bins, ret) : one_read(view, form, bins, ret);
+}
+
+/* --- where they are --- */
+
+/* May there be one, by its first word? Of two parts both are variables of the thread. */
+static bool is_likely(enum jecache_form form, raddr_t word, raddr_t lo, raddr_t hi)
+{
+	if (form == JECACHE_TWO)
+		return word >= lo && word < hi;
+	return word && word % 8 == 0;
+}
+
+struct jecache_place jecache_find(struct view *view, const struct threads *threads, bool is_old)
+{
+	/* Without a ring the first can be taken for the other, not the other way round. */
+	const enum jecache_form first = is_old ? JECACHE_FIRST : JECACHE_TWO;
+	const enum jecache_form last = is_old ? JECACHE_ONE : JECACHE_TWO;
+	/* Of a size: the end of its stack. */
+	const size_t at_word = is_old ? offsetof(struct bin_old, end) : 0;
 	uint8_t data[THREADS_VARIABLES_BYTES];
 	view_forget(view);
 	for (size_t i = 0; i < threads->count; i++) {
 		raddr_t block = threads->block[i];
 		size_t bytes = threads_variables(view, threads, i, data);
-		for (size_t at = 0; at + sizeof(raddr_t) <= bytes; at += sizeof(raddr_t)) {
-			raddr_t word, ring;
-			struct cache cache;
-			uint64_t held_bytes, max_bytes;
+		for (size_t at = at_word; at + sizeof(raddr_t) <= bytes; at += sizeof(raddr_t)) {
+			raddr_t word, bins = block - bytes + at - at_word;
+			struct found found;
 			memcpy(&word, data + at, sizeof(word));
-			/* Both parts are variables of the thread. */
-			if (word < block - bytes || word >= block)
+			if (!is_likely(first, word, block - bytes, block))
 				continue;
-			if (cache_read(view, block - bytes + at, &cache, &ring) &&
-				bins_sum(&cache, &held_bytes, &max_bytes))
-				return bytes - at;
+			if (!is_old)
+				bins += BINS_OFFSET;
+			for (enum jecache_form form = first; form <= last; form++)
+				if (read_one(view, form, bins, &found))
+					return (struct jecache_place){form, block - bins};
 		}
 	}
-	return 0;
+	return (struct jecache_place){0};
 }
 
 /* --- all of them --- */
 
 struct sum {
 	struct view *view;
+	enum jecache_form form;
 	raddr_t *seen; /* CACHES_MAX: places in rings */
 	size_t seen_count;
 	struct jecache total;
@@ -107,19 +221,16 @@ static bool is_seen(const struct sum *sum, raddr_t ring)
 	return false;
 }
 
-static bool add(struct sum *sum, raddr_t addr)
+static bool add(struct sum *sum, const struct found *found)
 {
-	struct cache cache;
-	raddr_t ring;
-	uint64_t bytes, max_bytes;
-	if (sum->seen_count == CACHES_MAX || !cache_read(sum->view, addr, &cache, &ring) ||
-		!bins_sum(&cache, &bytes, &max_bytes))
+	if (sum->seen_count == CACHES_MAX)
 		return false;
-	sum->seen[sum->seen_count++] = ring;
+	if (found->ring)
+		sum->seen[sum->seen_count++] = found->ring;
 	sum->total.count++;
-	sum->total.bytes += bytes;
-	if (max_bytes > sum->total.max_bytes)
-		sum->total.max_bytes = max_bytes;
+	sum->total.bytes += found->bytes;
+	if (found->max_bytes > sum->total.max_bytes)
+		sum->total.max_bytes = found->max_bytes;
 	return true;
 }
 
@@ -131,45 +242,54 @@ static bool add_ring(struct sum *sum, raddr_t first)
 		return false;
 	for (;;) {
 		raddr_t next = link[0];
+		struct found found;
 		if (next % 8 || !view_read(sum->view, next, link, sizeof(link)) || link[1] != at)
 			return false;
 		if (next == first)
 			return true;
-		if (is_seen(sum, next) || !add(sum, link[2] - BINS_OFFSET) ||
-			sum->seen[sum->seen_count - 1] != next)
+		if (is_seen(sum, next) || !read_one(sum->view, sum->form, link[2], &found) ||
+			found.ring != next || !add(sum, &found))
 			return false;
 		at = next;
 	}
 }
 
-static void add_thread(struct sum *sum, raddr_t addr)
+/* Has the thread none? */
+static bool is_none(struct sum *sum, raddr_t bins)
 {
-	struct cache cache;
-	raddr_t slow, ring;
-	if (!view_read(sum->view, addr, &slow, sizeof(slow)))
-		return;
-	if (!slow) {
-		sum->total.known++;
-		return;
-	}
-	if (!cache_read(sum->view, addr, &cache, &ring))
-		return;
-	if (is_seen(sum, ring)) {
-		sum->total.known++;
-		return;
-	}
-	if (!add(sum, addr))
-		return;
-	sum->total.known++;
-	sum->total.whole &= add_ring(sum, ring);
+	struct bin_old bin;
+	raddr_t slow;
+	if (sum->form == JECACHE_TWO)
+		return view_read(sum->view, bins - BINS_OFFSET, &slow, sizeof(slow)) && !slow;
+	return view_read(sum->view, bins, &bin, sizeof(bin)) && !bin.end && !bin.count;
 }
 
-struct ht_err *jecache_read(
-	struct view *view, const struct threads *threads, uint64_t distance, struct jecache *ret)
+static void add_thread(struct sum *sum, raddr_t bins)
 {
-	struct sum sum = {.view = view};
+	struct found found;
+	if (is_none(sum, bins)) {
+		sum->total.known++;
+		return;
+	}
+	if (!read_one(sum->view, sum->form, bins, &found))
+		return;
+	if (found.ring && is_seen(sum, found.ring)) {
+		sum->total.known++;
+		return;
+	}
+	if (!add(sum, &found))
+		return;
+	sum->total.known++;
+	if (found.ring)
+		sum->total.whole &= add_ring(sum, found.ring);
+}
+
+struct ht_err *jecache_read(struct view *view, const struct threads *threads,
+	const struct jecache_place *place, struct jecache *ret)
+{
+	struct sum sum = {.view = view, .form = place->form};
 	*ret = (struct jecache){0};
-	if (!distance)
+	if (!place->distance)
 		return NULL;
 	sum.seen = calloc(CACHES_MAX, sizeof(*sum.seen));
 	if (!sum.seen)
@@ -179,7 +299,7 @@ struct ht_err *jecache_read(
 		sum.total = (struct jecache){.whole = true};
 		view_forget(view);
 		for (size_t i = 0; i < threads->count; i++)
-			add_thread(&sum, threads->block[i] - distance);
+			add_thread(&sum, threads->block[i] - place->distance);
 	}
 	*ret = sum.total;
 	free(sum.seen);

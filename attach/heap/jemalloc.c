@@ -105,9 +105,11 @@ static struct ht_err *read_all(struct view *view, const struct emap *emap,
 	struct jecache before, now;
 	struct walked walked = {0};
 	struct ht_err *err = proc_status(view->proc, 0, &status);
-	uint64_t distance = err ? 0 : jecache_find(view, threads);
-	if (!err)
-		err = jecache_read(view, threads, distance, &before);
+	struct jecache_place place = {0};
+	if (!err) {
+		place = jecache_find(view, threads, emap->shape->is_old);
+		err = jecache_read(view, threads, &place, &before);
+	}
 	uint64_t kept = view->left / CACHES_SHARE;
 	view->left -= kept;
 	if (!err)
@@ -116,7 +118,7 @@ static struct ht_err *read_all(struct view *view, const struct emap *emap,
 	view->spent = false;
 	/* What finds its way from one to the other meanwhile has moved in both. */
 	if (!err && !view->err && walked.last)
-		err = jecache_read(view, threads, distance, &now);
+		err = jecache_read(view, threads, &place, &now);
 	if (!err && !view->err && walked.last) {
 		take_walk(ret, &walked);
 		take_caches(ret, status.threads, &before, &now);

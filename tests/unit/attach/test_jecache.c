@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * jemalloc's caches of threads, with a ring through them and without, of each version: what is in
+ * them is not held, and where one is not found it is allowed for.
+ */
+#include "attach/heap/jecache.h"
+
+#include "tests/unit/attach/jemodel.h"
+
+/* More than caches take off it. */
+static uint64_t fill_more(void)
+{
+	uint64_t held = fill(1);
+	large(68, 1);
+	return held + emap_class_bytes(68);
+}
+
+START_TEST(what_is_cached_is_not_held)
+{
+	setup();
+	uint64_t held = fill_more();
+	check_exact(held - cache_fill(&own.cache, &own.slow, 2));
+	/* One of a thread that is not found, in the same ring. */
+	struct {
+		struct slow slow;
+		struct cache cache;
+	} *other = map(PAGE);
+	held -= cache_fill(&own.cache, &own.slow, 2);
+	held -= cache_fill(&other->cache, &other->slow, 5);
+	own.slow.next = own.slow.previous = at(&other->slow.next);
+	other->slow.next = other->slow.previous = at(&own.slow.next);
+	check_exact(held);
+	/* A ring that is no ring. */
+	other->slow.previous = at(&other->slow.next);
+	struct heap_account account = read_known();
+	ck_assert_uint_ge(account.off_bytes, SLOTS * 32768);
+	ck_assert_str_ne(account.reason, "");
+}
+END_TEST
+
+/* Where jemalloc counts nothing there are no rings: what is the threads' own is found. */
+START_TEST(caches_without_a_ring)
+{
+	for (unsigned i = 0; i < HT_ARRAY_SIZE(own.slow.more); i += 13) {
+		setup();
+		uint64_t held = fill_more() - cache_fill(&own.cache, &own.slow, 4);
+		own.slow.next = own.slow.previous = own.slow.bins = 0;
+		memset(own.slow.more, 0, sizeof(own.slow.more));
+		own.slow.more[i] = at(&own.cache);
+		check_exact(held);
+		/* What does not name it is no part of it. */
+		own.slow.more[i] = at(&own.cache) + 8;
+		struct heap_account account = read_known();
+		ck_assert_uint_ge(account.off_bytes, account.held_bytes);
+	}
+}
+END_TEST
+
+START_TEST(caches_of_before)
+{
+	for (unsigned i = 0; i < 2 * HT_ARRAY_SIZE(betweens); i++) {
+		const struct between *between = &betweens[i / 2];
+		bool has_ring = i % 2;
+		setup_as(1);
+		uint64_t held = fill_more() - one_fill(own.one, between, 3);
+		uint64_t *ring = ring_of(own.one, between), *other = map(PAGE);
+		if (!has_ring)
+			memset(ring, 0, 4 * sizeof(*ring));
+		check_exact(held);
+		if (!has_ring)
+			continue;
+		/* One of a thread that is not found. */
+		held -= one_fill(other, between, 5);
+		uint64_t *next = ring_of(other, between);
+		ring[0] = ring[1] = at(next);
+		next[0] = next[1] = at(ring);
+		check_exact(held);
+		/* A block that is taken just now. */
+		((struct size *)(void *)other)[0].count = -1;
+		check_exact(held + 5 * 8);
+		next[1] = at(next);
+		struct heap_account account = read_known();
+		ck_assert_uint_ge(account.off_bytes, SLOTS * 32768);
+		ck_assert_str_ne(account.reason, "");
+	}
+}
+END_TEST
+
+START_TEST(caches_of_before_that_contradict_themselves)
+{
+	for (unsigned i = 0; i < 6; i++) {
+		setup_as(1);
+		struct size *small = (void *)own.one;
+		uint64_t held = fill(1);
+		(void)one_fill(own.one, &betweens[0], 3);
+		if (i == 0)
+			small[20].end += 4;
+		if (i == 1)
+			small[20].end = small[19].end;
+		if (i == 2)
+			small[20].count = SLOTS + 1;
+		if (i == 3)
+			small[20].count = -2;
+		if (i == 4)
+			small[20].end += MIB;
+		if (i == 5)
+			ring_of(own.one, &betweens[0])[2] += 24;
+		struct heap_account account = read_known();
+		ck_assert_uint_eq(account.held_bytes, held);
+		ck_assert_uint_ge(account.off_bytes, held);
+		ck_assert_str_ne(account.reason, "");
+	}
+}
+END_TEST
+
+START_TEST(caches_that_are_not_found_are_allowed_for)
+{
+	setup();
+	uint64_t held = fill(1);
+	own.slow.bins++;
+	for (int i = 0; i < 2; i++) {
+		struct heap_account account = read_known();
+		ck_assert_uint_eq(account.held_bytes, held);
+		ck_assert_uint_ge(account.off_bytes, held);
+		ck_assert_str_ne(account.reason, "");
+		memset(&own, 0, sizeof(own));
+	}
+}
+END_TEST
+
+/* Where something else is mapped not far below, as chance will have it, what lies between is none.
+ */
+START_TEST(variables_end_at_a_hole)
+{
+	static uint8_t data[THREADS_VARIABLES_BYTES];
+	struct view view;
+	uint8_t *pages = map(4 * PAGE);
+	raddr_t block = at(pages) + 4 * PAGE - THREADS_BLOCK_ALIGN;
+	const struct threads threads = {.block = &block, .count = 1};
+	setup();
+	pages[2 * PAGE] = 7;
+	munmap(pages + PAGE, PAGE);
+	ck_no_err(view_init(&view, &self));
+	ck_assert_uint_eq(
+		threads_variables(&view, &threads, 0, data), 2 * PAGE - THREADS_BLOCK_ALIGN);
+	ck_assert_uint_eq(data[0], 7);
+	ck_no_err(view_deinit(&view));
+	munmap(pages, 4 * PAGE);
+}
+END_TEST
+
+HT_SUITE("attach/jecache", variables_end_at_a_hole, what_is_cached_is_not_held,
+	caches_without_a_ring, caches_of_before, caches_of_before_that_contradict_themselves,
+	caches_that_are_not_found_are_allowed_for)
