@@ -2,12 +2,21 @@
 #include "attach/heap/mimalloc.h"
 
 #include "attach/heap/account.h"
+#include "attach/heap/mimap.h"
 #include "attach/heap/miwalk.h"
 
 #define WALKS_MAX     4u
 #define FIND_SHARE    4u /* of the budget */
 #define MISSING_LEFT  4u /* pages that may be on their way, and one of so many */
 #define MISSING_SHARE 64u
+
+/* Where its pages are found: by segments, or in a map. */
+struct source {
+	struct miheap first;
+	struct threads threads;
+	struct mimap map;
+	bool is_map;
+};
 
 struct walked {
 	struct miwalk walk[2];
@@ -22,25 +31,26 @@ static bool is_missing_more(const struct miwalk *walk)
 }
 
 /* Half of what is left for each but the last, so that there is something for the next. */
-static struct ht_err *walk_once(struct view *view, const struct miheap *first,
-	const struct threads *threads, bool is_first, struct miwalk *ret)
+static struct ht_err *walk_once(
+	struct view *view, const struct source *source, bool is_first, struct miwalk *ret)
 {
 	uint64_t kept = is_first ? view->left / 2 : 0;
 	view->left -= kept;
-	struct ht_err *err = miwalk_walk(view, first, threads, ret);
+	struct ht_err *err = source->is_map
+				     ? mimap_walk(view, &source->map, ret)
+				     : miwalk_walk(view, &source->first, &source->threads, ret);
 	view->left += kept;
 	return err;
 }
 
 /* Until two in a row find the same. */
-static struct ht_err *walk(struct view *view, const struct miheap *first,
-	const struct threads *threads, struct walked *ret)
+static struct ht_err *walk(struct view *view, const struct source *source, struct walked *ret)
 {
 	struct ht_err *err = NULL;
 	ret->is_moving = true;
 	for (unsigned i = 0; i < WALKS_MAX && ret->is_moving && !view->spent && !err; i++) {
 		struct miwalk *now = &ret->walk[i % 2], *before = &ret->walk[(i + 1) % 2];
-		err = walk_once(view, first, threads, i == 0, now);
+		err = walk_once(view, source, i == 0, now);
 		if (!now->valid && !view->spent)
 			view_refresh(view);
 		if (!now->valid)
@@ -104,37 +114,54 @@ static void explain_unknown(
 			"of the system, or is of a build that heaptap does not know");
 }
 
+static struct ht_err *find(struct view *view, const struct module *module, struct miwalk *spare,
+	struct source *ret, size_t *ret_count)
+{
+	struct ht_err *err = NULL;
+	uint64_t kept = view->left - view->left / FIND_SHARE;
+	view->left -= kept;
+	miheap_find(view, module, &ret->first, ret_count);
+	if (!*ret_count) {
+		view->spent = false;
+		err = mimap_find(view, module, spare, &ret->map, ret_count);
+		ret->is_map = *ret_count != 0;
+	}
+	view->left += kept;
+	view->spent = false;
+	return err;
+}
+
+static void read_all(struct view *view, const struct walked *walked, struct heap_account *ret)
+{
+	bool is_partial = walked->last && (is_missing_more(walked->last) ||
+						  (walked->last->missing && !walked->moved_bytes));
+	if (!view->err && walked->last && !is_partial)
+		take(ret, walked);
+	else
+		explain_unknown(ret, view, walked);
+	view->spent = false;
+}
+
 struct ht_err *mimalloc_read(
 	struct view *view, const struct module *module, struct heap_account *ret, bool *ret_found)
 {
-	struct miheap first;
+	struct source source = {0};
 	struct walked walked = {0};
 	size_t count;
-	uint64_t kept = view->left - view->left / FIND_SHARE;
 	*ret = (struct heap_account){.allocator = "mimalloc"};
-	view->left -= kept;
-	miheap_find(view, module, &first, &count);
-	view->left += kept;
-	view->spent = false;
-	*ret_found = count != 0;
-	if (!count)
-		return NULL;
-	if (count > 1) {
-		account_explain(ret, "more than one variable looks like its first heap");
-		return NULL;
+	struct ht_err *err = find(view, module, &walked.walk[0], &source, &count);
+	*ret_found = !err && count != 0;
+	if (count > 1)
+		account_explain(
+			ret, "more than one variable looks like what its pages are found by");
+	if (!err && count == 1 && !source.is_map)
+		err = threads_find(view, &source.threads);
+	if (!err && count == 1) {
+		walked.walk[0].valid = false;
+		err = walk(view, &source, &walked);
+		read_all(view, &walked, ret);
 	}
-	struct threads threads;
-	struct ht_err *err = threads_find(view, &threads);
-	if (!err)
-		err = walk(view, &first, &threads, &walked);
-	threads_deinit(&threads);
-	bool is_partial = walked.last && (is_missing_more(walked.last) ||
-						 (walked.last->missing && !walked.moved_bytes));
-	if (!err && !view->err && walked.last && !is_partial)
-		take(ret, &walked);
-	else
-		explain_unknown(ret, view, &walked);
-	view->spent = false;
+	threads_deinit(&source.threads);
 	miwalk_deinit(&walked.walk[0]);
 	miwalk_deinit(&walked.walk[1]);
 	return err;

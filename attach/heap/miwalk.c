@@ -27,9 +27,8 @@ struct walker {
 	struct misegment segment, again;
 };
 
-static struct ht_err *add_page(struct walker *walker, const struct miwalk_page *page)
+struct ht_err *miwalk_add(struct miwalk *walk, const struct miwalk_page *page)
 {
-	struct miwalk *walk = walker->walk;
 	if (walk->count == PAGES_MAX) {
 		walk->full = true;
 		return NULL;
@@ -138,7 +137,7 @@ static struct ht_err *take_segment(struct walker *walker)
 		}
 		if (page->unsure)
 			walker->walk->unsure_bytes += page->used * page->block_bytes;
-		err = add_page(walker, page);
+		err = miwalk_add(walker->walk, page);
 	}
 	walker->builds = segment->builds;
 	walker->walk->segments++;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mimalloc's segments, of all threads, those that have ended among them: each begins at a multiple
- * of 32 MiB with what tells of its pages how many of their blocks are handed out. It is known by
- * its cookie, a random number by its place. Blocks that another thread has freed wait in lists,
- * and are counted as handed out until their own thread looks there.
+ * mimalloc's segments (its 2.x), of all threads, those that have ended among them: each begins at a
+ * multiple of 32 MiB with what tells of its pages how many of their blocks are handed out. It is
+ * known by its cookie, a random number by its place. Blocks that another thread has freed wait in
+ * lists, and are counted as handed out until their own thread looks there.
  */
 #pragma once
 
@@ -52,6 +52,9 @@ uint64_t miwalk_start(enum mibuild build, const struct miwalk_page *page);
 HT_MUST_CHECK
 struct ht_err *miwalk_walk(struct view *view, const struct miheap *first,
 	const struct threads *threads, struct miwalk *ret);
+/* Behind those that it has; what is too many makes it full. */
+HT_MUST_CHECK
+struct ht_err *miwalk_add(struct miwalk *walk, const struct miwalk_page *page);
 void miwalk_deinit(struct miwalk *walk);
 /* By how much pages differ between two walks: 0 when nothing has moved. */
 uint64_t miwalk_moved_bytes(const struct miwalk *before, const struct miwalk *now);
