@@ -23,6 +23,7 @@ struct walked {
 	const struct miwalk *last; /* NULL: none makes sense */
 	uint64_t moved_bytes;	   /* since the one before */
 	bool is_moving;		   /* it is not known how much, or it is not nothing */
+	bool was_whole;		   /* once at least no page was missing */
 };
 
 static bool is_missing_more(const struct miwalk *walk)
@@ -57,6 +58,7 @@ static struct ht_err *walk(struct view *view, const struct source *source, struc
 			continue;
 		ret->moved_bytes = before->valid ? miwalk_moved_bytes(before, now) : UINT64_MAX;
 		ret->is_moving = ret->moved_bytes || now->missing;
+		ret->was_whole |= !now->missing;
 		ret->last = now;
 	}
 	/* The last may be where one that makes none has been since. */
@@ -133,8 +135,11 @@ static struct ht_err *find(struct view *view, const struct module *module, struc
 
 static void read_all(struct view *view, const struct walked *walked, struct heap_account *ret)
 {
-	bool is_partial = walked->last && (is_missing_more(walked->last) ||
-						  (walked->last->missing && !walked->moved_bytes));
+	/* What is missing at rest is not on its way. */
+	bool is_partial =
+		walked->last &&
+		(is_missing_more(walked->last) ||
+			(walked->last->missing && !walked->moved_bytes && !walked->was_whole));
 	if (!view->err && walked->last && !is_partial)
 		take(ret, walked);
 	else
