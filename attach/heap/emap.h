@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * jemalloc's map of all that it has (its 5.2.1 to 5.3: rtree, and extent or edata): a tree in whose
+ * jemalloc's map of all that it has (its 5.1 to 5.3: rtree, and extent or edata): a tree in whose
  * leaves each page where an extent begins names what is known of that extent. It proves itself:
  * what a leaf names says itself which page that is, and of which size its blocks are; and of a
  * slab, how many blocks are free, and which.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What jemalloc's malloc holds (5.2.1 to 5.3): the blocks of all extents that it has handed out,
+ * What jemalloc's malloc holds (5.1 to 5.3): the blocks of all extents that it has handed out,
  * without those that it caches for threads. Its own counters say the same only when a call has
  * brought them up to date.
  */
