@@ -116,7 +116,7 @@ END_TEST
 /* --- in shared memory ---------------------------------------------------------------------------
  */
 
-#define NOWHERE 0x100000000000u /* nothing is mapped there */
+#define NOWHERE 0x200000000000u /* nothing is mapped there, no sanitizer's shadow either */
 
 static pid_t ends; /* in the midst of its cleaning */
 static enum __ptrace_request ends_after;
