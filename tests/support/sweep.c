@@ -190,6 +190,10 @@ static void at_entry(struct sweep *sweep, struct sweep_process *process,
 	const struct sweep_plan *plan = &sweep->plan;
 	long number = (long)info->entry.nr, first_arg = (long)info->entry.args[0];
 
+	/* The kernel goes on with a call that a signal has interrupted: were it one more, the next
+	 * signal would bring the next, for ever. */
+	if (number == SYS_restart_syscall)
+		return;
 	process->number = number;
 	if (number == SYS_prctl && first_arg == PR_SET_NAME)
 		process->role = SWEEP_GUARDIAN;
