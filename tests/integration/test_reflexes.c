@@ -52,6 +52,14 @@ static void cycle(unsigned flags, void (*meanwhile)(void), uint64_t bytes, uint6
 	victim_prove_alive(&victim);
 }
 
+static void cycles(const char *mode, unsigned count, void (*meanwhile)(void))
+{
+	start(mode, NULL);
+	for (unsigned i = 0; i < count; i++)
+		cycle(PROCSNAP_MASKS_CHANGE, meanwhile, 0, 0);
+	victim_stop(&victim);
+}
+
 static void count_on(const char *what, uint64_t more)
 {
 	uint64_t now = report_count(&victim, what);
@@ -67,20 +75,14 @@ static void fault(void)
  * stub: one that was raised when the thread is stopped must find it where it was. */
 START_TEST(faults_are_handled)
 {
-	start("faults", NULL);
-	for (unsigned i = 0; i < FAULT_CYCLES; i++)
-		cycle(PROCSNAP_MASKS_CHANGE, fault, 0, 0);
-	victim_stop(&victim);
+	cycles("faults", FAULT_CYCLES, fault);
 }
 END_TEST
 
 /* SIGTRAP, too, is not ours, and waits for the thread that runs the stub. */
 START_TEST(signals_wait)
 {
-	start("pending", NULL);
-	for (unsigned i = 0; i < CYCLES; i++)
-		cycle(PROCSNAP_MASKS_CHANGE, fault, 0, 0);
-	victim_stop(&victim);
+	cycles("pending", CYCLES, fault);
 }
 END_TEST
 
@@ -108,10 +110,7 @@ static void profile(void)
 
 START_TEST(a_profiler_unwinds_the_agent)
 {
-	start("profile", NULL);
-	for (unsigned i = 0; i < CYCLES; i++)
-		cycle(PROCSNAP_MASKS_CHANGE, profile, 0, 0);
-	victim_stop(&victim);
+	cycles("profile", CYCLES, profile);
 }
 END_TEST
 

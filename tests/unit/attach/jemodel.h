@@ -15,6 +15,9 @@
 #include "attach/heap/threads.h"
 #include "tests/support/ht_check.h"
 
+#define BOOKS_READ jemalloc_read
+#include "tests/unit/attach/madebooks.h"
+
 #define PAGE	   4096u
 #define MIB	   (1024u * 1024u)
 #define POOL_BYTES (64 * MIB)
@@ -77,26 +80,6 @@ static struct edata *edata;
 static size_t edata_count;
 static raddr_t nodes; /* a node of either level for each, one after the other */
 static size_t nodes_used;
-static struct proc self;
-static struct module module;
-
-static raddr_t at(const void *pointer)
-{
-	return (raddr_t)(uintptr_t)pointer;
-}
-
-static void *pointer(raddr_t addr)
-{
-	return (void *)(uintptr_t)addr;
-}
-
-static void *map(size_t bytes)
-{
-	void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	ck_assert_ptr_ne(pages, MAP_FAILED);
-	return pages;
-}
 
 /* The entry of the leaf for an address, made with all that leads to it. */
 static uint8_t *entry_of(raddr_t addr)
@@ -266,31 +249,9 @@ static void setup(void)
 	setup_as(0);
 }
 
-static struct heap_account read_account(bool *ret_found)
-{
-	struct view view;
-	struct heap_account account;
-	ck_no_err(view_init(&view, &self));
-	ck_no_err(jemalloc_read(&view, &module, &account, ret_found));
-	ck_no_err(view_deinit(&view));
-	return account;
-}
-
-static struct heap_account read_known(void)
-{
-	bool found;
-	struct heap_account account = read_account(&found);
-	ck_assert(found);
-	ck_assert_msg(account.known, "%s", account.reason);
-	return account;
-}
-
 static void check_exact(uint64_t held_bytes)
 {
-	struct heap_account account = read_known();
-	ck_assert_uint_eq(account.held_bytes, held_bytes);
-	ck_assert_str_eq(account.reason, "");
-	ck_assert_uint_eq(account.off_bytes, 0);
+	struct heap_account account = check_held(held_bytes);
 	ck_assert_uint_eq(account.arenas, 1);
 	ck_assert_uint_eq(account.header_bytes, 0);
 }

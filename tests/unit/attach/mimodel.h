@@ -14,6 +14,9 @@
 #include "attach/elf/modules.h"
 #include "tests/support/ht_check.h"
 
+#define BOOKS_READ mimalloc_read
+#include "tests/unit/attach/madebooks.h"
+
 #define PAGE	  4096u
 #define MIB	  (1024u * 1024u)
 #define SLICE	  65536u
@@ -66,21 +69,6 @@ static uint64_t cookie;
 static struct segment *segment[SEGMENTS];
 static unsigned next_slice[SEGMENTS];
 static unsigned rule;
-static struct proc self;
-static struct module module;
-
-static inline raddr_t at(const void *pointer)
-{
-	return (raddr_t)(uintptr_t)pointer;
-}
-
-static inline void *map(size_t bytes)
-{
-	void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	ck_assert_ptr_ne(pages, MAP_FAILED);
-	return pages;
-}
 
 static inline uint64_t size_of(unsigned queue)
 {

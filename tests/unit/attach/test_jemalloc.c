@@ -8,15 +8,6 @@
 
 #include "tests/unit/attach/jemodel.h"
 
-/* Unknown, or no jemalloc at all. */
-static void check_unknown(void)
-{
-	bool found;
-	struct heap_account account = read_account(&found);
-	ck_assert(!found || !account.known);
-	ck_assert(!found || account.reason[0]);
-}
-
 START_TEST(every_extent_counts_to_the_byte)
 {
 	for (unsigned i = 0; i < 2 * EMAP_SHAPES; i++) {

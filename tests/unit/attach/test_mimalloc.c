@@ -11,40 +11,9 @@
 #include "tests/support/ht_check.h"
 #include "tests/unit/attach/mimodel.h"
 
-static struct heap_account read_account(bool *ret_found)
-{
-	struct view view;
-	struct heap_account account;
-	ck_no_err(view_init(&view, &self));
-	ck_no_err(mimalloc_read(&view, &module, &account, ret_found));
-	ck_no_err(view_deinit(&view));
-	return account;
-}
-
-static struct heap_account read_known(void)
-{
-	bool found;
-	struct heap_account account = read_account(&found);
-	ck_assert(found);
-	ck_assert_msg(account.known, "%s", account.reason);
-	return account;
-}
-
-/* Unknown, or no mimalloc at all. */
-static void check_unknown(void)
-{
-	bool found;
-	struct heap_account account = read_account(&found);
-	ck_assert(!found || !account.known);
-	ck_assert(!found || account.reason[0]);
-}
-
 static void check_exact(uint64_t held_bytes)
 {
-	struct heap_account account = read_known();
-	ck_assert_uint_eq(account.held_bytes, held_bytes);
-	ck_assert_str_eq(account.reason, "");
-	ck_assert_uint_eq(account.off_bytes, 0);
+	struct heap_account account = check_held(held_bytes);
 	ck_assert_uint_eq(account.header_bytes, 0);
 }
 

@@ -14,6 +14,9 @@
 #include "attach/heap/mimalloc.h"
 #include "tests/support/ht_check.h"
 
+#define BOOKS_READ mimalloc_read
+#include "tests/unit/attach/madebooks.h"
+
 #define PAGE	    4096u
 #define MIB	    (1024u * 1024u)
 #define SLICE	    65536u
@@ -33,8 +36,6 @@ struct page {
 	uint64_t local_free, thread_free, block_bytes, start, tail[9];
 };
 
-static struct proc self;
-static struct module module;
 static uint8_t *variables;
 static raddr_t *root;
 static raddr_t subs;
@@ -45,24 +46,6 @@ static struct page *apart;
 static size_t apart_used;
 static enum mimap_form form;
 static bool is_apart;
-
-static raddr_t at(const void *pointer)
-{
-	return (raddr_t)(uintptr_t)pointer;
-}
-
-static void *pointer(raddr_t addr)
-{
-	return (void *)(uintptr_t)addr;
-}
-
-static void *map(size_t bytes)
-{
-	void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
-		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	ck_assert_ptr_ne(pages, MAP_FAILED);
-	return pages;
-}
 
 static raddr_t *word_of(raddr_t addr)
 {
@@ -182,40 +165,9 @@ static void setup_as(enum mimap_form new_form, bool new_apart)
 		.vaddr = at(variables), .memsz = VARIABLES, .flags = PF_R | PF_W};
 }
 
-static struct heap_account read_account(bool *ret_found)
-{
-	struct view view;
-	struct heap_account account;
-	ck_no_err(view_init(&view, &self));
-	ck_no_err(mimalloc_read(&view, &module, &account, ret_found));
-	ck_no_err(view_deinit(&view));
-	return account;
-}
-
-static struct heap_account read_known(void)
-{
-	bool found;
-	struct heap_account account = read_account(&found);
-	ck_assert(found);
-	ck_assert_msg(account.known, "%s", account.reason);
-	return account;
-}
-
-/* Unknown, or no mimalloc at all. */
-static void check_unknown(void)
-{
-	bool found;
-	struct heap_account account = read_account(&found);
-	ck_assert(!found || !account.known);
-	ck_assert(!found || account.reason[0]);
-}
-
 static void check_exact(uint64_t held_bytes)
 {
-	struct heap_account account = read_known();
-	ck_assert_uint_eq(account.held_bytes, held_bytes);
-	ck_assert_str_eq(account.reason, "");
-	ck_assert_uint_eq(account.off_bytes, 0);
+	struct heap_account account = check_held(held_bytes);
 	ck_assert_uint_ge(account.system_bytes, held_bytes);
 }
 

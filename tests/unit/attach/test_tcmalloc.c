@@ -14,6 +14,9 @@
 #include "attach/elf/modules.h"
 #include "tests/support/ht_check.h"
 
+#define BOOKS_READ tcmalloc_read
+#include "tests/unit/attach/madebooks.h"
+
 #define MIB	  (1024u * 1024u)
 #define PAGE	  8192u
 #define CLASSES	  73u
@@ -73,20 +76,6 @@ static struct variables {
 static struct cache *cache[3];
 static struct span *spans;
 static size_t spans_used;
-static struct proc self;
-static struct module module;
-
-static raddr_t at(const void *pointer)
-{
-	return (raddr_t)(uintptr_t)pointer;
-}
-
-static void *map(size_t bytes)
-{
-	void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	ck_assert_ptr_ne(pages, MAP_FAILED);
-	return pages;
-}
 
 static void sizes_init(struct sizes *sizes)
 {
@@ -195,40 +184,9 @@ static uint64_t keep(void)
 	return 2 * 32 * 272 + 3 * 4096;
 }
 
-static struct heap_account read_account(bool *ret_found)
-{
-	struct view view;
-	struct heap_account account;
-	ck_no_err(view_init(&view, &self));
-	ck_no_err(tcmalloc_read(&view, &module, &account, ret_found));
-	ck_no_err(view_deinit(&view));
-	return account;
-}
-
-static struct heap_account read_known(void)
-{
-	bool found;
-	struct heap_account account = read_account(&found);
-	ck_assert(found);
-	ck_assert_msg(account.known, "%s", account.reason);
-	return account;
-}
-
-/* Unknown, or no tcmalloc at all. */
-static void check_unknown(void)
-{
-	bool found;
-	struct heap_account account = read_account(&found);
-	ck_assert(!found || !account.known);
-	ck_assert(!found || account.reason[0]);
-}
-
 static void check_exact(uint64_t held_bytes)
 {
-	struct heap_account account = read_known();
-	ck_assert_uint_eq(account.held_bytes, held_bytes);
-	ck_assert_str_eq(account.reason, "");
-	ck_assert_uint_eq(account.off_bytes, 0);
+	struct heap_account account = check_held(held_bytes);
 	ck_assert_uint_eq(account.header_bytes, 0);
 }
 

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * An allocator's books, made up in this process, are read. Whoever includes it says by whom:
+ * BOOKS_READ is mimalloc_read or its like; `self` is this process, opened, and `module` what has
+ * the books' variables.
+ */
+#pragma once
+
+#include <sys/mman.h>
+
+#include "attach/heap/heap.h"
+#include "attach/heap/view.h"
+#include "tests/support/ht_check.h"
+
+static struct proc self;
+static struct module module;
+
+static inline raddr_t at(const void *pointer)
+{
+	return (raddr_t)(uintptr_t)pointer;
+}
+
+static inline void *pointer(raddr_t addr)
+{
+	return (void *)(uintptr_t)addr;
+}
+
+/* Zeros; only what is touched takes memory. */
+static inline void *map(size_t bytes)
+{
+	void *pages = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	ck_assert_ptr_ne(pages, MAP_FAILED);
+	return pages;
+}
+
+static inline struct heap_account read_account(bool *ret_found)
+{
+	struct view view;
+	struct heap_account account;
+	ck_no_err(view_init(&view, &self));
+	ck_no_err(BOOKS_READ(&view, &module, &account, ret_found));
+	ck_no_err(view_deinit(&view));
+	return account;
+}
+
+static inline struct heap_account read_known(void)
+{
+	bool found;
+	struct heap_account account = read_account(&found);
+	ck_assert(found);
+	ck_assert_msg(account.known, "%s", account.reason);
+	return account;
+}
+
+/* Unknown, with a reason, or not this allocator at all. */
+static inline void check_unknown(void)
+{
+	bool found;
+	struct heap_account account = read_account(&found);
+	ck_assert(!found || !account.known);
+	ck_assert(!found || account.reason[0]);
+}
+
+static inline struct heap_account check_held(uint64_t held_bytes)
+{
+	struct heap_account account = read_known();
+	ck_assert_uint_eq(account.held_bytes, held_bytes);
+	ck_assert_str_eq(account.reason, "");
+	ck_assert_uint_eq(account.off_bytes, 0);
+	return account;
+}
