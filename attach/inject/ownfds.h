@@ -39,7 +39,8 @@ HT_MUST_CHECK
 struct ht_err *ownfds_visit(const struct proc *proc, ownfds_visitor *visit, void *context);
 
 /* Is a descriptor so visited a heaptap's, whichever: its memory, or a socket whose other end it has
- * named, also when it is dead? */
+ * named, also when it is dead? One that is closed by now is not. HT_ERR_SYS: it cannot be looked
+ * at. */
 HT_MUST_CHECK
 struct ht_err *ownfds_is_heaptaps(
 	const struct proc *proc, pid_t tid, int fd, const char *link, bool *ret);
