@@ -65,8 +65,7 @@ static void setup(void)
 	world_make();
 	world_config->tid_offset = GLIBC_TID;
 	world_config->sample_mask = WORLD_SLOTS - 1;
-	world_config->sample_filter = (uint64_t)(world_image + ABI_FILTER_OFF);
-	world_config->sample_set = (uint64_t)(world_image + ABI_SAMPLES_OFF);
+	world_make_set();
 	sys_fake_thread_pointer = own_thread_pointer();
 	memset(&real, 0, sizeof(real));
 	real.answer = block_a;
@@ -485,33 +484,6 @@ END_TEST
 /* --- the set -------------------------------------------------------------------------------------
  */
 
-static uint64_t filter_sum(void)
-{
-	uint64_t sum = 0;
-	for (size_t i = 0; i < ABI_FILTER_BYTES; i++)
-		sum += ((const uint8_t *)world_config->sample_filter)[i];
-	return sum;
-}
-
-START_TEST(the_set_holds_what_is_put_in)
-{
-	enum { COUNT = 200000 };
-	setup();
-	for (uint64_t i = 1; i <= COUNT; i++)
-		ck_assert(sample_insert(world_config, i * 1040));
-	ck_assert(sample_insert(world_config, 1040)); /* once */
-	ck_assert(!sample_remove(world_config, 0));
-	ck_assert(!sample_remove(world_config, 1040 + 16));
-	ck_assert_uint_eq(filter_sum(), COUNT);
-	for (uint64_t i = COUNT; i >= 1; i--) {
-		ck_assert(sample_remove(world_config, i * 1040));
-		ck_assert(!sample_remove(world_config, i * 1040));
-	}
-	ck_assert_uint_eq(filter_sum(), 0);
-	ck_assert_uint_eq(world_control->samples_lost, 0);
-}
-END_TEST
-
 START_TEST(a_sample_without_room_is_lost_and_counted)
 {
 	setup();
@@ -520,20 +492,8 @@ START_TEST(a_sample_without_room_is_lost_and_counted)
 	take(block_a);
 	ck_assert_uint_eq(recorded(), 0);
 	ck_assert_uint_eq(world_control->samples_lost, 1);
-	ck_assert_uint_eq(filter_sum(), 0);
+	ck_assert_uint_eq(world_filter_sum(), 0);
 	ck_assert_uint_eq(world_my_slot(0)->head.state, ABI_SLOT_IDLE);
-}
-END_TEST
-
-START_TEST(a_filter_that_cannot_count_on_stays)
-{
-	setup();
-	for (uint64_t i = 1; i <= 300; i++)
-		ck_assert(sample_insert(world_config, i * 1024 * ABI_FILTER_BYTES));
-	ck_assert_uint_eq(filter_sum(), UINT8_MAX);
-	for (uint64_t i = 1; i <= 300; i++)
-		ck_assert(sample_remove(world_config, i * 1024 * ABI_FILTER_BYTES));
-	ck_assert_uint_eq(filter_sum(), UINT8_MAX);
 }
 END_TEST
 
@@ -578,7 +538,7 @@ START_TEST(threads_free_the_blocks_of_others)
 	for (unsigned i = 0; i < 64; i++)
 		heaptap_sample_free(exchange(&exchanged[i], NULL), &self);
 	ck_assert_uint_eq(world_messages, 0);
-	ck_assert_uint_eq(filter_sum(), 0);
+	ck_assert_uint_eq(world_filter_sum(), 0);
 	size_t count = 0;
 	for (unsigned i = 0; i < WORLD_SLOTS; i++)
 		count += world_events(&world_slots[i], events + count, WORLD_EVENTS_MAX - count);
@@ -603,6 +563,5 @@ HT_SUITE("agent/sample", distances_are_logarithms, each_call_is_taken_that_an_or
 	what_is_part_of_a_call_that_is_watched_is_not_taken,
 	the_free_of_a_sample_is_recorded_before_it_is_done,
 	a_neighbour_of_a_sample_is_freed_without_a_word,
-	a_realloc_forgets_the_old_block_and_draws_for_the_new_one, the_set_holds_what_is_put_in,
-	a_sample_without_room_is_lost_and_counted, a_filter_that_cannot_count_on_stays,
-	threads_free_the_blocks_of_others)
+	a_realloc_forgets_the_old_block_and_draws_for_the_new_one,
+	a_sample_without_room_is_lost_and_counted, threads_free_the_blocks_of_others)

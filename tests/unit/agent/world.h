@@ -172,3 +172,19 @@ static struct abi_thunk world_thunk(enum abi_hook hook, const void *real)
 		.hook = hook,
 	};
 }
+
+/* Samples have their set. */
+static inline void world_make_set(void)
+{
+	world_config->sample_filter = (uint64_t)(world_image + ABI_FILTER_OFF);
+	world_config->sample_set = (uint64_t)(world_image + ABI_SAMPLES_OFF);
+}
+
+/* Samples that the filter counts. */
+static inline uint64_t world_filter_sum(void)
+{
+	uint64_t sum = 0;
+	for (size_t i = 0; i < ABI_FILTER_BYTES; i++)
+		sum += ((const uint8_t *)world_config->sample_filter)[i];
+	return sum;
+}
