@@ -20,6 +20,9 @@
 #define SCAN_TOGETHER_BYTES (256u << 10) /* of a thread while others may wait, stopped */
 #define JUDGE_AFTER_PASSES  3u		 /* a hit that is still there then is worth an unwind */
 #define MAIN_PATIENCE_NS    (20 * CLOCK_NS_PER_MS)
+/* With the pauses between them (prove.c) longer than a tick, by which the kernel counts what one
+ * that runs has run. */
+#define PUT_OFF_PASSES 4u
 
 struct watched {
 	pid_t tid;
@@ -30,6 +33,8 @@ struct watched {
 	bool asked;	 /* to stop, once */
 	unsigned passes;
 	uint64_t ran_ns; /* more CPU time than this it must have had; 0: not looked at yet */
+	bool computed;	 /* it was seen without its core, in the program's own code */
+	uint64_t sleeps; /* by then */
 	struct stopcost_seen seen;
 };
 
@@ -378,6 +383,23 @@ static bool has_run(const struct quiesce *quiesce, struct watched *watched)
 	return !ran_ns || (looked && ran_ns > watched->ran_ns);
 }
 
+/* Was it seen taken off its core in the program's own code, and has it not slept since? Whether it
+ * runs again now, and for how long, does not matter then. */
+static bool has_computed(const struct quiesce *quiesce, struct watched *watched)
+{
+	const struct proc *proc = quiesce->options.proc;
+	struct proc_status status = {0};
+	struct ht_err *err = proc_status(proc, watched->tid, &status);
+	bool told = !err;
+
+	ht_err_free(err);
+	if (told && watched->computed && status.sleeps == watched->sleeps)
+		return true;
+	watched->computed = told && preempted_is(proc, watched->tid);
+	watched->sleeps = status.sleeps;
+	return watched->computed;
+}
+
 /* Where all cores are busy it takes a turn of each thread until all have run. One that lost its
  * core in a hook, as the books say, would be stopped in vain before it has. */
 static bool is_out(const struct quiesce *quiesce, struct watched *watched)
@@ -385,7 +407,7 @@ static bool is_out(const struct quiesce *quiesce, struct watched *watched)
 	const struct quiesce_options *o = &quiesce->options;
 	return has_run(quiesce, watched) ||
 	       (!watched->asked && o->books(o->context, o->proc, watched->tid) != QUIESCE_INSIDE &&
-		       preempted_is(o->proc, watched->tid));
+		       has_computed(quiesce, watched));
 }
 
 static bool is_timely(const struct quiesce *quiesce, struct watched *watched)
@@ -440,6 +462,7 @@ static struct ht_err *run_job(struct quiesce *quiesce, struct job *job, struct w
 	for (size_t i = 0; i < job->count; i++) {
 		if (answers->verdict[i] == INSIDE)
 			who[i]->ran_ns = proc_ran_ns(quiesce->options.proc, who[i]->tid) + MOVE_NS;
+		who[i]->asked = true;
 		who[i]->alone |= answers->verdict[i] == TAKES_LONG;
 		who[i]->doubtful |= answers->verdict[i] == INSIDE;
 		note(quiesce, who[i], (enum verdict)answers->verdict[i], true);
@@ -481,15 +504,13 @@ static bool is_spared(const struct quiesce *quiesce, const struct watched *watch
 }
 
 /* All at once are asked: who runs just now, and need not have left the call that it was woken from,
- * will have in a moment. Asked later it would take another turn of each. */
+ * will have in a moment, or at the next tick. Asked later it would take another turn of each. */
 static bool is_put_off(struct quiesce *quiesce, struct job *job, struct watched **who, size_t late)
 {
-	if (quiesce->passes != 1 || late == 0 || job->count < 2)
+	if (quiesce->passes > PUT_OFF_PASSES || late == 0 || job->count < 2)
 		return false;
-	for (size_t i = 0; i < job->count; i++) {
-		who[i]->asked = false;
+	for (size_t i = 0; i < job->count; i++)
 		note(quiesce, who[i], MUST_STOP, false);
-	}
 	return true;
 }
 
@@ -535,7 +556,6 @@ static struct ht_err *pass_with_maps(struct quiesce *quiesce, const struct proc_
 			err = run_job(quiesce, &job, who);
 		if (err)
 			break;
-		w->asked = true;
 		who[job.count] = w;
 		job.judge[job.count] = judge;
 		job.judged += judge;

@@ -333,67 +333,6 @@ START_TEST(who_lost_its_core_in_a_hook_is_not_stopped_before_it_has_run)
 }
 END_TEST
 
-#define SPINNERS 6u /* some lose the core, or get it, between one look and the next */
-
-static void *spin_for_good(void *arg)
-{
-	for (;;)
-		shared->turns++;
-	return arg;
-}
-
-/* Of those that spin on one core one runs, and the others have lost it. */
-static void spin_on_one_core(const void *arg)
-{
-	pthread_t thread;
-	sched_setaffinity(0, sizeof(cpu_set_t), arg);
-	for (size_t i = 0; i < SPINNERS; i++)
-		pthread_create(&thread, NULL, spin_for_good, NULL);
-	child_ready(0);
-	child_wait();
-}
-
-static void wait_until_all_have_run(const struct child *child)
-{
-	struct proc_tids tids;
-	ck_no_err(proc_tids_read(&proc, &tids));
-	ck_assert_uint_eq(tids.count, SPINNERS + 1);
-	for (size_t i = 0; i < tids.count; i++) {
-		uint64_t least_ns = proc_ran_ns(&proc, tids.tid[i]) + CLOCK_NS_PER_MS;
-		while (tids.tid[i] != child->pid && proc_ran_ns(&proc, tids.tid[i]) < least_ns)
-			sched_yield();
-	}
-	proc_tids_deinit(&tids);
-}
-
-/* The test has another core, if there is one, so that one of them runs when it is first seen. */
-START_TEST(who_computes_is_asked_with_all_others)
-{
-	cpu_set_t allowed, core[2];
-	size_t found = 0;
-	setup();
-	ck_assert_int_eq(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
-	for (int i = 0; i < CPU_SETSIZE && found < HT_ARRAY_SIZE(core); i++)
-		if (CPU_ISSET(i, &allowed)) {
-			CPU_ZERO(&core[found]);
-			CPU_SET(i, &core[found++]);
-		}
-	ck_assert_int_eq(sched_setaffinity(0, sizeof(core[0]), &core[0]), 0);
-	struct child child = child_fork(spin_on_one_core, &core[found - 1]);
-	child_sleeping(&child);
-	struct quiesce *quiesce = start(&child, false);
-	wait_until_all_have_run(&child);
-	struct quiesce_report report = pass(quiesce);
-	if (report.stopped == 0) {
-		wait_until_all_have_run(&child);
-		report = pass(quiesce);
-	}
-	ck_assert_uint_eq(report.stopped, SPINNERS);
-	check_left(report, 0);
-	finish(quiesce, &child);
-}
-END_TEST
-
 static void *end_on_demand(void *arg)
 {
 	while (!shared->stop)
@@ -578,7 +517,7 @@ HT_SUITE("attach/inject/quiesce", a_sleeper_outside_is_seen_without_a_stop,
 	a_thread_in_vfork_is_inside, a_running_thread_is_stopped_once,
 	a_main_thread_beside_others_is_not_stopped_at_once, when_the_time_is_over_one_look_will_do,
 	who_lost_its_core_in_a_hook_is_not_stopped_before_it_has_run,
-	who_computes_is_asked_with_all_others, function_pointers_are_rewritten,
-	function_pointers_are_counted, threads_that_end_are_outside,
-	threads_that_were_asked_are_let_go_in_order_whatever_fails, a_process_that_is_gone,
-	what_no_unwinder_can_tell_is_inside)
+
+	function_pointers_are_rewritten, function_pointers_are_counted,
+	threads_that_end_are_outside, threads_that_were_asked_are_let_go_in_order_whatever_fails,
+	a_process_that_is_gone, what_no_unwinder_can_tell_is_inside)
