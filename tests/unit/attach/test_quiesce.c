@@ -517,7 +517,6 @@ HT_SUITE("attach/inject/quiesce", a_sleeper_outside_is_seen_without_a_stop,
 	a_thread_in_vfork_is_inside, a_running_thread_is_stopped_once,
 	a_main_thread_beside_others_is_not_stopped_at_once, when_the_time_is_over_one_look_will_do,
 	who_lost_its_core_in_a_hook_is_not_stopped_before_it_has_run,
-
 	function_pointers_are_rewritten, function_pointers_are_counted,
 	threads_that_end_are_outside, threads_that_were_asked_are_let_go_in_order_whatever_fails,
 	a_process_that_is_gone, what_no_unwinder_can_tell_is_inside)
