@@ -388,6 +388,28 @@ START_TEST(the_target_reads_the_trace)
 }
 END_TEST
 
+/* Each line that heaptap says is one more allocation. */
+START_TEST(the_target_logs_what_heaptap_says)
+{
+	struct victim victim;
+	char command[200];
+	unsigned lines;
+	int status;
+	char *path = tmpdir_path("trace");
+	start(&victim, "parent", run_built("heaptap"));
+	struct procsnap *before = procsnap_take(victim.pid, 0);
+	snprintf(command, sizeof(command), "log -d 500ms -o %s", path);
+	char *answer = victim_ask(&victim, command, HEAPTAP_MS);
+	ck_assert_int_eq(sscanf(answer, "status %d lines %u", &status, &lines), 2);
+	ck_assert_msg(status == 0 && lines >= 3 && strstr(answer, path), "%s", answer);
+	free(answer);
+	procsnap_verify(before, victim.pid);
+	victim_stop(&victim);
+	json_decref(report_load(path));
+	free(path);
+}
+END_TEST
+
 /* --- the process that writes --- */
 
 START_TEST(the_writing_process_is_killed)
@@ -415,4 +437,4 @@ HT_SUITE_WAITING("integration/stalled",
 		the_output_cannot_be_opened, the_reader_stops_reading),
 	the_server_waits_in_a_hook, syncing_stalls, nobody_will_read_the_fifo,
 	the_target_only_waits_for_heaptap, the_target_reads_the_trace,
-	the_writing_process_is_killed)
+	the_target_logs_what_heaptap_says, the_writing_process_is_killed)

@@ -8,6 +8,8 @@
  *                           pipes that are full and that nobody reads; answers "status N"
  *      read FILE ARGUMENTS  runs it with a pipe for stdout, which goes into FILE, but nothing of
  *                           it before a million calls; answers "status N calls N"
+ *      log ARGUMENTS        runs it, and keeps each line that it says on stderr in memory of its
+ *                           own; answers "status N lines N: " and the last line
  *
  * Another thread allocates and checks its memory all the time while it waits.
  */
@@ -125,6 +127,27 @@ static void run_read(char *arguments)
 	speak_add("status %d calls %lu", await(child), calls);
 }
 
+static void run_logged(char *arguments)
+{
+	char *last = NULL, *line = NULL;
+	size_t room = 0;
+	unsigned lines = 0;
+	int pipe_fd[2];
+	make_pipe(pipe_fd);
+	pid_t child = start(arguments, STDOUT_FILENO, pipe_fd[1]);
+	close(pipe_fd[1]);
+	FILE *said = fdopen(pipe_fd[0], "r");
+	for (; getline(&line, &room, said) > 0; lines++) {
+		line[strcspn(line, "\n")] = '\0';
+		free(last);
+		last = strdup(line);
+	}
+	fclose(said);
+	speak_add("status %d lines %u: %s", await(child), lines, last ? last : "");
+	free(last);
+	free(line);
+}
+
 int main(int argc, char **argv)
 {
 	pthread_t worker;
@@ -146,6 +169,8 @@ int main(int argc, char **argv)
 			run_unread(text + 5);
 		else if (!strncmp(text, "read ", 5))
 			run_read(text + 5);
+		else if (!strncmp(text, "log ", 4))
+			run_logged(text + 4);
 		else
 			speak_fail("no command %s", text);
 		atomic_store(&works, false);
