@@ -15,6 +15,8 @@
 #define SIM_TRAMPOLINE	1u	    /* SIGNAL */
 #define SIM_FIRST	2u	    /* the first that is to be called */
 #define SIM_STACK_WORDS 16384u
+#define SIM_STACK_BYTES (SIM_STACK_WORDS * sizeof(uint64_t))
+#define SIM_STACK_BASE	0x20000000u /* the same in each run: keys of stacks depend on it */
 #define SIM_DEPTH_MAX	2048u
 #define SIM_UCONTEXT	960u /* bytes */
 #define SIM_TABLE_OFF	(ABI_UNWIND_OFF + 0x10000u)
@@ -41,7 +43,7 @@ static struct sim_table *sim_table;
 static struct abi_snapshot *sim_snapshot;
 
 /* The running thread. */
-static _Alignas(HT_PAGE_BYTES) uint64_t sim_stack[SIM_STACK_WORDS];
+static uint64_t *const sim_stack = (uint64_t *)(uintptr_t)SIM_STACK_BASE;
 static uint64_t sim_sp, sim_fp;
 static uint32_t sim_depth;
 static struct sim_call sim_calls[SIM_DEPTH_MAX];
@@ -98,6 +100,10 @@ static void sim_make(uint64_t seed)
 {
 	sim_random_state = seed * 0x9e3779b97f4a7c15ull + 1;
 	world_make();
+	if (!sim_snapshot)
+		ck_assert_ptr_eq(mmap(sim_stack, SIM_STACK_BYTES, PROT_READ | PROT_WRITE,
+					 MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0),
+			sim_stack);
 	sim_table = (struct sim_table *)(world_image + SIM_TABLE_OFF);
 	sim_table->header = (struct abi_table){
 		.magic = ABI_TABLE_MAGIC,
@@ -140,7 +146,7 @@ static void sim_make(uint64_t seed)
 	world_config->frames_max = SIM_DEPTH_MAX;
 	world_config->interpreted_words = SIM_INTERPRETED;
 	sys_fake.readable = (const uint8_t *)sim_stack;
-	sys_fake.readable_bytes = sizeof(sim_stack);
+	sys_fake.readable_bytes = SIM_STACK_BYTES;
 
 	for (size_t i = 0; i < SIM_STACK_WORDS; i++)
 		sim_stack[i] = sim_random(UINT64_MAX);

@@ -139,7 +139,7 @@ START_TEST(overwritten_words)
 				sim_interpreted_random(), sim_site(function_random()),
 				sim_sp + 8 * sim_random(words), old + 8, old - 8,
 				sim_site(SIM_TRAMPOLINE),
-				(uint64_t)sim_stack + sim_random(sizeof(sim_stack) + 64)};
+				(uint64_t)sim_stack + sim_random(SIM_STACK_BYTES + 64)};
 			*word = values[sim_random(HT_ARRAY_SIZE(values))];
 			check_same();
 			if (sim_random(2))
@@ -485,9 +485,8 @@ START_TEST(garbage_in_the_trace)
 			for (unsigned i = 0; i < 8; i++) {
 				const uint64_t values[] = {sim_random(UINT64_MAX), sim_random(2000),
 					sim_sp + sim_random(4096), sim_sp + 8 * sim_random(512),
-					(uint64_t)sim_stack + sizeof(sim_stack) - sim_random(16),
-					(uint64_t)sim_stack + sizeof(sim_stack) +
-						8 * sim_random(64)};
+					(uint64_t)sim_stack + SIM_STACK_BYTES - sim_random(16),
+					(uint64_t)sim_stack + SIM_STACK_BYTES + 8 * sim_random(64)};
 				scribble((struct trace *)slot->walk,
 					values[sim_random(HT_ARRAY_SIZE(values))]);
 			}

@@ -11,7 +11,7 @@
 #include "agent/rules.h"
 #include "tests/unit/agent/simulate.h"
 
-#define PAGES	   (sizeof(sim_stack) / HT_PAGE_BYTES)
+#define PAGES	   (SIM_STACK_BYTES / HT_PAGE_BYTES)
 #define PROGRAMS   12u
 #define EVENTS	   200u
 #define ROOM_BYTES (4u * HT_PAGE_BYTES) /* more than a frame and a signal's */
@@ -30,7 +30,7 @@ static void on_fault(int number, siginfo_t *info, void *context)
 {
 	uint64_t at = (uint64_t)info->si_addr;
 	(void)context;
-	if (at - (uint64_t)sim_stack >= sizeof(sim_stack)) {
+	if (at - (uint64_t)sim_stack >= SIM_STACK_BYTES) {
 		signal(number, SIG_DFL);
 		return;
 	}
@@ -40,7 +40,7 @@ static void on_fault(int number, siginfo_t *info, void *context)
 
 static void protect(int protection)
 {
-	ck_assert_int_eq(mprotect(sim_stack, sizeof(sim_stack), protection), 0);
+	ck_assert_int_eq(mprotect(sim_stack, SIM_STACK_BYTES, protection), 0);
 }
 
 /* The pages of the stack that were looked at. */
