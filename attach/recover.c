@@ -380,23 +380,26 @@ static bool has_page(const struct proc *proc, raddr_t addr)
 	return has;
 }
 
-/* The socket pair of a stub, as it left the numbers in the memory that the child has of it. One
- * that came to its end has closed all but the agent's: the others may be the program's own by now.
- */
+/* The sockets of a stub, as it left the numbers in the memory that the child has of it. One that is
+ * told to go on closes the pair it made, while we look; the agent's is another number of one of
+ * them, and stays. After that the two may be the program's own. */
 static void find_pair(struct journal *journal, const struct proc *child, raddr_t image)
 {
 	struct abi_control control = {0};
 	const int32_t *fds = control.stub_fds;
+	uint64_t left = 0, right = 0;
 	size_t got;
 	struct ht_err *err = memory_read_some(child, image + ABI_CONTROL_OFF, &control,
 		offsetof(struct abi_control, claimed), &got);
 
 	ht_err_free(err);
-	if (control.stub_status == STUB_DONE)
-		journal_set_sockets(journal, -1, socket_inode(child, fds[0]), 0);
-	else
-		journal_set_sockets(
-			journal, -1, socket_inode(child, fds[2]), socket_inode(child, fds[3]));
+	if (control.stub_status != STUB_DONE) {
+		left = socket_inode(child, fds[2]);
+		right = socket_inode(child, fds[3]);
+	}
+	if (!left && control.stub_status > STUB_RUNNING)
+		left = socket_inode(child, fds[0]);
+	journal_set_sockets(journal, -1, left, right);
 }
 
 /* What the journal says where it is about what the child has; otherwise the child is of a first

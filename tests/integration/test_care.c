@@ -203,10 +203,10 @@ static int part_gate[2];
 struct part {
 	unsigned mappings;
 	bool sized;
-	bool done; /* and came to its end: two of its numbers are the program's own by now */
+	int64_t status; /* where it has come to: two of its numbers are the program's own by now */
 };
 
-static void note_done(void)
+static void note_sockets(int64_t status)
 {
 	struct abi_control *control = (struct abi_control *)(PART_BASE + ABI_CONTROL_OFF);
 	control->stub_fds[0] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -214,7 +214,7 @@ static void note_done(void)
 		_exit(1);
 	control->stub_fds[2] = part_gate[0];
 	control->stub_fds[3] = part_gate[1];
-	control->stub_status = STUB_DONE;
+	control->stub_status = status;
 }
 
 static void be_forked_within_the_stub(const void *arg)
@@ -247,8 +247,8 @@ static void be_forked_within_the_stub(const void *arg)
 	}
 	if (fd < 0 || (part->sized && ftruncate(fd, (off_t)bytes)))
 		_exit(1);
-	if (part->done)
-		note_done();
+	if (part->status)
+		note_sockets(part->status);
 	if (write(part_gate[0], "x", 1) != 1)
 		_exit(1);
 	child_wait();
@@ -258,7 +258,8 @@ START_TEST(a_part_of_an_image_is_recovered)
 {
 	static const struct part parts[] = {{.mappings = 1}, {.mappings = 2}, {.mappings = 4},
 		{.mappings = 5}, {.mappings = 6}, {.mappings = 6, .sized = true},
-		{.mappings = 6, .sized = true, .done = true}};
+		{.mappings = 6, .sized = true, .status = STUB_READY},
+		{.mappings = 6, .sized = true, .status = STUB_DONE}};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(parts); i++) {
 		char byte;
 		ck_assert_int_eq(socketpair(AF_UNIX, SOCK_STREAM, 0, part_gate), 0);
