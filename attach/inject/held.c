@@ -120,7 +120,7 @@ static bool is_limited(const struct proc *proc, pid_t tid)
 }
 
 struct ht_err *held_judge(const struct proc *proc, struct tracee *tracee,
-	const struct remote_slack *slack, const struct remote_remains *remains, bool *ret_hold,
+	const struct remote_slack *slack, const struct remote_remains *remains,
 	enum held_verdict *ret)
 {
 	bool placed, raised = false, filtered = false, dispatched = false;
@@ -130,7 +130,6 @@ struct ht_err *held_judge(const struct proc *proc, struct tracee *tracee,
 	bool suspended = suspend(tracee);
 	if (!err && placed)
 		err = read_status(proc, tracee, &filtered, &raised);
-	*ret_hold = filtered;
 	if (!err && placed)
 		err = is_dispatched(proc, tracee, slack, remains, &dispatched);
 	*ret = !placed || raised			   ? HELD_ELSEWHERE

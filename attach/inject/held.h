@@ -16,13 +16,12 @@ enum held_verdict {
 	HELD_LIMITED,	 /* it would be killed for making a file as long as the agent's memory */
 };
 
-/* Keeps in `tracee` what its call blocks. `ret_hold`: it has a filter, which is suspended for as
- * long as it is held, and no longer. `remains`: only the stub that takes them out is to run in it,
- * and no agent, which it may where the dispatch lets its calls pass just now; NULL: the first stub.
- */
+/* Keeps in `tracee` what its call blocks. A filter that it has is suspended for as long as it is
+ * held, and no longer. `remains`: only the stub that takes them out is to run in it, and no agent,
+ * which it may where the dispatch lets its calls pass just now; NULL: the first stub. */
 HT_MUST_CHECK
 struct ht_err *held_judge(const struct proc *proc, struct tracee *tracee,
-	const struct remote_slack *slack, const struct remote_remains *remains, bool *ret_hold,
+	const struct remote_slack *slack, const struct remote_remains *remains,
 	enum held_verdict *ret);
 
 /* What keeps each thread of the process from being used, in words: HT_ERR_REFUSED. NULL: nothing.

@@ -53,7 +53,6 @@ struct attempt {
 	struct tracee tracee;
 	struct tracee as_stopped;
 	uint64_t signal_mask;
-	bool hold;	  /* the thread stays traced until it is put back */
 	bool written;	  /* the stub has been, or is being */
 	uint64_t sent_ns; /* when the thread went to it */
 	uint64_t ran_ns;  /* what it had run by then, or soon after; 0: not told */
@@ -118,7 +117,7 @@ static struct ht_err *read_status(const struct attempt *attempt, int64_t *ret)
 /* Who spins does not get the core back, on a busy machine, until the lease is over. */
 static struct ht_err *wait_a_little(struct attempt *attempt, uint64_t pause_ns)
 {
-	struct ht_err *err = attempt->hold ? tracee_pass_signals(&attempt->tracee) : NULL;
+	struct ht_err *err = tracee_pass_signals(&attempt->tracee);
 	if (!err)
 		clock_sleep_ns(pause_ns);
 	return err;
@@ -317,20 +316,17 @@ static struct ht_err *wait_unmapped(struct attempt *attempt)
 	return err;
 }
 
-/* A thread that was in a system call is put back by us, so that it is the kernel that makes the
- * call again, or returns EINTR because of a signal that came meanwhile. And the calls of the stub
- * pass a seccomp filter only as long as we hold it. */
+/* The thread stays traced until it is put back by us: so it is the kernel that makes a call again
+ * in which it was, or returns EINTR because of a signal that came meanwhile; a handler of that
+ * finds the thread's registers, not the stub's; and the stub's calls pass a seccomp filter. */
 static struct ht_err *run_stub(struct attempt *attempt)
 {
 	struct tracee *tracee = &attempt->tracee;
-	struct stub_thread thread = {.resume = tracee_resume_regs(&tracee->regs, tracee->filtered)};
+	struct stub_thread thread = {.resume = tracee_resume_regs(&tracee->regs, tracee->filtered),
+		.hold_ms = HOLD_MS,
+		.together = attempt->together};
 	struct user_regs_struct enter = thread.resume;
 
-	/* Who is put back has not gone to the end of the last stub, and need not be looked for
-	 * there. */
-	attempt->hold |= !attempt->map || tracee_in_call(tracee);
-	thread.hold_ms = attempt->hold ? HOLD_MS : 0;
-	thread.together = attempt->together;
 	struct ht_err *err = tracee_signal_mask(tracee, &thread.signal_mask);
 	if (!err && !attempt->map)
 		err = attempt->remains->look(
@@ -345,14 +341,14 @@ static struct ht_err *run_stub(struct attempt *attempt)
 	attempt->signal_mask = thread.signal_mask;
 	attempt->sent_ns = clock_mono_ns();
 	regs_set_pc(&enter, attempt->slack->addr);
-	err = tracee_divert(tracee, &enter, attempt->hold);
+	err = tracee_divert(tracee, &enter);
 	/* It runs meanwhile; what it has run by now it may run more. */
 	attempt->ran_ns = proc_ran_ns(attempt->proc, tracee->tid);
 	return err;
 }
 
-/* Lets go of a thread that we hold: it makes the stub's calls, and then waits for this (stub.c
- * add_hold), all others being made whatever went wrong here; or it undoes them, and does not. */
+/* Lets go of the thread: it makes the stub's calls, and then waits for this (stub.c add_hold), all
+ * others being made whatever went wrong here; or it undoes them, and does not. */
 static struct ht_err *part(struct attempt *attempt, bool *ret_put_back)
 {
 	struct tracee *tracee = &attempt->tracee;
@@ -394,8 +390,7 @@ static struct ht_err *stop_usable(struct attempt *attempt, enum held_verdict *re
 		struct ht_err *err = tracee_stop(attempt->tid, deadline, false, tracee, &result);
 		if (err || result != TRACEE_STOPPED)
 			return err;
-		err = held_judge(attempt->proc, tracee, attempt->slack, attempt->remains,
-			&attempt->hold, ret);
+		err = held_judge(attempt->proc, tracee, attempt->slack, attempt->remains, ret);
 		if (!err && *ret == HELD_FIT)
 			return NULL;
 		err = ht_err_first(err, tracee_release(tracee));
@@ -432,8 +427,7 @@ static struct ht_err *attempt_job(void *context, struct worker_reply *reply)
 	outcome->tid_offset = attempt->map ? tidoffset_find(attempt->proc, regs, ns_tid) : 0;
 	err = attempt->map ? take_image(attempt, outcome, reply) : wait_unmapped(attempt);
 	outcome->ran = true;
-	if (attempt->hold)
-		err = ht_err_first(err, part(attempt, &outcome->put_back));
+	err = ht_err_first(err, part(attempt, &outcome->put_back));
 	/* Not since its last stop, which put it back. */
 	outcome->stop_ns = clock_mono_ns() - attempt->as_stopped.ran_until_ns;
 	return err;

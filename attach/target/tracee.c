@@ -446,13 +446,13 @@ static struct ht_err *set_signal_mask(pid_t tid, uint64_t mask)
 	return NULL;
 }
 
-struct ht_err *tracee_divert(struct tracee *tracee, const struct user_regs_struct *regs, bool hold)
+struct ht_err *tracee_divert(struct tracee *tracee, const struct user_regs_struct *regs)
 {
 	/* In this order: who dies in between has sent it to where its mask is restored. */
 	struct ht_err *err = set_regs(tracee->tid, regs);
 	if (!err)
 		err = set_signal_mask(tracee->tid, UINT64_MAX);
-	if (err || !hold)
+	if (err)
 		return ht_err_first(err, detach(tracee->tid));
 	return pass_signal(tracee->tid, 0);
 }

@@ -84,10 +84,10 @@ struct ht_err *tracee_signal_mask(const struct tracee *tracee, uint64_t *ret);
 
 /*
  * Sends the stopped thread to `regs` with all its signals blocked: what runs there must restore the
- * mask, and everything else, by itself. `hold`: it is still traced then, for tracee_pass_signals.
+ * mask, and everything else, by itself. It is still traced then, for tracee_pass_signals.
  */
 HT_MUST_CHECK
-struct ht_err *tracee_divert(struct tracee *tracee, const struct user_regs_struct *regs, bool hold);
+struct ht_err *tracee_divert(struct tracee *tracee, const struct user_regs_struct *regs);
 /* Ends that for a thread that is stopped again: it goes on as tracee_release would have let it in
  * the state `as_stopped`, with its mask of then. A signal that only its call blocks is handled, and
  * the call goes on, as the kernel does it after a stop. */

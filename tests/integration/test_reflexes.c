@@ -114,6 +114,19 @@ START_TEST(a_profiler_unwinds_the_agent)
 }
 END_TEST
 
+static void scan(void)
+{
+	count_on("scans", MORE);
+}
+
+/* Whose signals come at any moment, and find in the registers what is nowhere else: a collector
+ * that did not would free what the thread works with. */
+START_TEST(a_collector_sees_the_registers)
+{
+	cycles("scanned", FAULT_CYCLES, scan);
+}
+END_TEST
+
 static void end(void)
 {
 	free(victim_ask(&victim, "end", ANSWER_MS));
@@ -130,4 +143,4 @@ START_TEST(threads_allocate_at_their_end)
 END_TEST
 
 HT_SUITE("integration/reflexes", faults_are_handled, signals_wait, stacks_are_used_up,
-	a_profiler_unwinds_the_agent, threads_allocate_at_their_end)
+	a_profiler_unwinds_the_agent, a_collector_sees_the_registers, threads_allocate_at_their_end)

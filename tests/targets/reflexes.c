@@ -10,7 +10,8 @@
  * of that. Answers "dived" reflexes profile    a thread allocates, and a handler unwinds it 1,000
  * times in each second of its time; "count" answers {"profiles":N} reflexes ends N     "end": N
  * threads allocate 444 bytes in the last destructors that the C library runs for them; answers
- * "ended"
+ * "ended" reflexes scanned    one thread has a value in registers alone, and a handler that looks
+ * for it there, as a collector's does that stops threads by signals; "count" answers {"scans":N}
  */
 #include <execinfo.h>
 #include <limits.h>
@@ -37,9 +38,11 @@
 #define PROFILE_US    1000
 #define FRAMES	      64
 #define ENDING_MAX    256
+#define SCAN_US	      100
+#define SCAN_TURNS    1000000
 
 static atomic_bool stopping;
-static atomic_ullong faults, profiles;
+static atomic_ullong faults, profiles, scans;
 
 static void start(pthread_t *thread, void *(*run)(void *arg), void *arg, pthread_attr_t *attr)
 {
@@ -283,6 +286,58 @@ static int be_profiled(void)
 	_exit(0);
 }
 
+/* --- a collector --- */
+
+void reflexes_keep(const sigset_t mask[2], uint64_t turns, uint64_t value);
+/* The first mask is in force as long as the value is in all six registers, and nowhere else. */
+__asm__("reflexes_keep:	push %rbx\n	push %rbp\n	push %r12\n	push %r13\n"
+	"	push %r14\n	push %r15\n	mov %rdi, %r9\n	mov %rsi, %r8\n"
+	"	mov %rdx, %rbx\n	mov %rdx, %rbp\n	mov %rdx, %r12\n	mov %rdx, "
+	"%r13\n"
+	"	mov %rdx, %r14\n	mov %rdx, %r15\n	mov %r9, %rsi\n	call 2f\n"
+	"1:	dec %r8\n	jnz 1b\n	lea 128(%r9), %rsi\n	call 2f\n"
+	"	pop %r15\n	pop %r14\n	pop %r13\n	pop %r12\n"
+	"	pop %rbp\n	pop %rbx\n	ret\n"
+	"2:	mov $14, %eax\n	mov $2, %edi\n	xor %edx, %edx\n	mov $8, %r10d\n"
+	"	syscall\n		ret\n");
+_Static_assert(sizeof(sigset_t) == 128, "reflexes_keep");
+
+static void on_scan(int signal, siginfo_t *info, void *context)
+{
+	static const int kept[] = {REG_RBX, REG_RBP, REG_R12, REG_R13, REG_R14, REG_R15};
+	const greg_t *reg = ((ucontext_t *)context)->uc_mcontext.gregs;
+	(void)signal, (void)info;
+	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++)
+		if (reg[kept[i]] != VALUE)
+			speak_fail(
+				"register %d is %llx at %llx", kept[i], reg[kept[i]], reg[REG_RIP]);
+	atomic_fetch_add(&scans, 1);
+}
+
+static int be_scanned(void)
+{
+	struct pollfd command = {.fd = STDIN_FILENO, .events = POLLIN};
+	struct itimerval every = {{0, SCAN_US}, {0, SCAN_US}};
+	sigset_t mask[2];
+	sigemptyset(&mask[0]);
+	sigemptyset(&mask[1]);
+	sigaddset(&mask[1], SIGALRM);
+	sigprocmask(SIG_SETMASK, &mask[1], NULL);
+	handle(SIGALRM, on_scan, SA_RESTART);
+	setitimer(ITIMER_REAL, &every, NULL);
+	speak_ready();
+	for (;;) {
+		reflexes_keep(mask, SCAN_TURNS, VALUE);
+		free(malloc(100));
+		if (!poll(&command, 1, 0))
+			continue;
+		if (!strcmp(speak_hear(), "stop"))
+			_exit(0);
+		speak_add("{\"scans\":%llu}", atomic_load(&scans));
+		speak_send();
+	}
+}
+
 /* --- the last that a thread does --- */
 
 static pthread_key_t key;
@@ -332,5 +387,7 @@ int main(int argc, char **argv)
 		return be_profiled();
 	if (!strcmp(mode, "ends") && argc > 2)
 		return be_ending((unsigned)strtoul(argv[2], NULL, 10));
-	speak_fail("usage: reflexes faults | pending | dives | profile | ends N");
+	if (!strcmp(mode, "scanned"))
+		return be_scanned();
+	speak_fail("usage: reflexes faults | pending | dives | profile | ends N | scanned");
 }

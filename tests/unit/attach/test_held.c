@@ -65,9 +65,8 @@ static struct tracee stop(pid_t tid)
 
 static enum held_verdict judge(struct tracee *tracee, const struct remote_remains *remains)
 {
-	bool hold;
 	enum held_verdict verdict;
-	ck_no_err(held_judge(&proc, tracee, &slack, remains, &hold, &verdict));
+	ck_no_err(held_judge(&proc, tracee, &slack, remains, &verdict));
 	return verdict;
 }
 
