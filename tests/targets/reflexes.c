@@ -2,16 +2,22 @@
  *
  * Programs for which signals that others die of are all in a day's work:
  *
- *      reflexes faults     two threads write to pages that they protect, whose handler allocates
- * and lets them; one runs int3, ud2 and a division by 0; each checks address and code of its
- * signal. SIGTRAP and a real-time signal, both blocked, wait for the main thread until the end.
- * "count" answers {"faults":N} reflexes dives      "dive N": a thread allocates in a recursion
- * until its stack is used up, N times, and after each a block of 333 bytes; its handler jumps out
- * of that. Answers "dived" reflexes profile    a thread allocates, and a handler unwinds it 1,000
- * times in each second of its time; "count" answers {"profiles":N} reflexes ends N     "end": N
- * threads allocate 444 bytes in the last destructors that the C library runs for them; answers
- * "ended" reflexes scanned    one thread has a value in registers alone, and a handler that looks
- * for it there, as a collector's does that stops threads by signals; "count" answers {"scans":N}
+ * reflexes faults: two threads write to pages that they protect, whose handler allocates and lets
+ * them; one runs int3, ud2 and a division by 0; each checks address and code of its signal.
+ * SIGTRAP and a real-time signal, both blocked, wait for the main thread until the end. "count"
+ * answers {"faults":N}.
+ *
+ * reflexes dives: "dive N": a thread allocates in a recursion until its stack is used up, N times,
+ * and after each a block of 333 bytes; its handler jumps out of that. Answers "dived".
+ *
+ * reflexes profile: a thread allocates, and a handler unwinds it 1,000 times in each second of its
+ * time; "count" answers {"profiles":N}.
+ *
+ * reflexes scanned: one thread has a value in registers alone, and a handler that looks for it
+ * there, as a collector's does that stops threads by signals; "count" answers {"scans":N}.
+ *
+ * reflexes ends N: "end": N threads allocate 444 bytes in the last destructors that the C library
+ * runs for them; answers "ended".
  */
 #include <execinfo.h>
 #include <limits.h>
