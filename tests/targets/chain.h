@@ -39,7 +39,7 @@ struct chain_shadow {
 	uintptr_t address[CHAIN_MAX];
 };
 
-static struct chain_shadow chain_main_shadow;
+static __attribute__((unused)) struct chain_shadow chain_main_shadow;
 static __thread struct chain_shadow *chain_now; /* of the stack that runs */
 static uint64_t chain_word[CHAIN_WORDS];
 static uint64_t chain_used, chain_size_next = CHAIN_SIZE_LO;

@@ -7,6 +7,8 @@ t := $O/tests/targets
 comma := ,
 
 RUSTC ?= /usr/bin/rustc
+GO    ?= /usr/bin/go
+JDK   ?= /usr/lib/jvm/java-17-openjdk-amd64
 
 target_warn = -iquote . -g -MMD -MP -MT $@ -MF $@.d -Wall -Wextra
 # Without builtins: every call in the source is a call in the program.
@@ -50,6 +52,9 @@ target_bin += $(linked_bin) $t/linked-static $t/linked-static-pie $t/libcounting
 	$(if $(filter musl,$(linked_variants)),$t/linked-musl-static)
 target_bin += $t/mapper $t/pooled $t/queued $t/faraway $t/states $t/waiter $t/holder $t/holder-mi $t/holder-tc $t/libburst-counted.so
 target_bin += $t/become $t/brood $t/early $t/early-lazy $t/libearly.so $(if $(filter musl,$(linked_variants)),$t/libearly-musl.so $t/early-musl)
+
+# C that other languages call.
+target_bin += $t/foreign-go $t/libforeign-jni.so $t/foreign-py.so $t/java/Foreign.class
 
 # An allocator linked in, under the prefix that Rust's crate gives it, called through anonymous GOT words.
 rjem_bin := $t/rust-jemalloc $t/rust-jemalloc-lto $t/rust-jemalloc-stripped $t/extended-static $t/extended-fixed \
@@ -262,6 +267,19 @@ $t/rust-v0: tests/targets/rust.rs
 # Link-time optimisation over the whole program loads malloc's slot once, before a loop.
 $t/rust-lto: tests/targets/rust.rs
 	$(call quiet,TARGET)$(RUSTC) --edition 2021 -C opt-level=3 -C lto=fat -C codegen-units=1 -g -o $@ $<
+$t/libforeign.a: tests/targets/foreign.c
+	$(call quiet,TARGET)gcc $(target_c) -O2 -c -o $@.o $< && rm -f $@ && ar rcs $@ $@.o
+# go takes what it has linked before, whatever has become of the library, unless it is told another sum.
+$t/foreign-go: tests/targets/foreign.go tests/targets/foreign.h $t/libforeign.a
+	$(call quiet,TARGET)env GOCACHE=$(abspath $t)/go-cache GOENV=off GOFLAGS= GO111MODULE=off CGO_ENABLED=1 CC=gcc \
+		CGO_CFLAGS='-O2 -g -iquote $(CURDIR)' CGO_LDFLAGS=-L$(abspath $t) $(GO) build \
+		-ldflags="-X main.library=$$(cksum <$t/libforeign.a | cut -d' ' -f1)" -o $@ $<
+$t/libforeign-jni.so: tests/targets/foreign.c tests/targets/foreign_jni.c
+	$(call build,gcc $(target_c) -O2 -fPIC -shared -I$(JDK)/include -I$(JDK)/include/linux)
+$t/foreign-py.so: tests/targets/foreign.c tests/targets/foreign_py.c
+	$(call build,gcc $(target_c) -O2 -fPIC -shared $(shell pkg-config --cflags python3))
+$t/java/Foreign.class: tests/targets/Foreign.java
+	$(call quiet,TARGET)$(JDK)/bin/javac -d $(@D) $<
 $t/libunwound.so: tests/targets/unwound.c
 	$(call build,gcc $(target_c) -O2 -fPIC -shared) -lunwind-x86_64 -lunwind
 $t/hostile $t/served $t/parent $t/waiter: $t/%: tests/targets/%.c
