@@ -12,21 +12,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "tests/support/facts.h"
 #include "tests/support/gotwords.h"
 #include "tests/support/run.h"
 
-/* One comparable fact: `key` says about what, `value` says what. Ordered as the kernel lists them.
- */
-struct fact {
-	char *key, *value;
-};
-
-struct facts {
-	struct fact *fact;
-	size_t count;
-};
-
-#define OURS	   "memfd:heaptap-"
 #define NAMES_ONLY (1u << 31) /* no hash of the program's text */
 
 #define READ_ONLY_MAX (4u << 20) /* of constants; no module protects so many words */
@@ -39,30 +28,6 @@ struct procsnap {
 	struct facts maps, pages, text, fds, threads, robust, process, sockets;
 	struct gotwords words;
 };
-
-static void facts_add(struct facts *facts, const char *key, const char *value)
-{
-	facts->fact = realloc(facts->fact, (facts->count + 1) * sizeof(*facts->fact));
-	ck_assert_ptr_nonnull(facts->fact);
-	facts->fact[facts->count++] = (struct fact){strdup(key), strdup(value)};
-}
-
-static void facts_deinit(struct facts *facts)
-{
-	for (size_t i = 0; i < facts->count; i++) {
-		free(facts->fact[i].key);
-		free(facts->fact[i].value);
-	}
-	free(facts->fact);
-}
-
-static const char *facts_find(const struct facts *facts, const char *key)
-{
-	for (size_t i = 0; i < facts->count; i++)
-		if (!strcmp(facts->fact[i].key, key))
-			return facts->fact[i].value;
-	return NULL;
-}
 
 static FILE *proc_open_text(pid_t pid, const char *name)
 {
@@ -166,7 +131,7 @@ static void read_maps(struct procsnap *snap)
 			&offset, &inode, path);
 		ck_assert_int_ge(fields, 5);
 		bool exec = perms[2] == 'x';
-		bool ours = strstr(path, OURS) != NULL;
+		bool ours = strstr(path, FACTS_OURS) != NULL;
 		if (is_changing_plug(snap, path))
 			continue;
 		if (!ours && inode == 0 && (!exec || (snap->flags & PROCSNAP_JIT)) &&
@@ -317,7 +282,7 @@ static void read_table(struct procsnap *snap, const char *task)
 		link[length] = '\0';
 		if (!(snap->flags & PROCSNAP_FDS_CHANGE))
 			read_fd_info(snap, task, entry->d_name, link, sizeof(link));
-		if (!(snap->flags & PROCSNAP_FDS_CHANGE) || strstr(link, OURS))
+		if (!(snap->flags & PROCSNAP_FDS_CHANGE) || strstr(link, FACTS_OURS))
 			add_fd(snap, task, entry->d_name, link);
 	}
 	if (dir)
@@ -442,31 +407,6 @@ void procsnap_destroy(struct procsnap *snap)
 	free(snap);
 }
 
-/* Nothing of heaptap's in it, and a thread neither traced nor stopped. */
-static bool is_clean(const char *value)
-{
-	return !strstr(value, OURS) && !strstr(value, "stopped") &&
-	       (!strstr(value, "TracerPid:") || strstr(value, "TracerPid:\t0 "));
-}
-
-static void diff_facts(FILE *out, const char *what, const struct facts *before,
-	const struct facts *after, bool may_go, bool may_come)
-{
-	for (size_t i = 0; i < before->count; i++) {
-		const char *now = facts_find(after, before->fact[i].key);
-		if (now ? strcmp(now, before->fact[i].value) != 0 : !may_go)
-			fprintf(out, "%s %s: was \"%s\", is \"%s\"\n", what, before->fact[i].key,
-				before->fact[i].value, now ? now : "gone");
-	}
-	for (size_t i = 0; i < after->count; i++) {
-		const struct fact *fact = &after->fact[i];
-		if (facts_find(before, fact->key))
-			continue;
-		if (!may_come || !is_clean(fact->value))
-			fprintf(out, "%s %s: new, \"%s\"\n", what, fact->key, fact->value);
-	}
-}
-
 static void diff_words(
 	FILE *out, const struct gotwords *before, const struct gotwords *after, bool plug_changes)
 {
@@ -496,16 +436,16 @@ char *procsnap_diff(const struct procsnap *before, const struct procsnap *after)
 	ck_assert_ptr_nonnull(out);
 	unsigned flags = before->flags;
 	bool threads_change = flags & PROCSNAP_THREADS_CHANGE;
-	diff_facts(
+	facts_diff(
 		out, "mapping", &before->maps, &after->maps, false, flags & PROCSNAP_MODULES_GROW);
-	diff_facts(out, "text", &before->text, &after->text, false, flags & PROCSNAP_MODULES_GROW);
-	diff_facts(
+	facts_diff(out, "text", &before->text, &after->text, false, flags & PROCSNAP_MODULES_GROW);
+	facts_diff(
 		out, "pages", &before->pages, &after->pages, false, flags & PROCSNAP_MODULES_GROW);
-	diff_facts(out, "process", &before->process, &after->process, false, false);
-	diff_facts(out, "descriptor", &before->fds, &after->fds, false, false);
-	diff_facts(
+	facts_diff(out, "process", &before->process, &after->process, false, false);
+	facts_diff(out, "descriptor", &before->fds, &after->fds, false, false);
+	facts_diff(
 		out, "thread", &before->threads, &after->threads, threads_change, threads_change);
-	diff_facts(out, "robust list", &before->robust, &after->robust, threads_change, true);
+	facts_diff(out, "robust list", &before->robust, &after->robust, threads_change, true);
 	for (size_t i = 0; i < after->sockets.count; i++)
 		fprintf(out, "socket %s\n", after->sockets.fact[i].key);
 	diff_words(out, &before->words, &after->words, flags & PROCSNAP_PLUG_CHANGES);
@@ -516,7 +456,7 @@ char *procsnap_diff(const struct procsnap *before, const struct procsnap *after)
 static void find_ours(FILE *out, const char *what, const struct facts *facts)
 {
 	for (size_t i = 0; i < facts->count; i++)
-		if (!is_clean(facts->fact[i].value))
+		if (!facts_are_clean(facts->fact[i].value))
 			fprintf(out, "%s %s: \"%s\"\n", what, facts->fact[i].key,
 				facts->fact[i].value);
 }
