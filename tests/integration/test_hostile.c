@@ -253,7 +253,7 @@ END_TEST
 START_TEST(protected_and_called)
 {
 	start_changing();
-	procsnap_destroy(before);
+	procsnap_drop(before); /* it ends */
 	order(&changing, "protect 0 0", "protected");
 	victim_send(&changing, "load 10");
 	json_t *attach = tap_wait(&tap, 5);
@@ -270,7 +270,7 @@ START_TEST(something_else_in_the_agents_place)
 		"unmap 0 1000", "unmap 20000 21000", "unmap 21000 30000", "unmap 4050000 4060000"};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(unmap); i++) {
 		start_changing();
-		procsnap_destroy(before);
+		procsnap_drop(before); /* the agent stays */
 		order(&changing, unmap[i], "unmapped");
 		stop_incomplete();
 		order(&changing, "load 1000", "longest");
@@ -306,7 +306,7 @@ END_TEST
 START_TEST(something_else_in_the_stubs_place)
 {
 	start_changing();
-	procsnap_destroy(before);
+	procsnap_drop(before); /* the agent stays */
 	order(&changing, "steal", "stolen");
 	stop_incomplete();
 	order(&changing, "load 1000", "longest");

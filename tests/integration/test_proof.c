@@ -227,7 +227,7 @@ START_TEST(a_table_is_copied)
 	ask("copy");
 	expect_tombstone();
 	ask("use heap");
-	procsnap_destroy(before);
+	procsnap_verify_but(before, victim.pid, (const char *[]){PROCSNAP_PAGE, NULL});
 	victim_stop(&victim);
 }
 END_TEST
@@ -243,8 +243,7 @@ static void keep_and_forget(const char *keep, const char *use, const char *forge
 	tap_start(&tap, victim.pid, NULL);
 	tap_wait_on(&tap, "/escape");
 	tap_check_clean(tap_stop(&tap, 0));
-	procsnap_destroy(before);
-	victim_stop(&victim);
+	finish();
 }
 
 START_TEST(a_table_is_made_read_only)
@@ -265,7 +264,7 @@ START_TEST(the_address_is_kept_for_exit)
 	start("escape");
 	ask("atexit");
 	expect_tombstone();
-	procsnap_destroy(before);
+	procsnap_verify_but(before, victim.pid, (const char *[]){PROCSNAP_PAGE, NULL});
 	victim_stop(&victim);
 }
 END_TEST

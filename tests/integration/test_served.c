@@ -118,7 +118,7 @@ START_TEST(code_that_cannot_be_read)
 	order(&victim, "resume");
 	run_until(!is_locked(&victim), ANSWER_MS);
 	capture(&victim);
-	procsnap_destroy(before);
+	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
 END_TEST

@@ -15,6 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <signal.h>
 
@@ -217,4 +218,61 @@ START_TEST(each_change_that_is_told_is_seen)
 }
 END_TEST
 
-HT_SUITE("integration/snapshot_process", each_change_is_seen, each_change_that_is_told_is_seen)
+/* Filters of system calls, and nothing else. */
+START_TEST(a_filter_is_let_pass_where_that_is_said)
+{
+	static const struct snapchange filter = {change_privileges, NULL, NULL, false};
+	snapchange_check(&filter, NULL, 0, PROCSNAP_FILTERED);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(changes); i++)
+		if (changes[i].make != change_privileges)
+			snapchange_check(&changes[i], NULL, i, PROCSNAP_FILTERED);
+}
+END_TEST
+
+static void forget(pid_t pid)
+{
+	procsnap_take(pid, 0);
+}
+
+static void forget_and_destroy(pid_t pid)
+{
+	procsnap_destroy(procsnap_take(pid, 0));
+}
+
+static void drop(pid_t pid)
+{
+	procsnap_drop(procsnap_take(pid, 0));
+}
+
+static void verify(pid_t pid)
+{
+	procsnap_verify(procsnap_take(pid, 0), pid);
+}
+
+/* How a test ends that does this. */
+static int status_after(void (*use)(pid_t), pid_t pid)
+{
+	int status;
+	pid_t test = fork();
+	ck_assert_int_ge(test, 0);
+	if (!test) {
+		use(pid);
+		exit(EXIT_SUCCESS);
+	}
+	ck_assert_int_eq(waitpid(test, &status, 0), test);
+	return status;
+}
+
+START_TEST(one_that_is_compared_with_nothing_fails_the_test)
+{
+	struct child child = child_fork(child_idle, NULL);
+	ck_assert_int_ne(status_after(forget, child.pid), 0);
+	ck_assert_int_ne(status_after(forget_and_destroy, child.pid), 0);
+	ck_assert_int_eq(status_after(drop, child.pid), 0);
+	ck_assert_int_eq(status_after(verify, child.pid), 0);
+	child_kill(&child);
+}
+END_TEST
+
+HT_SUITE("integration/snapshot_process", each_change_is_seen, each_change_that_is_told_is_seen,
+	a_filter_is_let_pass_where_that_is_said, one_that_is_compared_with_nothing_fails_the_test)

@@ -14,6 +14,7 @@
 
 #include "tests/support/facts.h"
 #include "tests/support/gotwords.h"
+#include "tests/support/looks.h"
 #include "tests/support/run.h"
 
 #define NAMES_ONLY (1u << 31) /* no hash of the program's text */
@@ -53,9 +54,10 @@ static uint64_t hash_memory(int mem_fd, uint64_t lo, uint64_t hi)
 	return hash;
 }
 
-static bool is_changing_plug(const struct procsnap *snap, const char *path)
+static bool is_changing(const struct procsnap *snap, const char *path)
 {
-	return (snap->flags & PROCSNAP_PLUG_CHANGES) && strstr(path, "/libplug.so");
+	return ((snap->flags & PROCSNAP_PLUG_CHANGES) && strstr(path, "/libplug.so")) ||
+	       ((snap->flags & PROCSNAP_FILE_CHANGES) && strstr(path, "/memfd:mapped"));
 }
 
 /* The bytes of code and of constants, and every word that the dynamic linker has protected. */
@@ -132,7 +134,7 @@ static void read_maps(struct procsnap *snap)
 		ck_assert_int_ge(fields, 5);
 		bool exec = perms[2] == 'x';
 		bool ours = strstr(path, FACTS_OURS) != NULL;
-		if (is_changing_plug(snap, path))
+		if (is_changing(snap, path))
 			continue;
 		if (!ours && inode == 0 && (!exec || (snap->flags & PROCSNAP_JIT)) &&
 			!(snap->flags & PROCSNAP_STILL))
@@ -166,7 +168,7 @@ static void read_pages(struct procsnap *snap)
 		path[0] = '\0';
 		if (sscanf(line, "%lx-%lx %7s %*x %*s %lu %4095[^\n]", &lo, &hi, perms, &inode,
 			    path) >= 4) {
-			kept = inode && perms[1] != 'w' && !is_changing_plug(snap, path);
+			kept = inode && perms[1] != 'w' && !is_changing(snap, path);
 			snprintf(key, sizeof(key), "%" PRIx64 "-%" PRIx64, lo, hi);
 			value[0] = '\0';
 			continue;
@@ -198,12 +200,14 @@ static void add_sockets(struct procsnap *snap, FILE *file)
 		fclose(file);
 }
 
-/* Closes `file`. */
+/* In one line. Closes `file`. */
 static void add_text(struct facts *facts, const char *key, FILE *file)
 {
 	char text[4096];
 	size_t got = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
 	text[got] = '\0';
+	for (char *end; (end = strchr(text, '\n'));)
+		*end = ';';
 	facts_add(facts, key, text);
 	if (file)
 		fclose(file);
@@ -316,6 +320,22 @@ static void read_schedule(const char *tid, char *value, size_t bytes)
 		(int)words[4], words[5], words[6]);
 }
 
+/* Fields of a thread's status that differ where a program changes so by itself. */
+static bool is_let_pass(unsigned flags, const char *field)
+{
+	static const struct {
+		unsigned flag;
+		const char *field;
+	} passes[] = {{PROCSNAP_MASKS_CHANGE, "SigBlk:"}, {PROCSNAP_MASKS_CHANGE, "SigPnd:"},
+		{PROCSNAP_MASKS_CHANGE, "ShdPnd:"}, {PROCSNAP_SYSTEM_CALLED, "SigIgn:"},
+		{PROCSNAP_FDS_CHANGE, "FDSize:"}, {PROCSNAP_FILTERED, "NoNewPrivs:"},
+		{PROCSNAP_FILTERED, "Seccomp:"}, {PROCSNAP_FILTERED, "Seccomp_filters:"}};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(passes); i++)
+		if ((flags & passes[i].flag) && !strcmp(field, passes[i].field))
+			return true;
+	return false;
+}
+
 /* Tracer, stopped or not, the signal masks and the scheduling of one thread. */
 static bool read_thread(const struct procsnap *snap, const char *tid, char *value, size_t bytes)
 {
@@ -336,11 +356,7 @@ static bool read_thread(const struct procsnap *snap, const char *tid, char *valu
 			used += (size_t)snprintf(value + used, bytes - used, "stopped ");
 		for (size_t i = 0; i < HT_ARRAY_SIZE(wanted); i++)
 			if (!strncmp(line, wanted[i], strlen(wanted[i])) &&
-				!((i == 1 || strstr(wanted[i], "Pnd:")) &&
-					(snap->flags & PROCSNAP_MASKS_CHANGE)) &&
-				!(i == 2 && (snap->flags & PROCSNAP_SYSTEM_CALLED)) &&
-				!(!strcmp(wanted[i], "FDSize:") &&
-					(snap->flags & PROCSNAP_FDS_CHANGE)))
+				!is_let_pass(snap->flags, wanted[i]))
 				used += (size_t)snprintf(value + used, bytes - used, "%s ", line);
 	}
 	fclose(status);
@@ -382,6 +398,7 @@ struct procsnap *procsnap_take(pid_t pid, unsigned flags)
 	ck_assert_ptr_nonnull(snap);
 	snap->pid = pid;
 	snap->flags = flags;
+	looks_add(snap, pid);
 	read_maps(snap);
 	read_pages(snap);
 	read_fds(snap);
@@ -395,6 +412,7 @@ void procsnap_destroy(struct procsnap *snap)
 {
 	if (!snap)
 		return;
+	looks_remove(snap);
 	facts_deinit(&snap->maps);
 	facts_deinit(&snap->pages);
 	facts_deinit(&snap->process);
@@ -405,6 +423,13 @@ void procsnap_destroy(struct procsnap *snap)
 	facts_deinit(&snap->robust);
 	gotwords_deinit(&snap->words);
 	free(snap);
+}
+
+void procsnap_drop(struct procsnap *snap)
+{
+	if (snap)
+		looks_compared(snap);
+	procsnap_destroy(snap);
 }
 
 static void diff_words(
@@ -435,6 +460,8 @@ char *procsnap_diff(const struct procsnap *before, const struct procsnap *after)
 	FILE *out = open_memstream(&text, &bytes);
 	ck_assert_ptr_nonnull(out);
 	unsigned flags = before->flags;
+	looks_compared(before);
+	looks_compared(after);
 	bool threads_change = flags & PROCSNAP_THREADS_CHANGE;
 	facts_diff(
 		out, "mapping", &before->maps, &after->maps, false, flags & PROCSNAP_MODULES_GROW);

@@ -21,12 +21,18 @@ enum procsnap_flag {
 	PROCSNAP_PLUG_CHANGES = 1 << 5,	  /* it loads and unloads libplug.so all the time */
 	PROCSNAP_SYSTEM_CALLED = 1 << 6,  /* system(3) ignores signals for a moment */
 	PROCSNAP_FILES_MOVE = 1 << 7,	  /* it reads or writes files */
+	PROCSNAP_FILE_CHANGES = 1 << 9,	  /* it maps and unmaps parts of its memfd all the time */
+	PROCSNAP_FILTERED = 1 << 10,	  /* it enters filters of system calls */
 	/* And one that maps and allocates nothing: all mappings are compared. */
 	PROCSNAP_STILL = 1 << 8,
 };
 
+/* A test that takes one and never compares it fails at its end. */
 struct procsnap *procsnap_take(pid_t pid, unsigned flags);
 void procsnap_destroy(struct procsnap *snap);
+/* The same with one that need not have been compared: its process has ended, or keeps what is
+ * known. */
+void procsnap_drop(struct procsnap *snap);
 
 /*
  * What differs, one line each, or "" (malloc'd): mappings of files and their permissions,
@@ -52,6 +58,8 @@ void procsnap_verify(struct procsnap *before, pid_t pid);
 /* The same where as many lines of the difference are expected as `expected` (NULL-terminated) has
  * texts: each text stands in one of them, in that order. */
 void procsnap_verify_but(struct procsnap *before, pid_t pid, const char *const expected[]);
+/* The texts for the page that a detach leaves where the program has kept an address. */
+#define PROCSNAP_PAGE "/memfd:heaptap-", "text ", "pages "
 /* Looks again and again until nothing differs, such as when a guardian has to take something out.
  * Fails the test after `limit_ms`. `before` stays the caller's. */
 void procsnap_wait(const struct procsnap *before, pid_t pid, unsigned limit_ms);

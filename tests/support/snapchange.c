@@ -43,7 +43,7 @@ static bool field_differs(const char *line, const char *field)
 		return false;
 	old += strlen(field);
 	now += strlen(field);
-	while (*old == *now && *old != ':' && *old != '\n')
+	while (*old == *now && *old != ':' && *old != ';' && *old != '\n')
 		old++, now++;
 	return *old != *now;
 }
