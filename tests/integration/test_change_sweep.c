@@ -30,6 +30,7 @@
 #define REAP_MS	   300
 #define STOPPED_MS 500
 #define POINTS	   8 /* of a sweep, when not all are asked for */
+#define CHANGES	   (PROCSNAP_MASKS_CHANGE | PROCSNAP_SYSTEM_CALLED) /* by itself */
 
 struct change {
 	const char *name;
@@ -72,8 +73,8 @@ struct outcome {
 
 struct changing {
 	const struct change *change;
-	struct victim victim, other; /* `other` has the victim's number after it */
-	struct procsnap *other_before;
+	struct victim victim, other;		/* `other` has the victim's number after it */
+	struct procsnap *before, *other_before; /* `before`: of a victim that lives on */
 	bool reaped;
 	pid_t child; /* that has come already */
 	pthread_t waker;
@@ -207,6 +208,20 @@ static void check_nothing_left(pid_t pid, const char *where)
 	ck_assert_msg(gotwords_tapped(pid, "", NULL) == 0, "%s: tapped slots", where);
 }
 
+/* It lives on: what there was is there, and nothing else. */
+static void stop_unchanged(struct changing *c, const char *where)
+{
+	struct procsnap *now = procsnap_take(c->victim.pid, CHANGES);
+	char *difference = procsnap_diff(c->before, now);
+	ck_assert_msg(!difference[0], "%s: %.2000s", where, difference);
+	free(difference);
+	procsnap_destroy(now);
+	procsnap_destroy(c->before);
+	c->before = NULL;
+	check_nothing_left(c->victim.pid, where);
+	victim_stop(&c->victim);
+}
+
 static void check_child(pid_t child, const char *where)
 {
 	char path[64], comm[32] = "";
@@ -255,16 +270,13 @@ static void check_target(struct changing *c, const char *where)
 		char *answer = victim_line(&c->victim, ANSWER_MS);
 		ck_assert_msg(!strcmp(answer, "done"), "%s: %s", where, answer);
 		free(answer);
-		check_nothing_left(c->victim.pid, where);
-		victim_stop(&c->victim);
+		stop_unchanged(c, where);
 	} else if (c->change->pauses) {
-		check_nothing_left(c->victim.pid, where);
 		victim_prove_alive(&c->victim);
-		victim_stop(&c->victim);
+		stop_unchanged(c, where);
 	} else if (!c->change->ends) {
 		check_child(answered_pid(c), where);
-		check_nothing_left(c->victim.pid, where);
-		victim_stop(&c->victim);
+		stop_unchanged(c, where);
 	} else if (c->change == &daemonizes) {
 		pid_t child = answered_pid(c);
 		victim_wait(&c->victim, ANSWER_MS);
@@ -286,6 +298,7 @@ static void begin(struct changing *c, const struct change *change)
 	snprintf(c->pid, sizeof(c->pid), "%d", c->victim.pid);
 	if (change->prepared)
 		free(victim_ask(&c->victim, change->prepared, ANSWER_MS));
+	c->before = procsnap_take(c->victim.pid, CHANGES);
 }
 
 static int attach(struct changing *c, const struct sweep_plan *plan, struct sweep *sweep)
@@ -303,7 +316,7 @@ static uint64_t count_calls(const struct change *change)
 	begin(&c, change);
 	int status = attach(&c, &(struct sweep_plan){.action = SWEEP_COUNT}, &sweep);
 	ck_assert_int_eq(status, 0);
-	victim_stop(&c.victim);
+	stop_unchanged(&c, change->name);
 	sweep_deinit(&sweep);
 	unlink(c.trace);
 	free(c.trace);
@@ -346,8 +359,9 @@ static bool change_at(
 		check_target(&c, where);
 	} else {
 		unlink(c.trace);
-		victim_stop(&c.victim);
+		stop_unchanged(&c, where);
 	}
+	procsnap_drop(c.before);
 	sweep_deinit(&sweep);
 	free(c.trace);
 	return sweep.hit;

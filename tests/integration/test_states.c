@@ -234,18 +234,36 @@ static size_t lines_of_heaptap(pid_t pid)
 	return ours;
 }
 
+/* What /proc shows of such a thread it shows of the process. */
+static pid_t thread_left(pid_t pid)
+{
+	char path[64];
+	pid_t left = 0;
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	DIR *task = opendir(path);
+	ck_assert_ptr_nonnull(task);
+	for (struct dirent *entry; (entry = readdir(task)) && (!left || left == pid);)
+		left = (pid_t)strtol(entry->d_name, NULL, 10);
+	closedir(task);
+	ck_assert(left && left != pid);
+	return left;
+}
+
 START_TEST(leader_has_ended)
 {
 	struct victim victim;
 	struct tap tap;
 	start(&victim, "states", "leader", NULL);
 	run_until(child_state(victim.pid) == 'Z', ANSWER_MS);
+	pid_t left = thread_left(victim.pid);
+	struct procsnap *before = procsnap_take(left, PROCSNAP_MASKS_CHANGE);
 	tap_start(&tap, victim.pid, NULL);
 	run_until(lines_of_heaptap(victim.pid) > 0 || run_has_ended(&tap.run), ANSWER_MS);
 	json_t *attach = tap_stop(&tap, 0);
 	tap_check_clean(attach);
 	json_decref(attach);
 	ck_assert_uint_eq(lines_of_heaptap(victim.pid), 0);
+	procsnap_verify(before, left);
 	check_untraced(victim.pid);
 	victim_prove_alive(&victim);
 	victim_stop(&victim);
@@ -280,7 +298,9 @@ START_TEST(leader_has_ended_and_heaptap_is_killed)
 	char *trace = tmpdir_path("trace");
 	start(&victim, "states", "leader", NULL);
 	run_until(child_state(victim.pid) == 'Z', ANSWER_MS);
-	size_t before = sockets_of(victim.pid);
+	size_t sockets = sockets_of(victim.pid);
+	pid_t left = thread_left(victim.pid);
+	struct procsnap *before = procsnap_take(left, PROCSNAP_MASKS_CHANGE);
 	sweep_attach(&sweep, victim.pid, trace,
 		&(struct sweep_plan){
 			.action = SWEEP_KILL, .role = SWEEP_MAIN, .from = SYS_getsockopt, .at = 1});
@@ -288,7 +308,8 @@ START_TEST(leader_has_ended_and_heaptap_is_killed)
 	ck_assert(sweep.hit);
 	sweep_deinit(&sweep);
 	ck_assert_uint_eq(lines_of_heaptap(victim.pid), 0);
-	ck_assert_uint_eq(sockets_of(victim.pid), before);
+	ck_assert_uint_eq(sockets_of(victim.pid), sockets);
+	procsnap_verify(before, left);
 	victim_prove_alive(&victim);
 	victim_stop(&victim);
 	unlink(trace);

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 
 #include "tests/support/ht_check.h"
+#include "tests/support/procsnap.h"
 #include "tests/support/sweep.h"
 #include "tests/support/tap.h"
 #include "tests/support/tmpdir.h"
@@ -22,8 +23,10 @@ START_TEST(nothing_is_stopped_meanwhile)
 {
 	struct victim victim;
 	struct sweep sweep;
+	struct procsnap *before;
 	char *trace = tmpdir_path("steady.htap");
 	victim_start(&victim, (const char *[]){run_built("tests/targets/busy"), "-t", "4", NULL});
+	before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
 	sweep_attach(&sweep, victim.pid, trace, &(struct sweep_plan){.number = SYS_ptrace});
 	run_until(tap_is_on(victim.pid, "/busy"), ATTACH_MS);
 	unsigned long attached = sweep.calls[SWEEP_ANY];
@@ -38,6 +41,7 @@ START_TEST(nothing_is_stopped_meanwhile)
 	ck_assert_uint_eq(steady, attached);
 	ck_assert_uint_gt(detached, steady);
 	sweep_deinit(&sweep);
+	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 	free(trace);
 }

@@ -96,6 +96,7 @@ START_TEST(forked_in_an_attempt_that_was_given_up)
 	ck_assert(forked != MAP_FAILED);
 	struct child child = child_fork(wait_beside, NULL);
 	child_sleeping(&child);
+	struct procsnap *before = procsnap_take(child.pid, PROCSNAP_MASKS_CHANGE);
 	sweep_attach(&sweep, child.pid, trace,
 		&(struct sweep_plan){.action = SWEEP_CALL,
 			.role = SWEEP_WORKER,
@@ -108,6 +109,7 @@ START_TEST(forked_in_an_attempt_that_was_given_up)
 	ck_assert_msg(
 		status == REFUSED && strstr(err, "RLIMIT_FSIZE"), "status %d: %s", status, err);
 	ck_assert_msg(!ours[0], "%s", ours);
+	procsnap_verify_but(before, child.pid, (const char *[]){"process limits", NULL});
 	kill(*forked, SIGKILL);
 	free(err);
 	free(ours);
