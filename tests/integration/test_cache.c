@@ -228,7 +228,7 @@ START_TEST(libraries_that_come_later_are_compiled)
 		struct victim victim;
 		struct tap tap;
 		victim_start(&victim, (const char *[]){run_built("tests/targets/plughost"), NULL});
-		tap_start(&tap, victim.pid, NULL);
+		tap_start_changing(&tap, victim.pid, PROCSNAP_MODULES_GROW, NULL);
 		tap_wait_any(&tap);
 		if (round)
 			files_read(directory, &after);

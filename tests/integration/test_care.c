@@ -101,7 +101,7 @@ START_TEST(a_capture_is_found_in_every_part)
 	struct victim victim;
 	start_target(&victim, "busy");
 	struct tap tap;
-	tap_start(&tap, victim.pid, NULL);
+	tap_start_changing(&tap, victim.pid, PROCSNAP_MASKS_CHANGE, NULL);
 	tap_wait_on(&tap, "/busy");
 	json_t *verify = report_run("verify", victim.pid, 6);
 	ck_assert_str_eq(report_text(verify, "state"), "tapped");
@@ -302,6 +302,14 @@ static uint64_t tombstone_bytes(pid_t pid)
 	return (uint64_t)stat.st_blocks * 512;
 }
 
+/* The first thread of the program changes dispositions. */
+static struct procsnap *take_after_use(struct victim *victim)
+{
+	free(victim_ask(victim, "take", ANSWER_MS));
+	free(victim_ask(victim, "use", ANSWER_MS));
+	return procsnap_take(victim->pid, PROCSNAP_MASKS_CHANGE);
+}
+
 static void leave_tombstone(struct victim *victim)
 {
 	struct tap tap;
@@ -317,9 +325,7 @@ START_TEST(a_page_goes_when_the_program_has_forgotten_it)
 {
 	struct victim victim;
 	start_target(&victim, "escape");
-	free(victim_ask(&victim, "take", ANSWER_MS));
-	free(victim_ask(&victim, "use", ANSWER_MS)); /* the first thread changes dispositions */
-	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
+	struct procsnap *before = take_after_use(&victim);
 	leave_tombstone(&victim);
 	check_state(victim.pid, "tombstone", "cleanup");
 	if (geteuid() == 0)
@@ -350,6 +356,7 @@ START_TEST(a_page_is_taken_over_and_then_goes)
 {
 	struct victim victim;
 	start_target(&victim, "escape");
+	struct procsnap *before = take_after_use(&victim);
 	leave_tombstone(&victim);
 	leave_tombstone(&victim);
 	check_state(victim.pid, "tombstone", "cleanup");
@@ -360,6 +367,7 @@ START_TEST(a_page_is_taken_over_and_then_goes)
 	tap_wait_on(&tap, "/escape");
 	tap_check_clean(tap_stop(&tap, 0));
 	check_state(victim.pid, "clean", NULL);
+	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
 END_TEST
@@ -437,6 +445,7 @@ START_TEST(a_page_that_a_slot_leads_to_stays)
 {
 	struct victim victim;
 	start_target(&victim, "escape");
+	struct procsnap *before = take_after_use(&victim);
 	struct gotword slot = slot_of_free(victim.pid);
 	leave_tombstone(&victim);
 	free(victim_ask(&victim, "forget", ANSWER_MS));
@@ -450,6 +459,7 @@ START_TEST(a_page_that_a_slot_leads_to_stays)
 	victim_poke(victim.pid, slot.addr, &slot.value, sizeof(slot.value));
 	check_outcome("cleanup", victim.pid, 0, "removed");
 	check_state(victim.pid, "clean", NULL);
+	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
 END_TEST
@@ -508,6 +518,7 @@ START_TEST(words_for_people)
 	ck_assert_int_eq(run_program(argv, COMMAND_MS, &out, &err), 0);
 	ck_assert_str_eq(out, "");
 	free(out);
+	struct procsnap *before = take_after_use(&victim);
 	leave_tombstone(&victim);
 	/* Whatever has exit code 6 is named, here, too. */
 	const char *const commands[] = {"verify", "recover"};
@@ -522,6 +533,7 @@ START_TEST(words_for_people)
 	ck_assert_ptr_nonnull(strstr(out, "words of the program's memory hold addresses of it"));
 	ck_assert_ptr_nonnull(strstr(out, "next: heaptap cleanup -p "));
 	free(out);
+	procsnap_verify_but(before, victim.pid, (const char *[]){PROCSNAP_PAGE, NULL});
 	victim_stop(&victim);
 }
 END_TEST
@@ -546,7 +558,7 @@ START_TEST(words_about_a_capture)
 	struct tap tap;
 	char daemon[64], recover[64];
 	start_target(&victim, "busy");
-	tap_start(&tap, victim.pid, NULL);
+	tap_start_changing(&tap, victim.pid, PROCSNAP_MASKS_CHANGE, NULL);
 	tap_wait_on(&tap, "/busy");
 	check_words("verify", victim.pid, 6,
 		(const char *[]){"! mappings", "! slots", "heaptap is at work", NULL});
@@ -561,6 +573,7 @@ START_TEST(words_about_a_capture)
 	check_words("verify", victim.pid, 0, (const char *[]){"nothing of heaptap is in", NULL});
 	check_words("recover", victim.pid, 0, (const char *[]){"nothing was done", NULL});
 	check_words("cleanup", victim.pid, 0, (const char *[]){"nothing was done", NULL});
+	tap_verify(&tap);
 	victim_stop(&victim);
 }
 END_TEST

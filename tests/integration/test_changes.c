@@ -211,6 +211,7 @@ START_TEST(stopped_child_is_named)
 	kill(child, SIGCONT);
 	run_until(is_clean(child), ANSWER_MS);
 	check_clean(child);
+	tap_verify_soon(&tap, ANSWER_MS);
 	victim_stop(&victim);
 	end_child(child);
 }
@@ -233,6 +234,7 @@ START_TEST(stopped_child_is_named_beside_an_error)
 		strstr(err, "the guardian process was ended") && strstr(err, name), "%s", err);
 	free(err);
 	run_deinit(&tap.run);
+	tap_verify(&tap);
 	victim_prove_alive(&victim);
 	victim_stop(&victim);
 	end_child(child);
@@ -260,6 +262,7 @@ START_TEST(child_that_keeps_addresses_is_named_with_the_reason)
 		"%s", err);
 	free(err);
 	run_deinit(&tap.run);
+	tap_verify(&tap);
 	victim_stop(&victim);
 }
 END_TEST
@@ -293,6 +296,7 @@ START_TEST(child_that_may_not_be_inspected_is_named)
 	free(err);
 	run_deinit(&tap.run);
 	ck_assert(is_running(child));
+	tap_verify(&tap);
 	victim_stop(&victim);
 	end_child(child);
 }
@@ -329,6 +333,7 @@ START_TEST(children_are_recovered)
 	recover(child);
 	check_clean(child);
 	recover(victim.pid);
+	tap_verify(&tap);
 	recover(other);
 	check_clean(other);
 	check_goes_on(child);
@@ -354,6 +359,7 @@ static void recover_one_of_two(bool the_target)
 	recover(the_target ? victim.pid : before);
 	ck_assert(is_clean(victim.pid) && is_clean(before) && is_clean(since));
 	ck_assert(is_running(before) && is_running(since));
+	tap_verify(&tap);
 	victim_stop(&victim);
 	waitpid(before, NULL, 0);
 	waitpid(since, NULL, 0);

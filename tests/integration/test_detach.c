@@ -164,10 +164,24 @@ static void stop_with_escapes(struct tap *tap)
 	run_deinit(&tap->run);
 }
 
+/* Of the page, if there is one, no address is left. */
+static void clean_up(pid_t target)
+{
+	char pid[16], *err;
+	snprintf(pid, sizeof(pid), "%d", target);
+	int status = run_program((const char *[]){run_built("heaptap"), "cleanup", "-p", pid, NULL},
+		ANSWER_MS, NULL, &err);
+	ck_assert_msg(status == 0, "cleanup ended with %d: %s", status, err);
+	free(err);
+}
+
 START_TEST(escaped_addresses)
 {
 	struct victim victim;
 	start_target(&victim, "escape", NULL);
+	free(victim_ask(&victim, "take", ANSWER_MS));
+	free(victim_ask(&victim, "use", ANSWER_MS)); /* the first thread changes dispositions */
+	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
 	for (int round = 0; round < 5; round++) {
 		struct tap tap;
 		tap_start(&tap, victim.pid, (const char *[]){"-q", NULL});
@@ -180,6 +194,8 @@ START_TEST(escaped_addresses)
 		/* The next attach finds the addresses of this one still in use. */
 	}
 	free(victim_ask(&victim, "forget", ANSWER_MS));
+	clean_up(victim.pid);
+	procsnap_verify(before, victim.pid);
 	victim_prove_alive(&victim);
 	victim_stop(&victim);
 }
@@ -197,6 +213,7 @@ START_TEST(addresses_in_registers)
 {
 	struct victim victim;
 	start_target(&victim, "hoist", NULL);
+	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
 	for (int round = 0; round < 30; round++) {
 		struct tap tap;
 		tap_start(&tap, victim.pid, (const char *[]){"-q", NULL});
@@ -210,6 +227,9 @@ START_TEST(addresses_in_registers)
 		run_until(count_differs(&victim, at_detach), ANSWER_MS);
 		free(at_detach);
 	}
+	free(victim_ask(&victim, "restart", ANSWER_MS));
+	clean_up(victim.pid);
+	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }
 END_TEST
@@ -249,7 +269,7 @@ START_TEST(library_loaded_during_capture)
 	struct victim victim;
 	start_target(&victim, "plughost", NULL);
 	struct tap tap;
-	tap_start(&tap, victim.pid, NULL);
+	tap_start_changing(&tap, victim.pid, PROCSNAP_MODULES_GROW, NULL);
 	tap_wait_on(&tap, "");
 	free(victim_ask(&victim, "open", ANSWER_MS));
 	tap_wait_on(&tap, "/libplug.so");
@@ -268,7 +288,7 @@ START_TEST(library_unloaded_during_capture)
 	start_target(&victim, "plughost", NULL);
 	free(victim_ask(&victim, "open", ANSWER_MS));
 	struct tap tap;
-	tap_start(&tap, victim.pid, NULL);
+	tap_start_changing(&tap, victim.pid, PROCSNAP_PLUG_CHANGES, NULL);
 	tap_wait_on(&tap, "");
 	free(victim_ask(&victim, "work 10", ANSWER_MS));
 	free(victim_ask(&victim, "close", ANSWER_MS));
@@ -288,12 +308,13 @@ START_TEST(library_replaced_during_capture)
 	start_target(&victim, "plughost", NULL);
 	free(victim_ask(&victim, "open", ANSWER_MS));
 	struct tap tap;
-	tap_start(&tap, victim.pid, NULL);
+	tap_start_changing(&tap, victim.pid, PROCSNAP_PLUG_CHANGES, NULL);
 	tap_wait_on(&tap, "/libplug.so");
 	free(victim_ask(&victim, "replace", ANSWER_MS));
 	json_t *attach = tap_stop(&tap, 6);
 	ck_assert_uint_eq(report_u64(attach, "level"), 2);
 	json_decref(attach);
+	tap_verify_but(&tap, (const char *[]){PROCSNAP_PAGE, NULL});
 	free(victim_ask(&victim, "check", ANSWER_MS));
 	victim_prove_alive(&victim);
 	victim_stop(&victim);

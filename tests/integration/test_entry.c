@@ -250,6 +250,7 @@ static void check_parked(const char *where)
 	start(&victim, &program);
 	hookedcode_watch(&watched, victim.pid, run_built("tests/targets/steps"), own);
 	free(victim_ask(&victim, "go", PHASE_MS));
+	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_THREADS_CHANGE);
 	tap_start(&tap, victim.pid, (const char *[]){"--hook", "auto", NULL});
 	hookedcode_wait(&watched, &tap);
 	snprintf(command, sizeof(command), "park %s", where);
@@ -262,6 +263,9 @@ static void check_parked(const char *where)
 	ck_assert(!run_has_ended(&tap.run));
 	free(victim_ask(&victim, "release", PHASE_MS));
 	json_decref(tap_wait(&tap, 0));
+	/* The C library handles a signal of its own since there is a second thread. */
+	procsnap_verify_but(
+		before, victim.pid, (const char *[]){"SigCgt:\t0000000100000010", NULL});
 	free(victim_ask(&victim, "go", PHASE_MS));
 	victim_stop(&victim);
 }

@@ -62,16 +62,17 @@ static bool is_untapped(void)
 }
 
 /* heaptap is at work, all it had to ask is asked, and it waits for a moment to stop the thread. */
-static void attach_and_wait(void)
+static void attach_and_wait(unsigned changes)
 {
-	tap_start(&tap, victim.pid, (const char *[]){"--symbolize", "later", NULL});
+	tap_start_changing(
+		&tap, victim.pid, changes, (const char *[]){"--symbolize", "later", NULL});
 	run_until(access(tap.trace, F_OK) == 0 || run_has_ended(&tap.run), HEAPTAP_MS);
 	usleep(LOOK_US);
 }
 
-static void attach(void)
+static void attach(unsigned changes)
 {
-	attach_and_wait();
+	attach_and_wait(changes);
 	run_until(turns_until(is_tapped()), HEAPTAP_MS);
 }
 
@@ -100,7 +101,7 @@ static void end(void)
 START_TEST(filter_entered_before_the_first_stub)
 {
 	start();
-	attach_and_wait();
+	attach_and_wait(PROCSNAP_FILTERED);
 	order("filter memfd_create");
 	run_until(turns_until(is_tapped()), HEAPTAP_MS);
 	detach_and_wait();
@@ -111,7 +112,7 @@ END_TEST
 START_TEST(filter_entered_before_the_last_stub)
 {
 	start();
-	attach();
+	attach(PROCSNAP_FILTERED);
 	detach_and_wait();
 	order("filter munmap");
 	end();
@@ -122,7 +123,7 @@ END_TEST
 START_TEST(descriptor_taken_before_the_last_stub)
 {
 	start();
-	attach();
+	attach(PROCSNAP_FDS_CHANGE);
 	detach_and_wait();
 	order("take");
 	json_decref(wait_for_end(0));
@@ -147,7 +148,7 @@ static bool can_be_asked(void)
 /* After that order attach refuses, because of `why`. */
 static void check_refused_after(const char *command, const char *why)
 {
-	attach_and_wait();
+	attach_and_wait(0);
 	order(command);
 	run_until(turns_until(run_has_ended(&tap.run)), RUN_REFUSAL_MS);
 	char *err = run_err(&tap.run);
@@ -186,7 +187,7 @@ END_TEST
 START_TEST(dispatched_while_tapped)
 {
 	start();
-	attach();
+	attach(0);
 	order("dispatch");
 	order("load");
 	order("undispatch");
@@ -201,7 +202,7 @@ START_TEST(another_heaptap_in_another_namespace)
 {
 	char pid[16], *err;
 	start();
-	attach_and_wait();
+	attach_and_wait(0);
 	snprintf(pid, sizeof(pid), "%d", victim.pid);
 	int status = run_program((const char *[]){"unshare", "-n", run_built("heaptap"), "attach",
 					 "-p", pid, "-d", "1s", "-o", "/dev/null", NULL},

@@ -56,6 +56,7 @@ static void start_tap(struct tap *tap, const struct victim *victim, const char *
 /* A page stays for addresses that others keep. */
 static void detach_to_tombstone(struct tap *tap)
 {
+	tap_drop(tap, "others go on with what they have read of ours");
 	json_t *attach = tap_stop(tap, 6);
 	ck_assert_uint_eq(report_u64(attach, "level"), 2);
 	json_decref(attach);
@@ -161,6 +162,7 @@ START_TEST(heaptrack_injected_meanwhile)
 	char *output = tmpdir_path("heaptrack.raw");
 	start(&victim, NULL);
 	start_tap(&tap, &victim, "/rewire");
+	tap_drop(&tap, "heaptrack changes words, and who may write them");
 	use(&victim);
 	inject_heaptrack(&victim, output);
 	tap_wait_on(&tap, "/libheaptrack_inject.so");
@@ -278,9 +280,6 @@ END_TEST
 /* --- the program's own
  * -------------------------------------------------------------------------- */
 
-/* What procsnap_diff says of the page that stays. */
-#define THE_PAGE "/memfd:heaptap-", "text ", "pages "
-
 /* Looks at it before all, and has it put its hook above ours. */
 static struct procsnap *start_patched(struct victim *victim, struct tap *tap)
 {
@@ -300,7 +299,8 @@ START_TEST(hook_above)
 	struct procsnap *before = start_patched(&victim, &tap);
 	detach_to_tombstone(&tap);
 	ck_assert_int_eq(use(&victim), 2 * USES);
-	procsnap_verify_but(before, victim.pid, (const char *[]){THE_PAGE, "slot free in", NULL});
+	procsnap_verify_but(
+		before, victim.pid, (const char *[]){PROCSNAP_PAGE, "slot free in", NULL});
 	victim_stop(&victim);
 }
 END_TEST
@@ -314,7 +314,7 @@ START_TEST(hook_comes_back)
 	order(&victim, "unpatch", NULL);
 	ck_assert_int_eq(use(&victim), USES);
 	detach_to_tombstone(&tap);
-	procsnap_verify_but(before, victim.pid, (const char *[]){THE_PAGE, NULL});
+	procsnap_verify_but(before, victim.pid, (const char *[]){PROCSNAP_PAGE, NULL});
 	order(&victim, "patch", NULL);
 	ck_assert_int_eq(use(&victim), 2 * USES);
 	victim_stop(&victim);

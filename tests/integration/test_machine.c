@@ -146,6 +146,7 @@ START_TEST(nothing_after_death)
 	run_wait(&tap.run, GUARDIAN_MS);
 	run_deinit(&tap.run);
 	run_until(tap_guardian_is_done(victim.pid), GUARDIAN_MS);
+	tap_verify(&tap);
 	check_nothing();
 	victim_stop(&victim);
 }

@@ -103,7 +103,7 @@ static void compare_books(const char *threads, const char *operations)
 	free(victim_ask(&victim, "go", PHASE_MS));
 	check_detach(&victim);
 	struct tap tap;
-	tap_start(&tap, victim.pid, with_mmap);
+	tap_start_changing(&tap, victim.pid, PROCSNAP_FILE_CHANGES, with_mmap);
 	tap_wait_any(&tap);
 	char *text = victim_ask(&victim, "go", PHASE_MS);
 	json_t *attach = tap_stop(&tap, 0);
@@ -172,7 +172,7 @@ static unsigned long ticks_of(pid_t pid)
 
 static void tap_at_work(struct tap *tap, const struct victim *victim, unsigned long ticks)
 {
-	tap_start(tap, victim->pid, with_mmap);
+	tap_start_changing(tap, victim->pid, PROCSNAP_FILE_CHANGES, with_mmap);
 	tap_wait_any(tap);
 	unsigned long until = ticks_of(victim->pid) + ticks;
 	run_until(ticks_of(victim->pid) >= until, PHASE_MS);
@@ -201,6 +201,7 @@ START_TEST(detached_in_their_midst)
 		tap_at_work(&tap, &victim, i + 1);
 		run_deinit(&tap.run);
 		run_until(tap_guardian_is_done(victim.pid), PHASE_MS);
+		tap_verify(&tap);
 		json_decref(report_run("verify", victim.pid, 0));
 	}
 	ck_assert_int_eq(kill(victim.pid, 0), 0);
@@ -289,7 +290,7 @@ START_TEST(nothing_unless_asked_for)
 	struct victim victim;
 	struct tap tap;
 	victim_start(&victim, (const char *[]){run_built("tests/targets/mapper"), NULL});
-	tap_start(&tap, victim.pid, NULL);
+	tap_start_changing(&tap, victim.pid, PROCSNAP_FILE_CHANGES, NULL);
 	tap_wait_any(&tap);
 	free(victim_ask(&victim, "go", PHASE_MS));
 	json_t *attach = tap_stop(&tap, 0);

@@ -232,7 +232,8 @@ START_TEST(library_with_too_much_loaded_later)
 		0);
 	make_too_much(library);
 	victim_start(&victim, (const char *[]){program, NULL});
-	tap_start(&tap, victim.pid, (const char *[]){"--symbolize", "later", NULL});
+	tap_start_changing(&tap, victim.pid, PROCSNAP_MODULES_GROW,
+		(const char *[]){"--symbolize", "later", NULL});
 	tap_wait_on(&tap, "");
 	free(victim_ask(&victim, "open", PHASE_MS));
 	tap_wait_on(&tap, "/libplug.so");

@@ -15,6 +15,9 @@
 #include "tests/support/tap.h"
 #include "tests/support/victim.h"
 
+/* What node does by itself. */
+#define NODE_CHANGES (PROCSNAP_JIT | PROCSNAP_MASKS_CHANGE | PROCSNAP_THREADS_CHANGE)
+
 #define ANSWER_MS   30000
 #define LOAD_MS	    90000
 #define SCRIPT	    "tests/targets/named.js"
@@ -75,9 +78,9 @@ static void work_on(struct victim *victim, uint64_t rounds)
 	free(answer);
 }
 
-static void capture(struct victim *victim, struct tap *tap, uint64_t rounds)
+static void capture(struct victim *victim, struct tap *tap, unsigned changes, uint64_t rounds)
 {
-	tap_start(tap, victim->pid, NULL);
+	tap_start_changing(tap, victim->pid, changes, NULL);
 	tap_wait_any(tap);
 	work_on(victim, rounds);
 	tap_check_clean(tap_stop(tap, 0));
@@ -137,7 +140,7 @@ static void check_names(const char *node, bool turn_runs_compiled)
 		one->line = line_of(text, one->source);
 	victim_start(&victim, (const char *[]){node, SCRIPT, NULL});
 	work_on(&victim, 300);
-	capture(&victim, &tap, 30);
+	capture(&victim, &tap, NODE_CHANGES, 30);
 	victim_stop(&victim);
 	visit_frames(tap.trace, look_for_known, known);
 	for (struct known *one = known; one->function; one++)
@@ -212,7 +215,7 @@ static void check_interpreted(const char *const argv[], const char *const option
 	for (struct known *one = known; one->function; one++)
 		one->line = line_of(text, one->source);
 	victim_start(&victim, argv);
-	tap_start(&tap, victim.pid, options);
+	tap_start_changing(&tap, victim.pid, NODE_CHANGES, options);
 	tap_wait_any(&tap);
 	work_on(&victim, 60);
 	tap_check_clean(tap_stop(&tap, 0));
@@ -296,7 +299,7 @@ static void check_recycled(const char *node)
 	size_t index;
 	json_t *stack;
 	victim_start(&victim, (const char *[]){node, "--expose-gc", RECYCLED, NULL});
-	capture(&victim, &tap, 1000);
+	capture(&victim, &tap, NODE_CHANGES, 1000);
 	victim_stop(&victim);
 	json_t *report = report_load(tap.trace);
 	json_array_foreach(report_at(report, "stacks"), index, stack) named += check_sizes(stack);
@@ -372,7 +375,7 @@ static void compare_names(const char *node, uint64_t least)
 	victim_start(&victim, (const char *[]){node, "--perf-basic-prof-only-functions",
 				      "--logfile=+", "--no-logfile-per-isolate", SCRIPT, NULL});
 	work_on(&victim, 300);
-	capture(&victim, &tap, 30);
+	capture(&victim, &tap, NODE_CHANGES | PROCSNAP_FILES_MOVE, 30);
 	victim_stop(&victim);
 	snprintf(path, sizeof(path), "/tmp/perf-%d.map", victim.pid);
 	char *map = read_text(path);

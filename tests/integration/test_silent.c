@@ -58,9 +58,12 @@ static void work(struct victim *victim, const char *how)
 	ck_assert_uint_eq(work_counting(victim, how), 0);
 }
 
-static void begin(struct victim *victim, struct tap *tap, const char *const extra[])
+/* A thread that was joined may still be there, and one that was born have all signals blocked. */
+static void begin(
+	struct victim *victim, struct tap *tap, unsigned changes, const char *const extra[])
 {
-	tap_start(tap, victim->pid, extra);
+	tap_start_changing(
+		tap, victim->pid, PROCSNAP_THREADS_CHANGE | PROCSNAP_MASKS_CHANGE | changes, extra);
 	tap_wait_on(tap, "/outsider");
 }
 
@@ -83,7 +86,7 @@ static void check_from_the_beginning(const char *const extra[], bool all)
 	struct tap tap;
 	start(&victim);
 	ask(&victim, "enter trap", "entered");
-	begin(&victim, &tap, extra);
+	begin(&victim, &tap, 0, extra);
 	work(&victim, "");
 	/* And what is counted would have been. */
 	ask(&victim, "outside", "outside 1");
@@ -116,7 +119,7 @@ static void check_entered(const char *how)
 	struct victim victim;
 	struct tap tap;
 	start(&victim);
-	begin(&victim, &tap, with_mappings);
+	begin(&victim, &tap, PROCSNAP_FILTERED, with_mappings);
 	work(&victim, how);
 	work(&victim, "");
 	end(&tap);
@@ -143,7 +146,7 @@ START_TEST(filter_entered_unseen)
 	struct victim victim;
 	struct tap tap;
 	start(&victim);
-	begin(&victim, &tap, NULL);
+	begin(&victim, &tap, PROCSNAP_FILTERED, NULL);
 	kill(tap.run.pid, SIGSTOP);
 	uint64_t outside = work_counting(&victim, "unseen");
 	ck_assert_uint_gt(outside + work_counting(&victim, ""), 0);
@@ -213,18 +216,26 @@ static uint64_t hash_image(int image)
 	return hash;
 }
 
+static void recover(struct tap *tap)
+{
+	char pid[16];
+	snprintf(pid, sizeof(pid), "%d", tap->target);
+	ck_assert_int_eq(
+		run_program((const char *[]){run_built("heaptap"), "recover", "-p", pid, NULL},
+			ANSWER_MS, NULL, NULL),
+		0);
+	tap_verify(tap);
+}
+
 START_TEST(killed_with_its_guardian)
 {
 	struct victim victim;
 	struct tap tap;
-	char pid[16];
 	if (!is_root())
 		return;
 	start(&victim);
 	work(&victim, "");
-	/* A thread that was joined may still be there. */
-	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_THREADS_CHANGE);
-	begin(&victim, &tap, with_mappings);
+	begin(&victim, &tap, 0, with_mappings);
 	int image = open_image(victim.pid);
 	tap_abandon(&tap);
 	run_until((work(&victim, ""), has_given_up(image)), GIVE_UP_MS);
@@ -232,12 +243,7 @@ START_TEST(killed_with_its_guardian)
 	work(&victim, "");
 	ck_assert_msg(hash_image(image) == hash, "something is still written down");
 	close(image);
-	snprintf(pid, sizeof(pid), "%d", victim.pid);
-	ck_assert_int_eq(
-		run_program((const char *[]){run_built("heaptap"), "recover", "-p", pid, NULL},
-			ANSWER_MS, NULL, NULL),
-		0);
-	procsnap_verify(before, victim.pid);
+	recover(&tap);
 	victim_stop(&victim);
 }
 END_TEST
@@ -250,13 +256,14 @@ START_TEST(killed_with_its_guardian_before_a_filter)
 	if (!is_root())
 		return;
 	start(&victim);
-	begin(&victim, &tap, with_mappings);
+	begin(&victim, &tap, PROCSNAP_FILTERED, with_mappings);
 	int image = open_image(victim.pid);
 	tap_abandon(&tap);
 	run_until((work(&victim, ""), has_given_up(image)), GIVE_UP_MS);
 	close(image);
 	work(&victim, "unseen");
 	work(&victim, "");
+	recover(&tap);
 	victim_stop(&victim);
 }
 END_TEST

@@ -133,6 +133,7 @@ START_TEST(standard_output)
 	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	ck_assert_int_ge(fd, 0);
 	struct tap tap = {.target = victim.pid};
+	tap_look(&tap, 0);
 	run_start_to(&tap.run,
 		(const char *[]){run_built("heaptap"), "attach", "-p", pid, "-o", "-", NULL}, fd);
 	tap_wait_on(&tap, "/actor");
@@ -272,13 +273,16 @@ START_TEST(heaptap_killed)
 {
 	struct victim victim;
 	struct tap tap;
-	start_tapped(&victim, &tap);
+	start_actor(&victim);
 	free(victim_ask(&victim, "flood", ANSWER_MS));
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, "/actor");
 	for (int i = 0; i < 30; i++)
 		victim_prove_alive(&victim);
 	struct stat st = {0};
 	run_until(stat(tap.trace, &st) == 0 && st.st_size > 100000, ANSWER_MS);
 	run_deinit(&tap.run);
+	tap_verify_soon(&tap, ANSWER_MS);
 	json_t *report = report_load(tap.trace);
 	ck_assert_uint_gt(report_u64(report, "totals.allocations"), 0);
 	ck_assert_uint_gt(json_array_size(report_at(report, "warnings")), 0);

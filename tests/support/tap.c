@@ -12,15 +12,19 @@
 
 #include "tests/support/child.h"
 #include "tests/support/gotwords.h"
-#include "tests/support/procsnap.h"
+#include "tests/support/looks.h"
 #include "tests/support/report.h"
 #include "tests/support/tmpdir.h"
 
-#define ARGUMENTS_MAX 24
-#define ATTACH_MS     30000
-#define DETACH_MS     90000 /* with the end of the window: symbols of large programs */
+#define ARGUMENTS_MAX	  24
+#define TARGET_ENDED	  5
+#define REFUSED		  3
+#define DETACH_INCOMPLETE 6
+#define DROPPED		  7
+#define ATTACH_MS	  30000
+#define DETACH_MS	  90000 /* with the end of the window: symbols of large programs */
 
-void tap_start(struct tap *tap, pid_t target, const char *const extra[])
+static void start(struct tap *tap, pid_t target, const char *const extra[])
 {
 	static unsigned traces;
 	char name[32], pid[16];
@@ -35,8 +39,32 @@ void tap_start(struct tap *tap, pid_t target, const char *const extra[])
 		ck_assert_uint_lt(7 + i, ARGUMENTS_MAX - 1);
 		argv[7 + i] = extra[i];
 	}
-	tap->target = target;
 	run_start(&tap->run, argv);
+}
+
+/* Of a process without a main thread /proc shows nothing. */
+static bool has_target(const struct tap *tap)
+{
+	return kill(tap->target, 0) == 0 && child_state(tap->target) != 'Z';
+}
+
+void tap_look(struct tap *tap, unsigned changes)
+{
+	tap->before = NULL;
+	if (!looks_has(tap->target) && has_target(tap))
+		tap->before = procsnap_take(tap->target, changes);
+}
+
+void tap_start(struct tap *tap, pid_t target, const char *const extra[])
+{
+	tap_start_changing(tap, target, 0, extra);
+}
+
+void tap_start_changing(struct tap *tap, pid_t target, unsigned changes, const char *const extra[])
+{
+	tap->target = target;
+	tap_look(tap, changes);
+	start(tap, target, extra);
 }
 
 static bool is_traced(pid_t pid)
@@ -94,16 +122,53 @@ json_t *tap_stop(struct tap *tap, int expected_status)
 	return tap_wait(tap, expected_status);
 }
 
-/* What heaptap says of itself is not taken for true: one that has said that nothing is left is
- * looked for. Of a process without a main thread /proc shows nothing. */
-static void check_nothing_stayed(const struct tap *tap, const json_t *attach)
+void tap_verify_but(struct tap *tap, const char *const expected[])
 {
-	if (report_u64(attach, "level") > 1 || kill(tap->target, 0) < 0 ||
-		child_state(tap->target) == 'Z')
+	ck_assert_ptr_nonnull(tap->before);
+	procsnap_verify_but(tap->before, tap->target, expected);
+	tap->before = NULL;
+}
+
+void tap_verify(struct tap *tap)
+{
+	tap_verify_but(tap, (const char *[]){NULL});
+}
+
+void tap_drop(struct tap *tap, const char *why)
+{
+	ck_assert(why[0]);
+	procsnap_drop(tap->before);
+	tap->before = NULL;
+}
+
+void tap_verify_soon(struct tap *tap, unsigned limit_ms)
+{
+	ck_assert_ptr_nonnull(tap->before);
+	procsnap_wait(tap->before, tap->target, limit_ms);
+	procsnap_destroy(tap->before);
+	tap->before = NULL;
+}
+
+/* It has refused, or says that nothing is left. */
+static bool should_be_unchanged(const json_t *attach, int status)
+{
+	if (!attach)
+		return status == 0 || status == REFUSED || status == DROPPED;
+	if (status == TARGET_ENDED && strcmp(report_text(attach, "ended"), "forbidden") != 0)
+		return false;
+	return status != DETACH_INCOMPLETE && report_u64(attach, "level") <= 1;
+}
+
+/* What heaptap says of itself is not taken for true. */
+static void check_nothing_stayed(struct tap *tap, const json_t *attach, int status)
+{
+	if (!should_be_unchanged(attach, status) || !has_target(tap))
 		return;
 	char *ours = procsnap_ours(tap->target);
 	ck_assert_msg(!ours[0], "of heaptap, which says that nothing is left: %s", ours);
 	free(ours);
+	if (tap->before)
+		tap_verify(tap);
 }
 
 json_t *tap_wait(struct tap *tap, int expected_status)
@@ -112,11 +177,12 @@ json_t *tap_wait(struct tap *tap, int expected_status)
 	char *out = run_out(&tap->run), *err = run_err(&tap->run);
 	json_t *attach = out[0] == '{' ? report_parse(out) : NULL;
 	if (expected_status == TAP_MAY_DROP)
-		expected_status = attach && report_u64(attach, "dropped_events") ? 7 : 0;
+		expected_status = attach && report_u64(attach, "dropped_events") ? DROPPED : 0;
 	ck_assert_msg(status == expected_status, "heaptap ended with %d instead of %d: %s%s",
 		status, expected_status, out, err);
-	if (attach && (status == 0 || status == 7))
-		check_nothing_stayed(tap, attach);
+	check_nothing_stayed(tap, attach, status);
+	if (status != DETACH_INCOMPLETE)
+		tap_drop(tap, "the target has ended, or is another program");
 	free(out);
 	free(err);
 	run_deinit(&tap->run);

@@ -1,22 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * `heaptap attach` as a test drives it: start, wait until the target is tapped, stop, judge.
+ * `heaptap attach` as a test drives it: start, wait until the target is tapped, stop, judge. The
+ * target is compared with what it was, in every test.
  */
 #pragma once
 
 #include <jansson.h>
 
+#include "tests/support/procsnap.h"
 #include "tests/support/run.h"
 
+/* {.target = PID} for a test that starts `run` itself. */
 struct tap {
 	struct run run;
 	pid_t target;
+	struct procsnap *before; /* NULL: the test has its own, or nothing is compared */
 	char trace[4096];
 };
 
-/* Starts `heaptap attach -p PID -o TRACE --json EXTRA...`; `extra` ends with NULL, may be NULL. The
- * trace lies in the test's own directory. */
+/* Takes a snapshot of the target, unless the test holds one itself, and starts `heaptap attach -p
+ * PID -o TRACE --json EXTRA...`; `extra` ends with NULL, may be NULL. The trace lies in the test's
+ * own directory. */
 void tap_start(struct tap *tap, pid_t target, const char *const extra[]);
+/* The same with a target that changes meanwhile: `changes` are procsnap's, how it does so. */
+void tap_start_changing(struct tap *tap, pid_t target, unsigned changes, const char *const extra[]);
+/* For a test that starts `run` itself: the snapshot. */
+void tap_look(struct tap *tap, unsigned changes);
 /* Waits until every bound allocator slot of the modules whose path ends with `module` is tapped, as
  * the target's memory shows it, and nobody traces the target. */
 void tap_wait_on(struct tap *tap, const char *module);
@@ -30,8 +39,18 @@ void tap_wait_any(struct tap *tap);
 #define TAP_MAY_DROP (-1)
 /* SIGINT, then tap_wait. */
 json_t *tap_stop(struct tap *tap, int expected_status);
-/* Waits for its end; returns the object it printed (NULL if it printed none). */
+/* Waits for its end; returns the object it printed (NULL if it printed none). Where it has refused
+ * the target, or says that nothing is left, the target is as the snapshot has it. Where it says
+ * that something is, the test calls one of the next. */
 json_t *tap_wait(struct tap *tap, int expected_status);
+/* For a test that lets heaptap end in another way, too: the target is as the snapshot has it. */
+void tap_verify(struct tap *tap);
+/* As procsnap_verify_but. */
+void tap_verify_but(struct tap *tap, const char *const expected[]);
+/* The same, once a guardian has taken out what is left: within `limit_ms`. */
+void tap_verify_soon(struct tap *tap, unsigned limit_ms);
+/* The target is not compared, because of `why`. */
+void tap_drop(struct tap *tap, const char *why);
 /* The object of a detach that left nothing: level 0 or 1, everything equal. */
 void tap_check_equal(const json_t *attach);
 /* The same, no event dropped, every slot restored. */
