@@ -2,6 +2,7 @@
 #include "tests/support/tap.h"
 
 #include <check.h>
+#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,11 +49,35 @@ static bool has_target(const struct tap *tap)
 	return kill(tap->target, 0) == 0 && child_state(tap->target) != 'Z';
 }
 
+/* A thread is born with all signals blocked that the C library lets block; until it has run for the
+ * first time, which may be long after the program is ready. */
+static bool has_newborn(pid_t pid)
+{
+	char line[300];
+	bool found = false;
+	snprintf(line, sizeof(line), "/proc/%d/task", pid);
+	DIR *task = opendir(line);
+	for (struct dirent *entry; task && (entry = readdir(task));) {
+		snprintf(line, sizeof(line), "/proc/%d/task/%s/status", pid, entry->d_name);
+		FILE *status = entry->d_name[0] == '.' ? NULL : fopen(line, "re");
+		while (status && fgets(line, sizeof(line), status))
+			found |= !strcmp(line, "SigBlk:\tfffffffffffbfeff\n");
+		if (status)
+			fclose(status);
+	}
+	if (task)
+		closedir(task);
+	return found;
+}
+
 void tap_look(struct tap *tap, unsigned changes)
 {
 	tap->before = NULL;
-	if (!looks_has(tap->target) && has_target(tap))
-		tap->before = procsnap_take(tap->target, changes);
+	if (looks_has(tap->target) || !has_target(tap))
+		return;
+	if (!(changes & PROCSNAP_MASKS_CHANGE))
+		run_until(!has_newborn(tap->target), ATTACH_MS);
+	tap->before = procsnap_take(tap->target, changes);
 }
 
 void tap_start(struct tap *tap, pid_t target, const char *const extra[])
