@@ -49,7 +49,7 @@ static inline bool step_interprets(uint64_t pc, uint32_t rule)
 }
 
 /* As what the frame at `pc` is written down that says by `word` what it runs: as no more than its
- * PC where that can be no pointer to it, or `scripts` (abi_unwind.h) is 0. */
+ * PC where that can be no pointer to it, or `scripts` (walk_scripts) is 0. */
 static inline uint64_t step_interpreted(uint64_t pc, uint64_t word, uint64_t scripts)
 {
 	bool is_pointer = (word & 7) == 1 && word > HT_PAGE_BYTES && word < STEP_PC_END;

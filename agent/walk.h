@@ -25,12 +25,17 @@ static inline struct walk_start walk_start_of(const struct thread_frame *frame)
 	};
 }
 
-/* abi_snapshot.scripts, for frames of this slot's thread. */
+/* The number of this slot's thread (abi_scripts_of); 0: it has none. */
 static inline uint64_t walk_scripts(
 	const struct abi_snapshot *snapshot, const struct abi_slot_head *head)
 {
 	uint64_t thread = load_relaxed(&head->key) & ~15ull;
-	return ht_unlikely(thread == snapshot->scripts_thread) ? snapshot->scripts : 0;
+	for (uint64_t i = 0; i < ABI_SCRIPTS_THREADS; i++) {
+		uint64_t own = load_relaxed(&snapshot->scripts[i]) ^ thread;
+		if (ht_unlikely(own << (64 - ABI_SCRIPTS_SHIFT) == 0))
+			return own >> ABI_SCRIPTS_SHIFT;
+	}
+	return 0;
 }
 
 /*

@@ -29,10 +29,10 @@ static void put_in_force(struct session *s, bool holds)
 	struct interpreted *interpreted = &s->interpreted;
 	interpreted->generation = (uint16_t)(interpreted->generation + holds);
 	interpreted->holds = holds;
-	interpreted->code.scripts = holds ? interpreted->generation : 0;
-	interpreted->code.thread = interpreted->thread;
+	interpreted->code.scripts[0] =
+		abi_scripts_of(interpreted->thread, holds ? interpreted->generation : 0);
 	/* What the agent saw before it sees the snapshot has no number that is looked up. */
-	v8_names_begin(s->names, interpreted->code.scripts);
+	v8_names_begin(s->names, holds ? interpreted->generation : 0);
 	publish_set_interpreter(s->publish, &interpreted->code);
 }
 

@@ -224,8 +224,8 @@ _Static_assert(sizeof(struct abi_control) <= HT_PAGE_BYTES, "the control page");
  * parent < i. A node is written once, `ready` last (release): a reader that sees ready == 1 sees
  * the rest. `pc` is the return address, or the interrupted PC of a signal frame (ABI_NODE_EXACT),
  * or where what an interpreter runs in the frame lay when it was made (both flags; abi_unwind.h),
- * and above it, from bit 47 on, abi_snapshot.scripts: another thing may lie there later. That is
- * the target's word, for which nobody vouches: it may be anything.
+ * and above it, from bit 47 on, its thread's number (abi_scripts_of): another thing may lie there
+ * later. That is the target's word, for which nobody vouches: it may be anything.
  *
  * The table holds words of (tag << ABI_NODE_BITS | node id); empty is 0. The hash of a frame is
  * abi_stack_hash(hash of its caller, pc); slot = hash & table_mask, linear probing, tag = the upper
@@ -237,6 +237,16 @@ _Static_assert(sizeof(struct abi_control) <= HT_PAGE_BYTES, "the control page");
 
 #define ABI_SCRIPTS_SHIFT 47u
 #define ABI_SCRIPTS_MAX	  0x7fffu
+
+/*
+ * A thread, by its thread pointer, and its number: another whenever what an interpreter runs in it
+ * may have changed places, and at no time that of two threads. 0: its frames are written down as
+ * any other.
+ */
+static inline uint64_t abi_scripts_of(uint64_t thread, uint16_t number)
+{
+	return number ? thread | (uint64_t)(number & ABI_SCRIPTS_MAX) << ABI_SCRIPTS_SHIFT : 0;
+}
 
 struct abi_node {
 	uint64_t pc;

@@ -39,8 +39,8 @@ enum abi_rule_kind {
 /*
  * FRAME with another offset than 0: code of an interpreter, which is the same whatever it runs.
  * What that is stands at rbp + 8 * offset, as V8 has it: a tagged pointer, 1 more than an address.
- * In one thread (abi_snapshot.scripts_thread) the frame is written down as that address
- * (abi_control.h, ABI_NODE_INTERPRETED).
+ * In some threads (abi_snapshot.scripts) the frame is written down as that address (abi_control.h,
+ * ABI_NODE_INTERPRETED).
  */
 
 /*
@@ -105,16 +105,18 @@ struct abi_range {
 
 #define ABI_RANGE_RULE (1ull << 63)
 
+#define ABI_SCRIPTS_THREADS 8u
+
 struct abi_snapshot {
 	uint32_t generation; /* + 1 with each snapshot */
 	uint16_t epoch;	     /* + 1 when a range now means another module than before (dlclose) */
-	uint16_t scripts;    /* another whenever what an interpreter runs may have changed places;
-				0: its frames are written down as any other */
+	uint16_t pad;
 	uint32_t range_count;
-	uint32_t cache_sets;	 /* ABI_CACHE_SETS */
-	uint64_t cache;		 /* uint64_t[cache_sets][2], zeroed */
-	uint64_t scripts_thread; /* thread pointer of the one thread whose frames say what they run
-				  */
+	uint32_t cache_sets; /* ABI_CACHE_SETS */
+	uint64_t cache;	     /* uint64_t[cache_sets][2], zeroed */
+	/* The threads whose frames say what they run (abi_control.h, abi_scripts_of); in one word,
+	 * so that no thread ever sees another's number for its own. */
+	uint64_t scripts[ABI_SCRIPTS_THREADS];
 	struct abi_range range[];
 };
 

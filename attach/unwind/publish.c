@@ -293,8 +293,10 @@ struct ht_err *publish_snapshot(struct publish *publish, uint8_t *local, raddr_t
 	snapshot->epoch = publish->epoch = (uint16_t)(publish->epoch + new_epoch);
 	snapshot->cache_sets = ABI_CACHE_SETS;
 	snapshot->cache = base + cache_off;
-	snapshot->scripts = publish->interpreter.bytes ? publish->interpreter.scripts : 0;
-	snapshot->scripts_thread = publish->interpreter.thread;
+	for (size_t i = 0; i < ABI_SCRIPTS_THREADS; i++)
+		__atomic_store_n(&snapshot->scripts[i],
+			publish->interpreter.bytes ? publish->interpreter.scripts[i] : 0,
+			__ATOMIC_RELAXED);
 	__atomic_store_n(&snapshot->range_count, (uint32_t)count, __ATOMIC_RELEASE);
 	struct abi_config *config = (void *)(local + ABI_CONFIG_OFF);
 	__atomic_store_n(&config->unwind, base + at, __ATOMIC_RELEASE);

@@ -33,10 +33,9 @@ struct ht_err *publish_compile(struct publish *publish, const struct proc *proc,
 struct publish_interpreter {
 	uint64_t module_id;
 	raddr_t lo;
-	uint64_t bytes;	  /* 0: there is none */
-	int words;	  /* from rbp: what a frame of it runs */
-	uint16_t scripts; /* as in abi_snapshot */
-	raddr_t thread;
+	uint64_t bytes;			       /* 0: there is none */
+	int words;			       /* from rbp: what a frame of it runs */
+	uint64_t scripts[ABI_SCRIPTS_THREADS]; /* as in abi_snapshot */
 };
 
 /* For the snapshots that follow. */

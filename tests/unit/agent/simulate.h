@@ -22,7 +22,7 @@
 #define SIM_TABLE_OFF	(ABI_UNWIND_OFF + 0x10000u)
 #define SIM_RED_ZONE	128u
 #define SIM_INTERPRETED (-4) /* where an interpreter's frames say what they run */
-#define SIM_SCRIPTS	5u   /* abi_snapshot.scripts */
+#define SIM_SCRIPTS	5u   /* abi_snapshot.scripts, of the thread that runs */
 
 struct sim_table {
 	struct abi_table header;
@@ -133,8 +133,7 @@ static void sim_make(uint64_t seed)
 		.range_count = 1,
 		.cache_sets = ABI_CACHE_SETS,
 		.cache = (uint64_t)world_image + ABI_CACHES_OFF,
-		.scripts = SIM_SCRIPTS,
-		.scripts_thread = sys_fake_thread_pointer & ~15ull,
+		.scripts = {abi_scripts_of(sys_fake_thread_pointer & ~15ull, SIM_SCRIPTS)},
 	};
 	sim_snapshot->range[0] = (struct abi_range){
 		.lo = SIM_CODE_BASE,

@@ -121,16 +121,22 @@ START_TEST(generations_and_threads)
 	const struct {
 		uint16_t scripts;
 		uint64_t thread;
-	} snapshots[] = {{SIM_SCRIPTS, thread}, {SIM_SCRIPTS + 1, thread}, {0, thread},
-		{SIM_SCRIPTS, thread + 16}, {ABI_SCRIPTS_MAX, thread}, {SIM_SCRIPTS, thread}};
+		unsigned place; /* among those of the snapshot */
+	} snapshots[] = {{SIM_SCRIPTS, thread, 0}, {SIM_SCRIPTS + 1, thread, 0}, {0, thread, 0},
+		{SIM_SCRIPTS, thread + 16, 0}, {ABI_SCRIPTS_MAX, thread, 0},
+		{SIM_SCRIPTS, thread, ABI_SCRIPTS_THREADS - 1}, {SIM_SCRIPTS + 1, thread, 3}};
 	uint32_t ids[HT_ARRAY_SIZE(snapshots)];
 	const struct sim_call *call = &sim_calls[3];
 	*sim_word(call->caller_fp + 8 * (uint64_t)SIM_INTERPRETED) = 0x7f0000000001;
 	for (size_t i = 0; i < HT_ARRAY_SIZE(snapshots); i++) {
 		bool says = snapshots[i].scripts && snapshots[i].thread == thread;
 		sim_snapshot->generation++;
-		sim_snapshot->scripts = snapshots[i].scripts;
-		sim_snapshot->scripts_thread = snapshots[i].thread;
+		/* All others have one of their own. */
+		for (unsigned k = 0; k < ABI_SCRIPTS_THREADS; k++)
+			sim_snapshot->scripts[k] =
+				abi_scripts_of(thread + 64 + 16 * k, (uint16_t)(100 + k));
+		sim_snapshot->scripts[snapshots[i].place] =
+			abi_scripts_of(snapshots[i].thread, snapshots[i].scripts);
 		hook();
 		uint32_t id = ids[i] = traced();
 		ck_assert_uint_eq(plain(), id);
@@ -144,6 +150,7 @@ START_TEST(generations_and_threads)
 			     : call->caller_pc);
 	}
 	ck_assert_uint_eq(ids[0], ids[5]);
+	ck_assert_uint_eq(ids[1], ids[6]);
 	ck_assert_uint_eq(ids[2], ids[3]);
 	ck_assert(ids[0] != ids[1] && ids[1] != ids[2] && ids[0] != ids[2] && ids[0] != ids[4]);
 }

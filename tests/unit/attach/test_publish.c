@@ -119,8 +119,7 @@ START_TEST(an_interpreter_has_a_rule_of_its_own)
 						 .lo = at,
 						 .bytes = 16,
 						 .words = -4,
-						 .scripts = 7,
-						 .thread = 0x7000});
+						 .scripts = {1, 7, 0, 3}});
 	const uint64_t rule = ABI_RANGE_RULE | abi_rule_make(ABI_RULE_FRAME, -4, 0);
 	const raddr_t places[] = {at, with_copy[1].lo + (at - map->lo)};
 	ck_no_err(publish_snapshot(publish, local, BASE, &modules, &both, false));
@@ -135,8 +134,8 @@ START_TEST(an_interpreter_has_a_rule_of_its_own)
 		ck_assert_uint_eq(range_of(places[i] + 16)->lo, places[i] + 16);
 		ck_assert_uint_eq(range_of(places[i] + 16)->table, 0);
 	}
-	ck_assert_uint_eq(snapshot()->scripts, 7);
-	ck_assert_uint_eq(snapshot()->scripts_thread, 0x7000);
+	const uint64_t scripts[ABI_SCRIPTS_THREADS] = {1, 7, 0, 3};
+	ck_assert_mem_eq(snapshot()->scripts, scripts, sizeof(scripts));
 	struct modules none = {0};
 	ck_no_err(publish_snapshot(publish, local, BASE, &none, &both, true));
 	ck_assert_uint_eq(range_of(places[0])->lo, map->lo);
