@@ -3,10 +3,19 @@
 
 #include <stdio.h>
 
+#include "attach/target/clock.h"
 #include "format/arch.h"
 
-/* A program that makes functions all the time has as many stacks. */
-#define NODES_MAX (ABI_NODE_MAX / 2)
+/* A program that makes functions all the time has as many stacks, and so has one that makes workers
+ * all the time. These leave something for the first thread. */
+#define NODES_MAX	    (ABI_NODE_MAX / 2)
+#define WORKERS_NODES_MAX   (ABI_NODE_MAX / 4)
+#define SCRIPTS_MAX	    (ABI_SCRIPTS_MAX - ABI_SCRIPTS_THREADS) /* a look may begin so many */
+#define WORKERS_SCRIPTS_MAX (SCRIPTS_MAX / 2)
+
+/* Threads that are looked at for an isolate, and how often. */
+#define SEEN_MAX       128u
+#define SEEN_PERIOD_NS (20 * CLOCK_NS_PER_MS)
 
 struct ht_err *interpreted_prepare(
 	struct session *s, const struct v8_layout *layout, struct v8_places *ret_places)
@@ -23,98 +32,250 @@ struct ht_err *interpreted_prepare(
 	return NULL;
 }
 
-/* The next generation, or that there is none, for the snapshots that follow. */
-static void put_in_force(struct session *s, bool holds)
+/* --- generations --- */
+
+/* The next generation of the thread, for the snapshots that follow. */
+static void begin(struct session *s, unsigned i)
 {
 	struct interpreted *interpreted = &s->interpreted;
-	interpreted->generation = (uint16_t)(interpreted->generation + holds);
-	interpreted->holds = holds;
-	interpreted->code.scripts[0] =
-		abi_scripts_of(interpreted->thread, holds ? interpreted->generation : 0);
+	struct interpreted_thread *thread = &interpreted->thread[i];
+	thread->generation = ++interpreted->generation;
+	thread->isolate = v8_names_isolate(s->names, thread->pointer);
+	interpreted->code.scripts[i] = abi_scripts_of(thread->pointer, thread->generation);
 	/* What the agent saw before it sees the snapshot has no number that is looked up. */
-	v8_names_begin(s->names, holds ? interpreted->generation : 0);
-	publish_set_interpreter(s->publish, &interpreted->code);
+	v8_names_begin(s->names, i, thread->generation);
+}
+
+/* It has none; of the first thread the pointer stays what it is. */
+static void end(struct session *s, unsigned i)
+{
+	struct interpreted_thread *thread = &s->interpreted.thread[i];
+	v8_names_drop(s->names, i);
+	same_thread_close(&thread->same);
+	*thread = (struct interpreted_thread){.pointer = i ? 0 : thread->pointer};
+	s->interpreted.code.scripts[i] = 0;
 }
 
 static struct ht_err *publish(struct session *s)
 {
+	publish_set_interpreter(s->publish, &s->interpreted.code);
 	return publish_snapshot(s->publish, s->image.local, s->image.base, &s->survey.modules,
 		&s->survey.maps, false);
 }
 
-static void take_thread(void *context, const struct receiver_thread *thread)
+static void say(struct session *s, const char *whose, const char *why)
 {
-	struct session *s = context;
-	if (thread->tid == (uint32_t)s->survey.status.ns_tid)
-		s->interpreted.thread = thread->thread_pointer;
-}
-
-/* A thread that has run the stub has told where its variables are, any other when it allocates. */
-static bool find_isolate(struct session *s)
-{
-	struct interpreted *interpreted = &s->interpreted;
-	if (!interpreted->thread && s->remote.tid == s->survey.proc.pid)
-		interpreted->thread = s->remote.thread_pointer;
-	if (!interpreted->thread && s->receiver)
-		receiver_each_thread(s->receiver, take_thread, s);
-	return interpreted->thread && v8_names_find_isolate(s->names, interpreted->thread);
-}
-
-void interpreted_configure(struct session *s)
-{
-	if (s->interpreted.code.bytes && find_isolate(s))
-		put_in_force(s, true);
+	snprintf(s->report->scripts_problem, sizeof(s->report->scripts_problem),
+		"interpreted JavaScript functions%s have names up to a point: there are too many "
+		"%s",
+		whose, why);
 }
 
 /* From here on interpreted functions are all one. */
 static struct ht_err *give_up(struct session *s, const char *why)
 {
-	put_in_force(s, false);
+	for (unsigned i = 0; i < ABI_SCRIPTS_THREADS; i++)
+		end(s, i);
 	s->interpreted.code.bytes = 0;
-	publish_set_interpreter(s->publish, &s->interpreted.code);
-	snprintf(s->report->scripts_problem, sizeof(s->report->scripts_problem),
-		"interpreted JavaScript functions have names up to a point: there are too many %s",
-		why);
+	say(s, "", why);
 	return publish(s);
 }
 
-static struct ht_err *put_until(struct session *s, uint64_t tsc)
+/* Those of workers are. */
+static void give_up_workers(struct session *s, const char *why)
+{
+	for (unsigned i = 1; i < ABI_SCRIPTS_THREADS; i++)
+		end(s, i);
+	s->interpreted.no_workers = true;
+	say(s, " of worker threads", why);
+}
+
+/* --- threads --- */
+
+static void take_first(void *context, const struct receiver_thread *thread)
+{
+	struct session *s = context;
+	if (thread->tid == (uint32_t)s->survey.status.ns_tid)
+		s->interpreted.thread[0].pointer = thread->thread_pointer;
+}
+
+/* A thread that has run the stub has told where its variables are, any other when it allocates. */
+static bool find_first(struct session *s)
+{
+	struct interpreted_thread *first = &s->interpreted.thread[0];
+	if (!first->pointer && s->remote.tid == s->survey.proc.pid)
+		first->pointer = s->remote.thread_pointer;
+	if (!first->pointer && s->receiver)
+		receiver_each_thread(s->receiver, take_first, s);
+	return first->pointer && v8_names_find_isolate(s->names, 0, first->pointer, NULL);
+}
+
+void interpreted_configure(struct session *s)
+{
+	if (s->interpreted.code.bytes && find_first(s)) {
+		begin(s, 0);
+		publish_set_interpreter(s->publish, &s->interpreted.code);
+	}
+}
+
+/* Threads that have an isolate. */
+struct seen {
+	struct session *session;
+	struct seen_thread {
+		raddr_t pointer, isolate;
+		uint32_t tid;
+	} thread[SEEN_MAX];
+	size_t count, looked;
+};
+
+static void see_thread(void *context, const struct receiver_thread *thread)
+{
+	struct seen *seen = context;
+	if (seen->looked == SEEN_MAX)
+		return;
+	for (size_t i = 0; i < seen->count; i++)
+		if (seen->thread[i].pointer == thread->thread_pointer)
+			return; /* its slots of other levels */
+	seen->looked++;
+	raddr_t isolate = v8_names_isolate(seen->session->names, thread->thread_pointer);
+	if (isolate)
+		seen->thread[seen->count++] =
+			(struct seen_thread){thread->thread_pointer, isolate, thread->tid};
+}
+
+/* While V8's helpers collect for an isolate they are in it, too, and run nothing of it. */
+static bool is_alone(const struct seen *seen, const struct seen_thread *thread)
+{
+	size_t in = 0;
+	for (size_t i = 0; i < seen->count; i++)
+		in += seen->thread[i].isolate == thread->isolate;
+	return in == 1;
+}
+
+static bool is_known(const struct interpreted *interpreted, const struct seen_thread *thread)
+{
+	for (unsigned i = 0; i < ABI_SCRIPTS_THREADS; i++)
+		if (interpreted->thread[i].pointer == thread->pointer ||
+			interpreted->thread[i].isolate == thread->isolate)
+			return true;
+	return false;
+}
+
+static bool take_worker(struct session *s, unsigned i, const struct seen_thread *seen)
+{
+	struct interpreted_thread *thread = &s->interpreted.thread[i];
+	if (!same_thread_open(&thread->same, &s->survey.proc, seen->tid,
+		    seen->pointer + s->remote.tid_offset))
+		return false;
+	thread->pointer = seen->pointer;
+	if (v8_names_find_isolate(s->names, i, thread->pointer, &thread->same)) {
+		begin(s, i);
+		return true;
+	}
+	end(s, i);
+	return false;
+}
+
+/* Is there one that is not among them? True: there is, and a snapshot has to say so. */
+static bool find_workers(struct session *s)
+{
+	struct interpreted *interpreted = &s->interpreted;
+	struct seen seen = {.session = s};
+	const uint64_t now_ns = clock_mono_ns();
+	bool changed = false;
+	if (interpreted->no_workers || !s->remote.tid_offset || now_ns < interpreted->next_ns)
+		return false;
+	interpreted->next_ns = now_ns + SEEN_PERIOD_NS;
+	receiver_each_thread(s->receiver, see_thread, &seen);
+	for (size_t k = 0; k < seen.count; k++) {
+		const struct seen_thread *thread = &seen.thread[k];
+		unsigned i = 1;
+		if (thread->tid == (uint32_t)s->survey.status.ns_tid ||
+			is_known(interpreted, thread) || !is_alone(&seen, thread))
+			continue;
+		while (i < ABI_SCRIPTS_THREADS && interpreted->thread[i].pointer)
+			i++;
+		if (i < ABI_SCRIPTS_THREADS)
+			changed |= take_worker(s, i, thread);
+		else if (!s->report->scripts_problem[0])
+			snprintf(s->report->scripts_problem, sizeof(s->report->scripts_problem),
+				"interpreted JavaScript functions of some worker threads have no "
+				"names: those of %u at a time have",
+				ABI_SCRIPTS_THREADS - 1);
+	}
+	return changed;
+}
+
+/* --- looks --- */
+
+static struct ht_err *put_until(struct session *s, unsigned i, uint64_t tsc)
 {
 	struct rec rec = {.kind = REC_SCRIPTS,
-		.scripts = {.generation = s->interpreted.generation, .until_tsc = tsc}};
+		.scripts = {.generation = s->interpreted.thread[i].generation, .until_tsc = tsc}};
 	return tsc ? sink_put(s->sink, &rec, 0) : NULL;
 }
 
-/* `until_tsc`: what happens from now on is stamped with that or later. */
-static struct ht_err *look(struct session *s, uint64_t until_tsc)
+/* `until_tsc`: what happens from now on is stamped with that or later. Changed: a snapshot has to
+ * say so. */
+static struct ht_err *look_at(struct session *s, unsigned i, uint64_t until_tsc, bool *ret_changed)
 {
-	const struct abi_control *control = (const void *)(s->image.local + ABI_CONTROL_OFF);
-	struct interpreted *interpreted = &s->interpreted;
-	if (!interpreted->holds) {
-		if (!find_isolate(s))
-			return NULL;
-		if (interpreted->generation == ABI_SCRIPTS_MAX)
-			return give_up(s, "collections of garbage");
-		put_in_force(s, true);
-		return publish(s);
+	if (!s->interpreted.thread[i].generation) {
+		if (i == 0 && find_first(s)) {
+			begin(s, i);
+			*ret_changed = true;
+		}
+		return NULL;
 	}
-	switch (v8_names_check(s->names)) {
+	switch (v8_names_check(s->names, i)) {
 	case V8_NAMES_HOLD:
-		break;
+		return receiver_is_quiet(s->receiver) ? NULL : put_until(s, i, until_tsc);
 	case V8_NAMES_MOVES:
 		return NULL;
 	case V8_NAMES_MOVED:
-		if (interpreted->generation == ABI_SCRIPTS_MAX)
-			return give_up(s, "collections of garbage");
-		put_in_force(s, true);
-		return publish(s);
+		begin(s, i);
+		break;
 	case V8_NAMES_LOST:
-		put_in_force(s, false);
-		return publish(s);
+		end(s, i);
+		break;
 	}
-	if (__atomic_load_n(&control->node_count, __ATOMIC_RELAXED) >= NODES_MAX)
-		return give_up(s, "different stacks");
-	return receiver_is_quiet(s->receiver) ? NULL : put_until(s, until_tsc);
+	*ret_changed = true;
+	return NULL;
+}
+
+/* Of what there is too little for more; NULL: of nothing. */
+static const char *used_up(const struct session *s, uint64_t nodes_max, unsigned scripts_max)
+{
+	const struct abi_control *control = (const void *)(s->image.local + ABI_CONTROL_OFF);
+	if (__atomic_load_n(&control->node_count, __ATOMIC_RELAXED) >= nodes_max)
+		return "different stacks";
+	return s->interpreted.generation >= scripts_max ? "collections of garbage" : NULL;
+}
+
+static bool has_workers(const struct session *s)
+{
+	bool any = false;
+	for (unsigned i = 1; i < ABI_SCRIPTS_THREADS; i++)
+		any |= s->interpreted.thread[i].generation != 0;
+	return any;
+}
+
+static struct ht_err *look(struct session *s, uint64_t until_tsc, bool for_workers)
+{
+	struct ht_err *err = NULL;
+	bool changed = false;
+	const char *why = used_up(s, NODES_MAX, SCRIPTS_MAX);
+	if (why)
+		return give_up(s, why);
+	why = has_workers(s) ? used_up(s, WORKERS_NODES_MAX, WORKERS_SCRIPTS_MAX) : NULL;
+	if (why) {
+		give_up_workers(s, why);
+		changed = true;
+	}
+	for (unsigned i = 0; i < ABI_SCRIPTS_THREADS && !err; i++)
+		err = look_at(s, i, until_tsc, &changed);
+	if (!err && for_workers)
+		changed |= find_workers(s);
+	return !err && changed ? publish(s) : err;
 }
 
 static bool is_watched(const struct session *s)
@@ -122,10 +283,21 @@ static bool is_watched(const struct session *s)
 	return s->names && s->interpreted.code.bytes && !s->target_gone;
 }
 
+static struct ht_err *drain(struct session *s, bool for_workers)
+{
+	struct ht_err *err =
+		is_watched(s) ? look(s, receiver_settled(s->receiver), for_workers) : NULL;
+	return err ? err : receiver_drain(s->receiver);
+}
+
+struct ht_err *interpreted_follow(struct session *s)
+{
+	return drain(s, true);
+}
+
 struct ht_err *interpreted_drain(struct session *s)
 {
-	struct ht_err *err = is_watched(s) ? look(s, receiver_settled(s->receiver)) : NULL;
-	return err ? err : receiver_drain(s->receiver);
+	return drain(s, false);
 }
 
 struct ht_err *interpreted_drain_last(struct session *s)
@@ -133,7 +305,15 @@ struct ht_err *interpreted_drain_last(struct session *s)
 	struct ht_err *err = NULL;
 	/* Where nobody is in a hook any more, nothing happens from now on. */
 	uint64_t until_tsc = s->mapped ? receiver_settled(s->receiver) : abi_time_floor(arch_tsc());
-	if (is_watched(s) && s->interpreted.holds && v8_names_check(s->names) == V8_NAMES_HOLD)
-		err = put_until(s, until_tsc);
+	for (unsigned i = 0; i < ABI_SCRIPTS_THREADS && is_watched(s) && !err; i++)
+		if (s->interpreted.thread[i].generation &&
+			v8_names_check(s->names, i) == V8_NAMES_HOLD)
+			err = put_until(s, i, until_tsc);
 	return err ? err : receiver_drain_last(s->receiver);
+}
+
+void interpreted_finish(struct session *s)
+{
+	for (unsigned i = 0; i < ABI_SCRIPTS_THREADS; i++)
+		same_thread_close(&s->interpreted.thread[i].same);
 }

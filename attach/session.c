@@ -390,6 +390,7 @@ static void release(struct session *s)
 {
 	heapread_finish(s);
 	watch_destroy(s->watch);
+	interpreted_finish(s);
 	v8_names_destroy(s->names);
 	receiver_destroy(s->receiver);
 	ht_err_free(s->pump_error);

@@ -19,13 +19,25 @@
 #include "attach/v8/names.h"
 #include "attach/watch.h"
 
+/* A thread whose interpreted functions are told apart. */
+struct interpreted_thread {
+	raddr_t pointer;	 /* its thread pointer; 0: unknown, or none */
+	struct same_thread same; /* but of the first thread's */
+	raddr_t isolate;	 /* when its generation began */
+	uint16_t generation;	 /* in force; 0: none */
+};
+
 /* Of interpreted JavaScript functions (interpreted.h). */
 struct interpreted {
 	struct publish_interpreter code; /* 0 bytes: they cannot be told apart, or not any more */
-	raddr_t thread;	     /* thread pointer of the target's first thread; 0: unknown */
+	/* The target's first thread, and workers. */
+	struct interpreted_thread thread[ABI_SCRIPTS_THREADS];
 	uint16_t generation; /* the last that has begun; 0: none */
-	bool holds;	     /* the last one is in force */
+	bool no_workers;     /* they have used up what there is for them */
+	uint64_t next_ns;    /* when to look for workers */
 };
+
+_Static_assert(ABI_SCRIPTS_THREADS == V8_NAMES_THREADS, "each has names");
 
 struct session {
 	const struct session_options *options;

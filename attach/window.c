@@ -157,7 +157,7 @@ static struct ht_err *tick(struct session *s)
 	if (!err)
 		err = watch_memory(s->watch, now);
 	if (!err)
-		err = interpreted_drain(s);
+		err = interpreted_follow(s);
 	if (!err)
 		err = scripts_follow(s);
 	if (!err && !s->is_ending)

@@ -104,11 +104,12 @@ static bool read_isolate(const struct v8_heap *heap, const struct v8_collections
 }
 
 bool v8_collections_find(const struct v8_heap *heap, raddr_t thread_pointer,
-	const struct v8_places *places, struct v8_collections *ret)
+	const struct same_thread *thread, const struct v8_places *places,
+	struct v8_collections *ret)
 {
 	const struct v8_layout *layout = &heap->layout;
 	const struct natives_v8 *code = &layout->code;
-	*ret = (struct v8_collections){0};
+	*ret = (struct v8_collections){.thread = thread};
 	if (!code->has_isolate || !thread_pointer || code->isolate % 8 ||
 		code->isolate >= layout->tls_bytes)
 		return false;
@@ -125,8 +126,10 @@ bool v8_collections_count(
 	const struct v8_heap *heap, const struct v8_collections *of, uint32_t *ret)
 {
 	raddr_t isolate;
+	/* That it is the same thread is asked last: what was read is then of it. */
 	return of->isolate && v8_read_now(heap, of->count_at, ret, sizeof(*ret)) &&
-	       read_isolate(heap, of, &isolate) && isolate == of->isolate;
+	       read_isolate(heap, of, &isolate) && isolate == of->isolate &&
+	       (!of->thread || same_thread_lives(of->thread));
 }
 
 bool v8_collections_are_over(const struct v8_heap *heap, const struct v8_collections *of)

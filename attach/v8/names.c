@@ -27,16 +27,23 @@ struct table {
 	uint32_t queue_first, queue_count;
 };
 
+/* Of one thread: what functions were seen in, and V8's count all the time. */
+struct interpreted {
+	struct table table;
+	struct v8_collections collections;
+	uint32_t collected;
+	uint64_t generation; /* 0: none */
+};
+
 struct v8_names {
 	struct v8_names_options options;
 	struct v8_heap heap;
 	struct v8_names_counts counts;
-	struct table compiled, interpreted;
-	/* Of those that are interpreted: what they were seen in, and V8's count all the time. */
-	struct v8_collections collections;
-	uint32_t collected;
-	uint64_t generation;	     /* 0: none is looked up */
-	struct v8_function function; /* the last that was found */
+	struct table compiled;
+	struct interpreted *interpreted[V8_NAMES_THREADS]; /* NULL: none is looked up */
+	unsigned turn;
+	const struct interpreted *last; /* in which something was looked up */
+	struct v8_function function;	/* the last that was found */
 	struct v8_page page[V8_PAGES_KEPT];
 };
 
@@ -57,6 +64,8 @@ struct ht_err *v8_names_create(const struct v8_names_options *options,
 
 void v8_names_destroy(struct v8_names *names)
 {
+	for (unsigned i = 0; names && i < V8_NAMES_THREADS; i++)
+		free(names->interpreted[i]);
 	free(names);
 }
 
@@ -114,73 +123,102 @@ void v8_names_see(struct v8_names *names, raddr_t pc, uint64_t closure)
 /* --- interpreted functions -----------------------------------------------------------------------
  */
 
-static uint64_t number_of(const struct v8_names *names, const struct place *place)
+static uint64_t number_of(const struct interpreted *interpreted, const struct place *place)
 {
-	return names->generation << V8_NUMBER_BITS |
-	       (uint64_t)(place - names->interpreted.place + 1);
+	return interpreted->generation << V8_NUMBER_BITS |
+	       (uint64_t)(place - interpreted->table.place + 1);
 }
 
 uint64_t v8_names_see_interpreted(
 	struct v8_names *names, uint64_t generation, raddr_t array, uint64_t closure)
 {
-	struct place *place;
-	if (!generation || generation != names->generation || !array)
+	struct interpreted *interpreted = NULL;
+	for (unsigned i = 0; i < V8_NAMES_THREADS && !interpreted; i++)
+		if (names->interpreted[i] && names->interpreted[i]->generation == generation)
+			interpreted = names->interpreted[i];
+	if (!generation || !interpreted || !array)
 		return 0;
-	place = find_place(names, &names->interpreted, array);
+	struct place *place = find_place(names, &interpreted->table, array);
 	if (!place)
 		return 0;
-	see(&names->interpreted, place, closure);
-	return number_of(names, place);
+	see(&interpreted->table, place, closure);
+	return number_of(interpreted, place);
 }
 
-static void begin_generation(struct v8_names *names, uint64_t generation)
+void v8_names_drop(struct v8_names *names, unsigned thread)
 {
-	memset(&names->interpreted, 0, sizeof(names->interpreted));
-	names->generation = generation;
+	free(names->interpreted[thread]);
+	names->interpreted[thread] = NULL;
 }
 
-bool v8_names_find_isolate(struct v8_names *names, raddr_t thread_pointer)
+bool v8_names_find_isolate(struct v8_names *names, unsigned thread, raddr_t thread_pointer,
+	const struct same_thread *same)
 {
-	begin_generation(names, 0);
-	return v8_collections_find(
-		       &names->heap, thread_pointer, &names->options.places, &names->collections) &&
-	       v8_collections_count(&names->heap, &names->collections, &names->collected) &&
-	       v8_collections_are_over(&names->heap, &names->collections);
+	struct v8_collections of;
+	uint32_t collected;
+	v8_names_drop(names, thread);
+	if (!v8_collections_find(&names->heap, thread_pointer, same, &names->options.places, &of) ||
+		!v8_collections_count(&names->heap, &of, &collected) ||
+		!v8_collections_are_over(&names->heap, &of))
+		return false;
+	struct interpreted *interpreted = calloc(1, sizeof(*interpreted));
+	if (!interpreted)
+		return false;
+	interpreted->collections = of;
+	interpreted->collected = collected;
+	names->interpreted[thread] = interpreted;
+	return true;
 }
 
-enum v8_names_check v8_names_check(struct v8_names *names)
+raddr_t v8_names_isolate(const struct v8_names *names, raddr_t thread_pointer)
 {
+	struct v8_collections of;
+	bool found = v8_collections_find(
+		&names->heap, thread_pointer, NULL, &names->options.places, &of);
+	return found ? of.isolate : 0;
+}
+
+enum v8_names_check v8_names_check(struct v8_names *names, unsigned thread)
+{
+	struct interpreted *interpreted = names->interpreted[thread];
 	uint32_t count;
-	if (!v8_collections_count(&names->heap, &names->collections, &count))
+	if (!interpreted || !v8_collections_count(&names->heap, &interpreted->collections, &count))
 		return V8_NAMES_LOST;
-	if (count == names->collected)
+	if (count == interpreted->collected)
 		return V8_NAMES_HOLD;
-	if (!v8_collections_are_over(&names->heap, &names->collections))
+	if (!v8_collections_are_over(&names->heap, &interpreted->collections))
 		return V8_NAMES_MOVES;
-	names->collected = count;
+	interpreted->collected = count;
 	return V8_NAMES_MOVED;
 }
 
-void v8_names_begin(struct v8_names *names, uint64_t generation)
+void v8_names_begin(struct v8_names *names, unsigned thread, uint64_t generation)
 {
-	begin_generation(names, generation);
+	struct interpreted *interpreted = names->interpreted[thread];
+	if (!interpreted)
+		return;
+	if (interpreted->table.used)
+		memset(&interpreted->table, 0, sizeof(interpreted->table));
+	interpreted->generation = generation;
 }
 
 /* --- looking up ----------------------------------------------------------------------------------
  */
 
 /* What was read is of the time when the frame was there: V8 has not collected since, and an array
- * that was in use stays until it does. */
-static bool find_interpreted(struct v8_names *names, const struct place *place)
+ * that was in use stays until it does, or until all of its heap goes, which takes the chunk. */
+static bool find_interpreted(
+	struct v8_names *names, const struct interpreted *interpreted, const struct place *place)
 {
 	const uint64_t array = place->pc + 1;
 	uint64_t function;
 	uint32_t count;
-	return v8_collections_own(&names->heap, &names->collections, array) &&
+	return v8_collections_own(&names->heap, &interpreted->collections, array) &&
 	       v8_bytecode_find(&names->heap, array, place->closure, &function) &&
 	       v8_function_read(&names->heap, function, &names->function) &&
-	       v8_collections_count(&names->heap, &names->collections, &count) &&
-	       count == names->collected;
+	       v8_collections_own(&names->heap, &interpreted->collections, array) &&
+	       v8_collections_count(&names->heap, &interpreted->collections, &count) &&
+	       count == interpreted->collected;
 }
 
 static bool find_compiled(struct v8_names *names, const struct place *place)
@@ -199,18 +237,22 @@ static bool find_compiled(struct v8_names *names, const struct place *place)
 	return true;
 }
 
+/* `interpreted` NULL: the place is of compiled code. */
 static struct ht_err *look_up(
-	struct v8_names *names, const struct table *table, struct place *place)
+	struct v8_names *names, const struct interpreted *interpreted, struct place *place)
 {
-	const bool interpreted = table == &names->interpreted;
 	v8_renew(&names->heap);
-	if (place->is_named ||
-		!(interpreted ? find_interpreted(names, place) : find_compiled(names, place)))
+	/* What one heap has left another may use. */
+	if (names->last != interpreted)
+		v8_forget(&names->heap);
+	names->last = interpreted;
+	if (place->is_named || !(interpreted ? find_interpreted(names, interpreted, place)
+					     : find_compiled(names, place)))
 		return NULL;
 	place->is_named = true;
 	names->counts.named++;
-	return names->options.sink(names->options.context, interpreted,
-		interpreted ? number_of(names, place) : place->pc, &names->function);
+	return names->options.sink(names->options.context, interpreted != NULL,
+		interpreted ? number_of(interpreted, place) : place->pc, &names->function);
 }
 
 static struct place *next_waiting(struct table *table)
@@ -223,6 +265,20 @@ static struct place *next_waiting(struct table *table)
 	return &table->place[index];
 }
 
+/* Of the threads in turn; NULL: nothing waits in any. */
+static struct place *next_interpreted(
+	struct v8_names *names, const struct interpreted **ret_interpreted)
+{
+	struct place *place = NULL;
+	for (unsigned i = 0; i < V8_NAMES_THREADS && !place; i++) {
+		struct interpreted *interpreted =
+			names->interpreted[names->turn++ % V8_NAMES_THREADS];
+		*ret_interpreted = interpreted;
+		place = interpreted ? next_waiting(&interpreted->table) : NULL;
+	}
+	return place;
+}
+
 struct ht_err *v8_names_look_up(struct v8_names *names, uint64_t deadline_ns)
 {
 	struct ht_err *err = NULL;
@@ -230,32 +286,40 @@ struct ht_err *v8_names_look_up(struct v8_names *names, uint64_t deadline_ns)
 	v8_forget(&names->heap);
 	/* In turn: code is moved and freed at any time, and closures of what is interpreted are. */
 	for (unsigned turn = 0; !is_late && !err; is_late = clock_mono_ns() >= deadline_ns) {
-		struct table *table = turn++ % 2 ? &names->compiled : &names->interpreted;
-		struct place *place = next_waiting(table);
+		const struct interpreted *interpreted = NULL;
+		struct place *place = turn++ % 2 ? next_waiting(&names->compiled) : NULL;
+		if (!place)
+			place = next_interpreted(names, &interpreted);
 		if (!place) {
-			table = table == &names->compiled ? &names->interpreted : &names->compiled;
-			place = next_waiting(table);
+			interpreted = NULL;
+			place = next_waiting(&names->compiled);
 		}
 		if (!place)
 			break;
 		place->waits = false;
-		err = look_up(names, table, place);
+		err = look_up(names, interpreted, place);
 	}
 	return err;
 }
 
-static struct ht_err *look_up_all(struct v8_names *names, struct table *table, uint64_t deadline_ns)
+static struct ht_err *look_up_all(struct v8_names *names, struct table *table,
+	const struct interpreted *interpreted, uint64_t deadline_ns)
 {
 	struct ht_err *err = NULL;
 	for (size_t i = 0; i < PLACES && !err && clock_mono_ns() < deadline_ns; i++)
 		if (table->place[i].pc)
-			err = look_up(names, table, &table->place[i]);
+			err = look_up(names, interpreted, &table->place[i]);
 	return err;
 }
 
 struct ht_err *v8_names_look_up_rest(struct v8_names *names, uint64_t deadline_ns)
 {
+	struct ht_err *err = NULL;
 	v8_forget(&names->heap);
-	struct ht_err *err = look_up_all(names, &names->interpreted, deadline_ns);
-	return err ? err : look_up_all(names, &names->compiled, deadline_ns);
+	for (unsigned i = 0; i < V8_NAMES_THREADS && !err; i++) {
+		struct interpreted *interpreted = names->interpreted[i];
+		if (interpreted)
+			err = look_up_all(names, &interpreted->table, interpreted, deadline_ns);
+	}
+	return err ? err : look_up_all(names, &names->compiled, NULL, deadline_ns);
 }

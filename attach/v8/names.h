@@ -36,7 +36,7 @@ void v8_names_destroy(struct v8_names *names); /* accepts NULL */
 void v8_names_see(struct v8_names *names, raddr_t pc, uint64_t closure);
 /*
  * The same of one that is interpreted; `array`: where its BytecodeArray was. Its number; 0: it has
- * none, as there is no room, or another generation has begun.
+ * none, as there is no room, or another generation has begun in its thread.
  */
 uint64_t v8_names_see_interpreted(
 	struct v8_names *names, uint64_t generation, raddr_t array, uint64_t closure);
@@ -48,12 +48,18 @@ struct ht_err *v8_names_look_up(struct v8_names *names, uint64_t deadline_mono_n
 HT_MUST_CHECK
 struct ht_err *v8_names_look_up_rest(struct v8_names *names, uint64_t deadline_mono_ns);
 /*
- * Interpreted functions are looked up in the isolate of one thread alone, and only as long as V8
- * has not collected all garbage since the generation began: what was seen before may be something
- * else by now. Within a collection none begins: what is seen there may move yet. False: the thread
- * is in no isolate yet, or that is within one.
+ * Interpreted functions are looked up in the isolate of the thread that they were seen in, one of
+ * V8_NAMES_THREADS that the caller numbers, and only as long as V8 has not collected all garbage
+ * since the thread's generation began: what was seen before may be something else by now. Within a
+ * collection none begins: what is seen there may move yet. `same`: v8_collections; borrowed until
+ * the thread is dropped. False: the thread is in no isolate yet, or that is within one.
  */
-bool v8_names_find_isolate(struct v8_names *names, raddr_t thread_pointer);
+#define V8_NAMES_THREADS 8u
+
+bool v8_names_find_isolate(struct v8_names *names, unsigned thread, raddr_t thread_pointer,
+	const struct same_thread *same);
+/* Which isolate the thread is in; 0: in none, or it cannot be told. */
+raddr_t v8_names_isolate(const struct v8_names *names, raddr_t thread_pointer);
 
 enum v8_names_check {
 	V8_NAMES_HOLD,	/* nothing was freed or moved since the last look */
@@ -62,9 +68,11 @@ enum v8_names_check {
 	V8_NAMES_LOST,	/* it cannot be told: the isolate has gone */
 };
 
-enum v8_names_check v8_names_check(struct v8_names *names);
-/* Forgets what was seen; 0: nothing more is seen. */
-void v8_names_begin(struct v8_names *names, uint64_t generation);
+enum v8_names_check v8_names_check(struct v8_names *names, unsigned thread);
+/* Forgets what was seen in the thread; a generation is of one thread alone. */
+void v8_names_begin(struct v8_names *names, unsigned thread, uint64_t generation);
+/* The same; nothing more is seen in it. */
+void v8_names_drop(struct v8_names *names, unsigned thread);
 
 struct v8_names_counts {
 	uint64_t seen, named; /* addresses in made code, and of interpreted functions */

@@ -23,6 +23,8 @@
 #define SCRIPT	    "tests/targets/named.js"
 #define INTERPRETED "tests/targets/interpreted.js"
 #define RECYCLED    "tests/targets/recycled.js"
+#define WORKERS	    "tests/targets/workers.js"
+#define OTHER	    "tests/targets/workers-other.js"
 
 /* A frame of a report. */
 struct frame {
@@ -313,6 +315,67 @@ START_TEST(what_takes_a_functions_place_has_not_its_name)
 }
 END_TEST
 
+/* --- workers --- */
+
+#define OTHER_BASE 300000
+
+struct named_in {
+	uint64_t here, other; /* calls of functions with a name, by the file that they are in */
+};
+
+/* Of one stack: what was allocated tells which function of which file it was. */
+static void check_worker(const json_t *stack, struct named_in *named)
+{
+	const uint64_t calls = report_u64(stack, "allocations");
+	const uint64_t bytes = report_u64(stack, "allocated_bytes");
+	size_t at;
+	json_t *frame;
+	if (!calls || bytes / calls < SIZE_BASE)
+		return;
+	const bool is_other = bytes / calls >= OTHER_BASE;
+	json_array_foreach(report_at(stack, "frames"), at, frame)
+	{
+		const char *function = json_string_value(json_object_get(frame, "function"));
+		const char *file = json_string_value(json_object_get(frame, "file"));
+		long within = number_behind(frame, "within"), made = number_behind(frame, "made");
+		long number = within >= 0 ? within : made;
+		if (number >= 0)
+			ck_assert_msg(bytes == calls * ((is_other ? OTHER_BASE : SIZE_BASE) +
+							       (uint64_t)number),
+				"%lu calls of number %ld allocated %lu bytes", calls, number,
+				bytes);
+		if (!function || strcmp(function, "allocate") != 0 || !file)
+			continue;
+		ck_assert_msg(ends_with(file, is_other ? OTHER : WORKERS),
+			"%lu bytes were allocated in %s", bytes / calls, file);
+		*(is_other ? &named->other : &named->here) += calls;
+	}
+}
+
+/* Some stay, and others end and have followers, where another may have all that they had. */
+static void check_workers(const char *node)
+{
+	struct victim victim;
+	struct tap tap;
+	struct named_in named = {0};
+	size_t index;
+	json_t *stack;
+	victim_start(&victim, (const char *[]){node, "--expose-gc", WORKERS, NULL});
+	capture(&victim, &tap, 100);
+	victim_stop(&victim);
+	json_t *report = report_load(tap.trace);
+	json_array_foreach(report_at(report, "stacks"), index, stack) check_worker(stack, &named);
+	json_decref(report);
+	ck_assert_uint_gt(named.here, 0);
+	ck_assert_uint_gt(named.other, 0);
+}
+
+START_TEST(workers_functions_have_their_own_names)
+{
+	check_workers("/usr/bin/node");
+}
+END_TEST
+
 /* --- V8's own map --- */
 
 struct oracle {
@@ -407,6 +470,7 @@ static void try_version(const char *variable, uint64_t least)
 	compare_names(node, least);
 	check_interpreted((const char *[]){node, INTERPRETED, NULL}, NULL, 20);
 	check_recycled(node);
+	check_workers(node);
 }
 
 START_TEST(node_22)
@@ -455,5 +519,5 @@ END_TEST
 HT_SUITE("integration/scripts", functions_have_names_without_a_flag, names_are_those_of_v8,
 	interpreted_functions_have_names, interpreted_functions_by_the_plain_walk,
 	bytecode_that_is_flushed_and_moved, functions_that_become_baseline_code,
-	what_takes_a_functions_place_has_not_its_name, node_22, node_24,
-	an_unknown_v8_is_said_and_left_alone)
+	what_takes_a_functions_place_has_not_its_name, workers_functions_have_their_own_names,
+	node_22, node_24, an_unknown_v8_is_said_and_left_alone)

@@ -116,10 +116,10 @@ static void check_generations(enum v8plan version)
 					  .sink = note_name,
 					  .context = &noted},
 		&layout, &names));
-	ck_assert(!v8_names_find_isolate(names, thread - 8));
+	ck_assert(!v8_names_find_isolate(names, 0, thread - 8, NULL));
 	ck_assert_uint_eq(v8_names_see_interpreted(names, 1, array - 1, made.closure), 0);
-	ck_assert(v8_names_find_isolate(names, thread));
-	v8_names_begin(names, 1);
+	ck_assert(v8_names_find_isolate(names, 0, thread, NULL));
+	v8_names_begin(names, 0, 1);
 	number = v8_names_see_interpreted(names, 1, array - 1, made.closure);
 	ck_assert_uint_eq(number >> V8_NUMBER_BITS, 1);
 	ck_assert_uint_eq(v8_names_see_interpreted(names, 1, array - 1, 0), number);
@@ -128,7 +128,7 @@ static void check_generations(enum v8plan version)
 	ck_no_err(v8_names_look_up(names, UINT64_MAX));
 	ck_assert_uint_eq(noted.count, 0); /* with the closure that was seen last */
 	v8_names_see_interpreted(names, 1, array - 1, made.closure);
-	ck_assert(v8_names_check(names) == V8_NAMES_HOLD);
+	ck_assert(v8_names_check(names, 0) == V8_NAMES_HOLD);
 	ck_no_err(v8_names_look_up(names, UINT64_MAX));
 	ck_assert_uint_eq(noted.count, 1);
 	ck_assert_uint_eq(noted.number, number);
@@ -137,50 +137,50 @@ static void check_generations(enum v8plan version)
 	ck_assert_uint_eq(noted.count, 1);
 
 	/* What is read when garbage was collected may be another's. */
-	v8_names_begin(names, 2);
+	v8_names_begin(names, 0, 2);
 	number = v8_names_see_interpreted(names, 2, array - 1, made.closure);
 	ck_assert_uint_eq(number >> V8_NUMBER_BITS, 2);
 	collect(&layout);
 	ck_no_err(v8_names_look_up_rest(names, UINT64_MAX));
 	ck_assert_uint_eq(noted.count, 1);
-	ck_assert(v8_names_check(names) == V8_NAMES_MOVED);
-	ck_assert(v8_names_check(names) == V8_NAMES_HOLD);
-	v8_names_begin(names, 3);
+	ck_assert(v8_names_check(names, 0) == V8_NAMES_MOVED);
+	ck_assert(v8_names_check(names, 0) == V8_NAMES_HOLD);
+	v8_names_begin(names, 0, 3);
 	ck_no_err(v8_names_look_up_rest(names, UINT64_MAX));
 	ck_assert_uint_eq(noted.count, 1);
 
 	/* Within a collection no generation begins: what is seen there may move yet. */
 	v8_names_see_interpreted(names, 3, array - 1, made.closure);
 	*heap_word(&layout, STATE_PLACE) = 2;
-	ck_assert(v8_names_check(names) == V8_NAMES_HOLD); /* it has moved nothing yet */
+	ck_assert(v8_names_check(names, 0) == V8_NAMES_HOLD); /* it has moved nothing yet */
 	collect(&layout);
-	ck_assert(v8_names_check(names) == V8_NAMES_MOVES);
-	ck_assert(v8_names_check(names) == V8_NAMES_MOVES);
+	ck_assert(v8_names_check(names, 0) == V8_NAMES_MOVES);
+	ck_assert(v8_names_check(names, 0) == V8_NAMES_MOVES);
 	ck_no_err(v8_names_look_up_rest(names, UINT64_MAX));
 	ck_assert_uint_eq(noted.count, 1);
-	ck_assert(!v8_names_find_isolate(names, thread));
+	ck_assert(!v8_names_find_isolate(names, 0, thread, NULL));
 	*heap_word(&layout, STATE_PLACE) = 0;
-	ck_assert(v8_names_find_isolate(names, thread));
-	v8_names_begin(names, 3);
+	ck_assert(v8_names_find_isolate(names, 0, thread, NULL));
+	v8_names_begin(names, 0, 3);
 	*heap_word(&layout, STATE_PLACE) = 2;
 	collect(&layout);
-	ck_assert(v8_names_check(names) == V8_NAMES_MOVES);
+	ck_assert(v8_names_check(names, 0) == V8_NAMES_MOVES);
 	*heap_word(&layout, STATE_PLACE) = 0;
-	ck_assert(v8_names_check(names) == V8_NAMES_MOVED);
-	ck_assert(v8_names_check(names) == V8_NAMES_HOLD);
+	ck_assert(v8_names_check(names, 0) == V8_NAMES_MOVED);
+	ck_assert(v8_names_check(names, 0) == V8_NAMES_HOLD);
 
 	/* Nor is what lies in another's heap. */
 	v8_names_see_interpreted(names, 3, array - 1, made.closure);
 	variables[TLS_ISOLATE / 8] += 64;
-	ck_assert(v8_names_check(names) == V8_NAMES_LOST);
-	ck_assert(v8_names_find_isolate(names, thread));
-	v8_names_begin(names, 4);
+	ck_assert(v8_names_check(names, 0) == V8_NAMES_LOST);
+	ck_assert(v8_names_find_isolate(names, 0, thread, NULL));
+	v8_names_begin(names, 0, 4);
 	v8_names_see_interpreted(names, 4, array - 1, made.closure);
 	ck_no_err(v8_names_look_up_rest(names, UINT64_MAX));
 	ck_assert_uint_eq(noted.count, 1);
 	variables[TLS_ISOLATE / 8] = 0;
-	ck_assert(v8_names_check(names) == V8_NAMES_LOST);
-	ck_assert(!v8_names_find_isolate(names, thread));
+	ck_assert(v8_names_check(names, 0) == V8_NAMES_LOST);
+	ck_assert(!v8_names_find_isolate(names, 0, thread, NULL));
 	v8_names_destroy(names);
 }
 

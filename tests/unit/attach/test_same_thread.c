@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A thread pointer is that of one thread, and of no other that has it later.
+ */
+#include "attach/target/same_thread.h"
+
+#include <pthread.h>
+#include <semaphore.h>
+#include <unistd.h>
+
+#include "tests/support/ht_check.h"
+
+struct thread {
+	pthread_t thread;
+	sem_t told, end;
+	uint32_t tid;
+	uint32_t *word; /* as a thread has its number: cleared when it ends */
+};
+
+static void *be_there(void *arg)
+{
+	struct thread *thread = arg;
+	thread->tid = (uint32_t)gettid();
+	*thread->word = thread->tid;
+	sem_post(&thread->told);
+	sem_wait(&thread->end);
+	return NULL;
+}
+
+static void begin(struct thread *thread, uint32_t *word)
+{
+	thread->word = word;
+	sem_init(&thread->told, 0, 0);
+	sem_init(&thread->end, 0, 0);
+	ck_assert_int_eq(pthread_create(&thread->thread, NULL, be_there, thread), 0);
+	sem_wait(&thread->told);
+}
+
+static void end(struct thread *thread)
+{
+	sem_post(&thread->end);
+	pthread_join(thread->thread, NULL);
+}
+
+/* Either the word or the file says that it is not the same any more. */
+START_TEST(another_thread_is_not_the_same)
+{
+	struct proc proc;
+	struct same_thread same = {0};
+	struct thread thread;
+	uint32_t word;
+	ck_no_err(proc_open(getpid(), &proc));
+	ck_no_err(proc_open_mem(&proc));
+	ck_assert(!same_thread_lives(&same));
+	begin(&thread, &word);
+	const raddr_t at = (raddr_t)(uintptr_t)&word;
+	ck_assert(same_thread_open(&same, &proc, thread.tid, at));
+	ck_assert(same_thread_lives(&same));
+	ck_assert(same_thread_lives(&same));
+	/* It has ended, and another has the place, while the file can still be read. */
+	word = 0;
+	ck_assert(!same_thread_lives(&same));
+	word = thread.tid + 1;
+	ck_assert(!same_thread_lives(&same));
+	/* The word stands there, and the thread has gone: it can take a moment to. */
+	word = thread.tid;
+	ck_assert(same_thread_lives(&same));
+	end(&thread);
+	bool there = true;
+	while (there)
+		ck_no_err(proc_has_thread(&proc, (pid_t)thread.tid, &there));
+	ck_assert(!same_thread_lives(&same));
+	same_thread_close(&same);
+	same_thread_close(&same);
+	/* None of that number, or the pointer is another's. */
+	ck_assert(!same_thread_open(&same, &proc, thread.tid, at));
+	ck_assert(!same_thread_lives(&same));
+	begin(&thread, &word);
+	word = 0;
+	ck_assert(!same_thread_open(&same, &proc, thread.tid, at));
+	ck_assert(!same_thread_open(&same, &proc, 0, at));
+	end(&thread);
+	proc_close(&proc);
+}
+END_TEST
+
+HT_SUITE("attach/target/same_thread", another_thread_is_not_the_same)
