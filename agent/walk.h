@@ -31,8 +31,10 @@ static inline uint64_t walk_scripts(
 {
 	uint64_t thread = load_relaxed(&head->key) & ~15ull;
 	for (uint64_t i = 0; i < ABI_SCRIPTS_THREADS; i++) {
-		uint64_t own = load_relaxed(&snapshot->scripts[i]) ^ thread;
-		if (ht_unlikely(own << (64 - ABI_SCRIPTS_SHIFT) == 0))
+		uint64_t word = load_relaxed(&snapshot->scripts[i]), own = word ^ thread;
+		if (ht_likely(word == 0))
+			break;
+		if (own << (64 - ABI_SCRIPTS_SHIFT) == 0)
 			return own >> ABI_SCRIPTS_SHIFT;
 	}
 	return 0;

@@ -114,8 +114,8 @@ struct abi_snapshot {
 	uint32_t range_count;
 	uint32_t cache_sets; /* ABI_CACHE_SETS */
 	uint64_t cache;	     /* uint64_t[cache_sets][2], zeroed */
-	/* The threads whose frames say what they run (abi_control.h, abi_scripts_of); in one word,
-	 * so that no thread ever sees another's number for its own. */
+	/* The threads whose frames say what they run (abi_control.h, abi_scripts_of), up to the
+	 * first 0; each in one word, so that no thread ever sees another's number for its own. */
 	uint64_t scripts[ABI_SCRIPTS_THREADS];
 	struct abi_range range[];
 };

@@ -272,6 +272,19 @@ static size_t gather(const struct publish *publish, raddr_t base, const struct m
 	return count;
 }
 
+/* Without gaps: a thread that is none of these finds that out at the first 0. */
+static void put_scripts(
+	const struct publish_interpreter *interpreter, struct abi_snapshot *snapshot)
+{
+	uint64_t scripts[ABI_SCRIPTS_THREADS] = {0};
+	size_t count = 0;
+	for (size_t i = 0; i < ABI_SCRIPTS_THREADS && interpreter->bytes; i++)
+		if (interpreter->scripts[i])
+			scripts[count++] = interpreter->scripts[i];
+	for (size_t i = 0; i < ABI_SCRIPTS_THREADS; i++)
+		__atomic_store_n(&snapshot->scripts[i], scripts[i], __ATOMIC_RELAXED);
+}
+
 struct ht_err *publish_snapshot(struct publish *publish, uint8_t *local, raddr_t base,
 	const struct modules *modules, const struct proc_maps *maps, bool new_epoch)
 {
@@ -293,10 +306,7 @@ struct ht_err *publish_snapshot(struct publish *publish, uint8_t *local, raddr_t
 	snapshot->epoch = publish->epoch = (uint16_t)(publish->epoch + new_epoch);
 	snapshot->cache_sets = ABI_CACHE_SETS;
 	snapshot->cache = base + cache_off;
-	for (size_t i = 0; i < ABI_SCRIPTS_THREADS; i++)
-		__atomic_store_n(&snapshot->scripts[i],
-			publish->interpreter.bytes ? publish->interpreter.scripts[i] : 0,
-			__ATOMIC_RELAXED);
+	put_scripts(&publish->interpreter, snapshot);
 	__atomic_store_n(&snapshot->range_count, (uint32_t)count, __ATOMIC_RELEASE);
 	struct abi_config *config = (void *)(local + ABI_CONFIG_OFF);
 	__atomic_store_n(&config->unwind, base + at, __ATOMIC_RELEASE);

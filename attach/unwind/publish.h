@@ -35,7 +35,7 @@ struct publish_interpreter {
 	raddr_t lo;
 	uint64_t bytes;			       /* 0: there is none */
 	int words;			       /* from rbp: what a frame of it runs */
-	uint64_t scripts[ABI_SCRIPTS_THREADS]; /* as in abi_snapshot */
+	uint64_t scripts[ABI_SCRIPTS_THREADS]; /* as in abi_snapshot, with gaps */
 };
 
 /* For the snapshots that follow. */
