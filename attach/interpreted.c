@@ -164,7 +164,7 @@ static bool is_known(const struct interpreted *interpreted, const struct seen_th
 static bool take_worker(struct session *s, unsigned i, const struct seen_thread *seen)
 {
 	struct interpreted_thread *thread = &s->interpreted.thread[i];
-	if (!same_thread_open(&thread->same, &s->survey.proc, seen->tid,
+	if (!same_thread_open(&thread->same, &s->survey.proc, &s->survey.maps, seen->tid,
 		    seen->pointer + s->remote.tid_offset))
 		return false;
 	thread->pointer = seen->pointer;

@@ -8,6 +8,14 @@
 #include "attach/target/memory.h"
 #include "attach/target/proc_file.h"
 
+/* No stack is, and where the pointer says anything else no file is asked for a page. The word is
+ * aligned, so it lies in one mapping. */
+static bool is_of_file(const struct same_thread *same)
+{
+	const struct proc_map *map = proc_maps_find(same->maps, same->tid_at);
+	return map && map->inode;
+}
+
 /*
  * In this order. While the file can be read the kernel gives the number to nobody else; so whoever
  * had written it there was this thread, and had not come to where the kernel clears it, after which
@@ -19,7 +27,7 @@ bool same_thread_lives(const struct same_thread *same)
 	char byte;
 	size_t got = 0;
 
-	if (!same->is_open)
+	if (!same->is_open || is_of_file(same))
 		return false;
 	ht_err_free(memory_read_some(same->proc, same->tid_at, &tid, sizeof(tid), &got));
 	return got == sizeof(tid) && tid == same->tid && pread(same->fd, &byte, 1, 0) == 1;
@@ -42,14 +50,15 @@ static bool try_task(struct same_thread *same, pid_t task)
 	return false;
 }
 
-bool same_thread_open(
-	struct same_thread *ret, const struct proc *proc, uint32_t tid, raddr_t tid_at)
+bool same_thread_open(struct same_thread *ret, const struct proc *proc,
+	const struct proc_maps *maps, uint32_t tid, raddr_t tid_at)
 {
-	struct same_thread same = {.proc = proc, .tid = tid, .tid_at = tid_at};
+	struct same_thread same = {.proc = proc, .maps = maps, .tid = tid, .tid_at = tid_at};
 	struct proc_tids tids;
-	bool found = tid && try_task(&same, (pid_t)tid);
-	struct ht_err *err = tid && !found ? proc_tids_read(proc, &tids) : NULL;
-	if (tid && !found && !err) {
+	bool can_be = tid && tid_at % sizeof(tid) == 0;
+	bool found = can_be && try_task(&same, (pid_t)tid);
+	struct ht_err *err = can_be && !found ? proc_tids_read(proc, &tids) : NULL;
+	if (can_be && !found && !err) {
 		for (size_t i = 0; i < tids.count && !found; i++)
 			found = proc_ns_tid(proc, tids.tid[i]) == (pid_t)tid &&
 				try_task(&same, tids.tid[i]);

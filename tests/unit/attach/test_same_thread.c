@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <semaphore.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "tests/support/ht_check.h"
@@ -46,6 +47,7 @@ static void end(struct thread *thread)
 START_TEST(another_thread_is_not_the_same)
 {
 	struct proc proc;
+	struct proc_maps maps = {0};
 	struct same_thread same = {0};
 	struct thread thread;
 	uint32_t word;
@@ -54,7 +56,7 @@ START_TEST(another_thread_is_not_the_same)
 	ck_assert(!same_thread_lives(&same));
 	begin(&thread, &word);
 	const raddr_t at = (raddr_t)(uintptr_t)&word;
-	ck_assert(same_thread_open(&same, &proc, thread.tid, at));
+	ck_assert(same_thread_open(&same, &proc, &maps, thread.tid, at));
 	ck_assert(same_thread_lives(&same));
 	ck_assert(same_thread_lives(&same));
 	/* It has ended, and another has the place, while the file can still be read. */
@@ -73,15 +75,54 @@ START_TEST(another_thread_is_not_the_same)
 	same_thread_close(&same);
 	same_thread_close(&same);
 	/* None of that number, or the pointer is another's. */
-	ck_assert(!same_thread_open(&same, &proc, thread.tid, at));
+	ck_assert(!same_thread_open(&same, &proc, &maps, thread.tid, at));
 	ck_assert(!same_thread_lives(&same));
 	begin(&thread, &word);
 	word = 0;
-	ck_assert(!same_thread_open(&same, &proc, thread.tid, at));
-	ck_assert(!same_thread_open(&same, &proc, 0, at));
+	ck_assert(!same_thread_open(&same, &proc, &maps, thread.tid, at));
+	ck_assert(!same_thread_open(&same, &proc, &maps, 0, at));
 	end(&thread);
 	proc_close(&proc);
 }
 END_TEST
 
-HT_SUITE("attach/target/same_thread", another_thread_is_not_the_same)
+/* Pointer and number are what the target says. */
+START_TEST(what_cannot_be_read_is_nobodys)
+{
+	static _Alignas(8) uint32_t words[4];
+	const raddr_t at = (raddr_t)(uintptr_t)words;
+	const uint32_t tid = (uint32_t)gettid();
+	struct proc_map file = {.lo = at, .hi = at + sizeof(words), .read = true};
+	struct proc_maps maps = {.map = &file, .count = 1};
+	const raddr_t places[] = {
+		0, 8, 1, at + 1, UINT64_MAX - 3, 1ull << 47, 0x7fffffffe000, 0xffffffffff600000};
+	const uint32_t tids[] = {tid + 1, UINT32_MAX, 1u << 31};
+	struct proc proc;
+	struct same_thread same;
+	ck_no_err(proc_open(getpid(), &proc));
+	ck_no_err(proc_open_mem(&proc));
+	for (size_t i = 0; i < HT_ARRAY_SIZE(words); i++)
+		words[i] = tid;
+	memcpy((uint8_t *)words + 1, &tid, sizeof(tid));
+	for (size_t i = 0; i < HT_ARRAY_SIZE(places); i++)
+		ck_assert(!same_thread_open(&same, &proc, &maps, tid, places[i]));
+	words[0] = tid;
+	for (size_t i = 0; i < HT_ARRAY_SIZE(tids); i++) {
+		words[1] = tids[i];
+		ck_assert(!same_thread_open(&same, &proc, &maps, tids[i], at + 4));
+	}
+	ck_assert(same_thread_open(&same, &proc, &maps, tid, at));
+	/* No file is asked for it, whenever it came there. */
+	file.inode = 1;
+	ck_assert(!same_thread_lives(&same));
+	file.inode = 0;
+	ck_assert(same_thread_lives(&same));
+	same_thread_close(&same);
+	file.inode = 1;
+	ck_assert(!same_thread_open(&same, &proc, &maps, tid, at));
+	proc_close(&proc);
+}
+END_TEST
+
+HT_SUITE(
+	"attach/target/same_thread", another_thread_is_not_the_same, what_cannot_be_read_is_nobodys)
