@@ -191,6 +191,61 @@ START_TEST(interpreted_functions_have_names_in_their_generation)
 }
 END_TEST
 
+/* Who has the pointer of a thread that has ended, with an isolate where that had its own, after as
+ * many collections. */
+START_TEST(what_a_thread_ran_is_not_what_its_follower_runs)
+{
+	struct v8_layout layout;
+	const raddr_t pointer = set_isolate(&layout, 0);
+	struct made made = make_code(64, false);
+	struct noted noted = {0};
+	struct proc_maps maps = {0};
+	struct same_thread same;
+	struct v8_names *names;
+	static uint32_t word;
+	const uint32_t tid = word = (uint32_t)gettid();
+	const raddr_t word_at = (raddr_t)(uintptr_t)&word;
+	uint64_t array;
+	ck_assert(v8_load(&heap, made.code, plan->code_deoptimization, &array));
+	ck_no_err(v8_names_create(&(struct v8_names_options){.proc = &self,
+					  .maps = &maps,
+					  .places = {COUNT_PLACE, STATE_PLACE},
+					  .sink = note_name,
+					  .context = &noted},
+		&layout, &names));
+	ck_assert(same_thread_open(&same, &self, &maps, tid, word_at));
+	ck_assert(v8_names_find_isolate(names, 3, pointer, &same));
+	v8_names_begin(names, 3, 7);
+	ck_assert_uint_ne(v8_names_see_interpreted(names, 7, array - 1, made.closure), 0);
+	word = tid + 1;
+	ck_no_err(v8_names_look_up(names, UINT64_MAX));
+	ck_no_err(v8_names_look_up_rest(names, UINT64_MAX));
+	ck_assert_uint_eq(noted.count, 0);
+	ck_assert(v8_names_check(names, 3) == V8_NAMES_LOST);
+	ck_assert(!v8_names_find_isolate(names, 3, pointer, &same));
+	ck_assert_uint_eq(v8_names_see_interpreted(names, 7, array - 1, made.closure), 0);
+
+	/* Two threads are looked up by themselves. */
+	word = tid;
+	ck_assert(v8_names_find_isolate(names, 3, pointer, &same));
+	v8_names_begin(names, 3, 8);
+	ck_assert(v8_names_find_isolate(names, 0, pointer, NULL));
+	v8_names_begin(names, 0, 9);
+	for (uint64_t generation = 8; generation <= 9; generation++)
+		ck_assert_uint_eq(
+			v8_names_see_interpreted(names, generation, array - 1, made.closure) >>
+				V8_NUMBER_BITS,
+			generation);
+	v8_names_drop(names, 3);
+	ck_no_err(v8_names_look_up(names, UINT64_MAX));
+	ck_assert_uint_eq(noted.count, 1);
+	ck_assert_uint_eq(noted.number >> V8_NUMBER_BITS, 9);
+	ck_assert_uint_eq(v8_names_see_interpreted(names, 8, array - 1, made.closure), 0);
+	v8_names_destroy(names);
+	same_thread_close(&same);
+}
+END_TEST
+
 /* Where a heap counts its collections its code says, and says it once; and that it is at work it
  * says before. */
 START_TEST(the_collector_says_where_it_counts)
@@ -273,5 +328,6 @@ START_TEST(addresses_that_collide_are_given_up)
 END_TEST
 
 HT_SUITE("attach/v8/names", names_are_looked_up_until_a_deadline,
-	interpreted_functions_have_names_in_their_generation, the_collector_says_where_it_counts,
+	interpreted_functions_have_names_in_their_generation,
+	what_a_thread_ran_is_not_what_its_follower_runs, the_collector_says_where_it_counts,
 	addresses_that_collide_are_given_up)
