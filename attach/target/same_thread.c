@@ -43,6 +43,7 @@ static bool try_task(struct same_thread *same, pid_t task)
 	if (same->fd < 0)
 		return false;
 	same->is_open = true;
+	same->task = task;
 	if (proc_ns_tid(same->proc, task) == (pid_t)same->tid && same_thread_lives(same))
 		return true;
 	close(same->fd);

@@ -13,7 +13,8 @@ struct same_thread {
 	const struct proc_maps *maps;
 	int fd; /* of a file of the thread's own */
 	bool is_open;
-	uint32_t tid;	/* as the target numbers it */
+	pid_t task;	/* as we number it */
+	uint32_t tid;	/* as the target does */
 	raddr_t tid_at; /* where the thread has that, which the kernel clears when it ends */
 };
 
