@@ -1,57 +1,91 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A Node.js program that allocates outside of V8's heap in workers, whose functions run a few times
-// each, so that they stay interpreted. Some workers stay, others end soon and have followers, all the
-// time. Functions of one name are in this file and in workers-other.js, with other sizes: here function
-// number N allocates 100,000 + N bytes, there 300,000 + N. "count" answers with the rounds of the
-// one that stays and has worked least.
+// A Node.js program (--expose-gc) whose workers allocate outside of V8's heap. Of two kinds each has a
+// function of its own, allocateHere or allocateAway, of one shape, so that one kind has it where the
+// other has the other; what it was is seen by what it allocates: 100,000 bytes or 300,000, and N more
+// below functions with number N. One worker of each kind stays, and calls the same functions all the
+// time. "begin" is answered at once; from then on these two make so many functions and drop them, with
+// collections of all garbage in between. Others do without these, in two chains: each begins when one of
+// the other kind has ended, so that it may have its thread's place and that of its heap. "count" answers with the rounds of the one of the two that has worked least,
+// "left" with the workers that are still to end. All that is made is bounded, however long it takes.
 'use strict';
 const {Worker, isMainThread, parentPort, workerData} = require('worker_threads');
 const readline = require('readline');
 
-function allocate(bytes) {
-  return Buffer.allocUnsafeSlow(100000 + bytes);
+const NUMBERS = 100, CHURN_ROUNDS = 96, FOLLOWERS = 3;
+
+function allocateHere(n) {
+  return Buffer.allocUnsafeSlow(100000 + n);
+}
+
+function allocateAway(n) {
+  return Buffer.allocUnsafeSlow(300000 + n);
 }
 
 // Of one shape, so that they are of one size: where one lay another may lie soon.
-function makeOne(number) {
+function makeOne(allocate, number) {
   return new Function('allocate', `
     return function made${number}() {
       return [${number}].map(function within${number}(n) { return allocate(n); });
     };`)(allocate);
 }
 
-if (isMainThread) {
-  const rounds = [0, 0];
-  const start = (file, turns, told) => new Worker(file, {workerData: {turns}}).on('message', told);
-  const other = `${__dirname}/workers-other.js`;
-  let ended = 0;
-  function follow(file) {
-    start(file, 1 + ended % 30, () => {}).on('exit', () => {
-      ended++;
-      follow(file);
-    });
-  }
-  start(__filename, 0, (n) => { rounds[0] = n; });
-  start(other, 0, (n) => { rounds[1] = n; });
-  follow(__filename);
-  follow(other);
-  readline.createInterface({input: process.stdin}).on('line', (line) => {
-    if (line === 'stop')
-      process.exit(0);
-    process.stdout.write(line === 'ping' ? 'pong\n' : `${Math.min(...rounds)}\n`);
-  });
-  process.stdout.write(`ready ${process.pid}\n`);
-} else {
-  let made = 0, rounds = 0;
+function work() {
+  const allocate = workerData.away ? allocateAway : allocateHere;
+  const same = makeOne(allocate, NUMBERS - 1);
+  let made = 0, rounds = 0, churn = workerData.turns;
+
   function turn() {
-    for (let i = 0; i < 10; i++)
-      makeOne(made++ % 10000)();
-    if (typeof gc === 'function' && rounds % 8 === 7)
+    for (let i = 0; i < 4; i++) {
+      const one = churn ? makeOne(allocate, made++ % (NUMBERS - 1)) : same;
+      one();
+    }
+    if (churn && churn-- % 8 === 0 && !workerData.turns)
       gc();
     parentPort.postMessage(++rounds);
     if (rounds !== workerData.turns)
       setTimeout(turn, 1);
   }
+
+  if (!workerData.turns)
+    parentPort.on('message', (turns) => { churn = turns; });
   turn();
 }
+
+function direct() {
+  const kinds = [false, true], rounds = [0, 0];
+  let left = 0;
+
+  function follow(away, index) {
+    if (index === FOLLOWERS)
+      return;
+    new Worker(__filename, {workerData: {away, turns: 40 * (index + 1)}}).on('exit', () => {
+      left--;
+      follow(!away, index + 1);
+    });
+  }
+
+  const staying = kinds.map((away, i) => new Worker(__filename, {workerData: {away, turns: 0}})
+    .on('message', (n) => { rounds[i] = n; }));
+  const commands = {
+    ping: () => 'pong',
+    count: () => Math.min(...rounds),
+    left: () => left,
+    stop: () => process.exit(0),
+    begin: () => {
+      left = kinds.length * FOLLOWERS;
+      staying.forEach((worker) => worker.postMessage(CHURN_ROUNDS));
+      kinds.forEach((away) => follow(away, 0));
+      return left;
+    },
+  };
+  readline.createInterface({input: process.stdin}).on('line', (line) => {
+    process.stdout.write(`${commands[line]()}\n`);
+  });
+  process.stdout.write(`ready ${process.pid}\n`);
+}
+
+if (isMainThread)
+  direct();
+else
+  work();
