@@ -19,8 +19,10 @@
 #define SEEN_PART      50u
 
 /* A worker that begins runs a thousand functions once, in 20 to 60 ms: 8,000 stacks of its own, of
- * 50,000 nodes. Five of them would use up what there is. */
-#define BEGINS_NS (100 * CLOCK_NS_PER_MS)
+ * 50,000 nodes. Five of them would use up what there is. One that has run for so long has begun,
+ * and one that is so old, which mostly waits. */
+#define BEGUN_RAN_NS (100 * CLOCK_NS_PER_MS)
+#define BEGUN_AGE_NS CLOCK_NS_PER_S
 
 struct ht_err *interpreted_prepare(
 	struct session *s, const struct v8_layout *layout, struct v8_places *ret_places)
@@ -166,11 +168,10 @@ static bool is_known(const struct interpreted *interpreted, const struct seen_th
 	return false;
 }
 
-/* Where the kernel does not say how long it ran it is taken for one that has begun. */
-static bool begins_yet(const struct session *s, const struct same_thread *same)
+static bool has_begun(const struct session *s, const struct same_thread *same)
 {
-	uint64_t ran_ns = proc_ran_ns(&s->survey.proc, same->task);
-	return ran_ns && ran_ns < BEGINS_NS;
+	return proc_ran_ns(&s->survey.proc, same->task) >= BEGUN_RAN_NS ||
+	       proc_age_ns(&s->survey.proc, same->task) >= BEGUN_AGE_NS;
 }
 
 static bool take_worker(struct session *s, unsigned i, const struct seen_thread *seen)
@@ -180,7 +181,7 @@ static bool take_worker(struct session *s, unsigned i, const struct seen_thread 
 		    seen->pointer + s->remote.tid_offset))
 		return false;
 	thread->pointer = seen->pointer;
-	if (!begins_yet(s, &thread->same) &&
+	if (has_begun(s, &thread->same) &&
 		v8_names_find_isolate(s->names, i, thread->pointer, &thread->same)) {
 		begin(s, i);
 		return true;

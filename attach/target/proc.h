@@ -171,6 +171,8 @@ struct ht_err *proc_turns_read(const struct proc *proc, pid_t tid, struct proc_t
 
 /* The core on which the thread runs, or ran last; -1: not told. */
 int proc_core(const struct proc *proc, pid_t tid);
+/* How long ago it began, by up to a tick of 10 ms more; 0: not told. */
+uint64_t proc_age_ns(const struct proc *proc, pid_t tid);
 /* How late the timers of a thread, or process, may be; UINT64_MAX: not told. */
 uint64_t proc_timer_slack_ns(pid_t tid);
 

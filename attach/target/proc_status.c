@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "attach/target/clock.h"
 #include "attach/target/proc.h"
 #include "attach/target/proc_file.h"
 
@@ -18,6 +19,7 @@
 #define SYSCALL_MAX_BYTES 512u
 #define STAT_MAX_BYTES	  2048u
 #define STAT_NAME	  2u
+#define STAT_START	  22u
 #define STAT_CORE	  39u
 
 static uint64_t number(const char *value, int base)
@@ -250,20 +252,39 @@ uint64_t proc_ran_ns(const struct proc *proc, pid_t tid)
 	return number(text, 10);
 }
 
-int proc_core(const struct proc *proc, pid_t tid)
+/* What of a thread's stat stands in that field, in `text`; NULL: it is gone. */
+static const char *stat_field(
+	const struct proc *proc, pid_t tid, unsigned field, char text[STAT_MAX_BYTES])
 {
-	char path[PROC_PATH_BYTES], text[STAT_MAX_BYTES];
+	char path[PROC_PATH_BYTES];
 	snprintf(path, sizeof(path), "task/%d/stat", tid);
 	int fd = openat(proc->dir_fd, path, O_RDONLY | O_CLOEXEC);
-	ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	ssize_t length = fd < 0 ? -1 : read(fd, text, STAT_MAX_BYTES - 1);
 	if (fd >= 0)
 		close(fd);
 	text[length > 0 ? length : 0] = '\0';
 	/* A name may have spaces. */
 	const char *at = strrchr(text, ')');
-	for (unsigned field = STAT_NAME; at && field < STAT_CORE; field++)
+	for (unsigned i = STAT_NAME; at && i < field; i++)
 		at = strchr(at + 1, ' ');
+	return at;
+}
+
+int proc_core(const struct proc *proc, pid_t tid)
+{
+	char text[STAT_MAX_BYTES];
+	const char *at = stat_field(proc, tid, STAT_CORE, text);
 	return at ? (int)strtol(at, NULL, 10) : -1;
+}
+
+uint64_t proc_age_ns(const struct proc *proc, pid_t tid)
+{
+	char text[STAT_MAX_BYTES];
+	const char *at = stat_field(proc, tid, STAT_START, text);
+	const uint64_t tick_ns = CLOCK_NS_PER_S / (uint64_t)sysconf(_SC_CLK_TCK);
+	const uint64_t now_ns = clock_read_ns(CLOCK_BOOTTIME);
+	const uint64_t start_ns = at ? strtoull(at, NULL, 10) * tick_ns : 0;
+	return at && start_ns <= now_ns ? now_ns - start_ns : 0;
 }
 
 uint64_t proc_timer_slack_ns(pid_t tid)

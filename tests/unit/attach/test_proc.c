@@ -536,35 +536,6 @@ START_TEST(soft_limits)
 }
 END_TEST
 
-static void rest_on_core(const void *arg)
-{
-	prctl(PR_SET_NAME, "a) S 1 (b) c");
-	prctl(PR_SET_TIMERSLACK, 123456);
-	child_ready(sched_setaffinity(0, sizeof(cpu_set_t), arg) == 0);
-	child_wait();
-}
-
-START_TEST(the_core_of_a_thread)
-{
-	cpu_set_t ours, one;
-	ck_assert_int_eq(sched_getaffinity(0, sizeof(ours), &ours), 0);
-	for (int core = 0; core < CPU_SETSIZE; core++) {
-		if (!CPU_ISSET(core, &ours))
-			continue;
-		CPU_ZERO(&one);
-		CPU_SET(core, &one);
-		struct child child = child_fork(rest_on_core, &one);
-		struct proc proc = opened(child.pid);
-		ck_assert_int_eq(child.value, 1);
-		ck_assert_int_eq(proc_core(&proc, child.pid), core);
-		ck_assert_uint_eq(proc_timer_slack_ns(child.pid), 123456);
-		child_kill(&child);
-		ck_assert_int_eq(proc_core(&proc, child.pid), -1);
-		proc_close(&proc);
-	}
-}
-END_TEST
-
 /* What a worker is (tests/integration/test_stub_thread.c) the kernel says, and not a name. */
 START_TEST(a_name_makes_no_worker)
 {
@@ -587,4 +558,4 @@ HT_SUITE("attach/target/proc", a_name_makes_no_worker, own_process, not_a_proces
 	hostile_names, zombie, everything_says_gone, exec_is_noticed, maps_are_complete,
 	the_file_of_a_mapping_opens, syscall_of_threads, what_cannot_be_looked_at_is_not_gone,
 	text_has_a_limit, memory_that_nobody_may_write, soft_limits, kernel_refusals_name_the_rule,
-	each_rule_is_named, the_core_of_a_thread)
+	each_rule_is_named)
