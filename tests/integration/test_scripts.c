@@ -320,7 +320,14 @@ END_TEST
 #define NUMBERS	  100 /* of functions */
 #define EXPORT_MS 120000
 
-/* Its stacks by name, one a line, each with what it has of `metric`. */
+/* What a function of a worker's has in its stack. */
+static bool is_of_worker(const char *line)
+{
+	return strstr(line, ";allocateHere") || strstr(line, ";allocateAway") ||
+	       strstr(line, ";within") || strstr(line, ";made");
+}
+
+/* Its stacks of workers by name, one a line, each with what it has of `metric`. */
 static char *exported(const char *trace, const char *metric)
 {
 	char *out, *err;
@@ -329,20 +336,29 @@ static char *exported(const char *trace, const char *metric)
 		EXPORT_MS, &out, &err);
 	ck_assert_msg(status == 0, "export of %s ended with %d: %s", trace, status, err);
 	free(err);
+	char *rest = out, *to = out;
+	for (char *line; (line = strsep(&rest, "\n"));) {
+		const size_t length = strlen(line);
+		if (!is_of_worker(line))
+			continue;
+		memmove(to, line, length);
+		to[length] = '\n';
+		to += length + 1;
+	}
+	*to = '\0';
 	return out;
 }
 
-/* What the line with this stack has; 0: there is none. */
+/* What the lines with this stack have: there are several where files or lines differ. */
 static uint64_t value_of(const char *text, const char *stack)
 {
 	const size_t length = strlen(stack);
-	for (const char *line = text; line; line = strchr(line, '\n')) {
-		line += *line == '\n';
-		if (!strncmp(line, stack, length) && line[length] == ' ' &&
-			strspn(line + length + 1, "0123456789") == strcspn(line + length + 1, "\n"))
-			return strtoull(line + length + 1, NULL, 10);
-	}
-	return 0;
+	uint64_t sum = 0;
+	for (; *text; text += strcspn(text, "\n") + 1)
+		if (!strncmp(text, stack, length) && text[length] == ' ' &&
+			strspn(text + length + 1, "0123456789") == strcspn(text + length + 1, "\n"))
+			sum += strtoull(text + length + 1, NULL, 10);
+	return sum;
 }
 
 struct named_in {
@@ -373,21 +389,16 @@ static void check_worker(char *stack, uint64_t calls, uint64_t bytes, struct nam
 
 static struct named_in check_exported(const char *trace)
 {
-	char *all_calls = exported(trace, "calls"), *all_bytes = exported(trace, "allocated");
+	char *calls = exported(trace, "calls"), *bytes = exported(trace, "allocated");
+	char *all = strdup(calls), *rest = all;
 	struct named_in named = {0};
-	char *rest = all_calls;
-	for (char *line; (line = strsep(&rest, "\n"));) {
-		char *value = strrchr(line, ' ');
-		if (!value || !(strstr(line, ";allocate") || strstr(line, ";within") ||
-				      strstr(line, ";made")))
-			continue;
-		*value = '\0';
-		uint64_t calls = strtoull(value + 1, NULL, 10), bytes = value_of(all_bytes, line);
-		if (calls)
-			check_worker(line, calls, bytes, &named);
+	for (char *line; (line = strsep(&rest, "\n")) && *line;) {
+		*strrchr(line, ' ') = '\0';
+		check_worker(line, value_of(calls, line), value_of(bytes, line), &named);
 	}
-	free(all_calls);
-	free(all_bytes);
+	free(all);
+	free(calls);
+	free(bytes);
 	return named;
 }
 
