@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tests/support/scripts.h"
 #include "tests/support/compile.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/report.h"
@@ -15,15 +16,10 @@
 #include "tests/support/tap.h"
 #include "tests/support/victim.h"
 
-/* What node does by itself. */
-#define NODE_CHANGES (PROCSNAP_JIT | PROCSNAP_MASKS_CHANGE | PROCSNAP_THREADS_CHANGE)
-
-#define ANSWER_MS   30000
 #define LOAD_MS	    90000
 #define SCRIPT	    "tests/targets/named.js"
 #define INTERPRETED "tests/targets/interpreted.js"
 #define RECYCLED    "tests/targets/recycled.js"
-#define WORKERS	    "tests/targets/workers.js"
 
 /* A frame of a report. */
 struct frame {
@@ -67,23 +63,11 @@ static char *read_text(const char *path)
 	return text;
 }
 
-static void work_on(struct victim *victim, uint64_t rounds)
-{
-	char *answer = victim_ask(victim, "count", ANSWER_MS);
-	uint64_t until = strtoull(answer, NULL, 10) + rounds;
-	for (uint64_t now = 0; now < until;) {
-		free(answer);
-		answer = victim_ask(victim, "count", ANSWER_MS);
-		now = strtoull(answer, NULL, 10);
-	}
-	free(answer);
-}
-
 static void capture(struct victim *victim, struct tap *tap, unsigned changes, uint64_t rounds)
 {
 	tap_start_changing(tap, victim->pid, changes, NULL);
 	tap_wait_any(tap);
-	work_on(victim, rounds);
+	scripts_work(victim, rounds);
 	tap_check_clean(tap_stop(tap, 0));
 	victim_prove_alive(victim);
 }
@@ -140,8 +124,8 @@ static void check_names(const char *node, bool turn_runs_compiled)
 	for (struct known *one = known; one->function; one++)
 		one->line = line_of(text, one->source);
 	victim_start(&victim, (const char *[]){node, SCRIPT, NULL});
-	work_on(&victim, 300);
-	capture(&victim, &tap, NODE_CHANGES, 30);
+	scripts_work(&victim, 300);
+	capture(&victim, &tap, SCRIPTS_CHANGES, 30);
 	victim_stop(&victim);
 	visit_frames(tap.trace, look_for_known, known);
 	for (struct known *one = known; one->function; one++)
@@ -216,9 +200,9 @@ static void check_interpreted(const char *const argv[], const char *const option
 	for (struct known *one = known; one->function; one++)
 		one->line = line_of(text, one->source);
 	victim_start(&victim, argv);
-	tap_start_changing(&tap, victim.pid, NODE_CHANGES, options);
+	tap_start_changing(&tap, victim.pid, SCRIPTS_CHANGES, options);
 	tap_wait_any(&tap);
-	work_on(&victim, 60);
+	scripts_work(&victim, 60);
 	tap_check_clean(tap_stop(&tap, 0));
 	victim_prove_alive(&victim);
 	victim_stop(&victim);
@@ -300,7 +284,7 @@ static void check_recycled(const char *node)
 	size_t index;
 	json_t *stack;
 	victim_start(&victim, (const char *[]){node, "--expose-gc", RECYCLED, NULL});
-	capture(&victim, &tap, NODE_CHANGES, 1000);
+	capture(&victim, &tap, SCRIPTS_CHANGES, 1000);
 	victim_stop(&victim);
 	json_t *report = report_load(tap.trace);
 	json_array_foreach(report_at(report, "stacks"), index, stack) named += check_sizes(stack);
@@ -311,147 +295,6 @@ static void check_recycled(const char *node)
 START_TEST(what_takes_a_functions_place_has_not_its_name)
 {
 	check_recycled("/usr/bin/node");
-}
-END_TEST
-
-/* --- workers --- */
-
-#define AWAY_BASE 300000
-#define NUMBERS	  100 /* of functions */
-#define EXPORT_MS 120000
-
-/* What a function of a worker's has in its stack. */
-static bool is_of_worker(const char *line)
-{
-	return strstr(line, ";allocateHere") || strstr(line, ";allocateAway") ||
-	       strstr(line, ";within") || strstr(line, ";made");
-}
-
-/* Its stacks of workers by name, one a line, each with what it has of `metric`. */
-static char *exported(const char *trace, const char *metric)
-{
-	char *out, *err;
-	int status = run_program((const char *[]){run_built("heaptap"), "export", "--format",
-					 "collapsed", "--metric", metric, trace, NULL},
-		EXPORT_MS, &out, &err);
-	ck_assert_msg(status == 0, "export of %s ended with %d: %s", trace, status, err);
-	free(err);
-	char *rest = out, *to = out;
-	for (char *line; (line = strsep(&rest, "\n"));) {
-		const size_t length = strlen(line);
-		if (!is_of_worker(line))
-			continue;
-		memmove(to, line, length);
-		to[length] = '\n';
-		to += length + 1;
-	}
-	*to = '\0';
-	return out;
-}
-
-/* What the lines with this stack have: there are several where files or lines differ. */
-static uint64_t value_of(const char *text, const char *stack)
-{
-	const size_t length = strlen(stack);
-	uint64_t sum = 0;
-	for (; *text; text += strcspn(text, "\n") + 1)
-		if (!strncmp(text, stack, length) && text[length] == ' ' &&
-			strspn(text + length + 1, "0123456789") == strcspn(text + length + 1, "\n"))
-			sum += strtoull(text + length + 1, NULL, 10);
-	return sum;
-}
-
-struct named_in {
-	uint64_t here, away; /* calls of the one function and of the other */
-};
-
-/* What was allocated tells which function of which worker it was. `stack` is taken apart. */
-static void check_worker(char *stack, uint64_t calls, uint64_t bytes, struct named_in *named)
-{
-	const bool is_away = bytes / calls >= AWAY_BASE;
-	const uint64_t base = is_away ? AWAY_BASE : SIZE_BASE;
-	if (bytes / calls < SIZE_BASE)
-		return; /* V8, for such a function */
-	for (char *frame; (frame = strsep(&stack, ";"));) {
-		unsigned number;
-		if (sscanf(frame, "within%u", &number) == 1 ||
-			sscanf(frame, "made%u", &number) == 1)
-			ck_assert_msg(bytes == calls * (base + number),
-				"%lu calls of %s allocated %lu bytes", calls, frame, bytes);
-		if (strcmp(frame, "allocateHere") != 0 && strcmp(frame, "allocateAway") != 0)
-			continue;
-		ck_assert_msg(!strcmp(frame, is_away ? "allocateAway" : "allocateHere") &&
-				      bytes < calls * (base + NUMBERS),
-			"%lu calls of %s allocated %lu bytes", calls, frame, bytes);
-		*(is_away ? &named->away : &named->here) += calls;
-	}
-}
-
-static struct named_in check_exported(const char *trace)
-{
-	char *calls = exported(trace, "calls"), *bytes = exported(trace, "allocated");
-	char *all = strdup(calls), *rest = all;
-	struct named_in named = {0};
-	for (char *line; (line = strsep(&rest, "\n")) && *line;) {
-		*strrchr(line, ' ') = '\0';
-		check_worker(line, value_of(calls, line), value_of(bytes, line), &named);
-	}
-	free(all);
-	free(calls);
-	free(bytes);
-	return named;
-}
-
-/* As far as it is written by now. */
-static bool both_are_named(const char *trace)
-{
-	char *text = exported(trace, "calls");
-	bool both = strstr(text, ";allocateHere;") && strstr(text, ";allocateAway;");
-	free(text);
-	return both;
-}
-
-static uint64_t left_of(struct victim *victim)
-{
-	char *answer = victim_ask(victim, "left", ANSWER_MS);
-	uint64_t left = strtoull(answer, NULL, 10);
-	free(answer);
-	return left;
-}
-
-/*
- * Some stay, and others end and have followers, where another may have all that they had. Nothing
- * is compiled: what has a name was interpreted. How soon a worker is found, and a function looked
- * up, is the machine's affair: those that stay do the same until they have names.
- */
-static void check_workers(const char *node)
-{
-	struct victim victim;
-	struct tap tap;
-	victim_start(&victim, (const char *[]){node, "--expose-gc", "--no-sparkplug", "--no-maglev",
-				      "--no-opt", WORKERS, NULL});
-	tap_start(&tap, victim.pid, NULL);
-	tap_wait_any(&tap);
-	do
-		work_on(&victim, 32);
-	while (!both_are_named(tap.trace));
-	free(victim_ask(&victim, "begin", ANSWER_MS));
-	do
-		work_on(&victim, 32);
-	while (left_of(&victim));
-	json_t *attach = tap_stop(&tap, 0);
-	tap_check_clean(attach);
-	ck_assert_str_eq(report_text(attach, "scripts_problem"), "");
-	victim_prove_alive(&victim);
-	victim_stop(&victim);
-	struct named_in named = check_exported(tap.trace);
-	ck_assert_uint_gt(named.here, 0);
-	ck_assert_uint_gt(named.away, 0);
-}
-
-START_TEST(workers_functions_have_their_own_names)
-{
-	check_workers("/usr/bin/node");
 }
 END_TEST
 
@@ -516,8 +359,8 @@ static void compare_names(const char *node, uint64_t least)
 	 * a name. */
 	victim_start(&victim, (const char *[]){node, "--perf-basic-prof-only-functions",
 				      "--logfile=+", "--no-logfile-per-isolate", SCRIPT, NULL});
-	work_on(&victim, 300);
-	capture(&victim, &tap, NODE_CHANGES | PROCSNAP_FILES_MOVE, 30);
+	scripts_work(&victim, 300);
+	capture(&victim, &tap, SCRIPTS_CHANGES | PROCSNAP_FILES_MOVE, 30);
 	victim_stop(&victim);
 	snprintf(path, sizeof(path), "/tmp/perf-%d.map", victim.pid);
 	char *map = read_text(path);
@@ -549,7 +392,6 @@ static void try_version(const char *variable, uint64_t least)
 	compare_names(node, least);
 	check_interpreted((const char *[]){node, INTERPRETED, NULL}, NULL, 20);
 	check_recycled(node);
-	check_workers(node);
 }
 
 START_TEST(node_22)
@@ -598,5 +440,5 @@ END_TEST
 HT_SUITE("integration/scripts", functions_have_names_without_a_flag, names_are_those_of_v8,
 	interpreted_functions_have_names, interpreted_functions_by_the_plain_walk,
 	bytecode_that_is_flushed_and_moved, functions_that_become_baseline_code,
-	what_takes_a_functions_place_has_not_its_name, workers_functions_have_their_own_names,
-	node_22, node_24, an_unknown_v8_is_said_and_left_alone)
+	what_takes_a_functions_place_has_not_its_name, node_22, node_24,
+	an_unknown_v8_is_said_and_left_alone)

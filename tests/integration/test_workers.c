@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Functions of worker threads have their own names in the report of a Node.js that knows nothing of
+ * it, whichever workers end and begin meanwhile.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/scripts.h"
+#include "tests/support/ht_check.h"
+#include "tests/support/report.h"
+#include "tests/support/run.h"
+
+#define WORKERS	  "tests/targets/workers.js"
+#define SIZE_BASE 100000
+#define AWAY_BASE 300000
+#define NUMBERS	  100 /* of functions */
+#define EXPORT_MS 120000
+
+/* What a function of a worker's has in its stack. */
+static bool is_of_worker(const char *line)
+{
+	return strstr(line, ";allocateHere") || strstr(line, ";allocateAway") ||
+	       strstr(line, ";within") || strstr(line, ";made");
+}
+
+/* Its stacks of workers by name, one a line, each with what it has of `metric`. */
+static char *exported(const char *trace, const char *metric)
+{
+	char *out, *err;
+	int status = run_program((const char *[]){run_built("heaptap"), "export", "--format",
+					 "collapsed", "--metric", metric, trace, NULL},
+		EXPORT_MS, &out, &err);
+	ck_assert_msg(status == 0, "export of %s ended with %d: %s", trace, status, err);
+	free(err);
+	char *rest = out, *to = out;
+	for (char *line; (line = strsep(&rest, "\n"));) {
+		const size_t length = strlen(line);
+		if (!is_of_worker(line))
+			continue;
+		memmove(to, line, length);
+		to[length] = '\n';
+		to += length + 1;
+	}
+	*to = '\0';
+	return out;
+}
+
+/* What the lines with this stack have: there are several where files or lines differ. */
+static uint64_t value_of(const char *text, const char *stack)
+{
+	const size_t length = strlen(stack);
+	uint64_t sum = 0;
+	for (; *text; text += strcspn(text, "\n") + 1)
+		if (!strncmp(text, stack, length) && text[length] == ' ' &&
+			strspn(text + length + 1, "0123456789") == strcspn(text + length + 1, "\n"))
+			sum += strtoull(text + length + 1, NULL, 10);
+	return sum;
+}
+
+struct named_in {
+	uint64_t here, away; /* calls of the one function and of the other */
+};
+
+/* What was allocated tells which function of which worker it was. `stack` is taken apart. */
+static void check_worker(char *stack, uint64_t calls, uint64_t bytes, struct named_in *named)
+{
+	const bool is_away = bytes / calls >= AWAY_BASE;
+	const uint64_t base = is_away ? AWAY_BASE : SIZE_BASE;
+	if (bytes / calls < SIZE_BASE)
+		return; /* V8, for such a function */
+	for (char *frame; (frame = strsep(&stack, ";"));) {
+		unsigned number;
+		if (sscanf(frame, "within%u", &number) == 1 ||
+			sscanf(frame, "made%u", &number) == 1)
+			ck_assert_msg(bytes == calls * (base + number),
+				"%lu calls of %s allocated %lu bytes", calls, frame, bytes);
+		if (strcmp(frame, "allocateHere") != 0 && strcmp(frame, "allocateAway") != 0)
+			continue;
+		ck_assert_msg(!strcmp(frame, is_away ? "allocateAway" : "allocateHere") &&
+				      bytes < calls * (base + NUMBERS),
+			"%lu calls of %s allocated %lu bytes", calls, frame, bytes);
+		*(is_away ? &named->away : &named->here) += calls;
+	}
+}
+
+static struct named_in check_exported(const char *trace)
+{
+	char *calls = exported(trace, "calls"), *bytes = exported(trace, "allocated");
+	char *all = strdup(calls), *rest = all;
+	struct named_in named = {0};
+	for (char *line; (line = strsep(&rest, "\n")) && *line;) {
+		*strrchr(line, ' ') = '\0';
+		check_worker(line, value_of(calls, line), value_of(bytes, line), &named);
+	}
+	free(all);
+	free(calls);
+	free(bytes);
+	return named;
+}
+
+/* As far as it is written by now. */
+static bool both_are_named(const char *trace)
+{
+	char *text = exported(trace, "calls");
+	bool both = strstr(text, ";allocateHere;") && strstr(text, ";allocateAway;");
+	free(text);
+	return both;
+}
+
+static uint64_t left_of(struct victim *victim)
+{
+	char *answer = victim_ask(victim, "left", SCRIPTS_ANSWER_MS);
+	uint64_t left = strtoull(answer, NULL, 10);
+	free(answer);
+	return left;
+}
+
+/*
+ * Some stay, and others end and have followers, where another may have all that they had. Nothing
+ * is compiled: what has a name was interpreted. How soon a worker is found, and a function looked
+ * up, is the machine's affair: those that stay do the same until they have names.
+ */
+static void check_workers(const char *node)
+{
+	struct victim victim;
+	struct tap tap;
+	victim_start(&victim, (const char *[]){node, "--expose-gc", "--no-sparkplug", "--no-maglev",
+				      "--no-opt", WORKERS, NULL});
+	tap_start_changing(&tap, victim.pid, SCRIPTS_CHANGES, NULL);
+	tap_wait_any(&tap);
+	do
+		scripts_work(&victim, 32);
+	while (!both_are_named(tap.trace));
+	free(victim_ask(&victim, "begin", SCRIPTS_ANSWER_MS));
+	do
+		scripts_work(&victim, 32);
+	while (left_of(&victim));
+	json_t *attach = tap_stop(&tap, 0);
+	tap_check_clean(attach);
+	ck_assert_str_eq(report_text(attach, "scripts_problem"), "");
+	victim_prove_alive(&victim);
+	victim_stop(&victim);
+	struct named_in named = check_exported(tap.trace);
+	ck_assert_uint_gt(named.here, 0);
+	ck_assert_uint_gt(named.away, 0);
+}
+
+START_TEST(workers_functions_have_their_own_names)
+{
+	check_workers("/usr/bin/node");
+}
+END_TEST
+
+static void try_version(const char *variable)
+{
+	const char *node = run_named("workers", variable);
+	if (node)
+		check_workers(node);
+}
+
+START_TEST(node_22)
+{
+	try_version("HEAPTAP_NODE22");
+}
+END_TEST
+
+START_TEST(node_24)
+{
+	try_version("HEAPTAP_NODE24");
+}
+END_TEST
+
+HT_SUITE("integration/workers", workers_functions_have_their_own_names, node_22, node_24)

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Node.js running scripts that say how far they are. Included once by each test program.
+ */
+#pragma once
+
+#include <stdlib.h>
+
+#include "tests/support/tap.h"
+#include "tests/support/victim.h"
+
+/* What node does by itself. */
+#define SCRIPTS_CHANGES (PROCSNAP_JIT | PROCSNAP_MASKS_CHANGE | PROCSNAP_THREADS_CHANGE)
+
+#define SCRIPTS_ANSWER_MS 30000
+
+/* Waits for `rounds` more of what the script counts. */
+static void scripts_work(struct victim *victim, uint64_t rounds)
+{
+	char *answer = victim_ask(victim, "count", SCRIPTS_ANSWER_MS);
+	uint64_t until = strtoull(answer, NULL, 10) + rounds;
+	for (uint64_t now = 0; now < until;) {
+		free(answer);
+		answer = victim_ask(victim, "count", SCRIPTS_ANSWER_MS);
+		now = strtoull(answer, NULL, 10);
+	}
+	free(answer);
+}
