@@ -14,6 +14,8 @@
 #include "attach/target/ours.h"
 
 #define SETTLE_NS   (1000 * CLOCK_NS_PER_MS)
+#define MASK_TURNS  100
+#define MASKS_NS    (10 * CLOCK_NS_PER_S)
 #define CHUNK_BYTES (256u << 10) /* stays in the processor's cache */
 
 struct text_hash {
@@ -238,16 +240,38 @@ static bool thread_equal(
 	return true;
 }
 
+/* A thread that waits for a core is where it was at the last look. */
+static bool has_had_a_turn(const struct proc *proc, pid_t tid, uint64_t *ran_ns)
+{
+	struct proc_status status;
+	uint64_t before_ns = *ran_ns;
+	struct ht_err *gone = proc_status(proc, tid, &status);
+	ht_err_free(gone);
+	*ran_ns = proc_ran_ns(proc, tid);
+	return gone || status.state != 'R' || *ran_ns == 0 || *ran_ns != before_ns;
+}
+
+/* Of a second there may be two looks left for us on a busy machine, and one turn for the thread:
+ * a collector that blocks a signal while it works did so in both. */
+static bool has_lasted(uint64_t since_ns, unsigned turns)
+{
+	uint64_t lasted_ns = clock_mono_ns() - since_ns;
+	return lasted_ns > MASKS_NS || (lasted_ns > SETTLE_NS && turns >= MASK_TURNS);
+}
+
 /* Dispositions are not compared: nothing in the agent can change one, and programs do (the first
  * pthread_create, for one). Threads block signals for moments (in pthread_create, for one): a
  * difference has to last to count. */
 static void compare_threads(
 	const struct residue *residue, const struct proc *proc, struct residue_report *report)
 {
-	uint64_t deadline = clock_mono_ns() + SETTLE_NS;
+	uint64_t since_ns = clock_mono_ns();
 	for (size_t i = 0; i < residue->thread_count; i++) {
+		uint64_t ran_ns = 0;
+		unsigned turns = 0;
 		while (!thread_equal(proc, &residue->thread[i], report)) {
-			if (clock_mono_ns() > deadline)
+			turns += has_had_a_turn(proc, residue->thread[i].tid, &ran_ns);
+			if (has_lasted(since_ns, turns))
 				return;
 			clock_sleep_ns(CLOCK_NS_PER_MS);
 		}

@@ -26,31 +26,53 @@
 #define WORD  0x5a5a00020028ull
 #define OTHER 0x5a5a00030000ull
 
+#define SLEEP_MS 1000
+#define SHORT_MS 50 /* ten seconds are 200 such sleeps */
+
 /* Whoever waits for a difference to pass has waited for long enough. */
-static time_t passed_s;
+static long passed_ms, sleep_ms = SLEEP_MS;
+static unsigned sleeps_until_undone;
+
+static void undo(void);
 
 int nanosleep(const struct timespec *span, struct timespec *left)
 {
 	(void)span, (void)left;
-	passed_s++;
+	passed_ms += sleep_ms;
+	if (sleeps_until_undone && --sleeps_until_undone == 0)
+		undo();
 	return 0;
 }
 
 int clock_gettime(clockid_t clock, struct timespec *ret)
 {
 	int result = (int)syscall(SYS_clock_gettime, clock, ret);
-	ret->tv_sec += passed_s;
+	ret->tv_sec += passed_ms / 1000;
+	ret->tv_nsec += passed_ms % 1000 * 1000000;
+	ret->tv_sec += ret->tv_nsec / 1000000000;
+	ret->tv_nsec %= 1000000000;
 	return result;
 }
 
 /* --- the process that is looked at --------------------------------------------------------------
  */
 
-enum order { NOTHING, PROTECT, PROTECT_WORDS, UNMAP_COPY, MAP_OURS, OPEN_OURS, OPEN_SOCKET, BLOCK };
+enum order {
+	NOTHING,
+	PROTECT,
+	PROTECT_WORDS,
+	UNMAP_COPY,
+	MAP_OURS,
+	OPEN_OURS,
+	OPEN_SOCKET,
+	BLOCK,
+	BLOCK_A_WHILE,
+};
 
 static struct shared {
 	volatile enum order order;
 	volatile bool done;
+	volatile bool undo, undone;
 	volatile uint64_t value; /* what the order gave */
 	volatile uint64_t word;	 /* a slot */
 } * shared;
@@ -61,12 +83,30 @@ static struct stat code_file;
 static int code_fd;
 static off_t code_bytes = 2 * HT_PAGE_BYTES; /* that are there when the picture is taken */
 
-static bool block(void)
+static bool block(int how)
 {
 	sigset_t set;
 	sigemptyset(&set);
 	sigaddset(&set, SIGUSR1);
-	return sigprocmask(SIG_BLOCK, &set, NULL) == 0;
+	return sigprocmask(how, &set, NULL) == 0;
+}
+
+static void undo(void)
+{
+	shared->undo = true;
+	while (!shared->undone)
+		sched_yield();
+}
+
+/* It computes all the time. */
+static bool block_a_while(void)
+{
+	bool blocked = block(SIG_BLOCK);
+	shared->done = true;
+	while (!shared->undo)
+		;
+	shared->undone = block(SIG_UNBLOCK);
+	return blocked && shared->undone;
 }
 
 static bool make_ours(bool mapped)
@@ -108,7 +148,9 @@ static bool obey(enum order order)
 	case OPEN_SOCKET:
 		return open_socket();
 	case BLOCK:
-		return block();
+		return block(SIG_BLOCK);
+	case BLOCK_A_WHILE:
+		return block_a_while();
 	}
 	return true;
 }
@@ -177,7 +219,8 @@ static void change(const struct look *look)
 	shared->order = look->order;
 	while (!shared->done)
 		sched_yield();
-	child_sleeping(&look->child);
+	if (look->order != BLOCK_A_WHILE)
+		child_sleeping(&look->child);
 }
 
 static struct residue_report look_end(struct look *look)
@@ -382,6 +425,29 @@ START_TEST(a_mask_that_changed_before_proves_nothing)
 }
 END_TEST
 
+static void check_undone(unsigned sleeps)
+{
+	sleeps_until_undone = sleeps;
+	struct residue_report report = report_after(BLOCK_A_WHILE);
+	ck_assert_uint_eq(sleeps_until_undone, 0);
+	ck_assert_str_eq(residue_difference(&report), "");
+}
+
+/* We have no core ourselves. */
+START_TEST(a_signal_that_is_blocked_at_a_few_looks)
+{
+	check_undone(5);
+}
+END_TEST
+
+/* Nor has the thread: of looks so close to each other only some find that it has run since. */
+START_TEST(a_signal_that_is_blocked_for_a_few_turns)
+{
+	sleep_ms = SHORT_MS;
+	check_undone(150);
+}
+END_TEST
+
 START_TEST(a_thread_that_is_traced)
 {
 	struct look look;
@@ -398,4 +464,5 @@ HT_SUITE("attach/inject/residue, told", what_cannot_be_read_is_told, nothing_dif
 	a_module_s_words_that_are_in_place, a_module_s_file_mapped_elsewhere, memory_of_ours,
 	a_page_that_stays, descriptors_of_ours, sockets_of_its_own, slots_that_hold_a_hook,
 	a_signal_that_stays_blocked, a_mask_that_changed_before_proves_nothing,
+	a_signal_that_is_blocked_at_a_few_looks, a_signal_that_is_blocked_for_a_few_turns,
 	a_thread_that_is_traced)
