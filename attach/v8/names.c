@@ -31,7 +31,8 @@ struct table {
 struct interpreted {
 	struct table table;
 	struct v8_collections collections;
-	uint32_t collected;
+	uint32_t collected;  /* the count in this generation */
+	uint32_t next;	     /* in the one that begins next */
 	uint64_t generation; /* 0: none */
 };
 
@@ -155,17 +156,17 @@ bool v8_names_find_isolate(struct v8_names *names, unsigned thread, raddr_t thre
 	const struct same_thread *same)
 {
 	struct v8_collections of;
-	uint32_t collected;
+	uint32_t count;
 	v8_names_drop(names, thread);
 	if (!v8_collections_find(&names->heap, thread_pointer, same, &names->options.places, &of) ||
-		!v8_collections_count(&names->heap, &of, &collected) ||
+		!v8_collections_count(&names->heap, &of, &count) ||
 		!v8_collections_are_over(&names->heap, &of))
 		return false;
 	struct interpreted *interpreted = calloc(1, sizeof(*interpreted));
 	if (!interpreted)
 		return false;
 	interpreted->collections = of;
-	interpreted->collected = collected;
+	interpreted->next = count;
 	names->interpreted[thread] = interpreted;
 	return true;
 }
@@ -188,7 +189,7 @@ enum v8_names_check v8_names_check(struct v8_names *names, unsigned thread)
 		return V8_NAMES_HOLD;
 	if (!v8_collections_are_over(&names->heap, &interpreted->collections))
 		return V8_NAMES_MOVES;
-	interpreted->collected = count;
+	interpreted->next = count;
 	return V8_NAMES_MOVED;
 }
 
@@ -200,6 +201,7 @@ void v8_names_begin(struct v8_names *names, unsigned thread, uint64_t generation
 	if (interpreted->table.used)
 		memset(&interpreted->table, 0, sizeof(interpreted->table));
 	interpreted->generation = generation;
+	interpreted->collected = interpreted->next;
 }
 
 /* --- looking up ----------------------------------------------------------------------------------

@@ -62,14 +62,16 @@ bool v8_names_find_isolate(struct v8_names *names, unsigned thread, raddr_t thre
 raddr_t v8_names_isolate(const struct v8_names *names, raddr_t thread_pointer);
 
 enum v8_names_check {
-	V8_NAMES_HOLD,	/* nothing was freed or moved since the last look */
+	V8_NAMES_HOLD,	/* nothing was freed or moved since the generation began */
 	V8_NAMES_MOVES, /* something may be just now: look again */
 	V8_NAMES_MOVED, /* something may have been: a new generation is to begin */
 	V8_NAMES_LOST,	/* it cannot be told: the isolate has gone */
 };
 
+/* Where it is V8_NAMES_MOVED no more names are put until another generation begins. */
 enum v8_names_check v8_names_check(struct v8_names *names, unsigned thread);
-/* Forgets what was seen in the thread; a generation is of one thread alone. */
+/* Forgets what was seen in the thread; a generation is of one thread alone. It is as V8 was at the
+ * last check, or when the isolate was found. */
 void v8_names_begin(struct v8_names *names, unsigned thread, uint64_t generation);
 /* The same; nothing more is seen in it. */
 void v8_names_drop(struct v8_names *names, unsigned thread);

@@ -144,8 +144,11 @@ static void check_generations(enum v8plan version)
 	ck_no_err(v8_names_look_up_rest(names, UINT64_MAX));
 	ck_assert_uint_eq(noted.count, 1);
 	ck_assert(v8_names_check(names, 0) == V8_NAMES_MOVED);
-	ck_assert(v8_names_check(names, 0) == V8_NAMES_HOLD);
+	ck_no_err(v8_names_look_up_rest(names, UINT64_MAX)); /* as at a last look */
+	ck_assert_uint_eq(noted.count, 1);
+	ck_assert(v8_names_check(names, 0) == V8_NAMES_MOVED);
 	v8_names_begin(names, 0, 3);
+	ck_assert(v8_names_check(names, 0) == V8_NAMES_HOLD);
 	ck_no_err(v8_names_look_up_rest(names, UINT64_MAX));
 	ck_assert_uint_eq(noted.count, 1);
 
@@ -167,6 +170,7 @@ static void check_generations(enum v8plan version)
 	ck_assert(v8_names_check(names, 0) == V8_NAMES_MOVES);
 	*heap_word(&layout, STATE_PLACE) = 0;
 	ck_assert(v8_names_check(names, 0) == V8_NAMES_MOVED);
+	v8_names_begin(names, 0, 3);
 	ck_assert(v8_names_check(names, 0) == V8_NAMES_HOLD);
 
 	/* Nor is what lies in another's heap. */
