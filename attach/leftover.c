@@ -82,9 +82,10 @@ static struct ht_err *named(pid_t pid, struct ht_err *err)
 	return incomplete;
 }
 
-static struct ht_err *close_of_sharer(pid_t pid, bool *ret_any)
+static struct ht_err *close_of_sharer(const struct proc *proc, pid_t pid, bool *ret_any)
 {
 	struct proc sharer;
+	bool shares = true;
 	struct ht_err *err = proc_open(pid, &sharer);
 	if (err) {
 		bool gone = err->code == HT_ERR_REFUSED || err->code == HT_ERR_TARGET_GONE;
@@ -94,7 +95,10 @@ static struct ht_err *close_of_sharer(pid_t pid, bool *ret_any)
 		return NULL;
 	}
 	err = proc_open_mem(&sharer);
+	/* Its number is pinned now, and may have been another's before. */
 	if (!err)
+		err = kin_shares(proc, pid, &shares);
+	if (!err && shares)
 		err = close_each(&sharer, ret_any);
 	bool gone = err && proc_changed(&sharer) != PROC_SAME;
 	proc_close(&sharer);
@@ -111,7 +115,7 @@ static struct ht_err *close_of_sharers(const struct proc *proc, bool *ret_any)
 	if (err)
 		return err;
 	for (size_t i = 0; i < sharers.count; i++)
-		err = ht_err_first(err, close_of_sharer(sharers.tid[i], ret_any));
+		err = ht_err_first(err, close_of_sharer(proc, sharers.tid[i], ret_any));
 	proc_tids_deinit(&sharers);
 	return err;
 }
