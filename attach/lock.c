@@ -175,30 +175,36 @@ static struct ht_err *take_file(const struct proc *proc, unsigned tries, int *re
 	return lock_refuse(proc);
 }
 
-/* The own lock is held by now: of two that come at once each sees the other, and one gives way. */
-static struct ht_err *await_sharers(const struct proc *proc, const struct proc *ours, bool wait)
+static struct ht_err *take_own(const struct proc *proc, bool wait, struct lock *lock)
 {
-	pid_t held;
-	struct ht_err *err = held_sharer(proc, ours, &held);
-	for (unsigned tries = 1; !err && wait && held > proc->pid && tries < SHARED_TRIES;
-		tries++) {
-		clock_sleep_ns(SHARED_PAUSE_NS);
-		err = held_sharer(proc, ours, &held);
-	}
-	return err || !held ? err : lock_refuse(proc);
+	unsigned tries = wait ? TRIES : 1;
+	struct ht_err *err = take_name(proc, tries, &lock->name_fd);
+	return err ? err : take_file(proc, tries, &lock->file_fd);
 }
 
+/* Of two that come at once each sees the other: the one keeps its own lock and waits, the other one
+ * lets go of its own meanwhile. So does who comes when a heaptap is dying. */
 struct ht_err *lock_take_beside(
 	const struct proc *proc, const struct proc *ours, bool wait, struct lock *ret)
 {
 	struct lock lock = LOCK_NONE;
-	unsigned tries = wait ? TRIES : 1;
-	struct ht_err *err = take_name(proc, tries, &lock.name_fd);
+	pid_t held = 0;
+	struct ht_err *err = NULL;
 
-	if (!err)
-		err = take_file(proc, tries, &lock.file_fd);
-	if (!err)
-		err = await_sharers(proc, ours, wait);
+	for (unsigned tries = 0; !err && tries < (wait ? SHARED_TRIES : 1u); tries++) {
+		if (held)
+			clock_sleep_ns(SHARED_PAUSE_NS);
+		if (lock.name_fd < 0)
+			err = take_own(proc, wait, &lock);
+		if (!err)
+			err = held_sharer(proc, ours, &held);
+		if (!err && !held)
+			break;
+		if (held < proc->pid)
+			lock_release(&lock);
+	}
+	if (!err && held)
+		err = lock_refuse(proc);
 	if (err)
 		lock_release(&lock);
 	*ret = lock;

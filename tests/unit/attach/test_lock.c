@@ -14,11 +14,13 @@
 
 #define DYING_US 300000
 
+static pid_t held_pid; /* 0: the parent's */
+
 static void hold(const void *for_us)
 {
 	struct proc proc;
 	struct lock lock;
-	if (proc_open(getppid(), &proc) || lock_take(&proc, &lock))
+	if (proc_open(held_pid ? held_pid : getppid(), &proc) || lock_take(&proc, &lock))
 		_exit(1);
 	child_ready(0);
 	if (!for_us)
@@ -99,6 +101,30 @@ START_TEST(another_has_its_memory)
 }
 END_TEST
 
+/* One of two in one memory, whichever is asked for. */
+static void check_dying(pid_t held, pid_t other)
+{
+	const unsigned for_us = DYING_US;
+	struct proc proc;
+	struct lock lock;
+	held_pid = held;
+	(void)child_fork(hold, &for_us);
+	ck_no_err(proc_open(other, &proc));
+	ck_err_says(lock_take_now(&proc, &lock), HT_ERR_REFUSED, "in the hands of another");
+	ck_no_err(lock_take(&proc, &lock));
+	lock_release(&lock);
+	proc_close(&proc);
+}
+
+START_TEST(another_is_dying_that_had_its_memory)
+{
+	struct child child = child_fork(child_idle_shared, NULL);
+	check_dying((pid_t)child.value, child.pid);
+	check_dying(child.pid, (pid_t)child.value);
+	child_kill(&child);
+}
+END_TEST
+
 /* Somebody may have it. */
 START_TEST(who_shares_its_memory_cannot_be_listed)
 {
@@ -116,4 +142,5 @@ START_TEST(who_shares_its_memory_cannot_be_listed)
 END_TEST
 
 HT_SUITE("attach/lock", who_shares_its_memory_cannot_be_listed, another_has_it,
-	another_has_its_memory, another_is_dying, its_process_has_ended)
+	another_has_its_memory, another_is_dying_that_had_its_memory, another_is_dying,
+	its_process_has_ended)
