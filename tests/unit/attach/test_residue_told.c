@@ -67,6 +67,7 @@ enum order {
 	OPEN_SOCKET,
 	BLOCK,
 	BLOCK_A_WHILE,
+	BLOCK_IN_VFORK,
 };
 
 static struct shared {
@@ -107,6 +108,21 @@ static bool block_a_while(void)
 		;
 	shared->undone = block(SIG_UNBLOCK);
 	return blocked && shared->undone;
+}
+
+/* As posix_spawn does. */
+static bool block_in_vfork(void)
+{
+	bool blocked = block(SIG_BLOCK);
+	shared->done = true;
+	pid_t child = vfork();
+	if (child == 0) {
+		while (!shared->undo)
+			sched_yield();
+		_exit(0);
+	}
+	shared->undone = block(SIG_UNBLOCK);
+	return blocked && child > 0 && shared->undone;
 }
 
 static bool make_ours(bool mapped)
@@ -151,6 +167,8 @@ static bool obey(enum order order)
 		return block(SIG_BLOCK);
 	case BLOCK_A_WHILE:
 		return block_a_while();
+	case BLOCK_IN_VFORK:
+		return block_in_vfork();
 	}
 	return true;
 }
@@ -219,7 +237,9 @@ static void change(const struct look *look)
 	shared->order = look->order;
 	while (!shared->done)
 		sched_yield();
-	if (look->order != BLOCK_A_WHILE)
+	while (look->order == BLOCK_IN_VFORK && child_state(look->child.pid) != 'D')
+		sched_yield();
+	if (look->order != BLOCK_A_WHILE && look->order != BLOCK_IN_VFORK)
 		child_sleeping(&look->child);
 }
 
@@ -425,10 +445,10 @@ START_TEST(a_mask_that_changed_before_proves_nothing)
 }
 END_TEST
 
-static void check_undone(unsigned sleeps)
+static void check_undone(enum order order, unsigned sleeps)
 {
 	sleeps_until_undone = sleeps;
-	struct residue_report report = report_after(BLOCK_A_WHILE);
+	struct residue_report report = report_after(order);
 	ck_assert_uint_eq(sleeps_until_undone, 0);
 	ck_assert_str_eq(residue_difference(&report), "");
 }
@@ -436,7 +456,7 @@ static void check_undone(unsigned sleeps)
 /* We have no core ourselves. */
 START_TEST(a_signal_that_is_blocked_at_a_few_looks)
 {
-	check_undone(5);
+	check_undone(BLOCK_A_WHILE, 5);
 }
 END_TEST
 
@@ -444,7 +464,15 @@ END_TEST
 START_TEST(a_signal_that_is_blocked_for_a_few_turns)
 {
 	sleep_ms = SHORT_MS;
-	check_undone(150);
+	check_undone(BLOCK_A_WHILE, 150);
+}
+END_TEST
+
+/* Nor has its child, which it waits for. */
+START_TEST(signals_that_are_blocked_in_vfork)
+{
+	sleep_ms = SHORT_MS;
+	check_undone(BLOCK_IN_VFORK, 150);
 }
 END_TEST
 
@@ -465,4 +493,4 @@ HT_SUITE("attach/inject/residue, told", what_cannot_be_read_is_told, nothing_dif
 	a_page_that_stays, descriptors_of_ours, sockets_of_its_own, slots_that_hold_a_hook,
 	a_signal_that_stays_blocked, a_mask_that_changed_before_proves_nothing,
 	a_signal_that_is_blocked_at_a_few_looks, a_signal_that_is_blocked_for_a_few_turns,
-	a_thread_that_is_traced)
+	signals_that_are_blocked_in_vfork, a_thread_that_is_traced)
