@@ -284,7 +284,7 @@ static void check_recycled(const char *node)
 	size_t index;
 	json_t *stack;
 	victim_start(&victim, (const char *[]){node, "--expose-gc", RECYCLED, NULL});
-	capture(&victim, &tap, SCRIPTS_CHANGES, 1000);
+	capture(&victim, &tap, SCRIPTS_CHANGES, 4000);
 	victim_stop(&victim);
 	json_t *report = report_load(tap.trace);
 	json_array_foreach(report_at(report, "stacks"), index, stack) named += check_sizes(stack);
