@@ -240,17 +240,17 @@ static bool thread_equal(
 	return true;
 }
 
-/* A thread that waits for a core is where it was at the last look; so is one whose child has its
+/* Says, and notes, by `ran_ns` (0 at first), what it has run. One that is gone needs no turn. A
+ * thread that waits for a core is where it was at the last look; so is one whose child has its
  * memory and waits for one (posix_spawn blocks all signals until then). */
 static bool has_had_a_turn(const struct proc *proc, pid_t tid, uint64_t *ran_ns)
 {
-	struct proc_status status;
+	struct proc_status status = {0};
 	uint64_t before_ns = *ran_ns;
-	struct ht_err *gone = proc_status(proc, tid, &status);
-	ht_err_free(gone);
+	ht_err_free(proc_status(proc, tid, &status));
 	*ran_ns = proc_ran_ns(proc, tid);
 	bool waits = status.state == 'R' || status.state == 'D';
-	return gone || !waits || *ran_ns == 0 || *ran_ns != before_ns;
+	return !waits || *ran_ns == 0 || *ran_ns != before_ns;
 }
 
 /* Of a second there may be two looks left for us on a busy machine, and one turn for the thread:
