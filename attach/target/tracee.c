@@ -423,12 +423,6 @@ struct ht_err *tracee_release(struct tracee *tracee)
 	return detach(tracee->tid);
 }
 
-bool tracee_in_call(const struct tracee *tracee)
-{
-	struct user_regs_struct resume = tracee_resume_regs(&tracee->regs, tracee->filtered);
-	return regs_pc(&resume) != regs_pc(&tracee->regs);
-}
-
 struct ht_err *tracee_signal_mask(const struct tracee *tracee, uint64_t *ret)
 {
 	for (unsigned tries = 0; tries < 2; tries++)

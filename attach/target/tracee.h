@@ -74,9 +74,6 @@ struct ht_err *tracee_release_at(struct tracee *tracee, const struct user_regs_s
 HT_MUST_CHECK
 struct ht_err *tracee_release(struct tracee *tracee);
 
-/* Has the stop taken it out of a system call, which has to be made again? */
-bool tracee_in_call(const struct tracee *tracee);
-
 /* The signals that the stopped thread blocks; within ppoll(2) and the like, those it blocks
  * outside. HT_ERR_TARGET_GONE: it was killed while it was stopped. */
 HT_MUST_CHECK
