@@ -19,8 +19,9 @@ struct lock {
 		-1, -1                                                                             \
 	}
 
-/* Takes the lock of `proc`; one that only asks, or is dying, is waited for, a second at most.
- * HT_ERR_REFUSED when another heaptap has it. */
+/* Takes the lock of `proc`; one that only asks, or is dying, is waited for: a second for each of
+ * the two locks, and one more for that of who shares the memory. HT_ERR_REFUSED when another
+ * heaptap has it. */
 HT_MUST_CHECK
 struct ht_err *lock_take(const struct proc *proc, struct lock *ret);
 /* The same, without waiting. */
