@@ -21,6 +21,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 	"unsafe"
 )
 
@@ -162,6 +163,7 @@ func main() {
 		go spin(&spins[i])
 	}
 	go collect()
+	time.Sleep(time.Millisecond) // the runtime opens what it waits with at its first timer
 	fmt.Println("ready", os.Getpid())
 	commands := bufio.NewScanner(os.Stdin)
 	for commands.Scan() && obey(commands.Text()) {
