@@ -147,8 +147,7 @@ static const struct {
 	{"ipc", "process ns/uts"}, {"filter-trap", "thread "}, {"strict-in-thread", "thread "},
 	{"strict-in-thread", "descriptor "}, {"nobody", "thread "}, {"no-capabilities", "thread "},
 	{"address-space", "process limits"}, {"data", "process limits"},
-	{"descriptors", "process limits"}, {"descriptors", "descriptor "},
-	{"high-descriptors", "process limits"}, {"high-descriptors", "descriptor "},
+	{"descriptors", "process limits"}, {"high-descriptors", "process limits"},
 	{"lock-little", "thread "}, {"lock-little", "pages "}, {"sealed", "pages "}};
 
 static bool is_own_change(const char *during, const char *line)
@@ -177,6 +176,8 @@ static void capture(struct confined *c, const char *during)
 {
 	struct tap tap;
 	unsigned flags = PROCSNAP_MASKS_CHANGE | (*during ? PROCSNAP_FILTERED : 0);
+	if (strstr(during, "descriptors"))
+		flags |= PROCSNAP_FDS_CHANGE;
 	struct procsnap *before = procsnap_take(c->pid, flags);
 	tap_confined(&tap, c->pid);
 	json_t *books = work(c, 20000, during);
