@@ -307,13 +307,7 @@ END_TEST
 
 static void recover(pid_t pid)
 {
-	char text[16], *err;
-	snprintf(text, sizeof(text), "%d", pid);
-	int status =
-		run_program((const char *[]){run_built("heaptap"), "recover", "-p", text, NULL},
-			ANSWER_MS, NULL, &err);
-	ck_assert_msg(status == 0, "recover ended with %d: %s", status, err);
-	free(err);
+	json_decref(report_run("recover", pid, 0));
 }
 
 static void end_heaptap(struct tap *tap)

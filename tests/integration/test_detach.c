@@ -167,12 +167,7 @@ static void stop_with_escapes(struct tap *tap)
 /* Of the page, if there is one, no address is left. */
 static void clean_up(pid_t target)
 {
-	char pid[16], *err;
-	snprintf(pid, sizeof(pid), "%d", target);
-	int status = run_program((const char *[]){run_built("heaptap"), "cleanup", "-p", pid, NULL},
-		ANSWER_MS, NULL, &err);
-	ck_assert_msg(status == 0, "cleanup ended with %d: %s", status, err);
-	free(err);
+	json_decref(report_run("cleanup", target, 0));
 }
 
 START_TEST(escaped_addresses)

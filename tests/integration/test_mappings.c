@@ -237,8 +237,7 @@ START_TEST(growth_of_a_javascript_heap)
 	struct tap tap;
 	victim_start(&victim, (const char *[]){"/usr/bin/node", "tests/targets/growing.js", NULL});
 	free(victim_ask(&victim, "grow", PHASE_MS));
-	struct procsnap *before = procsnap_take(
-		victim.pid, PROCSNAP_JIT | PROCSNAP_MASKS_CHANGE | PROCSNAP_THREADS_CHANGE);
+	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_NODE);
 	tap_start(&tap, victim.pid, with_mmap);
 	tap_wait_any(&tap);
 	free(victim_ask(&victim, "grow", PHASE_MS));

@@ -20,9 +20,6 @@
 #include "tests/support/tmpdir.h"
 #include "tests/support/victim.h"
 
-/* What node does by itself. */
-#define NODE_CHANGES (PROCSNAP_JIT | PROCSNAP_MASKS_CHANGE | PROCSNAP_THREADS_CHANGE)
-
 #define ANSWER_MS 30000
 #define LOAD_MS	  90000
 
@@ -138,7 +135,7 @@ START_TEST(node)
 {
 	struct tap tap;
 	profile_script(&tap, (const char *[]){"/usr/bin/node", "tests/targets/script.js", NULL},
-		NODE_CHANGES, 300, "node::");
+		PROCSNAP_NODE, 300, "node::");
 }
 END_TEST
 
@@ -152,7 +149,7 @@ START_TEST(node_with_a_perf_map)
 	victim_start(&victim, (const char *[]){"/usr/bin/node", "--perf-basic-prof-only-functions",
 				      "tests/targets/script.js", NULL});
 	work_on(&victim, 200);
-	tap_start_changing(&tap, victim.pid, NODE_CHANGES | PROCSNAP_FILES_MOVE, NULL);
+	tap_start_changing(&tap, victim.pid, PROCSNAP_NODE | PROCSNAP_FILES_MOVE, NULL);
 	tap_wait_any(&tap);
 	work_on(&victim, 20);
 	tap_check_clean(tap_stop(&tap, 0));
@@ -196,11 +193,11 @@ START_TEST(node_that_writes_maps)
 		dir);
 	victim_start(&victim, (const char *[]){"/bin/sh", "-c", command, NULL});
 	work_on(&victim, 20);
-	tap_start_changing(&named, victim.pid, NODE_CHANGES | PROCSNAP_FILES_MOVE, NULL);
+	tap_start_changing(&named, victim.pid, PROCSNAP_NODE | PROCSNAP_FILES_MOVE, NULL);
 	tap_wait_any(&named);
 	work_on(&victim, 20);
 	tap_check_clean(tap_stop(&named, 0));
-	tap_start_changing(&unnamed, victim.pid, NODE_CHANGES | PROCSNAP_FILES_MOVE,
+	tap_start_changing(&unnamed, victim.pid, PROCSNAP_NODE | PROCSNAP_FILES_MOVE,
 		(const char *[]){"--symbolize", "later", NULL});
 	tap_wait_any(&unnamed);
 	work_on(&victim, 20);

@@ -125,7 +125,7 @@ static void check_names(const char *node, bool turn_runs_compiled)
 		one->line = line_of(text, one->source);
 	victim_start(&victim, (const char *[]){node, SCRIPT, NULL});
 	scripts_work(&victim, 300);
-	capture(&victim, &tap, SCRIPTS_CHANGES, 30);
+	capture(&victim, &tap, PROCSNAP_NODE, 30);
 	victim_stop(&victim);
 	visit_frames(tap.trace, look_for_known, known);
 	for (struct known *one = known; one->function; one++)
@@ -200,7 +200,7 @@ static void check_interpreted(const char *const argv[], const char *const option
 	for (struct known *one = known; one->function; one++)
 		one->line = line_of(text, one->source);
 	victim_start(&victim, argv);
-	tap_start_changing(&tap, victim.pid, SCRIPTS_CHANGES, options);
+	tap_start_changing(&tap, victim.pid, PROCSNAP_NODE, options);
 	tap_wait_any(&tap);
 	scripts_work(&victim, 60);
 	tap_check_clean(tap_stop(&tap, 0));
@@ -284,7 +284,7 @@ static void check_recycled(const char *node)
 	size_t index;
 	json_t *stack;
 	victim_start(&victim, (const char *[]){node, "--expose-gc", RECYCLED, NULL});
-	capture(&victim, &tap, SCRIPTS_CHANGES, 4000);
+	capture(&victim, &tap, PROCSNAP_NODE, 4000);
 	victim_stop(&victim);
 	json_t *report = report_load(tap.trace);
 	json_array_foreach(report_at(report, "stacks"), index, stack) named += check_sizes(stack);
@@ -360,7 +360,7 @@ static void compare_names(const char *node, uint64_t least)
 	victim_start(&victim, (const char *[]){node, "--perf-basic-prof-only-functions",
 				      "--logfile=+", "--no-logfile-per-isolate", SCRIPT, NULL});
 	scripts_work(&victim, 300);
-	capture(&victim, &tap, SCRIPTS_CHANGES | PROCSNAP_FILES_MOVE, 30);
+	capture(&victim, &tap, PROCSNAP_NODE | PROCSNAP_FILES_MOVE, 30);
 	victim_stop(&victim);
 	snprintf(path, sizeof(path), "/tmp/perf-%d.map", victim.pid);
 	char *map = read_text(path);

@@ -218,12 +218,7 @@ static uint64_t hash_image(int image)
 
 static void recover(struct tap *tap)
 {
-	char pid[16];
-	snprintf(pid, sizeof(pid), "%d", tap->target);
-	ck_assert_int_eq(
-		run_program((const char *[]){run_built("heaptap"), "recover", "-p", pid, NULL},
-			ANSWER_MS, NULL, NULL),
-		0);
+	json_decref(report_run("recover", tap->target, 0));
 	tap_verify(tap);
 }
 

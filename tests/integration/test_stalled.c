@@ -346,20 +346,29 @@ END_TEST
 
 /* --- the target starts heaptap --- */
 
-START_TEST(the_target_only_waits_for_heaptap)
+/* Tells a target to start heaptap with `arguments`, in which %s stands for where the trace is to
+ * be; it is as it was then. Its answer, and the trace's name, are the caller's to free. */
+HT_PRINTF(1, 0) static char *let_start(const char *arguments, char **ret_trace)
 {
 	struct victim victim;
 	char command[200];
 	char *path = tmpdir_path("trace");
 	start(&victim, "parent", run_built("heaptap"));
 	struct procsnap *before = procsnap_take(victim.pid, 0);
-	snprintf(command, sizeof(command), "wait -d 500ms --json -o %s", path);
+	snprintf(command, sizeof(command), arguments, path);
 	char *answer = victim_ask(&victim, command, HEAPTAP_MS);
-	ck_assert_str_eq(answer, "status 0");
-	free(answer);
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
+	*ret_trace = path;
+	return answer;
+}
+
+START_TEST(the_target_only_waits_for_heaptap)
+{
+	char *path, *answer = let_start("wait -d 500ms --json -o %s", &path);
+	ck_assert_str_eq(answer, "status 0");
 	json_decref(report_load(path));
+	free(answer);
 	free(path);
 }
 END_TEST
@@ -367,23 +376,15 @@ END_TEST
 /* It waits in a hook for heaptap, which waits for it to read, as long as the capture lasts. */
 START_TEST(the_target_reads_the_trace)
 {
-	struct victim victim;
-	char command[200];
 	int status;
 	uint64_t calls;
-	char *path = tmpdir_path("trace");
-	start(&victim, "parent", run_built("heaptap"));
-	struct procsnap *before = procsnap_take(victim.pid, 0);
-	snprintf(command, sizeof(command), "read %s -d 3s --lossless -o -", path);
-	char *answer = victim_ask(&victim, command, HEAPTAP_MS);
+	char *path, *answer = let_start("read %s -d 3s --lossless -o -", &path);
 	ck_assert_int_eq(sscanf(answer, "status %d calls %lu", &status, &calls), 2);
 	ck_assert_int_eq(status, 0);
-	free(answer);
-	procsnap_verify(before, victim.pid);
-	victim_stop(&victim);
 	json_t *report = report_load(path);
 	ck_assert_uint_gt(report_u64(report, "totals.allocations"), 100000);
 	json_decref(report);
+	free(answer);
 	free(path);
 }
 END_TEST
@@ -391,21 +392,13 @@ END_TEST
 /* Each line that heaptap says is one more allocation. */
 START_TEST(the_target_logs_what_heaptap_says)
 {
-	struct victim victim;
-	char command[200];
 	unsigned lines;
 	int status;
-	char *path = tmpdir_path("trace");
-	start(&victim, "parent", run_built("heaptap"));
-	struct procsnap *before = procsnap_take(victim.pid, 0);
-	snprintf(command, sizeof(command), "log -d 500ms -o %s", path);
-	char *answer = victim_ask(&victim, command, HEAPTAP_MS);
+	char *path, *answer = let_start("log -d 500ms -o %s", &path);
 	ck_assert_int_eq(sscanf(answer, "status %d lines %u", &status, &lines), 2);
 	ck_assert_msg(status == 0 && lines >= 3 && strstr(answer, path), "%s", answer);
-	free(answer);
-	procsnap_verify(before, victim.pid);
-	victim_stop(&victim);
 	json_decref(report_load(path));
+	free(answer);
 	free(path);
 }
 END_TEST

@@ -128,7 +128,7 @@ static void check_workers(const char *node)
 	struct tap tap;
 	victim_start(&victim, (const char *[]){node, "--expose-gc", "--no-sparkplug", "--no-maglev",
 				      "--no-opt", WORKERS, NULL});
-	tap_start_changing(&tap, victim.pid, SCRIPTS_CHANGES, NULL);
+	tap_start_changing(&tap, victim.pid, PROCSNAP_NODE, NULL);
 	tap_wait_any(&tap);
 	do
 		scripts_work(&victim, 32);

@@ -25,6 +25,8 @@ enum procsnap_flag {
 	PROCSNAP_FILTERED = 1 << 10,	  /* it enters filters of system calls */
 	/* And one that maps and allocates nothing: all mappings are compared. */
 	PROCSNAP_STILL = 1 << 8,
+	/* What Node.js does. */
+	PROCSNAP_NODE = PROCSNAP_JIT | PROCSNAP_MASKS_CHANGE | PROCSNAP_THREADS_CHANGE,
 };
 
 /* A test that takes one and never compares it fails at its end. */

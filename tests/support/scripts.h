@@ -9,9 +9,6 @@
 #include "tests/support/tap.h"
 #include "tests/support/victim.h"
 
-/* What node does by itself. */
-#define SCRIPTS_CHANGES (PROCSNAP_JIT | PROCSNAP_MASKS_CHANGE | PROCSNAP_THREADS_CHANGE)
-
 #define SCRIPTS_ANSWER_MS 30000
 
 /* Waits for `rounds` more of what the script counts. */

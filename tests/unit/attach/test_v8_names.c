@@ -100,6 +100,19 @@ static void collect(const struct v8_layout *layout)
 	++*heap_word(layout, COUNT_PLACE);
 }
 
+static struct v8_names *make_names(
+	const struct v8_layout *layout, const struct proc_maps *maps, struct noted *noted)
+{
+	struct v8_names *names;
+	ck_no_err(v8_names_create(&(struct v8_names_options){.proc = &self,
+					  .maps = maps,
+					  .places = {COUNT_PLACE, STATE_PLACE},
+					  .sink = note_name,
+					  .context = noted},
+		layout, &names));
+	return names;
+}
+
 static void check_generations(enum v8plan version)
 {
 	struct v8_layout layout;
@@ -107,15 +120,9 @@ static void check_generations(enum v8plan version)
 	struct made made = make_code(64, false);
 	struct noted noted = {0};
 	struct proc_maps maps = {0};
-	struct v8_names *names;
 	uint64_t array, number;
 	ck_assert(v8_load(&heap, made.code, plan->code_deoptimization, &array));
-	ck_no_err(v8_names_create(&(struct v8_names_options){.proc = &self,
-					  .maps = &maps,
-					  .places = {COUNT_PLACE, STATE_PLACE},
-					  .sink = note_name,
-					  .context = &noted},
-		&layout, &names));
+	struct v8_names *names = make_names(&layout, &maps, &noted);
 	ck_assert(!v8_names_find_isolate(names, 0, thread - 8, NULL));
 	ck_assert_uint_eq(v8_names_see_interpreted(names, 1, array - 1, made.closure), 0);
 	ck_assert(v8_names_find_isolate(names, 0, thread, NULL));
@@ -205,18 +212,12 @@ START_TEST(what_a_thread_ran_is_not_what_its_follower_runs)
 	struct noted noted = {0};
 	struct proc_maps maps = {0};
 	struct same_thread same;
-	struct v8_names *names;
 	static uint32_t word;
 	const uint32_t tid = word = (uint32_t)gettid();
 	const raddr_t word_at = (raddr_t)(uintptr_t)&word;
 	uint64_t array;
 	ck_assert(v8_load(&heap, made.code, plan->code_deoptimization, &array));
-	ck_no_err(v8_names_create(&(struct v8_names_options){.proc = &self,
-					  .maps = &maps,
-					  .places = {COUNT_PLACE, STATE_PLACE},
-					  .sink = note_name,
-					  .context = &noted},
-		&layout, &names));
+	struct v8_names *names = make_names(&layout, &maps, &noted);
 	ck_assert(same_thread_open(&same, &self, &maps, tid, word_at));
 	ck_assert(v8_names_find_isolate(names, 3, pointer, &same));
 	v8_names_begin(names, 3, 7);
