@@ -30,6 +30,7 @@
 #include <sys/wait.h>
 #include <ucontext.h>
 
+#include "tests/targets/forget.h"
 #include "tests/targets/speak.h"
 
 #ifndef PR_SET_MDWE
@@ -98,6 +99,7 @@ static void rounds(struct worker *worker)
 		give(a, first);
 		give(b, second);
 	}
+	forget_frames();
 }
 
 static void on_own_stack(void)

@@ -31,6 +31,7 @@
 #include <sys/syscall.h>
 #include <ucontext.h>
 
+#include "tests/targets/forget.h"
 #include "tests/targets/speak.h"
 
 #define THREADS	     4
@@ -219,6 +220,7 @@ static void rounds(struct worker *worker)
 			speak_fail("no thread");
 		__atomic_store_n(&worker->done, i + 1, __ATOMIC_RELEASE);
 	}
+	forget_frames();
 }
 
 static void on_own_stack(void)
