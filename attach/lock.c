@@ -100,8 +100,8 @@ static struct ht_err *look_at(pid_t pid, const struct proc *ours, pid_t *ret)
 	return NULL;
 }
 
-/* Of those that run in its memory, but for `ours`: the process that is locked; 0. What cannot be
- * told apart (kcmp) is taken for another's. */
+/* Of those that run in its memory, but for `ours`: the process that is locked; 0. Where one cannot
+ * be told apart (kcmp), none is known to run there. */
 static struct ht_err *held_sharer(const struct proc *proc, const struct proc *ours, pid_t *ret)
 {
 	struct proc_tids sharers;

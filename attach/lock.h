@@ -20,7 +20,7 @@ struct lock {
 	}
 
 /* Takes the lock of `proc`; one that only asks, or is dying, is waited for: a second for each of
- * the two locks, and one more for that of who shares the memory. HT_ERR_REFUSED when another
+ * the two locks, and some for that of who shares the memory. HT_ERR_REFUSED when another
  * heaptap has it. */
 HT_MUST_CHECK
 struct ht_err *lock_take(const struct proc *proc, struct lock *ret);

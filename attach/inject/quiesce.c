@@ -20,8 +20,8 @@
 #define SCAN_TOGETHER_BYTES (256u << 10) /* of a thread while others may wait, stopped */
 #define JUDGE_AFTER_PASSES  3u		 /* a hit that is still there then is worth an unwind */
 #define MAIN_PATIENCE_NS    (20 * CLOCK_NS_PER_MS)
-/* With the pauses between them (prove.c) longer than a tick, by which the kernel counts what one
- * that runs has run. */
+/* With the pauses between them (prove.c) 7.5 ms: longer than a tick of 4 ms, as is usual, by which
+ * the kernel counts what one that runs has run. */
 #define PUT_OFF_PASSES 4u
 
 struct watched {

@@ -134,14 +134,16 @@ static uint64_t calls_pause_ns(const struct attempt *attempt)
 
 static bool is_unmapped(const struct attempt *attempt)
 {
+	const raddr_t *last = NULL;
 	uint8_t byte;
-	size_t got = 0, last = 0;
+	size_t got = 0;
 
 	for (size_t i = 0; i < STUB_UNMAP_RANGES; i++)
 		if (attempt->unmap.lo[i] < attempt->unmap.hi[i])
-			last = i;
-	struct ht_err *err =
-		memory_read_some(attempt->proc, attempt->unmap.lo[last], &byte, 1, &got);
+			last = &attempt->unmap.lo[i];
+	if (!last)
+		return true;
+	struct ht_err *err = memory_read_some(attempt->proc, *last, &byte, 1, &got);
 	ht_err_free(err);
 	return err || got == 0;
 }

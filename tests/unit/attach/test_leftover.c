@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Descriptors that no journal tells of: all are closed, and what is not known is not said to stay.
+ */
+#include "attach/leftover.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "attach/inject/ownfds.h"
+#include "tests/support/child.h"
+#include "tests/support/deny.h"
+#include "tests/support/ht_check.h"
+
+#define COPIES 11 /* more than twice as many as one stub closes */
+
+/* Sockets whose other end is named as a heaptap's is. */
+static void have_copies(const void *count)
+{
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	int length = snprintf(
+		addr.sun_path + 1, sizeof(addr.sun_path) - 1, "heaptap-agent-%d", getpid());
+	socklen_t bytes = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+	int listener = socket(AF_UNIX, SOCK_STREAM, 0), own = socket(AF_UNIX, SOCK_STREAM, 0);
+	if (bind(listener, (struct sockaddr *)&addr, bytes) || listen(listener, 1) ||
+		connect(own, (struct sockaddr *)&addr, bytes))
+		_exit(1);
+	for (int i = 1; i < *(const int *)count; i++)
+		if (dup(own) < 0)
+			_exit(1);
+	child_ready(0);
+	child_wait();
+}
+
+static struct child start(struct proc *proc, int copies)
+{
+	struct child child = child_fork(have_copies, &copies);
+	ck_no_err(proc_open(child.pid, proc));
+	ck_no_err(proc_open_mem(proc));
+	return child;
+}
+
+static struct ht_err *count(void *context, pid_t tid, int fd, const char *link)
+{
+	bool ours;
+	struct ht_err *err = ownfds_is_heaptaps(context, tid, fd, link, &ours);
+	ck_assert(!err && !ours);
+	return err;
+}
+
+START_TEST(all_copies_are_closed)
+{
+	struct recover_report report = {.outcome = RECOVER_NOTHING};
+	struct proc proc;
+	struct child child = start(&proc, COPIES);
+	ck_no_err(leftover_close(&proc, &report));
+	ck_assert_int_eq(report.outcome, RECOVER_DONE);
+	ck_no_err(ownfds_visit(&proc, count, &proc));
+	proc_close(&proc);
+	child_kill(&child);
+}
+END_TEST
+
+START_TEST(what_may_not_be_looked_at_is_not_said_to_stay)
+{
+	struct recover_report report = {.outcome = RECOVER_NOTHING};
+	struct proc proc;
+	struct child child = start(&proc, 1);
+	deny_calls(SYS_pidfd_getfd, EPERM);
+	ck_err_says(leftover_close(&proc, &report), HT_ERR_INCOMPLETE, "cannot be told");
+	ck_assert_int_eq(report.outcome, RECOVER_NOTHING);
+	proc_close(&proc);
+	child_kill(&child);
+}
+END_TEST
+
+START_TEST(who_has_ended_keeps_nothing)
+{
+	struct recover_report report = {.outcome = RECOVER_DONE};
+	struct proc proc;
+	struct child child = start(&proc, 1);
+	child_kill(&child);
+	ck_no_err(leftover_close(&proc, &report));
+	ck_assert_int_eq(report.outcome, RECOVER_DONE);
+	proc_close(&proc);
+}
+END_TEST
+
+HT_SUITE("attach/leftover", all_copies_are_closed, what_may_not_be_looked_at_is_not_said_to_stay,
+	who_has_ended_keeps_nothing)
