@@ -69,8 +69,9 @@ struct found {
 
 /* --- as of 5.3 --- */
 
-/* What one cache holds, and could hold: the stacks of all sizes follow each other. */
-static bool bins_sum(const struct cache *cache, struct found *ret)
+/* What one cache holds, and could hold: the stacks of all sizes follow each other. Returns of how
+ * many sizes there are any. */
+static size_t bins_sum(const struct cache *cache, struct found *ret)
 {
 	raddr_t full =
 		cache->bin[0].head - (uint16_t)((uint16_t)cache->bin[0].head - cache->bin[0].full);
@@ -87,7 +88,7 @@ static bool bins_sum(const struct cache *cache, struct found *ret)
 		ret->max_bytes += room / 8 * emap_class_bytes(i);
 		full = empty;
 	}
-	return i >= BINS_MIN;
+	return i;
 }
 
 static bool names(const struct slow *slow, raddr_t cache)
@@ -98,7 +99,8 @@ static bool names(const struct slow *slow, raddr_t cache)
 	return false;
 }
 
-/* Where jemalloc counts nothing there is no ring, and the other part names the cache alone. */
+/* Where jemalloc counts nothing there is no ring, and the other part names the cache alone: so does
+ * many a pair of variables, but none is followed by stacks for all that is small. */
 static bool two_read(struct view *view, raddr_t bins, struct found *ret)
 {
 	raddr_t addr = bins - BINS_OFFSET;
@@ -111,7 +113,7 @@ static bool two_read(struct view *view, raddr_t bins, struct found *ret)
 	if (!has_ring && (slow.next || slow.previous || slow.bins || !names(&slow, addr)))
 		return false;
 	ret->ring = has_ring ? cache.slow + RING_OFFSET : 0;
-	return bins_sum(&cache, ret);
+	return bins_sum(&cache, ret) >= (has_ring ? BINS_MIN : EMAP_CLASSES_SMALL);
 }
 
 /* --- before --- */
@@ -121,12 +123,14 @@ static bool two_read(struct view *view, raddr_t bins, struct found *ret)
 static size_t old_bins_sum(
 	const uint8_t *data, size_t class, size_t max, raddr_t *end, struct found *found)
 {
+	uint64_t first_room = 0;
 	size_t i;
 	for (i = 0; i < max; i++) {
 		struct bin_old bin;
 		memcpy(&bin, data + i * BIN_BYTES, sizeof(bin));
 		uint64_t room = (bin.end - *end) / 8;
-		/* Nothing tells where the first one begins. */
+		/* Nothing tells where the first one begins; there is as much room as in the next.
+		 */
 		if (!*end)
 			room = bin.count > 0 ? (uint64_t)bin.count : 1;
 		if (!bin.end || bin.end % 8 || bin.end <= *end || !room || room > ROOM_MAX ||
@@ -136,6 +140,9 @@ static size_t old_bins_sum(
 		if (bin.count > 0)
 			found->bytes += (uint64_t)bin.count * emap_class_bytes(class + i);
 		found->max_bytes += room * emap_class_bytes(class + i);
+		if (class + i == 1 && room > first_room)
+			found->max_bytes += (room - first_room) * emap_class_bytes(0);
+		first_room = room;
 		*end = bin.end;
 	}
 	return i;

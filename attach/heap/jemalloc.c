@@ -87,13 +87,15 @@ static void take_caches(struct heap_account *account, uint64_t threads,
 		account_explain(account, "it was in use while it was read");
 }
 
-static void explain_unknown(
-	struct heap_account *account, const struct view *view, const struct walked *walked)
+static void explain_unknown(struct heap_account *account, const struct view *view,
+	const struct walked *walked, bool spent)
 {
 	if (view->swapped)
 		account_explain(account, "part of its map of extents is swapped out");
 	else if (walked->walk[0].full)
 		account_explain(account, "it has more extents than can be looked at");
+	else if (spent)
+		account_explain(account, "it has more to look at than heaptap looks at");
 	else
 		account_explain(account, "its map of extents makes no sense");
 }
@@ -106,15 +108,20 @@ static struct ht_err *read_all(struct view *view, const struct emap *emap,
 	struct walked walked = {0};
 	struct ht_err *err = proc_status(view->proc, 0, &status);
 	struct jecache_place place = {0};
-	if (!err) {
+	uint64_t kept = view->left - view->left / FIND_SHARE;
+	view->left -= kept;
+	if (!err)
 		place = jecache_find(view, threads, emap->shape->is_old);
+	view->left += kept;
+	view->spent = false;
+	if (!err)
 		err = jecache_read(view, threads, &place, &before);
-	}
-	uint64_t kept = view->left / CACHES_SHARE;
+	kept = view->left / CACHES_SHARE;
 	view->left -= kept;
 	if (!err)
 		err = walk(view, emap, &walked);
 	view->left += kept;
+	bool spent = view->spent;
 	view->spent = false;
 	/* What finds its way from one to the other meanwhile has moved in both. */
 	if (!err && !view->err && walked.last)
@@ -123,7 +130,7 @@ static struct ht_err *read_all(struct view *view, const struct emap *emap,
 		take_walk(ret, &walked);
 		take_caches(ret, status.threads, &before, &now);
 	} else {
-		explain_unknown(ret, view, &walked);
+		explain_unknown(ret, view, &walked, spent);
 	}
 	emap_walk_deinit(&walked.walk[0]);
 	emap_walk_deinit(&walked.walk[1]);
