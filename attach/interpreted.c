@@ -17,6 +17,7 @@
 #define SEEN_MAX       128u
 #define SEEN_PERIOD_NS (20 * CLOCK_NS_PER_MS)
 #define SEEN_PART      50u
+#define SEEN_TICK_NS   CLOCK_NS_PER_MS /* of one look, but for one thread: the receiver waits */
 
 /* A worker that begins runs a thousand functions once, in 20 to 60 ms: 8,000 stacks of its own, of
  * 50,000 nodes. Five of them would use up what there is. One that has run for so long has begun,
@@ -130,24 +131,31 @@ struct seen {
 	struct session *session;
 	struct seen_thread {
 		raddr_t pointer, isolate;
-		uint32_t tid;
+		uint32_t tid, slot;
 	} thread[SEEN_MAX];
 	size_t count, looked;
+	size_t slots, from; /* passed so far; the first one that is looked at */
+	size_t next;	    /* where too many are there to look at all of them; 0 */
 };
 
 static void see_thread(void *context, const struct receiver_thread *thread)
 {
 	struct seen *seen = context;
-	if (seen->looked == SEEN_MAX)
+	size_t slot = seen->slots++;
+	if (slot < seen->from || seen->next)
 		return;
+	if (seen->looked == SEEN_MAX) {
+		seen->next = slot;
+		return;
+	}
 	for (size_t i = 0; i < seen->count; i++)
 		if (seen->thread[i].pointer == thread->thread_pointer)
 			return; /* its slots of other levels */
 	seen->looked++;
 	raddr_t isolate = v8_names_isolate(seen->session->names, thread->thread_pointer);
 	if (isolate)
-		seen->thread[seen->count++] =
-			(struct seen_thread){thread->thread_pointer, isolate, thread->tid};
+		seen->thread[seen->count++] = (struct seen_thread){
+			thread->thread_pointer, isolate, thread->tid, thread->slot};
 }
 
 /* While V8's helpers collect for an isolate they are in it, too, and run nothing of it. */
@@ -190,32 +198,56 @@ static bool take_worker(struct session *s, unsigned i, const struct seen_thread 
 	return false;
 }
 
+/* True: it has got a place, and a snapshot has to say so. */
+static bool place_worker(
+	struct session *s, const struct seen *seen, const struct seen_thread *thread)
+{
+	struct interpreted *interpreted = &s->interpreted;
+	unsigned i = 1;
+	if (thread->tid == (uint32_t)s->survey.status.ns_tid || is_known(interpreted, thread) ||
+		!is_alone(seen, thread))
+		return false;
+	while (i < ABI_SCRIPTS_THREADS && interpreted->thread[i].pointer)
+		i++;
+	if (i < ABI_SCRIPTS_THREADS)
+		return take_worker(s, i, thread);
+	if (!s->report->scripts_problem[0])
+		snprintf(s->report->scripts_problem, sizeof(s->report->scripts_problem),
+			"interpreted JavaScript functions of some worker threads have no "
+			"names: those of %u at a time have",
+			ABI_SCRIPTS_THREADS - 1);
+	return false;
+}
+
+/* In turn: from the one on that the last look had no time for. */
+static bool place_workers(struct session *s, const struct seen *seen, uint64_t end_ns)
+{
+	struct interpreted *interpreted = &s->interpreted;
+	bool changed = false;
+	size_t first = 0;
+	while (first < seen->count && seen->thread[first].slot < interpreted->place_from)
+		first++;
+	for (size_t k = 0; k < seen->count; k++) {
+		const struct seen_thread *thread = &seen->thread[(first + k) % seen->count];
+		interpreted->place_from = thread->slot;
+		if (k > 0 && clock_mono_ns() > end_ns)
+			return changed;
+		changed |= place_worker(s, seen, thread);
+	}
+	return changed;
+}
+
 /* Is there one that is not among them? True: there is, and a snapshot has to say so. */
 static bool find_workers(struct session *s)
 {
 	struct interpreted *interpreted = &s->interpreted;
-	struct seen seen = {.session = s};
+	struct seen seen = {.session = s, .from = interpreted->see_from};
 	const uint64_t now_ns = clock_mono_ns();
-	bool changed = false;
 	if (interpreted->no_workers || !s->remote.tid_offset || now_ns < interpreted->next_ns)
 		return false;
 	receiver_each_thread(s->receiver, see_thread, &seen);
-	for (size_t k = 0; k < seen.count; k++) {
-		const struct seen_thread *thread = &seen.thread[k];
-		unsigned i = 1;
-		if (thread->tid == (uint32_t)s->survey.status.ns_tid ||
-			is_known(interpreted, thread) || !is_alone(&seen, thread))
-			continue;
-		while (i < ABI_SCRIPTS_THREADS && interpreted->thread[i].pointer)
-			i++;
-		if (i < ABI_SCRIPTS_THREADS)
-			changed |= take_worker(s, i, thread);
-		else if (!s->report->scripts_problem[0])
-			snprintf(s->report->scripts_problem, sizeof(s->report->scripts_problem),
-				"interpreted JavaScript functions of some worker threads have no "
-				"names: those of %u at a time have",
-				ABI_SCRIPTS_THREADS - 1);
-	}
+	interpreted->see_from = seen.next;
+	bool changed = place_workers(s, &seen, now_ns + SEEN_TICK_NS);
 	const uint64_t end_ns = clock_mono_ns(), rest_ns = (end_ns - now_ns) * SEEN_PART;
 	interpreted->next_ns = end_ns + (rest_ns > SEEN_PERIOD_NS ? rest_ns : SEEN_PERIOD_NS);
 	return changed;

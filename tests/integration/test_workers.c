@@ -153,6 +153,29 @@ START_TEST(workers_functions_have_their_own_names)
 }
 END_TEST
 
+/* More threads than one look for workers sees are there before the first worker. */
+START_TEST(workers_beside_a_large_pool)
+{
+	struct victim victim;
+	struct tap tap;
+	victim_start(&victim, (const char *[]){"/usr/bin/env", "UV_THREADPOOL_SIZE=400",
+				      "/usr/bin/node", "--expose-gc", "--no-sparkplug",
+				      "--no-maglev", "--no-opt", WORKERS, "crowd", NULL});
+	/* A worker maps node's own code once more. */
+	tap_start_changing(&tap, victim.pid,
+		PROCSNAP_NODE | PROCSNAP_FDS_CHANGE | PROCSNAP_MODULES_GROW, NULL);
+	tap_wait_any(&tap);
+	free(victim_ask(&victim, "crowd", SCRIPTS_ANSWER_MS));
+	do
+		scripts_work(&victim, 32);
+	while (!both_are_named(tap.trace));
+	json_t *attach = tap_stop(&tap, 0);
+	tap_check_clean(attach);
+	ck_assert_str_eq(report_text(attach, "scripts_problem"), "");
+	victim_stop(&victim);
+}
+END_TEST
+
 static void try_version(const char *variable)
 {
 	const char *node = run_named("workers", variable);
@@ -172,4 +195,5 @@ START_TEST(node_24)
 }
 END_TEST
 
-HT_SUITE("integration/workers", workers_functions_have_their_own_names, node_22, node_24)
+HT_SUITE("integration/workers", workers_functions_have_their_own_names, workers_beside_a_large_pool,
+	node_22, node_24)

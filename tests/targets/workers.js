@@ -8,8 +8,10 @@
 // collections of all garbage in between. Others do without these, in two chains: each begins when one of
 // the other kind has ended, so that it may have its thread's place and that of its heap. "count" answers with the rounds of the one of the two that has worked least,
 // "left" with the workers that are still to end. All that is made is bounded, however long it takes.
+// With an argument the two that stay begin on "crowd", when all threads of libuv's pool have allocated.
 'use strict';
 const {Worker, isMainThread, parentPort, workerData} = require('worker_threads');
+const crypto = require('crypto');
 const readline = require('readline');
 
 const NUMBERS = 100, CHURN_ROUNDS = 96, FOLLOWERS = 3;
@@ -65,12 +67,31 @@ function direct() {
     });
   }
 
-  const staying = kinds.map((away, i) => new Worker(__filename, {workerData: {away, turns: 0}})
-    .on('message', (n) => { rounds[i] = n; }));
+  let staying = [];
+
+  function stay() {
+    staying = kinds.map((away, i) => new Worker(__filename, {workerData: {away, turns: 0}})
+      .on('message', (n) => { rounds[i] = n; }));
+  }
+
+  // More at once than there are threads: each has one.
+  function crowd(threads) {
+    let working = 2 * threads;
+    for (let i = 0; i < 2 * threads; i++)
+      crypto.scrypt('word', 'salt', 64, {N: 1024}, () => {
+        if (--working === 0)
+          stay();
+      });
+    return threads;
+  }
+
+  if (process.argv.length < 3)
+    stay();
   const commands = {
     ping: () => 'pong',
     count: () => Math.min(...rounds),
     left: () => left,
+    crowd: () => crowd(Number(process.env.UV_THREADPOOL_SIZE)),
     stop: () => process.exit(0),
     begin: () => {
       left = kinds.length * FOLLOWERS;
