@@ -223,8 +223,24 @@ static bool is_named(const struct survey *survey)
 	return false;
 }
 
+/* What else allocates in it; NULL: nothing that is known. */
+static const char *other_allocator(const struct survey *survey)
+{
+	for (size_t i = 0; i < survey->coverage.count; i++)
+		if (survey->coverage.function[i].native->role == FAMILY_UNSEEN &&
+			survey->coverage.function[i].module->executable)
+			return survey->coverage.function[i].native->family->allocator;
+	return NULL;
+}
+
 static struct ht_err *refuse_without_names(const struct survey *survey)
 {
+	const char *other = other_allocator(survey);
+	if (other)
+		return ht_err_new(HT_ERR_REFUSED,
+			"process %d has no C library: what it allocates is of %s, which only a "
+			"profiler of that language sees (Go: pprof)",
+			survey->proc.pid, other);
 	return ht_err_new(HT_ERR_REFUSED,
 		"process %d is linked statically, and its file has no symbols that tell where its "
 		"allocator is (stripped?)",

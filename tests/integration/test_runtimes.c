@@ -489,5 +489,24 @@ RUNTIME_TEST(python_extension, compare, python())
 RUNTIME_TEST(go_again_and_killed, harry, go())
 RUNTIME_TEST(java_again_and_killed, harry, java("-XX:+TieredCompilation", false))
 
-HT_SUITE("integration/runtimes", go_with_cgo, java_compiled, java_interpreted, python_extension,
-	go_again_and_killed, java_again_and_killed)
+/* And what is said names what it allocates by. */
+START_TEST(go_without_cgo_is_refused)
+{
+	struct victim victim;
+	char pid[16], *err;
+	victim_start(&victim, (const char *[]){run_built("tests/targets/pure-go"), NULL});
+	struct procsnap *before = procsnap_take(victim.pid, LOOK);
+	snprintf(pid, sizeof(pid), "%d", victim.pid);
+	int status = run_program((const char *[]){run_built("heaptap"), "attach", "-p", pid, "-o",
+					 "/dev/null", NULL},
+		RUN_REFUSAL_MS, NULL, &err);
+	ck_assert_msg(status == 3 && strstr(err, "the Go runtime"), "%d: %s", status, err);
+	free(err);
+	procsnap_verify(before, victim.pid);
+	victim_prove_alive(&victim);
+	victim_stop(&victim);
+}
+END_TEST
+
+HT_SUITE("integration/runtimes", go_without_cgo_is_refused, go_with_cgo, java_compiled,
+	java_interpreted, python_extension, go_again_and_killed, java_again_and_killed)

@@ -54,7 +54,7 @@ target_bin += $t/mapper $t/pooled $t/queued $t/faraway $t/states $t/waiter $t/ho
 target_bin += $t/become $t/brood $t/early $t/early-lazy $t/libearly.so $(if $(filter musl,$(linked_variants)),$t/libearly-musl.so $t/early-musl)
 
 # C that other languages call.
-target_bin += $t/foreign-go $t/libforeign-jni.so $t/foreign-py.so $t/java/Foreign.class
+target_bin += $t/foreign-go $t/pure-go $t/libforeign-jni.so $t/foreign-py.so $t/java/Foreign.class
 
 # An allocator linked in, under the prefix that Rust's crate gives it, called through anonymous GOT words.
 rjem_bin := $t/rust-jemalloc $t/rust-jemalloc-lto $t/rust-jemalloc-stripped $t/extended-static $t/extended-fixed \
@@ -274,6 +274,9 @@ $t/foreign-go: tests/targets/foreign.go tests/targets/foreign.h $t/libforeign.a
 	$(call quiet,TARGET)env GOCACHE=$(abspath $t)/go-cache GOENV=off GOFLAGS= GO111MODULE=off CGO_ENABLED=1 CC=gcc \
 		CGO_CFLAGS='-O2 -g -iquote $(CURDIR)' CGO_LDFLAGS=-L$(abspath $t) $(GO) build \
 		-ldflags="-X main.library=$$(cksum <$t/libforeign.a | cut -d' ' -f1)" -o $@ $<
+$t/pure-go: tests/targets/pure.go
+	$(call quiet,TARGET)env GOCACHE=$(abspath $t)/go-cache GOENV=off GOFLAGS= GO111MODULE=off CGO_ENABLED=0 \
+		$(GO) build -o $@ $<
 $t/libforeign-jni.so: tests/targets/foreign.c tests/targets/foreign_jni.c
 	$(call build,gcc $(target_c) -O2 -fPIC -shared -I$(JDK)/include -I$(JDK)/include/linux)
 $t/foreign-py.so: tests/targets/foreign.c tests/targets/foreign_py.c
