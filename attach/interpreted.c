@@ -134,18 +134,16 @@ struct seen {
 		uint32_t tid, slot;
 	} thread[SEEN_MAX];
 	size_t count, looked;
-	size_t slots, from; /* passed so far; the first one that is looked at */
-	size_t next;	    /* where too many are there to look at all of them; 0 */
+	uint32_t from, next; /* the slots where this look begins, and, 0: at the first, the next */
 };
 
 static void see_thread(void *context, const struct receiver_thread *thread)
 {
 	struct seen *seen = context;
-	size_t slot = seen->slots++;
-	if (slot < seen->from || seen->next)
+	if (thread->slot < seen->from || seen->next)
 		return;
 	if (seen->looked == SEEN_MAX) {
-		seen->next = slot;
+		seen->next = thread->slot;
 		return;
 	}
 	for (size_t i = 0; i < seen->count; i++)

@@ -106,7 +106,7 @@ static struct ht_err *close_found(const struct leftover *left, const struct left
 static struct ht_err *close_each(const struct proc *proc, uint64_t deadline_mono_ns, bool *ret_any)
 {
 	struct leftover left, before = {0};
-	for (unsigned round = 0; round < ROUNDS_MAX; round++) {
+	for (unsigned i = 0; i < ROUNDS_MAX && clock_mono_ns() < deadline_mono_ns; i++) {
 		struct ht_err *err = look(proc, &left);
 		if (err || !is_found(&left))
 			return err;

@@ -10,8 +10,8 @@
 /*
  * After recover_run, where no heaptap lives: closes what `heaptap verify` would name in `proc`, and
  * in all that run in its memory, and adds that to the report. HT_ERR_INCOMPLETE names the process
- * that keeps one, or of which that cannot be told; the report holds all the same. What only a
- * thread's own table has is not closed. Takes half a minute at most. Requires proc_open_mem, and
+ * that keeps one, or of which that cannot be told. What only a thread's own table has is not
+ * closed. None is begun after half a minute. Requires proc_open_mem, and
  * the lock of one of them.
  */
 HT_MUST_CHECK

@@ -251,20 +251,16 @@ static enum exit_status run_recover(const struct options *options)
 	struct ht_err *err = open_locked(options->pid, &proc, &lock);
 	if (err)
 		return complain(err);
-	struct ht_err *left = NULL;
 	err = recover_run(&proc, &(struct recover_options){.memfd = -1}, &report);
 	if (!err)
-		left = leftover_close(&proc, &report);
+		err = leftover_close(&proc, &report);
 	close_locked(&proc, &lock);
 	enum exit_status status =
 		report.outcome >= RECOVER_TOMBSTONE ? EXIT_INCOMPLETE_DETACH : EXIT_DONE;
-	/* What was done is said, also where something stays. */
-	bool said = !err && !(left && report.outcome == RECOVER_NOTHING);
-	if (said && options->json)
+	if (!err && options->json)
 		err = print_recover_json(&report, options->pid);
-	else if (said && (!options->quiet || status != EXIT_DONE))
+	else if (!err && (!options->quiet || status != EXIT_DONE))
 		print_recover(&report, options->pid);
-	err = ht_err_first(err, left);
 	return err ? complain(err) : status;
 }
 

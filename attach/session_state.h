@@ -35,8 +35,8 @@ struct interpreted {
 	uint16_t generation; /* the last that has begun; 0: none */
 	bool no_workers;     /* they have used up what there is for them */
 	uint64_t next_ns;    /* when to look for workers */
-	size_t see_from;     /* and from which slot on: of more than one look sees */
-	uint32_t place_from; /* of those that one look has no time for */
+	uint32_t see_from;   /* the slot where that begins: one look sees some of many threads */
+	uint32_t place_from; /* and of workers the one that the last look had no time for */
 };
 
 _Static_assert(ABI_SCRIPTS_THREADS == V8_NAMES_THREADS, "each has names");

@@ -223,13 +223,16 @@ static bool is_named(const struct survey *survey)
 	return false;
 }
 
-/* What else allocates in it; NULL: nothing that is known. */
+/* What allocates in it, and has no hooks; NULL: nothing that is known. What a program may have
+ * beside others (operator new, Rust's) tells nothing. */
 static const char *other_allocator(const struct survey *survey)
 {
-	for (size_t i = 0; i < survey->coverage.count; i++)
-		if (survey->coverage.function[i].native->role == FAMILY_UNSEEN &&
-			survey->coverage.function[i].module->executable)
-			return survey->coverage.function[i].native->family->allocator;
+	for (size_t i = 0; i < survey->coverage.count; i++) {
+		const struct family *family = survey->coverage.function[i].native->family;
+		if (survey->coverage.function[i].module->executable && !family->hooked &&
+			!family->everywhere && !family->given)
+			return family->allocator;
+	}
 	return NULL;
 }
 
@@ -238,8 +241,8 @@ static struct ht_err *refuse_without_names(const struct survey *survey)
 	const char *other = other_allocator(survey);
 	if (other)
 		return ht_err_new(HT_ERR_REFUSED,
-			"process %d has no C library: what it allocates is of %s, which only a "
-			"profiler of that language sees (Go: pprof)",
+			"process %d is linked statically, and the only allocator that its symbols "
+			"tell of is %s, which is not recorded (of Go's, pprof tells)",
 			survey->proc.pid, other);
 	return ht_err_new(HT_ERR_REFUSED,
 		"process %d is linked statically, and its file has no symbols that tell where its "

@@ -123,14 +123,13 @@ static bool two_read(struct view *view, raddr_t bins, struct found *ret)
 static size_t old_bins_sum(
 	const uint8_t *data, size_t class, size_t max, raddr_t *end, struct found *found)
 {
-	uint64_t first_room = 0;
+	uint64_t room_before = 0;
 	size_t i;
 	for (i = 0; i < max; i++) {
 		struct bin_old bin;
 		memcpy(&bin, data + i * BIN_BYTES, sizeof(bin));
 		uint64_t room = (bin.end - *end) / 8;
-		/* Nothing tells where the first one begins; there is as much room as in the next.
-		 */
+		/* Nothing tells where the first one begins: it has as much as the next, below. */
 		if (!*end)
 			room = bin.count > 0 ? (uint64_t)bin.count : 1;
 		if (!bin.end || bin.end % 8 || bin.end <= *end || !room || room > ROOM_MAX ||
@@ -140,9 +139,9 @@ static size_t old_bins_sum(
 		if (bin.count > 0)
 			found->bytes += (uint64_t)bin.count * emap_class_bytes(class + i);
 		found->max_bytes += room * emap_class_bytes(class + i);
-		if (class + i == 1 && room > first_room)
-			found->max_bytes += (room - first_room) * emap_class_bytes(0);
-		first_room = room;
+		if (class + i == 1 && room > room_before)
+			found->max_bytes += (room - room_before) * emap_class_bytes(0);
+		room_before = room;
 		*end = bin.end;
 	}
 	return i;
