@@ -12,6 +12,7 @@
 #ifndef HOOKS_SAMPLED
 #define HOOKS_SAMPLED false
 #define HOOK(name)    heaptap_hook_##name
+#define NEW(name)     hooks_##name
 #endif
 
 /* Of the function in which it stands. */
@@ -54,7 +55,7 @@ static HT_NOINLINE void record_block(const struct abi_thunk *self, struct abi_sl
 	slot_mark(slot, ABI_SLOT_RECORDING);
 	if (ht_likely(block != NULL)) {
 		struct stream_event event = {.kind = kind,
-			.hook = self->hook,
+			.hook = abi_recorded_as((enum abi_hook)self->hook),
 			.addr = (uint64_t)block,
 			.size = size,
 			.stack = stack_id(config, slot, frame)};
@@ -313,3 +314,27 @@ size_t HOOK(xallocx)(
 			HOOKS_SAMPLED ? size : granted(size, extra, usable));
 	return usable;
 }
+
+/* 0: none. */
+static inline uint64_t plain_of(const struct abi_thunk *self)
+{
+	return self->plain_index < ABI_PLAIN_MAX ? config_of(self)->plain[self->plain_index] : 0;
+}
+
+#define HOOK_NEW(name, type, bytes, ...)                                                           \
+	void *NEW(name)(size_t first, size_t second, const struct abi_thunk *self,                 \
+		const struct thread_frame *frame)                                                  \
+	{                                                                                          \
+		uint64_t plain = plain_of(self);                                                   \
+		(void)second;                                                                      \
+		if (ht_unlikely(!plain))                                                           \
+			return NULL;                                                               \
+		struct abi_slot *slot = alloc_begin(self, frame, bytes);                           \
+		void *block = ((type)plain)(__VA_ARGS__);                                          \
+		alloc_end(self, slot, frame, block, bytes);                                        \
+		return block;                                                                      \
+	}
+
+HOOK_NEW(new_bytes, void *(*)(size_t), first, first)
+HOOK_NEW(new_count, void *(*)(size_t, size_t), product(first, second), first, second)
+HOOK_NEW(new_aligned, void *(*)(size_t, size_t), first, second, first)

@@ -34,6 +34,20 @@
 	void PREFIX##dallocx(void *block, size_t flags, const struct abi_thunk *self);             \
 	void PREFIX##sdallocx(void *block, size_t size, size_t flags, const struct abi_thunk *self)
 
+#define NEWS_DECLARE(PREFIX, ...)                                                                  \
+	void *PREFIX##new_bytes(size_t size, size_t unused, __VA_ARGS__);                          \
+	void *PREFIX##new_count(size_t count, size_t size, __VA_ARGS__);                           \
+	void *PREFIX##new_aligned(size_t size, size_t alignment, __VA_ARGS__)
+
 HOOKS_DECLARE(heaptap_hook_);	 /* record every call */
 HOOKS_DECLARE(heaptap_sampled_); /* record the call if it is to be in the sample */
 HOOKS_DECLARE(heaptap_sample_);	 /* the way to these: sample_entry.S */
+
+/* Of ABI_NEWS: new_entry.S, sample_entry.S. */
+NEWS_DECLARE(heaptap_hook_, size_t unused_too, const struct abi_thunk *self);
+NEWS_DECLARE(heaptap_sampled_, size_t unused_too, const struct abi_thunk *self);
+NEWS_DECLARE(heaptap_sample_, size_t unused_too, const struct abi_thunk *self);
+/* What these call from a frame of their own. NULL: they are to jump to the real function. */
+struct thread_frame;
+NEWS_DECLARE(hooks_, const struct abi_thunk *self, const struct thread_frame *frame);
+NEWS_DECLARE(sampled_hooks_, const struct abi_thunk *self, const struct thread_frame *frame);

@@ -90,6 +90,7 @@ static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
 static const uint8_t push_rbp[] = {0x55};
 static const uint8_t mov_rsp_rbp[] = {0x48, 0x89, 0xe5};
 static const uint8_t ret[] = {0xc3};
+static const uint8_t jmp_real[] = {0xff, 0x61, 0x08}; /* jmp *8(%rcx): new_entry.S */
 static const uint8_t pad_drop[ABI_PAD_DROP_BYTES] = ABI_PAD_DROP;
 
 static bool code_is(uint64_t pc, uint64_t end, const uint8_t *bytes, uint64_t count)
@@ -108,8 +109,8 @@ static bool code_is(uint64_t pc, uint64_t end, const uint8_t *bytes, uint64_t co
  * Only the frame of the hook itself matters: from any other function of the agent rbp leads
  * outwards to it, or to the caller of one. Hooks are compiled so that their code says where the
  * frame stands (scripts/check-agent): not before `push %rbp; mov %rsp,%rbp`, and no longer at
- * `ret`. A thunk has none, nor a guard. `pc` of a return address is one too low, and then lies
- * within a call.
+ * `ret`, or at the jump that new_entry.S ends in. A thunk has none, nor a guard. `pc` of a return
+ * address is one too low, and then lies within a call.
  */
 static uint32_t rule_of_agent(const struct abi_config *config, uint64_t pc)
 {
@@ -120,7 +121,8 @@ static uint32_t rule_of_agent(const struct abi_config *config, uint64_t pc)
 	if (pc < lo || pc >= hi)
 		return RULES_OUTSIDE;
 	if (pc < frames_lo || code_is(pc, hi, endbr64, sizeof(endbr64)) ||
-		code_is(pc, hi, push_rbp, 1) || code_is(pc, hi, ret, 1))
+		code_is(pc, hi, push_rbp, 1) || code_is(pc, hi, ret, 1) ||
+		code_is(pc, hi, jmp_real, sizeof(jmp_real)))
 		return abi_rule_make(ABI_RULE_RSP, 1, 0) | RULES_HIDDEN;
 	if (pc > lo && code_is(pc - 1, hi, push_rbp, 1) && code_is(pc, hi, mov_rsp_rbp, 3))
 		return abi_rule_make(ABI_RULE_RSP, 2, 2) | RULES_HIDDEN;

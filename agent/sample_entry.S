@@ -9,8 +9,8 @@
 #define THUNK_CONFIG	   16
 #define CONFIG_STATE	   48
 #define CONFIG_SLOTS	   88
-#define CONFIG_MASK	   344
-#define CONFIG_FILTER	   352
+#define CONFIG_MASK	   440
+#define CONFIG_FILTER	   448
 #define SLOT_SHIFT	   18
 #define FILTER_SHIFT	   10
 #define FILTER_MASK	   0xfffff
@@ -131,15 +131,24 @@ heaptap_sample_\name:
 	release	dallocx, %rdx
 	release	sdallocx, %rcx
 
-	function calloc
-	find_slot %rdx, calloc
+	.macro	allocate_many name, self
+	function \name
+	find_slot \self, \name
 	mov	%rdi, %rax
 	imul	%rsi, %rax
-	jo	heaptap_sampled_calloc
-	count_down %rax, calloc
-	forward	%rdx
-	at_point %rax, calloc
-	end	calloc
+	jo	heaptap_sampled_\name
+	count_down %rax, \name
+	forward	\self
+	at_point %rax, \name
+	end	\name
+	.endm
+
+	allocate_many calloc, %rdx
+
+	/* What is not taken needs no plain function in its place. */
+	allocate new_bytes, %rdi, %rcx
+	allocate new_aligned, %rdi, %rcx
+	allocate_many new_count, %rcx
 
 	long_way posix_memalign
 	long_way aligned_alloc

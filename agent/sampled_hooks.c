@@ -5,5 +5,6 @@
  */
 #define HOOKS_SAMPLED true
 #define HOOK(name)    heaptap_sampled_##name
+#define NEW(name)     sampled_hooks_##name
 
 #include "agent/hooks.c"

@@ -50,6 +50,7 @@ static void collect_functions(
 		snprintf(entry->name, sizeof(entry->name), "%s", function->native->name);
 		entry->hook = function->native->hook;
 		entry->usable_size = function->native->usable_size;
+		entry->plain = function->native->plain;
 		entry->text_lo = function->module->text_lo;
 		entry->text_hi = function->module->text_hi;
 		entry->addr = function->native->addr;
@@ -135,23 +136,12 @@ static size_t read_code(void *context, raddr_t addr, uint8_t *buffer, size_t byt
 	return got;
 }
 
-static const enum abi_shape shapes[ABI_HOOK_COUNT] = {
-#define X(id, name, shape, arity) ABI_SHAPE_##shape,
-	ABI_HOOKS(X)
-#undef X
-};
-
-static const unsigned arities[ABI_HOOK_COUNT] = {
-#define X(id, name, shape, arity) arity,
-	ABI_HOOKS(X)
-#undef X
-};
-
 static bool gives_back(enum abi_hook hook)
 {
-	return abi_is_allocator(hook) &&
-	       (shapes[hook] == ABI_SHAPE_FREE || shapes[hook] == ABI_SHAPE_REALLOC ||
-		       shapes[hook] == ABI_SHAPE_RESIZE);
+	if (!abi_is_allocator(hook))
+		return false;
+	enum abi_shape shape = abi_shape_of(hook);
+	return shape == ABI_SHAPE_FREE || shape == ABI_SHAPE_REALLOC || shape == ABI_SHAPE_RESIZE;
 }
 
 /* What is there must be what its file has: anything else is another's breakpoint, or probe. */
@@ -203,7 +193,7 @@ static void read_later(
 {
 	struct bridge *later = &entry->place[entry->place_count];
 	size_t count = bridge_read_later(code->memory, bytes, entry->addr, entry->bytes,
-		abi_is_allocator(entry->hook) ? arities[entry->hook] : BRIDGE_ARITY_MAX,
+		abi_is_allocator(entry->hook) ? abi_arity_of(entry->hook) : BRIDGE_ARITY_MAX,
 		entry->hook == ABI_HOOK_FREE, later);
 	if (!count)
 		return;
@@ -223,7 +213,7 @@ static const char *read_entry(const struct survey *survey, struct code *code, st
 	entry->place_count = !why;
 	read_later(survey, code, bytes, entry);
 	entry->leads_to = callees_sole(code->memory + entry->addr % sizeof(uint64_t), entry->addr,
-		entry->bytes, abi_is_allocator(entry->hook) ? arities[entry->hook] : 0, &same);
+		entry->bytes, abi_is_allocator(entry->hook) ? abi_arity_of(entry->hook) : 0, &same);
 	/* Another block, or size, would be seen there (a header before each), or not each (a cache
 	 * of the thread's); reallocarray multiplies, and may set errno. */
 	if (!same && entry->hook != ABI_HOOK_REALLOCARRAY)
@@ -323,7 +313,7 @@ static const struct entry *called_by(const struct entries *entries, const struct
 {
 	const struct entry *to = entry_at(entries, entry->leads_to);
 	bool alike = to && abi_is_allocator(entry->hook) && abi_is_allocator(to->hook) &&
-		     shapes[to->hook] == shapes[entry->hook];
+		     abi_shape_of(to->hook) == abi_shape_of(entry->hook);
 	return alike ? to : NULL;
 }
 
@@ -559,6 +549,15 @@ bool entries_has(const struct entries *entries, raddr_t addr)
 		if (entries->entry[i].at && entries->entry[i].addr == addr)
 			return true;
 	return false;
+}
+
+raddr_t entries_past(const struct entries *entries, raddr_t addr)
+{
+	for (size_t i = 0; i < entries->count; i++)
+		if (entries->entry[i].at && entries->entry[i].addr == addr &&
+			entries->entry[i].bridge.entry == addr)
+			return entries->entry[i].at + offsetof(struct abi_bridge, code);
+	return addr;
 }
 
 void entries_write_bridges(const struct entries *entries, const struct image *image)

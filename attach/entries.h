@@ -23,6 +23,7 @@ struct entry {
 	char name[ENTRY_NAME_BYTES];
 	enum abi_hook hook;
 	raddr_t usable_size;
+	raddr_t plain;		  /* of ABI_NEWS */
 	raddr_t text_lo, text_hi; /* of its module */
 	raddr_t addr;
 	uint64_t bytes;
@@ -57,6 +58,8 @@ struct ht_err *entries_check(
 void entries_deinit(struct entries *entries);
 /* Is the function at `addr` hooked at its entry? */
 bool entries_has(const struct entries *entries, raddr_t addr);
+/* Where to call the function at `addr` past its hook. */
+raddr_t entries_past(const struct entries *entries, raddr_t addr);
 /* Writes the bridges into the image. */
 void entries_write_bridges(const struct entries *entries, const struct image *image);
 /* Writes the pad, which leads to `thunk`. */

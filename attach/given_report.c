@@ -20,7 +20,7 @@ static size_t slots_named(const struct survey *survey, uint32_t name)
 static struct ht_err *check_one(const struct survey *survey, uint32_t index)
 {
 	const char *name = given_used()->given[index].name;
-	bool found = slots_named(survey, ABI_TAP_COUNT + index) > 0;
+	bool found = slots_named(survey, TAP_NAME_GIVEN + index) > 0;
 	for (size_t i = 0; i < survey->modules.count; i++) {
 		const struct module *module = &survey->modules.module[i];
 		char path[160];
@@ -69,7 +69,7 @@ static void describe_way(FILE *out, const struct survey *survey, const struct gi
 	}
 	if (!slots)
 		slots = slots_named(
-			survey, (uint32_t)(given - given_used()->given) + ABI_TAP_COUNT);
+			survey, (uint32_t)(given - given_used()->given) + TAP_NAME_GIVEN);
 	fprintf(out, slots ? "slots %zu" : "NOT SEEN: no slot leads to it", slots);
 	if (places)
 		fprintf(out, ", %zu direct calls not seen", places);

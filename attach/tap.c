@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/tap.h"
 
-static const enum abi_shape hook_shapes[ABI_HOOK_COUNT] = {
-#define X(id, name, shape, arity) ABI_SHAPE_##shape,
-	ABI_HOOKS(X)
-#undef X
-};
-
 static unsigned usable_index(struct image *image, raddr_t usable)
 {
 	struct abi_config *config = image_config(image);
@@ -22,6 +16,34 @@ static unsigned usable_index(struct image *image, raddr_t usable)
 		return 0;
 	config->usable[i] = usable;
 	return i;
+}
+
+/* 0: there is none, or no room. */
+static unsigned plain_index(struct tap *tap, raddr_t plain)
+{
+	struct abi_config *config = image_config(tap->image);
+	unsigned i;
+
+	if (!plain)
+		return 0;
+	plain = entries_past(tap->entries, plain);
+	/* Entry 0 stays 0. */
+	for (i = 1; i < ABI_PLAIN_MAX && config->plain[i]; i++)
+		if (config->plain[i] == plain)
+			return i;
+	if (i == ABI_PLAIN_MAX)
+		return 0;
+	config->plain[i] = plain;
+	return i;
+}
+
+static struct ht_err *refuse_without_plain(enum abi_hook hook, unsigned index)
+{
+	return abi_is_new(hook) && !index
+		       ? ht_err_new(HT_ERR_REFUSED,
+				 "the target has more than %u allocators with operators new",
+				 ABI_PLAIN_MAX / 2)
+		       : NULL;
 }
 
 /* The only function that frees, tapped already; 0: none, or several. */
@@ -67,13 +89,16 @@ static struct ht_err *tap_one(struct tap *tap, const struct patch *patch, const 
 	struct ht_err *err = NULL;
 	if (abi_is_allocator(slot->hook))
 		err = usable_of(tap, slot, &usable);
+	unsigned plain = plain_index(tap, slots_plain(&survey->slots, slot));
+	err = ht_err_first(err, refuse_without_plain(slot->hook, plain));
 	if (err)
 		return err;
 	struct image_thunk want = {.hook = slot->hook,
 		.real = slot->real,
 		.real_lo = module ? module->text_lo : 0,
 		.real_len = module ? module->text_hi - module->text_lo : 0,
-		.usable_index = usable_index(tap->image, usable)};
+		.usable_index = usable_index(tap->image, usable),
+		.plain_index = plain};
 	err = image_thunk(tap->image, &want, &entry);
 	if (err)
 		return err;
@@ -95,8 +120,11 @@ static struct ht_err *tap_entry(struct tap *tap, const struct patch *patch, stru
 		.real = entry->at + offsetof(struct abi_bridge, code),
 		.real_lo = entry->text_lo,
 		.real_len = entry->text_hi - entry->text_lo,
-		.usable_index = usable_index(tap->image, entry->usable_size)};
-	struct ht_err *err = image_thunk(tap->image, &want, &thunk);
+		.usable_index = usable_index(tap->image, entry->usable_size),
+		.plain_index = plain_index(tap, entry->plain)};
+	struct ht_err *err = refuse_without_plain(entry->hook, want.plain_index);
+	if (!err)
+		err = image_thunk(tap->image, &want, &thunk);
 	if (err)
 		return err;
 	entries_write_pad(tap->entries, entry, tap->image, thunk);
@@ -131,7 +159,7 @@ static int tap_order(enum abi_hook hook)
 		return hook == ABI_MAPPING_MUNMAP   ? ROUND_FREES
 		       : hook == ABI_MAPPING_MREMAP ? ROUND_BOTH
 						    : ROUND_ALLOCATIONS;
-	switch (hook_shapes[hook]) {
+	switch (abi_shape_of(hook)) {
 	case ABI_SHAPE_FREE:
 		return ROUND_FREES;
 	case ABI_SHAPE_REALLOC:

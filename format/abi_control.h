@@ -21,7 +21,7 @@
 #include "format/abi_event.h"
 
 #define ABI_MAGIC   0x5041545041454821ull
-#define ABI_VERSION 13u
+#define ABI_VERSION 14u
 
 #define ABI_THUNKS_OFF 0x0u
 #define ABI_TEXT_OFF   0x1000u
@@ -55,7 +55,7 @@ struct abi_state {
  * An area begins with pads, jumps to thunks at any byte; its last page are bridges. Nothing calls
  * from here: only a PC, live or saved, can be in an area.
  */
-#define ABI_NEAR_MAX	     8u
+#define ABI_NEAR_MAX	     20u
 #define ABI_NEAR_BYTES	     0x40000u
 #define ABI_NEAR_BRIDGES_OFF (ABI_NEAR_BYTES - HT_PAGE_BYTES)
 #define ABI_NEAR_OFF	     (ABI_SHARED_OFF - ABI_NEAR_MAX * ABI_NEAR_BYTES)
@@ -98,6 +98,7 @@ enum abi_config_flag {
 };
 
 #define ABI_USABLE_MAX 16u
+#define ABI_PLAIN_MAX  16u
 
 struct abi_config {
 	uint64_t magic;
@@ -137,6 +138,7 @@ struct abi_config {
 			    to be held (below); 0: none does */
 	uint64_t follow_forks; /* of that process one that is about to make a child asks, too; 0:
 				  none does [D] */
+	uint64_t plain[ABI_PLAIN_MAX]; /* what is called in the place of ABI_NEWS; 0: none */
 };
 
 _Static_assert(sizeof(struct abi_config) <= ABI_CONFIG_BYTES, "config fits its page");

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The hooked functions, once: those of the allocator, those that are only watched over, and those
- * that map memory. X(id, name, shape, arity): `shape` says how the agent reads the call, `arity`
- * how many integer arguments it takes (the thunk passes its own address in the next one). The order
- * of the allocator's functions is part of the trace format: append only.
+ * The hooked functions, once: those of the allocator, those of it that throw, those that are only
+ * watched over, and those that map memory. X(id, name, shape, arity): `shape` says how the agent
+ * reads the call, `arity` how many integer arguments it takes (the thunk passes its own address in
+ * the next one). The order of the allocator's functions is part of the trace format: append only.
  */
 #pragma once
+
+#include "format/base.h"
 
 enum abi_shape {
 	ABI_SHAPE_ALLOC,   /* returns the block or NULL */
@@ -32,6 +34,25 @@ enum abi_shape {
 	X(XALLOCX, xallocx, RESIZE, 4)                                                             \
 	X(DALLOCX, dallocx, FREE, 2)                                                               \
 	X(SDALLOCX, sdallocx, FREE, 3)
+
+/*
+ * Operators new that belong to the allocator itself, and functions like them: where there is no
+ * memory they call a handler of the program's, and throw, which nothing of the agent may be in the
+ * way of. X(id, name, recorded): the hook calls a plain function of the same allocator
+ * (abi_config.plain), which does neither, and records it as a call of `recorded`; where that one
+ * gives nothing, the hook is left, and the operator jumped to. Two arguments are looked at, a third
+ * one (nothrow) may be there, so that the thunk's address is always in the fourth.
+ *
+ *      BYTES    (size)             plain(size)
+ *      COUNT    (count, size)      plain(count, size)
+ *      ALIGNED  (size, alignment)  plain(alignment, size)
+ */
+#define ABI_NEWS(X)                                                                                \
+	X(BYTES, new_bytes, MALLOC)                                                                \
+	X(COUNT, new_count, CALLOC)                                                                \
+	X(ALIGNED, new_aligned, ALIGNED_ALLOC)
+
+#define ABI_NEW_ARITY 3u
 
 /*
  * Guards: functions by which a program can forbid its threads what the agent does (seccomp,
@@ -86,7 +107,12 @@ enum abi_hook {
 	ABI_HOOKS(X)
 #undef X
 		ABI_HOOK_COUNT,
-	ABI_HOOK_LAST = ABI_HOOK_COUNT - 1, /* guards count on from here; never in a trace */
+	ABI_HOOK_LAST = ABI_HOOK_COUNT - 1, /* the others count on from here; never in a trace */
+#define X(id, name, recorded) ABI_NEW_##id,
+	ABI_NEWS(X)
+#undef X
+		ABI_ALLOCATOR_COUNT,
+	ABI_ALLOCATOR_LAST = ABI_ALLOCATOR_COUNT - 1,
 #define X(id, name) ABI_GUARD_##id,
 	ABI_GUARDS(X)
 #undef X
@@ -105,12 +131,50 @@ static inline int abi_is_mapping(enum abi_hook hook)
 
 static inline int abi_is_guard(enum abi_hook hook)
 {
-	return hook >= ABI_HOOK_COUNT && !abi_is_mapping(hook);
+	return hook >= ABI_ALLOCATOR_COUNT && !abi_is_mapping(hook);
 }
 
 static inline int abi_is_allocator(enum abi_hook hook)
 {
-	return hook < ABI_HOOK_COUNT;
+	return hook < ABI_ALLOCATOR_COUNT;
+}
+
+/* Is it called by a plain function instead (ABI_NEWS)? */
+static inline int abi_is_new(enum abi_hook hook)
+{
+	return hook >= ABI_HOOK_COUNT && hook < ABI_ALLOCATOR_COUNT;
+}
+
+/* What calls of it, an allocator's function, are in a trace: below ABI_HOOK_COUNT. */
+static inline enum abi_hook abi_recorded_as(enum abi_hook hook)
+{
+	static const uint8_t recorded_as[] = {
+#define X(id, name, recorded) ABI_HOOK_##recorded,
+		ABI_NEWS(X)
+#undef X
+	};
+	return abi_is_new(hook) ? (enum abi_hook)recorded_as[hook - ABI_HOOK_COUNT] : hook;
+}
+
+/* Of an allocator's function. */
+static inline enum abi_shape abi_shape_of(enum abi_hook hook)
+{
+	static const uint8_t shapes[ABI_HOOK_COUNT] = {
+#define X(id, name, shape, arity) ABI_SHAPE_##shape,
+		ABI_HOOKS(X)
+#undef X
+	};
+	return (enum abi_shape)shapes[abi_recorded_as(hook)];
+}
+
+static inline unsigned abi_arity_of(enum abi_hook hook)
+{
+	static const uint8_t arities[ABI_HOOK_COUNT] = {
+#define X(id, name, shape, arity) arity,
+		ABI_HOOKS(X)
+#undef X
+	};
+	return abi_is_new(hook) ? ABI_NEW_ARITY : arities[hook];
 }
 
 static inline int abi_is_exec(enum abi_hook hook)

@@ -28,13 +28,14 @@
 #define ABI_THUNK_MAX	     (HT_PAGE_BYTES / ABI_THUNK_BYTES)
 
 struct abi_thunk {
-	uint64_t target;       /* where `code` jumps */
-	uint64_t real;	       /* the allocator's own function; 0: the thunk is unused */
-	uint64_t config;       /* struct abi_config, as an address in the target */
-	uint64_t real_lo;      /* executable range of the module that holds `real`: a nested call */
-	uint32_t real_len;     /*   returning into it is the allocator calling itself */
-	uint16_t hook;	       /* enum abi_hook */
-	uint16_t usable_index; /* into abi_config.usable[] */
+	uint64_t target;      /* where `code` jumps */
+	uint64_t real;	      /* the allocator's own function; 0: the thunk is unused */
+	uint64_t config;      /* struct abi_config, as an address in the target */
+	uint64_t real_lo;     /* executable range of the module that holds `real`: a nested call */
+	uint32_t real_len;    /*   returning into it is the allocator calling itself */
+	uint16_t hook;	      /* enum abi_hook */
+	uint8_t usable_index; /* into abi_config.usable[] */
+	uint8_t plain_index;  /* into abi_config.plain[], of ABI_NEWS */
 	uint8_t code[ABI_THUNK_CODE_BYTES];
 };
 

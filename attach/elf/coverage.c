@@ -333,7 +333,8 @@ struct ht_err *coverage_read(const struct proc *proc, const struct proc_maps *ma
 	struct budget budget = {.bytes = BUDGET_FILES_BYTES, .steps = STEPS_MAX};
 	*ret = (struct coverage){0};
 	note_partial(ret, slots->partial_id ? module_with(modules, slots->partial_id) : NULL);
-	struct ht_err *err = operators_read(proc, modules, &budget, ret);
+	struct ht_err *err =
+		slots_have_operators(slots) ? NULL : operators_read(proc, modules, &budget, ret);
 	for (size_t i = 0; i < modules->count && !err; i++)
 		if (modules->module[i].natives.count || modules->module[i].natives.partial)
 			err = module_read(proc, maps, &modules->module[i], slots, &budget, ret);

@@ -14,6 +14,7 @@ struct raw {
 	uint64_t jmprel, pltrelsz, pltrel;
 	uint64_t hash, gnu_hash;
 	uint64_t verdefs;
+	uint64_t soname;
 };
 
 static void entry_take(const Elf64_Dyn *entry, struct raw *raw)
@@ -36,6 +37,7 @@ static void entry_take(const Elf64_Dyn *entry, struct raw *raw)
 		{DT_HASH, offsetof(struct raw, hash)},
 		{DT_GNU_HASH, offsetof(struct raw, gnu_hash)},
 		{DT_VERDEFNUM, offsetof(struct raw, verdefs)},
+		{DT_SONAME, offsetof(struct raw, soname)},
 	};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(wanted); i++)
 		if (entry->d_tag == wanted[i].tag)
@@ -96,6 +98,16 @@ static struct dynamic_table without_relative(struct dynamic_table rela, uint64_t
 	return (struct dynamic_table){rela.addr + skip, rela.bytes - skip};
 }
 
+static struct ht_err *soname_read(const struct proc *proc, uint64_t offset, struct dynamic *dynamic)
+{
+	size_t got, want = sizeof(dynamic->soname) - 1;
+	if (!offset || offset >= dynamic->strtab.bytes)
+		return NULL;
+	if (want > dynamic->strtab.bytes - offset)
+		want = dynamic->strtab.bytes - offset;
+	return memory_read_some(proc, dynamic->strtab.addr + offset, dynamic->soname, want, &got);
+}
+
 struct ht_err *dynamic_read(
 	const struct proc *proc, const struct module *module, struct dynamic *ret)
 {
@@ -113,7 +125,7 @@ struct ht_err *dynamic_read(
 	ret->has_versions = raw.verdefs != 0;
 	if (raw.pltrel == DT_RELA)
 		ret->jmprel = table_at(module, raw.jmprel, raw.pltrelsz);
-	return NULL;
+	return soname_read(proc, raw.soname, ret);
 }
 
 /* A lookup in progress; the first error ends it. */

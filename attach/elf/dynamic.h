@@ -8,6 +8,7 @@
 #include "attach/elf/budget.h"
 #include "attach/elf/modules.h"
 
+#define DYNAMIC_SONAME_BYTES 32u
 #define DYNAMIC_VERSIONS_MAX 4u /* symbols of one name that dynamic_lookup gives */
 
 struct dynamic_table {
@@ -22,6 +23,7 @@ struct dynamic {
 	struct dynamic_table strtab;
 	raddr_t symtab; /* its length is not recorded; it ends before `hi` */
 	raddr_t hash, gnu_hash;
+	char soname[DYNAMIC_SONAME_BYTES]; /* DT_SONAME, or as much of it; "": none */
 	bool has_versions; /* of its own names: a reference to another one is not bound to it */
 };
 

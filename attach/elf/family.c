@@ -20,7 +20,8 @@ static const struct family families[] = {
 	[JE] = {"jemalloc", "je_", NULL, {"je_mallctl"}, .hooked = true},
 	[MI] = {"mimalloc", "mi_", "_mi_", {"_mi_malloc_generic", "mi_register_deferred_free"},
 		.hooked = true},
-	[TC] = {"tcmalloc", "tc_", NULL, {"tc_mallopt", "tc_set_new_mode"}, .hooked = true},
+	[TC] = {"tcmalloc", "tc_", NULL, {"tc_mallopt", "tc_set_new_mode"},
+		.release = FAMILY_TCMALLOC_RELEASE, .hooked = true},
 	[BOEHM] = {"the Boehm collector", "GC_", NULL, {NULL}},
 	[GO] = {"the Go runtime", "runtime.", NULL, {NULL}},
 	[RUST] = {"Rust", "__rust_", NULL, {NULL}, .everywhere = true},
@@ -58,32 +59,79 @@ static const struct {
 	{MI, "free_aligned", FAMILY_HOOKED, ABI_HOOK_DALLOCX},
 	{MI, "free_size_aligned", FAMILY_HOOKED, ABI_HOOK_SDALLOCX},
 	{MI, "reallocf", FAMILY_UNSEEN, 0},
-	{MI, "new", FAMILY_UNSEEN, 0},
-	{MI, "new_aligned", FAMILY_UNSEEN, 0},
-	{MI, "new_nothrow", FAMILY_HOOKED, ABI_HOOK_MALLOC},
+	{MI, "new_realloc", FAMILY_UNSEEN, 0},
+	{MI, "new_reallocn", FAMILY_UNSEEN, 0},
 	{MI, "heap_malloc", FAMILY_UNSEEN, 0},
 	{MI, "malloc_aligned_at", FAMILY_UNSEEN, 0},
 	{TC, "malloc_size", FAMILY_USABLE, 0},
 	{TC, "malloc_skip_new_handler", FAMILY_HOOKED, ABI_HOOK_MALLOC},
 	{TC, "free_sized", FAMILY_HOOKED, ABI_HOOK_DALLOCX},
-	{TC, "new", FAMILY_UNSEEN, 0},
-	{TC, "newarray", FAMILY_UNSEEN, 0},
-	{TC, "new_nothrow", FAMILY_HOOKED, ABI_HOOK_MALLOCX},
-	{TC, "newarray_nothrow", FAMILY_HOOKED, ABI_HOOK_MALLOCX},
 	{TC, "delete", FAMILY_HOOKED, ABI_HOOK_FREE},
 	{TC, "deletearray", FAMILY_HOOKED, ABI_HOOK_FREE},
 	{TC, "delete_sized", FAMILY_HOOKED, ABI_HOOK_DALLOCX},
 	{TC, "deletearray_sized", FAMILY_HOOKED, ABI_HOOK_DALLOCX},
+	{TC, "delete_nothrow", FAMILY_HOOKED, ABI_HOOK_DALLOCX},
+	{TC, "deletearray_nothrow", FAMILY_HOOKED, ABI_HOOK_DALLOCX},
+	{TC, "delete_aligned", FAMILY_HOOKED, ABI_HOOK_DALLOCX},
+	{TC, "deletearray_aligned", FAMILY_HOOKED, ABI_HOOK_DALLOCX},
+	{TC, "delete_sized_aligned", FAMILY_HOOKED, ABI_HOOK_SDALLOCX},
+	{TC, "deletearray_sized_aligned", FAMILY_HOOKED, ABI_HOOK_SDALLOCX},
+	{TC, "delete_aligned_nothrow", FAMILY_HOOKED, ABI_HOOK_SDALLOCX},
+	{TC, "deletearray_aligned_nothrow", FAMILY_HOOKED, ABI_HOOK_SDALLOCX},
 	{BOEHM, "malloc", FAMILY_UNSEEN, 0},
 	{GO, "mallocgc", FAMILY_UNSEEN, 0},
-	{PLAIN, "_Znwm", FAMILY_UNSEEN, 0},
-	{PLAIN, "_Znam", FAMILY_UNSEEN, 0},
-	{PLAIN, "_ZdlPv", FAMILY_UNSEEN, 0},
-	{PLAIN, "_ZdlPvm", FAMILY_UNSEEN, 0},
-	{PLAIN, "_ZdaPv", FAMILY_UNSEEN, 0},
 	{RUST, "alloc", FAMILY_UNSEEN, 0},
 	{RUST_DEFAULT, "alloc", FAMILY_UNSEEN, 0},
 };
+
+/* Those that throw, or call a handler that may, and what is called in their place, behind the
+ * prefix. */
+static const struct {
+	int family;
+	const char *name;
+	enum abi_hook hook;
+	const char *plain;
+} news[] = {
+	{MI, "new", ABI_NEW_BYTES, "malloc"},
+	{MI, "new_nothrow", ABI_NEW_BYTES, "malloc"},
+	{MI, "new_n", ABI_NEW_COUNT, "mallocn"},
+	{MI, "new_aligned", ABI_NEW_ALIGNED, "memalign"},
+	{MI, "new_aligned_nothrow", ABI_NEW_ALIGNED, "memalign"},
+	{TC, "new", ABI_NEW_BYTES, "malloc_skip_new_handler"},
+	{TC, "newarray", ABI_NEW_BYTES, "malloc_skip_new_handler"},
+	{TC, "new_nothrow", ABI_NEW_BYTES, "malloc_skip_new_handler"},
+	{TC, "newarray_nothrow", ABI_NEW_BYTES, "malloc_skip_new_handler"},
+	{TC, "new_aligned", ABI_NEW_ALIGNED, "memalign"},
+	{TC, "newarray_aligned", ABI_NEW_ALIGNED, "memalign"},
+	{TC, "new_aligned_nothrow", ABI_NEW_ALIGNED, "memalign"},
+	{TC, "newarray_aligned_nothrow", ABI_NEW_ALIGNED, "memalign"},
+};
+
+/* St11align_val_t: an alignment; RKSt9nothrow_t: NULL instead of an exception; m: the size. */
+static const struct family_operator operators[] = {
+	{"_Znwm", ABI_NEW_BYTES},
+	{"_Znam", ABI_NEW_BYTES},
+	{"_ZnwmRKSt9nothrow_t", ABI_NEW_BYTES},
+	{"_ZnamRKSt9nothrow_t", ABI_NEW_BYTES},
+	{"_ZnwmSt11align_val_t", ABI_NEW_ALIGNED},
+	{"_ZnamSt11align_val_t", ABI_NEW_ALIGNED},
+	{"_ZnwmSt11align_val_tRKSt9nothrow_t", ABI_NEW_ALIGNED},
+	{"_ZnamSt11align_val_tRKSt9nothrow_t", ABI_NEW_ALIGNED},
+	{"_ZdlPv", ABI_HOOK_FREE},
+	{"_ZdaPv", ABI_HOOK_FREE},
+	{"_ZdlPvm", ABI_HOOK_DALLOCX},
+	{"_ZdaPvm", ABI_HOOK_DALLOCX},
+	{"_ZdlPvRKSt9nothrow_t", ABI_HOOK_DALLOCX},
+	{"_ZdaPvRKSt9nothrow_t", ABI_HOOK_DALLOCX},
+	{"_ZdlPvSt11align_val_t", ABI_HOOK_DALLOCX},
+	{"_ZdaPvSt11align_val_t", ABI_HOOK_DALLOCX},
+	{"_ZdlPvmSt11align_val_t", ABI_HOOK_SDALLOCX},
+	{"_ZdaPvmSt11align_val_t", ABI_HOOK_SDALLOCX},
+	{"_ZdlPvSt11align_val_tRKSt9nothrow_t", ABI_HOOK_SDALLOCX},
+	{"_ZdaPvSt11align_val_tRKSt9nothrow_t", ABI_HOOK_SDALLOCX},
+};
+
+_Static_assert(HT_ARRAY_SIZE(operators) == FAMILY_OPERATORS, "FAMILY_OPERATORS");
 
 static const char *const hooked[ABI_HOOK_COUNT] = {
 #define X(id, name, shape, arity) #name,
@@ -102,6 +150,19 @@ static bool begins(const char *symbol, const char *prefix)
 	return symbol[0] == prefix[0] && strncmp(symbol, prefix, strlen(prefix)) == 0;
 }
 
+bool family_is_operator(const char *symbol)
+{
+	for (size_t i = 0; i < FAMILY_OPERATORS; i++)
+		if (equals(symbol, operators[i].name))
+			return true;
+	return false;
+}
+
+const struct family_operator *family_operator(size_t index)
+{
+	return &operators[index];
+}
+
 static bool member_find(size_t family, const char *name, struct family_member *ret)
 {
 	*ret = (struct family_member){.family = &families[family]};
@@ -110,6 +171,17 @@ static bool member_find(size_t family, const char *name, struct family_member *r
 			continue;
 		ret->role = others[i].role;
 		ret->hook = others[i].hook;
+		return true;
+	}
+	for (size_t i = 0; i < HT_ARRAY_SIZE(news); i++) {
+		if ((size_t)news[i].family != family || !equals(name, news[i].name))
+			continue;
+		ret->hook = news[i].hook;
+		ret->plain = news[i].plain;
+		return true;
+	}
+	if (family == PLAIN && family_is_operator(name)) {
+		ret->role = FAMILY_UNSEEN;
 		return true;
 	}
 	for (unsigned i = 0; families[family].hooked && i < ABI_HOOK_COUNT; i++) {
@@ -151,15 +223,6 @@ bool family_find(const char *symbol, struct family_member *ret)
 	return family_find_known(symbol, ret);
 }
 
-bool family_is_operator(const char *symbol)
-{
-	static const char *const begin[] = {"_Znwm", "_Znam", "_ZdlPv", "_ZdaPv"};
-	for (size_t i = 0; i < HT_ARRAY_SIZE(begin); i++)
-		if (strncmp(symbol, begin[i], strlen(begin[i])) == 0)
-			return true;
-	return false;
-}
-
 /* glibc's, of a thread that ends. */
 bool family_frees_again(const char *symbol)
 {
@@ -186,6 +249,16 @@ bool family_is_proved(const struct family *family, const char *symbol)
 		if (equals(symbol, family->proof[i]))
 			return true;
 	return false;
+}
+
+bool family_is_release(const struct family *family, const char *symbol)
+{
+	return family->release && equals(symbol, family->release);
+}
+
+bool family_is_plain(const struct family *family, const char *plain, const char *symbol)
+{
+	return begins(symbol, family->prefix) && equals(symbol + strlen(family->prefix), plain);
 }
 
 const struct family *family_at(size_t index)

@@ -21,9 +21,12 @@ struct family {
 	const char *prefix;    /* of its functions' names; "": those of the C library */
 	const char *inner;     /* of the names of its own parts, beside `prefix`; NULL: none */
 	const char *proof[3];  /* functions, one of which none but that allocator has */
-	bool hooked;	       /* some of its functions have hooks */
-	bool everywhere;       /* in every program of its kind, whatever it allocates by */
-	bool given;	       /* its functions are those that were given (given.h) */
+	/* A function that the debug form of it lacks, in which operators new have nothing in their
+	 * place; NULL: there is no such form */
+	const char *release;
+	bool hooked;	 /* some of its functions have hooks */
+	bool everywhere; /* in every program of its kind, whatever it allocates by */
+	bool given;	 /* its functions are those that were given (given.h) */
 };
 
 #define FAMILIES_MAX 16u
@@ -32,7 +35,20 @@ struct family_member {
 	const struct family *family;
 	enum family_role role;
 	enum abi_hook hook; /* FAMILY_HOOKED only */
+	/* What is called in the place of one of ABI_NEWS, without the prefix: without that it is
+	 * FAMILY_UNSEEN */
+	const char *plain;
 };
+
+#define FAMILY_TCMALLOC_RELEASE "_ZN8tcmalloc27allocate_full_cpp_throw_oomEm"
+
+/* Operators new and delete of C++, by number. */
+#define FAMILY_OPERATORS 20u
+struct family_operator {
+	const char *name;   /* as symbol tables have it */
+	enum abi_hook hook; /* where it is an allocator's own */
+};
+const struct family_operator *family_operator(size_t index);
 
 /* False: no function of an allocator is called that. Those that were given are of a family of their
  * own, whatever other has such names. */
@@ -41,6 +57,10 @@ bool family_find(const char *symbol, struct family_member *ret);
 bool family_find_known(const char *symbol, struct family_member *ret);
 /* Is it one of C++'s operators new and delete? */
 bool family_is_operator(const char *symbol);
+/* Is it what `family.release` says? */
+bool family_is_release(const struct family *family, const char *symbol);
+/* Is it the member's plain function? */
+bool family_is_plain(const struct family *family, const char *plain, const char *symbol);
 /* Does a function of that name free what its thread has cached, blocks that were freed before, by
  * the C library's free itself? */
 bool family_frees_again(const char *symbol);

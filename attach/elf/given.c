@@ -48,7 +48,8 @@ static struct ht_err *check_name(const char *text, const char *name)
 	struct family_member member;
 	if (is_hooked_anyway(name))
 		return wrong(text, "that function needs no option");
-	if (family_find_known(name, &member) && member.role != FAMILY_HOOKED)
+	if (family_find_known(name, &member) &&
+		(member.role != FAMILY_HOOKED || abi_is_new(member.hook)))
 		return wrong(text, "that function may throw, or is called in a way of its own");
 	return NULL;
 }

@@ -21,6 +21,7 @@
 struct presence {
 	uint32_t hooks; /* bit by enum abi_hook */
 	bool proved;
+	bool release; /* not the debug form */
 };
 
 struct reading {
@@ -139,8 +140,10 @@ static struct ht_err *symbol_take(void *context, const Elf64_Sym *symbol, const 
 		return NULL;
 	}
 	const struct family *family;
-	for (size_t i = 0; (family = family_at(i)); i++)
+	for (size_t i = 0; (family = family_at(i)); i++) {
 		reading->presence[i].proved |= family_is_proved(family, name);
+		reading->presence[i].release |= family_is_release(family, name);
+	}
 	if (addr < module->text_lo || addr >= module->text_hi)
 		return NULL;
 	if (module->executable) {
@@ -204,6 +207,33 @@ static raddr_t usable_of(const struct natives *natives, const struct family *fam
 	return 0;
 }
 
+static raddr_t plain_of(const struct natives *natives, const struct native *native)
+{
+	struct family_member member;
+	if (!family_find(native->name, &member) || !member.plain)
+		return 0;
+	for (size_t i = 0; i < natives->count; i++)
+		if (natives->native[i].family == native->family &&
+			family_is_plain(native->family, member.plain, natives->native[i].name))
+			return natives->native[i].addr;
+	return 0;
+}
+
+/* What throws and has nothing in its place is not seen. */
+static void news_settle(struct natives *natives, const struct presence presence[FAMILIES_MAX])
+{
+	for (size_t i = 0; i < natives->count; i++) {
+		struct native *native = &natives->native[i];
+		const struct family *family = native->family;
+		if (native->role != FAMILY_HOOKED || !abi_is_new(native->hook))
+			continue;
+		if (!family->release || presence[family_index(family)].release)
+			native->plain = plain_of(natives, native);
+		if (!native->plain)
+			native->role = FAMILY_UNSEEN;
+	}
+}
+
 /* What measures is known now; what is no function of an allocator, or has another name at the same
  * address, goes. */
 static void natives_settle(struct natives *natives, struct presence presence[FAMILIES_MAX])
@@ -211,6 +241,7 @@ static void natives_settle(struct natives *natives, struct presence presence[FAM
 	size_t kept = 0;
 	for (size_t i = 0; i < natives->count; i++)
 		natives->native[i].usable_size = usable_of(natives, natives->native[i].family);
+	news_settle(natives, presence);
 	if (natives->count)
 		qsort(natives->native, natives->count, sizeof(*natives->native), compare_natives);
 	for (size_t i = 0; i < natives->count; i++)

@@ -21,6 +21,7 @@ struct native {
 	raddr_t addr;
 	uint64_t bytes;	     /* of its code; 0: not told */
 	raddr_t usable_size; /* the family's function that tells the size of a block; 0: none */
+	raddr_t plain;	     /* of ABI_NEWS: what is called in its place */
 	uint32_t pointers;   /* words elsewhere than in the GOT that hold its address */
 };
 

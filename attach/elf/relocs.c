@@ -31,11 +31,14 @@ static const char *const hook_names[ABI_TAP_COUNT] = {
 #define X(id, name, shape, arity) #name,
 	ABI_HOOKS(X)
 #undef X
+#define X(id, name, recorded) "operator " #name,
+		ABI_NEWS(X)
+#undef X
 #define X(id, name) #name,
-		ABI_GUARDS(X)
+			ABI_GUARDS(X)
 #undef X
 #define X(id, name, arity) #name,
-			ABI_MAPPINGS(X)
+				ABI_MAPPINGS(X)
 #undef X
 };
 
@@ -46,19 +49,23 @@ const char *hook_name(enum abi_hook hook)
 
 size_t tap_name_count(void)
 {
-	return ABI_TAP_COUNT + given_used()->count;
+	return TAP_NAME_GIVEN + given_used()->count;
 }
 
 const char *tap_name(uint32_t name)
 {
-	return tap_name_is_given(name) ? given_used()->given[name - ABI_TAP_COUNT].name
+	if (tap_name_is_operator(name))
+		return family_operator(name - TAP_NAME_OPERATORS)->name;
+	return tap_name_is_given(name) ? given_used()->given[name - TAP_NAME_GIVEN].name
 				       : hook_names[name];
 }
 
 static enum abi_hook tap_hook(uint32_t name)
 {
+	if (tap_name_is_operator(name))
+		return family_operator(name - TAP_NAME_OPERATORS)->hook;
 	return tap_name_is_given(name)
-		       ? (enum abi_hook)given_used()->given[name - ABI_TAP_COUNT].hook
+		       ? (enum abi_hook)given_used()->given[name - TAP_NAME_GIVEN].hook
 		       : (enum abi_hook)name;
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "attach/elf/dynamic.h"
+#include "attach/elf/family.h"
 #include "attach/elf/given.h"
 #include "format/abi_hooks.h"
 
@@ -24,14 +25,21 @@ struct relocs {
 /* The name of a hooked function, as symbol tables have it. */
 const char *hook_name(enum abi_hook hook);
 
-/* By number: the names of the hooks, then those that were given (given.h), whose hook is another's.
+/* By number: the names of the hooks, of C++'s operators, then those that were given (given.h),
+ * whose hooks are others'.
  */
-#define TAP_NAMES_MAX (ABI_TAP_COUNT + GIVEN_MAX)
+#define TAP_NAME_OPERATORS ABI_TAP_COUNT
+#define TAP_NAME_GIVEN	   (TAP_NAME_OPERATORS + FAMILY_OPERATORS)
+#define TAP_NAMES_MAX	   (TAP_NAME_GIVEN + GIVEN_MAX)
 size_t tap_name_count(void);
 const char *tap_name(uint32_t name);
 static inline bool tap_name_is_given(uint32_t name)
 {
-	return name >= ABI_TAP_COUNT;
+	return name >= TAP_NAME_GIVEN;
+}
+static inline bool tap_name_is_operator(uint32_t name)
+{
+	return name >= TAP_NAME_OPERATORS && name < TAP_NAME_GIVEN;
 }
 
 /* Tables and names that are read are taken off `budget`; what it does not suffice for is left out.

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attach/elf/cxxops.h"
 #include "attach/elf/relocs.h"
-#include "attach/elf/scope.h"
 #include "format/arch.h"
 
 #define SLOTS_MAX     65536u /* programs have up to a dozen for each module */
@@ -18,6 +18,7 @@ struct scan {
 	raddr_t thunk_lo, thunk_hi;
 	bool with_natives, with_mappings;
 	struct scope scope;
+	struct cxxops *cxxops; /* of each module; NULL: none has operators of its own */
 	struct slots *slots;
 	size_t capacity, function_capacity;
 };
@@ -244,6 +245,8 @@ static struct ht_err *collect_module(struct scan *scan, const struct module *mod
 		const struct reloc *reloc = &relocs.reloc[i];
 		if (abi_is_mapping(reloc->hook) && !scan->with_mappings)
 			continue;
+		if (tap_name_is_operator(reloc->name) && !scan->cxxops)
+			continue;
 		struct slot slot = {.addr = reloc->addr,
 			.module_id = module->id,
 			.type = reloc->type,
@@ -264,7 +267,7 @@ static uint32_t name_of_native(const struct native *native)
 {
 	size_t index;
 	return native->family->given && given_match(native->name, &index) == GIVEN_FUNCTION
-		       ? (uint32_t)(ABI_TAP_COUNT + index)
+		       ? (uint32_t)(TAP_NAME_GIVEN + index)
 		       : (uint32_t)native->hook;
 }
 
@@ -292,6 +295,87 @@ static struct ht_err *collect_natives(struct scan *scan, const struct module *mo
 	return err;
 }
 
+static struct allocator_function *function_find(const struct slots *slots, const struct slot *slot)
+{
+	for (size_t i = 0; i < slots->function_count; i++)
+		if (slots->function[i].addr == slot->real && slots->function[i].hook == slot->hook)
+			return &slots->function[i];
+	return NULL;
+}
+
+/* --- operators of C++ --- */
+
+static const struct cxxops *cxxops_at(const struct scan *scan, raddr_t addr)
+{
+	const struct module *module = modules_find(scan->modules, addr);
+	return module ? &scan->cxxops[module - scan->modules->module] : NULL;
+}
+
+static struct ht_err *read_cxxops(struct scan *scan)
+{
+	bool any = false;
+	struct ht_err *err = NULL;
+	scan->cxxops = calloc(scan->modules->count + 1, sizeof(*scan->cxxops));
+	if (!scan->cxxops)
+		return no_memory(scan);
+	for (size_t i = 0; i < scan->modules->count && !err; i++) {
+		err = cxxops_read(&scan->scope, &scan->modules->module[i], &scan->cxxops[i]);
+		any |= scan->cxxops[i].own;
+	}
+	if (err || any)
+		return err;
+	free(scan->cxxops);
+	scan->cxxops = NULL;
+	return NULL;
+}
+
+/* Those that call malloc are seen there. One whose function is not known yet may be the
+ * allocator's. */
+static bool is_own_operator(const struct scan *scan, const struct slot *slot)
+{
+	const struct cxxops *ops = slot->real ? cxxops_at(scan, slot->real) : NULL;
+	if (!slot->real)
+		return slot->verdict == SLOT_UNRESOLVED || slot->verdict == SLOT_OURS;
+	return ops && ops->own && (!abi_is_new(slot->hook) || cxxops_plain(ops, slot->hook));
+}
+
+static void drop_other_operators(struct scan *scan)
+{
+	struct slots *slots = scan->slots;
+	size_t kept = 0;
+	for (size_t i = 0; i < slots->count; i++)
+		if (!tap_name_is_operator(slots->slot[i].name) ||
+			is_own_operator(scan, &slots->slot[i]))
+			slots->slot[kept++] = slots->slot[i];
+	slots->count = kept;
+}
+
+bool slots_have_operators(const struct slots *slots)
+{
+	for (size_t i = 0; i < slots->count; i++)
+		if (tap_name_is_operator(slots->slot[i].name))
+			return true;
+	return false;
+}
+
+static raddr_t plain_of(const struct scan *scan, const struct slot *slot)
+{
+	const struct module *module = modules_find(scan->modules, slot->real);
+	const struct native *native = module ? natives_find(&module->natives, slot->real) : NULL;
+	if (!abi_is_new(slot->hook))
+		return 0;
+	if (native && native->hook == slot->hook && native->plain)
+		return native->plain;
+	return scan->cxxops ? cxxops_plain(cxxops_at(scan, slot->real), slot->hook) : 0;
+}
+
+raddr_t slots_plain(const struct slots *slots, const struct slot *slot)
+{
+	const struct allocator_function *function =
+		abi_is_new(slot->hook) ? function_find(slots, slot) : NULL;
+	return function ? function->plain : 0;
+}
+
 static int compare_addr(const void *a, const void *b)
 {
 	const struct slot *left = a, *right = b;
@@ -305,14 +389,6 @@ static void drop_duplicates(struct slots *slots)
 		if (!kept || slots->slot[kept - 1].addr != slots->slot[i].addr)
 			slots->slot[kept++] = slots->slot[i];
 	slots->count = kept;
-}
-
-static struct allocator_function *function_find(const struct slots *slots, const struct slot *slot)
-{
-	for (size_t i = 0; i < slots->function_count; i++)
-		if (slots->function[i].addr == slot->real && slots->function[i].hook == slot->hook)
-			return &slots->function[i];
-	return NULL;
 }
 
 static struct ht_err *usable_size_of(
@@ -362,6 +438,7 @@ static struct ht_err *function_add(struct scan *scan, struct slot *slot)
 		.name = slot->name,
 		.addr = slot->real,
 		.module_id = module->id,
+		.plain = plain_of(scan, slot),
 		.named = named};
 	return usable_size_of(scan, module, slot, &function->usable_size);
 }
@@ -406,7 +483,7 @@ static void correct_foreign_sizes(struct slots *slots)
 static struct ht_err *scan_run(struct scan *scan)
 {
 	struct slots *slots = scan->slots;
-	struct ht_err *err = NULL;
+	struct ht_err *err = read_cxxops(scan);
 	for (size_t i = 0; i < scan->modules->count && !err; i++)
 		err = collect_module(scan, &scan->modules->module[i]);
 	for (size_t i = 0; i < scan->modules->count && !err && scan->with_natives; i++)
@@ -422,6 +499,7 @@ static struct ht_err *scan_run(struct scan *scan)
 	for (size_t i = 0; i < slots->count && !err; i++)
 		if (slots->slot[i].verdict == SLOT_UNRESOLVED)
 			err = bind(scan, &slots->slot[i]);
+	drop_other_operators(scan);
 	for (size_t i = 0; i < slots->count && !err; i++)
 		if (slots->slot[i].real)
 			err = function_add(scan, &slots->slot[i]);
@@ -441,6 +519,7 @@ static struct ht_err *read_slots(struct scan *scan)
 	if (!err)
 		err = scan_run(scan);
 	scope_deinit(&scan->scope);
+	free(scan->cxxops);
 	if (err)
 		slots_deinit(scan->slots);
 	return err;

@@ -45,6 +45,7 @@ struct allocator_function {
 	raddr_t addr;
 	uint64_t module_id;  /* that holds it */
 	raddr_t usable_size; /* malloc_usable_size of the same module; 0: none */
+	raddr_t plain;	     /* of ABI_NEWS: what is called in its place */
 	bool named;	     /* a slot leads to it by its name */
 };
 
@@ -69,6 +70,12 @@ HT_MUST_CHECK
 struct ht_err *slots_read_all(const struct proc *proc, const struct modules *modules,
 	raddr_t thunk_lo, raddr_t thunk_hi, struct slots *ret);
 void slots_deinit(struct slots *slots);
+/* What is called in the place of the slot's function, one of ABI_NEWS; 0: none. */
+raddr_t slots_plain(const struct slots *slots, const struct slot *slot);
+
+/* Are operators new and delete among them? Only those of an allocator that is known have slots, any
+ * other's call malloc, or are not seen (cxxops.h). */
+bool slots_have_operators(const struct slots *slots);
 
 /* Is `value` where an unbound lazy slot leads: to code that has the dynamic linker bind it? */
 HT_MUST_CHECK

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #ifdef HEAPTAP_ZYDIS
-#include <Zydis/Zydis.h>
+#include "attach/inject/bridge_code.h"
 #endif
 
 #define WORD_BYTES   8u
@@ -76,6 +76,11 @@ bool bridge_make(const struct bridge *bridge, raddr_t at, struct abi_bridge *ret
 	*ret = (struct abi_bridge){0};
 	memcpy(ret->step, bridge->step, sizeof(ret->step));
 	memcpy(ret->code, bridge->redo, bridge->redo_bytes);
+	if (bridge->redo_operand) {
+		if (!distance(code + bridge->redo_operand_end, bridge->redo_operand, &far))
+			return false;
+		memcpy(ret->code + bridge->redo_operand_at, &far, sizeof(far));
+	}
 	if (bridge->kind == BRIDGE_JUMP) {
 		make_jump(bridge->operand, first);
 		return true;
@@ -112,12 +117,7 @@ static raddr_t jump_target(raddr_t entry, const uint8_t *code)
 	return entry + BRIDGE_JUMP_BYTES + (raddr_t)(int64_t)far;
 }
 
-struct instruction {
-	ZydisDecodedInstruction head;
-	ZydisDecodedOperand operand[ZYDIS_MAX_OPERAND_COUNT];
-};
-
-static bool decode(
+bool bridge_decode(
 	const ZydisDecoder *decoder, const uint8_t *code, size_t bytes, struct instruction *ret)
 {
 	return ZYAN_SUCCESS(ZydisDecoderDecodeFull(decoder, code, bytes, &ret->head, ret->operand));
@@ -151,7 +151,7 @@ static const char *check_branches(
 	struct instruction i;
 	raddr_t to;
 	for (size_t at = 0; at < bytes; at += i.head.length) {
-		if (!decode(decoder, code + at, bytes - at, &i))
+		if (!bridge_decode(decoder, code + at, bytes - at, &i))
 			return "its code cannot be decoded";
 		if (!branch_target(&i, bridge->function + at, &to))
 			continue;
@@ -177,8 +177,7 @@ static bool writes_rsp(const struct instruction *i)
 	return false;
 }
 
-/* By how much it lowers rsp, so that the stack can be walked from between it and the next. */
-static bool read_push(const struct instruction *i, uint64_t *ret)
+bool bridge_read_push(const struct instruction *i, uint64_t *ret)
 {
 	*ret = 0;
 	if (!writes_rsp(i))
@@ -247,21 +246,14 @@ static const char *read_first(const struct instruction *i, const uint8_t *code,
 	if (i->head.mnemonic == ZYDIS_MNEMONIC_UD0 || i->head.mnemonic == ZYDIS_MNEMONIC_UD1 ||
 		i->head.mnemonic == ZYDIS_MNEMONIC_UD2 || i->head.mnemonic == ZYDIS_MNEMONIC_XBEGIN)
 		return unmovable;
-	if (!read_push(i, ret_pushed))
+	if (!bridge_read_push(i, ret_pushed))
 		return unmovable;
 	return is_relative(i) ? read_relative(i, code, bridge) : NULL;
 }
 
 /* --- a place in a function --- */
 
-struct function {
-	ZydisDecoder decoder;
-	const uint8_t *code; /* of the function; its word begins `skip` bytes before */
-	size_t skip, bytes, code_bytes;
-	raddr_t entry;
-};
-
-static const char *function_begin(struct function *function, const uint8_t *code, size_t code_bytes,
+const char *bridge_function_begin(struct function *function, const uint8_t *code, size_t code_bytes,
 	raddr_t entry, size_t bytes)
 {
 	size_t skip = entry % WORD_BYTES;
@@ -289,8 +281,7 @@ static bool step_add(struct bridge *bridge, size_t from, uint64_t words)
 	return false;
 }
 
-/* The jump stands at `at`; `pushed` words are what the instructions before it have pushed. */
-static const char *place_read(
+const char *bridge_read_place(
 	const struct function *function, size_t at, uint64_t words, struct bridge *bridge)
 {
 	const uint8_t *code = function->code + at;
@@ -299,7 +290,7 @@ static const char *place_read(
 	bridge->function = function->entry;
 	bridge->entry = function->entry + at;
 	bridge->word = ht_align_down(bridge->entry, WORD_BYTES);
-	if (!decode(&function->decoder, code, function->bytes - at, &i))
+	if (!bridge_decode(&function->decoder, code, function->bytes - at, &i))
 		return "its code cannot be decoded";
 	bridge->bytes = i.head.length;
 	memcpy(bridge->first, code, bridge->bytes);
@@ -323,225 +314,12 @@ const char *bridge_read(
 {
 	struct bridge bridge = {0};
 	struct function function;
-	const char *why = function_begin(&function, code, code_bytes, entry, bytes);
+	const char *why = bridge_function_begin(&function, code, code_bytes, entry, bytes);
 	if (!why)
-		why = place_read(&function, 0, 0, &bridge);
+		why = bridge_read_place(&function, 0, 0, &bridge);
 	if (!why)
 		*ret = bridge;
 	return why;
-}
-
-/* --- later places --- */
-
-#define REGISTERS 16u
-#define NOTHING	  0xffu /* what nobody needs */
-
-/* What was done before the place: it is done again in the bridge, and undone in the pad. */
-struct prologue {
-	unsigned arity;
-	uint8_t redo[BRIDGE_UNDO_MAX];
-	size_t redo_bytes;
-	uint64_t words; /* pushed */
-	struct abi_bridge_step step[ABI_BRIDGE_STEPS];
-	uint8_t from[BRIDGE_UNDO_MAX], to[BRIDGE_UNDO_MAX]; /* registers moved, in order */
-	size_t moves;
-	bool tested; /* just now: whether there is a block */
-};
-
-/* As encoded: rax rcx rdx rbx rsp rbp rsi rdi r8 .. r15; NOTHING: no whole register. */
-static uint8_t register_of(const ZydisDecodedOperand *operand)
-{
-	if (operand->type != ZYDIS_OPERAND_TYPE_REGISTER ||
-		operand->reg.value < ZYDIS_REGISTER_RAX || operand->reg.value > ZYDIS_REGISTER_R15)
-		return NOTHING;
-	return (uint8_t)(operand->reg.value - ZYDIS_REGISTER_RAX);
-}
-
-static bool is_argument(const struct prologue *p, uint8_t reg)
-{
-	static const uint8_t order[BRIDGE_ARITY_MAX] = {7, 6, 2, 1, 8, 9};
-	for (unsigned i = 0; i < p->arity; i++)
-		if (order[i] == reg)
-			return true;
-	return false;
-}
-
-/* Holds nothing as the function begins. */
-static bool is_free_register(const struct prologue *p, uint8_t reg)
-{
-	bool saved = reg == 3 || reg == 4 || reg == 5 || reg >= 12;
-	return !saved && !is_argument(p, reg);
-}
-
-/* What every register holds after the moves, and after they were undone from the last to the first:
- * are the arguments where they were? */
-static bool can_undo(const struct prologue *p)
-{
-	uint8_t held[REGISTERS];
-	for (uint8_t r = 0; r < REGISTERS; r++)
-		held[r] = r;
-	for (size_t i = 0; i < p->moves; i++)
-		held[p->to[i]] = held[p->from[i]];
-	for (size_t i = p->moves; i-- > 0;)
-		held[p->from[i]] = held[p->to[i]];
-	for (uint8_t r = 0; r < REGISTERS; r++)
-		if (!is_free_register(p, r) && held[r] != r)
-			return false;
-	return true;
-}
-
-static bool redo_add(struct prologue *p, const uint8_t *code, size_t bytes)
-{
-	if (p->redo_bytes + bytes > sizeof(p->redo))
-		return false;
-	memcpy(p->redo + p->redo_bytes, code, bytes);
-	p->redo_bytes += bytes;
-	return true;
-}
-
-static bool absorb_push(struct prologue *p, const struct instruction *i, const uint8_t *code)
-{
-	uint64_t pushed;
-	bool saves =
-		i->head.mnemonic == ZYDIS_MNEMONIC_SUB || register_of(&i->operand[0]) != NOTHING;
-	if (!saves || !read_push(i, &pushed) || !pushed || !redo_add(p, code, i->head.length))
-		return false;
-	p->words += pushed / sizeof(uint64_t);
-	for (size_t s = 0; s < ABI_BRIDGE_STEPS; s++) {
-		if (p->step[s].from)
-			continue;
-		p->step[s] = (struct abi_bridge_step){(uint16_t)p->redo_bytes, (uint16_t)p->words};
-		return true;
-	}
-	return false;
-}
-
-/* A number for a register that held nothing, not even what a move has put there. */
-static bool absorb_number(struct prologue *p, const struct instruction *i, const uint8_t *code)
-{
-	ZydisRegister whole = ZydisRegisterGetLargestEnclosing(
-		ZYDIS_MACHINE_MODE_LONG_64, i->operand[0].reg.value);
-	uint8_t to = (uint8_t)(whole - ZYDIS_REGISTER_RAX);
-	if (i->operand[0].size < 32 || !is_free_register(p, to))
-		return false;
-	for (size_t n = 0; n < p->moves; n++)
-		if (p->to[n] == to)
-			return false;
-	return redo_add(p, code, i->head.length);
-}
-
-static bool absorb_move(struct prologue *p, const struct instruction *i, const uint8_t *code)
-{
-	uint8_t to = register_of(&i->operand[0]), from = register_of(&i->operand[1]);
-	if (i->operand[0].type == ZYDIS_OPERAND_TYPE_REGISTER &&
-		i->operand[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE)
-		return absorb_number(p, i, code);
-	if (i->head.length != 3 || !is_argument(p, from) ||
-		(!is_argument(p, to) && !is_free_register(p, to)))
-		return false;
-	p->to[p->moves] = to;
-	p->from[p->moves] = from;
-	p->moves++;
-	return redo_add(p, code, i->head.length);
-}
-
-static bool compares_registers(const struct instruction *i)
-{
-	return register_of(&i->operand[0]) != NOTHING &&
-	       (register_of(&i->operand[1]) != NOTHING ||
-		       i->operand[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE);
-}
-
-/* Can what is done by this instruction be undone? */
-static bool absorb(struct prologue *p, const struct instruction *i, const uint8_t *code, bool frees)
-{
-	bool tested = p->tested;
-	p->tested = false;
-	ZydisMnemonic what = i->head.mnemonic;
-	if (what == ZYDIS_MNEMONIC_PUSH || what == ZYDIS_MNEMONIC_SUB)
-		return absorb_push(p, i, code);
-	if (what == ZYDIS_MNEMONIC_MOV)
-		return absorb_move(p, i, code);
-	if (what == ZYDIS_MNEMONIC_ENDBR64)
-		return redo_add(p, code, i->head.length);
-	/* Who has no block leaves here, and nothing is missed; who comes by has one. */
-	if (what == ZYDIS_MNEMONIC_JZ)
-		return frees && tested && !p->moves;
-	if ((what != ZYDIS_MNEMONIC_TEST && what != ZYDIS_MNEMONIC_CMP) || !compares_registers(i))
-		return false;
-	p->tested = what == ZYDIS_MNEMONIC_TEST && register_of(&i->operand[0]) == 7 &&
-		    register_of(&i->operand[1]) == 7;
-	return redo_add(p, code, i->head.length);
-}
-
-static bool writes_rbp(const struct instruction *i)
-{
-	for (size_t n = 0; n < i->head.operand_count; n++)
-		if (i->operand[n].type == ZYDIS_OPERAND_TYPE_REGISTER &&
-			i->operand[n].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE &&
-			ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64,
-				i->operand[n].reg.value) == ZYDIS_REGISTER_RBP)
-			return true;
-	return false;
-}
-
-/* What the pad begins with, by which nothing but flags and free registers differ from the entry. */
-static bool make_undo(const struct prologue *p, struct bridge *bridge)
-{
-	static const uint8_t drop[] = ABI_PAD_DROP;
-	size_t bytes = 0;
-	if (p->words) {
-		if (p->words * sizeof(uint64_t) > INT8_MAX)
-			return false;
-		memcpy(bridge->undo, drop, sizeof(drop));
-		bridge->undo[sizeof(drop)] = (uint8_t)(p->words * sizeof(uint64_t));
-		bytes = sizeof(drop) + 1;
-	}
-	for (size_t i = p->moves; i-- > 0;) {
-		uint8_t to = p->from[i], from = p->to[i];
-		if (bytes + 3 > sizeof(bridge->undo))
-			return false;
-		/* mov from, to */
-		bridge->undo[bytes++] = (uint8_t)(0x48 | (from >> 3 << 2) | to >> 3);
-		bridge->undo[bytes++] = 0x89;
-		bridge->undo[bytes++] = (uint8_t)(0xc0 | (from & 7) << 3 | (to & 7));
-	}
-	bridge->undo_bytes = bytes;
-	return can_undo(p);
-}
-
-static bool place_after(const struct function *function, size_t at, const struct prologue *p,
-	const struct instruction *i, struct bridge *ret)
-{
-	struct bridge bridge = {.redo_bytes = p->redo_bytes};
-	memcpy(bridge.redo, p->redo, p->redo_bytes);
-	memcpy(bridge.step, p->step, sizeof(bridge.step));
-	/* In a bridge rbp is the caller's. */
-	if (at + sizeof(bridge.first) > function->code_bytes || writes_rbp(i) ||
-		!make_undo(p, &bridge) || place_read(function, at, p->words, &bridge))
-		return false;
-	*ret = bridge;
-	return true;
-}
-
-size_t bridge_read_later(const uint8_t *code, size_t code_bytes, raddr_t entry, size_t bytes,
-	unsigned arity, bool frees, struct bridge ret[BRIDGE_PLACES_MAX])
-{
-	struct prologue prologue = {.arity = arity};
-	struct function function;
-	struct instruction i;
-	size_t count = 0;
-	if (function_begin(&function, code, code_bytes, entry, bytes))
-		return 0;
-	for (size_t at = 0; at < bytes && count < BRIDGE_PLACES_MAX; at += i.head.length) {
-		if (!decode(&function.decoder, function.code + at, bytes - at, &i))
-			break;
-		if (at && place_after(&function, at, &prologue, &i, &ret[count]))
-			count++;
-		if (!absorb(&prologue, &i, function.code + at, frees))
-			break;
-	}
-	return count;
 }
 
 #else
@@ -560,19 +338,6 @@ const char *bridge_read(
 	(void)bytes;
 	(void)ret;
 	return "this heaptap was built without the decoder (Zydis)";
-}
-
-size_t bridge_read_later(const uint8_t *code, size_t code_bytes, raddr_t entry, size_t bytes,
-	unsigned arity, bool frees, struct bridge ret[BRIDGE_PLACES_MAX])
-{
-	(void)code;
-	(void)arity;
-	(void)code_bytes;
-	(void)entry;
-	(void)bytes;
-	(void)frees;
-	(void)ret;
-	return 0;
 }
 
 #endif

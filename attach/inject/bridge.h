@@ -40,6 +40,10 @@ struct bridge {
 	raddr_t operand;	       /* BRIDGE_RELATIVE, BRIDGE_JUMP: what it refers to */
 	uint8_t redo[BRIDGE_UNDO_MAX]; /* what the bridge begins with: the instructions before it */
 	size_t redo_bytes;
+	/* Of one of these that has an operand relative to rip: its distance, in `redo`, the end of
+	 * the instruction, and what it refers to. 0, 0, 0: none has. */
+	size_t redo_operand_at, redo_operand_end;
+	raddr_t redo_operand;
 	uint8_t undo[BRIDGE_UNDO_MAX]; /* what the pad begins with */
 	size_t undo_bytes;
 	struct abi_bridge_step step[ABI_BRIDGE_STEPS];

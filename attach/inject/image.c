@@ -37,22 +37,25 @@ static void take_symbol(struct agent_elf *elf, const char *name, uint64_t value)
 #define X(id, name, shape, arity) "heaptap_hook_" #name,
 		ABI_HOOKS(X)
 #undef X
+#define X(id, name, recorded) "heaptap_hook_" #name,
+			ABI_NEWS(X)
+#undef X
 #define X(id, name) "heaptap_guard_" #name,
-			ABI_GUARDS(X)
+				ABI_GUARDS(X)
 #undef X
 #define X(id, name, arity) "heaptap_hook_" #name,
-				ABI_MAPPINGS(X)
+					ABI_MAPPINGS(X)
 #undef X
 	};
-	static const char *const sample_names[ABI_HOOK_COUNT] = {
-#define X(id, name, shape, arity) "heaptap_sample_" #name,
-		ABI_HOOKS(X)
+	static const char *const sample_names[ABI_ALLOCATOR_COUNT] = {
+#define X(id, name, ...) "heaptap_sample_" #name,
+		ABI_HOOKS(X) ABI_NEWS(X)
 #undef X
 	};
 	for (size_t i = 0; i < ABI_TAP_COUNT; i++)
 		if (strcmp(name, names[i]) == 0)
 			elf->hook_off[i] = value;
-	for (size_t i = 0; i < ABI_HOOK_COUNT; i++)
+	for (size_t i = 0; i < ABI_ALLOCATOR_COUNT; i++)
 		if (strcmp(name, sample_names[i]) == 0)
 			elf->sample_off[i] = value;
 }
@@ -83,7 +86,7 @@ static struct ht_err *read_symbols(const Elf64_Ehdr *ehdr, struct agent_elf *elf
 	for (size_t i = 0; i < ABI_TAP_COUNT; i++)
 		if (!in_text(elf, elf->hook_off[i]))
 			return bad_agent("a hook is missing");
-	for (size_t i = 0; i < ABI_HOOK_COUNT; i++)
+	for (size_t i = 0; i < ABI_ALLOCATOR_COUNT; i++)
 		if (!in_text(elf, elf->sample_off[i]))
 			return bad_agent("a hook for samples is missing");
 	return NULL;
@@ -316,11 +319,14 @@ static const uint8_t *hook_lea(enum abi_hook hook)
 #define X(id, name, shape, arity) arity,
 		ABI_HOOKS(X)
 #undef X
+#define X(id, name, recorded) ABI_NEW_ARITY,
+			ABI_NEWS(X)
+#undef X
 #define X(id, name) 6,
-			ABI_GUARDS(X)
+				ABI_GUARDS(X)
 #undef X
 #define X(id, name, arity) arity,
-				ABI_MAPPINGS(X)
+					ABI_MAPPINGS(X)
 #undef X
 	};
 	return by_arity[arity[hook]];
@@ -453,7 +459,8 @@ static struct ht_err *fill_thunk(struct image *image, size_t index, const struct
 		.real_lo = want->real_lo,
 		.real_len = want->real_len > UINT32_MAX ? UINT32_MAX : (uint32_t)want->real_len,
 		.hook = (uint16_t)want->hook,
-		.usable_index = (uint16_t)want->usable_index,
+		.usable_index = (uint8_t)want->usable_index,
+		.plain_index = (uint8_t)want->plain_index,
 		.real = want->real};
 	make_code(thunk.code, want->hook);
 	return publish_thunk(image, index, &thunk);
@@ -485,7 +492,7 @@ struct ht_err *image_enable(struct image *image, const struct agent_elf *elf, ra
 {
 	size_t index = thunk_index(image, addr);
 	unsigned hook = image->thunk[index].hook;
-	bool is_sampled = image_config(image)->sample_bytes && hook < ABI_HOOK_COUNT;
+	bool is_sampled = image_config(image)->sample_bytes && abi_is_allocator(hook);
 	return set_target(image, index,
 		image->base + (is_sampled ? elf->sample_off[hook] : elf->hook_off[hook]));
 }

@@ -16,9 +16,9 @@
 /* The embedded agent, checked. */
 struct agent_elf {
 	const uint8_t *text;
-	size_t text_bytes;		     /* to be placed at ABI_TEXT_OFF */
-	uint64_t hook_off[ABI_TAP_COUNT];    /* of each hook or guard, from the image's start */
-	uint64_t sample_off[ABI_HOOK_COUNT]; /* of those for a sample */
+	size_t text_bytes;		  /* to be placed at ABI_TEXT_OFF */
+	uint64_t hook_off[ABI_TAP_COUNT]; /* of each hook or guard, from the image's start */
+	uint64_t sample_off[ABI_ALLOCATOR_COUNT]; /* of those for a sample */
 	uint8_t build_id[20];
 };
 
@@ -125,7 +125,8 @@ struct image_thunk {
 	raddr_t real;
 	raddr_t real_lo; /* executable range of the module that holds it */
 	uint64_t real_len;
-	unsigned usable_index;
+	unsigned usable_index; /* below ABI_USABLE_MAX */
+	unsigned plain_index;  /* below ABI_PLAIN_MAX; of ABI_NEWS not 0 */
 };
 
 /* The entry of the thunk for (hook, real), made now if there is none; it forwards to `real` until

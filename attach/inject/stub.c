@@ -67,8 +67,11 @@ _Static_assert(offsetof(struct abi_control, stub_tsc) == STUB_TSC_OFF, "stub_lay
 _Static_assert(STUB_BYTES_MAX <= UINT16_MAX, "offsets within a stub are of 16 bits");
 _Static_assert(ABI_SHARED_OFF <= UINT32_MAX, "offsets of what is mapped are of 32 bits");
 
-#define CALLS_MAX   (28u + 2 * ABI_NEAR_MAX)
+#define CALLS_MAX   (28u + ABI_NEAR_MAX)
 #define RESERVATION 2u /* position of that call in the list */
+
+_Static_assert(STUB_AREAS == RESERVATION + 1, "areas are mapped next");
+
 #define CODE_MAX                                                                                   \
 	(STUB_BYTES_MAX - sizeof(struct stub_regs) - CALLS_MAX * sizeof(struct stub_call) -        \
 		STUB_NAME_MAX)
@@ -167,12 +170,13 @@ static void plan_setup(struct plan *plan, const struct stub_map *map, raddr_t at
 			  .arg = {map->image, map->image_bytes, PROT_NONE},
 			  .arg3 = MAP_PRIVATE | MAP_NORESERVE | MAP_FIXED_NOREPLACE,
 			  .flags = STUB_ARG4_FD});
+	/* From STUB_AREAS on. */
 	for (size_t i = 0; i < map->near_count; i++)
 		add(plan, &(struct stub_call){.nr = SYS_mmap,
 				  .arg = {map->near[i], ABI_NEAR_BYTES, PROT_READ | PROT_EXEC},
 				  .arg3 = MAP_PRIVATE | MAP_FIXED_NOREPLACE,
 				  .arg5 = (uint32_t)(ABI_NEAR_OFF + i * ABI_NEAR_BYTES),
-				  .flags = STUB_ARG4_FD});
+				  .flags = STUB_ARG4_FD | STUB_IS_AREA});
 	add_mmap(plan, map, ABI_THUNKS_OFF, HT_PAGE_BYTES, PROT_READ | PROT_EXEC, MAP_PRIVATE);
 	add_mmap(plan, map, ABI_TEXT_OFF, ABI_TEXT_MAX, PROT_READ | PROT_EXEC, MAP_SHARED);
 	add_mmap(plan, map, ABI_STATE_OFF, HT_PAGE_BYTES, PROT_READ | PROT_WRITE,
@@ -227,10 +231,6 @@ static void plan_taken(struct plan *plan, raddr_t at, const struct stub_thread *
  * program may have closed one that was, and have got its number. */
 static void plan_undo(struct plan *plan, const struct stub_map *map, raddr_t at)
 {
-	for (size_t i = map->near_count; i-- > 0;)
-		add(plan, &(struct stub_call){.nr = SYS_munmap,
-				  .arg = {map->near[i], ABI_NEAR_BYTES},
-				  .flags = STUB_MAY_FAIL});
 	add(plan, &(struct stub_call){.nr = SYS_munmap,
 			  .arg = {map->image, map->image_bytes},
 			  .flags = STUB_MAY_FAIL});
@@ -269,15 +269,6 @@ static struct ht_err *assemble(
 	return NULL;
 }
 
-/* How much of the list that undoes is passed over when setup call `index` has failed. */
-static size_t skipped(const struct stub_map *map, size_t index)
-{
-	if (index <= RESERVATION)
-		return map->near_count + 1;
-	size_t mapped = index - RESERVATION - 1;
-	return mapped < map->near_count ? map->near_count - mapped : 0;
-}
-
 static size_t map_plan(
 	const struct stub_map *map, raddr_t at, const struct stub_thread *thread, struct plan *plan)
 {
@@ -292,10 +283,10 @@ static size_t map_plan(
 	plan->count = 0;
 	plan_setup(plan, map, at, name);
 	plan->count = count;
-	/* A reservation that fails has found something of the target's there; so has a near area,
-	 * and none of those that follow it is there yet. They are undone from the last one on. */
+	/* A reservation that fails has found something of the target's there; so has a near area:
+	 * those before it are undone by themselves. */
 	for (size_t i = 0; i < setup_count; i++)
-		plan->call[i].undo = call_offset(undo + skipped(map, i));
+		plan->call[i].undo = call_offset(undo + (i <= RESERVATION));
 	return setup_count;
 }
 

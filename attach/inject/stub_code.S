@@ -5,7 +5,7 @@
  * nobody has to be alive to bring the thread back. It uses no stack, touches no vector register, and
  * writes no memory but the handshake words in struct abi_control (and what the calls write).
  *
- *   rbp  data (stub_layout.h)      r12  saved descriptor        r14  saved socket pair, both halves
+ *   rbp  data + STUB_BASE          r12  saved descriptor        r14  saved socket pair, both halves
  *   rbx  current call              r13  second saved descriptor r15  when it became ready, ns
  */
 #include "attach/inject/stub_layout.h"
@@ -15,11 +15,11 @@
 	.globl stub_begin, stub_data, stub_end
 	.hidden stub_begin, stub_data, stub_end
 stub_begin:
-	lea	stub_data(%rip), %rbp
-	lea	STUB_CALLS(%rbp), %rbx
-	mov	$-1, %r12
-	mov	$-1, %r13
-	mov	$-1, %r14
+	lea	stub_data + STUB_BASE(%rip), %rbp
+	lea	STUB_CALLS - STUB_BASE(%rbp), %rbx
+	or	$-1, %r12
+	or	$-1, %r13
+	or	$-1, %r14
 
 next_call:
 	movswq	CALL_NR(%rbx), %rax
@@ -46,7 +46,7 @@ next_call:
 	test	$STUB_ARG4_FD, %cl
 	cmovnz	%r12, %r8
 	test	$STUB_SAVE_PAIR, %cl
-	cmovnz	STUB_PAIR(%rbp), %r10
+	cmovnz	STUB_PAIR - STUB_BASE(%rbp), %r10
 	test	$STUB_IF_MARKED >> 8, %ch
 	jz	1f
 	mov	$STUB_SYS_FCNTL, %eax
@@ -86,13 +86,26 @@ passed:
 failed:
 	testb	$STUB_MAY_FAIL >> 8, CALL_FLAGS + 1(%rbx)
 	jnz	passed
+	/* Areas that are there by now; whenever the lease began, it is over. */
 undo:
-	movzwl	CALL_UNDO(%rbx), %ebx
-	add	%rbp, %rbx
+	mov	%rbx, %r15
+	lea	STUB_CALLS + STUB_AREAS * STUB_CALL_BYTES - STUB_BASE(%rbp), %rbx
+2:	cmp	%r15, %rbx
+	jae	7f
+	testb	$STUB_IS_AREA >> 8, CALL_FLAGS + 1(%rbx)
+	jz	7f
+	mov	CALL_ARG(0)(%rbx), %rdi
+	mov	CALL_ARG(1)(%rbx), %rsi
+	mov	$STUB_SYS_MUNMAP, %eax
+	syscall
+	add	$STUB_CALL_BYTES, %rbx
+	jmp	2b
+7:	movzwl	CALL_UNDO(%r15), %ebx
+	lea	-STUB_BASE(%rbp, %rbx), %rbx
 	jmp	next_call
 
 list_end:
-	mov	STUB_CONTROL(%rbp), %r11
+	mov	STUB_CONTROL - STUB_BASE(%rbp), %r11
 	cmp	$STUB_END_PLAIN, %rax
 	je	restore
 	cmp	$STUB_END_TAKEN, %rax
@@ -102,13 +115,13 @@ list_end:
 	mov	$STUB_PR_GET_TSC, %edi
 	lea	STUB_TSC_OFF(%r11), %rsi
 	syscall
-	mov	STUB_CONTROL(%rbp), %r11
+	mov	STUB_CONTROL - STUB_BASE(%rbp), %r11
 	/* The lease: say "ready" and wait a bounded time for "taken". */
 	mov	%r13d, STUB_FDS_OFF(%r11)
 	mov	%r12d, STUB_FDS_OFF+4(%r11)
 	movq	$STUB_READY, STUB_STATUS_OFF(%r11)
 	xor	%r15d, %r15d
-3:	mov	STUB_CONTROL(%rbp), %r11
+3:	mov	STUB_CONTROL - STUB_BASE(%rbp), %r11
 	cmpq	$0, STUB_TAKEN_OFF(%r11)
 	jne	taken
 	mov	$STUB_SYS_CLOCK_GETTIME, %eax
@@ -122,10 +135,10 @@ list_end:
 	test	%r15, %r15
 	cmovz	%rax, %r15
 	sub	%r15, %rax
-	mov	STUB_LEASE(%rbp), %rcx
+	mov	STUB_LEASE - STUB_BASE(%rbp), %rcx
 	cmp	%rcx, %rax
 	jae	5f
-	mov	STUB_SPIN(%rbp), %ecx
+	mov	STUB_SPIN - STUB_BASE(%rbp), %ecx
 	cmp	%rcx, %rax
 	pause
 	jb	3b
@@ -136,7 +149,7 @@ list_end:
 	 * sleeps does it by a call that leaves current->restart_block alone (stub.c add_hold), and
 	 * that is not the one by which we are known to be done. */
 	mov	$STUB_SYS_SCHED_YIELD, %eax
-	mov	STUB_NAP(%rbp), %ecx
+	mov	STUB_NAP - STUB_BASE(%rbp), %ecx
 	jrcxz	6f
 	xor	%edi, %edi
 	mov	%rdi, (%rsi)
@@ -150,7 +163,7 @@ list_end:
 	jmp	3b
 5:
 	/* The daemon may take it at this very instant: the exchange decides who was first. */
-	mov	STUB_CONTROL(%rbp), %r11
+	mov	STUB_CONTROL - STUB_BASE(%rbp), %r11
 	xor	%eax, %eax
 	mov	$STUB_EXPIRED, %edx
 	lock cmpxchg %rdx, STUB_TAKEN_OFF(%r11)
@@ -167,29 +180,29 @@ done:
 
 restore:
 	cld
-	cmpq	$0, STUB_FLAG_DF(%rbp)
+	cmpq	$0, STUB_FLAG_DF - STUB_BASE(%rbp)
 	je	4f
 	std
-4:	mov	STUB_REG(1)(%rbp), %rbx
-	mov	STUB_REG(2)(%rbp), %rcx
-	mov	STUB_REG(3)(%rbp), %rdx
-	mov	STUB_REG(4)(%rbp), %rsi
-	mov	STUB_REG(5)(%rbp), %rdi
-	mov	STUB_REG(7)(%rbp), %r8
-	mov	STUB_REG(8)(%rbp), %r9
-	mov	STUB_REG(9)(%rbp), %r10
-	mov	STUB_REG(10)(%rbp), %r11
-	mov	STUB_REG(11)(%rbp), %r12
-	mov	STUB_REG(12)(%rbp), %r13
-	mov	STUB_REG(13)(%rbp), %r14
-	mov	STUB_REG(14)(%rbp), %r15
+4:	mov	STUB_REG(1) - STUB_BASE(%rbp), %rbx
+	mov	STUB_REG(2) - STUB_BASE(%rbp), %rcx
+	mov	STUB_REG(3) - STUB_BASE(%rbp), %rdx
+	mov	STUB_REG(4) - STUB_BASE(%rbp), %rsi
+	mov	STUB_REG(5) - STUB_BASE(%rbp), %rdi
+	mov	STUB_REG(7) - STUB_BASE(%rbp), %r8
+	mov	STUB_REG(8) - STUB_BASE(%rbp), %r9
+	mov	STUB_REG(9) - STUB_BASE(%rbp), %r10
+	mov	STUB_REG(10) - STUB_BASE(%rbp), %r11
+	mov	STUB_REG(11) - STUB_BASE(%rbp), %r12
+	mov	STUB_REG(12) - STUB_BASE(%rbp), %r13
+	mov	STUB_REG(13) - STUB_BASE(%rbp), %r14
+	mov	STUB_REG(14) - STUB_BASE(%rbp), %r15
 	/* 0x7f + OF overflows exactly when OF is to be set; sahf sets the other five and leaves OF. */
-	mov	STUB_FLAG_OF(%rbp), %al
-	mov	STUB_FLAGS_AH+1(%rbp), %ah
+	mov	STUB_FLAG_OF - STUB_BASE(%rbp), %al
+	mov	STUB_FLAGS_AH+1 - STUB_BASE(%rbp), %ah
 	add	$0x7f, %al
 	sahf
-	mov	STUB_REG(0)(%rbp), %rax
-	mov	STUB_REG(6)(%rbp), %rbp
+	mov	STUB_REG(0) - STUB_BASE(%rbp), %rax
+	mov	STUB_REG(6) - STUB_BASE(%rbp), %rbp
 	jmp	*stub_data+STUB_RIP(%rip)
 
 	.balign 8

@@ -19,6 +19,8 @@
 #define STUB_SPIN     216 /* ns, and what follows us: 32 bits each */
 #define STUB_NAP      220
 #define STUB_CALLS    224
+/* What rbp points to, from the data's start: offsets from there are of one byte. */
+#define STUB_BASE 128
 
 /* A call: what the calls of a stub need and no more, as a target has little room for it. */
 #define CALL_ARG(n)	((n)*8) /* the first three */
@@ -41,6 +43,10 @@
 #define STUB_MAY_FAIL	0x100
 /* Only if the descriptor in the first argument bears the mark: else it has failed. */
 #define STUB_IF_MARKED 0x200
+/* It maps an area, which is unmapped when a later call fails. The first of these calls has the
+ * number STUB_AREAS, the others follow it. */
+#define STUB_IS_AREA 0x400
+#define STUB_AREAS   3
 
 /* CALL_NR at the end of a list */
 #define STUB_END_SETUP -1 /* handshake: "ready", then wait for "taken" */
@@ -65,6 +71,7 @@
  * O_ASYNC, and which is asked for without memory. */
 #define STUB_MARK 63
 
+#define STUB_SYS_MUNMAP	       11
 #define STUB_SYS_SELECT	       23
 #define STUB_SYS_SCHED_YIELD   24
 #define STUB_SYS_FCNTL	       72

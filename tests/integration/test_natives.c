@@ -136,7 +136,8 @@ static void check_operators(const char *program, bool unseen)
 START_TEST(operators_that_do_not_call_malloc)
 {
 	check_operators("tests/targets/cxx", false);
-	check_operators("tests/targets/cxx-tcmalloc", true);
+	check_operators("tests/targets/cxx-tcmalloc", false);
+	check_operators("tests/targets/operators-tcmalloc-debug", true);
 }
 END_TEST
 

@@ -47,7 +47,10 @@ burst_lib   := $(patsubst %,$t/libburst-%.so,$(burst_variants))
 target_bin := $(addprefix $t/,ledger ledger-lazy ledger-nopie ledger-own ledger-jemalloc \
 	ledger-tcmalloc extended busy outsider flags reflexes changer crowd escape awkward hoist sleepy actor actor-static confined plughost libplug.so \
 	libunwound.so idle32 cxx cxx-tcmalloc rust rust-v0 rust-lto jumper storm rewire canaries) $(chain_bin) $(chainxx_bin) $(burst_lib)
-target_bin += $t/throwing $t/hostile $t/served $t/parent $t/waits $t/waits-escape
+# Operators new and delete that are the allocator's own: in a library, and linked in.
+operators_bin := $(addprefix $t/operators-,tcmalloc tcmalloc-debug tcmalloc-direct jemalloc mimalloc)
+target_bin += $(operators_bin)
+target_bin += $t/throwing $t/throwing-tcmalloc $t/hostile $t/served $t/parent $t/waits $t/waits-escape
 target_bin += $(linked_bin) $t/linked-static $t/linked-static-pie $t/libcounting.so $t/libfailing.so $t/libownalloc-sysv.so \
 	$(if $(filter musl,$(linked_variants)),$t/linked-musl-static)
 target_bin += $t/mapper $t/pooled $t/queued $t/faraway $t/states $t/waiter $t/holder $t/holder-mi $t/holder-tc $t/libburst-counted.so
@@ -260,6 +263,15 @@ $t/cxx $t/throwing: $t/%: tests/targets/%.cc
 	$(call build,g++ $(target_cxx) -O2)
 $t/cxx-tcmalloc: tests/targets/cxx.cc
 	$(call build,g++ $(target_cxx) -O2) -Wl,--no-as-needed -ltcmalloc_minimal
+$t/throwing-tcmalloc: tests/targets/throwing.cc
+	$(call build,g++ $(target_cxx) -O2) -Wl,--no-as-needed -ltcmalloc_minimal
+$t/operators-tcmalloc: operators_link = -Wl,--no-as-needed -ltcmalloc_minimal
+$t/operators-tcmalloc-debug: operators_link = -Wl,--no-as-needed -ltcmalloc_minimal_debug
+$t/operators-jemalloc: operators_link = -Wl,--no-as-needed -ljemalloc
+$t/operators-mimalloc: operators_link = -Wl,--no-as-needed -l:libmimalloc.so.2
+$t/operators-tcmalloc-direct: operators_link = -l:libtcmalloc_minimal.a
+$(operators_bin): tests/targets/operators.cc
+	$(call build,g++ $(target_cxx) -O2 -pthread -fPIE -pie) $(operators_link)
 $t/rust: tests/targets/rust.rs
 	$(call quiet,TARGET)$(RUSTC) --edition 2021 -O -g -o $@ $<
 $t/rust-v0: tests/targets/rust.rs

@@ -227,12 +227,43 @@ static void check_call(const void *got, uint64_t a, uint64_t b, uint64_t c, uint
 	errno = 0;
 }
 
+static void *plain_one(size_t size)
+{
+	return real_any(size, 1, 0, 0);
+}
+
+static void *plain_two(size_t a, size_t b)
+{
+	return real_any(a, b, 2, 0);
+}
+
+/* What is taken is called by its plain function, all else is forwarded. */
+static void call_news(uint64_t left)
+{
+	bool taken = left == NOW;
+	struct abi_thunk self = thunk(ABI_NEW_BYTES);
+	self.plain_index = 1;
+	world_config->plain[1] = (uint64_t)plain_one;
+	world_config->plain[2] = (uint64_t)plain_two;
+	sampler()->countdown = left;
+	check_call(heaptap_sample_new_bytes(100, 64, 7, &self), 100, taken ? 1 : 64, taken ? 0 : 7,
+		0, 3);
+	self.hook = ABI_NEW_ALIGNED;
+	self.plain_index = 2;
+	sampler()->countdown = left;
+	check_call(heaptap_sample_new_aligned(11, 64, 7, &self), taken ? 64 : 11, taken ? 11 : 64,
+		taken ? 2 : 7, 0, 3);
+	self.hook = ABI_NEW_COUNT;
+	sampler()->countdown = left;
+	check_call(heaptap_sample_new_count(10, 11, 7, &self), 10, 11, taken ? 2 : 7, 0, 3);
+}
+
 /* Each function, with `left` bytes to the next point. */
 static void call_all(uint64_t left)
 {
-	struct abi_thunk self[ABI_HOOK_COUNT];
+	struct abi_thunk self[ABI_ALLOCATOR_COUNT];
 	void *out = block_b, *old = block_b;
-	for (unsigned i = 0; i < ABI_HOOK_COUNT; i++)
+	for (unsigned i = 0; i < ABI_ALLOCATOR_COUNT; i++)
 		self[i] = thunk(i);
 #define CHECK(name, id, count, a, b, c, d, ...)                                                    \
 	sampler()->countdown = left;                                                               \
@@ -250,6 +281,7 @@ static void call_all(uint64_t left)
 	CHECK(rallocx, RALLOCX, 3, old, 100, 6, 0, old, 100, 6);
 	CHECK(xallocx, XALLOCX, 4, old, 100, 7, 6, old, 100, 7, 6);
 #undef CHECK
+	call_news(left);
 	sampler()->countdown = left;
 	ck_assert_int_eq(
 		heaptap_sample_posix_memalign(&out, 64, 100, &self[ABI_HOOK_POSIX_MEMALIGN]), 0);
@@ -281,7 +313,7 @@ START_TEST(what_is_taken_is_recorded_with_its_function_and_size)
 	call_all(NOW);
 	/* xallocx resizes block_b, which is then freed. */
 	size_t count = recorded(), frees = 0;
-	ck_assert_uint_eq(count, 13);
+	ck_assert_uint_eq(count, 16);
 	for (size_t i = 0; i < count; i++) {
 		frees += events[i].kind == ABI_EVENT_FREE;
 		if (events[i].kind == ABI_EVENT_FREE)

@@ -375,12 +375,13 @@ START_TEST(through_a_hook)
 		0x55,					       /* push %rbp */
 		0x48, 0x89, 0xe5,			       /* mov %rsp,%rbp */
 		0x90, 0x90, 0x5d,			       /* body; pop %rbp */
-		0xc3};					       /* ret */
+		0xc3,					       /* ret */
+		0x5d, 0xff, 0x61, 0x08};		       /* pop %rbp; jmp *8(%rcx) */
 	static const struct {
 		unsigned offset;
 		bool pushed, framed;
 	} cases[] = {{0, false, false}, {4, false, false}, {5, true, false}, {8, true, true},
-		{10, true, true}, {11, false, false}};
+		{10, true, true}, {11, false, false}, {12, true, true}, {13, false, false}};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(cases) + 2; i++) {
 		bool in_thunk = i == HT_ARRAY_SIZE(cases), in_guard = i > HT_ARRAY_SIZE(cases);
 		bool in_hook = !in_thunk && !in_guard;

@@ -255,6 +255,12 @@ FUNCTION(comparing_first, "cmp %rsi, %rdi\n push %rbx\n mov %rdi, %rax\n jae 1f\
 FUNCTION(numbering, "mov $-16, %rax\n mov %rsi, %rdx\n mov %rdi, %rsi\n mov $7, %ecx\n"
 		    " lea (%rsi,%rdx), %rax\n add %rcx, %rax\n ret")
 
+/* As tcmalloc's: a variable of the program's, and one of the thread's. */
+uint64_t loaded = 11;
+FUNCTION(reading, "mov loaded(%rip), %rax\n test %rax, %rax\n mov $0, %rcx\n mov %fs:(%rcx), %r8\n"
+		  " mov %fs:0, %rdx\n je 1f\n sub %rdx, %r8\n lea (%rdi,%rsi), %rdi\n"
+		  " add %r8, %rax\n add %rdi, %rax\n1: ret")
+
 static const struct {
 	const char *name;
 	uint64_t (*call)(uint64_t x, uint64_t y);
@@ -263,12 +269,13 @@ static const struct {
 } later[] = {{"checking", checking, checking_end, 2}, {"saving", saving, saving_end, 2},
 	{"rotating", rotating, rotating_end, 6},
 	{"comparing_first", comparing_first, comparing_first_end, 2},
-	{"numbering", numbering, numbering_end, 4}};
+	{"numbering", numbering, numbering_end, 4}, {"reading", reading, reading_end, 4}};
 
 static size_t read_later(size_t i, bool frees, struct bridge ret[BRIDGE_PLACES_MAX])
 {
 	raddr_t entry = (raddr_t)later[i].call;
-	unsigned arity = later[i].call == numbering ? 2 : BRIDGE_ARITY_MAX;
+	unsigned arity =
+		later[i].call == numbering || later[i].call == reading ? 2 : BRIDGE_ARITY_MAX;
 	return bridge_read_later((const uint8_t *)(entry & ~7ull), 128, entry,
 		(size_t)(later[i].end - (const uint8_t *)entry), arity, frees, ret);
 }
@@ -377,6 +384,24 @@ START_TEST(what_later_instructions_need)
 	ck_assert_uint_eq(count_later(&(struct function){{0x48, 0x89, 0xf8, 0xb8, 1, 0, 0, 0, 0x48,
 								 0x89, 0xf7, 0xc3},
 					      12, 0},
+				  false),
+		1);
+	/* mov 0(%rip),%rax ; nop. The same into %rbx; a store; by a register. */
+	const uint8_t *const loads[] = {(const uint8_t[]){0x48, 0x8b, 0x05, 0, 0, 0, 0},
+		(const uint8_t[]){0x48, 0x8b, 0x1d, 0, 0, 0, 0},
+		(const uint8_t[]){0x48, 0x89, 0x05, 0, 0, 0, 0},
+		(const uint8_t[]){0x48, 0x8b, 0x87, 0, 0, 0, 0}};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(loads); i++) {
+		struct function one = {.bytes = 9};
+		memcpy(one.code, loads[i], 7);
+		one.code[7] = 0x90;
+		one.code[8] = 0xc3;
+		ck_assert_uint_eq(count_later(&one, false), i == 0);
+	}
+	/* Two of them: the bridge can move one. */
+	ck_assert_uint_eq(count_later(&(struct function){{0x48, 0x8b, 0x05, 0, 0, 0, 0, 0x48, 0x8b,
+								 0x05, 0, 0, 0, 0, 0x90, 0xc3},
+					      16, 0},
 				  false),
 		1);
 	/* push %rbx ; mov %rdi,%rbp: in a bridge rbp is the caller's. */

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "attach/elf/slots.h"
+#include "attach/elf/relocs.h"
 #include "attach/inject/choose.h"
 #include "attach/target/memory.h"
 #include "tests/support/ht_check.h"
@@ -88,7 +89,7 @@ START_TEST(a_slot_of_a_name_that_was_given)
 	setup();
 	struct journal_slot entry = honest();
 	for (size_t i = 0; i < slots.count; i++)
-		if (slots.slot[i].name == ABI_TAP_COUNT && slots.slot[i].verdict == SLOT_TAP) {
+		if (slots.slot[i].name == TAP_NAME_GIVEN && slots.slot[i].verdict == SLOT_TAP) {
 			entry.addr = slots.slot[i].addr;
 			entry.original = slots.slot[i].value;
 			entry.hook = slots.slot[i].hook;
@@ -156,7 +157,7 @@ START_TEST(a_slot_that_is_not_tapped)
 {
 	setup();
 	struct journal_slot entry = honest();
-	entry.hook = ABI_HOOK_COUNT;
+	entry.hook = ABI_ALLOCATOR_COUNT;
 	ck_assert_int_eq(accepted(entry), JOURNAL_SLOT_GONE);
 	entry.hook = UINT16_MAX;
 	ck_assert_int_eq(accepted(entry), JOURNAL_SLOT_GONE);

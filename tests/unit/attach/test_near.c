@@ -91,7 +91,7 @@ END_TEST
  * its place when there are not enough. */
 START_TEST(many)
 {
-	struct bridge bridge[40];
+	struct bridge bridge[30 + ABI_NEAR_MAX + 2];
 	struct near_hook hook[HT_ARRAY_SIZE(bridge)];
 	struct proc_maps maps = {0};
 	raddr_t near[ABI_NEAR_MAX];
@@ -99,12 +99,13 @@ START_TEST(many)
 	for (size_t i = 0; i < HT_ARRAY_SIZE(bridge); i++) {
 		/* Descending, so that the order of the places is not that of the functions. */
 		bridge[i] = bridge_at(PROGRAM - i * 0x1000 +
-				      (i < 30 ? GIB : (raddr_t) - (int64_t)(64 * MIB * (i - 25))));
-		hook[i] = (struct near_hook){.bridge = &bridge[i], .needed = i == 39};
+				      (i < 30 ? GIB : (raddr_t) - (int64_t)(32 * MIB * (i - 25))));
+		hook[i] = (struct near_hook){
+			.bridge = &bridge[i], .needed = i == HT_ARRAY_SIZE(bridge) - 1};
 	}
 	ck_no_err(near_place(&maps, ABI_NEAR_MAX, hook, HT_ARRAY_SIZE(hook), near, &count));
 	ck_assert_uint_eq(count, ABI_NEAR_MAX);
-	ck_assert_uint_ne(hook[39].at, 0);
+	ck_assert_uint_ne(hook[HT_ARRAY_SIZE(bridge) - 1].at, 0);
 	for (size_t i = 0; i < HT_ARRAY_SIZE(hook); i++)
 		for (size_t j = 0; j < i && hook[i].at; j++)
 			ck_assert_uint_ne(hook[i].at, hook[j].at);
