@@ -19,20 +19,19 @@ static const struct {
 	{NULL, "mi_new", "mi_new", "mi_malloc", "mi_memalign"},
 };
 
-/* What is linked into a program has names in its file. */
-static bool natives_tell(const struct natives *natives, struct cxxops *ret)
+/* What is linked in has names in the file. */
+static bool natives_tell(const struct natives *natives, raddr_t operator_new, struct cxxops *ret)
 {
-	for (size_t i = 0; i < natives->count; i++) {
-		const struct native *native = &natives->native[i];
-		if (native->role != FAMILY_HOOKED || !abi_is_new(native->hook))
-			continue;
-		ret->own = true;
-		if (native->hook == ABI_NEW_BYTES)
-			ret->bytes = native->plain;
-		if (native->hook == ABI_NEW_ALIGNED)
-			ret->aligned = native->plain;
-	}
-	return ret->own;
+	const struct native *its = natives_find(natives, operator_new);
+	if (!its || its->role != FAMILY_HOOKED || its->hook != ABI_NEW_BYTES)
+		return false;
+	ret->own = true;
+	ret->bytes = its->plain;
+	for (size_t i = 0; i < natives->count; i++)
+		if (natives->native[i].family == its->family &&
+			natives->native[i].hook == ABI_NEW_ALIGNED)
+			ret->aligned = natives->native[i].plain;
+	return true;
 }
 
 static struct ht_err *fits(struct scope *scope, const struct module *module, size_t index,
@@ -58,10 +57,8 @@ struct ht_err *cxxops_read(struct scope *scope, const struct module *module, str
 	raddr_t operator_new;
 	bool found = false;
 	*ret = (struct cxxops){0};
-	if (natives_tell(&module->natives, ret))
-		return NULL;
 	struct ht_err *err = scope_symbol(scope, module, OPERATOR_NEW, &operator_new);
-	if (err || !operator_new)
+	if (err || !operator_new || natives_tell(&module->natives, operator_new, ret))
 		return err;
 	for (size_t i = 0; !err && !found && i < HT_ARRAY_SIZE(known); i++) {
 		err = fits(scope, module, i, operator_new, &found);

@@ -21,12 +21,15 @@ static const struct family families[] = {
 	[MI] = {"mimalloc", "mi_", "_mi_", {"_mi_malloc_generic", "mi_register_deferred_free"},
 		.hooked = true},
 	[TC] = {"tcmalloc", "tc_", NULL, {"tc_mallopt", "tc_set_new_mode"},
-		.release = FAMILY_TCMALLOC_RELEASE, .hooked = true},
+		.release = {FAMILY_TCMALLOC_RELEASE}, .hooked = true},
 	[BOEHM] = {"the Boehm collector", "GC_", NULL, {NULL}},
 	[GO] = {"the Go runtime", "runtime.", NULL, {NULL}},
 	[RUST] = {"Rust", "__rust_", NULL, {NULL}, .everywhere = true},
 	[RUST_DEFAULT] = {"Rust", "__rdl_", NULL, {NULL}, .everywhere = true},
-	[PLAIN] = {"malloc", "", "je_", {NULL}, .hooked = true},
+	/* Operators new of a jemalloc that is linked in: a program's own would have kept the file
+	 * of theirs out, with its function for want of memory. */
+	[PLAIN] = {"malloc", "", "je_", {NULL}, .release = {"_ZL9handleOOMmb", "je_malloc_default"},
+		.hooked = true},
 	/* Believed as it stands: no name of its own is in the tables below. */
 	[GIVEN] = {"given", "", NULL, {NULL}, .given = true},
 };
@@ -178,10 +181,17 @@ static bool member_find(size_t family, const char *name, struct family_member *r
 			continue;
 		ret->hook = news[i].hook;
 		ret->plain = news[i].plain;
+		ret->if_released = true;
 		return true;
 	}
-	if (family == PLAIN && family_is_operator(name)) {
-		ret->role = FAMILY_UNSEEN;
+	for (size_t i = 0; family == PLAIN && i < FAMILY_OPERATORS; i++) {
+		if (!equals(name, operators[i].name))
+			continue;
+		ret->hook = operators[i].hook;
+		ret->plain = ret->hook == ABI_NEW_BYTES	    ? "malloc"
+			     : ret->hook == ABI_NEW_ALIGNED ? "aligned_alloc"
+							    : NULL;
+		ret->if_released = true;
 		return true;
 	}
 	for (unsigned i = 0; families[family].hooked && i < ABI_HOOK_COUNT; i++) {
@@ -251,14 +261,26 @@ bool family_is_proved(const struct family *family, const char *symbol)
 	return false;
 }
 
-bool family_is_release(const struct family *family, const char *symbol)
+unsigned family_is_release(const struct family *family, const char *symbol)
 {
-	return family->release && equals(symbol, family->release);
+	unsigned found = 0;
+	for (unsigned i = 0; i < HT_ARRAY_SIZE(family->release) && family->release[i]; i++)
+		found |= (unsigned)equals(symbol, family->release[i]) << i;
+	return found;
+}
+
+unsigned family_whole_release(const struct family *family)
+{
+	unsigned whole = 0;
+	for (unsigned i = 0; i < HT_ARRAY_SIZE(family->release) && family->release[i]; i++)
+		whole |= 1u << i;
+	return whole;
 }
 
 bool family_is_plain(const struct family *family, const char *plain, const char *symbol)
 {
-	return begins(symbol, family->prefix) && equals(symbol + strlen(family->prefix), plain);
+	size_t length = strlen(family->prefix);
+	return strncmp(symbol, family->prefix, length) == 0 && equals(symbol + length, plain);
 }
 
 const struct family *family_at(size_t index)

@@ -21,9 +21,10 @@ struct family {
 	const char *prefix;    /* of its functions' names; "": those of the C library */
 	const char *inner;     /* of the names of its own parts, beside `prefix`; NULL: none */
 	const char *proof[3];  /* functions, one of which none but that allocator has */
-	/* A function that the debug form of it lacks, in which operators new have nothing in their
-	 * place; NULL: there is no such form */
-	const char *release;
+	/* Functions that are there where its operators new are its own, and may have another one in
+	 * their place: not in a debug form of it, nor where a program has brought others. None:
+	 * they always are */
+	const char *release[2];
 	bool hooked;	 /* some of its functions have hooks */
 	bool everywhere; /* in every program of its kind, whatever it allocates by */
 	bool given;	 /* its functions are those that were given (given.h) */
@@ -35,9 +36,10 @@ struct family_member {
 	const struct family *family;
 	enum family_role role;
 	enum abi_hook hook; /* FAMILY_HOOKED only */
-	/* What is called in the place of one of ABI_NEWS, without the prefix: without that it is
-	 * FAMILY_UNSEEN */
+	/* What is called in the place of one of ABI_NEWS, without the prefix */
 	const char *plain;
+	/* Without that one, or what `family.release` says, it is FAMILY_UNSEEN */
+	bool if_released;
 };
 
 #define FAMILY_TCMALLOC_RELEASE "_ZN8tcmalloc27allocate_full_cpp_throw_oomEm"
@@ -57,8 +59,9 @@ bool family_find(const char *symbol, struct family_member *ret);
 bool family_find_known(const char *symbol, struct family_member *ret);
 /* Is it one of C++'s operators new and delete? */
 bool family_is_operator(const char *symbol);
-/* Is it what `family.release` says? */
-bool family_is_release(const struct family *family, const char *symbol);
+/* Bit by bit, which of `family.release` it is; all that there are. */
+unsigned family_is_release(const struct family *family, const char *symbol);
+unsigned family_whole_release(const struct family *family);
 /* Is it the member's plain function? */
 bool family_is_plain(const struct family *family, const char *plain, const char *symbol);
 /* Does a function of that name free what its thread has cached, blocks that were freed before, by

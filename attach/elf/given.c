@@ -49,7 +49,7 @@ static struct ht_err *check_name(const char *text, const char *name)
 	if (is_hooked_anyway(name))
 		return wrong(text, "that function needs no option");
 	if (family_find_known(name, &member) &&
-		(member.role != FAMILY_HOOKED || abi_is_new(member.hook)))
+		(member.role != FAMILY_HOOKED || member.if_released))
 		return wrong(text, "that function may throw, or is called in a way of its own");
 	return NULL;
 }

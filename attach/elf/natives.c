@@ -21,7 +21,7 @@
 struct presence {
 	uint32_t hooks; /* bit by enum abi_hook */
 	bool proved;
-	bool release; /* not the debug form */
+	unsigned release; /* of family.release */
 };
 
 struct reading {
@@ -225,11 +225,14 @@ static void news_settle(struct natives *natives, const struct presence presence[
 	for (size_t i = 0; i < natives->count; i++) {
 		struct native *native = &natives->native[i];
 		const struct family *family = native->family;
-		if (native->role != FAMILY_HOOKED || !abi_is_new(native->hook))
+		struct family_member member;
+		if (!family_find(native->name, &member) || !member.if_released)
 			continue;
-		if (!family->release || presence[family_index(family)].release)
+		if (presence[family_index(family)].release != family_whole_release(family))
+			native->role = FAMILY_UNSEEN;
+		else if (abi_is_new(native->hook))
 			native->plain = plain_of(natives, native);
-		if (!native->plain)
+		if (abi_is_new(native->hook) && !native->plain)
 			native->role = FAMILY_UNSEEN;
 	}
 }

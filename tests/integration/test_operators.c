@@ -92,6 +92,9 @@ START_TEST(linked_in)
 			"tc_new_aligned_nothrow", "tc_delete_sized", "tc_delete_sized_aligned",
 			"tc_delete_nothrow", "tc_delete_aligned", "tc_delete_aligned_nothrow",
 			NULL});
+	compare("tests/targets/operators-jemalloc-direct", NULL,
+		(const char *[]){
+			"_Znwm", "_ZnwmRKSt9nothrow_t", "_ZdlPvm", "_ZdaPvmSt11align_val_t", NULL});
 }
 END_TEST
 

@@ -48,7 +48,7 @@ target_bin := $(addprefix $t/,ledger ledger-lazy ledger-nopie ledger-own ledger-
 	ledger-tcmalloc extended busy outsider flags reflexes changer crowd escape awkward hoist sleepy actor actor-static confined plughost libplug.so \
 	libunwound.so idle32 cxx cxx-tcmalloc rust rust-v0 rust-lto jumper storm rewire canaries) $(chain_bin) $(chainxx_bin) $(burst_lib)
 # Operators new and delete that are the allocator's own: in a library, and linked in.
-operators_bin := $(addprefix $t/operators-,tcmalloc tcmalloc-debug tcmalloc-direct jemalloc mimalloc)
+operators_bin := $(addprefix $t/operators-,tcmalloc tcmalloc-debug tcmalloc-direct jemalloc jemalloc-direct mimalloc)
 target_bin += $(operators_bin)
 target_bin += $t/throwing $t/throwing-tcmalloc $t/hostile $t/served $t/parent $t/waits $t/waits-escape
 target_bin += $(linked_bin) $t/linked-static $t/linked-static-pie $t/libcounting.so $t/libfailing.so $t/libownalloc-sysv.so \
@@ -268,6 +268,7 @@ $t/throwing-tcmalloc: tests/targets/throwing.cc
 $t/operators-tcmalloc: operators_link = -Wl,--no-as-needed -ltcmalloc_minimal
 $t/operators-tcmalloc-debug: operators_link = -Wl,--no-as-needed -ltcmalloc_minimal_debug
 $t/operators-jemalloc: operators_link = -Wl,--no-as-needed -ljemalloc
+$t/operators-jemalloc-direct: operators_link = $(jemalloc_archive)
 $t/operators-mimalloc: operators_link = -Wl,--no-as-needed -l:libmimalloc.so.2
 $t/operators-tcmalloc-direct: operators_link = -l:libtcmalloc_minimal.a
 $(operators_bin): tests/targets/operators.cc

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Whose operators new and delete are hooked, and what is called in the place of those that throw:
+ * never those of an allocator that checks which was called, nor of a program's own pool.
+ */
+#include "attach/elf/cxxops.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attach/elf/relocs.h"
+#include "attach/elf/slots.h"
+#include "tests/support/child.h"
+#include "tests/support/compile.h"
+#include "tests/support/ht_check.h"
+
+#define FUNCTION(name)	  "void *" #name "(void) { return 0; }\n"
+#define ALIAS(name, same) "void *" #name "(void) __attribute__((alias(\"" #same "\")));\n"
+#define WHOLE		  FUNCTION(malloc) FUNCTION(calloc) FUNCTION(realloc) FUNCTION(free)
+#define TCMALLOC                                                                                   \
+	FUNCTION(tc_malloc)                                                                        \
+	FUNCTION(tc_free)                                                                          \
+	FUNCTION(tc_mallopt)                                                                       \
+	FUNCTION(tc_new) FUNCTION(tc_malloc_skip_new_handler) FUNCTION(tc_memalign)
+#define RELEASE	  FUNCTION(_ZN8tcmalloc27allocate_full_cpp_throw_oomEm)
+#define MIMALLOC  FUNCTION(mi_malloc) FUNCTION(mi_free) FUNCTION(mi_register_deferred_free)
+#define OPERATORS FUNCTION(_Znwm) FUNCTION(_ZdlPvm) FUNCTION(_ZnwmSt11align_val_t)
+#define JEMALLOC  WHOLE OPERATORS
+/* The C library needs one that works. */
+#define WORKING                                                                                    \
+	"void *__libc_malloc(long), *__libc_calloc(long, long), *__libc_realloc(void *, long);\n"  \
+	"void __libc_free(void *); void *malloc(long n) { return __libc_malloc(n); }\n"            \
+	"void *calloc(long n, long m) { return __libc_calloc(n, m); }\n"                           \
+	"void *realloc(void *p, long n) { return __libc_realloc(p, n); }\n"                        \
+	"void free(void *p) { __libc_free(p); }\n"
+#define WAIT "#include <unistd.h>\nint main(void) { for (;;) pause(); }\n"
+
+struct view {
+	struct child child;
+	struct proc proc;
+	struct proc_maps maps;
+	struct modules modules;
+	struct slots slots;
+};
+
+/* `setting` of its environment; NULL: none. */
+static struct view view_of(const char *path, const char *setting)
+{
+	struct view view = {.child = child_exec((const char *[]){path, NULL},
+				    setting ? (const char *[]){setting, NULL} : NULL)};
+	child_sleeping(&view.child);
+	ck_no_err(proc_open(view.child.pid, &view.proc));
+	ck_no_err(proc_open_mem(&view.proc));
+	ck_no_err(proc_maps_read(&view.proc, &view.maps));
+	ck_no_err(modules_read(&view.proc, &view.maps, &view.modules));
+	ck_no_err(slots_read(&view.proc, &view.modules, 0, 0, &view.slots));
+	return view;
+}
+
+static void view_close(struct view *view)
+{
+	slots_deinit(&view->slots);
+	modules_deinit(&view->modules);
+	proc_maps_deinit(&view->maps);
+	proc_close(&view->proc);
+	child_kill(&view->child);
+}
+
+static const struct native *native_named(const struct view *view, const char *name)
+{
+	for (size_t m = 0; m < view->modules.count; m++) {
+		const struct natives *natives = &view->modules.module[m].natives;
+		for (size_t i = 0; i < natives->count; i++)
+			if (!strcmp(natives->native[i].name, name))
+				return &natives->native[i];
+	}
+	return NULL;
+}
+
+START_TEST(linked_in)
+{
+	static const char *const pie[] = {"gcc", "-w", "-fno-builtin", "-fPIE", "-pie", NULL};
+	static const struct {
+		const char *source, *name;
+		bool seen;
+		const char *plain; /* NULL: it is called itself */
+	} cases[] = {
+		{JEMALLOC FUNCTION(je_malloc_default), "_Znwm", false, NULL},
+		{JEMALLOC FUNCTION(_ZL9handleOOMmb), "_ZdlPvm", false, NULL},
+		{JEMALLOC FUNCTION(je_malloc_default) FUNCTION(_ZL9handleOOMmb), "_Znwm", true,
+			"malloc"},
+		{JEMALLOC FUNCTION(je_malloc_default) FUNCTION(_ZL9handleOOMmb), "_ZdlPvm", true,
+			NULL},
+		/* It has no aligned_alloc. */
+		{JEMALLOC FUNCTION(je_malloc_default) FUNCTION(_ZL9handleOOMmb),
+			"_ZnwmSt11align_val_t", false, NULL},
+		{TCMALLOC, "tc_new", false, NULL},
+		{TCMALLOC RELEASE, "tc_new", true, "tc_malloc_skip_new_handler"},
+		{MIMALLOC FUNCTION(mi_new_aligned) FUNCTION(mi_memalign), "mi_new_aligned", true,
+			"mi_memalign"},
+		{MIMALLOC FUNCTION(mi_new_n), "mi_new_n", false, NULL},
+	};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(cases); i++) {
+		char source[4096];
+		snprintf(source, sizeof(source), "%s%s", cases[i].source, WAIT);
+		char *path = compile(pie, source, NULL);
+		struct view view = view_of(path, NULL);
+		const struct native *native = native_named(&view, cases[i].name);
+		ck_assert_ptr_nonnull(native);
+		ck_assert_msg((native->role == FAMILY_HOOKED) == cases[i].seen, "%s: %zu",
+			cases[i].name, i);
+		raddr_t plain = cases[i].plain ? native_named(&view, cases[i].plain)->addr : 0;
+		ck_assert_uint_eq(native->plain, plain);
+		view_close(&view);
+		free(path);
+	}
+}
+END_TEST
+
+static const struct slot *slot_named(const struct view *view, const char *name)
+{
+	for (size_t i = 0; i < view->slots.count; i++)
+		if (tap_name_is_operator(view->slots.slot[i].name) &&
+			!strcmp(tap_name(view->slots.slot[i].name), name))
+			return &view->slots.slot[i];
+	return NULL;
+}
+
+/* A program that takes its operators from a library. */
+START_TEST(by_slots)
+{
+	static const struct {
+		const char *soname, *source;
+		const char *plain; /* NULL: there is no slot */
+	} cases[] = {
+		{"libjemalloc.so.2", WORKING OPERATORS FUNCTION(mallocx) FUNCTION(aligned_alloc),
+			"malloc"},
+		{"libjemalloc.so.2", WORKING OPERATORS FUNCTION(aligned_alloc), NULL},
+		{"libother.so", WORKING OPERATORS FUNCTION(mallocx) FUNCTION(aligned_alloc), NULL},
+		{"libtcmalloc.so.4",
+			WORKING TCMALLOC ALIAS(_Znwm, tc_new) FUNCTION(_ZdlPvm) RELEASE,
+			"tc_malloc_skip_new_handler"},
+		{"libtcmalloc_debug.so.4", WORKING TCMALLOC ALIAS(_Znwm, tc_new) FUNCTION(_ZdlPvm),
+			NULL},
+		{"libpool.so", WORKING TCMALLOC RELEASE FUNCTION(_Znwm) FUNCTION(_ZdlPvm), NULL},
+	};
+	static const char calling[] =
+		"#include <unistd.h>\nvoid *_Znwm(long); void _ZdlPvm(void *, long);\n"
+		"int main(void) { _ZdlPvm(_Znwm(8), 8); for (;;) pause(); }\n";
+	for (size_t i = 0; i < HT_ARRAY_SIZE(cases); i++) {
+		char soname[128];
+		snprintf(soname, sizeof(soname), "-Wl,-soname,%s", cases[i].soname);
+		char *library = compile((const char *[]){"gcc", "-w", "-fno-builtin", "-fPIC",
+						"-shared", soname, NULL},
+			cases[i].source, NULL);
+		char setting[512];
+		snprintf(setting, sizeof(setting), "LD_PRELOAD=%s", library);
+		/* The library that it needs is there by that name. */
+		char *path = compile((const char *[]){"gcc", "-w", "-Wl,-z,now", NULL}, calling,
+			(const char *[]){library, NULL});
+		struct view view = view_of(path, setting);
+		const struct slot *new_slot = slot_named(&view, "_Znwm");
+		const struct slot *delete_slot = slot_named(&view, "_ZdlPvm");
+		ck_assert_msg(!!new_slot == !!cases[i].plain, "%s: %zu", cases[i].soname, i);
+		ck_assert_int_eq(!!delete_slot, !!cases[i].plain);
+		ck_assert_int_eq(slots_have_operators(&view.slots), !!cases[i].plain);
+		if (new_slot) {
+			const struct module *module = modules_find(&view.modules, new_slot->real);
+			raddr_t plain;
+			ck_assert_int_eq(new_slot->verdict, SLOT_TAP);
+			ck_assert_int_eq(new_slot->hook, ABI_NEW_BYTES);
+			ck_assert_int_eq(delete_slot->hook, ABI_HOOK_DALLOCX);
+			ck_no_err(module_symbol(&view.proc, module, cases[i].plain, NULL, &plain));
+			ck_assert_uint_ne(plain, 0);
+			ck_assert_uint_eq(slots_plain(&view.slots, new_slot), plain);
+			ck_assert_uint_eq(slots_plain(&view.slots, delete_slot), 0);
+		}
+		view_close(&view);
+		free(library);
+		free(path);
+	}
+}
+END_TEST
+
+HT_SUITE("attach/cxxops", linked_in, by_slots)
