@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/elf/family.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "attach/elf/given.h"
@@ -201,6 +202,48 @@ static bool member_find(size_t family, const char *name, struct family_member *r
 		return true;
 	}
 	return false;
+}
+
+#define NAME_BYTES 40u
+
+struct name_list {
+	char name[FAMILY_NAMES_MAX][NAME_BYTES];
+	size_t count;
+};
+
+static void name_add(struct name_list *list, size_t family, const char *name)
+{
+	if (list->count < FAMILY_NAMES_MAX)
+		snprintf(list->name[list->count++], NAME_BYTES, "%s%s", families[family].prefix,
+			name);
+}
+
+static const struct name_list *names(void)
+{
+	static struct name_list list;
+	for (size_t f = 0; !list.count && f < HT_ARRAY_SIZE(families); f++) {
+		if (!families[f].hooked || !families[f].prefix[0])
+			continue;
+		for (size_t i = 0; i < ABI_HOOK_COUNT; i++)
+			name_add(&list, f, hooked[i]);
+		for (size_t i = 0; i < HT_ARRAY_SIZE(others); i++)
+			if ((size_t)others[i].family == f && others[i].role == FAMILY_HOOKED)
+				name_add(&list, f, others[i].name);
+		for (size_t i = 0; i < HT_ARRAY_SIZE(news); i++)
+			if ((size_t)news[i].family == f)
+				name_add(&list, f, news[i].name);
+	}
+	return &list;
+}
+
+size_t family_name_count(void)
+{
+	return names()->count;
+}
+
+const char *family_name(size_t index)
+{
+	return names()->name[index];
 }
 
 bool family_find_known(const char *symbol, struct family_member *ret)

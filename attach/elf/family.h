@@ -52,6 +52,11 @@ struct family_operator {
 };
 const struct family_operator *family_operator(size_t index);
 
+/* Names with a prefix of functions that have hooks, by number below the count. */
+#define FAMILY_NAMES_MAX 160u
+size_t family_name_count(void);
+const char *family_name(size_t index);
+
 /* False: no function of an allocator is called that. Those that were given are of a family of their
  * own, whatever other has such names. */
 bool family_find(const char *symbol, struct family_member *ret);

@@ -47,21 +47,21 @@ const char *hook_name(enum abi_hook hook)
 	return hook_names[hook];
 }
 
-size_t tap_name_count(void)
-{
-	return TAP_NAME_GIVEN + given_used()->count;
-}
-
 const char *tap_name(uint32_t name)
 {
 	if (tap_name_is_operator(name))
 		return family_operator(name - TAP_NAME_OPERATORS)->name;
+	if (tap_name_is_family(name))
+		return family_name(name - TAP_NAME_FAMILY);
 	return tap_name_is_given(name) ? given_used()->given[name - TAP_NAME_GIVEN].name
 				       : hook_names[name];
 }
 
 static enum abi_hook tap_hook(uint32_t name)
 {
+	struct family_member member;
+	if (tap_name_is_family(name))
+		return family_find_known(tap_name(name), &member) ? member.hook : ABI_HOOK_COUNT;
 	if (tap_name_is_operator(name))
 		return family_operator(name - TAP_NAME_OPERATORS)->hook;
 	return tap_name_is_given(name)
@@ -171,6 +171,14 @@ static struct ht_err *name_read(
 	return NULL;
 }
 
+static uint32_t find_name(const char *name, uint32_t from, uint32_t to)
+{
+	for (uint32_t i = from; i < to; i++)
+		if (!strcmp(name, tap_name(i)))
+			return i;
+	return TAP_NAMES_MAX;
+}
+
 /* Which name symbol `index` has; TAP_NAMES_MAX: none of them. */
 static struct ht_err *name_of(
 	const struct names *names, const struct table *symbols, uint64_t index, uint32_t *ret)
@@ -185,9 +193,10 @@ static struct ht_err *name_of(
 	struct ht_err *err = name_read(names, symbol.st_name, name, &bytes);
 	if (err || !memchr(name, '\0', bytes))
 		return err;
-	for (uint32_t i = 0; i < tap_name_count() && *ret == TAP_NAMES_MAX; i++)
-		if (!strcmp(name, tap_name(i)))
-			*ret = i;
+	*ret = find_name(name, 0, TAP_NAME_GIVEN + given_used()->count);
+	if (*ret == TAP_NAMES_MAX)
+		*ret = find_name(
+			name, TAP_NAME_FAMILY, TAP_NAME_FAMILY + (uint32_t)family_name_count());
 	return NULL;
 }
 

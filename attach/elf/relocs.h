@@ -25,17 +25,20 @@ struct relocs {
 /* The name of a hooked function, as symbol tables have it. */
 const char *hook_name(enum abi_hook hook);
 
-/* By number: the names of the hooks, of C++'s operators, then those that were given (given.h),
- * whose hooks are others'.
- */
+/* By number: the names of the hooks, of C++'s operators, those that were given (given.h), and those
+ * of allocators with a prefix, whose hooks are others'. */
 #define TAP_NAME_OPERATORS ABI_TAP_COUNT
 #define TAP_NAME_GIVEN	   (TAP_NAME_OPERATORS + FAMILY_OPERATORS)
-#define TAP_NAMES_MAX	   (TAP_NAME_GIVEN + GIVEN_MAX)
-size_t tap_name_count(void);
+#define TAP_NAME_FAMILY	   (TAP_NAME_GIVEN + GIVEN_MAX)
+#define TAP_NAMES_MAX	   (TAP_NAME_FAMILY + FAMILY_NAMES_MAX)
 const char *tap_name(uint32_t name);
 static inline bool tap_name_is_given(uint32_t name)
 {
-	return name >= TAP_NAME_GIVEN;
+	return name >= TAP_NAME_GIVEN && name < TAP_NAME_FAMILY;
+}
+static inline bool tap_name_is_family(uint32_t name)
+{
+	return name >= TAP_NAME_FAMILY;
 }
 static inline bool tap_name_is_operator(uint32_t name)
 {

@@ -17,6 +17,7 @@ struct scan {
 	const struct modules *modules;
 	raddr_t thunk_lo, thunk_hi;
 	bool with_natives, with_mappings;
+	bool with_families; /* a module has an allocator with a prefix */
 	struct scope scope;
 	struct cxxops *cxxops; /* of each module; NULL: none has operators of its own */
 	struct slots *slots;
@@ -245,7 +246,8 @@ static struct ht_err *collect_module(struct scan *scan, const struct module *mod
 		const struct reloc *reloc = &relocs.reloc[i];
 		if (abi_is_mapping(reloc->hook) && !scan->with_mappings)
 			continue;
-		if (tap_name_is_operator(reloc->name) && !scan->cxxops)
+		if ((tap_name_is_operator(reloc->name) && !scan->cxxops) ||
+			(tap_name_is_family(reloc->name) && !scan->with_families))
 			continue;
 		struct slot slot = {.addr = reloc->addr,
 			.module_id = module->id,
@@ -329,25 +331,52 @@ static struct ht_err *read_cxxops(struct scan *scan)
 	return NULL;
 }
 
-/* Those that call malloc are seen there. One whose function is not known yet may be the
- * allocator's. */
 static bool is_own_operator(const struct scan *scan, const struct slot *slot)
 {
-	const struct cxxops *ops = slot->real ? cxxops_at(scan, slot->real) : NULL;
-	if (!slot->real)
-		return slot->verdict == SLOT_UNRESOLVED || slot->verdict == SLOT_OURS;
+	const struct cxxops *ops = cxxops_at(scan, slot->real);
 	return ops && ops->own && (!abi_is_new(slot->hook) || cxxops_plain(ops, slot->hook));
 }
 
-static void drop_other_operators(struct scan *scan)
+/* Of an allocator that is plainly there, and called from elsewhere: what it calls by its own slots
+ * is within one of its functions. */
+static bool is_of_family(const struct scan *scan, const struct slot *slot)
+{
+	const struct module *module = modules_find(scan->modules, slot->real);
+	const struct native *native = module ? natives_find(&module->natives, slot->real) : NULL;
+	return native && module->id != slot->module_id && native->role == FAMILY_HOOKED &&
+	       native->hook == slot->hook;
+}
+
+/* A name that tells nothing alone. One whose function is not known yet may be an allocator's. */
+static bool is_believed(const struct scan *scan, const struct slot *slot)
+{
+	bool is_operator = tap_name_is_operator(slot->name);
+	if (!is_operator && !tap_name_is_family(slot->name))
+		return true;
+	if (!slot->real)
+		return slot->verdict == SLOT_UNRESOLVED || slot->verdict == SLOT_OURS;
+	return is_operator ? is_own_operator(scan, slot) : is_of_family(scan, slot);
+}
+
+static void drop_others(struct scan *scan)
 {
 	struct slots *slots = scan->slots;
 	size_t kept = 0;
 	for (size_t i = 0; i < slots->count; i++)
-		if (!tap_name_is_operator(slots->slot[i].name) ||
-			is_own_operator(scan, &slots->slot[i]))
+		if (is_believed(scan, &slots->slot[i]))
 			slots->slot[kept++] = slots->slot[i];
 	slots->count = kept;
+}
+
+static void find_families(struct scan *scan)
+{
+	for (size_t i = 0; i < scan->modules->count; i++) {
+		const struct natives *natives = &scan->modules->module[i].natives;
+		for (size_t n = 0; n < natives->count; n++) {
+			const struct family *family = natives->native[n].family;
+			scan->with_families |= family->hooked && family->prefix[0];
+		}
+	}
 }
 
 bool slots_have_operators(const struct slots *slots)
@@ -396,7 +425,7 @@ static struct ht_err *usable_size_of(
 {
 	const struct native *native = natives_find(&module->natives, slot->real);
 	*ret = native ? native->usable_size : 0;
-	if (tap_name_is_given(slot->name))
+	if (tap_name_is_given(slot->name) || tap_name_is_family(slot->name))
 		return NULL;
 	return slot->type == ARCH_RELOC_RELATIVE ? NULL
 						 : scope_usable_size(&scan->scope, module, ret);
@@ -415,7 +444,7 @@ static struct ht_err *function_add(struct scan *scan, struct slot *slot)
 	struct slots *slots = scan->slots;
 	const struct module *module = modules_find(scan->modules, slot->real);
 	struct allocator_function *function = function_find(slots, slot);
-	bool named = slot->type != ARCH_RELOC_RELATIVE;
+	bool named = slot->type != ARCH_RELOC_RELATIVE && !tap_name_is_family(slot->name);
 	if (function)
 		function->named |= named;
 	if (!module || function)
@@ -483,6 +512,7 @@ static void correct_foreign_sizes(struct slots *slots)
 static struct ht_err *scan_run(struct scan *scan)
 {
 	struct slots *slots = scan->slots;
+	find_families(scan);
 	struct ht_err *err = read_cxxops(scan);
 	for (size_t i = 0; i < scan->modules->count && !err; i++)
 		err = collect_module(scan, &scan->modules->module[i]);
@@ -499,7 +529,7 @@ static struct ht_err *scan_run(struct scan *scan)
 	for (size_t i = 0; i < slots->count && !err; i++)
 		if (slots->slot[i].verdict == SLOT_UNRESOLVED)
 			err = bind(scan, &slots->slot[i]);
-	drop_other_operators(scan);
+	drop_others(scan);
 	for (size_t i = 0; i < slots->count && !err; i++)
 		if (slots->slot[i].real)
 			err = function_add(scan, &slots->slot[i]);

@@ -60,7 +60,7 @@ target_bin += $t/become $t/brood $t/early $t/early-lazy $t/libearly.so $(if $(fi
 target_bin += $t/foreign-go $t/pure-go $t/libforeign-jni.so $t/foreign-py.so $t/java/Foreign.class
 
 # An allocator linked in, under the prefix that Rust's crate gives it, called through anonymous GOT words.
-rjem_bin := $t/rust-jemalloc $t/rust-jemalloc-lto $t/rust-jemalloc-stripped $t/extended-static $t/extended-fixed \
+rjem_bin := $t/rust-jemalloc $t/rust-jemalloc-lto $t/rust-jemalloc-stripped $t/extended-static $t/extended-fixed $t/extended-shared \
 	$t/holder-rjem
 target_bin += $(rjem_bin)
 # The same, called straight: no slot leads there.
@@ -153,6 +153,11 @@ $t/extended-static: tests/targets/extended.c $t/librjem.a
 	$(call build,gcc $(target_c) -O2 -DPREFIX=_rjem_ -fno-plt -fPIE -pie -Wa$(comma)-mrelax-relocations=no) $(rjem_link)
 $t/extended-fixed: tests/targets/extended.c $t/librjem.a
 	$(call build,gcc $(target_c) -O2 -DPREFIX=_rjem_ -fno-plt -fPIE -no-pie -Wa$(comma)-mrelax-relocations=no) $(rjem_link)
+# In a library, whose slots have those names.
+$t/librjem.so: $t/librjem.a
+	$(call quiet,TARGET)gcc -shared -o $@ -Wl,--whole-archive $< -Wl,--no-whole-archive -lstdc++ -lm
+$t/extended-shared: tests/targets/extended.c $t/librjem.so
+	$(call build,gcc $(target_c) -O2 -DPREFIX=_rjem_) -L$t -lrjem -Wl,-rpath,'$$ORIGIN'
 $t/holder-rjem: tests/targets/holder.c $t/librjem.a
 	$(call build,gcc $(target_c) -O2 -DPREFIX=_rjem_ -fno-plt -fPIE -pie -Wa$(comma)-mrelax-relocations=no) $(rjem_link)
 $t/holder-tc: tests/targets/holder.c
