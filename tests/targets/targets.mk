@@ -50,7 +50,7 @@ target_bin := $(addprefix $t/,ledger ledger-lazy ledger-nopie ledger-own ledger-
 # Operators new and delete that are the allocator's own: in a library, and linked in.
 operators_bin := $(addprefix $t/operators-,tcmalloc tcmalloc-debug tcmalloc-direct jemalloc jemalloc-direct mimalloc)
 target_bin += $(operators_bin)
-target_bin += $t/throwing $t/throwing-tcmalloc $t/hostile $t/served $t/parent $t/waits $t/waits-escape
+target_bin += $t/coroutines $t/throwing $t/throwing-tcmalloc $t/hostile $t/served $t/parent $t/waits $t/waits-escape
 target_bin += $(linked_bin) $t/linked-static $t/linked-static-pie $t/libcounting.so $t/libfailing.so $t/libownalloc-sysv.so \
 	$(if $(filter musl,$(linked_variants)),$t/linked-musl-static)
 target_bin += $t/mapper $t/pooled $t/queued $t/faraway $t/states $t/waiter $t/holder $t/holder-mi $t/holder-tc $t/libburst-counted.so
@@ -270,6 +270,8 @@ $t/cxx-tcmalloc: tests/targets/cxx.cc
 	$(call build,g++ $(target_cxx) -O2) -Wl,--no-as-needed -ltcmalloc_minimal
 $t/throwing-tcmalloc: tests/targets/throwing.cc
 	$(call build,g++ $(target_cxx) -O2) -Wl,--no-as-needed -ltcmalloc_minimal
+$t/coroutines: tests/targets/coroutines.cc
+	$(call build,g++ $(target_cxx) -O2 -pthread) -lboost_context
 $t/operators-tcmalloc: operators_link = -Wl,--no-as-needed -ltcmalloc_minimal
 $t/operators-tcmalloc-debug: operators_link = -Wl,--no-as-needed -ltcmalloc_minimal_debug
 $t/operators-jemalloc: operators_link = -Wl,--no-as-needed -ljemalloc
