@@ -21,7 +21,7 @@
 #define SECCOMP_STRICT	  1 /* as proc_status has it */
 #define MIB		  (1ul << 20)
 #define DESCRIPTORS_SPARE 16u /* the stub needs four, the target may want some meanwhile */
-#define MAPPINGS_SPARE	  64u /* the image has eight */
+#define MAPPINGS_SPARE	  64u /* the image has eight, entries of functions up to 20 */
 /* What a capture makes of memory in the target's name, at most: stacks, and buffers per thread. */
 #define COMMON_BYTES (ABI_SLOTS_OFF - ABI_TABLE_OFF - ABI_FUNCTIONS_BYTES)
 #define THREAD_BYTES ABI_SLOT_BYTES

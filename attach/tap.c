@@ -41,8 +41,8 @@ static struct ht_err *refuse_without_plain(enum abi_hook hook, unsigned index)
 {
 	return abi_is_new(hook) && !index
 		       ? ht_err_new(HT_ERR_REFUSED,
-				 "the target has more than %u allocators with operators new",
-				 ABI_PLAIN_MAX / 2)
+				 "the target's allocators have more operators new than heaptap has "
+				 "room for")
 		       : NULL;
 }
 

@@ -98,7 +98,7 @@ static struct ht_err *look_at_slots(struct look *look)
 	size_t right = 0, tapped = 0, nowhere = 0, foreign = 0;
 	raddr_t at = 0;
 	struct slots slots;
-	struct ht_err *err = slots_read_all(look->proc, &look->modules, 0, 0, &slots);
+	struct ht_err *err = slots_read_left(look->proc, &look->modules, &slots);
 	if (err)
 		return err;
 	for (size_t i = 0; i < slots.count; i++) {

@@ -39,9 +39,10 @@ enum abi_shape {
  * Operators new that belong to the allocator itself, and functions like them: where there is no
  * memory they call a handler of the program's, and throw, which nothing of the agent may be in the
  * way of. X(id, name, recorded): the hook calls a plain function of the same allocator
- * (abi_config.plain), which does neither, and records it as a call of `recorded`; where that one
- * gives nothing, the hook is left, and the operator jumped to. Two arguments are looked at, a third
- * one (nothrow) may be there, so that the thunk's address is always in the fourth.
+ * (abi_config.plain), which does neither (README names the exception), and records it as a call of
+ * `recorded`; where that one gives nothing, the hook is left, and the operator jumped to. Two
+ * arguments are looked at, a third one (nothrow) may be there, so that the thunk's address is
+ * always in the fourth.
  *
  *      BYTES    (size)             plain(size)
  *      COUNT    (count, size)      plain(count, size)

@@ -25,13 +25,13 @@ static bool natives_tell(const struct natives *natives, raddr_t operator_new, st
 	const struct native *its = natives_find(natives, operator_new);
 	if (!its || its->role != FAMILY_HOOKED || its->hook != ABI_NEW_BYTES)
 		return false;
-	ret->own = true;
 	ret->bytes = its->plain;
 	for (size_t i = 0; i < natives->count; i++)
 		if (natives->native[i].family == its->family &&
 			natives->native[i].hook == ABI_NEW_ALIGNED)
 			ret->aligned = natives->native[i].plain;
-	return true;
+	ret->own = ret->bytes && ret->aligned;
+	return ret->own;
 }
 
 static struct ht_err *fits(struct scope *scope, const struct module *module, size_t index,

@@ -15,6 +15,8 @@ struct raw {
 	uint64_t hash, gnu_hash;
 	uint64_t verdefs;
 	uint64_t soname;
+	uint64_t flags;
+	bool symbolic;
 };
 
 static void entry_take(const Elf64_Dyn *entry, struct raw *raw)
@@ -38,11 +40,13 @@ static void entry_take(const Elf64_Dyn *entry, struct raw *raw)
 		{DT_GNU_HASH, offsetof(struct raw, gnu_hash)},
 		{DT_VERDEFNUM, offsetof(struct raw, verdefs)},
 		{DT_SONAME, offsetof(struct raw, soname)},
+		{DT_FLAGS, offsetof(struct raw, flags)},
 	};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(wanted); i++)
 		if (entry->d_tag == wanted[i].tag)
 			memcpy((uint8_t *)raw + wanted[i].field, &entry->d_un.d_val,
 				sizeof(entry->d_un.d_val));
+	raw->symbolic |= entry->d_tag == DT_SYMBOLIC;
 }
 
 static struct ht_err *raw_read(
@@ -123,6 +127,7 @@ struct ht_err *dynamic_read(
 	if (raw.relaent == sizeof(Elf64_Rela))
 		ret->rela = without_relative(table_at(module, raw.rela, raw.relasz), raw.relacount);
 	ret->has_versions = raw.verdefs != 0;
+	ret->symbolic = raw.symbolic || raw.flags & DF_SYMBOLIC;
 	if (raw.pltrel == DT_RELA)
 		ret->jmprel = table_at(module, raw.jmprel, raw.pltrelsz);
 	return soname_read(proc, raw.soname, ret);

@@ -24,6 +24,7 @@ struct dynamic {
 	raddr_t symtab; /* its length is not recorded; it ends before `hi` */
 	raddr_t hash, gnu_hash;
 	char soname[DYNAMIC_SONAME_BYTES]; /* DT_SONAME, or as much of it; "": none */
+	bool symbolic;			   /* its own definitions come before all others for it */
 	bool has_versions; /* of its own names: a reference to another one is not bound to it */
 };
 

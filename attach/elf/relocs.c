@@ -174,7 +174,7 @@ static struct ht_err *name_read(
 static uint32_t find_name(const char *name, uint32_t from, uint32_t to)
 {
 	for (uint32_t i = from; i < to; i++)
-		if (!strcmp(name, tap_name(i)))
+		if (!abi_is_new((enum abi_hook)i) && !strcmp(name, tap_name(i)))
 			return i;
 	return TAP_NAMES_MAX;
 }

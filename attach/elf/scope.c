@@ -210,8 +210,8 @@ struct ht_err *scope_bind(
 	err = scope_name(scope, module, number, &name);
 	if (err)
 		return err;
-	/* With DT_SYMBOLIC its own definition would come before all others. */
-	bool own_first = first != module && is_defined(name);
+	const struct dynamic *own = &scope->tables[module - scope->modules->module].dynamic;
+	bool own_first = first != module && own->symbolic && is_defined(name);
 	if (found.count > 1 && !(module->initial && module->order && !own_first &&
 				       is_first_certain(scope, &found)))
 		return NULL;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attach/elf/cxxops.h"
+#include "attach/elf/belief.h"
 #include "attach/elf/relocs.h"
 #include "format/arch.h"
 
@@ -17,9 +17,9 @@ struct scan {
 	const struct modules *modules;
 	raddr_t thunk_lo, thunk_hi;
 	bool with_natives, with_mappings;
-	bool with_families; /* a module has an allocator with a prefix */
+	bool with_names; /* that tell nothing alone, whatever is there */
 	struct scope scope;
-	struct cxxops *cxxops; /* of each module; NULL: none has operators of its own */
+	struct belief belief;
 	struct slots *slots;
 	size_t capacity, function_capacity;
 };
@@ -246,8 +246,7 @@ static struct ht_err *collect_module(struct scan *scan, const struct module *mod
 		const struct reloc *reloc = &relocs.reloc[i];
 		if (abi_is_mapping(reloc->hook) && !scan->with_mappings)
 			continue;
-		if ((tap_name_is_operator(reloc->name) && !scan->cxxops) ||
-			(tap_name_is_family(reloc->name) && !scan->with_families))
+		if (!scan->with_names && !belief_may(&scan->belief, reloc->name))
 			continue;
 		struct slot slot = {.addr = reloc->addr,
 			.module_id = module->id,
@@ -305,97 +304,23 @@ static struct allocator_function *function_find(const struct slots *slots, const
 	return NULL;
 }
 
-/* --- operators of C++ --- */
-
-static const struct cxxops *cxxops_at(const struct scan *scan, raddr_t addr)
-{
-	const struct module *module = modules_find(scan->modules, addr);
-	return module ? &scan->cxxops[module - scan->modules->module] : NULL;
-}
-
-static struct ht_err *read_cxxops(struct scan *scan)
-{
-	bool any = false;
-	struct ht_err *err = NULL;
-	scan->cxxops = calloc(scan->modules->count + 1, sizeof(*scan->cxxops));
-	if (!scan->cxxops)
-		return no_memory(scan);
-	for (size_t i = 0; i < scan->modules->count && !err; i++) {
-		err = cxxops_read(&scan->scope, &scan->modules->module[i], &scan->cxxops[i]);
-		any |= scan->cxxops[i].own;
-	}
-	if (err || any)
-		return err;
-	free(scan->cxxops);
-	scan->cxxops = NULL;
-	return NULL;
-}
-
-static bool is_own_operator(const struct scan *scan, const struct slot *slot)
-{
-	const struct cxxops *ops = cxxops_at(scan, slot->real);
-	return ops && ops->own && (!abi_is_new(slot->hook) || cxxops_plain(ops, slot->hook));
-}
-
-/* Of an allocator that is plainly there, and called from elsewhere: what it calls by its own slots
- * is within one of its functions. */
-static bool is_of_family(const struct scan *scan, const struct slot *slot)
-{
-	const struct module *module = modules_find(scan->modules, slot->real);
-	const struct native *native = module ? natives_find(&module->natives, slot->real) : NULL;
-	return native && module->id != slot->module_id && native->role == FAMILY_HOOKED &&
-	       native->hook == slot->hook;
-}
-
-/* A name that tells nothing alone. One whose function is not known yet may be an allocator's. */
-static bool is_believed(const struct scan *scan, const struct slot *slot)
-{
-	bool is_operator = tap_name_is_operator(slot->name);
-	if (!is_operator && !tap_name_is_family(slot->name))
-		return true;
-	if (!slot->real)
-		return slot->verdict == SLOT_UNRESOLVED || slot->verdict == SLOT_OURS;
-	return is_operator ? is_own_operator(scan, slot) : is_of_family(scan, slot);
-}
-
 static void drop_others(struct scan *scan)
 {
 	struct slots *slots = scan->slots;
 	size_t kept = 0;
 	for (size_t i = 0; i < slots->count; i++)
-		if (is_believed(scan, &slots->slot[i]))
+		if (belief_holds(&scan->belief, &slots->slot[i]))
 			slots->slot[kept++] = slots->slot[i];
 	slots->count = kept;
-}
-
-static void find_families(struct scan *scan)
-{
-	for (size_t i = 0; i < scan->modules->count; i++) {
-		const struct natives *natives = &scan->modules->module[i].natives;
-		for (size_t n = 0; n < natives->count; n++) {
-			const struct family *family = natives->native[n].family;
-			scan->with_families |= family->hooked && family->prefix[0];
-		}
-	}
 }
 
 bool slots_have_operators(const struct slots *slots)
 {
 	for (size_t i = 0; i < slots->count; i++)
-		if (tap_name_is_operator(slots->slot[i].name))
+		if (tap_name_is_operator(slots->slot[i].name) &&
+			(slots->slot[i].real || slots->slot[i].verdict == SLOT_OURS))
 			return true;
 	return false;
-}
-
-static raddr_t plain_of(const struct scan *scan, const struct slot *slot)
-{
-	const struct module *module = modules_find(scan->modules, slot->real);
-	const struct native *native = module ? natives_find(&module->natives, slot->real) : NULL;
-	if (!abi_is_new(slot->hook))
-		return 0;
-	if (native && native->hook == slot->hook && native->plain)
-		return native->plain;
-	return scan->cxxops ? cxxops_plain(cxxops_at(scan, slot->real), slot->hook) : 0;
 }
 
 raddr_t slots_plain(const struct slots *slots, const struct slot *slot)
@@ -467,7 +392,7 @@ static struct ht_err *function_add(struct scan *scan, struct slot *slot)
 		.name = slot->name,
 		.addr = slot->real,
 		.module_id = module->id,
-		.plain = plain_of(scan, slot),
+		.plain = belief_plain(&scan->belief, slot),
 		.named = named};
 	return usable_size_of(scan, module, slot, &function->usable_size);
 }
@@ -512,8 +437,7 @@ static void correct_foreign_sizes(struct slots *slots)
 static struct ht_err *scan_run(struct scan *scan)
 {
 	struct slots *slots = scan->slots;
-	find_families(scan);
-	struct ht_err *err = read_cxxops(scan);
+	struct ht_err *err = belief_init(&scan->scope, &scan->belief);
 	for (size_t i = 0; i < scan->modules->count && !err; i++)
 		err = collect_module(scan, &scan->modules->module[i]);
 	for (size_t i = 0; i < scan->modules->count && !err && scan->with_natives; i++)
@@ -549,7 +473,7 @@ static struct ht_err *read_slots(struct scan *scan)
 	if (!err)
 		err = scan_run(scan);
 	scope_deinit(&scan->scope);
-	free(scan->cxxops);
+	belief_deinit(&scan->belief);
 	if (err)
 		slots_deinit(scan->slots);
 	return err;
@@ -574,6 +498,17 @@ struct ht_err *slots_read_all(const struct proc *proc, const struct modules *mod
 		.thunk_lo = thunk_lo,
 		.thunk_hi = thunk_hi,
 		.with_mappings = true,
+		.slots = ret};
+	return read_slots(&scan);
+}
+
+struct ht_err *slots_read_left(
+	const struct proc *proc, const struct modules *modules, struct slots *ret)
+{
+	struct scan scan = {.proc = proc,
+		.modules = modules,
+		.with_mappings = true,
+		.with_names = true,
 		.slots = ret};
 	return read_slots(&scan);
 }

@@ -69,6 +69,10 @@ struct ht_err *slots_read(const struct proc *proc, const struct modules *modules
 HT_MUST_CHECK
 struct ht_err *slots_read_all(const struct proc *proc, const struct modules *modules,
 	raddr_t thunk_lo, raddr_t thunk_hi, struct slots *ret);
+/* Those that an earlier tap, of which nothing else is known, may have written. */
+HT_MUST_CHECK
+struct ht_err *slots_read_left(
+	const struct proc *proc, const struct modules *modules, struct slots *ret);
 void slots_deinit(struct slots *slots);
 /* What is called in the place of the slot's function, one of ABI_NEWS; 0: none. */
 raddr_t slots_plain(const struct slots *slots, const struct slot *slot);

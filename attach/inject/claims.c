@@ -18,7 +18,7 @@ static struct ht_err *facts_read(const struct proc *proc, struct facts *ret)
 	if (!err)
 		err = modules_read(proc, &ret->maps, &ret->modules);
 	if (!err)
-		err = slots_read_all(proc, &ret->modules, 0, 0, &ret->slots);
+		err = slots_read_left(proc, &ret->modules, &ret->slots);
 	return err;
 }
 

@@ -37,7 +37,7 @@ static struct ht_err *read_slots(
 	proc_maps_deinit(&maps);
 	if (err)
 		return err;
-	err = slots_read_all(proc, modules, 0, 0, ret);
+	err = slots_read_left(proc, modules, ret);
 	if (err)
 		modules_deinit(modules);
 	return err;

@@ -52,9 +52,17 @@ static void take_symbol(struct agent_elf *elf, const char *name, uint64_t value)
 		ABI_HOOKS(X) ABI_NEWS(X)
 #undef X
 	};
+	static const char *const frame_names[ABI_ALLOCATOR_COUNT] = {
+#define X(id, name, ...) [ABI_NEW_##id] = "heaptap_sampled_" #name,
+		ABI_NEWS(X)
+#undef X
+	};
 	for (size_t i = 0; i < ABI_TAP_COUNT; i++)
 		if (strcmp(name, names[i]) == 0)
 			elf->hook_off[i] = value;
+	for (size_t i = ABI_HOOK_COUNT; i < ABI_ALLOCATOR_COUNT; i++)
+		if (strcmp(name, frame_names[i]) == 0)
+			elf->sample_frame_off[i] = value;
 	for (size_t i = 0; i < ABI_ALLOCATOR_COUNT; i++)
 		if (strcmp(name, sample_names[i]) == 0)
 			elf->sample_off[i] = value;
@@ -87,7 +95,8 @@ static struct ht_err *read_symbols(const Elf64_Ehdr *ehdr, struct agent_elf *elf
 		if (!in_text(elf, elf->hook_off[i]))
 			return bad_agent("a hook is missing");
 	for (size_t i = 0; i < ABI_ALLOCATOR_COUNT; i++)
-		if (!in_text(elf, elf->sample_off[i]))
+		if (!in_text(elf, elf->sample_off[i]) ||
+			(i >= ABI_HOOK_COUNT && !in_text(elf, elf->sample_frame_off[i])))
 			return bad_agent("a hook for samples is missing");
 	return NULL;
 }
@@ -492,9 +501,12 @@ struct ht_err *image_enable(struct image *image, const struct agent_elf *elf, ra
 {
 	size_t index = thunk_index(image, addr);
 	unsigned hook = image->thunk[index].hook;
-	bool is_sampled = image_config(image)->sample_bytes && abi_is_allocator(hook);
-	return set_target(image, index,
-		image->base + (is_sampled ? elf->sample_off[hook] : elf->hook_off[hook]));
+	const struct abi_config *config = image_config(image);
+	uint64_t offset = elf->hook_off[hook];
+	if (config->sample_bytes && abi_is_allocator(hook))
+		offset = abi_is_new(hook) && config->near[0] ? elf->sample_frame_off[hook]
+							     : elf->sample_off[hook];
+	return set_target(image, index, image->base + offset);
 }
 
 static struct ht_err *disable(struct image *image, bool guards)

@@ -18,6 +18,8 @@ struct agent_elf {
 	const uint8_t *text;
 	size_t text_bytes;		  /* to be placed at ABI_TEXT_OFF */
 	uint64_t hook_off[ABI_TAP_COUNT]; /* of each hook or guard, from the image's start */
+	/* Of ABI_NEWS, where entries are hooked, too: one that ends in a jump to one of these. */
+	uint64_t sample_frame_off[ABI_ALLOCATOR_COUNT];
 	uint64_t sample_off[ABI_ALLOCATOR_COUNT]; /* of those for a sample */
 	uint8_t build_id[20];
 };

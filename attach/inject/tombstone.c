@@ -37,7 +37,7 @@ static struct ht_err *count_slots(
 	proc_maps_deinit(&maps);
 	if (err)
 		return err;
-	err = slots_read_all(proc, &modules, 0, 0, &slots);
+	err = slots_read_left(proc, &modules, &slots);
 	modules_deinit(&modules);
 	if (err)
 		return err;

@@ -155,16 +155,20 @@ START_TEST(a_guardian_is_left_to_work)
 }
 END_TEST
 
-static void recover_abandoned(const char *name)
+/* `by_name`: the program has slots of the malloc family. */
+static void recover_abandoned(const char *name, bool by_name)
 {
 	struct victim victim;
 	char module[64];
+	struct tap tap;
 	start_target(&victim, name);
 	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
-	struct tap tap;
 	tap_start(&tap, victim.pid, NULL);
 	snprintf(module, sizeof(module), "/%s", name);
-	tap_wait_on(&tap, module);
+	if (by_name)
+		tap_wait_on(&tap, module);
+	else
+		tap_wait_any(&tap);
 	tap_abandon(&tap);
 	victim_prove_alive(&victim);
 	check_state(victim.pid, "abandoned", "recover");
@@ -183,14 +187,21 @@ static void recover_abandoned(const char *name)
 
 START_TEST(an_abandoned_capture_is_recovered)
 {
-	recover_abandoned("busy");
+	recover_abandoned("busy", true);
 }
 END_TEST
 
 /* Its slots are in no table of the process: the file says again where they are. */
 START_TEST(an_abandoned_capture_of_an_allocator_linked_in_is_recovered)
 {
-	recover_abandoned("rust-jemalloc");
+	recover_abandoned("rust-jemalloc", true);
+}
+END_TEST
+
+START_TEST(an_abandoned_capture_of_other_names_is_recovered)
+{
+	recover_abandoned("operators-tcmalloc", false);
+	recover_abandoned("extended-shared", false);
 }
 END_TEST
 
@@ -582,7 +593,8 @@ HT_SUITE("integration/care", nothing_is_found_where_nothing_was, a_capture_is_fo
 	a_capture_ends_with_its_guardian, a_guardian_is_left_to_work,
 	an_abandoned_capture_is_recovered,
 	an_abandoned_capture_of_an_allocator_linked_in_is_recovered,
-	a_part_of_an_image_is_recovered, a_page_goes_when_the_program_has_forgotten_it,
-	a_page_is_taken_over_and_then_goes, changed_code_is_told_apart,
-	slots_that_lead_nowhere_are_told, a_page_that_a_slot_leads_to_stays,
-	who_holds_a_thread_is_told, words_for_people, words_about_a_capture)
+	an_abandoned_capture_of_other_names_is_recovered, a_part_of_an_image_is_recovered,
+	a_page_goes_when_the_program_has_forgotten_it, a_page_is_taken_over_and_then_goes,
+	changed_code_is_told_apart, slots_that_lead_nowhere_are_told,
+	a_page_that_a_slot_leads_to_stays, who_holds_a_thread_is_told, words_for_people,
+	words_about_a_capture)

@@ -172,7 +172,8 @@ static void check_report(const char *path, const struct estimate *all)
 	json_decref(report);
 }
 
-static void compare_books(bool nested, const char *const argv[])
+/* `way`: of --hook; NULL: by slots, which the program itself has. */
+static void compare_books(bool nested, const char *way, const char *const argv[])
 {
 	struct victim victim;
 	struct tap tap;
@@ -181,8 +182,12 @@ static void compare_books(bool nested, const char *const argv[])
 	free(victim_ask(&victim, "go", PHASE_MS));
 	/* A timer's signal is pending at one moment, and not at another. */
 	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
-	tap_start(&tap, victim.pid, (const char *[]){"--sample", "256", NULL});
-	tap_wait_on(&tap, strrchr(argv[0], '/'));
+	tap_start(&tap, victim.pid,
+		(const char *[]){"--sample", "256", way ? "--hook" : NULL, way, NULL});
+	if (way)
+		tap_wait_any(&tap);
+	else
+		tap_wait_on(&tap, strrchr(argv[0], '/'));
 	char *books = victim_ask(&victim, "go", PHASE_MS);
 	json_t *attach = tap_stop(&tap, 0), *ledger = report_parse(books);
 	tap_check_clean(attach);
@@ -206,8 +211,9 @@ static void compare_books(bool nested, const char *const argv[])
 #define SAMPLE_TEST(name, nested, program, ...)                                                    \
 	START_TEST(name)                                                                           \
 	{                                                                                          \
-		compare_books(nested, (const char *[]){run_built("tests/targets/" program),        \
-					      ##__VA_ARGS__, NULL});                               \
+		compare_books(nested, NULL,                                                        \
+			(const char *[]){                                                          \
+				run_built("tests/targets/" program), ##__VA_ARGS__, NULL});        \
 	}                                                                                          \
 	END_TEST
 
@@ -219,6 +225,14 @@ SAMPLE_TEST(handlers_within_calls, true, "ledger-own", "-t", "4", "-n", "30000",
 SAMPLE_TEST(forked_children, false, "ledger", "-t", "4", "-m", "forks")
 SAMPLE_TEST(linked_jemalloc, false, "ledger-jemalloc", "-l", "-t", "4")
 SAMPLE_TEST(linked_tcmalloc, false, "ledger-tcmalloc", "-l", "-t", "4")
+
+/* Hooked at their entries. */
+START_TEST(operators_linked_in)
+{
+	compare_books(false, "auto",
+		(const char *[]){run_built("tests/targets/operators-jemalloc-direct"), "-n", NULL});
+}
+END_TEST
 
 /* 0 is every allocation: nothing is estimated. */
 START_TEST(a_rate_of_zero_records_all)
@@ -257,4 +271,4 @@ END_TEST
 
 HT_SUITE("integration/sample", one_thread, eight_threads, short_lived_threads,
 	handlers_between_calls, handlers_within_calls, forked_children, linked_jemalloc,
-	linked_tcmalloc, a_rate_of_zero_records_all, wrong_rates_are_refused)
+	linked_tcmalloc, operators_linked_in, a_rate_of_zero_records_all, wrong_rates_are_refused)

@@ -11,9 +11,11 @@
 
 #include "attach/elf/relocs.h"
 #include "attach/elf/slots.h"
+#include "attach/target/memory.h"
 #include "tests/support/child.h"
 #include "tests/support/compile.h"
 #include "tests/support/ht_check.h"
+#include "tests/unit/attach/slotview.h"
 
 #define FUNCTION(name)	  "void *" #name "(void) { return 0; }\n"
 #define ALIAS(name, same) "void *" #name "(void) __attribute__((alias(\"" #same "\")));\n"
@@ -36,35 +38,21 @@
 	"void free(void *p) { __libc_free(p); }\n"
 #define WAIT "#include <unistd.h>\nint main(void) { for (;;) pause(); }\n"
 
-struct view {
-	struct child child;
-	struct proc proc;
-	struct proc_maps maps;
-	struct modules modules;
-	struct slots slots;
-};
+static struct child child;
 
 /* `setting` of its environment; NULL: none. */
-static struct view view_of(const char *path, const char *setting)
+static struct view started(const char *path, const char *setting)
 {
-	struct view view = {.child = child_exec((const char *[]){path, NULL},
-				    setting ? (const char *[]){setting, NULL} : NULL)};
-	child_sleeping(&view.child);
-	ck_no_err(proc_open(view.child.pid, &view.proc));
-	ck_no_err(proc_open_mem(&view.proc));
-	ck_no_err(proc_maps_read(&view.proc, &view.maps));
-	ck_no_err(modules_read(&view.proc, &view.maps, &view.modules));
-	ck_no_err(slots_read(&view.proc, &view.modules, 0, 0, &view.slots));
-	return view;
+	child = child_exec(
+		(const char *[]){path, NULL}, setting ? (const char *[]){setting, NULL} : NULL);
+	child_sleeping(&child);
+	return view_of(child.pid, 0, 0);
 }
 
 static void view_close(struct view *view)
 {
-	slots_deinit(&view->slots);
-	modules_deinit(&view->modules);
-	proc_maps_deinit(&view->maps);
-	proc_close(&view->proc);
-	child_kill(&view->child);
+	view_deinit(view);
+	child_kill(&child);
 }
 
 static const struct native *native_named(const struct view *view, const char *name)
@@ -105,7 +93,7 @@ START_TEST(linked_in)
 		char source[4096];
 		snprintf(source, sizeof(source), "%s%s", cases[i].source, WAIT);
 		char *path = compile(pie, source, NULL);
-		struct view view = view_of(path, NULL);
+		struct view view = started(path, NULL);
 		const struct native *native = native_named(&view, cases[i].name);
 		ck_assert_ptr_nonnull(native);
 		ck_assert_msg((native->role == FAMILY_HOOKED) == cases[i].seen, "%s: %zu",
@@ -125,6 +113,29 @@ static const struct slot *slot_named(const struct view *view, const char *name)
 			!strcmp(tap_name(view->slots.slot[i].name), name))
 			return &view->slots.slot[i];
 	return NULL;
+}
+
+static const struct slot *slot_now(struct view *view, bool left, raddr_t addr, uint64_t value)
+{
+	slots_deinit(&view->slots);
+	ck_no_err(memory_write_u64(&view->proc, addr, value));
+	if (left)
+		ck_no_err(slots_read_left(&view->proc, &view->modules, &view->slots));
+	else
+		ck_no_err(slots_read(&view->proc, &view->modules, 0, 0, &view->slots));
+	return slot_named(view, "_Znwm");
+}
+
+/* One that the dynamic linker has not written yet, or that leads to no module, is not left out; one
+ * that leads to another function is. */
+static void check_unknown(struct view *view, raddr_t addr, uint64_t value)
+{
+	for (unsigned left = 0; left < 2; left++) {
+		ck_assert_int_eq(slot_now(view, left, addr, 0)->verdict, SLOT_EMPTY);
+		ck_assert_int_eq(slot_now(view, left, addr, 0x700000001000)->verdict, SLOT_FOREIGN);
+		ck_assert_ptr_null(slot_now(view, left, addr, value + 1));
+		ck_assert_int_eq(slot_now(view, left, addr, value)->verdict, SLOT_TAP);
+	}
 }
 
 /* A program that takes its operators from a library. */
@@ -159,7 +170,7 @@ START_TEST(by_slots)
 		/* The library that it needs is there by that name. */
 		char *path = compile((const char *[]){"gcc", "-w", "-Wl,-z,now", NULL}, calling,
 			(const char *[]){library, NULL});
-		struct view view = view_of(path, setting);
+		struct view view = started(path, setting);
 		const struct slot *new_slot = slot_named(&view, "_Znwm");
 		const struct slot *delete_slot = slot_named(&view, "_ZdlPvm");
 		ck_assert_msg(!!new_slot == !!cases[i].plain, "%s: %zu", cases[i].soname, i);
@@ -176,6 +187,8 @@ START_TEST(by_slots)
 			ck_assert_uint_eq(slots_plain(&view.slots, new_slot), plain);
 			ck_assert_uint_eq(slots_plain(&view.slots, delete_slot), 0);
 		}
+		if (new_slot)
+			check_unknown(&view, new_slot->addr, new_slot->value);
 		view_close(&view);
 		free(library);
 		free(path);

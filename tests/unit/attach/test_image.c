@@ -293,6 +293,31 @@ START_TEST(enabling_and_disabling)
 }
 END_TEST
 
+/* Of a sample what is not taken is forwarded without a frame; but not an operator that may end in a
+ * jump to another hook, which would draw once more. */
+START_TEST(hooks_of_a_sample)
+{
+	for (unsigned entries = 0; entries < 2; entries++) {
+		struct image image = make_image();
+		image_config(&image)->sample_bytes = 4096;
+		image_config(&image)->near[0] = entries ? addr_of(probe) : 0;
+		for (unsigned i = 0; i < ABI_ALLOCATOR_COUNT; i++) {
+			struct image_thunk thunk = want((enum abi_hook)i, addr_of(probe));
+			raddr_t entry;
+			ck_no_err(image_thunk(&image, &thunk, &entry));
+			ck_no_err(image_enable(&image, &elf, entry));
+			const struct abi_thunk *made = (void *)(entry - ABI_THUNK_ENTRY);
+			bool framed = entries && abi_is_new((enum abi_hook)i);
+			ck_assert_uint_ne(elf.sample_off[i], elf.sample_frame_off[i]);
+			ck_assert_uint_eq(made->target,
+				image.base +
+					(framed ? elf.sample_frame_off[i] : elf.sample_off[i]));
+		}
+		image_deinit(&image);
+	}
+}
+END_TEST
+
 START_TEST(a_full_page_refuses)
 {
 	struct image image = make_image();
@@ -552,7 +577,8 @@ HT_SUITE("attach/inject/image", the_agent_is_whole, an_image_holds_text_and_conf
 	a_target_cannot_shrink_the_image, the_memfd_is_taken_over, claimed_slots,
 	claimed_slots_are_found_one_after_the_other, thunks_jump_to_the_real_function,
 	a_thunk_knows_what_the_hook_needs, one_thunk_for_each_function, enabling_and_disabling,
-	a_full_page_refuses, only_entries_have_a_real_function, an_open_image_is_not_written,
-	damaged_images_are_refused, an_inherited_image_is_private, a_tombstone_is_used_again,
-	an_open_image_finds_its_adopted_page, foreign_pages_are_not_adopted,
-	what_replaced_an_adopted_page_is_not_written, what_is_kept_for_a_tombstone)
+	hooks_of_a_sample, a_full_page_refuses, only_entries_have_a_real_function,
+	an_open_image_is_not_written, damaged_images_are_refused, an_inherited_image_is_private,
+	a_tombstone_is_used_again, an_open_image_finds_its_adopted_page,
+	foreign_pages_are_not_adopted, what_replaced_an_adopted_page_is_not_written,
+	what_is_kept_for_a_tombstone)

@@ -103,18 +103,6 @@ START_TEST(the_first_in_load_order)
 }
 END_TEST
 
-/* DT_SYMBOLIC may put it before all others. */
-START_TEST(its_own_definition_behind_another)
-{
-	setup();
-	define(FIRST, "malloc", 16);
-	define(SECOND, "malloc", 32);
-	look();
-	ck_assert_uint_eq(bound(SECOND, ABI_HOOK_MALLOC), 0);
-	scope_deinit(&scope);
-}
-END_TEST
-
 /* In the place of an entry that says nothing here. */
 static void say(size_t library, Elf64_Sxword tag, uint64_t value)
 {
@@ -122,6 +110,23 @@ static void say(size_t library, Elf64_Sxword tag, uint64_t value)
 	Elf64_Dyn *entry = elfwriter_dynamic(&writer[library], DT_RELACOUNT);
 	*entry = (Elf64_Dyn){.d_tag = tag, .d_un.d_val = value};
 }
+
+/* Only DT_SYMBOLIC puts it before all others. */
+START_TEST(its_own_definition_behind_another)
+{
+	static const Elf64_Dyn says[] = {{DT_RELACOUNT, {0}}, {DT_FLAGS, {DF_BIND_NOW}},
+		{DT_FLAGS, {DF_SYMBOLIC | DF_BIND_NOW}}, {DT_SYMBOLIC, {0}}};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(says); i++) {
+		setup();
+		raddr_t addr = define(FIRST, "malloc", 16);
+		define(SECOND, "malloc", 32);
+		say(SECOND, says[i].d_tag, says[i].d_un.d_val);
+		look();
+		ck_assert_uint_eq(bound(SECOND, ABI_HOOK_MALLOC), i < 2 ? addr : 0);
+		scope_deinit(&scope);
+	}
+}
+END_TEST
 
 /* malloc@OWN_1.0 is not what malloc@GLIBC_2.2.5 is bound to, whichever is first. */
 START_TEST(versions_tell_names_apart)
