@@ -8,6 +8,7 @@
 #include "attach/elf/relocs.h"
 
 static struct given_list used;
+static uint32_t generation;
 
 static struct ht_err *wrong(const char *text, const char *why)
 {
@@ -100,6 +101,12 @@ bool given_is_whole(const struct given_list *list)
 void given_use(const struct given_list *list)
 {
 	used = *list;
+	generation++;
+}
+
+uint32_t given_generation(void)
+{
+	return generation;
 }
 
 const struct given_list *given_used(void)

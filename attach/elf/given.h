@@ -32,6 +32,8 @@ bool given_is_whole(const struct given_list *list);
 /* The process's own list is a copy of `list` from now on. Modules that were read before know
  * nothing of it. */
 void given_use(const struct given_list *list);
+/* How often that was done. */
+uint32_t given_generation(void);
 const struct given_list *given_used(void);
 
 /* What a symbol is to that list. */

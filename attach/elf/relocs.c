@@ -171,11 +171,47 @@ static struct ht_err *name_read(
 	return NULL;
 }
 
-static uint32_t find_name(const char *name, uint32_t from, uint32_t to)
+/* All names by their hash: every relocation of a program is asked for its own. */
+#define BUCKETS 256u
+
+struct name_table {
+	uint32_t generation;	/* of those that were given */
+	uint16_t head[BUCKETS]; /* number + 1; 0: none */
+	uint16_t next[TAP_NAMES_MAX];
+};
+
+/* FNV-1a (Fowler, Noll, Vo). */
+static uint32_t bucket_of(const char *name)
 {
-	for (uint32_t i = from; i < to; i++)
-		if (!abi_is_new((enum abi_hook)i) && !strcmp(name, tap_name(i)))
-			return i;
+	uint32_t hash = 2166136261u;
+	for (; *name; name++)
+		hash = (hash ^ (uint8_t)*name) * 16777619u;
+	return (hash ^ hash >> 16) % BUCKETS;
+}
+
+/* Of two with one name the first counts. */
+static void names_add(struct name_table *table, uint32_t from, uint32_t to)
+{
+	for (uint32_t i = to; i-- > from;) {
+		if (abi_is_new((enum abi_hook)i))
+			continue;
+		uint16_t *head = &table->head[bucket_of(tap_name(i))];
+		table->next[i] = *head;
+		*head = (uint16_t)(i + 1);
+	}
+}
+
+static uint32_t find_name(const char *name)
+{
+	static struct name_table table = {.generation = UINT32_MAX};
+	if (table.generation != given_generation()) {
+		table = (struct name_table){.generation = given_generation()};
+		names_add(&table, TAP_NAME_FAMILY, TAP_NAME_FAMILY + (uint32_t)family_name_count());
+		names_add(&table, 0, TAP_NAME_GIVEN + given_used()->count);
+	}
+	for (uint32_t i = table.head[bucket_of(name)]; i; i = table.next[i - 1])
+		if (!strcmp(name, tap_name(i - 1)))
+			return i - 1;
 	return TAP_NAMES_MAX;
 }
 
@@ -193,10 +229,7 @@ static struct ht_err *name_of(
 	struct ht_err *err = name_read(names, symbol.st_name, name, &bytes);
 	if (err || !memchr(name, '\0', bytes))
 		return err;
-	*ret = find_name(name, 0, TAP_NAME_GIVEN + given_used()->count);
-	if (*ret == TAP_NAMES_MAX)
-		*ret = find_name(
-			name, TAP_NAME_FAMILY, TAP_NAME_FAMILY + (uint32_t)family_name_count());
+	*ret = find_name(name);
 	return NULL;
 }
 
