@@ -221,7 +221,9 @@ static void name_add(struct name_list *list, size_t family, const char *name)
 static const struct name_list *names(void)
 {
 	static struct name_list list;
-	for (size_t f = 0; !list.count && f < HT_ARRAY_SIZE(families); f++) {
+	if (list.count)
+		return &list;
+	for (size_t f = 0; f < HT_ARRAY_SIZE(families); f++) {
 		if (!families[f].hooked || !families[f].prefix[0])
 			continue;
 		for (size_t i = 0; i < ABI_HOOK_COUNT; i++)

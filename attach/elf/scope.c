@@ -113,6 +113,15 @@ static bool is_defined(const struct scope_name *name)
 	return false;
 }
 
+/* Then a module's own references are bound to it. */
+static bool is_protected(const struct scope_name *name)
+{
+	for (size_t i = 0; i < name->count; i++)
+		if (ELF64_ST_VISIBILITY(name->symbol[i].st_other) != STV_DEFAULT)
+			return true;
+	return false;
+}
+
 /* 0: several, or one that has to be asked which function it is (STT_GNU_IFUNC). */
 static raddr_t address_of(const struct module *module, const struct scope_name *name)
 {
@@ -211,7 +220,8 @@ struct ht_err *scope_bind(
 	if (err)
 		return err;
 	const struct dynamic *own = &scope->tables[module - scope->modules->module].dynamic;
-	bool own_first = first != module && own->symbolic && is_defined(name);
+	bool own_first =
+		first != module && is_defined(name) && (own->symbolic || is_protected(name));
 	if (found.count > 1 && !(module->initial && module->order && !own_first &&
 				       is_first_certain(scope, &found)))
 		return NULL;

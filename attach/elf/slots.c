@@ -246,7 +246,8 @@ static struct ht_err *collect_module(struct scan *scan, const struct module *mod
 		const struct reloc *reloc = &relocs.reloc[i];
 		if (abi_is_mapping(reloc->hook) && !scan->with_mappings)
 			continue;
-		if (!scan->with_names && !belief_may(&scan->belief, reloc->name))
+		bool may = belief_may(&scan->belief, reloc->name);
+		if (!may && !scan->with_names)
 			continue;
 		struct slot slot = {.addr = reloc->addr,
 			.module_id = module->id,
@@ -257,7 +258,9 @@ static struct ht_err *collect_module(struct scan *scan, const struct module *mod
 		size_t got;
 		err = memory_read_some(
 			scan->proc, slot.addr, &slot.value, sizeof(slot.value), &got);
-		if (!err && got == sizeof(slot.value))
+		/* What a tap has left leads to no module. */
+		if (!err && got == sizeof(slot.value) &&
+			(may || !modules_find(scan->modules, slot.value)))
 			err = append(scan, &slot);
 	}
 	relocs_deinit(&relocs);
@@ -333,7 +336,11 @@ raddr_t slots_plain(const struct slots *slots, const struct slot *slot)
 static int compare_addr(const void *a, const void *b)
 {
 	const struct slot *left = a, *right = b;
-	return (left->addr > right->addr) - (left->addr < right->addr);
+	if (left->addr != right->addr)
+		return left->addr < right->addr ? -1 : 1;
+	/* What the file says of a word comes before the name that its relocation has, which may
+	 * tell nothing alone. */
+	return (right->type == ARCH_RELOC_RELATIVE) - (left->type == ARCH_RELOC_RELATIVE);
 }
 
 static void drop_duplicates(struct slots *slots)
@@ -428,7 +435,8 @@ static void correct_foreign_sizes(struct slots *slots)
 {
 	for (size_t i = 0; i < slots->function_count; i++) {
 		struct allocator_function *function = &slots->function[i];
-		if (function->hook == ABI_HOOK_REALLOCARRAY && !tap_name_is_given(function->name) &&
+		if (function->hook == ABI_HOOK_REALLOCARRAY && function->named &&
+			!tap_name_is_given(function->name) &&
 			!provides(slots, function->module_id, ABI_HOOK_REALLOC))
 			function->usable_size = usable_size_of_realloc(slots);
 	}

@@ -459,9 +459,8 @@ static struct ht_err *set_target(struct image *image, size_t index, uint64_t val
 		thunk_addr(image, index) + offsetof(struct abi_thunk, target), value);
 }
 
-/* A thunk that an earlier capture left forwards to `real`; everything else of it may be replaced.
- */
-static struct ht_err *fill_thunk(struct image *image, size_t index, const struct image_thunk *want)
+/* One that forwards to `real`. */
+static struct abi_thunk thunk_of(const struct image *image, const struct image_thunk *want)
 {
 	struct abi_thunk thunk = {.target = want->real,
 		.config = image->base + ABI_CONFIG_OFF,
@@ -472,23 +471,37 @@ static struct ht_err *fill_thunk(struct image *image, size_t index, const struct
 		.plain_index = (uint8_t)want->plain_index,
 		.real = want->real};
 	make_code(thunk.code, want->hook);
-	return publish_thunk(image, index, &thunk);
+	return thunk;
+}
+
+/* It may be in use: what stands there by now is the one that is wanted, or another one is made. A
+ * library can come where one was, with other functions beside the same one. */
+static bool is_wanted(const struct image *image, size_t index, const struct abi_thunk *want)
+{
+	const struct abi_thunk *thunk = &image->thunk[index];
+	if (thunk->hook != want->hook || thunk->real != want->real)
+		return false;
+	return thunk->config != want->config ||
+	       (thunk->plain_index == want->plain_index &&
+		       thunk->usable_index == want->usable_index &&
+		       thunk->real_lo == want->real_lo && thunk->real_len == want->real_len);
 }
 
 struct ht_err *image_thunk(struct image *image, const struct image_thunk *want, raddr_t *ret)
 {
+	const struct abi_thunk thunk = thunk_of(image, want);
 	struct ht_err *err = NULL;
 	size_t i;
 
-	for (i = 0; i < image->thunk_count; i++)
-		if (image->thunk[i].hook == want->hook && image->thunk[i].real == want->real)
-			break;
+	for (i = 0; i < image->thunk_count && !is_wanted(image, i, &thunk); i++)
+		;
 	if (i == ABI_THUNK_MAX)
 		return ht_err_new(HT_ERR_REFUSED,
 			"the target has more than %u allocator functions in force at once",
 			ABI_THUNK_MAX);
-	if (image->thunk[i].config != image->base + ABI_CONFIG_OFF)
-		err = fill_thunk(image, i, want);
+	/* Of one that an earlier capture left everything else may be replaced. */
+	if (image->thunk[i].config != thunk.config)
+		err = publish_thunk(image, i, &thunk);
 	if (err)
 		return err;
 	if (i == image->thunk_count)

@@ -74,6 +74,7 @@ LEDGER_TEST(fixed_addresses, "ledger-nopie", "-t", "2")
 LEDGER_TEST(linked_jemalloc, "ledger-jemalloc", "-l", "-t", "4")
 LEDGER_TEST(what_jemalloc_alone_has, "extended")
 LEDGER_TEST(linked_tcmalloc, "ledger-tcmalloc", "-l", "-t", "4")
+LEDGER_TEST(tcmalloc_by_its_names, "ledger-tcnames", "-l", "-t", "4")
 
 START_TEST(preloaded_jemalloc)
 {
@@ -114,4 +115,4 @@ END_TEST
 HT_SUITE("integration/ledger", one_thread, eight_threads, sixty_four_threads, short_lived_threads,
 	handlers_between_calls, handlers_within_calls, forked_children, lazy_binding,
 	fixed_addresses, linked_jemalloc, what_jemalloc_alone_has, linked_tcmalloc,
-	preloaded_jemalloc, twice)
+	tcmalloc_by_its_names, preloaded_jemalloc, twice)

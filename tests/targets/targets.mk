@@ -45,7 +45,7 @@ burst_sysv  := -Wl,-z,lazy,-z,norelro,--hash-style=sysv
 burst_lib   := $(patsubst %,$t/libburst-%.so,$(burst_variants))
 
 target_bin := $(addprefix $t/,ledger ledger-lazy ledger-nopie ledger-own ledger-jemalloc \
-	ledger-tcmalloc extended busy outsider flags reflexes changer crowd escape awkward hoist sleepy actor actor-static confined plughost libplug.so \
+	ledger-tcmalloc ledger-tcnames extended busy outsider flags reflexes changer crowd escape awkward hoist sleepy actor actor-static confined plughost libplug.so \
 	libunwound.so idle32 cxx cxx-tcmalloc rust rust-v0 rust-lto jumper storm rewire canaries) $(chain_bin) $(chainxx_bin) $(burst_lib)
 # Operators new and delete that are the allocator's own: in a library, and linked in.
 operators_bin := $(addprefix $t/operators-,tcmalloc tcmalloc-debug tcmalloc-direct jemalloc jemalloc-direct mimalloc)
@@ -137,6 +137,9 @@ $t/ledger-jemalloc: tests/targets/ledger.c
 $t/ledger-tcmalloc: tests/targets/ledger.c
 	$(call build,gcc $(target_c) -O2) -Wl,-z,now -Wl,--no-as-needed -ltcmalloc_minimal
 
+# The names of an allocator that has its own, in a library.
+$t/ledger-tcnames: tests/targets/ledger.c
+	$(call build,gcc $(target_c) -O2 $(foreach f,malloc calloc realloc free posix_memalign memalign valloc pvalloc,-D$f=tc_$f)) -Wl,--no-as-needed -ltcmalloc_minimal
 $t/extended: tests/targets/extended.c
 	$(call build,gcc $(target_c) -O2 -DPREFIX=) -Wl,-z,now -Wl,--no-as-needed -ljemalloc
 

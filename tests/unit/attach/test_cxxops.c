@@ -187,6 +187,12 @@ START_TEST(by_slots)
 			ck_assert_uint_eq(slots_plain(&view.slots, new_slot), plain);
 			ck_assert_uint_eq(slots_plain(&view.slots, delete_slot), 0);
 		}
+		/* Nor does anybody look there for what a tap has left. */
+		if (!new_slot) {
+			slots_deinit(&view.slots);
+			ck_no_err(slots_read_left(&view.proc, &view.modules, &view.slots));
+			ck_assert_ptr_null(slot_named(&view, "_Znwm"));
+		}
 		if (new_slot)
 			check_unknown(&view, new_slot->addr, new_slot->value);
 		view_close(&view);
@@ -196,4 +202,29 @@ START_TEST(by_slots)
 }
 END_TEST
 
-HT_SUITE("attach/cxxops", linked_in, by_slots)
+/* A word that has a name, and of which the file says what it holds. */
+START_TEST(named_words_of_a_library)
+{
+	char *library = compile((const char *[]){"gcc", "-w", "-fno-builtin", "-fPIC", "-shared",
+					"-Wa,-mrelax-relocations=no", NULL},
+		FUNCTION(_rjem_malloc) FUNCTION(_rjem_calloc) FUNCTION(_rjem_free) FUNCTION(
+			_rjem_mallctl) "__asm__(\".text; call *_rjem_malloc@GOTPCREL(%rip)\");\n",
+		NULL);
+	char *path = compile((const char *[]){"gcc", "-w", "-Wl,--no-as-needed", NULL}, WAIT,
+		(const char *[]){library, NULL});
+	struct view view = started(path, NULL);
+	const struct native *native = native_named(&view, "_rjem_malloc");
+	const struct slot *found = NULL;
+	ck_assert_ptr_nonnull(native);
+	for (size_t i = 0; i < view.slots.count; i++)
+		if (view.slots.slot[i].real == native->addr)
+			found = &view.slots.slot[i];
+	ck_assert_ptr_nonnull(found);
+	ck_assert_int_eq(found->verdict, SLOT_TAP);
+	view_close(&view);
+	free(library);
+	free(path);
+}
+END_TEST
+
+HT_SUITE("attach/cxxops", linked_in, by_slots, named_words_of_a_library)

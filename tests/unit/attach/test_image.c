@@ -265,6 +265,12 @@ START_TEST(one_thunk_for_each_function)
 	ck_assert_uint_ne(entry[0], entry[1]);
 	ck_assert_uint_ne(entry[0], entry[2]);
 	ck_assert_uint_ne(entry[1], entry[2]);
+	/* What is to be called beside it is another one by now. */
+	struct image_thunk d = a;
+	d.plain_index = 1;
+	ck_no_err(image_thunk(&image, &d, &again));
+	ck_assert_uint_ne(again, entry[0]);
+	ck_assert_uint_eq(((struct abi_thunk *)(again - ABI_THUNK_ENTRY))->plain_index, 1);
 	ck_no_err(image_enable(&image, &elf, entry[0]));
 	ck_no_err(image_thunk(&image, &a, &again));
 	ck_assert_uint_eq(again, entry[0]);

@@ -217,8 +217,14 @@ START_TEST(usable_size_is_the_familys)
 	view_open(pie,
 		WAIT ALLOCATOR(_rjem_) ALLOCATOR(mi_) FUNCTION(_rjem_malloc)
 			FUNCTION(_rjem_malloc_usable_size) FUNCTION(mi_malloc) LOAD(_rjem_malloc)
-				LOAD(mi_malloc),
+				LOAD(mi_malloc) FUNCTION(mi_reallocn) LOAD(mi_reallocn),
 		&view);
+	/* Not that of glibc, whose reallocarray calls any realloc. */
+	const struct slot *many = slot_to(&view, "mi_reallocn");
+	ck_assert_ptr_nonnull(many);
+	for (size_t i = 0; i < view.slots.function_count; i++)
+		if (view.slots.function[i].addr == many->real)
+			ck_assert_uint_eq(view.slots.function[i].usable_size, 0);
 	ck_assert_uint_ne(native_named(&view, "_rjem_malloc")->usable_size, 0);
 	ck_assert_uint_eq(native_named(&view, "mi_malloc")->usable_size, 0);
 	ck_assert_ptr_null(native_named(&view, "_rjem_malloc_usable_size"));
