@@ -1,62 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/inject/residue.h"
+#include "attach/inject/residue_state.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 
 #include "attach/inject/ownfds.h"
 #include "attach/target/checksum.h"
 #include "attach/target/clock.h"
 #include "attach/target/ours.h"
 
-#define SETTLE_NS   (1000 * CLOCK_NS_PER_MS)
-#define MASK_TURNS  100
-#define MASKS_NS    (10 * CLOCK_NS_PER_S)
 #define CHUNK_BYTES (256u << 10) /* stays in the processor's cache */
 
-struct text_hash {
-	raddr_t lo, hi;
-	uint64_t inode, offset;
-	uint64_t bytes; /* that could be read, from `lo` on; a library may just go */
-	uint64_t hash;	/* of these */
-};
-
-struct thread_signals {
-	pid_t tid;
-	uint64_t blocked;
-	bool unstable; /* its mask was changing while we only looked, or about to */
-};
-
-struct loaded {
-	raddr_t lo, hi;
-	uint64_t inode;
-};
-
-struct residue {
-	struct proc_maps maps;
-	struct text_hash *text;
-	size_t text_count;
-	struct thread_signals *thread;
-	size_t thread_count;
-	struct loaded *module;
-	size_t module_count;
-};
-
-static HT_PRINTF(2, 3) void say(char text[RESIDUE_TEXT_BYTES], const char *fmt, ...)
+static bool same_map(const struct proc_map *a, const struct proc_map *b)
 {
-	va_list args;
-	va_start(args, fmt);
-	vsnprintf(text, RESIDUE_TEXT_BYTES, fmt, args);
-	va_end(args);
-}
-
-static bool is_equal(const char *text)
-{
-	return strcmp(text, "equal") == 0;
+	return a->lo == b->lo && a->hi == b->hi && a->offset == b->offset && a->inode == b->inode &&
+	       a->read == b->read && a->write == b->write && a->exec == b->exec &&
+	       a->shared == b->shared;
 }
 
 /* --- text
@@ -122,164 +83,10 @@ static struct ht_err *compare_text(const struct residue *residue, const struct p
 			continue;
 		err = hash_range(proc, before->lo, before->bytes, buffer, &after);
 		if (!err && (after.bytes != before->bytes || after.hash != before->hash))
-			say(text, "code of %s differs", map->name);
+			residue_say(text, "code of %s differs", map->name);
 	}
 	free(buffer);
 	return err;
-}
-
-/* --- threads and signals
- * --------------------------------------------------------------------------- */
-
-/* Every signal but those that cannot be, and the two of the C library's own: nobody wants that for
- * longer than it takes to begin a thread, or to end it. */
-static bool mask_is_passing(uint64_t blocked)
-{
-	const uint64_t kill_stop_and_libc = 1ull << 8 | 1ull << 18 | 3ull << 31;
-	return (blocked | kill_stop_and_libc) == UINT64_MAX;
-}
-
-/* Some calls have a mask of their own for as long as they last. */
-static bool mask_is_borrowed(const struct proc *proc, pid_t tid)
-{
-	struct proc_syscall call;
-	struct ht_err *err = proc_syscall_read(proc, tid, &call);
-	ht_err_free(err);
-	if (err || call.where != PROC_IN_SYSCALL)
-		return false;
-	switch (call.nr) {
-	case SYS_ppoll:
-	case SYS_pselect6:
-	case SYS_epoll_pwait:
-	case SYS_epoll_pwait2:
-	case SYS_io_pgetevents:
-	case SYS_io_uring_enter:
-	case SYS_rt_sigsuspend:
-	case SYS_rt_sigtimedwait:
-		return true;
-	default:
-		return false;
-	}
-}
-
-/* An error that says anything else says nothing about the thread. */
-static bool is_gone(const struct ht_err *err)
-{
-	return err && (err->code == HT_ERR_TARGET_GONE || err->sys == ENOENT);
-}
-
-static struct ht_err *take_thread(const struct proc *proc, pid_t tid, struct residue *residue)
-{
-	struct proc_status status;
-	struct ht_err *err = proc_status(proc, tid, &status);
-	if (is_gone(err)) {
-		ht_err_free(err);
-		return NULL;
-	}
-	if (err)
-		return err;
-	residue->thread[residue->thread_count++] = (struct thread_signals){.tid = tid,
-		.blocked = status.sig_blk,
-		.unstable = mask_is_passing(status.sig_blk) || mask_is_borrowed(proc, tid)};
-	return NULL;
-}
-
-static struct ht_err *take_threads(const struct proc *proc, struct residue *residue)
-{
-	struct proc_tids tids;
-	struct ht_err *err = proc_tids_read(proc, &tids);
-	if (err)
-		return err;
-	residue->thread = calloc(tids.count + 1, sizeof(*residue->thread));
-	if (!residue->thread)
-		err = ht_err_new(HT_ERR_NOMEM, "no memory for %zu threads", tids.count);
-	for (size_t i = 0; !err && i < tids.count; i++)
-		err = take_thread(proc, tids.tid[i], residue);
-	proc_tids_deinit(&tids);
-	return err;
-}
-
-void residue_look_again(struct residue *residue, const struct proc *proc)
-{
-	for (size_t i = 0; i < residue->thread_count; i++) {
-		struct thread_signals *thread = &residue->thread[i];
-		struct proc_status status;
-		struct ht_err *gone = proc_status(proc, thread->tid, &status);
-		ht_err_free(gone);
-		thread->unstable |= !gone && status.sig_blk != thread->blocked;
-	}
-}
-
-static bool thread_equal(
-	const struct proc *proc, const struct thread_signals *before, struct residue_report *report)
-{
-	struct proc_status status;
-	struct ht_err *err = proc_status(proc, before->tid, &status);
-	if (err) {
-		bool gone = is_gone(err);
-		if (!gone)
-			say(report->threads, "thread %d could not be read: %s", before->tid,
-				err->message);
-		ht_err_free(err);
-		return gone;
-	}
-	if (status.tracer != 0) {
-		say(report->threads, "thread %d is traced by %d", before->tid, status.tracer);
-		return false;
-	}
-	if (before->unstable)
-		return true;
-	/* A thread seen within a signal handler blocked what the handler does not want to be
-	 * interrupted by; the handler may have returned since. */
-	uint64_t more = status.sig_blk & ~before->blocked, less = before->blocked & ~status.sig_blk;
-	if ((more || less & ~status.sig_cgt) && !mask_is_borrowed(proc, before->tid)) {
-		say(report->signals, "thread %d blocked signals %lx, now %lx", before->tid,
-			(unsigned long)before->blocked, (unsigned long)status.sig_blk);
-		return false;
-	}
-	return true;
-}
-
-/* Says, and notes, by `ran_ns` (0 at first), what it has run. One that is gone needs no turn. A
- * thread that waits for a core is where it was at the last look; so is one whose child has its
- * memory and waits for one (posix_spawn blocks all signals until then). */
-static bool has_had_a_turn(const struct proc *proc, pid_t tid, uint64_t *ran_ns)
-{
-	struct proc_status status = {0};
-	uint64_t before_ns = *ran_ns;
-	ht_err_free(proc_status(proc, tid, &status));
-	*ran_ns = proc_ran_ns(proc, tid);
-	bool waits = status.state == 'R' || status.state == 'D';
-	return !waits || *ran_ns == 0 || *ran_ns != before_ns;
-}
-
-/* Of a second there may be two looks left for us on a busy machine, and one turn for the thread:
- * a collector that blocks a signal while it works did so in both. */
-static bool has_lasted(uint64_t since_ns, unsigned turns)
-{
-	uint64_t lasted_ns = clock_mono_ns() - since_ns;
-	return lasted_ns > MASKS_NS || (lasted_ns > SETTLE_NS && turns >= MASK_TURNS);
-}
-
-/* Dispositions are not compared: nothing in the agent can change one, and programs do (the first
- * pthread_create, for one). Threads block signals for moments (in pthread_create, for one): a
- * difference has to last to count. */
-static void compare_threads(
-	const struct residue *residue, const struct proc *proc, struct residue_report *report)
-{
-	uint64_t since_ns = clock_mono_ns();
-	for (size_t i = 0; i < residue->thread_count; i++) {
-		uint64_t ran_ns = 0;
-		unsigned turns = 0;
-		while (!thread_equal(proc, &residue->thread[i], report)) {
-			turns += has_had_a_turn(proc, residue->thread[i].tid, &ran_ns);
-			if (has_lasted(since_ns, turns))
-				return;
-			clock_sleep_ns(CLOCK_NS_PER_MS);
-		}
-		say(report->threads, "equal");
-		say(report->signals, "equal");
-	}
 }
 
 /* --- descriptors
@@ -297,9 +104,10 @@ static struct ht_err *compare_fd(void *context, pid_t tid, int fd, const char *l
 	if (!ours_is(link) && strcmp(link, fds->socket) != 0)
 		return NULL;
 	if (tid)
-		say(fds->text, "descriptor %d of thread %d is still ours (%s)", fd, tid, link);
+		residue_say(
+			fds->text, "descriptor %d of thread %d is still ours (%s)", fd, tid, link);
 	else
-		say(fds->text, "descriptor %d is still ours (%s)", fd, link);
+		residue_say(fds->text, "descriptor %d is still ours (%s)", fd, link);
 	return NULL;
 }
 
@@ -310,8 +118,8 @@ static void compare_fds(
 	snprintf(fds.socket, sizeof(fds.socket), "socket:[%lu]",
 		(unsigned long)journal->header->agent_fd_inode);
 	struct ht_err *err = ownfds_visit(proc, compare_fd, &fds);
-	if (err && is_equal(text))
-		say(text, "descriptors could not be read: %s", err->message);
+	if (err && residue_is_equal(text))
+		residue_say(text, "descriptors could not be read: %s", err->message);
 	ht_err_free(err);
 }
 
@@ -327,13 +135,6 @@ static bool is_of_module(const struct residue *residue, const struct proc_map *m
 			return true;
 	}
 	return false;
-}
-
-static bool same_map(const struct proc_map *a, const struct proc_map *b)
-{
-	return a->lo == b->lo && a->hi == b->hi && a->offset == b->offset && a->inode == b->inode &&
-	       a->read == b->read && a->write == b->write && a->exec == b->exec &&
-	       a->shared == b->shared;
 }
 
 /* A library that was being loaded has got its words since, and cannot write them any more (RELRO).
@@ -365,7 +166,7 @@ static void compare_modules(
 			there = is_still_there(before, now);
 		const struct proc_map *map = proc_maps_find(now, before->lo);
 		if (there && (!map || !(same_map(before, map) || is_protected(before, map))))
-			say(text, "mapping of %s at %lx differs", before->name,
+			residue_say(text, "mapping of %s at %lx differs", before->name,
 				(unsigned long)before->lo);
 	}
 }
@@ -378,9 +179,11 @@ static void find_ours(const struct proc_maps *now, const struct journal *journal
 		if (!ours_is(map->name))
 			continue;
 		if (keep && map->lo == journal->header->thunks)
-			say(text, "one page of jump stubs stays at %lx", (unsigned long)map->lo);
+			residue_say(text, "one page of jump stubs stays at %lx",
+				(unsigned long)map->lo);
 		else
-			say(text, "%s is still mapped at %lx", map->name, (unsigned long)map->lo);
+			residue_say(text, "%s is still mapped at %lx", map->name,
+				(unsigned long)map->lo);
 	}
 }
 
@@ -421,7 +224,7 @@ static enum look read_slot(
 static void compare_slots(
 	const struct proc *proc, const struct journal *journal, char text[RESIDUE_TEXT_BYTES])
 {
-	uint64_t deadline = clock_mono_ns() + SETTLE_NS;
+	uint64_t deadline = clock_mono_ns() + RESIDUE_SETTLE_NS;
 	size_t tapped = 0, unread = 0;
 
 	for (uint32_t i = 0; i < journal->header->slot_count; i++) {
@@ -434,9 +237,9 @@ static void compare_slots(
 		tapped += look == LOOK_READ && now == slot->thunk;
 	}
 	if (unread)
-		say(text, "%zu slots could not be read", unread);
+		residue_say(text, "%zu slots could not be read", unread);
 	if (tapped)
-		say(text, "%zu slots still hold a hook", tapped);
+		residue_say(text, "%zu slots still hold a hook", tapped);
 }
 
 /* --- the whole
@@ -480,6 +283,48 @@ static struct ht_err *take_modules(const struct modules *modules, struct residue
 	return NULL;
 }
 
+static bool has_all_within(
+	const struct proc_maps *maps, const struct proc_maps *other, raddr_t lo, raddr_t hi)
+{
+	for (size_t i = 0; i < maps->count; i++) {
+		const struct proc_map *map = &maps->map[i];
+		if (map->hi <= lo || map->lo >= hi)
+			continue;
+		const struct proc_map *its = proc_maps_find(other, map->lo);
+		if (!its || !same_map(map, its))
+			return false;
+	}
+	return true;
+}
+
+static bool is_steady(
+	const struct residue *residue, const struct proc_maps *now, raddr_t lo, raddr_t hi)
+{
+	return has_all_within(&residue->maps, now, lo, hi) &&
+	       has_all_within(now, &residue->maps, lo, hi);
+}
+
+/* A library that came or went while the picture was taken is in it in parts, or with what another
+ * had in its place: of that nothing is compared. */
+static struct ht_err *drop_unsteady(const struct proc *proc, struct residue *residue)
+{
+	struct proc_maps now;
+	size_t modules = 0, texts = 0;
+	struct ht_err *err = proc_maps_read(proc, &now);
+	if (err)
+		return err;
+	for (size_t i = 0; i < residue->module_count; i++)
+		if (is_steady(residue, &now, residue->module[i].lo, residue->module[i].hi))
+			residue->module[modules++] = residue->module[i];
+	for (size_t i = 0; i < residue->text_count; i++)
+		if (is_steady(residue, &now, residue->text[i].lo, residue->text[i].hi))
+			residue->text[texts++] = residue->text[i];
+	residue->module_count = modules;
+	residue->text_count = texts;
+	proc_maps_deinit(&now);
+	return NULL;
+}
+
 struct ht_err *residue_create(
 	const struct proc *proc, const struct modules *modules, struct residue **ret)
 {
@@ -492,7 +337,9 @@ struct ht_err *residue_create(
 	if (!err)
 		err = take_text(proc, residue);
 	if (!err)
-		err = take_threads(proc, residue);
+		err = drop_unsteady(proc, residue);
+	if (!err)
+		err = residue_take_threads(proc, residue);
 	if (err)
 		residue_destroy(residue);
 	else
@@ -516,7 +363,7 @@ void residue_destroy(struct residue *residue)
 static struct ht_err *compare_loaded(const struct residue *residue, const struct proc *proc,
 	const struct journal *journal, bool keep, struct residue_report *report)
 {
-	uint64_t deadline = clock_mono_ns() + SETTLE_NS;
+	uint64_t deadline = clock_mono_ns() + RESIDUE_SETTLE_NS;
 	struct ht_err *err = NULL;
 	bool equal = false;
 
@@ -525,11 +372,11 @@ static struct ht_err *compare_loaded(const struct residue *residue, const struct
 		err = proc_maps_read(proc, &now);
 		if (err)
 			return err;
-		say(report->maps, "equal");
-		say(report->text, "equal");
+		residue_say(report->maps, "equal");
+		residue_say(report->text, "equal");
 		compare_modules(residue, &now, report->maps);
 		err = compare_text(residue, proc, &now, report->text);
-		equal = is_equal(report->maps) && is_equal(report->text);
+		equal = residue_is_equal(report->maps) && residue_is_equal(report->text);
 		if (!err && (equal || clock_mono_ns() > deadline)) {
 			find_ours(&now, journal, keep, report->maps);
 			equal = true;
@@ -550,13 +397,13 @@ struct ht_err *residue_compare(const struct residue *residue, const struct proc 
 	if (err && err->code == HT_ERR_TARGET_GONE)
 		return err;
 	if (err) {
-		say(report.maps, "could not be compared: %s", err->message);
-		say(report.text, "could not be compared: %s", err->message);
+		residue_say(report.maps, "could not be compared: %s", err->message);
+		residue_say(report.text, "could not be compared: %s", err->message);
 	}
 	ht_err_free(err);
 	compare_fds(proc, journal, report.fds);
 	compare_slots(proc, journal, report.slots);
-	compare_threads(residue, proc, &report);
+	residue_compare_threads(residue, proc, &report);
 	report.equal = residue_difference(&report)[0] == '\0';
 	*ret = report;
 	return NULL;
@@ -567,7 +414,7 @@ const char *residue_difference(const struct residue_report *report)
 	const char *all[] = {report->maps, report->fds, report->slots, report->text,
 		report->threads, report->signals};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(all); i++)
-		if (!is_equal(all[i]))
+		if (!residue_is_equal(all[i]))
 			return all[i];
 	return "";
 }
