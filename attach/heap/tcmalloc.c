@@ -1,45 +1,57 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/heap/tcmalloc.h"
 
-#include <string.h>
-
 #include "attach/heap/account.h"
 #include "attach/heap/tcbooks.h"
 
 #define READINGS_MAX 16u /* each is some dozens of looks */
 #define FIND_SHARE   4u	 /* of the budget */
 
-/* Until two in a row find the same. */
+struct reading {
+	struct tcbooks_sum sum;
+	uint64_t moved_bytes; /* since the reading before it; UINT64_MAX: there was none */
+};
+
+/* Until one finds what the one before it found; else the one that differs least from it. What does
+ * not add up, as it was changed just then, is none. */
+static void take_readings(struct view *view, const struct tcbooks *books, struct reading *ret)
+{
+	struct tcbooks_sum before = {0};
+	*ret = (struct reading){.moved_bytes = UINT64_MAX};
+	for (unsigned i = 0; i < READINGS_MAX && ret->moved_bytes && !view->spent; i++) {
+		struct tcbooks_sum now;
+		tcbooks_read(view, books, &now);
+		if (!now.valid) {
+			view_refresh(view);
+			continue;
+		}
+		uint64_t moved =
+			before.valid ? tcbooks_moved_bytes(books, &before, &now) : UINT64_MAX;
+		if (moved < ret->moved_bytes)
+			*ret = (struct reading){now, moved};
+		before = now;
+	}
+}
+
 static void read_books(struct view *view, const struct tcbooks *books, struct heap_account *ret)
 {
-	struct tcbooks_sum sum[2];
-	memset(sum, 0, sizeof(sum));
-	const struct tcbooks_sum *last = NULL;
-	uint64_t moved_bytes = UINT64_MAX;
-	for (unsigned i = 0; i < READINGS_MAX && moved_bytes && !view->spent; i++) {
-		struct tcbooks_sum *now = &sum[i % 2], *before = &sum[(i + 1) % 2];
-		tcbooks_read(view, books, now);
-		if (!now->valid)
-			view_refresh(view);
-		moved_bytes = now->valid && before->valid ? tcbooks_moved_bytes(books, before, now)
-							  : UINT64_MAX;
-		last = now->valid ? now : NULL;
-	}
-	if (!last || moved_bytes == UINT64_MAX) {
+	struct reading reading;
+	take_readings(view, books, &reading);
+	if (reading.moved_bytes == UINT64_MAX) {
 		account_explain(ret, view->swapped ? "part of its books is swapped out"
 						   : "its books do not add up");
 		return;
 	}
 	ret->known = true;
-	ret->held_bytes = last->held_bytes;
-	ret->system_bytes = last->system_bytes;
-	ret->off_bytes = moved_bytes;
-	ret->arenas = last->caches;
+	ret->held_bytes = reading.sum.held_bytes;
+	ret->system_bytes = reading.sum.system_bytes;
+	ret->off_bytes = reading.moved_bytes;
+	ret->arenas = reading.sum.caches;
 	if (!books->cache) {
-		ret->off_bytes = last->held_bytes;
+		ret->off_bytes = reading.sum.held_bytes;
 		account_explain(ret, "what its threads have cached was not found");
 	}
-	if (moved_bytes)
+	if (reading.moved_bytes)
 		account_explain(ret, "it was in use while it was read");
 }
 
