@@ -73,14 +73,10 @@ static bool is_like(enum abi_hook one, enum abi_hook other)
 	return abi_is_new(one) == abi_is_new(other) && abi_shape_of(one) == abi_shape_of(other);
 }
 
-/* And called from elsewhere: what an allocator calls by its own slots is within one of its
- * functions. */
 static bool is_of_family(const struct belief *belief, const struct slot *slot)
 {
-	const struct module *module = modules_find(belief->modules, slot->real);
 	const struct native *native = native_of(belief, slot);
-	return native && module->id != slot->module_id && native->role == FAMILY_HOOKED &&
-	       is_like(native->hook, slot->hook);
+	return native && native->role == FAMILY_HOOKED && is_like(native->hook, slot->hook);
 }
 
 bool belief_holds(const struct belief *belief, const struct slot *slot)

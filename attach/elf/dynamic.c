@@ -3,9 +3,11 @@
 
 #include <string.h>
 
+#include "attach/elf/given.h"
+
 #define ENTRIES_MAX	4096u  /* of a dynamic section */
 #define CHAIN_STEPS_MAX 65536u /* of a hash chain: hostile ones have no end */
-#define NAME_MAX_BYTES	96u
+#define NAME_MAX_BYTES	GIVEN_NAME_BYTES
 
 /* What the entries say, before anything is checked. */
 struct raw {

@@ -412,11 +412,15 @@ static bool provides(const struct slots *slots, uint64_t module_id, enum abi_hoo
 	return false;
 }
 
-/* What measures the blocks of the program's realloc; 0 when there is none, or more than one. One
- * that nobody calls by its name is not what another library's code calls. */
+/* What measures the blocks of the program's realloc; 0 when there is none, or more than one, or
+ * some are tapped, and do not tell any more. One that nobody calls by its name is not what another
+ * library's code calls. */
 static raddr_t usable_size_of_realloc(const struct slots *slots)
 {
 	raddr_t found = 0;
+	for (size_t i = 0; i < slots->count; i++)
+		if (slots->slot[i].hook == ABI_HOOK_REALLOC && slots->slot[i].verdict == SLOT_OURS)
+			return 0;
 	for (size_t i = 0; i < slots->function_count; i++) {
 		const struct allocator_function *function = &slots->function[i];
 		if (function->hook != ABI_HOOK_REALLOC || !function->named ||

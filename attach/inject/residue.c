@@ -288,7 +288,8 @@ static bool has_all_within(
 {
 	for (size_t i = 0; i < maps->count; i++) {
 		const struct proc_map *map = &maps->map[i];
-		if (map->hi <= lo || map->lo >= hi)
+		/* What is behind a module's variables may grow into its span. */
+		if (map->hi <= lo || map->lo >= hi || !map->inode)
 			continue;
 		const struct proc_map *its = proc_maps_find(other, map->lo);
 		if (!its || !same_map(map, its))

@@ -4,6 +4,8 @@
  */
 #include "attach/elf/scope.h"
 
+#include "attach/elf/given.h"
+
 #include <unistd.h>
 
 #include "tests/support/elfwriter.h"
@@ -288,6 +290,22 @@ START_TEST(what_measures_blocks_is_looked_up_once)
 END_TEST
 
 /* All modules together: a hash chain of each may be endless. */
+/* As --alloc-fn takes it. */
+START_TEST(a_long_name)
+{
+	char name[GIVEN_NAME_BYTES];
+	raddr_t addr;
+	memset(name, 'x', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	setup();
+	define(FIRST, "malloc", 16);
+	look();
+	ck_no_err(scope_symbol(&scope, &module[FIRST], name, &addr));
+	ck_assert_uint_eq(addr, 0);
+	scope_deinit(&scope);
+}
+END_TEST
+
 START_TEST(lookups_come_to_an_end)
 {
 	const struct scope_name *name;
@@ -314,4 +332,4 @@ HT_SUITE("attach/elf/scope", the_only_definition, the_first_in_load_order,
 	one_that_came_later_is_not_the_first, names_stay_in_their_namespace,
 	an_auditor_binds_as_it_likes, what_is_in_no_list_is_not_seen, what_is_no_plain_function,
 	several_of_one_name, each_name_is_looked_up_once, what_measures_blocks_is_looked_up_once,
-	lookups_come_to_an_end)
+	a_long_name, lookups_come_to_an_end)

@@ -34,8 +34,8 @@ static bool line_names_hook(char *line, uint64_t *offset, char *name)
 		return false;
 	symbol[strcspn(symbol, "@")] = '\0';
 	snprintf(name, 64, "%.63s", symbol);
-	for (uint32_t i = 0; i < TAP_NAME_GIVEN; i++)
-		if (!strcmp(symbol, tap_name(i)))
+	for (uint32_t i = 0; i < TAP_NAME_FAMILY + family_name_count(); i++)
+		if (!tap_name_is_given(i) && !strcmp(symbol, tap_name(i)))
 			return true;
 	return false;
 }
