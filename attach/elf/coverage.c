@@ -209,8 +209,17 @@ static size_t unseen_words(const struct natives *natives, size_t index)
 	return natives->native[index].role == FAMILY_UNSEEN ? count : 0;
 }
 
-static struct ht_err *functions_add(
-	struct coverage *coverage, const struct module *module, const struct slots *slots)
+/* Modules that call by its name what has no hook. */
+static size_t unseen_needs(const struct modules *modules, const struct native *native)
+{
+	size_t count = 0;
+	for (size_t i = 0; native->role == FAMILY_UNSEEN && i < modules->count; i++)
+		count += natives_need(&modules->module[i].natives, native->name);
+	return count;
+}
+
+static struct ht_err *functions_add(struct coverage *coverage, const struct modules *modules,
+	const struct module *module, const struct slots *slots)
 {
 	const struct natives *natives = &module->natives;
 	struct coverage_function *grown = reallocarray(
@@ -224,7 +233,8 @@ static struct ht_err *functions_add(
 				(struct coverage_function){.native = &natives->native[i],
 					.module = module,
 					.slots = slots_of(slots, &natives->native[i]),
-					.places = unseen_words(natives, i)};
+					.places = unseen_words(natives, i) +
+						  unseen_needs(modules, &natives->native[i])};
 	return NULL;
 }
 
@@ -257,15 +267,16 @@ static void note_partial(struct coverage *coverage, const struct module *module)
 }
 
 static struct ht_err *module_read(const struct proc *proc, const struct proc_maps *maps,
-	const struct module *module, const struct slots *slots, struct budget *budget,
-	struct coverage *coverage)
+	const struct modules *modules, const struct module *module, const struct slots *slots,
+	struct budget *budget, struct coverage *coverage)
 {
 	struct look look = {.module = module,
 		.coverage = coverage,
 		.first = coverage->count,
 		.budget = budget,
 		.partial = module->natives.partial};
-	struct ht_err *err = module->natives.count ? functions_add(coverage, module, slots) : NULL;
+	struct ht_err *err =
+		module->natives.count ? functions_add(coverage, modules, module, slots) : NULL;
 	if (!err && coverage->count > look.first) {
 		/* Natives ascend. */
 		look.lo = coverage->function[look.first].native->addr;
@@ -337,7 +348,8 @@ struct ht_err *coverage_read(const struct proc *proc, const struct proc_maps *ma
 		slots_have_operators(slots) ? NULL : operators_read(proc, modules, &budget, ret);
 	for (size_t i = 0; i < modules->count && !err; i++)
 		if (modules->module[i].natives.count || modules->module[i].natives.partial)
-			err = module_read(proc, maps, &modules->module[i], slots, &budget, ret);
+			err = module_read(
+				proc, maps, modules, &modules->module[i], slots, &budget, ret);
 	if (err)
 		coverage_deinit(ret);
 	return err;

@@ -14,6 +14,7 @@
 
 #define NATIVES_MAX    512u
 #define WORDS_MAX      4096u
+#define NEEDS_MAX      128u
 #define NAME_MAX_BYTES GIVEN_NAME_BYTES
 #define RELAS_MAX      16u /* linkers make two */
 
@@ -63,6 +64,35 @@ static struct ht_err *native_add(struct natives *natives, const struct family_me
 		.addr = place->addr,
 		.bytes = place->bytes};
 	return NULL;
+}
+
+static struct ht_err *need_add(struct natives *natives, const char *name)
+{
+	struct family_member member;
+	if (!family_find_known(name, &member) || !member.family->hooked ||
+		!member.family->prefix[0] || natives_need(natives, name))
+		return NULL;
+	if (natives->need_count == NEEDS_MAX) {
+		natives->partial = true;
+		return NULL;
+	}
+	char **grown = reallocarray(natives->need, natives->need_count + 1, sizeof(*natives->need));
+	if (!grown)
+		return no_memory();
+	natives->need = grown;
+	grown[natives->need_count] = strdup(name);
+	if (!grown[natives->need_count])
+		return no_memory();
+	natives->need_count++;
+	return NULL;
+}
+
+bool natives_need(const struct natives *natives, const char *name)
+{
+	for (size_t i = 0; i < natives->need_count; i++)
+		if (!strcmp(natives->need[i], name))
+			return true;
+	return false;
 }
 
 /* Functions that a program without a dynamic linker calls past every slot. */
@@ -128,7 +158,7 @@ static struct ht_err *symbol_take(void *context, const Elf64_Sym *symbol, const 
 	struct family_member member;
 	if (symbol->st_shndx == SHN_UNDEF) {
 		reading->natives->operators += family_is_operator(name);
-		return NULL;
+		return need_add(reading->natives, name);
 	}
 	if (ELF64_ST_TYPE(symbol->st_info) == STT_TLS) {
 		isolate_note(reading, symbol, name);
@@ -472,7 +502,15 @@ struct ht_err *natives_copy(const struct natives *from, struct natives *ret)
 	*ret = *from;
 	ret->native = NULL;
 	ret->word = NULL;
-	ret->count = ret->word_count = 0;
+	ret->need = NULL;
+	ret->count = ret->word_count = ret->need_count = 0;
+	for (size_t i = 0; i < from->need_count; i++) {
+		struct ht_err *err = need_add(ret, from->need[i]);
+		if (err) {
+			natives_deinit(ret);
+			return err;
+		}
+	}
 	if (!from->count)
 		return NULL;
 	ret->native = calloc(from->count, sizeof(*ret->native));
@@ -496,6 +534,9 @@ void natives_deinit(struct natives *natives)
 {
 	for (size_t i = 0; i < natives->count; i++)
 		free(natives->native[i].name);
+	for (size_t i = 0; i < natives->need_count; i++)
+		free(natives->need[i]);
+	free(natives->need);
 	free(natives->native);
 	free(natives->word);
 	*natives = (struct natives){0};

@@ -59,6 +59,9 @@ struct natives {
 	size_t word_count;
 	bool partial;	    /* the file, or its debug file, has more than is looked at */
 	uint32_t operators; /* of C++, new and delete, that the module takes from another */
+	/* Names with an allocator's prefix that it takes from another. */
+	char **need;
+	size_t need_count;
 	struct native_guard guard[NATIVE_GUARDS_MAX];
 	size_t guard_count;   /* may be one more than there is room for */
 	uint32_t given;	      /* of those that were given (given.h): bit by index, is one there? */
@@ -85,5 +88,7 @@ struct ht_err *natives_read(const struct proc *proc, const struct proc_map *map,
 HT_MUST_CHECK
 struct ht_err *natives_copy(const struct natives *from, struct natives *ret);
 void natives_deinit(struct natives *natives);
+/* Does the module take a function of that name from another? */
+bool natives_need(const struct natives *natives, const char *name);
 /* The function that begins at `addr`, or NULL. */
 const struct native *natives_find(const struct natives *natives, raddr_t addr);

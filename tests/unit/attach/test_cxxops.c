@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attach/elf/coverage.h"
 #include "attach/elf/relocs.h"
 #include "attach/elf/slots.h"
 #include "attach/target/memory.h"
@@ -230,4 +231,35 @@ START_TEST(named_words_of_a_library)
 }
 END_TEST
 
-HT_SUITE("attach/cxxops", linked_in, by_slots, named_words_of_a_library)
+/* A name that has no hook is not seen, wherever it is called. */
+START_TEST(what_a_library_is_asked_for)
+{
+	struct coverage coverage;
+	char *library =
+		compile((const char *[]){"gcc", "-w", "-fno-builtin", "-fPIC", "-shared", NULL},
+			MIMALLOC FUNCTION(mi_strdup) FUNCTION(mi_heap_malloc), NULL);
+	char *path = compile((const char *[]){"gcc", "-w", "-Wl,-z,now", NULL},
+		"#include <unistd.h>\nvoid *mi_malloc(long), mi_free(void *), *mi_strdup(char *);\n"
+		"int main(void) { mi_free(mi_malloc(8)); mi_strdup(0); for (;;) pause(); }\n",
+		(const char *[]){library, NULL});
+	char setting[512];
+	snprintf(setting, sizeof(setting), "LD_PRELOAD=%s", library);
+	struct view view = started(path, setting);
+	size_t told = 0;
+	ck_no_err(coverage_read(&view.proc, &view.maps, &view.modules, &view.slots, &coverage));
+	ck_assert_uint_eq(coverage.places, 1);
+	for (size_t i = 0; i < coverage.count; i++) {
+		const char *name = coverage.function[i].native->name;
+		ck_assert_str_ne(name, "mi_heap_malloc");
+		told += !strcmp(name, "mi_strdup") && coverage.function[i].places == 1;
+	}
+	ck_assert_uint_eq(told, 1);
+	coverage_deinit(&coverage);
+	view_close(&view);
+	free(library);
+	free(path);
+}
+END_TEST
+
+HT_SUITE(
+	"attach/cxxops", linked_in, by_slots, named_words_of_a_library, what_a_library_is_asked_for)
