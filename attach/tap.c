@@ -1,40 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/tap.h"
 
-static unsigned usable_index(struct image *image, raddr_t usable)
+/* Where `addr` stands among the `count` words of a table, from now on; 0, which stays free: it is
+ * 0, or there is no room. */
+static unsigned table_index(uint64_t *table, unsigned count, raddr_t addr)
 {
-	struct abi_config *config = image_config(image);
 	unsigned i;
 
-	if (!usable)
+	if (!addr)
 		return 0;
-	/* Entry 0 stays 0: no such function. */
-	for (i = 1; i < ABI_USABLE_MAX && config->usable[i]; i++)
-		if (config->usable[i] == usable)
+	for (i = 1; i < count && table[i]; i++)
+		if (table[i] == addr)
 			return i;
-	if (i == ABI_USABLE_MAX)
+	if (i == count)
 		return 0;
-	config->usable[i] = usable;
+	table[i] = addr;
 	return i;
 }
 
-/* 0: there is none, or no room. */
+static unsigned usable_index(struct image *image, raddr_t usable)
+{
+	return table_index(image_config(image)->usable, ABI_USABLE_MAX, usable);
+}
+
 static unsigned plain_index(struct tap *tap, raddr_t plain)
 {
-	struct abi_config *config = image_config(tap->image);
-	unsigned i;
-
-	if (!plain)
-		return 0;
-	plain = entries_past(tap->entries, plain);
-	/* Entry 0 stays 0. */
-	for (i = 1; i < ABI_PLAIN_MAX && config->plain[i]; i++)
-		if (config->plain[i] == plain)
-			return i;
-	if (i == ABI_PLAIN_MAX)
-		return 0;
-	config->plain[i] = plain;
-	return i;
+	return table_index(
+		image_config(tap->image)->plain, ABI_PLAIN_MAX, entries_past(tap->entries, plain));
 }
 
 static struct ht_err *refuse_without_plain(enum abi_hook hook, unsigned index)

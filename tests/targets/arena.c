@@ -215,9 +215,7 @@ static void say_books(void)
 			calls += worker[i].calls[f];
 			bytes += worker[i].bytes[f];
 		}
-		speak_add(
-			"%s{\"tid\":%d,\"allocations\":%lu,\"allocated_bytes\":%lu,\"frees\":%lu}",
-			i ? "," : "", worker[i].tid, calls, bytes,
+		freed_say_thread(i == 0, worker[i].tid, calls, bytes,
 			worker[i].freed.frees + worker[i].freed.before_frees);
 	}
 	speak_add("]}");

@@ -181,9 +181,7 @@ static void say_books()
 		live_blocks.load(), live_bytes.load());
 	for (unsigned i = 0; i < THREADS; i++) {
 		const struct tally *tally = &worker[i].tally;
-		speak_add(
-			"%s{\"tid\":%d,\"allocations\":%lu,\"allocated_bytes\":%lu,\"frees\":%lu}",
-			i ? "," : "", worker[i].tid, tally->calls + tally->exceptions,
+		freed_say_thread(i == 0, worker[i].tid, tally->calls + tally->exceptions,
 			tally->bytes + tally->exceptions * EXCEPTION_BYTES,
 			tally->freed.frees + tally->exceptions);
 	}

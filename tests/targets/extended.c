@@ -274,9 +274,7 @@ static void say_books(void)
 			calls += tally->calls[f];
 			bytes += tally->bytes[f];
 		}
-		speak_add(
-			"%s{\"tid\":%d,\"allocations\":%lu,\"allocated_bytes\":%lu,\"frees\":%lu}",
-			i ? "," : "", worker[i].tid, calls, bytes,
+		freed_say_thread(i == 0, worker[i].tid, calls, bytes,
 			tally->freed.frees + tally->freed.before_frees);
 	}
 	speak_add("]}");

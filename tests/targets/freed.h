@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What a target has freed, by its own books.
+ * What a target has freed, by its own books, and what it says of a thread.
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "tests/targets/speak.h"
@@ -26,4 +27,12 @@ static inline void freed_say(const struct freed *freed)
 	speak_add(",\"frees\":%lu,\"freed_bytes\":%lu", freed->frees, freed->bytes);
 	speak_add(",\"before_frees\":%lu,\"before_freed_bytes\":%lu", freed->before_frees,
 		freed->before_bytes);
+}
+
+/* One of the objects of "threads". */
+static inline void freed_say_thread(
+	bool first, pid_t tid, uint64_t calls, uint64_t bytes, uint64_t frees)
+{
+	speak_add("%s{\"tid\":%d,\"allocations\":%lu,\"allocated_bytes\":%lu,\"frees\":%lu}",
+		first ? "" : ",", tid, calls, bytes, frees);
 }

@@ -493,9 +493,7 @@ static void say_books(void)
 			calls += worker[i].tally.calls[f];
 			bytes += worker[i].tally.bytes[f];
 		}
-		speak_add(
-			"%s{\"tid\":%d,\"allocations\":%lu,\"allocated_bytes\":%lu,\"frees\":%lu}",
-			i ? "," : "", worker[i].tid, calls, bytes,
+		freed_say_thread(i == 0, worker[i].tid, calls, bytes,
 			worker[i].tally.freed.frees + worker[i].tally.freed.before_frees);
 	}
 	speak_add("]}");
