@@ -90,7 +90,7 @@ $O/attach/inject/agent_image.o: $O/agent.so
 $O/agent-so/hooks.o $O/agent-so/sampled_hooks.o $O/agent-so/mapping.o: agent_cc += -fno-schedule-insns2 -fno-shrink-wrap -fno-ipa-icf \
 	-fno-optimize-sibling-calls
 # Arguments that are pointers stay so: more than six would make the size of a frame unknown.
-$O/agent-so/mapping.o: agent_cc += -fno-ipa-sra
+$O/agent-so/hooks.o $O/agent-so/sampled_hooks.o $O/agent-so/mapping.o: agent_cc += -fno-ipa-sra
 
 $O/agent-so/%.o: agent/%.c Makefile
 	@mkdir -p $(@D)

@@ -80,9 +80,10 @@ static inline struct encode_addr encode_addr(
 		/* Of one byte there are none: code 0 says that the word is an index. */
 		ret.code = 1 + (ret.word > UINT16_MAX) + (ret.word > UINT32_MAX);
 	}
-	if (ht_likely(addr % 2 == 0))
-		recent[index] =
-			ht_likely(!(addr & ENCODE_FLAGS)) ? addr | flags : (uint64_t)!index << 4;
+	if (ht_likely(!(addr & ENCODE_FLAGS)))
+		recent[index] = addr | flags;
+	else if (addr % 2 == 0)
+		recent[index] = (uint64_t)!index << 4;
 	return ret;
 }
 

@@ -14,7 +14,7 @@ HT_MUST_CHECK
 static inline bool gate_enter(
 	const struct abi_config *config, struct abi_slot *slot, uint64_t *ret_before)
 {
-	const struct abi_control *control = (const struct abi_control *)config->control;
+	const struct abi_control *control = config_control(config);
 	if (config->flags & ABI_FLAG_NO_SYSCALL || !config_alive(config))
 		return false;
 	/* A full barrier: either we see the gate closed, or who closes it sees the mark. */

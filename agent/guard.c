@@ -48,8 +48,8 @@ static void wait_for_calls(const struct abi_config *config, const struct abi_con
 	/* Of its own: a child in vfork that was killed there leaves the mark for good. */
 	for (uint64_t left = turns; left && load_acquire(&control->exec_calling); left--)
 		sys_pause();
-	for (uint64_t i = 0; i < config->slot_max; i++) {
-		const struct abi_slot *slot = (const struct abi_slot *)config->slots + i;
+	for (uint64_t i = 0; i <= config->slot_mask; i++) {
+		const struct abi_slot *slot = config_slots(config) + i;
 		if (!(load_acquire(&control->claimed[i / 64 % HT_ARRAY_SIZE(control->claimed)]) >>
 				    i % 64 &
 			    1))
@@ -68,7 +68,7 @@ static void forbid(const struct abi_thunk *self, uint64_t what)
 	if (!config_alive(config))
 		return;
 	config_forbid(config, what);
-	wait_for_calls(config, (const struct abi_control *)config->control);
+	wait_for_calls(config, config_control(config));
 }
 
 void guard_prctl(uint64_t option, uint64_t mode, const struct abi_thunk *self)
@@ -129,7 +129,7 @@ static bool is_answered(const struct abi_control *control, uint64_t tid)
 /* Waits until the daemon holds this thread, or does not want to. */
 static void ask(const struct abi_config *config, uint64_t forks)
 {
-	struct abi_control *control = (struct abi_control *)config->control;
+	struct abi_control *control = config_control(config);
 	uint64_t none = 0;
 
 	if (!compare_swap(&control->exec_asks, &none, ABI_EXEC_ASKING))
@@ -164,7 +164,7 @@ void guard_fork(const struct abi_thunk *self)
 
 	if (!config_alive(config))
 		return;
-	fetch_add(&((struct abi_control *)config->control)->forks, 1);
+	fetch_add(&config_control(config)->forks, 1);
 	if (load_acquire(&config->follow_forks))
 		ask(config, 1);
 }

@@ -27,11 +27,10 @@ static size_t product(size_t count, size_t size)
 	return __builtin_mul_overflow(count, size, &bytes) ? SIZE_MAX : bytes;
 }
 
-static uint32_t stack_id(
+static inline __attribute__((always_inline)) uint32_t stack_id(
 	const struct abi_config *config, struct abi_slot *slot, const struct thread_frame *frame)
 {
-	struct walk_start start = walk_start_of(frame);
-	return trace_stack(config, slot, &start);
+	return trace_stack(config, slot, walk_start_of(frame));
 }
 
 static uint64_t usable_bytes(const struct abi_thunk *self, void *block)
@@ -44,18 +43,19 @@ static uint64_t usable_bytes(const struct abi_thunk *self, void *block)
 
 /*
  * Records what the real function gave: a new block, or nothing (`block` NULL). `slot` is
- * thread_enter's and is left; NULL: nothing happens.
+ * thread_enter's and is left; NULL: nothing happens. In one piece with the hook of the function
+ * that is called most: record_block is for all others.
  */
-static HT_NOINLINE void record_block(const struct abi_thunk *self, struct abi_slot *slot,
-	const struct thread_frame *frame, enum abi_event_kind kind, void *block, size_t size)
+static inline __attribute__((always_inline)) void record_block_here(const struct abi_config *config,
+	struct abi_slot *slot, const struct thread_frame *frame, enum abi_event_kind kind,
+	enum abi_hook hook, void *block, size_t size)
 {
-	const struct abi_config *config = config_of(self);
 	if (ht_unlikely(!slot || !config_alive(config)))
 		return;
 	slot_mark(slot, ABI_SLOT_RECORDING);
 	if (ht_likely(block != NULL)) {
 		struct stream_event event = {.kind = kind,
-			.hook = abi_recorded_as((enum abi_hook)self->hook),
+			.hook = hook,
 			.addr = (uint64_t)block,
 			.size = size,
 			.stack = stack_id(config, slot, frame)};
@@ -66,18 +66,32 @@ static HT_NOINLINE void record_block(const struct abi_thunk *self, struct abi_sl
 	thread_leave(config, slot);
 }
 
+static HT_NOINLINE void record_block(const struct abi_thunk *self, struct abi_slot *slot,
+	const struct thread_frame *frame, enum abi_event_kind kind, void *block, size_t size)
+{
+	record_block_here(config_of(self), slot, frame, kind,
+		abi_recorded_as((enum abi_hook)self->hook), block, size);
+}
+
 /* Records that `block` is about to be given back, and marks the call of the real function. */
-static HT_NOINLINE void record_giving_back(
-	const struct abi_thunk *self, struct abi_slot *slot, enum abi_event_kind kind, void *block)
+static inline __attribute__((always_inline)) void record_giving_back_here(
+	const struct abi_thunk *self, struct abi_slot *slot, enum abi_event_kind kind,
+	enum abi_hook hook, void *block)
 {
 	struct stream_event event = {.kind = kind,
-		.hook = self->hook,
+		.hook = hook,
 		.addr = (uint64_t)block,
 		.size = HOOKS_SAMPLED || stream_allocated(slot, (uint64_t)block)
 				? 0
 				: usable_bytes(self, block)};
 	stream_put_freed(config_of(self), slot, &event);
 	thread_mark_real(config_of(self), slot);
+}
+
+static HT_NOINLINE void record_giving_back(
+	const struct abi_thunk *self, struct abi_slot *slot, enum abi_event_kind kind, void *block)
+{
+	record_giving_back_here(self, slot, kind, (enum abi_hook)self->hook, block);
 }
 
 /* Records that a realloc gave no block: `kind` says what became of the old one. */
@@ -183,7 +197,18 @@ static inline __attribute__((always_inline)) void realloc_end(const struct abi_t
 		return block;                                                                      \
 	}
 
-HOOK_BY_SIZE(malloc)
+void *HOOK(malloc)(size_t size, const struct abi_thunk *self)
+{
+	struct abi_slot *slot = alloc_begin(self, HOOK_FRAME, size);
+	void *block = REAL(self, void *, size_t)(size);
+	if (HOOKS_SAMPLED)
+		alloc_end(self, slot, HOOK_FRAME, block, size);
+	else
+		record_block_here(config_of(self), slot, HOOK_FRAME, ABI_EVENT_ALLOC,
+			ABI_HOOK_MALLOC, block, size);
+	return block;
+}
+
 HOOK_BY_SIZE(valloc)
 HOOK_BY_SIZE(pvalloc)
 
@@ -227,7 +252,21 @@ static inline void free_end(const struct abi_thunk *self, struct abi_slot *slot)
 		free_end(self, slot);                                                              \
 	}
 
-HOOK_FREE(free)
+void HOOK(free)(void *block, const struct abi_thunk *self)
+{
+	struct abi_slot *slot;
+	if (HOOKS_SAMPLED) {
+		slot = free_begin(self, HOOK_FRAME, block);
+	} else {
+		slot = thread_enter(
+			self, HOOK_FRAME, block ? ABI_SLOT_RECORDING : ABI_SLOT_IN_REAL);
+		if (slot && block)
+			record_giving_back_here(self, slot, ABI_EVENT_FREE, ABI_HOOK_FREE, block);
+	}
+	REAL(self, void, void *)(block);
+	free_end(self, slot);
+}
+
 HOOK_FREE(cfree)
 
 void HOOK(dallocx)(void *block, size_t flags, const struct abi_thunk *self)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/intern.h"
 
-#include "agent/atomic.h"
+#include "agent/config.h"
 #include "agent/step.h"
 
 #define INTERN_ID_MASK	  ((1ull << ABI_NODE_BITS) - 1)
@@ -19,7 +19,7 @@ static uint64_t tag_of(uint64_t hash)
  */
 static uint32_t table_find(const struct abi_config *config, uint64_t hash, uint64_t **ret_free)
 {
-	uint64_t *table = (uint64_t *)config->table;
+	uint64_t *table = (uint64_t *)config_at(config, ABI_TABLE_OFF);
 	uint64_t tag = tag_of(hash);
 	for (uint64_t i = 0; i < INTERN_PROBES_MAX; i++) {
 		uint64_t *at = &table[(hash + i) & config->table_mask];
@@ -44,14 +44,14 @@ uint32_t intern_find(const struct abi_config *config, uint64_t hash)
 static uint32_t node_make(const struct abi_config *config, uint16_t epoch, uint32_t parent,
 	uint64_t frame, uint64_t function)
 {
-	struct abi_control *control = (struct abi_control *)config->control;
+	struct abi_control *control = config_control(config);
 	/* Looked at first, so that a full array does not make the counter run on. */
 	if (load_relaxed(&control->node_count) + 1 >= config->node_max)
 		return INTERN_NONE;
 	uint64_t id = fetch_add(&control->node_count, 1) + 1;
 	if (id >= config->node_max)
 		return INTERN_NONE;
-	struct abi_node *node = (struct abi_node *)config->nodes + id;
+	struct abi_node *node = (struct abi_node *)config_at(config, ABI_NODES_OFF) + id;
 	node->pc = frame & ~(STEP_EXACT | STEP_INTERPRETED);
 	node->parent = parent;
 	node->flags = (frame & STEP_EXACT ? ABI_NODE_EXACT : 0) |

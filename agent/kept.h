@@ -157,3 +157,16 @@ static inline uint64_t kept_count(const struct trace *trace, const struct abi_sl
 		    trace->generation == snapshot->generation;
 	return kept ? count : 0;
 }
+
+/* The id of the stack of all `count` kept frames, if a walk that begins with `state`, on the stack
+ * that ends at `hi`, finds it again; 0: that stack is another. */
+static inline __attribute__((always_inline)) uint32_t kept_stack(
+	const struct trace *trace, uint64_t count, const struct step_state *state, uint64_t hi)
+{
+	if (ht_unlikely(trace->frame[count - 1].sp != state->sp) ||
+		ht_unlikely(!kept_goes_on(trace, count - 1, state)) ||
+		ht_unlikely(kept_links_held(trace, kept_links(trace, count),
+				    span_from(state->sp, hi)) != 0))
+		return 0;
+	return (uint32_t)trace->id;
+}

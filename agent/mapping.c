@@ -57,12 +57,12 @@ static HT_NOINLINE bool record_begin(
 	return true;
 }
 
-/* Apart from the rest: the walk is what needs the stack. */
+/* Without the quick ways: they would take more stack, and a mapping takes microseconds. */
 static HT_NOINLINE uint32_t stack_id(
 	const struct abi_thunk *self, struct abi_slot *slot, const struct thread_frame *frame)
 {
-	struct walk_start start = walk_start_of(frame);
-	return trace_stack(config_of(self), slot, &start);
+	return trace_stack_other(config_of(self), slot, frame->caller_pc,
+		(uint64_t)frame->caller_stack, frame->caller_fp, 0);
 }
 
 /* Of several arguments: the walk before is what needs the stack, and no struct is to lie below it.

@@ -8,6 +8,7 @@
 #define MEMO_LAYOUT_BITS 7u
 #define MEMO_FORKS	 3u
 #define MEMO_STACK_BITS	 9u
+#define MEMO_WAYS	 4u /* places of a stack, in one line */
 
 /* So often in a row the same stack is found here before it becomes the kept one, which costs less.
  */
@@ -50,7 +51,7 @@ struct memo {
 	struct memo_layout layout[1u << MEMO_LAYOUT_BITS];
 	uint32_t last;		 /* stack that was found last, */
 	uint32_t hits;		 /* so often in a row */
-	uint64_t puts;		 /* layouts that had no place yet */
+	uint64_t puts;		 /* layouts, and stacks, that had no place yet */
 	struct memo_layout made; /* scratch: stacks of threads are small */
 };
 
@@ -103,23 +104,23 @@ static inline uint64_t gate_of(uint64_t key, uint64_t near, uint64_t far)
 
 /*
  * Adds the words of a group to the key of all before it. False: they need not be what a walk would
- * load, or the stack is too short. What a group says is loaded once, and then only checked: another
+ * load, or the stack is too short. Each place is loaded once, and then only checked: another
  * process on the same memory may write it.
  */
 static inline bool key_add(
 	uint64_t *key, const struct memo_group *group, struct trace_span span, uint64_t beside)
 {
-	uint64_t near = load_relaxed(&group->places[0]), far = load_relaxed(&group->places[1]);
 	uint64_t gate = load_relaxed(&group->gate), limit = beside;
 	if (ht_unlikely(gate != 0)) {
-		if (gate != gate_of(*key, near, far))
+		if (gate != gate_of(*key, load_relaxed(&group->places[0]),
+				    load_relaxed(&group->places[1])))
 			return false;
 		limit = span.words;
 	}
 	const uint64_t *sp = span.hi - span.words;
 #pragma GCC unroll 8
 	for (unsigned i = 0; i < MEMO_GROUP; i++) {
-		uint64_t at = (i < 4 ? near : far) >> i % 4 * 16 & 0xffff;
+		uint64_t at = load_relaxed(&group->at[i]);
 		if (ht_unlikely(at >= limit))
 			return false;
 		*key += sp[at] * memo_factor[i];
@@ -164,6 +165,18 @@ static inline uint32_t stack_index(uint64_t key)
 	return (uint32_t)(key * memo_factor[0] >> (64 - MEMO_STACK_BITS));
 }
 
+/* The place of the stack that has this key; NULL: it has none. */
+static inline struct memo_stack *stack_find(struct memo *memo, uint64_t key)
+{
+	uint32_t index = stack_index(key);
+	for (uint32_t way = 0; way < MEMO_WAYS; way++) {
+		struct memo_stack *stack = &memo->stack[index ^ way];
+		if (ht_likely(stack->key == key))
+			return stack;
+	}
+	return NULL;
+}
+
 /* The layout of this beginning, or that whose place it may take: each has two. */
 static inline struct memo_layout *layout_at(struct memo *memo, uint64_t begin)
 {
@@ -187,29 +200,30 @@ static inline struct memo_layout *layout_find(
 	return layout;
 }
 
-struct memo_found memo_find(struct abi_slot *slot, uint64_t count, const struct walk_start *start,
-	struct trace_span span)
+uint32_t memo_stack(struct abi_slot *slot, uint64_t pc, uint64_t sp, uint64_t fp, uint64_t hi)
 {
+	const struct walk_start start = {.pc = pc, .sp = sp, .fp = fp};
+	struct trace_span span = span_from(sp, hi);
 	struct memo *memo = (struct memo *)slot->memo;
 	const struct trace *trace = (const struct trace *)slot->walk;
-	uint64_t begin = sum_of(start);
+	uint64_t begin = sum_of(&start);
 	unsigned forks;
 	const struct memo_layout *layout = layout_find(memo, &begin, span, &forks);
 	uint64_t outer = load_relaxed(&layout->outer);
-	struct memo_found none = {0};
-	if (outer - 1 >= count)
-		return none;
-	uint64_t key = key_of(layout, trace, outer, start, span);
-	uint32_t index = stack_index(key);
-	const struct memo_stack *stack = &memo->stack[index];
-	uint64_t id = load_acquire(&stack->id);
-	if (id == 0 || stack->key != key || key == 0)
-		return none;
+	uint64_t count = load_relaxed(&trace->count);
+	if (outer - 1 >= count || count > TRACE_FRAMES_MAX)
+		return 0;
+	uint64_t key = key_of(layout, trace, outer, &start, span);
+	const struct memo_stack *stack = key ? stack_find(memo, key) : NULL;
+	uint64_t id = stack ? load_acquire(&stack->id) : 0;
+	if (id == 0)
+		return 0;
+	uint32_t index = (uint32_t)(stack - memo->stack);
 	memo->hits = memo->last == index ? memo->hits + 1 : 0;
 	memo->last = index;
 	if (memo->hits % MEMO_HITS_MAX == MEMO_HITS_MAX - 1)
-		return none;
-	return (struct memo_found){(uint32_t)id, (uint32_t)outer};
+		return 0;
+	return kept_left(trace, outer, span) == TRACE_INTACT ? (uint32_t)id : 0;
 }
 
 /* The page of a word, counted from that of the hook's return address. */
@@ -373,6 +387,18 @@ static inline uint64_t layout_from(struct abi_slot *slot, const struct memo_layo
 	return groups;
 }
 
+/* Where the stack of this key is put: it is there, or takes an empty place, or another's. */
+static struct memo_stack *stack_place(struct memo *memo, uint64_t key)
+{
+	struct memo_stack *found = stack_find(memo, key);
+	uint32_t index = stack_index(key);
+	for (uint32_t way = 0; !found && way < MEMO_WAYS; way++) {
+		if (load_relaxed(&memo->stack[index ^ way].id) == 0)
+			found = &memo->stack[index ^ way];
+	}
+	return found ? found : &memo->stack[index ^ (memo->puts++ & (MEMO_WAYS - 1))];
+}
+
 static inline void stack_put(struct memo_stack *stack, uint64_t key, uint64_t id)
 {
 	store_relaxed(&stack->id, 0);
@@ -407,5 +433,5 @@ void memo_note(struct abi_slot *slot, uint64_t held, uint64_t count, struct trac
 		layout = layout_at(memo, begin);
 	}
 	layout_put(layout_place(memo, layout, begin), &memo->made, held, groups);
-	stack_put(&memo->stack[stack_index(key)], key, trace->id);
+	stack_put(stack_place(memo, key), key, trace->id);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "agent/rules.h"
 
+#include "agent/config.h"
 #include "agent/sys.h"
 
 _Static_assert(ABI_CACHE_SETS == 1024, "rules_find and the tag width agree");
@@ -9,7 +10,7 @@ _Static_assert(ABI_CACHE_SETS == 1024, "rules_find and the tag width agree");
  */
 static bool in_tables(const struct abi_config *config, uint64_t address, uint64_t bytes)
 {
-	uint64_t offset = address - config->image;
+	uint64_t offset = address - config_image(config);
 	return (address & 7) == 0 && offset >= ABI_UNWIND_OFF && offset < ABI_SHARED_OFF &&
 	       bytes <= ABI_SHARED_OFF - offset;
 }
@@ -22,7 +23,7 @@ const struct abi_snapshot *rules_checked(
 		return NULL;
 	uint64_t bytes =
 		sizeof(*snapshot) + (uint64_t)snapshot->range_count * sizeof(struct abi_range);
-	uint64_t cache_offset = snapshot->cache - config->image - ABI_CACHES_OFF;
+	uint64_t cache_offset = snapshot->cache - config_image(config) - ABI_CACHES_OFF;
 	if (!in_tables(config, address, bytes) || snapshot->cache_sets != ABI_CACHE_SETS ||
 		cache_offset > (ABI_CACHE_COUNT - 1) * ABI_CACHE_BYTES || snapshot->cache & 7)
 		return NULL;
@@ -115,7 +116,7 @@ static bool code_is(uint64_t pc, uint64_t end, const uint8_t *bytes, uint64_t co
 static uint32_t rule_of_agent(const struct abi_config *config, uint64_t pc)
 {
 	uint64_t lo, frames_lo, hi;
-	if (pc - config->image < ABI_TEXT_OFF)
+	if (pc - config_image(config) < ABI_TEXT_OFF)
 		return abi_rule_make(ABI_RULE_RSP, 1, 0) | RULES_HIDDEN;
 	sys_agent_code(&lo, &frames_lo, &hi);
 	if (pc < lo || pc >= hi)
@@ -156,7 +157,7 @@ uint32_t rules_find_slow(
 {
 	if (pc >> 47)
 		return RULES_OUTSIDE;
-	if (pc - config->image < ABI_STATE_OFF)
+	if (pc - config_image(config) < ABI_STATE_OFF)
 		return rule_of_agent(config, pc);
 	for (unsigned i = 0; i < ABI_NEAR_MAX && config->near[i]; i++)
 		if (pc - config->near[i] < ABI_NEAR_BYTES)

@@ -9,10 +9,10 @@
 /* sample_entry.S */
 _Static_assert(offsetof(struct abi_thunk, real) == 8, "THUNK_REAL");
 _Static_assert(offsetof(struct abi_thunk, config) == 16, "THUNK_CONFIG");
-_Static_assert(offsetof(struct abi_config, state) == 48, "CONFIG_STATE");
-_Static_assert(offsetof(struct abi_config, slots) == 88, "CONFIG_SLOTS");
-_Static_assert(offsetof(struct abi_config, sample_mask) == 440, "CONFIG_MASK");
-_Static_assert(offsetof(struct abi_config, sample_filter) == 448, "CONFIG_FILTER");
+_Static_assert(offsetof(struct abi_config, slot_mask) == 56, "CONFIG_MASK");
+_Static_assert(ABI_CONFIG_OFF - ABI_STATE_OFF == 0x20000, "CONFIG_TO_STATE");
+_Static_assert(ABI_SLOTS_OFF - ABI_CONFIG_OFF == 0x6d61000, "CONFIG_TO_SLOTS");
+_Static_assert(ABI_FILTER_OFF - ABI_CONFIG_OFF == 0x6861000, "CONFIG_TO_FILTER");
 _Static_assert(offsetof(struct abi_state, alive) == 0, "the key");
 _Static_assert(ABI_SLOT_BYTES == 1u << 18, "SLOT_SHIFT");
 _Static_assert(ABI_FILTER_SHIFT == 10 && ABI_FILTER_BYTES == 1u << 20, "FILTER_SHIFT, FILTER_MASK");
@@ -122,8 +122,7 @@ static bool count_down(const struct abi_config *config, struct abi_sampler *samp
 
 static uint64_t own_key(const struct abi_config *config)
 {
-	return sys_thread_pointer() +
-	       load_relaxed(&((const struct abi_state *)config->state)->alive);
+	return sys_thread_pointer() + load_relaxed(&config_state(config)->alive);
 }
 
 /*
@@ -134,8 +133,8 @@ static uint64_t own_key(const struct abi_config *config)
  */
 static void pass_by(const struct abi_config *config, uint64_t bytes)
 {
-	uint64_t index = sys_thread_pointer() * 0x9e3779b97f4a7c15ull >> 32 & config->sample_mask;
-	struct abi_sampler *sampler = &((struct abi_slot *)config->slots)[index].head.sampler;
+	uint64_t index = sys_thread_pointer() * 0x9e3779b97f4a7c15ull >> 32 & config->slot_mask;
+	struct abi_sampler *sampler = &config_slots(config)[index].head.sampler;
 	if (load_relaxed(&sampler->key) == own_key(config))
 		(void)count_down(config, sampler, bytes);
 }
@@ -170,7 +169,7 @@ void sample_draw(const struct abi_thunk *self, struct abi_slot *slot,
 
 static uint8_t *filter_of(const struct abi_config *config, uint64_t addr)
 {
-	return (uint8_t *)config->sample_filter +
+	return (uint8_t *)config_at(config, ABI_FILTER_OFF) +
 	       ((addr >> ABI_FILTER_SHIFT) & (ABI_FILTER_BYTES - 1));
 }
 
@@ -190,7 +189,8 @@ static uint64_t *place_of(const struct abi_config *config, uint64_t addr, unsign
 {
 	uint64_t hash = (addr >> 4) * 0x9e3779b97f4a7c15ull;
 	uint64_t line = i < ABI_SAMPLE_WORDS ? hash >> 48 : hash >> 32;
-	struct abi_sample_line *lines = (struct abi_sample_line *)config->sample_set;
+	struct abi_sample_line *lines =
+		(struct abi_sample_line *)config_at(config, ABI_SAMPLES_OFF);
 	return &lines[line % ABI_SAMPLE_LINES].addr[i % ABI_SAMPLE_WORDS];
 }
 
@@ -218,7 +218,7 @@ bool sample_insert(const struct abi_config *config, uint64_t addr)
 			return true;
 	}
 	filter_add(config, addr, UINT8_MAX);
-	fetch_add(&((struct abi_control *)config->control)->samples_lost, 1);
+	fetch_add(&config_control(config)->samples_lost, 1);
 	return false;
 }
 

@@ -7,10 +7,10 @@
  */
 #define THUNK_REAL	   8
 #define THUNK_CONFIG	   16
-#define CONFIG_STATE	   48
-#define CONFIG_SLOTS	   88
-#define CONFIG_MASK	   440
-#define CONFIG_FILTER	   448
+#define CONFIG_MASK	   56
+#define CONFIG_TO_STATE	   -0x20000
+#define CONFIG_TO_SLOTS	   0x6d61000
+#define CONFIG_TO_FILTER   0x6861000
 #define SLOT_SHIFT	   18
 #define FILTER_SHIFT	   10
 #define FILTER_MASK	   0xfffff
@@ -20,7 +20,7 @@
 #define SAMPLER_PREV_PC	   2328
 #define GOLDEN		   0x9e3779b97f4a7c15 /* thread.c, slot_index */
 
-	/* No frame here: the return address is what rsp points to (agent/rules.c). Only rax, r9, r10
+	/* No frame here: the return address is what rsp points to (agent/rules.c). Only rax, r10
 	 * and r11 are changed: no function that is hooked has more than four arguments. */
 	.section .text.guard, "ax", @progbits
 
@@ -40,11 +40,10 @@ heaptap_sample_\name:
 	/* Goes on where no sample lives near \block. */
 	.macro	unless_sampled block, self, name
 	mov	THUNK_CONFIG(\self), %r11
-	mov	CONFIG_FILTER(%r11), %r11
 	mov	\block, %rax
 	shr	$FILTER_SHIFT, %rax
 	and	$FILTER_MASK, %eax
-	cmpb	$0, (%r11, %rax)
+	cmpb	$0, CONFIG_TO_FILTER(%r11, %rax)
 	jne	heaptap_sampled_\name
 	.endm
 
@@ -54,12 +53,11 @@ heaptap_sample_\name:
 	mov	%fs:0, %rax
 	movabs	$GOLDEN, %r10
 	imul	%rax, %r10
-	mov	CONFIG_STATE(%r11), %r9
 	shr	$32, %r10
 	and	CONFIG_MASK(%r11), %r10
-	add	(%r9), %rax
+	add	CONFIG_TO_STATE(%r11), %rax
 	shl	$SLOT_SHIFT, %r10
-	add	CONFIG_SLOTS(%r11), %r10
+	lea	CONFIG_TO_SLOTS(%r11, %r10), %r10
 	cmp	%rax, SAMPLER_KEY(%r10)
 	jne	heaptap_sampled_\name
 	.endm

@@ -37,10 +37,10 @@ static HT_NOINLINE long message_send(const struct abi_config *config, struct abi
 	if (length > ABI_BUFFER_BYTES)
 		return -SYS_EINVAL;
 	struct abi_message header = {.magic = ABI_MESSAGE_MAGIC,
-		.slot = (uint32_t)(slot - (const struct abi_slot *)config->slots),
+		.slot = (uint32_t)(slot - config_slots(config)),
 		.position = start,
 		.length = (uint32_t)length,
-		.events = (uint32_t)head->buffer_events};
+		.events = (uint32_t)(head->events - head->first_event)};
 	struct sys_iovec iov[2] = {
 		{&header, sizeof(header)},
 		{(void *)slot->buffer, length},
@@ -89,7 +89,7 @@ static inline __attribute__((always_inline)) bool wait_is_over(
  */
 static HT_NOINLINE void note_no_reader(const struct abi_config *config, struct abi_slot_head *head)
 {
-	uint64_t tick = load_relaxed(&((const struct abi_control *)config->control)->tick);
+	uint64_t tick = load_relaxed(&config_control(config)->tick);
 	uint64_t now = sys_tsc();
 	if (head->silent_since && head->silent_tick == tick) {
 		if (now - head->silent_since >= SEND_SILENT_WAITS * config->wait_cycles_max)

@@ -14,9 +14,9 @@ struct stack {
 	uint64_t primary_lo, primary_hi; /* equal: unknown */
 	bool direct_only;		 /* no other stack than the primary one may be opened */
 	bool copied;			 /* read slot->copy, which holds [copy_lo, copy_hi) */
+	int32_t pid;
 	uint64_t copy_lo, copy_hi;
 	uint32_t fetches, opens;
-	long pid;
 };
 
 /*

@@ -46,8 +46,8 @@ static inline __attribute__((always_inline)) uint64_t stamp_of_block(
 	const struct abi_config *config, struct abi_slot *slot, struct stamp_event event,
 	uint64_t repeated)
 {
-	uint64_t index = ((uint64_t)slot - config->slots) / ABI_SLOT_BYTES;
-	uint64_t *last = (uint64_t *)(config->image + ABI_LAST_OFF) + abi_last_index(event.addr);
+	uint64_t index = (uint64_t)(slot - config_slots(config));
+	uint64_t *last = (uint64_t *)config_at(config, ABI_LAST_OFF) + abi_last_index(event.addr);
 	uint64_t mark = abi_last_mark(event.addr, index);
 	uint64_t recent = load_relaxed(&slot->head.recent[abi_recent_index(event.addr)]);
 	bool is_late = (recent & ~ENCODE_FLAGS) == event.addr;
@@ -59,12 +59,12 @@ static inline __attribute__((always_inline)) uint64_t stamp_of_block(
 	return stamp_fenced(config, last, mark, is_late);
 }
 
-/* The time of the slot's next event. */
+/* The time of the slot's next event; 0: nothing is recorded any more. */
 static inline __attribute__((always_inline)) uint64_t stamp(
 	const struct abi_config *config, struct abi_slot *slot, struct stamp_event event)
 {
 	struct abi_slot_head *head = &slot->head;
-	struct abi_control *control = (struct abi_control *)config->control;
+	struct abi_control *control = config_control(config);
 	uint64_t sole = load_relaxed(&control->sole), tick = load_relaxed(&control->tick);
 	uint64_t key = head->key, last_tsc = head->last_tsc;
 	bool is_sole = sole == key;
@@ -73,6 +73,9 @@ static inline __attribute__((always_inline)) uint64_t stamp(
 		return last_tsc;
 	if (sole != 0 && (sole & ~ABI_SOLE_PROPOSED) != key)
 		store_release(&control->sole, 0);
+	/* A handler within this very call, or while it waited, may have forbidden the clock. */
+	if (ht_unlikely(!config_recording(config)))
+		return 0;
 	store_relaxed(&head->last_tick, tick);
 	uint64_t tsc = is_sole || !event.has_addr
 			       ? sys_tsc_early()

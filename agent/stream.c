@@ -17,7 +17,7 @@ static HT_NOINLINE bool buffer_flush(const struct abi_config *config, struct abi
 	if (!config_recording(config))
 		return false;
 	if (!sent)
-		count_add(&head->lost[loss], head->buffer_events);
+		count_add(&head->lost[loss], head->events - head->first_event);
 	store_relaxed(&head->gave_up, !sent && loss == ABI_LOSS_TIMEOUT);
 	store_release(&head->buffer_start, committed);
 	return true;
@@ -29,7 +29,7 @@ static HT_NOINLINE void buffer_begin(struct abi_slot *slot)
 {
 	struct abi_slot_head *head = &slot->head;
 	store_relaxed(&head->last_addr, 0);
-	store_relaxed(&head->buffer_events, 0);
+	store_relaxed(&head->first_event, head->events);
 	__builtin_memset(head->recent, 0, sizeof(head->recent));
 	encode_thread(slot->buffer, head->tid, head->key & (ABI_SLOT_DEAD - 1));
 	store_release(&head->committed, head->buffer_start + ENCODE_THREAD_BYTES);

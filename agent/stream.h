@@ -75,22 +75,21 @@ static inline __attribute__((always_inline)) void stream_put_shape(const struct 
 {
 	struct abi_slot_head *head = &slot->head;
 	uint64_t used = stream_room(config, slot, STREAM_ROOM_BYTES);
-	/* A handler within this very call, or while it waited, may have forbidden the clock. */
-	if (ht_unlikely(used == 0 || !config_recording(config)))
+	if (ht_unlikely(used == 0))
 		return;
 	struct stamp_event stamped = {.addr = event->addr,
 		.has_addr = shape != STREAM_MARK,
 		.is_small = shape == STREAM_BLOCK && event->size <= STAMP_SMALL_BYTES,
 		.is_freed = shape == STREAM_FREED};
 	uint64_t last_tsc = head->last_tsc, tsc = stamp(config, slot, stamped);
-	uint64_t time = (head->buffer_events ? tsc - last_tsc : tsc) >> ABI_TIME_SHIFT;
-	if (ht_unlikely(!config_alive(config)))
+	uint64_t events = head->events;
+	uint64_t time = (events != head->first_event ? tsc - last_tsc : tsc) >> ABI_TIME_SHIFT;
+	if (ht_unlikely(tsc == 0 || !config_alive(config)))
 		return;
 	uint8_t *at = slot->buffer + used;
 	uint8_t *end = stream_encode(head, event, shape, at, time);
 	store_relaxed(&head->last_tsc, tsc);
-	count_add(&head->events, 1);
-	count_add(&head->buffer_events, 1);
+	store_relaxed(&head->events, events + 1);
 	store_release(&head->committed, load_relaxed(&head->committed) + (uint64_t)(end - at));
 }
 
@@ -105,13 +104,13 @@ static inline void stream_put_mark(
 	stream_put_shape(config, slot, event, STREAM_MARK);
 }
 
-static inline void stream_put_freed(
+static inline __attribute__((always_inline)) void stream_put_freed(
 	const struct abi_config *config, struct abi_slot *slot, const struct stream_event *event)
 {
 	stream_put_shape(config, slot, event, STREAM_FREED);
 }
 
-static inline void stream_put_block(
+static inline __attribute__((always_inline)) void stream_put_block(
 	const struct abi_config *config, struct abi_slot *slot, const struct stream_event *event)
 {
 	stream_put_shape(config, slot, event, STREAM_BLOCK);

@@ -49,8 +49,8 @@ static void slot_adopt(const struct abi_config *config, struct abi_slot *slot)
 
 static void slot_note_claim(const struct abi_config *config, const struct abi_slot *slot)
 {
-	struct abi_control *control = (struct abi_control *)config->control;
-	uint64_t index = (uint64_t)(slot - (const struct abi_slot *)config->slots);
+	struct abi_control *control = config_control(config);
+	uint64_t index = (uint64_t)(slot - config_slots(config));
 	fetch_or(&control->claimed[index / 64 % HT_ARRAY_SIZE(control->claimed)],
 		1ull << index % 64);
 }
@@ -76,7 +76,7 @@ static bool clock_is_readable(const struct abi_config *config, struct abi_slot *
  * allocator that needs none of it, gives it a thread control block as short as it likes, which need
  * not begin with its own address either.
  */
-static bool tid_is_readable(const struct abi_config *config, struct abi_slot *slot)
+static HT_NOINLINE bool tid_is_readable(const struct abi_config *config, struct abi_slot *slot)
 {
 	uint64_t before, tcb = sys_thread_pointer(), at = tcb + config->tid_offset;
 	uint32_t tid;
@@ -130,7 +130,7 @@ static HT_NOINLINE struct abi_slot *slot_search(const struct abi_config *config,
 	for (;;) {
 		struct abi_slot *free_slot = NULL;
 		uint64_t free_key = 0;
-		for (uint64_t i = 0; i < THREAD_PROBES_MAX && i < config->slot_max; i++) {
+		for (uint64_t i = 0; i < THREAD_PROBES_MAX && i <= config->slot_mask; i++) {
 			struct abi_slot *slot = thread_slot_at(config, start + i);
 			uint64_t found = load_acquire(&slot->head.key);
 			if (found == key)
@@ -196,7 +196,7 @@ static bool called_by_allocator(
 {
 	/* An allocator that ends in a jump to another of its functions returns to the hook itself.
 	 */
-	uint64_t text = config_of(self)->image + ABI_TEXT_OFF;
+	uint64_t text = config_at(config_of(self), ABI_TEXT_OFF);
 	if (slot->head.state != ABI_SLOT_IN_REAL)
 		return false;
 	if (frame->caller_pc - self->real_lo >= self->real_len &&
@@ -263,7 +263,7 @@ HT_NOINLINE struct abi_slot *thread_enter_slow(
 	if (!config_alive(config))
 		return NULL;
 	if (!slot) {
-		struct abi_control *control = (struct abi_control *)config->control;
+		struct abi_control *control = config_control(config);
 		fetch_add(&control->lost[ABI_LOSS_SLOT_FULL], 1);
 		return NULL;
 	}

@@ -18,7 +18,7 @@ struct thread_frame {
 
 static inline struct abi_slot *thread_slot_at(const struct abi_config *config, uint64_t index)
 {
-	return (struct abi_slot *)config->slots + (index & (config->slot_max - 1));
+	return config_slots(config) + (index & config->slot_mask);
 }
 
 /* Where the slot of `key` should be. */

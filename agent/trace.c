@@ -13,9 +13,11 @@ static bool uses_fp(uint32_t rule)
 }
 
 static HT_NOINLINE uint32_t stack_plain(const struct abi_config *config,
-	const struct abi_snapshot *snapshot, struct abi_slot *slot, const struct walk_start *start)
+	const struct abi_snapshot *snapshot, struct abi_slot *slot, uint64_t pc, uint64_t sp,
+	uint64_t fp)
 {
-	uint32_t count = walk_plain(config, snapshot, slot, start);
+	const struct walk_start start = {.pc = pc, .sp = sp, .fp = fp};
+	uint32_t count = walk_plain(config, snapshot, slot, &start);
 	bool cut;
 	uint32_t id = intern_stack(config, snapshot ? snapshot->epoch : 0, slot->frames,
 		walk_functions(config, slot, count), count, &cut);
@@ -85,19 +87,25 @@ struct trace_walk {
 	uint64_t end_at; /* where the outermost return address, 0, was found; 0: there is none */
 };
 
+/* How a step went, and the flags of the frame that it left. */
+struct step_told {
+	enum step_result result;
+	uint32_t uses;
+};
+
 /* The step by a rule that is not in the first place of the cache, or not plain. */
-static HT_NOINLINE enum step_result step_by_table(const struct abi_config *config,
-	const struct abi_snapshot *snapshot, struct stack *stack, struct step_state *state,
-	uint64_t *ret_uses)
+static HT_NOINLINE struct step_told step_by_table(const struct abi_config *config,
+	const struct abi_snapshot *snapshot, struct stack *stack, struct step_state *state)
 {
 	uint32_t rule = rules_find(config, snapshot, step_lookup_pc(state));
-	*ret_uses = uses_fp(rule) ? TRACE_USES_FP : 0;
+	struct step_told told = {STEP_NO_RULE, uses_fp(rule) ? TRACE_USES_FP : 0};
 	if (ht_unlikely(step_interprets(state->pc, rule)))
-		*ret_uses |= FRESH_INTERPRETS;
+		told.uses |= FRESH_INTERPRETS;
 	if (rule & RULES_HIDDEN)
-		return STEP_NO_RULE;
-	return step_is_plain(rule) ? step_direct(state, stack->hi, rule)
-				   : step_rare(state, stack, rule);
+		return told;
+	told.result = step_is_plain(rule) ? step_direct(state, stack->hi, rule)
+					  : step_rare(state, stack, rule);
+	return told;
 }
 
 /*
@@ -106,7 +114,7 @@ static HT_NOINLINE enum step_result step_by_table(const struct abi_config *confi
  */
 static inline uint64_t frames_left_special(const struct abi_config *config,
 	const struct abi_snapshot *snapshot, struct stack *stack, const struct trace *trace,
-	uint64_t count, uint64_t sp, struct step_state *scratch, uint64_t *ignored)
+	uint64_t count, uint64_t sp, struct step_state *scratch)
 {
 	for (;;) {
 		uint64_t left = kept_left(trace, count, span_from(sp, stack->hi));
@@ -117,7 +125,7 @@ static inline uint64_t frames_left_special(const struct abi_config *config,
 		scratch->sp = load_relaxed(&trace->frame[left].sp);
 		scratch->fp = trace->frame[left].fp;
 		if (scratch->sp - sp >= stack->hi - sp ||
-			step_by_table(config, snapshot, stack, scratch, ignored) != STEP_OK ||
+			step_by_table(config, snapshot, stack, scratch).result != STEP_OK ||
 			trace->frame[left - 1].sp != scratch->sp ||
 			!kept_goes_on(trace, left - 1, scratch))
 			return left;
@@ -144,15 +152,14 @@ static inline bool walk_fresh(const struct abi_config *config, const struct abi_
 	struct step_state *to = fresh;
 	/* What others write to, so that the state itself can stay in registers. */
 	struct step_state copy;
-	uint64_t told;
 	uint64_t held = walk->held, edge = edge_of(trace, held), hi = stack->hi;
 	for (;;) {
 		while (state.sp > edge)
 			edge = edge_of(trace, --held);
 		if (state.sp == edge) {
 			if (kept_goes_on(trace, held - 1, &state)) {
-				uint64_t left = frames_left_special(config, snapshot, stack, trace,
-					held, state.sp, &copy, &told);
+				uint64_t left = frames_left_special(
+					config, snapshot, stack, trace, held, state.sp, &copy);
 				if (ht_likely(left == TRACE_INTACT))
 					break;
 				held = left;
@@ -173,9 +180,10 @@ static inline bool walk_fresh(const struct abi_config *config, const struct abi_
 			result = step_direct(&state, hi, rule);
 		} else {
 			copy = state;
-			result = step_by_table(config, snapshot, stack, &copy, &told);
+			struct step_told told = step_by_table(config, snapshot, stack, &copy);
 			state = copy;
-			uses = told;
+			result = told.result;
+			uses = told.uses;
 		}
 		if (ht_unlikely(result != STEP_OK || state.pc == 0)) {
 			if (result != STEP_END &&
@@ -315,10 +323,10 @@ static inline uint32_t trace_keep(const struct abi_config *config,
 
 /* trace_stack by the kept frames. 0: this stack cannot be kept. */
 static inline uint32_t stack_traced(const struct abi_config *config,
-	const struct abi_snapshot *snapshot, struct abi_slot *slot, const struct walk_start *start)
+	const struct abi_snapshot *snapshot, struct abi_slot *slot, struct step_state state)
 {
 	struct trace *trace = (struct trace *)slot->walk;
-	struct step_state state = {.pc = start->pc, .sp = start->sp, .fp = start->fp};
+	uint64_t sp = state.sp;
 	struct trace_walk walk = {0};
 	struct stack stack;
 
@@ -336,57 +344,30 @@ static inline uint32_t stack_traced(const struct abi_config *config,
 	}
 	if (walk.added == 0 && walk.held == load_relaxed(&trace->count) && trace->id != 0)
 		return (uint32_t)trace->id;
-	uint32_t id = trace_keep(config, snapshot, slot, span_from(start->sp, stack.hi), &walk);
+	uint32_t id = trace_keep(config, snapshot, slot, span_from(sp, stack.hi), &walk);
 	if (trace->id != 0 && config_alive(config))
-		memo_note(slot, walk.held, walk.held + walk.added, span_from(start->sp, stack.hi));
+		memo_note(slot, walk.held, walk.held + walk.added, span_from(sp, stack.hi));
 	return id;
 }
 
-static HT_NOINLINE uint32_t stack_changed(const struct abi_config *config,
-	const struct abi_snapshot *snapshot, struct abi_slot *slot, const struct walk_start *start)
+static HT_NOINLINE uint32_t stack_changed(const struct abi_config *config, struct abi_slot *slot,
+	uint64_t pc, uint64_t sp, uint64_t fp)
 {
+	const struct step_state state = {.pc = pc, .sp = sp, .fp = fp};
+	const struct abi_snapshot *snapshot = rules_snapshot(config);
 	uint32_t id = 0;
-	snapshot = rules_checked(config, snapshot);
 	if (snapshot && !(config->flags & ABI_FLAG_FULL_UNWIND))
-		id = stack_traced(config, snapshot, slot, start);
-	return id ? id : stack_plain(config, snapshot, slot, start);
+		id = stack_traced(config, snapshot, slot, state);
+	return id ? id : stack_plain(config, snapshot, slot, pc, sp, fp);
 }
 
-/*
- * trace_stack where the stack is not the kept one. `count` frames are kept of the stack that ends
- * at `hi`; 0: none.
- */
-static HT_NOINLINE uint32_t stack_other(const struct abi_config *config,
-	const struct abi_snapshot *snapshot, struct abi_slot *slot, const struct walk_start *start,
-	uint64_t hi, uint64_t count)
+uint32_t trace_stack_other(const struct abi_config *config, struct abi_slot *slot, uint64_t pc,
+	uint64_t sp, uint64_t fp, uint64_t hi)
 {
-	if (count == 0)
-		return stack_changed(config, snapshot, slot, start);
-	struct trace_span span = span_from(start->sp, hi);
-	struct memo_found found = memo_find(slot, count, start, span);
-	if (found.id != 0 &&
-		kept_left((const struct trace *)slot->walk, found.outer, span) == TRACE_INTACT)
-		return found.id;
-	return stack_changed(config, snapshot, slot, start);
-}
-
-uint32_t trace_stack(
-	const struct abi_config *config, struct abi_slot *slot, const struct walk_start *start)
-{
-	const struct trace *trace = (const struct trace *)slot->walk;
-	const struct abi_snapshot *snapshot =
-		(const struct abi_snapshot *)load_acquire(&config->unwind);
-	uint64_t lo, hi, sp = start->sp;
-	if (ht_unlikely(!slot_bounds(&slot->head, &lo, &hi) || sp < lo || sp >= hi))
-		return stack_changed(config, snapshot, slot, start);
-	hi = ht_align_down(hi, sizeof(uint64_t));
-	uint64_t count = kept_count(trace, slot, snapshot, hi);
-	struct step_state state = {.pc = start->pc, .sp = sp, .fp = start->fp};
-	if (ht_likely(count != 0) && ht_likely(trace->frame[count - 1].sp == sp) &&
-		ht_likely(kept_goes_on(trace, count - 1, &state)) &&
-		ht_likely(
-			kept_links_held(trace, kept_links(trace, count), span_from(sp, hi)) == 0) &&
-		ht_likely(trace->id != 0))
-		return (uint32_t)trace->id;
-	return stack_other(config, snapshot, slot, start, hi, count);
+	if (ht_likely(hi != 0)) {
+		uint32_t id = memo_stack(slot, pc, sp, fp, hi);
+		if (ht_likely(id != 0))
+			return id;
+	}
+	return stack_changed(config, slot, pc, sp, fp);
 }

@@ -9,11 +9,38 @@
  */
 #pragma once
 
+#include "agent/kept.h"
 #include "agent/walk.h"
+
+/*
+ * trace_stack where the stack, whose walk begins at these registers, is not the kept one. Frames
+ * are kept of the stack that ends at `hi`; 0: none are, or nothing is to be made of them quickly.
+ */
+uint32_t trace_stack_other(const struct abi_config *config, struct abi_slot *slot, uint64_t pc,
+	uint64_t sp, uint64_t fp, uint64_t hi);
 
 /*
  * The node id of the stack; what walk_plain and intern_stack give with the snapshot in force. Cut
  * stacks and losses are counted in the slot.
  */
-uint32_t trace_stack(
-	const struct abi_config *config, struct abi_slot *slot, const struct walk_start *start);
+static inline __attribute__((always_inline)) uint32_t trace_stack(
+	const struct abi_config *config, struct abi_slot *slot, struct walk_start start)
+{
+	const struct trace *trace = (const struct trace *)slot->walk;
+	uint64_t lo, hi, kept_hi = 0;
+	if (ht_likely(slot_bounds(&slot->head, &lo, &hi)) && ht_likely(start.sp >= lo) &&
+		ht_likely(start.sp < hi)) {
+		hi = ht_align_down(hi, sizeof(uint64_t));
+		uint64_t count = kept_count(trace, slot,
+			(const struct abi_snapshot *)load_acquire(&config->unwind), hi);
+		if (ht_likely(count != 0)) {
+			const struct step_state state = {
+				.pc = start.pc, .sp = start.sp, .fp = start.fp};
+			uint32_t id = kept_stack(trace, count, &state, hi);
+			if (ht_likely(id != 0))
+				return id;
+			kept_hi = hi;
+		}
+	}
+	return trace_stack_other(config, slot, start.pc, start.sp, start.fp, kept_hi);
+}

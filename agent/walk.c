@@ -9,7 +9,7 @@
 /* The daemon looks for the module of such a PC. */
 static HT_NOINLINE void report_unknown(const struct abi_config *config, uint64_t pc)
 {
-	struct abi_control *control = (struct abi_control *)config->control;
+	struct abi_control *control = config_control(config);
 	store_relaxed(&control->unknown_pc, pc);
 	fetch_add(&control->unknown_pcs, 1);
 }

@@ -21,7 +21,7 @@
 #include "format/abi_event.h"
 
 #define ABI_MAGIC   0x5041545041454821ull
-#define ABI_VERSION 14u
+#define ABI_VERSION 15u
 
 #define ABI_THUNKS_OFF 0x0u
 #define ABI_TEXT_OFF   0x1000u
@@ -106,18 +106,12 @@ struct abi_config {
 	uint32_t flags;	      /* enum abi_config_flag */
 	uint8_t build_id[20]; /* of the agent image */
 	uint32_t tid_offset;  /* the thread's tid as a uint32_t at %fs:tid_offset; 0: unknown */
-	uint64_t image;	      /* address in the target of everything below ABI_*_OFF */
-	uint64_t state;	      /* struct abi_state */
-	uint64_t control;     /* struct abi_control */
 	uint64_t unwind; /* struct abi_snapshot in force; 0: record the caller only. Replaced by one
 			  * aligned store; the old one stays as it is for some turns
 			  * (attach/unwind/publish) */
-	uint64_t table;	 /* uint64_t[table_mask + 1], the stack table (below) */
-	uint64_t nodes;	 /* struct abi_node[node_max] */
-	uint64_t slots;	 /* struct abi_slot[slot_max] */
-	uint64_t table_mask;
+	uint64_t table_mask; /* of words of the stack table (below) */
+	uint64_t slot_mask;  /* slots less one, a power of two less one */
 	uint32_t node_max;
-	uint32_t slot_max;	     /* a power of two */
 	int32_t socket_fd;	     /* the agent's end, a SOCK_SEQPACKET unix socket; -1: none */
 	uint32_t frames_max;	     /* deepest stack kept, at most ABI_FRAMES_MAX */
 	uint64_t socket_cookie;	     /* SO_COOKIE of that socket */
@@ -128,9 +122,6 @@ struct abi_config {
 	uint64_t stop;			 /* 1: record nothing more, forward calls */
 	/* Only a sample is recorded, and thunks lead to other hooks (below); 0: everything is */
 	uint64_t sample_bytes;
-	uint64_t sample_mask;	   /* slot_max - 1 */
-	uint64_t sample_filter;	   /* uint8_t[ABI_FILTER_BYTES] */
-	uint64_t sample_set;	   /* struct abi_sample_line[ABI_SAMPLE_LINES] */
 	uint64_t functions;	   /* uint64_t[node_max] (below); 0: not wanted */
 	int64_t function_words;	   /* where a frame of made code says what it runs, from rbp */
 	int64_t interpreted_words; /* the offset of FRAME rules that have one (abi_unwind.h) */
@@ -386,7 +377,7 @@ struct abi_slot_head {
 	uint64_t lost[ABI_LOSS_COUNT];	 /* events [A] */
 	uint64_t trunc[ABI_TRUNC_COUNT]; /* stacks [A] */
 	uint64_t failed_calls;		 /* allocator calls that returned failure [A] */
-	uint64_t buffer_events;		 /* events in the buffer now [A] */
+	uint64_t first_event;		 /* `events` when the buffer began [A] */
 	uint64_t silent_since; /* when a full buffer first had no reader, and since then none [A] */
 	uint64_t silent_tick;  /* abi_control.tick at that time [A] */
 

@@ -275,24 +275,14 @@ void image_deinit(struct image *image)
 void image_configure(struct image *image, const struct agent_elf *elf)
 {
 	struct abi_config *config = image_config(image);
-	raddr_t base = image->base;
 
 	config->version = ABI_VERSION;
 	memcpy(config->build_id, elf->build_id, sizeof(config->build_id));
-	config->image = base;
-	config->state = base + ABI_STATE_OFF;
-	config->control = base + ABI_CONTROL_OFF;
-	config->table = base + ABI_TABLE_OFF;
-	config->nodes = base + ABI_NODES_OFF;
-	config->slots = base + ABI_SLOTS_OFF;
 	config->table_mask = ABI_TABLE_WORDS - 1;
 	config->node_max = ABI_NODE_MAX;
-	config->slot_max = image->slot_max;
+	config->slot_mask = image->slot_max - 1;
 	config->socket_fd = -1;
 	config->frames_max = ABI_FRAMES_MAX;
-	config->sample_mask = image->slot_max - 1;
-	config->sample_filter = base + ABI_FILTER_OFF;
-	config->sample_set = base + ABI_SAMPLES_OFF;
 	config->magic = ABI_MAGIC;
 	image_control(image)->magic = ABI_MAGIC;
 }

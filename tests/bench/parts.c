@@ -130,14 +130,14 @@ static void setup_stack(unsigned depth, unsigned fresh)
 static void run_stack(uint64_t times)
 {
 	for (uint64_t i = 0; i < times; i++)
-		KEEP(trace_stack(stage_config, stage_slot, &stage_start));
+		KEEP(trace_stack(stage_config, stage_slot, stage_start));
 }
 
 static void run_stack_fresh(uint64_t times)
 {
 	for (uint64_t i = 0; i < times; i++) {
 		replace_frames();
-		KEEP(trace_stack(stage_config, stage_slot, &stage_start));
+		KEEP(trace_stack(stage_config, stage_slot, stage_start));
 	}
 }
 

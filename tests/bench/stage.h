@@ -91,16 +91,10 @@ static void stage_configure(uint8_t *image)
 		.magic = ABI_MAGIC,
 		.version = ABI_VERSION,
 		.tid_offset = stage_tid_offset(),
-		.image = (uint64_t)image,
-		.state = (uint64_t)(image + ABI_STATE_OFF),
-		.control = (uint64_t)stage_control,
 		.unwind = (uint64_t)(image + ABI_UNWIND_OFF),
-		.table = (uint64_t)(image + ABI_TABLE_OFF),
-		.nodes = (uint64_t)(image + ABI_NODES_OFF),
-		.slots = (uint64_t)(image + ABI_SLOTS_OFF),
 		.table_mask = ABI_TABLE_WORDS - 1,
 		.node_max = ABI_NODE_MAX,
-		.slot_max = STAGE_SLOTS,
+		.slot_mask = STAGE_SLOTS - 1,
 		.socket_fd = fds[1],
 		.frames_max = ABI_FRAMES_MAX,
 		.socket_cookie = cookie,
@@ -227,7 +221,8 @@ static void stage_drain(uint64_t position)
 /* No stack is known any more. */
 static void stage_forget(void)
 {
-	memset((void *)stage_config->table, 0, ABI_TABLE_WORDS * sizeof(uint64_t));
+	memset((void *)config_at(stage_config, ABI_TABLE_OFF), 0,
+		ABI_TABLE_WORDS * sizeof(uint64_t));
 	stage_control->node_count = 0;
 	stage_snapshot->generation++;
 }

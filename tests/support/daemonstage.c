@@ -183,7 +183,7 @@ static void agent_begin(struct agent *agent)
 {
 	struct abi_slot_head *head = &agent->slot->head;
 	eventbuild_restart(&agent->build);
-	head->buffer_events = 0;
+	head->first_event = head->events;
 	eventbuild_thread(&agent->build, head->tid, (uint32_t)(head->key & 3));
 	agent_commit(agent);
 }
@@ -211,7 +211,6 @@ void agent_event(struct agent *agent, uint32_t stack)
 		eventbuild_free(&agent->build, ABI_EVENT_FREE, ABI_HOOK_FREE, tsc, addr, 32);
 	stage_store(&head->last_tsc, tsc);
 	head->events++;
-	head->buffer_events++;
 	agent_commit(agent);
 	note_stamp(agent, tsc);
 	stage_store(&head->state, ABI_SLOT_IDLE);
@@ -244,7 +243,7 @@ void agent_send(struct agent *agent)
 		.slot = agent->index,
 		.position = head->buffer_start,
 		.length = (uint32_t)length,
-		.events = (uint32_t)head->buffer_events,
+		.events = (uint32_t)(head->events - head->first_event),
 	};
 	stage_send(agent->stage, &message, agent->slot->buffer, length);
 }

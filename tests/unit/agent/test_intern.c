@@ -107,7 +107,7 @@ START_TEST(full_table_ends_the_search)
 	const uint64_t frames[] = {0x1000};
 	bool cut;
 	world_make();
-	uint64_t *table = (uint64_t *)world_config->table;
+	uint64_t *table = (uint64_t *)(world_image + ABI_TABLE_OFF);
 	world_config->table_mask = 15;
 	for (size_t i = 0; i < 16; i++)
 		table[i] = ~0ull << ABI_NODE_BITS | 1; /* an improbable tag */

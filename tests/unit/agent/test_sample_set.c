@@ -9,7 +9,6 @@
 static void setup(void)
 {
 	world_make();
-	world_make_set();
 }
 
 START_TEST(the_set_holds_what_is_put_in)

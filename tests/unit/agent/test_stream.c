@@ -252,7 +252,7 @@ START_TEST(garbage_in_the_head_stays_in_the_buffer)
 		slot->head.buffer_start =
 			i % 2 ? random_number() : slot->head.committed - random_number();
 		slot->head.last_addr = random_u64();
-		slot->head.buffer_events = random_number();
+		slot->head.first_event = random_number();
 		struct stream_event event = random_event();
 		stream_put(world_config, slot, &event);
 		if (i % 3 == 0)

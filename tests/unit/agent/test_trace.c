@@ -27,7 +27,7 @@ static struct abi_slot *plain_slot(void)
 
 static uint32_t traced(void)
 {
-	return trace_stack(world_config, &world_slots[0], &start);
+	return trace_stack(world_config, &world_slots[0], start);
 }
 
 static uint32_t plain(uint32_t *ret_count)

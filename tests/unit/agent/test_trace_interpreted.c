@@ -13,7 +13,7 @@ static struct walk_start start;
 
 static uint32_t traced(void)
 {
-	return trace_stack(world_config, &world_slots[0], &start);
+	return trace_stack(world_config, &world_slots[0], start);
 }
 
 static uint32_t plain(void)

@@ -55,7 +55,7 @@ static uint64_t pages_of(uint32_t (*walk)(void), uint32_t *ret)
 
 static uint32_t traced(void)
 {
-	return trace_stack(world_config, &world_slots[0], &start);
+	return trace_stack(world_config, &world_slots[0], start);
 }
 
 static uint32_t plain(void)

@@ -92,15 +92,9 @@ static void world_make(void)
 		.magic = ABI_MAGIC,
 		.version = ABI_VERSION,
 		.tid_offset = WORLD_TID_OFFSET,
-		.image = (uint64_t)world_image,
-		.state = (uint64_t)world_state,
-		.control = (uint64_t)world_control,
-		.table = (uint64_t)(world_image + ABI_TABLE_OFF),
-		.nodes = (uint64_t)world_nodes,
-		.slots = (uint64_t)world_slots,
 		.table_mask = ABI_TABLE_WORDS - 1,
 		.node_max = ABI_NODE_MAX,
-		.slot_max = WORLD_SLOTS,
+		.slot_mask = WORLD_SLOTS - 1,
 		.socket_fd = 1000,
 		.frames_max = 64,
 		.socket_cookie = WORLD_COOKIE,
@@ -173,18 +167,11 @@ static struct abi_thunk world_thunk(enum abi_hook hook, const void *real)
 	};
 }
 
-/* Samples have their set. */
-static inline void world_make_set(void)
-{
-	world_config->sample_filter = (uint64_t)(world_image + ABI_FILTER_OFF);
-	world_config->sample_set = (uint64_t)(world_image + ABI_SAMPLES_OFF);
-}
-
 /* Samples that the filter counts. */
 static inline uint64_t world_filter_sum(void)
 {
 	uint64_t sum = 0;
 	for (size_t i = 0; i < ABI_FILTER_BYTES; i++)
-		sum += ((const uint8_t *)world_config->sample_filter)[i];
+		sum += world_image[ABI_FILTER_OFF + i];
 	return sum;
 }
