@@ -103,29 +103,43 @@ static inline uint64_t gate_of(uint64_t key, uint64_t near, uint64_t far)
 }
 
 /*
- * Adds the words of a group to the key of all before it. False: they need not be what a walk would
- * load, or the stack is too short. Each place is loaded once, and then only checked: another
- * process on the same memory may write it.
+ * Adds the words of a group that has a gate to the key of all before it. 0: a walk would not load
+ * them, or the stack is too short. What the gate is of is loaded once, and then only checked:
+ * another process on the same memory may write it.
  */
-static inline bool key_add(
-	uint64_t *key, const struct memo_group *group, struct trace_span span, uint64_t beside)
+static inline uint64_t key_add_gated(
+	uint64_t key, const struct memo_group *group, struct trace_span span, uint64_t gate)
 {
-	uint64_t gate = load_relaxed(&group->gate), limit = beside;
-	if (ht_unlikely(gate != 0)) {
-		if (gate != gate_of(*key, load_relaxed(&group->places[0]),
-				    load_relaxed(&group->places[1])))
-			return false;
-		limit = span.words;
+	uint64_t near = load_relaxed(&group->places[0]), far = load_relaxed(&group->places[1]);
+	const uint64_t *sp = span.hi - span.words;
+	if (gate != gate_of(key, near, far))
+		return 0;
+	for (unsigned i = 0; i < MEMO_GROUP; i++) {
+		uint64_t at = (i < 4 ? near : far) >> i % 4 * 16 & 0xffff;
+		if (ht_unlikely(at >= span.words))
+			return 0;
+		key += sp[at] * memo_factor[i];
 	}
+	return key;
+}
+
+/* The same of any group: the words of one without a gate lie `beside`, where they can be read
+ * whatever they are. */
+static inline uint64_t key_add(
+	uint64_t key, const struct memo_group *group, struct trace_span span, uint64_t beside)
+{
+	uint64_t gate = load_relaxed(&group->gate);
+	if (ht_unlikely(gate != 0))
+		return key_add_gated(key, group, span, gate);
 	const uint64_t *sp = span.hi - span.words;
 #pragma GCC unroll 8
 	for (unsigned i = 0; i < MEMO_GROUP; i++) {
 		uint64_t at = load_relaxed(&group->at[i]);
-		if (ht_unlikely(at >= limit))
-			return false;
-		*key += sp[at] * memo_factor[i];
+		if (ht_unlikely(at >= beside))
+			return 0;
+		key += sp[at] * memo_factor[i];
 	}
-	return true;
+	return key;
 }
 
 /* Of all but words that a walk from `start` by this layout depends on. */
@@ -147,15 +161,12 @@ static inline uint64_t key_begin(const struct memo_layout *layout, const struct 
 static inline uint64_t key_of(const struct memo_layout *layout, const struct trace *trace,
 	uint64_t outer, const struct walk_start *start, struct trace_span span)
 {
-	uint64_t key = key_begin(layout, trace, outer, start), beside = words_beside(span);
-	if (!key_add(&key, &layout->group[0], span, beside))
-		return 0;
-	uint64_t groups = load_relaxed(&layout->groups);
-	for (uint64_t i = 1; ht_unlikely(i < groups) && i < MEMO_GROUPS; i++) {
+	uint64_t beside = words_beside(span), groups = load_relaxed(&layout->groups);
+	uint64_t key = key_begin(layout, trace, outer, start);
+	key = key_add(key, &layout->group[0], span, beside);
+	for (uint64_t i = 1; ht_unlikely(i < groups) && i < MEMO_GROUPS && key != 0; i++) {
 		/* The same factors again, for words that come to weigh something else. */
-		key = mixed(key);
-		if (!key_add(&key, &layout->group[i], span, beside))
-			return 0;
+		key = key_add(mixed(key), &layout->group[i], span, beside);
 	}
 	return key;
 }

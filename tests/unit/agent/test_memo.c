@@ -207,6 +207,31 @@ static void check_ways(unsigned length, unsigned at, int words)
 	check_known(ways, 4, length + 1, words, 1);
 }
 
+/* Some of these have the same place in the memo. */
+START_TEST(many_stacks_of_one_place_are_known)
+{
+	enum { STACKS = 64 };
+	uint32_t id[STACKS] = {0};
+	make(1);
+	set_all_words(4);
+	descend();
+	for (unsigned event = 0; event < 8 * STACKS; event++) {
+		unsigned way = event * 11 % STACKS;
+		const uint32_t functions[] = {WAYS_FIRST + way % 4 * 15,
+			WAYS_FIRST + way / 4 % 4 * 12, WAYS_FIRST + way / 16 * 4, WAYS_LEAF};
+		go_by(functions, HT_ARRAY_SIZE(functions));
+		if (event >= 4 * STACKS) {
+			set_all_words(8);
+			ck_assert_uint_eq(traced(), id[way]);
+			set_all_words(4);
+			continue;
+		}
+		id[way] = traced();
+		ck_assert_uint_eq(id[way], plain());
+	}
+}
+END_TEST
+
 START_TEST(ways_of_many_frames)
 {
 	for (unsigned at = 0; at < 20; at++)
@@ -442,6 +467,7 @@ END_TEST
 
 HT_SUITE("agent/memo", what_is_known_of_other_places_is_not_read, words_in_an_array_are_not_read,
 	ways_in_turn, ways_with_other_words, a_stack_of_late_is_not_walked_again,
-	ways_of_many_frames, ways_through_several_pages, the_same_stack_again_becomes_the_kept_one,
-	outer_frames_in_turn, nothing_is_known_of_other_tables, garbage_in_the_memo,
-	a_forked_child_keeps_nothing, what_another_writes_meanwhile_is_no_place)
+	many_stacks_of_one_place_are_known, ways_of_many_frames, ways_through_several_pages,
+	the_same_stack_again_becomes_the_kept_one, outer_frames_in_turn,
+	nothing_is_known_of_other_tables, garbage_in_the_memo, a_forked_child_keeps_nothing,
+	what_another_writes_meanwhile_is_no_place)
