@@ -77,13 +77,22 @@ enum {
 
 _Static_assert(HT_ARRAY_SIZE(memo_factor) > MEMO_FAR, "a factor for each");
 
-/* How many words from rsp on lie in the page of the hook's return address, and can be read whatever
- * they are. */
-static inline uint64_t words_beside(struct trace_span span)
+/* The stack from rsp on. The words beside the hook's return address, in its page, can be read
+ * whatever they are. */
+struct memo_words {
+	const uint64_t *sp;
+	uint64_t count, beside;
+};
+
+static inline struct memo_words words_from(const uint64_t *sp, uint64_t count)
 {
-	uint64_t sp = (uint64_t)(span.hi - span.words);
-	uint64_t words = (-sp & (HT_PAGE_BYTES - 1)) / sizeof(uint64_t);
-	return words < span.words ? words : span.words;
+	uint64_t beside = (-(uint64_t)sp & (HT_PAGE_BYTES - 1)) / sizeof(uint64_t);
+	return (struct memo_words){sp, count, beside < count ? beside : count};
+}
+
+static inline struct memo_words words_of(struct trace_span span)
+{
+	return words_from(span.hi - span.words, span.words);
 }
 
 static inline uint64_t mixed(uint64_t x)
@@ -108,17 +117,16 @@ static inline uint64_t gate_of(uint64_t key, uint64_t near, uint64_t far)
  * another process on the same memory may write it.
  */
 static inline uint64_t key_add_gated(
-	uint64_t key, const struct memo_group *group, struct trace_span span, uint64_t gate)
+	uint64_t key, const struct memo_group *group, struct memo_words words, uint64_t gate)
 {
 	uint64_t near = load_relaxed(&group->places[0]), far = load_relaxed(&group->places[1]);
-	const uint64_t *sp = span.hi - span.words;
 	if (gate != gate_of(key, near, far))
 		return 0;
 	for (unsigned i = 0; i < MEMO_GROUP; i++) {
 		uint64_t at = (i < 4 ? near : far) >> i % 4 * 16 & 0xffff;
-		if (ht_unlikely(at >= span.words))
+		if (ht_unlikely(at >= words.count))
 			return 0;
-		key += sp[at] * memo_factor[i];
+		key += words.sp[at] * memo_factor[i];
 	}
 	return key;
 }
@@ -126,18 +134,17 @@ static inline uint64_t key_add_gated(
 /* The same of any group: the words of one without a gate lie `beside`, where they can be read
  * whatever they are. */
 static inline uint64_t key_add(
-	uint64_t key, const struct memo_group *group, struct trace_span span, uint64_t beside)
+	uint64_t key, const struct memo_group *group, struct memo_words words)
 {
 	uint64_t gate = load_relaxed(&group->gate);
 	if (ht_unlikely(gate != 0))
-		return key_add_gated(key, group, span, gate);
-	const uint64_t *sp = span.hi - span.words;
+		return key_add_gated(key, group, words, gate);
 #pragma GCC unroll 8
 	for (unsigned i = 0; i < MEMO_GROUP; i++) {
 		uint64_t at = load_relaxed(&group->at[i]);
-		if (ht_unlikely(at >= beside))
+		if (ht_unlikely(at >= words.beside))
 			return 0;
-		key += sp[at] * memo_factor[i];
+		key += words.sp[at] * memo_factor[i];
 	}
 	return key;
 }
@@ -159,14 +166,14 @@ static inline uint64_t key_begin(const struct memo_layout *layout, const struct 
 
 /* Of all; 0: the walk goes another way, or the stack is too short. */
 static inline uint64_t key_of(const struct memo_layout *layout, const struct trace *trace,
-	uint64_t outer, const struct walk_start *start, struct trace_span span)
+	uint64_t outer, const struct walk_start *start, struct memo_words words)
 {
-	uint64_t beside = words_beside(span), groups = load_relaxed(&layout->groups);
+	uint64_t groups = load_relaxed(&layout->groups);
 	uint64_t key = key_begin(layout, trace, outer, start);
-	key = key_add(key, &layout->group[0], span, beside);
+	key = key_add(key, &layout->group[0], words);
 	for (uint64_t i = 1; ht_unlikely(i < groups) && i < MEMO_GROUPS && key != 0; i++) {
 		/* The same factors again, for words that come to weigh something else. */
-		key = key_add(mixed(key), &layout->group[i], span, beside);
+		key = key_add(mixed(key), &layout->group[i], words);
 	}
 	return key;
 }
@@ -197,44 +204,48 @@ static inline struct memo_layout *layout_at(struct memo *memo, uint64_t begin)
 
 /* `*begin`: sum_of, and becomes what the layout is of, by so many forks. */
 static inline struct memo_layout *layout_find(
-	struct memo *memo, uint64_t *begin, struct trace_span span, unsigned *forks)
+	struct memo *memo, uint64_t *begin, struct memo_words words, unsigned *forks)
 {
-	const uint64_t *sp = span.hi - span.words;
 	struct memo_layout *layout = layout_at(memo, *begin);
 	for (*forks = 0; *forks < MEMO_FORKS; ++*forks) {
 		uint64_t at = load_relaxed(&layout->fork);
-		if (at == 0 || layout->begin != *begin || at > words_beside(span))
+		if (at == 0 || layout->begin != *begin || at > words.beside)
 			break;
-		*begin += sp[at - 1] * memo_factor[0];
+		*begin += words.sp[at - 1] * memo_factor[0];
 		layout = layout_at(memo, *begin);
 	}
 	return layout;
 }
 
-uint32_t memo_stack(struct abi_slot *slot, uint64_t pc, uint64_t sp, uint64_t fp, uint64_t hi)
+struct memo_found memo_find(
+	struct abi_slot *slot, uint64_t pc, uint64_t sp, uint64_t fp, uint64_t hi)
 {
 	const struct walk_start start = {.pc = pc, .sp = sp, .fp = fp};
-	struct trace_span span = span_from(sp, hi);
+	const struct memo_found none = {0};
+	const struct memo_words words =
+		words_from((const uint64_t *)sp, (hi - sp) / sizeof(uint64_t));
+	if (ht_unlikely(sp % sizeof(uint64_t) != 0))
+		return none;
 	struct memo *memo = (struct memo *)slot->memo;
 	const struct trace *trace = (const struct trace *)slot->walk;
 	uint64_t begin = sum_of(&start);
 	unsigned forks;
-	const struct memo_layout *layout = layout_find(memo, &begin, span, &forks);
+	const struct memo_layout *layout = layout_find(memo, &begin, words, &forks);
 	uint64_t outer = load_relaxed(&layout->outer);
 	uint64_t count = load_relaxed(&trace->count);
 	if (outer - 1 >= count || count > TRACE_FRAMES_MAX)
-		return 0;
-	uint64_t key = key_of(layout, trace, outer, &start, span);
+		return none;
+	uint64_t key = key_of(layout, trace, outer, &start, words);
 	const struct memo_stack *stack = key ? stack_find(memo, key) : NULL;
 	uint64_t id = stack ? load_acquire(&stack->id) : 0;
 	if (id == 0)
-		return 0;
+		return none;
 	uint32_t index = (uint32_t)(stack - memo->stack);
 	memo->hits = memo->last == index ? memo->hits + 1 : 0;
 	memo->last = index;
 	if (memo->hits % MEMO_HITS_MAX == MEMO_HITS_MAX - 1)
-		return 0;
-	return kept_left(trace, outer, span) == TRACE_INTACT ? (uint32_t)id : 0;
+		return none;
+	return (struct memo_found){(uint32_t)id, (uint32_t)outer};
 }
 
 /* The page of a word, counted from that of the hook's return address. */
@@ -279,7 +290,7 @@ static HT_NOINLINE uint64_t layout_make(
 {
 	struct memo_layout *layout = &((struct memo *)slot->memo)->made;
 	const struct trace *trace = (const struct trace *)slot->walk;
-	uint64_t beside = words_beside(span);
+	uint64_t beside = words_of(span).beside;
 	struct memo_making making = {.layout = layout};
 	for (uint64_t i = kept_links(trace, count), end = kept_links(trace, outer); i-- > end;) {
 		if (!place_add(&making, span, beside, trace->link_at[i]))
@@ -427,7 +438,8 @@ void memo_note(struct abi_slot *slot, uint64_t held, uint64_t count, struct trac
 	struct walk_start start = start_of(trace, count);
 	unsigned forks;
 	uint64_t begin = sum_of(&start);
-	struct memo_layout *layout = layout_find(memo, &begin, span, &forks);
+	const struct memo_words words = words_of(span);
+	struct memo_layout *layout = layout_find(memo, &begin, words, &forks);
 	uint64_t groups = layout_from(slot, layout, begin, &held, count, span);
 	if (groups == 0)
 		return;
@@ -437,9 +449,9 @@ void memo_note(struct abi_slot *slot, uint64_t held, uint64_t count, struct trac
 		return;
 	uint64_t fork = load_relaxed(&memo->made.group[0].at[forks]);
 	if (forks < MEMO_FORKS && layout_differs(layout, &memo->made, groups) &&
-		fork < words_beside(span)) {
+		fork < words.beside) {
 		store_release(&layout->fork, (uint16_t)(fork + 1));
-		begin += (span.hi - span.words)[fork] * memo_factor[0];
+		begin += words.sp[fork] * memo_factor[0];
 		memo->made.begin = begin;
 		layout = layout_at(memo, begin);
 	}

@@ -9,14 +9,20 @@
 #include "agent/kept.h"
 #include "agent/walk.h"
 
+struct memo_found {
+	uint32_t id;	/* 0: the stack is not known */
+	uint32_t outer; /* kept frames that it has, if they are what they were */
+};
+
 /*
- * The id of the stack whose walk begins at these registers; 0: it is not known. It ends at `hi`,
- * and frames of this snapshot and thread are kept of it.
+ * The stack whose walk begins at these registers, and which ends at `hi`. Frames of this snapshot
+ * and thread are kept of it.
  */
-uint32_t memo_stack(struct abi_slot *slot, uint64_t pc, uint64_t sp, uint64_t fp, uint64_t hi);
+struct memo_found memo_find(
+	struct abi_slot *slot, uint64_t pc, uint64_t sp, uint64_t fp, uint64_t hi);
 
 /*
  * Notes the stack that is kept now, of `count` frames, and is known by its id. `held` of them are
- * those that were kept when memo_stack was asked about it.
+ * those that were kept when memo_find was asked about it.
  */
 void memo_note(struct abi_slot *slot, uint64_t held, uint64_t count, struct trace_span span);

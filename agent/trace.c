@@ -365,9 +365,12 @@ uint32_t trace_stack_other(const struct abi_config *config, struct abi_slot *slo
 	uint64_t sp, uint64_t fp, uint64_t hi)
 {
 	if (ht_likely(hi != 0)) {
-		uint32_t id = memo_stack(slot, pc, sp, fp, hi);
-		if (ht_likely(id != 0))
-			return id;
+		const struct trace *trace = (const struct trace *)slot->walk;
+		struct memo_found found = memo_find(slot, pc, sp, fp, hi);
+		if (ht_likely(found.id != 0) &&
+			ht_likely(kept_links_held(trace, kept_links(trace, found.outer),
+					  span_from(sp, hi)) == 0))
+			return found.id;
 	}
 	return stack_changed(config, slot, pc, sp, fp);
 }
