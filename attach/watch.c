@@ -16,6 +16,7 @@
 #define DEAD_PERIOD_NS	  (250 * CLOCK_NS_PER_MS)
 #define RSS_PERIOD_NS	  (100 * CLOCK_NS_PER_MS)
 #define STACK_PERIOD_NS	  (50 * CLOCK_NS_PER_MS)
+#define BOUNDS_PERIOD_NS  (500 * CLOCK_NS_PER_MS)
 #define SPACES_MAX	  64u
 #define THREADS_MAX	  ABI_SLOT_MAX
 #define STACK_MAX_BYTES	  (1ull << 30)
@@ -41,7 +42,8 @@ struct watch {
 	uint64_t chains_hash, maps_hash, slots_hash;
 	uint64_t unknown_pcs;
 	uint64_t next_maps_ns, next_chain_ns, next_unknown_ns, next_dead_ns, next_rss_ns,
-		next_stack_ns;
+		next_stack_ns, next_bounds_ns;
+	uint64_t stack_kib; /* when the main thread's bounds were last looked at */
 	struct receiver_thread thread[THREADS_MAX];
 	size_t thread_count;
 	struct named named[THREADS_MAX]; /* by slot */
@@ -273,15 +275,28 @@ static bool find_bounds(const struct watch *watch, const struct proc_maps *maps,
 	return true;
 }
 
-/* The main thread's stack grows: what is below its bounds is read by copying until they follow. And
- * who is on no stack that we know may stay there for good: the list of mappings is long. */
-static bool needs_bounds(
-	const struct watch *watch, const struct receiver_thread *thread, bool again)
+/* Whose bounds are looked at though they were before: the list of mappings is long, and while it is
+ * written the target can map nothing. */
+struct bounds_due {
+	bool main; /* its stack has grown: what is below its bounds is read by copying */
+	bool any;
+};
+
+static struct bounds_due bounds_due(struct watch *watch, uint64_t now_ns, uint64_t stack_kib)
 {
-	if (again)
-		return !thread->bounded || is_main(watch, thread);
-	return !thread->bounded &&
-	       watch->unplaced[thread->slot % THREADS_MAX] != thread->incarnation;
+	struct bounds_due ret = {.any = due(&watch->next_bounds_ns, now_ns, BOUNDS_PERIOD_NS)};
+	bool has_grown = stack_kib == 0 || stack_kib != watch->stack_kib;
+	ret.main = ret.any || (has_grown && due(&watch->next_stack_ns, now_ns, STACK_PERIOD_NS));
+	return ret;
+}
+
+/* Who is on no stack that we know may stay there for good. */
+static bool needs_bounds(
+	const struct watch *watch, const struct receiver_thread *thread, struct bounds_due again)
+{
+	if (thread->bounded)
+		return again.main && is_main(watch, thread);
+	return again.any || watch->unplaced[thread->slot % THREADS_MAX] != thread->incarnation;
 }
 
 static void bound_thread(
@@ -294,12 +309,12 @@ static void bound_thread(
 	watch->unplaced[thread->slot % THREADS_MAX] = found ? 0 : thread->incarnation;
 }
 
-static struct ht_err *bound_threads(struct watch *watch, uint64_t now_ns)
+static struct ht_err *bound_threads(struct watch *watch, uint64_t now_ns, uint64_t stack_kib)
 {
 	struct proc_maps maps;
 	bool any = false;
 
-	bool again = due(&watch->next_stack_ns, now_ns, STACK_PERIOD_NS);
+	struct bounds_due again = bounds_due(watch, now_ns, stack_kib);
 	for (size_t i = 0; i < watch->thread_count && !any; i++)
 		any = needs_bounds(watch, &watch->thread[i], again);
 	if (!any)
@@ -311,6 +326,7 @@ static struct ht_err *bound_threads(struct watch *watch, uint64_t now_ns)
 		if (needs_bounds(watch, &watch->thread[i], again))
 			bound_thread(watch, &maps, &watch->thread[i]);
 	proc_maps_deinit(&maps);
+	watch->stack_kib = stack_kib;
 	return NULL;
 }
 
@@ -423,11 +439,11 @@ static bool any_unnamed(const struct watch *watch)
 	return false;
 }
 
-struct ht_err *watch_threads(struct watch *watch, uint64_t now_ns)
+struct ht_err *watch_threads(struct watch *watch, uint64_t now_ns, uint64_t stack_kib)
 {
 	watch->thread_count = 0;
 	receiver_each_thread(watch->options.receiver, collect_thread, watch);
-	struct ht_err *err = bound_threads(watch, now_ns);
+	struct ht_err *err = bound_threads(watch, now_ns, stack_kib);
 	if (err)
 		return err;
 	bool look_for_dead = due(&watch->next_dead_ns, now_ns, DEAD_PERIOD_NS);

@@ -27,9 +27,10 @@ struct ht_err *watch_modules(struct watch *watch, uint64_t now_mono_ns, bool *re
 /* The survey is refreshed and its slots are tapped: from here on a slot that holds something else
  * is a change. */
 void watch_settled(struct watch *watch);
-/* Gives new threads their stack bounds, names them, releases the slots of dead ones. */
+/* Gives new threads their stack bounds, names them, releases the slots of dead ones. `stack_kib`:
+ * of glance_status; as long as it is the same the main thread's stack has not grown. */
 HT_MUST_CHECK
-struct ht_err *watch_threads(struct watch *watch, uint64_t now_mono_ns);
+struct ht_err *watch_threads(struct watch *watch, uint64_t now_mono_ns, uint64_t stack_kib);
 /* Puts an RSS sample when one is due. */
 HT_MUST_CHECK
 struct ht_err *watch_memory(struct watch *watch, uint64_t now_mono_ns);

@@ -61,25 +61,16 @@ void window_forbid_calls(struct session *s)
 	__atomic_fetch_or(&image_config(&s->image)->flags, ABI_FLAG_NO_SYSCALL, __ATOMIC_RELEASE);
 }
 
-static bool is_filtered(const struct session *s)
-{
-	struct glance_status status;
-	struct ht_err *err = glance_status(&s->glance, &status);
-	bool filtered = !err && status.seccomp != 0;
-	ht_err_free(err);
-	return filtered;
-}
-
 /*
  * A thread that enters a seccomp filter during the capture must not be killed by a call of ours:
  * that is the guards' work (agent/guard.c). What enters one by a system call instruction of its own
  * is seen here, too late for a buffer that got full meanwhile.
  */
-static void follow_seccomp(struct session *s, uint64_t now_ns)
+static void follow_seccomp(struct session *s, uint64_t now_ns, const struct glance_status *status)
 {
 	if (s->survey.any_seccomp)
 		return;
-	s->survey.any_seccomp = is_filtered(s);
+	s->survey.any_seccomp = status->seccomp != 0;
 	if (!s->survey.any_seccomp && now_ns >= s->next_seccomp_ns) {
 		s->next_seccomp_ns = now_ns + SECCOMP_PERIOD_NS;
 		/* What cannot be told now is asked again, and before the detach it must be. */
@@ -103,20 +94,14 @@ static struct ht_err *given_up(const struct session *s)
 /* A breakpoint in the five bytes of a jump makes it lead elsewhere: at the latest when a debugger
  * has come, no code of ours stands in its way. It sets none before it has read the program's
  * symbols. */
-static struct ht_err *debugged(const struct session *s)
+static struct ht_err *debugged(const struct session *s, const struct glance_status *status)
 {
-	struct glance_status status;
-	if (!s->entries.hooked)
+	if (!s->entries.hooked || !status->tracer)
 		return NULL;
-	struct ht_err *err = glance_status(&s->glance, &status);
-	if (err || !status.tracer) {
-		ht_err_free(err);
-		return NULL;
-	}
 	return ht_err_new(HT_ERR_INTERNAL,
 		"recording has ended: process %d is traced by process %d, whose breakpoints could "
 		"hit hooks in its code",
-		s->survey.proc.pid, status.tracer);
+		s->survey.proc.pid, status->tracer);
 }
 
 /* A thread that is about to make the target another program waits for us, if there is one. Where
@@ -139,21 +124,27 @@ static void hold_exec(struct session *s)
 static struct ht_err *tick(struct session *s)
 {
 	uint64_t now = clock_mono_ns();
+	struct glance_status status;
 	bool changed = false, reads;
 
 	hold_exec(s);
 	forks_look(s);
-	follow_seccomp(s, now);
+	/* What cannot be told now is asked again at the next look. */
+	struct ht_err *untold = glance_status(&s->glance, &status);
+	if (untold)
+		status = (struct glance_status){0};
+	ht_err_free(untold);
+	follow_seccomp(s, now, &status);
 	struct ht_err *err = given_up(s);
 
 	if (!err)
-		err = debugged(s);
+		err = debugged(s, &status);
 	if (!err)
 		err = watch_modules(s->watch, now, &changed);
 	if (!err && changed)
 		err = follow_modules(s);
 	if (!err)
-		err = watch_threads(s->watch, now);
+		err = watch_threads(s->watch, now, status.stack_kib);
 	if (!err)
 		err = watch_memory(s->watch, now);
 	if (!err)

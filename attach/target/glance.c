@@ -36,7 +36,7 @@ static bool find_number(const char *text, const char *key, long *ret)
 static bool status_glance(int fd, struct glance_status *ret)
 {
 	char text[STATUS_MAX_BYTES];
-	long seccomp, tracer;
+	long seccomp, tracer, stack_kib = 0;
 	ssize_t length = pread(fd, text, sizeof(text) - 1, 0);
 	if (length <= 0 || length == (ssize_t)sizeof(text) - 1)
 		return false;
@@ -44,7 +44,9 @@ static bool status_glance(int fd, struct glance_status *ret)
 	if (strstr(text, "\nState:\tZ") || !find_number(text, "\nSeccomp:\t", &seccomp) ||
 		!find_number(text, "\nTracerPid:\t", &tracer))
 		return false;
-	*ret = (struct glance_status){.seccomp = (int)seccomp, .tracer = (pid_t)tracer};
+	(void)find_number(text, "\nVmStk:\t", &stack_kib);
+	*ret = (struct glance_status){
+		.seccomp = (int)seccomp, .tracer = (pid_t)tracer, .stack_kib = (uint64_t)stack_kib};
 	return true;
 }
 

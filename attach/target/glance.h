@@ -14,8 +14,9 @@ struct glance {
 };
 
 struct glance_status {
-	int seccomp;  /* as in proc_status */
-	pid_t tracer; /* 0: none */
+	int seccomp;	    /* as in proc_status */
+	pid_t tracer;	    /* 0: none */
+	uint64_t stack_kib; /* of the main thread's stack, and of all that grow; 0: not told */
 };
 
 /* `proc` must live as long. What cannot be opened costs more, and no more than that. */

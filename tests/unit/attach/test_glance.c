@@ -110,6 +110,40 @@ static void end_the_leader(const void *arg)
 	pthread_exit(NULL);
 }
 
+static HT_NOINLINE void go_deep(void)
+{
+	volatile char deep[1 << 20];
+	for (size_t i = sizeof(deep); i > 0; i -= 1024)
+		deep[i - 1] = 1;
+}
+
+static void grow_on_demand(const void *arg)
+{
+	char byte;
+	(void)arg;
+	child_ready(0);
+	if (read(gate[0], &byte, 1) == 1)
+		go_deep();
+	child_wait();
+}
+
+START_TEST(the_stack_of_the_main_thread)
+{
+	ck_assert_int_eq(pipe2(gate, O_CLOEXEC), 0);
+	struct child child = child_fork(grow_on_demand, NULL);
+	look_at(child.pid);
+	uint64_t before = seen().stack_kib;
+	ck_assert_uint_gt(before, 0);
+	ck_assert_uint_eq(seen().stack_kib, before);
+	ck_assert_int_eq(write(gate[1], "x", 1), 1);
+	run_until(seen().stack_kib >= before + 512, SOON_MS);
+	child_kill(&child);
+	look_away();
+	close(gate[0]);
+	close(gate[1]);
+}
+END_TEST
+
 /* What it says of its filters is of no thread that runs. */
 START_TEST(the_main_thread_has_ended)
 {
@@ -216,5 +250,5 @@ START_TEST(the_end)
 }
 END_TEST
 
-HT_SUITE("attach/target/glance", filter_and_tracer, the_main_thread_has_ended, another_program,
-	another_program_in_the_same_file, the_end)
+HT_SUITE("attach/target/glance", filter_and_tracer, the_stack_of_the_main_thread,
+	the_main_thread_has_ended, another_program, another_program_in_the_same_file, the_end)

@@ -85,11 +85,16 @@ static uint64_t read_bytes(void)
 	return bytes;
 }
 
-static uint64_t bytes_of_look(struct scene *scene, uint64_t now_ns)
+static uint64_t bytes_of_look_with(struct scene *scene, uint64_t now_ns, uint64_t stack_kib)
 {
 	uint64_t before = read_bytes();
-	ck_no_err(watch_threads(scene->watch, now_ns));
+	ck_no_err(watch_threads(scene->watch, now_ns, stack_kib));
 	return read_bytes() - before;
+}
+
+static uint64_t bytes_of_look(struct scene *scene, uint64_t now_ns)
+{
+	return bytes_of_look_with(scene, now_ns, 132);
 }
 
 START_TEST(who_is_on_no_known_stack_is_looked_for_now_and_then)
@@ -98,12 +103,16 @@ START_TEST(who_is_on_no_known_stack_is_looked_for_now_and_then)
 	scene_init(&scene);
 	const uint64_t start = 1000 * MS;
 	ck_assert_uint_gt(bytes_of_look(&scene, start), MAPS_BYTES);
-	for (uint64_t at = 5; at < 50; at += 5)
+	for (uint64_t at = 5; at < 250; at += 5)
 		ck_assert_uint_lt(bytes_of_look(&scene, start + at * MS), MAPS_BYTES);
-	ck_assert_uint_gt(bytes_of_look(&scene, start + 50 * MS), MAPS_BYTES);
+	/* That of 255 looks for threads that have ended, and reads as much. */
+	ck_no_err(watch_threads(scene.watch, start + 255 * MS, 132));
+	for (uint64_t at = 260; at < 500; at += 5)
+		ck_assert_uint_lt(bytes_of_look(&scene, start + at * MS), MAPS_BYTES);
+	ck_assert_uint_gt(bytes_of_look(&scene, start + 500 * MS), MAPS_BYTES);
 	/* Another thread is looked for at once. */
 	scene.agent.slot->head.incarnation += 2;
-	ck_assert_uint_gt(bytes_of_look(&scene, start + 55 * MS), MAPS_BYTES);
+	ck_assert_uint_gt(bytes_of_look(&scene, start + 504 * MS), MAPS_BYTES);
 	ck_assert_uint_eq(scene.agent.slot->head.stack_hi, 0);
 	scene_deinit(&scene);
 }
@@ -130,10 +139,30 @@ START_TEST(the_main_threads_stack_begins_at_its_program)
 	uint64_t random = getauxval(AT_RANDOM);
 	scene_init(&scene);
 	stage_store(&scene.agent.slot->head.tid, (uint32_t)getpid());
-	ck_no_err(watch_threads(scene.watch, 1000 * MS));
+	ck_no_err(watch_threads(scene.watch, 1000 * MS, 0));
 	ck_assert_uint_lt(scene.agent.slot->head.stack_lo, (uintptr_t)&scene);
 	ck_assert_uint_gt(scene.agent.slot->head.stack_hi, random);
 	ck_assert_uint_le(scene.agent.slot->head.stack_hi, random + HT_PAGE_BYTES);
+	scene_deinit(&scene);
+}
+END_TEST
+
+START_TEST(the_main_threads_stack_is_looked_for_when_it_has_grown)
+{
+	struct scene scene;
+	scene_init(&scene);
+	stage_store(&scene.agent.slot->head.tid, (uint32_t)getpid());
+	const uint64_t start = 1000 * MS;
+	ck_assert_uint_gt(bytes_of_look_with(&scene, start, 132), MAPS_BYTES);
+	ck_assert_uint_lt(bytes_of_look_with(&scene, start + 60 * MS, 132), MAPS_BYTES);
+	ck_assert_uint_gt(bytes_of_look_with(&scene, start + 70 * MS, 136), MAPS_BYTES);
+	/* A stack that grows all the time is not looked for at each look. */
+	ck_assert_uint_lt(bytes_of_look_with(&scene, start + 75 * MS, 140), MAPS_BYTES);
+	ck_assert_uint_gt(bytes_of_look_with(&scene, start + 120 * MS, 140), MAPS_BYTES);
+	ck_assert_uint_lt(bytes_of_look_with(&scene, start + 180 * MS, 140), MAPS_BYTES);
+	/* Where nothing tells, it may have grown. */
+	ck_assert_uint_gt(bytes_of_look_with(&scene, start + 240 * MS, 0), MAPS_BYTES);
+	ck_assert_uint_gt(bytes_of_look_with(&scene, start + 290 * MS, 0), MAPS_BYTES);
 	scene_deinit(&scene);
 }
 END_TEST
@@ -147,7 +176,7 @@ START_TEST(other_stacks_in_its_mapping_are_not_its_own)
 	ck_assert_ptr_ne(area, MAP_FAILED);
 	scene_init_at(&scene, area + STACK);
 	stage_store(&scene.agent.slot->head.key, (uint64_t)scene.thread & ~UINT64_C(15));
-	ck_no_err(watch_threads(scene.watch, 1000 * MS));
+	ck_no_err(watch_threads(scene.watch, 1000 * MS, 0));
 	ck_assert_uint_eq(scene.agent.slot->head.stack_lo, (uint64_t)area + STACK);
 	ck_assert_uint_eq(scene.agent.slot->head.stack_hi, (uint64_t)scene.thread & ~UINT64_C(15));
 	scene_deinit(&scene);
@@ -157,4 +186,5 @@ END_TEST
 
 HT_SUITE("attach/watch", who_is_on_no_known_stack_is_looked_for_now_and_then,
 	a_stack_is_found_and_not_looked_for_again, other_stacks_in_its_mapping_are_not_its_own,
-	the_main_threads_stack_begins_at_its_program)
+	the_main_threads_stack_begins_at_its_program,
+	the_main_threads_stack_is_looked_for_when_it_has_grown)
