@@ -101,12 +101,28 @@ static inline bool kept_goes_on(
 	       (frame->fp == state->fp || !(trace->flags[i] & TRACE_NEEDS_FP));
 }
 
-static inline bool kept_link_holds(const struct trace *trace, uint64_t link, struct trace_span span)
+/*
+ * The words of a span as links name them. link_at as an unsigned number counts from 2^32 words
+ * below `hi` on: its largest is the last word of the stack, and 0, or what is positive, is far
+ * below it.
+ */
+struct trace_links {
+	uint64_t base, first; /* number of the span's first word */
+};
+
+static inline struct trace_links trace_links_of(struct trace_span span)
 {
-	int64_t at = load_relaxed(&trace->link_at[link]);
-	/* -1 is the first word below `hi`; of 0 and what is positive this makes too much. */
-	return ht_likely(~(uint64_t)at < span.words) &&
-	       ht_likely(span.hi[at] == trace->link_word[link]);
+	const uint64_t all = UINT64_C(1) << 32;
+	return (struct trace_links){(uint64_t)span.hi - all * sizeof(uint64_t), all - span.words};
+}
+
+static inline bool kept_link_holds(
+	const struct trace *trace, uint64_t link, struct trace_links links)
+{
+	uint64_t at = (uint32_t)load_relaxed(&trace->link_at[link]);
+	return ht_likely(at >= links.first) &&
+	       ht_likely(*(const uint64_t *)(links.base + at * sizeof(uint64_t)) ==
+			 trace->link_word[link]);
 }
 
 /* How many of the first `links` are left where those that do not hold, and all inside them, are
@@ -114,15 +130,14 @@ static inline bool kept_link_holds(const struct trace *trace, uint64_t link, str
 static inline __attribute__((always_inline)) uint64_t kept_links_held(
 	const struct trace *trace, uint64_t links, struct trace_span span)
 {
+	const struct trace_links in = trace_links_of(span);
 	/* By four: which one it was is asked once more, where one did not. */
-	for (; links >= 4; links -= 4) {
-		if (!kept_link_holds(trace, links - 1, span) ||
-			!kept_link_holds(trace, links - 2, span) ||
-			!kept_link_holds(trace, links - 3, span) ||
-			!kept_link_holds(trace, links - 4, span))
-			break;
-	}
-	while (links > 0 && kept_link_holds(trace, links - 1, span))
+	while (ht_likely(links >= 4) && ht_likely(kept_link_holds(trace, links - 1, in)) &&
+		ht_likely(kept_link_holds(trace, links - 2, in)) &&
+		ht_likely(kept_link_holds(trace, links - 3, in)) &&
+		ht_likely(kept_link_holds(trace, links - 4, in)))
+		links -= 4;
+	while (links > 0 && kept_link_holds(trace, links - 1, in))
 		links--;
 	return links;
 }

@@ -16,8 +16,8 @@ static uint64_t memory[3 * WORDS];
 static bool holds_at(int32_t at, uint64_t words)
 {
 	trace.link_at[0] = at;
-	return kept_link_holds(
-		&trace, 0, (struct trace_span){.hi = memory + 2 * WORDS, .words = words});
+	const struct trace_span span = {.hi = memory + 2 * WORDS, .words = words};
+	return kept_link_holds(&trace, 0, trace_links_of(span));
 }
 
 START_TEST(words_of_the_stack_hold)
@@ -45,6 +45,9 @@ START_TEST(a_stack_without_words_has_none)
 	ck_assert(!holds_at(-1, 0));
 	ck_assert(!holds_at(0, 0));
 	ck_assert(!holds_at(1, 0));
+	/* No more than links can name. */
+	ck_assert(!holds_at(-1, (UINT64_C(1) << 32) + 1));
+	ck_assert(!holds_at(0, UINT64_MAX));
 }
 END_TEST
 
