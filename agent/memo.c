@@ -49,10 +49,10 @@ struct memo_stack {
 struct memo {
 	struct memo_stack stack[1u << MEMO_STACK_BITS];
 	struct memo_layout layout[1u << MEMO_LAYOUT_BITS];
-	uint32_t last;		 /* stack that was found last, */
-	uint32_t hits;		 /* so often in a row */
-	uint64_t puts;		 /* layouts, and stacks, that had no place yet */
-	struct memo_layout made; /* scratch: stacks of threads are small */
+	uint32_t last;			  /* stack that was found last, */
+	uint32_t hits;			  /* so often in a row */
+	uint32_t layout_puts, stack_puts; /* of those that had no place yet */
+	struct memo_layout made;	  /* scratch: stacks of threads are small */
 };
 
 _Static_assert(sizeof(struct memo) <= ABI_MEMO_BYTES, "the memo fits");
@@ -380,7 +380,7 @@ static struct memo_layout *layout_place(
 	struct memo *memo, struct memo_layout *found, uint64_t begin)
 {
 	uint64_t index = begin >> (64 - MEMO_LAYOUT_BITS);
-	return found->begin == begin ? found : &memo->layout[index ^ (memo->puts++ & 1)];
+	return found->begin == begin ? found : &memo->layout[index ^ (memo->layout_puts++ & 1)];
 }
 
 /* Whether another walk from there went another way than the layout says that it has left. */
@@ -418,7 +418,7 @@ static struct memo_stack *stack_place(struct memo *memo, uint64_t key)
 		if (load_relaxed(&memo->stack[index ^ way].id) == 0)
 			found = &memo->stack[index ^ way];
 	}
-	return found ? found : &memo->stack[index ^ (memo->puts++ & (MEMO_WAYS - 1))];
+	return found ? found : &memo->stack[index ^ (memo->stack_puts++ & (MEMO_WAYS - 1))];
 }
 
 static inline void stack_put(struct memo_stack *stack, uint64_t key, uint64_t id)

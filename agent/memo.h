@@ -23,6 +23,6 @@ struct memo_found memo_find(
 
 /*
  * Notes the stack that is kept now, of `count` frames, and is known by its id. `held` of them are
- * those that were kept when memo_find was asked about it.
+ * those that were kept before.
  */
 void memo_note(struct abi_slot *slot, uint64_t held, uint64_t count, struct trace_span span);

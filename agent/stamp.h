@@ -71,11 +71,12 @@ static inline __attribute__((always_inline)) uint64_t stamp(
 	bool may_repeat = head->events % STAMP_SAME_TIME != 0 && head->last_tick == tick;
 	if (ht_likely(is_sole && may_repeat))
 		return last_tsc;
-	if (sole != 0 && (sole & ~ABI_SOLE_PROPOSED) != key)
-		store_release(&control->sole, 0);
-	/* A handler within this very call, or while it waited, may have forbidden the clock. */
+	/* A handler within this very call, or while it waited, may have forbidden the clock, or
+	 * forked. */
 	if (ht_unlikely(!config_recording(config)))
 		return 0;
+	if (sole != 0 && (sole & ~ABI_SOLE_PROPOSED) != key)
+		store_release(&control->sole, 0);
 	store_relaxed(&head->last_tick, tick);
 	uint64_t tsc = is_sole || !event.has_addr
 			       ? sys_tsc_early()

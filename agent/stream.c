@@ -39,6 +39,9 @@ HT_NOINLINE uint64_t stream_room_made(const struct abi_config *config, struct ab
 {
 	if (stream_used(&slot->head) != 0 && !buffer_flush(config, slot))
 		return 0;
+	/* A handler may have forked since the hook was entered. */
+	if (!config_alive(config))
+		return 0;
 	buffer_begin(slot);
 	return ENCODE_THREAD_BYTES;
 }

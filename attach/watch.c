@@ -286,6 +286,8 @@ static struct bounds_due bounds_due(struct watch *watch, uint64_t now_ns, uint64
 {
 	struct bounds_due ret = {.any = due(&watch->next_bounds_ns, now_ns, BOUNDS_PERIOD_NS)};
 	bool has_grown = stack_kib == 0 || stack_kib != watch->stack_kib;
+	if (ret.any)
+		watch->next_stack_ns = now_ns + STACK_PERIOD_NS;
 	ret.main = ret.any || (has_grown && due(&watch->next_stack_ns, now_ns, STACK_PERIOD_NS));
 	return ret;
 }
@@ -322,6 +324,8 @@ static struct ht_err *bound_threads(struct watch *watch, uint64_t now_ns, uint64
 	struct ht_err *err = proc_maps_read(proc_of(watch), &maps);
 	if (err)
 		return err;
+	/* Now that it is at hand. */
+	again.main = true;
 	for (size_t i = 0; i < watch->thread_count; i++)
 		if (needs_bounds(watch, &watch->thread[i], again))
 			bound_thread(watch, &maps, &watch->thread[i]);

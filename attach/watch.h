@@ -28,7 +28,8 @@ struct ht_err *watch_modules(struct watch *watch, uint64_t now_mono_ns, bool *re
  * is a change. */
 void watch_settled(struct watch *watch);
 /* Gives new threads their stack bounds, names them, releases the slots of dead ones. `stack_kib`:
- * of glance_status; as long as it is the same the main thread's stack has not grown. */
+ * of glance_status; as long as it is the same, and not 0, the main thread's stack is taken to be
+ * what it was, for half a second at most. */
 HT_MUST_CHECK
 struct ht_err *watch_threads(struct watch *watch, uint64_t now_mono_ns, uint64_t stack_kib);
 /* Puts an RSS sample when one is due. */

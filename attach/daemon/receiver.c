@@ -56,7 +56,7 @@ static struct clock_pair read_clocks(void)
 
 /*
  * A slot seen idle now holds every event stamped before this: an event may have the time of one
- * before it, but none from before the tick in force (stream.c of the agent), which was set at
+ * before it, but none from before the tick in force (stamp.h of the agent), which was set at
  * `tick`; less the time that stores may take to become visible. 0 while the pace of the TSC is not
  * known.
  */

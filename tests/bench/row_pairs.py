@@ -7,6 +7,8 @@ from common import Capture, Program, built, heaptrack_env, median_of, ratios, sp
 # Depth, new frames, threads, places from which the new ones are called: 1 gives the same stack again.
 CONFIGS = [(5, 3, 1, 1), (20, 3, 1, 1), (20, 19, 1, 1), (50, 3, 1, 1), (20, 3, 2, 1),
            (5, 3, 1, 4), (20, 3, 1, 4), (20, 19, 1, 4), (50, 3, 1, 4), (20, 3, 2, 4)]
+# Of each round.
+TURNS = 5
 # Written by the bench program: CPU of the thread, wall of all.
 CPU, WALL = 0, 1
 
@@ -17,24 +19,26 @@ def settled(program, which):
     return program.measure()[which]
 
 
-def plain_and_tapped(config, which, folder):
-    program = Program([built("pairs"), *config])
-    plain = settled(program, which)
-    capture = Capture(program.pid, folder)
-    tapped = settled(program, which)
+def started(config, which, env=None):
+    """The program after its first pass, which makes slots, stacks and caches."""
+    program = Program([built("pairs"), *config], env)
+    settled(program, which)
+    return program
+
+
+def in_turn(config, which, folder, turns):
+    """The same program plain, tapped, and with heaptrack's library, each measured in turn: what else the machine does
+    lasts longer than a turn."""
+    programs = {"plain": started(config, which), "heaptap": started(config, which)}
+    if heaptrack_env():
+        programs["heaptrack"] = started(config, which, heaptrack_env())
+    capture = Capture(programs["heaptap"].pid, folder)
+    settled(programs["heaptap"], which)
+    rounds = [{who: program.measure()[which] for who, program in programs.items()} for _ in range(turns)]
     report = capture.stop()
-    program.quit()
-    return {"plain": plain, "heaptap": tapped, "lossless": report["lossless"]}
-
-
-def one_round(config, which, folder):
-    result = plain_and_tapped(config, which, folder)
-    env = heaptrack_env()
-    if env:
-        program = Program([built("pairs"), *config], env)
-        result["heaptrack"] = settled(program, which)
+    for program in programs.values():
         program.quit()
-    return result
+    return [dict(r, lossless=report["lossless"]) for r in rounds]
 
 
 def run_added(count, folder):
@@ -44,7 +48,7 @@ def run_added(count, folder):
     rows = []
     for config in CONFIGS:
         which = CPU if config[2] == 1 else WALL
-        rounds = [one_round(config, which, folder) for _ in range(count)]
+        rounds = in_turn(config, which, folder, count * TURNS)
         plain = median_of(rounds, "plain")
         row = {"depth": config[0], "new_frames": config[1], "threads": config[2], "places": config[3],
                "plain_ns": plain, "lossless": all(r["lossless"] for r in rounds),
@@ -65,7 +69,7 @@ def run_threads(count, folder):
     """Thread CPU per pair with 8 threads over that with 1: there is no lock and no shared line to wait for."""
     rounds = []
     for _ in range(count):
-        one, eight = (one_round((20, 3, threads, 1), CPU, folder) for threads in (1, 8))
+        one, eight = (in_turn((20, 3, threads, 1), CPU, folder, 1)[0] for threads in (1, 8))
         rounds.append({"one": one, "eight": eight,
                        "ratio": {who: eight[who] / one[who] for who in one if who != "lossless"}})
     text = ", ".join(f"{who} {median_of(rounds, 'ratio', who):.2f} ({spread([r['ratio'][who] for r in rounds])})"

@@ -10,12 +10,30 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "format/abi_control.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/procsnap.h"
 #include "tests/support/report.h"
 #include "tests/support/tap.h"
 #include "tests/support/tracefile.h"
 #include "tests/support/victim.h"
+#include "tests/targets/layout.h"
+
+/* Else it attacks what is not there. */
+_Static_assert(LAYOUT_THUNKS == ABI_THUNKS_OFF && LAYOUT_CONFIG == ABI_CONFIG_OFF &&
+		       LAYOUT_JOURNAL == ABI_JOURNAL_OFF,
+	"what lies before the shared area");
+_Static_assert(LAYOUT_FOLLOW == offsetof(struct abi_config, follow), "LAYOUT_FOLLOW");
+_Static_assert(LAYOUT_GIVEN_UP == offsetof(struct abi_control, given_up), "LAYOUT_GIVEN_UP");
+_Static_assert(LAYOUT_EXEC_ASKS == offsetof(struct abi_control, exec_asks), "LAYOUT_EXEC_ASKS");
+_Static_assert(LAYOUT_TABLE == ABI_TABLE_OFF - ABI_SHARED_OFF &&
+		       LAYOUT_NODES == ABI_NODES_OFF - ABI_SHARED_OFF &&
+		       LAYOUT_FUNCTIONS == ABI_FUNCTIONS_OFF - ABI_SHARED_OFF &&
+		       LAYOUT_LAST == ABI_LAST_OFF - ABI_SHARED_OFF &&
+		       LAYOUT_SAMPLES == ABI_FILTER_OFF - ABI_SHARED_OFF &&
+		       LAYOUT_SLOTS == ABI_SLOTS_OFF - ABI_SHARED_OFF &&
+		       LAYOUT_SLOT_BYTES == ABI_SLOT_BYTES,
+	"what lies in the shared area");
 
 #define ANSWER_MS	 60000
 #define DAEMON_MEMORY_KB 400000 /* of its own, beside what it shares with the target */

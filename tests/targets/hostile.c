@@ -32,6 +32,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "tests/targets/layout.h"
 #include "tests/targets/random.h"
 #include "tests/targets/speak.h"
 #include "tests/targets/stubplace.h"
@@ -41,11 +42,6 @@
 #define ROUNDS_OF_ONE  2000u
 #define PRECIOUS_BYTES 4096u
 #define MAPS_BYTES     (1u << 20)
-
-/* Where things lie in the agent's memory: format/abi_control.h. */
-#define THUNKS_OFF  0u
-#define CONFIG_OFF  0x40000u
-#define JOURNAL_OFF 0x41000u
 
 static uint64_t base, shared_off, image_bytes; /* of the image, as it is mapped now */
 static int image_fd = -1;
@@ -156,37 +152,24 @@ static void scribble(uint64_t off, uint64_t bytes, uint64_t random)
 	put(off + random % bytes / 8 * 8, word);
 }
 
-#define CONTROL_BYTES 0x1000u
-#define GIVEN_UP_OFF  456u /* of struct abi_control */
-#define TABLE_OFF     (CONTROL_BYTES + 16u * 16384u)
-#define NODES_OFF     (TABLE_OFF + (1u << 24))
-#define FUNCTIONS_OFF (NODES_OFF + (1u << 24))
-#define LAST_OFF      (FUNCTIONS_OFF + (1u << 23))
-#define SAMPLES_OFF   (LAST_OFF + (1u << 17))
-#define SLOTS_OFF     (SAMPLES_OFF + (1u << 20) + (1u << 22))
-#define SLOT_BYTES    0x40000u
-
 static void attack_control(uint64_t random)
 {
 	if (random % 16 == 0)
-		put(shared_off + GIVEN_UP_OFF, random >> 4 & 3);
+		put(shared_off + LAYOUT_GIVEN_UP, random >> 4 & 3);
 	else
-		scribble(shared_off, CONTROL_BYTES, random);
+		scribble(shared_off, LAYOUT_CONTROL_BYTES, random);
 }
-
-#define FOLLOW_OFF    368u /* of struct abi_config */
-#define EXEC_ASKS_OFF 472u /* of struct abi_control */
 
 /* As if it were a command, and its first thread, or somebody else, about to exec. */
 static void attack_exec(uint64_t random)
 {
-	put(CONFIG_OFF + FOLLOW_OFF, (uint64_t)target);
-	put(shared_off + EXEC_ASKS_OFF, random % 2 ? (uint64_t)target : (uint64_t)getppid());
+	put(LAYOUT_CONFIG + LAYOUT_FOLLOW, (uint64_t)target);
+	put(shared_off + LAYOUT_EXEC_ASKS, random % 2 ? (uint64_t)target : (uint64_t)getppid());
 }
 
 static void attack_nodes(uint64_t random)
 {
-	scribble(shared_off + (random & 1 ? NODES_OFF : TABLE_OFF), 1 << 20, random >> 1);
+	scribble(shared_off + (random & 1 ? LAYOUT_NODES : LAYOUT_TABLE), 1 << 20, random >> 1);
 }
 
 #define SLOTS_MAX 2048u
@@ -198,7 +181,7 @@ static void find_slots(void)
 {
 	used_slots = 0;
 	for (uint64_t i = 0; i < SLOTS_MAX; i++) {
-		uint64_t key, slot = shared_off + SLOTS_OFF + i * SLOT_BYTES;
+		uint64_t key, slot = shared_off + LAYOUT_SLOTS + i * LAYOUT_SLOT_BYTES;
 		if (pread(image_fd, &key, sizeof(key), (off_t)slot) == sizeof(key) && key)
 			used_slot[used_slots++] = slot;
 	}
@@ -217,7 +200,7 @@ static void attack_slots(uint64_t random)
 
 static void attack_journal(uint64_t random)
 {
-	scribble(JOURNAL_OFF, random & 1 ? 512 : 65536, random >> 1);
+	scribble(LAYOUT_JOURNAL, random & 1 ? 512 : 65536, random >> 1);
 }
 
 /* Whoever calls the allocator meanwhile is lost. */
@@ -225,10 +208,10 @@ static void attack_everything(uint64_t random)
 {
 	switch (random % 8) {
 	case 0:
-		scribble(THUNKS_OFF, PAGE, random >> 3);
+		scribble(LAYOUT_THUNKS, PAGE, random >> 3);
 		break;
 	case 1:
-		scribble(CONFIG_OFF, PAGE, random >> 3);
+		scribble(LAYOUT_CONFIG, PAGE, random >> 3);
 		break;
 	case 2:
 	case 3:
@@ -247,7 +230,7 @@ static void attack_everything(uint64_t random)
 
 static void attack_holes(uint64_t random)
 {
-	uint64_t pages = (SLOTS_OFF + 8 * SLOT_BYTES) / PAGE;
+	uint64_t pages = (LAYOUT_SLOTS + 8 * LAYOUT_SLOT_BYTES) / PAGE;
 	if (fallocate(image_fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 		    (off_t)(shared_off + random % pages * PAGE),
 		    PAGE * (1 + (random >> 32) % 16)) &&

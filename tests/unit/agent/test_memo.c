@@ -128,6 +128,8 @@ START_TEST(ways_with_other_words)
 				start.fp = sim_sp + 8 * sim_random(words);
 			if (event % 16 == 2)
 				start.pc = sim_site(function_random());
+			if (event % 32 == 5)
+				start.sp += 1 + sim_random(7);
 			check_same();
 			*word = old;
 		}
@@ -222,6 +224,7 @@ START_TEST(many_stacks_of_one_place_are_known)
 		go_by(functions, HT_ARRAY_SIZE(functions));
 		if (event >= 4 * STACKS) {
 			set_all_words(8);
+			ck_assert_uint_ne(plain(), id[way]);
 			ck_assert_uint_eq(traced(), id[way]);
 			set_all_words(4);
 			continue;

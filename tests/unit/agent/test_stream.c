@@ -376,6 +376,33 @@ START_TEST(forked_children_leave_no_marks)
 }
 END_TEST
 
+/* A handler has forked, or forbidden the clock, since the hook was entered: nothing is written, and
+ * no clock is read. */
+START_TEST(what_records_no_more_writes_nothing)
+{
+	static struct abi_slot before;
+	const uint64_t alive[] = {ABI_FORKED, ABI_MUTE};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(alive) * 2; i++) {
+		world_make();
+		struct abi_slot *slot = slot_make();
+		struct stream_event event = {.kind = ABI_EVENT_ALLOC, .addr = 0x5000, .size = 8};
+		/* In an empty buffer, and in one that has begun. */
+		if (i % 2)
+			stream_put(world_config, slot, &event);
+		world_state->alive = alive[i / 2];
+		world_control->sole = 0x777000;
+		memcpy(&before, slot, sizeof(before));
+		uint64_t tsc = sys_fake.tsc;
+		stream_put(world_config, slot, &event);
+		ck_assert_uint_eq(sys_fake.tsc, tsc);
+		ck_assert_uint_eq(world_control->sole, 0x777000);
+		ck_assert_uint_eq(slot->head.events, before.head.events);
+		if (alive[i / 2] == ABI_FORKED)
+			ck_assert_int_eq(memcmp(&before, slot, sizeof(before)), 0);
+	}
+}
+END_TEST
+
 struct past {
 	uint64_t addr, tsc;
 	const struct abi_slot *slot;
@@ -432,4 +459,5 @@ HT_SUITE("agent/stream", decoder_reads_what_was_put, typical_events_are_short,
 	allocations_of_late_are_known, time_does_not_go_back, full_buffers_are_sent,
 	announces_new_thread, restart_forgets_delta_state, garbage_in_the_head_stays_in_the_buffer,
 	time_stamps_in_order, own_blocks_need_no_fence, small_blocks_of_one_thread_share_times,
-	forked_children_leave_no_marks, events_of_a_block_are_in_order)
+	forked_children_leave_no_marks, what_records_no_more_writes_nothing,
+	events_of_a_block_are_in_order)

@@ -110,10 +110,12 @@ START_TEST(who_is_on_no_known_stack_is_looked_for_now_and_then)
 	for (uint64_t at = 260; at < 500; at += 5)
 		ck_assert_uint_lt(bytes_of_look(&scene, start + at * MS), MAPS_BYTES);
 	ck_assert_uint_gt(bytes_of_look(&scene, start + 500 * MS), MAPS_BYTES);
+	ck_assert_uint_eq(scene.agent.slot->head.stack_hi, 0);
 	/* Another thread is looked for at once. */
 	scene.agent.slot->head.incarnation += 2;
-	ck_assert_uint_gt(bytes_of_look(&scene, start + 504 * MS), MAPS_BYTES);
-	ck_assert_uint_eq(scene.agent.slot->head.stack_hi, 0);
+	stage_store(&scene.agent.slot->head.key, (uint64_t)scene.thread & ~UINT64_C(15));
+	ck_no_err(watch_threads(scene.watch, start + 504 * MS, 132));
+	ck_assert_uint_ne(scene.agent.slot->head.stack_hi, 0);
 	scene_deinit(&scene);
 }
 END_TEST
@@ -161,8 +163,32 @@ START_TEST(the_main_threads_stack_is_looked_for_when_it_has_grown)
 	ck_assert_uint_gt(bytes_of_look_with(&scene, start + 120 * MS, 140), MAPS_BYTES);
 	ck_assert_uint_lt(bytes_of_look_with(&scene, start + 180 * MS, 140), MAPS_BYTES);
 	/* Where nothing tells, it may have grown. */
+	ck_assert_uint_gt(bytes_of_look_with(&scene, start + 185 * MS, 0), MAPS_BYTES);
 	ck_assert_uint_gt(bytes_of_look_with(&scene, start + 240 * MS, 0), MAPS_BYTES);
-	ck_assert_uint_gt(bytes_of_look_with(&scene, start + 290 * MS, 0), MAPS_BYTES);
+	scene_deinit(&scene);
+}
+END_TEST
+
+/* The list that is read for another thread says of it, too. */
+START_TEST(the_main_threads_stack_is_looked_for_beside_another)
+{
+	struct scene scene;
+	struct agent other;
+	scene_init(&scene);
+	agent_init(&other, &scene.stage, 1, (uintptr_t)control_block);
+	struct abi_slot_head *head = &scene.agent.slot->head;
+	other.slot->head.tid = head->tid;
+	stage_store(&head->tid, (uint32_t)getpid());
+	ck_no_err(watch_threads(scene.watch, 1000 * MS, 132));
+	uint64_t lo = head->stack_lo;
+	ck_assert_uint_ne(lo, 0);
+	head->stack_lo = lo + 1;
+	ck_no_err(watch_threads(scene.watch, 1010 * MS, 136));
+	ck_assert_uint_eq(head->stack_lo, lo + 1);
+	other.slot->head.incarnation += 2;
+	ck_no_err(watch_threads(scene.watch, 1020 * MS, 136));
+	ck_assert_uint_eq(head->stack_lo, lo);
+	agent_deinit(&other);
 	scene_deinit(&scene);
 }
 END_TEST
@@ -187,4 +213,5 @@ END_TEST
 HT_SUITE("attach/watch", who_is_on_no_known_stack_is_looked_for_now_and_then,
 	a_stack_is_found_and_not_looked_for_again, other_stacks_in_its_mapping_are_not_its_own,
 	the_main_threads_stack_begins_at_its_program,
-	the_main_threads_stack_is_looked_for_when_it_has_grown)
+	the_main_threads_stack_is_looked_for_when_it_has_grown,
+	the_main_threads_stack_is_looked_for_beside_another)

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where things lie in the agent's memory (format/abi_control.h), for a program that works against
+ * them and includes nothing of heaptap's. tests/integration/test_hostile.c holds it to be true.
+ */
+#pragma once
+
+#define LAYOUT_THUNKS  0x0u
+#define LAYOUT_CONFIG  0x40000u
+#define LAYOUT_JOURNAL 0x41000u
+#define LAYOUT_FOLLOW  424u /* of struct abi_config */
+
+/* From the shared area on. */
+#define LAYOUT_CONTROL_BYTES 0x1000u
+#define LAYOUT_GIVEN_UP	     456u /* of struct abi_control */
+#define LAYOUT_EXEC_ASKS     472u /* of struct abi_control */
+#define LAYOUT_TABLE	     (LAYOUT_CONTROL_BYTES + 16u * 16384u)
+#define LAYOUT_NODES	     (LAYOUT_TABLE + (1u << 24))
+#define LAYOUT_FUNCTIONS     (LAYOUT_NODES + (1u << 24))
+#define LAYOUT_LAST	     (LAYOUT_FUNCTIONS + (1u << 23))
+#define LAYOUT_SAMPLES	     (LAYOUT_LAST + (1u << 17))
+#define LAYOUT_SLOTS	     (LAYOUT_SAMPLES + (1u << 20) + (1u << 22))
+#define LAYOUT_SLOT_BYTES    0x40000u
