@@ -50,5 +50,8 @@ struct ht_err *remains_of_detach(const struct session *s)
 		return NULL;
 	return report->level == DETACH_INCOMPLETE
 		       ? remains_of(s, report->why)
-		       : ht_err_new(HT_ERR_INCOMPLETE, "%s", report->why);
+		       : ht_err_new(HT_ERR_INCOMPLETE,
+				 "the agent is out of process %d again, but compared with before: "
+				 "%s; `heaptap verify -p %d` looks once more",
+				 s->options->pid, report->why, s->options->pid);
 }
