@@ -107,7 +107,8 @@ static inline bool kept_goes_on(
  * below it.
  */
 struct trace_links {
-	uint64_t base, first; /* number of the span's first word */
+	uint64_t base;	/* address of word 0, which is not there */
+	uint64_t first; /* number of the span's first word */
 };
 
 static inline struct trace_links trace_links_of(struct trace_span span)

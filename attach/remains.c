@@ -48,10 +48,13 @@ struct ht_err *remains_of_detach(const struct session *s)
 	const struct session_report *report = s->report;
 	if (!report->detached || !report->why[0])
 		return NULL;
-	return report->level == DETACH_INCOMPLETE
-		       ? remains_of(s, report->why)
-		       : ht_err_new(HT_ERR_INCOMPLETE,
-				 "the agent is out of process %d again, but compared with before: "
-				 "%s; `heaptap verify -p %d` looks once more",
-				 s->options->pid, report->why, s->options->pid);
+	if (report->level == DETACH_INCOMPLETE)
+		return remains_of(s, report->why);
+	/* A page stays, and `why` says for what. */
+	if (report->level == DETACH_TOMBSTONE)
+		return ht_err_new(HT_ERR_INCOMPLETE, "%s", report->why);
+	return ht_err_new(HT_ERR_INCOMPLETE,
+		"the agent is out of process %d again, but compared with before: %s; "
+		"`heaptap verify -p %d` looks once more",
+		s->options->pid, report->why, s->options->pid);
 }
