@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Writes and restores slots: one aligned store each through /proc/PID/mem, the target running.
+ * Writes and restores slots: one aligned store each (memory_write_u64), the target running.
  *
  * A library may be unloaded, and something else mapped in its place, at any time. So a word is
  * written only when it lies in the same place of the same file as it did, and holds what is

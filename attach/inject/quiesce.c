@@ -104,10 +104,11 @@ static bool same_place(const struct proc_syscall *a, const struct proc_syscall *
 }
 
 /* Is what was found only stale words? A thread whose books are idle can be in our code only by its
- * PC, live or saved in a signal frame. */
+ * PC, live or saved in a signal frame; where that was not looked for, there may be one. */
 static bool is_clean(const struct stackscan_found *found, enum quiesce_books books)
 {
-	return found->signal == 0 && (found->plain == 0 || books == QUIESCE_IDLE);
+	return found->signal == 0 && found->unread == 0 &&
+	       (found->plain == 0 || books == QUIESCE_IDLE);
 }
 
 /* Does our code still stand as a return address in the frame of a hook entered at `sp`? */

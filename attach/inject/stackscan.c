@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "attach/target/slow.h"
+
 #define RED_ZONE_BYTES 128u
 #define SCAN_BYTES_MAX (64ull << 20)
 #define STACKS_MAX     8u
@@ -34,7 +36,6 @@ static bool is_done(const struct scan *scan, raddr_t sp)
 	return false;
 }
 
-/* A stack that is too much to be followed may hold anything. */
 static void follow(struct scan *scan, raddr_t sp)
 {
 	if (is_done(scan, sp))
@@ -42,7 +43,7 @@ static void follow(struct scan *scan, raddr_t sp)
 	if (scan->stack_count < STACKS_MAX)
 		scan->stack[scan->stack_count++] = sp;
 	else
-		scan->found->plain++;
+		scan->found->unread++;
 }
 
 /* The words before `word` can be read, too. */
@@ -75,7 +76,7 @@ static struct ht_err *scan_range(const struct proc *proc, struct scan *scan, rad
 			if (stackscan_ours(scan->ranges, chunk[i]) | (chunk[i] == FRAME_SEGMENTS))
 				look_at(scan, at + i * sizeof(chunk[0]), &chunk[i]);
 		if (got < want) {
-			scan->found->plain++;
+			scan->found->unread++;
 			return NULL;
 		}
 		memmove(words, words + got / sizeof(chunk[0]), FRAME_RSP_BACK * sizeof(words[0]));
@@ -100,6 +101,21 @@ static struct range part_to_scan(const struct scan *scan, const struct proc_map 
 	return part;
 }
 
+/* A program may use rsp for something else, and a frame that is long over lead to a stack that is
+ * gone; but a stack may also have come, or grown, since the maps were read. */
+static struct ht_err *miss(const struct proc *proc, struct scan *scan, raddr_t sp)
+{
+	uint8_t byte;
+	size_t got = 0;
+	struct ht_err *err = memory_read_some(proc, sp, &byte, sizeof(byte), &got);
+
+	if (!err && (got || slow_holds(sp, sizeof(byte))))
+		scan->found->unread++;
+	else if (!err)
+		scan->found->plain++;
+	return err;
+}
+
 struct ht_err *stackscan_run(const struct proc *proc, const struct proc_maps *maps,
 	const struct stackscan_ranges *ranges, raddr_t sp, uint64_t bytes_max,
 	struct stackscan_found *ret)
@@ -109,8 +125,9 @@ struct ht_err *stackscan_run(const struct proc *proc, const struct proc_maps *ma
 
 	for (size_t i = 0; i < scan.stack_count; i++) {
 		const struct proc_map *map = proc_maps_find(maps, scan.stack[i]);
-		if (!map)
-			found.plain++;
+		struct ht_err *err = map ? NULL : miss(proc, &scan, scan.stack[i]);
+		if (err)
+			return err;
 		struct range part = {0};
 		if (map && !is_done(&scan, scan.stack[i]))
 			part = part_to_scan(&scan, map, scan.stack[i]);
@@ -120,7 +137,7 @@ struct ht_err *stackscan_run(const struct proc *proc, const struct proc_maps *ma
 		bytes_max -= part.hi - part.lo;
 		/* Already while it is scanned: most frames found there return into it. */
 		scan.done[scan.done_count++] = part;
-		struct ht_err *err = scan_range(proc, &scan, part.lo, part.hi);
+		err = scan_range(proc, &scan, part.lo, part.hi);
 		if (err)
 			return err;
 	}

@@ -2,7 +2,8 @@
  *
  * The target's memory through /proc/PID/mem: works without stopping it, past page protections, and
  * fails with an error where process_vm_readv would hang. Requires proc_open_mem. After an exec of
- * the target every access fails (HT_ERR_TARGET_GONE), it never reaches the new program.
+ * the target every access fails (HT_ERR_TARGET_GONE), it never reaches the new program; but see
+ * memory_write_u64.
  */
 #pragma once
 
@@ -32,6 +33,8 @@ HT_MUST_CHECK
 struct ht_err *memory_read_u64(const struct proc *proc, raddr_t addr, uint64_t *ret);
 HT_MUST_CHECK
 struct ht_err *memory_write(const struct proc *proc, raddr_t addr, const void *data, size_t length);
-/* One aligned 8-byte store: other threads see the old or the new word, never a mixture. */
+/* One aligned 8-byte store: other threads see the old or the new word, never a mixture. Where it
+ * takes process_vm_writev for that, an exec within the two calls that this makes would be missed:
+ * to be called right after the word has been read. */
 HT_MUST_CHECK
 struct ht_err *memory_write_u64(const struct proc *proc, raddr_t addr, uint64_t value);

@@ -267,7 +267,7 @@ void gotwords_read(pid_t pid, struct gotwords *ret)
 	FILE *maps = fopen(name, "re");
 	snprintf(name, sizeof(name), "/proc/%d/mem", pid);
 	int mem_fd = open(name, O_RDONLY | O_CLOEXEC);
-	ck_assert(maps && mem_fd >= 0);
+	ck_assert_msg(maps && mem_fd >= 0, "process %d has ended", pid);
 	char line[4400], last_path[4096] = "", path[4096];
 	uint64_t lo, hi, offset, first_lo = 0, last_hi = 0;
 	while (fgets(line, sizeof(line), maps)) {

@@ -66,8 +66,9 @@ static const char *const call_names[] = {CALL(read), CALL(write), CALL(close), C
 	CALL(set_tid_address), CALL(clock_gettime), CALL(clock_nanosleep), CALL(exit_group),
 	CALL(openat), CALL(newfstatat), CALL(unlinkat), CALL(readlinkat), CALL(set_robust_list),
 	CALL(fallocate), CALL(signalfd4), CALL(pipe2), CALL(prlimit64), CALL(process_vm_readv),
-	CALL(getrandom), CALL(memfd_create), CALL(statx), CALL(rseq), CALL(clone3),
-	CALL(pidfd_send_signal), CALL(pidfd_open), CALL(close_range), CALL(pidfd_getfd)};
+	CALL(process_vm_writev), CALL(getrandom), CALL(memfd_create), CALL(statx), CALL(rseq),
+	CALL(clone3), CALL(pidfd_send_signal), CALL(pidfd_open), CALL(close_range),
+	CALL(pidfd_getfd)};
 
 static const char *call_name(long number)
 {

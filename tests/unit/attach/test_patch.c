@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "tests/support/child.h"
@@ -105,11 +106,23 @@ static struct patch_report untap(void)
 static raddr_t written[8];
 static size_t written_count;
 
-ssize_t pwrite(int fd, const void *bytes, size_t length, off_t offset)
+static void note_written(raddr_t addr)
 {
 	if (written_count < HT_ARRAY_SIZE(written))
-		written[written_count++] = (raddr_t)offset;
+		written[written_count++] = addr;
+}
+
+ssize_t pwrite(int fd, const void *bytes, size_t length, off_t offset)
+{
+	note_written((raddr_t)offset);
 	return syscall(SYS_pwrite64, fd, bytes, length, offset);
+}
+
+ssize_t process_vm_writev(pid_t pid, const struct iovec *ours, unsigned long our_count,
+	const struct iovec *theirs, unsigned long their_count, unsigned long flags)
+{
+	note_written(at(theirs->iov_base));
+	return syscall(SYS_process_vm_writev, pid, ours, our_count, theirs, their_count, flags);
 }
 
 static void check_report(struct patch_report report, size_t tapped, size_t restored, size_t changed)

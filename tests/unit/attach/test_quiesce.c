@@ -180,10 +180,9 @@ START_TEST(the_books_decide_about_stale_words)
 }
 END_TEST
 
-START_TEST(an_unwinder_decides_where_there_are_no_books)
+static void check_unwinder_decides(void (*body)(const void *arg))
 {
-	setup();
-	struct child child = child_fork(with_stale_word, NULL);
+	struct child child = child_fork(body, NULL);
 	child_sleeping(&child);
 	struct quiesce *quiesce = start(&child, false);
 	struct quiesce_report report;
@@ -197,6 +196,41 @@ START_TEST(an_unwinder_decides_where_there_are_no_books)
 	ck_assert_uint_gt(report.stop_max_ns, 0);
 	child_sleeping(&child);
 	finish(quiesce, &child);
+}
+
+START_TEST(an_unwinder_decides_where_there_are_no_books)
+{
+	setup();
+	check_unwinder_decides(with_stale_word);
+}
+END_TEST
+
+/* Frames of handlers that lead to more stacks than are read: in what is not, one may hold a PC. */
+static void with_many_stacks(const void *arg)
+{
+	(void)arg;
+	struct {
+		raddr_t rsp, rip;
+		uint64_t flags, segments;
+	} volatile frame[9];
+	for (size_t i = 0; i < HT_ARRAY_SIZE(frame); i++) {
+		uint8_t *stack = mmap(NULL, 2 * HT_PAGE_BYTES, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		mprotect(stack, HT_PAGE_BYTES, PROT_NONE);
+		frame[i].rsp = (raddr_t)(stack + HT_PAGE_BYTES + 512);
+		frame[i].rip = (raddr_t)child_wait;
+		frame[i].flags = 0x246;
+		frame[i].segments = 0x002b000000000033;
+	}
+	child_ready((long)frame[0].flags);
+	child_wait();
+}
+
+START_TEST(what_was_not_read_may_be_inside_whatever_the_books_say)
+{
+	setup();
+	books = QUIESCE_IDLE;
+	check_unwinder_decides(with_many_stacks);
 }
 END_TEST
 
@@ -514,8 +548,9 @@ HT_SUITE("attach/inject/quiesce", a_sleeper_outside_is_seen_without_a_stop,
 	a_frame_of_ours_is_never_outside, a_pc_of_ours_is_inside_whatever_the_books_say,
 	a_signal_frame_into_ours_is_inside_whatever_the_books_say,
 	the_books_decide_about_stale_words, an_unwinder_decides_where_there_are_no_books,
-	a_thread_in_vfork_is_inside, a_running_thread_is_stopped_once,
-	a_main_thread_beside_others_is_not_stopped_at_once, when_the_time_is_over_one_look_will_do,
+	what_was_not_read_may_be_inside_whatever_the_books_say, a_thread_in_vfork_is_inside,
+	a_running_thread_is_stopped_once, a_main_thread_beside_others_is_not_stopped_at_once,
+	when_the_time_is_over_one_look_will_do,
 	who_lost_its_core_in_a_hook_is_not_stopped_before_it_has_run,
 	function_pointers_are_rewritten, function_pointers_are_counted,
 	threads_that_end_are_outside, threads_that_were_asked_are_let_go_in_order_whatever_fails,
