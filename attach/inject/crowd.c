@@ -15,7 +15,7 @@
 /* So many stop at once on each core, or almost. */
 #define EACH_CORE 2
 
-enum state { DONE, LATE, ASKED, HELD, DYING };
+enum state { DONE, ASKED, HELD, DYING };
 
 struct member {
 	enum state state;
@@ -27,8 +27,7 @@ struct round {
 	const struct crowd *crowd;
 	struct crowd_report *report;
 	struct member member[CROWD_MAX];
-	size_t known, left; /* of those known: neither done nor held */
-	uint64_t since_ns;
+	size_t asked, left; /* of those asked: neither done nor held */
 	bool together;
 	uint64_t held_since_ns; /* the first of those that are held; 0: none is */
 };
@@ -66,7 +65,7 @@ static struct ht_err *release(struct round *round, struct member *member)
 static struct ht_err *release_all(struct round *round)
 {
 	struct ht_err *err = NULL;
-	for (size_t i = 0; i < round->known; i++)
+	for (size_t i = 0; i < round->asked; i++)
 		if (round->member[i].state == HELD)
 			err = ht_err_first(err, release(round, &round->member[i]));
 	round->held_since_ns = 0;
@@ -122,46 +121,9 @@ static struct ht_err *poll_one(struct round *round, size_t at)
 	return err;
 }
 
-static struct ht_err *ask(struct round *round, size_t at)
-{
-	const struct crowd *crowd = round->crowd;
-	struct member *member = &round->member[at];
-	enum tracee_result result = TRACEE_GONE;
-	struct ht_err *err = tracee_ask(crowd->tid[at], false, &member->tracee, &result);
-
-	member->tracee.filtered = crowd->filtered;
-	member->state = result == TRACEE_BUSY ? ASKED : DONE;
-	round->left += result == TRACEE_BUSY;
-	/* A dying worker may still hold it: not an error, another pass will see. */
-	if (result == TRACEE_GONE)
-		crowd->gone(crowd->context, at);
-	return err;
-}
-
-static bool is_ready(const struct round *round, size_t at)
-{
-	const struct crowd *crowd = round->crowd;
-	return !crowd->ready || crowd->ready(crowd->context, at);
-}
-
-/* While those that were asked wait, held, the cores are its own. */
-static struct ht_err *ask_late(struct round *round, size_t at)
-{
-	struct member *member = &round->member[at];
-	bool ready = is_ready(round, at);
-
-	if (!ready && clock_mono_ns() - round->since_ns < CROWD_HOLD_NS)
-		return NULL;
-	round->left--;
-	member->state = DONE;
-	return ready ? ask(round, at) : NULL;
-}
-
 static struct ht_err *go_on_with(struct round *round, size_t at)
 {
 	struct member *member = &round->member[at];
-	if (member->state == LATE)
-		return ask_late(round, at);
 	if (member->state == ASKED)
 		return poll_one(round, at);
 	if (member->state == DYING && !is_dying(member)) {
@@ -173,16 +135,20 @@ static struct ht_err *go_on_with(struct round *round, size_t at)
 
 static struct ht_err *ask_all(struct round *round)
 {
+	const struct crowd *crowd = round->crowd;
 	struct ht_err *err = NULL;
 
-	for (size_t i = 0; i < round->crowd->count && !err; i++) {
-		round->known = i + 1;
-		if (is_ready(round, i)) {
-			err = ask(round, i);
-			continue;
-		}
-		round->member[i].state = LATE;
-		round->left++;
+	for (size_t i = 0; i < crowd->count && !err; i++) {
+		struct member *member = &round->member[i];
+		enum tracee_result result = TRACEE_GONE;
+		err = tracee_ask(crowd->tid[i], false, &member->tracee, &result);
+		member->tracee.filtered = crowd->filtered;
+		member->state = result == TRACEE_BUSY ? ASKED : DONE;
+		round->left += result == TRACEE_BUSY;
+		round->asked = i + 1;
+		/* A dying worker may still hold it: not an error, another pass will see. */
+		if (!err && result == TRACEE_GONE)
+			crowd->gone(crowd->context, i);
 	}
 	return err;
 }
@@ -210,18 +176,17 @@ struct ht_err *crowd_stop(const struct crowd *crowd, struct crowd_report *ret)
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
 	round.together = crowd->together && cores > 0 && crowd->count > EACH_CORE * (size_t)cores;
 	*ret = (struct crowd_report){0};
-	round.since_ns = clock_mono_ns();
-	uint64_t deadline_ns = round.since_ns + STOP_DEADLINE_NS;
+	uint64_t since_ns = clock_mono_ns(), deadline_ns = since_ns + STOP_DEADLINE_NS;
 	struct ht_err *err = ask_all(&round);
 	while ((round.left || round.held_since_ns) && clock_mono_ns() < deadline_ns) {
-		for (size_t i = 0; i < round.known; i++) {
+		for (size_t i = 0; i < round.asked; i++) {
 			err = ht_err_first(err, go_on_with(&round, i));
 			err = ht_err_first(err, release_late(&round));
 		}
 		if (!round.left)
 			err = ht_err_first(err, release_all(&round));
 		if (round.left)
-			wait_for_one(&stops, round.since_ns);
+			wait_for_one(&stops, since_ns);
 		err = ht_err_first(err, release_late(&round));
 	}
 	return ht_err_first(err, release_all(&round));

@@ -17,9 +17,6 @@ struct crowd {
 	/* The looks are short: where there are more threads than cores, those that were looked at
 	 * may wait for others, for CROWD_HOLD_NS at most. */
 	bool together;
-	/* May thread `at` be asked by now? Whoever may not until CROWD_HOLD_NS is over is not:
-	 * neither looked at nor gone. NULL: all may. */
-	bool (*ready)(void *context, size_t at);
 	/* Looks at thread `at`, which is held, and may change its registers. */
 	struct ht_err *(*look)(void *context, size_t at, struct tracee *tracee);
 	/* Thread `at` has ended, or is none of the process's. */
@@ -29,9 +26,8 @@ struct crowd {
 
 /* A thread that goes on takes the core for a turn of some milliseconds, and the others, which would
  * stop before their next instruction, wait for that: one turn of each. Those that stop while it is
- * held need microseconds, so that fifty are done in less than this, unless a core is taken away
- * from the machine meanwhile: what one waits here it would have waited for its turn. */
-#define CROWD_HOLD_NS 10000000u
+ * held need microseconds, so that this is less than half of a turn that it would have waited. */
+#define CROWD_HOLD_NS 1500000u
 
 struct crowd_report {
 	size_t stopped;	      /* threads that were looked at */

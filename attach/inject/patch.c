@@ -81,6 +81,24 @@ static struct ht_err *look(const struct patch *patch, const struct journal_slot 
 	return NULL;
 }
 
+/* One byte is never torn, and what stands beside it stays another's. */
+static struct ht_err *store(
+	const struct patch *patch, raddr_t addr, uint64_t expected, uint64_t value)
+{
+	unsigned at = expected == value ? 0 : (unsigned)__builtin_ctzll(expected ^ value) / 8;
+	uint8_t byte = (uint8_t)(value >> 8 * at);
+
+	return (expected ^ value) >> 8 * at <= UINT8_MAX
+		       ? memory_write(patch->proc, addr + at, &byte, sizeof(byte))
+		       : memory_write_u64(patch->proc, addr, value);
+}
+
+/* What leads to the memory that was opened is the file, not the process's number. */
+static struct ht_err *check_number(const struct patch *patch, raddr_t addr)
+{
+	return memory_stores_by_number(addr) ? proc_check_same(patch->proc) : NULL;
+}
+
 /* Replaces `expected` by `value`. FOUND_EXPECTED: it is done. */
 static struct ht_err *exchange(const struct patch *patch, const struct journal_slot *entry,
 	uint64_t expected, uint64_t value, uint64_t *ret_value, enum found *ret)
@@ -89,14 +107,16 @@ static struct ht_err *exchange(const struct patch *patch, const struct journal_s
 	uint64_t began_ns;
 
 	for (unsigned looks = 0;;) {
+		err = check_number(patch, entry->addr);
 		began_ns = clock_mono_ns();
-		err = look(patch, entry, expected, ret_value, ret);
+		if (!err)
+			err = look(patch, entry, expected, ret_value, ret);
 		if (err || *ret != FOUND_EXPECTED)
 			return err;
 		if (clock_mono_ns() - began_ns < LOOK_NS || ++looks == LOOKS_MAX)
 			break;
 	}
-	struct ht_err *failed = memory_write_u64(patch->proc, entry->addr, value);
+	struct ht_err *failed = store(patch, entry->addr, expected, value);
 	if (!failed || failed->code != HT_ERR_SYS)
 		return failed;
 	/* Unmapped in this very moment? */

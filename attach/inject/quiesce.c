@@ -11,7 +11,6 @@
 #include "attach/inject/stopcost.h"
 #include "attach/target/clock.h"
 #include "attach/target/preempted.h"
-#include "attach/target/priority.h"
 #include "attach/target/tracee.h"
 #include "attach/target/worker.h"
 
@@ -21,6 +20,9 @@
 #define SCAN_TOGETHER_BYTES (256u << 10) /* of a thread while others may wait, stopped */
 #define JUDGE_AFTER_PASSES  3u		 /* a hit that is still there then is worth an unwind */
 #define MAIN_PATIENCE_NS    (20 * CLOCK_NS_PER_MS)
+/* With the pauses between them (prove.c) 7.5 ms: longer than a tick of 4 ms, as is usual, by which
+ * the kernel counts what one that runs has run. */
+#define PUT_OFF_PASSES 4u
 
 struct watched {
 	pid_t tid;
@@ -42,6 +44,7 @@ struct quiesce {
 	size_t count;
 	uint64_t patience_mono_ns; /* until then a thread is stopped only when that does no harm */
 	uint64_t began_ns;
+	unsigned passes;
 	struct quiesce_report report;
 };
 
@@ -68,8 +71,8 @@ struct ht_err *quiesce_create(const struct quiesce_options *options, struct quie
 			.watched = watched,
 			.count = tids.count,
 			.patience_mono_ns = patience_end(options->deadline_mono_ns),
-			.began_ns = clock_mono_ns(),
-			.report.threads = tids.count};
+			.began_ns = clock_mono_ns()};
+		quiesce->report.threads = tids.count;
 		*ret = quiesce;
 	} else {
 		free(quiesce);
@@ -82,8 +85,9 @@ struct ht_err *quiesce_create(const struct quiesce_options *options, struct quie
 
 void quiesce_destroy(struct quiesce *quiesce)
 {
-	if (quiesce)
-		free(quiesce->watched);
+	if (!quiesce)
+		return;
+	free(quiesce->watched);
 	free(quiesce);
 }
 
@@ -191,47 +195,6 @@ static struct ht_err *look_without_stop(const struct quiesce *quiesce, const str
 	return NULL;
 }
 
-/*
- * A thread that waits for a core stops before its next instruction. Asked again before it had run,
- * it would never get out of where it was seen; and asked when it has only just been woken, it would
- * begin the wait anew that is over.
- */
-static bool has_run(const struct quiesce *quiesce, struct watched *watched)
-{
-	uint64_t ran_ns = proc_ran_ns(quiesce->options.proc, watched->tid);
-	if (watched->ran_ns)
-		return !ran_ns || ran_ns > watched->ran_ns;
-	watched->ran_ns = ran_ns + MOVE_NS;
-	return !ran_ns;
-}
-
-/* Was it seen taken off its core in the program's own code, and has it not slept since? Whether it
- * runs again now, and for how long, does not matter then. */
-static bool has_computed(const struct quiesce *quiesce, struct watched *watched)
-{
-	const struct proc *proc = quiesce->options.proc;
-	struct proc_status status = {0};
-	struct ht_err *err = proc_status(proc, watched->tid, &status);
-	bool told = !err;
-
-	ht_err_free(err);
-	if (told && watched->computed && status.sleeps == watched->sleeps)
-		return true;
-	watched->computed = told && preempted_is(proc, watched->tid);
-	watched->sleeps = status.sleeps;
-	return watched->computed;
-}
-
-/* Where all cores are busy it takes a turn of each thread until all have run. One that lost its
- * core in a hook, as the books say, would be stopped in vain before it has. */
-static bool is_out(const struct quiesce *quiesce, struct watched *watched)
-{
-	const struct quiesce_options *o = &quiesce->options;
-	return has_run(quiesce, watched) ||
-	       (!watched->asked && o->books(o->context, o->proc, watched->tid) != QUIESCE_INSIDE &&
-		       has_computed(quiesce, watched));
-}
-
 /* --- stopped threads: in a worker ------------------------------------------------------------- */
 
 #define JOBS_MAX   CROWD_MAX
@@ -240,11 +203,9 @@ static bool is_out(const struct quiesce *quiesce, struct watched *watched)
 struct job {
 	const struct quiesce *quiesce;
 	const struct proc_maps *maps;
-	struct watched *who[JOBS_MAX];
 	pid_t tid[JOBS_MAX];
 	bool judge[JOBS_MAX];
-	bool late[JOBS_MAX]; /* it is to be asked when it has run: is_out */
-	size_t count, judged, late_count;
+	size_t count, judged;
 };
 
 struct answers {
@@ -284,7 +245,8 @@ static struct ht_err *rewrite_stack(const struct quiesce_options *o,
 		raddr_t real = stackscan_is_entry(&o->ranges, word) ? o->real(o->context, word) : 0;
 		if (!real)
 			continue;
-		err = memory_write_u64(o->proc, found->entry[i], real);
+		/* Nobody else reads it: it may come in pieces. */
+		err = memory_write(o->proc, found->entry[i], &real, sizeof(real));
 		if (err)
 			return err;
 		answers->rewritten++;
@@ -381,15 +343,10 @@ static struct ht_err *look_stopped(void *context, size_t at, struct tracee *trac
 	return err;
 }
 
-static bool is_ready(void *context, size_t at)
-{
-	const struct job *job = ((const struct look *)context)->job;
-	return !job->late[at] || is_out(job->quiesce, job->who[at]);
-}
-
 static void note_gone(void *context, size_t at)
 {
-	((const struct look *)context)->answers->verdict[at] = GONE;
+	const struct look *look = context;
+	look->answers->verdict[at] = GONE;
 }
 
 _Static_assert(INSIDE == 0, "of whom nothing is known");
@@ -403,24 +360,59 @@ static struct ht_err *look_job(void *context, struct worker_reply *reply)
 		.count = job->count,
 		.filtered = job->quiesce->options.filtered,
 		.together = job->judged == 0,
-		.ready = is_ready,
 		.look = look_stopped,
 		.gone = note_gone,
 		.context = &look};
 	struct crowd_report report;
-
-	priority_lead();
-	for (size_t i = 0; i < job->count; i++)
-		look.answers->verdict[i] = job->late[i] ? MUST_STOP : INSIDE;
 	struct ht_err *err = crowd_stop(&crowd, &report);
+
 	look.answers->stopped = (uint32_t)report.stopped;
 	look.answers->stop_max_ns = report.stop_max_ns;
 	return err;
 }
 
-enum timing { NOT_NOW, LATE, TIMELY };
+/*
+ * A thread that waits for a core stops before its next instruction. Asked again before it had run,
+ * it would never get out of where it was seen; and asked when it has only just been woken, it would
+ * begin the wait anew that is over.
+ */
+static bool has_run(const struct quiesce *quiesce, struct watched *watched)
+{
+	uint64_t ran_ns = proc_ran_ns(quiesce->options.proc, watched->tid);
+	bool looked = watched->ran_ns != 0;
+	if (!looked)
+		watched->ran_ns = ran_ns + MOVE_NS;
+	return !ran_ns || (looked && ran_ns > watched->ran_ns);
+}
 
-static enum timing timing_of(const struct quiesce *quiesce, struct watched *watched)
+/* Was it seen taken off its core in the program's own code, and has it not slept since? Whether it
+ * runs again now, and for how long, does not matter then. */
+static bool has_computed(const struct quiesce *quiesce, struct watched *watched)
+{
+	const struct proc *proc = quiesce->options.proc;
+	struct proc_status status = {0};
+	struct ht_err *err = proc_status(proc, watched->tid, &status);
+	bool told = !err;
+
+	ht_err_free(err);
+	if (told && watched->computed && status.sleeps == watched->sleeps)
+		return true;
+	watched->computed = told && preempted_is(proc, watched->tid);
+	watched->sleeps = status.sleeps;
+	return watched->computed;
+}
+
+/* Where all cores are busy it takes a turn of each thread until all have run. One that lost its
+ * core in a hook, as the books say, would be stopped in vain before it has. */
+static bool is_out(const struct quiesce *quiesce, struct watched *watched)
+{
+	const struct quiesce_options *o = &quiesce->options;
+	return has_run(quiesce, watched) ||
+	       (!watched->asked && o->books(o->context, o->proc, watched->tid) != QUIESCE_INSIDE &&
+		       has_computed(quiesce, watched));
+}
+
+static bool is_timely(const struct quiesce *quiesce, struct watched *watched)
 {
 	const struct quiesce_options *o = &quiesce->options;
 	struct proc_syscall call;
@@ -429,12 +421,12 @@ static enum timing timing_of(const struct quiesce *quiesce, struct watched *watc
 		err ? STOPCOST_RESTART : stopcost_of(o->proc, watched->tid, &call, o->filtered);
 	ht_err_free(err);
 	if (cost == STOPCOST_NEVER)
-		return NOT_NOW;
+		return false;
 	if (clock_mono_ns() > quiesce->patience_mono_ns)
-		return TIMELY;
-	if (cost == STOPCOST_RUNNING)
-		return is_out(quiesce, watched) ? TIMELY : LATE;
-	return stopcost_is_timely(o->proc, watched->tid, cost, &watched->seen) ? TIMELY : NOT_NOW;
+		return true;
+	return cost == STOPCOST_RUNNING
+		       ? is_out(quiesce, watched)
+		       : stopcost_is_timely(o->proc, watched->tid, cost, &watched->seen);
 }
 
 static void note(
@@ -455,37 +447,9 @@ static void note(
 					: "a frame of it is, or may be, inside the agent";
 }
 
-static void add(struct job *job, struct watched *w, bool judge, bool late)
-{
-	size_t at = job->count++;
-	job->who[at] = w;
-	job->tid[at] = w->tid;
-	job->judge[at] = judge;
-	job->late[at] = late;
-	job->judged += judge;
-	job->late_count += late;
-}
-
-/* Who runs just now, and need not have left the call that it was woken from, will have in a moment,
- * while the others are held. Many would take a turn of each. */
-static void drop_late(struct quiesce *quiesce, struct job *job)
-{
-	static struct job all;
-	if (2 * job->late_count < job->count)
-		return;
-	all = *job;
-	job->count = job->judged = job->late_count = 0;
-	for (size_t i = 0; i < all.count; i++)
-		if (all.late[i])
-			note(quiesce, all.who[i], MUST_STOP, false);
-		else
-			add(job, all.who[i], all.judge[i], false);
-}
-
-static struct ht_err *run_job(struct quiesce *quiesce, struct job *job)
+static struct ht_err *run_job(struct quiesce *quiesce, struct job *job, struct watched **who)
 {
 	struct worker_reply reply;
-	drop_late(quiesce, job);
 	if (job->count == 0)
 		return NULL;
 	struct ht_err *err = worker_run("checking the target's threads",
@@ -498,20 +462,19 @@ static struct ht_err *run_job(struct quiesce *quiesce, struct job *job)
 	ht_err_free(err);
 	const struct answers *answers = (const struct answers *)reply.data;
 	for (size_t i = 0; i < job->count; i++) {
-		struct watched *w = job->who[i];
 		if (answers->verdict[i] == INSIDE)
-			w->ran_ns = proc_ran_ns(quiesce->options.proc, w->tid) + MOVE_NS;
-		w->asked |= answers->verdict[i] != MUST_STOP;
-		w->alone |= answers->verdict[i] == TAKES_LONG;
-		w->doubtful |= answers->verdict[i] == INSIDE;
-		note(quiesce, w, (enum verdict)answers->verdict[i], true);
+			who[i]->ran_ns = proc_ran_ns(quiesce->options.proc, who[i]->tid) + MOVE_NS;
+		who[i]->asked = true;
+		who[i]->alone |= answers->verdict[i] == TAKES_LONG;
+		who[i]->doubtful |= answers->verdict[i] == INSIDE;
+		note(quiesce, who[i], (enum verdict)answers->verdict[i], true);
 	}
 	quiesce->report.stopped += answers->stopped;
 	quiesce->report.rewritten += answers->rewritten;
 	quiesce->report.entries_left += answers->entries_left;
 	if (answers->stop_max_ns > quiesce->report.stop_max_ns)
 		quiesce->report.stop_max_ns = answers->stop_max_ns;
-	job->count = job->judged = job->late_count = 0;
+	job->count = job->judged = 0;
 	return NULL;
 }
 
@@ -542,11 +505,26 @@ static bool is_spared(const struct quiesce *quiesce, const struct watched *watch
 	       now_ns <= quiesce->patience_mono_ns;
 }
 
+/* All at once are asked: who runs just now, and need not have left the call that it was woken from,
+ * will have in a moment, or at the next tick. Asked later it would take another turn of each. */
+static bool is_put_off(struct quiesce *quiesce, struct job *job, struct watched **who, size_t late)
+{
+	if (quiesce->passes > PUT_OFF_PASSES || late == 0 || job->count < 2)
+		return false;
+	for (size_t i = 0; i < job->count; i++)
+		note(quiesce, who[i], MUST_STOP, false);
+	return true;
+}
+
 static struct ht_err *pass_with_maps(struct quiesce *quiesce, const struct proc_maps *maps)
 {
 	static struct job job;
+	static struct watched *who[JOBS_MAX];
 	struct ht_err *err = NULL;
 
+	size_t late = 0;
+
+	quiesce->passes++;
 	job = (struct job){.quiesce = quiesce, .maps = maps};
 	for (size_t i = 0; !err && i < quiesce->count; i++) {
 		struct watched *w = &quiesce->watched[i];
@@ -561,27 +539,33 @@ static struct ht_err *pass_with_maps(struct quiesce *quiesce, const struct proc_
 		w->doubtful |= verdict == INSIDE;
 		bool judge = w->doubtful && w->passes > JUDGE_AFTER_PASSES;
 		if (verdict != MUST_STOP && !(judge && verdict == INSIDE)) {
-			quiesce->report.entries_left += verdict == OUTSIDE ? entries : 0;
+			if (verdict == OUTSIDE)
+				quiesce->report.entries_left += entries;
 			note(quiesce, w, verdict, false);
+			continue;
+		}
+		bool spared = is_spared(quiesce, w);
+		if (!is_timely(quiesce, w) || spared) {
+			late += !spared && w->ran_ns != 0;
+			note(quiesce, w, MUST_STOP, false);
 			continue;
 		}
 		/* A thread that becomes another program takes over the number of the main thread:
 		 * while we hold that one we hold no other, and its registers are not written to the
 		 * new program. */
 		bool alone = w->alone || w->tid == quiesce->options.proc->pid;
-		enum timing timing = timing_of(quiesce, w);
-		if (is_spared(quiesce, w) || timing == NOT_NOW || (timing == LATE && alone)) {
-			note(quiesce, w, MUST_STOP, false);
-			continue;
-		}
-		err = alone ? run_job(quiesce, &job) : NULL;
+		if (alone)
+			err = run_job(quiesce, &job, who);
 		if (err)
 			break;
-		add(&job, w, judge, timing == LATE);
+		who[job.count] = w;
+		job.judge[job.count] = judge;
+		job.judged += judge;
+		job.tid[job.count++] = w->tid;
 		if (job.count == JOBS_MAX || job.judged == JUDGED_MAX || alone)
-			err = run_job(quiesce, &job);
+			err = run_job(quiesce, &job, who);
 	}
-	return err ? err : run_job(quiesce, &job);
+	return err || is_put_off(quiesce, &job, who, late) ? err : run_job(quiesce, &job, who);
 }
 
 struct ht_err *quiesce_pass(struct quiesce *quiesce, struct quiesce_report *ret)

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "attach/target/slow.h"
+#include "attach/target/pagemap.h"
 
 #define RED_ZONE_BYTES 128u
 #define SCAN_BYTES_MAX (64ull << 20)
@@ -102,18 +102,14 @@ static struct range part_to_scan(const struct scan *scan, const struct proc_map 
 }
 
 /* A program may use rsp for something else, and a frame that is long over lead to a stack that is
- * gone; but a stack may also have come, or grown, since the maps were read. */
-static struct ht_err *miss(const struct proc *proc, struct scan *scan, raddr_t sp)
+ * gone; but a stack may also have come, or grown, since the maps were read. To read there might
+ * wait for a file that nobody knows yet. */
+static void miss(const struct proc *proc, struct scan *scan, raddr_t sp)
 {
-	uint8_t byte;
-	size_t got = 0;
-	struct ht_err *err = memory_read_some(proc, sp, &byte, sizeof(byte), &got);
-
-	if (!err && (got || slow_holds(sp, sizeof(byte))))
-		scan->found->unread++;
-	else if (!err)
+	if (pagemap_is_empty(proc, sp))
 		scan->found->plain++;
-	return err;
+	else
+		scan->found->unread++;
 }
 
 struct ht_err *stackscan_run(const struct proc *proc, const struct proc_maps *maps,
@@ -125,9 +121,8 @@ struct ht_err *stackscan_run(const struct proc *proc, const struct proc_maps *ma
 
 	for (size_t i = 0; i < scan.stack_count; i++) {
 		const struct proc_map *map = proc_maps_find(maps, scan.stack[i]);
-		struct ht_err *err = map ? NULL : miss(proc, &scan, scan.stack[i]);
-		if (err)
-			return err;
+		if (!map)
+			miss(proc, &scan, scan.stack[i]);
 		struct range part = {0};
 		if (map && !is_done(&scan, scan.stack[i]))
 			part = part_to_scan(&scan, map, scan.stack[i]);
@@ -137,7 +132,7 @@ struct ht_err *stackscan_run(const struct proc *proc, const struct proc_maps *ma
 		bytes_max -= part.hi - part.lo;
 		/* Already while it is scanned: most frames found there return into it. */
 		scan.done[scan.done_count++] = part;
-		err = scan_range(proc, &scan, part.lo, part.hi);
+		struct ht_err *err = scan_range(proc, &scan, part.lo, part.hi);
 		if (err)
 			return err;
 	}

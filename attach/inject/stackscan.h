@@ -46,10 +46,9 @@ static inline bool stackscan_is_entry(const struct stackscan_ranges *r, uint64_t
 #define STACKSCAN_ENTRIES_MAX 64u
 
 struct stackscan_found {
-	size_t plain;  /* words into our code: return addresses, or stale */
-	size_t unread; /* stacks, or parts of one, that were not looked at: of them nothing is known
-			*/
-	size_t signal; /* PCs into our code in signal frames */
+	size_t plain;	    /* words into our code: return addresses, or stale */
+	size_t unread;	    /* stacks, or parts of one, that were not looked at */
+	size_t signal;	    /* PCs into our code in signal frames */
 	size_t entry_count; /* thunk entries: function pointers */
 	raddr_t entry[STACKSCAN_ENTRIES_MAX];
 	bool cut; /* there is more than `bytes_max`, which was not read */
@@ -61,8 +60,9 @@ struct stackscan_found {
  * Scans from `sp` - 128 (the red zone) to the end of its mapping, at most 64 MiB, and the stacks
  * that signal frames found there will return to. One that is younger than `maps` (or has grown
  * since then), that cannot be read to its end, or that is one too many is unread; where there is no
- * memory at all, there is no stack, and that counts as one plain hit. Stacks that are more than
- * `bytes_max` together are not looked at to their end.
+ * memory at all, there is no stack, and that counts as one plain hit. What lies beyond the 64 MiB
+ * is not looked at, and not told. Stacks that are more than `bytes_max` together are not looked at
+ * to their end.
  */
 HT_MUST_CHECK
 struct ht_err *stackscan_run(const struct proc *proc, const struct proc_maps *maps,

@@ -141,7 +141,7 @@ struct ht_err *memory_write(const struct proc *proc, raddr_t addr, const void *d
  */
 #define OVERLAP_BYTES 64u
 
-static bool may_be_torn(raddr_t addr)
+bool memory_stores_by_number(raddr_t addr)
 {
 	raddr_t offset = addr % HT_PAGE_BYTES;
 	return offset > 0 && offset < OVERLAP_BYTES;
@@ -185,20 +185,20 @@ static ssize_t write_from_start(const struct proc *proc, raddr_t addr, uint64_t 
 		return write_once(proc, addr, &value, sizeof(value));
 	word[length / sizeof(value)] = value;
 	ssize_t put = write_once(proc, start, word, length + sizeof(value));
-	return put == (ssize_t)(length + sizeof(value)) ? (ssize_t)sizeof(value) : put;
+	return put > (ssize_t)length ? put - (ssize_t)length : put < 0 ? put : 0;
 }
 
 /* Who may not make that call (a filter of a container) stores by the file all the same: hardly ever
  * is the word torn, and what stands there may have to go. */
 static ssize_t write_word(const struct proc *proc, raddr_t addr, uint64_t value)
 {
-	if (!may_be_torn(addr))
+	if (!memory_stores_by_number(addr))
 		return write_once(proc, addr, &value, sizeof(value));
 	ssize_t put = write_from_afar(proc, addr, value);
 	if (put == (ssize_t)sizeof(value))
 		return put;
-	return errno == EFAULT ? write_from_start(proc, addr, value)
-			       : write_once(proc, addr, &value, sizeof(value));
+	return put < 0 && errno == EFAULT ? write_from_start(proc, addr, value)
+					  : write_once(proc, addr, &value, sizeof(value));
 }
 
 struct ht_err *memory_write_u64(const struct proc *proc, raddr_t addr, uint64_t value)
@@ -208,14 +208,6 @@ struct ht_err *memory_write_u64(const struct proc *proc, raddr_t addr, uint64_t 
 	if (!reachable(addr, sizeof(value)))
 		return ht_err_sys(
 			EFAULT, "cannot write to 0x%" PRIx64 " of process %d", addr, proc->pid);
-	/* The file leads to the memory that was opened, whatever runs now; a number does not.
-	 * Nothing slower is asked: what stands there was looked at just before (patch.c), and is to
-	 * be what it was then. */
-	uint8_t byte;
-	size_t got;
-	struct ht_err *err = memory_read_own(proc, addr, &byte, sizeof(byte), &got);
-	if (err)
-		return err;
 	ssize_t put;
 	do
 		put = write_word(proc, addr, value);

@@ -33,8 +33,12 @@ HT_MUST_CHECK
 struct ht_err *memory_read_u64(const struct proc *proc, raddr_t addr, uint64_t *ret);
 HT_MUST_CHECK
 struct ht_err *memory_write(const struct proc *proc, raddr_t addr, const void *data, size_t length);
-/* One aligned 8-byte store: other threads see the old or the new word, never a mixture. Where it
- * takes process_vm_writev for that, an exec within the two calls that this makes would be missed:
- * to be called right after the word has been read. */
+/*
+ * One aligned 8-byte store: other threads see the old or the new word, never a mixture. Where
+ * memory_stores_by_number that takes a call which knows a number instead of a memory: to be made
+ * right after proc_check_same and a look at the word. It waits for the target's mmap_lock, and not
+ * even SIGKILL ends that.
+ */
 HT_MUST_CHECK
 struct ht_err *memory_write_u64(const struct proc *proc, raddr_t addr, uint64_t value);
+bool memory_stores_by_number(raddr_t addr);

@@ -69,6 +69,23 @@ enum pagemap_own pagemap_own(const struct proc *proc, raddr_t addr, size_t lengt
 	return own == 0 ? PAGEMAP_OWN_NONE : own < pages ? PAGEMAP_OWN_SOME : PAGEMAP_OWN_ALL;
 }
 
+bool pagemap_is_empty(const struct proc *proc, raddr_t addr)
+{
+	uint64_t entry = 0;
+	size_t count;
+	int fd;
+	struct ht_err *err = pagemap_open(proc, &fd);
+	bool known = !err && fd >= 0;
+
+	if (known)
+		err = pagemap_read(proc, fd, addr, &entry, 1, &count);
+	known &= !err;
+	ht_err_free(err);
+	if (fd >= 0)
+		close(fd);
+	return known && !(entry & (PAGEMAP_PRESENT | PAGEMAP_SWAPPED));
+}
+
 raddr_t pagemap_next(int fd, raddr_t at, raddr_t hi)
 {
 	struct region first = {0};

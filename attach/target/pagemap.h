@@ -22,6 +22,9 @@ struct ht_err *pagemap_read(const struct proc *proc, int fd, raddr_t at, uint64_
  * system is asked? */
 enum pagemap_own { PAGEMAP_OWN_UNKNOWN, PAGEMAP_OWN_NONE, PAGEMAP_OWN_SOME, PAGEMAP_OWN_ALL };
 enum pagemap_own pagemap_own(const struct proc *proc, raddr_t addr, size_t length);
+/* Is nothing at `addr`, neither in memory nor swapped out? Without reading it. False where the
+ * kernel does not tell. */
+bool pagemap_is_empty(const struct proc *proc, raddr_t addr);
 /* The first page from `at` on that is in memory or swapped; `hi` when none is below it, and `at`
  * where the kernel cannot tell (before Linux 6.7). Both are addresses of pages. */
 raddr_t pagemap_next(int fd, raddr_t at, raddr_t hi);

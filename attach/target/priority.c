@@ -48,12 +48,6 @@ void priority_restore(int before)
 	setpriority(PRIO_PROCESS, 0, before);
 }
 
-void priority_lead(void)
-{
-	const struct sched_param least = {.sched_priority = 1};
-	(void)sched_setscheduler(0, SCHED_FIFO, &least);
-}
-
 bool priority_move(int core)
 {
 	cpu_set_t allowed, there;

@@ -2,8 +2,8 @@
  *
  * Who runs first on a busy machine. While a thread of the target is held or waited for, each turn
  * that we wait for a processor is one that it waits too. Best effort: without the privilege the
- * process only gets short, early turns. Not in real time, but for priority_lead: we poll, and the
- * threads that are to come to a stop have to run.
+ * process only gets short, early turns. Never in real time: we poll, and the threads that are to
+ * come to a stop have to run.
  */
 #pragma once
 
@@ -14,13 +14,6 @@
 /* Before what other programs compute. Returns what priority_restore takes. */
 int priority_raise(void);
 void priority_restore(int before);
-
-/*
- * Before all but what is in real time itself, until the process ends: for a worker that holds many
- * threads for milliseconds, and sleeps whenever it waits. Each that it lets go would take the core
- * for a turn while the others are held. Nothing happens where it is not allowed.
- */
-void priority_lead(void);
 
 /*
  * Moves us to a core, if we may run there, and binds us to none. False: we are elsewhere. Two

@@ -149,31 +149,6 @@ START_TEST(each_is_looked_at_once_and_goes_on)
 }
 END_TEST
 
-/* The first is ready when the others were looked at, and wait for it; the second never is. */
-static bool is_last_or_never(void *context, size_t at)
-{
-	(void)context;
-	size_t looked = 0;
-	for (size_t i = 2; i < count; i++)
-		looked += shared->looks[i];
-	return at > 1 || (at == 0 && looked == count - 2);
-}
-
-START_TEST(who_is_not_ready_is_asked_when_it_is)
-{
-	struct child child = start(false);
-	struct crowd crowd = crowd_with(count_look);
-	struct crowd_report report;
-	crowd.ready = is_last_or_never;
-	ck_no_err(crowd_stop(&crowd, &report));
-	for (size_t i = 0; i < count; i++)
-		ck_assert_msg(shared->looks[i] == (i != 1) && !shared->gone[i], "thread %zu", i);
-	ck_assert_uint_eq(report.stopped, count - 1);
-	check_all_go_on();
-	finish(&child);
-}
-END_TEST
-
 static struct ht_err *fail_each(void *context, size_t at, struct tracee *tracee)
 {
 	ht_err_free(count_look(context, at, tracee));
@@ -270,7 +245,6 @@ START_TEST(who_is_killed_while_it_is_held_keeps_no_exec_waiting)
 }
 END_TEST
 
-HT_SUITE("attach/inject/crowd", each_is_looked_at_once_and_goes_on,
-	who_is_not_ready_is_asked_when_it_is, whatever_fails_all_go_on,
+HT_SUITE("attach/inject/crowd", each_is_looked_at_once_and_goes_on, whatever_fails_all_go_on,
 	whoever_is_asked_or_held_when_the_worker_dies_goes_on, one_that_does_not_stop_holds_nobody,
 	who_is_killed_while_it_is_held_keeps_no_exec_waiting)

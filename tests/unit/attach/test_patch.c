@@ -11,6 +11,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "attach/target/memory.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 
@@ -106,23 +107,23 @@ static struct patch_report untap(void)
 static raddr_t written[8];
 static size_t written_count;
 
-static void note_written(raddr_t addr)
+static ssize_t note_written(raddr_t addr, long put)
 {
-	if (written_count < HT_ARRAY_SIZE(written))
+	if (put > 0 && written_count < HT_ARRAY_SIZE(written))
 		written[written_count++] = addr;
+	return put;
 }
 
 ssize_t pwrite(int fd, const void *bytes, size_t length, off_t offset)
 {
-	note_written((raddr_t)offset);
-	return syscall(SYS_pwrite64, fd, bytes, length, offset);
+	return note_written((raddr_t)offset, syscall(SYS_pwrite64, fd, bytes, length, offset));
 }
 
 ssize_t process_vm_writev(pid_t pid, const struct iovec *ours, unsigned long our_count,
 	const struct iovec *theirs, unsigned long their_count, unsigned long flags)
 {
-	note_written(at(theirs->iov_base));
-	return syscall(SYS_process_vm_writev, pid, ours, our_count, theirs, their_count, flags);
+	return note_written(at(theirs->iov_base),
+		syscall(SYS_process_vm_writev, pid, ours, our_count, theirs, their_count, flags));
 }
 
 static void check_report(struct patch_report report, size_t tapped, size_t restored, size_t changed)
@@ -517,15 +518,21 @@ START_TEST(who_runs_another_program_is_not_written_to)
 {
 	struct patch patch;
 	struct proc proc;
+	setup();
 	ck_assert_int_eq(pipe(go), 0);
 	struct child child = child_fork(become_another, NULL);
 	ck_no_err(proc_open(child.pid, &proc));
 	ck_no_err(proc_open_mem(&proc));
 	ck_no_err(patch_begin(&proc, &patch));
-	patch_end(&patch);
 	ck_assert_int_eq(write(go[1], "", 1), 1);
 	while (proc_changed(&proc) == PROC_SAME)
 		sched_yield();
+	/* This one is stored by the number, which leads elsewhere by now. */
+	struct slot slot = slot_of(&words[1]);
+	ck_assert(memory_stores_by_number(slot.addr));
+	ck_err_says(patch_replace(&patch, &module, &slot, THUNK), HT_ERR_TARGET_GONE,
+		"another program");
+	patch_end(&patch);
 	ck_err_says(patch_begin(&proc, &patch), HT_ERR_TARGET_GONE, "another program");
 	proc_close(&proc);
 	kill((pid_t)child.value, SIGKILL);

@@ -325,12 +325,14 @@ START_TEST(a_stack_that_the_maps_do_not_tell_is_unread)
 	struct stackscan_found found = scan(&maps, at(stack + 50));
 	check_unread(&found, 1);
 	uint64_t *young = make_stack();
+	young[100] = 1;
 	found = scan(&maps, at(young + 100));
 	check_unread(&found, 0);
 	proc_maps_deinit(&maps);
 	uint64_t *whole = make_stack();
 	ck_no_err(proc_maps_read(&self, &maps));
 	uint64_t *younger = make_stack();
+	younger[100] = 1;
 	put_frame(whole + 200, at(younger + 100), 0x1234);
 	found = scan(&maps, at(whole + 150));
 	check_unread(&found, 0);
