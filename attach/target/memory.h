@@ -41,4 +41,5 @@ struct ht_err *memory_write(const struct proc *proc, raddr_t addr, const void *d
  */
 HT_MUST_CHECK
 struct ht_err *memory_write_u64(const struct proc *proc, raddr_t addr, uint64_t value);
+/* Does a store to `addr`, aligned to 8 bytes, take that call? Asks nobody. */
 bool memory_stores_by_number(raddr_t addr);
