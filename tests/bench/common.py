@@ -110,10 +110,9 @@ class Capture:
         self.process = subprocess.Popen([HEAPTAP, "attach", "-p", str(pid), "-o", self.trace, "-f", "-q", "--json",
                                          "--symbolize", "later", *options], stdout=subprocess.PIPE,
                                         stderr=subprocess.DEVNULL, text=True, env=dict(os.environ, **(env or {})))
-        while not agent_rss_bytes(pid)[1]:
-            if self.process.poll() is not None:
-                sys.exit("scripts/bench: heaptap did not attach")
         self.settle()
+        if not agent_rss_bytes(pid)[1]:
+            sys.exit("scripts/bench: heaptap did not attach")
         self.begun_cpu_ns = tree_cpu_ns(self.process.pid)
 
     def is_recording(self):
