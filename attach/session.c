@@ -247,6 +247,7 @@ static struct ht_err *take_out(struct session *s)
 	struct detach detach = {.proc = &s->survey.proc,
 		.image = &s->image,
 		.journal = s->journal,
+		.modules = &s->survey.modules,
 		.suspend_seccomp = s->survey.any_seccomp,
 		.deadline_mono_ns = clock_mono_ns() + s->options->detach_deadline_ns,
 		.pump = s->receiver ? pump : NULL,

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -181,6 +182,17 @@ const Elf64_Shdr *elf_file_linked(const struct elf_file *file, const Elf64_Shdr 
 	return section->sh_link < file->section_count ? &file->section[section->sh_link] : NULL;
 }
 
+#define LARGE_PAGE_BYTES (2ul << 20)
+
+/* Of what is read of a node's symbols the first touch of each page is a third of the time. */
+static void ask_for_large_pages(uint8_t *data, size_t bytes)
+{
+	size_t before = -(uintptr_t)data & (LARGE_PAGE_BYTES - 1);
+	size_t whole = bytes > before ? (bytes - before) & ~(LARGE_PAGE_BYTES - 1) : 0;
+	if (whole > 0)
+		(void)madvise(data + before, whole, MADV_HUGEPAGE);
+}
+
 struct ht_err *elf_file_read(
 	struct elf_file *file, const Elf64_Shdr *section, struct elf_table *ret)
 {
@@ -195,6 +207,7 @@ struct ht_err *elf_file_read(
 	ret->data = malloc(bytes + 1);
 	if (!ret->data)
 		return no_memory();
+	ask_for_large_pages(ret->data, bytes);
 	ret->bytes = read_at(file->fd, ret->data, bytes, offset);
 	ret->data[ret->bytes] = 0;
 	return NULL;

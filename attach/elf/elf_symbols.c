@@ -13,6 +13,19 @@
 #define DEBUG_FILES    "/usr/lib/debug/.build-id/"
 #define BUILD_ID_BYTES 64u
 
+/* Names lie anywhere among megabytes: each would be waited for. */
+#define AHEAD (8 * sizeof(Elf64_Sym))
+
+static void fetch_name(const struct elf_table *symbols, const struct elf_table *strings, size_t at)
+{
+	Elf64_Sym symbol;
+	if (symbols->bytes < sizeof(symbol) || at > symbols->bytes - sizeof(symbol))
+		return;
+	memcpy(&symbol, symbols->data + at, sizeof(symbol));
+	if (symbol.st_name < strings->bytes)
+		__builtin_prefetch(strings->data + symbol.st_name);
+}
+
 static struct ht_err *visit_all(const struct elf_table *symbols, const struct elf_table *strings,
 	elf_symbols_visit *visit, void *context)
 {
@@ -21,6 +34,7 @@ static struct ht_err *visit_all(const struct elf_table *symbols, const struct el
 	for (size_t at = 0; !err && at + sizeof(symbol) <= symbols->bytes; at += sizeof(symbol)) {
 		memcpy(&symbol, symbols->data + at, sizeof(symbol));
 		unsigned type = ELF64_ST_TYPE(symbol.st_info);
+		fetch_name(symbols, strings, at + AHEAD);
 		if (symbol.st_name < strings->bytes &&
 			(symbol.st_shndx == SHN_UNDEF || type == STT_FUNC || type == STT_OBJECT ||
 				type == STT_TLS))

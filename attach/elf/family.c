@@ -157,7 +157,6 @@ static const char *const hooked[ABI_HOOK_COUNT] = {
 #undef X
 };
 
-/* Asked of every function of every module: nearly all differ in their first character. */
 static bool equals(const char *a, const char *b)
 {
 	return a[0] == b[0] && strcmp(a, b) == 0;
@@ -181,94 +180,113 @@ const struct family_operator *family_operator(size_t index)
 	return &operators[index];
 }
 
-static bool member_find(size_t family, const char *name, struct family_member *ret)
-{
-	*ret = (struct family_member){.family = &families[family]};
-	for (size_t i = 0; i < HT_ARRAY_SIZE(others); i++) {
-		if ((size_t)others[i].family != family || !equals(name, others[i].name))
-			continue;
-		ret->role = others[i].role;
-		ret->hook = others[i].hook;
-		return true;
-	}
-	for (size_t i = 0; i < HT_ARRAY_SIZE(news); i++) {
-		if ((size_t)news[i].family != family || !equals(name, news[i].name))
-			continue;
-		ret->hook = news[i].hook;
-		ret->plain = news[i].plain;
-		ret->if_released = true;
-		return true;
-	}
-	for (size_t i = 0; family == PLAIN && i < FAMILY_OPERATORS; i++) {
-		if (!equals(name, operators[i].name))
-			continue;
-		ret->hook = operators[i].hook;
-		ret->plain = ret->hook == ABI_NEW_BYTES	    ? "malloc"
-			     : ret->hook == ABI_NEW_ALIGNED ? "aligned_alloc"
-							    : NULL;
-		ret->if_released = true;
-		return true;
-	}
-	for (unsigned i = 0; families[family].hooked && i < ABI_HOOK_COUNT; i++) {
-		if (!equals(name, hooked[i]))
-			continue;
-		ret->hook = (enum abi_hook)i;
-		return true;
-	}
-	return false;
-}
+#define NAME_BYTES  40u
+#define MEMBERS_MAX 256u
+#define NO_MEMBER   UINT16_MAX
 
-#define NAME_BYTES 40u
-
-struct name_list {
-	char name[FAMILY_NAMES_MAX][NAME_BYTES];
-	size_t count;
+struct known_member {
+	char name[NAME_BYTES];
+	struct family_member member;
+	uint16_t next; /* of its bucket, in order of search */
 };
 
-static void name_add(struct name_list *list, size_t family, const char *name)
+struct known {
+	struct known_member member[MEMBERS_MAX];
+	size_t count;
+	uint16_t first[1u << BEGINNING_BITS];
+	size_t own[FAMILY_NAMES_MAX]; /* family_name */
+	size_t own_count;
+};
+
+static void known_add(struct known *known, const char *name, struct family_member member)
 {
-	if (list->count < FAMILY_NAMES_MAX)
-		snprintf(list->name[list->count++], NAME_BYTES, "%s%s", families[family].prefix,
-			name);
+	struct known_member *added = &known->member[known->count];
+	const struct family *family = member.family;
+	snprintf(added->name, NAME_BYTES, "%s%s", family->prefix, name);
+	added->member = member;
+	added->next = NO_MEMBER;
+	uint16_t *at = &known->first[beginning_hash(added->name)];
+	while (*at != NO_MEMBER)
+		at = &known->member[*at].next;
+	*at = (uint16_t)known->count;
+	if (family->hooked && family->prefix[0] && member.role == FAMILY_HOOKED)
+		known->own[known->own_count++] = known->count;
+	known->count++;
 }
 
-static const struct name_list *names(void)
+static void operators_add(struct known *known)
 {
-	static struct name_list list;
-	if (list.count)
-		return &list;
-	for (size_t f = 0; f < HT_ARRAY_SIZE(families); f++) {
-		if (!families[f].hooked || !families[f].prefix[0])
-			continue;
-		for (size_t i = 0; i < ABI_HOOK_COUNT; i++)
-			name_add(&list, f, hooked[i]);
-		for (size_t i = 0; i < HT_ARRAY_SIZE(others); i++)
-			if ((size_t)others[i].family == f && others[i].role == FAMILY_HOOKED)
-				name_add(&list, f, others[i].name);
-		for (size_t i = 0; i < HT_ARRAY_SIZE(news); i++)
-			if ((size_t)news[i].family == f)
-				name_add(&list, f, news[i].name);
+	for (size_t i = 0; i < FAMILY_OPERATORS; i++) {
+		enum abi_hook hook = operators[i].hook;
+		known_add(known, operators[i].name,
+			(struct family_member){.family = &families[PLAIN],
+				.hook = hook,
+				.plain = hook == ABI_NEW_BYTES	   ? "malloc"
+					 : hook == ABI_NEW_ALIGNED ? "aligned_alloc"
+								   : NULL,
+				.if_released = true});
 	}
-	return &list;
 }
+
+static void family_add(struct known *known, size_t at)
+{
+	const struct family *family = &families[at];
+	for (size_t i = 0; i < HT_ARRAY_SIZE(others); i++)
+		if ((size_t)others[i].family == at)
+			known_add(known, others[i].name,
+				(struct family_member){.family = family,
+					.role = others[i].role,
+					.hook = others[i].hook});
+	for (size_t i = 0; i < HT_ARRAY_SIZE(news); i++)
+		if ((size_t)news[i].family == at)
+			known_add(known, news[i].name,
+				(struct family_member){.family = family,
+					.hook = news[i].hook,
+					.plain = news[i].plain,
+					.if_released = true});
+	if (at == PLAIN)
+		operators_add(known);
+	for (unsigned i = 0; family->hooked && i < ABI_HOOK_COUNT; i++)
+		known_add(known, hooked[i],
+			(struct family_member){.family = family, .hook = (enum abi_hook)i});
+}
+
+static const struct known *known_names(void)
+{
+	static struct known known;
+	if (known.count)
+		return &known;
+	memset(known.first, 0xff, sizeof(known.first));
+	for (size_t f = 0; f < HT_ARRAY_SIZE(families); f++)
+		family_add(&known, f);
+	return &known;
+}
+
+_Static_assert(HT_ARRAY_SIZE(others) + HT_ARRAY_SIZE(news) + FAMILY_OPERATORS +
+			       HT_ARRAY_SIZE(families) * ABI_HOOK_COUNT <=
+		       MEMBERS_MAX,
+	"all of them fit");
 
 size_t family_name_count(void)
 {
-	return names()->count;
+	return known_names()->own_count;
 }
 
 const char *family_name(size_t index)
 {
-	return names()->name[index];
+	const struct known *known = known_names();
+	return known->member[known->own[index]].name;
 }
 
 bool family_find_known(const char *symbol, struct family_member *ret)
 {
-	for (size_t i = 0; i < HT_ARRAY_SIZE(families); i++) {
-		const char *prefix = families[i].prefix;
-		if ((!prefix[0] || begins(symbol, prefix)) &&
-			member_find(i, symbol + strlen(prefix), ret))
-			return true;
+	const struct known *known = known_names();
+	for (size_t i = known->first[beginning_hash(symbol)]; i != NO_MEMBER;
+		i = known->member[i].next) {
+		if (strcmp(symbol, known->member[i].name) != 0)
+			continue;
+		*ret = known->member[i].member;
+		return true;
 	}
 	return false;
 }
@@ -293,9 +311,29 @@ bool family_find(const char *symbol, struct family_member *ret)
 }
 
 /* glibc's, of a thread that ends. */
+#define FREES_AGAIN "__malloc_arena_thread_freeres"
+
 bool family_frees_again(const char *symbol)
 {
-	return equals(symbol, "__malloc_arena_thread_freeres");
+	return equals(symbol, FREES_AGAIN);
+}
+
+static void signs_add(const struct family *family, struct beginnings *beginnings)
+{
+	for (size_t i = 0; i < HT_ARRAY_SIZE(family->proof) && family->proof[i]; i++)
+		beginnings_add(beginnings, family->proof[i]);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(family->release) && family->release[i]; i++)
+		beginnings_add(beginnings, family->release[i]);
+}
+
+void family_begin(struct beginnings *beginnings)
+{
+	const struct known *known = known_names();
+	for (size_t i = 0; i < known->count; i++)
+		beginnings_add(beginnings, known->member[i].name);
+	for (size_t f = 0; f < HT_ARRAY_SIZE(families); f++)
+		signs_add(&families[f], beginnings);
+	beginnings_add(beginnings, FREES_AGAIN);
 }
 
 size_t family_index(const struct family *family)

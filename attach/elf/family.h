@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "attach/elf/beginnings.h"
 #include "format/abi_hooks.h"
 #include "format/base.h"
 
@@ -77,5 +78,7 @@ size_t family_index(const struct family *family); /* below FAMILIES_MAX */
 bool family_is_inner(const struct family *family, const char *symbol);
 /* Is a function of that name proof that the family's allocator is there? */
 bool family_is_proved(const struct family *family, const char *symbol);
+/* Adds all names of which any of these functions says something, but those that were given. */
+void family_begin(struct beginnings *beginnings);
 /* The family of that index; NULL: none. */
 const struct family *family_at(size_t index);

@@ -31,7 +31,35 @@ struct reading {
 	struct presence presence[FAMILIES_MAX];
 	raddr_t main_caller;
 	raddr_t given[GIVEN_MAX];
+	struct beginnings wanted; /* of all names that are looked for, but those that were given */
 };
+
+#define GUARDED_PRCTL	"prctl"
+#define GUARDED_SYSCALL "syscall"
+#define V8_INTERPRETER	"Builtins_InterpreterEntryTrampoline"
+#define V8_COLLECTOR	"_ZN2v88internal4Heap11MarkCompactEv"
+#define V8_SETTER	"_ZN2v88internal4Heap10SetGCStateENS1_9HeapStateE"
+#define V8_ISOLATE	"_ZN2v88internal18g_current_isolate_E"
+#define LINKER_DEBUG	"_r_debug"
+
+static const char *const own_names[] = {GUARDED_PRCTL, GUARDED_SYSCALL, V8_INTERPRETER,
+	V8_COLLECTOR, V8_SETTER, V8_ISOLATE, LINKER_DEBUG};
+
+static void wanted_begin(struct beginnings *wanted)
+{
+	family_begin(wanted);
+	startcode_begin(wanted);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(own_names); i++)
+		beginnings_add(wanted, own_names[i]);
+}
+
+/* A copy that the compiler made of a given function has something behind its name. */
+static bool is_wanted(const struct reading *reading, const char *name)
+{
+	size_t index;
+	return beginnings_may_have(&reading->wanted, name) ||
+	       given_match(name, &index) != GIVEN_NONE;
+}
 
 _Static_assert(GIVEN_MAX <= 32, "natives.given has a bit for each");
 
@@ -99,9 +127,9 @@ bool natives_need(const struct natives *natives, const char *name)
 static void guard_take(struct natives *natives, raddr_t addr, uint64_t bytes, const char *name)
 {
 	enum abi_hook hook;
-	if (!strcmp(name, "prctl"))
+	if (!strcmp(name, GUARDED_PRCTL))
 		hook = ABI_GUARD_PRCTL;
-	else if (!strcmp(name, "syscall"))
+	else if (!strcmp(name, GUARDED_SYSCALL))
 		hook = ABI_GUARD_SYSCALL;
 	else
 		return;
@@ -116,13 +144,13 @@ static void guard_take(struct natives *natives, raddr_t addr, uint64_t bytes, co
 
 static void v8_note(struct natives_v8 *v8, raddr_t addr, uint64_t bytes, const char *name)
 {
-	if (!strcmp(name, "Builtins_InterpreterEntryTrampoline")) {
+	if (!strcmp(name, V8_INTERPRETER)) {
 		v8->interpreter = addr;
 		v8->interpreter_bytes = bytes;
-	} else if (!strcmp(name, "_ZN2v88internal4Heap11MarkCompactEv")) {
+	} else if (!strcmp(name, V8_COLLECTOR)) {
 		v8->collector = addr;
 		v8->collector_bytes = bytes;
-	} else if (!strcmp(name, "_ZN2v88internal4Heap10SetGCStateENS1_9HeapStateE")) {
+	} else if (!strcmp(name, V8_SETTER)) {
 		v8->setter = addr;
 		v8->setter_bytes = bytes;
 	}
@@ -131,7 +159,7 @@ static void v8_note(struct natives_v8 *v8, raddr_t addr, uint64_t bytes, const c
 static void isolate_note(struct reading *reading, const Elf64_Sym *symbol, const char *name)
 {
 	if (!reading->module->executable || symbol->st_size != sizeof(raddr_t) ||
-		strcmp(name, "_ZN2v88internal18g_current_isolate_E") != 0)
+		strcmp(name, V8_ISOLATE) != 0)
 		return;
 	reading->natives->v8.has_isolate = true;
 	reading->natives->v8.isolate = symbol->st_value;
@@ -156,6 +184,8 @@ static struct ht_err *symbol_take(void *context, const Elf64_Sym *symbol, const 
 	const struct module *module = reading->module;
 	raddr_t addr = module->bias + symbol->st_value;
 	struct family_member member;
+	if (!is_wanted(reading, name))
+		return NULL;
 	if (symbol->st_shndx == SHN_UNDEF) {
 		reading->natives->operators += family_is_operator(name);
 		return need_add(reading->natives, name);
@@ -165,7 +195,7 @@ static struct ht_err *symbol_take(void *context, const Elf64_Sym *symbol, const 
 		return NULL;
 	}
 	if (ELF64_ST_TYPE(symbol->st_info) == STT_OBJECT) {
-		if (module->executable && !strcmp(name, "_r_debug"))
+		if (module->executable && !strcmp(name, LINKER_DEBUG))
 			reading->natives->debug = addr;
 		return NULL;
 	}
@@ -479,6 +509,7 @@ struct ht_err *natives_read(const struct proc *proc, const struct proc_map *map,
 	struct reading reading = {.module = module, .natives = ret};
 	int fd;
 	*ret = (struct natives){0};
+	wanted_begin(&reading.wanted);
 	if (!map->inode || module->vdso || module->interpreter ||
 		slow_holds(map->lo, map->hi - map->lo))
 		return NULL;

@@ -12,13 +12,22 @@
 #define STACK_FIELD 28u /* of /proc/PID/stat */
 #define NAME_FIELD  2u
 
+#define STARTS	   "__libc_start_main"
+#define CALLS_MAIN "__libc_start_call_main"
+
+void startcode_begin(struct beginnings *beginnings)
+{
+	beginnings_add(beginnings, STARTS);
+	beginnings_add(beginnings, CALLS_MAIN);
+}
+
 void startcode_note(
 	struct startcode *found, raddr_t *call, raddr_t addr, uint64_t bytes, const char *name)
 {
-	if (!strcmp(name, "__libc_start_main")) {
+	if (!strcmp(name, STARTS)) {
 		found->addr = addr;
 		found->bytes = bytes;
-	} else if (!strcmp(name, "__libc_start_call_main")) {
+	} else if (!strcmp(name, CALLS_MAIN)) {
 		*call = addr;
 	}
 }

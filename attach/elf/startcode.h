@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include "attach/elf/beginnings.h"
 #include "attach/elf/elf_file.h"
 #include "attach/target/memory.h"
 
@@ -17,6 +18,8 @@ struct startcode {
 	raddr_t return_to; /* what its last call, which does not return, leaves on the stack */
 };
 
+/* Adds the names of which startcode_note takes note. */
+void startcode_begin(struct beginnings *beginnings);
 /* Takes note of a symbol of the executable. */
 void startcode_note(
 	struct startcode *found, raddr_t *call, raddr_t addr, uint64_t bytes, const char *name);

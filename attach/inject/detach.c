@@ -27,17 +27,17 @@
 #define UNMAP_ATTEMPTS 4u
 
 static struct ht_err *read_slots(
-	const struct proc *proc, struct modules *modules, struct slots *ret)
+	const struct detach *detach, struct modules *modules, struct slots *ret)
 {
 	struct proc_maps maps;
-	struct ht_err *err = proc_maps_read(proc, &maps);
+	struct ht_err *err = proc_maps_read(detach->proc, &maps);
 	if (err)
 		return err;
-	err = modules_read(proc, &maps, modules);
+	err = modules_reread(detach->proc, &maps, detach->modules, modules);
 	proc_maps_deinit(&maps);
 	if (err)
 		return err;
-	err = slots_read_left(proc, modules, ret);
+	err = slots_read_left(detach->proc, modules, ret);
 	if (err)
 		modules_deinit(modules);
 	return err;
@@ -67,7 +67,7 @@ static struct ht_err *untap_strays(const struct detach *detach)
 {
 	struct modules modules;
 	struct slots slots;
-	struct ht_err *err = read_slots(detach->proc, &modules, &slots);
+	struct ht_err *err = read_slots(detach, &modules, &slots);
 	if (err)
 		return err;
 	err = replace_strays(detach, &modules, &slots);
@@ -502,7 +502,7 @@ static struct ht_err *may_have_escaped(
 	*ret = report->patch.changed || report->patch.unloaded || is_adopted(detach);
 	if (*ret)
 		return NULL;
-	struct ht_err *err = read_slots(detach->proc, &modules, &slots);
+	struct ht_err *err = read_slots(detach, &modules, &slots);
 	if (err)
 		return err;
 	/* The slots are restored by now: ask the journal which of them were ours. */

@@ -16,6 +16,8 @@ struct detach {
 	const struct proc *proc;
 	struct image *image;
 	struct journal journal;
+	/* As they were last known: files of these are not read again. NULL: unknown. */
+	const struct modules *modules;
 	bool suspend_seccomp;
 	uint64_t deadline_mono_ns;
 	/* Called between passes, so that the agent's buffers go on being emptied; may be NULL. */

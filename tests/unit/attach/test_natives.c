@@ -516,6 +516,21 @@ START_TEST(a_v8_is_found)
 }
 END_TEST
 
+START_TEST(names_of_a_whole_program_are_found)
+{
+	struct view view;
+	view_open(pie,
+		FUNCTION(prctl) FUNCTION(
+			__malloc_arena_thread_freeres) "long syscall(long x, ...) { return x; } "
+						       "char _r_debug[9];\n" WAIT,
+		&view);
+	const struct natives *natives = &view.program->natives;
+	ck_assert_uint_eq(natives->guard_count, 2);
+	ck_assert(natives->again && natives->debug);
+	view_close(&view);
+}
+END_TEST
+
 /* That directory may be on another machine, which need not answer. */
 START_TEST(the_guardian_sees_a_debug_file_being_opened)
 {
@@ -578,9 +593,8 @@ HT_SUITE("attach/elf/natives", names_say_how_a_function_is_called,
 	words_are_found_however_they_are_relocated, values_decide, usable_size_is_the_familys,
 	a_function_called_free_may_be_anything, a_prefix_may_be_the_programs_own,
 	words_lie_in_their_module, a_word_of_no_module_is_nobodys, not_all_relocations_are_read,
-
-	a_v8_is_found, the_guardian_sees_a_debug_file_being_opened,
-	who_cannot_be_ended_opens_no_debug_file, a_pointer_in_data_is_no_slot,
-	what_goes_past_all_slots_is_counted, no_call_is_overlooked_between_pieces,
-	rust_itself_is_named_only_without_any_slot, without_names_nothing_is_found,
-	hostile_files_do_no_harm)
+	names_of_a_whole_program_are_found, a_v8_is_found,
+	the_guardian_sees_a_debug_file_being_opened, who_cannot_be_ended_opens_no_debug_file,
+	a_pointer_in_data_is_no_slot, what_goes_past_all_slots_is_counted,
+	no_call_is_overlooked_between_pieces, rust_itself_is_named_only_without_any_slot,
+	without_names_nothing_is_found, hostile_files_do_no_harm)

@@ -48,6 +48,16 @@ static struct startcode settle(uint64_t bytes, raddr_t call)
 	return found;
 }
 
+START_TEST(its_names_are_told_beforehand)
+{
+	struct beginnings names = {0};
+	startcode_begin(&names);
+	ck_assert(beginnings_may_have(&names, "__libc_start_main"));
+	ck_assert(beginnings_may_have(&names, "__libc_start_call_main"));
+	ck_assert(!beginnings_may_have(&names, "main"));
+}
+END_TEST
+
 START_TEST(one_call_and_no_other)
 {
 	ck_assert_uint_eq(settle(0x100, CALLED).addr, 0);
@@ -97,4 +107,5 @@ START_TEST(over_when_main_was_called)
 }
 END_TEST
 
-HT_SUITE("attach/startcode", one_call_and_no_other, over_when_main_was_called)
+HT_SUITE("attach/startcode", its_names_are_told_beforehand, one_call_and_no_other,
+	over_when_main_was_called)
