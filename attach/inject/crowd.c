@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/inject/crowd.h"
 
-#include <signal.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "attach/target/clock.h"
+#include "attach/target/worker.h"
 
 /* A thread stops when it is next scheduled: on a busy machine that takes a while. Given up before,
  * it returns EINTR from its call, and nobody is there to put that right. */
@@ -153,30 +152,16 @@ static struct ht_err *ask_all(struct round *round)
 	return err;
 }
 
-/* Until the kernel says that one has stopped, or it is time to look all the same. Not a yield: they
- * cannot stop before they have the core that we would spin on. */
-static void wait_for_one(const sigset_t *stops, uint64_t since_ns)
-{
-	uint64_t pause_ns = clock_pause_ns(since_ns);
-	struct timespec span = {.tv_nsec = (long)pause_ns};
-	(void)sigtimedwait(stops, NULL, &span);
-}
-
 struct ht_err *crowd_stop(const struct crowd *crowd, struct crowd_report *ret)
 {
 	static struct round round;
-	sigset_t stops;
 
-	/* Ignored, it is not sent for a stop. */
-	signal(SIGCHLD, SIG_DFL);
-	sigemptyset(&stops);
-	sigaddset(&stops, SIGCHLD);
-	sigprocmask(SIG_BLOCK, &stops, NULL);
+	worker_expect_stops();
 	round = (struct round){.crowd = crowd, .report = ret};
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
 	round.together = crowd->together && cores > 0 && crowd->count > EACH_CORE * (size_t)cores;
 	*ret = (struct crowd_report){0};
-	uint64_t since_ns = clock_mono_ns(), deadline_ns = since_ns + STOP_DEADLINE_NS;
+	uint64_t deadline_ns = clock_mono_ns() + STOP_DEADLINE_NS;
 	struct ht_err *err = ask_all(&round);
 	while ((round.left || round.held_since_ns) && clock_mono_ns() < deadline_ns) {
 		for (size_t i = 0; i < round.asked; i++) {
@@ -186,7 +171,7 @@ struct ht_err *crowd_stop(const struct crowd *crowd, struct crowd_report *ret)
 		if (!round.left)
 			err = ht_err_first(err, release_all(&round));
 		if (round.left)
-			wait_for_one(&stops, since_ns);
+			worker_await_stop();
 		err = ht_err_first(err, release_late(&round));
 	}
 	return ht_err_first(err, release_all(&round));

@@ -6,7 +6,6 @@
 #include <fcntl.h>
 #include <linux/kvm.h>
 #include <linux/rseq.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -377,24 +376,18 @@ struct ht_err *tracee_poll(struct tracee *tracee, enum tracee_result *ret_result
 	return err;
 }
 
-/* A stop takes microseconds: give the core away rather than sleep, at first. */
-static void pause_between_polls(unsigned round, uint64_t since_ns)
-{
-	if (round < 50)
-		sched_yield();
-	else
-		clock_sleep_ns(clock_pause_ns(since_ns));
-}
+/* One that runs on another core stops within microseconds; others need ours. */
+#define LOOKS_AT_ONCE 3u
 
 static struct ht_err *poll_until(
 	struct tracee *tracee, uint64_t deadline_mono_ns, enum tracee_result *ret_result)
 {
-	uint64_t since_ns = clock_mono_ns();
 	for (unsigned round = 0;; round++) {
 		struct ht_err *err = look(tracee, ret_result);
 		if (err || *ret_result != TRACEE_BUSY || clock_mono_ns() > deadline_mono_ns)
 			return err;
-		pause_between_polls(round, since_ns);
+		if (round >= LOOKS_AT_ONCE)
+			worker_await_stop();
 	}
 }
 

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "attach/target/clock.h"
@@ -184,12 +185,34 @@ static void die_with_parent(void)
 	prctl(PR_SET_PDEATHSIG, death_signal);
 }
 
+#define AWAIT_NS 200000 /* a look takes the core from who is to stop there */
+
+void worker_expect_stops(void)
+{
+	sigset_t stops;
+	/* Ignored, it is not sent for a stop. */
+	signal(SIGCHLD, SIG_DFL);
+	sigemptyset(&stops);
+	sigaddset(&stops, SIGCHLD);
+	sigprocmask(SIG_BLOCK, &stops, NULL);
+}
+
+void worker_await_stop(void)
+{
+	const struct timespec span = {.tv_nsec = AWAIT_NS};
+	sigset_t stops;
+	sigemptyset(&stops);
+	sigaddset(&stops, SIGCHLD);
+	(void)sigtimedwait(&stops, NULL, &span);
+}
+
 static void child_main(int fd, pid_t parent,
 	struct ht_err *(*job)(void *context, struct worker_reply *reply), void *context)
 {
 	struct worker_reply reply = WORKER_NO_REPLY;
 
 	die_with_parent();
+	worker_expect_stops();
 	(void)pulse_watch();
 	(void)priority_raise();
 	if (getppid() != parent)

@@ -134,7 +134,7 @@ class Capture:
         while not self.is_recording() and not self.has_ended():
             if time.monotonic() > end:
                 sys.exit("scripts/bench: the attach does not end")
-            time.sleep(0.001)
+            time.sleep(0.01)
 
     def stop(self, keep=False):
         """Detaches; what `heaptap attach --json` says, with the daemon's CPU and peak memory."""
