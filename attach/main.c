@@ -3,6 +3,7 @@
  * heaptap: arguments to command, result to exit status. The only place that ends the process.
  */
 #include <errno.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -26,7 +27,8 @@
 #include "attach/symbols.h"
 #include "attach/target/clock.h"
 
-#define WORDS_S 5
+#define WORDS_S	    5
+#define TABLE_BYTES (1 << 20)
 
 static volatile sig_atomic_t final_status;
 
@@ -315,6 +317,8 @@ int main(int argc, char **argv)
 	struct ht_err *err = start_descriptors();
 	int status = EXIT_DONE;
 
+	/* What is read of files goes back to the system, whatever was freed before. */
+	mallopt(M_MMAP_THRESHOLD, TABLE_BYTES);
 	if (!err)
 		err = options_parse(argc, argv, &options);
 	if (err)

@@ -209,7 +209,8 @@ static void known_add(struct known *known, const char *name, struct family_membe
 	while (*at != NO_MEMBER)
 		at = &known->member[*at].next;
 	*at = (uint16_t)known->count;
-	if (family->hooked && family->prefix[0] && member.role == FAMILY_HOOKED)
+	if (family->hooked && family->prefix[0] && member.role == FAMILY_HOOKED &&
+		known->own_count < FAMILY_NAMES_MAX)
 		known->own[known->own_count++] = known->count;
 	known->count++;
 }

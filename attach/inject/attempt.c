@@ -25,8 +25,9 @@
 #define STOP_TRIES	  3u
 #define HOLD_MS		  50u
 #define STUB_RUN_NS	  (200 * CLOCK_NS_PER_MS) /* beside its lease; it takes one */
-#define CALLS_NS	  150000u		  /* which all calls of a stub take, at least */
-#define CLOSES_NS	  40000u		  /* and its last ones */
+#define MAPS_NS		  150000u		  /* which the calls that map take, at least */
+#define UNMAPS_NS	  60000u		  /* those that unmap, */
+#define CLOSES_NS	  40000u		  /* and those that close */
 #define SLACK_MAX_NS	  100000u
 /* It stops, and waits three times, each to its own deadline: what it says is better than that it
  * had to be killed. */
@@ -88,8 +89,9 @@ static struct ht_err *wait_a_little(struct attempt *attempt, uint64_t pause_ns)
  * others: not before it can be done, and seldom. */
 static uint64_t calls_pause_ns(const struct attempt *attempt)
 {
+	uint64_t least_ns = attempt->map ? MAPS_NS : UNMAPS_NS;
 	uint64_t ran_ns = clock_mono_ns() - attempt->sent_ns;
-	uint64_t pause_ns = ran_ns < CALLS_NS ? CALLS_NS - ran_ns : ran_ns / 4;
+	uint64_t pause_ns = ran_ns < least_ns ? least_ns - ran_ns : ran_ns / 4;
 	return pause_ns < CLOCK_PAUSE_MAX_NS ? pause_ns : CLOCK_PAUSE_MAX_NS;
 }
 
@@ -207,12 +209,13 @@ static struct ht_err *wait_done(struct attempt *attempt, bool *ret_stuck)
 	struct ht_err *err = read_status(attempt, &status);
 
 	while (!err && status != STUB_DONE && !*ret_stuck) {
+		uint64_t pause_ns = clock_pause_ns(since_ns);
 		/* Once taken it stays mapped: a read that fails says nothing about the stub. Not at
 		 * once: the thread is held as long as that takes. */
 		if (clock_mono_ns() - since_ns > CLOCK_NS_PER_MS)
 			err = proc_check_same(attempt->proc);
 		if (!err)
-			err = wait_a_little(attempt, CLOSES_NS);
+			err = wait_a_little(attempt, pause_ns > CLOSES_NS ? pause_ns : CLOSES_NS);
 		*ret_stuck = clock_mono_ns() - since_ns > READY_DEADLINE_NS;
 		if (!err)
 			err = read_status(attempt, &status);

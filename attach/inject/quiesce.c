@@ -495,8 +495,8 @@ static struct ht_err *look_at(const struct quiesce *quiesce, const struct proc_m
 	return err;
 }
 
-/* A signal that is sent to the process meanwhile would go to another thread (remote.c
- * is_second_choice): a main thread that sleeps now and then is seen so. */
+/* A signal that is sent to the process meanwhile would go to another thread
+ * (preference_is_second): a main thread that sleeps now and then is seen so. */
 static bool is_spared(const struct quiesce *quiesce, const struct watched *watched)
 {
 	uint64_t now_ns = clock_mono_ns();

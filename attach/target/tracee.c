@@ -386,7 +386,7 @@ static struct ht_err *poll_until(
 		struct ht_err *err = look(tracee, ret_result);
 		if (err || *ret_result != TRACEE_BUSY || clock_mono_ns() > deadline_mono_ns)
 			return err;
-		if (round >= LOOKS_AT_ONCE)
+		if (round + 1 >= LOOKS_AT_ONCE)
 			worker_await_stop();
 	}
 }

@@ -128,6 +128,33 @@ static struct ht_err *give_error(void *context, struct worker_reply *reply)
 	return ht_err_new(HT_ERR_PERMISSION, "%.*s", (int)sizeof(text), text);
 }
 
+static bool is_told(void)
+{
+	sigset_t pending;
+	return sigpending(&pending) == 0 && sigismember(&pending, SIGCHLD) > 0;
+}
+
+/* The kernel tells of a thread's stop by this signal. One that came before the wait ends it, too.
+ */
+static struct ht_err *expect_a_stop(void *context, struct worker_reply *reply)
+{
+	(void)context;
+	if (is_told() || raise(SIGCHLD) || !is_told())
+		return ht_err_new(HT_ERR_INTERNAL, "it would not be told");
+	worker_await_stop();
+	reply->data[0] = 1;
+	return is_told() ? ht_err_new(HT_ERR_INTERNAL, "it did not wait for that") : NULL;
+}
+
+START_TEST(it_is_told_of_stops)
+{
+	struct worker_reply reply;
+	signal(SIGCHLD, SIG_IGN); /* as whoever has started us may */
+	ck_no_err(worker_run("testing", far(), expect_a_stop, NULL, &reply));
+	ck_assert_uint_eq(reply.data[0], 1);
+}
+END_TEST
+
 START_TEST(errors_travel)
 {
 	struct worker_reply reply;
@@ -399,9 +426,10 @@ START_TEST(the_death_of_its_parent_ends_it_but_not_at_once)
 }
 END_TEST
 
-HT_SUITE("attach/target/worker", the_reply_comes_back_and_nothing_else, errors_travel,
-	descriptors_travel, an_error_loses_nothing, descriptors_that_do_not_fit_are_an_error,
-	the_deadline_kills, a_worker_that_dies_is_an_error, what_it_has_handed_over_outlives_it,
+HT_SUITE("attach/target/worker", the_reply_comes_back_and_nothing_else, it_is_told_of_stops,
+	errors_travel, descriptors_travel, an_error_loses_nothing,
+	descriptors_that_do_not_fit_are_an_error, the_deadline_kills,
+	a_worker_that_dies_is_an_error, what_it_has_handed_over_outlives_it,
 	whom_nobody_could_fork_has_done_nothing, its_last_word_counts,
 	the_deadline_releases_what_was_held, one_that_waits_for_a_core_is_spared_it,
 	one_that_is_stopped_goes_on, the_death_of_its_parent_ends_it_but_not_at_once)
