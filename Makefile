@@ -170,10 +170,10 @@ lint: all
 	scripts/lint $O
 bench: bench-programs
 	scripts/bench
-bench-programs: all $(addprefix $O/tests/bench/,pairs growth server parts many module.so)
+bench-programs: all $(addprefix $O/tests/bench/,pairs growth server parts many stop module.so)
 
 bench_cc = $(CC) -std=gnu11 -D_GNU_SOURCE -O2 -g -iquote . $(warn)
-$O/tests/bench/pairs $O/tests/bench/growth $O/tests/bench/many: $O/tests/bench/%: tests/bench/%.c \
+$O/tests/bench/pairs $O/tests/bench/growth $O/tests/bench/many $O/tests/bench/stop: $O/tests/bench/%: tests/bench/%.c \
 		tests/bench/frames.h Makefile
 	@mkdir -p $(@D)
 	$(call quiet,CC)$(bench_cc) -fno-optimize-sibling-calls -o $@ $< -lpthread -ldl

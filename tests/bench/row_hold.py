@@ -3,6 +3,7 @@
 import hashlib
 import os
 import statistics
+import subprocess
 
 from common import Capture, Program, built, is_short
 
@@ -28,6 +29,15 @@ def module_copies(folder):
     return paths
 
 
+def least():
+    """What is held without heaptap: a thread that is stopped and let go, and one that makes one call meanwhile."""
+    lines = subprocess.run([built("stop")], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+    (stop, stop_p99), (call, call_p99) = ([float(word) for word in line.split()] for line in lines)
+    print(f"hold: without heaptap, a thread that is stopped and let go: p50 {stop / 1e6:.3f} ms, p99 {stop_p99 / 1e6:.3f}; "
+          f"that makes one mmap meanwhile: p50 {call / 1e6:.3f} ms, p99 {call_p99 / 1e6:.3f}", flush=True)
+    return {"stop_p50_ns": stop, "stop_p99_ns": stop_p99, "call_p50_ns": call, "call_p99_ns": call_p99}
+
+
 def run_hold(count, folder):
     attaches = 3 if is_short() else count * ATTACHES
     program = Program([built("many"), THREADS, *module_copies(folder)])
@@ -36,7 +46,7 @@ def run_hold(count, folder):
     reports = [Capture(program.pid, folder, env).stop() for _ in range(attaches)]
     program.quit()
     held = [r["stop_ns"] for r in reports]
-    row = {"attaches": attaches, "p50_ns": percentile(held, 0.5), "p99_ns": percentile(held, 0.99), "held_ns": held,
+    row = {"attaches": attaches, "p50_ns": percentile(held, 0.5), "p99_ns": percentile(held, 0.99), "held_ns": held, "least": least(),
            "attach_ns": statistics.median(r["attach_ns"] for r in reports),
            "detach_ns": statistics.median(r["detach_ns"] for r in reports)}
     print(f"hold: {THREADS} threads and {MODULES} modules, longest hold of a thread in an attach and its detach: "
