@@ -327,7 +327,7 @@ static void signs_add(const struct family *family, struct beginnings *beginnings
 		beginnings_add(beginnings, family->release[i]);
 }
 
-void family_begin(struct beginnings *beginnings)
+void family_add_beginnings(struct beginnings *beginnings)
 {
 	const struct known *known = known_names();
 	for (size_t i = 0; i < known->count; i++)

@@ -79,6 +79,6 @@ bool family_is_inner(const struct family *family, const char *symbol);
 /* Is a function of that name proof that the family's allocator is there? */
 bool family_is_proved(const struct family *family, const char *symbol);
 /* Adds all names of which any of these functions says something, but those that were given. */
-void family_begin(struct beginnings *beginnings);
+void family_add_beginnings(struct beginnings *beginnings);
 /* The family of that index; NULL: none. */
 const struct family *family_at(size_t index);

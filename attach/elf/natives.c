@@ -45,10 +45,10 @@ struct reading {
 static const char *const own_names[] = {GUARDED_PRCTL, GUARDED_SYSCALL, V8_INTERPRETER,
 	V8_COLLECTOR, V8_SETTER, V8_ISOLATE, LINKER_DEBUG};
 
-static void wanted_begin(struct beginnings *wanted)
+static void wanted_fill(struct beginnings *wanted)
 {
-	family_begin(wanted);
-	startcode_begin(wanted);
+	family_add_beginnings(wanted);
+	startcode_add_beginnings(wanted);
 	for (size_t i = 0; i < HT_ARRAY_SIZE(own_names); i++)
 		beginnings_add(wanted, own_names[i]);
 }
@@ -509,7 +509,7 @@ struct ht_err *natives_read(const struct proc *proc, const struct proc_map *map,
 	struct reading reading = {.module = module, .natives = ret};
 	int fd;
 	*ret = (struct natives){0};
-	wanted_begin(&reading.wanted);
+	wanted_fill(&reading.wanted);
 	if (!map->inode || module->vdso || module->interpreter ||
 		slow_holds(map->lo, map->hi - map->lo))
 		return NULL;

@@ -15,7 +15,7 @@
 #define STARTS	   "__libc_start_main"
 #define CALLS_MAIN "__libc_start_call_main"
 
-void startcode_begin(struct beginnings *beginnings)
+void startcode_add_beginnings(struct beginnings *beginnings)
 {
 	beginnings_add(beginnings, STARTS);
 	beginnings_add(beginnings, CALLS_MAIN);

@@ -19,7 +19,7 @@ struct startcode {
 };
 
 /* Adds the names of which startcode_note takes note. */
-void startcode_begin(struct beginnings *beginnings);
+void startcode_add_beginnings(struct beginnings *beginnings);
 /* Takes note of a symbol of the executable. */
 void startcode_note(
 	struct startcode *found, raddr_t *call, raddr_t addr, uint64_t bytes, const char *name);

@@ -10,17 +10,18 @@
 #include "attach/target/tracee.h"
 #include "attach/target/worker.h"
 
+/* All that is pointed at is the caller's. */
 struct attempt {
 	const struct proc *proc;
 	const struct remote_slack *slack;
 	pid_t tid;
 	bool computes;		    /* it was seen so */
-	bool together;		    /* on one core with us, for the moment */
 	bool filtered;		    /* it may be: how its call would be made again */
 	const struct stub_map *map; /* NULL: unmap */
 	const struct remote_heir *heir;
 	const struct remote_remains *remains;
-	/* The rest is its own. */
+	/* The rest is its own, zeroed at first. */
+	bool together; /* on one core with us, for the moment */
 	struct stub_unmap unmap;
 	struct tracee tracee;
 	struct tracee as_stopped;
@@ -44,10 +45,13 @@ struct attempt_outcome {
 	bool put_back;	      /* it did not come to the stub's own end */
 };
 
-/* Descriptors in `reply->fd`, ours. */
+/* Descriptors in `reply->fd`, the caller's to close; where it maps only. */
 enum { ATTEMPT_MEMFD, ATTEMPT_DAEMON, ATTEMPT_AGENT };
 
-/* For worker_run; `context`: the attempt. It ends by itself before this, or hangs. */
+/* For worker_run, with this deadline: it ends by itself before that, or hangs. `context` is the
+ * attempt. Whatever it returns, the outcome says what became of the thread. An error is why the
+ * target is refused, what is left in it (HT_ERR_INCOMPLETE), or that it ended
+ * (HT_ERR_TARGET_GONE). */
 #define ATTEMPT_DEADLINE_NS (50 * CLOCK_NS_PER_S)
 HT_MUST_CHECK
 struct ht_err *attempt_run(void *context, struct worker_reply *reply);

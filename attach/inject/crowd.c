@@ -155,8 +155,6 @@ static struct ht_err *ask_all(struct round *round)
 struct ht_err *crowd_stop(const struct crowd *crowd, struct crowd_report *ret)
 {
 	static struct round round;
-
-	worker_expect_stops();
 	round = (struct round){.crowd = crowd, .report = ret};
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
 	round.together = crowd->together && cores > 0 && crowd->count > EACH_CORE * (size_t)cores;

@@ -16,7 +16,7 @@ struct detach {
 	const struct proc *proc;
 	struct image *image;
 	struct journal journal;
-	/* As they were last known: files of these are not read again. NULL: unknown. */
+	/* The caller's, as it last knew them: files of these are not read again. NULL: unknown. */
 	const struct modules *modules;
 	bool suspend_seccomp;
 	uint64_t deadline_mono_ns;

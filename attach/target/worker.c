@@ -187,7 +187,7 @@ static void die_with_parent(void)
 
 #define AWAIT_NS 200000 /* a look takes the core from who is to stop there */
 
-void worker_expect_stops(void)
+static void expect_stops(void)
 {
 	sigset_t stops;
 	/* Ignored, it is not sent for a stop. */
@@ -212,7 +212,7 @@ static void child_main(int fd, pid_t parent,
 	struct worker_reply reply = WORKER_NO_REPLY;
 
 	die_with_parent();
-	worker_expect_stops();
+	expect_stops();
 	(void)pulse_watch();
 	(void)priority_raise();
 	if (getppid() != parent)

@@ -41,10 +41,9 @@ struct ht_err *worker_run(const char *what, uint64_t deadline_mono_ns,
 HT_MUST_CHECK
 struct ht_err *worker_hand_over(const struct worker_reply *reply);
 
-/* From now on worker_await_stop is woken; each worker begins with it. Blocks SIGCHLD. */
-void worker_expect_stops(void);
-/* Until the kernel says that a thread which we trace has stopped; it is time to look all the same
- * after 0.2 ms. Not a yield: a thread cannot stop before it has the core that we would spin on. */
+/* Waits until the kernel says that a thread which we trace has stopped (SIGCHLD, which workers have
+ * blocked for it), and 0.2 ms at most: then it is time to look all the same. Not a yield: a thread
+ * cannot stop before it has the core that we would spin on. */
 void worker_await_stop(void);
 
 /*

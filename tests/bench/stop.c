@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -26,13 +27,14 @@
 #define PAUSE_US 3000u
 
 static const unsigned char call_and_trap[] = {0x0f, 0x05, 0xcc}; /* syscall; int3 */
-static pid_t target;
+static pid_t target;						 /* 0: none yet */
 static void *code;
 
 static void fail(const char *what)
 {
 	perror(what);
-	kill(target, SIGKILL);
+	if (target > 0)
+		kill(target, SIGKILL);
 	exit(1);
 }
 
@@ -114,9 +116,13 @@ int main(void)
 		fail("mmap");
 	memcpy(code, call_and_trap, sizeof(call_and_trap));
 	target = fork();
-	if (target == 0)
+	if (target < 0)
+		fail("fork");
+	if (target == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		for (;;)
 			pause();
+	}
 	setpriority(PRIO_PROCESS, 0, -20); /* as heaptap's worker does */
 	for (unsigned i = 0; i < TIMES; i++)
 		for (int with_call = 0; with_call < 2; with_call++)

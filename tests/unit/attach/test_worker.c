@@ -21,7 +21,8 @@
 #include "tests/support/deny.h"
 #include "tests/support/ht_check.h"
 
-#define FAR_NS (60 * CLOCK_NS_PER_S)
+#define FAR_NS	(60 * CLOCK_NS_PER_S)
+#define TOLD_NS (10 * CLOCK_NS_PER_S)
 
 static uint64_t far(void)
 {
@@ -134,24 +135,51 @@ static bool is_told(void)
 	return sigpending(&pending) == 0 && sigismember(&pending, SIGCHLD) > 0;
 }
 
-/* The kernel tells of a thread's stop by this signal. One that came before the wait ends it, too.
- */
+/* Holds `pid` as soon as it has stopped. */
+static bool stop(pid_t pid)
+{
+	siginfo_t info;
+	return ptrace(PTRACE_SEIZE, pid, NULL, NULL) == 0 &&
+	       ptrace(PTRACE_INTERRUPT, pid, NULL, NULL) == 0 &&
+	       waitid(P_PID, (id_t)pid, &info, __WALL | WSTOPPED | WNOWAIT) == 0;
+}
+
+/* The kernel shows the stop a moment before it tells. */
+static bool is_told_in_time(void)
+{
+	uint64_t end_ns = clock_mono_ns() + TOLD_NS;
+	while (!is_told() && clock_mono_ns() < end_ns)
+		sched_yield();
+	return is_told();
+}
+
+/* Of one that came before the wait, too. */
 static struct ht_err *expect_a_stop(void *context, struct worker_reply *reply)
 {
-	(void)context;
-	if (is_told() || raise(SIGCHLD) || !is_told())
-		return ht_err_new(HT_ERR_INTERNAL, "it would not be told");
+	const struct child *child = context;
+	if (is_told() || !stop(child->pid) || !is_told_in_time())
+		return ht_err_new(HT_ERR_INTERNAL, "it was not told");
 	worker_await_stop();
 	reply->data[0] = 1;
 	return is_told() ? ht_err_new(HT_ERR_INTERNAL, "it did not wait for that") : NULL;
 }
 
+static void wait_for_ever(const void *arg)
+{
+	(void)arg;
+	child_ready(0);
+	child_wait();
+}
+
 START_TEST(it_is_told_of_stops)
 {
 	struct worker_reply reply;
+	struct child child = child_fork(wait_for_ever, NULL);
 	signal(SIGCHLD, SIG_IGN); /* as whoever has started us may */
-	ck_no_err(worker_run("testing", far(), expect_a_stop, NULL, &reply));
+	ck_no_err(worker_run("testing", far(), expect_a_stop, &child, &reply));
 	ck_assert_uint_eq(reply.data[0], 1);
+	signal(SIGCHLD, SIG_DFL);
+	child_kill(&child);
 }
 END_TEST
 
