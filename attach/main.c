@@ -18,6 +18,8 @@
 #include "attach/options.h"
 #include "attach/print.h"
 #include "attach/print_care.h"
+#include "attach/print_session.h"
+#include "attach/print_survey.h"
 #include "attach/parent.h"
 #include "attach/programs.h"
 #include "attach/record.h"
@@ -95,8 +97,8 @@ static enum exit_status run_attach(struct options *options)
 	bound_words(err ? record_error_status(err) : record_status(&report));
 	if (err)
 		return complain(err);
-	if (record_is_to_be_said(options, &report))
-		print_session(&report, options->output);
+	if (record_is_printed(options, &report))
+		print_session(&report, options->output, options->verbose);
 	if (options->json && strcmp(options->output, "-") != 0)
 		err = print_session_json(&report, options->pid, options->output);
 	return err ? complain(err) : record_status(&report);
@@ -189,7 +191,7 @@ static enum exit_status run_doctor(const struct options *options)
 	if (options->json)
 		err = print_survey_json(&survey);
 	else if (!options->quiet)
-		print_survey(&survey);
+		print_survey(&survey, options->verbose);
 	survey_deinit(&survey);
 	return err ? complain(err) : EXIT_DONE;
 }

@@ -40,6 +40,7 @@ enum option_id {
 	OPTION_OUTPUT = 'o',
 	OPTION_FORCE = 'f',
 	OPTION_QUIET = 'q',
+	OPTION_VERBOSE = 'v',
 	OPTION_HELP = 'h',
 	OPTION_JSON = 256,
 	OPTION_LOSSLESS,
@@ -75,6 +76,8 @@ static const struct option_row {
 		"the trace; - is stdout (default: heaptap.%c.%p.%t.htap)", IN_CAPTURE},
 	{OPTION_FORCE, 'f', "force", NULL, "replace FILE if it exists", IN_CAPTURE},
 	{OPTION_QUIET, 'q', "quiet", NULL, "print errors only", IN_ALL},
+	{OPTION_VERBOSE, 'v', "verbose", NULL, "print each check, times and counts, too",
+		IN_SURVEY},
 	{OPTION_JSON, 0, "json", NULL, "print the result as one JSON object", IN_ALL},
 	{OPTION_LOSSLESS, 0, "lossless", NULL,
 		"let the process wait rather than lose events when the disk is slow", IN_CAPTURE},
@@ -123,7 +126,7 @@ void options_print_help(void)
 	printf("\noptions of attach, doctor, verify, recover, cleanup, and of run but for -p:\n");
 	print_rows(IN_PROCESS);
 	print_rows(IN_ALL);
-	printf("\noption of attach, run and doctor:\n");
+	printf("\noptions of attach, run and doctor:\n");
 	print_rows(IN_SURVEY);
 	printf("\noptions of attach and run:\n");
 	print_rows(IN_CAPTURE);
@@ -265,6 +268,9 @@ static struct ht_err *apply(
 		break;
 	case OPTION_QUIET:
 		options->quiet = true;
+		break;
+	case OPTION_VERBOSE:
+		options->verbose = true;
 		break;
 	case OPTION_JSON:
 		options->json = true;

@@ -34,7 +34,7 @@ struct options {
 	uint64_t sample_bytes; /* 0: every allocation */
 	enum options_hook hook;
 	struct given_list given; /* functions of an allocator of the program's own */
-	bool replace, quiet, json, lossless, mappings, full_unwind, symbolize_later, no_cache,
+	bool replace, quiet, verbose, json, lossless, mappings, full_unwind, symbolize_later, no_cache,
 		follow_forks;
 };
 

@@ -1,31 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What heaptap says at the end of a command: for people on the terminal, and as one JSON object.
+ * Output on the terminal and as JSON. Text that comes from the target passes format/foreign.h, so
+ * that it cannot control the terminal.
  */
 #pragma once
 
 #include <jansson.h>
 #include <stdio.h>
 
-#include "attach/session.h"
-#include "attach/survey.h"
+#include "format/base.h"
+#include "format/err.h"
 
-/* The proof of detach and the totals, in words, on standard error. */
-void print_session(const struct session_report *report, const char *trace);
-/* "schema": "heaptap.attach/1" on standard output. */
-HT_MUST_CHECK
-struct ht_err *print_session_json(
-	const struct session_report *report, pid_t pid, const char *trace);
-
-/* What attach would do. */
-void print_survey(const struct survey *survey);
-HT_MUST_CHECK
-struct ht_err *print_survey_json(const struct survey *survey);
-
-/* As fprintf, for what may hold the target's words (format/foreign.h). All that is said here goes
- * this way, and all strings in JSON the next. */
+/* As fprintf. Every message of heaptap is printed by this function. */
 HT_PRINTF(2, 3) void print_text(FILE *out, const char *fmt, ...);
-/* NULL: no memory. */
+/* "s" where `count` is not 1. */
+const char *print_plural(uint64_t count);
+/* "512 bytes", "2.3 MiB" in `ret`, which it returns. */
+#define PRINT_SIZE_BYTES 24u
+const char *print_size(uint64_t bytes, char ret[PRINT_SIZE_BYTES]);
+/* A JSON string. NULL: no memory. */
 json_t *print_string(const char *text);
 /* Prints `object` (taken over; NULL: no memory) on standard output. */
 HT_MUST_CHECK

@@ -10,6 +10,7 @@
 #include "attach/naming.h"
 #include "attach/parent.h"
 #include "attach/print.h"
+#include "attach/print_session.h"
 #include "attach/record.h"
 #include "attach/target/clock.h"
 
@@ -36,14 +37,14 @@ static struct ht_err *tell(const struct programs *programs, const struct session
 		return print_session_json(report, launch->pid, output);
 	if (launch->late && !options->quiet)
 		print_text(stderr,
-			"heaptap: %s had begun to run before it was tapped: what it did first is "
-			"not in the trace\n",
+			"heaptap: %s was already running when recording began; its first "
+			"allocations are missing\n",
 			report->comm);
-	if (!record_is_to_be_said(options, report))
+	if (!record_is_printed(options, report))
 		return NULL;
 	if (programs->of->is_child)
 		print_text(stderr, "heaptap: %s, the child %d:\n", report->comm, (int)launch->pid);
-	print_session(report, output);
+	print_session(report, output, options->verbose);
 	return NULL;
 }
 

@@ -49,7 +49,7 @@ enum exit_status record_status(const struct session_report *report)
 	return EXIT_DONE;
 }
 
-bool record_is_to_be_said(const struct options *options, const struct session_report *report)
+bool record_is_printed(const struct options *options, const struct session_report *report)
 {
 	enum exit_status status = record_status(report);
 	return !options->quiet || (status != EXIT_DONE && status != EXIT_TARGET_ENDED);

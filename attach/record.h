@@ -29,4 +29,4 @@ enum exit_status record_status(const struct session_report *report);
 enum exit_status record_error_status(const struct ht_err *err);
 
 /* What is not as it should be is said in any case. */
-bool record_is_to_be_said(const struct options *options, const struct session_report *report);
+bool record_is_printed(const struct options *options, const struct session_report *report);

@@ -249,14 +249,15 @@ START_TEST(child_that_keeps_addresses_is_named_with_the_reason)
 	struct victim victim;
 	struct tap tap;
 	victim_start(&victim, (const char *[]){run_built("tests/targets/escape"), NULL});
-	tap_start(&tap, victim.pid, NULL);
+	tap_start(&tap, victim.pid, (const char *[]){"-v", NULL});
 	tap_wait_on(&tap, "/escape");
 	for (size_t i = 0; i < HT_ARRAY_SIZE(commands); i++)
 		free(victim_ask(&victim, commands[i], ANSWER_MS));
 	kill(tap.run.pid, SIGINT);
 	ck_assert_int_eq(run_wait(&tap.run, ANSWER_MS), 6);
 	char *err = run_err(&tap.run);
-	ck_assert_msg(strstr(err, "1 children that it had forked: nothing is left"), "%s", err);
+	ck_assert_msg(
+		strstr(err, "children forked during the capture: 1, nothing is left"), "%s", err);
 	ck_assert_msg(strstr(err, "only forwards calls (") &&
 			      strstr(err, "pointers to allocator hooks remain"),
 		"%s", err);

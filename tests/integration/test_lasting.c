@@ -48,7 +48,7 @@ static bool is_documented(int status)
  * out. */
 static bool is_remedy_named(int status, const char *err)
 {
-	bool attached = strstr(err, "compared with before") != NULL;
+	bool attached = ordeal_is_capture(err);
 	bool mapped = strstr(err, ", stays in process ") || strstr(err, ", may stay in process ");
 	return status != DETACH_INCOMPLETE || attached ||
 	       (mapped && strstr(err, "`heaptap recover -p ")) ||

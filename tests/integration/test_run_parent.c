@@ -81,7 +81,7 @@ START_TEST(window_that_ends_before_the_command)
 	start_command(&run, &command,
 		(const char *[]){
 			"-d", "50ms", "--", run_built("tests/targets/busy"), "-t", "2", NULL});
-	run_until(has_said(&run, "nothing is left in the process"), RUN_MS);
+	run_until(has_said(&run, "process unchanged: 6 checks"), RUN_MS);
 	ck_assert(procsnap_is_clean(command.victim.pid));
 	victim_prove_alive(&command.victim);
 	ck_assert(!run_has_ended(&run));
@@ -187,7 +187,7 @@ static void check_like_its_twin(const char *name, const char *option, unsigned f
 	run_start_prepared(&run, argv, bind_now, &command);
 	command_forked(&command);
 	ck_assert(command_begins(&command, RUN_MS));
-	run_until(has_said(&run, "nothing is left in the process"), RUN_MS);
+	run_until(has_said(&run, "process unchanged: 6 checks"), RUN_MS);
 	ck_assert(!run_has_ended(&run));
 	read_crowd(command.victim.pid, &crowd);
 	check_crowd(&twin_crowd, &crowd);

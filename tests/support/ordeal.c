@@ -101,6 +101,16 @@ uint64_t ordeal_undisturbed(struct ordeal *o, const struct sweep_plan *like)
 	return sweep.calls[like->role];
 }
 
+bool ordeal_is_capture(const char *err)
+{
+	static const char *const proofs[] = {"process unchanged: ", "left in the process: ",
+		"heaptap has left the process", "the process has ended: "};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(proofs); i++)
+		if (strstr(err, proofs[i]))
+			return true;
+	return false;
+}
+
 char *ordeal_difference(const struct ordeal *o)
 {
 	struct procsnap *now = procsnap_take(o->victim.pid, o->target->changes);

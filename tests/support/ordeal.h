@@ -36,6 +36,9 @@ void ordeal_deinit(struct ordeal *ordeal);
  * have counted. */
 uint64_t ordeal_undisturbed(struct ordeal *ordeal, const struct sweep_plan *like);
 
+/* Did heaptap, of which this is the standard error, attach and detach? Its first line is then about
+ * how it left the target. */
+bool ordeal_is_capture(const char *err);
 /* How the target differs from what it was before; "" not at all. malloc'd. */
 char *ordeal_difference(const struct ordeal *ordeal);
 /* The target answers and does not differ; `where` is for the message. */

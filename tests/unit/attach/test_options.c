@@ -393,7 +393,7 @@ START_TEST(help_lists_what_parses)
 	}
 	fclose(help);
 	free(path);
-	ck_assert_uint_eq(options_seen, 17);
+	ck_assert_uint_eq(options_seen, 18);
 	ck_assert_uint_ge(commands_seen, 10);
 }
 END_TEST

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "attach/print_care.h"
+#include "attach/print_session.h"
+#include "attach/print_survey.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/tmpdir.h"
 
@@ -74,12 +76,78 @@ START_TEST(the_end_of_a_capture_is_text_whatever_the_target_is_called)
 	char *path = tmpdir_path("printed");
 	struct session_report report = hostile_report();
 	print_into(path);
-	print_session(&report, HOSTILE);
+	print_session(&report, HOSTILE, true);
 	const char *text = printed(path);
 	ck_assert_ptr_null(strchr(text, '\033'));
-	ck_assert_ptr_nonnull(strstr(text, "level 2: " TAME "\n"));
-	ck_assert_ptr_nonnull(strstr(text, "trace: " TAME " (0 bytes)\n"));
+	ck_assert_ptr_nonnull(strstr(text, "left in the process: " TAME "\n"));
+	ck_assert_ptr_nonnull(strstr(text, "trace: " TAME " (0 bytes, 0 events in 0.0 s)\n"));
 	free(path);
+}
+END_TEST
+
+static const char *printed_of_capture(const struct session_report *report, bool verbose)
+{
+	char *path = tmpdir_path(verbose ? "verbose" : "brief");
+	print_into(path);
+	print_session(report, "a.htap", verbose);
+	const char *text = printed(path);
+	free(path);
+	return text;
+}
+
+START_TEST(a_capture_without_problems_is_three_lines)
+{
+	struct session_report report = {.detached = true,
+		.verify = {.equal = true},
+		.events = 1,
+		.capture_ns = 1500000000,
+		.trace_bytes = 3 << 19,
+		.threads = 2,
+		.ended = REC_END_SIGNAL,
+		.children = {.cleaned = 3}};
+	ck_assert_str_eq(printed_of_capture(&report, false),
+		"process unchanged: 6 checks\n"
+		"trace: a.htap (1.5 MiB, 1 event in 1.5 s)\n"
+		"next:  heaptap report a.htap\n");
+	const char *verbose = printed_of_capture(&report, true);
+	ck_assert_ptr_nonnull(strstr(verbose, "\n  descriptors "));
+	ck_assert_ptr_nonnull(strstr(verbose, "threads: 2;"));
+	ck_assert_ptr_nonnull(strstr(verbose, "children forked during the capture: 3,"));
+}
+END_TEST
+
+START_TEST(what_a_trace_lacks_is_printed_before_its_name)
+{
+	struct session_report report = {.detached = true,
+		.verify = {.equal = true},
+		.dropped_events = 7,
+		.ended = REC_END_TARGET_EXIT,
+		.sink_state = STORE_BROKEN};
+	snprintf(report.sink_problem, sizeof(report.sink_problem), "the reader is slow");
+	const char *text = printed_of_capture(&report, false);
+	const char *trace = strstr(text, "\ntrace: ");
+	static const char *const lines[] = {"\nrecording ended early: the process exited\n",
+		"\nWARNING: 7 events are lost,",
+		"\nWARNING: the trace is incomplete: the reader is slow\n"};
+	ck_assert_ptr_nonnull(trace);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(lines); i++) {
+		const char *line = strstr(text, lines[i]);
+		ck_assert_msg(line && line < trace, "%s: %s", lines[i], text);
+	}
+}
+END_TEST
+
+START_TEST(a_process_that_is_not_as_it_was_is_never_called_unchanged)
+{
+	struct session_report differs = {.detached = true, .why = "a mask"};
+	struct session_report left = {
+		.detached = true, .level = DETACH_INCOMPLETE, .verify = {.equal = true}};
+	struct session_report ended = {.ended = REC_END_TARGET_EXIT};
+	ck_assert_ptr_nonnull(
+		strstr(printed_of_capture(&differs, false), "not as it was: a mask\n"));
+	ck_assert_ptr_null(strstr(printed_of_capture(&differs, false), "unchanged"));
+	ck_assert_ptr_null(strstr(printed_of_capture(&left, false), "unchanged"));
+	ck_assert_ptr_null(strstr(printed_of_capture(&ended, false), "unchanged"));
 }
 END_TEST
 
@@ -117,7 +185,7 @@ START_TEST(what_attach_would_do_is_json_and_text)
 	check_text(json_array_get(json_object_get(object, "linked_in"), 0), "module");
 	json_decref(object);
 	print_into(words);
-	print_survey(&survey);
+	print_survey(&survey, true);
 	ck_assert_ptr_null(strchr(printed(words), '\033'));
 	free(path);
 	free(words);
@@ -146,6 +214,9 @@ START_TEST(what_verify_found_is_json_and_text)
 }
 END_TEST
 
-HT_SUITE("attach/print", the_end_of_a_capture_is_json_whatever_the_target_is_called,
+HT_SUITE("attach/print", a_capture_without_problems_is_three_lines,
+	what_a_trace_lacks_is_printed_before_its_name,
+	a_process_that_is_not_as_it_was_is_never_called_unchanged,
+	the_end_of_a_capture_is_json_whatever_the_target_is_called,
 	the_end_of_a_capture_is_text_whatever_the_target_is_called,
 	what_attach_would_do_is_json_and_text, what_verify_found_is_json_and_text)
