@@ -20,6 +20,7 @@
 #include "attach/print.h"
 #include "attach/programs.h"
 #include "attach/session_state.h"
+#include "attach/start.h"
 #include "attach/target/clock.h"
 #include "attach/target/kin.h"
 #include "attach/target/offspring.h"
@@ -502,10 +503,7 @@ void forks_end(struct forks *forks)
 	static const struct timespec step = {.tv_nsec = 5 * CLOCK_NS_PER_MS};
 	uint64_t end_ns = clock_mono_ns() + END_NS;
 	sigset_t set;
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
+	start_ending_signals(&set);
 	__atomic_store_n(&forks->shared->is_over, 1, __ATOMIC_RELAXED);
 	collect(forks, NULL);
 	end_those_that_last(forks);

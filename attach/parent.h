@@ -17,8 +17,8 @@ struct ht_err *parent_fork(char *const argv[], struct launch *ret);
  * context. `follows`: the program that it becomes is to be recorded, too. */
 struct session_child parent_child(struct launch *launch, bool follows);
 
-/* Waits for the command's end. SIGINT, SIGTERM and SIGHUP, which must be blocked, are passed on to
- * it where a process has sent them. */
+/* Waits for the command's end. The signals of start_ending_signals, which must be blocked, are
+ * passed on to the command where a process has sent them. */
 void parent_wait(struct launch *launch);
 
 /* The exit status that a shell shows for the command's end: its own, or 128 + its signal. */

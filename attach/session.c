@@ -19,6 +19,7 @@
 #include "attach/records.h"
 #include "attach/remains.h"
 #include "attach/scripts.h"
+#include "attach/start.h"
 #include "attach/symbols.h"
 #include "attach/target/clock.h"
 #include "attach/target/permission.h"
@@ -46,10 +47,8 @@ void session_progress(const struct session *s, const char *fmt, ...)
 static struct ht_err *open_signals(struct session *s)
 {
 	sigset_t set;
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGHUP);
+
+	start_ending_signals(&set);
 	s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	return s->signal_fd < 0 ? ht_err_sys(errno, "cannot make a signalfd") : NULL;
 }

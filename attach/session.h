@@ -105,7 +105,7 @@ struct session_report {
 
 /* Runs a capture. An error means that nothing was recorded and nothing is left in the target (or,
  * for HT_ERR_INCOMPLETE, says what is); where it has become another program before it was touched
- * `ended` says so. Signals SIGINT, SIGTERM and SIGHUP end the window: they
- * must be blocked by the caller, and are taken with signalfd. */
+ * `ended` says so. The signals of start_ending_signals end the window: the
+ * caller has blocked them, and they are taken with signalfd. */
 HT_MUST_CHECK
 struct ht_err *session_run(const struct session_options *options, struct session_report *ret);

@@ -5,6 +5,8 @@
  */
 #pragma once
 
+#include <signal.h>
+
 #include "format/err.h"
 
 /* From here on 0, 1 and 2 are open: no file of heaptap's own can get such a number, and what is
@@ -21,8 +23,13 @@ void start_give_back_descriptors(void);
 HT_MUST_CHECK
 struct ht_err *start_leave_descriptors(int keep_fd);
 
-/* For a capture: the ends that session.h asks for are blocked, children can be waited for, and
- * writing fails rather than kills. */
+/* The signals that end a capture: SIGINT, SIGTERM, and SIGHUP unless heaptap was started with it
+ * ignored (nohup). An ignored SIGINT still ends it: a script's shell ignores SIGINT for each
+ * command that it starts in the background, and stops a capture by it. */
+void start_ending_signals(sigset_t *ret);
+
+/* For a capture: the signals that end it are blocked, children can be waited for, and writing fails
+ * rather than kills. */
 void start_signals(void);
 
 /* The same for heaptap as a command's parent: nothing that the terminal sends ends it. */

@@ -35,7 +35,7 @@ enum { DONE, INTERNAL, USAGE, REFUSED, NOT_PERMITTED, DETACH_INCOMPLETE = 6 };
 /* How heaptap is started. */
 struct inherited {
 	bool closed[3];
-	bool ignored_children, blocked_signals;
+	bool ignored_children, ignored_hangup, ignored_interrupt, blocked_signals;
 	struct rlimit files, space, data, stack; /* 0: as they are */
 	const char *directory;			 /* NULL: as it is; otherwise one that is removed */
 };
@@ -49,6 +49,10 @@ static void inherit(void *context)
 		_exit(126);
 	if (from->ignored_children)
 		signal(SIGCHLD, SIG_IGN);
+	if (from->ignored_hangup)
+		signal(SIGHUP, SIG_IGN);
+	if (from->ignored_interrupt)
+		signal(SIGINT, SIG_IGN);
 	sigfillset(&all);
 	if (from->blocked_signals)
 		sigprocmask(SIG_SETMASK, &all, NULL);
@@ -246,6 +250,57 @@ START_TEST(signals)
 	check_works(&(struct inherited){.blocked_signals = true});
 	check_works(&(struct inherited){
 		.ignored_children = true, .blocked_signals = true, .closed = {true, true, true}});
+	/* As a script's shell starts `heaptap attach ... &`, to send it SIGINT later. */
+	check_works(&(struct inherited){.ignored_interrupt = true});
+}
+END_TEST
+
+/* Sends SIGHUP to heaptap and to each of its processes, as the end of a session does. */
+static void hang_up(pid_t pid)
+{
+	char path[64];
+	int child;
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/children", pid, pid);
+	FILE *children = fopen(path, "re");
+	ck_assert_ptr_nonnull(children);
+	kill(pid, SIGHUP);
+	while (fscanf(children, "%d", &child) == 1)
+		kill(child, SIGHUP);
+	fclose(children);
+}
+
+/* nohup heaptap attach ...: a SIGHUP that was ignored at the start does not end the capture. */
+static void check_hangup(bool ignored, const char *reason)
+{
+	struct inherited from = {.ignored_hangup = ignored};
+	struct stage stage;
+	stage_init(&stage);
+	char pid[16], *heaptap = heaptap_path();
+	snprintf(pid, sizeof(pid), "%d", stage.victim.pid);
+	run_start_prepared(&stage.tap.run,
+		(const char *[]){heaptap, "attach", "-p", pid, "-o", stage.tap.trace, "-d", "4s",
+			"--json", NULL},
+		inherit, &from);
+	free(heaptap);
+	tap_wait_on(&stage.tap, "/actor");
+	hang_up(stage.tap.run.pid);
+	int status = run_wait(&stage.tap.run, HEAPTAP_MS);
+	char *out = run_out(&stage.tap.run);
+	json_t *object = report_parse(out);
+	ck_assert_int_eq(status, DONE);
+	tap_check_clean(object);
+	ck_assert_str_eq(json_string_value(json_object_get(object, "ended")), reason);
+	json_decref(object);
+	free(out);
+	ck_assert_int_eq(unlink(stage.tap.trace), 0);
+	run_deinit(&stage.tap.run);
+	stage_deinit(&stage);
+}
+
+START_TEST(hangup)
+{
+	check_hangup(true, "duration");
+	check_hangup(false, "signal");
 }
 END_TEST
 
@@ -425,6 +480,6 @@ START_TEST(numbers_of_another_namespace)
 }
 END_TEST
 
-HT_SUITE("integration/start", closed_descriptors, closed_output, signals, few_descriptors,
+HT_SUITE("integration/start", closed_descriptors, closed_output, signals, hangup, few_descriptors,
 	little_address_space, little_data, little_stack, address_space_runs_out,
 	no_working_directory, no_writing_to_read_only_memory, numbers_of_another_namespace)
