@@ -32,8 +32,8 @@ struct ht_err *cmd_one_operand(int argc, char **argv, const char *what, const ch
 	if (optind == argc)
 		return ht_err_new(HT_ERR_USAGE, "%s: %s is missing", argv[0], what);
 	if (optind + 1 < argc)
-		return ht_err_new(HT_ERR_USAGE, "%s takes one %s, so %s is too much", argv[0], what,
-			argv[optind + 1]);
+		return ht_err_new(HT_ERR_USAGE, "%s takes one %s; %s is one too many", argv[0],
+			what, argv[optind + 1]);
 	*ret = argv[optind];
 	return NULL;
 }
@@ -45,7 +45,7 @@ struct ht_err *cmd_number(const char *option, const char *text, unsigned long ma
 	unsigned long value = strtoul(text, &end, 10);
 	if (text[0] < '0' || text[0] > '9' || *end || errno || value > max)
 		return ht_err_new(
-			HT_ERR_USAGE, "%s wants a number up to %lu, not \"%s\"", option, max, text);
+			HT_ERR_USAGE, "%s takes a number up to %lu, not \"%s\"", option, max, text);
 	*ret = value;
 	return NULL;
 }

@@ -54,7 +54,7 @@ static void print_module(const struct text *text, const struct module *module)
 	if (module->flags & REC_MODULE_EXECUTABLE)
 		fputs("  executable", text->out);
 	if (module->flags & REC_MODULE_UNTAPPED)
-		fputs("  tapped late or not at all", text->out);
+		fputs("  loaded during the capture", text->out);
 	if (module->gone_epoch != UINT64_MAX)
 		fputs("  unloaded", text->out);
 	fputc('\n', text->out);

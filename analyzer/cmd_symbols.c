@@ -55,7 +55,7 @@ static struct ht_err *parse(int argc, char **argv, struct options *ret)
 	}
 	ret->files.own_since = (time_t)since;
 	if (!ret->emit)
-		return ht_err_new(HT_ERR_USAGE, "symbols: say what to do: --emit");
+		return ht_err_new(HT_ERR_USAGE, "symbols: --emit is missing");
 	if (has_fd && optind == argc)
 		return NULL;
 	return cmd_one_operand(argc, argv, "trace file", &ret->path);

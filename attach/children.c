@@ -204,9 +204,8 @@ void children_clean_inherited(const struct proc *parent, const struct heritage *
 void children_name(const struct children_report *report, char ret[CHILDREN_TEXT_BYTES])
 {
 	size_t length = (size_t)snprintf(ret, CHILDREN_TEXT_BYTES,
-		"children that it had forked may have the agent, or a page of its jumps, mapped "
-		"still, which only forwards calls (%.200s); heaptap verify -p says what takes it "
-		"out:",
+		"heaptap's code may be left in children forked during the capture; it only "
+		"forwards calls (%.200s); heaptap verify -p shows how to remove it from:",
 		report->why);
 	for (size_t i = 0; i < report->left && i < CHILDREN_NAMED_MAX; i++)
 		length += (size_t)snprintf(

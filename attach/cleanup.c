@@ -51,10 +51,10 @@ static struct ht_err *remove_guarded(
 			guardian_leave(&guardian);
 	}
 	if (!guardian_dismiss(&guardian, GUARDIAN_PATIENCE_NS))
-		err = ht_err_first(err,
-			ht_err_new(HT_ERR_INCOMPLETE,
-				"the guardian, process %d, has not ended, and may be at work still",
-				guardian.pid));
+		err = ht_err_first(err, ht_err_new(HT_ERR_INCOMPLETE,
+						"heaptap's guardian, process %d, has not ended and "
+						"may still be at work",
+						guardian.pid));
 	journal_destroy(&journal);
 	if (stop_ns > report->found.stop_max_ns)
 		report->found.stop_max_ns = stop_ns;

@@ -167,7 +167,7 @@ static const char *read_own_code(const struct survey *survey, struct code *code,
 	if (got < want || memory_read_file(&survey->proc, map, offset, code->file, want) < want)
 		return "its code, or its file, cannot be read";
 	if (memcmp(code->memory, code->file, want) != 0)
-		return "its code differs from its file: a debugger's breakpoint, a probe?";
+		return "its code differs from its file (a debugger's breakpoint or a probe?)";
 	*ret_bytes = want;
 	return NULL;
 }
@@ -224,7 +224,7 @@ static const char *read_entry(const struct survey *survey, struct code *code, st
 	/* A guard changes no register. */
 	if (abi_is_allocator(entry->hook) &&
 		!clobbers_all(read_code, (void *)&survey->proc, entry->addr))
-		return "its callers may know which registers it leaves alone";
+		return "its callers may rely on registers that it does not use";
 	return NULL;
 }
 
@@ -257,14 +257,16 @@ static void drop_beside(struct entries *entries, struct entry *entry)
 	for (const struct entry *other = entries->entry; other < entry; other++)
 		if (!entry->why && !other->why && other->place_count &&
 			are_beside(&entry->place[0], &other->place[0]))
-			entry->why = "its first bytes, or their word, are another's, too";
+			entry->why = "another function shares its first bytes, or the word that "
+				     "they lie in";
 	for (size_t i = 0; !entry->why && i < entry->place_count; i++)
 		if (entry->place[i].entry == entry->addr ||
 			!is_beside(entries, entry, &entry->place[i]))
 			entry->place[kept++] = entry->place[i];
 	entry->place_count = kept;
 	if (!entry->why && !kept)
-		entry->why = "its first bytes, or their word, are another's, too";
+		entry->why =
+			"another function shares its first bytes, or the word that they lie in";
 }
 
 static struct ht_err *read_all(const struct survey *survey, struct entries *entries)
@@ -348,7 +350,7 @@ static struct ht_err *place_all(const struct survey *survey, struct entries *ent
 			proc_maps_find(&survey->maps, entry->bridge.word), entry->bridge.word);
 		entry->at = hook[n++].at;
 		if (!entry->at)
-			entry->why = "nothing can be mapped where its first bytes would jump to";
+			entry->why = "no memory is free within reach of a jump from it";
 	}
 	free(hook);
 	return err;
@@ -362,7 +364,7 @@ static const struct coverage_function *function_of(
 	return &survey->coverage.function[entry->function];
 }
 
-static const char whole[] = "its allocator has one that frees and cannot be hooked";
+static const char whole[] = "a function of the same allocator that frees memory cannot be hooked";
 static const char callee[] = "what it calls cannot be hooked";
 
 /* For another's sake. */
@@ -517,23 +519,24 @@ struct ht_err *entries_check(
 		return NULL;
 	if (mode == ENTRIES_SLOT)
 		return ht_err_new(HT_ERR_REFUSED,
-			"process %d is linked statically: its allocator has no slot to tap; --hook "
-			"auto hooks the functions themselves",
+			"process %d is statically linked: its calls of the allocator can only be "
+			"recorded by changing the first bytes of the allocator's functions; allow "
+			"that with --hook auto",
 			pid);
 	if (entries->unguarded)
 		return ht_err_new(HT_ERR_REFUSED,
-			"process %d is linked statically, and its %s, by which it could forbid "
-			"what the agent does, cannot be hooked: %s",
+			"process %d is statically linked, and its %s, which could forbid what "
+			"heaptap needs, cannot be hooked: %s",
 			pid, entries->unguarded->name, entries->unguarded->why);
 	const struct entry *missing = find_missing(survey, entries);
 	if (missing)
 		return ht_err_new(HT_ERR_REFUSED,
-			"process %d is linked statically, and its %s cannot be hooked: %s", pid,
+			"process %d is statically linked, and its %s cannot be hooked: %s", pid,
 			missing->name, missing->why);
 	return entries->hooked ? NULL
 			       : ht_err_new(HT_ERR_REFUSED,
-					 "process %d is linked statically, and calls no allocator "
-					 "that can be hooked",
+					 "process %d is statically linked, and no allocator in it "
+					 "can be hooked",
 					 pid);
 }
 

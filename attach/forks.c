@@ -466,7 +466,7 @@ void forks_settle(struct session *s)
 	uint64_t seen = forks->asked + forks->found - forks->passed_over;
 	uint64_t missed = calls > seen ? calls - seen : 0;
 	count_unrecorded(forks->shared, missed > forks->passed_over ? missed : forks->passed_over,
-		"too many at once, or in all, or they ended too soon");
+		"too many at once or in total, or they ended too soon");
 	forks->asked = forks->found = forks->passed_over = 0;
 }
 
@@ -517,6 +517,6 @@ void forks_tell(const struct forks *forks)
 {
 	uint32_t count = __atomic_load_n(&forks->shared->unrecorded, __ATOMIC_RELAXED);
 	if (count && !forks->options->quiet)
-		print_text(stderr, "heaptap: %u children were not recorded: %s\n", count,
+		print_text(stderr, "heaptap: %u child processes were not recorded: %s\n", count,
 			forks->shared->why);
 }

@@ -29,15 +29,14 @@ static struct ht_err *check_one(const struct survey *survey, uint32_t index)
 			continue;
 		foreign_copy(path, sizeof(path), module->path);
 		return ht_err_new(HT_ERR_REFUSED,
-			"--alloc-fn %s: %s has several functions of that name, and which one is "
-			"meant cannot be told",
+			"--alloc-fn %s: %s has several functions of that name; heaptap cannot "
+			"choose one",
 			name, path);
 	}
 	return found ? NULL
 		     : ht_err_new(HT_ERR_REFUSED,
-			       "--alloc-fn %s: process %d has no function of that name, neither in "
-			       "its files' symbols nor in their debug files (inlined, or "
-			       "stripped?)",
+			       "--alloc-fn %s: process %d has no function of that name in the "
+			       "symbols of its files or their debug files (inlined or stripped?)",
 			       name, survey->proc.pid);
 }
 
@@ -70,11 +69,14 @@ static void describe_way(FILE *out, const struct survey *survey, const struct gi
 	if (!slots)
 		slots = slots_named(
 			survey, (uint32_t)(given - given_used()->given) + TAP_NAME_GIVEN);
-	fprintf(out, slots ? "slots %zu" : "NOT SEEN: no slot leads to it", slots);
+	fprintf(out,
+		slots ? "slots %zu"
+		      : "NOT RECORDED: the program calls it directly; try --hook auto",
+		slots);
 	if (places)
-		fprintf(out, ", %zu direct calls not seen", places);
+		fprintf(out, ", %zu direct calls are not recorded", places);
 	if (pointers)
-		fprintf(out, ", calls by %zu pointers in data not seen", pointers);
+		fprintf(out, ", calls through %zu pointers in data are not recorded", pointers);
 }
 
 char *given_describe(const struct survey *survey)

@@ -71,7 +71,7 @@ static struct ht_err *tell(struct guardian *guardian, const struct message *mess
 		memcpy(CMSG_DATA(rights), &fd, sizeof(fd));
 	}
 	if (sendmsg(guardian->fd, &header, MSG_NOSIGNAL) < 0)
-		return ht_err_sys(errno, "cannot tell the guardian process");
+		return ht_err_sys(errno, "cannot send to the guardian process");
 	return NULL;
 }
 
@@ -79,9 +79,8 @@ static struct ht_err *judge_answer(const struct answer *answer)
 {
 	if (answer->whole)
 		return NULL;
-	return ht_err_new(HT_ERR_REFUSED,
-		"the guardian process has not got what it needs: no descriptor is free there "
-		"(ulimit -n)");
+	return ht_err_new(HT_ERR_REFUSED, "the guardian process has no free descriptor; raise the "
+					  "limit of heaptap's own descriptors (ulimit -n)");
 }
 
 /* A stopped guardian, or one that gets no processor, is waited for, as long as we had the time
@@ -106,8 +105,8 @@ static struct ht_err *wait_for_answer(
 			*cores = priority_bring(guardian->pid);
 	}
 	return ht_err_new(HT_ERR_REFUSED,
-		"the guardian process has not answered for %u s: somebody stopped it, or the "
-		"machine has no processor for it; try again",
+		"the guardian process has not answered for %u s: it was stopped, or gets no "
+		"processor time; try again",
 		ANSWER_WAIT_MS / 1000);
 }
 
@@ -266,13 +265,13 @@ static void say(const struct watch *watch, const char *line)
 
 static void end_daemon(struct watch *watch)
 {
-	say(watch,
-		watch->has_slack
-			? "heaptap: ended by its guardian: the process's memory did not answer for "
-			  "10 s (a file system that stalls?); the guardian takes out what is in "
-			  "the process, but perhaps for one page (heaptap verify)\n"
-			: "heaptap: ended by its guardian: the process's memory did not answer for "
-			  "10 s (a file system that stalls?); nothing was touched\n");
+	say(watch, watch->has_slack ? "heaptap: ended by its guardian: the memory of the process "
+				      "did not answer for 10 s (a stalled file system?); the "
+				      "guardian removes heaptap's code from the process, except "
+				      "perhaps one page (see heaptap verify)\n"
+				    : "heaptap: ended by its guardian: the memory of the process "
+				      "did not answer for 10 s (a stalled file system?); the "
+				      "process was not touched\n");
 	slow_avoid();
 	syscall(SYS_pidfd_send_signal, watch->daemon_pidfd, SIGKILL, NULL, 0);
 	/* One that not even SIGKILL ends at once does nothing any more when it wakes. */
@@ -428,12 +427,11 @@ void guardian_prospect(const struct guardian *guardian, pid_t pid, char *ret, si
 	struct pollfd end = {.fd = guardian->fd};
 	if (guardian->fd >= 0 && poll(&end, 1, 0) <= 0)
 		snprintf(ret, bytes,
-			"the guardian goes on trying, for ten minutes at most; after that, or "
-			"after "
-			"kill -9 %d, `%sheaptap recover -p %d` takes it out",
+			"the guardian goes on trying for at most ten minutes; after that, or after "
+			"kill -9 %d, `%sheaptap recover -p %d` removes it",
 			guardian->pid, sudo, pid);
 	else
-		snprintf(ret, bytes, "no guardian is left: `%sheaptap recover -p %d` takes it out",
+		snprintf(ret, bytes, "no guardian is left: `%sheaptap recover -p %d` removes it",
 			sudo, pid);
 }
 

@@ -74,8 +74,7 @@ static struct ht_err *publish(struct session *s)
 static void say(struct session *s, const char *whose, const char *why)
 {
 	snprintf(s->report->scripts_problem, sizeof(s->report->scripts_problem),
-		"interpreted JavaScript functions%s have names up to a point: there are too many "
-		"%s",
+		"some interpreted JavaScript functions%s have no names: there are too many %s",
 		whose, why);
 }
 
@@ -211,8 +210,8 @@ static bool place_worker(
 		return take_worker(s, i, thread);
 	if (!s->report->scripts_problem[0])
 		snprintf(s->report->scripts_problem, sizeof(s->report->scripts_problem),
-			"interpreted JavaScript functions of some worker threads have no "
-			"names: those of %u at a time have",
+			"interpreted JavaScript functions of some worker threads have no names: "
+			"heaptap reads those of %u workers at a time",
 			ABI_SCRIPTS_THREADS - 1);
 	return false;
 }

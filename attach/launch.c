@@ -196,7 +196,7 @@ struct ht_err *launch_let_go(struct launch *launch)
 	struct job job = {.launch = launch};
 	struct worker_reply reply;
 	struct ht_err *err = worker_run(
-		"letting the command run", clock_mono_ns() + PATIENCE_NS, leave_job, &job, &reply);
+		"starting the command", clock_mono_ns() + PATIENCE_NS, leave_job, &job, &reply);
 	launch->waits = !reply.data[0] && !runs(launch);
 	if (!launch->waits) {
 		ht_err_free(err);
@@ -243,8 +243,8 @@ void launch_leave(struct launch *launch)
 	struct worker_reply reply;
 	if (launch->followed != FOLLOW_WAITS)
 		return;
-	ht_err_free(worker_run("letting the command run", clock_mono_ns() + PATIENCE_NS, wake_job,
-		launch, &reply));
+	ht_err_free(worker_run(
+		"starting the command", clock_mono_ns() + PATIENCE_NS, wake_job, launch, &reply));
 	launch->late = !reply.data[0];
 	launch->followed = FOLLOW_NOTHING;
 }

@@ -64,7 +64,7 @@ static struct ht_err *close_one(
 static struct ht_err *stays(pid_t pid, const char *why)
 {
 	return ht_err_new(HT_ERR_INCOMPLETE,
-		"a descriptor of heaptap's stays in process %d, and does no harm (%s); heaptap "
+		"a descriptor of heaptap is left in process %d and does no harm (%s); heaptap "
 		"verify -p %d shows it",
 		pid, why, pid);
 }
@@ -72,8 +72,7 @@ static struct ht_err *stays(pid_t pid, const char *why)
 static struct ht_err *cannot_be_told(pid_t pid, const char *why)
 {
 	return ht_err_new(HT_ERR_INCOMPLETE,
-		"whether a descriptor of heaptap's stays in process %d, where it does no harm, "
-		"cannot be told (%s)",
+		"a descriptor of heaptap may be left in process %d, where it does no harm (%s)",
 		pid, why);
 }
 
@@ -97,7 +96,7 @@ static struct ht_err *close_found(const struct leftover *left, const struct left
 	if (failed)
 		err = stays(left->proc->pid, failed->message);
 	else if (again && outcome != RECOVER_DONE)
-		err = stays(left->proc->pid, "a thread has it for itself");
+		err = stays(left->proc->pid, "one thread has a descriptor table of its own");
 	*ret_any |= outcome == RECOVER_DONE;
 	ht_err_free(failed);
 	return err;
@@ -117,7 +116,7 @@ static struct ht_err *close_each(const struct proc *proc, uint64_t deadline_mono
 			return err;
 		before = left;
 	}
-	return stays(proc->pid, "there are more than could be closed in time");
+	return stays(proc->pid, "there are more descriptors than heaptap could close in time");
 }
 
 /* What a process had that has ended, or runs another program, is closed. */

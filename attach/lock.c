@@ -134,9 +134,9 @@ bool lock_is_held(const struct proc *proc)
 struct ht_err *lock_refuse(const struct proc *proc)
 {
 	return ht_err_new(HT_ERR_REFUSED,
-		"process %d is in the hands of another heaptap, or of the guardian of one that has "
-		"ended (heaptap-guard: done in a moment, or trying for ten minutes at most where "
-		"something is in its way; kill -9 ends that)",
+		"another heaptap works on process %d, or the guardian of one that has ended "
+		"(process heaptap-guard: it needs a moment, or tries for at most ten minutes; kill "
+		"-9 ends it)",
 		proc->pid);
 }
 

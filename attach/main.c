@@ -157,7 +157,7 @@ static int run_run(struct options *options)
 	bool ran = started && !launch.failed && (launch.ended || !launch.waits);
 	launch_deinit(&launch);
 	if (!ran && !err && !launch.exec_errno)
-		err = ht_err_new(HT_ERR_INTERNAL, "the command was not let go, and has not run");
+		err = ht_err_new(HT_ERR_INTERNAL, "heaptap did not start the command");
 	if (launch.exec_errno)
 		return complain_of_command(options->words[0], launch.exec_errno);
 	return ran ? end_as(&launch, forks, err) : (int)complain(err);

@@ -37,7 +37,7 @@ struct ht_err *naming_check(const char *pattern)
 	for (const char *at = strchr(pattern, '%'); at; at = strchr(at + 2, '%'))
 		if (!at[1] || !strchr(LETTERS, at[1]))
 			return ht_err_new(HT_ERR_USAGE,
-				"%s: after %% there may be p, c, h, t, n or another %%", pattern);
+				"%s: %% must be followed by p, c, h, t, n or another %%", pattern);
 	return NULL;
 }
 
@@ -56,7 +56,7 @@ static struct ht_err *refuse_ended(pid_t pid, struct ht_err *err)
 	if (err->code != HT_ERR_TARGET_GONE)
 		return err;
 	ht_err_free(err);
-	return ht_err_new(HT_ERR_REFUSED, "process %d ended before anything was touched", (int)pid);
+	return ht_err_new(HT_ERR_REFUSED, "process %d ended before heaptap touched it", (int)pid);
 }
 
 static struct ht_err *read_comm(pid_t pid, char comm[64])

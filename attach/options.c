@@ -19,17 +19,17 @@ static const struct {
 	const char *help;
 } commands[] = {
 	{"attach", COMMAND_ATTACH, "record the allocations of a running process, then leave it"},
-	{"run", COMMAND_RUN,
-		"start a command; record it, and what it becomes by exec, from first to last"},
-	{"doctor", COMMAND_DOCTOR, "say what attach would do to a process, and stop there"},
-	{"verify", COMMAND_VERIFY, "say whether anything of heaptap is in a process"},
-	{"recover", COMMAND_RECOVER, "take out what a killed heaptap left in a process"},
-	{"cleanup", COMMAND_CLEANUP, "take out the page that a capture had to leave"},
-	{"report", COMMAND_ANALYZE, "print what a trace says (heaptap FILE is the same)"},
+	{"run", COMMAND_RUN, "start a command and record it from its first allocation to its end"},
+	{"doctor", COMMAND_DOCTOR, "print what attach would do to a process; touch nothing"},
+	{"verify", COMMAND_VERIFY, "check whether anything of heaptap is in a process"},
+	{"recover", COMMAND_RECOVER, "remove what a killed heaptap left in a process"},
+	{"cleanup", COMMAND_CLEANUP, "remove the page that a capture had to leave"},
+	{"report", COMMAND_ANALYZE,
+		"print totals and call chains of a trace (heaptap FILE is the same)"},
 	{"export", COMMAND_ANALYZE, "write a trace in another tool's format"},
 	{"info", COMMAND_ANALYZE, "print what a trace holds"},
-	{"dump", COMMAND_ANALYZE, "print the records of a trace"},
-	{"symbols", COMMAND_ANALYZE, "names for the addresses of a trace"},
+	{"dump", COMMAND_ANALYZE, "print each record of a trace"},
+	{"symbols", COMMAND_ANALYZE, "print names for the addresses of a trace"},
 	{"version", COMMAND_VERSION, "print the version"},
 	{"help", COMMAND_HELP, "print this"},
 };
@@ -76,27 +76,28 @@ static const struct option_row {
 		"the trace; - is stdout (default: heaptap.%c.%p.%t.htap)", IN_CAPTURE},
 	{OPTION_FORCE, 'f', "force", NULL, "replace FILE if it exists", IN_CAPTURE},
 	{OPTION_QUIET, 'q', "quiet", NULL, "print errors only", IN_ALL},
-	{OPTION_VERBOSE, 'v', "verbose", NULL, "print each check, times and counts, too",
+	{OPTION_VERBOSE, 'v', "verbose", NULL, "also print each check, times and counts",
 		IN_SURVEY},
 	{OPTION_JSON, 0, "json", NULL, "print the result as one JSON object", IN_ALL},
 	{OPTION_LOSSLESS, 0, "lossless", NULL,
-		"let the process wait rather than lose events when the disk is slow", IN_CAPTURE},
+		"make the process wait when the disk is slow, instead of losing events",
+		IN_CAPTURE},
 	{OPTION_HOOK, 0, "hook", "WAY",
 		"linked-in allocators: slot (default), entry, auto (entry where needed)",
 		IN_CAPTURE},
 	{OPTION_ALLOC_FN, 0, "alloc-fn", "NAME=KIND",
-		"NAME is the program's own malloc, free, ... (KIND); may be repeated", IN_SURVEY},
+		"NAME is the program's own malloc, free, ... (KIND); repeatable", IN_SURVEY},
 	{OPTION_SAMPLE, 0, "sample", "BYTES",
-		"one allocation in so many bytes, at random: 512K; for always-on use", IN_CAPTURE},
-	{OPTION_MMAP, 0, "mmap", NULL, "record mmap, munmap, mremap, mprotect and madvise, too",
+		"record one allocation in so many bytes, at random: 512K", IN_CAPTURE},
+	{OPTION_MMAP, 0, "mmap", NULL, "also record mmap, munmap, mremap, mprotect and madvise",
 		IN_CAPTURE},
 	{OPTION_UNWIND, 0, "unwind", "full",
 		"walk every stack from the start: slower, for comparison", IN_CAPTURE},
 	{OPTION_SYMBOLIZE, 0, "symbolize", "later", "do not store names in the trace", IN_CAPTURE},
-	{OPTION_NO_CACHE, 0, "no-cache", NULL,
-		"neither use nor keep unwind tables of earlier captures", IN_CAPTURE},
+	{OPTION_NO_CACHE, 0, "no-cache", NULL, "do not use or keep unwind tables on disk",
+		IN_CAPTURE},
 	{OPTION_FOLLOW_FORKS, 0, "follow-forks", NULL,
-		"record its children, too, and theirs: a trace for each", IN(COMMAND_RUN)},
+		"also record child processes: a trace for each", IN(COMMAND_RUN)},
 	{OPTION_VERSION, 0, "version", NULL, "print the version", IN_ALL},
 	{OPTION_HELP, 'h', "help", NULL, "print this", IN_ALL},
 };
@@ -133,12 +134,10 @@ void options_print_help(void)
 	printf("\noption of run:\n");
 	print_rows(IN(COMMAND_RUN));
 	printf("\nexit status: 0 done, 1 internal or I/O error, 2 usage, 3 refused: the process "
-	       "was not touched,\n"
-	       "4 no permission, 5 the process ended: the trace is valid, 6 something is still "
-	       "there: it is named,\n"
-	       "7 the trace is incomplete, 9 not a readable trace\n"
-	       "of run: that of the command; 1 to 4 it did not run, 126 it cannot be executed, "
-	       "127 it was not found\n");
+	       "was not touched,\n4 no permission, 5 the process ended: the trace is valid, 6 "
+	       "detach incomplete: what remains is\nlisted, 7 the trace is incomplete, 9 not a "
+	       "readable trace\nrun: the status of the command; 1 to 4: it did not run, 126 cannot "
+	       "be executed, 127 not found\n");
 }
 
 static bool parse_pid(const char *text, pid_t *ret)
@@ -294,12 +293,12 @@ static struct ht_err *apply(
 		break;
 	case OPTION_UNWIND:
 		if (strcmp(value, "full") != 0)
-			return usage("--unwind takes the word full", value);
+			return usage("--unwind takes only the word full", value);
 		options->full_unwind = true;
 		break;
 	case OPTION_SYMBOLIZE:
 		if (strcmp(value, "later") != 0)
-			return usage("--symbolize takes the word later", value);
+			return usage("--symbolize takes only the word later", value);
 		options->symbolize_later = true;
 		break;
 	case OPTION_NO_CACHE:
@@ -348,11 +347,13 @@ static struct ht_err *check(const struct options *options)
 
 	if (options->command == COMMAND_RUN) {
 		if (!options->words || !options->words[0])
-			return ht_err_new(HT_ERR_USAGE, "which command? run ... -- CMD is missing");
-		return to_stdout ? usage("standard output is the command's; name a file", "-o -")
+			return ht_err_new(
+				HT_ERR_USAGE, "the command is missing: heaptap run -- CMD ARG...");
+		return to_stdout ? usage("standard output belongs to the command; name a file",
+					   "-o -")
 				 : NULL;
 	}
-	return options->pid ? NULL : ht_err_new(HT_ERR_USAGE, "which process? -p PID is missing");
+	return options->pid ? NULL : ht_err_new(HT_ERR_USAGE, "the process is missing: -p PID");
 }
 
 /* Does the command of run begin here? After --, or with the first word that is no option. */
@@ -406,7 +407,8 @@ struct ht_err *options_parse(int argc, char **argv, struct options *ret)
 	int rest = 1;
 
 	if (argc < 2)
-		return ht_err_new(HT_ERR_USAGE, "what to do? heaptap --help lists the commands");
+		return ht_err_new(
+			HT_ERR_USAGE, "no command given; heaptap --help lists the commands");
 	if (argv[1][0] == '-' && argv[1][1] != '\0') {
 		options.command = COMMAND_ATTACH;
 	} else {

@@ -75,40 +75,39 @@ static void print_state(const struct verify_report *r, pid_t pid)
 		break;
 	case VERIFY_TAPPED:
 		print_text(stdout,
-			"heaptap is at work on process %d now, or the guardian of a heaptap that "
-			"was killed is taking\neverything out; look again when it has ended\n",
+			"heaptap is working on process %d now, or the guardian of a killed heaptap "
+			"is cleaning up;\ncheck again when it has ended\n",
 			pid);
 		break;
 	case VERIFY_ABANDONED:
 		print_text(stdout,
-			"process %d still has the agent of heaptap %d, which is gone. The program "
-			"is not in danger: its calls\npass through to its allocator. recover takes "
-			"the agent out\n",
+			"process %d still has the code of heaptap %d, which has ended. The program "
+			"is not in danger:\nthe code forwards each call to the allocator. heaptap "
+			"recover removes it\n",
 			pid, r->daemon_pid);
 		break;
 	case VERIFY_TOMBSTONE:
 		print_text(stdout,
-			"process %d has one page of jump stubs, left by heaptap %d because the "
-			"program had stored addresses\nof them. The program is not in danger: they "
-			"lead to its allocator. cleanup takes the page out when\nnothing leads "
-			"there any more; the next attach uses it again\n",
+			"process %d has one page of jumps to its allocator, left by heaptap %d "
+			"because the program keeps\naddresses in it. The program is not in danger. "
+			"heaptap cleanup removes the page when the program\nhas forgotten these "
+			"addresses; the next attach uses the page again\n",
 			pid, r->daemon_pid);
 		break;
 	case VERIFY_REMAINS:
 		if (r->part[VERIFY_SLOTS].ours)
 			print_text(stdout,
-				"slots of process %d lead to no function: the next call through "
-				"one "
-				"of them ends it. If heaptap\nwas here, this is a bug of heaptap: "
-				"keep this output\n",
+				"process %d keeps addresses of allocator functions that lead to "
+				"unmapped memory: the next call\nthrough one of them ends the "
+				"process. If heaptap was attached, this is a bug: keep this "
+				"output\n",
 				pid);
 		else
 			print_text(stdout,
-				"remains of a heaptap that was killed are in process %d, named "
-				"above. Nothing uses them and they do\nno harm%s\n",
+				"a killed heaptap left what is listed above in process %d. Nothing "
+				"uses it, and it does no harm%s\n",
 				pid,
-				r->part[VERIFY_CODE].ours ? "; recover puts the bytes behind the "
-							    "code back"
+				r->part[VERIFY_CODE].ours ? "; heaptap recover restores the bytes"
 							  : "");
 		break;
 	}
@@ -118,8 +117,8 @@ void print_verify(const struct verify_report *r, pid_t pid)
 {
 	char next[NEXT_BYTES];
 
-	print_text(
-		stdout, "process %d (%s), %u threads; only looked at\n", pid, r->comm, r->threads);
+	print_text(stdout, "process %d (%s), %u threads; nothing was touched\n", pid, r->comm,
+		r->threads);
 	for (size_t i = 0; i < VERIFY_PARTS; i++) {
 		const struct verify_finding *f = &r->part[i];
 		print_text(stdout, "%c %-12s %s\n", f->ours ? '!' : ' ', part_names[i], f->text);
@@ -174,39 +173,39 @@ void print_recover(const struct recover_report *r, pid_t pid)
 
 	if (r->found.image)
 		print_text(stdout,
-			"found: the agent of heaptap %d, which is gone\n"
-			"done:  %zu of %zu slots lead to the allocator again",
+			"found: the code of heaptap %d, which has ended\ndone:  %zu of %zu "
+			"addresses lead to the allocator again",
 			r->found.daemon_pid, slots->restored, slots->tapped);
 	if (r->found.image && slots->changed)
-		print_text(stdout, " (%zu hold something of the program's own)", slots->changed);
+		print_text(stdout, " (the program changed %zu)", slots->changed);
 	if (r->found.image)
 		print_text(stdout, "\n");
 	switch (r->outcome) {
 	case RECOVER_NOTHING:
-		print_text(stdout, "nothing of heaptap is in process %d; nothing was done\n", pid);
+		print_text(stdout, "nothing of heaptap is in process %d; there was nothing to do\n",
+			pid);
 		break;
 	case RECOVER_DONE:
 		print_text(stdout,
-			"       every thread was seen outside, the agent is unmapped, its socket "
-			"closed\nnothing of heaptap is left in process %d\n",
+			"       every thread was checked, heaptap's code is unmapped, its socket "
+			"is closed\nnothing of heaptap is left in process %d\n",
 			pid);
 		break;
 	case RECOVER_TOMBSTONE:
 		if (r->found.image)
 			print_text(stdout, "left:  %s\n", r->detach.why);
 		else
-			print_text(stdout,
-				"left:  one page of jump stubs at %lx, by an earlier capture\n",
+			print_text(stdout, "left:  one page at %lx, by an earlier capture\n",
 				(unsigned long)r->found.base);
 		print_text(stdout,
-			"       It leads to the allocator and does no harm; cleanup takes it out "
-			"when nothing leads there\n");
+			"       It forwards calls to the allocator and does no harm; heaptap "
+			"cleanup removes it when no\n       address in it is kept any more\n");
 		break;
 	case RECOVER_INCOMPLETE:
 		print_text(stdout,
-			"left:  thread %d may still return into the agent, which stays mapped for "
-			"it and only forwards\n       calls: no harm is done meanwhile; recover "
-			"again when that thread has gone on\n",
+			"left:  thread %d may still return into heaptap's code, which stays mapped "
+			"and only forwards\n       calls: this does no harm; run recover again "
+			"when that thread has gone on\n",
 			r->detach.quiesce.tid);
 		break;
 	}
@@ -253,25 +252,25 @@ static void print_use(const struct cleanup_report *r)
 
 	if (f->slots)
 		print_text(stdout,
-			"left:  %zu allocator slots hold addresses of it, one at %lx in %s\n",
+			"left:  %zu addresses of allocator functions lead into it, one at %lx in "
+			"%s\n",
 			f->slots, (unsigned long)f->at, r->where);
 	else if (f->tid)
-		print_text(stdout, "left:  thread %d could not be proven outside it\n", f->tid);
+		print_text(stdout, "left:  thread %d may still return into it\n", f->tid);
 	else if (f->at)
 		print_text(stdout,
-			"left:  %zu words of the program's memory hold addresses of it, one at %lx "
-			"in %s\n",
+			"left:  the program keeps %zu addresses in it, one at %lx in %s\n",
 			f->pointers, (unsigned long)f->at, r->where);
 	else if (!f->pointers)
 		printf("left:  %lu KiB of the program's memory could not be searched for addresses "
-		       "of it\n",
+		       "in it\n",
 			(unsigned long)(f->unread_bytes >> 10));
 	else
-		print_text(stdout, "left:  %zu words on the threads' stacks hold addresses of it\n",
-			f->pointers);
+		print_text(
+			stdout, "left:  stacks of threads hold %zu addresses in it\n", f->pointers);
 	print_text(stdout,
-		"       The page stays. It leads to the allocator and does no harm; try again when "
-		"the program\n       has forgotten them, or never: it is %u bytes\n",
+		"       The page stays. It forwards calls to the allocator: leaving it (%u bytes) "
+		"is harmless. Run\n       cleanup again later to remove it\n",
 		(unsigned)HT_PAGE_BYTES);
 }
 
@@ -280,23 +279,24 @@ void print_cleanup(const struct cleanup_report *r, pid_t pid)
 	char next[NEXT_BYTES];
 
 	if (r->outcome == CLEANUP_REMOVED || r->outcome == CLEANUP_IN_USE)
-		print_text(stdout, "found: one page of jump stubs at %lx, left by heaptap %d\n",
+		print_text(stdout, "found: one page at %lx, left by heaptap %d\n",
 			(unsigned long)r->page, r->daemon_pid);
 	switch (r->outcome) {
 	case CLEANUP_NOTHING:
-		print_text(stdout, "no page of heaptap is in process %d; nothing was done\n", pid);
+		print_text(stdout, "no page of heaptap is in process %d; there was nothing to do\n",
+			pid);
 		break;
 	case CLEANUP_CAPTURE:
 		print_text(stdout,
-			"found: the agent of heaptap %d, which is gone. cleanup takes out pages "
-			"that a finished capture\n       left, and leaves this to recover; nothing "
-			"was done\n",
+			"found: the code of heaptap %d, which has ended. cleanup removes only the "
+			"page of a finished\n       capture; heaptap recover removes this. Nothing "
+			"was changed\n",
 			r->daemon_pid);
 		break;
 	case CLEANUP_REMOVED:
 		print_text(stdout,
-			"done:  nothing leads there any more; it is unmapped\n"
-			"nothing of heaptap is left in process %d\n",
+			"done:  the program keeps no address in it any more; the page is "
+			"unmapped\nnothing of heaptap is left in process %d\n",
 			pid);
 		break;
 	case CLEANUP_IN_USE:

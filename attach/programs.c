@@ -148,7 +148,7 @@ static bool is_next(const struct programs *programs)
 	if (programs->options->duration_ns && !programs->left_ns)
 		why = "the time is over";
 	else if (programs->tries > FOLLOW_MAX)
-		why = "so many in a row are enough";
+		why = "heaptap follows no more than that many in a row";
 	else if (programs->of->is_child && !forks_take(programs->of->forks))
 		why = "so many are enough";
 	if (!programs->options->quiet && why)

@@ -59,9 +59,8 @@ static struct ht_err *open_memfd(const struct proc *proc, raddr_t base, int *ret
 	int fd = openat(proc->dir_fd, name, O_RDWR | O_CLOEXEC);
 	if (fd < 0 && (errno == EPERM || errno == EACCES))
 		return ht_err_new(HT_ERR_PERMISSION,
-			"cannot take out what an earlier heaptap left in process %d: its memory is "
-			"opened by its mapping (/proc/%d/map_files), as root alone may; run sudo "
-			"heaptap recover -p %d",
+			"cannot remove what an earlier heaptap left in process %d: only root may "
+			"open its mappings (/proc/%d/map_files); run sudo heaptap recover -p %d",
 			proc->pid, proc->pid, proc->pid);
 	if (fd < 0)
 		return ht_err_sys(
@@ -217,7 +216,7 @@ static struct ht_err *untapped_only(struct ht_err *err)
 	if (err->code != HT_ERR_REFUSED)
 		return err;
 	struct ht_err *incomplete = ht_err_new(HT_ERR_INCOMPLETE,
-		"%s; meanwhile the agent stays mapped and only forwards calls", err->message);
+		"%s; meanwhile heaptap's code stays mapped and only forwards calls", err->message);
 	ht_err_free(err);
 	return incomplete;
 }

@@ -35,7 +35,8 @@ struct ht_err *remains_of(const struct session *s, const char *why)
 	pid_t pid = s->options->pid;
 	if (s->image.local)
 		return ht_err_new(HT_ERR_INCOMPLETE,
-			"the agent, mapped at %lx, or its stub, at %lx, stays in process %d: %s",
+			"heaptap's code, mapped at %lx, or its attach code, at %lx, stays in "
+			"process %d: %s",
 			(unsigned long)s->image.base, (unsigned long)s->slack.addr, pid, why);
 	return ht_err_new(HT_ERR_INCOMPLETE,
 		"the attach stub behind the code at %lx, and memory named " OURS_FILE
@@ -54,7 +55,7 @@ struct ht_err *remains_of_detach(const struct session *s)
 	if (report->level == DETACH_TOMBSTONE)
 		return ht_err_new(HT_ERR_INCOMPLETE, "%s", report->why);
 	return ht_err_new(HT_ERR_INCOMPLETE,
-		"the agent is out of process %d again, but compared with before: %s; "
-		"`heaptap verify -p %d` looks once more",
+		"heaptap has left process %d again, but something is not as it was: %s; `heaptap "
+		"verify -p %d` checks once more",
 		s->options->pid, report->why, s->options->pid);
 }

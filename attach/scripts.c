@@ -40,7 +40,8 @@ struct ht_err *scripts_prepare(struct session *s)
 		return err;
 	if (why[0])
 		snprintf(s->report->scripts_problem, sizeof(s->report->scripts_problem),
-			"JavaScript functions have no names: this V8 is not known, its %s", why);
+			"JavaScript functions have no names: heaptap does not know this V8 (%s)",
+			why);
 	if (!found)
 		return NULL;
 	if (room_of_cgroups(&s->survey.proc) <

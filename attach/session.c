@@ -103,7 +103,7 @@ static void note_unseen_later(struct session *s)
 	if (!s->survey.partial_count)
 		return;
 	snprintf(unseen + length, sizeof(s->report->unseen) - length,
-		"%spart of %s, which has too much to look at", length ? ", " : "",
+		"%spart of %s, which is too large to be searched", length ? ", " : "",
 		s->survey.partial_path);
 	/* Cut between characters. */
 	foreign_copy(unseen, sizeof(s->report->unseen), unseen);
@@ -222,8 +222,9 @@ static struct ht_err *tap(struct session *s)
 	journal_set_phase(&s->journal, JOURNAL_TAPPED);
 	err = tap_slots(&s->tap);
 	if (!err && s->tap.tapped == 0)
-		err = ht_err_new(
-			HT_ERR_REFUSED, "no slot of process %d could be tapped", s->options->pid);
+		err = ht_err_new(HT_ERR_REFUSED,
+			"no address of an allocator function in process %d could be changed",
+			s->options->pid);
 	return err;
 }
 
@@ -509,7 +510,7 @@ static struct ht_err *changed_untouched(struct session *s)
 	if (s->survey.proc.pid && proc_changed(&s->survey.proc) == PROC_EXECED)
 		s->report->ended = REC_END_TARGET_EXEC;
 	return ht_err_new(HT_ERR_REFUSED,
-		"process %d ended, or became another program, before anything was touched",
+		"process %d ended, or became another program, before heaptap touched it",
 		s->options->pid);
 }
 
@@ -546,8 +547,9 @@ static struct ht_err *capture(struct session *s)
 		return changed_untouched(s);
 	if (err)
 		return err;
-	session_progress(s, "attaching to %d (%s): %zu slots in %zu modules", s->options->pid,
-		s->report->comm, s->survey.tap_count, s->survey.modules.count);
+	session_progress(s,
+		"attaching to %d (%s): %zu addresses of allocator functions in %zu modules",
+		s->options->pid, s->report->comm, s->survey.tap_count, s->survey.modules.count);
 	err = attach(s);
 	if (err && !change_noticed(s, &err))
 		err = remains_add_of(err, roll_back(s));
@@ -583,6 +585,6 @@ struct ht_err *session_run(const struct session_options *options, struct session
 		err = remains_add(err, left);
 	}
 	return err && ret->guardian_left
-		       ? remains_add(err, "its guardian has not ended, and may be at work")
+		       ? remains_add(err, "its guardian has not ended and may still be at work")
 		       : err;
 }

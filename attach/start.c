@@ -126,9 +126,7 @@ static struct ht_err *check_descriptors(void)
 		limit.rlim_cur >= open_count() + DESCRIPTORS_MIN)
 		return NULL;
 	return ht_err_new(HT_ERR_REFUSED,
-		"heaptap itself may have only %lu files open, too few for this; raise the "
-		"limit "
-		"(ulimit -n)",
+		"heaptap itself may open only %lu files, too few; raise the limit (ulimit -n)",
 		(unsigned long)limit.rlim_cur);
 }
 

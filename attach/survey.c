@@ -72,7 +72,9 @@ static struct ht_err *check_status(const struct proc *proc, const struct proc_st
 			"process %d is stopped; continue it first (kill -CONT %d)", pid, pid);
 	if (status->seccomp == SECCOMP_STRICT)
 		return ht_err_new(HT_ERR_REFUSED,
-			"process %d runs under strict seccomp, which leaves no safe way in", pid);
+			"process %d runs under strict seccomp, which forbids every system call "
+			"that heaptap needs",
+			pid);
 	if (status->shadow_stack)
 		return ht_err_new(HT_ERR_REFUSED,
 			"process %d uses a shadow stack (CET), which is not supported yet", pid);
@@ -117,14 +119,14 @@ static struct ht_err *check_space(pid_t pid, const struct room *room)
 	 * is a file that the process makes. */
 	if (room->file_bytes < image)
 		return ht_err_new(HT_ERR_REFUSED,
-			"process %d may not make a file of %lu MiB, which the agent needs (ulimit "
+			"process %d may not make a file of %lu MiB, which heaptap needs (ulimit "
 			"-f); raise that first: prlimit --pid %d --fsize=unlimited:unlimited",
 			pid, image / MIB, pid);
 	/* As much again stays free: the target must not miss what we reserve. */
 	if (room->address_bytes < 2 * image)
 		return ht_err_new(HT_ERR_REFUSED,
-			"process %d may map only %lu MiB more (ulimit -v), and the agent reserves "
-			"%lu MiB of address space; raise that first: prlimit --pid %d "
+			"process %d may map only %lu MiB more (ulimit -v), and heaptap reserves "
+			"%lu MiB of its address space; raise that first: prlimit --pid %d "
 			"--as=unlimited",
 			pid, room->address_bytes / MIB, image / MIB, pid);
 	if (room->data_bytes < MIB)
@@ -135,8 +137,8 @@ static struct ht_err *check_space(pid_t pid, const struct room *room)
 	if (room->locked_bytes < 2 * image)
 		return ht_err_new(HT_ERR_REFUSED,
 			"process %d locks its memory (mlockall) and may lock only %lu MiB more "
-			"(ulimit -l), and the agent reserves %lu MiB of address space; raise that "
-			"first: prlimit --pid %d --memlock=unlimited",
+			"(ulimit -l), and heaptap reserves %lu MiB of its address space; raise "
+			"that first: prlimit --pid %d --memlock=unlimited",
 			pid, room->locked_bytes / MIB, image / MIB, pid);
 	return NULL;
 }
@@ -188,9 +190,8 @@ static struct ht_err *refuse_without_slots(const struct survey *survey)
 	char *unseen = coverage_unseen(&survey->coverage);
 	bool named = unseen && unseen[0];
 	struct ht_err *err = ht_err_new(HT_ERR_REFUSED,
-		"process %d calls its allocator directly%s%s%s: it is linked in statically, and "
-		"there is no "
-		"slot to tap",
+		"process %d calls its allocator directly%s%s%s: it is linked in statically; record "
+		"such calls with --hook auto",
 		survey->proc.pid, named ? " (" : "", named ? unseen : "", named ? ")" : "");
 	free(unseen);
 	return err;
@@ -207,9 +208,9 @@ static struct ht_err *check_linked(const struct survey *survey)
 		return NULL;
 	foreign_copy(path, sizeof(path), strange->path);
 	return ht_err_new(HT_ERR_REFUSED,
-		"process %d is linked statically, and %s is mapped, which its own C library has "
-		"not loaded: it emulates the program that this belongs to (valgrind), loads it by "
-		"other means, or has no symbols (stripped)",
+		"process %d is statically linked, and %s is mapped, which its own C library has "
+		"not loaded: it emulates the program that uses it (valgrind), loads it by other "
+		"means, or has no symbols (stripped)",
 		survey->proc.pid, path[0] ? path : "code without a name");
 }
 
@@ -241,12 +242,12 @@ static struct ht_err *refuse_without_names(const struct survey *survey)
 	const char *other = other_allocator(survey);
 	if (other)
 		return ht_err_new(HT_ERR_REFUSED,
-			"process %d is linked statically, and the only allocator that its symbols "
-			"tell of is %s, which is not recorded (of Go's, pprof tells)",
+			"process %d is statically linked, and its symbols name only one allocator, "
+			"%s, which heaptap does not record (for Go use pprof)",
 			survey->proc.pid, other);
 	return ht_err_new(HT_ERR_REFUSED,
-		"process %d is linked statically, and its file has no symbols that tell where its "
-		"allocator is (stripped?)",
+		"process %d is statically linked, and its file has no symbols that name its "
+		"allocator (stripped?)",
 		survey->proc.pid);
 }
 
@@ -255,8 +256,8 @@ struct ht_err *survey_check_tapped(const struct proc *proc, struct recover_found
 	struct ht_err *err = recover_find(proc, ret);
 	if (!err && ret->image)
 		err = ht_err_new(HT_ERR_REFUSED,
-			"process %d is already tapped, by heaptap %d; stop that one, or run "
-			"heaptap recover -p %d if it is dead",
+			"process %d is already recorded by heaptap %d; stop that one, or run "
+			"heaptap recover -p %d if it has ended",
 			proc->pid, ret->daemon_pid, proc->pid);
 	return err;
 }

@@ -135,8 +135,8 @@ static struct ht_err *put_symbols(struct store *store, struct bytes_out *in)
 			break;
 		}
 		if (rec.kind != REC_SYMBOL)
-			return ht_err_new(
-				HT_ERR_FORMAT, "heaptap-analyze sent a record that is no symbol");
+			return ht_err_new(HT_ERR_FORMAT,
+				"heaptap-analyze sent a record that is not a symbol");
 		err = store_put(store, &rec, 0);
 		if (err)
 			return err;
@@ -222,7 +222,8 @@ struct ht_err *symbols_append(struct store *store, const struct symbols_target *
 	int analyzer = symbols_open_analyzer(path, sizeof(path));
 	if (analyzer < 0) {
 		snprintf(problem, problem_bytes,
-			"no names stored: heaptap-analyze is not beside heaptap");
+			"the trace has no names: heaptap-analyze is not beside heaptap; install "
+			"both");
 	} else {
 		err = run_analyzer(store, analyzer, trace, target);
 		if (err && err->code != HT_ERR_NOMEM) {

@@ -32,9 +32,8 @@ static unsigned plain_index(struct tap *tap, raddr_t plain)
 static struct ht_err *refuse_without_plain(enum abi_hook hook, unsigned index)
 {
 	return abi_is_new(hook) && !index
-		       ? ht_err_new(HT_ERR_REFUSED,
-				 "the target's allocators have more operators new than heaptap has "
-				 "room for")
+		       ? ht_err_new(HT_ERR_REFUSED, "the process's allocators have more operators "
+						    "new than heaptap has room for")
 		       : NULL;
 }
 
@@ -133,8 +132,7 @@ static struct ht_err *tap_entry(struct tap *tap, const struct patch *patch, stru
 		.place = entry->file};
 	err = patch_code(patch, &code, tap->journal, &done);
 	if (!err && !done)
-		err = ht_err_new(
-			HT_ERR_REFUSED, "the code of %s was changed meanwhile", entry->name);
+		err = ht_err_new(HT_ERR_REFUSED, "the code of %s changed meanwhile", entry->name);
 	entry->tapped = !err;
 	tap->tapped += !err && abi_is_allocator(entry->hook);
 	return err;

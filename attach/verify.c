@@ -119,10 +119,9 @@ static struct ht_err *look_at_slots(struct look *look)
 	slots_deinit(&slots);
 	f->ours = tapped || nowhere;
 	if (tapped)
-		say(f->text, "%zu lead to heaptap's stubs, one at %lx", tapped, (unsigned long)at);
+		say(f->text, "%zu lead to heaptap's code, one at %lx", tapped, (unsigned long)at);
 	else if (nowhere)
-		say(f->text, "%zu lead to where nothing is mapped, one at %lx", nowhere,
-			(unsigned long)at);
+		say(f->text, "%zu lead to unmapped memory, one at %lx", nowhere, (unsigned long)at);
 	else
 		say(f->text, "%zu hold the allocator functions that they name", right);
 	if (foreign)

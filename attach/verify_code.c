@@ -106,22 +106,23 @@ static void note_difference(struct code *code, const struct proc_map *map, raddr
 		return;
 	if (entry)
 		snprintf(text, VERIFY_TEXT_BYTES,
-			"code of %.120s leads to heaptap at %lx: the entry of a hooked function",
+			"code of %.120s jumps to heaptap's code at %lx: the first bytes of a "
+			"recorded function",
 			map->name, (unsigned long)at);
 	else if (ours)
 		snprintf(text, VERIFY_TEXT_BYTES,
-			"bytes behind the code of %.120s, at %lx, are not those of its file: an "
-			"attach stub",
+			"bytes behind the code of %.120s, at %lx, differ from its file: heaptap's "
+			"attach code",
 			map->name, (unsigned long)at);
 	else if (slack)
 		snprintf(text, VERIFY_TEXT_BYTES,
-			"bytes behind the code of %.90s, at %lx, are not those of its file, and no "
-			"stub of this heaptap: the program's own?",
+			"bytes behind the code of %.90s, at %lx, differ from its file, and are not "
+			"heaptap's attach code: the program's own?",
 			map->name, (unsigned long)at);
 	else
 		snprintf(text, VERIFY_TEXT_BYTES,
-			"code of %.100s differs from its file at %lx, where heaptap never writes: "
-			"a debugger's breakpoint, a probe?",
+			"code of %.100s differs from its file at %lx, where heaptap never writes "
+			"(a debugger's breakpoint or a probe?)",
 			map->name, (unsigned long)at);
 	f->ours |= ours;
 }
@@ -181,7 +182,7 @@ static struct ht_err *compare_all(struct code *code)
 			code->same);
 	if (unread && !f->other[0])
 		snprintf(f->other, sizeof(f->other),
-			"%zu files are not to be had, their code is not judged (%.120s)",
+			"%zu files cannot be opened; their code is not compared (%.120s)",
 			code->unreadable, unread);
 	return err;
 }

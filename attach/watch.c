@@ -374,7 +374,7 @@ static struct ht_err *living_read(const struct watch *watch, struct living *ret)
 	living.inner = calloc(living.tids.count + 1, sizeof(*living.inner));
 	if (!living.inner) {
 		living_deinit(&living);
-		return ht_err_new(HT_ERR_NOMEM, "no memory to watch the target's threads");
+		return ht_err_new(HT_ERR_NOMEM, "no memory to watch the threads");
 	}
 	living.is_whole = true;
 	for (size_t i = 0; i < living.tids.count; i++) {
@@ -493,7 +493,7 @@ struct ht_err *watch_create(const struct watch_options *options, struct watch **
 {
 	struct watch *watch = calloc(1, sizeof(*watch));
 	if (!watch)
-		return ht_err_new(HT_ERR_NOMEM, "no memory to watch the target");
+		return ht_err_new(HT_ERR_NOMEM, "no memory to watch the process");
 	watch->options = *options;
 	watch->head = linkmap_head(&options->survey->proc, &options->survey->modules);
 	/* Nothing is remembered yet: the first look reports a change, and with it whatever was

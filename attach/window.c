@@ -87,7 +87,7 @@ static struct ht_err *given_up(const struct session *s)
 	if (__atomic_load_n(&image_control(&s->image)->given_up, __ATOMIC_ACQUIRE) != ABI_GIVEN_UP)
 		return NULL;
 	return ht_err_new(HT_ERR_INTERNAL,
-		"recording has ended: process %d shut the agent's socket while heaptap was stopped",
+		"recording has ended: process %d closed heaptap's socket while heaptap was stopped",
 		s->survey.proc.pid);
 }
 
@@ -99,8 +99,8 @@ static struct ht_err *debugged(const struct session *s, const struct glance_stat
 	if (!s->entries.hooked || !status->tracer)
 		return NULL;
 	return ht_err_new(HT_ERR_INTERNAL,
-		"recording has ended: process %d is traced by process %d, whose breakpoints could "
-		"hit hooks in its code",
+		"recording has ended: process %d is now traced by process %d, whose breakpoints "
+		"could hit code that heaptap has changed",
 		s->survey.proc.pid, status->tracer);
 }
 
@@ -209,9 +209,9 @@ static bool take_signals(const struct session *s)
 /* If we died now, nobody would take out what is in the target. */
 static struct ht_err *unguarded(void)
 {
-	return ht_err_new(HT_ERR_INTERNAL,
-		"the guardian process was ended, and the capture with it: what was recorded until "
-		"then is in the trace");
+	return ht_err_new(
+		HT_ERR_INTERNAL, "the guardian process was killed, so heaptap ended the capture; "
+				 "the trace holds everything recorded until then");
 }
 
 /*

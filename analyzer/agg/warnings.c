@@ -14,11 +14,12 @@ static const struct {
 	enum rec_counter counter;
 	const char *sentence;
 } counted[] = {
-	{REC_COUNTER_LOST_TIMEOUT, "%" PRIu64 " events dropped: heaptap was too slow to take them"},
+	{REC_COUNTER_LOST_TIMEOUT, "%" PRIu64 " events dropped: heaptap could not keep up"},
 	{REC_COUNTER_LOST_SOCKET,
-		"%" PRIu64 " events dropped: the target's connection to heaptap was gone"},
+		"%" PRIu64
+		" events dropped: the connection between process and heaptap was closed"},
 	{REC_COUNTER_LOST_SLOT_FULL,
-		"%" PRIu64 " events dropped: more threads than heaptap has slots for"},
+		"%" PRIu64 " events dropped: more threads at once than heaptap can record"},
 	{REC_COUNTER_LOST_NESTED, "%" PRIu64 " events dropped: signal handlers nested too deeply"},
 	{REC_COUNTER_SAMPLES_LOST,
 		"%" PRIu64 " samples dropped: more of their blocks live than heaptap has room for"},
@@ -28,15 +29,14 @@ static const struct {
 	{REC_COUNTER_TRUNC_STACK, "%" PRIu64 " stacks cut: the stack left its bounds"},
 	{REC_COUNTER_TRUNC_NODES, "%" PRIu64 " stacks cut: too many distinct stacks"},
 	{REC_COUNTER_UNTAPPED,
-		"%" PRIu64 " modules were tapped later than they were loaded, or not at "
-		"all: their earlier calls are missing"},
-	{REC_COUNTER_DAMAGE,
-		"%" PRIu64 " times the process damaged the memory it shares with heaptap: "
-		"counts and stacks are not to be trusted"},
+		"%" PRIu64
+		" libraries were loaded during the capture: their first calls are missing"},
+	{REC_COUNTER_DAMAGE, "%" PRIu64 " times the process damaged the memory it shares with "
+					"heaptap: do not trust counts and stacks"},
 	{REC_COUNTER_UNSEEN,
-		"%" PRIu64 " places in the program's code call an allocator unseen, past "
-		"the slots: totals are too low, and blocks that are freed there look as if "
-		"they stayed"},
+		"%" PRIu64 " places in the program's code call a linked-in allocator directly and "
+			   "are not recorded: totals are too low, and blocks freed there look as "
+			   "if they stayed; try --hook auto"},
 };
 
 void warnings_deinit(struct warnings *warnings)
@@ -137,8 +137,8 @@ static struct ht_err *add_found(const struct model *model, struct warnings *warn
 			"allocated again"},
 		{model->counts.unknown_stacks,
 			"%" PRIu64 " allocations refer to a stack that the trace does not hold"},
-		{model->counts.odd_events, "%" PRIu64 " events make no sense and are ignored"},
-		{model->nodes.rejected, "%" PRIu64 " stack frames make no sense and are ignored"},
+		{model->counts.odd_events, "%" PRIu64 " events are damaged and ignored"},
+		{model->nodes.rejected, "%" PRIu64 " stack frames are damaged and ignored"},
 		{model->modules.ignored, "%" PRIu64 " module records are ignored"},
 	};
 	struct ht_err *err = NULL;

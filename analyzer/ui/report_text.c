@@ -35,12 +35,12 @@ static const char *why_ended(const struct model *model)
 	static const char *const reason[] = {
 		[REC_END_DURATION] = "ended as planned",
 		[REC_END_SIGNAL] = "ended by a signal",
-		[REC_END_TARGET_EXIT] = "ended because the target ended",
-		[REC_END_TARGET_EXEC] = "ended because the target started another program",
-		[REC_END_DISK_FULL] = "ended because the disk was full",
+		[REC_END_TARGET_EXIT] = "the process exited",
+		[REC_END_TARGET_EXEC] = "the process became another program (exec)",
+		[REC_END_DISK_FULL] = "the disk was full",
 		[REC_END_ERROR] = "ended by an error",
 		[REC_END_STOP] = "ended by heaptap stop",
-		[REC_END_FORBIDDEN] = "ended because the target forbade recording",
+		[REC_END_FORBIDDEN] = "the process forbade recording",
 	};
 	if (!model->has_end)
 		return "the end is missing";
@@ -98,7 +98,7 @@ static void write_heap(const struct report *report)
 		return;
 	fputs("  heap         ", out);
 	if (!heap->known) {
-		fputs("what it held before is not known: ", out);
+		fputs("unknown: ", out);
 		text_foreign(report->text, heap->allocator, 32);
 		fputs(heap->allocator[0] ? ": " : "no allocator was found", out);
 		text_foreign(report->text, heap->reason, 200);
@@ -172,11 +172,10 @@ static void write_summary(const struct report *report)
 	write_rss(report);
 	if (!is_sample)
 		fprintf(out,
-			"  before       %s frees of blocks older than the window (%s, usable "
-			"size)\n",
+			"  older        freed in the window, allocated earlier: %s blocks, %s\n",
 			text_count(profile->before_frees).text,
 			text_bytes(profile->before_freed_bytes).text);
-	fprintf(out, "  lost         %s events dropped, %s stacks truncated\n",
+	fprintf(out, "  lost         %s events dropped, %s stacks cut\n",
 		text_count(model_dropped_events(model)).text,
 		text_count(model_truncated_stacks(model)).text);
 }
@@ -297,7 +296,7 @@ static void write_entry(
 		snprintf(line, sizeof(line), "%s at the peak", text_bytes(stack->peak_bytes).text);
 		break;
 	case PROFILE_TEMPORARY:
-		snprintf(line, sizeof(line), "%s temporary of %s allocations (%s)",
+		snprintf(line, sizeof(line), "%s of %s allocations were temporary (%s)",
 			text_count(metrics->temporary).text, text_count(metrics->allocations).text,
 			text_bytes(metrics->allocated_bytes).text);
 		break;
@@ -383,7 +382,7 @@ static void write_mappings_summary(const struct report *report)
 	fprintf(out, "    calls        %s mapped, %s unmapped, %s remapped, %s protected\n",
 		text_count(calls[ABI_CALL_MAP]).text, text_count(calls[ABI_CALL_UNMAP]).text,
 		text_count(calls[ABI_CALL_MOVE_TO]).text, text_count(calls[ABI_CALL_PROTECT]).text);
-	fprintf(out, "    before       %s of mappings older than the window went\n",
+	fprintf(out, "    older        unmapped in the window, mapped earlier: %s\n",
 		text_bytes(mappings->before_bytes).text);
 	fprintf(out, "    given back   %s in %s calls of madvise, and still mapped\n",
 		text_bytes(mappings->advised_bytes).text, text_count(calls[ABI_CALL_ADVISE]).text);
@@ -400,7 +399,8 @@ static struct ht_err *write_mappings(struct report *report)
 	struct ht_err *err = mappings_order(mappings, &order);
 	if (err)
 		return err;
-	heading(report, "Mappings: what the program and its allocators mapped; blocks lie in it");
+	heading(report, "Mappings: memory that the program and its allocators mapped; it contains "
+			"the blocks");
 	write_mappings_summary(report);
 	for (size_t i = 0; i < count && !err && (!limit || i < limit); i++) {
 		const struct mappings_stack *stack = &mappings->stack[order[i]];
@@ -545,7 +545,7 @@ static struct ht_err *write_page(struct report *report)
 	static const struct list list[] = {
 		{PROFILE_OUTSTANDING,
 			"Outstanding: allocated in the window and not freed by its end"},
-		{PROFILE_PEAK, "Peak: what was held when the window held most"},
+		{PROFILE_PEAK, "Peak: live when the window's blocks used most memory"},
 		{PROFILE_TEMPORARY, "Temporary: freed before their thread allocated again"},
 		{PROFILE_CALLS, "Most calls"},
 	};

@@ -52,8 +52,8 @@ static struct ht_err *open_standard(struct output *ret)
 
 static struct ht_err *cannot_create(const char *path, int sys)
 {
-	return ht_err_new(HT_ERR_USAGE, "cannot create %s: %s; name another place with -o", path,
-		strerror(sys));
+	return ht_err_new(HT_ERR_USAGE, "cannot create %s: %s; write to another place with -o",
+		path, strerror(sys));
 }
 
 static struct ht_err *cannot_use(const char *path, mode_t mode)

@@ -74,7 +74,8 @@ struct ht_err *receiver_create(const struct receiver_options *options, struct re
 {
 	if (options->slot_max > ABI_SLOT_MAX ||
 		options->image_bytes < abi_image_bytes(options->slot_max))
-		return ht_err_new(HT_ERR_INTERNAL, "an image of %llu bytes has no %u slots",
+		return ht_err_new(HT_ERR_INTERNAL,
+			"an agent of %llu bytes has no room for %u threads",
 			(unsigned long long)options->image_bytes, options->slot_max);
 	struct receiver *receiver = calloc(1, sizeof(*receiver));
 	if (!receiver)

@@ -112,7 +112,7 @@ static void give_up(struct sink *sink, const char *why)
 	uint64_t lost_bytes = sink->put_bytes - look_u64(&page->safe_bytes);
 	if (lost_bytes)
 		snprintf(lost, sizeof(lost),
-			"; %llu bytes of records were not written; name another place with -o",
+			"; %llu bytes of records were not written; write to another place with -o",
 			(unsigned long long)lost_bytes);
 	else if (is_known)
 		lost[0] = '\0';
@@ -131,7 +131,7 @@ static void give_up_dead(struct sink *sink)
 static void give_up_late(struct sink *sink, uint64_t patience_ns)
 {
 	char why[80];
-	snprintf(why, sizeof(why), "its file system or reader took nothing for %llu s",
+	snprintf(why, sizeof(why), "its file system or reader accepted nothing for %llu s",
 		(unsigned long long)(patience_ns / NS_PER_S));
 	give_up(sink, why);
 }
@@ -255,7 +255,7 @@ static void await_answer(struct sink *sink, bool hurry)
 		if (!is_closed(sink) && is_late(sink, &wait, has_moved, patience_ns))
 			give_up_late(sink, patience_ns);
 		if (!is_closed(sink) && cancelled_ns && now - cancelled_ns > CANCEL_PATIENCE_NS)
-			give_up(sink, "interrupted before it had taken everything");
+			give_up(sink, "interrupted before everything was written");
 	}
 }
 
@@ -268,12 +268,12 @@ static struct ht_err *judge_opening(const struct sink *sink, struct wait *wait)
 		return NULL;
 	if (cancelled)
 		return ht_err_new(HT_ERR_REFUSED,
-			"interrupted while the file system of %s did not answer; nothing was "
-			"touched",
+			"interrupted while the file system of %s did not answer; the process was "
+			"not touched",
 			sink->path);
 	return ht_err_new(HT_ERR_USAGE,
-		"cannot open %s: its file system did not answer for %llu s; name another "
-		"place with -o",
+		"cannot open %s: its file system did not answer for %llu s; write to another place "
+		"with -o",
 		sink->path, PATIENCE_DEFAULT_NS / NS_PER_S);
 }
 

@@ -50,8 +50,8 @@ static struct ht_err *check_space(const struct store *store)
 	if (left >= store->reserve_bytes)
 		return NULL;
 	return ht_err_new(HT_ERR_USAGE,
-		"%s: %llu MiB are free on its file system and %llu MiB are kept free; "
-		"make room or name another place with -o",
+		"%s: its file system has %llu MiB free, and heaptap keeps %llu MiB free; make room "
+		"or write to another place with -o",
 		store->output.path, (unsigned long long)(left >> 20),
 		(unsigned long long)(store->reserve_bytes >> 20));
 }
@@ -139,7 +139,7 @@ static struct ht_err *note_error(struct store *store, struct ht_err *err)
 	if (err->sys == ENOSPC || err->sys == EDQUOT || err->sys == EFBIG)
 		set_problem(store, STORE_FULL, err->message);
 	else if (err->sys == EAGAIN)
-		set_problem(store, STORE_BROKEN, "its reader took nothing for 5 s");
+		set_problem(store, STORE_BROKEN, "its reader accepted nothing for 5 s");
 	else
 		set_problem(store, STORE_BROKEN, err->message);
 	ht_err_free(err);

@@ -414,8 +414,8 @@ char *coverage_unseen(const struct coverage *coverage)
 		families++;
 	}
 	if (out && coverage->partial)
-		fprintf(out, "%spart of %s, which has too much to look at", families++ ? ", " : "",
-			coverage->partial->path);
+		fprintf(out, "%spart of %s, which is too large to be searched",
+			families++ ? ", " : "", coverage->partial->path);
 	for (size_t i = 0; out && i < coverage->count; i++) {
 		const struct family *family = coverage->function[i].native->family;
 		if (!begins_family(coverage, i))

@@ -51,7 +51,8 @@ static struct ht_err *check_name(const char *text, const char *name)
 		return wrong(text, "that function needs no option");
 	if (family_find_known(name, &member) &&
 		(member.role != FAMILY_HOOKED || member.if_released))
-		return wrong(text, "that function may throw, or is called in a way of its own");
+		return wrong(
+			text, "that function may throw, or has a calling convention of its own");
 	return NULL;
 }
 
@@ -60,27 +61,25 @@ struct ht_err *given_add(struct given_list *list, const char *text)
 	const char *sign = strchr(text, '=');
 	struct given given = {0};
 	if (!sign)
-		return wrong(text, "NAME=KIND is expected, like my_alloc=malloc");
+		return wrong(text, "expected NAME=KIND, for example my_alloc=malloc");
 	size_t length = (size_t)(sign - text);
 	if (!is_name(text, length))
-		return wrong(text, "before the = the name of a function is expected");
+		return wrong(text, "the name of a function is missing before the =");
 	if (length >= sizeof(given.name))
-		return wrong(text, "names have 127 characters at most");
+		return wrong(text, "the name is longer than 127 characters");
 	memcpy(given.name, text, length);
 	if (!kind_find(sign + 1, &given.hook))
-		return wrong(text, "behind the = malloc, calloc, realloc, free, posix_memalign, "
-				   "aligned_alloc, "
-				   "memalign, valloc, pvalloc, reallocarray, cfree, mallocx, "
-				   "rallocx, xallocx, "
-				   "dallocx or sdallocx is expected");
+		return wrong(text, "KIND must be malloc, calloc, realloc, free, posix_memalign, "
+				   "aligned_alloc, memalign, valloc, pvalloc, reallocarray, cfree, "
+				   "mallocx, rallocx, xallocx, dallocx or sdallocx");
 	struct ht_err *err = check_name(text, given.name);
 	if (err)
 		return err;
 	for (uint32_t i = 0; i < list->count; i++)
 		if (!strcmp(list->given[i].name, given.name))
-			return wrong(text, "that name was given before");
+			return wrong(text, "this name was already given");
 	if (list->count == GIVEN_MAX)
-		return wrong(text, "16 functions can be given at most");
+		return wrong(text, "at most 16 functions can be given");
 	list->given[list->count++] = given;
 	return NULL;
 }

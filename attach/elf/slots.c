@@ -206,8 +206,8 @@ static struct ht_err *append(struct scan *scan, const struct slot *slot)
 	struct slots *slots = scan->slots;
 	if (slots->count == SLOTS_MAX)
 		return ht_err_new(HT_ERR_REFUSED,
-			"process %d keeps allocator functions in more than %u places: its tables "
-			"are corrupt",
+			"process %d keeps addresses of allocator functions in more than %u places: "
+			"its relocation tables are damaged",
 			scan->proc->pid, SLOTS_MAX);
 	if (slots->count == scan->capacity) {
 		size_t wanted = scan->capacity ? 2 * scan->capacity : 128;

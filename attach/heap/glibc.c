@@ -70,7 +70,7 @@ static struct ht_err *read_arena(struct reading *reading, raddr_t arena, uint64_
 	bool is_cut = valid >= 2 && before->whole && !last->whole;
 	if (!err && !view->err) {
 		if (!valid)
-			reading->trouble = "an arena of it makes no sense";
+			reading->trouble = "one of its arenas is damaged";
 		else if (is_cut)
 			add_arena(reading, before, before->free_bytes);
 		else
@@ -92,7 +92,7 @@ static struct ht_err *read_arenas(struct reading *reading)
 		account_explain(reading->account, "part of its free blocks is swapped out");
 	else if (reading->partial)
 		account_explain(reading->account,
-			"more of its blocks are free, or move, than can be looked at");
+			"it has more free blocks, or changes them faster, than heaptap can read");
 	return err;
 }
 
@@ -115,7 +115,7 @@ static void take_caches(
 	if (!unknown_bytes)
 		return;
 	account->off_bytes += unknown_bytes;
-	account_explain(account, "what %u of %u threads have cached could not be read", unknown,
+	account_explain(account, "the caches of %u of %u threads could not be read", unknown,
 		reading->threads);
 }
 
@@ -124,7 +124,7 @@ static void take_mapped(struct reading *reading, uint64_t mapped_bytes)
 	struct heap_account *account = reading->account;
 	struct tunables now;
 	if (!tunables_read(reading->view, reading->tunables_at, &now)) {
-		reading->trouble = "the sum of its mapped blocks makes no sense";
+		reading->trouble = "the sum of its mapped blocks is wrong";
 		return;
 	}
 	uint64_t moved = bins_distance(mapped_bytes, now.mapped_bytes);
@@ -187,7 +187,7 @@ static struct ht_err *read_found(
 	struct heap_account *account = reading->account;
 	reading->tunables_at = tunables_find(view, data, bytes, addr);
 	if (!reading->tunables_at || !tunables_read(view, reading->tunables_at, &reading->tunables))
-		reading->trouble = "it is of a version that heaptap does not know";
+		reading->trouble = "heaptap does not know its version";
 	struct ht_err *err = reading->trouble ? NULL : read_all(reading);
 	account->known = !reading->trouble;
 	account->header_bytes = HEADER_BYTES;

@@ -44,7 +44,7 @@ static void add(struct heap *heap, const struct heap_account *account)
 
 static void add_unknown(struct heap *heap, const char *allocator)
 {
-	struct heap_account account = {.reason = "heaptap cannot read its books"};
+	struct heap_account account = {.reason = "heaptap cannot read its data structures"};
 	snprintf(account.allocator, sizeof(account.allocator), "%s", allocator);
 	add(heap, &account);
 }

@@ -56,11 +56,10 @@ static void take_walk(struct heap_account *account, const struct walked *walked)
 	if (walked->moved_bytes == UINT64_MAX) {
 		account->off_bytes = last->held_bytes;
 		account_explain(account,
-			"it has more extents, or changes them faster, than can be looked at");
+			"it has more extents, or changes them faster, than heaptap can read");
 	}
 	if (last->shorter && !last->longer)
-		account_explain(
-			account, "nothing tells of its large blocks how many pages are theirs");
+		account_explain(account, "the page counts of its large blocks are not recorded");
 }
 
 static void take_caches(struct heap_account *account, uint64_t threads,
@@ -74,14 +73,14 @@ static void take_caches(struct heap_account *account, uint64_t threads,
 	account->off_bytes += bins_distance(before->bytes, now->bytes);
 	if (!now->count) {
 		account->off_bytes += account->held_bytes;
-		account_explain(account, "what its threads have cached was not found");
+		account_explain(account, "the caches of its threads were not found");
 		return;
 	}
 	unknown += !now->whole;
 	account->off_bytes += unknown * now->max_bytes;
 	if (unknown)
 		account_explain(account,
-			"what %" PRIu64 " of %" PRIu64 " threads have cached could not be read",
+			"the caches of %" PRIu64 " of %" PRIu64 " threads could not be read",
 			unknown, threads);
 	else if (account->off_bytes)
 		account_explain(account, "it was in use while it was read");
@@ -93,11 +92,11 @@ static void explain_unknown(struct heap_account *account, const struct view *vie
 	if (view->swapped)
 		account_explain(account, "part of its map of extents is swapped out");
 	else if (walked->walk[0].full)
-		account_explain(account, "it has more extents than can be looked at");
+		account_explain(account, "it has more extents than heaptap can read");
 	else if (spent)
-		account_explain(account, "it has more to look at than heaptap looks at");
+		account_explain(account, "it has more than heaptap can read");
 	else
-		account_explain(account, "its map of extents makes no sense");
+		account_explain(account, "its map of extents is damaged");
 }
 
 static struct ht_err *read_all(struct view *view, const struct emap *emap,
@@ -152,7 +151,7 @@ struct ht_err *jemalloc_read(
 	if (err || !count)
 		return err;
 	if (count > 1) {
-		account_explain(ret, "more than one map looks like its own");
+		account_explain(ret, "more than one map of extents was found");
 		return NULL;
 	}
 	struct threads threads;

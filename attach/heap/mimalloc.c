@@ -87,7 +87,7 @@ static void take(struct heap_account *account, const struct walked *walked)
 	if (walked->moved_bytes == UINT64_MAX) {
 		account->off_bytes = last->held_bytes;
 		account_explain(account,
-			"it has more pages, or changes them faster, than can be looked at");
+			"it has more pages, or changes them faster, than heaptap can read");
 		return;
 	}
 	account->off_bytes = walked->moved_bytes + missing_bytes(last) + last->unsure_bytes;
@@ -95,8 +95,8 @@ static void take(struct heap_account *account, const struct walked *walked)
 	if (last->unsure_bytes && account->off_bytes > last->held_bytes)
 		account->off_bytes = last->held_bytes;
 	if (last->unsure_bytes)
-		account_explain(
-			account, "threads have freed more blocks of others' than can be looked at");
+		account_explain(account,
+			"threads have freed more blocks of other threads than heaptap can read");
 	if (account->off_bytes)
 		account_explain(account, "it was in use while it was read");
 }
@@ -105,15 +105,14 @@ static void explain_unknown(
 	struct heap_account *account, const struct view *view, const struct walked *walked)
 {
 	if (view->swapped)
-		account_explain(account, "part of what it knows of its pages is swapped out");
+		account_explain(account, "part of its page list is swapped out");
 	else if (walked->walk[0].full)
-		account_explain(account, "it has more pages than can be looked at");
+		account_explain(account, "it has more pages than heaptap can read");
 	else if (view->spent)
-		account_explain(account, "it has more to look at than heaptap looks at");
+		account_explain(account, "it has more than heaptap can read");
 	else
-		account_explain(account,
-			"its pages do not add up: it is in the middle of a change, has huge pages "
-			"of the system, or is of a build that heaptap does not know");
+		account_explain(account, "its pages do not add up: it is changing, uses huge pages "
+					 "of the system, or is a build that heaptap does not know");
 }
 
 static struct ht_err *find(struct view *view, const struct module *module, struct miwalk *spare,
@@ -157,8 +156,7 @@ struct ht_err *mimalloc_read(
 	struct ht_err *err = find(view, module, &walked.walk[0], &source, &count);
 	*ret_found = !err && count != 0;
 	if (count > 1)
-		account_explain(
-			ret, "more than one variable looks like what its pages are found by");
+		account_explain(ret, "more than one list of pages was found");
 	if (!err && count == 1 && !source.is_map)
 		err = threads_find(view, &source.threads);
 	if (!err && count == 1) {

@@ -38,8 +38,8 @@ static void read_books(struct view *view, const struct tcbooks *books, struct he
 	struct reading reading;
 	take_readings(view, books, &reading);
 	if (reading.moved_bytes == UINT64_MAX) {
-		account_explain(ret, view->swapped ? "part of its books is swapped out"
-						   : "its books do not add up");
+		account_explain(ret, view->swapped ? "part of its data structures is swapped out"
+						   : "its data structures do not add up");
 		return;
 	}
 	ret->known = true;
@@ -49,7 +49,7 @@ static void read_books(struct view *view, const struct tcbooks *books, struct he
 	ret->arenas = reading.sum.caches;
 	if (!books->cache) {
 		ret->off_bytes = reading.sum.held_bytes;
-		account_explain(ret, "what its threads have cached was not found");
+		account_explain(ret, "the caches of its threads were not found");
 	}
 	if (reading.moved_bytes)
 		account_explain(ret, "it was in use while it was read");
@@ -70,7 +70,7 @@ struct ht_err *tcmalloc_read(
 	if (!*ret_found)
 		return err;
 	if (count > 1)
-		account_explain(ret, "more than one place looks like its books");
+		account_explain(ret, "its data structures were found in more than one place");
 	else
 		read_books(view, &books, ret);
 	view->spent = false;

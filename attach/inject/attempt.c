@@ -33,7 +33,7 @@
  * had to be killed. */
 _Static_assert(
 	ATTEMPT_DEADLINE_NS >= STOP_DEADLINE_NS + 3 * READY_DEADLINE_NS + 10 * CLOCK_NS_PER_S,
-	"its own deadlines end first");
+	"the other deadlines end first");
 
 #define NOT_MAPPED INT64_MIN
 
@@ -119,7 +119,7 @@ static struct ht_err *answer_lease(
 	struct stat stat;
 	if (fstat(memfd, &stat) < 0 || (uint64_t)stat.st_size != image_bytes)
 		return ht_err_new(
-			HT_ERR_REFUSED, "the target's descriptor is not the agent's memory");
+			HT_ERR_REFUSED, "a descriptor of the process is not heaptap's memory");
 	struct abi_control *control = mmap(
 		NULL, HT_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, ABI_CONTROL_OFF);
 	if (control == MAP_FAILED)
@@ -165,9 +165,9 @@ static struct ht_err *wait_ready(struct attempt *attempt)
 		err = wait_a_little(attempt, calls_pause_ns(attempt));
 		if (!err && (left || clock_mono_ns() > deadline))
 			err = ht_err_new(HT_ERR_REFUSED,
-				"thread %d of the target could not map the agent: the machine may "
-				"be too busy, or the target's address space, descriptors or memory "
-				"limited (ulimit -v, ulimit -n, cgroup)",
+				"thread %d could not map heaptap's code: the machine is too busy, "
+				"or the process's address space, descriptors or memory are limited "
+				"(ulimit -v, ulimit -n, control group)",
 				attempt->tid);
 		left = !err && has_left(attempt);
 		if (!err)
@@ -194,8 +194,8 @@ static struct ht_err *take_fds(const struct attempt *attempt, struct attempt_out
 		int fd = descriptor_take(attempt->proc, attempt->tid, fds[i]);
 		reply->fd[order[i]] = fd;
 		if (fd < 0 && errno != EBADF)
-			err = ht_err_sys(
-				errno, "cannot take the agent's descriptors from the target");
+			err = ht_err_sys(errno,
+				"cannot get the descriptors of heaptap's code from the process");
 		/* Without the stub's mark it is another file, which has got the number since. */
 		*ret_taken = fd >= 0 && fcntl(fd, F_GETSIG) == STUB_MARK;
 	}
@@ -263,7 +263,7 @@ static struct ht_err *take_image(
 	close_fds(reply);
 	if (!err && !outcome->clock_forbidden)
 		err = ht_err_new(HT_ERR_REFUSED,
-			"the machine is too busy: thread %d gave up waiting for us and undid "
+			"the machine is too busy: thread %d gave up waiting for heaptap and undid "
 			"everything; try again",
 			attempt->tid);
 	return err;
@@ -279,7 +279,7 @@ static struct ht_err *wait_unmapped(struct attempt *attempt)
 		err = wait_a_little(attempt, calls_pause_ns(attempt));
 		if (!err && clock_mono_ns() > deadline)
 			err = ht_err_new(HT_ERR_INCOMPLETE,
-				"thread %d of the target did not unmap the agent", attempt->tid);
+				"thread %d did not unmap heaptap's code", attempt->tid);
 	}
 	/* Stopped on its way to where it waits for us it would have to be stopped once more. */
 	return err ? err : wait_a_little(attempt, CLOCK_PAUSE_MIN_NS);

@@ -147,7 +147,8 @@ static struct ht_err *go_to_fork(const struct follow_ask *ask,
 		if (seen != SEEN_BIRTH)
 			continue;
 		if (ptrace(PTRACE_GETEVENTMSG, ask->tid, NULL, &pid) < 0)
-			return ht_err_sys(errno, "cannot tell the child of process %d", ask->tid);
+			return ht_err_sys(
+				errno, "cannot send to the child of process %d", ask->tid);
 		*ret = (pid_t)pid;
 		born(context, *ret);
 		break;

@@ -196,8 +196,8 @@ struct ht_err *choose_slack(const struct modules *modules, const struct proc_map
 	}
 	if (best.bytes < want)
 		return ht_err_new(HT_ERR_REFUSED,
-			"no library that was loaded with the target has %zu unused bytes behind "
-			"its code, so the agent cannot be brought in safely",
+			"no library that was loaded at the start has %zu unused bytes behind its "
+			"code, so heaptap cannot enter the process safely",
 			want);
 	best.bytes = want;
 	*ret = best;
@@ -223,7 +223,7 @@ struct ht_err *choose_range(
 	}
 	if (gap_hi - gap_lo < need)
 		return ht_err_new(HT_ERR_REFUSED,
-			"the target has no free range of %lu MiB of address space",
+			"the process has no free range of %lu MiB of address space",
 			(unsigned long)(need >> 20));
 	uint64_t dice = attempt;
 	if (getrandom(&dice, sizeof(dice), GRND_NONBLOCK) < 0)

@@ -32,8 +32,8 @@ static void facts_deinit(struct facts *facts)
 static struct ht_err *damaged(const struct proc *proc, const char *what)
 {
 	return ht_err_new(HT_ERR_REFUSED,
-		"the journal in process %d is damaged (%s): nothing was changed; the agent there "
-		"only forwards calls",
+		"the journal in process %d is damaged (%s): nothing was changed; heaptap's code "
+		"there only forwards calls",
 		proc->pid, what);
 }
 
@@ -106,7 +106,7 @@ static struct ht_err *check_entry(const struct proc *proc, const struct image *i
 		return err;
 	ht_err_free(err);
 	if (!err && (now == entry->thunk || entry->code_bytes || is_thunk(image, now)))
-		return damaged(proc, "an entry is no allocator slot");
+		return damaged(proc, "an entry names no address of an allocator function");
 	journal_set_state(journal, index, JOURNAL_SLOT_GONE);
 	return NULL;
 }
@@ -122,9 +122,9 @@ struct ht_err *claims_check(
 	given_use(&h->given);
 	err = facts_read(proc, &facts);
 	if (!err && !names_this_image(image, h))
-		err = damaged(proc, "it speaks of another image");
+		err = damaged(proc, "it belongs to another capture");
 	if (!err && !names_slack(&facts, h))
-		err = damaged(proc, "the stub's place is none");
+		err = damaged(proc, "the place of the attach code is invalid");
 	for (uint32_t i = 0; !err && i < h->slot_count; i++)
 		err = check_entry(proc, image, &facts, journal, i);
 	facts_deinit(&facts);

@@ -198,8 +198,8 @@ struct ht_err *detach_slack(const struct proc *proc, const struct remote_slack *
 		return err;
 	if (!report.outside)
 		return ht_err_new(HT_ERR_INCOMPLETE,
-			"thread %d could not be proven outside the attach stub (%s), whose %zu "
-			"bytes stay behind the code at %lx",
+			"thread %d may still return into heaptap's attach code (%s); its %zu bytes "
+			"stay behind the code at %lx and do no harm",
 			report.threads.tid, why_not_proven(proc, &report.threads), slack->bytes,
 			(unsigned long)slack->addr);
 	return remote_slack_restore(proc, slack);
@@ -272,11 +272,10 @@ static struct ht_err *check_map(const struct detach *detach, const struct proc_m
 {
 	bool ours;
 	struct ht_err *err = map_is_ours(detach, map, &ours);
-	return err || ours
-		       ? err
-		       : ht_err_new(HT_ERR_INCOMPLETE,
-				 "what is mapped at %lx in process %d is not the agent any more",
-				 (unsigned long)map->lo, detach->proc->pid);
+	return err || ours ? err
+			   : ht_err_new(HT_ERR_INCOMPLETE,
+				     "the mapping at %lx in process %d is no longer heaptap's code",
+				     (unsigned long)map->lo, detach->proc->pid);
 }
 
 static struct ht_err *check_all(const struct detach *detach, const struct stub_unmap *what)
@@ -486,8 +485,8 @@ static void explain(
 			report->escaped, (unsigned long)report->escaped_at);
 	else if (level == DETACH_INCOMPLETE)
 		snprintf(report->why, sizeof(report->why),
-			"thread %d could not be proven outside the agent (%s): it stays mapped and "
-			"only forwards calls",
+			"thread %d may still return into heaptap's code (%s): the code stays "
+			"mapped and only forwards calls",
 			report->quiesce.tid, why_not_proven(detach->proc, &report->quiesce));
 }
 

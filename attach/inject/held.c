@@ -153,14 +153,14 @@ struct ht_err *held_refuse(const struct proc *proc, pid_t tid, enum held_verdict
 			tid, proc->pid);
 	case HELD_DISPATCHED:
 		return ht_err_new(HT_ERR_REFUSED,
-			"thread %d of process %d has its system calls handed to the program itself "
-			"(Syscall User Dispatch, as Wine does), which would get heaptap's, too; "
-			"try again when the program has turned that off",
+			"thread %d of process %d handles its own system calls (Syscall User "
+			"Dispatch, as Wine does) and would get heaptap's, too; try again when the "
+			"program has turned that off",
 			tid, proc->pid);
 	case HELD_LIMITED:
 		return ht_err_new(HT_ERR_REFUSED,
 			"process %d has just limited the length of its files (RLIMIT_FSIZE) to "
-			"less than the agent's memory; raise that first: prlimit --pid %d "
+			"less than heaptap needs; raise that first: prlimit --pid %d "
 			"--fsize=unlimited:unlimited",
 			proc->pid, proc->pid);
 	}
@@ -170,9 +170,8 @@ struct ht_err *held_refuse(const struct proc *proc, pid_t tid, enum held_verdict
 static struct ht_err *slack_is_lost(const struct proc *proc, const struct remote_slack *slack)
 {
 	return ht_err_new(HT_ERR_INCOMPLETE,
-		"the stub's place behind the code at %lx in process %d is not what it was: the "
-		"process has changed it",
-		(unsigned long)slack->addr, proc->pid);
+		"process %d has changed the unused bytes behind the code at %lx that heaptap needs",
+		proc->pid, (unsigned long)slack->addr);
 }
 
 struct ht_err *held_slack_runs(const struct proc *proc, const struct remote_slack *slack)

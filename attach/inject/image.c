@@ -149,7 +149,7 @@ static struct ht_err *fix_size(int memfd, uint64_t *ret)
 	(void)fcntl(memfd, F_ADD_SEALS, SIZE_SEALS);
 	int seals = fcntl(memfd, F_GET_SEALS);
 	if (seals < 0 || (seals & SIZE_SEALS) != SIZE_SEALS || fstat(memfd, &stat) < 0)
-		return ht_err_sys(EPERM, "cannot seal the agent's memory");
+		return ht_err_sys(EPERM, "cannot seal the memory of heaptap's code");
 	*ret = (uint64_t)stat.st_size;
 	return NULL;
 }
@@ -170,7 +170,8 @@ static struct ht_err *map_here(
 		int sys = errno;
 		free(thunk);
 		close(memfd);
-		return ht_err_sys(sys, "cannot map the agent's memory (%lu MiB of address space)",
+		return ht_err_sys(sys,
+			"cannot map the memory of heaptap's code (%lu MiB of address space)",
 			(unsigned long)(bytes >> 20));
 	}
 	*image = (struct image){.base = base,
@@ -191,8 +192,8 @@ struct ht_err *image_init(struct image *image, const struct agent_elf *elf, radd
 	uint64_t bytes;
 	struct ht_err *err = fix_size(memfd, &bytes);
 	if (!err && bytes != abi_image_bytes(slot_max))
-		err = ht_err_new(
-			HT_ERR_REFUSED, "the target changed the size of the agent's memory");
+		err = ht_err_new(HT_ERR_REFUSED,
+			"the process changed the size of the memory that it shares with heaptap");
 	if (err) {
 		close(memfd);
 		return err;
@@ -229,8 +230,8 @@ struct ht_err *image_open(
 	if (!err)
 		err = fix_size(memfd, &bytes);
 	if (!err && (bytes <= ABI_SLOTS_OFF || bytes > abi_image_bytes(ABI_SLOT_MAX)))
-		err = ht_err_new(
-			HT_ERR_REFUSED, "the agent's memory in process %d is damaged", proc->pid);
+		err = ht_err_new(HT_ERR_REFUSED,
+			"the memory that process %d shares with heaptap is damaged", proc->pid);
 	if (err) {
 		close(memfd);
 		return err;
@@ -374,13 +375,14 @@ struct ht_err *image_adopt(struct image *image, const struct proc *proc, raddr_t
 {
 	struct abi_thunk *page = malloc(HT_PAGE_BYTES);
 	if (!page)
-		return ht_err_new(HT_ERR_NOMEM, "no memory for a thunk page");
+		return ht_err_new(HT_ERR_NOMEM, "no memory for a page of jumps");
 	struct ht_err *err = memory_read(proc, thunks, page, HT_PAGE_BYTES);
 	/* A page without a thunk was never left behind: the first one is there in any case. */
 	for (size_t i = 0; !err && i < ABI_THUNK_MAX && (i == 0 || page[i].real); i++)
 		if (!is_thunk(&page[i]))
 			err = ht_err_new(HT_ERR_REFUSED,
-				"the page at %lx in process %d is not a thunk page of this version",
+				"the page at %lx in process %d was not left by this version of "
+				"heaptap",
 				(unsigned long)thunks, proc->pid);
 	if (err) {
 		free(page);
@@ -487,8 +489,7 @@ struct ht_err *image_thunk(struct image *image, const struct image_thunk *want, 
 		;
 	if (i == ABI_THUNK_MAX)
 		return ht_err_new(HT_ERR_REFUSED,
-			"the target has more than %u allocator functions in force at once",
-			ABI_THUNK_MAX);
+			"the process uses more than %u allocator functions at once", ABI_THUNK_MAX);
 	/* Of one that an earlier capture left everything else may be replaced. */
 	if (image->thunk[i].config != thunk.config)
 		err = publish_thunk(image, i, &thunk);

@@ -86,12 +86,11 @@ struct ht_err *journal_check(const struct journal *journal)
 	const struct journal_header *h = journal->header;
 
 	if (h->magic != JOURNAL_MAGIC || h->version != ABI_VERSION)
-		return ht_err_new(HT_ERR_REFUSED, "the journal in the target is not of this "
-						  "version of heaptap; use the one that "
-						  "attached");
+		return ht_err_new(HT_ERR_REFUSED,
+			"another version of heaptap attached to the process; use that version");
 	if (h->slot_count > JOURNAL_SLOTS_MAX || h->slack_bytes > JOURNAL_SLACK_BYTES ||
 		!given_is_whole(&h->given))
-		return ht_err_new(HT_ERR_REFUSED, "the journal in the target is damaged");
+		return ht_err_new(HT_ERR_REFUSED, "heaptap's journal in the process is damaged");
 	return NULL;
 }
 
@@ -130,7 +129,9 @@ struct ht_err *journal_add(struct journal *journal, const struct journal_slot *e
 	if (!slot) {
 		if (journal->header->slot_count == JOURNAL_SLOTS_MAX)
 			return ht_err_new(HT_ERR_REFUSED,
-				"the target has more than %zu allocator slots", JOURNAL_SLOTS_MAX);
+				"the process keeps addresses of allocator functions in more than "
+				"%zu places",
+				JOURNAL_SLOTS_MAX);
 		slot = &journal->slot[journal->header->slot_count];
 	}
 	*slot = *entry;

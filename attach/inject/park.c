@@ -64,10 +64,11 @@ static struct ht_err *make_call(pid_t pid, const struct park *park, const struct
 	if (!err)
 		err = stops_get_regs(pid, &regs);
 	if (!err && regs_pc(&regs) != park->call + REGS_SYSCALL_BYTES)
-		err = ht_err_new(HT_ERR_INTERNAL, "process %d went astray", pid);
+		err = ht_err_new(
+			HT_ERR_INTERNAL, "process %d did not stop where heaptap expected it", pid);
 	if (!err && regs_result(&regs) < 0)
 		err = ht_err_sys(
-			(int)-regs_result(&regs), "process %d cannot be made to wait", pid);
+			(int)-regs_result(&regs), "process %d cannot be held at its start", pid);
 	return err;
 }
 
@@ -157,7 +158,8 @@ static struct ht_err *step_over(const struct start *start)
 static struct ht_err *refuse_static(const struct start *start)
 {
 	return ht_err_new(HT_ERR_REFUSED,
-		"process %d is linked statically: it has no dynamic linker, and no slot to tap",
+		"process %d is statically linked: it has no dynamic linker, and heaptap cannot "
+		"record it from its start; start it, and attach with --hook auto",
 		start->pid);
 }
 
@@ -169,7 +171,7 @@ static struct ht_err *find_call(struct start *start, const struct module *linker
 	size_t length = linker->text_hi - linker->text_lo, got = 0;
 	uint8_t *text = malloc(length);
 	if (!text)
-		return ht_err_new(HT_ERR_NOMEM, "no memory for the dynamic linker's code");
+		return ht_err_new(HT_ERR_NOMEM, "no memory for the code of the dynamic linker");
 	struct ht_err *err = memory_read_some(&start->proc, linker->text_lo, text, length, &got);
 	const uint8_t *found = err ? NULL : memmem(text, got, insn, sizeof(insn));
 	start->call = found ? linker->text_lo + (raddr_t)(found - text) : 0;

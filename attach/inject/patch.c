@@ -331,8 +331,9 @@ static struct ht_err *restore_code(
 	}
 	return err ? err
 		   : ht_err_new(HT_ERR_INCOMPLETE,
-			     "another tool has changed the code at %lx, where a hook stands: it "
-			     "cannot be taken out before that has been undone",
+			     "another tool has changed the code at %lx, which heaptap had changed "
+			     "before: heaptap cannot restore it until that tool has undone its "
+			     "change",
 			     (unsigned long)entry->addr);
 }
 

@@ -349,7 +349,7 @@ static void note_gone(void *context, size_t at)
 	look->answers->verdict[at] = GONE;
 }
 
-_Static_assert(INSIDE == 0, "of whom nothing is known");
+_Static_assert(INSIDE == 0, "heaptap has no information about it");
 
 static struct ht_err *look_job(void *context, struct worker_reply *reply)
 {
@@ -442,9 +442,9 @@ static void note(
 	quiesce->report.tid = watched->tid;
 	quiesce->report.why =
 		verdict == MUST_STOP
-			? "it waits in a call that a stop would lengthen, or for a core"
-		: verdict == TAKES_LONG ? "its stack has not been read to its end yet"
-					: "a frame of it is, or may be, inside the agent";
+			? "it waits in a call that a stop would lengthen, or for a processor"
+		: verdict == TAKES_LONG ? "its stack could not be read completely yet"
+					: "one of its frames is, or may be, inside heaptap's code";
 }
 
 static struct ht_err *run_job(struct quiesce *quiesce, struct job *job, struct watched **who)
@@ -452,7 +452,7 @@ static struct ht_err *run_job(struct quiesce *quiesce, struct job *job, struct w
 	struct worker_reply reply;
 	if (job->count == 0)
 		return NULL;
-	struct ht_err *err = worker_run("checking the target's threads",
+	struct ht_err *err = worker_run("checking the threads",
 		clock_mono_ns() + WORKER_DEADLINE_NS, look_job, job, &reply);
 	if (err && err->code != HT_ERR_REFUSED)
 		return err;

@@ -117,7 +117,7 @@ static struct ht_err *try_threads(
 		return err;
 	attempt->tid = 0;
 	const char *why = standstill_reason(attempt->proc);
-	return ht_err_new(HT_ERR_REFUSED, "no thread of the target could be stopped: %s",
+	return ht_err_new(HT_ERR_REFUSED, "no thread of the process could be stopped: %s",
 		why ? why
 		    : "all are in uninterruptible calls (vfork), frozen (cgroup), stopped, held by "
 		      "another tracer, inside restartable sequences, in the middle of a long write "
@@ -150,13 +150,13 @@ struct ht_err *remote_map(const struct proc *proc, const struct remote_slack *sl
 	if (outcome.clock_forbidden)
 		return ht_err_new(HT_ERR_REFUSED,
 			"process %d has forbidden its threads to read the time stamp counter "
-			"(PR_SET_TSC), which the agent reads at each event",
+			"(PR_SET_TSC), which heaptap needs for each event",
 			proc->pid);
 	if (!outcome.stuck)
 		return NULL;
 	return ht_err_new(HT_ERR_REFUSED,
-		"thread %d of the target did not get to run the attach stub to its end; it may be "
-		"stopped, or the machine too busy",
+		"thread %d did not finish heaptap's attach code; it was stopped, or the machine is "
+		"too busy; try again",
 		attempt.tid);
 }
 

@@ -81,9 +81,8 @@ struct ht_err *remote_slack_choose(const struct proc *proc, const struct modules
 	ht_err_free(err);
 	return ht_err_new(HT_ERR_REFUSED,
 		"process %d has changed the bytes behind the code of %s, which may be in use, and "
-		"no "
-		"other library that was loaded with it has %zu unused ones, so the agent cannot be "
-		"brought in safely",
+		"no other library that was loaded at the start has %zu unused bytes, so heaptap "
+		"cannot enter the process safely",
 		proc->pid, unused.altered, stub_map_bytes(near_count));
 }
 
@@ -113,7 +112,7 @@ static struct ht_err *check_unreadable(const struct proc *proc, const struct rem
 	proc_lookup_end(&lookup);
 	if (!mapped || slow_holds(slack->addr, slack->bytes))
 		return NULL;
-	return ht_err_sys(EIO, "cannot read the stub's place behind the code at %lx in process %d",
+	return ht_err_sys(EIO, "cannot read the bytes behind the code at %lx in process %d",
 		(unsigned long)slack->addr, proc->pid);
 }
 

@@ -49,7 +49,7 @@ static struct ht_err *take_text(const struct proc *proc, struct residue *residue
 
 	residue->text = calloc(residue->maps.count + 1, sizeof(*residue->text));
 	if (!buffer || !residue->text)
-		err = ht_err_new(HT_ERR_NOMEM, "no memory for the picture of the target");
+		err = ht_err_new(HT_ERR_NOMEM, "no memory to remember the state of the process");
 	for (size_t i = 0; !err && i < residue->maps.count; i++) {
 		const struct proc_map *map = &residue->maps.map[i];
 		struct text_hash *text = &residue->text[residue->text_count];
@@ -72,7 +72,7 @@ static struct ht_err *compare_text(const struct residue *residue, const struct p
 	uint8_t *buffer = malloc(CHUNK_BYTES);
 	struct ht_err *err = NULL;
 	if (!buffer)
-		return ht_err_new(HT_ERR_NOMEM, "no memory to compare the target's code");
+		return ht_err_new(HT_ERR_NOMEM, "no memory to compare the code of the process");
 	for (size_t i = 0; !err && i < residue->text_count; i++) {
 		const struct text_hash *before = &residue->text[i];
 		const struct proc_map *map = proc_maps_find(now, before->lo);
@@ -104,10 +104,10 @@ static struct ht_err *compare_fd(void *context, pid_t tid, int fd, const char *l
 	if (!ours_is(link) && strcmp(link, fds->socket) != 0)
 		return NULL;
 	if (tid)
-		residue_say(
-			fds->text, "descriptor %d of thread %d is still ours (%s)", fd, tid, link);
+		residue_say(fds->text, "descriptor %d of thread %d is still heaptap's (%s)", fd,
+			tid, link);
 	else
-		residue_say(fds->text, "descriptor %d is still ours (%s)", fd, link);
+		residue_say(fds->text, "descriptor %d is still heaptap's (%s)", fd, link);
 	return NULL;
 }
 
@@ -237,9 +237,11 @@ static void compare_slots(
 		tapped += look == LOOK_READ && now == slot->thunk;
 	}
 	if (unread)
-		residue_say(text, "%zu slots could not be read", unread);
+		residue_say(text, "%zu addresses of allocator functions could not be read", unread);
 	if (tapped)
-		residue_say(text, "%zu slots still hold a hook", tapped);
+		residue_say(text,
+			"%zu addresses of allocator functions still lead to heaptap's code",
+			tapped);
 }
 
 /* --- the whole
@@ -331,7 +333,7 @@ struct ht_err *residue_create(
 {
 	struct residue *residue = calloc(1, sizeof(*residue));
 	if (!residue)
-		return ht_err_new(HT_ERR_NOMEM, "no memory for the picture of the target");
+		return ht_err_new(HT_ERR_NOMEM, "no memory to remember the state of the process");
 	struct ht_err *err = proc_maps_read(proc, &residue->maps);
 	if (!err)
 		err = take_modules(modules, residue);

@@ -42,8 +42,8 @@ struct ht_err *rights_check(pid_t pid)
 	if (may_trace_all() || stat(path, &stat_of) < 0 || !is_privileged(path, &stat_of))
 		return NULL;
 	return ht_err_new(HT_ERR_REFUSED,
-		"the program has rights of its own (set-user-ID, capabilities), which it would not "
-		"get when heaptap starts it; start it directly, and attach to it as root");
+		"the program has privileges of its own (set-user-ID, capabilities), which it does "
+		"not get when heaptap starts it; start it directly, and attach to it as root");
 }
 
 /* --- before it is run

@@ -11,7 +11,7 @@ struct ht_err *stops_resume(pid_t pid, enum __ptrace_request request, int sig)
 	/* ESRCH: it was killed while it was stopped; the next wait tells. */
 	if (ptrace(request, pid, NULL, (void *)(long)sig) == 0 || errno == ESRCH)
 		return NULL;
-	return ht_err_sys(errno, "cannot let process %d go on", pid);
+	return ht_err_sys(errno, "cannot continue process %d", pid);
 }
 
 struct ht_err *stops_ended(pid_t pid)

@@ -254,7 +254,7 @@ static struct ht_err *assemble(
 	size_t calls_bytes = plan->count * sizeof(struct stub_call);
 
 	if (plan->count > CALLS_MAX || code_bytes() > CODE_MAX || name_bytes > STUB_NAME_MAX)
-		return ht_err_new(HT_ERR_INTERNAL, "the bootstrap stub does not fit its limits");
+		return ht_err_new(HT_ERR_INTERNAL, "the attach code does not fit its limits");
 	uint8_t *at = ret->bytes;
 	memcpy(at, stub_begin, code_bytes());
 	at += code_bytes();

@@ -97,8 +97,7 @@ struct ht_err *tombstone_examine(const struct proc *proc, raddr_t page, uint64_t
 	for (size_t i = 0; !err && i < image.thunk_count; i++)
 		if (image.thunk[i].target != image.thunk[i].real)
 			err = ht_err_new(HT_ERR_REFUSED,
-				"the page at %lx in process %d leads to hooks and not to the "
-				"allocator: it is in use by a capture",
+				"the page at %lx in process %d is in use by a capture",
 				(unsigned long)page, proc->pid);
 	if (!err)
 		err = examine(proc, &image, deadline_mono_ns, &report);
@@ -118,7 +117,7 @@ static struct ht_err *check_ours(const struct proc *proc, raddr_t page)
 	const struct proc_map *map = proc_maps_find(&maps, page);
 	if (!map || map->lo != page || map->hi != page + HT_PAGE_BYTES || !ours_is(map->name))
 		err = ht_err_new(HT_ERR_INCOMPLETE,
-			"what is mapped at %lx in process %d is not heaptap's page any more",
+			"the mapping at %lx in process %d is no longer heaptap's page",
 			(unsigned long)page, proc->pid);
 	proc_maps_deinit(&maps);
 	return err;

@@ -74,8 +74,8 @@ static int compare(pid_t a, pid_t b)
 
 static struct ht_err *not_told(pid_t other)
 {
-	return ht_err_new(HT_ERR_INCOMPLETE,
-		"whether process %d runs in the same memory cannot be told", other);
+	return ht_err_new(
+		HT_ERR_INCOMPLETE, "cannot find out whether process %d shares its memory", other);
 }
 
 /* What the kernel counts of an address space; "" where there is none. */

@@ -28,8 +28,8 @@ static struct ht_err *judge_capable(const struct permission_facts *facts)
 	if (!facts->same_user_ns)
 		return ht_err_new(HT_ERR_PERMISSION,
 			"may not attach to process %d (%s): it runs in another user namespace, "
-			"where our capabilities do not count; run heaptap as root outside of any "
-			"container",
+			"where heaptap's capabilities do not count; run heaptap as root outside of "
+			"any container",
 			facts->pid, facts->comm);
 	return ht_err_new(HT_ERR_PERMISSION,
 		"may not attach to process %d (%s): a security module (SELinux, AppArmor) or the "
@@ -49,8 +49,8 @@ struct ht_err *permission_judge(const struct permission_facts *facts)
 {
 	if (facts->yama_scope >= 3)
 		return ht_err_new(HT_ERR_PERMISSION,
-			"may not attach to process %d (%s): kernel.yama.ptrace_scope is %d: nobody "
-			"may attach to anything until the next reboot with a lower value",
+			"may not attach to process %d (%s): kernel.yama.ptrace_scope is %d: no "
+			"process may attach to another until a reboot with a lower value",
 			facts->pid, facts->comm, facts->yama_scope);
 	if (facts->our_cap_sys_ptrace)
 		return judge_capable(facts);
@@ -197,7 +197,7 @@ struct ht_err *permission_check_writing(pid_t pid)
 	if (!forbidden)
 		return NULL;
 	return ht_err_new(HT_ERR_PERMISSION,
-		"may not attach to process %d: this kernel lets nobody change what a process may "
-		"only read, as its code; boot it with proc_mem.force_override=always",
+		"may not attach to process %d: this kernel forbids writing to read-only memory of "
+		"a process, such as code; boot it with proc_mem.force_override=always",
 		pid);
 }

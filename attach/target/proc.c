@@ -388,8 +388,8 @@ static void comm_printable(char *comm)
 static struct ht_err *refuse_thread(pid_t tid, pid_t tgid, const struct proc_status *status)
 {
 	return ht_err_new(HT_ERR_REFUSED,
-		"%d is a thread (%s) of process %d: give the process, -p %d", tid, status->comm,
-		tgid, tgid);
+		"%d is a thread (%s) of process %d; attach to the process: -p %d", tid,
+		status->comm, tgid, tgid);
 }
 
 static struct ht_err *refuse_zombie(const struct proc *proc, const struct proc_status *status)

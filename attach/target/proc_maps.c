@@ -69,7 +69,7 @@ static struct ht_err *maps_parse(const struct proc *proc, struct proc_maps *maps
 		struct proc_map *map = &maps->map[maps->count];
 		if (!line_parse(line, map))
 			return ht_err_new(HT_ERR_FORMAT,
-				"cannot understand a line of /proc/%d/maps: '%s'", proc->pid, line);
+				"cannot parse a line of /proc/%d/maps: '%s'", proc->pid, line);
 		if (!clip_to(map, end))
 			continue;
 		end = map->hi;

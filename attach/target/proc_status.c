@@ -128,8 +128,7 @@ static struct ht_err *status_parse(
 	}
 	if (!ret->state || !*ret_tgid)
 		return ht_err_new(HT_ERR_FORMAT,
-			"cannot understand /proc/%d/status: it names no State or no Tgid",
-			proc->pid);
+			"cannot parse /proc/%d/status: State or Tgid is missing", proc->pid);
 	return NULL;
 }
 
@@ -210,7 +209,7 @@ struct ht_err *proc_syscall_read(const struct proc *proc, pid_t tid, struct proc
 		return err;
 	text[length] = '\0';
 	if (!syscall_parse(text, ret))
-		return ht_err_new(HT_ERR_FORMAT, "cannot understand /proc/%d/%s/syscall: '%.*s'",
+		return ht_err_new(HT_ERR_FORMAT, "cannot parse /proc/%d/%s/syscall: '%.*s'",
 			proc->pid, path, (int)strcspn(text, "\n"), text);
 	return NULL;
 }
@@ -224,7 +223,7 @@ struct ht_err *proc_turns_read(const struct proc *proc, pid_t tid, struct proc_t
 		return err;
 	*ret = (struct proc_turns){0};
 	if (sscanf(text, "%" SCNu64 " %*u %" SCNu64, &ret->run_ns, &ret->count) != 2)
-		err = ht_err_new(HT_ERR_FORMAT, "cannot understand /proc/%d/%s", proc->pid, path);
+		err = ht_err_new(HT_ERR_FORMAT, "cannot parse /proc/%d/%s", proc->pid, path);
 	free(text);
 	return err;
 }

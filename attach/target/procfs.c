@@ -55,13 +55,14 @@ static struct ht_err *check(void)
 		return err;
 	if (!ours)
 		return ht_err_new(HT_ERR_REFUSED,
-			"/proc shows another PID namespace than heaptap's own, where a number is "
-			"another process: mount its own (unshare --mount-proc, nsenter -m -p)");
-	return are_children_ours() ? NULL
-				   : ht_err_new(HT_ERR_REFUSED,
-					     "heaptap's helper processes would be in another PID "
-					     "namespace than "
-					     "heaptap: start it in that one (unshare --fork)");
+			"/proc belongs to another PID namespace than heaptap, so that its numbers "
+			"name other processes; mount /proc of heaptap's namespace (unshare "
+			"--mount-proc, nsenter -m -p)");
+	return are_children_ours()
+		       ? NULL
+		       : ht_err_new(HT_ERR_REFUSED,
+				 "heaptap's helper processes would be in another PID namespace "
+				 "than heaptap; start heaptap in that namespace (unshare --fork)");
 }
 
 struct ht_err *procfs_check(void)

@@ -47,8 +47,8 @@ static const char *reason_now(const struct proc *proc)
 	if (cgroup_is_frozen(proc))
 		return "its control group is frozen; thaw it";
 	ht_err_free(find_common(proc, &common));
-	return common.traced ? "another tracer has all its threads (a debugger, strace); end that"
-	       : common.stopped ? "it is stopped (SIGSTOP, Ctrl-Z); let it go on (kill -CONT)"
+	return common.traced ? "another tracer holds all its threads (a debugger, strace); end it"
+	       : common.stopped ? "it is stopped (SIGSTOP, Ctrl-Z); continue it (kill -CONT)"
 	       : common.waiting ? "all its threads are in uninterruptible calls (vfork, a file "
 				  "system that stalls)"
 				: NULL;

@@ -511,7 +511,7 @@ struct ht_err *tracee_check_memory(
 	if (!err)
 		err = memory_read_own(proc, addr, &wanted, sizeof(wanted), &got);
 	if (!err && got != sizeof(wanted))
-		err = ht_err_sys(EIO, "cannot read the stub's place at %lx", (unsigned long)addr);
+		err = ht_err_sys(EIO, "cannot read the attach code at %lx", (unsigned long)addr);
 	if (err)
 		return err;
 	uint64_t word = peek(tracee->tid, addr);
@@ -522,7 +522,7 @@ struct ht_err *tracee_check_memory(
 		err = tracee_is_of(proc, tracee, &is_its);
 	if (!err && !is_its)
 		err = ht_err_new(HT_ERR_TARGET_GONE,
-			"thread %d is not in the memory of process %d any more", tracee->tid,
+			"thread %d no longer runs in the memory of process %d", tracee->tid,
 			proc->pid);
 	return err;
 }

@@ -65,7 +65,7 @@ static struct ht_err *send_message(
 	do
 		sent = sendmsg(fd, &header, MSG_NOSIGNAL);
 	while (sent < 0 && errno == EINTR);
-	return sent < 0 ? ht_err_sys(errno, "cannot tell what the worker has") : NULL;
+	return sent < 0 ? ht_err_sys(errno, "cannot ask the worker for its descriptors") : NULL;
 }
 
 static void send_outcome(int fd, struct ht_err *err, const struct worker_reply *reply)
@@ -103,7 +103,7 @@ static struct ht_err *take_fds(struct msghdr *header, const bool has_fd[WORKER_F
 			memcpy(&ret_fd[i], CMSG_DATA(rights) + at++ * sizeof(int), sizeof(int));
 		all &= has_fd[i] == (ret_fd[i] >= 0);
 	}
-	return all ? NULL : ht_err_sys(EMFILE, "%s: cannot take descriptors from the worker", what);
+	return all ? NULL : ht_err_sys(EMFILE, "%s: cannot get descriptors from the worker", what);
 }
 
 static void forget_fds(struct worker_reply *reply)
@@ -317,9 +317,8 @@ struct ht_err *worker_run(const char *what, uint64_t deadline_mono_ns,
 		kill(child, SIGKILL);
 		is_late = true;
 		err = ht_err_new(HT_ERR_REFUSED,
-			"%s: the target did not let us in time (a thread in an uninterruptible "
-			"call, a frozen "
-			"cgroup?); try again",
+			"%s: not done in time (a thread in an uninterruptible call, a frozen "
+			"control group?); try again",
 			what);
 	}
 	close(pair[0]);

@@ -203,7 +203,7 @@ static struct ht_err *check_expected(struct lookup *lookup, char *ret_why, size_
 		bool found;
 		err = read_constant(lookup, expected[i].name, &value, &found);
 		if (!err && !(found && value == expected[i].value))
-			snprintf(ret_why, why_bytes, "%s is not understood", expected[i].name);
+			snprintf(ret_why, why_bytes, "%s has an unknown value", expected[i].name);
 	}
 	return err;
 }
@@ -221,7 +221,7 @@ static struct ht_err *read_version(
 		if (versions[i].major == major && versions[i].minor == minor)
 			*ret = versions[i].bit;
 	if (!err && !*ret)
-		snprintf(ret_why, why_bytes, "version is %d.%d", major, minor);
+		snprintf(ret_why, why_bytes, "version %d.%d", major, minor);
 	return err;
 }
 
@@ -238,7 +238,7 @@ static struct ht_err *read_constants(struct lookup *lookup, unsigned version, st
 			continue;
 		err = read_constant(lookup, constant->name, &value, &found);
 		if (!err && !(found && value >= constant->lo && value <= constant->hi))
-			snprintf(ret_why, why_bytes, "%s is not told", constant->name);
+			snprintf(ret_why, why_bytes, "%s is missing", constant->name);
 		*field_of(ret, constant->field) = value;
 	}
 	for (size_t i = 0; i < HT_ARRAY_SIZE(known); i++)
@@ -271,7 +271,7 @@ static struct ht_err *read_module(
 		err = read_constants(lookup, version, ret, ret_why, why_bytes);
 	const char *misfit = find_misfit(ret);
 	if (!err && !ret_why[0] && misfit[0])
-		snprintf(ret_why, why_bytes, "%s is not understood", misfit);
+		snprintf(ret_why, why_bytes, "%s has an unknown value", misfit);
 	return err;
 }
 

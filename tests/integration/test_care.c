@@ -74,7 +74,7 @@ static void check_recover_refused(pid_t target)
 		run_program((const char *[]){run_built("heaptap"), "recover", "-p", pid, NULL},
 			RUN_REFUSAL_MS, NULL, &err),
 		3);
-	ck_assert_msg(strstr(err, "in the hands of another heaptap"), "%s", err);
+	ck_assert_msg(strstr(err, "another heaptap works on process"), "%s", err);
 	free(err);
 }
 
@@ -127,7 +127,7 @@ START_TEST(a_capture_ends_with_its_guardian)
 	kill(tap_guardian(&tap), SIGKILL);
 	ck_assert_int_eq(run_wait(&tap.run, ANSWER_MS), 1);
 	char *err = run_err(&tap.run);
-	ck_assert_ptr_nonnull(strstr(err, "the guardian process was ended"));
+	ck_assert_ptr_nonnull(strstr(err, "the guardian process was killed"));
 	free(err);
 	run_deinit(&tap.run);
 	check_state(victim.pid, "clean", NULL);
@@ -428,7 +428,7 @@ START_TEST(slots_that_lead_nowhere_are_told)
 	json_t *verify = report_run("verify", victim.pid, 6);
 	ck_assert_str_eq(report_text(verify, "state"), "remains");
 	ck_assert(found(verify, "slots"));
-	ck_assert(strstr(report_text(verify, "parts.slots.text"), "where nothing is mapped"));
+	ck_assert(strstr(report_text(verify, "parts.slots.text"), "unmapped memory"));
 	json_decref(verify);
 	victim_poke(victim.pid, slot.addr, &slot.value, sizeof(slot.value));
 	check_state(victim.pid, "clean", NULL);
@@ -541,7 +541,7 @@ START_TEST(words_for_people)
 	}
 	argv[1] = "cleanup";
 	ck_assert_int_eq(run_program(argv, COMMAND_MS, &out, &err), 6);
-	ck_assert_ptr_nonnull(strstr(out, "words of the program's memory hold addresses of it"));
+	ck_assert_ptr_nonnull(strstr(out, "addresses in it"));
 	ck_assert_ptr_nonnull(strstr(out, "next: heaptap cleanup -p "));
 	free(out);
 	procsnap_verify_but(before, victim.pid, (const char *[]){PROCSNAP_PAGE, NULL});
@@ -572,18 +572,17 @@ START_TEST(words_about_a_capture)
 	tap_start_changing(&tap, victim.pid, PROCSNAP_MASKS_CHANGE, NULL);
 	tap_wait_on(&tap, "/busy");
 	check_words("verify", victim.pid, 6,
-		(const char *[]){"! mappings", "! slots", "heaptap is at work", NULL});
-	snprintf(daemon, sizeof(daemon), "heaptap %d, which is gone", tap.run.pid);
+		(const char *[]){"! mappings", "! slots", "heaptap is working", NULL});
+	snprintf(daemon, sizeof(daemon), "heaptap %d, which has ended", tap.run.pid);
 	snprintf(recover, sizeof(recover), "next: heaptap recover -p %d\n", victim.pid);
 	tap_abandon(&tap);
 	check_words("verify", victim.pid, 6,
 		(const char *[]){daemon, "The program is not in danger", recover, NULL});
 	check_words("recover", victim.pid, 0,
-		(const char *[]){
-			"found: the agent of heaptap", "nothing of heaptap is left", NULL});
+		(const char *[]){"found: the code of heaptap", "nothing of heaptap is left", NULL});
 	check_words("verify", victim.pid, 0, (const char *[]){"nothing of heaptap is in", NULL});
-	check_words("recover", victim.pid, 0, (const char *[]){"nothing was done", NULL});
-	check_words("cleanup", victim.pid, 0, (const char *[]){"nothing was done", NULL});
+	check_words("recover", victim.pid, 0, (const char *[]){"there was nothing to do", NULL});
+	check_words("cleanup", victim.pid, 0, (const char *[]){"there was nothing to do", NULL});
 	tap_verify(&tap);
 	victim_stop(&victim);
 }

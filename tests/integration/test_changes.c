@@ -231,7 +231,7 @@ START_TEST(stopped_child_is_named_beside_an_error)
 	ck_assert_int_eq(run_wait(&tap.run, ANSWER_MS), 6);
 	char *err = run_err(&tap.run);
 	ck_assert_msg(
-		strstr(err, "the guardian process was ended") && strstr(err, name), "%s", err);
+		strstr(err, "the guardian process was killed") && strstr(err, name), "%s", err);
 	free(err);
 	run_deinit(&tap.run);
 	tap_verify(&tap);

@@ -211,7 +211,7 @@ START_TEST(wrong)
 		const char *why;
 	} cases[] = {
 		{"arena-direct", "arena_get", USAGE, "NAME=KIND"},
-		{"arena-direct", "arena_get=mallok", USAGE, "behind the ="},
+		{"arena-direct", "arena_get=mallok", USAGE, "KIND must be"},
 		{"arena-direct", "arena_gets=malloc", REFUSED, "no function of that name"},
 		{"arena-direct", "phases_start=malloc", REFUSED, "no function of that name"},
 		{"arena-stripped", "arena_get=malloc", REFUSED, "no function of that name"},

@@ -179,7 +179,7 @@ START_TEST(linked_statically)
 						     pid, "-o", trace, NULL},
 					 ANSWER_MS, NULL, &err),
 			3);
-		ck_assert_msg(strstr(err, "linked statically"), "%s", err);
+		ck_assert_msg(strstr(err, "statically linked"), "%s", err);
 		free(err);
 		free(trace);
 		procsnap_verify(before, victim.pid);

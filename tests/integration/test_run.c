@@ -275,7 +275,7 @@ END_TEST
 
 START_TEST(refused_before_anything_ran)
 {
-	const char *const says = "linked statically";
+	const char *const says = "statically linked";
 	check_not_run(
 		(const char *[]){run_built("tests/targets/linked-static"), NULL}, NOT_RUN, says);
 	check_not_run((const char *[]){run_built("tests/targets/linked-static-pie"), NULL}, NOT_RUN,
@@ -344,7 +344,7 @@ START_TEST(rights_of_its_own)
 	}
 	struct result result = run_as_nobody((const char *[]){"su", "-c", "id", NULL});
 	ck_assert_int_eq(result.status, NOT_RUN);
-	ck_assert_msg(strstr(result.err, "rights of its own"), "%s", result.err);
+	ck_assert_msg(strstr(result.err, "privileges of its own"), "%s", result.err);
 	result_deinit(&result);
 	result = run((const char *[]){"su", "nobody", "-s", "/bin/sh", "-c", "id -u", NULL});
 	ck_assert_msg(result.status == 0, "%d: %s", result.status, result.err);

@@ -333,7 +333,7 @@ START_TEST(late_where_it_was_not_seen)
 	struct result result = run((const char *[]){
 		"--", run_built("tests/targets/become"), "inline", "/bin/sleep", "1.5", NULL});
 	check_result(&result, 0);
-	ck_assert_msg(strstr(result.err, "sleep had begun to run"), "%s", result.err);
+	ck_assert_msg(strstr(result.err, "sleep was already running"), "%s", result.err);
 	ck_assert(has_trace(2));
 	result_deinit(&result);
 }
@@ -346,7 +346,7 @@ START_TEST(again_and_again)
 	struct result result = run((const char *[]){"--", run_built("tests/targets/become"),
 		"again-40", run_built("tests/targets/early"), "x", NULL});
 	check_result(&result, 0);
-	ck_assert_msg(strstr(result.err, "so many in a row are enough"), "%.4000s", result.err);
+	ck_assert_msg(strstr(result.err, "no more than that many in a row"), "%.4000s", result.err);
 	for (unsigned i = 1; i <= PROGRAMS_MAX; i++)
 		ck_assert_uint_eq(tracefile_blocks_of(trace_path(i), BECOME_SIZE), BECOME_BLOCKS);
 	ck_assert(!has_trace(PROGRAMS_MAX + 1));

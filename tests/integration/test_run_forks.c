@@ -343,7 +343,7 @@ START_TEST(over_the_bound_they_run_unrecorded)
 		words_of((const char *[]){run_built("tests/targets/brood"), "storm", "600", NULL});
 	char *err;
 	ck_assert_int_eq(run_program(all.argv, RUN_MS, NULL, &err), 0);
-	ck_assert_msg(strstr(err, "children were not recorded"), "%.2000s", err);
+	ck_assert_msg(strstr(err, "child processes were not recorded"), "%.2000s", err);
 	unsigned children = each_child(NULL, NULL);
 	ck_assert_uint_le(children, TRACES_MAX);
 	each_child(remove_one, NULL);

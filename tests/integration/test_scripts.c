@@ -430,8 +430,9 @@ START_TEST(an_unknown_v8_is_said_and_left_alone)
 	json_t *attach = tap_stop(&tap, 0);
 	tap_check_clean(attach);
 	ck_assert_str_eq(report_text(attach, "scripts_problem"),
-		"JavaScript functions have no names: this V8 is not known, its TaggedSize is not "
-		"understood");
+		"JavaScript functions have no names: heaptap does not know this V8 (TaggedSize has "
+		"an "
+		"unknown value)");
 	victim_stop(&victim);
 	free(program);
 }

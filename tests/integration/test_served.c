@@ -147,7 +147,7 @@ START_TEST(a_thread_that_waits_for_a_file_system)
 	int status = run_program((const char *[]){run_built("heaptap"), "attach", "-q", "-p", pid,
 					 "-o", trace, NULL},
 		HEAPTAP_MS, NULL, &err);
-	ck_assert_msg(status == 3 && strstr(err, "no thread of the target could be stopped"),
+	ck_assert_msg(status == 3 && strstr(err, "no thread of the process could be stopped"),
 		"%d: %s", status, err);
 	ck_assert_ptr_eq(strchr(err, '\n'), strrchr(err, '\n'));
 	ck_assert_int_ne(access(trace, F_OK), 0);

@@ -85,9 +85,9 @@ static uint64_t check_incomplete(struct tap *tap, uint64_t calls, const char *en
 {
 	run_wait(&tap->run, HEAPTAP_MS);
 	char *err = run_err(&tap->run);
-	ck_assert_msg(strstr(err, "took nothing for 5 s") &&
+	ck_assert_msg(strstr(err, "accepted nothing for 5 s") &&
 			      strstr(err, "bytes of records were not written") &&
-			      strstr(err, "name another place with -o"),
+			      strstr(err, "write to another place with -o"),
 		"%s", err);
 	free(err);
 	json_t *attach = tap_wait(tap, 7);
@@ -237,7 +237,7 @@ START_TEST(the_output_cannot_be_opened)
 		return;
 	order(&victim, "stall all");
 	attach(&tap, &victim, trace, NULL);
-	check_refused(&tap.run, 2, "did not answer for 5 s; name another place with -o");
+	check_refused(&tap.run, 2, "did not answer for 5 s; write to another place with -o");
 	attach(&tap, &victim, trace, NULL);
 	run_until(writer_of(tap.run.pid), ANSWER_MS);
 	kill(tap.run.pid, SIGINT);
@@ -316,7 +316,7 @@ START_TEST(the_reader_stops_reading)
 	free(victim_line(&victim, ANSWER_MS));
 	run_wait(&tap.run, HEAPTAP_MS);
 	char *err = run_err(&tap.run);
-	ck_assert_msg(strstr(err, "took nothing for 5 s"), "%s", err);
+	ck_assert_msg(strstr(err, "accepted nothing for 5 s"), "%s", err);
 	free(err);
 	ck_assert_ptr_null(tap_wait(&tap, 7));
 	procsnap_verify(before, victim.pid);

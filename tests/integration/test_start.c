@@ -472,7 +472,7 @@ START_TEST(numbers_of_another_namespace)
 	for (size_t i = 0; i < HT_ARRAY_SIZE(commands); i++) {
 		const char *argv[10] = {"unshare", "--pid", "--fork", run_built("heaptap")};
 		memcpy(argv + 4, commands[i], sizeof(commands[i]));
-		check_numbering(argv, NULL, "/proc shows another PID namespace");
+		check_numbering(argv, NULL, "/proc belongs to another PID namespace");
 		check_numbering(argv + 3, become_another_ones_parent, "in another PID namespace");
 	}
 	ck_assert_int_ne(access(stage.tap.trace, F_OK), 0);

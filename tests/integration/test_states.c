@@ -203,7 +203,7 @@ START_TEST(traced_while_tapped)
 	tap_start(&tap, victim.pid, NULL);
 	tap_wait_on(&tap, "/actor");
 	tracer = child_fork(hold, &victim.pid);
-	detach_later(&victim, &tap, before, "another tracer has all its threads", end_tracer);
+	detach_later(&victim, &tap, before, "another tracer holds all its threads", end_tracer);
 }
 END_TEST
 
@@ -346,7 +346,7 @@ START_TEST(only_thread_in_vfork)
 	pid_t child = start_vfork(&victim);
 	char *err;
 	int status = try_attach(&victim, &err);
-	check_refused(&victim, status, err, "no thread of the target could be stopped");
+	check_refused(&victim, status, err, "no thread of the process could be stopped");
 	ck_assert_int_eq(child_state(victim.pid), 'D');
 	end_vfork(&victim, child);
 	procsnap_verify(before, victim.pid);

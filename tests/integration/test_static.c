@@ -306,7 +306,7 @@ START_TEST(doctor)
 		run_program((const char *[]){run_built("heaptap"), "doctor", "-p", pid, NULL},
 			COMMAND_MS, &text, NULL),
 		0);
-	ck_assert_msg(strstr(text, "linked statically"), "%s", text);
+	ck_assert_msg(strstr(text, "statically linked"), "%s", text);
 	ck_assert_msg(strstr(text, "--hook auto"), "%s", text);
 	ck_assert_msg(strstr(text, "nothing was touched"), "%s", text);
 	free(text);
@@ -337,7 +337,7 @@ static void check_recovered(const char *name)
 	json_t *verify = report_run("verify", victim.pid, 6);
 	ck_assert_str_eq(report_text(verify, "state"), "abandoned");
 	const char *code = report_text(report_at(report_at(verify, "parts"), "code"), "text");
-	ck_assert_msg(strstr(code, "hooked function"), "%s", code);
+	ck_assert_msg(strstr(code, "recorded function"), "%s", code);
 	json_decref(verify);
 	json_decref(report_run("recover", victim.pid, 0));
 	ck_assert_uint_eq(hookedcode_count(&watched), 0);

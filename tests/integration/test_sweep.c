@@ -39,7 +39,7 @@ static const struct ordeal_target entries = {
 static const struct ordeal_target entries_storm = {"hooked at its entries in a signal storm",
 	{"busy-direct", "-t2", "-s"}, "auto", PROCSNAP_MASKS_CHANGE, true};
 static const struct ordeal_target unlinked = {
-	"linked statically", {"busy-static", "-t", "2"}, "auto", 0, false};
+	"statically linked", {"busy-static", "-t", "2"}, "auto", 0, false};
 
 static bool kill_at(struct ordeal *o, const struct sweep_plan *plan)
 {

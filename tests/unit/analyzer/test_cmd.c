@@ -147,10 +147,10 @@ START_TEST(wrong_use_is_said_in_one_line)
 		const char *says;
 	} wrong[] = {
 		{cmd_report, {"report"}, "trace file is missing"},
-		{cmd_report, {"report", "a", "b"}, "b is too much"},
-		{cmd_report, {"report", "--limit", "-1", "a"}, "wants a number"},
-		{cmd_report, {"report", "--limit", "1x", "a"}, "wants a number"},
-		{cmd_report, {"report", "--limit", "99999999999999999999", "a"}, "wants a number"},
+		{cmd_report, {"report", "a", "b"}, "b is one too many"},
+		{cmd_report, {"report", "--limit", "-1", "a"}, "takes a number"},
+		{cmd_report, {"report", "--limit", "1x", "a"}, "takes a number"},
+		{cmd_report, {"report", "--limit", "99999999999999999999", "a"}, "takes a number"},
 		{cmd_report, {"report", "--colour", "a"}, "--colour is unknown"},
 		{cmd_export, {"export", "a"}, "--format is missing"},
 		{cmd_export, {"export", "--format", "pdf", "a"}, "format pdf is unknown"},
@@ -158,7 +158,7 @@ START_TEST(wrong_use_is_said_in_one_line)
 		{cmd_export, {"export", "--format", "heaptrack", "--show-wrappers", "a"},
 			"--show-wrappers is for collapsed"},
 		{cmd_symbols, {"symbols", "a"}, "--emit"},
-		{cmd_symbols, {"symbols", "--emit", "--fd", "x"}, "wants a number"},
+		{cmd_symbols, {"symbols", "--emit", "--fd", "x"}, "takes a number"},
 	};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(wrong); i++)
 		ck_err_says(

@@ -109,13 +109,13 @@ START_TEST(another_image)
 {
 	setup();
 	journal.header->image += HT_PAGE_BYTES;
-	refused("another image");
+	refused("another capture");
 	journal.header->image -= HT_PAGE_BYTES;
 	journal.header->image_bytes = UINT64_MAX;
-	refused("another image");
+	refused("another capture");
 	journal.header->image_bytes = IMAGE_BYTES;
 	journal.header->thunks = 0;
-	refused("another image");
+	refused("another capture");
 }
 END_TEST
 
@@ -131,12 +131,12 @@ START_TEST(the_stubs_place)
 	ck_no_err(claims_check(&self, &image, &journal));
 	for (size_t i = 0; i < HT_ARRAY_SIZE(wrong); i++) {
 		journal.header->slack = wrong[i];
-		refused("the stub's place is none");
+		refused("the place of the attach code is invalid");
 	}
 	/* There is no code here that has called another for good. */
 	journal.header->slack = place.addr;
 	journal.header->slack_left = place.addr;
-	refused("the stub's place is none");
+	refused("the place of the attach code is invalid");
 }
 END_TEST
 
@@ -178,12 +178,12 @@ START_TEST(a_thunk_elsewhere)
 	word = THUNK;
 	entry.addr = at(&word);
 	ck_no_err(journal_add(&journal, &entry));
-	refused("no allocator slot");
+	refused("no address of an allocator function");
 	word = 0;
 	ck_no_err(claims_check(&self, &image, &journal));
 	word = 4711;
 	journal.slot[0].thunk = 4711;
-	refused("no allocator slot");
+	refused("no address of an allocator function");
 }
 END_TEST
 
@@ -213,7 +213,7 @@ START_TEST(code_is_believed_by_its_file)
 	for (size_t i = 0; i < HT_ARRAY_SIZE(wrong); i++) {
 		journal.header->slot_count = 0;
 		ck_no_err(journal_add(&journal, &wrong[i]));
-		refused("no allocator slot");
+		refused("no address of an allocator function");
 	}
 }
 END_TEST
@@ -231,7 +231,7 @@ START_TEST(counts_beyond_all_bounds)
 	refused("damaged");
 	journal.header->slack_bytes = 0;
 	journal.header->magic++;
-	refused("not of this version");
+	refused("another version of heaptap");
 }
 END_TEST
 

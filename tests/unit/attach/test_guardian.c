@@ -88,7 +88,7 @@ START_TEST(a_daemon_that_hangs_is_ended)
 	ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 	char text[1024] = "";
 	ck_assert_int_gt(pread(hangs.err_fd, text, sizeof(text) - 1, 0), 0);
-	ck_assert_msg(strstr(text, "nothing was touched") &&
+	ck_assert_msg(strstr(text, "the process was not touched") &&
 			      strchr(text, '\n') == text + strlen(text) - 1,
 		"%s", text);
 	ck_assert_int_eq(pread(stopped.err_fd, text, sizeof(text), 0), 0);
@@ -202,11 +202,11 @@ START_TEST(what_did_not_arrive_whole_is_an_error)
 	ck_no_err(guardian_tell_image(&guardian, memfd));
 	ck_assert_int_eq(prlimit(guardian.pid, RLIMIT_NOFILE, &none, NULL), 0);
 	ck_no_err(guardian_tell_slack(&guardian, &slack));
-	ck_err_says(guardian_tell_image(&guardian, memfd), HT_ERR_REFUSED, "no descriptor is free");
+	ck_err_says(guardian_tell_image(&guardian, memfd), HT_ERR_REFUSED, "no free descriptor");
 	struct child dead = {.pid = guardian.pid};
 	kill(guardian.pid, SIGKILL);
 	run_until(!lives(&dead), PATIENCE_MS);
-	ck_err_says(guardian_tell_slack(&guardian, &slack), HT_ERR_SYS, "cannot tell");
+	ck_err_says(guardian_tell_slack(&guardian, &slack), HT_ERR_SYS, "cannot send to");
 	ck_assert(guardian_dismiss(&guardian, PATIENCE_MS * UINT64_C(1000000)));
 	journal_destroy(&journal);
 	proc_close(&proc);

@@ -510,7 +510,8 @@ START_TEST(foreign_pages_are_not_adopted)
 
 	ck_assert_int_eq(mprotect(page, HT_PAGE_BYTES, PROT_READ | PROT_WRITE), 0);
 	there[1].code[11] ^= 1;
-	ck_err_says(image_adopt(&image, &self, addr_of(page)), HT_ERR_REFUSED, "not a thunk page");
+	ck_err_says(image_adopt(&image, &self, addr_of(page)), HT_ERR_REFUSED,
+		"was not left by this version");
 	there[1].code[11] ^= 1;
 	there[1].hook = ABI_TAP_COUNT;
 	ck_err(image_adopt(&image, &self, addr_of(page)), HT_ERR_REFUSED);

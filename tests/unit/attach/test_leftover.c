@@ -87,7 +87,7 @@ static void deny_looks(struct child *child)
 
 START_TEST(what_may_not_be_looked_at_is_not_said_to_stay)
 {
-	ck_err_says(close_after(deny_looks, RECOVER_NOTHING), HT_ERR_INCOMPLETE, "cannot be told");
+	ck_err_says(close_after(deny_looks, RECOVER_NOTHING), HT_ERR_INCOMPLETE, "may be left");
 }
 END_TEST
 

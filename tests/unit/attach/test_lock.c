@@ -36,7 +36,7 @@ START_TEST(another_has_it)
 	struct lock lock;
 	ck_no_err(proc_open(getpid(), &proc));
 	ck_assert(lock_is_held(&proc));
-	ck_err_says(lock_take(&proc, &lock), HT_ERR_REFUSED, "in the hands of another");
+	ck_err_says(lock_take(&proc, &lock), HT_ERR_REFUSED, "another heaptap works on process");
 	child_kill(&child);
 	ck_no_err(lock_take(&proc, &lock));
 	lock_release(&lock);
@@ -52,7 +52,8 @@ START_TEST(another_is_dying)
 	struct lock lock;
 	(void)child_fork(hold, &for_us);
 	ck_no_err(proc_open(getpid(), &proc));
-	ck_err_says(lock_take_now(&proc, &lock), HT_ERR_REFUSED, "in the hands of another");
+	ck_err_says(
+		lock_take_now(&proc, &lock), HT_ERR_REFUSED, "another heaptap works on process");
 	ck_no_err(lock_take(&proc, &lock));
 	lock_release(&lock);
 	proc_close(&proc);
@@ -77,8 +78,8 @@ static void check_one_of_two(const struct proc *a, const struct proc *b)
 	struct lock lock, other;
 	ck_no_err(lock_take(a, &lock));
 	ck_assert(lock_is_held(b));
-	ck_err_says(lock_take(b, &other), HT_ERR_REFUSED, "in the hands of another");
-	ck_err_says(lock_take_now(b, &other), HT_ERR_REFUSED, "in the hands of another");
+	ck_err_says(lock_take(b, &other), HT_ERR_REFUSED, "another heaptap works on process");
+	ck_err_says(lock_take_now(b, &other), HT_ERR_REFUSED, "another heaptap works on process");
 	ck_no_err(lock_take_beside(b, a, false, &other));
 	lock_release(&other);
 	lock_release(&lock);
@@ -110,7 +111,8 @@ static void check_dying(pid_t held, pid_t other)
 	held_pid = held;
 	(void)child_fork(hold, &for_us);
 	ck_no_err(proc_open(other, &proc));
-	ck_err_says(lock_take_now(&proc, &lock), HT_ERR_REFUSED, "in the hands of another");
+	ck_err_says(
+		lock_take_now(&proc, &lock), HT_ERR_REFUSED, "another heaptap works on process");
 	ck_no_err(lock_take(&proc, &lock));
 	lock_release(&lock);
 	proc_close(&proc);

@@ -96,7 +96,7 @@ START_TEST(more_than_can_be_looked_at_is_said)
 		struct heap_account account = read_known();
 		ck_assert_uint_ge(account.held_bytes, held);
 		ck_assert_uint_le(account.held_bytes, held + account.off_bytes);
-		ck_assert_ptr_nonnull(strstr(account.reason, "can be looked at"));
+		ck_assert_ptr_nonnull(strstr(account.reason, "heaptap can read"));
 	}
 }
 END_TEST

@@ -74,7 +74,7 @@ static struct ht_err *park_job(void *context, struct worker_reply *reply)
 	struct outcome *outcome = (struct outcome *)reply->data;
 	struct ht_err *err = park_seize(child->pid);
 	if (!err && write(child->go_fd, "", 1) != 1)
-		err = ht_err_sys(errno, "cannot tell the child");
+		err = ht_err_sys(errno, "cannot send to the child");
 	if (!err)
 		err = park_at_start(
 			child->pid, getppid(), child->way, &outcome->park, &outcome->parked);
@@ -244,7 +244,7 @@ START_TEST(dies_with_the_worker)
 		child_start((const char *const[]){run_built("tests/targets/linked-static"), NULL},
 			PARK_DEBUG_REGISTER);
 	bool parked;
-	ck_err_says(park(&child, &parked), HT_ERR_REFUSED, "linked statically");
+	ck_err_says(park(&child, &parked), HT_ERR_REFUSED, "statically linked");
 	ck_assert_int_eq(wait_for(&child), 128 + SIGKILL);
 }
 END_TEST

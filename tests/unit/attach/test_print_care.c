@@ -85,13 +85,13 @@ START_TEST(what_verify_says)
 {
 	static const struct words words[] = {
 		[VERIFY_CLEAN] = {"clean", NO_END, {"nothing of heaptap is in process 4711"}},
-		[VERIFY_TAPPED] = {"tapped", "verify", {"heaptap is at work on process 4711"}},
+		[VERIFY_TAPPED] = {"tapped", "verify", {"heaptap is working on process 4711"}},
 		[VERIFY_ABANDONED] = {"abandoned", "recover",
-			{"the agent of heaptap 99, which is gone", "not in danger",
-				"recover takes"}},
+			{"the code of heaptap 99, which has ended", "not in danger",
+				"recover removes"}},
 		[VERIFY_TOMBSTONE] = {"tombstone", "cleanup",
-			{"left by heaptap 99", "not in danger", "cleanup takes"}},
-		[VERIFY_REMAINS] = {"remains", NO_END, {"remains of a heaptap", "no harm\n"}},
+			{"left by heaptap 99", "not in danger", "cleanup removes"}},
+		[VERIFY_REMAINS] = {"remains", NO_END, {"a killed heaptap left", "no harm\n"}},
 	};
 	for (enum verify_state state = VERIFY_CLEAN; state <= VERIFY_REMAINS; state++) {
 		struct verify_report report = {.state = state, .daemon_pid = 99};
@@ -105,12 +105,13 @@ START_TEST(what_remains)
 {
 	struct verify_report report = {.state = VERIFY_REMAINS};
 	report.part[VERIFY_CODE].ours = true;
-	check_verify(&report, &(struct words){"remains", "recover", {"recover puts the bytes"}});
+	check_verify(
+		&report, &(struct words){"remains", "recover", {"recover restores the bytes"}});
 	report.part[VERIFY_CODE].ours = false;
 	report.part[VERIFY_SLOTS].ours = true;
 	check_verify(
 		&report, &(struct words){"remains", NO_END,
-				 {"lead to no function", "the next call", "keep this output"}});
+				 {"lead to unmapped memory", "the next call", "keep this output"}});
 	ck_assert_ptr_null(strstr(printed(as_verify, &report), "no harm"));
 }
 END_TEST
@@ -131,11 +132,11 @@ static void as_recover_json(const void *report)
 START_TEST(what_recover_says)
 {
 	static const struct words words[] = {
-		[RECOVER_NOTHING] = {"nothing", NO_END, {"nothing was done"}},
+		[RECOVER_NOTHING] = {"nothing", NO_END, {"there was nothing to do"}},
 		[RECOVER_DONE] = {"done", NO_END,
-			{"4 of 5 slots lead to the allocator again", "1 hold something",
+			{"4 of 5 addresses lead to the allocator again", "the program changed 1",
 				"nothing of heaptap is left"}},
-		[RECOVER_TOMBSTONE] = {"tombstone", "cleanup", {"for a reason", "cleanup takes"}},
+		[RECOVER_TOMBSTONE] = {"tombstone", "cleanup", {"for a reason", "cleanup removes"}},
 		[RECOVER_INCOMPLETE] = {"incomplete", "recover",
 			{"thread 17 may still return", "no harm", "recover again"}},
 	};
@@ -174,12 +175,13 @@ static void check_cleanup(const struct cleanup_report *report, const struct word
 START_TEST(what_cleanup_says)
 {
 	static const struct words words[] = {
-		[CLEANUP_NOTHING] = {"nothing", NO_END, {"no page of heaptap", "nothing was done"}},
+		[CLEANUP_NOTHING] = {"nothing", NO_END,
+			{"no page of heaptap", "there was nothing to do"}},
 		[CLEANUP_CAPTURE] = {"capture", "recover",
-			{"the agent of heaptap 99, which is gone", "nothing was done"}},
+			{"the code of heaptap 99, which has ended", "Nothing was changed"}},
 		[CLEANUP_REMOVED] = {"removed", NO_END,
 			{"left by heaptap 99", "nothing of heaptap is left"}},
-		[CLEANUP_IN_USE] = {"in use", "cleanup", {"left by heaptap 99", "does no harm"}},
+		[CLEANUP_IN_USE] = {"in use", "cleanup", {"left by heaptap 99", "is harmless"}},
 	};
 	for (enum cleanup_outcome outcome = CLEANUP_NOTHING; outcome <= CLEANUP_IN_USE; outcome++)
 		check_cleanup(&(struct cleanup_report){.outcome = outcome, .daemon_pid = 99},
@@ -194,12 +196,11 @@ START_TEST(what_uses_the_page)
 		const char *says;
 	} table[] = {
 		{{.slots = 2, .at = 0xabc0},
-			"2 allocator slots hold addresses of it, one at abc0 in [heap]"},
-		{{.tid = 17}, "thread 17 could not be proven outside"},
+			"2 addresses of allocator functions lead into it, one at abc0 in [heap]"},
+		{{.tid = 17}, "thread 17 may still return into it"},
 		{{.pointers = 3, .at = 0xabc0},
-			"3 words of the program's memory hold addresses of it, one at abc0 in "
-			"[heap]"},
-		{{.pointers = 4}, "4 words on the threads' stacks"},
+			"the program keeps 3 addresses in it, one at abc0 in [heap]"},
+		{{.pointers = 4}, "stacks of threads hold 4 addresses"},
 		{{.unread_bytes = 8192}, "8 KiB of the program's memory could not be searched"},
 	};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(table); i++)

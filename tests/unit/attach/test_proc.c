@@ -115,7 +115,7 @@ START_TEST(thread_is_refused_and_its_process_named)
 	struct proc proc = opened(child.pid), thread;
 	pid_t tid = other_tid(&proc);
 	char words[64];
-	snprintf(words, sizeof(words), "give the process, -p %d", child.pid);
+	snprintf(words, sizeof(words), "attach to the process: -p %d", child.pid);
 	ck_err_says(proc_open(tid, &thread), HT_ERR_REFUSED, words);
 	proc_close(&proc);
 	child_kill(&child);
@@ -498,12 +498,13 @@ START_TEST(each_rule_is_named)
 	ck_err_says(permission_judge(&facts), HT_ERR_PERMISSION, "capabilities that heaptap");
 	facts = same;
 	for (int scope = 1; scope <= 3; scope++) {
-		static const char *const words[] = {"ancestors", "only root", "nobody"};
+		static const char *const words[] = {
+			"ancestors", "only root", "no process may attach"};
 		facts.yama_scope = scope;
 		ck_err_says(permission_judge(&facts), HT_ERR_PERMISSION, words[scope - 1]);
 	}
 	facts.our_cap_sys_ptrace = true;
-	ck_err_says(permission_judge(&facts), HT_ERR_PERMISSION, "nobody");
+	ck_err_says(permission_judge(&facts), HT_ERR_PERMISSION, "no process may attach");
 	facts.yama_scope = 2;
 	ck_err_says(permission_judge(&facts), HT_ERR_PERMISSION, "security module");
 	facts.same_user_ns = false;

@@ -70,9 +70,9 @@ START_TEST(what_cannot_be_read_may_be_a_stub)
 	place_init(&place);
 	ck_assert_int_eq(ftruncate(place.file_fd, 0), 0);
 	ck_err_says(remote_slack_holds_stub(&place.self, &place.slack, &holds), HT_ERR_SYS,
-		"cannot read the stub's place");
+		"cannot read the bytes behind the code");
 	ck_err_says(remote_slack_restore(&place.self, &place.slack), HT_ERR_SYS,
-		"cannot read the stub's place");
+		"cannot read the bytes behind the code");
 	place_deinit(&place);
 }
 END_TEST

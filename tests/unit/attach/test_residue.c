@@ -137,7 +137,7 @@ START_TEST(a_descriptor_of_ours_is_named_before_one_that_cannot_be_read)
 	snprintf(ours, sizeof(ours), "socket:[%u]", INODE);
 	ck_assert_int_eq(symlinkat(ours, stage.proc.dir_fd, "fd/2"), 0);
 	struct residue_report report = stage_end(&stage);
-	ck_assert_msg(strstr(report.fds, "descriptor 2 is still ours"), "%s", report.fds);
+	ck_assert_msg(strstr(report.fds, "descriptor 2 is still heaptap's"), "%s", report.fds);
 	ck_assert(!report.equal);
 }
 END_TEST
@@ -159,8 +159,8 @@ START_TEST(a_descriptor_of_ours_in_the_table_of_a_thread)
 	ck_assert_int_eq(mkdirat(stage.proc.dir_fd, "task/1/fd", 0700), 0);
 	ck_assert_int_eq(symlinkat(ours, stage.proc.dir_fd, "task/1/fd/2"), 0);
 	struct residue_report report = stage_end(&stage);
-	ck_assert_msg(
-		strstr(report.fds, "descriptor 2 of thread 1 is still ours"), "%s", report.fds);
+	ck_assert_msg(strstr(report.fds, "descriptor 2 of thread 1 is still heaptap's"), "%s",
+		report.fds);
 	ck_assert(!report.equal);
 }
 END_TEST

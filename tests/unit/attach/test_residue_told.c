@@ -411,12 +411,12 @@ START_TEST(descriptors_of_ours)
 {
 	struct look look;
 	struct residue_report report = report_after(OPEN_OURS);
-	check_told(&report, report.fds, "is still ours (/memfd:heaptap-4711");
+	check_told(&report, report.fds, "is still heaptap's (/memfd:heaptap-4711");
 	look_begin(&look, OPEN_SOCKET);
 	change(&look);
 	journal_set_sockets(&look.journal, -1, shared->value, shared->value + 1);
 	report = look_end(&look);
-	check_told(&report, report.fds, "is still ours (socket:[");
+	check_told(&report, report.fds, "is still heaptap's (socket:[");
 }
 END_TEST
 
@@ -449,7 +449,8 @@ static struct residue_report compare_slot(uint64_t word, enum journal_state stat
 START_TEST(slots_that_hold_a_hook)
 {
 	struct residue_report report = compare_slot(WORD, JOURNAL_SLOT_RESTORED);
-	check_told(&report, report.slots, "1 slots still hold a hook");
+	check_told(&report, report.slots,
+		"1 addresses of allocator functions still lead to heaptap's code");
 	report = compare_slot(OTHER, JOURNAL_SLOT_RESTORED);
 	ck_assert_str_eq(residue_difference(&report), "");
 	report = compare_slot(WORD, JOURNAL_SLOT_GONE);

@@ -264,7 +264,7 @@ START_TEST(an_output_that_takes_nothing_is_given_up)
 	unsigned int count = put_until_full(sink);
 	sink_finish(sink, false);
 	ck_assert_int_eq(sink_state(sink), STORE_BROKEN);
-	ck_assert_ptr_nonnull(strstr(sink_problem(sink), "took nothing for"));
+	ck_assert_ptr_nonnull(strstr(sink_problem(sink), "accepted nothing for"));
 	ck_assert_ptr_nonnull(strstr(sink_problem(sink), "bytes of records were not written"));
 	ck_assert_uint_eq(sink_dropped_events(sink), (uint64_t)count * EVENTS_IN_BODY);
 	put_events(sink);

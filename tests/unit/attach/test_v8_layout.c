@@ -206,12 +206,12 @@ START_TEST(other_versions)
 {
 	load(V8PLAN_12_4);
 	set(MINOR, 5);
-	check_refused("version is 12.5");
+	check_refused("version 12.5");
 	set(MAJOR, 14);
-	check_refused("version is 14.5");
+	check_refused("version 14.5");
 	set(MAJOR, 11);
 	set(MINOR, 3); /* its constants are those of 12.4 */
-	check_refused("class_Code__deoptimization_data__FixedArray is not told");
+	check_refused("class_Code__deoptimization_data__FixedArray is missing");
 }
 END_TEST
 
@@ -219,10 +219,10 @@ START_TEST(constants_that_do_not_fit_together)
 {
 	load(V8PLAN_13_6);
 	set("v8dbg_scopeinfo_idx_first_vars", 4);
-	check_refused("scopeinfo_idx_first_vars is not understood");
+	check_refused("scopeinfo_idx_first_vars has an unknown value");
 	set("v8dbg_scopeinfo_idx_first_vars", 5);
 	set("v8dbg_type_UncachedExternalString__UNCACHED_EXTERNAL_ONE_BYTE_STRING_TYPE", 59);
-	check_refused("type_UncachedExternalString is not understood");
+	check_refused("type_UncachedExternalString has an unknown value");
 }
 END_TEST
 

@@ -196,7 +196,7 @@ START_TEST(a_stub_behind_the_code_is_seen)
 	struct verify_report report = verified();
 	ck_assert_int_eq(report.state, VERIFY_REMAINS);
 	ck_assert(report.part[VERIFY_CODE].ours);
-	ck_assert_ptr_nonnull(strstr(report.part[VERIFY_CODE].text, "an attach stub"));
+	ck_assert_ptr_nonnull(strstr(report.part[VERIFY_CODE].text, "heaptap's attach code"));
 	finish();
 }
 END_TEST
