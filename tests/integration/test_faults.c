@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * System calls of heaptap fail, and signals come (HEAPTAP_SWEEP, tests/support/sweep.h): it ends
- * with an exit code of the README's table and at most one line, nothing stays in the target, and a
- * trace that is promised is one.
+ * with an exit code of the man page's table and at most one line, nothing stays in the target, and
+ * a trace that is promised is one.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -2,8 +2,8 @@
  *
  * What fails goes on to fail: from some call on every one of its kind, as where descriptors,
  * memory, processes or rights have run out, in attach, capture or detach. heaptap ends with an exit
- * code of the README's table, the target is unharmed, and when the reason is gone the guardian, or
- * `heaptap recover`, leaves nothing behind.
+ * code of the man page's table, the target is unharmed, and when the reason is gone the guardian,
+ * or `heaptap recover`, leaves nothing behind.
  */
 #include <errno.h>
 #include <fcntl.h>

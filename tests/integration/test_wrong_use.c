@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Wrong use gets one line that names the reason, the exit code of the README's table, no trace
+ * Wrong use gets one line that names the reason, the exit code of the man page's table, no trace
  * file, and the target is not touched.
  */
 #include <dirent.h>
