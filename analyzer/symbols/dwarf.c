@@ -11,88 +11,43 @@
 #include "analyzer/model/array.h"
 #include "analyzer/symbols/demangle.h"
 #include "analyzer/symbols/die.h"
+#include "analyzer/symbols/lines.h"
 #include "analyzer/symbols/scope.h"
 
-#define DEPTH_MAX  128u	      /* of nested DIEs */
-#define RANGES_MAX (1u << 22) /* of a file's units, or of a unit's functions */
-#define LOOK_BACK  16u	      /* overlapping ranges looked at before the one that starts last */
-
-/* [from, to) belongs to what `index` counts. */
-struct range {
-	uint64_t from, to;
-	uint32_t index;
-};
-
-struct ranges {
-	struct range *range;
-	size_t count, capacity;
-};
-
+#define DEPTH_MAX 128u /* of nested DIEs */
 struct unit {
 	Dwarf_Die die;
 	bool indexed;
-	struct ranges function_range; /* index: in `function` */
+	struct spans function_span; /* index: in `function` */
 	Dwarf_Die *function;
 	size_t function_count, function_capacity;
 	struct scopes scopes;
+	struct lines lines;
+	bool has_lines; /* they were read, or there are none */
 };
 
 struct dwarf {
+	const struct elf_file *file;
+	struct spans code; /* where code can be */
 	Dwarf *dw;
 	Dwarf *alternate; /* DWARF shared between files by dwz, or NULL */
 	struct elf_file alternate_file;
 	struct unit *unit;
 	size_t unit_count, unit_capacity;
-	struct ranges unit_range; /* index: in `unit` */
+	struct spans unit_span; /* index: in `unit` */
 };
 
-/* --- ranges ---------------------------------------------------------------------------------- */
-
-static struct ht_err *ranges_add(struct ranges *ranges, Dwarf_Die *die, uint32_t index)
+/* Only what is in the file: the linker leaves the ranges of code that it drops at 0, or at another
+ * address where no code can be. */
+static struct ht_err *add_ranges(
+	const struct dwarf *dwarf, struct spans *spans, Dwarf_Die *die, uint32_t index)
 {
 	Dwarf_Addr base, from, to;
-	for (ptrdiff_t at = 0; (at = dwarf_ranges(die, at, &base, &from, &to)) > 0;) {
-		if (from >= to || ranges->count == RANGES_MAX)
-			continue;
-		struct ht_err *err = array_reserve(&ranges->range, &ranges->capacity,
-			ranges->count + 1, sizeof(*ranges->range), "code ranges");
-		if (err)
-			return err;
-		ranges->range[ranges->count++] =
-			(struct range){.from = from, .to = to, .index = index};
-	}
-	return NULL;
-}
-
-static int compare(const void *a, const void *b)
-{
-	const struct range *x = a, *y = b;
-	return (x->from > y->from) - (x->from < y->from);
-}
-
-static void ranges_sort(struct ranges *ranges)
-{
-	if (ranges->count)
-		qsort(ranges->range, ranges->count, sizeof(*ranges->range), compare);
-}
-
-static bool ranges_find(const struct ranges *ranges, uint64_t address, uint32_t *ret)
-{
-	size_t from = 0, to = ranges->count; /* the first that starts behind `address` */
-	while (from < to) {
-		size_t middle = from + (to - from) / 2;
-		if (ranges->range[middle].from <= address)
-			from = middle + 1;
-		else
-			to = middle;
-	}
-	for (size_t back = 1; back <= LOOK_BACK && back <= from; back++) {
-		if (address < ranges->range[from - back].to) {
-			*ret = ranges->range[from - back].index;
-			return true;
-		}
-	}
-	return false;
+	struct ht_err *err = NULL;
+	for (ptrdiff_t at = 0; !err && (at = dwarf_ranges(die, at, &base, &from, &to)) > 0;)
+		if (spans_hold(&dwarf->code, from, to))
+			err = spans_add(spans, from, to, index);
+	return err;
 }
 
 /* --- units ----------------------------------------------------------------------------------- */
@@ -133,12 +88,13 @@ static struct ht_err *read_units(struct dwarf *dwarf)
 		struct ht_err *err = array_reserve(&dwarf->unit, &dwarf->unit_capacity,
 			dwarf->unit_count + 1, sizeof(*dwarf->unit), "compilation units");
 		if (!err)
-			err = ranges_add(&dwarf->unit_range, &die, (uint32_t)dwarf->unit_count);
+			err = add_ranges(
+				dwarf, &dwarf->unit_span, &die, (uint32_t)dwarf->unit_count);
 		if (err)
 			return err;
 		dwarf->unit[dwarf->unit_count++].die = die;
 	}
-	ranges_sort(&dwarf->unit_range);
+	spans_sort(&dwarf->unit_span);
 	return NULL;
 }
 
@@ -148,13 +104,16 @@ struct ht_err *dwarf_create(const struct elf_file *file, const char *sysroot, st
 	struct dwarf *dwarf = calloc(1, sizeof(*dwarf));
 	if (!dwarf)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for debug information");
+	dwarf->file = file;
 	dwarf->alternate_file.fd = -1;
 	dwarf->dw = dwarf_begin_elf(file->elf, DWARF_C_READ, NULL);
 	if (!dwarf->dw || !open_alternate(dwarf, sysroot)) {
 		dwarf_destroy(dwarf);
 		return NULL;
 	}
-	struct ht_err *err = read_units(dwarf);
+	struct ht_err *err = elf_file_code(file, &dwarf->code);
+	if (!err)
+		err = read_units(dwarf);
 	if (err)
 		dwarf_destroy(dwarf);
 	else
@@ -167,12 +126,14 @@ void dwarf_destroy(struct dwarf *dwarf)
 	if (!dwarf)
 		return;
 	for (size_t i = 0; i < dwarf->unit_count; i++) {
-		free(dwarf->unit[i].function_range.range);
+		spans_deinit(&dwarf->unit[i].function_span);
 		free(dwarf->unit[i].function);
 		scopes_deinit(&dwarf->unit[i].scopes);
+		lines_deinit(&dwarf->unit[i].lines);
 	}
 	free(dwarf->unit);
-	free(dwarf->unit_range.range);
+	spans_deinit(&dwarf->unit_span);
+	spans_deinit(&dwarf->code);
 	dwarf_end(dwarf->dw);
 	dwarf_end(dwarf->alternate);
 	elf_file_close(&dwarf->alternate_file);
@@ -181,19 +142,20 @@ void dwarf_destroy(struct dwarf *dwarf)
 
 /* --- functions of a unit --------------------------------------------------------------------- */
 
-static struct ht_err *add_function(struct unit *unit, Dwarf_Die *die)
+static struct ht_err *add_function(const struct dwarf *dwarf, struct unit *unit, Dwarf_Die *die)
 {
 	struct ht_err *err = array_reserve(&unit->function, &unit->function_capacity,
 		unit->function_count + 1, sizeof(*unit->function), "functions");
 	if (!err)
-		err = ranges_add(&unit->function_range, die, (uint32_t)unit->function_count);
+		err = add_ranges(dwarf, &unit->function_span, die, (uint32_t)unit->function_count);
 	if (!err)
 		unit->function[unit->function_count++] = *die;
 	return err;
 }
 
 /* Functions stand in the unit and in namespaces; those in classes are declarations. */
-static struct ht_err *index_children(struct unit *unit, Dwarf_Die *parent, unsigned depth)
+static struct ht_err *index_children(
+	const struct dwarf *dwarf, struct unit *unit, Dwarf_Die *parent, unsigned depth)
 {
 	Dwarf_Die die;
 	if (depth == DEPTH_MAX || dwarf_child(parent, &die) != 0)
@@ -202,22 +164,22 @@ static struct ht_err *index_children(struct unit *unit, Dwarf_Die *parent, unsig
 		struct ht_err *err = NULL;
 		int tag = dwarf_tag(&die);
 		if (tag == DW_TAG_subprogram)
-			err = add_function(unit, &die);
+			err = add_function(dwarf, unit, &die);
 		else if (tag == DW_TAG_namespace || tag == DW_TAG_module)
-			err = index_children(unit, &die, depth + 1);
+			err = index_children(dwarf, unit, &die, depth + 1);
 		if (err)
 			return err;
 	} while (die_next_sibling(&die));
 	return NULL;
 }
 
-static struct ht_err *index_unit(struct unit *unit)
+static struct ht_err *index_unit(const struct dwarf *dwarf, struct unit *unit)
 {
 	if (unit->indexed)
 		return NULL;
 	unit->indexed = true;
-	struct ht_err *err = index_children(unit, &unit->die, 0);
-	ranges_sort(&unit->function_range);
+	struct ht_err *err = index_children(dwarf, unit, &unit->die, 0);
+	spans_sort(&unit->function_span);
 	return err;
 }
 
@@ -262,16 +224,21 @@ static struct ht_err *intern(struct strings *strings, const char *text, struct r
 	return err;
 }
 
+static const char *linkage_name(Dwarf_Die *die)
+{
+	Dwarf_Attribute attribute;
+	if (dwarf_attr_integrate(die, DW_AT_linkage_name, &attribute) ||
+		dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &attribute))
+		return dwarf_formstring(&attribute);
+	return NULL;
+}
+
 /* Of the function itself a symbol may say more than its place does; inlined ones have none. */
 static struct ht_err *intern_name(struct strings *strings, struct unit *unit, Dwarf_Die *die,
 	bool is_inlined, struct rec_string *ret)
 {
 	char scoped[TRACE_STRING_MAX] = "";
-	Dwarf_Attribute attribute;
-	const char *linkage = NULL;
-	if (dwarf_attr_integrate(die, DW_AT_linkage_name, &attribute) ||
-		dwarf_attr_integrate(die, DW_AT_MIPS_linkage_name, &attribute))
-		linkage = dwarf_formstring(&attribute);
+	const char *linkage = linkage_name(die);
 	char *readable = linkage ? demangle(linkage) : NULL;
 	const char *plain = dwarf_diename(die);
 	struct ht_err *err = NULL;
@@ -285,68 +252,119 @@ static struct ht_err *intern_name(struct strings *strings, struct unit *unit, Dw
 	return err;
 }
 
-static struct ht_err *intern_line(
-	struct strings *strings, Dwarf_Die *unit, uint64_t address, struct rec_frame *ret)
+static struct ht_err *read_lines(const struct dwarf *dwarf, struct unit *unit)
 {
-	Dwarf_Line *line = dwarf_getsrc_die(unit, address);
-	int number;
-	if (!line)
+	Dwarf_Attribute attribute;
+	Dwarf_Word offset;
+	if (unit->has_lines)
 		return NULL;
-	if (dwarf_lineno(line, &number) == 0 && number > 0)
-		ret->line = (uint64_t)number;
-	return intern(strings, dwarf_linesrc(line, NULL, NULL), &ret->file);
+	unit->has_lines = true;
+	if (!dwarf_attr(&unit->die, DW_AT_stmt_list, &attribute) ||
+		dwarf_formudata(&attribute, &offset) != 0)
+		return NULL;
+	const struct elf_file *file = dwarf->file;
+	return lines_read(&unit->lines,
+		&(struct lines_source){.section = elf_file_section(file, ".debug_line"),
+			.strings = elf_file_section(file, ".debug_str"),
+			.line_strings = elf_file_section(file, ".debug_line_str"),
+			.offset = offset,
+			.directory = dwarf_attr(&unit->die, DW_AT_comp_dir, &attribute)
+					     ? dwarf_formstring(&attribute)
+					     : NULL},
+		&dwarf->code);
+}
+
+static struct ht_err *intern_file(
+	struct strings *strings, struct unit *unit, uint64_t index, struct rec_string *ret)
+{
+	const char *path;
+	struct ht_err *err = lines_path(&unit->lines, index, &path);
+	return err ? err : intern(strings, path, ret);
+}
+
+static struct ht_err *intern_line(const struct dwarf *dwarf, struct strings *strings,
+	struct unit *unit, uint64_t address, struct rec_frame *ret)
+{
+	struct ht_err *err = read_lines(dwarf, unit);
+	const struct lines_row *row = err ? NULL : lines_find(&unit->lines, address);
+	if (!row)
+		return err;
+	ret->line = row->line;
+	return intern_file(strings, unit, row->file, &ret->file);
 }
 
 /* Where the inlined function `die` was called. */
 static struct ht_err *intern_call(
-	struct strings *strings, Dwarf_Die *unit, Dwarf_Die *die, struct rec_frame *ret)
+	struct strings *strings, struct unit *unit, Dwarf_Die *die, struct rec_frame *ret)
 {
 	Dwarf_Attribute attribute;
 	Dwarf_Word number;
-	Dwarf_Files *files;
-	size_t count;
 	if (dwarf_attr(die, DW_AT_call_line, &attribute) &&
 		dwarf_formudata(&attribute, &number) == 0)
 		ret->line = number;
 	if (!dwarf_attr(die, DW_AT_call_file, &attribute) ||
-		dwarf_formudata(&attribute, &number) != 0 ||
-		dwarf_getsrcfiles(unit, &files, &count) != 0 || number >= count)
+		dwarf_formudata(&attribute, &number) != 0)
 		return NULL;
-	return intern(strings, dwarf_filesrc(files, number, NULL, NULL), &ret->file);
+	return intern_file(strings, unit, number, &ret->file);
 }
 
-struct ht_err *dwarf_frames(struct dwarf *dwarf, struct strings *strings, uint64_t address,
-	struct rec_frame *ret, uint64_t *ret_count)
+/* The function of `unit` that holds `address`, by what the symbols say; NULL: there is none. */
+static Dwarf_Die *find_function(struct unit *unit, const struct symtab *symtab, uint64_t address)
 {
-	uint32_t index;
-	*ret_count = 0;
-	if (!ranges_find(&dwarf->unit_range, address, &index))
-		return NULL;
-	struct unit *unit = &dwarf->unit[index];
-	struct ht_err *err = index_unit(unit);
-	if (err)
-		return err;
-	Dwarf_Die chain[TRACE_INLINE_MAX]; /* outermost first; frames are the other way round */
-	size_t depth = 0;
-	if (ranges_find(&unit->function_range, address, &index)) {
-		chain[0] = unit->function[index];
-		depth = find_inlined(&chain[0], address, chain, 1, 0);
+	size_t at = 0;
+	const struct span *span;
+	while ((span = spans_next(&unit->function_span, address, &at))) {
+		Dwarf_Die *die = &unit->function[span->index];
+		const char *name = linkage_name(die);
+		if (symtab_agrees(symtab, address, span->from, span->to,
+			    name ? name : dwarf_diename(die)))
+			return die;
 	}
+	return NULL;
+}
+
+/* The frames of a function that holds `address`. */
+static struct ht_err *put_frames(struct dwarf *dwarf, struct strings *strings, struct unit *unit,
+	Dwarf_Die *function, uint64_t address, struct rec_frame *ret, uint64_t *ret_count)
+{
+	Dwarf_Die chain[TRACE_INLINE_MAX]; /* outermost first; frames are the other way round */
 	struct rec_frame frame = {0};
-	err = intern_line(strings, &unit->die, address, &frame);
+	chain[0] = *function;
+	size_t depth = find_inlined(&chain[0], address, chain, 1, 0);
+	struct ht_err *err = intern_line(dwarf, strings, unit, address, &frame);
 	for (size_t i = depth; i-- > 0 && !err;) {
 		err = intern_name(strings, unit, &chain[i], i > 0, &frame.function);
 		ret[depth - 1 - i] = frame;
 		frame = (struct rec_frame){0};
 		if (!err && i > 0)
-			err = intern_call(strings, &unit->die, &chain[i], &frame);
-	}
-	if (err)
-		return err;
-	if (depth == 0 && frame.file.length) {
-		ret[0] = frame;
-		depth = 1;
+			err = intern_call(strings, unit, &chain[i], &frame);
 	}
 	*ret_count = depth;
+	return err;
+}
+
+struct ht_err *dwarf_frames(struct dwarf *dwarf, const struct symtab *symtab,
+	struct strings *strings, uint64_t address, struct rec_frame *ret, uint64_t *ret_count)
+{
+	size_t at = 0;
+	const struct span *span;
+	*ret_count = 0;
+	while ((span = spans_next(&dwarf->unit_span, address, &at))) {
+		struct unit *unit = &dwarf->unit[span->index];
+		struct ht_err *err = index_unit(dwarf, unit);
+		Dwarf_Die *function = err ? NULL : find_function(unit, symtab, address);
+		if (function)
+			return put_frames(dwarf, strings, unit, function, address, ret, ret_count);
+		/* Of a function without an entry in DWARF its lines are known. */
+		struct rec_frame frame = {0};
+		if (!err && *ret_count == 0)
+			err = intern_line(dwarf, strings, unit, address, &frame);
+		if (err)
+			return err;
+		if (frame.file.length) {
+			ret[0] = frame;
+			*ret_count = 1;
+		}
+	}
 	return NULL;
 }

@@ -9,6 +9,7 @@
 
 #include "analyzer/model/strings.h"
 #include "analyzer/symbols/elf_file.h"
+#include "analyzer/symbols/symtab.h"
 
 struct dwarf;
 
@@ -16,9 +17,9 @@ struct dwarf;
 HT_MUST_CHECK
 struct ht_err *dwarf_create(const struct elf_file *file, const char *sysroot, struct dwarf **ret);
 void dwarf_destroy(struct dwarf *dwarf);
-/* Frames of `address`, innermost first; names are interned in `strings`. A frame whose function is
- * unknown has an empty name. `*ret_count` is 0 when nothing is known, and at most
- * TRACE_INLINE_MAX. */
+/* Frames of `address`, innermost first; names are interned in `strings`. A function that `symtab`
+ * denies (symtab_agrees) is left out. A frame whose function is unknown has an empty name.
+ * `*ret_count` is 0 when nothing is known, and at most TRACE_INLINE_MAX. */
 HT_MUST_CHECK
-struct ht_err *dwarf_frames(struct dwarf *dwarf, struct strings *strings, uint64_t address,
-	struct rec_frame *ret, uint64_t *ret_count);
+struct ht_err *dwarf_frames(struct dwarf *dwarf, const struct symtab *symtab,
+	struct strings *strings, uint64_t address, struct rec_frame *ret, uint64_t *ret_count);

@@ -109,18 +109,48 @@ void elf_file_open_debug(struct elf_file *file, const char *sysroot, const char 
 		elf_file_open_path(file, path, build_id);
 }
 
-bool elf_file_has_section(const struct elf_file *file, const char *name)
+static bool is_called(const char *has, const char *wanted)
+{
+	return has &&
+	       (!strcmp(has, wanted) || (!strncmp(wanted, ".debug", 6) && !strncmp(has, ".z", 2) &&
+						!strcmp(has + 2, wanted + 1)));
+}
+
+static Elf_Scn *find_section(const struct elf_file *file, const char *name)
 {
 	size_t names;
 	if (!file->elf || elf_getshdrstrndx(file->elf, &names) != 0)
-		return false;
+		return NULL;
 	for (Elf_Scn *scn = NULL; (scn = elf_nextscn(file->elf, scn));) {
 		GElf_Shdr shdr;
-		if (!gelf_getshdr(scn, &shdr) || shdr.sh_type == SHT_NOBITS)
-			continue;
-		const char *has = elf_strptr(file->elf, names, shdr.sh_name);
-		if (has && strcmp(has, name) == 0)
-			return true;
+		if (gelf_getshdr(scn, &shdr) && shdr.sh_type != SHT_NOBITS &&
+			is_called(elf_strptr(file->elf, names, shdr.sh_name), name))
+			return scn;
 	}
-	return false;
+	return NULL;
+}
+
+bool elf_file_has_section(const struct elf_file *file, const char *name)
+{
+	return find_section(file, name) != NULL;
+}
+
+struct bytes elf_file_section(const struct elf_file *file, const char *name)
+{
+	Elf_Scn *scn = find_section(file, name);
+	Elf_Data *data = scn ? elf_rawdata(scn, NULL) : NULL;
+	return data && data->d_buf ? bytes_of(data->d_buf, data->d_size) : (struct bytes){0};
+}
+
+struct ht_err *elf_file_code(const struct elf_file *file, struct spans *ret)
+{
+	struct ht_err *err = NULL;
+	for (Elf_Scn *scn = NULL; !err && (scn = elf_nextscn(file->elf, scn));) {
+		GElf_Shdr shdr;
+		if (gelf_getshdr(scn, &shdr) && shdr.sh_flags & SHF_ALLOC &&
+			shdr.sh_flags & SHF_EXECINSTR && shdr.sh_size <= UINT64_MAX - shdr.sh_addr)
+			err = spans_add(ret, shdr.sh_addr, shdr.sh_addr + shdr.sh_size, 0);
+	}
+	spans_sort(ret);
+	return err;
 }

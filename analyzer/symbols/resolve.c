@@ -125,7 +125,7 @@ static struct ht_err *resolve_place(struct source *source, struct strings *strin
 	struct ht_err *err = NULL;
 	uint64_t count = 0;
 	if (source->dwarf)
-		err = dwarf_frames(source->dwarf, strings, offset, ret, &count);
+		err = dwarf_frames(source->dwarf, &source->symtab, strings, offset, ret, &count);
 	if (err)
 		return err;
 	if (count == 0)

@@ -11,6 +11,7 @@
  * that starts last (nested and aliased symbols). */
 #define UNSIZED_BYTES 4096u
 #define LOOK_BACK     16u
+#define ALIASES_MAX   256u /* of one address, looked at */
 
 void symtab_deinit(struct symtab *symtab)
 {
@@ -53,6 +54,7 @@ static struct ht_err *add_section(
 		symtab->entry[symtab->count++] = (struct symtab_entry){
 			.from = sym.st_value,
 			.to = sym.st_value + (sym.st_size ? sym.st_size : UNSIZED_BYTES),
+			.is_sized = sym.st_size != 0,
 			.rank = rank_of(&sym, name),
 			.name = name,
 		};
@@ -90,9 +92,10 @@ void symtab_sort(struct symtab *symtab)
 		qsort(symtab->entry, symtab->count, sizeof(*symtab->entry), compare);
 }
 
-const char *symtab_find(const struct symtab *symtab, uint64_t address)
+/* The first entry that starts behind `address`. */
+static size_t first_behind(const struct symtab *symtab, uint64_t address)
 {
-	size_t from = 0, to = symtab->count; /* the first that starts behind `address` */
+	size_t from = 0, to = symtab->count;
 	while (from < to) {
 		size_t middle = from + (to - from) / 2;
 		if (symtab->entry[middle].from <= address)
@@ -100,8 +103,50 @@ const char *symtab_find(const struct symtab *symtab, uint64_t address)
 		else
 			to = middle;
 	}
-	for (size_t back = 1; back <= LOOK_BACK && back <= from; back++)
-		if (address < symtab->entry[from - back].to)
-			return symtab->entry[from - back].name;
+	return from;
+}
+
+const char *symtab_find(const struct symtab *symtab, uint64_t address)
+{
+	size_t behind = first_behind(symtab, address);
+	for (size_t back = 1; back <= LOOK_BACK && back <= behind; back++)
+		if (address < symtab->entry[behind - back].to)
+			return symtab->entry[behind - back].name;
 	return NULL;
+}
+
+static bool is_in_sized(const struct symtab *symtab, uint64_t address)
+{
+	size_t behind = first_behind(symtab, address);
+	for (size_t back = 1; back <= LOOK_BACK && back <= behind; back++) {
+		const struct symtab_entry *entry = &symtab->entry[behind - back];
+		if (entry->is_sized && address < entry->to)
+			return true;
+	}
+	return false;
+}
+
+/* Of "f.constprop.0" and "f@@VERSION" the compiler's own word is "f". */
+static bool is_called(const struct symtab_entry *entry, const char *name)
+{
+	size_t length = strlen(name);
+	const char *rest = entry->name + length;
+	return !strncmp(entry->name, name, length) && (!*rest || *rest == '.' || *rest == '@');
+}
+
+bool symtab_agrees(
+	const struct symtab *symtab, uint64_t address, uint64_t from, uint64_t to, const char *name)
+{
+	if (!is_in_sized(symtab, address))
+		return true;
+	size_t behind = first_behind(symtab, from);
+	for (size_t back = 1; back <= ALIASES_MAX && back <= behind; back++) {
+		const struct symtab_entry *entry = &symtab->entry[behind - back];
+		if (entry->from != from)
+			break;
+		if (!entry->is_sized || (address < entry->to && entry->to == to) ||
+			(name && is_called(entry, name)))
+			return true;
+	}
+	return false;
 }

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The line table of a compilation unit, sequence by sequence. libdw puts the rows of all sequences
+ * in one order, so that those of code that the linker dropped, which begin at 0, stand between the
+ * rows of code that is there.
+ */
+#pragma once
+
+#include "analyzer/symbols/spans.h"
+#include "format/bytes.h"
+
+struct lines_row {
+	uint64_t address;
+	uint32_t file; /* index in the unit's table of files */
+	uint32_t line; /* 0: of no line */
+};
+
+/* Rows of ascending addresses that stand together. */
+struct lines_sequence {
+	size_t first, count;
+};
+
+/* As the table has it. */
+struct lines_file {
+	const char *name; /* terminated, in the section */
+	uint64_t directory;
+	char *path; /* made when it is first asked for */
+};
+
+/* Where a unit's line table is, and what it refers to. */
+struct lines_source {
+	struct bytes section, strings, line_strings; /* .debug_line, .debug_str, .debug_line_str */
+	uint64_t offset;			     /* in the first */
+	const char *directory; /* in which the unit was compiled; NULL: unknown */
+};
+
+/* Zero-initialised is empty and valid. */
+struct lines {
+	const char **directory;
+	size_t directory_count, directory_capacity;
+	struct lines_file *file; /* numbered as in the table's version: from 1 before DWARF 5 */
+	size_t file_count, file_capacity;
+	struct lines_row *row;
+	size_t count, capacity;
+	struct lines_sequence *sequence;
+	size_t sequence_count, sequence_capacity;
+	struct spans sequence_span; /* index: in `sequence` */
+};
+
+void lines_deinit(struct lines *lines);
+/* Reads a table; `source` has to live as long. Sequences that do not begin in `code` are left out,
+ * and what is malformed ends the table. */
+HT_MUST_CHECK
+struct ht_err *lines_read(
+	struct lines *lines, const struct lines_source *source, const struct spans *code);
+/* The row for `address`; NULL when there is none. */
+const struct lines_row *lines_find(const struct lines *lines, uint64_t address);
+/* The path of a file of the table; NULL in `ret` when there is none. Lives as long as the table. */
+HT_MUST_CHECK
+struct ht_err *lines_path(struct lines *lines, uint64_t index, const char **ret);

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/symbols/spans.h"
+
+#include <stdlib.h>
+
+#include "analyzer/model/array.h"
+
+#define SPANS_MAX (1u << 22)
+#define LOOK_BACK 16u /* overlapping spans looked at before the one that starts last */
+
+void spans_deinit(struct spans *spans)
+{
+	free(spans->span);
+	*spans = (struct spans){0};
+}
+
+struct ht_err *spans_add(struct spans *spans, uint64_t from, uint64_t to, uint32_t index)
+{
+	if (from >= to || spans->count == SPANS_MAX)
+		return NULL;
+	struct ht_err *err = array_reserve(&spans->span, &spans->capacity, spans->count + 1,
+		sizeof(*spans->span), "ranges of code");
+	if (!err)
+		spans->span[spans->count++] = (struct span){from, to, index};
+	return err;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct span *x = a, *y = b;
+	return (x->from > y->from) - (x->from < y->from);
+}
+
+void spans_sort(struct spans *spans)
+{
+	if (spans->count)
+		qsort(spans->span, spans->count, sizeof(*spans->span), compare);
+}
+
+/* How many spans start at `address` or before. */
+static size_t count_to(const struct spans *spans, uint64_t address)
+{
+	size_t from = 0, to = spans->count;
+	while (from < to) {
+		size_t middle = from + (to - from) / 2;
+		if (spans->span[middle].from <= address)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return from;
+}
+
+const struct span *spans_next(const struct spans *spans, uint64_t address, size_t *at)
+{
+	size_t count = count_to(spans, address);
+	while (*at < count && *at < LOOK_BACK) {
+		const struct span *span = &spans->span[count - ++*at];
+		if (address < span->to)
+			return span;
+	}
+	return NULL;
+}
+
+bool spans_hold(const struct spans *spans, uint64_t from, uint64_t to)
+{
+	size_t at = 0;
+	const struct span *span;
+	while ((span = spans_next(spans, from, &at)))
+		if (to <= span->to)
+			return true;
+	return false;
+}
