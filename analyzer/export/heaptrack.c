@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * heaptrack's interpreted format, line by line: a letter and hexadecimal numbers. Strings (s), code
- * addresses (i), stack nodes (t) and kinds of allocations (a) are numbered from 1 in the order in
- * which they are first needed; a + or - line is one object of a kind.
+ * addresses (i) and stack nodes (t) are numbered from 1, kinds of allocations (a) from 0; a + or -
+ * line is one object of a kind, which is a size and a stack. All names and kinds come first, then
+ * the events.
+ *
+ * heaptrack_gui counts the objects of each kind in an array that grows by one: the first + line of
+ * kind N must come right after the first + lines of 0 to N - 1, or it writes past the array.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,28 +21,37 @@
 #define RSS_PAGE_BYTES	  4096u
 #define NO_STACK	  1u
 
+/* What a kind of allocations has in common. */
+struct kind {
+	uint64_t bytes;
+	uint32_t stack;
+};
+
 struct exporter {
 	FILE *out;
-	/* the whole trace but its events, from the first pass */
+	/* the whole trace, from the first pass, and the kinds of its allocations */
 	struct model model;
 	struct symbols symbols;
 	/* what was written already; a number is an index in the output */
 	struct map string; /* by address of the interned string */
 	struct map ip;	   /* by place_key */
 	struct map size;   /* dense numbers for sizes, to make a kind's key */
-	struct map kind;   /* by size number and node */
-	uint32_t *trace;   /* by node id; 0: not written */
+	struct map number; /* of kinds, by size number and node */
+	struct kind *kind; /* by number: in the order of their first allocations */
+	size_t kind_count, kind_capacity;
+	uint32_t *trace; /* by node id; 0: not written */
 	size_t trace_capacity;
 	uint32_t *plain_trace; /* the same from NODES_MAX on */
 	size_t plain_capacity;
-	uint32_t string_count, ip_count, trace_count, kind_count;
+	uint32_t string_count, ip_count, trace_count;
 
 	uint32_t *chain; /* of nodes up to one that has a number: scratch of number_trace */
 	size_t chain_capacity;
 
-	struct model events; /* the second pass */
-	uint64_t time_ms;    /* last one written */
-	uint32_t last_kind;  /* of the allocation before, 0 after a free */
+	struct model events;   /* the second pass */
+	uint64_t time_ms;      /* last one written */
+	bool after_allocation; /* the event before was one */
+	uint32_t last_kind;    /* and of this kind */
 	struct export_heaptrack_stats stats;
 };
 
@@ -88,9 +101,8 @@ static void put_header(const struct exporter *exporter)
 	put_line_2(out, 'I', RSS_PAGE_BYTES, model->capture.memory_total_bytes / RSS_PAGE_BYTES);
 	/* Attached: what was allocated before is not known. */
 	fputs("A\n", out);
-	/* String, address and node NO_STACK; and kind 0, which is never used: the reader takes it
-	 * for the allocation before when there was none. */
-	fputs("s a (no stack)\ni 0 0 1\nt 1 0\na 0 1\n", out);
+	/* String, address and node NO_STACK. */
+	fputs("s a (no stack)\ni 0 0 1\nt 1 0\n", out);
 }
 
 /* --- numbering
@@ -181,11 +193,10 @@ static uint32_t *trace_of(struct exporter *exporter, uint32_t id)
 /* Numbers the nodes from the root down to `leaf`. */
 static struct ht_err *number_trace(struct exporter *exporter, uint32_t leaf, uint32_t *ret)
 {
-	const struct nodes *nodes = &exporter->events.nodes;
+	const struct nodes *nodes = &exporter->model.nodes;
 	size_t depth = 0;
-	struct ht_err *err = array_reserve(&exporter->plain_trace, &exporter->plain_capacity,
-		(size_t)nodes->plain_count + 1, sizeof(*exporter->plain_trace), "stack nodes");
-	const struct node *node = err ? NULL : nodes_get(nodes, leaf);
+	struct ht_err *err = NULL;
+	const struct node *node = nodes_get(nodes, leaf);
 	for (uint32_t id = leaf; node && !*trace_of(exporter, id); node = nodes_get(nodes, id)) {
 		err = array_reserve(&exporter->chain, &exporter->chain_capacity, depth + 1,
 			sizeof(*exporter->chain), "frames");
@@ -215,26 +226,49 @@ static uint64_t counted_bytes(const struct exporter *exporter, const struct live
 	return sample_share_of(block, exporter->model.capture.sample_bytes).bytes;
 }
 
-/* The kind of `block`: what has its size and stack. */
-static struct ht_err *number_kind(
-	struct exporter *exporter, const struct live_block *block, uint32_t *ret)
+/* A key for the kind of `block`. */
+static struct ht_err *find_key(
+	struct exporter *exporter, const struct live_block *block, uint64_t *ret)
 {
-	uint32_t size, trace;
+	uint32_t size;
 	uint64_t bytes = counted_bytes(exporter, block);
 	struct ht_err *err = NULL;
 	if (!map_get(&exporter->size, bytes, &size)) {
 		size = (uint32_t)exporter->size.count;
 		err = map_put(&exporter->size, bytes, size);
 	}
-	uint64_t key = (uint64_t)size << 32 | block->stack;
-	if (err || map_get(&exporter->kind, key, ret))
+	*ret = (uint64_t)size << 32 | block->stack;
+	return err;
+}
+
+/* The number of the kind of `block`, which the first pass has given it. */
+static struct ht_err *find_kind(
+	struct exporter *exporter, const struct live_block *block, uint32_t *ret)
+{
+	uint64_t key;
+	struct ht_err *err = find_key(exporter, block, &key);
+	if (err || map_get(&exporter->number, key, ret))
 		return err;
-	err = number_trace(exporter, block->stack, &trace);
-	if (err)
-		return err;
-	put_line_2(exporter->out, 'a', bytes, trace);
-	*ret = exporter->kind_count++;
-	return map_put(&exporter->kind, key, *ret);
+	return ht_err_new(HT_ERR_FORMAT, "the trace changed while it was read");
+}
+
+static struct ht_err *put_kinds(struct exporter *exporter)
+{
+	uint32_t trace = 0;
+	for (size_t i = 0; i < exporter->kind_count; i++) {
+		const struct kind *kind = &exporter->kind[i];
+		struct ht_err *err = number_trace(exporter, kind->stack, &trace);
+		if (err)
+			return err;
+		put_line_2(exporter->out, 'a', kind->bytes, trace);
+	}
+	/* Kind 0 has a twin, the last: see put_free. */
+	if (!exporter->kind_count)
+		return NULL;
+	struct ht_err *err = number_trace(exporter, exporter->kind[0].stack, &trace);
+	if (!err)
+		put_line_2(exporter->out, 'a', exporter->kind[0].bytes, trace);
+	return err;
 }
 
 /* --- events
@@ -256,16 +290,25 @@ static struct ht_err *allocated(
 	struct export_heaptrack_stats *stats = &exporter->stats;
 	uint32_t kind;
 	put_time(exporter, timebase_ns(&exporter->events.timebase, call->tsc));
-	struct ht_err *err = number_kind(exporter, block, &kind);
+	struct ht_err *err = find_kind(exporter, block, &kind);
 	if (err)
 		return err;
 	put_line(exporter->out, '+', kind);
+	exporter->after_allocation = true;
 	exporter->last_kind = kind;
 	stats->calls++;
 	stats->leaked_bytes += counted_bytes(exporter, block);
 	if (stats->leaked_bytes > stats->peak_bytes)
 		stats->peak_bytes = stats->leaked_bytes;
 	return NULL;
+}
+
+/* After a free the reader takes kind 0 for the one allocated last, and a free of it for that of a
+ * temporary object. So such an object is freed as one of the twin, which has its size and stack. */
+static void put_free(const struct exporter *exporter, uint32_t kind)
+{
+	bool is_mistaken = kind == 0 && !exporter->after_allocation;
+	put_line(exporter->out, '-', is_mistaken ? exporter->kind_count : kind);
 }
 
 static struct ht_err *freed(void *context, const struct replay_call *call,
@@ -275,13 +318,13 @@ static struct ht_err *freed(void *context, const struct replay_call *call,
 	uint32_t kind;
 	(void)temporary; /* heaptrack has its own idea of it */
 	put_time(exporter, timebase_ns(&exporter->events.timebase, call->tsc));
-	struct ht_err *err = number_kind(exporter, block, &kind);
+	struct ht_err *err = find_kind(exporter, block, &kind);
 	if (err)
 		return err;
-	put_line(exporter->out, '-', kind);
-	exporter->stats.temporary += exporter->last_kind == kind;
+	put_free(exporter, kind);
+	exporter->stats.temporary += exporter->after_allocation && exporter->last_kind == kind;
 	exporter->stats.leaked_bytes -= counted_bytes(exporter, block);
-	exporter->last_kind = 0;
+	exporter->after_allocation = false;
 	return NULL;
 }
 
@@ -319,10 +362,45 @@ static struct ht_err *add_symbol(
 	return symbols_add(&exporter->symbols, &exporter->model.strings, place, frame, frame_count);
 }
 
+static struct ht_err *note_kind(
+	void *context, const struct replay_call *call, const struct live_block *block)
+{
+	struct exporter *exporter = context;
+	uint64_t key;
+	uint32_t known;
+	(void)call;
+	struct ht_err *err = find_key(exporter, block, &key);
+	if (err || map_get(&exporter->number, key, &known))
+		return err;
+	err = array_reserve(&exporter->kind, &exporter->kind_capacity, exporter->kind_count + 1,
+		sizeof(*exporter->kind), "kinds of allocations");
+	if (err)
+		return err;
+	exporter->kind[exporter->kind_count] =
+		(struct kind){.bytes = counted_bytes(exporter, block), .stack = block->stack};
+	return map_put(&exporter->number, key, (uint32_t)exporter->kind_count++);
+}
+
+static struct ht_err *ignore_free(void *context, const struct replay_call *call,
+	const struct live_block *block, bool temporary)
+{
+	(void)context;
+	(void)call;
+	(void)block;
+	(void)temporary;
+	return NULL;
+}
+
 static struct ht_err *read_names(
 	struct exporter *exporter, int fd, const char *name, const struct resolve_files *files)
 {
-	const struct model_observer observer = {.replay.context = exporter, .symbol = take_symbol};
+	const struct model_observer observer = {
+		.replay = {.context = exporter,
+			.allocated = note_kind,
+			.freed = ignore_free,
+			.before_freed = before_freed},
+		.symbol = take_symbol,
+	};
 	struct ht_err *err = model_load(&exporter->model, fd, name, &observer);
 	if (!err)
 		err = resolve_places(
@@ -331,6 +409,10 @@ static struct ht_err *read_names(
 		err = array_reserve(&exporter->trace, &exporter->trace_capacity,
 			(size_t)exporter->model.nodes.count + 1, sizeof(*exporter->trace),
 			"stack nodes");
+	if (!err)
+		err = array_reserve(&exporter->plain_trace, &exporter->plain_capacity,
+			(size_t)exporter->model.nodes.plain_count + 1,
+			sizeof(*exporter->plain_trace), "stack nodes");
 	return err;
 }
 
@@ -343,7 +425,6 @@ static struct ht_err *write_events(struct exporter *exporter, int fd, const char
 			.before_freed = before_freed},
 		.rss = rss,
 	};
-	put_header(exporter);
 	struct ht_err *err = model_load(&exporter->events, fd, name, &observer);
 	uint64_t end_ms = exporter->events.duration_ns / 1000000;
 	if (!err && end_ms > exporter->time_ms)
@@ -356,7 +437,8 @@ static void exporter_deinit(struct exporter *exporter)
 	map_deinit(&exporter->string);
 	map_deinit(&exporter->ip);
 	map_deinit(&exporter->size);
-	map_deinit(&exporter->kind);
+	map_deinit(&exporter->number);
+	free(exporter->kind);
 	free(exporter->trace);
 	free(exporter->plain_trace);
 	free(exporter->chain);
@@ -368,8 +450,7 @@ static void exporter_deinit(struct exporter *exporter)
 struct ht_err *export_heaptrack(FILE *out, int fd, const char *name,
 	const struct resolve_files *files, struct export_heaptrack_stats *ret)
 {
-	struct exporter exporter = {
-		.out = out, .string_count = 1, .ip_count = 1, .trace_count = 1, .kind_count = 1};
+	struct exporter exporter = {.out = out, .string_count = 1, .ip_count = 1, .trace_count = 1};
 	off_t start = lseek(fd, 0, SEEK_CUR);
 	if (start < 0)
 		return ht_err_new(HT_ERR_USAGE,
@@ -377,6 +458,10 @@ struct ht_err *export_heaptrack(FILE *out, int fd, const char *name,
 	struct ht_err *err = read_names(&exporter, fd, name, files);
 	if (!err && lseek(fd, start, SEEK_SET) < 0)
 		err = ht_err_sys(errno, "cannot read %s again", name);
+	if (!err) {
+		put_header(&exporter);
+		err = put_kinds(&exporter);
+	}
 	if (!err)
 		err = write_events(&exporter, fd, name);
 	exporter.stats.sample_bytes = exporter.model.capture.sample_bytes;

@@ -2,6 +2,7 @@
 #include "tests/support/report.h"
 
 #include <check.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,4 +87,16 @@ const char *report_text(const json_t *root, const char *path)
 	const json_t *value = report_at(root, path);
 	ck_assert_msg(json_is_string(value), "\"%s\" is no string", path);
 	return json_string_value(value);
+}
+
+void report_check_amount(const char *text, const char *label, uint64_t expected)
+{
+	const char *line = strstr(text, label);
+	ck_assert_msg(line != NULL, "no \"%s\" in %.2000s", label, text);
+	char *unit;
+	double amount = strtod(line + strlen(label), &unit);
+	double scale = *unit == 'K' ? 1e3 : *unit == 'M' ? 1e6 : *unit == 'G' ? 1e9 : 1;
+	double printed = amount * scale;
+	ck_assert_msg(fabs(printed - (double)expected) <= 0.006 * scale, "%s%.60s, not %lu", label,
+		line + strlen(label), expected);
 }

@@ -20,3 +20,6 @@ json_t *report_parse(const char *text);
 json_t *report_at(const json_t *root, const char *path);
 uint64_t report_u64(const json_t *root, const char *path);
 const char *report_text(const json_t *root, const char *path);
+/* `text`, of heaptrack_print, has `label` and then `expected` with a decimal unit ("1.11M"), as
+ * exactly as it is printed. */
+void report_check_amount(const char *text, const char *label, uint64_t expected);

@@ -144,6 +144,55 @@ START_TEST(the_first_kind_is_no_exception)
 }
 END_TEST
 
+START_TEST(many_frees_of_the_first_kind)
+{
+	begin();
+	for (unsigned i = 0; i < 10; i++)
+		scene_malloc(&scene, 0, 0x1000 + 0x100 * i, 16, leaf);
+	for (unsigned i = 0; i < 10; i++)
+		scene_free(&scene, 0, 0x1000 + 0x100 * i, 24);
+	export_and_print();
+	ck_assert_uint_eq(stats.temporary, 1);
+	ck_assert_uint_eq(stats.leaked_bytes, 0);
+	check_totals();
+	end();
+}
+END_TEST
+
+/* heaptrack_gui writes past an array otherwise. */
+static void check_order_of_kinds(void)
+{
+	unsigned long kinds = 0, next = 0, kind;
+	char line[256];
+	FILE *file = fopen(path, "r");
+	ck_assert_ptr_nonnull(file);
+	while (fgets(line, sizeof(line), file)) {
+		kinds += line[0] == 'a';
+		if (sscanf(line, "+ %lx", &kind) != 1)
+			continue;
+		ck_assert_uint_le(kind, next);
+		next += kind == next;
+	}
+	fclose(file);
+	ck_assert_uint_gt(next, 0);
+	/* The last is the twin of the first. */
+	ck_assert_uint_eq(kinds, next + 1);
+}
+
+START_TEST(kinds_are_first_used_in_their_order)
+{
+	begin();
+	for (unsigned i = 0; i < 30; i++)
+		scene_malloc(&scene, i % 3, 0x1000 + 0x100 * i, i * 7 % 11, i % 2 ? leaf : other);
+	for (unsigned i = 0; i < 30; i += 2)
+		scene_free(&scene, 0, 0x1000 + 0x100 * i, 24);
+	scene_malloc(&scene, 0, 0x9000, 5000, 0);
+	export_and_print();
+	check_order_of_kinds();
+	end();
+}
+END_TEST
+
 START_TEST(names_lines_and_inlined_functions_arrive)
 {
 	begin();
@@ -217,5 +266,6 @@ END_TEST
 
 HT_SUITE("analyzer/heaptrack", a_sample_is_one_object_of_what_it_stands_for,
 	totals_equal_those_of_heaptrack_print, frees_of_older_blocks_are_left_out,
-	the_first_kind_is_no_exception, names_lines_and_inlined_functions_arrive,
+	the_first_kind_is_no_exception, many_frees_of_the_first_kind,
+	kinds_are_first_used_in_their_order, names_lines_and_inlined_functions_arrive,
 	time_runs_to_the_end_of_the_window, an_empty_window_is_an_export, a_pipe_is_refused)
