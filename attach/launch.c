@@ -106,8 +106,8 @@ static struct ht_err *exec_job(void *context, struct worker_reply *reply)
 		errno != EPIPE && errno != ECONNRESET)
 		err = ht_err_sys(errno, "cannot start the command");
 	if (!err)
-		err = park_at_start(job->launch->pid, job->parent, PARK_DEBUG_REGISTER,
-			&outcome->park, &outcome->parked);
+		err = park_at_start(
+			job->launch->pid, job->parent, &outcome->park, &outcome->parked);
 	return err;
 }
 

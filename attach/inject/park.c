@@ -3,37 +3,39 @@
 
 #include <errno.h>
 #include <link.h>
+#include <sched.h>
 #include <signal.h>
-#include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "attach/inject/linker.h"
+#include "attach/inject/points.h"
 #include "attach/inject/rights.h"
 #include "attach/inject/stops.h"
 #include "attach/target/tracee.h"
 
 #define NOTICES_MAX 1000u /* of the dynamic linker, each for what auditors loaded */
 
-/* Where a program is met: each in a debug register, or with its byte replaced. */
-enum { POINT_NOTICE, POINT_ENTRY, POINTS };
+/* Where a program is met. */
+enum { POINT_NOTICE, POINT_ENTRY };
 
 struct start {
 	pid_t pid;
 	struct proc proc;
-	enum park_way way;
-	raddr_t point[POINTS];
-	uint8_t byte[POINTS];
+	raddr_t notice, entry; /* the same where a dynamic linker was started as a program */
+	struct points points;
 	raddr_t state; /* of the dynamic linker's list; 0: not told */
 	raddr_t call;
-	bool ignores_traps;
+	bool loading; /* the list has been seen to grow */
+	bool inside;  /* a system call */
+	bool bare;    /* the points are out, for the time of that call */
+	bool ignores_traps, has_filter;
 };
 
 /* --- stops
@@ -52,8 +54,9 @@ static struct user_regs_struct calling(const struct park *park, const struct cal
 	return regs;
 }
 
-/* Has the stopped process, whose signals are all blocked, make a call. */
-static struct ht_err *make_call(pid_t pid, const struct park *park, const struct call *call)
+/* Has the stopped process, whose signals are all blocked, make a call: its result, or -errno. */
+static struct ht_err *try_call(
+	pid_t pid, const struct park *park, const struct call *call, long *ret)
 {
 	struct user_regs_struct regs = calling(park, call);
 	struct ht_err *err = stops_set_regs(pid, &regs);
@@ -66,90 +69,17 @@ static struct ht_err *make_call(pid_t pid, const struct park *park, const struct
 	if (!err && regs_pc(&regs) != park->call + REGS_SYSCALL_BYTES)
 		err = ht_err_new(
 			HT_ERR_INTERNAL, "process %d did not stop where heaptap expected it", pid);
-	if (!err && regs_result(&regs) < 0)
-		err = ht_err_sys(
-			(int)-regs_result(&regs), "process %d cannot be held at its start", pid);
+	*ret = err ? 0 : regs_result(&regs);
 	return err;
 }
 
-/* --- points
- * --------------------------------------------------------------------------------------------- */
-
-static bool set_debug(pid_t pid, unsigned index, uint64_t value)
+static struct ht_err *make_call(pid_t pid, const struct park *park, const struct call *call)
 {
-	size_t at = offsetof(struct user, u_debugreg) + index * sizeof(uint64_t);
-	return ptrace(PTRACE_POKEUSER, pid, (void *)at, (void *)value) == 0;
-}
-
-/* Each register stops before the instruction at its address: its bit of four in the seventh. */
-static bool set_registers(const struct start *start)
-{
-	uint64_t control = 0;
-	for (unsigned i = 0; i < POINTS; i++) {
-		if (!set_debug(start->pid, i, start->point[i]))
-			return false;
-		control |= 1ull << (2 * i);
-	}
-	return set_debug(start->pid, 7, control);
-}
-
-static void clear_registers(const struct start *start)
-{
-	set_debug(start->pid, 7, 0);
-	for (unsigned i = 0; i < POINTS; i++)
-		set_debug(start->pid, i, 0);
-}
-
-static struct ht_err *put_byte(const struct start *start, unsigned i, bool breakpoint)
-{
-	uint8_t byte = breakpoint ? REGS_BREAKPOINT : start->byte[i];
-	return memory_write(&start->proc, start->point[i], &byte, sizeof(byte));
-}
-
-static struct ht_err *set_points(struct start *start)
-{
-	struct ht_err *err = NULL;
-	if (start->way == PARK_DEBUG_REGISTER && set_registers(start))
-		return NULL;
-	/* A part of them may be set. */
-	clear_registers(start);
-	start->way = PARK_BREAKPOINT;
-	for (unsigned i = 0; !err && i < POINTS; i++)
-		err = memory_read(&start->proc, start->point[i], &start->byte[i], 1);
-	for (unsigned i = 0; !err && i < POINTS; i++)
-		err = put_byte(start, i, true);
+	long result;
+	struct ht_err *err = try_call(pid, park, call, &result);
+	if (!err && result < 0)
+		err = ht_err_sys((int)-result, "process %d cannot be held at its start", pid);
 	return err;
-}
-
-static struct ht_err *clear_points(const struct start *start)
-{
-	struct ht_err *err = NULL;
-	if (start->way == PARK_DEBUG_REGISTER)
-		clear_registers(start);
-	for (unsigned i = 0; start->way == PARK_BREAKPOINT && i < POINTS; i++)
-		err = ht_err_first(err, put_byte(start, i, false));
-	return err;
-}
-
-/* A breakpoint stops behind its byte. */
-static struct ht_err *at_point(const struct start *start, struct user_regs_struct *regs)
-{
-	struct ht_err *err = stops_get_regs(start->pid, regs);
-	if (err || start->way == PARK_DEBUG_REGISTER)
-		return err;
-	regs_set_pc(regs, regs_pc(regs) - 1);
-	return stops_set_regs(start->pid, regs);
-}
-
-/* A debug register lets the instruction pass by itself when the process goes on. */
-static struct ht_err *step_over(const struct start *start)
-{
-	if (start->way == PARK_DEBUG_REGISTER)
-		return NULL;
-	struct ht_err *err = put_byte(start, POINT_NOTICE, false);
-	if (!err)
-		err = stops_go(start->pid, PTRACE_SINGLESTEP);
-	return err ? err : put_byte(start, POINT_NOTICE, true);
 }
 
 /* --- the program
@@ -190,14 +120,14 @@ static struct ht_err *find_points(struct start *start, const struct proc_maps *m
 	if (!err && !linker.found)
 		err = refuse_static(start);
 	if (!err)
-		err = module_symbol(&start->proc, &linker.module, "_dl_debug_state", NULL,
-			&start->point[POINT_NOTICE]);
-	if (!err && !start->point[POINT_NOTICE])
+		err = module_symbol(
+			&start->proc, &linker.module, "_dl_debug_state", NULL, &start->notice);
+	if (!err && !start->notice)
 		err = refuse_static(start);
 	if (err)
 		return err;
 	/* Of a dynamic linker that was started as a program it is the first thing to run. */
-	start->point[POINT_ENTRY] = linker.entry ? linker.entry : start->point[POINT_NOTICE];
+	start->entry = linker.entry ? linker.entry : start->notice;
 	start->state = linker.state;
 	return find_call(start, &linker.module);
 }
@@ -221,27 +151,100 @@ static struct ht_err *look_at_program(struct start *start)
 	return err;
 }
 
-/* Is the list whole, which it is when everything is relocated? Where it is not told (musl) there is
- * one notice only. */
-static struct ht_err *is_settled(const struct start *start, bool *ret)
+/* Is the list whole again, which it is when everything is relocated? Before the program's own
+ * libraries there may be notices of an auditor's (LD_AUDIT), which has a list of its own. Where the
+ * state is not told (musl) there is one notice only. */
+static struct ht_err *is_settled(struct start *start, bool *ret)
 {
 	int state = RT_CONSISTENT;
 	struct ht_err *err =
 		start->state ? memory_read(&start->proc, start->state, &state, sizeof(state))
 			     : NULL;
-	*ret = !err && state == RT_CONSISTENT;
+	start->loading |= !err && state == RT_ADD;
+	*ret = !err && state == RT_CONSISTENT && (start->loading || !start->state);
 	return err;
+}
+
+/* Would the new process or thread run in this memory beside the one that we hold? In vfork it runs
+ * instead of it. */
+static struct ht_err *shares_memory(
+	const struct start *start, const struct user_regs_struct *regs, bool *ret)
+{
+	uint64_t flags = regs_call(regs) == SYS_clone ? regs_arg(regs, 0) : 0;
+	struct ht_err *err =
+		regs_call(regs) == SYS_clone3
+			? memory_read(&start->proc, regs_arg(regs, 0), &flags, sizeof(flags))
+			: NULL;
+	*ret = !err && flags & CLONE_VM && !(flags & CLONE_VFORK);
+	return err;
+}
+
+/* What an auditor (LD_AUDIT) forks meanwhile gets memory without breakpoints. */
+static struct ht_err *spare_child(struct start *start, const struct user_regs_struct *regs)
+{
+	bool shares;
+	long nr = regs_call(regs);
+	if (nr != SYS_clone && nr != SYS_clone3 && nr != SYS_fork && nr != SYS_vfork)
+		return NULL;
+	struct ht_err *err = shares_memory(start, regs, &shares);
+	if (!err && shares)
+		err = ht_err_new(HT_ERR_REFUSED,
+			"the command makes a thread before its own start (a library of LD_AUDIT "
+			"does); start it without heaptap, then attach to it");
+	if (err)
+		return err;
+	start->bare = true;
+	return points_clear(&start->proc, &start->points);
+}
+
+static struct ht_err *at_call(struct start *start)
+{
+	struct user_regs_struct regs;
+	start->inside = !start->inside;
+	if (start->inside) {
+		struct ht_err *err = stops_get_regs(start->pid, &regs);
+		return err ? err : spare_child(start, &regs);
+	}
+	if (!start->bare)
+		return NULL;
+	start->bare = false;
+	return points_set_again(&start->proc, &start->points);
+}
+
+/* Over its system calls, on to the next trap. */
+static struct ht_err *go_to_trap(struct start *start, struct user_regs_struct *ret)
+{
+	for (;;) {
+		int status;
+		bool lives;
+		struct ht_err *err = stops_resume(start->pid, PTRACE_SYSCALL, 0);
+		if (!err)
+			err = stops_await(start->pid, PTRACE_SYSCALL, &status, &lives);
+		if (!err && !lives)
+			err = stops_ended(start->pid);
+		if (!err && WSTOPSIG(status) == STOPS_SYSCALL && !(status >> 16))
+			err = at_call(start);
+		else if (!err)
+			break;
+		if (err)
+			return err;
+	}
+	struct ht_err *err = stops_get_regs(start->pid, ret);
+	if (err)
+		return err;
+	/* A breakpoint stops behind its byte. */
+	regs_set_pc(ret, regs_pc(ret) - 1);
+	return stops_set_regs(start->pid, ret);
 }
 
 static struct ht_err *go_to_point(struct start *start, struct user_regs_struct *ret)
 {
+	const raddr_t addr[] = {[POINT_NOTICE] = start->notice, [POINT_ENTRY] = start->entry};
 	bool settled = false;
-	struct ht_err *err = set_points(start);
+	struct ht_err *err = points_set(&start->proc, addr, HT_ARRAY_SIZE(addr), &start->points);
 	for (unsigned notice = 0; !err && !settled; notice++) {
-		err = stops_go(start->pid, PTRACE_CONT);
-		if (!err)
-			err = at_point(start, ret);
-		if (!err && (regs_pc(ret) != start->point[POINT_NOTICE] || notice == NOTICES_MAX))
+		err = go_to_trap(start, ret);
+		if (!err && (regs_pc(ret) != start->notice || notice == NOTICES_MAX))
 			err = ht_err_new(HT_ERR_REFUSED,
 				"the dynamic linker of process %d does not say when it is done: it "
 				"is none that heaptap knows",
@@ -249,9 +252,9 @@ static struct ht_err *go_to_point(struct start *start, struct user_regs_struct *
 		if (!err)
 			err = is_settled(start, &settled);
 		if (!err && !settled)
-			err = step_over(start);
+			err = points_step_over(&start->proc, &start->points, POINT_NOTICE);
 	}
-	return err ? err : clear_points(start);
+	return err ? err : points_clear(&start->proc, &start->points);
 }
 
 /* --- waiting there
@@ -271,6 +274,22 @@ struct ht_err *park_seize(pid_t child)
 			"seccomp filter, as containers have; kernel.yama.ptrace_scope above 1)",
 			child);
 	return ht_err_sys(sys, "cannot trace the command, process %d", child);
+}
+
+/* Pages that only a breakpoint has made copies are the file's again. Where that fails they hold the
+ * same bytes all the same. A filter could kill it for the call. */
+static struct ht_err *forget_copies(const struct start *start, const struct park *park)
+{
+	struct ht_err *err = NULL;
+	for (size_t i = 0; !err && !start->has_filter && i < start->points.count; i++) {
+		raddr_t page = points_copied(&start->points, i);
+		long result;
+		if (page)
+			err = try_call(start->pid, park,
+				&(struct call){SYS_madvise, {page, HT_PAGE_BYTES, MADV_DONTNEED}},
+				&result);
+	}
+	return err;
 }
 
 /* The trap of a point makes the kernel forget that its signal was ignored. */
@@ -296,6 +315,8 @@ static struct ht_err *wait_there(const struct start *start, pid_t parent, const 
 	pid_t pid = start->pid;
 	struct user_regs_struct regs = calling(park, &(struct call){SYS_pause, {0}});
 	struct ht_err *err = stops_set_mask(pid, UINT64_MAX);
+	if (!err)
+		err = forget_copies(start, park);
 	if (!err && start->ignores_traps)
 		err = ignore_traps(start, park);
 	if (!err)
@@ -319,6 +340,7 @@ static struct ht_err *park_program(struct start *start, pid_t parent, struct par
 	if (!err)
 		err = proc_status(&start->proc, 0, &status);
 	start->ignores_traps = !err && status.sig_ign >> (SIGTRAP - 1) & 1;
+	start->has_filter = err || status.seccomp;
 	if (!err)
 		err = stops_get_mask(pid, &ret->signal_mask);
 	if (!err)
@@ -327,10 +349,10 @@ static struct ht_err *park_program(struct start *start, pid_t parent, struct par
 	return err ? err : wait_there(start, parent, ret);
 }
 
-struct ht_err *park_at_start(
-	pid_t child, pid_t parent, enum park_way way, struct park *ret, bool *ret_parked)
+struct ht_err *park_at_start(pid_t child, pid_t parent, struct park *ret, bool *ret_parked)
 {
-	struct start start = {.pid = child, .way = way, .proc = {.pidfd = -1}};
+	/* The exec is the call that it is in. */
+	struct start start = {.pid = child, .proc = {.pidfd = -1}, .inside = true};
 	int status = 0;
 	struct ht_err *err = stops_await(child, PTRACE_CONT, &status, ret_parked);
 	if (err || !*ret_parked)

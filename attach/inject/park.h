@@ -17,12 +17,6 @@ struct park {
 	raddr_t call; /* where it waits: a system call instruction of the dynamic linker's */
 };
 
-/* How the point is met. */
-enum park_way {
-	PARK_DEBUG_REGISTER, /* memory stays untouched */
-	PARK_BREAKPOINT,     /* an instruction that is put back: where there is no such register */
-};
-
 /*
  * Seizes `child`, a child of `parent` that is about to exec; it dies when this worker does, until
  * it is parked. To be followed by park_at_start as soon as it may exec. HT_ERR_TARGET_GONE: it has
@@ -38,8 +32,7 @@ struct ht_err *park_seize(pid_t child);
  * then to be killed, and nothing of it has run.
  */
 HT_MUST_CHECK
-struct ht_err *park_at_start(
-	pid_t child, pid_t parent, enum park_way way, struct park *ret, bool *ret_parked);
+struct ht_err *park_at_start(pid_t child, pid_t parent, struct park *ret, bool *ret_parked);
 
 /*
  * Lets it go on from that point, as if it had never waited. Calls `last(context)` when nothing is

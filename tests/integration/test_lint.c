@@ -67,6 +67,10 @@ static const struct {
 	{"printf '/* \\303\\244 */\\n' >>attach/x.c", "attach/x.c: not ASCII"},
 	{"printf 'void f(char *s)\\n{\\n\\tstrcpy(s, s);\\n}\\n' >>attach/x.c", "banned function"},
 	{"printf 'void f(void)\\n{\\n\\tabort();\\n}\\n' >>attach/x.c", "only main.c"},
+	{"printf 'long x = sizeof(((struct user *)0)->u_debugreg);\n' >>attach/x.c",
+		"no debug registers"},
+	{"printf 'void f(int p)\n{\n\tptrace(PTRACE_POKEUSER, p, 848, 1);\n}\n' >>attach/x.c",
+		"no debug registers"},
 	{"echo 'out/attach/x.o: attach/x.c analyzer/b.h' >out/attach/x.d",
 		"attach/x.c (attach) must not include analyzer/b.h"},
 	{"echo 'out/x.o: format/a.h attach/x.c' >out/x.d", "must not include attach/x.c"},
@@ -90,7 +94,8 @@ END_TEST
 START_TEST(no_false_alarm)
 {
 	char *out, *house = small_house();
-	int status = shell("cd \"$1\" && echo '/* never abort() or strcpy() */' >>attach/x.c && "
+	int status = shell("cd \"$1\" && echo '/* never abort() or strcpy(), no u_debugreg */' "
+			   ">>attach/x.c && "
 			   "cp attach/x.c attach/main.c && "
 			   "printf '\\nvoid f(void)\\n{\\n\\texit(1);\\n}\\n' >>attach/main.c && "
 			   "scripts/lint out",

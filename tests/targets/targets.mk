@@ -54,7 +54,7 @@ target_bin += $t/coroutines $t/throwing $t/throwing-tcmalloc $t/hostile $t/serve
 target_bin += $(linked_bin) $t/linked-static $t/linked-static-pie $t/libcounting.so $t/libfailing.so $t/libownalloc-sysv.so \
 	$(if $(filter musl,$(linked_variants)),$t/linked-musl-static)
 target_bin += $t/mapper $t/pooled $t/queued $t/faraway $t/states $t/waiter $t/holder $t/holder-mi $t/holder-tc $t/libburst-counted.so
-target_bin += $t/become $t/brood $t/early $t/early-lazy $t/libearly.so $(if $(filter musl,$(linked_variants)),$t/libearly-musl.so $t/early-musl)
+target_bin += $t/become $t/brood $t/libauditor.so $t/early $t/early-lazy $t/libearly.so $(if $(filter musl,$(linked_variants)),$t/libearly-musl.so $t/early-musl)
 
 # C that other languages call.
 target_bin += $t/foreign-go $t/pure-go $t/libforeign-jni.so $t/foreign-py.so $t/java/Foreign.class
@@ -69,7 +69,7 @@ direct_bin := $t/extended-direct $t/extended-direct-fixed $t/ledger-direct $t/le
 	$t/arena-twice $t/arena-words $t/arena-fixed
 target_bin += $(direct_bin) $t/arena-shared $t/libarenalloc.so
 # What unit tests start, or read.
-unit_target_bin := $(addprefix $t/,waits linked-static extended-direct rust-jemalloc)
+unit_target_bin := $(addprefix $t/,waits libauditor.so linked-static extended-direct rust-jemalloc)
 
 # Without a dynamic linker, as gcc links such programs: at fixed addresses, and anywhere.
 static_bin := $(foreach p,busy chain confined plughost,$t/$p-static $t/$p-static-pie) $t/cxx-static $t/cxx-static-pie \

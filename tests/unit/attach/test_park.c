@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A program is brought to its start in both ways, waits there, and goes on as if it never had.
+ * A program is brought to its start, waits there, and goes on as if it never had.
  */
 #include "attach/inject/park.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,6 +19,7 @@
 
 #include "attach/target/clock.h"
 #include "attach/target/memory.h"
+#include "attach/target/pagemap.h"
 #include "attach/target/worker.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/run.h"
@@ -30,15 +32,23 @@
 struct child {
 	pid_t pid;
 	int go_fd;
-	enum park_way way;
 	struct park park;
 };
 
-/* So many of the next looks at a signal fail. */
-static unsigned failing_looks;
+/* So many of the next looks at a signal fail, and so many of the next writes to code. */
+static unsigned failing_looks, failing_pokes;
+/* The caller is killed as it makes this call of ptrace, counted from 1; 0: it is not. */
+static unsigned calls_until_death;
 
 static long ptrace_called(enum __ptrace_request request, pid_t tid, void *addr, void *data)
 {
+	if (calls_until_death && --calls_until_death == 0)
+		kill(getpid(), SIGKILL);
+	if (request == PTRACE_POKETEXT && failing_pokes) {
+		failing_pokes--;
+		errno = EIO;
+		return -1;
+	}
 	if (request != PTRACE_GETSIGINFO || !failing_looks)
 		return ptrace_really(request, tid, addr, data);
 	failing_looks--;
@@ -46,7 +56,7 @@ static long ptrace_called(enum __ptrace_request request, pid_t tid, void *addr, 
 	return -1;
 }
 
-static struct child child_start(const char *const argv[], enum park_way way)
+static struct child child_start(const char *const argv[])
 {
 	int fd[2];
 	char byte;
@@ -60,7 +70,7 @@ static struct child child_start(const char *const argv[], enum park_way way)
 	}
 	ck_assert_int_gt(pid, 0);
 	close(fd[0]);
-	return (struct child){.pid = pid, .go_fd = fd[1], .way = way};
+	return (struct child){.pid = pid, .go_fd = fd[1]};
 }
 
 struct outcome {
@@ -76,8 +86,7 @@ static struct ht_err *park_job(void *context, struct worker_reply *reply)
 	if (!err && write(child->go_fd, "", 1) != 1)
 		err = ht_err_sys(errno, "cannot send to the child");
 	if (!err)
-		err = park_at_start(
-			child->pid, getppid(), child->way, &outcome->park, &outcome->parked);
+		err = park_at_start(child->pid, getppid(), &outcome->park, &outcome->parked);
 	return err;
 }
 
@@ -151,27 +160,24 @@ static void check_code(const struct proc *proc)
 	ck_assert_uint_ge(looked_at, 3);
 }
 
-/* Seen by a tracer of the test's own. */
-static void check_debug_registers(const struct child *child)
+/* No page of code is the process's own, which would cost memory, and be seen. */
+static void check_pages(const struct proc *proc)
 {
-	int status;
-	ck_assert_int_eq(ptrace(PTRACE_SEIZE, child->pid, NULL, NULL), 0);
-	ck_assert_int_eq(ptrace(PTRACE_INTERRUPT, child->pid, NULL, NULL), 0);
-	ck_assert_int_eq(waitpid(child->pid, &status, __WALL), child->pid);
-	for (unsigned i = 0; i < 8; i++) {
-		if (i == 4 || i == 5 || i == 6)
-			continue;
-		errno = 0;
-		long value = ptrace(PTRACE_PEEKUSER, child->pid,
-			offsetof(struct user, u_debugreg) + i * sizeof(uint64_t), NULL);
-		ck_assert_msg(value == 0 && errno == 0, "register %u: %lx", i, value);
+	struct proc_maps maps;
+	ck_no_err(proc_maps_read(proc, &maps));
+	for (size_t i = 0; i < maps.count; i++) {
+		const struct proc_map *map = &maps.map[i];
+		if (map->exec && map->inode)
+			ck_assert_msg(
+				pagemap_own(proc, map->lo, map->hi - map->lo) == PAGEMAP_OWN_NONE,
+				"%s", map->name);
 	}
-	ck_assert_int_eq(ptrace(PTRACE_DETACH, child->pid, NULL, NULL), 0);
+	proc_maps_deinit(&maps);
 }
 
-static void park_and_leave(enum park_way way, const char *const argv[])
+static void park_and_leave(const char *const argv[], int status_at_end)
 {
-	struct child child = child_start(argv, way);
+	struct child child = child_start(argv);
 	struct proc_status status;
 	struct proc proc;
 	bool parked;
@@ -183,31 +189,88 @@ static void park_and_leave(enum park_way way, const char *const argv[])
 	ck_no_err(proc_status(&proc, 0, &status));
 	ck_assert_int_eq(status.tracer, 0);
 	check_code(&proc);
-	check_debug_registers(&child);
-	run_until(waits_in_pause(&proc), LIMIT_MS);
+	check_pages(&proc);
 	ck_no_err(leave(&child));
-	ck_assert_int_eq(wait_for(&child), 7);
+	ck_assert_int_eq(wait_for(&child), status_at_end);
 	proc_close(&proc);
 }
 
 static const char *const seven[] = {"sh", "-c", "exit 7", NULL};
 
-START_TEST(met_by_a_debug_register)
+START_TEST(waits_and_goes_on)
 {
-	park_and_leave(PARK_DEBUG_REGISTER, seven);
+	park_and_leave(seven, 7);
 }
 END_TEST
 
-START_TEST(met_by_a_breakpoint)
+/* Where the kernel does not make a call for it (Debian's kernels let every tracer write to code).
+ */
+START_TEST(code_cannot_be_written)
 {
-	park_and_leave(PARK_BREAKPOINT, seven);
+	struct child child = child_start(seven);
+	bool parked;
+	failing_pokes = UINT_MAX;
+	ck_err_says(park(&child, &parked), HT_ERR_SYS, "cannot write to the code");
+	ck_assert_int_eq(wait_for(&child), 128 + SIGKILL);
+	/* One failure is not believed. */
+	failing_pokes = 1;
+	park_and_leave(seven, 7);
+}
+END_TEST
+
+/* The worker's death between any two steps, with breakpoints in place or not: the program dies,
+ * too, and never by a breakpoint's signal. */
+START_TEST(worker_is_killed_at_each_call)
+{
+	bool parked = false;
+	unsigned calls = 1;
+	for (; !parked; calls++) {
+		struct child child = child_start(seven);
+		calls_until_death = calls;
+		ht_err_free(park(&child, &parked));
+		calls_until_death = 0;
+		if (parked)
+			ck_no_err(leave(&child));
+		/* Before it is seized nothing holds it, and nobody tells it to exec. */
+		ck_assert_int_eq(wait_for(&child), parked ? 7 : calls == 1 ? 99 : 128 + SIGKILL);
+	}
+	ck_assert_uint_gt(calls, 10);
+}
+END_TEST
+
+static void audit(const char *does)
+{
+	char *path = realpath(run_built("tests/targets/libauditor.so"), NULL);
+	ck_assert_ptr_nonnull(path);
+	setenv("LD_AUDIT", path, 1);
+	setenv("AUDITOR", does, 1);
+	free(path);
+}
+
+/* Its child has a copy of the memory, and loads libraries in it: no breakpoint is there. */
+START_TEST(an_auditor_forks)
+{
+	audit("fork");
+	park_and_leave(seven, 7);
+	audit("vfork");
+	park_and_leave(seven, 7);
+}
+END_TEST
+
+START_TEST(an_auditor_makes_a_thread)
+{
+	bool parked;
+	audit("thread");
+	struct child child = child_start(seven);
+	ck_err_says(park(&child, &parked), HT_ERR_REFUSED, "makes a thread");
+	ck_assert_int_eq(wait_for(&child), 128 + SIGKILL);
 }
 END_TEST
 
 /* What a signal ends it ends there, too; one that is ignored by default is nothing. */
 START_TEST(signals_meanwhile)
 {
-	struct child child = child_start(seven, PARK_DEBUG_REGISTER);
+	struct child child = child_start(seven);
 	bool parked;
 	ck_no_err(park(&child, &parked));
 	kill(child.pid, SIGWINCH);
@@ -215,7 +278,7 @@ START_TEST(signals_meanwhile)
 	kill(child.pid, SIGCONT);
 	ck_no_err(leave(&child));
 	ck_assert_int_eq(wait_for(&child), 7);
-	child = child_start(seven, PARK_DEBUG_REGISTER);
+	child = child_start(seven);
 	ck_no_err(park(&child, &parked));
 	ck_assert(parked);
 	kill(child.pid, SIGTERM);
@@ -228,8 +291,7 @@ END_TEST
 
 START_TEST(no_program)
 {
-	struct child child =
-		child_start((const char *const[]){"/no/such", NULL}, PARK_DEBUG_REGISTER);
+	struct child child = child_start((const char *const[]){"/no/such", NULL});
 	bool parked = true;
 	ck_no_err(park(&child, &parked));
 	ck_assert(!parked);
@@ -241,8 +303,7 @@ END_TEST
 START_TEST(dies_with_the_worker)
 {
 	struct child child =
-		child_start((const char *const[]){run_built("tests/targets/linked-static"), NULL},
-			PARK_DEBUG_REGISTER);
+		child_start((const char *const[]){run_built("tests/targets/linked-static"), NULL});
 	bool parked;
 	ck_err_says(park(&child, &parked), HT_ERR_REFUSED, "statically linked");
 	ck_assert_int_eq(wait_for(&child), 128 + SIGKILL);
@@ -254,17 +315,18 @@ START_TEST(what_it_stopped_for_cannot_be_read)
 {
 	bool parked;
 	failing_looks = 1;
-	struct child child = child_start(seven, PARK_DEBUG_REGISTER);
+	struct child child = child_start(seven);
 	ck_no_err(park(&child, &parked));
 	ck_assert(parked);
 	ck_no_err(leave(&child));
 	ck_assert_int_eq(wait_for(&child), 7);
 	failing_looks = 2;
-	child = child_start(seven, PARK_DEBUG_REGISTER);
+	child = child_start(seven);
 	ck_err_says(park(&child, &parked), HT_ERR_SYS, "cannot read the signal");
 	ck_assert_int_eq(wait_for(&child), 128 + SIGKILL);
 }
 END_TEST
 
-HT_SUITE("attach/park", met_by_a_debug_register, met_by_a_breakpoint, signals_meanwhile, no_program,
+HT_SUITE("attach/park", waits_and_goes_on, code_cannot_be_written, worker_is_killed_at_each_call,
+	an_auditor_forks, an_auditor_makes_a_thread, signals_meanwhile, no_program,
 	dies_with_the_worker, what_it_stopped_for_cannot_be_read)
