@@ -25,6 +25,19 @@ static void note_left(struct children_report *report, pid_t pid, const char *why
 		snprintf(report->why, sizeof(report->why), "%s", why);
 }
 
+/* Finds nothing but the page where the process has gone on since, or ended. */
+static void note_page(struct children_report *report, const struct proc *child)
+{
+	struct recover_found found;
+	struct ht_err *err = recover_find(child, &found);
+	bool is_page = !err && found.tombstone;
+	ht_err_free(err);
+	if (is_page && report->pages < CHILDREN_NAMED_MAX)
+		report->page[report->pages] = (struct children_page){
+			.pid = child->pid, .start_ticks = child->start_ticks, .page = found.base};
+	report->pages += is_page;
+}
+
 /* `shares`: it runs in the target's own memory, so that what is mapped is the target's. */
 static struct ht_err *clean_one(const struct children_options *options, struct proc *child,
 	bool shares, struct children_report *report)
@@ -67,7 +80,9 @@ static struct ht_err *clean_one(const struct children_options *options, struct p
 	bool stays = recovered.outcome == RECOVER_TOMBSTONE && others;
 	report->cleaned += recovered.outcome == RECOVER_DONE || stays;
 	report->pending += recovered.outcome == RECOVER_INCOMPLETE;
-	if (recovered.outcome > RECOVER_DONE && !stays)
+	if (recovered.outcome == RECOVER_TOMBSTONE && !stays)
+		note_page(report, child);
+	if (recovered.outcome == RECOVER_INCOMPLETE)
 		note_left(report, child->pid, recovered.detach.why);
 	return NULL;
 }
@@ -160,7 +175,7 @@ struct ht_err *children_clean(const struct children_options *options, struct chi
 		struct ht_err *err = kin_heirs(options->target, &heirs);
 		if (err)
 			return err;
-		report.left = report.pending = 0;
+		report.left = report.pages = report.pending = 0;
 		bool seen = clean_all(options, &heirs, &report);
 		proc_tids_deinit(&heirs);
 		bool pursue = !seen && pursuits++ < PURSUITS_MAX;
@@ -206,10 +221,13 @@ void children_name(const struct children_report *report, char ret[CHILDREN_TEXT_
 	size_t length = (size_t)snprintf(ret, CHILDREN_TEXT_BYTES,
 		"heaptap's code may be left in children forked during the capture; it only "
 		"forwards calls (%.200s); heaptap verify -p shows how to remove it from:",
-		report->why);
+		report->left ? report->why : "one page of 4 KiB stays, harmless");
 	for (size_t i = 0; i < report->left && i < CHILDREN_NAMED_MAX; i++)
 		length += (size_t)snprintf(
 			ret + length, CHILDREN_TEXT_BYTES - length, " %d", report->named[i]);
-	if (report->left > CHILDREN_NAMED_MAX)
+	for (size_t i = 0; i < report->pages && i < CHILDREN_NAMED_MAX; i++)
+		length += (size_t)snprintf(
+			ret + length, CHILDREN_TEXT_BYTES - length, " %d", report->page[i].pid);
+	if (report->left > CHILDREN_NAMED_MAX || report->pages > CHILDREN_NAMED_MAX)
 		snprintf(ret + length, CHILDREN_TEXT_BYTES - length, " ...");
 }

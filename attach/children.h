@@ -26,9 +26,18 @@ struct heritage {
 	const struct heritage *next; /* of its parent; NULL */
 };
 
+/* A child in which the jump page stays, and nothing else. */
+struct children_page {
+	pid_t pid;
+	uint64_t start_ticks;
+	raddr_t page;
+};
+
 struct children_report {
 	size_t cleaned;
-	size_t left;			 /* those in which something stays */
+	size_t pages;				       /* those in which only the jump page stays */
+	struct children_page page[CHILDREN_NAMED_MAX]; /* the first of them */
+	size_t left;				       /* those in which more stays */
 	size_t pending;			 /* of these, those with which another try may help */
 	pid_t named[CHILDREN_NAMED_MAX]; /* the first of them */
 	char why[600];			 /* about one of them */

@@ -78,6 +78,13 @@ static void name_place(const struct proc *proc, struct cleanup_report *report)
 
 struct ht_err *cleanup_run(const struct proc *proc, struct cleanup_report *ret)
 {
+	const struct tombstone_look look = {.deadline_mono_ns = clock_mono_ns() + DEADLINE_NS};
+	return cleanup_look(proc, &look, ret);
+}
+
+struct ht_err *cleanup_look(
+	const struct proc *proc, const struct tombstone_look *look, struct cleanup_report *ret)
+{
 	struct cleanup_report report = {.outcome = CLEANUP_NOTHING};
 	struct recover_found found;
 	struct ht_err *err = recover_find(proc, &found);
@@ -91,7 +98,7 @@ struct ht_err *cleanup_run(const struct proc *proc, struct cleanup_report *ret)
 		*ret = report;
 		return NULL;
 	}
-	err = tombstone_examine(proc, found.base, clock_mono_ns() + DEADLINE_NS, &report.found);
+	err = tombstone_examine(proc, found.base, look, &report.found);
 	if (!err && report.found.unused)
 		err = remove_guarded(proc, found.base, &report);
 	if (err)

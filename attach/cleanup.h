@@ -25,3 +25,7 @@ struct cleanup_report {
 /* Requires proc_open_mem and the lock. An error means that the page is still there. */
 HT_MUST_CHECK
 struct ht_err *cleanup_run(const struct proc *proc, struct cleanup_report *ret);
+/* The same for as long as `look` says. */
+HT_MUST_CHECK
+struct ht_err *cleanup_look(
+	const struct proc *proc, const struct tombstone_look *look, struct cleanup_report *ret);

@@ -37,11 +37,14 @@
 #define ANSWER_STEP_MS 100u
 #define FAILURES_MAX   10u /* in a row, of a daemon that is gone: it is heard no more */
 
-enum message_kind { MESSAGE_SLACK = 1, MESSAGE_IMAGE, MESSAGE_DONE };
+enum message_kind { MESSAGE_SLACK = 1, MESSAGE_IMAGE, MESSAGE_DONE, MESSAGE_LINGER };
 
 struct message {
 	uint32_t kind;
-	struct remote_slack slack;
+	union {
+		struct remote_slack slack;
+		struct linger_plan plan;
+	};
 };
 
 /* What the guardian has understood of a message. One that did not arrive as it was sent must not
@@ -149,6 +152,7 @@ struct ht_err *guardian_hand_image(struct guardian *guardian, int memfd)
 struct watch {
 	bool done, has_slack;
 	struct remote_slack slack;
+	struct linger_plan plan; /* of none: nothing to linger for */
 	int memfd;
 	int fd; /* to the daemon */
 	pid_t daemon_pid;
@@ -208,7 +212,9 @@ static bool hear(struct watch *watch)
 		watch->slack = message.slack;
 		watch->has_slack = true;
 	}
-	watch->done |= message.kind == MESSAGE_DONE;
+	if (message.kind == MESSAGE_LINGER)
+		watch->plan = message.plan;
+	watch->done |= message.kind == MESSAGE_DONE || message.kind == MESSAGE_LINGER;
 	/* There was no number free for the descriptor. */
 	answer(watch, message.kind, has_fd || message.kind != MESSAGE_IMAGE);
 	return true;
@@ -377,6 +383,23 @@ static void finish_detach(const struct proc *proc, const struct journal *journal
 		&children));
 }
 
+/* In a process of its own: the daemon, where it lives on, has no child that ends some time. The
+ * lock is held by whoever has a copy of its descriptors, so we wait until these are closed. */
+static void start_lingering(const struct linger_plan *plan)
+{
+	int ready[2];
+	char byte;
+	if (pipe2(ready, O_CLOEXEC) < 0)
+		return;
+	pid_t pid = fork();
+	if (pid == 0) {
+		linger_run(plan, ready[1]);
+		_exit(0);
+	}
+	close(ready[1]);
+	(void)!read(ready[0], &byte, 1);
+}
+
 static void guardian_main(
 	int fd, const struct proc *proc, const struct journal *journal, pid_t daemon_pid)
 {
@@ -393,6 +416,8 @@ static void guardian_main(
 	/* Before there is a place for the stub, nothing was touched. */
 	if (!watch.done && watch.has_slack)
 		finish_detach(proc, journal, daemon_pid, &watch);
+	if (watch.plan.count)
+		start_lingering(&watch.plan);
 	_exit(0);
 }
 
@@ -448,13 +473,11 @@ static bool is_reaped_within(pid_t pid, uint64_t patience_ns)
 	}
 }
 
-bool guardian_dismiss(struct guardian *guardian, uint64_t patience_ns)
+static bool dismiss(struct guardian *guardian, const struct message *message, uint64_t patience_ns)
 {
-	struct message message = {.kind = MESSAGE_DONE};
-
 	if (guardian->fd < 0)
 		return true;
-	struct ht_err *err = tell(guardian, &message, -1);
+	struct ht_err *err = tell(guardian, message, -1);
 	/* Not told, it would take our end of the socket for our death, and begin to work. */
 	bool killed = err && kill(guardian->pid, SIGKILL) == 0;
 	ht_err_free(err);
@@ -465,6 +488,19 @@ bool guardian_dismiss(struct guardian *guardian, uint64_t patience_ns)
 	/* It holds the lock until it is dead. */
 	killed |= kill(guardian->pid, SIGKILL) == 0;
 	return is_reaped_within(guardian->pid, patience_ns) || killed;
+}
+
+bool guardian_dismiss(struct guardian *guardian, uint64_t patience_ns)
+{
+	const struct message message = {.kind = MESSAGE_DONE};
+	return dismiss(guardian, &message, patience_ns);
+}
+
+bool guardian_dismiss_to_linger(
+	struct guardian *guardian, const struct linger_plan *plan, uint64_t patience_ns)
+{
+	const struct message message = {.kind = MESSAGE_LINGER, .plan = *plan};
+	return dismiss(guardian, &message, patience_ns);
 }
 
 void guardian_leave(struct guardian *guardian)

@@ -8,6 +8,7 @@
 
 #include "attach/inject/journal.h"
 #include "attach/inject/remote.h"
+#include "attach/linger.h"
 #include "attach/target/proc.h"
 
 /* For guardian_dismiss. */
@@ -40,5 +41,9 @@ void guardian_prospect(const struct guardian *guardian, pid_t pid, char *ret, si
  * waited for us, and makes no call any more. False: it could not be killed either, and may be at
  * work. */
 bool guardian_dismiss(struct guardian *guardian, uint64_t patience_ns);
+/* The same, and before it exits it starts a process that lingers for the pages of `plan`, if there
+ * are any, and has let go of all that is ours by then. */
+bool guardian_dismiss_to_linger(
+	struct guardian *guardian, const struct linger_plan *plan, uint64_t patience_ns);
 /* We could not take everything out: it goes on trying by itself. */
 void guardian_leave(struct guardian *guardian);

@@ -5,7 +5,7 @@ _heaptap()
 {
 	local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
 	local commands="attach run doctor verify recover cleanup report export info dump symbols version help"
-	local options="-p --pid -d --duration -o --output -f --force -q --quiet -v --verbose --json --lossless --hook --alloc-fn --sample --mmap --follow-forks --unwind --symbolize --no-cache --help"
+	local options="-p --pid -d --duration -o --output -f --force -q --quiet -v --verbose --json --lossless --hook --alloc-fn --sample --mmap --follow-forks --strict --linger --unwind --symbolize --no-cache --help"
 
 	COMPREPLY=()
 	# Behind run and its options: a command, and what that completes by itself.

@@ -17,6 +17,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "attach/linger.h"
 #include "attach/target/clock.h"
 #include "attach/target/kin.h"
 
@@ -213,6 +214,7 @@ struct ht_err *lock_take_beside(
 
 struct ht_err *lock_take(const struct proc *proc, struct lock *ret)
 {
+	linger_end(proc);
 	return lock_take_beside(proc, NULL, true, ret);
 }
 

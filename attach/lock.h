@@ -21,7 +21,7 @@ struct lock {
 
 /* Takes the lock of `proc`; one that only asks, or is dying, is waited for: a second for each of
  * the two locks, and some for that of who shares the memory. HT_ERR_REFUSED when another
- * heaptap has it. */
+ * heaptap has it. A guardian that lingers for the page of an earlier capture ends. */
 HT_MUST_CHECK
 struct ht_err *lock_take(const struct proc *proc, struct lock *ret);
 /* The same, without waiting. */

@@ -94,14 +94,14 @@ static enum exit_status run_attach(struct options *options)
 	struct session_options session = record_options(options, options->pid);
 	session.progress = !options->quiet && isatty(2) ? show_progress : NULL;
 	err = session_run(&session, &report);
-	bound_words(err ? record_error_status(err) : record_status(&report));
+	bound_words(err ? record_error_status(err) : record_status(options, &report));
 	if (err)
 		return complain(err);
 	if (record_is_printed(options, &report))
 		print_session(&report, options->output, options->verbose);
 	if (options->json && strcmp(options->output, "-") != 0)
 		err = print_session_json(&report, options->pid, options->output);
-	return err ? complain(err) : record_status(&report);
+	return err ? complain(err) : record_status(options, &report);
 }
 
 /* --- run

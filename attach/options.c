@@ -12,6 +12,7 @@
 #define NS_PER_S      1000000000ull
 #define DURATION_MAX  (10ull * 365 * 24 * 3600 * NS_PER_S)
 #define SIZE_MAX_BITS 40u
+#define LINGER_NS     (30 * NS_PER_S)
 
 static const struct {
 	const char *name;
@@ -52,6 +53,8 @@ enum option_id {
 	OPTION_SAMPLE,
 	OPTION_MMAP,
 	OPTION_FOLLOW_FORKS,
+	OPTION_STRICT,
+	OPTION_LINGER,
 	OPTION_VERSION,
 };
 
@@ -96,6 +99,11 @@ static const struct option_row {
 	{OPTION_SYMBOLIZE, 0, "symbolize", "later", "do not store names in the trace", IN_CAPTURE},
 	{OPTION_NO_CACHE, 0, "no-cache", NULL, "do not use or keep unwind tables on disk",
 		IN_CAPTURE},
+	{OPTION_STRICT, 0, "strict", NULL, "exit status 6 also if only one harmless page is left",
+		IN_CAPTURE},
+	{OPTION_LINGER, 0, "linger", "TIME",
+		"how long the guardian waits to remove such a page (default: 30s; 0: not)",
+		IN_CAPTURE},
 	{OPTION_FOLLOW_FORKS, 0, "follow-forks", NULL,
 		"also record child processes: a trace for each", IN(COMMAND_RUN)},
 	{OPTION_VERSION, 0, "version", NULL, "print the version", IN_ALL},
@@ -135,9 +143,10 @@ void options_print_help(void)
 	print_rows(IN(COMMAND_RUN));
 	printf("\nexit status: 0 done, 1 internal or I/O error, 2 usage, 3 refused: the process "
 	       "was not touched,\n4 no permission, 5 the process ended: the trace is valid, 6 "
-	       "detach incomplete: what remains is\nlisted, 7 the trace is incomplete, 9 not a "
-	       "readable trace\nrun: the status of the command; 1 to 4: it did not run, 126 cannot "
-	       "be executed, 127 not found\n");
+	       "detach incomplete: what remains is\nlisted (attach: 0 if that is one harmless "
+	       "page, unless --strict), 7 the trace is incomplete,\n9 not a readable trace\n"
+	       "run: the status of the command; 1 to 4: it did not run, 126 cannot be executed, "
+	       "127 not found\n");
 }
 
 static bool parse_pid(const char *text, pid_t *ret)
@@ -288,6 +297,14 @@ static struct ht_err *apply(
 	case OPTION_MMAP:
 		options->mappings = true;
 		break;
+	case OPTION_STRICT:
+		options->strict = true;
+		break;
+	case OPTION_LINGER:
+		options->linger_ns = 0;
+		if (strcmp(value, "0") != 0 && !options_duration(value, &options->linger_ns))
+			return usage("not a duration: 0, or one like 500ms 30s 5m 1h", value);
+		break;
 	case OPTION_FOLLOW_FORKS:
 		options->follow_forks = true;
 		break;
@@ -403,7 +420,7 @@ static struct ht_err *parse_rest(int argc, char **argv, int at, struct options *
 
 struct ht_err *options_parse(int argc, char **argv, struct options *ret)
 {
-	struct options options = {.command = COMMAND_HELP};
+	struct options options = {.command = COMMAND_HELP, .linger_ns = LINGER_NS};
 	int rest = 1;
 
 	if (argc < 2)

@@ -32,10 +32,11 @@ struct options {
 	char **words;	       /* of run: the command and its arguments, the end of main's argv */
 	uint64_t duration_ns;  /* 0: until a signal */
 	uint64_t sample_bytes; /* 0: every allocation */
+	uint64_t linger_ns;    /* how long the guardian waits for a page that stays; 0: not */
 	enum options_hook hook;
 	struct given_list given; /* functions of an allocator of the program's own */
-	bool replace, quiet, verbose, json, lossless, mappings, full_unwind, symbolize_later, no_cache,
-		follow_forks;
+	bool replace, quiet, verbose, json, lossless, mappings, full_unwind, symbolize_later,
+		no_cache, follow_forks, strict;
 };
 
 /* Parses the arguments. HT_ERR_USAGE names the wrong word and the remedy. */

@@ -66,7 +66,9 @@ static void print_proof(const struct session_report *r, bool verbose)
 		print_text(stderr, "the process has ended: nothing had to be undone\n");
 		return;
 	}
-	if (r->level > DETACH_RETRIED)
+	if (r->level == DETACH_TOMBSTONE && r->verify.page_only)
+		print_text(stderr, "process unchanged (%u checks), but %s\n", CHECKS, r->why);
+	else if (r->level > DETACH_RETRIED)
 		print_text(stderr, "left in the process: %s\n", r->why);
 	else if (!r->verify.equal)
 		print_text(stderr,
@@ -78,12 +80,28 @@ static void print_proof(const struct session_report *r, bool verbose)
 		print_checks(r);
 }
 
+static void print_pages(const struct children_report *children)
+{
+	if (!children->pages)
+		return;
+	print_text(stderr,
+		"one page of 4 KiB stays in %zu child%s forked during the capture, which keep%s "
+		"addresses of allocator functions. It is harmless; `heaptap cleanup -p` removes "
+		"it when they are gone:",
+		children->pages, children->pages == 1 ? "" : "ren",
+		children->pages == 1 ? "s" : "");
+	for (size_t i = 0; i < children->pages && i < CHILDREN_NAMED_MAX; i++)
+		print_text(stderr, " %d", children->page[i].pid);
+	print_text(stderr, "%s\n", children->pages > CHILDREN_NAMED_MAX ? " ..." : "");
+}
+
 static void print_children(const struct children_report *children, bool verbose)
 {
 	if (children->cleaned && verbose)
 		print_text(stderr,
 			"children forked during the capture: %zu, nothing is left in them\n",
 			children->cleaned);
+	print_pages(children);
 	if (!children->left)
 		return;
 	print_text(stderr,
@@ -238,6 +256,8 @@ struct ht_err *print_session_json(const struct session_report *r, pid_t pid, con
 		{"unseen_places", r->unseen_places},
 		{"damage", r->damage},
 		{"guardian_left", (uint64_t)r->guardian_left},
+		{"page", r->page},
+		{"linger_ns", r->linger_ns},
 		{"threads", r->threads},
 		{"trace_bytes", r->trace_bytes},
 		{"tables_cached", r->tables.cached},
@@ -265,5 +285,10 @@ struct ht_err *print_session_json(const struct session_report *r, pid_t pid, con
 		json_array_append_new(left, json_integer(r->children.named[i]));
 	if (object)
 		json_object_set_new(object, "children_left", left);
+	json_t *pages = json_array();
+	for (size_t i = 0; i < r->children.pages && i < CHILDREN_NAMED_MAX; i++)
+		json_array_append_new(pages, json_integer(r->children.page[i].pid));
+	if (object)
+		json_object_set_new(object, "children_pages", pages);
 	return print_json(object);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/record.h"
 
+#include "attach/leftpage.h"
 #include "attach/target/clock.h"
 
 #define WAIT_NS		   (300 * CLOCK_NS_PER_MS)
@@ -35,11 +36,13 @@ enum exit_status record_error_status(const struct ht_err *err)
 }
 
 /* Where two apply, the one nearer to the target's safety wins. */
-enum exit_status record_status(const struct session_report *report)
+enum exit_status record_status(const struct options *options, const struct session_report *report)
 {
-	if (report->detached && (report->level >= DETACH_TOMBSTONE || !report->verify.equal))
+	bool harmless = !options->strict && leftpage_is_all(report);
+	if (report->detached && !harmless &&
+		(report->level >= DETACH_TOMBSTONE || !report->verify.equal))
 		return EXIT_INCOMPLETE_DETACH;
-	if (report->children.left || report->guardian_left)
+	if (report->children.left || (report->children.pages && !harmless) || report->guardian_left)
 		return EXIT_INCOMPLETE_DETACH;
 	if (report->dropped_events || report->damage || report->sink_state != STORE_OK)
 		return EXIT_INCOMPLETE_TRACE;
@@ -51,7 +54,7 @@ enum exit_status record_status(const struct session_report *report)
 
 bool record_is_printed(const struct options *options, const struct session_report *report)
 {
-	enum exit_status status = record_status(report);
+	enum exit_status status = record_status(options, report);
 	return !options->quiet || (status != EXIT_DONE && status != EXIT_TARGET_ENDED);
 }
 
@@ -69,5 +72,6 @@ struct session_options record_options(const struct options *options, pid_t pid)
 		.cache = !options->no_cache,
 		.symbolize = !options->symbolize_later,
 		.wait_ns = WAIT_NS,
-		.detach_deadline_ns = DETACH_DEADLINE_NS};
+		.detach_deadline_ns = DETACH_DEADLINE_NS,
+		.linger_ns = options->linger_ns};
 }

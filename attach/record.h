@@ -25,7 +25,8 @@ enum exit_status {
 /* The output is the caller's to name. */
 struct session_options record_options(const struct options *options, pid_t pid);
 
-enum exit_status record_status(const struct session_report *report);
+/* Of a capture that has left the jump page, and nothing else, it is EXIT_DONE but for --strict. */
+enum exit_status record_status(const struct options *options, const struct session_report *report);
 enum exit_status record_error_status(const struct ht_err *err);
 
 /* What is not as it should be is said in any case. */

@@ -15,6 +15,7 @@
 #include "attach/forks.h"
 #include "attach/given_report.h"
 #include "attach/interpreted.h"
+#include "attach/leftpage.h"
 #include "attach/lock.h"
 #include "attach/records.h"
 #include "attach/remains.h"
@@ -291,6 +292,8 @@ static struct ht_err *take_out(struct session *s)
 	if (!err && result.level <= DETACH_RETRIED && !report->verify.equal)
 		snprintf(report->why, sizeof(report->why), "%s",
 			residue_difference(&report->verify));
+	if (result.level == DETACH_TOMBSTONE)
+		leftpage_note(s, &result);
 	if (change_noticed(s, &err))
 		report->detached = false;
 	return err;
@@ -405,7 +408,7 @@ static void release(struct session *s)
 	image_deinit(&s->image);
 	if ((s->mapped && !s->target_gone) || s->report->children.pending)
 		guardian_leave(&s->guardian);
-	else if (!guardian_dismiss(&s->guardian, GUARDIAN_PATIENCE_NS))
+	else if (!guardian_dismiss_to_linger(&s->guardian, &s->linger, GUARDIAN_PATIENCE_NS))
 		s->report->guardian_left = s->guardian.pid;
 	sink_destroy(s->sink);
 	residue_destroy(s->residue);
@@ -458,13 +461,15 @@ static struct ht_err *clean_children(struct session *s)
 {
 	if (!s->slack_written || (s->mapped && !s->target_gone))
 		return NULL;
-	return children_clean(
+	struct ht_err *err = children_clean(
 		&(struct children_options){.target = &s->survey.proc,
 			.daemon_pid = getpid(),
 			.journal = &s->journal,
 			.slack = &s->slack,
 			.deadline_mono_ns = clock_mono_ns() + s->options->detach_deadline_ns},
 		&s->report->children);
+	leftpage_add_children(s);
+	return err;
 }
 
 /* Ends the capture that has begun: takes the tap out if there is a target left, completes the
@@ -579,7 +584,7 @@ struct ht_err *session_run(const struct session_options *options, struct session
 	session.phase_ns = session.start_ns;
 	struct ht_err *err = capture(&session);
 	release(&session);
-	if (err && ret->children.left) {
+	if (err && ret->children.left + ret->children.pages) {
 		char left[CHILDREN_TEXT_BYTES];
 		children_name(&ret->children, left);
 		err = remains_add(err, left);

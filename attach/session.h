@@ -50,6 +50,7 @@ struct session_options {
 	bool symbolize;	       /* store names at the end of the window */
 	uint64_t wait_ns;      /* longest delay of a thread while the daemon stalls */
 	uint64_t detach_deadline_ns;
+	uint64_t linger_ns; /* how long the guardian waits for a page that stays; 0: not */
 	void (*progress)(const char *line); /* NULL: quiet */
 };
 
@@ -89,7 +90,9 @@ struct session_report {
 	uint64_t threads, trace_bytes;
 	bool detached; /* detach was attempted: level and verify are set */
 	enum detach_level level;
-	char why[600]; /* for level 2 and 3; what differs, where verify is not equal */
+	char why[600];	    /* for level 2 and 3; what differs, where verify is not equal */
+	raddr_t page;	    /* of level 2: where it stays; 0: none does */
+	uint64_t linger_ns; /* how long the guardian waits for pages that stay; 0: not */
 	struct residue_report verify;
 	enum store_state sink_state;
 	char sink_problem[1024];

@@ -80,6 +80,7 @@ struct session {
 	uint64_t next_seccomp_ns; /* when to look for filters again */
 	struct glance glance;	  /* while the window is open */
 	bool target_gone;
+	struct linger_plan linger; /* for the guardian, when all is done */
 };
 
 /* Says what is being done, to a person who waits. */

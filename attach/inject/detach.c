@@ -472,16 +472,15 @@ static void explain(
 	report->level = level;
 	if (level == DETACH_TOMBSTONE && report->unread_bytes && !report->escaped)
 		snprintf(report->why, sizeof(report->why),
-			"%lu KiB of the target's memory (swapped out, or not to be read) were not "
-			"searched for pointers to allocator hooks: one page of jump stubs stays "
-			"mapped (`heaptap cleanup` tries again)",
+			"one page of 4 KiB stays: %lu KiB of the process's memory (swapped out, or "
+			"not readable) could not be searched for addresses of allocator functions. "
+			"It is harmless; `heaptap cleanup` tries again",
 			(unsigned long)(report->unread_bytes >> 10));
 	else if (level == DETACH_TOMBSTONE)
 		snprintf(report->why, sizeof(report->why),
-			"%zu pointers to allocator hooks remain in the target's memory (one at "
-			"%lx): one page "
-			"of jump stubs stays mapped for them (`heaptap cleanup` takes it out when "
-			"they are gone)",
+			"one page of 4 KiB stays: the process keeps %zu addresses of allocator "
+			"functions (one at 0x%lx). It is harmless; `heaptap cleanup` removes it "
+			"when they are gone",
 			report->escaped, (unsigned long)report->escaped_at);
 	else if (level == DETACH_INCOMPLETE)
 		snprintf(report->why, sizeof(report->why),
@@ -536,6 +535,7 @@ struct ht_err *detach_unmap(struct detach *detach, struct detach_report *ret)
 	ret->stop_max_ns = proof.threads.stop_max_ns;
 	ret->escaped = proof.pointers;
 	ret->escaped_at = proof.pointer_at;
+	ret->found = proof.found;
 	ret->unread_bytes = proof.unread_bytes;
 	if (!proof.outside) {
 		explain(detach, ret, DETACH_INCOMPLETE);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "attach/elf/slots.h"
+#include "attach/inject/escape.h"
 #include "attach/inject/image.h"
 #include "attach/inject/journal.h"
 #include "attach/inject/patch.h"
@@ -39,6 +40,7 @@ struct detach_report {
 	size_t escaped;	       /* function pointers to thunks found in the target's memory */
 	uint64_t unread_bytes; /* of its memory, swapped out or not to be read, were not searched */
 	raddr_t escaped_at;
+	struct escape_found found; /* where they stand */
 	uint64_t stop_max_ns;
 	char why[600]; /* for levels 2 and 3 */
 };

@@ -215,6 +215,7 @@ struct ht_err *escape_is_possible(const struct proc *proc, const struct modules 
 
 struct scan {
 	const struct proc *proc;
+	const struct escape_search *search;
 	const struct stackscan_ranges *ranges;
 	int pagemap_fd;	  /* -1: not readable */
 	uint64_t *buffer; /* a word of what lies before, a chunk, a word more */
@@ -322,10 +323,27 @@ static uint64_t unmangle(const struct scan *scan, uint64_t word)
 	return (word >> MANGLE_TURN | word << (64 - MANGLE_TURN)) ^ scan->guard;
 }
 
-static void note(struct scan *scan, raddr_t addr)
+/* At `addr` stands what leads to the entry `entry`. */
+static void note(struct scan *scan, raddr_t addr, raddr_t entry)
 {
-	if (scan->found.count++ == 0)
-		scan->found.addr = addr;
+	struct escape_found *found = &scan->found;
+	if (found->count == 0)
+		found->addr = addr;
+	if (found->count < ESCAPE_PLACES_MAX)
+		found->place[found->count] = addr;
+	found->count++;
+	found->thunks |= 1ull << (entry - scan->ranges->thunk_lo) / ABI_THUNK_BYTES;
+}
+
+_Static_assert(ABI_THUNK_MAX <= 64, "each thunk has a bit");
+
+/* The entry that a word is, as it stands or as glibc turns it; 0: none. */
+static raddr_t entry_of(const struct scan *scan, uint64_t word)
+{
+	uint64_t turned = unmangle(scan, word);
+	if (stackscan_is_entry(scan->ranges, word))
+		return word;
+	return stackscan_is_entry(scan->ranges, turned) ? turned : 0;
 }
 
 static void search_words(struct scan *scan, raddr_t at, const uint64_t *word, size_t count)
@@ -333,7 +351,7 @@ static void search_words(struct scan *scan, raddr_t at, const uint64_t *word, si
 	for (size_t i = 0; i < count; i++)
 		if (stackscan_is_entry(scan->ranges, word[i]) ||
 			stackscan_is_entry(scan->ranges, unmangle(scan, word[i])))
-			note(scan, at + i * sizeof(*word));
+			note(scan, at + i * sizeof(*word), entry_of(scan, word[i]));
 }
 
 /* A packed structure has an address at any byte. All but the lower twelve bits of one that is
@@ -349,8 +367,22 @@ static void search_bytes(struct scan *scan, raddr_t at, const uint64_t *words, s
 		size_t i = (size_t)(from++ - bytes) - 2;
 		memcpy(&word, bytes + i, sizeof(word));
 		if (i % sizeof(word) && stackscan_is_entry(scan->ranges, word))
-			note(scan, at + i);
+			note(scan, at + i, word);
 	}
+}
+
+/* Where a call or jump leads that has its distance at `code`, whose address is `at`; `code` has a
+ * byte before it. */
+static raddr_t jump_target(const uint8_t *code, raddr_t at)
+{
+	int32_t distance;
+	memcpy(&distance, code, sizeof(distance));
+	return at + sizeof(distance) + (raddr_t)(int64_t)distance;
+}
+
+static bool is_jump(const uint8_t *code)
+{
+	return code[-1] == CALL_NEAR || code[-1] == JUMP_NEAR;
 }
 
 /* Code that was made by the program may hold the distance to one, at any byte. */
@@ -358,12 +390,9 @@ static void search_code(struct scan *scan, raddr_t at, const uint64_t *words, si
 {
 	const uint8_t *code = (const uint8_t *)words;
 	for (size_t i = 1; i + sizeof(uint64_t) <= count * sizeof(*words); i++) {
-		int32_t distance;
-		memcpy(&distance, code + i, sizeof(distance));
-		raddr_t to = at + i + sizeof(distance) + (raddr_t)(int64_t)distance;
-		if (stackscan_is_entry(scan->ranges, to) &&
-			(code[i - 1] == CALL_NEAR || code[i - 1] == JUMP_NEAR))
-			note(scan, at + i);
+		raddr_t to = jump_target(code + i, at + i);
+		if (stackscan_is_entry(scan->ranges, to) && is_jump(code + i))
+			note(scan, at + i, to);
 	}
 }
 
@@ -434,13 +463,24 @@ static struct ht_err *pass_unread(
 	return err;
 }
 
+static struct ht_err *check_wanted(const struct scan *scan)
+{
+	const struct escape_search *search = scan->search;
+	return search->is_cancelled && search->is_cancelled(search->context)
+		       ? ht_err_new(HT_ERR_REFUSED, "the search of process %d was cancelled",
+				 scan->proc->pid)
+		       : NULL;
+}
+
 static struct ht_err *scan_map(struct scan *scan, const struct proc_map *map)
 {
 	for (raddr_t at = map->lo; at < map->hi;) {
 		size_t want = map->hi - at < CHUNK_BYTES ? map->hi - at : CHUNK_BYTES;
 		size_t got;
 		enum escape_page page;
-		struct ht_err *err = like_pages(scan, map, at, want, &page, &want);
+		struct ht_err *err = check_wanted(scan);
+		if (!err)
+			err = like_pages(scan, map, at, want, &page, &want);
 		got = want;
 		if (!err && is_read(scan, page, want))
 			err = scan_pages(scan, map, at, want, &got);
@@ -464,14 +504,16 @@ static bool is_near(const struct stackscan_ranges *ranges, const struct proc_map
 	return false;
 }
 
-struct ht_err *escape_scan_memory(const struct proc *proc, const struct stackscan_ranges *ranges,
-	raddr_t image_lo, raddr_t image_hi, struct escape_found *ret)
+struct ht_err *escape_scan_memory(const struct escape_search *search, struct escape_found *ret)
 {
+	const struct proc *proc = search->proc;
+	const struct stackscan_ranges *ranges = search->ranges;
 	struct proc_maps maps;
 	struct ht_err *err = proc_maps_read(proc, &maps);
 	if (err)
 		return err;
 	struct scan scan = {.proc = proc,
+		.search = search,
 		.ranges = ranges,
 		.pagemap_fd = -1,
 		.buffer = malloc(CHUNK_BYTES + 2 * sizeof(uint64_t))};
@@ -481,7 +523,7 @@ struct ht_err *escape_scan_memory(const struct proc *proc, const struct stacksca
 		err = read_guard(proc, &scan.guard);
 	for (size_t i = 0; !err && i < maps.count; i++) {
 		const struct proc_map *map = &maps.map[i];
-		bool ours = (map->lo >= image_lo && map->hi <= image_hi) ||
+		bool ours = (map->lo >= search->own_lo && map->hi <= search->own_hi) ||
 			    (map->lo >= ranges->thunk_lo && map->hi <= ranges->thunk_hi) ||
 			    is_near(ranges, map);
 		if (!ours && may_hold(&scan, map))
@@ -493,5 +535,31 @@ struct ht_err *escape_scan_memory(const struct proc *proc, const struct stacksca
 	proc_maps_deinit(&maps);
 	if (!err)
 		*ret = scan.found;
+	return err;
+}
+
+/* The bytes before and behind a place that tell what stands there: an opcode, a word. */
+#define PLACE_BYTES (1 + sizeof(uint64_t))
+
+struct ht_err *escape_still(const struct proc *proc, const struct stackscan_ranges *ranges,
+	const raddr_t *place, size_t count, size_t *ret)
+{
+	struct scan scan = {.proc = proc, .ranges = ranges};
+	struct ht_err *err = read_guard(proc, &scan.guard);
+
+	*ret = 0;
+	for (size_t i = 0; !err && i < count; i++) {
+		uint8_t bytes[PLACE_BYTES] = {0};
+		uint64_t word;
+		size_t got;
+		err = memory_read_some(proc, place[i], bytes + 1, sizeof(word), &got);
+		if (err || got != sizeof(word))
+			continue;
+		memcpy(&word, bytes + 1, sizeof(word));
+		bool leads = entry_of(&scan, word) != 0;
+		if (!leads && stackscan_is_entry(ranges, jump_target(bytes + 1, place[i])))
+			err = memory_read_some(proc, place[i] - 1, bytes, 1, &got);
+		*ret += leads || is_jump(bytes + 1);
+	}
 	return err;
 }

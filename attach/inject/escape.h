@@ -21,9 +21,13 @@ HT_MUST_CHECK
 struct ht_err *escape_is_possible(const struct proc *proc, const struct modules *modules,
 	const struct slots *slots, const struct journal *journal, bool *ret);
 
+#define ESCAPE_PLACES_MAX 32u
+
 struct escape_found {
 	size_t count;
-	raddr_t addr;	       /* where the first of them stands */
+	raddr_t addr;			  /* where the first of them stands */
+	raddr_t place[ESCAPE_PLACES_MAX]; /* the first of them, as many as there is room for */
+	uint64_t thunks;		  /* bit N: one of them leads to thunk N of the page */
 	uint64_t unread_bytes; /* that are there and were not searched: swapped out, and more
 				than may be brought back for a search, or not to be read */
 };
@@ -37,9 +41,23 @@ enum escape_page {
 
 enum escape_page escape_page_of(const struct proc_map *map, uint64_t entry);
 
+struct escape_search {
+	const struct proc *proc;
+	const struct stackscan_ranges *ranges;
+	raddr_t own_lo, own_hi; /* the image: what stands there does not count */
+	/* True: the search ends with HT_ERR_REFUSED. Called for each chunk of memory; may be NULL.
+	 */
+	bool (*is_cancelled)(void *context);
+	void *context;
+};
+
 /* Searches all memory that the program can have written, whatever its protection is now, but the
- * image [image_lo, image_hi) and the thunks, for thunk entries; executable memory also for jumps to
- * them. */
+ * image and the thunks, for thunk entries; executable memory also for jumps to them. */
 HT_MUST_CHECK
-struct ht_err *escape_scan_memory(const struct proc *proc, const struct stackscan_ranges *ranges,
-	raddr_t image_lo, raddr_t image_hi, struct escape_found *ret);
+struct ht_err *escape_scan_memory(const struct escape_search *search, struct escape_found *ret);
+
+/* How many of the `count` places that an earlier search has found still lead to a thunk? What
+ * cannot be read any more does not. */
+HT_MUST_CHECK
+struct ht_err *escape_still(const struct proc *proc, const struct stackscan_ranges *ranges,
+	const raddr_t *place, size_t count, size_t *ret);

@@ -119,9 +119,16 @@ struct ht_err *prove_outside(const struct prove *prove, struct prove_report *ret
 
 static struct ht_err *search(const struct prove *prove, struct prove_report *report)
 {
+	const struct escape_search search = {.proc = prove->threads.proc,
+		.ranges = &prove->threads.ranges,
+		.own_lo = prove->own_lo,
+		.own_hi = prove->own_hi,
+		.is_cancelled = prove->is_cancelled,
+		.context = prove->context};
 	struct escape_found found;
-	struct ht_err *err = escape_scan_memory(
-		prove->threads.proc, &prove->threads.ranges, prove->own_lo, prove->own_hi, &found);
+	struct ht_err *err = escape_scan_memory(&search, &found);
+	if (!err && found.count)
+		report->found = found;
 	if (!err && found.count > report->pointers) {
 		report->pointers = found.count;
 		report->pointer_at = found.addr;

@@ -14,6 +14,8 @@ struct prove {
 	uint64_t deadline_mono_ns;
 	/* Called between passes, so that the agent's buffers go on being emptied; may be NULL. */
 	void (*pump)(void *context);
+	/* As in struct escape_search; may be NULL. */
+	bool (*is_cancelled)(void *context);
 	void *context;
 };
 
@@ -22,8 +24,9 @@ struct prove_report {
 	struct quiesce_report threads;
 	size_t pointers; /* to thunks, found in the target's memory and not rewritten */
 	raddr_t pointer_at;
-	uint64_t unread_bytes; /* of memory that is swapped out or cannot be read: what stands
-				there is not known */
+	struct escape_found found; /* by the last search that found any */
+	uint64_t unread_bytes;	   /* of memory that is swapped out or cannot be read: what stands
+				    there is not known */
 };
 
 /* Passes over the threads until each was seen outside once, or the deadline. */

@@ -171,19 +171,25 @@ static void compare_modules(
 	}
 }
 
+/* `ret_page`: the page that was to stay is what `text` names. Any other difference is named
+ * rather than that. */
 static void find_ours(const struct proc_maps *now, const struct journal *journal, bool keep,
-	char text[RESIDUE_TEXT_BYTES])
+	char text[RESIDUE_TEXT_BYTES], bool *ret_page)
 {
+	*ret_page = false;
 	for (size_t i = 0; i < now->count; i++) {
 		const struct proc_map *map = &now->map[i];
-		if (!ours_is(map->name))
+		bool page = keep && map->lo == journal->header->thunks &&
+			    map->hi == map->lo + HT_PAGE_BYTES;
+		if (!ours_is(map->name) || (page && !residue_is_equal(text)))
 			continue;
-		if (keep && map->lo == journal->header->thunks)
+		if (page)
 			residue_say(text, "one page of jump stubs stays at %lx",
 				(unsigned long)map->lo);
 		else
 			residue_say(text, "%s is still mapped at %lx", map->name,
 				(unsigned long)map->lo);
+		*ret_page = page;
 	}
 }
 
@@ -381,7 +387,7 @@ static struct ht_err *compare_loaded(const struct residue *residue, const struct
 		err = compare_text(residue, proc, &now, report->text);
 		equal = residue_is_equal(report->maps) && residue_is_equal(report->text);
 		if (!err && (equal || clock_mono_ns() > deadline)) {
-			find_ours(&now, journal, keep, report->maps);
+			find_ours(&now, journal, keep, report->maps, &report->page_only);
 			equal = true;
 		}
 		proc_maps_deinit(&now);
@@ -391,11 +397,22 @@ static struct ht_err *compare_loaded(const struct residue *residue, const struct
 	return err;
 }
 
+/* The first thing that differs, but for `skipped`. */
+static const char *difference_beside(const struct residue_report *report, const char *skipped)
+{
+	const char *all[] = {report->maps, report->fds, report->slots, report->text,
+		report->threads, report->signals};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(all); i++)
+		if (all[i] != skipped && !residue_is_equal(all[i]))
+			return all[i];
+	return "";
+}
+
 struct ht_err *residue_compare(const struct residue *residue, const struct proc *proc,
 	const struct journal *journal, bool keep, struct residue_report *ret)
 {
 	struct residue_report report = {
-		"equal", "equal", "equal", "equal", "equal", "equal", false};
+		"equal", "equal", "equal", "equal", "equal", "equal", false, false};
 	struct ht_err *err = compare_loaded(residue, proc, journal, keep, &report);
 	if (err && err->code == HT_ERR_TARGET_GONE)
 		return err;
@@ -408,16 +425,12 @@ struct ht_err *residue_compare(const struct residue *residue, const struct proc 
 	compare_slots(proc, journal, report.slots);
 	residue_compare_threads(residue, proc, &report);
 	report.equal = residue_difference(&report)[0] == '\0';
+	report.page_only &= !difference_beside(&report, report.maps)[0];
 	*ret = report;
 	return NULL;
 }
 
 const char *residue_difference(const struct residue_report *report)
 {
-	const char *all[] = {report->maps, report->fds, report->slots, report->text,
-		report->threads, report->signals};
-	for (size_t i = 0; i < HT_ARRAY_SIZE(all); i++)
-		if (!residue_is_equal(all[i]))
-			return all[i];
-	return "";
+	return difference_beside(report, NULL);
 }

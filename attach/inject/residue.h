@@ -31,6 +31,7 @@ struct residue_report {
 	char threads[RESIDUE_TEXT_BYTES];
 	char signals[RESIDUE_TEXT_BYTES];
 	bool equal;
+	bool page_only; /* the page that was to stay is all that differs */
 };
 
 /* The first thing that differs; "" when everything is equal. */

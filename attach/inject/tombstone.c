@@ -10,10 +10,10 @@
 
 #define ATTEMPTS 4u /* a signal handler may jump away before the stub has begun */
 
-static raddr_t real_of(void *context, raddr_t entry)
-{
-	return image_real(context, entry);
-}
+struct page {
+	struct image image; /* of which there is nothing but the page */
+	const struct tombstone_look *look;
+};
 
 /* A stub jumps, and calls nothing: only a PC, live or saved, can be in the page. */
 static enum quiesce_books no_return_addresses(void *context, const struct proc *of, pid_t tid)
@@ -52,23 +52,60 @@ static struct ht_err *count_slots(
 	return NULL;
 }
 
-static struct ht_err *examine(const struct proc *proc, struct image *image,
-	uint64_t deadline_mono_ns, struct tombstone_report *report)
+static struct stackscan_ranges ranges_of(raddr_t page)
+{
+	return (struct stackscan_ranges){.thunk_lo = page, .thunk_hi = page + HT_PAGE_BYTES};
+}
+
+struct ht_err *tombstone_search(const struct proc *proc, raddr_t page,
+	const struct tombstone_look *look, struct escape_found *ret)
+{
+	const struct stackscan_ranges ranges = ranges_of(page);
+	const struct escape_search search = {.proc = proc,
+		.ranges = &ranges,
+		.is_cancelled = look->is_cancelled,
+		.context = look->context};
+	return escape_scan_memory(&search, ret);
+}
+
+struct ht_err *tombstone_still(
+	const struct proc *proc, raddr_t page, const raddr_t *place, size_t count, size_t *ret)
+{
+	const struct stackscan_ranges ranges = ranges_of(page);
+	return escape_still(proc, &ranges, place, count, ret);
+}
+
+static raddr_t real_behind(void *context, raddr_t entry)
+{
+	const struct page *page = context;
+	return image_real(&page->image, entry);
+}
+
+static bool is_cancelled(void *context)
+{
+	const struct page *page = context;
+	return page->look->is_cancelled && page->look->is_cancelled(page->look->context);
+}
+
+static struct ht_err *examine(
+	const struct proc *proc, struct page *page, struct tombstone_report *report)
 {
 	bool filtered;
 	struct ht_err *err = proc_any_seccomp(proc, &filtered);
 	if (err)
 		return err;
+	const struct image *image = &page->image;
 	struct prove prove = {.threads = {.proc = proc,
-				      .ranges = {.thunk_lo = image->thunks,
-					      .thunk_hi = image->thunks + HT_PAGE_BYTES},
+				      .ranges = ranges_of(image->thunks),
 				      .filtered = filtered,
-				      .real = real_of,
+				      .real = real_behind,
 				      .books = no_return_addresses,
-				      .context = image},
+				      .context = page},
 		.own_lo = image->thunks,
 		.own_hi = image->thunks + HT_PAGE_BYTES,
-		.deadline_mono_ns = deadline_mono_ns};
+		.deadline_mono_ns = page->look->deadline_mono_ns,
+		.is_cancelled = is_cancelled,
+		.context = page};
 	struct prove_report proof;
 
 	err = count_slots(proc, image->thunks, report);
@@ -81,27 +118,29 @@ static struct ht_err *examine(const struct proc *proc, struct image *image,
 	report->pointers = proof.pointers;
 	report->unread_bytes = proof.unread_bytes;
 	report->at = proof.pointer_at;
+	report->found = proof.found;
 	report->tid = proof.outside ? 0 : proof.threads.tid;
 	report->stop_max_ns = proof.threads.stop_max_ns;
 	return NULL;
 }
 
-struct ht_err *tombstone_examine(const struct proc *proc, raddr_t page, uint64_t deadline_mono_ns,
-	struct tombstone_report *ret)
+struct ht_err *tombstone_examine(const struct proc *proc, raddr_t page,
+	const struct tombstone_look *look, struct tombstone_report *ret)
 {
-	struct image image = {.memfd = -1};
+	struct page ours = {.image = {.memfd = -1}, .look = look};
+	struct image *image = &ours.image;
 	struct tombstone_report report = {0};
-	struct ht_err *err = image_adopt(&image, proc, page);
+	struct ht_err *err = image_adopt(image, proc, page);
 	if (err)
 		return err;
-	for (size_t i = 0; !err && i < image.thunk_count; i++)
-		if (image.thunk[i].target != image.thunk[i].real)
+	for (size_t i = 0; !err && i < image->thunk_count; i++)
+		if (image->thunk[i].target != image->thunk[i].real)
 			err = ht_err_new(HT_ERR_REFUSED,
 				"the page at %lx in process %d is in use by a capture",
 				(unsigned long)page, proc->pid);
 	if (!err)
-		err = examine(proc, &image, deadline_mono_ns, &report);
-	free(image.thunk);
+		err = examine(proc, &ours, &report);
+	free(image->thunk);
 	if (!err)
 		*ret = report;
 	return err;

@@ -324,10 +324,10 @@ static struct procsnap *take_after_use(struct victim *victim)
 static void leave_tombstone(struct victim *victim)
 {
 	struct tap tap;
-	tap_start(&tap, victim->pid, NULL);
+	tap_start(&tap, victim->pid, (const char *[]){"--linger", "0", NULL});
 	tap_wait_on(&tap, "/escape");
 	free(victim_ask(victim, "take", ANSWER_MS));
-	json_t *attach = tap_stop(&tap, 6);
+	json_t *attach = tap_stop(&tap, 0);
 	ck_assert_uint_eq(report_u64(attach, "level"), 2);
 	json_decref(attach);
 }

@@ -49,7 +49,7 @@ static void start(struct victim *victim, const char *preload)
 
 static void start_tap(struct tap *tap, const struct victim *victim, const char *module)
 {
-	tap_start(tap, victim->pid, (const char *[]){"--symbolize", "later", NULL});
+	tap_start(tap, victim->pid, (const char *[]){"--symbolize", "later", "--linger", "0", NULL});
 	tap_wait_on(tap, module);
 }
 
@@ -57,7 +57,7 @@ static void start_tap(struct tap *tap, const struct victim *victim, const char *
 static void detach_to_tombstone(struct tap *tap)
 {
 	tap_drop(tap, "others go on with what they have read of ours");
-	json_t *attach = tap_stop(tap, 6);
+	json_t *attach = tap_stop(tap, 0);
 	ck_assert_uint_eq(report_u64(attach, "level"), 2);
 	json_decref(attach);
 }

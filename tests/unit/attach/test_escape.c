@@ -57,7 +57,9 @@ static bool setup_to_search(void)
 static struct escape_found search(raddr_t image_lo, raddr_t image_hi)
 {
 	struct escape_found found;
-	ck_no_err(escape_scan_memory(&scene.self, &ours, image_lo, image_hi, &found));
+	const struct escape_search search = {
+		.proc = &scene.self, .ranges = &ours, .own_lo = image_lo, .own_hi = image_hi};
+	ck_no_err(escape_scan_memory(&search, &found));
 	return found;
 }
 
@@ -90,6 +92,53 @@ START_TEST(entries_in_writable_memory_are_found)
 	found = search(0, 0);
 	ck_assert_uint_eq(found.count, 5);
 	ck_assert_uint_eq(found.addr, at(scene.code));
+}
+END_TEST
+
+static size_t still(const struct escape_found *found)
+{
+	size_t left;
+	ck_no_err(escape_still(&scene.self, &ours, found->place,
+		found->count < ESCAPE_PLACES_MAX ? found->count : ESCAPE_PLACES_MAX, &left));
+	return left;
+}
+
+/* A second look needs no second search. */
+START_TEST(places_are_remembered)
+{
+	if (!setup_to_search())
+		return;
+	for (size_t i = 0; i < ESCAPE_PLACES_MAX + 8; i++)
+		put_entry(&scene.word[i], 1 + i % 2);
+	struct escape_found found = search(0, 0);
+	ck_assert_uint_eq(found.count, ESCAPE_PLACES_MAX + 8);
+	ck_assert_uint_eq(found.thunks, 6);
+	ck_assert_uint_eq(found.place[1], at(&scene.word[1]));
+	ck_assert_uint_eq(still(&found), ESCAPE_PLACES_MAX);
+	for (size_t i = 1; i < ESCAPE_PLACES_MAX; i++)
+		wipe(&scene.word[i]);
+	ck_assert_uint_eq(still(&found), 1);
+	munmap(scene.word, HT_PAGE_BYTES);
+	ck_assert_uint_eq(still(&found), 0);
+}
+END_TEST
+
+static bool cancel(void *context)
+{
+	++*(unsigned *)context;
+	return true;
+}
+
+START_TEST(a_search_can_be_cancelled)
+{
+	unsigned asked = 0;
+	if (!setup_to_search())
+		return;
+	const struct escape_search search = {
+		.proc = &scene.self, .ranges = &ours, .is_cancelled = cancel, .context = &asked};
+	struct escape_found found;
+	ck_err(escape_scan_memory(&search, &found), HT_ERR_REFUSED);
+	ck_assert_uint_eq(asked, 1);
 }
 END_TEST
 
@@ -399,10 +448,10 @@ START_TEST(unreadable_pages_are_passed)
 }
 END_TEST
 
-HT_SUITE("attach/inject/escape", entries_in_writable_memory_are_found,
-	terabytes_that_are_only_reserved, other_words_are_none, the_image_is_left_out,
-	what_was_written_is_searched_whatever_its_protection, what_a_file_holds_is_not_searched,
-	shared_memory_is_searched, a_private_view_of_shared_memory_is_searched,
-	pages_are_told_apart, addresses_stand_anywhere, unreadable_pages_are_passed,
-	memory_that_cannot_be_read_is_told, memory_that_is_swapped_out_is_told,
-	one_read_that_fails_hides_nothing)
+HT_SUITE("attach/inject/escape", entries_in_writable_memory_are_found, places_are_remembered,
+	a_search_can_be_cancelled, terabytes_that_are_only_reserved, other_words_are_none,
+	the_image_is_left_out, what_was_written_is_searched_whatever_its_protection,
+	what_a_file_holds_is_not_searched, shared_memory_is_searched,
+	a_private_view_of_shared_memory_is_searched, pages_are_told_apart, addresses_stand_anywhere,
+	unreadable_pages_are_passed, memory_that_cannot_be_read_is_told,
+	memory_that_is_swapped_out_is_told, one_read_that_fails_hides_nothing)

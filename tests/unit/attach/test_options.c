@@ -191,6 +191,28 @@ START_TEST(children_on_request)
 }
 END_TEST
 
+START_TEST(a_page_is_waited_for)
+{
+	static const struct {
+		const char *words;
+		uint64_t linger_ns;
+		bool strict;
+	} table[] = {
+		{"attach -p 7", 30000000000, false},
+		{"attach -p 7 --linger 0", 0, false},
+		{"run --linger 5m true", 300000000000, false},
+		{"attach -p 7 --strict --linger=250ms", 250000000, true},
+	};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(table); i++) {
+		struct options options;
+		ck_no_err(parse(table[i].words, &options));
+		ck_assert_uint_eq(options.linger_ns, table[i].linger_ns);
+		ck_assert(options.strict == table[i].strict);
+		options_deinit(&options);
+	}
+}
+END_TEST
+
 START_TEST(standard_output_is_a_name)
 {
 	struct options options;
@@ -250,6 +272,8 @@ START_TEST(wrong_words_are_named)
 	} table[] = {
 		{"attach -p 7 --sample 1T", "1T: not a size"},
 		{"attach -p 7 --sample", "--sample: needs a value"},
+		{"attach -p 7 --linger soon", "soon: not a duration"},
+		{"cleanup -p 7 --strict", "--strict: only attach and run have this option"},
 		{"doctor -p 7 --sample 1M", "--sample: only attach and run have this option"},
 		{"", "--help"},
 		{"attach", "the process is missing: -p PID"},
@@ -378,6 +402,7 @@ START_TEST(help_lists_what_parses)
 			: strcmp(name, "--hook") == 0	   ? "auto"
 			: strcmp(name, "--alloc-fn") == 0  ? "f=free"
 			: strcmp(name, "--sample") == 0	   ? "7"
+			: strcmp(name, "--linger") == 0	   ? "7s"
 			: strcmp(name, "--symbolize") == 0 ? "later"
 							   : "",
 			run ? " true" : "");
@@ -393,11 +418,11 @@ START_TEST(help_lists_what_parses)
 	}
 	fclose(help);
 	free(path);
-	ck_assert_uint_eq(options_seen, 18);
+	ck_assert_uint_eq(options_seen, 20);
 	ck_assert_uint_ge(commands_seen, 10);
 }
 END_TEST
 
 HT_SUITE("attach/options", durations, nonsense_is_no_duration, sizes, spellings, defaults, switches,
-	children_on_request, standard_output_is_a_name, commands, wrong_words_are_named,
-	the_command_of_run, an_error_keeps_nothing, help_lists_what_parses)
+	children_on_request, a_page_is_waited_for, standard_output_is_a_name, commands,
+	wrong_words_are_named, the_command_of_run, an_error_keeps_nothing, help_lists_what_parses)
