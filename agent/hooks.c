@@ -283,6 +283,35 @@ void HOOK(sdallocx)(void *block, size_t size, size_t flags, const struct abi_thu
 	free_end(self, slot);
 }
 
+/* As free_begin, of a function that is recorded as free. */
+static inline __attribute__((always_inline)) struct abi_slot *sized_free_begin(
+	const struct abi_thunk *self, const struct thread_frame *frame, void *block)
+{
+	struct abi_slot *slot =
+		thread_enter(self, frame, block ? ABI_SLOT_RECORDING : ABI_SLOT_IN_REAL);
+	bool wanted = is_wanted(self, block);
+	if (slot && wanted)
+		record_giving_back_here(self, slot, ABI_EVENT_FREE, ABI_HOOK_FREE, block);
+	else if (HOOKS_SAMPLED && slot)
+		thread_mark_real(config_of(self), slot);
+	return slot;
+}
+
+void HOOK(free_sized)(void *block, size_t size, const struct abi_thunk *self)
+{
+	struct abi_slot *slot = sized_free_begin(self, HOOK_FRAME, block);
+	REAL(self, void, void *, size_t)(block, size);
+	free_end(self, slot);
+}
+
+void HOOK(free_aligned_sized)(
+	void *block, size_t alignment, size_t size, const struct abi_thunk *self)
+{
+	struct abi_slot *slot = sized_free_begin(self, HOOK_FRAME, block);
+	REAL(self, void, void *, size_t, size_t)(block, alignment, size);
+	free_end(self, slot);
+}
+
 void *HOOK(mallocx)(size_t size, size_t flags, const struct abi_thunk *self)
 {
 	struct abi_slot *slot = alloc_begin(self, HOOK_FRAME, size);

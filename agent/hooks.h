@@ -32,7 +32,11 @@
 	size_t PREFIX##xallocx(void *block, size_t size, size_t extra, size_t flags,               \
 		const struct abi_thunk *self);                                                     \
 	void PREFIX##dallocx(void *block, size_t flags, const struct abi_thunk *self);             \
-	void PREFIX##sdallocx(void *block, size_t size, size_t flags, const struct abi_thunk *self)
+	void PREFIX##sdallocx(                                                                     \
+		void *block, size_t size, size_t flags, const struct abi_thunk *self);             \
+	void PREFIX##free_sized(void *block, size_t size, const struct abi_thunk *self);           \
+	void PREFIX##free_aligned_sized(                                                           \
+		void *block, size_t alignment, size_t size, const struct abi_thunk *self)
 
 #define NEWS_DECLARE(PREFIX, ...)                                                                  \
 	void *PREFIX##new_bytes(size_t size, size_t unused, __VA_ARGS__);                          \

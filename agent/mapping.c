@@ -32,10 +32,16 @@ static bool is_address(const void *result)
 	return result != (void *)-1;
 }
 
-/* Before what a call takes away: another thread may have that place before the call returns. */
-static uint64_t stamp_before(const struct abi_thunk *self, const struct abi_slot *slot)
+/* Before what a call takes away: another thread may have that place before the call returns. Marks
+ * the slot as inside the real function. */
+static HT_NOINLINE uint64_t stamp_before(const struct abi_thunk *self, struct abi_slot *slot)
 {
-	return slot ? stream_mapping_stamp(config_of(self), slot) : 0;
+	if (!slot)
+		return 0;
+	uint64_t tsc = stream_mapping_stamp(config_of(self), slot);
+	if (config_alive(config_of(self)))
+		slot_mark(slot, ABI_SLOT_IN_UNMAPPING);
+	return tsc;
 }
 
 /*
@@ -92,7 +98,7 @@ void *mapping_mmap(void *addr, size_t length, int protect, int flags, int fd, in
 {
 	/* The frame of a hook is that of mapping_entry.S. */
 	const struct thread_frame *frame = (const struct thread_frame *)HOOK_FRAME->caller_fp;
-	struct abi_slot *slot = thread_enter(self, frame, ABI_SLOT_IN_REAL);
+	struct abi_slot *slot = thread_enter(self, frame, ABI_SLOT_IN_MAPPING);
 	struct record record;
 	void *result = REAL(self, void *, void *, size_t, int, int, int, int64_t)(
 		addr, length, protect, flags, fd, offset);
@@ -144,7 +150,7 @@ void *heaptap_hook_mremap(void *addr, size_t old_length, size_t length, int flag
 
 int heaptap_hook_madvise(void *addr, size_t length, int advice, const struct abi_thunk *self)
 {
-	struct abi_slot *slot = thread_enter(self, HOOK_FRAME, ABI_SLOT_IN_REAL);
+	struct abi_slot *slot = thread_enter(self, HOOK_FRAME, ABI_SLOT_IN_MAPPING);
 	struct record record;
 	int result = REAL(self, int, void *, size_t, int)(addr, length, advice);
 	bool gives_back = advice == ADVICE_DONTNEED || advice == ADVICE_FREE;
@@ -159,7 +165,7 @@ int heaptap_hook_madvise(void *addr, size_t length, int advice, const struct abi
 
 int heaptap_hook_mprotect(void *addr, size_t length, int protect, const struct abi_thunk *self)
 {
-	struct abi_slot *slot = thread_enter(self, HOOK_FRAME, ABI_SLOT_IN_REAL);
+	struct abi_slot *slot = thread_enter(self, HOOK_FRAME, ABI_SLOT_IN_MAPPING);
 	struct record record;
 	int result = REAL(self, int, void *, size_t, int)(addr, length, protect);
 	if (record_begin(self, slot, result == 0, &record)) {

@@ -2,6 +2,7 @@
 #include "agent/sample.h"
 
 #include "agent/config.h"
+#include "agent/nested.h"
 #include "agent/slot.h"
 #include "agent/stack.h"
 #include "agent/sys.h"
@@ -24,9 +25,6 @@ _Static_assert(offsetof(struct abi_sampler, prev_pc) == 24, "SAMPLER_PREV_PC");
 
 /* No distance is longer than so many times the mean: -log(2^-64) is 44.4. */
 #define DISTANCE_MAX 64u
-
-/* What an allocator calls within a call of it lies that near: THREAD_SELF_CALL_BYTES. */
-#define NESTED_BYTES 1024u
 
 #define LOG2_BITS 32u
 #define LN_2	  0xb17217f7d1cf79acull /* times 2^64 */
@@ -85,11 +83,13 @@ static bool is_nested(
 {
 	const struct abi_sampler *sampler = &slot->head.sampler;
 	uint64_t lo, hi, word, prev_sp = sampler->prev_sp, sp = (uint64_t)frame->caller_stack - 8;
-	if (frame->caller_pc - self->real_lo >= self->real_len || prev_sp <= sp ||
-		prev_sp - sp >= NESTED_BYTES || prev_sp % 8 != 0)
+	if (prev_sp <= sp || prev_sp % 8 != 0)
 		return false;
 	if (!slot_bounds(&slot->head, &lo, &hi) || sp < lo || prev_sp >= hi)
 		return false;
+	bool is_near = prev_sp - sp < NESTED_NEAR_BYTES;
+	if (!is_near || !nested_is_allocator(self, frame->caller_pc))
+		return nested_in_call(config_of(self), slot, frame, prev_sp, sampler->prev_pc);
 	if (!stack_load_near(config_of(self), slot, sp, prev_sp, &word))
 		return false;
 	return word == sampler->prev_pc;

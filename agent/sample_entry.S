@@ -128,6 +128,8 @@ heaptap_sample_\name:
 	release	cfree, %rsi
 	release	dallocx, %rdx
 	release	sdallocx, %rcx
+	release	free_sized, %rdx
+	release	free_aligned_sized, %rcx
 
 	.macro	allocate_many name, self
 	function \name

@@ -3,6 +3,7 @@
 
 #include "agent/config.h"
 #include "agent/gate.h"
+#include "agent/nested.h"
 #include "agent/sigstack.h"
 #include "agent/slot.h"
 #include "agent/stream.h"
@@ -10,12 +11,6 @@
 
 /* A thread that finds no slot within so many probes gives up: the table is nine tenths full. */
 #define THREAD_PROBES_MAX 128u
-
-/*
- * An allocator that calls itself does so within so many bytes of stack. A signal handler never
- * comes so near to the hook it interrupts: red zone and signal frame alone are larger.
- */
-#define THREAD_SELF_CALL_BYTES 1024u
 
 static uint32_t tid_now(const struct abi_config *config, struct abi_slot *slot)
 {
@@ -174,7 +169,8 @@ static bool on_primary_stack(
  * it. Only within one stack do addresses tell what was called by what, and a signal stack may be
  * an array in some frame of the primary one.
  */
-static bool hook_abandoned(const struct abi_config *config, struct abi_slot *slot, uint64_t sp)
+static HT_NOINLINE bool hook_abandoned(
+	const struct abi_config *config, struct abi_slot *slot, uint64_t sp)
 {
 	uint64_t lo, hi, entry_sp = slot->head.entry_sp;
 	return slot_bounds(&slot->head, &lo, &hi) && lo <= entry_sp && entry_sp <= sp && sp < hi &&
@@ -188,22 +184,6 @@ static bool hook_abandoned(const struct abi_config *config, struct abi_slot *slo
 static bool hook_ended(const struct abi_config *config, const struct abi_slot *slot, uint64_t tcb)
 {
 	return load_relaxed(&slot->head.entry_sp) != 0 && !thread_owns(config, slot, tcb);
-}
-
-/* Whether `frame` was called by the very allocator function that the slot's hook is waiting for. */
-static bool called_by_allocator(
-	const struct abi_thunk *self, const struct abi_slot *slot, const struct thread_frame *frame)
-{
-	/* An allocator that ends in a jump to another of its functions returns to the hook itself.
-	 */
-	uint64_t text = config_at(config_of(self), ABI_TEXT_OFF);
-	if (slot->head.state != ABI_SLOT_IN_REAL)
-		return false;
-	if (frame->caller_pc - self->real_lo >= self->real_len &&
-		frame->caller_pc - text >= ABI_TEXT_MAX)
-		return false;
-	uint64_t depth = slot->head.entry_sp - (uint64_t)frame->caller_stack;
-	return depth < THREAD_SELF_CALL_BYTES;
 }
 
 /* No slot tells of the hook entered at `sp`, which may be on a stack of its own, and wait there. */
@@ -234,7 +214,7 @@ static HT_NOINLINE struct abi_slot *slot_nested(const struct abi_thunk *self,
 			stream_restart(config, slot);
 			return slot;
 		}
-		if (called_by_allocator(self, slot, frame))
+		if (nested_in(self, slot, frame))
 			return NULL;
 		if (++level == ABI_NEST_MAX) {
 			note_unbooked(&outer->head, sp);

@@ -21,7 +21,7 @@
 #include "format/abi_event.h"
 
 #define ABI_MAGIC   0x5041545041454821ull
-#define ABI_VERSION 15u
+#define ABI_VERSION 16u
 
 #define ABI_THUNKS_OFF 0x0u
 #define ABI_TEXT_OFF   0x1000u
@@ -130,6 +130,7 @@ struct abi_config {
 	uint64_t follow_forks; /* of that process one that is about to make a child asks, too; 0:
 				  none does [D] */
 	uint64_t plain[ABI_PLAIN_MAX]; /* what is called in the place of ABI_NEWS; 0: none */
+	uint64_t thunks;	       /* the thunk page in force; 0: unknown */
 };
 
 _Static_assert(sizeof(struct abi_config) <= ABI_CONFIG_BYTES, "config fits its page");
@@ -346,8 +347,10 @@ static inline bool abi_last_is_same(uint64_t a, uint64_t b)
 
 enum abi_slot_state {
 	ABI_SLOT_IDLE,
-	ABI_SLOT_RECORDING, /* between taking a time stamp and committing its event */
-	ABI_SLOT_IN_REAL,   /* inside the allocator's own function */
+	ABI_SLOT_RECORDING,    /* between taking a time stamp and committing its event */
+	ABI_SLOT_IN_REAL,      /* inside the allocator's own function */
+	ABI_SLOT_IN_MAPPING,   /* inside mmap, madvise or mprotect */
+	ABI_SLOT_IN_UNMAPPING, /* inside munmap or mremap; the time stamp is taken */
 };
 
 /*

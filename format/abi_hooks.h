@@ -56,6 +56,14 @@ enum abi_shape {
 #define ABI_NEW_ARITY 3u
 
 /*
+ * The sized frees of C23. X(id, name, arity): recorded as calls of free, whose place in the trace
+ * format they share: an event has four bits for its function.
+ */
+#define ABI_SIZED_FREES(X)                                                                         \
+	X(FREE_SIZED, free_sized, 2)                                                               \
+	X(FREE_ALIGNED_SIZED, free_aligned_sized, 3)
+
+/*
  * Guards: functions by which a program can forbid its threads what the agent does (seccomp,
  * PR_SET_TSC), those by which it becomes another program, and those that make children. The guard
  * takes note and jumps on; nothing of it is recorded, and a thunk passes its address in r11, the
@@ -112,6 +120,11 @@ enum abi_hook {
 #define X(id, name, recorded) ABI_NEW_##id,
 	ABI_NEWS(X)
 #undef X
+		ABI_NEW_END,
+	ABI_NEW_LAST = ABI_NEW_END - 1,
+#define X(id, name, arity) ABI_HOOK_##id,
+	ABI_SIZED_FREES(X)
+#undef X
 		ABI_ALLOCATOR_COUNT,
 	ABI_ALLOCATOR_LAST = ABI_ALLOCATOR_COUNT - 1,
 #define X(id, name) ABI_GUARD_##id,
@@ -143,7 +156,13 @@ static inline int abi_is_allocator(enum abi_hook hook)
 /* Is it called by a plain function instead (ABI_NEWS)? */
 static inline int abi_is_new(enum abi_hook hook)
 {
-	return hook >= ABI_HOOK_COUNT && hook < ABI_ALLOCATOR_COUNT;
+	return hook >= ABI_HOOK_COUNT && hook < ABI_NEW_END;
+}
+
+/* Is it one of ABI_SIZED_FREES? */
+static inline int abi_is_sized_free(enum abi_hook hook)
+{
+	return hook >= ABI_NEW_END && hook < ABI_ALLOCATOR_COUNT;
 }
 
 /* What calls of it, an allocator's function, are in a trace: below ABI_HOOK_COUNT. */
@@ -154,6 +173,8 @@ static inline enum abi_hook abi_recorded_as(enum abi_hook hook)
 		ABI_NEWS(X)
 #undef X
 	};
+	if (abi_is_sized_free(hook))
+		return ABI_HOOK_FREE;
 	return abi_is_new(hook) ? (enum abi_hook)recorded_as[hook - ABI_HOOK_COUNT] : hook;
 }
 
@@ -170,12 +191,18 @@ static inline enum abi_shape abi_shape_of(enum abi_hook hook)
 
 static inline unsigned abi_arity_of(enum abi_hook hook)
 {
-	static const uint8_t arities[ABI_HOOK_COUNT] = {
+	static const uint8_t arities[ABI_ALLOCATOR_COUNT] = {
 #define X(id, name, shape, arity) arity,
 		ABI_HOOKS(X)
 #undef X
+#define X(id, name, recorded) ABI_NEW_ARITY,
+			ABI_NEWS(X)
+#undef X
+#define X(id, name, arity) arity,
+				ABI_SIZED_FREES(X)
+#undef X
 	};
-	return abi_is_new(hook) ? ABI_NEW_ARITY : arities[hook];
+	return arities[hook];
 }
 
 static inline int abi_is_exec(enum abi_hook hook)

@@ -274,7 +274,8 @@ struct ht_err *receiver_read_socket(struct receiver *receiver)
 static struct look look_at(const struct abi_slot_head *head)
 {
 	struct look look;
-	look.recording = load(&head->state) == ABI_SLOT_RECORDING;
+	uint32_t state = load(&head->state);
+	look.recording = state == ABI_SLOT_RECORDING || state == ABI_SLOT_IN_UNMAPPING;
 	look.last_tsc = load(&head->last_tsc);
 	look.start = load(&head->buffer_start);
 	look.committed = load(&head->committed);

@@ -15,7 +15,7 @@ struct raw {
 	uint64_t rela, relasz, relaent, relacount;
 	uint64_t jmprel, pltrelsz, pltrel;
 	uint64_t hash, gnu_hash;
-	uint64_t verdefs;
+	uint64_t verdefs, versym, verdef, verneed;
 	uint64_t soname;
 	uint64_t flags;
 	bool symbolic;
@@ -41,6 +41,9 @@ static void entry_take(const Elf64_Dyn *entry, struct raw *raw)
 		{DT_HASH, offsetof(struct raw, hash)},
 		{DT_GNU_HASH, offsetof(struct raw, gnu_hash)},
 		{DT_VERDEFNUM, offsetof(struct raw, verdefs)},
+		{DT_VERSYM, offsetof(struct raw, versym)},
+		{DT_VERDEF, offsetof(struct raw, verdef)},
+		{DT_VERNEED, offsetof(struct raw, verneed)},
 		{DT_SONAME, offsetof(struct raw, soname)},
 		{DT_FLAGS, offsetof(struct raw, flags)},
 	};
@@ -126,6 +129,9 @@ struct ht_err *dynamic_read(
 	ret->strtab = table_at(module, raw.strtab, raw.strsz);
 	ret->hash = locate(module, raw.hash, 2 * sizeof(uint32_t));
 	ret->gnu_hash = locate(module, raw.gnu_hash, 4 * sizeof(uint32_t));
+	ret->versym = locate(module, raw.versym, sizeof(uint16_t));
+	ret->verdef = locate(module, raw.verdef, sizeof(Elf64_Verdef));
+	ret->verneed = locate(module, raw.verneed, sizeof(Elf64_Verneed));
 	if (raw.relaent == sizeof(Elf64_Rela))
 		ret->rela = without_relative(table_at(module, raw.rela, raw.relasz), raw.relacount);
 	ret->has_versions = raw.verdefs != 0;
@@ -143,6 +149,7 @@ struct lookup {
 	const char *name;
 	size_t name_bytes; /* with the NUL */
 	Elf64_Sym *found;
+	uint32_t *found_index;
 	size_t found_count;
 	struct ht_err *err;
 };
@@ -179,8 +186,11 @@ static void symbol_consider(struct lookup *lookup, uint64_t index)
 		return;
 	lookup->err = memory_read_some(
 		lookup->proc, strtab->addr + symbol.st_name, name, lookup->name_bytes, &got);
-	if (got == lookup->name_bytes && !memcmp(name, lookup->name, got))
-		lookup->found[lookup->found_count++] = symbol;
+	if (got != lookup->name_bytes || memcmp(name, lookup->name, got) != 0)
+		return;
+	if (lookup->found_index)
+		lookup->found_index[lookup->found_count] = (uint32_t)index;
+	lookup->found[lookup->found_count++] = symbol;
 }
 
 static uint32_t gnu_hash_of(const char *name)
@@ -242,14 +252,15 @@ static void sysv_lookup(struct lookup *lookup, raddr_t table)
 
 struct ht_err *dynamic_lookup(const struct proc *proc, const struct dynamic *dynamic,
 	const char *name, struct budget *budget, Elf64_Sym ret[DYNAMIC_VERSIONS_MAX],
-	size_t *ret_count)
+	uint32_t ret_index[DYNAMIC_VERSIONS_MAX], size_t *ret_count)
 {
 	struct lookup lookup = {.proc = proc,
 		.dynamic = dynamic,
 		.budget = budget,
 		.name = name,
 		.name_bytes = strlen(name) + 1,
-		.found = ret};
+		.found = ret,
+		.found_index = ret_index};
 	*ret_count = 0;
 	if (lookup.name_bytes > NAME_MAX_BYTES)
 		return ht_err_new(HT_ERR_INTERNAL, "symbol name too long to look up: %s", name);

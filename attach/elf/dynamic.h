@@ -23,6 +23,7 @@ struct dynamic {
 	struct dynamic_table strtab;
 	raddr_t symtab; /* its length is not recorded; it ends before `hi` */
 	raddr_t hash, gnu_hash;
+	raddr_t versym, verdef, verneed;   /* 0: absent (version.h) */
 	char soname[DYNAMIC_SONAME_BYTES]; /* DT_SONAME, or as much of it; "": none */
 	bool symbolic;			   /* its own definitions come before all others for it */
 	bool has_versions; /* of its own names: a reference to another one is not bound to it */
@@ -35,9 +36,9 @@ struct ht_err *dynamic_read(
  * The symbols called `name` that the dynamic linker would find in this module, at most
  * DYNAMIC_VERSIONS_MAX: definitions, and canonical PLT entries (SHN_UNDEF with a value). Each read
  * is a step of `budget` (NULL: unbounded but for the length of a chain); without one there are
- * none.
+ * none. `ret_index`: of each in the symbol table; NULL: not wanted.
  */
 HT_MUST_CHECK
 struct ht_err *dynamic_lookup(const struct proc *proc, const struct dynamic *dynamic,
 	const char *name, struct budget *budget, Elf64_Sym ret[DYNAMIC_VERSIONS_MAX],
-	size_t *ret_count);
+	uint32_t ret_index[DYNAMIC_VERSIONS_MAX], size_t *ret_count);

@@ -83,7 +83,6 @@ static const struct {
 	{MI, "malloc_aligned_at", FAMILY_UNSEEN, 0},
 	{TC, "malloc_size", FAMILY_USABLE, 0},
 	{TC, "malloc_skip_new_handler", FAMILY_HOOKED, ABI_HOOK_MALLOC},
-	{TC, "free_sized", FAMILY_HOOKED, ABI_HOOK_DALLOCX},
 	{TC, "delete", FAMILY_HOOKED, ABI_HOOK_FREE},
 	{TC, "deletearray", FAMILY_HOOKED, ABI_HOOK_FREE},
 	{TC, "delete_sized", FAMILY_HOOKED, ABI_HOOK_DALLOCX},
@@ -157,6 +156,12 @@ static const char *const hooked[ABI_HOOK_COUNT] = {
 #undef X
 };
 
+static const char *const sized_frees[] = {
+#define X(id, name, arity) #name,
+	ABI_SIZED_FREES(X)
+#undef X
+};
+
 static bool equals(const char *a, const char *b)
 {
 	return a[0] == b[0] && strcmp(a, b) == 0;
@@ -181,7 +186,7 @@ const struct family_operator *family_operator(size_t index)
 }
 
 #define NAME_BYTES  40u
-#define MEMBERS_MAX 256u
+#define MEMBERS_MAX 320u
 #define NO_MEMBER   UINT16_MAX
 
 struct known_member {
@@ -250,6 +255,10 @@ static void family_add(struct known *known, size_t at)
 	for (unsigned i = 0; family->hooked && i < ABI_HOOK_COUNT; i++)
 		known_add(known, hooked[i],
 			(struct family_member){.family = family, .hook = (enum abi_hook)i});
+	for (size_t i = 0; family->hooked && i < HT_ARRAY_SIZE(sized_frees); i++)
+		known_add(known, sized_frees[i],
+			(struct family_member){
+				.family = family, .hook = (enum abi_hook)(ABI_NEW_END + i)});
 }
 
 static const struct known *known_names(void)
@@ -263,9 +272,10 @@ static const struct known *known_names(void)
 	return &known;
 }
 
-_Static_assert(HT_ARRAY_SIZE(others) + HT_ARRAY_SIZE(news) + FAMILY_OPERATORS +
-			       HT_ARRAY_SIZE(families) * ABI_HOOK_COUNT <=
-		       MEMBERS_MAX,
+_Static_assert(
+	HT_ARRAY_SIZE(others) + HT_ARRAY_SIZE(news) + FAMILY_OPERATORS +
+			HT_ARRAY_SIZE(families) * (ABI_HOOK_COUNT + HT_ARRAY_SIZE(sized_frees)) <=
+		MEMBERS_MAX,
 	"all of them fit");
 
 size_t family_name_count(void)

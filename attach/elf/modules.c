@@ -219,7 +219,7 @@ struct ht_err *module_symbol(const struct proc *proc, const struct module *modul
 	*ret = 0;
 	struct ht_err *err = dynamic_read(proc, module, &dynamic);
 	if (!err)
-		err = dynamic_lookup(proc, &dynamic, name, budget, symbol, &count);
+		err = dynamic_lookup(proc, &dynamic, name, budget, symbol, NULL, &count);
 	for (size_t i = 0; i < count && !err && !*ret; i++)
 		if (symbol[i].st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol[i].st_info) == STT_FUNC)
 			*ret = module->bias + symbol[i].st_value;

@@ -234,10 +234,11 @@ static int compare_natives(const void *a, const void *b)
 	return (left->hook > right->hook) - (left->hook < right->hook);
 }
 
-#define HOOK(id)   (1u << ABI_HOOK_##id)
-#define ALLOCATES  (HOOK(MALLOC) | HOOK(CALLOC) | HOOK(MALLOCX))
-#define GIVES_BACK (HOOK(FREE) | HOOK(DALLOCX) | HOOK(SDALLOCX))
-#define WHOLE	   (HOOK(MALLOC) | HOOK(CALLOC) | HOOK(REALLOC) | HOOK(FREE))
+#define HOOK(id)  (1u << ABI_HOOK_##id)
+#define ALLOCATES (HOOK(MALLOC) | HOOK(CALLOC) | HOOK(MALLOCX))
+#define GIVES_BACK                                                                                 \
+	(HOOK(FREE) | HOOK(DALLOCX) | HOOK(SDALLOCX) | HOOK(FREE_SIZED) | HOOK(FREE_ALIGNED_SIZED))
+#define WHOLE (HOOK(MALLOC) | HOOK(CALLOC) | HOOK(REALLOC) | HOOK(FREE))
 
 /*
  * A function that is merely called free, or tc_delete, may be anything, and be called otherwise:

@@ -13,7 +13,8 @@
 #define X(id, name, shape, arity) _Static_assert(sizeof(#name) <= NAME_BYTES, "too long: " #name);
 ABI_HOOKS(X)
 #undef X
-#define X(id, name) _Static_assert(sizeof(#name) <= NAME_BYTES, "too long: " #name);
+#define X(id, name, ...) _Static_assert(sizeof(#name) <= NAME_BYTES, "too long: " #name);
+ABI_SIZED_FREES(X)
 ABI_GUARDS(X)
 #undef X
 #define X(id, name, arity) _Static_assert(sizeof(#name) <= NAME_BYTES, "too long: " #name);
@@ -34,11 +35,14 @@ static const char *const hook_names[ABI_TAP_COUNT] = {
 #define X(id, name, recorded) "operator " #name,
 		ABI_NEWS(X)
 #undef X
+#define X(id, name, arity) #name,
+			ABI_SIZED_FREES(X)
+#undef X
 #define X(id, name) #name,
-			ABI_GUARDS(X)
+				ABI_GUARDS(X)
 #undef X
 #define X(id, name, arity) #name,
-				ABI_MAPPINGS(X)
+					ABI_MAPPINGS(X)
 #undef X
 };
 
@@ -272,6 +276,7 @@ static struct ht_err *select_from(const struct source *source, const struct tabl
 					.type = (uint32_t)ELF64_R_TYPE(rela.r_info),
 					.hook = tap_hook(name),
 					.name = name,
+					.symbol = (uint32_t)ELF64_R_SYM(rela.r_info),
 					.addend = rela.r_addend});
 		if (err)
 			return err;

@@ -13,7 +13,8 @@ struct reloc {
 	raddr_t addr;  /* of the relocated word: within the module, otherwise unchecked */
 	uint32_t type; /* ARCH_RELOC_PLT, ARCH_RELOC_GOT or ARCH_RELOC_WORD */
 	enum abi_hook hook;
-	uint32_t name; /* that it is found by: below TAP_NAMES_MAX */
+	uint32_t name;	 /* that it is found by: below TAP_NAMES_MAX */
+	uint32_t symbol; /* in the module's symbol table */
 	int64_t addend;
 };
 

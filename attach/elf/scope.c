@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "attach/elf/relocs.h"
+#include "attach/elf/version.h"
 
 /* A thousand modules need a million steps, and the tables of the largest a few dozen megabytes. */
 #define STEPS_MAX   (1u << 22)
@@ -100,7 +101,7 @@ struct ht_err *scope_name(struct scope *scope, const struct module *module, uint
 		return err;
 	name->known = true;
 	err = dynamic_lookup(scope->proc, &tables->dynamic, tap_name(number), &scope->budget,
-		name->symbol, &name->count);
+		name->symbol, name->index, &name->count);
 	note_budget(scope, module);
 	return err;
 }
@@ -201,8 +202,81 @@ static bool is_first_certain(const struct scope *scope, const struct definitions
 	return found->first->initial && (!first->has_versions || found->with_versions == 1);
 }
 
-struct ht_err *scope_bind(
-	struct scope *scope, const struct module *module, uint32_t number, raddr_t *ret)
+/* The address of the definition; 0: it is none to be sure of. */
+static raddr_t definition_address(const struct module *module, const Elf64_Sym *symbol)
+{
+	raddr_t addr = module->bias + symbol->st_value;
+	bool is_function = ELF64_ST_TYPE(symbol->st_info) == STT_FUNC;
+	return is_function && addr >= module->text_lo && addr < module->text_hi ? addr : 0;
+}
+
+/* Does the module define the name for this reference? `*ret_addr` 0: it does, or may, and where is
+ * not certain. */
+static struct ht_err *is_taken_from(struct scope *scope, const struct module *module,
+	uint32_t number, const struct version *wanted, bool *ret_taken, raddr_t *ret_addr)
+{
+	const struct scope_name *name;
+	const struct dynamic *dynamic;
+	struct ht_err *err = scope_dynamic(scope, module, &dynamic);
+	*ret_taken = false;
+	*ret_addr = 0;
+	if (!err)
+		err = scope_name(scope, module, number, &name);
+	for (size_t i = 0; !err && !*ret_taken && i < name->count; i++) {
+		struct version defined;
+		if (name->symbol[i].st_shndx == SHN_UNDEF)
+			continue;
+		err = version_read(scope->proc, dynamic, name->index[i], &scope->budget, &defined);
+		if (err)
+			return err;
+		enum version_match match = version_match(wanted, &defined);
+		*ret_taken = match != VERSION_OTHER;
+		if (match == VERSION_SAME)
+			*ret_addr = definition_address(module, &name->symbol[i]);
+	}
+	return err;
+}
+
+/* The next module behind `order` in the order of loading that `from` looks into; NULL: none. */
+static const struct module *module_behind(
+	const struct scope *scope, const struct module *from, uint32_t order)
+{
+	const struct module *found = NULL;
+	for (size_t i = 0; i < scope->modules->count; i++) {
+		const struct module *module = &scope->modules->module[i];
+		if (in_sight(from, module) && module->order > order &&
+			(!found || module->order < found->order))
+			found = module;
+	}
+	return found;
+}
+
+/* As the dynamic linker looks: through the modules in the order of loading, for a definition of the
+ * version that is asked for. */
+static struct ht_err *bind_by_version(struct scope *scope, const struct module *from,
+	uint32_t number, uint32_t symbol, raddr_t *ret)
+{
+	struct version wanted;
+	const struct dynamic *own;
+	bool is_taken = false;
+	uint32_t order = 0;
+	struct ht_err *err = scope_dynamic(scope, from, &own);
+	if (!err)
+		err = version_read(scope->proc, own, symbol, &scope->budget, &wanted);
+	while (!err && !is_taken) {
+		const struct module *module = module_behind(scope, from, order);
+		if (!module || !module->initial)
+			break;
+		order = module->order;
+		err = is_taken_from(scope, module, number, &wanted, &is_taken, ret);
+	}
+	if (err || scope->budget.spent)
+		*ret = 0;
+	return err;
+}
+
+struct ht_err *scope_bind(struct scope *scope, const struct module *module, uint32_t number,
+	uint32_t symbol, raddr_t *ret)
 {
 	struct definitions found;
 	const struct scope_name *name;
@@ -222,9 +296,10 @@ struct ht_err *scope_bind(
 	const struct dynamic *own = &scope->tables[module - scope->modules->module].dynamic;
 	bool own_first =
 		first != module && is_defined(name) && (own->symbolic || is_protected(name));
-	if (found.count > 1 && !(module->initial && module->order && !own_first &&
-				       is_first_certain(scope, &found)))
-		return NULL;
+	bool in_order = module->initial && module->order && !own_first;
+	if (found.count > 1 && !(in_order && is_first_certain(scope, &found)))
+		return in_order && symbol ? bind_by_version(scope, module, number, symbol, ret)
+					  : NULL;
 	err = scope_name(scope, first, number, &name);
 	if (!err)
 		*ret = address_of(first, name);

@@ -12,6 +12,7 @@ struct scope_name {
 	bool known;
 	size_t count;
 	Elf64_Sym symbol[DYNAMIC_VERSIONS_MAX];
+	uint32_t index[DYNAMIC_VERSIONS_MAX]; /* of each in the module's symbol table */
 };
 
 struct scope {
@@ -50,12 +51,12 @@ struct ht_err *scope_usable_size(struct scope *scope, const struct module *modul
 
 /*
  * The function that the dynamic linker would bind a reference of `module` to, when that is certain:
- * the only one in its namespace; or the first one, for a module that was loaded with the program,
- * whose names are looked up in load order. 0 otherwise: a library loaded later may prefer its own
- * (RTLD_DEEPBIND), and one that is first may have the name in another version; to bind to another
- * allocator would mix their blocks. And an auditor (LD_AUDIT) may bind any name to a function of
- * its own.
+ * the only one in its namespace; or, for a module that was loaded with the program, whose names are
+ * looked up in load order, the first one of the version that the reference asks for. 0 otherwise: a
+ * library loaded later may prefer its own (RTLD_DEEPBIND); to bind to another allocator would mix
+ * their blocks. And an auditor (LD_AUDIT) may bind any name to a function of its own.
+ * `symbol`: of the reference, in the module's symbol table; 0: unknown, and so is its version.
  */
 HT_MUST_CHECK
-struct ht_err *scope_bind(
-	struct scope *scope, const struct module *module, uint32_t name, raddr_t *ret);
+struct ht_err *scope_bind(struct scope *scope, const struct module *module, uint32_t name,
+	uint32_t symbol, raddr_t *ret);

@@ -186,7 +186,9 @@ static struct ht_err *judge(struct scan *scan, struct slot *slot)
 static struct ht_err *bind(struct scan *scan, struct slot *slot)
 {
 	const struct module *binder = modules_find(scan->modules, slot->value);
-	return binder ? scope_bind(&scan->scope, binder, slot->name, &slot->real) : NULL;
+	/* Another's entry is bound by that one's own reference. */
+	uint32_t symbol = binder && binder->id == slot->module_id ? slot->symbol : 0;
+	return binder ? scope_bind(&scan->scope, binder, slot->name, symbol, &slot->real) : NULL;
 }
 
 /* musl's dynamic linker is the C library too: strdup and the like call malloc by its slots. */
@@ -254,6 +256,7 @@ static struct ht_err *collect_module(struct scan *scan, const struct module *mod
 			.type = reloc->type,
 			.hook = reloc->hook,
 			.name = reloc->name,
+			.symbol = reloc->symbol,
 			.verdict = verdict_before_value(reloc, skipped)};
 		size_t got;
 		err = memory_read_some(

@@ -29,7 +29,8 @@ struct slot {
 	uint64_t module_id;
 	uint32_t type; /* ARCH_RELOC_*; RELATIVE: of a native, however its word is relocated */
 	enum abi_hook hook;
-	uint32_t name; /* of the function that it is called by (relocs.h) */
+	uint32_t name;	 /* of the function that it is called by (relocs.h) */
+	uint32_t symbol; /* that its relocation refers to, in the module's symbol table; 0: none */
 	enum slot_verdict verdict;
 	/* SLOT_TAP: the function to call: `value`, or where that is a canonical PLT entry of a
 	 * non-PIE executable, the definition the entry leads to; never an address that leads

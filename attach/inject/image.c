@@ -40,19 +40,22 @@ static void take_symbol(struct agent_elf *elf, const char *name, uint64_t value)
 #define X(id, name, recorded) "heaptap_hook_" #name,
 			ABI_NEWS(X)
 #undef X
+#define X(id, name, arity) "heaptap_hook_" #name,
+				ABI_SIZED_FREES(X)
+#undef X
 #define X(id, name) "heaptap_guard_" #name,
-				ABI_GUARDS(X)
+					ABI_GUARDS(X)
 #undef X
 #define X(id, name, arity) "heaptap_hook_" #name,
-					ABI_MAPPINGS(X)
+						ABI_MAPPINGS(X)
 #undef X
 	};
 	static const char *const sample_names[ABI_ALLOCATOR_COUNT] = {
 #define X(id, name, ...) "heaptap_sample_" #name,
-		ABI_HOOKS(X) ABI_NEWS(X)
+		ABI_HOOKS(X) ABI_NEWS(X) ABI_SIZED_FREES(X)
 #undef X
 	};
-	static const char *const frame_names[ABI_ALLOCATOR_COUNT] = {
+	static const char *const frame_names[ABI_NEW_END] = {
 #define X(id, name, ...) [ABI_NEW_##id] = "heaptap_sampled_" #name,
 		ABI_NEWS(X)
 #undef X
@@ -60,7 +63,7 @@ static void take_symbol(struct agent_elf *elf, const char *name, uint64_t value)
 	for (size_t i = 0; i < ABI_TAP_COUNT; i++)
 		if (strcmp(name, names[i]) == 0)
 			elf->hook_off[i] = value;
-	for (size_t i = ABI_HOOK_COUNT; i < ABI_ALLOCATOR_COUNT; i++)
+	for (size_t i = ABI_HOOK_COUNT; i < ABI_NEW_END; i++)
 		if (strcmp(name, frame_names[i]) == 0)
 			elf->sample_frame_off[i] = value;
 	for (size_t i = 0; i < ABI_ALLOCATOR_COUNT; i++)
@@ -96,7 +99,7 @@ static struct ht_err *read_symbols(const Elf64_Ehdr *ehdr, struct agent_elf *elf
 			return bad_agent("a hook is missing");
 	for (size_t i = 0; i < ABI_ALLOCATOR_COUNT; i++)
 		if (!in_text(elf, elf->sample_off[i]) ||
-			(i >= ABI_HOOK_COUNT && !in_text(elf, elf->sample_frame_off[i])))
+			(abi_is_new(i) && !in_text(elf, elf->sample_frame_off[i])))
 			return bad_agent("a hook for samples is missing");
 	return NULL;
 }
@@ -322,11 +325,14 @@ static const uint8_t *hook_lea(enum abi_hook hook)
 #define X(id, name, recorded) ABI_NEW_ARITY,
 			ABI_NEWS(X)
 #undef X
+#define X(id, name, arity) arity,
+				ABI_SIZED_FREES(X)
+#undef X
 #define X(id, name) 6,
-				ABI_GUARDS(X)
+					ABI_GUARDS(X)
 #undef X
 #define X(id, name, arity) arity,
-					ABI_MAPPINGS(X)
+						ABI_MAPPINGS(X)
 #undef X
 	};
 	return by_arity[arity[hook]];
@@ -505,8 +511,9 @@ struct ht_err *image_enable(struct image *image, const struct agent_elf *elf, ra
 {
 	size_t index = thunk_index(image, addr);
 	unsigned hook = image->thunk[index].hook;
-	const struct abi_config *config = image_config(image);
+	struct abi_config *config = image_config(image);
 	uint64_t offset = elf->hook_off[hook];
+	config->thunks = image->thunks;
 	if (config->sample_bytes && abi_is_allocator(hook))
 		offset = abi_is_new(hook) && config->near[0] ? elf->sample_frame_off[hook]
 							     : elf->sample_off[hook];

@@ -27,7 +27,7 @@ static struct ht_err *find_state(const struct proc *proc, struct linker *linker)
 	size_t count = 0;
 	struct ht_err *err = dynamic_read(proc, &linker->module, &dynamic);
 	if (!err)
-		err = dynamic_lookup(proc, &dynamic, "_r_debug", NULL, symbol, &count);
+		err = dynamic_lookup(proc, &dynamic, "_r_debug", NULL, symbol, NULL, &count);
 	if (!err && count)
 		linker->state = linker->module.bias + symbol[0].st_value +
 				offsetof(struct r_debug, r_state);

@@ -173,7 +173,7 @@ static struct ht_err *read_int(
 
 	*ret_found = false;
 	struct ht_err *err = dynamic_lookup(
-		lookup->proc, &lookup->dynamic, symbol, lookup->budget, found, &count);
+		lookup->proc, &lookup->dynamic, symbol, lookup->budget, found, NULL, &count);
 	if (err || count == 0 || found[0].st_size != sizeof(*ret))
 		return err;
 	err = memory_read_some(

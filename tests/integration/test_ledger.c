@@ -76,22 +76,68 @@ LEDGER_TEST(what_jemalloc_alone_has, "extended")
 LEDGER_TEST(linked_tcmalloc, "ledger-tcmalloc", "-l", "-t", "4")
 LEDGER_TEST(tcmalloc_by_its_names, "ledger-tcnames", "-l", "-t", "4")
 
-START_TEST(preloaded_jemalloc)
+/* The first calls of the program are those of the capture: where its slots are lazy none is bound.
+ */
+static void compare_preloaded(const char *library, const char *program, const char *const options[])
 {
-	setenv("LD_PRELOAD", "libjemalloc.so.2", 1);
+	const char *argv[16] = {run_built(program)};
+	size_t count = 1;
+	for (; *options; options++)
+		argv[count++] = *options;
+	setenv("LD_PRELOAD", library, 1);
 	struct victim victim;
-	victim_start(&victim,
-		(const char *[]){run_built("tests/targets/ledger"), "-l", "-t", "2", NULL});
+	victim_start(&victim, argv);
 	unsetenv("LD_PRELOAD");
 	struct tap tap;
 	tap_start(&tap, victim.pid, NULL);
-	tap_wait_on(&tap, "/ledger");
+	tap_wait_on(&tap, strrchr(program, '/'));
 	char *books = victim_ask(&victim, "go", PHASE_MS);
 	json_t *attach = tap_stop(&tap, 0);
 	tap_check_clean(attach);
+	json_decref(attach);
 	victim_stop(&victim);
 	json_t *ledger = report_parse(books);
-	books_check(tap.trace, ledger, true, false);
+	books_check(tap.trace, ledger, !has_option(argv, "signals"), false);
+	json_decref(ledger);
+	free(books);
+}
+
+#define PRELOAD_TEST(name, library, program, ...)                                                  \
+	START_TEST(name)                                                                           \
+	{                                                                                          \
+		compare_preloaded(library, "tests/targets/" program,                               \
+			(const char *const[]){__VA_ARGS__, NULL});                                 \
+	}                                                                                          \
+	END_TEST
+
+#define WRAPPING	  run_built("tests/targets/libwrapping.so")
+#define WRAPPING_VERSIONS run_built("tests/targets/libwrapping-versions.so")
+
+PRELOAD_TEST(preloaded_jemalloc, "libjemalloc.so.2", "ledger", "-l", "-t", "2")
+PRELOAD_TEST(functions_that_call_each_other, WRAPPING, "ledger", "-l", "-t", "2")
+PRELOAD_TEST(handlers_between_calls_that_nest, WRAPPING, "ledger", "-l", "-t", "2", "-m", "signals")
+PRELOAD_TEST(
+	lazy_behind_a_preloaded_library, "libc_malloc_debug.so.0", "ledger-lazy", "-l", "-t", "2")
+PRELOAD_TEST(lazy_behind_one_with_versions, WRAPPING_VERSIONS, "ledger-lazy", "-l", "-t", "2")
+
+START_TEST(sized_frees)
+{
+	struct victim victim;
+	victim_start(&victim, (const char *[]){run_built("tests/targets/sized"), NULL});
+	struct tap tap;
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, "/sized");
+	json_t *books = report_parse(victim_ask(&victim, "go", PHASE_MS));
+	tap_check_clean(tap_stop(&tap, 0));
+	victim_stop(&victim);
+	json_t *report = report_load(tap.trace);
+	ck_assert_uint_eq(report_u64(report, "totals.allocations"), 2001);
+	ck_assert_uint_eq(report_u64(report, "totals.frees"), 2000);
+	ck_assert_uint_eq(report_u64(report, "totals.outstanding_blocks"), 1);
+	ck_assert_uint_eq(
+		report_u64(report, "totals.outstanding_bytes"), report_u64(books, "left"));
+	json_decref(report);
+	json_decref(books);
 }
 END_TEST
 
@@ -115,4 +161,6 @@ END_TEST
 HT_SUITE("integration/ledger", one_thread, eight_threads, sixty_four_threads, short_lived_threads,
 	handlers_between_calls, handlers_within_calls, forked_children, lazy_binding,
 	fixed_addresses, linked_jemalloc, what_jemalloc_alone_has, linked_tcmalloc,
-	tcmalloc_by_its_names, preloaded_jemalloc, twice)
+	tcmalloc_by_its_names, preloaded_jemalloc, functions_that_call_each_other,
+	handlers_between_calls_that_nest, lazy_behind_a_preloaded_library,
+	lazy_behind_one_with_versions, sized_frees, twice)

@@ -20,7 +20,7 @@ struct elf_file {
 
 static const char *const allocator_names[] = {"malloc", "calloc", "realloc", "free",
 	"posix_memalign", "aligned_alloc", "memalign", "valloc", "pvalloc", "reallocarray", "cfree",
-	"mallocx", "rallocx", "xallocx", "dallocx", "sdallocx"};
+	"mallocx", "rallocx", "xallocx", "dallocx", "sdallocx", "free_sized", "free_aligned_sized"};
 
 static const char *const native_prefixes[] = {"_rjem_", "mi_"};
 

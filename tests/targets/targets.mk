@@ -51,7 +51,7 @@ target_bin := $(addprefix $t/,ledger ledger-lazy ledger-nopie ledger-own ledger-
 operators_bin := $(addprefix $t/operators-,tcmalloc tcmalloc-debug tcmalloc-direct jemalloc jemalloc-direct mimalloc)
 target_bin += $(operators_bin)
 target_bin += $t/coroutines $t/throwing $t/throwing-tcmalloc $t/hostile $t/served $t/parent $t/waits $t/waits-escape
-target_bin += $(linked_bin) $t/linked-static $t/linked-static-pie $t/libcounting.so $t/libfailing.so $t/libownalloc-sysv.so \
+target_bin += $(linked_bin) $t/linked-static $t/linked-static-pie $t/libcounting.so $t/libwrapping.so $t/libwrapping-versions.so $t/sized $t/libfailing.so $t/libownalloc-sysv.so \
 	$(if $(filter musl,$(linked_variants)),$t/linked-musl-static)
 target_bin += $t/mapper $t/pooled $t/queued $t/faraway $t/states $t/waiter $t/holder $t/holder-mi $t/holder-tc $t/libburst-counted.so
 target_bin += $t/become $t/brood $t/libauditor.so $t/early $t/early-lazy $t/libearly.so $(if $(filter musl,$(linked_variants)),$t/libearly-musl.so $t/early-musl)
@@ -90,6 +90,12 @@ $(burst_lib): $t/libburst-%.so: tests/targets/burst.c
 # Bound to the shim, where it is loaded with RTLD_DEEPBIND.
 $t/libburst-counted.so: tests/targets/burst.c $t/libcounting.so
 	$(call build,gcc $(target_c) -O2 -fPIC -shared) -L$t -lcounting -Wl,-rpath,'$$ORIGIN'
+
+# As a preloaded part of the C library itself.
+$t/libwrapping-versions.so: tests/targets/wrapping.c tests/targets/wrapping.map
+	$(call build,gcc $(target_c) -O2 -fPIC -shared) -Wl,--version-script=tests/targets/wrapping.map
+$t/sized: tests/targets/sized.c $t/libwrapping.so
+	$(call build,gcc $(target_c) -O2) -L$t -lwrapping -Wl,-rpath,'$$ORIGIN'
 
 $(filter-out %-bare %-musl,$(linked_bin)): $t/linked-%: tests/targets/ledger.c
 	$(call build,gcc $(target_c) -O2) $(linked_$*)

@@ -472,6 +472,25 @@ START_TEST(frees_with_arguments)
 }
 END_TEST
 
+START_TEST(sized_frees_are_recorded_as_free)
+{
+	setup();
+	struct abi_thunk sized = world_thunk(ABI_HOOK_FREE_SIZED, real_dallocx);
+	real.during = check_free_is_recorded_already;
+	heaptap_hook_free_sized(block_a, 48, &sized);
+	check_freed(ABI_HOOK_FREE);
+	ck_assert_uint_eq(real.args[1], 48);
+
+	setup();
+	struct abi_thunk aligned = world_thunk(ABI_HOOK_FREE_ALIGNED_SIZED, real_sdallocx);
+	real.during = check_free_is_recorded_already;
+	heaptap_hook_free_aligned_sized(block_a, 64, 48, &aligned);
+	check_freed(ABI_HOOK_FREE);
+	ck_assert_uint_eq(real.args[1], 64);
+	ck_assert_uint_eq(real.args[2], 48);
+}
+END_TEST
+
 START_TEST(forked_only_forwards)
 {
 	setup();
@@ -560,4 +579,5 @@ HT_SUITE("agent/hooks", by_size, by_alignment, calloc_multiplies, size_zero_is_r
 	late_entry_is_in_the_books, realloc_of_nothing_allocates, realloc_moves,
 	realloc_gives_nothing, reallocarray_multiplies, reallocarray_overflow_fails,
 	mallocx_passes_flags, rallocx_moves, xallocx_resizes_in_place, frees_with_arguments,
-	forked_only_forwards, fork_inside_the_real_function, fork_before_the_real_function)
+	sized_frees_are_recorded_as_free, forked_only_forwards, fork_inside_the_real_function,
+	fork_before_the_real_function)

@@ -101,7 +101,7 @@ START_TEST(mapping)
 	void *got = call_mmap(0x1000, 5000, 3, 0x40022, -1, 8192);
 	ck_assert_ptr_eq(got, (void *)0x7000);
 	check_args(0x1000, 5000, 4, (const uint64_t[]){3, 0x40022, (uint64_t)-1, 8192});
-	ck_assert_int_eq(real.state, ABI_SLOT_IN_REAL);
+	ck_assert_int_eq(real.state, ABI_SLOT_IN_MAPPING);
 	check_count(1);
 	check_event(&events[0], ABI_CALL_MAP, 0x7000, 5000, 3, 0x40022);
 }
@@ -113,7 +113,7 @@ START_TEST(unmapping)
 	ck_assert_int_eq(heaptap_hook_munmap((void *)0x7000, 4096, &self), 0);
 	check_args(0x7000, 4096, 0, NULL);
 	/* Stamped before the call: the daemon must wait for it. */
-	ck_assert_int_eq(real.state, ABI_SLOT_RECORDING);
+	ck_assert_int_eq(real.state, ABI_SLOT_IN_UNMAPPING);
 	check_count(1);
 	check_event(&events[0], ABI_CALL_UNMAP, 0x7000, 4096, 0, 0);
 }
@@ -125,7 +125,7 @@ START_TEST(remapping)
 	void *got = heaptap_hook_mremap((void *)0x7000, 4096, 8192, 1, (void *)0x123, &self);
 	ck_assert_ptr_eq(got, (void *)0x9000);
 	check_args(0x7000, 4096, 3, (const uint64_t[]){8192, 1, 0x123});
-	ck_assert_int_eq(real.state, ABI_SLOT_RECORDING);
+	ck_assert_int_eq(real.state, ABI_SLOT_IN_UNMAPPING);
 	check_count(2);
 	check_event(&events[0], ABI_CALL_MOVE_FROM, 0x7000, 4096, 0, 1);
 	check_event(&events[1], ABI_CALL_MOVE_TO, 0x9000, 8192, 0, 1);
@@ -144,7 +144,7 @@ START_TEST(protecting)
 	setup(ABI_MAPPING_MPROTECT, 0);
 	ck_assert_int_eq(heaptap_hook_mprotect((void *)0x7000, 4096, 5, &self), 0);
 	check_args(0x7000, 4096, 1, (const uint64_t[]){5});
-	ck_assert_int_eq(real.state, ABI_SLOT_IN_REAL);
+	ck_assert_int_eq(real.state, ABI_SLOT_IN_MAPPING);
 	check_count(1);
 	check_event(&events[0], ABI_CALL_PROTECT, 0x7000, 4096, 5, 0);
 }

@@ -292,6 +292,8 @@ static void call_all(uint64_t left)
 	check_call(block_a, (uint64_t)old, 6, 0, 0, 2);
 	heaptap_sample_sdallocx(old, 100, 6, &self[ABI_HOOK_SDALLOCX]);
 	check_call(block_a, (uint64_t)old, 100, 6, 0, 3);
+	heaptap_sample_free_aligned_sized(old, 64, 100, &self[ABI_HOOK_FREE_ALIGNED_SIZED]);
+	check_call(block_a, (uint64_t)old, 64, 100, 0, 3);
 }
 
 START_TEST(what_is_not_taken_is_only_forwarded)

@@ -165,7 +165,7 @@ START_TEST(names_say_how_a_function_is_called)
 	check_hook(pie, ALLOCATOR(je_), "je_sdallocx", ABI_HOOK_SDALLOCX);
 	check_hook(pie, ALLOCATOR(mi_), "mi_malloc_aligned", ABI_HOOK_MALLOCX);
 	check_hook(pie, ALLOCATOR(mi_), "mi_free_size_aligned", ABI_HOOK_SDALLOCX);
-	check_hook(pie, ALLOCATOR(tc_), "tc_free_sized", ABI_HOOK_DALLOCX);
+	check_hook(pie, ALLOCATOR(tc_), "tc_free_sized", ABI_HOOK_FREE_SIZED);
 }
 END_TEST
 

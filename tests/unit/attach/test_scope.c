@@ -61,7 +61,7 @@ static void look(void)
 static raddr_t bound(size_t library, enum abi_hook hook)
 {
 	raddr_t addr = 1;
-	ck_no_err(scope_bind(&scope, &module[library], hook, &addr));
+	ck_no_err(scope_bind(&scope, &module[library], hook, 0, &addr));
 	return addr;
 }
 
