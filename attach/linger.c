@@ -188,7 +188,7 @@ static struct ht_err *search(struct wait *wait)
 		err = take_out(wait, &look);
 	else if (!err)
 		remember(wait, &found);
-	/* What is swapped out may hold an address; a search brings a part of it back. */
+	/* Swapped-out memory may hold an address, and each search brings a part of it back. */
 	wait->done |= !err && found.unread_bytes && !found.count;
 	uint64_t now_ns = clock_mono_ns();
 	wait->search_ns = now_ns + (now_ns - began_ns) * SEARCH_SHARE;

@@ -49,7 +49,8 @@ static void start(struct victim *victim, const char *preload)
 
 static void start_tap(struct tap *tap, const struct victim *victim, const char *module)
 {
-	tap_start(tap, victim->pid, (const char *[]){"--symbolize", "later", "--linger", "0", NULL});
+	tap_start(
+		tap, victim->pid, (const char *[]){"--symbolize", "later", "--linger", "0", NULL});
 	tap_wait_on(tap, module);
 }
 

@@ -170,7 +170,8 @@ START_TEST(captures_do_not_add_up)
 }
 END_TEST
 
-/* Whoever waits for the end of heaptap's output, or of its session, need not wait for this. */
+/* A caller that waits for the end of heaptap's output, or of its session, does not wait for this.
+ */
 START_TEST(nothing_of_the_caller_is_held)
 {
 	char path[300], link[4096];

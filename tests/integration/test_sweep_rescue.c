@@ -258,7 +258,8 @@ static void order(struct ordeal *o, const char *command)
 static void leave_tombstone(struct ordeal *o)
 {
 	struct tap tap;
-	tap_start(&tap, o->victim.pid, (const char *[]){"--symbolize", "later", "--linger", "0", NULL});
+	tap_start(&tap, o->victim.pid,
+		(const char *[]){"--symbolize", "later", "--linger", "0", NULL});
 	tap_wait_on(&tap, "/escape");
 	order(o, "take");
 	json_decref(tap_stop(&tap, 0));
