@@ -16,14 +16,17 @@
 #include "tests/support/ht_check.h"
 #include "tests/support/procsnap.h"
 #include "tests/support/report.h"
+#include "tests/support/sample.h"
 #include "tests/support/tap.h"
 #include "tests/support/tracefile.h"
 #include "tests/support/victim.h"
 
 #define CYCLES	    50 /* of one test, of which there are six: scripts/soak has the thousands */
+#define FEW_CYCLES  3  /* in a sample */
 #define ANSWER_MS   20000
 #define MEASURE_MS  300
 #define KILLS	    25 /* in attach, and as many in detach */
+#define KILLS_SHARE 4  /* one in so many, in a sample */
 #define GUARDIAN_MS 30000
 
 static void start_target(struct victim *victim, const char *name, const char *option)
@@ -78,7 +81,7 @@ static void many_cycles(const char *option)
 	struct victim victim;
 	start_target(&victim, "busy", option);
 	double before = busy_speed(&victim);
-	for (int i = 0; i < CYCLES; i++)
+	for (unsigned i = 0; i < sample_size(CYCLES, FEW_CYCLES); i++)
 		cycle(&victim, PROCSNAP_MASKS_CHANGE, "");
 	double after = busy_speed(&victim);
 	ck_assert_msg(after > before / 2, "%.0f rounds a tick before, %.0f after", before, after);
@@ -352,6 +355,8 @@ static void kill_sweep(const char *option)
 	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
 	for (unsigned after_ms = 0; after_ms < 2 * KILLS; after_ms++) {
 		struct tap tap;
+		if (!sample_has(after_ms / 2, after_ms % 2, KILLS_SHARE))
+			continue;
 		tap_start(&tap, victim.pid, NULL);
 		bool in_detach = after_ms % 2;
 		if (in_detach) {

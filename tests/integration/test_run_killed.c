@@ -201,8 +201,10 @@ static void sweep_run(const char *name, struct sweep_plan plan, unsigned points,
 	/* What is behind is the parent's waiting. */
 	for (plan.at = at.first; plan.at <= at.last && plan.at <= calls; plan.at += at.stride)
 		hits += once(&plan);
+	for (plan.at = at.first / 2; !hits && plan.at; plan.at /= 2)
+		hits += once(&plan);
 	/* Fewer than there seemed to be, where the first run had to wait long. */
-	if (hits < points / 2) {
+	if (hits < at.count / 2) {
 		uint64_t again = count_calls(&plan);
 		calls = again < calls ? again : calls;
 	}

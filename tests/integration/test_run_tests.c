@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * scripts/run-tests counts what Check programs say, and is not fooled by those that crash or hang;
- * nor is a suite by its tests that run side by side. What killed tests leave is removed.
+ * scripts/run-tests counts what Check programs say, also where they run side by side, crash or
+ * hang; a suite counts its tests that run side by side. What killed tests leave is removed.
  * scripts/soak ends at a failure, and goes on where events alone were dropped. scripts/sweep runs
  * what it is told to, and says of each how it ended.
  */
@@ -93,7 +93,88 @@ START_TEST(skips_are_shown)
 	int status = run_program((const char *[]){"scripts/run-tests", program("a", body), NULL},
 		SCRIPT_MS, &out, NULL);
 	ck_assert_int_eq(status, 0);
-	ck_assert_ptr_nonnull(strstr(out, "skipped: this: not today\n3 passed, 0 failed\n"));
+	ck_assert_msg(strstr(out, "\nskipped: this: not today\n") &&
+			      strstr(out, "\n3 passed, 0 failed, 1 skipped\n"),
+		"%s", out);
+	free(out);
+}
+END_TEST
+
+/* Each ends only when the other has begun. */
+START_TEST(programs_run_side_by_side)
+{
+	char one[4400], other[4400], *here = tmpdir_path("");
+	static const char body[] = "touch %s%s; until [ -e %s%s ]; do sleep 0.1; done; %s";
+	snprintf(one, sizeof(one), body, here, "one", here, "other", good);
+	snprintf(other, sizeof(other), body, here, "other", here, "one", good);
+	check_last_line((const char *[]){"scripts/run-tests", "-j", "2", program("a", one),
+				program("b", other), NULL},
+		0, "6 passed, 0 failed\n");
+	free(here);
+}
+END_TEST
+
+/* It begins when all others have ended, though it is named first. */
+START_TEST(one_that_must_be_alone_is_alone)
+{
+	char alone[4400], slow[4400], *here = tmpdir_path(""), *order = tmpdir_path("order.txt");
+	snprintf(slow, sizeof(slow), "sleep 0.5; touch %sended; %s", here, good);
+	snprintf(alone, sizeof(alone), "[ -e %sended ] && %s", here, good);
+	files_write(order, "# a comment\nalone lonely as this test says\nfirst early for once\n");
+	setenv("TEST_ORDER", order, 1);
+	check_last_line((const char *[]){"scripts/run-tests", "-j", "3", program("lonely", alone),
+				program("slow", slow), NULL},
+		0, "6 passed, 0 failed\n");
+	free(order);
+	free(here);
+}
+END_TEST
+
+START_TEST(one_that_takes_long_starts_first)
+{
+	char *out, *order = tmpdir_path("order.txt");
+	files_write(order, "first early for once\n");
+	setenv("TEST_ORDER", order, 1);
+	int status = run_program((const char *[]){"scripts/run-tests", "-j", "1",
+					 program("late", good), program("early", good), NULL},
+		SCRIPT_MS, &out, NULL);
+	const char *early = strstr(out, "/early "), *late = strstr(out, "/late ");
+	ck_assert_msg(status == 0 && early && late && early < late, "%s", out);
+	free(out);
+	free(order);
+}
+END_TEST
+
+/* Each is printed whole, when its program has ended. */
+START_TEST(outputs_are_not_mixed)
+{
+	char body[512], *out;
+	static const char text[] = "for i in 1 2 3; do echo $0 $i; sleep 0.1; done; %s";
+	snprintf(body, sizeof(body), text, bad);
+	const char *const argv[] = {
+		"scripts/run-tests", "-j", "2", program("a", body), program("b", body), NULL};
+	ck_assert_int_eq(run_program(argv, SCRIPT_MS, &out, NULL), 1);
+	for (int i = 3; i < 5; i++) {
+		char whole[13000];
+		snprintf(whole, sizeof(whole), "\n%s 1\n%s 2\n%s 3\n50%%: Checks: 4", argv[i],
+			argv[i], argv[i]);
+		ck_assert_msg(strstr(out, whole), "%s", out);
+	}
+	free(out);
+}
+END_TEST
+
+/* As a shell leaves it to what it runs aside. */
+START_TEST(a_test_inherits_no_ignored_signal)
+{
+	char body[256];
+	snprintf(body, sizeof(body),
+		"case $(sed -n 's/^SigIgn:.*\\(.\\)$/\\1/p' /proc/$$/status) in [2-7a-f]) exit 1 "
+		";; "
+		"esac; %s",
+		good);
+	check_last_line((const char *[]){"scripts/run-tests", program("a", body), NULL}, 0,
+		"3 passed, 0 failed\n");
 }
 END_TEST
 
@@ -424,6 +505,8 @@ START_TEST(a_sweep_runs_what_it_is_told)
 END_TEST
 
 HT_SUITE("integration/run_tests", counts_are_summed, a_crash_is_a_failure, a_hang_is_a_failure,
-	skips_are_shown, a_sanitizers_report_is_a_failure, units_alone_are_searched_for_leaks,
+	skips_are_shown, programs_run_side_by_side, one_that_must_be_alone_is_alone,
+	one_that_takes_long_starts_first, outputs_are_not_mixed, a_test_inherits_no_ignored_signal,
+	a_sanitizers_report_is_a_failure, units_alone_are_searched_for_leaks,
 	side_by_side_they_meet, side_by_side_each_counts, what_is_left_is_removed,
 	what_is_used_is_kept, a_soak_counts_dropped_events, a_sweep_runs_what_it_is_told)

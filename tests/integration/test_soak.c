@@ -23,6 +23,7 @@
 #include "tests/support/ht_check.h"
 #include "tests/support/procsnap.h"
 #include "tests/support/random.h"
+#include "tests/support/sample.h"
 #include "tests/support/report.h"
 #include "tests/support/run.h"
 #include "tests/support/tap.h"
@@ -30,6 +31,7 @@
 #include "tests/support/victim.h"
 
 #define SLICE_CYCLES  30
+#define FEW_CYCLES    6	 /* in a sample */
 #define CHECKPOINT    15 /* cycles between two looks at everything */
 #define WINDOW_MAX_MS 50
 #define SIGNAL_MAX_MS 100 /* while attaching, capturing, or detaching already */
@@ -369,11 +371,11 @@ static void check_met(const struct tally *tally)
 static void run_kind(const struct kind *kind)
 {
 	uint64_t seconds = setting("HEAPTAP_SOAK_SECONDS", 0);
-	uint64_t cycles = setting("HEAPTAP_SOAK_CYCLES", SLICE_CYCLES);
+	uint64_t cycles = setting("HEAPTAP_SOAK_CYCLES", sample_size(SLICE_CYCLES, FEW_CYCLES));
 	size_t programs = kind->program[1][0] ? 2 : 1;
 
 	soak = (struct soak){.kind = kind,
-		.seed = setting("HEAPTAP_SOAK_SEED", 1),
+		.seed = setting("HEAPTAP_SOAK_SEED", sample_seed(1)),
 		.limit = seconds ? CYCLES_MAX : cycles,
 		.failing = true};
 	ck_assert_int_eq(sched_getaffinity(0, sizeof(soak.cores), &soak.cores), 0);

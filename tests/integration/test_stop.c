@@ -3,7 +3,8 @@
  * The stop is invisible: a program that waits in a system call while heaptap attaches and detaches
  * gets the result, the errno and the time that its twin gets, which nobody attached to. 80
  * kinds of wait, made by the only thread, which then has to run the stub; by one that is only
- * looked at; and by one that is stopped in detach, because addresses may have escaped.
+ * looked at; and by one that is stopped in detach, because addresses may have escaped. A sample
+ * tries each wait at one of these three.
  */
 #include <dirent.h>
 #include <signal.h>
@@ -13,6 +14,7 @@
 
 #include "tests/support/ht_check.h"
 #include "tests/support/procsnap.h"
+#include "tests/support/sample.h"
 #include "tests/support/tap.h"
 #include "tests/support/victim.h"
 
@@ -38,8 +40,12 @@ struct waiter {
 static struct waiter waiter[WAITERS_MAX];
 static size_t waiters;
 
-static void list_waiters(const char *program, const char *kind)
+/* Where the waiting thread is: each sample tries each wait at one of them. */
+enum met { RUNS_THE_STUB, LOOKED_AT, STOPPED_IN_DETACH, PLACES, INTERRUPTED = PLACES, RESTARTED };
+
+static void list_waiters(const char *program, const char *kind, enum met met)
 {
+	unsigned index = 0;
 	char *out, *rest;
 	ck_assert_int_eq(
 		run_program((const char *[]){run_built(program), NULL}, ANSWER_MS, &out, NULL), 0);
@@ -50,7 +56,7 @@ static void list_waiters(const char *program, const char *kind)
 		if (!name)
 			continue;
 		*name++ = '\0';
-		if (strcmp(line, kind) != 0)
+		if (strcmp(line, kind) != 0 || !sample_has(index++, met, PLACES))
 			continue;
 		ck_assert_uint_lt(waiters, WAITERS_MAX);
 		snprintf(waiter[waiters++].name, sizeof(waiter->name), "%s", name);
@@ -243,18 +249,18 @@ static void compare_all(bool timed)
 	ck_assert_msg(!wrong, "%zu of %zu waits differ", wrong, waiters);
 }
 
-static void timed_waits(const char *program, const char *option)
+static void timed_waits(const char *program, const char *option, enum met met)
 {
-	list_waiters(program, "timed");
+	list_waiters(program, "timed", met);
 	start_waiters(program, TIMED_MS, (const char *[2]){option, NULL});
 	attach_all(option ? 0 : LATE_MS);
 	detach_all(strrchr(program, '/'), option ? LATE_MS : 0);
 	compare_all(true);
 }
 
-static void released_waits(const char *program, const char *option)
+static void released_waits(const char *program, const char *option, enum met met)
 {
-	list_waiters(program, "released");
+	list_waiters(program, "released", met);
 	start_waiters(program, LONG_MS, (const char *[2]){option, NULL});
 	attach_all(0);
 	detach_all(strrchr(program, '/'), 0);
@@ -262,9 +268,9 @@ static void released_waits(const char *program, const char *option)
 	compare_all(false);
 }
 
-static void interrupted_waits(const char *kind, const char *handler)
+static void interrupted_waits(const char *kind, const char *handler, enum met met)
 {
-	list_waiters("tests/targets/waits", kind);
+	list_waiters("tests/targets/waits", kind, met);
 	start_waiters("tests/targets/waits", LONG_MS, (const char *[2]){handler, NULL});
 	attach_all(0);
 	detach_all("/waits", 0);
@@ -276,49 +282,49 @@ static void interrupted_waits(const char *kind, const char *handler)
 
 START_TEST(only_thread_timed)
 {
-	timed_waits("tests/targets/waits", NULL);
+	timed_waits("tests/targets/waits", NULL, RUNS_THE_STUB);
 }
 END_TEST
 
 START_TEST(only_thread_released)
 {
-	released_waits("tests/targets/waits", NULL);
+	released_waits("tests/targets/waits", NULL, RUNS_THE_STUB);
 }
 END_TEST
 
 START_TEST(looked_at_timed)
 {
-	timed_waits("tests/targets/waits", "-t");
+	timed_waits("tests/targets/waits", "-t", LOOKED_AT);
 }
 END_TEST
 
 START_TEST(looked_at_released)
 {
-	released_waits("tests/targets/waits", "-t");
+	released_waits("tests/targets/waits", "-t", LOOKED_AT);
 }
 END_TEST
 
 START_TEST(stopped_in_detach_timed)
 {
-	timed_waits("tests/targets/waits-escape", "-t");
+	timed_waits("tests/targets/waits-escape", "-t", STOPPED_IN_DETACH);
 }
 END_TEST
 
 START_TEST(stopped_in_detach_released)
 {
-	released_waits("tests/targets/waits-escape", "-t");
+	released_waits("tests/targets/waits-escape", "-t", STOPPED_IN_DETACH);
 }
 END_TEST
 
 START_TEST(then_interrupted)
 {
-	interrupted_waits("released", "-h");
+	interrupted_waits("released", "-h", INTERRUPTED);
 }
 END_TEST
 
 START_TEST(then_interrupted_and_restarted)
 {
-	interrupted_waits("released", "-r");
+	interrupted_waits("released", "-r", RESTARTED);
 }
 END_TEST
 

@@ -60,6 +60,8 @@ static void rescue_sweep(const struct ordeal_target *target, struct sweep_plan p
 		if (!hit && plan.at > calls)
 			break;
 	}
+	for (plan.at = points.first / 2; !hits && plan.at; plan.at /= 2)
+		hits += once(&ordeal, &plan, &ignored);
 	/* Fewer than there seemed to be, where the first run had to wait long. */
 	if (hits < calls / points.stride / 2) {
 		uint64_t again = calls_counted(&ordeal, &plan, once);

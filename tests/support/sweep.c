@@ -19,6 +19,8 @@
 #include <unistd.h>
 
 #include "tests/support/procsaid.h"
+#include "tests/support/random.h"
+#include "tests/support/sample.h"
 
 #define PROCESSES_MAX 64
 #define OPTIONS                                                                                    \
@@ -338,14 +340,15 @@ static pid_t wait_in_turn(struct sweep *sweep, int *ret_status)
 
 static void take_core(void)
 {
-	const char *core = getenv("HEAPTAP_SWEEP_CORE");
+	const char *given = getenv("HEAPTAP_SWEEP_CORE");
+	int core = given ? (int)strtoul(given, NULL, 10) : sched_getcpu();
 	cpu_set_t set;
 
-	if (!core)
+	if (core < 0 || (!given && sample_is_whole()))
 		return;
 	CPU_ZERO(&set);
-	CPU_SET(strtoul(core, NULL, 10), &set);
-	ck_assert_msg(sched_setaffinity(0, sizeof(set), &set) == 0, "no core %s", core);
+	CPU_SET(core, &set);
+	ck_assert_msg(sched_setaffinity(0, sizeof(set), &set) == 0, "no core %d", core);
 }
 
 /* A thread of its own, whose children and tracees are heaptap's processes alone: it can wait for
@@ -451,19 +454,34 @@ const char *sweep_text(const struct sweep *sweep)
 /* A number anybody may repeat; a small one, so that it chooses the same call where two attaches
  * differ by a few. */
 #define SEED_DEFAULT 29
+#define FEW	     2 /* points of a sweep, in a sample */
 
 static uint64_t seed(void)
 {
 	const char *given = getenv("HEAPTAP_SWEEP_SEED");
 	if (!given)
-		return SEED_DEFAULT;
+		return sample_seed(SEED_DEFAULT);
 	return strcmp(given, "random") ? strtoul(given, NULL, 10) : arc4random_uniform(100000);
+}
+
+/* Those of a seed that is not small are the same fraction of a stride, however long that is. Each
+ * sweep has another. */
+static uint64_t first_of(const char *name, uint64_t seed_now, uint64_t stride)
+{
+	uint64_t state = seed_now;
+	if (seed_now < stride)
+		return seed_now % stride + 1;
+	for (const char *c = name; *c; c++)
+		state = random_next(&state) ^ (uint64_t)*c;
+	return (random_next(&state) >> 48) * stride / (1u << 16) + 1;
 }
 
 struct sweep_points sweep_points_of(const char *name, uint64_t calls, unsigned points)
 {
 	const char *which = getenv("HEAPTAP_SWEEP");
-	struct sweep_points chosen = {.stride = calls / points + 1, .last = calls + calls / 2};
+	unsigned wanted = which || points < FEW ? points : sample_size(points, FEW);
+	struct sweep_points chosen = {
+		.stride = calls / wanted + 1, .last = calls + calls / 2, .count = wanted};
 	uint64_t seed_now = seed();
 	bool is_number = which && which[0] >= '0' && which[0] <= '9';
 
@@ -471,7 +489,7 @@ struct sweep_points sweep_points_of(const char *name, uint64_t calls, unsigned p
 		chosen.stride = 1;
 	else if (which && which[0] == '/')
 		chosen.stride = strtoul(which + 1, NULL, 10);
-	chosen.first = seed_now % chosen.stride + 1;
+	chosen.first = first_of(name, seed_now, chosen.stride);
 	if (is_number) {
 		chosen.first = strtoul(which, NULL, 10);
 		chosen.stride = 1;

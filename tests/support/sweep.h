@@ -2,9 +2,9 @@
  *
  * Runs heaptap under a tracer that counts the system calls of all its processes in one order, and
  * does one thing when the K-th is about to be made: so that a test can do it at every one of them.
- * The target is not traced; heaptap traces it as ever. With HEAPTAP_SWEEP_CORE=N heaptap and its
- * tracer run on that core alone, the target where it likes: a sweep of every call takes a third of
- * the time.
+ * The target is not traced; heaptap traces it as ever. With HEAPTAP_SWEEP_CORE=N, and on any core
+ * in a sample, heaptap and its tracer run on that core alone, the target on all: a sweep takes a
+ * third of the time.
  */
 #pragma once
 
@@ -88,13 +88,16 @@ void sweep_deinit(struct sweep *sweep);
 /* Which calls a test acts at: first, first + stride, up to last. */
 struct sweep_points {
 	uint64_t first, stride, last;
+	unsigned count; /* as many were wanted */
 };
 
-/* About `points` of `calls`, evenly spread; HEAPTAP_SWEEP=all is every call, HEAPTAP_SWEEP=K the
- * K-th alone, HEAPTAP_SWEEP=K- every call from the K-th on, HEAPTAP_SWEEP=/N every N-th; up to
- * one and a half times `calls`: on a busy machine heaptap waits in more of them, again and again
- * the same. The first of them is the same in every run, unless HEAPTAP_SWEEP_SEED=S or =random
- * chooses another. Prints what was chosen, for the sweep `name`. */
+/* About `points` of `calls`, evenly spread, in a sample (tests/support/sample.h) two;
+ * HEAPTAP_SWEEP=all is every call, HEAPTAP_SWEEP=K the K-th alone, HEAPTAP_SWEEP=K- every call from
+ * the K-th on, HEAPTAP_SWEEP=/N every N-th; up to one and a half times `calls`: on a busy machine
+ * heaptap waits in more of them, again and again the same. The first of them is the same in every
+ * run, unless HEAPTAP_TEST_SEED=S, HEAPTAP_SWEEP_SEED=S or =random chooses another. Prints what was
+ * chosen, for the sweep `name`. Where no point was reached, as the run that was counted made more
+ * calls than others, go on with first / 2, first / 4 and so on. */
 struct sweep_points sweep_points_of(const char *name, uint64_t calls, unsigned points);
 
 /* Fails the test unless at least one point was reached, and half of those up to `calls`: as many

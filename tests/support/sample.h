@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * How much a test tries of what it could repeat without end: a sample, whose seed comes from the
+ * commit, or with HEAPTAP_TEST_ALL=1 (scripts/test --all) everything that the test lists.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* HEAPTAP_TEST_ALL=1. */
+bool sample_is_whole(void);
+/* `all`, or in a sample `few`. */
+unsigned sample_size(unsigned all, unsigned few);
+/* HEAPTAP_TEST_SEED; without it, and where everything is tried, `otherwise`. */
+uint64_t sample_seed(uint64_t otherwise);
+/* Is `index` one of the items that this sample tries, one in `share`? `turn` tells apart tests that
+ * share a list: `share` tests with consecutive turns try each item once together. */
+bool sample_has(unsigned index, unsigned turn, unsigned share);
