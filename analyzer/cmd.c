@@ -9,6 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "analyzer/model/model.h"
+#include "format/foreign.h"
+
 struct ht_err *cmd_open_trace(const char *path, int *ret)
 {
 	if (strcmp(path, "-") == 0) {
@@ -65,6 +68,79 @@ struct ht_err *cmd_only_trace(int argc, char **argv, const char **ret_path, int 
 		return cmd_bad_option(argc, argv);
 	struct ht_err *err = cmd_one_operand(argc, argv, "trace file", ret_path);
 	return err ? err : cmd_open_trace(*ret_path, ret_fd);
+}
+
+static bool has_read_part;
+
+void cmd_warn_ending(const struct model_ending *ending, bool is_shown)
+{
+	char text[MODEL_ENDING_BYTES];
+	if (!model_ending_text(ending, text))
+		return;
+	has_read_part = true;
+	if (is_shown)
+		return;
+	/* The name of a file is among it. */
+	foreign_copy(text, sizeof(text), text);
+	fprintf(stderr, "heaptap: warning: %s\n", text);
+}
+
+void cmd_warn_model(const struct model *model)
+{
+	const struct model_ending ending = model_ending(model);
+	cmd_warn_ending(&ending, false);
+}
+
+struct ht_err *cmd_warn_reader(
+	const struct trace_reader *reader, enum trace_end how_ended, bool has_end)
+{
+	const struct model_ending ending = {
+		.how_ended = how_ended,
+		.is_growing = how_ended == TRACE_TRUNCATED && trace_reader_is_growing(reader),
+		.has_end = has_end,
+		.problem = trace_reader_problem(reader),
+	};
+	if (trace_reader_records(reader) == 0)
+		return ht_err_new(HT_ERR_FORMAT, "%s; no record of it can be read",
+			ending.problem ? ending.problem : "the trace is empty");
+	cmd_warn_ending(&ending, false);
+	return NULL;
+}
+
+static struct ht_err *read_to_end(struct trace_reader *reader)
+{
+	enum trace_end how_ended = TRACE_MORE;
+	struct ht_err *err = NULL;
+	bool has_end = false;
+	while (!err && how_ended == TRACE_MORE) {
+		struct rec rec;
+		err = trace_reader_next(reader, &rec, &how_ended);
+		has_end |= !err && how_ended == TRACE_MORE && rec.kind == REC_END;
+	}
+	return err ? err : cmd_warn_reader(reader, how_ended, has_end);
+}
+
+struct ht_err *cmd_check_ending(int fd, const char *path, uint64_t *ret_bytes)
+{
+	struct trace_reader *reader = NULL;
+	off_t start = lseek(fd, 0, SEEK_CUR);
+	*ret_bytes = 0;
+	if (start < 0)
+		return NULL;
+	struct ht_err *err = trace_reader_create(fd, path, &reader);
+	if (!err)
+		err = read_to_end(reader);
+	if (!err)
+		*ret_bytes = trace_reader_seen(reader);
+	trace_reader_destroy(reader);
+	if (!err && lseek(fd, start, SEEK_SET) < 0)
+		err = ht_err_sys(errno, "cannot read %s again", path);
+	return err;
+}
+
+bool cmd_has_read_part(void)
+{
+	return has_read_part;
 }
 
 struct ht_err *cmd_flush(FILE *out, const char *name)

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The subcommands, and what they share: opening traces and outputs, numbers on the command line.
+ * The subcommands, and what they share: opening traces and outputs, numbers on the command line,
+ * the warning that a trace was read in part.
  */
 #pragma once
 
 #include <stdio.h>
 
+#include "analyzer/model/model.h"
 #include "format/err.h"
 
 /* Each takes argv from its own name on. Data goes to stdout, errors back to main.c. */
@@ -37,6 +39,23 @@ struct ht_err *cmd_number(const char *option, const char *text, unsigned long ma
 /* The error for what getopt_long refused, or an option that a command does not have. */
 HT_MUST_CHECK
 struct ht_err *cmd_bad_option(int argc, char **argv);
+/* To be called before anything of a trace is printed, with what is known of its end. Where a part
+ * was read, prints so to standard error, unless `is_shown` elsewhere, and has the program end with
+ * CMD_EXIT_PART. */
+void cmd_warn_ending(const struct model_ending *ending, bool is_shown);
+void cmd_warn_model(const struct model *model);
+#define CMD_EXIT_PART 7
+/* The same for a command that reads without a model. HT_ERR_FORMAT where no record was read. */
+HT_MUST_CHECK
+struct ht_err *cmd_warn_reader(
+	const struct trace_reader *reader, enum trace_end how_ended, bool has_end);
+/* The same for a command that prints while it reads: reads the trace on `fd` up to its end and goes
+ * back to where it was; `ret_bytes` is what there is of it. Does nothing where `fd` is a pipe:
+ * `ret_bytes` is 0. HT_ERR_FORMAT where no record can be read. */
+HT_MUST_CHECK
+struct ht_err *cmd_check_ending(int fd, const char *path, uint64_t *ret_bytes);
+/* Has it said so? */
+bool cmd_has_read_part(void);
 /* Flushes `out` and reports any error that its writes met. */
 HT_MUST_CHECK
 struct ht_err *cmd_flush(FILE *out, const char *name);

@@ -22,6 +22,7 @@ struct dump {
 	struct map decoder_of_slot;
 	struct event_decoder *decoder;
 	size_t count, capacity;
+	bool is_checked; /* how the trace ends was said before */
 };
 
 /* --- events ------------------------------------------------------------------------------------
@@ -269,17 +270,25 @@ static struct ht_err *print_record(struct dump *dump, const struct rec *rec)
 	return NULL;
 }
 
+static struct ht_err *print_ending(const struct dump *dump, const struct trace_reader *reader,
+	enum trace_end how_ended, bool has_end)
+{
+	const char *problem = trace_reader_problem(reader);
+	fprintf(dump->text.out, "%s\n", problem ? problem : "complete");
+	/* Of a file it was said before. */
+	return dump->is_checked ? NULL : cmd_warn_reader(reader, how_ended, has_end);
+}
+
 static struct ht_err *print_all(struct dump *dump, struct trace_reader *reader)
 {
+	bool has_end = false;
 	for (;;) {
 		struct rec rec;
 		enum trace_end how_ended;
 		struct ht_err *err = trace_reader_next(reader, &rec, &how_ended);
-		if (!err && how_ended != TRACE_MORE) {
-			const char *problem = trace_reader_problem(reader);
-			fprintf(dump->text.out, "%s\n", problem ? problem : "complete");
-			return NULL;
-		}
+		if (!err && how_ended != TRACE_MORE)
+			return print_ending(dump, reader, how_ended, has_end);
+		has_end |= !err && rec.kind == REC_END;
 		if (!err)
 			err = print_record(dump, &rec);
 		if (err)
@@ -296,7 +305,13 @@ struct ht_err *cmd_dump(int argc, char **argv)
 		return err;
 	struct dump dump = {.text = text_to(stdout)};
 	struct trace_reader *reader = NULL;
-	err = trace_reader_create(fd, path, &reader);
+	uint64_t bytes;
+	err = cmd_check_ending(fd, path, &bytes);
+	dump.is_checked = bytes != 0;
+	if (!err)
+		err = trace_reader_create(fd, path, &reader);
+	if (!err && dump.is_checked)
+		trace_reader_limit(reader, bytes);
 	if (!err)
 		err = print_all(&dump, reader);
 	trace_reader_destroy(reader);

@@ -171,6 +171,8 @@ static struct ht_err *write_collapsed(FILE *out, int fd, const struct options *o
 {
 	struct analysis *analysis = NULL;
 	struct ht_err *err = analysis_create(fd, options->path, &analysis);
+	if (!err)
+		cmd_warn_model(&analysis->model);
 	if (!err && options->metric == PROFILE_TEMPORARY && analysis->profile.sample_bytes)
 		err = ht_err_new(HT_ERR_USAGE,
 			"%s is a sample, which does not tell what was temporary", options->path);
@@ -185,7 +187,11 @@ static struct ht_err *write_collapsed(FILE *out, int fd, const struct options *o
 static struct ht_err *write_heaptrack(FILE *out, int fd, const struct options *options)
 {
 	struct export_heaptrack_stats stats;
-	struct ht_err *err = export_heaptrack(out, fd, options->path, &options->files, &stats);
+	uint64_t bytes;
+	struct ht_err *err = cmd_check_ending(fd, options->path, &bytes);
+	if (err)
+		return err;
+	err = export_heaptrack(out, fd, options->path, &options->files, &stats);
 	if (!err && stats.sample_bytes)
 		fprintf(stderr,
 			"heaptap: the trace is a sample: bytes are estimates, calls are samples, "

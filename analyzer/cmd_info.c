@@ -36,6 +36,8 @@ static const char *file_state(const struct model *model)
 	case TRACE_COMPLETE:
 		return "complete";
 	case TRACE_TRUNCATED:
+		if (model->is_growing)
+			return "still being written; read up to its last whole block";
 		return "cut off; readable up to its last whole block";
 	case TRACE_DAMAGED:
 		return "damaged; readable up to the damage";
@@ -108,8 +110,11 @@ struct ht_err *cmd_info(int argc, char **argv)
 	err = model_load(&info.model, fd, path, &observer);
 	close(fd);
 	const struct text text = text_to(stdout);
-	if (!err)
+	const struct model *model = &info.model;
+	if (!err) {
+		cmd_warn_model(model);
 		print(&text, &info);
+	}
 	model_deinit(&info.model);
 	return err;
 }

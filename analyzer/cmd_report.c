@@ -58,6 +58,10 @@ static struct ht_err *parse(int argc, char **argv, struct options *ret)
 
 static struct ht_err *write_report(struct analysis *analysis, const struct options *options)
 {
+	const struct model_ending ending = model_ending(&analysis->model);
+	/* The page begins with it, too. */
+	bool is_shown = !options->json && isatty(STDOUT_FILENO);
+	cmd_warn_ending(&ending, is_shown);
 	if (options->json)
 		return report_json_write(stdout, analysis,
 			options->has_limit ? options->limit : JSON_STACKS, options->shows_wrappers);

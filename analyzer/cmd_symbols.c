@@ -102,6 +102,8 @@ static struct ht_err *emit_all(int fd, const struct resolve_files *files)
 	const struct model_observer observer = {.replay.context = &known, .symbol = take_symbol};
 	struct ht_err *err = model_load(&known.model, fd, "the trace", &observer);
 	if (!err)
+		cmd_warn_model(&known.model);
+	if (!err)
 		err = resolve_places(&known.model, &known.symbols, files, emit_symbol, &emit);
 	bytes_out_deinit(&emit.out);
 	symbols_deinit(&known.symbols);

@@ -111,7 +111,7 @@ int main(int argc, char **argv)
 	struct ht_err *err = run(argc, argv);
 	err = ht_err_first(err, cmd_flush(stdout, "standard output"));
 	if (!err)
-		return 0;
+		return cmd_has_read_part() ? CMD_EXIT_PART : 0;
 	/* Names of the trace may be among it. */
 	foreign_copy(err->message, strlen(err->message) + 1, err->message);
 	fprintf(stderr, "heaptap-analyze: %s\n", err->message);

@@ -9,6 +9,7 @@
 
 #include "format/columns.h"
 #include "format/container.h"
+#include "format/growing.h"
 
 #define INPUT_BYTES (64u << 10)
 
@@ -23,7 +24,9 @@ struct trace_reader {
 	char *name;
 	size_t input_at, input_end;
 	bool input_ended;
+	uint64_t limit;	 /* what may still be read */
 	uint64_t offset; /* of input[input_at] in the trace */
+	bool is_growing; /* it was being written when the reader was created */
 
 	LZ4F_dctx *lz4;
 	struct bytes_out block; /* decompressed, checksum verified */
@@ -73,14 +76,16 @@ static struct ht_err *input_fill(struct trace_reader *reader, size_t length)
 	reader->input_end -= reader->input_at;
 	reader->input_at = 0;
 	while (reader->input_end < length && !reader->input_ended) {
+		size_t room = sizeof(reader->input) - reader->input_end;
 		ssize_t n = read(reader->fd, reader->input + reader->input_end,
-			sizeof(reader->input) - reader->input_end);
+			room < reader->limit ? room : reader->limit);
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
 			return ht_err_sys(errno, "cannot read %s", reader->name);
 		reader->input_ended = !n;
 		reader->input_end += (size_t)n;
+		reader->limit -= (size_t)n;
 	}
 	return NULL;
 }
@@ -207,6 +212,13 @@ static struct ht_err *read_footer(struct trace_reader *reader)
 	if (err)
 		return err;
 	input_consume(reader, sizeof(trailer));
+	err = input_fill(reader, 1);
+	if (err)
+		return err;
+	if (input_left(reader))
+		return trace_damaged(reader,
+			"something follows the end of the trace, at byte %llu, and is not read",
+			(ull)reader->offset);
 	reader->end = TRACE_COMPLETE;
 	return NULL;
 }
@@ -296,8 +308,7 @@ static struct ht_err *read_frame(struct trace_reader *reader)
 	if (!input_left(reader))
 		return trace_stops(reader, TRACE_TRUNCATED,
 			"ends at byte %llu without a footer: the capture did not finish, or the "
-			"file "
-			"was cut; everything before was read",
+			"file was cut",
 			(ull)reader->offset);
 	err = input_need(reader, sizeof(uint32_t), "last block");
 	if (err)
@@ -357,6 +368,8 @@ struct ht_err *trace_reader_create(int fd, const char *name, struct trace_reader
 		return ht_err_new(HT_ERR_NOMEM, "no memory to read %s", name);
 	memset(reader, 0, offsetof(struct trace_reader, input));
 	reader->fd = fd;
+	reader->limit = UINT64_MAX;
+	reader->is_growing = growing_is_marked(fd);
 	reader->name = strdup(name);
 	struct ht_err *err = NULL;
 	if (!reader->name ||
@@ -372,6 +385,14 @@ struct ht_err *trace_reader_create(int fd, const char *name, struct trace_reader
 	return NULL;
 }
 
+void trace_reader_limit(struct trace_reader *reader, uint64_t bytes)
+{
+	uint64_t seen = trace_reader_seen(reader);
+	uint64_t excess = seen > bytes ? seen - bytes : 0;
+	reader->limit = seen > bytes ? 0 : bytes - seen;
+	reader->input_end -= excess < input_left(reader) ? excess : input_left(reader);
+}
+
 void trace_reader_destroy(struct trace_reader *reader)
 {
 	if (!reader)
@@ -385,12 +406,23 @@ void trace_reader_destroy(struct trace_reader *reader)
 	free(reader);
 }
 
+/* Why a file that is still being written ends where it does: instead of `cut`, which is freed. */
+static struct ht_err *call_growing(struct trace_reader *reader, struct ht_err *cut)
+{
+	ht_err_free(cut);
+	return trace_stops(reader, TRACE_TRUNCATED,
+		"still being written by a capture that runs; read up to byte %llu",
+		(ull)reader->offset);
+}
+
 struct ht_err *trace_reader_next(
 	struct trace_reader *reader, struct rec *ret, enum trace_end *ret_end)
 {
 	struct ht_err *err = read_record(reader, ret);
 	if (err && err->code != HT_ERR_FORMAT)
 		return err;
+	if (err && reader->end == TRACE_TRUNCATED && reader->is_growing)
+		err = call_growing(reader, err);
 	if (err)
 		reader->problem = err;
 	*ret_end = reader->end;
@@ -402,7 +434,22 @@ const char *trace_reader_problem(const struct trace_reader *reader)
 	return reader->problem ? reader->problem->message : NULL;
 }
 
+bool trace_reader_is_growing(const struct trace_reader *reader)
+{
+	return reader->is_growing;
+}
+
 uint64_t trace_reader_offset(const struct trace_reader *reader)
 {
 	return reader->offset;
+}
+
+uint64_t trace_reader_seen(const struct trace_reader *reader)
+{
+	return reader->offset + input_left(reader);
+}
+
+uint64_t trace_reader_records(const struct trace_reader *reader)
+{
+	return reader->record_count;
 }

@@ -2,7 +2,7 @@
  *
  * Reads a trace record by record from a file or a pipe, in memory bounded by one block. Works
  * without a footer. A damaged or cut file gives every record up to the last whole block, then says
- * so.
+ * so; a file that another process is still writing, likewise.
  */
 #pragma once
 
@@ -10,9 +10,10 @@
 
 enum trace_end {
 	TRACE_MORE,	 /* a record was read */
-	TRACE_COMPLETE,	 /* footer reached */
+	TRACE_COMPLETE,	 /* footer reached, and nothing follows it */
 	TRACE_TRUNCATED, /* the file ends without footer, or inside a block */
-	TRACE_DAMAGED,	 /* a block fails its checksum or is malformed; nothing after it is read */
+	TRACE_DAMAGED,	 /* a block fails its checksum or is malformed, and nothing after it is
+			  * read; or something follows the footer */
 };
 
 struct trace_reader;
@@ -23,6 +24,8 @@ struct trace_reader;
 HT_MUST_CHECK
 struct ht_err *trace_reader_create(int fd, const char *name, struct trace_reader **ret);
 void trace_reader_destroy(struct trace_reader *reader);
+/* Before the first record: the trace ends after so many bytes, though the file may not. */
+void trace_reader_limit(struct trace_reader *reader, uint64_t bytes);
 
 /*
  * Reads the next record. `ret_end` says what happened; `ret` is set only for TRACE_MORE, its views
@@ -35,5 +38,11 @@ struct ht_err *trace_reader_next(
 
 /* Why the trace ended early, for a person; NULL while there was no problem. Owned by the reader. */
 const char *trace_reader_problem(const struct trace_reader *reader);
+/* Was the file still being written when the reader was created? Then TRACE_TRUNCATED is no cut. */
+bool trace_reader_is_growing(const struct trace_reader *reader);
 /* File bytes consumed so far, for progress. Blocks are numbered from 0 and placed by this. */
 uint64_t trace_reader_offset(const struct trace_reader *reader);
+/* File bytes read so far: a second reader with this limit finds the same, though the file grows. */
+uint64_t trace_reader_seen(const struct trace_reader *reader);
+/* Records given so far. */
+uint64_t trace_reader_records(const struct trace_reader *reader);

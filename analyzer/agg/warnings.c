@@ -32,11 +32,11 @@ static const struct {
 		"%" PRIu64
 		" libraries were loaded during the capture: their first calls are missing"},
 	{REC_COUNTER_DAMAGE, "%" PRIu64 " times the process damaged the memory it shares with "
-					"heaptap: do not trust counts and stacks"},
+			     "heaptap: do not trust counts and stacks"},
 	{REC_COUNTER_UNSEEN,
 		"%" PRIu64 " places in the program's code call a linked-in allocator directly and "
-			   "are not recorded: totals are too low, and blocks freed there look as "
-			   "if they stayed; try --hook auto"},
+		"are not recorded: totals are too low, and blocks freed there look as "
+		"if they stayed; try --hook auto"},
 };
 
 void warnings_deinit(struct warnings *warnings)
@@ -63,21 +63,10 @@ static HT_PRINTF(2, 3) struct ht_err *add(struct warnings *warnings, const char 
 
 static struct ht_err *add_ending(const struct model *model, struct warnings *warnings)
 {
-	switch (model->how_ended) {
-	case TRACE_DAMAGED:
-		return add(warnings,
-			"the trace is damaged (%s): what follows the damage is not counted",
-			model->problem ? model->problem : "no reason known");
-	case TRACE_TRUNCATED:
-		if (model->has_end)
-			return add(warnings, "the trace has no footer; it is read to its end");
-		return add(warnings, "the trace is cut off (%s): it ends before the capture did",
-			model->problem ? model->problem : "no footer");
-	case TRACE_MORE:
-	case TRACE_COMPLETE:
-		break;
-	}
-	return NULL;
+	char text[MODEL_ENDING_BYTES];
+	const struct model_ending ending = model_ending(model);
+	warnings->has_ending = model_ending_text(&ending, text);
+	return warnings->has_ending ? add(warnings, "%s", text) : NULL;
 }
 
 static struct ht_err *add_growth(const struct analysis *analysis, struct warnings *warnings)

@@ -11,6 +11,7 @@
 struct warnings {
 	char *text[WARNINGS_MAX];
 	size_t count;
+	bool has_ending; /* the first one says that a part of the trace was read, and which */
 };
 
 HT_MUST_CHECK

@@ -425,6 +425,8 @@ static struct ht_err *write_events(struct exporter *exporter, int fd, const char
 			.before_freed = before_freed},
 		.rss = rss,
 	};
+	/* The trace may grow meanwhile. */
+	exporter->events.limit_bytes = exporter->model.seen_bytes;
 	struct ht_err *err = model_load(&exporter->events, fd, name, &observer);
 	uint64_t end_ms = exporter->events.duration_ns / 1000000;
 	if (!err && end_ms > exporter->time_ms)

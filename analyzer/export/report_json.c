@@ -86,9 +86,23 @@ static json_t *target_json(const struct model *model)
 		"start_ticks", number(model->target.start_ticks), "kernel", text(model->kernel));
 }
 
+static const char *file_state(const struct model *model)
+{
+	switch (model->how_ended) {
+	case TRACE_COMPLETE:
+		return "complete";
+	case TRACE_TRUNCATED:
+		return model->is_growing ? "growing" : "cut";
+	case TRACE_MORE:
+	case TRACE_DAMAGED:
+		break;
+	}
+	return "damaged";
+}
+
 static json_t *capture_json(const struct model *model)
 {
-	return json_pack("{so so so so ss so so so so so so so sb}", "heaptap_version",
+	return json_pack("{so so so so ss so so so so so so so sb ss}", "heaptap_version",
 		text(model->heaptap_version), "sample_bytes", number(model->capture.sample_bytes),
 		"start_unix_ns", number(model->capture.start_unix_ns), "duration_ns",
 		number(model->duration_ns), "ended", model_ended(model), "events",
@@ -97,8 +111,8 @@ static json_t *capture_json(const struct model *model)
 		number(model_truncated_stacks(model)), "untapped",
 		number(model->counter[REC_COUNTER_UNTAPPED]), "failed_calls",
 		number(model->counter[REC_COUNTER_FAILED_CALLS]), "slots_tapped",
-		number(model->capture.slots_tapped), "complete",
-		model->how_ended == TRACE_COMPLETE);
+		number(model->capture.slots_tapped), "complete", model->how_ended == TRACE_COMPLETE,
+		"file", file_state(model));
 }
 
 /* The members that every set of blocks has. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/model/model.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "analyzer/model/array.h"
@@ -62,7 +63,41 @@ uint64_t model_truncated_stacks(const struct model *model)
 
 const char *model_ended(const struct model *model)
 {
-	return model->has_end ? rec_end_name(model->end.reason) : "truncated";
+	if (model->has_end)
+		return rec_end_name(model->end.reason);
+	return model->is_growing ? "running" : "truncated";
+}
+
+struct model_ending model_ending(const struct model *model)
+{
+	return (struct model_ending){.how_ended = model->how_ended,
+		.is_growing = model->is_growing,
+		.has_end = model->has_end,
+		.problem = model->problem};
+}
+
+bool model_ending_text(const struct model_ending *ending, char text[MODEL_ENDING_BYTES])
+{
+	const char *says = "";
+	switch (ending->how_ended) {
+	case TRACE_TRUNCATED:
+		if (ending->is_growing)
+			says = "the capture still runs: this is what it has written so far";
+		else if (ending->has_end)
+			says = "the trace is cut off behind its last event";
+		else
+			says = "the trace is cut off: what followed is missing from every figure";
+		break;
+	case TRACE_DAMAGED:
+		says = "the trace is damaged: what follows the damage is missing from every figure";
+		break;
+	case TRACE_MORE:
+	case TRACE_COMPLETE:
+		return false;
+	}
+	snprintf(text, MODEL_ENDING_BYTES, "%s (%s)", says,
+		ending->problem ? ending->problem : "no reason known");
+	return true;
 }
 
 /* --- one record ------------------------------------------------------------------------------ */
@@ -275,7 +310,7 @@ static struct ht_err *read_records(struct load *load, struct trace_reader *reade
 	}
 }
 
-static struct ht_err *read_all(struct load *load, struct trace_reader *reader)
+static struct ht_err *read_all(struct load *load, struct trace_reader *reader, const char *name)
 {
 	struct model *model = load->model;
 	struct ht_err *err = read_records(load, reader);
@@ -285,6 +320,11 @@ static struct ht_err *read_all(struct load *load, struct trace_reader *reader)
 	if (!err && load->replay)
 		err = streams_finish(load->streams);
 	const char *problem = trace_reader_problem(reader);
+	model->seen_bytes = trace_reader_seen(reader);
+	model->is_growing = model->how_ended == TRACE_TRUNCATED && trace_reader_is_growing(reader);
+	if (!err && trace_reader_records(reader) == 0)
+		return ht_err_new(
+			HT_ERR_FORMAT, "%s; no record of it can be read", problem ? problem : name);
 	if (!err && problem)
 		err = strings_intern(&model->strings,
 			(struct rec_string){.data = problem, .length = __builtin_strlen(problem)},
@@ -305,6 +345,8 @@ struct ht_err *model_load(
 	struct ht_err *err = trace_reader_create(fd, name, &reader);
 	if (err)
 		return err;
+	if (model->limit_bytes)
+		trace_reader_limit(reader, model->limit_bytes);
 	if (observer->replay.allocated)
 		err = replay_create(
 			&observer->replay, &model->threads, &model->nodes, &load.replay);
@@ -313,7 +355,7 @@ struct ht_err *model_load(
 	if (!err)
 		err = streams_create(replay_event, load.replay, &load.streams);
 	if (!err)
-		err = read_all(&load, reader);
+		err = read_all(&load, reader, name);
 	streams_destroy(load.streams);
 	replay_destroy(load.replay);
 	trace_reader_destroy(reader);

@@ -59,7 +59,10 @@ struct model {
 	struct model_heap *heap; /* the first ones */
 	size_t heap_count, heap_capacity;
 
+	uint64_t limit_bytes;	  /* set by the caller: the file ends there; 0: where it ends */
+	uint64_t seen_bytes;	  /* of the file: as a limit it makes a second model the same */
 	enum trace_end how_ended; /* never TRACE_MORE */
+	bool is_growing;	  /* TRACE_TRUNCATED, because the capture still runs */
 	const char *problem;	  /* why the file ended early, or NULL */
 	bool has_events;	  /* they were read: `damage` and `counts` are valid */
 	struct streams_damage damage;
@@ -80,9 +83,10 @@ struct model_observer {
 
 /*
  * Reads the trace on `fd` (borrowed, read from where it stands) into `model`, which is zero-
- * initialised, and calls the observer; while its functions run, the tables of `model` are valid. A
- * cut or damaged file is no error: what is there is read, and `how_ended` tells. Without
- * replay.allocated events are not decoded at all.
+ * initialised but for limit_bytes, and calls the observer; while its functions run, the tables of
+ * `model` are valid. A cut or damaged file is no error: what is there is read, and `how_ended`
+ * tells; but HT_ERR_FORMAT where no record can be read. Without replay.allocated events are not
+ * decoded at all.
  */
 HT_MUST_CHECK
 struct ht_err *model_load(
@@ -96,6 +100,17 @@ uint64_t model_dropped_events(const struct model *model);
 /* Events of mappings that were recorded and are not in the trace, for whatever reason. */
 uint64_t model_missing_mappings(const struct model *model);
 uint64_t model_truncated_stacks(const struct model *model);
-/* A word for how the capture ended: "duration", "signal", ...; "truncated" without an end record.
- */
+/* How much of a trace was read. */
+struct model_ending {
+	enum trace_end how_ended;
+	bool is_growing;     /* its capture still runs; only with TRACE_TRUNCATED */
+	bool has_end;	     /* an END record was read */
+	const char *problem; /* what the reader says; NULL: nothing */
+};
+#define MODEL_ENDING_BYTES 8192u
+struct model_ending model_ending(const struct model *model);
+/* One sentence on a trace of which a part was read; false where it was read as a whole. */
+bool model_ending_text(const struct model_ending *ending, char text[MODEL_ENDING_BYTES]);
+/* A word for how the capture ended: "duration", "signal", ...; without an end record
+ * "running" while the capture runs, else "truncated". */
 const char *model_ended(const struct model *model);

@@ -21,6 +21,7 @@ struct report {
 	struct analysis *analysis;
 	const struct report_text_options *options;
 	struct sites sites;
+	struct warnings warnings;
 };
 
 static void heading(const struct report *report, const char *title)
@@ -43,7 +44,7 @@ static const char *why_ended(const struct model *model)
 		[REC_END_FORBIDDEN] = "the process forbade recording",
 	};
 	if (!model->has_end)
-		return "the end is missing";
+		return model->is_growing ? "which is not over" : "the end is missing";
 	return model->end.reason < HT_ARRAY_SIZE(reason) ? reason[model->end.reason]
 							 : "ended for an unknown reason";
 }
@@ -495,21 +496,23 @@ static void write_functions(const struct report *report)
 	}
 }
 
-static struct ht_err *write_warnings(const struct report *report)
+static void write_warning(const struct report *report, const char *indent, const char *warning)
 {
-	struct warnings warnings;
-	struct ht_err *err = warnings_collect(report->analysis, &warnings);
-	if (err || warnings.count == 0)
-		return err;
-	heading(report, "Warnings");
-	for (size_t i = 0; i < warnings.count; i++) {
-		fputs("    ", report->text->out);
-		text_styled(report->text, TEXT_WARNING, "! ");
-		text_foreign(report->text, warnings.text[i], 1000);
-		fputc('\n', report->text->out);
-	}
-	warnings_deinit(&warnings);
-	return NULL;
+	fputs(indent, report->text->out);
+	text_styled(report->text, TEXT_WARNING, "! ");
+	text_foreign(report->text, warning, 1000);
+	fputc('\n', report->text->out);
+}
+
+/* But for what the page begins with. */
+static void write_warnings(const struct report *report)
+{
+	const struct warnings *warnings = &report->warnings;
+	size_t first = warnings->has_ending;
+	if (warnings->count > first)
+		heading(report, "Warnings");
+	for (size_t i = first; i < warnings->count; i++)
+		write_warning(report, "    ", warnings->text[i]);
 }
 
 static void write_next(const struct report *report)
@@ -550,6 +553,10 @@ static struct ht_err *write_page(struct report *report)
 		{PROFILE_CALLS, "Most calls"},
 	};
 	struct ht_err *err = NULL;
+	if (report->warnings.has_ending) {
+		write_warning(report, "", report->warnings.text[0]);
+		fputc('\n', report->text->out);
+	}
 	write_title(report);
 	write_summary(report);
 	for (size_t i = 0; i < HT_ARRAY_SIZE(list) && !err; i++) {
@@ -564,11 +571,11 @@ static struct ht_err *write_page(struct report *report)
 	write_sizes(report);
 	write_functions(report);
 	err = write_threads(report);
-	if (!err)
-		err = write_warnings(report);
-	if (!err)
-		write_next(report);
-	return err;
+	if (err)
+		return err;
+	write_warnings(report);
+	write_next(report);
+	return NULL;
 }
 
 struct ht_err *report_text_write(const struct text *text, struct analysis *analysis,
@@ -577,7 +584,10 @@ struct ht_err *report_text_write(const struct text *text, struct analysis *analy
 	struct report report = {.text = text, .analysis = analysis, .options = options};
 	struct ht_err *err = sites_init(&report.sites, analysis, options->shows_wrappers);
 	if (!err)
+		err = warnings_collect(analysis, &report.warnings);
+	if (!err)
 		err = write_page(&report);
+	warnings_deinit(&report.warnings);
 	sites_deinit(&report.sites);
 	return err;
 }

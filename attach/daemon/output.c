@@ -14,6 +14,8 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "format/growing.h"
+
 /* A block of a socket that is standard output: as long as the sink waits for a pipe. */
 #define SOCKET_STALL_S 5
 
@@ -46,6 +48,8 @@ static struct ht_err *open_standard(struct output *ret)
 		(void)setsockopt(ret->fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 	}
 	ret->is_regular = S_ISREG(st.st_mode);
+	if (ret->is_regular)
+		growing_mark(ret->fd);
 	ret->is_standard = true;
 	return NULL;
 }
@@ -118,6 +122,7 @@ static struct ht_err *create_file(struct output *output)
 	if (output->fd < 0 || fstat(output->fd, &st))
 		return cannot_create(output->path, errno);
 	output->is_regular = true;
+	growing_mark(output->fd);
 	output->device = st.st_dev;
 	output->inode = st.st_ino;
 	give_to_sudo_user(output->fd);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The output file: opened so that no other file can be harmed or disclosed, and put in its place or
- * removed again. Runs as root in directories that others may write.
+ * The output file: opened so that no other file can be harmed or disclosed, marked as being written
+ * until its descriptor is closed, and put in its place or removed again. Runs as root in
+ * directories that others may write.
  */
 #pragma once
 

@@ -8,7 +8,8 @@
 
 #include "tests/support/victim.h"
 
-/* `heaptap report --json --limit 0 TRACE`, parsed; anything but exit 0 fails the test. */
+/* `heaptap report --json --limit 0 TRACE`, parsed. Anything but exit 0, or 7 of a trace that is not
+ * whole, fails the test. */
 json_t *report_load(const char *trace);
 /* `heaptap COMMAND -p PID --json`, parsed; it must end with `status`, and say nothing else. */
 json_t *report_run(const char *command, pid_t pid, int status);
