@@ -9,8 +9,8 @@
 
 #include "format/base.h"
 
-/* Marks the open file `fd` as being written. A pipe and some file systems have no locks: then
- * nothing happens. */
+/* Marks the open file `fd` as being written. Some file systems have no locks: then nothing happens.
+ */
 void growing_mark(int fd);
 /* Is the file marked by another open file description than that of `fd`? */
 bool growing_is_marked(int fd);

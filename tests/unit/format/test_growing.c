@@ -121,16 +121,5 @@ START_TEST(a_file_that_is_being_written_is_growing)
 }
 END_TEST
 
-START_TEST(a_pipe_is_not_marked)
-{
-	int ends[2];
-	ck_assert_int_eq(pipe(ends), 0);
-	growing_mark(ends[1]);
-	ck_assert(!growing_is_marked(ends[0]));
-	close(ends[0]);
-	close(ends[1]);
-}
-END_TEST
-
 HT_SUITE("format/growing", what_follows_the_footer_is_damage, a_limit_is_an_end,
-	a_file_that_is_being_written_is_growing, a_pipe_is_not_marked)
+	a_file_that_is_being_written_is_growing)
