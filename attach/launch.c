@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "attach/command.h"
 #include "attach/start.h"
 #include "attach/target/clock.h"
 #include "attach/target/regs.h"
@@ -44,8 +45,7 @@ _Noreturn static void child_main(int fd, char *const argv[], pid_t parent)
 	while (got < 0 && errno == EINTR);
 	if (got != (ssize_t)sizeof(word))
 		_exit(1);
-	execvp(argv[0], argv);
-	int why = errno;
+	int why = command_exec(argv);
 	(void)!send(fd, &why, sizeof(why), MSG_NOSIGNAL);
 	_exit(1);
 }

@@ -19,7 +19,8 @@ struct launch {
 	struct park park;
 	enum follow_result followed; /* the program that it is about to become, or has become */
 	struct follow_wait wait;
-	bool late; /* the program that is recorded had begun to run before it was tapped */
+	unsigned traces; /* of its programs, finished */
+	bool late;	 /* the program that is recorded had begun to run before it was tapped */
 };
 
 /*

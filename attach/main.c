@@ -9,8 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "attach/command.h"
 #include "attach/forks.h"
 #include "attach/leftover.h"
 #include "attach/lock.h"
@@ -110,24 +112,69 @@ static enum exit_status run_attach(struct options *options)
 
 static enum exit_status complain_of_command(const char *name, int sys)
 {
-	print_text(stderr, "heaptap: cannot run %s: %s\n", name, strerror(sys));
+	(void)complain(command_explain(name, sys));
 	return sys == ENOENT ? EXIT_NOT_FOUND : EXIT_NOT_EXECUTABLE;
 }
 
-/* The command's end is ours. */
-static int end_as(struct launch *launch, struct forks *forks, struct ht_err *err)
+/* The command has not run. */
+static enum exit_status complain_of_start(const char *name, struct ht_err *err)
 {
-	if (err)
-		(void)complain(err);
+	enum exit_status status = record_error_status(err);
+	print_text(stderr, "heaptap: %s was not started: %s\n", name, err->message);
+	ht_err_free(err);
+	return status;
+}
+
+/* It did not come to be recorded, and no step of heaptap failed. */
+static struct ht_err *ended_early(const struct launch *launch)
+{
+	int status = parent_status(launch);
+	if (WIFSIGNALED(launch->status))
+		return ht_err_new(HT_ERR_TARGET_GONE,
+			"signal %d (%s) ended the command before it ran; start it again",
+			status - 128, strsignal(status - 128));
+	return ht_err_new(HT_ERR_TARGET_GONE,
+		"the command ended before it could be recorded, with status %d; start it without "
+		"heaptap to see whether it runs (a library that is missing?)",
+		status);
+}
+
+/* The command's end is ours. */
+static int end_as(struct launch *launch, struct forks *forks)
+{
 	parent_wait(launch);
 	if (forks) {
 		forks_end(forks);
 		forks_tell(forks);
 		forks_destroy(forks);
 	}
+	return parent_status(launch);
+}
+
+static void tell_no_trace(const char *name, struct ht_err *err)
+{
+	print_text(stderr, "heaptap: there is no trace of %s: %s\n", name, err->message);
+	ht_err_free(err);
+}
+
+/*
+ * The one place where a run ends whose command ran: one without a trace is never silent, and never
+ * a success, whatever the reason. `err`: of the recording; NULL: none was noticed.
+ */
+static int end_run(const char *name, struct launch *launch, struct forks *forks, struct ht_err *err)
+{
+	bool has_trace = launch->traces > 0;
+	/* At once: the command may run for long. */
+	if (err && !has_trace)
+		tell_no_trace(name, err);
+	else if (err)
+		(void)complain(err);
+	int status = end_as(launch, forks);
+	if (!err && !has_trace)
+		tell_no_trace(name, ended_early(launch));
 	fflush(stdout);
 	parent_end_alike(launch);
-	return parent_status(launch);
+	return has_trace || status ? status : EXIT_INTERNAL;
 }
 
 static struct ht_err *record_command(
@@ -157,10 +204,12 @@ static int run_run(struct options *options)
 	bool ran = started && !launch.failed && (launch.ended || !launch.waits);
 	launch_deinit(&launch);
 	if (!ran && !err && !launch.exec_errno)
-		err = ht_err_new(HT_ERR_INTERNAL, "heaptap did not start the command");
+		err = ht_err_new(HT_ERR_INTERNAL, "heaptap could not let it go");
 	if (launch.exec_errno)
 		return complain_of_command(options->words[0], launch.exec_errno);
-	return ran ? end_as(&launch, forks, err) : (int)complain(err);
+	if (!ran)
+		return complain_of_start(options->words[0], err);
+	return end_run(options->words[0], &launch, forks, err);
 }
 
 /* A static program is recorded by entries, or not at all. */

@@ -129,6 +129,7 @@ static struct ht_err *record(struct programs *programs, struct launch *launch)
 	session.given_optional = programs->tries > 1 || of->is_child;
 	session.duration_ns = programs->left_ns;
 	err = session_run(&session, &report);
+	launch->traces += report.trace_finished;
 	programs->execed = report.ended == REC_END_TARGET_EXEC;
 	if (err) {
 		free(programs->output[--programs->count]);
@@ -167,9 +168,11 @@ static void tell_unrecorded(
 {
 	launch_leave(launch);
 	launch_look(launch);
-	bool expected = err->code == HT_ERR_REFUSED || err->code == HT_ERR_PERMISSION ||
-			err->code == HT_ERR_TARGET_GONE;
-	if (!programs->execed && !(programs->options->quiet && expected))
+	/* Children that are not recorded are counted. */
+	bool counted = programs->of->is_child && programs->options->quiet &&
+		       (err->code == HT_ERR_REFUSED || err->code == HT_ERR_PERMISSION ||
+			       err->code == HT_ERR_TARGET_GONE);
+	if (!programs->execed && !counted)
 		print_text(stderr,
 			"heaptap: %s became another program, which is not recorded: %s\n",
 			programs->comm, launch->ended ? "it has ended" : err->message);

@@ -347,6 +347,7 @@ static void fill_output(struct session *s)
 	snprintf(report->symbols_problem, sizeof(report->symbols_problem), "%s",
 		sink_append_problem(s->sink));
 	report->trace_bytes = sink_bytes(s->sink);
+	report->trace_finished = report->sink_state != STORE_BROKEN && report->trace_bytes > 0;
 }
 
 static struct ht_err *put_counter(struct session *s, enum rec_counter counter, uint64_t total)

@@ -94,6 +94,7 @@ struct session_report {
 	raddr_t page;	    /* of level 2: where it stays; 0: none does */
 	uint64_t linger_ns; /* how long the guardian waits for pages that stay; 0: not */
 	struct residue_report verify;
+	bool trace_finished; /* there is a trace to be read, also after an error */
 	enum store_state sink_state;
 	char sink_problem[1024];
 	char symbols_problem[200];

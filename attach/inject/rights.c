@@ -12,12 +12,12 @@
 #include <unistd.h>
 
 #include "attach/target/memory.h"
+#include "attach/target/shebang.h"
 
-#define PATH_BYTES   4096u
-#define FULL_BYTES   (PATH_BYTES + 64)
-#define SCRIPT_BYTES 256u /* of its first line: the kernel's BINPRM_BUF_SIZE */
-#define SCRIPTS_MAX  8u	  /* more than the kernel goes through */
-#define FD_CWD	     (-100)
+#define PATH_BYTES  4096u
+#define FULL_BYTES  (PATH_BYTES + 64)
+#define SCRIPTS_MAX 8u /* more than the kernel goes through */
+#define FD_CWD	    (-100)
 
 static bool is_privileged(const char *path, const struct stat *stat)
 {
@@ -65,23 +65,6 @@ static bool has_our_root(pid_t tid)
 	return is_same(root, "/") && is_same(mounts, "/proc/self/ns/mnt");
 }
 
-/* The interpreter that a script names; "": it is none. False: that is not told. */
-static bool read_interpreter(const char *path, char ret[PATH_BYTES])
-{
-	char line[SCRIPT_BYTES + 1];
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	ssize_t got = fd < 0 ? -1 : read(fd, line, SCRIPT_BYTES);
-	if (fd >= 0)
-		close(fd);
-	ret[0] = '\0';
-	if (got < 2 || memcmp(line, "#!", 2) != 0)
-		return got >= 0;
-	line[got] = '\0';
-	const char *name = line + 2 + strspn(line + 2, " \t");
-	snprintf(ret, PATH_BYTES, "%.*s", (int)strcspn(name, " \t\n"), name);
-	return true;
-}
-
 static void join(pid_t tid, int dir_fd, const char *name, char ret[FULL_BYTES])
 {
 	if (*name == '/')
@@ -96,7 +79,7 @@ static void join(pid_t tid, int dir_fd, const char *name, char ret[FULL_BYTES])
 bool rights_allow_exec(
 	const struct proc *proc, pid_t tid, const struct user_regs_struct *regs, bool execveat)
 {
-	char name[PATH_BYTES] = "", path[FULL_BYTES];
+	char name[PATH_BYTES] = "", path[FULL_BYTES], interpreter[SHEBANG_BYTES];
 	size_t got = 0;
 	if (may_trace_all())
 		return true;
@@ -114,11 +97,11 @@ bool rights_allow_exec(
 			return errno == ENOENT || errno == ENOTDIR;
 		if (!S_ISREG(stat_of.st_mode))
 			return true;
-		if (is_privileged(path, &stat_of) || !read_interpreter(path, name))
+		if (is_privileged(path, &stat_of) || !shebang_read(path, interpreter))
 			return false;
-		if (!name[0])
+		if (!interpreter[0])
 			return true;
-		join(tid, FD_CWD, name, path);
+		join(tid, FD_CWD, interpreter, path);
 	}
 	return false;
 }

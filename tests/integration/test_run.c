@@ -4,6 +4,7 @@
  * been started directly, and ends heaptap as it ends.
  */
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
 #include <sched.h>
@@ -263,15 +264,34 @@ START_TEST(cannot_be_run)
 {
 	char *plain = write_file("plain", 0644, "#!/bin/sh\necho ran\n");
 	char *lost = write_file("lost", 0755, "#!/no/such/interpreter\n");
-	check_not_run((const char *[]){"no-such-command", NULL}, 127, "No such file");
+	check_not_run((const char *[]){"no-such-command", NULL}, 127, "no directory of PATH");
 	check_not_run((const char *[]){"/no/such/command", NULL}, 127, "No such file");
-	check_not_run((const char *[]){lost, NULL}, 127, "No such file");
-	check_not_run((const char *[]){plain, NULL}, 126, "Permission denied");
+	check_not_run((const char *[]){lost, NULL}, 127, "its interpreter /no/such/interpreter");
+	check_not_run((const char *[]){plain, NULL}, 126, "chmod +x");
 	check_not_run((const char *[]){"/etc", NULL}, 126, "Permission denied");
 	free(plain);
 	free(lost);
 }
 END_TEST
+
+/* Why the kernel does not run it; 0: it does. */
+static int exec_error(const char *program)
+{
+	int fd[2], sys = 0;
+	ck_assert_int_eq(pipe2(fd, O_CLOEXEC), 0);
+	pid_t pid = fork();
+	if (pid == 0) {
+		execl(program, program, NULL);
+		sys = errno;
+		_exit(write(fd[1], &sys, sizeof(sys)) != sizeof(sys));
+	}
+	close(fd[1]);
+	ck_assert_int_ge(read(fd[0], &sys, sizeof(sys)), 0);
+	close(fd[0]);
+	kill(pid, SIGKILL);
+	ck_assert_int_eq(waitpid(pid, NULL, 0), pid);
+	return sys;
+}
 
 START_TEST(refused_before_anything_ran)
 {
@@ -280,7 +300,11 @@ START_TEST(refused_before_anything_ran)
 		(const char *[]){run_built("tests/targets/linked-static"), NULL}, NOT_RUN, says);
 	check_not_run((const char *[]){run_built("tests/targets/linked-static-pie"), NULL}, NOT_RUN,
 		says);
-	check_not_run((const char *[]){run_built("tests/targets/idle32"), NULL}, NOT_RUN, "x86-64");
+	/* Not every kernel runs 32-bit programs: then it is no command, and no script either. */
+	const char *program = run_built("tests/targets/idle32");
+	bool knows = exec_error(program) == 0;
+	check_not_run((const char *[]){program, NULL}, knows ? NOT_RUN : 126,
+		knows ? "x86-64" : "no programs of its kind");
 }
 END_TEST
 
@@ -353,29 +377,116 @@ START_TEST(rights_of_its_own)
 }
 END_TEST
 
-START_TEST(scripts)
+/* `text` as an executable script, under heaptap: what it prints and its status are as without. */
+static void check_script(const char *text, unsigned traces)
 {
-	char *script = write_file("script", 0755, "#!/bin/sh\necho \"$0 $1\"\nexit 3\n");
-	char *bare = write_file("bare", 0755, "echo bare\n"), expected[4200];
+	char *script = write_file("script", 0755, text), *out;
+	int status = run_program((const char *[]){script, "one", NULL}, RUN_MS, &out, NULL);
 	struct result result = run((const char *[]){script, "one", NULL});
-	snprintf(expected, sizeof(expected), "%s one\n", script);
-	ck_assert_int_eq(result.status, 3);
-	ck_assert_str_eq(result.out, expected);
-	result_deinit(&result);
-	result = run((const char *[]){bare, NULL});
-	ck_assert_str_eq(result.out, "bare\n");
+	ck_assert_msg(result.status == status, "%s%d: %s", text, result.status, result.err);
+	ck_assert_str_eq(result.out, out);
+	ck_assert_str_eq(result.err, "");
+	for (unsigned i = 1; i <= traces; i++) {
+		char *path = tmpdir_path(i == 1 ? "run.htap" : "run.2.htap");
+		json_t *report = report_load(path);
+		ck_assert_uint_gt(report_u64(report, "totals.allocations"), 0);
+		json_decref(report);
+		unlink(path);
+		free(path);
+	}
+	unlink(script);
 	result_deinit(&result);
 	free(script);
+	free(out);
+}
+
+/* Scripts of each kind that the kernel, or execvp(3), runs. */
+START_TEST(scripts)
+{
+	check_script("#!/bin/sh\necho \"$0 $1\"\nexit 3\n", 1);
+	char text[4200] = "#!", cwd[1024];
+	ck_assert_ptr_nonnull(getcwd(cwd, sizeof(cwd)));
+	for (const char *at = cwd; (at = strchr(at, '/')) && at[1]; at++)
+		strncat(text, "../", sizeof(text) - strlen(text) - 1);
+	strncat(text, "bin/sh\necho \"$0 $1\"\nexit 3\n", sizeof(text) - strlen(text) - 1);
+	check_script(text, 1);
+	check_script("#! /usr/bin/env bash\necho \"$0 $1\"\nexit 3\n", 2);
+	check_script("#!/usr/bin/env -S sh -e\necho \"$0 $1\"\nfalse\n", 2);
+	check_script("#!/usr/bin/env -S node --stack-size=900\n"
+		     "console.log(process.execArgv[0], process.argv[2])\n",
+		2);
+}
+END_TEST
+
+START_TEST(scripts_of_scripts)
+{
+	char *inner = write_file("inner", 0755, "#!/bin/sh\necho inner \"$0 $1 $2\"\n");
+	char text[4200], *expected;
+	snprintf(text, sizeof(text), "#!%s\n", inner);
+	char *outer = write_file("outer", 0755, text);
+	struct result result = run((const char *[]){outer, "one", NULL});
+	ck_assert_int_gt(asprintf(&expected, "inner %s %s one\n", inner, outer), 0);
+	ck_assert_str_eq(result.out, expected);
+	ck_assert(has_trace());
+	result_deinit(&result);
+	free(expected);
+	free(inner);
+	free(outer);
+}
+END_TEST
+
+/* As execvp(3) runs it; a shell would do so itself. */
+START_TEST(a_script_without_interpreter)
+{
+	char *bare = write_file("bare", 0755, "echo bare \"$0 $1\"\n"), *expected;
+	struct result result = run((const char *[]){bare, "one", NULL});
+	ck_assert_int_gt(asprintf(&expected, "bare %s one\n", bare), 0);
+	ck_assert_str_eq(result.out, expected);
+	result_deinit(&result);
+	free(expected);
 	free(bare);
 }
 END_TEST
 
-START_TEST(its_dynamic_linker_fails)
+START_TEST(a_script_with_windows_line_ends)
 {
-	struct result result =
-		run((const char *[]){"/lib64/ld-linux-x86-64.so.2", "/no/such/program", NULL});
-	ck_assert_int_eq(result.status, 127);
-	ck_assert_ptr_nonnull(strstr(result.err, "/no/such/program"));
+	char *script = write_file("script", 0755, "#!/bin/sh\r\necho ran\r\n");
+	check_not_run((const char *[]){script, NULL}, 127, "CRLF");
+	free(script);
+}
+END_TEST
+
+/* --- without a trace --- */
+
+static void check_no_trace(const char *const command[], int status, const char *says)
+{
+	struct result result = run(command);
+	ck_assert_int_eq(result.status, status);
+	ck_assert_msg(
+		strstr(result.err, "heaptap: there is no trace of ") && strstr(result.err, says),
+		"%s", result.err);
+	ck_assert(!has_trace());
+	result_deinit(&result);
+}
+
+/* Its status is kept where it is a failure. */
+START_TEST(it_ends_before_its_start)
+{
+	static const char *const linker = "/lib64/ld-linux-x86-64.so.2";
+	check_no_trace((const char *[]){linker, "/no/such/program", NULL}, 127, "status 127");
+	check_no_trace((const char *[]){linker, "--version", NULL}, 1, "status 0");
+	check_no_trace((const char *[]){linker, "--verify", "/bin/sh", NULL}, 1, "status 0");
+}
+END_TEST
+
+/* The command is no program that can be recorded, but what it is started by is. */
+START_TEST(what_it_becomes_has_no_trace)
+{
+	struct result result = run((const char *[]){
+		"env", run_built("tests/targets/linked-static"), "-l", "-t", "1", NULL});
+	ck_assert_msg(strstr(result.err, "env became another program, which is not recorded"), "%s",
+		result.err);
+	ck_assert(has_trace());
 	result_deinit(&result);
 }
 END_TEST
@@ -462,5 +573,6 @@ HT_SUITE("integration/run", from_the_first_allocation_to_the_last,
 	from_the_first_allocation_of_musl, exact_to_the_last_event, otherwise_linked,
 	linked_in_and_called_straight, real_programs, exit_status, no_core_of_heaptap,
 	cannot_be_run, refused_before_anything_ran, output_that_is_there, without_root,
-	rights_of_its_own, scripts, its_dynamic_linker_fails, what_it_is_given,
-	what_it_is_given_by_a_strange_parent)
+	rights_of_its_own, scripts, scripts_of_scripts, a_script_without_interpreter,
+	a_script_with_windows_line_ends, it_ends_before_its_start, what_it_becomes_has_no_trace,
+	what_it_is_given, what_it_is_given_by_a_strange_parent)

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The interpreter that a script names in its first line, as the kernel reads it.
+ */
+#pragma once
+
+#include "format/base.h"
+
+#define SHEBANG_BYTES 256u /* of the line: the kernel's BINPRM_BUF_SIZE */
+
+/* The interpreter of the file `path` in `ret`; "": the file is no such script. False: the file
+ * cannot be read. */
+bool shebang_read(const char *path, char ret[SHEBANG_BYTES]);
