@@ -209,9 +209,9 @@ static bool take_signals(const struct session *s)
 /* If we died now, nobody would take out what is in the target. */
 static struct ht_err *unguarded(void)
 {
-	return ht_err_new(
-		HT_ERR_INTERNAL, "the guardian process was killed, so heaptap ended the capture; "
-				 "the trace holds everything recorded until then");
+	return ht_err_new(HT_ERR_INTERNAL,
+		"the guardian process was killed, so heaptap ended the capture; "
+		"the trace holds everything recorded until then");
 }
 
 /*

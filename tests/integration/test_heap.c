@@ -534,8 +534,7 @@ START_TEST(another_allocator_is_unknown_and_named)
 	char *text;
 	const char *const argv[] = {run_built("heaptap"), "report", tap.trace, NULL};
 	ck_assert_int_eq(run_program(argv, PHASE_MS, &text, NULL), 0);
-	ck_assert_ptr_nonnull(
-		strstr(text, "unknown: libownalloc-sysv.so"));
+	ck_assert_ptr_nonnull(strstr(text, "unknown: libownalloc-sysv.so"));
 	victim_stop(&victim);
 }
 END_TEST
