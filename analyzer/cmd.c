@@ -41,6 +41,29 @@ struct ht_err *cmd_one_operand(int argc, char **argv, const char *what, const ch
 	return NULL;
 }
 
+bool cmd_file_option(
+	int option, const char *value, struct resolve_files *files, struct ht_err **ret_err)
+{
+	*ret_err = NULL;
+	switch (option) {
+	case CMD_SYSROOT:
+		files->sysroot = value;
+		return true;
+	case CMD_PERF_MAP:
+		files->perf_map = value;
+		return true;
+	case CMD_DEBUG_DIR:
+		if (files->debug_dir_count == FINDER_DEBUG_DIRS_MAX)
+			*ret_err = ht_err_new(HT_ERR_USAGE, "--debug-dir can be given %u times",
+				FINDER_DEBUG_DIRS_MAX);
+		else
+			files->debug_dir[files->debug_dir_count++] = value;
+		return true;
+	default:
+		return false;
+	}
+}
+
 struct ht_err *cmd_number(const char *option, const char *text, unsigned long max, size_t *ret)
 {
 	char *end;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "analyzer/model/model.h"
+#include "analyzer/symbols/resolve.h"
 #include "format/err.h"
 
 /* Each takes argv from its own name on. Data goes to stdout, errors back to main.c. */
@@ -33,6 +34,17 @@ struct ht_err *cmd_one_operand(int argc, char **argv, const char *what, const ch
 /* Opens the one trace that is named, for a command without options. The caller closes `*ret_fd`. */
 HT_MUST_CHECK
 struct ht_err *cmd_only_trace(int argc, char **argv, const char **ret_path, int *ret_fd);
+/* What --sysroot, --debug-dir and --perf-map say: the entries for a list of options, and what takes
+ * their value; false for another option. */
+#define CMD_FILE_OPTIONS                                                                           \
+	{"sysroot", required_argument, NULL, CMD_SYSROOT},                                         \
+		{"debug-dir", required_argument, NULL, CMD_DEBUG_DIR},                             \
+	{                                                                                          \
+		"perf-map", required_argument, NULL, CMD_PERF_MAP                                  \
+	}
+enum { CMD_SYSROOT = 0x100, CMD_DEBUG_DIR, CMD_PERF_MAP };
+bool cmd_file_option(
+	int option, const char *value, struct resolve_files *files, struct ht_err **ret_err);
 /* A decimal number. */
 HT_MUST_CHECK
 struct ht_err *cmd_number(const char *option, const char *text, unsigned long max, size_t *ret);

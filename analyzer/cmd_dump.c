@@ -263,6 +263,12 @@ static struct ht_err *print_record(struct dump *dump, const struct rec *rec)
 		fprintf(out, "scripts generation=%" PRIu64 " until_tsc=%" PRIu64 "\n",
 			rec->scripts.generation, rec->scripts.until_tsc);
 		return NULL;
+	case REC_NAMES:
+		fprintf(out, "names module=%" PRIu64 " state=%" PRIu64, rec->names.module_id,
+			rec->names.state);
+		put_string(text, "detail", rec->names.detail);
+		fputc('\n', out);
+		return NULL;
 	case REC_COLUMNS: /* the reader has made EVENTS of them */
 		return NULL;
 	}

@@ -63,6 +63,9 @@ static struct ht_err *parse_metric(const char *text, struct options *ret)
 static struct ht_err *parse_option(
 	int argc, char **argv, int option, const char *value, struct options *ret)
 {
+	struct ht_err *err;
+	if (cmd_file_option(option, value, &ret->files, &err))
+		return err;
 	switch (option) {
 	case 'F':
 		return parse_format(value, &ret->format);
@@ -70,12 +73,6 @@ static struct ht_err *parse_option(
 		return parse_metric(value, ret);
 	case 'o':
 		ret->out_path = value;
-		return NULL;
-	case 'p':
-		ret->files.perf_map = value;
-		return NULL;
-	case 's':
-		ret->files.sysroot = value;
 		return NULL;
 	case 'w':
 		ret->shows_wrappers = true;
@@ -98,8 +95,7 @@ static struct ht_err *parse(int argc, char **argv, struct options *ret)
 		{"metric", required_argument, NULL, 'm'},
 		{"output", required_argument, NULL, 'o'},
 		{"show-wrappers", no_argument, NULL, 'w'},
-		{"perf-map", required_argument, NULL, 'p'},
-		{"sysroot", required_argument, NULL, 's'},
+		CMD_FILE_OPTIONS,
 		{"stats", no_argument, NULL, 't'},
 		{"force", no_argument, NULL, 'f'},
 		{0},

@@ -29,22 +29,19 @@ static struct ht_err *parse(int argc, char **argv, struct options *ret)
 		{"json", no_argument, NULL, 'j'},
 		{"limit", required_argument, NULL, 'n'},
 		{"show-wrappers", no_argument, NULL, 'w'},
-		{"perf-map", required_argument, NULL, 'm'},
-		{"sysroot", required_argument, NULL, 's'},
+		CMD_FILE_OPTIONS,
 		{0},
 	};
 	*ret = (struct options){.files.sysroot = ""};
 	int option;
 	while ((option = getopt_long(argc, argv, "n:", long_option, NULL)) != -1) {
 		struct ht_err *err = NULL;
-		if (option == 'j')
+		if (cmd_file_option(option, optarg, &ret->files, &err))
+			;
+		else if (option == 'j')
 			ret->json = true;
 		else if (option == 'w')
 			ret->shows_wrappers = true;
-		else if (option == 's')
-			ret->files.sysroot = optarg;
-		else if (option == 'm')
-			ret->files.perf_map = optarg;
 		else if (option == 'n')
 			err = cmd_number("--limit", optarg, INT_MAX, &ret->limit);
 		else

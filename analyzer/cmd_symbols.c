@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "analyzer/symbols/resolve.h"
@@ -24,22 +25,26 @@ static struct ht_err *parse(int argc, char **argv, struct options *ret)
 {
 	static const struct option long_option[] = {
 		{"emit", no_argument, NULL, 'e'},
-		{"sysroot", required_argument, NULL, 's'},
+		CMD_FILE_OPTIONS,
+		{"files", required_argument, NULL, 'h'},
 		{"fd", required_argument, NULL, 'f'},
 		{"own-map", required_argument, NULL, 'm'},
 		{"since", required_argument, NULL, 't'},
 		{0},
 	};
 	*ret = (struct options){.files.sysroot = ""};
-	size_t since = 0;
+	size_t since = 0, handover = 0;
 	bool has_fd = false;
 	int option;
 	while ((option = getopt_long(argc, argv, "", long_option, NULL)) != -1) {
 		struct ht_err *err = NULL;
-		if (option == 'e') {
+		if (cmd_file_option(option, optarg, &ret->files, &err)) {
+			;
+		} else if (option == 'e') {
 			ret->emit = true;
-		} else if (option == 's') {
-			ret->files.sysroot = optarg;
+		} else if (option == 'h') {
+			err = cmd_number("--files", optarg, INT_MAX, &handover);
+			ret->files.has_handover = true;
 		} else if (option == 'm') {
 			ret->files.own_map = optarg;
 		} else if (option == 't') {
@@ -54,6 +59,7 @@ static struct ht_err *parse(int argc, char **argv, struct options *ret)
 			return err;
 	}
 	ret->files.own_since = (time_t)since;
+	ret->files.handover = (int)handover;
 	if (!ret->emit)
 		return ht_err_new(HT_ERR_USAGE, "symbols: --emit is missing");
 	if (has_fd && optind == argc)
@@ -66,6 +72,15 @@ struct emit {
 	struct bytes_out out;
 };
 
+static struct ht_err *emit_record(struct emit *emit, const struct rec *rec)
+{
+	emit->out.length = 0;
+	struct ht_err *err = rec_encode(&emit->out, rec);
+	if (!err && fwrite(emit->out.data, emit->out.length, 1, stdout) != 1)
+		err = ht_err_sys(errno, "cannot write symbols");
+	return err;
+}
+
 static struct ht_err *emit_symbol(
 	void *context, struct place place, const struct rec_frame *frame, uint64_t frame_count)
 {
@@ -76,10 +91,21 @@ static struct ht_err *emit_symbol(
 		rec.symbol.module_id = emit->model->modules.module[place.module].id;
 	for (uint64_t i = 0; i < frame_count; i++)
 		rec.symbol.frame[i] = frame[i];
-	emit->out.length = 0;
-	struct ht_err *err = rec_encode(&emit->out, &rec);
-	if (!err && fwrite(emit->out.data, emit->out.length, 1, stdout) != 1)
-		err = ht_err_sys(errno, "cannot write symbols");
+	return emit_record(emit, &rec);
+}
+
+static struct ht_err *emit_notes(struct emit *emit)
+{
+	const struct modules *modules = &emit->model->modules;
+	struct ht_err *err = NULL;
+	for (size_t i = 0; i < modules->count && !err; i++) {
+		const struct module *module = &modules->module[i];
+		const char *detail = module->names_detail ? module->names_detail : "";
+		const struct rec rec = {.kind = REC_NAMES,
+			.names = {module->id, module->names, {detail, strlen(detail)}}};
+		if (module->names)
+			err = emit_record(emit, &rec);
+	}
 	return err;
 }
 
@@ -105,6 +131,8 @@ static struct ht_err *emit_all(int fd, const struct resolve_files *files)
 		cmd_warn_model(&known.model);
 	if (!err)
 		err = resolve_places(&known.model, &known.symbols, files, emit_symbol, &emit);
+	if (!err)
+		err = emit_notes(&emit);
 	bytes_out_deinit(&emit.out);
 	symbols_deinit(&known.symbols);
 	model_deinit(&known.model);

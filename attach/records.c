@@ -90,6 +90,9 @@ struct ht_err *records_put_mapped(struct session *s)
 
 static struct ht_err *put_module(struct session *s, const struct module *module, bool missed)
 {
+	const struct proc_map *map = proc_maps_find(&s->survey.maps, module->lo);
+	if (map && s->options->symbolize)
+		handover_add(&s->handover, &s->survey.proc, module, map);
 	struct rec rec = {.kind = REC_MODULE};
 	rec.module = (struct rec_module){
 		.id = module->id,
@@ -209,6 +212,7 @@ struct ht_err *records_put_gone_modules(
 		if (there)
 			continue;
 		*ret_any = true;
+		handover_gone(&s->handover, old_id[i]);
 		struct rec rec = {.kind = REC_MODULE_GONE};
 		rec.module_gone = (struct rec_module_gone){
 			.id = old_id[i], .epoch = (uint64_t)publish_epoch(s->publish) + 1};

@@ -2,7 +2,6 @@
 #include "attach/session.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,6 +16,7 @@
 #include "attach/interpreted.h"
 #include "attach/leftpage.h"
 #include "attach/lock.h"
+#include "attach/outlet.h"
 #include "attach/records.h"
 #include "attach/remains.h"
 #include "attach/scripts.h"
@@ -111,31 +111,6 @@ static void note_unseen_later(struct session *s)
 	s->report->unseen_places += s->survey.partial_count;
 }
 
-static bool is_signalled(void *context)
-{
-	const struct session *s = context;
-	struct pollfd wait = {.fd = s->signal_fd, .events = POLLIN};
-	return poll(&wait, 1, 0) > 0;
-}
-
-static struct ht_err *append_symbols(
-	struct store *store, void *context, char *problem, size_t problem_bytes)
-{
-	const struct session *s = context;
-	return symbols_append(store, &s->named, problem, problem_bytes);
-}
-
-static struct ht_err *open_output(struct session *s)
-{
-	s->named = symbols_target_of(&s->survey.proc, &s->survey.status);
-	return sink_create(&(struct sink_options){.path = s->options->output,
-				   .replace = s->options->replace,
-				   .append = append_symbols,
-				   .is_cancelled = is_signalled,
-				   .context = s},
-		&s->sink);
-}
-
 static struct ht_err *prepare(struct session *s)
 {
 	struct ht_err *err = agent_elf_read(&s->elf);
@@ -170,7 +145,7 @@ static struct ht_err *prepare(struct session *s)
 	if (!err)
 		err = residue_create(&s->survey.proc, &s->survey.modules, &s->residue);
 	if (!err)
-		err = open_output(s);
+		err = outlet_open(s);
 	if (!err)
 		residue_look_again(s->residue, &s->survey.proc);
 	end_phase(s, SESSION_PICTURE);
@@ -379,7 +354,7 @@ static struct ht_err *finish_trace(struct session *s)
 	if (!err && s->options->symbolize)
 		session_progress(s, "looking up names");
 	if (!err)
-		sink_finish(s->sink, s->options->symbolize);
+		outlet_finish(s);
 	fill_totals(s);
 	fill_output(s);
 	err = ht_err_first(s->pump_error, err);
@@ -411,7 +386,7 @@ static void release(struct session *s)
 		guardian_leave(&s->guardian);
 	else if (!guardian_dismiss_to_linger(&s->guardian, &s->linger, GUARDIAN_PATIENCE_NS))
 		s->report->guardian_left = s->guardian.pid;
-	sink_destroy(s->sink);
+	outlet_close(s);
 	residue_destroy(s->residue);
 	publish_destroy(s->publish);
 	entries_deinit(&s->entries);

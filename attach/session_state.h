@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The state of a capture, shared by the files that are its steps: session.c, bring_in.c, window.c,
- * records.c, remains.c, scripts.c, change.c, heapread.c, forks.c, asked.c. Nobody else includes
- * this.
+ * records.c, remains.c, scripts.c, change.c, heapread.c, forks.c, asked.c, outlet.c. Nobody else
+ * includes this.
  */
 #pragma once
 
 #include "attach/daemon/receiver.h"
 #include "attach/guardian.h"
+#include "attach/handover.h"
 #include "attach/heapread.h"
 #include "attach/lock.h"
 #include "attach/session.h"
@@ -51,6 +52,7 @@ struct session {
 	struct residue *residue;
 	struct sink *sink;
 	struct symbols_target named;
+	struct handover handover;
 	struct guardian guardian;
 	struct lock lock;
 	int signal_fd;

@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "attach/handover.h"
 #include "attach/target/clock.h"
 
 #define SYMBOLS_DEADLINE_NS (60 * CLOCK_NS_PER_S)
@@ -75,6 +76,7 @@ static void drop_privileges(pid_t parent, uid_t uid, gid_t gid)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct none[2] = {0};
+	const struct rlimit none_at_all = {0, 0};
 
 	/* A sanitizer reserves terabytes. */
 #ifndef __SANITIZE_ADDRESS__
@@ -84,9 +86,14 @@ static void drop_privileges(pid_t parent, uid_t uid, gid_t gid)
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	prctl(PR_SET_SECUREBITS, SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP, 0,
 		0, 0);
-	if (geteuid() == 0 && (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 ||
-				      setresuid(uid, uid, uid) < 0))
+	/* Root in a container may lack the right to become another user. It has no capability then,
+	 * and writes no file. */
+	if (geteuid() == 0 &&
+		(setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 ||
+			setresuid(uid, uid, uid) < 0) &&
+		errno != EPERM)
 		_exit(1);
+	setrlimit(RLIMIT_FSIZE, &none_at_all);
 	syscall(SYS_capset, &header, none);
 	/* To become another user takes it back. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -94,21 +101,30 @@ static void drop_privileges(pid_t parent, uid_t uid, gid_t gid)
 		_exit(1);
 }
 
-static void exec_analyzer(
-	pid_t parent, int analyzer, int trace, int out, const struct symbols_target *target)
+static void exec_analyzer(pid_t parent, int analyzer, int trace, int files, int out,
+	const struct symbols_target *target)
 {
-	char fd_text[16], map[64] = "", since[24];
-	const char *const argv[] = {"heaptap-analyze", "symbols", "--emit", "--fd", fd_text,
-		"--own-map", map, "--since", since, NULL};
+	char fd_text[16], files_text[16], map[64], since[24];
+	const char *argv[12] = {"heaptap-analyze", "symbols", "--emit", "--fd", fd_text};
 	const char *const envp[] = {"PATH=/usr/bin:/bin", "LC_ALL=C", NULL};
+	size_t count = 5;
 
 	snprintf(fd_text, sizeof(fd_text), "%d", trace);
 	snprintf(since, sizeof(since), "%ld", (long)target->started);
-	if (target->same_mounts)
-		snprintf(map, sizeof(map), "/tmp/perf-%d.map", target->ns_pid);
-	else
-		snprintf(map, sizeof(map), "/proc/%d/root/tmp/perf-%d.map", target->pid,
-			target->ns_pid);
+	/* The number by which the target knows itself, in its own /tmp. */
+	snprintf(map, sizeof(map), "/tmp/perf-%d.map", target->ns_pid);
+	files = handover_pass_on(files);
+	snprintf(files_text, sizeof(files_text), "%d", files);
+	if (files >= 0) {
+		argv[count++] = "--files";
+		argv[count++] = files_text;
+	}
+	if (target->same_mounts || (target->has_root && files >= 0)) {
+		argv[count++] = "--own-map";
+		argv[count++] = map;
+		argv[count++] = "--since";
+		argv[count++] = since;
+	}
 	int null = open("/dev/null", O_RDWR);
 	dup2(null, 0);
 	dup2(out, 1);
@@ -122,7 +138,7 @@ static void exec_analyzer(
 	_exit(127);
 }
 
-/* Takes whole records off the front of `in`. Anything but symbols does not belong here. */
+/* Takes whole records off the front of `in`. Anything but names does not belong here. */
 static struct ht_err *put_symbols(struct store *store, struct bytes_out *in)
 {
 	struct bytes view = bytes_of(in->data, in->length);
@@ -180,8 +196,8 @@ static struct ht_err *read_symbols(struct store *store, int fd)
 	return err;
 }
 
-static struct ht_err *run_analyzer(
-	struct store *store, int analyzer, int trace, const struct symbols_target *target)
+static struct ht_err *run_analyzer(struct store *store, int analyzer, int trace, int files,
+	const struct symbols_target *target)
 {
 	int out[2], status = 0;
 	if (pipe2(out, O_CLOEXEC) < 0)
@@ -189,7 +205,7 @@ static struct ht_err *run_analyzer(
 	pid_t parent = getpid();
 	pid_t child = fork();
 	if (child == 0)
-		exec_analyzer(parent, analyzer, trace, out[1], target);
+		exec_analyzer(parent, analyzer, trace, files, out[1], target);
 	int sys = errno;
 	close(out[1]);
 	struct ht_err *err =
@@ -209,7 +225,7 @@ static struct ht_err *run_analyzer(
 	return err;
 }
 
-struct ht_err *symbols_append(struct store *store, const struct symbols_target *target,
+struct ht_err *symbols_append(struct store *store, const struct symbols_target *target, int files,
 	char *problem, size_t problem_bytes)
 {
 	char path[4200];
@@ -227,7 +243,7 @@ struct ht_err *symbols_append(struct store *store, const struct symbols_target *
 			"the trace has no names: heaptap-analyze is not beside heaptap; install "
 			"both");
 	} else {
-		err = run_analyzer(store, analyzer, trace, target);
+		err = run_analyzer(store, analyzer, trace, files, target);
 		if (err && err->code != HT_ERR_NOMEM) {
 			snprintf(problem, problem_bytes, "names are missing: %s", err->message);
 			ht_err_free(err);

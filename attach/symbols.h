@@ -17,16 +17,17 @@ struct symbols_target {
 	gid_t gid;
 	pid_t pid, ns_pid; /* its number here, and where it is */
 	bool same_mounts;  /* it sees the files that we see */
+	bool has_root;	   /* its root directory is among the files handed over */
 	time_t started;	   /* or a little before */
 };
 
 struct symbols_target symbols_target_of(const struct proc *proc, const struct proc_status *status);
 
 /* Appends REC_SYMBOL records to the trace: for places in files, and in code that the program made
- * if there is a map of it for perf. `problem` gets one line when there are no names or not all; ""
- * else. */
+ * if there is a map of it for perf. `files` is the far end of a handover, -1 for none. `problem`
+ * gets one line when there are no names or not all; "" else. */
 HT_MUST_CHECK
-struct ht_err *symbols_append(struct store *store, const struct symbols_target *target,
+struct ht_err *symbols_append(struct store *store, const struct symbols_target *target, int files,
 	char *problem, size_t problem_bytes);
 
 /* Opens heaptap-analyze: beside this program, or in ../libexec/heaptap. -1 when there is none.

@@ -202,6 +202,13 @@ static const struct field scripts_fields[] = {
 	{0},
 };
 
+static const struct field names_fields[] = {
+	NUMBER(names.module_id),
+	NUMBER(names.state),
+	TEXT(names.detail),
+	{0},
+};
+
 static const struct layout {
 	const char *name;
 	const struct field *fields;
@@ -223,6 +230,7 @@ static const struct layout {
 	[REC_MAPPED] = {"MAPPED", mapped_fields},
 	[REC_COLUMNS] = {"COLUMNS", columns_fields},
 	[REC_SCRIPTS] = {"SCRIPTS", scripts_fields},
+	[REC_NAMES] = {"NAMES", names_fields},
 };
 
 /* NULL for a kind that this build does not know. */

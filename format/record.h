@@ -42,6 +42,7 @@ enum rec_kind {
 	REC_COLUMNS, /* REC_EVENTS sorted by field: only between writer and reader */
 	REC_SCRIPTS, /* up to when numbers of interpreted functions hold; before those events are
 			complete */
+	REC_NAMES,   /* what stood in the way of a module's names; behind END */
 };
 
 struct rec_string {
@@ -176,6 +177,31 @@ struct rec_symbol {
 	struct rec_frame frame[TRACE_INLINE_MAX];
 };
 
+/* What was not found for a module when its names were looked up. */
+enum rec_names_state {
+	REC_NAMES_WHOLE, /* nothing is missing */
+	/* no names at all, or those of a debug file alone */
+	REC_NAMES_NO_FILE,	/* its file is not there any more, or never was one */
+	REC_NAMES_OTHER_FILE,	/* another build has taken its place */
+	REC_NAMES_UNREADABLE,	/* its file cannot be opened */
+	REC_NAMES_UNIDENTIFIED, /* it has no build-id, and the file by its name may be another */
+	REC_NAMES_NO_SYMBOLS,	/* stripped, without any symbol of a function */
+	REC_NAMES_STRIPPED,	/* only the functions that it exports have names */
+	/* debug information that is there, and was not read */
+	REC_NAMES_SPLIT,      /* detail: a .dwo or .dwp file that was not found */
+	REC_NAMES_COMPRESSED, /* in a way that this libdw cannot decompress; detail: of which file
+			       */
+	REC_NAMES_DEBUG_FILE, /* detail: a debug file that belongs to another build */
+	REC_NAMES_ALTERNATE,  /* detail: a file of dwz that was not found */
+	REC_NAMES_DAMAGED,    /* it makes no sense */
+};
+
+struct rec_names {
+	uint64_t module_id;
+	uint64_t state; /* enum rec_names_state */
+	struct rec_string detail;
+};
+
 struct rec_scripts {
 	uint64_t generation;
 	uint64_t until_tsc;
@@ -260,6 +286,7 @@ struct rec {
 		struct rec_mapped mapped;
 		struct rec_columns columns;
 		struct rec_scripts scripts;
+		struct rec_names names;
 	};
 };
 

@@ -121,7 +121,8 @@ static struct ht_err *add_symbol(
 	void *context, struct place place, const struct rec_frame *frame, uint64_t frame_count)
 {
 	struct analysis *analysis = context;
-	return symbols_add(&analysis->symbols, &analysis->model.strings, place, frame, frame_count);
+	return symbols_improve(
+		&analysis->symbols, &analysis->model.strings, place, frame, frame_count);
 }
 
 struct ht_err *analysis_resolve(struct analysis *analysis, const struct resolve_files *files)

@@ -359,7 +359,8 @@ static struct ht_err *add_symbol(
 	void *context, struct place place, const struct rec_frame *frame, uint64_t frame_count)
 {
 	struct exporter *exporter = context;
-	return symbols_add(&exporter->symbols, &exporter->model.strings, place, frame, frame_count);
+	return symbols_improve(
+		&exporter->symbols, &exporter->model.strings, place, frame, frame_count);
 }
 
 static struct ht_err *note_kind(

@@ -288,6 +288,8 @@ static struct ht_err *take(struct load *load, const struct rec *rec)
 		return take_mapped(load, &rec->mapped);
 	case REC_SCRIPTS:
 		return scripts_take(&model->scripts, &rec->scripts);
+	case REC_NAMES:
+		return modules_note(&model->modules, &model->strings, &rec->names);
 	case REC_COLUMNS: /* the reader has made EVENTS of them */
 		break;
 	}

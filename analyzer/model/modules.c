@@ -69,6 +69,16 @@ void modules_gone(struct modules *modules, const struct rec_module_gone *rec)
 		modules->module[index].gone_epoch = rec->epoch;
 }
 
+struct ht_err *modules_note(
+	struct modules *modules, struct strings *strings, const struct rec_names *rec)
+{
+	uint32_t index = modules_by_id(modules, rec->module_id);
+	if (index == MODULES_NONE)
+		return NULL;
+	modules->module[index].names = rec->state;
+	return strings_intern(strings, rec->detail, &modules->module[index].names_detail);
+}
+
 uint32_t modules_by_id(const struct modules *modules, uint64_t id)
 {
 	uint32_t index;

@@ -18,6 +18,9 @@ struct module {
 	const char *build_id; /* lower-case hex, empty when there is none */
 	uint32_t segment_count;
 	struct rec_segment *segment;
+	uint64_t names;		  /* enum rec_names_state: why names are missing */
+	const char *names_detail; /* NULL: none */
+	bool is_named;		  /* the trace names places in it */
 };
 
 /* Zero-initialised is empty and valid. An index stays the same for the life of the table. */
@@ -36,6 +39,10 @@ HT_MUST_CHECK
 struct ht_err *modules_add(
 	struct modules *modules, struct strings *strings, const struct rec_module *rec);
 void modules_gone(struct modules *modules, const struct rec_module_gone *rec);
+/* Notes why names of a module are missing; of several notes the last one counts. */
+HT_MUST_CHECK
+struct ht_err *modules_note(
+	struct modules *modules, struct strings *strings, const struct rec_names *rec);
 /* Index of the module with this id, or MODULES_NONE. */
 uint32_t modules_by_id(const struct modules *modules, uint64_t id);
 /* Index of the module that holds `pc` for a node of `epoch`; MODULES_NONE when there is none. */

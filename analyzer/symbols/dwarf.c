@@ -28,6 +28,9 @@ struct unit {
 
 struct dwarf {
 	const struct elf_file *file;
+	const struct finder *finder;
+	const char *path;
+	struct dwarf_note *note;
 	struct spans code; /* where code can be */
 	Dwarf *dw;
 	Dwarf *alternate; /* DWARF shared between files by dwz, or NULL */
@@ -54,7 +57,7 @@ static struct ht_err *add_ranges(
 
 /* libdw would open whatever path the file names; so the alternate file is found here, by build-id.
  * False when there is one and it is not found: then names would be missing throughout. */
-static bool open_alternate(struct dwarf *dwarf, const char *sysroot)
+static bool open_alternate(struct dwarf *dwarf)
 {
 	const char *path = NULL;
 	const void *bytes = NULL;
@@ -64,16 +67,18 @@ static bool open_alternate(struct dwarf *dwarf, const char *sysroot)
 	char build_id[2 * TRACE_BUILD_ID_MAX + 1] = "";
 	for (ssize_t i = 0; i < length && i < (ssize_t)TRACE_BUILD_ID_MAX; i++)
 		snprintf(build_id + 2 * i, 3, "%02x", ((const uint8_t *)bytes)[i]);
-	elf_file_open_debug(&dwarf->alternate_file, sysroot, build_id);
-	if (!dwarf->alternate_file.elf && path[0] == '/')
-		elf_file_open_path(&dwarf->alternate_file, path, build_id);
+	elf_file_open_debug(&dwarf->alternate_file, dwarf->finder, build_id);
 	if (!dwarf->alternate_file.elf)
-		return false;
-	dwarf->alternate = dwarf_begin_elf(dwarf->alternate_file.elf, DWARF_C_READ, NULL);
-	if (!dwarf->alternate)
-		return false;
-	dwarf_setalt(dwarf->dw, dwarf->alternate);
-	return true;
+		elf_file_open_path(&dwarf->alternate_file, dwarf->finder, path, build_id);
+	if (dwarf->alternate_file.elf)
+		dwarf->alternate = dwarf_begin_elf(dwarf->alternate_file.elf, DWARF_C_READ, NULL);
+	if (dwarf->alternate) {
+		dwarf_setalt(dwarf->dw, dwarf->alternate);
+		return true;
+	}
+	dwarf->note->state = REC_NAMES_ALTERNATE;
+	snprintf(dwarf->note->detail, sizeof(dwarf->note->detail), "%s", path);
+	return false;
 }
 
 static struct ht_err *read_units(struct dwarf *dwarf)
@@ -98,22 +103,39 @@ static struct ht_err *read_units(struct dwarf *dwarf)
 	return NULL;
 }
 
-struct ht_err *dwarf_create(const struct elf_file *file, const char *sysroot, struct dwarf **ret)
+/* Where libdw has found nothing: it passes over sections that it cannot decompress. */
+static void note_unread(struct dwarf *dwarf)
+{
+	dwarf->note->state = elf_file_is_compressed(dwarf->file, ".debug_info")
+				     ? REC_NAMES_COMPRESSED
+				     : REC_NAMES_DAMAGED;
+	snprintf(dwarf->note->detail, sizeof(dwarf->note->detail), "%s", dwarf->path);
+}
+
+struct ht_err *dwarf_create(const struct elf_file *file, const struct finder *finder,
+	const char *path, struct dwarf_note *note, struct dwarf **ret)
 {
 	*ret = NULL;
 	struct dwarf *dwarf = calloc(1, sizeof(*dwarf));
 	if (!dwarf)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for debug information");
-	dwarf->file = file;
-	dwarf->alternate_file.fd = -1;
+	*dwarf = (struct dwarf){.file = file,
+		.finder = finder,
+		.path = path,
+		.note = note,
+		.alternate_file.fd = -1};
 	dwarf->dw = dwarf_begin_elf(file->elf, DWARF_C_READ, NULL);
-	if (!dwarf->dw || !open_alternate(dwarf, sysroot)) {
+	if (!dwarf->dw || !open_alternate(dwarf)) {
+		if (!dwarf->dw)
+			note_unread(dwarf);
 		dwarf_destroy(dwarf);
 		return NULL;
 	}
 	struct ht_err *err = elf_file_code(file, &dwarf->code);
 	if (!err)
 		err = read_units(dwarf);
+	if (!err && dwarf->unit_count == 0)
+		note_unread(dwarf);
 	if (err)
 		dwarf_destroy(dwarf);
 	else

@@ -13,9 +13,17 @@
 
 struct dwarf;
 
-/* Reads the units of `file` (borrowed); `*ret` is NULL when it has no usable DWARF. */
+/* What debug information was there and could not be read. */
+struct dwarf_note {
+	enum rec_names_state state; /* REC_NAMES_WHOLE: nothing */
+	char detail[TRACE_STRING_MAX + 1];
+};
+
+/* Reads the units of `file`, and later files that it refers to (both borrowed, and `note`); `*ret`
+ * is NULL when it has no usable DWARF. `path` is where the file lies, or lay, in the target. */
 HT_MUST_CHECK
-struct ht_err *dwarf_create(const struct elf_file *file, const char *sysroot, struct dwarf **ret);
+struct ht_err *dwarf_create(const struct elf_file *file, const struct finder *finder,
+	const char *path, struct dwarf_note *note, struct dwarf **ret);
 void dwarf_destroy(struct dwarf *dwarf);
 /* Frames of `address`, innermost first; names are interned in `strings`. A function that `symtab`
  * denies (symtab_agrees) is left out. A frame whose function is unknown has an empty name.

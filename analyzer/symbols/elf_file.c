@@ -2,29 +2,32 @@
 #include "analyzer/symbols/elf_file.h"
 
 #include <elfutils/libdwelf.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <gelf.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define DEBUG_DIR "/usr/lib/debug"
 
-static bool has_build_id(Elf *elf, const char *build_id)
+void elf_file_build_id(const struct elf_file *file, char *ret)
 {
 	const void *bytes = NULL;
-	ssize_t length = dwelf_elf_gnu_build_id(elf, &bytes);
-	if (length <= 0 || (size_t)length * 2 != strlen(build_id))
-		return false;
-	for (ssize_t i = 0; i < length; i++) {
-		char hex[3];
-		snprintf(hex, sizeof(hex), "%02x", ((const uint8_t *)bytes)[i]);
-		if (memcmp(hex, build_id + 2 * i, 2) != 0)
-			return false;
-	}
-	return true;
+	ssize_t length = dwelf_elf_gnu_build_id(file->elf, &bytes);
+	ret[0] = '\0';
+	for (ssize_t i = 0; i < length && i < (ssize_t)TRACE_BUILD_ID_MAX; i++)
+		snprintf(ret + 2 * i, 3, "%02x", ((const uint8_t *)bytes)[i]);
+}
+
+static bool has_build_id(const struct elf_file *file, const char *build_id)
+{
+	char has[2 * TRACE_BUILD_ID_MAX + 1];
+	elf_file_build_id(file, has);
+	return strcmp(has, build_id) == 0;
 }
 
 /* For a module that was linked without a build-id: the next best proof of identity. */
@@ -48,19 +51,23 @@ static bool has_segments(Elf *elf, const struct module *module)
 	return matched && matched == module->segment_count;
 }
 
-/* Opens `path` as an ELF file of this machine's kind, if it is one. */
-static void open_elf(struct elf_file *file, const char *path)
+void elf_file_take(struct elf_file *file, int fd)
 {
-	*file = (struct elf_file){.fd = -1};
-	file->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	struct stat status;
-	if (file->fd < 0)
+	*file = (struct elf_file){.fd = fd};
+	if (fd < 0)
 		return;
-	if (fstat(file->fd, &status) == 0 && S_ISREG(status.st_mode)) {
-		elf_version(EV_CURRENT);
-		/* Not mapped: a file that is cut while it is read must not be a SIGBUS. */
-		file->elf = elf_begin(file->fd, ELF_C_READ, NULL);
-	}
+	elf_version(EV_CURRENT);
+	/* Not mapped: a file that is cut while it is read must not be a SIGBUS. */
+	file->elf = elf_begin(fd, ELF_C_READ, NULL);
+	if (!file->elf || elf_kind(file->elf) != ELF_K_ELF)
+		elf_file_close(file);
+}
+
+void elf_file_take_memory(struct elf_file *file, void *memory, size_t bytes)
+{
+	elf_version(EV_CURRENT);
+	*file = (struct elf_file){.fd = -1, .memory = memory};
+	file->elf = elf_memory(memory, bytes);
 	if (!file->elf || elf_kind(file->elf) != ELF_K_ELF)
 		elf_file_close(file);
 }
@@ -71,43 +78,123 @@ void elf_file_close(struct elf_file *file)
 		elf_end(file->elf);
 	if (file->fd >= 0)
 		close(file->fd);
+	free(file->memory);
 	*file = (struct elf_file){.fd = -1};
 }
 
-void elf_file_open_path(struct elf_file *file, const char *path, const char *build_id)
+/* --- files of modules --- */
+
+/* The mapped file itself, whatever lies under its name now. */
+static void open_handed(
+	struct elf_file *file, const struct finder_module *handed, const struct module *module)
 {
-	open_elf(file, path);
-	if (file->elf && !has_build_id(file->elf, build_id))
+	if (!handed || handed->fd < 0)
+		return;
+	elf_file_take(file, fcntl(handed->fd, F_DUPFD_CLOEXEC, 0));
+	/* It may have been written to since. */
+	if (file->elf && (module->build_id[0] ? !has_build_id(file, module->build_id)
+					      : !has_segments(file->elf, module)))
 		elf_file_close(file);
 }
 
-void elf_file_open_module(struct elf_file *file, const char *sysroot, const struct module *module)
+static bool has_inode(const struct elf_file *file, const struct finder_module *handed)
 {
-	char path[PATH_MAX];
-	*file = (struct elf_file){.fd = -1};
-	int length = snprintf(path, sizeof(path), "%s%s", sysroot, module->path);
-	if (module->path[0] != '/' || length < 0 || (size_t)length >= sizeof(path))
-		return;
-	if (module->build_id[0]) {
-		elf_file_open_path(file, path, module->build_id);
-		return;
+	struct stat status;
+	return handed && handed->inode && fstat(file->fd, &status) == 0 &&
+	       status.st_ino == handed->inode;
+}
+
+static enum rec_names_state judge(struct elf_file *file, const struct finder_module *handed,
+	enum finder_place place, const struct module *module)
+{
+	if (!file->elf)
+		return REC_NAMES_OTHER_FILE;
+	if (module->build_id[0])
+		return has_build_id(file, module->build_id) ? REC_NAMES_WHOLE
+							    : REC_NAMES_OTHER_FILE;
+	if (!has_segments(file->elf, module))
+		return REC_NAMES_OTHER_FILE;
+	return place == FINDER_SYSROOT || has_inode(file, handed) ? REC_NAMES_WHOLE
+								  : REC_NAMES_UNIDENTIFIED;
+}
+
+/* Of two reasons the one that says more. */
+static enum rec_names_state worse(enum rec_names_state a, enum rec_names_state b)
+{
+	return a > b ? a : b;
+}
+
+static enum rec_names_state open_named(struct elf_file *file, const struct finder *finder,
+	const struct module *module, const char *path)
+{
+	const struct finder_module *handed = finder_module(finder, module->id);
+	enum rec_names_state state = REC_NAMES_NO_FILE;
+	for (enum finder_place place = 0; place < FINDER_PLACES; place++) {
+		int fd = finder_open(finder, place, path);
+		if (fd < 0) {
+			if (errno == EACCES || errno == EPERM)
+				state = worse(state, REC_NAMES_UNREADABLE);
+			continue;
+		}
+		elf_file_take(file, fd);
+		enum rec_names_state found = judge(file, handed, place, module);
+		if (found == REC_NAMES_WHOLE)
+			return found;
+		elf_file_close(file);
+		state = worse(state, found);
 	}
-	open_elf(file, path);
-	if (file->elf && !has_segments(file->elf, module))
-		elf_file_close(file);
+	return state;
 }
 
-void elf_file_open_debug(struct elf_file *file, const char *sysroot, const char *build_id)
+enum rec_names_state elf_file_open_module(
+	struct elf_file *file, const struct finder *finder, const struct module *module)
+{
+	static const char deleted[] = " (deleted)";
+	char path[PATH_MAX];
+	size_t length = strlen(module->path), end = sizeof(deleted) - 1;
+	*file = (struct elf_file){.fd = -1};
+	open_handed(file, finder_module(finder, module->id), module);
+	if (file->elf)
+		return REC_NAMES_WHOLE;
+	if (module->path[0] != '/' || length >= sizeof(path))
+		return REC_NAMES_NO_FILE;
+	enum rec_names_state state = open_named(file, finder, module, module->path);
+	if (file->elf || length <= end || strcmp(module->path + length - end, deleted) != 0)
+		return state;
+	/* The kernel says so of a file that was replaced, too; a copy has the same build-id. */
+	memcpy(path, module->path, length - end);
+	path[length - end] = '\0';
+	return worse(state, open_named(file, finder, module, path));
+}
+
+void elf_file_open_path(
+	struct elf_file *file, const struct finder *finder, const char *path, const char *build_id)
+{
+	*file = (struct elf_file){.fd = -1};
+	for (enum finder_place place = 0; place < FINDER_PLACES && !file->elf; place++) {
+		elf_file_take(file, finder_open(finder, place, path));
+		if (file->elf && !has_build_id(file, build_id))
+			elf_file_close(file);
+	}
+}
+
+void elf_file_open_debug(struct elf_file *file, const struct finder *finder, const char *build_id)
 {
 	char path[PATH_MAX];
 	*file = (struct elf_file){.fd = -1};
 	if (strlen(build_id) < 3)
 		return;
-	int length = snprintf(path, sizeof(path), "%s" DEBUG_DIR "/.build-id/%.2s/%s.debug",
-		sysroot, build_id, build_id + 2);
-	if (length > 0 && (size_t)length < sizeof(path))
-		elf_file_open_path(file, path, build_id);
+	snprintf(path, sizeof(path), DEBUG_DIR "/.build-id/%.2s/%s.debug", build_id, build_id + 2);
+	elf_file_open_path(file, finder, path, build_id);
+	for (size_t i = 0; i < finder->debug_dir_count && !file->elf; i++) {
+		elf_file_take(
+			file, finder_open_below(finder->debug_dir[i], path + sizeof(DEBUG_DIR)));
+		if (file->elf && !has_build_id(file, build_id))
+			elf_file_close(file);
+	}
 }
+
+/* --- sections --- */
 
 static bool is_called(const char *has, const char *wanted)
 {
@@ -133,6 +220,13 @@ static Elf_Scn *find_section(const struct elf_file *file, const char *name)
 bool elf_file_has_section(const struct elf_file *file, const char *name)
 {
 	return find_section(file, name) != NULL;
+}
+
+bool elf_file_is_compressed(const struct elf_file *file, const char *name)
+{
+	GElf_Shdr shdr;
+	Elf_Scn *scn = find_section(file, name);
+	return scn && gelf_getshdr(scn, &shdr) && shdr.sh_flags & SHF_COMPRESSED;
 }
 
 struct bytes elf_file_section(const struct elf_file *file, const char *name)

@@ -150,10 +150,15 @@ struct ht_err *perf_map_read(struct perf_map *map, const char *path)
 
 void perf_map_read_own(struct perf_map *map, const char *path, time_t since)
 {
+	perf_map_take_own(map,
+		open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW), path, since);
+}
+
+void perf_map_take_own(struct perf_map *map, int fd, const char *path, time_t since)
+{
 	struct stat status;
 	struct ht_err *err = NULL;
 	*map = (struct perf_map){0};
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | O_NOFOLLOW);
 	if (fd < 0)
 		return;
 	if (fstat(fd, &status) == 0 && status.st_uid == geteuid() && status.st_mtime >= since)

@@ -29,6 +29,8 @@ struct ht_err *perf_map_read(struct perf_map *map, const char *path);
  * user, and have been written to at `since` or later. Else, and for any other reason, the map is
  * empty. */
 void perf_map_read_own(struct perf_map *map, const char *path, time_t since);
+/* The same of a file that was opened without following a link; takes over `fd`, -1 for none. */
+void perf_map_take_own(struct perf_map *map, int fd, const char *path, time_t since);
 /* The name for each of `count` ascending addresses, in `map`; empty where there is none. */
 HT_MUST_CHECK
 struct ht_err *perf_map_find(

@@ -9,6 +9,7 @@
 #include "analyzer/symbols/dwarf.h"
 #include "analyzer/symbols/elf_file.h"
 #include "analyzer/symbols/perf_map.h"
+#include "analyzer/symbols/separate.h"
 #include "analyzer/symbols/symtab.h"
 #include "format/abi_control.h"
 
@@ -19,9 +20,10 @@ struct places {
 
 /* What is open while one module's places are resolved. */
 struct source {
-	struct elf_file file, debug;
+	struct elf_file file, debug, packed;
 	struct symtab symtab;
 	struct dwarf *dwarf; /* NULL: there is none */
+	struct dwarf_note note;
 };
 
 static int compare(const void *a, const void *b)
@@ -34,7 +36,8 @@ static int compare(const void *a, const void *b)
 
 /* The distinct places of the trace's nodes that are not known, in order: those in no module last.
  */
-static struct ht_err *collect(struct model *model, const struct symbols *known, struct places *ret)
+static struct ht_err *collect(
+	struct model *model, const struct symbols *known, bool improves, struct places *ret)
 {
 	for (uint32_t id = 1; id < model->nodes.count; id++) {
 		const struct node *node = nodes_get(&model->nodes, id);
@@ -45,7 +48,11 @@ static struct ht_err *collect(struct model *model, const struct symbols *known, 
 		struct ht_err *err = place_of_node(&model->modules, node, &place);
 		if (err)
 			return err;
-		if (symbols_find(known, place, &frame_count))
+		const struct symbol_frame *frame = symbols_find(known, place, &frame_count);
+		if (frame && place.module != MODULES_NONE)
+			model->modules.module[place.module].is_named = true;
+		if (frame &&
+			(!improves || place.module == MODULES_NONE || frame[frame_count - 1].file))
 			continue;
 		err = array_reserve(
 			&ret->place, &ret->capacity, ret->count + 1, sizeof(*ret->place), "places");
@@ -68,28 +75,52 @@ static void source_close(struct source *source)
 {
 	dwarf_destroy(source->dwarf);
 	symtab_deinit(&source->symtab);
+	elf_file_close(&source->packed);
 	elf_file_close(&source->debug);
 	elf_file_close(&source->file);
 }
 
-static struct ht_err *source_open(
-	struct source *source, const char *sysroot, const struct module *module)
+/* Symbols of the file and of its debug file; where both are stripped, those that are packed. */
+static struct ht_err *read_symbols(struct source *source)
 {
-	elf_file_open_module(&source->file, sysroot, module);
+	const struct elf_file *file = &source->file, *debug = &source->debug;
+	bool is_stripped =
+		!elf_file_has_section(file, ".symtab") && !elf_file_has_section(debug, ".symtab");
+	struct ht_err *err = file->elf ? symtab_add(&source->symtab, file->elf) : NULL;
+	if (!err && debug->elf)
+		err = symtab_add(&source->symtab, debug->elf);
+	if (is_stripped && file->elf)
+		separate_open_packed(&source->packed, file);
+	if (!err && source->packed.elf)
+		err = symtab_add(&source->symtab, source->packed.elf);
+	symtab_sort(&source->symtab);
+	if (!source->note.state && is_stripped && !source->packed.elf)
+		source->note.state =
+			source->symtab.count ? REC_NAMES_STRIPPED : REC_NAMES_NO_SYMBOLS;
+	return err;
+}
+
+static struct ht_err *source_open(
+	struct source *source, const struct finder *finder, const struct module *module)
+{
+	struct dwarf_note *note = &source->note;
+	enum rec_names_state state = elf_file_open_module(&source->file, finder, module);
 	bool is_whole = elf_file_has_section(&source->file, ".debug_info");
 	if (!is_whole)
-		elf_file_open_debug(&source->debug, sysroot, module->build_id);
-	if (!is_whole && !source->debug.elf && sysroot[0])
-		elf_file_open_debug(&source->debug, "", module->build_id);
-	struct ht_err *err = NULL;
-	if (source->file.elf)
-		err = symtab_add(&source->symtab, source->file.elf);
-	if (!err && source->debug.elf)
-		err = symtab_add(&source->symtab, source->debug.elf);
-	symtab_sort(&source->symtab);
+		separate_open(&source->debug, finder, &source->file, module, note->detail,
+			sizeof(note->detail));
+	if (!source->file.elf && !source->debug.elf) {
+		note->state = state;
+		return NULL;
+	}
+	if (note->detail[0] && !source->debug.elf)
+		note->state = REC_NAMES_DEBUG_FILE;
+	struct ht_err *err = read_symbols(source);
 	const struct elf_file *with_dwarf = is_whole ? &source->file : &source->debug;
-	if (!err && with_dwarf->elf)
-		err = dwarf_create(with_dwarf, sysroot, &source->dwarf);
+	if (!err && elf_file_has_section(with_dwarf, ".debug_info")) {
+		note->state = REC_NAMES_WHOLE;
+		err = dwarf_create(with_dwarf, finder, module->path, note, &source->dwarf);
+	}
 	return err;
 }
 
@@ -140,19 +171,39 @@ static struct ht_err *resolve_place(struct source *source, struct strings *strin
 	return err;
 }
 
-static struct ht_err *resolve_module(const struct module *module, const struct place *place,
-	size_t count, const char *sysroot, resolve_sink *sink, void *context)
+static bool is_file_missing(uint64_t state)
 {
-	struct source source = {.file.fd = -1, .debug.fd = -1};
+	return state >= REC_NAMES_NO_FILE && state <= REC_NAMES_UNIDENTIFIED;
+}
+
+/* Where the capture has looked names up, it has seen the file, and says more than that it is not
+ * here. */
+static struct ht_err *note_module(
+	struct model *model, struct module *module, const struct dwarf_note *note)
+{
+	const struct rec_string detail = {note->detail, strlen(note->detail)};
+	if (is_file_missing(note->state) && (module->is_named || module->names))
+		return NULL;
+	module->names = note->state;
+	return strings_intern(&model->strings, detail, &module->names_detail);
+}
+
+static struct ht_err *resolve_module(struct model *model, const struct place *place, size_t count,
+	const struct finder *finder, resolve_sink *sink, void *context)
+{
+	struct module *module = &model->modules.module[place->module];
+	struct source source = {.file.fd = -1, .debug.fd = -1, .packed.fd = -1};
 	struct strings strings = {0};
 	struct rec_frame frame[TRACE_INLINE_MAX];
-	struct ht_err *err = source_open(&source, sysroot, module);
+	struct ht_err *err = source_open(&source, finder, module);
 	for (size_t i = 0; i < count && !err; i++) {
 		uint64_t frame_count;
 		err = resolve_place(&source, &strings, place[i].offset, frame, &frame_count);
 		if (!err && frame_count)
 			err = sink(context, place[i], frame, frame_count);
 	}
+	if (!err)
+		err = note_module(model, module, &source.note);
 	strings_deinit(&strings);
 	source_close(&source);
 	return err;
@@ -181,29 +232,60 @@ static struct ht_err *resolve_made(const struct perf_map *map, const struct plac
 	return err;
 }
 
+static struct ht_err *open_finder(struct finder *finder, const struct resolve_files *files)
+{
+	struct ht_err *err = finder_init(finder, files->sysroot);
+	finder->debug_dir_count = files->debug_dir_count;
+	memcpy(finder->debug_dir, files->debug_dir, sizeof(finder->debug_dir));
+	if (!err && files->has_handover)
+		err = finder_take(finder, files->handover);
+	return err;
+}
+
+static struct ht_err *read_map(
+	struct perf_map *map, const struct finder *finder, const struct resolve_files *files)
+{
+	if (files->perf_map)
+		return perf_map_read(map, files->perf_map);
+	if (files->own_map)
+		perf_map_take_own(map, finder_open_own(finder, files->own_map), files->own_map,
+			files->own_since);
+	return NULL;
+}
+
+static struct ht_err *resolve_all(struct model *model, const struct places *places,
+	const struct perf_map *map, const struct finder *finder, resolve_sink *sink, void *context)
+{
+	struct ht_err *err = NULL;
+	for (size_t first = 0, end; first < places->count && !err; first = end) {
+		const struct place *place = &places->place[first];
+		for (end = first;
+			end < places->count && places->place[end].module == place->module;)
+			end++;
+		if (place->module == MODULES_NONE)
+			err = resolve_made(map, place, end - first, sink, context);
+		else
+			err = resolve_module(model, place, end - first, finder, sink, context);
+	}
+	return err;
+}
+
 struct ht_err *resolve_places(struct model *model, const struct symbols *known,
 	const struct resolve_files *files, resolve_sink *sink, void *context)
 {
 	struct places places = {0};
 	struct perf_map map = {0};
-	struct ht_err *err = NULL;
-	if (files->perf_map)
-		err = perf_map_read(&map, files->perf_map);
-	else if (files->own_map)
-		perf_map_read_own(&map, files->own_map, files->own_since);
+	struct finder finder;
+	bool improves = files->sysroot[0] || files->debug_dir_count;
+	struct ht_err *err = open_finder(&finder, files);
 	if (!err)
-		err = collect(model, known, &places);
-	for (size_t first = 0, end; first < places.count && !err; first = end) {
-		const struct place *place = &places.place[first];
-		for (end = first; end < places.count && places.place[end].module == place->module;)
-			end++;
-		if (place->module == MODULES_NONE)
-			err = resolve_made(&map, place, end - first, sink, context);
-		else
-			err = resolve_module(&model->modules.module[place->module], place,
-				end - first, files->sysroot, sink, context);
-	}
+		err = read_map(&map, &finder, files);
+	if (!err)
+		err = collect(model, known, improves, &places);
+	if (!err)
+		err = resolve_all(model, &places, &map, &finder, sink, context);
 	perf_map_deinit(&map);
+	finder_deinit(&finder);
 	free(places.place);
 	return err;
 }

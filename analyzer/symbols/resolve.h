@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "analyzer/model/model.h"
+#include "analyzer/symbols/finder.h"
 #include "analyzer/symbols/table.h"
 
 /* Receives the frames of one place, innermost first; valid during the call. */
@@ -15,14 +16,19 @@ typedef struct ht_err *resolve_sink(
 	void *context, struct place place, const struct rec_frame *frame, uint64_t frame_count);
 
 struct resolve_files {
-	const char *sysroot;  /* is put before each path; "" for none */
+	const char *sysroot; /* is looked into first; "" for none */
+	const char *debug_dir[FINDER_DEBUG_DIRS_MAX];
+	size_t debug_dir_count;
 	const char *perf_map; /* NULL for none; one that cannot be read is an error */
 	const char *own_map;  /* the same as perf_map_read_own; where there is no perf_map */
 	time_t own_since;
+	bool has_handover;
+	int handover; /* a socket with files of the target, if it has */
 };
 
-/* Resolves every place of model->nodes that is not in `known`. A place for which nothing is found
- * is not reported. */
+/* Resolves every place of model->nodes that is not in `known`; where the user has named a sysroot
+ * or a directory of debug files, those without a line, too. A place for which nothing is found is
+ * not reported. What stood in the way of a module's names is noted in model->modules. */
 HT_MUST_CHECK
 struct ht_err *resolve_places(struct model *model, const struct symbols *known,
 	const struct resolve_files *files, resolve_sink *sink, void *context);

@@ -93,6 +93,28 @@ struct ht_err *symbols_add(struct symbols *symbols, struct strings *strings, str
 	return NULL;
 }
 
+struct ht_err *symbols_improve(struct symbols *symbols, struct strings *strings, struct place place,
+	const struct rec_frame *frame, uint64_t frame_count)
+{
+	uint64_t key;
+	uint32_t index;
+	if (frame_count == 0 || !place_key(place, &key) ||
+		!map_get(&symbols->by_place, key, &index))
+		return symbols_add(symbols, strings, place, frame, frame_count);
+	struct symbol *symbol = &symbols->symbol[index];
+	if (symbols->frame[symbol->first + symbol->count - 1].file ||
+		!frame[frame_count - 1].file.length)
+		return NULL;
+	const struct symbol better = {
+		.first = (uint32_t)symbols->frame_count, .count = (uint32_t)frame_count};
+	struct ht_err *err = NULL;
+	for (uint64_t i = 0; i < frame_count && !err; i++)
+		err = add_frame(symbols, strings, &frame[i]);
+	if (!err)
+		*symbol = better;
+	return err;
+}
+
 struct ht_err *symbols_take(struct symbols *symbols, struct strings *strings,
 	const struct modules *modules, const struct rec_symbol *rec)
 {

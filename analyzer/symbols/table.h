@@ -49,6 +49,11 @@ void symbols_deinit(struct symbols *symbols);
 HT_MUST_CHECK
 struct ht_err *symbols_add(struct symbols *symbols, struct strings *strings, struct place place,
 	const struct rec_frame *frame, uint64_t frame_count);
+/* As symbols_add; but of a place without a line, where now one is known, the new frames are kept.
+ */
+HT_MUST_CHECK
+struct ht_err *symbols_improve(struct symbols *symbols, struct strings *strings, struct place place,
+	const struct rec_frame *frame, uint64_t frame_count);
 /* Adds what a record of the trace says; one about a module that is not in the trace is left out. */
 HT_MUST_CHECK
 struct ht_err *symbols_take(struct symbols *symbols, struct strings *strings,

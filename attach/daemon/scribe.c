@@ -33,6 +33,8 @@ struct scribe {
 /* The pipe's number, behind the standard descriptors. */
 enum { QUEUE_FD = STDERR_FILENO + 1 };
 
+_Static_assert(SCRIBE_KEPT_FD == QUEUE_FD + 1, "no number is used twice");
+
 #define show(at, value) __atomic_store_n(at, value, __ATOMIC_RELEASE)
 
 /* Who waits for the end of what is our parent's to write must not wait for us. */
@@ -46,7 +48,7 @@ static void leave_terminal(bool keep_stdout)
 
 /* What is the target's, the lock, the guardian's socket: nothing of it may be held open by a
  * process that cannot be ended. */
-static void become_scribe(int fd, const char *path)
+static void become_scribe(int fd, int kept_fd, const char *path)
 {
 	sigset_t all;
 	sigfillset(&all);
@@ -57,8 +59,15 @@ static void become_scribe(int fd, const char *path)
 	setpgid(0, 0);
 	prctl(PR_SET_NAME, "heaptap-writer");
 	/* First: a standard descriptor may be closed, and `fd` in its place. */
-	int kept[] = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO, QUEUE_FD};
-	if (dup2(fd, QUEUE_FD) != QUEUE_FD || !fds_close_all_but(kept, HT_ARRAY_SIZE(kept)))
+	int kept[] = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO, QUEUE_FD, -1};
+	/* Neither may lie where the other goes. */
+	if (kept_fd >= 0)
+		kept_fd = fcntl(kept_fd, F_DUPFD_CLOEXEC, SCRIBE_KEPT_FD + 1);
+	if (dup2(fd, QUEUE_FD) != QUEUE_FD)
+		_exit(1);
+	if (kept_fd >= 0)
+		kept[4] = dup3(kept_fd, SCRIBE_KEPT_FD, O_CLOEXEC);
+	if (!fds_close_all_but(kept, HT_ARRAY_SIZE(kept)))
 		_exit(1);
 	leave_terminal(!strcmp(path, "-"));
 	fcntl(QUEUE_FD, F_SETFD, FD_CLOEXEC);
@@ -261,7 +270,7 @@ _Noreturn void scribe_run(
 	struct scribe scribe = {.options = options, .page = page};
 	struct store_options store = options->store;
 
-	become_scribe(fd, store.path);
+	become_scribe(fd, options->kept_fd, store.path);
 	page->patience_ns = options->patience_ns;
 	store.progress = &page->progress;
 	struct ht_err *err = store_create(&store, &scribe.store);

@@ -56,8 +56,11 @@ struct scribe_options {
 	struct store_options store;
 	scribe_append *append; /* called in this process; NULL: nothing is added */
 	void *context;
+	int kept_fd; /* for `append`, which finds it as SCRIBE_KEPT_FD; -1: none */
 	uint64_t patience_ns;
 };
+
+#define SCRIBE_KEPT_FD 4
 
 /* The process, just forked from `parent`: opens the output and carries out what comes from `fd`
  * until it is told to finish, or its parent is gone or closes the pipe: then what came is written.

@@ -321,6 +321,7 @@ static struct ht_err *start_scribe(struct sink *sink, const struct sink_options 
 							 .reserve_bytes = options->reserve_bytes},
 				.append = options->append,
 				.context = options->context,
+				.kept_fd = options->append_fd > 0 ? options->append_fd : -1,
 				.patience_ns = sink->patience_ns});
 	int sys = errno;
 	close(pipe_fd[0]);

@@ -18,6 +18,7 @@ struct sink_options {
 	bool (*is_cancelled)(void *context); /* a second later opening and sink_flush are given up,
 						whatever moves; NULL: never */
 	void *context;			     /* of both; copied by fork when the sink is created */
+	int append_fd;	      /* `append` finds it as SCRIBE_KEPT_FD; 0 or -1: none */
 	uint64_t patience_ns; /* how long the output may take nothing while it is waited for; 0: 5 s
 			       */
 };

@@ -160,7 +160,7 @@ static struct rec_string any_mappings(void)
 
 static struct rec any_record(const char *noise)
 {
-	struct rec rec = {.kind = (enum rec_kind)(1 + random() % 17)};
+	struct rec rec = {.kind = (enum rec_kind)(1 + random() % 18)};
 	const struct rec_string text = {noise + random() % 100, (size_t)random() % 100};
 	switch (rec.kind) {
 	case REC_TARGET:
@@ -211,6 +211,9 @@ static struct rec any_record(const char *noise)
 		break;
 	case REC_SCRIPTS:
 		rec.scripts = (struct rec_scripts){any() % 4, any()};
+		break;
+	case REC_NAMES:
+		rec.names = (struct rec_names){any() % 20, any() % 14, text};
 		break;
 	case REC_HEAP:
 		rec.heap = (struct rec_heap){any(), any(), 1,

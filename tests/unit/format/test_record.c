@@ -52,6 +52,7 @@ static const struct {
 	{{.kind = REC_COLUMNS, .columns = {1, 2, 3, {sorted, sorted + sizeof(sorted)}}},
 		PAYLOAD("\1\2\3\4\5\6")},
 	{{.kind = REC_SCRIPTS, .scripts = {3, 300}}, PAYLOAD("\3\xac\2")},
+	{{.kind = REC_NAMES, .names = {3, 7, TEXT("a.dwo")}}, PAYLOAD("\3\7\5a.dwo")},
 	{{.kind = (enum rec_kind)200, .raw = TEXT("later")}, PAYLOAD("later")},
 };
 

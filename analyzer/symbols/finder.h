@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where files with symbols are looked for: below --sysroot, below the target's root directory, on
+ * this machine, in --debug-dir; and the files that heaptap hands over. What is found is still to be
+ * identified. A path never leads out of a root that is not this machine's, whatever links lie
+ * there.
+ */
+#pragma once
+
+#include "analyzer/model/map.h"
+#include "format/err.h"
+
+#define FINDER_DEBUG_DIRS_MAX 16u
+
+enum finder_place { FINDER_SYSROOT, FINDER_TARGET, FINDER_HOST, FINDER_PLACES };
+
+/* A mapped file, as heaptap saw it. */
+struct finder_module {
+	uint64_t inode; /* 0: unknown */
+	int fd;		/* -1: not handed over */
+};
+
+/* Zero-initialised but for the descriptors: finder_init. */
+struct finder {
+	int sysroot; /* directories; -1: there is none */
+	int target;
+	const char *sysroot_path; /* borrowed */
+	const char *debug_dir[FINDER_DEBUG_DIRS_MAX];
+	size_t debug_dir_count;
+	struct map by_module; /* id -> index in `module` */
+	struct finder_module *module;
+	size_t count, capacity;
+};
+
+/* `sysroot`: "" for none. One that cannot be opened is an error. */
+HT_MUST_CHECK
+struct ht_err *finder_init(struct finder *finder, const char *sysroot);
+void finder_deinit(struct finder *finder);
+/* Takes the files that wait in a socket (format/handover.h). */
+HT_MUST_CHECK
+struct ht_err *finder_take(struct finder *finder, int socket);
+/* What was handed over of a module; NULL: nothing. */
+const struct finder_module *finder_module(const struct finder *finder, uint64_t id);
+/* Opens a regular file for reading; -1, with errno, when it is none or not there. Never blocks. */
+int finder_open(const struct finder *finder, enum finder_place place, const char *path);
+/* Opens a file that the target itself has written, by the name that it has used; one that is a link
+ * is not opened. */
+int finder_open_own(const struct finder *finder, const char *path);
+/* As finder_open, of a file below a directory of this machine. */
+int finder_open_below(const char *directory, const char *path);
