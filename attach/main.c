@@ -228,19 +228,22 @@ static struct ht_err *plan_entries(struct survey *survey)
 
 static enum exit_status run_doctor(const struct options *options)
 {
+	struct ownprofile profile;
 	struct survey survey;
 	struct ht_err *err = survey_take(options->pid, &survey);
 	if (err)
 		return complain(err);
 	err = plan_entries(&survey);
+	if (!err)
+		err = ownprofile_find(&survey, false, &profile);
 	if (err) {
 		survey_deinit(&survey);
 		return complain(err);
 	}
 	if (options->json)
-		err = print_survey_json(&survey);
+		err = print_survey_json(&survey, &profile);
 	else if (!options->quiet)
-		print_survey(&survey, options->verbose);
+		print_survey(&survey, &profile, options->verbose);
 	survey_deinit(&survey);
 	return err ? complain(err) : EXIT_DONE;
 }

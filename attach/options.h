@@ -35,6 +35,7 @@ struct options {
 	uint64_t linger_ns;    /* how long the guardian waits for a page that stays; 0: not */
 	enum options_hook hook;
 	struct given_list given; /* functions of an allocator of the program's own */
+	/* replace: also record a process that profiles its own heap */
 	bool replace, quiet, verbose, json, lossless, mappings, full_unwind, symbolize_later,
 		no_cache, follow_forks, strict;
 };

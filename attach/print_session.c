@@ -153,6 +153,16 @@ static void print_problems(const struct session_report *r)
 			"makes the process wait instead\n",
 			(unsigned long)r->dropped_events);
 	print_unseen(r);
+	if (r->own_profile.active[0])
+		print_text(stderr,
+			"WARNING: the process profiles its own heap (%s): the stacks of its own "
+			"profile are cut for the time of this capture\n",
+			r->own_profile.active);
+	if (r->own_profile.unsure[0])
+		print_text(stderr,
+			"WARNING: the process profiles its own heap (%s): stacks of its own "
+			"profile may be cut for the time of this capture\n",
+			r->own_profile.unsure);
 	if (r->damage)
 		print_text(stderr,
 			"WARNING: the process damaged the memory that it shares with heaptap "
@@ -197,6 +207,11 @@ void print_session(const struct session_report *r, const char *trace, bool verbo
 		ms(r->capture_ns) / 1e3);
 	if (strcmp(trace, "-") != 0 && strcmp(trace, "/dev/null") != 0)
 		print_text(stderr, "next:  heaptap report %s\n", trace);
+}
+
+static const char *own_profile_of(const struct ownprofile *profile)
+{
+	return profile->active[0] ? profile->active : profile->unsure;
 }
 
 static json_t *phases_json(const uint64_t phase_ns[SESSION_PHASES])
@@ -278,6 +293,9 @@ struct ht_err *print_session_json(const struct session_report *r, pid_t pid, con
 		json_object_set_new(object, "refused", print_string(r->refused));
 	if (object)
 		json_object_set_new(object, "given", print_string(r->given));
+	if (object)
+		json_object_set_new(
+			object, "own_profile", print_string(own_profile_of(&r->own_profile)));
 	if (object)
 		json_object_set_new(object, "scripts_problem", print_string(r->scripts_problem));
 	json_t *left = json_array();

@@ -122,7 +122,20 @@ static void print_slots(const struct survey *s)
 	}
 }
 
-void print_survey(const struct survey *s, bool verbose)
+static void print_profile(const struct ownprofile *profile)
+{
+	if (profile->active[0])
+		print_text(stdout,
+			"it profiles its own heap (%s): attach needs --force, and cuts the stacks "
+			"in that profile\n",
+			profile->active);
+	if (profile->unsure[0])
+		print_text(stdout,
+			"it profiles its own heap (%s): attach may cut stacks in that profile\n",
+			profile->unsure);
+}
+
+void print_survey(const struct survey *s, const struct ownprofile *profile, bool verbose)
 {
 	char size[PRINT_SIZE_BYTES];
 
@@ -145,6 +158,7 @@ void print_survey(const struct survey *s, bool verbose)
 			"statically linked: attach needs --hook auto, and changes the first bytes "
 			"of %zu functions\n",
 			s->entry_count);
+	print_profile(profile);
 	print_text(stdout,
 		"attach is possible: it stops one thread, usually for less than a millisecond, and "
 		"changes %zu\n"
@@ -152,7 +166,7 @@ void print_survey(const struct survey *s, bool verbose)
 		s->tap_count + s->unresolved_count);
 }
 
-struct ht_err *print_survey_json(const struct survey *s)
+struct ht_err *print_survey_json(const struct survey *s, const struct ownprofile *profile)
 {
 	json_t *slots = json_array();
 
@@ -167,12 +181,13 @@ struct ht_err *print_survey_json(const struct survey *s)
 				       print_string(module_path(s, slot->module_id))));
 	}
 	return print_json(json_pack(
-		"{s:s, s:i, s:o, s:i, s:i, s:i, s:b, s:b, s:b, s:I, s:o, s:o, s:I}", "schema",
+		"{s:s, s:i, s:o, s:i, s:i, s:i, s:b, s:b, s:b, s:I, s:o, s:o, s:I, s:o}", "schema",
 		"heaptap.doctor/1", "pid", (int)s->proc.pid, "comm", print_string(s->status.comm),
 		"threads", (int)s->status.threads, "slots_to_tap",
 		(int)(s->tap_count + s->unresolved_count), "slots_foreign", (int)s->foreign_count,
 		"seccomp", (int)s->any_seccomp, "tombstone", (int)s->found.tombstone, "static",
 		(int)s->is_static, "entries", (json_int_t)s->entry_count, "slots", slots,
 		"linked_in", coverage_json(&s->coverage), "unseen_places",
-		(json_int_t)s->coverage.places));
+		(json_int_t)s->coverage.places, "own_profile",
+		print_string(profile->active[0] ? profile->active : profile->unsure)));
 }

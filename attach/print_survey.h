@@ -4,10 +4,10 @@
  */
 #pragma once
 
-#include "attach/survey.h"
+#include "attach/ownprofile.h"
 
 /* `verbose` adds a line for each GOT slot and each function. */
-void print_survey(const struct survey *survey, bool verbose);
+void print_survey(const struct survey *survey, const struct ownprofile *profile, bool verbose);
 /* Prints "schema": "heaptap.doctor/1" on standard output. */
 HT_MUST_CHECK
-struct ht_err *print_survey_json(const struct survey *survey);
+struct ht_err *print_survey_json(const struct survey *survey, const struct ownprofile *profile);

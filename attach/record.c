@@ -63,6 +63,7 @@ struct session_options record_options(const struct options *options, pid_t pid)
 	return (struct session_options){.pid = pid,
 		.output = options->output,
 		.replace = options->replace,
+		.force = options->replace,
 		.duration_ns = options->duration_ns,
 		.hook = (enum entries_mode)options->hook,
 		.lossless = options->lossless,

@@ -131,6 +131,9 @@ static struct ht_err *prepare(struct session *s)
 		err = entries_plan(&s->survey, s->options->hook, &s->entries);
 	if (!err)
 		err = entries_check(&s->survey, s->options->hook, &s->entries);
+	if (!err)
+		err = ownprofile_judge(&s->survey, s->options->child && s->options->child->let_go,
+			s->options->force, &s->report->own_profile);
 	if (err)
 		return err;
 	memcpy(s->report->comm, s->survey.status.comm, sizeof(s->report->comm));

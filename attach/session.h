@@ -10,6 +10,7 @@
 #include "attach/entries.h"
 #include "attach/inject/detach.h"
 #include "attach/inject/residue.h"
+#include "attach/ownprofile.h"
 #include "attach/unwind/publish.h"
 #include "format/record.h"
 
@@ -39,6 +40,7 @@ struct session_options {
 	const struct heritage *heritage;   /* what its children may have of before */
 	const char *output;		   /* path, or "-" */
 	bool replace;
+	bool force;	      /* record also a target that profiles its own heap */
 	uint64_t duration_ns; /* 0: until a signal */
 	enum entries_mode hook;
 	bool given_optional; /* functions that were given (given.h) may be missing */
@@ -84,9 +86,10 @@ struct session_report {
 	char unseen[200];	/* its functions */
 	uint64_t entries;	/* functions hooked at their entry */
 	char refused[400];	/* those that could not be, and why */
-	char given[1000];	/* the functions that were given, and how each is seen */
-	uint64_t damage; /* what the target wrote into the agent's memory, as far as it was noticed
-			  */
+	struct ownprofile own_profile;
+	char given[1000]; /* the functions that were given, and how each is seen */
+	uint64_t damage;  /* what the target wrote into the agent's memory, as far as it was noticed
+			   */
 	uint64_t threads, trace_bytes;
 	bool detached; /* detach was attempted: level and verify are set */
 	enum detach_level level;

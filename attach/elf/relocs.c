@@ -219,22 +219,30 @@ static uint32_t find_name(const char *name)
 	return TAP_NAMES_MAX;
 }
 
+/* The name of symbol `index`; "": none, or one that is too long. */
+static struct ht_err *symbol_name(const struct names *names, const struct table *symbols,
+	uint64_t index, char ret[NAME_BYTES])
+{
+	Elf64_Sym symbol;
+	size_t bytes;
+	ret[0] = '\0';
+	if (index >= symbols->bytes / sizeof(symbol))
+		return NULL;
+	memcpy(&symbol, symbols->data + index * sizeof(symbol), sizeof(symbol));
+	struct ht_err *err = name_read(names, symbol.st_name, ret, &bytes);
+	if (err || !memchr(ret, '\0', bytes))
+		ret[0] = '\0';
+	return err;
+}
+
 /* Which name symbol `index` has; TAP_NAMES_MAX: none of them. */
 static struct ht_err *name_of(
 	const struct names *names, const struct table *symbols, uint64_t index, uint32_t *ret)
 {
-	Elf64_Sym symbol;
 	char name[NAME_BYTES];
-	size_t bytes;
-	*ret = TAP_NAMES_MAX;
-	if (index >= symbols->bytes / sizeof(symbol))
-		return NULL;
-	memcpy(&symbol, symbols->data + index * sizeof(symbol), sizeof(symbol));
-	struct ht_err *err = name_read(names, symbol.st_name, name, &bytes);
-	if (err || !memchr(name, '\0', bytes))
-		return err;
-	*ret = find_name(name);
-	return NULL;
+	struct ht_err *err = symbol_name(names, symbols, index, name);
+	*ret = err || !name[0] ? TAP_NAMES_MAX : find_name(name);
+	return err;
 }
 
 static struct ht_err *append(struct relocs *relocs, size_t *capacity, const struct reloc *reloc)
@@ -331,4 +339,57 @@ void relocs_deinit(struct relocs *relocs)
 {
 	free(relocs->reloc);
 	*relocs = (struct relocs){0};
+}
+
+struct wanted_words {
+	const char *const *names;
+	size_t name_count;
+	struct reloc_word *word;
+	size_t count, max;
+};
+
+static struct ht_err *add_words(
+	const struct source *source, const struct table *relas, struct wanted_words *wanted)
+{
+	const struct module *module = source->module;
+	char name[NAME_BYTES];
+	for (size_t i = 0; i < rela_count(relas); i++) {
+		Elf64_Rela rela = rela_at(relas, i);
+		raddr_t addr = module->bias + rela.r_offset;
+		if (!is_wanted(&rela) || addr < module->lo || addr > module->hi - sizeof(uint64_t))
+			continue;
+		struct ht_err *err = symbol_name(
+			&source->names, &source->symbols, ELF64_R_SYM(rela.r_info), name);
+		if (err)
+			return err;
+		for (size_t n = 0; n < wanted->name_count && wanted->count < wanted->max; n++)
+			if (!strcmp(name, wanted->names[n]))
+				wanted->word[wanted->count++] =
+					(struct reloc_word){.addr = addr, .name = n};
+	}
+	return NULL;
+}
+
+struct ht_err *relocs_words(const struct proc *proc, const struct module *module,
+	const char *const names[], size_t name_count, struct reloc_word *ret, size_t max,
+	size_t *ret_count)
+{
+	struct source source = {.module = module};
+	struct wanted_words wanted = {
+		.names = names, .name_count = name_count, .word = ret, .max = max};
+	struct dynamic dynamic;
+	*ret_count = 0;
+	if (!module->dynamic)
+		return NULL;
+	struct ht_err *err = dynamic_read(proc, module, &dynamic);
+	if (err || !dynamic.symtab || !dynamic.strtab.addr)
+		return err;
+	err = source_read(proc, &dynamic, NULL, &source);
+	if (!err)
+		err = add_words(&source, &source.rela, &wanted);
+	if (!err)
+		err = add_words(&source, &source.jmprel, &wanted);
+	source_deinit(&source);
+	*ret_count = wanted.count;
+	return err;
 }

@@ -52,3 +52,15 @@ HT_MUST_CHECK
 struct ht_err *relocs_read(const struct proc *proc, const struct module *module,
 	const struct dynamic *dynamic, struct budget *budget, struct relocs *ret);
 void relocs_deinit(struct relocs *relocs);
+
+/* A word that the dynamic linker fills with the address of what has name `name` of a list. */
+struct reloc_word {
+	raddr_t addr;
+	size_t name;
+};
+
+/* The words of the module whose relocations name one of `names`: `max` of them at most. */
+HT_MUST_CHECK
+struct ht_err *relocs_words(const struct proc *proc, const struct module *module,
+	const char *const names[], size_t name_count, struct reloc_word *ret, size_t max,
+	size_t *ret_count);

@@ -8,6 +8,7 @@
 
 #define BLOCKS_MAX   2048u
 #define STEPS_MAX    16384u /* instructions */
+#define PLACES	     (4u * BLOCKS_MAX)
 #define WINDOW_BYTES 256u
 
 #define NO_CALL	  ((size_t)-1)
@@ -33,6 +34,7 @@ struct walk {
 	raddr_t window_at;
 	size_t window_bytes;
 	struct block block[BLOCKS_MAX];
+	uint16_t place[PLACES]; /* of a block, by its hash, + 1; 0: none */
 	struct function function[BLOCKS_MAX];
 	size_t count, functions;
 	unsigned steps;
@@ -41,8 +43,9 @@ struct walk {
 
 static void add_block(struct walk *walk, raddr_t at, size_t function, size_t behind)
 {
-	for (size_t i = 0; i < walk->count; i++) {
-		struct block *block = &walk->block[i];
+	size_t place = (at * 31 + function) % PLACES;
+	for (; walk->place[place]; place = (place + 1) % PLACES) {
+		struct block *block = &walk->block[walk->place[place] - 1];
 		if (block->at != at || block->function != function)
 			continue;
 		if (behind == NO_CALL)
@@ -50,9 +53,11 @@ static void add_block(struct walk *walk, raddr_t at, size_t function, size_t beh
 		return;
 	}
 	walk->cut |= walk->count == BLOCKS_MAX;
-	if (walk->count < BLOCKS_MAX)
-		walk->block[walk->count++] =
-			(struct block){.at = at, .function = function, .behind = behind};
+	if (walk->count == BLOCKS_MAX)
+		return;
+	walk->block[walk->count++] =
+		(struct block){.at = at, .function = function, .behind = behind};
+	walk->place[place] = (uint16_t)walk->count;
 }
 
 /* NO_CALL: there are too many. */
@@ -144,15 +149,152 @@ static void read_target(const ZydisDecodedInstruction *head, const ZydisDecodedO
 {
 	ZyanU64 to;
 	ret->through_word = operand->type == ZYDIS_OPERAND_TYPE_MEMORY &&
-			    operand->mem.base == ZYDIS_REGISTER_RIP;
+			    operand->mem.base == ZYDIS_REGISTER_RIP &&
+			    ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(head, operand, ret->at, &to));
 	ret->through_descriptor = operand->type == ZYDIS_OPERAND_TYPE_MEMORY &&
 				  operand->mem.base == ZYDIS_REGISTER_RAX &&
 				  operand->mem.index == ZYDIS_REGISTER_NONE &&
 				  !operand->mem.disp.value;
 	ret->direct = operand->type == ZYDIS_OPERAND_TYPE_IMMEDIATE &&
 		      ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(head, operand, ret->at, &to));
-	if (ret->direct)
+	if (ret->direct || ret->through_word)
 		ret->to = to;
+}
+
+/* --- variables that branches depend on */
+
+/* What is known behind an instruction, of one register and of the zero flag. */
+struct known {
+	ZydisRegister whole; /* the register; ZYDIS_REGISTER_NONE: of none */
+	uint64_t value;
+	bool has_zero, zero;
+};
+
+static ZydisRegister whole_of(ZydisRegister part)
+{
+	return ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, part);
+}
+
+static uint64_t cut_to(uint64_t value, unsigned bits)
+{
+	return bits < 64 ? value & ((UINT64_C(1) << bits) - 1) : value;
+}
+
+/* The value of an operand: a number, the known register, or a variable at a known address. */
+static bool value_of(struct walk *walk, const ZydisDecodedInstruction *head, raddr_t at,
+	const ZydisDecodedOperand *operand, const struct known *known, uint64_t *ret)
+{
+	uint64_t value = 0;
+	ZyanU64 addr = 0;
+	unsigned bits = operand->size;
+	if (operand->type == ZYDIS_OPERAND_TYPE_IMMEDIATE) {
+		*ret = operand->imm.value.u;
+		return true;
+	}
+	if (operand->type == ZYDIS_OPERAND_TYPE_REGISTER) {
+		*ret = cut_to(known->value, bits);
+		return known->whole != ZYDIS_REGISTER_NONE &&
+		       whole_of(operand->reg.value) == known->whole &&
+		       operand->reg.value != ZYDIS_REGISTER_AH;
+	}
+	if (operand->type != ZYDIS_OPERAND_TYPE_MEMORY || bits > 64 || bits % 8 ||
+		operand->mem.index != ZYDIS_REGISTER_NONE ||
+		operand->mem.segment == ZYDIS_REGISTER_FS ||
+		operand->mem.segment == ZYDIS_REGISTER_GS)
+		return false;
+	if (operand->mem.base == ZYDIS_REGISTER_RIP) {
+		if (!ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(head, operand, at, &addr)))
+			return false;
+	} else if (operand->mem.base == known->whole && known->whole != ZYDIS_REGISTER_NONE) {
+		addr = known->value + (uint64_t)operand->mem.disp.value;
+	} else {
+		return false;
+	}
+	const struct codewalk *codewalk = walk->codewalk;
+	if (codewalk->read(codewalk->read_context, addr, (uint8_t *)&value, bits / 8) != bits / 8)
+		return false;
+	*ret = value;
+	return true;
+}
+
+static bool writes_register(const ZydisDecodedInstruction *head,
+	const ZydisDecodedOperand operand[ZYDIS_MAX_OPERAND_COUNT], ZydisRegister whole)
+{
+	for (size_t i = 0; i < head->operand_count; i++)
+		if (operand[i].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+			operand[i].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE &&
+			whole_of(operand[i].reg.value) == whole)
+			return true;
+	return false;
+}
+
+static bool writes_zero_flag(const ZydisDecodedInstruction *head)
+{
+	const ZydisAccessedFlags *flags = head->cpu_flags;
+	return flags && (flags->modified | flags->set_0 | flags->set_1 | flags->undefined) &
+				ZYDIS_CPUFLAG_ZF;
+}
+
+/* What is known behind the instruction, if it was `known` before it. */
+static void learn(struct walk *walk, const ZydisDecodedInstruction *head, raddr_t at,
+	const ZydisDecodedOperand operand[ZYDIS_MAX_OPERAND_COUNT], struct known *known)
+{
+	uint64_t left, right;
+	bool compares = head->mnemonic == ZYDIS_MNEMONIC_CMP,
+	     tests = head->mnemonic == ZYDIS_MNEMONIC_TEST;
+	bool loads = head->mnemonic == ZYDIS_MNEMONIC_MOV || head->mnemonic == ZYDIS_MNEMONIC_MOVZX;
+	bool has = (compares || tests || loads) &&
+		   value_of(walk, head, at, &operand[1], known, &right);
+	if (head->meta.category == ZYDIS_CATEGORY_CALL) {
+		*known = (struct known){.whole = ZYDIS_REGISTER_NONE};
+		return;
+	}
+	if (compares || tests) {
+		known->has_zero = has && value_of(walk, head, at, &operand[0], known, &left);
+		unsigned bits = operand[0].size;
+		known->zero = known->has_zero &&
+			      cut_to(compares ? left - right : left & right, bits) == 0;
+		return;
+	}
+	if (writes_zero_flag(head))
+		known->has_zero = false;
+	if (loads && has && operand[0].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+		operand[0].size >= 32) {
+		known->whole = whole_of(operand[0].reg.value);
+		known->value = right;
+	} else if (writes_register(head, operand, known->whole)) {
+		known->whole = ZYDIS_REGISTER_NONE;
+	}
+}
+
+/* What the registers add to an instruction: where it leads to, or which variable it uses. */
+static void complete(struct walk *walk, const ZydisDecodedInstruction *head,
+	const ZydisDecodedOperand operand[ZYDIS_MAX_OPERAND_COUNT], const struct known *known,
+	struct codewalk_instruction *ret)
+{
+	ZyanU64 addr;
+	uint64_t to;
+	if (leads_on(ret->kind)) {
+		ret->known = !ret->direct && !ret->through_word &&
+			     value_of(walk, head, ret->at, &operand[0], known, &to);
+		if (ret->known)
+			ret->to = to;
+		return;
+	}
+	for (size_t i = 0; i < head->operand_count_visible; i++)
+		if (operand[i].type == ZYDIS_OPERAND_TYPE_MEMORY &&
+			operand[i].mem.base == ZYDIS_REGISTER_RIP &&
+			ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(head, &operand[i], ret->at, &addr)))
+			ret->operand = addr;
+}
+
+/* Is it known which side of a branch is taken? */
+static bool is_decided(
+	const ZydisDecodedInstruction *head, const struct known *known, bool *ret_taken)
+{
+	bool if_zero = head->mnemonic == ZYDIS_MNEMONIC_JZ;
+	*ret_taken = known->zero == if_zero;
+	return known->has_zero && (if_zero || head->mnemonic == ZYDIS_MNEMONIC_JNZ);
 }
 
 /* Where the instruction leads to, as it is to be followed. False: not on to the next one, yet. */
@@ -177,6 +319,7 @@ static bool visit_block(struct walk *walk, const struct block *block)
 	const struct codewalk *codewalk = walk->codewalk;
 	raddr_t at = block->at;
 	int64_t number = NO_NUMBER;
+	struct known known = {.whole = ZYDIS_REGISTER_NONE};
 	for (; walk->steps > 0; walk->steps--) {
 		ZydisDecodedInstruction head;
 		ZydisDecodedOperand operand[ZYDIS_MAX_OPERAND_COUNT];
@@ -186,6 +329,14 @@ static bool visit_block(struct walk *walk, const struct block *block)
 			.at = at, .bytes = head.length, .kind = kind_of(&head, number)};
 		if (leads_on(instruction.kind))
 			read_target(&head, &operand[0], &instruction);
+		bool taken = false;
+		if (codewalk->by_values)
+			complete(walk, &head, operand, &known, &instruction);
+		if (codewalk->by_values && instruction.kind == CODEWALK_BRANCH &&
+			is_decided(&head, &known, &taken))
+			instruction.kind = taken ? CODEWALK_JUMP : CODEWALK_PLAIN;
+		instruction.function = walk->function[block->function].entry;
+		instruction.returns = head.meta.category == ZYDIS_CATEGORY_RET;
 		enum codewalk_answer answer =
 			codewalk->visit(codewalk->visit_context, &instruction);
 		if (answer == CODEWALK_FOUND)
@@ -193,12 +344,16 @@ static bool visit_block(struct walk *walk, const struct block *block)
 		if (instruction.direct && answer == CODEWALK_FOLLOW &&
 			!follow(walk, &instruction, block->function))
 			return false;
-		if (head.meta.category == ZYDIS_CATEGORY_RET)
+		bool leaves = codewalk->by_values && instruction.kind == CODEWALK_JUMP &&
+			      answer == CODEWALK_PASS;
+		if (head.meta.category == ZYDIS_CATEGORY_RET || leaves)
 			walk->function[block->function].returns = true;
 		if (instruction.kind == CODEWALK_JUMP || instruction.kind == CODEWALK_END ||
 			answer == CODEWALK_LEAVE)
 			return false;
 		number = number_behind(&head, operand, number);
+		if (codewalk->by_values)
+			learn(walk, &head, at, operand, &known);
 		at += head.length;
 	}
 	walk->cut = true;

@@ -24,11 +24,15 @@ struct codewalk_instruction {
 	enum codewalk_kind kind;
 	/* Of jump, branch, call: */
 	bool direct;	   /* to `to` */
-	bool through_word; /* to what stands in a word relative to rip, as in the PLT */
+	bool through_word; /* to what stands in the word `to`, relative to rip, as in the PLT */
 	/* To what stands where the register that holds TLS descriptors leads to. If it is that of
 	 * one, it keeps all registers but this one. */
 	bool through_descriptor;
 	raddr_t to;
+	bool returns;	  /* it is a return */
+	bool known;	  /* by values: neither of these, but to `to` as registers are known */
+	raddr_t operand;  /* by values: a variable that another instruction uses; 0: none */
+	raddr_t function; /* that the walk is in: where it was called, or began */
 };
 
 enum codewalk_answer {
@@ -54,6 +58,10 @@ struct codewalk {
 	void *read_context;
 	codewalk_visit *visit;
 	void *visit_context;
+	/* A branch that depends on a variable alone, compared with a number, is followed only to
+	 * the side that its value leads to now. `read` reads it. A jump that is passed returns for
+	 * its function. */
+	bool by_values;
 };
 
 /* From `entry` on, each block once, 16,384 instructions and 2,048 blocks at most. CODEWALK_CUT
