@@ -150,7 +150,7 @@ static struct ht_err *put_symbols(struct store *store, struct bytes_out *in)
 			ht_err_free(err);
 			break;
 		}
-		if (rec.kind != REC_SYMBOL)
+		if (rec.kind != REC_SYMBOL && rec.kind != REC_NAMES)
 			return ht_err_new(HT_ERR_FORMAT,
 				"heaptap-analyze sent a record that is not a symbol");
 		err = store_put(store, &rec, 0);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "analyzer/agg/missing.h"
 #include "analyzer/agg/rss.h"
 
 /* What was counted while it was recorded. Each sentence holds one PRIu64, and is added when the
@@ -137,6 +138,23 @@ static struct ht_err *add_found(const struct model *model, struct warnings *warn
 	return err;
 }
 
+static struct ht_err *add_missing(const struct analysis *analysis, struct warnings *warnings)
+{
+	struct missing missing;
+	struct ht_err *err = missing_find(analysis, &missing);
+	for (size_t i = 0; i < missing.shown_count && !err; i++) {
+		char *text = missing_sentence(analysis, &missing.shown[i]);
+		err = text ? add(warnings, "%s", text)
+			   : ht_err_new(HT_ERR_NOMEM, "out of memory for a warning");
+		free(text);
+	}
+	if (!err && missing.others)
+		err = add(warnings,
+			"%zu other modules lack names or lines, too, with fewer allocations",
+			missing.others);
+	return err;
+}
+
 struct ht_err *warnings_collect(const struct analysis *analysis, struct warnings *ret)
 {
 	*ret = (struct warnings){0};
@@ -149,6 +167,8 @@ struct ht_err *warnings_collect(const struct analysis *analysis, struct warnings
 		err = add_growth(analysis, ret);
 	if (!err)
 		err = add_heap(&analysis->heap, ret);
+	if (!err)
+		err = add_missing(analysis, ret);
 	if (err)
 		warnings_deinit(ret);
 	return err;

@@ -39,6 +39,11 @@ void finder_deinit(struct finder *finder);
 /* Takes the files that wait in a socket (format/handover.h). */
 HT_MUST_CHECK
 struct ht_err *finder_take(struct finder *finder, int socket);
+/* Whether the user has named places to look into. */
+static inline bool finder_is_named(const struct finder *finder)
+{
+	return finder->sysroot >= 0 || finder->debug_dir_count;
+}
 /* What was handed over of a module; NULL: nothing. */
 const struct finder_module *finder_module(const struct finder *finder, uint64_t id);
 /* Opens a regular file for reading; -1, with errno, when it is none or not there. Never blocks. */

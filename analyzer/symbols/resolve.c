@@ -179,10 +179,12 @@ static bool is_file_missing(uint64_t state)
 /* Where the capture has looked names up, it has seen the file, and says more than that it is not
  * here. */
 static struct ht_err *note_module(
-	struct model *model, struct module *module, const struct dwarf_note *note)
+	struct model *model, struct module *module, const struct dwarf_note *note, bool improves)
 {
 	const struct rec_string detail = {note->detail, strlen(note->detail)};
-	if (is_file_missing(note->state) && (module->is_named || module->names))
+	bool was_seen = module->is_named || module->names;
+	if (was_seen &&
+		(is_file_missing(note->state) || (module->names >= REC_NAMES_SPLIT && !improves)))
 		return NULL;
 	module->names = note->state;
 	return strings_intern(&model->strings, detail, &module->names_detail);
@@ -203,7 +205,7 @@ static struct ht_err *resolve_module(struct model *model, const struct place *pl
 			err = sink(context, place[i], frame, frame_count);
 	}
 	if (!err)
-		err = note_module(model, module, &source.note);
+		err = note_module(model, module, &source.note, finder_is_named(finder));
 	strings_deinit(&strings);
 	source_close(&source);
 	return err;
@@ -276,12 +278,11 @@ struct ht_err *resolve_places(struct model *model, const struct symbols *known,
 	struct places places = {0};
 	struct perf_map map = {0};
 	struct finder finder;
-	bool improves = files->sysroot[0] || files->debug_dir_count;
 	struct ht_err *err = open_finder(&finder, files);
 	if (!err)
 		err = read_map(&map, &finder, files);
 	if (!err)
-		err = collect(model, known, improves, &places);
+		err = collect(model, known, finder_is_named(&finder), &places);
 	if (!err)
 		err = resolve_all(model, &places, &map, &finder, sink, context);
 	perf_map_deinit(&map);

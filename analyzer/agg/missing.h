@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Modules whose functions lack names, or whose debug information was not read: which of them the
+ * window's allocations pass through, why, and what the user can do.
+ */
+#pragma once
+
+#include "analyzer/agg/analysis.h"
+
+#define MISSING_SHOWN_MAX 5u
+
+struct missing_module {
+	uint32_t module;      /* index; MODULES_NONE: code in no file */
+	uint64_t allocations; /* that lack something of it */
+};
+
+struct missing {
+	struct missing_module shown[MISSING_SHOWN_MAX]; /* the most allocations first */
+	size_t shown_count, others;
+};
+
+HT_MUST_CHECK
+struct ht_err *missing_find(const struct analysis *analysis, struct missing *ret);
+/* What is missing, why, and the remedy: malloc'd; NULL when out of memory. */
+char *missing_sentence(const struct analysis *analysis, const struct missing_module *of);
