@@ -221,7 +221,10 @@ static struct ht_err *print_record(struct dump *dump, const struct rec *rec)
 			rec->module_gone.epoch);
 		return NULL;
 	case REC_THREAD:
-		print_named(text, "thread", rec->thread.tid, rec->thread.name);
+		fprintf(out, "thread %" PRIu64 " since_tsc=%" PRIu64, rec->thread.tid,
+			rec->thread.since_tsc);
+		put_string(text, "text", rec->thread.name);
+		fputc('\n', out);
 		return NULL;
 	case REC_NODES:
 		return print_nodes(out, &rec->nodes);

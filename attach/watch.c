@@ -9,6 +9,8 @@
 #include "attach/elf/linkmap.h"
 #include "attach/target/clock.h"
 #include "attach/target/memory.h"
+#include "attach/threadnames.h"
+#include "format/arch.h"
 
 #define MAPS_PERIOD_NS	  (500 * CLOCK_NS_PER_MS)
 #define CHAIN_PERIOD_NS	  (50 * CLOCK_NS_PER_MS)
@@ -22,11 +24,6 @@
 #define STACK_MAX_BYTES	  (1ull << 30)
 #define STACK_MIN_BYTES	  (1ull << 14)
 #define CONTROL_BYTES	  (1ull << 13) /* from the thread pointer to the stack's end, at most */
-
-struct named {
-	uint32_t tid;
-	uint64_t incarnation;
-};
 
 /* Where the dynamic linker's lists end. */
 struct ends {
@@ -46,8 +43,8 @@ struct watch {
 	uint64_t stack_kib; /* when the main thread's bounds were last looked at */
 	struct receiver_thread thread[THREADS_MAX];
 	size_t thread_count;
-	struct named named[THREADS_MAX]; /* by slot */
-	uint64_t unplaced[THREADS_MAX];	 /* by slot: the incarnation that was on no stack we know */
+	struct threadnames *names;
+	uint64_t unplaced[THREADS_MAX]; /* by slot: the incarnation that was on no stack we know */
 };
 
 static const struct proc *proc_of(const struct watch *watch)
@@ -395,34 +392,13 @@ static pid_t living_find(const struct living *living, uint32_t inner)
 	return 0;
 }
 
-static struct ht_err *put_name(struct watch *watch, uint32_t inner, pid_t tid)
+static void number_threads(struct watch *watch, const struct living *living)
 {
-	struct proc_status status;
-	struct ht_err *err = proc_status(proc_of(watch), tid, &status);
-	if (err) {
-		ht_err_free(err);
-		return NULL;
-	}
-	struct rec rec = {.kind = REC_THREAD};
-	rec.thread.tid = inner;
-	rec.thread.name = (struct rec_string){status.comm, strlen(status.comm)};
-	return sink_put(watch->options.sink, &rec, 0);
-}
-
-static struct ht_err *name_threads(struct watch *watch, const struct living *living)
-{
-	struct ht_err *err = NULL;
-	for (size_t i = 0; !err && i < watch->thread_count; i++) {
+	for (size_t i = 0; i < watch->thread_count; i++) {
 		const struct receiver_thread *thread = &watch->thread[i];
-		struct named *named = &watch->named[thread->slot % THREADS_MAX];
-		if (named->tid == thread->tid && named->incarnation == thread->incarnation)
-			continue;
-		*named = (struct named){thread->tid, thread->incarnation};
-		pid_t tid = living_find(living, thread->tid);
-		if (tid)
-			err = put_name(watch, thread->tid, tid);
+		if (threadnames_needs_number(watch->names, thread, 1))
+			threadnames_number(watch->names, thread, living_find(living, thread->tid));
 	}
-	return err;
 }
 
 static void release_dead(struct watch *watch, const struct living *living)
@@ -432,37 +408,59 @@ static void release_dead(struct watch *watch, const struct living *living)
 			receiver_release(watch->options.receiver, &watch->thread[i]);
 }
 
-static bool any_unnamed(const struct watch *watch)
+static bool has_same_numbers(const struct watch *watch)
 {
-	for (size_t i = 0; i < watch->thread_count; i++) {
-		const struct receiver_thread *thread = &watch->thread[i];
-		const struct named *named = &watch->named[thread->slot % THREADS_MAX];
-		if (named->tid != thread->tid || named->incarnation != thread->incarnation)
-			return true;
-	}
-	return false;
+	const struct survey *survey = watch->options.survey;
+	return survey->status.ns_tid == survey->proc.pid;
+}
+
+static struct ht_err *name_threads(struct watch *watch, uint64_t look_tsc)
+{
+	return threadnames_look(watch->names, proc_of(watch), watch->options.sink, watch->thread,
+		watch->thread_count, look_tsc, has_same_numbers(watch));
+}
+
+static uint64_t collect_threads(struct watch *watch)
+{
+	uint64_t look_tsc = arch_tsc();
+	watch->thread_count = 0;
+	receiver_each_thread(watch->options.receiver, collect_thread, watch);
+	return look_tsc;
+}
+
+struct ht_err *watch_names(struct watch *watch)
+{
+	return name_threads(watch, collect_threads(watch));
+}
+
+bool watch_names_soon(const struct watch *watch)
+{
+	return threadnames_come_fast(watch->names);
 }
 
 struct ht_err *watch_threads(struct watch *watch, uint64_t now_ns, uint64_t stack_kib)
 {
-	watch->thread_count = 0;
-	receiver_each_thread(watch->options.receiver, collect_thread, watch);
+	uint64_t look_tsc = collect_threads(watch);
 	struct ht_err *err = bound_threads(watch, now_ns, stack_kib);
 	if (err)
 		return err;
 	bool look_for_dead = due(&watch->next_dead_ns, now_ns, DEAD_PERIOD_NS);
-	if (!look_for_dead && !any_unnamed(watch))
-		return NULL;
+	bool number = !has_same_numbers(watch) &&
+		      threadnames_needs_number(watch->names, watch->thread, watch->thread_count);
+	if (!look_for_dead && !number)
+		return name_threads(watch, look_tsc);
 	struct living living;
 	err = living_read(watch, &living);
 	if (err && err->code == HT_ERR_REFUSED) {
 		/* They come and go too fast at the moment: the next look will see. */
 		ht_err_free(err);
-		return NULL;
+		return name_threads(watch, look_tsc);
 	}
 	if (err)
 		return err;
-	err = name_threads(watch, &living);
+	if (number)
+		number_threads(watch, &living);
+	err = name_threads(watch, look_tsc);
 	if (!err && look_for_dead && living.is_whole)
 		release_dead(watch, &living);
 	living_deinit(&living);
@@ -495,6 +493,11 @@ struct ht_err *watch_create(const struct watch_options *options, struct watch **
 	if (!watch)
 		return ht_err_new(HT_ERR_NOMEM, "no memory to watch the process");
 	watch->options = *options;
+	struct ht_err *err = threadnames_create(&watch->names);
+	if (err) {
+		free(watch);
+		return err;
+	}
 	watch->head = linkmap_head(&options->survey->proc, &options->survey->modules);
 	/* Nothing is remembered yet: the first look reports a change, and with it whatever was
 	 * loaded between the survey and now. */
@@ -504,5 +507,8 @@ struct ht_err *watch_create(const struct watch_options *options, struct watch **
 
 void watch_destroy(struct watch *watch)
 {
+	if (!watch)
+		return;
+	threadnames_destroy(watch->names);
 	free(watch);
 }

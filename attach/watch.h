@@ -32,6 +32,12 @@ void watch_settled(struct watch *watch);
  * what it was, for half a second at most. */
 HT_MUST_CHECK
 struct ht_err *watch_threads(struct watch *watch, uint64_t now_mono_ns, uint64_t stack_kib);
+/* The names alone: once more before the window ends. */
+HT_MUST_CHECK
+struct ht_err *watch_names(struct watch *watch);
+/* Are threads coming that may end before the next look, so that watch_names is to be called more
+ * often? */
+bool watch_names_soon(const struct watch *watch);
 /* Puts an RSS sample when one is due. */
 HT_MUST_CHECK
 struct ht_err *watch_memory(struct watch *watch, uint64_t now_mono_ns);

@@ -15,6 +15,7 @@
 #include "attach/target/clock.h"
 
 #define TICK_MS		  5
+#define NAMES_NS	  500000 /* between two looks while threads come that may soon end */
 #define HEAP_LIMIT_NS	  CLOCK_NS_PER_S /* of a reading of the heap: the last one is waited for */
 #define HOLDS_MAX	  64u /* each takes some milliseconds: for a program that execs in vain */
 #define SECCOMP_PERIOD_NS (250 * CLOCK_NS_PER_MS) /* between two looks at all threads */
@@ -262,7 +263,10 @@ static struct ht_err *pump(struct session *s)
 			{.fd = s->survey.proc.pidfd, .events = POLLIN},
 			{.fd = s->signal_fd, .events = POLLIN},
 			{.fd = sink_fd(s->sink), .events = POLLOUT}, {.fd = s->guardian.fd}};
-		poll(wait, HT_ARRAY_SIZE(wait), TICK_MS);
+		bool names_soon = watch_names_soon(s->watch);
+		const struct timespec timeout = {
+			.tv_nsec = names_soon ? NAMES_NS : TICK_MS * CLOCK_NS_PER_MS};
+		ppoll(wait, HT_ARRAY_SIZE(wait), &timeout, NULL);
 		if (wait[4].revents) {
 			heapread_stop(s);
 			return unguarded();
@@ -275,8 +279,12 @@ static struct ht_err *pump(struct session *s)
 			sink_tick(s->sink);
 		bool signalled = take_signals(s);
 		uint64_t now = clock_mono_ns();
-		if (now < next_tick_ns && !signalled && !(wait[1].revents & POLLIN))
+		if (now < next_tick_ns && !signalled && !(wait[1].revents & POLLIN)) {
+			err = names_soon ? watch_names(s->watch) : NULL;
+			if (err)
+				break;
 			continue;
+		}
 		next_tick_ns = now + TICK_MS * CLOCK_NS_PER_MS;
 		enum rec_end_reason reason = s->report->ended;
 		enum turn turn = judge_turn(s, end_ns, signalled, &reason);
@@ -301,6 +309,8 @@ struct ht_err *window_run(struct session *s)
 {
 	glance_open(&s->glance, &s->survey.proc);
 	struct ht_err *err = pump(s);
+	if (!err && !s->target_gone)
+		err = watch_names(s->watch);
 	glance_close(&s->glance);
 	return err;
 }

@@ -92,6 +92,7 @@ static const struct field module_gone_fields[] = {
 static const struct field thread_fields[] = {
 	NUMBER(thread.tid),
 	TEXT(thread.name),
+	FIELD(FIELD_LATER, struct rec, thread.since_tsc),
 	{0},
 };
 

@@ -90,6 +90,8 @@ struct rec_module_gone {
 struct rec_thread {
 	uint64_t tid;
 	struct rec_string name;
+	uint64_t since_tsc; /* the thread's events from then on are of this name; 0: of a trace that
+			     * does not say, or of all */
 };
 
 /* Payload: first_id, count, then per node: epoch, parent, pc (fixed 8 bytes), flags. */

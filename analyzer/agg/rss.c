@@ -29,7 +29,7 @@ struct rss_growth rss_growth_of(const struct analysis *analysis)
 {
 	const struct model *model = &analysis->model;
 	const struct profile *profile = &analysis->profile;
-	uint64_t own_bytes = OWN_BYTES + OWN_THREAD_BYTES * (uint64_t)model->threads.count;
+	uint64_t own_bytes = OWN_BYTES + OWN_THREAD_BYTES * (uint64_t)model->threads.tids;
 	uint64_t block_bytes = plus(profile->peak_bytes, profile->peak_bytes / 2);
 	block_bytes = plus(block_bytes, BLOCK_BYTES * profile->peak_blocks);
 	/* Where mappings are recorded: some of them hold blocks, so that this is the most. */

@@ -272,13 +272,27 @@ static json_t *sizes_json(const struct profile *profile)
 	return array;
 }
 
+/* All names of a thread, in the order in which it had them first. */
+static json_t *names_json(const struct threads *threads, uint32_t first)
+{
+	json_t *array = json_array();
+	uint32_t at = first;
+	do {
+		if (threads->thread[at].name)
+			array = plus(array, text(threads->thread[at].name));
+		at = threads->thread[at].next;
+	} while (at);
+	return array;
+}
+
 static json_t *threads_json(const struct analysis *analysis)
 {
 	json_t *array = json_array();
 	const struct profile *profile = &analysis->profile;
+	const struct model *model = &analysis->model;
 	for (size_t i = 0; i < profile->thread_count; i++) {
 		const struct profile_thread *thread = &profile->thread[i];
-		const struct thread *who = &analysis->model.threads.thread[i];
+		const struct thread *who = &model->threads.thread[i];
 		if (!thread->metrics.allocations && !thread->frees && !thread->before_frees)
 			continue;
 		json_t *object = metrics_json(profile, &thread->metrics);
@@ -286,7 +300,13 @@ static json_t *threads_json(const struct analysis *analysis)
 		object = with(object, "freed_bytes", number(thread->freed_bytes));
 		object = with(object, "before_frees", number(thread->before_frees));
 		object = with(object, "tid", number(who->tid));
-		array = plus(array, with(object, "name", text(who->name)));
+		bool is_assumed;
+		const char *name =
+			threads_shown_name(&model->threads, (uint32_t)i, model->comm, &is_assumed);
+		object = with(object, "name", text(name));
+		object = with(object, "name_is_assumed", json_boolean(is_assumed));
+		object = with(object, "names", names_json(&model->threads, who->first));
+		array = plus(array, object);
 	}
 	return array;
 }

@@ -32,6 +32,8 @@ struct lane {
 	struct pending pending;
 	bool known;
 	uint32_t tid, thread; /* of the last event, and its index */
+	uint64_t until_tsc;   /* as long as it is not under another name */
+	size_t changes;	      /* of names that were known then */
 };
 
 struct replay {
@@ -86,19 +88,21 @@ static void owe(struct replay *replay, uint64_t addr, const struct replay_call *
 			replay->owed[i - 1] = replay->owed[i];
 		replay->owed_count--;
 	}
-	replay->owed[replay->owed_count++] =
-		(struct owed){.addr = addr, .tsc = call->tsc, .thread = call->thread};
+	replay->owed[replay->owed_count++] = (struct owed){.addr = addr,
+		.tsc = call->tsc,
+		.thread = replay->threads->thread[call->thread].first};
 }
 
 /* Whether the free of `addr` is one that was owed; drops those that are overdue. */
 static bool absorb(struct replay *replay, uint64_t addr, const struct replay_call *call)
 {
+	uint32_t thread = replay->threads->thread[call->thread].first;
 	bool found = false;
 	unsigned kept = 0;
 	for (unsigned i = 0; i < replay->owed_count; i++) {
 		const struct owed owed = replay->owed[i];
 		bool in_time = (int64_t)(call->tsc - owed.tsc) < (int64_t)INVERSION_CYCLES;
-		if (!found && in_time && owed.addr == addr && owed.thread != call->thread)
+		if (!found && in_time && owed.addr == addr && owed.thread != thread)
 			found = true;
 		else if (in_time)
 			replay->owed[kept++] = owed;
@@ -149,10 +153,17 @@ static bool rounds_up(struct replay *replay, uint64_t size)
 	       sample_blocks(size, replay->sample_bytes, UINT64_MAX);
 }
 
+/* A thread is the same under each of its names. */
+static uint32_t same_thread(const struct replay *replay, uint32_t thread)
+{
+	return replay->threads->thread[thread].first;
+}
+
 /* Whether the thread that allocated `block` has allocated nothing since. */
 static bool is_newest(const struct replay *replay, const struct live_block *block)
 {
-	return replay->threads->thread[block->thread].newest == block->addr;
+	uint32_t thread = same_thread(replay, block->thread);
+	return replay->threads->thread[thread].newest == block->addr;
 }
 
 /* Takes what a free of `addr` gives back out of the live set. */
@@ -230,7 +241,7 @@ static struct ht_err *allocate(
 		err = put_block(replay, call, &block);
 	if (err)
 		return err;
-	replay->threads->thread[call->thread].newest = block.addr;
+	replay->threads->thread[same_thread(replay, call->thread)].newest = block.addr;
 	return replay->observer.allocated(replay->observer.context, call, &block);
 }
 
@@ -246,18 +257,24 @@ static struct ht_err *reinstate(
 }
 
 static struct ht_err *find_lane(
-	struct replay *replay, uint32_t stream, uint32_t tid, struct lane **ret)
+	struct replay *replay, uint32_t stream, const struct event *event, struct lane **ret)
 {
 	struct ht_err *err = array_reserve(&replay->lane, &replay->lane_capacity,
 		(size_t)stream + 1, sizeof(*replay->lane), "streams");
 	if (err)
 		return err;
 	struct lane *lane = &replay->lane[stream];
-	if (!lane->known || lane->tid != tid) {
-		err = threads_index(replay->threads, tid, &lane->thread);
+	if (!lane->known || lane->tid != event->tid || event->tsc >= lane->until_tsc ||
+		lane->changes != replay->threads->change_count) {
+		uint32_t before = lane->thread;
+		err = threads_index(
+			replay->threads, event->tid, event->tsc, &lane->thread, &lane->until_tsc);
 		if (err)
 			return err;
-		lane->tid = tid;
+		if (lane->known && lane->tid != event->tid)
+			threads_succeed(replay->threads, lane->thread, before);
+		lane->tid = event->tid;
+		lane->changes = replay->threads->change_count;
 		lane->known = true;
 	}
 	*ret = lane;
@@ -284,7 +301,7 @@ struct ht_err *replay_event(void *context, uint32_t stream, const struct event *
 	if (event->kind == ABI_EVENT_MAPPING)
 		return take_mapping(replay, stream, event);
 	struct lane *lane;
-	struct ht_err *err = find_lane(replay, stream, event->tid, &lane);
+	struct ht_err *err = find_lane(replay, stream, event, &lane);
 	if (err)
 		return err;
 	struct replay_call call = {

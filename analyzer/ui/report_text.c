@@ -453,13 +453,18 @@ static int compare_threads(const void *a, const void *b, void *context)
 
 static void write_thread(const struct report *report, uint32_t index)
 {
-	const struct thread *who = &report->analysis->model.threads.thread[index];
+	const struct model *model = &report->analysis->model;
+	const struct thread *who = &model->threads.thread[index];
 	const struct profile_thread *thread = &report->analysis->profile.thread[index];
 	fprintf(report->text->out, "    %8" PRIu32 "  %14s of %10s  %10s outstanding  ", who->tid,
 		text_count(thread->metrics.allocations).text,
 		text_bytes(thread->metrics.allocated_bytes).text,
 		text_bytes(metrics_outstanding_bytes(&thread->metrics)).text);
-	text_foreign(report->text, who->name ? who->name : "?", 32);
+	bool is_assumed;
+	const char *name = threads_shown_name(&model->threads, index, model->comm, &is_assumed);
+	text_foreign(report->text, name ? name : "?", 32);
+	if (is_assumed)
+		fputs("  (assumed)", report->text->out);
 	fputc('\n', report->text->out);
 }
 

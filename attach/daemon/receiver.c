@@ -518,6 +518,7 @@ void receiver_each_thread(const struct receiver *receiver,
 			.tid = load(&head->tid),
 			.thread_pointer = key & ~KEY_FLAGS_MASK,
 			.incarnation = incarnation,
+			.position = load(&head->committed),
 			.bounded = load(&head->bounds_incarnation) == incarnation &&
 				   load(&head->stack_hi),
 		};

@@ -76,7 +76,8 @@ struct receiver_thread {
 	uint32_t tid;		 /* as the target numbers it */
 	uint64_t thread_pointer; /* the slot's key without level */
 	uint64_t incarnation;
-	bool bounded; /* has valid stack bounds */
+	uint64_t position; /* of its stream: another whenever it has recorded */
+	bool bounded;	   /* has valid stack bounds */
 };
 
 /* Calls `fn` for each claimed slot: for names, stack bounds, and to find dead ones. */

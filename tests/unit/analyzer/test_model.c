@@ -178,7 +178,7 @@ static struct rec any_record(const char *noise)
 		rec.module_gone = (struct rec_module_gone){any() % 20, any() % 4};
 		break;
 	case REC_THREAD:
-		rec.thread = (struct rec_thread){any(), text};
+		rec.thread = (struct rec_thread){any(), text, any()};
 		break;
 	case REC_NODES:
 		rec.nodes = any_nodes();

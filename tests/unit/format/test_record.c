@@ -32,7 +32,7 @@ static const struct {
 			 {{7, 8, 9, 10}, {11, 12, 13, 14}}}},
 		PAYLOAD("\1\2\3\4\5\4/lib\3\xab\0\xcd\6\2\7\10\11\12\13\14\15\16")},
 	{{.kind = REC_MODULE_GONE, .module_gone = {1, 2}}, PAYLOAD("\1\2")},
-	{{.kind = REC_THREAD, .thread = {1, TEXT("io")}}, PAYLOAD("\1\2io")},
+	{{.kind = REC_THREAD, .thread = {1, TEXT("io"), 300}}, PAYLOAD("\1\2io\xac\2")},
 	{{.kind = REC_EVENTS, .events = {1, 2, 3, TEXT("\0\1raw")}}, PAYLOAD("\1\2\3\0\1raw")},
 	{{.kind = REC_SYNC, .sync = {1, 2, 3}}, PAYLOAD("\1\2\3")},
 	{{.kind = REC_RSS, .rss = {1, 2}}, PAYLOAD("\1\2")},
@@ -173,6 +173,7 @@ START_TEST(a_payload_too_short_for_its_fields_is_malformed)
 			       : kind == REC_COLUMNS ? 3
 			       : kind == 200	     ? 0
 			       : kind == REC_CAPTURE ? goldens[i].length - 1 /* without flags */
+			       : kind == REC_THREAD  ? goldens[i].length - 2 /* without since_tsc */
 						     : goldens[i].length;
 		for (size_t length = 0; length < fixed; length++) {
 			struct bytes_out out = {0};
