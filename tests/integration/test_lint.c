@@ -80,6 +80,9 @@ static const struct {
 	{"echo '|| `attach/y.c` ||' >>CONTRIBUTING.md", "there is no attach/y.c"},
 	{"rm out/attach/x.d", "build first"},
 	{"echo 'echo $1' >>scripts/deps", "shellcheck"},
+	{"echo 'attach/y.c test_x:one' >tests/covers.txt", "no line for attach/x.c"},
+	{"echo 'attach/y.c test_x:one' >tests/covers.txt", "no file for the line attach/y.c"},
+	{"echo 'attach/*.c test_x:one' >tests/covers.txt", "there is no test_x:one"},
 };
 
 START_TEST(broken_rules_are_found)

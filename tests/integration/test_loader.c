@@ -13,13 +13,14 @@
 #include "tests/support/ht_check.h"
 #include "tests/support/procsnap.h"
 #include "tests/support/report.h"
+#include "tests/support/sample.h"
 #include "tests/support/tap.h"
 #include "tests/support/tmpdir.h"
 #include "tests/support/tracefile.h"
 #include "tests/support/victim.h"
 
 #define ANSWER_MS 30000
-#define STORMS	  8 /* captures within one storm */
+#define STORMS	  sample_size(8, 3) /* captures within one storm */
 /* mimalloc 2.0.9 gives misaligned blocks after some more. */
 #define OPERATIONS "5000"
 #define MUSL	   "/lib/ld-musl-x86_64.so.1"
@@ -48,7 +49,7 @@ START_TEST(storm)
 	storm_start(&victim);
 	struct procsnap *before = procsnap_take(victim.pid, 0);
 	ask_count(&victim, "storm");
-	for (int i = 0; i < STORMS; i++) {
+	for (unsigned i = 0; i < STORMS; i++) {
 		struct tap tap;
 		tap_start(&tap, victim.pid, (const char *[]){"--symbolize", "later", NULL});
 		tap_wait_any(&tap);

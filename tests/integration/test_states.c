@@ -23,6 +23,7 @@
 #include "tests/support/ht_check.h"
 #include "tests/support/procsnap.h"
 #include "tests/support/report.h"
+#include "tests/support/sample.h"
 #include "tests/support/sweep.h"
 #include "tests/support/tap.h"
 #include "tests/support/tmpdir.h"
@@ -32,7 +33,7 @@
 #define GUARDIAN_MS   60000
 #define REFUSED	      3
 #define INCOMPLETE    6
-#define RSEQ_CYCLES   20
+#define RSEQ_CYCLES   sample_size(20, 6)
 #define FDS_LOOKED_AT 1024
 
 static void start(struct victim *victim, const char *name, const char *state, const char *more)
@@ -402,7 +403,7 @@ START_TEST(within_restartable_sequences)
 {
 	struct victim victim;
 	start(&victim, "states", "rseq", NULL);
-	for (int i = 0; i < RSEQ_CYCLES; i++)
+	for (unsigned i = 0; i < RSEQ_CYCLES; i++)
 		cycle(&victim, PROCSNAP_MASKS_CHANGE);
 	free(victim_ask(&victim, "count", ANSWER_MS));
 	victim_stop(&victim);

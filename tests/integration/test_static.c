@@ -15,6 +15,7 @@
 #include "tests/support/ht_check.h"
 #include "tests/support/procsnap.h"
 #include "tests/support/report.h"
+#include "tests/support/sample.h"
 #include "tests/support/tap.h"
 #include "tests/support/tmpdir.h"
 #include "tests/support/tracefile.h"
@@ -23,7 +24,7 @@
 #define PHASE_MS   60000
 #define COMMAND_MS 60000
 #define REFUSED	   3
-#define CAPTURES   8
+#define CAPTURES   sample_size(8, 3)
 #define ROOM	   (4ull << 30)
 
 static const char *const hooked[] = {"malloc", "free", "calloc", "realloc", NULL};

@@ -12,12 +12,13 @@
 #include "tests/support/ht_check.h"
 #include "tests/support/procsnap.h"
 #include "tests/support/report.h"
+#include "tests/support/sample.h"
 #include "tests/support/tap.h"
 #include "tests/support/tracefile.h"
 #include "tests/support/victim.h"
 
 #define ANSWER_MS 120000
-#define CYCLES	  10
+#define CYCLES	  sample_size(10, 3)
 #define BORN	  3000 /* more threads than there are slots */
 #define CHAINS	  2
 #define POOLED	  100u
@@ -59,7 +60,7 @@ static void cycles(unsigned turns, uint64_t growth, const char *what, const char
 
 START_TEST(a_thousand_that_wait)
 {
-	cycles(3, 100, "rounds", CROWD("-p", "990", "-b", "10"));
+	cycles(sample_size(3, 1), 100, "rounds", CROWD("-p", "990", "-b", "10"));
 }
 END_TEST
 

@@ -18,6 +18,7 @@
 
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
+#include "tests/support/machine.h"
 #include "tests/support/procsnap.h"
 #include "tests/support/report.h"
 #include "tests/support/tap.h"
@@ -125,6 +126,8 @@ END_TEST
 START_TEST(a_32_bit_program)
 {
 	struct run target;
+	if (!machine_runs_32_bits("wrong_use"))
+		return;
 	run_start(&target, (const char *[]){run_built("tests/targets/idle32"), NULL});
 	char link[64], exe[4096] = "";
 	snprintf(link, sizeof(link), "/proc/%d/exe", target.pid);

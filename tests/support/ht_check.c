@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 /* Far beyond any test's duration, sanitizers and a busy machine included. */
-#define TEST_TIMEOUT_S 120
+#define TEST_TIMEOUT_S 300
 #define ASIDES_MAX     16
 
 int ht_suite_run(const char *name, const TTest *const *tests, size_t count)

@@ -14,6 +14,7 @@
 #include "tests/support/compile.h"
 #include "tests/support/elfwriter.h"
 #include "tests/support/ht_check.h"
+#include "tests/support/machine.h"
 
 /* A process and what was read from it. */
 struct view {
@@ -313,7 +314,7 @@ START_TEST(thirty_two_bits_are_refused)
 	char *path = compile_or_skip("modules",
 		(const char *[]){"gcc", "-m32", "-nostdlib", "-static", NULL},
 		"void _start(void) { for (;;) __asm__ volatile(\"pause\"); }");
-	if (!path)
+	if (!path || !machine_runs_32_bits("modules"))
 		return;
 	struct child child = child_exec((const char *[]){path, NULL}, NULL);
 	struct proc proc;

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a machine may lack: a test that needs it looks for it first.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+/* Does the kernel run 32-bit programs? If not, prints that test `name` is skipped. */
+bool machine_runs_32_bits(const char *name);
