@@ -21,7 +21,8 @@
 #define BOUNDS_PERIOD_NS  (500 * CLOCK_NS_PER_MS)
 #define SPACES_MAX	  64u
 #define THREADS_MAX	  ABI_SLOT_MAX
-#define STACK_MAX_BYTES	  (1ull << 30)
+#define STACK_MAX_BYTES	  (1ull << 38) /* below any pair of words that are addresses */
+#define STACK_GAP_BYTES	  (1ull << 20) /* stack_guard_gap: mmap places nothing there */
 #define STACK_MIN_BYTES	  (1ull << 14)
 #define CONTROL_BYTES	  (1ull << 13) /* from the thread pointer to the stack's end, at most */
 
@@ -230,13 +231,18 @@ static raddr_t stack_told(const struct watch *watch, raddr_t thread_pointer)
 	return told;
 }
 
-/* The main thread's: above the kernel's random bytes for the program are only the strings that it
- * was started with. */
-static void main_bounds(
-	const struct watch *watch, const struct proc_map *map, raddr_t *ret_lo, raddr_t *ret_hi)
+/*
+ * The main thread's: above the kernel's random bytes for the program are only the strings that it
+ * was started with. The stack may grow before the next look: what the kernel keeps free below it
+ * can be nothing but stack when a stack pointer is there.
+ */
+static void main_bounds(const struct watch *watch, const struct proc_maps *maps, size_t i,
+	raddr_t *ret_lo, raddr_t *ret_hi)
 {
+	const struct proc_map *map = &maps->map[i];
 	raddr_t random = proc_of(watch)->random;
-	*ret_lo = map->lo;
+	bool is_free = i == 0 || maps->map[i - 1].hi <= map->lo - STACK_GAP_BYTES;
+	*ret_lo = is_free ? map->lo - STACK_GAP_BYTES : map->lo;
 	*ret_hi = random - map->lo < map->hi - map->lo
 			  ? ht_align_down(random, HT_PAGE_BYTES) + HT_PAGE_BYTES
 			  : map->hi;
@@ -255,14 +261,13 @@ static bool find_bounds(const struct watch *watch, const struct proc_maps *maps,
 			const struct proc_map *map = &maps->map[i];
 			if (strcmp(map->name, "[stack]") != 0)
 				continue;
-			main_bounds(watch, map, ret_lo, ret_hi);
+			main_bounds(watch, maps, i, ret_lo, ret_hi);
 			return true;
 		}
 		return false;
 	}
 	const struct proc_map *map = proc_maps_find(maps, thread->thread_pointer);
-	if (!map || map->name[0] != '\0' || map->shared || !map->write ||
-		map->hi - map->lo > STACK_MAX_BYTES)
+	if (!map || map->name[0] != '\0' || map->shared || !map->write)
 		return false;
 	raddr_t told = stack_told(watch, thread->thread_pointer);
 	if (!told)

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -35,13 +36,13 @@ static void *wait_for_end(void *context)
 	return NULL;
 }
 
-/* `stack`: where the thread's own begins, of STACK bytes; NULL: wherever the C library wants. */
-static void scene_init_at(struct scene *scene, void *stack)
+/* `stack`: where the thread's own begins, of so many bytes; NULL: wherever the C library wants. */
+static void scene_init_at(struct scene *scene, void *stack, size_t bytes)
 {
 	pthread_attr_t attr;
 	ck_assert_int_eq(pthread_attr_init(&attr), 0);
 	if (stack)
-		ck_assert_int_eq(pthread_attr_setstack(&attr, stack, STACK), 0);
+		ck_assert_int_eq(pthread_attr_setstack(&attr, stack, bytes), 0);
 	*scene = (struct scene){0};
 	stage_init(&scene->stage);
 	agent_init(&scene->agent, &scene->stage, 0, (uintptr_t)control_block);
@@ -60,7 +61,7 @@ static void scene_init_at(struct scene *scene, void *stack)
 
 static void scene_init(struct scene *scene)
 {
-	scene_init_at(scene, NULL);
+	scene_init_at(scene, NULL, 0);
 }
 
 static void scene_deinit(struct scene *scene)
@@ -169,6 +170,39 @@ START_TEST(the_main_threads_stack_is_looked_for_when_it_has_grown)
 }
 END_TEST
 
+/* Where the list of this process says that its stack begins. */
+static uint64_t stack_begin(void)
+{
+	char line[4400];
+	uint64_t lo = 0;
+	FILE *maps = fopen("/proc/self/maps", "re");
+	ck_assert_ptr_nonnull(maps);
+	while (fgets(line, sizeof(line), maps) &&
+		!(strstr(line, "[stack]") && sscanf(line, "%lx", &lo) == 1))
+		;
+	fclose(maps);
+	return lo;
+}
+
+/* A recursion is deeper long before the next look; but what is mapped below is no stack. */
+START_TEST(the_main_threads_stack_may_grow_between_two_looks)
+{
+	struct scene scene;
+	scene_init(&scene);
+	stage_store(&scene.agent.slot->head.tid, (uint32_t)getpid());
+	ck_no_err(watch_threads(scene.watch, 1000 * MS, 0));
+	uint64_t lo = stack_begin(), gap = 1u << 20;
+	ck_assert_uint_eq(scene.agent.slot->head.stack_lo, lo - gap);
+	void *below = mmap((void *)(lo - gap), HT_PAGE_BYTES, PROT_READ | PROT_WRITE,
+		MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	ck_assert_ptr_ne(below, MAP_FAILED);
+	ck_no_err(watch_threads(scene.watch, 2000 * MS, 0));
+	ck_assert_uint_eq(scene.agent.slot->head.stack_lo, lo);
+	munmap(below, HT_PAGE_BYTES);
+	scene_deinit(&scene);
+}
+END_TEST
+
 /* The list that is read for another thread says of it, too. */
 START_TEST(the_main_threads_stack_is_looked_for_beside_another)
 {
@@ -200,7 +234,7 @@ START_TEST(other_stacks_in_its_mapping_are_not_its_own)
 	char *area =
 		mmap(NULL, 3 * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	ck_assert_ptr_ne(area, MAP_FAILED);
-	scene_init_at(&scene, area + STACK);
+	scene_init_at(&scene, area + STACK, STACK);
 	stage_store(&scene.agent.slot->head.key, (uint64_t)scene.thread & ~UINT64_C(15));
 	ck_no_err(watch_threads(scene.watch, 1000 * MS, 0));
 	ck_assert_uint_eq(scene.agent.slot->head.stack_lo, (uint64_t)area + STACK);
@@ -210,8 +244,30 @@ START_TEST(other_stacks_in_its_mapping_are_not_its_own)
 }
 END_TEST
 
+/* Its bounds are known as those of any other: what is reserved costs nothing. */
+START_TEST(a_stack_of_gigabytes_has_bounds)
+{
+	static const size_t sizes[] = {(1ul << 30) - 4096, 1ul << 30, 8ul << 30};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(sizes); i++) {
+		struct scene scene;
+		char *area = mmap(NULL, sizes[i], PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+		ck_assert_ptr_ne(area, MAP_FAILED);
+		scene_init_at(&scene, area, sizes[i]);
+		uint64_t pointer = (uint64_t)scene.thread & ~UINT64_C(15);
+		stage_store(&scene.agent.slot->head.key, pointer);
+		ck_no_err(watch_threads(scene.watch, 1000 * MS, 0));
+		ck_assert_uint_eq(scene.agent.slot->head.stack_lo, (uint64_t)area);
+		ck_assert_uint_eq(scene.agent.slot->head.stack_hi, pointer);
+		scene_deinit(&scene);
+		munmap(area, sizes[i]);
+	}
+}
+END_TEST
+
 HT_SUITE("attach/watch", who_is_on_no_known_stack_is_looked_for_now_and_then,
 	a_stack_is_found_and_not_looked_for_again, other_stacks_in_its_mapping_are_not_its_own,
-	the_main_threads_stack_begins_at_its_program,
+	a_stack_of_gigabytes_has_bounds, the_main_threads_stack_begins_at_its_program,
 	the_main_threads_stack_is_looked_for_when_it_has_grown,
+	the_main_threads_stack_may_grow_between_two_looks,
 	the_main_threads_stack_is_looked_for_beside_another)
