@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The stack that a slot keeps: what trace.c makes of a walk, so that the next one can begin with
- * it.
+ * A thread's last stack, kept so that the next walk can begin with it. A slot has room for some
+ * hundred frames (trace.c). A source file that defines TRACE_DEEP before it includes this works on
+ * the stack in a deep area instead (deep.c): the same structure, larger.
  */
 #pragma once
 
@@ -19,22 +20,31 @@ struct trace_frame {
 	uint64_t hash; /* of this frame and all outside it */
 };
 
+#ifdef TRACE_DEEP
+#define TRACE_ROOM	 (sizeof(((struct abi_deep *)0)->walk))
+#define TRACE_FRAMES_MAX ABI_FRAMES_MAX
+/* Three links each, as an interpreter's frames have, and where trace_extend stops. */
+#define TRACE_LINKS_MAX (3 * TRACE_FRAMES_MAX + 4)
+#define TRACE_FRESH_MAX (sizeof(((struct abi_deep *)0)->fresh) / sizeof(struct step_state))
+#else
+#define TRACE_ROOM	(sizeof(((struct abi_slot *)0)->walk))
 /* Most frames have one link, those with a saved rbp two, those of an interpreter three. */
 #define TRACE_LINKS_MAX (TRACE_FRAMES_MAX / 2 * 3)
-
 /* Bytes of two frames in the arrays of struct trace. */
 #define TRACE_FRAMES_BYTES                                                                         \
 	(2 * (sizeof(struct trace_frame) + sizeof(uint16_t) + sizeof(uint8_t)) +                   \
 		3 * (sizeof(uint64_t) + sizeof(int32_t)))
-#define TRACE_FRAMES_MAX ((sizeof(((struct abi_slot *)0)->walk) - 128) / TRACE_FRAMES_BYTES * 2)
+#define TRACE_FRAMES_MAX ((TRACE_ROOM - 128) / TRACE_FRAMES_BYTES * 2)
 #define TRACE_FRESH_MAX	 (ABI_FRAMES_MAX * sizeof(uint64_t) / sizeof(struct step_state))
+#endif
 
 /* Stacks that are larger are walked anew each time: places in them do not fit 32 bits. */
 #define TRACE_STACK_WORDS_MAX (1ull << 31)
 
 /*
- * Lies in abi_slot.walk. All zero is a trace of nothing. Frames are outermost first; of a stack
- * that is deeper they are the outer ones.
+ * Lies in abi_slot.walk or abi_deep.walk. All zero is a trace of nothing. Frames are outermost
+ * first; of a stack for which a slot has no room they are the outer ones, of one for which a deep
+ * area has none the inner ones.
  */
 struct trace {
 	uint64_t snapshot; /* address of the abi_snapshot, and its generation */
@@ -45,6 +55,10 @@ struct trace {
 	uint64_t id;	  /* of the stack of all these frames; 0: unknown */
 	uint64_t version; /* another whenever the outermost frame is another (memo.h) */
 	uint64_t scripts; /* walk_scripts of all these frames */
+	union {
+		uint64_t deep;	  /* in a slot: number of the area that is used instead, and 1 */
+		uint64_t outside; /* in an area: so many frames at least were cut off outside */
+	};
 	/*
 	 * A link is a word of the stack by which a frame's caller was found: its return address,
 	 * and behind it the saved rbp, where it matters. Behind these is what the frame says that
@@ -60,7 +74,8 @@ struct trace {
 	uint8_t flags[TRACE_FRAMES_MAX];
 };
 
-_Static_assert(sizeof(struct trace) <= sizeof(((struct abi_slot *)0)->walk), "a trace fits");
+_Static_assert(sizeof(struct trace) <= TRACE_ROOM, "a trace fits");
+_Static_assert(TRACE_LINKS_MAX <= UINT16_MAX, "link_end can name the last link");
 _Static_assert(offsetof(struct abi_slot, walk) % 8 == 0, "the trace is aligned");
 
 /* The words [hi - words, hi) of the stack. */

@@ -67,8 +67,7 @@ static HT_NOINLINE bool record_begin(
 static HT_NOINLINE uint32_t stack_id(
 	const struct abi_thunk *self, struct abi_slot *slot, const struct thread_frame *frame)
 {
-	return trace_stack_other(config_of(self), slot, frame->caller_pc,
-		(uint64_t)frame->caller_stack, frame->caller_fp, 0);
+	return trace_stack_other(config_of(self), slot, walk_start_of(frame));
 }
 
 /* Of several arguments: the walk before is what needs the stack, and no struct is to lie below it.

@@ -12,7 +12,7 @@ _Static_assert(offsetof(struct abi_thunk, real) == 8, "THUNK_REAL");
 _Static_assert(offsetof(struct abi_thunk, config) == 16, "THUNK_CONFIG");
 _Static_assert(offsetof(struct abi_config, slot_mask) == 56, "CONFIG_MASK");
 _Static_assert(ABI_CONFIG_OFF - ABI_STATE_OFF == 0x20000, "CONFIG_TO_STATE");
-_Static_assert(ABI_SLOTS_OFF - ABI_CONFIG_OFF == 0x6d61000, "CONFIG_TO_SLOTS");
+_Static_assert(ABI_SLOTS_OFF - ABI_CONFIG_OFF == 0x8731000, "CONFIG_TO_SLOTS");
 _Static_assert(ABI_FILTER_OFF - ABI_CONFIG_OFF == 0x6861000, "CONFIG_TO_FILTER");
 _Static_assert(offsetof(struct abi_state, alive) == 0, "the key");
 _Static_assert(ABI_SLOT_BYTES == 1u << 18, "SLOT_SHIFT");

@@ -9,7 +9,7 @@
 #define THUNK_CONFIG	   16
 #define CONFIG_MASK	   56
 #define CONFIG_TO_STATE	   -0x20000
-#define CONFIG_TO_SLOTS	   0x6d61000
+#define CONFIG_TO_SLOTS	   0x8731000
 #define CONFIG_TO_FILTER   0x6861000
 #define SLOT_SHIFT	   18
 #define FILTER_SHIFT	   10

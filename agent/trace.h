@@ -13,21 +13,43 @@
 #include "agent/walk.h"
 
 /*
- * trace_stack where the stack, whose walk begins at these registers, is not the kept one. Frames
- * are kept of the stack that ends at `hi`; 0: none are, or nothing is to be made of them quickly.
+ * The three ways beside that of the kept stack, the cheapest first. Each gives 0 where the next one
+ * has to be gone, the last one never. They are called by the hook itself, so that each has the
+ * stack for itself: hooks run on small ones.
  */
-uint32_t trace_stack_other(const struct abi_config *config, struct abi_slot *slot, uint64_t pc,
-	uint64_t sp, uint64_t fp, uint64_t hi);
+
+/* The stack is one of late. Frames are kept of the stack that ends at `hi`. */
+uint32_t trace_stack_late(
+	struct abi_slot *slot, uint64_t pc, uint64_t sp, uint64_t fp, uint64_t hi);
+
+/* The walk goes on from a kept frame, in a deep area where the thread has one (deep.h). */
+uint32_t trace_stack_changed(const struct abi_config *config, struct abi_slot *slot, uint64_t pc,
+	uint64_t sp, uint64_t fp);
+
+/* The plain walk. */
+uint32_t trace_stack_plain(const struct abi_config *config, struct abi_slot *slot, uint64_t pc,
+	uint64_t sp, uint64_t fp);
+
+/* trace_stack without looking at the kept stack first. */
+static inline __attribute__((always_inline)) uint32_t trace_stack_other(
+	const struct abi_config *config, struct abi_slot *slot, struct walk_start start)
+{
+	uint32_t id = trace_stack_changed(config, slot, start.pc, start.sp, start.fp);
+	if (ht_likely(id != 0))
+		return id;
+	return trace_stack_plain(config, slot, start.pc, start.sp, start.fp);
+}
 
 /*
- * The node id of the stack; what walk_plain and intern_stack give with the snapshot in force. Cut
- * stacks and losses are counted in the slot.
+ * The node id of the stack; what walk_plain and intern_stack give with the snapshot in force,
+ * except where it has more than ABI_FRAMES_MAX frames (deep.h). Cut stacks and losses are counted
+ * in the slot.
  */
 static inline __attribute__((always_inline)) uint32_t trace_stack(
 	const struct abi_config *config, struct abi_slot *slot, struct walk_start start)
 {
 	const struct trace *trace = (const struct trace *)slot->walk;
-	uint64_t lo, hi, kept_hi = 0;
+	uint64_t lo, hi;
 	if (ht_likely(slot_bounds(&slot->head, &lo, &hi)) && ht_likely(start.sp >= lo) &&
 		ht_likely(start.sp < hi)) {
 		hi = ht_align_down(hi, sizeof(uint64_t));
@@ -39,8 +61,10 @@ static inline __attribute__((always_inline)) uint32_t trace_stack(
 			uint32_t id = kept_stack(trace, count, &state, hi);
 			if (ht_likely(id != 0))
 				return id;
-			kept_hi = hi;
+			id = trace_stack_late(slot, start.pc, start.sp, start.fp, hi);
+			if (ht_likely(id != 0))
+				return id;
 		}
 	}
-	return trace_stack_other(config, slot, start.pc, start.sp, start.fp, kept_hi);
+	return trace_stack_other(config, slot, start);
 }

@@ -23,7 +23,7 @@
 #define DESCRIPTORS_SPARE 16u /* the stub needs four, the target may want some meanwhile */
 #define MAPPINGS_SPARE	  64u /* the image has eight, entries of functions up to 20 */
 /* What a capture makes of memory in the target's name, at most: stacks, and buffers per thread. */
-#define COMMON_BYTES (ABI_SLOTS_OFF - ABI_TABLE_OFF - ABI_FUNCTIONS_BYTES)
+#define COMMON_BYTES (ABI_DEEP_OFF - ABI_TABLE_OFF - ABI_FUNCTIONS_BYTES)
 #define THREAD_BYTES ABI_SLOT_BYTES
 
 #define FILES_PATIENCE_NS	(10 * CLOCK_NS_PER_S)
@@ -145,7 +145,9 @@ static struct ht_err *check_space(pid_t pid, const struct room *room)
 
 uint64_t survey_memory_bytes(const struct survey *survey)
 {
-	return COMMON_BYTES + survey->status.threads * THREAD_BYTES;
+	uint64_t threads = survey->status.threads;
+	uint64_t deep = threads < ABI_DEEP_COUNT ? threads : ABI_DEEP_COUNT;
+	return COMMON_BYTES + threads * THREAD_BYTES + deep * ABI_DEEP_BYTES;
 }
 
 static struct ht_err *check_room(const struct survey *survey)

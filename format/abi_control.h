@@ -8,7 +8,7 @@
  *      ABI_STATE_OFF    rw- private anonymous, MADV_WIPEONFORK: struct abi_state
  *      ABI_TABLES_OFF   r-- shared   struct abi_config, the journal, unwind snapshots and tables
  *      ABI_SHARED_OFF   rw- shared   struct abi_control, PC caches, stacks, nodes, functions,
- *                                    marks, samples, slots
+ *                                    marks, samples, deep areas, slots
  *
  * The target can write only state and shared: the daemon treats both as hostile input (reads each
  * word once, bounds-checks, never follows an address found there). Everything is little-endian
@@ -156,7 +156,8 @@ enum abi_trunc {
 	ABI_TRUNC_COUNT
 };
 
-#define ABI_SLOT_MAX 2048u /* a power of two */
+#define ABI_SLOT_MAX   2048u /* a power of two */
+#define ABI_DEEP_COUNT 16u
 
 /* What the target has forbidden its threads during the capture. */
 enum abi_forbidden {
@@ -198,6 +199,9 @@ struct abi_control {
 	uint64_t exec_held;    /* the thread that need not wait any more [D] */
 	uint64_t exec_forks;   /* it is not to exec, but to make a child [A] */
 	uint64_t forks; /* calls that make children, whether they were asked about or not [A] */
+	/* Which thread uses a deep area (below): abi_deep_owner, 0: none does. Taken by
+	 * compare-and-swap, from a thread that is gone, too. [A] */
+	uint64_t deep_owner[ABI_DEEP_COUNT];
 };
 
 #define ABI_SOLE_PROPOSED 4ull
@@ -339,7 +343,7 @@ static inline bool abi_last_is_same(uint64_t a, uint64_t b)
 
 #define ABI_NEST_MAX	 4u /* levels: a thread, a signal handler within its hook, and so on */
 #define ABI_BUFFER_BYTES 65536u
-#define ABI_FRAMES_MAX	 15104u
+#define ABI_FRAMES_MAX	 16384u
 #define ABI_COPY_BYTES	 16384u
 #define ABI_MEMO_BYTES	 20608u
 #define ABI_SLOT_DEAD	 8ull /* in abi_slot.key: the thread is gone, the slot may be claimed */
@@ -423,6 +427,32 @@ struct abi_slot {
 _Static_assert(offsetof(struct abi_slot, buffer) == HT_PAGE_BYTES, "the buffer starts on a page");
 _Static_assert(sizeof(struct abi_slot) == ABI_SLOT_BYTES, "slots are found by multiplication");
 
+/* --- deep stacks
+ * ---------------------------------------------------------------------------------
+ */
+
+/*
+ * A slot has room for some hundred frames of its thread's last stack. A thread with a deeper one
+ * takes a deep area, as long as there are any: its pages appear as the stack grows, 70 bytes a
+ * frame. Threads beyond ABI_DEEP_COUNT walk their deep stacks anew at each event.
+ */
+struct abi_deep {
+	/* The kept stack (agent/kept.h): per frame 35 bytes, and three links of 12. [A] */
+	uint8_t walk[71 * ABI_FRAMES_MAX + 176];
+	/* Scratch of the walk. [A] */
+	uint8_t fresh[32 * ABI_FRAMES_MAX];
+	uint8_t pad[0xf50];
+};
+
+#define ABI_DEEP_BYTES 0x19d000u
+
+_Static_assert(sizeof(struct abi_deep) == ABI_DEEP_BYTES, "deep areas begin at pages");
+
+static inline uint64_t abi_deep_owner(uint32_t incarnation, uint64_t slot_index)
+{
+	return (uint64_t)incarnation << 32 | (slot_index + 1);
+}
+
 /* --- sizes of the shared area --------------------------------------------------------------------
  */
 
@@ -441,7 +471,8 @@ _Static_assert(sizeof(struct abi_slot) == ABI_SLOT_BYTES, "slots are found by mu
 #define ABI_LAST_OFF	    (ABI_FUNCTIONS_OFF + ABI_FUNCTIONS_BYTES)
 #define ABI_FILTER_OFF	    (ABI_LAST_OFF + ABI_LAST_WORDS * 8u)
 #define ABI_SAMPLES_OFF	    (ABI_FILTER_OFF + ABI_FILTER_BYTES)
-#define ABI_SLOTS_OFF	    (ABI_SAMPLES_OFF + ABI_SAMPLE_LINES * 64u)
+#define ABI_DEEP_OFF	    (ABI_SAMPLES_OFF + ABI_SAMPLE_LINES * 64u)
+#define ABI_SLOTS_OFF	    (ABI_DEEP_OFF + ABI_DEEP_COUNT * ABI_DEEP_BYTES)
 
 /* Bytes of address space (and of sparse memfd) of the whole image with `slot_max` slots. */
 static inline uint64_t abi_image_bytes(uint32_t slot_max)

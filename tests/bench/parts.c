@@ -16,18 +16,9 @@
 #include "agent/send.h"
 #include "agent/stream.h"
 #include "agent/trace.h"
+#include "tests/bench/loads.h"
 #include "tests/bench/meter.h"
 #include "tests/bench/stage.h"
-
-static uint64_t random_state = 88172645463325252ull;
-
-static uint64_t random_next(void)
-{
-	random_state ^= random_state << 13;
-	random_state ^= random_state >> 7;
-	random_state ^= random_state << 17;
-	return random_state;
-}
 
 /* --- calls ---------------------------------------------------------------------------------- */
 
@@ -94,10 +85,11 @@ static void run_clock(uint64_t times)
 
 /* --- stacks --------------------------------------------------------------------------------- */
 
-#define PATTERNS 64u
+#define PATTERNS  64u
+#define FRESH_MAX 20u
 
 static unsigned fresh_frames;
-static uint8_t pattern_site[PATTERNS][STAGE_DEPTH_MAX];
+static uint8_t pattern_site[PATTERNS][FRESH_MAX];
 static unsigned pattern;
 
 /*
@@ -133,6 +125,22 @@ static void run_stack(uint64_t times)
 		KEEP(trace_stack(stage_config, stage_slot, stage_start));
 }
 
+/*
+ * A recursion that allocates at each level, down and up again: the innermost hundred of the frames
+ * that were set up, which have been kept before.
+ */
+static void run_stack_recursion(uint64_t times)
+{
+	const struct walk_start innermost = stage_start;
+	for (uint64_t i = 0; i < times; i++) {
+		uint64_t level = i % 200 < 100 ? 99 - i % 200 : i % 200 - 100;
+		stage_start.sp = innermost.sp + level * STAGE_WORDS * sizeof(uint64_t);
+		stage_start.pc = stage_site((unsigned)level, 1);
+		KEEP(trace_stack(stage_config, stage_slot, stage_start));
+	}
+	stage_start = innermost;
+}
+
 static void run_stack_fresh(uint64_t times)
 {
 	for (uint64_t i = 0; i < times; i++) {
@@ -156,6 +164,8 @@ STACK_SETUP(5, 0)
 STACK_SETUP(20, 0)
 STACK_SETUP(50, 0)
 STACK_SETUP(500, 0)
+STACK_SETUP(1000, 0)
+STACK_SETUP(15000, 0)
 STACK_SETUP(20, 1)
 STACK_SETUP(20, 3)
 STACK_SETUP(20, 10)
@@ -345,62 +355,6 @@ static void run_send_header(uint64_t times)
 	}
 }
 
-/* --- memory --------------------------------------------------------------------------------- */
-
-#define LINE_WORDS 8u
-
-static uint64_t *chain, chain_at;
-
-/* A ring through all lines of so much memory, in random order (Sattolo). */
-static void setup_chain(uint64_t bytes, int advice)
-{
-	uint64_t lines = bytes / sizeof(uint64_t) / LINE_WORDS;
-	static uint64_t mapped;
-	if (chain)
-		munmap(chain, mapped);
-	chain = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (chain == MAP_FAILED)
-		stage_fail("mmap");
-	mapped = bytes;
-	madvise(chain, bytes, advice);
-	for (uint64_t i = 0; i < lines; i++)
-		chain[i * LINE_WORDS] = i * LINE_WORDS;
-	for (uint64_t i = lines - 1; i > 0; i--) {
-		uint64_t other = random_next() % i * LINE_WORDS, old = chain[i * LINE_WORDS];
-		chain[i * LINE_WORDS] = chain[other];
-		chain[other] = old;
-	}
-	chain_at = 0;
-}
-
-static void setup_chain_near(void)
-{
-	setup_chain(16 << 10, MADV_NOHUGEPAGE);
-}
-
-static void setup_chain_second(void)
-{
-	setup_chain(512 << 10, MADV_NOHUGEPAGE);
-}
-
-static void setup_chain_far(void)
-{
-	setup_chain(256 << 20, MADV_HUGEPAGE);
-}
-
-static void setup_chain_paged(void)
-{
-	setup_chain(256 << 20, MADV_NOHUGEPAGE);
-}
-
-static void run_chain(uint64_t times)
-{
-	uint64_t at = chain_at;
-	for (uint64_t i = 0; i < times; i++)
-		at = chain[at];
-	chain_at = at;
-}
-
 /* --- all of it ------------------------------------------------------------------------------ */
 
 /*
@@ -518,6 +472,14 @@ static const struct part parts[] = {
 	{"stack-20", "of 20 frames, unchanged", setup_stack_20_0, run_stack, NULL, 0, NULL, 0},
 	{"stack-50", "of 50 frames, unchanged", setup_stack_50_0, run_stack, NULL, 0, NULL, 0},
 	{"stack-500", "of 500 frames, unchanged", setup_stack_500_0, run_stack, NULL, 0, NULL, 0},
+	{"stack-1000", "of 1,000 frames, unchanged", setup_stack_1000_0, run_stack, NULL, 0, NULL,
+		0},
+	{"stack-15000", "of 15,000 frames, unchanged", setup_stack_15000_0, run_stack, NULL, 0,
+		NULL, 0},
+	{"recurse-1000", "of 1,000 frames, one more or less each time", setup_stack_1000_0,
+		run_stack_recursion, NULL, 0, NULL, 0},
+	{"recurse-15000", "of 15,000 frames, one more or less each time", setup_stack_15000_0,
+		run_stack_recursion, NULL, 0, NULL, 0},
 	{"stack-20-rbp", "of 20 frames that begin at rbp, unchanged", setup_stack_20_rbp, run_stack,
 		NULL, 0, NULL, 0},
 	{"stack-20-1", "of 20 frames, 1 other than before", setup_stack_20_1, run_stack_fresh,

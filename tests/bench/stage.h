@@ -28,7 +28,7 @@
 #define STAGE_RULE	 abi_rule_make(ABI_RULE_RSP, STAGE_WORDS, 0)
 #define STAGE_SITES	 4u /* from which a function may be called */
 #define STAGE_SITE_BYTES 32u
-#define STAGE_DEPTH_MAX	 500u
+#define STAGE_DEPTH_MAX	 16000u /* deeper than there are functions: they call each other in turn */
 
 struct stage_table {
 	struct abi_table header;
@@ -179,7 +179,8 @@ static const void *stage_entry(unsigned thunk)
 /* Return address in the function at `depth` of a call from one of its sites. */
 static uint64_t stage_site(unsigned depth, unsigned site)
 {
-	return STAGE_CODE + depth * ABI_GRANULE_BYTES + (site + 1) * STAGE_SITE_BYTES;
+	return STAGE_CODE + depth % (STAGE_FUNCTIONS - 1) * ABI_GRANULE_BYTES +
+	       (site + 1) * STAGE_SITE_BYTES;
 }
 
 static void stage_call_from(unsigned depth, unsigned site)

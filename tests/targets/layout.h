@@ -19,5 +19,6 @@
 #define LAYOUT_FUNCTIONS     (LAYOUT_NODES + (1u << 24))
 #define LAYOUT_LAST	     (LAYOUT_FUNCTIONS + (1u << 23))
 #define LAYOUT_SAMPLES	     (LAYOUT_LAST + (1u << 17))
-#define LAYOUT_SLOTS	     (LAYOUT_SAMPLES + (1u << 20) + (1u << 22))
+#define LAYOUT_DEEP	     (LAYOUT_SAMPLES + (1u << 20) + (1u << 22))
+#define LAYOUT_SLOTS	     (LAYOUT_DEEP + 16u * 0x19d000u)
 #define LAYOUT_SLOT_BYTES    0x40000u

@@ -49,7 +49,7 @@ target_bin := $(addprefix $t/,ledger ledger-lazy ledger-nopie ledger-own ledger-
 	libunwound.so idle32 cxx cxx-tcmalloc rust rust-v0 rust-lto jumper storm rewire canaries) $(chain_bin) $(chainxx_bin) $(burst_lib)
 # Operators new and delete that are the allocator's own: in a library, and linked in.
 operators_bin := $(addprefix $t/operators-,tcmalloc tcmalloc-debug tcmalloc-direct jemalloc jemalloc-direct mimalloc)
-target_bin += $(operators_bin)
+target_bin += $(operators_bin) $t/deepstack-O2 $t/deepstack-O0
 target_bin += $t/coroutines $t/throwing $t/throwing-tcmalloc $t/hostile $t/served $t/parent $t/waits $t/waits-escape
 target_bin += $(linked_bin) $t/linked-static $t/linked-static-pie $t/libcounting.so $t/libwrapping.so $t/libwrapping-versions.so $t/sized $t/libfailing.so $t/libownalloc-sysv.so \
 	$(if $(filter musl,$(linked_variants)),$t/linked-musl-static)
@@ -217,6 +217,8 @@ $t/rust-jemalloc-lto: tests/targets/jemalloc.rs $t/librjem.a
 $t/rust-jemalloc-stripped: $t/rust-jemalloc
 	$(call quiet,TARGET)objcopy --only-keep-debug $< $@.debug && strip -o $@ $<
 
+$t/deepstack-O2 $t/deepstack-O0: $t/deepstack-%: tests/targets/deepstack.c
+	$(call build,gcc $(target_c) -$* -pthread)
 $(filter $t/chain-gcc-%,$(chain_bin)): $t/chain-gcc-%: tests/targets/chain.c
 	$(call build,gcc $(target_c) $(variant_flags))
 $(filter $t/chain-clang-%,$(chain_bin)): $t/chain-clang-%: tests/targets/chain.c

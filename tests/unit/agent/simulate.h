@@ -9,15 +9,19 @@
 #include "agent/walk.h"
 #include "tests/unit/agent/world.h"
 
-#define SIM_CODE_BASE	0x10000000u /* where the module is loaded; its bias */
-#define SIM_FUNCTIONS	64u	    /* each fills one granule */
-#define SIM_START	0u	    /* outermost: END */
-#define SIM_TRAMPOLINE	1u	    /* SIGNAL */
-#define SIM_FIRST	2u	    /* the first that is to be called */
+#define SIM_CODE_BASE  0x10000000u /* where the module is loaded; its bias */
+#define SIM_FUNCTIONS  64u	   /* each fills one granule */
+#define SIM_START      0u	   /* outermost: END */
+#define SIM_TRAMPOLINE 1u	   /* SIGNAL */
+#define SIM_FIRST      2u	   /* the first that is to be called */
+#ifndef SIM_STACK_WORDS
 #define SIM_STACK_WORDS 16384u
+#endif
 #define SIM_STACK_BYTES (SIM_STACK_WORDS * sizeof(uint64_t))
 #define SIM_STACK_BASE	0x20000000u /* the same in each run: keys of stacks depend on it */
-#define SIM_DEPTH_MAX	2048u
+#ifndef SIM_DEPTH_MAX
+#define SIM_DEPTH_MAX 2048u
+#endif
 #define SIM_UCONTEXT	960u /* bytes */
 #define SIM_TABLE_OFF	(ABI_UNWIND_OFF + 0x10000u)
 #define SIM_RED_ZONE	128u
