@@ -203,16 +203,16 @@ static void check_status(int status)
 static void run_cycle(void)
 {
 	char window[32];
-	const char *extra[] = {
-		"--symbolize", "later", "-f", "--hook", soak.kind->hook, NULL, NULL, NULL};
+	const char *extra[] = {"--linger", "0", "--symbolize", "later", "-f", "--hook",
+		soak.kind->hook, NULL, NULL, NULL};
 	bool by_signal = below(2), one_core = below(4) == 0;
 	uint64_t after_ms = by_signal ? below(SIGNAL_MAX_MS + 1) : 1 + below(WINDOW_MAX_MS);
 	int nice = below(3) ? 0 : (int)below(20);
 
 	if (!by_signal) {
 		snprintf(window, sizeof(window), "%lums", (unsigned long)after_ms);
-		extra[5] = "-d";
-		extra[6] = window;
+		extra[7] = "-d";
+		extra[8] = window;
 	}
 	pin(one_core);
 	/* Its signal may come before heaptap has begun to wait for one. */
@@ -258,6 +258,7 @@ static void take_note(struct tally *tally)
 	char *out = run_out(&soak.tap.run);
 	json_t *attach = report_parse(out);
 	soak.tombstone = report_u64(attach, "level") == 2;
+	ck_assert(!soak.tombstone || soak.kind->stores);
 	if (soak.tombstone) {
 		check_tombstone(attach);
 		tally->tombstones++;
