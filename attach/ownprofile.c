@@ -301,23 +301,23 @@ static struct ht_err *is_worth_following(const struct subject *subject, bool *re
 	return err;
 }
 
-/* The functions of the module that slots lead to, one by one. */
+/* From the functions of the module that slots lead to. */
 static struct ht_err *follow_code(const struct subject *subject, struct ownprofile *ret)
 {
 	const struct slots *slots = &subject->survey->slots;
 	enum unwinds_by by = UNWINDS_NOT;
+	raddr_t entry[UNWINDS_ENTRIES_MAX];
+	size_t count = 0;
 	bool worth = false;
 	struct ht_err *err = is_worth_following(subject, &worth);
 	if (err || !worth)
 		return err;
-	for (size_t i = 0; !err && i < slots->function_count && by != UNWINDS_LIBGCC; i++) {
+	for (size_t i = 0; i < slots->function_count && count < UNWINDS_ENTRIES_MAX; i++) {
 		const struct allocator_function *f = &slots->function[i];
-		enum unwinds_by now = UNWINDS_NOT;
-		if (f->module_id != subject->module->id || !abi_is_allocator(f->hook))
-			continue;
-		err = unwinds_from(&subject->unwinds, subject->module, f->addr, &now);
-		by = now > by ? now : by;
+		if (f->module_id == subject->module->id && abi_is_allocator(f->hook))
+			entry[count++] = f->addr;
 	}
+	err = unwinds_from(&subject->unwinds, subject->module, entry, count, &by);
 	if (by == UNWINDS_LIBGCC)
 		note(ret->active, subject->module, "the allocator",
 			"it unwinds the stack of its callers");

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/inject/unwinds.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "attach/inject/codewalk.h"
 
 #define WORDS_MAX     96u
-#define ENTRIES_MAX   64u /* functions of other modules, or called by a word */
+#define ENTRIES_MAX   (2 * UNWINDS_ENTRIES_MAX) /* with functions that are called by a word */
 #define FUNCTIONS_MAX 1024u
 #define CALLS_MAX     2048u
 #define MODULES_MAX   8u /* whose code is followed */
@@ -323,9 +324,9 @@ static enum unwinds_by by_of(const struct walk *walk, raddr_t function)
 
 /* From the functions that unwind to those that call them. What never returns reports the end of the
  * process, not an allocation. */
-static enum unwinds_by result_of(struct walk *walk, raddr_t entry)
+static void spread(struct walk *walk)
 {
-	for (bool more = true; more;) {
+	for (bool more = walk->hit_count > 0; more;) {
 		more = false;
 		for (size_t i = 0; i < walk->call_count; i++) {
 			const struct call *call = &walk->call[i];
@@ -337,7 +338,6 @@ static enum unwinds_by result_of(struct walk *walk, raddr_t entry)
 			more = true;
 		}
 	}
-	return by_of(walk, entry);
 }
 
 struct ht_err *unwinds_has(const struct unwinds *unwinds, const struct module *module, bool *ret)
@@ -351,18 +351,28 @@ struct ht_err *unwinds_has(const struct unwinds *unwinds, const struct module *m
 }
 
 struct ht_err *unwinds_from(const struct unwinds *unwinds, const struct module *module,
-	raddr_t entry, enum unwinds_by *ret)
+	const raddr_t *entry, size_t count, enum unwinds_by *ret)
 {
-	struct walk walk = {.unwinds = unwinds};
+	struct walk *walk = calloc(1, sizeof(*walk));
+	*ret = UNWINDS_NOT;
+	if (!walk)
+		return ht_err_new(HT_ERR_NOMEM, "no memory to follow an allocator's code");
+	walk->unwinds = unwinds;
 	const struct codewalk codewalk = {.read = read_code,
-		.read_context = &walk,
+		.read_context = walk,
 		.visit = visit,
-		.visit_context = &walk,
+		.visit_context = walk,
 		.by_values = true};
-	(void)know_words(&walk, module);
-	add_entry(&walk, entry);
-	for (size_t i = 0; i < walk.entry_count && !walk.err; i++)
-		(void)codewalk_run(&codewalk, walk.entry[i]);
-	*ret = result_of(&walk, entry);
-	return walk.err;
+	(void)know_words(walk, module);
+	for (size_t i = 0; i < count; i++)
+		add_entry(walk, entry[i]);
+	for (size_t i = 0; i < walk->entry_count && !walk->err; i++)
+		(void)codewalk_run(&codewalk, walk->entry[i]);
+	spread(walk);
+	for (size_t i = 0; i < count; i++)
+		if (by_of(walk, entry[i]) > *ret)
+			*ret = by_of(walk, entry[i]);
+	struct ht_err *err = walk->err;
+	free(walk);
+	return err;
 }

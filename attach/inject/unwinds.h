@@ -35,11 +35,12 @@ bool unwinds_is_name(const char *name);
 /* Does the module take such a function from another, or is one linked in? */
 HT_MUST_CHECK
 struct ht_err *unwinds_has(const struct unwinds *unwinds, const struct module *module, bool *ret);
-/* Can a call of the function at `entry`, of `module`, come to one of them and return? Branches on a
- * variable are followed as its value is now; what leads through registers and tables is not
- * followed, nor what lies in the C library. */
+/* Can a call of one of the functions at `entry`, of `module`, come to one of them and return?
+ * Branches on a variable are followed as its value is now; what leads through registers and tables
+ * is not followed, nor what lies in the C library. More than UNWINDS_ENTRIES_MAX are left out. */
+#define UNWINDS_ENTRIES_MAX 64u
 HT_MUST_CHECK
 struct ht_err *unwinds_from(const struct unwinds *unwinds, const struct module *module,
-	raddr_t entry, enum unwinds_by *ret);
+	const raddr_t *entry, size_t count, enum unwinds_by *ret);
 /* A module of the C or C++ library, the dynamic linker, libgcc, or a sanitizer. */
 bool unwinds_is_system(const struct module *module);
