@@ -16,7 +16,6 @@
 #include "tests/support/ht_check.h"
 #include "tests/support/procsnap.h"
 #include "tests/support/report.h"
-#include "tests/support/sample.h"
 #include "tests/support/tap.h"
 #include "tests/support/tmpdir.h"
 #include "tests/support/victim.h"
@@ -383,13 +382,11 @@ END_TEST
 START_TEST(rocksdb)
 {
 	char database[4096], link[64], exe[4096] = "";
-	char seconds[32];
 	snprintf(database, sizeof(database), "--db=%s", tmpdir_path("db"));
-	snprintf(seconds, sizeof(seconds), "--duration=%u", sample_size(20, 10));
 	struct run bench;
 	run_start(&bench,
 		(const char *[]){"/usr/bin/db_bench", "--benchmarks=fillseq,readwhilewriting",
-			"--num=300000", "--threads=2", seconds, database, NULL});
+			"--num=300000", "--threads=2", "--duration=20", database, NULL});
 	snprintf(link, sizeof(link), "/proc/%d/exe", bench.pid);
 	run_until(readlink(link, exe, sizeof(exe) - 1) > 0 && strstr(exe, "db_bench"), ANSWER_MS);
 	run_until(strstr(run_out(&bench), "RocksDB") != NULL, ANSWER_MS);
