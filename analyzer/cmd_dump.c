@@ -15,6 +15,7 @@
 #include "analyzer/model/map.h"
 #include "analyzer/ui/text.h"
 #include "format/event.h"
+#include "format/memory.h"
 #include "format/reader.h"
 
 struct dump {
@@ -170,6 +171,20 @@ static void print_target(const struct text *text, const struct rec_target *targe
 	fputc('\n', text->out);
 }
 
+static void print_memory(FILE *out, const struct rec_memory *memory)
+{
+	fprintf(out, "memory mono_ns=%" PRIu64, memory->mono_ns);
+	for (uint64_t i = 0; i < memory->value_count; i++) {
+		const struct rec_value *value = &memory->value[i];
+		const char *name = memory_kind_name(value->kind);
+		if (name)
+			fprintf(out, " %s=%" PRIu64, name, value->number);
+		else
+			fprintf(out, " kind_%" PRIu64 "=%" PRIu64, value->kind, value->number);
+	}
+	fputc('\n', out);
+}
+
 static void print_heap(const struct text *text, const struct rec_heap *heap)
 {
 	FILE *out = text->out;
@@ -271,6 +286,9 @@ static struct ht_err *print_record(struct dump *dump, const struct rec *rec)
 			rec->names.state);
 		put_string(text, "detail", rec->names.detail);
 		fputc('\n', out);
+		return NULL;
+	case REC_MEMORY:
+		print_memory(out, &rec->memory);
 		return NULL;
 	case REC_COLUMNS: /* the reader has made EVENTS of them */
 		return NULL;

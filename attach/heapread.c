@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "attach/daemon/fds.h"
+#include "attach/memory.h"
 #include "attach/session_state.h"
 #include "attach/target/clock.h"
 #include "attach/target/pulse.h"
@@ -103,6 +104,21 @@ static struct ht_err *put_heap(struct session *s, const struct heap *heap)
 	return sink_put(s->sink, &rec, 0);
 }
 
+/* Of several heaps of one allocator the sum. Where one is not known no sum is. */
+static struct ht_err *put_values(struct session *s, const struct heap *heap)
+{
+	struct memory sum = {0};
+	for (size_t i = 0; i < heap->count; i++) {
+		const struct heap_account *account = &heap->account[i];
+		if (!account->known)
+			return NULL;
+		for (size_t k = 0; k < account->value_count && k < HEAP_VALUES_MAX; k++)
+			memory_set(&sum, account->value[k].kind,
+				sum.number[account->value[k].kind] + account->value[k].bytes);
+	}
+	return memory_put(s, &sum, clock_mono_ns());
+}
+
 static bool has_died_by(pid_t pid, uint64_t end_mono_ns)
 {
 	for (;;) {
@@ -144,6 +160,8 @@ struct ht_err *heapread_look(struct session *s, bool *ret_runs)
 		.count = 1};
 	bool done = __atomic_load_n(&reading->page->done, __ATOMIC_ACQUIRE);
 	err = put_heap(s, done ? &reading->page->heap : &late);
+	if (!err && done)
+		err = put_values(s, &reading->page->heap);
 	heapread_stop(s);
 	return err;
 }

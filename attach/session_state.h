@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * The state of a capture, shared by the files that are its steps: session.c, bring_in.c, window.c,
- * records.c, remains.c, scripts.c, change.c, heapread.c, forks.c, asked.c, outlet.c. Nobody else
- * includes this.
+ * records.c, remains.c, scripts.c, change.c, heapread.c, forks.c, asked.c, outlet.c,
+ * memory.c. No other file includes this.
  */
 #pragma once
 
@@ -16,6 +16,7 @@
 #include "attach/symbols.h"
 #include "attach/tap.h"
 #include "attach/target/glance.h"
+#include "attach/target/memuse.h"
 #include "attach/unwind/publish.h"
 #include "attach/v8/names.h"
 #include "attach/watch.h"
@@ -81,6 +82,8 @@ struct session {
 	size_t copy_count;
 	uint64_t next_seccomp_ns; /* when to look for filters again */
 	struct glance glance;	  /* while the window is open */
+	struct memuse memuse;	  /* likewise */
+	uint64_t next_memory_ns;
 	bool target_gone;
 	struct linger_plan linger; /* for the guardian, when all is done */
 };

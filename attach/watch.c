@@ -16,7 +16,6 @@
 #define CHAIN_PERIOD_NS	  (50 * CLOCK_NS_PER_MS)
 #define UNKNOWN_PERIOD_NS (20 * CLOCK_NS_PER_MS)
 #define DEAD_PERIOD_NS	  (250 * CLOCK_NS_PER_MS)
-#define RSS_PERIOD_NS	  (100 * CLOCK_NS_PER_MS)
 #define STACK_PERIOD_NS	  (50 * CLOCK_NS_PER_MS)
 #define BOUNDS_PERIOD_NS  (500 * CLOCK_NS_PER_MS)
 #define SPACES_MAX	  64u
@@ -39,8 +38,8 @@ struct watch {
 	struct ends ends;
 	uint64_t chains_hash, maps_hash, slots_hash;
 	uint64_t unknown_pcs;
-	uint64_t next_maps_ns, next_chain_ns, next_unknown_ns, next_dead_ns, next_rss_ns,
-		next_stack_ns, next_bounds_ns;
+	uint64_t next_maps_ns, next_chain_ns, next_unknown_ns, next_dead_ns, next_stack_ns,
+		next_bounds_ns;
 	uint64_t stack_kib; /* when the main thread's bounds were last looked at */
 	struct receiver_thread thread[THREADS_MAX];
 	size_t thread_count;
@@ -470,23 +469,6 @@ struct ht_err *watch_threads(struct watch *watch, uint64_t now_ns, uint64_t stac
 		release_dead(watch, &living);
 	living_deinit(&living);
 	return err;
-}
-
-/* --- memory
- * ------------------------------------------------------------------------------------------- */
-
-struct ht_err *watch_memory(struct watch *watch, uint64_t now_ns)
-{
-	struct proc_status status;
-
-	if (!due(&watch->next_rss_ns, now_ns, RSS_PERIOD_NS))
-		return NULL;
-	struct ht_err *err = proc_status(proc_of(watch), 0, &status);
-	if (err)
-		return err;
-	struct rec rec = {.kind = REC_RSS};
-	rec.rss = (struct rec_rss){.mono_ns = now_ns, .rss_bytes = status.rss_bytes};
-	return sink_put(watch->options.sink, &rec, 0);
 }
 
 /* --- life cycle

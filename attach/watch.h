@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What changes in the target while it is captured: threads come and go, libraries are loaded,
- * memory grows. Looks from outside, at a low rate; nothing is stopped.
+ * What changes in the target while it is captured: threads come and go, libraries are loaded. Looks
+ * from outside, at a low rate; nothing is stopped.
  */
 #pragma once
 
@@ -38,6 +38,3 @@ struct ht_err *watch_names(struct watch *watch);
 /* Are threads coming that may end before the next look, so that watch_names is to be called more
  * often? */
 bool watch_names_soon(const struct watch *watch);
-/* Puts an RSS sample when one is due. */
-HT_MUST_CHECK
-struct ht_err *watch_memory(struct watch *watch, uint64_t now_mono_ns);

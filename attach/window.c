@@ -10,6 +10,7 @@
 #include "attach/change.h"
 #include "attach/forks.h"
 #include "attach/interpreted.h"
+#include "attach/memory.h"
 #include "attach/records.h"
 #include "attach/scripts.h"
 #include "attach/target/clock.h"
@@ -147,7 +148,7 @@ static struct ht_err *tick(struct session *s)
 	if (!err)
 		err = watch_threads(s->watch, now, status.stack_kib);
 	if (!err)
-		err = watch_memory(s->watch, now);
+		err = memory_look(s, now);
 	if (!err)
 		err = interpreted_follow(s);
 	if (!err)
@@ -308,9 +309,12 @@ static struct ht_err *pump(struct session *s)
 struct ht_err *window_run(struct session *s)
 {
 	glance_open(&s->glance, &s->survey.proc);
-	struct ht_err *err = pump(s);
+	struct ht_err *err = memory_begin(s);
+	if (!err)
+		err = pump(s);
 	if (!err && !s->target_gone)
 		err = watch_names(s->watch);
+	err = ht_err_first(err, memory_end(s));
 	glance_close(&s->glance);
 	return err;
 }

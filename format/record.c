@@ -210,6 +210,18 @@ static const struct field names_fields[] = {
 	{0},
 };
 
+static const struct field value_fields[] = {
+	FIELD(FIELD_NUMBER, struct rec_value, kind),
+	FIELD(FIELD_NUMBER, struct rec_value, number),
+	{0},
+};
+
+static const struct field memory_fields[] = {
+	NUMBER(memory.mono_ns),
+	LIST(memory.value_count, memory.value, struct rec_value, TRACE_MEMORY_MAX, value_fields),
+	{0},
+};
+
 static const struct layout {
 	const char *name;
 	const struct field *fields;
@@ -232,6 +244,7 @@ static const struct layout {
 	[REC_COLUMNS] = {"COLUMNS", columns_fields},
 	[REC_SCRIPTS] = {"SCRIPTS", scripts_fields},
 	[REC_NAMES] = {"NAMES", names_fields},
+	[REC_MEMORY] = {"MEMORY", memory_fields},
 };
 
 /* NULL for a kind that this build does not know. */

@@ -22,6 +22,7 @@
 #define TRACE_INLINE_MAX   256u
 #define TRACE_ACCOUNTS_MAX 16u
 #define TRACE_RANGES_MAX   256u
+#define TRACE_MEMORY_MAX   256u
 
 enum rec_kind {
 	REC_TARGET = 1, /* who was profiled; once, first */
@@ -32,17 +33,18 @@ enum rec_kind {
 	REC_NODES,  /* stack nodes first_id, first_id + 1, ... ; before the first event with them */
 	REC_EVENTS, /* a piece of one slot's stream */
 	REC_SYNC,   /* clock pair, and how far the streams are complete */
-	REC_RSS,
-	REC_LOSS,    /* running total of one counter; the last one counts */
-	REC_SYMBOL,  /* names for one (module, offset) */
-	REC_MARK,    /* a user's word at a time */
-	REC_END,     /* why the capture ended; once, last but for symbols */
-	REC_HEAP,    /* what the allocators hold, by their own books */
-	REC_MAPPED,  /* what was mapped when the window began; before the first event */
+	REC_RSS,    /* before version 2.2; REC_MEMORY since */
+	REC_LOSS,   /* running total of one counter; the last one counts */
+	REC_SYMBOL, /* names for one (module, offset) */
+	REC_MARK,   /* a user's word at a time */
+	REC_END,    /* why the capture ended; once, last but for symbols */
+	REC_HEAP,   /* what the allocators hold, by their own books */
+	REC_MAPPED, /* what was mapped when the window began; before the first event */
 	REC_COLUMNS, /* REC_EVENTS sorted by field: only between writer and reader */
 	REC_SCRIPTS, /* up to when numbers of interpreted functions hold; before those events are
 			complete */
 	REC_NAMES,   /* what stood in the way of a module's names; behind END */
+	REC_MEMORY,  /* how much memory of each kind is in use at a time (format/memory.h) */
 };
 
 struct rec_string {
@@ -265,6 +267,18 @@ struct rec_mapped {
 	struct rec_range range[TRACE_RANGES_MAX];
 };
 
+/* One figure of a REC_MEMORY; a figure that is not known has no value. */
+struct rec_value {
+	uint64_t kind; /* enum memory_kind; readers skip those that they do not know */
+	uint64_t number;
+};
+
+struct rec_memory {
+	uint64_t mono_ns;
+	uint64_t value_count;
+	struct rec_value value[TRACE_MEMORY_MAX];
+};
+
 struct rec {
 	enum rec_kind kind; /* a kind that this build does not know: all fields but `kind` and `raw`
 			       unset */
@@ -289,6 +303,7 @@ struct rec {
 		struct rec_columns columns;
 		struct rec_scripts scripts;
 		struct rec_names names;
+		struct rec_memory memory;
 	};
 };
 

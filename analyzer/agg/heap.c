@@ -23,6 +23,11 @@ static uint64_t plus(uint64_t a, uint64_t b)
 	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
+static uint64_t more_of(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
 static uint64_t not_negative(int64_t bytes)
 {
 	return bytes > 0 ? (uint64_t)bytes : 0;
@@ -133,18 +138,32 @@ static void take_start(
 	heap->start_bytes = not_negative(signed_of(reading->sum.held_bytes) - added(sum));
 	heap->off_bytes = plus(
 		plus(reading->sum.off_bytes, moved_bytes(notes, 0)), round_bytes(sum, reading));
+	heap->start_held_bytes = reading->sum.held_bytes;
 	heap->system_bytes = reading->sum.system_bytes;
 	heap->arenas = reading->sum.arenas;
 }
 
-static void take_end(struct heap *heap, const struct reading *start, const struct reading *end,
+static void take_end(struct heap *heap, const struct reading *end, const struct heap_notes *notes)
+{
+	heap->end_told = true;
+	heap->end_known = end->known;
+	if (end->telling) {
+		heap->end_allocator = end->telling->allocator;
+		heap->end_reason = end->telling->reason;
+	}
+	if (!end->known)
+		return;
+	heap->end_bytes = end->sum.held_bytes;
+	heap->end_off_bytes = plus(end->sum.off_bytes, moved_bytes(notes, notes->ended_count - 1));
+	heap->end_system_bytes = end->sum.system_bytes;
+}
+
+/* Holds what lies between both readings against the events. */
+static void compare(struct heap *heap, const struct reading *start, const struct reading *end,
 	const struct heap_notes *notes, bool is_whole)
 {
-	size_t last = notes->ended_count - 1;
-	const struct heap_sum *sum = &notes->begun[last];
-	heap->end_known = true;
-	heap->end_bytes = end->sum.held_bytes;
-	heap->end_off_bytes = plus(end->sum.off_bytes, moved_bytes(notes, last));
+	const struct heap_sum *sum = &notes->begun[notes->ended_count - 1];
+	heap->growth_known = true;
 	heap->growth_bytes = signed_of(end->sum.held_bytes) - signed_of(start->sum.held_bytes);
 	heap->explained_bytes = added(sum) - added(&notes->begun[0]);
 	uint64_t off_bytes = plus(plus(heap->off_bytes, heap->end_off_bytes), UNSEEN_BYTES);
@@ -154,9 +173,55 @@ static void take_end(struct heap *heap, const struct reading *start, const struc
 				    -more > signed_of(off_bytes));
 }
 
+/* The events know requested bytes alone, the allocators what blocks take: the end may be more than
+ * the highest sum of the events, and then it is the highest that is known. */
+static void take_peak(struct heap *heap, const struct heap_notes *notes, uint64_t end_ns)
+{
+	heap->peak_bytes = not_negative(signed_of(heap->start_bytes) + notes->highest_bytes);
+	heap->peak_time_ns = notes->highest_time_ns;
+	if (heap->peak_bytes < heap->start_bytes) {
+		heap->peak_bytes = heap->start_bytes;
+		heap->peak_time_ns = 0;
+	}
+	struct heap_range by_events = heap_range_of(heap->peak_bytes, heap->off_bytes);
+	struct heap_range end = {0};
+	if (heap->end_known)
+		end = heap_range_of(heap->end_bytes, heap->end_off_bytes);
+	heap->peak_least_bytes = more_of(by_events.least_bytes, end.least_bytes);
+	heap->peak_most_bytes = more_of(by_events.most_bytes, end.most_bytes);
+	if (heap->end_known && heap->peak_bytes < heap->end_bytes) {
+		heap->peak_bytes = heap->end_bytes;
+		heap->peak_time_ns = end_ns;
+	}
+}
+
+struct heap_range heap_peak_range(const struct heap *heap)
+{
+	uint64_t off_bytes = more_of(heap->peak_most_bytes - heap->peak_bytes,
+		heap->peak_bytes - heap->peak_least_bytes);
+	struct heap_range range = heap_range_of(heap->peak_bytes, off_bytes);
+	range.least_bytes = heap->peak_least_bytes;
+	range.most_bytes = heap->peak_most_bytes;
+	range.is_known = heap->peak_most_bytes != UINT64_MAX;
+	return range;
+}
+
+struct heap_range heap_range_of(uint64_t bytes, uint64_t off_bytes)
+{
+	return (struct heap_range){.is_known = off_bytes <= UINT64_MAX - bytes,
+		.is_figure = off_bytes == 0 || off_bytes<bytes, .least_bytes = bytes> off_bytes
+				     ? bytes - off_bytes
+				     : 0,
+		.most_bytes = plus(bytes, off_bytes)};
+}
+
 struct heap heap_of(const struct model *model, const struct heap_notes *notes)
 {
-	struct heap heap = {.is_told = model->heap_count != 0, .allocator = "", .reason = ""};
+	struct heap heap = {.is_told = model->heap_count != 0,
+		.allocator = "",
+		.reason = "",
+		.end_allocator = "",
+		.end_reason = ""};
 	if (!heap.is_told)
 		return heap;
 	const struct reading start = reading_of(&model->heap[0]);
@@ -164,22 +229,25 @@ struct heap heap_of(const struct model *model, const struct heap_notes *notes)
 		heap.allocator = start.telling->allocator;
 		heap.reason = start.telling->reason;
 	}
-	heap.known = start.known && notes->ended_count != 0;
-	if (!heap.known)
+	if (!notes->ended_count)
 		return heap;
-	take_start(&heap, &start, notes);
-	heap.has_curve = !model->capture.sample_bytes;
-	if (!heap.has_curve)
+	heap.known = start.known;
+	if (heap.known)
+		take_start(&heap, &start, notes);
+	heap.has_curve = heap.known && !model->capture.sample_bytes;
+	if (heap.known && !heap.has_curve)
 		heap.start_bytes = start.sum.held_bytes;
-	heap.peak_bytes = not_negative(signed_of(heap.start_bytes) + notes->highest_bytes);
-	heap.peak_time_ns = notes->highest_time_ns;
 	size_t last = notes->ended_count - 1;
 	const struct reading end = reading_of(&model->heap[last]);
 	bool is_whole = heap.has_curve && model->how_ended == TRACE_COMPLETE &&
 			!model_dropped_events(model) && !model->counter[REC_COUNTER_UNTAPPED] &&
 			!model->counter[REC_COUNTER_UNSEEN] && !model->counter[REC_COUNTER_DAMAGE];
-	if (last && end.known)
-		take_end(&heap, &start, &end, notes, is_whole);
+	if (last)
+		take_end(&heap, &end, notes);
+	if (last && start.known && end.known)
+		compare(&heap, &start, &end, notes, is_whole);
+	if (heap.known)
+		take_peak(&heap, notes, model->duration_ns);
 	return heap;
 }
 

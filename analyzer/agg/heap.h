@@ -35,22 +35,38 @@ void heap_allocated(struct heap_notes *notes, const struct profile *profile, uin
 uint64_t heap_before_freed(struct heap_notes *notes, uint64_t usable_bytes);
 
 struct heap {
-	bool is_told; /* the trace has a reading of it */
-	bool known;   /* at the start; otherwise nothing below is but `allocator` and `reason` */
+	bool is_told;			 /* the trace has a reading of it */
+	bool known;			 /* at the start */
 	const char *allocator, *reason;	 /* the first unknown one's, or the first that is off; "" */
 	uint64_t start_bytes, off_bytes; /* start_bytes is off by no more than that */
-	uint64_t system_bytes, arenas;	 /* at the start */
+	/* By the first reading, with what the window had added by then. */
+	uint64_t start_held_bytes, system_bytes, arenas;
 
-	/* Of a sample it is not known. */
+	/* Never less than start_bytes and end_bytes. Not known in a sample, nor without a start. */
 	bool has_curve;
 	uint64_t peak_bytes, peak_time_ns;
+	uint64_t peak_least_bytes, peak_most_bytes;
 
-	bool end_known; /* by a reading at the end */
-	uint64_t end_bytes, end_off_bytes;
-	/* From the first reading to the last one; by the events. */
+	bool end_told; /* there is a reading at the end */
+	bool end_known;
+	const char *end_allocator, *end_reason;
+	uint64_t end_bytes, end_off_bytes, end_system_bytes;
+	/* From the first reading to the last one, and by the events; where both are known. */
+	bool growth_known;
 	int64_t growth_bytes, explained_bytes;
 	bool is_unexplained; /* they differ by more than they can, and no event was lost */
 };
+
+/* A figure and what it is off by, for a reader: the bounds between which it is. */
+struct heap_range {
+	bool is_known;	/* otherwise anything is possible */
+	bool is_figure; /* it is off by less than itself: the figure says more than the bounds */
+	uint64_t least_bytes, most_bytes;
+};
+
+struct heap_range heap_range_of(uint64_t bytes, uint64_t off_bytes);
+/* Of the peak, which is no less than the start and the end can be. */
+struct heap_range heap_peak_range(const struct heap *heap);
 
 struct heap heap_of(const struct model *model, const struct heap_notes *notes);
 /* What is held when the window's blocks take `live_bytes`, and older ones of `before_bytes` were

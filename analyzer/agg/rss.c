@@ -11,6 +11,10 @@
 #define BLOCK_BYTES	 32u
 #define OWN_BYTES	 (32u << 20)
 #define OWN_THREAD_BYTES (256u << 10)
+/* Growth that is worth a look: more than so many bytes, and more than one of so many unexplained.
+ */
+#define GROWTH_BYTES (16 << 20)
+#define GROWTH_SHARE 10u
 
 static int64_t difference(uint64_t a, uint64_t b)
 {
@@ -25,23 +29,128 @@ static uint64_t plus(uint64_t a, uint64_t b)
 	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
+static int64_t sum(int64_t a, int64_t b)
+{
+	int64_t ret;
+	if (__builtin_add_overflow(a, b, &ret))
+		return a < 0 ? INT64_MIN : INT64_MAX;
+	return ret;
+}
+
+static int64_t less(int64_t a, int64_t b)
+{
+	return sum(a, b == INT64_MIN ? INT64_MAX : -b);
+}
+
+static int64_t growth_of(const struct model_memory *memory, enum memory_kind kind)
+{
+	return difference(memory->last.number[kind], memory->first.number[kind]);
+}
+
+/* At both ends of the window: kinds that are read at these ends alone. */
+static bool is_at_both_ends(const struct model_memory *memory, enum memory_kind kind)
+{
+	return memory->count[kind] >= 2;
+}
+
+static uint64_t free_of(uint64_t system_bytes, uint64_t held_bytes)
+{
+	return system_bytes > held_bytes ? system_bytes - held_bytes : 0;
+}
+
+/* What of glibc's free chunks is in no resident page was given back to the kernel, or never
+ * touched. */
+static uint64_t not_resident(const struct memory *memory)
+{
+	if (!memory->is_known[MEMORY_GLIBC_FREE_RESIDENT])
+		return 0;
+	return free_of(plus(memory->number[MEMORY_GLIBC_TOP], memory->number[MEMORY_GLIBC_BINS]),
+		memory->number[MEMORY_GLIBC_FREE_RESIDENT]);
+}
+
+static void take_books(
+	struct rss_parts *parts, const struct heap *heap, const struct model_memory *memory)
+{
+	uint64_t start = free_of(heap->system_bytes, heap->start_held_bytes);
+	uint64_t end = free_of(heap->end_system_bytes, heap->end_bytes);
+	bool exact = is_at_both_ends(memory, MEMORY_GLIBC_FREE_RESIDENT);
+	parts->heap_known = parts->free_known = true;
+	/* Since the window began, not since the books were first read. */
+	parts->heap_bytes = difference(heap->end_bytes, heap->start_bytes);
+	parts->free_end_bytes = end;
+	if (exact) {
+		start = free_of(start, not_resident(&memory->first));
+		end = free_of(end, not_resident(&memory->last));
+	}
+	parts->free_bytes = difference(end, start);
+	uint64_t anonymous = memory->last.number[MEMORY_ANONYMOUS];
+	parts->free_resident_bytes = end < anonymous ? end : anonymous;
+	parts->free_resident_exact = exact;
+}
+
+static struct rss_parts parts_of(const struct analysis *analysis, int64_t explained_bytes)
+{
+	const struct model_memory *memory = &analysis->model.memory;
+	const struct heap *heap = &analysis->heap;
+	struct rss_parts parts = {.known = memory->count[MEMORY_ANONYMOUS] &&
+					   memory->count[MEMORY_FILE] &&
+					   memory->count[MEMORY_SHARED]};
+	if (!parts.known)
+		return parts;
+	parts.anonymous_bytes = growth_of(memory, MEMORY_ANONYMOUS);
+	parts.file_bytes = growth_of(memory, MEMORY_FILE);
+	parts.shared_bytes = growth_of(memory, MEMORY_SHARED);
+	parts.own_bytes = memory->last.number[MEMORY_HEAPTAP];
+	parts.swapped_bytes = growth_of(memory, MEMORY_SWAP);
+	if (heap->growth_known) {
+		take_books(&parts, heap, memory);
+	} else if (!analysis->model.capture.sample_bytes) {
+		parts.heap_known = true;
+		parts.heap_bytes = explained_bytes;
+	}
+	parts.other_bytes = less(sum(parts.anonymous_bytes, parts.swapped_bytes),
+		sum(parts.heap_bytes, parts.free_bytes));
+	return parts;
+}
+
+/* What nothing accounts for: by the books, or, where these are not known, beyond the most that the
+ * window's blocks can have added. */
+static uint64_t unexplained_of(const struct rss_growth *rss, uint64_t mapped_bytes)
+{
+	const struct rss_parts *parts = &rss->parts;
+	bool has_books = parts->known && parts->free_known;
+	int64_t growth = parts->known ? parts->anonymous_bytes : rss->growth_bytes;
+	int64_t rest = has_books ? parts->other_bytes : growth;
+	uint64_t explicable = has_books ? mapped_bytes : rss->explicable_bytes;
+	return rest > 0 && (uint64_t)rest > explicable ? (uint64_t)rest - explicable : 0;
+}
+
 struct rss_growth rss_growth_of(const struct analysis *analysis)
 {
 	const struct model *model = &analysis->model;
 	const struct profile *profile = &analysis->profile;
+	const struct model_memory *memory = &model->memory;
 	uint64_t own_bytes = OWN_BYTES + OWN_THREAD_BYTES * (uint64_t)model->threads.tids;
 	uint64_t block_bytes = plus(profile->peak_bytes, profile->peak_bytes / 2);
 	block_bytes = plus(block_bytes, BLOCK_BYTES * profile->peak_blocks);
 	/* Where mappings are recorded: some of them hold blocks, so that this is the most. */
 	uint64_t mapped_bytes = mappings_accessible(&analysis->mappings.live);
 	struct rss_growth ret = {
-		.known = model->rss_max_bytes != 0,
-		.growth_bytes = difference(model->rss_last_bytes, model->rss_first_bytes),
+		.known = memory->count[MEMORY_RSS] != 0,
+		.first_bytes = memory->first.number[MEMORY_RSS],
+		.last_bytes = memory->last.number[MEMORY_RSS],
+		.growth_bytes = growth_of(memory, MEMORY_RSS),
 		.explained_bytes = difference(
 			metrics_outstanding_bytes(&profile->total), profile->before_freed_bytes),
 		.explicable_bytes = plus(plus(block_bytes, mapped_bytes), own_bytes),
 	};
+	ret.parts = parts_of(analysis, ret.explained_bytes);
+	ret.unexplained_bytes = unexplained_of(&ret, analysis->mappings.live.anonymous);
+	/* Without kinds of pages what is unexplained begins behind what is explicable. */
 	ret.is_unexplained =
-		ret.growth_bytes > 0 && (uint64_t)ret.growth_bytes > ret.explicable_bytes;
+		ret.parts.known
+			? ret.growth_bytes > GROWTH_BYTES &&
+				  ret.unexplained_bytes > (uint64_t)ret.growth_bytes / GROWTH_SHARE
+			: ret.unexplained_bytes != 0;
 	return ret;
 }

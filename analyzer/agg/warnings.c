@@ -71,19 +71,34 @@ static struct ht_err *add_ending(const struct model *model, struct warnings *war
 	return warnings->has_ending ? add(warnings, "%s", text) : NULL;
 }
 
+/* Without kinds of pages: files, and memory that was reserved before, may be what grew. */
+static struct ht_err *add_growth_alone(
+	const struct rss_growth *rss, bool mapped, struct warnings *warnings)
+{
+	return add(warnings,
+		"RSS grew by %" PRIi64
+		" MiB; the window's blocks%s and heaptap itself can account for "
+		"%" PRIu64 " MiB at most. The rest is %smapped files, memory that was reserved "
+		"earlier, or an allocator that is not recorded: heaptap doctor names those",
+		rss->growth_bytes >> 20, mapped ? ", its mappings" : "",
+		rss->explicable_bytes >> 20, mapped ? "" : "mmap (attach --mmap records it), ");
+}
+
 static struct ht_err *add_growth(const struct analysis *analysis, struct warnings *warnings)
 {
 	struct rss_growth rss = rss_growth_of(analysis);
 	if (!rss.known || !rss.is_unexplained)
 		return NULL;
 	bool mapped = analysis_has_mappings(analysis);
+	if (!rss.parts.known)
+		return add_growth_alone(&rss, mapped, warnings);
 	return add(warnings,
-		"RSS grew by %" PRIi64
-		" MiB; the window's blocks%s and heaptap itself can account for "
-		"%" PRIu64 " MiB at most. The rest is %smapped files, memory that was reserved "
-		"earlier, or an allocator that is not recorded: heaptap doctor names those",
-		rss.growth_bytes >> 20, mapped ? ", its mappings" : "", rss.explicable_bytes >> 20,
-		mapped ? "" : "mmap (attach --mmap records it), ");
+		"RSS grew by %" PRIi64 " MiB; %" PRIu64
+		" MiB of that are anonymous memory that no recorded block%s explains: thread "
+		"stacks, mmap, JIT code, or an allocator that is not recorded. Next: %s"
+		"heaptap doctor -p PID names allocators that are not recorded",
+		rss.growth_bytes >> 20, rss.unexplained_bytes >> 20, mapped ? " or mapping" : "",
+		mapped ? "" : "record again with --mmap, which shows the calls that map memory; ");
 }
 
 static struct ht_err *add_heap(const struct heap *heap, struct warnings *warnings)

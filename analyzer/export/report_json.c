@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/agg/rss.h"
 #include "analyzer/agg/sites.h"
 #include "analyzer/agg/warnings.h"
+#include "analyzer/export/memory_json.h"
 
 #define DUMP_FLAGS (JSON_COMPACT | JSON_ENCODE_ANY)
 
@@ -158,20 +158,6 @@ static json_t *totals_json(const struct profile *profile)
 	return with(totals, "peak_time_ns", number(profile->peak_time_ns));
 }
 
-static json_t *rss_json(const struct analysis *analysis)
-{
-	const struct model *model = &analysis->model;
-	const struct rss_growth rss = rss_growth_of(analysis);
-	/* What older blocks gave back is in no sample. */
-	bool is_explained = rss.known && !model->capture.sample_bytes;
-	return json_pack("{so so so so so so}", "first_bytes", number(model->rss_first_bytes),
-		"last_bytes", number(model->rss_last_bytes), "max_bytes",
-		number(model->rss_max_bytes), "growth_bytes",
-		rss.known ? json_integer(rss.growth_bytes) : json_null(), "explained_bytes",
-		is_explained ? json_integer(rss.explained_bytes) : json_null(), "explicable_bytes",
-		number(rss.explicable_bytes));
-}
-
 static json_t *signed_or_null(bool known, int64_t value)
 {
 	return known ? json_integer(value) : json_null();
@@ -200,10 +186,19 @@ static json_t *accounts_json(const struct model *model)
 	return array;
 }
 
+/* The least and the most that a figure can be; null: the most is not known. */
+static json_t *with_range(
+	json_t *object, const char *least, const char *most, bool known, struct heap_range range)
+{
+	object = with(object, least, number_or_null(known, range.least_bytes));
+	return with(object, most, number_or_null(known && range.is_known, range.most_bytes));
+}
+
 static json_t *heap_json(const struct analysis *analysis)
 {
 	const struct heap *heap = &analysis->heap;
-	bool known = heap->known, curve = known && heap->has_curve, end = heap->end_known;
+	bool known = heap->known, curve = heap->has_curve, end = heap->end_known;
+	bool growth = heap->growth_known;
 	json_t *object = json_pack("{sb so so so so so so so so so}", "known", known, "start_bytes",
 		number_or_null(known, heap->start_bytes), "off_bytes",
 		number_or_null(known, heap->off_bytes), "peak_bytes",
@@ -211,10 +206,15 @@ static json_t *heap_json(const struct analysis *analysis)
 		number_or_null(curve, heap->peak_time_ns), "end_bytes",
 		number_or_null(end, heap->end_bytes), "end_off_bytes",
 		number_or_null(end, heap->end_off_bytes), "growth_bytes",
-		signed_or_null(end, heap->growth_bytes), "explained_bytes",
-		signed_or_null(end && curve, heap->explained_bytes), "accounts",
+		signed_or_null(growth, heap->growth_bytes), "explained_bytes",
+		signed_or_null(growth && curve, heap->explained_bytes), "accounts",
 		accounts_json(&analysis->model));
-	return object;
+	object = with_range(object, "start_least_bytes", "start_most_bytes", known,
+		heap_range_of(heap->start_bytes, heap->off_bytes));
+	object = with_range(
+		object, "peak_least_bytes", "peak_most_bytes", curve, heap_peak_range(heap));
+	return with_range(object, "end_least_bytes", "end_most_bytes", end,
+		heap_range_of(heap->end_bytes, heap->end_off_bytes));
 }
 
 /* The members of a set of mappings. */
@@ -543,7 +543,9 @@ static struct ht_err *put_all(struct writer *writer, size_t limit)
 	if (!err)
 		err = put(writer, "totals", totals_json(&analysis->profile));
 	if (!err)
-		err = put(writer, "rss", rss_json(analysis));
+		err = put(writer, "rss", memory_json_rss(analysis));
+	if (!err)
+		err = put(writer, "memory", memory_json_figures(analysis));
 	if (!err)
 		err = put(writer, "heap", heap_json(analysis));
 	if (!err)

@@ -204,18 +204,44 @@ static struct ht_err *take_sync(struct load *load, const struct rec_sync *rec)
 	return load->replay ? release(load, rec->complete_tsc) : NULL;
 }
 
-static struct ht_err *take_rss(struct load *load, const struct rec_rss *rec)
+static void take_value(struct model_memory *memory, const struct rec_value *value)
+{
+	if (!memory_kind_name(value->kind))
+		return;
+	enum memory_kind kind = (enum memory_kind)value->kind;
+	if (!memory->count[kind]++)
+		memory_set(&memory->first, kind, value->number);
+	memory_set(&memory->last, kind, value->number);
+}
+
+static struct ht_err *take_rss(struct load *load, uint64_t mono_ns, uint64_t rss_bytes)
 {
 	struct model *model = load->model;
-	if (model->rss_max_bytes == 0)
-		model->rss_first_bytes = rec->rss_bytes;
-	model->rss_last_bytes = rec->rss_bytes;
-	if (rec->rss_bytes > model->rss_max_bytes)
-		model->rss_max_bytes = rec->rss_bytes;
+	if (rss_bytes > model->rss_max_bytes)
+		model->rss_max_bytes = rss_bytes;
 	if (!load->observer->rss)
 		return NULL;
 	return load->observer->rss(load->observer->replay.context,
-		timebase_since_start(&model->timebase, rec->mono_ns), rec->rss_bytes);
+		timebase_since_start(&model->timebase, mono_ns), rss_bytes);
+}
+
+static struct ht_err *take_memory(struct load *load, const struct rec_memory *rec)
+{
+	struct ht_err *err = NULL;
+	for (uint64_t i = 0; i < rec->value_count && !err; i++) {
+		take_value(&load->model->memory, &rec->value[i]);
+		if (rec->value[i].kind == MEMORY_RSS)
+			err = take_rss(load, rec->mono_ns, rec->value[i].number);
+	}
+	return err;
+}
+
+/* Of a process that was ending an old trace has 0 bytes, which mean nothing. */
+static struct ht_err *take_old_rss(struct load *load, const struct rec_rss *rec)
+{
+	struct rec_memory memory = {
+		.mono_ns = rec->mono_ns, .value_count = 1, .value = {{MEMORY_RSS, rec->rss_bytes}}};
+	return rec->rss_bytes ? take_memory(load, &memory) : NULL;
 }
 
 static struct ht_err *take_mark(struct model *model, const struct rec_mark *rec)
@@ -265,7 +291,7 @@ static struct ht_err *take(struct load *load, const struct rec *rec)
 	case REC_SYNC:
 		return take_sync(load, &rec->sync);
 	case REC_RSS:
-		return take_rss(load, &rec->rss);
+		return take_old_rss(load, &rec->rss);
 	case REC_LOSS:
 		if (rec->loss.counter < REC_COUNTER_COUNT)
 			model->counter[rec->loss.counter] = rec->loss.total;
@@ -290,6 +316,8 @@ static struct ht_err *take(struct load *load, const struct rec *rec)
 		return scripts_take(&model->scripts, &rec->scripts);
 	case REC_NAMES:
 		return modules_note(&model->modules, &model->strings, &rec->names);
+	case REC_MEMORY:
+		return take_memory(load, &rec->memory);
 	case REC_COLUMNS: /* the reader has made EVENTS of them */
 		break;
 	}

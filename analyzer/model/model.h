@@ -14,6 +14,7 @@
 #include "analyzer/model/strings.h"
 #include "analyzer/model/threads.h"
 #include "analyzer/model/timebase.h"
+#include "format/memory.h"
 #include "format/reader.h"
 
 #define MODEL_MARKS_MAX 4096u
@@ -28,6 +29,13 @@ struct model_account {
 	const char *allocator, *reason;
 	bool known;
 	uint64_t held_bytes, off_bytes, system_bytes, arenas, header_bytes;
+};
+
+/* What MEMORY and RSS records say: by kind the first and the last number, and how often it was
+ * known. */
+struct model_memory {
+	struct memory first, last;
+	uint64_t count[MEMORY_KIND_COUNT];
 };
 
 #define MODEL_HEAPS_MAX 64u
@@ -53,7 +61,8 @@ struct model {
 	struct rec_end end;
 	uint64_t duration_ns; /* to the end record, else to the last clock pair */
 	uint64_t counter[REC_COUNTER_COUNT];
-	uint64_t rss_first_bytes, rss_last_bytes, rss_max_bytes;
+	struct model_memory memory;
+	uint64_t rss_max_bytes;
 	struct model_mark *mark;
 	size_t mark_count, mark_capacity;
 	struct model_heap *heap; /* the first ones */

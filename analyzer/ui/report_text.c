@@ -7,9 +7,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "analyzer/agg/rss.h"
 #include "analyzer/agg/sites.h"
 #include "analyzer/agg/warnings.h"
+#include "analyzer/ui/memory_text.h"
 
 #define NAME_MAX_BYTES 120u
 #define FRAMES_SHOWN   24u
@@ -65,69 +65,6 @@ static void write_title(const struct report *report)
 		why_ended(model));
 }
 
-/* "+1.5 MiB" */
-static void put_change(FILE *out, int64_t bytes)
-{
-	uint64_t amount = bytes < 0 ? -(uint64_t)bytes : (uint64_t)bytes;
-	fprintf(out, "%c%s", bytes < 0 ? '-' : '+', text_bytes(amount).text);
-}
-
-static void write_rss(const struct report *report)
-{
-	const struct model *model = &report->analysis->model;
-	const struct rss_growth rss = rss_growth_of(report->analysis);
-	FILE *out = report->text->out;
-	if (!rss.known)
-		return;
-	fprintf(out,
-		"  RSS          %s -> %s (highest %s): ", text_bytes(model->rss_first_bytes).text,
-		text_bytes(model->rss_last_bytes).text, text_bytes(model->rss_max_bytes).text);
-	put_change(out, rss.growth_bytes);
-	if (!model->capture.sample_bytes) {
-		fputs("; the trace explains ", out);
-		put_change(out, rss.explained_bytes);
-	}
-	fputs(rss.is_unexplained ? ", see Warnings\n" : "\n", out);
-}
-
-/* What the heap holds as a whole, with what it held before the window. */
-static void write_heap(const struct report *report)
-{
-	const struct heap *heap = &report->analysis->heap;
-	FILE *out = report->text->out;
-	if (!heap->is_told)
-		return;
-	fputs("  heap         ", out);
-	if (!heap->known) {
-		fputs("unknown: ", out);
-		text_foreign(report->text, heap->allocator, 32);
-		fputs(heap->allocator[0] ? ": " : "no allocator was found", out);
-		text_foreign(report->text, heap->reason, 200);
-		fputc('\n', out);
-		return;
-	}
-	fprintf(out, "%s at the start", text_bytes(heap->start_bytes).text);
-	if (heap->has_curve)
-		fprintf(out, ", at most %s at +%s", text_bytes(heap->peak_bytes).text,
-			text_time(heap->peak_time_ns).text);
-	if (heap->end_known)
-		fprintf(out, ", %s at the end", text_bytes(heap->end_bytes).text);
-	if (heap->end_known && heap->end_off_bytes > heap->off_bytes)
-		fprintf(out, " (off by %s at most)", text_bytes(heap->end_off_bytes).text);
-	fputs("\n               (", out);
-	text_foreign(report->text, heap->allocator, 32);
-	fprintf(out, ", %" PRIu64 " %s; ", heap->arenas, heap->arenas == 1 ? "arena" : "arenas");
-	if (heap->off_bytes)
-		fprintf(out, "off by %s at most", text_bytes(heap->off_bytes).text);
-	else
-		fputs("exact", out);
-	if (heap->reason[0]) {
-		fputs(": ", out);
-		text_foreign(report->text, heap->reason, 200);
-	}
-	fprintf(out, "; %s from the system)\n", text_bytes(heap->system_bytes).text);
-}
-
 /* How far from the truth an estimate of `samples` equal ones is, by the rule of thumb 1/sqrt(n). */
 static void write_sample(const struct report *report)
 {
@@ -169,8 +106,7 @@ static void write_summary(const struct report *report)
 		text_count(metrics_outstanding_blocks(total)).text);
 	fprintf(out, "  peak         %s at +%s\n", text_bytes(profile->peak_bytes).text,
 		text_time(profile->peak_time_ns).text);
-	write_heap(report);
-	write_rss(report);
+	memory_text_write(report->text, report->analysis);
 	if (!is_sample)
 		fprintf(out,
 			"  older        freed in the window, allocated earlier: %s blocks, %s\n",

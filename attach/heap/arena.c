@@ -107,3 +107,22 @@ raddr_t arena_find(struct view *view, const uint8_t *data, size_t bytes, raddr_t
 	}
 	return found;
 }
+
+/* malloc fills in the list heads when it is first called; until then only `next`, which is the
+ * arena itself, and the number of threads, which is 1, are not 0. */
+static bool is_unused(const uint8_t *data, raddr_t addr)
+{
+	const struct arena_state unused = {.next = addr, .attached_threads = 1};
+	return memcmp(data, &unused, sizeof(unused)) == 0;
+}
+
+bool arena_is_unused(const uint8_t *data, size_t bytes, raddr_t addr)
+{
+	size_t found = 0;
+	for (size_t at = 0; at + sizeof(struct arena_state) <= bytes; at += sizeof(raddr_t)) {
+		raddr_t next;
+		memcpy(&next, data + at + offsetof(struct arena_state, next), sizeof(next));
+		found += next == addr + at && is_unused(data + at, addr + at);
+	}
+	return found == 1;
+}

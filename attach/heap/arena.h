@@ -34,3 +34,6 @@ bool arena_read(struct view *view, raddr_t addr, struct arena_state *ret);
  */
 raddr_t arena_find(struct view *view, const uint8_t *data, size_t bytes, raddr_t addr,
 	raddr_t *ret_ring, size_t *ret_count);
+/* Is the first arena among these variables as the C library's file has it: no block was ever asked
+ * for, of this malloc? Exactly one place looks like that. */
+bool arena_is_unused(const uint8_t *data, size_t bytes, raddr_t addr);

@@ -39,8 +39,6 @@ struct edata {
 
 _Static_assert(sizeof(struct edata) == 128, "as in jemalloc");
 
-enum state { STATE_ACTIVE, STATE_DIRTY, STATE_MUZZY, STATE_RETAINED };
-
 enum verdict { VERDICT_ODD, VERDICT_IDLE, VERDICT_ACTIVE };
 
 static unsigned edata_arena(const struct edata *edata)
@@ -288,7 +286,7 @@ static enum verdict judge(struct view *view, const struct emap_shape *shape,
 	if (edata_page(edata) != page || !bytes || bytes > ADDR_MAX - page ||
 		edata_arena(edata) >= ARENAS_MAX || class > EMAP_CLASSES)
 		return VERDICT_ODD;
-	if (edata_state(shape, edata) != STATE_ACTIVE || class == EMAP_CLASSES)
+	if (edata_state(shape, edata) != EMAP_ACTIVE || class == EMAP_CLASSES)
 		return VERDICT_IDLE;
 	if (class != (extent->key & KEY_CLASS) ||
 		edata_is_slab(edata) != !!(extent->key & KEY_SLAB) || !view_holds(view, page) ||
@@ -324,7 +322,10 @@ static void count_in(struct emap_walk *walk, const struct emap_shape *shape,
 		walk->longer |= held_bytes > class_bytes || edata->addr % HT_PAGE_BYTES;
 		walk->shorter += held_bytes < class_bytes;
 	}
-	if (edata_state(shape, edata) > STATE_MUZZY)
+	unsigned state = edata_state(shape, edata);
+	if (state < EMAP_STATES)
+		walk->state_bytes[state] += edata_bytes(edata);
+	if (state > EMAP_MUZZY)
 		return;
 	walk->system_bytes += edata_bytes(edata);
 	walk->arenas += !(walk->arena_seen[arena / 64] >> arena % 64 & 1);
@@ -349,7 +350,7 @@ static void take_pages_off(struct emap_walk *walk)
 /* One that contradicts itself is in the middle of something, as a rule. */
 static void judge_all(struct view *view, const struct emap_shape *shape, struct emap_walk *walk)
 {
-	const struct edata gone = {.bits = (uint64_t)STATE_RETAINED << shape->state_shift};
+	const struct edata gone = {.bits = (uint64_t)EMAP_RETAINED << shape->state_shift};
 	size_t odd = 0, odd_now = 0;
 	for (size_t i = 0; i < walk->count; i++) {
 		struct emap_extent *extent = &walk->extent[i];

@@ -36,6 +36,10 @@ extern const struct emap_shape emap_shapes[EMAP_SHAPES];
 unsigned emap_page_bits(const struct emap_shape *shape, unsigned level);
 uint64_t emap_node_bytes(const struct emap_shape *shape, unsigned level);
 
+/* What an extent is: blocks lie in it, or it is kept for use (with its pages, with pages that the
+ * kernel may take, without any). */
+enum emap_state { EMAP_ACTIVE, EMAP_DIRTY, EMAP_MUZZY, EMAP_RETAINED, EMAP_STATES };
+
 struct emap {
 	raddr_t root;
 	const struct emap_shape *shape;
@@ -56,7 +60,8 @@ struct emap_walk {
 	size_t count, capacity;
 	uint64_t held_bytes;   /* blocks that were handed out, those of caches among them */
 	uint64_t system_bytes; /* extents that are in use, or kept for use */
-	uint64_t odd_bytes;    /* of extents that changed whenever they were looked at */
+	uint64_t state_bytes[EMAP_STATES]; /* of all extents, by enum emap_state */
+	uint64_t odd_bytes; /* of extents that changed whenever they were looked at */
 	uint64_t arena_seen[64];
 	uint32_t arenas;
 	bool longer;	  /* extents of large blocks have a page that is not the block's */

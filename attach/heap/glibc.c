@@ -14,6 +14,8 @@
 #define DATA_BYTES_MAX (16u << 20) /* of a module's variables */
 #define WALKS_MAX      4u
 #define HEADER_BYTES   8u /* of a block */
+/* Of free chunks whose pages are asked for one by one: a second is what all may take. */
+#define RESIDENT_MAX_BYTES (8ull << 30)
 
 struct reading {
 	struct view *view;
@@ -23,15 +25,41 @@ struct reading {
 	raddr_t tunables_at;
 	struct tunables tunables;
 	unsigned threads;
-	const char *trouble; /* an arena that cannot be told */
+	const char *trouble;				/* an arena that cannot be told */
+	uint64_t top_bytes, bins_bytes, resident_bytes; /* free; of both, in resident pages */
+	bool resident_unknown;
 	bool partial, moved;
 };
 
 /* --- one arena --- */
 
+static void add_resident(struct reading *reading, raddr_t addr, uint64_t bytes)
+{
+	uint64_t resident_bytes;
+	if (!reading->resident_unknown &&
+		view_resident(reading->view, addr, addr + bytes, &resident_bytes))
+		reading->resident_bytes += resident_bytes;
+	else
+		reading->resident_unknown = true;
+}
+
+/* Pages of free chunks are given back to the kernel, or were never touched, as the top's. */
+static void add_free(struct reading *reading, const struct bins *now)
+{
+	reading->top_bytes += now->top_bytes;
+	reading->bins_bytes += now->free_bytes - now->top_bytes;
+	reading->resident_unknown |=
+		!now->whole || reading->top_bytes + reading->bins_bytes > RESIDENT_MAX_BYTES;
+	if (now->top_bytes)
+		add_resident(reading, now->state.top, now->top_bytes);
+	for (size_t i = 0; i < now->count && !reading->resident_unknown; i++)
+		add_resident(reading, now->chunk[i].addr, now->chunk[i].bytes);
+}
+
 static void add_arena(struct reading *reading, const struct bins *now, uint64_t moved_bytes)
 {
 	struct heap_account *account = reading->account;
+	add_free(reading, now);
 	uint64_t held_bytes = now->state.system_bytes - now->free_bytes;
 	account->held_bytes += held_bytes;
 	account->system_bytes += now->state.system_bytes;
@@ -107,6 +135,8 @@ static void take_caches(
 	unsigned unknown = reading->threads > now->known ? reading->threads - now->known : 0;
 	uint64_t unknown_bytes = unknown * tcache_max_bytes(&reading->tunables);
 	account->held_bytes -= bytes;
+	if (!unknown)
+		account_value(account, MEMORY_GLIBC_CACHED, bytes);
 	/* Whatever is cached is of these blocks. */
 	if (unknown_bytes > account->held_bytes)
 		unknown_bytes = account->held_bytes;
@@ -130,6 +160,7 @@ static void take_mapped(struct reading *reading, uint64_t mapped_bytes)
 	uint64_t moved = bins_distance(mapped_bytes, now.mapped_bytes);
 	account->held_bytes += now.mapped_bytes;
 	account->system_bytes += now.mapped_bytes;
+	account_value(account, MEMORY_GLIBC_MAPPED, now.mapped_bytes);
 	account->off_bytes += moved;
 	reading->moved |= moved != 0;
 }
@@ -191,9 +222,26 @@ static struct ht_err *read_found(
 	struct ht_err *err = reading->trouble ? NULL : read_all(reading);
 	account->known = !reading->trouble;
 	account->header_bytes = HEADER_BYTES;
+	if (!reading->partial) {
+		account_value(account, MEMORY_GLIBC_USED, account->held_bytes);
+		account_value(account, MEMORY_GLIBC_TOP, reading->top_bytes);
+		account_value(account, MEMORY_GLIBC_BINS, reading->bins_bytes);
+	}
+	if (!reading->resident_unknown)
+		account_value(account, MEMORY_GLIBC_FREE_RESIDENT, reading->resident_bytes);
 	if (reading->trouble)
 		snprintf(account->reason, sizeof(account->reason), "%s", reading->trouble);
 	return err;
+}
+
+/* Nothing is held, and that is known. */
+static void take_unused(struct heap_account *account)
+{
+	static const enum memory_kind kind[] = {MEMORY_GLIBC_USED, MEMORY_GLIBC_TOP,
+		MEMORY_GLIBC_BINS, MEMORY_GLIBC_CACHED, MEMORY_GLIBC_MAPPED,
+		MEMORY_GLIBC_FREE_RESIDENT};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(kind); i++)
+		account_value(account, kind[i], 0);
 }
 
 struct ht_err *glibc_read(
@@ -213,8 +261,13 @@ struct ht_err *glibc_read(
 		err = ht_err_new(HT_ERR_NOMEM, "no memory for a list of arenas");
 	*ret_found =
 		!err && arena_find(view, data, bytes, addr, reading.ring, &reading.arena_count);
-	if (*ret_found)
+	if (*ret_found) {
 		err = read_found(&reading, data, bytes, addr);
+	} else if (!err && arena_is_unused(data, bytes, addr)) {
+		*ret_found = ret->known = true;
+		ret->header_bytes = HEADER_BYTES;
+		take_unused(ret);
+	}
 	free(reading.ring);
 	free(data);
 	return err;

@@ -8,7 +8,8 @@
 #include "attach/heap/heap.h"
 #include "attach/heap/view.h"
 
-/* False: the module has no arena, or one that nobody has used yet. */
+/* False: the module has no arena that is known. An account without arenas: malloc was not called
+ * yet. */
 HT_MUST_CHECK
 struct ht_err *glibc_read(
 	struct view *view, const struct module *module, struct heap_account *ret, bool *ret_found);

@@ -120,7 +120,7 @@ static bool is_other_name(const struct module *module, const bool *found)
 
 /* `found_before`: what was read of it by other names is not read again. */
 static struct ht_err *add_plain(struct heap *heap, struct view *view, const struct module *module,
-	const bool *found_before, bool *ret_unused)
+	const bool *found_before, struct heap_account *ret_unused)
 {
 	struct heap_account account;
 	bool found = false;
@@ -133,10 +133,13 @@ static struct ht_err *add_plain(struct heap *heap, struct view *view, const stru
 	err = glibc_read(view, module, &account, &found);
 	if (err)
 		return err;
-	if (found)
+	if (found && (account.arenas || !account.known))
 		add(heap, &account);
+	else if (found)
+		*ret_unused = account;
 	else if (is_glibc(module))
-		*ret_unused = true;
+		*ret_unused = (struct heap_account){
+			.allocator = "glibc", .reason = "its arenas were not found"};
 	else if (!is_other_name(module, found_before))
 		add_unknown(heap, base_name(module->path));
 	return NULL;
@@ -145,7 +148,7 @@ static struct ht_err *add_plain(struct heap *heap, struct view *view, const stru
 struct ht_err *heap_read(const struct proc *proc, const struct modules *modules, struct heap *ret)
 {
 	struct view view;
-	bool unused = false;
+	struct heap_account unused = {0};
 	*ret = (struct heap){0};
 	struct ht_err *err = view_init(&view, proc);
 	for (size_t i = 0; i < modules->count && !err; i++) {
@@ -157,8 +160,7 @@ struct ht_err *heap_read(const struct proc *proc, const struct modules *modules,
 	}
 	err = ht_err_first(err, view_deinit(&view));
 	/* Another allocator that is loaded before it leaves it no work. */
-	if (!err && unused && !ret->count)
-		add(ret, &(struct heap_account){
-				 .allocator = "glibc", .reason = "its arenas were not found"});
+	if (!err && unused.allocator[0] && !ret->count)
+		add(ret, &unused);
 	return err;
 }

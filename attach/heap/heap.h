@@ -6,9 +6,17 @@
 #pragma once
 
 #include "attach/elf/modules.h"
+#include "format/memory.h"
 
 #define HEAP_ACCOUNTS_MAX 8u
 #define HEAP_REASON_BYTES 160u
+#define HEAP_VALUES_MAX	  8u
+
+/* A figure of one allocator's own, beside those that all have. */
+struct heap_value {
+	enum memory_kind kind;
+	uint64_t bytes;
+};
 
 /* What one allocator has given to the program, by its own books. */
 struct heap_account {
@@ -19,7 +27,9 @@ struct heap_account {
 	uint64_t off_bytes;    /* held_bytes is off by no more than that */
 	uint64_t system_bytes; /* that the allocator has from the system */
 	uint32_t arenas;
-	uint32_t header_bytes;		/* of a block, beside what malloc_usable_size tells */
+	uint32_t header_bytes; /* of a block, beside what malloc_usable_size tells */
+	struct heap_value value[HEAP_VALUES_MAX];
+	uint32_t value_count;
 	char reason[HEAP_REASON_BYTES]; /* why it is unknown, or off; empty: it is neither */
 };
 

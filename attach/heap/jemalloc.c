@@ -86,6 +86,15 @@ static void take_caches(struct heap_account *account, uint64_t threads,
 		account_explain(account, "it was in use while it was read");
 }
 
+static void add_values(struct heap_account *account, const struct emap_walk *walk)
+{
+	account_value(account, MEMORY_JEMALLOC_ALLOCATED, account->held_bytes);
+	account_value(account, MEMORY_JEMALLOC_ACTIVE, walk->state_bytes[EMAP_ACTIVE]);
+	account_value(account, MEMORY_JEMALLOC_DIRTY, walk->state_bytes[EMAP_DIRTY]);
+	account_value(account, MEMORY_JEMALLOC_MUZZY, walk->state_bytes[EMAP_MUZZY]);
+	account_value(account, MEMORY_JEMALLOC_RETAINED, walk->state_bytes[EMAP_RETAINED]);
+}
+
 static void explain_unknown(struct heap_account *account, const struct view *view,
 	const struct walked *walked, bool spent)
 {
@@ -128,6 +137,7 @@ static struct ht_err *read_all(struct view *view, const struct emap *emap,
 	if (!err && !view->err && walked.last) {
 		take_walk(ret, &walked);
 		take_caches(ret, status.threads, &before, &now);
+		add_values(ret, walked.last);
 	} else {
 		explain_unknown(ret, view, &walked, spent);
 	}

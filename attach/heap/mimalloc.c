@@ -84,6 +84,8 @@ static void take(struct heap_account *account, const struct walked *walked)
 	account->held_bytes = last->held_bytes;
 	account->system_bytes = last->system_bytes;
 	account->arenas = (uint32_t)last->heap_count;
+	account_value(account, MEMORY_MIMALLOC_USED, account->held_bytes);
+	account_value(account, MEMORY_MIMALLOC_SYSTEM, account->system_bytes);
 	if (walked->moved_bytes == UINT64_MAX) {
 		account->off_bytes = last->held_bytes;
 		account_explain(account,

@@ -46,6 +46,8 @@ static void read_books(struct view *view, const struct tcbooks *books, struct he
 	ret->held_bytes = reading.sum.held_bytes;
 	ret->system_bytes = reading.sum.system_bytes;
 	ret->off_bytes = reading.moved_bytes;
+	account_value(ret, MEMORY_TCMALLOC_USED, ret->held_bytes);
+	account_value(ret, MEMORY_TCMALLOC_SYSTEM, ret->system_bytes);
 	ret->arenas = reading.sum.caches;
 	if (!books->cache) {
 		ret->off_bytes = reading.sum.held_bytes;

@@ -183,3 +183,19 @@ bool view_touched(struct view *view, raddr_t *at, raddr_t hi, raddr_t *ret_end)
 	*ret_end = end < hi ? end : hi;
 	return true;
 }
+
+bool view_resident(struct view *view, raddr_t lo, raddr_t hi, uint64_t *ret_bytes)
+{
+	*ret_bytes = 0;
+	if (view->touched.fd < 0)
+		return false;
+	for (raddr_t at = lo, end; at < hi; at = end) {
+		raddr_t page = ht_align_down(at, HT_PAGE_BYTES);
+		end = page + HT_PAGE_BYTES < hi ? page + HT_PAGE_BYTES : hi;
+		if (touched_entry(view, page) & PAGEMAP_PRESENT)
+			*ret_bytes += end - at;
+		if (view->spent || view->err || !view->touched.count)
+			return false;
+	}
+	return true;
+}

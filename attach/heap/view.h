@@ -74,3 +74,6 @@ size_t view_read_data(struct view *view, raddr_t addr, void *ret, size_t bytes);
  * and take memory for it.
  */
 bool view_touched(struct view *view, raddr_t *at, raddr_t hi, raddr_t *ret_end);
+/* How many of the bytes from `lo` to `hi` lie in pages that are in memory; false: not all of them
+ * could be asked about. */
+bool view_resident(struct view *view, raddr_t lo, raddr_t hi, uint64_t *ret_bytes);

@@ -46,8 +46,8 @@ static uint64_t used_bytes(const json_t *books, bool cached)
 
 static bool has_reading(const char *trace)
 {
-	json_t *report = report_load(trace);
-	bool has = json_array_size(report_at(report, "heap.accounts")) != 0;
+	json_t *report = report_load_begun(trace);
+	bool has = report && json_array_size(report_at(report, "heap.accounts")) != 0;
 	json_decref(report);
 	return has;
 }

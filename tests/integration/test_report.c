@@ -50,8 +50,8 @@ static char *heaptap_output(const char *const arguments[])
 
 static bool has_rss(const char *trace, uint64_t at_least_bytes)
 {
-	json_t *report = report_load(trace);
-	bool has = report_u64(report, "rss.last_bytes") >= at_least_bytes;
+	json_t *report = report_load_begun(trace);
+	bool has = report && report_u64(report, "rss.last_bytes") >= at_least_bytes;
 	json_decref(report);
 	return has;
 }

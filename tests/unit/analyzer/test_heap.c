@@ -282,9 +282,94 @@ START_TEST(sizes_of_any_kind_stay_in_range)
 }
 END_TEST
 
+/* What blocks take is more than was asked for: the books of the end know it, the events do not. */
+START_TEST(the_peak_is_not_below_an_end)
+{
+	static const struct {
+		uint64_t start, allocated, freed, end;
+		uint64_t peak;
+		bool at_end;
+	} one[] = {
+		{26 * MIB, MIB / 4, 0, 27 * MIB, 27 * MIB, true},
+		{26 * MIB, 4 * MIB, 3 * MIB, 27 * MIB, 30 * MIB, false},
+		{0, 2 * MIB, 0, 2 * MIB + 48, 2 * MIB + 48, true},
+		{9 * MIB, 0, 0, 9 * MIB, 9 * MIB, false},
+		{9 * MIB, 0, 0, 2 * MIB, 9 * MIB, false},
+	};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(one); i++) {
+		scene_init(&scene);
+		read_heap(one[i].start, 0);
+		if (one[i].allocated)
+			scene_malloc(&scene, 0, 0x1000, one[i].allocated, 0);
+		if (one[i].freed) {
+			scene_malloc(&scene, 0, 0x2000, 1, 0);
+			scene_free(&scene, 0, 0x1000, one[i].freed);
+		}
+		read_heap(one[i].end, 0);
+		const struct heap *heap = finish();
+		uint64_t slack = one[i].freed ? 1 : 0;
+		ck_assert_uint_eq(heap->peak_bytes, one[i].peak + slack);
+		ck_assert_uint_ge(heap->peak_bytes, heap->start_bytes);
+		ck_assert_uint_ge(heap->peak_bytes, heap->end_bytes);
+		ck_assert_int_eq(heap->peak_time_ns == analysis->model.duration_ns, one[i].at_end);
+		end();
+	}
+}
+END_TEST
+
+START_TEST(an_end_is_known_without_a_start)
+{
+	scene_init(&scene);
+	const struct rec_account unknown = {.allocator = {"glibc", 5}, .reason = {"why not", 7}};
+	put_heap(scene.now, &unknown, 1);
+	read_heap(5 * MIB, 7);
+	const struct heap *heap = finish();
+	ck_assert(!heap->known && !heap->has_curve && heap->end_known && !heap->growth_known);
+	ck_assert_uint_eq(heap->end_bytes, 5 * MIB);
+	ck_assert_uint_eq(heap->end_off_bytes, 7);
+	ck_assert_str_eq(heap->reason, "why not");
+	end();
+	scene_init(&scene);
+	read_heap(5 * MIB, 7);
+	scene.now += SCENE_STEP_NS;
+	put_heap(scene.now, &unknown, 1);
+	heap = finish();
+	ck_assert(heap->known && heap->end_told && !heap->end_known && !heap->growth_known);
+	ck_assert_str_eq(heap->end_reason, "why not");
+	end();
+}
+END_TEST
+
+START_TEST(a_range_holds_the_figure)
+{
+	static const struct {
+		uint64_t bytes, off_bytes;
+		struct heap_range range;
+	} one[] = {
+		{0, 0, {true, true, 0, 0}},
+		{7, 0, {true, true, 7, 7}},
+		{7, 6, {true, true, 1, 13}},
+		{7, 7, {true, false, 0, 14}},
+		{7, 8, {true, false, 0, 15}},
+		{0, 1, {true, false, 0, 1}},
+		{1, UINT64_MAX - 1, {true, false, 0, UINT64_MAX}},
+		{1, UINT64_MAX, {false, false, 0, UINT64_MAX}},
+		{UINT64_MAX, UINT64_MAX, {false, false, 0, UINT64_MAX}},
+	};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(one); i++) {
+		struct heap_range range = heap_range_of(one[i].bytes, one[i].off_bytes);
+		ck_assert_int_eq(range.is_known, one[i].range.is_known);
+		ck_assert_int_eq(range.is_figure, one[i].range.is_figure);
+		ck_assert_uint_eq(range.least_bytes, one[i].range.least_bytes);
+		ck_assert_uint_eq(range.most_bytes, one[i].range.most_bytes);
+	}
+}
+END_TEST
+
 HT_SUITE("analyzer/heap", the_start_is_without_what_came_since,
 	what_moves_while_it_is_read_makes_it_off, both_readings_must_agree_with_the_trace,
 	one_unknown_allocator_makes_it_unknown, forged_readings_do_no_harm,
 	allocators_are_summed_up, blocks_without_headers_are_of_sizes,
 	a_trace_without_a_reading_says_nothing, a_sample_has_no_curve,
-	readings_out_of_order_are_ignored, sizes_of_any_kind_stay_in_range)
+	readings_out_of_order_are_ignored, the_peak_is_not_below_an_end,
+	an_end_is_known_without_a_start, a_range_holds_the_figure, sizes_of_any_kind_stay_in_range)

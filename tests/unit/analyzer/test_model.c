@@ -53,8 +53,8 @@ START_TEST(target_threads_marks_and_counters_are_kept)
 	ck_assert_uint_eq(model.mark_count, 1);
 	ck_assert_str_eq(model.mark[0].text, "here");
 	ck_assert_uint_eq(model.mark[0].time_ns, 5);
-	ck_assert_uint_eq(model.rss_first_bytes, 10);
-	ck_assert_uint_eq(model.rss_last_bytes, 20);
+	ck_assert_uint_eq(model.memory.first.number[MEMORY_RSS], 10);
+	ck_assert_uint_eq(model.memory.last.number[MEMORY_RSS], 20);
 	ck_assert_uint_eq(model.rss_max_bytes, 30);
 	ck_assert_uint_eq(model_dropped_events(&model), 9);
 	ck_assert_str_eq(model_ended(&model), "target_exit");
@@ -160,7 +160,7 @@ static struct rec_string any_mappings(void)
 
 static struct rec any_record(const char *noise)
 {
-	struct rec rec = {.kind = (enum rec_kind)(1 + random() % 18)};
+	struct rec rec = {.kind = (enum rec_kind)(1 + random() % 19)};
 	const struct rec_string text = {noise + random() % 100, (size_t)random() % 100};
 	switch (rec.kind) {
 	case REC_TARGET:
@@ -222,6 +222,10 @@ static struct rec any_record(const char *noise)
 	case REC_MAPPED:
 		rec.mapped = (struct rec_mapped){
 			2, {{any(), any(), any() % 4}, {any() << 12, any() << 12, 1}}};
+		break;
+	case REC_MEMORY:
+		rec.memory = (struct rec_memory){
+			any(), 3, {{MEMORY_RSS, any()}, {any() % 100, any()}, {any(), any()}}};
 		break;
 	}
 	return rec;

@@ -4,6 +4,7 @@
  */
 #include "analyzer/agg/rss.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "analyzer/agg/warnings.h"
@@ -116,5 +117,105 @@ START_TEST(sizes_of_any_kind_stay_in_range)
 }
 END_TEST
 
+/* Kinds of pages: what grew of the resident memory, in MiB. */
+static const struct {
+	unsigned anonymous, file, shared;
+	unsigned held, system; /* what the allocators' books grew by; 0: they were not read */
+	unsigned mapped;       /* by recorded mappings */
+	unsigned unexplained;
+	bool is_unexplained;
+} growths[] = {
+	{.file = 200, .held = 1, .system = 1},
+	{.shared = 200, .held = 1, .system = 1},
+	/* Fragmentation, and blocks. */
+	{.anonymous = 290, .held = 29, .system = 290},
+	/* 10 % and 16 MiB are the limits. */
+	{.anonymous = 110, .held = 99, .system = 99, .unexplained = 11},
+	{.anonymous = 110, .held = 98, .system = 98, .unexplained = 12, .is_unexplained = true},
+	{.anonymous = 16, .held = 1, .system = 1, .unexplained = 15},
+	{.anonymous = 17, .held = 1, .system = 1, .unexplained = 16, .is_unexplained = true},
+	/* Files do not hide it. */
+	{.anonymous = 50,
+		.file = 200,
+		.held = 1,
+		.system = 1,
+		.unexplained = 49,
+		.is_unexplained = true},
+	/* Blocks that are not resident explain nothing, and hide nothing but themselves. */
+	{.anonymous = 20, .held = 500, .system = 500},
+	/* Mappings that were recorded explain what they hold. */
+	{.anonymous = 300, .held = 1, .system = 1, .mapped = 299},
+	{.anonymous = 300,
+		.held = 1,
+		.system = 1,
+		.mapped = 200,
+		.unexplained = 99,
+		.is_unexplained = true},
+	/* Without books: beyond what the window's blocks, of which there are none, and heaptap can
+	 * have added. */
+	{.anonymous = 32, .file = 100},
+	{.anonymous = 80, .unexplained = 48, .is_unexplained = true},
+};
+
+static void see(struct model_memory *memory, enum memory_kind kind, unsigned grown_mib)
+{
+	memory->count[kind] = 2;
+	memory_set(&memory->first, kind, 7 * MIB);
+	memory_set(&memory->last, kind, (7 + (uint64_t)grown_mib) * MIB);
+}
+
+START_TEST(what_grew_is_told_by_its_kind)
+{
+	for (size_t i = 0; i < HT_ARRAY_SIZE(growths); i++) {
+		struct analysis *made = calloc(1, sizeof(*made));
+		struct model_memory *memory = &made->model.memory;
+		see(memory, MEMORY_RSS, growths[i].anonymous + growths[i].file + growths[i].shared);
+		see(memory, MEMORY_ANONYMOUS, growths[i].anonymous);
+		see(memory, MEMORY_FILE, growths[i].file);
+		see(memory, MEMORY_SHARED, growths[i].shared);
+		made->mappings.live.anonymous = (uint64_t)growths[i].mapped * MIB;
+		made->heap = (struct heap){.growth_known = growths[i].system != 0,
+			.end_bytes = (uint64_t)growths[i].held * MIB,
+			.end_system_bytes = (uint64_t)growths[i].system * MIB};
+		struct rss_growth rss = rss_growth_of(made);
+		const struct rss_parts *parts = &rss.parts;
+		ck_assert(rss.known && parts->known);
+		ck_assert_int_eq(parts->file_bytes, (int64_t)growths[i].file * MIB);
+		ck_assert_int_eq(parts->shared_bytes, (int64_t)growths[i].shared * MIB);
+		ck_assert_int_eq(rss.growth_bytes, parts->heap_bytes + parts->free_bytes +
+							   parts->other_bytes + parts->file_bytes +
+							   parts->shared_bytes);
+		ck_assert_msg(rss.unexplained_bytes >> 20 == growths[i].unexplained, "%zu: %lu MiB",
+			i, rss.unexplained_bytes >> 20);
+		ck_assert_msg(rss.is_unexplained == growths[i].is_unexplained, "%zu", i);
+		free(made);
+	}
+}
+END_TEST
+
+START_TEST(forged_figures_do_no_harm)
+{
+	static const uint64_t word[] = {0, 1, INT64_MAX, (uint64_t)INT64_MAX + 1, UINT64_MAX};
+	struct analysis *made = calloc(1, sizeof(*made));
+	struct model_memory *memory = &made->model.memory;
+	made->heap.growth_known = true;
+	for (unsigned i = 0; i < 5000; i++) {
+		for (unsigned kind = 1; kind < MEMORY_KIND_COUNT; kind++) {
+			memory->count[kind] = 2;
+			memory_set(&memory->first, (enum memory_kind)kind, word[(i + kind) % 5]);
+			memory_set(&memory->last, (enum memory_kind)kind, word[i / kind % 5]);
+		}
+		made->heap.end_bytes = word[i % 5];
+		made->heap.start_bytes = word[i / 5 % 5];
+		made->heap.end_system_bytes = word[i / 25 % 5];
+		made->heap.system_bytes = word[i / 125 % 5];
+		struct rss_growth rss = rss_growth_of(made);
+		ck_assert_uint_le(rss.parts.free_resident_bytes, rss.parts.free_end_bytes);
+	}
+	free(made);
+}
+END_TEST
+
 HT_SUITE("analyzer/rss", growth_is_from_first_to_last, the_warning_begins_behind_what_is_explicable,
-	what_shrinks_is_no_hole, without_samples_nothing_is_said, sizes_of_any_kind_stay_in_range)
+	what_shrinks_is_no_hole, without_samples_nothing_is_said, sizes_of_any_kind_stay_in_range,
+	what_grew_is_told_by_its_kind, forged_figures_do_no_harm)

@@ -202,6 +202,64 @@ START_TEST(an_arena_without_a_block_holds_nothing)
 }
 END_TEST
 
+/* As the C library's file has it, before the first call of malloc: nothing is held, certainly. */
+START_TEST(an_arena_that_was_never_used_holds_nothing)
+{
+	setup();
+	const struct arena_state unused = {.next = at(&variables->arena), .attached_threads = 1};
+	variables->arena = unused;
+	struct heap_account account = read_account();
+	ck_assert_msg(account.known, "%s", account.reason);
+	ck_assert_uint_eq(account.held_bytes + account.off_bytes + account.system_bytes, 0);
+	ck_assert_uint_eq(account.arenas, 0);
+	ck_assert_str_eq(account.reason, "");
+	/* One bit makes it another thing, of which nothing is known. */
+	for (size_t i = 0; i < sizeof(unused); i += 4) {
+		variables->arena = unused;
+		((uint8_t *)&variables->arena)[i] ^= 2;
+		ck_assert_msg(!read_account().known, "byte %zu", i);
+	}
+	/* Two are none. */
+	struct {
+		struct arena_state arena[2];
+	} *two = map(sizeof(*two));
+	for (size_t i = 0; i < 2; i++)
+		two->arena[i] =
+			(struct arena_state){.next = at(&two->arena[i]), .attached_threads = 1};
+	ck_assert(!arena_is_unused((const uint8_t *)two, sizeof(*two), at(two)));
+	ck_assert(arena_is_unused((const uint8_t *)two, sizeof(two->arena[0]), at(two)));
+}
+END_TEST
+
+static uint64_t value_of(const struct heap_account *account, enum memory_kind kind)
+{
+	for (size_t i = 0; i < account->value_count; i++)
+		if (account->value[i].kind == kind)
+			return account->value[i].bytes;
+	ck_abort_msg("no value of kind %d", kind);
+}
+
+START_TEST(what_is_free_is_told_by_where_it_is)
+{
+	setup();
+	fill(&variables->arena, true);
+	bin_add(&variables->arena, LARGE, 5 * HT_PAGE_BYTES);
+	struct heap_account account = read_account();
+	const uint64_t bins_bytes = 48 + 4096 + 9008 + 8992 + 7 * 64 + 5 * HT_PAGE_BYTES;
+	ck_assert_uint_eq(value_of(&account, MEMORY_GLIBC_USED), account.held_bytes);
+	ck_assert_uint_eq(value_of(&account, MEMORY_GLIBC_TOP), TOP_BYTES);
+	ck_assert_uint_eq(value_of(&account, MEMORY_GLIBC_BINS), bins_bytes);
+	ck_assert_uint_eq(value_of(&account, MEMORY_GLIBC_MAPPED), MAPPED_BYTES);
+	/* Of the pool pages that were never touched are not resident; these are from now on. */
+	uint64_t resident = value_of(&account, MEMORY_GLIBC_FREE_RESIDENT);
+	ck_assert_uint_lt(resident, TOP_BYTES + bins_bytes);
+	for (size_t i = 0; i < POOL_BYTES; i += HT_PAGE_BYTES)
+		*(volatile uint8_t *)(pool + i) |= 0;
+	account = read_account();
+	ck_assert_uint_eq(value_of(&account, MEMORY_GLIBC_FREE_RESIDENT), TOP_BYTES + bins_bytes);
+}
+END_TEST
+
 /* In a heap of its own, behind its head. */
 static struct arena_state *second_arena(void)
 {
@@ -468,6 +526,7 @@ START_TEST(another_allocator_is_named)
 END_TEST
 
 HT_SUITE("attach/heap", every_list_counts_to_the_byte, an_arena_without_a_block_holds_nothing,
+	an_arena_that_was_never_used_holds_nothing, what_is_free_is_told_by_where_it_is,
 	all_arenas_of_the_ring_count, a_list_that_contradicts_itself_is_not_believed, a_loop_ends,
 	more_than_can_be_looked_at_is_said, an_arena_that_makes_no_sense_is_unknown,
 	two_places_that_look_alike_are_none, parameters_that_make_no_sense_are_unknown,

@@ -53,6 +53,8 @@ static const struct {
 		PAYLOAD("\1\2\3\4\5\6")},
 	{{.kind = REC_SCRIPTS, .scripts = {3, 300}}, PAYLOAD("\3\xac\2")},
 	{{.kind = REC_NAMES, .names = {3, 7, TEXT("a.dwo")}}, PAYLOAD("\3\7\5a.dwo")},
+	{{.kind = REC_MEMORY, .memory = {1, 2, {{1, 300}, {200, 4}}}},
+		PAYLOAD("\1\2\1\xac\2\xc8\1\4")},
 	{{.kind = (enum rec_kind)200, .raw = TEXT("later")}, PAYLOAD("later")},
 };
 

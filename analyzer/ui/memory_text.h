@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The lines of the text report about memory as a whole: the heap with what it held before the
+ * window, and where resident memory grew.
+ */
+#pragma once
+
+#include "analyzer/agg/analysis.h"
+#include "analyzer/ui/text.h"
+
+void memory_text_write(const struct text *text, const struct analysis *analysis);
