@@ -194,6 +194,12 @@ struct ht_err *programs_record(const struct programs_options *options, struct la
 		.of = options, .options = options->options, .left_ns = time_left(options)};
 	struct ht_err *err = record(&programs, launch);
 
+	/* A child became another program before anything was touched: that one is recorded. */
+	while (err && programs.execed && options->is_child && programs.tries <= FOLLOW_MAX) {
+		ht_err_free(err);
+		programs.execed = false;
+		err = record(&programs, launch);
+	}
 	while (!err && is_next(&programs)) {
 		programs.execed = false;
 		err = record(&programs, launch);

@@ -15,11 +15,12 @@
 
 /* A thread waits for us until it has made its child; what it does before that (handlers of
  * pthread_atfork, a pipe) is short, or not waited for. */
-#define PARENT_NS    CLOCK_NS_PER_S
+#define PARENT_NS    (5 * CLOCK_NS_PER_S)
 #define PARENT_CALLS 500u
 
-/* A child that is to become another program does so soon, without much ado. */
-#define CHILD_NS       (500 * CLOCK_NS_PER_MS)
+/* A child that is to become another program does so soon, without much ado. By the clock that can
+ * take seconds where a busy machine gives it no core; what it does itself is bounded below. */
+#define CHILD_NS       (5 * CLOCK_NS_PER_S)
 #define CHILD_CALLS    5000u
 #define CHILD_RUNS_NS  (30 * CLOCK_NS_PER_MS)
 #define CHILD_RESTS_NS (50 * CLOCK_NS_PER_MS)
@@ -64,10 +65,14 @@ static struct ht_err *await(const struct patience *of, int *ret_status, bool *re
 		if (got < 0 && errno != EINTR)
 			return ht_err_sys(errno, "cannot wait for process %d", of->tid);
 		uint64_t now = clock_mono_ns();
-		*ret_late =
+		bool late =
 			got <= 0 &&
 			(now > of->end_ns || (of->child && has_settled(of->child, now - since_ns)));
-		if (got > 0 || *ret_late)
+		/* Let go in a stop, its call would return EINTR: it may have stopped meanwhile. */
+		if (late)
+			got = tracee_wait(of->tid, WNOHANG, ret_status);
+		*ret_late = late && got <= 0;
+		if (got > 0 || late)
 			return NULL;
 		clock_sleep_ns(clock_pause_ns(since_ns));
 	}
