@@ -125,8 +125,9 @@ static void print_unseen(const struct session_report *r)
 		print_text(stderr,
 			"WARNING: %lu places in the program's code call an allocator that is "
 			"linked into it directly (%s). These calls are not recorded: totals are "
-			"too low, and blocks freed there look as if they stayed. Try --hook auto\n",
-			(unsigned long)r->unseen_places, r->unseen);
+			"too low, and blocks freed there look as if they stayed%s\n",
+			(unsigned long)r->unseen_places, r->unseen,
+			r->entries || r->refused[0] ? "" : ". Try --hook auto");
 	if (r->refused[0])
 		print_text(stderr, "these functions could not be recorded: %s\n", r->refused);
 	if (r->untapped_modules)
