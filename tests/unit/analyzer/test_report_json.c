@@ -130,7 +130,7 @@ START_TEST(members_have_their_names)
 	ck_assert_int_eq(integer(rss, "explicable_bytes"), 225 + 2 * 32 + (32 << 20) + (2 << 18));
 	ck_assert_uint_eq(json_array_size(at(root, "sizes")), 2);
 	ck_assert_uint_eq(json_array_size(at(root, "timeline")), 1);
-	ck_assert_uint_eq(json_array_size(at(root, "warnings")), 3);
+	ck_assert_uint_eq(json_array_size(at(root, "warnings")), 4);
 	end();
 }
 END_TEST
