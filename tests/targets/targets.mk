@@ -212,7 +212,7 @@ rustc_rjem = $(call quiet,TARGET)$(RUSTC) --edition 2021 $(1) $(foreach o,$(rjem
 $t/rust-jemalloc: tests/targets/jemalloc.rs $t/librjem.a
 	$(call rustc_rjem,-O -g)
 $t/rust-jemalloc-lto: tests/targets/jemalloc.rs $t/librjem.a
-	$(call rustc_rjem,-C opt-level=3 -C lto=fat -C codegen-units=1 -C panic=abort -g)
+	$(call rustc_rjem,-C opt-level=3 -C lto=fat -C codegen-units=1 -C panic=abort)
 # As packages have it: the names are in a file of its own, which a test puts in its place.
 $t/rust-jemalloc-stripped: $t/rust-jemalloc
 	$(call quiet,TARGET)objcopy --only-keep-debug $< $@.debug && strip -o $@ $<
@@ -296,8 +296,9 @@ $t/rust: tests/targets/rust.rs
 $t/rust-v0: tests/targets/rust.rs
 	$(call quiet,TARGET)$(RUSTC) --edition 2021 -O -g -C symbol-mangling-version=v0 -o $@ $<
 # Link-time optimisation over the whole program loads malloc's slot once, before a loop.
+# Without debug information, which takes two thirds of the time.
 $t/rust-lto: tests/targets/rust.rs
-	$(call quiet,TARGET)$(RUSTC) --edition 2021 -C opt-level=3 -C lto=fat -C codegen-units=1 -g -o $@ $<
+	$(call quiet,TARGET)$(RUSTC) --edition 2021 -C opt-level=3 -C lto=fat -C codegen-units=1 -o $@ $<
 $t/libforeign.a: tests/targets/foreign.c
 	$(call quiet,TARGET)gcc $(target_c) -O2 -c -o $@.o $< && rm -f $@ && ar rcs $@ $@.o
 # go takes what it has linked before, whatever has become of the library, unless it is told another sum.
