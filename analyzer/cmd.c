@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "analyzer/model/model.h"
+#include "format/closest.h"
 #include "format/foreign.h"
 
 struct ht_err *cmd_open_trace(const char *path, int *ret)
@@ -76,19 +77,41 @@ struct ht_err *cmd_number(const char *option, const char *text, unsigned long ma
 	return NULL;
 }
 
-struct ht_err *cmd_bad_option(int argc, char **argv)
+/* The long option `word` names one of those of the command, which it is or was to be. */
+static const char *find_option(const char *word, const struct option *known, bool *ret_is_it)
+{
+	char name[64];
+	struct closest closest = {.word = name};
+	*ret_is_it = false;
+	if (strncmp(word, "--", 2) != 0)
+		return NULL;
+	snprintf(name, sizeof(name), "%s", word + 2);
+	name[strcspn(name, "=")] = '\0';
+	for (; known->name; known++) {
+		closest_try(&closest, known->name);
+		*ret_is_it |= strcmp(name, known->name) == 0;
+	}
+	return closest.match;
+}
+
+struct ht_err *cmd_bad_option(int argc, char **argv, const struct option *known)
 {
 	const char *option = optind > 0 && optind <= argc ? argv[optind - 1] : "";
+	bool is_it;
+	const char *match = find_option(option, known, &is_it);
+	if (match && !is_it)
+		return ht_err_new(HT_ERR_USAGE, "%s: option %s is unknown; did you mean --%s?",
+			argv[0], option, match);
 	return ht_err_new(HT_ERR_USAGE,
-		"%s: option %s is unknown or lacks its value; see heaptap-analyze --help", argv[0],
-		option);
+		"%s: option %s is unknown or lacks its value; see heaptap %s --help", argv[0],
+		option, argv[0]);
 }
 
 struct ht_err *cmd_only_trace(int argc, char **argv, const char **ret_path, int *ret_fd)
 {
 	static const struct option none[] = {{0}};
 	if (getopt_long(argc, argv, "", none, NULL) != -1)
-		return cmd_bad_option(argc, argv);
+		return cmd_bad_option(argc, argv, none);
 	struct ht_err *err = cmd_one_operand(argc, argv, "trace file", ret_path);
 	return err ? err : cmd_open_trace(*ret_path, ret_fd);
 }

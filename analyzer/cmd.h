@@ -48,9 +48,10 @@ bool cmd_file_option(
 /* A decimal number. */
 HT_MUST_CHECK
 struct ht_err *cmd_number(const char *option, const char *text, unsigned long max, size_t *ret);
-/* The error for what getopt_long refused, or an option that a command does not have. */
+struct option;
+/* The error for what getopt_long refused; `known` are the command's options. */
 HT_MUST_CHECK
-struct ht_err *cmd_bad_option(int argc, char **argv);
+struct ht_err *cmd_bad_option(int argc, char **argv, const struct option *known);
 /* To be called before anything of a trace is printed, with what is known of its end. Where a part
  * was read, prints so to standard error, unless `is_shown` elsewhere, and has the program end with
  * CMD_EXIT_PART. */

@@ -26,6 +26,17 @@ struct options {
 	bool has_metric, stats, force, shows_wrappers;
 };
 
+static const struct option long_option[] = {
+	{"format", required_argument, NULL, 'F'},
+	{"metric", required_argument, NULL, 'm'},
+	{"output", required_argument, NULL, 'o'},
+	{"show-wrappers", no_argument, NULL, 'w'},
+	CMD_FILE_OPTIONS,
+	{"stats", no_argument, NULL, 't'},
+	{"force", no_argument, NULL, 'f'},
+	{0},
+};
+
 static struct ht_err *parse_format(const char *text, enum format *ret)
 {
 	if (strcmp(text, "collapsed") == 0)
@@ -84,22 +95,12 @@ static struct ht_err *parse_option(
 		ret->force = true;
 		return NULL;
 	default:
-		return cmd_bad_option(argc, argv);
+		return cmd_bad_option(argc, argv, long_option);
 	}
 }
 
 static struct ht_err *parse(int argc, char **argv, struct options *ret)
 {
-	static const struct option long_option[] = {
-		{"format", required_argument, NULL, 'F'},
-		{"metric", required_argument, NULL, 'm'},
-		{"output", required_argument, NULL, 'o'},
-		{"show-wrappers", no_argument, NULL, 'w'},
-		CMD_FILE_OPTIONS,
-		{"stats", no_argument, NULL, 't'},
-		{"force", no_argument, NULL, 'f'},
-		{0},
-	};
 	*ret = (struct options){.out_path = "-", .files.sysroot = ""};
 	int option;
 	while ((option = getopt_long(argc, argv, "o:f", long_option, NULL)) != -1) {

@@ -45,7 +45,7 @@ static struct ht_err *parse(int argc, char **argv, struct options *ret)
 		else if (option == 'n')
 			err = cmd_number("--limit", optarg, INT_MAX, &ret->limit);
 		else
-			err = cmd_bad_option(argc, argv);
+			err = cmd_bad_option(argc, argv, long_option);
 		if (err)
 			return err;
 		ret->has_limit |= option == 'n';

@@ -53,7 +53,7 @@ static struct ht_err *parse(int argc, char **argv, struct options *ret)
 			err = cmd_number("--fd", optarg, INT_MAX, &ret->fd);
 			has_fd = true;
 		} else {
-			err = cmd_bad_option(argc, argv);
+			err = cmd_bad_option(argc, argv, long_option);
 		}
 		if (err)
 			return err;

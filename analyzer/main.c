@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * heaptap-analyze: finds the subcommand, prints its error, turns it into an exit code.
+ * heaptap-analyze: finds the subcommand, prints its error, turns it into an exit code. Users type
+ * heaptap, which executes this program; so all messages name heaptap.
  */
 #include <getopt.h>
 #include <stdio.h>
@@ -37,18 +38,28 @@ static const struct cmd command[] = {
 	{"version", "", "the version", cmd_version},
 };
 
-static struct ht_err *print_help(void)
+static void print_command(const struct cmd *cmd)
 {
-	puts("usage: heaptap-analyze COMMAND ...      heaptap-analyze FILE is report FILE\n");
-	for (size_t i = 0; i < HT_ARRAY_SIZE(command); i++)
-		printf("  %-8s %s%s%s\n", command[i].name, command[i].synopsis,
-			command[i].synopsis[0] ? "\n           " : "", command[i].summary);
-	puts("\nFILE may be - for standard input. N is the number of stacks, 0 for all: 20 unless "
-	     "told "
-	     "in JSON,\n5 in each list of the text. M is outstanding, peak, allocated, calls or "
-	     "temporary.\nChains begin with who allocated: operator new, std::, alloc:: and the "
-	     "like before it are shown with --show-wrappers.\nMAP names JIT code: "
-	     "/tmp/perf-PID.map, or a jitdump.");
+	printf("  %-8s %s%s%s\n", cmd->name, cmd->synopsis, cmd->synopsis[0] ? "\n           " : "",
+		cmd->summary);
+}
+
+/* Of one command, or of all. */
+static struct ht_err *print_help(const struct cmd *cmd)
+{
+	if (cmd) {
+		printf("usage: heaptap %s %s\n\n%s\n", cmd->name, cmd->synopsis, cmd->summary);
+	} else {
+		puts("usage: heaptap COMMAND ...      heaptap FILE is heaptap report FILE\n");
+		for (size_t i = 0; i < HT_ARRAY_SIZE(command); i++)
+			print_command(&command[i]);
+	}
+	puts("\nFILE may be - for standard input. N is the number of stacks, 0 for all (default: "
+	     "20 "
+	     "in JSON,\n5 in each list of the text). M is outstanding, peak, allocated, calls or "
+	     "temporary.\nChains begin with the code that called operator new, std::, alloc:: and "
+	     "the like; --show-wrappers\nshows those, too. MAP names JIT code: /tmp/perf-PID.map, "
+	     "or a jitdump.");
 	return NULL;
 }
 
@@ -63,11 +74,11 @@ static const struct cmd *find_command(const char *name)
 static struct ht_err *run(int argc, char **argv)
 {
 	if (argc < 2)
-		return ht_err_new(HT_ERR_USAGE,
-			"a command or a trace is missing; see heaptap-analyze --help");
+		return ht_err_new(
+			HT_ERR_USAGE, "a command or a trace is missing; see heaptap --help");
 	for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++)
 		if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
-			return print_help();
+			return print_help(find_command(argv[1]));
 	if (strcmp(argv[1], "--version") == 0)
 		return cmd_version(argc, argv);
 	const struct cmd *cmd = find_command(argv[1]);
@@ -75,10 +86,10 @@ static struct ht_err *run(int argc, char **argv)
 		return cmd->run(argc - 1, argv + 1);
 	if (argv[1][0] == '-' && argv[1][1])
 		return ht_err_new(HT_ERR_USAGE,
-			"option %s needs a command before it; see heaptap-analyze --help", argv[1]);
+			"option %s needs a command before it; see heaptap --help", argv[1]);
 	if (access(argv[1], F_OK) != 0 && !strpbrk(argv[1], "./"))
 		return ht_err_new(HT_ERR_USAGE,
-			"%s is neither a command nor a file; see heaptap-analyze --help", argv[1]);
+			"%s is neither a command nor a file; see heaptap --help", argv[1]);
 	return cmd_report(argc, argv);
 }
 
@@ -114,7 +125,7 @@ int main(int argc, char **argv)
 		return cmd_has_read_part() ? CMD_EXIT_PART : 0;
 	/* Names of the trace may be among it. */
 	foreign_copy(err->message, strlen(err->message) + 1, err->message);
-	fprintf(stderr, "heaptap-analyze: %s\n", err->message);
+	fprintf(stderr, "heaptap: %s\n", err->message);
 	int code = exit_code(err);
 	ht_err_free(err);
 	return code;

@@ -6,13 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "attach/naming.h"
+#include "attach/quantity.h"
+#include "format/closest.h"
 
-#define NS_PER_S      1000000000ull
-#define DURATION_MAX  (10ull * 365 * 24 * 3600 * NS_PER_S)
-#define SIZE_MAX_BITS 40u
-#define LINGER_NS     (30 * NS_PER_S)
+#define NS_PER_S  1000000000ull
+#define LINGER_NS (30 * NS_PER_S)
 
 static const struct {
 	const char *name;
@@ -74,7 +75,8 @@ static const struct option_row {
 } rows[] = {
 	{OPTION_PID, 'p', "pid", "PID", "the process", IN_PROCESS},
 	{OPTION_DURATION, 'd', "duration", "TIME",
-		"length of the window: 30s 5m 1h (default: until Ctrl-C, or the end)", IN_CAPTURE},
+		"length of the window: 0.5s 30s 5m 1.5h (default: until Ctrl-C, or the end)",
+		IN_CAPTURE},
 	{OPTION_OUTPUT, 'o', "output", "FILE",
 		"the trace; - is stdout (default: heaptap.%c.%p.%t.htap)", IN_CAPTURE},
 	{OPTION_FORCE, 'f', "force", NULL,
@@ -92,7 +94,7 @@ static const struct option_row {
 	{OPTION_ALLOC_FN, 0, "alloc-fn", "NAME=KIND",
 		"NAME is the program's own malloc, free, ... (KIND); repeatable", IN_SURVEY},
 	{OPTION_SAMPLE, 0, "sample", "BYTES",
-		"record one allocation in so many bytes, at random: 512K", IN_CAPTURE},
+		"record one allocation in so many bytes, at random: 64k 512K", IN_CAPTURE},
 	{OPTION_MMAP, 0, "mmap", NULL, "also record mmap, munmap, mremap, mprotect and madvise",
 		IN_CAPTURE},
 	{OPTION_UNWIND, 0, "unwind", "full",
@@ -161,79 +163,52 @@ static bool parse_pid(const char *text, pid_t *ret)
 	return true;
 }
 
-static uint64_t unit_ns(const char **at)
-{
-	static const struct {
-		const char *name;
-		uint64_t ns;
-	} units[] = {{"ms", 1000000}, {"s", NS_PER_S}, {"m", 60 * NS_PER_S}, {"h", 3600 * NS_PER_S},
-		{"d", 24 * 3600 * NS_PER_S}};
-	for (size_t i = 0; i < HT_ARRAY_SIZE(units); i++) {
-		size_t length = strlen(units[i].name);
-		if (strncmp(*at, units[i].name, length) != 0 ||
-			isalpha((unsigned char)(*at)[length]))
-			continue;
-		*at += length;
-		return units[i].ns;
-	}
-	return 0;
-}
-
 bool options_duration(const char *text, uint64_t *ret_ns)
 {
-	uint64_t total = 0;
-	const char *at = text;
-
-	while (*at) {
-		char *end;
-		if (!isdigit((unsigned char)*at))
-			return false;
-		errno = 0;
-		uint64_t value = strtoull(at, &end, 10);
-		bool bare = *end == '\0' && at == text;
-		at = end;
-		uint64_t unit = bare ? NS_PER_S : unit_ns(&at);
-		if (errno || !unit || value > DURATION_MAX / unit)
-			return false;
-		total += value * unit;
-		if (total > DURATION_MAX)
-			return false;
-	}
-	if (total == 0)
-		return false;
-	*ret_ns = total;
-	return true;
-}
-
-/* The power of two of a unit, "", "K" or "KiB" and the like; SIZE_MAX_BITS when it is none. */
-static unsigned unit_bits(const char *text)
-{
-	static const char letters[] = "KMG";
-	if (!*text)
-		return 0;
-	const char *letter = strchr(letters, *text);
-	if (!letter || (text[1] && strcmp(text + 1, "iB") != 0))
-		return SIZE_MAX_BITS;
-	return 10 * (unsigned)(letter - letters + 1);
+	return !quantity_duration(text, ret_ns);
 }
 
 bool options_size(const char *text, uint64_t *ret_bytes)
 {
-	char *end;
-	if (!isdigit((unsigned char)*text))
-		return false;
-	errno = 0;
-	uint64_t value = strtoull(text, &end, 10);
-	unsigned bits = unit_bits(end);
-	if (errno || bits == SIZE_MAX_BITS || value > 1ull << (SIZE_MAX_BITS - bits))
-		return false;
-	*ret_bytes = value << bits;
-	return true;
+	return !quantity_size(text, ret_bytes);
 }
 
 static struct ht_err *usage(const char *why, const char *word)
 {
 	return ht_err_new(HT_ERR_USAGE, "%s: %s; heaptap --help lists what there is", word, why);
+}
+
+static struct ht_err *not_a(const char *what, const char *word, const char *problem)
+{
+	return ht_err_new(HT_ERR_USAGE, "%s: not a %s: %s", word, what, problem);
+}
+
+static struct ht_err *apply_duration(const char *value, uint64_t *ret_ns)
+{
+	const char *problem = quantity_duration(value, ret_ns);
+	return problem ? not_a("duration", value, problem) : NULL;
+}
+
+static struct ht_err *apply_size(const char *value, uint64_t *ret_bytes)
+{
+	const char *problem = quantity_size(value, ret_bytes);
+	return problem ? not_a("size", value, problem) : NULL;
+}
+
+static struct ht_err *no_such_option(const char *word)
+{
+	char name[64];
+	struct closest closest = {.word = name};
+	if (strncmp(word, "--", 2) != 0)
+		return usage("no such option", word);
+	snprintf(name, sizeof(name), "%s", word + 2);
+	name[strcspn(name, "=")] = '\0';
+	for (size_t i = 0; i < HT_ARRAY_SIZE(rows); i++)
+		closest_try(&closest, rows[i].name);
+	if (!closest.match)
+		return usage("no such option", word);
+	return ht_err_new(
+		HT_ERR_USAGE, "%s: no such option; did you mean --%s?", word, closest.match);
 }
 
 static struct ht_err *apply_hook(struct options *options, const char *value)
@@ -259,11 +234,7 @@ static struct ht_err *apply(
 			return usage("not a process number", value);
 		break;
 	case OPTION_DURATION:
-		if (!options_duration(value, &options->duration_ns))
-			return usage("not a duration: a whole number above zero with a unit, like "
-				     "500ms 30s 5m 1h",
-				value);
-		break;
+		return apply_duration(value, &options->duration_ns);
 	case OPTION_OUTPUT:
 		if (!*value)
 			return usage("the output needs a name", "-o");
@@ -292,9 +263,7 @@ static struct ht_err *apply(
 	case OPTION_ALLOC_FN:
 		return given_add(&options->given, value);
 	case OPTION_SAMPLE:
-		if (!options_size(value, &options->sample_bytes))
-			return usage("not a size up to 1024G, like 64K 512KiB 1M", value);
-		break;
+		return apply_size(value, &options->sample_bytes);
 	case OPTION_MMAP:
 		options->mappings = true;
 		break;
@@ -303,9 +272,7 @@ static struct ht_err *apply(
 		break;
 	case OPTION_LINGER:
 		options->linger_ns = 0;
-		if (strcmp(value, "0") != 0 && !options_duration(value, &options->linger_ns))
-			return usage("not a duration: 0, or one like 500ms 30s 5m 1h", value);
-		break;
+		return strcmp(value, "0") == 0 ? NULL : apply_duration(value, &options->linger_ns);
 	case OPTION_FOLLOW_FORKS:
 		options->follow_forks = true;
 		break;
@@ -395,7 +362,7 @@ static struct ht_err *parse_rest(int argc, char **argv, int at, struct options *
 				argv[at]);
 		const struct option_row *row = find_row(argv[at], &value);
 		if (!row)
-			return usage("no such option", argv[at]);
+			return no_such_option(argv[at]);
 		if (!(row->commands & IN(options->command)))
 			return usage(row->id == OPTION_PID ? "run starts the process itself"
 				     : row->id == OPTION_FOLLOW_FORKS ? "only run has this option"
@@ -419,6 +386,24 @@ static struct ht_err *parse_rest(int argc, char **argv, int at, struct options *
 	return check(options);
 }
 
+/* A word that is neither a command nor a file, and begins like none. */
+static struct ht_err *no_such_command(const char *word)
+{
+	struct closest closest = {.word = word};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(commands); i++) {
+		if (strcmp(word, commands[i].name) == 0)
+			return NULL;
+		closest_try(&closest, commands[i].name);
+	}
+	if (strcmp(word, "-") == 0 || strpbrk(word, "./") || access(word, F_OK) == 0)
+		return NULL;
+	if (closest.match)
+		return ht_err_new(HT_ERR_USAGE,
+			"%s is neither a command nor a file; did you mean heaptap %s?", word,
+			closest.match);
+	return usage("neither a command nor a file", word);
+}
+
 struct ht_err *options_parse(int argc, char **argv, struct options *ret)
 {
 	struct options options = {.command = COMMAND_HELP, .linger_ns = LINGER_NS};
@@ -437,8 +422,8 @@ struct ht_err *options_parse(int argc, char **argv, struct options *ret)
 				options.command = commands[i].command;
 		rest = 2;
 	}
-	struct ht_err *err = NULL;
-	if (IN(options.command) & IN_ALL)
+	struct ht_err *err = options.command == COMMAND_ANALYZE ? no_such_command(argv[1]) : NULL;
+	if (!err && IN(options.command) & IN_ALL)
 		err = parse_rest(argc, argv, rest, &options);
 	if (err)
 		options_deinit(&options);

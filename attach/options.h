@@ -45,11 +45,10 @@ HT_MUST_CHECK
 struct ht_err *options_parse(int argc, char **argv, struct options *ret);
 void options_deinit(struct options *options);
 
-/* "30s", "5m", "1h", "250ms", "1h30m"; a bare number is seconds. False when malformed, 0 or over 10
- * years. */
+/* As quantity_duration; false where that has a complaint. */
 bool options_duration(const char *text, uint64_t *ret_ns);
 
-/* "4096", "512K", "512KiB", "1M", "1G"; at most 1 TiB. False when malformed or more. */
+/* As quantity_size. */
 bool options_size(const char *text, uint64_t *ret_bytes);
 
 /* Prints what --help says to standard output. */

@@ -365,11 +365,12 @@ static json_t *frame_json(const struct module *module, struct place place,
 	const struct symbol_frame *frame, bool inlined)
 {
 	bool has_build_id = module && module->build_id[0];
-	return json_pack("{so so so so so so sb}", "function", text(frame->function), "file",
+	return json_pack("{so so so so so so sb sb}", "function", text(frame->function), "file",
 		text(frame->file), "line", frame->line ? number(frame->line) : json_null(),
 		"module", text(module ? module->path : NULL), "build_id",
 		text(has_build_id ? module->build_id : NULL), "offset",
-		place.interpreted ? json_null() : number(place.offset), "inlined", inlined);
+		place.interpreted ? json_null() : number(place.offset), "inlined", inlined,
+		"line_is_first", symbols_line_is_first(place, frame));
 }
 
 static json_t *place_json(const struct analysis *analysis, struct place place)

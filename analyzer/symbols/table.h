@@ -37,6 +37,13 @@ struct symbols {
 	size_t frame_count, frame_capacity;
 };
 
+/* Code that a runtime makes (JavaScript) is known by its functions alone: the line is the one where
+ * the function begins, not that of the call. */
+static inline bool symbols_line_is_first(struct place place, const struct symbol_frame *frame)
+{
+	return place.module == MODULES_NONE && frame->line != 0;
+}
+
 /* One number per place; false for an offset that no address can have. */
 bool place_key(struct place place, uint64_t *ret);
 /* Where `node` is, by its lookup address (nodes.h). */

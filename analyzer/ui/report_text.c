@@ -10,11 +10,10 @@
 #include "analyzer/agg/sites.h"
 #include "analyzer/agg/warnings.h"
 #include "analyzer/ui/memory_text.h"
+#include "analyzer/ui/report_tables.h"
 
 #define NAME_MAX_BYTES 120u
 #define FRAMES_SHOWN   24u
-#define THREADS_SHOWN  10u
-#define BAR_WIDTH      30u
 
 struct report {
 	const struct text *text;
@@ -26,9 +25,7 @@ struct report {
 
 static void heading(const struct report *report, const char *title)
 {
-	fputc('\n', report->text->out);
-	text_styled(report->text, TEXT_BOLD, title);
-	fputc('\n', report->text->out);
+	text_heading(report->text, title);
 }
 
 static const char *why_ended(const struct model *model)
@@ -82,7 +79,15 @@ static void write_sample(const struct report *report)
 	fputs("\n", out);
 }
 
-static void write_summary(const struct report *report)
+/* Instead of figures that are all zero. Where events were lost, it is not known. */
+static bool is_empty(const struct report *report)
+{
+	const struct profile *profile = &report->analysis->profile;
+	return !profile->total.samples && !profile->before_frees &&
+	       !model_dropped_events(&report->analysis->model);
+}
+
+static void write_figures(const struct report *report)
 {
 	const struct model *model = &report->analysis->model;
 	const struct profile *profile = &report->analysis->profile;
@@ -90,14 +95,11 @@ static void write_summary(const struct report *report)
 	FILE *out = report->text->out;
 	double seconds = (double)model->duration_ns / 1e9;
 	double rate = seconds > 0 ? (double)total->allocations / seconds : 0;
-	bool is_sample = model->capture.sample_bytes != 0;
-	if (is_sample)
-		write_sample(report);
 	fprintf(out, "  allocations  %s of %s (%s/s)\n", text_count(total->allocations).text,
 		text_bytes(total->allocated_bytes).text, text_count((uint64_t)rate).text);
 	fprintf(out, "  frees        %s of %s\n", text_count(total->frees).text,
 		text_bytes(total->freed_bytes).text);
-	if (!is_sample)
+	if (!profile->sample_bytes)
 		fprintf(out, "  temporary    %s (%s): freed before their thread allocated again\n",
 			text_count(total->temporary).text,
 			text_percent(total->temporary, total->allocations).text);
@@ -106,8 +108,23 @@ static void write_summary(const struct report *report)
 		text_count(metrics_outstanding_blocks(total)).text);
 	fprintf(out, "  peak         %s at +%s\n", text_bytes(profile->peak_bytes).text,
 		text_time(profile->peak_time_ns).text);
+}
+
+static void write_summary(const struct report *report)
+{
+	const struct model *model = &report->analysis->model;
+	const struct profile *profile = &report->analysis->profile;
+	FILE *out = report->text->out;
+	if (profile->sample_bytes)
+		write_sample(report);
+	if (is_empty(report))
+		fprintf(out, "  empty        %s in this window\n",
+			profile->sample_bytes ? "no allocation was drawn for the sample"
+					      : "the process allocated and freed nothing");
+	else
+		write_figures(report);
 	memory_text_write(report->text, report->analysis);
-	if (!is_sample)
+	if (!profile->sample_bytes && !is_empty(report))
 		fprintf(out,
 			"  older        freed in the window, allocated earlier: %s blocks, %s\n",
 			text_count(profile->before_frees).text,
@@ -145,6 +162,8 @@ static void write_frame(const struct report *report, const struct module *module
 		snprintf(number, sizeof(number), ":%" PRIu32, frame->line);
 		if (frame->line)
 			text_styled(text, TEXT_DIM, number);
+		if (symbols_line_is_first(place, frame))
+			text_styled(text, TEXT_DIM, " (function's first line)");
 	} else if (frame->function && module) {
 		fputs("  ", text->out);
 		text_foreign(text, base_name(module->path), NAME_MAX_BYTES);
@@ -356,87 +375,6 @@ static struct ht_err *write_mappings(struct report *report)
 /* --- the rest of the page
  * -------------------------------------------------------------------------- */
 
-static void write_sizes(const struct report *report)
-{
-	const struct profile *profile = &report->analysis->profile;
-	FILE *out = report->text->out;
-	uint64_t most = 1;
-	for (unsigned i = 0; i < PROFILE_SIZE_CLASSES; i++)
-		if (profile->size_class[i].allocations > most)
-			most = profile->size_class[i].allocations;
-	heading(report, "Sizes (requested bytes: allocations, outstanding)");
-	for (unsigned i = 0; i < PROFILE_SIZE_CLASSES; i++) {
-		const struct metrics *metrics = &profile->size_class[i];
-		if (!metrics->allocations)
-			continue;
-		uint64_t from = i ? 1ull << (i - 1) : 0;
-		int bar = (int)((double)metrics->allocations / (double)most * BAR_WIDTH + 0.5);
-		fprintf(out, "    %10s%s  %14s  %10s%s%.*s\n", text_bytes(from).text,
-			from > 1 ? ".." : "  ", text_count(metrics->allocations).text,
-			text_bytes(metrics_outstanding_bytes(metrics)).text, bar ? "  " : "", bar,
-			"##############################");
-	}
-}
-
-static int compare_threads(const void *a, const void *b, void *context)
-{
-	const struct profile *profile = context;
-	const struct metrics *x = &profile->thread[*(const uint32_t *)a].metrics;
-	const struct metrics *y = &profile->thread[*(const uint32_t *)b].metrics;
-	return (x->allocated_bytes < y->allocated_bytes) -
-	       (x->allocated_bytes > y->allocated_bytes);
-}
-
-static void write_thread(const struct report *report, uint32_t index)
-{
-	const struct model *model = &report->analysis->model;
-	const struct thread *who = &model->threads.thread[index];
-	const struct profile_thread *thread = &report->analysis->profile.thread[index];
-	fprintf(report->text->out, "    %8" PRIu32 "  %14s of %10s  %10s outstanding  ", who->tid,
-		text_count(thread->metrics.allocations).text,
-		text_bytes(thread->metrics.allocated_bytes).text,
-		text_bytes(metrics_outstanding_bytes(&thread->metrics)).text);
-	bool is_assumed;
-	const char *name = threads_shown_name(&model->threads, index, model->comm, &is_assumed);
-	text_foreign(report->text, name ? name : "?", 32);
-	if (is_assumed)
-		fputs("  (assumed)", report->text->out);
-	fputc('\n', report->text->out);
-}
-
-static struct ht_err *write_threads(const struct report *report)
-{
-	struct profile *profile = &report->analysis->profile;
-	uint32_t *order = malloc((profile->thread_count + 1) * sizeof(*order));
-	if (!order)
-		return ht_err_new(HT_ERR_NOMEM, "out of memory for a list of threads");
-	size_t count = 0;
-	for (uint32_t i = 0; i < profile->thread_count; i++)
-		if (profile->thread[i].metrics.allocations)
-			order[count++] = i;
-	qsort_r(order, count, sizeof(*order), compare_threads, profile);
-	heading(report, "Threads (allocations)");
-	for (size_t i = 0; i < count && i < THREADS_SHOWN; i++)
-		write_thread(report, order[i]);
-	if (count > THREADS_SHOWN)
-		fprintf(report->text->out, "    %zu other threads\n", count - THREADS_SHOWN);
-	free(order);
-	return NULL;
-}
-
-static void write_functions(const struct report *report)
-{
-	heading(report, "Functions (allocations, frees)");
-	for (unsigned i = 0; i < REPLAY_HOOKS; i++) {
-		const struct profile_function *function = &report->analysis->profile.function[i];
-		uint64_t frees = function->frees + function->before_frees;
-		if (function->allocations || frees)
-			fprintf(report->text->out, "    %-16s %14s  %14s\n",
-				profile_function_name(i), text_count(function->allocations).text,
-				text_count(frees).text);
-	}
-}
-
 static void write_warning(const struct report *report, const char *indent, const char *warning)
 {
 	fputs(indent, report->text->out);
@@ -500,7 +438,7 @@ static struct ht_err *write_page(struct report *report)
 	}
 	write_title(report);
 	write_summary(report);
-	for (size_t i = 0; i < HT_ARRAY_SIZE(list) && !err; i++) {
+	for (size_t i = 0; i < HT_ARRAY_SIZE(list) && !err && !is_empty(report); i++) {
 		/* What was allocated in between is not in a sample. */
 		if (list[i].metric != PROFILE_TEMPORARY || !report->analysis->profile.sample_bytes)
 			err = write_list(report, &list[i]);
@@ -509,9 +447,8 @@ static struct ht_err *write_page(struct report *report)
 		err = write_mappings(report);
 	if (err)
 		return err;
-	write_sizes(report);
-	write_functions(report);
-	err = write_threads(report);
+	if (!is_empty(report))
+		err = report_tables_write(report->text, report->analysis);
 	if (err)
 		return err;
 	write_warnings(report);

@@ -119,3 +119,10 @@ struct text_number text_percent(uint64_t part, uint64_t whole)
 		snprintf(ret.text, sizeof(ret.text), "%.1f %%", 100 * (double)part / (double)whole);
 	return ret;
 }
+
+void text_heading(const struct text *text, const char *title)
+{
+	fputc('\n', text->out);
+	text_styled(text, TEXT_BOLD, title);
+	fputc('\n', text->out);
+}

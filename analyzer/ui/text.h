@@ -34,3 +34,5 @@ struct text_number text_count(uint64_t count);	/* 1,104,752 */
 struct text_number text_time(uint64_t time_ns); /* 12.3 ms, 29.8 s, 5 min 12 s */
 /* Of `whole`; "-" when that is 0. */
 struct text_number text_percent(uint64_t part, uint64_t whole);
+/* An empty line, and a title on a line of its own. */
+void text_heading(const struct text *text, const char *title);

@@ -184,12 +184,27 @@ START_TEST(a_heap_without_an_allocator_is_said)
 }
 END_TEST
 
+START_TEST(lines_of_made_code_are_the_functions_first)
+{
+	scene_init(&scene);
+	uint32_t node = tracebuild_node(&scene.trace, 0, 0x7000);
+	scene_malloc(&scene, 0, 0x1000, 100, node);
+	tracebuild_symbol(&scene.trace, 0, 0x6fff, "churn", "/srv/script.js", 13);
+	write_page(0);
+	check_has("churn  script.js:13 (function's first line)\n");
+	ck_assert_ptr_null(strstr(page, "  empty"));
+	end();
+}
+END_TEST
+
 START_TEST(an_empty_window_is_a_page)
 {
 	begin();
 	write_page(5);
-	check_has("    nothing\n");
-	check_has("temporary    0 (-)");
+	check_has("  empty        the process allocated and freed nothing in this window\n");
+	ck_assert_ptr_null(strstr(page, "allocations  0"));
+	ck_assert_ptr_null(strstr(page, "Most calls"));
+	check_has("lost         0 events dropped");
 	end();
 }
 END_TEST
@@ -268,9 +283,9 @@ START_TEST(a_sample_of_nothing_says_its_rate)
 }
 END_TEST
 
-HT_SUITE("analyzer/report_text", figures_are_on_the_page, a_sample_says_that_it_is_one,
-	a_sample_of_nothing_says_its_rate, chains_are_leaf_first,
-	wrappers_are_passed_over_and_summed_up, wrappers_are_shown_when_wanted,
-	a_limit_says_what_is_left_out, a_heap_without_an_allocator_is_said,
-	a_heap_says_how_exact_its_end_is, an_empty_window_is_a_page,
-	mappings_are_told_where_they_were_recorded)
+HT_SUITE("analyzer/report_text", lines_of_made_code_are_the_functions_first,
+	figures_are_on_the_page, a_sample_says_that_it_is_one, a_sample_of_nothing_says_its_rate,
+	chains_are_leaf_first, wrappers_are_passed_over_and_summed_up,
+	wrappers_are_shown_when_wanted, a_limit_says_what_is_left_out,
+	a_heap_without_an_allocator_is_said, a_heap_says_how_exact_its_end_is,
+	an_empty_window_is_a_page, mappings_are_told_where_they_were_recorded)

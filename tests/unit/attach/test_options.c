@@ -42,6 +42,10 @@ START_TEST(durations)
 		{"1h", HOUR_NS},
 		{"2d", 48 * HOUR_NS},
 		{"250ms", 250000000},
+		{"0.5s", 500000000},
+		{"1.5h", HOUR_NS + HOUR_NS / 2},
+		{"0.25", 250000000},
+		{"1h0.5m", HOUR_NS + 30 * NS_PER_S},
 		{"1h30m", HOUR_NS + 1800 * NS_PER_S},
 		{"1m1s1ms", 61001000000},
 		{"10", 10 * NS_PER_S},
@@ -62,10 +66,10 @@ END_TEST
 START_TEST(nonsense_is_no_duration)
 {
 	static const char *const bad[] = {"", "0", "0s", "0h0m", "-1s", "+1s", " 1s", "1s ", "1 s",
-		"s", "ms", "1x", "1us", "1.5s", "1e3s", "0x10s", "1sec", "1S", "1h30", "30 m",
-		"1hh", "1mss", "3651d", "315360001", "3650d1ms", "18446744073709551616",
-		"18446744073709551615s", "99999999999999999999s", "9223372036854775807h",
-		"213503982334602d", "\xb2s"};
+		"s", "ms", "1x", "1us", "1.s", ".5s", "1.2.3s", "0.0s", "-1.5s", "1e3s", "0x10s",
+		"1sec", "1S", "1h30", "30 m", "1hh", "1mss", "3651d", "315360001", "3650d1ms",
+		"18446744073709551616", "18446744073709551615s", "99999999999999999999s",
+		"9223372036854775807h", "213503982334602d", "\xb2s"};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(bad); i++) {
 		uint64_t ns = 17;
 		ck_assert_msg(!options_duration(bad[i], &ns), "\"%s\"", bad[i]);
@@ -85,15 +89,19 @@ START_TEST(sizes)
 		{"524288", 524288},
 		{"512K", 524288},
 		{"512KiB", 524288},
+		{"64k", 65536},
+		{"64kib", 65536},
+		{"1.5M", 3 << 19},
+		{"0.5k", 512},
 		{"1M", 1 << 20},
 		{"3MiB", 3 << 20},
 		{"1024G", 1ull << 40},
 		{"1GiB", 1 << 30},
 		{"1099511627776", 1ull << 40},
 	};
-	static const char *const bad[] = {"", "K", "-1", "+1", " 1", "1 K", "1k", "1KB", "1Ki",
-		"1KiBs", "1T", "0x10", "1.5M", "1025G", "1099511627777", "1125899906842624K",
-		"18446744073709551616", "18014398509481984K"};
+	static const char *const bad[] = {"", "K", "-1", "+1", " 1", "1 K", "1KB", "1Ki", "1KiBs",
+		"1T", "0x10", "1.5", "1.M", "1024.5G", "1025G", "1099511627777",
+		"1125899906842624K", "18446744073709551616", "18014398509481984K"};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(good); i++) {
 		uint64_t bytes = 17;
 		ck_assert_msg(options_size(good[i].text, &bytes), "%s", good[i].text);
@@ -276,6 +284,18 @@ START_TEST(wrong_words_are_named)
 		{"cleanup -p 7 --strict", "--strict: only attach and run have this option"},
 		{"doctor -p 7 --sample 1M", "--sample: only attach and run have this option"},
 		{"", "--help"},
+		{"attach -p 7 -d -5s", "-5s: not a duration: it is negative"},
+		{"attach -p 7 -d 5parsecs", "5parsecs: not a duration: its unit is none of ms"},
+		{"attach -p 7 -d 99999999d", "99999999d: not a duration: it is more than ten"},
+		{"attach -p 7 --sample 5Q", "5Q: not a size: its unit is none of K"},
+		{"attach -p 7 --sample -5K", "-5K: not a size: it is negative"},
+		{"attach -p 7 --durtaion 5s",
+			"--durtaion: no such option; did you mean --duration"},
+		{"attach -p 7 --sampel=5k", "--sampel=5k: no such option; did you mean --sample?"},
+		{"atach -p 7",
+			"atach is neither a command nor a file; did you mean heaptap attach?"},
+		{"reprot", "did you mean heaptap report?"},
+		{"xyzzy", "xyzzy: neither a command nor a file"},
 		{"attach", "the process is missing: -p PID"},
 		{"doctor", "the process is missing: -p PID"},
 		{"recover", "the process is missing: -p PID"},

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The tables of the page: allocations by size, by function of the allocator, by thread.
+ */
+#pragma once
+
+#include "analyzer/agg/analysis.h"
+#include "analyzer/ui/text.h"
+
+HT_MUST_CHECK
+struct ht_err *report_tables_write(const struct text *text, struct analysis *analysis);

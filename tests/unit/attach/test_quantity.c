@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is wrong with a time or a size that is refused; what is accepted: test_options.
+ */
+#include "attach/quantity.h"
+
+#include <string.h>
+
+#include "tests/support/ht_check.h"
+
+START_TEST(each_problem_has_its_words)
+{
+	static const struct {
+		const char *text, *duration, *size;
+	} wrong[] = {
+		{"", "is empty", "a number with a unit"},
+		{"-5s", "negative", "negative"},
+		{"-5k", "negative", "negative"},
+		{"5lightyears", "unit is none of ms", "unit is none of K"},
+		{"0s", "is zero", "unit is none"},
+		{"five", "a number with a unit", "a number with a unit"},
+		{"1.", "a number with a unit", "a number with a unit"},
+		{"99999999999999999999999", "more than ten years", "more than 1024G"},
+		{"0.5", NULL, "a part of a byte"},
+	};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(wrong); i++) {
+		uint64_t value;
+		const char *duration = quantity_duration(wrong[i].text, &value);
+		const char *size = quantity_size(wrong[i].text, &value);
+		if (wrong[i].duration)
+			ck_assert_msg(duration && strstr(duration, wrong[i].duration), "%s: %s",
+				wrong[i].text, duration);
+		ck_assert_msg(size && strstr(size, wrong[i].size), "%s: %s", wrong[i].text, size);
+	}
+}
+END_TEST
+
+HT_SUITE("attach/quantity", each_problem_has_its_words)

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a mistyped word was to be.
+ */
+#include "format/closest.h"
+
+#include <string.h>
+
+#include "tests/support/ht_check.h"
+
+static const char *match(const char *word)
+{
+	static const char *const names[] = {
+		"attach", "run", "doctor", "report", "export", "info", "dump", "duration"};
+	struct closest closest = {.word = word};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(names); i++)
+		closest_try(&closest, names[i]);
+	return closest.match ? closest.match : "";
+}
+
+START_TEST(near_words_are_found)
+{
+	static const char *const pairs[][2] = {
+		{"atach", "attach"},
+		{"attahc", "attach"},
+		{"reprot", "report"},
+		{"eport", "report"},
+		{"expor", "export"},
+		{"dmup", "dump"},
+		{"rnu", "run"},
+		{"docter", "doctor"},
+		{"dur", "duration"},
+		{"report", "report"},
+	};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(pairs); i++)
+		ck_assert_str_eq(match(pairs[i][0]), pairs[i][1]);
+}
+END_TEST
+
+START_TEST(others_are_not)
+{
+	static const char *const words[] = {"", "x", "at", "my.htap", "profile", "redis-server",
+		"a word that is longer than any name of a command or an option"};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(words); i++)
+		ck_assert_str_eq(match(words[i]), "");
+}
+END_TEST
+
+HT_SUITE("format/closest", near_words_are_found, others_are_not)
