@@ -25,13 +25,13 @@ static struct ht_err *cmd_version(int argc, char **argv)
 }
 
 static const struct cmd command[] = {
-	{"report", "FILE [--json] [--limit N] [--show-wrappers] [--perf-map MAP]",
+	{"report", "FILE [--json] [--limit N] [--show-wrappers] [NAMES]",
 		"totals and call chains of a window", cmd_report},
 	{"export",
 		"FILE --format collapsed|heaptrack [-o OUT] [-f] [--metric M]\n"
-		"           [--show-wrappers] [--perf-map MAP]",
+		"           [--show-wrappers] [NAMES]",
 		"the trace for other programs", cmd_export},
-	{"symbols", "--emit [--sysroot DIR] [--own-map MAP --since SECONDS] FILE | --fd N",
+	{"symbols", "--emit [NAMES] [--own-map MAP --since SECONDS] FILE | --fd N [--files N]",
 		"symbol records for the addresses of a trace, on stdout", cmd_symbols},
 	{"info", "FILE", "what a trace holds: target, modules, threads, losses", cmd_info},
 	{"dump", "FILE", "every record and event, one line each", cmd_dump},
@@ -58,8 +58,11 @@ static struct ht_err *print_help(const struct cmd *cmd)
 	     "20 "
 	     "in JSON,\n5 in each list of the text). M is outstanding, peak, allocated, calls or "
 	     "temporary.\nChains begin with the code that called operator new, std::, alloc:: and "
-	     "the like; --show-wrappers\nshows those, too. MAP names JIT code: /tmp/perf-PID.map, "
-	     "or a jitdump.");
+	     "the like; --show-wrappers\nshows those, too. NAMES is where to look for names and "
+	     "lines that the trace lacks:\n"
+	     "  --sysroot DIR    files of modules below it, before this machine's\n"
+	     "  --debug-dir DIR  debug files, .dwo and .dwp; may be given 16 times\n"
+	     "  --perf-map MAP   of JIT code: /tmp/perf-PID.map, or a jitdump");
 	return NULL;
 }
 

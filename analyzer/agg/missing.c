@@ -210,6 +210,8 @@ char *missing_sentence(const struct analysis *analysis, const struct missing_mod
 	const char *what = known ? words[module->names].what : "names may be missing";
 	const char *remedy = known ? words[module->names].remedy : "use a newer heaptap report";
 	const char *detail = module->names_detail ? module->names_detail : "";
+	if (!strcmp(detail, module->path))
+		detail = "";
 	/* By which the user finds the right file. */
 	const char *id = module->names < REC_NAMES_NO_SYMBOLS ? module->build_id : "";
 	length = asprintf(&text, "%.*s (%" PRIu64 " allocations): %s%s%s%s; %s%s%s%s",

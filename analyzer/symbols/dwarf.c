@@ -13,10 +13,13 @@
 #include "analyzer/symbols/die.h"
 #include "analyzer/symbols/lines.h"
 #include "analyzer/symbols/scope.h"
+#include "analyzer/symbols/split.h"
 
 #define DEPTH_MAX 128u /* of nested DIEs */
 struct unit {
-	Dwarf_Die die;
+	Dwarf_Die die;	 /* its lines are its own, or those of its skeleton */
+	Dwarf_Die whole; /* the same, or what its skeleton stands for */
+	bool is_skeleton;
 	bool indexed;
 	struct spans function_span; /* index: in `function` */
 	Dwarf_Die *function;
@@ -31,6 +34,7 @@ struct dwarf {
 	const struct finder *finder;
 	const char *path;
 	struct dwarf_note *note;
+	struct split split;
 	struct spans code; /* where code can be */
 	Dwarf *dw;
 	Dwarf *alternate; /* DWARF shared between files by dwz, or NULL */
@@ -86,9 +90,9 @@ static struct ht_err *read_units(struct dwarf *dwarf)
 	Dwarf_CU *cu = NULL;
 	uint8_t type;
 	Dwarf_Die die;
-	/* No split units: libdw would open any path that the skeleton names. */
+	/* Without asking for split units: libdw would open any path that the skeleton names. */
 	while (dwarf_get_units(dwarf->dw, cu, &cu, NULL, &type, &die, NULL) == 0) {
-		if (type != DW_UT_compile)
+		if (type != DW_UT_compile && type != DW_UT_skeleton)
 			continue;
 		struct ht_err *err = array_reserve(&dwarf->unit, &dwarf->unit_capacity,
 			dwarf->unit_count + 1, sizeof(*dwarf->unit), "compilation units");
@@ -97,7 +101,8 @@ static struct ht_err *read_units(struct dwarf *dwarf)
 				dwarf, &dwarf->unit_span, &die, (uint32_t)dwarf->unit_count);
 		if (err)
 			return err;
-		dwarf->unit[dwarf->unit_count++].die = die;
+		dwarf->unit[dwarf->unit_count++] = (struct unit){
+			.die = die, .whole = die, .is_skeleton = type == DW_UT_skeleton};
 	}
 	spans_sort(&dwarf->unit_span);
 	return NULL;
@@ -124,6 +129,7 @@ struct ht_err *dwarf_create(const struct elf_file *file, const struct finder *fi
 		.path = path,
 		.note = note,
 		.alternate_file.fd = -1};
+	split_prepare(&dwarf->split, file, finder, path);
 	dwarf->dw = dwarf_begin_elf(file->elf, DWARF_C_READ, NULL);
 	if (!dwarf->dw || !open_alternate(dwarf)) {
 		if (!dwarf->dw)
@@ -159,6 +165,7 @@ void dwarf_destroy(struct dwarf *dwarf)
 	dwarf_end(dwarf->dw);
 	dwarf_end(dwarf->alternate);
 	elf_file_close(&dwarf->alternate_file);
+	split_deinit(&dwarf->split);
 	free(dwarf);
 }
 
@@ -195,12 +202,22 @@ static struct ht_err *index_children(
 	return NULL;
 }
 
-static struct ht_err *index_unit(const struct dwarf *dwarf, struct unit *unit)
+static struct ht_err *index_unit(struct dwarf *dwarf, struct unit *unit)
 {
+	struct dwarf_note *note = dwarf->note;
+	char detail[sizeof(note->detail)] = "";
+	Dwarf_Die whole;
 	if (unit->indexed)
 		return NULL;
 	unit->indexed = true;
-	struct ht_err *err = index_children(dwarf, unit, &unit->die, 0);
+	if (unit->is_skeleton &&
+		split_find(&dwarf->split, &unit->die, &whole, detail, sizeof(detail))) {
+		unit->whole = whole;
+	} else if (unit->is_skeleton) {
+		note->state = REC_NAMES_SPLIT;
+		memcpy(note->detail, detail, sizeof(detail));
+	}
+	struct ht_err *err = index_children(dwarf, unit, &unit->whole, 0);
 	spans_sort(&unit->function_span);
 	return err;
 }
@@ -265,7 +282,7 @@ static struct ht_err *intern_name(struct strings *strings, struct unit *unit, Dw
 	const char *plain = dwarf_diename(die);
 	struct ht_err *err = NULL;
 	if (!linkage && is_inlined)
-		err = scopes_name(&unit->scopes, &unit->die, die, scoped, sizeof(scoped));
+		err = scopes_name(&unit->scopes, &unit->whole, die, scoped, sizeof(scoped));
 	if (scoped[0])
 		plain = scoped;
 	if (!err)
@@ -327,7 +344,14 @@ static struct ht_err *intern_call(
 	if (!dwarf_attr(die, DW_AT_call_file, &attribute) ||
 		dwarf_formudata(&attribute, &number) != 0)
 		return NULL;
-	return intern_file(strings, unit, number, &ret->file);
+	if (!unit->is_skeleton)
+		return intern_file(strings, unit, number, &ret->file);
+	/* Numbers of files in a split unit are those of a table of its own. */
+	Dwarf_Files *files;
+	size_t count;
+	if (dwarf_getsrcfiles(&unit->whole, &files, &count) != 0 || number >= count)
+		return NULL;
+	return intern(strings, dwarf_filesrc(files, number, NULL, NULL), &ret->file);
 }
 
 /* The function of `unit` that holds `address`, by what the symbols say; NULL: there is none. */

@@ -229,10 +229,25 @@ bool elf_file_is_compressed(const struct elf_file *file, const char *name)
 	return scn && gelf_getshdr(scn, &shdr) && shdr.sh_flags & SHF_COMPRESSED;
 }
 
-struct bytes elf_file_section(const struct elf_file *file, const char *name)
+Elf_Data *elf_file_data(const struct elf_file *file, const char *name)
+{
+	GElf_Shdr shdr;
+	Elf_Scn *scn = find_section(file, name);
+	/* As libdw does, which is then given the same. */
+	if (scn && gelf_getshdr(scn, &shdr) && shdr.sh_flags & SHF_COMPRESSED)
+		(void)elf_compress(scn, 0, 0);
+	return scn ? elf_rawdata(scn, NULL) : NULL;
+}
+
+Elf_Data *elf_file_other_data(const struct elf_file *file, const char *name)
 {
 	Elf_Scn *scn = find_section(file, name);
-	Elf_Data *data = scn ? elf_rawdata(scn, NULL) : NULL;
+	return scn ? elf_getdata(scn, NULL) : NULL;
+}
+
+struct bytes elf_file_section(const struct elf_file *file, const char *name)
+{
+	Elf_Data *data = elf_file_data(file, name);
 	return data && data->d_buf ? bytes_of(data->d_buf, data->d_size) : (struct bytes){0};
 }
 

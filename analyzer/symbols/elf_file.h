@@ -46,6 +46,9 @@ bool elf_file_is_compressed(const struct elf_file *file, const char *name);
 /* The bytes of such a section as they stand in the file, or as libelf has decompressed them; none
  * where there is no such section. */
 struct bytes elf_file_section(const struct elf_file *file, const char *name);
+/* The same as libelf keeps it, raw and converted; NULL: there is none. */
+Elf_Data *elf_file_data(const struct elf_file *file, const char *name);
+Elf_Data *elf_file_other_data(const struct elf_file *file, const char *name);
 /* Adds the sections that hold code. */
 HT_MUST_CHECK
 struct ht_err *elf_file_code(const struct elf_file *file, struct spans *ret);
