@@ -211,9 +211,10 @@ START_TEST(addresses_in_registers)
 	struct victim victim;
 	start_target(&victim, "hoist", NULL);
 	struct procsnap *before = procsnap_take(victim.pid, PROCSNAP_MASKS_CHANGE);
-	for (int round = 0; round < 30; round++) {
+	for (unsigned round = 0; round < sample_size(30, 8); round++) {
 		struct tap tap;
-		tap_start(&tap, victim.pid, (const char *[]){"-q", "--linger", "0", NULL});
+		tap_start(&tap, victim.pid,
+			(const char *[]){"-q", "--lossless", "--linger", "0", NULL});
 		tap_wait_on(&tap, "/hoist");
 		free(victim_ask(&victim, "restart", ANSWER_MS));
 		char *at_restart = victim_ask(&victim, "count", ANSWER_MS);

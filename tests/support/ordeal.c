@@ -24,11 +24,11 @@
 #define ANSWER_MS   20000
 
 /* The target leaves the cores to heaptap, which is stopped twice at each call and would wait for
- * its turn each time; not where everything is tried. */
-static void start_victim(struct victim *victim, const char *const argv[])
+ * its turn each time; not where everything is tried, nor where its signals must come. */
+static void start_victim(struct victim *victim, const char *const argv[], bool storm)
 {
 	int usual = getpriority(PRIO_PROCESS, 0);
-	bool yields = (getenv("HEAPTAP_SWEEP") || !sample_is_whole()) && geteuid() == 0;
+	bool yields = (getenv("HEAPTAP_SWEEP") || (!sample_is_whole() && !storm)) && geteuid() == 0;
 
 	if (yields)
 		ck_assert_int_eq(setpriority(PRIO_PROCESS, 0, VICTIM_NICE), 0);
@@ -43,8 +43,10 @@ void ordeal_init(struct ordeal *o, const struct ordeal_target *target)
 	*o = (struct ordeal){
 		.target = target, .trace = tmpdir_path("ordeal.htap"), .points = POINTS};
 	snprintf(path, sizeof(path), "tests/targets/%s", target->argv[0]);
-	start_victim(&o->victim, (const char *[]){run_built(path), target->argv[1], target->argv[2],
-					 target->argv[3], NULL});
+	start_victim(&o->victim,
+		(const char *[]){
+			run_built(path), target->argv[1], target->argv[2], target->argv[3], NULL},
+		target->storm);
 	snprintf(o->pid, sizeof(o->pid), "%d", o->victim.pid);
 	o->before = procsnap_take(o->victim.pid, target->changes);
 	const char *argv[] = {run_built("heaptap"), "attach", "-p", o->pid, "-o", o->trace, "-d",
