@@ -31,7 +31,7 @@
 #include "tests/support/victim.h"
 
 #define SLICE_CYCLES  30
-#define FEW_CYCLES    6	 /* in a sample */
+#define FEW_CYCLES    4	 /* in a sample */
 #define CHECKPOINT    15 /* cycles between two looks at everything */
 #define WINDOW_MAX_MS 50
 #define SIGNAL_MAX_MS 100 /* while attaching, capturing, or detaching already */

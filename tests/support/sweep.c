@@ -454,7 +454,7 @@ const char *sweep_text(const struct sweep *sweep)
 /* A number anybody may repeat; a small one, so that it chooses the same call where two attaches
  * differ by a few. */
 #define SEED_DEFAULT 29
-#define FEW	     2 /* points of a sweep, in a sample */
+#define FEW	     1 /* points of a sweep, in a sample */
 
 static uint64_t seed(void)
 {
@@ -490,6 +490,8 @@ struct sweep_points sweep_points_of(const char *name, uint64_t calls, unsigned p
 	else if (which && which[0] == '/')
 		chosen.stride = strtoul(which + 1, NULL, 10);
 	chosen.first = first_of(name, seed_now, chosen.stride);
+	if (wanted == 1)
+		chosen.last = chosen.first;
 	if (is_number) {
 		chosen.first = strtoul(which, NULL, 10);
 		chosen.stride = 1;

@@ -91,7 +91,7 @@ struct sweep_points {
 	unsigned count; /* as many were wanted */
 };
 
-/* About `points` of `calls`, evenly spread, in a sample (tests/support/sample.h) two;
+/* About `points` of `calls`, evenly spread, in a sample (tests/support/sample.h) one;
  * HEAPTAP_SWEEP=all is every call, HEAPTAP_SWEEP=K the K-th alone, HEAPTAP_SWEEP=K- every call from
  * the K-th on, HEAPTAP_SWEEP=/N every N-th; up to one and a half times `calls`: on a busy machine
  * heaptap waits in more of them, again and again the same. The first of them is the same in every
