@@ -2,16 +2,76 @@
 #include "analyzer/symbols/demangle.h"
 
 #include <libiberty/demangle.h>
-#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "format/base.h"
 
 /* Longer names come from nobody's compiler; the work may grow much faster than the name. */
 #define MANGLED_MAX 65536u
+
+static const char call[] = "::operator()(";
+
+/* The last call operator that `name` is of: its parameters are the end of the name. */
+static const char *find_call(const char *name)
+{
+	const char *found = NULL;
+	for (const char *at = name; (at = strstr(at, call)); at++)
+		found = at;
+	size_t depth = 0;
+	const char *end = found ? found + sizeof(call) - 2 : "";
+	for (; *end; end++) {
+		depth += *end == '(';
+		depth -= *end == ')';
+		if (depth == 0)
+			break;
+	}
+	return found && *end && (!end[1] || !strcmp(end + 1, " const")) ? found : NULL;
+}
+
+/* Where the type of a lambda begins that ends at `end`: "{lambda(int)#1}", or clang's "$_1". */
+static const char *find_lambda(const char *name, const char *end)
+{
+	const char *at = end;
+	size_t depth = 0;
+	if (at > name && at[-1] == '}') {
+		do {
+			at--;
+			depth += *at == '}';
+			depth -= *at == '{';
+		} while (at > name && depth);
+		return !strncmp(at, "{lambda(", 8) ? at : NULL;
+	}
+	while (at > name && at[-1] >= '0' && at[-1] <= '9')
+		at--;
+	return at < end && at - name > 2 && !strncmp(at - 2, "$_", 2) ? at - 2 : NULL;
+}
+
+/* "main::{lambda(int)#1}::operator()(int) const" is "lambda in main()". NULL: it is none. */
+static char *name_lambda(const char *name)
+{
+	const char *end = find_call(name), *type = end ? find_lambda(name, end) : NULL;
+	char *readable;
+	if (!type || type - name < 3 || strncmp(type - 2, "::", 2) != 0)
+		return NULL;
+	int length = (int)(type - 2 - name);
+	bool is_whole =
+		name[length - 1] == ')' || (length > 6 && !strncmp(name + length - 6, " const", 6));
+	if (asprintf(&readable, "lambda in %.*s%s", length, name, is_whole ? "" : "()") < 0)
+		return NULL;
+	return readable;
+}
 
 char *demangle(const char *name)
 {
 	if (name[0] != '_' || (name[1] != 'Z' && name[1] != 'R') ||
 		strnlen(name, MANGLED_MAX) == MANGLED_MAX)
 		return NULL;
-	return cplus_demangle(name, DMGL_PARAMS | DMGL_ANSI | DMGL_AUTO);
+	char *readable = cplus_demangle(name, DMGL_PARAMS | DMGL_ANSI | DMGL_AUTO);
+	char *lambda = readable ? name_lambda(readable) : NULL;
+	if (!lambda)
+		return readable;
+	free(readable);
+	return lambda;
 }

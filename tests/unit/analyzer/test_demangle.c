@@ -27,6 +27,19 @@ START_TEST(cxx)
 }
 END_TEST
 
+START_TEST(lambdas)
+{
+	check("_ZZ4mainENKUliE_clEi", "lambda in main()");
+	check("_ZZ4mainENKUliE0_clEi", "lambda in main()");
+	check("_ZZN3foo3barEiENKUlvE_clEv", "lambda in foo::bar(int)");
+	check("_ZZNK3foo3barEiENKUlvE_clEv", "lambda in foo::bar(int) const");
+	/* clang's */
+	check("_ZZ4mainENK3$_0clEi", "lambda in main()");
+	/* In none, and a call operator of a class. */
+	check("_ZNK1aclEi", "a::operator()(int) const");
+}
+END_TEST
+
 START_TEST(rust)
 {
 	check("_ZN4core3fmt9Formatter3pad17h0123456789abcdefE", "core::fmt::Formatter::pad");
@@ -45,4 +58,4 @@ START_TEST(plain_and_broken_names_stay)
 }
 END_TEST
 
-HT_SUITE("analyzer/demangle", cxx, rust, plain_and_broken_names_stay)
+HT_SUITE("analyzer/demangle", cxx, lambdas, rust, plain_and_broken_names_stay)
