@@ -88,6 +88,33 @@ static size_t put(char *ret, size_t size, size_t length, const char *text)
 	return length + more;
 }
 
+/* gcc's lambda: a class in a function, which is found on the way down to the declaration. Each DIE
+ * stands behind its parent and before its parent's next sibling. */
+static void name_lambda(Dwarf_Die *unit, Dwarf_Die *declaration, char *ret, size_t size)
+{
+	Dwarf_Off wanted = dwarf_dieoffset(declaration);
+	Dwarf_Die parent = *unit, child, function = {0};
+	for (unsigned i = 0; i < NESTED_MAX && dwarf_child(&parent, &child) == 0; i++) {
+		for (Dwarf_Die next = child; die_next_sibling(&next);) {
+			if (dwarf_dieoffset(&next) > wanted)
+				break;
+			child = next;
+		}
+		if (dwarf_dieoffset(&child) == wanted)
+			break;
+		if (dwarf_tag(&child) == DW_TAG_subprogram)
+			function = child;
+		parent = child;
+	}
+	const char *name = function.addr ? dwarf_diename(&function) : NULL;
+	const char *type = dwarf_diename(&parent);
+	bool is_lambda = is_scope(dwarf_tag(&parent)) &&
+			 dwarf_hasattr(declaration, DW_AT_artificial) &&
+			 (!type || !strncmp(type, "<lambda(", 8));
+	if (name && is_lambda)
+		snprintf(ret, size, "lambda in %s()", name);
+}
+
 struct ht_err *scopes_name(
 	struct scopes *scopes, Dwarf_Die *unit, Dwarf_Die *die, char *ret, size_t size)
 {
@@ -102,7 +129,10 @@ struct ht_err *scopes_name(
 			return err;
 	}
 	Dwarf_Die declaration = find_declaration(die);
-	if (!name || !map_get(&scopes->by_function, dwarf_dieoffset(&declaration), &scope))
+	if (name && !strcmp(name, "operator()"))
+		name_lambda(unit, &declaration, ret, size);
+	if (ret[0] || !name ||
+		!map_get(&scopes->by_function, dwarf_dieoffset(&declaration), &scope))
 		return NULL;
 	for (; scope != SCOPE_NONE && depth < NESTED_MAX; scope = scopes->scope[scope].parent)
 		outer[depth++] = scope;

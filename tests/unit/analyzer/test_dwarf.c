@@ -114,5 +114,36 @@ START_TEST(functions_that_the_linker_dropped_name_nothing_clang)
 }
 END_TEST
 
-HT_SUITE("analyzer/dwarf", functions_that_the_linker_dropped_name_nothing,
+/* gcc gives an inlined one no linkage name. */
+START_TEST(an_inlined_lambda_is_called_by_the_function_around_it)
+{
+	static const char source[] = "void *volatile kept;\n"
+				     "__attribute__((noinline)) void around(int n) {\n"
+				     "auto f = [&](int i) { kept = __builtin_malloc(i); };\n"
+				     "f(n); __asm__ volatile(\"\" ::: \"memory\"); }\n"
+				     "int main(int c, char **) { around(c); return 0; }\n";
+	const char *const command[] = {"g++", "-x", "c++", "-O2", "-g", "-Wl,--build-id", NULL};
+	char *linked = compile_or_skip("lambdas", command, source);
+	if (!linked)
+		return;
+	struct module_file file;
+	GElf_Sym symbol = module_file_symbol(linked, "_Z6aroundi");
+	unsigned lambdas = 0;
+	for (uint64_t at = symbol.st_value; at < symbol.st_value + symbol.st_size; at++) {
+		uint32_t count;
+		module_file_read(&file, linked);
+		const struct symbol_frame *frame = module_file_frames(&file, at, &count);
+		if (count == 2) {
+			ck_assert_str_eq(frame[0].function, "lambda in around()");
+			lambdas++;
+		}
+		module_file_end(&file);
+	}
+	ck_assert_uint_gt(lambdas, 0);
+	free(linked);
+}
+END_TEST
+
+HT_SUITE("analyzer/dwarf", an_inlined_lambda_is_called_by_the_function_around_it,
+	functions_that_the_linker_dropped_name_nothing,
 	functions_that_the_linker_dropped_name_nothing_clang)
