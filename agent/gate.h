@@ -25,6 +25,21 @@ static inline bool gate_enter(
 	return false;
 }
 
+/* As gate_enter, for a thread that need not have a slot: `calling` is its mark, which is 0 again
+ * when the call is over. One thread uses it at a time. */
+HT_MUST_CHECK
+static inline bool gate_enter_by(const struct abi_config *config, uint64_t *calling)
+{
+	const struct abi_control *control = config_control(config);
+	if (config->flags & ABI_FLAG_NO_SYSCALL)
+		return false;
+	(void)exchange(calling, 1);
+	if (!load_acquire(&control->forbidden) && !load_acquire(&config->stop))
+		return true;
+	store_release(calling, 0);
+	return false;
+}
+
 static inline void gate_leave(
 	const struct abi_config *config, struct abi_slot *slot, uint64_t before)
 {

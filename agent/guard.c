@@ -2,6 +2,7 @@
 #include "agent/guard.h"
 
 #include "agent/config.h"
+#include "agent/gate.h"
 #include "agent/sys.h"
 
 _Static_assert(offsetof(struct abi_thunk, real) == 8, "guard_entry.S");
@@ -47,6 +48,8 @@ static void wait_for_calls(const struct abi_config *config, const struct abi_con
 	uint64_t turns = config->wait_cycles_max / PAUSE_CYCLES;
 	/* Of its own: a child in vfork that was killed there leaves the mark for good. */
 	for (uint64_t left = turns; left && load_acquire(&control->exec_calling); left--)
+		sys_pause();
+	for (uint64_t left = turns; left && load_acquire(&control->load_calling); left--)
 		sys_pause();
 	for (uint64_t i = 0; i <= config->slot_mask; i++) {
 		const struct abi_slot *slot = config_slots(config) + i;
@@ -95,25 +98,13 @@ void guard_syscall(uint64_t number, uint64_t first, uint64_t second, const struc
 		guard_exec(self);
 }
 
-/* As gate_enter, for a thread that need not have a slot; there is one at a time. */
-static bool enter_call(const struct abi_config *config, struct abi_control *control)
-{
-	if (config->flags & ABI_FLAG_NO_SYSCALL)
-		return false;
-	(void)exchange(&control->exec_calling, 1);
-	if (!load_acquire(&control->forbidden) && !load_acquire(&config->stop))
-		return true;
-	store_release(&control->exec_calling, 0);
-	return false;
-}
-
 /* A child in vfork runs in this memory with its parent's thread pointer: only the kernel can tell
  * who is who. 0: none that is followed. */
 static uint64_t find_asker(const struct abi_config *config, struct abi_control *control)
 {
 	uint64_t tid = 0;
 
-	if (!enter_call(config, control))
+	if (!gate_enter_by(config, &control->exec_calling))
 		return 0;
 	if ((uint64_t)sys_getpid() == config->follow)
 		tid = (uint64_t)sys_gettid();
@@ -139,7 +130,7 @@ static void ask(const struct abi_config *config, uint64_t forks)
 	store_release(&control->exec_asks, tid);
 	unsigned step = 0, steps = forks ? FORK_STEPS : EXEC_STEPS;
 	for (; tid && step < steps && !is_answered(control, tid); step++) {
-		if (!enter_call(config, control))
+		if (!gate_enter_by(config, &control->exec_calling))
 			break;
 		sys_wait_writable(-1, (struct sys_timespec){.nsec = EXEC_STEP_NS});
 		store_release(&control->exec_calling, 0);

@@ -39,6 +39,7 @@ heaptap_guard_\name:
 	guard	popen, show_fork
 	guard	forkpty, show_fork
 	guard	daemon, show_fork
+	guard	rtld_unlock, show_load
 
 	.text
 
@@ -105,5 +106,14 @@ show_fork:
 	restore_arguments
 	ret
 	.size show_fork, . - show_fork
+
+	.type show_load, @function
+show_load:
+	save_arguments
+	mov	%r11, %rsi
+	call	guard_load
+	restore_arguments
+	ret
+	.size show_load, . - show_load
 
 	.section .note.GNU-stack, "", @progbits

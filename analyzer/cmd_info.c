@@ -56,7 +56,7 @@ static void print_module(const struct text *text, const struct module *module)
 	if (module->flags & REC_MODULE_EXECUTABLE)
 		fputs("  executable", text->out);
 	if (module->flags & REC_MODULE_UNTAPPED)
-		fputs("  loaded during the capture", text->out);
+		fputs("  loaded during the capture, recorded too late", text->out);
 	if (module->gone_epoch != UINT64_MAX)
 		fputs("  unloaded", text->out);
 	fputc('\n', text->out);

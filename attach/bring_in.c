@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "attach/forks.h"
+#include "attach/loads.h"
 #include "attach/inject/detach.h"
 #include "attach/inject/remote.h"
 #include "attach/scripts.h"
@@ -211,6 +212,7 @@ static struct ht_err *configure(struct session *s)
 	bool follows = s->options->child && s->options->child->hold;
 	config->follow = follows ? (uint64_t)s->survey.status.ns_tid : 0;
 	config->follow_forks = forks_is_open(s->options->forks);
+	loads_configure(s, config);
 	config->wait_cycles_max = bring_in_cycles(s, s->options->wait_ns);
 	return memory_write(&s->survey.proc, s->image.base + ABI_STATE_OFF, &alive, sizeof(alive));
 }

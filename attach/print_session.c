@@ -132,8 +132,8 @@ static void print_unseen(const struct session_report *r)
 		print_text(stderr, "these functions could not be recorded: %s\n", r->refused);
 	if (r->untapped_modules)
 		print_text(stderr,
-			"libraries loaded during the capture: %lu; their first calls, up to some "
-			"milliseconds, are missing\n",
+			"libraries loaded during the capture and recorded too late: %lu; their "
+			"first calls are missing\n",
 			(unsigned long)r->untapped_modules);
 }
 

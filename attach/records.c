@@ -190,7 +190,9 @@ struct ht_err *records_put_new_modules(struct session *s, bool late)
 		const struct module *module = &s->survey.modules.module[i];
 		if (module->id <= s->modules_put)
 			continue;
-		bool missed = late && has_slots(&s->survey, module->id);
+		/* One that the dynamic linker does not list yet has not run. */
+		bool is_coming = image_config(&s->image)->load_list && !module->order;
+		bool missed = late && !is_coming && has_slots(&s->survey, module->id);
 		struct ht_err *err = put_module(s, module, missed);
 		if (err)
 			return err;

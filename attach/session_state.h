@@ -43,6 +43,15 @@ struct interpreted {
 
 _Static_assert(ABI_SCRIPTS_THREADS == V8_NAMES_THREADS, "each has names");
 
+/* Of libraries that are loaded (loads.h). */
+struct loads {
+	uint64_t answered; /* the last question */
+	uint64_t late;	   /* abi_control.load_late, as far as it is counted */
+	uint64_t in_vain;  /* waits that had ended when the slots were hooked */
+	uint64_t busy_until_ns;
+	bool see_constructors;
+};
+
 struct session {
 	const struct session_options *options;
 	struct session_report *report;
@@ -71,6 +80,7 @@ struct session {
 	struct interpreted interpreted;
 	struct tap tap;
 	struct heapread heapread;
+	struct loads loads;
 	unsigned holds;	 /* of threads that were about to exec */
 	bool has_execed; /* one of these was seen to; what it became may have ended */
 	bool is_ending;	 /* the window's end was asked for, and waits for a reading of the heap */

@@ -10,19 +10,26 @@
 #include "attach/change.h"
 #include "attach/forks.h"
 #include "attach/interpreted.h"
+#include "attach/loads.h"
 #include "attach/memory.h"
 #include "attach/records.h"
 #include "attach/scripts.h"
 #include "attach/target/clock.h"
+#include "attach/target/priority.h"
 
 #define TICK_MS		  5
-#define NAMES_NS	  500000 /* between two looks while threads come that may soon end */
+#define NAMES_NS	  500000  /* between two looks while threads come that may soon end */
+#define LOADS_NS	  1000000 /* while libraries are loaded, whose threads wait */
 #define HEAP_LIMIT_NS	  CLOCK_NS_PER_S /* of a reading of the heap: the last one is waited for */
 #define HOLDS_MAX	  64u /* each takes some milliseconds: for a program that execs in vain */
 #define SECCOMP_PERIOD_NS (250 * CLOCK_NS_PER_MS) /* between two looks at all threads */
 
-/* Libraries came or went: look again, publish their tables, tap what is new. */
-static struct ht_err *follow_modules(struct session *s)
+/*
+ * Libraries came or went: look again, publish their tables, tap what is new. Where a thread waits
+ * (`asked`) its slots come first: should the tables take longer than it waits, its calls are
+ * recorded all the same. `late`: those that came have run already.
+ */
+static struct ht_err *follow_modules(struct session *s, bool asked, bool late)
 {
 	size_t old_count = s->survey.modules.count;
 	uint64_t *old_id = calloc(old_count + 1, sizeof(*old_id));
@@ -36,6 +43,12 @@ static struct ht_err *follow_modules(struct session *s)
 	/* Whoever runs on in the memory of a program that is another now has its modules still. */
 	if (!err)
 		err = proc_check_same(&s->survey.proc);
+	if (!err && asked)
+		err = tap_slots(&s->tap);
+	struct ht_err *refused = err && err->code == HT_ERR_REFUSED ? err : NULL;
+	if (refused)
+		err = NULL;
+	late |= asked && loads_tapped(s);
 	if (!err)
 		err = publish_compile(s->publish, &s->survey.proc, &s->survey.modules, NULL);
 	if (!err)
@@ -44,9 +57,10 @@ static struct ht_err *follow_modules(struct session *s)
 		err = publish_snapshot(s->publish, s->image.local, s->image.base,
 			&s->survey.modules, &s->survey.maps, gone);
 	if (!err)
-		err = records_put_new_modules(s, true);
-	if (!err)
+		err = records_put_new_modules(s, late);
+	if (!err && !asked)
 		err = tap_slots(&s->tap);
+	err = ht_err_first(err, refused);
 	/* What finds no room is not recorded, and counted; the capture goes on. */
 	if (err && err->code == HT_ERR_REFUSED) {
 		ht_err_free(err);
@@ -123,12 +137,31 @@ static void hold_exec(struct session *s)
 		__atomic_store_n(&config->follow, 0, __ATOMIC_RELEASE);
 }
 
+static struct ht_err *look_for_modules(struct session *s, uint64_t now)
+{
+	uint64_t question, before = s->report->untapped_modules;
+	bool changed, asked = loads_asked(s, &question);
+	/* A thread of the target waits: where many compute each step would cost a turn of all. */
+	int priority = asked ? priority_raise() : 0;
+	struct ht_err *err = watch_modules(s->watch, now, &changed);
+
+	if (!err && (changed || asked))
+		err = follow_modules(
+			s, asked, !loads_see_constructors(s) || !(asked || loads_come(s)));
+	if (asked) {
+		loads_answer(s, question, s->report->untapped_modules - before);
+		priority_restore(priority);
+	}
+	return err;
+}
+
 static struct ht_err *tick(struct session *s)
 {
 	uint64_t now = clock_mono_ns();
 	struct glance_status status;
-	bool changed = false, reads;
+	bool reads;
 
+	struct ht_err *err = look_for_modules(s, now);
 	hold_exec(s);
 	forks_look(s);
 	/* What cannot be told now is asked again at the next look. */
@@ -137,14 +170,10 @@ static struct ht_err *tick(struct session *s)
 		status = (struct glance_status){0};
 	ht_err_free(untold);
 	follow_seccomp(s, now, &status);
-	struct ht_err *err = given_up(s);
-
+	if (!err)
+		err = given_up(s);
 	if (!err)
 		err = debugged(s, &status);
-	if (!err)
-		err = watch_modules(s->watch, now, &changed);
-	if (!err && changed)
-		err = follow_modules(s);
 	if (!err)
 		err = watch_threads(s->watch, now, status.stack_kib);
 	if (!err)
@@ -265,8 +294,10 @@ static struct ht_err *pump(struct session *s)
 			{.fd = s->signal_fd, .events = POLLIN},
 			{.fd = sink_fd(s->sink), .events = POLLOUT}, {.fd = s->guardian.fd}};
 		bool names_soon = watch_names_soon(s->watch);
-		const struct timespec timeout = {
-			.tv_nsec = names_soon ? NAMES_NS : TICK_MS * CLOCK_NS_PER_MS};
+		const struct timespec timeout = {.tv_nsec = names_soon ? NAMES_NS
+							    : loads_are_busy(s)
+								    ? LOADS_NS
+								    : TICK_MS * CLOCK_NS_PER_MS};
 		ppoll(wait, HT_ARRAY_SIZE(wait), &timeout, NULL);
 		if (wait[4].revents) {
 			heapread_stop(s);
@@ -279,8 +310,9 @@ static struct ht_err *pump(struct session *s)
 		if (wait[3].revents)
 			sink_tick(s->sink);
 		bool signalled = take_signals(s);
-		uint64_t now = clock_mono_ns();
-		if (now < next_tick_ns && !signalled && !(wait[1].revents & POLLIN)) {
+		uint64_t now = clock_mono_ns(), question;
+		if (now < next_tick_ns && !signalled && !(wait[1].revents & POLLIN) &&
+			!loads_asked(s, &question)) {
 			err = names_soon ? watch_names(s->watch) : NULL;
 			if (err)
 				break;
@@ -310,8 +342,11 @@ struct ht_err *window_run(struct session *s)
 {
 	glance_open(&s->glance, &s->survey.proc);
 	struct ht_err *err = memory_begin(s);
+	loads_listen(s, !err);
 	if (!err)
 		err = pump(s);
+	loads_listen(s, false);
+	loads_end(s);
 	if (!err && !s->target_gone)
 		err = watch_names(s->watch);
 	err = ht_err_first(err, memory_end(s));

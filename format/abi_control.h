@@ -21,7 +21,7 @@
 #include "format/abi_event.h"
 
 #define ABI_MAGIC   0x5041545041454821ull
-#define ABI_VERSION 16u
+#define ABI_VERSION 17u
 
 #define ABI_THUNKS_OFF 0x0u
 #define ABI_TEXT_OFF   0x1000u
@@ -131,6 +131,12 @@ struct abi_config {
 				  none does [D] */
 	uint64_t plain[ABI_PLAIN_MAX]; /* what is called in the place of ABI_NEWS; 0: none */
 	uint64_t thunks;	       /* the thunk page in force; 0: unknown */
+	/* Libraries that are loaded (agent/load.c). The first list of the dynamic linker, and the
+	 * range of its own module, in which all lists lie */
+	uint64_t load_list, linker_lo, linker_hi;
+	uint64_t load_lists_lock, load_done_lock; /* its locks: elf/unlock.h */
+	uint64_t load_cycles_max; /* so long a thread waits at most until its library is recorded */
+	uint64_t load_listens;	  /* 1: threads that wait are answered [D] */
 };
 
 _Static_assert(sizeof(struct abi_config) <= ABI_CONFIG_BYTES, "config fits its page");
@@ -202,6 +208,13 @@ struct abi_control {
 	/* Which thread uses a deep area (below): abi_deep_owner, 0: none does. Taken by
 	 * compare-and-swap, from a thread that is gone, too. [A] */
 	uint64_t deep_owner[ABI_DEEP_COUNT];
+	/* A thread that has loaded a library asks the daemon to look, and waits. */
+	uint64_t load_adding;  /* thread pointer of the one that is loading [A] */
+	uint64_t load_asks;    /* the number of the last question [A] */
+	uint64_t load_seen;    /* up to this question all are answered [D] */
+	uint64_t load_late;    /* questions whose thread has waited in vain, or not at all [A] */
+	uint64_t load_calling; /* such a thread is about to make a system call, or in it [A] */
+	uint64_t load_tick;    /* `tick` during a whole wait in vain: the daemon has stopped [A] */
 };
 
 #define ABI_SOLE_PROPOSED 4ull

@@ -73,7 +73,8 @@ enum abi_shape {
 	X(PRCTL, prctl)                                                                            \
 	X(SYSCALL, syscall)                                                                        \
 	ABI_EXECS(X)                                                                               \
-	ABI_FORKS(X)
+	ABI_FORKS(X)                                                                               \
+	ABI_LOADS(X)
 
 /* Tapped only where a program is followed (attach/tap.h). */
 #define ABI_EXECS(X)                                                                               \
@@ -97,6 +98,13 @@ enum abi_shape {
 	X(POPEN, popen)                                                                            \
 	X(FORKPTY, forkpty)                                                                        \
 	X(DAEMON, daemon)
+
+/*
+ * What the dynamic linker calls to unlock its lists, through a pointer of its own (elf/unlock.h):
+ * after it has relocated a library that it loads, before the library's constructors run. No symbol
+ * has this name.
+ */
+#define ABI_LOADS(X) X(LOADED, rtld_unlock)
 
 /*
  * Functions by which a program maps memory past its allocator; hooked on request (attach --mmap).

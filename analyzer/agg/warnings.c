@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyzer/agg/missing.h"
 #include "analyzer/agg/rss.h"
@@ -30,9 +31,6 @@ static const struct {
 	{REC_COUNTER_TRUNC_NO_RULE, "%" PRIu64 " stacks cut: no unwind information for a frame"},
 	{REC_COUNTER_TRUNC_STACK, "%" PRIu64 " stacks cut: the stack left its bounds"},
 	{REC_COUNTER_TRUNC_NODES, "%" PRIu64 " stacks cut: too many distinct stacks"},
-	{REC_COUNTER_UNTAPPED,
-		"%" PRIu64
-		" libraries were loaded during the capture: their first calls are missing"},
 	{REC_COUNTER_DAMAGE, "%" PRIu64 " times the process damaged the memory it shares with "
 			     "heaptap: do not trust counts and stacks"},
 	{REC_COUNTER_UNSEEN,
@@ -122,6 +120,48 @@ static struct ht_err *add_counted(const struct model *model, struct warnings *wa
 	return err;
 }
 
+#define NAMED_MAX   3u
+#define NAMES_BYTES 200u
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash ? slash + 1 : path;
+}
+
+/* " (a.so, b.so, ...)": the first that are known. A library that came and went again has no name.
+ */
+static void name_untapped(const struct model *model, char names[NAMES_BYTES])
+{
+	size_t used = 0, count = 0;
+	names[0] = '\0';
+	for (size_t i = 0; i < model->modules.count && count <= NAMED_MAX; i++) {
+		const struct module *module = &model->modules.module[i];
+		if (!(module->flags & REC_MODULE_UNTAPPED))
+			continue;
+		const char *name = count == NAMED_MAX ? "..." : base_name(module->path);
+		used += (size_t)snprintf(
+			names + used, NAMES_BYTES - used, "%s%.40s", count ? ", " : " (", name);
+		count++;
+	}
+	if (count)
+		snprintf(names + used, NAMES_BYTES - used, ")");
+}
+
+static struct ht_err *add_untapped(const struct model *model, struct warnings *warnings)
+{
+	char names[NAMES_BYTES];
+	uint64_t count = model->counter[REC_COUNTER_UNTAPPED];
+	if (!count)
+		return NULL;
+	name_untapped(model, names);
+	return add(warnings,
+		"%" PRIu64
+		" libraries were loaded during the capture and recorded too late%s: their first "
+		"calls are missing",
+		count, names);
+}
+
 /* What was found as the trace was read; likewise. */
 static struct ht_err *add_found(const struct model *model, struct warnings *warnings)
 {
@@ -177,6 +217,8 @@ struct ht_err *warnings_collect(const struct analysis *analysis, struct warnings
 	struct ht_err *err = add_ending(&analysis->model, ret);
 	if (!err)
 		err = add_counted(&analysis->model, ret);
+	if (!err)
+		err = add_untapped(&analysis->model, ret);
 	if (!err)
 		err = add_found(&analysis->model, ret);
 	if (!err)

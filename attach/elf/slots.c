@@ -6,6 +6,7 @@
 
 #include "attach/elf/belief.h"
 #include "attach/elf/relocs.h"
+#include "attach/elf/unlock.h"
 #include "format/arch.h"
 
 #define SLOTS_MAX     65536u /* programs have up to a dozen for each module */
@@ -302,6 +303,23 @@ static struct ht_err *collect_natives(struct scan *scan, const struct module *mo
 	return err;
 }
 
+/* A word that no relocation names: its value is all that tells, as of a native's. */
+static struct ht_err *collect_unlock(struct scan *scan)
+{
+	struct unlock unlock;
+	struct ht_err *err = unlock_find(&scan->scope, scan->thunk_lo, scan->thunk_hi, &unlock);
+	if (err || !unlock.addr)
+		return err;
+	return append(scan, &(struct slot){.addr = unlock.addr,
+				    .value = unlock.value,
+				    .module_id = unlock.module_id,
+				    .type = ARCH_RELOC_RELATIVE,
+				    .hook = ABI_GUARD_LOADED,
+				    .name = ABI_GUARD_LOADED,
+				    .verdict = SLOT_TAP,
+				    .real = unlock.real});
+}
+
 static struct allocator_function *function_find(const struct slots *slots, const struct slot *slot)
 {
 	for (size_t i = 0; i < slots->function_count; i++)
@@ -457,6 +475,8 @@ static struct ht_err *scan_run(struct scan *scan)
 		err = collect_module(scan, &scan->modules->module[i]);
 	for (size_t i = 0; i < scan->modules->count && !err && scan->with_natives; i++)
 		err = collect_natives(scan, &scan->modules->module[i]);
+	if (!err && scan->with_natives)
+		err = collect_unlock(scan);
 	slots->partial_id = scan->scope.partial_id;
 	if (err || !slots->count)
 		return err;

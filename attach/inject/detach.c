@@ -78,8 +78,10 @@ static struct ht_err *untap_strays(const struct detach *detach)
 
 static bool is_calling(const struct image *image)
 {
-	bool exec_calling = __atomic_load_n(&image_control(image)->exec_calling, __ATOMIC_ACQUIRE);
-	for (uint32_t i = 0; i < image->slot_max && !exec_calling; i++) {
+	const struct abi_control *control = image_control(image);
+	bool without_slot = __atomic_load_n(&control->exec_calling, __ATOMIC_ACQUIRE) ||
+			    __atomic_load_n(&control->load_calling, __ATOMIC_ACQUIRE);
+	for (uint32_t i = 0; i < image->slot_max && !without_slot; i++) {
 		if (!image_slot_claimed(image, i))
 			continue;
 		const struct abi_slot_head *head = image_slot_head(image, i);
@@ -87,7 +89,7 @@ static bool is_calling(const struct image *image)
 			!(__atomic_load_n(&head->key, __ATOMIC_ACQUIRE) & ABI_SLOT_DEAD))
 			return true;
 	}
-	return exec_calling;
+	return without_slot;
 }
 
 static void pump(const struct detach *detach)

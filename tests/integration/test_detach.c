@@ -327,7 +327,7 @@ START_TEST(libraries_come_and_go)
 	struct tap tap;
 	tap_start(&tap, victim.pid, NULL);
 	tap_wait_on(&tap, "");
-	free(victim_ask(&victim, "churn 2000", ANSWER_MS));
+	free(victim_ask(&victim, "churn 500", ANSWER_MS));
 	json_t *attach = tap_stop(&tap, 0);
 	ck_assert_uint_eq(report_u64(attach, "level"), 0);
 	free(victim_ask(&victim, "churn 20", ANSWER_MS));

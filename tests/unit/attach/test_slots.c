@@ -483,6 +483,9 @@ START_TEST(the_dynamic_linker_is_skipped)
 	struct view view = view_of(getpid(), 0, 0);
 	for (size_t i = 0; i < view.slots.count; i++) {
 		const struct module *module = modules_find(&view.modules, view.slots.slot[i].addr);
+		/* Its own pointer to what unlocks its lists. */
+		if (view.slots.slot[i].hook == ABI_GUARD_LOADED)
+			continue;
 		ck_assert_int_eq(module->interpreter || module->vdso,
 			view.slots.slot[i].verdict == SLOT_SKIPPED);
 	}

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Libraries that are loaded for a moment during a capture: their calls are recorded from their
+ * constructors on, however soon they are closed; dlopen waits a bounded time for that.
+ */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tests/support/ht_check.h"
+#include "tests/support/report.h"
+#include "tests/support/tap.h"
+#include "tests/support/tracefile.h"
+#include "tests/support/victim.h"
+#include "tests/targets/guest.h"
+
+#define ANSWER_MS 60000
+#define VISITS	  100u
+
+static void start(struct victim *victim, struct tap *tap, const char *const extra[])
+{
+	victim_start(victim, (const char *[]){run_built("tests/targets/visit"),
+				     run_built("tests/targets/libguest.so"), NULL});
+	tap_start(tap, victim->pid, extra);
+	tap_wait_any(tap);
+	/* From here on threads that load a library wait. */
+	victim_prove_alive(victim);
+}
+
+static void check_visits(const struct tap *tap, const char *command, uint64_t visits)
+{
+	ck_assert_uint_eq(tracefile_blocks_of(tap->trace, GUEST_RUN_BYTES), visits * GUEST_RUN);
+	/* A library that two threads use at once is constructed once. */
+	if (!strcmp(command, "visit-threads"))
+		return;
+	ck_assert_uint_eq(tracefile_blocks_of(tap->trace, GUEST_CONSTRUCTED_BYTES),
+		visits * GUEST_CONSTRUCTED);
+	ck_assert_uint_eq(tracefile_blocks_of(tap->trace, GUEST_TAKEN_BYTES), visits);
+	ck_assert_uint_eq(tracefile_blocks_of(tap->trace, GUEST_DESTROYED_BYTES), visits);
+}
+
+static void compare(const char *command, uint64_t visits, const char *const extra[])
+{
+	struct victim victim;
+	struct tap tap;
+	char line[64];
+	start(&victim, &tap, extra);
+	snprintf(line, sizeof(line), "%s %lu", command, (unsigned long)visits);
+	free(victim_ask(&victim, line, ANSWER_MS));
+	json_t *attach = tap_stop(&tap, 0);
+	tap_check_clean(attach);
+	uint64_t missed = report_u64(attach, "untapped_modules");
+	json_decref(attach);
+	victim_stop(&victim);
+	/* Exact, but for what is counted: on a machine that is too busy a wait ends. */
+	if (missed)
+		ck_assert_uint_ge(tracefile_blocks_of(tap.trace, GUEST_RUN_BYTES),
+			(visits - missed) * GUEST_RUN);
+	else
+		check_visits(&tap, command, visits);
+}
+
+START_TEST(every_call_of_a_short_visit)
+{
+	compare("visit", VISITS, NULL);
+}
+END_TEST
+
+START_TEST(visits_in_threads)
+{
+	compare("visit-threads", VISITS, NULL);
+}
+END_TEST
+
+START_TEST(visits_in_a_namespace_of_their_own)
+{
+	compare("visit-apart", 10, NULL);
+}
+END_TEST
+
+START_TEST(visits_in_a_sample_of_all)
+{
+	compare("visit", 20, (const char *[]){"--sample", "1", NULL});
+}
+END_TEST
+
+/* A dlopen that loads nothing does not wait, and the report does not mention it. */
+START_TEST(nothing_is_loaded)
+{
+	struct victim victim;
+	struct tap tap;
+	start(&victim, &tap, NULL);
+	free(victim_ask(&victim, "absent 20", ANSWER_MS));
+	free(victim_ask(&victim, "present 20", ANSWER_MS));
+	json_t *attach = tap_stop(&tap, 0);
+	tap_check_clean(attach);
+	ck_assert_uint_eq(report_u64(attach, "untapped_modules"), 0);
+	json_decref(attach);
+	victim_stop(&victim);
+}
+END_TEST
+
+/* The first wait is in vain; then no thread waits for a heaptap that does not look. */
+START_TEST(heaptap_is_stopped)
+{
+	struct victim victim;
+	struct tap tap;
+	start(&victim, &tap, NULL);
+	ck_assert_int_eq(kill(tap.run.pid, SIGSTOP), 0);
+	free(victim_ask(&victim, "visit 5", ANSWER_MS));
+	ck_assert_int_eq(kill(tap.run.pid, SIGCONT), 0);
+	json_t *attach = tap_stop(&tap, 0);
+	tap_check_equal(attach);
+	ck_assert_uint_ge(report_u64(attach, "untapped_modules"), 5);
+	json_decref(attach);
+	victim_stop(&victim);
+}
+END_TEST
+
+/* A thread that waits goes on, and its guard is left, when heaptap is killed. */
+START_TEST(heaptap_is_killed_while_a_thread_waits)
+{
+	struct victim victim;
+	struct tap tap;
+	start(&victim, &tap, NULL);
+	ck_assert_int_eq(kill(tap.run.pid, SIGSTOP), 0);
+	victim_send(&victim, "visit 50");
+	ck_assert_int_eq(kill(tap.run.pid, SIGKILL), 0);
+	free(victim_line(&victim, ANSWER_MS));
+	tap_verify_soon(&tap, ANSWER_MS);
+	victim_stop(&victim);
+}
+END_TEST
+
+/* Detach while one library after the other is loaded. */
+START_TEST(detach_while_threads_wait)
+{
+	struct victim victim;
+	struct tap tap;
+	start(&victim, &tap, NULL);
+	victim_send(&victim, "visit-threads 200");
+	json_t *attach = tap_stop(&tap, 0);
+	tap_check_equal(attach);
+	json_decref(attach);
+	free(victim_line(&victim, ANSWER_MS));
+	victim_stop(&victim);
+}
+END_TEST
+
+HT_SUITE("integration/loads", every_call_of_a_short_visit, visits_in_threads,
+	visits_in_a_namespace_of_their_own, visits_in_a_sample_of_all, nothing_is_loaded,
+	heaptap_is_stopped, heaptap_is_killed_while_a_thread_waits, detach_while_threads_wait)

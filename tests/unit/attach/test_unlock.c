@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The dynamic linker's pointer to what unlocks its lists, and its locks, in this very process.
+ */
+#include "attach/elf/unlock.h"
+
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "tests/support/ht_check.h"
+
+static struct proc self;
+static struct proc_maps maps;
+static struct modules modules;
+static struct scope scope;
+
+static void setup(void)
+{
+	ck_no_err(proc_open(getpid(), &self));
+	ck_no_err(proc_open_mem(&self));
+	ck_no_err(proc_maps_read(&self, &maps));
+	ck_no_err(modules_read(&self, &maps, &modules));
+	ck_no_err(scope_init(&self, &modules, &scope));
+}
+
+static const struct module *linker(void)
+{
+	for (size_t i = 0; i < modules.count; i++)
+		if (modules.module[i].interpreter)
+			return &modules.module[i];
+	ck_abort_msg("no dynamic linker");
+}
+
+START_TEST(the_pointer_is_the_only_one)
+{
+	struct unlock unlock;
+	setup();
+	ck_no_err(unlock_find(&scope, 0, 0, &unlock));
+	ck_assert_uint_eq(unlock.module_id, linker()->id);
+	ck_assert_uint_ge(unlock.addr, linker()->lo);
+	ck_assert_uint_lt(unlock.addr, linker()->hi);
+	ck_assert_uint_eq(unlock.value, (uint64_t)(uintptr_t)pthread_mutex_unlock);
+	ck_assert_uint_eq(unlock.real, unlock.value);
+	/* Where it leads to a thunk it is found, too. */
+	uint64_t real = unlock.real;
+	struct unlock tapped;
+	ck_no_err(unlock_find(&scope, real, real + 1, &tapped));
+	ck_assert_uint_eq(tapped.addr, unlock.addr);
+	/* Of several none is certain. */
+	ck_no_err(unlock_find(&scope, linker()->text_lo, linker()->text_hi, &tapped));
+	ck_assert_uint_eq(tapped.addr, 0);
+}
+END_TEST
+
+/* Each is a mutex that can be locked more than once. */
+START_TEST(the_locks_stand_one_behind_the_other)
+{
+	struct unlock_locks locks;
+	setup();
+	ck_no_err(unlock_locks(&self, &modules, &locks));
+	ck_assert_uint_ne(locks.lists, 0);
+	ck_assert_uint_ge(locks.lists, linker()->lo);
+	ck_assert_uint_lt(locks.lists, linker()->hi);
+	bool is_last = locks.done == locks.lists + sizeof(pthread_mutex_t);
+	ck_assert(is_last || locks.done == locks.lists - sizeof(pthread_mutex_t));
+	ck_assert_int_le(locks.before_constructors, is_last);
+}
+END_TEST
+
+START_TEST(without_a_dynamic_linker)
+{
+	struct unlock unlock;
+	struct unlock_locks locks;
+	setup();
+	for (size_t i = 0; i < modules.count; i++)
+		modules.module[i].interpreter = false;
+	ck_no_err(unlock_find(&scope, 0, 0, &unlock));
+	ck_assert_uint_eq(unlock.addr, 0);
+	ck_no_err(unlock_locks(&self, &modules, &locks));
+	ck_assert_uint_eq(locks.lists, 0);
+}
+END_TEST
+
+HT_SUITE("attach/elf/unlock", the_pointer_is_the_only_one, the_locks_stand_one_behind_the_other,
+	without_a_dynamic_linker)
