@@ -27,7 +27,7 @@ static void add_place(struct split *split, unsigned which)
 	/* The last string of a damaged file may lack its end. */
 	copy[data->d_size - 1] = '\0';
 	memset(copy + data->d_size, 0, NAME_BYTES);
-	strcpy(copy + data->d_size, NOWHERE);
+	memcpy(copy + data->d_size, NOWHERE, sizeof(NOWHERE));
 	split->strings[which] = copy;
 	split->place[which] = data->d_size;
 	/* libelf has two descriptions of a section's data; libdw reads by either, by its version.

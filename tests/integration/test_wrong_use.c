@@ -561,7 +561,14 @@ START_TEST(doctor)
 	int status = run_program((const char *[]){run_built("heaptap"), "doctor", "-p", pid, NULL},
 		HEAPTAP_MS, &out, &err);
 	ck_assert_msg(status == 0, "%d: %s", status, err);
-	ck_assert_msg(strstr(out, "slot"), "%s", out);
+	ck_assert_msg(strstr(out, "allocator: ") && strstr(out, "attach is possible"), "%s", out);
+	ck_assert_msg(!strstr(out, "slot"), "%s", out);
+	free(out);
+	status =
+		run_program((const char *[]){run_built("heaptap"), "doctor", "-v", "-p", pid, NULL},
+			HEAPTAP_MS, &out, &err);
+	ck_assert_int_eq(status, 0);
+	ck_assert_msg(strstr(out, "slots: "), "%s", out);
 	free(out);
 	status =
 		run_program((const char *[]){run_built("heaptap"), "doctor", "-q", "-p", pid, NULL},
