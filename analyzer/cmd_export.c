@@ -45,7 +45,7 @@ static struct ht_err *parse_format(const char *text, enum format *ret)
 		*ret = FORMAT_HEAPTRACK;
 	else
 		return ht_err_new(HT_ERR_USAGE,
-			"export: format %s is unknown; there are collapsed and heaptrack", text);
+			"export: format %s is unknown; use collapsed or heaptrack", text);
 	return NULL;
 }
 
@@ -66,7 +66,7 @@ static struct ht_err *parse_metric(const char *text, struct options *ret)
 		}
 	}
 	return ht_err_new(HT_ERR_USAGE,
-		"export: metric %s is unknown; there are outstanding, peak, allocated, calls and "
+		"export: metric %s is unknown; use outstanding, peak, allocated, calls or "
 		"temporary",
 		text);
 }
@@ -109,8 +109,8 @@ static struct ht_err *parse(int argc, char **argv, struct options *ret)
 			return err;
 	}
 	if (ret->format == FORMAT_NONE)
-		return ht_err_new(HT_ERR_USAGE,
-			"export: --format is missing; there are collapsed and heaptrack");
+		return ht_err_new(
+			HT_ERR_USAGE, "export: --format is missing; use collapsed or heaptrack");
 	if (ret->has_metric && ret->format == FORMAT_HEAPTRACK)
 		return ht_err_new(HT_ERR_USAGE, "export: --metric is for collapsed stacks; "
 						"heaptrack's format has all of them");
@@ -172,7 +172,7 @@ static struct ht_err *write_collapsed(FILE *out, int fd, const struct options *o
 		cmd_warn_model(&analysis->model);
 	if (!err && options->metric == PROFILE_TEMPORARY && analysis->profile.sample_bytes)
 		err = ht_err_new(HT_ERR_USAGE,
-			"%s is a sample, which does not tell what was temporary", options->path);
+			"%s is a sample, which cannot show temporary allocations", options->path);
 	if (!err)
 		err = analysis_resolve(analysis, &options->files);
 	if (!err)

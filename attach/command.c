@@ -189,7 +189,7 @@ static struct ht_err *explain_file(const char *name, char file[PATH_MAX], int sy
 	bool may_run = access(file, X_OK) == 0;
 	bool is_file = stat(file, &stat_of) == 0 && S_ISREG(stat_of.st_mode);
 	if (sys == EACCES && !is_file)
-		return ht_err_new(HT_ERR_USAGE, "cannot run %s: %s: it is no regular file", name,
+		return ht_err_new(HT_ERR_USAGE, "cannot run %s: %s: it is not a regular file", name,
 			strerror(sys));
 	if (sys == EACCES && !may_run)
 		return ht_err_new(HT_ERR_USAGE,

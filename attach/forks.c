@@ -206,9 +206,9 @@ static struct ht_err *record_child(
 		.pid = birth->pid, .fd = -1, .followed = birth->result, .wait = birth->wait};
 	struct proc child;
 	if (!birth->pid)
-		return ht_err_new(HT_ERR_TARGET_GONE, "it was not seen");
+		return ht_err_new(HT_ERR_TARGET_GONE, "heaptap did not see it start");
 	if (birth->ended)
-		return ht_err_new(HT_ERR_TARGET_GONE, "it ended too soon");
+		return ht_err_new(HT_ERR_TARGET_GONE, "it ended before heaptap could record it");
 	struct ht_err *err = proc_open(birth->pid, &child);
 	if (err)
 		return err;
@@ -466,7 +466,7 @@ void forks_settle(struct session *s)
 	uint64_t seen = forks->asked + forks->found - forks->passed_over;
 	uint64_t missed = calls > seen ? calls - seen : 0;
 	count_unrecorded(forks->shared, missed > forks->passed_over ? missed : forks->passed_over,
-		"too many at once or in total, or they ended too soon");
+		"too many at once or in total, or they ended before heaptap could record them");
 	forks->asked = forks->found = forks->passed_over = 0;
 }
 

@@ -69,7 +69,9 @@ static void describe_way(FILE *out, const struct survey *survey, const struct gi
 	if (!slots)
 		slots = slots_named(
 			survey, (uint32_t)(given - given_used()->given) + TAP_NAME_GIVEN);
-	fprintf(out, slots ? "slots %zu" : "NOT RECORDED: the program calls it directly", slots);
+	fprintf(out,
+		slots ? "recorded addresses: %zu" : "NOT RECORDED: the program calls it directly",
+		slots);
 	if (places)
 		fprintf(out, ", %zu direct calls are not recorded", places);
 	if (pointers)

@@ -292,7 +292,7 @@ static const char *used_up(const struct session *s, uint64_t nodes_max, unsigned
 	const struct abi_control *control = (const void *)(s->image.local + ABI_CONTROL_OFF);
 	if (__atomic_load_n(&control->node_count, __ATOMIC_RELAXED) >= nodes_max)
 		return "different stacks";
-	return s->interpreted.generation >= scripts_max ? "collections of garbage" : NULL;
+	return s->interpreted.generation >= scripts_max ? "garbage collections" : NULL;
 }
 
 static bool has_workers(const struct session *s)

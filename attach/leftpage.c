@@ -71,12 +71,13 @@ void leftpage_note(struct session *s, const struct detach_report *result)
 		linger_plan_add(
 			&s->linger, pid, s->survey.proc.start_ticks, report->page, &result->found);
 		snprintf(goes, sizeof(goes),
-			"heaptap removes it when they are gone within %.3g s; later, `heaptap "
-			"cleanup -p %d` or the next capture does",
+			"if the program drops these addresses within %.3g s, heaptap removes the "
+			"page; later, `heaptap cleanup -p %d` or the next capture does",
 			(double)report->linger_ns / 1e9, pid);
 	} else {
 		snprintf(goes, sizeof(goes),
-			"`heaptap cleanup -p %d` or the next capture removes it when none is left",
+			"`heaptap cleanup -p %d` or the next capture removes it when the program "
+			"keeps no such address",
 			pid);
 	}
 	snprintf(report->why, sizeof(report->why),

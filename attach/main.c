@@ -204,7 +204,7 @@ static int run_run(struct options *options)
 	bool ran = started && !launch.failed && (launch.ended || !launch.waits);
 	launch_deinit(&launch);
 	if (!ran && !err && !launch.exec_errno)
-		err = ht_err_new(HT_ERR_INTERNAL, "heaptap could not let it go");
+		err = ht_err_new(HT_ERR_INTERNAL, "heaptap could not release it");
 	if (launch.exec_errno)
 		return complain_of_command(options->words[0], launch.exec_errno);
 	if (!ran)

@@ -75,8 +75,7 @@ static const struct option_row {
 } rows[] = {
 	{OPTION_PID, 'p', "pid", "PID", "the process", IN_PROCESS},
 	{OPTION_DURATION, 'd', "duration", "TIME",
-		"length of the window: 0.5s 30s 5m 1.5h (default: until Ctrl-C, or the end)",
-		IN_CAPTURE},
+		"time to record: 0.5s 30s 5m 1.5h (default: until Ctrl-C, or the end)", IN_CAPTURE},
 	{OPTION_OUTPUT, 'o', "output", "FILE",
 		"the trace; - is stdout (default: heaptap.%c.%p.%t.htap)", IN_CAPTURE},
 	{OPTION_FORCE, 'f', "force", NULL,
@@ -105,7 +104,7 @@ static const struct option_row {
 	{OPTION_STRICT, 0, "strict", NULL, "exit status 6 also if only one harmless page is left",
 		IN_CAPTURE},
 	{OPTION_LINGER, 0, "linger", "TIME",
-		"how long the guardian waits to remove such a page (default: 30s; 0: not)",
+		"how long the guardian tries to remove such a page (default: 30s; 0: never)",
 		IN_CAPTURE},
 	{OPTION_FOLLOW_FORKS, 0, "follow-forks", NULL,
 		"also record child processes: a trace for each", IN(COMMAND_RUN)},
@@ -175,7 +174,7 @@ bool options_size(const char *text, uint64_t *ret_bytes)
 
 static struct ht_err *usage(const char *why, const char *word)
 {
-	return ht_err_new(HT_ERR_USAGE, "%s: %s; heaptap --help lists what there is", word, why);
+	return ht_err_new(HT_ERR_USAGE, "%s: %s; see heaptap --help", word, why);
 }
 
 static struct ht_err *not_a(const char *what, const char *word, const char *problem)

@@ -36,6 +36,15 @@ static const char *const part_names[VERIFY_PARTS] = {
 	[VERIFY_THREADS] = "threads",
 };
 
+/* The names in the text; those in JSON stay as they are. */
+static const char *const part_labels[VERIFY_PARTS] = {
+	[VERIFY_MAPPINGS] = "mappings",
+	[VERIFY_DESCRIPTORS] = "descriptors",
+	[VERIFY_SLOTS] = "addresses",
+	[VERIFY_CODE] = "code",
+	[VERIFY_THREADS] = "threads",
+};
+
 static const char *const state_names[] = {
 	[VERIFY_CLEAN] = "clean",
 	[VERIFY_TAPPED] = "tapped",
@@ -90,8 +99,8 @@ static void print_state(const struct verify_report *r, pid_t pid)
 		print_text(stdout,
 			"process %d has one page of jumps to its allocator, left by heaptap %d "
 			"because the program keeps\naddresses in it. The program is not in danger. "
-			"heaptap cleanup removes the page when the program\nhas forgotten these "
-			"addresses; the next attach uses the page again\n",
+			"heaptap cleanup removes the page when the program\nno longer keeps them; "
+			"the next attach uses the page again\n",
 			pid, r->daemon_pid);
 		break;
 	case VERIFY_REMAINS:
@@ -121,7 +130,7 @@ void print_verify(const struct verify_report *r, pid_t pid)
 		r->threads);
 	for (size_t i = 0; i < VERIFY_PARTS; i++) {
 		const struct verify_finding *f = &r->part[i];
-		print_text(stdout, "%c %-12s %s\n", f->ours ? '!' : ' ', part_names[i], f->text);
+		print_text(stdout, "%c %-12s %s\n", f->ours ? '!' : ' ', part_labels[i], f->text);
 		if (f->other[0])
 			print_text(stdout, "  %-12s %s\n", "", f->other);
 	}
@@ -199,13 +208,13 @@ void print_recover(const struct recover_report *r, pid_t pid)
 				(unsigned long)r->found.base);
 		print_text(stdout,
 			"       It forwards calls to the allocator and does no harm; heaptap "
-			"cleanup removes it when no\n       address in it is kept any more\n");
+			"cleanup removes it when the\n       program keeps no address in it\n");
 		break;
 	case RECOVER_INCOMPLETE:
 		print_text(stdout,
 			"left:  thread %d may still return into heaptap's code, which stays mapped "
 			"and only forwards\n       calls: this does no harm; run recover again "
-			"when that thread has gone on\n",
+			"later\n",
 			r->detach.quiesce.tid);
 		break;
 	}

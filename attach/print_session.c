@@ -13,7 +13,7 @@ static const char *const early_ends[] = {
 	[REC_END_TARGET_EXIT] = "the process exited",
 	[REC_END_TARGET_EXEC] = "the process became another program (exec)",
 	[REC_END_DISK_FULL] = "the disk is full",
-	[REC_END_ERROR] = "of an error",
+	[REC_END_ERROR] = "an error",
 	[REC_END_FORBIDDEN] = "the process forbade itself what recording needs (strict seccomp or "
 			      "PR_SET_TSC)",
 };
@@ -123,8 +123,8 @@ static void print_unseen(const struct session_report *r)
 			(unsigned long)r->slots_left);
 	if (r->unseen_places)
 		print_text(stderr,
-			"WARNING: %lu places in the program's code call an allocator that is "
-			"linked into it directly (%s). These calls are not recorded: totals are "
+			"WARNING: %lu places in the program's code directly call an allocator "
+			"that is linked into it (%s). These calls are not recorded: totals are "
 			"too low, and blocks freed there look as if they stayed%s\n",
 			(unsigned long)r->unseen_places, r->unseen,
 			r->entries || r->refused[0] ? "" : ". Try --hook auto");
@@ -144,7 +144,7 @@ static void print_problems(const struct session_report *r)
 	if (r->guardian_left)
 		print_text(stderr,
 			"WARNING: heaptap's guardian, process %d, has not ended and may still be "
-			"at work; heaptap verify tells when nothing is left\n",
+			"at work; heaptap verify shows whether anything is left\n",
 			r->guardian_left);
 	if (early && r->detached)
 		print_text(stderr, "recording ended early: %s\n", early);
@@ -156,13 +156,13 @@ static void print_problems(const struct session_report *r)
 	print_unseen(r);
 	if (r->own_profile.active[0])
 		print_text(stderr,
-			"WARNING: the process profiles its own heap (%s): the stacks of its own "
-			"profile are cut for the time of this capture\n",
+			"WARNING: the process profiles its own heap (%s): heaptap cuts the stacks "
+			"in that profile during the capture\n",
 			r->own_profile.active);
 	if (r->own_profile.unsure[0])
 		print_text(stderr,
-			"WARNING: the process profiles its own heap (%s): stacks of its own "
-			"profile may be cut for the time of this capture\n",
+			"WARNING: the process profiles its own heap (%s): heaptap may cut stacks "
+			"in that profile during the capture\n",
 			r->own_profile.unsure);
 	if (r->damage)
 		print_text(stderr,
@@ -199,7 +199,8 @@ void print_session(const struct session_report *r, const char *trace, bool verbo
 		print_text(stderr, "functions named with --alloc-fn: %s\n", r->given);
 	if (r->sample_bytes)
 		print_text(stderr,
-			"a sample: one allocation in %lu bytes; the report estimates from it\n",
+			"sampled: one allocation in %lu bytes; the report's figures are "
+			"estimates\n",
 			(unsigned long)r->sample_bytes);
 	if (verbose)
 		print_counts(r);

@@ -44,8 +44,8 @@ static void print_coverage(const struct coverage *coverage, bool verbose)
 			coverage->operators->path);
 	if (coverage->places)
 		print_text(stdout,
-			"WARNING: %zu places in the code call an allocator that is linked in "
-			"directly; these calls are not\n"
+			"WARNING: %zu places in the code directly call an allocator that is "
+			"linked in; these calls are not\n"
 			"  recorded: totals are too low, and blocks freed there look as if they "
 			"stayed. Try --hook auto\n",
 			coverage->places);
@@ -126,12 +126,14 @@ static void print_profile(const struct ownprofile *profile)
 {
 	if (profile->active[0])
 		print_text(stdout,
-			"it profiles its own heap (%s): attach needs --force, and cuts the stacks "
+			"the process profiles its own heap (%s): attach needs --force, and cuts "
+			"the stacks "
 			"in that profile\n",
 			profile->active);
 	if (profile->unsure[0])
 		print_text(stdout,
-			"it profiles its own heap (%s): attach may cut stacks in that profile\n",
+			"the process profiles its own heap (%s): attach may cut stacks in that "
+			"profile\n",
 			profile->unsure);
 }
 

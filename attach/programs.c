@@ -147,11 +147,11 @@ static bool is_next(const struct programs *programs)
 	if (!programs->execed)
 		return false;
 	if (programs->options->duration_ns && !programs->left_ns)
-		why = "the time is over";
+		why = "the time of --duration has passed";
 	else if (programs->tries > FOLLOW_MAX)
-		why = "heaptap follows no more than that many in a row";
+		why = "heaptap follows at most 16 further programs";
 	else if (programs->of->is_child && !forks_take(programs->of->forks))
-		why = "so many are enough";
+		why = "heaptap records at most 128 children";
 	if (!programs->options->quiet && why)
 		print_text(stderr,
 			"heaptap: %s became another program, which is not recorded: %s\n",

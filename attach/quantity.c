@@ -85,7 +85,7 @@ const char *quantity_duration(const char *text, uint64_t *ret_ns)
 		bool is_bare = *at == '\0' && strspn(text, "0123456789.") == strlen(text);
 		uint64_t unit = is_bare ? NS_PER_S : unit_ns(&at);
 		if (!unit)
-			return "its unit is none of ms, s, m, h and d";
+			return "its unit is not ms, s, m, h or d";
 		if (!scale(&number, unit, DURATION_MAX - total, &part))
 			return "it is more than ten years";
 		total += part;
@@ -121,9 +121,9 @@ const char *quantity_size(const char *text, uint64_t *ret_bytes)
 		return "a number with a unit is expected, like 64k 512KiB 1.5M";
 	unsigned bits = unit_bits(at);
 	if (bits == SIZE_MAX_BITS)
-		return "its unit is none of K, M and G (KiB, MiB, GiB)";
+		return "its unit is not K, M or G (KiB, MiB, GiB)";
 	if (bits == 0 && number.scale > 1)
-		return "a part of a byte is none";
+		return "it is not a whole number of bytes";
 	if (!scale(&number, 1ull << bits, 1ull << SIZE_MAX_BITS, &bytes))
 		return "it is more than 1024G";
 	*ret_bytes = bytes;

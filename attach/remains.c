@@ -39,7 +39,7 @@ struct ht_err *remains_of(const struct session *s, const char *why)
 			"process %d: %s",
 			(unsigned long)s->image.base, (unsigned long)s->slack.addr, pid, why);
 	return ht_err_new(HT_ERR_INCOMPLETE,
-		"the attach stub behind the code at %lx, and memory named " OURS_FILE
+		"the attach code behind the code at %lx, and memory named " OURS_FILE
 		"%d, may stay in process %d: %s",
 		(unsigned long)s->slack.addr, getpid(), pid, why);
 }

@@ -51,7 +51,7 @@ struct ht_err *start_leave_descriptors(int keep_fd)
 		return ht_err_sys(errno, "cannot leave the command's input and output");
 	DIR *dir = opendir("/proc/self/fd");
 	if (!dir)
-		return ht_err_sys(errno, "cannot list our descriptors");
+		return ht_err_sys(errno, "cannot list heaptap's descriptors");
 	for (const struct dirent *entry; (entry = readdir(dir));) {
 		int fd = (int)strtol(entry->d_name, NULL, 10);
 		if (fd > STDERR_FILENO && fd != keep_fd && fd != dirfd(dir))

@@ -210,8 +210,8 @@ static struct ht_err *check_linked(const struct survey *survey)
 		return NULL;
 	foreign_copy(path, sizeof(path), strange->path);
 	return ht_err_new(HT_ERR_REFUSED,
-		"process %d is statically linked, and %s is mapped, which its own C library has "
-		"not loaded: it emulates the program that uses it (valgrind), loads it by other "
+		"process %d is statically linked, but its own C library did not load %s: the "
+		"process emulates the program that uses this file (valgrind), loads it by other "
 		"means, or has no symbols (stripped)",
 		survey->proc.pid, path[0] ? path : "code without a name");
 }

@@ -163,8 +163,8 @@ static const struct {
 		"link it with -Wl,--build-id, capture as root, or give heaptap report --sysroot "
 		"DIR with the same file below it"},
 	[REC_NAMES_NO_SYMBOLS] = {"functions have no names: it is stripped", SYMBOLS_REMEDY},
-	[REC_NAMES_STRIPPED] = {"most functions have no names: it is stripped, but for what it "
-				"exports",
+	[REC_NAMES_STRIPPED] = {"most functions have no names: it is stripped, except for "
+				"exported symbols",
 		SYMBOLS_REMEDY},
 	[REC_NAMES_SPLIT] = {"lines and inlined functions are missing: split debug information was "
 			     "not found",
@@ -178,7 +178,7 @@ static const struct {
 	[REC_NAMES_ALTERNATE] = {"lines are missing: its debug information refers to a file that "
 				 "was not found",
 		"install the package of that file, or give heaptap report --debug-dir DIR"},
-	[REC_NAMES_DAMAGED] = {"lines are missing: its debug information makes no sense",
+	[REC_NAMES_DAMAGED] = {"lines are missing: its debug information is damaged",
 		"install it anew, or compile again with -g"},
 };
 
@@ -198,10 +198,10 @@ char *missing_sentence(const struct analysis *analysis, const struct missing_mod
 	int length;
 	if (of->module == MODULES_NONE) {
 		length = asprintf(&text,
-			"%" PRIu64 " allocations pass through code that lies in no file and has no "
-			"name: if a JIT compiler made it, have it write a map for perf (node "
-			"--perf-basic-prof, java -XX:+DumpPerfMapAtExit) before the capture ends, "
-			"or give heaptap report --perf-map MAP",
+			"%" PRIu64 " allocations pass through code that is in no file and has no "
+			"name. If a JIT compiler made it, let the runtime write a map for perf "
+			"(node --perf-basic-prof, java -XX:+DumpPerfMapAtExit) before the capture "
+			"ends, or give heaptap report --perf-map MAP",
 			of->allocations);
 		return length < 0 ? NULL : text;
 	}

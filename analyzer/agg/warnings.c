@@ -92,7 +92,7 @@ static struct ht_err *add_growth(const struct analysis *analysis, struct warning
 		return add_growth_alone(&rss, mapped, warnings);
 	return add(warnings,
 		"RSS grew by %" PRIi64 " MiB; %" PRIu64
-		" MiB of that are anonymous memory that no recorded block%s explains: thread "
+		" MiB of that are anonymous memory that no recorded block%s explains. It is thread "
 		"stacks, mmap, JIT code, or an allocator that is not recorded. Next: %s"
 		"heaptap doctor -p PID names allocators that are not recorded",
 		rss.growth_bytes >> 20, rss.unexplained_bytes >> 20, mapped ? " or mapping" : "",
@@ -104,8 +104,9 @@ static struct ht_err *add_heap(const struct heap *heap, struct warnings *warning
 	if (!heap->is_unexplained)
 		return NULL;
 	return add(warnings,
-		"by its own books the heap grew by %" PRIi64 " KiB, by the trace %" PRIi64
-		" KiB: blocks are allocated or freed unrecorded",
+		"the allocator's own data show that the heap grew by %" PRIi64
+		" KiB, the trace explains %" PRIi64
+		" KiB: some blocks are allocated or freed unrecorded",
 		heap->growth_bytes / 1024, heap->explained_bytes / 1024);
 }
 

@@ -41,7 +41,7 @@ static const char *why_ended(const struct model *model)
 		[REC_END_FORBIDDEN] = "the process forbade recording",
 	};
 	if (!model->has_end)
-		return model->is_growing ? "which is not over" : "the end is missing";
+		return model->is_growing ? "still being recorded" : "the end is missing";
 	return model->end.reason < HT_ARRAY_SIZE(reason) ? reason[model->end.reason]
 							 : "ended for an unknown reason";
 }
@@ -70,12 +70,11 @@ static void write_sample(const struct report *report)
 	FILE *out = report->text->out;
 	fprintf(out, "  sample       one allocation in %s of its bytes was recorded: %s samples. ",
 		text_bytes(profile->sample_bytes).text, text_count(samples).text);
-	fputs("All figures are\n               estimates; one of n samples is off by 1/sqrt(n), as "
-	      "a "
-	      "rule",
+	fputs("All figures are\n               estimates; with n samples the usual error is "
+	      "1/sqrt(n)",
 		out);
 	if (samples)
-		fprintf(out, ": totals by %.1f %%", 100 / sqrt((double)samples));
+		fprintf(out, ": %.1f %% for the totals", 100 / sqrt((double)samples));
 	fputs("\n", out);
 }
 
@@ -119,7 +118,7 @@ static void write_summary(const struct report *report)
 		write_sample(report);
 	if (is_empty(report))
 		fprintf(out, "  empty        %s in this window\n",
-			profile->sample_bytes ? "no allocation was drawn for the sample"
+			profile->sample_bytes ? "the sample has no allocation"
 					      : "the process allocated and freed nothing");
 	else
 		write_figures(report);

@@ -42,7 +42,7 @@ static struct ht_err *open_standard(struct output *ret)
 	else
 		ret->fd = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
 	if (ret->fd < 0)
-		return standard_refused(errno == ENXIO ? "nobody reads it" : strerror(errno));
+		return standard_refused(errno == ENXIO ? "no process reads it" : strerror(errno));
 	if (S_ISSOCK(st.st_mode)) {
 		const struct timeval limit = {.tv_sec = SOCKET_STALL_S};
 		(void)setsockopt(ret->fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));

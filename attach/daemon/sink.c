@@ -390,7 +390,7 @@ struct ht_err *sink_put(struct sink *sink, const struct rec *rec, uint64_t event
 	if (is_closed(sink) || sink_state(sink) == STORE_BROKEN)
 		return NULL;
 	if (waiting_bytes(sink) >= SINK_QUEUE_MAX_BYTES) {
-		give_up(sink, "it took too little");
+		give_up(sink, "it accepted data too slowly");
 		return NULL;
 	}
 	struct ht_err *err = enqueue(sink, SCRIBE_PUT, rec, events);

@@ -108,8 +108,8 @@ static struct ht_err *find_call(struct start *start, const struct module *linker
 	free(text);
 	return err || found ? err
 			    : ht_err_new(HT_ERR_REFUSED,
-				      "the dynamic linker of process %d makes no system call: it "
-				      "is none that heaptap knows",
+				      "the dynamic linker of process %d makes no system call; "
+				      "heaptap does not know this linker",
 				      start->pid);
 }
 
@@ -246,8 +246,8 @@ static struct ht_err *go_to_point(struct start *start, struct user_regs_struct *
 		err = go_to_trap(start, ret);
 		if (!err && (regs_pc(ret) != start->notice || notice == NOTICES_MAX))
 			err = ht_err_new(HT_ERR_REFUSED,
-				"the dynamic linker of process %d does not say when it is done: it "
-				"is none that heaptap knows",
+				"the dynamic linker of process %d does not say when it is done; "
+				"heaptap does not know this linker",
 				start->pid);
 		if (!err)
 			err = is_settled(start, &settled);

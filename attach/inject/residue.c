@@ -184,8 +184,7 @@ static void find_ours(const struct proc_maps *now, const struct journal *journal
 		if (!ours_is(map->name) || (page && !residue_is_equal(text)))
 			continue;
 		if (page)
-			residue_say(text, "one page of jump stubs stays at %lx",
-				(unsigned long)map->lo);
+			residue_say(text, "one page of jumps stays at %lx", (unsigned long)map->lo);
 		else
 			residue_say(text, "%s is still mapped at %lx", map->name,
 				(unsigned long)map->lo);

@@ -572,7 +572,7 @@ START_TEST(words_about_a_capture)
 	tap_start_changing(&tap, victim.pid, PROCSNAP_MASKS_CHANGE, NULL);
 	tap_wait_on(&tap, "/busy");
 	check_words("verify", victim.pid, 6,
-		(const char *[]){"! mappings", "! slots", "heaptap is working", NULL});
+		(const char *[]){"! mappings", "! addresses", "heaptap is working", NULL});
 	snprintf(daemon, sizeof(daemon), "heaptap %d, which has ended", tap.run.pid);
 	snprintf(recover, sizeof(recover), "next: heaptap recover -p %d\n", victim.pid);
 	tap_abandon(&tap);

@@ -80,14 +80,15 @@ static void compare_books(const char *program, const char *way, bool at_entries,
 
 START_TEST(by_slots_of_their_names)
 {
-	compare_books("tests/targets/arena-shared", "slot", false, "arena_put as free (slots 2)");
+	compare_books("tests/targets/arena-shared", "slot", false,
+		"arena_put as free (recorded addresses: 2)");
 }
 END_TEST
 
 START_TEST(by_words_without_a_name)
 {
 	compare_books("tests/targets/arena-words", "slot", false,
-		"arena_place as posix_memalign (slots 1)");
+		"arena_place as posix_memalign (recorded addresses: 1)");
 }
 END_TEST
 

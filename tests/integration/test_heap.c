@@ -78,7 +78,7 @@ static bool warns(const json_t *report)
 	json_t *warning;
 	json_array_foreach(report_at(report, "warnings"), index, warning)
 	{
-		if (strstr(json_string_value(warning), "by its own books"))
+		if (strstr(json_string_value(warning), "own data show"))
 			return true;
 	}
 	return false;

@@ -346,7 +346,7 @@ START_TEST(again_and_again)
 	struct result result = run((const char *[]){"--", run_built("tests/targets/become"),
 		"again-40", run_built("tests/targets/early"), "x", NULL});
 	check_result(&result, 0);
-	ck_assert_msg(strstr(result.err, "no more than that many in a row"), "%.4000s", result.err);
+	ck_assert_msg(strstr(result.err, "at most 16 further programs"), "%.4000s", result.err);
 	for (unsigned i = 1; i <= PROGRAMS_MAX; i++)
 		ck_assert_uint_eq(tracefile_blocks_of(trace_path(i), BECOME_SIZE), BECOME_BLOCKS);
 	ck_assert(!has_trace(PROGRAMS_MAX + 1));

@@ -345,7 +345,7 @@ static void print_tally(struct tally *tally, uint64_t took_ms)
 	print_spread("detach", tally->detach_ns, n);
 	print_spread("stop", tally->stop_ns, n);
 	if (tally->tombstones)
-		printf("\n  %lu times a page of jump stubs stayed until the next attach",
+		printf("\n  %lu times a page of jumps stayed until the next attach",
 			(unsigned long)tally->tombstones);
 	if (tally->dropping)
 		printf("\n  %lu cycles with events dropped (exit code 7)",

@@ -157,7 +157,7 @@ START_TEST(static_program_with_libraries)
 	victim_start(&victim, (const char *[]){run_built("tests/targets/ownloader"), NULL});
 	free(victim_ask(&victim, "open", ANSWER_MS));
 	struct procsnap *before = procsnap_take(victim.pid, 0);
-	check_pid_refused(victim.pid, REFUSED, "libplug.so is mapped, which its own C library");
+	check_pid_refused(victim.pid, REFUSED, "libplug.so: the process emulates");
 	procsnap_verify(before, victim.pid);
 	victim_stop(&victim);
 }

@@ -58,7 +58,7 @@ START_TEST(a_sample_says_that_it_is_one)
 	check_has(
 		"sample       one allocation in 512.0 KiB of its bytes was recorded: 400 samples. "
 		"All figures are\n               estimates");
-	check_has("totals by 5.0 %\n");
+	check_has("5.0 % for the totals\n");
 	check_has("allocations  2,097,");
 	check_has(" of 198.0 MiB");
 	check_has("lost         7 events dropped");

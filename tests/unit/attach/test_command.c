@@ -120,7 +120,7 @@ START_TEST(scripts)
 	snprintf(text, sizeof(text), "#!%s\n", outer);
 	char *circle = write_text("outer", 0755, text);
 	check_why(circle, ELOOP, "cannot run");
-	check_why("/etc", EACCES, "no regular file");
+	check_why("/etc", EACCES, "not a regular file");
 	char *files[] = {lost, outer, windows, plain, denied, circle};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(files); i++)
 		free(files[i]);

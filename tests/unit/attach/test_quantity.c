@@ -16,12 +16,12 @@ START_TEST(each_problem_has_its_words)
 		{"", "is empty", "a number with a unit"},
 		{"-5s", "negative", "negative"},
 		{"-5k", "negative", "negative"},
-		{"5lightyears", "unit is none of ms", "unit is none of K"},
-		{"0s", "is zero", "unit is none"},
+		{"5lightyears", "unit is not ms", "unit is not K"},
+		{"0s", "is zero", "unit is not"},
 		{"five", "a number with a unit", "a number with a unit"},
 		{"1.", "a number with a unit", "a number with a unit"},
 		{"99999999999999999999999", "more than ten years", "more than 1024G"},
-		{"0.5", NULL, "a part of a byte"},
+		{"0.5", NULL, "a whole number of bytes"},
 	};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(wrong); i++) {
 		uint64_t value;

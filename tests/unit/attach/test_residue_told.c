@@ -398,7 +398,7 @@ START_TEST(a_page_that_stays)
 	look.keep = true;
 	look.journal.header->thunks = shared->value;
 	struct residue_report report = look_end(&look);
-	check_told(&report, report.maps, "one page of jump stubs stays");
+	check_told(&report, report.maps, "one page of jumps stays");
 	look_begin(&look, MAP_OURS);
 	change(&look);
 	look.keep = true;

@@ -250,7 +250,7 @@ START_TEST(what_is_not_taken_waits_up_to_a_bound)
 	for (unsigned int i = 0; i < 200; i++, count++)
 		put_events(sink);
 	ck_assert_int_eq(sink_state(sink), STORE_BROKEN);
-	ck_assert_ptr_nonnull(strstr(sink_problem(sink), "took too little"));
+	ck_assert_ptr_nonnull(strstr(sink_problem(sink), "too slowly"));
 	ck_assert_uint_eq(sink_dropped_events(sink), (uint64_t)count * EVENTS_IN_BODY);
 	sink_destroy(sink);
 	close(read_fd);
