@@ -18,7 +18,7 @@ struct scan {
 	const struct modules *modules;
 	raddr_t thunk_lo, thunk_hi;
 	bool with_natives, with_mappings;
-	bool with_names; /* that tell nothing alone, whatever is there */
+	bool with_names; /* slots_read_left: whatever an earlier tap may have written */
 	struct scope scope;
 	struct belief belief;
 	struct slots *slots;
@@ -306,8 +306,18 @@ static struct ht_err *collect_natives(struct scan *scan, const struct module *mo
 /* A word that no relocation names: its value is all that tells, as of a native's. */
 static struct ht_err *collect_unlock(struct scan *scan)
 {
-	struct unlock unlock;
-	struct ht_err *err = unlock_find(&scan->scope, scan->thunk_lo, scan->thunk_hi, &unlock);
+	struct unlock unlock = {0};
+	struct ht_err *err;
+	if (scan->with_names) {
+		struct proc_maps maps;
+		err = proc_maps_read(scan->proc, &maps);
+		if (err)
+			return err;
+		err = unlock_find_left(&scan->scope, &maps, &unlock);
+		proc_maps_deinit(&maps);
+	} else {
+		err = unlock_find(&scan->scope, scan->thunk_lo, scan->thunk_hi, &unlock);
+	}
 	if (err || !unlock.addr)
 		return err;
 	return append(scan, &(struct slot){.addr = unlock.addr,

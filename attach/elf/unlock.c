@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attach/target/ours.h"
+
 #define DATA_MAX_BYTES (1u << 20) /* glibc's has ten kilobytes */
 #define FUNCTION       "pthread_mutex_unlock"
 
@@ -37,18 +39,29 @@ static struct ht_err *find_function(struct scope *scope, raddr_t *ret)
 	return err;
 }
 
-/* Takes the only word of the segment that holds the function, or a thunk. */
+/* Where a hooked word leads. */
+struct hooks {
+	raddr_t lo, hi;
+	const struct proc_maps *maps; /* NULL: lo and hi tell */
+};
+
+static bool is_hook(const struct hooks *hooks, raddr_t value)
+{
+	const struct proc_map *map = hooks->maps ? proc_maps_find(hooks->maps, value) : NULL;
+	return hooks->maps ? map && ours_is(map->name) : value >= hooks->lo && value < hooks->hi;
+}
+
+/* Takes the only word of the segment that holds the function, or leads to a hook. */
 static struct ht_err *search(const struct scope *scope, const struct module *linker,
-	const struct module_segment *segment, raddr_t thunk_lo, raddr_t thunk_hi,
-	struct unlock *unlock, size_t *count)
+	const struct module_segment *segment, const struct hooks *hooks, struct unlock *unlock,
+	size_t *count)
 {
 	raddr_t lo = ht_align_up(linker->bias + segment->vaddr, sizeof(uint64_t));
 	size_t bytes = segment->filesz, got = 0;
 	uint64_t *word = bytes <= DATA_MAX_BYTES ? malloc(bytes + 1) : NULL;
 	struct ht_err *err = word ? memory_read_some(scope->proc, lo, word, bytes, &got) : NULL;
 	for (size_t i = 0; !err && i < got / sizeof(*word); i++) {
-		bool is_thunk = word[i] >= thunk_lo && word[i] < thunk_hi;
-		if (!is_thunk && word[i] != unlock->real)
+		if (word[i] != unlock->real && !is_hook(hooks, word[i]))
 			continue;
 		unlock->addr = lo + i * sizeof(*word);
 		unlock->value = word[i];
@@ -58,8 +71,7 @@ static struct ht_err *search(const struct scope *scope, const struct module *lin
 	return err;
 }
 
-struct ht_err *unlock_find(
-	struct scope *scope, raddr_t thunk_lo, raddr_t thunk_hi, struct unlock *ret)
+static struct ht_err *find(struct scope *scope, const struct hooks *hooks, struct unlock *ret)
 {
 	const struct module *linker = find_linker(scope->modules);
 	struct unlock unlock = {.module_id = linker ? linker->id : 0};
@@ -70,11 +82,22 @@ struct ht_err *unlock_find(
 	struct ht_err *err = find_function(scope, &unlock.real);
 	for (size_t i = 0; i < linker->segment_count && !err && unlock.real; i++)
 		if (linker->segment[i].flags & PF_W)
-			err = search(scope, linker, &linker->segment[i], thunk_lo, thunk_hi,
-				&unlock, &count);
+			err = search(scope, linker, &linker->segment[i], hooks, &unlock, &count);
 	if (!err && count == 1)
 		*ret = unlock;
 	return err;
+}
+
+struct ht_err *unlock_find(
+	struct scope *scope, raddr_t thunk_lo, raddr_t thunk_hi, struct unlock *ret)
+{
+	return find(scope, &(struct hooks){.lo = thunk_lo, .hi = thunk_hi}, ret);
+}
+
+struct ht_err *unlock_find_left(
+	struct scope *scope, const struct proc_maps *maps, struct unlock *ret)
+{
+	return find(scope, &(struct hooks){.maps = maps}, ret);
 }
 
 /* Since 2.35 glibc unlocks before it calls constructors, and exports this symbol. */

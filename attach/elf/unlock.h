@@ -14,10 +14,15 @@ struct unlock {
 	uint64_t module_id;
 };
 
-/* `thunk_lo`, `thunk_hi`: what the word holds where it is tapped. */
+/* `thunk_lo`, `thunk_hi`: where the word leads in a capture. */
 HT_MUST_CHECK
 struct ht_err *unlock_find(
 	struct scope *scope, raddr_t thunk_lo, raddr_t thunk_hi, struct unlock *ret);
+/* The same where the thunks are not known: the word may lead to any memory of a heaptap's. `maps`
+ * are those of the process. */
+HT_MUST_CHECK
+struct ht_err *unlock_find_left(
+	struct scope *scope, const struct proc_maps *maps, struct unlock *ret);
 
 /*
  * Locks of glibc's dynamic linker: the one of its lists, and the one that it unlocks when all that

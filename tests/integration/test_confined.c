@@ -292,8 +292,8 @@ REFUSALS(used_up, {"", "address-space", REFUSED, "address space", "--as="},
 	{"", "descriptors", REFUSED, "descriptors", "--nofile="},
 	{"", "mappings", REFUSED, "vm.max_map_count", "sysctl"},
 	{"", "lock-little", REFUSED, "lock", "--memlock="})
-REFUSALS(strict_mode, {"", "strict", REFUSED, "strict seccomp", "way in"},
-	{"", "strict-in-thread", REFUSED, "strict seccomp", "way in"})
+REFUSALS(strict_mode, {"", "strict", REFUSED, "strict seccomp", "forbids every system call"},
+	{"", "strict-in-thread", REFUSED, "strict seccomp", "forbids every system call"})
 REFUSALS(no_clock, {"alone", "no-clock", REFUSED, "PR_SET_TSC", "time stamp counter"},
 	{"alone no-clock", "", REFUSED, "PR_SET_TSC", "time stamp counter"},
 	{"alone", "no-clock-and-filter", REFUSED, "PR_SET_TSC", "time stamp counter"})
@@ -435,7 +435,7 @@ START_TEST(narrow_memory_group)
 {
 	struct confined c;
 	struct ctlgroup group;
-	if (!group_make(&group, "41943040"))
+	if (!group_make(&group, "50331648"))
 		return;
 	confined_start(&c, "");
 	ctlgroup_move(&group, c.pid);

@@ -16,6 +16,7 @@
 #include "attach/target/clock.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
+#include "tests/support/machine.h"
 
 #define FAR_NS	   (60 * CLOCK_NS_PER_S)
 #define FEW_BYTES  4096u
@@ -164,6 +165,8 @@ static bool is_there(pid_t pid)
 /* The stub is code of 64 bits. */
 START_TEST(a_thread_in_code_of_32_bits_is_elsewhere)
 {
+	if (!machine_runs_32_bits("held"))
+		return;
 	struct child child = start(run_32_bit_code, NULL);
 	if (is_there(child.pid))
 		ck_assert_int_eq(judge_of(child.pid, NULL), HELD_ELSEWHERE);

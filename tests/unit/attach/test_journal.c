@@ -113,7 +113,8 @@ START_TEST(a_full_journal_refuses)
 	ck_no_err(journal_add(&journal, &last));
 	ck_assert_uint_eq(journal.header->slot_count, JOURNAL_SLOTS_MAX);
 	ck_no_err(journal_check(&journal));
-	ck_err_says(journal_add(&journal, &more), HT_ERR_REFUSED, "slots");
+	ck_err_says(
+		journal_add(&journal, &more), HT_ERR_REFUSED, "addresses of allocator functions");
 	ck_assert_uint_eq(journal.header->slot_count, JOURNAL_SLOTS_MAX);
 	ck_assert(!journal_has(&journal, more.addr));
 	ck_no_err(journal_add(&journal, &last));

@@ -68,6 +68,36 @@ START_TEST(the_locks_stand_one_behind_the_other)
 }
 END_TEST
 
+START_TEST(of_an_earlier_heaptap_it_is_found_by_where_it_leads)
+{
+	struct unlock unlock, left;
+	setup();
+	ck_no_err(unlock_find(&scope, 0, 0, &unlock));
+	int fd = memfd_create("heaptap-1", MFD_CLOEXEC);
+	ck_assert_int_ge(fd, 0);
+	ck_assert_int_eq(ftruncate(fd, HT_PAGE_BYTES), 0);
+	void *hook = mmap(NULL, HT_PAGE_BYTES, PROT_READ, MAP_SHARED, fd, 0);
+	ck_assert_ptr_ne(hook, MAP_FAILED);
+	proc_maps_deinit(&maps);
+	ck_no_err(proc_maps_read(&self, &maps));
+	/* Nothing of this process loads a library while the word is another. */
+	uint64_t *word = (uint64_t *)(uintptr_t)unlock.addr;
+	void *page = (void *)(uintptr_t)ht_align_down(unlock.addr, HT_PAGE_BYTES);
+	ck_assert_int_eq(mprotect(page, HT_PAGE_BYTES, PROT_READ | PROT_WRITE), 0);
+	*word = (uint64_t)(uintptr_t)hook + 16;
+	ck_no_err(unlock_find_left(&scope, &maps, &left));
+	struct unlock unknown;
+	ck_no_err(unlock_find(&scope, 0, 0, &unknown));
+	*word = unlock.value;
+	ck_assert_uint_eq(left.addr, unlock.addr);
+	ck_assert_uint_eq(left.value, (uint64_t)(uintptr_t)hook + 16);
+	ck_assert_uint_eq(unknown.addr, 0);
+	ck_no_err(unlock_find_left(&scope, &maps, &left));
+	ck_assert_uint_eq(left.value, unlock.value);
+	close(fd);
+}
+END_TEST
+
 START_TEST(without_a_dynamic_linker)
 {
 	struct unlock unlock;
@@ -83,4 +113,4 @@ START_TEST(without_a_dynamic_linker)
 END_TEST
 
 HT_SUITE("attach/elf/unlock", the_pointer_is_the_only_one, the_locks_stand_one_behind_the_other,
-	without_a_dynamic_linker)
+	of_an_earlier_heaptap_it_is_found_by_where_it_leads, without_a_dynamic_linker)
