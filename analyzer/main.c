@@ -58,7 +58,7 @@ static struct ht_err *print_help(const struct cmd *cmd)
 	     "20 "
 	     "in JSON,\n5 in each list of the text). M is outstanding, peak, allocated, calls or "
 	     "temporary.\nChains begin with the code that called operator new, std::, alloc:: and "
-	     "the like; --show-wrappers\nshows those, too. NAMES is where to look for names and "
+	     "the like; --show-wrappers\nshows those, too. NAMES are options for names and "
 	     "lines that the trace lacks:\n"
 	     "  --sysroot DIR    files of modules below it, before this machine's\n"
 	     "  --debug-dir DIR  debug files, .dwo and .dwp; may be given 16 times\n"

@@ -365,7 +365,7 @@ static const struct coverage_function *function_of(
 }
 
 static const char whole[] = "a function of the same allocator that frees memory cannot be hooked";
-static const char callee[] = "what it calls cannot be hooked";
+static const char callee[] = "a function that it calls cannot be hooked";
 
 /* For another's sake. */
 static bool is_secondary(const char *why)

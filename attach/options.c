@@ -93,7 +93,7 @@ static const struct option_row {
 	{OPTION_ALLOC_FN, 0, "alloc-fn", "NAME=KIND",
 		"NAME is the program's own malloc, free, ... (KIND); repeatable", IN_SURVEY},
 	{OPTION_SAMPLE, 0, "sample", "BYTES",
-		"record one allocation in so many bytes, at random: 64k 512K", IN_CAPTURE},
+		"record a sample: one allocation in BYTES bytes, at random: 64k 512K", IN_CAPTURE},
 	{OPTION_MMAP, 0, "mmap", NULL, "also record mmap, munmap, mremap, mprotect and madvise",
 		IN_CAPTURE},
 	{OPTION_UNWIND, 0, "unwind", "full",
@@ -134,7 +134,7 @@ void options_print_help(void)
 	       "\ncommands:\n");
 	for (size_t i = 0; i < HT_ARRAY_SIZE(commands); i++)
 		printf("  %-10s %s\n", commands[i].name, commands[i].help);
-	printf("\noptions of attach, doctor, verify, recover, cleanup, and of run but for -p:\n");
+	printf("\noptions of attach, run (without -p), doctor, verify, recover and cleanup:\n");
 	print_rows(IN_PROCESS);
 	print_rows(IN_ALL);
 	printf("\noptions of attach, run and doctor:\n");

@@ -132,7 +132,8 @@ static struct ht_err *tap_entry(struct tap *tap, const struct patch *patch, stru
 		.place = entry->file};
 	err = patch_code(patch, &code, tap->journal, &done);
 	if (!err && !done)
-		err = ht_err_new(HT_ERR_REFUSED, "the code of %s changed meanwhile", entry->name);
+		err = ht_err_new(
+			HT_ERR_REFUSED, "the code of %s changed during the attach", entry->name);
 	entry->tapped = !err;
 	tap->tapped += !err && abi_is_allocator(entry->hook);
 	return err;

@@ -255,7 +255,7 @@ static struct ht_err *open_block(struct trace_reader *reader, size_t *ret_length
 	if (info.contentChecksumFlag != LZ4F_contentChecksumEnabled ||
 		info.blockChecksumFlag != LZ4F_blockChecksumEnabled ||
 		info.blockMode != LZ4F_blockIndependent || info.dictID)
-		return block_damaged(reader, "it lacks a checksum, or needs what it does not hold");
+		return block_damaged(reader, "it lacks a checksum, or needs data from elsewhere");
 	input_consume(reader, head);
 	*ret_length = info.contentSize;
 	return NULL;

@@ -27,7 +27,8 @@ struct scan {
 
 static struct ht_err *no_memory(const struct scan *scan)
 {
-	return ht_err_new(HT_ERR_NOMEM, "no memory for the slots of process %d", scan->proc->pid);
+	return ht_err_new(HT_ERR_NOMEM, "no memory for the allocator addresses of process %d",
+		scan->proc->pid);
 }
 
 static bool is_ours(const struct scan *scan, raddr_t value)

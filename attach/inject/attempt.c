@@ -49,7 +49,7 @@ static struct ht_err *write_stub(struct attempt *attempt, const struct stub_thre
 	struct ht_err *err = attempt->map ? stub_make_map(attempt->map, at, thread, &stub)
 					  : stub_make_unmap(&attempt->unmap, at, thread, &stub);
 	if (!err && stub.length > attempt->slack->bytes)
-		err = ht_err_new(HT_ERR_INTERNAL, "the stub outgrew its place");
+		err = ht_err_new(HT_ERR_INTERNAL, "the attach code does not fit its place");
 	if (!err)
 		err = held_slack_holds(attempt->proc, attempt->slack, !attempt->map);
 	if (err)

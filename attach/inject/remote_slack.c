@@ -80,8 +80,8 @@ struct ht_err *remote_slack_choose(const struct proc *proc, const struct modules
 		return err;
 	ht_err_free(err);
 	return ht_err_new(HT_ERR_REFUSED,
-		"process %d has changed the bytes behind the code of %s, which may be in use, and "
-		"no other library that was loaded at the start has %zu unused bytes, so heaptap "
+		"process %d has changed the bytes behind the code of %s, which may be in use. "
+		"No other library that was loaded at the start has %zu unused bytes, so heaptap "
 		"cannot enter the process safely",
 		proc->pid, unused.altered, stub_map_bytes(near_count));
 }

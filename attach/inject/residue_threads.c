@@ -111,8 +111,8 @@ static bool thread_equal(
 	 * interrupted by; the handler may have returned since. */
 	uint64_t more = status.sig_blk & ~before->blocked, less = before->blocked & ~status.sig_blk;
 	if ((more || less & ~status.sig_cgt) && !mask_is_borrowed(proc, before->tid)) {
-		residue_say(report->signals, "thread %d blocked signals %lx, now %lx", before->tid,
-			(unsigned long)before->blocked, (unsigned long)status.sig_blk);
+		residue_say(report->signals, "thread %d: blocked signals were %lx, now %lx",
+			before->tid, (unsigned long)before->blocked, (unsigned long)status.sig_blk);
 		return false;
 	}
 	return true;

@@ -461,7 +461,7 @@ END_TEST
 START_TEST(a_signal_that_stays_blocked)
 {
 	struct residue_report report = report_after(BLOCK);
-	check_told(&report, report.signals, "blocked signals 0, now 200");
+	check_told(&report, report.signals, "blocked signals were 0, now 200");
 }
 END_TEST
 

@@ -485,7 +485,7 @@ START_TEST(linked_blocks_are_refused)
 	LZ4F_preferences_t preferences = proper_block(100000);
 	preferences.frameInfo.blockSizeID = LZ4F_max64KB;
 	preferences.frameInfo.blockMode = LZ4F_blockLinked;
-	check_block_refused(&preferences, zeros, 100000, "needs what it does not hold");
+	check_block_refused(&preferences, zeros, 100000, "needs data from elsewhere");
 	free(zeros);
 }
 END_TEST
