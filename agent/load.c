@@ -78,9 +78,13 @@ void guard_load(uint64_t lock, const struct abi_thunk *self)
 	uint64_t thread = sys_thread_pointer();
 	bool is_lists = lock == config->load_lists_lock, is_done = lock == config->load_done_lock;
 
-	if ((!is_lists && !is_done) || !is_listening(config) || is_deleting(config))
+	if ((!is_lists && !is_done) || !is_listening(config))
 		return;
-	if (is_lists) {
+	if (is_deleting(config)) {
+		/* A dlopen that fails takes out what it has added. */
+		if (load_relaxed(&control->load_adding) == thread)
+			store_release(&control->load_adding, 0);
+	} else if (is_lists) {
 		store_release(&control->load_adding, thread);
 	} else if (load_relaxed(&control->load_adding) == thread) {
 		store_release(&control->load_adding, 0);

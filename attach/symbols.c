@@ -62,12 +62,18 @@ struct symbols_target symbols_target_of(const struct proc *proc, const struct pr
 	struct stat own, its;
 	return (struct symbols_target){.uid = status->ruid,
 		.gid = status->rgid,
+		.own_rights = status->ruid == status->euid && status->ruid == status->suid,
 		.pid = proc->pid,
 		.ns_pid = status->ns_tid,
 		.same_mounts = stat("/proc/self/ns/mnt", &own) == 0 &&
 			       fstatat(proc->dir_fd, "ns/mnt", &its, 0) == 0 &&
 			       own.st_ino == its.st_ino,
 		.started = start_of(proc)};
+}
+
+static bool is_refused(int result)
+{
+	return result < 0 && errno != EPERM;
 }
 
 /* The rights of the target's user and nothing more: not even root's capabilities when that is root.
@@ -86,13 +92,15 @@ static void drop_privileges(pid_t parent, uid_t uid, gid_t gid)
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 	prctl(PR_SET_SECUREBITS, SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP, 0,
 		0, 0);
-	/* Root in a container may lack the right to become another user. It has no capability then,
-	 * and writes no file. */
-	if (geteuid() == 0 &&
-		(setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 ||
-			setresuid(uid, uid, uid) < 0) &&
-		errno != EPERM)
-		_exit(1);
+	/* Each by itself: root in a container may lack the right to one of them. Where it cannot
+	 * become another user it has no capability left, and writes no file. */
+	if (geteuid() == 0) {
+		bool refused = is_refused(setgroups(0, NULL));
+		refused |= is_refused(setresgid(gid, gid, gid));
+		refused |= is_refused(setresuid(uid, uid, uid));
+		if (refused)
+			_exit(1);
+	}
 	setrlimit(RLIMIT_FSIZE, &none_at_all);
 	syscall(SYS_capset, &header, none);
 	/* To become another user takes it back. */
@@ -113,7 +121,9 @@ static void exec_analyzer(pid_t parent, int analyzer, int trace, int files, int 
 	snprintf(since, sizeof(since), "%ld", (long)target->started);
 	/* The number by which the target knows itself, in its own /tmp. */
 	snprintf(map, sizeof(map), "/tmp/perf-%d.map", target->ns_pid);
-	files = handover_pass_on(files);
+	/* These files are opened with our rights, for a process of the target's user, who could
+	 * take them from it. */
+	files = target->own_rights ? handover_pass_on(files) : -1;
 	snprintf(files_text, sizeof(files_text), "%d", files);
 	if (files >= 0) {
 		argv[count++] = "--files";

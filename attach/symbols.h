@@ -15,6 +15,7 @@
 struct symbols_target {
 	uid_t uid;
 	gid_t gid;
+	bool own_rights;   /* it has those of one user: no set-user-ID program */
 	pid_t pid, ns_pid; /* its number here, and where it is */
 	bool same_mounts;  /* it sees the files that we see */
 	bool has_root;	   /* its root directory is among the files handed over */

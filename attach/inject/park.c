@@ -282,7 +282,7 @@ static struct ht_err *forget_copies(const struct start *start, const struct park
 {
 	struct ht_err *err = NULL;
 	for (size_t i = 0; !err && !start->has_filter && i < start->points.count; i++) {
-		raddr_t page = points_copied(&start->points, i);
+		raddr_t page = points_copied(&start->proc, &start->points, i);
 		long result;
 		if (page)
 			err = try_call(start->pid, park,

@@ -6,6 +6,7 @@
 #include <sys/ptrace.h>
 
 #include "attach/inject/stops.h"
+#include "attach/target/checksum.h"
 #include "attach/target/memory.h"
 #include "attach/target/pagemap.h"
 #include "attach/target/regs.h"
@@ -32,6 +33,17 @@ static struct ht_err *put_byte(const struct proc *proc, raddr_t addr, uint8_t by
 		       : ht_err_sys(errno, "cannot write to the code of process %d", proc->pid);
 }
 
+/* Of the page that `addr` lies in; 0: it cannot be read. */
+static uint64_t page_sum(const struct proc *proc, raddr_t addr)
+{
+	uint8_t page[HT_PAGE_BYTES];
+	struct ht_err *err =
+		memory_read(proc, ht_align_down(addr, sizeof(page)), page, sizeof(page));
+	bool readable = !err;
+	ht_err_free(err);
+	return readable ? checksum(0, page, sizeof(page)) : 0;
+}
+
 struct ht_err *points_set(
 	const struct proc *proc, const raddr_t addr[], size_t count, struct points *ret)
 {
@@ -40,6 +52,7 @@ struct ht_err *points_set(
 		struct point *point = &ret->point[i];
 		point->addr = addr[i];
 		point->shared = pagemap_own(proc, addr[i], 1) == PAGEMAP_OWN_NONE;
+		point->sum = page_sum(proc, addr[i]);
 		struct ht_err *err = memory_read(proc, addr[i], &point->byte, 1);
 		/* The kernel would take ours for that tool's, and the process would not stop. */
 		if (!err && point->byte == REGS_BREAKPOINT)
@@ -78,8 +91,10 @@ struct ht_err *points_step_over(const struct proc *proc, const struct points *po
 	return err ? err : put_byte(proc, point->addr, REGS_BREAKPOINT);
 }
 
-raddr_t points_copied(const struct points *points, size_t i)
+raddr_t points_copied(const struct proc *proc, const struct points *points, size_t i)
 {
 	const struct point *point = &points->point[i];
-	return point->shared ? ht_align_down(point->addr, HT_PAGE_BYTES) : 0;
+	return point->shared && point->sum && page_sum(proc, point->addr) == point->sum
+		       ? ht_align_down(point->addr, HT_PAGE_BYTES)
+		       : 0;
 }

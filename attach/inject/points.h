@@ -16,6 +16,7 @@ struct points {
 		raddr_t addr;
 		uint8_t byte; /* of the file, while the breakpoint is in its place */
 		bool shared;  /* its page was the file's, before the breakpoint made a copy */
+		uint64_t sum; /* of that page, without the breakpoint; 0: unknown */
 	} point[POINTS_MAX];
 };
 
@@ -33,6 +34,7 @@ struct ht_err *points_clear(const struct proc *proc, const struct points *points
 /* Runs the one instruction under breakpoint `i`, at which the process stands. */
 HT_MUST_CHECK
 struct ht_err *points_step_over(const struct proc *proc, const struct points *points, size_t i);
-/* The page that only breakpoint `i` has made a copy: without that copy (MADV_DONTNEED) the process
- * has the file's page again. 0: the process had a copy of its own, or this is not known. */
-raddr_t points_copied(const struct points *points, size_t i);
+/* After points_clear: the page that only breakpoint `i` has made a copy. Without that copy
+ * (MADV_DONTNEED) the process has the file's page again. 0: the process has changed the page itself
+ * (text relocations, LD_AUDIT), or this is not known. */
+raddr_t points_copied(const struct proc *proc, const struct points *points, size_t i);

@@ -252,7 +252,7 @@ START_TEST(library_with_too_much_loaded_later)
 	ck_assert_uint_eq(report_u64(attach, "unseen_places"), 1);
 	ck_assert_ptr_nonnull(strstr(report_text(attach, "unseen"), "part of /"));
 	ck_assert_ptr_nonnull(
-		strstr(report_text(attach, "unseen"), "/libplug.so, which has too much"));
+		strstr(report_text(attach, "unseen"), "/libplug.so, which is too large"));
 	check_told(attach, tap.trace, true);
 	tap_check_clean(attach);
 	victim_stop(&victim);

@@ -171,6 +171,20 @@ START_TEST(otherwise_linked)
 }
 END_TEST
 
+/* The dynamic linker has changed the page of the entry before the command is held. */
+START_TEST(with_text_relocations)
+{
+	struct run run;
+	start_run(
+		&run, NULL, (const char *[]){run_built("tests/targets/textrel"), NULL}, NULL, NULL);
+	ck_assert_int_eq(run_wait(&run, RUN_MS), 0);
+	json_t *report = report_load(trace_path());
+	ck_assert_uint_ge(report_u64(report, "totals.allocations"), 1);
+	json_decref(report);
+	run_deinit(&run);
+}
+END_TEST
+
 /* An allocator in the program calls itself at the start; what it gives back is the ledger's alone.
  */
 START_TEST(linked_in_and_called_straight)
@@ -571,8 +585,8 @@ END_TEST
 
 HT_SUITE("integration/run", from_the_first_allocation_to_the_last,
 	from_the_first_allocation_of_musl, exact_to_the_last_event, otherwise_linked,
-	linked_in_and_called_straight, real_programs, exit_status, no_core_of_heaptap,
-	cannot_be_run, refused_before_anything_ran, output_that_is_there, without_root,
-	rights_of_its_own, scripts, scripts_of_scripts, a_script_without_interpreter,
+	with_text_relocations, linked_in_and_called_straight, real_programs, exit_status,
+	no_core_of_heaptap, cannot_be_run, refused_before_anything_ran, output_that_is_there,
+	without_root, rights_of_its_own, scripts, scripts_of_scripts, a_script_without_interpreter,
 	a_script_with_windows_line_ends, it_ends_before_its_start, what_it_becomes_has_no_trace,
 	what_it_is_given, what_it_is_given_by_a_strange_parent)

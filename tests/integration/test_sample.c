@@ -255,7 +255,7 @@ END_TEST
 
 START_TEST(wrong_rates_are_refused)
 {
-	static const char *const wrong[] = {"", "-1", "many", "1KB", "2T", "1.5M"};
+	static const char *const wrong[] = {"", "-1", "many", "1KB", "2T", "1.5X"};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(wrong); i++) {
 		char *said, *complaint;
 		ck_assert_int_eq(run_program((const char *[]){run_built("heaptap"), "attach", "-p",

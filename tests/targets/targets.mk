@@ -54,7 +54,7 @@ target_bin += $t/coroutines $t/throwing $t/throwing-tcmalloc $t/hostile $t/serve
 target_bin += $(linked_bin) $t/linked-static $t/linked-static-pie $t/libcounting.so $t/libwrapping.so $t/libwrapping-versions.so $t/sized $t/libfailing.so $t/libownalloc-sysv.so \
 	$(if $(filter musl,$(linked_variants)),$t/linked-musl-static)
 target_bin += $t/mapper $t/pooled $t/queued $t/faraway $t/states $t/waiter $t/holder $t/resident $t/holder-mi $t/holder-tc $t/libburst-counted.so
-target_bin += $t/become $t/brood $t/libauditor.so $t/early $t/early-lazy $t/libearly.so $(if $(filter musl,$(linked_variants)),$t/libearly-musl.so $t/early-musl)
+target_bin += $t/textrel $t/become $t/brood $t/libauditor.so $t/early $t/early-lazy $t/libearly.so $(if $(filter musl,$(linked_variants)),$t/libearly-musl.so $t/early-musl)
 
 # C that other languages call.
 target_bin += $t/foreign-go $t/pure-go $t/libforeign-jni.so $t/foreign-py.so $t/java/Foreign.class
@@ -115,6 +115,8 @@ $t/linked-static-pie: tests/targets/ledger.c
 
 $t/libearly.so: tests/targets/early.c
 	$(call build,gcc $(target_c) -O2 -fPIC -shared -DLIBRARY)
+$t/textrel: tests/targets/textrel.c
+	$(call build,gcc $(target_c) -O2) -pie -Wl,-z,notext -Wl,-z,now
 $t/early: tests/targets/early.c $t/libearly.so
 	$(call build,gcc $(target_c) -O2) -Wl,-z,now -L$t -learly -Wl,-rpath,'$$ORIGIN'
 $t/early-lazy: tests/targets/early.c $t/libearly.so

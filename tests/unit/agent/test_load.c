@@ -105,6 +105,20 @@ START_TEST(unloading_does_not_wait)
 }
 END_TEST
 
+/* It has added a library and takes it out again. */
+START_TEST(a_dlopen_that_fails_does_not_wait)
+{
+	setup();
+	guard_load(LISTS, &thunk);
+	list[0].base.r_state = RT_DELETE;
+	guard_load(DONE, &thunk);
+	list[0].base.r_state = RT_CONSISTENT;
+	guard_load(DONE, &thunk);
+	ck_assert_uint_eq(waits, 0);
+	ck_assert_uint_eq(world_control->load_asks, 0);
+}
+END_TEST
+
 START_TEST(where_no_daemon_listens)
 {
 	for (unsigned i = 0; i < 4; i++) {
@@ -186,5 +200,5 @@ START_TEST(without_system_calls)
 END_TEST
 
 HT_SUITE("agent/load", a_thread_that_has_added_a_library_waits, others_do_not_wait,
-	unloading_does_not_wait, where_no_daemon_listens, lists_elsewhere, a_wait_has_an_end,
-	a_wait_ends_when_the_capture_does, without_system_calls)
+	unloading_does_not_wait, a_dlopen_that_fails_does_not_wait, where_no_daemon_listens,
+	lists_elsewhere, a_wait_has_an_end, a_wait_ends_when_the_capture_does, without_system_calls)

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A program with a text relocation beside its entry: the dynamic linker writes into that page of
+ * code before the program begins. Ends with 0 if the word is what it was linked to be.
+ */
+#include <stdlib.h>
+
+int number;
+
+__asm__(".text\n"
+	".globl relocated\n"
+	".balign 8\n"
+	"relocated: .quad number\n");
+extern int *const relocated;
+
+int main(void)
+{
+	free(malloc(100));
+	return *(int *const volatile *)&relocated == &number ? 0 : 9;
+}
