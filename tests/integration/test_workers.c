@@ -32,7 +32,9 @@ static char *exported(const char *trace, const char *metric)
 	int status = run_program((const char *[]){run_built("heaptap"), "export", "--format",
 					 "collapsed", "--metric", metric, trace, NULL},
 		EXPORT_MS, &out, &err);
-	ck_assert_msg(status == 0, "export of %s ended with %d: %s", trace, status, err);
+	/* While the capture runs a part can be read (7), or nothing yet (9). */
+	ck_assert_msg(status == 0 || status == 7 || status == 9, "export of %s ended with %d: %s",
+		trace, status, err);
 	free(err);
 	char *rest = out, *to = out;
 	for (char *line; (line = strsep(&rest, "\n"));) {
