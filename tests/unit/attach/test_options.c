@@ -326,7 +326,7 @@ START_TEST(wrong_words_are_named)
 		{"attach -p 7 --json=yes", "--json=yes: takes no value"},
 		{"attach -p 7 9", "9: not expected here"},
 		{"attach 7", "7: not expected here; a process is named with -p"},
-		{"attach redis", "redis: not expected here; heaptap --help"},
+		{"attach redis", "redis: not expected here; see heaptap --help"},
 		{"attach -p 7 -", "-: not expected here"},
 		{"attach -p 7 -o x%d", "x%d: % must be followed by"},
 		{"attach -p 7 -o x%", "x%: % must be followed by"},
