@@ -211,11 +211,8 @@ void print_recover(const struct recover_report *r, pid_t pid)
 			"cleanup removes it when the\n       program keeps no address in it\n");
 		break;
 	case RECOVER_INCOMPLETE:
-		print_text(stdout,
-			"left:  thread %d may still return into heaptap's code, which stays mapped "
-			"and only forwards\n       calls: this does no harm; run recover again "
-			"later\n",
-			r->detach.quiesce.tid);
+		print_text(stdout, "left:  %s\n       this does no harm; run recover again later\n",
+			r->detach.why);
 		break;
 	}
 	next_after_recover(r, pid, next);

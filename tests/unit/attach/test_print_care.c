@@ -138,7 +138,7 @@ START_TEST(what_recover_says)
 				"nothing of heaptap is left"}},
 		[RECOVER_TOMBSTONE] = {"tombstone", "cleanup", {"for a reason", "cleanup removes"}},
 		[RECOVER_INCOMPLETE] = {"incomplete", "recover",
-			{"thread 17 may still return", "no harm", "recover again"}},
+			{"left:  for a reason\n", "no harm", "recover again"}},
 	};
 	for (enum recover_outcome outcome = RECOVER_NOTHING; outcome <= RECOVER_INCOMPLETE;
 		outcome++) {
