@@ -56,7 +56,7 @@ void deep_begin(const struct abi_config *config, struct abi_slot *slot)
 	}
 }
 
-/* The area that the slot's thread uses, as it says, and nobody else; NULL: there is none. */
+/* The area that the slot's thread owns. NULL: it owns none, or another thread has taken it. */
 static struct abi_deep *area_of(const struct abi_config *config, struct abi_slot *slot)
 {
 	uint64_t number = load_relaxed(&slot_trace(slot)->deep);
@@ -128,7 +128,7 @@ static HT_NOINLINE void outside_count(
 	trace->outside = count > 1 ? count : 1;
 }
 
-/* Of the frames that a walk has found, so many are to be cut off outside. */
+/* The number of outermost frames to cut from the stack that `walk` has found. */
 static uint64_t drop_of(const struct trace_walk *walk)
 {
 	uint64_t count = walk->held + walk->added;
@@ -136,8 +136,8 @@ static uint64_t drop_of(const struct trace_walk *walk)
 	return ht_align_up(more, DEEP_CUT_FRAMES);
 }
 
-/* Whether the outermost kept frame, outside of which so many are, can stay where it is: some are
- * left, and it is certain that there is no room for all. */
+/* Whether the outermost kept frame, with `outside` frames cut beyond it, can stay the outermost:
+ * some kept frames remain, and all frames together certainly exceed the room. */
 static bool edge_stays(const struct trace_walk *walk, uint64_t outside)
 {
 	uint64_t count = walk->held + walk->added;
@@ -147,8 +147,9 @@ static bool edge_stays(const struct trace_walk *walk, uint64_t outside)
 }
 
 /*
- * What the walk has found is to be kept: it met kept frames whose edge stays, or the stack's end,
- * or as many frames as there is room for. Otherwise the next walk begins with no kept frame.
+ * Returns true if the caller keeps the frames in `walk`: the walk met kept frames whose edge stays,
+ * or the end of the stack, or as many frames as there is room for. Otherwise the next walk begins
+ * with no kept frame.
  */
 static inline bool deep_walk(const struct abi_snapshot *snapshot, struct abi_deep *area,
 	struct stack *stack, struct step_state state, struct trace_walk *walk)

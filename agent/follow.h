@@ -70,7 +70,7 @@ static HT_NOINLINE uint64_t trace_intern(const struct abi_config *config,
  * it in any case. */
 #define FRESH_INTERPRETS TRACE_NEEDS_FP
 
-/* What a walk found. */
+/* The result of a walk. */
 struct trace_walk {
 	uint64_t held;	 /* outermost frames that were kept before, and belong to the stack */
 	uint64_t added;	 /* new frames inside them */

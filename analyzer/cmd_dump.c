@@ -23,7 +23,7 @@ struct dump {
 	struct map decoder_of_slot;
 	struct event_decoder *decoder;
 	size_t count, capacity;
-	bool is_checked; /* how the trace ends was said before */
+	bool is_checked; /* the caller has warned of the way the trace ends */
 };
 
 /* --- events ------------------------------------------------------------------------------------
@@ -302,7 +302,7 @@ static struct ht_err *print_ending(const struct dump *dump, const struct trace_r
 {
 	const char *problem = trace_reader_problem(reader);
 	fprintf(dump->text.out, "%s\n", problem ? problem : "complete");
-	/* Of a file it was said before. */
+	/* For a file the caller has warned already. */
 	return dump->is_checked ? NULL : cmd_warn_reader(reader, how_ended, has_end);
 }
 

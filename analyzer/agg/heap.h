@@ -65,7 +65,7 @@ struct heap_range {
 };
 
 struct heap_range heap_range_of(uint64_t bytes, uint64_t off_bytes);
-/* Of the peak, which is no less than the start and the end can be. */
+/* The bounds of the peak, which are never below those of the start and of the end. */
 struct heap_range heap_peak_range(const struct heap *heap);
 
 struct heap heap_of(const struct model *model, const struct heap_notes *notes);

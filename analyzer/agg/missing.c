@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Code in no file is told of when a tenth of the allocations pass through it: some frames of V8's
- * own stubs never have names. */
+/* Report code that lies in no file only if a tenth of the allocations pass through it: some of V8's
+ * own frames never have names. */
 #define MADE_PART 10u
 
-/* Of one module; the last one is code in no file. */
+/* Counts by module; the last module stands for code in no file. */
 struct tally {
 	uint64_t allocations, unnamed_allocations;
 	uint64_t frames, unnamed_frames;

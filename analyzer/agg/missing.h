@@ -21,5 +21,5 @@ struct missing {
 
 HT_MUST_CHECK
 struct ht_err *missing_find(const struct analysis *analysis, struct missing *ret);
-/* What is missing, why, and the remedy: malloc'd; NULL when out of memory. */
+/* A sentence that names the module, the reason and the remedy. malloc'd; NULL: no memory. */
 char *missing_sentence(const struct analysis *analysis, const struct missing_module *of);

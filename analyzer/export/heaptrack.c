@@ -21,7 +21,7 @@
 #define RSS_PAGE_BYTES	  4096u
 #define NO_STACK	  1u
 
-/* What a kind of allocations has in common. */
+/* An allocation kind of heaptrack's format: the size and the stack. */
 struct kind {
 	uint64_t bytes;
 	uint32_t stack;
