@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analyzer/agg/profile.h"
+#include "analyzer/cube/profile.h"
 #include "analyzer/model/array.h"
 #include "analyzer/model/map.h"
 #include "analyzer/ui/text.h"

@@ -8,7 +8,7 @@
 #include <limits.h>
 #include <unistd.h>
 
-#include "analyzer/agg/analysis.h"
+#include "analyzer/cube/analysis.h"
 #include "analyzer/export/report_json.h"
 #include "analyzer/ui/report_text.h"
 

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/agg/sites.h"
+#include "analyzer/views/sites.h"
 #include "analyzer/export/export.h"
 #include "analyzer/model/array.h"
 #include "format/foreign.h"

@@ -7,7 +7,7 @@
 
 #include <stdio.h>
 
-#include "analyzer/agg/analysis.h"
+#include "analyzer/cube/analysis.h"
 
 /* Collapsed stacks, "root;caller;leaf N", one line per site (sites.h) whose `metric` is not 0. */
 HT_MUST_CHECK

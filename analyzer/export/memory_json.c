@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/export/memory_json.h"
 
-#include "analyzer/agg/rss.h"
+#include "analyzer/views/rss.h"
 
 static json_t *number(uint64_t value)
 {

@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-#include "analyzer/agg/analysis.h"
+#include "analyzer/cube/analysis.h"
 
 /* NULL: out of memory. */
 json_t *memory_json_rss(const struct analysis *analysis);

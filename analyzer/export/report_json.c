@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/agg/sites.h"
-#include "analyzer/agg/warnings.h"
+#include "analyzer/views/sites.h"
+#include "analyzer/views/warnings.h"
 #include "analyzer/export/memory_json.h"
 
 #define DUMP_FLAGS (JSON_COMPACT | JSON_ENCODE_ANY)

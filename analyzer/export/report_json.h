@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "analyzer/agg/analysis.h"
+#include "analyzer/cube/analysis.h"
 
 /* Writes the report with the `limit` first stacks (0: all), by outstanding and then by allocated
  * bytes. Stacks are written one by one: memory does not grow with them. They have all their frames,

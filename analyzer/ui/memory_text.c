@@ -3,7 +3,7 @@
 
 #include <inttypes.h>
 
-#include "analyzer/agg/rss.h"
+#include "analyzer/views/rss.h"
 
 #define INDENT "               "
 

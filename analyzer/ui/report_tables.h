@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "analyzer/agg/analysis.h"
+#include "analyzer/cube/analysis.h"
 #include "analyzer/ui/text.h"
 
 HT_MUST_CHECK

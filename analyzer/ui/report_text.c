@@ -7,8 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "analyzer/agg/sites.h"
-#include "analyzer/agg/warnings.h"
+#include "analyzer/views/sites.h"
+#include "analyzer/views/warnings.h"
 #include "analyzer/ui/memory_text.h"
 #include "analyzer/ui/report_tables.h"
 

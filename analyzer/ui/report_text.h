@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "analyzer/agg/analysis.h"
+#include "analyzer/cube/analysis.h"
 #include "analyzer/ui/text.h"
 
 struct report_text_options {

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "analyzer/agg/analysis.h"
+#include "analyzer/cube/analysis.h"
 #include "format/abi_hooks.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/tracebuild.h"

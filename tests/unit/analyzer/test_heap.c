@@ -3,11 +3,11 @@
  * What the allocators' own books say, and what the trace makes of it: the whole heap at the start,
  * over time and at the end, and where both do not agree.
  */
-#include "analyzer/agg/heap.h"
+#include "analyzer/cube/heap.h"
 
 #include <string.h>
 
-#include "analyzer/agg/warnings.h"
+#include "analyzer/views/warnings.h"
 #include "tests/unit/analyzer/scene.h"
 
 #define KIB 1024u

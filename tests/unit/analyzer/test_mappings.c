@@ -2,7 +2,7 @@
  *
  * The ledger of mappings, call by call, and against one that counts single pages.
  */
-#include "analyzer/agg/mappings.h"
+#include "analyzer/cube/mappings.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
  * Names that are missing are told of, with the reason and the remedy; separate and packed symbols
  * are found, and only those of the right build.
  */
-#include "analyzer/agg/missing.h"
+#include "analyzer/views/missing.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,12 +2,12 @@
  *
  * RSS against the trace: what is explained, and where the warning begins.
  */
-#include "analyzer/agg/rss.h"
+#include "analyzer/views/rss.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/agg/warnings.h"
+#include "analyzer/views/warnings.h"
 #include "tests/unit/analyzer/scene.h"
 
 #define MIB 1048576u

@@ -2,7 +2,7 @@
  *
  * Stacks by who allocated: what is passed over, what is summed up, and that nothing is lost by it.
  */
-#include "analyzer/agg/sites.h"
+#include "analyzer/views/sites.h"
 
 #include "tests/unit/analyzer/scene.h"
 

@@ -2,7 +2,7 @@
  *
  * Steps over time: bounded, and with sums that stay.
  */
-#include "analyzer/agg/timeline.h"
+#include "analyzer/cube/timeline.h"
 
 #include "tests/support/ht_check.h"
 

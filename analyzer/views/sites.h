@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "analyzer/agg/alike.h"
+#include "analyzer/views/alike.h"
 
 /* Where the part of a chain begins that a view shows. */
 struct site {

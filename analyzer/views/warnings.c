@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzer/agg/warnings.h"
+#include "analyzer/views/warnings.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analyzer/agg/missing.h"
-#include "analyzer/agg/rss.h"
+#include "analyzer/views/missing.h"
+#include "analyzer/views/rss.h"
 
 /* What was counted while it was recorded. Each sentence holds one PRIu64, and is added when the
  * number is not zero. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzer/agg/timeline.h"
+#include "analyzer/cube/timeline.h"
 
 #include <string.h>
 

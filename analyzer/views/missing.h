@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "analyzer/agg/analysis.h"
+#include "analyzer/cube/analysis.h"
 
 #define MISSING_SHOWN_MAX 5u
 

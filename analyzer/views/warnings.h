@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "analyzer/agg/analysis.h"
+#include "analyzer/cube/analysis.h"
 
 #define WARNINGS_MAX 32u
 

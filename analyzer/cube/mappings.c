@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzer/agg/mappings.h"
+#include "analyzer/cube/mappings.h"
 
 #include <stdlib.h>
 #include <sys/mman.h>

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "analyzer/agg/profile.h"
+#include "analyzer/cube/profile.h"
 #include "analyzer/model/model.h"
 
 /* What the events of the window add up to, until some moment. */

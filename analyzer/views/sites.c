@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzer/agg/sites.h"
+#include "analyzer/views/sites.h"
 
 #include <stdlib.h>
 

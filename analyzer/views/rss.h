@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "analyzer/agg/analysis.h"
+#include "analyzer/cube/analysis.h"
 
 /*
  * Where resident memory grew, from the window's start to its end. What is known adds up:

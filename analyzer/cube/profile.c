@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzer/agg/profile.h"
+#include "analyzer/cube/profile.h"
 
 #include <stdlib.h>
 

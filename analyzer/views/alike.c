@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzer/agg/alike.h"
+#include "analyzer/views/alike.h"
 
 #include <stdlib.h>
 

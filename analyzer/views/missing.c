@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzer/agg/missing.h"
+#include "analyzer/views/missing.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzer/agg/heap.h"
+#include "analyzer/cube/heap.h"
 
 /*
  * What a block takes beyond the bytes that were asked for: glibc's header, what it is rounded up

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzer/agg/rss.h"
+#include "analyzer/views/rss.h"
 
 /*
  * What is harmless. Allocators keep what is freed, so that the peak counts, not the end; size

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "analyzer/agg/analysis.h"
+#include "analyzer/cube/analysis.h"
 
 /* Zero-initialised is empty and valid: each node is like itself alone. */
 struct alike {

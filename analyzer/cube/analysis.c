@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "analyzer/agg/analysis.h"
+#include "analyzer/cube/analysis.h"
 
 #include <stdlib.h>
 

@@ -4,9 +4,9 @@
  */
 #pragma once
 
-#include "analyzer/agg/heap.h"
-#include "analyzer/agg/mappings.h"
-#include "analyzer/agg/timeline.h"
+#include "analyzer/cube/heap.h"
+#include "analyzer/cube/mappings.h"
+#include "analyzer/cube/timeline.h"
 #include "analyzer/model/model.h"
 #include "analyzer/symbols/resolve.h"
 #include "analyzer/symbols/table.h"
