@@ -3,14 +3,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "analyzer/model/model.h"
-#include "format/closest.h"
 #include "format/foreign.h"
 
 struct ht_err *cmd_open_trace(const char *path, int *ret)
@@ -31,89 +29,18 @@ struct ht_err *cmd_open_trace(const char *path, int *ret)
 	return NULL;
 }
 
-struct ht_err *cmd_one_operand(int argc, char **argv, const char *what, const char **ret)
-{
-	if (optind == argc)
-		return ht_err_new(HT_ERR_USAGE, "%s: %s is missing", argv[0], what);
-	if (optind + 1 < argc)
-		return ht_err_new(HT_ERR_USAGE, "%s takes one %s; %s is one too many", argv[0],
-			what, argv[optind + 1]);
-	*ret = argv[optind];
-	return NULL;
-}
+_Static_assert(OPTION_REPEAT_MAX == FINDER_DEBUG_DIRS_MAX, "--debug-dir has room");
 
-bool cmd_file_option(
-	int option, const char *value, struct resolve_files *files, struct ht_err **ret_err)
+struct resolve_files cmd_files(const struct option_values *values)
 {
-	*ret_err = NULL;
-	switch (option) {
-	case CMD_SYSROOT:
-		files->sysroot = value;
-		return true;
-	case CMD_PERF_MAP:
-		files->perf_map = value;
-		return true;
-	case CMD_DEBUG_DIR:
-		if (files->debug_dir_count == FINDER_DEBUG_DIRS_MAX)
-			*ret_err = ht_err_new(HT_ERR_USAGE, "--debug-dir can be given %u times",
-				FINDER_DEBUG_DIRS_MAX);
-		else
-			files->debug_dir[files->debug_dir_count++] = value;
-		return true;
-	default:
-		return false;
-	}
-}
-
-struct ht_err *cmd_number(const char *option, const char *text, unsigned long max, size_t *ret)
-{
-	char *end;
-	errno = 0;
-	unsigned long value = strtoul(text, &end, 10);
-	if (text[0] < '0' || text[0] > '9' || *end || errno || value > max)
-		return ht_err_new(
-			HT_ERR_USAGE, "%s takes a number up to %lu, not \"%s\"", option, max, text);
-	*ret = value;
-	return NULL;
-}
-
-/* The long option `word` names one of those of the command, which it is or was to be. */
-static const char *find_option(const char *word, const struct option *known, bool *ret_is_it)
-{
-	char name[64];
-	struct closest closest = {.word = name};
-	*ret_is_it = false;
-	if (strncmp(word, "--", 2) != 0)
-		return NULL;
-	snprintf(name, sizeof(name), "%s", word + 2);
-	name[strcspn(name, "=")] = '\0';
-	for (; known->name; known++) {
-		closest_try(&closest, known->name);
-		*ret_is_it |= strcmp(name, known->name) == 0;
-	}
-	return closest.match;
-}
-
-struct ht_err *cmd_bad_option(int argc, char **argv, const struct option *known)
-{
-	const char *option = optind > 0 && optind <= argc ? argv[optind - 1] : "";
-	bool is_it;
-	const char *match = find_option(option, known, &is_it);
-	if (match && !is_it)
-		return ht_err_new(HT_ERR_USAGE, "%s: option %s is unknown; did you mean --%s?",
-			argv[0], option, match);
-	return ht_err_new(HT_ERR_USAGE,
-		"%s: option %s is unknown or lacks its value; see heaptap %s --help", argv[0],
-		option, argv[0]);
-}
-
-struct ht_err *cmd_only_trace(int argc, char **argv, const char **ret_path, int *ret_fd)
-{
-	static const struct option none[] = {{0}};
-	if (getopt_long(argc, argv, "", none, NULL) != -1)
-		return cmd_bad_option(argc, argv, none);
-	struct ht_err *err = cmd_one_operand(argc, argv, "trace file", ret_path);
-	return err ? err : cmd_open_trace(*ret_path, ret_fd);
+	struct resolve_files files = {
+		.sysroot = option_text(values, OPTION_SYSROOT, ""),
+		.perf_map = option_text(values, OPTION_PERF_MAP, NULL),
+	};
+	const struct option_value *dir = NULL;
+	while ((dir = option_next(values, OPTION_DEBUG_DIR, dir)))
+		files.debug_dir[files.debug_dir_count++] = dir->text;
+	return files;
 }
 
 static bool has_read_part;

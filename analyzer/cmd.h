@@ -1,57 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The subcommands, and what they share: opening traces and outputs, numbers on the command line,
- * the warning that a trace was read in part.
+ * The subcommands, and what they share: opening traces and outputs, the files that have names, the
+ * warning that a trace was read in part.
  */
 #pragma once
 
 #include <stdio.h>
 
+#include "analyzer/cli/option.h"
 #include "analyzer/model/model.h"
 #include "analyzer/symbols/resolve.h"
 #include "format/err.h"
 
-/* Each takes argv from its own name on. Data goes to stdout, errors back to main.c. */
-struct cmd {
-	const char *name;
-	const char *synopsis; /* its arguments */
-	const char *summary;  /* one line */
-	struct ht_err *(*run)(int argc, char **argv);
-};
-
-struct ht_err *cmd_report(int argc, char **argv);
-struct ht_err *cmd_export(int argc, char **argv);
-struct ht_err *cmd_symbols(int argc, char **argv);
-struct ht_err *cmd_info(int argc, char **argv);
-struct ht_err *cmd_dump(int argc, char **argv);
+/* The commands (commands.c has their names). Each takes a command line that is already checked.
+ * Data goes to stdout, errors back to main.c. */
+struct ht_err *cmd_report(const struct option_values *values);
+struct ht_err *cmd_export(const struct option_values *values);
+struct ht_err *cmd_symbols(const struct option_values *values);
+struct ht_err *cmd_info(const struct option_values *values);
+struct ht_err *cmd_dump(const struct option_values *values);
+struct ht_err *cmd_version(const struct option_values *values);
 
 /* Opens a trace for reading: a regular file, or "-" for standard input. */
 HT_MUST_CHECK
 struct ht_err *cmd_open_trace(const char *path, int *ret);
-/* The one operand that is left, or a usage error naming what is missing or too much. */
-HT_MUST_CHECK
-struct ht_err *cmd_one_operand(int argc, char **argv, const char *what, const char **ret);
-/* Opens the one trace that is named, for a command without options. The caller closes `*ret_fd`. */
-HT_MUST_CHECK
-struct ht_err *cmd_only_trace(int argc, char **argv, const char **ret_path, int *ret_fd);
-/* What --sysroot, --debug-dir and --perf-map say: the entries for a list of options, and what takes
- * their value; false for another option. */
-#define CMD_FILE_OPTIONS                                                                           \
-	{"sysroot", required_argument, NULL, CMD_SYSROOT},                                         \
-		{"debug-dir", required_argument, NULL, CMD_DEBUG_DIR},                             \
-	{                                                                                          \
-		"perf-map", required_argument, NULL, CMD_PERF_MAP                                  \
-	}
-enum { CMD_SYSROOT = 0x100, CMD_DEBUG_DIR, CMD_PERF_MAP };
-bool cmd_file_option(
-	int option, const char *value, struct resolve_files *files, struct ht_err **ret_err);
-/* A decimal number. */
-HT_MUST_CHECK
-struct ht_err *cmd_number(const char *option, const char *text, unsigned long max, size_t *ret);
-struct option;
-/* The error for what getopt_long refused; `known` are the command's options. */
-HT_MUST_CHECK
-struct ht_err *cmd_bad_option(int argc, char **argv, const struct option *known);
+/* The files that --sysroot, --debug-dir and --perf-map name. */
+struct resolve_files cmd_files(const struct option_values *values);
 /* To be called before anything of a trace is printed, with what is known of its end. Where a part
  * was read, prints so to standard error, unless `is_shown` elsewhere, and has the program end with
  * CMD_EXIT_PART. */

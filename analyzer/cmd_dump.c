@@ -323,11 +323,11 @@ static struct ht_err *print_all(struct dump *dump, struct trace_reader *reader)
 	}
 }
 
-struct ht_err *cmd_dump(int argc, char **argv)
+struct ht_err *cmd_dump(const struct option_values *values)
 {
-	const char *path;
+	const char *path = values->operand[0];
 	int fd;
-	struct ht_err *err = cmd_only_trace(argc, argv, &path, &fd);
+	struct ht_err *err = cmd_open_trace(path, &fd);
 	if (err)
 		return err;
 	struct dump dump = {.text = text_to(stdout)};

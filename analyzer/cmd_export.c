@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,110 +13,41 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "analyzer/commands.h"
 #include "analyzer/export/export.h"
-
-enum format { FORMAT_NONE, FORMAT_COLLAPSED, FORMAT_HEAPTRACK };
 
 struct options {
 	const char *path, *out_path;
 	struct resolve_files files;
-	enum format format;
+	enum commands_format format;
 	enum profile_metric metric;
-	bool has_metric, stats, force, shows_wrappers;
+	bool stats, force, shows_wrappers;
 };
 
-static const struct option long_option[] = {
-	{"format", required_argument, NULL, 'F'},
-	{"metric", required_argument, NULL, 'm'},
-	{"output", required_argument, NULL, 'o'},
-	{"show-wrappers", no_argument, NULL, 'w'},
-	CMD_FILE_OPTIONS,
-	{"stats", no_argument, NULL, 't'},
-	{"force", no_argument, NULL, 'f'},
-	{0},
-};
-
-static struct ht_err *parse_format(const char *text, enum format *ret)
+static struct ht_err *read_options(const struct option_values *values, struct options *ret)
 {
-	if (strcmp(text, "collapsed") == 0)
-		*ret = FORMAT_COLLAPSED;
-	else if (strcmp(text, "heaptrack") == 0)
-		*ret = FORMAT_HEAPTRACK;
-	else
-		return ht_err_new(HT_ERR_USAGE,
-			"export: format %s is unknown; use collapsed or heaptrack", text);
-	return NULL;
-}
-
-static struct ht_err *parse_metric(const char *text, struct options *ret)
-{
-	static const char *const name[PROFILE_METRIC_COUNT] = {
-		[PROFILE_OUTSTANDING] = "outstanding",
-		[PROFILE_PEAK] = "peak",
-		[PROFILE_ALLOCATED] = "allocated",
-		[PROFILE_CALLS] = "calls",
-		[PROFILE_TEMPORARY] = "temporary",
+	*ret = (struct options){
+		.path = values->operand[0],
+		.out_path = option_text(values, OPTION_OUTPUT, "-"),
+		.files = cmd_files(values),
+		.format = option_number(values, OPTION_FORMAT, COMMANDS_COLLAPSED),
+		.metric = option_number(values, OPTION_METRIC, PROFILE_OUTSTANDING),
+		.stats = option_is_given(values, OPTION_STATS),
+		.force = option_is_given(values, OPTION_FORCE),
+		.shows_wrappers = option_is_given(values, OPTION_SHOW_WRAPPERS),
 	};
-	for (unsigned i = 0; i < PROFILE_METRIC_COUNT; i++) {
-		if (strcmp(text, name[i]) == 0) {
-			ret->metric = i;
-			ret->has_metric = true;
-			return NULL;
-		}
-	}
-	return ht_err_new(HT_ERR_USAGE,
-		"export: metric %s is unknown; use outstanding, peak, allocated, calls or "
-		"temporary",
-		text);
-}
-
-static struct ht_err *parse_option(
-	int argc, char **argv, int option, const char *value, struct options *ret)
-{
-	struct ht_err *err;
-	if (cmd_file_option(option, value, &ret->files, &err))
-		return err;
-	switch (option) {
-	case 'F':
-		return parse_format(value, &ret->format);
-	case 'm':
-		return parse_metric(value, ret);
-	case 'o':
-		ret->out_path = value;
-		return NULL;
-	case 'w':
-		ret->shows_wrappers = true;
-		return NULL;
-	case 't':
-		ret->stats = true;
-		return NULL;
-	case 'f':
-		ret->force = true;
-		return NULL;
-	default:
-		return cmd_bad_option(argc, argv, long_option);
-	}
-}
-
-static struct ht_err *parse(int argc, char **argv, struct options *ret)
-{
-	*ret = (struct options){.out_path = "-", .files.sysroot = ""};
-	int option;
-	while ((option = getopt_long(argc, argv, "o:f", long_option, NULL)) != -1) {
-		struct ht_err *err = parse_option(argc, argv, option, optarg, ret);
-		if (err)
-			return err;
-	}
-	if (ret->format == FORMAT_NONE)
+	if (!option_is_given(values, OPTION_FORMAT))
 		return ht_err_new(
 			HT_ERR_USAGE, "export: --format is missing; use collapsed or heaptrack");
-	if (ret->has_metric && ret->format == FORMAT_HEAPTRACK)
+	if (ret->format != COMMANDS_HEAPTRACK)
+		return NULL;
+	if (option_is_given(values, OPTION_METRIC))
 		return ht_err_new(HT_ERR_USAGE, "export: --metric is for collapsed stacks; "
 						"heaptrack's format has all of them");
-	if (ret->shows_wrappers && ret->format == FORMAT_HEAPTRACK)
+	if (ret->shows_wrappers)
 		return ht_err_new(HT_ERR_USAGE, "export: --show-wrappers is for collapsed stacks; "
 						"heaptrack's format has every frame");
-	return cmd_one_operand(argc, argv, "trace file", &ret->path);
+	return NULL;
 }
 
 /* Where an export goes. */
@@ -218,19 +148,19 @@ static struct ht_err *close_output(struct target *target, struct ht_err *err)
 	return err;
 }
 
-struct ht_err *cmd_export(int argc, char **argv)
+struct ht_err *cmd_export(const struct option_values *values)
 {
 	struct options options;
 	struct target target;
 	int fd;
-	struct ht_err *err = parse(argc, argv, &options);
+	struct ht_err *err = read_options(values, &options);
 	if (!err)
 		err = cmd_open_trace(options.path, &fd);
 	if (err)
 		return err;
 	err = open_output(&options, fd, &target);
 	if (!err) {
-		err = options.format == FORMAT_COLLAPSED
+		err = options.format == COMMANDS_COLLAPSED
 			      ? write_collapsed(target.file, fd, &options)
 			      : write_heaptrack(target.file, fd, &options);
 		err = ht_err_first(err, cmd_flush(target.file, options.out_path));

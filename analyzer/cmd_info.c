@@ -98,11 +98,11 @@ static void print(const struct text *text, const struct info *info)
 		print_module(text, &model->modules.module[i]);
 }
 
-struct ht_err *cmd_info(int argc, char **argv)
+struct ht_err *cmd_info(const struct option_values *values)
 {
-	const char *path;
+	const char *path = values->operand[0];
 	int fd;
-	struct ht_err *err = cmd_only_trace(argc, argv, &path, &fd);
+	struct ht_err *err = cmd_open_trace(path, &fd);
 	if (err)
 		return err;
 	struct info info = {0};

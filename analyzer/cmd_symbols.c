@@ -7,65 +7,10 @@
 #include "analyzer/cmd.h"
 
 #include <errno.h>
-#include <getopt.h>
-#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "analyzer/symbols/resolve.h"
-
-struct options {
-	const char *path; /* NULL: `fd` is the trace */
-	struct resolve_files files;
-	size_t fd;
-	bool emit;
-};
-
-static struct ht_err *parse(int argc, char **argv, struct options *ret)
-{
-	static const struct option long_option[] = {
-		{"emit", no_argument, NULL, 'e'},
-		CMD_FILE_OPTIONS,
-		{"files", required_argument, NULL, 'h'},
-		{"fd", required_argument, NULL, 'f'},
-		{"own-map", required_argument, NULL, 'm'},
-		{"since", required_argument, NULL, 't'},
-		{0},
-	};
-	*ret = (struct options){.files.sysroot = ""};
-	size_t since = 0, handover = 0;
-	bool has_fd = false;
-	int option;
-	while ((option = getopt_long(argc, argv, "", long_option, NULL)) != -1) {
-		struct ht_err *err = NULL;
-		if (cmd_file_option(option, optarg, &ret->files, &err)) {
-			;
-		} else if (option == 'e') {
-			ret->emit = true;
-		} else if (option == 'h') {
-			err = cmd_number("--files", optarg, INT_MAX, &handover);
-			ret->files.has_handover = true;
-		} else if (option == 'm') {
-			ret->files.own_map = optarg;
-		} else if (option == 't') {
-			err = cmd_number("--since", optarg, LONG_MAX, &since);
-		} else if (option == 'f') {
-			err = cmd_number("--fd", optarg, INT_MAX, &ret->fd);
-			has_fd = true;
-		} else {
-			err = cmd_bad_option(argc, argv, long_option);
-		}
-		if (err)
-			return err;
-	}
-	ret->files.own_since = (time_t)since;
-	ret->files.handover = (int)handover;
-	if (!ret->emit)
-		return ht_err_new(HT_ERR_USAGE, "symbols: --emit is missing");
-	if (has_fd && optind == argc)
-		return NULL;
-	return cmd_one_operand(argc, argv, "trace file", &ret->path);
-}
 
 struct emit {
 	const struct model *model;
@@ -139,19 +84,24 @@ static struct ht_err *emit_all(int fd, const struct resolve_files *files)
 	return ht_err_first(err, cmd_flush(stdout, "symbols"));
 }
 
-struct ht_err *cmd_symbols(int argc, char **argv)
+struct ht_err *cmd_symbols(const struct option_values *values)
 {
-	struct options options;
-	struct ht_err *err = parse(argc, argv, &options);
-	if (err)
-		return err;
-	if (!options.path)
-		return emit_all((int)options.fd, &options.files);
+	struct resolve_files files = cmd_files(values);
+	files.own_map = option_text(values, OPTION_OWN_MAP, NULL);
+	files.own_since = (time_t)option_number(values, OPTION_SINCE, 0);
+	files.has_handover = option_is_given(values, OPTION_FILES);
+	files.handover = (int)option_number(values, OPTION_FILES, 0);
+	if (!option_is_given(values, OPTION_EMIT))
+		return ht_err_new(HT_ERR_USAGE, "symbols: --emit is missing");
+	if (values->operand_count == 0 && option_is_given(values, OPTION_FD))
+		return emit_all((int)option_number(values, OPTION_FD, 0), &files);
+	if (values->operand_count == 0)
+		return ht_err_new(HT_ERR_USAGE, "symbols: trace file is missing");
 	int fd;
-	err = cmd_open_trace(options.path, &fd);
+	struct ht_err *err = cmd_open_trace(values->operand[0], &fd);
 	if (err)
 		return err;
-	err = emit_all(fd, &options.files);
+	err = emit_all(fd, &files);
 	close(fd);
 	return err;
 }

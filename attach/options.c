@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "attach/naming.h"
-#include "attach/quantity.h"
+#include "format/quantity.h"
 #include "format/closest.h"
 
 #define NS_PER_S  1000000000ull

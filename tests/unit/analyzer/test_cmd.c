@@ -2,11 +2,11 @@
  *
  * The subcommands: their options, their errors, and what symbols --emit gives the daemon.
  */
-#include "analyzer/cmd.h"
+#include "analyzer/commands.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <getopt.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -19,9 +19,8 @@
 
 #define ARGS_MAX 12
 
-/* Runs a command with these arguments; standard output goes to `ret`, if wanted. */
-static struct ht_err *run(
-	struct ht_err *(*command)(int, char **), const char *const args[], struct bytes_out *ret)
+/* Runs a command with its arguments; standard output goes to `ret`, if wanted. */
+static struct ht_err *run(const char *const args[], struct bytes_out *ret)
 {
 	char *argv[ARGS_MAX + 1] = {0};
 	int argc = 0;
@@ -32,9 +31,7 @@ static struct ht_err *run(
 	int out = tracebuild_memfd("", 0), saved = dup(STDOUT_FILENO);
 	fflush(stdout);
 	dup2(out, STDOUT_FILENO);
-	optind = 0;
-	opterr = 0;
-	struct ht_err *err = command(argc, argv);
+	struct ht_err *err = commands_run(argc, argv);
 	fflush(stdout);
 	dup2(saved, STDOUT_FILENO);
 	if (ret)
@@ -81,19 +78,19 @@ START_TEST(reports_have_two_faces)
 {
 	char *path = make_trace();
 	struct bytes_out out = {0};
-	ck_no_err(run(cmd_report, ARGS("report", path), &out));
+	ck_no_err(run(ARGS("report", path), &out));
 	check_output(&out, "allocations  2 of 120 B");
 	out = (struct bytes_out){0};
-	ck_no_err(run(cmd_report, ARGS("report", "--json", path, "--limit=0"), &out));
+	ck_no_err(run(ARGS("report", "--json", path, "--limit=0"), &out));
 	check_output(&out, "\"schema\":\"heaptap.report/1\"");
 	out = (struct bytes_out){0};
-	ck_no_err(run(cmd_report, ARGS("report", "--show-wrappers", path), &out));
+	ck_no_err(run(ARGS("report", "--show-wrappers", path), &out));
 	check_output(&out, "allocations  2 of 120 B");
 	out = (struct bytes_out){0};
-	ck_no_err(run(cmd_info, ARGS("info", path), &out));
+	ck_no_err(run(ARGS("info", path), &out));
 	check_output(&out, "complete");
 	out = (struct bytes_out){0};
-	ck_no_err(run(cmd_dump, ARGS("dump", path), &out));
+	ck_no_err(run(ARGS("dump", path), &out));
 	check_output(&out, "alloc malloc addr=0x1000 size=100 stack=1\n");
 	free(path);
 }
@@ -105,12 +102,12 @@ START_TEST(info_knows_no_number_of_events_of_a_cut_file)
 	char *path = make_trace();
 	struct stat file;
 	struct bytes_out out = {0};
-	ck_no_err(run(cmd_info, ARGS("info", path), &out));
+	ck_no_err(run(ARGS("info", path), &out));
 	check_output(&out, "events       0\n");
 	ck_assert_int_eq(stat(path, &file), 0);
 	ck_assert_int_eq(truncate(path, file.st_size - 1), 0);
 	out = (struct bytes_out){0};
-	ck_no_err(run(cmd_info, ARGS("info", path), &out));
+	ck_no_err(run(ARGS("info", path), &out));
 	check_output(&out, "events       0 or more\ndropped      0 or more\n");
 	free(path);
 }
@@ -122,17 +119,15 @@ START_TEST(perf_maps_name_what_no_module_holds)
 	FILE *file = fopen(map, "w");
 	ck_assert(fputs("0 10 JS:*made a.js:1:2\n", file) >= 0 && fclose(file) == 0);
 	struct bytes_out out = {0};
-	ck_no_err(run(cmd_report, ARGS("report", "--perf-map", map, path), &out));
+	ck_no_err(run(ARGS("report", "--perf-map", map, path), &out));
 	check_output(&out, "      JS:*made a.js:1:2\n");
 	out = (struct bytes_out){0};
-	ck_no_err(run(cmd_export, ARGS("export", "--format", "collapsed", "--perf-map", map, path),
-		&out));
+	ck_no_err(run(ARGS("export", "--format", "collapsed", "--perf-map", map, path), &out));
 	check_output(&out, "JS:*made a.js:1:2 100\n");
 	out = (struct bytes_out){0};
-	ck_no_err(run(cmd_export, ARGS("export", "--format", "heaptrack", "--perf-map", map, path),
-		&out));
+	ck_no_err(run(ARGS("export", "--format", "heaptrack", "--perf-map", map, path), &out));
 	check_output(&out, "JS:*made a.js:1:2\n");
-	ck_err_says(run(cmd_report, ARGS("report", "--perf-map", path, path), NULL), HT_ERR_USAGE,
+	ck_err_says(run(ARGS("report", "--perf-map", path, path), NULL), HT_ERR_USAGE,
 		"is no perf map");
 	free(path);
 	free(map);
@@ -142,31 +137,29 @@ END_TEST
 START_TEST(wrong_use_is_said_in_one_line)
 {
 	static const struct {
-		struct ht_err *(*command)(int, char **);
 		const char *args[6];
 		const char *says;
 	} wrong[] = {
-		{cmd_report, {"report"}, "trace file is missing"},
-		{cmd_report, {"report", "a", "b"}, "b is one too many"},
-		{cmd_report, {"report", "--limit", "-1", "a"}, "takes a number"},
-		{cmd_report, {"report", "--limit", "1x", "a"}, "takes a number"},
-		{cmd_report, {"report", "--limit", "99999999999999999999", "a"}, "takes a number"},
-		{cmd_report, {"report", "--colour", "a"}, "--colour is unknown"},
-		{cmd_report, {"report", "--colour", "a"}, "see heaptap report --help"},
-		{cmd_report, {"report", "--jsno", "a"}, "--jsno is unknown; did you mean --json?"},
-		{cmd_export, {"export", "--fromat=x"}, "is unknown; did you mean --format?"},
-		{cmd_report, {"report", "a", "--limit"}, "lacks its value"},
-		{cmd_export, {"export", "a"}, "--format is missing"},
-		{cmd_export, {"export", "--format", "pdf", "a"}, "format pdf is unknown"},
-		{cmd_export, {"export", "--metric", "love", "a"}, "metric love is unknown"},
-		{cmd_export, {"export", "--format", "heaptrack", "--show-wrappers", "a"},
+		{{"report"}, "trace file is missing"},
+		{{"report", "a", "b"}, "b is one too many"},
+		{{"report", "--limit", "-1", "a"}, "takes a number"},
+		{{"report", "--limit", "1x", "a"}, "takes a number"},
+		{{"report", "--limit", "99999999999999999999", "a"}, "takes a number"},
+		{{"report", "--colour", "a"}, "--colour is unknown"},
+		{{"report", "--colour", "a"}, "see heaptap report --help"},
+		{{"report", "--jsno", "a"}, "--jsno is unknown; did you mean --json?"},
+		{{"export", "--fromat=x"}, "is unknown; did you mean --format?"},
+		{{"report", "a", "--limit"}, "lacks its value"},
+		{{"export", "a"}, "--format is missing"},
+		{{"export", "--format", "pdf", "a"}, "format pdf is unknown"},
+		{{"export", "--metric", "love", "a"}, "metric love is unknown"},
+		{{"export", "--format", "heaptrack", "--show-wrappers", "a"},
 			"--show-wrappers is for collapsed"},
-		{cmd_symbols, {"symbols", "a"}, "--emit"},
-		{cmd_symbols, {"symbols", "--emit", "--fd", "x"}, "takes a number"},
+		{{"symbols", "a"}, "--emit"},
+		{{"symbols", "--emit", "--fd", "x"}, "takes a number"},
 	};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(wrong); i++)
-		ck_err_says(
-			run(wrong[i].command, wrong[i].args, NULL), HT_ERR_USAGE, wrong[i].says);
+		ck_err_says(run(wrong[i].args, NULL), HT_ERR_USAGE, wrong[i].says);
 }
 END_TEST
 
@@ -176,10 +169,10 @@ START_TEST(what_is_no_trace_is_named)
 	FILE *file = fopen(path, "w");
 	fputs("hello", file);
 	fclose(file);
-	ck_err_says(run(cmd_report, ARGS("report", path), NULL), HT_ERR_FORMAT, path);
-	ck_err_says(run(cmd_report, ARGS("report", "/"), NULL), HT_ERR_FORMAT, "regular file");
-	ck_err_says(run(cmd_report, ARGS("report", "/dev/null"), NULL), HT_ERR_FORMAT, "/dev/null");
-	ck_err_says(run(cmd_report, ARGS("report", "/none"), NULL), HT_ERR_SYS, "/none");
+	ck_err_says(run(ARGS("report", path), NULL), HT_ERR_FORMAT, path);
+	ck_err_says(run(ARGS("report", "/"), NULL), HT_ERR_FORMAT, "regular file");
+	ck_err_says(run(ARGS("report", "/dev/null"), NULL), HT_ERR_FORMAT, "/dev/null");
+	ck_err_says(run(ARGS("report", "/none"), NULL), HT_ERR_SYS, "/none");
 	free(path);
 }
 END_TEST
@@ -189,14 +182,14 @@ START_TEST(exports_do_not_overwrite_unless_told)
 	char *trace = make_trace(), *path = tmpdir_path("out.txt");
 	const char *const args[] = {
 		"export", trace, "--format", "collapsed", "-o", path, NULL, NULL};
-	ck_no_err(run(cmd_export, args, NULL));
+	ck_no_err(run(args, NULL));
 	struct stat status;
 	ck_assert_int_eq(stat(path, &status), 0);
 	ck_assert_int_eq(status.st_mode & 0777, 0600);
-	ck_err_says(run(cmd_export, args, NULL), HT_ERR_USAGE, "exists; -f replaces it");
+	ck_err_says(run(args, NULL), HT_ERR_USAGE, "exists; -f replaces it");
 	const char *const forced[] = {
 		"export", trace, "--format", "heaptrack", "-f", "-o", path, NULL};
-	ck_no_err(run(cmd_export, forced, NULL));
+	ck_no_err(run(forced, NULL));
 	free(trace);
 	free(path);
 }
@@ -207,7 +200,7 @@ START_TEST(a_failed_export_leaves_no_file)
 	char *trace = tmpdir_path("bad"), *path = tmpdir_path("out.txt");
 	fclose(fopen(trace, "w"));
 	const char *const args[] = {"export", trace, "--format", "collapsed", "-o", path, NULL};
-	ck_err(run(cmd_export, args, NULL), HT_ERR_FORMAT);
+	ck_err(run(args, NULL), HT_ERR_FORMAT);
 	ck_assert_int_ne(access(path, F_OK), 0);
 	free(trace);
 	free(path);
@@ -235,7 +228,7 @@ START_TEST(a_failed_export_keeps_what_was_there)
 	unsigned before = files_count(directory);
 	const char *const args[] = {
 		"export", trace, "--format", "collapsed", "-f", "-o", path, NULL};
-	ck_err(run(cmd_export, args, NULL), HT_ERR_FORMAT);
+	ck_err(run(args, NULL), HT_ERR_FORMAT);
 	check_content(path, "mine");
 	ck_assert_uint_eq(files_count(directory), before);
 	free(directory);
@@ -249,8 +242,8 @@ START_TEST(an_export_does_not_replace_its_trace)
 	char *trace = make_trace();
 	const char *const args[] = {
 		"export", trace, "--format", "collapsed", "-f", "-o", trace, NULL};
-	ck_err_says(run(cmd_export, args, NULL), HT_ERR_USAGE, "the trace itself");
-	ck_no_err(run(cmd_info, ARGS("info", trace), NULL));
+	ck_err_says(run(args, NULL), HT_ERR_USAGE, "the trace itself");
+	ck_no_err(run(ARGS("info", trace), NULL));
 	free(trace);
 }
 END_TEST
@@ -260,7 +253,7 @@ START_TEST(a_full_disk_is_an_error)
 	char *trace = make_trace();
 	const char *const args[] = {
 		"export", trace, "--format", "collapsed", "-f", "-o", "/dev/full", NULL};
-	struct ht_err *err = run(cmd_export, args, NULL);
+	struct ht_err *err = run(args, NULL);
 	ck_assert_ptr_nonnull(err);
 	ck_assert_int_eq(err->sys, ENOSPC);
 	ht_err_free(err);
@@ -285,7 +278,7 @@ START_TEST(emitted_symbols_are_records)
 	char number[16];
 	snprintf(number, sizeof(number), "%d", tracebuild_finish(&trace));
 	struct bytes_out out = {0};
-	ck_no_err(run(cmd_symbols, ARGS("symbols", "--emit", "--fd", number), &out));
+	ck_no_err(run(ARGS("symbols", "--emit", "--fd", number), &out));
 	struct bytes in = bytes_of(out.data, out.length);
 	struct rec rec;
 	ck_no_err(rec_decode(&in, &rec));

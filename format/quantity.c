@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/quantity.h"
+#include "format/quantity.h"
 
 #include <ctype.h>
 #include <string.h>

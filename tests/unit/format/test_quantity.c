@@ -2,7 +2,7 @@
  *
  * What is wrong with a time or a size that is refused; what is accepted: test_options.
  */
-#include "attach/quantity.h"
+#include "format/quantity.h"
 
 #include <string.h>
 
@@ -35,4 +35,4 @@ START_TEST(each_problem_has_its_words)
 }
 END_TEST
 
-HT_SUITE("attach/quantity", each_problem_has_its_words)
+HT_SUITE("format/quantity", each_problem_has_its_words)

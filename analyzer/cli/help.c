@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/cli/help.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define COLUMNS	    80u
+#define HELP_COLUMN 25u /* of the text of an option */
+
+const char *help_group_title(unsigned group)
+{
+	switch (group) {
+	case OPTIONS_QUERY:
+		return "Which allocations";
+	case OPTIONS_SHOW:
+		return "Output";
+	case OPTIONS_NAMES:
+		return "Names and lines that the trace lacks";
+	case OPTIONS_ALL:
+		return "Every command";
+	default:
+		return "Options";
+	}
+}
+
+unsigned help_group_of(const struct option_row *row)
+{
+	return row->groups & -row->groups;
+}
+
+void help_print_usage(
+	FILE *out, const struct option_table *table, const struct option_command *command)
+{
+	const char *between = "";
+	bool takes_options = false;
+	for (enum option_id id = 1; id < OPTION_COUNT; id++)
+		takes_options |= id != OPTION_HELP && option_is_of(table, command, id);
+	if (command->needs)
+		fputs(command->needs, out), between = " ";
+	if (takes_options)
+		fprintf(out, "%s[OPTION...]", between), between = " ";
+	unsigned count = 0;
+	for (; count < OPTION_OPERANDS_MAX && command->operand[count].name; count++) {
+		bool is_needed = count < command->least;
+		fprintf(out, "%s%s%s%s", between, is_needed ? "" : "[",
+			command->operand[count].name, is_needed ? "" : "]");
+		between = " ";
+	}
+	if (command->most > count)
+		fputs("...", out);
+}
+
+void help_print_choices(FILE *out, const struct option_row *row)
+{
+	if (row->kind != OPTION_KIND_CHOICE)
+		return;
+	fputs(": ", out);
+	for (const char *const *choice = row->choices; *choice; choice++)
+		fprintf(out, "%s%s",
+			choice == row->choices ? ""
+			: choice[1]	       ? ", "
+					       : " or ",
+			*choice);
+}
+
+/* Writes words from column `at` on; further lines begin at `indent`. */
+static void put_wrapped(FILE *out, const char *text, size_t at, size_t indent)
+{
+	bool is_first = true;
+	while (*text) {
+		size_t length = strcspn(text, " ");
+		if (!is_first && at + 1 + length > COLUMNS) {
+			fprintf(out, "\n%*s", (int)indent, "");
+			at = indent;
+		} else if (!is_first) {
+			fputc(' ', out);
+			at++;
+		}
+		fwrite(text, 1, length, out);
+		at += length;
+		is_first = false;
+		text += length;
+		text += *text == ' ';
+	}
+	fputc('\n', out);
+}
+
+static void put_option(FILE *out, const struct option_row *row)
+{
+	char *text = NULL;
+	size_t length = 0;
+	size_t at = 0;
+	if (row->letter)
+		at += (size_t)fprintf(out, "  -%c, ", row->letter);
+	else
+		at += (size_t)fprintf(out, "      ");
+	at += (size_t)fprintf(
+		out, "--%s%s%s", row->name, row->value ? " " : "", row->value ? row->value : "");
+	if (at + 2 > HELP_COLUMN) {
+		fputc('\n', out);
+		at = 0;
+	}
+	fprintf(out, "%*s", (int)(HELP_COLUMN - at), "");
+	FILE *memory = open_memstream(&text, &length);
+	if (memory) {
+		fputs(row->help, memory);
+		help_print_choices(memory, row);
+		if (row->alias)
+			fprintf(memory, " (also --%s)", row->alias);
+		fclose(memory);
+	}
+	put_wrapped(out, text ? text : row->help, HELP_COLUMN, HELP_COLUMN);
+	free(text);
+}
+
+static void put_group(FILE *out, const struct option_table *table,
+	const struct option_command *command, unsigned group)
+{
+	bool has_title = false;
+	for (enum option_id id = 1; id < OPTION_COUNT; id++) {
+		const struct option_row *row = &table->option[id];
+		if (!option_is_of(table, command, id) || help_group_of(row) != group)
+			continue;
+		if (!has_title)
+			fprintf(out, "\n%s:\n", help_group_title(group));
+		has_title = true;
+		put_option(out, row);
+	}
+}
+
+void help_print_command(
+	FILE *out, const struct option_table *table, const struct option_command *command)
+{
+	fprintf(out, "usage: %s %s ", table->program, command->name);
+	help_print_usage(out, table, command);
+	fputs("\n\n", out);
+	put_wrapped(out, command->description, 0, 0);
+	put_group(out, table, command, 0);
+	for (unsigned i = 0; i < OPTION_GROUPS; i++)
+		put_group(out, table, command, 1u << i);
+	if (command->example[0])
+		fputs("\nExamples:\n", out);
+	for (const char *const *example = command->example; *example; example++)
+		fprintf(out, "  %s\n", *example);
+}
+
+void help_print_commands(FILE *out, const struct option_table *table)
+{
+	fprintf(out, "usage: %s COMMAND ...      (%s FILE is %s report FILE)\n\n", table->program,
+		table->program, table->program);
+	for (size_t i = 0; i < table->command_count; i++)
+		if (!table->command[i].is_hidden)
+			fprintf(out, "  %-10s %s\n", table->command[i].name,
+				table->command[i].summary);
+	fprintf(out, "\n%s COMMAND --help prints the options of a command.\n", table->program);
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/commands.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analyzer/cube/profile.h"
+#include "analyzer/cli/help.h"
+#include "analyzer/cmd.h"
+
+/* --- options -----------------------------------------------------------------------------------
+ */
+
+const char *const commands_metric[] = {
+	[PROFILE_OUTSTANDING] = "outstanding",
+	[PROFILE_PEAK] = "peak",
+	[PROFILE_ALLOCATED] = "allocated",
+	[PROFILE_CALLS] = "calls",
+	[PROFILE_TEMPORARY] = "temporary",
+	[PROFILE_METRIC_COUNT] = NULL,
+};
+const char *const commands_format[] = {
+	[COMMANDS_COLLAPSED] = "collapsed", [COMMANDS_HEAPTRACK] = "heaptrack", NULL};
+static const char *const class_words[] = {
+	"growing", "plateau", "spike", "periodic", "churn", "unclear", NULL};
+static const char *const by_words[] = {
+	"function", "line", "address", "module", "namespace", "thread", "size", "lifetime", NULL};
+static const char *const color_words[] = {"auto", "always", "never", NULL};
+
+#define FLAG(groups_, name_, help_)                                                                \
+	{                                                                                          \
+		.groups = (groups_), .name = (name_), .kind = OPTION_KIND_FLAG, .help = (help_)    \
+	}
+#define VALUE(groups_, kind_, name_, value_, help_)                                                \
+	{                                                                                          \
+		.groups = (groups_), .kind = OPTION_KIND_##kind_, .name = (name_),                 \
+		.value = (value_), .help = (help_)                                                 \
+	}
+#define CHOICE(groups_, name_, value_, choices_, help_)                                            \
+	{                                                                                          \
+		.groups = (groups_), .kind = OPTION_KIND_CHOICE, .name = (name_),                  \
+		.value = (value_), .choices = (choices_), .help = (help_)                          \
+	}
+#define MANY(groups_, kind_, name_, value_, help_)                                                 \
+	{                                                                                          \
+		.groups = (groups_), .kind = OPTION_KIND_##kind_, .name = (name_),                 \
+		.value = (value_), .help = (help_), .is_repeatable = true                          \
+	}
+
+/* clang-format off: a table */
+static const struct option_row option[OPTION_COUNT] = {
+	[OPTION_FROM] = VALUE(OPTIONS_QUERY, TEXT, "from", "TIME",
+		"start of the time that counts: +10s, 14:02:30 or a mark"),
+	[OPTION_TO] = VALUE(OPTIONS_QUERY, TEXT, "to", "TIME", "end of the time that counts"),
+	[OPTION_ALIVE_AT] = VALUE(
+		OPTIONS_QUERY, TEXT, "alive-at", "TIME", "only blocks that are live at that time"),
+	[OPTION_THREAD] = MANY(OPTIONS_QUERY, TEXT, "thread", "NAME|TID",
+		"only allocations of this thread; repeatable"),
+	[OPTION_MODULE] = MANY(OPTIONS_QUERY, TEXT, "module", "NAME",
+		"only stacks with code of this module; repeatable"),
+	[OPTION_FUNCTION] = MANY(OPTIONS_QUERY, TEXT, "function", "TEXT",
+		"only stacks with a function whose name contains TEXT; repeatable"),
+	[OPTION_EXCLUDE] = MANY(OPTIONS_QUERY, TEXT, "exclude", "TEXT",
+		"no stacks with a function whose name contains TEXT; repeatable"),
+	[OPTION_SUPPRESSIONS] = MANY(OPTIONS_QUERY, FILE, "suppressions", "FILE",
+		"no stacks that this suppression file of LeakSanitizer names; repeatable"),
+	[OPTION_MIN_SIZE] = VALUE(OPTIONS_QUERY, BYTES, "min-size", "BYTES",
+		"only blocks of this size and larger: 64k 1M"),
+	[OPTION_MAX_SIZE] = VALUE(
+		OPTIONS_QUERY, BYTES, "max-size", "BYTES", "only blocks of this size and smaller"),
+	[OPTION_MIN_AGE] = VALUE(OPTIONS_QUERY, DURATION, "min-age", "TIME",
+		"only blocks of this age and older: 0.5s 5m 1h"),
+	[OPTION_MAX_AGE] = VALUE(
+		OPTIONS_QUERY, DURATION, "max-age", "TIME", "only blocks of this age and younger"),
+	[OPTION_CLASS] =
+		CHOICE(OPTIONS_QUERY, "class", "CLASS", class_words, "only sites of this class"),
+	[OPTION_METRIC] = CHOICE(
+		OPTIONS_QUERY, "metric", "METRIC", commands_metric, "the figure that counts"),
+	[OPTION_SORT] = CHOICE(OPTIONS_QUERY, "sort", "METRIC", commands_metric,
+		"the figure that decides the order"),
+	[OPTION_LIMIT] = {.groups = OPTIONS_QUERY,
+		.kind = OPTION_KIND_NUMBER,
+		.name = "limit",
+		.letter = 'n',
+		.value = "N",
+		.most = INT_MAX,
+		.help = "entries of each list; 0: all (default: 5; JSON 20)"},
+
+	[OPTION_BY] = CHOICE(OPTIONS_SHOW, "by", "GROUP", by_words, "what an entry stands for"),
+	[OPTION_STACKS] = FLAG(OPTIONS_SHOW, "stacks", "print the call chain of each entry"),
+	[OPTION_SHOW_WRAPPERS] = {.groups = OPTIONS_SHOW,
+		.kind = OPTION_KIND_FLAG,
+		.name = "show-wrappers",
+		.alias = "full-stacks",
+		.help = "also print frames that only pass the allocation on (operator new, std::, "
+			"alloc::)"},
+	[OPTION_WIDE] = FLAG(OPTIONS_SHOW, "wide", "do not shorten lines to the terminal's width"),
+	[OPTION_BYTES] = FLAG(OPTIONS_SHOW, "bytes", "print sizes in bytes, without KiB and MiB"),
+	[OPTION_UTC] = FLAG(OPTIONS_SHOW, "utc", "print clock times in UTC"),
+	[OPTION_COLOR] = CHOICE(OPTIONS_SHOW, "color", "WHEN", color_words, "colour the output"),
+	[OPTION_NO_PAGER] = FLAG(OPTIONS_SHOW, "no-pager", "do not start a pager for long output"),
+	[OPTION_JSON] = FLAG(OPTIONS_SHOW, "json", "print one JSON object"),
+	[OPTION_CSV] = FLAG(OPTIONS_SHOW, "csv", "print comma-separated values"),
+
+	[OPTION_SYSROOT] = VALUE(OPTIONS_NAMES, DIRECTORY, "sysroot", "DIR",
+		"look for files of modules below DIR before this machine's own"),
+	[OPTION_DEBUG_DIR] = MANY(OPTIONS_NAMES, DIRECTORY, "debug-dir", "DIR",
+		"look for debug files, .dwo and .dwp in DIR; repeatable"),
+	[OPTION_PERF_MAP] = VALUE(OPTIONS_NAMES, FILE, "perf-map", "MAP",
+		"names of JIT code: /tmp/perf-PID.map or a jitdump"),
+
+	[OPTION_FORMAT] = CHOICE(0, "format", "FORMAT", commands_format, "the format to write"),
+	[OPTION_OUTPUT] = {.kind = OPTION_KIND_FILE,
+		.name = "output",
+		.letter = 'o',
+		.value = "OUT",
+		.help = "write to the file OUT (default: standard output)"},
+	[OPTION_FORCE] = {.kind = OPTION_KIND_FLAG,
+		.name = "force",
+		.letter = 'f',
+		.help = "replace OUT if it exists"},
+	[OPTION_STATS] =
+		FLAG(0, "stats", "print the totals that heaptrack computes to standard error"),
+	[OPTION_EMIT] = FLAG(0, "emit", "write symbol records as they stand in a trace"),
+	[OPTION_FD] = {.kind = OPTION_KIND_NUMBER,
+		.name = "fd",
+		.value = "N",
+		.most = INT_MAX,
+		.help = "read the trace from descriptor N, from its current offset"},
+	[OPTION_FILES] = {.kind = OPTION_KIND_NUMBER,
+		.name = "files",
+		.value = "N",
+		.most = INT_MAX,
+		.help = "receive open files of modules on socket N"},
+	[OPTION_OWN_MAP] = VALUE(
+		0, FILE, "own-map", "MAP", "as --perf-map; ignored if it is older than --since"),
+	[OPTION_SINCE] = {.kind = OPTION_KIND_NUMBER,
+		.name = "since",
+		.value = "SECONDS",
+		.most = LONG_MAX,
+		.help = "time since the epoch at which the process started"},
+	[OPTION_HELP] = {.groups = OPTIONS_ALL,
+		.kind = OPTION_KIND_FLAG,
+		.name = "help",
+		.letter = 'h',
+		.help = "print this"},
+};
+/* clang-format on */
+
+/* --- commands ----------------------------------------------------------------------------------
+ */
+
+#define TRACE                                                                                      \
+	{                                                                                          \
+		"FILE", "trace file", OPTION_KIND_FILE, "htap"                                     \
+	}
+
+static const struct option_command command[] = {
+	{
+		.name = "report",
+		.summary = "print totals and call chains of a trace",
+		.description = "Prints target, window, totals, the call chains with the most "
+			       "memory, sizes, functions, threads and warnings. heaptap FILE is "
+			       "the same.",
+		.operand = {TRACE},
+		.least = 1,
+		.most = 1,
+		.groups = OPTIONS_NAMES,
+		.own = {OPTION_JSON, OPTION_LIMIT, OPTION_SHOW_WRAPPERS},
+		.example = {"heaptap report my.htap",
+			"heaptap report --json --limit 0 my.htap | jq .totals"},
+		.run = cmd_report,
+	},
+	{
+		.name = "export",
+		.summary = "write a trace in another tool's format",
+		.description = "heaptrack is for heaptrack_print and heaptrack_gui; collapsed is "
+			       "one line for each call chain, for flame graphs. --metric and "
+			       "--show-wrappers are for collapsed, --stats is for heaptrack.",
+		.needs = "--format FORMAT",
+		.operand = {TRACE},
+		.least = 1,
+		.most = 1,
+		.groups = OPTIONS_NAMES,
+		.own = {OPTION_FORMAT, OPTION_OUTPUT, OPTION_FORCE, OPTION_METRIC,
+			OPTION_SHOW_WRAPPERS, OPTION_STATS},
+		.example = {"heaptap export my.htap --format heaptrack -o my.txt",
+			"heaptap export my.htap --format collapsed | flamegraph.pl > my.svg"},
+		.run = cmd_export,
+	},
+	{
+		.name = "info",
+		.summary = "print what a trace holds",
+		.description = "Prints target, modules, threads and losses of a trace, without "
+			       "adding up its events.",
+		.operand = {TRACE},
+		.least = 1,
+		.most = 1,
+		.example = {"heaptap info my.htap"},
+		.run = cmd_info,
+	},
+	{
+		.name = "dump",
+		.summary = "print each record of a trace",
+		.description = "Prints every record and event, one line each, in the order of the "
+			       "file.",
+		.operand = {TRACE},
+		.least = 1,
+		.most = 1,
+		.example = {"heaptap dump my.htap | grep '^mark'"},
+		.run = cmd_dump,
+	},
+	{
+		.name = "symbols",
+		.summary = "print names for the addresses of a trace",
+		.description = "Writes symbol records for code addresses that the trace does not "
+			       "name. heaptap runs it at the end of a capture.",
+		.needs = "--emit",
+		.operand = {TRACE},
+		.most = 1,
+		.groups = OPTIONS_NAMES,
+		.own = {OPTION_EMIT, OPTION_FD, OPTION_FILES, OPTION_OWN_MAP, OPTION_SINCE},
+		.example = {"heaptap symbols --emit --sysroot /srv/image my.htap > names"},
+		.run = cmd_symbols,
+	},
+	{
+		.name = "version",
+		.summary = "print the version",
+		.description = "Prints the version of heaptap-analyze.",
+		.run = cmd_version,
+	},
+};
+
+const struct option_table commands_table = {
+	.option = option,
+	.command = command,
+	.command_count = HT_ARRAY_SIZE(command),
+	.program = "heaptap",
+};
+
+static struct ht_err *run_command(const struct option_command *found, int count, char **word)
+{
+	struct option_values values;
+	struct ht_err *err = option_parse(&commands_table, found, count, word, &values);
+	if (err)
+		return err;
+	if (values.wants_help)
+		help_print_command(stdout, &commands_table, found);
+	else
+		err = found->run(&values);
+	option_values_deinit(&values);
+	return err;
+}
+
+static struct ht_err *unknown_command(const char *word)
+{
+	const char *match = option_closest_command(&commands_table, word);
+	if (word[0] == '-')
+		return ht_err_new(HT_ERR_USAGE,
+			"option %s needs a command before it; see heaptap --help", word);
+	if (match)
+		return ht_err_new(HT_ERR_USAGE,
+			"%s is neither a command nor a file; did you mean heaptap %s?", word,
+			match);
+	return ht_err_new(
+		HT_ERR_USAGE, "%s is neither a command nor a file; see heaptap --help", word);
+}
+
+struct ht_err *commands_run(int argc, char **argv)
+{
+	if (argc < 1)
+		return ht_err_new(
+			HT_ERR_USAGE, "a command or a trace is missing; see heaptap --help");
+	const char *word = argv[0];
+	const struct option_command *found = option_find_command(&commands_table, word);
+	if (found)
+		return run_command(found, argc - 1, argv + 1);
+	if (strcmp(word, "--version") == 0)
+		return run_command(option_find_command(&commands_table, "version"), 0, NULL);
+	if (strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0) {
+		help_print_commands(stdout, &commands_table);
+		return NULL;
+	}
+	bool is_option = word[0] == '-' && word[1];
+	if (is_option ||
+		(!strpbrk(word, "./") && strcmp(word, "-") != 0 && access(word, F_OK) != 0))
+		return unknown_command(word);
+	return run_command(option_find_command(&commands_table, "report"), argc, argv);
+}
