@@ -62,7 +62,7 @@ endif
 	install uninstall clean
 .DELETE_ON_ERROR:
 
-all: $O/heaptap $O/heaptap-analyze
+all: $O/heaptap $O/heaptap-analyze $O/heaptap.bash $O/man/made
 
 obj = $(patsubst %,$O/%.o,$(basename $(1)))
 
@@ -80,6 +80,13 @@ $O/heaptap: $O/attach/main.o $(attach_lib) $(attach_asm_o) $(format_obj)
 
 $O/heaptap-analyze: $O/analyzer/main.o $(analyzer_lib) $(format_obj)
 	$(call quiet,LINK)$(CC) $(san) $(LDFLAGS) -o $@ $^ $(analyzer_libs) $(LDLIBS)
+
+# From the tables of commands and options in the programs.
+$O/heaptap.bash: attach/heaptap.bash $O/heaptap $O/heaptap-analyze
+	$(call quiet,GEN)cat $< >$@ && $O/heaptap completion >>$@ && $O/heaptap-analyze completion >>$@
+$O/man/made: $O/heaptap-analyze
+	$(call quiet,GEN)rm -rf $(@D) && mkdir $(@D) && for command in $$($< man); do \
+		$< man $$command >$(@D)/heaptap-$$command.1 || exit; done && touch $@
 
 $O/agent.so: $(agent_obj) agent/agent.lds
 	$(call quiet,AGENT)$(CC) $(agent_ld) -o $@ $(filter %.o,$^)
@@ -187,20 +194,19 @@ $O/tests/bench/server: tests/bench/server.cc Makefile
 $O/tests/bench/parts: $O/tests/bench/parts.o $(agent_obj)
 	$(call quiet,LINK)$(CC) $(LDFLAGS) -o $@ $^
 
-man_pages  := $(wildcard attach/*.1 analyzer/*.1)
-completion := $(wildcard attach/heaptap.bash)
+man_pages := $(wildcard attach/*.1 analyzer/*.1)
 
 install: all
 	install -d $(DESTDIR)$(bindir) $(DESTDIR)$(libexecdir) $(DESTDIR)$(mandir) $(DESTDIR)$(compdir)
 	install -m 755 $O/heaptap $(DESTDIR)$(bindir)/heaptap
 	install -m 755 $O/heaptap-analyze $(DESTDIR)$(libexecdir)/heaptap-analyze
-	$(if $(man_pages),install -m 644 $(man_pages) $(DESTDIR)$(mandir))
-	$(if $(completion),install -m 644 $(completion) $(DESTDIR)$(compdir)/heaptap)
+	install -m 644 $(man_pages) $O/man/*.1 $(DESTDIR)$(mandir)
+	install -m 644 $O/heaptap.bash $(DESTDIR)$(compdir)/heaptap
 
 # Directories left empty go too, but not those that a system has anyway.
 uninstall:
 	rm -f $(DESTDIR)$(bindir)/heaptap $(DESTDIR)$(libexecdir)/heaptap-analyze \
-		$(addprefix $(DESTDIR)$(mandir)/,$(notdir $(man_pages))) $(DESTDIR)$(compdir)/heaptap
+		$(DESTDIR)$(mandir)/heaptap.1 $(DESTDIR)$(mandir)/heaptap-*.1 $(DESTDIR)$(compdir)/heaptap
 	-rmdir $(DESTDIR)$(libexecdir) $(DESTDIR)$(compdir) $(DESTDIR)$(mandir) 2>/dev/null
 	$(if $(DESTDIR)$(filter-out /usr /usr/local,$(PREFIX)),-for dir in $(bindir) $(libexecdir) \
 		$(mandir) $(compdir); do mkdir -p $(DESTDIR)$$dir; \

@@ -20,6 +20,8 @@ struct ht_err *cmd_symbols(const struct option_values *values);
 struct ht_err *cmd_info(const struct option_values *values);
 struct ht_err *cmd_dump(const struct option_values *values);
 struct ht_err *cmd_version(const struct option_values *values);
+struct ht_err *cmd_man(const struct option_values *values);
+struct ht_err *cmd_completion(const struct option_values *values);
 
 /* Opens a trace for reading: a regular file, or "-" for standard input. */
 HT_MUST_CHECK

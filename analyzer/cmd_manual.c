@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * heaptap-analyze version, and what the build makes of the tables of commands and options.
+ * heaptap-analyze version, and what the build makes from the tables of commands and options: man
+ * pages, completion.
  */
+#include "analyzer/cli/completion.h"
+#include "analyzer/cli/man.h"
 #include "analyzer/cmd.h"
+#include "analyzer/commands.h"
 
 #ifndef HEAPTAP_VERSION
 #define HEAPTAP_VERSION "unknown"
@@ -12,5 +16,33 @@ struct ht_err *cmd_version(const struct option_values *values)
 {
 	(void)values;
 	printf("heaptap-analyze %s\n", HEAPTAP_VERSION);
+	return NULL;
+}
+
+static void print_names(void)
+{
+	for (size_t i = 0; i < commands_table.command_count; i++)
+		if (man_has_page(&commands_table.command[i]))
+			puts(commands_table.command[i].name);
+}
+
+struct ht_err *cmd_man(const struct option_values *values)
+{
+	const char *name = values->operand[0];
+	if (!name) {
+		print_names();
+		return NULL;
+	}
+	const struct option_command *command = option_find_command(&commands_table, name);
+	if (!command || !man_has_page(command))
+		return ht_err_new(HT_ERR_USAGE, "man: there is no page of %s", name);
+	man_print(stdout, &commands_table, command, HEAPTAP_VERSION);
+	return NULL;
+}
+
+struct ht_err *cmd_completion(const struct option_values *values)
+{
+	(void)values;
+	completion_print(stdout, &commands_table);
 	return NULL;
 }

@@ -154,7 +154,7 @@ static const struct option_row option[OPTION_COUNT] = {
 
 #define TRACE                                                                                      \
 	{                                                                                          \
-		"FILE", "trace file", OPTION_KIND_FILE, "htap"                                     \
+		"FILE", "trace file", OPTION_KIND_FILE, true                                       \
 	}
 
 static const struct option_command command[] = {
@@ -230,6 +230,22 @@ static const struct option_command command[] = {
 		.summary = "print the version",
 		.description = "Prints the version of heaptap-analyze.",
 		.run = cmd_version,
+	},
+	{
+		.name = "man",
+		.summary = "print the man page of a command, or the commands that have one",
+		.description = "Prints a man page in roff. The build runs it.",
+		.operand = {{"COMMAND", "command", OPTION_KIND_TEXT, false}},
+		.most = 1,
+		.is_hidden = true,
+		.run = cmd_man,
+	},
+	{
+		.name = "completion",
+		.summary = "print what bash completion offers",
+		.description = "Prints assignments for bash. The build runs it.",
+		.is_hidden = true,
+		.run = cmd_completion,
 	},
 };
 

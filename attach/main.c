@@ -14,6 +14,7 @@
 
 #include "attach/command.h"
 #include "attach/forks.h"
+#include "attach/help.h"
 #include "attach/leftover.h"
 #include "attach/lock.h"
 #include "attach/naming.h"
@@ -356,6 +357,22 @@ static enum exit_status run_analyze(char **argv)
 	return EXIT_INTERNAL;
 }
 
+static enum exit_status run_help(const struct options *options)
+{
+	const struct command_row *row =
+		options->help_of ? option_table_find(options->help_of) : NULL;
+	if (row && row->command == COMMAND_ANALYZE) {
+		char program[] = "heaptap", name[32], help[] = "--help";
+		snprintf(name, sizeof(name), "%s", row->name);
+		return run_analyze((char *[]){program, name, help, NULL});
+	}
+	if (row)
+		help_print_command(row);
+	else
+		help_print_commands();
+	return EXIT_DONE;
+}
+
 /* What was asked for is not done when nobody can read it. */
 static int check_printed(int status)
 {
@@ -401,7 +418,10 @@ int main(int argc, char **argv)
 		printf("heaptap %s\n", HEAPTAP_VERSION);
 		break;
 	case COMMAND_HELP:
-		options_print_help();
+		status = run_help(&options);
+		break;
+	case COMMAND_COMPLETION:
+		help_print_completion();
 		break;
 	case COMMAND_ANALYZE:
 		status = run_analyze(argv);

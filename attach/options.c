@@ -9,147 +9,11 @@
 #include <unistd.h>
 
 #include "attach/naming.h"
-#include "format/quantity.h"
+#include "attach/option_table.h"
 #include "format/closest.h"
+#include "format/quantity.h"
 
-#define NS_PER_S  1000000000ull
-#define LINGER_NS (30 * NS_PER_S)
-
-static const struct {
-	const char *name;
-	enum command command;
-	const char *help;
-} commands[] = {
-	{"attach", COMMAND_ATTACH, "record the allocations of a running process, then leave it"},
-	{"run", COMMAND_RUN, "start a command and record it from its first allocation to its end"},
-	{"doctor", COMMAND_DOCTOR, "print what attach would do to a process; touch nothing"},
-	{"verify", COMMAND_VERIFY, "check whether anything of heaptap is in a process"},
-	{"recover", COMMAND_RECOVER, "remove what a killed heaptap left in a process"},
-	{"cleanup", COMMAND_CLEANUP, "remove the page that a capture had to leave"},
-	{"report", COMMAND_ANALYZE,
-		"print totals and call chains of a trace (heaptap FILE is the same)"},
-	{"export", COMMAND_ANALYZE, "write a trace in another tool's format"},
-	{"info", COMMAND_ANALYZE, "print what a trace holds"},
-	{"dump", COMMAND_ANALYZE, "print each record of a trace"},
-	{"symbols", COMMAND_ANALYZE, "print names for the addresses of a trace"},
-	{"version", COMMAND_VERSION, "print the version"},
-	{"help", COMMAND_HELP, "print this"},
-};
-
-enum option_id {
-	OPTION_PID = 'p',
-	OPTION_DURATION = 'd',
-	OPTION_OUTPUT = 'o',
-	OPTION_FORCE = 'f',
-	OPTION_QUIET = 'q',
-	OPTION_VERBOSE = 'v',
-	OPTION_HELP = 'h',
-	OPTION_JSON = 256,
-	OPTION_LOSSLESS,
-	OPTION_UNWIND,
-	OPTION_SYMBOLIZE,
-	OPTION_NO_CACHE,
-	OPTION_HOOK,
-	OPTION_ALLOC_FN,
-	OPTION_SAMPLE,
-	OPTION_MMAP,
-	OPTION_FOLLOW_FORKS,
-	OPTION_STRICT,
-	OPTION_LINGER,
-	OPTION_VERSION,
-};
-
-#define IN(command) (1u << (command))
-#define IN_CAPTURE  (IN(COMMAND_ATTACH) | IN(COMMAND_RUN))
-#define IN_SURVEY   (IN_CAPTURE | IN(COMMAND_DOCTOR))
-#define IN_PROCESS                                                                                 \
-	(IN(COMMAND_ATTACH) | IN(COMMAND_DOCTOR) | IN(COMMAND_VERIFY) | IN(COMMAND_RECOVER) |      \
-		IN(COMMAND_CLEANUP))
-#define IN_ALL (IN_PROCESS | IN(COMMAND_RUN))
-
-static const struct option_row {
-	enum option_id id;
-	char letter;
-	const char *name, *argument, *help;
-	unsigned commands;
-} rows[] = {
-	{OPTION_PID, 'p', "pid", "PID", "the process", IN_PROCESS},
-	{OPTION_DURATION, 'd', "duration", "TIME",
-		"time to record: 0.5s 30s 5m 1.5h (default: until Ctrl-C, or the end)", IN_CAPTURE},
-	{OPTION_OUTPUT, 'o', "output", "FILE",
-		"the trace; - is stdout (default: heaptap.%c.%p.%t.htap)", IN_CAPTURE},
-	{OPTION_FORCE, 'f', "force", NULL,
-		"replace FILE; record a process that profiles its own heap", IN_CAPTURE},
-	{OPTION_QUIET, 'q', "quiet", NULL, "print errors only", IN_ALL},
-	{OPTION_VERBOSE, 'v', "verbose", NULL, "also print each check, times and counts",
-		IN_SURVEY},
-	{OPTION_JSON, 0, "json", NULL, "print the result as one JSON object", IN_ALL},
-	{OPTION_LOSSLESS, 0, "lossless", NULL,
-		"make the process wait when the disk is slow, instead of losing events",
-		IN_CAPTURE},
-	{OPTION_HOOK, 0, "hook", "WAY",
-		"linked-in allocators: slot (default), entry, auto (entry where needed)",
-		IN_CAPTURE},
-	{OPTION_ALLOC_FN, 0, "alloc-fn", "NAME=KIND",
-		"NAME is the program's own malloc, free, ... (KIND); repeatable", IN_SURVEY},
-	{OPTION_SAMPLE, 0, "sample", "BYTES",
-		"record a sample: one allocation in BYTES bytes, at random: 64k 512K", IN_CAPTURE},
-	{OPTION_MMAP, 0, "mmap", NULL, "also record mmap, munmap, mremap, mprotect and madvise",
-		IN_CAPTURE},
-	{OPTION_UNWIND, 0, "unwind", "full",
-		"walk every stack from the start: slower, for comparison", IN_CAPTURE},
-	{OPTION_SYMBOLIZE, 0, "symbolize", "later", "do not store names in the trace", IN_CAPTURE},
-	{OPTION_NO_CACHE, 0, "no-cache", NULL, "do not use or keep unwind tables on disk",
-		IN_CAPTURE},
-	{OPTION_STRICT, 0, "strict", NULL, "exit status 6 also if only one harmless page is left",
-		IN_CAPTURE},
-	{OPTION_LINGER, 0, "linger", "TIME",
-		"how long the guardian tries to remove such a page (default: 30s; 0: never)",
-		IN_CAPTURE},
-	{OPTION_FOLLOW_FORKS, 0, "follow-forks", NULL,
-		"also record child processes: a trace for each", IN(COMMAND_RUN)},
-	{OPTION_VERSION, 0, "version", NULL, "print the version", IN_ALL},
-	{OPTION_HELP, 'h', "help", NULL, "print this", IN_ALL},
-};
-
-static void print_rows(unsigned which)
-{
-	for (size_t i = 0; i < HT_ARRAY_SIZE(rows); i++) {
-		char letter[4] = "   ", name[32];
-		if (rows[i].commands != which)
-			continue;
-		if (rows[i].letter)
-			snprintf(letter, sizeof(letter), "-%c,", rows[i].letter);
-		snprintf(name, sizeof(name), "--%s%s%s", rows[i].name, rows[i].argument ? " " : "",
-			rows[i].argument ? rows[i].argument : "");
-		printf("  %s %-18s %s\n", letter, name, rows[i].help);
-	}
-}
-
-void options_print_help(void)
-{
-	printf("usage: heaptap attach -p PID [-d TIME] [-o FILE]     (heaptap -p PID is the same)\n"
-	       "       heaptap run [-d TIME] [-o FILE] CMD [ARG...]\n"
-	       "       heaptap report FILE                           (heaptap FILE is the same)\n"
-	       "\ncommands:\n");
-	for (size_t i = 0; i < HT_ARRAY_SIZE(commands); i++)
-		printf("  %-10s %s\n", commands[i].name, commands[i].help);
-	printf("\noptions of attach, run (without -p), doctor, verify, recover and cleanup:\n");
-	print_rows(IN_PROCESS);
-	print_rows(IN_ALL);
-	printf("\noptions of attach, run and doctor:\n");
-	print_rows(IN_SURVEY);
-	printf("\noptions of attach and run:\n");
-	print_rows(IN_CAPTURE);
-	printf("\noption of run:\n");
-	print_rows(IN(COMMAND_RUN));
-	printf("\nexit status: 0 done, 1 internal or I/O error, 2 usage, 3 refused: the process "
-	       "was not touched,\n4 no permission, 5 the process ended: the trace is valid, 6 "
-	       "detach incomplete: what remains is\nlisted (attach: 0 if that is one harmless "
-	       "page, unless --strict), 7 the trace is incomplete,\n9 not a readable trace\n"
-	       "run: the status of the command; 1 to 4: it did not run, 126 cannot be executed, "
-	       "127 not found\n");
-}
+#define LINGER_NS 30000000000ull
 
 static bool parse_pid(const char *text, pid_t *ret)
 {
@@ -202,8 +66,8 @@ static struct ht_err *no_such_option(const char *word)
 		return usage("no such option", word);
 	snprintf(name, sizeof(name), "%s", word + 2);
 	name[strcspn(name, "=")] = '\0';
-	for (size_t i = 0; i < HT_ARRAY_SIZE(rows); i++)
-		closest_try(&closest, rows[i].name);
+	for (size_t i = 0; i < option_table_row_count; i++)
+		closest_try(&closest, option_table[i].name);
 	if (!closest.match)
 		return usage("no such option", word);
 	return ht_err_new(
@@ -222,6 +86,14 @@ static struct ht_err *apply_hook(struct options *options, const char *value)
 		return NULL;
 	}
 	return usage("--hook takes slot, auto or entry", value);
+}
+
+static const char *command_name(enum command command)
+{
+	for (size_t i = 0; i < option_table_command_count; i++)
+		if (option_table_commands[i].command == command)
+			return option_table_commands[i].name;
+	return NULL;
 }
 
 static struct ht_err *apply(
@@ -292,6 +164,7 @@ static struct ht_err *apply(
 		options->command = COMMAND_VERSION;
 		break;
 	case OPTION_HELP:
+		options->help_of = command_name(options->command);
 		options->command = COMMAND_HELP;
 		break;
 	}
@@ -303,8 +176,8 @@ static struct ht_err *apply(
 static const struct option_row *find_row(const char *word, const char **ret_value)
 {
 	*ret_value = NULL;
-	for (size_t i = 0; i < HT_ARRAY_SIZE(rows); i++) {
-		const struct option_row *row = &rows[i];
+	for (size_t i = 0; i < option_table_row_count; i++) {
+		const struct option_row *row = &option_table[i];
 		if (word[1] != '-') {
 			if (row->letter != word[1])
 				continue;
@@ -362,10 +235,10 @@ static struct ht_err *parse_rest(int argc, char **argv, int at, struct options *
 		const struct option_row *row = find_row(argv[at], &value);
 		if (!row)
 			return no_such_option(argv[at]);
-		if (!(row->commands & IN(options->command)))
+		if (!(row->commands & OPTION_IN(options->command)))
 			return usage(row->id == OPTION_PID ? "run starts the process itself"
 				     : row->id == OPTION_FOLLOW_FORKS ? "only run has this option"
-				     : row->commands & IN(COMMAND_DOCTOR)
+				     : row->commands & OPTION_IN(COMMAND_DOCTOR)
 					     ? "only attach, run and doctor have this option"
 					     : "only attach and run have this option",
 				argv[at]);
@@ -389,10 +262,11 @@ static struct ht_err *parse_rest(int argc, char **argv, int at, struct options *
 static struct ht_err *no_such_command(const char *word)
 {
 	struct closest closest = {.word = word};
-	for (size_t i = 0; i < HT_ARRAY_SIZE(commands); i++) {
-		if (strcmp(word, commands[i].name) == 0)
+	for (size_t i = 0; i < option_table_command_count; i++) {
+		if (strcmp(word, option_table_commands[i].name) == 0)
 			return NULL;
-		closest_try(&closest, commands[i].name);
+		if (option_table_commands[i].help)
+			closest_try(&closest, option_table_commands[i].name);
 	}
 	if (strcmp(word, "-") == 0 || strpbrk(word, "./") || access(word, F_OK) == 0)
 		return NULL;
@@ -403,6 +277,16 @@ static struct ht_err *no_such_command(const char *word)
 	return usage("neither a command nor a file", word);
 }
 
+/* heaptap help COMMAND */
+static struct ht_err *parse_help(const char *word, struct options *options)
+{
+	const struct command_row *row = option_table_find(word);
+	if (!row || !row->help)
+		return usage("no such command", word);
+	options->help_of = row->name;
+	return NULL;
+}
+
 struct ht_err *options_parse(int argc, char **argv, struct options *ret)
 {
 	struct options options = {.command = COMMAND_HELP, .linger_ns = LINGER_NS};
@@ -411,18 +295,22 @@ struct ht_err *options_parse(int argc, char **argv, struct options *ret)
 	if (argc < 2)
 		return ht_err_new(
 			HT_ERR_USAGE, "no command given; heaptap --help lists the commands");
-	if (argv[1][0] == '-' && argv[1][1] != '\0') {
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+		options.command = COMMAND_HELP;
+	} else if (argv[1][0] == '-' && argv[1][1] != '\0') {
 		options.command = COMMAND_ATTACH;
 	} else {
 		/* Not a command: the name of a trace. */
 		options.command = COMMAND_ANALYZE;
-		for (size_t i = 0; i < HT_ARRAY_SIZE(commands); i++)
-			if (strcmp(argv[1], commands[i].name) == 0)
-				options.command = commands[i].command;
+		const struct command_row *row = option_table_find(argv[1]);
+		if (row)
+			options.command = row->command;
 		rest = 2;
 	}
 	struct ht_err *err = options.command == COMMAND_ANALYZE ? no_such_command(argv[1]) : NULL;
-	if (!err && IN(options.command) & IN_ALL)
+	if (options.command == COMMAND_HELP && rest == 2 && argc > 2)
+		err = parse_help(argv[2], &options);
+	if (!err && OPTION_IN(options.command) & OPTION_IN_ALL)
 		err = parse_rest(argc, argv, rest, &options);
 	if (err)
 		options_deinit(&options);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The command line: one table of commands and options, from which parsing and --help both come.
+ * The command line, read by the table of commands and options (option_table.h).
  */
 #pragma once
 
@@ -19,7 +19,8 @@ enum command {
 	COMMAND_CLEANUP,
 	COMMAND_VERSION,
 	COMMAND_HELP,
-	COMMAND_ANALYZE, /* everything that heaptap-analyze does: argv goes there as it is */
+	COMMAND_COMPLETION, /* print what bash completion offers; the build runs it */
+	COMMAND_ANALYZE,    /* everything that heaptap-analyze does: argv goes there as it is */
 };
 
 /* How the functions of an allocator are hooked that is linked into the program. */
@@ -27,6 +28,7 @@ enum options_hook { OPTIONS_HOOK_SLOT, OPTIONS_HOOK_AUTO, OPTIONS_HOOK_ENTRY };
 
 struct options {
 	enum command command;
+	const char *help_of; /* of COMMAND_HELP: the name of one command; NULL: all */
 	pid_t pid;
 	char *output;	       /* owned; a pattern (naming.h); NULL: the default name */
 	char **words;	       /* of run: the command and its arguments, the end of main's argv */
@@ -50,6 +52,3 @@ bool options_duration(const char *text, uint64_t *ret_ns);
 
 /* As quantity_size. */
 bool options_size(const char *text, uint64_t *ret_bytes);
-
-/* Prints what --help says to standard output. */
-void options_print_help(void);

@@ -94,8 +94,8 @@ struct option_values;
 /* What is not an option: "FILE" to type, "trace file" in an error. */
 struct option_operand {
 	const char *name, *what;
-	enum option_kind kind;
-	const char *suffix; /* of the files that completion offers; NULL: any */
+	enum option_kind kind; /* text, file or directory */
+	bool is_trace;	       /* a file, and its name ends with .htap */
 };
 
 #define OPTION_OWN_MAX	    8u

@@ -40,6 +40,8 @@ static void install_and_uninstall(const char *destination, const char *prefix, c
 	ck_assert_msg(strstr(files, "/bin/heaptap\n") &&
 			      strstr(files, "/libexec/heaptap/heaptap-analyze\n") &&
 			      strstr(files, "/man1/heaptap.1\n") &&
+			      strstr(files, "/man1/heaptap-analyze.1\n") &&
+			      strstr(files, "/man1/heaptap-report.1\n") &&
 			      strstr(files, "/completions/heaptap\n"),
 		"%.2000s", files);
 	free(files);
@@ -72,23 +74,114 @@ START_TEST(into_a_prefix)
 }
 END_TEST
 
+/* heaptap's own man page is written by hand; those of the commands of heaptap-analyze are printed
+ * from its table. */
 START_TEST(man_page_and_completion_know_every_option)
+{
+	char *out;
+	int status =
+		run_program((const char *[]){"sh", "-c",
+				    "for command in attach run doctor verify recover cleanup; do\n"
+				    "for option in $(\"$1\" $command --help | sed '/^example/,$d' "
+				    "| grep -oE -e "
+				    "'--[a-z-]+' | sort -u |"
+				    " grep -vx -e --help -e --version); do\n"
+				    "name=$(echo \"${option#--}\" | sed 's/-/\\\\-/g')\n"
+				    "grep -qF -e \"\\\\-\\\\-$name\" attach/heaptap.1 || echo "
+				    "\"man: $option\"\n"
+				    "grep -q -e \"options.$command.*$option\" \"$2\" || echo "
+				    "\"bash: $option\"\n"
+				    "done; done",
+				    "sh", run_built("heaptap"), run_built("heaptap.bash"), NULL},
+			MAKE_MS, &out, NULL);
+	ck_assert_int_eq(status, 0);
+	ck_assert_str_eq(out, "");
+	free(out);
+}
+END_TEST
+
+/* The commands of heaptap-analyze that heaptap knows, and the other way round. */
+START_TEST(both_programs_list_the_same_commands)
 {
 	char *out;
 	int status = run_program(
 		(const char *[]){"sh", "-c",
-			"for option in $(\"$1\" --help | grep -oE -e '--[a-z]+' | sort -u |"
-			" grep -vx -e --help -e --version); do\n"
-			"name=${option#--}\n"
-			"grep -qF -e \"\\\\-\\\\-$name\" attach/heaptap.1 || echo \"man: "
-			"$option\"\n"
-			"grep -qF -e \"$option\" attach/heaptap.bash || echo \"bash: $option\"\n"
+			"for command in $(\"$2\" man); do\n"
+			"\"$1\" help | grep -q \"^  $command  *$(\"$2\" help | sed -n "
+			"\"s/^  $command  *//p\")\\$\" || echo \"help: $command\"\n"
+			"\"$1\" help $command | grep -q \"^usage: heaptap $command \" ||"
+			" echo \"usage: $command\"\n"
 			"done",
-			"sh", run_built("heaptap"), NULL},
+			"sh", run_built("heaptap"), run_built("heaptap-analyze"), NULL},
 		MAKE_MS, &out, NULL);
 	ck_assert_int_eq(status, 0);
 	ck_assert_str_eq(out, "");
+	free(out);
 }
 END_TEST
 
-HT_SUITE("integration/install", staged, into_a_prefix, man_page_and_completion_know_every_option)
+/* Runs the completion of `words`; the last is the one that is typed. The answers are sorted lines.
+ */
+static char *complete(const char *directory, const char *words)
+{
+	char *out, *err;
+	int status = run_program(
+		(const char *[]){"bash", "-c",
+			". \"$1\" && cd \"$2\" && IFS='|' read -r -a COMP_WORDS <<<\"$3\"\n"
+			"COMP_CWORD=$((${#COMP_WORDS[@]} - 1))\n"
+			"COMP_WORDS[COMP_CWORD]=${COMP_WORDS[COMP_CWORD]%_}\n"
+			"_heaptap; printf '%s\\n' \"${COMPREPLY[@]}\" | sort",
+			"bash", run_built("heaptap.bash"), directory, words, NULL},
+		MAKE_MS, &out, &err);
+	ck_assert_msg(status == 0 && !*err, "%s: %d %s", words, status, err);
+	free(err);
+	return out;
+}
+
+/* A "_" at the end of a word is the cursor; "|" is between the words. */
+START_TEST(completion_offers_what_fits)
+{
+	static const struct {
+		const char *words, *offers;
+	} table[] = {
+		{"heaptap|re_", "recover\nreport\n"},
+		{"heaptap|my_", "my.htap\n"},
+		{"heaptap|report|--js_", "--json\n"},
+		{"heaptap|report|--form_", "\n"},
+		{"heaptap|report|_", "my.htap\nsub\n"},
+		{"heaptap|report|my.htap|_", "my.htap\nsub\n"},
+		{"heaptap|my.htap|--lim_", "--limit\n"},
+		{"heaptap|export|--metric|p_", "peak\n"},
+		{"heaptap|export|--metric|=|p_", "peak\n"},
+		{"heaptap|export|--metric|=_", "allocated\ncalls\noutstanding\npeak\ntemporary\n"},
+		{"heaptap|export|--format|heaptrack|-o|no_", "notes.txt\n"},
+		{"heaptap|report|--sysroot|_", "sub\n"},
+		{"heaptap|report|--limit|_", "\n"},
+		{"heaptap|attach|--hook|e_", "entry\n"},
+		{"heaptap|-p|7|--loss_", "--lossless\n"},
+		{"heaptap|attach|-p|7|_", "\n"},
+		{"heaptap|doctor|--loss_", "\n"},
+		{"heaptap|help|exp_", "export\n"},
+		{"heaptap|run|--follow_", "--follow-forks\n"},
+		{"heaptap|run|-o|no_", "notes.txt\n"},
+		{"heaptap|run|--|cat|no_", "notes.txt\n"},
+		{"heaptap|run|cat|no_", "notes.txt\n"},
+	};
+	char *directory = tmpdir_path("files"), *out;
+	ck_assert_int_eq(run_program((const char *[]){"sh", "-c",
+					     "mkdir -p \"$1/sub\" && cd \"$1\" && touch my.htap "
+					     "notes.txt",
+					     "sh", directory, NULL},
+				 MAKE_MS, NULL, NULL),
+		0);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(table); i++) {
+		out = complete(directory, table[i].words);
+		ck_assert_msg(strcmp(out, table[i].offers) == 0, "%s: %s", table[i].words, out);
+		free(out);
+	}
+	free(directory);
+}
+END_TEST
+
+HT_SUITE("integration/install", staged, into_a_prefix, man_page_and_completion_know_every_option,
+	both_programs_list_the_same_commands, completion_offers_what_fits)

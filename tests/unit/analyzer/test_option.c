@@ -65,7 +65,7 @@ static const struct option_row rows[OPTION_COUNT] = {
 
 #define TRACE                                                                                      \
 	{                                                                                          \
-		"FILE", "trace file", OPTION_KIND_FILE, "htap"                                     \
+		"FILE", "trace file", OPTION_KIND_FILE, true                                       \
 	}
 
 static const struct option_command commands[] = {
@@ -76,8 +76,8 @@ static const struct option_command commands[] = {
 		.groups = OPTIONS_QUERY | OPTIONS_SHOW | OPTIONS_NAMES},
 	{.name = "write", .operand = {TRACE}, .most = 1, .own = {OPTION_FORMAT, OPTION_JSON}},
 	{.name = "compare",
-		.operand = {{"OLD", "older trace", OPTION_KIND_FILE, "htap"},
-			{"NEW", "newer trace", OPTION_KIND_FILE, "htap"}},
+		.operand = {{"OLD", "older trace", OPTION_KIND_FILE, true},
+			{"NEW", "newer trace", OPTION_KIND_FILE, true}},
 		.least = 2,
 		.most = 9},
 	{.name = "plain"},

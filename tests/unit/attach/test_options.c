@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attach/help.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/tmpdir.h"
 
@@ -252,6 +253,8 @@ START_TEST(commands)
 		{"--version", COMMAND_VERSION},
 		{"attach --version", COMMAND_VERSION},
 		{"help", COMMAND_HELP},
+		{"help report", COMMAND_HELP},
+		{"completion", COMMAND_COMPLETION},
 		{"--help", COMMAND_HELP},
 		{"-h", COMMAND_HELP},
 		{"doctor --help", COMMAND_HELP},
@@ -295,6 +298,8 @@ START_TEST(wrong_words_are_named)
 		{"atach -p 7",
 			"atach is neither a command nor a file; did you mean heaptap attach?"},
 		{"reprot", "did you mean heaptap report?"},
+		{"help xyzzy", "xyzzy: no such command"},
+		{"help completion", "completion: no such command"},
 		{"xyzzy", "xyzzy: neither a command nor a file"},
 		{"attach", "the process is missing: -p PID"},
 		{"doctor", "the process is missing: -p PID"},
@@ -387,62 +392,102 @@ START_TEST(an_error_keeps_nothing)
 }
 END_TEST
 
-/* What --help lists is the table that parsing reads: every option in it is accepted, by the
- * commands above it. */
-START_TEST(help_lists_what_parses)
+/* A value that the option takes. */
+static const char *value_of(const struct option_row *row)
 {
-	char *path = tmpdir_path("help");
-	char line[256];
-	unsigned options_seen = 0, commands_seen = 0;
-	bool of_attach = false;
+	if (!row->argument)
+		return "";
+	if (row->words)
+		return row->id == OPTION_HOOK ? "auto" : row->words;
+	return row->id == OPTION_ALLOC_FN ? "f=free" : "7";
+}
 
+/* Prints the help of a command into a file; its text is malloc'd. */
+static char *help_text(const struct command_row *row)
+{
+	char *path = tmpdir_path("help"), *text = NULL;
+	size_t room = 0;
 	ck_assert_ptr_nonnull(freopen(path, "we", stdout));
-	options_print_help();
+	if (row)
+		help_print_command(row);
+	else
+		help_print_commands();
 	fflush(stdout);
 	FILE *help = fopen(path, "re");
 	ck_assert_ptr_nonnull(help);
-	while (fgets(line, sizeof(line), help)) {
-		char name[32], argument[32] = "";
-		struct options options;
-		char *option = strstr(line, " --");
-		ck_assert_uint_lt(strlen(line), 101);
-		of_attach |= !strcmp(line, "options of attach and run:\n");
-		commands_seen += sscanf(line, "  %31[a-z] ", name) == 1;
-		if (!option || line[0] != ' ' || line[2] == 'h')
-			continue;
-		ck_assert_int_ge(sscanf(option, " %31s %31[A-Zful]", name, argument), 1);
-		bool run = strcmp(name, "--follow-forks") == 0;
-		bool pid = strcmp(name, "--pid") == 0, duration = strcmp(name, "--duration") == 0;
-		char words[128];
-		snprintf(words, sizeof(words), "%s %s %s%s", run ? "run" : "attach -p 7", name,
-			pid				   ? "7"
-			: duration			   ? "7s"
-			: strcmp(name, "--output") == 0	   ? "x"
-			: strcmp(name, "--unwind") == 0	   ? "full"
-			: strcmp(name, "--hook") == 0	   ? "auto"
-			: strcmp(name, "--alloc-fn") == 0  ? "f=free"
-			: strcmp(name, "--sample") == 0	   ? "7"
-			: strcmp(name, "--linger") == 0	   ? "7s"
-			: strcmp(name, "--symbolize") == 0 ? "later"
-							   : "",
-			run ? " true" : "");
-		ck_no_err(parse(words, &options));
-		options_deinit(&options);
-		options_seen++;
-		if (run)
-			continue;
-		memcpy(words, "doctor", strlen("doctor"));
-		struct ht_err *err = parse(words, &options);
-		ck_assert_msg(!err == !of_attach, "%s: %s", words, err ? err->message : "");
-		ht_err_free(err);
-	}
+	ck_assert_int_gt(getdelim(&text, &room, '\0', help), 0);
 	fclose(help);
 	free(path);
-	ck_assert_uint_eq(options_seen, 20);
-	ck_assert_uint_ge(commands_seen, 10);
+	for (char *line = text, *end; (end = strchr(line, '\n')); line = end + 1)
+		ck_assert_msg(end - line <= 80, "%.*s", (int)(end - line), line);
+	return text;
+}
+
+/* The help of a command lists those options that the command takes. */
+START_TEST(help_lists_what_parses)
+{
+	unsigned seen = 0;
+	for (size_t i = 0; i < option_table_command_count; i++) {
+		const struct command_row *command = &option_table_commands[i];
+		if (!(OPTION_IN(command->command) & OPTION_IN_ALL))
+			continue;
+		char *text = help_text(command);
+		bool is_run = command->command == COMMAND_RUN;
+		for (size_t j = 0; j < option_table_row_count; j++) {
+			const struct option_row *row = &option_table[j];
+			char words[128], listed[64];
+			struct options options = {0};
+			snprintf(words, sizeof(words), "%s%s --%s %s%s", command->name,
+				is_run ? "" : " -p 7", row->name, value_of(row),
+				is_run ? " true" : "");
+			snprintf(listed, sizeof(listed), " --%s%s%s\n", row->name,
+				row->argument ? " " : "", row->argument ? row->argument : "");
+			listed[strlen(listed) - 1] = '\0';
+			struct ht_err *err = parse(words, &options);
+			ck_assert_msg(!err == !!strstr(text, listed), "%s: %s", words,
+				err ? err->message : "taken, but not listed");
+			seen += !err;
+			ht_err_free(err);
+			options_deinit(&options);
+		}
+		free(text);
+	}
+	ck_assert_uint_gt(seen, 50);
+}
+END_TEST
+
+START_TEST(help_of_one_command_or_all)
+{
+	static const struct {
+		const char *words, *help_of;
+	} table[] = {
+		{"--help", NULL},
+		{"-h", NULL},
+		{"help", NULL},
+		{"help run", "run"},
+		{"help export", "export"},
+		{"run --help", "run"},
+		{"-p 7 --help", "attach"},
+		{"doctor -h", "doctor"},
+	};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(table); i++) {
+		struct options options;
+		ck_no_err(parse(table[i].words, &options));
+		ck_assert_int_eq(options.command, COMMAND_HELP);
+		ck_assert_pstr_eq(options.help_of, table[i].help_of);
+		options_deinit(&options);
+	}
+	char *text = help_text(NULL);
+	for (size_t i = 0; i < option_table_command_count; i++) {
+		char line[32];
+		snprintf(line, sizeof(line), "\n  %-10s ", option_table_commands[i].name);
+		ck_assert_msg(!strstr(text, line) == !option_table_commands[i].help, "%s", line);
+	}
+	free(text);
 }
 END_TEST
 
 HT_SUITE("attach/options", durations, nonsense_is_no_duration, sizes, spellings, defaults, switches,
 	children_on_request, a_page_is_waited_for, standard_output_is_a_name, commands,
-	wrong_words_are_named, the_command_of_run, an_error_keeps_nothing, help_lists_what_parses)
+	wrong_words_are_named, the_command_of_run, an_error_keeps_nothing, help_lists_what_parses,
+	help_of_one_command_or_all)

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/cli/man.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/cli/help.h"
+
+bool man_has_page(const struct option_command *command)
+{
+	return !command->is_hidden && command->operand[0].name;
+}
+
+/* A hyphen that is typed is \-, and no line may begin with a macro's dot or quote. */
+static void put(FILE *out, const char *text)
+{
+	if (*text == '.' || *text == '\'')
+		fputs("\\&", out);
+	for (; *text; text++) {
+		if (*text == '-')
+			fputs("\\-", out);
+		else if (*text == '\\')
+			fputs("\\e", out);
+		else
+			fputc(*text, out);
+	}
+}
+
+static void put_option(FILE *out, const struct option_row *row)
+{
+	char *choices = NULL;
+	size_t length = 0;
+	fputs(".TP\n", out);
+	if (row->letter)
+		fprintf(out, "\\fB\\-%c\\fR, ", row->letter);
+	fputs("\\fB\\-\\-", out);
+	put(out, row->name);
+	fputs("\\fR", out);
+	if (row->value)
+		fprintf(out, " \\fI%s\\fR", row->value);
+	fputc('\n', out);
+	put(out, row->help);
+	FILE *memory = open_memstream(&choices, &length);
+	if (memory) {
+		help_print_choices(memory, row);
+		fclose(memory);
+		put(out, choices);
+	}
+	free(choices);
+	if (row->alias) {
+		fputs(" (also \\-\\-", out);
+		put(out, row->alias);
+		fputc(')', out);
+	}
+	fputc('\n', out);
+}
+
+static void put_group(FILE *out, const struct option_table *table,
+	const struct option_command *command, unsigned group)
+{
+	bool has_title = false;
+	for (enum option_id id = 1; id < OPTION_COUNT; id++) {
+		const struct option_row *row = &table->option[id];
+		if (!option_is_of(table, command, id) || help_group_of(row) != group)
+			continue;
+		if (!has_title)
+			fprintf(out, ".SS %s\n", help_group_title(group));
+		has_title = true;
+		put_option(out, row);
+	}
+}
+
+static void put_usage(
+	FILE *out, const struct option_table *table, const struct option_command *command)
+{
+	char *usage = NULL;
+	size_t length = 0;
+	fprintf(out, ".SH SYNOPSIS\n.B %s %s\n", table->program, command->name);
+	FILE *memory = open_memstream(&usage, &length);
+	if (memory) {
+		help_print_usage(memory, table, command);
+		fclose(memory);
+		put(out, usage);
+	}
+	fputc('\n', out);
+	free(usage);
+}
+
+static void put_title(FILE *out, const struct option_table *table,
+	const struct option_command *command, const char *version)
+{
+	char name[64];
+	size_t i = 0;
+	snprintf(name, sizeof(name), "%s-%s", table->program, command->name);
+	fputs(".TH \"", out);
+	for (; name[i]; i++)
+		fputc(toupper((unsigned char)name[i]), out);
+	fprintf(out, "\" 1 \"\" \"%s %s\" \"%s\"\n.SH NAME\n", table->program, version,
+		table->program);
+	put(out, name);
+	fputs(" \\- ", out);
+	put(out, command->summary);
+	fputc('\n', out);
+}
+
+void man_print(FILE *out, const struct option_table *table, const struct option_command *command,
+	const char *version)
+{
+	fputs(".\\\" SPDX-License-Identifier: Apache-2.0\n", out);
+	put_title(out, table, command, version);
+	put_usage(out, table, command);
+	fputs(".SH DESCRIPTION\n", out);
+	put(out, command->description);
+	fputs("\n.SH OPTIONS\n", out);
+	put_group(out, table, command, 0);
+	for (unsigned i = 0; i < OPTION_GROUPS; i++)
+		put_group(out, table, command, 1u << i);
+	fputs(".SH EXAMPLES\n.nf\n", out);
+	for (const char *const *example = command->example; *example; example++) {
+		put(out, *example);
+		fputc('\n', out);
+	}
+	fprintf(out,
+		".fi\n.SH SEE ALSO\n.BR %s (1),\n.BR %s\\-analyze (1),\nwhich explains words, "
+		"formats and exit statuses\n",
+		table->program, table->program);
+}
