@@ -2,17 +2,26 @@
 #include "analyzer/ui/text.h"
 
 #include <inttypes.h>
-#include <stdlib.h>
+#include <locale.h>
 #include <string.h>
-#include <unistd.h>
+#include <wchar.h>
 
 #include "format/foreign.h"
 
+struct text text_for(FILE *out, const struct terminal *terminal)
+{
+	return (struct text){
+		.out = out,
+		.has_colour = terminal->has_colour,
+		.has_utf8 = terminal->has_utf8,
+		.columns = terminal->columns,
+	};
+}
+
 struct text text_to(FILE *out)
 {
-	const char *no_color = getenv("NO_COLOR"), *term = getenv("TERM");
-	bool wanted = !(no_color && no_color[0]) && term && strcmp(term, "dumb") != 0;
-	return (struct text){.out = out, .has_colour = wanted && isatty(fileno(out))};
+	const struct terminal terminal = terminal_of(out, TERMINAL_COLOR_AUTO);
+	return text_for(out, &terminal);
 }
 
 void text_styled(const struct text *text, enum text_style style, const char *string)
@@ -55,6 +64,137 @@ void text_foreign(const struct text *text, const char *string, size_t max)
 	put_part(text, string, head);
 	fputs("...", text->out);
 	put_part(text, string + length - tail, tail);
+}
+
+/* One character that text_foreign would write, and its columns. */
+struct character {
+	size_t size; /* bytes */
+	unsigned columns;
+};
+
+/* Tables of widths belong to a locale; the C library has this one, whatever the user's is. */
+static locale_t use_widths(void)
+{
+	static locale_t locale;
+	if (!locale)
+		locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+	return uselocale(locale);
+}
+
+static struct character decode(const char *at, size_t left)
+{
+	uint32_t point;
+	size_t size = foreign_decode(at, left, &point);
+	if (size == 0)
+		return (struct character){.size = 1, .columns = 1};
+	if (!foreign_is_harmless(point))
+		return (struct character){.size = size};
+	int columns = wcwidth((wchar_t)point);
+	return (struct character){size, columns < 0 ? 1 : (unsigned)columns};
+}
+
+static size_t columns_of(const char *string, size_t length)
+{
+	size_t columns = 0;
+	for (size_t at = 0; at < length;) {
+		struct character character = decode(string + at, length - at);
+		columns += character.columns;
+		at += character.size;
+	}
+	return columns;
+}
+
+size_t text_columns(const char *string)
+{
+	locale_t before = use_widths();
+	size_t columns = columns_of(string, strlen(string));
+	uselocale(before);
+	return columns;
+}
+
+/* Where the characters end that fit into `columns`, combining ones included. */
+static size_t head_end(const char *string, size_t length, size_t columns, size_t *ret_columns)
+{
+	size_t at = 0;
+	for (*ret_columns = 0; at < length;) {
+		struct character character = decode(string + at, length - at);
+		if (*ret_columns + character.columns > columns)
+			break;
+		*ret_columns += character.columns;
+		at += character.size;
+	}
+	return at;
+}
+
+/* Where the last characters begin that fit into `columns`; `all` are those of the string. */
+static size_t tail_start(
+	const char *string, size_t length, size_t columns, size_t all, size_t *ret_columns)
+{
+	size_t at = 0;
+	*ret_columns = all;
+	while (at < length) {
+		struct character character = decode(string + at, length - at);
+		/* A combining character belongs to what is left out before it. */
+		if (*ret_columns <= columns && character.columns > 0)
+			break;
+		*ret_columns -= character.columns;
+		at += character.size;
+	}
+	return at;
+}
+
+unsigned text_elided(const struct text *text, const char *string, unsigned columns)
+{
+	size_t length = strlen(string), head_columns, tail_columns;
+	locale_t before = use_widths();
+	size_t all = columns_of(string, length);
+	size_t room = columns > 5 ? columns - 3 : 2;
+	size_t head = head_end(string, length, room / 2, &head_columns);
+	size_t tail = tail_start(string, length, room - room / 2, all, &tail_columns);
+	uselocale(before);
+	if (all <= columns) {
+		put_part(text, string, length);
+		return (unsigned)all;
+	}
+	put_part(text, string, head);
+	fputs("...", text->out);
+	put_part(text, string + tail, length - tail);
+	return (unsigned)(head_columns + 3 + tail_columns);
+}
+
+/* --- drawings -----------------------------------------------------------------------------------
+ */
+
+#define LEVELS 8u
+
+static uint64_t highest(const uint64_t *value, size_t count)
+{
+	uint64_t ret = 0;
+	for (size_t i = 0; i < count; i++)
+		ret = value[i] > ret ? value[i] : ret;
+	return ret;
+}
+
+unsigned text_sparkline(const struct text *text, const uint64_t *value, size_t count,
+	uint64_t lowest, unsigned columns)
+{
+	static const char ascii[LEVELS + 1] = "_.:-=+*#";
+	uint64_t most = highest(value, count);
+	unsigned cells = count < columns ? (unsigned)count : columns;
+	for (unsigned i = 0; i < cells; i++) {
+		size_t from = count * i / cells, to = count * (i + 1) / cells;
+		uint64_t cell = highest(value + from, to - from);
+		unsigned level = 0;
+		if (cell > lowest)
+			level = (unsigned)((unsigned __int128)(cell - lowest) * (LEVELS - 1) /
+					   (most - lowest));
+		/* U+2581 to U+2588 */
+		if (text->has_utf8)
+			fprintf(text->out, "\xe2\x96%c", (char)(0x81 + level));
+		else
+			fputc(ascii[level], text->out);
+	}
+	return cells;
 }
 
 /* --- numbers ------------------------------------------------------------------------------------

@@ -7,11 +7,14 @@
 
 #include <stdio.h>
 
+#include "analyzer/ui/terminal.h"
 #include "format/base.h"
 
 struct text {
 	FILE *out;
 	bool has_colour;
+	bool has_utf8;	  /* else ASCII for what heaptap itself draws */
+	unsigned columns; /* of a line */
 };
 
 enum text_style { TEXT_BOLD, TEXT_DIM, TEXT_WARNING };
@@ -21,13 +24,27 @@ struct text_number {
 	char text[40];
 };
 
-/* Colours when `out` is a terminal, TERM is not dumb and NO_COLOR is unset or empty. */
+/* As terminal_of(out, TERMINAL_COLOR_AUTO) is. */
 struct text text_to(FILE *out);
+/* Writes to `out` what `terminal` will show; `out` may be a stream in memory. */
+struct text text_for(FILE *out, const struct terminal *terminal);
 /* Writes `string` in a style. */
 void text_styled(const struct text *text, enum text_style style, const char *string);
 /* Writes a string of foreign origin: control and direction-changing characters are left out, bytes
  * that are no UTF-8 become question marks; longer than `max` bytes, its middle is left out. */
 void text_foreign(const struct text *text, const char *string, size_t max);
+
+/* As text_foreign, but shortened to `columns` of a terminal, at least 5: "..." stands for the
+ * middle of a longer one. Returns the columns that it takes: wide characters two, combining ones
+ * none. */
+unsigned text_elided(const struct text *text, const char *string, unsigned columns);
+/* The columns of a string, as text_foreign writes it. */
+size_t text_columns(const char *string);
+/* Draws `count` values in at most `columns` cells of eight levels; where a cell stands for several
+ * values, the highest counts. `lowest` and less is the lowest level, the highest value the highest.
+ * Returns the number of cells. */
+unsigned text_sparkline(const struct text *text, const uint64_t *value, size_t count,
+	uint64_t lowest, unsigned columns);
 
 struct text_number text_bytes(uint64_t bytes);	/* 512 B, 1.5 KiB, 12.0 MiB: powers of 1024 */
 struct text_number text_count(uint64_t count);	/* 1,104,752 */

@@ -99,6 +99,85 @@ START_TEST(no_colour_without_a_terminal)
 }
 END_TEST
 
+static void check_elided(const char *string, unsigned columns, const char *want, unsigned takes)
+{
+	char *got = NULL;
+	size_t length = 0;
+	FILE *out = open_memstream(&got, &length);
+	const struct text text = {.out = out};
+	unsigned taken = text_elided(&text, string, columns);
+	fclose(out);
+	ck_assert_str_eq(got, want);
+	ck_assert_uint_eq(taken, takes);
+	free(got);
+}
+
+/* U+65E5, two columns each; U+0301, a combining accent. */
+#define WIDE   "\xe6\x97\xa5"
+#define ACCENT "\xcc\x81"
+
+START_TEST(the_middle_of_a_long_name_is_left_out)
+{
+	check_elided("short", 5, "short", 5);
+	check_elided("longer", 5, "l...r", 5);
+	check_elided("longer", 1, "l...r", 5);
+	check_elided("std::vector<int>::push_back", 13, "std::..._back", 13);
+	check_elided("std::vector<int>::push_back", 27, "std::vector<int>::push_back", 27);
+	check_elided("\033[31mred", 20, "[31mred", 7);
+	check_elided("a\xff\xff\xff\xff\xff\xff\xff"
+		     "b",
+		7, "a?...?b", 7);
+}
+END_TEST
+
+START_TEST(columns_are_those_of_the_terminal)
+{
+	check_elided(WIDE WIDE WIDE, 6, WIDE WIDE WIDE, 6);
+	check_elided(WIDE WIDE WIDE WIDE WIDE WIDE, 11, WIDE WIDE "..." WIDE WIDE, 11);
+	check_elided(WIDE WIDE WIDE WIDE WIDE WIDE, 10, WIDE "..." WIDE WIDE, 9);
+	check_elided("e" ACCENT "bcdefgh", 8, "e" ACCENT "bcdefgh", 8);
+	check_elided("ab" ACCENT "cdefgh", 7, "ab" ACCENT "...gh", 7);
+	/* No accent without its letter. */
+	check_elided("abcdef" ACCENT "gh", 7, "ab...gh", 7);
+	ck_assert_uint_eq(text_columns(WIDE "e" ACCENT "\xff\033"), 4);
+}
+END_TEST
+
+static void check_sparkline(const uint64_t *value, size_t count, uint64_t lowest, unsigned columns,
+	bool has_utf8, const char *want)
+{
+	char *got = NULL;
+	size_t length = 0;
+	FILE *out = open_memstream(&got, &length);
+	const struct text text = {.out = out, .has_utf8 = has_utf8};
+	unsigned cells = text_sparkline(&text, value, count, lowest, columns);
+	fclose(out);
+	ck_assert_str_eq(got, want);
+	ck_assert_uint_eq(cells, strlen(want) / (has_utf8 ? 3 : 1));
+	free(got);
+}
+
+START_TEST(sparklines)
+{
+	static const uint64_t stairs[] = {0, 1, 2, 3, 4, 5, 6, 7}, zero[] = {0, 0},
+			      base[] = {1000, 1000, 1007}, most[] = {0, UINT64_MAX},
+			      spike[] = {0, 0, 9, 0, 0, 0, 0, 0};
+	check_sparkline(stairs, 8, 0, 80, false, "_.:-=+*#");
+	check_sparkline(stairs, 8, 0, 80, true,
+		"\xe2\x96\x81\xe2\x96\x82\xe2\x96\x83\xe2\x96\x84"
+		"\xe2\x96\x85\xe2\x96\x86\xe2\x96\x87\xe2\x96\x88");
+	check_sparkline(zero, 2, 0, 80, false, "__");
+	check_sparkline(base, 3, 0, 80, false, "**#");
+	check_sparkline(base, 3, 1000, 80, false, "__#");
+	check_sparkline(base, 3, 2000, 80, false, "___");
+	check_sparkline(most, 2, 0, 80, false, "_#");
+	check_sparkline(stairs, 8, 0, 4, false, ".-+#");
+	check_sparkline(spike, 8, 0, 3, false, "_#_");
+	check_sparkline(stairs, 0, 0, 80, false, "");
+}
+END_TEST
+
 HT_SUITE("analyzer/text", bytes_are_powers_of_1024, counts_are_grouped, times_have_a_fitting_unit,
 	percent_of_nothing_is_a_dash, foreign_names_are_harmless, long_names_lose_their_middle,
-	no_colour_without_a_terminal)
+	no_colour_without_a_terminal, the_middle_of_a_long_name_is_left_out,
+	columns_are_those_of_the_terminal, sparklines)

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A bar on standard error for what takes long: from half a second on, ten times a second, on a
+ * terminal only.
+ */
+#pragma once
+
+#include <stdio.h>
+
+#include "analyzer/ui/terminal.h"
+
+struct progress {
+	FILE *out;	  /* NULL: nothing is shown */
+	const char *what; /* "reading my.htap" */
+	uint64_t total;	  /* bytes; 0: unknown */
+	uint64_t next_ns; /* when the bar is drawn next */
+	unsigned columns;
+	bool is_shown;
+};
+
+/* Begins at `now_ns` of the monotonic clock, which progress_now_ns reads. `what` must live until
+ * the end. Shows nothing unless `terminal` is one that can erase a line: standard error, say. */
+struct progress progress_begin(FILE *out, const struct terminal *terminal, const char *what,
+	uint64_t total, uint64_t now_ns);
+uint64_t progress_now_ns(void);
+/* `done` of `total` bytes are read. Cheap enough for each block of a trace. */
+void progress_update(struct progress *progress, uint64_t done, uint64_t now_ns);
+/* Erases the bar. Idempotent. To be called before anything else is printed to the terminal. */
+void progress_end(struct progress *progress);
