@@ -43,6 +43,24 @@ struct resolve_files cmd_files(const struct option_values *values)
 	return files;
 }
 
+struct ht_err *cmd_output_open(const struct option_values *values, struct cmd_output *ret)
+{
+	enum terminal_color color = option_number(values, OPTION_COLOR, TERMINAL_COLOR_AUTO);
+	const struct terminal terminal = terminal_of(stdout, color);
+	struct ht_err *err =
+		pager_open(!option_is_given(values, OPTION_NO_PAGER), &terminal, &ret->pager);
+	ret->text = text_for(ret->pager.out, &terminal);
+	if (option_is_given(values, OPTION_WIDE))
+		ret->text.columns = TERMINAL_COLUMNS_MAX;
+	return err;
+}
+
+struct ht_err *cmd_output_close(struct cmd_output *output, const char *what)
+{
+	struct ht_err *err = pager_close(&output->pager);
+	return ht_err_first(err, cmd_flush(stdout, what));
+}
+
 static bool has_read_part;
 
 void cmd_warn_ending(const struct model_ending *ending, bool is_shown)

@@ -10,6 +10,8 @@
 #include "analyzer/cli/option.h"
 #include "analyzer/model/model.h"
 #include "analyzer/symbols/resolve.h"
+#include "analyzer/ui/pager.h"
+#include "analyzer/ui/text.h"
 #include "format/err.h"
 
 /* The commands (commands.c has their names). Each takes a command line that is already checked.
@@ -28,6 +30,20 @@ HT_MUST_CHECK
 struct ht_err *cmd_open_trace(const char *path, int *ret);
 /* The files that --sysroot, --debug-dir and --perf-map name. */
 struct resolve_files cmd_files(const struct option_values *values);
+/* The text that a command prints. */
+struct cmd_output {
+	struct pager pager;
+	struct text text; /* write to this */
+};
+/* Begins the text for standard output, as --color, --no-pager and --wide say. cmd_output_close ends
+ * it. */
+HT_MUST_CHECK
+struct ht_err *cmd_output_open(const struct option_values *values, struct cmd_output *ret);
+/* Shows the text, `what`, in a pager if it is longer than the screen; reports any error of writing.
+ */
+HT_MUST_CHECK
+struct ht_err *cmd_output_close(struct cmd_output *output, const char *what);
+
 /* To be called before anything of a trace is printed, with what is known of its end. Where a part
  * was read, prints so to standard error, unless `is_shown` elsewhere, and has the program end with
  * CMD_EXIT_PART. */

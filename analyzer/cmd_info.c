@@ -109,11 +109,13 @@ struct ht_err *cmd_info(const struct option_values *values)
 	const struct model_observer observer = {.replay.context = &info, .symbol = count_symbol};
 	err = model_load(&info.model, fd, path, &observer);
 	close(fd);
-	const struct text text = text_to(stdout);
-	const struct model *model = &info.model;
+	struct cmd_output output;
+	if (!err)
+		err = cmd_output_open(values, &output);
 	if (!err) {
-		cmd_warn_model(model);
-		print(&text, &info);
+		cmd_warn_model(&info.model);
+		print(&output.text, &info);
+		err = cmd_output_close(&output, "the information");
 	}
 	model_deinit(&info.model);
 	return err;

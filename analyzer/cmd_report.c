@@ -25,13 +25,17 @@ static struct ht_err *write_report(struct analysis *analysis, const struct optio
 	cmd_warn_ending(&ending, is_shown);
 	if (json)
 		return report_json_write(stdout, analysis, limit, shows_wrappers);
-	const struct text text = text_to(stdout);
+	struct cmd_output output;
+	struct ht_err *err = cmd_output_open(values, &output);
+	if (err)
+		return err;
 	const struct report_text_options page = {
 		.path = values->operand[0],
 		.limit = limit,
 		.shows_wrappers = shows_wrappers,
 	};
-	return report_text_write(&text, analysis, &page);
+	err = report_text_write(&output.text, analysis, &page);
+	return ht_err_first(err, cmd_output_close(&output, "the report"));
 }
 
 struct ht_err *cmd_report(const struct option_values *values)

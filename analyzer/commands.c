@@ -27,7 +27,12 @@ static const char *const class_words[] = {
 	"growing", "plateau", "spike", "periodic", "churn", "unclear", NULL};
 static const char *const by_words[] = {
 	"function", "line", "address", "module", "namespace", "thread", "size", "lifetime", NULL};
-static const char *const color_words[] = {"auto", "always", "never", NULL};
+static const char *const color_words[] = {
+	[TERMINAL_COLOR_AUTO] = "auto",
+	[TERMINAL_COLOR_ALWAYS] = "always",
+	[TERMINAL_COLOR_NEVER] = "never",
+	NULL,
+};
 
 #define FLAG(groups_, name_, help_)                                                                \
 	{                                                                                          \
@@ -168,7 +173,8 @@ static const struct option_command command[] = {
 		.least = 1,
 		.most = 1,
 		.groups = OPTIONS_NAMES,
-		.own = {OPTION_JSON, OPTION_LIMIT, OPTION_SHOW_WRAPPERS},
+		.own = {OPTION_JSON, OPTION_LIMIT, OPTION_SHOW_WRAPPERS, OPTION_COLOR,
+			OPTION_NO_PAGER},
 		.example = {"heaptap report my.htap",
 			"heaptap report --json --limit 0 my.htap | jq .totals"},
 		.run = cmd_report,
@@ -198,6 +204,7 @@ static const struct option_command command[] = {
 		.operand = {TRACE},
 		.least = 1,
 		.most = 1,
+		.own = {OPTION_COLOR, OPTION_NO_PAGER},
 		.example = {"heaptap info my.htap"},
 		.run = cmd_info,
 	},

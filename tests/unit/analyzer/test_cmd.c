@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -96,6 +97,70 @@ START_TEST(reports_have_two_faces)
 }
 END_TEST
 
+START_TEST(colours_on_request)
+{
+	char *path = make_trace();
+	struct bytes_out out = {0};
+	setenv("CLICOLOR_FORCE", "1", true);
+	unsetenv("NO_COLOR");
+	ck_no_err(run(ARGS("report", "--color", "never", path), &out));
+	ck_no_err(bytes_out_u8(&out, 0));
+	ck_assert_ptr_null(strchr((const char *)out.data, '\033'));
+	bytes_out_deinit(&out);
+	unsetenv("CLICOLOR_FORCE");
+	out = (struct bytes_out){0};
+	ck_no_err(run(ARGS("report", "--color=always", path), &out));
+	check_output(&out, "\033[1m");
+	free(path);
+}
+END_TEST
+
+/* Makes standard output a terminal of `rows` rows. */
+static void use_terminal(unsigned short rows)
+{
+	const struct winsize size = {.ws_col = 80, .ws_row = rows};
+	char name[64];
+	int other = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+	ck_assert_int_ge(other, 0);
+	ck_assert_int_eq(grantpt(other) | unlockpt(other), 0);
+	ck_assert_int_eq(ptsname_r(other, name, sizeof(name)), 0);
+	int fd = open(name, O_RDWR | O_NOCTTY | O_CLOEXEC);
+	ck_assert_int_eq(ioctl(fd, TIOCSWINSZ, &size), 0);
+	ck_assert_int_eq(dup2(fd, STDOUT_FILENO), STDOUT_FILENO);
+	close(fd);
+}
+
+START_TEST(what_is_longer_than_the_screen_goes_to_the_pager)
+{
+	static const struct {
+		const char *command, *option;
+		unsigned short rows;
+		bool is_paged;
+	} table[] = {
+		{"report", NULL, 5, true},
+		{"report", "--no-pager", 5, false},
+		{"report", "--json", 5, false},
+		{"report", NULL, 500, false},
+		{"info", NULL, 5, true},
+	};
+	char *path = make_trace(), *shown = tmpdir_path("shown");
+	setenv("SHOWN", shown, true);
+	setenv("PAGER", "cat >\"$SHOWN\"", true);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(table); i++) {
+		const char *option = table[i].option;
+		char *argv[] = {
+			strdup(table[i].command), path, option ? strdup(option) : NULL, NULL};
+		use_terminal(table[i].rows);
+		ck_no_err(commands_run(option ? 3 : 2, argv));
+		ck_assert_msg((unlink(shown) == 0) == table[i].is_paged, "row %zu", i);
+		free(argv[0]);
+		free(argv[2]);
+	}
+	free(path);
+	free(shown);
+}
+END_TEST
+
 /* Their number stands behind them. */
 START_TEST(info_knows_no_number_of_events_of_a_cut_file)
 {
@@ -145,8 +210,8 @@ START_TEST(wrong_use_is_said_in_one_line)
 		{{"report", "--limit", "-1", "a"}, "takes a number"},
 		{{"report", "--limit", "1x", "a"}, "takes a number"},
 		{{"report", "--limit", "99999999999999999999", "a"}, "takes a number"},
-		{{"report", "--colour", "a"}, "--colour is unknown"},
-		{{"report", "--colour", "a"}, "see heaptap report --help"},
+		{{"report", "--colour", "a"}, "--colour is unknown; did you mean --color?"},
+		{{"report", "--love", "a"}, "see heaptap report --help"},
 		{{"report", "--jsno", "a"}, "--jsno is unknown; did you mean --json?"},
 		{{"export", "--fromat=x"}, "is unknown; did you mean --format?"},
 		{{"report", "a", "--limit"}, "lacks its value"},
@@ -294,8 +359,10 @@ START_TEST(emitted_symbols_are_records)
 }
 END_TEST
 
-HT_SUITE("analyzer/cmd", reports_have_two_faces, info_knows_no_number_of_events_of_a_cut_file,
-	perf_maps_name_what_no_module_holds, wrong_use_is_said_in_one_line,
-	what_is_no_trace_is_named, exports_do_not_overwrite_unless_told,
-	a_failed_export_leaves_no_file, a_failed_export_keeps_what_was_there,
-	an_export_does_not_replace_its_trace, a_full_disk_is_an_error, emitted_symbols_are_records)
+HT_SUITE("analyzer/cmd", reports_have_two_faces, colours_on_request,
+	what_is_longer_than_the_screen_goes_to_the_pager,
+	info_knows_no_number_of_events_of_a_cut_file, perf_maps_name_what_no_module_holds,
+	wrong_use_is_said_in_one_line, what_is_no_trace_is_named,
+	exports_do_not_overwrite_unless_told, a_failed_export_leaves_no_file,
+	a_failed_export_keeps_what_was_there, an_export_does_not_replace_its_trace,
+	a_full_disk_is_an_error, emitted_symbols_are_records)
