@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analyzer/cube/profile.h"
+#include "analyzer/cube/cube.h"
 #include "analyzer/model/array.h"
 #include "analyzer/model/map.h"
 #include "analyzer/ui/text.h"
@@ -65,7 +65,7 @@ static void print_event(FILE *out, uint64_t slot, const struct event *event)
 		event->tsc, kind[event->kind]);
 	if (event->kind != ABI_EVENT_REALLOC_FREED && event->kind != ABI_EVENT_REALLOC_FAIL)
 		fprintf(out, " %s addr=0x%" PRIx64 " size=%" PRIu64 " stack=%" PRIu32,
-			profile_function_name(event->hook), event->addr, event->size, event->stack);
+			cube_function_name(event->hook), event->addr, event->size, event->stack);
 	fputc('\n', out);
 }
 

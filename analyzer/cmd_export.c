@@ -20,7 +20,7 @@ struct options {
 	const char *path, *out_path;
 	struct resolve_files files;
 	enum commands_format format;
-	enum profile_metric metric;
+	enum metric metric;
 	bool stats, force, shows_wrappers;
 };
 
@@ -31,7 +31,7 @@ static struct ht_err *read_options(const struct option_values *values, struct op
 		.out_path = option_text(values, OPTION_OUTPUT, "-"),
 		.files = cmd_files(values),
 		.format = option_number(values, OPTION_FORMAT, COMMANDS_COLLAPSED),
-		.metric = option_number(values, OPTION_METRIC, PROFILE_OUTSTANDING),
+		.metric = option_number(values, OPTION_METRIC, METRIC_OUTSTANDING),
 		.stats = option_is_given(values, OPTION_STATS),
 		.force = option_is_given(values, OPTION_FORCE),
 		.shows_wrappers = option_is_given(values, OPTION_SHOW_WRAPPERS),
@@ -97,16 +97,23 @@ static struct ht_err *open_output(const struct options *options, int trace_fd, s
 static struct ht_err *write_collapsed(FILE *out, int fd, const struct options *options)
 {
 	struct analysis *analysis = NULL;
+	struct view *view = NULL;
+	struct query query;
+	query_init(&query);
+	query.shows_wrappers = options->shows_wrappers;
 	struct ht_err *err = analysis_create(fd, options->path, &analysis);
 	if (!err)
 		cmd_warn_model(&analysis->model);
-	if (!err && options->metric == PROFILE_TEMPORARY && analysis->profile.sample_bytes)
+	if (!err && options->metric == METRIC_TEMPORARY && analysis->cube.sample_bytes)
 		err = ht_err_new(HT_ERR_USAGE,
 			"%s is a sample, which cannot show temporary allocations", options->path);
 	if (!err)
 		err = analysis_resolve(analysis, &options->files);
 	if (!err)
-		err = export_collapsed(out, analysis, options->metric, options->shows_wrappers);
+		err = view_create(analysis, &query, false, &view);
+	if (!err)
+		err = export_collapsed(out, view, options->metric);
+	view_destroy(view);
 	analysis_destroy(analysis);
 	return err;
 }

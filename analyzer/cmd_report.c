@@ -6,7 +6,6 @@
 
 #include <unistd.h>
 
-#include "analyzer/cube/analysis.h"
 #include "analyzer/export/report_json.h"
 #include "analyzer/ui/report_text.h"
 
@@ -14,17 +13,16 @@
 #define JSON_STACKS 20u
 #define TEXT_STACKS 5u
 
-static struct ht_err *write_report(struct analysis *analysis, const struct option_values *values)
+static struct ht_err *write_report(struct view *view, const struct option_values *values)
 {
-	const struct model_ending ending = model_ending(&analysis->model);
+	const struct model_ending ending = model_ending(&view->analysis->model);
 	bool json = option_is_given(values, OPTION_JSON);
-	bool shows_wrappers = option_is_given(values, OPTION_SHOW_WRAPPERS);
 	size_t limit = option_number(values, OPTION_LIMIT, json ? JSON_STACKS : TEXT_STACKS);
 	/* The page begins with it, too. */
 	bool is_shown = !json && isatty(STDOUT_FILENO);
 	cmd_warn_ending(&ending, is_shown);
 	if (json)
-		return report_json_write(stdout, analysis, limit, shows_wrappers);
+		return report_json_write(stdout, view, limit);
 	struct cmd_output output;
 	struct ht_err *err = cmd_output_open(values, &output);
 	if (err)
@@ -32,9 +30,8 @@ static struct ht_err *write_report(struct analysis *analysis, const struct optio
 	const struct report_text_options page = {
 		.path = values->operand[0],
 		.limit = limit,
-		.shows_wrappers = shows_wrappers,
 	};
-	err = report_text_write(&output.text, analysis, &page);
+	err = report_text_write(&output.text, view, &page);
 	return ht_err_first(err, cmd_output_close(&output, "the report"));
 }
 
@@ -47,12 +44,19 @@ struct ht_err *cmd_report(const struct option_values *values)
 	if (err)
 		return err;
 	struct analysis *analysis = NULL;
+	struct view *view = NULL;
+	struct query query;
+	query_init(&query);
+	query.shows_wrappers = option_is_given(values, OPTION_SHOW_WRAPPERS);
 	err = analysis_create(fd, path, &analysis);
 	close(fd);
 	if (!err)
 		err = analysis_resolve(analysis, &files);
 	if (!err)
-		err = write_report(analysis, values);
+		err = view_create(analysis, &query, false, &view);
+	if (!err)
+		err = write_report(view, values);
+	view_destroy(view);
 	analysis_destroy(analysis);
 	return ht_err_first(err, cmd_flush(stdout, "the report"));
 }

@@ -6,20 +6,18 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "analyzer/cube/profile.h"
 #include "analyzer/cli/help.h"
 #include "analyzer/cmd.h"
+#include "analyzer/query/metric.h"
 
 /* --- options -----------------------------------------------------------------------------------
  */
 
 const char *const commands_metric[] = {
-	[PROFILE_OUTSTANDING] = "outstanding",
-	[PROFILE_PEAK] = "peak",
-	[PROFILE_ALLOCATED] = "allocated",
-	[PROFILE_CALLS] = "calls",
-	[PROFILE_TEMPORARY] = "temporary",
-	[PROFILE_METRIC_COUNT] = NULL,
+#define X(id, name, unit, is_signed, value, title) name,
+	METRICS(X)
+#undef X
+		NULL,
 };
 const char *const commands_format[] = {
 	[COMMANDS_COLLAPSED] = "collapsed", [COMMANDS_HEAPTRACK] = "heaptrack", NULL};

@@ -10,7 +10,7 @@
 
 extern const struct option_table commands_table;
 
-/* The words of --metric, by enum profile_metric, ended by NULL. */
+/* The words of --metric, by enum metric, ended by NULL. */
 extern const char *const commands_metric[];
 /* The words of --format, by enum commands_format, ended by NULL. */
 enum commands_format { COMMANDS_COLLAPSED, COMMANDS_HEAPTRACK };

@@ -7,11 +7,10 @@ static struct ht_err *allocated(
 	void *context, const struct replay_call *call, const struct live_block *block)
 {
 	struct analysis *analysis = context;
-	uint64_t time_ns = timebase_ns(&analysis->model.timebase, call->tsc);
-	uint64_t rate = analysis->profile.sample_bytes = analysis->model.capture.sample_bytes;
-	timeline_allocated(&analysis->timeline, time_ns, sample_share_of(block, rate));
-	struct ht_err *err = profile_allocated(&analysis->profile, call, block, time_ns);
-	heap_allocated(&analysis->heap_notes, &analysis->profile, time_ns);
+	struct cube *cube = &analysis->cube;
+	cube->sample_bytes = analysis->model.capture.sample_bytes;
+	struct ht_err *err = cube_allocated(cube, call, block);
+	heap_allocated(&analysis->heap_notes, cube, call->time_ns);
 	return err;
 }
 
@@ -19,12 +18,9 @@ static struct ht_err *freed(void *context, const struct replay_call *call,
 	const struct live_block *block, bool temporary)
 {
 	struct analysis *analysis = context;
-	uint64_t time_ns = timebase_ns(&analysis->model.timebase, call->tsc);
-	uint64_t rate = analysis->profile.sample_bytes;
 	/* What was allocated in between is mostly not in the sample. */
-	temporary = temporary && !rate;
-	timeline_freed(&analysis->timeline, time_ns, sample_share_of(block, rate), temporary);
-	return profile_freed(&analysis->profile, call, block, temporary);
+	temporary = temporary && !analysis->cube.sample_bytes;
+	return cube_freed(&analysis->cube, call, block, temporary);
 }
 
 static struct ht_err *before_freed(
@@ -34,10 +30,8 @@ static struct ht_err *before_freed(
 	/* In a sample that is a block whose allocation was lost. */
 	if (analysis->model.capture.sample_bytes)
 		return NULL;
-	uint64_t time_ns = timebase_ns(&analysis->model.timebase, call->tsc);
-	timeline_before_freed(&analysis->timeline, time_ns,
+	return cube_before_freed(&analysis->cube, call, usable_bytes,
 		heap_before_freed(&analysis->heap_notes, usable_bytes));
-	return profile_before_freed(&analysis->profile, call, usable_bytes);
 }
 
 static struct ht_err *mapped(void *context, uint32_t stream, const struct event *event)
@@ -56,7 +50,7 @@ static struct ht_err *mapped_before(void *context, const struct rec_range *range
 static struct ht_err *rss(void *context, uint64_t time_ns, uint64_t rss_bytes)
 {
 	struct analysis *analysis = context;
-	timeline_rss(&analysis->timeline, time_ns, rss_bytes);
+	timeline_rss(&analysis->cube.timeline, time_ns, rss_bytes);
 	return NULL;
 }
 
@@ -70,7 +64,7 @@ static struct ht_err *symbol(void *context, const struct rec_symbol *rec)
 static struct ht_err *heap(void *context, size_t index, bool ended)
 {
 	struct analysis *analysis = context;
-	heap_note(&analysis->heap_notes, &analysis->model, &analysis->profile, index, ended);
+	heap_note(&analysis->heap_notes, &analysis->model, &analysis->cube, index, ended);
 	return NULL;
 }
 
@@ -90,17 +84,20 @@ struct ht_err *analysis_create(int fd, const char *name, struct analysis **ret)
 		.heap = heap,
 		.mapped_before = mapped_before,
 	};
-	timeline_init(&analysis->timeline);
+	cube_init(&analysis->cube);
 	struct ht_err *err = model_load(&analysis->model, fd, name, &observer);
 	if (err) {
 		analysis_destroy(analysis);
 		return err;
 	}
 	/* Also where there was no event to say so. */
-	analysis->profile.sample_bytes = analysis->model.capture.sample_bytes;
-	profile_finish(&analysis->profile);
+	analysis->cube.sample_bytes = analysis->model.capture.sample_bytes;
 	mappings_finish(&analysis->mappings);
-	timeline_finish(&analysis->timeline);
+	err = cube_finish(&analysis->cube);
+	if (err) {
+		analysis_destroy(analysis);
+		return err;
+	}
 	analysis->heap = heap_of(&analysis->model, &analysis->heap_notes);
 	*ret = analysis;
 	return NULL;
@@ -110,7 +107,7 @@ void analysis_destroy(struct analysis *analysis)
 {
 	if (!analysis)
 		return;
-	profile_deinit(&analysis->profile);
+	cube_deinit(&analysis->cube);
 	mappings_deinit(&analysis->mappings);
 	symbols_deinit(&analysis->symbols);
 	model_deinit(&analysis->model);

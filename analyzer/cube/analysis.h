@@ -6,7 +6,6 @@
 
 #include "analyzer/cube/heap.h"
 #include "analyzer/cube/mappings.h"
-#include "analyzer/cube/timeline.h"
 #include "analyzer/model/model.h"
 #include "analyzer/symbols/resolve.h"
 #include "analyzer/symbols/table.h"
@@ -14,8 +13,7 @@
 struct analysis {
 	struct model model;
 	struct symbols symbols; /* those of the trace; more may be added afterwards */
-	struct profile profile;
-	struct timeline timeline;
+	struct cube cube;
 	struct mappings mappings;
 	struct heap_notes heap_notes;
 	struct heap heap; /* when all is read */

@@ -70,32 +70,31 @@ static struct reading reading_of(const struct model_heap *heap)
 
 /* --- what passes by --- */
 
-static struct heap_sum sum_of(const struct heap_notes *notes, const struct profile *profile)
+static struct heap_sum sum_of(const struct heap_notes *notes, const struct cube *cube)
 {
-	const struct metrics *total = &profile->total;
-	struct heap_sum sum = {.live_bytes = metrics_outstanding_bytes(total),
+	const struct cube_counts *total = &cube->total;
+	struct heap_sum sum = {.live_bytes = cube_live_bytes(cube),
 		.before_bytes = notes->before_bytes,
 		.moved_bytes = plus(
 			plus(total->allocated_bytes, total->freed_bytes), notes->before_bytes)};
-	for (unsigned i = LARGE_CLASS; i < PROFILE_SIZE_CLASSES; i++)
-		sum.large_blocks += metrics_outstanding_blocks(&profile->size_class[i]);
-	sum.small_blocks = metrics_outstanding_blocks(total) - sum.large_blocks;
+	for (unsigned i = LARGE_CLASS; i < CUBE_SIZE_CLASSES; i++)
+		sum.large_blocks += cube->live_blocks_of_class[i];
+	sum.small_blocks = cube_live_blocks(cube) - sum.large_blocks;
 	return sum;
 }
 
-void heap_note(struct heap_notes *notes, const struct model *model, const struct profile *profile,
+void heap_note(struct heap_notes *notes, const struct model *model, const struct cube *cube,
 	size_t index, bool ended)
 {
-	(ended ? notes->ended : notes->begun)[index] = sum_of(notes, profile);
+	(ended ? notes->ended : notes->begun)[index] = sum_of(notes, cube);
 	*(ended ? &notes->ended_count : &notes->begun_count) = index + 1;
 	if (!notes->header_bytes)
 		notes->header_bytes = reading_of(&model->heap[index]).sum.header_bytes;
 }
 
-void heap_allocated(struct heap_notes *notes, const struct profile *profile, uint64_t time_ns)
+void heap_allocated(struct heap_notes *notes, const struct cube *cube, uint64_t time_ns)
 {
-	int64_t bytes = signed_of(metrics_outstanding_bytes(&profile->total)) -
-			signed_of(notes->before_bytes);
+	int64_t bytes = signed_of(cube_live_bytes(cube)) - signed_of(notes->before_bytes);
 	if (bytes <= notes->highest_bytes)
 		return;
 	notes->highest_bytes = bytes;

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "analyzer/cube/profile.h"
+#include "analyzer/cube/cube.h"
 #include "analyzer/model/model.h"
 
 /* What the events of the window add up to, until some moment. */
@@ -27,10 +27,10 @@ struct heap_notes {
 };
 
 /* The events until now are those before the reading `index` of the model began, or ended. */
-void heap_note(struct heap_notes *notes, const struct model *model, const struct profile *profile,
+void heap_note(struct heap_notes *notes, const struct model *model, const struct cube *cube,
 	size_t index, bool ended);
 /* After each block. */
-void heap_allocated(struct heap_notes *notes, const struct profile *profile, uint64_t time_ns);
+void heap_allocated(struct heap_notes *notes, const struct cube *cube, uint64_t time_ns);
 /* An older block: returns what it took. */
 uint64_t heap_before_freed(struct heap_notes *notes, uint64_t usable_bytes);
 

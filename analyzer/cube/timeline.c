@@ -31,7 +31,7 @@ static void join(struct timeline_step *a, const struct timeline_step *b)
 		a->live_max_bytes = b->live_max_bytes;
 }
 
-static void halve(struct timeline *timeline)
+void timeline_join(struct timeline *timeline)
 {
 	for (size_t i = 0; i < TIMELINE_STEPS / 2; i++) {
 		struct timeline_step joined = timeline->step[2 * i];
@@ -49,7 +49,7 @@ static void halve(struct timeline *timeline)
 static size_t index_at(struct timeline *timeline, uint64_t time_ns)
 {
 	while (time_ns / timeline->step_ns >= TIMELINE_STEPS)
-		halve(timeline);
+		timeline_join(timeline);
 	size_t index = time_ns / timeline->step_ns;
 	if (index >= timeline->count)
 		timeline->count = index + 1;

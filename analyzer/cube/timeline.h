@@ -28,6 +28,8 @@ struct timeline {
 };
 
 void timeline_init(struct timeline *timeline);
+/* Joins each two steps. */
+void timeline_join(struct timeline *timeline);
 void timeline_allocated(struct timeline *timeline, uint64_t time_ns, struct sample_share share);
 void timeline_freed(
 	struct timeline *timeline, uint64_t time_ns, struct sample_share share, bool temporary);

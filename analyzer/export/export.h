@@ -7,12 +7,11 @@
 
 #include <stdio.h>
 
-#include "analyzer/cube/analysis.h"
+#include "analyzer/views/view.h"
 
-/* Collapsed stacks, "root;caller;leaf N", one line per site (sites.h) whose `metric` is not 0. */
+/* Collapsed stacks, "root;caller;leaf N", one line per row whose `metric` is above 0. */
 HT_MUST_CHECK
-struct ht_err *export_collapsed(
-	FILE *out, struct analysis *analysis, enum profile_metric metric, bool shows_wrappers);
+struct ht_err *export_collapsed(FILE *out, const struct view *view, enum metric metric);
 
 /* The totals that heaptrack_print computes from an export, by its rules: temporary means that the
  * object before this free was allocated with the same size and stack, by any thread. */

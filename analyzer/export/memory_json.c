@@ -1,22 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/export/memory_json.h"
 
+#include "analyzer/export/json.h"
 #include "analyzer/views/rss.h"
-
-static json_t *number(uint64_t value)
-{
-	return json_integer(value > INT64_MAX ? INT64_MAX : (json_int_t)value);
-}
-
-static json_t *number_or_null(bool known, uint64_t value)
-{
-	return known ? number(value) : json_null();
-}
-
-static json_t *signed_or_null(bool known, int64_t value)
-{
-	return known ? json_integer(value) : json_null();
-}
 
 static json_t *parts_json(const struct rss_parts *parts)
 {
@@ -25,14 +11,15 @@ static json_t *parts_json(const struct rss_parts *parts)
 		return json_null();
 	return json_pack("{so so so so so so so so so so so sb}", "anonymous_bytes",
 		json_integer(parts->anonymous_bytes), "heap_bytes",
-		signed_or_null(parts->heap_known, parts->heap_bytes), "allocator_free_bytes",
-		signed_or_null(books, parts->free_bytes), "other_anonymous_bytes",
+		json_signed_or_null(parts->heap_known, parts->heap_bytes), "allocator_free_bytes",
+		json_signed_or_null(books, parts->free_bytes), "other_anonymous_bytes",
 		json_integer(parts->other_bytes), "file_bytes", json_integer(parts->file_bytes),
 		"shared_bytes", json_integer(parts->shared_bytes), "swapped_bytes",
-		json_integer(parts->swapped_bytes), "heaptap_bytes", number(parts->own_bytes),
-		"allocator_free_end_bytes", number_or_null(books, parts->free_end_bytes),
-		"allocator_free_resident_bytes", number_or_null(books, parts->free_resident_bytes),
-		"heap_by", json_string(books ? "books" : "events"), "allocator_free_resident_exact",
+		json_integer(parts->swapped_bytes), "heaptap_bytes", json_number(parts->own_bytes),
+		"allocator_free_end_bytes", json_number_or_null(books, parts->free_end_bytes),
+		"allocator_free_resident_bytes",
+		json_number_or_null(books, parts->free_resident_bytes), "heap_by",
+		json_string(books ? "books" : "events"), "allocator_free_resident_exact",
 		books && parts->free_resident_exact);
 }
 
@@ -42,13 +29,14 @@ json_t *memory_json_rss(const struct analysis *analysis)
 	const struct rss_growth rss = rss_growth_of(analysis);
 	/* What older blocks gave back is in no sample. */
 	bool is_explained = rss.known && !model->capture.sample_bytes;
-	return json_pack("{so so so so so so so so sb}", "first_bytes", number(rss.first_bytes),
-		"last_bytes", number(rss.last_bytes), "max_bytes", number(model->rss_max_bytes),
-		"growth_bytes", signed_or_null(rss.known, rss.growth_bytes), "explained_bytes",
-		signed_or_null(is_explained, rss.explained_bytes), "explicable_bytes",
-		number(rss.explicable_bytes), "growth", parts_json(&rss.parts), "unexplained_bytes",
-		number_or_null(rss.known, rss.unexplained_bytes), "is_unexplained",
-		rss.known && rss.is_unexplained);
+	return json_pack("{so so so so so so so so sb}", "first_bytes",
+		json_number(rss.first_bytes), "last_bytes", json_number(rss.last_bytes),
+		"max_bytes", json_number(model->rss_max_bytes), "growth_bytes",
+		json_signed_or_null(rss.known, rss.growth_bytes), "explained_bytes",
+		json_signed_or_null(is_explained, rss.explained_bytes), "explicable_bytes",
+		json_number(rss.explicable_bytes), "growth", parts_json(&rss.parts),
+		"unexplained_bytes", json_number_or_null(rss.known, rss.unexplained_bytes),
+		"is_unexplained", rss.known && rss.is_unexplained);
 }
 
 /* A group without a limit has none to tell. */
@@ -69,8 +57,8 @@ static json_t *figures_json(const struct model_memory *memory, bool at_end)
 		/* Allocators are read at both ends alone: one reading is that of the start. */
 		bool known = is_figure(figures, kind) &&
 			     !(at_end && kind >= MEMORY_ALLOCATORS && memory->count[kind] < 2);
-		if (!name || json_object_set_new(
-				     object, name, number_or_null(known, figures->number[i])) == 0)
+		if (!name || json_object_set_new(object, name,
+				     json_number_or_null(known, figures->number[i])) == 0)
 			continue;
 		json_decref(object);
 		object = NULL;
@@ -81,6 +69,6 @@ static json_t *figures_json(const struct model_memory *memory, bool at_end)
 json_t *memory_json_figures(const struct analysis *analysis)
 {
 	const struct model_memory *memory = &analysis->model.memory;
-	return json_pack("{so so so}", "samples", number(memory->count[MEMORY_RSS]), "start",
+	return json_pack("{so so so}", "samples", json_number(memory->count[MEMORY_RSS]), "start",
 		figures_json(memory, false), "end", figures_json(memory, true));
 }

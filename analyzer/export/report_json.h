@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The report for programs: one JSON object, "schema":"heaptap.report/1".
+ * The report for programs: one JSON object, "schema":"heaptap.report/2".
  */
 #pragma once
 
 #include <stdio.h>
 
-#include "analyzer/cube/analysis.h"
+#include "analyzer/views/view.h"
 
 /* Writes the report with the `limit` first stacks (0: all), by outstanding and then by allocated
- * bytes. Stacks are written one by one: memory does not grow with them. They have all their frames,
- * and say which of them the views pass over. */
+ * bytes. Stacks have all their frames, and say which of them the views pass over. */
 HT_MUST_CHECK
-struct ht_err *report_json_write(
-	FILE *out, struct analysis *analysis, size_t limit, bool shows_wrappers);
+struct ht_err *report_json_write(FILE *out, const struct view *view, size_t limit);

@@ -12,8 +12,10 @@ struct live_block {
 	uint64_t addr;		/* never 0 */
 	uint64_t size;		/* requested bytes */
 	uint32_t stack;		/* node id, 0: none */
-	uint32_t thread : 31;	/* index of the thread that allocated it */
+	uint32_t thread : 27;	/* index of the thread that allocated it */
+	uint32_t hook : 4;	/* the function that it called: replay.h */
 	uint32_t rounds_up : 1; /* of a sample: sample.h */
+	uint64_t birth_ns;	/* when it was allocated, since the window's start */
 };
 
 /* Zero-initialised is empty and valid. */

@@ -2,6 +2,7 @@
 #include "analyzer/model/map.h"
 
 #include <stdlib.h>
+#include <string.h>
 #include <sys/random.h>
 
 uint64_t map_random_multiplier(void)
@@ -16,6 +17,13 @@ void map_deinit(struct map *map)
 {
 	free(map->entry);
 	*map = (struct map){0};
+}
+
+void map_clear(struct map *map)
+{
+	if (map->count)
+		memset(map->entry, 0, map->capacity * sizeof(*map->entry));
+	map->count = 0;
 }
 
 static struct map_entry *find(const struct map *map, uint64_t key)

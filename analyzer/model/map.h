@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A hash map from one 64-bit key to one 32-bit value. Entries are never removed.
+ * A hash map from one 64-bit key to one 32-bit value. Single entries are never removed.
  */
 #pragma once
 
@@ -22,6 +22,8 @@ struct map_entry {
 };
 
 void map_deinit(struct map *map);
+/* Removes every entry; the capacity stays. */
+void map_clear(struct map *map);
 bool map_get(const struct map *map, uint64_t key, uint32_t *ret);
 /* Sets the value of `key`; `value` is below UINT32_MAX. */
 HT_MUST_CHECK

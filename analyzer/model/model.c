@@ -378,8 +378,8 @@ struct ht_err *model_load(
 	if (model->limit_bytes)
 		trace_reader_limit(reader, model->limit_bytes);
 	if (observer->replay.allocated)
-		err = replay_create(
-			&observer->replay, &model->threads, &model->nodes, &load.replay);
+		err = replay_create(&observer->replay, &model->threads, &model->nodes,
+			&model->timebase, &load.replay);
 	if (load.replay)
 		replay_scripts(load.replay, &model->nodes, &model->scripts);
 	if (!err)

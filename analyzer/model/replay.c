@@ -40,6 +40,8 @@ struct replay {
 	struct replay_observer observer;
 	struct threads *threads;
 	const struct nodes *nodes;
+	const struct timebase *timebase;
+	uint64_t now_ns; /* of the newest event */
 	struct live live;
 	struct lane *lane;
 	size_t lane_capacity;
@@ -52,7 +54,7 @@ struct replay {
 };
 
 struct ht_err *replay_create(const struct replay_observer *observer, struct threads *threads,
-	const struct nodes *nodes, struct replay **ret)
+	const struct nodes *nodes, const struct timebase *timebase, struct replay **ret)
 {
 	struct replay *replay = calloc(1, sizeof(*replay));
 	if (!replay)
@@ -60,6 +62,7 @@ struct ht_err *replay_create(const struct replay_observer *observer, struct thre
 	replay->observer = *observer;
 	replay->threads = threads;
 	replay->nodes = nodes;
+	replay->timebase = timebase;
 	*ret = replay;
 	return NULL;
 }
@@ -190,7 +193,8 @@ static struct pending give_back(
 static struct ht_err *report_gone(struct replay *replay, const struct pending *gone, uint64_t tsc)
 {
 	const struct replay_observer *observer = &replay->observer;
-	const struct replay_call call = {.tsc = tsc, .thread = gone->thread, .hook = gone->hook};
+	const struct replay_call call = {
+		.tsc = tsc, .time_ns = replay->now_ns, .thread = gone->thread, .hook = gone->hook};
 	switch (gone->kind) {
 	case PENDING_BLOCK:
 		return observer->freed(observer->context, &call, &gone->block, gone->temporary);
@@ -230,6 +234,8 @@ static struct ht_err *allocate(
 		.addr = event->addr,
 		.size = event->size,
 		.thread = call->thread,
+		.birth_ns = call->time_ns,
+		.hook = call->hook & (REPLAY_HOOKS - 1),
 		.rounds_up = replay->sample_bytes && rounds_up(replay, event->size),
 	};
 	if (block.addr == 0) {
@@ -304,8 +310,12 @@ struct ht_err *replay_event(void *context, uint32_t stream, const struct event *
 	struct ht_err *err = find_lane(replay, stream, event, &lane);
 	if (err)
 		return err;
+	uint64_t time_ns = timebase_ns(replay->timebase, event->tsc);
+	if (time_ns > replay->now_ns)
+		replay->now_ns = time_ns;
 	struct replay_call call = {
 		.tsc = event->tsc,
+		.time_ns = replay->now_ns,
 		.thread = lane->thread,
 		.hook = event->hook % REPLAY_HOOKS,
 	};

@@ -19,8 +19,9 @@
 /* The call by which something happened. */
 struct replay_call {
 	uint64_t tsc;
-	uint32_t thread; /* index of the calling thread */
-	uint8_t hook;	 /* below REPLAY_HOOKS */
+	uint64_t time_ns; /* since the window's start; never earlier than that of the call before */
+	uint32_t thread;  /* index of the calling thread */
+	uint8_t hook;	  /* below REPLAY_HOOKS */
 };
 
 /* Receives the facts; an error ends the replay. */
@@ -52,7 +53,7 @@ struct replay;
 /* Tables and observer are borrowed; `threads` is added to. */
 HT_MUST_CHECK
 struct ht_err *replay_create(const struct replay_observer *observer, struct threads *threads,
-	const struct nodes *nodes, struct replay **ret);
+	const struct nodes *nodes, const struct timebase *timebase, struct replay **ret);
 /* The events are those of a sample: one allocation in so many bytes. To be said before the first.
  */
 void replay_sample(struct replay *replay, uint64_t sample_bytes);

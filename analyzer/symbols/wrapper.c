@@ -171,6 +171,69 @@ bool wrapper_is(const char *function)
 	return is_rust_wrapper(name) || begins_any(name, runtime, HT_ARRAY_SIZE(runtime));
 }
 
+const char *wrapper_name(const char *function)
+{
+	bool is_cxx;
+	return find_name(function, &is_cxx);
+}
+
+/* Callers of main and of a thread's function, and what a language puts between a caller and what
+ * it calls through an object. */
+static const char *const plumbing_prefix[] = {
+	"std::__invoke",
+	"std::invoke",
+	"std::_Function_handler<",
+	"std::_Bind<",
+	"std::thread::_Invoker<",
+	"std::thread::_State_impl<",
+	"std::function<",
+	"core::ops::function::",
+	"<core::panic::unwind_safe::AssertUnwindSafe<",
+	"std::panic::catch_unwind",
+	"std::panicking::try",
+	"std::panicking::catch_unwind",
+	"std::rt::lang_start",
+	"std::sys::backtrace::__rust_begin_short_backtrace",
+	"std::sys_common::backtrace::__rust_begin_short_backtrace",
+	"std::sys::pal::unix::thread::Thread::new::thread_start",
+	"std::sys::unix::thread::Thread::new::thread_start",
+	"std::sys::thread::unix::Thread::new::thread_start",
+	"std::thread::Builder::spawn_unchecked",
+	"std::thread::lifecycle::spawn_unchecked",
+	"<alloc::boxed::Box<F,A> as core::ops::function::",
+};
+
+static const char *const plumbing_name[] = {
+	"_start",
+	"__libc_start_main",
+	"__libc_start_call_main",
+	"start_thread",
+	"clone",
+	"clone3",
+	"__clone",
+	"__clone3",
+	"execute_native_thread_routine",
+	"__pthread_start",
+	"thread_start",
+};
+
+bool wrapper_is_plumbing(const char *function)
+{
+	bool is_cxx;
+	if (!function)
+		return false;
+	const char *name = find_name(function, &is_cxx);
+	if (begins_any(name, plumbing_prefix, HT_ARRAY_SIZE(plumbing_prefix)))
+		return true;
+	for (size_t i = 0; i < HT_ARRAY_SIZE(plumbing_name); i++) {
+		const size_t length = strlen(plumbing_name[i]);
+		if (strncmp(name, plumbing_name[i], length) == 0 &&
+			(!name[length] || name[length] == '@'))
+			return true;
+	}
+	return false;
+}
+
 uint32_t wrapper_count(const struct symbol_frame *frame, uint32_t count)
 {
 	uint32_t wrappers = 0;

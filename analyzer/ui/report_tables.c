@@ -4,99 +4,96 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "analyzer/views/parts.h"
+
 #define THREADS_SHOWN 10u
 #define BAR_WIDTH     30u
 
-struct tables {
-	const struct text *text;
-	struct analysis *analysis;
-};
-
-static void write_sizes(const struct tables *report)
+static struct ht_err *write_sizes(const struct text *text, const struct view *view)
 {
-	const struct profile *profile = &report->analysis->profile;
-	FILE *out = report->text->out;
+	struct part *part;
+	size_t count;
 	uint64_t most = 1;
-	for (unsigned i = 0; i < PROFILE_SIZE_CLASSES; i++)
-		if (profile->size_class[i].allocations > most)
-			most = profile->size_class[i].allocations;
-	text_heading(report->text, "Sizes (requested bytes: allocations, outstanding)");
-	for (unsigned i = 0; i < PROFILE_SIZE_CLASSES; i++) {
-		const struct metrics *metrics = &profile->size_class[i];
-		if (!metrics->allocations)
-			continue;
-		uint64_t from = i ? 1ull << (i - 1) : 0;
-		int bar = (int)((double)metrics->allocations / (double)most * BAR_WIDTH + 0.5);
-		fprintf(out, "    %10s%s  %14s  %10s%s%.*s\n", text_bytes(from).text,
-			from > 1 ? ".." : "  ", text_count(metrics->allocations).text,
-			text_bytes(metrics_outstanding_bytes(metrics)).text, bar ? "  " : "", bar,
+	struct ht_err *err = parts_find(view, PARTS_SIZE, &part, &count);
+	if (err)
+		return err;
+	for (size_t i = 0; i < count; i++)
+		if (part[i].sums.allocations > most)
+			most = part[i].sums.allocations;
+	text_heading(text, "Sizes (requested bytes: allocations, outstanding)");
+	for (size_t i = 0; i < count; i++) {
+		const struct sums *sums = &part[i].sums;
+		const uint64_t from = parts_size_from(part[i].key);
+		int bar = (int)((double)sums->allocations / (double)most * BAR_WIDTH + 0.5);
+		fprintf(text->out, "    %10s%s  %14s  %10s%s%.*s\n", text_bytes(from).text,
+			from > 1 ? ".." : "  ", text_count(sums->allocations).text,
+			text_bytes(sums_outstanding_bytes(sums)).text, bar ? "  " : "", bar,
 			"##############################");
 	}
-}
-
-static int compare_threads(const void *a, const void *b, void *context)
-{
-	const struct profile *profile = context;
-	const struct metrics *x = &profile->thread[*(const uint32_t *)a].metrics;
-	const struct metrics *y = &profile->thread[*(const uint32_t *)b].metrics;
-	return (x->allocated_bytes < y->allocated_bytes) -
-	       (x->allocated_bytes > y->allocated_bytes);
-}
-
-static void write_thread(const struct tables *report, uint32_t index)
-{
-	const struct model *model = &report->analysis->model;
-	const struct thread *who = &model->threads.thread[index];
-	const struct profile_thread *thread = &report->analysis->profile.thread[index];
-	fprintf(report->text->out, "    %8" PRIu32 "  %14s of %10s  %10s outstanding  ", who->tid,
-		text_count(thread->metrics.allocations).text,
-		text_bytes(thread->metrics.allocated_bytes).text,
-		text_bytes(metrics_outstanding_bytes(&thread->metrics)).text);
-	bool is_assumed;
-	const char *name = threads_shown_name(&model->threads, index, model->comm, &is_assumed);
-	text_foreign(report->text, name ? name : "?", 32);
-	if (is_assumed)
-		fputs("  (assumed)", report->text->out);
-	fputc('\n', report->text->out);
-}
-
-static struct ht_err *write_threads(const struct tables *report)
-{
-	struct profile *profile = &report->analysis->profile;
-	uint32_t *order = malloc((profile->thread_count + 1) * sizeof(*order));
-	if (!order)
-		return ht_err_new(HT_ERR_NOMEM, "out of memory for a list of threads");
-	size_t count = 0;
-	for (uint32_t i = 0; i < profile->thread_count; i++)
-		if (profile->thread[i].metrics.allocations)
-			order[count++] = i;
-	qsort_r(order, count, sizeof(*order), compare_threads, profile);
-	text_heading(report->text, "Threads (allocations)");
-	for (size_t i = 0; i < count && i < THREADS_SHOWN; i++)
-		write_thread(report, order[i]);
-	if (count > THREADS_SHOWN)
-		fprintf(report->text->out, "    %zu other threads\n", count - THREADS_SHOWN);
-	free(order);
+	free(part);
 	return NULL;
 }
 
-static void write_functions(const struct tables *report)
+static void write_thread(const struct text *text, const struct view *view, const struct part *part)
 {
-	text_heading(report->text, "Functions (allocations, frees)");
-	for (unsigned i = 0; i < REPLAY_HOOKS; i++) {
-		const struct profile_function *function = &report->analysis->profile.function[i];
-		uint64_t frees = function->frees + function->before_frees;
-		if (function->allocations || frees)
-			fprintf(report->text->out, "    %-16s %14s  %14s\n",
-				profile_function_name(i), text_count(function->allocations).text,
-				text_count(frees).text);
-	}
+	const struct model *model = &view->analysis->model;
+	const struct thread *who = &model->threads.thread[part->key];
+	fprintf(text->out, "    %8" PRIu32 "  %14s of %10s  %10s outstanding  ", who->tid,
+		text_count(part->sums.allocations).text,
+		text_bytes(part->sums.allocated_bytes).text,
+		text_bytes(sums_outstanding_bytes(&part->sums)).text);
+	bool is_assumed;
+	const char *name = threads_shown_name(&model->threads, part->key, model->comm, &is_assumed);
+	text_foreign(text, name ? name : "?", 32);
+	if (is_assumed)
+		fputs("  (assumed)", text->out);
+	fputc('\n', text->out);
 }
 
-struct ht_err *report_tables_write(const struct text *text, struct analysis *analysis)
+static struct ht_err *write_threads(const struct text *text, const struct view *view)
 {
-	const struct tables report = {.text = text, .analysis = analysis};
-	write_sizes(&report);
-	write_functions(&report);
-	return write_threads(&report);
+	struct part *part;
+	size_t count;
+	struct ht_err *err = parts_find(view, PARTS_THREAD, &part, &count);
+	if (err)
+		return err;
+	parts_sort(part, count, METRIC_ALLOCATED);
+	text_heading(text, "Threads (allocations)");
+	for (size_t i = 0; i < count && i < THREADS_SHOWN; i++)
+		write_thread(text, view, &part[i]);
+	if (count > THREADS_SHOWN)
+		fprintf(text->out, "    %zu other threads\n", count - THREADS_SHOWN);
+	free(part);
+	return NULL;
+}
+
+static struct ht_err *write_functions(const struct text *text, const struct view *view)
+{
+	uint64_t allocations[REPLAY_HOOKS] = {0};
+	struct part *part;
+	size_t count;
+	struct ht_err *err = parts_find(view, PARTS_FUNCTION, &part, &count);
+	if (err)
+		return err;
+	for (size_t i = 0; i < count; i++)
+		allocations[part[i].key] = part[i].sums.allocations;
+	free(part);
+	text_heading(text, "Functions (allocations, frees)");
+	for (unsigned i = 0; i < REPLAY_HOOKS; i++) {
+		const struct cube_calls *calls = &view->analysis->cube.function[i];
+		const uint64_t frees = view->is_whole ? calls->frees + calls->before_frees : 0;
+		if (allocations[i] || frees)
+			fprintf(text->out, "    %-16s %14s  %14s\n", cube_function_name(i),
+				text_count(allocations[i]).text,
+				view->is_whole ? text_count(frees).text : "");
+	}
+	return NULL;
+}
+
+struct ht_err *report_tables_write(const struct text *text, const struct view *view)
+{
+	struct ht_err *err = write_sizes(text, view);
+	if (!err)
+		err = write_functions(text, view);
+	return err ? err : write_threads(text, view);
 }

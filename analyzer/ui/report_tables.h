@@ -4,8 +4,8 @@
  */
 #pragma once
 
-#include "analyzer/cube/analysis.h"
+#include "analyzer/views/view.h"
 #include "analyzer/ui/text.h"
 
 HT_MUST_CHECK
-struct ht_err *report_tables_write(const struct text *text, struct analysis *analysis);
+struct ht_err *report_tables_write(const struct text *text, const struct view *view);

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "analyzer/views/sites.h"
 #include "analyzer/views/warnings.h"
 #include "analyzer/ui/memory_text.h"
 #include "analyzer/ui/report_tables.h"
@@ -19,7 +18,7 @@ struct report {
 	const struct text *text;
 	struct analysis *analysis;
 	const struct report_text_options *options;
-	struct sites sites;
+	const struct view *view;
 	struct warnings warnings;
 };
 
@@ -65,11 +64,11 @@ static void write_title(const struct report *report)
 /* How far from the truth an estimate of `samples` equal ones is, by the rule of thumb 1/sqrt(n). */
 static void write_sample(const struct report *report)
 {
-	const struct profile *profile = &report->analysis->profile;
-	uint64_t samples = profile->total.samples;
+	const struct cube *cube = &report->analysis->cube;
+	uint64_t samples = report->view->total.samples;
 	FILE *out = report->text->out;
 	fprintf(out, "  sample       one allocation in %s of its bytes was recorded: %s samples. ",
-		text_bytes(profile->sample_bytes).text, text_count(samples).text);
+		text_bytes(cube->sample_bytes).text, text_count(samples).text);
 	fputs("All figures are\n               estimates; with n samples the usual error is "
 	      "1/sqrt(n)",
 		out);
@@ -81,16 +80,15 @@ static void write_sample(const struct report *report)
 /* Instead of figures that are all zero. Where events were lost, it is not known. */
 static bool is_empty(const struct report *report)
 {
-	const struct profile *profile = &report->analysis->profile;
-	return !profile->total.samples && !profile->before_frees &&
+	return !report->view->total.samples && !report->analysis->cube.before_frees &&
 	       !model_dropped_events(&report->analysis->model);
 }
 
 static void write_figures(const struct report *report)
 {
 	const struct model *model = &report->analysis->model;
-	const struct profile *profile = &report->analysis->profile;
-	const struct metrics *total = &profile->total;
+	const struct cube *cube = &report->analysis->cube;
+	const struct sums *total = &report->view->total;
 	FILE *out = report->text->out;
 	double seconds = (double)model->duration_ns / 1e9;
 	double rate = seconds > 0 ? (double)total->allocations / seconds : 0;
@@ -98,21 +96,21 @@ static void write_figures(const struct report *report)
 		text_bytes(total->allocated_bytes).text, text_count((uint64_t)rate).text);
 	fprintf(out, "  frees        %s of %s\n", text_count(total->frees).text,
 		text_bytes(total->freed_bytes).text);
-	if (!profile->sample_bytes)
+	if (!cube->sample_bytes)
 		fprintf(out, "  temporary    %s (%s): freed before their thread allocated again\n",
 			text_count(total->temporary).text,
 			text_percent(total->temporary, total->allocations).text);
 	fprintf(out, "  outstanding  %s in %s blocks: allocated in the window, not freed in it\n",
-		text_bytes(metrics_outstanding_bytes(total)).text,
-		text_count(metrics_outstanding_blocks(total)).text);
-	fprintf(out, "  peak         %s at +%s\n", text_bytes(profile->peak_bytes).text,
-		text_time(profile->peak_time_ns).text);
+		text_bytes(sums_outstanding_bytes(total)).text,
+		text_count(sums_outstanding_blocks(total)).text);
+	fprintf(out, "  peak         %s at +%s\n", text_bytes(report->view->peak.bytes).text,
+		text_time(report->view->peak.time_ns).text);
 }
 
 static void write_summary(const struct report *report)
 {
 	const struct model *model = &report->analysis->model;
-	const struct profile *profile = &report->analysis->profile;
+	const struct cube *profile = &report->analysis->cube;
 	FILE *out = report->text->out;
 	if (profile->sample_bytes)
 		write_sample(report);
@@ -142,18 +140,21 @@ static const char *base_name(const char *path)
 	return slash && slash[1] ? slash + 1 : path;
 }
 
-static void write_frame(const struct report *report, const struct module *module,
-	struct place place, const struct symbol_frame *frame, bool inlined)
+static void write_frame(const struct report *report, const struct frame *frame)
 {
 	const struct text *text = report->text;
+	const struct module *module =
+		frame->module == MODULES_NONE
+			? NULL
+			: &report->analysis->model.modules.module[frame->module];
 	char number[64];
 	if (frame->function) {
 		text_foreign(text, frame->function, NAME_MAX_BYTES);
 	} else if (module) {
 		text_foreign(text, base_name(module->path), NAME_MAX_BYTES);
-		fprintf(text->out, "+0x%" PRIx64, place.offset);
+		fprintf(text->out, "+0x%" PRIx64, frame->offset);
 	} else {
-		fprintf(text->out, "0x%" PRIx64 " (no module)", place.offset);
+		fprintf(text->out, "0x%" PRIx64 " (no module)", frame->offset);
 	}
 	if (frame->file) {
 		fputs("  ", text->out);
@@ -161,103 +162,74 @@ static void write_frame(const struct report *report, const struct module *module
 		snprintf(number, sizeof(number), ":%" PRIu32, frame->line);
 		if (frame->line)
 			text_styled(text, TEXT_DIM, number);
-		if (symbols_line_is_first(place, frame))
+		if (frame->line_is_first)
 			text_styled(text, TEXT_DIM, " (function's first line)");
 	} else if (frame->function && module) {
 		fputs("  ", text->out);
 		text_foreign(text, base_name(module->path), NAME_MAX_BYTES);
 	}
-	if (inlined)
+	if (frame->inlined)
 		text_styled(text, TEXT_DIM, "  (inlined)");
 	fputc('\n', text->out);
 }
 
-/* Counts frames, and writes the first ones. */
-struct chain {
-	const struct report *report;
-	size_t count;
-};
-
-static void add_frame(struct chain *chain, const struct module *module, struct place place,
-	const struct symbol_frame *frame, bool inlined)
+/* From a node of the view's tree towards the root. */
+static void write_chain(const struct report *report, uint32_t node)
 {
-	if (chain->count++ >= FRAMES_SHOWN)
-		return;
-	FILE *out = chain->report->text->out;
-	fputs(chain->count == 1 ? "      " : "        <- ", out);
-	write_frame(chain->report, module, place, frame, inlined);
-}
-
-/* The frames of a place, without the first `skip`. */
-static void add_place(struct chain *chain, struct place place, uint32_t skip)
-{
-	static const struct symbol_frame unknown;
-	const struct analysis *analysis = chain->report->analysis;
-	const struct module *module =
-		place.module == MODULES_NONE ? NULL : &analysis->model.modules.module[place.module];
-	uint32_t count;
-	const struct symbol_frame *frame = symbols_find(&analysis->symbols, place, &count);
-	if (count == 0)
-		add_frame(chain, module, place, &unknown, false);
-	for (uint32_t i = skip; i < count; i++)
-		add_frame(chain, module, place, &frame[i], i + 1 < count);
-}
-
-static struct ht_err *write_chain(struct report *report, uint32_t leaf)
-{
-	struct model *model = &report->analysis->model;
-	struct chain chain = {.report = report};
-	const struct node *node;
-	struct site site;
-	struct ht_err *err = sites_find(&report->sites, leaf, &site);
-	for (uint32_t id = site.node; !err && (node = nodes_get(&model->nodes, id));
-		id = node->parent) {
-		struct place place;
-		err = place_of_node(&model->modules, node, &place);
-		if (!err)
-			add_place(&chain, place, id == site.node ? site.skip : 0);
+	const struct view *view = report->view;
+	FILE *out = report->text->out;
+	size_t count = 0;
+	for (uint32_t at = node; at; at = view->tree.node[at].parent, count++) {
+		const uint32_t group = view->tree.node[at].group;
+		if (count >= FRAMES_SHOWN)
+			continue;
+		fputs(count ? "        <- " : "      ", out);
+		if (group == UINT32_MAX)
+			fputs("(stacks that allocated little, taken together)\n", out);
+		else
+			write_frame(report, &view->frames.frame[view->groups.group[group].frame]);
 	}
-	if (err)
-		return err;
-	if (chain.count == 0)
-		fputs("      (no stack)\n", report->text->out);
-	if (chain.count > FRAMES_SHOWN)
-		fprintf(report->text->out, "        ... %zu more frames\n",
-			chain.count - FRAMES_SHOWN);
-	return NULL;
+	if (count == 0)
+		fputs("      (no stack)\n", out);
+	if (count > FRAMES_SHOWN)
+		fprintf(out, "        ... %zu more frames\n", count - FRAMES_SHOWN);
 }
 
 /* --- lists of stacks
  * ------------------------------------------------------------------------------ */
 
 struct list {
-	enum profile_metric metric;
+	enum metric metric;
 	const char *title;
 };
 
-static void write_entry(
-	const struct report *report, const struct profile_stack *stack, enum profile_metric metric)
+static void write_entry(const struct report *report, const struct row *row, enum metric metric)
 {
-	const struct metrics *metrics = &stack->metrics;
+	const struct sums *metrics = &row->sums;
 	FILE *out = report->text->out;
 	char line[160] = "";
 	switch (metric) {
-	case PROFILE_OUTSTANDING:
+	case METRIC_OUTSTANDING:
 		snprintf(line, sizeof(line), "%s in %s blocks",
-			text_bytes(metrics_outstanding_bytes(metrics)).text,
-			text_count(metrics_outstanding_blocks(metrics)).text);
+			text_bytes(sums_outstanding_bytes(metrics)).text,
+			text_count(sums_outstanding_blocks(metrics)).text);
 		break;
-	case PROFILE_PEAK:
-		snprintf(line, sizeof(line), "%s at the peak", text_bytes(stack->peak_bytes).text);
+	case METRIC_PEAK:
+		snprintf(line, sizeof(line), "%s at the peak",
+			text_bytes(row->sums.peak_bytes).text);
 		break;
-	case PROFILE_TEMPORARY:
+	case METRIC_TEMPORARY:
 		snprintf(line, sizeof(line), "%s of %s allocations were temporary (%s)",
 			text_count(metrics->temporary).text, text_count(metrics->allocations).text,
 			text_bytes(metrics->allocated_bytes).text);
 		break;
-	case PROFILE_CALLS:
-	case PROFILE_ALLOCATED:
-	case PROFILE_METRIC_COUNT:
+	case METRIC_CALLS:
+	case METRIC_ALLOCATED:
+	case METRIC_GROWTH:
+	case METRIC_LIVE:
+	case METRIC_FREED:
+	case METRIC_LIFETIME:
+	case METRIC_COUNT:
 		snprintf(line, sizeof(line), "%s allocations of %s",
 			text_count(metrics->allocations).text,
 			text_bytes(metrics->allocated_bytes).text);
@@ -265,22 +237,22 @@ static void write_entry(
 	}
 	fputs("    ", out);
 	text_styled(report->text, TEXT_BOLD, line);
-	if (report->analysis->profile.sample_bytes)
+	if (report->analysis->cube.sample_bytes)
 		fprintf(out, " (%s samples)", text_count(metrics->samples).text);
 	fputc('\n', out);
 }
 
-static void write_rest(const struct report *report, const uint32_t *order, size_t shown,
-	enum profile_metric metric)
+static void write_rest(
+	const struct report *report, const uint32_t *order, size_t shown, enum metric metric)
 {
-	const struct sites *sites = &report->sites;
+	const struct view *view = report->view;
 	uint64_t count = 0, value = 0;
-	for (size_t i = shown; i < sites->stack_count; i++) {
-		uint64_t one = profile_stack_value(&sites->stack[order[i]], metric);
+	for (size_t i = shown; i < view->row_count; i++) {
+		uint64_t one = (uint64_t)metric_value(&view->row[order[i]].sums, metric);
 		count += one != 0;
 		value += one;
 	}
-	bool is_bytes = metric == PROFILE_OUTSTANDING || metric == PROFILE_PEAK;
+	bool is_bytes = metric == METRIC_OUTSTANDING || metric == METRIC_PEAK;
 	if (count)
 		fprintf(report->text->out, "    %s in %s other stacks\n",
 			is_bytes ? text_bytes(value).text : text_count(value).text,
@@ -289,27 +261,26 @@ static void write_rest(const struct report *report, const uint32_t *order, size_
 
 static struct ht_err *write_list(struct report *report, const struct list *list)
 {
-	const struct sites *sites = &report->sites;
+	const struct view *view = report->view;
 	size_t limit = report->options->limit;
 	uint32_t *order;
-	struct ht_err *err = profile_order(sites->stack, sites->stack_count, list->metric, &order);
+	struct ht_err *err = view_order(view, list->metric, &order);
 	if (err)
 		return err;
 	heading(report, list->title);
 	size_t shown = 0;
-	for (; shown < sites->stack_count && !err; shown++) {
-		const struct profile_stack *stack = &sites->stack[order[shown]];
-		if ((limit && shown == limit) || profile_stack_value(stack, list->metric) == 0)
+	for (; shown < view->row_count; shown++) {
+		const struct row *row = &view->row[order[shown]];
+		if ((limit && shown == limit) || metric_value(&row->sums, list->metric) == 0)
 			break;
-		write_entry(report, stack, list->metric);
-		err = write_chain(report, stack->node);
+		write_entry(report, row, list->metric);
+		write_chain(report, row->node);
 	}
 	if (shown == 0)
 		fputs("    nothing\n", report->text->out);
-	if (!err)
-		write_rest(report, order, shown, list->metric);
+	write_rest(report, order, shown, list->metric);
 	free(order);
-	return err;
+	return NULL;
 }
 
 /* --- mappings ------------------------------------------------------------------------------------
@@ -357,7 +328,7 @@ static struct ht_err *write_mappings(struct report *report)
 	heading(report, "Mappings: memory that the program and its allocators mapped; it contains "
 			"the blocks");
 	write_mappings_summary(report);
-	for (size_t i = 0; i < count && !err && (!limit || i < limit); i++) {
+	for (size_t i = 0; i < count && (!limit || i < limit); i++) {
 		const struct mappings_stack *stack = &mappings->stack[order[i]];
 		if (!mappings_accessible(&stack->live) && !stack->live.reserved)
 			break;
@@ -365,7 +336,8 @@ static struct ht_err *write_mappings(struct report *report)
 		put_mapped(out, &stack->live);
 		fprintf(out, ", of %s in %s calls\n", text_bytes(stack->made_bytes).text,
 			text_count(stack->calls).text);
-		err = write_chain(report, stack->node);
+		write_chain(report, tree_leaf(&report->view->tree, &report->analysis->model.nodes,
+					    stack->node));
 	}
 	free(order);
 	return err;
@@ -411,7 +383,7 @@ static void write_next(const struct report *report)
 		return;
 	heading(report, "Next");
 	for (size_t i = 0; i < HT_ARRAY_SIZE(next); i++) {
-		if (next[i].if_skipped && !report->sites.has_skipped)
+		if (next[i].if_skipped && !view_has_skipped(report->view))
 			continue;
 		fprintf(report->text->out, "    %s", next[i].before);
 		text_foreign(report->text, report->options->path, 4096);
@@ -424,11 +396,11 @@ static void write_next(const struct report *report)
 static struct ht_err *write_page(struct report *report)
 {
 	static const struct list list[] = {
-		{PROFILE_OUTSTANDING,
+		{METRIC_OUTSTANDING,
 			"Outstanding: allocated in the window and not freed by its end"},
-		{PROFILE_PEAK, "Peak: live when the window's blocks used most memory"},
-		{PROFILE_TEMPORARY, "Temporary: freed before their thread allocated again"},
-		{PROFILE_CALLS, "Most calls"},
+		{METRIC_PEAK, "Peak: live when the window's blocks used most memory"},
+		{METRIC_TEMPORARY, "Temporary: freed before their thread allocated again"},
+		{METRIC_CALLS, "Most calls"},
 	};
 	struct ht_err *err = NULL;
 	if (report->warnings.has_ending) {
@@ -439,7 +411,7 @@ static struct ht_err *write_page(struct report *report)
 	write_summary(report);
 	for (size_t i = 0; i < HT_ARRAY_SIZE(list) && !err && !is_empty(report); i++) {
 		/* What was allocated in between is not in a sample. */
-		if (list[i].metric != PROFILE_TEMPORARY || !report->analysis->profile.sample_bytes)
+		if (list[i].metric != METRIC_TEMPORARY || !report->analysis->cube.sample_bytes)
 			err = write_list(report, &list[i]);
 	}
 	if (!err)
@@ -447,7 +419,7 @@ static struct ht_err *write_page(struct report *report)
 	if (err)
 		return err;
 	if (!is_empty(report))
-		err = report_tables_write(report->text, report->analysis);
+		err = report_tables_write(report->text, report->view);
 	if (err)
 		return err;
 	write_warnings(report);
@@ -455,16 +427,14 @@ static struct ht_err *write_page(struct report *report)
 	return NULL;
 }
 
-struct ht_err *report_text_write(const struct text *text, struct analysis *analysis,
-	const struct report_text_options *options)
+struct ht_err *report_text_write(
+	const struct text *text, const struct view *view, const struct report_text_options *options)
 {
-	struct report report = {.text = text, .analysis = analysis, .options = options};
-	struct ht_err *err = sites_init(&report.sites, analysis, options->shows_wrappers);
-	if (!err)
-		err = warnings_collect(analysis, &report.warnings);
+	struct report report = {
+		.text = text, .analysis = view->analysis, .options = options, .view = view};
+	struct ht_err *err = warnings_collect(view->analysis, &report.warnings);
 	if (!err)
 		err = write_page(&report);
 	warnings_deinit(&report.warnings);
-	sites_deinit(&report.sites);
 	return err;
 }

@@ -5,15 +5,14 @@
  */
 #pragma once
 
-#include "analyzer/cube/analysis.h"
 #include "analyzer/ui/text.h"
+#include "analyzer/views/view.h"
 
 struct report_text_options {
-	const char *path;    /* the trace, as the user called it */
-	size_t limit;	     /* stacks per list, 0 for all */
-	bool shows_wrappers; /* sites.h */
+	const char *path; /* the trace, as the user called it */
+	size_t limit;	  /* stacks per list, 0 for all */
 };
 
 HT_MUST_CHECK
-struct ht_err *report_text_write(const struct text *text, struct analysis *analysis,
+struct ht_err *report_text_write(const struct text *text, const struct view *view,
 	const struct report_text_options *options);

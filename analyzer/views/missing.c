@@ -54,18 +54,23 @@ static struct ht_err *read_frames(struct search *search, const struct symbols *s
 }
 
 /* Each stack counts once for a module, however many of its frames are there. */
-static void add_stack(struct search *search, const struct profile_stack *stack, uint32_t number)
+static void add_stack(struct search *search, const struct cube *cube, uint32_t number)
 {
 	const struct nodes *nodes = &search->model->nodes;
+	const struct cube_site *site = &cube->site[number];
 	const struct node *node;
-	for (uint32_t id = stack->node; (node = nodes_get(nodes, id)); id = node->parent) {
+	uint64_t allocations = 0;
+	for (uint32_t i = cube->first_cell[number]; i < cube->first_cell[number + 1]; i++)
+		allocations += cube->cell[i].counts.allocations;
+	number++;
+	for (uint32_t id = site->node; (node = nodes_get(nodes, id)); id = node->parent) {
 		const struct frame *frame = &search->frame[nodes_index(nodes, id)];
 		struct tally *tally = &search->tally[frame->module];
 		if (tally->seen != number)
-			tally->allocations += stack->metrics.allocations;
+			tally->allocations += allocations;
 		tally->seen = number;
 		if (frame->is_unnamed && tally->seen_unnamed != number) {
-			tally->unnamed_allocations += stack->metrics.allocations;
+			tally->unnamed_allocations += allocations;
 			tally->seen_unnamed = number;
 		}
 	}
@@ -118,7 +123,7 @@ struct ht_err *missing_find(const struct analysis *analysis, struct missing *ret
 {
 	/* Looking up modules puts them in order. */
 	struct model *model = (struct model *)(uintptr_t)&analysis->model;
-	const struct profile *profile = &analysis->profile;
+	const struct cube *cube = &analysis->cube;
 	struct search search = {.model = model, .modules = model->modules.count};
 	*ret = (struct missing){0};
 	search.frame = calloc((size_t)nodes_total(&model->nodes) + 1, sizeof(*search.frame));
@@ -128,10 +133,10 @@ struct ht_err *missing_find(const struct analysis *analysis, struct missing *ret
 		err = ht_err_new(HT_ERR_NOMEM, "out of memory for the names of modules");
 	if (!err)
 		err = read_frames(&search, &analysis->symbols);
-	for (size_t i = 0; i < profile->stack_count && !err; i++)
-		add_stack(&search, &profile->stack[i], (uint32_t)i + 1);
+	for (uint32_t i = 0; i < cube->site_count && !err; i++)
+		add_stack(&search, cube, i);
 	for (size_t i = 0; i <= search.modules && !err; i++) {
-		uint64_t allocations = lacking(&search, i, profile->total.allocations);
+		uint64_t allocations = lacking(&search, i, cube->total.allocations);
 		if (allocations)
 			show(ret, i == search.modules ? MODULES_NONE : (uint32_t)i, allocations);
 	}

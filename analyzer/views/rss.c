@@ -128,11 +128,11 @@ static uint64_t unexplained_of(const struct rss_growth *rss, uint64_t mapped_byt
 struct rss_growth rss_growth_of(const struct analysis *analysis)
 {
 	const struct model *model = &analysis->model;
-	const struct profile *profile = &analysis->profile;
+	const struct cube *cube = &analysis->cube;
 	const struct model_memory *memory = &model->memory;
 	uint64_t own_bytes = OWN_BYTES + OWN_THREAD_BYTES * (uint64_t)model->threads.tids;
-	uint64_t block_bytes = plus(profile->peak_bytes, profile->peak_bytes / 2);
-	block_bytes = plus(block_bytes, BLOCK_BYTES * profile->peak_blocks);
+	uint64_t block_bytes = plus(cube->peak_bytes, cube->peak_bytes / 2);
+	block_bytes = plus(block_bytes, BLOCK_BYTES * cube->peak_blocks);
 	/* Where mappings are recorded: some of them hold blocks, so that this is the most. */
 	uint64_t mapped_bytes = mappings_accessible(&analysis->mappings.live);
 	struct rss_growth ret = {
@@ -140,8 +140,7 @@ struct rss_growth rss_growth_of(const struct analysis *analysis)
 		.first_bytes = memory->first.number[MEMORY_RSS],
 		.last_bytes = memory->last.number[MEMORY_RSS],
 		.growth_bytes = growth_of(memory, MEMORY_RSS),
-		.explained_bytes = difference(
-			metrics_outstanding_bytes(&profile->total), profile->before_freed_bytes),
+		.explained_bytes = difference(cube_live_bytes(cube), cube->before_freed_bytes),
 		.explicable_bytes = plus(plus(block_bytes, mapped_bytes), own_bytes),
 	};
 	ret.parts = parts_of(analysis, ret.explained_bytes);

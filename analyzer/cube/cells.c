@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The cube's tables: how they grow, and how they shrink in place when buckets are joined or stacks
+ * are folded.
+ */
+#include <stdlib.h>
+
+#include "analyzer/cube/cube.h"
+#include "analyzer/model/array.h"
+
+static void counts_add(struct cube_counts *sum, const struct cube_counts *more)
+{
+	sum->samples += more->samples;
+	sum->allocations += more->allocations;
+	sum->allocated_bytes += more->allocated_bytes;
+	sum->frees += more->frees;
+	sum->freed_bytes += more->freed_bytes;
+	sum->temporary += more->temporary;
+	sum->lifetime_us += more->lifetime_us;
+}
+
+static bool counts_are_zero(const struct cube_counts *counts)
+{
+	return !counts->allocations && !counts->frees;
+}
+
+struct ht_err *cube_close_cell(struct cube *cube, uint32_t at)
+{
+	struct cube_site *site = &cube->site[at];
+	if (counts_are_zero(&site->open))
+		return NULL;
+	if (site->cell != CUBE_NONE && cube->cell[site->cell].bucket == site->bucket) {
+		counts_add(&cube->cell[site->cell].counts, &site->open);
+	} else {
+		struct ht_err *err = array_reserve(&cube->cell, &cube->cell_capacity,
+			cube->cell_count + 1, sizeof(*cube->cell), "cells");
+		if (err)
+			return err;
+		site->cell = (uint32_t)cube->cell_count++;
+		cube->cell[site->cell] = (struct cube_cell){
+			.site = at, .bucket = site->bucket, .counts = site->open};
+	}
+	site->open = (struct cube_counts){0};
+	return NULL;
+}
+
+/* --- survivors ---------------------------------------------------------------------------------
+ */
+
+static uint64_t dying_key(uint32_t site, uint32_t birth)
+{
+	return (uint64_t)site << 16 | birth;
+}
+
+static void enter_death(struct cube *cube, uint32_t death)
+{
+	if (cube->dying_bucket != death)
+		map_clear(&cube->dying);
+	cube->dying_bucket = death;
+}
+
+static void survivor_add(struct cube_survivor *sum, const struct cube_survivor *more)
+{
+	sum->blocks += more->blocks;
+	sum->bytes += more->bytes;
+	sum->temporary += more->temporary;
+	sum->lifetime_us += more->lifetime_us;
+}
+
+struct ht_err *cube_add_survivor(struct cube *cube, uint32_t site, uint32_t birth, uint32_t death,
+	struct sample_share share, bool temporary, uint64_t lifetime_us)
+{
+	const struct cube_survivor one = {.site = site,
+		.birth = (uint16_t)birth,
+		.death = (uint16_t)death,
+		.blocks = share.blocks,
+		.bytes = share.bytes,
+		.temporary = temporary,
+		.lifetime_us = lifetime_us};
+	uint32_t at;
+	enter_death(cube, death);
+	if (map_get(&cube->dying, dying_key(site, birth), &at)) {
+		survivor_add(&cube->survivor[at], &one);
+		return NULL;
+	}
+	struct ht_err *err = array_reserve(&cube->survivor, &cube->survivor_capacity,
+		cube->survivor_count + 1, sizeof(*cube->survivor), "survivors");
+	if (!err)
+		err = map_put(&cube->dying, dying_key(site, birth), (uint32_t)cube->survivor_count);
+	if (!err)
+		cube->survivor[cube->survivor_count++] = one;
+	return err;
+}
+
+/* Puts all survivors in again, each as `change` makes it; those that die where they were born
+ * vanish. They stay in the order of their deaths. */
+static struct ht_err *rewrite_survivors(struct cube *cube,
+	void (*change)(struct cube_survivor *, const void *), const void *context)
+{
+	size_t kept = 0;
+	struct ht_err *err = NULL;
+	map_clear(&cube->dying);
+	cube->dying_bucket = 0;
+	for (size_t i = 0; i < cube->survivor_count && !err; i++) {
+		struct cube_survivor one = cube->survivor[i];
+		uint32_t at;
+		change(&one, context);
+		if (one.birth == one.death)
+			continue;
+		enter_death(cube, one.death);
+		uint64_t key = dying_key(one.site, one.birth);
+		if (map_get(&cube->dying, key, &at)) {
+			survivor_add(&cube->survivor[at], &one);
+			continue;
+		}
+		err = map_put(&cube->dying, key, (uint32_t)kept);
+		cube->survivor[kept++] = one;
+	}
+	cube->survivor_count = kept;
+	return err;
+}
+
+/* --- joined buckets ----------------------------------------------------------------------------
+ */
+
+/* A site's cells are in order: neighbours of one bucket become one. */
+static void join_cells(struct cube *cube, unsigned shift)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < cube->site_count; i++) {
+		cube->site[i].cell = CUBE_NONE;
+		cube->site[i].bucket >>= shift;
+	}
+	for (size_t i = 0; i < cube->cell_count; i++) {
+		struct cube_cell cell = cube->cell[i];
+		struct cube_site *site = &cube->site[cell.site];
+		cell.bucket >>= shift;
+		if (site->cell != CUBE_NONE && cube->cell[site->cell].bucket == cell.bucket) {
+			counts_add(&cube->cell[site->cell].counts, &cell.counts);
+			continue;
+		}
+		site->cell = (uint32_t)kept;
+		cube->cell[kept++] = cell;
+	}
+	cube->cell_count = kept;
+}
+
+static void join_before(struct cube *cube, unsigned shift)
+{
+	for (unsigned class = 0; class < CUBE_SIZE_CLASSES; class ++) {
+		uint32_t *count = cube->before[class];
+		for (unsigned i = 1; i < TIMELINE_STEPS; i++) {
+			uint32_t moved = count[i];
+			count[i] = 0;
+			count[i >> shift] += moved;
+		}
+	}
+}
+
+static void join_survivor(struct cube_survivor *survivor, const void *context)
+{
+	const unsigned *shift = context;
+	survivor->birth = (uint16_t)(survivor->birth >> *shift);
+	survivor->death = (uint16_t)(survivor->death >> *shift);
+}
+
+struct ht_err *cube_follow_timeline(struct cube *cube)
+{
+	if (cube->timeline.step_ns == cube->step_ns)
+		return NULL;
+	unsigned shift = (unsigned)__builtin_ctzll(cube->timeline.step_ns / cube->step_ns);
+	cube->step_ns = cube->timeline.step_ns;
+	join_cells(cube, shift);
+	join_before(cube, shift);
+	return rewrite_survivors(cube, join_survivor, &shift);
+}
+
+/* --- folded stacks -----------------------------------------------------------------------------
+ */
+
+/* The sites of one stack. */
+struct weight {
+	uint64_t bytes; /* that they allocated */
+	uint32_t node;
+	uint32_t cells; /* and survivors */
+};
+
+static int compare_weight(const void *a, const void *b)
+{
+	const struct weight *x = a, *y = b;
+	if (x->bytes != y->bytes)
+		return x->bytes < y->bytes ? -1 : 1;
+	return (x->node > y->node) - (x->node < y->node);
+}
+
+static uint32_t *head_of(struct cube *cube, uint32_t node)
+{
+	return node < NODES_MAX ? &cube->of_node.site[node]
+				: &cube->of_plain.site[node % NODES_MAX];
+}
+
+struct fold {
+	struct weight *weight; /* by stack */
+	uint32_t *stack_of;    /* by site: index of its weight, CUBE_NONE for CUBE_OTHER */
+	bool *is_folded;       /* by site */
+	size_t count;
+	uint32_t other;
+};
+
+static void weigh(struct cube *cube, struct fold *fold)
+{
+	for (uint32_t i = 0; i < cube->site_count; i++)
+		fold->stack_of[i] = CUBE_NONE;
+	for (uint32_t i = 0; i < cube->site_count; i++) {
+		if (cube->site[i].node >= CUBE_OTHER || fold->stack_of[i] != CUBE_NONE)
+			continue;
+		const uint32_t stack = (uint32_t)fold->count++;
+		fold->weight[stack].node = cube->site[i].node;
+		for (uint32_t at = *head_of(cube, cube->site[i].node) - 1; at != CUBE_NONE;
+			at = cube->site[at].next)
+			fold->stack_of[at] = stack;
+	}
+	for (size_t i = 0; i < cube->cell_count; i++) {
+		const struct cube_cell *cell = &cube->cell[i];
+		if (fold->stack_of[cell->site] == CUBE_NONE)
+			continue;
+		struct weight *weight = &fold->weight[fold->stack_of[cell->site]];
+		weight->bytes += cell->counts.allocated_bytes;
+		weight->cells++;
+	}
+	for (size_t i = 0; i < cube->survivor_count; i++)
+		if (fold->stack_of[cube->survivor[i].site] != CUBE_NONE)
+			fold->weight[fold->stack_of[cube->survivor[i].site]].cells++;
+}
+
+static struct ht_err *add_other(struct cube *cube)
+{
+	struct ht_err *err = NULL;
+	if (cube->other)
+		return NULL;
+	err = array_reserve(&cube->site, &cube->site_capacity, cube->site_count + 1,
+		sizeof(*cube->site), "stacks");
+	if (err)
+		return err;
+	cube->site[cube->site_count] = (struct cube_site){.node = CUBE_OTHER,
+		.next = CUBE_NONE,
+		.cell = CUBE_NONE,
+		.bucket = (uint32_t)cube->timeline.newest,
+		.peak_epoch = cube->peak_epoch};
+	cube->other = (uint32_t)++cube->site_count;
+	return NULL;
+}
+
+static void fold_site(struct cube *cube, struct cube_site *other, struct cube_site *site)
+{
+	other->live_blocks += site->live_blocks;
+	other->live_bytes += site->live_bytes;
+	other->peak_bytes +=
+		site->peak_epoch == cube->peak_epoch ? site->peak_bytes : site->live_bytes;
+	if (other->longest_ns < site->longest_ns)
+		other->longest_ns = site->longest_ns;
+	*site = (struct cube_site){
+		.node = CUBE_NONE, .next = CUBE_NONE, .cell = CUBE_NONE, .bucket = site->bucket};
+}
+
+/* The lightest stacks, until they have half of all cells. */
+static void choose(struct cube *cube, struct fold *fold)
+{
+	size_t wanted = (cube->cell_count + cube->survivor_count) / 2;
+	struct cube_site *other = &cube->site[fold->other];
+	if (other->peak_epoch != cube->peak_epoch) {
+		other->peak_epoch = cube->peak_epoch;
+		other->peak_bytes = other->live_bytes;
+	}
+	for (size_t i = 0, got = 0; i < fold->count && got < wanted; i++) {
+		uint32_t *head = head_of(cube, fold->weight[i].node);
+		uint32_t next;
+		for (uint32_t at = *head - 1; at != CUBE_NONE; at = next) {
+			next = cube->site[at].next;
+			fold->is_folded[at] = true;
+			fold_site(cube, other, &cube->site[at]);
+		}
+		*head = fold->other + 1;
+		got += fold->weight[i].cells;
+		cube->folded_stacks++;
+		cube->folded_bytes += fold->weight[i].bytes;
+	}
+}
+
+/* Cells of folded sites leave; those of CUBE_OTHER are put in again as the last ones. */
+static struct ht_err *fold_cells(struct cube *cube, const struct fold *fold)
+{
+	struct cube_counts *sum = calloc(TIMELINE_STEPS, sizeof(*sum));
+	if (!sum)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for %u buckets", TIMELINE_STEPS);
+	size_t kept = 0;
+	for (size_t i = 0; i < cube->cell_count; i++) {
+		const struct cube_cell cell = cube->cell[i];
+		if (fold->is_folded[cell.site] || cell.site == fold->other) {
+			counts_add(&sum[cell.bucket], &cell.counts);
+			continue;
+		}
+		cube->site[cell.site].cell = (uint32_t)kept;
+		cube->cell[kept++] = cell;
+	}
+	cube->cell_count = kept;
+	struct ht_err *err = NULL;
+	struct cube_site *other = &cube->site[fold->other];
+	other->cell = CUBE_NONE;
+	for (uint32_t i = 0; i < TIMELINE_STEPS && !err; i++) {
+		other->open = sum[i];
+		other->bucket = i;
+		err = cube_close_cell(cube, fold->other);
+	}
+	other->bucket = (uint32_t)cube->timeline.newest;
+	free(sum);
+	return err;
+}
+
+static void fold_survivor(struct cube_survivor *survivor, const void *context)
+{
+	const struct fold *fold = context;
+	if (fold->is_folded[survivor->site])
+		survivor->site = fold->other;
+}
+
+static struct ht_err *fold_lightest(struct cube *cube)
+{
+	struct fold fold = {0};
+	struct ht_err *err = add_other(cube);
+	for (uint32_t i = 0; i < cube->site_count && !err; i++)
+		err = cube_close_cell(cube, i);
+	if (err)
+		return err;
+	fold.other = cube->other - 1;
+	fold.weight = calloc(cube->site_count, sizeof(*fold.weight));
+	fold.stack_of = calloc(cube->site_count, sizeof(*fold.stack_of));
+	fold.is_folded = calloc(cube->site_count, sizeof(*fold.is_folded));
+	if (!fold.weight || !fold.stack_of || !fold.is_folded) {
+		err = ht_err_new(HT_ERR_NOMEM, "out of memory for %zu stacks", cube->site_count);
+	} else {
+		weigh(cube, &fold);
+		qsort(fold.weight, fold.count, sizeof(*fold.weight), compare_weight);
+		choose(cube, &fold);
+		err = fold_cells(cube, &fold);
+		if (!err)
+			err = rewrite_survivors(cube, fold_survivor, &fold);
+	}
+	free(fold.weight);
+	free(fold.stack_of);
+	free(fold.is_folded);
+	return err;
+}
+
+static bool is_full(const struct cube *cube)
+{
+	return cube->cell_count > CUBE_CELLS_MAX || cube->survivor_count > CUBE_CELLS_MAX;
+}
+
+struct ht_err *cube_shrink(struct cube *cube)
+{
+	struct ht_err *err = NULL;
+	while (!err && is_full(cube) && cube->timeline.count > 2 * CUBE_BUCKETS_MIN) {
+		timeline_join(&cube->timeline);
+		err = cube_follow_timeline(cube);
+	}
+	return err || !is_full(cube) ? err : fold_lightest(cube);
+}
+
+/* --- by site -----------------------------------------------------------------------------------
+ */
+
+/* Puts `count` elements in the order of their sites, those of a site in the order they had. */
+static struct ht_err *sort_by_site(
+	void *data, size_t count, size_t bytes, size_t sites, uint32_t **ret_first)
+{
+	uint32_t *first = calloc(sites + 2, sizeof(*first));
+	char *sorted = malloc(count * bytes + 1);
+	if (!first || !sorted) {
+		free(first);
+		free(sorted);
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu cells", count);
+	}
+	const char *from = data;
+	for (size_t i = 0; i < count; i++)
+		first[*(const uint32_t *)(const void *)(from + i * bytes) + 2]++;
+	for (size_t i = 2; i < sites + 2; i++)
+		first[i] += first[i - 1];
+	for (size_t i = 0; i < count; i++) {
+		uint32_t site = *(const uint32_t *)(const void *)(from + i * bytes);
+		__builtin_memcpy(
+			sorted + (size_t)first[site + 1]++ * bytes, from + i * bytes, bytes);
+	}
+	__builtin_memcpy(data, sorted, count * bytes);
+	free(sorted);
+	*ret_first = first;
+	return NULL;
+}
+
+struct ht_err *cube_sort(struct cube *cube)
+{
+	struct ht_err *err = sort_by_site(cube->cell, cube->cell_count, sizeof(*cube->cell),
+		cube->site_count, &cube->first_cell);
+	if (!err)
+		err = sort_by_site(cube->survivor, cube->survivor_count, sizeof(*cube->survivor),
+			cube->site_count, &cube->first_survivor);
+	return err;
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The cube: two sparse tables that are filled while a trace is read once, and that answer every
+ * window of whole buckets afterwards (window.h).
+ *
+ * A *bucket* is a step of the timeline; when steps run out, two become one, here as well. A *site*
+ * is a stack, the thread that allocated, the function that it called and the power of two of the
+ * size. A *cell* holds what happened to the blocks of one site in one bucket. A *survivor* counts
+ * blocks of one site that were allocated in one bucket and freed in a later one.
+ */
+#pragma once
+
+#include "analyzer/cube/timeline.h"
+#include "analyzer/model/map.h"
+#include "analyzer/model/nodes.h"
+#include "analyzer/model/replay.h"
+#include "analyzer/model/sample.h"
+
+#define CUBE_SIZE_CLASSES 65u /* 0: size 0; n: sizes of n significant bits */
+
+/* More cells, or survivors, than this: buckets are joined down to CUBE_BUCKETS_MIN, then the stacks
+ * that allocated least become one (CUBE_OTHER). */
+#define CUBE_CELLS_MAX	 (1u << 20)
+#define CUBE_BUCKETS_MIN 64u
+#define CUBE_OTHER	 (UINT32_MAX - 1) /* as a node: stacks that were folded */
+
+struct cube_counts {
+	uint64_t samples, allocations, allocated_bytes;
+	uint64_t frees, freed_bytes; /* of blocks of this site, whenever allocated */
+	uint64_t temporary, lifetime_us;
+};
+
+struct cube_cell {
+	uint32_t site, bucket;
+	struct cube_counts counts;
+};
+
+struct cube_survivor {
+	uint32_t site;
+	uint16_t birth, death; /* buckets, birth < death */
+	uint64_t blocks, bytes, temporary, lifetime_us;
+};
+
+#define CUBE_NONE UINT32_MAX
+
+struct cube_site {
+	uint32_t node;	     /* leaf node of the stack, 0: none; CUBE_OTHER */
+	uint32_t key;	     /* thread, hook and size class: cube_site_thread and so on */
+	uint32_t next;	     /* another site of the node, CUBE_NONE: there is none */
+	uint32_t cell;	     /* its newest cell, CUBE_NONE: it has none */
+	uint32_t bucket;     /* of `open` */
+	uint32_t peak_epoch; /* value of cube.peak_epoch that peak_bytes belongs to */
+	uint64_t live_blocks, live_bytes;
+	uint64_t peak_bytes;	 /* its share of the peak of the whole trace; after cube_finish */
+	uint64_t longest_ns;	 /* longest life of a block that was freed */
+	struct cube_counts open; /* what will become its next cell */
+};
+
+static inline uint32_t cube_site_thread(const struct cube_site *site)
+{
+	return site->key >> 11;
+}
+
+static inline unsigned cube_site_hook(const struct cube_site *site)
+{
+	return site->key >> 7 & (REPLAY_HOOKS - 1);
+}
+
+static inline unsigned cube_site_size_class(const struct cube_site *site)
+{
+	return site->key & 127;
+}
+
+/* Frees by who called them; over the whole trace. */
+struct cube_calls {
+	uint64_t frees, freed_bytes; /* of blocks of the trace */
+	uint64_t before_frees;	     /* of older blocks */
+};
+
+/* Zero-initialised, and after cube_init, it is empty and valid. */
+struct cube {
+	uint64_t sample_bytes; /* to be set before the first fact; 0: everything was recorded */
+	struct timeline timeline;
+	struct cube_counts total;
+	uint64_t live_blocks_of_class[CUBE_SIZE_CLASSES];
+	uint64_t before_frees, before_freed_bytes;
+	/* Frees of older blocks by size class and bucket; class 0: usable size unknown. */
+	uint32_t before[CUBE_SIZE_CLASSES][TIMELINE_STEPS];
+	uint64_t peak_bytes, peak_blocks, peak_time_ns;
+	uint32_t peak_epoch;
+
+	struct cube_site *site;
+	size_t site_count, site_capacity;
+	struct cube_index {
+		uint32_t *site; /* index + 1 of a site of the node; 0: none yet */
+		size_t capacity;
+	} of_node, of_plain; /* by node, from NODES_MAX on the second */
+	uint32_t other;	     /* index + 1 of the site CUBE_OTHER */
+	uint64_t folded_bytes, folded_stacks;
+
+	struct cube_cell *cell; /* each site's in the order of their buckets */
+	size_t cell_count, cell_capacity;
+	struct cube_survivor *survivor; /* in the order of their deaths */
+	size_t survivor_count, survivor_capacity;
+	struct map dying; /* (site, birth) -> survivor, of those that died in `dying_bucket` */
+	uint32_t dying_bucket;
+	uint64_t step_ns; /* of the timeline, as the buckets in all tables are counted */
+
+	struct cube_calls *thread; /* by thread index */
+	size_t thread_count, thread_capacity;
+	struct cube_calls function[REPLAY_HOOKS];
+	uint64_t lifetime_blocks[CUBE_SIZE_CLASSES]; /* by the power of two of the life in ns */
+	uint64_t lifetime_bytes[CUBE_SIZE_CLASSES];
+
+	uint32_t *first_cell, *first_survivor; /* after cube_finish: by site, one more at the end */
+};
+
+void cube_init(struct cube *cube);
+void cube_deinit(struct cube *cube);
+/* The three facts of replay.h. */
+HT_MUST_CHECK
+struct ht_err *cube_allocated(
+	struct cube *cube, const struct replay_call *call, const struct live_block *block);
+HT_MUST_CHECK
+struct ht_err *cube_freed(struct cube *cube, const struct replay_call *call,
+	const struct live_block *block, bool temporary);
+/* `heap_bytes` is what the block took with its header (heap.h). */
+HT_MUST_CHECK
+struct ht_err *cube_before_freed(struct cube *cube, const struct replay_call *call,
+	uint64_t usable_bytes, uint64_t heap_bytes);
+/* No more facts: sorts cells and survivors by site, and makes peak_bytes of the sites valid. */
+HT_MUST_CHECK
+struct ht_err *cube_finish(struct cube *cube);
+
+unsigned cube_size_class(uint64_t size);
+/* The name of a hook, "unknown" for one that this build does not know. */
+const char *cube_function_name(unsigned hook);
+/* Live blocks and bytes of the trace, until now. */
+static inline uint64_t cube_live_bytes(const struct cube *cube)
+{
+	return cube->total.allocated_bytes - cube->total.freed_bytes;
+}
+static inline uint64_t cube_live_blocks(const struct cube *cube)
+{
+	return cube->total.allocations - cube->total.frees;
+}
+
+/* --- between cube.c and cells.c --- */
+
+/* The open counts of a site become a cell. */
+HT_MUST_CHECK
+struct ht_err *cube_close_cell(struct cube *cube, uint32_t site);
+/* Follows the timeline, whose steps may have been joined since. */
+HT_MUST_CHECK
+struct ht_err *cube_follow_timeline(struct cube *cube);
+/* Counts a block of `site` that was allocated in the bucket `birth` and dies in a later one. */
+HT_MUST_CHECK
+struct ht_err *cube_add_survivor(struct cube *cube, uint32_t site, uint32_t birth, uint32_t death,
+	struct sample_share share, bool temporary, uint64_t lifetime_us);
+/* Makes room where there is more than CUBE_CELLS_MAX of something. */
+HT_MUST_CHECK
+struct ht_err *cube_shrink(struct cube *cube);
+HT_MUST_CHECK
+struct ht_err *cube_sort(struct cube *cube);

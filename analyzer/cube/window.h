@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the cube says about a window of whole buckets: sums by site, and series of a set of sites.
+ * Sums are exact; a share of the peak is, for a part of the trace, that at the end of the bucket
+ * with the highest total.
+ */
+#pragma once
+
+#include "analyzer/cube/cube.h"
+#include "analyzer/query/metric.h"
+
+/* Buckets [from, to) of a cube. */
+struct window {
+	uint32_t from, to;
+};
+
+/* The whole trace. */
+struct window window_whole(const struct cube *cube);
+/* The buckets that hold a part of [from_ns, to_ns); at least one where the trace has any. */
+struct window window_snap(const struct cube *cube, uint64_t from_ns, uint64_t to_ns);
+bool window_is_whole(const struct cube *cube, struct window window);
+uint64_t window_start_ns(const struct cube *cube, struct window window);
+uint64_t window_end_ns(const struct cube *cube, struct window window);
+
+/* The bucket with the highest total of the window, and that total. */
+struct window_peak {
+	uint32_t bucket;
+	uint64_t bytes;	  /* of blocks allocated in the trace */
+	uint64_t time_ns; /* exact for the whole trace, else the bucket's end */
+};
+struct window_peak window_peak(const struct cube *cube, struct window window);
+
+/* Sums of each site, cube->site_count of them; freed by the caller. */
+HT_MUST_CHECK
+struct ht_err *window_sums(const struct cube *cube, struct window window, struct sums **ret);
+/* The same of those blocks alone that are live at the end of the bucket `alive`, which lies in the
+ * window: allocations are these blocks, frees come after it. */
+HT_MUST_CHECK
+struct ht_err *window_sums_alive(
+	const struct cube *cube, struct window window, uint32_t alive, struct sums **ret);
+
+/* Series of a set of sites, by bucket of the window; all TIMELINE_STEPS long at most. */
+struct window_series {
+	uint32_t count;
+	int64_t live_bytes[TIMELINE_STEPS]; /* at the end, of blocks allocated in the window */
+	uint64_t allocated_bytes[TIMELINE_STEPS], allocated_blocks[TIMELINE_STEPS];
+	uint64_t freed_blocks[TIMELINE_STEPS]; /* of blocks allocated in the window */
+	uint64_t surviving_bytes[TIMELINE_STEPS], surviving_blocks[TIMELINE_STEPS]; /* by birth */
+	uint64_t
+		older_freed_blocks[TIMELINE_STEPS]; /* of older blocks of the sites' size classes */
+	uint64_t longest_ns;			    /* longest life that ended */
+};
+
+/* `site` are the indices of the sites. */
+void window_series(const struct cube *cube, struct window window, const uint32_t *site,
+	size_t count, struct window_series *ret);

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/export/stacks_json.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "analyzer/views/stacks.h"
+
+/* Frames are numbered as they are met, so that only those that are printed are there. */
+struct stacks_writer {
+	struct json_writer *json;
+	const struct view *view;
+	uint32_t *number_of; /* by frame of the view: number + 1; 0: not met */
+	uint32_t *met;	     /* by number: frame of the view */
+	uint32_t met_count;
+};
+
+json_t *stacks_json_sums(const struct view *view, const struct sums *sums)
+{
+	const bool is_sample = view->analysis->cube.sample_bytes != 0;
+	json_t *object = json_pack("{so so so so so so so so}", "samples",
+		json_number(sums->samples), "allocations", json_number(sums->allocations),
+		"allocated_bytes", json_number(sums->allocated_bytes), "frees",
+		json_number(sums->frees), "freed_bytes", json_number(sums->freed_bytes),
+		"temporary", is_sample ? json_null() : json_number(sums->temporary),
+		"outstanding_blocks", json_number(sums_outstanding_blocks(sums)),
+		"outstanding_bytes", json_number(sums_outstanding_bytes(sums)));
+	object = json_with(object, "growth_bytes", json_integer(sums->growth_bytes));
+	object = json_with(object, "live_bytes", json_integer(sums->live_bytes));
+	object = json_with(object, "peak_bytes", json_number(sums->peak_bytes));
+	return json_with(object, "mean_lifetime_ns",
+		sums->frees ? json_integer(sums_mean_lifetime_ns(sums)) : json_null());
+}
+
+static uint32_t number_of(struct stacks_writer *writer, uint32_t frame)
+{
+	if (!writer->number_of[frame]) {
+		writer->met[writer->met_count] = frame;
+		writer->number_of[frame] = ++writer->met_count;
+	}
+	return writer->number_of[frame] - 1;
+}
+
+/* All frames of a stack, leaf first. */
+static json_t *frames_of_stack(struct stacks_writer *writer, uint32_t leaf)
+{
+	const struct nodes *nodes = &writer->view->analysis->model.nodes;
+	const struct node *node;
+	json_t *array = json_array();
+	for (uint32_t id = leaf; (node = nodes_get(nodes, id)); id = node->parent) {
+		const struct frames_place place =
+			frames_of(&writer->view->frames, nodes_index(nodes, id));
+		for (uint32_t i = 0; i < place.count; i++)
+			array = json_plus(array, json_integer(number_of(writer, place.first + i)));
+	}
+	return array;
+}
+
+static json_t *frame_json(const struct view *view, const struct frame *frame)
+{
+	const struct module *module =
+		frame->module == MODULES_NONE
+			? NULL
+			: &view->analysis->model.modules.module[frame->module];
+	const bool has_build_id = module && module->build_id[0];
+	return json_pack("{so so so so so so sb sb}", "function", json_text(frame->function),
+		"file", json_text(frame->file), "line",
+		json_number_or_null(frame->line, frame->line), "module",
+		json_text(module ? module->path : NULL), "build_id",
+		json_text(has_build_id ? module->build_id : NULL), "offset",
+		json_number_or_null(!frame->interpreted, frame->offset), "inlined", frame->inlined,
+		"line_is_first", frame->line_is_first);
+}
+
+static struct ht_err *begin_array(struct json_writer *json, const char *name)
+{
+	json_begin_member(json, name);
+	fputc('[', json->out);
+	return NULL;
+}
+
+static struct ht_err *put_frames(struct stacks_writer *writer)
+{
+	const struct view *view = writer->view;
+	struct ht_err *err = begin_array(writer->json, "frames");
+	for (uint32_t i = 0; i < writer->met_count && !err; i++) {
+		fputs(i ? ",\n" : "\n", writer->json->out);
+		err = json_write(
+			writer->json, frame_json(view, &view->frames.frame[writer->met[i]]));
+	}
+	fputc(']', writer->json->out);
+	return err;
+}
+
+static json_t *calls_json(const struct stack *stack)
+{
+	json_t *object = json_object();
+	for (unsigned i = 0; i < REPLAY_HOOKS; i++)
+		if (stack->calls[i])
+			object = json_with(
+				object, cube_function_name(i), json_number(stack->calls[i]));
+	return object;
+}
+
+static struct ht_err *put_stack(struct stacks_writer *writer, const struct stack *stack)
+{
+	const struct view *view = writer->view;
+	json_t *object = stacks_json_sums(view, &stack->sums);
+	object = json_with(object, "id", json_number(stack->node));
+	object = json_with(object, "site", json_number(stacks_site(view, stack)));
+	object = json_with(object, "wrappers", json_number(stacks_wrappers(view, stack)));
+	object = json_with(object, "functions", calls_json(stack));
+	object = json_with(object, "frames", frames_of_stack(writer, stack->node));
+	return json_write(writer->json, object);
+}
+
+static struct ht_err *put_stacks(struct stacks_writer *writer, size_t limit)
+{
+	struct stack *stack;
+	size_t count;
+	struct ht_err *err = stacks_find(writer->view, METRIC_OUTSTANDING, &stack, &count);
+	if (err)
+		return err;
+	err = json_put(writer->json, "stacks_total", json_number(count));
+	if (!err)
+		err = begin_array(writer->json, "stacks");
+	if (limit && limit < count)
+		count = limit;
+	for (size_t i = 0; i < count && !err; i++) {
+		fputs(i ? ",\n" : "\n", writer->json->out);
+		err = put_stack(writer, &stack[i]);
+	}
+	fputc(']', writer->json->out);
+	free(stack);
+	return err;
+}
+
+/* --- mappings ----------------------------------------------------------------------------------
+ */
+
+static json_t *mapped_json(const struct mappings_bytes *live, uint64_t made_bytes)
+{
+	return json_pack("{so so so so}", "made_bytes", json_number(made_bytes), "anonymous_bytes",
+		json_number(live->anonymous), "file_bytes", json_number(live->file),
+		"reserved_bytes", json_number(live->reserved));
+}
+
+static json_t *mappings_json(const struct mappings *mappings)
+{
+	const uint64_t *calls = mappings->calls;
+	json_t *object = mapped_json(&mappings->live, mappings->made_bytes);
+	object = json_with(object, "peak_bytes", json_number(mappings->peak_bytes));
+	object = json_with(object, "peak_time_ns", json_number(mappings->peak_time_ns));
+	object = json_with(object, "before_bytes", json_number(mappings->before_bytes));
+	object = json_with(object, "advised_bytes", json_number(mappings->advised_bytes));
+	object = json_with(object, "maps", json_number(calls[ABI_CALL_MAP]));
+	object = json_with(object, "unmaps", json_number(calls[ABI_CALL_UNMAP]));
+	object = json_with(object, "remaps", json_number(calls[ABI_CALL_MOVE_TO]));
+	object = json_with(object, "protects", json_number(calls[ABI_CALL_PROTECT]));
+	return json_with(object, "advices", json_number(calls[ABI_CALL_ADVISE]));
+}
+
+static json_t *mapping_stack(struct stacks_writer *writer, const struct mappings_stack *stack)
+{
+	json_t *object = mapped_json(&stack->live, stack->made_bytes);
+	object = json_with(object, "id", json_number(stack->node));
+	object = json_with(object, "calls", json_number(stack->calls));
+	object = json_with(object, "peak_bytes", json_number(stack->peak_bytes));
+	return json_with(object, "frames", frames_of_stack(writer, stack->node));
+}
+
+static struct ht_err *put_mappings(struct stacks_writer *writer, size_t limit)
+{
+	const struct mappings *mappings = &writer->view->analysis->mappings;
+	const size_t count = mappings->stack_count;
+	uint32_t *order;
+	if (!analysis_has_mappings(writer->view->analysis))
+		return json_put(writer->json, "mappings", json_null());
+	struct ht_err *err = mappings_order(mappings, &order);
+	if (err)
+		return err;
+	json_t *stacks = json_array();
+	for (size_t i = 0; i < count && (!limit || i < limit); i++)
+		stacks = json_plus(stacks, mapping_stack(writer, &mappings->stack[order[i]]));
+	free(order);
+	json_t *object = json_with(mappings_json(mappings), "stacks_total", json_number(count));
+	return json_put(writer->json, "mappings", json_with(object, "stacks", stacks));
+}
+
+struct ht_err *stacks_json_write(struct json_writer *json, const struct view *view, size_t limit)
+{
+	struct stacks_writer writer = {.json = json, .view = view};
+	struct ht_err *err = NULL;
+	writer.number_of = calloc(view->frames.count + 1, sizeof(*writer.number_of));
+	writer.met = calloc(view->frames.count + 1, sizeof(*writer.met));
+	if (!writer.number_of || !writer.met)
+		err = ht_err_new(HT_ERR_NOMEM, "out of memory for %zu frames", view->frames.count);
+	if (!err)
+		err = put_mappings(&writer, limit);
+	if (!err)
+		err = put_stacks(&writer, limit);
+	if (!err)
+		err = put_frames(&writer);
+	free(writer.number_of);
+	free(writer.met);
+	return err;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The members of the JSON report that have frames: frames, suspects, stacks, mappings.
+ */
+#pragma once
+
+#include "analyzer/export/json.h"
+#include "analyzer/views/view.h"
+
+/* The members that every set of blocks has. */
+json_t *stacks_json_sums(const struct view *view, const struct sums *sums);
+/* The `limit` first stacks (0: all) by outstanding bytes. Stacks are written one by one: memory
+ * does not grow with them. */
+HT_MUST_CHECK
+struct ht_err *stacks_json_write(struct json_writer *writer, const struct view *view, size_t limit);

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The metrics: what can be asked about a set of blocks. Each is defined here and nowhere else, as a
+ * function of sums; sums of disjoint sets add up.
+ */
+#pragma once
+
+#include "format/base.h"
+
+/*
+ * What a set of blocks adds up to over a window. In a capture by sample, every figure but `samples`
+ * is an estimate.
+ */
+struct sums {
+	uint64_t samples;		       /* allocations that were recorded */
+	uint64_t allocations, allocated_bytes; /* in the window */
+	uint64_t frees, freed_bytes;	       /* of these blocks, by the end of the window */
+	uint64_t temporary;		       /* of these frees (DESIGN.md, replay) */
+	uint64_t lifetime_us;		       /* of the freed blocks, added up */
+	int64_t growth_blocks, growth_bytes;   /* live at the end less live at the start */
+	int64_t live_blocks, live_bytes;       /* at the end, whenever allocated in the trace */
+	uint64_t peak_bytes;		       /* share of the highest total of the window */
+};
+
+enum metric_unit { METRIC_BYTES, METRIC_COUNT_OF_BLOCKS, METRIC_TIME_NS };
+
+/* name, unit, whether a figure can be below 0, value of `s`, title */
+#define METRICS(X)                                                                                 \
+	X(OUTSTANDING, "outstanding", METRIC_BYTES, false,                                         \
+		(int64_t)(s->allocated_bytes - s->freed_bytes),                                    \
+		"allocated in the window and not freed by its end")                                \
+	X(GROWTH, "growth", METRIC_BYTES, true, s->growth_bytes,                                   \
+		"live at the end of the window, less live at its start")                           \
+	X(LIVE, "live", METRIC_BYTES, true, s->live_bytes, "live at the end of the window")        \
+	X(PEAK, "peak", METRIC_BYTES, false, (int64_t)s->peak_bytes,                               \
+		"live when the recorded blocks used most memory")                                  \
+	X(ALLOCATED, "allocated", METRIC_BYTES, false, (int64_t)s->allocated_bytes,                \
+		"bytes allocated in the window")                                                   \
+	X(CALLS, "calls", METRIC_COUNT_OF_BLOCKS, false, (int64_t)s->allocations,                  \
+		"allocations in the window")                                                       \
+	X(TEMPORARY, "temporary", METRIC_COUNT_OF_BLOCKS, false, (int64_t)s->temporary,            \
+		"freed before their thread allocated again")                                       \
+	X(FREED, "freed", METRIC_BYTES, false, (int64_t)s->freed_bytes,                            \
+		"allocated in the window and freed in it")                                         \
+	X(LIFETIME, "lifetime", METRIC_TIME_NS, false, sums_mean_lifetime_ns(s),                   \
+		"mean lifetime of the blocks that were freed")
+
+enum metric {
+#define X(id, name, unit, is_signed, value, title) METRIC_##id,
+	METRICS(X)
+#undef X
+		METRIC_COUNT
+};
+
+struct metric_info {
+	const char *name, *title;
+	enum metric_unit unit;
+	bool is_signed;
+};
+
+const struct metric_info *metric_info(enum metric metric);
+/* The value of a metric. Not a sum for METRIC_LIFETIME: a mean. */
+int64_t metric_value(const struct sums *sums, enum metric metric);
+/* False for a figure that a part of the window tells only to a bucket (cube/window.h). */
+bool metric_is_exact(enum metric metric, bool is_whole_window);
+/* Finds a metric by its name; false: there is none. */
+bool metric_find(const char *name, enum metric *ret);
+/* The names, ended by NULL, in the order of enum metric. */
+const char *const *metric_names(void);
+
+static inline uint64_t sums_outstanding_blocks(const struct sums *sums)
+{
+	return sums->allocations - sums->frees;
+}
+
+static inline uint64_t sums_outstanding_bytes(const struct sums *sums)
+{
+	return sums->allocated_bytes - sums->freed_bytes;
+}
+
+/* 0 where nothing was freed. */
+static inline int64_t sums_mean_lifetime_ns(const struct sums *sums)
+{
+	return sums->frees ? (int64_t)((double)sums->lifetime_us / (double)sums->frees * 1000) : 0;
+}
+
+/* Adds the figures of a disjoint set. */
+void sums_add(struct sums *sum, const struct sums *more);
+/* No block was allocated, freed or live. */
+bool sums_are_zero(const struct sums *sums);

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/model/array.h"
+#include "analyzer/symbols/namespace.h"
+#include "analyzer/symbols/wrapper.h"
+#include "analyzer/views/frames.h"
+
+/* Equal things get one number, and nothing else does. Interned strings are told apart by their
+ * addresses. */
+struct numbering {
+	struct map by_pointer, by_pair, by_place;
+	uint32_t next; /* from 1: 0 stands for no file and no module */
+	struct groups *groups;
+	const struct frames *frames;
+	struct analysis *analysis;
+};
+
+void groups_deinit(struct groups *groups)
+{
+	free(groups->group);
+	free(groups->of_frame);
+	*groups = (struct groups){0};
+}
+
+static struct ht_err *number_of(
+	struct numbering *numbering, struct map *map, uint64_t key, uint32_t *ret)
+{
+	if (map_get(map, key, ret))
+		return NULL;
+	*ret = numbering->next++;
+	return map_put(map, key, *ret);
+}
+
+static struct ht_err *number_pointer(struct numbering *numbering, const char *string, uint32_t *ret)
+{
+	return number_of(numbering, &numbering->by_pointer, (uint64_t)(uintptr_t)string, ret);
+}
+
+static struct ht_err *number_pair(
+	struct numbering *numbering, uint32_t a, uint32_t b, uint32_t *ret)
+{
+	return number_of(numbering, &numbering->by_pair, (uint64_t)a << 32 | b, ret);
+}
+
+/* Function and file; without a file, the module tells functions of one name apart. */
+static struct ht_err *number_function(
+	struct numbering *numbering, const struct frame *frame, uint32_t *ret)
+{
+	uint32_t function, file = UINT32_MAX - frame->module;
+	struct ht_err *err = number_pointer(numbering, frame->function, &function);
+	if (!err && frame->file)
+		err = number_pointer(numbering, frame->file, &file);
+	return err ? err : number_pair(numbering, function, file, ret);
+}
+
+static struct ht_err *number_address(
+	struct numbering *numbering, const struct frame *frame, uint32_t *ret)
+{
+	const struct place place = {frame->module, frame->offset, frame->interpreted};
+	uint64_t key;
+	if (place_key(place, &key))
+		return number_of(numbering, &numbering->by_place, key, ret);
+	*ret = numbering->next++;
+	return NULL;
+}
+
+/* Several frames are at one address: their functions tell them apart. */
+static struct ht_err *number_exactly(
+	struct numbering *numbering, const struct frame *frame, uint32_t *ret)
+{
+	uint32_t address, function;
+	struct ht_err *err = number_address(numbering, frame, &address);
+	if (!err)
+		err = number_pointer(numbering, frame->function, &function);
+	return err ? err : number_pair(numbering, address, function, ret);
+}
+
+static const char *module_name(const struct numbering *numbering, const struct frame *frame)
+{
+	if (frame->module == MODULES_NONE)
+		return frame->function ? "(code made at run time)" : "(no module)";
+	const char *path = numbering->analysis->model.modules.module[frame->module].path;
+	const char *slash = strrchr(path, '/');
+	return slash && slash[1] ? slash + 1 : path;
+}
+
+static struct ht_err *find_name(
+	struct numbering *numbering, const struct frame *frame, const char **ret)
+{
+	char space[NAMESPACE_BYTES];
+	const char *name = module_name(numbering, frame);
+	if (numbering->groups->grouping == GROUPING_NAMESPACE &&
+		namespace_of(frame->function, frame->file, space))
+		name = space;
+	return strings_intern(&numbering->analysis->model.strings,
+		(struct rec_string){.data = name, .length = strlen(name)}, ret);
+}
+
+static struct ht_err *number_frame(struct numbering *numbering, const struct frame *frame,
+	const char **ret_name, uint32_t *ret)
+{
+	uint32_t function;
+	struct ht_err *err;
+	*ret_name = NULL;
+	switch (numbering->groups->grouping) {
+	case GROUPING_MODULE:
+	case GROUPING_NAMESPACE:
+		err = find_name(numbering, frame, ret_name);
+		return err ? err : number_pointer(numbering, *ret_name, ret);
+	case GROUPING_ADDRESS:
+		return number_exactly(numbering, frame, ret);
+	case GROUPING_FUNCTION:
+		return frame->function ? number_function(numbering, frame, ret)
+				       : number_address(numbering, frame, ret);
+	case GROUPING_LINE:
+	case GROUPING_COUNT:
+		break;
+	}
+	if (!frame->function)
+		return number_address(numbering, frame, ret);
+	err = number_function(numbering, frame, &function);
+	return err ? err : number_pair(numbering, function, frame->line, ret);
+}
+
+static struct ht_err *add_group(
+	struct groups *groups, uint32_t at, const struct frame *frame, const char *name)
+{
+	struct ht_err *err = array_reserve(&groups->group, &groups->capacity, groups->count + 1,
+		sizeof(*groups->group), "functions");
+	if (err)
+		return err;
+	groups->group[groups->count++] = (struct group){
+		.frame = at,
+		.name = name,
+		.is_wrapper = wrapper_is(frame->function),
+		.is_plumbing = wrapper_is_plumbing(frame->function),
+	};
+	return NULL;
+}
+
+struct ht_err *groups_init(struct groups *groups, enum grouping grouping,
+	const struct frames *frames, struct analysis *analysis)
+{
+	struct numbering numbering = {
+		.next = 1, .groups = groups, .frames = frames, .analysis = analysis};
+	struct map by_number = {0};
+	struct ht_err *err = NULL;
+	*groups = (struct groups){.grouping = grouping};
+	groups->of_frame = calloc(frames->count + 1, sizeof(*groups->of_frame));
+	if (!groups->of_frame)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu frames", frames->count);
+	for (uint32_t i = 0; i < frames->count && !err; i++) {
+		const char *name;
+		uint32_t number;
+		err = number_frame(&numbering, &frames->frame[i], &name, &number);
+		if (err || map_get(&by_number, number, &groups->of_frame[i]))
+			continue;
+		groups->of_frame[i] = (uint32_t)groups->count;
+		err = add_group(groups, i, &frames->frame[i], name);
+		if (!err)
+			err = map_put(&by_number, number, groups->of_frame[i]);
+	}
+	map_deinit(&by_number);
+	map_deinit(&numbering.by_pointer);
+	map_deinit(&numbering.by_pair);
+	map_deinit(&numbering.by_place);
+	if (err)
+		groups_deinit(groups);
+	return err;
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/views/select.h"
+
+#include <fnmatch.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What was found in a stack. */
+enum { SELECT_MODULE = 1, SELECT_FUNCTION = 2, SELECT_EXCLUDED = 4 };
+
+struct select {
+	const struct analysis *analysis;
+	const struct frames *frames;
+	const struct query *query;
+	uint8_t *frame; /* by frame: what is found in it */
+	uint8_t *node;	/* by nodes_index: what is found in its stack */
+};
+
+static bool contains(const struct query_words *words, const char *text)
+{
+	for (size_t i = 0; text && i < words->count; i++)
+		if (strstr(text, words->word[i]))
+			return true;
+	return false;
+}
+
+/* LeakSanitizer's rule: a pattern matches any part, `*` anything, `^` and `$` the ends. */
+static bool is_suppressed_by(const char *pattern, const char *text)
+{
+	char glob[1024];
+	const bool from_start = *pattern == '^';
+	const char *body = pattern + from_start;
+	size_t length = strlen(body);
+	const bool to_end = length && body[length - 1] == '$';
+	length -= to_end;
+	if (!text || length > sizeof(glob) - 3)
+		return false;
+	snprintf(glob, sizeof(glob), "%s%.*s%s", from_start ? "" : "*", (int)length, body,
+		to_end ? "" : "*");
+	return fnmatch(glob, text, FNM_NOESCAPE) == 0;
+}
+
+static bool is_suppressed(const struct query_words *words, const char *text)
+{
+	for (size_t i = 0; text && i < words->count; i++)
+		if (is_suppressed_by(words->word[i], text))
+			return true;
+	return false;
+}
+
+static void look_at_frames(struct select *select)
+{
+	const struct query *query = select->query;
+	for (size_t i = 0; i < select->frames->count; i++) {
+		const struct frame *frame = &select->frames->frame[i];
+		const char *module =
+			frame->module == MODULES_NONE
+				? NULL
+				: select->analysis->model.modules.module[frame->module].path;
+		uint8_t found = 0;
+		if (contains(&query->modules, module))
+			found |= SELECT_MODULE;
+		if (contains(&query->functions, frame->function))
+			found |= SELECT_FUNCTION;
+		if (contains(&query->excluded, frame->function) ||
+			contains(&query->excluded, module) ||
+			is_suppressed(&query->suppressed, frame->function) ||
+			is_suppressed(&query->suppressed, frame->file) ||
+			is_suppressed(&query->suppressed, module))
+			found |= SELECT_EXCLUDED;
+		select->frame[i] = found;
+	}
+}
+
+/* Callers come before what they call. */
+static void look_at_nodes(struct select *select)
+{
+	const struct nodes *nodes = &select->analysis->model.nodes;
+	for (uint32_t i = 0; i < nodes_total(nodes); i++) {
+		const struct node *node = nodes_get(nodes, nodes_id(nodes, i));
+		const struct frames_place place = frames_of(select->frames, i);
+		if (!node)
+			continue;
+		if (node->parent)
+			select->node[i] = select->node[nodes_index(nodes, node->parent)];
+		for (uint32_t k = 0; k < place.count; k++)
+			select->node[i] |= select->frame[place.first + k];
+	}
+}
+
+static bool is_thread(const struct select *select, uint32_t thread)
+{
+	const struct model *model = &select->analysis->model;
+	const struct query_words *words = &select->query->threads;
+	char tid[16];
+	bool is_assumed;
+	if (!words->count)
+		return true;
+	if (thread >= model->threads.count)
+		return false;
+	const char *name = threads_shown_name(&model->threads, thread, model->comm, &is_assumed);
+	snprintf(tid, sizeof(tid), "%u", model->threads.thread[thread].tid);
+	for (size_t i = 0; i < words->count; i++)
+		if (strcmp(words->word[i], tid) == 0 || (name && strcmp(words->word[i], name) == 0))
+			return true;
+	return false;
+}
+
+static bool is_in(const struct select *select, const struct cube_site *site)
+{
+	const struct query *query = select->query;
+	uint8_t found = 0;
+	if (site->node && site->node < CUBE_OTHER)
+		found = select->node[nodes_index(&select->analysis->model.nodes, site->node)];
+	return !(found & SELECT_EXCLUDED) && (!query->modules.count || found & SELECT_MODULE) &&
+	       (!query->functions.count || found & SELECT_FUNCTION) &&
+	       is_thread(select, cube_site_thread(site));
+}
+
+struct ht_err *select_sites(const struct analysis *analysis, const struct frames *frames,
+	const struct query *query, bool **ret)
+{
+	const struct cube *cube = &analysis->cube;
+	struct select select = {.analysis = analysis, .frames = frames, .query = query};
+	struct ht_err *err = NULL;
+	*ret = calloc(cube->site_count + 1, sizeof(**ret));
+	select.frame = calloc(frames->count + 1, 1);
+	select.node = calloc((size_t)nodes_total(&analysis->model.nodes) + 1, 1);
+	if (!*ret || !select.frame || !select.node) {
+		err = ht_err_new(HT_ERR_NOMEM, "out of memory for %zu stacks", cube->site_count);
+	} else {
+		look_at_frames(&select);
+		look_at_nodes(&select);
+		for (size_t i = 0; i < cube->site_count; i++)
+			(*ret)[i] = is_in(&select, &cube->site[i]);
+	}
+	free(select.frame);
+	free(select.node);
+	if (err) {
+		free(*ret);
+		*ret = NULL;
+	}
+	return err;
+}

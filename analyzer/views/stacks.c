@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/views/stacks.h"
+
+#include <stdlib.h>
+
+struct order {
+	enum metric metric;
+};
+
+static int compare(const void *a, const void *b, void *context)
+{
+	const struct order *order = context;
+	const struct stack *x = a, *y = b;
+	const int64_t vx = metric_value(&x->sums, order->metric);
+	const int64_t vy = metric_value(&y->sums, order->metric);
+	if (vx != vy)
+		return vx > vy ? -1 : 1;
+	if (x->sums.allocated_bytes != y->sums.allocated_bytes)
+		return x->sums.allocated_bytes > y->sums.allocated_bytes ? -1 : 1;
+	return (x->node > y->node) - (x->node < y->node);
+}
+
+struct ht_err *stacks_find(
+	const struct view *view, enum metric metric, struct stack **ret, size_t *ret_count)
+{
+	const struct cube *cube = &view->analysis->cube;
+	struct order order = {metric};
+	struct map by_node = {0};
+	struct ht_err *err = NULL;
+	struct stack *stack = calloc(cube->site_count + 1, sizeof(*stack));
+	if (!stack)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu stacks", cube->site_count);
+	*ret_count = 0;
+	for (size_t i = 0; i < cube->site_count && !err; i++) {
+		const struct cube_site *site = &cube->site[i];
+		uint32_t at;
+		if (sums_are_zero(&view->sums[i]))
+			continue;
+		if (!map_get(&by_node, site->node, &at)) {
+			at = (uint32_t)(*ret_count)++;
+			stack[at].node = site->node;
+			err = map_put(&by_node, site->node, at);
+		}
+		sums_add(&stack[at].sums, &view->sums[i]);
+		stack[at].calls[cube_site_hook(site)] += view->sums[i].allocations;
+	}
+	map_deinit(&by_node);
+	if (err) {
+		free(stack);
+		return err;
+	}
+	qsort_r(stack, *ret_count, sizeof(*stack), compare, &order);
+	*ret = stack;
+	return NULL;
+}
+
+uint32_t stacks_site(const struct view *view, const struct stack *stack)
+{
+	return tree_leaf(&view->tree, &view->analysis->model.nodes, stack->node);
+}
+
+uint32_t stacks_wrappers(const struct view *view, const struct stack *stack)
+{
+	const struct nodes *nodes = &view->analysis->model.nodes;
+	const struct node *node;
+	uint32_t wrappers = 0;
+	if (view->query.shows_wrappers)
+		return 0;
+	for (uint32_t id = stack->node; (node = nodes_get(nodes, id)); id = node->parent) {
+		const struct frames_place place = frames_of(&view->frames, nodes_index(nodes, id));
+		for (uint32_t i = 0; i < place.count; i++, wrappers++)
+			if (!view->groups.group[view->groups.of_frame[place.first + i]].is_wrapper)
+				return wrappers;
+	}
+	return 0;
+}
