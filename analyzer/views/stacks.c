@@ -59,6 +59,12 @@ uint32_t stacks_site(const struct view *view, const struct stack *stack)
 	return tree_leaf(&view->tree, &view->analysis->model.nodes, stack->node);
 }
 
+static bool is_passed_over(const struct view *view, uint32_t frame)
+{
+	const struct group *group = &view->groups.group[view->groups.of_frame[frame]];
+	return group->is_wrapper || group->is_plumbing;
+}
+
 uint32_t stacks_wrappers(const struct view *view, const struct stack *stack)
 {
 	const struct nodes *nodes = &view->analysis->model.nodes;
@@ -69,7 +75,7 @@ uint32_t stacks_wrappers(const struct view *view, const struct stack *stack)
 	for (uint32_t id = stack->node; (node = nodes_get(nodes, id)); id = node->parent) {
 		const struct frames_place place = frames_of(&view->frames, nodes_index(nodes, id));
 		for (uint32_t i = 0; i < place.count; i++, wrappers++)
-			if (!view->groups.group[view->groups.of_frame[place.first + i]].is_wrapper)
+			if (!is_passed_over(view, place.first + i))
 				return wrappers;
 	}
 	return 0;

@@ -128,7 +128,7 @@ START_TEST(a_limit_limits)
 		(const char *[]){"report", "--json", "--limit", "3", tap.trace, NULL});
 	json_t *report = report_parse(out);
 	ck_assert_uint_eq(json_array_size(report_at(report, "stacks")), 3);
-	ck_assert_str_eq(report_text(report, "schema"), "heaptap.report/1");
+	ck_assert_str_eq(report_text(report, "schema"), "heaptap.report/2");
 }
 END_TEST
 

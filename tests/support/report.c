@@ -21,6 +21,24 @@ json_t *report_parse(const char *text)
 	return root;
 }
 
+/* Puts the frames themselves where a stack has their numbers. */
+static void expand_frames(const json_t *stacks, const json_t *frames)
+{
+	size_t index, at;
+	json_t *stack, *number;
+	json_array_foreach(stacks, index, stack)
+	{
+		json_t *chain = report_at(stack, "frames");
+		json_array_foreach(chain, at, number)
+		{
+			ck_assert_msg(json_is_integer(number), "a frame is no number");
+			json_t *frame = json_array_get(frames, (size_t)json_integer_value(number));
+			ck_assert_msg(frame, "no frame %lld", json_integer_value(number));
+			json_array_set(chain, at, frame);
+		}
+	}
+}
+
 json_t *report_load_begun(const char *trace)
 {
 	char *out, *err;
@@ -33,6 +51,10 @@ json_t *report_load_begun(const char *trace)
 	if (status != 9) {
 		report = report_parse(out);
 		ck_assert((status == 0) == json_is_true(report_at(report, "capture.complete")));
+		const json_t *frames = report_at(report, "frames");
+		expand_frames(report_at(report, "stacks"), frames);
+		if (!json_is_null(report_at(report, "mappings")))
+			expand_frames(report_at(report, "mappings.stacks"), frames);
 	}
 	free(out);
 	free(err);

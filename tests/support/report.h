@@ -8,7 +8,8 @@
 
 #include "tests/support/victim.h"
 
-/* `heaptap report --json --limit 0 TRACE`, parsed. Anything but exit 0, or 7 of a trace that is not
+/* `heaptap report --json --limit 0 TRACE`, parsed; each stack has its frames themselves instead of
+ * their numbers. Anything but exit 0, or 7 of a trace that is not
  * whole, fails the test. */
 json_t *report_load(const char *trace);
 /* The same of a capture that runs; NULL: its trace holds no record yet. */

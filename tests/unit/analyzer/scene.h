@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "analyzer/cube/analysis.h"
+#include "analyzer/views/view.h"
 #include "format/abi_hooks.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/tracebuild.h"
@@ -126,4 +126,24 @@ static inline struct analysis *scene_analyze(struct scene *scene)
 	struct analysis *analysis = NULL;
 	ck_no_err(analysis_create(fd, "scene", &analysis));
 	return analysis;
+}
+
+/* The answer to `query`, or, if that is NULL, to the query for everything; the caller destroys it.
+ */
+static inline struct view *scene_view(struct analysis *analysis, const struct query *query)
+{
+	struct view *view = NULL;
+	struct query everything;
+	query_init(&everything);
+	ck_no_err(view_create(analysis, query ? query : &everything, true, &view));
+	return view;
+}
+
+/* The same with all frames of each chain, if `shows_wrappers`. */
+static inline struct view *scene_view_of_all(struct analysis *analysis, bool shows_wrappers)
+{
+	struct query query;
+	query_init(&query);
+	query.shows_wrappers = shows_wrappers;
+	return scene_view(analysis, &query);
 }

@@ -83,7 +83,7 @@ START_TEST(reports_have_two_faces)
 	check_output(&out, "allocations  2 of 120 B");
 	out = (struct bytes_out){0};
 	ck_no_err(run(ARGS("report", "--json", path, "--limit=0"), &out));
-	check_output(&out, "\"schema\":\"heaptap.report/1\"");
+	check_output(&out, "\"schema\":\"heaptap.report/2\"");
 	out = (struct bytes_out){0};
 	ck_no_err(run(ARGS("report", "--show-wrappers", path), &out));
 	check_output(&out, "allocations  2 of 120 B");

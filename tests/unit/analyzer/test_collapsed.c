@@ -35,12 +35,14 @@ static void begin(void)
 	analysis = scene_analyze(&scene);
 }
 
-static void check(enum profile_metric metric, bool wrappers, const char *want)
+static void check(enum metric metric, bool wrappers, const char *want)
 {
 	char *got = NULL;
 	size_t length = 0;
 	FILE *out = open_memstream(&got, &length);
-	ck_no_err(export_collapsed(out, analysis, metric, wrappers));
+	struct view *view = scene_view_of_all(analysis, wrappers);
+	ck_no_err(export_collapsed(out, view, metric));
+	view_destroy(view);
 	fclose(out);
 	ck_assert_str_eq(got, want);
 	free(got);
@@ -49,13 +51,13 @@ static void check(enum profile_metric metric, bool wrappers, const char *want)
 START_TEST(each_metric_has_its_lines)
 {
 	begin();
-	check(PROFILE_OUTSTANDING, false, "lib:x.so+0xff;caller;in:ner? 100\nlib:x.so+0xff 7\n");
-	check(PROFILE_PEAK, false, "lib:x.so+0xff;caller;in:ner? 130\n");
-	check(PROFILE_ALLOCATED, false,
+	check(METRIC_OUTSTANDING, false, "lib:x.so+0xff;caller;in:ner? 100\nlib:x.so+0xff 7\n");
+	check(METRIC_PEAK, false, "lib:x.so+0xff;caller;in:ner? 130\n");
+	check(METRIC_ALLOCATED, false,
 		"lib:x.so+0xff;caller;in:ner? 130\nlib:x.so+0xff 7\n(no stack) 1\n");
-	check(PROFILE_CALLS, false,
+	check(METRIC_CALLS, false,
 		"lib:x.so+0xff;caller;in:ner? 2\nlib:x.so+0xff 1\n(no stack) 1\n");
-	check(PROFILE_TEMPORARY, false, "lib:x.so+0xff;caller;in:ner? 1\n(no stack) 1\n");
+	check(METRIC_TEMPORARY, false, "lib:x.so+0xff;caller;in:ner? 1\n(no stack) 1\n");
 	analysis_destroy(analysis);
 	scene_deinit(&scene);
 }
@@ -81,8 +83,8 @@ START_TEST(a_flame_ends_in_who_allocated)
 	scene_malloc(&scene, 0, 0x2000, 10, wrapper);
 	scene_malloc(&scene, 0, 0x3000, 10, user);
 	analysis = scene_analyze(&scene);
-	check(PROFILE_CALLS, false, "user() 3\n");
-	check(PROFILE_CALLS, true,
+	check(METRIC_CALLS, false, "user() 3\n");
+	check(METRIC_CALLS, true,
 		"user();std::f();operator new(unsigned long) 2\nuser();std::f() 1\n");
 	analysis_destroy(analysis);
 	scene_deinit(&scene);
@@ -102,7 +104,7 @@ START_TEST(a_terminal_obeys_no_name)
 		NULL, 0);
 	scene_malloc(&scene, 0, 0x1000, 10, user);
 	analysis = scene_analyze(&scene);
-	check(PROFILE_CALLS, true, "a?31m????\xc3\xbc 1\n");
+	check(METRIC_CALLS, true, "a?31m????\xc3\xbc 1\n");
 	analysis_destroy(analysis);
 	scene_deinit(&scene);
 }

@@ -86,7 +86,7 @@ START_TEST(the_start_is_without_what_came_since)
 	ck_assert_uint_eq(heap->arenas, 3);
 	ck_assert_uint_eq(heap->system_bytes, 220 * MIB);
 	ck_assert_uint_eq(heap->peak_bytes, 114 * MIB);
-	const struct timeline *timeline = &analysis->timeline;
+	const struct timeline *timeline = &analysis->cube.timeline;
 	const struct timeline_step *last = &timeline->step[timeline->count - 1];
 	ck_assert_uint_eq(
 		heap_bytes_at(heap, last->live_bytes, last->before_bytes), 112 * (uint64_t)MIB);

@@ -50,10 +50,10 @@ static void export_and_print(void)
 	ck_assert_int_eq(lseek(scene.trace.fd, 0, SEEK_SET), 0);
 	ck_no_err(export_heaptrack(out, scene.trace.fd, "scene", &files, &stats));
 	ck_assert_int_eq(fclose(out), 0);
-	const struct metrics *total = &analysis->profile.total;
-	ck_assert_uint_eq(stats.calls, total->samples);
-	ck_assert_uint_eq(stats.leaked_bytes, metrics_outstanding_bytes(total));
-	ck_assert_uint_eq(stats.peak_bytes, analysis->profile.peak_bytes);
+	const struct cube *cube = &analysis->cube;
+	ck_assert_uint_eq(stats.calls, cube->total.samples);
+	ck_assert_uint_eq(stats.leaked_bytes, cube_live_bytes(cube));
+	ck_assert_uint_eq(stats.peak_bytes, cube->peak_bytes);
 	analysis_destroy(analysis);
 	const char *const argv[] = {
 		"heaptrack_print", "--disable-builtin-suppressions", "-l", "1", "-f", path, NULL};

@@ -316,7 +316,7 @@ START_TEST(a_trace_tells_it)
 	ck_assert_uint_eq(analysis->mappings.stack[0].node, leaf);
 	ck_assert_uint_eq(analysis->mappings.peak_time_ns, 2 * SCENE_STEP_NS);
 	/* The heap's ledger knows nothing of it. */
-	ck_assert_uint_eq(analysis->profile.total.allocated_bytes, 30);
+	ck_assert_uint_eq(analysis->cube.total.allocated_bytes, 30);
 	ck_assert_uint_eq(analysis->model.counts.events, 2);
 	ck_assert_uint_eq(model_missing_events(&analysis->model), 0);
 	ck_assert_uint_eq(model_missing_mappings(&analysis->model), 3);

@@ -243,7 +243,7 @@ END_TEST
 START_TEST(without_books_the_trace_tells)
 {
 	grow(100, 0, 0);
-	analysis.profile.total.allocated_bytes = 30 * MIB;
+	analysis.cube.total.allocated_bytes = 30 * MIB;
 	const char *page = write_lines();
 	ck_assert_ptr_nonnull(strstr(page, "+30.0 MiB  heap in use, by the trace\n"));
 	ck_assert_ptr_nonnull(strstr(page,

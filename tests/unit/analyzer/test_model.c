@@ -250,7 +250,7 @@ static void play_noise(unsigned seed)
 		ck_assert_int_eq(err->code, HT_ERR_FORMAT);
 		ht_err_free(err);
 	} else {
-		const struct metrics *total = &analysis->profile.total;
+		const struct cube_counts *total = &analysis->cube.total;
 		ck_assert_uint_le(total->frees, total->allocations);
 		ck_assert_uint_le(total->temporary, total->frees);
 		uint64_t anonymous = 0;

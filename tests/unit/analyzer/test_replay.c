@@ -19,7 +19,7 @@ static void begin(void)
 static const struct profile *analyze(void)
 {
 	result = scene_analyze(&scene);
-	return &result->profile;
+	return &result->cube;
 }
 
 static void end(void)
@@ -28,13 +28,13 @@ static void end(void)
 	scene_deinit(&scene);
 }
 
-static void check_totals(const struct profile *profile, uint64_t allocations,
-	uint64_t allocated_bytes, uint64_t frees, uint64_t freed_bytes)
+static void check_totals(const struct cube *cube, uint64_t allocations, uint64_t allocated_bytes,
+	uint64_t frees, uint64_t freed_bytes)
 {
-	ck_assert_uint_eq(profile->total.allocations, allocations);
-	ck_assert_uint_eq(profile->total.allocated_bytes, allocated_bytes);
-	ck_assert_uint_eq(profile->total.frees, frees);
-	ck_assert_uint_eq(profile->total.freed_bytes, freed_bytes);
+	ck_assert_uint_eq(cube->total.allocations, allocations);
+	ck_assert_uint_eq(cube->total.allocated_bytes, allocated_bytes);
+	ck_assert_uint_eq(cube->total.frees, frees);
+	ck_assert_uint_eq(cube->total.freed_bytes, freed_bytes);
 }
 
 START_TEST(freed_bytes_are_requested_bytes)
@@ -43,10 +43,10 @@ START_TEST(freed_bytes_are_requested_bytes)
 	scene_malloc(&scene, 0, P, 100, 0);
 	scene_malloc(&scene, 0, Q, 7, 0);
 	scene_free(&scene, 0, P, 104);
-	const struct profile *profile = analyze();
-	check_totals(profile, 2, 107, 1, 100);
-	ck_assert_uint_eq(profile->before_frees, 0);
-	ck_assert_uint_eq(profile->total.temporary, 0);
+	const struct cube *cube = analyze();
+	check_totals(cube, 2, 107, 1, 100);
+	ck_assert_uint_eq(cube->before_frees, 0);
+	ck_assert_uint_eq(cube->total.temporary, 0);
 	ck_assert_uint_eq(result->model.counts.events, 3);
 	end();
 }
@@ -58,10 +58,10 @@ START_TEST(frees_of_older_blocks_are_counted_apart)
 	scene_free(&scene, 0, P, 104);
 	scene_free(&scene, 0, Q, 24);
 	scene_free(&scene, 0, 0, 0);
-	const struct profile *profile = analyze();
-	check_totals(profile, 0, 0, 0, 0);
-	ck_assert_uint_eq(profile->before_frees, 2);
-	ck_assert_uint_eq(profile->before_freed_bytes, 128);
+	const struct cube *cube = analyze();
+	check_totals(cube, 0, 0, 0, 0);
+	ck_assert_uint_eq(cube->before_frees, 2);
+	ck_assert_uint_eq(cube->before_freed_bytes, 128);
 	end();
 }
 END_TEST
@@ -74,12 +74,16 @@ START_TEST(a_realloc_is_a_free_and_an_allocation)
 	scene_realloc_end(&scene, 0, Q, 300, 0);
 	scene_realloc_begin(&scene, 0, Q, 304);
 	scene_realloc_end(&scene, 0, Q, 200, 0); /* in place */
-	const struct profile *profile = analyze();
-	check_totals(profile, 3, 600, 2, 400);
-	ck_assert_uint_eq(profile->peak_bytes, 300);
-	ck_assert_uint_eq(profile->function[ABI_HOOK_REALLOC].allocations, 2);
-	ck_assert_uint_eq(profile->function[ABI_HOOK_REALLOC].frees, 2);
-	ck_assert_uint_eq(profile->total.temporary, 2);
+	const struct cube *cube = analyze();
+	check_totals(cube, 3, 600, 2, 400);
+	ck_assert_uint_eq(cube->peak_bytes, 300);
+	uint64_t by_realloc = 0;
+	for (size_t i = 0; i < cube->cell_count; i++)
+		if (cube_site_hook(&cube->site[cube->cell[i].site]) == ABI_HOOK_REALLOC)
+			by_realloc += cube->cell[i].counts.allocations;
+	ck_assert_uint_eq(by_realloc, 2);
+	ck_assert_uint_eq(cube->function[ABI_HOOK_REALLOC].frees, 2);
+	ck_assert_uint_eq(cube->total.temporary, 2);
 	end();
 }
 END_TEST
@@ -90,9 +94,9 @@ START_TEST(a_realloc_of_nothing_only_allocates)
 	scene_realloc_begin(&scene, 0, 0, 0);
 	scene_realloc_end(&scene, 0, P, 10, 0);
 	scene_alloc(&scene, 0, ABI_HOOK_REALLOC, Q, 10, 0);
-	const struct profile *profile = analyze();
-	check_totals(profile, 2, 20, 0, 0);
-	ck_assert_uint_eq(profile->before_frees, 0);
+	const struct cube *cube = analyze();
+	check_totals(cube, 2, 20, 0, 0);
+	ck_assert_uint_eq(cube->before_frees, 0);
 	end();
 }
 END_TEST
@@ -103,9 +107,9 @@ START_TEST(a_realloc_to_nothing_frees)
 	scene_malloc(&scene, 0, P, 100, 0);
 	scene_realloc_begin(&scene, 0, P, 104);
 	scene_realloc_done(&scene, 0, ABI_EVENT_REALLOC_FREED);
-	const struct profile *profile = analyze();
-	check_totals(profile, 1, 100, 1, 100);
-	ck_assert_uint_eq(profile->function[ABI_HOOK_REALLOC].frees, 1);
+	const struct cube *cube = analyze();
+	check_totals(cube, 1, 100, 1, 100);
+	ck_assert_uint_eq(cube->function[ABI_HOOK_REALLOC].frees, 1);
 	end();
 }
 END_TEST
@@ -119,10 +123,10 @@ START_TEST(a_failed_realloc_changes_nothing)
 	scene_realloc_begin(&scene, 0, Q, 64);
 	scene_realloc_done(&scene, 0, ABI_EVENT_REALLOC_FAIL);
 	scene_free(&scene, 0, P, 104);
-	const struct profile *profile = analyze();
-	check_totals(profile, 1, 100, 1, 100);
-	ck_assert_uint_eq(profile->before_frees, 0);
-	ck_assert_uint_eq(profile->total.temporary, 1);
+	const struct cube *cube = analyze();
+	check_totals(cube, 1, 100, 1, 100);
+	ck_assert_uint_eq(cube->before_frees, 0);
+	ck_assert_uint_eq(cube->total.temporary, 1);
 	end();
 }
 END_TEST
@@ -132,10 +136,10 @@ START_TEST(a_realloc_of_an_older_block_counts_it_as_before)
 	begin();
 	scene_realloc_begin(&scene, 0, P, 104);
 	scene_realloc_end(&scene, 0, Q, 200, 0);
-	const struct profile *profile = analyze();
-	check_totals(profile, 1, 200, 0, 0);
-	ck_assert_uint_eq(profile->before_frees, 1);
-	ck_assert_uint_eq(profile->before_freed_bytes, 104);
+	const struct cube *cube = analyze();
+	check_totals(cube, 1, 200, 0, 0);
+	ck_assert_uint_eq(cube->before_frees, 1);
+	ck_assert_uint_eq(cube->before_freed_bytes, 104);
 	end();
 }
 END_TEST
@@ -157,8 +161,8 @@ START_TEST(an_address_may_be_taken_while_its_realloc_is_under_way)
 	scene_realloc_begin(&scene, 0, P, 104);
 	scene_malloc(&scene, 1, P, 50, 0);
 	scene_realloc_end(&scene, 0, Q, 300, 0);
-	const struct profile *profile = analyze();
-	check_totals(profile, 3, 450, 1, 100);
+	const struct cube *cube = analyze();
+	check_totals(cube, 3, 450, 1, 100);
 	ck_assert_uint_eq(result->model.counts.inferred_frees, 0);
 	end();
 }
@@ -183,10 +187,10 @@ START_TEST(streams_are_merged_by_time)
 	scene_malloc(&scene, 0, P, 50, 0);
 	scene_free(&scene, 1, P, 56);
 	scene_flush(&scene, 1); /* before the stream that it depends on */
-	const struct profile *profile = analyze();
-	check_totals(profile, 2, 150, 2, 150);
-	ck_assert_uint_eq(profile->before_frees, 0);
-	ck_assert_uint_eq(profile->peak_bytes, 100);
+	const struct cube *cube = analyze();
+	check_totals(cube, 2, 150, 2, 150);
+	ck_assert_uint_eq(cube->before_frees, 0);
+	ck_assert_uint_eq(cube->peak_bytes, 100);
 	end();
 }
 END_TEST
@@ -197,10 +201,10 @@ START_TEST(an_inverted_free_applies_to_the_older_block)
 	scene_malloc(&scene, 0, P, 100, 0);
 	scene_malloc(&scene, 1, P, 50, 0); /* stamped before the free that made room for it */
 	scene_free(&scene, 0, P, 104);
-	const struct profile *profile = analyze();
-	check_totals(profile, 2, 150, 1, 100);
-	ck_assert_uint_eq(profile->before_frees, 0);
-	ck_assert_uint_eq(profile->peak_bytes, 100);
+	const struct cube *cube = analyze();
+	check_totals(cube, 2, 150, 1, 100);
+	ck_assert_uint_eq(cube->before_frees, 0);
+	ck_assert_uint_eq(cube->peak_bytes, 100);
 	ck_assert_uint_eq(result->model.counts.inferred_frees, 1);
 	ck_assert_uint_eq(result->model.counts.absorbed_frees, 1);
 	end();
@@ -214,9 +218,9 @@ START_TEST(the_new_owner_of_an_address_frees_its_own_block)
 	scene_malloc(&scene, 1, P, 50, 0);
 	scene_free(&scene, 1, P, 56);  /* in order with its allocation: the newer block */
 	scene_free(&scene, 0, P, 104); /* the late one */
-	const struct profile *profile = analyze();
-	check_totals(profile, 2, 150, 2, 150);
-	ck_assert_uint_eq(profile->before_frees, 0);
+	const struct cube *cube = analyze();
+	check_totals(cube, 2, 150, 2, 150);
+	ck_assert_uint_eq(cube->before_frees, 0);
 	end();
 }
 END_TEST
@@ -240,8 +244,8 @@ START_TEST(a_free_long_after_a_lost_one_is_that_of_the_new_block)
 	scene_malloc(&scene, 1, P, 50, 0); /* the free before it was lost */
 	scene.now += 1u << 25;
 	scene_free(&scene, 0, P, 56);
-	const struct profile *profile = analyze();
-	check_totals(profile, 2, 150, 2, 150);
+	const struct cube *cube = analyze();
+	check_totals(cube, 2, 150, 2, 150);
 	ck_assert_uint_eq(result->model.counts.inferred_frees, 1);
 	ck_assert_uint_eq(result->model.counts.absorbed_frees, 0);
 	end();
@@ -259,8 +263,8 @@ START_TEST(temporary_is_by_pointer_and_allocating_thread)
 	scene_malloc(&scene, 0, Q, 8, 0);
 	scene_free(&scene, 0, P, 8); /* Q came in between */
 	scene_free(&scene, 0, Q, 8); /* temporary: nothing was allocated since */
-	const struct profile *profile = analyze();
-	ck_assert_uint_eq(profile->total.temporary, 3);
+	const struct cube *cube = analyze();
+	ck_assert_uint_eq(cube->total.temporary, 3);
 	end();
 }
 END_TEST
@@ -269,9 +273,9 @@ START_TEST(an_unknown_stack_is_no_stack)
 {
 	begin();
 	scene_malloc(&scene, 0, P, 8, 77);
-	const struct profile *profile = analyze();
-	ck_assert_uint_eq(profile->stack_count, 1);
-	ck_assert_uint_eq(profile->stack[0].node, 0);
+	const struct cube *cube = analyze();
+	ck_assert_uint_eq(cube->site_count, 1);
+	ck_assert_uint_eq(cube->site[0].node, 0);
 	ck_assert_uint_eq(result->model.counts.unknown_stacks, 1);
 	end();
 }
@@ -310,15 +314,16 @@ static void hold_until(uint64_t generation, uint64_t tsc)
 	tracebuild_put(&scene.trace, &rec);
 }
 
-static uint64_t allocations_at(const struct profile *profile, uint64_t number)
+static uint64_t allocations_at(const struct cube *cube, uint64_t number)
 {
 	uint64_t sum = 0;
-	for (size_t i = 0; i < profile->stack_count; i++) {
-		const struct node *leaf = nodes_get(&result->model.nodes, profile->stack[i].node);
+	for (size_t i = 0; i < cube->cell_count; i++) {
+		const struct node *leaf =
+			nodes_get(&result->model.nodes, cube->site[cube->cell[i].site].node);
 		const struct node *node =
 			leaf ? nodes_get(&result->model.nodes, leaf->parent) : NULL;
 		if (node && node->flags & ABI_NODE_INTERPRETED && node->pc == number)
-			sum += profile->stack[i].metrics.allocations;
+			sum += cube->cell[i].counts.allocations;
 	}
 	return sum;
 }
@@ -343,11 +348,11 @@ START_TEST(numbers_hold_until_the_trace_says)
 	scene_sync(&scene);
 	scene_malloc(&scene, 0, P + 80, 1, two);
 	hold_until(ABI_SCRIPTS_MAX + 1, UINT64_MAX);
-	const struct profile *profile = analyze();
-	ck_assert_uint_eq(profile->total.allocations, 6);
-	ck_assert_uint_eq(allocations_at(profile, first), 2);
-	ck_assert_uint_eq(allocations_at(profile, second), 1);
-	ck_assert_uint_eq(allocations_at(profile, 0), 2);
+	const struct cube *cube = analyze();
+	ck_assert_uint_eq(cube->total.allocations, 6);
+	ck_assert_uint_eq(allocations_at(cube, first), 2);
+	ck_assert_uint_eq(allocations_at(cube, second), 1);
+	ck_assert_uint_eq(allocations_at(cube, 0), 2);
 	end();
 }
 END_TEST

@@ -23,7 +23,9 @@ static void load_report_with(size_t limit, bool shows_wrappers)
 	size_t length = 0;
 	FILE *out = open_memstream(&text, &length);
 	ck_assert_ptr_nonnull(out);
-	ck_no_err(report_json_write(out, analysis, limit, shows_wrappers));
+	struct view *view = scene_view_of_all(analysis, shows_wrappers);
+	ck_no_err(report_json_write(out, view, limit));
+	view_destroy(view);
 	fclose(out);
 	json_error_t error;
 	root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
@@ -63,6 +65,14 @@ static const char *string(const json_t *value, const char *name)
 	return json_string_value(at(value, name));
 }
 
+/* The frame `index` of a stack, 0: the leaf. */
+static const json_t *frame_at(const json_t *stack, size_t index)
+{
+	const json_t *number = json_array_get(at(stack, "frames"), index);
+	ck_assert(json_is_integer(number));
+	return json_array_get(at(root, "frames"), (size_t)json_integer_value(number));
+}
+
 /* main -> outer (with inner inlined) -> malloc, and an address of no module. */
 static void make_scene(void)
 {
@@ -100,7 +110,7 @@ START_TEST(members_have_their_names)
 	make_scene();
 	analysis = scene_analyze(&scene);
 	load_report(0);
-	ck_assert_str_eq(string(root, "schema"), "heaptap.report/1");
+	ck_assert_str_eq(string(root, "schema"), "heaptap.report/2");
 	const json_t *target = at(root, "target"), *capture = at(root, "capture");
 	ck_assert_int_eq(integer(target, "pid"), 4242);
 	ck_assert_str_eq(string(target, "comm"), "target");
@@ -140,12 +150,12 @@ START_TEST(frames_are_leaf_first_with_inlines)
 	make_scene();
 	analysis = scene_analyze(&scene);
 	load_report(0);
-	const json_t *stack = json_array_get(at(root, "stacks"), 0), *frames = at(stack, "frames");
+	const json_t *stack = json_array_get(at(root, "stacks"), 0);
 	ck_assert_int_eq(integer(stack, "outstanding_bytes"), 100);
 	ck_assert_int_eq(integer(stack, "peak_bytes"), 100);
 	ck_assert_int_eq(integer(at(stack, "functions"), "malloc"), 1);
-	ck_assert_uint_eq(json_array_size(frames), 4);
-	const json_t *inner = json_array_get(frames, 0), *outer = json_array_get(frames, 1);
+	ck_assert_uint_eq(json_array_size(at(stack, "frames")), 4);
+	const json_t *inner = frame_at(stack, 0), *outer = frame_at(stack, 1);
 	ck_assert_str_eq(string(inner, "function"), "inner");
 	ck_assert_str_eq(string(inner, "file"), "in.h");
 	ck_assert_int_eq(integer(inner, "line"), 7);
@@ -155,14 +165,27 @@ START_TEST(frames_are_leaf_first_with_inlines)
 	ck_assert_str_eq(string(outer, "module"), "/usr/bin/target");
 	ck_assert_str_eq(string(outer, "build_id"), "0102abcd");
 	ck_assert_int_eq(integer(outer, "offset"), 0xff);
-	ck_assert_str_eq(string(json_array_get(frames, 2), "function"), "main");
-	const json_t *nowhere = json_array_get(frames, 3);
+	ck_assert_str_eq(string(frame_at(stack, 2), "function"), "main");
+	const json_t *nowhere = frame_at(stack, 3);
 	ck_assert(json_is_null(at(nowhere, "function")));
 	ck_assert(json_is_null(at(nowhere, "module")));
 	ck_assert_int_eq(integer(nowhere, "offset"), 0x6fff);
+	/* The other stack ends in main: no frame is there twice. */
+	ck_assert_uint_eq(json_array_size(at(root, "frames")), 4);
+	const json_t *other = json_array_get(at(root, "stacks"), 1);
+	ck_assert_ptr_eq(frame_at(other, 0), frame_at(stack, 2));
 	end();
 }
 END_TEST
+
+static int64_t site_of_stack(int64_t id)
+{
+	size_t index;
+	const json_t *stack;
+	json_array_foreach(at(root, "stacks"), index,
+		stack) if (integer(stack, "id") == id) return integer(stack, "site");
+	ck_abort_msg("no stack %ld", id);
+}
 
 /* Every frame of every stack is there, and where the part that the views show begins. */
 START_TEST(wrappers_are_counted)
@@ -183,13 +206,14 @@ START_TEST(wrappers_are_counted)
 	load_report(0);
 	const json_t *stack = json_array_get(at(root, "stacks"), 0);
 	ck_assert_int_eq(integer(stack, "id"), leaf);
-	ck_assert_int_eq(integer(stack, "site"), 2);
 	ck_assert_int_eq(integer(stack, "wrappers"), 2);
 	ck_assert_uint_eq(json_array_size(at(stack, "frames")), 4);
+	ck_assert_int_eq(integer(stack, "site"), site_of_stack(2));
+	ck_assert_int_ne(integer(stack, "site"), site_of_stack(3));
 	json_decref(root);
 	load_report_with(0, true);
 	stack = json_array_get(at(root, "stacks"), 0);
-	ck_assert_int_eq(integer(stack, "site"), leaf);
+	ck_assert_int_ne(integer(stack, "site"), site_of_stack(2));
 	ck_assert_int_eq(integer(stack, "wrappers"), 0);
 	ck_assert_uint_eq(json_array_size(at(stack, "frames")), 4);
 	end();
@@ -263,7 +287,7 @@ static void load_cut(const struct bytes_out *whole, size_t length)
 	}
 	load_report(0);
 	ck_assert_int_eq(integer(at(root, "totals"), "allocations"),
-		(int64_t)analysis->profile.total.allocations);
+		(int64_t)analysis->cube.total.allocations);
 	ck_assert(analysis->model.how_ended != TRACE_COMPLETE);
 	ck_assert(json_is_false(at(at(root, "capture"), "complete")));
 	ck_assert_uint_ge(json_array_size(at(root, "warnings")), 1);

@@ -86,7 +86,7 @@ START_TEST(a_sample_tells_how_much_there_was)
 			scene_flush(&scene, 0);
 	}
 	struct analysis *analysis = scene_analyze(&scene);
-	const struct metrics *total = &analysis->profile.total;
+	const struct cube_counts *total = &analysis->cube.total;
 	ck_assert_uint_eq(total->samples, samples);
 	ck_assert_msg(fabs((double)total->allocations - calls) < 5 * sqrt(calls_variance), "%lu",
 		total->allocations);
@@ -115,23 +115,23 @@ START_TEST(what_came_goes_and_parts_are_the_whole)
 			scene_free(&scene, i % 2, 0x10000 + 16 * i, 0);
 	scene_free(&scene, 0, 0x777770, 99);
 	struct analysis *analysis = scene_analyze(&scene);
-	const struct profile *profile = &analysis->profile;
-	ck_assert_uint_gt(profile->total.allocations, 1500);
-	ck_assert_uint_eq(metrics_outstanding_blocks(&profile->total), 0);
-	ck_assert_uint_eq(metrics_outstanding_bytes(&profile->total), 0);
+	const struct cube *cube = &analysis->cube;
+	ck_assert_uint_gt(cube->total.allocations, 1500);
+	ck_assert_uint_eq(cube_live_blocks(cube), 0);
+	ck_assert_uint_eq(cube_live_bytes(cube), 0);
 	/* Nothing is said of temporary and of older blocks. */
-	ck_assert_uint_eq(profile->total.temporary, 0);
-	ck_assert_uint_eq(profile->before_frees, 0);
+	ck_assert_uint_eq(cube->total.temporary, 0);
+	ck_assert_uint_eq(cube->before_frees, 0);
 	uint64_t allocations = 0, bytes = 0, steps = 0;
-	for (size_t i = 0; i < profile->thread_count; i++) {
-		allocations += profile->thread[i].metrics.allocations;
-		bytes += profile->thread[i].metrics.allocated_bytes;
+	for (size_t i = 0; i < cube->cell_count; i++) {
+		allocations += cube->cell[i].counts.allocations;
+		bytes += cube->cell[i].counts.allocated_bytes;
 	}
-	for (size_t i = 0; i < analysis->timeline.count; i++)
-		steps += analysis->timeline.step[i].allocations;
-	ck_assert_uint_eq(allocations, profile->total.allocations);
-	ck_assert_uint_eq(bytes, profile->total.allocated_bytes);
-	ck_assert_uint_eq(steps, profile->total.allocations);
+	for (size_t i = 0; i < cube->timeline.count; i++)
+		steps += cube->timeline.step[i].allocations;
+	ck_assert_uint_eq(allocations, cube->total.allocations);
+	ck_assert_uint_eq(bytes, cube->total.allocated_bytes);
+	ck_assert_uint_eq(steps, cube->total.allocations);
 	analysis_destroy(analysis);
 	scene_deinit(&scene);
 }
