@@ -16,7 +16,7 @@ static void begin(void)
 	scene_init(&scene);
 }
 
-static const struct profile *analyze(void)
+static const struct cube *analyze(void)
 {
 	result = scene_analyze(&scene);
 	return &result->cube;
