@@ -114,7 +114,8 @@ START_TEST(only_where_a_line_can_be_erased)
 {
 	struct terminal file = screen;
 	file.is_terminal = false;
-	struct progress progress = begin(&file, "x", 10);
+	setenv("TERM", "xterm", true);
+	struct progress progress = progress_begin(stderr, &file, "x", 10, START);
 	ck_assert_ptr_null(progress.out);
 	progress_update(&progress, 5, START + 500 * MS);
 	progress_end(&progress);
