@@ -155,7 +155,7 @@ START_TEST(completion_offers_what_fits)
 		{"heaptap|my.htap|--lim_", "--limit\n"},
 		{"heaptap|export|--metric|p_", "peak\n"},
 		{"heaptap|export|--metric|=|p_", "peak\n"},
-		{"heaptap|export|--metric|=_", "allocated\ncalls\noutstanding\npeak\ntemporary\n"},
+		{"heaptap|report|--color|=_", "always\nauto\nnever\n"},
 		{"heaptap|export|--format|heaptrack|-o|no_", "notes.txt\n"},
 		{"heaptap|report|--sysroot|_", "sub\n"},
 		{"heaptap|report|--limit|_", "\n"},
