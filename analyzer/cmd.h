@@ -9,6 +9,7 @@
 
 #include "analyzer/cli/option.h"
 #include "analyzer/model/model.h"
+#include "analyzer/query/query.h"
 #include "analyzer/symbols/resolve.h"
 #include "analyzer/ui/pager.h"
 #include "analyzer/ui/text.h"
@@ -30,6 +31,12 @@ HT_MUST_CHECK
 struct ht_err *cmd_open_trace(const char *path, int *ret);
 /* The files that --sysroot, --debug-dir and --perf-map name. */
 struct resolve_files cmd_files(const struct option_values *values);
+/* The query of the options that say which allocations count (OPTIONS_QUERY) and of --show-wrappers.
+ * --class, --metric, --sort, --limit are the command's own. Reads the files of --suppressions:
+ * lines "leak:PATTERN", "#" for comments. The words are argv's; query_deinit also after an error.
+ */
+HT_MUST_CHECK
+struct ht_err *cmd_query(const struct option_values *values, struct query *ret);
 /* The text that a command prints. */
 struct cmd_output {
 	struct pager pager;

@@ -1,9 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/query/query.h"
 
+#include <stdlib.h>
+
 void query_init(struct query *query)
 {
 	*query = (struct query){.max_size = UINT64_MAX, .max_age_ns = UINT64_MAX};
+}
+
+void query_deinit(struct query *query)
+{
+	free(query->owned);
+	query_init(query);
 }
 
 bool query_filters_blocks(const struct query *query)

@@ -8,9 +8,9 @@
 #include "analyzer/query/metric.h"
 #include "format/err.h"
 
-#define QUERY_WORDS_MAX 32u
+#define QUERY_WORDS_MAX 256u
 
-/* Words of one option, given several times. They are borrowed. */
+/* Words of one option, given several times. They are borrowed, but for those of query->owned. */
 struct query_words {
 	const char *word[QUERY_WORDS_MAX];
 	size_t count;
@@ -27,10 +27,12 @@ struct query {
 	uint64_t min_size, max_size;   /* requested bytes; query_init: 0 and UINT64_MAX */
 	uint64_t min_age_ns, max_age_ns; /* lives of blocks, up to their free or the window's end */
 	bool shows_wrappers;		 /* chains are shown as they are */
+	char *owned; /* text that words point into; NULL: none. query_deinit frees it */
 };
 
 /* Everything of the whole trace. */
 void query_init(struct query *query);
+void query_deinit(struct query *query);
 /* Whether blocks are chosen by size or age: then facts are filtered while the trace is read. */
 bool query_filters_blocks(const struct query *query);
 /* Whether stacks or threads are chosen. */
