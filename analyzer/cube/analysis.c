@@ -9,9 +9,7 @@ static struct ht_err *allocated(
 	struct analysis *analysis = context;
 	struct cube *cube = &analysis->cube;
 	cube->sample_bytes = analysis->model.capture.sample_bytes;
-	struct ht_err *err = cube_allocated(cube, call, block);
-	heap_allocated(&analysis->heap_notes, cube, call->time_ns);
-	return err;
+	return cube_allocated(cube, call, block);
 }
 
 static struct ht_err *freed(void *context, const struct replay_call *call,
@@ -98,7 +96,7 @@ struct ht_err *analysis_create(int fd, const char *name, struct analysis **ret)
 		analysis_destroy(analysis);
 		return err;
 	}
-	analysis->heap = heap_of(&analysis->model, &analysis->heap_notes);
+	analysis->heap = heap_of(&analysis->model, &analysis->heap_notes, &analysis->cube);
 	*ret = analysis;
 	return NULL;
 }

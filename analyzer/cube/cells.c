@@ -29,6 +29,8 @@ struct ht_err *cube_close_cell(struct cube *cube, uint32_t at)
 	struct cube_site *site = &cube->site[at];
 	if (counts_are_zero(&site->open))
 		return NULL;
+	if (!cube->sample_bytes)
+		site->open.samples = site->open.allocations;
 	if (site->cell != CUBE_NONE && cube->cell[site->cell].bucket == site->bucket) {
 		counts_add(&cube->cell[site->cell].counts, &site->open);
 	} else {
@@ -253,7 +255,6 @@ static struct ht_err *add_other(struct cube *cube)
 
 static void fold_site(struct cube *cube, struct cube_site *other, struct cube_site *site)
 {
-	other->live_blocks += site->live_blocks;
 	other->live_bytes += site->live_bytes;
 	other->peak_bytes +=
 		site->peak_epoch == cube->peak_epoch ? site->peak_bytes : site->live_bytes;
@@ -360,6 +361,8 @@ static bool is_full(const struct cube *cube)
 struct ht_err *cube_shrink(struct cube *cube)
 {
 	struct ht_err *err = NULL;
+	if (ht_likely(!is_full(cube)))
+		return NULL;
 	while (!err && is_full(cube) && cube->timeline.count > 2 * CUBE_BUCKETS_MIN) {
 		timeline_join(&cube->timeline);
 		err = cube_follow_timeline(cube);

@@ -10,6 +10,7 @@ void cube_init(struct cube *cube)
 {
 	timeline_init(&cube->timeline);
 	cube->step_ns = cube->timeline.step_ns;
+	cube->bucket_end_ns = cube->timeline.newest_end_ns;
 }
 
 void cube_deinit(struct cube *cube)
@@ -24,11 +25,6 @@ void cube_deinit(struct cube *cube)
 	free(cube->first_survivor);
 	map_deinit(&cube->dying);
 	*cube = (struct cube){0};
-}
-
-unsigned cube_size_class(uint64_t size)
-{
-	return size ? 64 - (unsigned)__builtin_clzll(size) : 0;
 }
 
 const char *cube_function_name(unsigned hook)
@@ -106,57 +102,96 @@ static struct ht_err *find_site(
 	return err;
 }
 
-static struct ht_err *find_caller(struct cube *cube, uint32_t thread, struct cube_calls **ret)
+uint64_t cube_live_blocks_from(const struct cube *cube, unsigned size_class)
 {
-	if (thread >= cube->thread_count) {
-		struct ht_err *err = array_reserve(&cube->thread, &cube->thread_capacity,
-			(size_t)thread + 1, sizeof(*cube->thread), "threads");
-		if (err)
-			return err;
+	uint64_t blocks = 0;
+	for (size_t i = 0; i < cube->site_count; i++)
+		if (cube_site_size_class(&cube->site[i]) >= size_class)
+			blocks += cube->site[i].open.allocations - cube->site[i].open.frees;
+	for (size_t i = 0; i < cube->cell_count; i++)
+		if (cube_site_size_class(&cube->site[cube->cell[i].site]) >= size_class)
+			blocks += cube->cell[i].counts.allocations - cube->cell[i].counts.frees;
+	return blocks;
+}
+
+/* --- callers of free ---------------------------------------------------------------------------
+ */
+
+static void calls_add(struct cube_calls *sum, const struct cube_calls *more)
+{
+	sum->frees += more->frees;
+	sum->freed_bytes += more->freed_bytes;
+	sum->before_frees += more->before_frees;
+}
+
+static struct ht_err *put_caller(struct cube *cube)
+{
+	const uint32_t thread = cube->caller_thread;
+	if (!cube->caller.frees && !cube->caller.before_frees)
+		return NULL;
+	struct ht_err *err = array_reserve(&cube->thread, &cube->thread_capacity,
+		(size_t)thread + 1, sizeof(*cube->thread), "threads");
+	if (err)
+		return err;
+	if (cube->thread_count <= thread)
 		cube->thread_count = (size_t)thread + 1;
-	}
-	*ret = &cube->thread[thread];
+	calls_add(&cube->thread[thread], &cube->caller);
+	calls_add(&cube->function[cube->caller_hook], &cube->caller);
+	cube->caller = (struct cube_calls){0};
 	return NULL;
 }
 
-/* --- facts -------------------------------------------------------------------------------------
- */
-
-/* To be called before the site's live bytes change: what they are is what they were at the last
- * peak, unless they have changed since. */
-static void settle_peak(const struct cube *cube, struct cube_site *site)
+static inline struct ht_err *enter_caller(struct cube *cube, const struct replay_call *call)
 {
-	if (site->peak_epoch == cube->peak_epoch)
-		return;
-	site->peak_epoch = cube->peak_epoch;
-	site->peak_bytes = site->live_bytes;
-}
-
-static void note_peak(struct cube *cube, uint64_t time_ns)
-{
-	uint64_t live_bytes = cube_live_bytes(cube);
-	if (live_bytes <= cube->peak_bytes)
-		return;
-	cube->peak_bytes = live_bytes;
-	cube->peak_blocks = cube_live_blocks(cube);
-	cube->peak_time_ns = time_ns;
-	cube->peak_epoch++;
-}
-
-/* The timeline has been told of the event. */
-static struct ht_err *advance(struct cube *cube)
-{
-	struct ht_err *err = NULL;
-	if (ht_unlikely(cube->timeline.step_ns != cube->step_ns))
-		err = cube_follow_timeline(cube);
-	if (!err && ht_unlikely(cube->cell_count > CUBE_CELLS_MAX ||
-				cube->survivor_count > CUBE_CELLS_MAX))
-		err = cube_shrink(cube);
+	if (ht_likely(cube->caller_thread == call->thread && cube->caller_hook == call->hook))
+		return NULL;
+	struct ht_err *err = put_caller(cube);
+	cube->caller_thread = call->thread;
+	cube->caller_hook = call->hook;
 	return err;
 }
 
+/* --- buckets -----------------------------------------------------------------------------------
+ */
+
+/* What the totals grew by since the bucket began is what happened in it. */
+static void close_bucket(struct cube *cube)
+{
+	const struct cube_counts *now = &cube->total, *then = &cube->bucket_start;
+	const struct timeline_step step = {
+		.allocations = now->allocations - then->allocations,
+		.allocated_bytes = now->allocated_bytes - then->allocated_bytes,
+		.frees = now->frees - then->frees,
+		.freed_bytes = now->freed_bytes - then->freed_bytes,
+		.temporary = now->temporary - then->temporary,
+		.live_bytes = cube_live_bytes(cube),
+		.live_max_bytes = cube->bucket_max_bytes,
+		.before_bytes = cube->before_heap_bytes,
+	};
+	if (step.allocations || step.frees || step.before_bytes != cube->timeline.before_bytes)
+		timeline_add(&cube->timeline, &step);
+	cube->bucket_start = *now;
+	cube->bucket_max_bytes = step.live_bytes;
+}
+
+static struct ht_err *next_bucket(struct cube *cube, uint64_t time_ns)
+{
+	close_bucket(cube);
+	timeline_enter(&cube->timeline, time_ns);
+	struct ht_err *err = cube_follow_timeline(cube);
+	if (!err)
+		err = cube_shrink(cube);
+	cube->bucket_end_ns = cube->timeline.newest_end_ns;
+	return err;
+}
+
+static inline struct ht_err *enter_bucket(struct cube *cube, uint64_t time_ns)
+{
+	return ht_likely(time_ns < cube->bucket_end_ns) ? NULL : next_bucket(cube, time_ns);
+}
+
 /* The site's counts of the present bucket. */
-static struct ht_err *open_cell(struct cube *cube, uint32_t at)
+static inline struct ht_err *open_cell(struct cube *cube, uint32_t at)
 {
 	const uint32_t bucket = (uint32_t)cube->timeline.newest;
 	if (ht_likely(cube->site[at].bucket == bucket))
@@ -166,13 +201,49 @@ static struct ht_err *open_cell(struct cube *cube, uint32_t at)
 	return err;
 }
 
+/* --- facts -------------------------------------------------------------------------------------
+ */
+
+/* To be called before the site's live bytes change: what they are is what they were at the last
+ * peak, unless they have changed since. */
+static inline void settle_peak(const struct cube *cube, struct cube_site *site)
+{
+	if (site->peak_epoch == cube->peak_epoch)
+		return;
+	site->peak_epoch = cube->peak_epoch;
+	site->peak_bytes = site->live_bytes;
+}
+
+/* A total that is not the highest of its bucket is no peak; nor is it the highest without the older
+ * blocks that were freed, of which there were no more before. */
+static void note_highest(struct cube *cube, uint64_t live_bytes, uint64_t time_ns)
+{
+	cube->bucket_max_bytes = live_bytes;
+	const int64_t bytes = (int64_t)(live_bytes - cube->before_heap_bytes);
+	if (bytes > cube->highest_bytes) {
+		cube->highest_bytes = bytes;
+		cube->highest_time_ns = time_ns;
+	}
+	if (live_bytes <= cube->peak_bytes)
+		return;
+	cube->peak_bytes = live_bytes;
+	cube->peak_blocks = cube_live_blocks(cube);
+	cube->peak_time_ns = time_ns;
+	cube->peak_epoch++;
+}
+
+static inline struct sample_share share_of(const struct cube *cube, const struct live_block *block)
+{
+	return ht_likely(!cube->sample_bytes) ? (struct sample_share){1, block->size}
+					      : sample_share_of(block, cube->sample_bytes);
+}
+
 struct ht_err *cube_allocated(
 	struct cube *cube, const struct replay_call *call, const struct live_block *block)
 {
-	const struct sample_share share = sample_share_of(block, cube->sample_bytes);
+	const struct sample_share share = share_of(cube, block);
 	uint32_t at = 0;
-	timeline_allocated(&cube->timeline, call->time_ns, share);
-	struct ht_err *err = advance(cube);
+	struct ht_err *err = enter_bucket(cube, call->time_ns);
 	if (!err)
 		err = find_site(cube, block, call->hook, &at);
 	if (!err)
@@ -181,91 +252,87 @@ struct ht_err *cube_allocated(
 		return err;
 	struct cube_site *site = &cube->site[at];
 	settle_peak(cube, site);
-	site->live_blocks += share.blocks;
 	site->live_bytes += share.bytes;
-	site->open.samples++;
+	if (cube->sample_bytes)
+		site->open.samples++;
 	site->open.allocations += share.blocks;
 	site->open.allocated_bytes += share.bytes;
 	cube->total.samples++;
 	cube->total.allocations += share.blocks;
 	cube->total.allocated_bytes += share.bytes;
-	cube->live_blocks_of_class[cube_size_class(block->size)] += share.blocks;
-	note_peak(cube, call->time_ns);
+	const uint64_t live_bytes = cube_live_bytes(cube);
+	if (live_bytes > cube->bucket_max_bytes)
+		note_highest(cube, live_bytes, call->time_ns);
 	return NULL;
 }
 
-static void count_death(struct cube *cube, struct cube_site *site, struct sample_share share,
+static inline void count_death(struct cube *cube, struct cube_site *site, struct sample_share share,
 	bool temporary, uint64_t life_ns)
 {
 	const unsigned class = cube_size_class(life_ns);
+	const uint64_t lifetime_us = life_ns / 1000 * share.blocks;
 	settle_peak(cube, site);
-	site->live_blocks -= share.blocks;
 	site->live_bytes -= share.bytes;
 	if (site->longest_ns < life_ns)
 		site->longest_ns = life_ns;
 	site->open.frees += share.blocks;
 	site->open.freed_bytes += share.bytes;
 	site->open.temporary += temporary;
-	site->open.lifetime_us += life_ns / 1000 * share.blocks;
+	site->open.lifetime_us += lifetime_us;
 	cube->total.frees += share.blocks;
 	cube->total.freed_bytes += share.bytes;
 	cube->total.temporary += temporary;
-	cube->total.lifetime_us += life_ns / 1000 * share.blocks;
+	cube->total.lifetime_us += lifetime_us;
 	cube->lifetime_blocks[class] += share.blocks;
 	cube->lifetime_bytes[class] += share.bytes;
+	cube->caller.frees += share.blocks;
+	cube->caller.freed_bytes += share.bytes;
 }
 
 struct ht_err *cube_freed(struct cube *cube, const struct replay_call *call,
 	const struct live_block *block, bool temporary)
 {
-	const struct sample_share share = sample_share_of(block, cube->sample_bytes);
-	struct cube_calls *caller = NULL;
+	const struct sample_share share = share_of(cube, block);
 	uint32_t at = 0;
-	timeline_freed(&cube->timeline, call->time_ns, share, temporary);
-	struct ht_err *err = advance(cube);
+	struct ht_err *err = enter_bucket(cube, call->time_ns);
 	if (!err)
 		err = find_site(cube, block, block->hook, &at);
 	if (!err)
 		err = open_cell(cube, at);
 	if (!err)
-		err = find_caller(cube, call->thread, &caller);
+		err = enter_caller(cube, call);
 	if (err)
 		return err;
 	const uint64_t life_ns = call->time_ns - block->birth_ns;
-	caller->frees += share.blocks;
-	caller->freed_bytes += share.bytes;
-	cube->function[call->hook].frees += share.blocks;
-	cube->function[call->hook].freed_bytes += share.bytes;
-	cube->live_blocks_of_class[cube_size_class(block->size)] -= share.blocks;
 	count_death(cube, &cube->site[at], share, temporary, life_ns);
-	const uint32_t death = (uint32_t)cube->timeline.newest;
-	if (block->birth_ns >= cube->timeline.newest_end_ns - cube->step_ns)
+	if (ht_likely(block->birth_ns >= cube->bucket_end_ns - cube->step_ns))
 		return NULL;
-	return cube_add_survivor(cube, at, (uint32_t)(block->birth_ns / cube->step_ns), death,
-		share, temporary, life_ns / 1000 * share.blocks);
+	return cube_add_survivor(cube, at, (uint32_t)(block->birth_ns / cube->step_ns),
+		(uint32_t)cube->timeline.newest, share, temporary, life_ns / 1000 * share.blocks);
 }
 
 struct ht_err *cube_before_freed(struct cube *cube, const struct replay_call *call,
 	uint64_t usable_bytes, uint64_t heap_bytes)
 {
-	struct cube_calls *caller;
-	timeline_before_freed(&cube->timeline, call->time_ns, heap_bytes);
-	struct ht_err *err = advance(cube);
+	struct ht_err *err = enter_bucket(cube, call->time_ns);
 	if (!err)
-		err = find_caller(cube, call->thread, &caller);
+		err = enter_caller(cube, call);
 	if (err)
 		return err;
-	caller->before_frees++;
+	cube->caller.before_frees++;
 	cube->before_frees++;
 	cube->before_freed_bytes += usable_bytes;
-	cube->function[call->hook].before_frees++;
+	cube->before_heap_bytes += heap_bytes;
 	cube->before[cube_size_class(usable_bytes)][cube->timeline.newest]++;
 	return NULL;
 }
 
 struct ht_err *cube_finish(struct cube *cube)
 {
+	close_bucket(cube);
 	struct ht_err *err = cube_follow_timeline(cube);
+	if (!err)
+		err = put_caller(cube);
 	for (uint32_t i = 0; i < cube->site_count && !err; i++) {
 		settle_peak(cube, &cube->site[i]);
 		err = cube_close_cell(cube, i);

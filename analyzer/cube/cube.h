@@ -82,12 +82,17 @@ struct cube {
 	uint64_t sample_bytes; /* to be set before the first fact; 0: everything was recorded */
 	struct timeline timeline;
 	struct cube_counts total;
-	uint64_t live_blocks_of_class[CUBE_SIZE_CLASSES];
-	uint64_t before_frees, before_freed_bytes;
+	uint64_t before_frees, before_freed_bytes, before_heap_bytes;
 	/* Frees of older blocks by size class and bucket; class 0: usable size unknown. */
 	uint32_t before[CUBE_SIZE_CLASSES][TIMELINE_STEPS];
 	uint64_t peak_bytes, peak_blocks, peak_time_ns;
 	uint32_t peak_epoch;
+	int64_t highest_bytes; /* of live bytes without the older blocks that were freed */
+	uint64_t highest_time_ns;
+
+	/* The bucket of the newest event: its end, the totals at its start, its highest total. */
+	uint64_t bucket_end_ns, bucket_max_bytes;
+	struct cube_counts bucket_start;
 
 	struct cube_site *site;
 	size_t site_count, site_capacity;
@@ -106,6 +111,10 @@ struct cube {
 	uint32_t dying_bucket;
 	uint64_t step_ns; /* of the timeline, as the buckets in all tables are counted */
 
+	/* Calls of the thread and function that freed last, not yet in the tables below. */
+	struct cube_calls caller;
+	uint32_t caller_thread;
+	uint8_t caller_hook;
 	struct cube_calls *thread; /* by thread index */
 	size_t thread_count, thread_capacity;
 	struct cube_calls function[REPLAY_HOOKS];
@@ -132,7 +141,12 @@ struct ht_err *cube_before_freed(struct cube *cube, const struct replay_call *ca
 HT_MUST_CHECK
 struct ht_err *cube_finish(struct cube *cube);
 
-unsigned cube_size_class(uint64_t size);
+static inline unsigned cube_size_class(uint64_t size)
+{
+	return size ? 64 - (unsigned)__builtin_clzll(size) : 0;
+}
+/* Live blocks of this size class and larger ones; folded stacks are left out. */
+uint64_t cube_live_blocks_from(const struct cube *cube, unsigned size_class);
 /* The name of a hook, "unknown" for one that this build does not know. */
 const char *cube_function_name(unsigned hook);
 /* Live blocks and bytes of the trace, until now. */

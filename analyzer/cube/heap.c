@@ -77,8 +77,7 @@ static struct heap_sum sum_of(const struct heap_notes *notes, const struct cube 
 		.before_bytes = notes->before_bytes,
 		.moved_bytes = plus(
 			plus(total->allocated_bytes, total->freed_bytes), notes->before_bytes)};
-	for (unsigned i = LARGE_CLASS; i < CUBE_SIZE_CLASSES; i++)
-		sum.large_blocks += cube->live_blocks_of_class[i];
+	sum.large_blocks = cube_live_blocks_from(cube, LARGE_CLASS);
 	sum.small_blocks = cube_live_blocks(cube) - sum.large_blocks;
 	return sum;
 }
@@ -90,15 +89,6 @@ void heap_note(struct heap_notes *notes, const struct model *model, const struct
 	*(ended ? &notes->ended_count : &notes->begun_count) = index + 1;
 	if (!notes->header_bytes)
 		notes->header_bytes = reading_of(&model->heap[index]).sum.header_bytes;
-}
-
-void heap_allocated(struct heap_notes *notes, const struct cube *cube, uint64_t time_ns)
-{
-	int64_t bytes = signed_of(cube_live_bytes(cube)) - signed_of(notes->before_bytes);
-	if (bytes <= notes->highest_bytes)
-		return;
-	notes->highest_bytes = bytes;
-	notes->highest_time_ns = time_ns;
 }
 
 uint64_t heap_before_freed(struct heap_notes *notes, uint64_t usable_bytes)
@@ -174,10 +164,10 @@ static void compare(struct heap *heap, const struct reading *start, const struct
 
 /* The events know requested bytes alone, the allocators what blocks take: the end may be more than
  * the highest sum of the events, and then it is the highest that is known. */
-static void take_peak(struct heap *heap, const struct heap_notes *notes, uint64_t end_ns)
+static void take_peak(struct heap *heap, const struct cube *cube, uint64_t end_ns)
 {
-	heap->peak_bytes = not_negative(signed_of(heap->start_bytes) + notes->highest_bytes);
-	heap->peak_time_ns = notes->highest_time_ns;
+	heap->peak_bytes = not_negative(signed_of(heap->start_bytes) + cube->highest_bytes);
+	heap->peak_time_ns = cube->highest_time_ns;
 	if (heap->peak_bytes < heap->start_bytes) {
 		heap->peak_bytes = heap->start_bytes;
 		heap->peak_time_ns = 0;
@@ -214,7 +204,8 @@ struct heap_range heap_range_of(uint64_t bytes, uint64_t off_bytes)
 		.most_bytes = plus(bytes, off_bytes)};
 }
 
-struct heap heap_of(const struct model *model, const struct heap_notes *notes)
+struct heap heap_of(
+	const struct model *model, const struct heap_notes *notes, const struct cube *cube)
 {
 	struct heap heap = {.is_told = model->heap_count != 0,
 		.allocator = "",
@@ -246,7 +237,7 @@ struct heap heap_of(const struct model *model, const struct heap_notes *notes)
 	if (last && start.known && end.known)
 		compare(&heap, &start, &end, notes, is_whole);
 	if (heap.known)
-		take_peak(&heap, notes, model->duration_ns);
+		take_peak(&heap, cube, model->duration_ns);
 	return heap;
 }
 

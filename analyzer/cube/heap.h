@@ -22,15 +22,11 @@ struct heap_notes {
 	size_t begun_count, ended_count;
 	uint64_t header_bytes; /* of a block; 0 until there is a reading that tells */
 	uint64_t before_bytes;
-	int64_t highest_bytes; /* of live_bytes without before_bytes */
-	uint64_t highest_time_ns;
 };
 
 /* The events until now are those before the reading `index` of the model began, or ended. */
 void heap_note(struct heap_notes *notes, const struct model *model, const struct cube *cube,
 	size_t index, bool ended);
-/* After each block. */
-void heap_allocated(struct heap_notes *notes, const struct cube *cube, uint64_t time_ns);
 /* An older block: returns what it took. */
 uint64_t heap_before_freed(struct heap_notes *notes, uint64_t usable_bytes);
 
@@ -68,7 +64,8 @@ struct heap_range heap_range_of(uint64_t bytes, uint64_t off_bytes);
 /* The bounds of the peak, which are never below those of the start and of the end. */
 struct heap_range heap_peak_range(const struct heap *heap);
 
-struct heap heap_of(const struct model *model, const struct heap_notes *notes);
+struct heap heap_of(
+	const struct model *model, const struct heap_notes *notes, const struct cube *cube);
 /* What is held when the window's blocks take `live_bytes`, and older ones of `before_bytes` were
  * freed. */
 uint64_t heap_bytes_at(const struct heap *heap, uint64_t live_bytes, uint64_t before_bytes);

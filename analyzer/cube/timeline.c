@@ -56,50 +56,28 @@ static size_t index_at(struct timeline *timeline, uint64_t time_ns)
 	return index;
 }
 
-static struct timeline_step *step_of_event(struct timeline *timeline, uint64_t time_ns)
+void timeline_enter(struct timeline *timeline, uint64_t time_ns)
 {
-	if (time_ns >= timeline->newest_end_ns) {
-		timeline->newest = index_at(timeline, time_ns);
-		timeline->newest_end_ns = (timeline->newest + 1) * timeline->step_ns;
-	} else if (timeline->newest >= timeline->count) {
-		timeline->count = timeline->newest + 1;
-	}
+	if (time_ns < timeline->newest_end_ns)
+		return;
+	timeline->newest = index_at(timeline, time_ns);
+	timeline->newest_end_ns = (timeline->newest + 1) * timeline->step_ns;
+}
+
+void timeline_add(struct timeline *timeline, const struct timeline_step *more)
+{
 	struct timeline_step *step = &timeline->step[timeline->newest];
-	if (!step->touched) {
-		step->touched = true;
-		step->live_bytes = step->live_max_bytes = timeline->live_bytes;
-		step->before_bytes = timeline->before_bytes;
-	}
-	return step;
-}
-
-void timeline_allocated(struct timeline *timeline, uint64_t time_ns, struct sample_share share)
-{
-	struct timeline_step *step = step_of_event(timeline, time_ns);
-	timeline->live_bytes += share.bytes;
-	step->allocations += share.blocks;
-	step->allocated_bytes += share.bytes;
-	step->live_bytes = timeline->live_bytes;
-	if (step->live_max_bytes < timeline->live_bytes)
-		step->live_max_bytes = timeline->live_bytes;
-}
-
-void timeline_freed(
-	struct timeline *timeline, uint64_t time_ns, struct sample_share share, bool temporary)
-{
-	struct timeline_step *step = step_of_event(timeline, time_ns);
-	timeline->live_bytes -= share.bytes;
-	step->frees += share.blocks;
-	step->freed_bytes += share.bytes;
-	step->temporary += temporary;
-	step->live_bytes = timeline->live_bytes;
-}
-
-void timeline_before_freed(struct timeline *timeline, uint64_t time_ns, uint64_t bytes)
-{
-	struct timeline_step *step = step_of_event(timeline, time_ns);
-	timeline->before_bytes += bytes;
-	step->before_bytes = timeline->before_bytes;
+	struct timeline_step added = *more;
+	added.touched = true;
+	added.has_rss = false;
+	if (timeline->newest >= timeline->count)
+		timeline->count = timeline->newest + 1;
+	/* What was live before is the highest until something more is. */
+	if (added.live_max_bytes < timeline->live_bytes)
+		added.live_max_bytes = timeline->live_bytes;
+	join(step, &added);
+	timeline->live_bytes = added.live_bytes;
+	timeline->before_bytes = added.before_bytes;
 }
 
 void timeline_rss(struct timeline *timeline, uint64_t time_ns, uint64_t rss_bytes)

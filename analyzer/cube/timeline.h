@@ -20,20 +20,20 @@ struct timeline_step {
 
 struct timeline {
 	uint64_t step_ns;
-	uint64_t live_bytes, before_bytes;
-	size_t count;		/* steps up to the last touched or sampled one */
-	size_t newest;		/* step of the newest event */
-	uint64_t newest_end_ns; /* its end: older events belong to it as well */
+	uint64_t live_bytes, before_bytes; /* at the end of what was added */
+	size_t count;			   /* steps up to the last touched or sampled one */
+	size_t newest;			   /* step of the newest event */
+	uint64_t newest_end_ns;		   /* its end: older events belong to it as well */
 	struct timeline_step step[TIMELINE_STEPS];
 };
 
 void timeline_init(struct timeline *timeline);
 /* Joins each two steps. */
 void timeline_join(struct timeline *timeline);
-void timeline_allocated(struct timeline *timeline, uint64_t time_ns, struct sample_share share);
-void timeline_freed(
-	struct timeline *timeline, uint64_t time_ns, struct sample_share share, bool temporary);
-void timeline_before_freed(struct timeline *timeline, uint64_t time_ns, uint64_t bytes);
+/* Makes the step at `time_ns` the newest one, unless the newest is later; steps may be joined. */
+void timeline_enter(struct timeline *timeline, uint64_t time_ns);
+/* Adds what happened in the newest step; its live_bytes and before_bytes are those at its end. */
+void timeline_add(struct timeline *timeline, const struct timeline_step *more);
 /* May run ahead of the events. */
 void timeline_rss(struct timeline *timeline, uint64_t time_ns, uint64_t rss_bytes);
 /* No more facts: gives steps in which nothing happened the live and older bytes of the one before.

@@ -2,6 +2,8 @@
 #include "analyzer/model/live.h"
 
 #include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 
 #include "analyzer/model/map.h"
 
@@ -24,12 +26,28 @@ static struct live_block *find(const struct live *live, uint64_t addr)
 	return &live->slot[at];
 }
 
+#define HUGE_PAGE_BYTES (2u << 20)
+
+/* Zeroed. A table of many pages is hit everywhere at once: in huge pages the processor finds them. */
+static struct live_block *new_slots(size_t capacity)
+{
+	const size_t bytes = capacity * sizeof(struct live_block);
+	if (bytes < 2 * HUGE_PAGE_BYTES)
+		return calloc(capacity, sizeof(struct live_block));
+	void *slots = aligned_alloc(HUGE_PAGE_BYTES, bytes);
+	if (slots) {
+		madvise(slots, bytes, MADV_HUGEPAGE);
+		memset(slots, 0, bytes);
+	}
+	return slots;
+}
+
 static struct ht_err *grow(struct live *live)
 {
 	struct live bigger = *live;
 	bigger.capacity = live->capacity ? live->capacity * 2 : 1024;
 	bigger.shift = 64 - (unsigned)__builtin_ctzll(bigger.capacity);
-	bigger.slot = calloc(bigger.capacity, sizeof(*bigger.slot));
+	bigger.slot = new_slots(bigger.capacity);
 	if (!bigger.slot)
 		return ht_err_new(
 			HT_ERR_NOMEM, "out of memory for %zu live blocks", bigger.capacity);

@@ -36,6 +36,14 @@ struct lane {
 	size_t changes;	      /* of names that were known then */
 };
 
+/* Events between their arrival and their turn: enough for what they need to come from memory. */
+#define KEPT_MAX 32u
+
+struct kept {
+	uint32_t stream;
+	struct event event;
+};
+
 struct replay {
 	struct replay_observer observer;
 	struct threads *threads;
@@ -51,6 +59,8 @@ struct replay {
 	struct nodes *nodes_to_add; /* NULL: all numbers hold */
 	const struct scripts *scripts;
 	struct replay_counts counts;
+	unsigned kept_count;
+	struct kept kept[KEPT_MAX];
 };
 
 struct ht_err *replay_create(const struct replay_observer *observer, struct threads *threads,
@@ -301,9 +311,9 @@ static struct ht_err *take_mapping(
 		       : NULL;
 }
 
-struct ht_err *replay_event(void *context, uint32_t stream, const struct event *event)
+static struct ht_err *take_event(
+	struct replay *replay, uint32_t stream, const struct event *event)
 {
-	struct replay *replay = context;
 	if (event->kind == ABI_EVENT_MAPPING)
 		return take_mapping(replay, stream, event);
 	struct lane *lane;
@@ -345,4 +355,23 @@ struct ht_err *replay_event(void *context, uint32_t stream, const struct event *
 	}
 	replay->counts.odd_events++;
 	return NULL;
+}
+
+struct ht_err *replay_flush(struct replay *replay)
+{
+	struct ht_err *err = NULL;
+	for (unsigned i = 0; i < replay->kept_count && !err; i++)
+		err = take_event(replay, replay->kept[i].stream, &replay->kept[i].event);
+	replay->kept_count = 0;
+	return err;
+}
+
+struct ht_err *replay_event(void *context, uint32_t stream, const struct event *event)
+{
+	struct replay *replay = context;
+	struct kept *kept = &replay->kept[replay->kept_count++];
+	kept->stream = stream;
+	kept->event = *event;
+	live_prefetch(&replay->live, event->addr);
+	return replay->kept_count == KEPT_MAX ? replay_flush(replay) : NULL;
 }
