@@ -15,7 +15,7 @@ void live_deinit(struct live *live)
 
 static size_t home(const struct live *live, uint64_t addr)
 {
-	return addr * live->multiplier >> live->shift;
+	return (addr * live->multiplier >> live->shift) & ~(size_t)1;
 }
 
 static struct live_block *find(const struct live *live, uint64_t addr)
@@ -28,7 +28,8 @@ static struct live_block *find(const struct live *live, uint64_t addr)
 
 #define HUGE_PAGE_BYTES (2u << 20)
 
-/* Zeroed. A table of many pages is hit everywhere at once: in huge pages the processor finds them. */
+/* Zeroed. A table of many pages is hit everywhere at once: in huge pages the processor finds them.
+ */
 static struct live_block *new_slots(size_t capacity)
 {
 	const size_t bytes = capacity * sizeof(struct live_block);

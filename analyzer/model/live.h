@@ -36,8 +36,10 @@ struct ht_err *live_put(struct live *live, const struct live_block *block,
 /* Asks for the memory where the block at `addr` is, or will be. */
 static inline void live_prefetch(const struct live *live, uint64_t addr)
 {
-	if (live->capacity)
-		__builtin_prefetch(&live->slot[addr * live->multiplier >> live->shift], 1);
+	if (!live->capacity)
+		return;
+	const struct live_block *slot = &live->slot[addr * live->multiplier >> live->shift];
+	__builtin_prefetch(slot, 1);
 }
 /* Takes the block at `addr` out; false when there is none. */
 bool live_take(struct live *live, uint64_t addr, struct live_block *ret);

@@ -173,8 +173,6 @@ static struct ht_err *take_heap(struct model *model, const struct rec_heap *rec)
 static struct ht_err *pass_heap(struct load *load, size_t index, bool ended, uint64_t tsc)
 {
 	struct ht_err *err = streams_release(load->streams, tsc);
-	if (!err)
-		err = replay_flush(load->replay);
 	if (err || !load->observer->heap)
 		return err;
 	return load->observer->heap(load->observer->replay.context, index, ended);
@@ -351,8 +349,6 @@ static struct ht_err *read_all(struct load *load, struct trace_reader *reader, c
 		err = release(load, UINT64_MAX);
 	if (!err && load->replay)
 		err = streams_finish(load->streams);
-	if (!err && load->replay)
-		err = replay_flush(load->replay);
 	const char *problem = trace_reader_problem(reader);
 	model->seen_bytes = trace_reader_seen(reader);
 	model->is_growing = model->how_ended == TRACE_TRUNCATED && trace_reader_is_growing(reader);
@@ -387,7 +383,7 @@ struct ht_err *model_load(
 	if (load.replay)
 		replay_scripts(load.replay, &model->nodes, &model->scripts);
 	if (!err)
-		err = streams_create(replay_event, load.replay, &load.streams);
+		err = streams_create(replay_event, replay_scout, load.replay, &load.streams);
 	if (!err)
 		err = read_all(&load, reader, name);
 	streams_destroy(load.streams);

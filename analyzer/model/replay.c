@@ -36,14 +36,6 @@ struct lane {
 	size_t changes;	      /* of names that were known then */
 };
 
-/* Events between their arrival and their turn: enough for what they need to come from memory. */
-#define KEPT_MAX 32u
-
-struct kept {
-	uint32_t stream;
-	struct event event;
-};
-
 struct replay {
 	struct replay_observer observer;
 	struct threads *threads;
@@ -59,8 +51,6 @@ struct replay {
 	struct nodes *nodes_to_add; /* NULL: all numbers hold */
 	const struct scripts *scripts;
 	struct replay_counts counts;
-	unsigned kept_count;
-	struct kept kept[KEPT_MAX];
 };
 
 struct ht_err *replay_create(const struct replay_observer *observer, struct threads *threads,
@@ -179,7 +169,27 @@ static bool is_newest(const struct replay *replay, const struct live_block *bloc
 	return replay->threads->thread[thread].newest == block->addr;
 }
 
-/* Takes what a free of `addr` gives back out of the live set. */
+/* No block goes: free(NULL), or a free whose block was given up before. */
+static bool frees_nothing(
+	struct replay *replay, const struct replay_call *call, const struct event *event)
+{
+	return event->addr == 0 ||
+	       (ht_unlikely(replay->owed_count != 0) && absorb(replay, event->addr, call));
+}
+
+static struct ht_err *free_block(
+	struct replay *replay, const struct replay_call *call, const struct event *event)
+{
+	const struct replay_observer *observer = &replay->observer;
+	struct live_block block;
+	if (frees_nothing(replay, call, event))
+		return NULL;
+	if (live_take(&replay->live, event->addr, &block))
+		return observer->freed(observer->context, call, &block, is_newest(replay, &block));
+	return observer->before_freed(observer->context, call, event->size);
+}
+
+/* Takes what a realloc of `addr` gives back out of the live set. */
 static struct pending give_back(
 	struct replay *replay, const struct replay_call *call, const struct event *event)
 {
@@ -188,8 +198,7 @@ static struct pending give_back(
 		.thread = call->thread,
 		.usable_bytes = event->size,
 	};
-	if (event->addr == 0 ||
-		(ht_unlikely(replay->owed_count != 0) && absorb(replay, event->addr, call)))
+	if (frees_nothing(replay, call, event))
 		return gone;
 	if (live_take(&replay->live, event->addr, &gone.block)) {
 		gone.kind = PENDING_BLOCK;
@@ -311,9 +320,9 @@ static struct ht_err *take_mapping(
 		       : NULL;
 }
 
-static struct ht_err *take_event(
-	struct replay *replay, uint32_t stream, const struct event *event)
+struct ht_err *replay_event(void *context, uint32_t stream, const struct event *event)
 {
+	struct replay *replay = context;
 	if (event->kind == ABI_EVENT_MAPPING)
 		return take_mapping(replay, stream, event);
 	struct lane *lane;
@@ -340,10 +349,8 @@ static struct ht_err *take_event(
 	case ABI_EVENT_ALLOC:
 	case ABI_EVENT_REALLOC_END:
 		return allocate(replay, &call, event);
-	case ABI_EVENT_FREE: {
-		struct pending gone = give_back(replay, &call, event);
-		return report_gone(replay, &gone, event->tsc);
-	}
+	case ABI_EVENT_FREE:
+		return free_block(replay, &call, event);
 	case ABI_EVENT_REALLOC_BEGIN:
 		lane->pending = give_back(replay, &call, event);
 		return NULL;
@@ -357,21 +364,8 @@ static struct ht_err *take_event(
 	return NULL;
 }
 
-struct ht_err *replay_flush(struct replay *replay)
+void replay_scout(void *context, const struct event *event)
 {
-	struct ht_err *err = NULL;
-	for (unsigned i = 0; i < replay->kept_count && !err; i++)
-		err = take_event(replay, replay->kept[i].stream, &replay->kept[i].event);
-	replay->kept_count = 0;
-	return err;
-}
-
-struct ht_err *replay_event(void *context, uint32_t stream, const struct event *event)
-{
-	struct replay *replay = context;
-	struct kept *kept = &replay->kept[replay->kept_count++];
-	kept->stream = stream;
-	kept->event = *event;
+	const struct replay *replay = context;
 	live_prefetch(&replay->live, event->addr);
-	return replay->kept_count == KEPT_MAX ? replay_flush(replay) : NULL;
 }

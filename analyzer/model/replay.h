@@ -61,11 +61,8 @@ void replay_sample(struct replay *replay, uint64_t sample_bytes);
  * such are added to the nodes. To be said before the first event; both are borrowed. */
 void replay_scripts(struct replay *replay, struct nodes *nodes, const struct scripts *scripts);
 void replay_destroy(struct replay *replay);
-/* A streams_sink; `context` is the struct replay. Facts of the last events may come late: they are
- * kept for a moment, while the memory that they need is fetched. */
+/* A streams_sink and a streams_scout; `context` is the struct replay. */
 HT_MUST_CHECK
 struct ht_err *replay_event(void *context, uint32_t stream, const struct event *event);
-/* Turns all events that are kept into facts. */
-HT_MUST_CHECK
-struct ht_err *replay_flush(struct replay *replay);
+void replay_scout(void *context, const struct event *event);
 const struct replay_counts *replay_counts(const struct replay *replay);

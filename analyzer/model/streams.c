@@ -14,10 +14,12 @@ struct piece {
 	uint8_t bytes[];
 };
 
+#define AHEAD 24u /* events that are decoded before their turn */
+
 struct stream {
-	struct event event; /* the next one, while `ready` */
-	bool ready;	    /* in the heap */
-	struct bytes in;    /* rest of the piece `first` */
+	struct event ahead[AHEAD]; /* from `next` to `end`: it is in the heap while there are any */
+	unsigned next, end;
+	struct bytes in; /* rest of the piece `first` */
 	struct event_decoder decoder;
 	struct piece *first, *last;
 	uint32_t index;
@@ -27,6 +29,7 @@ struct stream {
 
 struct streams {
 	streams_sink *sink;
+	streams_scout *scout;
 	void *context;
 	struct stream **stream;
 	size_t count, capacity;
@@ -37,12 +40,14 @@ struct streams {
 	struct streams_damage damage;
 };
 
-struct ht_err *streams_create(streams_sink *sink, void *context, struct streams **ret)
+struct ht_err *streams_create(
+	streams_sink *sink, streams_scout *scout, void *context, struct streams **ret)
 {
 	struct streams *streams = calloc(1, sizeof(*streams));
 	if (!streams)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for event streams");
 	streams->sink = sink;
+	streams->scout = scout;
 	streams->context = context;
 	*ret = streams;
 	return NULL;
@@ -78,16 +83,25 @@ const struct streams_damage *streams_damage(const struct streams *streams)
 
 /* --- one stream --------------------------------------------------------------------------- */
 
-/* Decodes the stream's next event into stream->event; ready says whether there was one. */
-static void decode_next(struct streams *streams, struct stream *stream)
+static bool is_ready(const struct stream *stream)
 {
-	stream->ready = false;
+	return stream->next < stream->end;
+}
+
+static const struct event *next_event(const struct stream *stream)
+{
+	return &stream->ahead[stream->next];
+}
+
+/* Decodes the next event of the stream; false: there is none yet. */
+static bool decode_one(struct streams *streams, struct stream *stream, struct event *ret)
+{
 	while (stream->first) {
 		size_t left = bytes_left(&stream->in);
-		switch (event_next(&stream->decoder, &stream->in, &stream->event)) {
+		switch (event_next(&stream->decoder, &stream->in, ret)) {
 		case EVENT_OK:
-			stream->ready = true;
-			return;
+			streams->scout(streams->context, ret);
+			return true;
 		case EVENT_MALFORMED:
 			streams->damage.malformed++;
 			streams->damage.skipped_bytes += left;
@@ -101,11 +115,22 @@ static void decode_next(struct streams *streams, struct stream *stream)
 			drop_first(streams, stream);
 		}
 		if (!stream->first)
-			return;
+			return false;
 		stream->in = bytes_of(stream->first->bytes, stream->first->length);
 		if (stream->first->restart)
 			event_decoder_restart(&stream->decoder);
 	}
+	return false;
+}
+
+/* Fills `ahead` when it is used up. */
+static void decode_ahead(struct streams *streams, struct stream *stream)
+{
+	if (is_ready(stream))
+		return;
+	stream->next = stream->end = 0;
+	while (stream->end < AHEAD && decode_one(streams, stream, &stream->ahead[stream->end]))
+		stream->end++;
 }
 
 static struct ht_err *find_stream(struct streams *streams, uint64_t slot, struct stream **ret)
@@ -143,8 +168,8 @@ static struct ht_err *find_stream(struct streams *streams, uint64_t slot, struct
 
 static bool older(const struct stream *a, const struct stream *b)
 {
-	if (a->event.tsc != b->event.tsc)
-		return a->event.tsc < b->event.tsc;
+	if (next_event(a)->tsc != next_event(b)->tsc)
+		return next_event(a)->tsc < next_event(b)->tsc;
 	return a->index < b->index;
 }
 
@@ -179,9 +204,10 @@ static void heap_sink(struct streams *streams)
 static struct ht_err *pop_event(struct streams *streams)
 {
 	struct stream *stream = streams->heap[0];
-	struct ht_err *err = streams->sink(streams->context, stream->index, &stream->event);
-	decode_next(streams, stream);
-	if (!stream->ready) {
+	struct ht_err *err = streams->sink(streams->context, stream->index, next_event(stream));
+	stream->next++;
+	decode_ahead(streams, stream);
+	if (!is_ready(stream)) {
 		streams->heap_count--;
 		streams->heap[0] = streams->heap[streams->heap_count];
 	}
@@ -192,7 +218,7 @@ static struct ht_err *pop_event(struct streams *streams)
 
 struct ht_err *streams_release(struct streams *streams, uint64_t tsc)
 {
-	while (streams->heap_count && streams->heap[0]->event.tsc < tsc) {
+	while (streams->heap_count && next_event(streams->heap[0])->tsc < tsc) {
 		struct ht_err *err = pop_event(streams);
 		if (err)
 			return err;
@@ -267,9 +293,9 @@ struct ht_err *streams_add(struct streams *streams, const struct rec_events *pie
 	err = queue_piece(streams, stream, piece);
 	if (err)
 		return err;
-	if (!stream->ready) {
-		decode_next(streams, stream);
-		if (stream->ready)
+	if (!is_ready(stream)) {
+		decode_ahead(streams, stream);
+		if (is_ready(stream))
 			heap_push(streams, stream);
 	}
 	if (streams->waiting_bytes <= STREAMS_WAITING_BYTES)

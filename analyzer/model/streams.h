@@ -25,8 +25,12 @@ struct streams;
 /* Receives one event of the stream with this index (below STREAMS_MAX, dense from 0). */
 typedef struct ht_err *streams_sink(void *context, uint32_t stream, const struct event *event);
 
+/* Sees each event some time before the sink does, to fetch the memory that it will need. */
+typedef void streams_scout(void *context, const struct event *event);
+
 HT_MUST_CHECK
-struct ht_err *streams_create(streams_sink *sink, void *context, struct streams **ret);
+struct ht_err *streams_create(
+	streams_sink *sink, streams_scout *scout, void *context, struct streams **ret);
 void streams_destroy(struct streams *streams);
 /* Takes a copy of one piece. */
 HT_MUST_CHECK
