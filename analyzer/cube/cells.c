@@ -247,7 +247,7 @@ static struct ht_err *add_other(struct cube *cube)
 	cube->site[cube->site_count] = (struct cube_site){.node = CUBE_OTHER,
 		.next = CUBE_NONE,
 		.cell = CUBE_NONE,
-		.bucket = (uint32_t)cube->timeline.newest,
+		.bucket = cube->bucket,
 		.peak_epoch = cube->peak_epoch};
 	cube->other = (uint32_t)++cube->site_count;
 	return NULL;
@@ -313,7 +313,7 @@ static struct ht_err *fold_cells(struct cube *cube, const struct fold *fold)
 		other->bucket = i;
 		err = cube_close_cell(cube, fold->other);
 	}
-	other->bucket = (uint32_t)cube->timeline.newest;
+	other->bucket = cube->bucket;
 	free(sum);
 	return err;
 }

@@ -60,7 +60,7 @@ static struct ht_err *add_site(
 		.key = key,
 		.next = index->site[at] - 1, /* CUBE_NONE is what 0 leaves */
 		.cell = CUBE_NONE,
-		.bucket = (uint32_t)cube->timeline.newest,
+		.bucket = cube->bucket,
 		.peak_epoch = cube->peak_epoch,
 	};
 	index->site[at] = (uint32_t)++cube->site_count;
@@ -181,6 +181,7 @@ static struct ht_err *next_bucket(struct cube *cube, uint64_t time_ns)
 	struct ht_err *err = cube_follow_timeline(cube);
 	if (!err)
 		err = cube_shrink(cube);
+	cube->bucket = (uint32_t)cube->timeline.newest;
 	cube->bucket_end_ns = cube->timeline.newest_end_ns;
 	return err;
 }
@@ -193,11 +194,10 @@ static inline struct ht_err *enter_bucket(struct cube *cube, uint64_t time_ns)
 /* The site's counts of the present bucket. */
 static inline struct ht_err *open_cell(struct cube *cube, uint32_t at)
 {
-	const uint32_t bucket = (uint32_t)cube->timeline.newest;
-	if (ht_likely(cube->site[at].bucket == bucket))
+	if (ht_likely(cube->site[at].bucket == cube->bucket))
 		return NULL;
 	struct ht_err *err = cube_close_cell(cube, at);
-	cube->site[at].bucket = bucket;
+	cube->site[at].bucket = cube->bucket;
 	return err;
 }
 
@@ -308,7 +308,7 @@ struct ht_err *cube_freed(struct cube *cube, const struct replay_call *call,
 	if (ht_likely(block->birth_ns >= cube->bucket_end_ns - cube->step_ns))
 		return NULL;
 	return cube_add_survivor(cube, at, (uint32_t)(block->birth_ns / cube->step_ns),
-		(uint32_t)cube->timeline.newest, share, temporary, life_ns / 1000 * share.blocks);
+		cube->bucket, share, temporary, life_ns / 1000 * share.blocks);
 }
 
 struct ht_err *cube_before_freed(struct cube *cube, const struct replay_call *call,
@@ -323,7 +323,7 @@ struct ht_err *cube_before_freed(struct cube *cube, const struct replay_call *ca
 	cube->before_frees++;
 	cube->before_freed_bytes += usable_bytes;
 	cube->before_heap_bytes += heap_bytes;
-	cube->before[cube_size_class(usable_bytes)][cube->timeline.newest]++;
+	cube->before[cube_size_class(usable_bytes)][cube->bucket]++;
 	return NULL;
 }
 

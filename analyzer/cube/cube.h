@@ -91,6 +91,7 @@ struct cube {
 	uint64_t highest_time_ns;
 
 	/* The bucket of the newest event: its end, the totals at its start, its highest total. */
+	uint32_t bucket; /* as all buckets here, by step_ns: the timeline may be ahead */
 	uint64_t bucket_end_ns, bucket_max_bytes;
 	struct cube_counts bucket_start;
 

@@ -17,19 +17,30 @@ static uint64_t seen[SEEN_MAX];
 static uint32_t seen_stream[SEEN_MAX];
 static size_t seen_count;
 
+static size_t announced;
+
 static struct ht_err *see(void *context, uint32_t stream, const struct event *event)
 {
 	(void)context;
 	ck_assert_uint_lt(seen_count, SEEN_MAX);
+	ck_assert_uint_lt(seen_count, announced);
 	seen_stream[seen_count] = stream;
 	seen[seen_count++] = event->tsc / ABI_TIME_UNIT;
 	return NULL;
 }
 
+/* Each event is announced before it comes. */
+static void announce(void *context, const struct event *event)
+{
+	(void)context;
+	(void)event;
+	announced++;
+}
+
 static void begin(void)
 {
-	seen_count = 0;
-	ck_no_err(streams_create(see, NULL, &streams));
+	seen_count = announced = 0;
+	ck_no_err(streams_create(see, announce, NULL, &streams));
 }
 
 /* One whole buffer with frees at these times, in units of the event encoding, as all here. */

@@ -8,14 +8,40 @@
 
 static struct timeline timeline;
 
-#define ONE(bytes_) ((struct sample_share){1, bytes_})
+static uint64_t live_bytes;
+
+static void begin(void)
+{
+	live_bytes = 0;
+	timeline_init(&timeline);
+}
+
+static void allocate(uint64_t time_ns, uint64_t bytes)
+{
+	live_bytes += bytes;
+	timeline_enter(&timeline, time_ns);
+	timeline_add(&timeline, &(struct timeline_step){.allocations = 1,
+					.allocated_bytes = bytes,
+					.live_bytes = live_bytes,
+					.live_max_bytes = live_bytes});
+}
+
+static void give_back(uint64_t time_ns, uint64_t bytes)
+{
+	live_bytes -= bytes;
+	timeline_enter(&timeline, time_ns);
+	timeline_add(&timeline, &(struct timeline_step){.frees = 1,
+					.freed_bytes = bytes,
+					.temporary = 1,
+					.live_bytes = live_bytes});
+}
 
 START_TEST(events_and_samples_fall_into_steps)
 {
-	timeline_init(&timeline);
-	timeline_allocated(&timeline, 0, ONE(100));
-	timeline_allocated(&timeline, 999999, ONE(50));
-	timeline_freed(&timeline, 3000000, ONE(100), true);
+	begin();
+	allocate(0, 100);
+	allocate(999999, 50);
+	give_back(3000000, 100);
 	timeline_rss(&timeline, 5500000, 4096);
 	timeline_finish(&timeline);
 	ck_assert_uint_eq(timeline.count, 6);
@@ -33,31 +59,31 @@ END_TEST
 
 START_TEST(a_long_window_has_wider_steps)
 {
-	timeline_init(&timeline);
+	begin();
 	for (uint64_t i = 0; i < 100000; i++) {
-		timeline_allocated(&timeline, i * 1000000, ONE(10));
+		allocate(i * 1000000, 10);
 		if (i % 1000 == 0)
 			timeline_rss(&timeline, i * 1000000, i);
 	}
 	timeline_finish(&timeline);
 	ck_assert_uint_le(timeline.count, TIMELINE_STEPS);
 	ck_assert_uint_gt(timeline.count, TIMELINE_STEPS / 4);
-	uint64_t allocations = 0, live_bytes = 0;
+	uint64_t allocations = 0, before_bytes = 0;
 	for (size_t i = 0; i < timeline.count; i++) {
 		allocations += timeline.step[i].allocations;
-		ck_assert_uint_gt(timeline.step[i].live_bytes, live_bytes);
-		live_bytes = timeline.step[i].live_bytes;
+		ck_assert_uint_gt(timeline.step[i].live_bytes, before_bytes);
+		before_bytes = timeline.step[i].live_bytes;
 	}
 	ck_assert_uint_eq(allocations, 100000);
-	ck_assert_uint_eq(live_bytes, 1000000);
+	ck_assert_uint_eq(before_bytes, 1000000);
 }
 END_TEST
 
 START_TEST(samples_may_run_ahead_of_events)
 {
-	timeline_init(&timeline);
+	begin();
 	timeline_rss(&timeline, 50000000, 1);
-	timeline_allocated(&timeline, 2000000, ONE(10));
+	allocate(2000000, 10);
 	timeline_finish(&timeline);
 	ck_assert_uint_eq(timeline.step[2].allocations, 1);
 	ck_assert_uint_eq(timeline.step[50].allocations, 0);
@@ -67,10 +93,10 @@ END_TEST
 
 START_TEST(a_sample_may_widen_the_steps_under_an_event)
 {
-	timeline_init(&timeline);
-	timeline_allocated(&timeline, 400000000, ONE(10));
+	begin();
+	allocate(400000000, 10);
 	timeline_rss(&timeline, 600000000, 1); /* more than 512 steps */
-	timeline_allocated(&timeline, 401000000, ONE(10));
+	allocate(401000000, 10);
 	timeline_finish(&timeline);
 	ck_assert_uint_eq(timeline.step_ns, 2000000);
 	ck_assert_uint_eq(timeline.step[200].allocations, 2);
@@ -79,9 +105,9 @@ END_TEST
 
 START_TEST(absurd_times_fit)
 {
-	timeline_init(&timeline);
-	timeline_allocated(&timeline, 0, ONE(1));
-	timeline_allocated(&timeline, 4000000000000000000, ONE(1));
+	begin();
+	allocate(0, 1);
+	allocate(4000000000000000000, 1);
 	timeline_finish(&timeline);
 	ck_assert_uint_le(timeline.count, TIMELINE_STEPS);
 	ck_assert_uint_eq(timeline.step[timeline.count - 1].live_bytes, 2);
