@@ -42,7 +42,7 @@ pkg_cflags := $(shell pkg-config --cflags liblz4 libelf libdw jansson 2>/dev/nul
 zydis := $(shell printf '\043include <Zydis/Zydis.h>\n' | $(CC) -E -x c - >/dev/null 2>&1 && echo yes)
 pkg_cflags += $(if $(zydis),-DHEAPTAP_ZYDIS)
 attach_libs   := $(if $(zydis),-lZydis) -llz4 -lelf -lunwind-ptrace -lunwind-x86_64 -lunwind -ljansson
-analyzer_libs := -llz4 -ldw -lelf -llzma -liberty -ljansson -lm
+analyzer_libs := -llz4 -ldw -lelf -llzma -liberty -ljansson -lm -lpthread
 check_libs    := $(shell pkg-config --libs check 2>/dev/null) -lpthread
 
 host   = $(base) -iquote . $(san) $(pkg_cflags) $(CPPFLAGS) $(CFLAGS)

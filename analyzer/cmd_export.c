@@ -15,6 +15,7 @@
 
 #include "analyzer/commands.h"
 #include "analyzer/export/export.h"
+#include "analyzer/ui/watch.h"
 
 struct options {
 	const char *path, *out_path;
@@ -101,7 +102,10 @@ static struct ht_err *write_collapsed(FILE *out, int fd, const struct options *o
 	struct query query;
 	query_init(&query);
 	query.shows_wrappers = options->shows_wrappers;
+	struct watch watch;
+	watch_begin(&watch, stderr, fd, options->path);
 	struct ht_err *err = analysis_create(fd, options->path, &analysis);
+	watch_end(&watch);
 	if (!err)
 		cmd_warn_model(&analysis->model);
 	if (!err && options->metric == METRIC_TEMPORARY && analysis->cube.sample_bytes)
@@ -125,7 +129,12 @@ static struct ht_err *write_heaptrack(FILE *out, int fd, const struct options *o
 	struct ht_err *err = cmd_check_ending(fd, options->path, &bytes);
 	if (err)
 		return err;
+	struct watch watch = {0};
+	/* The export is written while the trace is read. */
+	if (!isatty(fileno(out)))
+		watch_begin(&watch, stderr, fd, options->path);
 	err = export_heaptrack(out, fd, options->path, &options->files, &stats);
+	watch_end(&watch);
 	if (!err && stats.sample_bytes)
 		fprintf(stderr,
 			"heaptap: the trace is a sample: bytes are estimates, calls are samples, "

@@ -8,6 +8,7 @@
 
 #include "analyzer/export/report_json.h"
 #include "analyzer/ui/report_text.h"
+#include "analyzer/ui/watch.h"
 
 /* Stacks shown without --limit: in the JSON list, and in each of the four lists of the text. */
 #define JSON_STACKS 20u
@@ -48,7 +49,10 @@ struct ht_err *cmd_report(const struct option_values *values)
 	struct query query;
 	query_init(&query);
 	query.shows_wrappers = option_is_given(values, OPTION_SHOW_WRAPPERS);
+	struct watch watch;
+	watch_begin(&watch, stderr, fd, path);
 	err = analysis_create(fd, path, &analysis);
+	watch_end(&watch);
 	close(fd);
 	if (!err)
 		err = analysis_resolve(analysis, &files);

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A progress bar for a file that is read: a thread of its own looks at the file's offset, so that
+ * the reader need not know of the bar.
+ */
+#pragma once
+
+#include <pthread.h>
+
+#include "analyzer/ui/progress.h"
+
+struct watch {
+	struct progress progress;
+	char what[256];
+	int fd;
+	bool is_running;
+	bool has_ended; /* guarded by `lock`, as `progress` is */
+	pthread_t thread;
+	pthread_mutex_t lock;
+	pthread_cond_t ended;
+};
+
+/* Begins to show on `out`, standard error, how much of `fd` is read; `name` is the file's. Shows
+ * nothing where `out` is no terminal, or `fd` has no offset. `watch` must not move until watch_end;
+ * until then nothing else may write to the terminal. */
+void watch_begin(struct watch *watch, FILE *out, int fd, const char *name);
+/* Erases the bar. `fd` must still be open. Idempotent. */
+void watch_end(struct watch *watch);
