@@ -13,11 +13,15 @@
 #include "analyzer/symbols/resolve.h"
 #include "analyzer/ui/pager.h"
 #include "analyzer/ui/text.h"
+#include "analyzer/views/view.h"
 #include "format/err.h"
 
 /* The commands (commands.c has their names). Each takes a command line that is already checked.
  * Data goes to stdout, errors back to main.c. */
 struct ht_err *cmd_report(const struct option_values *values);
+struct ht_err *cmd_diff(const struct option_values *values);
+struct ht_err *cmd_trend(const struct option_values *values);
+struct ht_err *cmd_check(const struct option_values *values);
 struct ht_err *cmd_export(const struct option_values *values);
 struct ht_err *cmd_symbols(const struct option_values *values);
 struct ht_err *cmd_info(const struct option_values *values);
@@ -37,6 +41,23 @@ struct resolve_files cmd_files(const struct option_values *values);
  */
 HT_MUST_CHECK
 struct ht_err *cmd_query(const struct option_values *values, struct query *ret);
+/* A trace, read and named, and the answer to the query of a command line. */
+struct cmd_view {
+	struct query query;
+	struct analysis *analysis;
+	struct view *view;
+};
+/* Reads `path` and answers cmd_query's query. Warns of a trace of which a part was read, unless
+ * that `is_shown`. cmd_view_close also after an error. */
+HT_MUST_CHECK
+struct ht_err *cmd_view_open(
+	const struct option_values *values, const char *path, bool is_shown, struct cmd_view *ret);
+void cmd_view_close(struct cmd_view *view);
+/* The program is to end with CMD_EXIT_EXCEEDED: a threshold of check or diff is exceeded. */
+#define CMD_EXIT_EXCEEDED 8
+void cmd_note_exceeded(void);
+bool cmd_has_exceeded(void);
+
 /* The text that a command prints. */
 struct cmd_output {
 	struct pager pager;

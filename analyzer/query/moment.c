@@ -1,36 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/query/moment.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "format/quantity.h"
+
 #define NS_PER_S 1000000000ull
 #define DAY_S	 86400
 
-/* "10s", "1.5m", "500ms", "10": seconds. */
 static bool parse_duration(const char *text, uint64_t *ret)
 {
-	static const struct {
-		const char *name;
-		double ns;
-	} unit[] = {{"", 1e9}, {"s", 1e9}, {"ms", 1e6}, {"us", 1e3}, {"ns", 1}, {"m", 60e9},
-		{"min", 60e9}, {"h", 3600e9}, {"d", 86400e9}};
-	char *end;
-	if ((*text < '0' || *text > '9') && *text != '.')
-		return false;
-	const double value = strtod(text, &end);
-	if (end == text || !isfinite(value) || value < 0)
-		return false;
-	for (size_t i = 0; i < HT_ARRAY_SIZE(unit); i++)
-		if (strcmp(end, unit[i].name) == 0) {
-			const double ns = value * unit[i].ns;
-			*ret = ns < 9e18 ? (uint64_t)ns : (uint64_t)9e18;
-			return true;
-		}
-	return false;
+	*ret = 0;
+	return strcmp(text, "0") == 0 || strcmp(text, "0s") == 0 || !quantity_duration(text, ret);
 }
 
 /* "14:03" or "14:03:10": on the day of the start, or on the next where it has passed by then. */

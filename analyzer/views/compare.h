@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Traces side by side. Sites are the same where their chains have the same functions in the same
+ * files: addresses, lines and numbers of one trace mean nothing in another.
+ */
+#pragma once
+
+#include "analyzer/views/view.h"
+
+#define COMPARE_VIEWS_MAX 64u
+
+struct compare_entry {
+	uint32_t view,
+		row;	/* a view and a row of it that the names can be taken from: the newest */
+	uint32_t first; /* its sums: compare->sums[first + index of the view] */
+};
+
+/* Zero-initialised is empty and valid. */
+struct compare {
+	const struct view *const *view; /* borrowed, in the order of time */
+	uint32_t view_count;
+	struct compare_entry *entry;
+	size_t count, capacity;
+	struct sums *sums;
+	size_t sums_capacity;
+	struct map by_chain;
+};
+
+HT_MUST_CHECK
+struct ht_err *compare_init(
+	struct compare *compare, const struct view *const *view, uint32_t view_count);
+void compare_deinit(struct compare *compare);
+
+static inline const struct sums *compare_sums(
+	const struct compare *compare, const struct compare_entry *entry, uint32_t view)
+{
+	return &compare->sums[entry->first + view];
+}
+
+/* A metric of an entry in one view; bytes and counts per minute of that view's window. */
+double compare_rate(const struct compare *compare, const struct compare_entry *entry, uint32_t view,
+	enum metric metric);
+/* The same of a whole view. */
+double compare_total_rate(const struct compare *compare, uint32_t view, enum metric metric);
+
+enum compare_change {
+	COMPARE_NEW,	/* there is nothing of it in the first view */
+	COMPARE_GROWN,	/* by a tenth, and by a thousandth of all, at least */
+	COMPARE_SHRUNK, /* likewise */
+	COMPARE_GONE,	/* there is nothing of it in the last view */
+	COMPARE_SAME
+};
+
+enum compare_change compare_change_of(
+	const struct compare *compare, const struct compare_entry *entry, enum metric metric);
+const char *compare_change_name(enum compare_change change);
+/* Sorts the entries by how much the rate changed from the first view to the last, the largest
+ * increase first. */
+void compare_sort(struct compare *compare, enum metric metric);
