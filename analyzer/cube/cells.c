@@ -284,7 +284,6 @@ static void choose(struct cube *cube, struct fold *fold)
 		*head = fold->other + 1;
 		got += fold->weight[i].cells;
 		cube->folded_stacks++;
-		cube->folded_bytes += fold->weight[i].bytes;
 	}
 }
 
@@ -355,7 +354,7 @@ static struct ht_err *fold_lightest(struct cube *cube)
 
 static bool is_full(const struct cube *cube)
 {
-	return cube->cell_count > CUBE_CELLS_MAX || cube->survivor_count > CUBE_CELLS_MAX;
+	return cube->cell_count > cube->cells_max || cube->survivor_count > cube->cells_max;
 }
 
 struct ht_err *cube_shrink(struct cube *cube)

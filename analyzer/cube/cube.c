@@ -11,6 +11,7 @@ void cube_init(struct cube *cube)
 	timeline_init(&cube->timeline);
 	cube->step_ns = cube->timeline.step_ns;
 	cube->bucket_end_ns = cube->timeline.newest_end_ns;
+	cube->cells_max = CUBE_CELLS_MAX;
 }
 
 void cube_deinit(struct cube *cube)
@@ -340,5 +341,9 @@ struct ht_err *cube_finish(struct cube *cube)
 	if (!err)
 		err = cube_sort(cube);
 	timeline_finish(&cube->timeline);
-	return err;
+	if (err || !cube->other)
+		return err;
+	for (uint32_t i = cube->first_cell[cube->other - 1]; i < cube->first_cell[cube->other]; i++)
+		cube->folded_bytes += cube->cell[i].counts.allocated_bytes;
+	return NULL;
 }

@@ -18,8 +18,8 @@
 
 #define CUBE_SIZE_CLASSES 65u /* 0: size 0; n: sizes of n significant bits */
 
-/* More cells, or survivors, than this: buckets are joined down to CUBE_BUCKETS_MIN, then the stacks
- * that allocated least become one (CUBE_OTHER). */
+/* More cells, or survivors, than this (cube.cells_max): buckets are joined down to
+ * CUBE_BUCKETS_MIN, then the stacks that allocated least become one (CUBE_OTHER). */
 #define CUBE_CELLS_MAX	 (1u << 20)
 #define CUBE_BUCKETS_MIN 64u
 #define CUBE_OTHER	 (UINT32_MAX - 1) /* as a node: stacks that were folded */
@@ -80,6 +80,7 @@ struct cube_calls {
 /* Zero-initialised, and after cube_init, it is empty and valid. */
 struct cube {
 	uint64_t sample_bytes; /* to be set before the first fact; 0: everything was recorded */
+	size_t cells_max;      /* CUBE_CELLS_MAX */
 	struct timeline timeline;
 	struct cube_counts total;
 	uint64_t before_frees, before_freed_bytes, before_heap_bytes;
@@ -102,7 +103,8 @@ struct cube {
 		size_t capacity;
 	} of_node, of_plain; /* by node, from NODES_MAX on the second */
 	uint32_t other;	     /* index + 1 of the site CUBE_OTHER */
-	uint64_t folded_bytes, folded_stacks;
+	uint64_t folded_stacks;
+	uint64_t folded_bytes; /* that they allocated; after cube_finish */
 
 	struct cube_cell *cell; /* each site's in the order of their buckets */
 	size_t cell_count, cell_capacity;
@@ -172,7 +174,7 @@ struct ht_err *cube_follow_timeline(struct cube *cube);
 HT_MUST_CHECK
 struct ht_err *cube_add_survivor(struct cube *cube, uint32_t site, uint32_t birth, uint32_t death,
 	struct sample_share share, bool temporary, uint64_t lifetime_us);
-/* Makes room where there is more than CUBE_CELLS_MAX of something. */
+/* Makes room where there is more than cells_max of something. */
 HT_MUST_CHECK
 struct ht_err *cube_shrink(struct cube *cube);
 HT_MUST_CHECK

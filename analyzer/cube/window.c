@@ -134,7 +134,9 @@ static void turn_alive(struct sums *sums)
 {
 	sums->allocations = sums_outstanding_blocks(sums);
 	sums->allocated_bytes = sums_outstanding_bytes(sums);
-	sums->samples = sums->allocations;
+	/* How many of those that a sample recorded are still there is not known: no more than. */
+	if (sums->samples > sums->allocations)
+		sums->samples = sums->allocations;
 	sums->frees = sums->freed_bytes = sums->temporary = sums->lifetime_us = 0;
 	sums->growth_blocks = sums->live_blocks = (int64_t)sums->allocations;
 	sums->growth_bytes = sums->live_bytes = (int64_t)sums->allocated_bytes;
