@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/views/suspect.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "analyzer/views/suspect_growth.h"
+
+/* The live bytes of a site as a curve. */
+struct curve {
+	double most, end, allocated;
+	double survivors;   /* share of the allocated bytes */
+	double excess;	    /* of the most live blocks over their mean, in what chance does */
+	uint32_t falls;	    /* from the upper third of its range to the lower one */
+	double period;	    /* mean time between falls, in buckets */
+	double fall_spread; /* of the times between falls: mean deviation in means */
+	uint32_t high;	    /* buckets in the upper half */
+	double kept;	    /* least live bytes of the last third, as a share of the most there */
+	double turnover;    /* bytes allocated in the last third, in most live bytes there */
+};
+
+struct number {
+	char text[24];
+};
+
+static struct number bytes_of(double bytes)
+{
+	static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+	unsigned unit = 0;
+	for (; bytes >= 1000 && unit + 1 < HT_ARRAY_SIZE(units); unit++)
+		bytes /= 1024;
+	struct number ret;
+	snprintf(ret.text, sizeof(ret.text), unit ? "%.1f %s" : "%.0f %s", bytes, units[unit]);
+	return ret;
+}
+
+static struct number time_of(double seconds)
+{
+	struct number ret;
+	if (seconds >= 120)
+		snprintf(ret.text, sizeof(ret.text), "%.0f min", seconds / 60);
+	else
+		snprintf(ret.text, sizeof(ret.text), seconds < 10 ? "%.1f s" : "%.0f s", seconds);
+	return ret;
+}
+
+static double window_s(const struct suspect_input *in)
+{
+	return (double)in->bucket_ns * in->buckets / 1e9;
+}
+
+static double highest(const struct suspect_input *in, uint32_t from, uint32_t to)
+{
+	double ret = 0;
+	for (uint32_t i = from; i < to; i++)
+		ret = fmax(ret, (double)in->live_bytes[i]);
+	return ret;
+}
+
+static double lowest(const struct suspect_input *in, uint32_t from, uint32_t to)
+{
+	double ret = highest(in, from, to);
+	for (uint32_t i = from; i < to; i++)
+		ret = fmin(ret, (double)in->live_bytes[i]);
+	return ret;
+}
+
+/* Counts falls with a hysteresis, so that noise at one level is none. */
+static void count_falls(const struct suspect_input *in, struct curve *curve)
+{
+	uint32_t first_high = 0, at[SUSPECT_BUCKETS_MAX];
+	while (first_high + 1 < in->buckets &&
+		(double)in->live_bytes[first_high] < 0.6 * curve->most)
+		first_high++;
+	double low = lowest(in, first_high, in->buckets), range = curve->most - low;
+	if (range < 0.3 * curve->most)
+		return;
+	bool is_high = false;
+	for (uint32_t i = 0; i < in->buckets; i++) {
+		double level = ((double)in->live_bytes[i] - low) / range;
+		curve->high += level > 0.5;
+		if (level > 0.65)
+			is_high = true;
+		else if (level < 0.35 && is_high) {
+			is_high = false;
+			at[curve->falls++] = i;
+		}
+	}
+	if (curve->falls < 2)
+		return;
+	double gaps = curve->falls - 1, mean = (at[curve->falls - 1] - at[0]) / gaps;
+	curve->period = mean;
+	for (uint32_t i = 1; i < curve->falls; i++)
+		curve->fall_spread += fabs(at[i] - at[i - 1] - mean) / mean / gaps;
+}
+
+static struct curve curve_of(const struct suspect_input *in)
+{
+	uint32_t n = in->buckets, late = n - n / 3;
+	struct curve ret = {.most = highest(in, 0, n), .end = (double)in->live_bytes[n - 1]};
+	double blocks = 0, most_blocks = 0, mean_blocks = 0;
+	for (uint32_t i = 0; i < n; i++) {
+		blocks += (double)in->allocated_blocks[i] - (double)in->freed_blocks[i];
+		most_blocks = fmax(most_blocks, blocks);
+		mean_blocks += fmax(0, blocks) / n;
+		ret.allocated += (double)in->allocated_bytes[i];
+		if (i >= late)
+			ret.turnover += (double)in->allocated_bytes[i];
+	}
+	ret.excess = (most_blocks - mean_blocks) / sqrt(mean_blocks + 1);
+	double level = highest(in, late, n);
+	ret.survivors = ret.allocated > 0 ? ret.end / ret.allocated : 0;
+	ret.turnover = level > 0 ? ret.turnover / level : 0;
+	ret.kept = level > 0 ? lowest(in, late, n) / level : 0;
+	count_falls(in, &ret);
+	return ret;
+}
+
+/* Seconds; the window where none was freed. */
+static double mean_life(const struct suspect_input *in)
+{
+	double freed = (double)in->freed_total_blocks;
+	return freed > 0 ? (double)in->lifetime_ns_total / freed / 1e9 : window_s(in);
+}
+
+/* More than independent blocks do by chance in so many buckets; or regular, of blocks that live for
+ * much of a period. */
+static bool is_periodic(const struct suspect_input *in, const struct curve *curve)
+{
+	if (curve->falls < 2 || curve->falls > in->buckets / 4)
+		return false;
+	if (curve->excess > 6)
+		return curve->fall_spread < 0.4;
+	double life = mean_life(in) * 1e9 / (double)in->bucket_ns;
+	return curve->falls > 2 && curve->fall_spread < 0.15 && life > 0.2 * curve->period;
+}
+
+static bool is_spike(const struct suspect_input *in, const struct curve *curve)
+{
+	return curve->falls == 1 && curve->high <= in->buckets / 4 &&
+	       curve->end < 0.35 * curve->most &&
+	       (curve->excess > 6 || curve->most > 0.4 * curve->allocated);
+}
+
+/* Level at the end, and most of it stays. */
+static bool is_plateau(const struct curve *curve)
+{
+	return curve->kept > 0.75 && curve->turnover < 3;
+}
+
+static bool is_churn(const struct suspect_input *in, const struct curve *curve)
+{
+	return curve->survivors < 0.1 ||
+	       (curve->turnover >= 1 && mean_life(in) < window_s(in) / 4 && curve->survivors < 0.3);
+}
+
+static void set(struct suspect *ret, enum suspect_class class, double confidence)
+{
+	ret->class = class;
+	ret->confidence = round(100 * fmax(0, fmin(1, confidence))) / 100;
+}
+
+#define SAY(ret, ...) snprintf((ret)->text, sizeof((ret)->text), __VA_ARGS__)
+
+static void say_growing(const struct growth *growth, struct suspect *ret)
+{
+	ret->slope_bytes_per_s = growth->slope_bytes_per_s;
+	set(ret, SUSPECT_GROWING, growth->confidence);
+	if (growth->by_resizing)
+		SAY(ret, "Grows by %s a second: the same blocks were enlarged in %.0f steps.",
+			bytes_of(growth->slope_bytes_per_s).text, growth->blocks);
+	else if (growth->by_backlog)
+		SAY(ret, "Grows by %s a second: blocks are freed, but more slowly than allocated.",
+			bytes_of(growth->slope_bytes_per_s).text);
+	else
+		SAY(ret, "Grows by %s a second: %.0f blocks allocated over %s stay.",
+			bytes_of(growth->slope_bytes_per_s).text, growth->blocks,
+			time_of(growth->span_s).text);
+}
+
+static void say_unclear(const struct suspect_input *in, const struct growth *growth,
+	const struct curve *curve, struct suspect *ret)
+{
+	set(ret, SUSPECT_UNCLEAR, 0.5);
+	switch (growth->finding) {
+	case GROWTH_SHORT:
+		SAY(ret, "Unclear: a window of %s is too short; record for a minute or more.",
+			time_of(window_s(in)).text);
+		break;
+	case GROWTH_FEW:
+		SAY(ret, "Unclear: %.0f blocks that stay are too few; record longer.",
+			growth->blocks);
+		break;
+	case GROWTH_LATE:
+		SAY(ret, "Unclear: it grows since %s only; record longer.",
+			time_of(growth->span_s).text);
+		break;
+	case GROWTH_MAY_END:
+		SAY(ret, "Unclear: blocks live up to %s and are freed then; record longer.",
+			time_of((double)in->lifetime_max_ns / 1e9).text);
+		break;
+	case GROWTH_IN_CYCLE:
+		SAY(ret, "Unclear: it grows since all blocks were freed at once; record longer.");
+		break;
+	case GROWTH_IN_BALANCE:
+		SAY(ret, "Unclear: as many blocks of these sizes from before the window were "
+			 "freed.");
+		break;
+	case GROWTH_FOUND:
+	case GROWTH_NONE:
+	case GROWTH_STOPPED:
+	case GROWTH_SLOWS:
+		SAY(ret,
+			"Unclear: blocks are freed, and live bytes changed from %s at most to "
+			"%s.",
+			bytes_of(curve->most).text, bytes_of(curve->end).text);
+		break;
+	}
+}
+
+static void classify_level(const struct suspect_input *in, const struct growth *growth,
+	const struct curve *curve, struct suspect *ret)
+{
+	enum growth_finding finding = growth->finding;
+	bool is_short = finding == GROWTH_SHORT;
+	if (is_periodic(in, curve)) {
+		set(ret, SUSPECT_PERIODIC, 1 - curve->fall_spread);
+		SAY(ret, "Rises and falls again: %u times, up to %s.", curve->falls,
+			bytes_of(curve->most).text);
+	} else if (is_spike(in, curve)) {
+		set(ret, SUSPECT_SPIKE, 1 - curve->end / curve->most);
+		SAY(ret, "One spike of %s, freed since.", bytes_of(curve->most).text);
+	} else if (finding == GROWTH_STOPPED && !is_churn(in, curve)) {
+		set(ret, SUSPECT_PLATEAU, 0.9);
+		SAY(ret, "Stopped growing %s before the end, at %s.",
+			time_of(growth->last_age_s).text, bytes_of(curve->end).text);
+	} else if (finding == GROWTH_SLOWS && !is_churn(in, curve)) {
+		set(ret, SUSPECT_PLATEAU, 0.6);
+		SAY(ret, "Fills up: it grows more and more slowly, to %s at the end.",
+			bytes_of(curve->end).text);
+	} else if (!is_short && finding != GROWTH_FEW && finding != GROWTH_LATE &&
+		   is_plateau(curve)) {
+		set(ret, SUSPECT_PLATEAU, curve->kept);
+		SAY(ret, "Stays at %s.", bytes_of(curve->end).text);
+	} else if (is_churn(in, curve)) {
+		set(ret, SUSPECT_CHURN, 1 - curve->survivors);
+		SAY(ret, "Blocks are freed: of %s allocated, %s are left.",
+			bytes_of(curve->allocated).text, bytes_of(curve->end).text);
+	} else
+		say_unclear(in, growth, curve, ret);
+}
+
+static uint64_t oldest_of(const struct suspect_input *in)
+{
+	for (uint32_t i = 0; i < in->buckets; i++)
+		if (in->surviving_blocks[i])
+			return (in->buckets - i) * in->bucket_ns;
+	return 0;
+}
+
+void suspect_classify(const struct suspect_input *input, struct suspect *ret)
+{
+	*ret = (struct suspect){.class = SUSPECT_UNCLEAR};
+	if (!input->buckets || !input->bucket_ns || input->buckets > SUSPECT_BUCKETS_MAX) {
+		SAY(ret, "Unclear: the window is too short; record for a minute or more.");
+		return;
+	}
+	ret->oldest_ns = oldest_of(input);
+	struct growth growth;
+	growth_measure(input, &growth);
+	if (growth.finding == GROWTH_FOUND) {
+		say_growing(&growth, ret);
+		return;
+	}
+	struct curve curve = curve_of(input);
+	if (curve.allocated > 0)
+		classify_level(input, &growth, &curve, ret);
+	else
+		SAY(ret, "Unclear: nothing was allocated in the window.");
+}
+
+const char *suspect_class_name(enum suspect_class class)
+{
+	static const char *const names[SUSPECT_CLASS_COUNT] = {
+		[SUSPECT_GROWING] = "growing",
+		[SUSPECT_PLATEAU] = "plateau",
+		[SUSPECT_SPIKE] = "spike",
+		[SUSPECT_PERIODIC] = "periodic",
+		[SUSPECT_CHURN] = "churn",
+		[SUSPECT_UNCLEAR] = "unclear",
+	};
+	return (unsigned)class < SUSPECT_CLASS_COUNT ? names[class] : "unclear";
+}

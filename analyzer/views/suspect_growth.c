@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/views/suspect_growth.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+/* Thresholds; analyzer/DESIGN.md (Suspects) gives their reasons. */
+#define SEGMENTS 32u
+#define CLIP	 2.0 /* usual segments that a burst counts as, at most */
+
+#define WINDOW_MIN_S   8.0
+#define BUCKETS_MIN    16u
+#define EVENTS_MIN     8.0
+#define SPAN_MIN_S     4.0
+#define SPAN_MIN_SHARE 0.2 /* of the window */
+
+#define OLD_LIVES	2.0 /* longest lives that make a survivor old */
+#define OLD_LIVES_MANY	1.2 /* likewise, with at least: */
+#define OLD_MANY_BLOCKS 30.0
+#define OLD_MANY_EVENTS 12.0
+#define FLAT_BLOCKS	200.0 /* in each of the two oldest quarters */
+#define FLAT_SHARE	0.8
+
+#define SILENCE_GAPS  3.0
+#define SILENCE_SHARE 0.3 /* of the span */
+#define BALANCE_LEAST 0.4 /* older frees in survivors */
+#define BALANCE_MOST  5.0
+#define CYCLE_LIVES   10.0 /* longest lives after which no end of a cycle is due */
+
+#define RESIZE_STEP   1.1 /* least factor between two steps */
+#define RESIZE_STEPS  5u
+#define RESIZE_FACTOR 3.0 /* from the first step to the last */
+#define RESIZE_SLOWER 1.4 /* than a steady flow makes a step */
+
+#define BACKLOG_LOAD   1.2 /* ratio of allocations, last third to first */
+#define BACKLOG_BLOCKS 50.0
+#define BACKLOG_STRAY  0.2 /* from a straight line, of the rise */
+
+/* Blocks of one site by bucket of their allocation, and what is known about their ends. */
+struct survey {
+	const struct suspect_input *in;
+	uint32_t n;
+	double bucket_s, window_s;
+	double longest; /* life of a freed block, in buckets */
+	double mean;	/* likewise */
+	double freed;	/* blocks */
+	uint32_t end; /* survivors allocated before this bucket are old: they outlived the others */
+	uint32_t first, last;	  /* bucket of the first and last old survivor */
+	double old;		  /* blocks that are old survivors */
+	double events;		  /* independent ones among them */
+	double trust;		  /* in their age */
+	uint32_t segments;	  /* equal parts of first..end */
+	double segment[SEGMENTS]; /* old survivors per bucket, outliers clipped */
+};
+
+static double sum_of(const uint64_t *values, uint32_t from, uint32_t to)
+{
+	double ret = 0;
+	for (uint32_t i = from; i < to; i++)
+		ret += (double)values[i];
+	return ret;
+}
+
+static int compare_doubles(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+static double median_of(double *values, size_t count)
+{
+	qsort(values, count, sizeof(*values), compare_doubles);
+	return count ? (values[(count - 1) / 2] + values[count / 2]) / 2 : 0;
+}
+
+static uint32_t segment_begin(const struct survey *survey, uint32_t segment)
+{
+	uint64_t length = survey->end - survey->first;
+	return survey->first + (uint32_t)(length * segment / survey->segments);
+}
+
+/* A burst counts as much as CLIP usual segments, so that one start-up hides no steady growth. */
+static void clip(struct survey *survey)
+{
+	double used[SEGMENTS];
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < survey->segments; i++)
+		if (survey->segment[i] > 0)
+			used[count++] = survey->segment[i];
+	double most = CLIP * median_of(used, count);
+	for (uint32_t i = 0; i < survey->segments; i++)
+		survey->segment[i] = fmin(survey->segment[i], most);
+	double sum = 0, squares = 0;
+	for (uint32_t i = survey->first; i < survey->end; i++) {
+		double value = fmin((double)survey->in->surviving_blocks[i], fmax(1, most));
+		sum += value;
+		squares += value * value;
+	}
+	survey->events = squares > 0 ? sum * sum / squares : 0;
+}
+
+/* Old survivors are those allocated before bucket `end`. */
+static void gather(struct survey *survey, uint32_t end)
+{
+	const uint64_t *blocks = survey->in->surviving_blocks;
+	survey->end = end;
+	survey->first = end;
+	survey->old = sum_of(blocks, 0, end);
+	for (uint32_t i = 0; i < end; i++)
+		if (blocks[i]) {
+			survey->last = i;
+			if (survey->first == end)
+				survey->first = i;
+		}
+	uint32_t length = end - survey->first;
+	survey->segments = length < SEGMENTS ? length : SEGMENTS;
+	for (uint32_t i = 0; i < survey->segments; i++) {
+		uint32_t from = segment_begin(survey, i), to = segment_begin(survey, i + 1);
+		survey->segment[i] = sum_of(blocks, from, to) / (to - from);
+	}
+	clip(survey);
+}
+
+/* The share that survives among the blocks allocated in some buckets. */
+static double survival(const struct survey *survey, uint32_t from, uint32_t to)
+{
+	double allocated = sum_of(survey->in->allocated_blocks, from, to);
+	return allocated > 0 ? sum_of(survey->in->surviving_blocks, from, to) / allocated : 0;
+}
+
+/* Of blocks that are half a window old, none seems to be freed any more. */
+static bool is_flat(const struct survey *survey)
+{
+	const uint64_t *blocks = survey->in->surviving_blocks;
+	uint32_t quarter = survey->n / 4, half = survey->n / 2;
+	double oldest = sum_of(blocks, 0, quarter), older = sum_of(blocks, quarter, half);
+	if (survey->in->is_sample || oldest < FLAT_BLOCKS || older < FLAT_BLOCKS ||
+		survey->mean > survey->n / 8.0)
+		return false;
+	double ratio = survival(survey, 0, quarter) / survival(survey, quarter, half);
+	return ratio - 2 * ratio * sqrt(1 / oldest + 1 / older) > FLAT_SHARE;
+}
+
+/* Finds survivors older than blocks of this site ever become. False: no age proves that. */
+static bool find_old(struct survey *survey)
+{
+	if (survey->freed <= 0) {
+		survey->trust = 1;
+		gather(survey, survey->n);
+		return true;
+	}
+	double age = OLD_LIVES * survey->longest + 1;
+	if (age <= survey->n / 2.0) {
+		survey->trust = 1;
+		gather(survey, survey->n - (uint32_t)age);
+		return true;
+	}
+	age = OLD_LIVES_MANY * survey->longest + 1;
+	if (age < (1 - SPAN_MIN_SHARE) * survey->n && survey->mean <= survey->n / 4.0) {
+		survey->trust = 0.9;
+		gather(survey, survey->n - (uint32_t)age);
+		if (survey->old >= OLD_MANY_BLOCKS && survey->events >= OLD_MANY_EVENTS)
+			return true;
+	}
+	survey->trust = 0.8;
+	gather(survey, survey->n / 2);
+	return is_flat(survey);
+}
+
+/* Mann and Kendall's statistic of the segments, with ties, in standard deviations: negative when
+ * they fall. */
+static double trend_of(const struct survey *survey)
+{
+	double n = survey->segments, score = 0, ties = 0;
+	for (uint32_t i = 0; i < survey->segments; i++) {
+		double alike = 0;
+		for (uint32_t k = 0; k < survey->segments; k++) {
+			int sign = (survey->segment[k] > survey->segment[i]) -
+				   (survey->segment[k] < survey->segment[i]);
+			score += k > i ? sign : 0;
+			alike += !sign;
+		}
+		/* Each of `alike` equal segments adds its part of their term. */
+		ties += (alike - 1) * (2 * alike + 5);
+	}
+	double variance = (n * (n - 1) * (2 * n + 5) - ties) / 18;
+	return variance > 0 ? score / sqrt(variance) : 0;
+}
+
+/* Laplace's statistic: how far the mean time of survivors lies from the middle of their span, in
+ * standard deviations of as many independent events. */
+static double lean_of(const struct survey *survey)
+{
+	double sum = 0, moment = 0;
+	for (uint32_t i = 0; i < survey->segments; i++) {
+		sum += survey->segment[i];
+		moment += survey->segment[i] * ((i + 0.5) / survey->segments - 0.5);
+	}
+	return sum > 0 ? moment / sum * sqrt(12 * survey->events) : 0;
+}
+
+/* The last third's rate, in those of the first. */
+static double thirds_ratio(const struct survey *survey)
+{
+	uint32_t third = survey->segments / 3;
+	double first = 0, last = 0;
+	for (uint32_t i = 0; i < third; i++) {
+		first += survey->segment[i];
+		last += survey->segment[survey->segments - 1 - i];
+	}
+	return first > 0 ? last / first : 1;
+}
+
+static bool slows_down(const struct survey *survey)
+{
+	double ratio = thirds_ratio(survey), trend = trend_of(survey), lean = lean_of(survey);
+	return (ratio < 0.1 && lean < -3) || (ratio < 1 / 3.0 && trend < -2 && lean < -3.5) ||
+	       (ratio < 2 / 3.0 && trend < -2.8 && lean < -4) ||
+	       (ratio < 0.8 && trend < -4 && lean < -4.5);
+}
+
+/* No old survivor for much longer than there ever was none; or far fewer young ones than old. */
+static bool has_stopped(const struct survey *survey)
+{
+	const uint64_t *blocks = survey->in->surviving_blocks;
+	double gap = 1, silence = survey->end - 1 - survey->last;
+	for (uint32_t i = survey->first, since = i; i <= survey->last; i++)
+		if (blocks[i]) {
+			gap = fmax(gap, i - since);
+			since = i;
+		}
+	double span = survey->end - survey->first;
+	if (silence > fmin(SILENCE_SHARE * span, fmax(SILENCE_GAPS * gap, survey->n / 32.0)))
+		return true;
+	double rate = 0;
+	for (uint32_t i = 0; i < survey->segments; i++)
+		rate += survey->segment[i] / survey->segments;
+	double expected = rate * (survey->n - survey->end);
+	return expected * fmin(1, survey->events / survey->old) >= 20 &&
+	       sum_of(blocks, survey->end, survey->n) < expected / 3;
+}
+
+/* As many older blocks of these sizes are freed, all the time: a queue longer than the window. Far
+ * more than that are another site's. */
+static bool is_balanced(const struct survey *survey)
+{
+	const uint64_t *older = survey->in->older_freed_blocks;
+	if (!older)
+		return false;
+	uint32_t n = survey->n, third = n / 3;
+	double rate = survey->old / (survey->end - survey->first);
+	double late = sum_of(older, n - third, n), most = sum_of(older, third, n);
+	return late >= BALANCE_LEAST * rate * third && most >= BALANCE_LEAST * rate * (n - third) &&
+	       most <= BALANCE_MOST * rate * (n - third);
+}
+
+/* Blocks older than the window went at once, with those of the window: it began within a cycle. */
+static bool ended_older_cycle(const struct survey *survey)
+{
+	const uint64_t *older = survey->in->older_freed_blocks;
+	uint32_t most = 0;
+	for (uint32_t i = 0; older && i < survey->n; i++)
+		most = older[i] > older[most] ? i : most;
+	if (most < 2 || most + 2 >= survey->n || survival(survey, most + 2, survey->n) < 0.5)
+		return false;
+	return sum_of(older, most - 1, most + 2) >= 0.3 * survey->old &&
+	       sum_of(survey->in->freed_blocks, most - 1, most + 2) >=
+		       0.5 * sum_of(survey->in->allocated_blocks, 0, most);
+}
+
+/* The survivors are all younger than a moment at which the site freed what it had, and since then
+ * most blocks survive: the next such moment may come. */
+static bool is_within_cycle(const struct survey *survey)
+{
+	const struct suspect_input *in = survey->in;
+	uint32_t begin = 0;
+	double seen = 0, live = 0, most = 0;
+	for (; begin < survey->end; begin++) {
+		seen += (double)in->surviving_blocks[begin];
+		if (seen > 0.02 * survey->old)
+			break;
+		live += (double)in->allocated_blocks[begin] - (double)in->freed_blocks[begin];
+		most = fmax(most, live);
+	}
+	if (begin < 0.5 * survey->longest || survey->freed <= 0 ||
+		survey->n - begin > CYCLE_LIVES * survey->longest)
+		return false;
+	return most - seen >= 0.05 * survey->old && survival(survey, begin, survey->n) >= 0.5;
+}
+
+/* Sen's slope: the median of all slopes between two points of the sum of old survivors. */
+static double slope_of(const struct survey *survey)
+{
+	double slope[SEGMENTS * (SEGMENTS + 1) / 2], sum[SEGMENTS + 1] = {0};
+	uint32_t at[SEGMENTS + 1] = {survey->first};
+	size_t count = 0;
+	for (uint32_t i = 0; i < survey->segments; i++) {
+		at[i + 1] = segment_begin(survey, i + 1);
+		sum[i + 1] = sum[i] + sum_of(survey->in->surviving_bytes, at[i], at[i + 1]);
+	}
+	for (uint32_t i = 0; i <= survey->segments; i++)
+		for (uint32_t k = i + 1; k <= survey->segments; k++)
+			slope[count++] = (sum[k] - sum[i]) / (at[k] - at[i]);
+	return median_of(slope, count) / survey->bucket_s;
+}
+
+/* How far the sum of old survivors strays from a straight line, 0..1. */
+static double unsteadiness(const struct survey *survey)
+{
+	double total = 0, sum = 0, most = 0;
+	for (uint32_t i = 0; i < survey->segments; i++)
+		total += survey->segment[i];
+	for (uint32_t i = 0; i < survey->segments; i++) {
+		sum += survey->segment[i];
+		most = fmax(most, fabs(sum / total - (i + 1.0) / survey->segments));
+	}
+	return most;
+}
+
+static double confidence_of(const struct survey *survey)
+{
+	double span = (double)(survey->end - survey->first) / survey->n;
+	double ret = survey->events / (survey->events + 3) * (1 - unsteadiness(survey)) *
+		     survey->trust * (0.6 + 0.4 * span);
+	return survey->in->is_sample ? 0.9 * ret : ret;
+}
+
+static enum growth_finding judge(const struct survey *survey)
+{
+	double span = survey->end - survey->first;
+	if (survey->old <= 0)
+		return GROWTH_NONE;
+	if (survey->window_s < WINDOW_MIN_S || survey->n < BUCKETS_MIN)
+		return GROWTH_SHORT;
+	if (has_stopped(survey))
+		return GROWTH_STOPPED;
+	if (slows_down(survey))
+		return GROWTH_SLOWS;
+	if (survey->old < EVENTS_MIN || survey->events < EVENTS_MIN)
+		return GROWTH_FEW;
+	if (span < SPAN_MIN_SHARE * survey->n || span * survey->bucket_s < SPAN_MIN_S)
+		return GROWTH_LATE;
+	if (is_within_cycle(survey) || ended_older_cycle(survey))
+		return GROWTH_IN_CYCLE;
+	return is_balanced(survey) ? GROWTH_IN_BALANCE : GROWTH_FOUND;
+}
+
+struct step {
+	double at, bytes;
+};
+
+/* Steps of what surely stays: the least live bytes from a bucket on. Returns how many of the last
+ * SEGMENTS ones there are since the blocks became more, or more bytes were live. */
+static uint32_t find_steps(const struct suspect_input *in, struct step *step)
+{
+	double least[SUSPECT_BUCKETS_MAX], live = 0, blocks = 0;
+	for (uint32_t i = in->buckets; i--;)
+		least[i] = i + 1 < in->buckets ? fmin((double)in->live_bytes[i], least[i + 1])
+					       : (double)in->live_bytes[i];
+	uint32_t count = 0;
+	for (uint32_t i = 0; i < in->buckets; i++) {
+		live += (double)in->allocated_blocks[i] - (double)in->freed_blocks[i];
+		bool is_left = (double)in->live_bytes[i] <= 1.5 * least[i];
+		if (!is_left || live > 1.2 * blocks)
+			count = 0;
+		blocks = count ? blocks : live;
+		if (!is_left || least[i] <= 0 ||
+			(count && least[i] < RESIZE_STEP * step[count - 1].bytes))
+			continue;
+		if (count == SEGMENTS) {
+			for (uint32_t k = 1; k < SEGMENTS; k++)
+				step[k - 1] = step[k];
+			count--;
+		}
+		step[count++] = (struct step){i, least[i]};
+	}
+	return count;
+}
+
+/* Arrays that a steady flow fills: each step takes as long as its room does. The next one is not
+ * overdue. */
+static bool measure_resizing(const struct survey *survey, struct growth *ret)
+{
+	struct step step[SEGMENTS];
+	uint32_t count = find_steps(survey->in, step);
+	if (count < RESIZE_STEPS || survey->window_s < WINDOW_MIN_S ||
+		step[count - 1].bytes < RESIZE_FACTOR * step[0].bytes)
+		return false;
+	for (uint32_t i = count - 2; i <= count; i++) {
+		double room = step[i - 1].bytes - step[i - 2].bytes;
+		double before = step[i - 2].bytes - step[i - 3].bytes;
+		double expected = (step[i - 1].at - step[i - 2].at) * room / before;
+		double took = (i < count ? step[i].at : survey->n) - step[i - 1].at;
+		if (took > RESIZE_SLOWER * expected + 2)
+			return false;
+	}
+	double bytes = step[count - 1].bytes - step[0].bytes;
+	ret->span_s = (step[count - 1].at - step[0].at) * survey->bucket_s;
+	ret->slope_bytes_per_s = bytes / ret->span_s;
+	ret->blocks = count;
+	ret->by_resizing = true;
+	ret->confidence = 0.6 * count / (count + 4.0);
+	return ret->span_s >= SPAN_MIN_SHARE * survey->window_s;
+}
+
+/* The least live blocks of each of `parts` equal parts of the window. */
+static void find_troughs(const struct suspect_input *in, uint32_t parts, double *trough)
+{
+	double live = 0;
+	for (uint32_t i = 0, part = 0; i < in->buckets; i++) {
+		live += (double)in->allocated_blocks[i] - (double)in->freed_blocks[i];
+		bool is_first = !i || (uint64_t)i * parts / in->buckets != part;
+		part = (uint32_t)((uint64_t)i * parts / in->buckets);
+		trough[part] = is_first ? live : fmin(trough[part], live);
+	}
+}
+
+/* Every block is freed in the end, and still more and more are live: as many are allocated as
+ * ever, and longest lives are long over. A queue that its reader does not keep up with. */
+static bool measure_backlog(const struct survey *survey, struct growth *ret)
+{
+	const struct suspect_input *in = survey->in;
+	double trough[SEGMENTS], rises = 0;
+	uint32_t n = survey->n, third = n / 3, last = SEGMENTS - 1;
+	if (n < 2 * SEGMENTS || survey->window_s < WINDOW_MIN_S || survey->longest > n / 3.0)
+		return false;
+	double early = sum_of(in->allocated_blocks, 0, third);
+	double late = sum_of(in->allocated_blocks, n - third, n);
+	find_troughs(in, SEGMENTS, trough);
+	double rise = trough[last] - trough[0];
+	if (late > BACKLOG_LOAD * early || early > BACKLOG_LOAD * late || rise < BACKLOG_BLOCKS ||
+		rise < 0.5 * trough[last])
+		return false;
+	if (in->older_freed_blocks && sum_of(in->older_freed_blocks, 0, n) > 0.3 * rise)
+		return false;
+	for (uint32_t i = 0; i < SEGMENTS; i++) {
+		rises += i && trough[i] > trough[i - 1];
+		if (fabs(trough[i] - trough[0] - rise * i / last) > BACKLOG_STRAY * rise)
+			return false;
+	}
+	if (rises < 0.8 * last)
+		return false;
+	double bytes = (double)in->live_bytes[n - 1], span = survey->window_s * last / SEGMENTS;
+	ret->by_backlog = true;
+	ret->blocks = rise;
+	ret->span_s = survey->window_s;
+	ret->slope_bytes_per_s = bytes * rise / trough[last] / span;
+	ret->confidence = 0.7 * rise / (rise + 20);
+	return true;
+}
+
+void growth_measure(const struct suspect_input *input, struct growth *ret)
+{
+	struct survey survey = {.in = input,
+		.n = input->buckets,
+		.bucket_s = (double)input->bucket_ns / 1e9,
+		.freed = (double)input->freed_total_blocks};
+	survey.window_s = survey.bucket_s * survey.n;
+	survey.longest = (double)input->lifetime_max_ns / (double)input->bucket_ns;
+	if (survey.freed > 0)
+		survey.mean =
+			(double)input->lifetime_ns_total / survey.freed / (double)input->bucket_ns;
+	*ret = (struct growth){.finding = GROWTH_NONE};
+	if (measure_resizing(&survey, ret)) {
+		ret->finding = GROWTH_FOUND;
+		return;
+	}
+	*ret = (struct growth){.finding = GROWTH_MAY_END};
+	if (find_old(&survey))
+		ret->finding = judge(&survey);
+	if ((ret->finding == GROWTH_NONE || ret->finding == GROWTH_MAY_END) &&
+		measure_backlog(&survey, ret)) {
+		ret->finding = GROWTH_FOUND;
+		return;
+	}
+	if (survey.old <= 0)
+		return;
+	ret->blocks = survey.old;
+	ret->span_s = (survey.end - survey.first) * survey.bucket_s;
+	ret->last_age_s = (survey.n - survey.last) * survey.bucket_s;
+	ret->slope_bytes_per_s = slope_of(&survey);
+	ret->confidence = confidence_of(&survey);
+}
