@@ -97,7 +97,7 @@ size_t hookedcode_count(const struct hookedcode *code)
 void hookedcode_wait(const struct hookedcode *code, struct tap *tap)
 {
 	uint64_t end = run_now_ms() + ATTACH_MS;
-	while (hookedcode_count(code) < code->count) {
+	while (hookedcode_count(code) < code->count || !tap_is_recording(tap->target)) {
 		if (run_has_ended(&tap->run))
 			ck_abort_msg("heaptap ended early: %s", run_err(&tap->run));
 		ck_assert_msg(run_now_ms() < end, "%zu of %zu functions are hooked",

@@ -27,5 +27,5 @@ void hookedcode_watch(
 /* How many of them have a jump at one of their first bytes where they had none, and nothing else.
  */
 size_t hookedcode_count(const struct hookedcode *code);
-/* Waits until all do. */
+/* Waits until all do, and everything else is tapped, too. */
 void hookedcode_wait(const struct hookedcode *code, struct tap *tap);

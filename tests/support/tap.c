@@ -3,7 +3,10 @@
 
 #include <check.h>
 #include <dirent.h>
+#include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "format/abi_control.h"
 #include "tests/support/child.h"
 #include "tests/support/gotwords.h"
 #include "tests/support/looks.h"
@@ -118,10 +122,42 @@ bool tap_is_on(pid_t target, const char *module)
 	return tapped == all && !is_traced(target);
 }
 
+/* Where the memory begins that agent and daemon share; 0: nowhere. */
+static uint64_t shared_memory(pid_t pid)
+{
+	char line[4400];
+	uint64_t lo, offset, found = 0;
+	snprintf(line, sizeof(line), "/proc/%d/maps", pid);
+	FILE *maps = fopen(line, "re");
+	while (maps && !found && fgets(line, sizeof(line), maps))
+		if (strstr(line, "/memfd:heaptap-") &&
+			sscanf(line, "%" SCNx64 "-%*x rw-s %" SCNx64, &lo, &offset) == 2 &&
+			offset == ABI_CONTROL_OFF)
+			found = lo;
+	if (maps)
+		fclose(maps);
+	return found;
+}
+
+/* The daemon begins to count its looks at the shared memory when everything is tapped. */
+bool tap_is_recording(pid_t target)
+{
+	char path[64];
+	uint64_t tick = 0, control = shared_memory(target);
+	snprintf(path, sizeof(path), "/proc/%d/mem", target);
+	int memory = control ? open(path, O_RDONLY | O_CLOEXEC) : -1;
+	if (memory < 0)
+		return false;
+	off_t at = (off_t)(control + offsetof(struct abi_control, tick));
+	bool read = pread(memory, &tick, sizeof(tick), at) == (ssize_t)sizeof(tick);
+	close(memory);
+	return read && tick != 0;
+}
+
 static bool is_on(struct tap *tap, const char *module)
 {
 	check_running(tap);
-	return tap_is_on(tap->target, module);
+	return tap_is_on(tap->target, module) && tap_is_recording(tap->target);
 }
 
 void tap_wait_on(struct tap *tap, const char *module)
@@ -132,7 +168,8 @@ void tap_wait_on(struct tap *tap, const char *module)
 static bool is_any_on(struct tap *tap)
 {
 	check_running(tap);
-	return gotwords_tapped(tap->target, "", NULL) > 0 && !is_traced(tap->target);
+	return gotwords_tapped(tap->target, "", NULL) > 0 && !is_traced(tap->target) &&
+	       tap_is_recording(tap->target);
 }
 
 void tap_wait_any(struct tap *tap)

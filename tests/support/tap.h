@@ -27,12 +27,13 @@ void tap_start_changing(struct tap *tap, pid_t target, unsigned changes, const c
 /* For a test that starts `run` itself: the snapshot. */
 void tap_look(struct tap *tap, unsigned changes);
 /* Waits until every bound allocator slot of the modules whose path ends with `module` is tapped, as
- * the target's memory shows it, and nobody traces the target. */
+ * the target's memory shows it, nobody traces the target, and everything else is tapped, too. */
 void tap_wait_on(struct tap *tap, const char *module);
 /* Is it so? Never waits. */
 bool tap_is_on(pid_t target, const char *module);
-/* Waits until any slot is tapped and nobody traces the target: for programs with slots of their own
- * making. */
+/* Has heaptap tapped all that it will tap, so that the window is open? Never waits. */
+bool tap_is_recording(pid_t target);
+/* The same where any slot is tapped: for programs with slots of their own making. */
 void tap_wait_any(struct tap *tap);
 /* An expected status: 0, or 7 with events dropped, as it may be where a thread of the target cannot
  * sleep while it waits for the daemon. */

@@ -373,8 +373,14 @@ static void alarms(long interval_us)
 		.it_interval = {.tv_usec = interval_us}, .it_value = {.tv_usec = interval_us}};
 	atomic_store(&armed, interval_us != 0);
 	setitimer(ITIMER_REAL, &timer, NULL);
-	while (!interval_us && atomic_load(&entered) != atomic_load(&left))
+	/* `left` first: a handler that comes between the two loads must not stand for one that is
+	 * still at work. */
+	for (unsigned long long done; !interval_us;) {
+		done = atomic_load(&left);
+		if (done == atomic_load(&entered))
+			break;
 		sched_yield();
+	}
 }
 
 /* A child of the middle of a phase: uses the allocator, and is not on the books. */
