@@ -87,7 +87,7 @@ static struct ht_err *read_arena(struct reading *reading, raddr_t arena, uint64_
 		valid = walk[count % 2].valid ? valid + 1 : 0;
 		/* It has grown since they were read. */
 		if (!valid && !view->spent)
-			view_refresh(view);
+			view_pause(view);
 		count++;
 		if (valid >= 2)
 			moved_bytes = bins_moved_bytes(&walk[count % 2], &walk[(count + 1) % 2]);

@@ -151,6 +151,7 @@ struct ht_err *heap_read(const struct proc *proc, const struct modules *modules,
 	struct heap_account unused = {0};
 	*ret = (struct heap){0};
 	struct ht_err *err = view_init(&view, proc);
+	view.pause_ns = VIEW_PAUSE_NS;
 	for (size_t i = 0; i < modules->count && !err; i++) {
 		const struct module *module = &modules->module[i];
 		bool found[READERS + 1] = {false};

@@ -38,7 +38,7 @@ static struct ht_err *walk(struct view *view, const struct emap *emap, struct wa
 			ret->last = NULL;
 		/* It has grown since they were read. */
 		if (!now->valid && !view->spent)
-			view_refresh(view);
+			view_pause(view);
 		if (valid >= 2)
 			ret->moved_bytes = emap_moved_bytes(&ret->walk[(i + 1) % 2], now);
 	}

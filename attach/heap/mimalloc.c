@@ -53,7 +53,7 @@ static struct ht_err *walk(struct view *view, const struct source *source, struc
 		struct miwalk *now = &ret->walk[i % 2], *before = &ret->walk[(i + 1) % 2];
 		err = walk_once(view, source, i == 0, now);
 		if (!now->valid && !view->spent)
-			view_refresh(view);
+			view_pause(view);
 		if (!now->valid)
 			continue;
 		ret->moved_bytes = before->valid ? miwalk_moved_bytes(before, now) : UINT64_MAX;

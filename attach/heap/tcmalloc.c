@@ -6,6 +6,7 @@
 
 #define READINGS_MAX 16u /* each is some dozens of looks */
 #define FIND_SHARE   4u	 /* of the budget */
+#define FINDS_MAX    32u /* with the pauses between them 160 ms, a sixth of what a reading has */
 
 struct reading {
 	struct tcbooks_sum sum;
@@ -22,7 +23,7 @@ static void take_readings(struct view *view, const struct tcbooks *books, struct
 		struct tcbooks_sum now;
 		tcbooks_read(view, books, &now);
 		if (!now.valid) {
-			view_refresh(view);
+			view_pause(view);
 			continue;
 		}
 		uint64_t moved =
@@ -57,6 +58,19 @@ static void read_books(struct view *view, const struct tcbooks *books, struct he
 		account_explain(ret, "it was in use while it was read");
 }
 
+/* The table of sizes is constant; lists are torn while a thread works on one of them. */
+static struct ht_err *find(
+	struct view *view, const struct module *module, struct tcbooks *ret, size_t *ret_count)
+{
+	for (unsigned i = 1;; i++) {
+		struct ht_err *err = tcbooks_find(view, module, ret, ret_count);
+		bool is_torn = !err && !*ret_count && ret->count;
+		if (!is_torn || view->spent || i == FINDS_MAX)
+			return err;
+		view_pause(view);
+	}
+}
+
 struct ht_err *tcmalloc_read(
 	struct view *view, const struct module *module, struct heap_account *ret, bool *ret_found)
 {
@@ -65,7 +79,7 @@ struct ht_err *tcmalloc_read(
 	uint64_t kept = view->left - view->left / FIND_SHARE;
 	*ret = (struct heap_account){.allocator = "tcmalloc"};
 	view->left -= kept;
-	struct ht_err *err = tcbooks_find(view, module, &books, &count);
+	struct ht_err *err = find(view, module, &books, &count);
 	view->left += kept;
 	view->spent = false;
 	*ret_found = !err && count != 0;

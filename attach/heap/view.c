@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "attach/target/clock.h"
 #include "attach/target/pagemap.h"
 
 /* Where the kernel does not tell, pages are asked for one by one. */
@@ -37,9 +38,11 @@ struct ht_err *view_init(struct view *view, const struct proc *proc)
 	return err;
 }
 
-void view_refresh(struct view *view)
+void view_pause(struct view *view)
 {
 	struct proc_maps maps;
+	if (view->pause_ns)
+		clock_sleep_ns(view->pause_ns);
 	struct ht_err *err = proc_maps_read(view->proc, &maps);
 	view->err = ht_err_first(view->err, err);
 	if (err)

@@ -15,6 +15,7 @@
 #define VIEW_LOOK_COST 1u
 #define VIEW_PAGES     64u
 #define VIEW_ENTRIES   512u
+#define VIEW_PAUSE_NS  5000000u /* longer than a tick of 4 ms, as is usual */
 
 struct view_page {
 	raddr_t addr;
@@ -37,7 +38,8 @@ struct view {
 	struct proc_maps maps;
 	struct view_page *page; /* VIEW_PAGES, by address */
 	uint64_t round;
-	uint64_t left;	/* of the budget */
+	uint64_t left; /* of the budget */
+	uint64_t pause_ns;
 	int pagemap_fd; /* -1: nothing is swapped out */
 	raddr_t present_page;
 	struct view_touched touched;
@@ -49,8 +51,12 @@ struct view {
 /* The mappings are read once; `view` must not move. Deinit also after an error. */
 HT_MUST_CHECK
 struct ht_err *view_init(struct view *view, const struct proc *proc);
-/* Reads the mappings again, where what was read does not fit them; an error is view->err. */
-void view_refresh(struct view *view);
+/*
+ * Between two tries, where what was read does not add up: waits `pause_ns`, and reads the mappings
+ * again; an error is view->err. A thread that lost its processor in the middle of a change leaves
+ * lists torn until its next turn, some milliseconds later.
+ */
+void view_pause(struct view *view);
 /* Returns view->err, which is the caller's from then on. */
 HT_MUST_CHECK
 struct ht_err *view_deinit(struct view *view);

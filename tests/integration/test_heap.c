@@ -235,6 +235,13 @@ static void begin_jemalloc(struct subject *subject, const char *kind, const char
 	attach(&subject->tap, &subject->victim, module);
 }
 
+static uint64_t known_bytes(const json_t *account)
+{
+	ck_assert_msg(json_is_true(report_at(account, "known")), "%s is unknown: %s",
+		report_text(account, "allocator"), report_text(account, "reason"));
+	return report_u64(account, "held_bytes");
+}
+
 /* Where it is linked in, the C library has some blocks of its own. */
 static const json_t *account_of(const json_t *heap, const char *allocator, uint64_t *ret_others)
 {
@@ -247,7 +254,7 @@ static const json_t *account_of(const json_t *heap, const char *allocator, uint6
 		if (!strcmp(report_text(account, "allocator"), allocator))
 			found = account;
 		else
-			*ret_others += report_u64(account, "held_bytes");
+			*ret_others += known_bytes(account);
 	}
 	ck_assert_ptr_nonnull(found);
 	return found;
@@ -344,7 +351,7 @@ static void check_at_work(struct victim *victim, const char *allocator)
 	order(victim, "rest", "resting");
 	const json_t *account =
 		account_of(report_at(report_load(tap.trace), "heap"), allocator, &others);
-	uint64_t bytes = report_u64(account, "held_bytes");
+	uint64_t bytes = known_bytes(account);
 	uint64_t off = report_u64(account, "off_bytes"), held = report_u64(books, "held");
 	char *text = json_dumps(account, 0);
 	ck_assert_msg(bytes + off >= held && bytes <= held + off + 3 * CHURN_BYTES + 4 * 65536,

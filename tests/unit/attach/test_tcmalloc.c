@@ -189,6 +189,8 @@ static uint64_t keep(void)
  * before, and from the tenth look on they do not add up. 0: it rests. */
 static unsigned looks;
 static uint64_t rest_free_bytes;
+/* A thread that works on a list of free spans has lost its core: for so many looks at them. */
+static unsigned torn_looks;
 
 ssize_t pread(int fd, void *buffer, size_t bytes, off_t offset)
 {
@@ -196,6 +198,10 @@ ssize_t pread(int fd, void *buffer, size_t bytes, off_t offset)
 	if (looks && (raddr_t)offset <= word && word - (raddr_t)offset < bytes) {
 		variables->pages.free_bytes = rest_free_bytes - looks % 3 * MIB;
 		variables->pages.committed_bytes -= looks++ > 10 ? PAGE : 0;
+	}
+	if (torn_looks && (raddr_t)offset <= word && word - (raddr_t)offset < bytes) {
+		struct span *head = &variables->pages.free[9][0];
+		head->previous = --torn_looks ? at(spans) : head->next;
 	}
 	return syscall(SYS_pread64, fd, buffer, bytes, offset);
 }
@@ -235,6 +241,17 @@ START_TEST(at_work_it_is_as_far_off_as_it_says)
 	ck_assert_uint_ge(account.held_bytes, held);
 	ck_assert_uint_le(account.held_bytes, held + 2 * MIB);
 	ck_assert_str_eq(account.reason, "it was in use while it was read");
+}
+END_TEST
+
+/* The lists prove that the books are there; one of them is torn at the first looks. */
+START_TEST(a_list_that_is_torn_is_looked_at_again)
+{
+	setup();
+	uint64_t held = fill();
+	torn_looks = 8;
+	check_held(held);
+	ck_assert_uint_eq(torn_looks, 0);
 }
 END_TEST
 
@@ -419,5 +436,6 @@ START_TEST(pointers_that_look_like_caches_end)
 END_TEST
 
 HT_SUITE("attach/tcmalloc", every_block_counts_to_the_byte, at_work_it_is_as_far_off_as_it_says,
-	caches_that_are_not_found_are_allowed_for, what_contradicts_itself_is_unknown,
-	nothing_to_read_is_unknown, scribbled_over_it_ends, pointers_that_look_like_caches_end)
+	a_list_that_is_torn_is_looked_at_again, caches_that_are_not_found_are_allowed_for,
+	what_contradicts_itself_is_unknown, nothing_to_read_is_unknown, scribbled_over_it_ends,
+	pointers_that_look_like_caches_end)
