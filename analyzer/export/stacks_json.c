@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "analyzer/views/stacks.h"
+#include "analyzer/views/suspects.h"
 
 /* Frames are numbered as they are met, so that only those that are printed are there. */
 struct stacks_writer {
@@ -135,6 +136,44 @@ static struct ht_err *put_stacks(struct stacks_writer *writer, size_t limit)
 	return err;
 }
 
+/* --- suspects ----------------------------------------------------------------------------------
+ */
+
+static json_t *suspect_json(struct stacks_writer *writer, const struct suspects_entry *entry)
+{
+	const struct view *view = writer->view;
+	const struct row *row = &view->row[entry->row];
+	const struct suspect *suspect = &entry->suspect;
+	const uint32_t site = row->count ? view->row_site[row->first] : 0;
+	const uint32_t leaf = suspects_leaf_frame(view, row);
+	return json_pack("{ss so so so so sf sf so ss so so so so}", "class",
+		suspect_class_name(suspect->class), "outstanding_bytes",
+		json_number(sums_outstanding_bytes(&row->sums)), "outstanding_blocks",
+		json_number(sums_outstanding_blocks(&row->sums)), "allocated_bytes",
+		json_number(row->sums.allocated_bytes), "growth_bytes",
+		json_integer(row->sums.growth_bytes), "slope_bytes_per_s",
+		suspect->slope_bytes_per_s, "confidence", suspect->confidence, "oldest_ns",
+		json_number(suspect->oldest_ns), "text", suspect->text, "function",
+		json_text(leaf == UINT32_MAX ? NULL : view->frames.frame[leaf].function), "file",
+		json_text(leaf == UINT32_MAX ? NULL : view->frames.frame[leaf].file), "line",
+		json_number_or_null(leaf != UINT32_MAX && view->frames.frame[leaf].line,
+			leaf == UINT32_MAX ? 0 : view->frames.frame[leaf].line),
+		"stack", frames_of_stack(writer, view->analysis->cube.site[site].node));
+}
+
+static struct ht_err *put_suspects(struct stacks_writer *writer)
+{
+	struct suspects suspects;
+	struct ht_err *err = suspects_find(writer->view, &suspects);
+	if (err)
+		return err;
+	json_t *array = json_array();
+	for (size_t i = 0; i < suspects.count; i++)
+		array = json_plus(array, suspect_json(writer, &suspects.entry[i]));
+	suspects_deinit(&suspects);
+	return json_put(writer->json, "suspects", array);
+}
+
 /* --- mappings ----------------------------------------------------------------------------------
  */
 
@@ -195,6 +234,8 @@ struct ht_err *stacks_json_write(struct json_writer *json, const struct view *vi
 	writer.met = calloc(view->frames.count + 1, sizeof(*writer.met));
 	if (!writer.number_of || !writer.met)
 		err = ht_err_new(HT_ERR_NOMEM, "out of memory for %zu frames", view->frames.count);
+	if (!err)
+		err = put_suspects(&writer);
 	if (!err)
 		err = put_mappings(&writer, limit);
 	if (!err)

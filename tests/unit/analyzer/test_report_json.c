@@ -333,8 +333,42 @@ START_TEST(a_sample_says_that_it_is_one)
 }
 END_TEST
 
-HT_SUITE("analyzer/report_json", members_have_their_names, a_sample_says_that_it_is_one,
-	frames_are_leaf_first_with_inlines, wrappers_are_counted,
+START_TEST(suspects_point_to_their_stacks)
+{
+	scene_init(&scene);
+	tracebuild_module(
+		&scene.trace, 1, "/usr/bin/x", "12345678901234567890", 0x400000, 0x500000);
+	const uint32_t caller = tracebuild_node(&scene.trace, 0, 0x400100);
+	const uint32_t leaf = tracebuild_node(&scene.trace, caller, 0x400200);
+	tracebuild_symbol(&scene.trace, 1, 0x1ff, "leak", "/src/leak.c", 7);
+	for (uint64_t i = 0; i < 1200; i++) {
+		scene_malloc(&scene, 0, 0x10000000 + 0x1000 * i, 100, leaf);
+		scene.now += 50000000;
+	}
+	analysis = scene_analyze(&scene);
+	load_report(1);
+	ck_assert_uint_eq(json_array_size(at(root, "suspects")), 1);
+	const json_t *suspect = json_array_get(at(root, "suspects"), 0);
+	ck_assert_str_eq(string(suspect, "class"), "growing");
+	ck_assert_int_eq(integer(suspect, "outstanding_bytes"), 120000);
+	ck_assert_double_eq_tol(json_number_value(at(suspect, "slope_bytes_per_s")), 2000, 100);
+	ck_assert_double_ge(json_number_value(at(suspect, "confidence")), 0.5);
+	ck_assert_str_eq(string(suspect, "function"), "leak");
+	ck_assert_str_eq(string(suspect, "file"), "/src/leak.c");
+	ck_assert_int_eq(integer(suspect, "line"), 7);
+	ck_assert_int_gt(strlen(string(suspect, "text")), 20);
+	ck_assert_uint_eq(json_array_size(at(suspect, "stack")), 2);
+	const json_t *number = json_array_get(at(suspect, "stack"), 0);
+	ck_assert_str_eq(
+		string(json_array_get(at(root, "frames"), (size_t)json_integer_value(number)),
+			"function"),
+		"leak");
+	end();
+}
+END_TEST
+
+HT_SUITE("analyzer/report_json", suspects_point_to_their_stacks, members_have_their_names,
+	a_sample_says_that_it_is_one, frames_are_leaf_first_with_inlines, wrappers_are_counted,
 	threads_and_functions_are_told_apart, a_limit_cuts_the_list_only,
 	names_that_are_no_utf8_are_replaced, an_empty_trace_is_a_report,
 	a_trace_cut_anywhere_reports_what_is_there)

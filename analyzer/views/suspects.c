@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/views/suspects.h"
+
+#include <stdlib.h>
+
+void suspects_deinit(struct suspects *suspects)
+{
+	free(suspects->entry);
+	*suspects = (struct suspects){0};
+}
+
+uint32_t suspects_leaf_frame(const struct view *view, const struct row *row)
+{
+	const uint32_t group = view->tree.node[row->node].group;
+	return group == UINT32_MAX ? UINT32_MAX : view->groups.group[group].frame;
+}
+
+/* The scratch space of one series is too large for the stack. */
+struct scratch {
+	struct window_series series;
+	uint64_t freed_total;
+};
+
+static void classify(const struct view *view, const struct row *row, struct scratch *scratch,
+	struct suspect *ret)
+{
+	struct window_series *series = &scratch->series;
+	view_series(view, row, series);
+	const struct suspect_input input = {
+		.bucket_ns = view->analysis->cube.step_ns,
+		.buckets = series->count,
+		.live_bytes = series->live_bytes,
+		.allocated_bytes = series->allocated_bytes,
+		.surviving_bytes = series->surviving_bytes,
+		.surviving_blocks = series->surviving_blocks,
+		.allocated_blocks = series->allocated_blocks,
+		.freed_blocks = series->freed_blocks,
+		.freed_total_blocks = row->sums.frees,
+		.lifetime_ns_total = row->sums.lifetime_us * 1000,
+		.lifetime_max_ns = series->longest_ns,
+		.older_freed_blocks = series->older_freed_blocks,
+		.is_sample = view->analysis->cube.sample_bytes != 0,
+	};
+	suspect_classify(&input, ret);
+}
+
+static double weight(const struct suspect *suspect)
+{
+	return suspect->confidence *
+	       (suspect->slope_bytes_per_s > 0 ? suspect->slope_bytes_per_s : 0);
+}
+
+struct order {
+	const struct view *view;
+};
+
+static int compare(const void *a, const void *b, void *context)
+{
+	const struct order *order = context;
+	const struct suspects_entry *x = a, *y = b;
+	const bool x_grows = x->suspect.class == SUSPECT_GROWING;
+	const bool y_grows = y->suspect.class == SUSPECT_GROWING;
+	if (x_grows != y_grows)
+		return x_grows ? -1 : 1;
+	if (x_grows && weight(&x->suspect) != weight(&y->suspect))
+		return weight(&x->suspect) > weight(&y->suspect) ? -1 : 1;
+	const uint64_t bx = sums_outstanding_bytes(&order->view->row[x->row].sums);
+	const uint64_t by = sums_outstanding_bytes(&order->view->row[y->row].sums);
+	if (bx != by)
+		return bx > by ? -1 : 1;
+	return (x->row > y->row) - (x->row < y->row);
+}
+
+static struct ht_err *classify_rows(
+	const struct view *view, const uint32_t *row, struct suspects *suspects)
+{
+	struct scratch *scratch = malloc(sizeof(*scratch));
+	if (!scratch)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for the series of a stack");
+	for (size_t i = 0; i < view->row_count && suspects->count < SUSPECTS_MAX; i++) {
+		if (!sums_outstanding_bytes(&view->row[row[i]].sums))
+			break;
+		struct suspects_entry *entry = &suspects->entry[suspects->count++];
+		entry->row = row[i];
+		classify(view, &view->row[row[i]], scratch, &entry->suspect);
+		suspects->growing += entry->suspect.class == SUSPECT_GROWING;
+	}
+	free(scratch);
+	return NULL;
+}
+
+struct ht_err *suspects_find(const struct view *view, struct suspects *ret)
+{
+	struct order order = {view};
+	uint32_t *row;
+	*ret = (struct suspects){0};
+	struct ht_err *err = view_order(view, METRIC_OUTSTANDING, &row);
+	if (err)
+		return err;
+	ret->entry = calloc(SUSPECTS_MAX, sizeof(*ret->entry));
+	err = ret->entry ? classify_rows(view, row, ret)
+			 : ht_err_new(HT_ERR_NOMEM, "out of memory for suspects");
+	free(row);
+	if (err)
+		return err;
+	qsort_r(ret->entry, ret->count, sizeof(*ret->entry), compare, &order);
+	return NULL;
+}
+
+struct ht_err *suspects_classes(
+	const struct view *view, const struct suspects *suspects, enum suspect_class **ret)
+{
+	*ret = malloc((view->row_count + 1) * sizeof(**ret));
+	if (!*ret)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu stacks", view->row_count);
+	for (size_t i = 0; i < view->row_count; i++)
+		(*ret)[i] = SUSPECT_CLASS_COUNT;
+	for (size_t i = 0; i < suspects->count; i++)
+		(*ret)[suspects->entry[i].row] = suspects->entry[i].suspect.class;
+	return NULL;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The rows of a view that hold memory, classified (suspect.h) and put in the order in which a
+ * person should look at them.
+ */
+#pragma once
+
+#include "analyzer/views/suspect.h"
+#include "analyzer/views/view.h"
+
+#define SUSPECTS_MAX 256u /* rows that are classified: those with most outstanding bytes */
+
+struct suspects_entry {
+	uint32_t row; /* of the view */
+	struct suspect suspect;
+};
+
+/* Zero-initialised is empty and valid. */
+struct suspects {
+	struct suspects_entry *entry; /* growing first, the surest and steepest first */
+	size_t count, growing;
+};
+
+HT_MUST_CHECK
+struct ht_err *suspects_find(const struct view *view, struct suspects *ret);
+void suspects_deinit(struct suspects *suspects);
+/* The frame of the view that a row is named after; UINT32_MAX: the row has no stack. */
+uint32_t suspects_leaf_frame(const struct view *view, const struct row *row);
+/* The class of each row of the view, SUSPECT_CLASS_COUNT where it was not classified; freed by the
+ * caller. */
+HT_MUST_CHECK
+struct ht_err *suspects_classes(
+	const struct view *view, const struct suspects *suspects, enum suspect_class **ret);

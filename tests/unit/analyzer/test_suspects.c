@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The rows of a view as suspects: one class for each that holds memory, what grows first.
+ */
+#include "analyzer/views/suspects.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/unit/analyzer/scene.h"
+
+#define STEP_NS 50000000u
+
+static struct scene scene;
+static struct analysis *analysis;
+static struct view *view;
+static struct suspects suspects;
+
+/* A minute of: "leak" keeps 100 B each step, "cache" took 1 MiB in the first second, "buffer" frees
+ * what it took a step before, "gone" holds nothing at the end. */
+static void make_minute(void)
+{
+	static const char *const name[] = {"leak", "cache", "buffer", "gone"};
+	uint32_t node[HT_ARRAY_SIZE(name)];
+	scene_init(&scene);
+	tracebuild_module(
+		&scene.trace, 1, "/usr/bin/x", "12345678901234567890", 0x400000, 0x500000);
+	for (uint32_t i = 0; i < HT_ARRAY_SIZE(name); i++) {
+		node[i] = tracebuild_node(&scene.trace, 0, 0x400100 + 0x100 * i);
+		tracebuild_symbol(&scene.trace, 1, 0xff + 0x100 * i, name[i], "x.c", i + 1);
+	}
+	for (uint64_t i = 0; i < 60000000000 / STEP_NS; i++) {
+		scene_malloc(&scene, 0, 0x10000000 + 0x1000 * i, 100, node[0]);
+		if (i < 16)
+			scene_malloc(&scene, 0, 0x20000000 + 0x100000 * i, 1 << 16, node[1]);
+		if (i)
+			scene_free(&scene, 0, 0x30000000 + 0x1000 * (i - 1), 0);
+		scene_malloc(&scene, 0, 0x30000000 + 0x1000 * i, 4000, node[2]);
+		scene_malloc(&scene, 0, 0x40000000, 50, node[3]);
+		scene_free(&scene, 0, 0x40000000, 0);
+		scene.now += STEP_NS;
+	}
+	analysis = scene_analyze(&scene);
+	view = scene_view_of_all(analysis, false);
+}
+
+static void end(void)
+{
+	suspects_deinit(&suspects);
+	view_destroy(view);
+	analysis_destroy(analysis);
+	scene_deinit(&scene);
+}
+
+static const char *function_of(size_t entry)
+{
+	const uint32_t frame = suspects_leaf_frame(view, &view->row[suspects.entry[entry].row]);
+	ck_assert_uint_ne(frame, UINT32_MAX);
+	return view->frames.frame[frame].function;
+}
+
+START_TEST(what_grows_comes_first)
+{
+	make_minute();
+	ck_no_err(suspects_find(view, &suspects));
+	ck_assert_uint_eq(suspects.count, 3);
+	ck_assert_uint_eq(suspects.growing, 1);
+	ck_assert_str_eq(function_of(0), "leak");
+	ck_assert_int_eq(suspects.entry[0].suspect.class, SUSPECT_GROWING);
+	ck_assert_double_eq_tol(suspects.entry[0].suspect.slope_bytes_per_s, 2000, 100);
+	ck_assert_str_eq(function_of(1), "cache");
+	ck_assert_int_eq(suspects.entry[1].suspect.class, SUSPECT_PLATEAU);
+	ck_assert_str_eq(function_of(2), "buffer");
+	ck_assert_int_eq(suspects.entry[2].suspect.class, SUSPECT_CHURN);
+	end();
+}
+END_TEST
+
+START_TEST(rows_without_memory_have_no_class)
+{
+	enum suspect_class *class;
+	make_minute();
+	ck_no_err(suspects_find(view, &suspects));
+	ck_no_err(suspects_classes(view, &suspects, &class));
+	ck_assert_uint_eq(view->row_count, 4);
+	for (uint32_t i = 0; i < view->row_count; i++) {
+		const uint32_t frame = suspects_leaf_frame(view, &view->row[i]);
+		const char *name = view->frames.frame[frame].function;
+		ck_assert_int_eq(class[i], strcmp(name, "leak") == 0	 ? SUSPECT_GROWING
+					   : strcmp(name, "cache") == 0	 ? SUSPECT_PLATEAU
+					   : strcmp(name, "buffer") == 0 ? SUSPECT_CHURN
+									 : SUSPECT_CLASS_COUNT);
+	}
+	free(class);
+	end();
+}
+END_TEST
+
+START_TEST(nothing_recorded_has_no_suspects)
+{
+	scene_init(&scene);
+	analysis = scene_analyze(&scene);
+	view = scene_view_of_all(analysis, false);
+	ck_no_err(suspects_find(view, &suspects));
+	ck_assert_uint_eq(suspects.count, 0);
+	end();
+}
+END_TEST
+
+HT_SUITE("analyzer/suspects", what_grows_comes_first, rows_without_memory_have_no_class,
+	nothing_recorded_has_no_suspects)
