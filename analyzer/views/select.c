@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/views/select.h"
 
-#include <fnmatch.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,20 +24,31 @@ static bool contains(const struct query_words *words, const char *text)
 	return false;
 }
 
-/* LeakSanitizer's rule: a pattern matches any part, `*` anything, `^` and `$` the ends. */
+/* LeakSanitizer's rule: a pattern matches any part, `*` anything, `^` and `$` the ends. A mismatch
+ * tries again behind the last `*` alone, so that the work is bounded by both lengths. */
 static bool is_suppressed_by(const char *pattern, const char *text)
 {
-	char glob[1024];
 	const bool from_start = *pattern == '^';
-	const char *body = pattern + from_start;
-	size_t length = strlen(body);
-	const bool to_end = length && body[length - 1] == '$';
-	length -= to_end;
-	if (!text || length > sizeof(glob) - 3)
-		return false;
-	snprintf(glob, sizeof(glob), "%s%.*s%s", from_start ? "" : "*", (int)length, body,
-		to_end ? "" : "*");
-	return fnmatch(glob, text, FNM_NOESCAPE) == 0;
+	const char *at = pattern + from_start, *end = at + strlen(at);
+	const bool to_end = end > at && end[-1] == '$';
+	const char *star = from_start ? NULL : at, *again = text;
+	end -= to_end;
+	for (;;) {
+		if (at < end && *at == '*') {
+			star = ++at;
+			again = text;
+		} else if (at == end && (!to_end || !*text)) {
+			return true;
+		} else if (at < end && *text && *at == *text) {
+			at++;
+			text++;
+		} else if (star && *again) {
+			at = star;
+			text = ++again;
+		} else {
+			return false;
+		}
+	}
 }
 
 static bool is_suppressed(const struct query_words *words, const char *text)
