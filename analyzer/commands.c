@@ -144,6 +144,14 @@ static const struct option_row option[OPTION_COUNT] = {
 		.value = "SECONDS",
 		.most = LONG_MAX,
 		.help = "time since the epoch at which the process started"},
+	[OPTION_BASELINE] = VALUE(
+		0, FILE, "baseline", "OLD", "the trace that --max-increase compares with"),
+	[OPTION_MAX_GROWTH] = VALUE(0, TEXT, "max-growth", "RATE",
+		"of each growing site, and of all together: 1M/min 64k/s"),
+	[OPTION_MAX_OUTSTANDING] = VALUE(
+		0, BYTES, "max-outstanding", "SIZE", "not freed by the end of the window: 50M"),
+	[OPTION_MAX_INCREASE] = VALUE(0, TEXT, "max-increase", "PERCENT",
+		"of outstanding bytes per minute against --baseline: 5%"),
 	[OPTION_HELP] = {.groups = OPTIONS_ALL,
 		.kind = OPTION_KIND_FLAG,
 		.name = "help",
@@ -176,6 +184,54 @@ static const struct option_command command[] = {
 		.example = {"heaptap report my.htap",
 			"heaptap report --json --limit 0 my.htap | jq .totals"},
 		.run = cmd_report,
+	},
+	{
+		.name = "diff",
+		.summary = "print what changed from one trace to another",
+		.description = "Matches sites by the functions and files of their call chains, and "
+			       "compares figures per minute: new, grown, shrunk, gone.",
+		.operand = {{"OLD", "trace file", OPTION_KIND_FILE, true},
+			{"NEW", "trace file", OPTION_KIND_FILE, true}},
+		.least = 2,
+		.most = 2,
+		.groups = OPTIONS_NAMES | OPTIONS_FILTER,
+		.own = {OPTION_METRIC, OPTION_LIMIT, OPTION_SHOW_WRAPPERS, OPTION_UTC,
+			OPTION_WIDE, OPTION_COLOR, OPTION_NO_PAGER, OPTION_JSON, OPTION_CSV},
+		.example = {"heaptap diff monday.htap friday.htap",
+			"heaptap diff old.htap new.htap --metric calls --json"},
+		.run = cmd_diff,
+	},
+	{
+		.name = "trend",
+		.summary = "print one line a site over several traces",
+		.description = "Matches sites as diff does. Each line has a sparkline of all "
+			       "traces, the first and the last figure per minute; the sites that "
+			       "increased most come first.",
+		.operand = {TRACE},
+		.least = 2,
+		.most = 64,
+		.groups = OPTIONS_NAMES | OPTIONS_FILTER,
+		.own = {OPTION_METRIC, OPTION_LIMIT, OPTION_SHOW_WRAPPERS, OPTION_UTC,
+			OPTION_WIDE, OPTION_COLOR, OPTION_NO_PAGER, OPTION_JSON, OPTION_CSV},
+		.example = {"heaptap trend mon.htap tue.htap wed.htap"},
+		.run = cmd_trend,
+	},
+	{
+		.name = "check",
+		.summary = "compare a trace with thresholds, for continuous integration",
+		.description =
+			"Prints one line for each exceeded threshold, and exits with 8. Outstanding "
+			"is the lowest total of the last tenth of the window; growth counts sites "
+			"that are classified as growing; an increase counts from 64 KiB per minute.",
+		.operand = {TRACE},
+		.least = 1,
+		.most = 1,
+		.groups = OPTIONS_NAMES | OPTIONS_FILTER,
+		.own = {OPTION_BASELINE, OPTION_MAX_GROWTH, OPTION_MAX_OUTSTANDING,
+			OPTION_MAX_INCREASE, OPTION_JSON, OPTION_UTC, OPTION_SHOW_WRAPPERS},
+		.example = {"heaptap check my.htap --max-growth 1M/min --max-outstanding 50M",
+			"heaptap check new.htap --baseline old.htap --max-increase 5%"},
+		.run = cmd_check,
 	},
 	{
 		.name = "export",

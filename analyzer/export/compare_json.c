@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/export/compare_json.h"
+
+#include "analyzer/export/csv_text.h"
+#include "analyzer/export/json.h"
+#include "analyzer/export/stacks_json.h"
+
+static const struct frame *leaf_of(const struct compare *compare, const struct compare_entry *entry)
+{
+	const struct view *view = compare->view[entry->view];
+	const uint32_t group = view->tree.node[view->row[entry->row].node].group;
+	return group == UINT32_MAX ? NULL : &view->frames.frame[view->groups.group[group].frame];
+}
+
+/* The functions of the chain, the innermost first. */
+static json_t *chain_json(const struct compare *compare, const struct compare_entry *entry)
+{
+	const struct view *view = compare->view[entry->view];
+	json_t *array = json_array();
+	for (uint32_t at = view->row[entry->row].node; at; at = view->tree.node[at].parent) {
+		const uint32_t group = view->tree.node[at].group;
+		const struct frame *frame =
+			group == UINT32_MAX
+				? NULL
+				: &view->frames.frame[view->groups.group[group].frame];
+		array = json_plus(array, json_text(frame ? frame->function : NULL));
+	}
+	return array;
+}
+
+static json_t *entry_json(
+	const struct compare *compare, const struct compare_entry *entry, enum metric metric)
+{
+	const struct frame *leaf = leaf_of(compare, entry);
+	json_t *rates = json_array(), *sums = json_array();
+	for (uint32_t i = 0; i < compare->view_count; i++) {
+		rates = json_plus(rates, json_real(compare_rate(compare, entry, i, metric)));
+		sums = json_plus(sums, stacks_json_sums(compare->view[i],
+					       compare_sums(compare, entry, i)));
+	}
+	return json_pack("{ss so so so so so so}", "change",
+		compare_change_name(compare_change_of(compare, entry, metric)), "per_minute",
+		rates, "function", json_text(leaf ? leaf->function : NULL), "file",
+		json_text(leaf ? leaf->file : NULL), "line",
+		json_number_or_null(leaf && leaf->line, leaf ? leaf->line : 0), "stack",
+		chain_json(compare, entry), "sums", sums);
+}
+
+static json_t *traces_json(
+	const struct compare *compare, const char *const *path, enum metric metric)
+{
+	json_t *array = json_array();
+	for (uint32_t i = 0; i < compare->view_count; i++) {
+		const struct view *view = compare->view[i];
+		const struct model *model = &view->analysis->model;
+		array = json_plus(array,
+			json_pack("{so so so so so so so so}", "path", json_text(path[i]), "comm",
+				json_text(model->comm), "pid", json_number(model->target.pid),
+				"start_unix_ns", json_number(model->capture.start_unix_ns),
+				"from_ns", json_number(view->from_ns), "to_ns",
+				json_number(view->to_ns), "per_minute",
+				json_real(compare_total_rate(compare, i, metric)), "totals",
+				stacks_json_sums(view, &view->total)));
+	}
+	return array;
+}
+
+struct ht_err *compare_json_write(FILE *out, const struct compare *compare,
+	const char *const *path, enum metric metric, size_t limit)
+{
+	struct json_writer writer = {.out = out};
+	struct ht_err *err = json_put(&writer, "schema", json_string("heaptap.compare/1"));
+	if (!err)
+		err = json_put(&writer, "metric", json_string(metric_info(metric)->name));
+	if (!err)
+		err = json_put(&writer, "traces", traces_json(compare, path, metric));
+	if (!err)
+		err = json_put(&writer, "sites_total", json_number(compare->count));
+	if (err)
+		return err;
+	json_begin_member(&writer, "sites");
+	fputc('[', out);
+	for (size_t i = 0; i < compare->count && !err && (!limit || i < limit); i++) {
+		fputs(i ? ",\n" : "\n", out);
+		err = json_write(&writer, entry_json(compare, &compare->entry[i], metric));
+	}
+	fputs("]}\n", out);
+	return err;
+}
+
+void compare_csv_write(FILE *out, const struct compare *compare, enum metric metric, size_t limit)
+{
+	fputs("change", out);
+	for (uint32_t i = 0; i < compare->view_count; i++)
+		fprintf(out, ",%s_per_minute_%u", metric_info(metric)->name, i + 1);
+	fputs(",function,file,line\r\n", out);
+	for (size_t i = 0; i < compare->count && (!limit || i < limit); i++) {
+		const struct compare_entry *entry = &compare->entry[i];
+		const struct frame *leaf = leaf_of(compare, entry);
+		fputs(compare_change_name(compare_change_of(compare, entry, metric)), out);
+		for (uint32_t k = 0; k < compare->view_count; k++)
+			fprintf(out, ",%.1f", compare_rate(compare, entry, k, metric));
+		fputc(',', out);
+		csv_put_text(out, leaf ? leaf->function : NULL);
+		fputc(',', out);
+		csv_put_text(out, leaf ? leaf->file : NULL);
+		fprintf(out, ",%u\r\n", leaf ? leaf->line : 0);
+	}
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Traces side by side for programs: "heaptap.compare/1", and as CSV.
+ */
+#pragma once
+
+#include <stdio.h>
+
+#include "analyzer/views/compare.h"
+
+/* The `limit` first entries (0: all) of a sorted comparison; `path` names each view. */
+HT_MUST_CHECK
+struct ht_err *compare_json_write(FILE *out, const struct compare *compare,
+	const char *const *path, enum metric metric, size_t limit);
+/* One line an entry: change, one rate per view, function, file. */
+void compare_csv_write(
+	FILE *out, const struct compare *compare, enum metric metric, size_t limit);

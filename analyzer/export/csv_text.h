@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Text as a field of comma-separated values (RFC 4180).
+ */
+#pragma once
+
+#include <stdio.h>
+
+/* In quotes. NULL is an empty field. A spreadsheet takes a field that begins with = + - or @ for a
+ * formula: such a text gets an apostrophe in front. Control characters become spaces. */
+void csv_put_text(FILE *out, const char *text);

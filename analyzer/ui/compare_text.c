@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/ui/compare_text.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <time.h>
+
+#include "analyzer/ui/chain.h"
+
+#define FIGURE_COLUMNS	12u
+#define TREND_SHOWN_MAX 5u /* figures in a line of trend */
+#define TREND_CELLS	16u /* of its sparkline */
+
+/* "+1.5 MiB", "-12", "0 B": a figure per minute, or a time. */
+static struct text_number figure(enum metric metric, double value, bool is_signed)
+{
+	struct text_number number, ret;
+	const double size = fabs(value);
+	const uint64_t whole = size < 9e18 ? (uint64_t)(size + 0.5) : (uint64_t)9e18;
+	switch (metric_info(metric)->unit) {
+	case METRIC_BYTES:
+		number = text_bytes(whole);
+		break;
+	case METRIC_TIME_NS:
+		number = text_time(whole);
+		break;
+	case METRIC_COUNT_OF_BLOCKS:
+	default:
+		number = text_count(whole);
+		break;
+	}
+	snprintf(ret.text, sizeof(ret.text), "%s%.38s",
+		value < 0 && whole		? "-"
+		: is_signed && value > 0 && whole ? "+"
+						: "",
+		number.text);
+	return ret;
+}
+
+static const char *unit(enum metric metric)
+{
+	return metric_info(metric)->unit == METRIC_TIME_NS ? "" : "/min";
+}
+
+/* "old  2026-11-27 06:24:24  12.0 s  redis-server (4187)  old.htap" */
+static void put_view(const struct compare_text *page, uint32_t index, const char *label)
+{
+	const struct view *view = page->compare->view[index];
+	const struct model *model = &view->analysis->model;
+	const time_t start =
+		(time_t)((model->capture.start_unix_ns + view->from_ns) / 1000000000u);
+	struct tm day;
+	char when[32] = "";
+	struct line line;
+	if (page->utc ? gmtime_r(&start, &day) : localtime_r(&start, &day))
+		strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &day);
+	line_begin(&line, page->text);
+	line_put(&line, "  %-4s %s  %s  ", label, when, text_time(view->to_ns - view->from_ns).text);
+	line_foreign(&line, model->comm ? model->comm : "?", 20);
+	line_put(&line, " (%" PRIu64 ")  ", model->target.pid);
+	line_foreign(&line, page->path[index], line_left(&line));
+	line_end(&line);
+}
+
+static void put_site(
+	const struct compare_text *page, struct line *line, const struct compare_entry *entry)
+{
+	const struct view *view = page->compare->view[entry->view];
+	chain_put(line, view, view->row[entry->row].node, true);
+}
+
+/* --- diff --------------------------------------------------------------------------------------
+ */
+
+static void put_change(const struct compare_text *page, const struct compare_entry *entry)
+{
+	const struct compare *compare = page->compare;
+	const double before = compare_rate(compare, entry, 0, page->metric);
+	const double after =
+		compare_rate(compare, entry, compare->view_count - 1, page->metric);
+	const enum compare_change change = compare_change_of(compare, entry, page->metric);
+	struct line line;
+	line_begin(&line, page->text);
+	line_put(&line, "  %-7s", compare_change_name(change));
+	line_right(&line, figure(page->metric, after - before, true).text, FIGURE_COLUMNS);
+	line_right(&line,
+		change == COMPARE_NEW ? "-" : figure(page->metric, before, false).text,
+		FIGURE_COLUMNS);
+	line_right(&line, change == COMPARE_GONE ? "-" : figure(page->metric, after, false).text,
+		FIGURE_COLUMNS);
+	line_put(&line, "  ");
+	put_site(page, &line, entry);
+	line_end(&line);
+}
+
+static void put_total(const struct compare_text *page)
+{
+	const double before = compare_total_rate(page->compare, 0, page->metric);
+	const double after = compare_total_rate(
+		page->compare, page->compare->view_count - 1, page->metric);
+	struct line line;
+	line_begin(&line, page->text);
+	line_put(&line, "  %-7s", "total");
+	line_right(&line, figure(page->metric, after - before, true).text, FIGURE_COLUMNS);
+	line_right(&line, figure(page->metric, before, false).text, FIGURE_COLUMNS);
+	line_right(&line, figure(page->metric, after, false).text, FIGURE_COLUMNS);
+	if (before > 0)
+		line_put(&line, "  %+.1f %%", (after - before) / before * 100);
+	line_end(&line);
+}
+
+static void put_heading(const struct compare_text *page)
+{
+	char title[3][FIGURE_COLUMNS + 1];
+	struct line line;
+	snprintf(title[0], sizeof(title[0]), "change%s", unit(page->metric));
+	snprintf(title[1], sizeof(title[1]), "old%s", unit(page->metric));
+	snprintf(title[2], sizeof(title[2]), "new%s", unit(page->metric));
+	line_begin(&line, page->text);
+	line_put(&line, "  %-7s", "");
+	for (size_t i = 0; i < HT_ARRAY_SIZE(title); i++)
+		line_right(&line, title[i], FIGURE_COLUMNS);
+	line_end(&line);
+}
+
+static void put_rest(const struct compare_text *page, size_t shown, size_t changed, size_t same)
+{
+	FILE *out = page->text->out;
+	if (changed > shown)
+		fprintf(out, "  %s more sites changed; --limit 0 shows them\n",
+			text_count(changed - shown).text);
+	if (same)
+		fprintf(out, "  %s sites did not change by more than a tenth\n",
+			text_count(same).text);
+	if (!changed && !same)
+		fputs("  neither trace has a site with such figures\n", out);
+}
+
+void compare_text_diff(const struct compare_text *page)
+{
+	const struct compare *compare = page->compare;
+	size_t shown = 0, changed = 0, same = 0;
+	fprintf(page->text->out, "%s: %s\n", metric_info(page->metric)->name,
+		metric_info(page->metric)->title);
+	put_view(page, 0, "old");
+	put_view(page, compare->view_count - 1, "new");
+	fputc('\n', page->text->out);
+	put_heading(page);
+	put_total(page);
+	for (size_t i = 0; i < compare->count; i++) {
+		if (compare_change_of(compare, &compare->entry[i], page->metric) == COMPARE_SAME) {
+			same++;
+			continue;
+		}
+		changed++;
+		if (page->limit && shown == page->limit)
+			continue;
+		shown++;
+		put_change(page, &compare->entry[i]);
+	}
+	put_rest(page, shown, changed, same);
+}
+
+/* --- trend -------------------------------------------------------------------------------------
+ */
+
+static void put_trend(const struct compare_text *page, const struct compare_entry *entry)
+{
+	const struct compare *compare = page->compare;
+	const uint32_t count = compare->view_count;
+	uint64_t value[COMPARE_VIEWS_MAX];
+	struct line line;
+	for (uint32_t i = 0; i < count; i++) {
+		const double rate = entry ? compare_rate(compare, entry, i, page->metric)
+					  : compare_total_rate(compare, i, page->metric);
+		value[i] = rate > 0 ? (uint64_t)rate : 0;
+	}
+	line_begin(&line, page->text);
+	line_put(&line, "  ");
+	line_sparkline(&line, value, count, 0, TREND_CELLS);
+	line_to(&line, 2 + (count < TREND_CELLS ? count : TREND_CELLS));
+	line_right(&line, figure(page->metric, (double)value[0], false).text, FIGURE_COLUMNS);
+	line_right(
+		&line, figure(page->metric, (double)value[count - 1], false).text, FIGURE_COLUMNS);
+	line_put(&line, "  ");
+	if (entry)
+		put_site(page, &line, entry);
+	else
+		line_put(&line, "total");
+	line_end(&line);
+}
+
+void compare_text_trend(const struct compare_text *page)
+{
+	const struct compare *compare = page->compare;
+	const uint32_t count = compare->view_count;
+	const size_t limit = page->limit ? page->limit : compare->count;
+	char label[16];
+	struct line line;
+	fprintf(page->text->out, "%s: %s\n", metric_info(page->metric)->name,
+		metric_info(page->metric)->title);
+	for (uint32_t i = 0; i < count; i++) {
+		snprintf(label, sizeof(label), "%u", i + 1);
+		put_view(page, i, label);
+	}
+	fputc('\n', page->text->out);
+	line_begin(&line, page->text);
+	line_to(&line, 2 + (count < TREND_CELLS ? count : TREND_CELLS));
+	snprintf(label, sizeof(label), "first%s", unit(page->metric));
+	line_right(&line, label, FIGURE_COLUMNS);
+	snprintf(label, sizeof(label), "last%s", unit(page->metric));
+	line_right(&line, label, FIGURE_COLUMNS);
+	line_end(&line);
+	put_trend(page, NULL);
+	for (size_t i = 0; i < compare->count && i < limit; i++)
+		put_trend(page, &compare->entry[i]);
+	if (compare->count > limit)
+		fprintf(page->text->out, "  %s more sites; --limit 0 shows them\n",
+			text_count(compare->count - limit).text);
+}
