@@ -73,8 +73,8 @@ static void put_where(const struct text *text, const struct view *view, uint32_t
 	}
 }
 
-static void put_violation(const struct text *text, const struct view *view,
-	const struct limits_violation *violation)
+static void put_violation(
+	const struct text *text, const struct view *view, const struct limits_violation *violation)
 {
 	FILE *out = text->out;
 	fprintf(out, "%s exceeded: ", option_name[violation->kind]);
@@ -118,8 +118,8 @@ static json_t *violation_json(const struct view *view, const struct limits_viola
 {
 	const struct frame *frame =
 		violation->row == UINT32_MAX ? NULL : frame_of(view, violation->row);
-	return json_pack("{ss sf sf so so}", "threshold", option_name[violation->kind] + 2,
-		"value", violation->value, "limit", violation->limit, "function",
+	return json_pack("{ss sf sf so so}", "threshold", option_name[violation->kind] + 2, "value",
+		violation->value, "limit", violation->limit, "function",
 		json_text(frame ? frame->function : NULL), "file",
 		json_text(frame ? frame->file : NULL));
 }
@@ -137,11 +137,11 @@ static struct ht_err *write_json(const struct view *view, const struct limits_re
 	}
 	err = json_put(&writer, "violations", array);
 	if (!err)
-		err = json_put(&writer, "outstanding_bytes",
-			json_number(result->outstanding_bytes));
+		err = json_put(
+			&writer, "outstanding_bytes", json_number(result->outstanding_bytes));
 	if (!err)
-		err = json_put(&writer, "growth_bytes_per_s",
-			json_real(result->growth_bytes_per_s));
+		err = json_put(
+			&writer, "growth_bytes_per_s", json_real(result->growth_bytes_per_s));
 	fputs("}\n", stdout);
 	return err;
 }

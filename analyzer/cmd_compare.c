@@ -20,8 +20,8 @@ static struct ht_err *open_traces(const struct option_values *values, struct tra
 {
 	struct ht_err *err = NULL;
 	if (values->operand_count > COMPARE_VIEWS_MAX)
-		return ht_err_new(HT_ERR_USAGE, "%s takes %u traces at most",
-			values->command->name, COMPARE_VIEWS_MAX);
+		return ht_err_new(HT_ERR_USAGE, "%s takes %u traces at most", values->command->name,
+			COMPARE_VIEWS_MAX);
 	while (!err && ret->count < values->operand_count) {
 		struct cmd_view *opened = &ret->opened[ret->count];
 		err = cmd_view_open(values, values->operand[ret->count], false, opened);

@@ -54,29 +54,30 @@ static const char *const color_words[] = {
 
 /* clang-format off: a table */
 static const struct option_row option[OPTION_COUNT] = {
-	[OPTION_FROM] = VALUE(OPTIONS_QUERY, TEXT, "from", "TIME",
+	[OPTION_FROM] = VALUE(OPTIONS_QUERY | OPTIONS_FILTER, TEXT, "from", "TIME",
 		"start of the time that counts: +10s, 14:02:30 or a mark"),
-	[OPTION_TO] = VALUE(OPTIONS_QUERY, TEXT, "to", "TIME", "end of the time that counts"),
-	[OPTION_ALIVE_AT] = VALUE(
-		OPTIONS_QUERY, TEXT, "alive-at", "TIME", "only blocks that are live at that time"),
-	[OPTION_THREAD] = MANY(OPTIONS_QUERY, TEXT, "thread", "NAME|TID",
+	[OPTION_TO] = VALUE(
+		OPTIONS_QUERY | OPTIONS_FILTER, TEXT, "to", "TIME", "end of the time that counts"),
+	[OPTION_ALIVE_AT] = VALUE(OPTIONS_QUERY | OPTIONS_FILTER, TEXT, "alive-at", "TIME",
+		"only blocks that are live at that time"),
+	[OPTION_THREAD] = MANY(OPTIONS_QUERY | OPTIONS_FILTER, TEXT, "thread", "NAME|TID",
 		"only allocations of this thread; repeatable"),
-	[OPTION_MODULE] = MANY(OPTIONS_QUERY, TEXT, "module", "NAME",
+	[OPTION_MODULE] = MANY(OPTIONS_QUERY | OPTIONS_FILTER, TEXT, "module", "NAME",
 		"only stacks with code of this module; repeatable"),
-	[OPTION_FUNCTION] = MANY(OPTIONS_QUERY, TEXT, "function", "TEXT",
+	[OPTION_FUNCTION] = MANY(OPTIONS_QUERY | OPTIONS_FILTER, TEXT, "function", "TEXT",
 		"only stacks with a function whose name contains TEXT; repeatable"),
-	[OPTION_EXCLUDE] = MANY(OPTIONS_QUERY, TEXT, "exclude", "TEXT",
+	[OPTION_EXCLUDE] = MANY(OPTIONS_QUERY | OPTIONS_FILTER, TEXT, "exclude", "TEXT",
 		"no stacks with a function whose name contains TEXT; repeatable"),
-	[OPTION_SUPPRESSIONS] = MANY(OPTIONS_QUERY, FILE, "suppressions", "FILE",
+	[OPTION_SUPPRESSIONS] = MANY(OPTIONS_QUERY | OPTIONS_FILTER, FILE, "suppressions", "FILE",
 		"no stacks that this suppression file of LeakSanitizer names; repeatable"),
-	[OPTION_MIN_SIZE] = VALUE(OPTIONS_QUERY, BYTES, "min-size", "BYTES",
+	[OPTION_MIN_SIZE] = VALUE(OPTIONS_QUERY | OPTIONS_FILTER, BYTES, "min-size", "BYTES",
 		"only blocks of this size and larger: 64k 1M"),
-	[OPTION_MAX_SIZE] = VALUE(
-		OPTIONS_QUERY, BYTES, "max-size", "BYTES", "only blocks of this size and smaller"),
-	[OPTION_MIN_AGE] = VALUE(OPTIONS_QUERY, DURATION, "min-age", "TIME",
+	[OPTION_MAX_SIZE] = VALUE(OPTIONS_QUERY | OPTIONS_FILTER, BYTES, "max-size", "BYTES",
+		"only blocks of this size and smaller"),
+	[OPTION_MIN_AGE] = VALUE(OPTIONS_QUERY | OPTIONS_FILTER, DURATION, "min-age", "TIME",
 		"only blocks of this age and older: 0.5s 5m 1h"),
-	[OPTION_MAX_AGE] = VALUE(
-		OPTIONS_QUERY, DURATION, "max-age", "TIME", "only blocks of this age and younger"),
+	[OPTION_MAX_AGE] = VALUE(OPTIONS_QUERY | OPTIONS_FILTER, DURATION, "max-age", "TIME",
+		"only blocks of this age and younger"),
 	[OPTION_CLASS] =
 		CHOICE(OPTIONS_QUERY, "class", "CLASS", class_words, "only sites of this class"),
 	[OPTION_METRIC] = CHOICE(
@@ -144,8 +145,8 @@ static const struct option_row option[OPTION_COUNT] = {
 		.value = "SECONDS",
 		.most = LONG_MAX,
 		.help = "time since the epoch at which the process started"},
-	[OPTION_BASELINE] = VALUE(
-		0, FILE, "baseline", "OLD", "the trace that --max-increase compares with"),
+	[OPTION_BASELINE] =
+		VALUE(0, FILE, "baseline", "OLD", "the trace that --max-increase compares with"),
 	[OPTION_MAX_GROWTH] = VALUE(0, TEXT, "max-growth", "RATE",
 		"of each growing site, and of all together: 1M/min 64k/s"),
 	[OPTION_MAX_OUTSTANDING] = VALUE(
@@ -195,8 +196,8 @@ static const struct option_command command[] = {
 		.least = 2,
 		.most = 2,
 		.groups = OPTIONS_NAMES | OPTIONS_FILTER,
-		.own = {OPTION_METRIC, OPTION_LIMIT, OPTION_SHOW_WRAPPERS, OPTION_UTC,
-			OPTION_WIDE, OPTION_COLOR, OPTION_NO_PAGER, OPTION_JSON, OPTION_CSV},
+		.own = {OPTION_METRIC, OPTION_LIMIT, OPTION_SHOW_WRAPPERS, OPTION_UTC, OPTION_WIDE,
+			OPTION_COLOR, OPTION_NO_PAGER, OPTION_JSON, OPTION_CSV},
 		.example = {"heaptap diff monday.htap friday.htap",
 			"heaptap diff old.htap new.htap --metric calls --json"},
 		.run = cmd_diff,
@@ -211,8 +212,8 @@ static const struct option_command command[] = {
 		.least = 2,
 		.most = 64,
 		.groups = OPTIONS_NAMES | OPTIONS_FILTER,
-		.own = {OPTION_METRIC, OPTION_LIMIT, OPTION_SHOW_WRAPPERS, OPTION_UTC,
-			OPTION_WIDE, OPTION_COLOR, OPTION_NO_PAGER, OPTION_JSON, OPTION_CSV},
+		.own = {OPTION_METRIC, OPTION_LIMIT, OPTION_SHOW_WRAPPERS, OPTION_UTC, OPTION_WIDE,
+			OPTION_COLOR, OPTION_NO_PAGER, OPTION_JSON, OPTION_CSV},
 		.example = {"heaptap trend mon.htap tue.htap wed.htap"},
 		.run = cmd_trend,
 	},
@@ -220,9 +221,11 @@ static const struct option_command command[] = {
 		.name = "check",
 		.summary = "compare a trace with thresholds, for continuous integration",
 		.description =
-			"Prints one line for each exceeded threshold, and exits with 8. Outstanding "
+			"Prints one line for each exceeded threshold, and exits with 8. "
+			"Outstanding "
 			"is the lowest total of the last tenth of the window; growth counts sites "
-			"that are classified as growing; an increase counts from 64 KiB per minute.",
+			"that are classified as growing; an increase counts from 64 KiB per "
+			"minute.",
 		.operand = {TRACE},
 		.least = 1,
 		.most = 1,

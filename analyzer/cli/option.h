@@ -66,8 +66,9 @@ enum option_group {
 	OPTIONS_SHOW = 1u << 1,	 /* how the result is printed */
 	OPTIONS_NAMES = 1u << 2, /* where names and lines come from */
 	OPTIONS_ALL = 1u << 3,	 /* every command has these */
+	OPTIONS_FILTER = 1u << 4, /* those of OPTIONS_QUERY that choose time, blocks and stacks */
 };
-#define OPTION_GROUPS 4u
+#define OPTION_GROUPS 5u
 
 enum option_kind {
 	OPTION_KIND_FLAG, /* no value */

@@ -20,9 +20,8 @@ static json_t *chain_json(const struct compare *compare, const struct compare_en
 	for (uint32_t at = view->row[entry->row].node; at; at = view->tree.node[at].parent) {
 		const uint32_t group = view->tree.node[at].group;
 		const struct frame *frame =
-			group == UINT32_MAX
-				? NULL
-				: &view->frames.frame[view->groups.group[group].frame];
+			group == UINT32_MAX ? NULL
+					    : &view->frames.frame[view->groups.group[group].frame];
 		array = json_plus(array, json_text(frame ? frame->function : NULL));
 	}
 	return array;
@@ -35,12 +34,12 @@ static json_t *entry_json(
 	json_t *rates = json_array(), *sums = json_array();
 	for (uint32_t i = 0; i < compare->view_count; i++) {
 		rates = json_plus(rates, json_real(compare_rate(compare, entry, i, metric)));
-		sums = json_plus(sums, stacks_json_sums(compare->view[i],
-					       compare_sums(compare, entry, i)));
+		sums = json_plus(
+			sums, stacks_json_sums(compare->view[i], compare_sums(compare, entry, i)));
 	}
 	return json_pack("{ss so so so so so so}", "change",
-		compare_change_name(compare_change_of(compare, entry, metric)), "per_minute",
-		rates, "function", json_text(leaf ? leaf->function : NULL), "file",
+		compare_change_name(compare_change_of(compare, entry, metric)), "per_minute", rates,
+		"function", json_text(leaf ? leaf->function : NULL), "file",
 		json_text(leaf ? leaf->file : NULL), "line",
 		json_number_or_null(leaf && leaf->line, leaf ? leaf->line : 0), "stack",
 		chain_json(compare, entry), "sums", sums);
@@ -65,8 +64,8 @@ static json_t *traces_json(
 	return array;
 }
 
-struct ht_err *compare_json_write(FILE *out, const struct compare *compare,
-	const char *const *path, enum metric metric, size_t limit)
+struct ht_err *compare_json_write(FILE *out, const struct compare *compare, const char *const *path,
+	enum metric metric, size_t limit)
 {
 	struct json_writer writer = {.out = out};
 	struct ht_err *err = json_put(&writer, "schema", json_string("heaptap.compare/1"));

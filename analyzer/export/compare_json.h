@@ -10,8 +10,7 @@
 
 /* The `limit` first entries (0: all) of a sorted comparison; `path` names each view. */
 HT_MUST_CHECK
-struct ht_err *compare_json_write(FILE *out, const struct compare *compare,
-	const char *const *path, enum metric metric, size_t limit);
+struct ht_err *compare_json_write(FILE *out, const struct compare *compare, const char *const *path,
+	enum metric metric, size_t limit);
 /* One line an entry: change, one rate per view, function, file. */
-void compare_csv_write(
-	FILE *out, const struct compare *compare, enum metric metric, size_t limit);
+void compare_csv_write(FILE *out, const struct compare *compare, enum metric metric, size_t limit);

@@ -64,6 +64,32 @@ static bool is_word(char c)
 	       (c >= 'A' && c <= 'Z');
 }
 
+/* What C programs call their own functions around malloc: zmalloc, xcalloc, g_malloc0,
+ * PyMem_Malloc, CRYPTO_strdup, zrealloc_usable. */
+static bool is_c_wrapper(const char *name)
+{
+	static const char *const word[] = {
+		"malloc", "calloc", "realloc", "memalign", "memdup", "strdup", "strndup"};
+	static const char *const after[] = {"", "0", "n", "z", "_n", "_usable", "_array",
+		"_internal", "_impl", "_zero", "_aligned", "_default"};
+	char lower[64];
+	const size_t length = strlen(name);
+	if (length >= sizeof(lower))
+		return false;
+	for (size_t i = 0; i <= length; i++) {
+		if (name[i] && !is_word(name[i]))
+			return false;
+		lower[i] = name[i] >= 'A' && name[i] <= 'Z' ? (char)(name[i] + 32) : name[i];
+	}
+	for (size_t i = 0; i < HT_ARRAY_SIZE(word); i++) {
+		const char *found = strstr(lower, word[i]);
+		for (size_t k = 0; found && k < HT_ARRAY_SIZE(after); k++)
+			if (strcmp(found + strlen(word[i]), after[k]) == 0)
+				return true;
+	}
+	return false;
+}
+
 /* --- where a name begins -------------------------------------------------------------------------
  */
 
@@ -168,7 +194,8 @@ bool wrapper_is(const char *function)
 	const char *name = find_name(function, &is_cxx);
 	if (is_cxx)
 		return begins_any(name, cxx, HT_ARRAY_SIZE(cxx));
-	return is_rust_wrapper(name) || begins_any(name, runtime, HT_ARRAY_SIZE(runtime));
+	return is_rust_wrapper(name) || is_c_wrapper(name) ||
+	       begins_any(name, runtime, HT_ARRAY_SIZE(runtime));
 }
 
 const char *wrapper_name(const char *function)

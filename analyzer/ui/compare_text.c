@@ -7,9 +7,8 @@
 
 #include "analyzer/ui/chain.h"
 
-#define FIGURE_COLUMNS	12u
-#define TREND_SHOWN_MAX 5u /* figures in a line of trend */
-#define TREND_CELLS	16u /* of its sparkline */
+#define FIGURE_COLUMNS 11u
+#define TREND_CELLS    16u /* of its sparkline */
 
 /* "+1.5 MiB", "-12", "0 B": a figure per minute, or a time. */
 static struct text_number figure(enum metric metric, double value, bool is_signed)
@@ -30,9 +29,9 @@ static struct text_number figure(enum metric metric, double value, bool is_signe
 		break;
 	}
 	snprintf(ret.text, sizeof(ret.text), "%s%.38s",
-		value < 0 && whole		? "-"
+		value < 0 && whole		  ? "-"
 		: is_signed && value > 0 && whole ? "+"
-						: "",
+						  : "",
 		number.text);
 	return ret;
 }
@@ -47,15 +46,15 @@ static void put_view(const struct compare_text *page, uint32_t index, const char
 {
 	const struct view *view = page->compare->view[index];
 	const struct model *model = &view->analysis->model;
-	const time_t start =
-		(time_t)((model->capture.start_unix_ns + view->from_ns) / 1000000000u);
+	const time_t start = (time_t)((model->capture.start_unix_ns + view->from_ns) / 1000000000u);
 	struct tm day;
 	char when[32] = "";
 	struct line line;
 	if (page->utc ? gmtime_r(&start, &day) : localtime_r(&start, &day))
 		strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &day);
 	line_begin(&line, page->text);
-	line_put(&line, "  %-4s %s  %s  ", label, when, text_time(view->to_ns - view->from_ns).text);
+	line_put(
+		&line, "  %-4s %s  %s  ", label, when, text_time(view->to_ns - view->from_ns).text);
 	line_foreign(&line, model->comm ? model->comm : "?", 20);
 	line_put(&line, " (%" PRIu64 ")  ", model->target.pid);
 	line_foreign(&line, page->path[index], line_left(&line));
@@ -76,15 +75,13 @@ static void put_change(const struct compare_text *page, const struct compare_ent
 {
 	const struct compare *compare = page->compare;
 	const double before = compare_rate(compare, entry, 0, page->metric);
-	const double after =
-		compare_rate(compare, entry, compare->view_count - 1, page->metric);
+	const double after = compare_rate(compare, entry, compare->view_count - 1, page->metric);
 	const enum compare_change change = compare_change_of(compare, entry, page->metric);
 	struct line line;
 	line_begin(&line, page->text);
 	line_put(&line, "  %-7s", compare_change_name(change));
 	line_right(&line, figure(page->metric, after - before, true).text, FIGURE_COLUMNS);
-	line_right(&line,
-		change == COMPARE_NEW ? "-" : figure(page->metric, before, false).text,
+	line_right(&line, change == COMPARE_NEW ? "-" : figure(page->metric, before, false).text,
 		FIGURE_COLUMNS);
 	line_right(&line, change == COMPARE_GONE ? "-" : figure(page->metric, after, false).text,
 		FIGURE_COLUMNS);
@@ -96,8 +93,8 @@ static void put_change(const struct compare_text *page, const struct compare_ent
 static void put_total(const struct compare_text *page)
 {
 	const double before = compare_total_rate(page->compare, 0, page->metric);
-	const double after = compare_total_rate(
-		page->compare, page->compare->view_count - 1, page->metric);
+	const double after =
+		compare_total_rate(page->compare, page->compare->view_count - 1, page->metric);
 	struct line line;
 	line_begin(&line, page->text);
 	line_put(&line, "  %-7s", "total");
@@ -190,6 +187,14 @@ static void put_trend(const struct compare_text *page, const struct compare_entr
 	line_end(&line);
 }
 
+static bool is_all_zero(const struct compare_text *page, const struct compare_entry *entry)
+{
+	for (uint32_t i = 0; i < page->compare->view_count; i++)
+		if (metric_value(compare_sums(page->compare, entry, i), page->metric))
+			return false;
+	return true;
+}
+
 void compare_text_trend(const struct compare_text *page)
 {
 	const struct compare *compare = page->compare;
@@ -212,9 +217,18 @@ void compare_text_trend(const struct compare_text *page)
 	line_right(&line, label, FIGURE_COLUMNS);
 	line_end(&line);
 	put_trend(page, NULL);
-	for (size_t i = 0; i < compare->count && i < limit; i++)
+	size_t shown = 0, others = 0;
+	for (size_t i = 0; i < compare->count; i++) {
+		if (is_all_zero(page, &compare->entry[i]))
+			continue;
+		if (shown == limit) {
+			others++;
+			continue;
+		}
+		shown++;
 		put_trend(page, &compare->entry[i]);
-	if (compare->count > limit)
+	}
+	if (others)
 		fprintf(page->text->out, "  %s more sites; --limit 0 shows them\n",
-			text_count(compare->count - limit).text);
+			text_count(others).text);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/views/compare.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -151,15 +152,15 @@ enum compare_change compare_change_of(
 	const double after = compare_rate(compare, entry, last, metric);
 	const double all =
 		compare_total_rate(compare, 0, metric) + compare_total_rate(compare, last, metric);
-	if (before == 0 && after > 0)
+	if (fabs(after - before) <= all / 1000)
+		return COMPARE_SAME;
+	if (before <= 0)
 		return COMPARE_NEW;
-	if (after == 0 && before > 0)
+	if (after <= 0)
 		return COMPARE_GONE;
-	if (after > before * 1.1 && after - before > all / 1000)
+	if (after > before * 1.1)
 		return COMPARE_GROWN;
-	if (before > after * 1.1 && before - after > all / 1000)
-		return COMPARE_SHRUNK;
-	return COMPARE_SAME;
+	return before > after * 1.1 ? COMPARE_SHRUNK : COMPARE_SAME;
 }
 
 const char *compare_change_name(enum compare_change change)
@@ -187,6 +188,10 @@ static int compare_entries(const void *a, const void *b, void *context)
 	const double cy = change_of(order->compare, y, order->metric);
 	if (cx != cy)
 		return cx > cy ? -1 : 1;
+	const double rx = compare_rate(order->compare, x, 0, order->metric);
+	const double ry = compare_rate(order->compare, y, 0, order->metric);
+	if (rx != ry)
+		return rx > ry ? -1 : 1;
 	return (x->first > y->first) - (x->first < y->first);
 }
 

@@ -45,10 +45,10 @@ double compare_total_rate(const struct compare *compare, uint32_t view, enum met
 
 enum compare_change {
 	COMPARE_NEW,	/* there is nothing of it in the first view */
-	COMPARE_GROWN,	/* by a tenth, and by a thousandth of all, at least */
+	COMPARE_GROWN,	/* by more than a tenth */
 	COMPARE_SHRUNK, /* likewise */
 	COMPARE_GONE,	/* there is nothing of it in the last view */
-	COMPARE_SAME
+	COMPARE_SAME	/* or the change is less than a thousandth of all */
 };
 
 enum compare_change compare_change_of(

@@ -60,8 +60,7 @@ static struct ht_err *lasting_bytes(const struct view *view, uint64_t *ret)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for the series of a view");
 	for (size_t i = 0; i < view->row_count; i++)
 		sites += view->row[i].count;
-	window_series(
-		&view->analysis->cube, view->window, view->row_site, sites, series);
+	window_series(&view->analysis->cube, view->window, view->row_site, sites, series);
 	const uint32_t count = series->count;
 	int64_t lowest = count ? series->live_bytes[count - 1] : 0;
 	for (uint32_t i = count - count / 10; i < count; i++)

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One line of a page, put together from pieces and never wider than the page: what is too much is
+ * cut off at its end, so pieces that matter come first.
+ */
+#pragma once
+
+#include "analyzer/ui/text.h"
+
+#define LINE_STYLES 24u
+#define LINE_WIDE   1000u /* columns of a line where the page has no width */
+
+struct line_style {
+	size_t from, to; /* in bytes */
+	enum text_style style;
+};
+
+struct line {
+	const struct text *text;
+	struct text memory; /* what pieces are written to */
+	char *bytes;
+	size_t length, columns;
+	struct line_style style[LINE_STYLES];
+	size_t style_count;
+};
+
+/* Of a page without a width (text->columns is 0), LINE_WIDE. */
+size_t line_width(const struct text *text);
+/* `text` is borrowed until line_end. */
+void line_begin(struct line *line, const struct text *text);
+/* Pieces without a style. */
+HT_PRINTF(2, 3) void line_put(struct line *line, const char *fmt, ...);
+HT_PRINTF(3, 4)
+void line_styled(struct line *line, enum text_style style, const char *fmt, ...);
+/* A string of foreign origin in at most `columns`; its middle is left out where it has more. */
+void line_foreign(struct line *line, const char *string, size_t columns);
+void line_foreign_styled(
+	struct line *line, enum text_style style, const char *string, size_t columns);
+/* Right-aligned in `columns`. */
+void line_right(struct line *line, const char *string, size_t columns);
+/* Spaces up to a column. */
+void line_to(struct line *line, size_t column);
+/* A sparkline (text_sparkline). */
+void line_sparkline(
+	struct line *line, const uint64_t *value, size_t count, uint64_t lowest, size_t columns);
+/* Columns that are left. */
+size_t line_left(const struct line *line);
+/* Prints the line. */
+void line_end(struct line *line);
+
+/* Prints a foreign text in whole words, each line after its indent (ASCII); a page without a width
+ * has one line. At most `lines_max` lines, 0: all. Returns the number of lines, all of them. */
+size_t line_wrap(const struct text *text, const char *first, const char *rest, const char *string,
+	size_t lines_max);

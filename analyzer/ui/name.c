@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/ui/name.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "analyzer/symbols/wrapper.h"
+#include "analyzer/ui/text.h"
+
+static void copy(const char *from, char ret[NAME_BYTES])
+{
+	const size_t length = strlen(from), half = NAME_BYTES / 2 - 4;
+	if (length < NAME_BYTES)
+		snprintf(ret, NAME_BYTES, "%s", from);
+	else
+		snprintf(ret, NAME_BYTES, "%.*s...%s", (int)half, from, from + length - half);
+}
+
+/* Where the parameters begin in "f(int) const"; NULL: there are none, or they are the name's own
+ * parentheses: operator(), (anonymous namespace). */
+static char *parameters(char *name)
+{
+	char *end = strrchr(name, ')');
+	int depth = 0;
+	if (!end || strpbrk(end, ":>}]"))
+		return NULL;
+	for (char *at = end;; at--) {
+		depth += *at == ')';
+		depth -= *at == '(';
+		if (depth == 0 && *at == '(') {
+			const bool is_operator = at - name >= 8 && !strncmp(at - 8, "operator", 8);
+			return at == name || is_operator || !strncmp(at, "(anonymous", 10) ? NULL
+											   : at;
+		}
+		if (at == name)
+			return NULL;
+	}
+}
+
+/* An angle bracket of a template, not of operator< or ->. */
+static bool is_bracket(const char *name, const char *at)
+{
+	if (at > name && at[-1] == '-')
+		return false;
+	for (const char *back = at; back - name >= 8; back--) {
+		if (!strncmp(back - 8, "operator", 8))
+			return false;
+		if (back[-1] != '<' && back[-1] != '>' && back[-1] != '=')
+			break;
+	}
+	return true;
+}
+
+/* Leaves out what is between outer angle brackets; a leading one of Rust's "<T as Trait>::f" keeps
+ * what is not in further brackets. */
+static void drop_arguments(char *name)
+{
+	const int kept = name[0] == '<';
+	char *to = name;
+	int depth = 0;
+	bool is_open = kept;
+	for (char *at = name; *at; at++) {
+		const bool opens = *at == '<' && is_bracket(name, at);
+		const bool closes = *at == '>' && depth && is_bracket(name, at);
+		depth -= closes;
+		if (depth == 0 && closes && is_open && kept) {
+			is_open = false;
+			*to++ = *at;
+		} else if (depth <= (is_open ? kept : 0)) {
+			*to++ = *at;
+		}
+		depth += opens;
+	}
+	*to = '\0';
+}
+
+void name_shorten(const char *function, size_t columns, char ret[NAME_BYTES])
+{
+	copy(function, ret);
+	if (text_columns(ret) <= columns)
+		return;
+	copy(wrapper_name(function), ret);
+	if (text_columns(ret) <= columns)
+		return;
+	char *at = parameters(ret);
+	if (at)
+		*at = '\0';
+	if (text_columns(ret) > columns)
+		drop_arguments(ret);
+}
