@@ -27,8 +27,8 @@ static const char *module_name(const struct view *view, const struct frame *fram
 }
 
 /* A label and its columns, to see whether it fits. */
-static void frame_name(const struct view *view, const struct frame *frame, size_t columns,
-	char ret[NAME_BYTES])
+static void frame_name(
+	const struct view *view, const struct frame *frame, size_t columns, char ret[NAME_BYTES])
 {
 	const char *module = module_name(view, frame);
 	if (frame->function)
@@ -53,8 +53,7 @@ void chain_put_frame(
 static const struct frame *frame_of(const struct view *view, uint32_t node)
 {
 	const uint32_t group = view->tree.node[node].group;
-	return group == UINT32_MAX ? NULL
-				   : &view->frames.frame[view->groups.group[group].frame];
+	return group == UINT32_MAX ? NULL : &view->frames.frame[view->groups.group[group].frame];
 }
 
 /* The next frame towards the root that is another function; 0: there is none. */

@@ -137,7 +137,7 @@ static void print_piece(const struct line *line, size_t from, size_t to, const i
 	if (!piece)
 		return;
 	if (style)
-		text_styled(line->text, (enum text_style)*style, piece);
+		text_styled(line->text, (enum text_style) * style, piece);
 	else
 		fputs(piece, line->text->out);
 	free(piece);
