@@ -62,10 +62,10 @@ enum option_id {
 
 /* Groups of options: a bit set. A command takes each option that is in one of its groups. */
 enum option_group {
-	OPTIONS_QUERY = 1u << 0, /* which allocations count */
-	OPTIONS_SHOW = 1u << 1,	 /* how the result is printed */
-	OPTIONS_NAMES = 1u << 2, /* where names and lines come from */
-	OPTIONS_ALL = 1u << 3,	 /* every command has these */
+	OPTIONS_QUERY = 1u << 0,  /* which allocations count */
+	OPTIONS_SHOW = 1u << 1,	  /* how the result is printed */
+	OPTIONS_NAMES = 1u << 2,  /* where names and lines come from */
+	OPTIONS_ALL = 1u << 3,	  /* every command has these */
 	OPTIONS_FILTER = 1u << 4, /* those of OPTIONS_QUERY that choose time, blocks and stacks */
 };
 #define OPTION_GROUPS 5u
