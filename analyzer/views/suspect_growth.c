@@ -21,11 +21,13 @@
 #define FLAT_BLOCKS	200.0 /* in each of the two oldest quarters */
 #define FLAT_SHARE	0.8
 
-#define SILENCE_GAPS  3.0
-#define SILENCE_SHARE 0.3 /* of the span */
-#define BALANCE_LEAST 0.4 /* older frees in survivors */
-#define BALANCE_MOST  5.0
-#define CYCLE_LIVES   10.0 /* longest lives after which no end of a cycle is due */
+#define SILENCE_GAPS	3.0
+#define SILENCE_SHARE	0.3  /* of the span */
+#define SILENCE_LEAST	0.06 /* of the window */
+#define SILENCE_LEAST_S 2.0
+#define BALANCE_LEAST	0.4 /* older frees in survivors */
+#define BALANCE_MOST	5.0
+#define CYCLE_LIVES	10.0 /* longest lives after which no end of a cycle is due */
 
 #define RESIZE_STEP   1.1 /* least factor between two steps */
 #define RESIZE_STEPS  5u
@@ -230,7 +232,8 @@ static bool has_stopped(const struct survey *survey)
 			since = i;
 		}
 	double span = survey->end - survey->first;
-	if (silence > fmin(SILENCE_SHARE * span, fmax(SILENCE_GAPS * gap, survey->n / 32.0)))
+	double least = fmax(SILENCE_LEAST_S / survey->bucket_s, SILENCE_LEAST * survey->n);
+	if (silence > fmin(SILENCE_SHARE * span, fmax(SILENCE_GAPS * gap, least)))
 		return true;
 	double rate = 0;
 	for (uint32_t i = 0; i < survey->segments; i++)
