@@ -13,42 +13,70 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "analyzer/commands.h"
 #include "analyzer/export/export.h"
 #include "analyzer/ui/watch.h"
 
 struct options {
-	const char *path, *out_path;
+	const char *path, *older_path, *out_path; /* older_path: NULL but for a comparison */
 	struct resolve_files files;
-	enum commands_format format;
+	const struct export_format *format;
+	struct query query;
 	enum metric metric;
-	bool stats, force, shows_wrappers;
+	bool stats, force, utc;
 };
+
+/* Options that a format has no use for are refused, not ignored. */
+static struct ht_err *check_format(
+	const struct option_values *values, const struct export_format *format)
+{
+	const struct {
+		enum option_id id;
+		unsigned trait;
+		const char *why;
+	} rule[] = {
+		{OPTION_METRIC, EXPORT_METRIC,
+			"--metric is for formats with one figure, collapsed and difffolded"},
+		{OPTION_SHOW_WRAPPERS, EXPORT_ROWS,
+			"--show-wrappers is not needed: this format has every frame"},
+		{OPTION_STATS, EXPORT_STATS, "--stats is for heaptrack"},
+	};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(rule); i++)
+		if (option_is_given(values, rule[i].id) && !(format->traits & rule[i].trait))
+			return ht_err_new(
+				HT_ERR_USAGE, "export --format %s: %s", format->name, rule[i].why);
+	const bool is_comparison = format->traits & EXPORT_COMPARISON;
+	if (is_comparison && values->operand_count < 2)
+		return ht_err_new(HT_ERR_USAGE,
+			"export --format %s compares two traces: heaptap export OLD NEW --format "
+			"%s",
+			format->name, format->name);
+	if (!is_comparison && values->operand_count > 1)
+		return ht_err_new(HT_ERR_USAGE,
+			"export --format %s takes one trace; difffolded compares two",
+			format->name);
+	return NULL;
+}
 
 static struct ht_err *read_options(const struct option_values *values, struct options *ret)
 {
 	*ret = (struct options){
-		.path = values->operand[0],
+		.path = values->operand[values->operand_count - 1],
+		.older_path = values->operand_count > 1 ? values->operand[0] : NULL,
 		.out_path = option_text(values, OPTION_OUTPUT, "-"),
 		.files = cmd_files(values),
-		.format = option_number(values, OPTION_FORMAT, COMMANDS_COLLAPSED),
 		.metric = option_number(values, OPTION_METRIC, METRIC_OUTSTANDING),
 		.stats = option_is_given(values, OPTION_STATS),
 		.force = option_is_given(values, OPTION_FORCE),
-		.shows_wrappers = option_is_given(values, OPTION_SHOW_WRAPPERS),
+		.utc = option_is_given(values, OPTION_UTC),
 	};
 	if (!option_is_given(values, OPTION_FORMAT))
-		return ht_err_new(
-			HT_ERR_USAGE, "export: --format is missing; use collapsed or heaptrack");
-	if (ret->format != COMMANDS_HEAPTRACK)
-		return NULL;
-	if (option_is_given(values, OPTION_METRIC))
-		return ht_err_new(HT_ERR_USAGE, "export: --metric is for collapsed stacks; "
-						"heaptrack's format has all of them");
-	if (ret->shows_wrappers)
-		return ht_err_new(HT_ERR_USAGE, "export: --show-wrappers is for collapsed stacks; "
-						"heaptrack's format has every frame");
-	return NULL;
+		return ht_err_new(HT_ERR_USAGE,
+			"export: --format is missing; heaptap export --help lists the formats");
+	ret->format = &export_format[option_number(values, OPTION_FORMAT, 0)];
+	struct ht_err *err = check_format(values, ret->format);
+	if (!err)
+		err = cmd_query(values, &ret->query);
+	return err ? err : export_check(ret->format, &ret->query, ret->metric);
 }
 
 /* Where an export goes. */
@@ -71,17 +99,25 @@ static int open_in_place(const struct target *target, int flags)
 	return open(target->path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
 }
 
-static struct ht_err *open_output(const struct options *options, int trace_fd, struct target *ret)
+static bool is_file(int fd, const struct stat *there)
 {
-	struct stat trace, there;
+	struct stat status;
+	return fstat(fd, &status) == 0 && status.st_ino == there->st_ino &&
+	       status.st_dev == there->st_dev;
+}
+
+/* `trace_fd` and `older_fd` are the traces; -1: there is none. */
+static struct ht_err *open_output(
+	const struct options *options, int trace_fd, int older_fd, struct target *ret)
+{
+	struct stat there;
 	*ret = (struct target){.path = options->out_path};
 	if (strcmp(options->out_path, "-") == 0) {
 		ret->file = stdout;
 		return NULL;
 	}
 	bool exists = lstat(options->out_path, &there) == 0;
-	if (exists && fstat(trace_fd, &trace) == 0 && trace.st_ino == there.st_ino &&
-		trace.st_dev == there.st_dev)
+	if (exists && (is_file(trace_fd, &there) || is_file(older_fd, &there)))
 		return ht_err_new(HT_ERR_USAGE, "%s is the trace itself; name another file with -o",
 			options->out_path);
 	int fd = exists && options->force && S_ISREG(there.st_mode)
@@ -95,55 +131,78 @@ static struct ht_err *open_output(const struct options *options, int trace_fd, s
 	return NULL;
 }
 
-static struct ht_err *write_collapsed(FILE *out, int fd, const struct options *options)
+/* A trace, and the answer to the query; {.fd = -1} is valid. */
+struct answer {
+	int fd; /* -1: not open */
+	struct analysis *analysis;
+	struct view *view;
+};
+
+static struct ht_err *answer(struct answer *answer, const char *path, const struct options *options)
 {
-	struct analysis *analysis = NULL;
-	struct view *view = NULL;
-	struct query query;
-	query_init(&query);
-	query.shows_wrappers = options->shows_wrappers;
 	struct watch watch;
-	watch_begin(&watch, stderr, fd, options->path);
-	struct ht_err *err = analysis_create(fd, options->path, &analysis);
+	watch_begin(&watch, stderr, answer->fd, path);
+	struct ht_err *err = analysis_create(answer->fd, path, &answer->analysis);
 	watch_end(&watch);
 	if (!err)
-		cmd_warn_model(&analysis->model);
-	if (!err && options->metric == METRIC_TEMPORARY && analysis->cube.sample_bytes)
+		cmd_warn_model(&answer->analysis->model);
+	if (!err && options->format->traits & EXPORT_METRIC &&
+		options->metric == METRIC_TEMPORARY && answer->analysis->cube.sample_bytes)
 		err = ht_err_new(HT_ERR_USAGE,
-			"%s is a sample, which cannot show temporary allocations", options->path);
+			"%s is a sample, which cannot show temporary allocations", path);
 	if (!err)
-		err = analysis_resolve(analysis, &options->files);
+		err = analysis_resolve(answer->analysis, &options->files);
 	if (!err)
-		err = view_create(analysis, &query, false, &view);
-	if (!err)
-		err = export_collapsed(out, view, options->metric);
-	view_destroy(view);
-	analysis_destroy(analysis);
+		err = view_create(answer->analysis, &options->query, options->utc, &answer->view);
 	return err;
 }
 
-static struct ht_err *write_heaptrack(FILE *out, int fd, const struct options *options)
+static void answer_deinit(struct answer *answer)
 {
-	struct export_heaptrack_stats stats;
-	uint64_t bytes;
-	struct ht_err *err = cmd_check_ending(fd, options->path, &bytes);
-	if (err)
-		return err;
-	struct watch watch = {0};
-	/* The export is written while the trace is read. */
-	if (!isatty(fileno(out)))
-		watch_begin(&watch, stderr, fd, options->path);
-	err = export_heaptrack(out, fd, options->path, &options->files, &stats);
-	watch_end(&watch);
-	if (!err && stats.sample_bytes)
-		fprintf(stderr,
-			"heaptap: the trace is a sample: bytes are estimates, calls are samples, "
-			"temporary means nothing\n");
-	if (!err && options->stats)
+	view_destroy(answer->view);
+	analysis_destroy(answer->analysis);
+	if (answer->fd >= 0)
+		close(answer->fd);
+}
+
+static void print_notes(const struct export_job *job, bool wants_stats)
+{
+	const struct export_heaptrack_stats *stats = &job->stats;
+	if (*job->note)
+		fprintf(stderr, "heaptap: %s\n", job->note);
+	if (wants_stats)
 		fprintf(stderr,
 			"calls %" PRIu64 "\ntemporary %" PRIu64 "\npeak_bytes %" PRIu64
 			"\nleaked_bytes %" PRIu64 "\n",
-			stats.calls, stats.temporary, stats.peak_bytes, stats.leaked_bytes);
+			stats->calls, stats->temporary, stats->peak_bytes, stats->leaked_bytes);
+}
+
+/* Writes what `newer` and, for a comparison, `older` say. */
+static struct ht_err *write_export(
+	FILE *out, struct answer *newer, struct answer *older, const struct options *options)
+{
+	struct export_job job = {.metric = options->metric,
+		.fd = newer->fd,
+		.start = lseek(newer->fd, 0, SEEK_CUR),
+		.name = options->path};
+	if (options->format->traits & EXPORT_EVENTS && job.start < 0)
+		return ht_err_new(HT_ERR_USAGE,
+			"%s is read twice for this format: give a file, not a pipe", options->path);
+	struct ht_err *err = answer(newer, options->path, options);
+	if (!err && options->older_path)
+		err = answer(older, options->older_path, options);
+	if (err)
+		return err;
+	job.view = newer->view;
+	job.older = older->view;
+	struct watch watch = {0};
+	/* The export is written while the trace is read again. */
+	if (options->format->traits & EXPORT_EVENTS && !isatty(fileno(out)))
+		watch_begin(&watch, stderr, newer->fd, options->path);
+	err = options->format->write(out, &job);
+	watch_end(&watch);
+	if (!err)
+		print_notes(&job, options->stats);
 	return err;
 }
 
@@ -164,23 +223,31 @@ static struct ht_err *close_output(struct target *target, struct ht_err *err)
 	return err;
 }
 
+static struct ht_err *export_to(
+	const struct options *options, struct answer *newer, struct answer *older)
+{
+	struct target target;
+	struct ht_err *err = open_output(options, newer->fd, older->fd, &target);
+	if (!err) {
+		err = write_export(target.file, newer, older, options);
+		err = ht_err_first(err, cmd_flush(target.file, options->out_path));
+	}
+	return close_output(&target, err);
+}
+
 struct ht_err *cmd_export(const struct option_values *values)
 {
 	struct options options;
-	struct target target;
-	int fd;
+	struct answer newer = {.fd = -1}, older = {.fd = -1};
 	struct ht_err *err = read_options(values, &options);
 	if (!err)
-		err = cmd_open_trace(options.path, &fd);
-	if (err)
-		return err;
-	err = open_output(&options, fd, &target);
-	if (!err) {
-		err = options.format == COMMANDS_COLLAPSED
-			      ? write_collapsed(target.file, fd, &options)
-			      : write_heaptrack(target.file, fd, &options);
-		err = ht_err_first(err, cmd_flush(target.file, options.out_path));
-	}
-	close(fd);
-	return close_output(&target, err);
+		err = cmd_open_trace(options.path, &newer.fd);
+	if (!err && options.older_path)
+		err = cmd_open_trace(options.older_path, &older.fd);
+	if (!err)
+		err = export_to(&options, &newer, &older);
+	answer_deinit(&older);
+	answer_deinit(&newer);
+	query_deinit(&options.query);
+	return err;
 }

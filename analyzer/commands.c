@@ -8,6 +8,7 @@
 
 #include "analyzer/cli/help.h"
 #include "analyzer/cmd.h"
+#include "analyzer/export/export.h"
 #include "analyzer/query/metric.h"
 
 /* --- options -----------------------------------------------------------------------------------
@@ -19,8 +20,6 @@ const char *const commands_metric[] = {
 #undef X
 		NULL,
 };
-const char *const commands_format[] = {
-	[COMMANDS_COLLAPSED] = "collapsed", [COMMANDS_HEAPTRACK] = "heaptrack", NULL};
 static const char *const class_words[] = {
 	"growing", "plateau", "spike", "periodic", "churn", "unclear", NULL};
 static const char *const by_words[] = {
@@ -115,7 +114,7 @@ static const struct option_row option[OPTION_COUNT] = {
 	[OPTION_PERF_MAP] = VALUE(OPTIONS_NAMES, FILE, "perf-map", "MAP",
 		"names of JIT code: /tmp/perf-PID.map or a jitdump"),
 
-	[OPTION_FORMAT] = CHOICE(0, "format", "FORMAT", commands_format, "the format to write"),
+	[OPTION_FORMAT] = CHOICE(0, "format", "FORMAT", export_names, "the format to write"),
 	[OPTION_OUTPUT] = {.kind = OPTION_KIND_FILE,
 		.name = "output",
 		.letter = 'o',
@@ -168,6 +167,9 @@ static const struct option_row option[OPTION_COUNT] = {
 	{                                                                                          \
 		"FILE", "trace file", OPTION_KIND_FILE, true                                       \
 	}
+
+/* One sentence of the description of export. */
+#define FORMAT_AND_PURPOSE(name, write, purpose, sums, traits) " " name " is for " purpose "."
 
 static const struct option_command command[] = {
 	{
@@ -239,18 +241,22 @@ static const struct option_command command[] = {
 	{
 		.name = "export",
 		.summary = "write a trace in another tool's format",
-		.description = "heaptrack is for heaptrack_print and heaptrack_gui; collapsed is "
-			       "one line for each call chain, for flame graphs. --metric and "
-			       "--show-wrappers are for collapsed, --stats is for heaptrack.",
+		.description =
+			"Writes a trace for another program, or the difference of two." EXPORTS(
+				FORMAT_AND_PURPOSE) " --metric is for collapsed and difffolded, "
+						    "--stats is for heaptrack.",
 		.needs = "--format FORMAT",
-		.operand = {TRACE},
+		.operand = {TRACE, {"NEW", "newer trace", OPTION_KIND_FILE, true}},
 		.least = 1,
-		.most = 1,
+		.most = 2,
 		.groups = OPTIONS_NAMES,
 		.own = {OPTION_FORMAT, OPTION_OUTPUT, OPTION_FORCE, OPTION_METRIC,
-			OPTION_SHOW_WRAPPERS, OPTION_STATS},
-		.example = {"heaptap export my.htap --format heaptrack -o my.txt",
-			"heaptap export my.htap --format collapsed | flamegraph.pl > my.svg"},
+			OPTION_SHOW_WRAPPERS, OPTION_STATS, OPTION_FROM, OPTION_TO, OPTION_ALIVE_AT,
+			OPTION_THREAD, OPTION_MODULE, OPTION_FUNCTION, OPTION_EXCLUDE,
+			OPTION_SUPPRESSIONS, OPTION_UTC},
+		.example = {"heaptap export my.htap --format pprof -o my.pb && go tool pprof my.pb",
+			"heaptap export my.htap --format collapsed | flamegraph.pl > my.svg",
+			"heaptap export a.htap b.htap --format difffolded | flamegraph.pl > d.svg"},
 		.run = cmd_export,
 	},
 	{

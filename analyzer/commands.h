@@ -12,9 +12,6 @@ extern const struct option_table commands_table;
 
 /* The words of --metric, by enum metric, ended by NULL. */
 extern const char *const commands_metric[];
-/* The words of --format, by enum commands_format, ended by NULL. */
-enum commands_format { COMMANDS_COLLAPSED, COMMANDS_HEAPTRACK };
-extern const char *const commands_format[];
 
 /* Runs the command argv[0] with the words behind it, or prints its help. argv[0] may be the name of
  * a trace instead: that is report. Data goes to standard output. */

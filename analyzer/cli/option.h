@@ -103,7 +103,7 @@ struct option_operand {
 	bool is_trace;	       /* a file, and its name ends with .htap */
 };
 
-#define OPTION_OWN_MAX	    8u
+#define OPTION_OWN_MAX	    24u
 #define OPTION_OPERANDS_MAX 3u
 #define OPTION_EXAMPLES_MAX 4u
 

@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What other programs read: one function per format, all of them deterministic, none of them
- * closing its output.
+ * What other programs read: one table of formats, each with its writer. Writers are deterministic
+ * and do not close their output. They print figures of a view; those of events read the trace once
+ * more (events.h).
  */
 #pragma once
 
 #include <stdio.h>
 
 #include "analyzer/views/view.h"
-
-/* Collapsed stacks, "root;caller;leaf N", one line per row whose `metric` is above 0. */
-HT_MUST_CHECK
-struct ht_err *export_collapsed(FILE *out, const struct view *view, enum metric metric);
 
 /* The totals that heaptrack_print computes from an export, by its rules: temporary means that the
  * object before this free was allocated with the same size and stack, by any thread. */
@@ -20,11 +17,106 @@ struct export_heaptrack_stats {
 	uint64_t sample_bytes; /* not 0: an object is a sample, with the bytes that it stands for */
 };
 
+#define EXPORT_NOTE_BYTES 256u
+
+/* What a writer is given, and what it has to say. */
+struct export_job {
+	const struct view *view;
+	const struct view *older; /* of the trace to compare with; NULL where a format has one */
+	enum metric metric;
+	/* The trace of `view`, for events: a seekable descriptor, and where the trace begins. */
+	int fd;
+	int64_t start;
+	const char *name;
+	struct export_heaptrack_stats stats; /* filled by heaptrack's */
+	char note[EXPORT_NOTE_BYTES]; /* a sentence for the user, or "": filled by the writer */
+};
+
+/* What a format is like. */
+enum export_trait {
+	EXPORT_METRIC = 1u << 0,     /* it has one figure, which --metric chooses */
+	EXPORT_ROWS = 1u << 1,	     /* its chains are those of reports; others have every frame */
+	EXPORT_EVENTS = 1u << 2,     /* it has single events, so that it reads the trace again */
+	EXPORT_SERIES = 1u << 3,     /* it has memory over time */
+	EXPORT_COMPARISON = 1u << 4, /* it is of two traces */
+	EXPORT_STATS = 1u << 5,	     /* it fills export_job.stats */
+};
+
+#define EXPORT_TOTALS                                                                              \
+	"allocations allocated_bytes outstanding_blocks outstanding_bytes peak_bytes temporary"
+
 /*
- * heaptrack's interpreted format 3, as events. Reads the trace on `fd` twice, so that it must be
- * seekable: names stand at the end of a trace, and heaptrack wants them first. Frees of blocks
- * older than the window are left out, as heaptrack does.
+ * name; writer; what it is for; the figures of `totals` in report --json that sums of an export
+ * equal; traits
  */
+#define EXPORTS(X)                                                                                 \
+	X("collapsed", export_collapsed, "flame graphs", "outstanding_bytes",                      \
+		EXPORT_METRIC | EXPORT_ROWS)                                                       \
+	X("difffolded", export_difffolded, "flame graphs of a difference", "outstanding_bytes",    \
+		EXPORT_METRIC | EXPORT_ROWS | EXPORT_COMPARISON)                                   \
+	X("heaptrack", export_heaptrack, "heaptrack_print and heaptrack_gui",                      \
+		"allocations outstanding_bytes peak_bytes", EXPORT_EVENTS | EXPORT_STATS)          \
+	X("pprof", export_pprof, "go tool pprof, also -diff_base", EXPORT_TOTALS, 0)               \
+	X("speedscope", export_speedscope, "speedscope.app",                                       \
+		"allocations allocated_bytes outstanding_bytes peak_bytes temporary", EXPORT_ROWS) \
+	X("firefox", export_firefox, "profiler.firefox.com", "allocated_bytes outstanding_bytes",  \
+		EXPORT_EVENTS | EXPORT_SERIES)                                                     \
+	X("massif", export_massif, "ms_print and massif-visualizer",                               \
+		"outstanding_bytes peak_bytes", EXPORT_ROWS | EXPORT_SERIES)                       \
+	X("dhat", export_dhat, "dh_view.html of valgrind",                                         \
+		"allocations allocated_bytes outstanding_blocks outstanding_bytes peak_bytes",     \
+		EXPORT_ROWS | EXPORT_SERIES)                                                       \
+	X("callgrind", export_callgrind, "callgrind_annotate and KCachegrind",                     \
+		"allocations allocated_bytes outstanding_bytes peak_bytes temporary", EXPORT_ROWS) \
+	X("csv", export_csv, "spreadsheets and scripts", EXPORT_TOTALS, EXPORT_ROWS)
+
+struct export_format {
+	const char *name;
+	struct ht_err *(*write)(FILE *out, struct export_job *job);
+	const char *purpose, *sums;
+	unsigned traits;
+};
+
+extern const struct export_format export_format[];
+extern const size_t export_format_count;
+/* The names, ended by NULL, in the order of export_format. */
+extern const char *const export_names[];
+/* Refuses a metric and a query that the format cannot answer: a usage error, which says why. */
 HT_MUST_CHECK
-struct ht_err *export_heaptrack(FILE *out, int fd, const char *name,
-	const struct resolve_files *files, struct export_heaptrack_stats *ret);
+struct ht_err *export_check(
+	const struct export_format *format, const struct query *query, enum metric metric);
+
+/* --- writers -----------------------------------------------------------------------------------
+ */
+
+/* Collapsed stacks, "root;caller;leaf N", one line per row whose metric is above 0. */
+HT_MUST_CHECK
+struct ht_err *export_collapsed(FILE *out, struct export_job *job);
+/* The same of two traces: "root;caller;leaf OLDER NEWER". */
+HT_MUST_CHECK
+struct ht_err *export_difffolded(FILE *out, struct export_job *job);
+/* heaptrack's interpreted format 3, as events. Frees of blocks older than the window are left out,
+ * as heaptrack does. */
+HT_MUST_CHECK
+struct ht_err *export_heaptrack(FILE *out, struct export_job *job);
+/* profile.proto, not compressed: one sample per stack and thread. */
+HT_MUST_CHECK
+struct ht_err *export_pprof(FILE *out, struct export_job *job);
+/* One row per chain, with all metrics. */
+HT_MUST_CHECK
+struct ht_err *export_csv(FILE *out, struct export_job *job);
+/* massif.out: memory over time, a tree of callers at the peak and at the end. */
+HT_MUST_CHECK
+struct ht_err *export_massif(FILE *out, struct export_job *job);
+/* DHAT's JSON, version 2. */
+HT_MUST_CHECK
+struct ht_err *export_dhat(FILE *out, struct export_job *job);
+/* callgrind.out: own figures of functions, and those of the calls between them. */
+HT_MUST_CHECK
+struct ht_err *export_callgrind(FILE *out, struct export_job *job);
+/* speedscope's JSON: one profile per metric. */
+HT_MUST_CHECK
+struct ht_err *export_speedscope(FILE *out, struct export_job *job);
+/* Firefox Profiler's processed profile, version 60: allocations as events, and a counter. */
+HT_MUST_CHECK
+struct ht_err *export_firefox(FILE *out, struct export_job *job);

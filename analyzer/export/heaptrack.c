@@ -8,12 +8,11 @@
  * heaptrack_gui counts the objects of each kind in an array that grows by one: the first + line of
  * kind N must come right after the first + lines of 0 to N - 1, or it writes past the array.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#include "analyzer/export/export.h"
+#include "analyzer/export/events.h"
+#include "analyzer/export/names.h"
 #include "analyzer/model/array.h"
 
 #define HEAPTRACK_VERSION "10400" /* 1.4.0, the first with format 3 in its reader that we test */
@@ -29,9 +28,8 @@ struct kind {
 
 struct exporter {
 	FILE *out;
-	/* the whole trace, from the first pass, and the kinds of its allocations */
-	struct model model;
-	struct symbols symbols;
+	struct export_job *job;
+	struct model *model; /* of the view */
 	/* what was written already; a number is an index in the output */
 	struct map string; /* by address of the interned string */
 	struct map ip;	   /* by place_key */
@@ -48,11 +46,9 @@ struct exporter {
 	uint32_t *chain; /* of nodes up to one that has a number: scratch of number_trace */
 	size_t chain_capacity;
 
-	struct model events;   /* the second pass */
 	uint64_t time_ms;      /* last one written */
 	bool after_allocation; /* the event before was one */
 	uint32_t last_kind;    /* and of this kind */
-	struct export_heaptrack_stats stats;
 };
 
 /* --- lines ---------------------------------------------------------------------------------------
@@ -87,13 +83,14 @@ static void put_line_2(FILE *out, char type, uint64_t a, uint64_t b)
 
 static void put_text(FILE *out, const char *text)
 {
-	for (; *text; text++)
-		putc_unlocked((unsigned char)*text < ' ' ? '?' : *text, out);
+	char name[NAMES_BYTES];
+	names_copy(name, text, "");
+	fputs(name, out);
 }
 
 static void put_header(const struct exporter *exporter)
 {
-	const struct model *model = &exporter->model;
+	const struct model *model = exporter->model;
 	FILE *out = exporter->out;
 	fputs("v " HEAPTRACK_VERSION " 3\nX ", out);
 	put_text(out, model->exe && model->exe[0] ? model->exe : "unknown");
@@ -116,11 +113,11 @@ static struct ht_err *number_string(struct exporter *exporter, const char *text,
 	if (!text || map_get(&exporter->string, key, ret))
 		return NULL;
 	*ret = ++exporter->string_count;
+	char name[NAMES_BYTES];
+	names_copy(name, text, "");
 	putc('s', exporter->out);
-	put_hex(exporter->out, strlen(text));
-	putc(' ', exporter->out);
-	put_text(exporter->out, text);
-	putc('\n', exporter->out);
+	put_hex(exporter->out, strlen(name));
+	fprintf(exporter->out, " %s\n", name);
 	return map_put(&exporter->string, key, *ret);
 }
 
@@ -147,11 +144,12 @@ static struct ht_err *put_ip(struct exporter *exporter, uint64_t pc, struct plac
 {
 	struct numbered_frame numbered[TRACE_INLINE_MAX];
 	uint32_t count, module = 0;
-	const struct symbol_frame *frame = symbols_find(&exporter->symbols, place, &count);
+	const struct symbol_frame *frame =
+		symbols_find(&exporter->job->view->analysis->symbols, place, &count);
 	struct ht_err *err = number_frames(exporter, frame, count, numbered);
 	if (!err && place.module != MODULES_NONE)
 		err = number_string(
-			exporter, exporter->model.modules.module[place.module].path, &module);
+			exporter, exporter->model->modules.module[place.module].path, &module);
 	if (err)
 		return err;
 	putc('i', exporter->out);
@@ -174,7 +172,7 @@ static struct ht_err *number_ip(struct exporter *exporter, const struct node *no
 {
 	struct place place;
 	uint64_t key;
-	struct ht_err *err = place_of_node(&exporter->model.modules, node, &place);
+	struct ht_err *err = place_of_node(&exporter->model->modules, node, &place);
 	if (err)
 		return err;
 	bool has_key = place_key(place, &key);
@@ -193,7 +191,7 @@ static uint32_t *trace_of(struct exporter *exporter, uint32_t id)
 /* Numbers the nodes from the root down to `leaf`. */
 static struct ht_err *number_trace(struct exporter *exporter, uint32_t leaf, uint32_t *ret)
 {
-	const struct nodes *nodes = &exporter->model.nodes;
+	const struct nodes *nodes = &exporter->model->nodes;
 	size_t depth = 0;
 	struct ht_err *err = NULL;
 	const struct node *node = nodes_get(nodes, leaf);
@@ -223,7 +221,7 @@ static struct ht_err *number_trace(struct exporter *exporter, uint32_t leaf, uin
 /* The format has no weights: a sample is one object of all the bytes that it stands for. */
 static uint64_t counted_bytes(const struct exporter *exporter, const struct live_block *block)
 {
-	return sample_share_of(block, exporter->model.capture.sample_bytes).bytes;
+	return sample_share_of(block, exporter->model->capture.sample_bytes).bytes;
 }
 
 /* A key for the kind of `block`. */
@@ -287,9 +285,9 @@ static struct ht_err *allocated(
 	void *context, const struct replay_call *call, const struct live_block *block)
 {
 	struct exporter *exporter = context;
-	struct export_heaptrack_stats *stats = &exporter->stats;
+	struct export_heaptrack_stats *stats = &exporter->job->stats;
 	uint32_t kind;
-	put_time(exporter, timebase_ns(&exporter->events.timebase, call->tsc));
+	put_time(exporter, call->time_ns);
 	struct ht_err *err = find_kind(exporter, block, &kind);
 	if (err)
 		return err;
@@ -317,23 +315,14 @@ static struct ht_err *freed(void *context, const struct replay_call *call,
 	struct exporter *exporter = context;
 	uint32_t kind;
 	(void)temporary; /* heaptrack has its own idea of it */
-	put_time(exporter, timebase_ns(&exporter->events.timebase, call->tsc));
+	put_time(exporter, call->time_ns);
 	struct ht_err *err = find_kind(exporter, block, &kind);
 	if (err)
 		return err;
 	put_free(exporter, kind);
-	exporter->stats.temporary += exporter->after_allocation && exporter->last_kind == kind;
-	exporter->stats.leaked_bytes -= counted_bytes(exporter, block);
+	exporter->job->stats.temporary += exporter->after_allocation && exporter->last_kind == kind;
+	exporter->job->stats.leaked_bytes -= counted_bytes(exporter, block);
 	exporter->after_allocation = false;
-	return NULL;
-}
-
-static struct ht_err *before_freed(
-	void *context, const struct replay_call *call, uint64_t usable_bytes)
-{
-	(void)context;
-	(void)call;
-	(void)usable_bytes;
 	return NULL;
 }
 
@@ -347,21 +336,6 @@ static struct ht_err *rss(void *context, uint64_t time_ns, uint64_t rss_bytes)
 
 /* --- two passes
  * -------------------------------------------------------------------------------------- */
-
-static struct ht_err *take_symbol(void *context, const struct rec_symbol *rec)
-{
-	struct exporter *exporter = context;
-	struct model *model = &exporter->model;
-	return symbols_take(&exporter->symbols, &model->strings, &model->modules, rec);
-}
-
-static struct ht_err *add_symbol(
-	void *context, struct place place, const struct rec_frame *frame, uint64_t frame_count)
-{
-	struct exporter *exporter = context;
-	return symbols_improve(
-		&exporter->symbols, &exporter->model.strings, place, frame, frame_count);
-}
 
 static struct ht_err *note_kind(
 	void *context, const struct replay_call *call, const struct live_block *block)
@@ -382,54 +356,31 @@ static struct ht_err *note_kind(
 	return map_put(&exporter->number, key, (uint32_t)exporter->kind_count++);
 }
 
-static struct ht_err *ignore_free(void *context, const struct replay_call *call,
-	const struct live_block *block, bool temporary)
-{
-	(void)context;
-	(void)call;
-	(void)block;
-	(void)temporary;
-	return NULL;
-}
-
-static struct ht_err *read_names(
-	struct exporter *exporter, int fd, const char *name, const struct resolve_files *files)
+static struct ht_err *read_kinds(struct exporter *exporter)
 {
 	const struct model_observer observer = {
-		.replay = {.context = exporter,
-			.allocated = note_kind,
-			.freed = ignore_free,
-			.before_freed = before_freed},
-		.symbol = take_symbol,
+		.replay = {.context = exporter, .allocated = note_kind},
 	};
-	struct ht_err *err = model_load(&exporter->model, fd, name, &observer);
-	if (!err)
-		err = resolve_places(
-			&exporter->model, &exporter->symbols, files, add_symbol, exporter);
+	struct ht_err *err = events_read(exporter->job, &observer);
 	if (!err)
 		err = array_reserve(&exporter->trace, &exporter->trace_capacity,
-			(size_t)exporter->model.nodes.count + 1, sizeof(*exporter->trace),
+			(size_t)exporter->model->nodes.count + 1, sizeof(*exporter->trace),
 			"stack nodes");
 	if (!err)
 		err = array_reserve(&exporter->plain_trace, &exporter->plain_capacity,
-			(size_t)exporter->model.nodes.plain_count + 1,
+			(size_t)exporter->model->nodes.plain_count + 1,
 			sizeof(*exporter->plain_trace), "stack nodes");
 	return err;
 }
 
-static struct ht_err *write_events(struct exporter *exporter, int fd, const char *name)
+static struct ht_err *write_events(struct exporter *exporter)
 {
 	const struct model_observer observer = {
-		.replay = {.context = exporter,
-			.allocated = allocated,
-			.freed = freed,
-			.before_freed = before_freed},
+		.replay = {.context = exporter, .allocated = allocated, .freed = freed},
 		.rss = rss,
 	};
-	/* The trace may grow meanwhile. */
-	exporter->events.limit_bytes = exporter->model.seen_bytes;
-	struct ht_err *err = model_load(&exporter->events, fd, name, &observer);
-	uint64_t end_ms = exporter->events.duration_ns / 1000000;
+	struct ht_err *err = events_read(exporter->job, &observer);
+	uint64_t end_ms = events_end_ns(exporter->job->view) / 1000000;
 	if (!err && end_ms > exporter->time_ms)
 		put_line(exporter->out, 'c', end_ms);
 	return err;
@@ -445,31 +396,29 @@ static void exporter_deinit(struct exporter *exporter)
 	free(exporter->trace);
 	free(exporter->plain_trace);
 	free(exporter->chain);
-	symbols_deinit(&exporter->symbols);
-	model_deinit(&exporter->events);
-	model_deinit(&exporter->model);
 }
 
-struct ht_err *export_heaptrack(FILE *out, int fd, const char *name,
-	const struct resolve_files *files, struct export_heaptrack_stats *ret)
+struct ht_err *export_heaptrack(FILE *out, struct export_job *job)
 {
-	struct exporter exporter = {.out = out, .string_count = 1, .ip_count = 1, .trace_count = 1};
-	off_t start = lseek(fd, 0, SEEK_CUR);
-	if (start < 0)
-		return ht_err_new(HT_ERR_USAGE,
-			"%s is read twice for this format: give a file, not a pipe", name);
-	struct ht_err *err = read_names(&exporter, fd, name, files);
-	if (!err && lseek(fd, start, SEEK_SET) < 0)
-		err = ht_err_sys(errno, "cannot read %s again", name);
+	struct exporter exporter = {.out = out,
+		.job = job,
+		.model = &job->view->analysis->model,
+		.string_count = 1,
+		.ip_count = 1,
+		.trace_count = 1};
+	job->stats = (struct export_heaptrack_stats){
+		.sample_bytes = exporter.model->capture.sample_bytes};
+	struct ht_err *err = read_kinds(&exporter);
 	if (!err) {
 		put_header(&exporter);
 		err = put_kinds(&exporter);
 	}
 	if (!err)
-		err = write_events(&exporter, fd, name);
-	exporter.stats.sample_bytes = exporter.model.capture.sample_bytes;
-	if (!err)
-		*ret = exporter.stats;
+		err = write_events(&exporter);
+	if (!err && job->stats.sample_bytes)
+		snprintf(job->note, sizeof(job->note),
+			"the trace is a sample: bytes are estimates, calls are samples, temporary "
+			"means nothing");
 	exporter_deinit(&exporter);
 	return err;
 }

@@ -117,39 +117,58 @@ static bool is_thread(const struct select *select, uint32_t thread)
 	return false;
 }
 
-static bool is_in(const struct select *select, const struct cube_site *site)
+bool select_has(const struct select *select, uint32_t node, uint32_t thread)
 {
 	const struct query *query = select->query;
 	uint8_t found = 0;
-	if (site->node && site->node < CUBE_OTHER)
-		found = select->node[nodes_index(&select->analysis->model.nodes, site->node)];
+	if (node && node < CUBE_OTHER)
+		found = select->node[nodes_index(&select->analysis->model.nodes, node)];
 	return !(found & SELECT_EXCLUDED) && (!query->modules.count || found & SELECT_MODULE) &&
-	       (!query->functions.count || found & SELECT_FUNCTION) &&
-	       is_thread(select, cube_site_thread(site));
+	       (!query->functions.count || found & SELECT_FUNCTION) && is_thread(select, thread);
+}
+
+void select_destroy(struct select *select)
+{
+	if (!select)
+		return;
+	free(select->frame);
+	free(select->node);
+	free(select);
+}
+
+struct ht_err *select_create(const struct analysis *analysis, const struct frames *frames,
+	const struct query *query, struct select **ret)
+{
+	const uint32_t nodes = nodes_total(&analysis->model.nodes);
+	struct select *select = calloc(1, sizeof(*select));
+	if (select) {
+		*select = (struct select){.analysis = analysis, .frames = frames, .query = query};
+		select->frame = calloc(frames->count + 1, 1);
+		select->node = calloc((size_t)nodes + 1, 1);
+	}
+	if (!select || !select->frame || !select->node) {
+		select_destroy(select);
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for %u stack nodes", nodes);
+	}
+	look_at_frames(select);
+	look_at_nodes(select);
+	*ret = select;
+	return NULL;
 }
 
 struct ht_err *select_sites(const struct analysis *analysis, const struct frames *frames,
 	const struct query *query, bool **ret)
 {
 	const struct cube *cube = &analysis->cube;
-	struct select select = {.analysis = analysis, .frames = frames, .query = query};
-	struct ht_err *err = NULL;
+	struct select *select;
+	struct ht_err *err = select_create(analysis, frames, query, &select);
+	if (err)
+		return err;
 	*ret = calloc(cube->site_count + 1, sizeof(**ret));
-	select.frame = calloc(frames->count + 1, 1);
-	select.node = calloc((size_t)nodes_total(&analysis->model.nodes) + 1, 1);
-	if (!*ret || !select.frame || !select.node) {
-		err = ht_err_new(HT_ERR_NOMEM, "out of memory for %zu stacks", cube->site_count);
-	} else {
-		look_at_frames(&select);
-		look_at_nodes(&select);
-		for (size_t i = 0; i < cube->site_count; i++)
-			(*ret)[i] = is_in(&select, &cube->site[i]);
-	}
-	free(select.frame);
-	free(select.node);
-	if (err) {
-		free(*ret);
-		*ret = NULL;
-	}
-	return err;
+	for (size_t i = 0; *ret && i < cube->site_count; i++)
+		(*ret)[i] =
+			select_has(select, cube->site[i].node, cube_site_thread(&cube->site[i]));
+	select_destroy(select);
+	return *ret ? NULL
+		    : ht_err_new(HT_ERR_NOMEM, "out of memory for %zu stacks", cube->site_count);
 }

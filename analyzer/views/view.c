@@ -215,6 +215,14 @@ void view_series(const struct view *view, const struct row *row, struct window_s
 		&view->analysis->cube, view->window, view->row_site + row->first, row->count, ret);
 }
 
+/* Rows list their sites one behind the other. */
+void view_total_series(const struct view *view, struct window window, struct window_series *ret)
+{
+	const struct row *last = view->row_count ? &view->row[view->row_count - 1] : NULL;
+	window_series(&view->analysis->cube, window, view->row_site,
+		last ? last->first + last->count : 0, ret);
+}
+
 struct ht_err *view_own_sums(const struct view *view, const struct tree *tree, struct sums **ret)
 {
 	*ret = calloc(tree->count, sizeof(**ret));

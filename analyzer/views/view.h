@@ -49,6 +49,8 @@ struct ht_err *view_order(const struct view *view, enum metric metric, uint32_t 
 bool view_has_skipped(const struct view *view);
 /* The series of a row over the window. */
 void view_series(const struct view *view, const struct row *row, struct window_series *ret);
+/* The same of all rows, and over any window of the cube. */
+void view_total_series(const struct view *view, struct window window, struct window_series *ret);
 /* A tree of all stacks by another grouping, or of all frames; and the sums of its nodes, own and
  * inclusive, freed by the caller. */
 HT_MUST_CHECK

@@ -202,7 +202,7 @@ END_TEST
 START_TEST(wrong_use_is_said_in_one_line)
 {
 	static const struct {
-		const char *args[6];
+		const char *args[7];
 		const char *says;
 	} wrong[] = {
 		{{"report"}, "trace file is missing"},
@@ -219,7 +219,13 @@ START_TEST(wrong_use_is_said_in_one_line)
 		{{"export", "--format", "pdf", "a"}, "format pdf is unknown"},
 		{{"export", "--metric", "love", "a"}, "metric love is unknown"},
 		{{"export", "--format", "heaptrack", "--show-wrappers", "a"},
-			"--show-wrappers is for collapsed"},
+			"--show-wrappers is not needed"},
+		{{"export", "--format", "pprof", "--metric", "peak", "a"}, "--metric is for"},
+		{{"export", "--format", "pprof", "--stats", "a"}, "--stats is for heaptrack"},
+		{{"export", "--format", "pprof", "a", "b"}, "takes one trace"},
+		{{"export", "--format", "difffolded", "a"}, "compares two traces"},
+		{{"export", "--format", "collapsed", "--metric", "lifetime", "a"}, "is a mean"},
+		{{"export", "--format", "massif", "--alive-at", "+1s", "a"}, "one moment"},
 		{{"symbols", "a"}, "--emit"},
 		{{"symbols", "--emit", "--fd", "x"}, "takes a number"},
 	};

@@ -134,7 +134,7 @@ END_TEST
 START_TEST(help_begins_with_usage_and_ends_with_examples)
 {
 	char *text = help_of(option_find_command(&commands_table, "export"));
-	const char *want = "usage: heaptap export --format FORMAT [OPTION...] FILE\n\n";
+	const char *want = "usage: heaptap export --format FORMAT [OPTION...] FILE [NEW]\n\n";
 	ck_assert_msg(strncmp(text, want, strlen(want)) == 0, "%s", text);
 	ck_assert_ptr_nonnull(strstr(text, "\nExamples:\n  heaptap export my.htap"));
 	free(text);

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Comma-separated values as RFC 4180 has them: a line of names, then one line per chain, those with
+ * most of the metric first.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/export/export.h"
+#include "analyzer/export/names.h"
+
+#define THREADS_SHOWN 8u
+
+/* A table calculator takes a field that begins with one of these for a formula, also within
+ * quotes. */
+static void put_text(FILE *out, const char *text)
+{
+	putc('"', out);
+	if (strchr("=+-@", *text) && *text)
+		putc('\'', out);
+	for (; *text; text++) {
+		if (*text == '"')
+			putc('"', out);
+		putc(*text, out);
+	}
+	putc('"', out);
+}
+
+static const char *unit_of(enum metric metric)
+{
+	switch (metric_info(metric)->unit) {
+	case METRIC_BYTES:
+		return "_bytes";
+	case METRIC_TIME_NS:
+		return "_ns";
+	case METRIC_COUNT_OF_BLOCKS:
+		break;
+	}
+	return "";
+}
+
+static void put_names(FILE *out)
+{
+	for (enum metric i = 0; i < METRIC_COUNT; i++)
+		fprintf(out, "%s%s,", metric_info(i)->name, unit_of(i));
+	fputs("outstanding_blocks,module,threads,function,file,line,chain\n", out);
+}
+
+/* What is not known is empty. */
+static void put_metrics(FILE *out, const struct view *view, const struct sums *sums)
+{
+	const bool is_sample = view->analysis->cube.sample_bytes != 0;
+	for (enum metric i = 0; i < METRIC_COUNT; i++) {
+		const bool is_known = !(i == METRIC_TEMPORARY && is_sample) &&
+				      !(i == METRIC_LIFETIME && !sums->frees);
+		if (is_known)
+			fprintf(out, "%" PRIi64, metric_value(sums, i));
+		putc(',', out);
+	}
+	fprintf(out, "%" PRIu64 ",", sums_outstanding_blocks(sums));
+}
+
+static bool is_among(const char name[], char shown[][NAMES_BYTES], size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (strcmp(shown[i], name) == 0)
+			return true;
+	return false;
+}
+
+/* Each name once, the first THREADS_SHOWN of them. */
+static void put_threads(
+	FILE *out, const struct view *view, const struct row *row, char shown[][NAMES_BYTES])
+{
+	const struct cube *cube = &view->analysis->cube;
+	char *text = NULL;
+	size_t length, count = 0;
+	FILE *memory = open_memstream(&text, &length);
+	for (uint32_t i = 0; memory && i < row->count; i++) {
+		char name[NAMES_BYTES];
+		const struct cube_site *site = &cube->site[view->row_site[row->first + i]];
+		names_thread(view, cube_site_thread(site), name);
+		if (is_among(name, shown, count))
+			continue;
+		if (count == THREADS_SHOWN) {
+			fputs(";...", memory);
+			break;
+		}
+		memcpy(shown[count], name, sizeof(name));
+		fprintf(memory, "%s%s", count++ ? ";" : "", name);
+	}
+	if (memory)
+		fclose(memory);
+	put_text(out, text ? text : "");
+	free(text);
+}
+
+static void put_leaf(FILE *out, const struct view *view, uint32_t node)
+{
+	const struct frame *frame = names_frame_of(view, node);
+	char name[NAMES_BYTES];
+	names_node(view, node, name);
+	put_text(out, name);
+	names_copy(name, frame && frame->file ? frame->file : "", "");
+	putc(',', out);
+	put_text(out, name);
+	putc(',', out);
+	if (frame && frame->line)
+		fprintf(out, "%" PRIu32, frame->line);
+	putc(',', out);
+}
+
+static struct ht_err *put_chain(FILE *out, const struct view *view, const struct names_chain *chain)
+{
+	char *text = NULL;
+	size_t length;
+	FILE *memory = open_memstream(&text, &length);
+	if (memory)
+		names_chain_put(memory, view, chain);
+	const bool is_written = memory && fclose(memory) == 0;
+	if (is_written)
+		put_text(out, text);
+	free(text);
+	return is_written ? NULL : ht_err_new(HT_ERR_NOMEM, "out of memory for a stack");
+}
+
+static struct ht_err *put_row(FILE *out, const struct view *view, const struct row *row,
+	struct names_chain *chain, char shown[][NAMES_BYTES])
+{
+	const struct frame *frame = names_frame_of(view, row->node);
+	char name[NAMES_BYTES];
+	put_metrics(out, view, &row->sums);
+	names_module(view, frame ? frame->module : MODULES_NONE, name);
+	put_text(out, name);
+	putc(',', out);
+	put_threads(out, view, row, shown);
+	putc(',', out);
+	put_leaf(out, view, row->node);
+	names_chain_take(chain, view, row->node);
+	struct ht_err *err = put_chain(out, view, chain);
+	putc('\n', out);
+	return err;
+}
+
+struct ht_err *export_csv(FILE *out, struct export_job *job)
+{
+	const struct view *view = job->view;
+	char(*shown)[NAMES_BYTES] = calloc(THREADS_SHOWN, sizeof(*shown));
+	struct names_chain chain = {0};
+	uint32_t *order = NULL;
+	struct ht_err *err =
+		shown ? NULL : ht_err_new(HT_ERR_NOMEM, "out of memory for names of threads");
+	if (!err)
+		err = view_order(view, job->metric, &order);
+	if (!err)
+		err = names_chain_init(&chain, view);
+	if (!err)
+		put_names(out);
+	for (size_t i = 0; i < view->row_count && !err; i++)
+		err = put_row(out, view, &view->row[order[i]], &chain, shown);
+	names_chain_deinit(&chain);
+	free(order);
+	free(shown);
+	return err;
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * DHAT's JSON, version 2, for valgrind's dh_view.html: per chain what was allocated, for how long
+ * it lived, its own maximum, its share of the peak, what is left at the end. The viewer takes no
+ * chain twice, so frames are numbered by group and not by their text.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "analyzer/export/export.h"
+#include "analyzer/export/names.h"
+
+#define NS_PER_US 1000u
+#define SHORT_US  1000u /* "tuth": lives up to here the viewer calls short */
+
+/* Frames that every file has. */
+enum { FRAME_ROOT, FRAME_NO_STACK, FRAME_OTHER, FRAME_GROUPS };
+
+struct dhat {
+	FILE *out;
+	const struct view *view;
+	uint32_t *number_of; /* by group; 0: not used */
+	uint32_t *group;     /* by number - FRAME_GROUPS */
+	uint32_t count;	     /* of numbers */
+	struct window_series series;
+};
+
+/* What the cube knows of a row only at the ends of buckets. */
+struct estimate {
+	uint64_t lives_us; /* of all blocks, those at the end included */
+	uint64_t max_bytes, max_blocks;
+	uint64_t peak_blocks;
+};
+
+static uint64_t at_least(uint64_t value, uint64_t least)
+{
+	return value > least ? value : least;
+}
+
+/* A block that is left has lived since the middle of the bucket of its birth. */
+static uint64_t lives_of_left(const struct dhat *dhat)
+{
+	const struct view *view = dhat->view;
+	const uint64_t step_ns = view->analysis->cube.step_ns;
+	uint64_t lives_us = 0;
+	for (uint32_t i = 0; i < dhat->series.count; i++) {
+		const uint64_t born_ns = view->from_ns + i * step_ns + step_ns / 2;
+		if (born_ns < view->to_ns)
+			lives_us += dhat->series.surviving_blocks[i] * (view->to_ns - born_ns) /
+				    NS_PER_US;
+	}
+	return lives_us;
+}
+
+static struct estimate estimate_of(struct dhat *dhat, const struct row *row)
+{
+	const struct view *view = dhat->view;
+	const struct sums *sums = &row->sums;
+	struct estimate estimate = {.lives_us = sums->lifetime_us};
+	uint64_t blocks = 0;
+	view_series(view, row, &dhat->series);
+	estimate.lives_us += lives_of_left(dhat);
+	for (uint32_t i = 0; i < dhat->series.count; i++) {
+		const int64_t bytes = dhat->series.live_bytes[i];
+		blocks += dhat->series.allocated_blocks[i] - dhat->series.freed_blocks[i];
+		estimate.max_bytes = at_least(estimate.max_bytes, bytes > 0 ? (uint64_t)bytes : 0);
+		estimate.max_blocks = at_least(estimate.max_blocks, blocks);
+	}
+	/* So many blocks as the share of the peak is of blocks of mean size. */
+	if (sums->allocated_bytes)
+		estimate.peak_blocks =
+			(uint64_t)((double)sums->peak_bytes * (double)sums->allocations /
+					   (double)sums->allocated_bytes +
+				   0.5);
+	estimate.max_bytes = at_least(estimate.max_bytes, sums_outstanding_bytes(sums));
+	estimate.max_bytes = at_least(estimate.max_bytes, sums->peak_bytes);
+	estimate.max_blocks = at_least(estimate.max_blocks, sums_outstanding_blocks(sums));
+	estimate.max_blocks = at_least(estimate.max_blocks, estimate.peak_blocks);
+	return estimate;
+}
+
+static uint32_t number_of(struct dhat *dhat, uint32_t node)
+{
+	const uint32_t group = dhat->view->tree.node[node].group;
+	if (group == UINT32_MAX)
+		return node ? FRAME_OTHER : FRAME_NO_STACK;
+	if (!dhat->number_of[group]) {
+		dhat->group[dhat->count - FRAME_GROUPS] = group;
+		dhat->number_of[group] = dhat->count++;
+	}
+	return dhat->number_of[group];
+}
+
+static void put_row(struct dhat *dhat, const struct row *row)
+{
+	const struct sums *sums = &row->sums;
+	const struct estimate estimate = estimate_of(dhat, row);
+	const char *comma = "";
+	fprintf(dhat->out,
+		"{\"tb\":%" PRIu64 ",\"tbk\":%" PRIu64 ",\"tl\":%" PRIu64 ",\"mb\":%" PRIu64
+		",\"mbk\":%" PRIu64 ",\"gb\":%" PRIu64 ",\"gbk\":%" PRIu64 ",\"eb\":%" PRIu64
+		",\"ebk\":%" PRIu64 ",\"fs\":[",
+		sums->allocated_bytes, sums->allocations, estimate.lives_us, estimate.max_bytes,
+		estimate.max_blocks, sums->peak_bytes, estimate.peak_blocks,
+		sums_outstanding_bytes(sums), sums_outstanding_blocks(sums));
+	if (!row->node)
+		fprintf(dhat->out, "%u", FRAME_NO_STACK);
+	for (uint32_t at = row->node; at; at = dhat->view->tree.node[at].parent) {
+		fprintf(dhat->out, "%s%" PRIu32, comma, number_of(dhat, at));
+		comma = ",";
+	}
+	fputs("]}", dhat->out);
+}
+
+static void put_group(struct dhat *dhat, uint32_t group)
+{
+	const struct view *view = dhat->view;
+	const struct frame *frame = &view->frames.frame[view->groups.group[group].frame];
+	char name[NAMES_BYTES], file[NAMES_BYTES];
+	char text[2 * NAMES_BYTES + 64];
+	names_frame(view, frame, name);
+	if (frame->file) {
+		names_copy(file, names_base(frame->file), "");
+		snprintf(text, sizeof(text), "0x%" PRIX64 ": %s (%s:%" PRIu32 ")",
+			names_address(view, frame), name, file, frame->line);
+	} else {
+		names_module(view, frame->module, file);
+		snprintf(text, sizeof(text),
+			*file ? "0x%" PRIX64 ": %s (in %s)" : "0x%" PRIX64 ": %s",
+			names_address(view, frame), name, file);
+	}
+	fputs(",\n", dhat->out);
+	names_put_json(dhat->out, text);
+}
+
+static void put_frames(struct dhat *dhat)
+{
+	fputs("\"ftbl\":[\"[root]\",\n\"(no stack)\",\n\"(other)\"", dhat->out);
+	for (uint32_t i = FRAME_GROUPS; i < dhat->count; i++)
+		put_group(dhat, dhat->group[i - FRAME_GROUPS]);
+	fputs("]}\n", dhat->out);
+}
+
+/* Times count from the start of the window; the viewer prints any unit. */
+static void put_head(const struct dhat *dhat)
+{
+	const struct view *view = dhat->view;
+	const struct model *model = &view->analysis->model;
+	const uint64_t peak_ns =
+		view->peak.time_ns > view->from_ns ? view->peak.time_ns - view->from_ns : 0;
+	char name[NAMES_BYTES];
+	names_copy(name, model->exe && *model->exe ? model->exe : "unknown", "");
+	fprintf(dhat->out,
+		"{\"dhatFileVersion\":2,\"mode\":\"heap\",\"verb\":\"Allocated\",\"bklt\":true,"
+		"\"bkacc\":false,\"tu\":\"\\u00b5s\",\"Mtu\":\"s\",\"tuth\":%u,\n\"cmd\":",
+		SHORT_US);
+	names_put_json(dhat->out, name);
+	fprintf(dhat->out, ",\"pid\":%" PRIu64 ",\"te\":%" PRIu64 ",\"tg\":%" PRIu64 ",\n",
+		model->target.pid, (view->to_ns - view->from_ns) / NS_PER_US, peak_ns / NS_PER_US);
+}
+
+static void put_rows(struct dhat *dhat, const uint32_t *order)
+{
+	const struct view *view = dhat->view;
+	const char *comma = "";
+	fputs("\"pps\":[", dhat->out);
+	for (size_t i = 0; i < view->row_count; i++) {
+		const struct row *row = &view->row[order[i]];
+		if (!row->sums.allocations && !row->sums.peak_bytes)
+			continue;
+		fprintf(dhat->out, "%s\n", comma);
+		put_row(dhat, row);
+		comma = ",";
+	}
+	fputs("],\n", dhat->out);
+}
+
+struct ht_err *export_dhat(FILE *out, struct export_job *job)
+{
+	const struct view *view = job->view;
+	uint32_t *order = NULL;
+	struct ht_err *err = NULL;
+	struct dhat *dhat = calloc(1, sizeof(*dhat));
+	if (!dhat)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for an export");
+	dhat->out = out;
+	dhat->view = view;
+	dhat->count = FRAME_GROUPS;
+	dhat->number_of = calloc(view->groups.count + 1, sizeof(*dhat->number_of));
+	dhat->group = calloc(view->groups.count + 1, sizeof(*dhat->group));
+	if (!dhat->number_of || !dhat->group)
+		err = ht_err_new(HT_ERR_NOMEM, "out of memory for %zu frames", view->groups.count);
+	if (!err)
+		err = view_order(view, job->metric, &order);
+	if (!err) {
+		put_head(dhat);
+		put_rows(dhat, order);
+		put_frames(dhat);
+	}
+	free(order);
+	free(dhat->number_of);
+	free(dhat->group);
+	free(dhat);
+	return err;
+}

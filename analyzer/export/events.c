@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/export/events.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "analyzer/views/select.h"
+
+struct events {
+	const struct view *view;
+	const struct model_observer *observer;
+	struct select *select; /* NULL: all */
+	uint64_t from_ns, to_ns;
+};
+
+static bool is_in_window(const struct events *events, uint64_t time_ns)
+{
+	return events->from_ns <= time_ns && time_ns < events->to_ns;
+}
+
+static bool is_chosen(const struct events *events, const struct live_block *block)
+{
+	const struct query *query = &events->view->query;
+	return is_in_window(events, block->birth_ns) && query->min_size <= block->size &&
+	       block->size <= query->max_size &&
+	       (!events->select || select_has(events->select, block->stack, block->thread));
+}
+
+/* On the window's own clock. */
+static struct replay_call in_window(const struct events *events, const struct replay_call *call)
+{
+	struct replay_call moved = *call;
+	moved.time_ns -= events->from_ns;
+	return moved;
+}
+
+static struct ht_err *allocated(
+	void *context, const struct replay_call *call, const struct live_block *block)
+{
+	const struct events *events = context;
+	const struct replay_observer *to = &events->observer->replay;
+	if (!to->allocated || !is_in_window(events, call->time_ns) || !is_chosen(events, block))
+		return NULL;
+	const struct replay_call moved = in_window(events, call);
+	return to->allocated(to->context, &moved, block);
+}
+
+static struct ht_err *freed(void *context, const struct replay_call *call,
+	const struct live_block *block, bool temporary)
+{
+	const struct events *events = context;
+	const struct replay_observer *to = &events->observer->replay;
+	if (!to->freed || !is_in_window(events, call->time_ns) || !is_chosen(events, block))
+		return NULL;
+	const struct replay_call moved = in_window(events, call);
+	return to->freed(to->context, &moved, block, temporary);
+}
+
+static struct ht_err *before_freed(
+	void *context, const struct replay_call *call, uint64_t usable_bytes)
+{
+	(void)context;
+	(void)call;
+	(void)usable_bytes;
+	return NULL;
+}
+
+static struct ht_err *rss(void *context, uint64_t time_ns, uint64_t rss_bytes)
+{
+	const struct events *events = context;
+	const struct model_observer *to = events->observer;
+	if (!to->rss || !is_in_window(events, time_ns))
+		return NULL;
+	return to->rss(to->replay.context, time_ns - events->from_ns, rss_bytes);
+}
+
+uint64_t events_end_ns(const struct view *view)
+{
+	return view->to_ns - view->from_ns;
+}
+
+/* The last bucket of the cube has no end: what comes later is in it as well. */
+static uint64_t last_ns(const struct view *view)
+{
+	const bool is_last = view->window.to == view->analysis->cube.timeline.count;
+	return is_last ? UINT64_MAX : view->to_ns;
+}
+
+struct ht_err *events_read(const struct export_job *job, const struct model_observer *observer)
+{
+	const struct view *view = job->view;
+	struct events events = {
+		.view = view,
+		.observer = observer,
+		.from_ns = view->from_ns,
+		.to_ns = last_ns(view),
+	};
+	const struct model_observer own = {
+		.replay = {.context = &events,
+			.allocated = allocated,
+			.freed = freed,
+			.before_freed = before_freed},
+		.rss = rss,
+	};
+	/* The trace may have grown meanwhile. */
+	struct model model = {.limit_bytes = view->analysis->model.seen_bytes};
+	struct ht_err *err = NULL;
+	if (lseek(job->fd, job->start, SEEK_SET) < 0)
+		return ht_err_sys(errno, "cannot read %s again", job->name);
+	if (query_filters_stacks(&view->query))
+		err = select_create(view->analysis, &view->frames, &view->query, &events.select);
+	if (!err)
+		err = model_load(&model, job->fd, job->name, &own);
+	model_deinit(&model);
+	select_destroy(events.select);
+	return err;
+}

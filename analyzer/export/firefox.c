@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Firefox Profiler's processed profile, version 60, which newer front ends upgrade themselves:
+ * allocations and frees with their times (nativeAllocations), and the memory over time (a counter).
+ * Tables are columns: events are kept, and written column by column.
+ *
+ * More than EVENTS_MAX events would not open in a browser. Then blocks are drawn by their size: one
+ * of s bytes with a probability of s / rate, for max(s, rate) bytes, so that sums of bytes stay
+ * right on average. A block is drawn with its free or not at all.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/export/events.h"
+#include "analyzer/export/firefox_tables.h"
+#include "analyzer/export/names.h"
+#include "analyzer/model/array.h"
+#include "analyzer/views/parts.h"
+
+#define VERSION	      60
+#define EVENTS_MAX    500000u
+#define EVENTS_WANTED 450000u		 /* of those that are drawn: how many, is chance */
+#define NUMBER_MAX    ((1ull << 53) - 1) /* what JavaScript holds exactly */
+
+struct event_row {
+	uint64_t time_ns, address;
+	int64_t weight;
+	uint32_t stack; /* index + 1; 0: none */
+	uint32_t tid;
+};
+
+struct firefox {
+	FILE *out;
+	const struct view *view;
+	uint64_t rate; /* a power of two; 0: every event is there */
+	struct firefox_tables tables;
+	struct event_row *event;
+	size_t count, capacity;
+	uint64_t left_out; /* events beyond EVENTS_MAX */
+};
+
+/* --- events ------------------------------------------------------------------------------------
+ */
+
+/* Good bits for any input (the finaliser of splitmix64). */
+static uint64_t mix(uint64_t value)
+{
+	value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9u;
+	value = (value ^ value >> 27) * 0x94d049bb133111ebu;
+	return value ^ value >> 31;
+}
+
+/* The bytes that a block stands for; 0: it is not drawn. The same at its birth and its end. */
+static uint64_t weight_of(const struct firefox *firefox, const struct live_block *block)
+{
+	const struct model *model = &firefox->view->analysis->model;
+	const uint64_t bytes = sample_share_of(block, model->capture.sample_bytes).bytes;
+	if (!firefox->rate || bytes >= firefox->rate)
+		return bytes;
+	const uint64_t random = mix(mix(block->addr) + block->birth_ns);
+	return (random & (firefox->rate - 1)) < bytes ? firefox->rate : 0;
+}
+
+static struct ht_err *add_event(struct firefox *firefox, const struct replay_call *call,
+	const struct live_block *block, bool is_free)
+{
+	const struct threads *threads = &firefox->view->analysis->model.threads;
+	const uint64_t weight = weight_of(firefox, block);
+	if (firefox->rate && !weight)
+		return NULL;
+	if (firefox->count == EVENTS_MAX) {
+		firefox->left_out++;
+		return NULL;
+	}
+	uint32_t stack;
+	struct ht_err *err = firefox_tables_stack(&firefox->tables, block->stack, &stack);
+	if (!err)
+		err = array_reserve(&firefox->event, &firefox->capacity, firefox->count + 1,
+			sizeof(*firefox->event), "events");
+	if (err)
+		return err;
+	const int64_t bytes = (int64_t)(weight < NUMBER_MAX ? weight : NUMBER_MAX);
+	firefox->event[firefox->count++] = (struct event_row){
+		.time_ns = call->time_ns,
+		.address = block->addr & NUMBER_MAX,
+		.weight = is_free ? -bytes : bytes,
+		.stack = stack,
+		.tid = call->thread < threads->count ? threads->thread[call->thread].tid : 0,
+	};
+	return NULL;
+}
+
+static struct ht_err *allocated(
+	void *context, const struct replay_call *call, const struct live_block *block)
+{
+	return add_event(context, call, block, false);
+}
+
+/* The stack is that of the allocation: the trace has none of frees. */
+static struct ht_err *freed(void *context, const struct replay_call *call,
+	const struct live_block *block, bool temporary)
+{
+	(void)temporary;
+	return add_event(context, call, block, true);
+}
+
+/* How many events are drawn, on average. */
+static double count_drawn(const struct part *part, size_t count, uint64_t rate)
+{
+	double drawn = 0;
+	for (size_t i = 0; i < count; i++) {
+		const struct sums *sums = &part[i].sums;
+		const double mean = sums->allocations ? (double)sums->allocated_bytes /
+								(double)sums->allocations
+						      : 0;
+		const double chance = rate && mean < (double)rate ? mean / (double)rate : 1;
+		const uint64_t events = sums->samples < sums->allocations
+						? 2 * sums->samples
+						: sums->allocations + sums->frees;
+		drawn += chance * (double)events;
+	}
+	return drawn;
+}
+
+/* The smallest rate with few enough events. */
+static struct ht_err *find_rate(struct firefox *firefox)
+{
+	struct part *part;
+	size_t count;
+	struct ht_err *err = parts_find(firefox->view, PARTS_SIZE, &part, &count);
+	if (err)
+		return err;
+	if (count_drawn(part, count, 0) > EVENTS_MAX)
+		for (firefox->rate = 1; firefox->rate < 1ull << 62 &&
+					count_drawn(part, count, firefox->rate) > EVENTS_WANTED;)
+			firefox->rate *= 2;
+	free(part);
+	return NULL;
+}
+
+static struct ht_err *read_events(struct firefox *firefox, struct export_job *job)
+{
+	const struct model_observer observer = {
+		.replay = {.context = firefox, .allocated = allocated, .freed = freed},
+	};
+	struct ht_err *err = find_rate(firefox);
+	if (!err)
+		err = events_read(job, &observer);
+	if (!err && firefox->rate)
+		snprintf(job->note, sizeof(job->note),
+			"firefox: more than %u events; blocks below %" PRIu64
+			" bytes are a sample, and their bytes are estimates%s",
+			EVENTS_MAX, firefox->rate,
+			firefox->left_out ? "; the last events are left out" : "");
+	return err;
+}
+
+/* --- columns -----------------------------------------------------------------------------------
+ */
+
+enum column { COLUMN_TIME, COLUMN_WEIGHT, COLUMN_STACK, COLUMN_ADDRESS, COLUMN_THREAD };
+
+static void put_ms(FILE *out, uint64_t time_ns)
+{
+	fprintf(out, "%" PRIu64 ".%06u", time_ns / 1000000, (unsigned)(time_ns % 1000000));
+}
+
+static void put_event(FILE *out, const struct event_row *event, enum column column)
+{
+	switch (column) {
+	case COLUMN_TIME:
+		put_ms(out, event->time_ns);
+		break;
+	case COLUMN_WEIGHT:
+		fprintf(out, "%" PRIi64, event->weight);
+		break;
+	case COLUMN_STACK:
+		if (event->stack)
+			fprintf(out, "%" PRIu32, event->stack - 1);
+		else
+			fputs("null", out);
+		break;
+	case COLUMN_ADDRESS:
+		fprintf(out, "%" PRIu64, event->address);
+		break;
+	case COLUMN_THREAD:
+		fprintf(out, "%" PRIu32, event->tid);
+		break;
+	}
+}
+
+static void put_events(const struct firefox *firefox)
+{
+	static const char *const name[] = {
+		[COLUMN_TIME] = "time",
+		[COLUMN_WEIGHT] = "weight",
+		[COLUMN_STACK] = "stack",
+		[COLUMN_ADDRESS] = "memoryAddress",
+		[COLUMN_THREAD] = "threadId",
+	};
+	FILE *out = firefox->out;
+	fprintf(out, "\"nativeAllocations\":{\"weightType\":\"bytes\",\"length\":%zu",
+		firefox->count);
+	for (enum column column = COLUMN_TIME; column <= COLUMN_THREAD; column++) {
+		fprintf(out, ",\n\"%s\":[", name[column]);
+		for (size_t i = 0; i < firefox->count; i++) {
+			if (i)
+				putc(',', out);
+			put_event(out, &firefox->event[i], column);
+		}
+		putc(']', out);
+	}
+	putc('}', out);
+}
+
+/* A front end draws nothing of a thread without samples: one at each end. */
+static void put_thread(const struct firefox *firefox)
+{
+	const struct model *model = &firefox->view->analysis->model;
+	FILE *out = firefox->out;
+	char name[NAMES_BYTES];
+	names_copy(name, model->comm ? model->comm : "unknown", "");
+	fputs("\"threads\":[{\"processType\":\"default\",\"processStartupTime\":0,"
+	      "\"processShutdownTime\":null,\"registerTime\":0,\"unregisterTime\":null,"
+	      "\"pausedRanges\":[],\"isMainThread\":true,\"name\":",
+		out);
+	names_put_json(out, name);
+	fputs(",\"processName\":", out);
+	names_put_json(out, name);
+	fprintf(out, ",\"pid\":\"%" PRIu64 "\",\"tid\":\"%" PRIu64 "\",\n", model->target.pid,
+		model->target.pid);
+	fputs("\"samples\":{\"weightType\":\"samples\",\"weight\":null,\"stack\":[null,null],"
+	      "\"time\":[0,",
+		out);
+	put_ms(out, events_end_ns(firefox->view));
+	fputs("],\"length\":2},\n\"markers\":{\"data\":[],\"name\":[],\"startTime\":[],"
+	      "\"endTime\":[],\"phase\":[],\"category\":[],\"length\":0},\n",
+		out);
+	put_events(firefox);
+	fputs("}],\n", out);
+}
+
+/* --- the counter -------------------------------------------------------------------------------
+ */
+
+enum counter_column { COUNTER_TIME, COUNTER_NUMBER, COUNTER_COUNT };
+
+static void put_step(
+	const struct firefox *firefox, const struct window_series *series, uint32_t at, int column)
+{
+	const struct view *view = firefox->view;
+	const uint64_t end_ns = (at + 1) * view->analysis->cube.step_ns;
+	switch (column) {
+	case COUNTER_TIME:
+		put_ms(firefox->out, end_ns < events_end_ns(view) ? end_ns : events_end_ns(view));
+		break;
+	case COUNTER_NUMBER:
+		fprintf(firefox->out, "%" PRIu64,
+			series->allocated_blocks[at] + series->freed_blocks[at]);
+		break;
+	default:
+		fprintf(firefox->out, "%" PRIi64,
+			series->live_bytes[at] - (at ? series->live_bytes[at - 1] : 0));
+	}
+}
+
+static struct ht_err *put_counter(const struct firefox *firefox)
+{
+	static const char *const name[] = {"time", "number", "count"};
+	const struct view *view = firefox->view;
+	struct window_series *series = malloc(sizeof(*series));
+	if (!series)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for a counter");
+	view_total_series(view, view->window, series);
+	fprintf(firefox->out,
+		"\"counters\":[{\"name\":\"malloc\",\"category\":\"Memory\",\"description\":"
+		"\"Bytes allocated in the window and not freed\",\"pid\":\"%" PRIu64
+		"\",\"mainThreadIndex\":0,\"samples\":{\"length\":%" PRIu32,
+		view->analysis->model.target.pid, series->count);
+	for (int column = COUNTER_TIME; column <= COUNTER_COUNT; column++) {
+		fprintf(firefox->out, ",\n\"%s\":[", name[column]);
+		for (uint32_t i = 0; i < series->count; i++) {
+			if (i)
+				putc(',', firefox->out);
+			put_step(firefox, series, i, column);
+		}
+		putc(']', firefox->out);
+	}
+	fputs("}}],\n", firefox->out);
+	free(series);
+	return NULL;
+}
+
+/* --- the profile -------------------------------------------------------------------------------
+ */
+
+static void put_meta(const struct firefox *firefox)
+{
+	const struct view *view = firefox->view;
+	const struct model *model = &view->analysis->model;
+	FILE *out = firefox->out;
+	char name[NAMES_BYTES];
+	names_copy(name, model->comm ? model->comm : "unknown", "");
+	fputs("{\"meta\":{\"interval\":1,\"startTime\":", out);
+	put_ms(out, model->capture.start_unix_ns + view->from_ns);
+	fputs(",\"processType\":0,\"product\":", out);
+	names_put_json(out, name);
+	fprintf(out,
+		",\"importedFrom\":\"heaptap %s\",\"stackwalk\":1,\"version\":27,"
+		"\"preprocessedProfileVersion\":%d,\"symbolicated\":true,\"markerSchema\":[],"
+		"\"platform\":\"Linux\",\n",
+		HEAPTAP_VERSION, VERSION);
+	fputs("\"categories\":[{\"name\":\"Other\",\"color\":\"grey\",\"subcategories\":"
+	      "[\"Other\"]},{\"name\":\"Native\",\"color\":\"blue\",\"subcategories\":[\"Other\"]}"
+	      ",{\"name\":\"JavaScript\",\"color\":\"yellow\",\"subcategories\":[\"Other\"]}]},\n",
+		out);
+}
+
+struct ht_err *export_firefox(FILE *out, struct export_job *job)
+{
+	struct firefox firefox = {.out = out, .view = job->view};
+	struct ht_err *err = firefox_tables_init(&firefox.tables, job->view);
+	if (!err)
+		err = read_events(&firefox, job);
+	if (!err) {
+		put_meta(&firefox);
+		put_thread(&firefox);
+		err = put_counter(&firefox);
+	}
+	if (!err)
+		err = firefox_tables_put(out, &firefox.tables);
+	if (!err)
+		fputs("}\n", out);
+	firefox_tables_deinit(&firefox.tables);
+	free(firefox.event);
+	return err;
+}

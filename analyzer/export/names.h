@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Names and call chains as exports print them. Names of a trace are hostile: they may hold any
+ * byte, and be a megabyte long. What these functions return is UTF-8 without control characters,
+ * at most NAMES_BYTES - 1 bytes long, and says the same each time.
+ */
+#pragma once
+
+#include <stdio.h>
+
+#include "analyzer/views/view.h"
+
+#define NAMES_BYTES 4096u /* of a name and its NUL */
+
+/* Copies `from`: what is harmful, and what is in `reserved`, becomes a question mark; a name that
+ * is too long ends in "...". */
+void names_copy(char to[NAMES_BYTES], const char *from, const char *reserved);
+/* The last part of a path. */
+const char *names_base(const char *path);
+/* The function of a frame; without one, its module and offset, or its address. */
+void names_frame(const struct view *view, const struct frame *frame, char to[NAMES_BYTES]);
+/* The same of a node of the view's tree, "(other)" for that of folded stacks, "(no stack)" for the
+ * root. */
+void names_node(const struct view *view, uint32_t node, char to[NAMES_BYTES]);
+/* The path of a module, or of none: "". */
+void names_module(const struct view *view, uint32_t module, char to[NAMES_BYTES]);
+/* The name of a thread; of one without, that of the process. */
+void names_thread(const struct view *view, uint32_t thread, char to[NAMES_BYTES]);
+/* The frame that stands for a node of the view's tree; NULL: the root, or folded stacks. */
+const struct frame *names_frame_of(const struct view *view, uint32_t node);
+/* The address of a frame as the process saw it; 0 for an interpreted one. */
+uint64_t names_address(const struct view *view, const struct frame *frame);
+
+/* Writes a JSON string, with its quotes. */
+void names_put_json(FILE *out, const char *name);
+
+/* The nodes of a chain, outermost first: scratch that is used again for each chain. */
+struct names_chain {
+	uint32_t *node;
+	size_t depth; /* 0: no stack */
+};
+
+HT_MUST_CHECK
+struct ht_err *names_chain_init(struct names_chain *chain, const struct view *view);
+void names_chain_deinit(struct names_chain *chain);
+/* Takes the chain that begins with this node of the view's tree. */
+void names_chain_take(struct names_chain *chain, const struct view *view, uint32_t node);
+/* Writes it as collapsed stacks have it: "root;caller;leaf". */
+void names_chain_put(FILE *out, const struct view *view, const struct names_chain *chain);

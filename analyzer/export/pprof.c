@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * profile.proto of pprof (github.com/google/pprof). A profile is one message, whose fields may come
+ * in any order: samples are written as they are met, and number the locations, functions, modules
+ * and strings that follow them.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/export/export.h"
+#include "analyzer/export/names.h"
+#include "analyzer/model/array.h"
+#include "analyzer/model/strings.h"
+#include "format/bytes.h"
+
+/* Numbers of fields. */
+enum {
+	PROFILE_SAMPLE_TYPE = 1,
+	PROFILE_SAMPLE,
+	PROFILE_MAPPING,
+	PROFILE_LOCATION,
+	PROFILE_FUNCTION,
+	PROFILE_STRING,
+	PROFILE_TIME_NANOS = 9,
+	PROFILE_DURATION_NANOS,
+	PROFILE_PERIOD_TYPE,
+	PROFILE_PERIOD,
+	PROFILE_COMMENT,
+	PROFILE_DEFAULT_SAMPLE_TYPE
+};
+enum { TYPE_NAME = 1, TYPE_UNIT };
+enum { SAMPLE_LOCATION = 1, SAMPLE_VALUE, SAMPLE_LABEL };
+enum { LABEL_KEY = 1, LABEL_STRING, LABEL_NUMBER };
+enum {
+	MAPPING_ID = 1,
+	MAPPING_START,
+	MAPPING_LIMIT,
+	MAPPING_OFFSET,
+	MAPPING_FILE,
+	MAPPING_BUILD_ID,
+	MAPPING_HAS_FUNCTIONS,
+	MAPPING_HAS_FILES,
+	MAPPING_HAS_LINES,
+	MAPPING_HAS_INLINES
+};
+enum { LOCATION_ID = 1, LOCATION_MAPPING, LOCATION_ADDRESS, LOCATION_LINE };
+enum { LINE_FUNCTION = 1, LINE_LINE };
+enum { FUNCTION_ID = 1, FUNCTION_NAME, FUNCTION_SYSTEM_NAME, FUNCTION_FILE };
+
+static const struct {
+	const char *name, *unit;
+} sample_type[] = {
+	{"alloc_objects", "count"},
+	{"alloc_space", "bytes"},
+	{"inuse_objects", "count"},
+	{"inuse_space", "bytes"},
+	{"peak_space", "bytes"},
+	{"temp_objects", "count"},
+};
+#define DEFAULT_TYPE "inuse_space"
+
+struct pprof {
+	FILE *out;
+	const struct view *view;
+	struct bytes_out message, inner, packed; /* being built: a field, one in it, one in that */
+	struct strings pool;
+	struct map string; /* by address in the pool: number */
+	const char **text; /* by number */
+	size_t text_count, text_capacity;
+	uint32_t *location_of; /* by frames' place: number; 0: not met */
+	uint32_t *place_of;    /* by number - 1: place */
+	size_t location_count;
+	uint32_t no_stack, other; /* numbers of the locations that stand for these; 0: not met */
+	struct map function;	  /* (name, file) -> number */
+	struct function {
+		uint32_t name, file;
+	} * made;
+	size_t function_count, function_capacity;
+	bool *has_module; /* by module */
+};
+
+/* --- messages ----------------------------------------------------------------------------------
+ */
+
+static struct ht_err *put_number(struct bytes_out *out, unsigned field, uint64_t value)
+{
+	struct ht_err *err = bytes_out_uleb(out, field << 3);
+	return err ? err : bytes_out_uleb(out, value);
+}
+
+static struct ht_err *put_bytes(
+	struct bytes_out *out, unsigned field, const void *data, size_t length)
+{
+	struct ht_err *err = bytes_out_uleb(out, field << 3 | 2);
+	if (!err)
+		err = bytes_out_uleb(out, length);
+	return err ? err : bytes_out_put(out, data, length);
+}
+
+/* Puts `from` into `to` as one field, and empties it. */
+static struct ht_err *put_message(struct bytes_out *to, unsigned field, struct bytes_out *from)
+{
+	struct ht_err *err = put_bytes(to, field, from->data, from->length);
+	from->length = 0;
+	return err;
+}
+
+/* Writes pprof->message as a field of the profile. */
+static struct ht_err *write_message(struct pprof *pprof, unsigned field)
+{
+	struct ht_err *err = put_message(&pprof->packed, field, &pprof->message);
+	if (!err)
+		fwrite(pprof->packed.data, pprof->packed.length, 1, pprof->out);
+	pprof->packed.length = 0;
+	return err;
+}
+
+static struct ht_err *write_number(struct pprof *pprof, unsigned field, uint64_t value)
+{
+	struct ht_err *err = put_number(&pprof->packed, field, value);
+	if (!err)
+		fwrite(pprof->packed.data, pprof->packed.length, 1, pprof->out);
+	pprof->packed.length = 0;
+	return err;
+}
+
+/* --- strings and functions ---------------------------------------------------------------------
+ */
+
+/* `text` is harmless already. */
+static struct ht_err *number_safe(struct pprof *pprof, const char *text, uint32_t *ret)
+{
+	const char *kept;
+	struct ht_err *err = strings_intern(
+		&pprof->pool, (struct rec_string){.data = text, .length = strlen(text)}, &kept);
+	if (err || map_get(&pprof->string, (uintptr_t)kept, ret))
+		return err;
+	err = array_reserve(&pprof->text, &pprof->text_capacity, pprof->text_count + 1,
+		sizeof(*pprof->text), "names");
+	if (err)
+		return err;
+	*ret = (uint32_t)pprof->text_count++;
+	pprof->text[*ret] = kept;
+	return map_put(&pprof->string, (uintptr_t)kept, *ret);
+}
+
+/* NULL is 0, the empty string. */
+static struct ht_err *number_string(struct pprof *pprof, const char *text, uint32_t *ret)
+{
+	char name[NAMES_BYTES];
+	names_copy(name, text ? text : "", "");
+	return number_safe(pprof, name, ret);
+}
+
+static struct ht_err *number_function(
+	struct pprof *pprof, const char *name, const char *file, uint32_t *ret)
+{
+	struct function function;
+	struct ht_err *err = number_string(pprof, name, &function.name);
+	if (!err)
+		err = number_string(pprof, file, &function.file);
+	const uint64_t key = (uint64_t)function.name << 32 | function.file;
+	if (err || map_get(&pprof->function, key, ret))
+		return err;
+	err = array_reserve(&pprof->made, &pprof->function_capacity, pprof->function_count + 1,
+		sizeof(*pprof->made), "functions");
+	if (err)
+		return err;
+	pprof->made[pprof->function_count] = function;
+	*ret = (uint32_t)++pprof->function_count;
+	return map_put(&pprof->function, key, *ret);
+}
+
+static struct ht_err *write_functions(struct pprof *pprof)
+{
+	struct ht_err *err = NULL;
+	for (size_t i = 0; i < pprof->function_count && !err; i++) {
+		const struct function *function = &pprof->made[i];
+		const uint64_t field[] = {
+			[FUNCTION_ID] = i + 1,
+			[FUNCTION_NAME] = function->name,
+			[FUNCTION_SYSTEM_NAME] = function->name,
+			[FUNCTION_FILE] = function->file,
+		};
+		for (unsigned k = FUNCTION_ID; k <= FUNCTION_FILE && !err; k++)
+			err = put_number(&pprof->message, k, field[k]);
+		if (!err)
+			err = write_message(pprof, PROFILE_FUNCTION);
+	}
+	return err;
+}
+
+static struct ht_err *write_strings(struct pprof *pprof)
+{
+	struct ht_err *err = NULL;
+	for (size_t i = 0; i < pprof->text_count && !err; i++) {
+		const char *text = pprof->text[i];
+		err = bytes_out_put(&pprof->message, text, strlen(text));
+		if (!err)
+			err = write_message(pprof, PROFILE_STRING);
+	}
+	return err;
+}
+
+/* --- locations and modules ---------------------------------------------------------------------
+ */
+
+static struct ht_err *put_line(
+	struct pprof *pprof, const char *name, const char *file, uint32_t line)
+{
+	uint32_t function;
+	struct ht_err *err = number_function(pprof, name, file, &function);
+	if (!err)
+		err = put_number(&pprof->inner, LINE_FUNCTION, function);
+	if (!err && line)
+		err = put_number(&pprof->inner, LINE_LINE, line);
+	return err ? err : put_message(&pprof->message, LOCATION_LINE, &pprof->inner);
+}
+
+/* The innermost function comes first. An address without a name has no line, and pprof prints it
+ * with its module. */
+static struct ht_err *write_location(struct pprof *pprof, uint32_t number, uint32_t place)
+{
+	const struct frames_place frames = pprof->view->frames.place[place];
+	const struct frame *first = &pprof->view->frames.frame[frames.first];
+	struct ht_err *err = put_number(&pprof->message, LOCATION_ID, number);
+	if (!err && first->module != MODULES_NONE) {
+		pprof->has_module[first->module] = true;
+		err = put_number(&pprof->message, LOCATION_MAPPING, first->module + 1);
+	}
+	if (!err)
+		err = put_number(
+			&pprof->message, LOCATION_ADDRESS, names_address(pprof->view, first));
+	for (uint32_t i = 0; i < frames.count && !err; i++)
+		if (first[i].function)
+			err = put_line(pprof, first[i].function, first[i].file, first[i].line);
+	return err ? err : write_message(pprof, PROFILE_LOCATION);
+}
+
+static struct ht_err *write_named(struct pprof *pprof, uint32_t number, const char *name)
+{
+	if (!number)
+		return NULL;
+	struct ht_err *err = put_number(&pprof->message, LOCATION_ID, number);
+	if (!err)
+		err = put_line(pprof, name, NULL, 0);
+	return err ? err : write_message(pprof, PROFILE_LOCATION);
+}
+
+static struct ht_err *write_locations(struct pprof *pprof)
+{
+	struct ht_err *err = NULL;
+	for (uint32_t i = 0; i < pprof->location_count && !err; i++)
+		if (pprof->place_of[i] != UINT32_MAX)
+			err = write_location(pprof, i + 1, pprof->place_of[i]);
+	if (!err)
+		err = write_named(pprof, pprof->no_stack, "(no stack)");
+	return err ? err : write_named(pprof, pprof->other, "(other)");
+}
+
+/* Modules that no location is in are left out, but for the program itself. */
+static struct ht_err *write_module(struct pprof *pprof, uint32_t index)
+{
+	const struct module *module = &pprof->view->analysis->model.modules.module[index];
+	uint32_t path, build_id;
+	struct ht_err *err = number_string(pprof, module->path, &path);
+	if (!err)
+		err = number_string(pprof, module->build_id, &build_id);
+	if (err)
+		return err;
+	const uint64_t field[] = {
+		[MAPPING_ID] = index + 1,
+		[MAPPING_START] = module->lo,
+		[MAPPING_LIMIT] = module->hi,
+		[MAPPING_OFFSET] = 0,
+		[MAPPING_FILE] = path,
+		[MAPPING_BUILD_ID] = build_id,
+		[MAPPING_HAS_FUNCTIONS] = 1,
+		[MAPPING_HAS_FILES] = 1,
+		[MAPPING_HAS_LINES] = 1,
+		[MAPPING_HAS_INLINES] = 1,
+	};
+	for (unsigned i = MAPPING_ID; i <= MAPPING_HAS_INLINES && !err; i++)
+		err = put_number(&pprof->message, i, field[i]);
+	return err ? err : write_message(pprof, PROFILE_MAPPING);
+}
+
+/* pprof takes the first for the program. */
+static struct ht_err *write_modules(struct pprof *pprof)
+{
+	const struct modules *modules = &pprof->view->analysis->model.modules;
+	struct ht_err *err = NULL;
+	for (unsigned is_program = 2; is_program-- > 0;)
+		for (uint32_t i = 0; i < modules->count && !err; i++) {
+			const bool is = modules->module[i].flags & REC_MODULE_EXECUTABLE;
+			if (is == is_program && (is || pprof->has_module[i]))
+				err = write_module(pprof, i);
+		}
+	return err;
+}
+
+/* --- samples -----------------------------------------------------------------------------------
+ */
+
+static uint32_t new_location(struct pprof *pprof, uint32_t place)
+{
+	pprof->place_of[pprof->location_count++] = place;
+	return (uint32_t)pprof->location_count;
+}
+
+/* A number of something that is in no place. */
+static struct ht_err *put_named(struct pprof *pprof, uint32_t *number)
+{
+	if (!*number)
+		*number = new_location(pprof, UINT32_MAX);
+	return bytes_out_uleb(&pprof->inner, *number);
+}
+
+static struct ht_err *put_stack(struct pprof *pprof, uint32_t leaf)
+{
+	const struct nodes *nodes = &pprof->view->analysis->model.nodes;
+	const struct frames *frames = &pprof->view->frames;
+	const struct node *node;
+	struct ht_err *err = NULL;
+	if (leaf == CUBE_OTHER)
+		err = put_named(pprof, &pprof->other);
+	else if (!nodes_get(nodes, leaf))
+		err = put_named(pprof, &pprof->no_stack);
+	for (uint32_t id = leaf; !err && (node = nodes_get(nodes, id)); id = node->parent) {
+		const uint32_t place = frames->place_of[nodes_index(nodes, id)];
+		if (place == UINT32_MAX)
+			continue;
+		if (!pprof->location_of[place])
+			pprof->location_of[place] = new_location(pprof, place);
+		err = bytes_out_uleb(&pprof->inner, pprof->location_of[place]);
+	}
+	return err ? err : put_message(&pprof->message, SAMPLE_LOCATION, &pprof->inner);
+}
+
+static struct ht_err *put_values(struct pprof *pprof, const struct sums *sums)
+{
+	const uint64_t value[HT_ARRAY_SIZE(sample_type)] = {sums->allocations,
+		sums->allocated_bytes, sums_outstanding_blocks(sums), sums_outstanding_bytes(sums),
+		sums->peak_bytes, sums->temporary};
+	struct ht_err *err = NULL;
+	for (size_t i = 0; i < HT_ARRAY_SIZE(value) && !err; i++)
+		err = bytes_out_uleb(&pprof->inner, value[i]);
+	return err ? err : put_message(&pprof->message, SAMPLE_VALUE, &pprof->inner);
+}
+
+static struct ht_err *put_label(
+	struct pprof *pprof, const char *key, unsigned field, uint64_t value)
+{
+	uint32_t name;
+	struct ht_err *err = number_safe(pprof, key, &name);
+	if (!err)
+		err = put_number(&pprof->inner, LABEL_KEY, name);
+	if (!err)
+		err = put_number(&pprof->inner, field, value);
+	return err ? err : put_message(&pprof->message, SAMPLE_LABEL, &pprof->inner);
+}
+
+static struct ht_err *put_thread(struct pprof *pprof, uint32_t thread)
+{
+	const struct threads *threads = &pprof->view->analysis->model.threads;
+	char name[NAMES_BYTES];
+	uint32_t number;
+	names_thread(pprof->view, thread, name);
+	struct ht_err *err = number_safe(pprof, name, &number);
+	if (!err)
+		err = put_label(pprof, "thread", LABEL_STRING, number);
+	if (!err && thread < threads->count)
+		err = put_label(pprof, "tid", LABEL_NUMBER, threads->thread[thread].tid);
+	return err;
+}
+
+/* What one thread did on one stack. */
+struct part {
+	uint32_t node, thread;
+	struct sums sums;
+};
+
+static struct ht_err *write_sample(struct pprof *pprof, const struct part *part)
+{
+	const struct sums *sums = &part->sums;
+	if (!sums->allocations && !sums->peak_bytes)
+		return NULL;
+	struct ht_err *err = put_stack(pprof, part->node);
+	if (!err)
+		err = put_values(pprof, sums);
+	if (!err)
+		err = put_thread(pprof, part->thread);
+	return err ? err : write_message(pprof, PROFILE_SAMPLE);
+}
+
+/* Sites differ in size and function, too; pprof is not told of these. */
+static struct ht_err *find_parts(const struct view *view, struct part **ret, size_t *ret_count)
+{
+	const struct cube *cube = &view->analysis->cube;
+	struct map by_key = {0};
+	struct ht_err *err = NULL;
+	*ret_count = 0;
+	*ret = calloc(cube->site_count + 1, sizeof(**ret));
+	if (!*ret)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu stacks", cube->site_count);
+	for (size_t i = 0; i < cube->site_count && !err; i++) {
+		const struct cube_site *site = &cube->site[i];
+		const uint32_t thread = cube_site_thread(site);
+		const uint64_t key = (uint64_t)site->node << 32 | thread;
+		uint32_t at;
+		if (sums_are_zero(&view->sums[i]))
+			continue;
+		if (!map_get(&by_key, key, &at)) {
+			at = (uint32_t)(*ret_count)++;
+			(*ret)[at] = (struct part){.node = site->node, .thread = thread};
+			err = map_put(&by_key, key, at);
+		}
+		sums_add(&(*ret)[at].sums, &view->sums[i]);
+	}
+	map_deinit(&by_key);
+	return err;
+}
+
+static struct ht_err *write_samples(struct pprof *pprof)
+{
+	struct part *part;
+	size_t count;
+	struct ht_err *err = find_parts(pprof->view, &part, &count);
+	for (size_t i = 0; i < count && !err; i++)
+		err = write_sample(pprof, &part[i]);
+	free(part);
+	return err;
+}
+
+/* --- the profile -------------------------------------------------------------------------------
+ */
+
+static struct ht_err *write_type(
+	struct pprof *pprof, unsigned field, const char *name, const char *unit)
+{
+	uint32_t number, of_unit;
+	struct ht_err *err = number_safe(pprof, name, &number);
+	if (!err)
+		err = number_safe(pprof, unit, &of_unit);
+	if (!err)
+		err = put_number(&pprof->message, TYPE_NAME, number);
+	if (!err)
+		err = put_number(&pprof->message, TYPE_UNIT, of_unit);
+	return err ? err : write_message(pprof, field);
+}
+
+static struct ht_err *write_comment(struct pprof *pprof, const char *text)
+{
+	uint32_t number;
+	struct ht_err *err = number_string(pprof, text, &number);
+	return err ? err : write_number(pprof, PROFILE_COMMENT, number);
+}
+
+static struct ht_err *write_comments(struct pprof *pprof)
+{
+	char text[NAMES_BYTES];
+	const struct model *model = &pprof->view->analysis->model;
+	snprintf(text, sizeof(text), "heaptap %s, process %u", HEAPTAP_VERSION,
+		(unsigned)model->target.pid);
+	struct ht_err *err = write_comment(pprof, text);
+	if (!err && model->capture.sample_bytes)
+		err = write_comment(
+			pprof, "a sample: all figures are estimates, temp_objects are not known");
+	return err;
+}
+
+static struct ht_err *write_head(struct pprof *pprof)
+{
+	const struct view *view = pprof->view;
+	uint32_t number;
+	struct ht_err *err = number_safe(pprof, "", &number);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(sample_type) && !err; i++)
+		err = write_type(
+			pprof, PROFILE_SAMPLE_TYPE, sample_type[i].name, sample_type[i].unit);
+	if (!err)
+		err = number_safe(pprof, DEFAULT_TYPE, &number);
+	if (!err)
+		err = write_number(pprof, PROFILE_DEFAULT_SAMPLE_TYPE, number);
+	if (!err)
+		err = write_type(pprof, PROFILE_PERIOD_TYPE, "space", "bytes");
+	if (!err)
+		err = write_number(pprof, PROFILE_PERIOD, 1);
+	if (!err)
+		err = write_number(pprof, PROFILE_TIME_NANOS,
+			view->analysis->model.capture.start_unix_ns + view->from_ns);
+	if (!err)
+		err = write_number(pprof, PROFILE_DURATION_NANOS, view->to_ns - view->from_ns);
+	return err ? err : write_comments(pprof);
+}
+
+static struct ht_err *pprof_init(struct pprof *pprof)
+{
+	const struct frames *frames = &pprof->view->frames;
+	pprof->location_of = calloc(frames->place_count + 1, sizeof(*pprof->location_of));
+	pprof->place_of = calloc(frames->place_count + 2, sizeof(*pprof->place_of));
+	pprof->has_module =
+		calloc(pprof->view->analysis->model.modules.count + 1, sizeof(*pprof->has_module));
+	if (pprof->location_of && pprof->place_of && pprof->has_module)
+		return NULL;
+	return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu frames", frames->place_count);
+}
+
+static void pprof_deinit(struct pprof *pprof)
+{
+	bytes_out_deinit(&pprof->message);
+	bytes_out_deinit(&pprof->inner);
+	bytes_out_deinit(&pprof->packed);
+	strings_deinit(&pprof->pool);
+	map_deinit(&pprof->string);
+	map_deinit(&pprof->function);
+	free(pprof->text);
+	free(pprof->location_of);
+	free(pprof->place_of);
+	free(pprof->made);
+	free(pprof->has_module);
+}
+
+struct ht_err *export_pprof(FILE *out, struct export_job *job)
+{
+	struct pprof pprof = {.out = out, .view = job->view};
+	struct ht_err *err = pprof_init(&pprof);
+	if (!err)
+		err = write_head(&pprof);
+	if (!err)
+		err = write_samples(&pprof);
+	if (!err)
+		err = write_locations(&pprof);
+	if (!err)
+		err = write_modules(&pprof);
+	if (!err)
+		err = write_functions(&pprof);
+	if (!err)
+		err = write_strings(&pprof);
+	pprof_deinit(&pprof);
+	return err;
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Exports of four kinds of program, read by the programs that they are for: each figure that the
+ * man page lists for a format is the report's. One trace per program serves all formats.
+ */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tests/support/figures.h"
+#include "tests/support/ht_check.h"
+#include "tests/support/procsnap.h"
+#include "tests/support/run.h"
+#include "tests/support/tap.h"
+#include "tests/support/tmpdir.h"
+#include "tests/support/victim.h"
+
+#define ANSWER_MS 60000
+#define LOAD_MS	  90000
+
+/* The same window and the same filter give the same figures. */
+static void check_part(const char *trace)
+{
+	const char *const part[] = {"--from", "+20ms", "--to", "-20ms", "--exclude", "main", NULL};
+	char *csv = figures_export(trace, "csv", part, NULL), *path;
+	struct figures want = {0}, got = {0};
+	figures_of_csv(csv, &want);
+	path = figures_export(trace, "pprof", part, NULL);
+	figures_of_pprof(path, &got);
+	for (unsigned i = 0; i < FIGURES; i++)
+		ck_assert_msg(got.value[i] == want.value[i], "%s of a part: %lu, not %lu",
+			figures_name[i], got.value[i], want.value[i]);
+	free(path);
+	char *words;
+	path = figures_export(trace, "heaptrack",
+		(const char *const[]){
+			"--from", "+20ms", "--to", "-20ms", "--exclude", "main", "--stats", NULL},
+		&words);
+	ck_assert_uint_eq(figures_stated(words, "calls "), want.value[CALLS]);
+	ck_assert_uint_eq(figures_stated(words, "leaked_bytes "), want.value[OUTSTANDING]);
+	free(words);
+	free(path);
+	free(csv);
+}
+
+static void check_formats(const char *trace)
+{
+	figures_check_all(trace);
+	check_part(trace);
+}
+
+static uint64_t rounds_of(struct victim *victim)
+{
+	char *answer = victim_ask(victim, "count", ANSWER_MS);
+	uint64_t rounds = strtoull(answer, NULL, 10);
+	free(answer);
+	return rounds;
+}
+
+/* A capture of `rounds` of the work that a target does by itself. */
+static void check_target(const char *const argv[], unsigned changes, uint64_t rounds)
+{
+	struct victim victim;
+	struct tap tap;
+	victim_start(&victim, argv);
+	tap_start_changing(&tap, victim.pid, changes, NULL);
+	tap_wait_any(&tap);
+	uint64_t until = rounds_of(&victim) + rounds;
+	run_until(rounds_of(&victim) >= until, LOAD_MS);
+	tap_check_clean(tap_stop(&tap, 0));
+	victim_stop(&victim);
+	check_formats(tap.trace);
+}
+
+START_TEST(cxx)
+{
+	check_target((const char *[]){run_built("tests/targets/cxx"), NULL}, 0, 300);
+}
+END_TEST
+
+START_TEST(rust)
+{
+	check_target((const char *[]){run_built("tests/targets/rust"), NULL}, 0, 300);
+}
+END_TEST
+
+START_TEST(node)
+{
+	check_target((const char *[]){"/usr/bin/node", "tests/targets/script.js", NULL},
+		PROCSNAP_NODE, 30);
+}
+END_TEST
+
+static unsigned free_port(void)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_in any = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t length = sizeof(any);
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&any, sizeof(any)), 0);
+	ck_assert_int_eq(getsockname(fd, (struct sockaddr *)&any, &length), 0);
+	close(fd);
+	return ntohs(any.sin_port);
+}
+
+static bool redis_answers(const char *port)
+{
+	char *out;
+	int status = run_program(
+		(const char *[]){"redis-cli", "-p", port, "ping", NULL}, ANSWER_MS, &out, NULL);
+	bool answers = status == 0 && !strcmp(out, "PONG\n");
+	free(out);
+	return answers;
+}
+
+START_TEST(redis)
+{
+	char port[16];
+	struct run server;
+	struct tap tap;
+	snprintf(port, sizeof(port), "%u", free_port());
+	run_start(&server,
+		(const char *[]){"redis-server", "--bind", "127.0.0.1", "--port", port, "--save",
+			"", "--appendonly", "no", "--dir", tmpdir_path(""), NULL});
+	run_until(redis_answers(port), ANSWER_MS);
+	tap_start_changing(&tap, server.pid, PROCSNAP_FDS_CHANGE | PROCSNAP_THREADS_CHANGE, NULL);
+	tap_wait_any(&tap);
+	int status = run_program(
+		(const char *[]){"redis-benchmark", "-p", port, "-q", "-n", "10000", "-r", "5000",
+			"-d", "100", "-t", "set,get,lpush,sadd,hset", NULL},
+		LOAD_MS, NULL, NULL);
+	ck_assert_int_eq(status, 0);
+	tap_check_clean(tap_stop(&tap, 0));
+	kill(server.pid, SIGTERM);
+	ck_assert_int_eq(run_wait(&server, ANSWER_MS), 0);
+	check_formats(tap.trace);
+}
+END_TEST
+
+HT_SUITE("integration/formats", cxx, rust, node, redis)
