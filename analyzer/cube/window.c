@@ -184,6 +184,7 @@ static void add_cells(
 		ret->allocated_bytes[at] += cell->counts.allocated_bytes;
 		ret->allocated_blocks[at] += cell->counts.allocations;
 		ret->freed_blocks[at] += cell->counts.frees;
+		ret->freed_by_age[0] += cell->counts.frees;
 		ret->live_bytes[at] +=
 			(int64_t)(cell->counts.allocated_bytes - cell->counts.freed_bytes);
 		/* Those that died in the same bucket go; later deaths go below. */
@@ -204,12 +205,14 @@ static void add_survivors(
 		const uint32_t death = survivor->death - window.from;
 		ret->surviving_blocks[death] += survivor->blocks;
 		ret->surviving_bytes[death] += survivor->bytes;
+		ret->freed_by_age[0] -= survivor->blocks;
 		if (survivor->birth < window.from) {
 			ret->freed_blocks[death] -= survivor->blocks;
 			ret->live_bytes[death] += (int64_t)survivor->bytes;
 			continue;
 		}
 		const uint32_t birth = survivor->birth - window.from;
+		ret->freed_by_age[death - birth] += survivor->blocks;
 		ret->surviving_blocks[birth] -= survivor->blocks;
 		ret->surviving_bytes[birth] -= survivor->bytes;
 	}

@@ -45,6 +45,7 @@ struct window_series {
 	int64_t live_bytes[TIMELINE_STEPS]; /* at the end, of blocks allocated in the window */
 	uint64_t allocated_bytes[TIMELINE_STEPS], allocated_blocks[TIMELINE_STEPS];
 	uint64_t freed_blocks[TIMELINE_STEPS]; /* of blocks allocated in the window */
+	uint64_t freed_by_age[TIMELINE_STEPS]; /* the same, by buckets from birth to death */
 	uint64_t surviving_bytes[TIMELINE_STEPS], surviving_blocks[TIMELINE_STEPS]; /* by birth */
 	uint64_t
 		older_freed_blocks[TIMELINE_STEPS]; /* of older blocks of the sites' size classes */

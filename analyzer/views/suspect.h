@@ -20,6 +20,8 @@ struct suspect_input {
 	const uint64_t *allocated_bytes, *allocated_blocks;
 	const uint64_t *surviving_bytes, *surviving_blocks;
 	const uint64_t *freed_blocks; /* of this site and the window, by the bucket of the free */
+	/* The same, by buckets from allocation to free; NULL: not known. */
+	const uint64_t *freed_by_age;
 	/* Of these freed blocks; the longest life is 0 where none was freed. */
 	uint64_t freed_total_blocks, lifetime_ns_total, lifetime_max_ns;
 	/* Frees of blocks older than the window whose sizes (power-of-two class) this site

@@ -18,6 +18,7 @@
 #define OLD_LIVES_MANY	1.2 /* likewise, with at least: */
 #define OLD_MANY_BLOCKS 30.0
 #define OLD_MANY_EVENTS 12.0
+#define SETTLED_WINDOWS 6.0
 #define FLAT_BLOCKS	200.0 /* in each of the two oldest quarters */
 #define FLAT_SHARE	0.8
 
@@ -143,6 +144,25 @@ static bool is_flat(const struct survey *survey)
 	return ratio - 2 * ratio * sqrt(1 / oldest + 1 / older) > FLAT_SHARE;
 }
 
+/* Finds an age from which on a block is freed in one of SETTLED_WINDOWS windows at most, by the
+ * upper bound of that rate: a few blocks that were freed late prove nothing for all others. */
+static bool find_settled(const struct survey *survey, uint32_t *ret)
+{
+	const struct suspect_input *in = survey->in;
+	if (!in->freed_by_age || in->is_sample)
+		return false;
+	for (uint32_t age = survey->n / 32 + 1; age <= survey->n / 2; age *= 2) {
+		double freed = sum_of(in->freed_by_age, age, survey->n), windows = 0;
+		for (uint32_t i = 0; i < survey->n - age; i++)
+			windows +=
+				(double)in->surviving_blocks[i] * (survey->n - age - i) / survey->n;
+		*ret = age;
+		if (SETTLED_WINDOWS * (freed + 2 * sqrt(freed) + 3) <= windows)
+			return true;
+	}
+	return false;
+}
+
 /* Finds survivors older than blocks of this site ever become. False: no age proves that. */
 static bool find_old(struct survey *survey)
 {
@@ -165,6 +185,11 @@ static bool find_old(struct survey *survey)
 			return true;
 	}
 	survey->trust = 0.8;
+	uint32_t settled;
+	if (find_settled(survey, &settled)) {
+		gather(survey, survey->n - settled);
+		return true;
+	}
 	gather(survey, survey->n / 2);
 	return is_flat(survey);
 }
@@ -481,6 +506,8 @@ void growth_measure(const struct suspect_input *input, struct growth *ret)
 	ret->blocks = survey.old;
 	ret->span_s = (survey.end - survey.first) * survey.bucket_s;
 	ret->last_age_s = (survey.n - survey.last) * survey.bucket_s;
+	if (ret->finding != GROWTH_FOUND)
+		return;
 	ret->slope_bytes_per_s = slope_of(&survey);
 	ret->confidence = confidence_of(&survey);
 }

@@ -35,6 +35,7 @@ static void classify(const struct view *view, const struct row *row, struct scra
 		.surviving_blocks = series->surviving_blocks,
 		.allocated_blocks = series->allocated_blocks,
 		.freed_blocks = series->freed_blocks,
+		.freed_by_age = series->freed_by_age,
 		.freed_total_blocks = row->sums.frees,
 		.lifetime_ns_total = row->sums.lifetime_us * 1000,
 		.lifetime_max_ns = series->longest_ns,

@@ -170,6 +170,20 @@ static inline void leak_of_slow_requests(struct site *site)
 			400);
 }
 
+/* A few blocks beside the leak live long, and end. */
+static inline void leak_among_long_lives(struct site *site)
+{
+	for (unsigned i = 0; i < 1 + site->random % 4; i++) {
+		double birth = site_between(site, 0, 0.6) * site->window;
+		site_block(site, birth, birth + site_between(site, 0.2, 0.39) * site->window, 512);
+	}
+	double rate = site_scale(site, 150, 3000) / site->window;
+	for (double t = 0; t < site->window; t = model_next(site, t, rate, false))
+		site_block(site, t, NEVER, 512);
+	if (site_chance(site, 0.5))
+		model_churn(site, -1, site->window, 10 * rate, site_scale(site, 1e-3, 0.2));
+}
+
 /* The queue's reader is slower than its writer. */
 static inline void leak_of_a_queue(struct site *site)
 {

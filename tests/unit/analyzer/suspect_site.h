@@ -16,13 +16,13 @@
 struct site {
 	double window; /* seconds */
 	uint32_t buckets;
-	bool hides_older, is_sample;
+	bool hides_older, hides_ages, is_sample;
 	uint64_t random;
 	int64_t live[SUSPECT_BUCKETS_MAX + 1];
 	uint64_t allocated_bytes[SUSPECT_BUCKETS_MAX], surviving_bytes[SUSPECT_BUCKETS_MAX];
 	uint64_t allocated[SUSPECT_BUCKETS_MAX], surviving[SUSPECT_BUCKETS_MAX];
 	uint64_t freed[SUSPECT_BUCKETS_MAX], older[SUSPECT_BUCKETS_MAX];
-	uint64_t freed_total;
+	uint64_t by_age[SUSPECT_BUCKETS_MAX], freed_total;
 	double lives, longest;
 };
 
@@ -93,6 +93,7 @@ static inline void site_block(struct site *site, double birth, double death, uin
 	uint32_t died = site_bucket(site, death);
 	site->freed[died]++;
 	site->live[died] -= (int64_t)bytes;
+	site->by_age[died - born]++;
 	site->freed_total++;
 	site->lives += death - birth;
 	site->longest = fmax(site->longest, death - birth);
@@ -110,6 +111,7 @@ static inline struct suspect site_classify(struct site *site)
 		.surviving_bytes = site->surviving_bytes,
 		.surviving_blocks = site->surviving,
 		.freed_blocks = site->freed,
+		.freed_by_age = site->hides_ages ? NULL : site->by_age,
 		.freed_total_blocks = site->freed_total,
 		.lifetime_ns_total = (uint64_t)(site->lives * 1e9),
 		.lifetime_max_ns = (uint64_t)(site->longest * 1e9),

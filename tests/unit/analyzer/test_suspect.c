@@ -40,6 +40,7 @@ static const struct model leaks[] = {
 	MODEL(leak_once_a_cycle, BIT(GROWING)),
 	MODEL(leak_of_sessions, BIT(GROWING)),
 	MODEL(leak_of_slow_requests, BIT(GROWING)),
+	MODEL(leak_among_long_lives, BIT(GROWING)),
 	MODEL(leak_of_a_queue, BIT(GROWING)),
 };
 

@@ -191,6 +191,7 @@ static void add_to_series(struct window_series *series, size_t at)
 	series->allocated_bytes[birth - window.from] += share.bytes;
 	if (death < window.to) {
 		series->freed_blocks[death - window.from] += share.blocks;
+		series->freed_by_age[death - birth] += share.blocks;
 	} else {
 		series->surviving_blocks[birth - window.from] += share.blocks;
 		series->surviving_bytes[birth - window.from] += share.bytes;
