@@ -393,7 +393,8 @@ static struct ht_err *sort_by_site(
 		__builtin_memcpy(
 			sorted + (size_t)first[site + 1]++ * bytes, from + i * bytes, bytes);
 	}
-	__builtin_memcpy(data, sorted, count * bytes);
+	if (count)
+		__builtin_memcpy(data, sorted, count * bytes);
 	free(sorted);
 	*ret_first = first;
 	return NULL;
