@@ -281,29 +281,38 @@ static struct ht_err *reinstate(
 	return put_block(replay, call, &kept.block);
 }
 
-static struct ht_err *find_lane(
-	struct replay *replay, uint32_t stream, const struct event *event, struct lane **ret)
+/* The thread of a lane, by what is known now. */
+static struct ht_err *update_lane(
+	struct replay *replay, struct lane *lane, const struct event *event)
 {
-	struct ht_err *err = array_reserve(&replay->lane, &replay->lane_capacity,
-		(size_t)stream + 1, sizeof(*replay->lane), "streams");
+	const uint32_t before = lane->thread;
+	struct ht_err *err = threads_index(
+		replay->threads, event->tid, event->tsc, &lane->thread, &lane->until_tsc);
 	if (err)
 		return err;
-	struct lane *lane = &replay->lane[stream];
-	if (!lane->known || lane->tid != event->tid || event->tsc >= lane->until_tsc ||
-		lane->changes != replay->threads->change_count) {
-		uint32_t before = lane->thread;
-		err = threads_index(
-			replay->threads, event->tid, event->tsc, &lane->thread, &lane->until_tsc);
+	if (lane->known && lane->tid != event->tid)
+		threads_succeed(replay->threads, lane->thread, before);
+	lane->tid = event->tid;
+	lane->changes = replay->threads->change_count;
+	lane->known = true;
+	return NULL;
+}
+
+static inline struct ht_err *find_lane(
+	struct replay *replay, uint32_t stream, const struct event *event, struct lane **ret)
+{
+	if (ht_unlikely(stream >= replay->lane_capacity)) {
+		struct ht_err *err = array_reserve(&replay->lane, &replay->lane_capacity,
+			(size_t)stream + 1, sizeof(*replay->lane), "streams");
 		if (err)
 			return err;
-		if (lane->known && lane->tid != event->tid)
-			threads_succeed(replay->threads, lane->thread, before);
-		lane->tid = event->tid;
-		lane->changes = replay->threads->change_count;
-		lane->known = true;
 	}
+	struct lane *lane = &replay->lane[stream];
 	*ret = lane;
-	return NULL;
+	if (ht_likely(lane->known && lane->tid == event->tid && event->tsc < lane->until_tsc &&
+		      lane->changes == replay->threads->change_count))
+		return NULL;
+	return update_lane(replay, lane, event);
 }
 
 /* A realloc of the same stream goes on behind it. */

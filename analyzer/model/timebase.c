@@ -4,7 +4,7 @@
 /* Shorter steps give a slope dominated by the time it takes to read two clocks; they are
  * used only while there is no other. */
 #define STEP_MIN_NS 1000000u
-#define NS_MAX	    4e18 /* keeps conversions from double within int64_t */
+#define NS_MAX	    4000000000000000000 /* later times are this one */
 
 void timebase_start(struct timebase *base, uint64_t tsc, uint64_t mono_ns)
 {
@@ -20,6 +20,8 @@ void timebase_add(struct timebase *base, uint64_t tsc, uint64_t mono_ns)
 	base->ns_per_cycle = (double)(mono_ns - base->mono_ns) / (double)(tsc - base->tsc);
 	base->tsc = tsc;
 	base->mono_ns = mono_ns;
+	const double scaled = base->ns_per_cycle * 4294967296.0;
+	base->ns_per_2_32 = scaled < 4e18 ? (uint64_t)scaled : 0;
 }
 
 uint64_t timebase_since_start(const struct timebase *base, uint64_t mono_ns)
@@ -29,9 +31,9 @@ uint64_t timebase_since_start(const struct timebase *base, uint64_t mono_ns)
 
 uint64_t timebase_ns(const struct timebase *base, uint64_t tsc)
 {
-	double delta = (double)(int64_t)(tsc - base->tsc) * base->ns_per_cycle;
-	double since = (double)timebase_since_start(base, base->mono_ns) + delta;
-	if (!(since > 0))
+	const __int128 delta = (__int128)(int64_t)(tsc - base->tsc) * (__int128)base->ns_per_2_32;
+	const __int128 since = (__int128)timebase_since_start(base, base->mono_ns) + (delta >> 32);
+	if (since <= 0)
 		return 0;
-	return since < NS_MAX ? (uint64_t)since : (uint64_t)NS_MAX;
+	return since < (__int128)NS_MAX ? (uint64_t)since : (uint64_t)NS_MAX;
 }

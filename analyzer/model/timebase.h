@@ -11,6 +11,7 @@ struct timebase {
 	uint64_t start_ns;     /* CLOCK_MONOTONIC at the window's start */
 	uint64_t tsc, mono_ns; /* the pair that times are counted from */
 	double ns_per_cycle;   /* 0: not known yet */
+	uint64_t ns_per_2_32;  /* of so many cycles; 0: the slope is too steep for that */
 };
 
 void timebase_start(struct timebase *base, uint64_t tsc, uint64_t mono_ns);
