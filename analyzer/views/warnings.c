@@ -195,6 +195,19 @@ static struct ht_err *add_found(const struct model *model, struct warnings *warn
 	return err;
 }
 
+/* Folded stacks lose their names, not their figures. */
+static struct ht_err *add_folded(const struct cube *cube, struct warnings *warnings)
+{
+	const uint64_t all = cube->total.allocated_bytes;
+	if (!cube->folded_stacks)
+		return NULL;
+	return add(warnings,
+		"%" PRIu64
+		" stacks that allocated little are shown as one, (other): %.2f %% of the "
+		"allocated bytes",
+		cube->folded_stacks, all ? (double)cube->folded_bytes / (double)all * 100 : 0);
+}
+
 static struct ht_err *add_missing(const struct analysis *analysis, struct warnings *warnings)
 {
 	struct missing missing;
@@ -226,6 +239,8 @@ struct ht_err *warnings_collect(const struct analysis *analysis, struct warnings
 		err = add_growth(analysis, ret);
 	if (!err)
 		err = add_heap(&analysis->heap, ret);
+	if (!err)
+		err = add_folded(&analysis->cube, ret);
 	if (!err)
 		err = add_missing(analysis, ret);
 	if (err)
