@@ -92,6 +92,12 @@ def sampled_ns(results):
     return [r["added"] for r in results["paused"]["1 thread"]] if "paused" in results else None
 
 
+def analyze(name, kind):
+    def found(results):
+        return results["analyze"][name][kind] if "analyze" in results else None
+    return found
+
+
 def pair_goals():
     """Stacks that change, as the goals mean it, and the same stack again."""
     goals = []
@@ -128,6 +134,10 @@ GOALS = pair_goals() + [
       for name in ("db_bench", "node", "server")],
     Goal("detach, 50 threads that wait", "ms", 100, 20, detach("50 threads that wait")),
     Goal("detach, 50 threads that all compute", "ms", 100, 20, detach("50 threads that all compute")),
+    *[Goal(f"report, CPU of heaptrack_print over ours, {name}", "x", 1.5, 3, analyze(name, "ratios"), more=True)
+      for name in ("redis-server", "db_bench")],
+    *[Goal(f"report, memory of heaptrack_print over ours, {name}", "x", 1, 2, analyze(name, "memory_ratios"), more=True)
+      for name in ("redis-server", "db_bench")],
 ]
 
 
