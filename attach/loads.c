@@ -97,16 +97,30 @@ bool loads_tapped(struct session *s)
 	return s->loads.in_vain != 0;
 }
 
-void loads_answer(struct session *s, uint64_t number, uint64_t counted)
+void loads_answer(struct session *s, uint64_t number)
 {
 	s->loads.answered = number;
 	s->loads.busy_until_ns = clock_mono_ns() + BUSY_NS;
 	__atomic_store_n(&image_control(&s->image)->load_seen, number, __ATOMIC_RELEASE);
+}
+
+void loads_answer_early(struct session *s, uint64_t number)
+{
+	s->loads.early = number;
+	loads_answer(s, number);
+}
+
+void loads_count(struct session *s, uint64_t number, uint64_t counted)
+{
+	uint64_t asks = __atomic_load_n(&image_control(&s->image)->load_asks, __ATOMIC_ACQUIRE);
+
 	if (s->loads.in_vain > counted)
 		s->report->untapped_modules += s->loads.in_vain - counted;
 	s->loads.in_vain = 0;
-	/* The slots of these were hooked when their wait ended. */
-	(void)late_since(s);
+	/* The slots of these were hooked when their wait ended; unless they have loaded something
+	 * else since, which no look has found yet. */
+	if (s->loads.early != number && asks == number)
+		(void)late_since(s);
 }
 
 void loads_end(struct session *s)

@@ -19,9 +19,13 @@ bool loads_come(const struct session *s);
 bool loads_are_busy(const struct session *s);
 /* The new slots are hooked: true if a thread has waited in vain before. */
 bool loads_tapped(struct session *s);
-/* All up to this question go on. `counted`: libraries that were counted as recorded too late in
- * this look; counts those beyond, of threads that waited in vain. */
-void loads_answer(struct session *s, uint64_t number, uint64_t counted);
+/* All threads up to this question go on. */
+void loads_answer(struct session *s, uint64_t number);
+/* The same before the tables of what they have loaded are there: their slots are hooked. */
+void loads_answer_early(struct session *s, uint64_t number);
+/* After the look that answered this question. `counted`: libraries that it counted as recorded too
+ * late; counts those beyond, of threads that waited in vain. */
+void loads_count(struct session *s, uint64_t number, uint64_t counted);
 /* Does a thread wait before the constructors of its library run? Otherwise their calls are missing.
  */
 bool loads_see_constructors(const struct session *s);

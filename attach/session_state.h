@@ -46,6 +46,7 @@ _Static_assert(ABI_SCRIPTS_THREADS == V8_NAMES_THREADS, "each has names");
 /* Of libraries that are loaded (loads.h). */
 struct loads {
 	uint64_t answered; /* the last question */
+	uint64_t early;	   /* the last one that was answered before the tables were there */
 	uint64_t late;	   /* abi_control.load_late, as far as it is counted */
 	uint64_t in_vain;  /* waits that had ended when the slots were hooked */
 	uint64_t busy_until_ns;

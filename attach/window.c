@@ -26,10 +26,10 @@
 
 /*
  * Libraries came or went: look again, publish their tables, tap what is new. Where a thread waits
- * (`asked`) its slots come first: should the tables take longer than it waits, its calls are
- * recorded all the same. `late`: those that came have run already.
+ * (`asked`) its slots come first, and where the tables take long it goes on without them: its calls
+ * are recorded, with stacks that are counted as cut. `late`: those that came have run already.
  */
-static struct ht_err *follow_modules(struct session *s, bool asked, bool late)
+static struct ht_err *follow_modules(struct session *s, bool asked, uint64_t question, bool late)
 {
 	size_t old_count = s->survey.modules.count;
 	uint64_t *old_id = calloc(old_count + 1, sizeof(*old_id));
@@ -49,6 +49,8 @@ static struct ht_err *follow_modules(struct session *s, bool asked, bool late)
 	if (refused)
 		err = NULL;
 	late |= asked && loads_tapped(s);
+	if (!err && asked && publish_is_long(s->publish, &s->survey.modules))
+		loads_answer_early(s, question);
 	if (!err)
 		err = publish_compile(s->publish, &s->survey.proc, &s->survey.modules, NULL);
 	if (!err)
@@ -146,10 +148,11 @@ static struct ht_err *look_for_modules(struct session *s, uint64_t now)
 	struct ht_err *err = watch_modules(s->watch, now, &changed);
 
 	if (!err && (changed || asked))
-		err = follow_modules(
-			s, asked, !loads_see_constructors(s) || !(asked || loads_come(s)));
+		err = follow_modules(s, asked, question,
+			!loads_see_constructors(s) || !(asked || loads_come(s)));
 	if (asked) {
-		loads_answer(s, question, s->report->untapped_modules - before);
+		loads_answer(s, question);
+		loads_count(s, question, s->report->untapped_modules - before);
 		priority_restore(priority);
 	}
 	return err;

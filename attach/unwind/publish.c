@@ -10,6 +10,7 @@
 #include "attach/unwind/table.h"
 
 #define AREA_ALIGN 64u
+#define LONG_BYTES (128u << 10) /* of .eh_frame_hdr: 16,000 functions, a microsecond each */
 #define RANGES_MAX 16384u
 #define PIECES_MAX 3u	 /* of what is one mapping */
 #define GAPS_MAX   1024u /* that are looked at in a module; node has 113 */
@@ -148,6 +149,15 @@ struct ht_err *publish_compile(struct publish *publish, const struct proc *proc,
 		publish->compiled[publish->count++] = entry;
 	}
 	return NULL;
+}
+
+bool publish_is_long(const struct publish *publish, const struct modules *modules)
+{
+	uint64_t bytes = 0;
+	for (size_t i = 0; i < modules->count; i++)
+		if (!find(publish, &modules->module[i]))
+			bytes += modules->module[i].eh_frame_hdr_bytes;
+	return bytes > LONG_BYTES;
 }
 
 static uint64_t area_end(const uint8_t *local)

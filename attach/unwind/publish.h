@@ -29,6 +29,9 @@ HT_MUST_CHECK
 struct ht_err *publish_compile(struct publish *publish, const struct proc *proc,
 	const struct modules *modules, struct cache *cache);
 
+/* Would publish_compile without a cache take some ten milliseconds or more? */
+bool publish_is_long(const struct publish *publish, const struct modules *modules);
+
 /* Code of an interpreter, in a module and wherever that part of its file is mapped again. */
 struct publish_interpreter {
 	uint64_t module_id;

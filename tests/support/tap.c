@@ -139,19 +139,24 @@ static uint64_t shared_memory(pid_t pid)
 	return found;
 }
 
-/* The daemon begins to count its looks at the shared memory when everything is tapped. */
-bool tap_is_recording(pid_t target)
+uint64_t tap_control(pid_t target, size_t offset)
 {
 	char path[64];
-	uint64_t tick = 0, control = shared_memory(target);
+	uint64_t word = 0, control = shared_memory(target);
 	snprintf(path, sizeof(path), "/proc/%d/mem", target);
 	int memory = control ? open(path, O_RDONLY | O_CLOEXEC) : -1;
 	if (memory < 0)
-		return false;
-	off_t at = (off_t)(control + offsetof(struct abi_control, tick));
-	bool read = pread(memory, &tick, sizeof(tick), at) == (ssize_t)sizeof(tick);
+		return 0;
+	bool read = pread(memory, &word, sizeof(word), (off_t)(control + offset)) ==
+		    (ssize_t)sizeof(word);
 	close(memory);
-	return read && tick != 0;
+	return read ? word : 0;
+}
+
+/* The daemon begins to count its looks at the shared memory when everything is tapped. */
+bool tap_is_recording(pid_t target)
+{
+	return tap_control(target, offsetof(struct abi_control, tick)) != 0;
 }
 
 static bool is_on(struct tap *tap, const char *module)

@@ -31,10 +31,12 @@ void tap_look(struct tap *tap, unsigned changes);
 void tap_wait_on(struct tap *tap, const char *module);
 /* Is it so? Never waits. */
 bool tap_is_on(pid_t target, const char *module);
-/* Has heaptap tapped all that it will tap, so that the window is open? Never waits. */
-bool tap_is_recording(pid_t target);
 /* The same where any slot is tapped: for programs with slots of their own making. */
 void tap_wait_any(struct tap *tap);
+/* Has heaptap tapped all that it will tap, so that the window is open? Never waits. */
+bool tap_is_recording(pid_t target);
+/* The word at `offset` of struct abi_control in the target; 0: there is none. */
+uint64_t tap_control(pid_t target, size_t offset);
 /* An expected status: 0, or 7 with events dropped, as it may be where a thread of the target cannot
  * sleep while it waits for the daemon. */
 #define TAP_MAY_DROP (-1)

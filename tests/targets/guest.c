@@ -1,13 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * libguest.so, a library for visit.c: allocates in its constructor, when it is called, and in its
- * destructor. Nothing is given back, but what the constructor has taken.
+ * destructor. Nothing is given back, but what the constructor has taken. libguest-large.so has
+ * GUEST_FUNCTIONS more functions, each with its unwind information.
  */
 #include <stdlib.h>
 
 #include "tests/targets/guest.h"
 
 void guest_run(int count);
+
+#ifdef GUEST_FUNCTIONS
+#define GUEST_TEXT_OF(number) #number
+#define GUEST_TEXT(number)    GUEST_TEXT_OF(number)
+__asm__("	.rept " GUEST_TEXT(GUEST_FUNCTIONS) "\n	.cfi_startproc\n	push %rbx\n"
+						    "	.cfi_adjust_cfa_offset 8\n	pop "
+						    "%rbx\n	.cfi_adjust_cfa_offset -8\n"
+						    "	ret\n	.cfi_endproc\n	.endr\n");
+#endif
 
 static void *volatile taken, *volatile left;
 

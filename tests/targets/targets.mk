@@ -45,7 +45,7 @@ burst_sysv  := -Wl,-z,lazy,-z,norelro,--hash-style=sysv
 burst_lib   := $(patsubst %,$t/libburst-%.so,$(burst_variants))
 
 target_bin := $(addprefix $t/,ledger ledger-lazy ledger-nopie ledger-own ledger-jemalloc \
-	ledger-tcmalloc ledger-tcnames extended busy renamed outsider flags reflexes changer crowd escape awkward hoist sleepy actor actor-static confined plughost libplug.so visit libguest.so \
+	ledger-tcmalloc ledger-tcnames extended busy renamed outsider flags reflexes changer crowd escape awkward hoist sleepy actor actor-static confined plughost libplug.so visit libguest.so libguest-large.so \
 	libunwound.so idle32 cxx cxx-tcmalloc rust rust-v0 rust-lto jumper storm rewire canaries) $(chain_bin) $(chainxx_bin) $(burst_lib)
 # Operators new and delete that are the allocator's own: in a library, and linked in.
 operators_bin := $(addprefix $t/operators-,tcmalloc tcmalloc-debug tcmalloc-direct jemalloc jemalloc-direct mimalloc)
@@ -80,6 +80,9 @@ $(target_bin) $t/libownalloc.so: tests/targets/targets.mk
 $(shell mkdir -p $t)
 
 build = $(call quiet,TARGET)$(1) -o $@ $(filter %.c %.cc,$^)
+
+$t/libguest-large.so: tests/targets/guest.c
+	$(call build,gcc $(target_c) -O2 -fPIC -shared -DGUEST_FUNCTIONS=400000)
 
 $t/lib%.so: tests/targets/%.c
 	$(call build,gcc $(target_c) -O2 -fPIC -shared)
