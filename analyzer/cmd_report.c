@@ -1,66 +1,120 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * heaptap-analyze report: the numbers of a window, for a person or as JSON.
+ * heaptap-analyze report: what grows and which code allocated it, for a person, as JSON or as CSV.
  */
 #include "analyzer/cmd.h"
 
 #include <unistd.h>
 
+#include "analyzer/export/report_csv.h"
 #include "analyzer/export/report_json.h"
 #include "analyzer/ui/report_text.h"
-#include "analyzer/ui/watch.h"
 
-/* Stacks shown without --limit: in the JSON list, and in each of the four lists of the text. */
+/* Entries without --limit: stacks in JSON, rows in each list of the text. CSV has all. */
 #define JSON_STACKS 20u
-#define TEXT_STACKS 5u
+#define TEXT_ROWS   10u
 
-static struct ht_err *write_report(struct view *view, const struct option_values *values)
+/* --sort, else --metric, decides the order. */
+static enum metric order_of(const struct option_values *values)
 {
-	const struct model_ending ending = model_ending(&view->analysis->model);
-	bool json = option_is_given(values, OPTION_JSON);
-	size_t limit = option_number(values, OPTION_LIMIT, json ? JSON_STACKS : TEXT_STACKS);
-	/* The page begins with it, too. */
-	bool is_shown = !json && isatty(STDOUT_FILENO);
-	cmd_warn_ending(&ending, is_shown);
-	if (json)
-		return report_json_write(stdout, view, limit);
+	return (enum metric)option_number(
+		values, OPTION_SORT, option_number(values, OPTION_METRIC, METRIC_OUTSTANDING));
+}
+
+static enum suspect_class class_of(const struct option_values *values)
+{
+	return (enum suspect_class)option_number(values, OPTION_CLASS, SUSPECT_GROWING);
+}
+
+static enum breakdown_by by_of(const struct option_values *values)
+{
+	return (enum breakdown_by)option_number(values, OPTION_BY, BREAKDOWN_FUNCTION);
+}
+
+static struct ht_err *write_json(const struct view *view, const struct option_values *values)
+{
+	const struct report_json_options options = {
+		.limit = option_number(values, OPTION_LIMIT, JSON_STACKS),
+		.order = order_of(values),
+		.has_class = option_is_given(values, OPTION_CLASS),
+		.of_class = class_of(values),
+		.has_by = option_is_given(values, OPTION_BY),
+		.by = by_of(values),
+	};
+	return report_json_write(stdout, view, &options);
+}
+
+static struct ht_err *write_csv(const struct view *view, const struct option_values *values)
+{
+	const struct report_csv_options options = {
+		.limit = option_number(values, OPTION_LIMIT, 0),
+		.order = order_of(values),
+		.has_class = option_is_given(values, OPTION_CLASS),
+		.of_class = class_of(values),
+		.has_by = option_is_given(values, OPTION_BY),
+		.by = by_of(values),
+	};
+	return report_csv_write(stdout, view, &options);
+}
+
+static struct ht_err *write_text(const struct view *view, const struct option_values *values)
+{
+	const struct report_text_options page = {
+		.path = values->operand[0],
+		.limit = option_number(values, OPTION_LIMIT, TEXT_ROWS),
+		.shows_stacks = option_is_given(values, OPTION_STACKS),
+		.is_exact = option_is_given(values, OPTION_BYTES),
+		.is_utc = option_is_given(values, OPTION_UTC),
+		.has_metric = option_is_given(values, OPTION_METRIC),
+		.has_sort = option_is_given(values, OPTION_SORT),
+		.has_by = option_is_given(values, OPTION_BY),
+		.has_class = option_is_given(values, OPTION_CLASS),
+		.metric = (enum metric)option_number(values, OPTION_METRIC, METRIC_OUTSTANDING),
+		.sort = order_of(values),
+		.by = by_of(values),
+		.of_class = class_of(values),
+	};
 	struct cmd_output output;
 	struct ht_err *err = cmd_output_open(values, &output);
 	if (err)
 		return err;
-	const struct report_text_options page = {
-		.path = values->operand[0],
-		.limit = limit,
-	};
 	err = report_text_write(&output.text, view, &page);
 	return ht_err_first(err, cmd_output_close(&output, "the report"));
 }
 
+static struct ht_err *write_report(const struct view *view, const struct option_values *values)
+{
+	if (option_is_given(values, OPTION_JSON))
+		return write_json(view, values);
+	if (option_is_given(values, OPTION_CSV))
+		return write_csv(view, values);
+	return write_text(view, values);
+}
+
+/* What options ask for together and cannot have. */
+static struct ht_err *check(const struct option_values *values)
+{
+	if (option_is_given(values, OPTION_JSON) && option_is_given(values, OPTION_CSV))
+		return ht_err_new(HT_ERR_USAGE, "report takes --json or --csv, not both");
+	if (option_is_given(values, OPTION_ALIVE_AT) && option_is_given(values, OPTION_BY) &&
+		by_of(values) == BREAKDOWN_LIFETIME)
+		return ht_err_new(HT_ERR_USAGE,
+			"--by lifetime is not known for the blocks that --alive-at chooses");
+	return NULL;
+}
+
 struct ht_err *cmd_report(const struct option_values *values)
 {
-	const char *path = values->operand[0];
-	const struct resolve_files files = cmd_files(values);
-	int fd;
-	struct ht_err *err = cmd_open_trace(path, &fd);
+	const bool is_data =
+		option_is_given(values, OPTION_JSON) || option_is_given(values, OPTION_CSV);
+	struct cmd_view view = {0};
+	struct ht_err *err = check(values);
 	if (err)
 		return err;
-	struct analysis *analysis = NULL;
-	struct view *view = NULL;
-	struct query query;
-	query_init(&query);
-	query.shows_wrappers = option_is_given(values, OPTION_SHOW_WRAPPERS);
-	struct watch watch;
-	watch_begin(&watch, stderr, fd, path);
-	err = analysis_create(fd, path, &analysis);
-	watch_end(&watch);
-	close(fd);
+	/* The page begins with it, too. */
+	err = cmd_view_open(values, values->operand[0], !is_data && isatty(STDOUT_FILENO), &view);
 	if (!err)
-		err = analysis_resolve(analysis, &files);
-	if (!err)
-		err = view_create(analysis, &query, false, &view);
-	if (!err)
-		err = write_report(view, values);
-	view_destroy(view);
-	analysis_destroy(analysis);
+		err = write_report(view.view, values);
+	cmd_view_close(&view);
 	return ht_err_first(err, cmd_flush(stdout, "the report"));
 }

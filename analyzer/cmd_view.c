@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "analyzer/cmd.h"
+#include "analyzer/ui/watch.h"
 
 static struct ht_err *answer(
 	const struct option_values *values, bool is_shown, struct cmd_view *ret)
@@ -16,6 +17,26 @@ static struct ht_err *answer(
 		ret->analysis, &ret->query, option_is_given(values, OPTION_UTC), &ret->view);
 }
 
+static struct ht_err *check(const struct query *query)
+{
+	if (!query_filters_blocks(query))
+		return NULL;
+	return ht_err_new(HT_ERR_USAGE,
+		"blocks cannot be chosen by size or age; report --by size and --by lifetime show "
+		"both");
+}
+
+/* Closes `fd`. */
+static struct ht_err *read_trace(int fd, const char *path, struct cmd_view *ret)
+{
+	struct watch watch;
+	watch_begin(&watch, stderr, fd, path);
+	struct ht_err *err = analysis_create(fd, path, &ret->analysis);
+	watch_end(&watch);
+	close(fd);
+	return err;
+}
+
 struct ht_err *cmd_view_open(
 	const struct option_values *values, const char *path, bool is_shown, struct cmd_view *ret)
 {
@@ -23,11 +44,11 @@ struct ht_err *cmd_view_open(
 	*ret = (struct cmd_view){0};
 	struct ht_err *err = cmd_query(values, &ret->query);
 	if (!err)
+		err = check(&ret->query);
+	if (!err)
 		err = cmd_open_trace(path, &fd);
 	if (!err)
-		err = analysis_create(fd, path, &ret->analysis);
-	if (fd >= 0)
-		close(fd);
+		err = read_trace(fd, path, ret);
 	return err ? err : answer(values, is_shown, ret);
 }
 

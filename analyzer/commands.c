@@ -89,7 +89,7 @@ static const struct option_row option[OPTION_COUNT] = {
 		.letter = 'n',
 		.value = "N",
 		.most = INT_MAX,
-		.help = "entries of each list; 0: all (default: 5; JSON 20)"},
+		.help = "entries of each list; 0: all (default: 10; JSON 20; CSV all)"},
 
 	[OPTION_BY] = CHOICE(OPTIONS_SHOW, "by", "GROUP", by_words, "what an entry stands for"),
 	[OPTION_STACKS] = FLAG(OPTIONS_SHOW, "stacks", "print the call chain of each entry"),
@@ -174,17 +174,16 @@ static const struct option_row option[OPTION_COUNT] = {
 static const struct option_command command[] = {
 	{
 		.name = "report",
-		.summary = "print totals and call chains of a trace",
-		.description = "Prints target, window, totals, the call chains with the most "
-			       "memory, sizes, functions, threads and warnings. heaptap FILE is "
-			       "the same.",
+		.summary = "print what grows in a trace, and which code allocated it",
+		.description = "The first screen has target, window, heap, RSS, the five sites "
+			       "that grow, and warnings. Lists of sites, totals, sizes and threads "
+			       "follow. heaptap FILE is the same.",
 		.operand = {TRACE},
 		.least = 1,
 		.most = 1,
-		.groups = OPTIONS_NAMES,
-		.own = {OPTION_JSON, OPTION_LIMIT, OPTION_SHOW_WRAPPERS, OPTION_COLOR,
-			OPTION_NO_PAGER},
+		.groups = OPTIONS_QUERY | OPTIONS_SHOW | OPTIONS_NAMES,
 		.example = {"heaptap report my.htap",
+			"heaptap report my.htap --from +10s --to +20s --by module",
 			"heaptap report --json --limit 0 my.htap | jq .totals"},
 		.run = cmd_report,
 	},

@@ -317,7 +317,8 @@ static struct ht_err *put_facts(struct json_writer *writer, const struct view *v
 	return err;
 }
 
-struct ht_err *report_json_write(FILE *out, const struct view *view, size_t limit)
+struct ht_err *report_json_write(
+	FILE *out, const struct view *view, const struct report_json_options *options)
 {
 	struct json_writer writer = {.out = out};
 	struct ht_err *err = put_facts(&writer, view);
@@ -330,7 +331,7 @@ struct ht_err *report_json_write(FILE *out, const struct view *view, size_t limi
 	if (!err)
 		err = put_warnings(&writer, view);
 	if (!err)
-		err = stacks_json_write(&writer, view, limit);
+		err = stacks_json_write(&writer, view, options);
 	fputs("}\n", out);
 	return err;
 }

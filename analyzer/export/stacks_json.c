@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "analyzer/views/parts.h"
 #include "analyzer/views/stacks.h"
 #include "analyzer/views/suspects.h"
 
@@ -11,6 +12,8 @@
 struct stacks_writer {
 	struct json_writer *json;
 	const struct view *view;
+	const struct report_json_options *options;
+	bool *is_in;	     /* by node of the view's tree: --class leaves its row in */
 	uint32_t *number_of; /* by frame of the view: number + 1; 0: not met */
 	uint32_t *met;	     /* by number: frame of the view */
 	uint32_t met_count;
@@ -115,13 +118,27 @@ static struct ht_err *put_stack(struct stacks_writer *writer, const struct stack
 	return json_write(writer->json, object);
 }
 
-static struct ht_err *put_stacks(struct stacks_writer *writer, size_t limit)
+/* Those whose rows --class leaves in. */
+static size_t choose_stacks(const struct stacks_writer *writer, struct stack *stack, size_t count)
 {
+	const struct view *view = writer->view;
+	size_t kept = 0;
+	for (size_t i = 0; i < count; i++)
+		if (writer->is_in[tree_leaf(
+			    &view->tree, &view->analysis->model.nodes, stack[i].node)])
+			stack[kept++] = stack[i];
+	return kept;
+}
+
+static struct ht_err *put_stacks(struct stacks_writer *writer)
+{
+	const size_t limit = writer->options->limit;
 	struct stack *stack;
 	size_t count;
-	struct ht_err *err = stacks_find(writer->view, METRIC_OUTSTANDING, &stack, &count);
+	struct ht_err *err = stacks_find(writer->view, writer->options->order, &stack, &count);
 	if (err)
 		return err;
+	count = choose_stacks(writer, stack, count);
 	err = json_put(writer->json, "stacks_total", json_number(count));
 	if (!err)
 		err = begin_array(writer->json, "stacks");
@@ -161,6 +178,21 @@ static json_t *suspect_json(struct stacks_writer *writer, const struct suspects_
 		"stack", frames_of_stack(writer, view->analysis->cube.site[site].node));
 }
 
+static bool is_chosen(const struct stacks_writer *writer, const struct suspects_entry *entry)
+{
+	return !writer->options->has_class || entry->suspect.class == writer->options->of_class;
+}
+
+static void choose_rows(struct stacks_writer *writer, const struct suspects *suspects)
+{
+	const struct view *view = writer->view;
+	for (size_t i = 0; i < view->tree.count; i++)
+		writer->is_in[i] = !writer->options->has_class;
+	for (size_t i = 0; i < suspects->count; i++)
+		writer->is_in[view->row[suspects->entry[i].row].node] =
+			is_chosen(writer, &suspects->entry[i]);
+}
+
 static struct ht_err *put_suspects(struct stacks_writer *writer)
 {
 	struct suspects suspects;
@@ -168,8 +200,10 @@ static struct ht_err *put_suspects(struct stacks_writer *writer)
 	if (err)
 		return err;
 	json_t *array = json_array();
+	choose_rows(writer, &suspects);
 	for (size_t i = 0; i < suspects.count; i++)
-		array = json_plus(array, suspect_json(writer, &suspects.entry[i]));
+		if (is_chosen(writer, &suspects.entry[i]))
+			array = json_plus(array, suspect_json(writer, &suspects.entry[i]));
 	suspects_deinit(&suspects);
 	return json_put(writer->json, "suspects", array);
 }
@@ -208,8 +242,9 @@ static json_t *mapping_stack(struct stacks_writer *writer, const struct mappings
 	return json_with(object, "frames", frames_of_stack(writer, stack->node));
 }
 
-static struct ht_err *put_mappings(struct stacks_writer *writer, size_t limit)
+static struct ht_err *put_mappings(struct stacks_writer *writer)
 {
+	const size_t limit = writer->options->limit;
 	const struct mappings *mappings = &writer->view->analysis->mappings;
 	const size_t count = mappings->stack_count;
 	uint32_t *order;
@@ -226,23 +261,96 @@ static struct ht_err *put_mappings(struct stacks_writer *writer, size_t limit)
 	return json_put(writer->json, "mappings", json_with(object, "stacks", stacks));
 }
 
-struct ht_err *stacks_json_write(struct json_writer *json, const struct view *view, size_t limit)
+/* --- a table -----------------------------------------------------------------------------------
+ */
+
+static json_t *key_json(struct stacks_writer *writer, enum breakdown_by by,
+	const struct breakdown_row *row, json_t *object)
 {
-	struct stacks_writer writer = {.json = json, .view = view};
+	const struct view *view = writer->view;
+	const struct threads *threads = &view->analysis->model.threads;
+	bool is_assumed;
+	switch (by) {
+	case BREAKDOWN_SIZE:
+		object = json_with(object, "least_bytes", json_number(parts_size_from(row->key)));
+		return json_with(object, "most_bytes", json_number(parts_size_to(row->key)));
+	case BREAKDOWN_LIFETIME: {
+		const bool is_freed = row->key != BREAKDOWN_LIFETIME_NEVER;
+		object = json_with(object, "least_ns",
+			json_number_or_null(is_freed, breakdown_life_from(row->key)));
+		return json_with(object, "most_ns",
+			json_number_or_null(is_freed, breakdown_life_to(row->key)));
+	}
+	case BREAKDOWN_THREAD: {
+		const bool is_known = row->key < threads->count;
+		object = json_with(object, "tid",
+			json_number_or_null(
+				is_known, is_known ? threads->thread[row->key].tid : 0));
+		return json_with(object, "name",
+			json_text(is_known ? threads_shown_name(threads, row->key,
+						     view->analysis->model.comm, &is_assumed)
+					   : NULL));
+	}
+	case BREAKDOWN_MODULE:
+	case BREAKDOWN_NAMESPACE:
+		return json_with(object, "name", json_text(row->name));
+	case BREAKDOWN_FUNCTION:
+	case BREAKDOWN_LINE:
+	case BREAKDOWN_ADDRESS:
+		break;
+	}
+	return json_with(object, "frame",
+		row->key < view->frames.count ? json_integer(number_of(writer, row->key))
+					      : json_null());
+}
+
+static struct ht_err *put_breakdown(struct stacks_writer *writer)
+{
+	const struct report_json_options *options = writer->options;
+	struct breakdown breakdown;
+	if (!options->has_by)
+		return NULL;
+	struct ht_err *err =
+		breakdown_find(writer->view, options->by, options->order, false, &breakdown);
+	if (err)
+		return err;
+	json_t *rows = json_array();
+	for (size_t i = 0; i < breakdown.count && (!options->limit || i < options->limit); i++) {
+		const struct breakdown_row *row = &breakdown.row[i];
+		json_t *object = json_pack("{so so}", "own",
+			stacks_json_sums(writer->view, &row->own), "inclusive",
+			breakdown.has_inclusive ? stacks_json_sums(writer->view, &row->inclusive)
+						: json_null());
+		rows = json_plus(rows, key_json(writer, options->by, row, object));
+	}
+	json_t *object = json_pack("{so sb so}", "rows_total", json_number(breakdown.count),
+		"is_estimate", breakdown.is_estimate, "rows", rows);
+	breakdown_deinit(&breakdown);
+	return json_put(writer->json, "breakdown", object);
+}
+
+struct ht_err *stacks_json_write(struct json_writer *json, const struct view *view,
+	const struct report_json_options *options)
+{
+	struct stacks_writer writer = {.json = json, .view = view, .options = options};
 	struct ht_err *err = NULL;
 	writer.number_of = calloc(view->frames.count + 1, sizeof(*writer.number_of));
 	writer.met = calloc(view->frames.count + 1, sizeof(*writer.met));
-	if (!writer.number_of || !writer.met)
+	writer.is_in = calloc(view->tree.count + 1, sizeof(*writer.is_in));
+	if (!writer.number_of || !writer.met || !writer.is_in)
 		err = ht_err_new(HT_ERR_NOMEM, "out of memory for %zu frames", view->frames.count);
 	if (!err)
 		err = put_suspects(&writer);
 	if (!err)
-		err = put_mappings(&writer, limit);
+		err = put_mappings(&writer);
 	if (!err)
-		err = put_stacks(&writer, limit);
+		err = put_stacks(&writer);
+	if (!err)
+		err = put_breakdown(&writer);
 	if (!err)
 		err = put_frames(&writer);
 	free(writer.number_of);
 	free(writer.met);
+	free(writer.is_in);
 	return err;
 }

@@ -5,11 +5,11 @@
 #pragma once
 
 #include "analyzer/export/json.h"
-#include "analyzer/views/view.h"
+#include "analyzer/export/report_json.h"
 
 /* The members that every set of blocks has. */
 json_t *stacks_json_sums(const struct view *view, const struct sums *sums);
-/* The `limit` first stacks (0: all) by outstanding bytes. Stacks are written one by one: memory
- * does not grow with them. */
+/* Stacks are written one by one: memory does not grow with them. */
 HT_MUST_CHECK
-struct ht_err *stacks_json_write(struct json_writer *writer, const struct view *view, size_t limit);
+struct ht_err *stacks_json_write(struct json_writer *writer, const struct view *view,
+	const struct report_json_options *options);

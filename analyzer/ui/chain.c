@@ -7,10 +7,11 @@
 
 #include "analyzer/ui/name.h"
 
-#define FRAMES_SHOWN  24u
-#define FILE_COLUMNS  40u
-#define CALLER_LEAST  12u /* columns that a caller gets at least */
-#define CALLERS_SHOWN 8u
+#define FRAMES_SHOWN   24u
+#define FILE_COLUMNS   40u
+#define FUNCTION_LEAST 12u /* columns */
+#define CALLER_LEAST   24u
+#define CALLERS_SHOWN  8u
 
 static const char *base_name(const char *path)
 {
@@ -78,66 +79,116 @@ static void file_label(const struct frame *frame, char ret[NAME_BYTES])
 		snprintf(ret, NAME_BYTES, "  %.900s", base_name(frame->file));
 }
 
-static void put_callers(struct line *line, const struct view *view, uint32_t node)
+/* A function of the user's script, not one of the runtime's own (node:internal/timers). */
+static bool is_script(const struct frame *frame)
 {
-	char name[NAME_BYTES];
-	uint32_t at = caller_of(view, node);
-	for (size_t i = 0; at && i < CALLERS_SHOWN; i++, at = caller_of(view, at)) {
-		const size_t left = line_left(line) > 4 ? line_left(line) - 4 : 0;
-		frame_name(view, frame_of(view, at), left, name);
-		if (left < 5 || (i && text_columns(name) > left))
-			break;
-		line_styled(line, TEXT_DIM, " <- ");
-		line_foreign_styled(line, TEXT_DIM, name, left);
+	return frame && frame->function && frame->module == MODULES_NONE && frame->file &&
+	       frame->file[0] == '/';
+}
+
+/* The script's function that a chain of the runtime's code comes from; 0: there is none. */
+static uint32_t script_of(const struct view *view, uint32_t node)
+{
+	for (uint32_t at = node; at; at = view->tree.node[at].parent)
+		if (is_script(frame_of(view, at)))
+			return at == node ? 0 : at;
+	return 0;
+}
+
+/* What stands behind a function in one line. */
+struct tail {
+	char file[NAME_BYTES];	 /* of the function itself */
+	char script[NAME_BYTES]; /* the script's function with its file */
+	uint32_t caller, script_node;
+	size_t columns; /* that it needs at least */
+};
+
+static void find_tail(struct tail *tail, const struct line *line, const struct view *view,
+	uint32_t node, bool has_file)
+{
+	char file[NAME_BYTES];
+	const size_t left = line_left(line);
+	tail->file[0] = tail->script[0] = '\0';
+	if (has_file)
+		file_label(frame_of(view, node), tail->file);
+	tail->columns = text_columns(tail->file);
+	tail->caller = caller_of(view, node);
+	tail->script_node = script_of(view, node);
+	if (tail->script_node) {
+		frame_name(view, frame_of(view, tail->script_node), left / 3, tail->script);
+		file_label(frame_of(view, tail->script_node), file);
+		const size_t length = strlen(tail->script);
+		if (length + strlen(file) < NAME_BYTES)
+			snprintf(tail->script + length, NAME_BYTES - length, "%s", file);
+		tail->columns += text_columns(tail->script) + 4;
+	} else if (tail->caller) {
+		char name[NAME_BYTES];
+		frame_name(view, frame_of(view, tail->caller), CALLER_LEAST, name);
+		const size_t wide = text_columns(name);
+		tail->columns += 4 + (wide < left / 3 ? wide : left / 3);
 	}
 }
 
-/* What the function may take of the line, so that its file and a caller fit, too. */
-static size_t function_columns(
-	const struct line *line, const struct view *view, uint32_t node, size_t file)
+static void put_caller(struct line *line, const char *name, size_t columns)
+{
+	line_styled(line, TEXT_DIM, " <- ");
+	line_foreign_styled(line, TEXT_DIM, name, columns);
+}
+
+/* As many as fit before the script's function, which comes last. */
+static void put_callers(struct line *line, const struct view *view, const struct tail *tail)
 {
 	char name[NAME_BYTES];
-	const size_t left = line_left(line);
-	const uint32_t caller = caller_of(view, node);
-	size_t needs = file;
-	if (caller) {
-		frame_name(view, frame_of(view, caller), CALLER_LEAST, name);
-		const size_t wide = text_columns(name);
-		needs += 4 + (wide < left / 3 ? wide : left / 3);
+	const size_t script = tail->script_node ? text_columns(tail->script) + 4 : 0;
+	const size_t behind = script ? script + strlen(" <- ...") : 0;
+	uint32_t at = tail->caller;
+	for (size_t i = 0; at && at != tail->script_node && i < CALLERS_SHOWN; i++) {
+		const size_t used = 4 + behind;
+		const size_t left = line_left(line) > used ? line_left(line) - used : 0;
+		frame_name(view, frame_of(view, at), left, name);
+		if (left < 5 || ((i || script) && text_columns(name) > left))
+			break;
+		put_caller(line, name, left);
+		at = caller_of(view, at);
 	}
-	return left > needs + CALLER_LEAST ? left - needs : CALLER_LEAST;
+	if (!script)
+		return;
+	if (at != tail->script_node && line_left(line) >= behind)
+		line_styled(line, TEXT_DIM, " <- ...");
+	line_styled(line, TEXT_DIM, " <- ");
+	line_foreign(line, tail->script, line_left(line));
 }
 
 void chain_put(struct line *line, const struct view *view, uint32_t node, bool has_file)
 {
 	const struct frame *frame = node ? frame_of(view, node) : NULL;
-	char file[NAME_BYTES] = "";
+	const size_t left = line_left(line);
+	struct tail tail;
 	if (!frame) {
 		line_put(line, "%s", node ? "(stacks that allocated little)" : "(no stack)");
 		return;
 	}
-	if (has_file)
-		file_label(frame, file);
-	size_t columns = text_columns(file);
-	columns = columns > FILE_COLUMNS ? FILE_COLUMNS : columns;
-	chain_put_frame(line, view, frame, function_columns(line, view, node, columns));
-	if (columns)
-		line_foreign(line, file, columns);
-	put_callers(line, view, node);
+	find_tail(&tail, line, view, node, has_file);
+	chain_put_frame(line, view, frame,
+		left > tail.columns + FUNCTION_LEAST ? left - tail.columns : FUNCTION_LEAST);
+	if (tail.file[0])
+		line_foreign(line, tail.file, FILE_COLUMNS);
+	put_callers(line, view, &tail);
 }
 
 /* --- in full -----------------------------------------------------------------------------------
  */
 
 /* What stands behind a function: file and line, or module, and what is special about them. */
-static void place_label(const struct view *view, const struct frame *frame, char ret[NAME_BYTES])
+static void place_label(
+	const struct view *view, const struct frame *frame, bool has_room, char ret[NAME_BYTES])
 {
 	const char *module = module_name(view, frame);
 	file_label(frame, ret);
 	if (!frame->file && frame->function && module)
 		snprintf(ret, NAME_BYTES, "  %.900s", module);
 	const size_t length = strlen(ret);
-	if (length < NAME_BYTES - 64)
+	if (has_room && length < NAME_BYTES - 64)
 		snprintf(ret + length, NAME_BYTES - length, "%s%s",
 			frame->file && frame->line_is_first ? " (function's first line)" : "",
 			frame->inlined ? "  (inlined)" : "");
@@ -145,10 +196,13 @@ static void place_label(const struct view *view, const struct frame *frame, char
 
 static void write_frame(struct line *line, const struct view *view, const struct frame *frame)
 {
-	char place[NAME_BYTES];
-	place_label(view, frame, place);
-	size_t columns = text_columns(place);
+	char place[NAME_BYTES], name[NAME_BYTES];
 	const size_t left = line_left(line);
+	place_label(view, frame, true, place);
+	frame_name(view, frame, left, name);
+	if (text_columns(name) + text_columns(place) > left)
+		place_label(view, frame, false, place);
+	size_t columns = text_columns(place);
 	columns = columns > left / 2 ? left / 2 : columns;
 	chain_put_frame(line, view, frame, left - columns);
 	if (columns)

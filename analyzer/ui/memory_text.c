@@ -2,10 +2,14 @@
 #include "analyzer/ui/memory_text.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "analyzer/ui/line.h"
 #include "analyzer/views/rss.h"
 
 #define INDENT "               "
+#define PART   "              " /* beside the figure of a part */
 
 /* --- the heap --- */
 
@@ -198,8 +202,24 @@ static void write_rss(const struct text *text, const struct analysis *analysis)
 		write_parts(out, &rss.parts);
 }
 
+/* What is wider than the page goes on below. */
 void memory_text_write(const struct text *text, const struct analysis *analysis)
 {
-	write_heap(text, &analysis->heap);
-	write_rss(text, analysis);
+	char *bytes = NULL, *rest;
+	size_t length = 0;
+	struct text memory = *text;
+	memory.out = open_memstream(&bytes, &length);
+	if (!memory.out)
+		return;
+	write_heap(&memory, &analysis->heap);
+	write_rss(&memory, analysis);
+	if (fclose(memory.out) == 0) {
+		rest = bytes;
+		for (char *line; (line = strsep(&rest, "\n")) && rest;)
+			line_wrap(text, "",
+				strncmp(line, INDENT " ", sizeof(INDENT)) == 0 ? INDENT PART
+									       : INDENT "  ",
+				line, 0);
+	}
+	free(bytes);
 }

@@ -74,6 +74,23 @@ static void drop_arguments(char *name)
 	*to = '\0';
 }
 
+/* "..Table::Open": leaves out outer namespaces until it fits, or until only the name is left. */
+static void drop_namespaces(char *name, size_t columns)
+{
+	char *at = name;
+	if (strpbrk(name, "<> "))
+		return;
+	for (char *next; (next = strstr(at, "::")) && next[2];) {
+		at = next + 2;
+		if (text_columns(at) + 2 <= columns)
+			break;
+	}
+	if (at - name < 3)
+		return;
+	memmove(name + 2, at, strlen(at) + 1);
+	memcpy(name, "..", 2);
+}
+
 void name_shorten(const char *function, size_t columns, char ret[NAME_BYTES])
 {
 	copy(function, ret);
@@ -87,4 +104,6 @@ void name_shorten(const char *function, size_t columns, char ret[NAME_BYTES])
 		*at = '\0';
 	if (text_columns(ret) > columns)
 		drop_arguments(ret);
+	if (text_columns(ret) > columns)
+		drop_namespaces(ret, columns);
 }

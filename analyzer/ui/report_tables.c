@@ -4,10 +4,25 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "analyzer/ui/line.h"
 #include "analyzer/views/parts.h"
 
 #define THREADS_SHOWN 10u
 #define BAR_WIDTH     30u
+
+static void write_size(const struct text *text, const struct part *part, uint64_t most)
+{
+	const struct sums *sums = &part->sums;
+	const uint64_t from = parts_size_from(part->key);
+	const size_t bar = (size_t)((double)sums->allocations / (double)most * BAR_WIDTH + 0.5);
+	struct line line;
+	line_begin(&line, text);
+	line_put(&line, "    %10s%s  %14s  %10s  ", text_bytes(from).text, from > 1 ? ".." : "  ",
+		text_count(sums->allocations).text, text_bytes(sums_outstanding_bytes(sums)).text);
+	for (size_t i = 0; i < bar; i++)
+		line_put(&line, "%s", text->has_utf8 ? "\u2587" : "#");
+	line_end(&line);
+}
 
 static struct ht_err *write_sizes(const struct text *text, const struct view *view)
 {
@@ -21,15 +36,8 @@ static struct ht_err *write_sizes(const struct text *text, const struct view *vi
 		if (part[i].sums.allocations > most)
 			most = part[i].sums.allocations;
 	text_heading(text, "Sizes (requested bytes: allocations, outstanding)");
-	for (size_t i = 0; i < count; i++) {
-		const struct sums *sums = &part[i].sums;
-		const uint64_t from = parts_size_from(part[i].key);
-		int bar = (int)((double)sums->allocations / (double)most * BAR_WIDTH + 0.5);
-		fprintf(text->out, "    %10s%s  %14s  %10s%s%.*s\n", text_bytes(from).text,
-			from > 1 ? ".." : "  ", text_count(sums->allocations).text,
-			text_bytes(sums_outstanding_bytes(sums)).text, bar ? "  " : "", bar,
-			"##############################");
-	}
+	for (size_t i = 0; i < count; i++)
+		write_size(text, &part[i], most);
 	free(part);
 	return NULL;
 }
@@ -38,16 +46,18 @@ static void write_thread(const struct text *text, const struct view *view, const
 {
 	const struct model *model = &view->analysis->model;
 	const struct thread *who = &model->threads.thread[part->key];
-	fprintf(text->out, "    %8" PRIu32 "  %14s of %10s  %10s outstanding  ", who->tid,
-		text_count(part->sums.allocations).text,
-		text_bytes(part->sums.allocated_bytes).text,
-		text_bytes(sums_outstanding_bytes(&part->sums)).text);
+	struct line line;
 	bool is_assumed;
 	const char *name = threads_shown_name(&model->threads, part->key, model->comm, &is_assumed);
-	text_foreign(text, name ? name : "?", 32);
-	if (is_assumed)
-		fputs("  (assumed)", text->out);
-	fputc('\n', text->out);
+	line_begin(&line, text);
+	line_put(&line, "%8" PRIu32 "  ", who->tid);
+	line_foreign(&line, name ? name : "?", 16);
+	line_put(&line, "%s", is_assumed ? " (assumed)" : "");
+	line_to(&line, 28);
+	line_put(&line, "%14s of %10s  %10s outstanding", text_count(part->sums.allocations).text,
+		text_bytes(part->sums.allocated_bytes).text,
+		text_bytes(sums_outstanding_bytes(&part->sums)).text);
+	line_end(&line);
 }
 
 static struct ht_err *write_threads(const struct text *text, const struct view *view)
@@ -60,7 +70,8 @@ static struct ht_err *write_threads(const struct text *text, const struct view *
 	parts_sort(part, count, METRIC_ALLOCATED);
 	text_heading(text, "Threads (allocations)");
 	for (size_t i = 0; i < count && i < THREADS_SHOWN; i++)
-		write_thread(text, view, &part[i]);
+		if (part[i].key < view->analysis->model.threads.count)
+			write_thread(text, view, &part[i]);
 	if (count > THREADS_SHOWN)
 		fprintf(text->out, "    %zu other threads\n", count - THREADS_SHOWN);
 	free(part);
@@ -82,10 +93,14 @@ static struct ht_err *write_functions(const struct text *text, const struct view
 	for (unsigned i = 0; i < REPLAY_HOOKS; i++) {
 		const struct cube_calls *calls = &view->analysis->cube.function[i];
 		const uint64_t frees = view->is_whole ? calls->frees + calls->before_frees : 0;
-		if (allocations[i] || frees)
-			fprintf(text->out, "    %-16s %14s  %14s\n", cube_function_name(i),
-				text_count(allocations[i]).text,
-				view->is_whole ? text_count(frees).text : "");
+		struct line line;
+		if (!allocations[i] && !frees)
+			continue;
+		line_begin(&line, text);
+		line_put(&line, "    %-16s %14s  %14s", cube_function_name(i),
+			text_count(allocations[i]).text,
+			view->is_whole ? text_count(frees).text : "");
+		line_end(&line);
 	}
 	return NULL;
 }

@@ -49,8 +49,8 @@ static void check_page(
 	const char *trace, const char *option, const char *const wrapper[2], bool expected)
 {
 	char *out, *line, *rest = NULL;
-	int status = run_program(
-		(const char *[]){run_built("heaptap"), "report", trace, "--limit=0", option, NULL},
+	int status = run_program((const char *[]){run_built("heaptap"), "report", "--stacks", trace,
+					 "--limit=0", option, NULL},
 		ANSWER_MS, &out, NULL);
 	ck_assert_int_eq(status, 0);
 	bool found = false;
@@ -155,8 +155,8 @@ START_TEST(node_with_a_perf_map)
 	tap_check_clean(tap_stop(&tap, 0));
 	victim_stop(&victim);
 	snprintf(map, sizeof(map), "/tmp/perf-%d.map", victim.pid);
-	int status = run_program((const char *[]){run_built("heaptap"), "report", "--limit=0",
-					 "--perf-map", map, tap.trace, NULL},
+	int status = run_program((const char *[]){run_built("heaptap"), "report", "--stacks",
+					 "--limit=0", "--perf-map", map, tap.trace, NULL},
 		ANSWER_MS, &out, NULL);
 	unlink(map);
 	ck_assert_int_eq(status, 0);
@@ -168,10 +168,11 @@ END_TEST
 static bool report_says(const char *trace, const char *map, const char *text)
 {
 	char *out;
-	const char *argv[] = {run_built("heaptap"), "report", "--limit=0", trace, NULL, NULL, NULL};
+	const char *argv[] = {
+		run_built("heaptap"), "report", "--stacks", "--limit=0", trace, NULL, NULL, NULL};
 	if (map) {
-		argv[4] = "--perf-map";
-		argv[5] = map;
+		argv[5] = "--perf-map";
+		argv[6] = map;
 	}
 	ck_assert_int_eq(run_program(argv, ANSWER_MS, &out, NULL), 0);
 	bool says = strstr(out, text) != NULL;

@@ -171,9 +171,9 @@ static void check_language(const char *name, const char *frame)
 	ck_assert_uint_eq(report_u64(attach, "truncated_stacks"), 0);
 	json_decref(attach);
 	procsnap_verify(before, victim.pid);
-	ck_assert_int_eq(
-		run_program((const char *[]){run_built("heaptap"), "report", tap.trace, NULL},
-			COMMAND_MS, &text, NULL),
+	ck_assert_int_eq(run_program((const char *[]){run_built("heaptap"), "report", "--stacks",
+					     tap.trace, NULL},
+				 COMMAND_MS, &text, NULL),
 		0);
 	ck_assert_msg(strstr(text, frame), "%s is not in: %s", frame, text);
 	free(text);

@@ -185,7 +185,7 @@ START_TEST(perf_maps_name_what_no_module_holds)
 	ck_assert(fputs("0 10 JS:*made a.js:1:2\n", file) >= 0 && fclose(file) == 0);
 	struct bytes_out out = {0};
 	ck_no_err(run(ARGS("report", "--perf-map", map, path), &out));
-	check_output(&out, "      JS:*made a.js:1:2\n");
+	check_output(&out, "    JS:*made a.js:1:2\n");
 	out = (struct bytes_out){0};
 	ck_no_err(run(ARGS("export", "--format", "collapsed", "--perf-map", map, path), &out));
 	check_output(&out, "JS:*made a.js:1:2 100\n");

@@ -24,7 +24,8 @@ static void load_report_with(size_t limit, bool shows_wrappers)
 	FILE *out = open_memstream(&text, &length);
 	ck_assert_ptr_nonnull(out);
 	struct view *view = scene_view_of_all(analysis, shows_wrappers);
-	ck_no_err(report_json_write(out, view, limit));
+	const struct report_json_options options = {.limit = limit, .order = METRIC_OUTSTANDING};
+	ck_no_err(report_json_write(out, view, &options));
 	view_destroy(view);
 	fclose(out);
 	json_error_t error;

@@ -20,17 +20,27 @@ static void begin(void)
 		&scene.trace, 1, "/usr/lib/libx.so", "12345678901234567890", 0x400000, 0x500000);
 }
 
-static void write_page_with(size_t limit, bool shows_wrappers)
+static void write_page_of(
+	unsigned columns, const struct report_text_options *options, const struct query *query)
 {
-	const struct report_text_options options = {"my.htap", limit};
 	size_t length = 0;
 	analysis = scene_analyze(&scene);
 	FILE *out = open_memstream(&page, &length);
-	const struct text text = {.out = out};
-	struct view *view = scene_view_of_all(analysis, shows_wrappers);
-	ck_no_err(report_text_write(&text, view, &options));
+	const struct text text = {.out = out, .columns = columns};
+	struct view *view = scene_view(analysis, query);
+	ck_no_err(report_text_write(&text, view, options));
 	view_destroy(view);
 	fclose(out);
+}
+
+static void write_page_with(size_t limit, bool shows_wrappers)
+{
+	const struct report_text_options options = {
+		.path = "my.htap", .limit = limit, .shows_stacks = true, .is_utc = true};
+	struct query query;
+	query_init(&query);
+	query.shows_wrappers = shows_wrappers;
+	write_page_of(0, &options, &query);
 }
 
 static void write_page(size_t limit)
@@ -60,14 +70,16 @@ START_TEST(a_sample_says_that_it_is_one)
 	write_page(0);
 	check_has(
 		"sample       one allocation in 512.0 KiB of its bytes was recorded: 400 samples. "
-		"All figures are\n               estimates");
+		"All figures are estimates");
 	check_has("5.0 % for the totals\n");
 	check_has("allocations  2,097,");
 	check_has(" of 198.0 MiB");
 	check_has("lost         7 events dropped");
 	check_has("! 7 samples dropped");
-	check_has("198.0 MiB in 2,097,");
-	check_has("blocks (400 samples)\n");
+	check_has("calls  ~2,097,");
+	check_has(" of ~198.0 MiB; 400 samples, usual error 5.0 %\n");
+	check_has("  ~198.0 MiB  100.0 %  ~2,097,");
+	check_has("  (400 samples)  (no stack)\n");
 	ck_assert_ptr_null(strcasestr(page, "temporary"));
 	ck_assert_ptr_null(strstr(page, "before"));
 	ck_assert_ptr_null(strstr(page, "explains"));
@@ -87,22 +99,24 @@ START_TEST(figures_are_on_the_page)
 	tracebuild_rss(&scene.trace, scene.now, 1234 << 20);
 	tracebuild_loss(&scene.trace, REC_COUNTER_LOST_TIMEOUT, 1234);
 	write_page(0);
-	check_has("target (pid 4242)  /usr/bin/target\n");
+	check_has("target (pid 4242)  1.5 ms, 2023-11-14 22:13:21 .. 22:13:21 UTC, as planned\n"
+		  "calls  1,500 allocations (");
+	check_has("  program      /usr/bin/target\n");
 	check_has("allocations  1,500 of 1.5 MiB");
 	check_has("frees        1 of 1.0 KiB");
 	check_has("temporary    0 (0.0 %)");
-	check_has("outstanding  1.5 MiB in 1,499 blocks");
+	check_has("outstanding  1,499 of 1.5 MiB: allocated in the window, not freed in it\n");
 	check_has("peak         1.5 MiB at +1.5 ms");
 	check_has("RSS          3.0 MiB -> 1.2 GiB (highest 1.2 GiB): +1.2 GiB; the trace explains "
 		  "+1.5 MiB, see Warnings\n");
 	check_has(
 		"! RSS grew by 1231 MiB; the window's blocks and heaptap itself can account for 34 "
 		"MiB at most.");
-	check_has("older        freed in the window, allocated earlier: 1 blocks, 2.0 KiB");
+	check_has("older        1 of 2.0 KiB freed in the window, allocated earlier\n");
 	check_has("1,234 events dropped");
 	check_has("! 1234 events dropped: heaptap could not keep up");
-	check_has("outstanding  worker\n");
-	check_has("heaptap report my.htap --limit 0");
+	check_has("     100  worker  ");
+	check_has("heaptap report my.htap --by function");
 	ck_assert_ptr_null(strchr(page, '\033'));
 	end();
 }
@@ -116,9 +130,10 @@ START_TEST(chains_are_leaf_first)
 	tracebuild_symbol(&scene.trace, 1, 0x1ff, "leaf()", "/src/a/leaf.cc", 12);
 	scene_malloc(&scene, 0, 0x1000, 10, leaf);
 	write_page(5);
-	check_has("    10 B in 1 blocks\n"
+	check_has("        10 B  100.0 %           1  leaf() <- libx.so+0xff\n"
 		  "      leaf()  leaf.cc:12\n"
 		  "        <- libx.so+0xff\n");
+	check_has("    leaf()  leaf.cc:12 <- libx.so+0xff\n");
 	end();
 }
 END_TEST
@@ -140,10 +155,10 @@ START_TEST(wrappers_are_passed_over_and_summed_up)
 {
 	begin_wrapped();
 	write_page(0);
-	check_has("    20 B in 2 blocks\n"
+	check_has("        20 B  100.0 %           2  app::user\n"
 		  "      app::user  user.rs:3\n"
 		  "\n");
-	check_has("my.htap --show-wrappers ");
+	check_has("my.htap --stacks --show-wrappers ");
 	ck_assert_ptr_null(strstr(page, "alloc::alloc::alloc"));
 	end();
 }
@@ -153,7 +168,7 @@ START_TEST(wrappers_are_shown_when_wanted)
 {
 	begin_wrapped();
 	write_page_with(0, true);
-	check_has("    20 B in 2 blocks\n"
+	check_has("        20 B  100.0 %           2  alloc::alloc::alloc <- app::user\n"
 		  "      alloc::alloc::alloc  libx.so\n"
 		  "        <- app::user  user.rs:3\n"
 		  "\n");
@@ -170,7 +185,7 @@ START_TEST(a_limit_says_what_is_left_out)
 		scene_malloc(&scene, 0, 0x1000 * (i + 1), 100, node);
 	}
 	write_page(3);
-	check_has("700 B in 7 other stacks");
+	check_has("       700 B  in 7 other sites; --limit 0 shows all\n");
 	end();
 }
 END_TEST
@@ -286,9 +301,172 @@ START_TEST(a_sample_of_nothing_says_its_rate)
 }
 END_TEST
 
-HT_SUITE("analyzer/report_text", lines_of_made_code_are_the_functions_first,
-	figures_are_on_the_page, a_sample_says_that_it_is_one, a_sample_of_nothing_says_its_rate,
-	chains_are_leaf_first, wrappers_are_passed_over_and_summed_up,
-	wrappers_are_shown_when_wanted, a_limit_says_what_is_left_out,
-	a_heap_without_an_allocator_is_said, a_heap_says_how_exact_its_end_is,
-	an_empty_window_is_a_page, mappings_are_told_where_they_were_recorded)
+/* Each line of the page; none is wider than that. */
+static void check_width(size_t columns)
+{
+	for (char *rest = page, *line; (line = strsep(&rest, "\n"));)
+		ck_assert_msg(
+			text_columns(line) <= columns, "%zu columns: %s", text_columns(line), line);
+}
+
+static struct report_text_options options_of(enum metric metric)
+{
+	return (struct report_text_options){.path = "my.htap",
+		.limit = 10,
+		.has_metric = true,
+		.metric = metric,
+		.is_utc = true};
+}
+
+/* Four rows; "second" of those in the second half. */
+static void make_rows(void)
+{
+	begin();
+	for (unsigned i = 0; i < 4; i++) {
+		char name[16];
+		snprintf(name, sizeof(name), "row%u", i);
+		uint32_t node = tracebuild_node(&scene.trace, 0, 0x400100 + 0x100 * i);
+		tracebuild_symbol(&scene.trace, 1, 0xff + 0x100 * i, name, "rows.c", i + 1);
+		for (unsigned k = 0; k <= i; k++) {
+			scene_malloc(&scene, 0, 0x10000 * (i + 1) + 0x1000 * k, 1000 - i, node);
+			scene.now += 1000000;
+		}
+	}
+}
+
+START_TEST(a_metric_makes_one_list)
+{
+	make_rows();
+	const struct report_text_options options = options_of(METRIC_ALLOCATED);
+	write_page_of(80, &options, NULL);
+	check_has("\nAllocated: bytes allocated in the window (9.7 KiB)\n"
+		  "   allocated    share       calls  function <- callers\n"
+		  "     3.9 KiB   40.0 %           4  row3\n"
+		  "     2.9 KiB   30.0 %           3  row2\n"
+		  "     2.0 KiB   20.0 %           2  row1\n"
+		  "      1000 B   10.0 %           1  row0\n\nTotals\n");
+	ck_assert_ptr_null(strstr(page, "Outstanding:"));
+	check_width(80);
+	end();
+}
+END_TEST
+
+START_TEST(an_order_of_its_own)
+{
+	make_rows();
+	struct report_text_options options = options_of(METRIC_PEAK);
+	options.has_sort = true;
+	options.sort = METRIC_LIFETIME;
+	options.limit = 1;
+	write_page_of(80, &options, NULL);
+	/* No block was freed: the order is that of the allocated bytes. */
+	check_has("     3.9 KiB   40.0 %  row3\n     5.9 KiB  in 3 other sites");
+	end();
+}
+END_TEST
+
+START_TEST(exact_bytes)
+{
+	make_rows();
+	struct report_text_options options = options_of(METRIC_OUTSTANDING);
+	options.is_exact = true;
+	write_page_of(80, &options, NULL);
+	check_has(" of 9,980 B, 0.0 % temporary\n");
+	check_has("           3,988 B   40.0 %           4  row3\n");
+	check_width(80);
+	end();
+}
+END_TEST
+
+START_TEST(a_class_chooses_rows)
+{
+	make_rows();
+	struct report_text_options options = options_of(METRIC_OUTSTANDING);
+	options.has_class = true;
+	options.of_class = SUSPECT_GROWING;
+	write_page_of(80, &options, NULL);
+	check_has("\nNo site is growing\n");
+	check_has("not freed by its end (9.7 KiB)\n    none\n");
+	end();
+}
+END_TEST
+
+START_TEST(a_part_says_so)
+{
+	make_rows();
+	struct report_text_options options = options_of(METRIC_PEAK);
+	struct query query;
+	query_init(&query);
+	query.from = "+4ms";
+	query.to = "+7.5ms";
+	write_page_of(80, &options, &query);
+	check_has("target (pid 4242)  window +4.0 ms .. +8.0 ms of 10.0 ms\n"
+		  "2023-11-14 22:13:21 .. 22:13:21 UTC, snapped to buckets of 1.0 ms; "
+		  "~ estimates\n"
+		  "calls  4 allocations (1,000/s) of 3.9 KiB, 0.0 % temporary\n");
+	check_has("\nPeak: live when the recorded blocks used most memory (~");
+	ck_assert_ptr_null(strstr(page, "RSS"));
+	end();
+}
+END_TEST
+
+START_TEST(one_table_instead_of_lists)
+{
+	make_rows();
+	struct report_text_options options = options_of(METRIC_CALLS);
+	options.has_by = true;
+	options.by = BREAKDOWN_MODULE;
+	write_page_of(80, &options, NULL);
+	ck_assert_str_eq(page,
+		"target (pid 4242)  10.0 ms, 2023-11-14 22:13:21 .. 22:13:21 UTC, as planned\n"
+		"\n"
+		"By module: allocations in the window\n"
+		"         own    share  with callees    share\n"
+		"          10  100.0 %            10  100.0 %  libx.so\n");
+	end();
+}
+END_TEST
+
+START_TEST(tables_have_their_figures)
+{
+	static const struct {
+		enum breakdown_by by;
+		const char *want;
+	} table[] = {
+		{BREAKDOWN_FUNCTION,
+			"By function: allocations in the window\n"
+			"         own    share  with callees    share\n"
+			"           4   40.0 %             4   40.0 %  row3  rows.c\n"},
+		{BREAKDOWN_LINE, "           3   30.0 %             3   30.0 %  row2  rows.c:3\n"},
+		{BREAKDOWN_ADDRESS,
+			"           2   20.0 %             2   20.0 %  row1  rows.c  +0x1ff\n"},
+		{BREAKDOWN_THREAD,
+			"       calls    share   allocations   allocated\n"
+			"          10  100.0 %            10     9.7 KiB  100     target  "
+			"(assumed)\n"},
+		{BREAKDOWN_SIZE, "       512 B ..            10  100.0 %  "
+				 "########################\n"},
+		{BREAKDOWN_LIFETIME,
+			"    not freed               10  100.0 %  ########################\n"},
+	};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(table); i++) {
+		struct report_text_options options = options_of(METRIC_CALLS);
+		make_rows();
+		options.has_by = true;
+		options.by = table[i].by;
+		write_page_of(80, &options, NULL);
+		check_has(table[i].want);
+		check_width(80);
+		end();
+	}
+}
+END_TEST
+
+HT_SUITE("analyzer/report_text", a_metric_makes_one_list, an_order_of_its_own, exact_bytes,
+	a_class_chooses_rows, a_part_says_so, one_table_instead_of_lists, tables_have_their_figures,
+	lines_of_made_code_are_the_functions_first, figures_are_on_the_page,
+	a_sample_says_that_it_is_one, a_sample_of_nothing_says_its_rate, chains_are_leaf_first,
+	wrappers_are_passed_over_and_summed_up, wrappers_are_shown_when_wanted,
+	a_limit_says_what_is_left_out, a_heap_without_an_allocator_is_said,
+	a_heap_says_how_exact_its_end_is, an_empty_window_is_a_page,
+	mappings_are_told_where_they_were_recorded)

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/export/report_csv.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/views/parts.h"
+#include "format/foreign.h"
+
+/* Quoted, with quotes doubled: a name may have commas, quotes, and what is not harmless is left
+ * out. NULL is empty. */
+static void put_text(FILE *out, const char *text)
+{
+	char *clean = strdup(text ? text : "");
+	fputs(",", out);
+	if (!clean || !*clean) {
+		free(clean);
+		return;
+	}
+	foreign_copy(clean, strlen(clean) + 1, clean);
+	fputc('"', out);
+	for (const char *at = clean; *at; at++) {
+		if (*at == '"')
+			fputc('"', out);
+		fputc(*at, out);
+	}
+	fputc('"', out);
+	free(clean);
+}
+
+/* --- columns -----------------------------------------------------------------------------------
+ */
+
+static void put_names(FILE *out, const char *prefix)
+{
+	static const char *const unit[] = {
+		[METRIC_BYTES] = "_bytes", [METRIC_COUNT_OF_BLOCKS] = "", [METRIC_TIME_NS] = "_ns"};
+	for (int i = 0; i < METRIC_COUNT; i++) {
+		const struct metric_info *info = metric_info((enum metric)i);
+		fprintf(out, "%s%s%s%s", i ? "," : "", prefix, info->name, unit[info->unit]);
+	}
+	fprintf(out, ",%soutstanding_blocks", prefix);
+}
+
+static void put_figures(FILE *out, const struct view *view, const struct sums *sums)
+{
+	const bool is_sample = view->analysis->cube.sample_bytes != 0;
+	for (int i = 0; i < METRIC_COUNT; i++) {
+		fputs(i ? "," : "", out);
+		/* What was allocated in between is not in a sample. */
+		if (!is_sample || i != METRIC_TEMPORARY)
+			fprintf(out, "%" PRIi64, metric_value(sums, (enum metric)i));
+	}
+	fprintf(out, ",%" PRIu64, sums_outstanding_blocks(sums));
+}
+
+static void put_frame(FILE *out, const struct view *view, const struct frame *frame)
+{
+	const struct module *module = frame && frame->module != MODULES_NONE
+					      ? &view->analysis->model.modules.module[frame->module]
+					      : NULL;
+	put_text(out, frame ? frame->function : NULL);
+	put_text(out, frame ? frame->file : NULL);
+	if (frame && frame->line)
+		fprintf(out, ",%" PRIu32, frame->line);
+	else
+		fputc(',', out);
+	put_text(out, module ? module->path : NULL);
+	if (frame && !frame->interpreted)
+		fprintf(out, ",0x%" PRIx64, frame->offset);
+	else
+		fputc(',', out);
+}
+
+/* --- sites -------------------------------------------------------------------------------------
+ */
+
+static const struct frame *frame_of_node(const struct view *view, uint32_t node)
+{
+	const uint32_t group = node ? view->tree.node[node].group : UINT32_MAX;
+	return group == UINT32_MAX ? NULL : &view->frames.frame[view->groups.group[group].frame];
+}
+
+static void put_site(
+	FILE *out, const struct view *view, const struct row *row, const struct suspect *suspect)
+{
+	const struct frame *caller =
+		row->node ? frame_of_node(view, view->tree.node[row->node].parent) : NULL;
+	put_figures(out, view, &row->sums);
+	if (suspect)
+		fprintf(out, ",%s,%.3f,%.3f", suspect_class_name(suspect->class),
+			suspect->slope_bytes_per_s, suspect->confidence);
+	else
+		fputs(",,,", out);
+	put_frame(out, view, frame_of_node(view, row->node));
+	put_text(out, caller ? caller->function : NULL);
+	fputs("\r\n", out);
+}
+
+/* By row of the view; NULL: not classified. */
+static const struct suspect **suspects_by_row(
+	const struct view *view, const struct suspects *suspects)
+{
+	const struct suspect **ret = calloc(view->row_count + 1, sizeof(*ret));
+	for (size_t i = 0; ret && i < suspects->count; i++)
+		ret[suspects->entry[i].row] = &suspects->entry[i].suspect;
+	return ret;
+}
+
+static struct ht_err *write_rows(FILE *out, const struct view *view,
+	const struct report_csv_options *options, const struct suspects *suspects)
+{
+	const struct suspect **suspect = suspects_by_row(view, suspects);
+	uint32_t *row = NULL;
+	size_t shown = 0;
+	struct ht_err *err = suspect ? view_order(view, options->order, &row)
+				     : ht_err_new(HT_ERR_NOMEM, "out of memory for suspects");
+	put_names(out, "");
+	fputs(",class,slope_bytes_per_s,confidence,function,file,line,module,offset,caller\r\n",
+		out);
+	for (size_t i = 0; i < view->row_count && !err; i++) {
+		const struct suspect *of = suspect[row[i]];
+		if (options->has_class && (!of || of->class != options->of_class))
+			continue;
+		if (options->limit && shown++ == options->limit)
+			break;
+		put_site(out, view, &view->row[row[i]], of);
+	}
+	free(row);
+	free(suspect);
+	return err;
+}
+
+static struct ht_err *write_sites(
+	FILE *out, const struct view *view, const struct report_csv_options *options)
+{
+	struct suspects suspects;
+	struct ht_err *err = suspects_find(view, &suspects);
+	if (!err)
+		err = write_rows(out, view, options, &suspects);
+	suspects_deinit(&suspects);
+	return err;
+}
+
+/* --- a table -----------------------------------------------------------------------------------
+ */
+
+static void put_range(FILE *out, uint64_t from, uint64_t to)
+{
+	fprintf(out, ",%" PRIu64 ",%" PRIu64, from, to);
+}
+
+static void put_key(
+	FILE *out, const struct view *view, enum breakdown_by by, const struct breakdown_row *row)
+{
+	const struct threads *threads = &view->analysis->model.threads;
+	bool is_assumed;
+	switch (by) {
+	case BREAKDOWN_SIZE:
+		put_range(out, parts_size_from(row->key), parts_size_to(row->key));
+		return;
+	case BREAKDOWN_LIFETIME:
+		if (row->key == BREAKDOWN_LIFETIME_NEVER)
+			fputs(",,", out);
+		else
+			put_range(out, breakdown_life_from(row->key), breakdown_life_to(row->key));
+		return;
+	case BREAKDOWN_THREAD:
+		if (row->key >= threads->count) {
+			fputs(",,", out);
+			return;
+		}
+		fprintf(out, ",%" PRIu32, threads->thread[row->key].tid);
+		put_text(out, threads_shown_name(
+				      threads, row->key, view->analysis->model.comm, &is_assumed));
+		return;
+	case BREAKDOWN_MODULE:
+	case BREAKDOWN_NAMESPACE:
+		put_text(out, row->name);
+		return;
+	case BREAKDOWN_FUNCTION:
+	case BREAKDOWN_LINE:
+	case BREAKDOWN_ADDRESS:
+		break;
+	}
+	put_frame(out, view, row->key < view->frames.count ? &view->frames.frame[row->key] : NULL);
+}
+
+static struct ht_err *write_table(
+	FILE *out, const struct view *view, const struct report_csv_options *options)
+{
+	static const char *const key[] = {
+		[BREAKDOWN_FUNCTION] = ",function,file,line,module,offset",
+		[BREAKDOWN_LINE] = ",function,file,line,module,offset",
+		[BREAKDOWN_ADDRESS] = ",function,file,line,module,offset",
+		[BREAKDOWN_MODULE] = ",module",
+		[BREAKDOWN_NAMESPACE] = ",namespace",
+		[BREAKDOWN_THREAD] = ",tid,thread",
+		[BREAKDOWN_SIZE] = ",least_bytes,most_bytes",
+		[BREAKDOWN_LIFETIME] = ",least_ns,most_ns",
+	};
+	struct breakdown breakdown;
+	struct ht_err *err = breakdown_find(view, options->by, options->order, false, &breakdown);
+	if (err)
+		return err;
+	put_names(out, "");
+	if (breakdown.has_inclusive) {
+		fputc(',', out);
+		put_names(out, "inclusive_");
+	}
+	fprintf(out, "%s\r\n", key[options->by]);
+	for (size_t i = 0; i < breakdown.count && (!options->limit || i < options->limit); i++) {
+		put_figures(out, view, &breakdown.row[i].own);
+		if (breakdown.has_inclusive) {
+			fputc(',', out);
+			put_figures(out, view, &breakdown.row[i].inclusive);
+		}
+		put_key(out, view, options->by, &breakdown.row[i]);
+		fputs("\r\n", out);
+	}
+	breakdown_deinit(&breakdown);
+	return NULL;
+}
+
+struct ht_err *report_csv_write(
+	FILE *out, const struct view *view, const struct report_csv_options *options)
+{
+	return options->has_by ? write_table(out, view, options) : write_sites(out, view, options);
+}

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/ui/page.h"
+#include "analyzer/views/rss.h"
+
+#define SPARK_COLUMNS 24u
+
+/* --- calls and heap
+ * ------------------------------------------------------------------------------------
+ */
+
+static void label(struct line *line, const struct page *page, const char *name)
+{
+	line_begin(line, page->text);
+	line_put(line, "%s", name);
+	line_to(line, 7);
+}
+
+static void write_calls(const struct page *page)
+{
+	const struct view *view = page->view;
+	const struct sums *total = &view->total;
+	const bool is_sample = view->analysis->cube.sample_bytes != 0;
+	const char *mark = is_sample ? "~" : "";
+	const double seconds = (double)(view->to_ns - view->from_ns) / 1e9;
+	const double rate = seconds > 0 ? (double)total->allocations / seconds : 0;
+	struct line line;
+	label(&line, page, "calls");
+	if (page_is_empty(page)) {
+		line_put(&line, is_sample ? "the sample has no allocation of this window"
+					  : "the process allocated and freed nothing");
+		line_end(&line);
+		return;
+	}
+	line_put(&line, "%s%s%s", mark, text_count(total->allocations).text,
+		is_sample ? "" : " allocations");
+	line_put(&line, " (%s%s/s)", mark, text_count((uint64_t)rate).text);
+	line_put(&line, " of %s%s", mark, page_bytes(page, total->allocated_bytes).text);
+	if (!is_sample)
+		line_put(&line, ", %s temporary",
+			text_percent(total->temporary, total->allocations).text);
+	else
+		line_put(&line, "; %s samples, usual error %.1f %%",
+			text_count(total->samples).text,
+			total->samples ? 100 / sqrt((double)total->samples) : 100.0);
+	line_end(&line);
+}
+
+/* What the whole heap holds at the end of a bucket, or what was recorded of it. */
+static uint64_t held_at(const struct page *page, uint32_t bucket)
+{
+	const struct analysis *analysis = page->view->analysis;
+	const struct timeline_step *step = &analysis->cube.timeline.step[bucket];
+	return analysis->heap.has_curve
+		       ? heap_bytes_at(&analysis->heap, step->live_bytes, step->before_bytes)
+		       : step->live_bytes;
+}
+
+/* Small waves on a large heap are not drawn as mountains: the scale covers a twentieth at least. */
+static void put_curve(struct line *line, const struct page *page)
+{
+	const struct window window = page->view->window;
+	uint64_t value[TIMELINE_STEPS], most = 0, least = UINT64_MAX;
+	size_t count = 0;
+	for (uint32_t i = window.from; i < window.to && count < TIMELINE_STEPS; i++) {
+		value[count] = held_at(page, i);
+		most = value[count] > most ? value[count] : most;
+		least = value[count] < least ? value[count] : least;
+		count++;
+	}
+	if (least > most - most / 20)
+		least = most - most / 20;
+	line_put(line, "  ");
+	if (count && most && line_left(line) >= SPARK_COLUMNS / 2)
+		line_sparkline(line, value, count, least,
+			line_left(line) < SPARK_COLUMNS ? line_left(line) : SPARK_COLUMNS);
+}
+
+/* "1.5 MiB", "0 B..3.0 MiB" where it may be off by as much as it is. */
+static void put_amount(
+	struct line *line, const struct page *page, uint64_t bytes, struct heap_range range)
+{
+	if (!range.is_known)
+		line_put(line, "unknown");
+	else if (range.is_figure)
+		line_put(line, "%s", page_bytes(page, bytes).text);
+	else
+		line_put(line, "%s..%s", page_bytes(page, range.least_bytes).text,
+			page_bytes(page, range.most_bytes).text);
+}
+
+static void put_whole_heap(struct line *line, const struct page *page)
+{
+	const struct heap *heap = &page->view->analysis->heap;
+	put_amount(line, page, heap->start_bytes,
+		heap->known ? heap_range_of(heap->start_bytes, heap->off_bytes)
+			    : (struct heap_range){0});
+	line_put(line, " -> ");
+	put_amount(line, page, heap->end_bytes,
+		heap->end_known ? heap_range_of(heap->end_bytes, heap->end_off_bytes)
+				: (struct heap_range){0});
+	if (!heap->has_curve)
+		return;
+	line_put(line, ", peak ");
+	put_amount(line, page, heap->peak_bytes, heap_peak_range(heap));
+	line_put(line, " at +%s", text_time(heap->peak_time_ns).text);
+}
+
+/* A part: the heap by the events, at the borders of buckets. */
+static void put_part_of_heap(struct line *line, const struct page *page)
+{
+	const struct view *view = page->view;
+	const uint64_t start = view->window.from ? held_at(page, view->window.from - 1)
+						 : view->analysis->heap.start_bytes;
+	const uint64_t end =
+		view->window.to > view->window.from ? held_at(page, view->window.to - 1) : start;
+	line_put(line, "~%s -> ~%s", page_bytes(page, start).text, page_bytes(page, end).text);
+}
+
+/* What the trace says where the allocators' books say nothing. */
+static void put_recorded(struct line *line, const struct page *page)
+{
+	const struct view *view = page->view;
+	const struct heap *heap = &view->analysis->heap;
+	const char *mark = view->analysis->cube.sample_bytes ? "~" : "";
+	line_put(line, "%s%s in the window, peak %s%s", mark,
+		page_change(page, view->total.growth_bytes).text, page_mark(page, METRIC_PEAK),
+		page_change(page, (int64_t)view->peak.bytes).text);
+	if (heap->end_known)
+		line_put(line, "; %s at the end", page_bytes(page, heap->end_bytes).text);
+}
+
+static void write_heap(const struct page *page)
+{
+	const struct heap *heap = &page->view->analysis->heap;
+	struct line line;
+	label(&line, page, "heap");
+	if (!heap->has_curve)
+		put_recorded(&line, page);
+	else if (page->view->is_whole)
+		put_whole_heap(&line, page);
+	else
+		put_part_of_heap(&line, page);
+	put_curve(&line, page);
+	line_end(&line);
+}
+
+/* --- resident memory ---------------------------------------------------------------------------
+ */
+
+struct rss_part {
+	int64_t bytes;
+	const char *name;
+};
+
+static uint64_t amount(int64_t bytes)
+{
+	return bytes < 0 ? -(uint64_t)bytes : (uint64_t)bytes;
+}
+
+static int compare_parts(const void *a, const void *b)
+{
+	const uint64_t x = amount(((const struct rss_part *)a)->bytes);
+	const uint64_t y = amount(((const struct rss_part *)b)->bytes);
+	return (x < y) - (x > y);
+}
+
+/* The largest first; one of less than a hundredth of the largest says nothing. */
+static void put_rss_parts(struct line *line, const struct page *page, const struct rss_parts *parts)
+{
+	struct rss_part part[] = {
+		{parts->heap_known ? parts->heap_bytes : 0, "heap"},
+		{parts->free_known ? parts->free_bytes : 0, "free in allocator"},
+		{parts->other_bytes, parts->heap_known ? "other anonymous" : "anonymous"},
+		{parts->file_bytes, "files"},
+		{parts->shared_bytes, "shared"},
+		{parts->swapped_bytes == INT64_MIN ? INT64_MAX : -parts->swapped_bytes,
+			"swapped out"},
+	};
+	qsort(part, HT_ARRAY_SIZE(part), sizeof(*part), compare_parts);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(part); i++) {
+		struct text_number change = page_change(page, part[i].bytes);
+		const size_t needs = strlen(part[i].name) + strlen(change.text) + 3;
+		if (!part[i].bytes || amount(part[i].bytes) < amount(part[0].bytes) / 100)
+			break;
+		if (i && needs > line_left(line))
+			break;
+		line_put(line, "%s%s %s", i ? ", " : ": ", part[i].name, change.text);
+	}
+}
+
+static void write_part_of_rss(const struct page *page)
+{
+	const struct timeline *timeline = &page->view->analysis->cube.timeline;
+	const struct timeline_step *first = NULL, *last = NULL;
+	for (uint32_t i = page->view->window.from; i < page->view->window.to; i++) {
+		const struct timeline_step *step = &timeline->step[i];
+		first = first || !step->has_rss ? first : step;
+		last = step->has_rss ? step : last;
+	}
+	if (!first)
+		return;
+	struct line line;
+	label(&line, page, "RSS");
+	line_put(&line, "%s -> ", page_bytes(page, first->rss_bytes).text);
+	line_put(&line, "%s", page_bytes(page, last->rss_bytes).text);
+	line_end(&line);
+}
+
+static void write_rss(const struct page *page)
+{
+	const struct rss_growth rss = rss_growth_of(page->view->analysis);
+	struct line line;
+	if (!rss.known)
+		return;
+	if (!page->view->is_whole) {
+		write_part_of_rss(page);
+		return;
+	}
+	label(&line, page, "RSS");
+	line_put(&line, "%s -> ", page_bytes(page, rss.first_bytes).text);
+	line_put(&line, "%s", page_bytes(page, rss.last_bytes).text);
+	if (rss.parts.known)
+		put_rss_parts(&line, page, &rss.parts);
+	else if (!page->view->analysis->model.capture.sample_bytes)
+		line_put(&line, "; the trace explains %s",
+			page_change(page, rss.explained_bytes).text);
+	line_end(&line);
+}
+
+void figures_write(const struct page *page)
+{
+	write_calls(page);
+	write_heap(page);
+	write_rss(page);
+}

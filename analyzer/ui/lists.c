@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/ui/chain.h"
+#include "analyzer/ui/page.h"
+
+struct list {
+	enum metric metric;
+	const char *title;
+	uint32_t *row; /* those shown, in their order */
+	size_t count;
+	size_t others; /* rows beyond the limit that have figures */
+	int64_t others_value;
+};
+
+static const struct list all[] = {
+	{.metric = METRIC_OUTSTANDING, .title = "Outstanding"},
+	{.metric = METRIC_PEAK, .title = "Peak"},
+	{.metric = METRIC_CALLS, .title = "Calls"},
+	{.metric = METRIC_TEMPORARY, .title = "Temporary"},
+};
+
+static struct ht_err *find_rows(const struct page *page, struct list *list)
+{
+	const struct view *view = page->view;
+	const enum metric order = page->options->has_sort ? page->options->sort : list->metric;
+	const size_t limit = page->options->limit;
+	uint32_t *row;
+	struct ht_err *err = view_order(view, order, &row);
+	if (err)
+		return err;
+	list->row = row;
+	for (size_t i = 0; i < view->row_count; i++) {
+		const int64_t value = metric_value(&view->row[row[i]].sums, list->metric);
+		if (!value || !page_has_row(page, row[i]))
+			continue;
+		if (!limit || list->count < limit) {
+			list->row[list->count++] = row[i];
+		} else {
+			list->others++;
+			list->others_value += value;
+		}
+	}
+	return NULL;
+}
+
+/* --- one list ----------------------------------------------------------------------------------
+ */
+
+static bool is_sum(enum metric metric)
+{
+	return metric != METRIC_LIFETIME;
+}
+
+/* The total is that of the peak for its list: what the rows' shares add up to. */
+static int64_t total_of(const struct page *page, enum metric metric)
+{
+	return metric_value(&page->view->total, metric);
+}
+
+static void write_title(const struct page *page, const struct list *list)
+{
+	const struct metric_info *info = metric_info(list->metric);
+	struct line line;
+	fputc('\n', page->text->out);
+	line_begin(&line, page->text);
+	line_styled(&line, TEXT_BOLD, "%s", list->title);
+	line_put(&line, ": %s", info->title);
+	if (is_sum(list->metric)) {
+		struct text_number total =
+			page_value(page, list->metric, total_of(page, list->metric));
+		line_put(&line, " (%s%s)", page_mark(page, list->metric), total.text);
+	}
+	line_end(&line);
+}
+
+/* "   11.9 MiB  78.8 %      6,112 blocks  " */
+static void put_figures(
+	struct line *line, const struct page *page, enum metric metric, const struct sums *sums)
+{
+	const int64_t value = metric_value(sums, metric), total = total_of(page, metric);
+	const bool has_share = is_sum(metric) && total > 0 && value >= 0;
+	char figure[64];
+	snprintf(figure, sizeof(figure), "%s%s", page_mark(page, metric),
+		page_value(page, metric, value).text);
+	line_right(line, figure, page->options->is_exact ? 18 : 12);
+	line_right(line, has_share ? text_percent((uint64_t)value, (uint64_t)total).text : "", 9);
+	switch (metric) {
+	case METRIC_OUTSTANDING:
+		snprintf(figure, sizeof(figure), "%s%s", page_mark(page, metric),
+			text_count(sums_outstanding_blocks(sums)).text);
+		line_right(line, figure, 12);
+		break;
+	case METRIC_CALLS:
+	case METRIC_TEMPORARY:
+		line_right(line, page_bytes(page, sums->allocated_bytes).text,
+			page->options->is_exact ? 18 : 12);
+		break;
+	case METRIC_ALLOCATED:
+	case METRIC_FREED:
+	case METRIC_LIFETIME:
+		line_right(line, text_count(sums->allocations).text, 12);
+		break;
+	case METRIC_GROWTH:
+	case METRIC_LIVE:
+	case METRIC_PEAK:
+	case METRIC_COUNT:
+		break;
+	}
+	line_put(line, "  ");
+}
+
+static void write_entry(const struct page *page, enum metric metric, const struct row *row)
+{
+	struct line line;
+	line_begin(&line, page->text);
+	put_figures(&line, page, metric, &row->sums);
+	if (page->view->analysis->cube.sample_bytes)
+		line_put(&line, "(%s samples)  ", text_count(row->sums.samples).text);
+	chain_put(&line, page->view, row->node, false);
+	line_end(&line);
+	if (page->options->shows_stacks)
+		chain_write(page->text, page->view, row->node);
+}
+
+static void write_rest(const struct page *page, const struct list *list)
+{
+	struct line line;
+	if (!list->others)
+		return;
+	line_begin(&line, page->text);
+	struct text_number value = page_value(page, list->metric, list->others_value);
+	if (is_sum(list->metric))
+		line_right(&line, value.text, page->options->is_exact ? 18 : 12);
+	line_put(&line, "  in %s other %s; --limit 0 shows all", text_count(list->others).text,
+		list->others == 1 ? "site" : "sites");
+	line_end(&line);
+}
+
+static void write_columns(const struct page *page, enum metric metric)
+{
+	static const char *const third[METRIC_COUNT] = {
+		[METRIC_OUTSTANDING] = "blocks",
+		[METRIC_CALLS] = "bytes",
+		[METRIC_TEMPORARY] = "bytes",
+		[METRIC_ALLOCATED] = "calls",
+		[METRIC_FREED] = "calls",
+		[METRIC_LIFETIME] = "calls",
+	};
+	const bool is_exact = page->options->is_exact;
+	const bool is_bytes = third[metric] && strcmp(third[metric], "bytes") == 0;
+	struct line line;
+	line_begin(&line, page->text);
+	line_right(&line, metric_info(metric)->name, is_exact ? 18 : 12);
+	line_right(&line, is_sum(metric) ? "share" : "", 9);
+	if (third[metric])
+		line_right(&line, third[metric], is_bytes && is_exact ? 18 : 12);
+	line_styled(&line, TEXT_DIM, "  function <- callers");
+	line_end(&line);
+}
+
+static void write_list(const struct page *page, const struct list *list)
+{
+	write_title(page, list);
+	if (!list->count) {
+		fputs("    none\n", page->text->out);
+		return;
+	}
+	write_columns(page, list->metric);
+	for (size_t i = 0; i < list->count; i++)
+		write_entry(page, list->metric, &page->view->row[list->row[i]]);
+	write_rest(page, list);
+}
+
+/* --- all lists ---------------------------------------------------------------------------------
+ */
+
+/* Rows that hold a hundredth of the total and more; the list is in their order. */
+static size_t rows_that_count(const struct page *page, const struct list *list)
+{
+	const int64_t total = total_of(page, list->metric);
+	size_t count = 0;
+	for (size_t i = 0; i < list->count; i++) {
+		const int64_t value =
+			metric_value(&page->view->row[list->row[i]].sums, list->metric);
+		if (value < total / 100)
+			break;
+		count++;
+	}
+	return count;
+}
+
+/* Whether a list has the same sites in the same order, but for those that hold next to nothing. */
+static bool reads_the_same(const struct page *page, const struct list *a, const struct list *b)
+{
+	const size_t count = rows_that_count(page, a);
+	return count && count == rows_that_count(page, b) &&
+	       memcmp(a->row, b->row, count * sizeof(*a->row)) == 0;
+}
+
+/* One line instead of a list that says what an earlier one said. */
+static void write_repeated(
+	const struct page *page, const struct list *list, const struct list *earlier)
+{
+	struct line line;
+	struct text_number total = page_value(page, list->metric, total_of(page, list->metric));
+	fputc('\n', page->text->out);
+	line_begin(&line, page->text);
+	line_styled(&line, TEXT_BOLD, "%s", list->title);
+	line_put(&line, ": %s%s, of the same sites in the same order as %s",
+		page_mark(page, list->metric), total.text, metric_info(earlier->metric)->name);
+	line_end(&line);
+}
+
+static struct ht_err *write_four(const struct page *page)
+{
+	struct list list[HT_ARRAY_SIZE(all)];
+	const bool is_sample = page->view->analysis->cube.sample_bytes != 0;
+	const bool has_sort = page->options->has_sort;
+	struct ht_err *err = NULL;
+	size_t count = 0;
+	for (size_t i = 0; i < HT_ARRAY_SIZE(all) && !err; i++) {
+		const struct list *same = NULL;
+		/* What was allocated in between is not in a sample. */
+		if (is_sample && all[i].metric == METRIC_TEMPORARY)
+			continue;
+		struct list *one = &list[count++];
+		*one = all[i];
+		err = find_rows(page, one);
+		for (size_t k = 0; k + 1 < count && !err && !same && !has_sort; k++)
+			same = reads_the_same(page, &list[k], one) ? &list[k] : NULL;
+		if (err)
+			break;
+		if (same)
+			write_repeated(page, one, same);
+		else
+			write_list(page, one);
+	}
+	for (size_t i = 0; i < count; i++)
+		free(list[i].row);
+	return err;
+}
+
+struct ht_err *lists_write(const struct page *page)
+{
+	struct list one = {.metric = page->options->metric};
+	char title[32];
+	if (!page->options->has_metric)
+		return write_four(page);
+	snprintf(title, sizeof(title), "%s", metric_info(one.metric)->name);
+	title[0] = (char)(title[0] - 'a' + 'A');
+	one.title = title;
+	struct ht_err *err = find_rows(page, &one);
+	if (!err)
+		write_list(page, &one);
+	free(one.row);
+	return err;
+}

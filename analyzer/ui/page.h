@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the sections of the report share.
+ */
+#pragma once
+
+#include "analyzer/ui/line.h"
+#include "analyzer/ui/report_text.h"
+#include "analyzer/views/warnings.h"
+
+struct page {
+	const struct text *text;
+	const struct view *view;
+	const struct report_text_options *options;
+	struct suspects suspects;
+	enum suspect_class *class_of_row; /* SUSPECT_CLASS_COUNT: not classified */
+	struct warnings warnings;
+	size_t warnings_shown; /* in full, on the first screen */
+};
+
+/* Nothing was recorded, and no event was lost. */
+bool page_is_empty(const struct page *page);
+/* Whether --class leaves a row of the view in. */
+bool page_has_row(const struct page *page, uint32_t row);
+/* "1.5 MiB"; with --bytes "1,572,864 B". */
+struct text_number page_bytes(const struct page *page, uint64_t bytes);
+/* The same with + or -. */
+struct text_number page_change(const struct page *page, int64_t bytes);
+/* A metric's value in its unit. */
+struct text_number page_value(const struct page *page, enum metric metric, int64_t value);
+/* "~" where the figure is an estimate, else "". */
+const char *page_mark(const struct page *page, enum metric metric);
+
+/* --- sections ---------------------------------------------------------------------------------
+ */
+
+/* The first screen: at most 23 lines, so that a prompt fits, too. */
+void screen_write(struct page *page);
+/* Its first lines alone. */
+void screen_write_title(const struct page *page);
+/* Allocations, heap and RSS, a line each. */
+void figures_write(const struct page *page);
+/* The sites that grow, or else those with most outstanding bytes: at most eleven lines. */
+void growth_write(const struct page *page);
+/* Outstanding, peak, calls, temporary; or the list of --metric. */
+HT_MUST_CHECK
+struct ht_err *lists_write(const struct page *page);
+HT_MUST_CHECK
+struct ht_err *mappings_text_write(const struct page *page);
+/* The table of --by. */
+HT_MUST_CHECK
+struct ht_err *breakdown_text_write(const struct page *page);

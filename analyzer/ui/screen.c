@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <string.h>
+#include <time.h>
+
+#include "analyzer/ui/page.h"
+
+#define SCREEN_LINES   23u /* the last of 24 is the shell's */
+#define WARNINGS_SHOWN 3u
+
+/* --- title -------------------------------------------------------------------------------------
+ */
+
+static const char *why_ended(const struct model *model)
+{
+	static const char *const reason[] = {
+		[REC_END_DURATION] = "as planned",
+		[REC_END_SIGNAL] = "by a signal",
+		[REC_END_TARGET_EXIT] = "process exited",
+		[REC_END_TARGET_EXEC] = "process became another program (exec)",
+		[REC_END_DISK_FULL] = "disk full",
+		[REC_END_ERROR] = "by an error",
+		[REC_END_STOP] = "by heaptap stop",
+		[REC_END_FORBIDDEN] = "process forbade recording",
+	};
+	if (!model->has_end)
+		return model->is_growing ? "still recording" : "end missing";
+	return model->end.reason < HT_ARRAY_SIZE(reason) && reason[model->end.reason]
+		       ? reason[model->end.reason]
+		       : "for an unknown reason";
+}
+
+#define WHEN_BYTES 64u
+
+/* The clock at a moment of the trace; "?" if that has no meaning. */
+static void clock_at(
+	const struct page *page, uint64_t since_ns, const char *format, char ret[WHEN_BYTES])
+{
+	const struct model *model = &page->view->analysis->model;
+	const time_t when = (time_t)((model->capture.start_unix_ns + since_ns) / 1000000000);
+	struct tm tm;
+	snprintf(ret, WHEN_BYTES, "?");
+	if (page->options->is_utc ? gmtime_r(&when, &tm) : localtime_r(&when, &tm))
+		strftime(ret, WHEN_BYTES, format, &tm);
+}
+
+/* "2026-11-20 14:02:11 .. 14:03:11" */
+static void put_when(struct line *line, const struct page *page)
+{
+	char from[WHEN_BYTES], to[WHEN_BYTES], day_from[WHEN_BYTES], day_to[WHEN_BYTES];
+	const struct view *view = page->view;
+	clock_at(page, view->from_ns, "%Y-%m-%d", day_from);
+	clock_at(page, view->to_ns, "%Y-%m-%d", day_to);
+	clock_at(page, view->from_ns, "%Y-%m-%d %H:%M:%S", from);
+	clock_at(page, view->to_ns,
+		strcmp(day_from, day_to) == 0 ? "%H:%M:%S" : "%Y-%m-%d %H:%M:%S", to);
+	line_put(line, "%s .. %s%s", from, to, page->options->is_utc ? " UTC" : "");
+}
+
+/* A part of the trace: what the first line has no room for. */
+static void write_part(const struct page *page)
+{
+	const struct view *view = page->view;
+	struct line line;
+	line_begin(&line, page->text);
+	put_when(&line, page);
+	if (view->is_snapped)
+		line_put(&line, ", snapped to buckets of %s",
+			text_time(view->analysis->cube.step_ns).text);
+	line_put(&line, "; ~ estimates");
+	line_end(&line);
+}
+
+/* Returns the number of lines. */
+static size_t write_title(const struct page *page)
+{
+	const struct view *view = page->view;
+	const struct model *model = &view->analysis->model;
+	struct line line;
+	line_begin(&line, page->text);
+	line_foreign_styled(&line, TEXT_BOLD, model->comm ? model->comm : "unknown program", 24);
+	line_put(&line, " (pid %" PRIu64 ")  ", model->target.pid);
+	if (!view->is_whole) {
+		line_styled(&line, TEXT_BOLD, "window +%s .. +%s", text_time(view->from_ns).text,
+			text_time(view->to_ns).text);
+		line_put(&line, " of %s", text_time(model->duration_ns).text);
+		line_end(&line);
+		write_part(page);
+		return 2;
+	}
+	line_put(&line, "%s, ", text_time(model->duration_ns).text);
+	put_when(&line, page);
+	const char *why = why_ended(model);
+	const bool fits = line_left(&line) >= strlen(why) + 2;
+	if (fits)
+		line_put(&line, ", %s", why);
+	line_end(&line);
+	if (!fits)
+		fprintf(page->text->out, "recording ended: %s\n", why);
+	return fits ? 1 : 2;
+}
+
+void screen_write_title(const struct page *page)
+{
+	write_title(page);
+}
+
+/* --- warnings and commands ---------------------------------------------------------------------
+ */
+
+/* Returns how many are shown in full; the others are cut, or left to the end of the page. */
+static void write_warnings(struct page *page, size_t lines)
+{
+	const struct warnings *warnings = &page->warnings;
+	const size_t first = warnings->has_ending, count = warnings->count - first;
+	size_t shown = count > WARNINGS_SHOWN ? WARNINGS_SHOWN : count, complete = 0;
+	if (shown + (count > shown) > lines)
+		shown = lines - 1;
+	for (size_t i = first; i < first + shown; i++) {
+		const char *text = warnings->text[i];
+		struct line line;
+		line_begin(&line, page->text);
+		line_styled(&line, TEXT_WARNING, "! ");
+		complete += text_columns(text) <= line_left(&line);
+		line_foreign(&line, text, LINE_WIDE);
+		line_end(&line);
+	}
+	page->warnings_shown = complete;
+	if (count > shown)
+		fprintf(page->text->out, "! %zu more at the end of this page\n", count - shown);
+}
+
+struct hint {
+	const char *before, *after, *what;
+};
+
+/* A command that a reader may copy: a path that is too long for it is left to the reader. */
+static void write_hint(const struct page *page, const char *head, const struct hint *hint)
+{
+	const char *path = page->options->path;
+	const size_t command = strlen(head) + strlen(hint->before) + strlen(hint->after);
+	struct line line;
+	line_begin(&line, page->text);
+	if (command + text_columns(path) > line_width(page->text))
+		path = "FILE";
+	line_put(&line, "%s%s", head, hint->before);
+	line_foreign(&line, path, LINE_WIDE);
+	line_put(&line, "%s", hint->after);
+	if (line_left(&line) >= strlen(hint->what) + 3)
+		line_styled(&line, TEXT_DIM, "   %s", hint->what);
+	line_end(&line);
+}
+
+static void write_next(const struct page *page)
+{
+	static const struct hint chains = {"heaptap report ", " --stacks", "with call chains"};
+	static const struct hint all = {"heaptap report ", " --stacks --show-wrappers",
+		"with operator new, alloc::* and the like"};
+	static const struct hint by = {
+		"heaptap report ", " --by function", "or module, thread, size, lifetime"};
+	if (strcmp(page->options->path, "-") == 0)
+		return;
+	if (!page->options->shows_stacks)
+		write_hint(page, "Next: ", &chains);
+	else if (view_has_skipped(page->view))
+		write_hint(page, "Next: ", &all);
+	else
+		write_hint(page, "Next: ", &by);
+	if (!page->options->shows_stacks || view_has_skipped(page->view))
+		write_hint(page, "      ", &by);
+}
+
+void screen_write(struct page *page)
+{
+	size_t lines = 0;
+	if (page->warnings.has_ending)
+		lines += line_wrap(page->text, "! ", "  ", page->warnings.text[0], 2);
+	lines += write_title(page);
+	figures_write(page);
+	fputc('\n', page->text->out);
+	growth_write(page);
+	fputc('\n', page->text->out);
+	lines = lines > 3 ? 3 : lines;
+	/* Three totals, two empty lines, eleven of growth, two of commands. */
+	write_warnings(page, SCREEN_LINES - 18 - lines);
+	write_next(page);
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * One table of a view: its blocks by function, line, module, thread, size or lifetime. Rows are
+ * disjoint by their own sums, so these add up to the view's total.
+ */
+#pragma once
+
+#include "analyzer/views/view.h"
+
+enum breakdown_by {
+	BREAKDOWN_FUNCTION,
+	BREAKDOWN_LINE,
+	BREAKDOWN_ADDRESS,
+	BREAKDOWN_MODULE,
+	BREAKDOWN_NAMESPACE,
+	BREAKDOWN_THREAD,
+	BREAKDOWN_SIZE,
+	BREAKDOWN_LIFETIME
+};
+
+#define BREAKDOWN_NO_STACK	 UINT32_MAX	  /* as a key: allocations without a stack */
+#define BREAKDOWN_OTHER		 (UINT32_MAX - 1) /* stacks that the cube folded */
+#define BREAKDOWN_LIFETIME_NEVER 65u		  /* not freed by the end of the window */
+
+struct breakdown_row {
+	/* FUNCTION, LINE, ADDRESS: a frame of the view; THREAD: index of the thread; SIZE: size
+	 * class (cube.h); LIFETIME: of breakdown_life_from, or BREAKDOWN_LIFETIME_NEVER. */
+	uint32_t key;
+	const char *name; /* of a module or namespace; else NULL */
+	struct sums own;
+	struct sums inclusive; /* with what its callees allocate; recursion counts once */
+};
+
+/* Zero-initialised is empty and valid. */
+struct breakdown {
+	enum breakdown_by by;
+	bool has_inclusive; /* by function, line, address, module, namespace */
+	bool is_estimate;   /* lifetimes of a part of the trace: each is a mean of a few blocks */
+	struct breakdown_row *row;
+	size_t count;
+	struct groups groups; /* the names of rows live in it */
+};
+
+/* Rows with figures. By size and lifetime: in the order of their keys; else those with most of
+ * `metric` first, by their own sums or, where there are, by the inclusive ones: `by_inclusive`.
+ * LIFETIME fills allocations, bytes, frees, freed bytes alone. */
+HT_MUST_CHECK
+struct ht_err *breakdown_find(const struct view *view, enum breakdown_by by, enum metric metric,
+	bool by_inclusive, struct breakdown *ret);
+void breakdown_deinit(struct breakdown *breakdown);
+/* The shortest and the longest life, in ns, of a row with this key. */
+uint64_t breakdown_life_from(uint32_t key);
+uint64_t breakdown_life_to(uint32_t key);
