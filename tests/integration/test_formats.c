@@ -14,10 +14,12 @@
 
 #include "tests/support/figures.h"
 #include "tests/support/ht_check.h"
+#include "tests/support/packages.h"
 #include "tests/support/procsnap.h"
 #include "tests/support/run.h"
 #include "tests/support/tap.h"
 #include "tests/support/tmpdir.h"
+#include "tests/support/tracebuild.h"
 #include "tests/support/victim.h"
 
 #define ANSWER_MS 60000
@@ -62,8 +64,8 @@ static uint64_t rounds_of(struct victim *victim)
 	return rounds;
 }
 
-/* A capture of `rounds` of the work that a target does by itself. */
-static void check_target(const char *const argv[], unsigned changes, uint64_t rounds)
+/* A capture of `rounds` of the work that a target does by itself; returns the trace. */
+static char *check_target(const char *const argv[], unsigned changes, uint64_t rounds)
 {
 	struct victim victim;
 	struct tap tap;
@@ -75,24 +77,28 @@ static void check_target(const char *const argv[], unsigned changes, uint64_t ro
 	tap_check_clean(tap_stop(&tap, 0));
 	victim_stop(&victim);
 	check_formats(tap.trace);
+	return strdup(tap.trace);
 }
 
 START_TEST(cxx)
 {
-	check_target((const char *[]){run_built("tests/targets/cxx"), NULL}, 0, 300);
+	free(check_target((const char *[]){run_built("tests/targets/cxx"), NULL}, 0, 300));
 }
 END_TEST
 
 START_TEST(rust)
 {
-	check_target((const char *[]){run_built("tests/targets/rust"), NULL}, 0, 300);
+	free(check_target((const char *[]){run_built("tests/targets/rust"), NULL}, 0, 300));
 }
 END_TEST
 
 START_TEST(node)
 {
-	check_target((const char *[]){"/usr/bin/node", "tests/targets/script.js", NULL},
-		PROCSNAP_NODE, 30);
+	char *trace =
+		check_target((const char *[]){"/usr/bin/node", "tests/targets/script.js", NULL},
+			PROCSNAP_NODE, 30);
+	packages_check(trace);
+	free(trace);
 }
 END_TEST
 
@@ -141,4 +147,58 @@ START_TEST(redis)
 }
 END_TEST
 
-HT_SUITE("integration/formats", cxx, rust, node, redis)
+/* --- names that no program has -----------------------------------------------------------------
+ */
+
+#define HOSTILE                                                                                    \
+	"(3) \"a;b,'c\\d\"\n#-----------\nfn=(1) x\r\n</script><img src=x>\t\x1b]0;x\x07\xff\xfe"  \
+	"\xe2\x80\xae\xf0\x9f\x98"
+
+static void save(struct tracebuild *build, const char *path)
+{
+	struct bytes_out bytes = {0};
+	tracebuild_slurp(tracebuild_finish(build), &bytes);
+	FILE *file = fopen(path, "we");
+	ck_assert(file && fwrite(bytes.data, bytes.length, 1, file) == 1 && fclose(file) == 0);
+	bytes_out_deinit(&bytes);
+}
+
+/* Two stacks, and a thread, of such names; two of three blocks are left. */
+static void build_hostile(const char *path)
+{
+	struct tracebuild build;
+	struct eventbuild events = {0};
+	char name[50000];
+	memset(name, 'x', sizeof(name));
+	memcpy(name, "=" HOSTILE, sizeof(HOSTILE));
+	name[sizeof(name) - 1] = '\0';
+	tracebuild_init(&build);
+	tracebuild_start(&build, 4242, 1000000, 1000000);
+	tracebuild_module(&build, 1, name, "\"id\n", 0x400000, 0x500000);
+	tracebuild_thread(&build, 100, "-" HOSTILE);
+	const uint32_t outer = tracebuild_node(&build, 0, 0x400100);
+	const uint32_t leaf = tracebuild_node(&build, outer, 0x400200);
+	tracebuild_symbol(&build, 1, 0xff, name, name, 10);
+	eventbuild_thread(&events, 100, 0);
+	eventbuild_alloc(&events, ABI_EVENT_ALLOC, 0, 1001008, 0x1000, 100, leaf);
+	eventbuild_alloc(&events, ABI_EVENT_ALLOC, 0, 1002016, 0x2000, 30, outer);
+	eventbuild_alloc(&events, ABI_EVENT_ALLOC, 0, 1003024, 0x3000, 7, 0);
+	eventbuild_free(&events, ABI_EVENT_FREE, 0, 1004032, 0x3000, 24);
+	tracebuild_events(&build, 0, &events);
+	tracebuild_sync(&build, 50000000, 50000000);
+	tracebuild_end(&build, REC_END_DURATION, 60000000, 60000000);
+	save(&build, path);
+	eventbuild_deinit(&events);
+	tracebuild_deinit(&build);
+}
+
+START_TEST(hostile_names)
+{
+	char *path = tmpdir_path("hostile.htap");
+	build_hostile(path);
+	figures_check_all(path);
+	free(path);
+}
+END_TEST
+
+HT_SUITE("integration/formats", hostile_names, cxx, rust, node, redis)
