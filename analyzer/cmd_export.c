@@ -142,7 +142,7 @@ static struct ht_err *answer(struct answer *answer, const char *path, const stru
 {
 	struct watch watch;
 	watch_begin(&watch, stderr, answer->fd, path);
-	struct ht_err *err = analysis_create(answer->fd, path, &answer->analysis);
+	struct ht_err *err = analysis_create(answer->fd, path, &options->query, &answer->analysis);
 	watch_end(&watch);
 	if (!err)
 		cmd_warn_model(&answer->analysis->model);

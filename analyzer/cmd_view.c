@@ -31,7 +31,7 @@ static struct ht_err *read_trace(int fd, const char *path, struct cmd_view *ret)
 {
 	struct watch watch;
 	watch_begin(&watch, stderr, fd, path);
-	struct ht_err *err = analysis_create(fd, path, &ret->analysis);
+	struct ht_err *err = analysis_create(fd, path, &ret->query, &ret->analysis);
 	watch_end(&watch);
 	close(fd);
 	return err;

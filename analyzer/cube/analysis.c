@@ -32,6 +32,90 @@ static struct ht_err *before_freed(
 		heap_before_freed(&analysis->heap_notes, usable_bytes));
 }
 
+/* --- blocks chosen by size or age --------------------------------------------------------------
+ */
+
+static bool is_of_size(const struct analysis *analysis, const struct live_block *block)
+{
+	return analysis->min_size <= block->size && block->size <= analysis->max_size;
+}
+
+static bool is_of_age(
+	const struct analysis *analysis, const struct live_block *block, uint64_t death_ns)
+{
+	const uint64_t age_ns = death_ns > block->birth_ns ? death_ns - block->birth_ns : 0;
+	return analysis->min_age_ns <= age_ns && age_ns <= analysis->max_age_ns;
+}
+
+static struct ht_err *allocated_any(
+	void *context, const struct replay_call *call, const struct live_block *block)
+{
+	struct analysis *analysis = context;
+	struct cube *cube = &analysis->cube;
+	cube->sample_bytes = analysis->whole.sample_bytes = analysis->model.capture.sample_bytes;
+	struct ht_err *err = cube_allocated(&analysis->whole, call, block);
+	if (err)
+		return err;
+	/* Its age is not known yet. */
+	if (cube->is_unordered || !is_of_size(analysis, block))
+		return cube_pass(cube, call->time_ns);
+	return cube_allocated(cube, call, block);
+}
+
+static struct ht_err *freed_any(void *context, const struct replay_call *call,
+	const struct live_block *block, bool temporary)
+{
+	struct analysis *analysis = context;
+	struct cube *cube = &analysis->cube;
+	temporary = temporary && !cube->sample_bytes;
+	struct ht_err *err = cube_freed(&analysis->whole, call, block, temporary);
+	if (err)
+		return err;
+	if (!is_of_size(analysis, block) || !is_of_age(analysis, block, call->time_ns))
+		return cube_pass(cube, call->time_ns);
+	return cube->is_unordered ? cube_lived(cube, block, call, temporary)
+				  : cube_freed(cube, call, block, temporary);
+}
+
+static struct ht_err *before_freed_any(
+	void *context, const struct replay_call *call, uint64_t usable_bytes)
+{
+	struct analysis *analysis = context;
+	struct ht_err *err = cube_pass(&analysis->cube, call->time_ns);
+	if (err || analysis->model.capture.sample_bytes)
+		return err;
+	return cube_before_freed(&analysis->whole, call, usable_bytes,
+		heap_before_freed(&analysis->heap_notes, usable_bytes));
+}
+
+static struct ht_err *lived_on(void *context, const struct live_block *block)
+{
+	struct analysis *analysis = context;
+	if (!analysis->cube.is_unordered || !is_of_size(analysis, block) ||
+		!is_of_age(analysis, block, analysis->model.duration_ns))
+		return NULL;
+	return cube_lived(&analysis->cube, block, NULL, false);
+}
+
+static void choose_blocks(
+	struct analysis *analysis, const struct query *query, struct model_observer *observer)
+{
+	analysis->min_size = query->min_size;
+	analysis->max_size = query->max_size;
+	analysis->min_age_ns = query->min_age_ns;
+	analysis->max_age_ns = query->max_age_ns;
+	analysis->filters_blocks = true;
+	analysis->cube.is_unordered = query->min_age_ns || query->max_age_ns != UINT64_MAX;
+	cube_init(&analysis->whole);
+	observer->replay.allocated = allocated_any;
+	observer->replay.freed = freed_any;
+	observer->replay.before_freed = before_freed_any;
+	observer->replay.lived_on = lived_on;
+}
+
+/* --- what else passes by -----------------------------------------------------------------------
+ */
+
 static struct ht_err *mapped(void *context, uint32_t stream, const struct event *event)
 {
 	struct analysis *analysis = context;
@@ -49,6 +133,8 @@ static struct ht_err *rss(void *context, uint64_t time_ns, uint64_t rss_bytes)
 {
 	struct analysis *analysis = context;
 	timeline_rss(&analysis->cube.timeline, time_ns, rss_bytes);
+	if (analysis->filters_blocks)
+		timeline_rss(&analysis->whole.timeline, time_ns, rss_bytes);
 	return NULL;
 }
 
@@ -62,16 +148,32 @@ static struct ht_err *symbol(void *context, const struct rec_symbol *rec)
 static struct ht_err *heap(void *context, size_t index, bool ended)
 {
 	struct analysis *analysis = context;
-	heap_note(&analysis->heap_notes, &analysis->model, &analysis->cube, index, ended);
+	heap_note(&analysis->heap_notes, &analysis->model, analysis_whole(analysis), index, ended);
 	return NULL;
 }
 
-struct ht_err *analysis_create(int fd, const char *name, struct analysis **ret)
+static struct ht_err *finish(struct analysis *analysis)
+{
+	/* Also where there was no event to say so. */
+	analysis->cube.sample_bytes = analysis->model.capture.sample_bytes;
+	analysis->whole.sample_bytes = analysis->model.capture.sample_bytes;
+	mappings_finish(&analysis->mappings);
+	struct ht_err *err = cube_finish(&analysis->cube);
+	if (!err && analysis->filters_blocks)
+		err = cube_finish(&analysis->whole);
+	if (!err)
+		analysis->heap =
+			heap_of(&analysis->model, &analysis->heap_notes, analysis_whole(analysis));
+	return err;
+}
+
+struct ht_err *analysis_create(
+	int fd, const char *name, const struct query *query, struct analysis **ret)
 {
 	struct analysis *analysis = calloc(1, sizeof(*analysis));
 	if (!analysis)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for an analysis");
-	const struct model_observer observer = {
+	struct model_observer observer = {
 		.replay = {.context = analysis,
 			.allocated = allocated,
 			.freed = freed,
@@ -83,20 +185,15 @@ struct ht_err *analysis_create(int fd, const char *name, struct analysis **ret)
 		.mapped_before = mapped_before,
 	};
 	cube_init(&analysis->cube);
+	if (query && query_filters_blocks(query))
+		choose_blocks(analysis, query, &observer);
 	struct ht_err *err = model_load(&analysis->model, fd, name, &observer);
+	if (!err)
+		err = finish(analysis);
 	if (err) {
 		analysis_destroy(analysis);
 		return err;
 	}
-	/* Also where there was no event to say so. */
-	analysis->cube.sample_bytes = analysis->model.capture.sample_bytes;
-	mappings_finish(&analysis->mappings);
-	err = cube_finish(&analysis->cube);
-	if (err) {
-		analysis_destroy(analysis);
-		return err;
-	}
-	analysis->heap = heap_of(&analysis->model, &analysis->heap_notes, &analysis->cube);
 	*ret = analysis;
 	return NULL;
 }
@@ -106,6 +203,7 @@ void analysis_destroy(struct analysis *analysis)
 	if (!analysis)
 		return;
 	cube_deinit(&analysis->cube);
+	cube_deinit(&analysis->whole);
 	mappings_deinit(&analysis->mappings);
 	symbols_deinit(&analysis->symbols);
 	model_deinit(&analysis->model);

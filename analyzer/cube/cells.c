@@ -24,26 +24,51 @@ static bool counts_are_zero(const struct cube_counts *counts)
 	return !counts->allocations && !counts->frees;
 }
 
+static uint64_t cell_key(uint32_t site, uint32_t bucket)
+{
+	return (uint64_t)site << 16 | bucket;
+}
+
+static bool find_cell(const struct cube *cube, uint32_t site, uint32_t bucket, uint32_t *ret)
+{
+	if (cube->is_unordered)
+		return map_get(&cube->by_bucket, cell_key(site, bucket), ret);
+	*ret = cube->site[site].cell;
+	return *ret != CUBE_NONE && cube->cell[*ret].bucket == bucket;
+}
+
+/* The cell at `at` is its site's newest. */
+static struct ht_err *note_cell(struct cube *cube, size_t at)
+{
+	const struct cube_cell *cell = &cube->cell[at];
+	cube->site[cell->site].cell = (uint32_t)at;
+	if (!cube->is_unordered)
+		return NULL;
+	return map_put(&cube->by_bucket, cell_key(cell->site, cell->bucket), (uint32_t)at);
+}
+
 struct ht_err *cube_close_cell(struct cube *cube, uint32_t at)
 {
+	uint32_t found;
+	struct ht_err *err = NULL;
 	struct cube_site *site = &cube->site[at];
 	if (counts_are_zero(&site->open))
 		return NULL;
 	if (!cube->sample_bytes)
 		site->open.samples = site->open.allocations;
-	if (site->cell != CUBE_NONE && cube->cell[site->cell].bucket == site->bucket) {
-		counts_add(&cube->cell[site->cell].counts, &site->open);
+	if (find_cell(cube, at, site->bucket, &found)) {
+		counts_add(&cube->cell[found].counts, &site->open);
 	} else {
-		struct ht_err *err = array_reserve(&cube->cell, &cube->cell_capacity,
-			cube->cell_count + 1, sizeof(*cube->cell), "cells");
+		err = array_reserve(&cube->cell, &cube->cell_capacity, cube->cell_count + 1,
+			sizeof(*cube->cell), "cells");
 		if (err)
 			return err;
-		site->cell = (uint32_t)cube->cell_count++;
-		cube->cell[site->cell] = (struct cube_cell){
+		cube->cell[cube->cell_count] = (struct cube_cell){
 			.site = at, .bucket = site->bucket, .counts = site->open};
+		err = note_cell(cube, cube->cell_count++);
 	}
 	site->open = (struct cube_counts){0};
-	return NULL;
+	return err;
 }
 
 /* --- survivors ---------------------------------------------------------------------------------
@@ -125,26 +150,29 @@ static struct ht_err *rewrite_survivors(struct cube *cube,
 /* --- joined buckets ----------------------------------------------------------------------------
  */
 
-/* A site's cells are in order: neighbours of one bucket become one. */
-static void join_cells(struct cube *cube, unsigned shift)
+/* Cells of a site that have one bucket now become one. */
+static struct ht_err *join_cells(struct cube *cube, unsigned shift)
 {
 	size_t kept = 0;
+	struct ht_err *err = NULL;
+	map_clear(&cube->by_bucket);
 	for (size_t i = 0; i < cube->site_count; i++) {
 		cube->site[i].cell = CUBE_NONE;
 		cube->site[i].bucket >>= shift;
 	}
-	for (size_t i = 0; i < cube->cell_count; i++) {
+	for (size_t i = 0; i < cube->cell_count && !err; i++) {
 		struct cube_cell cell = cube->cell[i];
-		struct cube_site *site = &cube->site[cell.site];
+		uint32_t found;
 		cell.bucket >>= shift;
-		if (site->cell != CUBE_NONE && cube->cell[site->cell].bucket == cell.bucket) {
-			counts_add(&cube->cell[site->cell].counts, &cell.counts);
+		if (find_cell(cube, cell.site, cell.bucket, &found)) {
+			counts_add(&cube->cell[found].counts, &cell.counts);
 			continue;
 		}
-		site->cell = (uint32_t)kept;
-		cube->cell[kept++] = cell;
+		cube->cell[kept] = cell;
+		err = note_cell(cube, kept++);
 	}
 	cube->cell_count = kept;
+	return err;
 }
 
 static void join_before(struct cube *cube, unsigned shift)
@@ -172,9 +200,9 @@ struct ht_err *cube_follow_timeline(struct cube *cube)
 		return NULL;
 	unsigned shift = (unsigned)__builtin_ctzll(cube->timeline.step_ns / cube->step_ns);
 	cube->step_ns = cube->timeline.step_ns;
-	join_cells(cube, shift);
 	join_before(cube, shift);
-	return rewrite_survivors(cube, join_survivor, &shift);
+	struct ht_err *err = join_cells(cube, shift);
+	return err ? err : rewrite_survivors(cube, join_survivor, &shift);
 }
 
 /* --- folded stacks -----------------------------------------------------------------------------
@@ -294,17 +322,18 @@ static struct ht_err *fold_cells(struct cube *cube, const struct fold *fold)
 	if (!sum)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for %u buckets", TIMELINE_STEPS);
 	size_t kept = 0;
-	for (size_t i = 0; i < cube->cell_count; i++) {
+	struct ht_err *err = NULL;
+	map_clear(&cube->by_bucket);
+	for (size_t i = 0; i < cube->cell_count && !err; i++) {
 		const struct cube_cell cell = cube->cell[i];
 		if (fold->is_folded[cell.site] || cell.site == fold->other) {
 			counts_add(&sum[cell.bucket], &cell.counts);
 			continue;
 		}
-		cube->site[cell.site].cell = (uint32_t)kept;
-		cube->cell[kept++] = cell;
+		cube->cell[kept] = cell;
+		err = note_cell(cube, kept++);
 	}
 	cube->cell_count = kept;
-	struct ht_err *err = NULL;
 	struct cube_site *other = &cube->site[fold->other];
 	other->cell = CUBE_NONE;
 	for (uint32_t i = 0; i < TIMELINE_STEPS && !err; i++) {
@@ -400,12 +429,52 @@ static struct ht_err *sort_by_site(
 	return NULL;
 }
 
+static int compare_cells(const void *a, const void *b)
+{
+	const struct cube_cell *x = a, *y = b;
+	if (x->bucket != y->bucket)
+		return x->bucket < y->bucket ? -1 : 1;
+	return (x->site > y->site) - (x->site < y->site);
+}
+
 struct ht_err *cube_sort(struct cube *cube)
 {
+	if (cube->is_unordered && cube->cell_count)
+		qsort(cube->cell, cube->cell_count, sizeof(*cube->cell), compare_cells);
 	struct ht_err *err = sort_by_site(cube->cell, cube->cell_count, sizeof(*cube->cell),
 		cube->site_count, &cube->first_cell);
 	if (!err)
 		err = sort_by_site(cube->survivor, cube->survivor_count, sizeof(*cube->survivor),
 			cube->site_count, &cube->first_survivor);
 	return err;
+}
+
+/* --- the peak of blocks that came in any order -------------------------------------------------
+ */
+
+void cube_estimate_peak(struct cube *cube)
+{
+	uint64_t live_bytes = 0, live_blocks = 0;
+	uint32_t peak = 0;
+	cube->is_peak_estimate = true;
+	for (uint32_t i = 0; i < cube->timeline.count; i++) {
+		struct timeline_step *step = &cube->timeline.step[i];
+		live_bytes += step->allocated_bytes - step->freed_bytes;
+		live_blocks += step->allocations - step->frees;
+		step->touched = true;
+		step->live_bytes = step->live_max_bytes = live_bytes;
+		if (live_bytes <= cube->peak_bytes)
+			continue;
+		peak = i;
+		cube->peak_bytes = live_bytes;
+		cube->peak_blocks = live_blocks;
+		cube->peak_time_ns = (i + 1) * cube->step_ns;
+	}
+	for (size_t i = 0; i < cube->site_count; i++)
+		cube->site[i].peak_bytes = 0;
+	for (size_t i = 0; i < cube->cell_count && cube->peak_bytes; i++)
+		if (cube->cell[i].bucket <= peak)
+			cube->site[cube->cell[i].site].peak_bytes +=
+				cube->cell[i].counts.allocated_bytes -
+				cube->cell[i].counts.freed_bytes;
 }

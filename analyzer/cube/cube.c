@@ -24,6 +24,7 @@ void cube_deinit(struct cube *cube)
 	free(cube->thread);
 	free(cube->first_cell);
 	free(cube->first_survivor);
+	map_deinit(&cube->by_bucket);
 	map_deinit(&cube->dying);
 	*cube = (struct cube){0};
 }
@@ -169,22 +170,29 @@ static void close_bucket(struct cube *cube)
 		.live_max_bytes = cube->bucket_max_bytes,
 		.before_bytes = cube->before_heap_bytes,
 	};
+	if (cube->is_unordered)
+		return;
 	if (step.allocations || step.frees || step.before_bytes != cube->timeline.before_bytes)
 		timeline_add(&cube->timeline, &step);
 	cube->bucket_start = *now;
 	cube->bucket_max_bytes = step.live_bytes;
 }
 
-static struct ht_err *next_bucket(struct cube *cube, uint64_t time_ns)
+static struct ht_err *follow(struct cube *cube)
 {
-	close_bucket(cube);
-	timeline_enter(&cube->timeline, time_ns);
 	struct ht_err *err = cube_follow_timeline(cube);
 	if (!err)
 		err = cube_shrink(cube);
 	cube->bucket = (uint32_t)cube->timeline.newest;
 	cube->bucket_end_ns = cube->timeline.newest_end_ns;
 	return err;
+}
+
+static struct ht_err *next_bucket(struct cube *cube, uint64_t time_ns)
+{
+	close_bucket(cube);
+	timeline_enter(&cube->timeline, time_ns);
+	return follow(cube);
 }
 
 static inline struct ht_err *enter_bucket(struct cube *cube, uint64_t time_ns)
@@ -328,6 +336,74 @@ struct ht_err *cube_before_freed(struct cube *cube, const struct replay_call *ca
 	return NULL;
 }
 
+struct ht_err *cube_pass(struct cube *cube, uint64_t time_ns)
+{
+	struct ht_err *err = enter_bucket(cube, time_ns);
+	if (cube->timeline.count <= cube->timeline.newest)
+		cube->timeline.count = cube->timeline.newest + 1;
+	return err;
+}
+
+/* --- blocks of which everything is known -------------------------------------------------------
+ */
+
+static struct ht_err *put_birth(
+	struct cube *cube, uint32_t at, uint32_t bucket, struct sample_share share)
+{
+	struct cube_site *site = &cube->site[at];
+	struct timeline_step *step = &cube->timeline.step[bucket];
+	site->bucket = bucket;
+	site->live_bytes += share.bytes;
+	site->open = (struct cube_counts){
+		.samples = 1, .allocations = share.blocks, .allocated_bytes = share.bytes};
+	step->touched = true;
+	step->allocations += share.blocks;
+	step->allocated_bytes += share.bytes;
+	cube->total.samples++;
+	cube->total.allocations += share.blocks;
+	cube->total.allocated_bytes += share.bytes;
+	return cube_close_cell(cube, at);
+}
+
+static struct ht_err *put_death(struct cube *cube, uint32_t at, uint32_t bucket,
+	struct sample_share share, bool temporary, uint64_t life_ns)
+{
+	struct timeline_step *step = &cube->timeline.step[bucket];
+	cube->site[at].bucket = bucket;
+	count_death(cube, &cube->site[at], share, temporary, life_ns);
+	step->touched = true;
+	step->frees += share.blocks;
+	step->freed_bytes += share.bytes;
+	step->temporary += temporary;
+	return cube_close_cell(cube, at);
+}
+
+struct ht_err *cube_lived(struct cube *cube, const struct live_block *block,
+	const struct replay_call *death, bool temporary)
+{
+	const struct sample_share share = share_of(cube, block);
+	uint32_t at = 0;
+	struct ht_err *err = death ? cube_pass(cube, death->time_ns) : NULL;
+	/* A sample of RSS, or a block before this one, may have made it necessary. */
+	if (!err)
+		err = follow(cube);
+	if (!err)
+		err = find_site(cube, block, block->hook, &at);
+	const uint32_t birth = (uint32_t)(block->birth_ns / cube->step_ns);
+	if (!err)
+		err = put_birth(cube, at, birth, share);
+	if (err || !death)
+		return err;
+	const uint64_t life_ns = death->time_ns - block->birth_ns;
+	err = enter_caller(cube, death);
+	if (!err)
+		err = put_death(cube, at, cube->bucket, share, temporary, life_ns);
+	if (err || birth == cube->bucket)
+		return err;
+	return cube_add_survivor(
+		cube, at, birth, cube->bucket, share, temporary, life_ns / 1000 * share.blocks);
+}
+
 struct ht_err *cube_finish(struct cube *cube)
 {
 	close_bucket(cube);
@@ -340,6 +416,8 @@ struct ht_err *cube_finish(struct cube *cube)
 	}
 	if (!err)
 		err = cube_sort(cube);
+	if (!err && cube->is_unordered)
+		cube_estimate_peak(cube);
 	timeline_finish(&cube->timeline);
 	if (err || !cube->other)
 		return err;

@@ -81,12 +81,16 @@ struct cube_calls {
 struct cube {
 	uint64_t sample_bytes; /* to be set before the first fact; 0: everything was recorded */
 	size_t cells_max;      /* CUBE_CELLS_MAX */
+	/* To be set before the first fact: blocks are counted when their life is known, by
+	 * cube_lived alone. */
+	bool is_unordered;
 	struct timeline timeline;
 	struct cube_counts total;
 	uint64_t before_frees, before_freed_bytes, before_heap_bytes;
 	/* Frees of older blocks by size class and bucket; class 0: usable size unknown. */
 	uint32_t before[CUBE_SIZE_CLASSES][TIMELINE_STEPS];
 	uint64_t peak_bytes, peak_blocks, peak_time_ns;
+	bool is_peak_estimate; /* after cube_finish: it is the highest total at a bucket's end */
 	uint32_t peak_epoch;
 	int64_t highest_bytes; /* of live bytes without the older blocks that were freed */
 	uint64_t highest_time_ns;
@@ -106,8 +110,10 @@ struct cube {
 	uint64_t folded_stacks;
 	uint64_t folded_bytes; /* that they allocated; after cube_finish */
 
-	struct cube_cell *cell; /* each site's in the order of their buckets */
+	struct cube_cell
+		*cell; /* after cube_finish, each site's are in the order of their buckets */
 	size_t cell_count, cell_capacity;
+	struct map by_bucket;		/* (site, bucket) -> cell, if is_unordered */
 	struct cube_survivor *survivor; /* in the order of their deaths */
 	size_t survivor_count, survivor_capacity;
 	struct map dying; /* (site, birth) -> survivor, of those that died in `dying_bucket` */
@@ -140,6 +146,14 @@ struct ht_err *cube_freed(struct cube *cube, const struct replay_call *call,
 HT_MUST_CHECK
 struct ht_err *cube_before_freed(struct cube *cube, const struct replay_call *call,
 	uint64_t usable_bytes, uint64_t heap_bytes);
+/* Time passes without a fact: buckets are those of all events, whatever of them is counted. */
+HT_MUST_CHECK
+struct ht_err *cube_pass(struct cube *cube, uint64_t time_ns);
+/* With is_unordered: all of a block that died by `death`, which is not earlier than the last one,
+ * or, if that is NULL, lives on; blocks come in any order of their births. */
+HT_MUST_CHECK
+struct ht_err *cube_lived(struct cube *cube, const struct live_block *block,
+	const struct replay_call *death, bool temporary);
 /* No more facts: sorts cells and survivors by site, and makes peak_bytes of the sites valid. */
 HT_MUST_CHECK
 struct ht_err *cube_finish(struct cube *cube);
@@ -179,3 +193,5 @@ HT_MUST_CHECK
 struct ht_err *cube_shrink(struct cube *cube);
 HT_MUST_CHECK
 struct ht_err *cube_sort(struct cube *cube);
+/* With is_unordered: recomputes live bytes of the timeline and the peak from cells. */
+void cube_estimate_peak(struct cube *cube);

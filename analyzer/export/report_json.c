@@ -75,7 +75,9 @@ static json_t *totals_json(const struct view *view)
 	totals = json_with(totals, "before_freed_bytes",
 		json_number_or_null(view->is_whole, cube->before_freed_bytes));
 	totals = json_with(totals, "peak_bytes", json_number(view->peak.bytes));
-	return json_with(totals, "peak_time_ns", json_number(view->peak.time_ns));
+	totals = json_with(totals, "peak_time_ns", json_number(view->peak.time_ns));
+	return json_with(totals, "peak_is_estimate",
+		json_boolean(!view->is_whole || cube->is_peak_estimate));
 }
 
 static json_t *account_json(const struct model_account *account)
@@ -242,6 +244,10 @@ static json_t *timeline_json(const struct view *view)
 {
 	const struct analysis *analysis = view->analysis;
 	const struct timeline *timeline = &analysis->cube.timeline;
+	/* The heap is that of all blocks. */
+	const struct timeline *whole = &analysis_whole(analysis)->timeline;
+	bool has_heap = analysis->heap.known && analysis->heap.has_curve &&
+			whole->step_ns == timeline->step_ns;
 	bool is_sample = analysis->model.capture.sample_bytes != 0;
 	json_t *array = json_array();
 	for (uint32_t i = view->window.from; i < view->window.to; i++) {
@@ -254,10 +260,10 @@ static json_t *timeline_json(const struct view *view)
 			is_sample ? json_null() : json_number(step->temporary), "live_bytes",
 			json_number(step->live_bytes), "live_max_bytes",
 			json_number(step->live_max_bytes));
-		if (analysis->heap.known && analysis->heap.has_curve)
+		if (has_heap)
 			object = json_with(object, "heap_bytes",
-				json_number(heap_bytes_at(
-					&analysis->heap, step->live_bytes, step->before_bytes)));
+				json_number(heap_bytes_at(&analysis->heap,
+					whole->step[i].live_bytes, whole->step[i].before_bytes)));
 		if (step->has_rss)
 			object = json_with(object, "rss_bytes", json_number(step->rss_bytes));
 		array = json_plus(array, object);

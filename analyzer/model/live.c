@@ -106,3 +106,21 @@ bool live_take(struct live *live, uint64_t addr, struct live_block *ret)
 	live->count--;
 	return true;
 }
+
+static int compare(const void *a, const void *b)
+{
+	const struct live_block *x = a, *y = b;
+	if (x->birth_ns != y->birth_ns)
+		return x->birth_ns < y->birth_ns ? -1 : 1;
+	return (x->addr > y->addr) - (x->addr < y->addr);
+}
+
+void live_list(struct live *live)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < live->capacity; i++)
+		if (live->slot[i].addr)
+			live->slot[kept++] = live->slot[i];
+	if (kept)
+		qsort(live->slot, kept, sizeof(*live->slot), compare);
+}

@@ -41,5 +41,8 @@ static inline void live_prefetch(const struct live *live, uint64_t addr)
 	const struct live_block *slot = &live->slot[addr * live->multiplier >> live->shift];
 	__builtin_prefetch(slot, 1);
 }
+/* Ends a live set: slot[0] to slot[count - 1] are its blocks, oldest first; only live_deinit may
+ * follow. */
+void live_list(struct live *live);
 /* Takes the block at `addr` out; false when there is none. */
 bool live_take(struct live *live, uint64_t addr, struct live_block *ret);

@@ -386,6 +386,8 @@ struct ht_err *model_load(
 		err = streams_create(replay_event, replay_scout, load.replay, &load.streams);
 	if (!err)
 		err = read_all(&load, reader, name);
+	if (!err && load.replay)
+		err = replay_finish(load.replay);
 	streams_destroy(load.streams);
 	replay_destroy(load.replay);
 	trace_reader_destroy(reader);

@@ -378,3 +378,31 @@ void replay_scout(void *context, const struct event *event)
 	const struct replay *replay = context;
 	live_prefetch(&replay->live, event->addr);
 }
+
+/* --- the end ---------------------------------------------------------------------------------- */
+
+/* Blocks of reallocs whose outcome the trace does not have. */
+static struct ht_err *reinstate_all(struct replay *replay)
+{
+	struct ht_err *err = NULL;
+	for (size_t i = 0; i < replay->lane_capacity && !err; i++) {
+		struct lane *lane = &replay->lane[i];
+		const struct replay_call call = {
+			.time_ns = replay->now_ns, .thread = lane->pending.thread};
+		if (lane->pending.kind == PENDING_BLOCK)
+			err = reinstate(replay, lane, &call);
+	}
+	return err;
+}
+
+struct ht_err *replay_finish(struct replay *replay)
+{
+	const struct replay_observer *observer = &replay->observer;
+	if (!observer->lived_on)
+		return NULL;
+	struct ht_err *err = reinstate_all(replay);
+	live_list(&replay->live);
+	for (size_t i = 0; i < replay->live.count && !err; i++)
+		err = observer->lived_on(observer->context, &replay->live.slot[i]);
+	return err;
+}

@@ -35,6 +35,8 @@ struct replay_observer {
 	/* A block older than the window; usable_bytes is 0 when unknown. */
 	struct ht_err *(*before_freed)(
 		void *context, const struct replay_call *call, uint64_t usable_bytes);
+	/* After the last event, each block that was not freed, oldest first; NULL: not wanted. */
+	struct ht_err *(*lived_on)(void *context, const struct live_block *block);
 	/* What was done to a mapping, as the event says; NULL: nobody asks. */
 	struct ht_err *(*mapped)(void *context, uint32_t stream, const struct event *event);
 };
@@ -65,4 +67,7 @@ void replay_destroy(struct replay *replay);
 HT_MUST_CHECK
 struct ht_err *replay_event(void *context, uint32_t stream, const struct event *event);
 void replay_scout(void *context, const struct event *event);
+/* No more events: hands out the blocks that live on, those of reallocs under way among them. */
+HT_MUST_CHECK
+struct ht_err *replay_finish(struct replay *replay);
 const struct replay_counts *replay_counts(const struct replay *replay);

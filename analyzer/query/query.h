@@ -25,7 +25,7 @@ struct query {
 	struct query_words excluded;   /* no frame's function or module contains any of them */
 	struct query_words suppressed; /* the same, from a file of suppressions: patterns with * */
 	uint64_t min_size, max_size;   /* requested bytes; query_init: 0 and UINT64_MAX */
-	uint64_t min_age_ns, max_age_ns; /* lives of blocks, up to their free or the window's end */
+	uint64_t min_age_ns, max_age_ns; /* lives of blocks, up to their free or the trace's end */
 	bool shows_wrappers;		 /* chains are shown as they are */
 	char *owned; /* text that words point into; NULL: none. query_deinit frees it */
 };

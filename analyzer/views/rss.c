@@ -128,7 +128,7 @@ static uint64_t unexplained_of(const struct rss_growth *rss, uint64_t mapped_byt
 struct rss_growth rss_growth_of(const struct analysis *analysis)
 {
 	const struct model *model = &analysis->model;
-	const struct cube *cube = &analysis->cube;
+	const struct cube *cube = analysis_whole(analysis);
 	const struct model_memory *memory = &model->memory;
 	uint64_t own_bytes = OWN_BYTES + OWN_THREAD_BYTES * (uint64_t)model->threads.tids;
 	uint64_t block_bytes = plus(cube->peak_bytes, cube->peak_bytes / 2);

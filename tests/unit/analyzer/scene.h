@@ -116,16 +116,22 @@ static inline void scene_sync(struct scene *scene)
 	tracebuild_sync(&scene->trace, scene->now, scene->now);
 }
 
-/* Ends the trace and reads it; the caller destroys the analysis. */
-static inline struct analysis *scene_analyze(struct scene *scene)
+/* Ends the trace and reads it, with the blocks that `query` chooses, or, if that is NULL, with all;
+ * the caller destroys the analysis. */
+static inline struct analysis *scene_analyze_blocks(struct scene *scene, const struct query *query)
 {
 	scene_sync(scene);
 	scene->now += SCENE_STEP_NS;
 	tracebuild_end(&scene->trace, REC_END_DURATION, scene->now, scene->now);
 	int fd = tracebuild_finish(&scene->trace);
 	struct analysis *analysis = NULL;
-	ck_no_err(analysis_create(fd, "scene", &analysis));
+	ck_no_err(analysis_create(fd, "scene", query, &analysis));
 	return analysis;
+}
+
+static inline struct analysis *scene_analyze(struct scene *scene)
+{
+	return scene_analyze_blocks(scene, NULL);
 }
 
 /* The answer to `query`, or, if that is NULL, to the query for everything; the caller destroys it.

@@ -107,10 +107,10 @@ START_TEST(what_is_no_trace_is_refused)
 {
 	struct analysis *analysis = NULL;
 	int fd = tracebuild_memfd("{\"schema\":1}", 12);
-	ck_err(analysis_create(fd, "it", &analysis), HT_ERR_FORMAT);
+	ck_err(analysis_create(fd, "it", NULL, &analysis), HT_ERR_FORMAT);
 	close(fd);
 	fd = tracebuild_memfd("", 0);
-	ck_err(analysis_create(fd, "it", &analysis), HT_ERR_FORMAT);
+	ck_err(analysis_create(fd, "it", NULL, &analysis), HT_ERR_FORMAT);
 	close(fd);
 }
 END_TEST
@@ -245,7 +245,7 @@ static void play_noise(unsigned seed)
 		ht_err_free(trace_writer_put(trace.writer, &rec));
 	}
 	struct analysis *analysis = NULL;
-	struct ht_err *err = analysis_create(tracebuild_finish(&trace), "noise", &analysis);
+	struct ht_err *err = analysis_create(tracebuild_finish(&trace), "noise", NULL, &analysis);
 	if (err) {
 		ck_assert_int_eq(err->code, HT_ERR_FORMAT);
 		ht_err_free(err);

@@ -279,7 +279,7 @@ END_TEST
 static void load_cut(const struct bytes_out *whole, size_t length)
 {
 	int fd = tracebuild_memfd(whole->data, length);
-	struct ht_err *err = analysis_create(fd, "cut", &analysis);
+	struct ht_err *err = analysis_create(fd, "cut", NULL, &analysis);
 	close(fd);
 	if (err) {
 		ck_assert_int_eq(err->code, HT_ERR_FORMAT);
