@@ -17,15 +17,6 @@ static struct ht_err *answer(
 		ret->analysis, &ret->query, option_is_given(values, OPTION_UTC), &ret->view);
 }
 
-static struct ht_err *check(const struct query *query)
-{
-	if (!query_filters_blocks(query))
-		return NULL;
-	return ht_err_new(HT_ERR_USAGE,
-		"blocks cannot be chosen by size or age; report --by size and --by lifetime show "
-		"both");
-}
-
 /* Closes `fd`. */
 static struct ht_err *read_trace(int fd, const char *path, struct cmd_view *ret)
 {
@@ -43,8 +34,6 @@ struct ht_err *cmd_view_open(
 	int fd = -1;
 	*ret = (struct cmd_view){0};
 	struct ht_err *err = cmd_query(values, &ret->query);
-	if (!err)
-		err = check(&ret->query);
 	if (!err)
 		err = cmd_open_trace(path, &fd);
 	if (!err)
