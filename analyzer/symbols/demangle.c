@@ -11,23 +11,50 @@
 /* Longer names come from nobody's compiler; the work may grow much faster than the name. */
 #define MANGLED_MAX 65536u
 
-static const char call[] = "::operator()(";
+static const char call[] = "::operator()";
 
-/* The last call operator that `name` is of: its parameters are the end of the name. */
+/* Behind the brackets that open at `at`; NULL: they do not close. */
+static const char *skip_brackets(const char *at, char open, char close)
+{
+	size_t depth = 0;
+	for (; *at; at++) {
+		depth += *at == open;
+		depth -= *at == close;
+		if (depth == 0)
+			return at + 1;
+	}
+	return NULL;
+}
+
+/* The last call operator that `name` is of: its parameters, behind template arguments if it is a
+ * generic lambda's, are the end of the name. */
 static const char *find_call(const char *name)
 {
 	const char *found = NULL;
 	for (const char *at = name; (at = strstr(at, call)); at++)
 		found = at;
+	const char *end = found ? found + sizeof(call) - 1 : NULL;
+	if (end && *end == '<')
+		end = skip_brackets(end, '<', '>');
+	if (end && *end == '(')
+		end = skip_brackets(end, '(', ')');
+	else
+		end = NULL;
+	return end && (!*end || !strcmp(end, " const")) ? found : NULL;
+}
+
+/* Templates show their return type in front. */
+static const char *skip_return_type(const char *name, const char *end)
+{
+	const char *from = name;
 	size_t depth = 0;
-	const char *end = found ? found + sizeof(call) - 2 : "";
-	for (; *end; end++) {
-		depth += *end == '(';
-		depth -= *end == ')';
-		if (depth == 0)
-			break;
+	for (const char *at = name; at < end; at++) {
+		depth += *at == '(' || *at == '<' || *at == '{';
+		depth -= depth && (*at == ')' || *at == '>' || *at == '}');
+		if (*at == ' ' && depth == 0 && strncmp(at, " const", 6) != 0)
+			from = at + 1;
 	}
-	return found && *end && (!end[1] || !strcmp(end + 1, " const")) ? found : NULL;
+	return from;
 }
 
 /* Where the type of a lambda begins that ends at `end`: "{lambda(int)#1}", or clang's "$_1". */
@@ -55,6 +82,7 @@ static char *name_lambda(const char *name)
 	char *readable;
 	if (!type || type - name < 3 || strncmp(type - 2, "::", 2) != 0)
 		return NULL;
+	name = skip_return_type(name, type - 2);
 	int length = (int)(type - 2 - name);
 	bool is_whole =
 		name[length - 1] == ')' || (length > 6 && !strncmp(name + length - 6, " const", 6));
