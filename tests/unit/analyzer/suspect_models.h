@@ -30,7 +30,7 @@ static inline void model_churn(struct site *site, double from, double to, double
 
 static inline void leak_constant(struct site *site)
 {
-	double rate = site_scale(site, 60, 5000) / site->window;
+	double rate = site_scale(site, 100, 5000) / site->window;
 	uint64_t bytes = model_bytes(site);
 	bool evenly = site_chance(site, 0.5);
 	for (double t = 0; t < site->window; t = model_next(site, t, rate, evenly))
@@ -39,10 +39,10 @@ static inline void leak_constant(struct site *site)
 
 static inline void leak_bursts(struct site *site)
 {
-	double rate = site_between(site, 60, 150) / site->window;
+	double rate = site_between(site, 120, 300) / site->window;
 	for (double t = model_next(site, 0, rate, false); t < site->window;
 		t = model_next(site, t, rate, false))
-		for (uint64_t i = random_below(&site->random, 50) + 1; i--;)
+		for (uint64_t i = random_below(&site->random, 30) + 1; i--;)
 			site_block(site, t + (double)i * 1e-4, NEVER, 100);
 }
 
@@ -60,7 +60,7 @@ static inline void leak_one_in_many(struct site *site)
 static inline void leak_from_the_middle(struct site *site)
 {
 	double begin = site_between(site, 0.3, 0.6) * site->window;
-	double rate = site_scale(site, 60, 1000) / (site->window - begin);
+	double rate = site_scale(site, 100, 1000) / (site->window - begin);
 	if (site_chance(site, 0.5))
 		model_churn(site, -1, site->window, 10 * rate, site_scale(site, 1e-3, 0.2));
 	for (double t = begin; t < site->window; t = model_next(site, t, rate, false))
@@ -126,13 +126,13 @@ static inline void leak_of_requests(struct site *site)
 static inline void leak_after_start_up(struct site *site)
 {
 	for (unsigned i = 0; i < 5000; i++)
-		site_block(site, site_between(site, 0, 0.03 * site->window), NEVER, 4000);
+		site_block(site, site_between(site, 0, 0.02 * site->window), NEVER, 4000);
 	leak_constant(site);
 }
 
 static inline void leak_with_the_load(struct site *site)
 {
-	double blocks = site_scale(site, 500, 5000), phase = site_between(site, 0, 2 * M_PI);
+	double blocks = site_scale(site, 1500, 8000), phase = site_between(site, 0, 2 * M_PI);
 	double turns = site_between(site, 2, 6) * 2 * M_PI / site->window;
 	for (double i = 0; i < blocks; i++) {
 		double t = site_between(site, 0, site->window);
