@@ -233,6 +233,7 @@ static const char *const plumbing_prefix[] = {
 static const char *const plumbing_name[] = {
 	"_start",
 	"__libc_start_main",
+	"__libc_start_main_impl",
 	"__libc_start_call_main",
 	"start_thread",
 	"clone",

@@ -30,8 +30,10 @@ static void write_calls(const struct page *page)
 	struct line line;
 	label(&line, page, "calls");
 	if (page_is_empty(page)) {
-		line_put(&line, is_sample ? "the sample has no allocation of this window"
-					  : "the process allocated and freed nothing");
+		line_put(&line, view_is_filtered(view)
+					? "the options choose no allocation of this window"
+				: is_sample ? "the sample has no allocation of this window"
+					    : "the process allocated and freed nothing");
 		line_end(&line);
 		return;
 	}

@@ -77,8 +77,9 @@ static void write_totals(const struct page *page)
 		write_sample(page);
 	if (page_is_empty(page))
 		fprintf(page->text->out, "  empty        %s in this window\n",
-			model->capture.sample_bytes ? "the sample has no allocation"
-						    : "the process allocated and freed nothing");
+			view_is_filtered(page->view)  ? "the options choose no allocation"
+			: model->capture.sample_bytes ? "the sample has no allocation"
+						      : "the process allocated and freed nothing");
 	else
 		write_figures(page);
 	if (page->view->is_whole)

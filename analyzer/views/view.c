@@ -199,6 +199,12 @@ struct ht_err *view_order(const struct view *view, enum metric metric, uint32_t 
 	return NULL;
 }
 
+bool view_is_filtered(const struct view *view)
+{
+	return view->query.alive_at || query_filters_blocks(&view->query) ||
+	       query_filters_stacks(&view->query);
+}
+
 bool view_has_skipped(const struct view *view)
 {
 	if (view->query.shows_wrappers)

@@ -45,6 +45,8 @@ void view_destroy(struct view *view);
  */
 HT_MUST_CHECK
 struct ht_err *view_order(const struct view *view, enum metric metric, uint32_t **ret);
+/* Whether the query chooses among the blocks of the window. */
+bool view_is_filtered(const struct view *view);
 /* Whether a chain leaves frames out that --show-wrappers shows. */
 bool view_has_skipped(const struct view *view);
 /* The series of a row over the window. */

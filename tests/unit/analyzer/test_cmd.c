@@ -88,6 +88,9 @@ START_TEST(reports_have_two_faces)
 	ck_no_err(run(ARGS("report", "--json", path, "--min-size=50"), &out));
 	check_output(&out, "\"totals\":{\"samples\":1,\"allocations\":1,\"allocated_bytes\":100,");
 	out = (struct bytes_out){0};
+	ck_no_err(run(ARGS("report", path, "--min-size=1G"), &out));
+	check_output(&out, "the options choose no allocation of this window");
+	out = (struct bytes_out){0};
 	ck_no_err(run(ARGS("report", "--show-wrappers", path), &out));
 	check_output(&out, "allocations  2 of 120 B");
 	out = (struct bytes_out){0};

@@ -98,7 +98,8 @@ END_TEST
 START_TEST(plumbing_is_left_out)
 {
 	static const char *const plumbing[] = {"clone3", "start_thread", "_start",
-		"__libc_start_main@@GLIBC_2.34", "execute_native_thread_routine",
+		"__libc_start_main@@GLIBC_2.34", "__libc_start_main_impl",
+		"execute_native_thread_routine",
 		"void std::__invoke_impl<void, void (*)()>(std::__invoke_other, void (*&&)())",
 		"std::function<void ()>::operator()() const",
 		"std::thread::_Invoker<std::tuple<void (*)()>>::operator()()",
