@@ -92,10 +92,10 @@ static void put_violation(
 			text_bytes((uint64_t)violation->limit).text);
 		break;
 	case LIMITS_INCREASE:
-		if (violation->value >= 1e9)
+		if (violation->value >= LIMITS_FROM_NOTHING)
 			fputs("outstanding memory where the baseline has none", out);
 		else
-			fprintf(out, "outstanding per minute %+.1f %% against the baseline",
+			fprintf(out, "outstanding %+.1f %% against the baseline",
 				violation->value * 100);
 		fprintf(out, ", allowed %+.1f %%", violation->limit * 100);
 		break;

@@ -150,8 +150,8 @@ static const struct option_row option[OPTION_COUNT] = {
 		"of each growing site, and of all together: 1M/min 64k/s"),
 	[OPTION_MAX_OUTSTANDING] = VALUE(
 		0, BYTES, "max-outstanding", "SIZE", "not freed by the end of the window: 50M"),
-	[OPTION_MAX_INCREASE] = VALUE(0, TEXT, "max-increase", "PERCENT",
-		"of outstanding bytes per minute against --baseline: 5%"),
+	[OPTION_MAX_INCREASE] = VALUE(
+		0, TEXT, "max-increase", "PERCENT", "of outstanding bytes against --baseline: 5%"),
 	[OPTION_HELP] = {.groups = OPTIONS_ALL,
 		.kind = OPTION_KIND_FLAG,
 		.name = "help",
@@ -191,7 +191,9 @@ static const struct option_command command[] = {
 		.name = "diff",
 		.summary = "print what changed from one trace to another",
 		.description = "Matches sites by the functions and files of their call chains, and "
-			       "compares figures per minute: new, grown, shrunk, gone.",
+			       "prints what changed, per minute: new, grown, shrunk, gone. Of "
+			       "memory that is held, a change counts if its amount and its rate "
+			       "agree, or if windows of one length have it.",
 		.operand = {{"OLD", "trace file", OPTION_KIND_FILE, true},
 			{"NEW", "trace file", OPTION_KIND_FILE, true}},
 		.least = 2,
@@ -223,10 +225,10 @@ static const struct option_command command[] = {
 		.summary = "compare a trace with thresholds, for continuous integration",
 		.description =
 			"Prints one line for each exceeded threshold, and exits with 8. "
-			"Outstanding "
-			"is the lowest total of the last tenth of the window; growth counts sites "
-			"that are classified as growing; an increase counts from 64 KiB per "
-			"minute.",
+			"Outstanding is the lowest total of the last tenth of the window. Growth "
+			"counts sites that are classified as growing. An increase is from the "
+			"highest total of the baseline's last tenth to the lowest of FILE's, and "
+			"counts from 64 KiB.",
 		.operand = {TRACE},
 		.least = 1,
 		.most = 1,

@@ -27,6 +27,11 @@ static json_t *chain_json(const struct compare *compare, const struct compare_en
 	return array;
 }
 
+static const char *figure_key(enum metric metric)
+{
+	return compare_is_per_minute(metric) ? "per_minute" : "value";
+}
+
 static json_t *entry_json(
 	const struct compare *compare, const struct compare_entry *entry, enum metric metric)
 {
@@ -38,8 +43,8 @@ static json_t *entry_json(
 			sums, stacks_json_sums(compare->view[i], compare_sums(compare, entry, i)));
 	}
 	return json_pack("{ss so so so so so so}", "change",
-		compare_change_name(compare_change_of(compare, entry, metric)), "per_minute", rates,
-		"function", json_text(leaf ? leaf->function : NULL), "file",
+		compare_change_name(compare_change_of(compare, entry, metric)), figure_key(metric),
+		rates, "function", json_text(leaf ? leaf->function : NULL), "file",
 		json_text(leaf ? leaf->file : NULL), "line",
 		json_number_or_null(leaf && leaf->line, leaf ? leaf->line : 0), "stack",
 		chain_json(compare, entry), "sums", sums);
@@ -57,7 +62,7 @@ static json_t *traces_json(
 				json_text(model->comm), "pid", json_number(model->target.pid),
 				"start_unix_ns", json_number(model->capture.start_unix_ns),
 				"from_ns", json_number(view->from_ns), "to_ns",
-				json_number(view->to_ns), "per_minute",
+				json_number(view->to_ns), figure_key(metric),
 				json_real(compare_total_rate(compare, i, metric)), "totals",
 				stacks_json_sums(view, &view->total)));
 	}
@@ -91,7 +96,7 @@ void compare_csv_write(FILE *out, const struct compare *compare, enum metric met
 {
 	fputs("change", out);
 	for (uint32_t i = 0; i < compare->view_count; i++)
-		fprintf(out, ",%s_per_minute_%u", metric_info(metric)->name, i + 1);
+		fprintf(out, ",%s_%s_%u", metric_info(metric)->name, figure_key(metric), i + 1);
 	fputs(",function,file,line\r\n", out);
 	for (size_t i = 0; i < compare->count && (!limit || i < limit); i++) {
 		const struct compare_entry *entry = &compare->entry[i];

@@ -8,7 +8,11 @@ void csv_put_text(FILE *out, const char *text)
 	if (!text)
 		return;
 	putc('"', out);
-	if (*text && strchr("=+-@", *text))
+	/* Spreadsheets pass over spaces before a formula. */
+	const char *first = text;
+	while ((*first > 0 && *first <= 0x20) || *first == 0x7f)
+		first++;
+	if (*first && strchr("=+-@", *first))
 		putc('\'', out);
 	for (; *text; text++) {
 		if (*text == '"')

@@ -38,7 +38,7 @@ static struct text_number figure(enum metric metric, double value, bool is_signe
 
 static const char *unit(enum metric metric)
 {
-	return metric_info(metric)->unit == METRIC_TIME_NS ? "" : "/min";
+	return compare_is_per_minute(metric) ? "/min" : "";
 }
 
 /* "old  2026-11-27 06:24:24  12.0 s  redis-server (4187)  old.htap" */
@@ -120,15 +120,20 @@ static void put_heading(const struct compare_text *page)
 	line_end(&line);
 }
 
+static const char *sites(size_t count)
+{
+	return count == 1 ? "site" : "sites";
+}
+
 static void put_rest(const struct compare_text *page, size_t shown, size_t changed, size_t same)
 {
 	FILE *out = page->text->out;
 	if (changed > shown)
-		fprintf(out, "  %s more sites changed; --limit 0 shows them\n",
-			text_count(changed - shown).text);
+		fprintf(out, "  %s more %s changed; --limit 0 shows them\n",
+			text_count(changed - shown).text, sites(changed - shown));
 	if (same)
-		fprintf(out, "  %s sites did not change by more than a tenth\n",
-			text_count(same).text);
+		fprintf(out, "  %s %s did not change by more than a tenth\n", text_count(same).text,
+			sites(same));
 	if (!changed && !same)
 		fputs("  neither trace has a site with such figures\n", out);
 }
@@ -229,6 +234,6 @@ void compare_text_trend(const struct compare_text *page)
 		put_trend(page, &compare->entry[i]);
 	}
 	if (others)
-		fprintf(page->text->out, "  %s more sites; --limit 0 shows them\n",
-			text_count(others).text);
+		fprintf(page->text->out, "  %s more %s; --limit 0 shows them\n",
+			text_count(others).text, sites(others));
 }

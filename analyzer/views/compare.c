@@ -13,6 +13,7 @@ void compare_deinit(struct compare *compare)
 {
 	free(compare->entry);
 	free(compare->sums);
+	free(compare->even_sums);
 	map_deinit(&compare->by_chain);
 	*compare = (struct compare){0};
 }
@@ -79,6 +80,9 @@ static struct ht_err *find_entry(struct compare *compare, uint64_t chain, uint32
 	if (!err)
 		err = array_reserve(&compare->sums, &compare->sums_capacity,
 			first + compare->view_count, sizeof(*compare->sums), "sites");
+	if (!err)
+		err = array_reserve(&compare->even_sums, &compare->even_capacity,
+			first + compare->view_count, sizeof(*compare->even_sums), "sites");
 	if (err)
 		return err;
 	*ret = (uint32_t)compare->count++;
@@ -86,29 +90,68 @@ static struct ht_err *find_entry(struct compare *compare, uint64_t chain, uint32
 	return map_put(&compare->by_chain, chain, *ret);
 }
 
-static struct ht_err *add_view(struct compare *compare, uint32_t index)
+static uint64_t length_ns(const struct view *view)
+{
+	return view->to_ns - view->from_ns;
+}
+
+/* Sums of the first part of the window, by site of the cube; of all of it where a query has chosen
+ * blocks by their time. */
+static struct ht_err *find_even(
+	struct compare *compare, uint32_t index, uint64_t even_ns, struct sums **ret)
 {
 	const struct view *view = compare->view[index];
-	for (uint32_t i = 0; i < view->row_count; i++) {
-		uint32_t at;
-		struct ht_err *err = find_entry(compare, hash_chain(view, view->row[i].node), &at);
-		if (err)
-			return err;
-		struct compare_entry *entry = &compare->entry[at];
-		entry->view = index;
-		entry->row = i;
-		sums_add(&compare->sums[entry->first + index], &view->row[i].sums);
+	const struct cube *cube = &view->analysis->cube;
+	struct window part = view->window;
+	if (!view->query.alive_at && length_ns(view) > even_ns)
+		part = window_snap(cube, view->from_ns, view->from_ns + even_ns);
+	compare->even_ns[index] = part.to < view->window.to
+					  ? window_end_ns(cube, part) - view->from_ns
+					  : length_ns(view);
+	return window_sums(cube, part, ret);
+}
+
+static struct ht_err *add_row(
+	struct compare *compare, uint32_t index, uint32_t row_index, const struct sums *even)
+{
+	const struct view *view = compare->view[index];
+	const struct row *row = &view->row[row_index];
+	uint32_t at;
+	struct ht_err *err = find_entry(compare, hash_chain(view, row->node), &at);
+	if (err)
+		return err;
+	struct compare_entry *entry = &compare->entry[at];
+	entry->view = index;
+	entry->row = row_index;
+	sums_add(&compare->sums[entry->first + index], &row->sums);
+	for (uint32_t i = 0; i < row->count; i++) {
+		const struct sums *part = &even[view->row_site[row->first + i]];
+		sums_add(&compare->even_sums[entry->first + index], part);
+		sums_add(&compare->even_total[index], part);
 	}
 	return NULL;
+}
+
+static struct ht_err *add_view(struct compare *compare, uint32_t index, uint64_t even_ns)
+{
+	struct sums *even = NULL;
+	struct ht_err *err = find_even(compare, index, even_ns, &even);
+	for (uint32_t i = 0; i < compare->view[index]->row_count && !err; i++)
+		err = add_row(compare, index, i, even);
+	free(even);
+	return err;
 }
 
 struct ht_err *compare_init(
 	struct compare *compare, const struct view *const *view, uint32_t view_count)
 {
 	struct ht_err *err = NULL;
+	uint64_t even_ns = UINT64_MAX;
 	*compare = (struct compare){.view = view, .view_count = view_count};
+	for (uint32_t i = 0; i < view_count; i++)
+		even_ns = length_ns(view[i]) < even_ns ? length_ns(view[i]) : even_ns;
 	for (uint32_t i = 0; i < view_count && !err; i++)
-		err = add_view(compare, i);
+		err = add_view(compare, i, even_ns);
 	if (err)
 		compare_deinit(compare);
 	return err;
@@ -117,24 +160,34 @@ struct ht_err *compare_init(
 /* --- changes -----------------------------------------------------------------------------------
  */
 
-static double per_minute(const struct view *view, const struct sums *sums, enum metric metric)
+bool compare_is_per_minute(enum metric metric)
 {
-	const double value = (double)metric_value(sums, metric);
-	const uint64_t length_ns = view->to_ns - view->from_ns;
-	if (metric_info(metric)->unit == METRIC_TIME_NS || !length_ns)
-		return value;
-	return value / ((double)length_ns / NS_PER_MINUTE);
+	return metric != METRIC_LIVE && metric != METRIC_PEAK &&
+	       metric_info(metric)->unit != METRIC_TIME_NS;
+}
+
+static bool is_held(enum metric metric)
+{
+	return metric == METRIC_OUTSTANDING || metric == METRIC_GROWTH;
+}
+
+static double per_minute(double value, uint64_t length, enum metric metric)
+{
+	return length && compare_is_per_minute(metric) ? value / ((double)length / NS_PER_MINUTE)
+						       : value;
 }
 
 double compare_rate(const struct compare *compare, const struct compare_entry *entry, uint32_t view,
 	enum metric metric)
 {
-	return per_minute(compare->view[view], compare_sums(compare, entry, view), metric);
+	return per_minute((double)metric_value(compare_sums(compare, entry, view), metric),
+		length_ns(compare->view[view]), metric);
 }
 
 double compare_total_rate(const struct compare *compare, uint32_t view, enum metric metric)
 {
-	return per_minute(compare->view[view], &compare->view[view]->total, metric);
+	const struct view *of = compare->view[view];
+	return per_minute((double)metric_value(&of->total, metric), length_ns(of), metric);
 }
 
 static double change_of(
@@ -144,23 +197,70 @@ static double change_of(
 	       compare_rate(compare, entry, 0, metric);
 }
 
+static enum compare_change classify(double before, double after, double all)
+{
+	if (fabs(after - before) <= all / 1000)
+		return COMPARE_SAME;
+	if (before <= 0 && after > 0)
+		return COMPARE_NEW;
+	if (after <= 0 && before > 0)
+		return COMPARE_GONE;
+	if (after - before > fabs(before) / 10)
+		return COMPARE_GROWN;
+	return before - after > fabs(after) / 10 ? COMPARE_SHRUNK : COMPARE_SAME;
+}
+
+/* An entry in the first and the last view, and all of them. */
+struct pair {
+	double before, after, all_before, all_after;
+	uint64_t before_ns, after_ns;
+};
+
+static enum compare_change classify_amount(const struct pair *pair)
+{
+	return classify(pair->before, pair->after, pair->all_before + pair->all_after);
+}
+
+static enum compare_change classify_rate(const struct pair *pair, enum metric metric)
+{
+	const uint64_t before_ns = pair->before_ns, after_ns = pair->after_ns;
+	return classify(per_minute(pair->before, before_ns, metric),
+		per_minute(pair->after, after_ns, metric),
+		per_minute(pair->all_before, before_ns, metric) +
+			per_minute(pair->all_after, after_ns, metric));
+}
+
+static enum compare_change agreed(const struct pair *pair, enum metric metric)
+{
+	const enum compare_change rate = classify_rate(pair, metric);
+	return is_held(metric) && classify_amount(pair) != rate ? COMPARE_SAME : rate;
+}
+
 enum compare_change compare_change_of(
 	const struct compare *compare, const struct compare_entry *entry, enum metric metric)
 {
 	const uint32_t last = compare->view_count - 1;
-	const double before = compare_rate(compare, entry, 0, metric);
-	const double after = compare_rate(compare, entry, last, metric);
-	const double all =
-		compare_total_rate(compare, 0, metric) + compare_total_rate(compare, last, metric);
-	if (fabs(after - before) <= all / 1000)
-		return COMPARE_SAME;
-	if (before <= 0)
-		return COMPARE_NEW;
-	if (after <= 0)
-		return COMPARE_GONE;
-	if (after > before * 1.1)
-		return COMPARE_GROWN;
-	return before > after * 1.1 ? COMPARE_SHRUNK : COMPARE_SAME;
+	const struct sums *sums = &compare->sums[entry->first];
+	const struct sums *even = &compare->even_sums[entry->first];
+	const struct view *const *view = compare->view;
+	const struct pair whole = {
+		.before = (double)metric_value(&sums[0], metric),
+		.after = (double)metric_value(&sums[last], metric),
+		.all_before = (double)metric_value(&view[0]->total, metric),
+		.all_after = (double)metric_value(&view[last]->total, metric),
+		.before_ns = length_ns(view[0]),
+		.after_ns = length_ns(view[last]),
+	};
+	const struct pair part = {
+		.before = (double)metric_value(&even[0], metric),
+		.after = (double)metric_value(&even[last], metric),
+		.all_before = (double)metric_value(&compare->even_total[0], metric),
+		.all_after = (double)metric_value(&compare->even_total[last], metric),
+		.before_ns = compare->even_ns[0],
+		.after_ns = compare->even_ns[last],
+	};
+	const enum compare_change change = agreed(&whole, metric);
+	return change == COMPARE_SAME && is_held(metric) ? agreed(&part, metric) : change;
 }
 
 const char *compare_change_name(enum compare_change change)
@@ -180,10 +280,28 @@ struct order {
 	enum metric metric;
 };
 
+static int group_of(const struct order *order, const struct compare_entry *entry)
+{
+	switch (compare_change_of(order->compare, entry, order->metric)) {
+	case COMPARE_NEW:
+	case COMPARE_GROWN:
+		return 0;
+	case COMPARE_SHRUNK:
+	case COMPARE_GONE:
+		return 2;
+	case COMPARE_SAME:
+		break;
+	}
+	return 1;
+}
+
 static int compare_entries(const void *a, const void *b, void *context)
 {
 	const struct order *order = context;
 	const struct compare_entry *x = a, *y = b;
+	const int gx = group_of(order, x), gy = group_of(order, y);
+	if (gx != gy)
+		return gx - gy;
 	const double cx = change_of(order->compare, x, order->metric);
 	const double cy = change_of(order->compare, y, order->metric);
 	if (cx != cy)

@@ -22,7 +22,10 @@ struct compare {
 	struct compare_entry *entry;
 	size_t count, capacity;
 	struct sums *sums;
-	size_t sums_capacity;
+	struct sums *even_sums; /* likewise, of the first part of each window that all reach */
+	size_t sums_capacity, even_capacity;
+	struct sums even_total[COMPARE_VIEWS_MAX];
+	uint64_t even_ns[COMPARE_VIEWS_MAX]; /* how long that part is: up to a whole bucket */
 	struct map by_chain;
 };
 
@@ -37,7 +40,9 @@ static inline const struct sums *compare_sums(
 	return &compare->sums[entry->first + view];
 }
 
-/* A metric of an entry in one view; bytes and counts per minute of that view's window. */
+/* Levels (live, peak) and times are compared as they are, all else per minute of the window. */
+bool compare_is_per_minute(enum metric metric);
+/* A metric of an entry in one view, per minute where that is so. */
 double compare_rate(const struct compare *compare, const struct compare_entry *entry, uint32_t view,
 	enum metric metric);
 /* The same of a whole view. */
@@ -51,9 +56,15 @@ enum compare_change {
 	COMPARE_SAME	/* or the change is less than a thousandth of all */
 };
 
+/*
+ * Windows may differ in length. What was allocated counts per minute. Memory that is held, does
+ * not: a cache fills once, however long the window is, and a leak goes on. Its change counts where
+ * its amount and its rate agree on it, over the whole windows or over their first parts of one
+ * length.
+ */
 enum compare_change compare_change_of(
 	const struct compare *compare, const struct compare_entry *entry, enum metric metric);
 const char *compare_change_name(enum compare_change change);
-/* Sorts the entries by how much the rate changed from the first view to the last, the largest
- * increase first. */
+/* Sorts the entries by how much compare_rate changed from the first view to the last: what is new
+ * or has grown first, the largest increase before others; then what is the same; then the rest. */
 void compare_sort(struct compare *compare, enum metric metric);

@@ -7,8 +7,9 @@
 
 #include "format/quantity.h"
 
-#define INCREASE_LEAST_BYTES (64.0 * 1024) /* per minute */
+#define INCREASE_LEAST_BYTES (64.0 * 1024)
 #define CONFIDENCE_LEAST     0.5
+#define STEPS_MAX	     (1u << 20) /* of a window that is mostly empty */
 
 /* --- words -------------------------------------------------------------------------------------
  */
@@ -39,7 +40,8 @@ const char *limits_parse_rate(const char *text, double *ret_bytes_per_s)
 const char *limits_parse_percent(const char *text, double *ret)
 {
 	char *end;
-	if (*text < '0' || *text > '9')
+	/* Neither hexadecimal nor a sign. */
+	if (*text < '0' || *text > '9' || text[strspn(text, "0123456789.")] != '%')
 		return "a share is a number and %: 5%";
 	const double value = strtod(text, &end);
 	if (strcmp(end, "%") != 0 || !(value <= 1e6))
@@ -51,30 +53,51 @@ const char *limits_parse_percent(const char *text, double *ret)
 /* --- measures ----------------------------------------------------------------------------------
  */
 
-/* The lowest total of the last tenth of the window. */
-static struct ht_err *lasting_bytes(const struct view *view, uint64_t *ret)
+/* Totals in the last tenth of a window, or of the first part of it. */
+struct level {
+	uint64_t lowest, highest;
+};
+
+/* `end` buckets after the start of the window. The series ends with the last event. */
+static struct level level_at(const struct window_series *series, uint64_t end)
 {
+	int64_t lowest = INT64_MAX, highest = INT64_MIN;
+	if (!series->count)
+		return (struct level){0};
+	end = end ? end : 1;
+	for (uint64_t i = end - 1 - end / 10; i < end; i++) {
+		const uint64_t at = i < series->count ? i : series->count - 1;
+		const int64_t bytes = series->live_bytes[at];
+		lowest = lowest > bytes ? bytes : lowest;
+		highest = highest < bytes ? bytes : highest;
+	}
+	return (struct level){
+		lowest > 0 ? (uint64_t)lowest : 0, highest > 0 ? (uint64_t)highest : 0};
+}
+
+static uint64_t length_ns(const struct view *view)
+{
+	return view->to_ns - view->from_ns;
+}
+
+/* At the end of the window, and so long after its start. */
+static struct ht_err *find_levels(
+	const struct view *view, uint64_t part_ns, struct level *ret, struct level *ret_part)
+{
+	const struct cube *cube = &view->analysis->cube;
 	struct window_series *series = malloc(sizeof(*series));
+	const uint64_t step_ns = cube->timeline.step_ns, whole_ns = length_ns(view);
 	size_t sites = 0;
 	if (!series)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for the series of a view");
 	for (size_t i = 0; i < view->row_count; i++)
 		sites += view->row[i].count;
-	window_series(&view->analysis->cube, view->window, view->row_site, sites, series);
-	const uint32_t count = series->count;
-	int64_t lowest = count ? series->live_bytes[count - 1] : 0;
-	for (uint32_t i = count - count / 10; i < count; i++)
-		if (lowest > series->live_bytes[i])
-			lowest = series->live_bytes[i];
-	*ret = lowest > 0 ? (uint64_t)lowest : 0;
+	window_series(cube, view->window, view->row_site, sites, series);
+	const uint64_t whole = whole_ns / step_ns, part = part_ns / step_ns;
+	*ret = level_at(series, whole < STEPS_MAX ? whole : STEPS_MAX);
+	*ret_part = part < whole ? level_at(series, part) : *ret;
 	free(series);
 	return NULL;
-}
-
-static double per_minute(const struct view *view, uint64_t bytes)
-{
-	const uint64_t length_ns = view->to_ns - view->from_ns;
-	return length_ns ? (double)bytes * 60e9 / (double)length_ns : 0;
 }
 
 static struct ht_err *add(struct limits_result *result, enum limits_kind kind, uint32_t row,
@@ -112,20 +135,35 @@ static struct ht_err *check_growth(
 	return err;
 }
 
+/* From the highest before to the lowest after, so that an increase is none of noise. */
+static double increase(uint64_t before, uint64_t after, double scale)
+{
+	if ((double)after * scale < (double)before + INCREASE_LEAST_BYTES)
+		return 0;
+	return before ? ((double)after * scale - (double)before) / (double)before
+		      : LIMITS_FROM_NOTHING;
+}
+
 static struct ht_err *check_increase(const struct limits *limits, const struct view *view,
 	const struct view *baseline, struct limits_result *ret)
 {
-	uint64_t old_bytes;
-	struct ht_err *err = lasting_bytes(baseline, &old_bytes);
+	const uint64_t old_ns = length_ns(baseline), new_ns = length_ns(view);
+	const uint64_t part_ns = old_ns < new_ns ? old_ns : new_ns;
+	struct level before, after, before_part, after_part;
+	struct ht_err *err = find_levels(baseline, part_ns, &before, &before_part);
+	if (!err)
+		err = find_levels(view, part_ns, &after, &after_part);
 	if (err)
 		return err;
-	const double before = per_minute(baseline, old_bytes);
-	const double after = per_minute(view, ret->outstanding_bytes);
-	ret->increase = before > 0 ? (after - before) / before : 0;
-	if (after - before < INCREASE_LEAST_BYTES || after <= before * (1 + limits->increase))
+	/* As compare_change_of: amount and rate agree, or the first parts of one length do. */
+	const double amount = increase(before.highest, after.lowest, 1);
+	const double rate = increase(
+		before.highest, after.lowest, new_ns ? (double)old_ns / (double)new_ns : 1);
+	const double even = increase(before_part.highest, after_part.lowest, 1);
+	ret->increase = amount < rate ? amount : rate;
+	ret->increase = ret->increase < even ? even : ret->increase;
+	if (ret->increase <= limits->increase)
 		return NULL;
-	if (before <= 0)
-		ret->increase = 1e9;
 	return add(ret, LIMITS_INCREASE, UINT32_MAX, ret->increase, limits->increase);
 }
 
@@ -133,7 +171,10 @@ struct ht_err *limits_check(const struct limits *limits, const struct view *view
 	const struct view *baseline, struct limits_result *ret)
 {
 	*ret = (struct limits_result){0};
-	struct ht_err *err = lasting_bytes(view, &ret->outstanding_bytes);
+	struct level level, part;
+	struct ht_err *err = find_levels(view, UINT64_MAX, &level, &part);
+	if (!err)
+		ret->outstanding_bytes = level.lowest;
 	if (!err)
 		err = check_growth(limits, view, ret);
 	if (!err && limits->has_outstanding && ret->outstanding_bytes > limits->outstanding_bytes)

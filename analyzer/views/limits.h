@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Thresholds for continuous integration, and how a view holds against them. Noise does not exceed
- * them: what is outstanding is the lowest total of the last tenth of the window, so a request that
- * is being served does not count; growth is that of sites classified as growing; an increase
- * compares rates per minute and must be 64 KiB per minute at least.
+ * them: outstanding is the lowest total of the last tenth of the window, so a request that is being
+ * served does not count; growth is that of sites classified as growing; an increase is from the
+ * highest total of the baseline's last tenth to the lowest of the new one's, and 64 KiB at least.
+ * Windows of different lengths are compared as in compare.h.
  */
 #pragma once
 
@@ -20,6 +21,8 @@ struct limits {
 const char *limits_parse_rate(const char *text, double *ret_bytes_per_s);
 /* "5%", "0.5%"; likewise. */
 const char *limits_parse_percent(const char *text, double *ret);
+
+#define LIMITS_FROM_NOTHING 1e9 /* an increase where the baseline has nothing */
 
 enum limits_kind { LIMITS_GROWTH, LIMITS_OUTSTANDING, LIMITS_INCREASE };
 
