@@ -4,6 +4,7 @@
 # make test       unit and integration tests        make asan   the same under ASan and UBSan
 # make lint       format, layers, banned functions, agent rules
 # make bench      ratios against heaptrack           make install PREFIX= DESTDIR=
+# make fuzz       libFuzzer programs of the analyzer in out/fuzz/tests/fuzz; needs clang
 #
 # Non-recursive. CC CFLAGS CPPFLAGS LDFLAGS LDLIBS of the user are appended, never replaced; they do
 # not reach the agent, which runs in other people's processes.
@@ -35,6 +36,8 @@ warn := -Wall -Wextra -Wshadow -Wundef -Wvla -Wmissing-prototypes -Wstrict-proto
         -Werror=implicit-function-declaration $(if $(DEVELOPER),-Werror)
 base := -std=gnu11 -D_GNU_SOURCE -DHEAPTAP_VERSION='"$(VERSION)"' -O2 -g -MMD -MP $(warn)
 san_asan := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+san_fuzz := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all \
+	-fno-omit-frame-pointer
 san  := $(san_$(VARIANT))
 
 pkg_cflags := $(shell pkg-config --cflags liblz4 libelf libdw jansson 2>/dev/null)
@@ -58,8 +61,8 @@ ifndef V
 quiet = @printf '  %-7s %s\n' $(1) $@;
 endif
 
-.PHONY: all test test-programs list-tests unit-test integration-test asan bench bench-programs lint \
-	install uninstall clean
+.PHONY: all test test-programs list-tests unit-test integration-test asan bench bench-programs fuzz \
+	lint install uninstall clean
 .DELETE_ON_ERROR:
 
 all: $O/heaptap $O/heaptap-analyze $O/heaptap.bash $O/man/made
@@ -173,6 +176,14 @@ test: test-programs
 	HEAPTAP_OUT=$O scripts/run-tests $(unit_bin) $(integration_bin)
 asan:
 	$(MAKE) VARIANT=asan test
+ifeq ($(VARIANT),fuzz)
+fuzz: $(addprefix $O/tests/fuzz/,fuzz_trace fuzz_maps fuzz_dwarf)
+$O/tests/fuzz/fuzz_%: $O/tests/fuzz/fuzz_%.o $(analyzer_lib) $(format_obj)
+	$(call quiet,LINK)$(CC) $(san) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(analyzer_libs) $(LDLIBS)
+else
+fuzz:
+	$(MAKE) VARIANT=fuzz CC=clang fuzz
+endif
 lint: all
 	scripts/lint $O
 bench: bench-programs

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * libFuzzer entry (make fuzz): the input are records, as `lz4 -dc TRACE` prints them. They are put
+ * into a block with right checksums, read, added up, and printed as text and as JSON.
+ */
+#include <lz4frame.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "analyzer/export/report_json.h"
+#include "analyzer/ui/report_text.h"
+#include "analyzer/views/suspects.h"
+#include "format/container.h"
+
+#define INPUT_MAX (1u << 20)
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void put(int fd, const void *data, size_t size)
+{
+	if (write(fd, data, size) != (ssize_t)size)
+		abort();
+}
+
+static void put_header(int fd)
+{
+	struct {
+		uint8_t tag[TRACE_TAG_BYTES];
+		uint16_t major, minor;
+	} payload = {.major = TRACE_MAJOR, .minor = TRACE_MINOR};
+	const uint32_t head[] = {TRACE_SKIPPABLE_MAGIC, TRACE_HEADER_MIN};
+	memcpy(payload.tag, TRACE_HEADER_TAG, sizeof(payload.tag));
+	const uint32_t crc = trace_crc32(0, &payload, sizeof(payload));
+	put(fd, head, sizeof(head));
+	put(fd, &payload, sizeof(payload));
+	put(fd, &crc, sizeof(crc));
+}
+
+static void put_block(int fd, const uint8_t *data, size_t size)
+{
+	static uint8_t frame[2 * INPUT_MAX];
+	const LZ4F_preferences_t preferences = {
+		.frameInfo.blockSizeID = LZ4F_max4MB,
+		.frameInfo.blockMode = LZ4F_blockIndependent,
+		.frameInfo.contentChecksumFlag = LZ4F_contentChecksumEnabled,
+		.frameInfo.blockChecksumFlag = LZ4F_blockChecksumEnabled,
+		.frameInfo.contentSize = size,
+	};
+	const size_t length = LZ4F_compressFrame(frame, sizeof(frame), data, size, &preferences);
+	if (LZ4F_isError(length))
+		abort();
+	put(fd, frame, length);
+}
+
+static struct ht_err *print(struct analysis *analysis, const struct query *query, FILE *out)
+{
+	struct view *view = NULL;
+	struct suspects suspects = {0};
+	const struct terminal terminal = {.columns = 80, .has_utf8 = true};
+	const struct text text = text_for(out, &terminal);
+	const struct report_text_options page = {.path = "fuzz.htap", .limit = 5};
+	struct ht_err *err = view_create(analysis, query, true, &view);
+	if (!err)
+		err = suspects_find(view, &suspects);
+	suspects_deinit(&suspects);
+	if (!err)
+		err = report_json_write(out, view, 0);
+	if (!err)
+		err = report_text_write(&text, view, &page);
+	view_destroy(view);
+	return err;
+}
+
+/* Errors that an input may cause; any other is a finding. */
+static void check(struct ht_err *err)
+{
+	if (err && err->code != HT_ERR_FORMAT && err->code != HT_ERR_USAGE)
+		abort();
+	ht_err_free(err);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static FILE *out;
+	struct analysis *analysis = NULL;
+	struct query query;
+	if (!size || size > INPUT_MAX)
+		return 0;
+	if (!out)
+		out = fopen("/dev/null", "w");
+	int fd = memfd_create("fuzz", MFD_CLOEXEC);
+	if (fd < 0 || !out)
+		abort();
+	put_header(fd);
+	put_block(fd, data, size);
+	if (lseek(fd, 0, SEEK_SET))
+		abort();
+	struct ht_err *err = analysis_create(fd, "fuzz", &analysis);
+	close(fd);
+	if (err) {
+		check(err);
+		return 0;
+	}
+	query_init(&query);
+	check(print(analysis, &query, out));
+	query.from = "+1ms";
+	query.shows_wrappers = true;
+	check(print(analysis, &query, out));
+	query_deinit(&query);
+	analysis_destroy(analysis);
+	return 0;
+}
