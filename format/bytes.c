@@ -13,7 +13,8 @@ bool bytes_take(struct bytes *in, size_t length, const uint8_t **ret)
 	if (length > bytes_left(in))
 		return false;
 	*ret = in->at;
-	in->at += length;
+	if (length) /* `at` may be NULL */
+		in->at += length;
 	return true;
 }
 
@@ -72,7 +73,8 @@ bool bytes_uleb(struct bytes *in, uint64_t *ret)
 	if (!length || (length == LEB_BYTES_MAX && in->at[length - 1] > 1))
 		return false;
 	*ret = leb_bits(in->at, length);
-	in->at += length;
+	if (length) /* `at` may be NULL */
+		in->at += length;
 	return true;
 }
 
@@ -88,7 +90,8 @@ bool bytes_sleb(struct bytes *in, int64_t *ret)
 	if (last & 0x40 && length < LEB_BYTES_MAX)
 		value |= UINT64_MAX << 7 * length;
 	*ret = (int64_t)value;
-	in->at += length;
+	if (length) /* `at` may be NULL */
+		in->at += length;
 	return true;
 }
 

@@ -53,7 +53,7 @@ target_bin += $(operators_bin) $t/deepstack-O2 $t/deepstack-O0
 target_bin += $t/coroutines $t/throwing $t/throwing-tcmalloc $t/hostile $t/served $t/parent $t/waits $t/waits-escape
 target_bin += $(linked_bin) $t/linked-static $t/linked-static-pie $t/libcounting.so $t/libwrapping.so $t/libwrapping-versions.so $t/sized $t/libfailing.so $t/libownalloc-sysv.so \
 	$(if $(filter musl,$(linked_variants)),$t/linked-musl-static)
-target_bin += $t/mapper $t/pooled $t/queued $t/faraway $t/states $t/waiter $t/holder $t/resident $t/leaky $t/holder-mi $t/holder-tc $t/libburst-counted.so
+target_bin += $t/mapper $t/pooled $t/queued $t/faraway $t/states $t/waiter $t/holder $t/resident $t/leaky $t/service $t/holder-mi $t/holder-tc $t/libburst-counted.so
 target_bin += $t/textrel $t/become $t/brood $t/libauditor.so $t/early $t/early-lazy $t/libearly.so $(if $(filter musl,$(linked_variants)),$t/libearly-musl.so $t/early-musl)
 
 # C that other languages call.
@@ -233,7 +233,7 @@ $(filter $t/chainxx-gcc-%,$(chainxx_bin)): $t/chainxx-gcc-%: tests/targets/chain
 $(filter $t/chainxx-clang-%,$(chainxx_bin)): $t/chainxx-clang-%: tests/targets/chainxx.cc
 	$(call build,clang++-14 $(target_cxx) $(variant_flags))
 
-$t/become $t/busy $t/renamed $t/flags $t/reflexes $t/mapper $t/pooled $t/queued $t/canaries $t/holder $t/resident $t/states $t/changer $t/crowd $t/sleepy $t/actor $t/confined $t/outsider $t/plughost $t/visit $t/storm: $t/%: tests/targets/%.c
+$t/become $t/busy $t/service $t/renamed $t/flags $t/reflexes $t/mapper $t/pooled $t/queued $t/canaries $t/holder $t/resident $t/states $t/changer $t/crowd $t/sleepy $t/actor $t/confined $t/outsider $t/plughost $t/visit $t/storm: $t/%: tests/targets/%.c
 	$(call build,gcc $(target_c) -O2)
 $t/leaky: tests/targets/leaky.c
 	$(call build,gcc $(target_c) -O2) -lm
