@@ -58,4 +58,20 @@ START_TEST(recursion_counts_once)
 }
 END_TEST
 
-HT_SUITE("analyzer/callgrind", functions_and_calls, recursion_counts_once)
+/* Readers pass over calls that were made 0 times, and take their figures for the caller's own. */
+START_TEST(a_block_of_before_is_a_call)
+{
+	struct query query;
+	query_init(&query);
+	query.from = "+100ms";
+	exported_begin(&exported);
+	exported.scene.now += 200000000;
+	scene_malloc(&exported.scene, 0, 0x9000, 1, 0);
+	exported_as(&exported, "callgrind", &query);
+	exported_has(&exported, "cfn=(3) main\ncalls=1 0\n0 0 107 0 0 0\n");
+	exported_end(&exported);
+}
+END_TEST
+
+HT_SUITE("analyzer/callgrind", a_block_of_before_is_a_call, functions_and_calls,
+	recursion_counts_once)

@@ -142,5 +142,31 @@ START_TEST(two_traces_are_compared_by_name)
 }
 END_TEST
 
-HT_SUITE("analyzer/collapsed", two_traces_are_compared_by_name, each_metric_has_its_lines,
-	a_flame_ends_in_who_allocated, a_terminal_obeys_no_name)
+/* Rows are told apart by their lines, which a folded chain does not have. */
+START_TEST(chains_that_read_the_same_add_up)
+{
+	char *got = NULL;
+	size_t length = 0;
+	scene_init(&scene);
+	tracebuild_module(&scene.trace, 1, "/usr/lib/libx.so", NULL, 0x400000, 0x500000);
+	for (uint32_t i = 1; i < 3; i++) {
+		const uint32_t node = tracebuild_node(&scene.trace, 0, 0x400000 + 0x100 * i);
+		tracebuild_symbol(&scene.trace, 1, 0x100 * i - 1, "f", "f.c", i);
+		scene_malloc(&scene, 0, 0x1000 * i, 10 * i, node);
+	}
+	analysis = scene_analyze(&scene);
+	struct view *view = scene_view(analysis, NULL);
+	struct export_job job = {.view = view, .older = view, .metric = METRIC_OUTSTANDING};
+	FILE *out = open_memstream(&got, &length);
+	ck_no_err(export_difffolded(out, &job));
+	fclose(out);
+	ck_assert_str_eq(got, "f 30 30\n");
+	free(got);
+	view_destroy(view);
+	analysis_destroy(analysis);
+	scene_deinit(&scene);
+}
+END_TEST
+
+HT_SUITE("analyzer/collapsed", chains_that_read_the_same_add_up, two_traces_are_compared_by_name,
+	each_metric_has_its_lines, a_flame_ends_in_who_allocated, a_terminal_obeys_no_name)

@@ -60,5 +60,23 @@ START_TEST(a_sample_has_no_temporary_ones)
 }
 END_TEST
 
-HT_SUITE("analyzer/csv", one_line_per_chain, a_filter_leaves_lines_out,
+/* Of ten threads on one stack eight are named. */
+START_TEST(many_threads_are_cut)
+{
+	exported = (struct exported){0};
+	scene_init(&exported.scene);
+	for (uint32_t i = 0; i < 10; i++) {
+		char name[8];
+		snprintf(name, sizeof(name), "t%u", i);
+		tracebuild_thread(&exported.scene.trace, 900 + i, name);
+		eventbuild_thread(scene_lane(&exported.scene, 0), 900 + i, 0);
+		scene_malloc(&exported.scene, 0, 0x1000 + 0x100 * i, 10, 0);
+	}
+	exported_as(&exported, "csv", NULL);
+	exported_has(&exported, ",\"t0;t1;t2;t3;t4;t5;t6;t7;...\",");
+	exported_end(&exported);
+}
+END_TEST
+
+HT_SUITE("analyzer/csv", many_threads_are_cut, one_line_per_chain, a_filter_leaves_lines_out,
 	a_quote_is_doubled_and_a_formula_is_text, a_sample_has_no_temporary_ones)

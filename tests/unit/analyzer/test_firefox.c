@@ -90,7 +90,22 @@ START_TEST(a_window_has_its_own_events)
 	scene_malloc(&exported.scene, 0, 0x2000, 20, 0);
 	json_t *root = json_loads(exported_as(&exported, "firefox", &query), 0, NULL);
 	check(root, EVENTS ".weight", "[20]");
+	const double time_ms = json_real_value(at(root, EVENTS ".time.0"));
+	ck_assert_double_ge(time_ms, 99);
+	ck_assert_double_le(time_ms, 101);
 	ck_assert_int_eq(sum_of(root, "counters.0.samples.count", false), 20);
+	json_decref(root);
+	/* The other part of it, in which the block is not freed yet. */
+	query_init(&query);
+	query.to = "+100ms";
+	root = json_loads(exported_as(&exported, "firefox", &query), 0, NULL);
+	check(root, EVENTS ".weight", "[10]");
+	ck_assert_int_eq(sum_of(root, "counters.0.samples.count", false), 10);
+	json_decref(root);
+	query_init(&query);
+	query.min_size = 15;
+	root = json_loads(exported_as(&exported, "firefox", &query), 0, NULL);
+	check(root, EVENTS ".weight", "[20]");
 	json_decref(root);
 	exported_end(&exported);
 }

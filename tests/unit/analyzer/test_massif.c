@@ -104,6 +104,23 @@ START_TEST(no_snapshot_is_later_than_the_last)
 }
 END_TEST
 
-HT_SUITE("analyzer/massif", no_snapshot_is_later_than_the_last, the_peak_and_the_end_have_trees,
-	a_filter_chooses_what_is_drawn, small_branches_become_one,
+START_TEST(a_deep_chain_is_cut)
+{
+	uint32_t node = 0;
+	exported = (struct exported){0};
+	scene_init(&exported.scene);
+	tracebuild_module(&exported.scene.trace, 1, "/usr/bin/target", NULL, 0x400000, 0x500000);
+	for (unsigned i = 0; i < 100; i++)
+		node = tracebuild_node(&exported.scene.trace, node, 0x400100 + 0x10 * i);
+	scene_malloc(&exported.scene, 0, 0x1000, 10, node);
+	exported_as(&exported, "massif", NULL);
+	/* 30 blanks, and no more. */
+	exported_has(&exported, "\n                              n0: 10 0x");
+	ck_assert_ptr_null(strstr(exported.text, "\n                               n"));
+	exported_end(&exported);
+}
+END_TEST
+
+HT_SUITE("analyzer/massif", a_deep_chain_is_cut, no_snapshot_is_later_than_the_last,
+	the_peak_and_the_end_have_trees, a_filter_chooses_what_is_drawn, small_branches_become_one,
 	a_long_window_has_a_hundred_steps_at_most)

@@ -188,4 +188,50 @@ START_TEST(one_thread_alone)
 }
 END_TEST
 
-HT_SUITE("analyzer/pprof", everything_arrives, the_first_string_is_empty, one_thread_alone)
+static void put_module(uint64_t id, const char *path, uint64_t lo, uint64_t flags)
+{
+	const struct rec rec = {
+		.kind = REC_MODULE,
+		.module = {.id = id,
+			.lo = lo,
+			.hi = lo + 0x100000,
+			.path = {path, strlen(path)},
+			.flags = flags},
+	};
+	tracebuild_put(&exported.scene.trace, &rec);
+}
+
+/* pprof takes the first module for the program, wherever it is in the trace. */
+START_TEST(the_program_comes_first)
+{
+	exported = (struct exported){0};
+	scene_init(&exported.scene);
+	put_module(1, "/usr/lib/library.so", 0x600000, 0);
+	put_module(2, "/usr/bin/program", 0x400000, REC_MODULE_EXECUTABLE);
+	scene_malloc(&exported.scene, 0, 0x1000, 10,
+		tracebuild_node(&exported.scene.trace, 0, 0x600100));
+	exported_as(&exported, "pprof", NULL);
+	char *got = taken_apart();
+	const char *first = strstr(got, "\n3: ");
+	ck_assert_msg(first && !strncmp(first, "\n3: 2 400000 ", 13), "%s", got);
+	ck_assert_ptr_nonnull(strstr(first + 1, "\n3: 1 600000 "));
+	free(got);
+	exported_end(&exported);
+}
+END_TEST
+
+START_TEST(a_sample_says_so)
+{
+	exported = (struct exported){0};
+	scene_init_sample(&exported.scene, 1 << 19);
+	scene_malloc(&exported.scene, 0, 0x1000, 1 << 24, 0);
+	exported_as(&exported, "pprof", NULL);
+	char *got = taken_apart();
+	ck_assert_ptr_nonnull(strstr(got, "13: \"a sample: "));
+	free(got);
+	exported_end(&exported);
+}
+END_TEST
+
+HT_SUITE("analyzer/pprof", the_program_comes_first, a_sample_says_so, everything_arrives,
+	the_first_string_is_empty, one_thread_alone)

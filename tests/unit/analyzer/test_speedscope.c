@@ -46,4 +46,17 @@ START_TEST(an_empty_window_is_an_export)
 }
 END_TEST
 
-HT_SUITE("analyzer/speedscope", one_profile_per_metric, an_empty_window_is_an_export)
+START_TEST(a_sample_has_no_temporary_ones)
+{
+	exported = (struct exported){0};
+	scene_init_sample(&exported.scene, 1 << 19);
+	scene_malloc(&exported.scene, 0, 0x1000, 1 << 24, 0);
+	json_t *root = json_loads(exported_as(&exported, "speedscope", NULL), 0, NULL);
+	ck_assert_uint_eq(json_array_size(json_object_get(root, "profiles")), 4);
+	json_decref(root);
+	exported_end(&exported);
+}
+END_TEST
+
+HT_SUITE("analyzer/speedscope", a_sample_has_no_temporary_ones, one_profile_per_metric,
+	an_empty_window_is_an_export)
