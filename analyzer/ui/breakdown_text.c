@@ -189,8 +189,9 @@ static void write_head(const struct table *table)
 	fputc('\n', table->page->text->out);
 	line_begin(&line, table->page->text);
 	line_styled(&line, TEXT_BOLD, "By %s", title[table->breakdown->by]);
-	line_put(&line, ": %s%s", info->title,
-		table->breakdown->is_estimate ? "; lifetimes are estimates" : "");
+	const char *also = table->breakdown->is_estimate ? "; lifetimes are estimates" : "";
+	const bool fits = line_left(&line) >= strlen(info->title) + strlen(also) + 2;
+	line_put(&line, ": %s%s", fits ? info->title : info->name, also);
 	line_end(&line);
 	line_begin(&line, table->page->text);
 	if (has_bars(table)) {
@@ -229,7 +230,7 @@ static void write_table(const struct table *table)
 	if (shown == 0)
 		fputs("    nothing\n", table->page->text->out);
 	if (shown < breakdown->count)
-		fprintf(table->page->text->out, "    %zu more rows; --limit 0 shows all\n",
+		line_print(table->page->text, "    %zu more rows; --limit 0 shows all",
 			breakdown->count - shown);
 }
 

@@ -228,5 +228,5 @@ void chain_write(const struct text *text, const struct view *view, uint32_t node
 	if (count == 0)
 		fputs("      (no stack)\n", text->out);
 	if (count > FRAMES_SHOWN)
-		fprintf(text->out, "        ... %zu more frames\n", count - FRAMES_SHOWN);
+		line_print(text, "        ... %zu more frames", count - FRAMES_SHOWN);
 }

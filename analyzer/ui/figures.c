@@ -94,6 +94,14 @@ static void put_amount(
 			page_bytes(page, range.most_bytes).text);
 }
 
+/* By the start and the events, without the allocators' word. */
+static uint64_t end_by_events(const struct page *page)
+{
+	const struct window window = page->view->window;
+	return window.to > window.from ? held_at(page, window.to - 1)
+				       : page->view->analysis->heap.start_bytes;
+}
+
 static void put_whole_heap(struct line *line, const struct page *page)
 {
 	const struct heap *heap = &page->view->analysis->heap;
@@ -101,9 +109,11 @@ static void put_whole_heap(struct line *line, const struct page *page)
 		heap->known ? heap_range_of(heap->start_bytes, heap->off_bytes)
 			    : (struct heap_range){0});
 	line_put(line, " -> ");
-	put_amount(line, page, heap->end_bytes,
-		heap->end_known ? heap_range_of(heap->end_bytes, heap->end_off_bytes)
-				: (struct heap_range){0});
+	if (heap->end_known)
+		put_amount(line, page, heap->end_bytes,
+			heap_range_of(heap->end_bytes, heap->end_off_bytes));
+	else
+		line_put(line, "~%s", page_bytes(page, end_by_events(page)).text);
 	if (!heap->has_curve)
 		return;
 	line_put(line, ", peak ");
@@ -117,9 +127,8 @@ static void put_part_of_heap(struct line *line, const struct page *page)
 	const struct view *view = page->view;
 	const uint64_t start = view->window.from ? held_at(page, view->window.from - 1)
 						 : view->analysis->heap.start_bytes;
-	const uint64_t end =
-		view->window.to > view->window.from ? held_at(page, view->window.to - 1) : start;
-	line_put(line, "~%s -> ~%s", page_bytes(page, start).text, page_bytes(page, end).text);
+	line_put(line, "~%s -> ", page_bytes(page, start).text);
+	line_put(line, "~%s", page_bytes(page, end_by_events(page)).text);
 }
 
 /* What the trace says where the allocators' books say nothing. */

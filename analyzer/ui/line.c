@@ -164,6 +164,10 @@ void line_end(struct line *line)
 	const size_t width = line_width(line->text);
 	if (is_kept(line)) {
 		fclose(line->memory.out);
+		while (line->length && line->bytes[line->length - 1] == ' ') {
+			line->length--;
+			line->columns--;
+		}
 		const bool is_cut = line->text->columns && line->columns > width;
 		print_styled(line, is_cut ? bytes_within(line->bytes, width - 3) : line->length);
 		if (is_cut)
@@ -171,6 +175,26 @@ void line_end(struct line *line)
 		free(line->bytes);
 	}
 	fputc('\n', line->text->out);
+}
+
+void line_print(const struct text *text, const char *fmt, ...)
+{
+	struct line line;
+	va_list args;
+	line_begin(&line, text);
+	va_start(args, fmt);
+	put(&line, fmt, args);
+	va_end(args);
+	line_end(&line);
+}
+
+void line_heading(const struct text *text, const char *title)
+{
+	struct line line;
+	fputc('\n', text->out);
+	line_begin(&line, text);
+	line_styled(&line, TEXT_BOLD, "%s", title);
+	line_end(&line);
 }
 
 /* --- paragraphs --------------------------------------------------------------------------------

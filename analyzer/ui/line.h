@@ -45,8 +45,13 @@ void line_sparkline(
 	struct line *line, const uint64_t *value, size_t count, uint64_t lowest, size_t columns);
 /* Columns that are left. */
 size_t line_left(const struct line *line);
-/* Prints the line. */
+/* Prints the line, without spaces at its end. */
 void line_end(struct line *line);
+
+/* One line of one piece. */
+HT_PRINTF(2, 3) void line_print(const struct text *text, const char *fmt, ...);
+/* An empty line, and a title on a line of its own. */
+void line_heading(const struct text *text, const char *title);
 
 /* Prints a foreign text in whole words, each line after its indent (ASCII); a page without a width
  * has one line. At most `lines_max` lines, 0: all. Returns the number of lines, all of them. */

@@ -18,20 +18,19 @@ static void write_summary(const struct page *page)
 {
 	const struct mappings *mappings = &page->view->analysis->mappings;
 	const uint64_t *calls = mappings->calls;
-	FILE *out = page->text->out;
 	struct line line;
 	line_begin(&line, page->text);
 	line_put(&line, "    at the end   ");
 	put_mapped(&line, &mappings->live);
 	line_end(&line);
-	fprintf(out, "    peak         %s accessible at +%s\n",
+	line_print(page->text, "    peak         %s accessible at +%s",
 		text_bytes(mappings->peak_bytes).text, text_time(mappings->peak_time_ns).text);
 	line_begin(&line, page->text);
 	line_put(&line, "    calls        %s mapped, %s unmapped, %s remapped, %s protected",
 		text_count(calls[ABI_CALL_MAP]).text, text_count(calls[ABI_CALL_UNMAP]).text,
 		text_count(calls[ABI_CALL_MOVE_TO]).text, text_count(calls[ABI_CALL_PROTECT]).text);
 	line_end(&line);
-	fprintf(out, "    older        unmapped in the window, mapped earlier: %s\n",
+	line_print(page->text, "    older        unmapped in the window, mapped earlier: %s",
 		text_bytes(mappings->before_bytes).text);
 	line_begin(&line, page->text);
 	line_put(&line, "    given back   %s in %s calls of madvise, and still mapped",

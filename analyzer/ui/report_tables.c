@@ -35,7 +35,7 @@ static struct ht_err *write_sizes(const struct text *text, const struct view *vi
 	for (size_t i = 0; i < count; i++)
 		if (part[i].sums.allocations > most)
 			most = part[i].sums.allocations;
-	text_heading(text, "Sizes (requested bytes: allocations, outstanding)");
+	line_heading(text, "Sizes (requested bytes: allocations, outstanding)");
 	for (size_t i = 0; i < count; i++)
 		write_size(text, &part[i], most);
 	free(part);
@@ -68,12 +68,12 @@ static struct ht_err *write_threads(const struct text *text, const struct view *
 	if (err)
 		return err;
 	parts_sort(part, count, METRIC_ALLOCATED);
-	text_heading(text, "Threads (allocations)");
+	line_heading(text, "Threads (allocations)");
 	for (size_t i = 0; i < count && i < THREADS_SHOWN; i++)
 		if (part[i].key < view->analysis->model.threads.count)
 			write_thread(text, view, &part[i]);
 	if (count > THREADS_SHOWN)
-		fprintf(text->out, "    %zu other threads\n", count - THREADS_SHOWN);
+		line_print(text, "    %zu other threads", count - THREADS_SHOWN);
 	free(part);
 	return NULL;
 }
@@ -89,7 +89,7 @@ static struct ht_err *write_functions(const struct text *text, const struct view
 	for (size_t i = 0; i < count; i++)
 		allocations[part[i].key] = part[i].sums.allocations;
 	free(part);
-	text_heading(text, "Functions (allocations, frees)");
+	line_heading(text, "Functions (allocations, frees)");
 	for (unsigned i = 0; i < REPLAY_HOOKS; i++) {
 		const struct cube_calls *calls = &view->analysis->cube.function[i];
 		const uint64_t frees = view->is_whole ? calls->frees + calls->before_frees : 0;

@@ -68,7 +68,7 @@ static void write_totals(const struct page *page)
 {
 	const struct model *model = &page->view->analysis->model;
 	struct line line;
-	text_heading(page->text, "Totals");
+	line_heading(page->text, "Totals");
 	line_begin(&line, page->text);
 	line_put(&line, "  program      ");
 	line_foreign(&line, model->exe ? model->exe : "unknown", line_left(&line));
@@ -76,7 +76,7 @@ static void write_totals(const struct page *page)
 	if (page->view->analysis->cube.sample_bytes)
 		write_sample(page);
 	if (page_is_empty(page))
-		fprintf(page->text->out, "  empty        %s in this window\n",
+		line_print(page->text, "  empty        %s in this window",
 			view_is_filtered(page->view)  ? "the options choose no allocation"
 			: model->capture.sample_bytes ? "the sample has no allocation"
 						      : "the process allocated and freed nothing");
@@ -101,7 +101,7 @@ static void write_warnings(const struct page *page, bool all)
 	const size_t first = warnings->has_ending;
 	if (warnings->count == first || (!all && page->warnings_shown == warnings->count - first))
 		return;
-	text_heading(page->text, "Warnings");
+	line_heading(page->text, "Warnings");
 	for (size_t i = first; i < warnings->count; i++)
 		line_wrap(page->text, "  ! ", "    ", warnings->text[i], 0);
 }

@@ -96,7 +96,7 @@ static size_t write_title(const struct page *page)
 		line_put(&line, ", %s", why);
 	line_end(&line);
 	if (!fits)
-		fprintf(page->text->out, "recording ended: %s\n", why);
+		line_print(page->text, "recording ended: %s", why);
 	return fits ? 1 : 2;
 }
 
@@ -127,7 +127,7 @@ static void write_warnings(struct page *page, size_t lines)
 	}
 	page->warnings_shown = complete;
 	if (count > shown)
-		fprintf(page->text->out, "! %zu more at the end of this page\n", count - shown);
+		line_print(page->text, "! %zu more at the end of this page", count - shown);
 }
 
 struct hint {

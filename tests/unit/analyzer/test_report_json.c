@@ -17,21 +17,26 @@ static struct scene scene;
 static struct analysis *analysis;
 static json_t *root;
 
-static void load_report_with(size_t limit, bool shows_wrappers)
+static void load_report_of(const struct report_json_options *options, bool shows_wrappers)
 {
 	char *text = NULL;
 	size_t length = 0;
 	FILE *out = open_memstream(&text, &length);
 	ck_assert_ptr_nonnull(out);
 	struct view *view = scene_view_of_all(analysis, shows_wrappers);
-	const struct report_json_options options = {.limit = limit, .order = METRIC_OUTSTANDING};
-	ck_no_err(report_json_write(out, view, &options));
+	ck_no_err(report_json_write(out, view, options));
 	view_destroy(view);
 	fclose(out);
 	json_error_t error;
 	root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
 	ck_assert_msg(root, "%s at %d: %s", error.text, error.position, text);
 	free(text);
+}
+
+static void load_report_with(size_t limit, bool shows_wrappers)
+{
+	const struct report_json_options options = {.limit = limit, .order = METRIC_OUTSTANDING};
+	load_report_of(&options, shows_wrappers);
 }
 
 static void load_report(size_t limit)
@@ -368,8 +373,35 @@ START_TEST(suspects_point_to_their_stacks)
 }
 END_TEST
 
-HT_SUITE("analyzer/report_json", suspects_point_to_their_stacks, members_have_their_names,
-	a_sample_says_that_it_is_one, frames_are_leaf_first_with_inlines, wrappers_are_counted,
-	threads_and_functions_are_told_apart, a_limit_cuts_the_list_only,
+START_TEST(tables_and_classes)
+{
+	const struct report_json_options options = {.order = METRIC_ALLOCATED,
+		.has_by = true,
+		.by = BREAKDOWN_FUNCTION,
+		.has_class = true,
+		.of_class = SUSPECT_GROWING};
+	make_scene();
+	analysis = scene_analyze(&scene);
+	load_report_of(&options, false);
+	ck_assert_uint_eq(json_array_size(at(root, "suspects")), 0);
+	ck_assert_uint_eq(json_array_size(at(root, "stacks")), 0);
+	const json_t *rows = at(at(root, "breakdown"), "rows");
+	int64_t sum = 0;
+	for (size_t i = 0; i < json_array_size(rows); i++) {
+		const json_t *row = json_array_get(rows, i);
+		sum += integer(at(row, "own"), "allocated_bytes");
+		ck_assert_int_ge(integer(at(row, "inclusive"), "allocated_bytes"),
+			integer(at(row, "own"), "allocated_bytes"));
+		ck_assert(json_is_null(at(row, "frame")) ||
+			  json_array_get(at(root, "frames"), (size_t)integer(row, "frame")));
+	}
+	ck_assert_int_eq(sum, integer(at(root, "totals"), "allocated_bytes"));
+	end();
+}
+END_TEST
+
+HT_SUITE("analyzer/report_json", tables_and_classes, suspects_point_to_their_stacks,
+	members_have_their_names, a_sample_says_that_it_is_one, frames_are_leaf_first_with_inlines,
+	wrappers_are_counted, threads_and_functions_are_told_apart, a_limit_cuts_the_list_only,
 	names_that_are_no_utf8_are_replaced, an_empty_trace_is_a_report,
 	a_trace_cut_anywhere_reports_what_is_there)

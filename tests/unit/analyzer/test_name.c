@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Names of functions that are too wide: what is left out first.
+ */
+#include "analyzer/ui/name.h"
+
+#include <string.h>
+
+#include "analyzer/ui/text.h"
+#include "tests/support/ht_check.h"
+#include "tests/support/random.h"
+
+static void check(const char *function, size_t columns, const char *want)
+{
+	char name[NAME_BYTES];
+	name_shorten(function, columns, name);
+	ck_assert_str_eq(name, want);
+}
+
+START_TEST(what_fits_stays)
+{
+	check("void app::f<int>(int)", 21, "void app::f<int>(int)");
+	check("main", 4, "main");
+	check("", 10, "");
+}
+END_TEST
+
+START_TEST(return_type_parameters_arguments_namespaces)
+{
+	static const char function[] = "void app::net::Queue<int>::push<char>(int, char const*)";
+	check(function, 54, "app::net::Queue<int>::push<char>(int, char const*)");
+	check(function, 40, "app::net::Queue<int>::push<char>");
+	check(function, 30, "app::net::Queue<>::push<>");
+	check("app::net::Queue::push(int)", 15, "..Queue::push");
+	check("app::net::Queue::push(int)", 6, "..push");
+	check("app::net::Queue::push(int)", 3, "..push");
+	check("f(int) const", 3, "f");
+}
+END_TEST
+
+START_TEST(operators_keep_their_names)
+{
+	check("app::Table::operator()(int) const", 25, "app::Table::operator()");
+	check("app::Table::operator<<(int)", 26, "app::Table::operator<<");
+	check("app::P<int>::operator->() const", 21, "app::P<>::operator->");
+	check("app::(anonymous namespace)::run(int)", 32, "app::(anonymous namespace)::run");
+}
+END_TEST
+
+START_TEST(rust_keeps_type_and_trait)
+{
+	check("<app::Cache<app::Key, app::Value> as app::Store<u8>>::put", 40,
+		"<app::Cache<> as app::Store<>>::put");
+}
+END_TEST
+
+/* Whatever a name holds, the result is a string within its bounds. */
+START_TEST(nonsense_is_harmless)
+{
+	static const char part[] = "<>():. a-*&~operator{}";
+	uint64_t seed = 1;
+	for (int i = 0; i < 20000; i++) {
+		char function[80], name[NAME_BYTES];
+		const size_t length = random_below(&seed, sizeof(function) - 1);
+		for (size_t k = 0; k < length; k++)
+			function[k] = part[random_below(&seed, sizeof(part) - 1)];
+		function[length] = '\0';
+		name_shorten(function, random_below(&seed, 60), name);
+		ck_assert_uint_le(strlen(name), length);
+	}
+}
+END_TEST
+
+START_TEST(long_names_keep_both_ends)
+{
+	char function[5000], name[NAME_BYTES];
+	memset(function, 'a', sizeof(function));
+	memcpy(function, "begin", 5);
+	memcpy(function + sizeof(function) - 4, "end", 4);
+	name_shorten(function, 4999, name);
+	ck_assert_uint_lt(strlen(name), NAME_BYTES);
+	ck_assert(!strncmp(name, "begin", 5) && !strcmp(name + strlen(name) - 3, "end"));
+}
+END_TEST
+
+HT_SUITE("analyzer/name", what_fits_stays, return_type_parameters_arguments_namespaces,
+	operators_keep_their_names, rust_keeps_type_and_trait, nonsense_is_harmless,
+	long_names_keep_both_ends)
