@@ -37,8 +37,10 @@ static void write_calls(const struct page *page)
 		line_end(&line);
 		return;
 	}
-	line_put(&line, "%s%s%s", mark, text_count(total->allocations).text,
-		is_sample ? "" : " allocations");
+	const bool is_chosen =
+		query_filters_blocks(&view->query) || query_filters_stacks(&view->query);
+	line_put(&line, "%s%s%s%s", mark, text_count(total->allocations).text,
+		is_chosen ? " chosen" : "", is_sample ? "" : " allocations");
 	line_put(&line, " (%s%s/s)", mark, text_count((uint64_t)rate).text);
 	line_put(&line, " of %s%s", mark, page_bytes(page, total->allocated_bytes).text);
 	if (!is_sample)
@@ -51,14 +53,25 @@ static void write_calls(const struct page *page)
 	line_end(&line);
 }
 
+/* The step of the whole process's timeline that has the end of a bucket of the view. */
+static const struct timeline_step *step_at(const struct page *page, uint32_t bucket)
+{
+	const struct analysis *analysis = page->view->analysis;
+	const struct timeline *timeline = &analysis_whole(analysis)->timeline;
+	const uint64_t end_ns = (bucket + 1) * analysis->cube.timeline.step_ns;
+	uint64_t at = (end_ns - 1) / timeline->step_ns;
+	if (at >= timeline->count)
+		at = timeline->count ? timeline->count - 1 : 0;
+	return &timeline->step[at];
+}
+
 /* What the whole heap holds at the end of a bucket, or what was recorded of it. */
 static uint64_t held_at(const struct page *page, uint32_t bucket)
 {
-	const struct analysis *analysis = page->view->analysis;
-	const struct timeline_step *step = &analysis->cube.timeline.step[bucket];
-	return analysis->heap.has_curve
-		       ? heap_bytes_at(&analysis->heap, step->live_bytes, step->before_bytes)
-		       : step->live_bytes;
+	const struct heap *heap = &page->view->analysis->heap;
+	const struct timeline_step *step = step_at(page, bucket);
+	return heap->has_curve ? heap_bytes_at(heap, step->live_bytes, step->before_bytes)
+			       : step->live_bytes;
 }
 
 /* Small waves on a large heap are not drawn as mountains: the scale covers a twentieth at least. */
@@ -131,17 +144,27 @@ static void put_part_of_heap(struct line *line, const struct page *page)
 	line_put(line, "~%s", page_bytes(page, end_by_events(page)).text);
 }
 
-/* What the trace says where the allocators' books say nothing. */
+/* What the trace says of all blocks where the allocators' books say nothing. */
 static void put_recorded(struct line *line, const struct page *page)
 {
-	const struct view *view = page->view;
-	const struct heap *heap = &view->analysis->heap;
-	const char *mark = view->analysis->cube.sample_bytes ? "~" : "";
-	line_put(line, "%s%s in the window, peak %s%s", mark,
-		page_change(page, view->total.growth_bytes).text, page_mark(page, METRIC_PEAK),
-		page_change(page, (int64_t)view->peak.bytes).text);
+	const struct window window = page->view->window;
+	const struct heap *heap = &page->view->analysis->heap;
+	const char *mark = page->view->analysis->cube.sample_bytes ? "~" : "";
+	uint64_t before = 0, after = 0, peak = 0;
+	if (window.to > window.from) {
+		before = window.from ? step_at(page, window.from - 1)->live_bytes : 0;
+		after = step_at(page, window.to - 1)->live_bytes;
+	}
+	for (uint32_t i = window.from; i < window.to; i++)
+		if (peak < step_at(page, i)->live_max_bytes)
+			peak = step_at(page, i)->live_max_bytes;
+	line_put(line, "%s%s in the window", mark,
+		page_change(page, (int64_t)(after - before)).text);
 	if (heap->end_known)
 		line_put(line, "; %s at the end", page_bytes(page, heap->end_bytes).text);
+	else
+		line_put(line, ", peak %s%s", mark,
+			page_change(page, (int64_t)(peak - before)).text);
 }
 
 static void write_heap(const struct page *page)
@@ -205,10 +228,9 @@ static void put_rss_parts(struct line *line, const struct page *page, const stru
 
 static void write_part_of_rss(const struct page *page)
 {
-	const struct timeline *timeline = &page->view->analysis->cube.timeline;
 	const struct timeline_step *first = NULL, *last = NULL;
 	for (uint32_t i = page->view->window.from; i < page->view->window.to; i++) {
-		const struct timeline_step *step = &timeline->step[i];
+		const struct timeline_step *step = step_at(page, i);
 		first = first || !step->has_rss ? first : step;
 		last = step->has_rss ? step : last;
 	}

@@ -20,17 +20,36 @@ static void put_blocks(struct line *line, const struct page *page, const struct 
 		blocks == 1 ? "block" : "blocks");
 }
 
+/* Blocks of some ages, or of one moment, are no series of what a site holds. */
+static bool is_judged(const struct page *page)
+{
+	const struct query *query = &page->view->query;
+	return !query->alive_at && !query->min_age_ns && query->max_age_ns == UINT64_MAX;
+}
+
+static void put_class(struct line *line, const struct suspect *suspect)
+{
+	line_put(line, "  ");
+	line_to(line, 60);
+	if (suspect->class == SUSPECT_GROWING)
+		line_styled(line, TEXT_BOLD, "%s", suspect_class_name(suspect->class));
+	else
+		line_put(line, "%s", suspect_class_name(suspect->class));
+	if (suspect->class != SUSPECT_UNCLEAR)
+		line_styled(line, TEXT_DIM, ", %.0f %% sure", suspect->confidence * 100);
+}
+
 static void write_site(const struct page *page, const struct suspects_entry *entry)
 {
 	const struct row *row = &page->view->row[entry->row];
 	const struct suspect *suspect = &entry->suspect;
-	const bool grows = suspect->class == SUSPECT_GROWING;
+	const bool grows = is_judged(page) && suspect->class == SUSPECT_GROWING;
 	struct text_number bytes = page_bytes(page, sums_outstanding_bytes(&row->sums));
 	struct line line;
 	line_begin(&line, page->text);
-	line_put(&line, "%*s%s", page->options->is_exact ? 2 : 0, "",
-		page_mark(page, METRIC_OUTSTANDING));
-	line_right(&line, bytes.text, 10 - (line.columns ? 1 : 0));
+	char figure[64];
+	snprintf(figure, sizeof(figure), "%s%s", page_mark(page, METRIC_OUTSTANDING), bytes.text);
+	line_right(&line, figure, page->options->is_exact ? 16 : 10);
 	line_put(&line, "  ");
 	if (grows)
 		line_styled(
@@ -40,18 +59,13 @@ static void write_site(const struct page *page, const struct suspects_entry *ent
 			text_percent(sums_outstanding_bytes(&row->sums),
 				sums_outstanding_bytes(&page->view->total))
 				.text);
+	line_put(&line, "  ");
 	line_to(&line, 28);
 	put_blocks(&line, page, &row->sums);
 	if (sums_outstanding_blocks(&row->sums))
 		line_put(&line, ", oldest %s", text_time(suspect->oldest_ns).text);
-	line_put(&line, "  ");
-	line_to(&line, 60);
-	if (grows)
-		line_styled(&line, TEXT_BOLD, "%s", suspect_class_name(suspect->class));
-	else
-		line_put(&line, "%s", suspect_class_name(suspect->class));
-	if (suspect->class != SUSPECT_UNCLEAR)
-		line_styled(&line, TEXT_DIM, " (%.0f %% sure)", suspect->confidence * 100);
+	if (is_judged(page))
+		put_class(&line, suspect);
 	line_end(&line);
 	line_begin(&line, page->text);
 	line_put(&line, "    ");
@@ -101,6 +115,8 @@ static void write_heading(const struct page *page, const struct chosen *chosen)
 			suspect_class_name(page->options->of_class));
 	else if (!chosen->count)
 		line_styled(&line, TEXT_BOLD, "Nothing that was allocated in the window is left");
+	else if (!is_judged(page))
+		line_styled(&line, TEXT_BOLD, "Most of what is outstanding of the chosen blocks:");
 	else if (chosen->growing)
 		line_styled(&line, TEXT_BOLD, "What grows: %zu of %zu sites, %s/min%s",
 			chosen->growing, page->suspects.count,

@@ -24,7 +24,7 @@ static void write_page_of(
 	unsigned columns, const struct report_text_options *options, const struct query *query)
 {
 	size_t length = 0;
-	analysis = scene_analyze(&scene);
+	analysis = scene_analyze_blocks(&scene, query);
 	FILE *out = open_memstream(&page, &length);
 	const struct text text = {.out = out, .columns = columns};
 	struct view *view = scene_view(analysis, query);
@@ -410,6 +410,29 @@ START_TEST(a_part_says_so)
 }
 END_TEST
 
+/* Heap and RSS stay those of the process. */
+START_TEST(chosen_blocks_say_so)
+{
+	make_rows();
+	struct report_text_options options = options_of(METRIC_OUTSTANDING);
+	struct query query;
+	query_init(&query);
+	query.min_size = 999;
+	write_page_of(80, &options, &query);
+	check_has("calls  3 chosen allocations (");
+	check_has("heap   +9.7 KiB in the window, peak +9.7 KiB");
+	check_has("\nGrowth unclear: ");
+	end();
+	make_rows();
+	query_init(&query);
+	query.min_age_ns = 4000000;
+	write_page_of(80, &options, &query);
+	check_has("\nMost of what is outstanding of the chosen blocks:\n");
+	ck_assert_ptr_null(strstr(page, "unclear"));
+	end();
+}
+END_TEST
+
 START_TEST(one_table_instead_of_lists)
 {
 	make_rows();
@@ -462,11 +485,11 @@ START_TEST(tables_have_their_figures)
 }
 END_TEST
 
-HT_SUITE("analyzer/report_text", a_metric_makes_one_list, an_order_of_its_own, exact_bytes,
-	a_class_chooses_rows, a_part_says_so, one_table_instead_of_lists, tables_have_their_figures,
-	lines_of_made_code_are_the_functions_first, figures_are_on_the_page,
-	a_sample_says_that_it_is_one, a_sample_of_nothing_says_its_rate, chains_are_leaf_first,
-	wrappers_are_passed_over_and_summed_up, wrappers_are_shown_when_wanted,
-	a_limit_says_what_is_left_out, a_heap_without_an_allocator_is_said,
-	a_heap_says_how_exact_its_end_is, an_empty_window_is_a_page,
-	mappings_are_told_where_they_were_recorded)
+HT_SUITE("analyzer/report_text", chosen_blocks_say_so, a_metric_makes_one_list, an_order_of_its_own,
+	exact_bytes, a_class_chooses_rows, a_part_says_so, one_table_instead_of_lists,
+	tables_have_their_figures, lines_of_made_code_are_the_functions_first,
+	figures_are_on_the_page, a_sample_says_that_it_is_one, a_sample_of_nothing_says_its_rate,
+	chains_are_leaf_first, wrappers_are_passed_over_and_summed_up,
+	wrappers_are_shown_when_wanted, a_limit_says_what_is_left_out,
+	a_heap_without_an_allocator_is_said, a_heap_says_how_exact_its_end_is,
+	an_empty_window_is_a_page, mappings_are_told_where_they_were_recorded)

@@ -114,13 +114,13 @@ START_TEST(what_grows_and_who)
 		"\n"
 		"What grows: 1 of 3 sites, +1.1 MiB/min; then the largest others\n"
 		"   1.1 MiB  +1.1 MiB/min    1,200 blocks, oldest 60.0 s     "
-		"growing (99 % sure)\n"
+		"growing, 99 % sure\n"
 		"    app::Sessions::add(int)  sessions.cc:77 <- app::serve(int) <- main\n"
 		"   1.0 MiB  46.5 % of all   32 blocks, oldest 60.0 s        "
-		"plateau (90 % sure)\n"
+		"plateau, 90 % sure\n"
 		"    app::Cache::fill <- app::serve(int) <- main\n"
 		"   4.9 KiB  0.2 % of all    1 block, oldest 128.0 ms        "
-		"churn (100 % sure)\n"
+		"churn, 100 % sure\n"
 		"    app::reply <- app::serve(int) <- main\n"
 		"\n"
 		"! 12 stacks cut: no unwind information for a frame\n"
@@ -145,7 +145,7 @@ START_TEST(nothing_grows)
 		"\n"
 		"Nothing grows; most of what is outstanding:\n"
 		"   1.0 MiB  99.5 % of all   32 blocks, oldest 60.0 s        "
-		"plateau (90 % sure)\n");
+		"plateau, 90 % sure\n");
 	end();
 }
 END_TEST
