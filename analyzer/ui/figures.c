@@ -37,8 +37,7 @@ static void write_calls(const struct page *page)
 		line_end(&line);
 		return;
 	}
-	const bool is_chosen =
-		query_filters_blocks(&view->query) || query_filters_stacks(&view->query);
+	const bool is_chosen = view_is_filtered(view);
 	line_put(&line, "%s%s%s%s", mark, text_count(total->allocations).text,
 		is_chosen ? " chosen" : "", is_sample ? "" : " allocations");
 	line_put(&line, " (%s%s/s)", mark, text_count((uint64_t)rate).text);
