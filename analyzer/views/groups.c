@@ -125,9 +125,20 @@ static struct ht_err *number_frame(struct numbering *numbering, const struct fra
 	return err ? err : number_pair(numbering, function, frame->line, ret);
 }
 
-static struct ht_err *add_group(
-	struct groups *groups, uint32_t at, const struct frame *frame, const char *name)
+/* What calls a thread's function in libstdc++ has no symbol: execute_native_thread_routine is not
+ * exported. */
+static bool is_plumbing(const struct numbering *numbering, const struct frame *frame)
 {
+	static const char library[] = "libstdc++.so";
+	if (frame->function || frame->module == MODULES_NONE)
+		return wrapper_is_plumbing(frame->function);
+	return strncmp(module_name(numbering, frame), library, sizeof(library) - 1) == 0;
+}
+
+static struct ht_err *add_group(
+	struct numbering *numbering, uint32_t at, const struct frame *frame, const char *name)
+{
+	struct groups *groups = numbering->groups;
 	struct ht_err *err = array_reserve(&groups->group, &groups->capacity, groups->count + 1,
 		sizeof(*groups->group), "functions");
 	if (err)
@@ -136,7 +147,7 @@ static struct ht_err *add_group(
 		.frame = at,
 		.name = name,
 		.is_wrapper = wrapper_is(frame->function),
-		.is_plumbing = wrapper_is_plumbing(frame->function),
+		.is_plumbing = is_plumbing(numbering, frame),
 	};
 	return NULL;
 }
@@ -159,7 +170,7 @@ struct ht_err *groups_init(struct groups *groups, enum grouping grouping,
 		if (err || map_get(&by_number, number, &groups->of_frame[i]))
 			continue;
 		groups->of_frame[i] = (uint32_t)groups->count;
-		err = add_group(groups, i, &frames->frame[i], name);
+		err = add_group(&numbering, i, &frames->frame[i], name);
 		if (!err)
 			err = map_put(&by_number, number, groups->of_frame[i]);
 	}

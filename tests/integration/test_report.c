@@ -156,6 +156,63 @@ START_TEST(text_says_where_and_how_much)
 }
 END_TEST
 
+/* The sum of a CSV's column. */
+static uint64_t sum_of(char *csv, const char *column)
+{
+	char *rest = csv, *names = strsep(&rest, "\n"), *line;
+	size_t at = 0, index = 0;
+	uint64_t sum = 0;
+	for (char *name; (name = strsep(&names, ",\r")); at++)
+		if (strcmp(name, column) == 0)
+			break;
+	while ((line = strsep(&rest, "\n")) && *line) {
+		char *cell = NULL;
+		for (index = 0; index <= at; index++)
+			cell = strsep(&line, ",");
+		ck_assert_ptr_nonnull(cell);
+		sum += strtoull(cell, NULL, 10);
+	}
+	return sum;
+}
+
+/* Figures come before names, so that a comma in a name does no harm. */
+START_TEST(tables_sum_up_to_the_totals)
+{
+	static const char *const by[] = {
+		"function", "line", "address", "module", "namespace", "thread", "size", "lifetime"};
+	struct tap tap;
+	record(&tap, "4");
+	json_t *report = report_load(tap.trace);
+	const uint64_t allocated = report_u64(report, "totals.allocated_bytes");
+	char *csv = heaptap_output((const char *[]){"report", "--csv", tap.trace, NULL});
+	ck_assert_uint_eq(sum_of(csv, "allocated_bytes"), allocated);
+	free(csv);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(by); i++) {
+		csv = heaptap_output(
+			(const char *[]){"report", "--csv", "--by", by[i], tap.trace, NULL});
+		ck_assert_msg(sum_of(csv, "allocated_bytes") == allocated, "%s", by[i]);
+		free(csv);
+	}
+	json_decref(report);
+}
+END_TEST
+
+START_TEST(a_page_has_eighty_columns)
+{
+	struct tap tap;
+	record(&tap, "2");
+	char *text = heaptap_output((const char *[]){"report", "--stacks", tap.trace, NULL});
+	size_t lines = 0;
+	bool has_next = false;
+	for (char *rest = text, *line; (line = strsep(&rest, "\n")); lines++) {
+		ck_assert_msg(strlen(line) <= 80 || strpbrk(line, "\xe2"), "%s", line);
+		has_next |= lines < 24 && strncmp(line, "Next: heaptap report ", 21) == 0;
+	}
+	ck_assert(has_next);
+	free(text);
+}
+END_TEST
+
 START_TEST(growth_of_rss_that_the_trace_does_not_explain)
 {
 	json_t *report = record_growth(40, 200);
@@ -223,6 +280,7 @@ START_TEST(what_is_no_trace)
 }
 END_TEST
 
-HT_SUITE("integration/report", stacks_sum_up_to_the_totals, a_limit_limits,
-	text_says_where_and_how_much, growth_of_rss_that_the_trace_does_not_explain,
-	collapsed_stacks_sum_up, heaptrack_reads_the_export, what_is_no_trace)
+HT_SUITE("integration/report", tables_sum_up_to_the_totals, a_page_has_eighty_columns,
+	stacks_sum_up_to_the_totals, a_limit_limits, text_says_where_and_how_much,
+	growth_of_rss_that_the_trace_does_not_explain, collapsed_stacks_sum_up,
+	heaptrack_reads_the_export, what_is_no_trace)

@@ -95,6 +95,30 @@ START_TEST(everything_is_shown_when_wanted)
 }
 END_TEST
 
+/* libstdc++ exports no name for what calls a thread's function. */
+START_TEST(the_nameless_caller_of_a_thread_is_left_out)
+{
+	stage_begin(&stage);
+	tracebuild_module(
+		&stage.scene.trace, 2, "/usr/lib/libstdc++.so.6.0.30", NULL, 0x900000, 0xa00000);
+	uint32_t started = node(node(0, "clone3", NULL), "start_thread", NULL);
+	uint32_t nameless = tracebuild_node(&stage.scene.trace, started, 0x900010);
+	uint32_t user = node(nameless, "app::run", NULL);
+	uint32_t other = node(node(started, NULL, NULL), "app::run", NULL);
+	finish(false);
+	check(user, "app::run");
+	check(other, "app::run < ?");
+	end();
+	stage_begin(&stage);
+	tracebuild_module(
+		&stage.scene.trace, 2, "/usr/lib/libstdc++.so.6.0.30", NULL, 0x900000, 0xa00000);
+	user = node(tracebuild_node(&stage.scene.trace, 0, 0x900010), "app::run", NULL);
+	finish(true);
+	check(user, "app::run < ?");
+	end();
+}
+END_TEST
+
 START_TEST(plumbing_is_left_out)
 {
 	static const char *const plumbing[] = {"clone3", "start_thread", "_start",
@@ -307,8 +331,8 @@ START_TEST(groupings_tell_frames_apart)
 }
 END_TEST
 
-HT_SUITE("analyzer/tree", wrappers_are_passed_over, a_chain_of_wrappers_is_its_innermost_frame,
-	everything_is_shown_when_wanted, plumbing_is_left_out, chains_that_read_the_same_are_one,
-	a_file_tells_functions_apart, stacks_of_one_row_are_summed_up,
-	rows_and_totals_of_trees_are_the_total, deep_chains_of_wrappers,
-	groupings_tell_frames_apart)
+HT_SUITE("analyzer/tree", the_nameless_caller_of_a_thread_is_left_out, wrappers_are_passed_over,
+	a_chain_of_wrappers_is_its_innermost_frame, everything_is_shown_when_wanted,
+	plumbing_is_left_out, chains_that_read_the_same_are_one, a_file_tells_functions_apart,
+	stacks_of_one_row_are_summed_up, rows_and_totals_of_trees_are_the_total,
+	deep_chains_of_wrappers, groupings_tell_frames_apart)
