@@ -12,10 +12,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "tests/support/browser.h"
 #include "tests/support/figures.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/packages.h"
 #include "tests/support/procsnap.h"
+#include "tests/support/report.h"
 #include "tests/support/run.h"
 #include "tests/support/tap.h"
 #include "tests/support/tmpdir.h"
@@ -61,7 +63,12 @@ static char *check_target(
 
 START_TEST(cxx)
 {
-	free(check_target((const char *[]){run_built("tests/targets/cxx"), NULL}, 0, 300, "fill"));
+	char *trace = check_target(
+		(const char *[]){run_built("tests/targets/cxx"), NULL}, 0, 300, "fill");
+	json_t *report = report_load(trace);
+	browser_check(trace, report_u64(report, "totals.allocated_bytes"));
+	json_decref(report);
+	free(trace);
 }
 END_TEST
 
@@ -176,6 +183,7 @@ START_TEST(hostile_names)
 	char *path = tmpdir_path("hostile.htap");
 	build_hostile(path);
 	figures_check_all(path, NULL);
+	browser_check(path, 137);
 	free(path);
 }
 END_TEST
