@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "analyzer/ui/name.h"
+#include "analyzer/views/callers.h"
 
 #define FRAMES_SHOWN   24u
 #define FILE_COLUMNS   40u
@@ -51,24 +52,6 @@ void chain_put_frame(
 /* --- in one line -------------------------------------------------------------------------------
  */
 
-static const struct frame *frame_of(const struct view *view, uint32_t node)
-{
-	const uint32_t group = view->tree.node[node].group;
-	return group == UINT32_MAX ? NULL : &view->frames.frame[view->groups.group[group].frame];
-}
-
-/* The next frame towards the root that is another function; 0: there is none. */
-static uint32_t caller_of(const struct view *view, uint32_t node)
-{
-	const struct frame *frame = frame_of(view, node);
-	for (uint32_t at = view->tree.node[node].parent; at; at = view->tree.node[at].parent) {
-		const struct frame *caller = frame_of(view, at);
-		if (caller && (!frame || !frame->function || caller->function != frame->function))
-			return at;
-	}
-	return 0;
-}
-
 /* "  store.cpp:77", or "" */
 static void file_label(const struct frame *frame, char ret[NAME_BYTES])
 {
@@ -79,27 +62,12 @@ static void file_label(const struct frame *frame, char ret[NAME_BYTES])
 		snprintf(ret, NAME_BYTES, "  %.900s", base_name(frame->file));
 }
 
-/* A function of the user's script, not one of the runtime's own (node:internal/timers). */
-static bool is_script(const struct frame *frame)
-{
-	return frame && frame->function && frame->module == MODULES_NONE && frame->file &&
-	       frame->file[0] == '/';
-}
-
-/* The script's function that a chain of the runtime's code comes from; 0: there is none. */
-static uint32_t script_of(const struct view *view, uint32_t node)
-{
-	for (uint32_t at = node; at; at = view->tree.node[at].parent)
-		if (is_script(frame_of(view, at)))
-			return at == node ? 0 : at;
-	return 0;
-}
-
 /* What stands behind a function in one line. */
 struct tail {
 	char file[NAME_BYTES];	 /* of the function itself */
 	char script[NAME_BYTES]; /* the script's function with its file */
 	uint32_t caller, script_node;
+	size_t callers_max;
 	size_t columns; /* that it needs at least */
 };
 
@@ -110,20 +78,20 @@ static void find_tail(struct tail *tail, const struct line *line, const struct v
 	const size_t left = line_left(line);
 	tail->file[0] = tail->script[0] = '\0';
 	if (has_file)
-		file_label(frame_of(view, node), tail->file);
+		file_label(callers_frame(view, node), tail->file);
 	tail->columns = text_columns(tail->file);
-	tail->caller = caller_of(view, node);
-	tail->script_node = script_of(view, node);
+	tail->caller = callers_next(view, node);
+	tail->script_node = callers_script(view, node);
 	if (tail->script_node) {
-		frame_name(view, frame_of(view, tail->script_node), left / 3, tail->script);
-		file_label(frame_of(view, tail->script_node), file);
+		frame_name(view, callers_frame(view, tail->script_node), left / 3, tail->script);
+		file_label(callers_frame(view, tail->script_node), file);
 		const size_t length = strlen(tail->script);
 		if (length + strlen(file) < NAME_BYTES)
 			snprintf(tail->script + length, NAME_BYTES - length, "%s", file);
 		tail->columns += text_columns(tail->script) + 4;
 	} else if (tail->caller) {
 		char name[NAME_BYTES];
-		frame_name(view, frame_of(view, tail->caller), CALLER_LEAST, name);
+		frame_name(view, callers_frame(view, tail->caller), CALLER_LEAST, name);
 		const size_t wide = text_columns(name);
 		tail->columns += 4 + (wide < left / 3 ? wide : left / 3);
 	}
@@ -142,14 +110,14 @@ static void put_callers(struct line *line, const struct view *view, const struct
 	const size_t script = tail->script_node ? text_columns(tail->script) + 4 : 0;
 	const size_t behind = script ? script + strlen(" <- ...") : 0;
 	uint32_t at = tail->caller;
-	for (size_t i = 0; at && at != tail->script_node && i < CALLERS_SHOWN; i++) {
+	for (size_t i = 0; at && at != tail->script_node && i < tail->callers_max; i++) {
 		const size_t used = 4 + behind;
 		const size_t left = line_left(line) > used ? line_left(line) - used : 0;
-		frame_name(view, frame_of(view, at), left, name);
+		frame_name(view, callers_frame(view, at), left, name);
 		if (left < 5 || ((i || script) && text_columns(name) > left))
 			break;
 		put_caller(line, name, left);
-		at = caller_of(view, at);
+		at = callers_next(view, at);
 	}
 	if (!script)
 		return;
@@ -159,11 +127,12 @@ static void put_callers(struct line *line, const struct view *view, const struct
 	line_foreign(line, tail->script, line_left(line));
 }
 
-void chain_put(struct line *line, const struct view *view, uint32_t node, bool has_file)
+void chain_put_some(struct line *line, const struct view *view, uint32_t node, bool has_file,
+	size_t callers_max)
 {
-	const struct frame *frame = node ? frame_of(view, node) : NULL;
+	const struct frame *frame = node ? callers_frame(view, node) : NULL;
 	const size_t left = line_left(line);
-	struct tail tail;
+	struct tail tail = {.callers_max = callers_max};
 	if (!frame) {
 		line_put(line, "%s", node ? "(stacks that allocated little)" : "(no stack)");
 		return;
@@ -174,6 +143,11 @@ void chain_put(struct line *line, const struct view *view, uint32_t node, bool h
 	if (tail.file[0])
 		line_foreign(line, tail.file, FILE_COLUMNS);
 	put_callers(line, view, &tail);
+}
+
+void chain_put(struct line *line, const struct view *view, uint32_t node, bool has_file)
+{
+	chain_put_some(line, view, node, has_file, CALLERS_SHOWN);
 }
 
 /* --- in full -----------------------------------------------------------------------------------
@@ -213,7 +187,7 @@ void chain_write(const struct text *text, const struct view *view, uint32_t node
 {
 	size_t count = 0;
 	for (uint32_t at = node; at; at = view->tree.node[at].parent, count++) {
-		const struct frame *frame = frame_of(view, at);
+		const struct frame *frame = callers_frame(view, at);
 		struct line line;
 		if (count >= FRAMES_SHOWN)
 			continue;

@@ -14,5 +14,8 @@ void chain_put_frame(
  * its callers, as many as fit; the first caller always. A function that calls itself stands once.
  */
 void chain_put(struct line *line, const struct view *view, uint32_t node, bool has_file);
+/* The same with so many callers at most, besides a script's function. */
+void chain_put_some(struct line *line, const struct view *view, uint32_t node, bool has_file,
+	size_t callers_max);
 /* The whole chain, from `node` of the view's tree towards the root. */
 void chain_write(const struct text *text, const struct view *view, uint32_t node);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
 #include <string.h>
 
 #include "analyzer/ui/chain.h"
@@ -39,16 +40,39 @@ static void put_class(struct line *line, const struct suspect *suspect)
 		line_styled(line, TEXT_DIM, ", %.0f %% sure", suspect->confidence * 100);
 }
 
-static void write_site(const struct page *page, const struct suspects_entry *entry)
+/* A site of one chain has as many callers as fit; of several, the one that they share. */
+static void write_chain(const struct page *page, const struct suspects_site *site)
 {
-	const struct row *row = &page->view->row[entry->row];
-	const struct suspect *suspect = &entry->suspect;
+	const uint32_t node = page->view->row[site->row].node;
+	char chains[32] = "";
+	struct text narrow = *page->text;
+	struct line line;
+	if (site->chains > 1)
+		snprintf(chains, sizeof(chains), ", %zu chains", site->chains);
+	if (narrow.columns > 2 * sizeof(chains))
+		narrow.columns -= (unsigned)strlen(chains);
+	line_begin(&line, page->text);
+	line_put(&line, "    ");
+	line.text = &narrow;
+	if (site->chains > 1)
+		chain_put_some(&line, page->view, node, true, 1);
+	else
+		chain_put(&line, page->view, node, true);
+	line.text = page->text;
+	line_styled(&line, TEXT_DIM, "%s", chains);
+	line_end(&line);
+}
+
+static void write_site(const struct page *page, const struct suspects_site *site)
+{
+	const struct suspect *suspect = &site->suspect;
+	const uint64_t bytes = sums_outstanding_bytes(&site->sums);
 	const bool grows = is_judged(page) && suspect->class == SUSPECT_GROWING;
-	struct text_number bytes = page_bytes(page, sums_outstanding_bytes(&row->sums));
+	char figure[64];
 	struct line line;
 	line_begin(&line, page->text);
-	char figure[64];
-	snprintf(figure, sizeof(figure), "%s%s", page_mark(page, METRIC_OUTSTANDING), bytes.text);
+	snprintf(figure, sizeof(figure), "%s%s", page_mark(page, METRIC_OUTSTANDING),
+		page_bytes(page, bytes).text);
 	line_right(&line, figure, page->options->is_exact ? 16 : 10);
 	line_put(&line, "  ");
 	if (grows)
@@ -56,46 +80,43 @@ static void write_site(const struct page *page, const struct suspects_entry *ent
 			&line, TEXT_BOLD, "%s/min", page_change(page, per_minute(suspect)).text);
 	else
 		line_put(&line, "%s of all",
-			text_percent(sums_outstanding_bytes(&row->sums),
-				sums_outstanding_bytes(&page->view->total))
-				.text);
+			text_percent(bytes, sums_outstanding_bytes(&page->view->total)).text);
 	line_put(&line, "  ");
 	line_to(&line, 28);
-	put_blocks(&line, page, &row->sums);
-	if (sums_outstanding_blocks(&row->sums))
+	put_blocks(&line, page, &site->sums);
+	if (sums_outstanding_blocks(&site->sums))
 		line_put(&line, ", oldest %s", text_time(suspect->oldest_ns).text);
 	if (is_judged(page))
 		put_class(&line, suspect);
 	line_end(&line);
-	line_begin(&line, page->text);
-	line_put(&line, "    ");
-	chain_put(&line, page->view, row->node, true);
-	line_end(&line);
+	write_chain(page, site);
 }
 
-/* The suspects that --class leaves in. */
-struct chosen {
-	size_t count, growing, unclear;
+/* --- the heading -------------------------------------------------------------------------------
+ */
+
+struct found {
+	const struct suspects_site *site;
+	size_t count, growing;
+	uint64_t bytes, unclear_bytes;
 	double slope;
-	const struct suspect *first_unclear;
+	const struct suspect *unclear; /* the largest */
 };
 
-static struct chosen choose(const struct page *page)
+static void add_up(struct found *found)
 {
-	struct chosen ret = {0};
-	for (size_t i = 0; i < page->suspects.count; i++) {
-		const struct suspects_entry *entry = &page->suspects.entry[i];
-		if (!page_has_row(page, entry->row))
+	for (size_t i = 0; i < found->count; i++) {
+		const struct suspect *suspect = &found->site[i].suspect;
+		const uint64_t bytes = sums_outstanding_bytes(&found->site[i].sums);
+		found->bytes += bytes;
+		found->growing += suspect->class == SUSPECT_GROWING;
+		found->slope += suspect->slope_bytes_per_s;
+		if (suspect->class != SUSPECT_UNCLEAR)
 			continue;
-		ret.count++;
-		if (entry->suspect.class == SUSPECT_GROWING) {
-			ret.growing++;
-			ret.slope += entry->suspect.slope_bytes_per_s;
-		}
-		if (entry->suspect.class == SUSPECT_UNCLEAR && !ret.unclear++)
-			ret.first_unclear = &entry->suspect;
+		found->unclear_bytes += bytes;
+		if (!found->unclear)
+			found->unclear = suspect;
 	}
-	return ret;
 }
 
 /* The sentence without the word that it begins with. */
@@ -105,42 +126,46 @@ static const char *reason_of(const struct suspect *suspect)
 	return colon ? colon + 2 : suspect->text;
 }
 
-static void write_heading(const struct page *page, const struct chosen *chosen)
+static void write_heading(const struct page *page, const struct found *found)
 {
-	const struct suspect all = {.slope_bytes_per_s = chosen->slope};
+	const struct suspect all = {.slope_bytes_per_s = found->slope};
 	struct line line;
 	line_begin(&line, page->text);
-	if (!chosen->count && page->options->has_class)
+	if (!found->count && page->options->has_class)
 		line_styled(&line, TEXT_BOLD, "No site is %s",
 			suspect_class_name(page->options->of_class));
-	else if (!chosen->count)
+	else if (!found->count)
 		line_styled(&line, TEXT_BOLD, "Nothing that was allocated in the window is left");
 	else if (!is_judged(page))
 		line_styled(&line, TEXT_BOLD, "Most of what is outstanding of the chosen blocks:");
-	else if (chosen->growing)
+	else if (found->growing)
 		line_styled(&line, TEXT_BOLD, "What grows: %zu of %zu sites, %s/min%s",
-			chosen->growing, page->suspects.count,
-			page_change(page, per_minute(&all)).text,
-			chosen->growing < SITES_SHOWN && chosen->growing < chosen->count
+			found->growing, found->count, page_change(page, per_minute(&all)).text,
+			found->growing < SITES_SHOWN && found->growing < found->count
 				? "; then the largest others"
 				: "");
-	else if (chosen->unclear == chosen->count)
-		line_styled(
-			&line, TEXT_BOLD, "Growth unclear: %s", reason_of(chosen->first_unclear));
+	else if (found->unclear && found->unclear_bytes > found->bytes / 2)
+		line_styled(&line, TEXT_BOLD, "Growth unclear: %s", reason_of(found->unclear));
 	else
 		line_styled(&line, TEXT_BOLD, "Nothing grows; most of what is outstanding:");
 	line_end(&line);
 }
 
-void growth_write(const struct page *page)
+struct ht_err *growth_write(const struct page *page)
 {
-	const struct chosen chosen = choose(page);
-	size_t shown = 0;
-	write_heading(page, &chosen);
-	for (size_t i = 0; i < page->suspects.count && shown < SITES_SHOWN; i++) {
-		if (!page_has_row(page, page->suspects.entry[i].row))
-			continue;
-		write_site(page, &page->suspects.entry[i]);
-		shown++;
-	}
+	const enum suspect_class of_class =
+		page->options->has_class ? page->options->of_class : SUSPECT_CLASS_COUNT;
+	struct found found = {0};
+	struct suspects_site *site;
+	struct ht_err *err =
+		suspects_sites(page->view, &page->suspects, of_class, &site, &found.count);
+	if (err)
+		return err;
+	found.site = site;
+	add_up(&found);
+	write_heading(page, &found);
+	for (size_t i = 0; i < found.count && i < SITES_SHOWN; i++)
+		write_site(page, &site[i]);
+	free(site);
+	return NULL;
 }

@@ -35,13 +35,15 @@ const char *page_mark(const struct page *page, enum metric metric);
  */
 
 /* The first screen: at most 23 lines, so that a prompt fits, too. */
-void screen_write(struct page *page);
+HT_MUST_CHECK
+struct ht_err *screen_write(struct page *page);
 /* Its first lines alone. */
 void screen_write_title(const struct page *page);
 /* Allocations, heap and RSS, a line each. */
 void figures_write(const struct page *page);
 /* The sites that grow, or else those with most outstanding bytes: at most eleven lines. */
-void growth_write(const struct page *page);
+HT_MUST_CHECK
+struct ht_err *growth_write(const struct page *page);
 /* Outstanding, peak, calls, temporary; or the list of --metric. */
 HT_MUST_CHECK
 struct ht_err *lists_write(const struct page *page);

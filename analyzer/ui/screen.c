@@ -170,7 +170,7 @@ static void write_next(const struct page *page)
 		write_hint(page, "      ", &by);
 }
 
-void screen_write(struct page *page)
+struct ht_err *screen_write(struct page *page)
 {
 	size_t lines = 0;
 	if (page->warnings.has_ending)
@@ -178,10 +178,13 @@ void screen_write(struct page *page)
 	lines += write_title(page);
 	figures_write(page);
 	fputc('\n', page->text->out);
-	growth_write(page);
+	struct ht_err *err = growth_write(page);
+	if (err)
+		return err;
 	fputc('\n', page->text->out);
 	lines = lines > 3 ? 3 : lines;
 	/* Three totals, two empty lines, eleven of growth, two of commands. */
 	write_warnings(page, SCREEN_LINES - 18 - lines);
 	write_next(page);
+	return NULL;
 }

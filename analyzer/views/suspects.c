@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "analyzer/views/callers.h"
+
 void suspects_deinit(struct suspects *suspects)
 {
 	free(suspects->entry);
@@ -118,5 +120,77 @@ struct ht_err *suspects_classes(
 		(*ret)[i] = SUSPECT_CLASS_COUNT;
 	for (size_t i = 0; i < suspects->count; i++)
 		(*ret)[suspects->entry[i].row] = suspects->entry[i].suspect.class;
+	return NULL;
+}
+
+/* --- sites -------------------------------------------------------------------------------------
+ */
+
+static bool belongs(const struct view *view, const struct suspects_site *site,
+	const struct suspects_entry *entry)
+{
+	return site->suspect.class == entry->suspect.class &&
+	       callers_are_alike(view, view->row[site->row].node, view->row[entry->row].node);
+}
+
+static void join(
+	const struct view *view, struct suspects_site *site, const struct suspects_entry *entry)
+{
+	const struct sums *more = &view->row[entry->row].sums;
+	const struct sums *first = &view->row[site->row].sums;
+	struct suspect *suspect = &site->suspect;
+	if (sums_outstanding_bytes(more) > sums_outstanding_bytes(first))
+		site->row = entry->row;
+	sums_add(&site->sums, more);
+	site->chains++;
+	suspect->slope_bytes_per_s += entry->suspect.slope_bytes_per_s;
+	if (suspect->confidence < entry->suspect.confidence)
+		suspect->confidence = entry->suspect.confidence;
+	if (suspect->oldest_ns < entry->suspect.oldest_ns)
+		suspect->oldest_ns = entry->suspect.oldest_ns;
+}
+
+static int compare_sites(const void *a, const void *b)
+{
+	const struct suspects_site *x = a, *y = b;
+	const bool x_grows = x->suspect.class == SUSPECT_GROWING;
+	const bool y_grows = y->suspect.class == SUSPECT_GROWING;
+	if (x_grows != y_grows)
+		return x_grows ? -1 : 1;
+	if (x_grows && weight(&x->suspect) != weight(&y->suspect))
+		return weight(&x->suspect) > weight(&y->suspect) ? -1 : 1;
+	const uint64_t bx = sums_outstanding_bytes(&x->sums);
+	const uint64_t by = sums_outstanding_bytes(&y->sums);
+	if (bx != by)
+		return bx > by ? -1 : 1;
+	return (x->row > y->row) - (x->row < y->row);
+}
+
+struct ht_err *suspects_sites(const struct view *view, const struct suspects *suspects,
+	enum suspect_class of_class, struct suspects_site **ret, size_t *ret_count)
+{
+	struct suspects_site *site = calloc(suspects->count + 1, sizeof(*site));
+	size_t count = 0;
+	if (!site)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for suspects");
+	for (size_t i = 0; i < suspects->count; i++) {
+		const struct suspects_entry *entry = &suspects->entry[i];
+		size_t at = 0;
+		if (of_class != SUSPECT_CLASS_COUNT && entry->suspect.class != of_class)
+			continue;
+		while (at < count && !belongs(view, &site[at], entry))
+			at++;
+		if (at < count) {
+			join(view, &site[at], entry);
+			continue;
+		}
+		site[count++] = (struct suspects_site){.row = entry->row,
+			.chains = 1,
+			.sums = view->row[entry->row].sums,
+			.suspect = entry->suspect};
+	}
+	qsort(site, count, sizeof(*site), compare_sites);
+	*ret = site;
+	*ret_count = count;
 	return NULL;
 }

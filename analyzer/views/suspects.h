@@ -21,6 +21,19 @@ struct suspects {
 	size_t count, growing;
 };
 
+/* Suspects of one class that read alike (callers.h): a site that several chains lead to. */
+struct suspects_site {
+	uint32_t row; /* that of the chain with most outstanding bytes */
+	size_t chains;
+	struct sums sums;
+	struct suspect suspect; /* of that chain; slope, confidence and age are of all */
+};
+
+/* Sites of one class, SUSPECT_CLASS_COUNT: of any, in the order of suspects; freed by the caller.
+ */
+HT_MUST_CHECK
+struct ht_err *suspects_sites(const struct view *view, const struct suspects *suspects,
+	enum suspect_class of_class, struct suspects_site **ret, size_t *ret_count);
 HT_MUST_CHECK
 struct ht_err *suspects_find(const struct view *view, struct suspects *ret);
 void suspects_deinit(struct suspects *suspects);

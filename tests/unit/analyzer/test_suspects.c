@@ -107,5 +107,97 @@ START_TEST(nothing_recorded_has_no_suspects)
 }
 END_TEST
 
-HT_SUITE("analyzer/suspects", what_grows_comes_first, rows_without_memory_have_no_class,
-	nothing_recorded_has_no_suspects)
+/* --- sites: chains that read alike -------------------------------------------------------------
+ */
+
+static uint32_t node(uint32_t parent, uint32_t place, const char *name)
+{
+	tracebuild_symbol(&scene.trace, 1, 0x10 * place - 1, name, "x.c", place);
+	return tracebuild_node(&scene.trace, parent, 0x400000 + 0x10 * place);
+}
+
+/* A function of a script, and one of the runtime's own scripts. */
+static uint32_t script(uint32_t parent, uint32_t place, const char *name, const char *file)
+{
+	tracebuild_symbol(&scene.trace, 0, 0x10 * place - 1, name, file, place);
+	return tracebuild_node(&scene.trace, parent, 0x10 * place);
+}
+
+/* A minute in which each of the stacks keeps 100 B and more each step. */
+static void leak(const uint32_t *stack, size_t count)
+{
+	uint64_t addr = 0x1000;
+	for (uint64_t i = 0; i < 60000000000 / STEP_NS; i++) {
+		for (size_t k = 0; k < count; k++, addr += 0x1000)
+			scene_malloc(&scene, 0, addr, 100 * (k + 1), stack[k]);
+		scene.now += STEP_NS;
+	}
+	analysis = scene_analyze(&scene);
+	view = scene_view_of_all(analysis, false);
+	ck_no_err(suspects_find(view, &suspects));
+	ck_assert_uint_eq(suspects.count, count);
+}
+
+static void begin_sites(void)
+{
+	scene_init(&scene);
+	tracebuild_module(
+		&scene.trace, 1, "/usr/bin/x", "12345678901234567890", 0x400000, 0x500000);
+}
+
+START_TEST(chains_with_one_caller_are_one_site)
+{
+	struct suspects_site *site;
+	size_t count;
+	begin_sites();
+	const uint32_t one = node(0, 1, "one"), two = node(0, 2, "two");
+	/* "add" calls itself in the second: it is the same function, called by the same. */
+	const uint32_t stack[] = {node(node(one, 3, "serve"), 4, "add"),
+		node(node(node(two, 3, "serve"), 5, "add"), 4, "add"),
+		node(node(two, 6, "load"), 4, "add")};
+	leak(stack, HT_ARRAY_SIZE(stack));
+	ck_no_err(suspects_sites(view, &suspects, SUSPECT_CLASS_COUNT, &site, &count));
+	ck_assert_uint_eq(count, 2);
+	for (size_t i = 0; i < count; i++) {
+		const bool is_load = site[i].chains == 1;
+		ck_assert_uint_eq(site[i].chains, is_load ? 1 : 2);
+		ck_assert_uint_eq(sums_outstanding_bytes(&site[i].sums), 360000);
+		ck_assert_uint_eq(sums_outstanding_blocks(&site[i].sums), is_load ? 1200 : 2400);
+		ck_assert_double_eq_tol(site[i].suspect.slope_bytes_per_s, 6000, 300);
+	}
+	free(site);
+	ck_no_err(suspects_sites(view, &suspects, SUSPECT_CHURN, &site, &count));
+	ck_assert_uint_eq(count, 0);
+	free(site);
+	end();
+}
+END_TEST
+
+START_TEST(a_script_tells_sites_apart)
+{
+	struct suspects_site *site;
+	size_t count;
+	begin_sites();
+	const uint32_t timers = script(0, 1, "listOnTimeout", "node:internal/timers");
+	const uint32_t keep = script(timers, 2, "keep", "/srv/a.js");
+	const uint32_t drop = script(timers, 3, "drop", "/srv/a.js");
+	/* Between the script and the allocation there are different ways. */
+	const uint32_t stack[] = {node(node(keep, 4, "grow"), 5, "allocate"),
+		node(node(keep, 6, "copy"), 5, "allocate"),
+		node(node(drop, 4, "grow"), 5, "allocate"), node(timers, 5, "allocate")};
+	leak(stack, HT_ARRAY_SIZE(stack));
+	ck_no_err(suspects_sites(view, &suspects, SUSPECT_GROWING, &site, &count));
+	ck_assert_uint_eq(count, 3);
+	size_t chains = 0;
+	for (size_t i = 0; i < count; i++)
+		chains += site[i].chains;
+	ck_assert_uint_eq(chains, 4);
+	ck_assert_uint_eq(site[0].chains, 1);
+	ck_assert_uint_eq(sums_outstanding_bytes(&site[0].sums), 480000);
+	free(site);
+	end();
+}
+END_TEST
+
+HT_SUITE("analyzer/suspects", chains_with_one_caller_are_one_site, a_script_tells_sites_apart,
+	what_grows_comes_first, rows_without_memory_have_no_class, nothing_recorded_has_no_suspects)
