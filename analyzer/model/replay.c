@@ -401,7 +401,8 @@ struct ht_err *replay_finish(struct replay *replay)
 	if (!observer->lived_on)
 		return NULL;
 	struct ht_err *err = reinstate_all(replay);
-	live_list(&replay->live);
+	if (!err)
+		err = live_list(&replay->live);
 	for (size_t i = 0; i < replay->live.count && !err; i++)
 		err = observer->lived_on(observer->context, &replay->live.slot[i]);
 	return err;

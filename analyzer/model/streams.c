@@ -201,12 +201,28 @@ static void heap_sink(struct streams *streams)
 	streams->heap[at] = stream;
 }
 
-static struct ht_err *pop_event(struct streams *streams)
+/* The oldest but the top of the heap; NULL: there is no other. */
+static const struct stream *second_oldest(const struct streams *streams)
+{
+	if (streams->heap_count < 2)
+		return NULL;
+	return streams->heap_count > 2 && older(streams->heap[2], streams->heap[1])
+		       ? streams->heap[2]
+		       : streams->heap[1];
+}
+
+/* Hands out the events of the top stream that come before those of all others and before `tsc`. */
+static struct ht_err *pop_run(struct streams *streams, uint64_t tsc)
 {
 	struct stream *stream = streams->heap[0];
-	struct ht_err *err = streams->sink(streams->context, stream->index, next_event(stream));
-	stream->next++;
-	decode_ahead(streams, stream);
+	const struct stream *second = second_oldest(streams);
+	struct ht_err *err;
+	do {
+		err = streams->sink(streams->context, stream->index, next_event(stream));
+		stream->next++;
+		decode_ahead(streams, stream);
+	} while (!err && is_ready(stream) && next_event(stream)->tsc < tsc &&
+		 (!second || older(stream, second)));
 	if (!is_ready(stream)) {
 		streams->heap_count--;
 		streams->heap[0] = streams->heap[streams->heap_count];
@@ -219,7 +235,7 @@ static struct ht_err *pop_event(struct streams *streams)
 struct ht_err *streams_release(struct streams *streams, uint64_t tsc)
 {
 	while (streams->heap_count && next_event(streams->heap[0])->tsc < tsc) {
-		struct ht_err *err = pop_event(streams);
+		struct ht_err *err = pop_run(streams, tsc);
 		if (err)
 			return err;
 	}
@@ -229,7 +245,7 @@ struct ht_err *streams_release(struct streams *streams, uint64_t tsc)
 struct ht_err *streams_finish(struct streams *streams)
 {
 	while (streams->heap_count) {
-		struct ht_err *err = pop_event(streams);
+		struct ht_err *err = pop_run(streams, UINT64_MAX);
 		if (err)
 			return err;
 	}
