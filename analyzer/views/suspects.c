@@ -17,20 +17,25 @@ uint32_t suspects_leaf_frame(const struct view *view, const struct row *row)
 	return group == UINT32_MAX ? UINT32_MAX : view->groups.group[group].frame;
 }
 
-/* The scratch space of one series is too large for the stack. */
-struct scratch {
-	struct window_series series;
-	uint64_t freed_total;
-};
-
-static void classify(const struct view *view, const struct row *row, struct scratch *scratch,
-	struct suspect *ret)
+/* A program that waits at the end of the window has not stopped leaking: buckets in which it
+ * allocates nothing at all are left out there, up to a fifth of the window. */
+static uint32_t busy_buckets(const struct view *view)
 {
-	struct window_series *series = &scratch->series;
+	const struct timeline *timeline = &view->analysis->cube.timeline;
+	const uint32_t count = view->window.to - view->window.from;
+	uint32_t busy = count;
+	while (busy > count - count / 5 && !timeline->step[view->window.from + busy - 1].allocations)
+		busy--;
+	return busy;
+}
+
+static void classify(const struct view *view, const struct row *row, uint32_t buckets,
+	struct window_series *series, struct suspect *ret)
+{
 	view_series(view, row, series);
 	const struct suspect_input input = {
 		.bucket_ns = view->analysis->cube.step_ns,
-		.buckets = series->count,
+		.buckets = buckets,
 		.live_bytes = series->live_bytes,
 		.allocated_bytes = series->allocated_bytes,
 		.surviving_bytes = series->surviving_bytes,
@@ -77,18 +82,19 @@ static int compare(const void *a, const void *b, void *context)
 static struct ht_err *classify_rows(
 	const struct view *view, const uint32_t *row, struct suspects *suspects)
 {
-	struct scratch *scratch = malloc(sizeof(*scratch));
-	if (!scratch)
+	const uint32_t buckets = busy_buckets(view);
+	struct window_series *series = malloc(sizeof(*series));
+	if (!series)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for the series of a stack");
-	for (size_t i = 0; i < view->row_count && suspects->count < SUSPECTS_MAX; i++) {
+	for (size_t i = 0; i < view->row_count && suspects->count < SUSPECTS_LOOKED_AT; i++) {
 		if (!sums_outstanding_bytes(&view->row[row[i]].sums))
 			break;
 		struct suspects_entry *entry = &suspects->entry[suspects->count++];
 		entry->row = row[i];
-		classify(view, &view->row[row[i]], scratch, &entry->suspect);
+		classify(view, &view->row[row[i]], buckets, series, &entry->suspect);
 		suspects->growing += entry->suspect.class == SUSPECT_GROWING;
 	}
-	free(scratch);
+	free(series);
 	return NULL;
 }
 
@@ -100,13 +106,17 @@ struct ht_err *suspects_find(const struct view *view, struct suspects *ret)
 	struct ht_err *err = view_order(view, METRIC_OUTSTANDING, &row);
 	if (err)
 		return err;
-	ret->entry = calloc(SUSPECTS_MAX, sizeof(*ret->entry));
+	ret->entry = calloc(SUSPECTS_LOOKED_AT, sizeof(*ret->entry));
 	err = ret->entry ? classify_rows(view, row, ret)
 			 : ht_err_new(HT_ERR_NOMEM, "out of memory for suspects");
 	free(row);
 	if (err)
 		return err;
 	qsort_r(ret->entry, ret->count, sizeof(*ret->entry), compare, &order);
+	if (ret->count > SUSPECTS_MAX)
+		ret->count = SUSPECTS_MAX;
+	if (ret->growing > ret->count)
+		ret->growing = ret->count;
 	return NULL;
 }
 

@@ -8,7 +8,8 @@
 #include "analyzer/views/suspect.h"
 #include "analyzer/views/view.h"
 
-#define SUSPECTS_MAX 256u /* rows that are classified: those with most outstanding bytes */
+#define SUSPECTS_LOOKED_AT 2048u /* rows that are classified: those with most outstanding bytes */
+#define SUSPECTS_MAX	   256u	 /* that are kept */
 
 struct suspects_entry {
 	uint32_t row; /* of the view */
