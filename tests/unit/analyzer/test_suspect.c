@@ -69,9 +69,12 @@ static const struct model innocents[] = {
 	MODEL(calm_interning, BIT(CHURN)),
 };
 
+/* The models are random: one round in some 100,000 of the sparsest ones has too few events to tell.
+ * So the rounds are the same each time, and others only on request. */
 static uint64_t seed_of(unsigned round)
 {
-	return sample_seed(1) * 1000003 + round;
+	const uint64_t seed = getenv("HEAPTAP_TEST_ROUNDS") ? sample_seed(1) : 1;
+	return seed * 1000003 + round;
 }
 
 static unsigned rounds(void)
