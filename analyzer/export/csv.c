@@ -7,25 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analyzer/export/csv_text.h"
 #include "analyzer/export/export.h"
 #include "analyzer/export/names.h"
 
 #define THREADS_SHOWN 8u
-
-/* A table calculator takes a field that begins with one of these for a formula, also within
- * quotes. */
-static void put_text(FILE *out, const char *text)
-{
-	putc('"', out);
-	if (strchr("=+-@", *text) && *text)
-		putc('\'', out);
-	for (; *text; text++) {
-		if (*text == '"')
-			putc('"', out);
-		putc(*text, out);
-	}
-	putc('"', out);
-}
 
 static const char *unit_of(enum metric metric)
 {
@@ -92,7 +78,7 @@ static void put_threads(
 	}
 	if (memory)
 		fclose(memory);
-	put_text(out, text ? text : "");
+	csv_put_text(out, text ? text : "");
 	free(text);
 }
 
@@ -101,10 +87,10 @@ static void put_leaf(FILE *out, const struct view *view, uint32_t node)
 	const struct frame *frame = names_frame_of(view, node);
 	char name[NAMES_BYTES];
 	names_node(view, node, name);
-	put_text(out, name);
+	csv_put_text(out, name);
 	names_copy(name, frame && frame->file ? frame->file : "", "");
 	putc(',', out);
-	put_text(out, name);
+	csv_put_text(out, name);
 	putc(',', out);
 	if (frame && frame->line)
 		fprintf(out, "%" PRIu32, frame->line);
@@ -120,7 +106,7 @@ static struct ht_err *put_chain(FILE *out, const struct view *view, const struct
 		names_chain_put(memory, view, chain);
 	const bool is_written = memory && fclose(memory) == 0;
 	if (is_written)
-		put_text(out, text);
+		csv_put_text(out, text);
 	free(text);
 	return is_written ? NULL : ht_err_new(HT_ERR_NOMEM, "out of memory for a stack");
 }
@@ -132,7 +118,7 @@ static struct ht_err *put_row(FILE *out, const struct view *view, const struct r
 	char name[NAMES_BYTES];
 	put_metrics(out, view, &row->sums);
 	names_module(view, frame ? frame->module : MODULES_NONE, name);
-	put_text(out, name);
+	csv_put_text(out, name);
 	putc(',', out);
 	put_threads(out, view, row, shown);
 	putc(',', out);
