@@ -136,8 +136,15 @@ static void write_heading(const struct page *page, const struct found *found)
 			suspect_class_name(page->options->of_class));
 	else if (!found->count)
 		line_styled(&line, TEXT_BOLD, "Nothing that was allocated in the window is left");
+	else if (page->view->query.alive_at)
+		line_styled(&line, TEXT_BOLD,
+			"Most of what was live at %.20s and still is:", page->view->query.alive_at);
 	else if (!is_judged(page))
 		line_styled(&line, TEXT_BOLD, "Most of what is outstanding of the chosen blocks:");
+	else if (page->options->has_class && page->options->of_class != SUSPECT_GROWING)
+		line_styled(&line, TEXT_BOLD, "%zu %s: %s", found->count,
+			found->count == 1 ? "site" : "sites",
+			suspect_class_name(page->options->of_class));
 	else if (found->growing)
 		line_styled(&line, TEXT_BOLD, "What grows: %zu of %zu sites, %s/min%s",
 			found->growing, found->count, page_change(page, per_minute(&all)).text,

@@ -4,8 +4,10 @@
 bool page_is_empty(const struct page *page)
 {
 	const struct view *view = page->view;
-	return !view->total.samples && !view->total.live_blocks &&
-	       !view->analysis->cube.before_frees && !model_dropped_events(&view->analysis->model);
+	if (view->total.samples || view->total.live_blocks)
+		return false;
+	return view_is_filtered(view) || (!view->analysis->cube.before_frees &&
+						 !model_dropped_events(&view->analysis->model));
 }
 
 bool page_has_row(const struct page *page, uint32_t row)

@@ -18,7 +18,7 @@ struct page {
 	size_t warnings_shown; /* in full, on the first screen */
 };
 
-/* Nothing was recorded, and no event was lost. */
+/* Nothing was recorded, and no event was lost; or the options choose nothing. */
 bool page_is_empty(const struct page *page);
 /* Whether --class leaves a row of the view in. */
 bool page_has_row(const struct page *page, uint32_t row);

@@ -433,6 +433,47 @@ START_TEST(chosen_blocks_say_so)
 }
 END_TEST
 
+START_TEST(a_choice_of_nothing_is_said)
+{
+	make_rows();
+	scene_free(&scene, 0, 0x7, 2048);
+	struct report_text_options options = {.path = "my.htap", .limit = 10};
+	struct query query;
+	query_init(&query);
+	ck_no_err(query_add(&query.threads, "--thread", "none of these"));
+	write_page_of(80, &options, &query);
+	check_has("calls  the options choose no allocation of this window\n");
+	ck_assert_ptr_null(strstr(page, "Outstanding:"));
+	end();
+}
+END_TEST
+
+START_TEST(blocks_of_a_moment_have_no_class)
+{
+	make_rows();
+	struct report_text_options options = {.path = "my.htap", .limit = 10};
+	struct query query;
+	query_init(&query);
+	query.alive_at = "+4ms";
+	write_page_of(80, &options, &query);
+	check_has("\nMost of what was live at +4ms and still is:\n");
+	ck_assert_ptr_null(strstr(page, "unclear"));
+	end();
+}
+END_TEST
+
+START_TEST(sites_of_a_class)
+{
+	make_rows();
+	struct report_text_options options = options_of(METRIC_OUTSTANDING);
+	options.has_class = true;
+	options.of_class = SUSPECT_UNCLEAR;
+	write_page_of(80, &options, NULL);
+	check_has("\n4 sites: unclear\n");
+	end();
+}
+END_TEST
+
 START_TEST(one_table_instead_of_lists)
 {
 	make_rows();
@@ -485,7 +526,8 @@ START_TEST(tables_have_their_figures)
 }
 END_TEST
 
-HT_SUITE("analyzer/report_text", chosen_blocks_say_so, a_metric_makes_one_list, an_order_of_its_own,
+HT_SUITE("analyzer/report_text", a_choice_of_nothing_is_said, blocks_of_a_moment_have_no_class,
+	sites_of_a_class, chosen_blocks_say_so, a_metric_makes_one_list, an_order_of_its_own,
 	exact_bytes, a_class_chooses_rows, a_part_says_so, one_table_instead_of_lists,
 	tables_have_their_figures, lines_of_made_code_are_the_functions_first,
 	figures_are_on_the_page, a_sample_says_that_it_is_one, a_sample_of_nothing_says_its_rate,
