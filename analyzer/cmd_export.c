@@ -86,7 +86,7 @@ struct target {
 	char *part; /* what will be renamed to `path`, when it is whole; NULL: written in place */
 };
 
-/* What was there stays until the new one is whole. */
+/* An existing file stays until the new one is whole. */
 static int open_part(struct target *target)
 {
 	if (asprintf(&target->part, "%s.part-XXXXXX", target->path) < 0)

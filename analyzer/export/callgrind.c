@@ -110,7 +110,7 @@ static struct ht_err *number_frame(
 	char name[NAMES_BYTES], file[NAMES_BYTES], module[NAMES_BYTES];
 	names_frame(callgrind->view, frame, name);
 	names_module(callgrind->view, frame->module, module);
-	names_copy(file, frame->file ? frame->file : "", "");
+	names_copy(file, frame->file ? frame->file : "");
 	return number_function(callgrind, name, file, module, ret);
 }
 
@@ -259,7 +259,7 @@ static void put_head(struct callgrind *callgrind)
 	const struct model *model = &view->analysis->model;
 	FILE *out = callgrind->out;
 	char name[NAMES_BYTES];
-	names_copy(name, model->exe && *model->exe ? model->exe : "unknown", "");
+	names_copy(name, model->exe && *model->exe ? model->exe : "unknown");
 	fprintf(out,
 		"# callgrind format\nversion: 1\ncreator: heaptap " HEAPTAP_VERSION
 		"\npid: %" PRIu64 "\ncmd: %s\npositions: line\nevents:",

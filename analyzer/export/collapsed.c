@@ -106,7 +106,7 @@ static int64_t change_of(const struct line *line)
 	return llabs(line->value[1] - line->value[0]);
 }
 
-/* What changed most comes first. */
+/* The largest change first. */
 static int compare(const void *a, const void *b)
 {
 	const struct line *x = a, *y = b;

@@ -33,7 +33,7 @@ static void put_names(FILE *out)
 	fputs("outstanding_blocks,module,threads,function,file,line,chain\n", out);
 }
 
-/* What is not known is empty. */
+/* An unknown figure is an empty field. */
 static void put_metrics(FILE *out, const struct view *view, const struct sums *sums)
 {
 	const bool is_sample = view->analysis->cube.sample_bytes != 0;
@@ -88,7 +88,7 @@ static void put_leaf(FILE *out, const struct view *view, uint32_t node)
 	char name[NAMES_BYTES];
 	names_node(view, node, name);
 	csv_put_text(out, name);
-	names_copy(name, frame && frame->file ? frame->file : "", "");
+	names_copy(name, frame && frame->file ? frame->file : "");
 	putc(',', out);
 	csv_put_text(out, name);
 	putc(',', out);

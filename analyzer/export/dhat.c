@@ -25,7 +25,7 @@ struct dhat {
 	struct window_series series;
 };
 
-/* What the cube knows of a row only at the ends of buckets. */
+/* Figures of a row that the cube knows only at the ends of buckets. */
 struct estimate {
 	uint64_t lives_us; /* of all blocks, those at the end included */
 	uint64_t max_bytes, max_blocks;
@@ -120,7 +120,7 @@ static void put_group(struct dhat *dhat, uint32_t group)
 	char text[2 * NAMES_BYTES + 64];
 	names_frame(view, frame, name);
 	if (frame->file) {
-		names_copy(file, names_base(frame->file), "");
+		names_copy(file, names_base(frame->file));
 		snprintf(text, sizeof(text), "0x%" PRIX64 ": %s (%s:%" PRIu32 ")",
 			names_address(view, frame), name, file, frame->line);
 	} else {
@@ -149,7 +149,7 @@ static void put_head(const struct dhat *dhat)
 	const uint64_t peak_ns =
 		view->peak.time_ns > view->from_ns ? view->peak.time_ns - view->from_ns : 0;
 	char name[NAMES_BYTES];
-	names_copy(name, model->exe && *model->exe ? model->exe : "unknown", "");
+	names_copy(name, model->exe && *model->exe ? model->exe : "unknown");
 	fprintf(dhat->out,
 		"{\"dhatFileVersion\":2,\"mode\":\"heap\",\"verb\":\"Allocated\",\"bklt\":true,"
 		"\"bkacc\":false,\"tu\":\"\\u00b5s\",\"Mtu\":\"s\",\"tuth\":%u,\n\"cmd\":",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What other programs read: one table of formats, each with its writer. Writers are deterministic
- * and do not close their output. They print figures of a view; those of events read the trace once
- * more (events.h).
+ * Exports for other programs: one table of formats, each with its writer. Writers are
+ * deterministic and do not close their output. They print figures of a view; those of events read
+ * the trace once more (events.h).
  */
 #pragma once
 
@@ -19,7 +19,7 @@ struct export_heaptrack_stats {
 
 #define EXPORT_NOTE_BYTES 256u
 
-/* What a writer is given, and what it has to say. */
+/* Input of a writer, and its results besides the file. */
 struct export_job {
 	const struct view *view;
 	const struct view *older; /* of the trace to compare with; NULL where a format has one */
@@ -32,7 +32,7 @@ struct export_job {
 	char note[EXPORT_NOTE_BYTES]; /* a sentence for the user, or "": filled by the writer */
 };
 
-/* What a format is like. */
+/* Traits of a format. */
 enum export_trait {
 	EXPORT_METRIC = 1u << 0,     /* it has one figure, which --metric chooses */
 	EXPORT_ROWS = 1u << 1,	     /* its chains are those of reports; others have every frame */

@@ -220,7 +220,7 @@ static void put_thread(const struct firefox *firefox)
 	const struct model *model = &firefox->view->analysis->model;
 	FILE *out = firefox->out;
 	char name[NAMES_BYTES];
-	names_copy(name, model->comm ? model->comm : "unknown", "");
+	names_copy(name, model->comm ? model->comm : "unknown");
 	fputs("\"threads\":[{\"processType\":\"default\",\"processStartupTime\":0,"
 	      "\"processShutdownTime\":null,\"registerTime\":0,\"unregisterTime\":null,"
 	      "\"pausedRanges\":[],\"isMainThread\":true,\"name\":",
@@ -301,7 +301,7 @@ static void put_meta(const struct firefox *firefox)
 	const struct model *model = &view->analysis->model;
 	FILE *out = firefox->out;
 	char name[NAMES_BYTES];
-	names_copy(name, model->comm ? model->comm : "unknown", "");
+	names_copy(name, model->comm ? model->comm : "unknown");
 	fputs("{\"meta\":{\"interval\":1,\"startTime\":", out);
 	put_ms(out, model->capture.start_unix_ns + view->from_ns);
 	fputs(",\"processType\":0,\"product\":", out);

@@ -79,7 +79,7 @@ static struct ht_err *number_source(struct firefox_tables *tables, const char *f
 	*ret = 0;
 	if (!file)
 		return NULL;
-	names_copy(name, file, "");
+	names_copy(name, file);
 	struct ht_err *err = number_string(tables, name, &string);
 	if (err || map_get(&tables->source_of, string, ret))
 		return err;
@@ -360,7 +360,7 @@ static void put_lib(FILE *out, const struct firefox_tables *tables, size_t at)
 	const struct module *module =
 		&tables->view->analysis->model.modules.module[tables->lib[at]];
 	char path[NAMES_BYTES], id[BUILD_ID_DIGITS + 2];
-	names_copy(path, module->path, "");
+	names_copy(path, module->path);
 	breakpad_id(id, module->build_id);
 	fputs("\n{\"arch\":\"x86_64\",\"name\":", out);
 	names_put_json(out, names_base(path));
@@ -371,7 +371,7 @@ static void put_lib(FILE *out, const struct firefox_tables *tables, size_t at)
 	fputs(",\"debugPath\":", out);
 	names_put_json(out, path);
 	fprintf(out, ",\"breakpadId\":\"%s\",\"codeId\":", id);
-	names_copy(path, module->build_id, "");
+	names_copy(path, module->build_id);
 	if (*path)
 		names_put_json(out, path);
 	else

@@ -84,7 +84,7 @@ static void put_line_2(FILE *out, char type, uint64_t a, uint64_t b)
 static void put_text(FILE *out, const char *text)
 {
 	char name[NAMES_BYTES];
-	names_copy(name, text, "");
+	names_copy(name, text);
 	fputs(name, out);
 }
 
@@ -114,7 +114,7 @@ static struct ht_err *number_string(struct exporter *exporter, const char *text,
 		return NULL;
 	*ret = ++exporter->string_count;
 	char name[NAMES_BYTES];
-	names_copy(name, text, "");
+	names_copy(name, text);
 	putc('s', exporter->out);
 	put_hex(exporter->out, strlen(name));
 	fprintf(exporter->out, " %s\n", name);

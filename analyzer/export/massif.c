@@ -100,10 +100,10 @@ static void put_place(FILE *out, const struct view *view, uint32_t node)
 		return;
 	}
 	fprintf(out, "0x%" PRIX64 ": ", names_address(view, frame));
-	names_copy(name, frame->function ? frame->function : "???", "");
+	names_copy(name, frame->function ? frame->function : "???");
 	fputs(name, out);
 	if (frame->file) {
-		names_copy(name, names_base(frame->file), "");
+		names_copy(name, names_base(frame->file));
 		fprintf(out, " (%s:%" PRIu32 ")", name, frame->line);
 		return;
 	}
@@ -259,7 +259,7 @@ static void put_head(FILE *out, const struct view *view)
 {
 	const struct model *model = &view->analysis->model;
 	char name[NAMES_BYTES];
-	names_copy(name, model->exe && *model->exe ? model->exe : "unknown", "");
+	names_copy(name, model->exe && *model->exe ? model->exe : "unknown");
 	fprintf(out, "desc: heaptap %s\ncmd: %s\ntime_unit: ms\n", HEAPTAP_VERSION, name);
 }
 

@@ -9,15 +9,14 @@
 
 #define CUT "..."
 
-void names_copy(char to[NAMES_BYTES], const char *from, const char *reserved)
+void names_copy(char to[NAMES_BYTES], const char *from)
 {
 	size_t put = 0, room = 0;
 	/* Only so much is looked at, so that a megabyte costs no more than a page. */
-	for (size_t left = strnlen(from, 2 * NAMES_BYTES); left;) {
+	for (size_t left = strnlen(from, 4 * NAMES_BYTES); left;) {
 		uint32_t point;
 		const size_t length = foreign_decode(from, left, &point);
-		const bool is_good = length && foreign_is_harmless(point) &&
-				     !(length == 1 && strchr(reserved, *from));
+		const bool is_good = length && foreign_is_harmless(point);
 		const size_t step = length ? length : 1, bytes = is_good ? step : 1;
 		if (put + bytes >= NAMES_BYTES) {
 			memcpy(to + room, CUT, sizeof(CUT));
@@ -50,12 +49,12 @@ void names_frame(const struct view *view, const struct frame *frame, char to[NAM
 	char place[32];
 	size_t length = 0;
 	if (frame->function) {
-		names_copy(to, frame->function, "");
+		names_copy(to, frame->function);
 		return;
 	}
 	snprintf(place, sizeof(place), "%s0x%" PRIx64, module ? "+" : "", frame->offset);
 	if (module) {
-		names_copy(to, names_base(module->path), "");
+		names_copy(to, names_base(module->path));
 		length = strlen(to);
 	}
 	if (length + strlen(place) >= NAMES_BYTES)
@@ -81,7 +80,7 @@ void names_node(const struct view *view, uint32_t node, char to[NAMES_BYTES])
 void names_module(const struct view *view, uint32_t module, char to[NAMES_BYTES])
 {
 	const struct module *found = module_of(view, module);
-	names_copy(to, found ? found->path : "", "");
+	names_copy(to, found ? found->path : "");
 }
 
 void names_thread(const struct view *view, uint32_t thread, char to[NAMES_BYTES])
@@ -91,7 +90,7 @@ void names_thread(const struct view *view, uint32_t thread, char to[NAMES_BYTES]
 	const char *name = NULL;
 	if (thread < model->threads.count)
 		name = threads_shown_name(&model->threads, thread, model->comm, &is_assumed);
-	names_copy(to, name ? name : "unknown", "");
+	names_copy(to, name ? name : "unknown");
 }
 
 uint64_t names_address(const struct view *view, const struct frame *frame)

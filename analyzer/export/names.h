@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * Names and call chains as exports print them. Names of a trace are hostile: they may hold any
- * byte, and be a megabyte long. What these functions return is UTF-8 without control characters,
- * at most NAMES_BYTES - 1 bytes long, and says the same each time.
+ * byte, and be a megabyte long. These functions return UTF-8 without control characters, at most
+ * NAMES_BYTES - 1 bytes long.
  */
 #pragma once
 
@@ -12,9 +12,9 @@
 
 #define NAMES_BYTES 4096u /* of a name and its NUL */
 
-/* Copies `from`: what is harmful, and what is in `reserved`, becomes a question mark; a name that
- * is too long ends in "...". */
-void names_copy(char to[NAMES_BYTES], const char *from, const char *reserved);
+/* Copies `from`. Harmful characters become question marks; a name that is too long is cut and
+ * ends in "...". */
+void names_copy(char to[NAMES_BYTES], const char *from);
 /* The last part of a path. */
 const char *names_base(const char *path);
 /* The function of a frame; without one, its module and offset, or its address. */
@@ -31,7 +31,7 @@ const struct frame *names_frame_of(const struct view *view, uint32_t node);
 /* The address of a frame as the process saw it; 0 for an interpreted one. */
 uint64_t names_address(const struct view *view, const struct frame *frame);
 
-/* Writes a JSON string, with its quotes. */
+/* Writes what names_copy made as a JSON string, with its quotes. */
 void names_put_json(FILE *out, const char *name);
 
 /* The nodes of a chain, outermost first: scratch that is used again for each chain. */

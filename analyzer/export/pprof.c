@@ -148,7 +148,7 @@ static struct ht_err *number_safe(struct pprof *pprof, const char *text, uint32_
 static struct ht_err *number_string(struct pprof *pprof, const char *text, uint32_t *ret)
 {
 	char name[NAMES_BYTES];
-	names_copy(name, text ? text : "", "");
+	names_copy(name, text ? text : "");
 	return number_safe(pprof, name, ret);
 }
 
@@ -374,7 +374,7 @@ static struct ht_err *put_thread(struct pprof *pprof, uint32_t thread)
 	return err;
 }
 
-/* What one thread did on one stack. */
+/* The sums of one thread on one stack. */
 struct part {
 	uint32_t node, thread;
 	struct sums sums;
@@ -393,7 +393,7 @@ static struct ht_err *write_sample(struct pprof *pprof, const struct part *part)
 	return err ? err : write_message(pprof, PROFILE_SAMPLE);
 }
 
-/* Sites differ in size and function, too; pprof is not told of these. */
+/* Sites also differ in size and function, which a sample does not have. */
 static struct ht_err *find_parts(const struct view *view, struct part **ret, size_t *ret_count)
 {
 	const struct cube *cube = &view->analysis->cube;

@@ -103,7 +103,7 @@ static void put_frame(struct speedscope *speedscope, uint32_t group)
 	fputs(",\n{\"name\":", out);
 	names_put_json(out, name);
 	if (frame->file)
-		names_copy(name, frame->file, "");
+		names_copy(name, frame->file);
 	else
 		names_module(view, frame->module, name);
 	if (*name) {
@@ -134,7 +134,7 @@ static void put_head(const struct speedscope *speedscope)
 {
 	const struct model *model = &speedscope->view->analysis->model;
 	char name[NAMES_BYTES];
-	names_copy(name, model->comm ? model->comm : "unknown", "");
+	names_copy(name, model->comm ? model->comm : "unknown");
 	fputs("{\"$schema\":\"https://www.speedscope.app/file-format-schema.json\","
 	      "\"exporter\":\"heaptap " HEAPTAP_VERSION "\",\"activeProfileIndex\":0,\"name\":",
 		speedscope->out);

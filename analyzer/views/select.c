@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What was found in a stack. */
+/* Bits for the words that a stack contains. */
 enum { SELECT_MODULE = 1, SELECT_FUNCTION = 2, SELECT_EXCLUDED = 4 };
 
 struct select {

@@ -7,5 +7,5 @@
 #include <stdint.h>
 
 /* The page that dh_view makes of the export prints that so many bytes were allocated, and has no
- * element that a name made. Without chromium the check is said to be skipped. */
+ * element that a name made. Without chromium it prints that it skips. */
 void browser_check(const char *trace, uint64_t allocated_bytes);

@@ -115,7 +115,7 @@ static char *export_as(const char *trace, const char *format)
 	return figures_export(trace, format, NULL, NULL);
 }
 
-/* What a reader prints; it must succeed, and complain of nothing. */
+/* The output of a reader, which must succeed and print nothing to standard error. */
 static char *read_by(const char *const argv[])
 {
 	char *out, *err;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the programs that exports are for find in them: read as a person would, and added up.
- * Whatever goes wrong fails the running test.
+ * Exports, read by the programs that they are for, and the sums of their figures. Each function
+ * fails the running test on error.
  */
 #pragma once
 

@@ -46,7 +46,7 @@ static void check_schema(const char *modules, const char *trace)
 	free(path);
 }
 
-/* What blocks with a stack hold at the end, by the export itself. */
+/* Bytes that blocks with a stack hold at the end, by the export itself. */
 static uint64_t retained_bytes(const char *path)
 {
 	json_error_t error;

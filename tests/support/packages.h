@@ -6,5 +6,5 @@
 
 /* `HEAPTAP_NODE_MODULES` names a directory with the packages speedscope, ajv, node (24 or later)
  * and
- * @firefox-devtools/profiler-cli. Without it the check is said to be skipped. */
+ * @firefox-devtools/profiler-cli. Without it the function prints that it skips. */
 void packages_check(const char *trace);

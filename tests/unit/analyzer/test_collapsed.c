@@ -142,7 +142,7 @@ START_TEST(two_traces_are_compared_by_name)
 }
 END_TEST
 
-/* Rows are told apart by their lines, which a folded chain does not have. */
+/* Two rows differ by their lines alone, and a folded chain has no lines. */
 START_TEST(chains_that_read_the_same_add_up)
 {
 	char *got = NULL;
