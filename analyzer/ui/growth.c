@@ -126,6 +126,13 @@ static const char *reason_of(const struct suspect *suspect)
 	return colon ? colon + 2 : suspect->text;
 }
 
+static void put_moment(struct line *line, const char *moment)
+{
+	line_styled(line, TEXT_BOLD, "Most of what was live at ");
+	line_foreign_styled(line, TEXT_BOLD, moment, 30);
+	line_styled(line, TEXT_BOLD, " and still is:");
+}
+
 static void write_heading(const struct page *page, const struct found *found)
 {
 	const struct suspect all = {.slope_bytes_per_s = found->slope};
@@ -137,8 +144,7 @@ static void write_heading(const struct page *page, const struct found *found)
 	else if (!found->count)
 		line_styled(&line, TEXT_BOLD, "Nothing that was allocated in the window is left");
 	else if (page->view->query.alive_at)
-		line_styled(&line, TEXT_BOLD,
-			"Most of what was live at %.20s and still is:", page->view->query.alive_at);
+		put_moment(&line, page->view->query.alive_at);
 	else if (!is_judged(page))
 		line_styled(&line, TEXT_BOLD, "Most of what is outstanding of the chosen blocks:");
 	else if (page->options->has_class && page->options->of_class != SUSPECT_GROWING)
