@@ -24,7 +24,8 @@ static uint32_t busy_buckets(const struct view *view)
 	const struct timeline *timeline = &view->analysis->cube.timeline;
 	const uint32_t count = view->window.to - view->window.from;
 	uint32_t busy = count;
-	while (busy > count - count / 5 && !timeline->step[view->window.from + busy - 1].allocations)
+	while (busy > count - count / 5 &&
+		!timeline->step[view->window.from + busy - 1].allocations)
 		busy--;
 	return busy;
 }
