@@ -181,7 +181,9 @@ struct ht_err *screen_write(struct page *page)
 	struct ht_err *err = growth_write(page);
 	if (err)
 		return err;
-	fputc('\n', page->text->out);
+	if (page->warnings.count > page->warnings.has_ending ||
+		strcmp(page->options->path, "-") != 0)
+		fputc('\n', page->text->out);
 	lines = lines > 3 ? 3 : lines;
 	/* Three totals, two empty lines, eleven of growth, two of commands. */
 	write_warnings(page, SCREEN_LINES - 18 - lines);

@@ -474,6 +474,19 @@ START_TEST(sites_of_a_class)
 }
 END_TEST
 
+/* Nothing to type for what came through a pipe. */
+START_TEST(standard_input_has_no_next)
+{
+	make_rows();
+	struct report_text_options options = options_of(METRIC_CALLS);
+	options.path = "-";
+	write_page_of(80, &options, NULL);
+	ck_assert_ptr_null(strstr(page, "Next:"));
+	ck_assert_ptr_null(strstr(page, "\n\n\n"));
+	end();
+}
+END_TEST
+
 START_TEST(one_table_instead_of_lists)
 {
 	make_rows();
@@ -526,12 +539,13 @@ START_TEST(tables_have_their_figures)
 }
 END_TEST
 
-HT_SUITE("analyzer/report_text", a_choice_of_nothing_is_said, blocks_of_a_moment_have_no_class,
-	sites_of_a_class, chosen_blocks_say_so, a_metric_makes_one_list, an_order_of_its_own,
-	exact_bytes, a_class_chooses_rows, a_part_says_so, one_table_instead_of_lists,
-	tables_have_their_figures, lines_of_made_code_are_the_functions_first,
-	figures_are_on_the_page, a_sample_says_that_it_is_one, a_sample_of_nothing_says_its_rate,
-	chains_are_leaf_first, wrappers_are_passed_over_and_summed_up,
-	wrappers_are_shown_when_wanted, a_limit_says_what_is_left_out,
-	a_heap_without_an_allocator_is_said, a_heap_says_how_exact_its_end_is,
-	an_empty_window_is_a_page, mappings_are_told_where_they_were_recorded)
+HT_SUITE("analyzer/report_text", standard_input_has_no_next, a_choice_of_nothing_is_said,
+	blocks_of_a_moment_have_no_class, sites_of_a_class, chosen_blocks_say_so,
+	a_metric_makes_one_list, an_order_of_its_own, exact_bytes, a_class_chooses_rows,
+	a_part_says_so, one_table_instead_of_lists, tables_have_their_figures,
+	lines_of_made_code_are_the_functions_first, figures_are_on_the_page,
+	a_sample_says_that_it_is_one, a_sample_of_nothing_says_its_rate, chains_are_leaf_first,
+	wrappers_are_passed_over_and_summed_up, wrappers_are_shown_when_wanted,
+	a_limit_says_what_is_left_out, a_heap_without_an_allocator_is_said,
+	a_heap_says_how_exact_its_end_is, an_empty_window_is_a_page,
+	mappings_are_told_where_they_were_recorded)
