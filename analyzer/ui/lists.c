@@ -111,6 +111,16 @@ static void put_figures(
 	line_put(line, "  ");
 }
 
+/* Why a site has its class. */
+static void write_sentence(const struct page *page, const struct row *row)
+{
+	for (size_t i = 0; i < page->suspects.count; i++) {
+		const struct suspects_entry *entry = &page->suspects.entry[i];
+		if (&page->view->row[entry->row] == row)
+			line_wrap(page->text, "    ", "      ", entry->suspect.text, 0);
+	}
+}
+
 static void write_entry(const struct page *page, enum metric metric, const struct row *row)
 {
 	struct line line;
@@ -120,8 +130,11 @@ static void write_entry(const struct page *page, enum metric metric, const struc
 		line_put(&line, "(%s samples)  ", text_count(row->sums.samples).text);
 	chain_put(&line, page->view, row->node, false);
 	line_end(&line);
-	if (page->options->shows_stacks)
-		chain_write(page->text, page->view, row->node);
+	if (!page->options->shows_stacks)
+		return;
+	if (metric == METRIC_OUTSTANDING)
+		write_sentence(page, row);
+	chain_write(page->text, page->view, row->node);
 }
 
 static void write_rest(const struct page *page, const struct list *list)

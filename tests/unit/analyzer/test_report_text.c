@@ -131,6 +131,7 @@ START_TEST(chains_are_leaf_first)
 	scene_malloc(&scene, 0, 0x1000, 10, leaf);
 	write_page(5);
 	check_has("        10 B  100.0 %           1  leaf() <- libx.so+0xff\n"
+		  "    Unclear: a window of 0.0 s is too short; record for a minute or more.\n"
 		  "      leaf()  leaf.cc:12\n"
 		  "        <- libx.so+0xff\n");
 	check_has("    leaf()  leaf.cc:12 <- libx.so+0xff\n");
@@ -156,6 +157,7 @@ START_TEST(wrappers_are_passed_over_and_summed_up)
 	begin_wrapped();
 	write_page(0);
 	check_has("        20 B  100.0 %           2  app::user\n"
+		  "    Unclear: a window of 0.0 s is too short; record for a minute or more.\n"
 		  "      app::user  user.rs:3\n"
 		  "\n");
 	check_has("my.htap --stacks --show-wrappers ");
@@ -169,6 +171,7 @@ START_TEST(wrappers_are_shown_when_wanted)
 	begin_wrapped();
 	write_page_with(0, true);
 	check_has("        20 B  100.0 %           2  alloc::alloc::alloc <- app::user\n"
+		  "    Unclear: a window of 0.0 s is too short; record for a minute or more.\n"
 		  "      alloc::alloc::alloc  libx.so\n"
 		  "        <- app::user  user.rs:3\n"
 		  "\n");
