@@ -64,6 +64,13 @@ struct groups {
 	uint32_t *of_frame; /* by frame */
 };
 
+/* Whether one group holds the frames of many functions: a tree then has one node for calls within
+ * it. */
+static inline bool groups_are_coarse(const struct groups *groups)
+{
+	return groups->grouping == GROUPING_MODULE || groups->grouping == GROUPING_NAMESPACE;
+}
+
 HT_MUST_CHECK
 struct ht_err *groups_init(struct groups *groups, enum grouping grouping,
 	const struct frames *frames, struct analysis *analysis);

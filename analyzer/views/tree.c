@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analyzer/model/array.h"
+#include "analyzer/symbols/wrapper.h"
 
 void tree_deinit(struct tree *tree)
 {
@@ -40,13 +41,34 @@ struct build {
 	const struct frames *frames;
 	const struct nodes *nodes;
 	bool shows_all;
+	bool *is_passed_over; /* by frame, where groups are modules or namespaces */
 };
+
+/* A module has frames of both kinds: what a frame passes on is its caller's. */
+static struct ht_err *find_passed_over(struct build *build)
+{
+	const struct frames *frames = build->frames;
+	if (!groups_are_coarse(build->tree->groups))
+		return NULL;
+	build->is_passed_over = calloc(frames->count + 1, sizeof(*build->is_passed_over));
+	if (!build->is_passed_over)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu frames", frames->count);
+	for (size_t i = 0; i < frames->count && !build->shows_all; i++)
+		build->is_passed_over[i] = wrapper_is(frames->frame[i].function) ||
+					   wrapper_is_plumbing(frames->frame[i].function);
+	return NULL;
+}
 
 static struct ht_err *add_frame(struct build *build, uint32_t frame, uint32_t *at)
 {
-	const uint32_t group = build->tree->groups->of_frame[frame];
-	if (!build->shows_all && is_left_out(&build->tree->groups->group[group], *at == 0))
+	const struct tree *tree = build->tree;
+	const uint32_t group = tree->groups->of_frame[frame];
+	if (build->is_passed_over) {
+		if (build->is_passed_over[frame] || (*at && tree->node[*at].group == group))
+			return NULL;
+	} else if (!build->shows_all && is_left_out(&tree->groups->group[group], *at == 0)) {
 		return NULL;
+	}
 	return tree_step(build->tree, *at, group, at);
 }
 
@@ -99,13 +121,16 @@ struct ht_err *tree_init(struct tree *tree, const struct analysis *analysis,
 {
 	const struct nodes *nodes = &analysis->model.nodes;
 	const uint32_t count = nodes_total(nodes);
-	struct build build = {tree, frames, nodes, shows_all};
+	struct build build = {
+		.tree = tree, .frames = frames, .nodes = nodes, .shows_all = shows_all};
 	uint32_t root;
 	*tree = (struct tree){.groups = groups};
 	tree->leaf_of = calloc((size_t)count + 1, sizeof(*tree->leaf_of));
 	struct ht_err *err = NULL;
 	if (!tree->leaf_of)
 		err = ht_err_new(HT_ERR_NOMEM, "out of memory for %u stack nodes", count);
+	if (!err)
+		err = find_passed_over(&build);
 	if (!err)
 		err = tree_step(tree, UINT32_MAX, UINT32_MAX, &root);
 	for (uint32_t i = 0; i < count && !err; i++)
@@ -115,7 +140,8 @@ struct ht_err *tree_init(struct tree *tree, const struct analysis *analysis,
 	if (!err && analysis->cube.other)
 		err = tree_step(tree, 0, UINT32_MAX, &tree->other);
 	if (!err)
-		err = find_sites(tree, shows_all);
+		err = find_sites(tree, shows_all || groups_are_coarse(groups));
+	free(build.is_passed_over);
 	if (err)
 		tree_deinit(tree);
 	else

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The call tree of a view: one grouping of frames and one metric, with own and inclusive values,
+ * and the children of each node in their order. Top-down, a node's children are what it calls;
+ * bottom-up, the root's children are what allocated, and a node's children are its callers.
+ */
+#pragma once
+
+#include "analyzer/views/view.h"
+
+/* A bottom-up tree has no more nodes than this; chains end where it is full. */
+#define CALLS_NODES_MAX (1u << 22)
+#define CALLS_DEPTH_MAX 1024u /* frames of a chain in a bottom-up tree */
+
+struct calls_options {
+	enum grouping grouping;
+	bool is_bottom_up;
+	enum metric metric;  /* one whose parts add up (calls_check) */
+	enum metric sort;    /* decides the order of children */
+	const bool *has_row; /* by row of the view, whether it is in; NULL: all */
+};
+
+struct calls_children {
+	uint32_t first, count; /* calls->child[first...] */
+};
+
+/* Everything is by node of the tree. Node 0, the root, stands for all; its own value is that of
+ * blocks without a stack. */
+struct calls {
+	const struct view *view; /* borrowed */
+	struct calls_options options;
+	struct groups groups;
+	struct tree tree;
+	int64_t *
+		own; /* top-down: of chains that begin there; bottom-up: of chains that end there */
+	int64_t *total; /* own, and all that lies below */
+	int64_t *order; /* the same of options.sort, if that is another metric; else NULL */
+	struct calls_children *children; /* those with figures below them */
+	uint32_t *child;
+	uint64_t cut; /* chains of a bottom-up tree that lack their last callers */
+};
+
+/* Refuses a metric whose parts do not add up, or that a sample does not tell; and a sort by one.
+ * The message names the option. */
+HT_MUST_CHECK
+struct ht_err *calls_check(const struct view *view, enum metric metric, enum metric sort);
+HT_MUST_CHECK
+struct ht_err *calls_init(
+	struct calls *calls, const struct view *view, const struct calls_options *options);
+void calls_deinit(struct calls *calls);
+/* The frame that stands for a node; NULL: the root, or stacks that the cube folded. */
+const struct frame *calls_frame(const struct calls *calls, uint32_t node);
+
+/* Own and inclusive values of each group of frames; a chain in which a group stands several times
+ * counts once. Of a top-down tree. Both are freed by the caller. */
+HT_MUST_CHECK
+struct ht_err *calls_group_values(
+	const struct calls *calls, int64_t **ret_own, int64_t **ret_inclusive);
