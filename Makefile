@@ -27,6 +27,7 @@ agent_asm    := $(wildcard agent/*.S)
 attach_src   := $(wildcard attach/*.c attach/*/*.c)
 attach_asm   := $(wildcard attach/inject/*.S)
 analyzer_src := $(wildcard analyzer/*.c analyzer/*/*.c)
+analyzer_asm := $(wildcard analyzer/ui/*.S)
 support_src  := $(wildcard tests/support/*.c)
 unit_src     := $(wildcard tests/unit/*/test_*.c)
 integration_src := $(wildcard tests/integration/test_*.c)
@@ -72,7 +73,7 @@ obj = $(patsubst %,$O/%.o,$(basename $(1)))
 format_obj   := $(call obj,$(format_src))
 attach_lib   := $(filter-out $O/attach/main.o,$(call obj,$(attach_src)))
 attach_asm_o := $(call obj,$(attach_asm))
-analyzer_lib := $(filter-out $O/analyzer/main.o,$(call obj,$(analyzer_src)))
+analyzer_lib := $(filter-out $O/analyzer/main.o,$(call obj,$(analyzer_src) $(analyzer_asm)))
 agent_obj    := $(patsubst agent/%,$O/agent-so/%.o,$(basename $(agent_src) $(agent_asm)))
 hosted_agent := $(patsubst agent/%,$O/agent-hosted/%.o,$(basename \
 	$(filter-out agent/mem.c,$(agent_src)) $(agent_asm)))
@@ -95,6 +96,8 @@ $O/agent.so: $(agent_obj) agent/agent.lds
 	$(call quiet,AGENT)$(CC) $(agent_ld) -o $@ $(filter %.o,$^)
 
 $O/attach/inject/agent_image.o: $O/agent.so
+
+$O/analyzer/ui/flame_script.o: analyzer/ui/flame.js
 
 # A walk must see where the frame of a hook begins and ends (agent/rules.c).
 $O/agent-so/hooks.o $O/agent-so/sampled_hooks.o $O/agent-so/mapping.o: agent_cc += -fno-schedule-insns2 -fno-shrink-wrap -fno-ipa-icf \

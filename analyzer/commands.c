@@ -114,6 +114,13 @@ static const struct option_row option[OPTION_COUNT] = {
 	[OPTION_PERF_MAP] = VALUE(OPTIONS_NAMES, FILE, "perf-map", "MAP",
 		"names of JIT code: /tmp/perf-PID.map or a jitdump"),
 
+	[OPTION_SOURCE_DIR] = MANY(0, DIRECTORY, "source-dir", "DIR",
+		"look for source files below DIR, by the end of their path; repeatable"),
+	[OPTION_BOTTOM_UP] =
+		FLAG(0, "bottom-up", "begin with the functions that allocate, callers below them"),
+	[OPTION_TOP_DOWN] =
+		FLAG(0, "top-down", "outermost functions at the top, not at the bottom"),
+
 	[OPTION_FORMAT] = CHOICE(0, "format", "FORMAT", export_names, "the format to write"),
 	[OPTION_OUTPUT] = {.kind = OPTION_KIND_FILE,
 		.name = "output",
@@ -170,6 +177,14 @@ static const struct option_row option[OPTION_COUNT] = {
 
 /* One sentence of the description of export. */
 #define FORMAT_AND_PURPOSE(name, write, purpose, sums, traits) " " name " is for " purpose "."
+
+#define CALLS_OPTIONS                                                                              \
+	OPTION_SHOW_WRAPPERS, OPTION_WIDE, OPTION_BYTES, OPTION_UTC, OPTION_COLOR,                 \
+		OPTION_NO_PAGER, OPTION_JSON, OPTION_CSV
+#define FUNCTION                                                                                   \
+	{                                                                                          \
+		"FUNCTION", "function", OPTION_KIND_TEXT, false                                    \
+	}
 
 static const struct option_command command[] = {
 	{
@@ -238,6 +253,66 @@ static const struct option_command command[] = {
 		.example = {"heaptap check my.htap --max-growth 1M/min --max-outstanding 50M",
 			"heaptap check new.htap --baseline old.htap --max-increase 5%"},
 		.run = cmd_check,
+	},
+	{
+		.name = "tree",
+		.summary = "print the call tree of a trace",
+		.description =
+			"Prints what each function and its callees account for. What is below 1 % "
+			"of the whole is summed up; --limit N shows N callees of each function "
+			"instead, --limit 0 all.",
+		.operand = {TRACE},
+		.least = 1,
+		.most = 1,
+		.groups = OPTIONS_QUERY | OPTIONS_NAMES,
+		.own = {OPTION_BOTTOM_UP, OPTION_BY, CALLS_OPTIONS},
+		.example = {"heaptap tree my.htap", "heaptap tree my.htap --metric allocated",
+			"heaptap tree --bottom-up my.htap"},
+		.run = cmd_tree,
+	},
+	{
+		.name = "callers",
+		.summary = "print callers, callees and lines of a function",
+		.description =
+			"FUNCTION is a part of the function's name. If it fits several functions, "
+			"they are listed. Recursive calls count once.",
+		.operand = {TRACE, FUNCTION},
+		.least = 2,
+		.most = 2,
+		.groups = OPTIONS_QUERY | OPTIONS_NAMES,
+		.own = {CALLS_OPTIONS},
+		.example = {"heaptap callers my.htap zmalloc"},
+		.run = cmd_callers,
+	},
+	{
+		.name = "flame",
+		.summary = "draw a flame graph, as SVG or as text",
+		.description =
+			"Without -o, prints a flame graph as text. -o OUT.svg writes one for a "
+			"browser: a click zooms, / searches, Escape resets.",
+		.operand = {TRACE},
+		.least = 1,
+		.most = 1,
+		.groups = OPTIONS_QUERY | OPTIONS_NAMES,
+		.own = {OPTION_OUTPUT, OPTION_FORCE, OPTION_TOP_DOWN, OPTION_BY, CALLS_OPTIONS},
+		.example = {"heaptap flame my.htap", "heaptap flame my.htap -o my.svg",
+			"heaptap flame my.htap --metric allocated -o - > my.svg"},
+		.run = cmd_flame,
+	},
+	{
+		.name = "source",
+		.summary = "print what each line of a function allocates",
+		.description =
+			"Prints the function's source lines with what they and their callees "
+			"account for. FUNCTION is as for callers. Without the source file, prints "
+			"the lines' numbers.",
+		.operand = {TRACE, FUNCTION},
+		.least = 2,
+		.most = 2,
+		.groups = OPTIONS_QUERY | OPTIONS_NAMES,
+		.own = {OPTION_SOURCE_DIR, CALLS_OPTIONS},
+		.example = {"heaptap source my.htap parse --source-dir ~/src/server"},
+		.run = cmd_source,
 	},
 	{
 		.name = "export",

@@ -27,6 +27,9 @@ static const char *const command[][4] = {
 	{"dump"},
 	{"export", "--format", "collapsed"},
 	{"export", "--format", "heaptrack"},
+	{"tree"},
+	{"tree", "--bottom-up", "--json"},
+	{"flame", "-o", "-"},
 	{"symbols", "--emit"},
 };
 

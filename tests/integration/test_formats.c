@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "tests/support/browser.h"
+#include "tests/support/faces.h"
 #include "tests/support/figures.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/packages.h"
@@ -34,6 +35,7 @@ static void check_formats(const char *trace, const char *function)
 		"--from", "+5ms", "--to", "-5ms", "--exclude", function, "--min-size", "16", NULL};
 	figures_check_all(trace, NULL);
 	figures_check_all(trace, part);
+	faces_check(trace);
 }
 
 static uint64_t rounds_of(struct victim *victim)
@@ -184,6 +186,7 @@ START_TEST(hostile_names)
 	build_hostile(path);
 	figures_check_all(path, NULL);
 	browser_check(path, 137);
+	faces_check(path);
 	free(path);
 }
 END_TEST

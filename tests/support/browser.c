@@ -60,7 +60,15 @@ static void put_thousands(char text[32], uint64_t value)
 	text[put] = '\0';
 }
 
-static char *shown_by_browser(const char *page)
+bool browser_is_there(const char *what)
+{
+	if (access(CHROMIUM, X_OK) == 0)
+		return true;
+	printf("skipped: %s in a browser: " CHROMIUM " is not there\n", what);
+	return false;
+}
+
+char *browser_dump(const char *page)
 {
 	char profile[4200], url[4200], *directory = tmpdir_path("browser"), *out;
 	snprintf(profile, sizeof(profile), "--user-data-dir=%s", directory);
@@ -77,14 +85,12 @@ static char *shown_by_browser(const char *page)
 void browser_check(const char *trace, uint64_t allocated_bytes)
 {
 	char total[32], wanted[64];
-	if (access(CHROMIUM, X_OK) < 0) {
-		printf("skipped: formats: dh_view in a browser: " CHROMIUM " is not there\n");
+	if (!browser_is_there("formats: dh_view"))
 		return;
-	}
 	char *export = figures_export(trace, "dhat", NULL, NULL);
 	char *page = tmpdir_path("page.html");
 	write_page(page, export);
-	char *shown = shown_by_browser(page);
+	char *shown = browser_dump(page);
 	put_thousands(total, allocated_bytes);
 	snprintf(wanted, sizeof(wanted), "%s bytes (100%%, ", total);
 	const char *body = strstr(shown, "<body");

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * An export to DHAT, shown by dh_view in a browser.
+ * Pages in a browser, and an export to DHAT as dh_view shows it there.
  */
 #pragma once
 
-#include <stdint.h>
+#include "format/base.h"
+
+/* False where there is no chromium: then the check of `what` is said to be skipped. */
+bool browser_is_there(const char *what);
+/* What the page at this path has become when its scripts have run; malloc'd. */
+char *browser_dump(const char *path);
 
 /* The page that dh_view makes of the export prints that so many bytes were allocated, and has no
  * element that a name made. Without chromium it prints that it skips. */

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/cmd_calls.h"
+
+#include <stdlib.h>
+
+#include "analyzer/export/callers_json.h"
+#include "analyzer/ui/callers_text.h"
+#include "analyzer/views/suspects.h"
+
+/* The words of --by that a call tree takes come first, in the order of their table. */
+static struct ht_err *grouping_of(const struct option_values *values, enum grouping *ret)
+{
+	static const enum grouping grouping[] = {GROUPING_FUNCTION, GROUPING_LINE, GROUPING_ADDRESS,
+		GROUPING_MODULE, GROUPING_NAMESPACE};
+	const uint64_t word = option_number(values, OPTION_BY, 0);
+	if (word >= HT_ARRAY_SIZE(grouping))
+		return ht_err_new(HT_ERR_USAGE,
+			"%s: --by takes function, line, address, module or namespace; see report "
+			"--by %s",
+			values->command->name, option_text(values, OPTION_BY, ""));
+	*ret = grouping[word];
+	return NULL;
+}
+
+/* The rows that --class leaves in. */
+static struct ht_err *choose_rows(const struct option_values *values, struct cmd_calls *ret)
+{
+	const struct view *view = ret->of.view;
+	struct suspects suspects = {0};
+	enum suspect_class *of_row = NULL;
+	if (!option_is_given(values, OPTION_CLASS))
+		return NULL;
+	struct ht_err *err = suspects_find(view, &suspects);
+	if (!err)
+		err = suspects_classes(view, &suspects, &of_row);
+	if (!err) {
+		ret->has_row = calloc(view->row_count + 1, sizeof(*ret->has_row));
+		if (!ret->has_row)
+			err = ht_err_new(
+				HT_ERR_NOMEM, "out of memory for %zu stacks", view->row_count);
+	}
+	for (size_t i = 0; !err && i < view->row_count; i++)
+		ret->has_row[i] = of_row[i] == option_number(values, OPTION_CLASS, 0);
+	free(of_row);
+	suspects_deinit(&suspects);
+	return err;
+}
+
+struct ht_err *cmd_calls_open(
+	const struct option_values *values, bool is_bottom_up, struct cmd_calls *ret)
+{
+	struct calls_options options = {
+		.is_bottom_up = is_bottom_up,
+		.metric = (enum metric)option_number(values, OPTION_METRIC, METRIC_OUTSTANDING),
+	};
+	options.sort = (enum metric)option_number(values, OPTION_SORT, options.metric);
+	*ret = (struct cmd_calls){0};
+	struct ht_err *err = grouping_of(values, &options.grouping);
+	if (!err)
+		err = cmd_view_open(values, values->operand[0], false, &ret->of);
+	if (!err)
+		err = calls_check(ret->of.view, options.metric, options.sort);
+	if (!err)
+		err = choose_rows(values, ret);
+	options.has_row = ret->has_row;
+	return err ? err : calls_init(&ret->calls, ret->of.view, &options);
+}
+
+void cmd_calls_close(struct cmd_calls *opened)
+{
+	calls_deinit(&opened->calls);
+	free(opened->has_row);
+	cmd_view_close(&opened->of);
+}
+
+struct ht_err *cmd_calls_format(const struct option_values *values, enum cmd_format *ret)
+{
+	const bool json = option_is_given(values, OPTION_JSON);
+	const bool csv = option_is_given(values, OPTION_CSV);
+	*ret = json ? CMD_JSON : csv ? CMD_CSV : CMD_TEXT;
+	if (json && csv)
+		return ht_err_new(
+			HT_ERR_USAGE, "%s takes --json or --csv, not both", values->command->name);
+	return NULL;
+}
+
+struct calls_text cmd_calls_page(
+	const struct option_values *values, const struct cmd_calls *opened, const struct text *text)
+{
+	return (struct calls_text){
+		.text = text,
+		.calls = &opened->calls,
+		.limit = option_number(values, OPTION_LIMIT, 0),
+		.has_limit = option_is_given(values, OPTION_LIMIT),
+		.is_exact = option_is_given(values, OPTION_BYTES),
+	};
+}
+
+static struct ht_err *list_matches(const struct option_values *values, enum cmd_format format,
+	const char *schema, const struct cmd_calls *opened, const struct function_matches *matches)
+{
+	static const struct function none;
+	struct cmd_output output;
+	struct ht_err *err;
+	switch (format) {
+	case CMD_JSON:
+		return callers_json_write_matches(stdout, schema, &opened->calls, matches);
+	case CMD_CSV:
+		callers_csv_write(stdout, &opened->calls, matches, &none);
+		return NULL;
+	case CMD_TEXT:
+		break;
+	}
+	err = cmd_output_open(values, &output);
+	if (err)
+		return err;
+	const struct calls_text page = cmd_calls_page(values, opened, &output.text);
+	callers_text_write_matches(&page, matches);
+	return cmd_output_close(&output, "the functions");
+}
+
+struct ht_err *cmd_calls_function(const struct option_values *values, enum cmd_format format,
+	const char *schema, const struct cmd_calls *opened, struct function_matches *ret)
+{
+	const char *text = values->operand[1];
+	struct ht_err *err = function_find(&opened->calls, text, ret);
+	if (err || ret->is_one)
+		return err;
+	err = list_matches(values, format, schema, opened, ret);
+	if (!err)
+		err = ht_err_new(HT_ERR_USAGE,
+			"\"%.200s\" fits %zu functions; give the whole name of one, in quotes",
+			text, ret->count);
+	function_matches_deinit(ret);
+	return err;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What tree, callers, flame and source share: a trace, its view, and a call tree of it.
+ */
+#pragma once
+
+#include "analyzer/cmd.h"
+#include "analyzer/ui/calls_text.h"
+#include "analyzer/views/function.h"
+
+struct cmd_calls {
+	struct cmd_view of;
+	struct calls calls;
+	bool *has_row; /* of --class; NULL: all */
+};
+
+/* Reads the trace and builds the tree that the options ask for, by function unless --by says
+ * otherwise. cmd_calls_close also after an error. */
+HT_MUST_CHECK
+struct ht_err *cmd_calls_open(
+	const struct option_values *values, bool is_bottom_up, struct cmd_calls *ret);
+void cmd_calls_close(struct cmd_calls *opened);
+
+enum cmd_format { CMD_TEXT, CMD_JSON, CMD_CSV };
+/* A usage error where --json and --csv are given together. */
+HT_MUST_CHECK
+struct ht_err *cmd_calls_format(const struct option_values *values, enum cmd_format *ret);
+/* The page of text that the options ask for; `text` and `calls` are borrowed. */
+struct calls_text cmd_calls_page(const struct option_values *values, const struct cmd_calls *opened,
+	const struct text *text);
+/* The function that the second operand names. Where it fits several, writes their list in `format`,
+ * as "schema" in JSON, and the usage error says how to choose. */
+HT_MUST_CHECK
+struct ht_err *cmd_calls_function(const struct option_values *values, enum cmd_format format,
+	const char *schema, const struct cmd_calls *opened, struct function_matches *ret);

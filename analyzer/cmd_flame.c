@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * heaptap-analyze flame: a flame graph, as a file for browsers or as text.
+ */
+#include "analyzer/cmd_calls.h"
+#include "analyzer/cmd_file.h"
+#include "analyzer/export/calls_json.h"
+#include "analyzer/ui/flame_svg.h"
+#include "analyzer/ui/flame_text.h"
+
+#define LEAST_SHARE 5e-4 /* of a box: half a pixel of an unzoomed graph */
+
+static struct ht_err *write_svg(
+	const struct option_values *values, const struct cmd_calls *opened, FILE *out)
+{
+	const struct calls_text page = cmd_calls_page(values, opened, NULL);
+	struct flame flame;
+	struct ht_err *err = flame_init(&flame, &opened->calls, LEAST_SHARE);
+	if (err)
+		return err;
+	err = flame_svg_write(out, &page, &flame, option_is_given(values, OPTION_TOP_DOWN));
+	flame_deinit(&flame);
+	return err;
+}
+
+static struct ht_err *write_text(const struct option_values *values, const struct cmd_calls *opened)
+{
+	struct cmd_output output;
+	struct flame flame = {0};
+	struct ht_err *err = cmd_output_open(values, &output);
+	if (err)
+		return err;
+	const struct calls_text page = cmd_calls_page(values, opened, &output.text);
+	err = flame_init(&flame, &opened->calls, LEAST_SHARE);
+	if (!err)
+		err = flame_text_write(&page, &flame);
+	flame_deinit(&flame);
+	return ht_err_first(err, cmd_output_close(&output, "the flame graph"));
+}
+
+/* The file is opened first, so that one that cannot be written fails before the work. */
+static struct ht_err *write_file(const struct option_values *values, const char *path)
+{
+	struct cmd_file file;
+	struct cmd_calls opened;
+	struct ht_err *err = cmd_file_open(
+		path, values->operand[0], option_is_given(values, OPTION_FORCE), &file);
+	if (err)
+		return err;
+	err = cmd_calls_open(values, false, &opened);
+	if (!err)
+		err = write_svg(values, &opened, file.file);
+	cmd_calls_close(&opened);
+	return cmd_file_close(&file, err);
+}
+
+struct ht_err *cmd_flame(const struct option_values *values)
+{
+	const char *path = option_text(values, OPTION_OUTPUT, NULL);
+	const size_t limit = option_number(values, OPTION_LIMIT, 0);
+	enum cmd_format format;
+	struct cmd_calls opened;
+	struct ht_err *err = cmd_calls_format(values, &format);
+	if (!err && path && format != CMD_TEXT)
+		err = ht_err_new(HT_ERR_USAGE,
+			"flame: -o writes an SVG; --json and --csv go to standard output");
+	if (err)
+		return err;
+	if (path)
+		return write_file(values, path);
+	err = cmd_calls_open(values, false, &opened);
+	if (!err && format == CMD_JSON)
+		err = calls_json_write(stdout, &opened.calls, limit);
+	else if (!err && format == CMD_CSV)
+		err = calls_csv_write(stdout, &opened.calls, limit);
+	else if (!err)
+		err = write_text(values, &opened);
+	cmd_calls_close(&opened);
+	return err;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/export/callers_json.h"
+
+#include <inttypes.h>
+
+#include "analyzer/export/calls_json.h"
+
+struct ht_err *callers_json_put_matches(struct json_writer *json, const char *name,
+	const struct calls *calls, const struct function_matches *matches)
+{
+	json_t *array = json_array();
+	for (size_t i = 0; i < matches->count; i++) {
+		const struct function_match *match = &matches->match[i];
+		json_t *object = calls_json_group(calls, match->group);
+		object = json_with(object, "total", json_integer(match->inclusive));
+		object = json_with(object, "own", json_integer(match->own));
+		array = json_plus(array, object);
+	}
+	return json_put(json, name, array);
+}
+
+struct ht_err *callers_json_write_matches(FILE *out, const char *schema, const struct calls *calls,
+	const struct function_matches *matches)
+{
+	struct json_writer json = {.out = out};
+	struct ht_err *err = calls_json_head(&json, schema, calls);
+	if (!err)
+		err = callers_json_put_matches(&json, "matches", calls, matches);
+	fputs("}\n", out);
+	return err;
+}
+
+static json_t *entry_json(const struct calls *calls, const struct function_entry *entry)
+{
+	json_t *object = calls_json_group(calls, entry->group);
+	return json_with(object, "value", json_integer(entry->value));
+}
+
+static struct ht_err *put_entries(struct json_writer *json, const char *name,
+	const struct calls *calls, const struct function_entry *entry, size_t count)
+{
+	json_t *array = json_array();
+	for (size_t i = 0; i < count; i++)
+		array = json_plus(array, entry_json(calls, &entry[i]));
+	return json_put(json, name, array);
+}
+
+static struct ht_err *put_lines(struct json_writer *json, const struct function *callers)
+{
+	json_t *array = json_array();
+	for (size_t i = 0; i < callers->line_count; i++) {
+		const struct function_line *line = &callers->line[i];
+		array = json_plus(array,
+			json_pack("{so so so so}", "file", json_text(line->file), "line",
+				json_number_or_null(line->line, line->line), "total",
+				json_integer(line->inclusive), "own", json_integer(line->own)));
+	}
+	return json_put(json, "lines", array);
+}
+
+struct ht_err *callers_json_write(FILE *out, const struct calls *calls,
+	const struct function_matches *matches, const struct function *callers)
+{
+	const struct {
+		const char *name;
+		int64_t value;
+	} figure[] = {{"inclusive", callers->inclusive}, {"own", callers->own},
+		{"outermost", callers->outermost}, {"recursive", callers->recursive}};
+	struct json_writer json = {.out = out};
+	struct ht_err *err = calls_json_head(&json, "heaptap.callers/1", calls);
+	if (!err)
+		err = callers_json_put_matches(&json, "functions", calls, matches);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(figure) && !err; i++)
+		err = json_put(&json, figure[i].name, json_integer(figure[i].value));
+	if (!err)
+		err = put_entries(&json, "callers", calls, callers->caller, callers->caller_count);
+	if (!err)
+		err = put_entries(&json, "callees", calls, callers->callee, callers->callee_count);
+	if (!err)
+		err = put_lines(&json, callers);
+	fputs("}\n", out);
+	return err;
+}
+
+static void put_entries_csv(FILE *out, const char *kind, const struct calls *calls,
+	const struct function_entry *entry, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		fprintf(out, "%s,%" PRIi64 ",,", kind, entry[i].value);
+		calls_csv_group(out, calls, entry[i].group);
+		fputc('\n', out);
+	}
+}
+
+void callers_csv_write(FILE *out, const struct calls *calls, const struct function_matches *matches,
+	const struct function *callers)
+{
+	fputs("kind,total,own,function,file,line,module\n", out);
+	for (size_t i = 0; i < matches->count; i++) {
+		const struct function_match *match = &matches->match[i];
+		fprintf(out, "function,%" PRIi64 ",%" PRIi64 ",", match->inclusive, match->own);
+		calls_csv_group(out, calls, match->group);
+		fputc('\n', out);
+	}
+	put_entries_csv(out, "caller", calls, callers->caller, callers->caller_count);
+	put_entries_csv(out, "callee", calls, callers->callee, callers->callee_count);
+	for (size_t i = 0; i < callers->line_count; i++) {
+		const struct function_line *line = &callers->line[i];
+		fprintf(out, "line,%" PRIi64 ",%" PRIi64 ",,", line->inclusive, line->own);
+		calls_csv_text(out, line->file);
+		fputc(',', out);
+		calls_csv_number(out, line->line, line->line);
+		fputs(",\n", out);
+	}
+}

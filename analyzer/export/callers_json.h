@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A function with its callers, callees and lines, for programs: "schema":"heaptap.callers/1", or
+ * comma-separated values.
+ */
+#pragma once
+
+#include <stdio.h>
+
+#include "analyzer/export/json.h"
+#include "analyzer/views/function.h"
+
+HT_MUST_CHECK
+struct ht_err *callers_json_write(FILE *out, const struct calls *calls,
+	const struct function_matches *matches, const struct function *callers);
+void callers_csv_write(FILE *out, const struct calls *calls, const struct function_matches *matches,
+	const struct function *callers);
+/* The functions that a name fits, where they are several: "matches" and nothing else. */
+HT_MUST_CHECK
+struct ht_err *callers_json_write_matches(FILE *out, const char *schema, const struct calls *calls,
+	const struct function_matches *matches);
+/* The member "functions": those that are taken for one. */
+HT_MUST_CHECK
+struct ht_err *callers_json_put_matches(struct json_writer *json, const char *name,
+	const struct calls *calls, const struct function_matches *matches);

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The lines of a function with their source, for programs: "schema":"heaptap.source/1", or
+ * comma-separated values.
+ */
+#pragma once
+
+#include <stdio.h>
+
+#include "analyzer/symbols/source.h"
+#include "analyzer/views/function.h"
+
+/* `text` of a line is null where its file is not found; the file's "problem" says why. */
+HT_MUST_CHECK
+struct ht_err *source_json_write(FILE *out, const struct calls *calls,
+	const struct function_matches *matches, const struct function *callers,
+	const struct source_places *places);
+HT_MUST_CHECK
+struct ht_err *source_csv_write(
+	FILE *out, const struct function *callers, const struct source_places *places);

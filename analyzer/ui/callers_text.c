@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/ui/callers_text.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define LIMIT_DEFAULT 20u
+#define OWN_COLUMNS   11u
+
+static size_t limit_of(const struct calls_text *page, size_t count)
+{
+	const size_t limit = page->has_limit ? page->limit : LIMIT_DEFAULT;
+	return limit && limit < count ? limit : count;
+}
+
+static void write_more(const struct calls_text *page, size_t count, int64_t value, int64_t whole)
+{
+	struct line line;
+	if (!count)
+		return;
+	line_begin(&line, page->text);
+	calls_text_figures(page, &line, value, whole);
+	line_styled(&line, TEXT_DIM, "  %s more", text_count(count).text);
+	line_end(&line);
+}
+
+/* The whole name, however long: the user is to choose one. */
+static void write_match(const struct calls_text *page, const struct function_match *match)
+{
+	static const char indent[] = "                                 ";
+	const struct calls *calls = page->calls;
+	const struct frame *frame =
+		&calls->view->frames.frame[calls->groups.group[match->group].frame];
+	char first[160], name[FUNCTION_NAME_BYTES];
+	snprintf(first, sizeof(first), "%12s%8s%11s  ",
+		calls_text_value(page, match->inclusive).text,
+		calls_text_share(match->inclusive, calls->total[0]).text,
+		calls_text_value(page, match->own).text);
+	function_name(calls->view, frame, name);
+	line_wrap(page->text, first, indent, name, 0);
+}
+
+void callers_text_write_matches(
+	const struct calls_text *page, const struct function_matches *matches)
+{
+	const size_t shown = limit_of(page, matches->count);
+	calls_text_head(page);
+	text_styled(page->text, TEXT_DIM, "       total   share        own  function\n");
+	for (size_t i = 0; i < shown; i++)
+		write_match(page, &matches->match[i]);
+	if (matches->count > shown)
+		fprintf(page->text->out, "%*s%s more: --limit 0 lists all\n", 33, "",
+			text_count(matches->count - shown).text);
+}
+
+void callers_text_write_function(const struct calls_text *page,
+	const struct function_matches *matches, const struct function *callers)
+{
+	const int64_t whole = page->calls->total[0];
+	calls_text_head(page);
+	for (size_t i = 0; i < matches->count; i++) {
+		struct line line;
+		line_begin(&line, page->text);
+		calls_text_frame(page, &line, matches->match[i].group, NULL, 0);
+		line_end(&line);
+	}
+	fprintf(page->text->out, "  with callees  %s (%s)\n",
+		calls_text_value(page, callers->inclusive).text,
+		calls_text_share(callers->inclusive, whole).text);
+	fprintf(page->text->out, "  own           %s (%s)\n",
+		calls_text_value(page, callers->own).text,
+		calls_text_share(callers->own, whole).text);
+	if (callers->recursive)
+		fprintf(page->text->out, "  recursive     %s (%s): counted once\n",
+			calls_text_value(page, callers->recursive).text,
+			calls_text_share(callers->recursive, whole).text);
+}
+
+/* --- callers and callees -----------------------------------------------------------------------
+ */
+
+struct list {
+	const char *title, *rest; /* of what is no function */
+	const struct function_entry *entry;
+	size_t count;
+	int64_t rest_value;
+};
+
+static void write_entry(
+	const struct calls_text *page, const struct function_entry *entry, int64_t whole)
+{
+	struct line line;
+	line_begin(&line, page->text);
+	calls_text_figures(page, &line, entry->value, whole);
+	line_put(&line, "  ");
+	if (entry->group == UINT32_MAX)
+		line_put(&line, "(stacks that allocated little, taken together)");
+	else
+		calls_text_frame(page, &line, entry->group, NULL, 0);
+	line_end(&line);
+}
+
+static void write_rest(const struct calls_text *page, const struct list *list, int64_t whole)
+{
+	struct line line;
+	if (!list->rest_value)
+		return;
+	line_begin(&line, page->text);
+	calls_text_figures(page, &line, list->rest_value, whole);
+	line_styled(&line, TEXT_DIM, "  (%s)", list->rest);
+	line_end(&line);
+}
+
+static void write_list(const struct calls_text *page, const struct list *list, int64_t whole)
+{
+	const size_t shown = limit_of(page, list->count);
+	int64_t more = 0;
+	text_heading(page->text, list->title);
+	for (size_t i = 0; i < shown; i++)
+		write_entry(page, &list->entry[i], whole);
+	for (size_t i = shown; i < list->count; i++)
+		more += list->entry[i].value;
+	write_more(page, list->count - shown, more, whole);
+	write_rest(page, list, whole);
+}
+
+/* --- lines -------------------------------------------------------------------------------------
+ */
+
+static const char *base_name(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash && slash[1] ? slash + 1 : path;
+}
+
+static void put_line(
+	const struct calls_text *page, struct line *line, const struct function_line *of)
+{
+	const struct frame *frame = &page->calls->view->frames.frame[of->frame];
+	const struct modules *modules = &page->calls->view->analysis->model.modules;
+	if (of->file && of->line) {
+		line_foreign(line, base_name(of->file), line_left(line) - 11);
+		line_put(line, ":%" PRIu32, of->line);
+	} else if (of->file) {
+		line_foreign(line, base_name(of->file), line_left(line) - 18);
+		line_put(line, " (line unknown)");
+	} else if (frame->module != MODULES_NONE) {
+		line_foreign(
+			line, base_name(modules->module[frame->module].path), line_left(line) - 18);
+		line_put(line, " (no debug info)");
+	} else {
+		line_put(line, "(unknown)");
+	}
+}
+
+static void write_lines(const struct calls_text *page, const struct function *callers)
+{
+	text_heading(page->text, "Lines");
+	text_styled(page->text, TEXT_DIM, "       total   share        own  line\n");
+	for (size_t i = 0; i < callers->line_count; i++) {
+		const struct function_line *of = &callers->line[i];
+		struct line line;
+		line_begin(&line, page->text);
+		calls_text_figures(page, &line, of->inclusive, callers->inclusive);
+		line_right(&line, of->own ? calls_text_value(page, of->own).text : "", OWN_COLUMNS);
+		line_put(&line, "  ");
+		put_line(page, &line, of);
+		line_end(&line);
+	}
+}
+
+/* Without any debug information the lines say nothing. */
+static bool has_lines(const struct function *callers)
+{
+	for (size_t i = 0; i < callers->line_count; i++)
+		if (callers->line[i].file)
+			return true;
+	return false;
+}
+
+void callers_text_write(const struct calls_text *page, const struct function_matches *matches,
+	const struct function *callers)
+{
+	const struct list by = {"Callers", "outermost: it has no caller", callers->caller,
+		callers->caller_count, callers->outermost};
+	const struct list to = {"Callees", "allocated by the function itself", callers->callee,
+		callers->callee_count, callers->own};
+	callers_text_write_function(page, matches, callers);
+	write_list(page, &by, callers->inclusive);
+	write_list(page, &to, callers->inclusive);
+	if (has_lines(callers))
+		write_lines(page, callers);
+}

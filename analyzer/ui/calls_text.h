@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the pages of tree, callers, flame and source share: their first lines, their figures, and
+ * names of frames.
+ */
+#pragma once
+
+#include "analyzer/ui/line.h"
+#include "analyzer/views/calls.h"
+
+struct calls_text {
+	const struct text *text;
+	const struct calls *calls;
+	size_t limit;
+	bool has_limit; /* else what is below 1 % is summed up; a limit of 0: nothing is */
+	bool is_exact;	/* bytes without KiB and MiB */
+};
+
+/* Columns of calls_text_figures. */
+#define CALLS_TEXT_FIGURES 20u
+
+/* A value of the metric, with its sign and unit. */
+struct text_number calls_text_value(const struct calls_text *page, int64_t value);
+/* Its share of `whole`, "-" when there is none. */
+struct text_number calls_text_share(int64_t value, int64_t whole);
+/* Value and share of `whole`, right-aligned in CALLS_TEXT_FIGURES columns. */
+void calls_text_figures(
+	const struct calls_text *page, struct line *line, int64_t value, int64_t whole);
+/* Target, window and metric, and in which way the figures are not exact. */
+void calls_text_head(const struct calls_text *page);
+
+/* Whether there is nothing to show; then says so. */
+bool calls_text_is_empty(const struct calls_text *page);
+
+/* The rest of the line but for `reserved` columns: the name of a group of frames, and its file or
+ * module where there is room and it is not that of `above` (a frame, or NULL). */
+void calls_text_frame(const struct calls_text *page, struct line *line, uint32_t group,
+	const struct frame *above, size_t reserved);
+/* The same of a node; the root and folded stacks have names, too. */
+void calls_text_node(const struct calls_text *page, struct line *line, uint32_t node,
+	const struct frame *above, size_t reserved);
+/* The least value, without its sign, of an entry that is shown without a limit: 1 %. */
+int64_t calls_text_least(const struct calls *calls);

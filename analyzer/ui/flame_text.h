@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A flame graph as lines of text: outermost functions first, each as wide as its share.
+ */
+#pragma once
+
+#include "analyzer/ui/calls_text.h"
+#include "analyzer/views/flame.h"
+
+HT_MUST_CHECK
+struct ht_err *flame_text_write(const struct calls_text *page, const struct flame *flame);

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Source lines of a function with what they account for in the margin.
+ */
+#pragma once
+
+#include "analyzer/symbols/source.h"
+#include "analyzer/ui/calls_text.h"
+#include "analyzer/views/function.h"
+
+/* Lines of one file are next to each other in `callers`. Where a file is not found, its lines are
+ * numbers alone. */
+HT_MUST_CHECK
+struct ht_err *source_text_write(const struct calls_text *page,
+	const struct function_matches *matches, const struct function *callers,
+	const struct source_places *places);
