@@ -116,6 +116,29 @@ START_TEST(a_window_and_a_filter_apply)
 }
 END_TEST
 
-HT_SUITE("analyzer/export_table", the_man_page_has_each_format_and_its_sums,
-	help_says_what_each_is_for, queries_that_a_format_cannot_answer,
-	a_window_and_a_filter_apply)
+/* The cube folds stacks only beyond a million cells: here the test folds the one of 7 bytes. */
+START_TEST(folded_stacks_are_other)
+{
+	static const char *const format[] = {
+		"collapsed", "pprof", "speedscope", "massif", "dhat", "callgrind", "csv"};
+	exported_begin(&exported);
+	exported.analysis = scene_analyze(&exported.scene);
+	struct cube *cube = &exported.analysis->cube;
+	for (uint32_t i = 0; i < cube->site_count; i++)
+		if (cube->site[i].node && cube_site_size_class(&cube->site[i]) == 3) {
+			cube->site[i].node = CUBE_OTHER;
+			cube->other = i + 1;
+		}
+	ck_assert_uint_ne(cube->other, 0);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(format); i++) {
+		exported_as(&exported, format[i], NULL);
+		ck_assert_msg(memmem(exported.text, exported.length, "(other)", 7), "%s: %s",
+			format[i], exported.text);
+	}
+	exported_end(&exported);
+}
+END_TEST
+
+HT_SUITE("analyzer/export_table", folded_stacks_are_other,
+	the_man_page_has_each_format_and_its_sums, help_says_what_each_is_for,
+	queries_that_a_format_cannot_answer, a_window_and_a_filter_apply)
