@@ -2,17 +2,15 @@
  *
  * heaptap-analyze export: a trace as other programs read it.
  */
-#include "analyzer/cmd.h"
+#include "analyzer/cmd_file.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
+#include "analyzer/cmd.h"
 #include "analyzer/export/export.h"
 #include "analyzer/ui/watch.h"
 
@@ -77,58 +75,6 @@ static struct ht_err *read_options(const struct option_values *values, struct op
 	if (!err)
 		err = cmd_query(values, &ret->query);
 	return err ? err : export_check(ret->format, &ret->query, ret->metric);
-}
-
-/* Where an export goes. */
-struct target {
-	FILE *file;
-	const char *path;
-	char *part; /* what will be renamed to `path`, when it is whole; NULL: written in place */
-};
-
-/* An existing file stays until the new one is whole. */
-static int open_part(struct target *target)
-{
-	if (asprintf(&target->part, "%s.part-XXXXXX", target->path) < 0)
-		target->part = NULL;
-	return target->part ? mkostemp(target->part, O_CLOEXEC) : -1;
-}
-
-static int open_in_place(const struct target *target, int flags)
-{
-	return open(target->path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
-}
-
-static bool is_file(int fd, const struct stat *there)
-{
-	struct stat status;
-	return fstat(fd, &status) == 0 && status.st_ino == there->st_ino &&
-	       status.st_dev == there->st_dev;
-}
-
-/* `trace_fd` and `older_fd` are the traces; -1: there is none. */
-static struct ht_err *open_output(
-	const struct options *options, int trace_fd, int older_fd, struct target *ret)
-{
-	struct stat there;
-	*ret = (struct target){.path = options->out_path};
-	if (strcmp(options->out_path, "-") == 0) {
-		ret->file = stdout;
-		return NULL;
-	}
-	bool exists = lstat(options->out_path, &there) == 0;
-	if (exists && (is_file(trace_fd, &there) || is_file(older_fd, &there)))
-		return ht_err_new(HT_ERR_USAGE, "%s is the trace itself; name another file with -o",
-			options->out_path);
-	int fd = exists && options->force && S_ISREG(there.st_mode)
-			 ? open_part(ret)
-			 : open_in_place(ret, options->force ? 0 : O_EXCL);
-	if (fd < 0 && errno == EEXIST)
-		return ht_err_new(HT_ERR_USAGE, "%s exists; -f replaces it", options->out_path);
-	ret->file = fd < 0 ? NULL : fdopen(fd, "w");
-	if (!ret->file)
-		return ht_err_sys(errno, "cannot write %s", options->out_path);
-	return NULL;
 }
 
 /* A trace, and the answer to the query; {.fd = -1} is valid. */
@@ -206,33 +152,15 @@ static struct ht_err *write_export(
 	return err;
 }
 
-/* Half an export would be taken for a whole one: it is removed, unless it is a device or a pipe. */
-static struct ht_err *close_output(struct target *target, struct ht_err *err)
-{
-	struct stat status;
-	const char *written = target->part ? target->part : target->path;
-	bool is_file = target->file && target->file != stdout &&
-		       fstat(fileno(target->file), &status) == 0 && S_ISREG(status.st_mode);
-	if (!err && target->part && rename(target->part, target->path) < 0)
-		err = ht_err_sys(errno, "cannot replace %s", target->path);
-	if (err && is_file)
-		unlink(written);
-	if (target->file && target->file != stdout)
-		fclose(target->file);
-	free(target->part);
-	return err;
-}
-
 static struct ht_err *export_to(
 	const struct options *options, struct answer *newer, struct answer *older)
 {
-	struct target target;
-	struct ht_err *err = open_output(options, newer->fd, older->fd, &target);
-	if (!err) {
-		err = write_export(target.file, newer, older, options);
-		err = ht_err_first(err, cmd_flush(target.file, options->out_path));
-	}
-	return close_output(&target, err);
+	const char *const traces[] = {options->path, options->older_path, NULL};
+	struct cmd_file file;
+	struct ht_err *err = cmd_file_open(options->out_path, traces, options->force, &file);
+	if (err)
+		return err;
+	return cmd_file_close(&file, write_export(file.file, newer, older, options));
 }
 
 struct ht_err *cmd_export(const struct option_values *values)

@@ -18,12 +18,21 @@ static int open_part(struct cmd_file *file)
 static bool is_same(const char *path, const struct stat *there)
 {
 	struct stat status;
-	return stat(path, &status) == 0 && status.st_ino == there->st_ino &&
-	       status.st_dev == there->st_dev;
+	const int failed =
+		strcmp(path, "-") == 0 ? fstat(STDIN_FILENO, &status) : stat(path, &status);
+	return !failed && status.st_ino == there->st_ino && status.st_dev == there->st_dev;
+}
+
+static bool is_any(const char *const traces[], const struct stat *there)
+{
+	for (size_t i = 0; traces[i]; i++)
+		if (is_same(traces[i], there))
+			return true;
+	return false;
 }
 
 struct ht_err *cmd_file_open(
-	const char *path, const char *trace, bool replaces, struct cmd_file *ret)
+	const char *path, const char *const traces[], bool replaces, struct cmd_file *ret)
 {
 	struct stat there;
 	*ret = (struct cmd_file){.path = path};
@@ -32,7 +41,7 @@ struct ht_err *cmd_file_open(
 		return NULL;
 	}
 	const bool exists = lstat(path, &there) == 0;
-	if (exists && is_same(trace, &there))
+	if (exists && is_any(traces, &there))
 		return ht_err_new(
 			HT_ERR_USAGE, "%s is the trace itself; name another file with -o", path);
 	const int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | (replaces ? 0 : O_EXCL);

@@ -16,11 +16,11 @@ struct cmd_file {
 	char *part; /* what will be renamed to `path`, when it is whole; NULL: written in place */
 };
 
-/* Refuses a path that is `trace`, the path of the trace itself. After an error there is nothing to
- * close. */
+/* Refuses a path that is one of `traces`, the traces that are read (ended by NULL). After an error
+ * there is nothing to close. */
 HT_MUST_CHECK
 struct ht_err *cmd_file_open(
-	const char *path, const char *trace, bool replaces, struct cmd_file *ret);
+	const char *path, const char *const traces[], bool replaces, struct cmd_file *ret);
 /* Ends the file with the error of its writing, or NULL, and returns the first error. */
 HT_MUST_CHECK
 struct ht_err *cmd_file_close(struct cmd_file *file, struct ht_err *err);

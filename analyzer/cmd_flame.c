@@ -43,8 +43,9 @@ static struct ht_err *write_file(const struct option_values *values, const char 
 {
 	struct cmd_file file;
 	struct cmd_calls opened;
-	struct ht_err *err = cmd_file_open(
-		path, values->operand[0], option_is_given(values, OPTION_FORCE), &file);
+	const char *const traces[] = {values->operand[0], NULL};
+	struct ht_err *err =
+		cmd_file_open(path, traces, option_is_given(values, OPTION_FORCE), &file);
 	if (err)
 		return err;
 	err = cmd_calls_open(values, false, &opened);

@@ -189,7 +189,8 @@ static void write_node(const struct tree_text *tree, uint32_t node, enum corner 
 	if (times > 1)
 		line_put(&line, "%" PRIu32 " x ", times);
 	char more[96] = "";
-	if (ret->more && only_child(tree, *ret_last, ret))
+	/* The totals of the lines tell less than a thousandth of the whole. */
+	if (llabs(ret->more_value) >= (tree->least + 9) / 10 && only_child(tree, *ret_last, ret))
 		snprintf(more, sizeof(more), "  (%s more: %s)", text_count(ret->more).text,
 			calls_text_value(tree->page, ret->more_value).text);
 	calls_text_node(tree->page, &line, node, above, strlen(more));

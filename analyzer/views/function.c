@@ -144,45 +144,57 @@ void function_matches_deinit(struct function_matches *matches)
 /* --- callers and callees -----------------------------------------------------------------------
  */
 
-struct count {
-	const struct calls *calls;
-	struct function *callers;
-	bool *is_function;	  /* by group of the call tree */
-	int64_t *caller, *callee; /* by the same */
+/* What of the function stands between the root and a node, the node included. */
+struct path {
+	uint32_t outermost; /* the outermost node of the function; 0: there is none */
+	uint32_t callee;    /* called by the innermost one; 0: that is the node itself */
+	bool is_recursive;
 };
 
-static bool is_of_function(const struct count *count, uint32_t node)
+struct count {
+	const struct calls *calls;
+	struct function *function;
+	bool *is_function;	  /* by group of the call tree */
+	int64_t *caller, *callee; /* by the same */
+	struct path *path;	  /* by node */
+};
+
+static struct path path_of(const struct count *count, uint32_t node)
 {
-	const uint32_t group = count->calls->tree.node[node].group;
-	return group != UINT32_MAX && count->is_function[group];
+	const struct tree_node *at = &count->calls->tree.node[node];
+	struct path path = count->path[at->parent];
+	if (at->group == UINT32_MAX || !count->is_function[at->group]) {
+		if (path.outermost && !path.callee)
+			path.callee = node;
+		return path;
+	}
+	path.is_recursive = path.outermost != 0;
+	path.callee = 0;
+	if (!path.outermost)
+		path.outermost = node;
+	return path;
 }
 
-/* The chain that begins at `leaf`, with its own value. */
-static void count_chain(struct count *count, uint32_t leaf)
+/* The chains that begin at a node. */
+static void count_node(struct count *count, uint32_t node)
 {
 	const struct tree *tree = &count->calls->tree;
-	const int64_t value = count->calls->own[leaf];
-	struct function *callers = count->callers;
-	uint32_t before = 0, after_first = 0, last = 0, times = 0;
-	for (uint32_t at = leaf; at; before = at, at = tree->node[at].parent) {
-		if (!is_of_function(count, at))
-			continue;
-		if (!times++)
-			after_first = before;
-		last = at;
-	}
-	if (!times)
+	const int64_t value = count->calls->own[node];
+	const struct path *path = &count->path[node];
+	struct function *function = count->function;
+	if (!path->outermost)
 		return;
-	callers->inclusive += value;
-	callers->recursive += times > 1 ? value : 0;
-	if (after_first)
-		count->callee[tree->node[after_first].group] += value;
+	const uint32_t caller = tree->node[path->outermost].parent;
+	function->inclusive += value;
+	function->recursive += path->is_recursive ? value : 0;
+	if (path->callee)
+		count->callee[tree->node[path->callee].group] += value;
 	else
-		callers->own += value;
-	if (tree->node[last].parent)
-		count->caller[tree->node[tree->node[last].parent].group] += value;
+		function->own += value;
+	if (caller)
+		count->caller[tree->node[caller].group] += value;
 	else
-		callers->outermost += value;
+		function->outermost += value;
 }
 
 static int compare_entries(const void *a, const void *b)
@@ -206,47 +218,25 @@ static struct ht_err *take_entries(
 	return NULL;
 }
 
+/* Callers come before what they call. */
 static struct ht_err *count_calls(struct count *count)
 {
-	const size_t groups = count->calls->groups.count;
-	struct function *callers = count->callers;
-	for (uint32_t i = 1; i < count->calls->tree.count; i++)
-		if (count->calls->own[i])
-			count_chain(count, i);
+	const struct calls *calls = count->calls;
+	const size_t groups = calls->groups.count;
+	struct function *function = count->function;
+	for (uint32_t i = 1; i < calls->tree.count; i++) {
+		count->path[i] = path_of(count, i);
+		count_node(count, i);
+	}
 	struct ht_err *err =
-		take_entries(count->caller, groups, &callers->caller, &callers->caller_count);
+		take_entries(count->caller, groups, &function->caller, &function->caller_count);
 	return err ? err
-		   : take_entries(count->callee, groups, &callers->callee, &callers->callee_count);
+		   : take_entries(
+			     count->callee, groups, &function->callee, &function->callee_count);
 }
 
 /* --- lines -------------------------------------------------------------------------------------
  */
-
-struct lines {
-	const struct count *count;
-	int64_t *own, *inclusive; /* by group of the view, which are lines */
-	uint32_t *seen;		  /* by the same: the last row that has it, from 1 */
-};
-
-static void count_row(struct lines *lines, uint32_t index)
-{
-	const struct calls *calls = lines->count->calls;
-	const struct view *view = calls->view;
-	const struct row *row = &view->row[index];
-	const int64_t value = metric_value(&row->sums, calls->options.metric);
-	for (uint32_t at = row->node; at; at = view->tree.node[at].parent) {
-		const uint32_t line = view->tree.node[at].group;
-		if (line == UINT32_MAX ||
-			!lines->count->is_function
-				 [calls->groups.of_frame[view->groups.group[line].frame]])
-			continue;
-		if (at == row->node)
-			lines->own[line] += value;
-		if (lines->seen[line] != index + 1)
-			lines->inclusive[line] += value;
-		lines->seen[line] = index + 1;
-	}
-}
 
 static int compare_lines(const void *a, const void *b)
 {
@@ -262,80 +252,78 @@ static int compare_lines(const void *a, const void *b)
 }
 
 /* Lines of one number, which several groups may have, become one. */
-static void join_lines(struct function *callers)
+static void join_lines(struct function *function)
 {
 	size_t count = 0;
-	for (size_t i = 0; i < callers->line_count; i++) {
-		struct function_line *last = count ? &callers->line[count - 1] : NULL;
-		const struct function_line *line = &callers->line[i];
+	for (size_t i = 0; i < function->line_count; i++) {
+		struct function_line *last = count ? &function->line[count - 1] : NULL;
+		const struct function_line *line = &function->line[i];
 		if (last && line->line && last->file == line->file && last->line == line->line) {
 			last->own += line->own;
 			last->inclusive += line->inclusive;
 		} else {
-			callers->line[count++] = *line;
+			function->line[count++] = *line;
 		}
 	}
-	callers->line_count = count;
+	function->line_count = count;
 }
 
-static struct ht_err *take_lines(const struct lines *lines, struct function *callers)
+static struct ht_err *take_lines(const struct count *count, const struct calls *lines,
+	const int64_t *own, const int64_t *inclusive)
 {
-	const struct view *view = lines->count->calls->view;
-	const struct groups *groups = &view->groups;
-	callers->line = calloc(groups->count + 1, sizeof(*callers->line));
-	if (!callers->line)
+	const struct groups *groups = &lines->groups;
+	struct function *function = count->function;
+	function->line = calloc(groups->count + 1, sizeof(*function->line));
+	if (!function->line)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu lines", groups->count);
 	for (size_t i = 0; i < groups->count; i++) {
-		const struct frame *frame = &view->frames.frame[groups->group[i].frame];
-		if (lines->own[i] || lines->inclusive[i])
-			callers->line[callers->line_count++] =
-				(struct function_line){frame->file, frame->line,
-					groups->group[i].frame, lines->own[i], lines->inclusive[i]};
+		const uint32_t at = groups->group[i].frame;
+		const struct frame *frame = &lines->view->frames.frame[at];
+		if (count->is_function[count->calls->groups.of_frame[at]] &&
+			(own[i] || inclusive[i]))
+			function->line[function->line_count++] = (struct function_line){
+				frame->file, frame->line, at, own[i], inclusive[i]};
 	}
-	qsort(callers->line, callers->line_count, sizeof(*callers->line), compare_lines);
-	join_lines(callers);
+	qsort(function->line, function->line_count, sizeof(*function->line), compare_lines);
+	join_lines(function);
 	return NULL;
 }
 
+/* A second tree, of the same chains by line. */
 static struct ht_err *count_lines(const struct count *count)
 {
-	const struct calls *calls = count->calls;
-	const struct view *view = calls->view;
-	const size_t groups = view->groups.count + 1;
-	struct lines lines = {
-		.count = count,
-		.own = calloc(groups, sizeof(*lines.own)),
-		.inclusive = calloc(groups, sizeof(*lines.inclusive)),
-		.seen = calloc(groups, sizeof(*lines.seen)),
-	};
-	struct ht_err *err = NULL;
-	if (!lines.own || !lines.inclusive || !lines.seen)
-		err = ht_err_new(HT_ERR_NOMEM, "out of memory for %zu lines", groups);
-	for (uint32_t i = 0; i < view->row_count && !err; i++)
-		if (!calls->options.has_row || calls->options.has_row[i])
-			count_row(&lines, i);
-	if (!err)
-		err = take_lines(&lines, count->callers);
-	free(lines.own);
-	free(lines.inclusive);
-	free(lines.seen);
+	struct calls_options options = count->calls->options;
+	struct calls lines;
+	int64_t *own, *inclusive;
+	options.grouping = GROUPING_LINE;
+	struct ht_err *err = calls_init(&lines, count->calls->view, &options);
+	if (err)
+		return err;
+	err = calls_group_values(&lines, &own, &inclusive);
+	if (!err) {
+		err = take_lines(count, &lines, own, inclusive);
+		free(own);
+		free(inclusive);
+	}
+	calls_deinit(&lines);
 	return err;
 }
 
-struct ht_err *function_init(
-	struct function *callers, const struct calls *calls, const struct function_matches *matches)
+struct ht_err *function_init(struct function *function, const struct calls *calls,
+	const struct function_matches *matches)
 {
 	const size_t groups = calls->groups.count + 1;
 	struct count count = {
 		.calls = calls,
-		.callers = callers,
+		.function = function,
 		.is_function = calloc(groups, sizeof(*count.is_function)),
 		.caller = calloc(groups, sizeof(*count.caller)),
 		.callee = calloc(groups, sizeof(*count.callee)),
+		.path = calloc(calls->tree.count, sizeof(*count.path)),
 	};
 	struct ht_err *err = NULL;
-	*callers = (struct function){0};
-	if (!count.is_function || !count.caller || !count.callee)
+	*function = (struct function){0};
+	if (!count.is_function || !count.caller || !count.callee || !count.path)
 		err = ht_err_new(HT_ERR_NOMEM, "out of memory for %zu functions", groups);
 	for (size_t i = 0; i < matches->count && !err; i++)
 		count.is_function[matches->match[i].group] = true;
@@ -346,15 +334,16 @@ struct ht_err *function_init(
 	free(count.is_function);
 	free(count.caller);
 	free(count.callee);
+	free(count.path);
 	if (err)
-		function_deinit(callers);
+		function_deinit(function);
 	return err;
 }
 
-void function_deinit(struct function *callers)
+void function_deinit(struct function *function)
 {
-	free(callers->caller);
-	free(callers->callee);
-	free(callers->line);
-	*callers = (struct function){0};
+	free(function->caller);
+	free(function->callee);
+	free(function->line);
+	*function = (struct function){0};
 }

@@ -62,6 +62,6 @@ struct function {
 
 /* `matches` are taken for one function. */
 HT_MUST_CHECK
-struct ht_err *function_init(struct function *callers, const struct calls *calls,
+struct ht_err *function_init(struct function *function, const struct calls *calls,
 	const struct function_matches *matches);
-void function_deinit(struct function *callers);
+void function_deinit(struct function *function);
