@@ -13,8 +13,8 @@
 
 #include "analyzer/export/export.h"
 #include "analyzer/export/names.h"
+#include "analyzer/export/pool.h"
 #include "analyzer/model/array.h"
-#include "analyzer/model/strings.h"
 
 #define ROOT_NAME "(root)"
 #define ROOT	  0u
@@ -46,11 +46,8 @@ struct cost {
 struct callgrind {
 	FILE *out;
 	const struct view *view;
-	struct strings pool;
-	struct map string; /* by address in the pool: number, from 1 */
-	const char **text; /* by number - 1 */
-	size_t text_count, text_capacity;
-	uint8_t *printed;  /* by number - 1: in which roles the name stands in the output */
+	struct pool pool;
+	uint8_t *printed;  /* by number of a string: in which roles it stands in the output */
 	struct map by_key; /* (name, file) -> function */
 	struct function *function;
 	size_t function_count, function_capacity;
@@ -67,31 +64,15 @@ struct callgrind {
 /* --- functions ---------------------------------------------------------------------------------
  */
 
-static struct ht_err *number_string(struct callgrind *callgrind, const char *text, uint32_t *ret)
-{
-	const char *kept;
-	struct ht_err *err = strings_intern(
-		&callgrind->pool, (struct rec_string){.data = text, .length = strlen(text)}, &kept);
-	if (err || map_get(&callgrind->string, (uintptr_t)kept, ret))
-		return err;
-	err = array_reserve(&callgrind->text, &callgrind->text_capacity, callgrind->text_count + 1,
-		sizeof(*callgrind->text), "names");
-	if (err)
-		return err;
-	callgrind->text[callgrind->text_count++] = kept;
-	*ret = (uint32_t)callgrind->text_count;
-	return map_put(&callgrind->string, (uintptr_t)kept, *ret);
-}
-
 static struct ht_err *number_function(struct callgrind *callgrind, const char *name,
 	const char *file, const char *module, uint32_t *ret)
 {
 	struct function function = {0};
-	struct ht_err *err = number_string(callgrind, *name ? name : UNKNOWN, &function.name);
+	struct ht_err *err = pool_number(&callgrind->pool, *name ? name : UNKNOWN, &function.name);
 	if (!err)
-		err = number_string(callgrind, *file ? file : UNKNOWN, &function.file);
+		err = pool_number(&callgrind->pool, *file ? file : UNKNOWN, &function.file);
 	if (!err)
-		err = number_string(callgrind, *module ? module : UNKNOWN, &function.module);
+		err = pool_number(&callgrind->pool, *module ? module : UNKNOWN, &function.module);
 	const uint64_t key = (uint64_t)function.name << 32 | function.file;
 	if (err || map_get(&callgrind->by_key, key, ret))
 		return err;
@@ -216,10 +197,10 @@ enum role { ROLE_MODULE = 1, ROLE_FILE = 2, ROLE_FUNCTION = 4 };
 static void put_name(
 	struct callgrind *callgrind, const char *prefix, enum role role, uint32_t number)
 {
-	fprintf(callgrind->out, "%s=(%" PRIu32 ")", prefix, number);
-	if (!(callgrind->printed[number - 1] & role))
-		fprintf(callgrind->out, " %s", callgrind->text[number - 1]);
-	callgrind->printed[number - 1] |= (uint8_t)role;
+	fprintf(callgrind->out, "%s=(%" PRIu32 ")", prefix, number + 1);
+	if (!(callgrind->printed[number] & role))
+		fprintf(callgrind->out, " %s", callgrind->pool.text[number]);
+	callgrind->printed[number] |= (uint8_t)role;
 	putc('\n', callgrind->out);
 }
 
@@ -273,10 +254,10 @@ static void put_head(struct callgrind *callgrind)
 static struct ht_err *put_costs(struct callgrind *callgrind)
 {
 	uint32_t function = UINT32_MAX;
-	callgrind->printed = calloc(callgrind->text_count + 1, 1);
+	callgrind->printed = calloc(callgrind->pool.count + 1, 1);
 	if (!callgrind->printed)
 		return ht_err_new(
-			HT_ERR_NOMEM, "out of memory for %zu names", callgrind->text_count);
+			HT_ERR_NOMEM, "out of memory for %zu names", callgrind->pool.count);
 	if (callgrind->cost_count)
 		qsort(callgrind->cost, callgrind->cost_count, sizeof(*callgrind->cost), compare);
 	for (size_t i = 0; i < callgrind->cost_count; i++) {
@@ -309,12 +290,10 @@ static struct ht_err *add_rows(struct callgrind *callgrind)
 
 static void callgrind_deinit(struct callgrind *callgrind)
 {
-	strings_deinit(&callgrind->pool);
-	map_deinit(&callgrind->string);
+	pool_deinit(&callgrind->pool);
 	map_deinit(&callgrind->by_key);
 	map_deinit(&callgrind->cost_of_pair);
 	map_deinit(&callgrind->cost_of_place);
-	free(callgrind->text);
 	free(callgrind->printed);
 	free(callgrind->function);
 	free(callgrind->of_group);

@@ -9,8 +9,8 @@
 
 #include "analyzer/export/export.h"
 #include "analyzer/export/names.h"
+#include "analyzer/export/pool.h"
 #include "analyzer/model/array.h"
-#include "analyzer/model/strings.h"
 
 struct ht_err *export_collapsed(FILE *out, struct export_job *job)
 {
@@ -38,36 +38,28 @@ struct ht_err *export_collapsed(FILE *out, struct export_job *job)
  */
 
 struct line {
-	const char *chain; /* interned: it says the same in both traces */
-	int64_t value[2];  /* older, newer */
+	const char *chain;
+	int64_t value[2]; /* older, newer */
 };
 
 struct lines {
-	struct strings strings;
-	struct map by_chain; /* by address of the interned text */
-	struct line *line;
-	size_t count, capacity;
+	struct pool chains;
+	struct line *line; /* by number of the chain: it says the same in both traces */
+	size_t capacity;
 };
 
 static struct ht_err *add_line(struct lines *lines, const char *text, size_t which, int64_t value)
 {
-	const char *chain;
 	uint32_t at;
-	struct ht_err *err = strings_intern(
-		&lines->strings, (struct rec_string){.data = text, .length = strlen(text)}, &chain);
+	struct ht_err *err = pool_number(&lines->chains, text, &at);
+	if (!err)
+		err = array_reserve(&lines->line, &lines->capacity, lines->chains.count,
+			sizeof(*lines->line), "stacks");
 	if (err)
 		return err;
-	if (!map_get(&lines->by_chain, (uintptr_t)chain, &at)) {
-		err = array_reserve(&lines->line, &lines->capacity, lines->count + 1,
-			sizeof(*lines->line), "stacks");
-		if (err)
-			return err;
-		at = (uint32_t)lines->count++;
-		lines->line[at].chain = chain;
-		err = map_put(&lines->by_chain, (uintptr_t)chain, at);
-	}
+	lines->line[at].chain = lines->chains.text[at];
 	lines->line[at].value[which] += value;
-	return err;
+	return NULL;
 }
 
 static struct ht_err *add_row(struct lines *lines, const struct view *view,
@@ -121,13 +113,12 @@ struct ht_err *export_difffolded(FILE *out, struct export_job *job)
 	struct ht_err *err = add_view(&lines, job->older, job->metric, 0);
 	if (!err)
 		err = add_view(&lines, job->view, job->metric, 1);
-	if (lines.count)
-		qsort(lines.line, lines.count, sizeof(*lines.line), compare);
-	for (size_t i = 0; i < lines.count && !err; i++)
+	if (lines.chains.count)
+		qsort(lines.line, lines.chains.count, sizeof(*lines.line), compare);
+	for (size_t i = 0; i < lines.chains.count && !err; i++)
 		fprintf(out, "%s %" PRIi64 " %" PRIi64 "\n", lines.line[i].chain,
 			lines.line[i].value[0], lines.line[i].value[1]);
-	strings_deinit(&lines.strings);
-	map_deinit(&lines.by_chain);
+	pool_deinit(&lines.chains);
 	free(lines.line);
 	return err;
 }

@@ -34,12 +34,10 @@ struct ht_err *firefox_tables_init(struct firefox_tables *tables, const struct v
 
 void firefox_tables_deinit(struct firefox_tables *tables)
 {
-	strings_deinit(&tables->pool);
-	map_deinit(&tables->string);
+	pool_deinit(&tables->pool);
 	map_deinit(&tables->by_name);
 	map_deinit(&tables->by_lib);
 	map_deinit(&tables->source_of);
-	free(tables->text);
 	free(tables->stack_of);
 	free(tables->stack);
 	free(tables->number_of);
@@ -55,23 +53,6 @@ void firefox_tables_deinit(struct firefox_tables *tables)
 /* --- numbers -----------------------------------------------------------------------------------
  */
 
-/* `text` is harmless already. */
-static struct ht_err *number_string(struct firefox_tables *tables, const char *text, uint32_t *ret)
-{
-	const char *kept;
-	struct ht_err *err = strings_intern(
-		&tables->pool, (struct rec_string){.data = text, .length = strlen(text)}, &kept);
-	if (err || map_get(&tables->string, (uintptr_t)kept, ret))
-		return err;
-	err = array_reserve(&tables->text, &tables->text_capacity, tables->text_count + 1,
-		sizeof(*tables->text), "names");
-	if (err)
-		return err;
-	*ret = (uint32_t)tables->text_count++;
-	tables->text[*ret] = kept;
-	return map_put(&tables->string, (uintptr_t)kept, *ret);
-}
-
 static struct ht_err *number_source(struct firefox_tables *tables, const char *file, uint32_t *ret)
 {
 	char name[NAMES_BYTES];
@@ -80,7 +61,7 @@ static struct ht_err *number_source(struct firefox_tables *tables, const char *f
 	if (!file)
 		return NULL;
 	names_copy(name, file);
-	struct ht_err *err = number_string(tables, name, &string);
+	struct ht_err *err = pool_number(&tables->pool, name, &string);
 	if (err || map_get(&tables->source_of, string, ret))
 		return err;
 	err = array_reserve(&tables->source, &tables->source_capacity, tables->source_count + 1,
@@ -134,7 +115,7 @@ static struct ht_err *number_function(
 	};
 	char name[NAMES_BYTES];
 	names_frame(tables->view, frame, name);
-	struct ht_err *err = number_string(tables, name, &function.name);
+	struct ht_err *err = pool_number(&tables->pool, name, &function.name);
 	if (!err)
 		err = number_source(tables, frame->file, &function.source);
 	return err ? err : find_function(tables, &function, ret);
@@ -334,7 +315,7 @@ static void put_one(FILE *out, const struct firefox_tables *tables, size_t at)
 
 static void put_string(FILE *out, const struct firefox_tables *tables, size_t at)
 {
-	names_put_json(out, tables->text[at]);
+	names_put_json(out, tables->pool.text[at]);
 }
 
 /* --- libraries ---------------------------------------------------------------------------------
@@ -386,7 +367,7 @@ static struct ht_err *number_resources(struct firefox_tables *tables, uint32_t *
 	char name[NAMES_BYTES];
 	for (size_t i = 0; i < tables->lib_count && !err; i++) {
 		names_module(tables->view, tables->lib[i], name);
-		err = number_string(tables, names_base(name), &ret[i]);
+		err = pool_number(&tables->pool, names_base(name), &ret[i]);
 	}
 	return err;
 }
@@ -462,7 +443,7 @@ struct ht_err *firefox_tables_put(FILE *out, struct firefox_tables *tables)
 	put_column(out, "uuid", tables, tables->source_count, put_null);
 	put_column(out, "filename", tables, tables->source_count, put_source_name);
 	fputs("},\n\"stringArray\":[", out);
-	for (size_t i = 0; i < tables->text_count; i++) {
+	for (size_t i = 0; i < tables->pool.count; i++) {
 		fputs(i ? ",\n" : "", out);
 		put_string(out, tables, i);
 	}

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "analyzer/model/strings.h"
+#include "analyzer/export/pool.h"
 #include "analyzer/views/view.h"
 
 struct firefox_stack {
@@ -24,10 +24,7 @@ struct firefox_function {
 
 struct firefox_tables {
 	const struct view *view;
-	struct strings pool;
-	struct map string; /* by address in the pool */
-	const char **text; /* by number */
-	size_t text_count, text_capacity;
+	struct pool pool;
 	uint32_t *stack_of; /* by nodes_index: index + 1 of its innermost frame's stack; 0: none */
 	struct firefox_stack *stack;
 	size_t stack_count, stack_capacity;

@@ -9,8 +9,8 @@
 
 #include "analyzer/export/export.h"
 #include "analyzer/export/names.h"
+#include "analyzer/export/pool.h"
 #include "analyzer/model/array.h"
-#include "analyzer/model/strings.h"
 #include "format/bytes.h"
 
 /* Numbers of fields. */
@@ -63,10 +63,7 @@ struct pprof {
 	FILE *out;
 	const struct view *view;
 	struct bytes_out message, inner, packed; /* being built: a field, one in it, one in that */
-	struct strings pool;
-	struct map string; /* by address in the pool: number */
-	const char **text; /* by number */
-	size_t text_count, text_capacity;
+	struct pool pool;
 	uint32_t *location_of; /* by frames' place: number; 0: not met */
 	uint32_t *place_of;    /* by number - 1: place */
 	size_t location_count;
@@ -127,29 +124,12 @@ static struct ht_err *write_number(struct pprof *pprof, unsigned field, uint64_t
 /* --- strings and functions ---------------------------------------------------------------------
  */
 
-/* `text` is harmless already. */
-static struct ht_err *number_safe(struct pprof *pprof, const char *text, uint32_t *ret)
-{
-	const char *kept;
-	struct ht_err *err = strings_intern(
-		&pprof->pool, (struct rec_string){.data = text, .length = strlen(text)}, &kept);
-	if (err || map_get(&pprof->string, (uintptr_t)kept, ret))
-		return err;
-	err = array_reserve(&pprof->text, &pprof->text_capacity, pprof->text_count + 1,
-		sizeof(*pprof->text), "names");
-	if (err)
-		return err;
-	*ret = (uint32_t)pprof->text_count++;
-	pprof->text[*ret] = kept;
-	return map_put(&pprof->string, (uintptr_t)kept, *ret);
-}
-
 /* NULL is 0, the empty string. */
 static struct ht_err *number_string(struct pprof *pprof, const char *text, uint32_t *ret)
 {
 	char name[NAMES_BYTES];
 	names_copy(name, text ? text : "");
-	return number_safe(pprof, name, ret);
+	return pool_number(&pprof->pool, name, ret);
 }
 
 static struct ht_err *number_function(
@@ -193,8 +173,8 @@ static struct ht_err *write_functions(struct pprof *pprof)
 static struct ht_err *write_strings(struct pprof *pprof)
 {
 	struct ht_err *err = NULL;
-	for (size_t i = 0; i < pprof->text_count && !err; i++) {
-		const char *text = pprof->text[i];
+	for (size_t i = 0; i < pprof->pool.count && !err; i++) {
+		const char *text = pprof->pool.text[i];
 		err = bytes_out_put(&pprof->message, text, strlen(text));
 		if (!err)
 			err = write_message(pprof, PROFILE_STRING);
@@ -352,7 +332,7 @@ static struct ht_err *put_label(
 	struct pprof *pprof, const char *key, unsigned field, uint64_t value)
 {
 	uint32_t name;
-	struct ht_err *err = number_safe(pprof, key, &name);
+	struct ht_err *err = pool_number(&pprof->pool, key, &name);
 	if (!err)
 		err = put_number(&pprof->inner, LABEL_KEY, name);
 	if (!err)
@@ -366,7 +346,7 @@ static struct ht_err *put_thread(struct pprof *pprof, uint32_t thread)
 	char name[NAMES_BYTES];
 	uint32_t number;
 	names_thread(pprof->view, thread, name);
-	struct ht_err *err = number_safe(pprof, name, &number);
+	struct ht_err *err = pool_number(&pprof->pool, name, &number);
 	if (!err)
 		err = put_label(pprof, "thread", LABEL_STRING, number);
 	if (!err && thread < threads->count)
@@ -439,9 +419,9 @@ static struct ht_err *write_type(
 	struct pprof *pprof, unsigned field, const char *name, const char *unit)
 {
 	uint32_t number, of_unit;
-	struct ht_err *err = number_safe(pprof, name, &number);
+	struct ht_err *err = pool_number(&pprof->pool, name, &number);
 	if (!err)
-		err = number_safe(pprof, unit, &of_unit);
+		err = pool_number(&pprof->pool, unit, &of_unit);
 	if (!err)
 		err = put_number(&pprof->message, TYPE_NAME, number);
 	if (!err)
@@ -473,12 +453,12 @@ static struct ht_err *write_head(struct pprof *pprof)
 {
 	const struct view *view = pprof->view;
 	uint32_t number;
-	struct ht_err *err = number_safe(pprof, "", &number);
+	struct ht_err *err = pool_number(&pprof->pool, "", &number);
 	for (size_t i = 0; i < HT_ARRAY_SIZE(sample_type) && !err; i++)
 		err = write_type(
 			pprof, PROFILE_SAMPLE_TYPE, sample_type[i].name, sample_type[i].unit);
 	if (!err)
-		err = number_safe(pprof, DEFAULT_TYPE, &number);
+		err = pool_number(&pprof->pool, DEFAULT_TYPE, &number);
 	if (!err)
 		err = write_number(pprof, PROFILE_DEFAULT_SAMPLE_TYPE, number);
 	if (!err)
@@ -510,10 +490,8 @@ static void pprof_deinit(struct pprof *pprof)
 	bytes_out_deinit(&pprof->message);
 	bytes_out_deinit(&pprof->inner);
 	bytes_out_deinit(&pprof->packed);
-	strings_deinit(&pprof->pool);
-	map_deinit(&pprof->string);
+	pool_deinit(&pprof->pool);
 	map_deinit(&pprof->function);
-	free(pprof->text);
 	free(pprof->location_of);
 	free(pprof->place_of);
 	free(pprof->made);
