@@ -7,19 +7,12 @@
 #include "analyzer/ui/callers_text.h"
 #include "analyzer/views/suspects.h"
 
-/* The words of --by that a call tree takes come first, in the order of their table. */
-static struct ht_err *grouping_of(const struct option_values *values, enum grouping *ret)
+static enum grouping grouping_of(const struct option_values *values)
 {
+	/* By the words of --by. */
 	static const enum grouping grouping[] = {GROUPING_FUNCTION, GROUPING_LINE, GROUPING_ADDRESS,
 		GROUPING_MODULE, GROUPING_NAMESPACE};
-	const uint64_t word = option_number(values, OPTION_BY, 0);
-	if (word >= HT_ARRAY_SIZE(grouping))
-		return ht_err_new(HT_ERR_USAGE,
-			"%s: --by takes function, line, address, module or namespace; see report "
-			"--by %s",
-			values->command->name, option_text(values, OPTION_BY, ""));
-	*ret = grouping[word];
-	return NULL;
+	return grouping[option_number(values, OPTION_BY_FRAME, 0)];
 }
 
 /* The rows that --class leaves in. */
@@ -50,14 +43,13 @@ struct ht_err *cmd_calls_open(
 	const struct option_values *values, bool is_bottom_up, struct cmd_calls *ret)
 {
 	struct calls_options options = {
+		.grouping = grouping_of(values),
 		.is_bottom_up = is_bottom_up,
 		.metric = (enum metric)option_number(values, OPTION_METRIC, METRIC_OUTSTANDING),
 	};
 	options.sort = (enum metric)option_number(values, OPTION_SORT, options.metric);
 	*ret = (struct cmd_calls){0};
-	struct ht_err *err = grouping_of(values, &options.grouping);
-	if (!err)
-		err = cmd_view_open(values, values->operand[0], false, &ret->of);
+	struct ht_err *err = cmd_view_open(values, values->operand[0], false, &ret->of);
 	if (!err)
 		err = calls_check(ret->of.view, options.metric, options.sort);
 	if (!err)
@@ -87,11 +79,13 @@ struct ht_err *cmd_calls_format(const struct option_values *values, enum cmd_for
 struct calls_text cmd_calls_page(
 	const struct option_values *values, const struct cmd_calls *opened, const struct text *text)
 {
+	const enum option_id limit =
+		option_is_given(values, OPTION_CALLERS) ? OPTION_CALLERS : OPTION_CALLEES;
 	return (struct calls_text){
 		.text = text,
 		.calls = &opened->calls,
-		.limit = option_number(values, OPTION_LIMIT, 0),
-		.has_limit = option_is_given(values, OPTION_LIMIT),
+		.limit = option_number(values, limit, 0),
+		.has_limit = option_is_given(values, limit),
 		.is_exact = option_is_given(values, OPTION_BYTES),
 	};
 }

@@ -15,7 +15,7 @@ static struct ht_err *write_svg(
 {
 	const struct calls_text page = cmd_calls_page(values, opened, NULL);
 	struct flame flame;
-	struct ht_err *err = flame_init(&flame, &opened->calls, LEAST_SHARE);
+	struct ht_err *err = flame_init(&flame, &opened->calls, LEAST_SHARE, page.limit);
 	if (err)
 		return err;
 	err = flame_svg_write(out, &page, &flame, option_is_given(values, OPTION_TOP_DOWN));
@@ -31,7 +31,7 @@ static struct ht_err *write_text(const struct option_values *values, const struc
 	if (err)
 		return err;
 	const struct calls_text page = cmd_calls_page(values, opened, &output.text);
-	err = flame_init(&flame, &opened->calls, LEAST_SHARE);
+	err = flame_init(&flame, &opened->calls, LEAST_SHARE, page.limit);
 	if (!err)
 		err = flame_text_write(&page, &flame);
 	flame_deinit(&flame);
@@ -57,8 +57,8 @@ static struct ht_err *write_file(const struct option_values *values, const char 
 
 struct ht_err *cmd_flame(const struct option_values *values)
 {
-	const char *path = option_text(values, OPTION_OUTPUT, NULL);
-	const size_t limit = option_number(values, OPTION_LIMIT, 0);
+	const char *path = option_text(values, OPTION_SVG, NULL);
+	const size_t limit = option_number(values, OPTION_CALLEES, 0);
 	enum cmd_format format;
 	struct cmd_calls opened;
 	struct ht_err *err = cmd_calls_format(values, &format);

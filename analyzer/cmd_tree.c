@@ -25,7 +25,7 @@ struct ht_err *cmd_tree(const struct option_values *values)
 		return err;
 	struct cmd_calls opened;
 	err = cmd_calls_open(values, option_is_given(values, OPTION_BOTTOM_UP), &opened);
-	const size_t limit = option_number(values, OPTION_LIMIT, 0);
+	const size_t limit = option_number(values, OPTION_CALLEES, 0);
 	if (!err && format == CMD_JSON)
 		err = calls_json_write(stdout, &opened.calls, limit);
 	else if (!err && format == CMD_CSV)

@@ -24,6 +24,8 @@ static const char *const class_words[] = {
 	"growing", "plateau", "spike", "periodic", "churn", "unclear", NULL};
 static const char *const by_words[] = {
 	"function", "line", "address", "module", "namespace", "thread", "size", "lifetime", NULL};
+static const char *const by_frame_words[] = {
+	"function", "line", "address", "module", "namespace", NULL};
 static const char *const color_words[] = {
 	[TERMINAL_COLOR_AUTO] = "auto",
 	[TERMINAL_COLOR_ALWAYS] = "always",
@@ -118,6 +120,26 @@ static const struct option_row option[OPTION_COUNT] = {
 		"look for source files below DIR, by the end of their path; repeatable"),
 	[OPTION_BOTTOM_UP] =
 		FLAG(0, "bottom-up", "begin with the functions that allocate, callers below them"),
+	/* Options of these commands that mean something else than in report. */
+	[OPTION_BY_FRAME] = CHOICE(
+		0, "by", "GROUP", by_frame_words, "what an entry stands for (default: function)"),
+	[OPTION_CALLEES] = {.kind = OPTION_KIND_NUMBER,
+		.name = "limit",
+		.letter = 'n',
+		.value = "N",
+		.most = INT_MAX,
+		.help = "entries below each entry; 0: all (tree without it: those of 1 %)"},
+	[OPTION_CALLERS] = {.kind = OPTION_KIND_NUMBER,
+		.name = "limit",
+		.letter = 'n',
+		.value = "N",
+		.most = INT_MAX,
+		.help = "callers and callees; 0: all (default: 20; JSON and CSV all)"},
+	[OPTION_SVG] = {.kind = OPTION_KIND_FILE,
+		.name = "output",
+		.letter = 'o',
+		.value = "OUT",
+		.help = "write an SVG to the file OUT; -: to standard output"},
 	[OPTION_TOP_DOWN] =
 		FLAG(0, "top-down", "outermost functions at the top, not at the bottom"),
 
@@ -178,9 +200,10 @@ static const struct option_row option[OPTION_COUNT] = {
 /* One sentence of the description of export. */
 #define FORMAT_AND_PURPOSE(name, write, purpose, sums, traits) " " name " is for " purpose "."
 
+#define CALLS_GROUPS OPTIONS_FILTER | OPTIONS_NAMES
 #define CALLS_OPTIONS                                                                              \
-	OPTION_SHOW_WRAPPERS, OPTION_WIDE, OPTION_BYTES, OPTION_UTC, OPTION_COLOR,                 \
-		OPTION_NO_PAGER, OPTION_JSON, OPTION_CSV
+	OPTION_CLASS, OPTION_METRIC, OPTION_SORT, OPTION_SHOW_WRAPPERS, OPTION_WIDE, OPTION_BYTES, \
+		OPTION_UTC, OPTION_COLOR, OPTION_NO_PAGER, OPTION_JSON, OPTION_CSV
 #define FUNCTION                                                                                   \
 	{                                                                                          \
 		"FUNCTION", "function", OPTION_KIND_TEXT, false                                    \
@@ -264,8 +287,8 @@ static const struct option_command command[] = {
 		.operand = {TRACE},
 		.least = 1,
 		.most = 1,
-		.groups = OPTIONS_QUERY | OPTIONS_NAMES,
-		.own = {OPTION_BOTTOM_UP, OPTION_BY, CALLS_OPTIONS},
+		.groups = CALLS_GROUPS,
+		.own = {OPTION_BOTTOM_UP, OPTION_BY_FRAME, OPTION_CALLEES, CALLS_OPTIONS},
 		.example = {"heaptap tree my.htap", "heaptap tree my.htap --metric allocated",
 			"heaptap tree --bottom-up my.htap"},
 		.run = cmd_tree,
@@ -279,8 +302,8 @@ static const struct option_command command[] = {
 		.operand = {TRACE, FUNCTION},
 		.least = 2,
 		.most = 2,
-		.groups = OPTIONS_QUERY | OPTIONS_NAMES,
-		.own = {CALLS_OPTIONS},
+		.groups = CALLS_GROUPS,
+		.own = {OPTION_CALLERS, CALLS_OPTIONS},
 		.example = {"heaptap callers my.htap zmalloc"},
 		.run = cmd_callers,
 	},
@@ -293,8 +316,9 @@ static const struct option_command command[] = {
 		.operand = {TRACE},
 		.least = 1,
 		.most = 1,
-		.groups = OPTIONS_QUERY | OPTIONS_NAMES,
-		.own = {OPTION_OUTPUT, OPTION_FORCE, OPTION_TOP_DOWN, OPTION_BY, CALLS_OPTIONS},
+		.groups = CALLS_GROUPS,
+		.own = {OPTION_SVG, OPTION_FORCE, OPTION_TOP_DOWN, OPTION_BY_FRAME, OPTION_CALLEES,
+			CALLS_OPTIONS},
 		.example = {"heaptap flame my.htap", "heaptap flame my.htap -o my.svg",
 			"heaptap flame my.htap --metric allocated -o - > my.svg"},
 		.run = cmd_flame,
@@ -309,7 +333,7 @@ static const struct option_command command[] = {
 		.operand = {TRACE, FUNCTION},
 		.least = 2,
 		.most = 2,
-		.groups = OPTIONS_QUERY | OPTIONS_NAMES,
+		.groups = CALLS_GROUPS,
 		.own = {OPTION_SOURCE_DIR, CALLS_OPTIONS},
 		.example = {"heaptap source my.htap parse --source-dir ~/src/server"},
 		.run = cmd_source,

@@ -45,6 +45,10 @@ enum option_id {
 	OPTION_PERF_MAP,
 	OPTION_SOURCE_DIR,
 	OPTION_BOTTOM_UP,
+	OPTION_BY_FRAME,
+	OPTION_CALLEES,
+	OPTION_CALLERS,
+	OPTION_SVG,
 	OPTION_TOP_DOWN,
 	OPTION_FORMAT,
 	OPTION_OUTPUT,
@@ -85,7 +89,8 @@ enum option_kind {
 };
 
 struct option_row {
-	const char *name;   /* without "--" */
+	/* Without "--". Several rows may have a name; a command takes one of them at most. */
+	const char *name;
 	const char *alias;  /* a second name, or NULL */
 	char letter;	    /* of the short form, or 0 */
 	bool is_repeatable; /* else the last one counts */

@@ -36,15 +36,17 @@ static bool climbs(const char *path)
 /* By ever shorter ends of the path: the file itself lies in the directory at last. */
 static int open_below(const char *directory, const char *path, char found[PATH_MAX])
 {
-	for (const char *end = path; end; end = strchr(end, '/')) {
-		end += strspn(end, "/");
-		if (!*end || climbs(end))
-			continue;
-		const int length = snprintf(found, PATH_MAX, "%s/%s", directory, end);
-		const int fd = length < PATH_MAX ? finder_open_below(directory, end) : -1;
+	const char *slash;
+	do {
+		path += strspn(path, "/");
+		const int length = snprintf(found, PATH_MAX, "%s/%s", directory, path);
+		const bool is_path = *path && !climbs(path) && length < PATH_MAX;
+		const int fd = is_path ? finder_open_below(directory, path) : -1;
 		if (fd >= 0)
 			return fd;
-	}
+		slash = strchr(path, '/');
+		path = slash ? slash : path;
+	} while (slash);
 	errno = ENOENT;
 	return -1;
 }

@@ -71,7 +71,8 @@ static void write_notes(const struct calls_text *page)
 			"a sample, one allocation in %s: all figures are estimates\n",
 			text_bytes(sample_bytes).text);
 	if (view->is_snapped)
-		fprintf(page->text->out, "the window has whole steps of the recording\n");
+		fprintf(page->text->out, "--from and --to are rounded to steps of %s\n",
+			text_time(view->analysis->cube.step_ns).text);
 	if (!metric_is_exact(page->calls->options.metric, view->is_whole))
 		fprintf(page->text->out, "an estimate: within a window, known to a step\n");
 }

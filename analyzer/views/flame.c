@@ -11,6 +11,7 @@ struct build {
 	uint64_t *value; /* by node: what is above 0 at it and below it */
 	uint64_t *next;	 /* by node: where its next child begins */
 	uint64_t least;
+	size_t limit; /* of a node's children; 0: none */
 };
 
 static void add_up(const struct build *build)
@@ -69,7 +70,8 @@ static struct ht_err *make_boxes(struct build *build)
 		if (!build->value[child])
 			continue;
 		build->next[at] += build->value[child];
-		if (has_box(build, child, depth + 1)) {
+		const bool is_within = !build->limit || visited[at] <= build->limit;
+		if (is_within && has_box(build, child, depth + 1)) {
 			err = add_box(build, child, ++depth, start);
 			at = child;
 		} else {
@@ -100,12 +102,14 @@ static void choose_least(struct build *build, double least_share)
 	}
 }
 
-struct ht_err *flame_init(struct flame *flame, const struct calls *calls, double least_share)
+struct ht_err *flame_init(
+	struct flame *flame, const struct calls *calls, double least_share, size_t limit)
 {
 	const size_t nodes = calls->tree.count;
 	struct build build = {
 		.flame = flame,
 		.calls = calls,
+		.limit = limit,
 		.value = calloc(nodes, sizeof(*build.value)),
 		.next = calloc(nodes, sizeof(*build.next)),
 	};

@@ -25,8 +25,10 @@ struct flame {
 	uint64_t negative; /* what stacks below 0 add up to, without the sign */
 };
 
-/* Boxes of at least `least` are made; more where there would be more than FLAME_BOXES_MAX. `calls`
- * is a top-down tree. */
+/* Boxes of at least `least_share` of the whole are made, or of more, so that they are no more than
+ * FLAME_BOXES_MAX; of each function's callees the `limit` first ones (0: all). `calls` is a
+ * top-down tree. */
 HT_MUST_CHECK
-struct ht_err *flame_init(struct flame *flame, const struct calls *calls, double least_share);
+struct ht_err *flame_init(
+	struct flame *flame, const struct calls *calls, double least_share, size_t limit);
 void flame_deinit(struct flame *flame);

@@ -196,7 +196,7 @@ START_TEST(boxes_of_a_flame_graph_lie_within_their_callers)
 		struct flame flame;
 		make_random(seed);
 		build(GROUPING_FUNCTION, METRIC_ALLOCATED, false);
-		ck_no_err(flame_init(&flame, &calls, 0));
+		ck_no_err(flame_init(&flame, &calls, 0, 0));
 		ck_assert_uint_eq(flame.total, (uint64_t)calls.total[0]);
 		const struct flame_box *path[STACKS * 2] = {&flame.box[0]};
 		for (size_t i = 1; i < flame.count; i++) {

@@ -192,7 +192,7 @@ START_TEST(a_graph_of_text_has_shares_as_widths)
 	begin_page(false);
 	struct flame flame;
 	const struct calls_text all = page();
-	ck_no_err(flame_init(&flame, &calls, 0));
+	ck_no_err(flame_init(&flame, &calls, 0, 0));
 	ck_no_err(flame_text_write(&all, &flame));
 	const char *got = body();
 	ck_assert_ptr_nonnull(strstr(got, "\xe2\x94\x82"
@@ -220,7 +220,7 @@ START_TEST(names_steer_no_terminal)
 	struct flame flame;
 	const struct calls_text all = page();
 	ck_no_err(tree_text_write(&all));
-	ck_no_err(flame_init(&flame, &calls, 0));
+	ck_no_err(flame_init(&flame, &calls, 0, 0));
 	ck_no_err(flame_text_write(&all, &flame));
 	struct function_matches matches;
 	ck_no_err(function_find(&calls, "a", &matches));

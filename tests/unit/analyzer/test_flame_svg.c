@@ -25,7 +25,7 @@ static void draw(enum metric metric, bool is_top_down)
 	struct view *view = scene_view(analysis, NULL);
 	FILE *out = open_memstream(&svg, &svg_length);
 	ck_no_err(calls_init(&calls, view, &options));
-	ck_no_err(flame_init(&flame, &calls, 0));
+	ck_no_err(flame_init(&flame, &calls, 0, 0));
 	ck_no_err(flame_svg_write(out, &page, &flame, is_top_down));
 	fclose(out);
 	flame_deinit(&flame);
