@@ -26,6 +26,18 @@ static const char *const title[] = {
 	[BREAKDOWN_LIFETIME] = "lifetime",
 };
 
+/* Above the names. */
+static const char *const column[] = {
+	[BREAKDOWN_FUNCTION] = "function  file",
+	[BREAKDOWN_LINE] = "function  file:line",
+	[BREAKDOWN_ADDRESS] = "function  file  offset",
+	[BREAKDOWN_MODULE] = "module",
+	[BREAKDOWN_NAMESPACE] = "namespace",
+	[BREAKDOWN_THREAD] = "tid     name",
+	[BREAKDOWN_SIZE] = "",
+	[BREAKDOWN_LIFETIME] = "",
+};
+
 static bool has_bars(const struct table *table)
 {
 	return table->breakdown->by == BREAKDOWN_SIZE || table->breakdown->by == BREAKDOWN_LIFETIME;
@@ -33,7 +45,7 @@ static bool has_bars(const struct table *table)
 
 static size_t figure_columns(const struct table *table)
 {
-	return table->page->options->is_exact ? 18 : 12;
+	return table->page->options->is_exact ? 17 : 11;
 }
 
 static void put_value(struct line *line, const struct table *table, int64_t value)
@@ -48,7 +60,7 @@ static void put_share(struct line *line, const struct table *table, int64_t valu
 {
 	const bool is_known = value >= 0 && table->total > 0 && table->metric != METRIC_LIFETIME;
 	line_right(line,
-		is_known ? text_percent((uint64_t)value, (uint64_t)table->total).text : "-", 9);
+		is_known ? text_percent((uint64_t)value, (uint64_t)table->total).text : "-", 8);
 }
 
 /* --- what a row is -----------------------------------------------------------------------------
@@ -152,8 +164,10 @@ static void write_bar_row(const struct table *table, const struct breakdown_row 
 	snprintf(count, sizeof(count), "%s%s", table->breakdown->is_estimate ? "~" : "",
 		text_count(row->own.allocations).text);
 	line_right(&line, count, 14);
-	if (table->metric != METRIC_CALLS)
+	if (table->metric != METRIC_CALLS) {
+		line_put(&line, " ");
 		put_value(&line, table, value);
+	}
 	put_share(&line, table, value);
 	put_bar(&line, table, value);
 	line_end(&line);
@@ -199,18 +213,20 @@ static void write_head(const struct table *table)
 			table->breakdown->by == BREAKDOWN_SIZE ? columns + 3 : 16);
 		line_right(&line, "allocations", 14);
 		if (table->metric != METRIC_CALLS)
-			line_right(&line, info->name, columns);
-		line_right(&line, "share", 9);
+			line_right(&line, info->name, columns + 1);
+		line_right(&line, "share", 8);
 	} else if (table->breakdown->has_inclusive) {
 		line_right(&line, "own", columns);
-		line_right(&line, "share", 9);
+		line_right(&line, "share", 8);
 		line_right(&line, "with callees", columns + 2);
-		line_right(&line, "share", 9);
+		line_right(&line, "share", 8);
+		line_put(&line, "  %s", column[table->breakdown->by]);
 	} else {
 		line_right(&line, info->name, columns);
-		line_right(&line, "share", 9);
+		line_right(&line, "share", 8);
 		line_right(&line, "allocations", 14);
 		line_right(&line, "allocated", columns);
+		line_put(&line, "  %s", column[table->breakdown->by]);
 	}
 	line_end(&line);
 }
@@ -230,8 +246,8 @@ static void write_table(const struct table *table)
 	if (shown == 0)
 		fputs("    nothing\n", table->page->text->out);
 	if (shown < breakdown->count)
-		line_print(table->page->text, "    %zu more rows; --limit 0 shows all",
-			breakdown->count - shown);
+		line_print(table->page->text, "    %zu more %s; --limit 0 shows all",
+			breakdown->count - shown, breakdown->count - shown == 1 ? "row" : "rows");
 }
 
 struct ht_err *breakdown_text_write(const struct page *page)

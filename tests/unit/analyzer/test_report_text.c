@@ -501,8 +501,8 @@ START_TEST(one_table_instead_of_lists)
 		"target (pid 4242)  10.0 ms, 2023-11-14 22:13:21 .. 22:13:21 UTC, as planned\n"
 		"\n"
 		"By module: allocations in the window\n"
-		"         own    share  with callees    share\n"
-		"          10  100.0 %            10  100.0 %  libx.so\n");
+		"        own   share with callees   share  module\n"
+		"         10 100.0 %           10 100.0 %  libx.so\n");
 	end();
 }
 END_TEST
@@ -513,21 +513,19 @@ START_TEST(tables_have_their_figures)
 		enum breakdown_by by;
 		const char *want;
 	} table[] = {
-		{BREAKDOWN_FUNCTION,
-			"By function: allocations in the window\n"
-			"         own    share  with callees    share\n"
-			"           4   40.0 %             4   40.0 %  row3  rows.c\n"},
-		{BREAKDOWN_LINE, "           3   30.0 %             3   30.0 %  row2  rows.c:3\n"},
+		{BREAKDOWN_FUNCTION, "By function: allocations in the window\n"
+				     "        own   share with callees   share  function  file\n"
+				     "          4  40.0 %            4  40.0 %  row3  rows.c\n"},
+		{BREAKDOWN_LINE, "          3  30.0 %            3  30.0 %  row2  rows.c:3\n"},
 		{BREAKDOWN_ADDRESS,
-			"           2   20.0 %             2   20.0 %  row1  rows.c  +0x1ff\n"},
-		{BREAKDOWN_THREAD,
-			"       calls    share   allocations   allocated\n"
-			"          10  100.0 %            10     9.7 KiB  100     target  "
-			"(assumed)\n"},
-		{BREAKDOWN_SIZE, "       512 B ..            10  100.0 %  "
+			"          2  20.0 %            2  20.0 %  row1  rows.c  +0x1ff\n"},
+		{BREAKDOWN_THREAD, "      calls   share   allocations  allocated  tid     name\n"
+				   "         10 100.0 %            10    9.7 KiB  100     target  "
+				   "(assumed)\n"},
+		{BREAKDOWN_SIZE, "      512 B ..            10 100.0 %  "
 				 "########################\n"},
 		{BREAKDOWN_LIFETIME,
-			"    not freed               10  100.0 %  ########################\n"},
+			"    not freed               10 100.0 %  ########################\n"},
 	};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(table); i++) {
 		struct report_text_options options = options_of(METRIC_CALLS);
