@@ -61,12 +61,13 @@ static struct ht_err *print(struct analysis *analysis, const struct query *query
 	const struct terminal terminal = {.columns = 80, .has_utf8 = true};
 	const struct text text = text_for(out, &terminal);
 	const struct report_text_options page = {.path = "fuzz.htap", .limit = 5};
+	const struct report_json_options json = {.has_by = true, .by = BREAKDOWN_NAMESPACE};
 	struct ht_err *err = view_create(analysis, query, true, &view);
 	if (!err)
 		err = suspects_find(view, &suspects);
 	suspects_deinit(&suspects);
 	if (!err)
-		err = report_json_write(out, view, 0);
+		err = report_json_write(out, view, &json);
 	if (!err)
 		err = report_text_write(&text, view, &page);
 	view_destroy(view);
@@ -97,13 +98,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	put_block(fd, data, size);
 	if (lseek(fd, 0, SEEK_SET))
 		abort();
-	struct ht_err *err = analysis_create(fd, "fuzz", &analysis);
+	query_init(&query);
+	query.min_size = data[0] & 1 ? 0 : 16;
+	struct ht_err *err = analysis_create(fd, "fuzz", &query, &analysis);
 	close(fd);
 	if (err) {
 		check(err);
 		return 0;
 	}
-	query_init(&query);
 	check(print(analysis, &query, out));
 	query.from = "+1ms";
 	query.shows_wrappers = true;
