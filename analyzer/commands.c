@@ -181,6 +181,9 @@ static const struct option_row option[OPTION_COUNT] = {
 		0, BYTES, "max-outstanding", "SIZE", "not freed by the end of the window: 50M"),
 	[OPTION_MAX_INCREASE] = VALUE(
 		0, TEXT, "max-increase", "PERCENT", "of outstanding bytes against --baseline: 5%"),
+	[OPTION_RESOLVE] = FLAG(0, "resolve", "write a copy with names that are found now to OUT"),
+	[OPTION_KEEP_SYSTEM] = FLAG(
+		0, "keep-system", "keep names of the C and C++ libraries, without types in them"),
 	[OPTION_HELP] = {.groups = OPTIONS_ALL,
 		.kind = OPTION_KIND_FLAG,
 		.name = "help",
@@ -382,16 +385,39 @@ static const struct option_command command[] = {
 	},
 	{
 		.name = "symbols",
-		.summary = "print names for the addresses of a trace",
-		.description = "Writes symbol records for code addresses that the trace does not "
-			       "name. heaptap runs it at the end of a capture.",
-		.needs = "--emit",
+		.summary = "print which names a trace has, or add some",
+		.description =
+			"Prints for each module how many addresses and functions have names "
+			"and lines, what is missing, and what helps. --resolve writes a copy "
+			"with the names that are found now, in this machine's files, "
+			"--sysroot and --debug-dir; a second run takes them from "
+			"$XDG_CACHE_HOME/heaptap/symbols. --emit writes symbol records; "
+			"heaptap runs it at the end of a capture.",
 		.operand = {TRACE},
 		.most = 1,
 		.groups = OPTIONS_NAMES,
-		.own = {OPTION_EMIT, OPTION_FD, OPTION_FILES, OPTION_OWN_MAP, OPTION_SINCE},
-		.example = {"heaptap symbols --emit --sysroot /srv/image my.htap > names"},
+		.own = {OPTION_RESOLVE, OPTION_OUTPUT, OPTION_FORCE, OPTION_JSON, OPTION_EMIT,
+			OPTION_FD, OPTION_FILES, OPTION_OWN_MAP, OPTION_SINCE, OPTION_COLOR,
+			OPTION_NO_PAGER, OPTION_WIDE},
+		.example = {"heaptap symbols my.htap",
+			"heaptap symbols old.htap --resolve --debug-dir /srv/debug -o named.htap"},
 		.run = cmd_symbols,
+	},
+	{
+		.name = "anonymize",
+		.summary = "write a copy of a trace that may be posted",
+		.description =
+			"Replaces names of functions, files, modules, threads and marks by "
+			"pseudonyms, other ones in each copy, and build-ids, addresses, lines "
+			"and clocks by numbers that say nothing; leaves out host, user and "
+			"control group. Sizes, stacks, times and lives of blocks stay.",
+		.needs = "-o OUT",
+		.operand = {TRACE},
+		.least = 1,
+		.most = 1,
+		.own = {OPTION_OUTPUT, OPTION_FORCE, OPTION_KEEP_SYSTEM},
+		.example = {"heaptap anonymize my.htap -o public.htap"},
+		.run = cmd_anonymize,
 	},
 	{
 		.name = "version",

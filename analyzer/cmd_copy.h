@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A copy of a trace, in the file that -o names: there as a whole, or not at all.
+ */
+#pragma once
+
+#include "analyzer/cmd.h"
+#include "format/writer.h"
+
+struct cmd_copy {
+	int in, out; /* -1: not open */
+	const char *path;
+	bool replaces;
+	char *part; /* name of the file that is written; NULL: it has none yet, or is a pipe */
+	struct model model;
+	struct trace_writer *writer;
+};
+
+/* Opens the trace `values->operand[0]` and the file of -o, which must be given; reads the trace
+ * into copy->model with `observer`, and warns of one of which a part was read. cmd_copy_close also
+ * after an error. */
+HT_MUST_CHECK
+struct ht_err *cmd_copy_open(const struct option_values *values,
+	const struct model_observer *observer, struct cmd_copy *ret);
+/* Gives each record of the trace to `sink`, a second time. */
+HT_MUST_CHECK
+struct ht_err *cmd_copy_each(struct cmd_copy *copy,
+	struct ht_err *(*sink)(void *context, const struct rec *rec), void *context);
+/* Ends the copy, as the trace has ended, and gives it its name; or removes it after `err`, which is
+ * returned. */
+HT_MUST_CHECK
+struct ht_err *cmd_copy_close(struct cmd_copy *copy, struct ht_err *err);

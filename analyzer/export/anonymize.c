@@ -1,0 +1,506 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/export/anonymize.h"
+
+#include <elf.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/export/anonymous_events.h"
+#include "analyzer/export/pseudonym.h"
+#include "analyzer/model/array.h"
+#include "analyzer/symbols/table.h"
+#include "format/abi_control.h"
+#include "format/memory.h"
+
+#define UNKNOWN_USER   65534u
+#define BUILD_ID_BYTES 20u
+#define TSC_START      (1ull << 40) /* a multiple of ABI_TIME_UNIT */
+#define MONO_START     1000000000000ull
+
+/* Modules lie side by side, and their places are counted; those in no module lie above them. */
+#define MODULE_BYTES (1ull << 28)
+#define MADE_START   (1ull << 45)
+#define PLACE_FIRST  0x1000u
+#define PLACE_STEP   8u
+
+_Static_assert(MODULES_MAX *MODULE_BYTES < MADE_START, "modules have room");
+_Static_assert(PLACE_FIRST + PLACE_STEP * (uint64_t)NODES_MAX < MODULE_BYTES,
+	"each node may have a place of its own");
+
+/* The stream of one slot. */
+struct stream {
+	struct event_decoder decoder;
+	uint64_t read_to, written_to; /* positions */
+	bool has_begun;
+};
+
+struct anonymizer {
+	struct model *model;
+	bool keeps_system;
+	struct pseudonyms names;
+	uint64_t data_shift; /* of addresses of blocks and mappings */
+	struct map places, threads, lines, slots;
+	uint32_t place_count[MODULES_MAX + 1]; /* by module; the last: in none */
+	struct stream *stream;
+	size_t stream_count, stream_capacity;
+	struct anonymous_events events;
+	struct bytes_out nodes;
+	struct rec out;
+	char text[2 * TRACE_INLINE_MAX][PSEUDONYM_BYTES]; /* of the record under construction */
+	size_t texts;
+	uint64_t build_id[3];
+};
+
+struct ht_err *anonymizer_create(struct model *model, bool keeps_system, struct anonymizer **ret)
+{
+	struct anonymizer *anonymizer = calloc(1, sizeof(*anonymizer));
+	if (!anonymizer)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for pseudonyms");
+	anonymizer->model = model;
+	anonymizer->keeps_system = keeps_system;
+	struct ht_err *err = pseudonyms_init(&anonymizer->names);
+	if (err) {
+		free(anonymizer);
+		return err;
+	}
+	const struct rec_string word = {"data", 4};
+	anonymizer->data_shift =
+		pseudonym_hash(&anonymizer->names, word) % MADE_START & -(uint64_t)HT_PAGE_BYTES;
+	*ret = anonymizer;
+	return NULL;
+}
+
+void anonymizer_destroy(struct anonymizer *anonymizer)
+{
+	if (!anonymizer)
+		return;
+	map_deinit(&anonymizer->places);
+	map_deinit(&anonymizer->threads);
+	map_deinit(&anonymizer->lines);
+	map_deinit(&anonymizer->slots);
+	free(anonymizer->stream);
+	anonymous_events_deinit(&anonymizer->events);
+	bytes_out_deinit(&anonymizer->nodes);
+	free(anonymizer);
+}
+
+/* --- numbers -----------------------------------------------------------------------------------
+ */
+
+/* 0 and the greatest number are no times. */
+static uint64_t since(uint64_t value, uint64_t start, uint64_t new_start)
+{
+	if (value == 0 || value == UINT64_MAX)
+		return value;
+	return value + new_start > start ? value + new_start - start : 1;
+}
+
+static uint64_t new_tsc(const struct anonymizer *anonymizer, uint64_t tsc)
+{
+	return since(tsc, abi_time_floor(anonymizer->model->capture.start_tsc), TSC_START);
+}
+
+static uint64_t new_mono(const struct anonymizer *anonymizer, uint64_t mono_ns)
+{
+	return since(mono_ns, anonymizer->model->capture.start_mono_ns, MONO_START);
+}
+
+static uint64_t new_data(const struct anonymizer *anonymizer, uint64_t addr)
+{
+	return addr ? addr + anonymizer->data_shift : 0;
+}
+
+/* Counts what is met for the first time, from 1. */
+static struct ht_err *count_new(struct map *map, uint64_t key, uint64_t *ret)
+{
+	uint32_t number;
+	struct ht_err *err = NULL;
+	if (!map_get(map, key, &number)) {
+		number = (uint32_t)map->count + 1;
+		err = map_put(map, key, number);
+	}
+	*ret = number;
+	return err;
+}
+
+static struct ht_err *new_thread(struct anonymizer *anonymizer, uint64_t tid, uint64_t *ret)
+{
+	return count_new(&anonymizer->threads, tid, ret);
+}
+
+/* An offset in its module, or an address in none; false where the key has no room for the place. */
+static struct ht_err *new_place(
+	struct anonymizer *anonymizer, struct place place, uint64_t *ret, bool *ret_is_known)
+{
+	const bool is_made = place.module == MODULES_NONE;
+	uint32_t *count = &anonymizer->place_count[is_made ? MODULES_MAX : place.module];
+	uint32_t number;
+	uint64_t key;
+	struct ht_err *err = NULL;
+	*ret_is_known = place_key(place, &key);
+	if (!*ret_is_known)
+		return NULL;
+	if (!map_get(&anonymizer->places, key, &number)) {
+		*ret_is_known = *count < NODES_MAX;
+		number = *count;
+		*count += *ret_is_known;
+		if (*ret_is_known)
+			err = map_put(&anonymizer->places, key, number);
+	}
+	*ret = PLACE_FIRST + (uint64_t)number * PLACE_STEP + (is_made ? MADE_START : 0);
+	return err;
+}
+
+static uint64_t module_start(uint32_t index)
+{
+	return (index + 1) * MODULE_BYTES;
+}
+
+/* --- texts -------------------------------------------------------------------------------------
+ */
+
+static char *next_text(struct anonymizer *anonymizer)
+{
+	return anonymizer->text[anonymizer->texts++ % HT_ARRAY_SIZE(anonymizer->text)];
+}
+
+static struct rec_string new_name(
+	struct anonymizer *anonymizer, const char *prefix, struct rec_string text)
+{
+	return pseudonym_of(&anonymizer->names, prefix, text, next_text(anonymizer));
+}
+
+static struct rec_string new_path(struct anonymizer *anonymizer, struct rec_string path)
+{
+	const char *slash = path.length ? memrchr(path.data, '/', path.length) : NULL;
+	if (anonymizer->keeps_system && pseudonym_is_system(path)) {
+		const char *from = slash ? slash : path.data;
+		return (struct rec_string){from, path.length - (size_t)(from - path.data)};
+	}
+	/* The kernel's own are in brackets. */
+	return new_name(anonymizer, path.length && path.data[0] == '[' ? "[m" : "/m", path);
+}
+
+static bool begins(struct rec_string text, const char *prefix)
+{
+	return text.length >= strlen(prefix) && memcmp(text.data, prefix, strlen(prefix)) == 0;
+}
+
+static struct rec_string new_function(
+	struct anonymizer *anonymizer, bool is_system, struct rec_string text)
+{
+	char *ret = next_text(anonymizer);
+	if (anonymizer->keeps_system && (is_system || begins(text, "std::")))
+		return pseudonym_bare(text, ret);
+	return pseudonym_of_function(&anonymizer->names, text, ret);
+}
+
+/* --- records -----------------------------------------------------------------------------------
+ */
+
+static struct ht_err *put_target(struct anonymizer *anonymizer, const struct rec_target *target)
+{
+	struct rec_target *out = &anonymizer->out.target;
+	*out = (struct rec_target){.uid = UNKNOWN_USER,
+		.comm = new_name(anonymizer, "t", target->comm),
+		.exe = new_path(anonymizer, target->exe),
+		.kernel = {"anonymous", 9},
+		.heaptap_version = target->heaptap_version};
+	return new_thread(anonymizer, target->pid, &out->pid);
+}
+
+static void put_capture(struct anonymizer *anonymizer, const struct rec_capture *capture)
+{
+	anonymizer->out.capture = (struct rec_capture){
+		.start_mono_ns = new_mono(anonymizer, capture->start_mono_ns),
+		.start_tsc = new_tsc(anonymizer, capture->start_tsc),
+		.slots_tapped = capture->slots_tapped,
+		.modules = capture->modules,
+		.sample_bytes = capture->sample_bytes,
+		.flags = capture->flags,
+	};
+}
+
+static void put_module(
+	struct anonymizer *anonymizer, const struct rec_module *module, bool *ret_is_put)
+{
+	struct rec_module *out = &anonymizer->out.module;
+	const uint32_t index = modules_by_id(&anonymizer->model->modules, module->id);
+	uint64_t *id = anonymizer->build_id;
+	*ret_is_put = index != MODULES_NONE;
+	if (!*ret_is_put)
+		return;
+	id[0] = pseudonym_hash(&anonymizer->names, module->build_id);
+	id[1] = pseudonym_hash(&anonymizer->names, (struct rec_string){(char *)id, 8});
+	id[2] = pseudonym_hash(&anonymizer->names, (struct rec_string){(char *)id, 16});
+	*out = (struct rec_module){.id = module->id,
+		.epoch = module->epoch,
+		.bias = module_start(index),
+		.lo = module_start(index),
+		.hi = module_start(index) + MODULE_BYTES,
+		.path = new_path(anonymizer, module->path),
+		.build_id = {(char *)id, module->build_id.length ? BUILD_ID_BYTES : 0},
+		.flags = module->flags,
+		.segment_count = 1,
+		.segment = {{.memsz = MODULE_BYTES, .flags = PF_R | PF_X}}};
+}
+
+static struct ht_err *put_node(struct anonymizer *anonymizer, const struct rec_node *node)
+{
+	struct rec_node out = *node;
+	const struct node known = {
+		.pc = node->pc, .parent = node->parent, .epoch = node->epoch, .flags = node->flags};
+	struct place place;
+	uint64_t offset;
+	bool is_known;
+	struct ht_err *err = place_of_node(&anonymizer->model->modules, &known, &place);
+	if (!err && !place.interpreted) {
+		err = new_place(anonymizer, place, &offset, &is_known);
+		out.pc = 0;
+		if (!err && is_known)
+			out.pc = offset + !(node->flags & ABI_NODE_EXACT) +
+				 (place.module == MODULES_NONE ? 0 : module_start(place.module));
+	}
+	return err ? err : rec_node_append(&anonymizer->nodes, &out);
+}
+
+static struct ht_err *put_nodes(struct anonymizer *anonymizer, const struct rec_nodes *nodes)
+{
+	struct bytes body = nodes->body;
+	struct ht_err *err = NULL;
+	anonymizer->nodes.length = 0;
+	for (uint64_t i = 0; i < nodes->count && !err; i++) {
+		struct rec_node node;
+		err = rec_node_next(&body, &node);
+		if (!err)
+			err = put_node(anonymizer, &node);
+	}
+	anonymizer->out.nodes = (struct rec_nodes){nodes->first_id, nodes->count,
+		bytes_of(anonymizer->nodes.data, anonymizer->nodes.length)};
+	return err;
+}
+
+static struct ht_err *put_symbol(
+	struct anonymizer *anonymizer, const struct rec_symbol *symbol, bool *ret_is_put)
+{
+	struct rec_symbol *out = &anonymizer->out.symbol;
+	const struct modules *modules = &anonymizer->model->modules;
+	struct place place = {.module = MODULES_NONE, .offset = symbol->offset};
+	bool is_system = false;
+	struct ht_err *err = NULL;
+	*out = *symbol;
+	*ret_is_put = true;
+	if (symbol->module_id && symbol->module_id != TRACE_MODULE_SCRIPTS) {
+		place.module = modules_by_id(modules, symbol->module_id);
+		*ret_is_put = place.module != MODULES_NONE;
+	}
+	if (*ret_is_put && symbol->module_id != TRACE_MODULE_SCRIPTS)
+		err = new_place(anonymizer, place, &out->offset, ret_is_put);
+	if (err || !*ret_is_put)
+		return err;
+	if (place.module != MODULES_NONE) {
+		const char *path = modules->module[place.module].path;
+		is_system = pseudonym_is_system((struct rec_string){path, strlen(path)});
+	}
+	for (uint64_t i = 0; i < symbol->frame_count && !err; i++) {
+		const struct rec_frame *frame = &symbol->frame[i];
+		out->frame[i].function = new_function(anonymizer, is_system, frame->function);
+		out->frame[i].file = new_name(anonymizer, "s", frame->file);
+		if (frame->line)
+			err = count_new(&anonymizer->lines,
+				pseudonym_hash(&anonymizer->names, frame->file) + frame->line,
+				&out->frame[i].line);
+	}
+	return err;
+}
+
+static void put_heap(struct anonymizer *anonymizer, const struct rec_heap *heap)
+{
+	static const char *const known[] = {"glibc", "jemalloc", "tcmalloc", "mimalloc"};
+	struct rec_heap *out = &anonymizer->out.heap;
+	*out = *heap;
+	out->begin_tsc = new_tsc(anonymizer, heap->begin_tsc);
+	out->end_tsc = new_tsc(anonymizer, heap->end_tsc);
+	for (uint64_t i = 0; i < heap->account_count; i++) {
+		const struct rec_string name = heap->account[i].allocator;
+		bool stays = false;
+		for (size_t k = 0; k < HT_ARRAY_SIZE(known); k++)
+			stays |= name.length == strlen(known[k]) && begins(name, known[k]);
+		if (!stays)
+			out->account[i].allocator = new_name(anonymizer, "a", name);
+		out->account[i].reason = (struct rec_string){0};
+	}
+}
+
+static void put_mapped(struct anonymizer *anonymizer, const struct rec_mapped *mapped)
+{
+	anonymizer->out.mapped = *mapped;
+	for (uint64_t i = 0; i < mapped->range_count; i++)
+		anonymizer->out.mapped.range[i].lo = new_data(anonymizer, mapped->range[i].lo);
+}
+
+static void put_memory(struct anonymizer *anonymizer, const struct rec_memory *memory)
+{
+	struct rec_memory *out = &anonymizer->out.memory;
+	*out = (struct rec_memory){.mono_ns = new_mono(anonymizer, memory->mono_ns)};
+	for (uint64_t i = 0; i < memory->value_count; i++)
+		if (memory->value[i].kind != MEMORY_CGROUP &&
+			memory->value[i].kind != MEMORY_CGROUP_LIMIT)
+			out->value[out->value_count++] = memory->value[i];
+}
+
+/* --- events ------------------------------------------------------------------------------------
+ */
+
+static struct ht_err *find_stream(struct anonymizer *anonymizer, uint64_t slot, struct stream **ret)
+{
+	uint32_t index;
+	if (!map_get(&anonymizer->slots, slot, &index)) {
+		index = (uint32_t)anonymizer->stream_count;
+		struct ht_err *err = array_reserve(&anonymizer->stream,
+			&anonymizer->stream_capacity, anonymizer->stream_count + 1,
+			sizeof(*anonymizer->stream), "streams");
+		if (!err)
+			err = map_put(&anonymizer->slots, slot, index);
+		if (err)
+			return err;
+		anonymizer->stream_count++;
+	}
+	*ret = &anonymizer->stream[index];
+	return NULL;
+}
+
+static struct ht_err *put_event(
+	struct anonymizer *anonymizer, struct stream *stream, struct event *event, uint64_t *tid)
+{
+	const uint32_t level = stream->decoder.level;
+	uint64_t thread;
+	struct ht_err *err = new_thread(anonymizer, event->tid, &thread);
+	/* Two threads may have one number at different levels. */
+	if (!err && *tid != (thread | (uint64_t)level << 32))
+		err = anonymous_events_thread(&anonymizer->events, (uint32_t)thread, level);
+	*tid = thread | (uint64_t)level << 32;
+	event->tid = (uint32_t)thread;
+	event->tsc = new_tsc(anonymizer, event->tsc);
+	if (event->kind != ABI_EVENT_REALLOC_FREED && event->kind != ABI_EVENT_REALLOC_FAIL)
+		event->addr = new_data(anonymizer, event->addr);
+	return err ? err : anonymous_events_put(&anonymizer->events, event, level);
+}
+
+static struct ht_err *put_events(
+	struct anonymizer *anonymizer, const struct rec_events *events, bool *ret_is_put)
+{
+	struct bytes in = bytes_of(events->body.data, events->body.length);
+	struct stream *stream;
+	struct event event;
+	uint64_t tid = UINT64_MAX;
+	struct ht_err *err = find_stream(anonymizer, events->slot, &stream);
+	if (err)
+		return err;
+	if (stream->has_begun && events->position != stream->read_to) {
+		stream->decoder.in_step = false;
+		stream->written_to += events->position - stream->read_to;
+	}
+	stream->has_begun = true;
+	stream->read_to = events->position + events->body.length;
+	if (events->flags & REC_EVENTS_RESTART)
+		event_decoder_restart(&stream->decoder);
+	anonymous_events_begin(&anonymizer->events);
+	enum event_result result = EVENT_NONE_LEFT;
+	while (!err && (result = event_next(&stream->decoder, &in, &event)) == EVENT_OK)
+		err = put_event(anonymizer, stream, &event, &tid);
+	const struct bytes_out *out = &anonymizer->events.out;
+	anonymizer->out.events = (struct rec_events){.slot = events->slot,
+		.position = stream->written_to,
+		.flags = REC_EVENTS_RESTART,
+		.body = {(const char *)out->data, out->length}};
+	*ret_is_put = out->length;
+	/* What was damaged is missing in the copy. */
+	stream->written_to += out->length + (result == EVENT_MALFORMED);
+	return err;
+}
+
+/* --- one after the other -----------------------------------------------------------------------
+ */
+
+static struct ht_err *change(struct anonymizer *anonymizer, const struct rec *rec, bool *ret_is_put)
+{
+	struct rec *out = &anonymizer->out;
+	*ret_is_put = true;
+	anonymizer->texts = 0;
+	out->kind = rec->kind;
+	switch (rec->kind) {
+	case REC_TARGET:
+		return put_target(anonymizer, &rec->target);
+	case REC_CAPTURE:
+		put_capture(anonymizer, &rec->capture);
+		return NULL;
+	case REC_MODULE:
+		put_module(anonymizer, &rec->module, ret_is_put);
+		return NULL;
+	case REC_MODULE_GONE:
+		out->module_gone = rec->module_gone;
+		return NULL;
+	case REC_THREAD:
+		out->thread =
+			(struct rec_thread){.name = new_name(anonymizer, "t", rec->thread.name),
+				.since_tsc = new_tsc(anonymizer, rec->thread.since_tsc)};
+		return new_thread(anonymizer, rec->thread.tid, &out->thread.tid);
+	case REC_NODES:
+		return put_nodes(anonymizer, &rec->nodes);
+	case REC_EVENTS:
+		return put_events(anonymizer, &rec->events, ret_is_put);
+	case REC_SYNC:
+		out->sync = (struct rec_sync){new_tsc(anonymizer, rec->sync.tsc),
+			new_mono(anonymizer, rec->sync.mono_ns),
+			new_tsc(anonymizer, rec->sync.complete_tsc)};
+		return NULL;
+	case REC_RSS:
+		out->rss = (struct rec_rss){
+			new_mono(anonymizer, rec->rss.mono_ns), rec->rss.rss_bytes};
+		return NULL;
+	case REC_LOSS:
+		out->loss = rec->loss;
+		return NULL;
+	case REC_SYMBOL:
+		return put_symbol(anonymizer, &rec->symbol, ret_is_put);
+	case REC_MARK:
+		out->mark = (struct rec_mark){new_mono(anonymizer, rec->mark.mono_ns),
+			new_name(anonymizer, "k", rec->mark.text)};
+		return NULL;
+	case REC_END:
+		out->end = (struct rec_end){rec->end.reason, new_mono(anonymizer, rec->end.mono_ns),
+			new_tsc(anonymizer, rec->end.tsc)};
+		return NULL;
+	case REC_HEAP:
+		put_heap(anonymizer, &rec->heap);
+		return NULL;
+	case REC_MAPPED:
+		put_mapped(anonymizer, &rec->mapped);
+		return NULL;
+	case REC_SCRIPTS:
+		out->scripts = (struct rec_scripts){
+			rec->scripts.generation, new_tsc(anonymizer, rec->scripts.until_tsc)};
+		return NULL;
+	case REC_NAMES:
+		out->names = (struct rec_names){rec->names.module_id, rec->names.state,
+			new_name(anonymizer, "/d", rec->names.detail)};
+		return NULL;
+	case REC_MEMORY:
+		put_memory(anonymizer, &rec->memory);
+		return NULL;
+	case REC_COLUMNS: /* the reader has made EVENTS of them */
+		break;
+	}
+	/* What is not known may be a name. */
+	*ret_is_put = false;
+	return NULL;
+}
+
+struct ht_err *anonymizer_put(
+	struct anonymizer *anonymizer, const struct rec *rec, struct trace_writer *writer)
+{
+	bool is_put;
+	struct ht_err *err = change(anonymizer, rec, &is_put);
+	return err || !is_put ? err : trace_writer_put(writer, &anonymizer->out);
+}

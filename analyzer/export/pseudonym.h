@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Names of a trace that say nothing: a keyed hash of the original, so that one name has one
+ * pseudonym in a trace, and another in each copy.
+ */
+#pragma once
+
+#include "format/err.h"
+#include "format/record.h"
+
+#define PSEUDONYM_BYTES 4200u /* room for any name */
+
+struct pseudonyms {
+	uint64_t key[2];
+};
+
+/* A random key. */
+HT_MUST_CHECK
+struct ht_err *pseudonyms_init(struct pseudonyms *pseudonyms);
+/* SipHash-2-4 of the text. */
+uint64_t pseudonym_hash(const struct pseudonyms *pseudonyms, struct rec_string text);
+/* `prefix` and a number, "m_48..."; nothing of nothing. Returns `ret`. */
+struct rec_string pseudonym_of(const struct pseudonyms *pseudonyms, const char *prefix,
+	struct rec_string text, char ret[PSEUDONYM_BYTES]);
+/* Of a function: the views fold the pseudonym where they fold the name (symbols/wrapper.h). */
+struct rec_string pseudonym_of_function(
+	const struct pseudonyms *pseudonyms, struct rec_string text, char ret[PSEUDONYM_BYTES]);
+/* Whether a path is that of the C or C++ library, the dynamic linker or the kernel's. */
+bool pseudonym_is_system(struct rec_string path);
+/* A name of such a library, without types in <> and (), which may be the program's. Returns `ret`.
+ */
+struct rec_string pseudonym_bare(struct rec_string text, char ret[PSEUDONYM_BYTES]);
