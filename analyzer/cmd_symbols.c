@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * heaptap-analyze symbols --emit: resolves the code addresses of a trace and writes symbol records,
- * as they stand in a trace, to standard output. heaptap runs it at the end of a capture, as an
- * unprivileged user, and appends what it says.
+ * heaptap-analyze symbols, and its --emit: resolves the code addresses of a trace and writes symbol
+ * records, as they stand in a trace, to standard output. heaptap runs it at the end of a capture,
+ * as an unprivileged user, and appends what it says.
  */
-#include "analyzer/cmd.h"
+#include "analyzer/cmd_resolve.h"
 
 #include <errno.h>
 #include <string.h>
@@ -84,15 +84,13 @@ static struct ht_err *emit_all(int fd, const struct resolve_files *files)
 	return ht_err_first(err, cmd_flush(stdout, "symbols"));
 }
 
-struct ht_err *cmd_symbols(const struct option_values *values)
+static struct ht_err *emit_values(const struct option_values *values)
 {
 	struct resolve_files files = cmd_files(values);
 	files.own_map = option_text(values, OPTION_OWN_MAP, NULL);
 	files.own_since = (time_t)option_number(values, OPTION_SINCE, 0);
 	files.has_handover = option_is_given(values, OPTION_FILES);
 	files.handover = (int)option_number(values, OPTION_FILES, 0);
-	if (!option_is_given(values, OPTION_EMIT))
-		return ht_err_new(HT_ERR_USAGE, "symbols: --emit is missing");
 	if (values->operand_count == 0 && option_is_given(values, OPTION_FD))
 		return emit_all((int)option_number(values, OPTION_FD, 0), &files);
 	if (values->operand_count == 0)
@@ -104,4 +102,34 @@ struct ht_err *cmd_symbols(const struct option_values *values)
 	err = emit_all(fd, &files);
 	close(fd);
 	return err;
+}
+
+struct ht_err *cmd_symbols(const struct option_values *values)
+{
+	static const struct {
+		enum option_id id, needs;
+		const char *name, *needed;
+	} rule[] = {
+		{OPTION_OUTPUT, OPTION_RESOLVE, "-o", "--resolve"},
+		{OPTION_FORCE, OPTION_RESOLVE, "-f", "--resolve"},
+		{OPTION_FD, OPTION_EMIT, "--fd", "--emit"},
+		{OPTION_FILES, OPTION_EMIT, "--files", "--emit"},
+		{OPTION_OWN_MAP, OPTION_EMIT, "--own-map", "--emit"},
+		{OPTION_SINCE, OPTION_EMIT, "--since", "--emit"},
+	};
+	const bool resolves = option_is_given(values, OPTION_RESOLVE);
+	const bool emits = option_is_given(values, OPTION_EMIT);
+	if (resolves && emits)
+		return ht_err_new(HT_ERR_USAGE, "symbols: --resolve and --emit exclude each other");
+	if ((resolves || emits) && option_is_given(values, OPTION_JSON))
+		return ht_err_new(HT_ERR_USAGE, "symbols: --json is for the list of modules");
+	for (size_t i = 0; i < HT_ARRAY_SIZE(rule); i++)
+		if (option_is_given(values, rule[i].id) && !option_is_given(values, rule[i].needs))
+			return ht_err_new(
+				HT_ERR_USAGE, "symbols: %s needs %s", rule[i].name, rule[i].needed);
+	if (emits)
+		return emit_values(values);
+	if (values->operand_count == 0)
+		return ht_err_new(HT_ERR_USAGE, "symbols: trace file is missing");
+	return resolves ? cmd_symbols_resolve(values) : cmd_symbols_list(values);
 }

@@ -90,7 +90,7 @@ struct rec_string pseudonym_of_function(
 	const bool passes_on = wrapper_is(ret), is_plumbing = wrapper_is_plumbing(ret);
 	const char *prefix = passes_on && is_plumbing ? "std::__invoke_f"
 			     : passes_on	      ? "std::f"
-			     : is_plumbing	      ? "__pthread_start@f"
+			     : is_plumbing	      ? "heaptap_entry@f"
 						      : "f";
 	struct rec_string name = pseudonym_of(pseudonyms, prefix, text, ret);
 	/* Without parameters std:: would be Rust's. */

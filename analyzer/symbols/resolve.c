@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analyzer/model/array.h"
+#include "analyzer/symbols/cache.h"
 #include "analyzer/symbols/demangle.h"
 #include "analyzer/symbols/dwarf.h"
 #include "analyzer/symbols/elf_file.h"
@@ -24,6 +25,8 @@ struct source {
 	struct symtab symtab;
 	struct dwarf *dwarf; /* NULL: there is none */
 	struct dwarf_note note;
+	enum rec_names_state missing; /* why the module's file was not found */
+	struct cache_names cached;
 };
 
 static int compare(const void *a, const void *b)
@@ -73,6 +76,7 @@ static struct ht_err *collect(
 
 static void source_close(struct source *source)
 {
+	cache_names_deinit(&source->cached);
 	dwarf_destroy(source->dwarf);
 	symtab_deinit(&source->symtab);
 	elf_file_close(&source->packed);
@@ -100,17 +104,24 @@ static struct ht_err *read_symbols(struct source *source)
 	return err;
 }
 
-static struct ht_err *source_open(
+/* Finds the files; reads nothing of them but who they are. */
+static void source_find(
 	struct source *source, const struct finder *finder, const struct module *module)
 {
 	struct dwarf_note *note = &source->note;
-	enum rec_names_state state = elf_file_open_module(&source->file, finder, module);
-	bool is_whole = elf_file_has_section(&source->file, ".debug_info");
-	if (!is_whole)
+	source->missing = elf_file_open_module(&source->file, finder, module);
+	if (!elf_file_has_section(&source->file, ".debug_info"))
 		separate_open(&source->debug, finder, &source->file, module, note->detail,
 			sizeof(note->detail));
+}
+
+static struct ht_err *source_read(
+	struct source *source, const struct finder *finder, const struct module *module)
+{
+	struct dwarf_note *note = &source->note;
+	bool is_whole = elf_file_has_section(&source->file, ".debug_info");
 	if (!source->file.elf && !source->debug.elf) {
-		note->state = state;
+		note->state = source->missing;
 		return NULL;
 	}
 	if (note->detail[0] && !source->debug.elf)
@@ -190,23 +201,77 @@ static struct ht_err *note_module(
 	return strings_intern(&model->strings, detail, &module->names_detail);
 }
 
-static struct ht_err *resolve_module(struct model *model, const struct place *place, size_t count,
-	const struct finder *finder, resolve_sink *sink, void *context)
+/* What resolve_all needs of one module after the other. */
+struct search {
+	const struct finder *finder;
+	struct cache cache;
+	resolve_sink *sink;
+	void *context;
+};
+
+static bool are_cached(const struct source *source, const struct place *place, size_t count)
+{
+	uint32_t at;
+	for (size_t i = 0; i < count; i++)
+		if (!map_get(&source->cached.by_offset, place[i].offset, &at))
+			return false;
+	return count;
+}
+
+static struct ht_err *give_cached(const struct search *search, const struct source *source,
+	const struct place *place, size_t count)
+{
+	struct rec_symbol *symbol = malloc(sizeof(*symbol));
+	struct ht_err *err = symbol ? NULL : ht_err_new(HT_ERR_NOMEM, "out of memory for a symbol");
+	for (size_t i = 0; i < count && !err; i++)
+		if (cache_find(&source->cached, place[i].offset, symbol) && symbol->frame_count)
+			err = search->sink(
+				search->context, place[i], symbol->frame, symbol->frame_count);
+	free(symbol);
+	return err;
+}
+
+static struct ht_err *give_read(const struct search *search, struct source *source,
+	const struct module *module, const struct place *place, size_t count)
+{
+	struct strings strings = {0};
+	struct rec_frame frame[TRACE_INLINE_MAX];
+	struct ht_err *err = source_read(source, search->finder, module);
+	for (size_t i = 0; i < count && !err; i++) {
+		uint64_t frame_count;
+		err = resolve_place(source, &strings, place[i].offset, frame, &frame_count);
+		if (!err && search->cache.directory >= 0)
+			err = cache_add(&source->cached, place[i].offset, frame, frame_count);
+		if (!err && frame_count)
+			err = search->sink(search->context, place[i], frame, frame_count);
+	}
+	strings_deinit(&strings);
+	source->cached.state = source->note.state;
+	if (!err)
+		cache_store(&search->cache, module->build_id, &source->file, &source->debug,
+			&source->cached);
+	return err;
+}
+
+static struct ht_err *resolve_module(
+	struct model *model, const struct place *place, size_t count, const struct search *search)
 {
 	struct module *module = &model->modules.module[place->module];
 	struct source source = {.file.fd = -1, .debug.fd = -1, .packed.fd = -1};
-	struct strings strings = {0};
-	struct rec_frame frame[TRACE_INLINE_MAX];
-	struct ht_err *err = source_open(&source, finder, module);
-	for (size_t i = 0; i < count && !err; i++) {
-		uint64_t frame_count;
-		err = resolve_place(&source, &strings, place[i].offset, frame, &frame_count);
-		if (!err && frame_count)
-			err = sink(context, place[i], frame, frame_count);
+	struct ht_err *err;
+	source_find(&source, search->finder, module);
+	if (source.file.elf || source.debug.elf)
+		cache_load(&search->cache, module->build_id, &source.file, &source.debug,
+			&source.cached);
+	if (are_cached(&source, place, count)) {
+		source.note.state = (enum rec_names_state)source.cached.state;
+		source.note.detail[0] = '\0';
+		err = give_cached(search, &source, place, count);
+	} else {
+		err = give_read(search, &source, module, place, count);
 	}
 	if (!err)
-		err = note_module(model, module, &source.note, finder_is_named(finder));
-	strings_deinit(&strings);
+		err = note_module(model, module, &source.note, finder_is_named(search->finder));
 	source_close(&source);
 	return err;
 }
@@ -256,7 +321,7 @@ static struct ht_err *read_map(
 }
 
 static struct ht_err *resolve_all(struct model *model, const struct places *places,
-	const struct perf_map *map, const struct finder *finder, resolve_sink *sink, void *context)
+	const struct perf_map *map, const struct search *search)
 {
 	struct ht_err *err = NULL;
 	for (size_t first = 0, end; first < places->count && !err; first = end) {
@@ -265,9 +330,9 @@ static struct ht_err *resolve_all(struct model *model, const struct places *plac
 			end < places->count && places->place[end].module == place->module;)
 			end++;
 		if (place->module == MODULES_NONE)
-			err = resolve_made(map, place, end - first, sink, context);
+			err = resolve_made(map, place, end - first, search->sink, search->context);
 		else
-			err = resolve_module(model, place, end - first, finder, sink, context);
+			err = resolve_module(model, place, end - first, search);
 	}
 	return err;
 }
@@ -278,13 +343,18 @@ struct ht_err *resolve_places(struct model *model, const struct symbols *known,
 	struct places places = {0};
 	struct perf_map map = {0};
 	struct finder finder;
+	struct search search = {
+		.finder = &finder, .cache.directory = -1, .sink = sink, .context = context};
 	struct ht_err *err = open_finder(&finder, files);
+	if (!err && files->uses_cache)
+		cache_open(&search.cache);
 	if (!err)
 		err = read_map(&map, &finder, files);
 	if (!err)
 		err = collect(model, known, finder_is_named(&finder), &places);
 	if (!err)
-		err = resolve_all(model, &places, &map, &finder, sink, context);
+		err = resolve_all(model, &places, &map, &search);
+	cache_close(&search.cache);
 	perf_map_deinit(&map);
 	finder_deinit(&finder);
 	free(places.place);

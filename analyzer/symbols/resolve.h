@@ -22,6 +22,7 @@ struct resolve_files {
 	const char *perf_map; /* NULL for none; one that cannot be read is an error */
 	const char *own_map;  /* the same as perf_map_read_own; where there is no perf_map */
 	time_t own_since;
+	bool uses_cache; /* symbols/cache.h */
 	bool has_handover;
 	int handover; /* a socket with files of the target, if it has */
 };

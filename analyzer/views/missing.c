@@ -197,20 +197,19 @@ static int path_length(const char *path)
 	return (int)length;
 }
 
-char *missing_sentence(const struct analysis *analysis, const struct missing_module *of)
+#define MADE_REMARK                                                                                \
+	"If a JIT compiler made it, let the runtime write a map for perf "                         \
+	"(node --perf-basic-prof, java -XX:+DumpPerfMapAtExit) before the capture "                \
+	"ends, or give heaptap report --perf-map MAP"
+
+char *missing_remark(const struct analysis *analysis, uint32_t index)
 {
 	char *text = NULL;
-	int length;
-	if (of->module == MODULES_NONE) {
-		length = asprintf(&text,
-			"%" PRIu64 " allocations pass through code that is in no file and has no "
-			"name. If a JIT compiler made it, let the runtime write a map for perf "
-			"(node --perf-basic-prof, java -XX:+DumpPerfMapAtExit) before the capture "
-			"ends, or give heaptap report --perf-map MAP",
-			of->allocations);
-		return length < 0 ? NULL : text;
-	}
-	const struct module *module = &analysis->model.modules.module[of->module];
+	if (index == MODULES_NONE)
+		return strdup("code in no file. " MADE_REMARK);
+	const struct module *module = &analysis->model.modules.module[index];
+	if (module->names == REC_NAMES_WHOLE || module->path[0] == '[')
+		return NULL;
 	bool known = module->names < HT_ARRAY_SIZE(words) && words[module->names].what;
 	const char *what = known ? words[module->names].what : "names may be missing";
 	const char *remedy = known ? words[module->names].remedy : "use a newer heaptap report";
@@ -219,9 +218,28 @@ char *missing_sentence(const struct analysis *analysis, const struct missing_mod
 		detail = "";
 	/* By which the user finds the right file. */
 	const char *id = module->names < REC_NAMES_NO_SYMBOLS ? module->build_id : "";
-	length = asprintf(&text, "%.*s (%" PRIu64 " allocations): %s%s%s%s; %s%s%s%s",
-		path_length(module->path), module->path, of->allocations, what,
-		detail[0] ? " (" : "", detail, detail[0] ? ")" : "", remedy,
-		id[0] ? " (build-id " : "", id, id[0] ? ")" : "");
+	int length = asprintf(&text, "%s%s%s%s; %s%s%s%s", what, detail[0] ? " (" : "", detail,
+		detail[0] ? ")" : "", remedy, id[0] ? " (build-id " : "", id, id[0] ? ")" : "");
+	return length < 0 ? NULL : text;
+}
+
+char *missing_sentence(const struct analysis *analysis, const struct missing_module *of)
+{
+	char *text = NULL;
+	int length;
+	if (of->module == MODULES_NONE) {
+		length = asprintf(&text,
+			"%" PRIu64 " allocations pass through code that is in no file and has no "
+			"name. " MADE_REMARK,
+			of->allocations);
+		return length < 0 ? NULL : text;
+	}
+	char *remark = missing_remark(analysis, of->module);
+	if (!remark)
+		return NULL;
+	const char *path = analysis->model.modules.module[of->module].path;
+	length = asprintf(&text, "%.*s (%" PRIu64 " allocations): %s", path_length(path), path,
+		of->allocations, remark);
+	free(remark);
 	return length < 0 ? NULL : text;
 }

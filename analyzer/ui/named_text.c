@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/ui/named_text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/ui/line.h"
+#include "analyzer/views/missing.h"
+
+/* Of the figures, in the order of `title`. */
+static const unsigned width[] = {12, 10, 7, 7, 10};
+
+static void put_figures(struct line *line, const char *const text[])
+{
+	for (size_t i = 0; i < HT_ARRAY_SIZE(width); i++)
+		line_right(line, text[i], width[i]);
+	line_put(line, "  ");
+}
+
+static void put_module(
+	const struct text *text, const struct analysis *analysis, const struct named_module *module)
+{
+	struct line line;
+	line_begin(&line, text);
+	const struct text_number figure[] = {
+		text_count(module->allocations),
+		text_count(module->addresses),
+		text_count(module->with_function),
+		text_count(module->with_line),
+		text_count(module->functions),
+	};
+	put_figures(&line, (const char *[]){figure[0].text, figure[1].text, figure[2].text,
+				   figure[3].text, figure[4].text});
+	line_foreign(&line,
+		module->module == MODULES_NONE
+			? "(in no file)"
+			: analysis->model.modules.module[module->module].path,
+		line_left(&line));
+	line_end(&line);
+}
+
+static void put_remark(
+	const struct text *text, const struct analysis *analysis, const struct named_module *module)
+{
+	if (module->with_function == module->addresses && module->with_line == module->addresses)
+		return;
+	char *remark = missing_remark(analysis, module->module);
+	if (remark)
+		line_wrap(text, "      ", "      ", remark, 0);
+	free(remark);
+}
+
+void named_text_write(
+	const struct text *text, const struct analysis *analysis, const struct named *named)
+{
+	static const char *const title[] = {
+		"allocations", "addresses", "named", "lines", "functions"};
+	struct line line;
+	line_begin(&line, text);
+	put_figures(&line, title);
+	line_put(&line, "module");
+	line_end(&line);
+	for (size_t i = 0; i < named->count; i++) {
+		put_module(text, analysis, &named->module[i]);
+		put_remark(text, analysis, &named->module[i]);
+	}
+	if (named->others)
+		fprintf(text->out, "%s %s in no call chain\n", text_count(named->others).text,
+			named->others == 1 ? "module is" : "modules are");
+}
