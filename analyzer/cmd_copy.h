@@ -5,13 +5,12 @@
 #pragma once
 
 #include "analyzer/cmd.h"
+#include "analyzer/cmd_file.h"
 #include "format/writer.h"
 
 struct cmd_copy {
-	int in, out; /* -1: not open */
-	const char *path;
-	bool replaces;
-	char *part; /* name of the file that is written; NULL: it has none yet, or is a pipe */
+	int in; /* -1: not open */
+	struct cmd_file out;
 	struct model model;
 	struct trace_writer *writer;
 };

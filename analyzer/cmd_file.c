@@ -35,7 +35,7 @@ struct ht_err *cmd_file_open(
 	const char *path, const char *const traces[], bool replaces, struct cmd_file *ret)
 {
 	struct stat there;
-	*ret = (struct cmd_file){.path = path};
+	*ret = (struct cmd_file){.path = path, .replaces = replaces};
 	if (strcmp(path, "-") == 0) {
 		ret->file = stdout;
 		return NULL;
@@ -44,11 +44,11 @@ struct ht_err *cmd_file_open(
 	if (exists && is_any(traces, &there))
 		return ht_err_new(
 			HT_ERR_USAGE, "%s is the trace itself; name another file with -o", path);
-	const int flags = O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW | (replaces ? 0 : O_EXCL);
-	const int fd = exists && replaces && S_ISREG(there.st_mode) ? open_part(ret)
-								    : open(path, flags, 0600);
-	if (fd < 0 && errno == EEXIST)
+	if (exists && !replaces)
 		return ht_err_new(HT_ERR_USAGE, "%s exists; -f replaces it", path);
+	const int fd = exists && !S_ISREG(there.st_mode)
+			       ? open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW)
+			       : open_part(ret);
 	ret->file = fd < 0 ? NULL : fdopen(fd, "w");
 	if (ret->file)
 		return NULL;
@@ -56,20 +56,30 @@ struct ht_err *cmd_file_open(
 	return ht_err_sys(errno, "cannot write %s", path);
 }
 
+static struct ht_err *give_name(const struct cmd_file *file)
+{
+	int failed = renameat2(
+		AT_FDCWD, file->part, AT_FDCWD, file->path, file->replaces ? 0 : RENAME_NOREPLACE);
+	/* Some file systems have no such flag. */
+	if (failed && errno == EINVAL) {
+		failed = link(file->part, file->path);
+		if (!failed)
+			unlink(file->part);
+	}
+	if (failed && errno == EEXIST)
+		return ht_err_new(HT_ERR_USAGE, "%s exists; -f replaces it", file->path);
+	return failed ? ht_err_sys(errno, "cannot write %s", file->path) : NULL;
+}
+
 struct ht_err *cmd_file_close(struct cmd_file *file, struct ht_err *err)
 {
-	struct stat status;
-	const char *written = file->part ? file->part : file->path;
 	errno = 0;
 	if (!err && (fflush(file->file) != 0 || ferror(file->file)))
 		err = ht_err_sys(errno ? errno : EIO, "cannot write %s", file->path);
-	/* A device or a pipe stays. */
-	const bool is_file = file->file != stdout && fstat(fileno(file->file), &status) == 0 &&
-			     S_ISREG(status.st_mode);
-	if (!err && file->part && rename(file->part, file->path) < 0)
-		err = ht_err_sys(errno, "cannot replace %s", file->path);
-	if (err && is_file)
-		unlink(written);
+	if (!err && file->part)
+		err = give_name(file);
+	if (err && file->part)
+		unlink(file->part);
 	if (file->file != stdout)
 		fclose(file->file);
 	free(file->part);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The file that -o names: an existing one stays until -f replaces it, and then until the new one is
- * whole; what is not whole is removed.
+ * The file that -o names: there as a whole, or not at all. An existing one stays until -f replaces
+ * it, and then until the new one is whole.
  */
 #pragma once
 
@@ -13,7 +13,8 @@
 struct cmd_file {
 	FILE *file;
 	const char *path; /* borrowed; "-": standard output */
-	char *part; /* what will be renamed to `path`, when it is whole; NULL: written in place */
+	bool replaces;
+	char *part; /* what will be renamed to `path`, when it is whole; NULL: no regular file */
 };
 
 /* Refuses a path that is one of `traces`, the traces that are read (ended by NULL). After an error

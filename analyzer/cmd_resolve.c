@@ -173,9 +173,8 @@ struct ht_err *cmd_symbols_resolve(const struct option_values *values)
 	if (!err)
 		err = put_states(to);
 	const size_t found = to->found.count;
-	const bool is_file = to->copy.path && strcmp(to->copy.path, "-") != 0;
 	err = cmd_copy_close(&to->copy, err);
-	if (!err && is_file)
+	if (!err)
 		fprintf(stderr, "%s addresses got names; heaptap symbols lists what the copy has\n",
 			text_count(found).text);
 	symbols_deinit(&to->known);

@@ -231,18 +231,9 @@ static const char *const plumbing_prefix[] = {
 };
 
 static const char *const plumbing_name[] = {
-	"_start",
-	"__libc_start_main",
-	"__libc_start_main_impl",
-	"__libc_start_call_main",
-	"start_thread",
-	"clone",
-	"clone3",
-	"__clone",
-	"__clone3",
-	"execute_native_thread_routine",
-	"__pthread_start",
-	"thread_start",
+	"_start", "__libc_start_main", "__libc_start_main_impl", "__libc_start_call_main",
+	"start_thread", "clone", "clone3", "__clone", "__clone3", "execute_native_thread_routine",
+	"__pthread_start", "thread_start",
 	"heaptap_entry", /* one of these in an anonymous trace (export/pseudonym.c) */
 };
 

@@ -150,7 +150,7 @@ START_TEST(help_begins_with_usage_and_ends_with_examples)
 	ck_assert_ptr_nonnull(strstr(text, "\nExamples:\n  heaptap export my.htap"));
 	free(text);
 	text = help_of(option_find_command(&commands_table, "symbols"));
-	ck_assert_ptr_nonnull(strstr(text, "usage: heaptap symbols --emit [OPTION...] [FILE]\n"));
+	ck_assert_ptr_nonnull(strstr(text, "usage: heaptap symbols [OPTION...] [FILE]\n"));
 	free(text);
 	text = help_of(option_find_command(&commands_table, "dump"));
 	ck_assert_ptr_nonnull(strstr(text, "usage: heaptap dump FILE\n"));
