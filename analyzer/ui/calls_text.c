@@ -73,6 +73,10 @@ static void write_notes(const struct calls_text *page)
 	if (view->is_snapped)
 		fprintf(page->text->out, "--from and --to are rounded to steps of %s\n",
 			text_time(view->analysis->cube.step_ns).text);
+	if (page->calls->cut)
+		fprintf(page->text->out,
+			"%s chains lack their outermost callers: too many frames\n",
+			text_count(page->calls->cut).text);
 	if (!metric_is_exact(page->calls->options.metric, view->is_whole))
 		fprintf(page->text->out, "an estimate: within a window, known to a step\n");
 }

@@ -190,6 +190,17 @@ static const char hand[] =
 	"note('sum', document.getElementById('matched').textContent);\n"
 	"press('Escape');\n"
 	"note('reset', width(fill) < 1100 && !fill.classList.contains('m'));\n"
+	/* A match within another one counts once. */
+	"'/u'.split('').forEach(press);\n"
+	"function get(g, name) { return Number(g.getAttribute('data-' + name)); }\n"
+	"var all = [].slice.call(document.getElementsByClassName('m'));\n"
+	"var outer = all.filter(function (g) { return !all.some(function (o) {"
+	" return get(o, 'd') < get(g, 'd') && get(o, 's') <= get(g, 's') &&"
+	" get(o, 's') + get(o, 'v') >= get(g, 's') + get(g, 'v'); }); });\n"
+	"var sum = outer.reduce(function (to, g) { return to + get(g, 'v'); }, 0);\n"
+	"var share = (100 * sum / get(document.documentElement, 'total')).toFixed(1);\n"
+	"note('once', outer.length < all.length &&"
+	" document.getElementById('matched').textContent.indexOf(', ' + share + ' %') > 0);\n"
 	"//]]></script>\n</svg>";
 
 START_TEST(a_click_zooms_and_a_search_finds)
@@ -214,6 +225,7 @@ START_TEST(a_click_zooms_and_a_search_finds)
 	check_has(dump, "data-found=\"true\"");
 	check_has(dump, "data-sum=\"matched ");
 	check_has(dump, "data-reset=\"true\"");
+	check_has(dump, "data-once=\"true\"");
 	free(dump);
 	free(whole);
 	free(svg);

@@ -186,6 +186,24 @@ START_TEST(direct_recursion_is_one_line)
 }
 END_TEST
 
+START_TEST(chains_that_are_too_long_are_cut_and_counted)
+{
+	uint32_t at = 0;
+	stage_begin(&stage);
+	for (unsigned i = 0; i <= CALLS_DEPTH_MAX; i++)
+		at = stage_node(&stage, at, i % 2 ? "odd" : "even", NULL);
+	stage_alloc(&stage, 0, 10, at);
+	begin_page(true);
+	const struct calls_text all = page();
+	ck_assert_int_eq(calls.total[0], 10);
+	ck_no_err(tree_text_write(&all));
+	body();
+	ck_assert_ptr_nonnull(
+		strstr(printed, "\n1 chains lack their outermost callers: too many frames\n"));
+	end_page();
+}
+END_TEST
+
 START_TEST(a_graph_of_text_has_shares_as_widths)
 {
 	make_branches();
@@ -249,5 +267,5 @@ END_TEST
 
 HT_SUITE("analyzer/calls_text", what_is_small_is_summed_up, a_limit_shows_so_many_of_each,
 	callers_stand_below_what_allocates, sixty_levels_fit_into_eighty_columns,
-	direct_recursion_is_one_line, a_graph_of_text_has_shares_as_widths, names_steer_no_terminal,
-	nothing_says_what_to_try)
+	direct_recursion_is_one_line, chains_that_are_too_long_are_cut_and_counted,
+	a_graph_of_text_has_shares_as_widths, names_steer_no_terminal, nothing_says_what_to_try)
