@@ -45,14 +45,19 @@ static struct ht_err *number_pair(
 	return number_of(numbering, &numbering->by_pair, (uint64_t)a << 32 | b, ret);
 }
 
-/* Function and file; without a file, the module tells functions of one name apart. */
+/* Function and file; without a file, the module's path tells functions of one name apart: a file
+ * may be mapped twice, as V8 does with its builtins. */
 static struct ht_err *number_function(
 	struct numbering *numbering, const struct frame *frame, uint32_t *ret)
 {
-	uint32_t function, file = UINT32_MAX - frame->module;
+	const struct modules *modules = &numbering->analysis->model.modules;
+	const char *place = frame->file;
+	uint32_t function, file = 0;
 	struct ht_err *err = number_pointer(numbering, frame->function, &function);
-	if (!err && frame->file)
-		err = number_pointer(numbering, frame->file, &file);
+	if (!place && frame->module != MODULES_NONE)
+		place = modules->module[frame->module].path;
+	if (!err && place)
+		err = number_pointer(numbering, place, &file);
 	return err ? err : number_pair(numbering, function, file, ret);
 }
 

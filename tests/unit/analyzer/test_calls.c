@@ -317,6 +317,28 @@ START_TEST(a_module_is_one_node_whatever_passes_on_in_it)
 }
 END_TEST
 
+START_TEST(a_file_that_is_mapped_twice_has_each_function_once)
+{
+	const uint64_t again = STAGE_LO + 0x200000;
+	stage_begin(&stage);
+	tracebuild_module(&stage.scene.trace, 2, STAGE_MODULE, "12345678901234567890", again,
+		again + 0x100000);
+	uint32_t one = stage_node(&stage, 0, "builtin", NULL);
+	tracebuild_symbol(&stage.scene.trace, 2, 0xfff, "builtin", NULL, 0);
+	uint32_t two = tracebuild_node(&stage.scene.trace, 0, again + 0x1000);
+	stage_alloc(&stage, 0, 3, one);
+	stage_alloc(&stage, 0, 4, two);
+	analysis = scene_analyze(&stage.scene);
+	view = scene_view(analysis, NULL);
+	build(GROUPING_FUNCTION, METRIC_OUTSTANDING, false);
+	ck_assert_uint_eq(calls.tree.count, 2);
+	ck_assert_str_eq(function_of(calls.tree.node[1].group), "builtin");
+	ck_assert_int_eq(calls.own[1], 7);
+	ck_assert_uint_eq(view->row_count, 1);
+	end();
+}
+END_TEST
+
 START_TEST(means_and_samples_are_refused)
 {
 	begin_recursion();
@@ -354,5 +376,6 @@ END_TEST
 HT_SUITE("analyzer/calls", sums_hold_from_both_ends, callers_and_callees_are_parts_of_a_function,
 	boxes_of_a_flame_graph_lie_within_their_callers, recursion_counts_once,
 	a_part_of_a_name_fits_several, what_a_function_passes_on_is_named_with_the_way_to_see_it,
-	a_module_is_one_node_whatever_passes_on_in_it, means_and_samples_are_refused,
+	a_module_is_one_node_whatever_passes_on_in_it,
+	a_file_that_is_mapped_twice_has_each_function_once, means_and_samples_are_refused,
 	another_metric_decides_the_order)
