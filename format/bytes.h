@@ -15,7 +15,8 @@ struct bytes {
 
 static inline struct bytes bytes_of(const void *data, size_t length)
 {
-	return (struct bytes){.at = data, .end = (const uint8_t *)data + length};
+	/* `data` may be NULL where there are none. */
+	return (struct bytes){.at = data, .end = length ? (const uint8_t *)data + length : data};
 }
 
 static inline size_t bytes_left(const struct bytes *in)

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * libFuzzer entry (make fuzz): the input are records, as `lz4 -dc TRACE` prints them. They are put
- * into a block with right checksums, read, added up, and printed as text and as JSON.
+ * into a block with right checksums, read, added up, printed as text and as JSON, and anonymized.
  */
+#include <fcntl.h>
 #include <lz4frame.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "analyzer/export/anonymize.h"
 #include "analyzer/export/report_json.h"
 #include "analyzer/ui/report_text.h"
 #include "analyzer/views/suspects.h"
@@ -82,6 +84,33 @@ static void check(struct ht_err *err)
 	ht_err_free(err);
 }
 
+static void anonymize(struct model *model, int fd)
+{
+	static struct rec rec;
+	struct anonymizer *anonymizer = NULL;
+	struct trace_writer *writer = NULL;
+	struct trace_reader *reader = NULL;
+	enum trace_end end = TRACE_MORE;
+	int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+	struct ht_err *err = anonymizer_create(model, false, &anonymizer);
+	if (!err)
+		err = trace_writer_create(null, &writer);
+	if (!err)
+		err = trace_reader_create(fd, "fuzz", &reader);
+	while (!err && end == TRACE_MORE) {
+		err = trace_reader_next(reader, &rec, &end);
+		if (!err && end == TRACE_MORE)
+			err = anonymizer_put(anonymizer, &rec, writer);
+	}
+	if (!err)
+		err = trace_writer_flush(writer);
+	check(err);
+	trace_reader_destroy(reader);
+	trace_writer_destroy(writer);
+	anonymizer_destroy(anonymizer);
+	close(null);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static FILE *out;
@@ -101,8 +130,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	query_init(&query);
 	query.min_size = data[0] & 1 ? 0 : 16;
 	struct ht_err *err = analysis_create(fd, "fuzz", &query, &analysis);
-	close(fd);
 	if (err) {
+		close(fd);
 		check(err);
 		return 0;
 	}
@@ -111,6 +140,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	query.shows_wrappers = true;
 	check(print(analysis, &query, out));
 	query_deinit(&query);
+	if (lseek(fd, 0, SEEK_SET))
+		abort();
+	anonymize(&analysis->model, fd);
+	close(fd);
 	analysis_destroy(analysis);
 	return 0;
 }

@@ -31,6 +31,9 @@ static const char *const command[][4] = {
 	{"tree", "--bottom-up", "--json"},
 	{"flame", "-o", "-"},
 	{"symbols", "--emit"},
+	{"symbols", "--json"},
+	{"anonymize", "-o", "-"},
+	{"check", "--max-growth", "1G/s"},
 };
 
 struct result {
