@@ -10,7 +10,7 @@
 #define OWN_COLUMNS  11u
 #define NAME_COLUMNS 28u /* that a name has left below the deepest level that is drawn */
 
-/* What is shown of a node's children. */
+/* The children of a node that a page shows. */
 struct shown {
 	uint32_t count; /* of those that have lines of their own */
 	uint32_t more;	/* that are summed up */
