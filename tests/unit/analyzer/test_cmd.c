@@ -232,7 +232,12 @@ START_TEST(wrong_use_is_said_in_one_line)
 		{{"export", "--format", "difffolded", "a"}, "compares two traces"},
 		{{"export", "--format", "collapsed", "--metric", "lifetime", "a"}, "is a mean"},
 		{{"export", "--format", "massif", "--alive-at", "+1s", "a"}, "one moment"},
-		{{"symbols", "a"}, "--emit"},
+		{{"symbols"}, "trace file is missing"},
+		{{"symbols", "--resolve", "a"}, "-o OUT is missing"},
+		{{"tree", "--by", "thread", "a"}, "--by thread is unknown"},
+		{{"callers", "a"}, "function is missing"},
+		{{"flame", "--json", "-o", "x", "a"}, "-o writes an SVG"},
+		{{"source", "--json", "--csv", "a", "f"}, "takes --json or --csv"},
 		{{"symbols", "--emit", "--fd", "x"}, "takes a number"},
 	};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(wrong); i++)
