@@ -31,11 +31,14 @@ static void put_module(
 	};
 	put_figures(&line, (const char *[]){figure[0].text, figure[1].text, figure[2].text,
 				   figure[3].text, figure[4].text});
-	line_foreign(&line,
-		module->module == MODULES_NONE
-			? "(in no file)"
-			: analysis->model.modules.module[module->module].path,
-		line_left(&line));
+	const char *path = module->module == MODULES_NONE
+				   ? "(in no file)"
+				   : analysis->model.modules.module[module->module].path;
+	const char *slash = strrchr(path, '/');
+	/* The end of a path says more than its middle. */
+	if (text_columns(path) > line_left(&line) && slash && slash[1])
+		path = slash + 1;
+	line_foreign(&line, path, line_left(&line));
 	line_end(&line);
 }
 
