@@ -113,7 +113,8 @@ struct ht_err *cache_add(struct cache_names *names, uint64_t offset, const struc
 	if (map_get(&names->by_offset, offset, &there) ||
 		at > CACHE_FILE_BYTES_MAX - TRACE_RECORD_MAX)
 		return NULL;
-	memcpy(rec.symbol.frame, frame, frame_count * sizeof(*frame));
+	if (frame_count)
+		memcpy(rec.symbol.frame, frame, frame_count * sizeof(*frame));
 	struct ht_err *err = rec_encode(&names->records, &rec);
 	return err ? err : map_put(&names->by_offset, offset, (uint32_t)at);
 }

@@ -316,5 +316,7 @@ static int compare_entries(const void *a, const void *b, void *context)
 void compare_sort(struct compare *compare, enum metric metric)
 {
 	struct order order = {compare, metric};
-	qsort_r(compare->entry, compare->count, sizeof(*compare->entry), compare_entries, &order);
+	if (compare->count)
+		qsort_r(compare->entry, compare->count, sizeof(*compare->entry), compare_entries,
+			&order);
 }

@@ -218,8 +218,12 @@ START_TEST(the_report_is_the_same)
 	int copy = anonymize(false), kept = anonymize(true);
 	json_t *before = report_of(original);
 	ck_assert_uint_ge(json_array_size(report_at(before, "stacks")), 7);
-	check_alike(before, report_of(copy), "report");
-	check_alike(before, report_of(kept), "report");
+	json_t *after[] = {report_of(copy), report_of(kept)};
+	check_alike(before, after[0], "report");
+	check_alike(before, after[1], "report");
+	json_decref(before);
+	json_decref(after[0]);
+	json_decref(after[1]);
 	close(copy);
 	close(kept);
 	scene_deinit(&stage.scene);

@@ -17,11 +17,19 @@
 
 static struct cache cache;
 static struct elf_file none = {.fd = -1};
+static char *path_of(const char *name)
+{
+	static char *path;
+	free(path);
+	path = tmpdir_path(name);
+	return path;
+}
+
 static const char *const build_id[] = {"aa11", "bb22", "cc33"};
 
 static void begin(void)
 {
-	setenv("XDG_CACHE_HOME", tmpdir_path("cache"), 1);
+	setenv("XDG_CACHE_HOME", path_of("cache"), 1);
 	cache_open(&cache);
 }
 
@@ -84,9 +92,9 @@ END_TEST
 
 START_TEST(another_file_is_looked_up_anew)
 {
-	char *path = tmpdir_path("file");
-	begin();
+	const char *path = path_of("file");
 	struct elf_file file = {.fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600)};
+	begin();
 	store(build_id[0], &file, "function");
 	ck_assert(has(build_id[0], &file, "function"));
 	ck_assert(!has(build_id[0], &none, "function"));
@@ -108,7 +116,7 @@ START_TEST(names_that_may_get_more_are_not_kept)
 	ck_assert(!has(build_id[0], &none, "function"));
 	store("", &none, "function");
 	store("../escaped", &none, "function");
-	ck_assert_int_ne(access(tmpdir_path("cache/heaptap/escaped"), F_OK), 0);
+	ck_assert_int_ne(access(path_of("cache/heaptap/escaped"), F_OK), 0);
 	cache_close(&cache);
 }
 END_TEST
@@ -138,13 +146,13 @@ START_TEST(a_directory_of_others_is_not_used)
 {
 	begin();
 	cache_close(&cache);
-	ck_assert_int_eq(chmod(tmpdir_path("cache/heaptap/symbols"), 0755), 0);
+	ck_assert_int_eq(chmod(path_of("cache/heaptap/symbols"), 0755), 0);
 	cache_open(&cache);
 	ck_assert_int_lt(cache.directory, 0);
 	store(build_id[0], &none, "function");
 	ck_assert(!has(build_id[0], &none, "function"));
-	ck_assert_int_eq(rmdir(tmpdir_path("cache/heaptap/symbols")), 0);
-	ck_assert_int_eq(symlink("/tmp", tmpdir_path("cache/heaptap/symbols")), 0);
+	ck_assert_int_eq(rmdir(path_of("cache/heaptap/symbols")), 0);
+	ck_assert_int_eq(symlink("/tmp", path_of("cache/heaptap/symbols")), 0);
 	cache_open(&cache);
 	ck_assert_int_lt(cache.directory, 0);
 }
