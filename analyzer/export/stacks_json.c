@@ -8,6 +8,8 @@
 #include "analyzer/views/stacks.h"
 #include "analyzer/views/suspects.h"
 
+#define FRAMES_MAX 16384u
+
 /* Frames are numbered as they are met, so that only those that are printed are there. */
 struct stacks_writer {
 	struct json_writer *json;
@@ -45,13 +47,16 @@ static uint32_t number_of(struct stacks_writer *writer, uint32_t frame)
 	return writer->number_of[frame] - 1;
 }
 
-/* All frames of a stack, leaf first. */
+/* All frames of a stack, leaf first. No capture has stacks of more nodes than FRAMES_MAX; of a made
+ * trace they end there. */
 static json_t *frames_of_stack(struct stacks_writer *writer, uint32_t leaf)
 {
 	const struct nodes *nodes = &writer->view->analysis->model.nodes;
 	const struct node *node;
+	uint32_t depth = 0;
 	json_t *array = json_array();
-	for (uint32_t id = leaf; (node = nodes_get(nodes, id)); id = node->parent) {
+	for (uint32_t id = leaf; depth < FRAMES_MAX && (node = nodes_get(nodes, id));
+		id = node->parent, depth++) {
 		const struct frames_place place =
 			frames_of(&writer->view->frames, nodes_index(nodes, id));
 		for (uint32_t i = 0; i < place.count; i++)
