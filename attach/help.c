@@ -52,6 +52,7 @@ void help_print_commands(void)
 	       "  6  detach incomplete: what remains is listed\n"
 	       "     (attach: 0 if that is one harmless page, unless --strict)\n"
 	       "  7  the trace is incomplete\n"
+	       "  8  check: a threshold is exceeded\n"
 	       "  9  not a readable trace\n"
 	       "run: the status of the command; 1 to 4: it did not run, 126 cannot be executed,\n"
 	       "127 not found\n");
