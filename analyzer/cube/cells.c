@@ -175,6 +175,9 @@ static struct ht_err *join_cells(struct cube *cube, unsigned shift)
 	return err;
 }
 
+#define BUCKET_BITS 9u
+_Static_assert(1u << BUCKET_BITS == TIMELINE_STEPS, "a bucket's number has so many bits");
+
 static void join_before(struct cube *cube, unsigned shift)
 {
 	for (unsigned class = 0; class < CUBE_SIZE_CLASSES; class ++) {
@@ -199,6 +202,9 @@ struct ht_err *cube_follow_timeline(struct cube *cube)
 	if (cube->timeline.step_ns == cube->step_ns)
 		return NULL;
 	unsigned shift = (unsigned)__builtin_ctzll(cube->timeline.step_ns / cube->step_ns);
+	/* After a gap of centuries all that was before it is in the first bucket. */
+	if (shift > BUCKET_BITS)
+		shift = BUCKET_BITS;
 	cube->step_ns = cube->timeline.step_ns;
 	join_before(cube, shift);
 	struct ht_err *err = join_cells(cube, shift);

@@ -369,6 +369,32 @@ START_TEST(joined_buckets_have_the_same_sums)
 }
 END_TEST
 
+/* Of a hostile trace: more joins at once than a bucket's number has bits. */
+START_TEST(centuries_without_an_event)
+{
+	static const uint64_t gap_ns[] = {1ull << 50, 1ull << 58, 3ull << 60};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(gap_ns); i++) {
+		scene_init(&scene);
+		for (unsigned k = 0; k < 10; k++) {
+			scene.now += 20 * TIMELINE_FIRST_STEP_NS;
+			scene_malloc(&scene, 0, addr_of(k), 100, 0);
+		}
+		scene_free(&scene, 0, addr_of(0), 0);
+		scene_sync(&scene);
+		scene.now += gap_ns[i];
+		scene_malloc(&scene, 0, addr_of(10), 1000, 0);
+		finish();
+		ck_assert_uint_eq(view->total.allocations, 11);
+		ck_assert_int_eq(view->total.live_bytes, 1900);
+		for (uint32_t k = 0; k < analysis->cube.cell_count; k++)
+			ck_assert(analysis->cube.cell[k].bucket == 0 ||
+				  analysis->cube.cell[k].bucket + 1u ==
+					  analysis->cube.timeline.count);
+		end();
+	}
+}
+END_TEST
+
 /* Stacks at CUBE_OTHER, and the bytes of their blocks. */
 static void check_folded(void)
 {
@@ -440,6 +466,6 @@ END_TEST
 
 HT_SUITE("analyzer/cube", the_trace_equals_the_ledger, parts_sum_up_to_the_total,
 	sums_hold_for_events_that_make_no_sense, the_first_moment_of_the_peak_counts,
-	size_classes_have_whole_bits, joined_buckets_have_the_same_sums,
+	size_classes_have_whole_bits, joined_buckets_have_the_same_sums, centuries_without_an_event,
 	folded_stacks_are_in_the_sums, nothing_is_folded_while_there_is_room,
 	the_lightest_stacks_are_folded)
