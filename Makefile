@@ -27,7 +27,7 @@ agent_asm    := $(wildcard agent/*.S)
 attach_src   := $(wildcard attach/*.c attach/*/*.c)
 attach_asm   := $(wildcard attach/inject/*.S)
 analyzer_src := $(wildcard analyzer/*.c analyzer/*/*.c)
-analyzer_asm := $(wildcard analyzer/ui/*.S)
+analyzer_asm := $(wildcard analyzer/ui/*.S analyzer/page/*.S)
 support_src  := $(wildcard tests/support/*.c)
 unit_src     := $(wildcard tests/unit/*/test_*.c)
 integration_src := $(wildcard tests/integration/test_*.c)
@@ -98,6 +98,15 @@ $O/agent.so: $(agent_obj) agent/agent.lds
 $O/attach/inject/agent_image.o: $O/agent.so
 
 $O/analyzer/ui/flame_script.o: analyzer/ui/flame.js
+
+# The page of heaptap html, with Debian's libjs-dygraphs in it; without that there is none.
+dygraphs         := /usr/share/javascript/dygraphs
+dygraphs_licence := /usr/share/doc/libjs-dygraphs/copyright
+page_files       := $(wildcard analyzer/page/*.html analyzer/page/*.css analyzer/page/*.js \
+	analyzer/page/views/*.js)
+$O/page/made: $(page_files) scripts/embed-page $(wildcard $(dygraphs)/dygraph.min.*)
+	$(call quiet,PAGE)scripts/embed-page $(@D) $(dygraphs) $(dygraphs_licence) && touch $@
+$O/analyzer/page/assets.o: $O/page/made
 
 # A walk must see where the frame of a hook begins and ends (agent/rules.c).
 $O/agent-so/hooks.o $O/agent-so/sampled_hooks.o $O/agent-so/mapping.o: agent_cc += -fno-schedule-insns2 -fno-shrink-wrap -fno-ipa-icf \

@@ -361,6 +361,23 @@ static const struct option_command command[] = {
 		.run = cmd_export,
 	},
 	{
+		.name = "html",
+		.summary = "write a trace as one HTML page",
+		.description =
+			"Writes a page that opens in a browser without a network: timeline, what "
+			"grows, flame graph, sites, threads and sizes. A part of the timeline "
+			"that is selected with the mouse counts for all of them. Pages of more "
+			"than 5 MiB are made smaller: small frames are counted in their "
+			"callers.",
+		.operand = {TRACE},
+		.least = 1,
+		.most = 1,
+		.groups = OPTIONS_NAMES,
+		.own = {OPTION_OUTPUT, OPTION_FORCE, OPTION_SHOW_WRAPPERS},
+		.example = {"heaptap html my.htap -o my.html"},
+		.run = cmd_html,
+	},
+	{
 		.name = "info",
 		.summary = "print what a trace holds",
 		.description = "Prints target, modules, threads and losses of a trace, without "

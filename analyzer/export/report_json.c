@@ -11,7 +11,7 @@
 
 /* --- members of the report ------------------------------------------------------------------- */
 
-static json_t *target_json(const struct model *model)
+json_t *report_json_target(const struct model *model)
 {
 	return json_pack("{so so so so so so}", "pid", json_number(model->target.pid), "comm",
 		json_text(model->comm), "exe", json_text(model->exe), "uid",
@@ -33,7 +33,7 @@ static const char *file_state(const struct model *model)
 	return "damaged";
 }
 
-static json_t *capture_json(const struct model *model)
+json_t *report_json_capture(const struct model *model)
 {
 	return json_pack("{so so so so ss so so so so so so so sb ss}", "heaptap_version",
 		json_text(model->heaptap_version), "sample_bytes",
@@ -60,14 +60,14 @@ static uint64_t before_frees(const struct view *view)
 	return count;
 }
 
-static json_t *window_json(const struct view *view)
+json_t *report_json_window(const struct view *view)
 {
 	return json_pack("{so so so sb sb}", "from_ns", json_number(view->from_ns), "to_ns",
 		json_number(view->to_ns), "bucket_ns", json_number(view->analysis->cube.step_ns),
 		"is_whole", view->is_whole, "is_snapped", view->is_snapped);
 }
 
-static json_t *totals_json(const struct view *view)
+json_t *report_json_totals(const struct view *view)
 {
 	const struct cube *cube = &view->analysis->cube;
 	json_t *totals = stacks_json_sums(view, &view->total);
@@ -107,7 +107,7 @@ static json_t *with_range(
 		object, most, json_number_or_null(known && range.is_known, range.most_bytes));
 }
 
-static json_t *heap_json(const struct analysis *analysis)
+json_t *report_json_heap(const struct analysis *analysis)
 {
 	const struct heap *heap = &analysis->heap;
 	bool known = heap->known, curve = heap->has_curve, end = heap->end_known;
@@ -271,7 +271,7 @@ static json_t *timeline_json(const struct view *view)
 	return array;
 }
 
-static json_t *marks_json(const struct model *model)
+json_t *report_json_marks(const struct model *model)
 {
 	json_t *array = json_array();
 	for (size_t i = 0; i < model->mark_count; i++)
@@ -303,15 +303,15 @@ static struct ht_err *put_facts(struct json_writer *writer, const struct view *v
 		json_t *value;
 	} member[] = {
 		{"schema", json_string("heaptap.report/2")},
-		{"target", target_json(model)},
-		{"capture", capture_json(model)},
-		{"window", window_json(view)},
-		{"totals", totals_json(view)},
+		{"target", report_json_target(model)},
+		{"capture", report_json_capture(model)},
+		{"window", report_json_window(view)},
+		{"totals", report_json_totals(view)},
 		{"rss", memory_json_rss(analysis)},
 		{"memory", memory_json_figures(analysis)},
-		{"heap", heap_json(analysis)},
+		{"heap", report_json_heap(analysis)},
 		{"timeline", timeline_json(view)},
-		{"marks", marks_json(model)},
+		{"marks", report_json_marks(model)},
 	};
 	struct ht_err *err = NULL;
 	for (size_t i = 0; i < HT_ARRAY_SIZE(member); i++) {

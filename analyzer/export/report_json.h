@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <jansson.h>
 #include <stdio.h>
 
 #include "analyzer/views/breakdown.h"
@@ -22,3 +23,11 @@ struct report_json_options {
 HT_MUST_CHECK
 struct ht_err *report_json_write(
 	FILE *out, const struct view *view, const struct report_json_options *options);
+
+/* Members of the report, for others that print the same; NULL: out of memory. */
+json_t *report_json_target(const struct model *model);
+json_t *report_json_capture(const struct model *model);
+json_t *report_json_window(const struct view *view);
+json_t *report_json_totals(const struct view *view);
+json_t *report_json_heap(const struct analysis *analysis);
+json_t *report_json_marks(const struct model *model);

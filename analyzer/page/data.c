@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The data of the page: JSON with its length before it, then tables. A table is the number of its
+ * rows and its columns, one after the other, of LEB128 numbers. Keys are differences to the row
+ * above; what stands in the order of keys is small then.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/page/facts.h"
+#include "analyzer/page/page.h"
+#include "analyzer/page/tables.h"
+
+/* A number that a double has exactly: what a page can compute with. */
+#define NUMBER_MAX ((1ull << 53) - 1)
+
+/* Writing goes on after an error, to no effect. */
+struct writer {
+	struct bytes_out *out;
+	struct ht_err *err;
+};
+
+static void put(struct writer *writer, uint64_t value)
+{
+	if (!writer->err)
+		writer->err = bytes_out_uleb(writer->out, value < NUMBER_MAX ? value : NUMBER_MAX);
+}
+
+/* Small numbers of either sign become small ones. */
+static void put_signed(struct writer *writer, int64_t value)
+{
+	put(writer, (uint64_t)value << 1 ^ (uint64_t)(value >> 63));
+}
+
+#define PUT_COLUMN(writer, count, i, value)                                                        \
+	for (size_t i = 0; i < (count); i++)                                                       \
+	put((writer), (value))
+
+static void put_facts(struct writer *writer, const struct page_facts *facts)
+{
+	char *text = json_dumps(facts->object, JSON_COMPACT);
+	if (!text)
+		writer->err = ht_err_new(HT_ERR_NOMEM, "out of memory for the page");
+	if (writer->err)
+		return;
+	put(writer, strlen(text));
+	if (!writer->err)
+		writer->err = bytes_out_put(writer->out, text, strlen(text));
+	free(text);
+}
+
+static void put_frames(
+	struct writer *writer, const struct view *view, const struct page_facts *facts)
+{
+	const size_t count = facts->frame_count;
+	put(writer, count);
+	PUT_COLUMN(writer, count, i, facts->name[i]);
+	PUT_COLUMN(writer, count, i, facts->file[i]);
+	for (size_t i = 0; i < count; i++)
+		put(writer, view->frames.frame[view->groups.group[facts->group[i]].frame].line);
+	for (size_t i = 0; i < count; i++) {
+		const struct frame *frame =
+			&view->frames.frame[view->groups.group[facts->group[i]].frame];
+		put(writer, frame->module == MODULES_NONE ? 0 : (uint64_t)frame->module + 1);
+	}
+}
+
+static void put_tree(struct writer *writer, const struct view *view, const struct fold *fold,
+	const struct page_facts *facts)
+{
+	put(writer, fold->count);
+	for (uint32_t i = 0; i < fold->count; i++)
+		put(writer, i - fold->page_of[view->tree.node[fold->node[i]].parent]);
+	for (uint32_t i = 0; i < fold->count; i++) {
+		const uint32_t group = view->tree.node[fold->node[i]].group;
+		put(writer, group == UINT32_MAX ? 0 : facts->frame_of[group]);
+	}
+}
+
+static void put_sites(struct writer *writer, const struct page_tables *tables)
+{
+	const struct page_site *site = tables->site;
+	const size_t count = tables->site_count;
+	put(writer, count);
+	PUT_COLUMN(writer, count, i, site[i].node - (i ? site[i - 1].node : 0));
+	PUT_COLUMN(writer, count, i, site[i].key >> 11);
+	PUT_COLUMN(writer, count, i, site[i].key >> 7 & (REPLAY_HOOKS - 1));
+	PUT_COLUMN(writer, count, i, site[i].key & 127);
+	PUT_COLUMN(writer, count, i, site[i].peak_bytes);
+}
+
+static void put_cells(struct writer *writer, const struct page_tables *tables)
+{
+	const struct cube_cell *cell = tables->cell;
+	const size_t count = tables->cell_count;
+	put(writer, count);
+	PUT_COLUMN(writer, count, i, cell[i].site - (i ? cell[i - 1].site : 0));
+	for (size_t i = 0; i < count; i++) {
+		const bool is_first = !i || cell[i].site != cell[i - 1].site;
+		put(writer, cell[i].bucket - (is_first ? 0 : cell[i - 1].bucket));
+	}
+	PUT_COLUMN(writer, count, i, cell[i].counts.samples);
+	PUT_COLUMN(writer, count, i, cell[i].counts.allocations);
+	PUT_COLUMN(writer, count, i, cell[i].counts.allocated_bytes);
+	PUT_COLUMN(writer, count, i, cell[i].counts.frees);
+	PUT_COLUMN(writer, count, i, cell[i].counts.freed_bytes);
+	PUT_COLUMN(writer, count, i, cell[i].counts.temporary);
+	PUT_COLUMN(writer, count, i, cell[i].counts.lifetime_us);
+}
+
+static void put_survivors(struct writer *writer, const struct page_tables *tables)
+{
+	const struct cube_survivor *survivor = tables->survivor;
+	const size_t count = tables->survivor_count;
+	put(writer, count);
+	PUT_COLUMN(writer, count, i, survivor[i].site - (i ? survivor[i - 1].site : 0));
+	for (size_t i = 0; i < count; i++) {
+		const bool is_first = !i || survivor[i].site != survivor[i - 1].site;
+		put(writer, (uint64_t)survivor[i].birth - (is_first ? 0 : survivor[i - 1].birth));
+	}
+	PUT_COLUMN(writer, count, i, (uint64_t)survivor[i].death - survivor[i].birth);
+	PUT_COLUMN(writer, count, i, survivor[i].blocks);
+	PUT_COLUMN(writer, count, i, survivor[i].bytes);
+	PUT_COLUMN(writer, count, i, survivor[i].temporary);
+	PUT_COLUMN(writer, count, i, survivor[i].lifetime_us);
+}
+
+static uint64_t before_frees(const struct cube *cube, size_t bucket)
+{
+	uint64_t count = 0;
+	for (unsigned class = 0; class < CUBE_SIZE_CLASSES; class ++)
+		count += cube->before[class][bucket];
+	return count;
+}
+
+static void put_heap(struct writer *writer, const struct analysis *analysis)
+{
+	const struct timeline *timeline = &analysis->cube.timeline;
+	const bool is_known = analysis->heap.known && analysis->heap.has_curve;
+	for (size_t i = 0; i < timeline->count; i++) {
+		const struct timeline_step *step = &timeline->step[i];
+		put(writer, is_known ? 1 + heap_bytes_at(&analysis->heap, step->live_bytes,
+						   step->before_bytes)
+				     : 0);
+	}
+}
+
+/* What is not known is 0, and what is known one more than it is. */
+static void put_timeline(struct writer *writer, const struct analysis *analysis)
+{
+	const struct timeline_step *step = analysis->cube.timeline.step;
+	const size_t count = analysis->cube.timeline.count;
+	put(writer, count);
+	PUT_COLUMN(writer, count, i, step[i].allocations);
+	PUT_COLUMN(writer, count, i, step[i].allocated_bytes);
+	for (size_t i = 0; i < count; i++)
+		put_signed(
+			writer, (int64_t)(step[i].live_bytes - (i ? step[i - 1].live_bytes : 0)));
+	PUT_COLUMN(writer, count, i, step[i].live_max_bytes);
+	put_heap(writer, analysis);
+	PUT_COLUMN(writer, count, i, step[i].has_rss ? 1 + step[i].rss_bytes : 0);
+	PUT_COLUMN(writer, count, i, before_frees(&analysis->cube, i));
+}
+
+struct ht_err *page_data(struct bytes_out *out, const struct view *view,
+	const struct suspects *suspects, uint64_t least_bytes, struct page_result *ret)
+{
+	struct fold fold;
+	struct page_tables tables = {0};
+	struct page_facts facts = {0};
+	struct writer writer = {.out = out};
+	struct ht_err *err = fold_init(&fold, view, suspects, least_bytes);
+	if (!err)
+		err = page_tables_init(&tables, view, &fold);
+	if (!err)
+		err = page_facts_init(&facts, view, &fold, suspects);
+	if (!err) {
+		put_facts(&writer, &facts);
+		put_frames(&writer, view, &facts);
+		put_tree(&writer, view, &fold, &facts);
+		put_sites(&writer, &tables);
+		put_cells(&writer, &tables);
+		put_survivors(&writer, &tables);
+		put_timeline(&writer, view->analysis);
+		err = writer.err;
+	}
+	ret->folded = fold.folded;
+	ret->kept = fold.count;
+	ret->least_bytes = fold.least_bytes;
+	page_facts_deinit(&facts);
+	page_tables_deinit(&tables);
+	fold_deinit(&fold);
+	return err;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Elements. Text comes in by textContent alone: names in a trace are hostile.
+ */
+"use strict";
+
+const Dom = (() => {
+	const by = (id) => document.getElementById(id);
+
+	/* element("td", {class: "number"}, "12", child...) */
+	function element(tag, attributes, ...children) {
+		const made = document.createElement(tag);
+		for (const [name, value] of Object.entries(attributes || {}))
+			if (name.startsWith("on"))
+				made.addEventListener(name.slice(2), value);
+			else if (value !== undefined && value !== false)
+				made.setAttribute(name, value === true ? "" : value);
+		made.append(...children.filter((child) => child !== undefined && child !== null));
+		return made;
+	}
+
+	function replace(parent, ...children) {
+		parent.replaceChildren(...children);
+	}
+
+	/* A colour of the style sheet, which light and dark change. */
+	function colour(name) {
+		return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+	}
+
+	/* A canvas as sharp as the screen is; returns its context in CSS pixels. */
+	function paintOn(canvas, width, height) {
+		const ratio = window.devicePixelRatio || 1;
+		canvas.width = Math.round(width * ratio);
+		canvas.height = Math.round(height * ratio);
+		canvas.style.width = width + "px";
+		canvas.style.height = height + "px";
+		const context = canvas.getContext("2d");
+		context.scale(ratio, ratio);
+		context.clearRect(0, 0, width, height);
+		return context;
+	}
+
+	/* A small curve of `values`, with buckets [from, to) shaded when they are a part. */
+	function sparkline(values, from, to, label) {
+		const canvas = element("canvas", {class: "spark", role: "img", "aria-label": label});
+		const width = 132, height = 34, context = paintOn(canvas, width, height);
+		const most = Math.max(1, ...values);
+		const step = width / Math.max(1, values.length);
+		if (to - from < values.length) {
+			context.fillStyle = colour("selected");
+			context.fillRect(from * step, 0, Math.max(1, (to - from) * step), height);
+		}
+		context.beginPath();
+		context.moveTo(0, height);
+		values.forEach((value, i) => context.lineTo((i + 0.5) * step,
+			height - 2 - Math.max(0, value) / most * (height - 4)));
+		context.lineTo(width, height - 2 - Math.max(0, values[values.length - 1] || 0) / most *
+			(height - 4));
+		context.strokeStyle = colour("live");
+		context.lineWidth = 1.5;
+		context.stroke();
+		context.lineTo(width, height);
+		context.closePath();
+		context.globalAlpha = 0.18;
+		context.fillStyle = colour("live");
+		context.fill();
+		return canvas;
+	}
+
+	return {by, element, replace, colour, paintOn, sparkline};
+})();

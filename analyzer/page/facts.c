@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/page/facts.h"
+
+#include <stdlib.h>
+
+#include "analyzer/export/json.h"
+#include "analyzer/export/memory_json.h"
+#include "analyzer/export/names.h"
+#include "analyzer/export/report_json.h"
+#include "analyzer/views/callers.h"
+#include "analyzer/views/warnings.h"
+
+static struct ht_err *out_of_memory(void)
+{
+	return ht_err_new(HT_ERR_NOMEM, "out of memory for the names of the page");
+}
+
+void page_facts_deinit(struct page_facts *facts)
+{
+	map_deinit(&facts->names.by_pointer);
+	json_decref(facts->names.array);
+	json_decref(facts->object);
+	free(facts->frame_of);
+	free(facts->group);
+	free(facts->name);
+	free(facts->file);
+	*facts = (struct page_facts){0};
+}
+
+/* --- names -------------------------------------------------------------------------------------
+ */
+
+static struct ht_err *add_name(struct page_names *names, const char *text, uint32_t *ret)
+{
+	*ret = names->count++;
+	names->array = json_plus(names->array, json_text(text));
+	return names->array ? NULL : out_of_memory();
+}
+
+/* A file's number + 1. */
+static struct ht_err *add_file(struct page_names *names, const char *path, uint32_t *ret)
+{
+	const uint64_t key = (uint64_t)(uintptr_t)path;
+	char safe[NAMES_BYTES];
+	*ret = 0;
+	if (!path || map_get(&names->by_pointer, key, ret))
+		return NULL;
+	names_copy(safe, path);
+	struct ht_err *err = add_name(names, safe, ret);
+	return err ? err : map_put(&names->by_pointer, key, ++*ret);
+}
+
+static struct ht_err *add_frame(struct page_facts *facts, const struct view *view, uint32_t node)
+{
+	const uint32_t group = view->tree.node[node].group, number = facts->frame_count;
+	char text[NAMES_BYTES];
+	if (group == UINT32_MAX || facts->frame_of[group])
+		return NULL;
+	names_node(view, node, text);
+	facts->group[number] = group;
+	facts->frame_of[group] = ++facts->frame_count;
+	struct ht_err *err = add_name(&facts->names, text, &facts->name[number]);
+	return err ? err
+		   : add_file(
+			     &facts->names, names_frame_of(view, node)->file, &facts->file[number]);
+}
+
+static struct ht_err *add_frames(
+	struct page_facts *facts, const struct view *view, const struct fold *fold)
+{
+	const size_t count = view->groups.count + 1;
+	struct ht_err *err = NULL;
+	facts->names.array = json_array();
+	facts->frame_of = calloc(count, sizeof(*facts->frame_of));
+	facts->group = calloc(count, sizeof(*facts->group));
+	facts->name = calloc(count, sizeof(*facts->name));
+	facts->file = calloc(count, sizeof(*facts->file));
+	if (!facts->frame_of || !facts->group || !facts->name || !facts->file)
+		return out_of_memory();
+	for (uint32_t i = 0; i < fold->count && !err; i++)
+		err = add_frame(facts, view, fold->node[i]);
+	return err;
+}
+
+/* --- members -----------------------------------------------------------------------------------
+ */
+
+static json_t *functions_json(void)
+{
+	json_t *array = json_array();
+	for (unsigned i = 0; i < REPLAY_HOOKS; i++)
+		array = json_plus(array, json_string(cube_function_name(i)));
+	return array;
+}
+
+static json_t *threads_json(const struct view *view)
+{
+	const struct threads *threads = &view->analysis->model.threads;
+	json_t *array = json_array();
+	for (uint32_t i = 0; i < threads->count; i++) {
+		char name[NAMES_BYTES];
+		names_thread(view, i, name);
+		array = json_plus(array,
+			json_pack("[oo]", json_number(threads->thread[i].tid), json_text(name)));
+	}
+	return array;
+}
+
+static json_t *modules_json(const struct view *view)
+{
+	const struct modules *modules = &view->analysis->model.modules;
+	json_t *array = json_array();
+	for (uint32_t i = 0; i < modules->count; i++) {
+		char name[NAMES_BYTES];
+		names_module(view, i, name);
+		array = json_plus(array,
+			json_pack("[oo]", json_text(name), json_text(modules->module[i].build_id)));
+	}
+	return array;
+}
+
+/* The first entry of the same class that reads the same. */
+static size_t alike(const struct view *view, const struct suspects *suspects, size_t index)
+{
+	const struct suspects_entry *entry = suspects->entry;
+	for (size_t i = 0; i < index; i++)
+		if (entry[i].suspect.class == entry[index].suspect.class &&
+			callers_are_alike(view, view->row[entry[i].row].node,
+				view->row[entry[index].row].node))
+			return i;
+	return index;
+}
+
+static json_t *suspects_json(
+	const struct view *view, const struct fold *fold, const struct suspects *suspects)
+{
+	json_t *array = json_array();
+	for (size_t i = 0; i < suspects->count; i++) {
+		const struct suspect *suspect = &suspects->entry[i].suspect;
+		array = json_plus(array,
+			json_pack("{so so ss sf sf so ss}", "node",
+				json_number(fold->page_of[view->row[suspects->entry[i].row].node]),
+				"alike", json_number(alike(view, suspects, i)), "class",
+				suspect_class_name(suspect->class), "slope_bytes_per_s",
+				suspect->slope_bytes_per_s, "confidence", suspect->confidence,
+				"oldest_ns", json_number(suspect->oldest_ns), "text",
+				suspect->text));
+	}
+	return array;
+}
+
+static json_t *metrics_json(void)
+{
+	json_t *array = json_array();
+	for (enum metric i = 0; i < METRIC_COUNT; i++) {
+		const struct metric_info *info = metric_info(i);
+		array = json_plus(
+			array, json_pack("[sis]", info->name, (int)info->unit, info->title));
+	}
+	return array;
+}
+
+static struct ht_err *warnings_json(const struct view *view, json_t **ret)
+{
+	struct warnings warnings;
+	struct ht_err *err = warnings_collect(view->analysis, &warnings);
+	if (err)
+		return err;
+	*ret = json_array();
+	for (size_t i = 0; i < warnings.count; i++)
+		*ret = json_plus(*ret, json_text(warnings.text[i]));
+	warnings_deinit(&warnings);
+	return NULL;
+}
+
+static json_t *folded_json(const struct fold *fold)
+{
+	return json_pack("{so so so}", "nodes", json_number(fold->folded), "least_bytes",
+		json_number(fold->least_bytes), "kept", json_number(fold->count));
+}
+
+struct ht_err *page_facts_init(struct page_facts *facts, const struct view *view,
+	const struct fold *fold, const struct suspects *suspects)
+{
+	const struct analysis *analysis = view->analysis;
+	const struct model *model = &analysis->model;
+	json_t *warnings = NULL;
+	*facts = (struct page_facts){0};
+	struct ht_err *err = warnings_json(view, &warnings);
+	if (!err)
+		err = add_frames(facts, view, fold);
+	if (err) {
+		json_decref(warnings);
+		return err;
+	}
+	facts->object = json_pack("{ss so so so so so so so so so so so so so so sO}", "schema",
+		"heaptap.page/1", "target", report_json_target(model), "capture",
+		report_json_capture(model), "window", report_json_window(view), "totals",
+		report_json_totals(view), "rss", memory_json_rss(analysis), "heap",
+		report_json_heap(analysis), "marks", report_json_marks(model), "warnings", warnings,
+		"functions", functions_json(), "threads", threads_json(view), "modules",
+		modules_json(view), "suspects", suspects_json(view, fold, suspects), "metrics",
+		metrics_json(), "folded", folded_json(fold), "strings", facts->names.array);
+	return facts->object ? NULL : out_of_memory();
+}

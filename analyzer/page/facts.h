@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What the page has beside its tables, as JSON: target, capture, heap, RSS, marks, warnings,
+ * suspects, and the names that the tables refer to.
+ */
+#pragma once
+
+#include <jansson.h>
+
+#include "analyzer/page/fold.h"
+#include "analyzer/page/tables.h"
+
+/* Strings, each once. Zero-initialised is empty and valid. */
+struct page_names {
+	json_t *array;
+	struct map by_pointer; /* of interned strings */
+	uint32_t count;
+};
+
+/* What the columns of the page name by number; each array is freed by page_facts_deinit. */
+struct page_facts {
+	struct page_names names;
+	uint32_t *frame_of; /* by group of the view: number of the page + 1; 0: not there */
+	uint32_t *group;    /* by frame of the page: group of the view */
+	uint32_t frame_count;
+	uint32_t *name, *file; /* by frame of the page: index of a name, + 1 for a file; 0: none */
+	json_t *object;
+};
+
+HT_MUST_CHECK
+struct ht_err *page_facts_init(struct page_facts *facts, const struct view *view,
+	const struct fold *fold, const struct suspects *suspects);
+void page_facts_deinit(struct page_facts *facts);

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/page/fold.h"
+
+#include <stdlib.h>
+
+enum { IS_USED = 1, IS_SUSPECT = 2 };
+
+static void mark_chain(const struct view *view, uint32_t node, uint8_t flag, uint8_t *mark)
+{
+	for (uint32_t at = node; at && !(mark[at] & flag); at = view->tree.node[at].parent)
+		mark[at] |= flag;
+}
+
+static void mark_nodes(const struct view *view, const struct suspects *suspects, uint8_t *mark)
+{
+	for (size_t i = 0; i < view->row_count; i++)
+		mark_chain(view, view->row[i].node, IS_USED, mark);
+	for (size_t i = 0; i < suspects->count; i++)
+		mark_chain(view, view->row[suspects->entry[i].row].node, IS_SUSPECT, mark);
+}
+
+static void number_nodes(
+	struct fold *fold, const struct view *view, const struct sums *total, const uint8_t *mark)
+{
+	fold->page_of[0] = fold->node[0] = 0;
+	fold->count = 1;
+	for (uint32_t i = 1; i < view->tree.count; i++) {
+		const bool is_large = total[i].allocated_bytes >= fold->least_bytes;
+		if ((mark[i] & IS_USED && is_large) || mark[i] & IS_SUSPECT) {
+			fold->node[fold->count] = i;
+			fold->page_of[i] = fold->count++;
+			continue;
+		}
+		fold->page_of[i] = fold->page_of[view->tree.node[i].parent];
+		fold->folded += mark[i] & IS_USED;
+	}
+}
+
+struct ht_err *fold_init(struct fold *fold, const struct view *view,
+	const struct suspects *suspects, uint64_t least_bytes)
+{
+	const size_t count = view->tree.count;
+	struct sums *own = NULL;
+	struct ht_err *err = view_own_sums(view, &view->tree, &own);
+	struct sums *total = calloc(count, sizeof(*total));
+	uint8_t *mark = calloc(count, sizeof(*mark));
+	*fold = (struct fold){.page_of = calloc(count, sizeof(*fold->page_of)),
+		.node = calloc(count, sizeof(*fold->node)),
+		.least_bytes = least_bytes};
+	if (!err && !(total && mark && fold->page_of && fold->node))
+		err = ht_err_new(HT_ERR_NOMEM, "out of memory for %zu frames", count);
+	if (!err) {
+		tree_totals(&view->tree, own, total);
+		mark_nodes(view, suspects, mark);
+		number_nodes(fold, view, total, mark);
+	}
+	free(own);
+	free(total);
+	free(mark);
+	return err;
+}
+
+void fold_deinit(struct fold *fold)
+{
+	free(fold->page_of);
+	free(fold->node);
+	*fold = (struct fold){0};
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/page/page.h"
+
+#include <inttypes.h>
+#include <lz4.h>
+#include <lz4hc.h>
+#include <stdlib.h>
+
+extern const char page_head_begin[], page_head_end[], page_tail_begin[], page_tail_end[];
+
+/* Of all bytes: what is folded first; then FOLD_STEP times as much, until the page is small enough.
+ */
+#define FOLD_FIRST(bytes) (((bytes) >> 18) + 16)
+#define FOLD_STEP	  4u
+
+bool page_is_built(void)
+{
+	return (uintptr_t)page_head_end != (uintptr_t)page_head_begin;
+}
+
+static uint64_t frame_bytes(void)
+{
+	return (uint64_t)(page_head_end - page_head_begin) +
+	       (uint64_t)(page_tail_end - page_tail_begin);
+}
+
+static struct ht_err *compress(const struct bytes_out *data, struct bytes_out *ret)
+{
+	if (data->length > LZ4_MAX_INPUT_SIZE)
+		return NULL; /* empty: too large, so that the caller folds */
+	const int bound = LZ4_compressBound((int)data->length);
+	struct ht_err *err = bytes_out_reserve(ret, (size_t)bound);
+	if (err)
+		return err;
+	const int length = LZ4_compress_HC((const char *)data->data, (char *)ret->data,
+		(int)data->length, bound, LZ4HC_CLEVEL_MAX);
+	if (length <= 0)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for the page");
+	ret->length = (size_t)length;
+	return NULL;
+}
+
+static void put_base64(FILE *out, const struct bytes_out *bytes)
+{
+	static const char digit[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+	for (size_t i = 0; i < bytes->length; i += 3) {
+		const size_t left = bytes->length - i;
+		const uint32_t group = (uint32_t)bytes->data[i] << 16 |
+				       (left > 1 ? (uint32_t)bytes->data[i + 1] << 8 : 0) |
+				       (left > 2 ? (uint32_t)bytes->data[i + 2] : 0);
+		putc(digit[group >> 18], out);
+		putc(digit[group >> 12 & 63], out);
+		putc(left > 1 ? digit[group >> 6 & 63] : '=', out);
+		putc(left > 2 ? digit[group & 63] : '=', out);
+	}
+}
+
+/* The data with `least_bytes`; `ret_bytes` is what the page is long with it, 0: too long. */
+static struct ht_err *pack(const struct view *view, const struct suspects *suspects,
+	uint64_t least_bytes, struct bytes_out *packed, uint64_t *ret_length,
+	struct page_result *ret)
+{
+	struct bytes_out data = {0};
+	struct ht_err *err = page_data(&data, view, suspects, least_bytes, ret);
+	packed->length = 0;
+	if (!err)
+		err = compress(&data, packed);
+	*ret_length = data.length;
+	bytes_out_deinit(&data);
+	ret->bytes = frame_bytes() + (packed->length + 2) / 3 * 4;
+	return err;
+}
+
+static struct ht_err *pack_within(const struct view *view, const struct suspects *suspects,
+	uint64_t bytes_max, struct bytes_out *packed, uint64_t *ret_length, struct page_result *ret)
+{
+	const uint64_t most = view->total.allocated_bytes;
+	uint64_t least = 0;
+	struct ht_err *err = pack(view, suspects, least, packed, ret_length, ret);
+	while (!err && (!packed->length || ret->bytes > bytes_max)) {
+		if (least > most)
+			return ht_err_new(HT_ERR_FORMAT,
+				"the page of this trace has %" PRIu64 " bytes, more than %" PRIu64
+				", even with most stacks folded",
+				ret->bytes, bytes_max);
+		least = least ? least * FOLD_STEP : FOLD_FIRST(most);
+		err = pack(view, suspects, least, packed, ret_length, ret);
+	}
+	return err;
+}
+
+struct ht_err *page_write(
+	FILE *out, const struct view *view, uint64_t bytes_max, struct page_result *ret)
+{
+	struct bytes_out packed = {0};
+	struct suspects suspects = {0};
+	uint64_t length = 0;
+	struct ht_err *err = suspects_find(view, &suspects);
+	if (!err)
+		err = pack_within(view, &suspects, bytes_max, &packed, &length, ret);
+	if (!err) {
+		fwrite(page_head_begin, 1, (size_t)(page_head_end - page_head_begin), out);
+		fprintf(out,
+			"<script type=\"application/octet-stream\" id=\"data\" "
+			"data-bytes=\"%" PRIu64 "\">",
+			length);
+		put_base64(out, &packed);
+		fputs("</script>\n", out);
+		fwrite(page_tail_begin, 1, (size_t)(page_tail_end - page_tail_begin), out);
+	}
+	suspects_deinit(&suspects);
+	bytes_out_deinit(&packed);
+	return err;
+}

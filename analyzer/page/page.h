@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A trace as one HTML file that needs nothing else: the page of analyzer/page/ with the tables of
+ * the cube in it.
+ */
+#pragma once
+
+#include <stdio.h>
+
+#include "analyzer/views/suspects.h"
+#include "analyzer/views/view.h"
+#include "format/bytes.h"
+
+#define PAGE_BYTES_MAX (5u << 20)
+
+struct page_result {
+	uint64_t bytes;
+	uint32_t folded, kept; /* nodes that were folded to meet the bound, and the others */
+	uint64_t least_bytes;  /* what a node has allocated that was not folded */
+};
+
+/* False where libjs-dygraphs was missing when this program was built: there is no page. */
+bool page_is_built(void);
+/* Writes the page of a view of the whole window, at most `bytes_max` bytes: the nodes that
+ * allocated least become part of their callers until it is small enough; an error where that does
+ * not help. */
+HT_MUST_CHECK
+struct ht_err *page_write(
+	FILE *out, const struct view *view, uint64_t bytes_max, struct page_result *ret);
+
+/* The tables and facts of the page, not compressed: as model.js reads them. `out` is empty, and to
+ * be deinitialised, also after an error. */
+HT_MUST_CHECK
+struct ht_err *page_data(struct bytes_out *out, const struct view *view,
+	const struct suspects *suspects, uint64_t least_bytes, struct page_result *ret);

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The cube as the page has it: sites that differ in nothing that is shown are one, so that the
+ * tables are small; any window of them has the sums that cube/window.h gives.
+ */
+#pragma once
+
+#include "analyzer/page/fold.h"
+
+struct page_site {
+	uint32_t node; /* of the page */
+	uint32_t key;  /* thread, hook and size class, as in struct cube_site */
+	uint64_t peak_bytes;
+};
+
+/* Each table is in the order of its sites, then of its buckets. */
+struct page_tables {
+	struct page_site *site;
+	struct cube_cell *cell; /* `site` is an index of the sites above */
+	struct cube_survivor *survivor;
+	size_t site_count, cell_count, survivor_count;
+};
+
+/* Of a view of the whole window. */
+HT_MUST_CHECK
+struct ht_err *page_tables_init(
+	struct page_tables *tables, const struct view *view, const struct fold *fold);
+void page_tables_deinit(struct page_tables *tables);

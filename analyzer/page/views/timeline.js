@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Memory over time, and the brush that selects a part of it. dygraphs draws; the brush is an
+ * element of its own above the plot, so that pointer, touch and keys work alike.
+ */
+"use strict";
+
+const Timeline = (() => {
+	/* Label, colour, and bytes of bucket i; null: not known. */
+	function seriesOf(model) {
+		const line = model.timeline, s = model.stepNs / 1e9;
+		const known = (column) => (i) => column[i] ? column[i] - 1 : null;
+		/* The last step ends with the capture, before its time is over. */
+		const isPart = (i) => (i + 1) * model.stepNs > model.facts.capture.duration_ns;
+		const series = [
+			{name: "allocated per second", key: "rate", axis: "y2",
+				value: (i) => i && isPart(i) ? null : line.allocatedBytes[i] / s},
+			{name: "live, allocated in the capture", key: "live",
+				value: (i) => line.live[i]},
+		];
+		if (line.heap.some((value) => value))
+			series.push({name: "whole heap", key: "heap", value: known(line.heap)});
+		if (line.rss.some((value) => value))
+			series.push({name: "RSS", key: "rss", value: known(line.rss)});
+		return series;
+	}
+
+	function create(app) {
+		const {model} = app, series = seriesOf(model);
+		const brush = Dom.by("brush"), selection = Dom.by("selection"), cursor = Dom.by("cursor");
+		let graph = null, anchor = -1, head = -1;
+
+		const bucketStart = (bucket) => bucket * model.stepNs / 1e9;
+
+		function rows() {
+			const all = [];
+			for (let i = 0; i < model.buckets; i++)
+				all.push([(i + 0.5) * model.stepNs / 1e9,
+					...series.map((one) => one.value(i))]);
+			return all.length ? all : [[0, ...series.map(() => 0)]];
+		}
+
+		function drawMarks(context, area, drawn) {
+			context.strokeStyle = context.fillStyle = Dom.colour("quiet");
+			context.setLineDash([3, 3]);
+			for (const mark of model.facts.marks) {
+				const x = drawn.toDomXCoord(mark.time_ns / 1e9);
+				context.beginPath();
+				context.moveTo(x, area.y);
+				context.lineTo(x, area.y + area.h);
+				context.stroke();
+				context.fillText((mark.text || "").slice(0, 40), x + 3, area.y + 10);
+			}
+			context.setLineDash([]);
+		}
+
+		function options() {
+			const own = {};
+			for (const one of series)
+				own[one.name] = {axis: one.axis || "y", color: Dom.colour(one.key),
+					fillGraph: one.key === "rate", strokeWidth: one.key === "rate"
+						? 0.8 : 1.8, connectSeparatedPoints: true};
+			const bytes = {axisLabelFormatter: (value) => Format.bytes(value)};
+			return {
+				labels: ["time", ...series.map((one) => one.name)],
+				series: own,
+				interactionModel: {}, highlightCircleSize: 0,
+				xRangePad: 0, includeZero: true, labelsKMG2: true,
+				dateWindow: [0, Math.max(bucketStart(model.buckets), 1e-9)],
+				gridLineColor: Dom.colour("line"), axisLineColor: Dom.colour("line"),
+				underlayCallback: drawMarks,
+				axes: {
+					x: {axisLabelFormatter: Format.moment, drawGrid: false,
+						axisLabelWidth: 70},
+					y: {...bytes, axisLabelWidth: 62},
+					y2: {drawAxis: innerWidth > 560, axisLabelFormatter: (value) => Format.bytes(value) + "/s",
+						axisLabelWidth: 76, drawGrid: false, independentTicks: true},
+				},
+			};
+		}
+
+		function placeBrush() {
+			const area = graph.getArea();
+			brush.style.left = area.x + "px";
+			brush.style.top = area.y + "px";
+			brush.style.width = area.w + "px";
+			brush.style.height = area.h + "px";
+		}
+
+		function bucketAt(event) {
+			const box = brush.getBoundingClientRect();
+			const part = (event.clientX - box.left) / Math.max(1, box.width);
+			return Math.max(0, Math.min(model.buckets - 1, Math.floor(part * model.buckets)));
+		}
+
+		/* Where buckets begin, in per cent of the plot. */
+		const percent = (bucket) => bucket / Math.max(1, model.buckets) * 100 + "%";
+
+		function showSelection(from, to) {
+			selection.hidden = Model.isWhole(model, from, to);
+			selection.style.left = percent(from);
+			selection.style.width = percent(to - from);
+		}
+
+		function say(bucket) {
+			const {from, to} = app.state;
+			const parts = ["Selected: " + Format.time(from * model.stepNs) + " to " +
+				Format.time(to * model.stepNs) + (Model.isWhole(model, from, to)
+				? " (the whole capture)" : "")];
+			if (bucket >= 0) {
+				parts.push("at " + Format.time((bucket + 0.5) * model.stepNs) + ":");
+				for (const one of series) {
+					const value = one.value(bucket);
+					if (value !== null)
+						parts.push(one.name + " " + Format.bytes(value) +
+							(one.key === "rate" ? "/s" : ""));
+				}
+			}
+			Dom.by("readout").textContent = parts.join(" \u00b7 ");
+		}
+
+		function hover(event) {
+			const bucket = bucketAt(event);
+			cursor.hidden = false;
+			cursor.style.left = percent(bucket + 0.5);
+			say(bucket);
+			if (anchor < 0)
+				return;
+			head = bucket;
+			showSelection(Math.min(anchor, head), Math.max(anchor, head) + 1);
+		}
+
+		function finish() {
+			if (anchor >= 0 && head !== anchor)
+				app.select(Math.min(anchor, head), Math.max(anchor, head) + 1);
+			else
+				showSelection(app.state.from, app.state.to);
+			anchor = -1;
+		}
+
+		function move(by, isEnd) {
+			let {from, to} = app.state;
+			if (!isEnd)
+				by = Math.max(-from, Math.min(model.buckets - to, by));
+			app.select(isEnd ? from : from + by,
+				Math.max(from + 1, Math.min(model.buckets, to + by)));
+		}
+
+		/* A tenth of the capture around the highest total of what is selected. */
+		function selectPeak() {
+			const peak = Model.peakOf(model, app.state.from, app.state.to);
+			const half = Math.max(1, Math.round(model.buckets / 20));
+			app.select(Math.max(0, peak.bucket - half),
+				Math.min(model.buckets, peak.bucket + half));
+			say(peak.bucket);
+		}
+
+		function key(event) {
+			const step = Math.max(1, Math.round(model.buckets / 50));
+			const action = {
+				ArrowLeft: () => move(-step, event.shiftKey),
+				ArrowRight: () => move(step, event.shiftKey),
+				Home: () => move(-app.state.from, false),
+				End: () => move(model.buckets - app.state.to, false),
+				Escape: () => app.select(0, model.buckets),
+				p: selectPeak,
+			}[event.key];
+			if (!action || event.ctrlKey || event.altKey || event.metaKey)
+				return;
+			event.preventDefault();
+			action();
+		}
+
+		brush.addEventListener("pointerdown", (event) => {
+			if (event.button)
+				return;
+			anchor = head = bucketAt(event);
+			brush.setPointerCapture(event.pointerId);
+		});
+		brush.addEventListener("pointermove", hover);
+		brush.addEventListener("pointerup", finish);
+		brush.addEventListener("pointercancel", finish);
+		brush.addEventListener("pointerleave", () => {
+			cursor.hidden = true;
+			say(-1);
+		});
+		brush.addEventListener("dblclick", () => app.select(0, model.buckets));
+		brush.addEventListener("keydown", key);
+		Dom.by("go-peak").addEventListener("click", selectPeak);
+		Dom.by("go-whole").addEventListener("click", () => app.select(0, model.buckets));
+
+		/* Its legend writes style attributes, which the policy of the page forbids. */
+		Dygraph.PLUGINS = Dygraph.PLUGINS.filter((one) => one !== Dygraph.Plugins.Legend);
+
+		function draw() {
+			if (graph)
+				graph.destroy();
+			graph = new Dygraph(Dom.by("chart"), rows(), options());
+			graph.ready(placeBrush);
+			placeBrush();
+		}
+
+		Dom.replace(Dom.by("legend"), ...series.map((one) => Dom.element("span", {},
+			Dom.element("span", {class: "swatch swatch-" + one.key}), one.name)));
+		return {
+			draw,
+			update() {
+				showSelection(app.state.from, app.state.to);
+				say(-1);
+			},
+		};
+	}
+
+	return {create};
+})();

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * usage: node model_test.js
+ *
+ * The page's decoder and sums by themselves. Ends with 1 at the first thing that is not so.
+ */
+"use strict";
+
+const assert = require("assert");
+const path = require("path");
+const page = path.join(__dirname, "../../analyzer/page");
+const Model = require(path.join(page, "model.js"));
+const Format = require(path.join(page, "format.js"));
+
+const text = (bytes) => Buffer.from(bytes).toString("latin1");
+const unpack = (bytes, length) => Model.unpackLz4(Uint8Array.from(bytes), length);
+
+/* --- LZ4: literals, a match that overlaps itself, long lengths, and what is no block */
+
+assert.strictEqual(text(unpack([0x30, 97, 98, 99], 3)), "abc");
+assert.strictEqual(text(unpack([0x14, 97, 1, 0, 0x10, 98], 10)), "aaaaaaaaab");
+const long = [0xf0, 5, ...new Array(20).fill(120)];
+assert.strictEqual(text(unpack(long, 20)), "x".repeat(20));
+for (const [bytes, length] of [[[0x30, 97, 98], 3], [[0x30, 97, 98, 99], 4], [[0x30, 97, 98, 99], 2],
+	[[0x14, 97, 2, 0], 9], [[0x14, 97, 0, 0], 9], [[0xf0, 255], 300], [[], 1]])
+	assert.throws(() => unpack(bytes, length), /damaged/);
+
+/* --- a trace of one site and four steps: sums of every window against its blocks */
+
+const blocks = [[0, 4, 10], [0, 2, 20], [1, 2, 40], [1, 1, 80], [3, 4, 160]]; /* birth, death, bytes */
+const BUCKETS = 4;
+
+function traceOf(list) {
+	const cell = {count: BUCKETS, site: [], bucket: []};
+	const figures = ["samples", "allocations", "allocatedBytes", "frees", "freedBytes",
+		"temporary", "lifetimeUs"];
+	figures.forEach((figure) => { cell[figure] = new Array(BUCKETS).fill(0); });
+	for (let i = 0; i < BUCKETS; i++) {
+		cell.site.push(0);
+		cell.bucket.push(i);
+	}
+	const survivor = {count: 0, site: [], birth: [], death: [], blocks: [], bytes: [],
+		temporary: [], lifetimeUs: []};
+	for (const [birth, death, bytes] of list) {
+		cell.allocations[birth]++;
+		cell.allocatedBytes[birth] += bytes;
+		if (death === BUCKETS)
+			continue;
+		cell.frees[death]++;
+		cell.freedBytes[death] += bytes;
+		if (death === birth)
+			continue;
+		survivor.count++;
+		for (const [name, value] of Object.entries({site: 0, birth, death, blocks: 1, bytes,
+			temporary: 0, lifetimeUs: 0}))
+			survivor[name].push(value);
+	}
+	const live = [10 + 20, 10 + 20 + 40, 10, 10 + 160];
+	return {buckets: BUCKETS, stepNs: 1, site: {count: 1, node: [1], peak: [170]}, cell, survivor,
+		tree: {count: 2, parent: [0, 0], frame: [-1, 0]}, frame: {count: 1},
+		timeline: {liveMax: live, beforeFrees: [0, 0, 0, 0]},
+		facts: {totals: {peak_bytes: 170, peak_time_ns: 3}}};
+}
+
+const model = traceOf(blocks);
+for (let from = 0; from < BUCKETS; from++)
+	for (let to = from + 1; to <= BUCKETS; to++) {
+		const is = Model.report(model, from, to);
+		const born = blocks.filter((one) => from <= one[0] && one[0] < to);
+		const freed = born.filter((one) => one[1] < to);
+		const sum = (list) => list.reduce((all, one) => all + one[2], 0);
+		const at = (end) => sum(blocks.filter((one) => one[0] < end && one[1] >= end));
+		assert.strictEqual(is.allocations, born.length);
+		assert.strictEqual(is.allocated_bytes, sum(born));
+		assert.strictEqual(is.frees, freed.length);
+		assert.strictEqual(is.outstanding_bytes, sum(born) - sum(freed));
+		assert.strictEqual(is.live_bytes, at(to));
+		assert.strictEqual(is.growth_bytes, at(to) - at(from));
+	}
+assert.deepStrictEqual([...Model.liveSeries(model, [0])], [30, 70, 10, 170]);
+
+/* --- trees: chains turned round, inclusive sums, what a search finds is counted once */
+
+const chains = {tree: {count: 5, parent: [0, 0, 1, 2, 1], frame: [-1, 0, 1, 0, 2]}, frame: {count: 3},
+	site: {count: 2, node: [3, 4]}};
+const down = Model.topDown(chains), up = Model.bottomUp(chains);
+assert.deepStrictEqual([...Model.inclusive(down, [5, 7]).total], [12, 12, 5, 5, 7]);
+assert.strictEqual(Model.inclusive(up, [5, 7]).total[0], 12);
+assert.deepStrictEqual([...up.frame], [-1, 0, 1, 0, 2, 0]);
+const totals = Model.inclusive(down, [5, 7]).total;
+assert.deepStrictEqual(Model.matched(down, totals, [1, 0, 0]), {sum: 12, found: 2});
+assert.deepStrictEqual(Model.matched(down, totals, [0, 1, 1]), {sum: 12, found: 2});
+const children = Model.childrenOf(down, totals);
+assert.strictEqual(children.first[1], 4);
+assert.strictEqual(children.next[4], 2);
+
+/* --- numbers and names as people read them */
+
+assert.strictEqual(Format.bytes(1536), "1.5 KiB");
+assert.strictEqual(Format.bytes(-1048576), "-1.0 MiB");
+assert.strictEqual(Format.count(1234567), "1,234,567");
+assert.strictEqual(Format.shortName("std::vector<int, A<b>>::push_back(int const&)"),
+	"std::vector<>::push_back");
+assert.strictEqual(Format.shortName("(anonymous namespace)::f(char) const"),
+	"(anonymous namespace)::f");
+assert.strictEqual(Format.shortName("a::operator()(int)"), "a::operator()");
+assert.strictEqual(Format.shortName("bool operator<(A, B)"), "bool operator<");
+assert.strictEqual(Format.shortName("f(std::function<void (int)>)::{lambda(int)#1}::operator()(int)"),
+	"f::{lambda}::operator()");
+assert.strictEqual(Format.shortName("plain"), "plain");
+assert.strictEqual(Format.shortName("<T as U>::f"), "<T as U>::f");
+console.log("all right");

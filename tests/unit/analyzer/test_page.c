@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The tables of a page: what is folded to make it smaller is in the callers, so that sums stay.
+ */
+#include "analyzer/page/page.h"
+#include "analyzer/page/tables.h"
+#include "tests/unit/analyzer/scene.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define LEAVES 400u
+
+/* main calls many functions, the first of which allocates most. */
+static struct view *view_of_many(struct scene *scene, struct analysis **analysis)
+{
+	scene_init(scene);
+	tracebuild_module(
+		&scene->trace, 1, "/usr/bin/target", "12345678901234567890", 0x400000, 0x800000);
+	tracebuild_thread(&scene->trace, SCENE_TID(0), "worker");
+	const uint32_t outer = tracebuild_node(&scene->trace, 0, 0x400100);
+	for (uint32_t i = 0; i < LEAVES; i++) {
+		const uint32_t leaf = tracebuild_node(&scene->trace, outer, 0x401000 + i * 64);
+		const uint64_t address = 0x10000 + i * 0x1000;
+		scene_malloc(scene, 0, address, i ? 100 : 50000, leaf);
+		scene_free(scene, 0, address, i ? 100 : 50000);
+	}
+	*analysis = scene_analyze(scene);
+	return scene_view(*analysis, NULL);
+}
+
+static uint64_t allocated(const struct page_tables *tables)
+{
+	uint64_t bytes = 0;
+	for (size_t i = 0; i < tables->cell_count; i++)
+		bytes += tables->cell[i].counts.allocated_bytes;
+	return bytes;
+}
+
+START_TEST(what_is_folded_is_in_its_callers)
+{
+	struct scene scene;
+	struct analysis *analysis;
+	struct suspects none = {0};
+	struct view *view = view_of_many(&scene, &analysis);
+	const uint64_t least[] = {0, 101, 60000, UINT64_MAX};
+	const uint32_t kept[] = {LEAVES + 2, 3, 2, 1};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(least); i++) {
+		struct fold fold;
+		struct page_tables tables;
+		ck_no_err(fold_init(&fold, view, &none, least[i]));
+		ck_no_err(page_tables_init(&tables, view, &fold));
+		ck_assert_uint_eq(fold.count, kept[i]);
+		ck_assert_uint_eq(fold.count + fold.folded, LEAVES + 2);
+		ck_assert_uint_eq(allocated(&tables), 50000 + (LEAVES - 1) * 100);
+		page_tables_deinit(&tables);
+		fold_deinit(&fold);
+	}
+	view_destroy(view);
+	analysis_destroy(analysis);
+	scene_deinit(&scene);
+}
+END_TEST
+
+static char *written(const struct view *view, uint64_t bytes_max, struct page_result *ret)
+{
+	char *text = NULL;
+	size_t length;
+	FILE *out = open_memstream(&text, &length);
+	ck_no_err(page_write(out, view, bytes_max, ret));
+	ck_assert_int_eq(fclose(out), 0);
+	ck_assert(length >= ret->bytes && length < ret->bytes + 200);
+	return text;
+}
+
+START_TEST(a_page_is_folded_until_it_is_small_enough)
+{
+	struct scene scene;
+	struct analysis *analysis;
+	struct page_result whole, small;
+	struct view *view = view_of_many(&scene, &analysis);
+	if (!page_is_built()) {
+		printf("skipped: page: this build has no libjs-dygraphs\n");
+		return;
+	}
+	free(written(view, PAGE_BYTES_MAX, &whole));
+	ck_assert_uint_eq(whole.folded, 0);
+	ck_assert_uint_eq(whole.least_bytes, 0);
+	char *text = written(view, whole.bytes - 1, &small);
+	ck_assert_uint_gt(small.folded, 0);
+	ck_assert_uint_lt(small.bytes, whole.bytes);
+	ck_assert_uint_gt(small.least_bytes, 0);
+	ck_assert_ptr_eq(strstr(text, "<!DOCTYPE html>"), text);
+	ck_assert_ptr_nonnull(strstr(text, "default-src 'none'; script-src 'sha256-"));
+	ck_assert_ptr_null(strstr(text, "http://"));
+	free(text);
+	FILE *out = fopen("/dev/null", "we");
+	ck_err_says(page_write(out, view, 1000, &small), HT_ERR_FORMAT, "more than 1000");
+	fclose(out);
+	view_destroy(view);
+	analysis_destroy(analysis);
+	scene_deinit(&scene);
+}
+END_TEST
+
+HT_SUITE("analyzer/page", what_is_folded_is_in_its_callers,
+	a_page_is_folded_until_it_is_small_enough)
