@@ -119,8 +119,36 @@ static void read_alone(struct procsnap *snap)
 	facts_deinit(&twice);
 }
 
+/* Code of files that was met on the way through all mappings. */
+struct code {
+	struct {
+		uint64_t inode, from, to; /* offsets in the file */
+	} part[512];
+	size_t count;
+};
+
+/* V8 maps the code of its builtins a second time, into the range of each isolate that begins: with
+ * PROCSNAP_JIT such mappings come and go as made code does. */
+static bool is_second(const struct procsnap *snap, struct code *code, const char *perms,
+	uint64_t inode, uint64_t from, uint64_t to)
+{
+	if (!(snap->flags & PROCSNAP_JIT) || perms[2] != 'x' || !inode)
+		return false;
+	for (size_t i = 0; i < code->count; i++)
+		if (code->part[i].inode == inode && code->part[i].from <= from &&
+			to <= code->part[i].to)
+			return true;
+	if (code->count < HT_ARRAY_SIZE(code->part)) {
+		code->part[code->count].inode = inode;
+		code->part[code->count].from = from;
+		code->part[code->count++].to = to;
+	}
+	return false;
+}
+
 static void read_maps(struct procsnap *snap)
 {
+	struct code code = {.count = 0};
 	char line[4400], path[4096], perms[8], key[64], value[4300];
 	snprintf(line, sizeof(line), "/proc/%d/mem", snap->pid);
 	int mem_fd = open(line, O_RDONLY | O_CLOEXEC);
@@ -134,7 +162,8 @@ static void read_maps(struct procsnap *snap)
 		ck_assert_int_ge(fields, 5);
 		bool exec = perms[2] == 'x';
 		bool ours = strstr(path, FACTS_OURS) != NULL;
-		if (is_changing(snap, path))
+		if (is_changing(snap, path) ||
+			is_second(snap, &code, perms, inode, offset, offset + (hi - lo)))
 			continue;
 		if (!ours && inode == 0 && (!exec || (snap->flags & PROCSNAP_JIT)) &&
 			!(snap->flags & PROCSNAP_STILL))
@@ -159,16 +188,18 @@ static void read_pages(struct procsnap *snap)
 {
 	static const char *const wanted[] = {"VmFlags:", "Anonymous:"};
 	char line[4400], path[4096], key[64] = "", perms[8] = "", value[512] = "";
+	struct code code = {.count = 0};
 	FILE *smaps = proc_open_text(snap->pid, "smaps");
 	ck_assert_ptr_nonnull(smaps);
 	bool kept = false;
 	while (fgets(line, sizeof(line), smaps)) {
-		uint64_t lo, hi, inode;
+		uint64_t lo, hi, offset, inode;
 		line[strcspn(line, "\n")] = '\0';
 		path[0] = '\0';
-		if (sscanf(line, "%lx-%lx %7s %*x %*s %lu %4095[^\n]", &lo, &hi, perms, &inode,
-			    path) >= 4) {
-			kept = inode && perms[1] != 'w' && !is_changing(snap, path);
+		if (sscanf(line, "%lx-%lx %7s %lx %*s %lu %4095[^\n]", &lo, &hi, perms, &offset,
+			    &inode, path) >= 5) {
+			kept = inode && perms[1] != 'w' && !is_changing(snap, path) &&
+			       !is_second(snap, &code, perms, inode, offset, offset + (hi - lo));
 			snprintf(key, sizeof(key), "%" PRIx64 "-%" PRIx64, lo, hi);
 			value[0] = '\0';
 			continue;
