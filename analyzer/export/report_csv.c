@@ -82,15 +82,22 @@ static const struct frame *frame_of_node(const struct view *view, uint32_t node)
 	return group == UINT32_MAX ? NULL : &view->frames.frame[view->groups.group[group].frame];
 }
 
-static void put_site(
-	FILE *out, const struct view *view, const struct row *row, const struct suspect *suspect)
+/* A row's share of the slope of its site. */
+static double slope_of(const struct suspects_entry *site, const struct row *row)
+{
+	return site->suspect.slope_bytes_per_s * (double)sums_outstanding_bytes(&row->sums) /
+	       (double)sums_outstanding_bytes(&site->sums);
+}
+
+static void put_site(FILE *out, const struct view *view, const struct row *row,
+	const struct suspects_entry *site)
 {
 	const struct frame *caller =
 		row->node ? frame_of_node(view, view->tree.node[row->node].parent) : NULL;
 	put_figures(out, view, &row->sums);
-	if (suspect)
-		fprintf(out, ",%s,%.3f,%.3f", suspect_class_name(suspect->class),
-			suspect->slope_bytes_per_s, suspect->confidence);
+	if (site)
+		fprintf(out, ",%s,%.3f,%.3f", suspect_class_name(site->suspect.class),
+			slope_of(site, row), site->suspect.confidence);
 	else
 		fputs(",,,", out);
 	put_frame(out, view, frame_of_node(view, row->node));
@@ -99,36 +106,37 @@ static void put_site(
 }
 
 /* By row of the view; NULL: not classified. */
-static const struct suspect **suspects_by_row(
+static const struct suspects_entry **sites_by_row(
 	const struct view *view, const struct suspects *suspects)
 {
-	const struct suspect **ret = calloc(view->row_count + 1, sizeof(*ret));
+	const struct suspects_entry **ret = calloc(view->row_count + 1, sizeof(*ret));
 	for (size_t i = 0; ret && i < suspects->count; i++)
-		ret[suspects->entry[i].row] = &suspects->entry[i].suspect;
+		for (size_t k = 0; k < suspects->entry[i].chains; k++)
+			ret[suspects->member[suspects->entry[i].first + k]] = &suspects->entry[i];
 	return ret;
 }
 
 static struct ht_err *write_rows(FILE *out, const struct view *view,
 	const struct report_csv_options *options, const struct suspects *suspects)
 {
-	const struct suspect **suspect = suspects_by_row(view, suspects);
+	const struct suspects_entry **site = sites_by_row(view, suspects);
 	uint32_t *row = NULL;
 	size_t shown = 0;
-	struct ht_err *err = suspect ? view_order(view, options->order, &row)
-				     : ht_err_new(HT_ERR_NOMEM, "out of memory for suspects");
+	struct ht_err *err = site ? view_order(view, options->order, &row)
+				  : ht_err_new(HT_ERR_NOMEM, "out of memory for suspects");
 	put_names(out, "");
 	fputs(",class,slope_bytes_per_s,confidence,function,file,line,module,offset,caller\r\n",
 		out);
 	for (size_t i = 0; i < view->row_count && !err; i++) {
-		const struct suspect *of = suspect[row[i]];
-		if (options->has_class && (!of || of->class != options->of_class))
+		const struct suspects_entry *of = site[row[i]];
+		if (options->has_class && (!of || of->suspect.class != options->of_class))
 			continue;
 		if (options->limit && shown++ == options->limit)
 			break;
 		put_site(out, view, &view->row[row[i]], of);
 	}
 	free(row);
-	free(suspect);
+	free(site);
 	return err;
 }
 

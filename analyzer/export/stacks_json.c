@@ -168,12 +168,13 @@ static json_t *suspect_json(struct stacks_writer *writer, const struct suspects_
 	const struct suspect *suspect = &entry->suspect;
 	const uint32_t site = row->count ? view->row_site[row->first] : 0;
 	const uint32_t leaf = suspects_leaf_frame(view, row);
-	return json_pack("{ss so so so so sf sf so ss so so so so}", "class",
+	return json_pack("{ss so so so so so sf sf so ss so so so so}", "class",
 		suspect_class_name(suspect->class), "outstanding_bytes",
-		json_number(sums_outstanding_bytes(&row->sums)), "outstanding_blocks",
-		json_number(sums_outstanding_blocks(&row->sums)), "allocated_bytes",
-		json_number(row->sums.allocated_bytes), "growth_bytes",
-		json_integer(row->sums.growth_bytes), "slope_bytes_per_s",
+		json_number(sums_outstanding_bytes(&entry->sums)), "chains",
+		json_number(entry->chains), "outstanding_blocks",
+		json_number(sums_outstanding_blocks(&entry->sums)), "allocated_bytes",
+		json_number(entry->sums.allocated_bytes), "growth_bytes",
+		json_integer(entry->sums.growth_bytes), "slope_bytes_per_s",
 		suspect->slope_bytes_per_s, "confidence", suspect->confidence, "oldest_ns",
 		json_number(suspect->oldest_ns), "text", suspect->text, "function",
 		json_text(leaf == UINT32_MAX ? NULL : view->frames.frame[leaf].function), "file",
@@ -194,8 +195,10 @@ static void choose_rows(struct stacks_writer *writer, const struct suspects *sus
 	for (size_t i = 0; i < view->tree.count; i++)
 		writer->is_in[i] = !writer->options->has_class;
 	for (size_t i = 0; i < suspects->count; i++)
-		writer->is_in[view->row[suspects->entry[i].row].node] =
-			is_chosen(writer, &suspects->entry[i]);
+		for (size_t k = 0; k < suspects->entry[i].chains; k++) {
+			const uint32_t row = suspects->member[suspects->entry[i].first + k];
+			writer->is_in[view->row[row].node] = is_chosen(writer, &suspects->entry[i]);
+		}
 }
 
 static struct ht_err *put_suspects(struct stacks_writer *writer)

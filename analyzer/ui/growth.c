@@ -41,7 +41,7 @@ static void put_class(struct line *line, const struct suspect *suspect)
 }
 
 /* A site of one chain has as many callers as fit; of several, the one that they share. */
-static void write_chain(const struct page *page, const struct suspects_site *site)
+static void write_chain(const struct page *page, const struct suspects_entry *site)
 {
 	const uint32_t node = page->view->row[site->row].node;
 	char chains[32] = "";
@@ -63,7 +63,7 @@ static void write_chain(const struct page *page, const struct suspects_site *sit
 	line_end(&line);
 }
 
-static void write_site(const struct page *page, const struct suspects_site *site)
+static void write_site(const struct page *page, const struct suspects_entry *site)
 {
 	const struct suspect *suspect = &site->suspect;
 	const uint64_t bytes = sums_outstanding_bytes(&site->sums);
@@ -96,7 +96,7 @@ static void write_site(const struct page *page, const struct suspects_site *site
  */
 
 struct found {
-	const struct suspects_site *site;
+	const struct suspects_entry *site;
 	size_t count, growing;
 	uint64_t bytes, unclear_bytes;
 	double slope;
@@ -169,9 +169,8 @@ struct ht_err *growth_write(const struct page *page)
 	const enum suspect_class of_class =
 		page->options->has_class ? page->options->of_class : SUSPECT_CLASS_COUNT;
 	struct found found = {0};
-	struct suspects_site *site;
-	struct ht_err *err =
-		suspects_sites(page->view, &page->suspects, of_class, &site, &found.count);
+	struct suspects_entry *site;
+	struct ht_err *err = suspects_of_class(&page->suspects, of_class, &site, &found.count);
 	if (err)
 		return err;
 	found.site = site;

@@ -116,8 +116,9 @@ static void write_sentence(const struct page *page, const struct row *row)
 {
 	for (size_t i = 0; i < page->suspects.count; i++) {
 		const struct suspects_entry *entry = &page->suspects.entry[i];
-		if (&page->view->row[entry->row] == row)
-			line_wrap(page->text, "    ", "      ", entry->suspect.text, 0);
+		for (size_t k = 0; k < entry->chains; k++)
+			if (&page->view->row[page->suspects.member[entry->first + k]] == row)
+				line_wrap(page->text, "    ", "      ", entry->suspect.text, 0);
 	}
 }
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/views/callers.h"
 
+#include <stdlib.h>
+
 const struct frame *callers_frame(const struct view *view, uint32_t node)
 {
 	const uint32_t group = view->tree.node[node].group;
@@ -33,25 +35,79 @@ uint32_t callers_script(const struct view *view, uint32_t node)
 	return 0;
 }
 
-/* Strings are interned: one function has one address. */
-static bool is_same_function(const struct view *view, uint32_t a, uint32_t b)
+/* --- keys --------------------------------------------------------------------------------------
+ */
+
+/* The next node that is another function: that of the parent, if the parent is the same function.
+ */
+static uint32_t next_of(const struct view *view, const uint32_t *next, uint32_t node)
 {
-	const struct frame *x = callers_frame(view, a), *y = callers_frame(view, b);
-	if (!a || !b || !x || !y)
-		return a == b;
-	return x->function ? x->function == y->function && x->file == y->file
-			   : view->tree.node[a].group == view->tree.node[b].group;
+	const struct frame *frame = callers_frame(view, node);
+	const uint32_t parent = view->tree.node[node].parent;
+	const struct frame *caller = parent ? callers_frame(view, parent) : NULL;
+	if (!parent)
+		return 0;
+	if (!caller)
+		return callers_next(view, node);
+	return frame && frame->function && caller->function == frame->function ? next[parent]
+									       : parent;
 }
 
-bool callers_are_alike(const struct view *view, uint32_t a, uint32_t b)
+static struct callers_key key_of(
+	const struct view *view, uint32_t node, uint32_t next, uint32_t script)
 {
-	const struct tree_node *node = view->tree.node;
-	if (a == b)
-		return true;
-	if (!a || !b || node[a].group == UINT32_MAX || node[a].group != node[b].group)
-		return false;
-	const uint32_t x = callers_script(view, a), y = callers_script(view, b);
-	if (x || y)
-		return x && y && node[x].group == node[y].group;
-	return is_same_function(view, callers_next(view, a), callers_next(view, b));
+	const struct tree_node *tree = view->tree.node;
+	struct callers_key key = {tree[node].group, UINT32_MAX, NULL, NULL, UINT32_MAX};
+	const struct frame *caller = next ? callers_frame(view, next) : NULL;
+	if (script && script != node)
+		key.script = tree[script].group;
+	else if (caller && caller->function)
+		key = (struct callers_key){
+			key.group, UINT32_MAX, caller->function, caller->file, UINT32_MAX};
+	else if (caller)
+		key.caller = tree[next].group;
+	return key;
+}
+
+struct ht_err *callers_keys(const struct view *view, struct callers_key **ret)
+{
+	const size_t count = view->tree.count;
+	uint32_t *next = calloc(count + 1, sizeof(*next));
+	uint32_t *script = calloc(count + 1, sizeof(*script));
+	*ret = calloc(count + 1, sizeof(**ret));
+	if (!next || !script || !*ret) {
+		free(next);
+		free(script);
+		free(*ret);
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu functions", count);
+	}
+	(*ret)[0] = key_of(view, 0, 0, 0);
+	for (uint32_t node = 1; node < count; node++) {
+		next[node] = next_of(view, next, node);
+		script[node] = is_script(callers_frame(view, node))
+				       ? node
+				       : script[view->tree.node[node].parent];
+		(*ret)[node] = key_of(view, node, next[node], script[node]);
+	}
+	free(next);
+	free(script);
+	return NULL;
+}
+
+static int compare_pointers(const char *a, const char *b)
+{
+	return ((uintptr_t)a > (uintptr_t)b) - ((uintptr_t)a < (uintptr_t)b);
+}
+
+/* Strings are interned: one function has one address. */
+int callers_compare(const struct callers_key *a, const struct callers_key *b)
+{
+	if (a->group != b->group)
+		return a->group < b->group ? -1 : 1;
+	if (a->script != b->script)
+		return a->script < b->script ? -1 : 1;
+	if (a->caller != b->caller)
+		return a->caller < b->caller ? -1 : 1;
+	const int function = compare_pointers(a->function, b->function);
+	return function ? function : compare_pointers(a->file, b->file);
 }

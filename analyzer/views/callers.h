@@ -13,6 +13,16 @@ uint32_t callers_next(const struct view *view, uint32_t node);
 /* The function of the user's script that a chain of the runtime's code comes from; 0: there is
  * none, or `node` is in it. */
 uint32_t callers_script(const struct view *view, uint32_t node);
-/* Whether two nodes are the same function at the same line, called by the same function, or from
- * the same line of a script. */
-bool callers_are_alike(const struct view *view, uint32_t a, uint32_t b);
+/* What tells sites apart: two nodes are alike if they are the same function at the same line,
+ * called by the same function, or from the same line of a script. */
+struct callers_key {
+	uint32_t group, script; /* groups; UINT32_MAX: none */
+	const char *function, *file;
+	uint32_t caller; /* the group of a caller without a name */
+};
+
+/* The keys of all nodes of the tree, by node; freed by the caller. */
+HT_MUST_CHECK
+struct ht_err *callers_keys(const struct view *view, struct callers_key **ret);
+/* An order of keys: 0 if they are equal. */
+int callers_compare(const struct callers_key *a, const struct callers_key *b);

@@ -11,7 +11,7 @@
 /* Equal things get one number, and nothing else does. Interned strings are told apart by their
  * addresses. */
 struct numbering {
-	struct map by_pointer, by_pair, by_place;
+	struct map by_pointer, by_pair, by_place, by_module;
 	uint32_t next; /* from 1: 0 stands for no file and no module */
 	struct groups *groups;
 	const struct frames *frames;
@@ -45,6 +45,30 @@ static struct ht_err *number_pair(
 	return number_of(numbering, &numbering->by_pair, (uint64_t)a << 32 | b, ret);
 }
 
+/* A library that comes and goes is a module each time: its path and build-id say which one. */
+static struct ht_err *find_module(
+	struct numbering *numbering, const struct frame *frame, uint32_t *ret)
+{
+	uint32_t path, build_id, first;
+	*ret = frame->module;
+	if (frame->module == MODULES_NONE)
+		return NULL;
+	const struct module *module = &numbering->analysis->model.modules.module[frame->module];
+	if (!module->build_id || !module->build_id[0])
+		return NULL;
+	struct ht_err *err = number_pointer(numbering, module->path, &path);
+	if (!err)
+		err = number_pointer(numbering, module->build_id, &build_id);
+	if (err)
+		return err;
+	const uint64_t key = (uint64_t)path << 32 | build_id;
+	if (map_get(&numbering->by_module, key, &first)) {
+		*ret = first;
+		return NULL;
+	}
+	return map_put(&numbering->by_module, key, frame->module);
+}
+
 /* Function and file; without a file, the module's path tells functions of one name apart: a file
  * may be mapped twice, as V8 does with its builtins. */
 static struct ht_err *number_function(
@@ -64,8 +88,11 @@ static struct ht_err *number_function(
 static struct ht_err *number_address(
 	struct numbering *numbering, const struct frame *frame, uint32_t *ret)
 {
-	const struct place place = {frame->module, frame->offset, frame->interpreted};
+	struct place place = {frame->module, frame->offset, frame->interpreted};
 	uint64_t key;
+	struct ht_err *err = find_module(numbering, frame, &place.module);
+	if (err)
+		return err;
 	if (place_key(place, &key))
 		return number_of(numbering, &numbering->by_place, key, ret);
 	*ret = numbering->next++;
@@ -183,6 +210,7 @@ struct ht_err *groups_init(struct groups *groups, enum grouping grouping,
 	map_deinit(&numbering.by_pointer);
 	map_deinit(&numbering.by_pair);
 	map_deinit(&numbering.by_place);
+	map_deinit(&numbering.by_module);
 	if (err)
 		groups_deinit(groups);
 	return err;

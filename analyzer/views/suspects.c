@@ -8,6 +8,7 @@
 void suspects_deinit(struct suspects *suspects)
 {
 	free(suspects->entry);
+	free(suspects->member);
 	*suspects = (struct suspects){0};
 }
 
@@ -30,10 +31,23 @@ static uint32_t busy_buckets(const struct view *view)
 	return busy;
 }
 
-static void classify(const struct view *view, const struct row *row, uint32_t buckets,
-	struct window_series *series, struct suspect *ret)
+/* The rows of one site, the largest first. */
+struct rows {
+	const uint32_t *row;
+	size_t count;
+	uint64_t bytes; /* outstanding */
+};
+
+static struct ht_err *classify(const struct view *view, struct rows rows, uint32_t buckets,
+	struct window_series *series, struct suspects_entry *ret)
 {
-	view_series(view, row, series);
+	ret->row = rows.row[0];
+	ret->chains = rows.count;
+	for (size_t i = 0; i < rows.count; i++)
+		sums_add(&ret->sums, &view->row[rows.row[i]].sums);
+	struct ht_err *err = view_rows_series(view, rows.row, rows.count, series);
+	if (err)
+		return err;
 	const struct suspect_input input = {
 		.bucket_ns = view->analysis->cube.step_ns,
 		.buckets = buckets,
@@ -44,13 +58,14 @@ static void classify(const struct view *view, const struct row *row, uint32_t bu
 		.allocated_blocks = series->allocated_blocks,
 		.freed_blocks = series->freed_blocks,
 		.freed_by_age = series->freed_by_age,
-		.freed_total_blocks = row->sums.frees,
-		.lifetime_ns_total = row->sums.lifetime_us * 1000,
+		.freed_total_blocks = ret->sums.frees,
+		.lifetime_ns_total = ret->sums.lifetime_us * 1000,
 		.lifetime_max_ns = series->longest_ns,
 		.older_freed_blocks = series->older_freed_blocks,
 		.is_sample = view->analysis->cube.sample_bytes != 0,
 	};
-	suspect_classify(&input, ret);
+	suspect_classify(&input, &ret->suspect);
+	return NULL;
 }
 
 static double weight(const struct suspect *suspect)
@@ -59,13 +74,8 @@ static double weight(const struct suspect *suspect)
 	       (suspect->slope_bytes_per_s > 0 ? suspect->slope_bytes_per_s : 0);
 }
 
-struct order {
-	const struct view *view;
-};
-
-static int compare(const void *a, const void *b, void *context)
+static int compare_entries(const void *a, const void *b)
 {
-	const struct order *order = context;
 	const struct suspects_entry *x = a, *y = b;
 	const bool x_grows = x->suspect.class == SUSPECT_GROWING;
 	const bool y_grows = y->suspect.class == SUSPECT_GROWING;
@@ -73,47 +83,154 @@ static int compare(const void *a, const void *b, void *context)
 		return x_grows ? -1 : 1;
 	if (x_grows && weight(&x->suspect) != weight(&y->suspect))
 		return weight(&x->suspect) > weight(&y->suspect) ? -1 : 1;
-	const uint64_t bx = sums_outstanding_bytes(&order->view->row[x->row].sums);
-	const uint64_t by = sums_outstanding_bytes(&order->view->row[y->row].sums);
+	const uint64_t bx = sums_outstanding_bytes(&x->sums);
+	const uint64_t by = sums_outstanding_bytes(&y->sums);
 	if (bx != by)
 		return bx > by ? -1 : 1;
 	return (x->row > y->row) - (x->row < y->row);
 }
 
-static struct ht_err *classify_rows(
-	const struct view *view, const uint32_t *row, struct suspects *suspects)
+/* --- sites -------------------------------------------------------------------------------------
+ */
+
+struct search {
+	const struct view *view;
+	struct suspects *suspects;
+	struct callers_key *key; /* by node */
+	struct rows *site;	 /* rows that read alike; they lie in suspects->member */
+	size_t site_count;
+	uint32_t buckets;
+	struct window_series *series;
+};
+
+static void search_deinit(struct search *search)
 {
-	const uint32_t buckets = busy_buckets(view);
-	struct window_series *series = malloc(sizeof(*series));
-	if (!series)
-		return ht_err_new(HT_ERR_NOMEM, "out of memory for the series of a stack");
-	for (size_t i = 0; i < view->row_count && suspects->count < SUSPECTS_LOOKED_AT; i++) {
-		if (!sums_outstanding_bytes(&view->row[row[i]].sums))
-			break;
-		struct suspects_entry *entry = &suspects->entry[suspects->count++];
-		entry->row = row[i];
-		classify(view, &view->row[row[i]], buckets, series, &entry->suspect);
-		suspects->growing += entry->suspect.class == SUSPECT_GROWING;
+	free(search->key);
+	free(search->site);
+	free(search->series);
+}
+
+static int compare_rows(const void *a, const void *b, void *context)
+{
+	const struct search *search = context;
+	const struct row *x = &search->view->row[*(const uint32_t *)a];
+	const struct row *y = &search->view->row[*(const uint32_t *)b];
+	const int order = callers_compare(&search->key[x->node], &search->key[y->node]);
+	const uint64_t bx = sums_outstanding_bytes(&x->sums), by = sums_outstanding_bytes(&y->sums);
+	if (order)
+		return order;
+	return bx != by ? (bx > by ? -1 : 1) : (x > y) - (x < y);
+}
+
+static int compare_sites(const void *a, const void *b)
+{
+	const struct rows *x = a, *y = b;
+	if (x->bytes != y->bytes)
+		return x->bytes > y->bytes ? -1 : 1;
+	return (x->row > y->row) - (x->row < y->row);
+}
+
+static struct ht_err *search_init(struct search *search)
+{
+	const struct view *view = search->view;
+	uint32_t *member = search->suspects->member =
+		calloc(view->row_count + 1, sizeof(*search->suspects->member));
+	size_t count = 0;
+	search->site = calloc(view->row_count + 1, sizeof(*search->site));
+	search->series = malloc(sizeof(*search->series));
+	search->suspects->entry = calloc(2 * SUSPECTS_LOOKED_AT, sizeof(*search->suspects->entry));
+	search->buckets = busy_buckets(view);
+	if (!member || !search->site || !search->series || !search->suspects->entry)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for suspects");
+	struct ht_err *err = callers_keys(view, &search->key);
+	if (err)
+		return err;
+	for (uint32_t i = 0; i < view->row_count; i++)
+		if (sums_outstanding_bytes(&view->row[i].sums))
+			member[count++] = i;
+	qsort_r(member, count, sizeof(*member), compare_rows, search);
+	for (size_t i = 0; i < count; i++) {
+		const bool is_next = i && !callers_compare(&search->key[view->row[member[i]].node],
+						  &search->key[view->row[member[i - 1]].node]);
+		if (!is_next)
+			search->site[search->site_count++].row = member + i;
+		struct rows *site = &search->site[search->site_count - 1];
+		site->count++;
+		site->bytes += sums_outstanding_bytes(&view->row[member[i]].sums);
 	}
-	free(series);
+	qsort(search->site, search->site_count, sizeof(*search->site), compare_sites);
 	return NULL;
+}
+
+static struct ht_err *take(struct search *search, struct rows rows)
+{
+	struct suspects *suspects = search->suspects;
+	struct suspects_entry *entry = &suspects->entry[suspects->count];
+	*entry = (struct suspects_entry){.first = (size_t)(rows.row - suspects->member)};
+	struct ht_err *err = classify(search->view, rows, search->buckets, search->series, entry);
+	if (err)
+		return err;
+	suspects->count++;
+	suspects->growing += entry->suspect.class == SUSPECT_GROWING;
+	return NULL;
+}
+
+/* Puts the rows that grow by themselves first; `looked_at` bounds how many are classified. */
+static struct ht_err *part_growing(
+	struct search *search, struct rows rows, size_t *looked_at, size_t *ret)
+{
+	uint32_t *row = search->suspects->member + (rows.row - search->suspects->member);
+	*ret = 0;
+	for (size_t i = 0; i < rows.count && *looked_at < SUSPECTS_LOOKED_AT; i++) {
+		struct suspects_entry one = {0};
+		const uint32_t at = row[i];
+		struct ht_err *err = classify(search->view, (struct rows){&at, 1, 0},
+			search->buckets, search->series, &one);
+		if (err)
+			return err;
+		++*looked_at;
+		if (one.suspect.class != SUSPECT_GROWING)
+			continue;
+		for (size_t k = i; k > *ret; k--)
+			row[k] = row[k - 1];
+		row[(*ret)++] = at;
+	}
+	return NULL;
+}
+
+/* A leak on one way to a site is not to hide behind the other ways. */
+static struct ht_err *take_site(struct search *search, struct rows rows, size_t *looked_at)
+{
+	struct suspects *suspects = search->suspects;
+	size_t growing;
+	struct ht_err *err = take(search, rows);
+	if (err || rows.count == 1 ||
+		suspects->entry[suspects->count - 1].suspect.class == SUSPECT_GROWING)
+		return err;
+	err = part_growing(search, rows, looked_at, &growing);
+	if (err || !growing)
+		return err;
+	suspects->count--;
+	err = take(search, (struct rows){rows.row, growing, 0});
+	if (err || growing == rows.count)
+		return err;
+	return take(search, (struct rows){rows.row + growing, rows.count - growing, 0});
 }
 
 struct ht_err *suspects_find(const struct view *view, struct suspects *ret)
 {
-	struct order order = {view};
-	uint32_t *row;
+	struct search search = {.view = view, .suspects = ret};
+	size_t looked_at = 0;
 	*ret = (struct suspects){0};
-	struct ht_err *err = view_order(view, METRIC_OUTSTANDING, &row);
-	if (err)
+	struct ht_err *err = search_init(&search);
+	for (size_t i = 0; !err && i < search.site_count && i < SUSPECTS_LOOKED_AT; i++)
+		err = take_site(&search, search.site[i], &looked_at);
+	search_deinit(&search);
+	if (err) {
+		suspects_deinit(ret);
 		return err;
-	ret->entry = calloc(SUSPECTS_LOOKED_AT, sizeof(*ret->entry));
-	err = ret->entry ? classify_rows(view, row, ret)
-			 : ht_err_new(HT_ERR_NOMEM, "out of memory for suspects");
-	free(row);
-	if (err)
-		return err;
-	qsort_r(ret->entry, ret->count, sizeof(*ret->entry), compare, &order);
+	}
+	qsort(ret->entry, ret->count, sizeof(*ret->entry), compare_entries);
 	if (ret->count > SUSPECTS_MAX)
 		ret->count = SUSPECTS_MAX;
 	if (ret->growing > ret->count)
@@ -129,79 +246,23 @@ struct ht_err *suspects_classes(
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu stacks", view->row_count);
 	for (size_t i = 0; i < view->row_count; i++)
 		(*ret)[i] = SUSPECT_CLASS_COUNT;
-	for (size_t i = 0; i < suspects->count; i++)
-		(*ret)[suspects->entry[i].row] = suspects->entry[i].suspect.class;
+	for (size_t i = 0; i < suspects->count; i++) {
+		const struct suspects_entry *entry = &suspects->entry[i];
+		for (size_t k = 0; k < entry->chains; k++)
+			(*ret)[suspects->member[entry->first + k]] = entry->suspect.class;
+	}
 	return NULL;
 }
 
-/* --- sites -------------------------------------------------------------------------------------
- */
-
-static bool belongs(const struct view *view, const struct suspects_site *site,
-	const struct suspects_entry *entry)
+struct ht_err *suspects_of_class(const struct suspects *suspects, enum suspect_class of_class,
+	struct suspects_entry **ret, size_t *ret_count)
 {
-	return site->suspect.class == entry->suspect.class &&
-	       callers_are_alike(view, view->row[site->row].node, view->row[entry->row].node);
-}
-
-static void join(
-	const struct view *view, struct suspects_site *site, const struct suspects_entry *entry)
-{
-	const struct sums *more = &view->row[entry->row].sums;
-	const struct sums *first = &view->row[site->row].sums;
-	struct suspect *suspect = &site->suspect;
-	if (sums_outstanding_bytes(more) > sums_outstanding_bytes(first))
-		site->row = entry->row;
-	sums_add(&site->sums, more);
-	site->chains++;
-	suspect->slope_bytes_per_s += entry->suspect.slope_bytes_per_s;
-	if (suspect->confidence < entry->suspect.confidence)
-		suspect->confidence = entry->suspect.confidence;
-	if (suspect->oldest_ns < entry->suspect.oldest_ns)
-		suspect->oldest_ns = entry->suspect.oldest_ns;
-}
-
-static int compare_sites(const void *a, const void *b)
-{
-	const struct suspects_site *x = a, *y = b;
-	const bool x_grows = x->suspect.class == SUSPECT_GROWING;
-	const bool y_grows = y->suspect.class == SUSPECT_GROWING;
-	if (x_grows != y_grows)
-		return x_grows ? -1 : 1;
-	if (x_grows && weight(&x->suspect) != weight(&y->suspect))
-		return weight(&x->suspect) > weight(&y->suspect) ? -1 : 1;
-	const uint64_t bx = sums_outstanding_bytes(&x->sums);
-	const uint64_t by = sums_outstanding_bytes(&y->sums);
-	if (bx != by)
-		return bx > by ? -1 : 1;
-	return (x->row > y->row) - (x->row < y->row);
-}
-
-struct ht_err *suspects_sites(const struct view *view, const struct suspects *suspects,
-	enum suspect_class of_class, struct suspects_site **ret, size_t *ret_count)
-{
-	struct suspects_site *site = calloc(suspects->count + 1, sizeof(*site));
-	size_t count = 0;
-	if (!site)
+	*ret_count = 0;
+	*ret = calloc(suspects->count + 1, sizeof(**ret));
+	if (!*ret)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for suspects");
-	for (size_t i = 0; i < suspects->count; i++) {
-		const struct suspects_entry *entry = &suspects->entry[i];
-		size_t at = 0;
-		if (of_class != SUSPECT_CLASS_COUNT && entry->suspect.class != of_class)
-			continue;
-		while (at < count && !belongs(view, &site[at], entry))
-			at++;
-		if (at < count) {
-			join(view, &site[at], entry);
-			continue;
-		}
-		site[count++] = (struct suspects_site){.row = entry->row,
-			.chains = 1,
-			.sums = view->row[entry->row].sums,
-			.suspect = entry->suspect};
-	}
-	qsort(site, count, sizeof(*site), compare_sites);
-	*ret = site;
-	*ret_count = count;
+	for (size_t i = 0; i < suspects->count; i++)
+		if (of_class == SUSPECT_CLASS_COUNT || suspects->entry[i].suspect.class == of_class)
+			(*ret)[(*ret_count)++] = suspects->entry[i];
 	return NULL;
 }

@@ -8,11 +8,17 @@
 #include "analyzer/views/suspect.h"
 #include "analyzer/views/view.h"
 
-#define SUSPECTS_LOOKED_AT 2048u /* rows that are classified: those with most outstanding bytes */
-#define SUSPECTS_MAX	   256u	 /* that are kept */
+#define SUSPECTS_LOOKED_AT 2048u /* sites that are classified: those with most outstanding bytes   \
+				  */
+#define SUSPECTS_MAX 256u	 /* that are kept */
 
+/* A site: rows that read alike (callers.h), classified as one. Where the whole does not grow and
+ * some of its rows do, these are a site of their own. */
 struct suspects_entry {
-	uint32_t row; /* of the view */
+	uint32_t row; /* of the view: the one with most outstanding bytes */
+	size_t first; /* its rows: suspects.member[first .. first + chains) */
+	size_t chains;
+	struct sums sums;
 	struct suspect suspect;
 };
 
@@ -20,21 +26,14 @@ struct suspects_entry {
 struct suspects {
 	struct suspects_entry *entry; /* growing first, the surest and steepest first */
 	size_t count, growing;
-};
-
-/* Suspects of one class that read alike (callers.h): a site that several chains lead to. */
-struct suspects_site {
-	uint32_t row; /* that of the chain with most outstanding bytes */
-	size_t chains;
-	struct sums sums;
-	struct suspect suspect; /* of that chain; slope, confidence and age are of all */
+	uint32_t *member; /* rows, the largest of a site first */
 };
 
 /* Sites of one class, SUSPECT_CLASS_COUNT: of any, in the order of suspects; freed by the caller.
  */
 HT_MUST_CHECK
-struct ht_err *suspects_sites(const struct view *view, const struct suspects *suspects,
-	enum suspect_class of_class, struct suspects_site **ret, size_t *ret_count);
+struct ht_err *suspects_of_class(const struct suspects *suspects, enum suspect_class of_class,
+	struct suspects_entry **ret, size_t *ret_count);
 HT_MUST_CHECK
 struct ht_err *suspects_find(const struct view *view, struct suspects *ret);
 void suspects_deinit(struct suspects *suspects);

@@ -221,6 +221,24 @@ void view_series(const struct view *view, const struct row *row, struct window_s
 		&view->analysis->cube, view->window, view->row_site + row->first, row->count, ret);
 }
 
+struct ht_err *view_rows_series(
+	const struct view *view, const uint32_t *row, size_t count, struct window_series *ret)
+{
+	size_t sites = 0;
+	for (size_t i = 0; i < count; i++)
+		sites += view->row[row[i]].count;
+	uint32_t *site = malloc((sites + 1) * sizeof(*site));
+	if (!site)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu stacks", sites);
+	sites = 0;
+	for (size_t i = 0; i < count; i++)
+		for (size_t k = 0; k < view->row[row[i]].count; k++)
+			site[sites++] = view->row_site[view->row[row[i]].first + k];
+	window_series(&view->analysis->cube, view->window, site, sites, ret);
+	free(site);
+	return NULL;
+}
+
 /* Rows list their sites one behind the other. */
 void view_total_series(const struct view *view, struct window window, struct window_series *ret)
 {

@@ -51,6 +51,10 @@ bool view_is_filtered(const struct view *view);
 bool view_has_skipped(const struct view *view);
 /* The series of a row over the window. */
 void view_series(const struct view *view, const struct row *row, struct window_series *ret);
+/* The same of several rows together. */
+HT_MUST_CHECK
+struct ht_err *view_rows_series(
+	const struct view *view, const uint32_t *row, size_t count, struct window_series *ret);
 /* The same of all rows, and over any window of the cube. */
 void view_total_series(const struct view *view, struct window window, struct window_series *ret);
 /* A tree of all stacks by another grouping, or of all frames; and the sums of its nodes, own and
