@@ -31,6 +31,8 @@ static uint32_t busy_buckets(const struct view *view)
 	return busy;
 }
 
+#define LARGE_PART 16u /* a chain with this part of a site's bytes is judged by itself */
+
 /* The rows of one site, the largest first. */
 struct rows {
 	const uint32_t *row;
@@ -43,8 +45,13 @@ static struct ht_err *classify(const struct view *view, struct rows rows, uint32
 {
 	ret->row = rows.row[0];
 	ret->chains = rows.count;
-	for (size_t i = 0; i < rows.count; i++)
-		sums_add(&ret->sums, &view->row[rows.row[i]].sums);
+	for (size_t i = 0; i < rows.count; i++) {
+		const struct sums *sums = &view->row[rows.row[i]].sums;
+		sums_add(&ret->sums, sums);
+		if (sums_outstanding_bytes(sums) >
+			sums_outstanding_bytes(&view->row[ret->row].sums))
+			ret->row = rows.row[i];
+	}
 	struct ht_err *err = view_rows_series(view, rows.row, rows.count, series);
 	if (err)
 		return err;
@@ -198,23 +205,75 @@ static struct ht_err *part_growing(
 	return NULL;
 }
 
-/* A leak on one way to a site is not to hide behind the other ways. */
-static struct ht_err *take_site(struct search *search, struct rows rows, size_t *looked_at)
+static void untake(struct search *search)
 {
 	struct suspects *suspects = search->suspects;
-	size_t growing;
-	struct ht_err *err = take(search, rows);
-	if (err || rows.count == 1 ||
-		suspects->entry[suspects->count - 1].suspect.class == SUSPECT_GROWING)
+	suspects->count--;
+	suspects->growing -= suspects->entry[suspects->count].suspect.class == SUSPECT_GROWING;
+}
+
+static bool last_grows(const struct search *search)
+{
+	const struct suspects *suspects = search->suspects;
+	return suspects->entry[suspects->count - 1].suspect.class == SUSPECT_GROWING;
+}
+
+/* Puts the large rows that do not grow by themselves first. The rest may be too small to judge. */
+static struct ht_err *part_large(struct search *search, struct rows rows, size_t *ret)
+{
+	uint32_t *row = search->suspects->member + (rows.row - search->suspects->member);
+	*ret = 0;
+	for (size_t i = 0; i < rows.count; i++) {
+		const struct row *of = &search->view->row[row[i]];
+		struct suspects_entry one = {0};
+		const uint32_t at = row[i];
+		if (sums_outstanding_bytes(&of->sums) < rows.bytes / LARGE_PART)
+			break;
+		struct ht_err *err = classify(search->view, (struct rows){&at, 1, 0},
+			search->buckets, search->series, &one);
+		if (err)
+			return err;
+		if (one.suspect.class == SUSPECT_GROWING)
+			continue;
+		for (size_t k = i; k > *ret; k--)
+			row[k] = row[k - 1];
+		row[(*ret)++] = at;
+	}
+	return NULL;
+}
+
+/* Parts a site in two and takes both, the first rows behind the others. */
+static struct ht_err *take_both(struct search *search, struct rows rows, size_t first)
+{
+	struct ht_err *err = take(search, (struct rows){rows.row + first, rows.count - first, 0});
+	return err ? err : take(search, (struct rows){rows.row, first, 0});
+}
+
+/* An innocent chain is not to be called growing because of others, and a leak on one is not to
+ * hide behind the others. */
+static struct ht_err *take_site(struct search *search, struct rows rows, size_t *looked_at)
+{
+	size_t large, growing;
+	if (rows.count == 1)
+		return take(search, rows);
+	struct ht_err *err = part_large(search, rows, &large);
+	if (!err && large && large < rows.count) {
+		err = take_both(search, rows, large);
+		if (err || search->suspects->entry[search->suspects->count - 2].suspect.class ==
+				   SUSPECT_GROWING)
+			return err;
+		untake(search);
+		untake(search);
+	}
+	if (!err)
+		err = take(search, rows);
+	if (err || last_grows(search))
 		return err;
 	err = part_growing(search, rows, looked_at, &growing);
-	if (err || !growing)
+	if (err || !growing || growing == rows.count)
 		return err;
-	suspects->count--;
-	err = take(search, (struct rows){rows.row, growing, 0});
-	if (err || growing == rows.count)
-		return err;
-	return take(search, (struct rows){rows.row + growing, rows.count - growing, 0});
+	untake(search);
+	return take_both(search, rows, growing);
 }
 
 struct ht_err *suspects_find(const struct view *view, struct suspects *ret)

@@ -8,12 +8,13 @@
 #include "analyzer/views/suspect.h"
 #include "analyzer/views/view.h"
 
-#define SUSPECTS_LOOKED_AT 2048u /* sites that are classified: those with most outstanding bytes   \
-				  */
-#define SUSPECTS_MAX 256u	 /* that are kept */
+#define SUSPECTS_LOOKED_AT                                                                         \
+	2048u		  /* sites that are classified: those with most outstanding bytes          \
+			   */
+#define SUSPECTS_MAX 256u /* that are kept */
 
-/* A site: rows that read alike (callers.h), classified as one. Where the whole does not grow and
- * some of its rows do, these are a site of their own. */
+/* A site: rows that read alike (callers.h), classified as one. Large rows that do not grow are a
+ * site of their own beside rows that do. */
 struct suspects_entry {
 	uint32_t row; /* of the view: the one with most outstanding bytes */
 	size_t first; /* its rows: suspects.member[first .. first + chains) */
@@ -26,7 +27,7 @@ struct suspects_entry {
 struct suspects {
 	struct suspects_entry *entry; /* growing first, the surest and steepest first */
 	size_t count, growing;
-	uint32_t *member; /* rows, the largest of a site first */
+	uint32_t *member; /* rows of the view */
 };
 
 /* Sites of one class, SUSPECT_CLASS_COUNT: of any, in the order of suspects; freed by the caller.
