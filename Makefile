@@ -104,9 +104,15 @@ dygraphs         := /usr/share/javascript/dygraphs
 dygraphs_licence := /usr/share/doc/libjs-dygraphs/copyright
 page_files       := $(wildcard analyzer/page/*.html analyzer/page/*.css analyzer/page/*.js \
 	analyzer/page/views/*.js)
-$O/page/made: $(page_files) scripts/embed-page $(wildcard $(dygraphs)/dygraph.min.*)
-	$(call quiet,PAGE)scripts/embed-page $(@D) $(dygraphs) $(dygraphs_licence) && touch $@
-$O/analyzer/page/assets.o: $O/page/made
+# The package may come or go between two builds, with files older than both.
+page_made        := $O/page/$(if $(wildcard $(dygraphs)/dygraph.min.js),made,empty)
+ifeq ($(wildcard $(page_made)),)
+.PHONY: $(page_made)
+endif
+$(page_made): $(page_files) scripts/embed-page $(wildcard $(dygraphs)/dygraph.min.*)
+	$(call quiet,PAGE)rm -f $(@D)/made $(@D)/empty && \
+		scripts/embed-page $(@D) $(dygraphs) $(dygraphs_licence) && touch $@
+$O/analyzer/page/assets.o: $(page_made)
 
 # A walk must see where the frame of a hook begins and ends (agent/rules.c).
 $O/agent-so/hooks.o $O/agent-so/sampled_hooks.o $O/agent-so/mapping.o: agent_cc += -fno-schedule-insns2 -fno-shrink-wrap -fno-ipa-icf \
