@@ -7,7 +7,6 @@
 #include "analyzer/export/memory_json.h"
 #include "analyzer/export/names.h"
 #include "analyzer/export/report_json.h"
-#include "analyzer/views/callers.h"
 #include "analyzer/views/warnings.h"
 
 static struct ht_err *out_of_memory(void)
@@ -119,16 +118,17 @@ static json_t *modules_json(const struct view *view)
 	return array;
 }
 
-/* The first entry of the same class that reads the same. */
-static size_t alike(const struct view *view, const struct suspects *suspects, size_t index)
+/* The nodes of a site's chains that the page has. */
+static json_t *nodes_json(const struct view *view, const struct fold *fold,
+	const struct suspects *suspects, const struct suspects_entry *entry)
 {
-	const struct suspects_entry *entry = suspects->entry;
-	for (size_t i = 0; i < index; i++)
-		if (entry[i].suspect.class == entry[index].suspect.class &&
-			callers_are_alike(view, view->row[entry[i].row].node,
-				view->row[entry[index].row].node))
-			return i;
-	return index;
+	json_t *array = json_array();
+	for (size_t i = 0; i < entry->chains; i++) {
+		const uint32_t node = view->row[suspects->member[entry->first + i]].node;
+		if (fold->node[fold->page_of[node]] == node)
+			array = json_plus(array, json_number(fold->page_of[node]));
+	}
+	return array;
 }
 
 static json_t *suspects_json(
@@ -137,14 +137,13 @@ static json_t *suspects_json(
 	json_t *array = json_array();
 	for (size_t i = 0; i < suspects->count; i++) {
 		const struct suspect *suspect = &suspects->entry[i].suspect;
-		array = json_plus(array,
-			json_pack("{so so ss sf sf so ss}", "node",
-				json_number(fold->page_of[view->row[suspects->entry[i].row].node]),
-				"alike", json_number(alike(view, suspects, i)), "class",
-				suspect_class_name(suspect->class), "slope_bytes_per_s",
-				suspect->slope_bytes_per_s, "confidence", suspect->confidence,
-				"oldest_ns", json_number(suspect->oldest_ns), "text",
-				suspect->text));
+		array = json_plus(
+			array, json_pack("{so ss sf sf so ss}", "nodes",
+				       nodes_json(view, fold, suspects, &suspects->entry[i]),
+				       "class", suspect_class_name(suspect->class),
+				       "slope_bytes_per_s", suspect->slope_bytes_per_s,
+				       "confidence", suspect->confidence, "oldest_ns",
+				       json_number(suspect->oldest_ns), "text", suspect->text));
 	}
 	return array;
 }

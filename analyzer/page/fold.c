@@ -3,6 +3,9 @@
 
 #include <stdlib.h>
 
+/* Of a site with more chains the small ones may be folded. */
+#define CHAINS_OF_SUSPECT 64u
+
 enum { IS_USED = 1, IS_SUSPECT = 2 };
 
 static void mark_chain(const struct view *view, uint32_t node, uint8_t flag, uint8_t *mark)
@@ -15,8 +18,13 @@ static void mark_nodes(const struct view *view, const struct suspects *suspects,
 {
 	for (size_t i = 0; i < view->row_count; i++)
 		mark_chain(view, view->row[i].node, IS_USED, mark);
-	for (size_t i = 0; i < suspects->count; i++)
-		mark_chain(view, view->row[suspects->entry[i].row].node, IS_SUSPECT, mark);
+	for (size_t i = 0; i < suspects->count; i++) {
+		const struct suspects_entry *entry = &suspects->entry[i];
+		mark_chain(view, view->row[entry->row].node, IS_SUSPECT, mark);
+		for (size_t k = 0; k < entry->chains && k < CHAINS_OF_SUSPECT; k++)
+			mark_chain(view, view->row[suspects->member[entry->first + k]].node,
+				IS_SUSPECT, mark);
+	}
 }
 
 static void number_nodes(

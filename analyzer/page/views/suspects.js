@@ -8,21 +8,9 @@
 const Suspects = (() => {
 	const OTHERS = 40;
 
-	/* Suspects that read alike are one. */
 	function groupsOf(model) {
-		const groups = new Map();
-		model.facts.suspects.forEach((suspect) => {
-			const group = groups.get(suspect.alike);
-			if (!group) {
-				groups.set(suspect.alike, {...suspect, nodes: new Set([suspect.node])});
-				return;
-			}
-			group.nodes.add(suspect.node);
-			group.slope_bytes_per_s += suspect.slope_bytes_per_s;
-			group.oldest_ns = Math.max(group.oldest_ns, suspect.oldest_ns);
-			group.confidence = Math.max(group.confidence, suspect.confidence);
-		});
-		return [...groups.values()];
+		return model.facts.suspects.map((suspect) =>
+			({...suspect, nodes: new Set(suspect.nodes)}));
 	}
 
 	function sitesOf(model, nodes) {
