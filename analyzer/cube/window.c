@@ -170,6 +170,17 @@ struct ht_err *window_sums_alive(
 	return NULL;
 }
 
+uint64_t window_freed_later(const struct cube *cube, struct window window, uint32_t site)
+{
+	uint64_t bytes = 0;
+	for (uint32_t i = cube->first_survivor[site]; i < cube->first_survivor[site + 1]; i++) {
+		const struct cube_survivor *survivor = &cube->survivor[i];
+		if (is_in(window, survivor->birth) && survivor->death >= window.to)
+			bytes += survivor->bytes;
+	}
+	return bytes;
+}
+
 /* --- series ------------------------------------------------------------------------------------
  */
 

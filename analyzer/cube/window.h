@@ -39,6 +39,9 @@ HT_MUST_CHECK
 struct ht_err *window_sums_alive(
 	const struct cube *cube, struct window window, uint32_t alive, struct sums **ret);
 
+/* Bytes of a site's blocks that were allocated in the window and freed after it. */
+uint64_t window_freed_later(const struct cube *cube, struct window window, uint32_t site);
+
 /* Series of a set of sites, by bucket of the window; all TIMELINE_STEPS long at most. */
 struct window_series {
 	uint32_t count;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analyzer/views/suspects.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "analyzer/views/callers.h"
@@ -40,6 +41,19 @@ struct rows {
 	uint64_t bytes; /* outstanding */
 };
 
+/* What the trace shows behind the window counts: most of what stayed in it was freed then. */
+static bool are_freed_later(const struct view *view, struct rows rows, const struct sums *sums)
+{
+	uint64_t bytes = 0;
+	for (size_t i = 0; i < rows.count; i++) {
+		const struct row *row = &view->row[rows.row[i]];
+		for (uint32_t k = 0; k < row->count; k++)
+			bytes += window_freed_later(&view->analysis->cube, view->window,
+				view->row_site[row->first + k]);
+	}
+	return bytes > sums_outstanding_bytes(sums) / 2;
+}
+
 static struct ht_err *classify(const struct view *view, struct rows rows, uint32_t buckets,
 	struct window_series *series, struct suspects_entry *ret)
 {
@@ -72,6 +86,12 @@ static struct ht_err *classify(const struct view *view, struct rows rows, uint32
 		.is_sample = view->analysis->cube.sample_bytes != 0,
 	};
 	suspect_classify(&input, &ret->suspect);
+	if (ret->suspect.class == SUSPECT_GROWING && are_freed_later(view, rows, &ret->sums)) {
+		ret->suspect.class = SUSPECT_UNCLEAR;
+		ret->suspect.slope_bytes_per_s = 0;
+		snprintf(ret->suspect.text, sizeof(ret->suspect.text),
+			"Unclear: most of these blocks are freed after this part of the trace.");
+	}
 	return NULL;
 }
 

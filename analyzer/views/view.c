@@ -23,6 +23,22 @@ void view_destroy(struct view *view)
 /* --- the window --------------------------------------------------------------------------------
  */
 
+static struct ht_err *check_moments(
+	const struct model *model, const struct query *query, uint64_t from_ns, uint64_t to_ns)
+{
+	if (query->from && model->duration_ns && from_ns >= model->duration_ns)
+		return ht_err_new(HT_ERR_USAGE,
+			"--from %s is not in the trace, which is %.1f s long", query->from,
+			(double)model->duration_ns / 1e9);
+	if (to_ns == 0)
+		return ht_err_new(
+			HT_ERR_USAGE, "--to %s is not after the start of the trace", query->to);
+	if (from_ns >= to_ns)
+		return ht_err_new(
+			HT_ERR_USAGE, "--from %s is not before --to %s", query->from, query->to);
+	return NULL;
+}
+
 static struct ht_err *find_window(struct view *view, bool utc)
 {
 	const struct cube *cube = &view->analysis->cube;
@@ -35,9 +51,8 @@ static struct ht_err *find_window(struct view *view, bool utc)
 		err = moment_parse("--from", query->from, model, utc, &from_ns);
 	if (!err && query->to)
 		err = moment_parse("--to", query->to, model, utc, &to_ns);
-	if (!err && from_ns >= to_ns)
-		err = ht_err_new(
-			HT_ERR_USAGE, "--from %s is not before --to %s", query->from, query->to);
+	if (!err)
+		err = check_moments(model, query, from_ns, to_ns);
 	if (err)
 		return err;
 	if (query->from || query->to)

@@ -287,8 +287,8 @@ END_TEST
 
 START_TEST(an_increase_from_nothing)
 {
-	check_increase((struct program){20}, (struct program){20, .cache_bytes = 1000000},
-		LIMITS_FROM_NOTHING);
+	check_increase((struct program){.seconds = 20},
+		(struct program){20, .cache_bytes = 1000000}, LIMITS_FROM_NOTHING);
 }
 END_TEST
 

@@ -96,6 +96,34 @@ START_TEST(rows_without_memory_have_no_class)
 }
 END_TEST
 
+/* In its first minute a batch looks like a leak; the trace goes on and has its end. */
+START_TEST(what_is_freed_behind_the_window_does_not_grow)
+{
+	struct query query;
+	uint64_t count = 0;
+	scene_init(&scene);
+	tracebuild_module(&scene.trace, 1, "/bin/app", NULL, 0x400000, 0x500000);
+	const uint32_t stack = tracebuild_node(&scene.trace, 0, 0x400010);
+	for (; count < 60000000000 / STEP_NS; count++) {
+		scene_malloc(&scene, 0, 0x1000 * (count + 1), 100, stack);
+		scene.now += STEP_NS;
+	}
+	for (uint64_t i = 0; i < count; i++)
+		scene_free(&scene, 0, 0x1000 * (i + 1), 100);
+	scene.now += 10000000000;
+	analysis = scene_analyze(&scene);
+	query_init(&query);
+	query.to = "+50s";
+	ck_no_err(view_create(analysis, &query, true, &view));
+	ck_no_err(suspects_find(view, &suspects));
+	ck_assert_uint_eq(suspects.count, 1);
+	ck_assert_uint_eq(suspects.growing, 0);
+	ck_assert_int_eq(suspects.entry[0].suspect.class, SUSPECT_UNCLEAR);
+	ck_assert_ptr_nonnull(strstr(suspects.entry[0].suspect.text, "freed after this part"));
+	end();
+}
+END_TEST
+
 START_TEST(nothing_recorded_has_no_suspects)
 {
 	scene_init(&scene);
@@ -283,4 +311,5 @@ END_TEST
 HT_SUITE("analyzer/suspects", a_leak_over_many_chains_is_one_site,
 	a_leak_does_not_hide_behind_other_chains, a_library_that_comes_back_is_one_module,
 	chains_with_one_caller_are_one_site, a_script_tells_sites_apart, what_grows_comes_first,
-	rows_without_memory_have_no_class, nothing_recorded_has_no_suspects)
+	rows_without_memory_have_no_class, what_is_freed_behind_the_window_does_not_grow,
+	nothing_recorded_has_no_suspects)

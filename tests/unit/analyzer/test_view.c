@@ -241,6 +241,14 @@ START_TEST(a_window_that_ends_before_it_begins_is_refused)
 	ck_err_says(view_create(analysis, &query, true, &view), HT_ERR_USAGE, "is not before");
 	query.to = "soon";
 	ck_err_says(view_create(analysis, &query, true, &view), HT_ERR_USAGE, "--to takes");
+	query.to = NULL;
+	query.from = "+1h";
+	ck_err_says(view_create(analysis, &query, true, &view), HT_ERR_USAGE,
+		"--from +1h is not in the trace");
+	query.from = NULL;
+	query.to = "0";
+	ck_err_says(view_create(analysis, &query, true, &view), HT_ERR_USAGE,
+		"--to 0 is not after the start");
 	end();
 }
 END_TEST
