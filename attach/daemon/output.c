@@ -54,8 +54,11 @@ static struct ht_err *open_standard(struct output *ret)
 	return NULL;
 }
 
+/* The path is to blame, unless heaptap or the machine is out of descriptors or memory. */
 static struct ht_err *cannot_create(const char *path, int sys)
 {
+	if (sys == EMFILE || sys == ENFILE || sys == ENOMEM)
+		return ht_err_sys(sys, "cannot create %s", path);
 	return ht_err_new(HT_ERR_USAGE, "cannot create %s: %s; write to another place with -o",
 		path, strerror(sys));
 }

@@ -28,7 +28,8 @@ struct output {
  * Opens `path` for writing: "-" is standard output, /dev/null and /dev/full are themselves,
  * anything else must be a new file, which gets mode 0600 and under sudo the invoking user as owner.
  * With `replace` it may be an existing regular file: a new one is then written beside it. Symbolic
- * links are never followed. HT_ERR_USAGE with reason and remedy; nothing is left behind.
+ * links are never followed. HT_ERR_USAGE with reason and remedy, or
+ * HT_ERR_SYS where descriptors or memory are used up; nothing is left behind.
  */
 HT_MUST_CHECK
 struct ht_err *output_open(const char *path, bool replace, struct output *ret);

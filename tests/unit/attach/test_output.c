@@ -2,6 +2,7 @@
 #include "attach/daemon/output.h"
 
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,6 +23,23 @@ START_TEST(under_sudo_the_file_is_its_users)
 	ck_assert_int_eq(stat(path, &st), 0);
 	ck_assert_uint_eq(st.st_uid, is_root ? 12345 : geteuid());
 	ck_assert_uint_eq(st.st_gid, is_root ? 54321 : getegid());
+	free(path);
+}
+END_TEST
+
+START_TEST(no_descriptor_is_no_mistake_of_the_user)
+{
+	char *path = tmpdir_path("none");
+	struct output output;
+	struct rlimit few, all;
+	const int next = dup(STDERR_FILENO);
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &all), 0);
+	close(next);
+	few = (struct rlimit){.rlim_cur = (rlim_t)next, .rlim_max = all.rlim_max};
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+	ck_err_says(output_open(path, false, &output), HT_ERR_SYS, "Too many open files");
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &all), 0);
+	ck_assert_int_ne(access(path, F_OK), 0);
 	free(path);
 }
 END_TEST
@@ -100,6 +118,7 @@ START_TEST(another_file_in_its_place_is_not_removed)
 }
 END_TEST
 
-HT_SUITE("attach/daemon/output", under_sudo_the_file_is_its_users, an_existing_file_is_left_alone,
+HT_SUITE("attach/daemon/output", under_sudo_the_file_is_its_users,
+	no_descriptor_is_no_mistake_of_the_user, an_existing_file_is_left_alone,
 	what_is_no_file_is_refused, symbolic_links_are_not_followed,
 	another_file_in_its_place_is_not_removed)
