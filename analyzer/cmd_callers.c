@@ -19,36 +19,18 @@ static struct ht_err *write_text(const struct option_values *values, const struc
 }
 
 static struct ht_err *write_callers(const struct option_values *values, enum cmd_format format,
-	const struct cmd_calls *opened, const struct function_matches *matches)
+	const struct cmd_calls *opened, const struct function_matches *matches,
+	const struct function *function)
 {
-	struct function callers;
-	struct ht_err *err = function_init(&callers, &opened->calls, matches);
-	if (err)
-		return err;
 	if (format == CMD_JSON)
-		err = callers_json_write(stdout, &opened->calls, matches, &callers);
-	else if (format == CMD_CSV)
-		callers_csv_write(stdout, &opened->calls, matches, &callers);
-	else
-		err = write_text(values, opened, matches, &callers);
-	function_deinit(&callers);
-	return err;
+		return callers_json_write(stdout, &opened->calls, matches, function);
+	if (format == CMD_TEXT)
+		return write_text(values, opened, matches, function);
+	callers_csv_write(stdout, &opened->calls, matches, function);
+	return NULL;
 }
 
 struct ht_err *cmd_callers(const struct option_values *values)
 {
-	struct function_matches matches = {0};
-	enum cmd_format format;
-	struct cmd_calls opened;
-	struct ht_err *err = cmd_calls_format(values, &format);
-	if (err)
-		return err;
-	err = cmd_calls_open(values, false, &opened);
-	if (!err)
-		err = cmd_calls_function(values, format, "heaptap.callers/1", &opened, &matches);
-	if (!err)
-		err = write_callers(values, format, &opened, &matches);
-	function_matches_deinit(&matches);
-	cmd_calls_close(&opened);
-	return err;
+	return cmd_calls_run(values, "heaptap.callers/1", write_callers);
 }

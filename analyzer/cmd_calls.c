@@ -113,7 +113,7 @@ static struct ht_err *list_matches(const struct option_values *values, enum cmd_
 	return cmd_output_close(&output, "the functions");
 }
 
-struct ht_err *cmd_calls_function(const struct option_values *values, enum cmd_format format,
+static struct ht_err *find_function(const struct option_values *values, enum cmd_format format,
 	const char *schema, const struct cmd_calls *opened, struct function_matches *ret)
 {
 	const char *text = values->operand[1];
@@ -126,5 +126,37 @@ struct ht_err *cmd_calls_function(const struct option_values *values, enum cmd_f
 			"\"%.200s\" fits %zu functions; give the whole name of one, in quotes",
 			text, ret->count);
 	function_matches_deinit(ret);
+	return err;
+}
+
+static struct ht_err *write_function(const struct option_values *values, enum cmd_format format,
+	const struct cmd_calls *opened, const struct function_matches *matches,
+	cmd_calls_writer *write)
+{
+	struct function function;
+	struct ht_err *err = function_init(&function, &opened->calls, matches);
+	if (err)
+		return err;
+	err = write(values, format, opened, matches, &function);
+	function_deinit(&function);
+	return err;
+}
+
+struct ht_err *cmd_calls_run(
+	const struct option_values *values, const char *schema, cmd_calls_writer *write)
+{
+	struct function_matches matches = {0};
+	enum cmd_format format;
+	struct cmd_calls opened;
+	struct ht_err *err = cmd_calls_format(values, &format);
+	if (err)
+		return err;
+	err = cmd_calls_open(values, false, &opened);
+	if (!err)
+		err = find_function(values, format, schema, &opened, &matches);
+	if (!err)
+		err = write_function(values, format, &opened, &matches, write);
+	function_matches_deinit(&matches);
+	cmd_calls_close(&opened);
 	return err;
 }

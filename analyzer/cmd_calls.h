@@ -28,8 +28,12 @@ struct ht_err *cmd_calls_format(const struct option_values *values, enum cmd_for
 /* The page of text that the options ask for; `text` and `calls` are borrowed. */
 struct calls_text cmd_calls_page(const struct option_values *values, const struct cmd_calls *opened,
 	const struct text *text);
-/* The function that the second operand names. Where it fits several, writes their list in `format`,
- * as "schema" in JSON, and the usage error says how to choose. */
+/* Writes one function to standard output; everything is borrowed. */
+typedef struct ht_err *cmd_calls_writer(const struct option_values *values, enum cmd_format format,
+	const struct cmd_calls *opened, const struct function_matches *matches,
+	const struct function *function);
+/* Opens the trace and writes the function that the second operand names. Where that fits several,
+ * writes their list, as "schema" in JSON; the usage error says how to choose. */
 HT_MUST_CHECK
-struct ht_err *cmd_calls_function(const struct option_values *values, enum cmd_format format,
-	const char *schema, const struct cmd_calls *opened, struct function_matches *ret);
+struct ht_err *cmd_calls_run(
+	const struct option_values *values, const char *schema, cmd_calls_writer *write);

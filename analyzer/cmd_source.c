@@ -31,37 +31,18 @@ static struct ht_err *write_text(const struct option_values *values, const struc
 }
 
 static struct ht_err *write_source(const struct option_values *values, enum cmd_format format,
-	const struct cmd_calls *opened, const struct function_matches *matches)
+	const struct cmd_calls *opened, const struct function_matches *matches,
+	const struct function *function)
 {
 	const struct source_places places = places_of(values);
-	struct function callers;
-	struct ht_err *err = function_init(&callers, &opened->calls, matches);
-	if (err)
-		return err;
 	if (format == CMD_JSON)
-		err = source_json_write(stdout, &opened->calls, matches, &callers, &places);
-	else if (format == CMD_CSV)
-		err = source_csv_write(stdout, &callers, &places);
-	else
-		err = write_text(values, opened, matches, &callers);
-	function_deinit(&callers);
-	return err;
+		return source_json_write(stdout, &opened->calls, matches, function, &places);
+	if (format == CMD_CSV)
+		return source_csv_write(stdout, function, &places);
+	return write_text(values, opened, matches, function);
 }
 
 struct ht_err *cmd_source(const struct option_values *values)
 {
-	struct function_matches matches = {0};
-	enum cmd_format format;
-	struct cmd_calls opened;
-	struct ht_err *err = cmd_calls_format(values, &format);
-	if (err)
-		return err;
-	err = cmd_calls_open(values, false, &opened);
-	if (!err)
-		err = cmd_calls_function(values, format, "heaptap.source/1", &opened, &matches);
-	if (!err)
-		err = write_source(values, format, &opened, &matches);
-	function_matches_deinit(&matches);
-	cmd_calls_close(&opened);
-	return err;
+	return cmd_calls_run(values, "heaptap.source/1", write_source);
 }

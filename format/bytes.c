@@ -73,8 +73,7 @@ bool bytes_uleb(struct bytes *in, uint64_t *ret)
 	if (!length || (length == LEB_BYTES_MAX && in->at[length - 1] > 1))
 		return false;
 	*ret = leb_bits(in->at, length);
-	if (length) /* `at` may be NULL */
-		in->at += length;
+	in->at += length;
 	return true;
 }
 
@@ -90,8 +89,7 @@ bool bytes_sleb(struct bytes *in, int64_t *ret)
 	if (last & 0x40 && length < LEB_BYTES_MAX)
 		value |= UINT64_MAX << 7 * length;
 	*ret = (int64_t)value;
-	if (length) /* `at` may be NULL */
-		in->at += length;
+	in->at += length;
 	return true;
 }
 

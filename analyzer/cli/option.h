@@ -106,7 +106,8 @@ struct option_row {
 
 struct option_values;
 
-/* What is not an option: "FILE" to type, "trace file" in an error. */
+/* An operand of a command. `name` is what the usage line shows ("FILE"), `what` what an error says
+ * ("trace file"). */
 struct option_operand {
 	const char *name, *what;
 	enum option_kind kind; /* text, file or directory */
@@ -177,7 +178,7 @@ void option_values_deinit(struct option_values *values);
 const struct option_value *option_next(
 	const struct option_values *values, enum option_id id, const struct option_value *after);
 bool option_is_given(const struct option_values *values, enum option_id id);
-/* Of the last one given, or `otherwise`. */
+/* The value of the last such option, or `otherwise` if the option is not given. */
 const char *option_text(
 	const struct option_values *values, enum option_id id, const char *otherwise);
 uint64_t option_number(const struct option_values *values, enum option_id id, uint64_t otherwise);

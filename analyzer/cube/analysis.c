@@ -16,7 +16,7 @@ static struct ht_err *freed(void *context, const struct replay_call *call,
 	const struct live_block *block, bool temporary)
 {
 	struct analysis *analysis = context;
-	/* What was allocated in between is mostly not in the sample. */
+	/* A sample lacks most allocations between this block and its free. */
 	temporary = temporary && !analysis->cube.sample_bytes;
 	return cube_freed(&analysis->cube, call, block, temporary);
 }

@@ -156,7 +156,7 @@ static inline struct ht_err *enter_caller(struct cube *cube, const struct replay
 /* --- buckets -----------------------------------------------------------------------------------
  */
 
-/* What the totals grew by since the bucket began is what happened in it. */
+/* Adds the difference of the totals since the bucket began to the timeline. */
 static void close_bucket(struct cube *cube)
 {
 	const struct cube_counts *now = &cube->total, *then = &cube->bucket_start;

@@ -72,7 +72,7 @@ void timeline_add(struct timeline *timeline, const struct timeline_step *more)
 	added.has_rss = false;
 	if (timeline->newest >= timeline->count)
 		timeline->count = timeline->newest + 1;
-	/* What was live before is the highest until something more is. */
+	/* The step begins with the live bytes of the step before. */
 	if (added.live_max_bytes < timeline->live_bytes)
 		added.live_max_bytes = timeline->live_bytes;
 	join(step, &added);

@@ -129,7 +129,7 @@ struct ht_err *window_sums(const struct cube *cube, struct window window, struct
 	return NULL;
 }
 
-/* What was live at the end of `alive` is what was allocated; the rest of its story follows. */
+/* Counts the live blocks as the allocations. Their frees are added by the caller. */
 static void turn_alive(struct sums *sums)
 {
 	sums->allocations = sums_outstanding_blocks(sums);

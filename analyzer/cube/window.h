@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * What the cube says about a window of whole buckets: sums by site, and series of a set of sites.
+ * Answers of the cube for a window of whole buckets: sums by site, and series of a set of sites.
  * Sums are exact; a share of the peak is, for a part of the trace, that at the end of the bucket
  * with the highest total.
  */

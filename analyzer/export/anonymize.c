@@ -415,7 +415,7 @@ static struct ht_err *put_events(
 		.flags = REC_EVENTS_RESTART,
 		.body = {(const char *)out->data, out->length}};
 	*ret_is_put = out->length;
-	/* What was damaged is missing in the copy. */
+	/* The copy lacks the damaged records. */
 	stream->written_to += out->length + (result == EVENT_MALFORMED);
 	return err;
 }
@@ -492,7 +492,7 @@ static struct ht_err *change(struct anonymizer *anonymizer, const struct rec *re
 	case REC_COLUMNS: /* the reader has made EVENTS of them */
 		break;
 	}
-	/* What is not known may be a name. */
+	/* An unknown field may hold a name. */
 	*ret_is_put = false;
 	return NULL;
 }

@@ -22,7 +22,7 @@ uint64_t pseudonym_hash(const struct pseudonyms *pseudonyms, struct rec_string t
 /* `prefix` and a number, "m_48..."; nothing of nothing. Returns `ret`. */
 struct rec_string pseudonym_of(const struct pseudonyms *pseudonyms, const char *prefix,
 	struct rec_string text, char ret[PSEUDONYM_BYTES]);
-/* Of a function: the views fold the pseudonym where they fold the name (symbols/wrapper.h). */
+/* A function's pseudonym. The views fold it where they fold the name (symbols/wrapper.h). */
 struct rec_string pseudonym_of_function(
 	const struct pseudonyms *pseudonyms, struct rec_string text, char ret[PSEUDONYM_BYTES]);
 /* Whether a path is that of the C or C++ library, the dynamic linker or the kernel's. */
