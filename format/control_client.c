@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "format/control_client.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CLIENTS_MAX 10000u
+#define NS_PER_S    1000000000ull
+#define NS_PER_MS   1000000ull
+
+/* A directory of this user's, or -1. */
+static int open_place(const char *path)
+{
+	return control_open_directory(path, geteuid(), false);
+}
+
+static size_t places(char (*ret)[CONTROL_PATH_MAX])
+{
+	return control_directories(geteuid(), getenv("XDG_RUNTIME_DIR"), ret);
+}
+
+/* --- find ----------------------------------------------------------------------------------- */
+
+static struct ht_err *add(struct control_clients *clients, const struct control_client *client)
+{
+	if (clients->count % 64 == 0) {
+		struct control_client *more =
+			reallocarray(clients->client, clients->count + 64, sizeof(*more));
+		if (!more)
+			return ht_err_new(HT_ERR_NOMEM, "no memory for a list of captures");
+		clients->client = more;
+	}
+	clients->client[clients->count++] = *client;
+	return NULL;
+}
+
+static struct ht_err *list_place(const char *path, struct control_clients *ret)
+{
+	struct ht_err *err = NULL;
+	int place = open_place(path);
+	int fd = place < 0 ? -1 : openat(place, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (place >= 0)
+		close(place);
+	DIR *directory = fd < 0 ? NULL : fdopendir(fd);
+	if (!directory) {
+		if (fd >= 0)
+			close(fd);
+		return NULL;
+	}
+	for (struct dirent *entry;
+		!err && ret->count < CLIENTS_MAX && (entry = readdir(directory)) != NULL;) {
+		struct control_client client;
+		snprintf(client.directory, sizeof(client.directory), "%s", path);
+		if (control_name_parse(entry->d_name, &client.pid, &client.start_ticks))
+			err = add(ret, &client);
+	}
+	closedir(directory);
+	return err;
+}
+
+static int by_pid(const void *a, const void *b)
+{
+	const struct control_client *first = a, *second = b;
+	if (first->pid != second->pid)
+		return first->pid < second->pid ? -1 : 1;
+	return (first->start_ticks > second->start_ticks) -
+	       (first->start_ticks < second->start_ticks);
+}
+
+struct ht_err *control_client_list(struct control_clients *ret)
+{
+	char path[CONTROL_PLACES][CONTROL_PATH_MAX];
+	struct ht_err *err = NULL;
+	size_t count = places(path);
+	*ret = (struct control_clients){0};
+	for (size_t i = 0; !err && i < count; i++)
+		err = list_place(path[i], ret);
+	if (err)
+		control_clients_deinit(ret);
+	else if (ret->count)
+		qsort(ret->client, ret->count, sizeof(*ret->client), by_pid);
+	return err;
+}
+
+void control_clients_deinit(struct control_clients *clients)
+{
+	free(clients->client);
+	*clients = (struct control_clients){0};
+}
+
+/* --- ask ------------------------------------------------------------------------------------ */
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+/* -1 with errno. The path of a socket has 108 bytes at most and a directory's may have more: the
+ * socket is reached by the directory's descriptor. */
+static int connect_to(const struct control_client *client)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	char name[CONTROL_NAME_MAX];
+	int place = open_place(client->directory);
+	if (place < 0)
+		return -1;
+	control_name(client->pid, client->start_ticks, name);
+	snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/%s", place, name);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0) {
+		int saved = errno;
+		close(fd);
+		fd = -1;
+		errno = saved;
+	}
+	int saved = errno;
+	close(place);
+	errno = saved;
+	return fd;
+}
+
+/* The directory is ours alone, but a file in it may be a socket that was moved there. */
+static struct ht_err *check_peer(const struct control_client *client, int fd)
+{
+	struct ucred peer;
+	socklen_t length = sizeof(peer);
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0)
+		return ht_err_sys(
+			errno, "cannot tell who serves the socket of process %d", (int)client->pid);
+	if (peer.uid == geteuid() || peer.uid == 0)
+		return NULL;
+	return ht_err_new(HT_ERR_PERMISSION,
+		"the socket of process %d in %s belongs to user %u, who could answer anything",
+		(int)client->pid, client->directory, (unsigned)peer.uid);
+}
+
+/* Milliseconds for poll; 0: the time is over. */
+static int left_ms(uint64_t end_ns)
+{
+	uint64_t now = now_ns();
+	if (!end_ns)
+		return -1;
+	uint64_t left = now < end_ns ? (end_ns - now + NS_PER_MS - 1) / NS_PER_MS : 0;
+	return left > 60000 ? 60000 : (int)left;
+}
+
+enum step { STEP_DONE, STEP_LATE, STEP_CLOSED };
+
+static enum step await(int fd, short events, uint64_t end_ns)
+{
+	for (;;) {
+		int wait_ms = left_ms(end_ns);
+		struct pollfd pollfd = {.fd = fd, .events = events};
+		int ready = poll(&pollfd, 1, wait_ms);
+		if (ready > 0)
+			return STEP_DONE;
+		if (ready < 0 && errno != EINTR)
+			return STEP_CLOSED;
+		if (ready == 0 && left_ms(end_ns) == 0)
+			return STEP_LATE;
+	}
+}
+
+static enum step send_line(int fd, const char *line, size_t length, uint64_t end_ns)
+{
+	enum step step = STEP_DONE;
+	for (size_t sent = 0; step == STEP_DONE && sent < length;) {
+		ssize_t put = send(fd, line + sent, length - sent, MSG_NOSIGNAL);
+		if (put > 0)
+			sent += (size_t)put;
+		else if (put < 0 && errno == EAGAIN)
+			step = await(fd, POLLOUT, end_ns);
+		else if (put == 0 || errno != EINTR)
+			step = STEP_CLOSED;
+	}
+	return step;
+}
+
+/* `ret_length`: without the newline. */
+static enum step receive_line(
+	int fd, char line[CONTROL_LINE_MAX], size_t *ret_length, uint64_t end_ns)
+{
+	size_t length = 0;
+	for (;;) {
+		ssize_t got = recv(fd, line + length, CONTROL_LINE_MAX - length, 0);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0 && errno == EAGAIN) {
+			enum step step = await(fd, POLLIN, end_ns);
+			if (step != STEP_DONE)
+				return step;
+			continue;
+		}
+		if (got <= 0)
+			return STEP_CLOSED;
+		const char *end = memchr(line + length, '\n', (size_t)got);
+		length += (size_t)got;
+		*ret_length = end ? (size_t)(end - line) : length;
+		if (end || length == CONTROL_LINE_MAX)
+			return STEP_DONE;
+	}
+}
+
+static struct ht_err *exchange(const struct control_client *client, int fd,
+	const struct control_request *request, uint64_t timeout_ns,
+	enum control_client_state *ret_state, struct control_reply *ret)
+{
+	char line[CONTROL_LINE_MAX];
+	size_t length = control_request_encode(request, line);
+	uint64_t end_ns = timeout_ns ? now_ns() + timeout_ns : 0;
+	struct ht_err *err = check_peer(client, fd);
+	if (err)
+		return err;
+	/* A server that has refused the connection has answered before it read the request. */
+	if (send_line(fd, line, length, end_ns) == STEP_LATE) {
+		*ret_state = CONTROL_CLIENT_SILENT;
+		return NULL;
+	}
+	enum step step = receive_line(fd, line, &length, end_ns);
+	*ret_state = step == STEP_DONE	 ? CONTROL_CLIENT_ANSWERED
+		     : step == STEP_LATE ? CONTROL_CLIENT_SILENT
+					 : CONTROL_CLIENT_DIED;
+	const char *problem = step == STEP_DONE ? control_reply_parse(line, length, ret) : NULL;
+	if (!problem)
+		return NULL;
+	return ht_err_new(HT_ERR_FORMAT, "cannot understand the capture of process %d: %s",
+		(int)client->pid, problem);
+}
+
+struct ht_err *control_client_ask(const struct control_client *client,
+	const struct control_request *request, uint64_t timeout_ns,
+	enum control_client_state *ret_state, struct control_reply *ret)
+{
+	memset(ret, 0, sizeof(*ret));
+	*ret_state = CONTROL_CLIENT_STALE;
+	int fd = connect_to(client);
+	/* The queue of connections is full. */
+	if (fd < 0 && errno == EAGAIN)
+		*ret_state = CONTROL_CLIENT_SILENT;
+	if (fd < 0 && (errno == EAGAIN || errno == ECONNREFUSED || errno == ENOENT))
+		return NULL;
+	if (fd < 0)
+		return ht_err_sys(
+			errno, "cannot reach the capture of process %d", (int)client->pid);
+	struct ht_err *err = exchange(client, fd, request, timeout_ns, ret_state, ret);
+	close(fd);
+	return err;
+}
+
+/* --- one ------------------------------------------------------------------------------------ */
+
+/* Does a heaptap listen? Another error than that it was killed shows when it is asked. */
+static bool is_stale(const struct control_client *client)
+{
+	int fd = connect_to(client);
+	bool stale = fd < 0 && (errno == ECONNREFUSED || errno == ENOENT);
+	if (fd >= 0)
+		close(fd);
+	return stale;
+}
+
+static struct ht_err *explain_none(pid_t pid, bool was_killed)
+{
+	char path[CONTROL_PLACES][CONTROL_PATH_MAX], all[CONTROL_PLACES * (CONTROL_PATH_MAX + 2)];
+	size_t count = places(path), length = 0;
+	if (was_killed)
+		return ht_err_new(HT_ERR_REFUSED,
+			"no capture of process %d is running: its heaptap was killed; 'heaptap "
+			"verify -p %d' says whether the process is clean",
+			(int)pid, (int)pid);
+	for (size_t i = 0; i < count; i++)
+		length += (size_t)snprintf(
+			all + length, sizeof(all) - length, "%s%s", i ? ", " : "", path[i]);
+	return ht_err_new(HT_ERR_REFUSED, "no capture of process %d is running (none in %s); %s",
+		(int)pid, all,
+		geteuid() ? "a capture that root or another user has started is visible to them "
+			    "only"
+			  : "a capture that another user, or a heaptap in a container, has "
+			    "started is visible there only");
+}
+
+struct ht_err *control_client_find(pid_t pid, struct control_client *ret)
+{
+	struct control_clients all;
+	bool found = false, was_killed = false;
+	struct ht_err *err = control_client_list(&all);
+	if (err)
+		return err;
+	for (size_t i = 0; i < all.count && !found; i++) {
+		if (all.client[i].pid != pid)
+			continue;
+		found = !is_stale(&all.client[i]);
+		was_killed |= !found;
+		*ret = all.client[i];
+	}
+	control_clients_deinit(&all);
+	return found ? NULL : explain_none(pid, was_killed);
+}
