@@ -51,6 +51,12 @@ static inline bool config_recording(const struct abi_config *config)
 	return load_relaxed(&config_state(config)->alive) == ABI_ALIVE;
 }
 
+/* Are new blocks to go unrecorded? Ends of blocks are recorded all the same. */
+static inline bool config_paused(const struct abi_config *config)
+{
+	return load_relaxed(&config->paused) != 0;
+}
+
 /* Nothing more is recorded in this process. Why stands in abi_control before it: calls that are not
  * recorded are in no slot's books, and the daemon is to know. */
 static inline void config_mute(const struct abi_config *config)

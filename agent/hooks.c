@@ -176,7 +176,8 @@ static inline __attribute__((always_inline)) void realloc_end(const struct abi_t
 		return;
 	bool was_block = HOOKS_SAMPLED ? old && slot->head.sampler.gone : old != NULL;
 	bool is_kept =
-		!HOOKS_SAMPLED || (block && sample_keep(config_of(self), slot, (uint64_t)block));
+		!config_paused(config_of(self)) &&
+		(!HOOKS_SAMPLED || (block && sample_keep(config_of(self), slot, (uint64_t)block)));
 	if (old && !block && size)
 		realloc_fail(self, slot, old, 1);
 	else if (was_block && (!block || !is_kept))

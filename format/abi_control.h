@@ -21,7 +21,7 @@
 #include "format/abi_event.h"
 
 #define ABI_MAGIC   0x5041545041454821ull
-#define ABI_VERSION 17u
+#define ABI_VERSION 18u
 
 #define ABI_THUNKS_OFF 0x0u
 #define ABI_TEXT_OFF   0x1000u
@@ -137,6 +137,8 @@ struct abi_config {
 	uint64_t load_lists_lock, load_done_lock; /* its locks: elf/unlock.h */
 	uint64_t load_cycles_max; /* so long a thread waits at most until its library is recorded */
 	uint64_t load_listens;	  /* 1: threads that wait are answered [D] */
+	uint64_t paused; /* 1: blocks that a realloc gives are not recorded; thunks of other
+			  * allocations lead past the agent then [D] */
 };
 
 _Static_assert(sizeof(struct abi_config) <= ABI_CONFIG_BYTES, "config fits its page");

@@ -197,6 +197,16 @@ static inline enum abi_shape abi_shape_of(enum abi_hook hook)
 	return (enum abi_shape)shapes[abi_recorded_as(hook)];
 }
 
+/* Does a call of it give a block, or change one, and end none? Then it can go by unrecorded without
+ * making the books of other blocks wrong. */
+static inline int abi_only_allocates(enum abi_hook hook)
+{
+	if (!abi_is_allocator(hook))
+		return 0;
+	enum abi_shape shape = abi_shape_of(hook);
+	return shape != ABI_SHAPE_FREE && shape != ABI_SHAPE_REALLOC;
+}
+
 static inline unsigned abi_arity_of(enum abi_hook hook)
 {
 	static const uint8_t arities[ABI_ALLOCATOR_COUNT] = {

@@ -507,17 +507,36 @@ struct ht_err *image_thunk(struct image *image, const struct image_thunk *want, 
 	return NULL;
 }
 
-struct ht_err *image_enable(struct image *image, const struct agent_elf *elf, raddr_t addr)
+static struct ht_err *enable(struct image *image, const struct agent_elf *elf, size_t index)
 {
-	size_t index = thunk_index(image, addr);
 	unsigned hook = image->thunk[index].hook;
-	struct abi_config *config = image_config(image);
+	const struct abi_config *config = image_config(image);
 	uint64_t offset = elf->hook_off[hook];
-	config->thunks = image->thunks;
+	if (image->paused && abi_only_allocates(hook))
+		return set_target(image, index, image->thunk[index].real);
 	if (config->sample_bytes && abi_is_allocator(hook))
 		offset = abi_is_new(hook) && config->near[0] ? elf->sample_frame_off[hook]
 							     : elf->sample_off[hook];
 	return set_target(image, index, image->base + offset);
+}
+
+struct ht_err *image_enable(struct image *image, const struct agent_elf *elf, raddr_t addr)
+{
+	image_config(image)->thunks = image->thunks;
+	return enable(image, elf, thunk_index(image, addr));
+}
+
+struct ht_err *image_pause(struct image *image, const struct agent_elf *elf, bool paused)
+{
+	raddr_t config = image->base + ABI_CONFIG_OFF;
+	struct ht_err *first = NULL;
+	image->paused = paused;
+	__atomic_store_n(&image_config(image)->paused, paused, __ATOMIC_RELEASE);
+	for (size_t i = 0; i < image->thunk_count; i++)
+		/* An earlier capture's thunk that this one does not use forwards, and stays so. */
+		if (image->thunk[i].config == config && abi_only_allocates(image->thunk[i].hook))
+			first = ht_err_first(first, enable(image, elf, i));
+	return first;
 }
 
 static struct ht_err *disable(struct image *image, bool guards)
