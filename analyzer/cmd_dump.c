@@ -290,6 +290,10 @@ static struct ht_err *print_record(struct dump *dump, const struct rec *rec)
 	case REC_MEMORY:
 		print_memory(out, &rec->memory);
 		return NULL;
+	case REC_PAUSE:
+		fprintf(out, "pause mono_ns=%" PRIu64 " paused=%" PRIu64 "\n", rec->pause.mono_ns,
+			rec->pause.paused);
+		return NULL;
 	case REC_COLUMNS: /* the reader has made EVENTS of them */
 		return NULL;
 	}

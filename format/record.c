@@ -222,6 +222,12 @@ static const struct field memory_fields[] = {
 	{0},
 };
 
+static const struct field pause_fields[] = {
+	NUMBER(pause.mono_ns),
+	NUMBER(pause.paused),
+	{0},
+};
+
 static const struct layout {
 	const char *name;
 	const struct field *fields;
@@ -245,6 +251,7 @@ static const struct layout {
 	[REC_SCRIPTS] = {"SCRIPTS", scripts_fields},
 	[REC_NAMES] = {"NAMES", names_fields},
 	[REC_MEMORY] = {"MEMORY", memory_fields},
+	[REC_PAUSE] = {"PAUSE", pause_fields},
 };
 
 /* NULL for a kind that this build does not know. */

@@ -45,6 +45,7 @@ enum rec_kind {
 			complete */
 	REC_NAMES,   /* what stood in the way of a module's names; behind END */
 	REC_MEMORY,  /* how much memory of each kind is in use at a time (format/memory.h) */
+	REC_PAUSE,   /* from here on new blocks are not recorded, or are again */
 };
 
 struct rec_string {
@@ -211,6 +212,11 @@ struct rec_scripts {
 	uint64_t until_tsc;
 };
 
+struct rec_pause {
+	uint64_t mono_ns;
+	uint64_t paused; /* 1: a pause begins, 0: it ends */
+};
+
 struct rec_mark {
 	uint64_t mono_ns;
 	struct rec_string text;
@@ -304,6 +310,7 @@ struct rec {
 		struct rec_scripts scripts;
 		struct rec_names names;
 		struct rec_memory memory;
+		struct rec_pause pause;
 	};
 };
 

@@ -38,7 +38,8 @@ struct heap {
 	/* By the first reading, with what the window had added by then. */
 	uint64_t start_held_bytes, system_bytes, arenas;
 
-	/* Never less than start_bytes and end_bytes. Not known in a sample, nor without a start. */
+	/* Never less than start_bytes and end_bytes. Not known in a sample,
+	 * with a pause, nor without a start. */
 	bool has_curve;
 	uint64_t peak_bytes, peak_time_ns;
 	uint64_t peak_least_bytes, peak_most_bytes;

@@ -489,6 +489,10 @@ static struct ht_err *change(struct anonymizer *anonymizer, const struct rec *re
 	case REC_MEMORY:
 		put_memory(anonymizer, &rec->memory);
 		return NULL;
+	case REC_PAUSE:
+		out->pause = (struct rec_pause){
+			new_mono(anonymizer, rec->pause.mono_ns), rec->pause.paused};
+		return NULL;
 	case REC_COLUMNS: /* the reader has made EVENTS of them */
 		break;
 	}

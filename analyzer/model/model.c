@@ -17,6 +17,7 @@ struct load {
 void model_deinit(struct model *model)
 {
 	free(model->mark);
+	free(model->pause);
 	free(model->heap);
 	threads_deinit(&model->threads);
 	nodes_deinit(&model->nodes);
@@ -257,6 +258,46 @@ static struct ht_err *take_mark(struct model *model, const struct rec_mark *rec)
 	return strings_intern(&model->strings, rec->text, &mark->text);
 }
 
+#define PAUSE_OPEN UINT64_MAX
+
+static struct ht_err *take_pause(struct model *model, const struct rec_pause *rec)
+{
+	uint64_t now_ns = timebase_since_start(&model->timebase, rec->mono_ns);
+	struct model_pause *last =
+		model->pause_count ? &model->pause[model->pause_count - 1] : NULL;
+	bool is_open = last && last->end_ns == PAUSE_OPEN;
+	if (is_open && !rec->paused)
+		last->end_ns = now_ns > last->begin_ns ? now_ns : last->begin_ns;
+	if (is_open || !rec->paused || model->pause_count == MODEL_PAUSES_MAX)
+		return NULL;
+	/* Times of a made trace may run back. */
+	if (last && now_ns < last->end_ns)
+		now_ns = last->end_ns;
+	struct ht_err *err = array_reserve(&model->pause, &model->pause_capacity,
+		model->pause_count + 1, sizeof(*model->pause), "pauses");
+	if (!err)
+		model->pause[model->pause_count++] = (struct model_pause){now_ns, PAUSE_OPEN};
+	return err;
+}
+
+/* The last one may have lasted up to the end. */
+static void end_pause(struct model *model)
+{
+	struct model_pause *last =
+		model->pause_count ? &model->pause[model->pause_count - 1] : NULL;
+	if (last && last->end_ns == PAUSE_OPEN)
+		last->end_ns =
+			model->duration_ns > last->begin_ns ? model->duration_ns : last->begin_ns;
+}
+
+uint64_t model_paused_ns(const struct model *model)
+{
+	uint64_t sum_ns = 0;
+	for (size_t i = 0; i < model->pause_count; i++)
+		sum_ns += model->pause[i].end_ns - model->pause[i].begin_ns;
+	return sum_ns;
+}
+
 static struct ht_err *take_mapped(struct load *load, const struct rec_mapped *rec)
 {
 	const struct model_observer *observer = load->observer;
@@ -318,6 +359,8 @@ static struct ht_err *take(struct load *load, const struct rec *rec)
 		return modules_note(&model->modules, &model->strings, &rec->names);
 	case REC_MEMORY:
 		return take_memory(load, &rec->memory);
+	case REC_PAUSE:
+		return take_pause(model, &rec->pause);
 	case REC_COLUMNS: /* the reader has made EVENTS of them */
 		break;
 	}
@@ -386,6 +429,7 @@ struct ht_err *model_load(
 		err = streams_create(replay_event, replay_scout, load.replay, &load.streams);
 	if (!err)
 		err = read_all(&load, reader, name);
+	end_pause(model);
 	if (!err && load.replay)
 		err = replay_finish(load.replay);
 	streams_destroy(load.streams);

@@ -24,6 +24,14 @@ struct model_mark {
 	const char *text;
 };
 
+#define MODEL_PAUSES_MAX 4096u
+
+/* While nothing new was recorded. In order, and none begins before the one before has ended. */
+struct model_pause {
+	uint64_t begin_ns, end_ns; /* since the window's start; that one lasts until here, or until
+				    * the end of what was read */
+};
+
 /* What one allocator held, as in FORMAT.md. */
 struct model_account {
 	const char *allocator, *reason;
@@ -65,6 +73,8 @@ struct model {
 	uint64_t rss_max_bytes;
 	struct model_mark *mark;
 	size_t mark_count, mark_capacity;
+	struct model_pause *pause; /* the first ones */
+	size_t pause_count, pause_capacity;
 	struct model_heap *heap; /* the first ones */
 	size_t heap_count, heap_capacity;
 
@@ -102,6 +112,8 @@ struct ht_err *model_load(
 	struct model *model, int fd, const char *name, const struct model_observer *observer);
 void model_deinit(struct model *model);
 
+/* How long recording was paused in all. */
+uint64_t model_paused_ns(const struct model *model);
 /* Events that were recorded, were not counted as lost, and are not in the trace: damage. */
 uint64_t model_missing_events(const struct model *model);
 /* All events that the target made and the trace does not hold, as far as was counted. */

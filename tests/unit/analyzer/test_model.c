@@ -30,6 +30,40 @@ static void end(void)
 	scene_deinit(&scene);
 }
 
+static void put_pause(uint64_t since_start_ns, uint64_t paused)
+{
+	const struct rec rec = {
+		.kind = REC_PAUSE, .pause = {SCENE_START_NS + since_start_ns, paused}};
+	tracebuild_put(&scene.trace, &rec);
+}
+
+static void check_pause(size_t i, uint64_t begin_ns, uint64_t end_ns)
+{
+	ck_assert_uint_eq(model.pause[i].begin_ns, begin_ns);
+	ck_assert_uint_eq(model.pause[i].end_ns, end_ns);
+}
+
+START_TEST(pauses_are_kept)
+{
+	begin();
+	put_pause(5, 0); /* nothing has begun */
+	put_pause(10, 1);
+	put_pause(15, 1); /* it is one already */
+	put_pause(20, 0);
+	put_pause(18, 2); /* before the end of the last one */
+	put_pause(19, 0);
+	put_pause(60, 1);
+	tracebuild_end(&scene.trace, REC_END_STOP, SCENE_START_NS + 100, 0);
+	load();
+	ck_assert_uint_eq(model.pause_count, 3);
+	check_pause(0, 10, 20);
+	check_pause(1, 20, 20);
+	check_pause(2, 60, 100);
+	ck_assert_uint_eq(model_paused_ns(&model), 50);
+	end();
+}
+END_TEST
+
 START_TEST(target_threads_marks_and_counters_are_kept)
 {
 	begin();
@@ -227,6 +261,9 @@ static struct rec any_record(const char *noise)
 		rec.memory = (struct rec_memory){
 			any(), 3, {{MEMORY_RSS, any()}, {any() % 100, any()}, {any(), any()}}};
 		break;
+	case REC_PAUSE:
+		rec.pause = (struct rec_pause){any(), any() % 3};
+		break;
 	}
 	return rec;
 }
@@ -273,7 +310,7 @@ START_TEST(records_of_any_content_are_survived)
 }
 END_TEST
 
-HT_SUITE("analyzer/model", target_threads_marks_and_counters_are_kept,
+HT_SUITE("analyzer/model", pauses_are_kept, target_threads_marks_and_counters_are_kept,
 	without_an_end_record_the_last_clock_counts, the_window_ends_when_the_end_record_says,
 	recorded_events_that_are_not_there_are_dropped_ones, what_is_no_trace_is_refused,
 	records_of_any_content_are_survived)
