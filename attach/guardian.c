@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "attach/children.h"
+#include "attach/control/place.h"
 #include "attach/daemon/runstate.h"
 #include "attach/survey.h"
 #include "attach/target/clock.h"
@@ -416,6 +417,8 @@ static void guardian_main(
 	/* Before there is a place for the stub, nothing was touched. */
 	if (!watch.done && watch.has_slack)
 		finish_detach(proc, journal, daemon_pid, &watch);
+	if (!watch.done)
+		place_forget(proc->pid, proc->start_ticks);
 	if (watch.plan.count)
 		start_lingering(&watch.plan);
 	_exit(0);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "attach/command.h"
+#include "attach/control/place.h"
 #include "attach/forks.h"
 #include "attach/help.h"
 #include "attach/leftover.h"
@@ -28,6 +29,8 @@
 #include "attach/record.h"
 #include "attach/session.h"
 #include "attach/start.h"
+#include "attach/steer.h"
+#include "attach/steered.h"
 #include "attach/survey.h"
 #include "attach/symbols.h"
 #include "attach/target/clock.h"
@@ -96,15 +99,18 @@ static enum exit_status run_attach(struct options *options)
 		return complain(err);
 	struct session_options session = record_options(options, options->pid);
 	session.progress = !options->quiet && isatty(2) ? show_progress : NULL;
+	session.steered = steered_create();
 	err = session_run(&session, &report);
-	bound_words(err ? record_error_status(err) : record_status(options, &report));
+	enum exit_status status = err ? record_error_status(err) : record_status(options, &report);
+	steered_end(session.steered, status, record_end_text(err, options, &report));
+	bound_words(status);
 	if (err)
 		return complain(err);
 	if (record_is_printed(options, &report))
 		print_session(&report, options->output, options->verbose);
 	if (options->json && strcmp(options->output, "-") != 0)
 		err = print_session_json(&report, options->pid, options->output);
-	return err ? complain(err) : record_status(options, &report);
+	return err ? complain(err) : status;
 }
 
 /* --- run
@@ -311,6 +317,8 @@ static enum exit_status run_recover(const struct options *options)
 	err = recover_run(&proc, &(struct recover_options){.memfd = -1}, &report);
 	if (!err)
 		err = leftover_close(&proc, &report);
+	if (!err)
+		place_forget(proc.pid, proc.start_ticks);
 	close_locked(&proc, &lock);
 	enum exit_status status =
 		report.outcome >= RECOVER_TOMBSTONE ? EXIT_INCOMPLETE_DETACH : EXIT_DONE;
@@ -339,6 +347,13 @@ static enum exit_status run_cleanup(const struct options *options)
 		err = print_cleanup_json(&report, options->pid);
 	else if (!err && (!options->quiet || status != EXIT_DONE))
 		print_cleanup(&report, options->pid);
+	return err ? complain(err) : status;
+}
+
+static enum exit_status run_steer(const struct options *options)
+{
+	enum exit_status status;
+	struct ht_err *err = steer_run(options, &status);
 	return err ? complain(err) : status;
 }
 
@@ -413,6 +428,14 @@ int main(int argc, char **argv)
 		break;
 	case COMMAND_CLEANUP:
 		status = run_cleanup(&options);
+		break;
+	case COMMAND_STATUS:
+	case COMMAND_LIST:
+	case COMMAND_STOP:
+	case COMMAND_PAUSE:
+	case COMMAND_RESUME:
+	case COMMAND_MARK:
+		status = run_steer(&options);
 		break;
 	case COMMAND_VERSION:
 		printf("heaptap %s\n", HEAPTAP_VERSION);

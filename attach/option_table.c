@@ -7,6 +7,7 @@
 #define IN_CAPTURE OPTION_IN_CAPTURE
 #define IN_SURVEY  OPTION_IN_SURVEY
 #define IN_PROCESS OPTION_IN_PROCESS
+#define IN_STEER   OPTION_IN_STEER
 #define IN_ALL	   OPTION_IN_ALL
 
 const struct command_row option_table_commands[] = {
@@ -18,6 +19,17 @@ const struct command_row option_table_commands[] = {
 		"heaptap run -o my.htap -- ./server --port 8080"},
 	{"doctor", COMMAND_DOCTOR, "-p PID [OPTION...]",
 		"print what attach would do to a process; touch nothing", "heaptap doctor -p 1234"},
+	{"status", COMMAND_STATUS, "[-p PID] [OPTION...]",
+		"print how a running capture is, or all of them", "heaptap status"},
+	{"list", COMMAND_LIST, "[OPTION...]", "print the running captures, a line each", NULL},
+	{"stop", COMMAND_STOP, "-p PID [OPTION...]", "end a running capture, as Ctrl-C does",
+		"heaptap stop -p 1234 --wait"},
+	{"pause", COMMAND_PAUSE, "-p PID [OPTION...]",
+		"record no new allocations until resume; frees are recorded",
+		"heaptap pause -p 1234"},
+	{"resume", COMMAND_RESUME, "-p PID [OPTION...]", "record new allocations again", NULL},
+	{"mark", COMMAND_MARK, "-p PID TEXT", "put a mark with the present time into the trace",
+		"heaptap mark -p 1234 'cache cleared'"},
 	{"verify", COMMAND_VERIFY, "-p PID [OPTION...]",
 		"check whether anything of heaptap is in a process", "heaptap verify -p 1234"},
 	{"recover", COMMAND_RECOVER, "-p PID [OPTION...]",
@@ -47,7 +59,7 @@ const struct command_row option_table_commands[] = {
 const size_t option_table_command_count = HT_ARRAY_SIZE(option_table_commands);
 
 const struct option_row option_table[] = {
-	{OPTION_PID, 'p', "pid", "PID", NULL, "the process", IN_PROCESS},
+	{OPTION_PID, 'p', "pid", "PID", NULL, "the process", IN_PROCESS | IN_STEER},
 	{OPTION_DURATION, 'd', "duration", "TIME", NULL,
 		"time to record: 0.5s 30s 5m 1.5h\n(default: until Ctrl-C, or the end)",
 		IN_CAPTURE},
@@ -84,6 +96,10 @@ const struct option_row option_table[] = {
 		IN_CAPTURE},
 	{OPTION_FOLLOW_FORKS, 0, "follow-forks", NULL, NULL,
 		"also record child processes: a trace for each", IN(COMMAND_RUN)},
+	{OPTION_WAIT, 0, "wait", NULL, NULL,
+		"return when the process is left and the trace whole,\nwith the capture's exit "
+		"status",
+		IN(COMMAND_STOP)},
 	{OPTION_VERSION, 0, "version", NULL, NULL, "print the version", IN_ALL},
 	{OPTION_HELP, 'h', "help", NULL, NULL, "print this", IN_ALL},
 };

@@ -27,6 +27,7 @@ enum option_id {
 	OPTION_FOLLOW_FORKS,
 	OPTION_STRICT,
 	OPTION_LINGER,
+	OPTION_WAIT,
 	OPTION_VERSION,
 };
 
@@ -54,7 +55,12 @@ struct command_row {
 #define OPTION_IN_PROCESS                                                                          \
 	(OPTION_IN(COMMAND_ATTACH) | OPTION_IN(COMMAND_DOCTOR) | OPTION_IN(COMMAND_VERIFY) |       \
 		OPTION_IN(COMMAND_RECOVER) | OPTION_IN(COMMAND_CLEANUP))
-#define OPTION_IN_ALL (OPTION_IN_PROCESS | OPTION_IN(COMMAND_RUN))
+/* They ask a capture that runs. */
+#define OPTION_IN_STEER                                                                            \
+	(OPTION_IN(COMMAND_STATUS) | OPTION_IN(COMMAND_STOP) | OPTION_IN(COMMAND_PAUSE) |          \
+		OPTION_IN(COMMAND_RESUME) | OPTION_IN(COMMAND_MARK))
+#define OPTION_IN_ALL                                                                              \
+	(OPTION_IN_PROCESS | OPTION_IN(COMMAND_RUN) | OPTION_IN_STEER | OPTION_IN(COMMAND_LIST))
 
 extern const struct option_row option_table[];
 extern const size_t option_table_row_count;

@@ -11,6 +11,7 @@
 #include "attach/naming.h"
 #include "attach/option_table.h"
 #include "format/closest.h"
+#include "format/control.h"
 #include "format/quantity.h"
 
 #define LINGER_NS 30000000000ull
@@ -144,6 +145,9 @@ static struct ht_err *apply(
 	case OPTION_LINGER:
 		options->linger_ns = 0;
 		return strcmp(value, "0") == 0 ? NULL : apply_duration(value, &options->linger_ns);
+	case OPTION_WAIT:
+		options->wait = true;
+		break;
 	case OPTION_FOLLOW_FORKS:
 		options->follow_forks = true;
 		break;
@@ -197,6 +201,16 @@ static const struct option_row *find_row(const char *word, const char **ret_valu
 	return NULL;
 }
 
+static struct ht_err *check_mark(const char *text)
+{
+	if (!text || !*text)
+		return ht_err_new(HT_ERR_USAGE, "the text is missing: heaptap mark -p PID TEXT");
+	if (strlen(text) > CONTROL_MARK_MAX)
+		return ht_err_new(HT_ERR_USAGE, "a mark has at most %u bytes, and this one %zu",
+			CONTROL_MARK_MAX, strlen(text));
+	return NULL;
+}
+
 /* What is still missing, or does not go together. */
 static struct ht_err *check(const struct options *options)
 {
@@ -210,6 +224,10 @@ static struct ht_err *check(const struct options *options)
 					   "-o -")
 				 : NULL;
 	}
+	if (options->command == COMMAND_LIST || options->command == COMMAND_STATUS)
+		return NULL;
+	if (options->pid && options->command == COMMAND_MARK)
+		return check_mark(options->text);
 	return options->pid ? NULL : ht_err_new(HT_ERR_USAGE, "the process is missing: -p PID");
 }
 
@@ -219,10 +237,40 @@ static bool begins_command(const struct options *options, const char *word)
 	return options->command == COMMAND_RUN && (word[0] != '-' || strcmp(word, "--") == 0);
 }
 
+static bool is_text(const struct options *options, const char *word, bool behind_dashes)
+{
+	return options->command == COMMAND_MARK && !options->text &&
+	       (behind_dashes || word[0] != '-' || word[1] == '\0');
+}
+
+static const char *who_has(const struct option_row *row, enum command command)
+{
+	if (row->id == OPTION_PID)
+		return command == COMMAND_RUN ? "run starts the process itself"
+					      : "list prints all; status has this option";
+	if (row->id == OPTION_FOLLOW_FORKS)
+		return "only run has this option";
+	if (row->id == OPTION_WAIT)
+		return "only stop has this option";
+	return row->commands & OPTION_IN(COMMAND_DOCTOR)
+		       ? "only attach, run and doctor have this option"
+		       : "only attach and run have this option";
+}
+
 static struct ht_err *parse_rest(int argc, char **argv, int at, struct options *options)
 {
+	bool behind_dashes = false;
 	for (; at < argc; at++) {
 		const char *value;
+		if (is_text(options, argv[at], behind_dashes)) {
+			options->text = argv[at];
+			continue;
+		}
+		if (options->command == COMMAND_MARK && !behind_dashes &&
+			strcmp(argv[at], "--") == 0) {
+			behind_dashes = true;
+			continue;
+		}
 		if (begins_command(options, argv[at])) {
 			options->words = argv + at + (argv[at][0] == '-');
 			break;
@@ -236,12 +284,7 @@ static struct ht_err *parse_rest(int argc, char **argv, int at, struct options *
 		if (!row)
 			return no_such_option(argv[at]);
 		if (!(row->commands & OPTION_IN(options->command)))
-			return usage(row->id == OPTION_PID ? "run starts the process itself"
-				     : row->id == OPTION_FOLLOW_FORKS ? "only run has this option"
-				     : row->commands & OPTION_IN(COMMAND_DOCTOR)
-					     ? "only attach, run and doctor have this option"
-					     : "only attach and run have this option",
-				argv[at]);
+			return usage(who_has(row, options->command), argv[at]);
 		if (!row->argument && value)
 			return usage("takes no value", argv[at]);
 		if (row->argument && !value) {

@@ -17,6 +17,12 @@ enum command {
 	COMMAND_VERIFY,
 	COMMAND_RECOVER,
 	COMMAND_CLEANUP,
+	COMMAND_STATUS, /* these ask a running capture */
+	COMMAND_LIST,
+	COMMAND_STOP,
+	COMMAND_PAUSE,
+	COMMAND_RESUME,
+	COMMAND_MARK,
 	COMMAND_VERSION,
 	COMMAND_HELP,
 	COMMAND_COMPLETION, /* print what bash completion offers; the build runs it */
@@ -31,6 +37,7 @@ struct options {
 	const char *help_of; /* of COMMAND_HELP: the name of one command; NULL: all */
 	pid_t pid;
 	char *output;	       /* owned; a pattern (naming.h); NULL: the default name */
+	const char *text;      /* of mark */
 	char **words;	       /* of run: the command and its arguments, the end of main's argv */
 	uint64_t duration_ns;  /* 0: until a signal */
 	uint64_t sample_bytes; /* 0: every allocation */
@@ -39,7 +46,7 @@ struct options {
 	struct given_list given; /* functions of an allocator of the program's own */
 	/* replace: also record a process that profiles its own heap */
 	bool replace, quiet, verbose, json, lossless, mappings, full_unwind, symbolize_later,
-		no_cache, follow_forks, strict;
+		no_cache, follow_forks, strict, wait;
 };
 
 /* Parses the arguments. HT_ERR_USAGE names the wrong word and the remedy. */

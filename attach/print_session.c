@@ -179,6 +179,9 @@ static void print_problems(const struct session_report *r)
 
 static void print_counts(const struct session_report *r)
 {
+	if (r->control_problem[0])
+		print_text(stderr, "without a socket for heaptap status and stop: %s\n",
+			r->control_problem);
 	print_text(stderr, "threads: %lu; stacks cut: %lu; functions hooked at their entry: %lu\n",
 		(unsigned long)r->threads, (unsigned long)r->truncated_stacks,
 		(unsigned long)r->entries);

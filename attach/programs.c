@@ -12,6 +12,7 @@
 #include "attach/print.h"
 #include "attach/print_session.h"
 #include "attach/record.h"
+#include "attach/steered.h"
 #include "attach/target/clock.h"
 
 #define FOLLOW_MAX 16u /* programs behind the first: a trace each */
@@ -128,7 +129,11 @@ static struct ht_err *record(struct programs *programs, struct launch *launch)
 	/* What a program becomes, or has as a child, may be one without them. */
 	session.given_optional = programs->tries > 1 || of->is_child;
 	session.duration_ns = programs->left_ns;
+	session.steered = steered_create();
 	err = session_run(&session, &report);
+	steered_end(session.steered,
+		err ? record_error_status(err) : record_status(programs->options, &report),
+		record_end_text(err, programs->options, &report));
 	launch->traces += report.trace_finished;
 	programs->execed = report.ended == REC_END_TARGET_EXEC;
 	if (err) {

@@ -52,6 +52,17 @@ enum exit_status record_status(const struct options *options, const struct sessi
 	return EXIT_DONE;
 }
 
+const char *record_end_text(const struct ht_err *err, const struct options *options,
+	const struct session_report *report)
+{
+	if (err)
+		return err->message;
+	enum exit_status status = record_status(options, report);
+	if (status == EXIT_INCOMPLETE_DETACH)
+		return report->why;
+	return status == EXIT_INCOMPLETE_TRACE ? report->sink_problem : "";
+}
+
 bool record_is_printed(const struct options *options, const struct session_report *report)
 {
 	enum exit_status status = record_status(options, report);

@@ -29,5 +29,9 @@ struct session_options record_options(const struct options *options, pid_t pid);
 enum exit_status record_status(const struct options *options, const struct session_report *report);
 enum exit_status record_error_status(const struct ht_err *err);
 
+/* What a client is told who waited for the end (steered.h); "": nothing. `err`: of session_run. */
+const char *record_end_text(const struct ht_err *err, const struct options *options,
+	const struct session_report *report);
+
 /* What is not as it should be is said in any case. */
 bool record_is_printed(const struct options *options, const struct session_report *report);

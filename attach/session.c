@@ -21,6 +21,7 @@
 #include "attach/remains.h"
 #include "attach/scripts.h"
 #include "attach/start.h"
+#include "attach/steered.h"
 #include "attach/symbols.h"
 #include "attach/target/clock.h"
 #include "attach/target/permission.h"
@@ -150,6 +151,8 @@ static struct ht_err *prepare(struct session *s)
 	if (!err)
 		err = outlet_open(s);
 	if (!err)
+		steered_open(s);
+	if (!err)
 		residue_look_again(s->residue, &s->survey.proc);
 	end_phase(s, SESSION_PICTURE);
 	return err;
@@ -218,6 +221,7 @@ static void pump(void *context)
 		err = interpreted_drain(s);
 	/* The target comes first; what was lost is counted by the sink. */
 	s->pump_error = ht_err_first(s->pump_error, err);
+	steered_serve(s);
 }
 
 static struct ht_err *take_out(struct session *s)
@@ -371,6 +375,7 @@ static struct ht_err *finish_trace(struct session *s)
 
 static void release(struct session *s)
 {
+	steered_close(s);
 	heapread_finish(s);
 	watch_destroy(s->watch);
 	interpreted_finish(s);
@@ -457,6 +462,7 @@ static struct ht_err *conclude(struct session *s, struct ht_err *window)
 {
 	struct ht_err *err = NULL;
 
+	steered_detaching(s);
 	forks_settle(s);
 	if (!change_noticed(s, &window)) {
 		if (window)

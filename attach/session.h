@@ -18,6 +18,7 @@ struct follow_ask;
 struct forks;
 struct heritage;
 struct signalfd_siginfo;
+struct steered;
 
 /* A target that this process has started, and that waits for the tap. */
 struct session_child {
@@ -52,7 +53,8 @@ struct session_options {
 	bool symbolize;	       /* store names at the end of the window */
 	uint64_t wait_ns;      /* longest delay of a thread while the daemon stalls */
 	uint64_t detach_deadline_ns;
-	uint64_t linger_ns; /* how long the guardian waits for a page that stays; 0: not */
+	uint64_t linger_ns;	 /* how long the guardian waits for a page that stays; 0: not */
+	struct steered *steered; /* by which others steer it; NULL: nobody does */
 	void (*progress)(const char *line); /* NULL: quiet */
 };
 
@@ -106,7 +108,8 @@ struct session_report {
 	char scripts_problem[200]; /* why JavaScript functions have no names; "": they do, or there
 				    * are none */
 	struct children_report children;
-	pid_t guardian_left; /* it did not end when it was told; 0: it has */
+	char control_problem[900]; /* why nobody can steer it (steered.h); "" */
+	pid_t guardian_left;	   /* it did not end when it was told; 0: it has */
 	char comm[64];
 };
 

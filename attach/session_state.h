@@ -2,7 +2,7 @@
  *
  * The state of a capture, shared by the files that are its steps: session.c, bring_in.c, window.c,
  * records.c, remains.c, scripts.c, change.c, heapread.c, forks.c, asked.c, outlet.c,
- * memory.c. No other file includes this.
+ * memory.c, steered.c. No other file includes this.
  */
 #pragma once
 

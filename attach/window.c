@@ -14,6 +14,7 @@
 #include "attach/memory.h"
 #include "attach/records.h"
 #include "attach/scripts.h"
+#include "attach/steered.h"
 #include "attach/target/clock.h"
 #include "attach/target/priority.h"
 
@@ -188,6 +189,7 @@ static struct ht_err *tick(struct session *s)
 	if (!err && !s->is_ending)
 		err = heapread_look(s, &reads);
 	sink_tick(s->sink);
+	steered_serve(s);
 	return err;
 }
 
@@ -211,6 +213,8 @@ static enum turn judge_turn(
 		s->target_gone = true;
 	} else if (signalled) {
 		*ret = REC_END_SIGNAL;
+	} else if (steered_take_stop(s)) {
+		*ret = REC_END_STOP;
 	} else if (is_mute(s)) {
 		*ret = REC_END_FORBIDDEN;
 	} else if (end_ns && clock_mono_ns() >= end_ns) {
@@ -255,12 +259,15 @@ static struct ht_err *unguarded(void)
 static enum turn put_off(struct session *s, enum turn turn, enum rec_end_reason reason)
 {
 	bool runs = false;
-	bool asked = reason == REC_END_DURATION || reason == REC_END_SIGNAL;
+	bool asked =
+		reason == REC_END_DURATION || reason == REC_END_SIGNAL || reason == REC_END_STOP;
 
 	if (s->is_ending) {
 		struct ht_err *err = heapread_look(s, &runs);
 		s->pump_error = ht_err_first(s->pump_error, err);
-		if (runs && (turn == TURN_GO_ON || reason == REC_END_DURATION))
+		/* To ask by a command again is no impatience. */
+		if (runs && (turn == TURN_GO_ON || reason == REC_END_DURATION ||
+				    reason == REC_END_STOP))
 			return TURN_GO_ON;
 		if (turn == TURN_END && !asked)
 			s->report->ended = reason;

@@ -328,6 +328,7 @@ static const struct field {
 	TEXT(message),
 	TEXT(comm),
 	TEXT(trace),
+	TEXT(partial),
 };
 
 size_t control_reply_encode(const struct control_reply *reply, char ret[CONTROL_LINE_MAX])

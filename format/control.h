@@ -82,8 +82,8 @@ enum control_phase {
 };
 
 /*
- * An answer. To STATUS all fields are set; to STOP with `wait`: exit_status and message; to all
- * others: the fields of STATUS, as they are after it. Of an error: exit_status and message alone.
+ * An answer: how the capture is after the request. Of an error only exit_status and message are
+ * set; of STOP with `wait` these as well.
  */
 struct control_reply {
 	bool ok;
@@ -110,6 +110,8 @@ struct control_reply {
 	char comm[64];		    /* of the process; hostile bytes */
 	/* Absolute; "-": standard output; "": longer than fits a line. Hostile bytes. */
 	char trace[2048];
+	/* Likewise: where the trace is until it is whole, and then replaces `trace`; "": there. */
+	char partial[2048];
 };
 
 /* The line, with its newline. The text of a mark that is too long is cut. Returns its length. */

@@ -17,11 +17,8 @@
 #define NS_PER_S    1000000000ull
 #define NS_PER_MS   1000000ull
 
-/* A directory of this user's, or -1. */
-static int open_place(const char *path)
-{
-	return control_open_directory(path, geteuid(), false);
-}
+#define QUEUE_PATIENCE_NS (5 * NS_PER_S)
+#define QUEUE_PAUSE_NS	  2000000
 
 static size_t places(char (*ret)[CONTROL_PATH_MAX])
 {
@@ -43,10 +40,10 @@ static struct ht_err *add(struct control_clients *clients, const struct control_
 	return NULL;
 }
 
-static struct ht_err *list_place(const char *path, struct control_clients *ret)
+struct ht_err *control_client_add(const char *path, uid_t user, struct control_clients *ret)
 {
 	struct ht_err *err = NULL;
-	int place = open_place(path);
+	int place = control_open_directory(path, user, false);
 	int fd = place < 0 ? -1 : openat(place, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (place >= 0)
 		close(place);
@@ -58,7 +55,7 @@ static struct ht_err *list_place(const char *path, struct control_clients *ret)
 	}
 	for (struct dirent *entry;
 		!err && ret->count < CLIENTS_MAX && (entry = readdir(directory)) != NULL;) {
-		struct control_client client;
+		struct control_client client = {.user = user};
 		snprintf(client.directory, sizeof(client.directory), "%s", path);
 		if (control_name_parse(entry->d_name, &client.pid, &client.start_ticks))
 			err = add(ret, &client);
@@ -76,6 +73,25 @@ static int by_pid(const void *a, const void *b)
 	       (first->start_ticks < second->start_ticks);
 }
 
+/* Root steers the captures of others, too, as far as they are where each user's are first. */
+static struct ht_err *add_users(struct control_clients *ret)
+{
+	struct ht_err *err = NULL;
+	DIR *directory = geteuid() == 0 ? opendir("/run/user") : NULL;
+	const struct dirent *entry;
+	while (directory && !err && (entry = readdir(directory)) != NULL) {
+		char path[CONTROL_PATH_MAX], *end;
+		unsigned long user = strtoul(entry->d_name, &end, 10);
+		if (*end || !user || user >= UINT32_MAX)
+			continue;
+		snprintf(path, sizeof(path), "/run/user/%lu/heaptap", user);
+		err = control_client_add(path, (uid_t)user, ret);
+	}
+	if (directory)
+		closedir(directory);
+	return err;
+}
+
 struct ht_err *control_client_list(struct control_clients *ret)
 {
 	char path[CONTROL_PLACES][CONTROL_PATH_MAX];
@@ -83,7 +99,9 @@ struct ht_err *control_client_list(struct control_clients *ret)
 	size_t count = places(path);
 	*ret = (struct control_clients){0};
 	for (size_t i = 0; !err && i < count; i++)
-		err = list_place(path[i], ret);
+		err = control_client_add(path[i], geteuid(), ret);
+	if (!err)
+		err = add_users(ret);
 	if (err)
 		control_clients_deinit(ret);
 	else if (ret->count)
@@ -112,7 +130,7 @@ static int connect_to(const struct control_client *client)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	char name[CONTROL_NAME_MAX];
-	int place = open_place(client->directory);
+	int place = control_open_directory(client->directory, client->user, false);
 	if (place < 0)
 		return -1;
 	control_name(client->pid, client->start_ticks, name);
@@ -130,7 +148,20 @@ static int connect_to(const struct control_client *client)
 	return fd;
 }
 
-/* The directory is ours alone, but a file in it may be a socket that was moved there. */
+/* While the queue of connections is full, which a capture empties every few milliseconds. */
+static int connect_soon(const struct control_client *client, uint64_t timeout_ns)
+{
+	uint64_t end_ns = now_ns() + (timeout_ns ? timeout_ns : QUEUE_PATIENCE_NS);
+	int fd = connect_to(client);
+	while (fd < 0 && errno == EAGAIN && now_ns() < end_ns) {
+		const struct timespec pause = {.tv_nsec = QUEUE_PAUSE_NS};
+		nanosleep(&pause, NULL);
+		fd = connect_to(client);
+	}
+	return fd;
+}
+
+/* The directory is one user's alone, but a file in it may be a socket that was moved there. */
 static struct ht_err *check_peer(const struct control_client *client, int fd)
 {
 	struct ucred peer;
@@ -138,7 +169,7 @@ static struct ht_err *check_peer(const struct control_client *client, int fd)
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0)
 		return ht_err_sys(
 			errno, "cannot tell who serves the socket of process %d", (int)client->pid);
-	if (peer.uid == geteuid() || peer.uid == 0)
+	if (peer.uid == client->user || peer.uid == 0)
 		return NULL;
 	return ht_err_new(HT_ERR_PERMISSION,
 		"the socket of process %d in %s belongs to user %u, who could answer anything",
@@ -244,8 +275,7 @@ struct ht_err *control_client_ask(const struct control_client *client,
 {
 	memset(ret, 0, sizeof(*ret));
 	*ret_state = CONTROL_CLIENT_STALE;
-	int fd = connect_to(client);
-	/* The queue of connections is full. */
+	int fd = connect_soon(client, timeout_ns);
 	if (fd < 0 && errno == EAGAIN)
 		*ret_state = CONTROL_CLIENT_SILENT;
 	if (fd < 0 && (errno == EAGAIN || errno == ECONNREFUSED || errno == ENOENT))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finds the running captures of this user, and asks one of them (control.h). What is at the other
- * end of a socket may be hostile: every wait is bounded, and so is every answer.
+ * Finds the running captures of this user, or for root of all that are logged in, and asks one of
+ * them (control.h). What is at the other end of a socket may be hostile: every wait is bounded, and
+ * so is every answer.
  */
 #pragma once
 
@@ -10,7 +11,8 @@
 /* A socket that was found. */
 struct control_client {
 	char directory[CONTROL_PATH_MAX];
-	pid_t pid; /* of the process that is recorded */
+	uid_t user; /* whose directory that is */
+	pid_t pid;  /* of the process that is recorded */
 	uint64_t start_ticks;
 };
 
@@ -23,6 +25,9 @@ struct control_clients {
  * (control_client_ask). At most 10,000. */
 HT_MUST_CHECK
 struct ht_err *control_client_list(struct control_clients *ret);
+/* As control_client_list, in one directory of `user`, whose sockets are added to those of `ret`. */
+HT_MUST_CHECK
+struct ht_err *control_client_add(const char *path, uid_t user, struct control_clients *ret);
 void control_clients_deinit(struct control_clients *clients);
 
 /* The capture of process `pid` that runs now. HT_ERR_REFUSED: there is none, with the directories

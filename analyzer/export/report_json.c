@@ -281,6 +281,16 @@ json_t *report_json_marks(const struct model *model)
 	return array;
 }
 
+json_t *report_json_pauses(const struct model *model)
+{
+	json_t *array = json_array();
+	for (size_t i = 0; i < model->pause_count; i++)
+		array = json_plus(array,
+			json_pack("{so so}", "begin_ns", json_number(model->pause[i].begin_ns),
+				"end_ns", json_number(model->pause[i].end_ns)));
+	return array;
+}
+
 static struct ht_err *put_warnings(struct json_writer *writer, const struct view *view)
 {
 	struct warnings warnings;
@@ -312,6 +322,7 @@ static struct ht_err *put_facts(struct json_writer *writer, const struct view *v
 		{"heap", report_json_heap(analysis)},
 		{"timeline", timeline_json(view)},
 		{"marks", report_json_marks(model)},
+		{"pauses", report_json_pauses(model)},
 	};
 	struct ht_err *err = NULL;
 	for (size_t i = 0; i < HT_ARRAY_SIZE(member); i++) {

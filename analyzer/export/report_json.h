@@ -31,3 +31,4 @@ json_t *report_json_window(const struct view *view);
 json_t *report_json_totals(const struct view *view);
 json_t *report_json_heap(const struct analysis *analysis);
 json_t *report_json_marks(const struct model *model);
+json_t *report_json_pauses(const struct model *model);

@@ -494,3 +494,8 @@ uint64_t sink_bytes(const struct sink *sink)
 {
 	return look_u64(&sink->page->bytes);
 }
+
+const char *sink_beside(const struct sink *sink)
+{
+	return sink->page->beside;
+}

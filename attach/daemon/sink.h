@@ -67,3 +67,6 @@ const char *sink_problem(const struct sink *sink);
 const char *sink_append_problem(const struct sink *sink);
 uint64_t sink_dropped_events(const struct sink *sink);
 uint64_t sink_bytes(const struct sink *sink); /* of the file */
+/* The file in the output's directory that is to replace it in the end; "": it is written in its
+ * place. */
+const char *sink_beside(const struct sink *sink);

@@ -81,7 +81,8 @@ START_TEST(man_page_and_completion_know_every_option)
 	char *out;
 	int status =
 		run_program((const char *[]){"sh", "-c",
-				    "for command in attach run doctor verify recover cleanup; do\n"
+				    "for command in attach run doctor verify recover cleanup "
+				    "status list stop pause resume mark; do\n"
 				    "for option in $(\"$1\" $command --help | sed '/^example/,$d' "
 				    "| grep -oE -e "
 				    "'--[a-z-]+' | sort -u |"
@@ -146,7 +147,7 @@ START_TEST(completion_offers_what_fits)
 	static const struct {
 		const char *words, *offers;
 	} table[] = {
-		{"heaptap|re_", "recover\nreport\n"},
+		{"heaptap|re_", "recover\nreport\nresume\n"},
 		{"heaptap|my_", "my.htap\n"},
 		{"heaptap|report|--js_", "--json\n"},
 		{"heaptap|report|--form_", "\n"},

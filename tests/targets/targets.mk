@@ -53,7 +53,7 @@ target_bin += $(operators_bin) $t/deepstack-O2 $t/deepstack-O0
 target_bin += $t/coroutines $t/throwing $t/throwing-tcmalloc $t/hostile $t/served $t/parent $t/waits $t/waits-escape
 target_bin += $(linked_bin) $t/linked-static $t/linked-static-pie $t/libcounting.so $t/libwrapping.so $t/libwrapping-versions.so $t/sized $t/libfailing.so $t/libownalloc-sysv.so \
 	$(if $(filter musl,$(linked_variants)),$t/linked-musl-static)
-target_bin += $t/mapper $t/pooled $t/queued $t/faraway $t/states $t/waiter $t/holder $t/resident $t/leaky $t/service $t/holder-mi $t/holder-tc $t/libburst-counted.so
+target_bin += $t/mapper $t/pooled $t/queued $t/faraway $t/states $t/waiter $t/holder $t/resident $t/leaky $t/service $t/stepwise $t/holder-mi $t/holder-tc $t/libburst-counted.so
 target_bin += $t/textrel $t/become $t/brood $t/libauditor.so $t/early $t/early-lazy $t/libearly.so $(if $(filter musl,$(linked_variants)),$t/libearly-musl.so $t/early-musl)
 
 # C that other languages call.
@@ -324,7 +324,7 @@ $t/java/Foreign.class: tests/targets/Foreign.java
 	$(call quiet,TARGET)$(JDK)/bin/javac -d $(@D) $<
 $t/libunwound.so: tests/targets/unwound.c
 	$(call build,gcc $(target_c) -O2 -fPIC -shared) -lunwind-x86_64 -lunwind
-$t/hostile $t/served $t/parent $t/waiter: $t/%: tests/targets/%.c
+$t/hostile $t/served $t/parent $t/waiter $t/stepwise: $t/%: tests/targets/%.c
 	$(call build,gcc $(target_c) -O2)
 $t/idle32: tests/targets/idle32.S
 	$(call quiet,TARGET)as --32 -o $@.o $< && ld -m elf_i386 -o $@ $@.o

@@ -249,6 +249,14 @@ START_TEST(commands)
 		{"recover -p 1 -q", COMMAND_RECOVER},
 		{"verify -p 1 --json", COMMAND_VERIFY},
 		{"cleanup -p 1 -q", COMMAND_CLEANUP},
+		{"status", COMMAND_STATUS},
+		{"status -p 1 --json", COMMAND_STATUS},
+		{"list -q", COMMAND_LIST},
+		{"stop -p 1 --wait", COMMAND_STOP},
+		{"pause -p 1", COMMAND_PAUSE},
+		{"resume -p 1", COMMAND_RESUME},
+		{"mark -p 1 text", COMMAND_MARK},
+		{"mark text -p 1", COMMAND_MARK},
 		{"version", COMMAND_VERSION},
 		{"--version", COMMAND_VERSION},
 		{"attach --version", COMMAND_VERSION},
@@ -273,6 +281,24 @@ START_TEST(commands)
 			(int)options.command);
 		options_deinit(&options);
 	}
+}
+END_TEST
+
+/* One that begins with a dash needs another word before it, as in any program. */
+START_TEST(the_text_of_a_mark)
+{
+	struct options options;
+	ck_no_err(parse("mark -p 1 -- -x", &options));
+	ck_assert_str_eq(options.text, "-x");
+	options_deinit(&options);
+	ck_no_err(parse("mark -p 1 - -q", &options));
+	ck_assert_str_eq(options.text, "-");
+	ck_assert(options.quiet);
+	options_deinit(&options);
+	ck_err_says(parse("mark -p 1 -x", &options), HT_ERR_USAGE, "no such option");
+	ck_err_says(parse("mark -p 1", &options), HT_ERR_USAGE, "the text is missing");
+	ck_err_says(parse("mark -p 1 a b", &options), HT_ERR_USAGE, "not expected");
+	ck_err_says(parse("mark a", &options), HT_ERR_USAGE, "the process is missing");
 }
 END_TEST
 
@@ -433,13 +459,16 @@ START_TEST(help_lists_what_parses)
 			continue;
 		char *text = help_text(command);
 		bool is_run = command->command == COMMAND_RUN;
+		bool has_pid = !is_run && command->command != COMMAND_LIST;
+		const char *word = is_run			      ? " true"
+				   : command->command == COMMAND_MARK ? " text"
+								      : "";
 		for (size_t j = 0; j < option_table_row_count; j++) {
 			const struct option_row *row = &option_table[j];
 			char words[128], listed[64];
 			struct options options = {0};
 			snprintf(words, sizeof(words), "%s%s --%s %s%s", command->name,
-				is_run ? "" : " -p 7", row->name, value_of(row),
-				is_run ? " true" : "");
+				has_pid ? " -p 7" : "", row->name, value_of(row), word);
 			snprintf(listed, sizeof(listed), " --%s%s%s\n", row->name,
 				row->argument ? " " : "", row->argument ? row->argument : "");
 			listed[strlen(listed) - 1] = '\0';
@@ -489,5 +518,5 @@ END_TEST
 
 HT_SUITE("attach/options", durations, nonsense_is_no_duration, sizes, spellings, defaults, switches,
 	children_on_request, a_page_is_waited_for, standard_output_is_a_name, commands,
-	wrong_words_are_named, the_command_of_run, an_error_keeps_nothing, help_lists_what_parses,
-	help_of_one_command_or_all)
+	the_text_of_a_mark, wrong_words_are_named, the_command_of_run, an_error_keeps_nothing,
+	help_lists_what_parses, help_of_one_command_or_all)

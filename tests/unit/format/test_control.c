@@ -124,7 +124,8 @@ static struct control_reply full_reply(void)
 		.user = 16,
 		.message = "50 % of\nall",
 		.comm = "\xff\x01 a=b",
-		.trace = "/tmp/a b.htap"};
+		.trace = "/tmp/a b.htap",
+		.partial = "/tmp/a b.htap.part-1"};
 }
 
 START_TEST(a_reply_comes_back_as_it_was)
@@ -148,12 +149,14 @@ START_TEST(a_text_that_does_not_fit_is_left_out)
 	memset(reply.message, '\n', sizeof(reply.message) - 1);
 	memset(reply.comm, '\n', sizeof(reply.comm) - 1);
 	memset(reply.trace, '\n', sizeof(reply.trace) - 1);
+	memset(reply.partial, 'x', sizeof(reply.partial) - 1);
 	size_t length = control_reply_encode(&reply, line);
 	ck_assert_uint_le(length, CONTROL_LINE_MAX);
 	ck_assert_ptr_null(control_reply_parse(line, length - 1, &back));
 	ck_assert_str_eq(back.message, reply.message);
 	ck_assert_str_eq(back.comm, reply.comm);
 	ck_assert_str_eq(back.trace, "");
+	ck_assert_str_eq(back.partial, "");
 }
 END_TEST
 

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Where the socket of a capture is, and what becomes of those that killed ones left.
+ */
+#include "attach/control/place.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "tests/support/ht_check.h"
+#include "tests/support/tmpdir.h"
+
+static char paths[CONTROL_PLACES][CONTROL_PATH_MAX];
+
+static void use(size_t i, const char *name)
+{
+	char *path = tmpdir_path(name);
+	ck_assert_int_lt(snprintf(paths[i], CONTROL_PATH_MAX, "%s", path), CONTROL_PATH_MAX);
+	free(path);
+}
+
+static bool exists(const char *directory, const char *name, struct stat *ret)
+{
+	char path[CONTROL_PATH_MAX + CONTROL_NAME_MAX + 1];
+	snprintf(path, sizeof(path), "%s/%s", directory, name);
+	return lstat(path, ret) == 0;
+}
+
+/* An errno, or 0. */
+static int connect_to(const struct place *place)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/%.40s",
+		place->directory, place->name);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int sys = connect(fd, (struct sockaddr *)&address, sizeof(address)) ? errno : 0;
+	close(fd);
+	return sys;
+}
+
+static struct place open_one(size_t count, pid_t pid)
+{
+	struct place place;
+	ck_no_err(place_open_in(paths, count, pid, 77, &place));
+	return place;
+}
+
+/* As kill -9 does it: the name stays, nobody listens. */
+static void die(struct place *place)
+{
+	close(place->listener);
+	close(place->directory);
+}
+
+START_TEST(a_socket_is_for_its_user_alone)
+{
+	struct stat stat;
+	use(0, "run");
+	struct place place = open_one(1, 4711);
+	ck_assert_str_eq(place.path, paths[0]);
+	ck_assert_str_eq(place.name, "4711.77");
+	ck_assert(exists(paths[0], "4711.77", &stat));
+	ck_assert_uint_eq(stat.st_mode, S_IFSOCK | 0600);
+	ck_assert_int_eq(connect_to(&place), 0);
+	place_close(&place);
+	ck_assert(!exists(paths[0], "4711.77", &stat));
+	ck_assert_int_eq(place.listener, -1);
+	place_close(&place);
+}
+END_TEST
+
+START_TEST(captures_of_two_processes_are_side_by_side)
+{
+	use(0, "run");
+	struct place one = open_one(1, 1), two = open_one(1, 2);
+	ck_assert_int_eq(connect_to(&one), 0);
+	ck_assert_int_eq(connect_to(&two), 0);
+	place_close(&one);
+	ck_assert_int_eq(connect_to(&two), 0);
+	place_close(&two);
+}
+END_TEST
+
+START_TEST(a_killed_one_is_replaced)
+{
+	use(0, "run");
+	struct place dead = open_one(1, 1), kept = dead;
+	kept.directory = dup(dead.directory);
+	die(&dead);
+	ck_assert_int_eq(connect_to(&kept), ECONNREFUSED);
+	struct place place = open_one(1, 1);
+	ck_assert_int_eq(connect_to(&place), 0);
+	place_close(&place);
+	close(kept.directory);
+}
+END_TEST
+
+START_TEST(killed_ones_of_other_processes_are_removed_and_all_else_stays)
+{
+	struct stat stat;
+	use(0, "run");
+	struct place dead = open_one(1, 1), other = open_one(1, 2);
+	int directory = openat(dead.directory, ".", O_RDONLY);
+	ck_assert_int_ge(openat(directory, "notes", O_CREAT | O_WRONLY, 0600), 0);
+	ck_assert_int_ge(openat(directory, "5.5", O_CREAT | O_WRONLY, 0600), 0);
+	die(&dead);
+	struct place place = open_one(1, 3);
+	ck_assert(!exists(paths[0], "1.77", &stat));
+	ck_assert(exists(paths[0], "2.77", &stat));
+	ck_assert(exists(paths[0], "notes", &stat));
+	place_close(&other);
+	place_close(&place);
+}
+END_TEST
+
+/* Another capture is being made there, or somebody plays with it. */
+START_TEST(a_lock_that_is_held_holds_nobody_up)
+{
+	use(0, "run");
+	struct place one = open_one(1, 1);
+	int lock = open(paths[0], O_RDONLY | O_DIRECTORY);
+	ck_assert_int_eq(flock(lock, LOCK_EX), 0);
+	struct place two = open_one(1, 2);
+	ck_assert_int_eq(connect_to(&two), 0);
+	place_close(&one);
+	place_close(&two);
+	close(lock);
+}
+END_TEST
+
+START_TEST(the_next_directory_is_used_where_one_cannot_be)
+{
+	use(0, "others");
+	use(1, "run");
+	ck_assert_int_eq(mkdir(paths[0], 0777), 0);
+	ck_assert_int_eq(chmod(paths[0], 0777), 0);
+	struct place place = open_one(2, 1);
+	ck_assert_str_eq(place.path, paths[1]);
+	place_close(&place);
+	ck_err_says(place_open_in(paths, 1, 1, 77, &place), HT_ERR_SYS, "may write to it");
+	ck_assert_int_eq(place.listener, -1);
+	use(0, "missing/run");
+	ck_err_says(place_open_in(paths, 1, 1, 77, &place), HT_ERR_SYS, "No such file");
+}
+END_TEST
+
+HT_SUITE("attach/control/place", a_socket_is_for_its_user_alone,
+	captures_of_two_processes_are_side_by_side, a_killed_one_is_replaced,
+	killed_ones_of_other_processes_are_removed_and_all_else_stays,
+	a_lock_that_is_held_holds_nobody_up, the_next_directory_is_used_where_one_cannot_be)
