@@ -63,6 +63,8 @@ static void put_frames(
 			&view->frames.frame[view->groups.group[facts->group[i]].frame];
 		put(writer, frame->module == MODULES_NONE ? 0 : (uint64_t)frame->module + 1);
 	}
+	PUT_COLUMN(writer, count, i, view->groups.group[facts->group[i]].is_wrapper);
+	PUT_COLUMN(writer, count, i, facts->space[i]);
 }
 
 static void put_tree(struct writer *writer, const struct view *view, const struct fold *fold,

@@ -23,6 +23,27 @@ const Dom = (() => {
 		parent.replaceChildren(...children);
 	}
 
+	/* A window above the page, which Escape closes. */
+	function dialog(title, ...content) {
+		const made = element("dialog", {"aria-label": title},
+			element("div", {class: "bar"}, element("h2", {}, title), element("span", {class: "space"}),
+				element("button", {type: "button", onclick: () => made.close()}, "Close")),
+			...content);
+		made.addEventListener("close", () => made.remove());
+		document.body.append(made);
+		made.showModal();
+		return made;
+	}
+
+	/* A bar as long as the share of `most` that `value` is. */
+	function meter(value, most) {
+		const canvas = element("canvas", {"aria-hidden": "true"});
+		const context = paintOn(canvas, 160, 8);
+		context.fillStyle = colour(value < 0 ? "rss" : "live");
+		context.fillRect(0, 0, Math.abs(value) / (Math.abs(most) || 1) * 160, 8);
+		return element("div", {class: "meter"}, canvas);
+	}
+
 	/* A colour of the style sheet, which light and dark change. */
 	function colour(name) {
 		return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
@@ -68,5 +89,5 @@ const Dom = (() => {
 		return canvas;
 	}
 
-	return {by, element, replace, colour, paintOn, sparkline};
+	return {by, element, replace, dialog, meter, colour, paintOn, sparkline};
 })();

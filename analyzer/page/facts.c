@@ -2,11 +2,13 @@
 #include "analyzer/page/facts.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyzer/export/json.h"
 #include "analyzer/export/memory_json.h"
 #include "analyzer/export/names.h"
 #include "analyzer/export/report_json.h"
+#include "analyzer/symbols/namespace.h"
 #include "analyzer/views/warnings.h"
 
 static struct ht_err *out_of_memory(void)
@@ -23,6 +25,7 @@ void page_facts_deinit(struct page_facts *facts)
 	free(facts->group);
 	free(facts->name);
 	free(facts->file);
+	free(facts->space);
 	*facts = (struct page_facts){0};
 }
 
@@ -36,17 +39,29 @@ static struct ht_err *add_name(struct page_names *names, const char *text, uint3
 	return names->array ? NULL : out_of_memory();
 }
 
-/* A file's number + 1. */
-static struct ht_err *add_file(struct page_names *names, const char *path, uint32_t *ret)
+/* The number + 1 of an interned string; NULL: 0. */
+static struct ht_err *add_once(struct page_names *names, const char *text, uint32_t *ret)
 {
-	const uint64_t key = (uint64_t)(uintptr_t)path;
+	const uint64_t key = (uint64_t)(uintptr_t)text;
 	char safe[NAMES_BYTES];
 	*ret = 0;
-	if (!path || map_get(&names->by_pointer, key, ret))
+	if (!text || map_get(&names->by_pointer, key, ret))
 		return NULL;
-	names_copy(safe, path);
+	names_copy(safe, text);
 	struct ht_err *err = add_name(names, safe, ret);
 	return err ? err : map_put(&names->by_pointer, key, ++*ret);
+}
+
+static struct ht_err *add_space(
+	struct page_facts *facts, const struct view *view, const struct frame *frame, uint32_t *ret)
+{
+	char space[NAMESPACE_BYTES];
+	const char *text = NULL;
+	struct ht_err *err = NULL;
+	if (namespace_of(frame->function, frame->file, space))
+		err = strings_intern(&view->analysis->model.strings,
+			(struct rec_string){.data = space, .length = strlen(space)}, &text);
+	return err ? err : add_once(&facts->names, text, ret);
 }
 
 static struct ht_err *add_frame(struct page_facts *facts, const struct view *view, uint32_t node)
@@ -58,10 +73,11 @@ static struct ht_err *add_frame(struct page_facts *facts, const struct view *vie
 	names_node(view, node, text);
 	facts->group[number] = group;
 	facts->frame_of[group] = ++facts->frame_count;
+	const struct frame *frame = names_frame_of(view, node);
 	struct ht_err *err = add_name(&facts->names, text, &facts->name[number]);
-	return err ? err
-		   : add_file(
-			     &facts->names, names_frame_of(view, node)->file, &facts->file[number]);
+	if (!err)
+		err = add_once(&facts->names, frame->file, &facts->file[number]);
+	return err ? err : add_space(facts, view, frame, &facts->space[number]);
 }
 
 static struct ht_err *add_frames(
@@ -74,7 +90,8 @@ static struct ht_err *add_frames(
 	facts->group = calloc(count, sizeof(*facts->group));
 	facts->name = calloc(count, sizeof(*facts->name));
 	facts->file = calloc(count, sizeof(*facts->file));
-	if (!facts->frame_of || !facts->group || !facts->name || !facts->file)
+	facts->space = calloc(count, sizeof(*facts->space));
+	if (!facts->frame_of || !facts->group || !facts->name || !facts->file || !facts->space)
 		return out_of_memory();
 	for (uint32_t i = 0; i < fold->count && !err; i++)
 		err = add_frame(facts, view, fold->node[i]);
@@ -172,6 +189,17 @@ static struct ht_err *warnings_json(const struct view *view, json_t **ret)
 	return NULL;
 }
 
+/* Blocks and bytes that were freed, by the power of two of their life in ns: of all, exact. */
+static json_t *lifetimes_json(const struct cube *cube)
+{
+	json_t *blocks = json_array(), *bytes = json_array();
+	for (unsigned i = 0; i < CUBE_SIZE_CLASSES; i++) {
+		blocks = json_plus(blocks, json_number(cube->lifetime_blocks[i]));
+		bytes = json_plus(bytes, json_number(cube->lifetime_bytes[i]));
+	}
+	return json_pack("{so so}", "blocks", blocks, "bytes", bytes);
+}
+
 static json_t *folded_json(const struct fold *fold)
 {
 	return json_pack("{so so so}", "nodes", json_number(fold->folded), "least_bytes",
@@ -192,13 +220,14 @@ struct ht_err *page_facts_init(struct page_facts *facts, const struct view *view
 		json_decref(warnings);
 		return err;
 	}
-	facts->object = json_pack("{ss so so so so so so so so so so so so so so sO}", "schema",
+	facts->object = json_pack("{ss so so so so so so so so so so so so so so so sO}", "schema",
 		"heaptap.page/1", "target", report_json_target(model), "capture",
 		report_json_capture(model), "window", report_json_window(view), "totals",
 		report_json_totals(view), "rss", memory_json_rss(analysis), "heap",
 		report_json_heap(analysis), "marks", report_json_marks(model), "warnings", warnings,
 		"functions", functions_json(), "threads", threads_json(view), "modules",
 		modules_json(view), "suspects", suspects_json(view, fold, suspects), "metrics",
-		metrics_json(), "folded", folded_json(fold), "strings", facts->names.array);
+		metrics_json(), "lifetimes", lifetimes_json(&analysis->cube), "folded",
+		folded_json(fold), "strings", facts->names.array);
 	return facts->object ? NULL : out_of_memory();
 }

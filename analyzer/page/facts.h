@@ -13,7 +13,7 @@
 /* Strings, each once. Zero-initialised is empty and valid. */
 struct page_names {
 	json_t *array;
-	struct map by_pointer; /* of interned strings */
+	struct map by_pointer; /* of interned strings: files and namespaces */
 	uint32_t count;
 };
 
@@ -23,7 +23,8 @@ struct page_facts {
 	uint32_t *frame_of; /* by group of the view: number of the page + 1; 0: not there */
 	uint32_t *group;    /* by frame of the page: group of the view */
 	uint32_t frame_count;
-	uint32_t *name, *file; /* by frame of the page: index of a name, + 1 for a file; 0: none */
+	/* By frame of the page: index of a name, + 1 for a file and a namespace; 0: none. */
+	uint32_t *name, *file, *space;
 	json_t *object;
 };
 

@@ -8,6 +8,12 @@
 
 enum { IS_USED = 1, IS_SUSPECT = 2 };
 
+uint32_t fold_node(const struct view *view, uint32_t site)
+{
+	return tree_innermost(
+		&view->tree, &view->analysis->model.nodes, view->analysis->cube.site[site].node);
+}
+
 static void mark_chain(const struct view *view, uint32_t node, uint8_t flag, uint8_t *mark)
 {
 	for (uint32_t at = node; at && !(mark[at] & flag); at = view->tree.node[at].parent)
@@ -16,8 +22,9 @@ static void mark_chain(const struct view *view, uint32_t node, uint8_t flag, uin
 
 static void mark_nodes(const struct view *view, const struct suspects *suspects, uint8_t *mark)
 {
-	for (size_t i = 0; i < view->row_count; i++)
-		mark_chain(view, view->row[i].node, IS_USED, mark);
+	for (uint32_t i = 0; i < view->analysis->cube.site_count; i++)
+		if (view->row_of_site[i] != UINT32_MAX)
+			mark_chain(view, fold_node(view, i), IS_USED, mark);
 	for (size_t i = 0; i < suspects->count; i++) {
 		const struct suspects_entry *entry = &suspects->entry[i];
 		mark_chain(view, view->row[entry->row].node, IS_SUSPECT, mark);
@@ -48,16 +55,18 @@ struct ht_err *fold_init(struct fold *fold, const struct view *view,
 	const struct suspects *suspects, uint64_t least_bytes)
 {
 	const size_t count = view->tree.count;
-	struct sums *own = NULL;
-	struct ht_err *err = view_own_sums(view, &view->tree, &own);
+	struct ht_err *err = NULL;
+	struct sums *own = calloc(count, sizeof(*own));
 	struct sums *total = calloc(count, sizeof(*total));
 	uint8_t *mark = calloc(count, sizeof(*mark));
 	*fold = (struct fold){.page_of = calloc(count, sizeof(*fold->page_of)),
 		.node = calloc(count, sizeof(*fold->node)),
 		.least_bytes = least_bytes};
-	if (!err && !(total && mark && fold->page_of && fold->node))
+	if (!(own && total && mark && fold->page_of && fold->node))
 		err = ht_err_new(HT_ERR_NOMEM, "out of memory for %zu frames", count);
 	if (!err) {
+		for (uint32_t i = 0; i < view->analysis->cube.site_count; i++)
+			sums_add(&own[fold_node(view, i)], &view->sums[i]);
 		tree_totals(&view->tree, own, total);
 		mark_nodes(view, suspects, mark);
 		number_nodes(fold, view, total, mark);

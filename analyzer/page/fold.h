@@ -16,6 +16,8 @@ struct fold {
 	uint64_t least_bytes; /* what a node has to have allocated; 0: all are there */
 };
 
+/* The node of the view's tree where the page has a site of the cube: with its wrappers. */
+uint32_t fold_node(const struct view *view, uint32_t site);
 /* Keeps what allocated `least_bytes` in the window, itself or through what it calls, and the chains
  * of `suspects`. */
 HT_MUST_CHECK

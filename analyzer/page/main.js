@@ -1,231 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The page: decodes its data, holds what is selected, keeps it in the address, and renders the view
- * that is open. Views read `app` and change it by app.set, app.select and app.open.
+ * The page around the views: loads the model, shows what it is of, and renders the open view when
+ * something was selected.
  */
 "use strict";
 
 (() => {
-	const VIEWS = [
-		["grows", "What grows"], ["flame", "Flame graph"], ["sites", "Sites"],
-		["threads", "Threads"], ["sizes", "Sizes"], ["about", "About this capture"],
-	];
-	const CHOICES = {
-		view: VIEWS.map((view) => view[0]), direction: ["down", "up"], shape: ["icicle", "flame"],
-		metric: Object.keys(Model.METRICS),
-	};
+	const TITLES = {grows: "What grows", flame: "Flame graph", tree: "Tree", sites: "Sites",
+		functions: "Functions", threads: "Threads", sizes: "Sizes", lifetimes: "Lifetimes",
+		modules: "Modules", source: "Source", about: "About this capture"};
+	let app, timeline, views, theme;
 
-	function load() {
-		const data = Dom.by("data");
-		const packed = Model.bytesOfBase64(data.textContent.trim());
-		return Model.decode(packed, Number(data.dataset.bytes));
-	}
-
-	/* --- names ------------------------------------------------------------------------- */
-
-	function names(model) {
-		const {frame, tree} = model, {strings, modules} = model.facts;
-		const base = (path) => path.slice(path.lastIndexOf("/") + 1);
-
-		function frameName(index) {
-			return index < 0 ? "(other)" : strings[frame.name[index]];
-		}
-
-		function frameWhere(index) {
-			const parts = [];
-			if (frame.file[index])
-				parts.push(strings[frame.file[index] - 1] +
-					(frame.line[index] ? ":" + frame.line[index] : ""));
-			if (frame.module[index])
-				parts.push(base(modules[frame.module[index] - 1][0] || ""));
-			return parts.join(" in ");
-		}
-
-		function nodeName(node) {
-			return node ? frameName(tree.frame[node]) : "(no stack)";
-		}
-
-		const shortName = (node) => node ? Format.shortName(nodeName(node)) : "(no stack)";
-
-		/* The function of the user's script that a chain of a runtime's code comes from. */
-		function scriptText(node) {
-			for (let at = node; at; at = tree.parent[at]) {
-				const index = tree.frame[at];
-				const path = index < 0 || frame.module[index] || !frame.file[index] ? ""
-					: strings[frame.file[index] - 1];
-				if (path.startsWith("/"))
-					return at === node ? "" : "from " + frameName(index) + ", " +
-						base(path) + ":" + frame.line[index];
-			}
-			return "";
-		}
-
-		/* Where a node is, and the next functions that lead there. */
-		function callersText(node) {
-			const callers = [];
-			let last = shortName(node);
-			for (let at = tree.parent[node]; node && at && callers.length < 3; at = tree.parent[at]) {
-				if (shortName(at) !== last)
-					callers.push(shortName(at));
-				last = shortName(at);
-			}
-			const where = node && tree.frame[node] >= 0 ? frameWhere(tree.frame[node]) : "";
-			return [where, scriptText(node),
-				callers.length ? "called by " + callers.join(" \u2190 ") : ""]
-				.filter((part) => part).join(" \u00b7 ");
-		}
-
-		return {frameName, frameWhere, nodeName, shortName, callersText};
-	}
-
-	/* --- state in the address ---------------------------------------------------------- */
-
-	function defaults(model) {
-		return {view: "grows", from: 0, to: model.buckets, metric: "outstanding", search: "",
-			direction: "down", shape: "icicle", sort: "outstanding", zoom: 0};
-	}
-
-	function readState(model) {
-		const state = defaults(model);
-		const given = new URLSearchParams(location.hash.slice(1));
-		for (const [name, value] of given) {
-			if (!Object.hasOwn(state, name))
-				continue;
-			if (typeof state[name] === "number")
-				state[name] = Math.max(0, Math.floor(Number(value)) || 0);
-			else if (!CHOICES[name] || CHOICES[name].includes(value))
-				state[name] = value;
-		}
-		state.to = Math.min(state.to, model.buckets);
-		if (state.from >= state.to)
-			Object.assign(state, {from: 0, to: model.buckets});
-		return state;
-	}
-
-	function writeState(model, state) {
-		const usual = defaults(model), said = new URLSearchParams();
-		for (const [name, value] of Object.entries(state))
-			if (value !== usual[name])
-				said.set(name, value);
-		history.replaceState(null, "", "#" + said);
-	}
-
-	/* --- the application --------------------------------------------------------------- */
-
-	const model = load();
-	const known = {};
-	const app = {model, state: readState(model), ...names(model)};
-
-	/* The value of `make`, made again only when the key is another. */
-	function remember(name, key, make) {
-		if (!known[name] || known[name].key !== key)
-			known[name] = {key, value: make()};
-		return known[name].value;
-	}
-
-	app.sums = () => remember("sums", app.state.from + "," + app.state.to,
-		() => Model.sumsOf(model, app.state.from, app.state.to));
-	app.values = () => remember("values", [app.state.from, app.state.to, app.state.metric].join(),
-		() => Model.valuesOf(model, app.sums(), app.state.metric));
-
-	/* By frame, whether the search finds it; null: there is none. */
-	app.matches = () => remember("matches", app.state.search, () => {
-		if (!app.state.search)
-			return null;
-		let expression;
-		try {
-			expression = new RegExp(app.state.search, "i");
-		} catch (error) {
-			return null;
-		}
-		const found = new Uint8Array(model.frame.count);
-		for (let i = 0; i < found.length; i++)
-			found[i] = expression.test(app.frameName(i) + "\n" + app.frameWhere(i)) ? 1 : 0;
-		return found;
-	});
-
-	/* Whether a node's chain has a frame that the search finds; null: there is none. */
-	app.matchesNode = () => {
-		const found = app.matches();
-		if (!found)
-			return null;
-		const isIn = remember("nodes", app.state.search, () => {
-			const nodes = new Uint8Array(model.tree.count);
-			for (let i = 1; i < nodes.length; i++)
-				nodes[i] = nodes[model.tree.parent[i]] ||
-					(model.tree.frame[i] >= 0 && found[model.tree.frame[i]]) ? 1 : 0;
-			return nodes;
-		});
-		return (node) => isIn[node] === 1;
-	};
-
-	app.set = (change) => {
-		Object.assign(app.state, change);
-		app.render();
-	};
-	/* Selects buckets [from, to). */
-	app.select = (from, to) => app.set({from, to});
-	/* Shows a node of the tree of callers in the flame graph. */
-	app.open = (node) => app.set({view: "flame", direction: "down", zoom: node});
-
-	const timeline = Timeline.create(app);
-	const flame = Flame.create(app);
-	const views = {
-		grows: Suspects.create(app), flame, sites: Sites.create(app),
-		threads: Parts.create(app, "threads", "modules"),
-		sizes: Parts.create(app, "sizes", "functions"), about: About.create(app),
-	};
-
-	function showFigures() {
-		const totals = Model.report(model, app.state.from, app.state.to);
-		const growth = totals.growth_bytes;
-		const figures = [
-			["Outstanding", Format.bytes(totals.outstanding_bytes)],
-			["Growth", (growth > 0 ? "+" : "") + Format.bytes(growth)],
-			["Peak", Format.bytes(totals.peak_bytes)],
-			["Allocated", Format.bytes(totals.allocated_bytes)],
-			["Calls", Format.count(totals.allocations)],
-		];
-		Dom.replace(Dom.by("figures"), ...figures.map(([name, value]) => Dom.element("div", {},
-			Dom.element("dt", {}, name), Dom.element("dd", {}, value))));
-	}
-
-	function showSearch() {
-		const said = Dom.by("search-result");
-		let isBad = false;
-		try {
-			RegExp(app.state.search);
-		} catch (error) {
-			isBad = true;
-		}
-		said.textContent = "";
-		if (isBad)
-			said.textContent = "This is not a regular expression.";
-		else if (app.state.search) {
-			const found = flame.found(), unit = Model.METRICS[app.state.metric].unit;
-			said.textContent = Format.count(found.found) + " frames match: " +
-				Format.value(found.sum, unit) + " " + app.state.metric + ", " +
-				(Format.percent(found.sum, found.all) || "0 %") + " of all";
-		}
-	}
-
-	app.render = () => {
-		const {state} = app;
-		writeState(model, state);
-		for (const [name] of VIEWS)
-			Dom.by("tab-" + name).setAttribute("aria-selected", String(name === state.view));
-		Dom.by("view").setAttribute("aria-labelledby", "tab-" + state.view);
-		Dom.by("metric").value = state.metric;
-		if (Dom.by("search").value !== state.search)
-			Dom.by("search").value = state.search;
-		timeline.update();
-		showFigures();
-		showSearch();
-		views[state.view].render(Dom.by("view"));
-	};
+	/* --- what it is of ----------------------------------------------------------------- */
 
 	function showTarget() {
-		const {target, capture} = model.facts;
+		const {target, capture} = app.model.facts;
 		const name = target.comm || "unknown program";
 		document.title = name + " - heaptap";
 		Dom.by("title").textContent = name;
@@ -238,63 +27,216 @@
 	}
 
 	function showNotices() {
-		const {warnings} = model.facts;
+		const {warnings} = app.model.facts;
 		if (!warnings.length)
 			return;
-		Dom.by("notices").append(Dom.element("details", {class: "notice"},
+		Dom.replace(Dom.by("notices"), Dom.element("details", {class: "notice"},
 			Dom.element("summary", {}, warnings.length === 1 ? "1 warning: " + warnings[0]
 				: warnings.length + " warnings, the first: " + warnings[0]),
 			Dom.element("ul", {}, ...warnings.map((text) => Dom.element("li", {}, text)))));
 	}
 
-	function showControls() {
-		Dom.replace(Dom.by("tabs"), ...VIEWS.map(([name, title]) => Dom.element("button", {
+	/* Of the selected time, and of the chains that count. */
+	function showFigures() {
+		const total = app.total(), {from, to} = app.state;
+		const peak = app.isIn() ? ["At the peak", total.peakBytes]
+			: ["Peak", Model.peakOf(app.model, from, to).bytes];
+		const figures = [
+			["Outstanding", Format.bytes(total.allocatedBytes - total.freedBytes)],
+			["Growth", (total.growthBytes > 0 ? "+" : "") + Format.bytes(total.growthBytes)],
+			[peak[0], Format.bytes(peak[1])],
+			["Allocated", Format.bytes(total.allocatedBytes)],
+			["Calls", Format.count(total.allocations)],
+		];
+		Dom.replace(Dom.by("figures"), ...figures.map(([name, value]) => Dom.element("div", {},
+			Dom.element("dt", {}, name), Dom.element("dd", {}, value))));
+	}
+
+	/* --- search and filters ------------------------------------------------------------ */
+
+	function showSearch() {
+		const {search, metric} = app.state, said = Dom.by("search-result");
+		Dom.replace(said);
+		if (!search)
+			return;
+		if (!app.found()) {
+			said.textContent = "This is not a regular expression.";
+			return;
+		}
+		const {total} = app.downTotals();
+		const found = Stacks.matched(app.down(), total, app.foundCalls());
+		said.append(Format.count(found.found) + " frames match: " + app.format(found.sum) + " " +
+			metric + ", " + (Format.percent(Math.abs(found.sum), Math.abs(total[0])) || "0 %") +
+			" of all ");
+		const button = (text, title, onclick) => Dom.element("button", {type: "button",
+			class: "small", title, onclick}, text);
+		said.append(button("Only these", "Keep only chains with a match",
+			() => app.set({focus: "/" + search + "/", search: "", zoom: 0})),
+		button("Hide these", "Drop chains with a match",
+			() => app.set({hide: [...app.state.hide, "/" + search + "/"], search: "", zoom: 0})));
+	}
+
+	/* --- what is taken away ------------------------------------------------------------ */
+
+	/* What the text begins with: without it a copied table is of nothing. */
+	function heading() {
+		const {from, to, metric} = app.state, {stepNs} = app.model;
+		const filters = [...document.querySelectorAll("#filters .chip")]
+			.map((chip) => chip.textContent.replace(" \u00d7", ""));
+		return [document.title, TITLES[app.state.view] + ", " + metric + ", " +
+			Format.time(from * stepNs) + " to " + Format.time(to * stepNs),
+		...filters].join("\n") + "\n\n";
+	}
+
+	async function copy() {
+		const view = views[app.state.view];
+		const isDone = await Save.copy(heading() + view.text());
+		Dom.by("save-result").textContent = isDone ? "Copied." : "";
+	}
+
+	function save(kind) {
+		const view = views[app.state.view];
+		Save.file([app.model.facts.target.comm || "heaptap", app.state.view, app.state.metric]
+			.join("-"), kind, view[kind]());
+	}
+
+	function showSaves() {
+		const view = views[app.state.view];
+		for (const button of Dom.by("saves").querySelectorAll("button"))
+			button.hidden = !view[button.dataset.kind];
+		Dom.by("save-result").textContent = "";
+	}
+
+	/* --- rendering --------------------------------------------------------------------- */
+
+	function render() {
+		const {state} = app, main = Dom.by("view");
+		for (const name of State.VIEWS)
+			Dom.by("tab-" + name).setAttribute("aria-selected", String(name === state.view));
+		main.setAttribute("aria-labelledby", "tab-" + state.view);
+		Dom.by("metric").value = state.metric;
+		if (Dom.by("search").value !== state.search)
+			Dom.by("search").value = state.search;
+		timeline.update();
+		showFigures();
+		Controls.showFilters(app, Dom.by("filters"));
+		showSearch();
+		views[state.view].render(main);
+		showSaves();
+	}
+
+	function redraw() {
+		timeline.draw();
+		render();
+	}
+
+	/* --- controls ---------------------------------------------------------------------- */
+
+	function showTabs() {
+		Dom.replace(Dom.by("tabs"), ...State.VIEWS.map((name) => Dom.element("button", {
 			type: "button", id: "tab-" + name, role: "tab", "aria-controls": "view",
-			onclick: () => app.set({view: name})}, title)));
+			onclick: () => app.set({view: name})}, TITLES[name])));
 		Dom.by("tabs").addEventListener("keydown", (event) => {
 			const step = {ArrowLeft: -1, ArrowRight: 1}[event.key];
 			if (!step)
 				return;
-			const at = CHOICES.view.indexOf(app.state.view) + step;
-			const name = CHOICES.view[(at + VIEWS.length) % VIEWS.length];
+			const at = State.VIEWS.indexOf(app.state.view) + step + State.VIEWS.length;
+			const name = State.VIEWS[at % State.VIEWS.length];
 			app.set({view: name});
 			Dom.by("tab-" + name).focus();
 		});
-		Dom.replace(Dom.by("metric"), ...CHOICES.metric
-			.filter((name) => !(model.isSample && name === "temporary"))
-			.map((name) => Dom.element("option", {value: name}, name)));
-		Dom.by("metric").addEventListener("change", (event) =>
-			app.set({metric: event.target.value, sort: event.target.value}));
-		Dom.by("search").addEventListener("input", (event) => {
-			app.set({search: event.target.value});
+	}
+
+	function setMetric(metric) {
+		app.set({metric, sort: ""});
+	}
+
+	function showControls() {
+		showTabs();
+		Dom.replace(Dom.by("metric"), ...app.metrics.map((name) =>
+			Dom.element("option", {value: name}, name)));
+		Dom.by("metric").addEventListener("change", (event) => setMetric(event.target.value));
+		Dom.by("search").addEventListener("input", (event) =>
+			app.set({search: event.target.value}));
+		Dom.by("copy").addEventListener("click", copy);
+		for (const button of Dom.by("saves").querySelectorAll("[data-kind]"))
+			if (button.id !== "copy")
+				button.addEventListener("click", () => save(button.dataset.kind));
+		Dom.by("save-timeline").addEventListener("click", () => Save.file(
+			(app.model.facts.target.comm || "heaptap") + "-timeline", "svg", timeline.svg()));
+		Dom.by("theme").addEventListener("click", () => theme.next());
+		Dom.by("keys").addEventListener("click", Keys.help);
+	}
+
+	function keyActions() {
+		const act = {
+			"/": () => Dom.by("search").select(), p: () => timeline.selectPeak(),
+			w: () => app.select(0, app.model.buckets), c: copy, t: () => theme.next(),
+			"[": () => timeline.step(-1, false), "]": () => timeline.step(1, false),
+			"{": () => timeline.step(-1, true), "}": () => timeline.step(1, true),
+			m: () => setMetric(app.metrics[(app.metrics.indexOf(app.state.metric) + 1) %
+				app.metrics.length]),
+			d: () => app.set({direction: app.state.direction === "down" ? "up" : "down", zoom: 0}),
+		};
+		State.VIEWS.slice(0, 10).forEach((name, i) => {
+			act[String((i + 1) % 10)] = () => app.set({view: name});
 		});
+		return act;
 	}
 
-	/* dygraphs and canvases take colours and sizes when they draw. */
-	function redraw() {
-		timeline.draw();
-		app.render();
+	/* --- start ------------------------------------------------------------------------- */
+
+	function createViews() {
+		return {grows: Suspects.create(app), flame: Flame.create(app), tree: TreeView.create(app),
+			sites: Sites.create(app), functions: Functions.create(app),
+			threads: Parts.create(app, "threads"), sizes: Parts.create(app, "sizes", "functions"),
+			lifetimes: Lifetimes.create(app), modules: Groups.create(app),
+			source: Source.create(app), about: About.create(app)};
 	}
 
-	showTarget();
-	showNotices();
-	showControls();
-	redraw();
-	matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
-	addEventListener("resize", () => {
-		timeline.draw();
-		timeline.update();
-		flame.resize();
-	});
-	addEventListener("hashchange", () => {
-		app.state = readState(model);
-		app.render();
-	});
+	function display() {
+		timeline = Timeline.create(app);
+		views = createViews();
+		showTarget();
+		showNotices();
+		redraw();
+	}
 
-	/* For tests: the totals of buckets [from, to), and the root's sum of the flame graph. */
+	/* Another model of the same process, such as a capture that goes on. */
+	function show(model) {
+		app = App.create(model, render);
+		display();
+	}
+
+	function start(model) {
+		app = App.create(model, render);
+		theme = Theme.start(() => timeline && redraw());
+		showControls();
+		Keys.listen(keyActions());
+		display();
+		addEventListener("resize", () => {
+			timeline.draw();
+			timeline.update();
+			if (views[app.state.view].resize)
+				views[app.state.view].resize();
+		});
+		addEventListener("popstate", () => app.restore());
+	}
+
+	/* For tests: totals of buckets [from, to), and the sum of the view that is open. */
 	window.heaptap = {
-		sums: (from, to) => Model.report(model, from, to),
-		buckets: model.buckets, stepNs: model.stepNs, rootSum: flame.rootSum,
-		state: () => ({...app.state}),
+		sums: (from, to) => Model.report(app.model, from, to),
+		viewSum: () => views[app.state.view].sum ? views[app.state.view].sum() : null,
+		taken: (kind) => views[app.state.view][kind] ? views[app.state.view][kind]() : null,
+		timelineSvg: () => timeline.svg(),
+		get buckets() { return app.model.buckets; },
+		get stepNs() { return app.model.stepNs; },
+		state: () => ({...app.state}), model: () => app.model, show,
 	};
+
+	Decode.load(Dom.by("data")).then(start).catch((error) => {
+		Dom.by("notices").append(Dom.element("p", {class: "notice", role: "alert"},
+			"This page cannot be shown: " + error.message));
+		throw error;
+	});
 })();

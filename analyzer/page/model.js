@@ -1,159 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * The data of the page and what is computed from it: pure functions, without the page. Sums of a
- * window are those of analyzer/cube/window.c.
+ * What is computed from the data of the page for a window: pure functions. Sums are those of
+ * analyzer/cube/window.c, lifetimes those of analyzer/views/lifetimes.c.
  */
 "use strict";
 
 const Model = (() => {
-	/* --- decoding ---------------------------------------------------------------------- */
-
-	/* Alphabet of base64 without line breaks. */
-	function bytesOfBase64(text) {
-		const binary = atob(text);
-		const bytes = new Uint8Array(binary.length);
-		for (let i = 0; i < binary.length; i++)
-			bytes[i] = binary.charCodeAt(i);
-		return bytes;
-	}
-
-	/* One block of LZ4; throws where it is not one of `length` bytes. */
-	function unpackLz4(from, length) {
-		const to = new Uint8Array(length);
-		let at = 0, put = 0;
-		const more = (count) => {
-			for (let byte = 255; byte === 255; count += byte)
-				byte = at < from.length ? from[at++] : fail();
-			return count;
-		};
-		const fail = () => {
-			throw new Error("the data of this page is damaged");
-		};
-		while (at < from.length) {
-			const token = from[at++];
-			let literals = token >> 4;
-			if (literals === 15)
-				literals = more(literals);
-			if (at + literals > from.length || put + literals > length)
-				fail();
-			to.set(from.subarray(at, at + literals), put);
-			at += literals;
-			put += literals;
-			if (at >= from.length)
-				break;
-			const distance = from[at] | from[at + 1] << 8;
-			at += 2;
-			let count = token & 15;
-			if (count === 15)
-				count = more(count);
-			count += 4;
-			if (!distance || distance > put || put + count > length)
-				fail();
-			for (let i = 0; i < count; i++, put++)
-				to[put] = to[put - distance];
-		}
-		return put === length ? to : fail();
-	}
-
-	/* Reads LEB128 numbers of up to 53 bits. */
-	function reader(bytes, at) {
-		function number() {
-			let value = 0, scale = 1;
-			for (;;) {
-				const byte = bytes[at++];
-				if (byte === undefined)
-					throw new Error("the data of this page is damaged");
-				value += (byte & 127) * scale;
-				if (byte < 128)
-					return value;
-				scale *= 128;
-			}
-		}
-		return {
-			number,
-			text(length) {
-				const part = bytes.subarray(at, at + length);
-				at += length;
-				return new TextDecoder().decode(part);
-			},
-			column(count) {
-				const column = new Float64Array(count);
-				for (let i = 0; i < count; i++)
-					column[i] = number();
-				return column;
-			},
-		};
-	}
-
-	/* Keys are differences to the row above. */
-	function addUp(column) {
-		for (let i = 1; i < column.length; i++)
-			column[i] += column[i - 1];
-		return Int32Array.from(column);
-	}
-
-	/* The same within the rows of one site. */
-	function addUpWithin(site, column) {
-		for (let i = 1; i < column.length; i++)
-			if (site[i] === site[i - 1])
-				column[i] += column[i - 1];
-		return Int32Array.from(column);
-	}
-
-	function columns(input, count, names) {
-		const table = {count};
-		for (const name of names)
-			table[name] = input.column(count);
-		return table;
-	}
-
-	function table(input, names) {
-		return columns(input, input.number(), names);
-	}
-
-	function readTree(input) {
-		const tree = table(input, ["parent", "frame"]);
-		tree.parent = Int32Array.from(tree.parent, (up, i) => i - up);
-		tree.frame = Int32Array.from(tree.frame, (frame) => frame - 1);
-		return tree;
-	}
-
-	function readTimeline(input) {
-		const line = table(input, ["allocations", "allocatedBytes", "live", "liveMax", "heap",
-			"rss", "beforeFrees"]);
-		let live = 0;
-		for (let i = 0; i < line.count; i++) {
-			const bits = line.live[i];
-			live += bits % 2 ? -(bits + 1) / 2 : bits / 2;
-			line.live[i] = live;
-		}
-		return line;
-	}
-
-	/* What data.c wrote. */
-	function decode(packed, length) {
-		const bytes = unpackLz4(packed, length);
-		const input = reader(bytes, 0);
-		const facts = JSON.parse(input.text(input.number()));
-		const frame = table(input, ["name", "file", "line", "module"]);
-		const tree = readTree(input);
-		const site = table(input, ["node", "thread", "hook", "size", "peak"]);
-		site.node = addUp(site.node);
-		const cell = table(input, ["site", "bucket", "samples", "allocations",
-			"allocatedBytes", "frees", "freedBytes", "temporary", "lifetimeUs"]);
-		cell.site = addUp(cell.site);
-		cell.bucket = addUpWithin(cell.site, cell.bucket);
-		const survivor = table(input, ["site", "birth", "age", "blocks", "bytes",
-			"temporary", "lifetimeUs"]);
-		survivor.site = addUp(survivor.site);
-		survivor.birth = addUpWithin(survivor.site, survivor.birth);
-		survivor.death = survivor.birth.map((birth, i) => birth + survivor.age[i]);
-		const timeline = readTimeline(input);
-		return {facts, frame, tree, site, cell, survivor, timeline,
-			buckets: timeline.count, stepNs: facts.window.bucket_ns,
-			isSample: facts.capture.sample_bytes > 0};
-	}
-
 	/* --- sums of a window -------------------------------------------------------------- */
 
 	const FIGURES = ["samples", "allocations", "allocatedBytes", "frees", "freedBytes",
@@ -243,15 +95,17 @@ const Model = (() => {
 		return sums;
 	}
 
-	/* Figures of the sites that `isIn` takes; all without it. */
+	/* Figures of the sites in `isIn`, of all without it. */
 	function total(model, sums, isIn) {
 		const result = {};
-		for (const figure of FIGURES)
-			result[figure] = 0;
-		for (let site = 0; site < model.site.count; site++)
-			if (!isIn || isIn(site))
-				for (const figure of FIGURES)
-					result[figure] += sums[figure][site];
+		for (const figure of FIGURES) {
+			const column = sums[figure];
+			let all = 0;
+			for (let site = 0; site < column.length; site++)
+				if (!isIn || isIn[site])
+					all += column[site];
+			result[figure] = all;
+		}
 		return result;
 	}
 
@@ -269,91 +123,13 @@ const Model = (() => {
 		freed: {unit: "bytes", value: (s, i) => s.freedBytes[i]},
 	};
 
-	/* Values of a metric by site. */
-	function valuesOf(model, sums, metric) {
+	/* Values of a metric by site; 0 for those that are not in `isIn`. */
+	function valuesOf(model, sums, metric, isIn) {
 		const values = new Float64Array(model.site.count);
 		const value = METRICS[metric].value;
 		for (let i = 0; i < values.length; i++)
-			values[i] = value(sums, i);
+			values[i] = !isIn || isIn[i] ? value(sums, i) : 0;
 		return values;
-	}
-
-	/* --- trees ------------------------------------------------------------------------- */
-
-	/* Callers at the root: `siteNode` is where each site's figures stand. */
-	function topDown(model) {
-		return {parent: model.tree.parent, frame: model.tree.frame,
-			count: model.tree.count, siteNode: model.site.node};
-	}
-
-	/* Allocating functions at the root: each site's chain, turned round. */
-	function bottomUp(model) {
-		const parent = [0], frame = [-1], children = new Map();
-		const siteNode = new Int32Array(model.site.count);
-		const frames = model.frame.count + 2;
-		for (let site = 0; site < model.site.count; site++) {
-			let at = 0;
-			if (site && model.site.node[site] === model.site.node[site - 1]) {
-				siteNode[site] = siteNode[site - 1];
-				continue;
-			}
-			for (let node = model.site.node[site]; node; node = model.tree.parent[node]) {
-				const key = at * frames + model.tree.frame[node] + 1;
-				let child = children.get(key);
-				if (child === undefined) {
-					child = parent.length;
-					parent.push(at);
-					frame.push(model.tree.frame[node]);
-					children.set(key, child);
-				}
-				at = child;
-			}
-			siteNode[site] = at;
-		}
-		return {parent: Int32Array.from(parent), frame: Int32Array.from(frame),
-			count: parent.length, siteNode};
-	}
-
-	/* Own values at the nodes of sites, then inclusive ones: node 0 has the total. */
-	function inclusive(tree, values) {
-		const own = new Float64Array(tree.count);
-		for (let site = 0; site < values.length; site++)
-			own[tree.siteNode[site]] += values[site];
-		const all = Float64Array.from(own);
-		for (let i = tree.count - 1; i > 0; i--)
-			all[tree.parent[i]] += all[i];
-		return {own, total: all};
-	}
-
-	/* First child and next sibling of each node, the largest first; -1: none. */
-	function childrenOf(tree, totals) {
-		const order = Array.from({length: tree.count - 1}, (_, i) => i + 1)
-			.filter((node) => totals[node] > 0)
-			.sort((a, b) => totals[a] - totals[b] || b - a);
-		const first = new Int32Array(tree.count).fill(-1);
-		const next = new Int32Array(tree.count).fill(-1);
-		for (const node of order) {
-			next[node] = first[tree.parent[node]];
-			first[tree.parent[node]] = node;
-		}
-		return {first, next};
-	}
-
-	/* What `matches` (by frame) finds: the sum below the outermost matching nodes. */
-	function matched(tree, totals, matches) {
-		const isIn = new Uint8Array(tree.count);
-		let sum = 0, found = 0;
-		for (let i = 1; i < tree.count; i++) {
-			const isMatch = tree.frame[i] >= 0 && matches[tree.frame[i]];
-			found += isMatch ? 1 : 0;
-			if (isIn[tree.parent[i]] || !isMatch) {
-				isIn[i] = isIn[tree.parent[i]];
-				continue;
-			}
-			isIn[i] = 1;
-			sum += Math.max(0, totals[i]);
-		}
-		return {sum, found};
 	}
 
 	/* --- series ------------------------------------------------------------------------ */
@@ -381,6 +157,68 @@ const Model = (() => {
 		return live;
 	}
 
+	/* --- lifetimes --------------------------------------------------------------------- */
+
+	/* Power of two of a life in ns, as cube_size_class counts it: 0 is no time at all. */
+	function lifeClass(ns) {
+		let size = ns < 1 ? 0 : Math.floor(Math.log2(ns)) + 1;
+		/* Logarithms round. */
+		size += size && ns >= 2 ** size ? 1 : size && ns < 2 ** (size - 1) ? -1 : 0;
+		return size;
+	}
+
+	/*
+	 * Blocks of the sites in `isIn` (null: all) that were allocated and freed in buckets
+	 * [from, to), by class of their life. Exact for the whole trace; else blocks of one site,
+	 * bucket of birth and bucket of death count with their mean.
+	 */
+	function lifetimes(model, from, to, isIn) {
+		const all = model.facts.lifetimes, counts = {blocks: new Map(), bytes: new Map()};
+		const add = (size, blocks, bytes) => {
+			counts.blocks.set(size, (counts.blocks.get(size) || 0) + blocks);
+			counts.bytes.set(size, (counts.bytes.get(size) || 0) + bytes);
+		};
+		const isExact = isWhole(model, from, to) && !isIn && all !== undefined;
+		if (isExact) {
+			all.blocks.forEach((blocks, size) => blocks && add(size, blocks, all.bytes[size]));
+			return {...counts, isExact};
+		}
+		const addMean = (blocks, bytes, us) => blocks > 0 &&
+			add(lifeClass(us / blocks * 1000), blocks, bytes);
+		addLives(model, from, to, isIn, addMean);
+		return {...counts, isExact};
+	}
+
+	function addLives(model, from, to, isIn, addMean) {
+		const {cell, survivor} = model, within = new Float64Array(model.buckets * 3);
+		let next = 0;
+		for (let i = 0; i < cell.count;) {
+			const site = cell.site[i], first = i;
+			for (; i < cell.count && cell.site[i] === site; i++) {
+				within[cell.bucket[i] * 3] = cell.frees[i];
+				within[cell.bucket[i] * 3 + 1] = cell.freedBytes[i];
+				within[cell.bucket[i] * 3 + 2] = cell.lifetimeUs[i];
+			}
+			while (next < survivor.count && survivor.site[next] < site)
+				next++;
+			for (; next < survivor.count && survivor.site[next] === site; next++) {
+				const death = survivor.death[next], {blocks, bytes, lifetimeUs} = survivor;
+				within[death * 3] -= blocks[next];
+				within[death * 3 + 1] -= bytes[next];
+				within[death * 3 + 2] -= lifetimeUs[next];
+				if ((!isIn || isIn[site]) && death >= from && death < to &&
+					survivor.birth[next] >= from)
+					addMean(blocks[next], bytes[next], lifetimeUs[next]);
+			}
+			for (let at = first; at < i; at++) {
+				const bucket = cell.bucket[at];
+				if ((!isIn || isIn[site]) && bucket >= from && bucket < to)
+					addMean(within[bucket * 3], within[bucket * 3 + 1], within[bucket * 3 + 2]);
+				within.fill(0, bucket * 3, bucket * 3 + 3);
+			}
+		}
+	}
+
 	/* The members of "totals" in heaptap report --json. */
 	function report(model, from, to) {
 		const sums = total(model, sumsOf(model, from, to));
@@ -406,8 +244,8 @@ const Model = (() => {
 		};
 	}
 
-	return {bytesOfBase64, unpackLz4, decode, sumsOf, total, METRICS, valuesOf, topDown, bottomUp,
-		inclusive, childrenOf, matched, liveSeries, peakOf, isWhole, report};
+	return {FIGURES, sumsOf, total, METRICS, valuesOf, lifetimes, liveSeries, peakOf, isWhole,
+		report};
 })();
 
 if (typeof module !== "undefined")

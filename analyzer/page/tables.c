@@ -33,15 +33,14 @@ static int compare_numbered(const void *a, const void *b)
 
 static size_t list_sites(const struct view *view, const struct fold *fold, struct numbered *list)
 {
+	const struct cube *cube = &view->analysis->cube;
 	size_t count = 0;
-	for (size_t i = 0; i < view->row_count; i++) {
-		const struct row *row = &view->row[i];
-		for (uint32_t at = row->first; at < row->first + row->count; at++) {
-			const uint32_t index = view->row_site[at];
-			const struct cube_site *site = &view->analysis->cube.site[index];
+	for (uint32_t i = 0; i < cube->site_count; i++) {
+		const struct cube_site *site = &cube->site[i];
+		if (view->row_of_site[i] != UINT32_MAX)
 			list[count++] = (struct numbered){
-				{fold->page_of[row->node], site->key, site->peak_bytes}, index};
-		}
+				{fold->page_of[fold_node(view, i)], site->key, site->peak_bytes},
+				i};
 	}
 	return count;
 }

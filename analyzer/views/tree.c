@@ -149,13 +149,18 @@ struct ht_err *tree_init(struct tree *tree, const struct analysis *analysis,
 	return err;
 }
 
-uint32_t tree_leaf(const struct tree *tree, const struct nodes *nodes, uint32_t stack)
+uint32_t tree_innermost(const struct tree *tree, const struct nodes *nodes, uint32_t stack)
 {
 	if (stack == CUBE_OTHER)
 		return tree->other;
 	if (!stack || nodes_index(nodes, stack) >= nodes_total(nodes))
 		return 0;
-	return tree->site_of[tree->leaf_of[nodes_index(nodes, stack)]];
+	return tree->leaf_of[nodes_index(nodes, stack)];
+}
+
+uint32_t tree_leaf(const struct tree *tree, const struct nodes *nodes, uint32_t stack)
+{
+	return tree->site_of[tree_innermost(tree, nodes, stack)];
 }
 
 void tree_totals(const struct tree *tree, const struct sums *own, struct sums *total)

@@ -33,6 +33,8 @@ struct ht_err *tree_init(struct tree *tree, const struct analysis *analysis,
 void tree_deinit(struct tree *tree);
 /* The node where the stack of a cube's site is shown to begin. 0: it has no stack. */
 uint32_t tree_leaf(const struct tree *tree, const struct nodes *nodes, uint32_t stack);
+/* The same with the wrappers that the allocation went through: its innermost node. */
+uint32_t tree_innermost(const struct tree *tree, const struct nodes *nodes, uint32_t stack);
 /* The child of `parent` for `group`, made on first sight. */
 HT_MUST_CHECK
 struct ht_err *tree_step(struct tree *tree, uint32_t parent, uint32_t group, uint32_t *ret);

@@ -7,6 +7,7 @@
 import json
 import pathlib
 import sys
+import xml.etree.ElementTree as xml
 
 from selenium import webdriver
 from selenium.webdriver.common.action_chains import ActionChains
@@ -14,8 +15,12 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.support.ui import WebDriverWait
 
-VIEWS = ["grows", "flame", "sites", "threads", "sizes", "about"]
+VIEWS = ["grows", "flame", "tree", "sites", "functions", "threads", "sizes", "lifetimes", "modules",
+         "source", "about"]
+METRICS = ["outstanding", "growth", "live", "allocated", "calls", "freed"]
+NARROW = 390
 
 
 def start():
@@ -34,8 +39,34 @@ def state(driver):
     return driver.execute_script("return heaptap.state()")
 
 
-# The window, what the page computes for it, and the root of the flame graph.
-def window(driver):
+def press(driver, keys):
+    ActionChains(driver, duration=0).send_keys(keys).perform()
+
+
+def choose(driver, metric):
+    driver.execute_script("""const select = document.getElementById('metric');
+        select.value = arguments[0]; select.dispatchEvent(new Event('change'))""", metric)
+
+
+def see(driver, view):
+    find(driver, "tab-" + view).click()
+
+
+# What each view adds up, by metric; lifetimes count blocks.
+def sums(driver, metrics):
+    found = []
+    for metric in metrics:
+        choose(driver, metric)
+        for view in VIEWS[:-1]:
+            see(driver, view)
+            found.append({"view": view, "metric": "calls" if view == "lifetimes" else metric,
+                          "sum": driver.execute_script("return heaptap.viewSum()")})
+    choose(driver, "outstanding")
+    return found
+
+
+# The window, what the page computes for it, and what its views add up.
+def window(driver, metrics):
     now = state(driver)
     step = driver.execute_script("return heaptap.stepNs") / 1e6
     buckets = driver.execute_script("return heaptap.buckets")
@@ -44,7 +75,8 @@ def window(driver):
         "to_ms": now["to"] * step if now["to"] < buckets else None,
         "totals": driver.execute_script(
             "return heaptap.sums(heaptap.state().from, heaptap.state().to)"),
-        "rootSums": [driver.execute_script("return heaptap.rootSum()")],
+        "rootSums": [],
+        "viewSums": sums(driver, metrics),
         "figures": find(driver, "figures").text,
     }
 
@@ -63,7 +95,7 @@ def brush(driver, start_at, end_at):
 def look_at_views(driver):
     shown = {}
     for view in VIEWS:
-        find(driver, "tab-" + view).click()
+        see(driver, view)
         shown[view] = find(driver, "view").text
     return shown
 
@@ -76,7 +108,7 @@ def search(driver, words):
 
 
 def keys(driver):
-    find(driver, "tab-flame").click()
+    see(driver, "flame")
     canvas = find(driver, "flame")
     canvas.send_keys(Keys.ARROW_DOWN)
     canvas.send_keys(Keys.ENTER)
@@ -94,17 +126,129 @@ def keys(driver):
             "isInAddress": "from=%d" % moved["from"] in address}
 
 
+# Keys that work everywhere: a view, the metric, a part of the time, the list of keys, the search.
+def shortcuts(driver):
+    find(driver, "view").send_keys("3")
+    found = {"view": state(driver)["view"]}
+    press(driver, "m")
+    found["metric"] = state(driver)["metric"]
+    press(driver, "[")
+    found["half"] = state(driver)["to"] * 2 <= driver.execute_script("return heaptap.buckets") + 1
+    press(driver, "p")
+    found["peak"] = state(driver)["to"] - state(driver)["from"]
+    press(driver, "w")
+    found["isWhole"] = state(driver)["from"] == 0
+    press(driver, "?")
+    found["list"] = driver.find_element(By.TAG_NAME, "dialog").text
+    press(driver, Keys.ESCAPE)
+    press(driver, "/")
+    found["focus"] = driver.execute_script("return document.activeElement.id")
+    press(driver, Keys.ESCAPE)
+    choose(driver, "outstanding")
+    return found
+
+
+# The rows of the tree, as many as are there after each key.
+def tree(driver):
+    see(driver, "tree")
+    count = "return document.querySelectorAll('#tree tbody tr').length"
+    for button in driver.find_elements(By.CSS_SELECTOR, "#view > .bar > button"):
+        if button.text == "Close all":
+            button.click()
+    driver.execute_script("document.querySelector('#tree tbody tr').focus()")
+    counts = [driver.execute_script(count)]
+    for key in [Keys.ARROW_LEFT, Keys.ARROW_RIGHT, Keys.ARROW_DOWN]:
+        press(driver, key)
+        counts.append(driver.execute_script(count))
+    focused = driver.execute_script("return document.activeElement.getAttribute('aria-level')")
+    press(driver, Keys.ENTER)
+    return {"counts": counts, "level": focused, "view": state(driver)["view"],
+            "call": state(driver)["call"], "callers": find(driver, "callers").text}
+
+
+# Only chains through a function, then all others: together they are all.
+def filters(driver):
+    see(driver, "functions")
+    found = {"all": driver.execute_script("return heaptap.viewSum()")}
+    driver.find_element(By.XPATH, "//main//button[text()='Only this']").click()
+    found["only"] = driver.execute_script("return heaptap.viewSum()")
+    found["chip"] = find(driver, "filters").text
+    find(driver, "filters").find_element(By.TAG_NAME, "button").click()
+    driver.find_element(By.XPATH, "//main//button[text()='Hide']").click()
+    found["without"] = driver.execute_script("return heaptap.viewSum()")
+    find(driver, "filters").find_element(By.TAG_NAME, "button").click()
+    found["isEmpty"] = find(driver, "filters").text == ""
+    return found
+
+
+# The way back leads through views and selections.
+def back(driver):
+    see(driver, "sites")
+    see(driver, "sizes")
+    driver.back()
+    WebDriverWait(driver, 20).until(lambda _: state(driver)["view"] == "sites")
+    driver.forward()
+    WebDriverWait(driver, 20).until(lambda _: state(driver)["view"] == "sizes")
+    return find(driver, "tab-sizes").get_attribute("aria-selected") == "true"
+
+
+# What can be taken away: an SVG is XML without scripts, chains add up.
+def taken(driver):
+    found = {}
+    for view in VIEWS[:-1]:
+        see(driver, view)
+        for kind in ["text", "csv", "svg", "collapsed"]:
+            found[view + "." + kind] = driver.execute_script(
+                "return heaptap.taken(arguments[0])", kind)
+    drawings = [found.pop("flame.svg"), driver.execute_script("return heaptap.timelineSvg()")]
+    tags = {node.tag.split("}")[1] for text in drawings for node in xml.fromstring(text).iter()}
+    chains = found["flame.collapsed"].splitlines()
+    return {"kinds": sorted(name for name, text in found.items() if text), "tags": sorted(tags),
+            "sum": sum(int(line.rsplit(" ", 1)[1]) for line in chains),
+            "first": found["sites.text"].splitlines()[0]}
+
+
+# Turns a table round by its heading.
+def sort(driver):
+    see(driver, "sites")
+    heading = "#sites [data-sort=calls]"
+    column = ("const at = [...document.querySelectorAll('#sites th')].findIndex((one) => "
+              "one.querySelector('[data-sort=calls]')); return "
+              "[...document.querySelectorAll('#sites tbody tr')].map((row) => "
+              "Number(row.cells[at].textContent.replace(/,/g, '')))")
+    driver.find_element(By.CSS_SELECTOR, heading).click()
+    down = driver.execute_script(column)
+    driver.find_element(By.CSS_SELECTOR, heading).click()
+    up = driver.execute_script(column)
+    return {"down": down == sorted(down, reverse=True), "up": up == sorted(up)}
+
+
+def ground(driver):
+    return driver.execute_script(
+        "return getComputedStyle(document.documentElement).backgroundColor")
+
+
 def narrow_and_dark(driver):
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
-        "width": 400, "height": 800, "deviceScaleFactor": 1, "mobile": False})
+        "width": NARROW, "height": 800, "deviceScaleFactor": 1, "mobile": False})
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {
         "features": [{"name": "prefers-color-scheme", "value": "dark"}]})
     widths = []
     for view in VIEWS:
-        find(driver, "tab-" + view).click()
+        see(driver, view)
         widths.append(driver.execute_script("return document.documentElement.scrollWidth"))
-    return {"width": max(widths), "ground": driver.execute_script(
-        "return getComputedStyle(document.documentElement).backgroundColor")}
+    found = {"width": max(widths), "ground": ground(driver)}
+    find(driver, "theme").click()
+    found["chosen"] = ground(driver)
+    return found
+
+
+# A byte that a cell has wrongly shows in each view.
+def corrupted(driver):
+    see(driver, "grows")
+    driver.execute_script("const model = heaptap.model(); model.cell.allocatedBytes[0] += 1; "
+                          "model.cell.allocations[0] += 1; heaptap.show(model)")
+    return sums(driver, ["allocated", "calls"])
 
 
 def requests(driver, url):
@@ -118,21 +262,31 @@ def requests(driver, url):
 
 def look(driver, url):
     driver.get(url)
-    found = {"title": driver.title, "windows": [window(driver)], "views": look_at_views(driver)}
-    find(driver, "tab-flame").click()
+    WebDriverWait(driver, 60).until(lambda _: driver.execute_script(
+        "return document.querySelector('#view').childElementCount > 0"))
+    found = {"title": driver.title, "windows": [window(driver, METRICS)], "views": look_at_views(driver)}
+    see(driver, "flame")
     brush(driver, 0.25, 0.6)
-    found["windows"].append(window(driver))
+    found["windows"].append(window(driver, METRICS))
     ActionChains(driver).double_click(find(driver, "brush")).perform()
-    found["windows"].append(window(driver))
+    found["windows"].append(window(driver, METRICS[:1]))
+    see(driver, "flame")
     found["search"] = {"all": search(driver, "."), "none": search(driver, "no such function"),
                        "bad": search(driver, "(")}
     search(driver, "")
     find(driver, "search").send_keys("x" + Keys.BACKSPACE)
     found["table"] = find(driver, "flame-table").text
     found["keys"] = keys(driver)
-    found["small"] = narrow_and_dark(driver)
+    found["shortcuts"] = shortcuts(driver)
+    found["tree"] = tree(driver)
+    found["filters"] = filters(driver)
+    found["isBack"] = back(driver)
+    found["taken"] = taken(driver)
+    found["sort"] = sort(driver)
     found["foreign"] = driver.execute_script(
         "return document.querySelectorAll('img, iframe, object, embed, a[href]').length")
+    found["small"] = narrow_and_dark(driver)
+    found["corrupted"] = corrupted(driver)
     found["isHarmed"] = driver.execute_script("return 'harmed' in window")
     found["scripts"] = driver.execute_script("return document.scripts.length")
     found["console"] = [entry["message"] for entry in driver.get_log("browser")]

@@ -9,11 +9,12 @@
 const assert = require("assert");
 const path = require("path");
 const page = path.join(__dirname, "../../analyzer/page");
+const Decode = require(path.join(page, "decode.js"));
 const Model = require(path.join(page, "model.js"));
 const Format = require(path.join(page, "format.js"));
 
 const text = (bytes) => Buffer.from(bytes).toString("latin1");
-const unpack = (bytes, length) => Model.unpackLz4(Uint8Array.from(bytes), length);
+const unpack = (bytes, length) => Decode.unpackLz4(Uint8Array.from(bytes), length);
 
 /* --- LZ4: literals, a match that overlaps itself, long lengths, and what is no block */
 
@@ -79,20 +80,34 @@ for (let from = 0; from < BUCKETS; from++)
 	}
 assert.deepStrictEqual([...Model.liveSeries(model, [0])], [30, 70, 10, 170]);
 
-/* --- trees: chains turned round, inclusive sums, what a search finds is counted once */
+/* --- lifetimes: exact for the whole trace, means for a part, never another number of blocks */
 
-const chains = {tree: {count: 5, parent: [0, 0, 1, 2, 1], frame: [-1, 0, 1, 0, 2]}, frame: {count: 3},
-	site: {count: 2, node: [3, 4]}};
-const down = Model.topDown(chains), up = Model.bottomUp(chains);
-assert.deepStrictEqual([...Model.inclusive(down, [5, 7]).total], [12, 12, 5, 5, 7]);
-assert.strictEqual(Model.inclusive(up, [5, 7]).total[0], 12);
-assert.deepStrictEqual([...up.frame], [-1, 0, 1, 0, 2, 0]);
-const totals = Model.inclusive(down, [5, 7]).total;
-assert.deepStrictEqual(Model.matched(down, totals, [1, 0, 0]), {sum: 12, found: 2});
-assert.deepStrictEqual(Model.matched(down, totals, [0, 1, 1]), {sum: 12, found: 2});
-const children = Model.childrenOf(down, totals);
-assert.strictEqual(children.first[1], 4);
-assert.strictEqual(children.next[4], 2);
+model.facts.lifetimes = {blocks: [0, 0, 2], bytes: [0, 0, 60]};
+assert.deepStrictEqual(Model.lifetimes(model, 0, BUCKETS, null),
+	{blocks: new Map([[2, 2]]), bytes: new Map([[2, 60]]), isExact: true});
+for (let from = 0; from < BUCKETS; from++)
+	for (let to = from + 1; to <= BUCKETS; to++) {
+		const lives = Model.lifetimes(model, from, to, [1]);
+		const ended = blocks.filter((one) => from <= one[0] && one[1] < to);
+		assert.strictEqual(lives.isExact, false);
+		assert.strictEqual([...lives.blocks.values()].reduce((all, one) => all + one, 0),
+			ended.length);
+		assert.strictEqual([...lives.bytes.values()].reduce((all, one) => all + one, 0),
+			ended.reduce((all, one) => all + one[2], 0));
+		assert.strictEqual(Model.lifetimes(model, from, to, [0]).blocks.size, 0);
+	}
+/* One block of 5 us, born and freed in one step: its life has 13 bits of nanoseconds. */
+const short = traceOf([[1, 1, 8]]);
+short.cell.lifetimeUs[1] = 5;
+assert.deepStrictEqual([...Model.lifetimes(short, 1, 2, null).blocks], [[13, 1]]);
+
+/* --- values: sites that do not count have none */
+
+const sums = Model.sumsOf(model, 0, BUCKETS);
+assert.deepStrictEqual([...Model.valuesOf(model, sums, "live", null)], [170]);
+assert.deepStrictEqual([...Model.valuesOf(model, sums, "live", [0])], [0]);
+assert.strictEqual(Model.total(model, sums, [0]).allocations, 0);
+assert.strictEqual(Model.total(model, sums, [1]).allocations, blocks.length);
 
 /* --- numbers and names as people read them */
 

@@ -9,23 +9,35 @@
 
 const fs = require("fs");
 const path = require("path");
-const Model = require(path.join(__dirname, "../../analyzer/page/model.js"));
+const code = path.join(__dirname, "../../analyzer/page");
+const Decode = require(path.join(code, "decode.js"));
+const Model = require(path.join(code, "model.js"));
+const Stacks = require(path.join(code, "stacks.js"));
+global.Format = require(path.join(code, "format.js"));
+const Names = require(path.join(code, "names.js"));
 
 const page = fs.readFileSync(process.argv[2], "utf8");
 const data = /<script type="application\/octet-stream" id="data" data-bytes="(\d+)">([^<]*)<\/script>/
 	.exec(page);
-const model = Model.decode(Model.bytesOfBase64(data[2]), Number(data[1]));
+const model = Decode.decode(Decode.bytesOfBase64(data[2]), Number(data[1]));
 const n = model.buckets, ms = model.stepNs / 1e6;
 const windows = [[0, n], [0, Math.ceil(n / 2)], [Math.floor(n / 2), n],
 	[Math.floor(n / 3), Math.ceil(n * 2 / 3)], [n - 1, n], [0, 1],
 	[Math.floor(n / 4), Math.floor(n / 4) + 1]].filter(([from, to]) => from < to);
 
+/* However chains are shown, and from either end. */
+const functions = Names.of(model).functions, trees = [];
+for (const showsWrappers of [false, true])
+	for (const mergesRecursion of [false, true]) {
+		const down = Stacks.topDown(model, functions, {showsWrappers, mergesRecursion});
+		trees.push(down, Stacks.bottomUp(down));
+	}
+
 console.log(JSON.stringify(windows.map(([from, to]) => ({
 	from_ms: from ? from * ms : null, to_ms: to === n ? null : to * ms,
 	totals: Model.report(model, from, to),
-	rootSums: ["down", "up"].map((direction) => {
-		const tree = direction === "up" ? Model.bottomUp(model) : Model.topDown(model);
+	rootSums: trees.map((tree) => {
 		const sums = Model.sumsOf(model, from, to);
-		return Model.inclusive(tree, Model.valuesOf(model, sums, "outstanding")).total[0];
+		return Stacks.inclusive(tree, Model.valuesOf(model, sums, "outstanding")).total[0];
 	}),
 }))));

@@ -5,11 +5,9 @@
 "use strict";
 
 const Sites = (() => {
-	const FIRST_ROWS = 100;
-
 	/* Key, title, unit, value of a node's figures, class that hides it on small screens. */
 	const COLUMNS = [
-		["outstanding", "Outstanding", "bytes", (s) => s.allocatedBytes - s.freedBytes, ""],
+		["outstanding", "Outstanding", "bytes", (s) => s.allocatedBytes - s.freedBytes, "medium"],
 		["growth", "Growth", "bytes", (s) => s.growthBytes, "medium"],
 		["live", "Live at end", "bytes", (s) => s.liveBytes, "wide"],
 		["peak", "At the peak", "bytes", (s) => s.peakBytes, "wide"],
@@ -17,83 +15,63 @@ const Sites = (() => {
 		["calls", "Calls", "blocks", (s) => s.allocations, "medium"],
 		["temporary", "Temporary", "blocks", (s) => s.temporary, "wide"],
 		["freed", "Freed", "bytes", (s) => s.freedBytes, "wide"],
-		["lifetime", "Mean life", "ns", (s) => s.frees
-			? s.lifetimeUs / s.frees * 1000 : -1, "wide"],
+		["lifetime", "Mean life", "ns", (s) => s.frees ? s.lifetimeUs / s.frees * 1000 : null,
+			"wide"],
 	];
 
 	/* Figures by node; nodes without any are left out. */
-	function nodesOf(model, sums) {
-		const nodes = [];
-		let last = null;
+	function nodesOf(app) {
+		const {model} = app, sums = app.sums(), begin = app.begin(), isIn = app.isIn();
+		const found = app.foundChains(), nodes = new Map();
 		for (let site = 0; site < model.site.count; site++) {
-			const node = model.site.node[site];
-			if (!last || last.node !== node) {
-				last = {node};
-				nodes.push(last);
+			if ((isIn && !isIn[site]) || (found && !found[model.site.node[site]]))
+				continue;
+			const node = begin[model.site.node[site]];
+			let one = nodes.get(node);
+			if (!one) {
+				one = {node};
+				for (const figure of Model.FIGURES)
+					one[figure] = 0;
+				nodes.set(node, one);
 			}
-			for (const [figure, values] of Object.entries(sums))
-				if (values.length)
-					last[figure] = (last[figure] || 0) + values[site];
+			for (const figure of Model.FIGURES)
+				one[figure] += sums[figure][site];
 		}
-		return nodes.filter((one) => one.allocations || one.liveBytes || one.growthBytes);
+		return [...nodes.values()].filter((one) => one.allocations || one.liveBytes ||
+			one.growthBytes);
 	}
 
-	function cell(column, one) {
-		const value = column[3](one);
-		const text = column[2] !== "ns" ? Format.value(value, column[2])
-			: value < 0 ? "" : Format.duration(value);
-		return Dom.element("td", {class: "number " + column[4]}, text);
+	function nameColumn(app) {
+		return {key: "name", title: "Function and callers", unit: "text",
+			value: (one) => app.names.nodeName(one.node), cell: (one) => Dom.element("div", {},
+				Dom.element("button", {class: "link", type: "button",
+					title: app.names.nodeName(one.node) + "\nShows this chain in the flame graph",
+					onclick: () => app.openChain(one.node)}, app.names.shortName(one.node)),
+				Dom.element("div", {class: "where"}, app.names.callersText(one.node)))};
 	}
 
 	function create(app) {
-		let limit = FIRST_ROWS;
-
-		function header(column, shown) {
-			const isSort = app.state.sort === column[0];
-			return Dom.element("th", {scope: "col", class: "number " + shown,
-				"aria-sort": isSort ? "descending" : undefined},
-				Dom.element("button", {type: "button",
-					onclick: () => app.set({sort: column[0]})},
-					column[1] + (isSort ? " \u2193" : "")));
-		}
-
-		function row(one, columns) {
-			return Dom.element("tr", {},
-				Dom.element("td", {class: "name"},
-					Dom.element("button", {class: "link", type: "button",
-						title: app.nodeName(one.node),
-						onclick: () => app.open(one.node)}, app.shortName(one.node)),
-					Dom.element("div", {class: "where"}, app.callersText(one.node))),
-				...columns.map((column) => cell(column, one)));
-		}
-
+		let table = null, sum = 0;
 		return {
 			render(view) {
-				const sums = app.sums(), matches = app.matchesNode();
-				const sort = COLUMNS.find((column) => column[0] === app.state.sort) || COLUMNS[0];
+				const rows = app.remember("site rows", [app.state.from, app.state.to,
+					app.state.focus, app.state.hide, app.state.thread, app.state.wrappers,
+					app.state.search], () => nodesOf(app));
+				const {metric} = app.state, sorted = app.state.sort.replace(/-$/, "") || metric;
 				/* The column that counts is there on every screen. */
-				const columns = COLUMNS.map((column) => column === sort
-					? [...column.slice(0, 4), ""] : column[0] === "outstanding"
-						? [...column.slice(0, 4), "medium"] : column)
-					.filter((column) => !(app.model.isSample && column[0] === "temporary"));
-				const nodes = nodesOf(app.model, sums).filter((one) => !matches ||
-					matches(one.node)).sort((a, b) => sort[3](b) - sort[3](a) ||
-					b.allocatedBytes - a.allocatedBytes);
-				Dom.replace(view,
-					Dom.element("h2", {}, Format.count(nodes.length) + " sites"),
-					Dom.element("div", {class: "scroll"}, Dom.element("table", {id: "sites"},
-						Dom.element("thead", {}, Dom.element("tr", {},
-							Dom.element("th", {scope: "col"}, "Function and callers"),
-							...columns.map((column) => header(column, column[4])))),
-						Dom.element("tbody", {}, ...nodes.slice(0, limit).map((one) =>
-							row(one, columns))))));
-				if (nodes.length > limit)
-					view.append(Dom.element("p", {}, Dom.element("button", {type: "button",
-						onclick: () => {
-							limit *= 4;
-							app.render();
-						}}, "Show more")));
+				const columns = COLUMNS.filter(([key]) => key === "lifetime" ||
+					app.metrics.includes(key)).map(([key, title, unit, value, hide]) =>
+					({key, title, unit, value, hide: key === sorted ? "" : hide}));
+				const of = columns.find((one) => one.key === metric);
+				sum = rows.reduce((all, one) => all + of.value(one), 0);
+				table = Table.make(app, {id: "sites", rows, sort: metric,
+					columns: [nameColumn(app), ...columns]});
+				Dom.replace(view, Dom.element("h2", {}, Format.count(rows.length) + " sites"),
+					table.element);
 			},
+			sum: () => sum,
+			text: () => Table.text(table),
+			csv: () => Table.csv(table),
 		};
 	}
 

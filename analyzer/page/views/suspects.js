@@ -6,77 +6,131 @@
 "use strict";
 
 const Suspects = (() => {
-	const OTHERS = 40;
+	const OTHERS = 40, GROWN = 0.02;
 
-	function groupsOf(model) {
-		return model.facts.suspects.map((suspect) =>
-			({...suspect, nodes: new Set(suspect.nodes)}));
+	function groupsOf(app) {
+		const {model} = app, of = new Map(), begin = Stacks.beginOf(model, false);
+		const groups = model.facts.suspects.filter((one) => one.nodes.length).map((suspect) => {
+			const group = {...suspect, node: suspect.nodes[0], sites: []};
+			suspect.nodes.forEach((node) => of.set(node, group));
+			return group;
+		});
+		for (let site = 0; site < model.site.count; site++) {
+			const group = of.get(begin[model.site.node[site]]);
+			if (group)
+				group.sites.push(site);
+		}
+		for (const group of groups)
+			group.live = Model.liveSeries(model, group.sites);
+		return groups;
 	}
 
-	function sitesOf(model, nodes) {
-		const sites = [];
-		for (let site = 0; site < model.site.count; site++)
-			if (nodes.has(model.site.node[site]))
-				sites.push(site);
-		return sites;
+	/* The thread with most, and how much of all it has. */
+	function threadText(app, group) {
+		const {model} = app, values = app.values(), by = new Map();
+		let sum = 0;
+		for (const site of group.sites) {
+			const value = Math.max(0, values[site]), thread = model.site.thread[site];
+			sum += value;
+			by.set(thread, (by.get(thread) || 0) + value);
+		}
+		const list = [...by].sort((a, b) => b[1] - a[1]);
+		if (!list.length || !sum)
+			return "";
+		const share = list[0][1] === sum ? "" : " (" + Format.percent(list[0][1], sum) + ")";
+		const more = list.length > 1 ? ", " + (list.length - 1) + " more" : "";
+		return "thread " + app.names.threadName(list[0][0]) + share + more;
+	}
+
+	/* When its live bytes left the ground. */
+	function sinceText(app, group) {
+		const most = Math.max(...group.live), at = group.live.findIndex((live) => live > most * GROWN);
+		return at <= 0 ? "since the start of the capture"
+			: "since +" + Format.time(at * app.model.stepNs);
+	}
+
+	function factsText(app, group, grows) {
+		return [sinceText(app, group), threadText(app, group),
+			grows ? Math.round(group.confidence * 100) + " % sure" : "",
+			group.nodes.length > 1 ? group.nodes.length + " call chains" : ""]
+			.filter((part) => part).join(" \u00b7 ");
 	}
 
 	function card(app, group) {
-		const {model} = app, {from, to} = app.state;
-		const unit = Model.METRICS[app.state.metric].unit;
-		const amount = group.sites.reduce((sum, site) => sum + app.values()[site], 0);
-		const grows = group.class === "growing";
+		const {names, state} = app, grows = group.class === "growing";
+		const values = app.values(), frame = app.model.tree.frame[group.node];
+		const amount = group.sites.reduce((sum, site) => sum + values[site], 0);
+		const call = group.node && frame >= 0 ? names.functions.ofFrame[frame] : -1;
 		const amounts = Dom.element("div", {class: "amount"});
 		if (grows)
-			amounts.append(Dom.element("b", {},
-				"+" + Format.bytes(group.slope_bytes_per_s * 60) + "/min"),
-				Dom.element("br"));
-		amounts.append(Format.value(amount, unit) + " " + app.state.metric);
-		if (grows)
-			amounts.append(Dom.element("br"), Dom.element("span", {class: "quiet"},
-				"confidence " + Math.round(group.confidence * 100) + " %"));
+			amounts.append(Dom.element("b", {}, "+" +
+				Format.bytes(group.slope_bytes_per_s * 60) + "/min"), Dom.element("br"));
+		amounts.append(app.format(amount) + " " + state.metric);
 		return Dom.element("article", {class: "suspect"},
 			Dom.element("div", {class: "what"},
-				Dom.element("span", {class: "badge " + (grows ? "growing" : "")},
-					group.class),
+				Dom.element("span", {class: "badge " + (grows ? "growing" : "")}, group.class),
 				Dom.element("button", {class: "link name", type: "button",
-					title: app.nodeName(group.node),
-					onclick: () => app.open(group.node)}, app.shortName(group.node)),
-				Dom.element("div", {class: "where"}, app.callersText(group.node)),
-				Dom.element("div", {}, group.text + (group.nodes.size > 1
-					? " (" + group.nodes.size + " call chains)" : ""))),
+					title: names.nodeName(group.node) + "\nShows this chain in the flame graph",
+					onclick: () => app.openChain(group.node)}, names.shortName(group.node)),
+				Dom.element("div", {class: "where"}, names.callersText(group.node)),
+				Dom.element("div", {}, group.text),
+				Dom.element("div", {class: "where"}, factsText(app, group, grows)),
+				grows && call >= 0 ? Controls.ofFunction(app, call) : null),
 			amounts,
-			Dom.sparkline(group.live, from, to, "live bytes over the whole capture, at most " +
-				Format.bytes(Math.max(0, ...group.live))));
+			Dom.sparkline(group.live, state.from, state.to, "live bytes over the whole capture, " +
+				"at most " + Format.bytes(Math.max(0, ...group.live))));
+	}
+
+	/* What grows together, in one sentence; and what was there before. */
+	function headline(app, growing) {
+		const {heap, capture} = app.model.facts;
+		const slope = growing.reduce((sum, group) => sum + group.slope_bytes_per_s, 0) * 60;
+		const before = heap.known && heap.start_bytes !== null ? "The heap had " +
+			Format.bytes(heap.start_bytes) + " when the capture began: what allocated that is not " +
+			"in it. " : "";
+		const exact = capture.sample_bytes ? "Figures are estimates from a sample."
+			: "Every allocation was recorded.";
+		return Dom.element("p", {id: "headline"}, growing.length
+			? Dom.element("b", {}, (growing.length === 1 ? "1 site grows, by "
+				: growing.length + " sites grow, together by ") + Format.bytes(slope) +
+				" a minute. ") : Dom.element("b", {}, "No site grows over the whole capture. "),
+		before + exact);
+	}
+
+	function asText(app, groups) {
+		return groups.map((group) => [group.class.padEnd(9), app.names.nodeName(group.node),
+			"\n          ", app.names.callersText(group.node), "\n          ", group.text,
+			"\n          ", factsText(app, group, group.class === "growing")].join(" "))
+			.join("\n\n") + "\n";
 	}
 
 	function create(app) {
-		const groups = groupsOf(app.model);
-		for (const group of groups) {
-			group.sites = sitesOf(app.model, group.nodes);
-			group.live = Model.liveSeries(app.model, group.sites);
-		}
-		const growing = groups.filter((group) => group.class === "growing");
-		const others = groups.filter((group) => group.class !== "growing");
+		let shown = [];
 		return {
 			render(view) {
-				const matches = app.matchesNode();
-				const shown = (list) => list.filter((group) => !matches ||
-					[...group.nodes].some(matches));
-				const list = shown(growing);
-				const rest = shown(others).slice(0, OTHERS);
-				Dom.replace(view, Dom.element("h2", {}, growing.length
-					? "What grows" : "No site grows over the whole capture"),
-					...list.map((group) => card(app, group)));
+				const groups = app.remember("groups", 0, () => groupsOf(app));
+				const found = app.foundChains(), isIn = app.isIn();
+				shown = groups.filter((group) => (!found || group.sites.some((site) =>
+					found[app.model.site.node[site]])) && (!isIn ||
+					group.sites.some((site) => isIn[site])));
+				const growing = shown.filter((group) => group.class === "growing");
+				const rest = shown.filter((group) => group.class !== "growing").slice(0, OTHERS);
+				Dom.replace(view, Dom.element("h2", {}, "What grows"),
+					headline(app, groups.filter((group) => group.class === "growing")),
+					...growing.map((group) => card(app, group)));
 				if (rest.length)
 					view.append(Dom.element("details", {open: !growing.length},
 						Dom.element("summary", {}, rest.length +
 							" other sites that held memory at the end"),
 						...rest.map((group) => card(app, group))));
 				view.append(Dom.element("p", {class: "hint"},
-					"Class, rate and sentence are of the whole capture; amounts are of " +
-					"the selected time. Curves show live bytes over the whole capture."));
+					"Class, rate and sentence are of the whole capture; amounts are of the " +
+					"selected time. Curves show live bytes over the whole capture. Next: choose " +
+					"a name to see the chain in the flame graph, or Callers."));
 			},
+			/* Suspects are some of the sites: their view adds nothing up. */
+			sum: () => app.sum(),
+			text: () => asText(app, shown),
 		};
 	}
 

@@ -155,6 +155,31 @@ const Timeline = (() => {
 			say(peak.bucket);
 		}
 
+		/* By keys: of the whole capture the first half is chosen first. */
+		function step(direction, isEnd) {
+			const {from, to} = app.state;
+			if (Model.isWhole(model, from, to))
+				app.select(0, Math.max(1, Math.floor(model.buckets / 2)));
+			else
+				move(direction * Math.max(1, Math.round(model.buckets / 50)), isEnd);
+		}
+
+		/* The drawing for those who do not see it: rows of up to 40 times. */
+		function showTable() {
+			const place = Dom.by("timeline-table");
+			const step = Math.max(1, Math.ceil(model.buckets / 40));
+			const rows = Array.from({length: Math.ceil(model.buckets / step)}, (_, i) => i * step);
+			for (const old of place.querySelectorAll("div"))
+				old.remove();
+			if (!place.open)
+				return;
+			place.append(Table.make(app, {id: "timeline-rows", rows, isFixed: true, sort: "",
+				columns: [{key: "time", title: "Time", unit: "text",
+					value: (i) => "+" + Format.time((i + 0.5) * model.stepNs)},
+				...series.map((one) => ({key: one.key, title: one.name, unit: "bytes",
+					value: (i) => one.value(i)}))]}).element);
+		}
+
 		function key(event) {
 			const step = Math.max(1, Math.round(model.buckets / 50));
 			const action = {
@@ -163,31 +188,32 @@ const Timeline = (() => {
 				Home: () => move(-app.state.from, false),
 				End: () => move(model.buckets - app.state.to, false),
 				Escape: () => app.select(0, model.buckets),
-				p: selectPeak,
 			}[event.key];
 			if (!action || event.ctrlKey || event.altKey || event.metaKey)
 				return;
 			event.preventDefault();
+			event.stopPropagation();
 			action();
 		}
 
-		brush.addEventListener("pointerdown", (event) => {
+		/* Properties, of which the newest model's count: a live page has many models. */
+		brush.onpointerdown = (event) => {
 			if (event.button)
 				return;
 			anchor = head = bucketAt(event);
 			brush.setPointerCapture(event.pointerId);
-		});
-		brush.addEventListener("pointermove", hover);
-		brush.addEventListener("pointerup", finish);
-		brush.addEventListener("pointercancel", finish);
-		brush.addEventListener("pointerleave", () => {
+		};
+		brush.onpointermove = hover;
+		brush.onpointerup = brush.onpointercancel = finish;
+		brush.onpointerleave = () => {
 			cursor.hidden = true;
 			say(-1);
-		});
-		brush.addEventListener("dblclick", () => app.select(0, model.buckets));
-		brush.addEventListener("keydown", key);
-		Dom.by("go-peak").addEventListener("click", selectPeak);
-		Dom.by("go-whole").addEventListener("click", () => app.select(0, model.buckets));
+		};
+		brush.ondblclick = () => app.select(0, model.buckets);
+		brush.onkeydown = key;
+		Dom.by("go-peak").onclick = selectPeak;
+		Dom.by("go-whole").onclick = () => app.select(0, model.buckets);
+		Dom.by("timeline-table").ontoggle = showTable;
 
 		/* Its legend writes style attributes, which the policy of the page forbids. */
 		Dygraph.PLUGINS = Dygraph.PLUGINS.filter((one) => one !== Dygraph.Plugins.Legend);
@@ -203,7 +229,8 @@ const Timeline = (() => {
 		Dom.replace(Dom.by("legend"), ...series.map((one) => Dom.element("span", {},
 			Dom.element("span", {class: "swatch swatch-" + one.key}), one.name)));
 		return {
-			draw,
+			draw, selectPeak, step,
+			svg: () => TimelineSvg.draw(app, series),
 			update() {
 				showSelection(app.state.from, app.state.to);
 				say(-1);

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The application: a model, what is selected, and all that views compute from both, once for each
+ * selection. Views read `app` and change it by app.set.
+ */
+"use strict";
+
+const App = (() => {
+	/* Letters of a search, and keys that move a selection, are one step back when they follow each
+	 * other within this time. */
+	const STEP_MS = 1200, SMALL = ["search", "from,to"];
+
+	/* The value of `make`, made again only when the key is another. */
+	function memory() {
+		const known = new Map();
+		return (name, key, make) => {
+			const text = JSON.stringify(key);
+			if (!known.has(name) || known.get(name).text !== text)
+				known.set(name, {text, value: make()});
+			return known.get(name).value;
+		};
+	}
+
+	/* What is computed from model and state. */
+	function computed(app) {
+		const remember = memory(), {model} = app;
+		const window = () => [app.state.from, app.state.to];
+		const filters = () => [app.state.focus, app.state.hide, app.state.thread];
+		const shape = () => [app.state.wrappers, app.state.recursion];
+		const options = () => ({showsWrappers: app.state.wrappers === "show",
+			mergesRecursion: app.state.recursion === "merge"});
+
+		app.remember = remember;
+		app.unit = () => Model.METRICS[app.state.metric].unit;
+		app.format = (value) => Format.value(value, app.unit());
+		app.sums = () => remember("sums", window(),
+			() => Model.sumsOf(model, app.state.from, app.state.to));
+		/* By site, whether it counts; null: all do. */
+		app.isIn = () => remember("isIn", filters(),
+			() => Stacks.sitesIn(model, app.names, app.state));
+		app.values = () => remember("values", [...window(), ...filters(), app.state.metric],
+			() => Model.valuesOf(model, app.sums(), app.state.metric, app.isIn()));
+		app.total = () => remember("total", [...window(), ...filters()],
+			() => Model.total(model, app.sums(), app.isIn()));
+		/* The sum that is seen, and that of all chains. */
+		app.sum = () => app.values().reduce((sum, value) => sum + value, 0);
+		/* Where each of the model's chains is shown to begin. */
+		app.begin = () => remember("begin", app.state.wrappers,
+			() => Stacks.beginOf(model, options().showsWrappers));
+		app.down = () => remember("down", shape(),
+			() => Stacks.topDown(model, app.names.functions, options()));
+		app.tree = () => app.state.direction === "down" ? app.down()
+			: remember("up", shape(), () => Stacks.bottomUp(app.down()));
+		app.children = () => remember("children " + app.state.direction, shape(),
+			() => Stacks.childrenOf(app.tree()));
+		/* Of the tree that is shown. */
+		app.totals = () => remember("totals " + app.state.direction,
+			[...window(), ...filters(), ...shape(), app.state.metric],
+			() => Stacks.inclusive(app.tree(), app.values()));
+		app.downTotals = () => remember("totals down",
+			[...window(), ...filters(), ...shape(), app.state.metric],
+			() => Stacks.inclusive(app.down(), app.values()));
+		searching(app, remember);
+	}
+
+	function searching(app, remember) {
+		const {model, names} = app;
+		/* By frame, whether the search finds it; null: there is none, or it is no expression. */
+		app.found = () => remember("found", app.state.search, () => app.state.search
+			? Stacks.framesThat(model, names, "/" + app.state.search + "/") : null);
+		/* By function. */
+		app.foundCalls = () => remember("foundCalls", app.state.search, () => {
+			const found = app.found(), calls = new Uint8Array(names.functions.count);
+			for (let i = 0; found && i < found.length; i++)
+				if (found[i])
+					calls[names.functions.ofFrame[i]] = 1;
+			return found && calls;
+		});
+		/* By node of the model's tree, whether the search finds something in its chain. */
+		app.foundChains = () => remember("foundChains", app.state.search, () => {
+			const found = app.found();
+			return found && Stacks.chainsWith(model, found);
+		});
+	}
+
+	function create(model, render) {
+		const metrics = Object.keys(Model.METRICS)
+			.filter((name) => !(model.isSample && name === "temporary"));
+		const app = {model, metrics, names: Names.of(model), render};
+		app.state = State.read(location.hash, model.buckets, metrics);
+		computed(app);
+
+		let lastKind = "", lastTime = 0;
+		/* What the views show changes; the way back leads to what was before. */
+		app.set = (change) => {
+			const kind = Object.keys(change).join(), now = performance.now();
+			const isStep = !SMALL.includes(kind) || kind !== lastKind || now - lastTime > STEP_MS;
+			lastKind = kind;
+			lastTime = now;
+			if ("view" in change && change.view !== app.state.view)
+				change = {sort: "", ...change};
+			Object.assign(app.state, change);
+			const address = State.write(app.state, model.buckets);
+			if (address !== location.hash && (address !== "#" || location.hash))
+				history[isStep ? "pushState" : "replaceState"](null, "", address);
+			render();
+		};
+		app.restore = () => {
+			app.state = State.read(location.hash, model.buckets, metrics);
+			lastKind = "";
+			render();
+		};
+		/* Selects buckets [from, to). */
+		app.select = (from, to) => app.set({from, to});
+		/* Shows a chain of the model in the flame graph. */
+		app.openChain = (node) => app.set({view: "flame", direction: "down",
+			zoom: app.down().nodeOf[app.begin()[node]]});
+		/* Shows a function: its callers, what it calls, its lines. */
+		app.openFunction = (call) => call >= 0 && app.set({view: "functions", call});
+		app.focusOn = (name) => app.set({focus: name, zoom: 0});
+		app.hide = (name) => app.state.hide.includes(name) ||
+			app.set({hide: [...app.state.hide, name], zoom: 0});
+		return app;
+	}
+
+	return {create};
+})();

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From the bytes of a page, or of a server, to the model: tables of columns, and facts.
+ */
+"use strict";
+
+const Decode = (() => {
+	/* Alphabet of base64 without line breaks. */
+	function bytesOfBase64(text) {
+		const binary = atob(text);
+		const bytes = new Uint8Array(binary.length);
+		for (let i = 0; i < binary.length; i++)
+			bytes[i] = binary.charCodeAt(i);
+		return bytes;
+	}
+
+	/* One block of LZ4; throws where it is not one of `length` bytes. */
+	function unpackLz4(from, length) {
+		const to = new Uint8Array(length);
+		let at = 0, put = 0;
+		const more = (count) => {
+			for (let byte = 255; byte === 255; count += byte)
+				byte = at < from.length ? from[at++] : fail();
+			return count;
+		};
+		const fail = () => {
+			throw new Error("the data of this page is damaged");
+		};
+		while (at < from.length) {
+			const token = from[at++];
+			let literals = token >> 4;
+			if (literals === 15)
+				literals = more(literals);
+			if (at + literals > from.length || put + literals > length)
+				fail();
+			to.set(from.subarray(at, at + literals), put);
+			at += literals;
+			put += literals;
+			if (at >= from.length)
+				break;
+			const distance = from[at] | from[at + 1] << 8;
+			at += 2;
+			let count = token & 15;
+			if (count === 15)
+				count = more(count);
+			count += 4;
+			if (!distance || distance > put || put + count > length)
+				fail();
+			for (let i = 0; i < count; i++, put++)
+				to[put] = to[put - distance];
+		}
+		return put === length ? to : fail();
+	}
+
+	/* Reads LEB128 numbers of up to 53 bits. */
+	function reader(bytes, at) {
+		function number() {
+			let value = 0, scale = 1;
+			for (;;) {
+				const byte = bytes[at++];
+				if (byte === undefined)
+					throw new Error("the data of this page is damaged");
+				value += (byte & 127) * scale;
+				if (byte < 128)
+					return value;
+				scale *= 128;
+			}
+		}
+		return {
+			number,
+			text(length) {
+				const part = bytes.subarray(at, at + length);
+				at += length;
+				return new TextDecoder().decode(part);
+			},
+			column(count) {
+				const column = new Float64Array(count);
+				for (let i = 0; i < count; i++)
+					column[i] = number();
+				return column;
+			},
+		};
+	}
+
+	/* Keys are differences to the row above. */
+	function addUp(column) {
+		for (let i = 1; i < column.length; i++)
+			column[i] += column[i - 1];
+		return Int32Array.from(column);
+	}
+
+	/* The same within the rows of one site. */
+	function addUpWithin(site, column) {
+		for (let i = 1; i < column.length; i++)
+			if (site[i] === site[i - 1])
+				column[i] += column[i - 1];
+		return Int32Array.from(column);
+	}
+
+	function columns(input, count, names) {
+		const table = {count};
+		for (const name of names)
+			table[name] = input.column(count);
+		return table;
+	}
+
+	function table(input, names) {
+		return columns(input, input.number(), names);
+	}
+
+	function readTree(input) {
+		const tree = table(input, ["parent", "frame"]);
+		tree.parent = Int32Array.from(tree.parent, (up, i) => i - up);
+		tree.frame = Int32Array.from(tree.frame, (frame) => frame - 1);
+		return tree;
+	}
+
+	function readTimeline(input) {
+		const line = table(input, ["allocations", "allocatedBytes", "live", "liveMax", "heap",
+			"rss", "beforeFrees"]);
+		let live = 0;
+		for (let i = 0; i < line.count; i++) {
+			const bits = line.live[i];
+			live += bits % 2 ? -(bits + 1) / 2 : bits / 2;
+			line.live[i] = live;
+		}
+		return line;
+	}
+
+	/* The model of what data.c wrote. */
+	function tables(bytes) {
+		const input = reader(bytes, 0);
+		const facts = JSON.parse(input.text(input.number()));
+		const frame = table(input, ["name", "file", "line", "module", "isWrapper", "space"]);
+		const tree = readTree(input);
+		const site = table(input, ["node", "thread", "hook", "size", "peak"]);
+		site.node = addUp(site.node);
+		const cell = table(input, ["site", "bucket", "samples", "allocations",
+			"allocatedBytes", "frees", "freedBytes", "temporary", "lifetimeUs"]);
+		cell.site = addUp(cell.site);
+		cell.bucket = addUpWithin(cell.site, cell.bucket);
+		const survivor = table(input, ["site", "birth", "age", "blocks", "bytes",
+			"temporary", "lifetimeUs"]);
+		survivor.site = addUp(survivor.site);
+		survivor.birth = addUpWithin(survivor.site, survivor.birth);
+		survivor.death = survivor.birth.map((birth, i) => birth + survivor.age[i]);
+		const timeline = readTimeline(input);
+		return {facts, frame, tree, site, cell, survivor, timeline,
+			buckets: timeline.count, stepNs: facts.window.bucket_ns,
+			isSample: facts.capture.sample_bytes > 0};
+	}
+
+	/* The same, compressed: `length` bytes. */
+	function decode(packed, length) {
+		return tables(unpackLz4(packed, length));
+	}
+
+	/* The model of an element: its text is base64 of LZ4, or data-source names where the tables
+	 * are, not compressed. */
+	async function load(element) {
+		const {source, bytes} = element.dataset;
+		if (!source)
+			return decode(bytesOfBase64(element.textContent.trim()), Number(bytes));
+		const answer = await fetch(source);
+		if (!answer.ok)
+			throw new Error("the server answered " + answer.status);
+		return tables(new Uint8Array(await answer.arrayBuffer()));
+	}
+
+	return {bytesOfBase64, unpackLz4, tables, decode, load};
+})();
+
+if (typeof module !== "undefined")
+	module.exports = Decode;

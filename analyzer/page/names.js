@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What a frame, a function, a thread is called. A frame is a line of a function; a function has a
+ * number here, that of the first frame with its name in its file.
+ */
+"use strict";
+
+const Names = (() => {
+	const base = (path) => path.slice(path.lastIndexOf("/") + 1);
+
+	/* Numbers of functions by frame, and the first frame of each function. */
+	function functionsOf(model) {
+		const {frame} = model, {strings} = model.facts;
+		const number = new Map(), first = [], ofFrame = new Int32Array(frame.count);
+		for (let i = 0; i < frame.count; i++) {
+			const place = frame.file[i] ? strings[frame.file[i] - 1] : "\0" + frame.module[i];
+			const key = strings[frame.name[i]] + "\0" + place;
+			if (!number.has(key)) {
+				number.set(key, first.length);
+				first.push(i);
+			}
+			ofFrame[i] = number.get(key);
+		}
+		return {count: first.length, first, ofFrame};
+	}
+
+	function of(model) {
+		const {frame, tree} = model, {strings, modules, threads} = model.facts;
+		const functions = functionsOf(model);
+
+		const frameName = (index) => index < 0 ? "(other)" : strings[frame.name[index]];
+		const fileOf = (index) => frame.file[index] ? strings[frame.file[index] - 1] : "";
+		const moduleOf = (index) => frame.module[index]
+			? base(modules[frame.module[index] - 1][0] || "") : "";
+
+		function frameWhere(index) {
+			const file = fileOf(index);
+			return [file + (file && frame.line[index] ? ":" + frame.line[index] : ""),
+				moduleOf(index)].filter((part) => part).join(" in ");
+		}
+
+		const functionName = (index) => index < 0 ? "(other)" : frameName(functions.first[index]);
+
+		function functionWhere(index) {
+			return index < 0 ? "" : [fileOf(functions.first[index]),
+				moduleOf(functions.first[index])].filter((part) => part).join(" in ");
+		}
+
+		const nodeName = (node) => node ? frameName(tree.frame[node]) : "(no stack)";
+		const shortName = (node) => node ? Format.shortName(nodeName(node)) : "(no stack)";
+
+		/* The function of the user's script that a chain of a runtime's code comes from. */
+		function scriptText(node) {
+			for (let at = node; at; at = tree.parent[at]) {
+				const index = tree.frame[at];
+				const path = index < 0 || frame.module[index] ? "" : fileOf(index);
+				if (path.startsWith("/"))
+					return at === node ? "" : "from " + frameName(index) + ", " +
+						base(path) + ":" + frame.line[index];
+			}
+			return "";
+		}
+
+		/* The next functions that lead to a node. */
+		function callers(node, most) {
+			const names = [];
+			let last = shortName(node);
+			for (let at = tree.parent[node]; node && at && names.length < most; at = tree.parent[at]) {
+				if (shortName(at) !== last)
+					names.push(shortName(at));
+				last = shortName(at);
+			}
+			return names;
+		}
+
+		/* Where a node is, and who called it. */
+		function callersText(node) {
+			const names = callers(node, 3);
+			const where = node && tree.frame[node] >= 0 ? frameWhere(tree.frame[node]) : "";
+			return [where, scriptText(node), names.length ? "called by " + names.join(" \u2190 ")
+				: ""].filter((part) => part).join(" \u00b7 ");
+		}
+
+		function threadName(index) {
+			const thread = threads[index] || [0, "unknown"];
+			return thread[1] + " (" + thread[0] + ")";
+		}
+
+		return {functions, frameName, frameWhere, fileOf, functionName, functionWhere, nodeName,
+			shortName, callersText, threadName};
+	}
+
+	return {of, base};
+})();
+
+if (typeof module !== "undefined")
+	module.exports = Names;

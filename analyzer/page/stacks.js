@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Call chains: which of them count, how they are shown, and the trees that views walk. A tree is
+ * arrays by node, parents before children: parent, call (the function, -1 of the root and of folded
+ * stacks), and siteNode, the node where each site's chain ends.
+ */
+"use strict";
+
+const Stacks = (() => {
+	/* --- which chains count ------------------------------------------------------------ */
+
+	/* "/x/" is a regular expression, of name and place; anything else is a function's name. Null
+	 * where it is no expression. */
+	function matcher(text) {
+		if (text.length < 3 || !text.startsWith("/") || !text.endsWith("/"))
+			return (name) => name === text;
+		try {
+			const expression = new RegExp(text.slice(1, -1), "i");
+			return (name, place) => expression.test(name + "\n" + place);
+		} catch (error) {
+			return null;
+		}
+	}
+
+	/* By frame, whether `text` finds it. */
+	function framesThat(model, names, text) {
+		const found = new Uint8Array(model.frame.count), isMatch = matcher(text);
+		if (!isMatch)
+			return null;
+		for (let i = 0; i < found.length; i++)
+			found[i] = isMatch(names.frameName(i), names.frameWhere(i)) ? 1 : 0;
+		return found;
+	}
+
+	/* By node of the model's tree, whether its chain has one of these frames. */
+	function chainsWith(model, found) {
+		const {parent, frame, count} = model.tree, isIn = new Uint8Array(count);
+		for (let i = 1; i < count; i++)
+			isIn[i] = isIn[parent[i]] || (frame[i] >= 0 && found[frame[i]]) ? 1 : 0;
+		return isIn;
+	}
+
+	/* By site, whether it counts; null: all do. {focus: text or "", hide: [text...], thread: index
+	 * or -1}: chains through `focus`, through none of `hide`, of one thread. */
+	function sitesIn(model, names, {focus, hide, thread}) {
+		const {site} = model;
+		if (!focus && !hide.length && thread < 0)
+			return null;
+		const isIn = new Uint8Array(site.count).fill(1);
+		const keep = (text, wanted) => {
+			const found = framesThat(model, names, text);
+			const chains = found && chainsWith(model, found);
+			for (let i = 0; chains && i < site.count; i++)
+				if (chains[site.node[i]] !== wanted)
+					isIn[i] = 0;
+		};
+		if (focus)
+			keep(focus, 1);
+		hide.forEach((text) => keep(text, 0));
+		for (let i = 0; thread >= 0 && i < site.count; i++)
+			if (site.thread[i] !== thread)
+				isIn[i] = 0;
+		return isIn;
+	}
+
+	/* --- how they are shown ------------------------------------------------------------ */
+
+	/* The node where each chain is shown to begin: before the wrappers that allocations go
+	 * through. A chain of wrappers alone stays. */
+	function beginOf(model, showsWrappers) {
+		const {parent, frame, count} = model.tree, begin = new Int32Array(count);
+		for (let i = 1; i < count; i++)
+			begin[i] = !showsWrappers && frame[i] >= 0 && model.frame.isWrapper[frame[i]]
+				? begin[parent[i]] : i;
+		for (let i = 1; i < count; i++)
+			begin[i] = begin[i] || i;
+		return begin;
+	}
+
+	/* Nodes by what leads to them: (parent, call). */
+	function growing() {
+		const parent = [0], call = [-1], known = new Map();
+		return {parent, call, step(from, to) {
+			const key = from * 16777216 + to + 1;
+			let node = known.get(key);
+			if (node === undefined) {
+				node = parent.length;
+				parent.push(from);
+				call.push(to);
+				known.set(key, node);
+			}
+			return node;
+		}};
+	}
+
+	function finished(tree, siteNode) {
+		return {parent: Int32Array.from(tree.parent), call: Int32Array.from(tree.call),
+			count: tree.parent.length, siteNode};
+	}
+
+	/* The tree by function, outermost callers at the root; nodeOf: by node of the model's tree. With
+	 * `mergesRecursion` a call of what is running already goes on from there. */
+	function topDown(model, functions, {showsWrappers, mergesRecursion}) {
+		const {parent, frame, count} = model.tree, begin = beginOf(model, showsWrappers);
+		const isUsed = new Uint8Array(count), nodeOf = new Int32Array(count), tree = growing();
+		const siteNode = new Int32Array(model.site.count);
+		for (let site = 0; site < siteNode.length; site++)
+			for (let at = begin[model.site.node[site]]; at && !isUsed[at]; at = parent[at])
+				isUsed[at] = 1;
+		for (let i = 1; i < count; i++) {
+			if (!isUsed[i]) {
+				nodeOf[i] = nodeOf[parent[i]];
+				continue;
+			}
+			const call = frame[i] < 0 ? -1 : functions.ofFrame[frame[i]];
+			let up = mergesRecursion ? nodeOf[parent[i]] : 0;
+			while (up && tree.call[up] !== call)
+				up = tree.parent[up];
+			nodeOf[i] = up || tree.step(nodeOf[parent[i]], call);
+		}
+		for (let site = 0; site < siteNode.length; site++)
+			siteNode[site] = nodeOf[begin[model.site.node[site]]];
+		return {...finished(tree, siteNode), nodeOf};
+	}
+
+	/* The same chains from the allocating functions to their callers. */
+	function bottomUp(down) {
+		const turned = growing(), of = new Int32Array(down.count).fill(-1);
+		const siteNode = down.siteNode.map((node) => {
+			if (of[node] >= 0)
+				return of[node];
+			let at = 0;
+			for (let up = node; up; up = down.parent[up])
+				at = turned.step(at, down.call[up]);
+			of[node] = at;
+			return at;
+		});
+		return finished(turned, siteNode);
+	}
+
+	/* --- walks ------------------------------------------------------------------------- */
+
+	/* Own values at the nodes of sites, then inclusive ones: node 0 has the total. */
+	function inclusive(tree, values) {
+		const own = new Float64Array(tree.count);
+		for (let site = 0; site < values.length; site++)
+			own[tree.siteNode[site]] += values[site];
+		const total = Float64Array.from(own);
+		for (let i = tree.count - 1; i > 0; i--)
+			total[tree.parent[i]] += total[i];
+		return {own, total};
+	}
+
+	/* The children of node n are child[first[n]] to child[first[n + 1] - 1]. */
+	function childrenOf(tree) {
+		const first = new Int32Array(tree.count + 2), child = new Int32Array(tree.count);
+		for (let i = 1; i < tree.count; i++)
+			first[tree.parent[i] + 2]++;
+		for (let i = 2; i < first.length; i++)
+			first[i] += first[i - 1];
+		for (let i = 1; i < tree.count; i++)
+			child[first[tree.parent[i] + 1]++] = i;
+		return {first, child};
+	}
+
+	/* Children with figures, those with most first. */
+	function sorted(children, totals, node) {
+		const list = [];
+		for (let i = children.first[node]; i < children.first[node + 1]; i++)
+			if (totals[children.child[i]])
+				list.push(children.child[i]);
+		return list.sort((a, b) => totals[b] - totals[a] || a - b);
+	}
+
+	/* What `isFound` (by function) finds: the sum below the outermost nodes, so that nothing counts
+	 * twice. */
+	function matched(tree, totals, isFound) {
+		const isIn = new Uint8Array(tree.count);
+		let sum = 0, found = 0;
+		for (let i = 1; i < tree.count; i++) {
+			const isMatch = tree.call[i] >= 0 && isFound[tree.call[i]];
+			found += isMatch && totals[i] ? 1 : 0;
+			isIn[i] = isMatch || isIn[tree.parent[i]] ? 1 : 0;
+			if (isMatch && !isIn[tree.parent[i]])
+				sum += totals[i];
+		}
+		return {sum, found};
+	}
+
+	/* The nodes with no caller of the same group: what they have together is the group's inclusive
+	 * value. `keyOf`: by node, a number; -1: no group. */
+	function outermost(tree, keyOf) {
+		const nodes = [];
+		for (let i = 1; i < tree.count; i++) {
+			const key = keyOf[i];
+			let up = key < 0 ? 0 : tree.parent[i];
+			while (up && keyOf[up] !== key)
+				up = tree.parent[up];
+			if (key >= 0 && !up)
+				nodes.push(i);
+		}
+		return Int32Array.from(nodes);
+	}
+
+	/* One function: `callers` are those of the outermost of its recursive calls, `callees` those of
+	 * the innermost, so that either list and what has none (`outermost`, `own`) are `total`. As
+	 * analyzer/views/function.c. */
+	function around(tree, own, call) {
+		const outer = new Int32Array(tree.count), callee = new Int32Array(tree.count).fill(-2);
+		const result = {total: 0, own: 0, outermost: 0, callers: new Map(), callees: new Map()};
+		const add = (map, key, value) => map.set(key, (map.get(key) || 0) + value);
+		for (let i = 1; i < tree.count; i++) {
+			const up = tree.parent[i], isSelf = tree.call[i] === call;
+			outer[i] = outer[up] || (isSelf ? i : 0);
+			/* -2: the function is not in the chain; -3: it ends the chain here. */
+			callee[i] = isSelf ? -3 : callee[up] === -3 ? tree.call[i] : callee[up];
+			if (!outer[i] || !own[i])
+				continue;
+			const caller = tree.parent[outer[i]];
+			result.total += own[i];
+			if (caller)
+				add(result.callers, tree.call[caller], own[i]);
+			else
+				result.outermost += own[i];
+			if (callee[i] === -3)
+				result.own += own[i];
+			else
+				add(result.callees, callee[i], own[i]);
+		}
+		return result;
+	}
+
+	return {sitesIn, framesThat, chainsWith, beginOf, topDown, bottomUp, inclusive, childrenOf, sorted, matched,
+		outermost, around};
+})();
+
+if (typeof module !== "undefined")
+	module.exports = Stacks;

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What is selected, and the address that says it. The address is read as something a stranger wrote.
+ */
+"use strict";
+
+const State = (() => {
+	const VIEWS = ["grows", "flame", "tree", "sites", "functions", "threads", "sizes", "lifetimes",
+		"modules", "source", "about"];
+	const CHOICES = {view: VIEWS, direction: ["down", "up"], shape: ["icicle", "flame"],
+		wrappers: ["fold", "show"], recursion: ["show", "merge"]};
+
+	/* `hide` is a list, numbers are not negative but for `thread`. */
+	function usual(buckets) {
+		return {view: "grows", from: 0, to: buckets, metric: "outstanding", search: "", focus: "",
+			hide: [], thread: -1, wrappers: "fold", recursion: "show", direction: "down",
+			shape: "icicle", sort: "", zoom: 0, call: -1, file: -1};
+	}
+
+	/* Not below 0, but for what is usually -1: nothing chosen. */
+	function numberOf(text, normal) {
+		const number = Math.floor(Number(text));
+		return Number.isNaN(number) ? normal
+			: Math.max(Math.min(normal, 0), Math.min(2 ** 31, number));
+	}
+
+	function read(hash, buckets, metrics) {
+		const state = usual(buckets), normal = usual(buckets);
+		const given = new URLSearchParams(hash.replace(/^#/, ""));
+		for (const [name, value] of given) {
+			if (!Object.hasOwn(state, name))
+				continue;
+			const choices = name === "metric" ? metrics : CHOICES[name];
+			if (name === "hide")
+				state.hide.push(value);
+			else if (typeof state[name] === "number")
+				state[name] = numberOf(value, normal[name]);
+			else if (!choices || choices.includes(value))
+				state[name] = value;
+		}
+		state.to = Math.min(state.to, buckets);
+		if (state.from >= state.to)
+			Object.assign(state, {from: 0, to: buckets});
+		return state;
+	}
+
+	function write(state, buckets) {
+		const normal = usual(buckets), said = new URLSearchParams();
+		for (const [name, value] of Object.entries(state))
+			if (name === "hide")
+				value.forEach((one) => said.append("hide", one));
+			else if (value !== normal[name])
+				said.set(name, value);
+		return "#" + said;
+	}
+
+	return {VIEWS, CHOICES, usual, read, write};
+})();
+
+if (typeof module !== "undefined")
+	module.exports = State;

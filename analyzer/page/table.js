@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A table that sorts by each column and shows its first rows; the same rows as text and as CSV.
+ *
+ * A column: {key, title, unit: "bytes" | "blocks" | "ns" | "text" | "share", value: (row) => number or text,
+ * hide: class that hides it on small screens, cell: (row) => element instead of the text}.
+ */
+"use strict";
+
+const Table = (() => {
+	const FIRST_ROWS = 100;
+
+	function textOf(column, row) {
+		const value = column.value(row);
+		if (value === null || value === undefined)
+			return "";
+		return {bytes: Format.bytes, blocks: Format.count, ns: Format.duration, text: String,
+			share: (share) => Format.percent(share, 1)}[column.unit](value);
+	}
+
+	/* "key" is the largest first, "key-" the smallest; texts the other way round. */
+	function sortRows(rows, columns, sort) {
+		const isTurned = sort.endsWith("-"), key = isTurned ? sort.slice(0, -1) : sort;
+		const column = columns.find((one) => one.key === key);
+		if (!column)
+			return rows;
+		const sign = isTurned ? 1 : -1;
+		const compare = column.unit === "text"
+			? (a, b) => -sign * String(column.value(a)).localeCompare(String(column.value(b)))
+			: (a, b) => sign * ((column.value(a) ?? -Infinity) - (column.value(b) ?? -Infinity)) || 0;
+		return rows.map((row) => row).sort(compare);
+	}
+
+	/* A heading that sorts. */
+	function heading(app, column, sort) {
+		const is = sort === column.key ? 1 : sort === column.key + "-" ? -1 : 0;
+		const isUp = column.unit === "text" ? is > 0 : is < 0;
+		return Dom.element("th", {scope: "col",
+			class: (column.unit === "text" ? "" : "number ") + (column.hide || ""),
+			"aria-sort": is ? isUp ? "ascending" : "descending" : undefined},
+		Dom.element("button", {type: "button", "data-sort": column.key,
+			onclick: () => app.set({sort: is > 0 ? column.key + "-" : column.key})},
+		column.title + (is ? isUp ? " \u2191" : " \u2193" : "")));
+	}
+
+	function cell(column, row) {
+		return Dom.element("td", {class: (column.unit === "text" ? "name " : "number ") +
+			(column.hide || "")}, column.cell ? column.cell(row) : textOf(column, row));
+	}
+
+	/* {id, caption, columns, rows, sort: usual order, isFixed: rows stay in theirs}. Returns the
+	 * element, with the rows as they are shown for `text` and `csv`. */
+	function make(app, {id, caption, columns, rows, sort, isFixed}) {
+		const now = app.state.sort && columns.some((one) =>
+			one.key === app.state.sort.replace(/-$/, "")) ? app.state.sort : sort;
+		const list = isFixed ? rows : sortRows(rows, columns, now);
+		const body = Dom.element("tbody", {});
+		const more = Dom.element("button", {type: "button"}, "Show more");
+		let shown = 0;
+		const show = () => {
+			const until = shown ? shown * 4 : FIRST_ROWS;
+			body.append(...list.slice(shown, until).map((row) => Dom.element("tr", {},
+				...columns.map((column) => cell(column, row)))));
+			shown = Math.min(until, list.length);
+			more.hidden = shown === list.length;
+			more.textContent = "Show more of " + Format.count(list.length);
+		};
+		more.addEventListener("click", show);
+		show();
+		const head = columns.map((column) => isFixed ? Dom.element("th", {scope: "col",
+			class: (column.unit === "text" ? "" : "number ") + (column.hide || "")}, column.title)
+			: heading(app, column, now));
+		const element = Dom.element("div", {class: "scroll"}, Dom.element("table", {id},
+			caption ? Dom.element("caption", {class: "hint"}, caption) : null,
+			Dom.element("thead", {}, Dom.element("tr", {}, ...head)), body), more);
+		return {element, columns, list};
+	}
+
+	/* As wide as its texts, names last. */
+	function text({columns, list}) {
+		const shown = [...columns.filter((one) => one.unit !== "text"),
+			...columns.filter((one) => one.unit === "text")].filter((one) => !one.isDrawn);
+		const rows = [shown.map((one) => one.title),
+			...list.slice(0, FIRST_ROWS).map((row) => shown.map((one) => textOf(one, row)))];
+		const width = shown.map((one, i) => Math.max(...rows.map((row) => row[i].length)));
+		const lines = rows.map((row) => row.map((value, i) => shown[i].unit === "text" ? value
+			: value.padStart(width[i])).join("  ").trimEnd());
+		if (list.length > FIRST_ROWS)
+			lines.push("and " + Format.count(list.length - FIRST_ROWS) + " more");
+		return lines.join("\n") + "\n";
+	}
+
+	/* Numbers as they are; a text that a spreadsheet would compute is quoted as text. */
+	function csv({columns, list}) {
+		const quote = (value) => {
+			const words = value === null || value === undefined ? "" : String(value);
+			const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(words) ? "'" + words : words;
+			return /[",\n\r]/.test(safe) ? '"' + safe.replace(/"/g, '""') + '"' : safe;
+		};
+		const shown = columns.filter((one) => !one.isDrawn);
+		return [shown.map((one) => quote(one.key)), ...list.map((row) =>
+			shown.map((one) => quote(one.value(row))))].map((row) => row.join(",")).join("\n") + "\n";
+	}
+
+	return {make, sortRows, text, csv};
+})();
+
+if (typeof module !== "undefined")
+	module.exports = Table;

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * All functions; and one of them: who calls it, what it calls, and what its lines allocate.
+ */
+"use strict";
+
+const Functions = (() => {
+	/* What the lines of the model's frames for which `isWanted` have: {frame, own, total}, a chain
+	 * being counted once for each line. */
+	function linesOf(app, isWanted) {
+		const {model} = app, {parent, frame} = model.tree, begin = app.begin(), lines = new Map();
+		const chains = Stacks.chainsWith(model, isWanted), own = new Map(), values = app.values();
+		for (let site = 0; site < values.length; site++) {
+			const node = begin[model.site.node[site]];
+			if (values[site] && chains[node])
+				own.set(node, (own.get(node) || 0) + values[site]);
+		}
+		const line = (one) => {
+			if (!lines.has(one))
+				lines.set(one, {frame: one, own: 0, total: 0});
+			return lines.get(one);
+		};
+		for (const [node, value] of own) {
+			const seen = new Set();
+			for (let at = node; at; at = parent[at])
+				if (frame[at] >= 0 && isWanted[frame[at]])
+					seen.add(frame[at]);
+			seen.forEach((one) => {
+				line(one).total += value;
+			});
+			if (frame[node] >= 0 && isWanted[frame[node]])
+				line(frame[node]).own += value;
+		}
+		return [...lines.values()];
+	}
+
+	function sideTable(app, id, title, map, none, all) {
+		const rows = [...map].map(([key, value]) => ({key, value}));
+		if (none.value)
+			rows.push({key: -2, value: none.value, text: none.text});
+		return Table.make(app, {id, caption: title, rows, sort: app.state.metric, columns: [
+			{key: "name", title: "Function", unit: "text", value: (row) => row.text ||
+				app.names.functionName(row.key),
+			cell: (row) => row.text ? Dom.element("i", {}, row.text) : Dom.element("div", {},
+				Controls.link(app, row.key),
+				Dom.element("div", {class: "where"}, app.names.functionWhere(row.key)))},
+			{key: app.state.metric, title: app.state.metric, unit: app.unit(),
+				value: (row) => row.value},
+			{key: "share", title: "Share", unit: "share",
+				value: (row) => all ? Math.abs(row.value / all) : 0}]});
+	}
+
+	function lineTable(app, call, all) {
+		const {functions} = app.names, {frame} = app.model;
+		const isWanted = Uint8Array.from(functions.ofFrame, (one) => one === call ? 1 : 0);
+		const rows = linesOf(app, isWanted).filter((row) => frame.line[row.frame]);
+		return !rows.length ? null : Table.make(app, {id: "lines", caption: "Its lines", rows,
+			sort: "total", columns: [
+				{key: "name", title: "Line", unit: "text",
+					value: (row) => app.names.fileOf(row.frame) + ":" + frame.line[row.frame],
+					cell: (row) => Dom.element("button", {type: "button", class: "link",
+						onclick: () => app.set({view: "source", file: frame.file[row.frame]})},
+					app.names.fileOf(row.frame) + ":" + frame.line[row.frame])},
+				{key: "total", title: app.state.metric, unit: app.unit(),
+					value: (row) => row.total},
+				{key: "own", title: "Own", unit: app.unit(), hide: "medium",
+					value: (row) => row.own},
+				{key: "share", title: "Share", unit: "share",
+					value: (row) => all ? Math.abs(row.total / all) : 0}]});
+	}
+
+	function create(app) {
+		let tables = [], sum = 0;
+
+		function showList(view) {
+			const table = Groups.tableOf(app, "functions");
+			tables = [table];
+			Dom.replace(view, Dom.element("h2", {}, Format.count(table.list.length) + " functions"),
+				Dom.element("p", {class: "hint"}, "Own: what the function itself asked for. " +
+					"Total: with what it calls. Choose one to see its callers."), table.element);
+		}
+
+		function showOne(view, call) {
+			const {own} = app.downTotals(), is = Stacks.around(app.down(), own, call);
+			const name = app.names.functionName(call), all = is.total;
+			const callers = sideTable(app, "callers", "Who calls it", is.callers,
+				{value: is.outermost, text: "nothing: the chain ends here"}, all);
+			const callees = sideTable(app, "callees", "What it calls", is.callees,
+				{value: is.own, text: "itself: what it asked for"}, all);
+			const lines = lineTable(app, call, all);
+			tables = [callers, callees, ...lines ? [lines] : []];
+			Dom.replace(view,
+				Dom.element("div", {class: "bar"},
+					Dom.element("button", {type: "button", onclick: () => app.set({call: -1})},
+						"\u2190 All functions"),
+					Dom.element("span", {class: "space"}), Controls.ofFunction(app, call)),
+				Dom.element("h2", {class: "wrap"}, name),
+				Dom.element("p", {class: "quiet"}, [app.names.functionWhere(call),
+					app.format(all) + " " + app.state.metric + ", " +
+					(Format.percent(Math.abs(all), Math.abs(sum)) || "0 %") + " of all",
+					"own " + app.format(is.own)].filter((part) => part).join(" \u00b7 ")),
+				Dom.element("div", {class: "two"}, callers.element, callees.element),
+				lines ? lines.element : "");
+		}
+
+		return {
+			render(view) {
+				const {call} = app.state;
+				sum = app.sum();
+				if (call >= 0 && call < app.names.functions.count)
+					showOne(view, call);
+				else
+					showList(view);
+			},
+			sum: () => app.downTotals().total[0],
+			text: () => tables.map(Table.text).join("\n"),
+			csv: () => Table.csv(tables[0]),
+		};
+	}
+
+	return {create, linesOf};
+})();

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Functions, modules and namespaces: own values are those of chains that allocate there, totals
+ * those of all chains through it, each counted once.
+ */
+"use strict";
+
+const Groups = (() => {
+	/* A number for each function, and the text of a number. */
+	function keysOf(app, kind) {
+		const {model, names} = app, {frame} = model, {first, count} = names.functions;
+		const {strings, modules} = model.facts, known = new Map(), texts = [];
+		const keyOfText = (text) => {
+			if (!known.has(text)) {
+				known.set(text, texts.length);
+				texts.push(text);
+			}
+			return known.get(text);
+		};
+		const moduleOf = (one) => frame.module[one] ? modules[frame.module[one] - 1][0] || "unnamed"
+			: "no file: code that was made at run time";
+		const spaceOf = (one) => frame.space[one] ? strings[frame.space[one] - 1]
+			: Names.base(moduleOf(one));
+		const of = {functions: (one, call) => call, modules: (one) => keyOfText(moduleOf(one)),
+			spaces: (one) => keyOfText(spaceOf(one))}[kind];
+		const ofCall = new Int32Array(count);
+		for (let call = 0; call < count; call++)
+			ofCall[call] = of(first[call], call);
+		return {ofCall, texts, hasSpaces: frame.space.some((space) => space)};
+	}
+
+	/* What does not change with the window: the group of each node, and its outermost nodes. */
+	function nodesOf(app, kind) {
+		const tree = app.down();
+		const keys = app.remember("keys " + kind, 0, () => keysOf(app, kind));
+		return app.remember("outermost " + kind, [app.state.wrappers, app.state.recursion], () => {
+			const keyOf = Int32Array.from(tree.call, (call) => call < 0 ? -1 : keys.ofCall[call]);
+			return {...keys, keyOf, outermost: Stacks.outermost(tree, keyOf)};
+		});
+	}
+
+	/* {key, name, own, total} with figures, and the sum of all own ones. */
+	function rowsOf(app, kind) {
+		const {own, total} = app.downTotals(), {keyOf, outermost, texts} = nodesOf(app, kind);
+		const rows = new Map();
+		let sum = 0;
+		const row = (key) => {
+			if (!rows.has(key))
+				rows.set(key, {key, own: 0, total: 0, name: key < 0 ? "(no stack)"
+					: kind === "functions" ? app.names.functionName(key) : texts[key]});
+			return rows.get(key);
+		};
+		for (let node = 0; node < keyOf.length; node++) {
+			if (!own[node])
+				continue;
+			sum += own[node];
+			row(keyOf[node]).own += own[node];
+			if (keyOf[node] < 0)
+				row(-1).total += own[node];
+		}
+		for (const node of outermost)
+			if (total[node])
+				row(keyOf[node]).total += total[node];
+		return {rows: [...rows.values()], sum};
+	}
+
+	function columnsOf(app, kind, sum, most) {
+		const {metric} = app.state, unit = app.unit();
+		return [
+			{key: "name", title: {functions: "Function", modules: "Module",
+				spaces: "Namespace, crate or package"}[kind], unit: "text", value: (row) => row.name,
+			cell: kind !== "functions" ? undefined : (row) => Dom.element("div", {},
+				Controls.link(app, row.key),
+				Dom.element("div", {class: "where"}, app.names.functionWhere(row.key)))},
+			{key: "own", title: "Own " + metric, unit, value: (row) => row.own},
+			{key: "total", title: "Total", unit, value: (row) => row.total},
+			{key: "share", title: "Share", unit: "share", hide: "medium",
+				value: (row) => sum ? Math.abs(row.total / sum) : 0},
+			{key: "bar", title: "", unit: "text", isDrawn: true, hide: "medium",
+				value: (row) => row.total, cell: (row) => Dom.meter(row.total, most)},
+		];
+	}
+
+	function tableOf(app, kind) {
+		const {rows, sum} = rowsOf(app, kind), found = app.state.search ? app.foundCalls() : null;
+		const text = app.state.search.toLowerCase();
+		const shown = !found ? rows : rows.filter((row) => kind === "functions"
+			? row.key >= 0 && found[row.key] : row.name.toLowerCase().includes(text));
+		const most = rows.reduce((top, row) => Math.max(top, Math.abs(row.total)), 0);
+		return {sum, ...Table.make(app, {id: kind === "functions" ? "function-list" : kind,
+			rows: shown, sort: kind === "functions" ? "total" : "own",
+			columns: columnsOf(app, kind, sum, most)})};
+	}
+
+	/* The view of modules and, where names have them, of namespaces. */
+	function create(app) {
+		let tables = [];
+		return {
+			render(view) {
+				const {hasSpaces} = nodesOf(app, "modules");
+				tables = [tableOf(app, "modules"), ...hasSpaces ? [tableOf(app, "spaces")] : []];
+				Dom.replace(view, Dom.element("h2", {}, "By module"), tables[0].element,
+					...hasSpaces ? [Dom.element("h2", {}, "By namespace, crate or package"),
+						tables[1].element] : [],
+					Dom.element("p", {class: "hint"}, "Own: what functions of the module " +
+						"allocate. Total: what they or functions they call allocate; one chain " +
+						"counts in each module it passes through, so totals do not add up."));
+			},
+			sum: () => tables[0].sum,
+			text: () => tables.map(Table.text).join("\n"),
+			csv: () => Table.csv(tables[0]),
+		};
+	}
+
+	return {create, tableOf};
+})();

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * usage: node state_test.js
+ *
+ * What is selected, as the address has it; tables as text and CSV. Ends with 1 at the first thing
+ * that is not so.
+ */
+"use strict";
+
+const assert = require("assert");
+const path = require("path");
+const page = path.join(__dirname, "../../analyzer/page");
+global.Format = require(path.join(page, "format.js"));
+const State = require(path.join(page, "state.js"));
+const Table = require(path.join(page, "table.js"));
+
+const METRICS = ["outstanding", "growth"], BUCKETS = 50;
+const read = (hash) => State.read(hash, BUCKETS, METRICS);
+const usual = State.usual(BUCKETS);
+
+/* --- the address: what was written is read again, and what a stranger wrote harms nothing */
+
+assert.deepStrictEqual(read(""), usual);
+assert.strictEqual(State.write(usual, BUCKETS), "#");
+for (const change of [{view: "tree", metric: "growth", from: 3, to: 9}, {search: "a|b&c=#%"},
+	{hide: ["std::vector<int>", "/x y/", "\u202e"], focus: "f(int)"}, {thread: 2, zoom: 17, call: 4},
+	{direction: "up", shape: "flame", wrappers: "show", recursion: "merge", sort: "calls-", file: 0}])
+	assert.deepStrictEqual(read(State.write({...usual, ...change}, BUCKETS)), {...usual, ...change});
+for (const hash of ["#view=none", "#metric=toString", "#from=-5", "#from=x", "#from=9&to=9", "#to=0",
+	"#to=1e99", "#__proto__=1", "#constructor=1", "#shape=round", "#thread=-7", "#call=NaN"])
+	assert.deepStrictEqual(read(hash), usual, hash);
+assert.strictEqual(read("#zoom=1e99").zoom, 2 ** 31);
+
+/* --- tables */
+
+const columns = [{key: "name", title: "Name", unit: "text", value: (row) => row[0]},
+	{key: "bytes", title: "Bytes", unit: "bytes", value: (row) => row[1]},
+	{key: "life", title: "Life", unit: "ns", value: (row) => row[2]}];
+const rows = [["b", 2048, null], ["a", 3, 5], ["=1+1,\"x\"\n", -7, 9]];
+const sorted = (sort) => Table.sortRows(rows, columns, sort).map((row) => row[0][0]);
+assert.deepStrictEqual(sorted("bytes"), ["b", "a", "="]);
+assert.deepStrictEqual(sorted("bytes-"), ["=", "a", "b"]);
+assert.deepStrictEqual(sorted("life"), ["=", "a", "b"]);
+assert.deepStrictEqual(sorted("name"), ["=", "a", "b"]);
+assert.deepStrictEqual(sorted("no such column"), ["b", "a", "="]);
+assert.strictEqual(Table.text({columns, list: rows.slice(0, 2)}),
+	"  Bytes  Life  Name\n2.0 KiB        b\n    3 B  5 ns  a\n");
+assert.strictEqual(Table.csv({columns, list: rows}),
+	"name,bytes,life\nb,2048,\na,3,5\n\"'=1+1,\"\"x\"\"\n\",-7,9\n");
+console.log("all right");
