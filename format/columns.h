@@ -7,6 +7,7 @@
 #pragma once
 
 #include "format/bytes.h"
+#include "format/event.h"
 
 struct columns_encoder;
 
@@ -26,3 +27,30 @@ struct ht_err *columns_encode(
 HT_MUST_CHECK
 struct ht_err *columns_decode(
 	struct bytes columns, struct bytes_out *scratch, struct bytes_out *out);
+
+/* The length of the piece; HT_ERR_FORMAT when the columns' head is not sound. */
+HT_MUST_CHECK
+struct ht_err *columns_length(struct bytes columns, size_t *ret);
+
+/*
+ * The events of a piece, without its bytes: what columns_decode and event_next give, except that
+ * of damaged columns up to COLUMNS_EVENTS_MAX events before the damage are lost.
+ */
+struct columns_events;
+
+#define COLUMNS_EVENTS_MAX 64u
+#define COLUMNS_ROOM	   (COLUMNS_EVENTS_MAX * 8 + ABI_EVENT_MAX_BYTES)
+
+/* Begins to read columns, borrowed until the end, behind which COLUMNS_ROOM bytes are readable.
+ * HT_ERR_FORMAT when their head is not sound. */
+HT_MUST_CHECK
+struct ht_err *columns_events_create(struct bytes columns, struct columns_events **ret);
+/* Accepts NULL. */
+void columns_events_destroy(struct columns_events *events);
+/* Decodes the next events, `*ret_count` of them: at most `max`, and at most COLUMNS_EVENTS_MAX.
+ * NONE_LEFT: these were the last. MALFORMED: there are none, and in_step is false. */
+HT_MUST_CHECK
+enum event_result columns_events_next(struct columns_events *events, struct event_decoder *decoder,
+	struct event *ret, size_t max, size_t *ret_count);
+/* How many bytes of the piece are not decoded; of damaged columns, those that are lost. */
+size_t columns_events_left(const struct columns_events *events);

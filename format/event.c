@@ -81,12 +81,10 @@ static bool take_word(struct event_decoder *decoder, unsigned number, const uint
 }
 
 /* Takes THREAD, or a word; `*ret_whole` when it was the last of a mapping. As take_event. */
-static size_t take_thread_or_word(struct event_decoder *decoder, const uint8_t *start, size_t left,
-	struct event *ret, bool *ret_whole)
+static size_t take_thread_or_word(
+	struct event_decoder *decoder, const uint8_t *start, struct event *ret, bool *ret_whole)
 {
 	unsigned number = start[0] >> ABI_WORD_SHIFT;
-	if (left < THREAD_BYTES)
-		return 0;
 	if (number == 0) {
 		take_thread(decoder, start);
 		return THREAD_BYTES;
@@ -133,6 +131,14 @@ static size_t take_event(struct event_decoder *decoder, const uint8_t *start, st
 	return (size_t)(at - start);
 }
 
+size_t event_step(
+	struct event_decoder *decoder, const uint8_t *at, struct event *ret, bool *ret_whole)
+{
+	*ret_whole = (*at & 7) != ABI_EVENT_THREAD;
+	return *ret_whole ? take_event(decoder, at, ret)
+			  : take_thread_or_word(decoder, at, ret, ret_whole);
+}
+
 static enum event_result lose_step(struct event_decoder *decoder, struct bytes *in)
 {
 	decoder->in_step = false;
@@ -155,9 +161,8 @@ enum event_result event_next(struct event_decoder *decoder, struct bytes *in, st
 			memcpy(padded, in->at, left);
 			start = padded;
 		}
-		bool is_whole = (*start & 7) != ABI_EVENT_THREAD;
-		size_t used = is_whole ? take_event(decoder, start, ret)
-				       : take_thread_or_word(decoder, start, left, ret, &is_whole);
+		bool is_whole;
+		const size_t used = event_step(decoder, start, ret, &is_whole);
 		if (!used || used > left)
 			return lose_step(decoder, in);
 		in->at += used;

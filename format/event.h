@@ -22,9 +22,9 @@ struct event_decoder {
 };
 
 struct event {
-	enum abi_event_kind kind; /* never THREAD: consumed by the decoder */
-	uint8_t hook;		  /* enum abi_hook, or a newer one: 0 .. 15 */
-	uint8_t protect;	  /* of a mapping: PROT_* */
+	uint8_t kind;	 /* enum abi_event_kind, never THREAD: the decoder consumes it */
+	uint8_t hook;	 /* enum abi_hook, or a newer one: 0 .. 15 */
+	uint8_t protect; /* of a mapping: PROT_* */
 	uint32_t tid;
 	uint64_t tsc; /* but for mappings never less than that of the event before, within a buffer
 		       */
@@ -44,3 +44,9 @@ enum event_result { EVENT_OK, EVENT_NONE_LEFT, EVENT_MALFORMED };
  * in_step is false, as it is for any piece read out of step. */
 HT_MUST_CHECK
 enum event_result event_next(struct event_decoder *decoder, struct bytes *in, struct event *ret);
+
+/* Takes the event at `at`, behind which ABI_EVENT_MAX_BYTES are readable: returns its length, 0
+ * when it is malformed. `*ret_whole` is false where it is part of a later one, and `ret` unset. */
+HT_MUST_CHECK
+size_t event_step(
+	struct event_decoder *decoder, const uint8_t *at, struct event *ret, bool *ret_whole);

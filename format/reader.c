@@ -27,6 +27,7 @@ struct trace_reader {
 	uint64_t limit;	 /* what may still be read */
 	uint64_t offset; /* of input[input_at] in the trace */
 	bool is_growing; /* it was being written when the reader was created */
+	bool keeps_columns;
 
 	LZ4F_dctx *lz4;
 	struct bytes_out block; /* decompressed, checksum verified */
@@ -349,7 +350,9 @@ static struct ht_err *read_record(struct trace_reader *reader, struct rec *ret)
 		return NULL;
 	struct ht_err *err = rec_decode(&reader->records, ret);
 	if (!err && ret->kind == REC_COLUMNS)
-		err = join_columns(reader, ret);
+		err = reader->keeps_columns
+			      ? columns_length(ret->columns.body, &ret->columns.piece_bytes)
+			      : join_columns(reader, ret);
 	if (err && err->code == HT_ERR_FORMAT) {
 		reader->end = TRACE_DAMAGED;
 		return ht_err_wrap(err, "%s: block %llu at byte %llu", reader->name,
@@ -391,6 +394,11 @@ void trace_reader_limit(struct trace_reader *reader, uint64_t bytes)
 	uint64_t excess = seen > bytes ? seen - bytes : 0;
 	reader->limit = seen > bytes ? 0 : bytes - seen;
 	reader->input_end -= excess < input_left(reader) ? excess : input_left(reader);
+}
+
+void trace_reader_keep_columns(struct trace_reader *reader)
+{
+	reader->keeps_columns = true;
 }
 
 void trace_reader_destroy(struct trace_reader *reader)

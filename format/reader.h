@@ -26,6 +26,9 @@ struct ht_err *trace_reader_create(int fd, const char *name, struct trace_reader
 void trace_reader_destroy(struct trace_reader *reader);
 /* Before the first record: the trace ends after so many bytes, though the file may not. */
 void trace_reader_limit(struct trace_reader *reader, uint64_t bytes);
+/* Before the first record: REC_COLUMNS are given as they are, with a sound head and their
+ * piece_bytes, instead of the REC_EVENTS that they were. */
+void trace_reader_keep_columns(struct trace_reader *reader);
 
 /*
  * Reads the next record. `ret_end` says what happened; `ret` is set only for TRACE_MORE, its views

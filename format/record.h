@@ -121,10 +121,13 @@ struct rec_events {
 	struct rec_string body;
 };
 
-/* What stands in a trace instead of most REC_EVENTS; nobody but writer and reader sees one. */
+/* What stands in a trace instead of most REC_EVENTS; a reader makes those of it unless asked not
+ * to.
+ */
 struct rec_columns {
 	uint64_t slot, position, flags; /* as in rec_events */
 	struct bytes body;		/* columns.h */
+	size_t piece_bytes;		/* length of the events in them; not in the trace */
 };
 
 #define REC_EVENTS_RESTART 1u /* the piece begins at a buffer start: delta state is reset */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 static struct ht_err *allocated(
-	void *context, const struct replay_call *call, const struct live_block *block)
+	void *context, const struct replay_call *call, struct live_block *block)
 {
 	struct analysis *analysis = context;
 	struct cube *cube = &analysis->cube;
@@ -48,7 +48,7 @@ static bool is_of_age(
 }
 
 static struct ht_err *allocated_any(
-	void *context, const struct replay_call *call, const struct live_block *block)
+	void *context, const struct replay_call *call, struct live_block *block)
 {
 	struct analysis *analysis = context;
 	struct cube *cube = &analysis->cube;
@@ -59,7 +59,8 @@ static struct ht_err *allocated_any(
 	/* Its age is not known yet. */
 	if (cube->is_unordered || !is_of_size(analysis, block))
 		return cube_pass(cube, call->time_ns);
-	return cube_allocated(cube, call, block);
+	struct live_block chosen = *block;
+	return cube_allocated(cube, call, &chosen);
 }
 
 static struct ht_err *freed_any(void *context, const struct replay_call *call,
@@ -73,8 +74,11 @@ static struct ht_err *freed_any(void *context, const struct replay_call *call,
 		return err;
 	if (!is_of_size(analysis, block) || !is_of_age(analysis, block, call->time_ns))
 		return cube_pass(cube, call->time_ns);
-	return cube->is_unordered ? cube_lived(cube, block, call, temporary)
-				  : cube_freed(cube, call, block, temporary);
+	struct live_block chosen = *block;
+	/* The note is that of the other cube. */
+	chosen.note = 0;
+	return cube->is_unordered ? cube_lived(cube, &chosen, call, temporary)
+				  : cube_freed(cube, call, &chosen, temporary);
 }
 
 static struct ht_err *before_freed_any(

@@ -4,6 +4,7 @@
  * are folded.
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyzer/cube/cube.h"
 #include "analyzer/model/array.h"
@@ -206,6 +207,7 @@ struct ht_err *cube_follow_timeline(struct cube *cube)
 	if (shift > BUCKET_BITS)
 		shift = BUCKET_BITS;
 	cube->step_ns = cube->timeline.step_ns;
+	cube->step_shift = (unsigned)__builtin_ctzll(cube->step_ns / TIMELINE_FIRST_STEP_NS);
 	join_before(cube, shift);
 	struct ht_err *err = join_cells(cube, shift);
 	return err ? err : rewrite_survivors(cube, join_survivor, &shift);
@@ -368,6 +370,7 @@ static struct ht_err *fold_lightest(struct cube *cube)
 	if (err)
 		return err;
 	fold.other = cube->other - 1;
+	memset(cube->recent, 0, sizeof(cube->recent));
 	fold.weight = calloc(cube->site_count, sizeof(*fold.weight));
 	fold.stack_of = calloc(cube->site_count, sizeof(*fold.stack_of));
 	fold.is_folded = calloc(cube->site_count, sizeof(*fold.is_folded));

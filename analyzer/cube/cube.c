@@ -88,12 +88,11 @@ static uint32_t find_in_chain(struct cube *cube, uint32_t *head, uint32_t key)
 	return CUBE_NONE;
 }
 
-static struct ht_err *find_site(
-	struct cube *cube, const struct live_block *block, uint8_t hook, uint32_t *ret)
+static struct ht_err *look_up_site(
+	struct cube *cube, const struct live_block *block, uint32_t key, uint32_t *ret)
 {
 	struct cube_index *index = block->stack < NODES_MAX ? &cube->of_node : &cube->of_plain;
 	const uint32_t at = block->stack % NODES_MAX;
-	const uint32_t key = key_of(block->thread, hook, block->size);
 	if (at < index->capacity) {
 		*ret = find_in_chain(cube, &index->site[at], key);
 		if (*ret != CUBE_NONE)
@@ -102,6 +101,31 @@ static struct ht_err *find_site(
 	struct ht_err *err = add_site(cube, block->stack, key, index, at);
 	*ret = (uint32_t)cube->site_count - 1;
 	return err;
+}
+
+/* Fibonacci hashing (Knuth, The Art of Computer Programming, vol. 3, 6.4). */
+static inline size_t recent_index(uint32_t node, uint32_t key)
+{
+	return ((uint64_t)node << 32 | key) * 0x9e3779b97f4a7c15ull >> (64 - CUBE_RECENT_BITS);
+}
+
+static struct ht_err *find_site(
+	struct cube *cube, const struct live_block *block, uint8_t hook, uint32_t *ret)
+{
+	const uint32_t key = key_of(block->thread, hook, block->size);
+	struct ht_err *err = look_up_site(cube, block, key, ret);
+	cube->recent[recent_index(block->stack, key)] = *ret + 1;
+	return err;
+}
+
+/* As find_site, of a block that was there before. */
+static inline struct ht_err *find_noted(
+	struct cube *cube, const struct live_block *block, uint32_t *ret)
+{
+	*ret = block->note - 1;
+	if (ht_likely(*ret < cube->site_count && cube->site[*ret].node != CUBE_NONE))
+		return NULL;
+	return find_site(cube, block, block->hook, ret);
 }
 
 uint64_t cube_live_blocks_from(const struct cube *cube, unsigned size_class)
@@ -247,10 +271,24 @@ static inline struct sample_share share_of(const struct cube *cube, const struct
 					      : sample_share_of(block, cube->sample_bytes);
 }
 
-struct ht_err *cube_allocated(
-	struct cube *cube, const struct replay_call *call, const struct live_block *block)
+static inline void count_birth(
+	struct cube *cube, struct cube_site *site, struct sample_share share, uint64_t time_ns)
 {
-	const struct sample_share share = share_of(cube, block);
+	settle_peak(cube, site);
+	site->live_bytes += share.bytes;
+	site->open.allocations += share.blocks;
+	site->open.allocated_bytes += share.bytes;
+	cube->total.samples++;
+	cube->total.allocations += share.blocks;
+	cube->total.allocated_bytes += share.bytes;
+	const uint64_t live_bytes = cube_live_bytes(cube);
+	if (live_bytes > cube->bucket_max_bytes)
+		note_highest(cube, live_bytes, time_ns);
+}
+
+static struct ht_err *allocated_any(
+	struct cube *cube, const struct replay_call *call, struct live_block *block)
+{
 	uint32_t at = 0;
 	struct ht_err *err = enter_bucket(cube, call->time_ns);
 	if (!err)
@@ -259,19 +297,32 @@ struct ht_err *cube_allocated(
 		err = open_cell(cube, at);
 	if (err)
 		return err;
-	struct cube_site *site = &cube->site[at];
-	settle_peak(cube, site);
-	site->live_bytes += share.bytes;
+	block->note = at + 1;
 	if (cube->sample_bytes)
-		site->open.samples++;
-	site->open.allocations += share.blocks;
-	site->open.allocated_bytes += share.bytes;
-	cube->total.samples++;
-	cube->total.allocations += share.blocks;
-	cube->total.allocated_bytes += share.bytes;
-	const uint64_t live_bytes = cube_live_bytes(cube);
-	if (live_bytes > cube->bucket_max_bytes)
-		note_highest(cube, live_bytes, call->time_ns);
+		cube->site[at].open.samples++;
+	count_birth(cube, &cube->site[at], share_of(cube, block), call->time_ns);
+	return NULL;
+}
+
+/* Whether the site with this note has counts of the bucket of a call, which can be added to. */
+static inline bool is_open(const struct cube *cube, uint32_t note, const struct replay_call *call)
+{
+	return note - 1 < cube->site_count && cube->site[note - 1].bucket == cube->bucket &&
+	       cube->site[note - 1].node != CUBE_NONE && call->time_ns < cube->bucket_end_ns;
+}
+
+struct ht_err *cube_allocated(
+	struct cube *cube, const struct replay_call *call, struct live_block *block)
+{
+	const uint32_t key = key_of(block->thread, call->hook, block->size);
+	const uint32_t note = cube->recent[recent_index(block->stack, key)];
+	if (ht_unlikely(!is_open(cube, note, call) || cube->sample_bytes))
+		return allocated_any(cube, call, block);
+	struct cube_site *site = &cube->site[note - 1];
+	if (ht_unlikely(site->node != block->stack || site->key != key))
+		return allocated_any(cube, call, block);
+	block->note = note;
+	count_birth(cube, site, (struct sample_share){1, block->size}, call->time_ns);
 	return NULL;
 }
 
@@ -298,26 +349,45 @@ static inline void count_death(struct cube *cube, struct cube_site *site, struct
 	cube->caller.freed_bytes += share.bytes;
 }
 
-struct ht_err *cube_freed(struct cube *cube, const struct replay_call *call,
+static inline struct ht_err *count_survivor(struct cube *cube, const struct live_block *block,
+	uint32_t at, struct sample_share share, bool temporary, uint64_t life_ns)
+{
+	if (block->birth_ns >= cube->bucket_end_ns - cube->step_ns)
+		return NULL;
+	return cube_add_survivor(cube, at, cube_bucket_at(cube, block->birth_ns), cube->bucket,
+		share, temporary, life_ns / 1000 * share.blocks);
+}
+
+static struct ht_err *freed_any(struct cube *cube, const struct replay_call *call,
 	const struct live_block *block, bool temporary)
 {
 	const struct sample_share share = share_of(cube, block);
+	const uint64_t life_ns = call->time_ns - block->birth_ns;
 	uint32_t at = 0;
 	struct ht_err *err = enter_bucket(cube, call->time_ns);
 	if (!err)
-		err = find_site(cube, block, block->hook, &at);
+		err = find_noted(cube, block, &at);
 	if (!err)
 		err = open_cell(cube, at);
 	if (!err)
 		err = enter_caller(cube, call);
 	if (err)
 		return err;
-	const uint64_t life_ns = call->time_ns - block->birth_ns;
 	count_death(cube, &cube->site[at], share, temporary, life_ns);
-	if (ht_likely(block->birth_ns >= cube->bucket_end_ns - cube->step_ns))
-		return NULL;
-	return cube_add_survivor(cube, at, (uint32_t)(block->birth_ns / cube->step_ns),
-		cube->bucket, share, temporary, life_ns / 1000 * share.blocks);
+	return count_survivor(cube, block, at, share, temporary, life_ns);
+}
+
+struct ht_err *cube_freed(struct cube *cube, const struct replay_call *call,
+	const struct live_block *block, bool temporary)
+{
+	const uint32_t at = block->note - 1;
+	const uint64_t life_ns = call->time_ns - block->birth_ns;
+	const struct sample_share share = {1, block->size};
+	if (ht_unlikely(!is_open(cube, block->note, call) || cube->sample_bytes ||
+			cube->caller_thread != call->thread || cube->caller_hook != call->hook))
+		return freed_any(cube, call, block, temporary);
+	count_death(cube, &cube->site[at], share, temporary, life_ns);
+	return count_survivor(cube, block, at, share, temporary, life_ns);
 }
 
 struct ht_err *cube_before_freed(struct cube *cube, const struct replay_call *call,
@@ -389,7 +459,7 @@ struct ht_err *cube_lived(struct cube *cube, const struct live_block *block,
 		err = follow(cube);
 	if (!err)
 		err = find_site(cube, block, block->hook, &at);
-	const uint32_t birth = (uint32_t)(block->birth_ns / cube->step_ns);
+	const uint32_t birth = cube_bucket_at(cube, block->birth_ns);
 	if (!err)
 		err = put_birth(cube, at, birth, share);
 	if (err || !death)

@@ -41,7 +41,9 @@ struct cube_survivor {
 	uint64_t blocks, bytes, temporary, lifetime_us;
 };
 
-#define CUBE_NONE UINT32_MAX
+#define CUBE_NONE	 UINT32_MAX
+#define CUBE_RECENT_BITS 10u
+#define CUBE_RECENT	 (1u << CUBE_RECENT_BITS)
 
 struct cube_site {
 	uint32_t node;	     /* leaf node of the stack, 0: none; CUBE_OTHER */
@@ -106,7 +108,9 @@ struct cube {
 		uint32_t *site; /* index + 1 of a site of the node; 0: none yet */
 		size_t capacity;
 	} of_node, of_plain; /* by node, from NODES_MAX on the second */
-	uint32_t other;	     /* index + 1 of the site CUBE_OTHER */
+	/* Index + 1 of the site that was found last, by a hash of node and key; 0: none yet. */
+	uint32_t recent[CUBE_RECENT];
+	uint32_t other; /* index + 1 of the site CUBE_OTHER */
 	uint64_t folded_stacks;
 	uint64_t folded_bytes; /* that they allocated; after cube_finish */
 
@@ -118,7 +122,8 @@ struct cube {
 	size_t survivor_count, survivor_capacity;
 	struct map dying; /* (site, birth) -> survivor, of those that died in `dying_bucket` */
 	uint32_t dying_bucket;
-	uint64_t step_ns; /* of the timeline, as the buckets in all tables are counted */
+	uint64_t step_ns;    /* of the timeline, as the buckets in all tables are counted */
+	unsigned step_shift; /* it is the timeline's first step, shifted by this */
 
 	/* Calls of the thread and function that freed last, not yet in the tables below. */
 	struct cube_calls caller;
@@ -135,10 +140,11 @@ struct cube {
 
 void cube_init(struct cube *cube);
 void cube_deinit(struct cube *cube);
-/* The three facts of replay.h. */
+/* The three facts of replay.h. The note of a block is index + 1 of its site, by which it is found
+ * again; 0: it has to be looked for. */
 HT_MUST_CHECK
 struct ht_err *cube_allocated(
-	struct cube *cube, const struct replay_call *call, const struct live_block *block);
+	struct cube *cube, const struct replay_call *call, struct live_block *block);
 HT_MUST_CHECK
 struct ht_err *cube_freed(struct cube *cube, const struct replay_call *call,
 	const struct live_block *block, bool temporary);
@@ -174,6 +180,12 @@ static inline uint64_t cube_live_bytes(const struct cube *cube)
 static inline uint64_t cube_live_blocks(const struct cube *cube)
 {
 	return cube->total.allocations - cube->total.frees;
+}
+
+/* The bucket of a time. */
+static inline uint32_t cube_bucket_at(const struct cube *cube, uint64_t time_ns)
+{
+	return (uint32_t)(time_ns / TIMELINE_FIRST_STEP_NS >> cube->step_shift);
 }
 
 /* --- between cube.c and cells.c --- */

@@ -35,7 +35,7 @@ static struct replay_call in_window(const struct events *events, const struct re
 }
 
 static struct ht_err *allocated(
-	void *context, const struct replay_call *call, const struct live_block *block)
+	void *context, const struct replay_call *call, struct live_block *block)
 {
 	const struct events *events = context;
 	const struct replay_observer *to = &events->observer->replay;

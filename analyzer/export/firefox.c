@@ -92,7 +92,7 @@ static struct ht_err *add_event(struct firefox *firefox, const struct replay_cal
 }
 
 static struct ht_err *allocated(
-	void *context, const struct replay_call *call, const struct live_block *block)
+	void *context, const struct replay_call *call, struct live_block *block)
 {
 	return add_event(context, call, block, false);
 }

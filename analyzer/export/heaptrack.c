@@ -282,7 +282,7 @@ static void put_time(struct exporter *exporter, uint64_t time_ns)
 }
 
 static struct ht_err *allocated(
-	void *context, const struct replay_call *call, const struct live_block *block)
+	void *context, const struct replay_call *call, struct live_block *block)
 {
 	struct exporter *exporter = context;
 	struct export_heaptrack_stats *stats = &exporter->job->stats;
@@ -338,7 +338,7 @@ static struct ht_err *rss(void *context, uint64_t time_ns, uint64_t rss_bytes)
  * -------------------------------------------------------------------------------------- */
 
 static struct ht_err *note_kind(
-	void *context, const struct replay_call *call, const struct live_block *block)
+	void *context, const struct replay_call *call, struct live_block *block)
 {
 	struct exporter *exporter = context;
 	uint64_t key;

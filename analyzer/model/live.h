@@ -8,55 +8,103 @@
 #include "format/base.h"
 #include "format/err.h"
 
-struct live_block {
-	uint64_t addr;		/* never 0 */
-	uint64_t size;		/* requested bytes */
-	uint32_t stack;		/* node id, 0: none */
-	uint32_t thread : 27;	/* index of the thread that allocated it */
-	uint32_t hook : 4;	/* the function that it called: replay.h */
-	uint32_t rounds_up : 1; /* of a sample: sample.h */
-	uint64_t birth_ns;	/* when it was allocated, since the window's start */
+/* A block (block.h) as it waits for its free. */
+struct live_entry {
+	uint64_t addr, size, birth_ns;
+	uint32_t note;
+	uint32_t origin_flags; /* LIVE_*, above them the origin: origins.h */
 };
 
-#define LIVE_RECENT 1024u
+/* No bit-field: a byte that was just stored delays the load of its word. */
+#define LIVE_IS_LIVE	  1u
+#define LIVE_ROUNDS_UP	  2u
+#define LIVE_ORIGIN_SHIFT 2u
+
+static inline bool live_is_live(const struct live_entry *entry)
+{
+	return entry->origin_flags & LIVE_IS_LIVE;
+}
 
 /*
- * Zero-initialised is empty and valid. Most blocks live for a short time: the newest of those whose
- * addresses have one hash stand in `recent`, which stays in the processor's cache, and all others
- * in `slot`. An address that was freed last there is known to be in neither.
+ * Zero-initialised is empty and valid. A block that was freed keeps its place: allocators hand the
+ * same addresses out again. Places of the dead are given up when the table is full.
  */
 struct live {
-	struct live_block *slot;
+	struct live_entry *slot;
 	size_t capacity; /* a power of two, or 0 */
-	size_t count;	 /* of those in `slot` */
+	size_t used;	 /* slots with an address */
+	size_t count;	 /* of them live */
 	uint64_t multiplier;
-	unsigned shift; /* 64 - log2(capacity): the upper bits of a product are the good ones */
-	struct live_block recent[LIVE_RECENT]; /* addr 0: nothing is known */
-	bool is_live[LIVE_RECENT];	       /* else `addr` is known to be free */
+	unsigned shift;	 /* 64 - log2(capacity): the upper bits of a product are the good ones */
+	bool is_crowded; /* a block is too far from home: the addresses suit the multiplier badly */
 };
 
-static inline size_t live_recent_index(const struct live *live, uint64_t addr)
-{
-	return addr * live->multiplier >> (64 - 10);
-}
-_Static_assert(LIVE_RECENT == 1u << 10, "the bits of live_recent_index");
+/*
+ * Fibonacci hashing (Knuth, The Art of Computer Programming, vol. 3, 6.4): addresses at regular
+ * distances, which allocators give, collide less than random ones. Where addresses are chosen to
+ * collide, a random multiplier takes its place.
+ */
+#define LIVE_MULTIPLIER 0x9e3779b97f4a7c15ull
+#define LIVE_FAR	128u /* slots */
 
 void live_deinit(struct live *live);
-/* Puts `block` in. When its address was taken, the older block moves to `ret_older` and
- * `*ret_replaced` is true. */
-HT_MUST_CHECK
-struct ht_err *live_put(struct live *live, const struct live_block *block,
-	struct live_block *ret_older, bool *ret_replaced);
+
+static inline size_t live_home(const struct live *live, uint64_t addr)
+{
+	return addr * live->multiplier >> live->shift;
+}
+
 /* Asks for the memory where the block at `addr` is, or will be. */
 static inline void live_prefetch(const struct live *live, uint64_t addr)
 {
-	if (!live->capacity)
-		return;
-	__builtin_prefetch(&live->slot[addr * live->multiplier >> live->shift], 1);
+	if (live->capacity)
+		__builtin_prefetch(&live->slot[live_home(live, addr)], 1);
 }
+
+/* The place of `addr` in a table that has any: that of a block, or free, then its addr is 0. */
+static inline struct live_entry *live_place(const struct live *live, uint64_t addr)
+{
+	struct live_entry *slot = live->slot;
+	size_t at = live_home(live, addr);
+	while (slot[at].addr != addr && slot[at].addr)
+		at = (at + 1) & (live->capacity - 1);
+	return &slot[at];
+}
+
+/* Makes room for one more address. */
+HT_MUST_CHECK
+struct ht_err *live_reserve(struct live *live);
+
+/* The place for a block at `addr`, which is not 0: with the block that is live there, or with
+ * LIVE_IS_LIVE unset. Room for it is reserved. The place is the caller's to fill until the next
+ * call. */
+static inline struct live_entry *live_enter(struct live *live, uint64_t addr)
+{
+	struct live_entry *block = live_place(live, addr);
+	if (!block->addr) {
+		const size_t distance = (size_t)(block - live->slot) - live_home(live, addr);
+		live->is_crowded |= (distance & (live->capacity - 1)) > LIVE_FAR;
+		block->addr = addr;
+		live->used++;
+	}
+	live->count += !live_is_live(block);
+	return block;
+}
+
+/* Takes the block at `addr` out; NULL when there is none. What it was stays readable until the
+ * next live_enter. */
+static inline struct live_entry *live_leave(struct live *live, uint64_t addr)
+{
+	if (!addr || !live->capacity)
+		return NULL;
+	struct live_entry *block = live_place(live, addr);
+	if (!live_is_live(block))
+		return NULL;
+	block->origin_flags &= ~LIVE_IS_LIVE;
+	live->count--;
+	return block;
+}
+
 /* Ends a live set: slot[0] to slot[count - 1] are its blocks, oldest first; only live_deinit may
  * follow. */
-HT_MUST_CHECK
-struct ht_err *live_list(struct live *live);
-/* Takes the block at `addr` out; false when there is none. */
-bool live_take(struct live *live, uint64_t addr, struct live_block *ret);
+void live_list(struct live *live);

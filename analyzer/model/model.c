@@ -361,8 +361,8 @@ static struct ht_err *take(struct load *load, const struct rec *rec)
 		return take_memory(load, &rec->memory);
 	case REC_PAUSE:
 		return take_pause(model, &rec->pause);
-	case REC_COLUMNS: /* the reader has made EVENTS of them */
-		break;
+	case REC_COLUMNS:
+		return load->replay ? streams_add_columns(load->streams, &rec->columns) : NULL;
 	}
 	return NULL;
 }
@@ -418,6 +418,7 @@ struct ht_err *model_load(
 	struct ht_err *err = trace_reader_create(fd, name, &reader);
 	if (err)
 		return err;
+	trace_reader_keep_columns(reader);
 	if (model->limit_bytes)
 		trace_reader_limit(reader, model->limit_bytes);
 	if (observer->replay.allocated)
@@ -426,7 +427,7 @@ struct ht_err *model_load(
 	if (load.replay)
 		replay_scripts(load.replay, &model->nodes, &model->scripts);
 	if (!err)
-		err = streams_create(replay_event, replay_scout, load.replay, &load.streams);
+		err = streams_create(replay_events, replay_scout, load.replay, &load.streams);
 	if (!err)
 		err = read_all(&load, reader, name);
 	end_pause(model);

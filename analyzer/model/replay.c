@@ -4,6 +4,8 @@
 #include <stdlib.h>
 
 #include "analyzer/model/array.h"
+#include "analyzer/model/live.h"
+#include "analyzer/model/origins.h"
 #include "analyzer/model/sample.h"
 
 /* Stamps of two threads are inverted by at most this (some milliseconds): a free that comes later
@@ -36,13 +38,23 @@ struct lane {
 	size_t changes;	      /* of names that were known then */
 };
 
+#define KNOWN_ORIGINS 1024u
+
+static uint32_t known_index(uint32_t stack, uint32_t thread, uint8_t hook)
+{
+	return (stack + thread * 331 + hook * 37) % KNOWN_ORIGINS;
+}
+
 struct replay {
 	struct replay_observer observer;
 	struct threads *threads;
 	const struct nodes *nodes;
 	const struct timebase *timebase;
-	uint64_t now_ns; /* of the newest event */
+	uint64_t now_ns;  /* of the newest event */
+	uint32_t caller;  /* index of the thread that calls; UINT32_MAX: none */
+	uint64_t *newest; /* its newest block */
 	struct live live;
+	struct origins origins;
 	struct lane *lane;
 	size_t lane_capacity;
 	struct owed owed[OWED_MAX];
@@ -51,6 +63,7 @@ struct replay {
 	struct nodes *nodes_to_add; /* NULL: all numbers hold */
 	const struct scripts *scripts;
 	struct replay_counts counts;
+	uint32_t known[KNOWN_ORIGINS]; /* origins that were met not long ago; 0: none yet */
 };
 
 struct ht_err *replay_create(const struct replay_observer *observer, struct threads *threads,
@@ -63,6 +76,7 @@ struct ht_err *replay_create(const struct replay_observer *observer, struct thre
 	replay->threads = threads;
 	replay->nodes = nodes;
 	replay->timebase = timebase;
+	replay->caller = UINT32_MAX;
 	*ret = replay;
 	return NULL;
 }
@@ -72,6 +86,7 @@ void replay_destroy(struct replay *replay)
 	if (!replay)
 		return;
 	live_deinit(&replay->live);
+	origins_deinit(&replay->origins);
 	free(replay->lane);
 	free(replay);
 }
@@ -165,8 +180,24 @@ static uint32_t same_thread(const struct replay *replay, uint32_t thread)
 /* Whether the thread that allocated `block` has allocated nothing since. */
 static bool is_newest(const struct replay *replay, const struct live_block *block)
 {
+	if (ht_likely(block->thread == replay->caller))
+		return *replay->newest == block->addr;
 	uint32_t thread = same_thread(replay, block->thread);
 	return replay->threads->thread[thread].newest == block->addr;
+}
+
+static struct live_block block_of(const struct replay *replay, const struct live_entry *entry)
+{
+	const struct origin *origin =
+		origins_get(&replay->origins, entry->origin_flags >> LIVE_ORIGIN_SHIFT);
+	return (struct live_block){.addr = entry->addr,
+		.size = entry->size,
+		.birth_ns = entry->birth_ns,
+		.stack = origin->stack,
+		.thread = origin->thread,
+		.hook = origin->hook,
+		.rounds_up = entry->origin_flags & LIVE_ROUNDS_UP,
+		.note = entry->note};
 }
 
 /* No block goes: free(NULL), or a free whose block was given up before. */
@@ -181,12 +212,13 @@ static struct ht_err *free_block(
 	struct replay *replay, const struct replay_call *call, const struct event *event)
 {
 	const struct replay_observer *observer = &replay->observer;
-	struct live_block block;
 	if (frees_nothing(replay, call, event))
 		return NULL;
-	if (live_take(&replay->live, event->addr, &block))
-		return observer->freed(observer->context, call, &block, is_newest(replay, &block));
-	return observer->before_freed(observer->context, call, event->size);
+	const struct live_entry *entry = live_leave(&replay->live, event->addr);
+	if (!entry)
+		return observer->before_freed(observer->context, call, event->size);
+	const struct live_block block = block_of(replay, entry);
+	return observer->freed(observer->context, call, &block, is_newest(replay, &block));
 }
 
 /* Takes what a realloc of `addr` gives back out of the live set. */
@@ -200,8 +232,10 @@ static struct pending give_back(
 	};
 	if (frees_nothing(replay, call, event))
 		return gone;
-	if (live_take(&replay->live, event->addr, &gone.block)) {
+	const struct live_entry *entry = live_leave(&replay->live, event->addr);
+	if (entry) {
 		gone.kind = PENDING_BLOCK;
+		gone.block = block_of(replay, entry);
 		gone.temporary = is_newest(replay, &gone.block);
 	} else {
 		gone.kind = PENDING_BEFORE;
@@ -233,41 +267,91 @@ static struct ht_err *settle(struct replay *replay, struct lane *lane, uint64_t 
 	return report_gone(replay, &gone, tsc);
 }
 
-static struct ht_err *put_block(
-	struct replay *replay, const struct replay_call *call, const struct live_block *block)
+/* The block that was live at this address is given up. */
+static struct ht_err *give_up(
+	struct replay *replay, const struct replay_call *call, const struct live_entry *entry)
 {
-	struct live_block older;
-	bool replaced;
-	struct ht_err *err = live_put(&replay->live, block, &older, &replaced);
-	if (err || !replaced)
-		return err;
-	owe(replay, block->addr, call);
+	const struct live_block older = block_of(replay, entry);
+	owe(replay, older.addr, call);
 	return replay->observer.freed(
 		replay->observer.context, call, &older, is_newest(replay, &older));
 }
 
-static struct ht_err *allocate(
+/* A place for a block at `addr`, which the caller fills. */
+static inline struct ht_err *enter_block(struct replay *replay, const struct replay_call *call,
+	uint64_t addr, struct live_entry **ret)
+{
+	struct ht_err *err = live_reserve(&replay->live);
+	if (err)
+		return err;
+	*ret = live_enter(&replay->live, addr);
+	return ht_likely(!live_is_live(*ret)) ? NULL : give_up(replay, call, *ret);
+}
+
+static inline struct live_entry entry_of(const struct live_block *block, uint32_t origin)
+{
+	return (struct live_entry){.addr = block->addr,
+		.size = block->size,
+		.birth_ns = block->birth_ns,
+		.note = block->note,
+		.origin_flags = origin << LIVE_ORIGIN_SHIFT | LIVE_IS_LIVE |
+				(block->rounds_up ? LIVE_ROUNDS_UP : 0)};
+}
+
+/* Sets the stack of `block`, which an event names, and finds its origin. */
+static struct ht_err *find_origin(
+	struct replay *replay, const struct event *event, struct live_block *block, uint32_t *ret)
+{
+	const uint32_t thread = block->thread;
+	struct ht_err *err = find_stack(replay, event, &block->stack);
+	if (!err)
+		err = origins_number(&replay->origins, block->stack, thread, block->hook, ret);
+	/* A stack of interpreted functions is another one at another time. */
+	if (!err && !nodes_generation(replay->nodes, event->stack))
+		replay->known[known_index(block->stack, thread, block->hook)] = *ret;
+	return err;
+}
+
+static inline bool is_origin_of(
+	const struct replay *replay, uint32_t number, const struct live_block *block)
+{
+	const struct origin *origin = origins_get(&replay->origins, number);
+	return number && origin->stack == block->stack && origin->thread == block->thread &&
+	       origin->hook == block->hook;
+}
+
+static inline struct ht_err *allocate(
 	struct replay *replay, const struct replay_call *call, const struct event *event)
 {
 	struct live_block block = {
 		.addr = event->addr,
 		.size = event->size,
-		.thread = call->thread,
 		.birth_ns = call->time_ns,
-		.hook = call->hook & (REPLAY_HOOKS - 1),
-		.rounds_up = replay->sample_bytes && rounds_up(replay, event->size),
+		.stack = event->stack,
+		.thread = call->thread,
+		.hook = call->hook,
 	};
-	if (block.addr == 0) {
+	struct live_entry *entry = NULL;
+	uint32_t origin = replay->known[known_index(block.stack, block.thread, block.hook)];
+	struct ht_err *err;
+	if (ht_unlikely(block.addr == 0)) {
 		replay->counts.odd_events++;
 		return NULL;
 	}
-	struct ht_err *err = find_stack(replay, event, &block.stack);
-	if (!err)
-		err = put_block(replay, call, &block);
-	if (err)
+	if (ht_unlikely(replay->sample_bytes != 0))
+		block.rounds_up = rounds_up(replay, block.size);
+	if (ht_unlikely(!is_origin_of(replay, origin, &block))) {
+		err = find_origin(replay, event, &block, &origin);
+		if (err)
+			return err;
+	}
+	err = enter_block(replay, call, block.addr, &entry);
+	if (ht_unlikely(err != NULL))
 		return err;
-	replay->threads->thread[same_thread(replay, call->thread)].newest = block.addr;
-	return replay->observer.allocated(replay->observer.context, call, &block);
+	*replay->newest = block.addr;
+	err = replay->observer.allocated(replay->observer.context, call, &block);
+	*entry = entry_of(&block, origin);
+	return err;
 }
 
 /* The stream's realloc failed: its block lives on. */
@@ -275,10 +359,19 @@ static struct ht_err *reinstate(
 	struct replay *replay, struct lane *lane, const struct replay_call *call)
 {
 	struct pending kept = lane->pending;
+	const struct live_block *block = &kept.block;
+	struct live_entry *entry = NULL;
+	uint32_t origin = 0;
 	lane->pending.kind = PENDING_NONE;
 	if (kept.kind != PENDING_BLOCK)
 		return NULL;
-	return put_block(replay, call, &kept.block);
+	struct ht_err *err =
+		origins_number(&replay->origins, block->stack, block->thread, block->hook, &origin);
+	if (!err)
+		err = enter_block(replay, call, block->addr, &entry);
+	if (!err)
+		*entry = entry_of(block, origin);
+	return err;
 }
 
 /* The thread of a lane, by what is known now. */
@@ -329,39 +422,24 @@ static struct ht_err *take_mapping(
 		       : NULL;
 }
 
-struct ht_err *replay_event(void *context, uint32_t stream, const struct event *event)
+static struct ht_err *take_call(struct replay *replay, struct lane *lane,
+	const struct replay_call *call, const struct event *event)
 {
-	struct replay *replay = context;
-	if (event->kind == ABI_EVENT_MAPPING)
-		return take_mapping(replay, stream, event);
-	struct lane *lane;
-	struct ht_err *err = find_lane(replay, stream, event, &lane);
-	if (err)
-		return err;
-	uint64_t time_ns = timebase_ns(replay->timebase, event->tsc);
-	if (time_ns > replay->now_ns)
-		replay->now_ns = time_ns;
-	struct replay_call call = {
-		.tsc = event->tsc,
-		.time_ns = replay->now_ns,
-		.thread = lane->thread,
-		.hook = event->hook % REPLAY_HOOKS,
-	};
-	replay->counts.events++;
 	if (event->kind == ABI_EVENT_REALLOC_FAIL)
-		return reinstate(replay, lane, &call);
-	if (lane->pending.kind != PENDING_NONE)
-		err = settle(replay, lane, event->tsc);
-	if (err)
-		return err;
+		return reinstate(replay, lane, call);
+	if (ht_unlikely(lane->pending.kind != PENDING_NONE)) {
+		struct ht_err *err = settle(replay, lane, event->tsc);
+		if (err)
+			return err;
+	}
 	switch (event->kind) {
 	case ABI_EVENT_ALLOC:
 	case ABI_EVENT_REALLOC_END:
-		return allocate(replay, &call, event);
+		return allocate(replay, call, event);
 	case ABI_EVENT_FREE:
-		return free_block(replay, &call, event);
+		return free_block(replay, call, event);
 	case ABI_EVENT_REALLOC_BEGIN:
-		lane->pending = give_back(replay, &call, event);
+		lane->pending = give_back(replay, call, event);
 		return NULL;
 	case ABI_EVENT_REALLOC_FREED:
 	case ABI_EVENT_REALLOC_FAIL:
@@ -373,10 +451,71 @@ struct ht_err *replay_event(void *context, uint32_t stream, const struct event *
 	return NULL;
 }
 
-void replay_scout(void *context, const struct event *event)
+/* How many of the events are calls of one thread, under one name. */
+static size_t count_calls(const struct lane *lane, const struct event *event, size_t count)
+{
+	size_t calls = 0;
+	while (calls < count && event[calls].tid == lane->tid &&
+		event[calls].tsc < lane->until_tsc && event[calls].kind != ABI_EVENT_MAPPING)
+		calls++;
+	return calls;
+}
+
+static struct ht_err *take_calls(
+	struct replay *replay, struct lane *lane, const struct event *event, size_t count)
+{
+	/* A copy, which nothing that is called can change. */
+	const struct timebase timebase = *replay->timebase;
+	const struct event *end = event + count;
+	struct ht_err *err = NULL;
+	replay->counts.events += count;
+	replay->caller = lane->thread;
+	replay->newest = &replay->threads->thread[same_thread(replay, lane->thread)].newest;
+	for (; event != end && !err; event++) {
+		const uint64_t time_ns = timebase_ns(&timebase, event->tsc);
+		if (time_ns > replay->now_ns)
+			replay->now_ns = time_ns;
+		const struct replay_call call = {
+			.tsc = event->tsc,
+			.time_ns = replay->now_ns,
+			.thread = lane->thread,
+			.hook = event->hook % REPLAY_HOOKS,
+		};
+		err = take_call(replay, lane, &call, event);
+	}
+	return err;
+}
+
+struct ht_err *replay_events(
+	void *context, uint32_t stream, const struct event *event, size_t count)
+{
+	struct replay *replay = context;
+	struct ht_err *err = NULL;
+	while (count && !err) {
+		struct lane *lane;
+		size_t taken = 1;
+		if (event->kind == ABI_EVENT_MAPPING) {
+			err = take_mapping(replay, stream, event);
+		} else {
+			err = find_lane(replay, stream, event, &lane);
+			if (err)
+				break;
+			/* The first one is the lane's, even if its name holds no longer. */
+			taken += count_calls(lane, event + 1, count - 1);
+			err = take_calls(replay, lane, event, taken);
+		}
+		event += taken;
+		count -= taken;
+	}
+	replay->caller = UINT32_MAX;
+	return err;
+}
+
+void replay_scout(void *context, const struct event *event, size_t count)
 {
 	const struct replay *replay = context;
-	live_prefetch(&replay->live, event->addr);
+	for (size_t i = 0; i < count; i++)
+		live_prefetch(&replay->live, event[i].addr);
 }
 
 /* --- the end ---------------------------------------------------------------------------------- */
@@ -401,9 +540,12 @@ struct ht_err *replay_finish(struct replay *replay)
 	if (!observer->lived_on)
 		return NULL;
 	struct ht_err *err = reinstate_all(replay);
-	if (!err)
-		err = live_list(&replay->live);
-	for (size_t i = 0; i < replay->live.count && !err; i++)
-		err = observer->lived_on(observer->context, &replay->live.slot[i]);
+	if (err)
+		return err;
+	live_list(&replay->live);
+	for (size_t i = 0; i < replay->live.count && !err; i++) {
+		const struct live_block block = block_of(replay, &replay->live.slot[i]);
+		err = observer->lived_on(observer->context, &block);
+	}
 	return err;
 }

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "analyzer/model/live.h"
+#include "analyzer/model/block.h"
 #include "analyzer/model/nodes.h"
 #include "analyzer/model/scripts.h"
 #include "analyzer/model/threads.h"
@@ -27,8 +27,9 @@ struct replay_call {
 /* Receives the facts; an error ends the replay. */
 struct replay_observer {
 	void *context;
+	/* What the observer leaves in block->note is there again when the block is freed. */
 	struct ht_err *(*allocated)(
-		void *context, const struct replay_call *call, const struct live_block *block);
+		void *context, const struct replay_call *call, struct live_block *block);
 	/* temporary: its thread allocated nothing else in between */
 	struct ht_err *(*freed)(void *context, const struct replay_call *call,
 		const struct live_block *block, bool temporary);
@@ -65,8 +66,9 @@ void replay_scripts(struct replay *replay, struct nodes *nodes, const struct scr
 void replay_destroy(struct replay *replay);
 /* A streams_sink and a streams_scout; `context` is the struct replay. */
 HT_MUST_CHECK
-struct ht_err *replay_event(void *context, uint32_t stream, const struct event *event);
-void replay_scout(void *context, const struct event *event);
+struct ht_err *replay_events(
+	void *context, uint32_t stream, const struct event *event, size_t count);
+void replay_scout(void *context, const struct event *event, size_t count);
 /* No more events: hands out the blocks that live on, those of reallocs under way among them. */
 HT_MUST_CHECK
 struct ht_err *replay_finish(struct replay *replay);

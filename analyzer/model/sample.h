@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "analyzer/model/live.h"
+#include "analyzer/model/block.h"
 
 struct sample_share {
 	uint64_t blocks, bytes;

@@ -6,20 +6,32 @@
 
 #include "analyzer/model/array.h"
 #include "analyzer/model/map.h"
+#include "format/columns.h"
+
+/* Events as they came. */
+struct arrival {
+	uint64_t slot, position, flags;
+	struct bytes body;
+	size_t length; /* of the events, which may stand in columns */
+	bool is_columns;
+};
 
 struct piece {
 	struct piece *next;
-	size_t length;
-	bool restart;
+	size_t length;	     /* of `bytes` */
+	size_t events_bytes; /* of the events in them, which may stand in columns */
+	bool restart, is_columns;
 	uint8_t bytes[];
 };
 
-#define AHEAD 24u /* events that are decoded before their turn */
+#define AHEAD 32u /* events that are decoded before their turn */
+_Static_assert(AHEAD <= COLUMNS_EVENTS_MAX, "columns fill a stream's events at once");
 
 struct stream {
 	struct event ahead[AHEAD]; /* from `next` to `end`: it is in the heap while there are any */
 	unsigned next, end;
-	struct bytes in; /* rest of the piece `first` */
+	struct bytes in;		/* rest of the piece `first`, or */
+	struct columns_events *columns; /* what reads its columns; NULL: it has none */
 	struct event_decoder decoder;
 	struct piece *first, *last;
 	uint32_t index;
@@ -56,6 +68,8 @@ struct ht_err *streams_create(
 static void drop_first(struct streams *streams, struct stream *stream)
 {
 	struct piece *piece = stream->first;
+	columns_events_destroy(stream->columns);
+	stream->columns = NULL;
 	stream->first = piece->next;
 	streams->waiting_bytes -= piece->length;
 	free(piece);
@@ -93,44 +107,69 @@ static const struct event *next_event(const struct stream *stream)
 	return &stream->ahead[stream->next];
 }
 
-/* Decodes the next event of the stream; false: there is none yet. */
-static bool decode_one(struct streams *streams, struct stream *stream, struct event *ret)
+/* Begins to read the first piece of a stream that waits. */
+static struct ht_err *open_first(struct stream *stream)
 {
-	while (stream->first) {
-		size_t left = bytes_left(&stream->in);
-		switch (event_next(&stream->decoder, &stream->in, ret)) {
-		case EVENT_OK:
-			streams->scout(streams->context, ret);
-			return true;
-		case EVENT_MALFORMED:
-			streams->damage.malformed++;
-			streams->damage.skipped_bytes += left;
-			break;
-		case EVENT_NONE_LEFT:
-			break;
-		}
+	const struct piece *piece = stream->first;
+	stream->in = bytes_of(piece->bytes, piece->length);
+	if (piece->restart)
+		event_decoder_restart(&stream->decoder);
+	return piece->is_columns ? columns_events_create(stream->in, &stream->columns) : NULL;
+}
+
+/* Goes on to the next piece that can be decoded. */
+static struct ht_err *next_piece(struct streams *streams, struct stream *stream)
+{
+	drop_first(streams, stream);
+	while (stream->first && !stream->first->restart && !stream->decoder.in_step) {
+		streams->damage.skipped_bytes += stream->first->events_bytes;
 		drop_first(streams, stream);
-		while (stream->first && !stream->first->restart && !stream->decoder.in_step) {
-			streams->damage.skipped_bytes += stream->first->length;
-			drop_first(streams, stream);
-		}
-		if (!stream->first)
-			return false;
-		stream->in = bytes_of(stream->first->bytes, stream->first->length);
-		if (stream->first->restart)
-			event_decoder_restart(&stream->decoder);
 	}
-	return false;
+	return stream->first ? open_first(stream) : NULL;
+}
+
+/* Decodes events of the first piece behind those that are there; `*ret_lost` bytes of it are lost
+ * where it is malformed. */
+static enum event_result decode_piece(struct stream *stream, size_t *ret_lost)
+{
+	struct event *free_place = &stream->ahead[stream->end];
+	enum event_result result = EVENT_OK;
+	size_t count = 0;
+	if (stream->columns) {
+		result = columns_events_next(
+			stream->columns, &stream->decoder, free_place, AHEAD - stream->end, &count);
+		stream->end += (unsigned)count;
+		*ret_lost = columns_events_left(stream->columns);
+		return result;
+	}
+	while (result == EVENT_OK && stream->end < AHEAD) {
+		*ret_lost = bytes_left(&stream->in);
+		result = event_next(&stream->decoder, &stream->in, &stream->ahead[stream->end]);
+		stream->end += result == EVENT_OK;
+	}
+	return result;
 }
 
 /* Fills `ahead` when it is used up. */
-static void decode_ahead(struct streams *streams, struct stream *stream)
+static struct ht_err *decode_ahead(struct streams *streams, struct stream *stream)
 {
+	struct ht_err *err = NULL;
 	if (is_ready(stream))
-		return;
+		return NULL;
 	stream->next = stream->end = 0;
-	while (stream->end < AHEAD && decode_one(streams, stream, &stream->ahead[stream->end]))
-		stream->end++;
+	while (!err && stream->first && stream->end < AHEAD) {
+		size_t lost = 0;
+		const enum event_result result = decode_piece(stream, &lost);
+		if (result == EVENT_MALFORMED) {
+			streams->damage.malformed++;
+			streams->damage.skipped_bytes += lost;
+		}
+		if (result != EVENT_OK)
+			err = next_piece(streams, stream);
+	}
+	if (!err && stream->end)
+		streams->scout(streams->context, stream->ahead, stream->end);
+	return err;
 }
 
 static struct ht_err *find_stream(struct streams *streams, uint64_t slot, struct stream **ret)
@@ -211,6 +250,24 @@ static const struct stream *second_oldest(const struct streams *streams)
 		       : streams->heap[1];
 }
 
+/* How many decoded events of the top stream come before those of `second` and before `tsc`: one at
+ * least. */
+static size_t count_run(const struct stream *stream, const struct stream *second, uint64_t tsc)
+{
+	const struct event *event = next_event(stream);
+	const size_t left = stream->end - stream->next;
+	size_t count = 1;
+	if (second) {
+		const uint64_t limit = next_event(second)->tsc;
+		/* Of two with one stamp the stream that was there first goes first. */
+		const uint64_t end = stream->index < second->index ? limit + 1 : limit;
+		tsc = end < tsc ? end : tsc;
+	}
+	while (count < left && event[count].tsc < tsc)
+		count++;
+	return count;
+}
+
 /* Hands out the events of the top stream that come before those of all others and before `tsc`. */
 static struct ht_err *pop_run(struct streams *streams, uint64_t tsc)
 {
@@ -218,9 +275,11 @@ static struct ht_err *pop_run(struct streams *streams, uint64_t tsc)
 	const struct stream *second = second_oldest(streams);
 	struct ht_err *err;
 	do {
-		err = streams->sink(streams->context, stream->index, next_event(stream));
-		stream->next++;
-		decode_ahead(streams, stream);
+		const size_t count = count_run(stream, second, tsc);
+		err = streams->sink(streams->context, stream->index, next_event(stream), count);
+		stream->next += (unsigned)count;
+		if (!err)
+			err = decode_ahead(streams, stream);
 	} while (!err && is_ready(stream) && next_event(stream)->tsc < tsc &&
 		 (!second || older(stream, second)));
 	if (!is_ready(stream)) {
@@ -255,67 +314,92 @@ struct ht_err *streams_finish(struct streams *streams)
 /* --- arriving pieces ------------------------------------------------------------------------ */
 
 static void note_position(
-	struct streams *streams, struct stream *stream, const struct rec_events *piece)
+	struct streams *streams, struct stream *stream, const struct arrival *arrival)
 {
-	if (piece->position != stream->expected) {
+	if (arrival->position != stream->expected) {
 		streams->damage.gaps++;
-		if (piece->position > stream->expected)
-			streams->damage.missing_bytes += piece->position - stream->expected;
+		if (arrival->position > stream->expected)
+			streams->damage.missing_bytes += arrival->position - stream->expected;
 		stream->lost = true;
 	}
-	stream->expected = piece->position + piece->body.length;
-	if (piece->flags & REC_EVENTS_RESTART)
+	stream->expected = arrival->position + arrival->length;
+	if (arrival->flags & REC_EVENTS_RESTART)
 		stream->lost = false;
 }
 
 static struct ht_err *queue_piece(
-	struct streams *streams, struct stream *stream, const struct rec_events *rec)
+	struct streams *streams, struct stream *stream, const struct arrival *arrival)
 {
-	struct piece *piece = malloc(sizeof(*piece) + rec->body.length);
+	const size_t length = bytes_left(&arrival->body);
+	const size_t room = arrival->is_columns ? COLUMNS_ROOM : 0;
+	struct piece *piece = malloc(sizeof(*piece) + length + room);
 	if (!piece)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for waiting events");
 	*piece = (struct piece){
-		.length = rec->body.length,
-		.restart = rec->flags & REC_EVENTS_RESTART,
+		.length = length,
+		.events_bytes = arrival->length,
+		.restart = arrival->flags & REC_EVENTS_RESTART,
+		.is_columns = arrival->is_columns,
 	};
-	memcpy(piece->bytes, rec->body.data, rec->body.length);
+	memcpy(piece->bytes, arrival->body.at, length);
+	memset(piece->bytes + length, 0, room);
 	streams->waiting_bytes += piece->length;
 	if (stream->first) {
 		stream->last->next = piece;
-	} else {
-		stream->first = piece;
-		stream->in = bytes_of(piece->bytes, piece->length);
-		if (piece->restart)
-			event_decoder_restart(&stream->decoder);
-	}
-	stream->last = piece;
-	return NULL;
-}
-
-struct ht_err *streams_add(struct streams *streams, const struct rec_events *piece)
-{
-	struct stream *stream = NULL;
-	struct ht_err *err = find_stream(streams, piece->slot, &stream);
-	if (err)
-		return err;
-	note_position(streams, stream, piece);
-	bool restart = piece->flags & REC_EVENTS_RESTART;
-	if (!stream->first && !stream->decoder.in_step && !restart)
-		stream->lost = true;
-	if (stream->lost || piece->body.length == 0) {
-		streams->damage.skipped_bytes += piece->body.length;
+		stream->last = piece;
 		return NULL;
 	}
-	err = queue_piece(streams, stream, piece);
+	stream->first = stream->last = piece;
+	return open_first(stream);
+}
+
+static struct ht_err *add(struct streams *streams, const struct arrival *arrival)
+{
+	struct stream *stream = NULL;
+	struct ht_err *err = find_stream(streams, arrival->slot, &stream);
+	if (err)
+		return err;
+	note_position(streams, stream, arrival);
+	bool restart = arrival->flags & REC_EVENTS_RESTART;
+	if (!stream->first && !stream->decoder.in_step && !restart)
+		stream->lost = true;
+	if (stream->lost || arrival->length == 0) {
+		streams->damage.skipped_bytes += arrival->length;
+		return NULL;
+	}
+	err = queue_piece(streams, stream, arrival);
 	if (err)
 		return err;
 	if (!is_ready(stream)) {
-		decode_ahead(streams, stream);
+		err = decode_ahead(streams, stream);
 		if (is_ready(stream))
 			heap_push(streams, stream);
 	}
+	if (err)
+		return err;
 	if (streams->waiting_bytes <= STREAMS_WAITING_BYTES)
 		return NULL;
 	streams->damage.early++;
 	return streams_finish(streams);
+}
+
+struct ht_err *streams_add(struct streams *streams, const struct rec_events *piece)
+{
+	const struct arrival arrival = {.slot = piece->slot,
+		.position = piece->position,
+		.flags = piece->flags,
+		.body = bytes_of(piece->body.data, piece->body.length),
+		.length = piece->body.length};
+	return add(streams, &arrival);
+}
+
+struct ht_err *streams_add_columns(struct streams *streams, const struct rec_columns *piece)
+{
+	const struct arrival arrival = {.slot = piece->slot,
+		.position = piece->position,
+		.flags = piece->flags,
+		.body = piece->body,
+		.length = piece->piece_bytes,
+		.is_columns = true};
+	return add(streams, &arrival);
 }

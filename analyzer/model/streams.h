@@ -22,11 +22,13 @@ struct streams_damage {
 
 struct streams;
 
-/* Receives one event of the stream with this index (below STREAMS_MAX, dense from 0). */
-typedef struct ht_err *streams_sink(void *context, uint32_t stream, const struct event *event);
+/* Receives the next events, one at least, all of the stream with this index (below STREAMS_MAX,
+ * dense from 0). */
+typedef struct ht_err *streams_sink(
+	void *context, uint32_t stream, const struct event *event, size_t count);
 
-/* Sees each event some time before the sink does, to fetch the memory that it will need. */
-typedef void streams_scout(void *context, const struct event *event);
+/* Sees events some time before the sink does, to fetch the memory that they will need. */
+typedef void streams_scout(void *context, const struct event *event, size_t count);
 
 HT_MUST_CHECK
 struct ht_err *streams_create(
@@ -35,6 +37,9 @@ void streams_destroy(struct streams *streams);
 /* Takes a copy of one piece. */
 HT_MUST_CHECK
 struct ht_err *streams_add(struct streams *streams, const struct rec_events *piece);
+/* Likewise, of a reader that keeps columns. */
+HT_MUST_CHECK
+struct ht_err *streams_add_columns(struct streams *streams, const struct rec_columns *piece);
 /* Hands every waiting event stamped before `tsc` to the sink, in the order of their stamps. */
 HT_MUST_CHECK
 struct ht_err *streams_release(struct streams *streams, uint64_t tsc);

@@ -10,14 +10,29 @@
 struct timebase {
 	uint64_t start_ns;     /* CLOCK_MONOTONIC at the window's start */
 	uint64_t tsc, mono_ns; /* the pair that times are counted from */
+	uint64_t pair_ns;      /* mono_ns since the start */
 	double ns_per_cycle;   /* 0: not known yet */
 	uint64_t ns_per_2_32;  /* of so many cycles; 0: the slope is too steep for that */
+	uint64_t near_cycles;  /* 2 * TIMEBASE_NEAR_CYCLES; 0: no stamp is near */
 };
 
 void timebase_start(struct timebase *base, uint64_t tsc, uint64_t mono_ns);
 /* Adds a pair; one that adds nothing to what is known is ignored. */
 void timebase_add(struct timebase *base, uint64_t tsc, uint64_t mono_ns);
+/* Stamps so near to the pair need no wide product, with the slopes of real clocks. */
+#define TIMEBASE_NEAR_CYCLES (1u << 30)
+
+/* As timebase_ns, for any stamp. */
+uint64_t timebase_far_ns(const struct timebase *base, uint64_t tsc);
+
 /* Nanoseconds since the start; 0 for anything before it. */
-uint64_t timebase_ns(const struct timebase *base, uint64_t tsc);
+static inline uint64_t timebase_ns(const struct timebase *base, uint64_t tsc)
+{
+	const int64_t delta = (int64_t)(tsc - base->tsc);
+	if (ht_unlikely((uint64_t)delta + TIMEBASE_NEAR_CYCLES >= base->near_cycles))
+		return timebase_far_ns(base, tsc);
+	const int64_t since = (int64_t)base->pair_ns + ((delta * (int64_t)base->ns_per_2_32) >> 32);
+	return since > 0 ? (uint64_t)since : 0;
+}
 /* A CLOCK_MONOTONIC time as nanoseconds since the start. */
 uint64_t timebase_since_start(const struct timebase *base, uint64_t mono_ns);

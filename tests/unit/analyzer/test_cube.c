@@ -440,8 +440,7 @@ END_TEST
 static void allocate_one(uint32_t stack, uint64_t size, uint64_t time_ns)
 {
 	const struct replay_call call = {.time_ns = time_ns};
-	const struct live_block block = {
-		.addr = 1, .size = size, .stack = stack, .birth_ns = time_ns};
+	struct live_block block = {.addr = 1, .size = size, .stack = stack, .birth_ns = time_ns};
 	ck_no_err(cube_allocated(&cube, &call, &block));
 }
 

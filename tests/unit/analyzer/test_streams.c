@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "format/columns.h"
 #include "tests/support/eventbuild.h"
 #include "tests/support/ht_check.h"
 
@@ -19,22 +20,25 @@ static size_t seen_count;
 
 static size_t announced;
 
-static struct ht_err *see(void *context, uint32_t stream, const struct event *event)
+static struct ht_err *see(void *context, uint32_t stream, const struct event *event, size_t count)
 {
 	(void)context;
-	ck_assert_uint_lt(seen_count, SEEN_MAX);
-	ck_assert_uint_lt(seen_count, announced);
-	seen_stream[seen_count] = stream;
-	seen[seen_count++] = event->tsc / ABI_TIME_UNIT;
+	ck_assert_uint_gt(count, 0);
+	for (size_t i = 0; i < count; i++) {
+		ck_assert_uint_lt(seen_count, SEEN_MAX);
+		ck_assert_uint_lt(seen_count, announced);
+		seen_stream[seen_count] = stream;
+		seen[seen_count++] = event[i].tsc / ABI_TIME_UNIT;
+	}
 	return NULL;
 }
 
 /* Each event is announced before it comes. */
-static void announce(void *context, const struct event *event)
+static void announce(void *context, const struct event *event, size_t count)
 {
 	(void)context;
 	(void)event;
-	announced++;
+	announced += count;
 }
 
 static void begin(void)
@@ -181,6 +185,62 @@ START_TEST(malformed_data_is_left_at_the_next_restart)
 }
 END_TEST
 
+/* As add(), of a piece that the writer sorted by field; `damage` is added to the tag of its THREAD.
+ */
+static uint64_t add_columns(
+	uint64_t slot, uint64_t position, struct eventbuild build, uint8_t damage)
+{
+	struct columns_encoder *encoder;
+	struct bytes_out columns = {0};
+	bool is_done;
+	ck_no_err(columns_encoder_create(&encoder));
+	ck_no_err(columns_encode(
+		encoder, bytes_of(build.out.data, build.out.length), &columns, &is_done));
+	ck_assert(is_done);
+	columns.data[columns.length - 9] += damage;
+	const struct rec_columns piece = {.slot = slot,
+		.position = position,
+		.flags = REC_EVENTS_RESTART,
+		.body = bytes_of(columns.data, columns.length),
+		.piece_bytes = build.out.length};
+	ck_no_err(streams_add_columns(streams, &piece));
+	position += build.out.length;
+	columns_encoder_destroy(encoder);
+	bytes_out_deinit(&columns);
+	eventbuild_deinit(&build);
+	return position;
+}
+
+START_TEST(columns_are_read_like_the_piece_they_were)
+{
+	begin();
+	uint64_t end = add_columns(0, 0, BUFFER(10, 40, 50), 0);
+	end = add(0, end, REC_EVENTS_RESTART, BUFFER(70));
+	add_columns(7, 0, BUFFER(20, 30, 60), 0);
+	add_columns(0, end, BUFFER(80, 90), 0);
+	ck_no_err(streams_finish(streams));
+	CHECK_SEEN(10, 20, 30, 40, 50, 60, 70, 80, 90);
+	ck_assert_uint_eq(streams_damage(streams)->gaps, 0);
+	streams_destroy(streams);
+}
+END_TEST
+
+START_TEST(damaged_columns_are_left_at_the_next_restart)
+{
+	begin();
+	struct eventbuild bad = BUFFER(10, 20);
+	const size_t length = bad.out.length;
+	uint64_t end = add_columns(0, 0, bad, 6); /* a REALLOC_FAIL, which is shorter */
+	end = add(0, end, 0, BUFFER(30));
+	add_columns(0, end, BUFFER(40), 0);
+	ck_no_err(streams_finish(streams));
+	CHECK_SEEN(40);
+	ck_assert_uint_eq(streams_damage(streams)->malformed, 1);
+	ck_assert_uint_ge(streams_damage(streams)->skipped_bytes, length);
+	streams_destroy(streams);
+}
+END_TEST
+
 START_TEST(a_stream_may_start_late)
 {
 	begin();
@@ -235,5 +295,6 @@ END_TEST
 HT_SUITE("analyzer/streams", events_come_in_the_order_of_their_stamps,
 	nothing_is_released_before_it_is_complete, a_piece_without_restart_continues_the_one_before,
 	after_a_jump_the_next_restart_is_waited_for, a_whole_lost_buffer_is_a_gap,
-	malformed_data_is_left_at_the_next_restart, a_stream_may_start_late, any_bytes_are_survived,
-	too_many_streams_are_damage)
+	malformed_data_is_left_at_the_next_restart, columns_are_read_like_the_piece_they_were,
+	damaged_columns_are_left_at_the_next_restart, a_stream_may_start_late,
+	any_bytes_are_survived, too_many_streams_are_damage)

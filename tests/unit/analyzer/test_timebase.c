@@ -53,5 +53,22 @@ START_TEST(absurd_stamps_stay_in_range)
 }
 END_TEST
 
+START_TEST(near_and_far_stamps_are_computed_alike)
+{
+	static const uint64_t mono_ns[] = {S / 1000, S, 3 * S, UINT64_MAX / 8, UINT64_MAX / 2};
+	for (unsigned i = 0; i < HT_ARRAY_SIZE(mono_ns); i++) {
+		struct timebase base;
+		timebase_start(&base, S, 0);
+		timebase_add(&base, 4 * S, mono_ns[i]);
+		for (uint64_t step = 1; step < 4 * S; step += step / 3 + 1) {
+			ck_assert_uint_eq(timebase_ns(&base, 4 * S + step),
+				timebase_far_ns(&base, 4 * S + step));
+			ck_assert_uint_eq(timebase_ns(&base, 4 * S - step),
+				timebase_far_ns(&base, 4 * S - step));
+		}
+	}
+}
+END_TEST
+
 HT_SUITE("analyzer/timebase", times_are_interpolated, pairs_that_go_back_are_ignored,
-	absurd_stamps_stay_in_range)
+	absurd_stamps_stay_in_range, near_and_far_stamps_are_computed_alike)

@@ -260,7 +260,7 @@ START_TEST(times_become_whole_buckets)
 		{1ull << 40, 1ull << 41, {9, 10}},
 	};
 	const struct replay_call call = {.time_ns = 9500000};
-	const struct live_block block = {.addr = 1, .size = 1, .birth_ns = 9500000};
+	struct live_block block = {.addr = 1, .size = 1, .birth_ns = 9500000};
 	cube_init(&cube);
 	ck_no_err(cube_allocated(&cube, &call, &block));
 	ck_no_err(cube_finish(&cube));

@@ -57,6 +57,76 @@ static bool encode(struct bench *bench, const uint8_t *data, size_t length)
 	return is_done;
 }
 
+static void check_same_event(const struct event *got, const struct event *want)
+{
+	ck_assert_uint_eq(got->kind, want->kind);
+	ck_assert_uint_eq(got->hook, want->hook);
+	ck_assert_uint_eq(got->protect, want->protect);
+	ck_assert_uint_eq(got->tid, want->tid);
+	ck_assert_uint_eq(got->tsc, want->tsc);
+	ck_assert_uint_eq(got->addr, want->addr);
+	ck_assert_uint_eq(got->size, want->size);
+	ck_assert_uint_eq(got->stack, want->stack);
+	ck_assert_uint_eq(got->flags, want->flags);
+}
+
+/* What `count` events should be: those of the piece. */
+static void check_same_events(
+	struct event_decoder *decoder, struct bytes *piece, const struct event *got, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		struct event want;
+		ck_assert_int_eq(event_next(decoder, piece, &want), EVENT_OK);
+		check_same_event(&got[i], &want);
+	}
+}
+
+/* The events of columns are those of their piece, read so many at a time; of refused columns, whose
+ * piece is NULL, they end with damage. From an allocation of its own size. */
+static void check_events(
+	const uint8_t *columns, size_t length, const struct bytes_out *piece, size_t step)
+{
+	struct event_decoder decoder, expected;
+	struct columns_events *events = NULL;
+	struct event got[COLUMNS_EVENTS_MAX + 1], want;
+	uint8_t *copy = calloc(1, length + COLUMNS_ROOM);
+	struct bytes left = piece ? bytes_of(piece->data, piece->length) : (struct bytes){0};
+	enum event_result result = EVENT_MALFORMED;
+	size_t count = 0;
+	ck_assert_ptr_nonnull(copy);
+	if (length)
+		memcpy(copy, columns, length);
+	event_decoder_restart(&decoder);
+	event_decoder_restart(&expected);
+	struct ht_err *err = columns_events_create(bytes_of(copy, length), &events);
+	if (!err) {
+		do {
+			result = columns_events_next(events, &decoder, got, step, &count);
+			ck_assert_uint_le(count, step);
+			if (piece)
+				check_same_events(&expected, &left, got, count);
+		} while (result == EVENT_OK);
+	} else {
+		ck_assert_int_eq(err->code, HT_ERR_FORMAT);
+		ck_assert_ptr_null(piece);
+		ht_err_free(err);
+		decoder.in_step = false;
+	}
+	if (result == EVENT_NONE_LEFT) {
+		ck_assert_ptr_nonnull(piece);
+		ck_assert_int_eq(event_next(&expected, &left, &want), EVENT_NONE_LEFT);
+		ck_assert_uint_eq(expected.tsc, decoder.tsc);
+	}
+	while (result == EVENT_MALFORMED && piece &&
+		event_next(&expected, &left, &want) == EVENT_OK)
+		ck_assert_uint_lt(count++, COLUMNS_EVENTS_MAX);
+	ck_assert_int_eq(decoder.in_step, result == EVENT_NONE_LEFT);
+	if (piece)
+		ck_assert_int_eq(expected.in_step, decoder.in_step);
+	columns_events_destroy(events);
+	free(copy);
+}
+
 /* False when the columns are refused, and nothing was appended. No memory is left of a larger one.
  */
 static bool decode(struct bench *bench, const uint8_t *columns, size_t length)
@@ -69,6 +139,8 @@ static bool decode(struct bench *bench, const uint8_t *columns, size_t length)
 	bytes_out_deinit(&bench->scratch);
 	struct ht_err *err = columns_decode(bytes_of(copy, length), &bench->scratch, &bench->piece);
 	free(copy);
+	for (size_t step = 1; step <= COLUMNS_EVENTS_MAX; step += 21)
+		check_events(columns, length, err ? NULL : &bench->piece, step);
 	if (!err)
 		return true;
 	ck_assert_int_eq(err->code, HT_ERR_FORMAT);

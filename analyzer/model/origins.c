@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/model/origins.h"
+
+#include <stdlib.h>
+
+#include "analyzer/model/array.h"
+#include "analyzer/model/nodes.h"
+
+void origins_deinit(struct origins *origins)
+{
+	free(origins->origin);
+	free(origins->of_node.first);
+	free(origins->of_plain.first);
+	*origins = (struct origins){0};
+}
+
+static struct ht_err *add(struct origins *origins, struct origins_index *index, uint32_t at,
+	struct origin origin, uint32_t *ret)
+{
+	if (origins->count == ORIGINS_MAX - 1)
+		return ht_err_new(HT_ERR_FORMAT,
+			"the trace has more than %u stacks by thread: it is damaged", ORIGINS_MAX);
+	struct ht_err *err = array_reserve(&index->first, &index->capacity, (size_t)at + 1,
+		sizeof(*index->first), "stack nodes");
+	if (!err)
+		err = array_reserve(&origins->origin, &origins->capacity, origins->count + 1,
+			sizeof(*origins->origin), "stacks by thread");
+	if (err)
+		return err;
+	origin.next = index->first[at];
+	origins->origin[origins->count] = origin;
+	*ret = index->first[at] = (uint32_t)++origins->count;
+	return NULL;
+}
+
+/* The origin that was found last comes first the next time. */
+static uint32_t find(struct origins *origins, uint32_t *first, uint32_t thread, uint8_t hook)
+{
+	struct origin *before = NULL;
+	for (uint32_t at = *first; at;) {
+		struct origin *origin = &origins->origin[at - 1];
+		if (origin->thread == thread && origin->hook == hook) {
+			if (before) {
+				before->next = origin->next;
+				origin->next = *first;
+				*first = at;
+			}
+			return at;
+		}
+		before = origin;
+		at = origin->next;
+	}
+	return 0;
+}
+
+struct ht_err *origins_number(
+	struct origins *origins, uint32_t stack, uint32_t thread, uint8_t hook, uint32_t *ret)
+{
+	struct origins_index *index = stack < NODES_MAX ? &origins->of_node : &origins->of_plain;
+	const uint32_t at = stack % NODES_MAX;
+	if (at < index->capacity) {
+		*ret = find(origins, &index->first[at], thread, hook);
+		if (*ret)
+			return NULL;
+	}
+	const struct origin origin = {.stack = stack, .thread = thread, .hook = hook};
+	return add(origins, index, at, origin, ret);
+}
