@@ -13,7 +13,7 @@
 #include "format/abi_control.h"
 
 #define MIB		1048576ul
-#define DESCRIPTORS_MIN 24u /* a capture has 13 at once */
+#define DESCRIPTORS_MIN 30u /* a capture has 13 at once, and 12 for those that steer it */
 /* The agent's memory is mapped here, and a child's beside it while that is cleaned. */
 #define ADDRESS_SPACE_MIN (2 * abi_image_bytes(ABI_SLOT_MAX) + 256 * MIB)
 #define DATA_MIN	  (64 * MIB) /* a capture of a Java program has 10 at most */
