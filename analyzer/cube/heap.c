@@ -225,7 +225,7 @@ struct heap heap_of(
 	if (heap.known)
 		take_start(&heap, &start, notes);
 	heap.has_curve = heap.known && !model->capture.sample_bytes && !model->pause_count;
-	if (heap.known && !heap.has_curve)
+	if (heap.known && model->capture.sample_bytes)
 		heap.start_bytes = start.sum.held_bytes;
 	size_t last = notes->ended_count - 1;
 	const struct reading end = reading_of(&model->heap[last]);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analyzer/ui/page.h"
+#include "analyzer/views/pauses.h"
 #include "analyzer/views/rss.h"
 
 #define SPARK_COLUMNS 24u
@@ -25,7 +26,9 @@ static void write_calls(const struct page *page)
 	const struct sums *total = &view->total;
 	const bool is_sample = view->analysis->cube.sample_bytes != 0;
 	const char *mark = is_sample ? "~" : "";
-	const double seconds = (double)(view->to_ns - view->from_ns) / 1e9;
+	const uint64_t paused_ns =
+		pauses_within(&view->analysis->model, view->from_ns, view->to_ns).sum_ns;
+	const double seconds = (double)(view->to_ns - view->from_ns - paused_ns) / 1e9;
 	const double rate = seconds > 0 ? (double)total->allocations / seconds : 0;
 	struct line line;
 	label(&line, page, "calls");
@@ -166,12 +169,34 @@ static void put_recorded(struct line *line, const struct page *page)
 			page_change(page, (int64_t)(peak - before)).text);
 }
 
+/* "paused +10.0 s .. +20.0 s: new allocations were not recorded" */
+static void write_pauses(const struct page *page)
+{
+	const struct view *view = page->view;
+	const struct pauses pauses =
+		pauses_within(&view->analysis->model, view->from_ns, view->to_ns);
+	struct line line;
+	if (!pauses.count)
+		return;
+	label(&line, page, "paused");
+	if (pauses.count > 1)
+		line_put(&line, "%zu times, %s in all, first ", pauses.count,
+			text_time(pauses.sum_ns).text);
+	line_put(&line, "from +%s", text_time(pauses.first_begin_ns).text);
+	line_put(&line, " to +%s", text_time(pauses.first_end_ns).text);
+	line_put(&line, ": new allocations were not recorded");
+	line_end(&line);
+}
+
 static void write_heap(const struct page *page)
 {
 	const struct heap *heap = &page->view->analysis->heap;
 	struct line line;
 	label(&line, page, "heap");
-	if (!heap->has_curve)
+	/* What came in a pause is in no event, but the allocators know of it. */
+	const bool by_books = heap->known && heap->end_known && page->view->is_whole &&
+			      page->view->analysis->model.pause_count;
+	if (!heap->has_curve && !by_books)
 		put_recorded(&line, page);
 	else if (page->view->is_whole)
 		put_whole_heap(&line, page);
@@ -265,6 +290,7 @@ static void write_rss(const struct page *page)
 
 void figures_write(const struct page *page)
 {
+	write_pauses(page);
 	write_calls(page);
 	write_heap(page);
 	write_rss(page);

@@ -61,7 +61,9 @@ static void write_figures(const struct page *page)
 	}
 	if (!cube->sample_bytes && view->is_whole)
 		write_total(page, "older", cube->before_frees, cube->before_freed_bytes,
-			" freed in the window, allocated earlier");
+			view->analysis->model.pause_count
+				? " freed, allocated earlier or in a pause"
+				: " freed in the window, allocated earlier");
 }
 
 static void write_totals(const struct page *page)

@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "analyzer/ui/page.h"
+#include "analyzer/views/pauses.h"
 
 #define SCREEN_LINES   23u /* the last of 24 is the shell's */
 #define WARNINGS_SHOWN 3u
@@ -176,6 +177,8 @@ struct ht_err *screen_write(struct page *page)
 	if (page->warnings.has_ending)
 		lines += line_wrap(page->text, "! ", "  ", page->warnings.text[0], 2);
 	lines += write_title(page);
+	lines += pauses_within(&page->view->analysis->model, page->view->from_ns, page->view->to_ns)
+			 .count != 0;
 	figures_write(page);
 	fputc('\n', page->text->out);
 	struct ht_err *err = growth_write(page);
@@ -184,7 +187,7 @@ struct ht_err *screen_write(struct page *page)
 	if (page->warnings.count > page->warnings.has_ending ||
 		strcmp(page->options->path, "-") != 0)
 		fputc('\n', page->text->out);
-	lines = lines > 3 ? 3 : lines;
+	lines = lines > 4 ? 4 : lines;
 	/* Three totals, two empty lines, eleven of growth, two of commands. */
 	write_warnings(page, SCREEN_LINES - 18 - lines);
 	write_next(page);

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "analyzer/views/suspect_growth.h"
 
@@ -203,8 +204,10 @@ static void say_unclear(const struct suspect_input *in, const struct growth *gro
 		SAY(ret, "Unclear: it grows since all blocks were freed at once; record longer.");
 		break;
 	case GROWTH_IN_BALANCE:
-		SAY(ret, "Unclear: as many blocks of these sizes from before the window were "
-			 "freed.");
+		SAY(ret,
+			"Unclear: as many blocks of these sizes from before the window%s were "
+			"freed.",
+			in->paused_ns ? " or a pause" : "");
 		break;
 	case GROWTH_FOUND:
 	case GROWTH_NONE:
@@ -258,7 +261,29 @@ static uint64_t oldest_of(const struct suspect_input *in)
 	return 0;
 }
 
-void suspect_classify(const struct suspect_input *input, struct suspect *ret)
+/*
+ * In a pause blocks go, and none come in their place: a site that holds as much as ever falls, and
+ * rises again afterwards.
+ */
+static void mind_pauses(const struct suspect_input *in, struct suspect *ret)
+{
+	if (!in->paused_ns)
+		return;
+	struct number paused = time_of((double)in->paused_ns / 1e9);
+	if (ret->class == SUSPECT_SPIKE || ret->class == SUSPECT_PERIODIC) {
+		set(ret, SUSPECT_UNCLEAR, 0.5);
+		SAY(ret,
+			"Unclear: recording was paused for %s; what was freed then may have been "
+			"replaced.",
+			paused.text);
+		return;
+	}
+	size_t length = strlen(ret->text);
+	snprintf(ret->text + length, sizeof(ret->text) - length, " Recording was paused for %s.",
+		paused.text);
+}
+
+static void classify(const struct suspect_input *input, struct suspect *ret)
 {
 	*ret = (struct suspect){.class = SUSPECT_UNCLEAR};
 	if (!input->buckets || !input->bucket_ns || input->buckets > SUSPECT_BUCKETS_MAX) {
@@ -277,6 +302,12 @@ void suspect_classify(const struct suspect_input *input, struct suspect *ret)
 		classify_level(input, &growth, &curve, ret);
 	else
 		SAY(ret, "Unclear: nothing was allocated in the window.");
+}
+
+void suspect_classify(const struct suspect_input *input, struct suspect *ret)
+{
+	classify(input, ret);
+	mind_pauses(input, ret);
 }
 
 const char *suspect_class_name(enum suspect_class class)

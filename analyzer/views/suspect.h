@@ -24,10 +24,12 @@ struct suspect_input {
 	const uint64_t *freed_by_age;
 	/* Of these freed blocks; the longest life is 0 where none was freed. */
 	uint64_t freed_total_blocks, lifetime_ns_total, lifetime_max_ns;
-	/* Frees of blocks older than the window whose sizes (power-of-two class) this site
-	 * allocates; NULL: not known. */
+	/* Frees of blocks older than the window, or of a pause, whose sizes (power-of-two class)
+	 * this site allocates; NULL: not known. */
 	const uint64_t *older_freed_blocks;
 	bool is_sample; /* all counts are estimates */
+	/* Pauses of the capture: their time is in none of the buckets. */
+	uint64_t paused_ns;
 };
 
 enum suspect_class {

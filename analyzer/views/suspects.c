@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "analyzer/views/callers.h"
+#include "analyzer/views/pauses.h"
 
 void suspects_deinit(struct suspects *suspects)
 {
@@ -54,6 +55,16 @@ static bool are_freed_later(const struct view *view, struct rows rows, const str
 	return bytes > sums_outstanding_bytes(sums) / 2;
 }
 
+/* The age of the oldest block that is left, pauses included. */
+static uint64_t oldest_of(
+	const struct view *view, uint32_t buckets, const struct window_series *series)
+{
+	for (uint32_t i = 0; i < buckets; i++)
+		if (series->surviving_blocks[i])
+			return (buckets - i) * view->analysis->cube.step_ns;
+	return 0;
+}
+
 static struct ht_err *classify(const struct view *view, struct rows rows, uint32_t buckets,
 	struct window_series *series, struct suspects_entry *ret)
 {
@@ -69,6 +80,8 @@ static struct ht_err *classify(const struct view *view, struct rows rows, uint32
 	struct ht_err *err = view_rows_series(view, rows.row, rows.count, series);
 	if (err)
 		return err;
+	uint64_t oldest_ns = oldest_of(view, buckets, series);
+	buckets = pauses_cut(view, buckets, series);
 	const struct suspect_input input = {
 		.bucket_ns = view->analysis->cube.step_ns,
 		.buckets = buckets,
@@ -84,8 +97,11 @@ static struct ht_err *classify(const struct view *view, struct rows rows, uint32
 		.lifetime_max_ns = series->longest_ns,
 		.older_freed_blocks = series->older_freed_blocks,
 		.is_sample = view->analysis->cube.sample_bytes != 0,
+		.paused_ns =
+			pauses_within(&view->analysis->model, view->from_ns, view->to_ns).sum_ns,
 	};
 	suspect_classify(&input, &ret->suspect);
+	ret->suspect.oldest_ns = oldest_ns;
 	if (ret->suspect.class == SUSPECT_GROWING && are_freed_later(view, rows, &ret->sums)) {
 		ret->suspect.class = SUSPECT_UNCLEAR;
 		ret->suspect.slope_bytes_per_s = 0;

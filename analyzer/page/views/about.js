@@ -49,8 +49,12 @@ const About = (() => {
 			["Stacks that were cut", none(capture.truncated_stacks, "stacks")],
 			["Modules tapped late or not", none(capture.untapped, "modules")],
 			["Calls that failed", none(capture.failed_calls, "calls")],
-			["Blocks older than the capture", Format.count(facts.totals.before_frees) +
-				" of them were freed in it"],
+			facts.pauses.length ? ["Paused", facts.pauses.map((pause) => "from +" +
+				Format.time(pause.begin_ns) + " to +" + Format.time(pause.end_ns)).join(", ") +
+				": new allocations were not recorded"] : null,
+			[facts.pauses.length ? "Blocks older than the capture, or of a pause"
+				: "Blocks older than the capture",
+				Format.count(facts.totals.before_frees) + " of them were freed in it"],
 			facts.folded.nodes ? ["Folded frames", Format.count(facts.folded.nodes) +
 				" frames that allocated less than " + bytes(facts.folded.least_bytes) +
 				" are counted in their callers, so that this page stays small"] : null,

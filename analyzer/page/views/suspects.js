@@ -89,6 +89,7 @@ const Suspects = (() => {
 			Format.bytes(heap.start_bytes) + " when the capture began: what allocated that is not " +
 			"in it. " : "";
 		const exact = capture.sample_bytes ? "Figures are estimates from a sample."
+			: app.model.facts.pauses.length ? "Allocations were recorded, but not in pauses."
 			: "Every allocation was recorded.";
 		return Dom.element("p", {id: "headline"}, growing.length
 			? Dom.element("b", {}, (growing.length === 1 ? "1 site grows, by "

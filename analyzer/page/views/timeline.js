@@ -40,6 +40,18 @@ const Timeline = (() => {
 			return all.length ? all : [[0, ...series.map(() => 0)]];
 		}
 
+		/* Shaded, below the curves. */
+		function drawPauses(context, area, drawn) {
+			for (const pause of model.facts.pauses) {
+				const from = drawn.toDomXCoord(pause.begin_ns / 1e9);
+				const to = drawn.toDomXCoord(pause.end_ns / 1e9);
+				context.fillStyle = Dom.colour("line");
+				context.fillRect(from, area.y, Math.max(1, to - from), area.h);
+				context.fillStyle = Dom.colour("quiet");
+				context.fillText("paused", from + 3, area.y + area.h - 4);
+			}
+		}
+
 		function drawMarks(context, area, drawn) {
 			context.strokeStyle = context.fillStyle = Dom.colour("quiet");
 			context.setLineDash([3, 3]);
@@ -68,7 +80,10 @@ const Timeline = (() => {
 				xRangePad: 0, includeZero: true, labelsKMG2: true,
 				dateWindow: [0, Math.max(bucketStart(model.buckets), 1e-9)],
 				gridLineColor: Dom.colour("line"), axisLineColor: Dom.colour("line"),
-				underlayCallback: drawMarks,
+				underlayCallback: (context, area, drawn) => {
+					drawPauses(context, area, drawn);
+					drawMarks(context, area, drawn);
+				},
 				axes: {
 					x: {axisLabelFormatter: Format.moment, drawGrid: false,
 						axisLabelWidth: 70},

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/views/pauses.h"
+
+/* What two spans have in common. */
+static uint64_t overlap_ns(uint64_t a_from, uint64_t a_to, uint64_t b_from, uint64_t b_to)
+{
+	uint64_t from = a_from > b_from ? a_from : b_from, to = a_to < b_to ? a_to : b_to;
+	return to > from ? to - from : 0;
+}
+
+struct pauses pauses_within(const struct model *model, uint64_t from_ns, uint64_t to_ns)
+{
+	struct pauses ret = {0};
+	for (size_t i = 0; i < model->pause_count; i++) {
+		const struct model_pause *pause = &model->pause[i];
+		uint64_t common_ns = overlap_ns(pause->begin_ns, pause->end_ns, from_ns, to_ns);
+		if (!common_ns)
+			continue;
+		if (!ret.count++) {
+			ret.first_begin_ns = pause->begin_ns > from_ns ? pause->begin_ns : from_ns;
+			ret.first_end_ns = ret.first_begin_ns + common_ns;
+		}
+		ret.sum_ns += common_ns;
+	}
+	return ret;
+}
+
+static bool is_paused(const struct view *view, uint32_t bucket)
+{
+	uint64_t step_ns = view->analysis->cube.step_ns;
+	uint64_t from_ns = (view->window.from + (uint64_t)bucket) * step_ns;
+	return pauses_within(&view->analysis->model, from_ns, from_ns + step_ns).sum_ns >=
+	       step_ns - step_ns / 2;
+}
+
+/* Bucket `from` becomes `to`, and gets what comes from buckets that went. */
+static void move(struct window_series *series, uint32_t from, uint32_t to)
+{
+	if (from == to)
+		return;
+	series->live_bytes[to] = series->live_bytes[from];
+	series->allocated_bytes[to] = series->allocated_bytes[from];
+	series->allocated_blocks[to] = series->allocated_blocks[from];
+	series->surviving_bytes[to] = series->surviving_bytes[from];
+	series->surviving_blocks[to] = series->surviving_blocks[from];
+	series->freed_blocks[to] = series->freed_blocks[from];
+	series->older_freed_blocks[to] = series->older_freed_blocks[from];
+}
+
+/* Calls that were under way when a pause began, and what was freed in it. */
+static void add(struct window_series *series, uint32_t from, uint32_t to)
+{
+	series->allocated_bytes[to] += series->allocated_bytes[from];
+	series->allocated_blocks[to] += series->allocated_blocks[from];
+	series->surviving_bytes[to] += series->surviving_bytes[from];
+	series->surviving_blocks[to] += series->surviving_blocks[from];
+	series->freed_blocks[to] += series->freed_blocks[from];
+	series->older_freed_blocks[to] += series->older_freed_blocks[from];
+}
+
+uint32_t pauses_cut(const struct view *view, uint32_t buckets, struct window_series *series)
+{
+	uint32_t kept = 0, last_kept = UINT32_MAX;
+	if (!view->analysis->model.pause_count)
+		return buckets;
+	for (uint32_t i = 0; i < buckets; i++) {
+		if (is_paused(view, i)) {
+			/* The next one that stays, or the last one that did. */
+			uint32_t next = i + 1;
+			while (next < buckets && is_paused(view, next))
+				next++;
+			if (next < buckets)
+				add(series, i, next);
+			else if (last_kept != UINT32_MAX)
+				add(series, i, last_kept);
+			if (next == buckets && last_kept != UINT32_MAX)
+				series->live_bytes[last_kept] = series->live_bytes[i];
+			continue;
+		}
+		move(series, i, kept);
+		last_kept = kept++;
+	}
+	return kept;
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A capture that was paused: what is said of the pause, and that no site is taken for one that
+ * grows, or not, because of it.
+ */
+#include "analyzer/views/pauses.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "analyzer/ui/report_text.h"
+#include "analyzer/views/suspects.h"
+#include "tests/unit/analyzer/scene.h"
+
+#define S	1000000000ull
+#define STEP_NS (S / 20)
+#define MINUTE	(60 * S / STEP_NS)
+#define LEAK	100u /* bytes a step */
+
+static struct scene scene;
+static struct analysis *analysis;
+static struct view *view;
+static struct suspects suspects;
+
+static void put_pause(bool paused)
+{
+	const struct rec rec = {.kind = REC_PAUSE, .pause = {scene.now, paused}};
+	tracebuild_put(&scene.trace, &rec);
+}
+
+/* Seconds. */
+struct made {
+	double pause_from, pause_to;
+	double life; /* of the queue's blocks */
+};
+
+/*
+ * "leak" keeps LEAK bytes each step, "cache" took 1 MiB in the first second, "queue" frees each
+ * block after its life. What is allocated in the pause is in no event; what is freed then was
+ * allocated before.
+ */
+static void make_minute(struct made made)
+{
+	static const char *const name[] = {"leak", "cache", "queue"};
+	uint32_t node[HT_ARRAY_SIZE(name)];
+	uint64_t from = (uint64_t)(made.pause_from * 20), to = (uint64_t)(made.pause_to * 20);
+	uint64_t life = (uint64_t)(made.life * 20);
+	scene_init(&scene);
+	tracebuild_module(
+		&scene.trace, 1, "/usr/bin/x", "12345678901234567890", 0x400000, 0x500000);
+	for (uint32_t i = 0; i < HT_ARRAY_SIZE(name); i++) {
+		node[i] = tracebuild_node(&scene.trace, 0, 0x400100 + 0x100 * i);
+		tracebuild_symbol(&scene.trace, 1, 0xff + 0x100 * i, name[i], "x.c", i + 1);
+	}
+	for (uint64_t i = 0; i < MINUTE; i++) {
+		bool paused = i >= from && i < to;
+		if (i == from || i == to)
+			put_pause(paused);
+		if (!paused) {
+			scene_malloc(&scene, 0, 0x10000000 + 0x1000 * i, LEAK, node[0]);
+			scene_malloc(&scene, 0, 0x30000000 + 0x1000 * i, 4000, node[2]);
+		}
+		if (i < 16)
+			scene_malloc(&scene, 0, 0x20000000 + 0x100000 * i, 1 << 16, node[1]);
+		/* Also of a block of the pause, of which the trace knows nothing. */
+		if (i >= life)
+			scene_free(&scene, 0, 0x30000000 + 0x1000 * (i - life), 4000);
+		scene.now += STEP_NS;
+	}
+	analysis = scene_analyze(&scene);
+	view = scene_view_of_all(analysis, false);
+	ck_no_err(suspects_find(view, &suspects));
+}
+
+static void end(void)
+{
+	suspects_deinit(&suspects);
+	view_destroy(view);
+	analysis_destroy(analysis);
+	scene_deinit(&scene);
+}
+
+static const struct suspect *suspect_of(const char *function)
+{
+	for (size_t i = 0; i < suspects.count; i++) {
+		const struct row *row = &view->row[suspects.entry[i].row];
+		const uint32_t frame = suspects_leaf_frame(view, row);
+		if (strcmp(view->frames.frame[frame].function, function) == 0)
+			return &suspects.entry[i].suspect;
+	}
+	ck_abort_msg("%s is no suspect", function);
+}
+
+START_TEST(pauses_of_a_part)
+{
+	struct model_pause list[] = {{10, 20}, {30, 35}, {50, 60}};
+	const struct model model = {.pause = list, .pause_count = HT_ARRAY_SIZE(list)};
+	struct pauses pauses = pauses_within(&model, 0, 100);
+	ck_assert_uint_eq(pauses.count, 3);
+	ck_assert_uint_eq(pauses.sum_ns, 25);
+	ck_assert_uint_eq(pauses.first_begin_ns, 10);
+	ck_assert_uint_eq(pauses.first_end_ns, 20);
+	pauses = pauses_within(&model, 15, 32);
+	ck_assert_uint_eq(pauses.count, 2);
+	ck_assert_uint_eq(pauses.sum_ns, 7);
+	ck_assert_uint_eq(pauses.first_begin_ns, 15);
+	ck_assert_uint_eq(pauses.first_end_ns, 20);
+	ck_assert_uint_eq(pauses_within(&model, 20, 30).count, 0);
+}
+END_TEST
+
+START_TEST(a_leak_grows_as_if_nothing_had_been)
+{
+	static const struct made made[] = {{20, 40, 2}, {5, 8, 2}, {1, 30, 2}, {50, 55, 2}};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(made); i++) {
+		make_minute(made[i]);
+		const struct suspect *leak = suspect_of("leak");
+		ck_assert_msg(leak->class == SUSPECT_GROWING, "case %zu: %s", i, leak->text);
+		ck_assert_double_eq_tol(leak->slope_bytes_per_s, LEAK * 20, 150);
+		ck_assert_msg(strstr(leak->text, "Recording was paused for "), "%s", leak->text);
+		ck_assert_uint_ge(leak->oldest_ns, 59 * S);
+		ck_assert_int_eq(suspect_of("cache")->class, SUSPECT_PLATEAU);
+		end();
+	}
+}
+END_TEST
+
+/* In the pause its blocks go, and none come: afterwards it fills again. */
+START_TEST(a_queue_does_not_grow_because_of_a_pause)
+{
+	static const double begins[] = {5, 20, 35, 45}, lengths[] = {0.5, 3, 10, 14},
+			    lives[] = {0.2, 2, 5, 12};
+	for (size_t b = 0; b < HT_ARRAY_SIZE(begins); b++)
+		for (size_t k = 0; k < HT_ARRAY_SIZE(lengths); k++)
+			for (size_t i = 0; i < HT_ARRAY_SIZE(lives); i++) {
+				make_minute(
+					(struct made){begins[b], begins[b] + lengths[k], lives[i]});
+				enum suspect_class class = suspect_of("queue")->class;
+				ck_assert_msg(class != SUSPECT_GROWING && class != SUSPECT_SPIKE &&
+						      class != SUSPECT_PERIODIC,
+					"%g s long from %g s on, a life of %g s: %s", lengths[k],
+					begins[b], lives[i], suspect_of("queue")->text);
+				end();
+			}
+}
+END_TEST
+
+START_TEST(a_report_says_when_recording_was_paused)
+{
+	char *page;
+	size_t length;
+	make_minute((struct made){10, 20, 2});
+	FILE *out = open_memstream(&page, &length);
+	const struct text text = {.out = out, .columns = 80};
+	const struct report_text_options options = {.path = "my.htap", .is_utc = true};
+	ck_no_err(report_text_write(&text, view, &options));
+	fclose(out);
+	ck_assert_msg(strstr(page, "\npaused from +10.0 s to +20.0 s: new allocations were not "
+				   "recorded\n"),
+		"%s", page);
+	/* A second of what was recorded: 2,016 in 50 s. */
+	ck_assert_msg(strstr(page, "\ncalls  2,016 allocations (40/s)"), "%s", page);
+	ck_assert_msg(strstr(page, "freed, allocated earlier or in a pause\n"), "%s", page);
+	free(page);
+	end();
+}
+END_TEST
+
+HT_SUITE("analyzer/views/pauses", pauses_of_a_part, a_leak_grows_as_if_nothing_had_been,
+	a_queue_does_not_grow_because_of_a_pause, a_report_says_when_recording_was_paused)
