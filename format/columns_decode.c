@@ -259,23 +259,25 @@ static inline uint32_t take_stack(const uint8_t **at, uint32_t mask, size_t widt
 /* Events with a shape, until there is one without; more of a column than it has may be taken.
  * Returns how many; `*ret_sound` is false behind the last that can be. */
 static size_t take_shaped(struct columns_events *events, struct event_decoder *decoder,
-	struct event *ret, size_t max, bool *ret_sound)
+	struct event *restrict ret, size_t max, bool *ret_sound)
 {
+	const struct fields *shapes = events->fields;
+	const unsigned int shape_count = events->shape_count;
 	const uint8_t *shape = events->at[COLUMN_SHAPE], *time = events->at[COLUMN_TIME];
 	const uint8_t *addr = events->at[COLUMN_ADDR], *size = events->at[COLUMN_SIZE];
 	const uint8_t *stack = events->at[COLUMN_STACK];
 	const uint32_t tid = decoder->tid;
 	uint64_t tsc = decoder->tsc, place = decoder->addr;
 	size_t count = 0, piece_left = events->piece_left;
-	*ret_sound = true;
+	bool is_sound = true;
 	for (; count < max; count++) {
-		const struct fields *fields = &events->fields[*shape];
-		if (ht_unlikely(*shape >= events->shape_count || !fields->event))
+		const struct fields *fields = &shapes[*shape];
+		if (ht_unlikely(*shape >= shape_count || !fields->event))
 			break;
 		const uint64_t units = take_masked(&time, fields->time_mask, fields->time);
 		const uint64_t later = tsc + (units << ABI_TIME_SHIFT);
-		*ret_sound = units <= UINT64_MAX >> ABI_TIME_SHIFT && later >= tsc;
-		if (ht_unlikely(!*ret_sound))
+		is_sound = units <= UINT64_MAX >> ABI_TIME_SHIFT && later >= tsc;
+		if (ht_unlikely(!is_sound))
 			break;
 		tsc = later;
 		const uint64_t word = take_masked(&addr, fields->addr_mask, fields->addr);
@@ -302,6 +304,7 @@ static size_t take_shaped(struct columns_events *events, struct event_decoder *d
 	events->piece_left = piece_left;
 	decoder->tsc = tsc;
 	decoder->addr = place;
+	*ret_sound = is_sound;
 	return count;
 }
 
