@@ -4,7 +4,7 @@
 # make test       unit and integration tests        make asan   the same under ASan and UBSan
 # make lint       format, layers, banned functions, agent rules
 # make bench      ratios against heaptrack           make install PREFIX= DESTDIR=
-# make fuzz       libFuzzer programs of the analyzer in out/fuzz/tests/fuzz; needs clang
+# make fuzz       libFuzzer programs in out/fuzz/tests/fuzz; needs clang
 #
 # Non-recursive. CC CFLAGS CPPFLAGS LDFLAGS LDLIBS of the user are appended, never replaced; they do
 # not reach the agent, which runs in other people's processes.
@@ -195,7 +195,7 @@ test: test-programs
 asan:
 	$(MAKE) VARIANT=asan test
 ifeq ($(VARIANT),fuzz)
-fuzz: $(addprefix $O/tests/fuzz/,fuzz_trace fuzz_maps fuzz_dwarf)
+fuzz: $(addprefix $O/tests/fuzz/,fuzz_trace fuzz_maps fuzz_dwarf fuzz_control)
 $O/tests/fuzz/fuzz_%: $O/tests/fuzz/fuzz_%.o $(analyzer_lib) $(format_obj)
 	$(call quiet,LINK)$(CC) $(san) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(analyzer_libs) $(LDLIBS)
 else
