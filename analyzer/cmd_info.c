@@ -89,6 +89,9 @@ static void print(const struct text *text, const struct info *info)
 		text_count(model->nodes.count ? model->nodes.count - 1 : 0).text);
 	fprintf(out, "%-12s %s\n", "symbols", text_count(info->symbols).text);
 	fprintf(out, "%-12s %s\n", "threads", text_count(model->threads.tids).text);
+	for (size_t i = 0; i < model->pause_count; i++)
+		fprintf(out, "paused +%s to +%s\n", text_time(model->pause[i].begin_ns).text,
+			text_time(model->pause[i].end_ns).text);
 	for (size_t i = 0; i < model->mark_count; i++) {
 		fprintf(out, "mark +%s  ", text_time(model->mark[i].time_ns).text);
 		text_foreign(text, model->mark[i].text, 1000);

@@ -205,6 +205,9 @@ void print_session(const struct session_report *r, const char *trace, bool verbo
 			"sampled: one allocation in %lu bytes; the report's figures are "
 			"estimates\n",
 			(unsigned long)r->sample_bytes);
+	if (r->pauses)
+		print_text(stderr, "paused %lu time%s, for %.1f s in all\n",
+			(unsigned long)r->pauses, print_plural(r->pauses), ms(r->paused_ns) / 1e3);
 	if (verbose)
 		print_counts(r);
 	print_text(stderr, "trace: %s (%s, %lu event%s in %.1f s)\n", trace,
@@ -262,6 +265,8 @@ struct ht_err *print_session_json(const struct session_report *r, pid_t pid, con
 		{"events", r->events},
 		{"mappings", r->mappings},
 		{"dropped_events", r->dropped_events},
+		{"pauses", r->pauses},
+		{"paused_ns", r->paused_ns},
 		{"nested_events", r->nested_events},
 		{"truncated_stacks", r->truncated_stacks},
 		{"children_cleaned", r->children.cleaned},

@@ -292,6 +292,8 @@ void steered_close(struct session *s)
 		return;
 	steered_detaching(s);
 	fill(steered, &steered->last);
+	s->report->pauses = steered->last.pauses;
+	s->report->paused_ns = steered->last.paused_ns;
 	server_close_listener(steered->server);
 	place_close(&steered->place);
 	steered->session = NULL;

@@ -290,14 +290,6 @@ static void end_pause(struct model *model)
 			model->duration_ns > last->begin_ns ? model->duration_ns : last->begin_ns;
 }
 
-uint64_t model_paused_ns(const struct model *model)
-{
-	uint64_t sum_ns = 0;
-	for (size_t i = 0; i < model->pause_count; i++)
-		sum_ns += model->pause[i].end_ns - model->pause[i].begin_ns;
-	return sum_ns;
-}
-
 static struct ht_err *take_mapped(struct load *load, const struct rec_mapped *rec)
 {
 	const struct model_observer *observer = load->observer;

@@ -112,8 +112,6 @@ struct ht_err *model_load(
 	struct model *model, int fd, const char *name, const struct model_observer *observer);
 void model_deinit(struct model *model);
 
-/* How long recording was paused in all. */
-uint64_t model_paused_ns(const struct model *model);
 /* Events that were recorded, were not counted as lost, and are not in the trace: damage. */
 uint64_t model_missing_events(const struct model *model);
 /* All events that the target made and the trace does not hold, as far as was counted. */

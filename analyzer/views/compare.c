@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "analyzer/model/array.h"
+#include "analyzer/views/pauses.h"
 
 #define NS_PER_MINUTE 60e9
 
@@ -95,6 +96,13 @@ static uint64_t length_ns(const struct view *view)
 	return view->to_ns - view->from_ns;
 }
 
+/* Without pauses: what a rate is of. */
+static uint64_t recorded_ns(const struct view *view, uint64_t length)
+{
+	const uint64_t to_ns = view->from_ns + length;
+	return length - pauses_within(&view->analysis->model, view->from_ns, to_ns).sum_ns;
+}
+
 /* Sums of the first part of the window, by site of the cube; of all of it where a query has chosen
  * blocks by their time. */
 static struct ht_err *find_even(
@@ -181,13 +189,14 @@ double compare_rate(const struct compare *compare, const struct compare_entry *e
 	enum metric metric)
 {
 	return per_minute((double)metric_value(compare_sums(compare, entry, view), metric),
-		length_ns(compare->view[view]), metric);
+		recorded_ns(compare->view[view], length_ns(compare->view[view])), metric);
 }
 
 double compare_total_rate(const struct compare *compare, uint32_t view, enum metric metric)
 {
 	const struct view *of = compare->view[view];
-	return per_minute((double)metric_value(&of->total, metric), length_ns(of), metric);
+	return per_minute(
+		(double)metric_value(&of->total, metric), recorded_ns(of, length_ns(of)), metric);
 }
 
 static double change_of(
@@ -248,16 +257,16 @@ enum compare_change compare_change_of(
 		.after = (double)metric_value(&sums[last], metric),
 		.all_before = (double)metric_value(&view[0]->total, metric),
 		.all_after = (double)metric_value(&view[last]->total, metric),
-		.before_ns = length_ns(view[0]),
-		.after_ns = length_ns(view[last]),
+		.before_ns = recorded_ns(view[0], length_ns(view[0])),
+		.after_ns = recorded_ns(view[last], length_ns(view[last])),
 	};
 	const struct pair part = {
 		.before = (double)metric_value(&even[0], metric),
 		.after = (double)metric_value(&even[last], metric),
 		.all_before = (double)metric_value(&compare->even_total[0], metric),
 		.all_after = (double)metric_value(&compare->even_total[last], metric),
-		.before_ns = compare->even_ns[0],
-		.after_ns = compare->even_ns[last],
+		.before_ns = recorded_ns(view[0], compare->even_ns[0]),
+		.after_ns = recorded_ns(view[last], compare->even_ns[last]),
 	};
 	const enum compare_change change = agreed(&whole, metric);
 	return change == COMPARE_SAME && is_held(metric) ? agreed(&part, metric) : change;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "analyzer/ui/report_text.h"
+#include "analyzer/views/compare.h"
 #include "analyzer/views/suspects.h"
 #include "tests/unit/analyzer/scene.h"
 
@@ -145,6 +146,32 @@ START_TEST(a_queue_does_not_grow_because_of_a_pause)
 }
 END_TEST
 
+/* Per minute of what was recorded: half of it or all, the program is the same. */
+START_TEST(a_pause_is_no_change)
+{
+	struct compare compare;
+	make_minute((struct made){0, 0, 2});
+	struct scene first_scene = scene;
+	struct analysis *first_analysis = analysis;
+	struct suspects first_suspects = suspects;
+	struct view *first = view;
+	suspects = (struct suspects){0};
+	make_minute((struct made){15, 45, 2});
+	const struct view *both[] = {first, view};
+	ck_no_err(compare_init(&compare, both, 2));
+	compare_sort(&compare, METRIC_CALLS);
+	ck_assert_double_eq_tol(compare_total_rate(&compare, 0, METRIC_CALLS), 2416, 2);
+	ck_assert_double_eq_tol(compare_total_rate(&compare, 1, METRIC_CALLS), 2432, 2);
+	compare_deinit(&compare);
+	end();
+	scene = first_scene;
+	analysis = first_analysis;
+	suspects = first_suspects;
+	view = first;
+	end();
+}
+END_TEST
+
 START_TEST(a_report_says_when_recording_was_paused)
 {
 	char *page;
@@ -167,4 +194,5 @@ START_TEST(a_report_says_when_recording_was_paused)
 END_TEST
 
 HT_SUITE("analyzer/views/pauses", pauses_of_a_part, a_leak_grows_as_if_nothing_had_been,
-	a_queue_does_not_grow_because_of_a_pause, a_report_says_when_recording_was_paused)
+	a_queue_does_not_grow_because_of_a_pause, a_pause_is_no_change,
+	a_report_says_when_recording_was_paused)
