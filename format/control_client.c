@@ -73,18 +73,22 @@ static int by_pid(const void *a, const void *b)
 	       (first->start_ticks < second->start_ticks);
 }
 
-/* Root steers the captures of others, too, as far as they are where each user's are first. */
-static struct ht_err *add_users(struct control_clients *ret)
+/* Adds the directories `parent`/`before`UID`after` of other users. */
+static struct ht_err *add_users(
+	const char *parent, const char *before, const char *after, struct control_clients *ret)
 {
 	struct ht_err *err = NULL;
-	DIR *directory = geteuid() == 0 ? opendir("/run/user") : NULL;
+	DIR *directory = opendir(parent);
 	const struct dirent *entry;
 	while (directory && !err && (entry = readdir(directory)) != NULL) {
 		char path[CONTROL_PATH_MAX], *end;
-		unsigned long user = strtoul(entry->d_name, &end, 10);
+		size_t length = strlen(before);
+		if (strncmp(entry->d_name, before, length) != 0)
+			continue;
+		unsigned long user = strtoul(entry->d_name + length, &end, 10);
 		if (*end || !user || user >= UINT32_MAX)
 			continue;
-		snprintf(path, sizeof(path), "/run/user/%lu/heaptap", user);
+		snprintf(path, sizeof(path), "%s/%s%lu%s", parent, before, user, after);
 		err = control_client_add(path, (uid_t)user, ret);
 	}
 	if (directory)
@@ -100,8 +104,11 @@ struct ht_err *control_client_list(struct control_clients *ret)
 	*ret = (struct control_clients){0};
 	for (size_t i = 0; !err && i < count; i++)
 		err = control_client_add(path[i], geteuid(), ret);
-	if (!err)
-		err = add_users(ret);
+	/* Root steers the captures of others, too. */
+	if (!err && geteuid() == 0)
+		err = add_users("/run/user", "", "/heaptap", ret);
+	if (!err && geteuid() == 0)
+		err = add_users("/tmp", "heaptap-", "", ret);
 	if (err)
 		control_clients_deinit(ret);
 	else if (ret->count)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Finds the running captures of this user, or for root of all that are logged in, and asks one of
+ * Finds the running captures of this user, or for root of all users, and asks one of
  * them (control.h). What is at the other end of a socket may be hostile: every wait is bounded, and
  * so is every answer.
  */

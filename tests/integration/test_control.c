@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Captures that are steered by other processes: status, list, pause, resume, mark and stop; what
- * hostile clients and killed heaptaps leave alone.
+ * Captures that are steered by other processes: status, list, mark and stop; what hostile clients
+ * and killed heaptaps leave alone. Pauses: test_pause.
  */
 #include <errno.h>
 #include <signal.h>
@@ -18,6 +18,7 @@
 #include "tests/support/command.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/report.h"
+#include "tests/support/steer.h"
 #include "tests/support/tap.h"
 #include "tests/support/tmpdir.h"
 #include "tests/support/tracefile.h"
@@ -47,51 +48,6 @@ static void work(const char *command)
 	free(victim_ask(&victim, command, LIMIT_MS));
 }
 
-/* heaptap COMMAND -p PID WORD...: its status, what it printed, and what it complained of. */
-static int steer(const char *command, pid_t pid, const char *word, char **out, char **err)
-{
-	char number[16];
-	snprintf(number, sizeof(number), "%d", pid);
-	return run_program(
-		(const char *[]){run_built("heaptap"), command, "-p", number, word, NULL}, LIMIT_MS,
-		out, err);
-}
-
-static void do_it(const char *command, const char *word)
-{
-	char *err;
-	int status = steer(command, victim.pid, word, NULL, &err);
-	ck_assert_msg(status == 0, "%s ended with %d: %s", command, status, err);
-	free(err);
-}
-
-/* `heaptap status --json` of the victim's capture. */
-static json_t *status_of(pid_t pid)
-{
-	json_t *status = report_run("status", pid, 0);
-	ck_assert_str_eq(report_text(status, "schema"), "heaptap.status/1");
-	ck_assert_uint_eq(json_array_size(report_at(status, "captures")), 1);
-	json_t *capture = json_incref(json_array_get(report_at(status, "captures"), 0));
-	json_decref(status);
-	ck_assert_uint_eq(report_u64(capture, "pid"), (uint64_t)pid);
-	return capture;
-}
-
-static uint64_t figure_of(pid_t pid, const char *name)
-{
-	json_t *capture = status_of(pid);
-	uint64_t figure = report_u64(capture, name);
-	json_decref(capture);
-	return figure;
-}
-
-static void check_state(const char *state)
-{
-	json_t *capture = status_of(victim.pid);
-	ck_assert_str_eq(report_text(capture, "state"), state);
-	json_decref(capture);
-}
-
 static void end(void)
 {
 	victim_prove_alive(&victim);
@@ -104,10 +60,10 @@ START_TEST(status_tells_how_a_capture_is)
 {
 	char *out;
 	begin_with((const char *[]){"-d", "1h", NULL});
-	uint64_t before = figure_of(victim.pid, "events");
+	uint64_t before = steer_figure(victim.pid, "events");
 	work("alloc 0 1000 104");
-	run_until(figure_of(victim.pid, "events") == before + 1000, LIMIT_MS);
-	json_t *capture = status_of(victim.pid);
+	run_until(steer_figure(victim.pid, "events") == before + 1000, LIMIT_MS);
+	json_t *capture = steer_status(victim.pid);
 	ck_assert_str_eq(report_text(capture, "state"), "recording");
 	ck_assert_str_eq(report_text(capture, "comm"), "stepwise");
 	ck_assert_str_eq(report_text(capture, "trace"), tap.trace);
@@ -147,9 +103,9 @@ START_TEST(two_captures_are_side_by_side)
 		ck_assert_msg(strstr(out, line), "%s not in: %s", line, out);
 	}
 	free(out);
-	do_it("stop", "--wait");
+	steer_do("stop", victim.pid, "--wait");
 	tap_check_clean(tap_wait(&tap, 0));
-	ck_assert_uint_eq(figure_of(other.pid, "pid"), (uint64_t)other.pid);
+	ck_assert_uint_eq(steer_figure(other.pid, "pid"), (uint64_t)other.pid);
 	tap_check_clean(tap_stop(&second, 0));
 	victim_stop(&other);
 	end();
@@ -175,111 +131,6 @@ START_TEST(the_socket_is_for_its_user_alone)
 }
 END_TEST
 
-/* --- pause ----------------------------------------------------------------------------------- */
-
-static uint64_t count_events(const struct tracefile *file, enum abi_event_kind kind)
-{
-	uint64_t count = 0;
-	for (size_t i = 0; i < file->event_count; i++)
-		count += file->event[i].kind == kind;
-	return count;
-}
-
-static void check_pauses(const json_t *report, size_t count)
-{
-	const json_t *pauses = report_at(report, "pauses");
-	uint64_t duration_ns = report_u64(report, "capture.duration_ns"), last_ns = 0;
-	ck_assert_uint_eq(json_array_size(pauses), count);
-	for (size_t i = 0; i < count; i++) {
-		const json_t *pause = json_array_get(pauses, i);
-		uint64_t begin_ns = report_u64(pause, "begin_ns");
-		ck_assert_uint_ge(begin_ns, last_ns);
-		last_ns = report_u64(pause, "end_ns");
-		ck_assert_uint_gt(last_ns, begin_ns);
-		ck_assert_uint_le(last_ns, duration_ns);
-	}
-}
-
-START_TEST(a_pause_is_exact)
-{
-	struct tracefile file;
-	begin();
-	work("alloc 0 1000 104");
-	do_it("pause", NULL);
-	check_state("paused");
-	work("free 0 500");
-	work("alloc 1000 2000 208");
-	work("realloc 500 600 312");
-	work("free 1000 1500");
-	do_it("resume", NULL);
-	check_state("recording");
-	work("free 1500 2000");
-	work("free 500 1000"); /* the first hundred of them are not those that were recorded */
-	work("alloc 2000 2100 416");
-	do_it("stop", "--wait");
-	tap_check_clean(tap_wait(&tap, 0));
-
-	ck_assert_uint_eq(tracefile_blocks_of(tap.trace, 104), 1000);
-	ck_assert_uint_eq(tracefile_blocks_of(tap.trace, 208), 0);
-	ck_assert_uint_eq(tracefile_blocks_of(tap.trace, 312), 0);
-	ck_assert_uint_eq(tracefile_blocks_of(tap.trace, 416), 100);
-	tracefile_load(tap.trace, &file);
-	ck_assert_uint_eq(count_events(&file, ABI_EVENT_ALLOC), 1100);
-	ck_assert_uint_eq(count_events(&file, ABI_EVENT_FREE), 500 + 500 + 500 + 500);
-	ck_assert_uint_eq(count_events(&file, ABI_EVENT_REALLOC_BEGIN), 100);
-	ck_assert_uint_eq(count_events(&file, ABI_EVENT_REALLOC_FREED), 100);
-	ck_assert_uint_eq(count_events(&file, ABI_EVENT_REALLOC_END), 0);
-	tracefile_deinit(&file);
-
-	json_t *report = report_load(tap.trace);
-	ck_assert_uint_eq(report_u64(report, "totals.allocations"), 1100);
-	ck_assert_uint_eq(report_u64(report, "totals.outstanding_blocks"), 100);
-	check_pauses(report, 1);
-	json_decref(report);
-	end();
-}
-END_TEST
-
-/* Idempotent, as often as one likes, and the last one lasts up to the end. */
-START_TEST(pauses_may_be_many_and_the_last_one_open)
-{
-	begin();
-	work("alloc 0 4 104");
-	do_it("pause", NULL);
-	do_it("pause", NULL);
-	work("alloc 4 104 104");
-	do_it("resume", NULL);
-	do_it("resume", NULL);
-	work("alloc 104 108 104");
-	do_it("pause", NULL);
-	work("alloc 108 208 104");
-	ck_assert_uint_eq(figure_of(victim.pid, "pauses"), 2);
-	tap_check_clean(tap_stop(&tap, 0));
-	ck_assert_uint_eq(tracefile_blocks_of(tap.trace, 104), 8);
-	json_t *report = report_load(tap.trace);
-	check_pauses(report, 2);
-	const json_t *last = json_array_get(report_at(report, "pauses"), 1);
-	ck_assert_uint_eq(report_u64(last, "end_ns"), report_u64(report, "capture.duration_ns"));
-	json_decref(report);
-	end();
-}
-END_TEST
-
-/* A heaptap that is killed in a pause leaves a process in which only some functions are hooked. */
-START_TEST(a_heaptap_killed_in_a_pause_leaves_nothing)
-{
-	begin();
-	do_it("pause", NULL);
-	pid_t guardian = tap_kill_daemon(&tap);
-	work("alloc 0 100 104");
-	kill(guardian, SIGCONT);
-	run_until(tap_guardian_is_done(victim.pid), LIMIT_MS);
-	tap_verify(&tap);
-	work("free 0 100");
-	end();
-}
-END_TEST
-
 /* --- marks ----------------------------------------------------------------------------------- */
 
 #define HOSTILE "50%% \x1b[2J\n\"</script>"
@@ -288,10 +139,10 @@ START_TEST(a_mark_stands_in_the_trace)
 {
 	begin();
 	work("alloc 0 100 104");
-	do_it("mark", "cache cleared");
-	do_it("mark", HOSTILE);
+	steer_do("mark", victim.pid, "cache cleared");
+	steer_do("mark", victim.pid, HOSTILE);
 	work("alloc 100 300 104");
-	ck_assert_uint_eq(figure_of(victim.pid, "marks"), 2);
+	ck_assert_uint_eq(steer_figure(victim.pid, "marks"), 2);
 	tap_check_clean(tap_stop(&tap, 0));
 
 	json_t *report = report_load(tap.trace);
@@ -321,14 +172,14 @@ START_TEST(a_mark_has_limits)
 	char *err;
 	begin();
 	memset(text, 'x', CONTROL_MARK_MAX);
-	do_it("mark", text);
+	steer_do("mark", victim.pid, text);
 	text[CONTROL_MARK_MAX] = 'x';
 	ck_assert_int_eq(steer("mark", victim.pid, text, NULL, &err), 2);
 	ck_assert_ptr_nonnull(strstr(err, "at most 1000 bytes"));
 	free(err);
 	ck_assert_int_eq(steer("mark", victim.pid, NULL, NULL, NULL), 2);
 	ck_assert_int_eq(steer("mark", victim.pid, "", NULL, NULL), 2);
-	ck_assert_uint_eq(figure_of(victim.pid, "marks"), 1);
+	ck_assert_uint_eq(steer_figure(victim.pid, "marks"), 1);
 	tap_check_clean(tap_stop(&tap, 0));
 	end();
 }
@@ -360,7 +211,7 @@ START_TEST(stop_tells_what_the_capture_ends_with)
 {
 	char *out;
 	begin();
-	run_until(figure_of(victim.pid, "elapsed_ns") > 0, LIMIT_MS);
+	run_until(steer_figure(victim.pid, "elapsed_ns") > 0, LIMIT_MS);
 	struct run stop;
 	char number[16];
 	snprintf(number, sizeof(number), "%d", victim.pid);
@@ -422,6 +273,52 @@ START_TEST(without_a_capture_there_is_nothing_to_steer)
 }
 END_TEST
 
+static bool runs(pid_t pid, const char *name)
+{
+	char path[64], comm[32] = "";
+	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+	FILE *file = fopen(path, "re");
+	bool is_it =
+		file && fgets(comm, sizeof(comm), file) && strncmp(comm, name, strlen(name)) == 0;
+	if (file)
+		fclose(file);
+	return is_it;
+}
+
+START_TEST(root_steers_for_others_and_others_not_for_root)
+{
+	struct run program, capture, asking;
+	char number[16], *err;
+	if (geteuid() != 0) {
+		printf("skipped: control: only root can become another user\n");
+		return;
+	}
+	run_start_as_nobody(&program, (const char *[]){"sleep", "1000", NULL});
+	run_until(runs(program.pid, "sleep"), LIMIT_MS);
+	snprintf(number, sizeof(number), "%d", program.pid);
+	run_start_as_nobody(&capture, (const char *[]){run_built("heaptap"), "attach", "-q", "-p",
+					      number, "-o", "-", NULL});
+	run_until(steer("status", program.pid, NULL, NULL, NULL) == 0, LIMIT_MS);
+	ck_assert_uint_ne(steer_figure(program.pid, "uid"), 0);
+	ck_assert_int_eq(steer("stop", program.pid, "--wait", NULL, NULL), 0);
+	ck_assert_int_eq(run_wait(&capture, LIMIT_MS), 0);
+	run_deinit(&capture);
+	run_deinit(&program);
+	begin();
+	snprintf(number, sizeof(number), "%d", victim.pid);
+	run_start_as_nobody(
+		&asking, (const char *[]){run_built("heaptap"), "stop", "-p", number, NULL});
+	ck_assert_int_eq(run_wait(&asking, LIMIT_MS), REFUSED);
+	err = run_err(&asking);
+	ck_assert_msg(strstr(err, "root or another user"), "%s", err);
+	free(err);
+	run_deinit(&asking);
+	steer_check_state(victim.pid, "recording");
+	tap_check_clean(tap_stop(&tap, 0));
+	end();
+}
+END_TEST
+
 /* With its guardian, so that nobody removes the socket. */
 START_TEST(a_killed_heaptap_is_recognised_and_followed_by_another)
 {
@@ -438,8 +335,8 @@ START_TEST(a_killed_heaptap_is_recognised_and_followed_by_another)
 	free(err);
 	tap_start(&tap, victim.pid, NULL);
 	tap_wait_on(&tap, "/stepwise");
-	check_state("recording");
-	do_it("stop", "--wait");
+	steer_check_state(victim.pid, "recording");
+	steer_do("stop", victim.pid, "--wait");
 	tap_check_clean(tap_wait(&tap, 0));
 	end();
 }
@@ -479,11 +376,11 @@ START_TEST(hostile_clients_disturb_nobody)
 		if (i % 100 == 0)
 			work("alloc 0 1000 104"), work("free 0 1000");
 	}
-	check_state("recording");
+	steer_check_state(victim.pid, "recording");
 	for (int i = 0; i < CLIENTS; i++)
 		if (fds[i] >= 0)
 			close(fds[i]);
-	do_it("stop", "--wait");
+	steer_do("stop", victim.pid, "--wait");
 	json_t *attach = tap_wait(&tap, 0);
 	tap_check_clean(attach);
 	tap_check_balance(attach, 2 * 10 * 1000);
@@ -518,10 +415,8 @@ START_TEST(wrong_use_is_told)
 END_TEST
 
 HT_SUITE("integration/control", status_tells_how_a_capture_is, two_captures_are_side_by_side,
-	the_socket_is_for_its_user_alone, a_pause_is_exact,
-	pauses_may_be_many_and_the_last_one_open, a_heaptap_killed_in_a_pause_leaves_nothing,
-	a_mark_stands_in_the_trace, a_mark_has_limits, stop_waits_for_the_proof,
-	stop_tells_what_the_capture_ends_with, a_command_goes_on_when_its_capture_is_stopped,
-	without_a_capture_there_is_nothing_to_steer,
+	the_socket_is_for_its_user_alone, a_mark_stands_in_the_trace, a_mark_has_limits,
+	stop_waits_for_the_proof, stop_tells_what_the_capture_ends_with,
+	a_command_goes_on_when_its_capture_is_stopped, without_a_capture_there_is_nothing_to_steer,
 	a_killed_heaptap_is_recognised_and_followed_by_another, hostile_clients_disturb_nobody,
-	wrong_use_is_told)
+	root_steers_for_others_and_others_not_for_root, wrong_use_is_told)

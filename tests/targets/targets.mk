@@ -65,7 +65,7 @@ rjem_bin := $t/rust-jemalloc $t/rust-jemalloc-lto $t/rust-jemalloc-stripped $t/e
 target_bin += $(rjem_bin)
 # The same, called straight: no slot leads there.
 direct_bin := $t/extended-direct $t/extended-direct-fixed $t/ledger-direct $t/ledger-own-direct $t/busy-direct \
-	$t/chain-direct $t/leafalloc $t/comeback $t/steps $t/arena-direct $t/arena-stripped \
+	$t/chain-direct $t/leafalloc $t/comeback $t/steps $t/stepwise-direct $t/arena-direct $t/arena-stripped \
 	$t/arena-twice $t/arena-words $t/arena-fixed
 target_bin += $(direct_bin) $t/arena-shared $t/libarenalloc.so
 # What unit tests start, or read.
@@ -189,7 +189,9 @@ $t/busy-direct: tests/targets/busy.c
 	$(call build,gcc $(target_c) -O2 -fPIE -pie) $(jemalloc_archive) -lstdc++ -lm
 $t/ledger-own-direct: tests/targets/ledger.c tests/targets/ownalloc.c
 	$(call build,gcc $(target_c) -O2 -fPIE -pie -fcf-protection)
-$t/steps: tests/targets/steps.c tests/targets/ownalloc.c
+$t/steps: tests/targets/steps.c
+$t/stepwise-direct: tests/targets/stepwise.c
+$t/steps $t/stepwise-direct: tests/targets/ownalloc.c
 	$(call build,gcc $(target_c) -O2 -fPIE -pie -fcf-protection -pthread)
 # An allocator under names of its own: called straight, or by slots.
 $t/arena-direct: tests/targets/arenalloc.c tests/targets/arena.c

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Pauses of a capture: what is recorded in them, to the last call, and what a report says.
+ */
+#include <signal.h>
+#include <stdlib.h>
+
+#include "tests/support/ht_check.h"
+#include "tests/support/report.h"
+#include "tests/support/steer.h"
+#include "tests/support/tap.h"
+#include "tests/support/tracefile.h"
+#include "tests/support/victim.h"
+
+#define LIMIT_MS 20000
+
+static struct victim victim;
+static struct tap tap;
+
+static void begin_with(const char *program, const char *const extra[])
+{
+	victim_start(&victim, (const char *[]){run_built(program), NULL});
+	tap_start(&tap, victim.pid, extra);
+	run_until(tap_is_recording(victim.pid), LIMIT_MS);
+}
+
+static void begin(void)
+{
+	begin_with("tests/targets/stepwise", NULL);
+}
+
+static void work(const char *command)
+{
+	free(victim_ask(&victim, command, LIMIT_MS));
+}
+
+static void end(void)
+{
+	victim_prove_alive(&victim);
+	victim_stop(&victim);
+}
+
+static uint64_t count_events(const struct tracefile *file, enum abi_event_kind kind)
+{
+	uint64_t count = 0;
+	for (size_t i = 0; i < file->event_count; i++)
+		count += file->event[i].kind == kind;
+	return count;
+}
+
+static void check_pauses(const json_t *report, size_t count)
+{
+	const json_t *pauses = report_at(report, "pauses");
+	uint64_t duration_ns = report_u64(report, "capture.duration_ns"), last_ns = 0;
+	ck_assert_uint_eq(json_array_size(pauses), count);
+	for (size_t i = 0; i < count; i++) {
+		const json_t *pause = json_array_get(pauses, i);
+		uint64_t begin_ns = report_u64(pause, "begin_ns");
+		ck_assert_uint_ge(begin_ns, last_ns);
+		last_ns = report_u64(pause, "end_ns");
+		ck_assert_uint_gt(last_ns, begin_ns);
+		ck_assert_uint_le(last_ns, duration_ns);
+	}
+}
+
+/* How the program's calls are seen. */
+struct way {
+	const char *program, *extra[3];
+	/* Of a sample that takes each allocation frees are recorded of sampled blocks alone. */
+	bool is_sample;
+};
+
+static void pause_and_count(const struct way *way)
+{
+	struct tracefile file;
+	begin_with(way->program, way->extra);
+	work("alloc 0 1000 104");
+	steer_do("pause", victim.pid, NULL);
+	steer_check_state(victim.pid, "paused");
+	work("free 0 500");
+	work("alloc 1000 2000 208");
+	work("realloc 500 600 312");
+	work("free 1000 1500");
+	steer_do("resume", victim.pid, NULL);
+	steer_check_state(victim.pid, "recording");
+	work("free 1500 2000");
+	work("free 500 1000"); /* the first hundred of them are not those that were recorded */
+	work("alloc 2000 2100 416");
+	steer_do("stop", victim.pid, "--wait");
+	tap_check_clean(tap_wait(&tap, 0));
+
+	ck_assert_uint_eq(tracefile_blocks_of(tap.trace, 104), 1000);
+	ck_assert_uint_eq(tracefile_blocks_of(tap.trace, 208), 0);
+	ck_assert_uint_eq(tracefile_blocks_of(tap.trace, 312), 0);
+	ck_assert_uint_eq(tracefile_blocks_of(tap.trace, 416), 100);
+	tracefile_load(tap.trace, &file);
+	ck_assert_uint_eq(count_events(&file, ABI_EVENT_ALLOC), 1100);
+	ck_assert_uint_eq(count_events(&file, ABI_EVENT_FREE),
+		way->is_sample ? 500 + 400 : 500 + 500 + 500 + 500);
+	ck_assert_uint_eq(count_events(&file, ABI_EVENT_REALLOC_BEGIN), 100);
+	ck_assert_uint_eq(count_events(&file, ABI_EVENT_REALLOC_FREED), 100);
+	ck_assert_uint_eq(count_events(&file, ABI_EVENT_REALLOC_END), 0);
+	tracefile_deinit(&file);
+
+	json_t *report = report_load(tap.trace);
+	ck_assert_uint_eq(report_u64(report, "totals.samples"), 1100);
+	ck_assert_uint_eq(report_u64(report, "totals.outstanding_blocks"), 100);
+	check_pauses(report, 1);
+	json_decref(report);
+	end();
+}
+
+START_TEST(a_pause_is_exact)
+{
+	pause_and_count(&(struct way){"tests/targets/stepwise", {NULL}, false});
+}
+END_TEST
+
+/* An allocation is drawn with a probability of 1 - exp(-105): each is. */
+START_TEST(a_pause_of_a_sample_is_exact)
+{
+	pause_and_count(&(struct way){"tests/targets/stepwise", {"--sample", "1", NULL}, true});
+}
+END_TEST
+
+/* The functions' first instructions lead to the agent, or, in a pause, back. */
+START_TEST(a_pause_of_hooked_code_is_exact)
+{
+	pause_and_count(
+		&(struct way){"tests/targets/stepwise-direct", {"--hook", "auto", NULL}, false});
+}
+END_TEST
+
+/* Idempotent, as often as one likes, and the last one lasts up to the end. */
+START_TEST(pauses_may_be_many_and_the_last_one_open)
+{
+	begin();
+	work("alloc 0 4 104");
+	steer_do("pause", victim.pid, NULL);
+	steer_do("pause", victim.pid, NULL);
+	work("alloc 4 104 104");
+	steer_do("resume", victim.pid, NULL);
+	steer_do("resume", victim.pid, NULL);
+	work("alloc 104 108 104");
+	steer_do("pause", victim.pid, NULL);
+	work("alloc 108 208 104");
+	ck_assert_uint_eq(steer_figure(victim.pid, "pauses"), 2);
+	tap_check_clean(tap_stop(&tap, 0));
+	ck_assert_uint_eq(tracefile_blocks_of(tap.trace, 104), 8);
+	json_t *report = report_load(tap.trace);
+	check_pauses(report, 2);
+	const json_t *last = json_array_get(report_at(report, "pauses"), 1);
+	ck_assert_uint_eq(report_u64(last, "end_ns"), report_u64(report, "capture.duration_ns"));
+	json_decref(report);
+	end();
+}
+END_TEST
+
+/* A heaptap that is killed in a pause leaves a process in which only some functions are hooked. */
+START_TEST(a_heaptap_killed_in_a_pause_leaves_nothing)
+{
+	begin();
+	steer_do("pause", victim.pid, NULL);
+	pid_t guardian = tap_kill_daemon(&tap);
+	work("alloc 0 100 104");
+	kill(guardian, SIGCONT);
+	run_until(tap_guardian_is_done(victim.pid), LIMIT_MS);
+	tap_verify(&tap);
+	work("free 0 100");
+	end();
+}
+END_TEST
+
+HT_SUITE("integration/pause", a_pause_is_exact, a_pause_of_a_sample_is_exact,
+	a_pause_of_hooked_code_is_exact, pauses_may_be_many_and_the_last_one_open,
+	a_heaptap_killed_in_a_pause_leaves_nothing)
