@@ -308,6 +308,8 @@ struct ht_err *print_session_json(const struct session_report *r, pid_t pid, con
 			object, "own_profile", print_string(own_profile_of(&r->own_profile)));
 	if (object)
 		json_object_set_new(object, "scripts_problem", print_string(r->scripts_problem));
+	if (object)
+		json_object_set_new(object, "control_problem", print_string(r->control_problem));
 	json_t *left = json_array();
 	for (size_t i = 0; i < r->children.left && i < CHILDREN_NAMED_MAX; i++)
 		json_array_append_new(left, json_integer(r->children.named[i]));

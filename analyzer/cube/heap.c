@@ -224,7 +224,7 @@ struct heap heap_of(
 	heap.known = start.known;
 	if (heap.known)
 		take_start(&heap, &start, notes);
-	heap.has_curve = heap.known && !model->capture.sample_bytes && !model->pause_count;
+	heap.has_curve = heap.known && model_is_exact(model);
 	if (heap.known && model->capture.sample_bytes)
 		heap.start_bytes = start.sum.held_bytes;
 	size_t last = notes->ended_count - 1;

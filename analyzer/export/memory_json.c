@@ -28,7 +28,7 @@ json_t *memory_json_rss(const struct analysis *analysis)
 	const struct model *model = &analysis->model;
 	const struct rss_growth rss = rss_growth_of(analysis);
 	/* What older blocks gave back is in no sample. */
-	bool is_explained = rss.known && !model->capture.sample_bytes;
+	bool is_explained = rss.known && model_is_exact(model);
 	return json_pack("{so so so so so so so so sb}", "first_bytes",
 		json_number(rss.first_bytes), "last_bytes", json_number(rss.last_bytes),
 		"max_bytes", json_number(model->rss_max_bytes), "growth_bytes",

@@ -112,6 +112,12 @@ struct ht_err *model_load(
 	struct model *model, int fd, const char *name, const struct model_observer *observer);
 void model_deinit(struct model *model);
 
+/* Was every allocation of the window to be recorded? Not in a sample, nor with a pause: sums of
+ * events do not explain how memory grew then. */
+static inline bool model_is_exact(const struct model *model)
+{
+	return !model->capture.sample_bytes && !model->pause_count;
+}
 /* Events that were recorded, were not counted as lost, and are not in the trace: damage. */
 uint64_t model_missing_events(const struct model *model);
 /* All events that the target made and the trace does not hold, as far as was counted. */

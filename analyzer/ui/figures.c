@@ -282,7 +282,7 @@ static void write_rss(const struct page *page)
 	line_put(&line, "%s", page_bytes(page, rss.last_bytes).text);
 	if (rss.parts.known)
 		put_rss_parts(&line, page, &rss.parts);
-	else if (!page->view->analysis->model.capture.sample_bytes)
+	else if (model_is_exact(&page->view->analysis->model))
 		line_put(&line, "; the trace explains %s",
 			page_change(page, rss.explained_bytes).text);
 	line_end(&line);

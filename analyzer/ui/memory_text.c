@@ -193,7 +193,7 @@ static void write_rss(const struct text *text, const struct analysis *analysis)
 	fprintf(out, "  RSS          %s -> %s (highest %s): ", text_bytes(rss.first_bytes).text,
 		text_bytes(rss.last_bytes).text, text_bytes(model->rss_max_bytes).text);
 	put_change(out, rss.growth_bytes);
-	if (!model->capture.sample_bytes) {
+	if (model_is_exact(model)) {
 		fputs("; the trace explains ", out);
 		put_change(out, rss.explained_bytes);
 	}

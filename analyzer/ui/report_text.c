@@ -66,6 +66,26 @@ static void write_figures(const struct page *page)
 				: " freed in the window, allocated earlier");
 }
 
+#define MARKS_SHOWN 10u
+
+/* What --from and --to accept. */
+static void write_marks(const struct page *page)
+{
+	const struct model *model = &page->view->analysis->model;
+	size_t shown = model->mark_count < MARKS_SHOWN ? model->mark_count : MARKS_SHOWN;
+	struct line line;
+	for (size_t i = 0; i < shown; i++) {
+		line_begin(&line, page->text);
+		line_put(&line, "  %-13s+%s  ", i ? "" : "marks",
+			text_time(model->mark[i].time_ns).text);
+		line_foreign(&line, model->mark[i].text, line_left(&line));
+		line_end(&line);
+	}
+	if (model->mark_count > shown)
+		line_print(page->text, "               %zu more: heaptap info lists them",
+			model->mark_count - shown);
+}
+
 static void write_totals(const struct page *page)
 {
 	const struct model *model = &page->view->analysis->model;
@@ -86,6 +106,7 @@ static void write_totals(const struct page *page)
 		write_figures(page);
 	if (page->view->is_whole)
 		memory_text_write(page->text, page->view->analysis);
+	write_marks(page);
 	line_begin(&line, page->text);
 	line_put(&line, "  lost         %s events dropped, %s stacks cut",
 		text_count(model_dropped_events(model)).text,

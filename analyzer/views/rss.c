@@ -104,7 +104,7 @@ static struct rss_parts parts_of(const struct analysis *analysis, int64_t explai
 	parts.swapped_bytes = growth_of(memory, MEMORY_SWAP);
 	if (heap->growth_known) {
 		take_books(&parts, heap, memory);
-	} else if (!analysis->model.capture.sample_bytes) {
+	} else if (model_is_exact(&analysis->model)) {
 		parts.heap_known = true;
 		parts.heap_bytes = explained_bytes;
 	}
@@ -151,5 +151,8 @@ struct rss_growth rss_growth_of(const struct analysis *analysis)
 			? ret.growth_bytes > GROWTH_BYTES &&
 				  ret.unexplained_bytes > (uint64_t)ret.growth_bytes / GROWTH_SHARE
 			: ret.unexplained_bytes != 0;
+	/* The allocators know of what came in a pause; the events do not. */
+	if (model->pause_count && !(ret.parts.known && ret.parts.free_known))
+		ret.is_unexplained = false;
 	return ret;
 }

@@ -293,6 +293,12 @@ START_TEST(root_steers_for_others_and_others_not_for_root)
 		printf("skipped: control: only root can become another user\n");
 		return;
 	}
+	run_start_as_nobody(&asking, (const char *[]){run_built("heaptap"), "version", NULL});
+	if (run_wait(&asking, LIMIT_MS) != 0) {
+		printf("skipped: control: user nobody cannot run %s\n", run_built("heaptap"));
+		return;
+	}
+	run_deinit(&asking);
 	run_start_as_nobody(&program, (const char *[]){"sleep", "1000", NULL});
 	run_until(runs(program.pid, "sleep"), LIMIT_MS);
 	snprintf(number, sizeof(number), "%d", program.pid);
@@ -313,6 +319,32 @@ START_TEST(root_steers_for_others_and_others_not_for_root)
 	ck_assert_msg(strstr(err, "root or another user"), "%s", err);
 	free(err);
 	run_deinit(&asking);
+	steer_check_state(victim.pid, "recording");
+	tap_check_clean(tap_stop(&tap, 0));
+	end();
+}
+END_TEST
+
+/* As a heaptap and a guardian leave it that are killed, if nobody calls recover. */
+START_TEST(a_stale_socket_is_replaced)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct control_client client;
+	char name[CONTROL_NAME_MAX];
+	begin();
+	ck_no_err(control_client_find(victim.pid, &client));
+	tap_check_clean(tap_stop(&tap, 0));
+	int directory = control_open_directory(client.directory, geteuid(), true);
+	ck_assert_int_ge(directory, 0);
+	control_name(client.pid, client.start_ticks, name);
+	snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/%.60s", directory,
+		name);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	ck_assert_int_eq(bind(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+	close(fd);
+	close(directory);
+	tap_start(&tap, victim.pid, NULL);
+	tap_wait_on(&tap, "/stepwise");
 	steer_check_state(victim.pid, "recording");
 	tap_check_clean(tap_stop(&tap, 0));
 	end();
@@ -418,5 +450,6 @@ HT_SUITE("integration/control", status_tells_how_a_capture_is, two_captures_are_
 	the_socket_is_for_its_user_alone, a_mark_stands_in_the_trace, a_mark_has_limits,
 	stop_waits_for_the_proof, stop_tells_what_the_capture_ends_with,
 	a_command_goes_on_when_its_capture_is_stopped, without_a_capture_there_is_nothing_to_steer,
-	a_killed_heaptap_is_recognised_and_followed_by_another, hostile_clients_disturb_nobody,
-	root_steers_for_others_and_others_not_for_root, wrong_use_is_told)
+	a_killed_heaptap_is_recognised_and_followed_by_another, a_stale_socket_is_replaced,
+	hostile_clients_disturb_nobody, root_steers_for_others_and_others_not_for_root,
+	wrong_use_is_told)

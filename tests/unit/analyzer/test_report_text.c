@@ -540,10 +540,29 @@ START_TEST(tables_have_their_figures)
 }
 END_TEST
 
-HT_SUITE("analyzer/report_text", standard_input_has_no_next, a_choice_of_nothing_is_said,
-	blocks_of_a_moment_have_no_class, sites_of_a_class, chosen_blocks_say_so,
-	a_metric_makes_one_list, an_order_of_its_own, exact_bytes, a_class_chooses_rows,
-	a_part_says_so, one_table_instead_of_lists, tables_have_their_figures,
+START_TEST(marks_are_listed)
+{
+	begin();
+	for (unsigned i = 0; i < 12; i++) {
+		char text[] = "go \x1b[2J 0";
+		text[sizeof(text) - 2] = (char)('a' + i);
+		const struct rec rec = {
+			.kind = REC_MARK, .mark = {scene.now, {text, sizeof(text) - 1}}};
+		tracebuild_put(&scene.trace, &rec);
+	}
+	scene_malloc(&scene, 0, 0x10000, 99, 0);
+	write_page(0);
+	check_has("\n  marks        +0.0 us  go [2J a\n               +0.0 us  go [2J b\n");
+	check_has(" go [2J j\n               2 more: heaptap info lists them\n");
+	ck_assert_ptr_null(strstr(page, "go [2J k"));
+	end();
+}
+END_TEST
+
+HT_SUITE("analyzer/report_text", marks_are_listed, standard_input_has_no_next,
+	a_choice_of_nothing_is_said, blocks_of_a_moment_have_no_class, sites_of_a_class,
+	chosen_blocks_say_so, a_metric_makes_one_list, an_order_of_its_own, exact_bytes,
+	a_class_chooses_rows, a_part_says_so, one_table_instead_of_lists, tables_have_their_figures,
 	lines_of_made_code_are_the_functions_first, figures_are_on_the_page,
 	a_sample_says_that_it_is_one, a_sample_of_nothing_says_its_rate, chains_are_leaf_first,
 	wrappers_are_passed_over_and_summed_up, wrappers_are_shown_when_wanted,
