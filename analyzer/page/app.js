@@ -10,6 +10,8 @@ const App = (() => {
 	 * other within this time. */
 	const STEP_MS = 1200, SMALL = ["search", "from,to"];
 
+	const SHOWN = ["allocations", "allocatedBytes", "frees", "freedBytes", "growthBytes", "peakBytes"];
+
 	/* The value of `make`, made again only when the key is another. */
 	function memory() {
 		const known = new Map();
@@ -41,12 +43,26 @@ const App = (() => {
 		app.values = () => remember("values", [...window(), ...filters(), app.state.metric],
 			() => Model.valuesOf(model, app.sums(), app.state.metric, app.isIn()));
 		app.total = () => remember("total", [...window(), ...filters()],
-			() => Model.total(model, app.sums(), app.isIn()));
+			() => Model.total(model, app.sums(), app.isIn(), SHOWN));
 		/* The sum that is seen, and that of all chains. */
 		app.sum = () => app.values().reduce((sum, value) => sum + value, 0);
 		/* Where each of the model's chains is shown to begin. */
 		app.begin = () => remember("begin", app.state.wrappers,
 			() => Stacks.beginOf(model, options().showsWrappers));
+		/* Of the model's tree, whose frames are lines. */
+		app.lineTotals = () => remember("lineTotals", [...window(), ...filters(), app.state.metric,
+			app.state.wrappers], () => {
+			const begin = app.begin(), siteNode = new Int32Array(model.site.count);
+			for (let i = 0; i < siteNode.length; i++)
+				siteNode[i] = begin[model.site.node[i]];
+			return Stacks.inclusive({...model.tree, siteNode}, app.values());
+		});
+		/* The chains that count, and that a search finds: the row of each site, -1: none, and the
+		 * node of each row. */
+		app.chains = () => remember("chains", [...filters(), app.state.wrappers, app.state.search],
+			() => rowsOf(app));
+		app.chainSums = () => remember("chainSums", [...window(), ...filters(), app.state.wrappers,
+			app.state.search], () => sumsByRow(app.chains(), app.sums()));
 		app.down = () => remember("down", shape(),
 			() => Stacks.topDown(model, app.names.functions, options()));
 		app.tree = () => app.state.direction === "down" ? app.down()
@@ -61,6 +77,40 @@ const App = (() => {
 			[...window(), ...filters(), ...shape(), app.state.metric],
 			() => Stacks.inclusive(app.down(), app.values()));
 		searching(app, remember);
+	}
+
+	function rowsOf(app) {
+		const {site} = app.model, begin = app.begin(), isIn = app.isIn(), found = app.foundChains();
+		const rowOf = new Int32Array(site.count).fill(-1), nodes = [];
+		const rowOfNode = new Int32Array(app.model.tree.count).fill(-1);
+		for (let i = 0; i < site.count; i++) {
+			if ((isIn && !isIn[i]) || (found && !found[site.node[i]]))
+				continue;
+			const node = begin[site.node[i]];
+			if (rowOfNode[node] < 0)
+				rowOfNode[node] = nodes.push(node) - 1;
+			rowOf[i] = rowOfNode[node];
+		}
+		return {rowOf, nodes};
+	}
+
+	/* Figures by row, computed when they are asked for, and the rows that have any. */
+	function sumsByRow({rowOf, nodes}, sums) {
+		const known = new Map();
+		function of(figure) {
+			if (!known.has(figure)) {
+				const column = new Float64Array(nodes.length), from = sums.of(figure);
+				for (let site = 0; site < rowOf.length; site++)
+					if (rowOf[site] >= 0)
+						column[rowOf[site]] += from[site];
+				known.set(figure, column);
+			}
+			return known.get(figure);
+		}
+		const calls = of("allocations"), live = of("liveBytes"), growth = of("growthBytes");
+		const rows = nodes.map((_, row) => row)
+			.filter((row) => calls[row] || live[row] || growth[row]);
+		return {of, rows};
 	}
 
 	function searching(app, remember) {

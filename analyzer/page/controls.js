@@ -50,7 +50,7 @@ const Controls = (() => {
 	function link(app, call, text) {
 		const name = app.names.functionName(call);
 		return call < 0 ? text || name : Dom.element("button", {class: "link", type: "button",
-			title: name, onclick: () => app.openFunction(call)}, text || Format.shortName(name));
+			title: name, onclick: () => app.openFunction(call)}, text || app.names.shortOf(name));
 	}
 
 	/* The filters in force, each with a button that takes it away. */
@@ -60,7 +60,7 @@ const Controls = (() => {
 			class: "chip", title: title + " \u2014 click to take this away",
 			onclick: () => app.set({...without, zoom: 0})}, text + " \u00d7"));
 		const short = (text) => text.startsWith("/") && text.endsWith("/") ? text
-			: Format.shortName(text);
+			: app.names.shortOf(text);
 		if (state.focus)
 			chip("only through " + short(state.focus), state.focus, {focus: ""});
 		state.hide.forEach((text) => chip("without " + short(text), text,

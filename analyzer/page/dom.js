@@ -37,16 +37,19 @@ const Dom = (() => {
 
 	/* A bar as long as the share of `most` that `value` is. */
 	function meter(value, most) {
-		const canvas = element("canvas", {"aria-hidden": "true"});
-		const context = paintOn(canvas, 160, 8);
-		context.fillStyle = colour(value < 0 ? "rss" : "live");
-		context.fillRect(0, 0, Math.abs(value) / (Math.abs(most) || 1) * 160, 8);
-		return element("div", {class: "meter"}, canvas);
+		const bar = element("div", {class: value < 0 ? "negative" : ""});
+		bar.style.width = Math.abs(value) / (Math.abs(most) || 1) * 100 + "%";
+		return element("div", {class: "meter", "aria-hidden": "true"}, bar);
 	}
 
-	/* A colour of the style sheet, which light and dark change. */
+	/* A colour of the style sheet, which light and dark change. Asking the browser is slow. */
+	const colours = new Map();
 	function colour(name) {
-		return getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
+		const key = document.documentElement.dataset.theme + " " + name;
+		if (!colours.has(key))
+			colours.set(key, getComputedStyle(document.documentElement)
+				.getPropertyValue("--" + name).trim());
+		return colours.get(key);
 	}
 
 	/* A canvas as sharp as the screen is; returns its context in CSS pixels. */

@@ -32,74 +32,116 @@ const Model = (() => {
 		return peak;
 	}
 
-	function addCells(model, from, to, sums) {
-		const cell = model.cell;
-		for (let i = 0; i < cell.count; i++) {
-			if (cell.bucket[i] >= to)
-				continue;
-			const site = cell.site[i];
-			const blocks = cell.allocations[i] - cell.frees[i];
-			const bytes = cell.allocatedBytes[i] - cell.freedBytes[i];
-			sums.liveBlocks[site] += blocks;
-			sums.liveBytes[site] += bytes;
-			if (cell.bucket[i] < from)
-				continue;
-			sums.samples[site] += cell.samples[i];
-			sums.allocations[site] += cell.allocations[i];
-			sums.allocatedBytes[site] += cell.allocatedBytes[i];
-			sums.frees[site] += cell.frees[i];
-			sums.freedBytes[site] += cell.freedBytes[i];
-			sums.temporary[site] += cell.temporary[i];
-			sums.lifetimeUs[site] += cell.lifetimeUs[i];
-			sums.growthBlocks[site] += blocks;
-			sums.growthBytes[site] += bytes;
+	/* First cell of each site, one more at the end. */
+	function firstCells(model) {
+		const first = new Int32Array(model.site.count + 1).fill(model.cell.count);
+		for (let i = model.cell.count - 1; i >= 0; i--)
+			first[model.cell.site[i]] = i;
+		for (let site = model.site.count - 1; site >= 0; site--)
+			first[site] = Math.min(first[site], first[site + 1]);
+		return first;
+	}
+
+	/* What does not change with the window: where sites' cells begin, and by column the sum of all
+	 * cells before each, so that a part of a site's cells is a difference. */
+	function indexOf(model) {
+		if (model.index)
+			return model.index;
+		const before = new Map();
+		model.index = {first: firstCells(model), before(column) {
+			if (!before.has(column)) {
+				const cells = model.cell[column], sums = new Float64Array(model.cell.count + 1);
+				for (let i = 0; i < model.cell.count; i++)
+					sums[i + 1] = sums[i] + cells[i];
+				before.set(column, sums);
+			}
+			return before.get(column);
+		}};
+		return model.index;
+	}
+
+	/* By site, its first cell that is not before this bucket. */
+	function cellsFrom(model, bucket) {
+		const {first} = indexOf(model), of = model.cell.bucket;
+		const from = new Int32Array(model.site.count);
+		for (let site = 0; site < from.length; site++) {
+			let low = first[site], high = first[site + 1];
+			while (low < high) {
+				const middle = (low + high) >> 1;
+				if (of[middle] < bucket)
+					low = middle + 1;
+				else
+					high = middle;
+			}
+			from[site] = low;
 		}
+		return from;
 	}
 
 	/* The frees of the window that are of blocks from before it. */
-	function takeOlder(model, from, to, sums) {
-		const survivor = model.survivor;
-		for (let i = 0; i < survivor.count; i++) {
-			const death = survivor.death[i];
-			if (survivor.birth[i] >= from || death < from || death >= to)
-				continue;
-			const site = survivor.site[i];
-			sums.frees[site] -= survivor.blocks[i];
-			sums.freedBytes[site] -= survivor.bytes[i];
-			sums.temporary[site] -= survivor.temporary[i];
-			sums.lifetimeUs[site] -= survivor.lifetimeUs[i];
-		}
+	function olderSurvivors(model, from, to) {
+		const {birth, death, count} = model.survivor, older = [];
+		for (let i = 0; from > 0 && i < count; i++)
+			if (birth[i] < from && death[i] >= from && death[i] < to)
+				older.push(i);
+		return older;
 	}
 
-	function addPeaks(model, from, to, sums) {
-		if (isWhole(model, from, to)) {
-			sums.peakBytes.set(model.site.peak);
-			return;
-		}
-		const peak = peakOf(model, from, to), cell = model.cell;
-		for (let i = 0; i < cell.count; i++)
-			if (cell.bucket[i] <= peak.bucket)
-				sums.peakBytes[cell.site[i]] +=
-					cell.allocatedBytes[i] - cell.freedBytes[i];
-	}
+	/* Columns of survivors by the column of cells that they are taken off. */
+	const OF_OLDER = {frees: "blocks", freedBytes: "bytes", temporary: "temporary",
+		lifetimeUs: "lifetimeUs"};
 
-	/* Figures by site of buckets [from, to). */
+	/* Figures by site of buckets [from, to); `of` computes a column when it is first asked for. */
 	function sumsOf(model, from, to) {
-		const sums = {from, to};
-		for (const figure of FIGURES)
-			sums[figure] = new Float64Array(model.site.count);
-		addCells(model, from, to, sums);
-		if (from > 0)
-			takeOlder(model, from, to, sums);
-		addPeaks(model, from, to, sums);
-		return sums;
+		const {first, before} = indexOf(model), {count} = model.site, known = new Map();
+		const starts = from ? cellsFrom(model, from) : first;
+		const ends = to < model.buckets ? cellsFrom(model, to) : first.subarray(1);
+		const older = olderSurvivors(model, from, to);
+
+		function between(column, low, high, sign, sums) {
+			const all = before(column);
+			for (let site = 0; site < count; site++)
+				sums[site] += sign * (all[high[site]] - all[low[site]]);
+			return sums;
+		}
+
+		const difference = (added, taken, low, high) => between(taken, low, high, -1,
+			between(added, low, high, 1, new Float64Array(count)));
+
+		function peaks() {
+			if (isWhole(model, from, to))
+				return Float64Array.from(model.site.peak);
+			return difference("allocatedBytes", "freedBytes", first,
+				cellsFrom(model, peakOf(model, from, to).bucket + 1));
+		}
+
+		function cells(figure) {
+			const sums = between(figure, starts, ends, 1, new Float64Array(count));
+			const taken = OF_OLDER[figure] && model.survivor[OF_OLDER[figure]];
+			for (let i = 0; taken && i < older.length; i++)
+				sums[model.survivor.site[older[i]]] -= taken[older[i]];
+			return sums;
+		}
+
+		const make = {
+			growthBlocks: () => difference("allocations", "frees", starts, ends),
+			growthBytes: () => difference("allocatedBytes", "freedBytes", starts, ends),
+			liveBlocks: () => difference("allocations", "frees", first, ends),
+			liveBytes: () => difference("allocatedBytes", "freedBytes", first, ends),
+			peakBytes: peaks,
+		};
+		return {from, to, of(figure) {
+			if (!known.has(figure))
+				known.set(figure, make[figure] ? make[figure]() : cells(figure));
+			return known.get(figure);
+		}};
 	}
 
-	/* Figures of the sites in `isIn`, of all without it. */
-	function total(model, sums, isIn) {
+	/* Figures of the sites in `isIn`, of all without it: these, or every one. */
+	function total(model, sums, isIn, figures) {
 		const result = {};
-		for (const figure of FIGURES) {
-			const column = sums[figure];
+		for (const figure of figures || FIGURES) {
+			const column = sums.of(figure);
 			let all = 0;
 			for (let site = 0; site < column.length; site++)
 				if (!isIn || isIn[site])
@@ -111,45 +153,35 @@ const Model = (() => {
 
 	/* --- metrics ----------------------------------------------------------------------- */
 
-	/* By name, as analyzer/query/metric.h defines them; all but lifetime add up. */
+	/* By name, as analyzer/query/metric.h defines them: a figure, and one that is taken off. */
 	const METRICS = {
-		outstanding: {unit: "bytes", value: (s, i) => s.allocatedBytes[i] - s.freedBytes[i]},
-		growth: {unit: "bytes", value: (s, i) => s.growthBytes[i]},
-		live: {unit: "bytes", value: (s, i) => s.liveBytes[i]},
-		peak: {unit: "bytes", value: (s, i) => s.peakBytes[i]},
-		allocated: {unit: "bytes", value: (s, i) => s.allocatedBytes[i]},
-		calls: {unit: "blocks", value: (s, i) => s.allocations[i]},
-		temporary: {unit: "blocks", value: (s, i) => s.temporary[i]},
-		freed: {unit: "bytes", value: (s, i) => s.freedBytes[i]},
+		outstanding: {unit: "bytes", figure: "allocatedBytes", less: "freedBytes"},
+		growth: {unit: "bytes", figure: "growthBytes"},
+		live: {unit: "bytes", figure: "liveBytes"},
+		peak: {unit: "bytes", figure: "peakBytes"},
+		allocated: {unit: "bytes", figure: "allocatedBytes"},
+		calls: {unit: "blocks", figure: "allocations"},
+		temporary: {unit: "blocks", figure: "temporary"},
+		freed: {unit: "bytes", figure: "freedBytes"},
 	};
 
 	/* Values of a metric by site; 0 for those that are not in `isIn`. */
 	function valuesOf(model, sums, metric, isIn) {
-		const values = new Float64Array(model.site.count);
-		const value = METRICS[metric].value;
+		const {figure, less} = METRICS[metric];
+		const values = Float64Array.from(sums.of(figure)), taken = less && sums.of(less);
 		for (let i = 0; i < values.length; i++)
-			values[i] = !isIn || isIn[i] ? value(sums, i) : 0;
+			values[i] = isIn && !isIn[i] ? 0 : taken ? values[i] - taken[i] : values[i];
 		return values;
 	}
 
 	/* --- series ------------------------------------------------------------------------ */
 
-	/* First cell of each site, one more at the end. */
-	function firstCells(model) {
-		const first = new Int32Array(model.site.count + 1).fill(model.cell.count);
-		for (let i = model.cell.count - 1; i >= 0; i--)
-			first[model.cell.site[i]] = i;
-		for (let site = model.site.count - 1; site >= 0; site--)
-			first[site] = Math.min(first[site], first[site + 1]);
-		return first;
-	}
-
 	/* Live bytes of these sites at the end of each bucket of the trace. */
 	function liveSeries(model, sites) {
 		const live = new Float64Array(model.buckets);
-		model.firstCell = model.firstCell || firstCells(model);
+		const {first} = indexOf(model);
 		for (const site of sites)
-			for (let i = model.firstCell[site]; i < model.firstCell[site + 1]; i++)
+			for (let i = first[site]; i < first[site + 1]; i++)
 				live[model.cell.bucket[i]] +=
 					model.cell.allocatedBytes[i] - model.cell.freedBytes[i];
 		for (let i = 1; i < live.length; i++)
@@ -159,12 +191,12 @@ const Model = (() => {
 
 	/* --- lifetimes --------------------------------------------------------------------- */
 
+	const LIFE_CLASSES = 65;
+
 	/* Power of two of a life in ns, as cube_size_class counts it: 0 is no time at all. */
 	function lifeClass(ns) {
-		let size = ns < 1 ? 0 : Math.floor(Math.log2(ns)) + 1;
-		/* Logarithms round. */
-		size += size && ns >= 2 ** size ? 1 : size && ns < 2 ** (size - 1) ? -1 : 0;
-		return size;
+		const high = Math.floor(ns / 2 ** 32);
+		return high ? 64 - Math.clz32(high) : 32 - Math.clz32(ns);
 	}
 
 	/*
@@ -173,20 +205,20 @@ const Model = (() => {
 	 * bucket of birth and bucket of death count with their mean.
 	 */
 	function lifetimes(model, from, to, isIn) {
-		const all = model.facts.lifetimes, counts = {blocks: new Map(), bytes: new Map()};
-		const add = (size, blocks, bytes) => {
-			counts.blocks.set(size, (counts.blocks.get(size) || 0) + blocks);
-			counts.bytes.set(size, (counts.bytes.get(size) || 0) + bytes);
-		};
-		const isExact = isWhole(model, from, to) && !isIn && all !== undefined;
+		const all = model.facts.lifetimes, isExact = isWhole(model, from, to) && !isIn && !!all;
+		const blocks = new Float64Array(LIFE_CLASSES), bytes = new Float64Array(LIFE_CLASSES);
 		if (isExact) {
-			all.blocks.forEach((blocks, size) => blocks && add(size, blocks, all.bytes[size]));
-			return {...counts, isExact};
-		}
-		const addMean = (blocks, bytes, us) => blocks > 0 &&
-			add(lifeClass(us / blocks * 1000), blocks, bytes);
-		addLives(model, from, to, isIn, addMean);
-		return {...counts, isExact};
+			blocks.set(all.blocks);
+			bytes.set(all.bytes);
+		} else
+			addLives(model, from, to, isIn, (count, size, us) => {
+				if (count <= 0)
+					return;
+				const life = lifeClass(us / count * 1000);
+				blocks[life] += count;
+				bytes[life] += size;
+			});
+		return {blocks, bytes, isExact};
 	}
 
 	function addLives(model, from, to, isIn, addMean) {

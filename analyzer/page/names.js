@@ -46,8 +46,16 @@ const Names = (() => {
 				moduleOf(functions.first[index])].filter((part) => part).join(" in ");
 		}
 
+		const shorts = new Map();
+		/* Taking a name apart is slow. */
+		function shortOf(name) {
+			if (!shorts.has(name))
+				shorts.set(name, Format.shortName(name));
+			return shorts.get(name);
+		}
+
 		const nodeName = (node) => node ? frameName(tree.frame[node]) : "(no stack)";
-		const shortName = (node) => node ? Format.shortName(nodeName(node)) : "(no stack)";
+		const shortName = (node) => node ? shortOf(nodeName(node)) : "(no stack)";
 
 		/* The function of the user's script that a chain of a runtime's code comes from. */
 		function scriptText(node) {
@@ -86,7 +94,7 @@ const Names = (() => {
 			return thread[1] + " (" + thread[0] + ")";
 		}
 
-		return {functions, frameName, frameWhere, fileOf, functionName, functionWhere, nodeName,
+		return {functions, shortOf, frameName, frameWhere, fileOf, functionName, functionWhere, nodeName,
 			shortName, callersText, threadName};
 	}
 

@@ -77,32 +77,59 @@ const Stacks = (() => {
 		return begin;
 	}
 
-	/* Nodes by what leads to them: (parent, call). */
-	function growing() {
-		const parent = [0], call = [-1], known = new Map();
-		return {parent, call, step(from, to) {
-			const key = from * 16777216 + to + 1;
-			let node = known.get(key);
-			if (node === undefined) {
-				node = parent.length;
-				parent.push(from);
-				call.push(to);
-				known.set(key, node);
-			}
-			return node;
-		}};
-	}
+	/* Nodes by what leads to them, (parent, call): a hash table with open addressing, since there
+	 * may be millions. */
+	function growing(least) {
+		let room = 1 << Math.ceil(Math.log2(Math.max(4096, least))), count = 1, slot = new Int32Array(room * 2);
+		let parent = new Int32Array(room), call = new Int32Array(room).fill(-1);
 
-	function finished(tree, siteNode) {
-		return {parent: Int32Array.from(tree.parent), call: Int32Array.from(tree.call),
-			count: tree.parent.length, siteNode};
+		function place(from, to) {
+			const mask = slot.length - 1;
+			let at = Math.imul(from, 0x9e3779b1) ^ Math.imul(to + 2, 0x85ebca6b);
+			at = (at ^ at >>> 15) & mask;
+			while (slot[at] && (parent[slot[at]] !== from || call[slot[at]] !== to))
+				at = (at + 1) & mask;
+			return at;
+		}
+
+		function grow() {
+			const old = {parent, call};
+			room *= 2;
+			parent = new Int32Array(room);
+			call = new Int32Array(room);
+			parent.set(old.parent);
+			call.set(old.call);
+			slot = new Int32Array(room * 2);
+			for (let node = 1; node < count; node++)
+				slot[place(parent[node], call[node])] = node;
+		}
+
+		return {
+			step(from, to) {
+				let at = place(from, to);
+				if (slot[at])
+					return slot[at];
+				if (count === room) {
+					grow();
+					at = place(from, to);
+				}
+				parent[count] = from;
+				call[count] = to;
+				slot[at] = count;
+				return count++;
+			},
+			parentOf: (node) => parent[node],
+			callOf: (node) => call[node],
+			tree: (siteNode) => ({parent: parent.slice(0, count), call: call.slice(0, count), count,
+				siteNode}),
+		};
 	}
 
 	/* The tree by function, outermost callers at the root; nodeOf: by node of the model's tree. With
 	 * `mergesRecursion` a call of what is running already goes on from there. */
 	function topDown(model, functions, {showsWrappers, mergesRecursion}) {
 		const {parent, frame, count} = model.tree, begin = beginOf(model, showsWrappers);
-		const isUsed = new Uint8Array(count), nodeOf = new Int32Array(count), tree = growing();
+		const isUsed = new Uint8Array(count), nodeOf = new Int32Array(count), tree = growing(count);
 		const siteNode = new Int32Array(model.site.count);
 		for (let site = 0; site < siteNode.length; site++)
 			for (let at = begin[model.site.node[site]]; at && !isUsed[at]; at = parent[at])
@@ -114,18 +141,18 @@ const Stacks = (() => {
 			}
 			const call = frame[i] < 0 ? -1 : functions.ofFrame[frame[i]];
 			let up = mergesRecursion ? nodeOf[parent[i]] : 0;
-			while (up && tree.call[up] !== call)
-				up = tree.parent[up];
+			while (up && tree.callOf(up) !== call)
+				up = tree.parentOf(up);
 			nodeOf[i] = up || tree.step(nodeOf[parent[i]], call);
 		}
 		for (let site = 0; site < siteNode.length; site++)
 			siteNode[site] = nodeOf[begin[model.site.node[site]]];
-		return {...finished(tree, siteNode), nodeOf};
+		return {...tree.tree(siteNode), nodeOf};
 	}
 
 	/* The same chains from the allocating functions to their callers. */
 	function bottomUp(down) {
-		const turned = growing(), of = new Int32Array(down.count).fill(-1);
+		const turned = growing(down.count * 4), of = new Int32Array(down.count).fill(-1);
 		const siteNode = down.siteNode.map((node) => {
 			if (of[node] >= 0)
 				return of[node];
@@ -135,7 +162,7 @@ const Stacks = (() => {
 			of[node] = at;
 			return at;
 		});
-		return finished(turned, siteNode);
+		return turned.tree(siteNode);
 	}
 
 	/* --- walks ------------------------------------------------------------------------- */

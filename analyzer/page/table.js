@@ -31,6 +31,19 @@ const Table = (() => {
 		return rows.map((row) => row).sort(compare);
 	}
 
+	/* The first `count` of what sortRows gives: of many rows only those are sorted. */
+	function firstRows(rows, columns, sort, count) {
+		const isTurned = sort.endsWith("-"), key = isTurned ? sort.slice(0, -1) : sort;
+		const column = columns.find((one) => one.key === key);
+		if (!column || column.unit === "text" || rows.length < count * 4)
+			return sortRows(rows, columns, sort).slice(0, count);
+		const sign = isTurned ? 1 : -1;
+		const values = Float64Array.from({length: rows.length},
+			(_, i) => sign * (column.value(rows[i]) ?? -Infinity));
+		const least = values.slice().sort()[count - 1];
+		return sortRows(rows.filter((_, i) => values[i] <= least), columns, sort).slice(0, count);
+	}
+
 	/* A heading that sorts. */
 	function heading(app, column, sort) {
 		const is = sort === column.key ? 1 : sort === column.key + "-" ? -1 : 0;
@@ -49,21 +62,23 @@ const Table = (() => {
 	}
 
 	/* {id, caption, columns, rows, sort: usual order, isFixed: rows stay in theirs}. Returns the
-	 * element, with the rows as they are shown for `text` and `csv`. */
+	 * element, and for `text` and `csv` a function that gives all rows as they are shown. */
 	function make(app, {id, caption, columns, rows, sort, isFixed}) {
 		const now = app.state.sort && columns.some((one) =>
 			one.key === app.state.sort.replace(/-$/, "")) ? app.state.sort : sort;
-		const list = isFixed ? rows : sortRows(rows, columns, now);
+		const first = isFixed ? rows : firstRows(rows, columns, now, FIRST_ROWS);
+		let sorted = isFixed ? rows : null;
+		const all = () => sorted || (sorted = sortRows(rows, columns, now));
 		const body = Dom.element("tbody", {});
 		const more = Dom.element("button", {type: "button"}, "Show more");
 		let shown = 0;
 		const show = () => {
 			const until = shown ? shown * 4 : FIRST_ROWS;
-			body.append(...list.slice(shown, until).map((row) => Dom.element("tr", {},
+			body.append(...(shown ? all() : first).slice(shown, until).map((row) => Dom.element("tr", {},
 				...columns.map((column) => cell(column, row)))));
-			shown = Math.min(until, list.length);
-			more.hidden = shown === list.length;
-			more.textContent = "Show more of " + Format.count(list.length);
+			shown = Math.min(until, rows.length);
+			more.hidden = shown === rows.length;
+			more.textContent = "Show more of " + Format.count(rows.length);
 		};
 		more.addEventListener("click", show);
 		show();
@@ -73,11 +88,12 @@ const Table = (() => {
 		const element = Dom.element("div", {class: "scroll"}, Dom.element("table", {id},
 			caption ? Dom.element("caption", {class: "hint"}, caption) : null,
 			Dom.element("thead", {}, Dom.element("tr", {}, ...head)), body), more);
-		return {element, columns, list};
+		return {element, columns, rows: all, count: rows.length};
 	}
 
 	/* As wide as its texts, names last. */
-	function text({columns, list}) {
+	function text({columns, rows: all}) {
+		const list = all();
 		const shown = [...columns.filter((one) => one.unit !== "text"),
 			...columns.filter((one) => one.unit === "text")].filter((one) => !one.isDrawn);
 		const rows = [shown.map((one) => one.title),
@@ -91,18 +107,18 @@ const Table = (() => {
 	}
 
 	/* Numbers as they are; a text that a spreadsheet would compute is quoted as text. */
-	function csv({columns, list}) {
+	function csv({columns, rows}) {
 		const quote = (value) => {
 			const words = value === null || value === undefined ? "" : String(value);
 			const safe = typeof value === "string" && /^[=+\-@\t\r]/.test(words) ? "'" + words : words;
 			return /[",\n\r]/.test(safe) ? '"' + safe.replace(/"/g, '""') + '"' : safe;
 		};
 		const shown = columns.filter((one) => !one.isDrawn);
-		return [shown.map((one) => quote(one.key)), ...list.map((row) =>
+		return [shown.map((one) => quote(one.key)), ...rows().map((row) =>
 			shown.map((one) => quote(one.value(row))))].map((row) => row.join(",")).join("\n") + "\n";
 	}
 
-	return {make, sortRows, text, csv};
+	return {make, sortRows, firstRows, text, csv};
 })();
 
 if (typeof module !== "undefined")

@@ -21,7 +21,7 @@
 
 #define ANSWER_MS 60000
 #define LOAD_MS	  90000
-#define BROWSE_MS 180000
+#define BROWSE_MS 300000
 #define PYTHON	  "/usr/bin/python3" /* Debian's, which has Debian's selenium */
 #define ROUNDS	  300u
 #define VIEWS	  11u

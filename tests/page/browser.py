@@ -246,8 +246,9 @@ def narrow_and_dark(driver):
 # A byte that a cell has wrongly shows in each view.
 def corrupted(driver):
     see(driver, "grows")
-    driver.execute_script("const model = heaptap.model(); model.cell.allocatedBytes[0] += 1; "
-                          "model.cell.allocations[0] += 1; heaptap.show(model)")
+    driver.execute_script("const model = heaptap.model(); delete model.index; "
+                          "model.cell.allocatedBytes[0] += 1; model.cell.allocations[0] += 1; "
+                          "heaptap.show(model)")
     return sums(driver, ["allocated", "calls"])
 
 

@@ -43,8 +43,13 @@ assert.deepStrictEqual(sorted("bytes-"), ["=", "a", "b"]);
 assert.deepStrictEqual(sorted("life"), ["=", "a", "b"]);
 assert.deepStrictEqual(sorted("name"), ["=", "a", "b"]);
 assert.deepStrictEqual(sorted("no such column"), ["b", "a", "="]);
-assert.strictEqual(Table.text({columns, list: rows.slice(0, 2)}),
+assert.strictEqual(Table.text({columns, rows: () => rows.slice(0, 2)}),
 	"  Bytes  Life  Name\n2.0 KiB        b\n    3 B  5 ns  a\n");
-assert.strictEqual(Table.csv({columns, list: rows}),
+assert.strictEqual(Table.csv({columns, rows: () => rows}),
 	"name,bytes,life\nb,2048,\na,3,5\n\"'=1+1,\"\"x\"\"\n\",-7,9\n");
+/* Of many rows only the first are sorted: the same ones, in the same order. */
+const many = Array.from({length: 3000}, (_, i) => ["n", i * 7919 % 1000, i % 3 ? i : null]);
+for (const sort of ["bytes", "bytes-", "life", "life-", "name"])
+	assert.deepStrictEqual(Table.firstRows(many, columns, sort, 100),
+		Table.sortRows(many, columns, sort).slice(0, 100));
 console.log("all right");

@@ -43,8 +43,8 @@ const Boxes = (() => {
 	}
 
 	/* As much of a name as fits. */
-	function fit(name, room) {
-		const short = room >= name.length ? name : Format.shortName(name);
+	function fit(app, name, room) {
+		const short = room >= name.length ? name : app.names.shortOf(name);
 		return room >= short.length ? short : room < 4 ? "" : short.slice(0, room - 1) + "\u2026";
 	}
 
@@ -97,7 +97,7 @@ const Boxes = (() => {
 				continue;
 			context.globalAlpha = is.textAlpha;
 			context.fillStyle = is.text;
-			context.fillText(fit(nameOf(one.node), Math.floor((one.width - 8) / letter)),
+			context.fillText(fit(app, nameOf(one.node), Math.floor((one.width - 8) / letter)),
 				one.x + 4, one.y + ROW - 6);
 		}
 		context.globalAlpha = 1;
@@ -112,7 +112,7 @@ const Boxes = (() => {
 			drawing.add("title", {}, describe(one.node), group);
 			drawing.add("rect", {x: one.x, y: one.y, width: Math.max(0.5, one.width - 0.7),
 				height: ROW - 1, fill: is.fill, "fill-opacity": is.alpha}, undefined, group);
-			const text = one.width < 30 ? "" : fit(nameOf(one.node), Math.floor((one.width - 8) / 6.6));
+			const text = one.width < 30 ? "" : fit(app, nameOf(one.node), Math.floor((one.width - 8) / 6.6));
 			if (text)
 				drawing.add("text", {x: one.x + 4, y: one.y + ROW - 6, fill: is.text}, text, group);
 		}

@@ -106,7 +106,7 @@ const Flame = (() => {
 				Dom.element("td", {class: "name"},
 					Dom.element("button", {class: "link", type: "button", title: nameOf(node),
 						onclick: () => zoomTo(node)},
-					mark + (node ? Format.shortName(nameOf(node)) : "all")),
+					mark + (node ? app.names.shortOf(nameOf(node)) : "all")),
 					Dom.element("div", {class: "where"}, app.names.functionWhere(call))),
 				Dom.element("td", {class: "number"}, app.format(total[node])),
 				Dom.element("td", {class: "number"}, Format.percent(total[node], total[0])));

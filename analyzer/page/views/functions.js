@@ -5,32 +5,28 @@
 "use strict";
 
 const Functions = (() => {
-	/* What the lines of the model's frames for which `isWanted` have: {frame, own, total}, a chain
-	 * being counted once for each line. */
-	function linesOf(app, isWanted) {
-		const {model} = app, {parent, frame} = model.tree, begin = app.begin(), lines = new Map();
-		const chains = Stacks.chainsWith(model, isWanted), own = new Map(), values = app.values();
-		for (let site = 0; site < values.length; site++) {
-			const node = begin[model.site.node[site]];
-			if (values[site] && chains[node])
-				own.set(node, (own.get(node) || 0) + values[site]);
-		}
+	/* What lines have, {frame, own, total}: of one function, or of one file. A chain counts once for
+	 * each line. `of` gives the frames' functions or files, `wanted` is one of them. */
+	function linesOf(app, kind, of, wanted) {
+		const {frame, parent, count} = app.model.tree, {own, total} = app.lineTotals();
+		const {keyOf, outer} = app.remember("lines of " + kind, wanted, () => {
+			const keys = new Int32Array(count);
+			for (let i = 0; i < count; i++)
+				keys[i] = frame[i] >= 0 && of[frame[i]] === wanted ? frame[i] : -1;
+			return {keyOf: keys, outer: Stacks.outermost({count, parent}, keys)};
+		});
+		const lines = new Map();
 		const line = (one) => {
 			if (!lines.has(one))
 				lines.set(one, {frame: one, own: 0, total: 0});
 			return lines.get(one);
 		};
-		for (const [node, value] of own) {
-			const seen = new Set();
-			for (let at = node; at; at = parent[at])
-				if (frame[at] >= 0 && isWanted[frame[at]])
-					seen.add(frame[at]);
-			seen.forEach((one) => {
-				line(one).total += value;
-			});
-			if (frame[node] >= 0 && isWanted[frame[node]])
-				line(frame[node]).own += value;
-		}
+		for (let node = 0; node < count; node++)
+			if (keyOf[node] >= 0 && own[node])
+				line(keyOf[node]).own += own[node];
+		for (const node of outer)
+			if (total[node])
+				line(keyOf[node]).total += total[node];
 		return [...lines.values()];
 	}
 
@@ -52,8 +48,7 @@ const Functions = (() => {
 
 	function lineTable(app, call, all) {
 		const {functions} = app.names, {frame} = app.model;
-		const isWanted = Uint8Array.from(functions.ofFrame, (one) => one === call ? 1 : 0);
-		const rows = linesOf(app, isWanted).filter((row) => frame.line[row.frame]);
+		const rows = linesOf(app, "function", functions.ofFrame, call).filter((row) => frame.line[row.frame]);
 		return !rows.length ? null : Table.make(app, {id: "lines", caption: "Its lines", rows,
 			sort: "total", columns: [
 				{key: "name", title: "Line", unit: "text",
@@ -75,7 +70,7 @@ const Functions = (() => {
 		function showList(view) {
 			const table = Groups.tableOf(app, "functions");
 			tables = [table];
-			Dom.replace(view, Dom.element("h2", {}, Format.count(table.list.length) + " functions"),
+			Dom.replace(view, Dom.element("h2", {}, Format.count(table.count) + " functions"),
 				Dom.element("p", {class: "hint"}, "Own: what the function itself asked for. " +
 					"Total: with what it calls. Choose one to see its callers."), table.element);
 		}

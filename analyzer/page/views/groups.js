@@ -34,7 +34,9 @@ const Groups = (() => {
 		const tree = app.down();
 		const keys = app.remember("keys " + kind, 0, () => keysOf(app, kind));
 		return app.remember("outermost " + kind, [app.state.wrappers, app.state.recursion], () => {
-			const keyOf = Int32Array.from(tree.call, (call) => call < 0 ? -1 : keys.ofCall[call]);
+			const keyOf = new Int32Array(tree.count);
+			for (let i = 0; i < tree.count; i++)
+				keyOf[i] = tree.call[i] < 0 ? -1 : keys.ofCall[tree.call[i]];
 			return {...keys, keyOf, outermost: Stacks.outermost(tree, keyOf)};
 		});
 	}
@@ -42,26 +44,25 @@ const Groups = (() => {
 	/* {key, name, own, total} with figures, and the sum of all own ones. */
 	function rowsOf(app, kind) {
 		const {own, total} = app.downTotals(), {keyOf, outermost, texts} = nodesOf(app, kind);
-		const rows = new Map();
-		let sum = 0;
-		const row = (key) => {
-			if (!rows.has(key))
-				rows.set(key, {key, own: 0, total: 0, name: key < 0 ? "(no stack)"
-					: kind === "functions" ? app.names.functionName(key) : texts[key]});
-			return rows.get(key);
-		};
+		const count = kind === "functions" ? app.names.functions.count : texts.length;
+		const owns = new Float64Array(count), totals = new Float64Array(count), rows = [];
+		let sum = 0, none = 0;
 		for (let node = 0; node < keyOf.length; node++) {
-			if (!own[node])
-				continue;
 			sum += own[node];
-			row(keyOf[node]).own += own[node];
 			if (keyOf[node] < 0)
-				row(-1).total += own[node];
+				none += own[node];
+			else
+				owns[keyOf[node]] += own[node];
 		}
 		for (const node of outermost)
-			if (total[node])
-				row(keyOf[node]).total += total[node];
-		return {rows: [...rows.values()], sum};
+			totals[keyOf[node]] += total[node];
+		for (let key = 0; key < count; key++)
+			if (owns[key] || totals[key])
+				rows.push({key, own: owns[key], total: totals[key],
+					name: kind === "functions" ? app.names.functionName(key) : texts[key]});
+		if (none)
+			rows.push({key: -1, own: none, total: none, name: "(no stack)"});
+		return {rows, sum};
 	}
 
 	function columnsOf(app, kind, sum, most) {
@@ -88,7 +89,7 @@ const Groups = (() => {
 			? row.key >= 0 && found[row.key] : row.name.toLowerCase().includes(text));
 		const most = rows.reduce((top, row) => Math.max(top, Math.abs(row.total)), 0);
 		return {sum, ...Table.make(app, {id: kind === "functions" ? "function-list" : kind,
-			rows: shown, sort: kind === "functions" ? "total" : "own",
+			rows: shown, sort: "own",
 			columns: columnsOf(app, kind, sum, most)})};
 	}
 

@@ -8,14 +8,14 @@
 const Lifetimes = (() => {
 	function lifeName(size) {
 		return size ? Format.duration(2 ** (size - 1)) + " to below " + Format.duration(2 ** size)
-			: "no time at all";
+			: "0 ns";
 	}
 
 	function histogram(app, lives) {
 		const total = app.total(), unit = app.unit();
 		const counts = unit === "bytes" ? lives.bytes : lives.blocks;
-		const rows = [...counts].map(([size, value]) => ({size, value,
-			blocks: lives.blocks.get(size)})).sort((a, b) => a.size - b.size);
+		const rows = [...lives.blocks].map((blocks, size) => ({size, blocks, value: counts[size]}))
+			.filter((row) => row.blocks);
 		const never = unit === "bytes" ? total.allocatedBytes - total.freedBytes
 			: total.allocations - total.frees;
 		rows.push({size: -1, value: never, blocks: total.allocations - total.frees});
@@ -32,40 +32,22 @@ const Lifetimes = (() => {
 				value: (row) => row.value, cell: (row) => Dom.meter(row.value, most)}]});
 	}
 
-	/* Functions whose blocks are freed, with their mean life: exact for any window. */
+	/* Sites whose blocks are freed, with their mean life: exact for any window. */
 	function sites(app) {
-		const {model} = app, sums = app.sums(), isIn = app.isIn(), found = app.foundChains();
-		const begin = app.begin(), rows = new Map();
-		for (let site = 0; site < model.site.count; site++) {
-			if ((isIn && !isIn[site]) || (found && !found[model.site.node[site]]) ||
-				!sums.allocations[site])
-				continue;
-			const node = begin[model.site.node[site]];
-			if (!rows.has(node))
-				rows.set(node, {node, calls: 0, frees: 0, bytes: 0, us: 0, temporary: 0});
-			const row = rows.get(node);
-			row.calls += sums.allocations[site];
-			row.frees += sums.frees[site];
-			row.bytes += sums.freedBytes[site];
-			row.us += sums.lifetimeUs[site];
-			row.temporary += sums.temporary[site];
-		}
-		return Table.make(app, {id: "site-lives", rows: [...rows.values()], sort: "frees", columns: [
-			{key: "name", title: "Function and callers", unit: "text",
-				value: (row) => app.names.nodeName(row.node),
-				cell: (row) => Dom.element("div", {}, Controls.link(app, row.node &&
-					app.model.tree.frame[row.node] >= 0 ? app.names.functions.ofFrame[
-						app.model.tree.frame[row.node]] : -1, app.names.shortName(row.node)),
-				Dom.element("div", {class: "where"}, app.names.callersText(row.node)))},
-			{key: "frees", title: "Blocks freed", unit: "blocks", value: (row) => row.frees},
+		const sums = app.chainSums(), {frame} = app.model.tree, {ofFrame} = app.names.functions;
+		const open = (node) => app.openFunction(node && frame[node] >= 0 ? ofFrame[frame[node]] : -1);
+		const calls = sums.of("allocations"), frees = sums.of("frees");
+		const rows = sums.rows.filter((row) => calls[row]);
+		return Table.make(app, {id: "site-lives", rows, sort: "frees", columns: [
+			Sites.nameColumn(app, open, "Shows its callers"),
+			{key: "frees", title: "Blocks freed", unit: "blocks", value: (row) => frees[row]},
 			{key: "kept", title: "Not freed", unit: "blocks", hide: "medium",
-				value: (row) => row.calls - row.frees},
+				value: (row) => calls[row] - frees[row]},
 			{key: "freed", title: "Bytes freed", unit: "bytes", hide: "wide",
-				value: (row) => row.bytes},
-			...model.isSample ? [] : [{key: "temporary", title: "Temporary", unit: "blocks",
-				hide: "wide", value: (row) => row.temporary}],
-			{key: "life", title: "Mean life", unit: "ns", hide: "",
-				value: (row) => row.frees ? row.us / row.frees * 1000 : null}]});
+				value: Sites.figure("freedBytes")(sums)},
+			...app.model.isSample ? [] : [{key: "temporary", title: "Temporary", unit: "blocks",
+				hide: "wide", value: Sites.figure("temporary")(sums)}],
+			{key: "life", title: "Mean life", unit: "ns", value: Sites.meanLife(sums)}]});
 	}
 
 	function create(app) {
@@ -87,7 +69,7 @@ const Lifetimes = (() => {
 					Dom.element("h2", {}, "Which sites' blocks are freed"), tables[1].element);
 			},
 			/* All blocks, or bytes, that were allocated in the selected time. */
-			sum: () => tables[0].list.reduce((all, row) => all + row.blocks, 0),
+			sum: () => tables[0].rows().reduce((all, row) => all + row.blocks, 0),
 			text: () => tables.map(Table.text).join("\n"),
 			csv: () => Table.csv(tables[0]),
 		};

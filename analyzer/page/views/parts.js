@@ -28,6 +28,8 @@ const Parts = (() => {
 
 	function partsOf(app, kind) {
 		const {model} = app, sums = app.sums(), values = app.values(), isIn = app.isIn();
+		const allocated = sums.of("allocatedBytes"), freed = sums.of("freedBytes");
+		const calls = sums.of("allocations");
 		const keys = kind.column(model), found = app.foundChains(), parts = new Map();
 		for (let site = 0; site < model.site.count; site++) {
 			if ((isIn && !isIn[site]) || (found && !found[model.site.node[site]]))
@@ -37,9 +39,9 @@ const Parts = (() => {
 			if (!part)
 				parts.set(key, part = {key, value: 0, outstanding: 0, allocated: 0, calls: 0});
 			part.value += values[site];
-			part.outstanding += sums.allocatedBytes[site] - sums.freedBytes[site];
-			part.allocated += sums.allocatedBytes[site];
-			part.calls += sums.allocations[site];
+			part.outstanding += allocated[site] - freed[site];
+			part.allocated += allocated[site];
+			part.calls += calls[site];
 		}
 		return [...parts.values()].filter((part) => part.value || part.calls)
 			.sort((a, b) => a.key - b.key);

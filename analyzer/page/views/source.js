@@ -10,14 +10,14 @@ const Source = (() => {
 
 	/* By file: what its lines have, of their own and in all; those with most first. */
 	function filesOf(app) {
-		const {model} = app, tree = model.tree, values = app.values(), begin = app.begin();
-		const key = app.remember("files", 0, () => Int32Array.from(tree.frame, (one) =>
-			one >= 0 && model.frame.file[one] ? model.frame.file[one] : -1));
-		const outer = app.remember("outer files", 0, () =>
-			Stacks.outermost({count: tree.count, parent: tree.parent}, key));
-		const siteNode = app.remember("begin sites", app.state.wrappers,
-			() => model.site.node.map((node) => begin[node]));
-		const {own, total} = Stacks.inclusive({...tree, siteNode}, values), files = new Map();
+		const {tree, frame} = app.model, {own, total} = app.lineTotals(), files = new Map();
+		const {key, outer} = app.remember("files", 0, () => {
+			const keys = new Int32Array(tree.count);
+			for (let i = 0; i < tree.count; i++)
+				keys[i] = tree.frame[i] >= 0 && frame.file[tree.frame[i]] ? frame.file[tree.frame[i]]
+					: -1;
+			return {key: keys, outer: Stacks.outermost(tree, keys)};
+		});
 		const file = (one) => {
 			if (!files.has(one))
 				files.set(one, {file: one, own: 0, total: 0});
@@ -41,10 +41,9 @@ const Source = (() => {
 	/* {line, own, total, text}: those with figures, and the text around them where it is there. */
 	function rowsOf(app, file, text) {
 		const {frame} = app.model;
-		const isWanted = Uint8Array.from(frame.file, (one) => one === file ? 1 : 0);
 		const rows = new Map((text ? text.lines : []).map(([line, words]) =>
 			[line, {line, own: 0, total: 0, text: words}]));
-		for (const one of Functions.linesOf(app, isWanted)) {
+		for (const one of Functions.linesOf(app, "file", frame.file, file)) {
 			const line = frame.line[one.frame];
 			if (!rows.has(line))
 				rows.set(line, {line, own: 0, total: 0, text: ""});

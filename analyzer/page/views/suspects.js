@@ -6,7 +6,7 @@
 "use strict";
 
 const Suspects = (() => {
-	const OTHERS = 40, GROWN = 0.02;
+	const OTHERS = 5, MORE_OTHERS = 40, GROWN = 0.02;
 
 	function groupsOf(app) {
 		const {model} = app, of = new Map(), begin = Stacks.beginOf(model, false);
@@ -81,8 +81,15 @@ const Suspects = (() => {
 				"at most " + Format.bytes(Math.max(0, ...group.live))));
 	}
 
+	/* The site with most at the end. */
+	function largestOf(groups) {
+		const end = (group) => group.live[group.live.length - 1];
+		return groups.reduce((most, group) => !most || end(group) > end(most) ? group : most, null);
+	}
+
 	/* What grows together, in one sentence; and what was there before. */
-	function headline(app, growing) {
+	function headline(app, groups) {
+		const growing = groups.filter((group) => group.class === "growing");
 		const {heap, capture} = app.model.facts;
 		const slope = growing.reduce((sum, group) => sum + group.slope_bytes_per_s, 0) * 60;
 		const before = heap.known && heap.start_bytes !== null ? "The heap had " +
@@ -91,11 +98,15 @@ const Suspects = (() => {
 		const exact = capture.sample_bytes ? "Figures are estimates from a sample."
 			: app.model.facts.pauses.length ? "Allocations were recorded, but not in pauses."
 			: "Every allocation was recorded.";
+		const largest = largestOf(groups);
+		const held = largest && largest.class !== "growing" ? app.names.shortName(largest.node) +
+			" holds most, " + Format.bytes(largest.live[largest.live.length - 1]) + ": " +
+			largest.class + ". " : "";
 		return Dom.element("p", {id: "headline"}, growing.length
 			? Dom.element("b", {}, (growing.length === 1 ? "1 site grows, by "
 				: growing.length + " sites grow, together by ") + Format.bytes(slope) +
 				" a minute. ") : Dom.element("b", {}, "No site grows over the whole capture. "),
-		before + exact);
+		held + before + exact);
 	}
 
 	function asText(app, groups) {
@@ -106,7 +117,22 @@ const Suspects = (() => {
 	}
 
 	function create(app) {
-		let shown = [];
+		let shown = [], isOpen = false;
+
+		/* Cards with curves take time, so these are made when they are looked at. */
+		function more(groups) {
+			const details = Dom.element("details", {open: isOpen},
+				Dom.element("summary", {}, groups.length + " more"));
+			const fill = () => {
+				isOpen = details.open;
+				if (isOpen && details.childElementCount === 1)
+					details.append(...groups.map((group) => card(app, group)));
+			};
+			details.addEventListener("toggle", fill);
+			fill();
+			return details;
+		}
+
 		return {
 			render(view) {
 				const groups = app.remember("groups", 0, () => groupsOf(app));
@@ -115,15 +141,14 @@ const Suspects = (() => {
 					found[app.model.site.node[site]])) && (!isIn ||
 					group.sites.some((site) => isIn[site])));
 				const growing = shown.filter((group) => group.class === "growing");
-				const rest = shown.filter((group) => group.class !== "growing").slice(0, OTHERS);
-				Dom.replace(view, Dom.element("h2", {}, "What grows"),
-					headline(app, groups.filter((group) => group.class === "growing")),
+				const others = shown.filter((group) => group.class !== "growing");
+				Dom.replace(view, Dom.element("h2", {}, "What grows"), headline(app, groups),
 					...growing.map((group) => card(app, group)));
-				if (rest.length)
-					view.append(Dom.element("details", {open: !growing.length},
-						Dom.element("summary", {}, rest.length +
-							" other sites that held memory at the end"),
-						...rest.map((group) => card(app, group))));
+				if (others.length)
+					view.append(Dom.element("h3", {}, "The largest others that held memory at the end"),
+						...others.slice(0, OTHERS).map((group) => card(app, group)));
+				if (others.length > OTHERS)
+					view.append(more(others.slice(OTHERS, MORE_OTHERS)));
 				view.append(Dom.element("p", {class: "hint"},
 					"Class, rate and sentence are of the whole capture; amounts are of the " +
 					"selected time. Curves show live bytes over the whole capture. Next: choose " +

@@ -6,7 +6,7 @@
 "use strict";
 
 const TreeView = (() => {
-	const CHILDREN = 40, TEXT_LINES = 200, TEXT_LEAST = 0.005, GREAT = 0.6;
+	const CHILDREN = 40, SMALL = 0.001, TEXT_LINES = 200, TEXT_LEAST = 0.005, GREAT = 0.6;
 
 	/* The tree below `top` as lines of text: what has half a per cent. */
 	function text(app, {total, own}, top) {
@@ -55,7 +55,10 @@ const TreeView = (() => {
 					continue;
 				const below = Stacks.sorted(app.children(), total, row.node);
 				row.children = below.length;
-				const count = open.get(row.node) || 0;
+				let count = open.get(row.node) || 0;
+				if (count === CHILDREN)
+					count = Math.max(3, below.findLastIndex((child, i) => i < CHILDREN &&
+						Math.abs(total[child]) >= Math.abs(total[0]) * SMALL) + 1);
 				const next = below.slice(0, count).map((node) => ({node, depth: row.depth + 1}));
 				if (count && below.length > count)
 					next.push({of: row.node, more: below.length - count, depth: row.depth + 1});
@@ -122,7 +125,7 @@ const TreeView = (() => {
 			!row.children ? "\u00a0" : isOpen ? "\u25be" : "\u25b8"),
 			row.node ? Dom.element("button", {type: "button", class: "link", tabindex: "-1",
 				title: name + "\n" + app.names.functionWhere(call),
-				onclick: () => app.openFunction(call)}, Format.shortName(name)) : name);
+				onclick: () => app.openFunction(call)}, app.names.shortOf(name)) : name);
 			cell.style.paddingLeft = Math.min(row.depth, 30) * 12 + "px";
 			return cell;
 		}
@@ -182,7 +185,7 @@ const TreeView = (() => {
 
 		function rowsAsTable() {
 			const {total, own} = app.totals(), {call} = app.tree();
-			return {list: shown.filter((row) => row.of === undefined), columns: [
+			return {rows: () => shown.filter((row) => row.of === undefined), columns: [
 				{key: "depth", value: (row) => row.depth},
 				{key: "function", value: (row) => row.node ? app.names.functionName(call[row.node])
 					: "all"},
