@@ -76,7 +76,7 @@ enum abi_shape {
 	ABI_FORKS(X)                                                                               \
 	ABI_LOADS(X)
 
-/* Tapped only where a program is followed (attach/tap.h). */
+/* Tapped only where a program is followed (attach/capture/tap.h). */
 #define ABI_EXECS(X)                                                                               \
 	X(EXECVE, execve)                                                                          \
 	X(EXECV, execv)                                                                            \

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "attach/elf/given.h"
+#include "attach/allocators/given.h"
 
 #define ENTRIES_MAX	4096u  /* of a dynamic section */
 #define CHAIN_STEPS_MAX 65536u /* of a hash chain: hostile ones have no end */

@@ -9,7 +9,7 @@
 #include <elf.h>
 
 #include "attach/elf/natives.h"
-#include "attach/target/memory.h"
+#include "attach/proc/memory.h"
 
 #define MODULE_SEGMENTS_MAX 64u
 #define MODULE_BUILD_ID_MAX 64u

@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include "attach/elf/elf_symbols.h"
-#include "attach/elf/given.h"
+#include "attach/allocators/given.h"
 #include "attach/elf/modules.h"
-#include "attach/target/pulse.h"
-#include "attach/target/slow.h"
+#include "attach/proc/pulse.h"
+#include "attach/proc/slow.h"
 #include "format/arch.h"
 
 #define NATIVES_MAX    512u

@@ -6,9 +6,9 @@
  */
 #pragma once
 
-#include "attach/elf/family.h"
+#include "attach/allocators/family.h"
 #include "attach/elf/startcode.h"
-#include "attach/target/proc.h"
+#include "attach/proc/proc.h"
 
 struct budget;
 struct module;

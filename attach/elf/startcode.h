@@ -6,9 +6,9 @@
  */
 #pragma once
 
-#include "attach/elf/beginnings.h"
+#include "attach/allocators/beginnings.h"
 #include "attach/elf/elf_file.h"
-#include "attach/target/memory.h"
+#include "attach/proc/memory.h"
 
 struct module;
 

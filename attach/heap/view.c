@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attach/target/clock.h"
-#include "attach/target/pagemap.h"
+#include "attach/proc/clock.h"
+#include "attach/proc/pagemap.h"
 
 /* Where the kernel does not tell, pages are asked for one by one. */
 static bool is_swapped(const struct proc *proc)

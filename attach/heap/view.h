@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "attach/target/memory.h"
+#include "attach/proc/memory.h"
 
 /* What all looks together may cost: a system call, a microsecond as a rule, and one that needs
  * none.

@@ -13,9 +13,9 @@
 #include "attach/inject/held.h"
 #include "attach/inject/stub_layout.h"
 #include "attach/inject/tidoffset.h"
-#include "attach/target/clock.h"
-#include "attach/target/descriptor.h"
-#include "attach/target/priority.h"
+#include "attach/proc/clock.h"
+#include "attach/proc/descriptor.h"
+#include "attach/proc/priority.h"
 #include "format/abi_control.h"
 
 /* A thread stops when it is next scheduled: on a busy machine that takes a while. Given up before,

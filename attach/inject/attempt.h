@@ -6,9 +6,9 @@
 #pragma once
 
 #include "attach/inject/remote.h"
-#include "attach/target/clock.h"
-#include "attach/target/tracee.h"
-#include "attach/target/worker.h"
+#include "attach/proc/clock.h"
+#include "attach/thread/tracee.h"
+#include "attach/thread/worker.h"
 
 /* All that is pointed at is the caller's. */
 struct attempt {

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "attach/elf/modules.h"
-#include "attach/inject/stopcost.h"
+#include "attach/thread/stopcost.h"
 
 struct choose_thread {
 	pid_t tid;

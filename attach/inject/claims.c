@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/inject/claims.h"
 
-#include "attach/elf/slots.h"
+#include "attach/got/slots.h"
 #include "attach/inject/choose.h"
-#include "attach/target/memory.h"
+#include "attach/proc/memory.h"
 
 struct facts {
 	struct proc_maps maps;

@@ -7,8 +7,8 @@
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 
-#include "attach/target/descriptor.h"
-#include "attach/target/memory.h"
+#include "attach/proc/descriptor.h"
+#include "attach/proc/memory.h"
 #include "format/abi_control.h"
 
 #ifndef PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG

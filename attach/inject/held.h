@@ -6,7 +6,7 @@
 #pragma once
 
 #include "attach/inject/remote.h"
-#include "attach/target/tracee.h"
+#include "attach/thread/tracee.h"
 
 enum held_verdict {
 	HELD_FIT,

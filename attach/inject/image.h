@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "attach/target/memory.h"
+#include "attach/proc/memory.h"
 #include "format/abi_control.h"
 #include "format/abi_hooks.h"
 #include "format/abi_thunk.h"

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "attach/elf/given.h"
+#include "attach/allocators/given.h"
 #include "format/abi_control.h"
 #include "format/err.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
-#include "attach/target/ours.h"
+#include "attach/proc/ours.h"
 
 #define SPACE_LO    0x1000000ull /* nothing below 16 MiB: null pointers with large offsets */
 #define SPACE_HI    0x7ffffffff000ull

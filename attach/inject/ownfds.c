@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "attach/inject/stub_layout.h"
-#include "attach/target/descriptor.h"
-#include "attach/target/ours.h"
-#include "attach/target/proc_file.h"
+#include "attach/proc/descriptor.h"
+#include "attach/proc/ours.h"
+#include "attach/proc/proc_file.h"
 
 #define SOCKET_NAME "socket:["
 

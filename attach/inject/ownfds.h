@@ -6,7 +6,7 @@
 
 #include "attach/inject/journal.h"
 #include "attach/inject/stub.h"
-#include "attach/target/proc.h"
+#include "attach/proc/proc.h"
 
 /*
  * Finds them. In the process that was attached to it is the agent's socket; `forked`: in a child

@@ -5,8 +5,8 @@
 #include <sys/sysmacros.h>
 
 #include "attach/inject/bridge.h"
-#include "attach/target/clock.h"
-#include "attach/target/regs.h"
+#include "attach/proc/clock.h"
+#include "attach/thread/regs.h"
 
 /* Who looked longer ago than this may have slept since, and looks again. Where everything is that
  * slow (under a tracer, say), the last look has to do. */

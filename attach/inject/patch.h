@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "attach/elf/slots.h"
+#include "attach/got/slots.h"
 #include "attach/inject/journal.h"
 
 /* A pass over slots. */

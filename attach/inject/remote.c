@@ -5,9 +5,9 @@
 
 #include "attach/inject/attempt.h"
 #include "attach/inject/preference.h"
-#include "attach/target/clock.h"
-#include "attach/target/descriptor.h"
-#include "attach/target/standstill.h"
+#include "attach/proc/clock.h"
+#include "attach/proc/descriptor.h"
+#include "attach/proc/standstill.h"
 
 #define CANDIDATES_MAX	   32u
 #define LOOK_NS		   CLOCK_NS_PER_MS

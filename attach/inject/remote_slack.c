@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "attach/inject/remote.h"
-#include "attach/target/memory.h"
-#include "attach/target/pagemap.h"
-#include "attach/target/slow.h"
+#include "attach/proc/memory.h"
+#include "attach/proc/pagemap.h"
+#include "attach/proc/slow.h"
 
 struct ht_err *remote_slack_refuse(const struct proc *proc)
 {

@@ -9,7 +9,7 @@
 #include <sys/types.h>
 #include <sys/user.h>
 
-#include "attach/target/proc.h"
+#include "attach/proc/proc.h"
 
 /*
  * Offset in bytes from its thread pointer of the word that holds `ns_tid`, the number in its

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
-#include "attach/target/ours.h"
+#include "attach/proc/ours.h"
 #include "attach/unwind/ehframe_memory.h"
 #include "attach/unwind/table.h"
 

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "attach/target/memory.h"
+#include "attach/proc/memory.h"
 
 #define CODE_MAX    4096u /* of the collector: it has some 800 bytes */
 #define CHUNK_BYTES (256u << 10)

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "attach/target/same_thread.h"
+#include "attach/thread/same_thread.h"
 #include "attach/v8/heap.h"
 
 /* Where a heap has its count, and whether it is within a collection (0: in none). */

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "attach/target/memory.h"
+#include "attach/proc/memory.h"
 
 #define LINKS_MAX      8u   /* from a string to the one that has its characters */
 #define PARTS_MAX      16u  /* of a string that was put together */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attach/target/clock.h"
+#include "attach/proc/clock.h"
 #include "attach/v8/bytecode.h"
 #include "attach/v8/code.h"
 

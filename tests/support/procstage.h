@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "attach/target/proc.h"
+#include "attach/proc/proc.h"
 
 /* From now on `proc`, which is open, is looked at there. */
 void procstage_init(struct proc *proc);

@@ -7,7 +7,7 @@
 
 #include <signal.h>
 
-#include "attach/inject/stackscan.h"
+#include "attach/proof/stackscan.h"
 #include "tests/support/child.h"
 
 #define THUNK 0x5a5a00020000ull

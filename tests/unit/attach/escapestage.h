@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "attach/inject/escape.h"
+#include "attach/proof/escape.h"
 
 #include <string.h>
 #include <sys/mman.h>

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "attach/inject/stub_layout.h"
-#include "attach/target/clock.h"
+#include "attach/proc/clock.h"
 #include "format/abi_control.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"

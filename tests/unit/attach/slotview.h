@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "attach/elf/slots.h"
+#include "attach/got/slots.h"
 #include "tests/support/ht_check.h"
 
 struct view {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/inject/books.h"
+#include "attach/proof/books.h"
 
 #include <fcntl.h>
 #include <sched.h>

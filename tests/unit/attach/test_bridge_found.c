@@ -15,7 +15,7 @@
 #include <Zydis/Zydis.h>
 #endif
 
-#include "attach/elf/family.h"
+#include "attach/allocators/family.h"
 #include "attach/inject/bridge.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/run.h"

@@ -2,7 +2,7 @@
  *
  * Where small functions lead to.
  */
-#include "attach/inject/callees.h"
+#include "attach/plan/callees.h"
 
 #include "tests/support/ht_check.h"
 

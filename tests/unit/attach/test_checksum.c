@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/target/checksum.h"
+#include "attach/proc/checksum.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/children.h"
+#include "attach/undo/children.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -14,10 +14,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "attach/lock.h"
-#include "attach/target/clock.h"
-#include "attach/target/memory.h"
-#include "attach/target/ours.h"
+#include "attach/proc/lock.h"
+#include "attach/proc/clock.h"
+#include "attach/proc/memory.h"
+#include "attach/proc/ours.h"
 #include "format/abi_control.h"
 #include "tests/support/child.h"
 #include "tests/support/deny.h"

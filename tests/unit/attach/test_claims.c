@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attach/elf/slots.h"
-#include "attach/elf/relocs.h"
+#include "attach/got/slots.h"
+#include "attach/got/relocs.h"
 #include "attach/inject/choose.h"
-#include "attach/target/memory.h"
+#include "attach/proc/memory.h"
 #include "tests/support/ht_check.h"
 
 #define IMAGE	    0x10000000000ull

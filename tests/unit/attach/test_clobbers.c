@@ -2,7 +2,7 @@
  *
  * Functions whose callers may count on registers that they leave alone, told by their code.
  */
-#include "attach/inject/clobbers.h"
+#include "attach/plan/clobbers.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
  *
  * Functions with a part elsewhere that jumps back into them.
  */
-#include "attach/inject/comeback.h"
+#include "attach/plan/comeback.h"
 
 #include <string.h>
 

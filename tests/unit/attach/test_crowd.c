@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/inject/crowd.h"
+#include "attach/thread/crowd.h"
 
 #include <errno.h>
 #include <pthread.h>

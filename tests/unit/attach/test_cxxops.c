@@ -3,16 +3,16 @@
  * Whose operators new and delete are hooked, and what is called in the place of those that throw:
  * never those of an allocator that checks which was called, nor of a program's own pool.
  */
-#include "attach/elf/cxxops.h"
+#include "attach/got/cxxops.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "attach/elf/coverage.h"
-#include "attach/elf/relocs.h"
-#include "attach/elf/slots.h"
-#include "attach/target/memory.h"
+#include "attach/got/coverage.h"
+#include "attach/got/relocs.h"
+#include "attach/got/slots.h"
+#include "attach/proc/memory.h"
 #include "tests/support/child.h"
 #include "tests/support/compile.h"
 #include "tests/support/ht_check.h"

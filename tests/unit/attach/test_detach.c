@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/inject/detach.h"
+#include "attach/undo/detach.h"
 
 #include <string.h>
 #include <sys/mman.h>
@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "attach/target/clock.h"
+#include "attach/proc/clock.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <sys/syscall.h>
 
-#include "attach/target/pagemap.h"
+#include "attach/proc/pagemap.h"
 #include "format/abi_thunk.h"
 #include "tests/support/tmpdir.h"
 #include "tests/unit/attach/escapestage.h"

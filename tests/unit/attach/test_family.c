@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/elf/family.h"
+#include "attach/allocators/family.h"
 
 #include <stdio.h>
 #include <string.h>

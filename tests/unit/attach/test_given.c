@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/elf/given.h"
+#include "attach/allocators/given.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "attach/elf/family.h"
-#include "attach/elf/relocs.h"
+#include "attach/allocators/family.h"
+#include "attach/got/relocs.h"
 #include "tests/support/ht_check.h"
 
 static struct given_list list;

@@ -2,7 +2,7 @@
  *
  * What is looked at all the time says the same as what costs more.
  */
-#include "attach/target/glance.h"
+#include "attach/proc/glance.h"
 
 #include <errno.h>
 #include <fcntl.h>

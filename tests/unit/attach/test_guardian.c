@@ -2,7 +2,7 @@
  *
  * The guardian ends a daemon that hangs in a read of the target's memory, and no other.
  */
-#include "attach/guardian.h"
+#include "attach/undo/guardian.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach/target/pulse.h"
+#include "attach/proc/pulse.h"
 #include "tests/support/child.h"
 #include "tests/support/deny.h"
 #include "tests/support/ht_check.h"

@@ -3,7 +3,7 @@
  * The process that reads the heap is gone when the capture is over: until it has got a processor it
  * holds what heaptap holds, its lock, too.
  */
-#include "attach/heapread.h"
+#include "attach/capture/heapread.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach/session_state.h"
+#include "attach/capture/session_state.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 

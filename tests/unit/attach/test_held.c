@@ -13,7 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "attach/target/clock.h"
+#include "attach/proc/clock.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/machine.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/inject/judge.h"
+#include "attach/proof/judge.h"
 
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "attach/target/clock.h"
-#include "attach/target/tracee.h"
+#include "attach/proc/clock.h"
+#include "attach/thread/tracee.h"
 #include "tests/support/ht_check.h"
 #include "tests/unit/attach/agentcode.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/target/kin.h"
+#include "attach/proc/kin.h"
 
 #include <errno.h>
 #include <sched.h>

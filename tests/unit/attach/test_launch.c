@@ -2,7 +2,7 @@
  *
  * A command that was let go runs, whatever heaptap hears of it; one that was not is dead.
  */
-#include "attach/launch.h"
+#include "attach/run/launch.h"
 
 #include <errno.h>
 #include <signal.h>

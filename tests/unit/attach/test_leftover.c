@@ -2,7 +2,7 @@
  *
  * Descriptors that no journal tells of: all are closed, and what is not known is not said to stay.
  */
-#include "attach/leftover.h"
+#include "attach/undo/leftover.h"
 
 #include <errno.h>
 #include <stdio.h>

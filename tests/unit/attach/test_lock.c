@@ -2,7 +2,7 @@
  *
  * One heaptap per memory, and who has just been killed is none any more.
  */
-#include "attach/lock.h"
+#include "attach/proc/lock.h"
 
 #include <errno.h>
 #include <sys/syscall.h>

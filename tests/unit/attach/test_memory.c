@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/target/memory.h"
+#include "attach/proc/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "attach/target/slow.h"
+#include "attach/proc/slow.h"
 #include "tests/support/child.h"
 #include "tests/support/deny.h"
 #include "tests/support/ht_check.h"

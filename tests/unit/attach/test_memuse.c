@@ -3,7 +3,7 @@
  * What the kernel says of a process's memory: every figure, and none of a process that has no
  * memory any more or runs another program.
  */
-#include "attach/target/memuse.h"
+#include "attach/proc/memuse.h"
 
 #include <signal.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/naming.h"
+#include "attach/cli/naming.h"
 
 #include <fcntl.h>
 #include <linux/sched.h>

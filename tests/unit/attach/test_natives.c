@@ -11,10 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attach/elf/coverage.h"
+#include "attach/got/coverage.h"
 #include "attach/elf/elf_symbols.h"
-#include "attach/target/pulse.h"
-#include "attach/target/slow.h"
+#include "attach/proc/pulse.h"
+#include "attach/proc/slow.h"
 #include "tests/support/child.h"
 #include "tests/support/compile.h"
 #include "tests/support/ht_check.h"

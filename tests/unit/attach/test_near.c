@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "attach/inject/stackscan.h"
+#include "attach/proof/stackscan.h"
 #include "tests/support/ht_check.h"
 
 #define PROGRAM 0x555555554000ull

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/options.h"
+#include "attach/cli/options.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "attach/help.h"
+#include "attach/cli/help.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/tmpdir.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/target/pagemap.h"
+#include "attach/proc/pagemap.h"
 
 #include <stdio.h>
 #include <sys/mman.h>

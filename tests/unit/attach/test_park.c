@@ -2,7 +2,7 @@
  *
  * A program is brought to its start, waits there, and goes on as if it never had.
  */
-#include "attach/inject/park.h"
+#include "attach/hold/park.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -17,10 +17,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach/target/clock.h"
-#include "attach/target/memory.h"
-#include "attach/target/pagemap.h"
-#include "attach/target/worker.h"
+#include "attach/proc/clock.h"
+#include "attach/proc/memory.h"
+#include "attach/proc/pagemap.h"
+#include "attach/thread/worker.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/run.h"
 #include "tests/unit/attach/ptracecall.h"

@@ -11,7 +11,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "attach/target/memory.h"
+#include "attach/proc/memory.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/target/preempted.h"
+#include "attach/thread/preempted.h"
 
 #include <sched.h>
 #include <sys/mman.h>

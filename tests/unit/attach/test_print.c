@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/print.h"
+#include "attach/cli/print.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attach/print_care.h"
-#include "attach/print_session.h"
-#include "attach/print_survey.h"
+#include "attach/cli/print_care.h"
+#include "attach/cli/print_session.h"
+#include "attach/cli/print_survey.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/tmpdir.h"
 

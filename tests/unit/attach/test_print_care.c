@@ -2,7 +2,7 @@
  *
  * What an operator reads: each state in its own words, and the one command that comes next.
  */
-#include "attach/print_care.h"
+#include "attach/cli/print_care.h"
 
 #include <jansson.h>
 #include <stdio.h>

@@ -5,8 +5,8 @@
 #include <sched.h>
 #include <sys/prctl.h>
 
-#include "attach/target/clock.h"
-#include "attach/target/proc.h"
+#include "attach/proc/clock.h"
+#include "attach/proc/proc.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 

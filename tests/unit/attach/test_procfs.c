@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/target/procfs.h"
+#include "attach/proc/procfs.h"
 
 #include <errno.h>
 #include <sched.h>

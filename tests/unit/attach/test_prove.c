@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/inject/prove.h"
+#include "attach/proof/prove.h"
 
 #include <unistd.h>
 
-#include "attach/target/clock.h"
+#include "attach/proc/clock.h"
 #include "format/abi_thunk.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/inject/quiesce.h"
+#include "attach/proof/quiesce.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -13,8 +13,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach/target/clock.h"
-#include "attach/target/preempted.h"
+#include "attach/proc/clock.h"
+#include "attach/thread/preempted.h"
 #include "format/abi_thunk.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"

@@ -2,13 +2,13 @@
  *
  * Threads that compute, more than there are cores for them: who is asked to stop, and when.
  */
-#include "attach/inject/quiesce.h"
+#include "attach/proof/quiesce.h"
 
 #include <pthread.h>
 #include <sched.h>
 
-#include "attach/target/clock.h"
-#include "attach/target/preempted.h"
+#include "attach/proc/clock.h"
+#include "attach/thread/preempted.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 

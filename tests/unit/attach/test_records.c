@@ -2,7 +2,7 @@
  *
  * What is told of a target that has ended before its first event.
  */
-#include "attach/records.h"
+#include "attach/capture/records.h"
 
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"

@@ -3,7 +3,7 @@
  * Threads with addresses of thunks in their registers: of vectors in each part that processors have
  * added, at any byte, while they run and while they sleep.
  */
-#include "attach/inject/regwords.h"
+#include "attach/proof/regwords.h"
 
 #include <sched.h>
 #include <stdio.h>
@@ -12,9 +12,9 @@
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
-#include "attach/target/clock.h"
-#include "attach/target/tracee.h"
-#include "attach/target/vectors.h"
+#include "attach/proc/clock.h"
+#include "attach/thread/tracee.h"
+#include "attach/thread/vectors.h"
 #include "format/abi_thunk.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"

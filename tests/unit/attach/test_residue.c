@@ -3,7 +3,7 @@
  * What cannot be read is not equal. The process compared is this one, seen through a directory of
  * links to its /proc/PID, in which one part after another is made unreadable.
  */
-#include "attach/inject/residue.h"
+#include "attach/proof/residue.h"
 
 #include <elf.h>
 #include <fcntl.h>

@@ -3,7 +3,7 @@
  * Each difference between before and after is told, where it belongs and by its name; nothing else
  * is.
  */
-#include "attach/inject/residue.h"
+#include "attach/proof/residue.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "attach/target/memory.h"
+#include "attach/proc/memory.h"
 #include "tests/support/child.h"
 #include "tests/support/deny.h"
 #include "tests/support/ht_check.h"

@@ -2,7 +2,7 @@
  *
  * What made-up files of /proc leave a process of its limits, and which descriptors are free in it.
  */
-#include "attach/target/room.h"
+#include "attach/proc/room.h"
 
 #include <stdio.h>
 #include <unistd.h>

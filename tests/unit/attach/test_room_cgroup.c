@@ -3,7 +3,7 @@
  * The memory that made-up control groups leave, in a mount namespace in which /proc/self/mountinfo
  * names them.
  */
-#include "attach/target/room.h"
+#include "attach/proc/room.h"
 
 #include <stdio.h>
 #include <stdlib.h>

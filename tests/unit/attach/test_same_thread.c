@@ -2,7 +2,7 @@
  *
  * A thread pointer is that of one thread, and of no other that has it later.
  */
-#include "attach/target/same_thread.h"
+#include "attach/thread/same_thread.h"
 
 #include <pthread.h>
 #include <semaphore.h>

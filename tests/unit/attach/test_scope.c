@@ -2,9 +2,9 @@
  *
  * What a name is bound to, among made-up libraries: only what is certain.
  */
-#include "attach/elf/scope.h"
+#include "attach/got/scope.h"
 
-#include "attach/elf/given.h"
+#include "attach/allocators/given.h"
 
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/elf/slots.h"
+#include "attach/got/slots.h"
 
 #include <dlfcn.h>
 #include <malloc.h>
@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "attach/elf/relocs.h"
+#include "attach/got/relocs.h"
 #include "tests/support/child.h"
 #include "tests/support/compile.h"
 #include "tests/support/elfwriter.h"

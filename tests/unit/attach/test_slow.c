@@ -3,7 +3,7 @@
  * Which mappings are slow, by what made-up files of /proc say; that their files are read, and no
  * others; and what a process avoids.
  */
-#include "attach/target/slow.h"
+#include "attach/proc/slow.h"
 
 #include <fcntl.h>
 #include <stdio.h>

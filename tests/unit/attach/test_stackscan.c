@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/inject/stackscan.h"
+#include "attach/proof/stackscan.h"
 
 #include <signal.h>
 #include <string.h>

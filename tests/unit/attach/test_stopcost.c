@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/inject/stopcost.h"
+#include "attach/thread/stopcost.h"
 
 #include <fcntl.h>
 #include <limits.h>

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "attach/inject/stub_layout.h"
-#include "attach/target/memory.h"
+#include "attach/proc/memory.h"
 #include "format/abi_control.h"
 #include "tests/support/child.h"
 #include "tests/support/cpu.h"

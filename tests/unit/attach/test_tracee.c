@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/target/tracee.h"
+#include "attach/thread/tracee.h"
 
 #include <errno.h>
 #include <linux/kvm.h>
@@ -23,8 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "attach/target/clock.h"
-#include "attach/target/memory.h"
+#include "attach/proc/clock.h"
+#include "attach/proc/memory.h"
 #include "tests/support/blocked.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"

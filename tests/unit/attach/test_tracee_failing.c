@@ -12,9 +12,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach/inject/stops.h"
-#include "attach/target/clock.h"
-#include "attach/target/tracee.h"
+#include "attach/thread/stops.h"
+#include "attach/proc/clock.h"
+#include "attach/thread/tracee.h"
 #include "tests/support/blocked.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"

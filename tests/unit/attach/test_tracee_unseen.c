@@ -2,7 +2,7 @@
  *
  * Calls that fail say nothing about a thread: it lives until it was seen not to.
  */
-#include "attach/target/tracee.h"
+#include "attach/thread/tracee.h"
 
 #include <errno.h>
 #include <sys/epoll.h>
@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach/target/clock.h"
+#include "attach/proc/clock.h"
 #include "tests/support/blocked.h"
 #include "tests/support/child.h"
 #include "tests/support/deny.h"

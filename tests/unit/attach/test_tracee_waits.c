@@ -9,8 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attach/target/clock.h"
-#include "attach/target/tracee.h"
+#include "attach/proc/clock.h"
+#include "attach/thread/tracee.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/run.h"

@@ -2,7 +2,7 @@
  *
  * The dynamic linker's pointer to what unlocks its lists, and its locks, in this very process.
  */
-#include "attach/elf/unlock.h"
+#include "attach/got/unlock.h"
 
 #include <pthread.h>
 #include <sys/mman.h>

@@ -2,7 +2,7 @@
  *
  * What cannot be seen is not called clean.
  */
-#include "attach/verify.h"
+#include "attach/undo/verify.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "attach/inject/remote.h"
-#include "attach/target/memory.h"
+#include "attach/proc/memory.h"
 #include "tests/support/child.h"
 #include "tests/support/deny.h"
 #include "tests/support/ht_check.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/watch.h"
+#include "attach/capture/watch.h"
 
 #include <pthread.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/target/worker.h"
+#include "attach/thread/worker.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,8 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach/target/clock.h"
-#include "attach/target/tracee.h"
+#include "attach/proc/clock.h"
+#include "attach/thread/tracee.h"
 #include "tests/support/child.h"
 #include "tests/support/deny.h"
 #include "tests/support/ht_check.h"

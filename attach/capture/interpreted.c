@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/capture/interpreted.h"
+
+#include <stdio.h>
+
+#include "attach/proc/clock.h"
+#include "format/arch.h"
+
+/* A program that makes functions all the time has as many stacks, and so has one that makes workers
+ * all the time. These leave something for the first thread. */
+#define NODES_MAX	    (ABI_NODE_MAX / 2)
+#define WORKERS_NODES_MAX   (ABI_NODE_MAX / 4)
+#define SCRIPTS_MAX	    (ABI_SCRIPTS_MAX - ABI_SCRIPTS_THREADS) /* a look may begin so many */
+#define WORKERS_SCRIPTS_MAX (SCRIPTS_MAX / 2)
+
+/* Threads that are looked at for an isolate, and how often: no larger part of the time. */
+#define SEEN_MAX       128u
+#define SEEN_PERIOD_NS (20 * CLOCK_NS_PER_MS)
+#define SEEN_PART      50u
+#define SEEN_TICK_NS   CLOCK_NS_PER_MS /* of one look, but for one thread: the receiver waits */
+
+/* A worker that begins runs a thousand functions once, in 20 to 60 ms: 8,000 stacks of its own, of
+ * 50,000 nodes. Five of them would use up what there is. One that has run for so long has begun,
+ * and one that is so old, which mostly waits. */
+#define BEGUN_RAN_NS (100 * CLOCK_NS_PER_MS)
+#define BEGUN_AGE_NS CLOCK_NS_PER_S
+
+struct ht_err *interpreted_prepare(
+	struct session *s, const struct v8_layout *layout, struct v8_places *ret_places)
+{
+	const struct natives_v8 *code = &layout->code;
+	bool found;
+	struct ht_err *err = v8_collections_places(&s->survey.proc, code, ret_places, &found);
+	if (err || !found || !code->has_isolate || !code->interpreter)
+		return err;
+	s->interpreted.code = (struct publish_interpreter){.module_id = layout->module_id,
+		.lo = code->interpreter,
+		.bytes = code->interpreter_bytes,
+		.words = layout->frame_bytecode / 8};
+	return NULL;
+}
+
+/* --- generations --- */
+
+/* The next generation of the thread, for the snapshots that follow. */
+static void begin(struct session *s, unsigned i)
+{
+	struct interpreted *interpreted = &s->interpreted;
+	struct interpreted_thread *thread = &interpreted->thread[i];
+	thread->generation = ++interpreted->generation;
+	thread->isolate = v8_names_isolate(s->names, thread->pointer);
+	interpreted->code.scripts[i] = abi_scripts_of(thread->pointer, thread->generation);
+	/* What the agent saw before it sees the snapshot has no number that is looked up. */
+	v8_names_begin(s->names, i, thread->generation);
+}
+
+/* It has none; of the first thread the pointer stays what it is. */
+static void end(struct session *s, unsigned i)
+{
+	struct interpreted_thread *thread = &s->interpreted.thread[i];
+	v8_names_drop(s->names, i);
+	same_thread_close(&thread->same);
+	*thread = (struct interpreted_thread){.pointer = i ? 0 : thread->pointer};
+	s->interpreted.code.scripts[i] = 0;
+}
+
+static struct ht_err *publish(struct session *s)
+{
+	publish_set_interpreter(s->publish, &s->interpreted.code);
+	return publish_snapshot(s->publish, s->image.local, s->image.base, &s->survey.modules,
+		&s->survey.maps, false);
+}
+
+static void say(struct session *s, const char *whose, const char *why)
+{
+	snprintf(s->report->scripts_problem, sizeof(s->report->scripts_problem),
+		"some interpreted JavaScript functions%s have no names: there are too many %s",
+		whose, why);
+}
+
+/* From here on interpreted functions are all one. */
+static struct ht_err *give_up(struct session *s, const char *why)
+{
+	for (unsigned i = 0; i < ABI_SCRIPTS_THREADS; i++)
+		end(s, i);
+	s->interpreted.code.bytes = 0;
+	say(s, "", why);
+	return publish(s);
+}
+
+/* Those of workers are. */
+static void give_up_workers(struct session *s, const char *why)
+{
+	for (unsigned i = 1; i < ABI_SCRIPTS_THREADS; i++)
+		end(s, i);
+	s->interpreted.no_workers = true;
+	say(s, " of worker threads", why);
+}
+
+/* --- threads --- */
+
+static void take_first(void *context, const struct receiver_thread *thread)
+{
+	struct session *s = context;
+	if (thread->tid == (uint32_t)s->survey.status.ns_tid)
+		s->interpreted.thread[0].pointer = thread->thread_pointer;
+}
+
+/* A thread that has run the stub has told where its variables are, any other when it allocates. */
+static bool find_first(struct session *s)
+{
+	struct interpreted_thread *first = &s->interpreted.thread[0];
+	if (!first->pointer && s->remote.tid == s->survey.proc.pid)
+		first->pointer = s->remote.thread_pointer;
+	if (!first->pointer && s->receiver)
+		receiver_each_thread(s->receiver, take_first, s);
+	return first->pointer && v8_names_find_isolate(s->names, 0, first->pointer, NULL);
+}
+
+void interpreted_configure(struct session *s)
+{
+	if (s->interpreted.code.bytes && find_first(s)) {
+		begin(s, 0);
+		publish_set_interpreter(s->publish, &s->interpreted.code);
+	}
+}
+
+/* Threads that have an isolate. */
+struct seen {
+	struct session *session;
+	struct seen_thread {
+		raddr_t pointer, isolate;
+		uint32_t tid, slot;
+	} thread[SEEN_MAX];
+	size_t count, looked;
+	uint32_t from, next; /* the slots where this look begins, and, 0: at the first, the next */
+};
+
+static void see_thread(void *context, const struct receiver_thread *thread)
+{
+	struct seen *seen = context;
+	if (thread->slot < seen->from || seen->next)
+		return;
+	if (seen->looked == SEEN_MAX) {
+		seen->next = thread->slot;
+		return;
+	}
+	for (size_t i = 0; i < seen->count; i++)
+		if (seen->thread[i].pointer == thread->thread_pointer)
+			return; /* its slots of other levels */
+	seen->looked++;
+	raddr_t isolate = v8_names_isolate(seen->session->names, thread->thread_pointer);
+	if (isolate)
+		seen->thread[seen->count++] = (struct seen_thread){
+			thread->thread_pointer, isolate, thread->tid, thread->slot};
+}
+
+/* While V8's helpers collect for an isolate they are in it, too, and run nothing of it. */
+static bool is_alone(const struct seen *seen, const struct seen_thread *thread)
+{
+	size_t in = 0;
+	for (size_t i = 0; i < seen->count; i++)
+		in += seen->thread[i].isolate == thread->isolate;
+	return in == 1;
+}
+
+static bool is_known(const struct interpreted *interpreted, const struct seen_thread *thread)
+{
+	for (unsigned i = 0; i < ABI_SCRIPTS_THREADS; i++)
+		if (interpreted->thread[i].pointer == thread->pointer ||
+			interpreted->thread[i].isolate == thread->isolate)
+			return true;
+	return false;
+}
+
+static bool has_begun(const struct session *s, const struct same_thread *same)
+{
+	return proc_ran_ns(&s->survey.proc, same->task) >= BEGUN_RAN_NS ||
+	       proc_age_ns(&s->survey.proc, same->task) >= BEGUN_AGE_NS;
+}
+
+static bool take_worker(struct session *s, unsigned i, const struct seen_thread *seen)
+{
+	struct interpreted_thread *thread = &s->interpreted.thread[i];
+	if (!same_thread_open(&thread->same, &s->survey.proc, &s->survey.maps, seen->tid,
+		    seen->pointer + s->remote.tid_offset))
+		return false;
+	thread->pointer = seen->pointer;
+	if (has_begun(s, &thread->same) &&
+		v8_names_find_isolate(s->names, i, thread->pointer, &thread->same)) {
+		begin(s, i);
+		return true;
+	}
+	end(s, i);
+	return false;
+}
+
+/* True: it has got a place, and a snapshot has to say so. */
+static bool place_worker(
+	struct session *s, const struct seen *seen, const struct seen_thread *thread)
+{
+	struct interpreted *interpreted = &s->interpreted;
+	unsigned i = 1;
+	if (thread->tid == (uint32_t)s->survey.status.ns_tid || is_known(interpreted, thread) ||
+		!is_alone(seen, thread))
+		return false;
+	while (i < ABI_SCRIPTS_THREADS && interpreted->thread[i].pointer)
+		i++;
+	if (i < ABI_SCRIPTS_THREADS)
+		return take_worker(s, i, thread);
+	if (!s->report->scripts_problem[0])
+		snprintf(s->report->scripts_problem, sizeof(s->report->scripts_problem),
+			"interpreted JavaScript functions of some worker threads have no names: "
+			"heaptap reads those of %u workers at a time",
+			ABI_SCRIPTS_THREADS - 1);
+	return false;
+}
+
+/* In turn: from the one on that the last look had no time for. */
+static bool place_workers(struct session *s, const struct seen *seen, uint64_t end_ns)
+{
+	struct interpreted *interpreted = &s->interpreted;
+	bool changed = false;
+	size_t first = 0;
+	while (first < seen->count && seen->thread[first].slot < interpreted->place_from)
+		first++;
+	for (size_t k = 0; k < seen->count; k++) {
+		const struct seen_thread *thread = &seen->thread[(first + k) % seen->count];
+		interpreted->place_from = thread->slot;
+		if (k > 0 && clock_mono_ns() > end_ns)
+			return changed;
+		changed |= place_worker(s, seen, thread);
+	}
+	return changed;
+}
+
+/* Is there one that is not among them? True: there is, and a snapshot has to say so. */
+static bool find_workers(struct session *s)
+{
+	struct interpreted *interpreted = &s->interpreted;
+	struct seen seen = {.session = s, .from = interpreted->see_from};
+	const uint64_t now_ns = clock_mono_ns();
+	if (interpreted->no_workers || !s->remote.tid_offset || now_ns < interpreted->next_ns)
+		return false;
+	receiver_each_thread(s->receiver, see_thread, &seen);
+	interpreted->see_from = seen.next;
+	bool changed = place_workers(s, &seen, now_ns + SEEN_TICK_NS);
+	const uint64_t end_ns = clock_mono_ns(), rest_ns = (end_ns - now_ns) * SEEN_PART;
+	interpreted->next_ns = end_ns + (rest_ns > SEEN_PERIOD_NS ? rest_ns : SEEN_PERIOD_NS);
+	return changed;
+}
+
+/* --- looks --- */
+
+static struct ht_err *put_until(struct session *s, unsigned i, uint64_t tsc)
+{
+	struct rec rec = {.kind = REC_SCRIPTS,
+		.scripts = {.generation = s->interpreted.thread[i].generation, .until_tsc = tsc}};
+	return tsc ? sink_put(s->sink, &rec, 0) : NULL;
+}
+
+/* `until_tsc`: what happens from now on is stamped with that or later. Changed: a snapshot has to
+ * say so. */
+static struct ht_err *look_at(struct session *s, unsigned i, uint64_t until_tsc, bool *ret_changed)
+{
+	if (!s->interpreted.thread[i].generation) {
+		if (i == 0 && find_first(s)) {
+			begin(s, i);
+			*ret_changed = true;
+		}
+		return NULL;
+	}
+	switch (v8_names_check(s->names, i)) {
+	case V8_NAMES_HOLD:
+		return receiver_is_quiet(s->receiver) ? NULL : put_until(s, i, until_tsc);
+	case V8_NAMES_MOVES:
+		return NULL;
+	case V8_NAMES_MOVED:
+		begin(s, i);
+		break;
+	case V8_NAMES_LOST:
+		end(s, i);
+		break;
+	}
+	*ret_changed = true;
+	return NULL;
+}
+
+/* Of what there is too little for more; NULL: of nothing. */
+static const char *used_up(const struct session *s, uint64_t nodes_max, unsigned scripts_max)
+{
+	const struct abi_control *control = (const void *)(s->image.local + ABI_CONTROL_OFF);
+	if (__atomic_load_n(&control->node_count, __ATOMIC_RELAXED) >= nodes_max)
+		return "different stacks";
+	return s->interpreted.generation >= scripts_max ? "garbage collections" : NULL;
+}
+
+static bool has_workers(const struct session *s)
+{
+	bool any = false;
+	for (unsigned i = 1; i < ABI_SCRIPTS_THREADS; i++)
+		any |= s->interpreted.thread[i].generation != 0;
+	return any;
+}
+
+static struct ht_err *look(struct session *s, uint64_t until_tsc, bool for_workers)
+{
+	struct ht_err *err = NULL;
+	bool changed = false;
+	const char *why = used_up(s, NODES_MAX, SCRIPTS_MAX);
+	if (why)
+		return give_up(s, why);
+	why = has_workers(s) ? used_up(s, WORKERS_NODES_MAX, WORKERS_SCRIPTS_MAX) : NULL;
+	if (why) {
+		give_up_workers(s, why);
+		changed = true;
+	}
+	for (unsigned i = 0; i < ABI_SCRIPTS_THREADS && !err; i++)
+		err = look_at(s, i, until_tsc, &changed);
+	if (!err && for_workers)
+		changed |= find_workers(s);
+	return !err && changed ? publish(s) : err;
+}
+
+static bool is_watched(const struct session *s)
+{
+	return s->names && s->interpreted.code.bytes && !s->target_gone;
+}
+
+static struct ht_err *drain(struct session *s, bool for_workers)
+{
+	struct ht_err *err =
+		is_watched(s) ? look(s, receiver_settled(s->receiver), for_workers) : NULL;
+	return err ? err : receiver_drain(s->receiver);
+}
+
+struct ht_err *interpreted_follow(struct session *s)
+{
+	return drain(s, true);
+}
+
+struct ht_err *interpreted_drain(struct session *s)
+{
+	return drain(s, false);
+}
+
+struct ht_err *interpreted_drain_last(struct session *s)
+{
+	struct ht_err *err = NULL;
+	/* Where nobody is in a hook any more, nothing happens from now on. */
+	uint64_t until_tsc = s->mapped ? receiver_settled(s->receiver) : abi_time_floor(arch_tsc());
+	for (unsigned i = 0; i < ABI_SCRIPTS_THREADS && is_watched(s) && !err; i++)
+		if (s->interpreted.thread[i].generation &&
+			v8_names_check(s->names, i) == V8_NAMES_HOLD)
+			err = put_until(s, i, until_tsc);
+	return err ? err : receiver_drain_last(s->receiver);
+}
+
+void interpreted_finish(struct session *s)
+{
+	for (unsigned i = 0; i < ABI_SCRIPTS_THREADS; i++)
+		same_thread_close(&s->interpreted.thread[i].same);
+}

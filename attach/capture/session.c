@@ -1,0 +1,580 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/capture/session.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "attach/capture/bring_in.h"
+#include "attach/capture/change.h"
+#include "attach/run/forks.h"
+#include "attach/plan/given_report.h"
+#include "attach/capture/interpreted.h"
+#include "attach/capture/leftpage.h"
+#include "attach/proc/lock.h"
+#include "attach/capture/outlet.h"
+#include "attach/capture/records.h"
+#include "attach/capture/remains.h"
+#include "attach/capture/scripts.h"
+#include "attach/capture/start.h"
+#include "attach/capture/steered.h"
+#include "attach/capture/symbols.h"
+#include "attach/proc/clock.h"
+#include "attach/proc/permission.h"
+#include "attach/proc/priority.h"
+#include "attach/capture/window.h"
+#include "format/arch.h"
+#include "format/foreign.h"
+
+void session_progress(const struct session *s, const char *fmt, ...)
+{
+	char line[256];
+	va_list args;
+
+	if (!s->options->progress)
+		return;
+	va_start(args, fmt);
+	vsnprintf(line, sizeof(line), fmt, args);
+	va_end(args);
+	s->options->progress(line);
+}
+
+/* --- before anything is touched
+ * ------------------------------------------------------------------------- */
+
+static struct ht_err *open_signals(struct session *s)
+{
+	sigset_t set;
+
+	start_ending_signals(&set);
+	s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return s->signal_fd < 0 ? ht_err_sys(errno, "cannot make a signalfd") : NULL;
+}
+
+static struct ht_err *take_lock(struct session *s)
+{
+	struct recover_found found;
+	struct ht_err *err = lock_take(&s->survey.proc, &s->lock);
+	/* Who holds it is worth more than that it is held. */
+	return err ? ht_err_first(survey_check_tapped(&s->survey.proc, &found), err) : NULL;
+}
+
+static void end_phase(struct session *s, enum session_phase phase)
+{
+	uint64_t now = clock_mono_ns();
+	s->report->phase_ns[phase] = now - s->phase_ns;
+	s->phase_ns = now;
+}
+
+/* The cache's files are touched while nothing of the target is: they may be slow, too. */
+static struct ht_err *get_tables(struct session *s)
+{
+	struct cache *cache = s->options->cache ? cache_open() : NULL;
+	struct ht_err *err = publish_create(&s->publish);
+	if (!err)
+		err = publish_compile(s->publish, &s->survey.proc, &s->survey.modules, cache);
+	cache_close(cache);
+	return err;
+}
+
+static void note_unseen(struct session *s)
+{
+	char *unseen = coverage_unseen(&s->survey.coverage);
+	foreign_copy(s->report->unseen, sizeof(s->report->unseen), unseen ? unseen : "?");
+	s->report->unseen_places = s->survey.coverage.places;
+	free(unseen);
+	char *refused = entries_refused(&s->entries);
+	foreign_copy(s->report->refused, sizeof(s->report->refused), refused ? refused : "?");
+	s->report->entries = s->entries.hooked;
+	free(refused);
+	char *given = given_describe(&s->survey);
+	foreign_copy(s->report->given, sizeof(s->report->given), given ? given : "?");
+	free(given);
+}
+
+/* Of libraries that were loaded during the capture. */
+static void note_unseen_later(struct session *s)
+{
+	char *unseen = s->report->unseen;
+	size_t length = strlen(unseen);
+
+	if (!s->survey.partial_count)
+		return;
+	snprintf(unseen + length, sizeof(s->report->unseen) - length,
+		"%spart of %s, which is too large to be searched", length ? ", " : "",
+		s->survey.partial_path);
+	/* Cut between characters. */
+	foreign_copy(unseen, sizeof(s->report->unseen), unseen);
+	s->report->unseen_places += s->survey.partial_count;
+}
+
+static struct ht_err *prepare(struct session *s)
+{
+	struct ht_err *err = agent_elf_read(&s->elf);
+	if (!err)
+		err = survey_open(s->options->pid, &s->survey);
+	s->survey.with_mappings = s->options->mappings;
+	s->survey.given_optional = s->options->given_optional;
+	/* Before there is a guardian: it holds the lock on when we are dead. */
+	if (!err)
+		err = take_lock(s);
+	if (!err)
+		err = journal_create(&s->journal);
+	if (!err)
+		err = guardian_start(&s->survey.proc, &s->journal, &s->guardian);
+	if (!err)
+		err = survey_read(&s->survey);
+	if (!err)
+		err = entries_plan(&s->survey, s->options->hook, &s->entries);
+	if (!err)
+		err = entries_check(&s->survey, s->options->hook, &s->entries);
+	if (!err)
+		err = ownprofile_judge(&s->survey, s->options->child && s->options->child->let_go,
+			s->options->force, &s->report->own_profile);
+	if (err)
+		return err;
+	memcpy(s->report->comm, s->survey.status.comm, sizeof(s->report->comm));
+	note_unseen(s);
+	end_phase(s, SESSION_SURVEY);
+	err = scripts_prepare(s);
+	if (!err)
+		err = open_signals(s);
+	if (!err)
+		err = get_tables(s);
+	end_phase(s, SESSION_TABLES);
+	if (!err)
+		err = residue_create(&s->survey.proc, &s->survey.modules, &s->residue);
+	if (!err)
+		err = outlet_open(s);
+	if (!err)
+		steered_open(s);
+	if (!err)
+		residue_look_again(s->residue, &s->survey.proc);
+	end_phase(s, SESSION_PICTURE);
+	return err;
+}
+
+/* To be called again does nothing. */
+static struct ht_err *begin_trace(struct session *s)
+{
+	if (s->first_tap_ns)
+		return NULL;
+	struct ht_err *err = records_put_target(s);
+	if (!err)
+		err = records_put_capture(s);
+	if (!err && s->options->mappings)
+		err = records_put_mapped(s);
+	if (!err)
+		err = records_put_new_modules(s, false);
+	if (!err)
+		s->first_tap_ns = clock_mono_ns();
+	return err;
+}
+
+/* Whoever enters a filter from now on passes a guard; who did before is to be seen. */
+static struct ht_err *ask_for_filters(void *context)
+{
+	struct session *s = context;
+	if (s->survey.any_seccomp || s->tap.tapped)
+		return NULL;
+	struct ht_err *err = proc_any_seccomp(&s->survey.proc, &s->survey.any_seccomp);
+	if (!err && s->survey.any_seccomp)
+		window_forbid_calls(s);
+	return err;
+}
+
+static struct ht_err *tap(struct session *s)
+{
+	s->tap = (struct tap){.survey = &s->survey,
+		.elf = &s->elf,
+		.image = &s->image,
+		.journal = &s->journal,
+		.entries = &s->entries,
+		.follows = s->options->child && s->options->child->hold,
+		.follows_forks = s->options->forks != NULL,
+		.guarded = ask_for_filters,
+		.context = s};
+	struct ht_err *err = begin_trace(s);
+	if (err)
+		return err;
+	journal_set_phase(&s->journal, JOURNAL_TAPPED);
+	err = tap_slots(&s->tap);
+	if (!err && s->tap.tapped == 0)
+		err = ht_err_new(HT_ERR_REFUSED,
+			"no address of an allocator function in process %d could be changed",
+			s->options->pid);
+	return err;
+}
+
+/* --- taking it out
+ * ---------------------------------------------------------------------------------------------- */
+
+static void pump(void *context)
+{
+	struct session *s = context;
+	struct ht_err *err = receiver_read_socket(s->receiver);
+	if (!err)
+		err = interpreted_drain(s);
+	/* The target comes first; what was lost is counted by the sink. */
+	s->pump_error = ht_err_first(s->pump_error, err);
+	steered_serve(s);
+}
+
+static struct ht_err *take_out(struct session *s)
+{
+	struct session_report *report = s->report;
+	struct detach detach = {.proc = &s->survey.proc,
+		.image = &s->image,
+		.journal = s->journal,
+		.modules = &s->survey.modules,
+		.suspend_seccomp = s->survey.any_seccomp,
+		.deadline_mono_ns = clock_mono_ns() + s->options->detach_deadline_ns,
+		.pump = s->receiver ? pump : NULL,
+		.context = s};
+	struct detach_report result = {0};
+	uint64_t start = clock_mono_ns();
+
+	sink_take_all(s->sink);
+	struct ht_err *err = detach_untap(&detach, &result);
+	s->end_ns = clock_mono_ns();
+	s->end_tsc = arch_tsc();
+	report->capture_ns = s->end_ns - s->first_tap_ns;
+	if (!err && !detach.suspend_seccomp)
+		err = proc_any_seccomp(&s->survey.proc, &detach.suspend_seccomp);
+	if (!err)
+		err = detach_unmap(&detach, &result);
+	if (change_noticed(s, &err))
+		return NULL;
+	report->detach_ns = clock_mono_ns() - start;
+	err = permission_lost(&s->survey.proc, err);
+	if (err) {
+		result.level = DETACH_INCOMPLETE;
+		snprintf(result.why, sizeof(result.why) - REMAINS_HEIR_BYTES, "%s", err->message);
+		ht_err_free(err);
+	}
+	if (result.level == DETACH_INCOMPLETE)
+		remains_add_heir(s, result.why, sizeof(result.why));
+	report->detached = true;
+	report->level = result.level;
+	memcpy(report->why, result.why, sizeof(report->why));
+	report->slots_tapped = result.patch.tapped;
+	report->slots_restored = result.patch.restored;
+	report->slots_changed = result.patch.changed;
+	report->slots_unloaded = result.patch.unloaded;
+	report->met = result.quiesce;
+	if (result.stop_max_ns > report->stop_ns)
+		report->stop_ns = result.stop_max_ns;
+	s->mapped = result.level == DETACH_INCOMPLETE;
+	err = residue_compare(s->residue, &s->survey.proc, &s->journal,
+		result.level == DETACH_TOMBSTONE, &report->verify);
+	if (!err && result.level <= DETACH_RETRIED && !report->verify.equal)
+		snprintf(report->why, sizeof(report->why), "%s",
+			residue_difference(&report->verify));
+	if (result.level == DETACH_TOMBSTONE)
+		leftpage_note(s, &result);
+	if (change_noticed(s, &err))
+		report->detached = false;
+	return err;
+}
+
+/* --- the end of the trace
+ * --------------------------------------------------------------------------------------- */
+
+static struct ht_err *finish_events(struct session *s)
+{
+	/* The target ended while we came in: there were none. */
+	if (!s->receiver)
+		return NULL;
+	struct ht_err *err = interpreted_drain_last(s);
+	if (err)
+		return err;
+	/* What the output does not take is among the totals. */
+	sink_flush(s->sink);
+	err = scripts_finish(s);
+	return err ? err : receiver_put_totals(s->receiver);
+}
+
+static void fill_totals(struct session *s)
+{
+	struct receiver_totals totals = {0};
+	struct session_report *report = s->report;
+
+	if (s->receiver)
+		totals = receiver_totals(s->receiver);
+
+	report->events = totals.events;
+	report->nested_events = totals.nested;
+	report->threads = totals.threads;
+	report->damage = totals.damage;
+	report->sample_bytes = s->options->sample_bytes;
+	report->mappings = totals.mappings;
+	report->dropped_events = sink_dropped_events(s->sink) + totals.samples_lost;
+	for (size_t i = 0; i < ABI_LOSS_COUNT; i++)
+		report->dropped_events += totals.lost[i];
+	for (size_t i = 0; i < ABI_TRUNC_COUNT; i++)
+		report->truncated_stacks += totals.trunc[i];
+}
+
+static void fill_output(struct session *s)
+{
+	struct session_report *report = s->report;
+	const char *problem = sink_problem(s->sink);
+
+	report->sink_state = sink_state(s->sink);
+	snprintf(report->sink_problem, sizeof(report->sink_problem), "%s", problem ? problem : "");
+	snprintf(report->symbols_problem, sizeof(report->symbols_problem), "%s",
+		sink_append_problem(s->sink));
+	report->trace_bytes = sink_bytes(s->sink);
+	report->trace_finished = report->sink_state != STORE_BROKEN && report->trace_bytes > 0;
+}
+
+static struct ht_err *put_counter(struct session *s, enum rec_counter counter, uint64_t total)
+{
+	struct rec rec = {.kind = REC_LOSS};
+	rec.loss = (struct rec_loss){.counter = counter, .total = total};
+	return sink_put(s->sink, &rec, 0);
+}
+
+static struct ht_err *finish_trace(struct session *s)
+{
+	struct session_report *report = s->report;
+	struct rec end = {.kind = REC_END};
+
+	struct ht_err *err = finish_events(s);
+	if (!err)
+		err = put_counter(s, REC_COUNTER_UNTAPPED, report->untapped_modules);
+	if (!err && report->unseen_places)
+		err = put_counter(s, REC_COUNTER_UNSEEN, report->unseen_places);
+	if (s->end_ns == 0) {
+		s->end_ns = clock_mono_ns();
+		s->end_tsc = arch_tsc();
+		report->capture_ns = s->end_ns - s->first_tap_ns;
+	}
+	end.end =
+		(struct rec_end){.reason = report->ended, .mono_ns = s->end_ns, .tsc = s->end_tsc};
+	if (!err)
+		err = sink_put(s->sink, &end, 0);
+	if (!err && s->options->symbolize)
+		session_progress(s, "looking up names");
+	if (!err)
+		outlet_finish(s);
+	fill_totals(s);
+	fill_output(s);
+	err = ht_err_first(s->pump_error, err);
+	s->pump_error = NULL;
+	return err;
+}
+
+/* --- the whole
+ * ----------------------------------------------------------------------------------------------------
+ */
+
+static void release(struct session *s)
+{
+	steered_close(s);
+	heapread_finish(s);
+	watch_destroy(s->watch);
+	interpreted_finish(s);
+	v8_names_destroy(s->names);
+	receiver_destroy(s->receiver);
+	ht_err_free(s->pump_error);
+	const int taken[] = {s->remote.memfd, s->remote.daemon_fd, s->remote.agent_socket};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(taken); i++)
+		if (taken[i] >= 0)
+			close(taken[i]);
+	s->journal.shown = NULL;
+	if (s->report->detached && s->report->level == DETACH_TOMBSTONE)
+		image_keep_thunks(&s->image);
+	image_deinit(&s->image);
+	if ((s->mapped && !s->target_gone) || s->report->children.pending)
+		guardian_leave(&s->guardian);
+	else if (!guardian_dismiss_to_linger(&s->guardian, &s->linger, GUARDIAN_PATIENCE_NS))
+		s->report->guardian_left = s->guardian.pid;
+	outlet_close(s);
+	residue_destroy(s->residue);
+	publish_destroy(s->publish);
+	entries_deinit(&s->entries);
+	if (s->signal_fd >= 0)
+		close(s->signal_fd);
+	lock_release(&s->lock);
+	journal_destroy(&s->journal);
+	survey_deinit(&s->survey);
+}
+
+/* Where there is no image of ours to detach by, or no journal. What stays is the guardian's. */
+static struct ht_err *recover(struct session *s)
+{
+	struct recover_report report = {0};
+	char *why = report.detach.why;
+	const struct recover_options options = {.memfd = s->remote.memfd,
+		.slack = &s->slack,
+		.own = &s->journal,
+		.deadline_mono_ns = clock_mono_ns() + s->options->detach_deadline_ns};
+	struct ht_err *err = recover_run(&s->survey.proc, &options, &report);
+	err = permission_lost(&s->survey.proc, err);
+	bool failed = err != NULL;
+	if (err)
+		snprintf(why, sizeof(report.detach.why) - REMAINS_HEIR_BYTES, "%s", err->message);
+	ht_err_free(err);
+	s->mapped = failed || report.detach.level >= DETACH_TOMBSTONE;
+	if (!s->mapped)
+		return NULL;
+	if (!failed && report.detach.level == DETACH_TOMBSTONE)
+		return ht_err_new(HT_ERR_INCOMPLETE, "%s", why);
+	remains_add_heir(s, why, sizeof(report.detach.why));
+	return remains_of(s, why);
+}
+
+/* After a failed attach: nothing may be left. */
+static struct ht_err *roll_back(struct session *s)
+{
+	if (!s->slack_written || s->target_gone)
+		return NULL;
+	if (!s->image.local || !journal_is_begun(&s->journal))
+		return recover(s);
+	struct ht_err *err = take_out(s);
+	return err ? err : remains_of_detach(s);
+}
+
+/* As long as the target has something left, so will each new child: it is the guardian's then. */
+static struct ht_err *clean_children(struct session *s)
+{
+	if (!s->slack_written || (s->mapped && !s->target_gone))
+		return NULL;
+	struct ht_err *err = children_clean(
+		&(struct children_options){.target = &s->survey.proc,
+			.daemon_pid = getpid(),
+			.journal = &s->journal,
+			.slack = &s->slack,
+			.deadline_mono_ns = clock_mono_ns() + s->options->detach_deadline_ns},
+		&s->report->children);
+	leftpage_add_children(s);
+	return err;
+}
+
+/* Ends the capture that has begun: takes the tap out if there is a target left, completes the
+ * trace. */
+static struct ht_err *conclude(struct session *s, struct ht_err *window)
+{
+	struct ht_err *err = NULL;
+
+	steered_detaching(s);
+	forks_settle(s);
+	if (!change_noticed(s, &window)) {
+		if (window)
+			s->report->ended = REC_END_ERROR;
+		session_progress(s, "detaching");
+		int niceness = priority_raise();
+		err = take_out(s);
+		priority_restore(niceness);
+	}
+	s->report->slots_foreign = s->survey.foreign_count;
+	note_unseen_later(s);
+	s->report->tables = publish_counts(s->publish);
+	err = ht_err_first(window, err);
+	/* The output may take its time, and nobody is to have something of ours meanwhile. */
+	err = ht_err_first(err, clean_children(s));
+	err = ht_err_first(err, finish_trace(s));
+	return err ? remains_add_of(err, remains_of_detach(s)) : NULL;
+}
+
+static struct ht_err *attach(struct session *s)
+{
+	int niceness = priority_raise();
+	struct ht_err *err = bring_in(s);
+	end_phase(s, SESSION_BRING_IN);
+	if (!err)
+		err = tap(s);
+	end_phase(s, SESSION_TAP);
+	priority_restore(niceness);
+	s->report->attach_ns = clock_mono_ns() - s->start_ns;
+	return err;
+}
+
+static struct ht_err *changed_untouched(struct session *s)
+{
+	if (s->survey.proc.pid && proc_changed(&s->survey.proc) == PROC_EXECED)
+		s->report->ended = REC_END_TARGET_EXEC;
+	return ht_err_new(HT_ERR_REFUSED,
+		"process %d ended, or became another program, before heaptap touched it",
+		s->options->pid);
+}
+
+/* Whatever could not be read of a process that has ended could not because of that. */
+static bool gone_meanwhile(struct session *s, struct ht_err **err)
+{
+	if (*err && (*err)->code == HT_ERR_TARGET_GONE) {
+		ht_err_free(*err);
+		*err = NULL;
+		return true;
+	}
+	return *err && s->survey.proc.pid && change_noticed(s, err);
+}
+
+/* What the trace may hold by now is no capture. */
+static struct ht_err *discard(struct session *s, struct ht_err *err)
+{
+	sink_discard(s->sink);
+	return ht_err_first(err, clean_children(s));
+}
+
+static struct ht_err *let_go(struct session *s)
+{
+	const struct session_child *child = s->options->child;
+	struct ht_err *err = child && child->let_go ? child->let_go(child->context) : NULL;
+	s->target_gone = err != NULL;
+	return err;
+}
+
+static struct ht_err *capture(struct session *s)
+{
+	struct ht_err *err = prepare(s);
+	if (gone_meanwhile(s, &err))
+		return changed_untouched(s);
+	if (err)
+		return err;
+	session_progress(s,
+		"attaching to %d (%s): %zu addresses of allocator functions in %zu modules",
+		s->options->pid, s->report->comm, s->survey.tap_count, s->survey.modules.count);
+	err = attach(s);
+	if (err && !change_noticed(s, &err))
+		err = remains_add_of(err, roll_back(s));
+	if (err && !change_noticed(s, &err))
+		return discard(s, err);
+	if (s->target_gone)
+		return s->slack_written ? conclude(s, begin_trace(s)) : changed_untouched(s);
+	err = let_go(s);
+	if (err)
+		return discard(s, err);
+	session_progress(s, "capturing%s", s->options->duration_ns ? "" : " until Ctrl-C");
+	return conclude(s, window_run(s));
+}
+
+struct ht_err *session_run(const struct session_options *options, struct session_report *ret)
+{
+	struct session session = {.options = options,
+		.report = ret,
+		.guardian = {.fd = -1},
+		.lock = LOCK_NONE,
+		.signal_fd = -1,
+		.remote = {.memfd = -1, .daemon_fd = -1, .agent_socket = -1},
+		.start_ns = clock_mono_ns(),
+		.start_tsc = arch_tsc()};
+
+	*ret = (struct session_report){0};
+	session.phase_ns = session.start_ns;
+	struct ht_err *err = capture(&session);
+	release(&session);
+	if (err && ret->children.left + ret->children.pages) {
+		char left[CHILDREN_TEXT_BYTES];
+		children_name(&ret->children, left);
+		err = remains_add(err, left);
+	}
+	return err && ret->guardian_left
+		       ? remains_add(err, "its guardian has not ended and may still be at work")
+		       : err;
+}

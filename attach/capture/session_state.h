@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The state of a capture, shared by the files that are its steps: session.c, bring_in.c, window.c,
+ * records.c, remains.c, scripts.c, change.c, heapread.c, forks.c, asked.c, outlet.c,
+ * memory.c, steered.c. No other file includes this.
+ */
+#pragma once
+
+#include "attach/daemon/receiver.h"
+#include "attach/undo/guardian.h"
+#include "attach/capture/handover.h"
+#include "attach/capture/heapread.h"
+#include "attach/proc/lock.h"
+#include "attach/capture/session.h"
+#include "attach/plan/survey.h"
+#include "attach/capture/symbols.h"
+#include "attach/capture/tap.h"
+#include "attach/proc/glance.h"
+#include "attach/proc/memuse.h"
+#include "attach/unwind/publish.h"
+#include "attach/v8/names.h"
+#include "attach/capture/watch.h"
+
+/* A thread whose interpreted functions are told apart. */
+struct interpreted_thread {
+	raddr_t pointer;	 /* its thread pointer; 0: unknown, or none */
+	struct same_thread same; /* but of the first thread's */
+	raddr_t isolate;	 /* when its generation began */
+	uint16_t generation;	 /* in force; 0: none */
+};
+
+/* Of interpreted JavaScript functions (interpreted.h). */
+struct interpreted {
+	struct publish_interpreter code; /* 0 bytes: they cannot be told apart, or not any more */
+	/* The target's first thread, and workers. */
+	struct interpreted_thread thread[ABI_SCRIPTS_THREADS];
+	uint16_t generation; /* the last that has begun; 0: none */
+	bool no_workers;     /* they have used up what there is for them */
+	uint64_t next_ns;    /* when to look for workers */
+	uint32_t see_from;   /* the slot where that begins: one look sees some of many threads */
+	uint32_t place_from; /* and of workers the one that the last look had no time for */
+};
+
+_Static_assert(ABI_SCRIPTS_THREADS == V8_NAMES_THREADS, "each has names");
+
+/* Of libraries that are loaded (loads.h). */
+struct loads {
+	uint64_t answered; /* the last question */
+	uint64_t early;	   /* the last one that was answered before the tables were there */
+	uint64_t late;	   /* abi_control.load_late, as far as it is counted */
+	uint64_t in_vain;  /* waits that had ended when the slots were hooked */
+	uint64_t busy_until_ns;
+	bool see_constructors;
+};
+
+struct session {
+	const struct session_options *options;
+	struct session_report *report;
+	struct survey survey;
+	struct entries entries;
+	struct agent_elf elf;
+	struct publish *publish;
+	struct residue *residue;
+	struct sink *sink;
+	struct symbols_target named;
+	struct handover handover;
+	struct guardian guardian;
+	struct lock lock;
+	int signal_fd;
+	struct remote_slack slack;
+	bool slack_written;
+	struct remote_image remote;
+	bool mapped; /* the target has the image */
+	struct image image;
+	struct journal journal;
+	struct receiver *receiver;
+	struct ht_err *pump_error; /* the first that came in the middle of the detach */
+	struct watch *watch;
+	struct v8_names *names; /* NULL: the target has no V8 that we know */
+	int32_t frame_function; /* v8_layout.frame_function */
+	struct interpreted interpreted;
+	struct tap tap;
+	struct heapread heapread;
+	struct loads loads;
+	unsigned holds;	 /* of threads that were about to exec */
+	bool has_execed; /* one of these was seen to; what it became may have ended */
+	bool is_ending;	 /* the window's end was asked for, and waits for a reading of the heap */
+	uint64_t start_ns, start_tsc, first_tap_ns;
+	uint64_t phase_ns;	  /* when the present phase began */
+	uint64_t end_ns, end_tsc; /* of the window: when the last slot was restored */
+	uint64_t modules_put;	  /* highest module id in the trace */
+	raddr_t copy_lo[64];	  /* of modules' code that is mapped once more, and in the trace */
+	size_t copy_count;
+	uint64_t next_seccomp_ns; /* when to look for filters again */
+	struct glance glance;	  /* while the window is open */
+	struct memuse memuse;	  /* likewise */
+	uint64_t next_memory_ns;
+	bool target_gone;
+	struct linger_plan linger; /* for the guardian, when all is done */
+};
+
+/* Says what is being done, to a person who waits. */
+HT_PRINTF(2, 3) void session_progress(const struct session *s, const char *fmt, ...);

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/capture/steered.h"
+
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "attach/control/place.h"
+#include "attach/control/rate.h"
+#include "attach/control/server.h"
+#include "attach/capture/session_state.h"
+#include "attach/proc/clock.h"
+
+#define MARKS_MAX  10000u /* of one capture */
+#define PAUSES_MAX 1000u
+
+/* Exit statuses of a client (DESIGN section 10). */
+#define STATUS_INTERNAL 1u
+#define STATUS_REFUSED	3u
+
+struct steered {
+	struct place place;
+	struct server *server;
+	struct session *session; /* while it runs */
+	struct rate rate;
+	bool stop_asked, is_detaching;
+	bool paused;
+	uint64_t paused_since_ns, paused_ns; /* the latter without the present pause */
+	uint64_t pauses, marks;
+	struct control_reply last; /* when the session ended */
+	char trace[PATH_MAX], partial[PATH_MAX];
+};
+
+struct steered *steered_create(void)
+{
+	struct steered *steered = calloc(1, sizeof(*steered));
+	if (steered)
+		steered->place = PLACE_NONE;
+	return steered;
+}
+
+/* --- what is told ---------------------------------------------------------------------------- */
+
+/* "" where it is too long. */
+static void make_absolute(const char *path, char ret[PATH_MAX])
+{
+	char here[PATH_MAX];
+	const char *directory = "", *slash = "";
+	if (*path != '/' && strcmp(path, "-") != 0) {
+		directory = getcwd(here, sizeof(here)) ? here : ".";
+		slash = "/";
+	}
+	int length = snprintf(ret, PATH_MAX, "%s%s%s", directory, slash, path);
+	if (length >= PATH_MAX)
+		*ret = '\0';
+}
+
+static void name_trace(struct steered *steered, const struct session *s)
+{
+	const char *beside = sink_beside(s->sink), *base;
+	make_absolute(s->options->output, steered->trace);
+	base = strrchr(steered->trace, '/');
+	if (*beside && base)
+		snprintf(steered->partial, sizeof(steered->partial), "%.*s%s",
+			(int)(base + 1 - steered->trace), steered->trace, beside);
+}
+
+/* A path that is cut would be another one's. */
+static void copy_text(char *to, size_t room, const char *text)
+{
+	if (strlen(text) < room)
+		snprintf(to, room, "%s", text);
+}
+
+static void fill_counts(const struct session *s, struct control_reply *ret)
+{
+	struct receiver_totals totals = {0};
+	if (s->receiver)
+		totals = receiver_totals(s->receiver);
+	ret->events = totals.events;
+	ret->trace_bytes = sink_bytes(s->sink);
+	ret->dropped = sink_dropped_events(s->sink) + totals.samples_lost;
+	for (size_t i = 0; i < ABI_LOSS_COUNT; i++)
+		ret->dropped += totals.lost[i];
+}
+
+static void fill(struct steered *steered, struct control_reply *ret)
+{
+	const struct session *s = steered->session;
+	uint64_t now = clock_mono_ns();
+	uint64_t until = s->end_ns ? s->end_ns : now;
+	ret->phase = steered->is_detaching ? CONTROL_DETACHING : CONTROL_RECORDING;
+	ret->paused = steered->paused && !steered->is_detaching;
+	ret->pid = (uint64_t)s->survey.proc.pid;
+	ret->start_ticks = s->survey.proc.start_ticks;
+	ret->heaptap_pid = (uint64_t)getpid();
+	ret->elapsed_ns = s->first_tap_ns ? until - s->first_tap_ns : 0;
+	ret->start_unix_ns =
+		clock_read_ns(CLOCK_REALTIME) - (s->first_tap_ns ? now - s->first_tap_ns : 0);
+	ret->duration_ns = s->options->duration_ns;
+	ret->pauses = steered->pauses;
+	ret->paused_ns =
+		steered->paused_ns + (steered->paused ? until - steered->paused_since_ns : 0);
+	ret->marks = steered->marks;
+	ret->sample_bytes = s->options->sample_bytes;
+	ret->user = geteuid();
+	fill_counts(s, ret);
+	const struct rate_look look = {now, ret->events, ret->trace_bytes};
+	ret->events_per_s = rate_events_per_s(&steered->rate, &look);
+	ret->trace_bytes_per_min = rate_bytes_per_min(&steered->rate, &look);
+	copy_text(ret->comm, sizeof(ret->comm), s->report->comm);
+	copy_text(ret->trace, sizeof(ret->trace), steered->trace);
+	copy_text(ret->partial, sizeof(ret->partial), steered->partial);
+}
+
+/* --- what is done ---------------------------------------------------------------------------- */
+
+HT_PRINTF(3, 4)
+static void refuse(struct control_reply *ret, uint64_t status, const char *fmt, ...)
+{
+	va_list args;
+	va_start(args, fmt);
+	*ret = (struct control_reply){.exit_status = status};
+	vsnprintf(ret->message, sizeof(ret->message), fmt, args);
+	va_end(args);
+}
+
+/* False where there is an error (taken over). */
+static bool complain(struct ht_err *err, struct control_reply *ret)
+{
+	if (!err)
+		return true;
+	refuse(ret, STATUS_INTERNAL, "%s", err->message);
+	ht_err_free(err);
+	return false;
+}
+
+static bool put(struct steered *steered, const struct rec *rec, struct control_reply *ret)
+{
+	return complain(sink_put(steered->session->sink, rec, 0), ret);
+}
+
+/*
+ * The record of a pause's begin is stamped before the first function is let go by, and that of its
+ * end after the last one is recorded again: nothing outside of what the trace calls a pause is
+ * missing.
+ */
+static void begin_pause(struct steered *steered, struct control_reply *ret)
+{
+	struct session *s = steered->session;
+	struct rec rec = {.kind = REC_PAUSE, .pause = {clock_mono_ns(), 1}};
+	if (steered->pauses == PAUSES_MAX) {
+		refuse(ret, STATUS_REFUSED, "this capture was paused %u times already", PAUSES_MAX);
+		return;
+	}
+	if (!put(steered, &rec, ret))
+		return;
+	steered->paused = true;
+	steered->pauses++;
+	steered->paused_since_ns = rec.pause.mono_ns;
+	complain(image_pause(&s->image, &s->elf, true), ret);
+}
+
+static void end_pause(struct steered *steered, struct control_reply *ret)
+{
+	struct session *s = steered->session;
+	if (!complain(image_pause(&s->image, &s->elf, false), ret))
+		return;
+	struct rec rec = {.kind = REC_PAUSE, .pause = {clock_mono_ns(), 0}};
+	if (!put(steered, &rec, ret))
+		return;
+	steered->paused = false;
+	steered->paused_ns += rec.pause.mono_ns - steered->paused_since_ns;
+}
+
+static void put_mark(
+	struct steered *steered, const struct control_request *request, struct control_reply *ret)
+{
+	struct rec rec = {.kind = REC_MARK};
+	rec.mark = (struct rec_mark){clock_mono_ns(), {request->text, request->text_length}};
+	if (!request->text_length)
+		refuse(ret, STATUS_INTERNAL, "a mark needs a text");
+	else if (steered->marks == MARKS_MAX)
+		refuse(ret, STATUS_REFUSED, "this capture has %u marks already", MARKS_MAX);
+	else if (put(steered, &rec, ret))
+		steered->marks++;
+}
+
+/* Status and stop are for any time; nothing else is while the process is being left. */
+static bool is_too_late(const struct steered *steered, enum control_verb verb)
+{
+	bool is_ending = steered->is_detaching || steered->session->is_ending;
+	return is_ending && verb != CONTROL_STATUS && verb != CONTROL_STOP;
+}
+
+static void handle(void *context, const struct control_request *request, struct control_reply *ret)
+{
+	struct steered *steered = context;
+	ret->ok = true;
+	if (is_too_late(steered, request->verb)) {
+		refuse(ret, STATUS_REFUSED, "the capture of process %d is ending",
+			(int)steered->session->survey.proc.pid);
+		return;
+	}
+	switch (request->verb) {
+	case CONTROL_STATUS:
+	case CONTROL_VERBS:
+		break;
+	case CONTROL_STOP:
+		steered->stop_asked = true;
+		break;
+	case CONTROL_PAUSE:
+		if (!steered->paused)
+			begin_pause(steered, ret);
+		break;
+	case CONTROL_RESUME:
+		if (steered->paused)
+			end_pause(steered, ret);
+		break;
+	case CONTROL_MARK:
+		put_mark(steered, request, ret);
+		break;
+	}
+	if (ret->ok)
+		fill(steered, ret);
+}
+
+/* --- when ------------------------------------------------------------------------------------ */
+
+void steered_open(struct session *s)
+{
+	struct steered *steered = s->options->steered;
+	if (!steered)
+		return;
+	struct ht_err *err =
+		place_open(s->survey.proc.pid, s->survey.proc.start_ticks, &steered->place);
+	steered->session = s;
+	if (!err)
+		steered->server = server_create(steered->place.listener, handle, steered);
+	if (!err && !steered->server) {
+		place_close(&steered->place);
+		err = ht_err_new(HT_ERR_NOMEM, "no memory for the socket");
+	}
+	if (err)
+		snprintf(s->report->control_problem, sizeof(s->report->control_problem), "%s",
+			err->message);
+	ht_err_free(err);
+	name_trace(steered, s);
+}
+
+static void note_rate(struct steered *steered, uint64_t now_ns)
+{
+	struct control_reply reply = {0};
+	if (!rate_is_due(&steered->rate, now_ns))
+		return;
+	fill_counts(steered->session, &reply);
+	rate_note(&steered->rate, &(struct rate_look){now_ns, reply.events, reply.trace_bytes});
+}
+
+void steered_serve(struct session *s)
+{
+	struct steered *steered = s->options->steered;
+	if (!steered || !steered->server)
+		return;
+	uint64_t now_ns = clock_mono_ns();
+	note_rate(steered, now_ns);
+	server_serve(steered->server, now_ns);
+}
+
+bool steered_take_stop(struct session *s)
+{
+	struct steered *steered = s->options->steered;
+	bool asked = steered && steered->stop_asked;
+	if (asked)
+		steered->stop_asked = false;
+	return asked;
+}
+
+void steered_detaching(struct session *s)
+{
+	if (s->options->steered)
+		s->options->steered->is_detaching = true;
+}
+
+void steered_close(struct session *s)
+{
+	struct steered *steered = s->options->steered;
+	if (!steered || !steered->server)
+		return;
+	steered_detaching(s);
+	fill(steered, &steered->last);
+	s->report->pauses = steered->last.pauses;
+	s->report->paused_ns = steered->last.paused_ns;
+	server_close_listener(steered->server);
+	place_close(&steered->place);
+	steered->session = NULL;
+}
+
+void steered_end(struct steered *steered, unsigned status, const char *message)
+{
+	if (!steered)
+		return;
+	struct control_reply *reply = &steered->last;
+	reply->ok = true;
+	reply->exit_status = status;
+	reply->phase = CONTROL_ENDED;
+	snprintf(reply->message, sizeof(reply->message), "%s", message);
+	if (steered->server)
+		server_tell_end(steered->server, reply);
+	server_destroy(steered->server);
+	free(steered);
+}

@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/capture/window.h"
+
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "attach/capture/asked.h"
+#include "attach/capture/change.h"
+#include "attach/run/forks.h"
+#include "attach/capture/interpreted.h"
+#include "attach/capture/loads.h"
+#include "attach/capture/memory.h"
+#include "attach/capture/records.h"
+#include "attach/capture/scripts.h"
+#include "attach/capture/steered.h"
+#include "attach/proc/clock.h"
+#include "attach/proc/priority.h"
+
+#define TICK_MS		  5
+#define NAMES_NS	  500000  /* between two looks while threads come that may soon end */
+#define LOADS_NS	  1000000 /* while libraries are loaded, whose threads wait */
+#define HEAP_LIMIT_NS	  CLOCK_NS_PER_S /* of a reading of the heap: the last one is waited for */
+#define HOLDS_MAX	  64u /* each takes some milliseconds: for a program that execs in vain */
+#define SECCOMP_PERIOD_NS (250 * CLOCK_NS_PER_MS) /* between two looks at all threads */
+
+/*
+ * Libraries came or went: look again, publish their tables, tap what is new. Where a thread waits
+ * (`asked`) its slots come first, and where the tables take long it goes on without them: its calls
+ * are recorded, with stacks that are counted as cut. `late`: those that came have run already.
+ */
+static struct ht_err *follow_modules(struct session *s, bool asked, uint64_t question, bool late)
+{
+	size_t old_count = s->survey.modules.count;
+	uint64_t *old_id = calloc(old_count + 1, sizeof(*old_id));
+	bool gone = false;
+	if (!old_id)
+		return ht_err_new(HT_ERR_NOMEM, "no memory for %zu modules", old_count);
+	for (size_t i = 0; i < old_count; i++)
+		old_id[i] = s->survey.modules.module[i].id;
+	struct ht_err *err =
+		survey_refresh(&s->survey, s->image.thunks, s->image.thunks + HT_PAGE_BYTES);
+	/* Whoever runs on in the memory of a program that is another now has its modules still. */
+	if (!err)
+		err = proc_check_same(&s->survey.proc);
+	if (!err && asked)
+		err = tap_slots(&s->tap);
+	struct ht_err *refused = err && err->code == HT_ERR_REFUSED ? err : NULL;
+	if (refused)
+		err = NULL;
+	late |= asked && loads_tapped(s);
+	if (!err && asked && publish_is_long(s->publish, &s->survey.modules))
+		loads_answer_early(s, question);
+	if (!err)
+		err = publish_compile(s->publish, &s->survey.proc, &s->survey.modules, NULL);
+	if (!err)
+		err = records_put_gone_modules(s, old_id, old_count, &gone);
+	if (!err)
+		err = publish_snapshot(s->publish, s->image.local, s->image.base,
+			&s->survey.modules, &s->survey.maps, gone);
+	if (!err)
+		err = records_put_new_modules(s, late);
+	if (!err && !asked)
+		err = tap_slots(&s->tap);
+	err = ht_err_first(err, refused);
+	/* What finds no room is not recorded, and counted; the capture goes on. */
+	if (err && err->code == HT_ERR_REFUSED) {
+		ht_err_free(err);
+		err = NULL;
+	}
+	s->report->slots_left = s->tap.left;
+	watch_settled(s->watch);
+	free(old_id);
+	return err;
+}
+
+void window_forbid_calls(struct session *s)
+{
+	__atomic_fetch_or(&image_config(&s->image)->flags, ABI_FLAG_NO_SYSCALL, __ATOMIC_RELEASE);
+}
+
+/*
+ * A thread that enters a seccomp filter during the capture must not be killed by a call of ours:
+ * that is the guards' work (agent/guard.c). What enters one by a system call instruction of its own
+ * is seen here, too late for a buffer that got full meanwhile.
+ */
+static void follow_seccomp(struct session *s, uint64_t now_ns, const struct glance_status *status)
+{
+	if (s->survey.any_seccomp)
+		return;
+	s->survey.any_seccomp = status->seccomp != 0;
+	if (!s->survey.any_seccomp && now_ns >= s->next_seccomp_ns) {
+		s->next_seccomp_ns = now_ns + SECCOMP_PERIOD_NS;
+		/* What cannot be told now is asked again, and before the detach it must be. */
+		ht_err_free(proc_any_seccomp(&s->survey.proc, &s->survey.any_seccomp));
+	}
+	if (s->survey.any_seccomp)
+		window_forbid_calls(s);
+}
+
+/* The agent found no reader and no look of ours for ten seconds, and records no more. */
+static struct ht_err *given_up(const struct session *s)
+{
+	/* Any other value is of a program that scribbles: that is found out elsewhere. */
+	if (__atomic_load_n(&image_control(&s->image)->given_up, __ATOMIC_ACQUIRE) != ABI_GIVEN_UP)
+		return NULL;
+	return ht_err_new(HT_ERR_INTERNAL,
+		"recording has ended: process %d closed heaptap's socket while heaptap was stopped",
+		s->survey.proc.pid);
+}
+
+/* A breakpoint in the five bytes of a jump makes it lead elsewhere: at the latest when a debugger
+ * has come, no code of ours stands in its way. It sets none before it has read the program's
+ * symbols. */
+static struct ht_err *debugged(const struct session *s, const struct glance_status *status)
+{
+	if (!s->entries.hooked || !status->tracer)
+		return NULL;
+	return ht_err_new(HT_ERR_INTERNAL,
+		"recording has ended: process %d is now traced by process %d, whose breakpoints "
+		"could hit code that heaptap has changed",
+		s->survey.proc.pid, status->tracer);
+}
+
+/* A thread that is about to make the target another program waits for us, if there is one. Where
+ * that has come to nothing, it goes on in this one. */
+static void hold_exec(struct session *s)
+{
+	const struct session_child *child = s->options->child;
+	struct abi_config *config = image_config(&s->image);
+	struct follow_ask ask;
+
+	/* Who is not a command that we follow has nobody to hold it, whatever its words say. */
+	if (!child || !child->hold || !config->follow || !asked_by(s, false, &ask))
+		return;
+	s->has_execed |= child->hold(child->context, &ask);
+	follow_answer(&ask);
+	if (++s->holds == HOLDS_MAX)
+		__atomic_store_n(&config->follow, 0, __ATOMIC_RELEASE);
+}
+
+static struct ht_err *look_for_modules(struct session *s, uint64_t now)
+{
+	uint64_t question, before = s->report->untapped_modules;
+	bool changed, asked = loads_asked(s, &question);
+	/* A thread of the target waits: where many compute each step would cost a turn of all. */
+	int priority = asked ? priority_raise() : 0;
+	struct ht_err *err = watch_modules(s->watch, now, &changed);
+
+	if (!err && (changed || asked))
+		err = follow_modules(s, asked, question,
+			!loads_see_constructors(s) || !(asked || loads_come(s)));
+	if (asked) {
+		loads_answer(s, question);
+		loads_count(s, question, s->report->untapped_modules - before);
+		priority_restore(priority);
+	}
+	return err;
+}
+
+static struct ht_err *tick(struct session *s)
+{
+	uint64_t now = clock_mono_ns();
+	struct glance_status status;
+	bool reads;
+
+	struct ht_err *err = look_for_modules(s, now);
+	hold_exec(s);
+	forks_look(s);
+	/* What cannot be told now is asked again at the next look. */
+	struct ht_err *untold = glance_status(&s->glance, &status);
+	if (untold)
+		status = (struct glance_status){0};
+	ht_err_free(untold);
+	follow_seccomp(s, now, &status);
+	if (!err)
+		err = given_up(s);
+	if (!err)
+		err = debugged(s, &status);
+	if (!err)
+		err = watch_threads(s->watch, now, status.stack_kib);
+	if (!err)
+		err = memory_look(s, now);
+	if (!err)
+		err = interpreted_follow(s);
+	if (!err)
+		err = scripts_follow(s);
+	if (!err && !s->is_ending)
+		err = heapread_look(s, &reads);
+	sink_tick(s->sink);
+	steered_serve(s);
+	return err;
+}
+
+/* Has the target forbidden its threads what recording needs (agent/guard.c)? */
+static bool is_mute(const struct session *s)
+{
+	uint64_t forbidden =
+		__atomic_load_n(&image_control(&s->image)->forbidden, __ATOMIC_ACQUIRE);
+	return forbidden & ABI_FORBIDDEN_CLOCK;
+}
+
+enum turn { TURN_GO_ON, TURN_END };
+
+static enum turn judge_turn(
+	struct session *s, uint64_t end_ns, bool signalled, enum rec_end_reason *ret)
+{
+	enum proc_change change = glance_changed(&s->glance);
+
+	if (change != PROC_SAME) {
+		*ret = change_reason(s, change);
+		s->target_gone = true;
+	} else if (signalled) {
+		*ret = REC_END_SIGNAL;
+	} else if (steered_take_stop(s)) {
+		*ret = REC_END_STOP;
+	} else if (is_mute(s)) {
+		*ret = REC_END_FORBIDDEN;
+	} else if (end_ns && clock_mono_ns() >= end_ns) {
+		*ret = REC_END_DURATION;
+	} else if (sink_state(s->sink) != STORE_OK) {
+		*ret = sink_state(s->sink) == STORE_FULL ? REC_END_DISK_FULL : REC_END_ERROR;
+	} else {
+		return TURN_GO_ON;
+	}
+	return TURN_END;
+}
+
+/* All that are pending, at once: what comes after these is impatience with the end. Those of a
+ * command's parent are the command's. */
+static bool take_signals(const struct session *s)
+{
+	const struct session_child *child = s->options->child;
+	struct signalfd_siginfo info[4];
+	ssize_t got = read(s->signal_fd, info, sizeof(info));
+	size_t count = got > 0 ? (size_t)got / sizeof(info[0]) : 0;
+
+	if (!child || !child->attend)
+		return count > 0;
+	for (size_t i = 0; i < count; i++)
+		child->attend(child->context, &info[i]);
+	child->attend(child->context, NULL);
+	return false;
+}
+
+/* If we died now, nobody would take out what is in the target. */
+static struct ht_err *unguarded(void)
+{
+	return ht_err_new(HT_ERR_INTERNAL,
+		"the guardian process was killed, so heaptap ended the capture; "
+		"the trace holds everything recorded until then");
+}
+
+/*
+ * The end that was asked for comes when the heap was read once more, so that the trace can be held
+ * against what the allocators say; any other end, and impatience with this one, comes at once.
+ */
+static enum turn put_off(struct session *s, enum turn turn, enum rec_end_reason reason)
+{
+	bool runs = false;
+	bool asked =
+		reason == REC_END_DURATION || reason == REC_END_SIGNAL || reason == REC_END_STOP;
+
+	if (s->is_ending) {
+		struct ht_err *err = heapread_look(s, &runs);
+		s->pump_error = ht_err_first(s->pump_error, err);
+		/* To ask by a command again is no impatience. */
+		if (runs && (turn == TURN_GO_ON || reason == REC_END_DURATION ||
+				    reason == REC_END_STOP))
+			return TURN_GO_ON;
+		if (turn == TURN_END && !asked)
+			s->report->ended = reason;
+		return TURN_END;
+	}
+	if (turn == TURN_GO_ON)
+		return turn;
+	s->report->ended = reason;
+	if (!asked || (s->options->child && s->options->child->let_go))
+		return TURN_END;
+	/* What is still being read at the start is not worth waiting for. */
+	heapread_stop(s);
+	heapread_start(s, HEAP_LIMIT_NS);
+	s->is_ending = s->heapread.pid != 0;
+	return s->is_ending ? TURN_GO_ON : TURN_END;
+}
+
+static struct ht_err *pump(struct session *s)
+{
+	uint64_t end_ns = s->options->duration_ns ? s->first_tap_ns + s->options->duration_ns : 0;
+	uint64_t next_tick_ns = 0;
+	struct ht_err *err = NULL;
+
+	/* One that has not begun holds nothing. */
+	if (!s->options->child || !s->options->child->let_go)
+		heapread_start(s, HEAP_LIMIT_NS);
+	for (;;) {
+		/* What the output does not take stays with the target, whose threads wait a bounded
+		 * time, drop, and count. */
+		bool has_room = sink_has_room(s->sink);
+		struct pollfd wait[] = {
+			{.fd = has_room ? receiver_socket(s->receiver) : -1, .events = POLLIN},
+			{.fd = s->survey.proc.pidfd, .events = POLLIN},
+			{.fd = s->signal_fd, .events = POLLIN},
+			{.fd = sink_fd(s->sink), .events = POLLOUT}, {.fd = s->guardian.fd}};
+		bool names_soon = watch_names_soon(s->watch);
+		const struct timespec timeout = {.tv_nsec = names_soon ? NAMES_NS
+							    : loads_are_busy(s)
+								    ? LOADS_NS
+								    : TICK_MS * CLOCK_NS_PER_MS};
+		ppoll(wait, HT_ARRAY_SIZE(wait), &timeout, NULL);
+		if (wait[4].revents) {
+			heapread_stop(s);
+			return unguarded();
+		}
+		if (wait[0].revents & POLLIN)
+			err = receiver_read_socket(s->receiver);
+		if (err)
+			break;
+		if (wait[3].revents)
+			sink_tick(s->sink);
+		bool signalled = take_signals(s);
+		uint64_t now = clock_mono_ns(), question;
+		if (now < next_tick_ns && !signalled && !(wait[1].revents & POLLIN) &&
+			!loads_asked(s, &question)) {
+			err = names_soon ? watch_names(s->watch) : NULL;
+			if (err)
+				break;
+			continue;
+		}
+		next_tick_ns = now + TICK_MS * CLOCK_NS_PER_MS;
+		enum rec_end_reason reason = s->report->ended;
+		enum turn turn = judge_turn(s, end_ns, signalled, &reason);
+		if (put_off(s, turn, reason) == TURN_END)
+			break;
+		err = tick(s);
+		if (err && err->code == HT_ERR_TARGET_GONE) {
+			ht_err_free(err);
+			err = NULL;
+		}
+		if (err)
+			break;
+	}
+	heapread_stop(s);
+	/* What has ended the command is no impatience with the end that comes now. */
+	if (s->options->child)
+		(void)take_signals(s);
+	return err;
+}
+
+struct ht_err *window_run(struct session *s)
+{
+	glance_open(&s->glance, &s->survey.proc);
+	struct ht_err *err = memory_begin(s);
+	loads_listen(s, !err);
+	if (!err)
+		err = pump(s);
+	loads_listen(s, false);
+	loads_end(s);
+	if (!err && !s->target_gone)
+		err = watch_names(s->watch);
+	err = ht_err_first(err, memory_end(s));
+	glance_close(&s->glance);
+	return err;
+}

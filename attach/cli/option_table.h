@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The commands and options of heaptap: parsing (options.c), help and bash completion (help.c) read
+ * this table.
+ */
+#pragma once
+
+#include "attach/cli/options.h"
+
+enum option_id {
+	OPTION_PID = 'p',
+	OPTION_DURATION = 'd',
+	OPTION_OUTPUT = 'o',
+	OPTION_FORCE = 'f',
+	OPTION_QUIET = 'q',
+	OPTION_VERBOSE = 'v',
+	OPTION_HELP = 'h',
+	OPTION_JSON = 256,
+	OPTION_LOSSLESS,
+	OPTION_UNWIND,
+	OPTION_SYMBOLIZE,
+	OPTION_NO_CACHE,
+	OPTION_HOOK,
+	OPTION_ALLOC_FN,
+	OPTION_SAMPLE,
+	OPTION_MMAP,
+	OPTION_FOLLOW_FORKS,
+	OPTION_STRICT,
+	OPTION_LINGER,
+	OPTION_WAIT,
+	OPTION_VERSION,
+};
+
+struct option_row {
+	enum option_id id;
+	char letter; /* of the short form, or 0 */
+	const char *name;
+	const char *argument; /* placeholder of the value; NULL: a flag */
+	const char *words;    /* that the value can be, with blanks between them; NULL: others */
+	const char *help;     /* a newline where the line would be too long */
+	unsigned commands;    /* that have it: bits OPTION_IN(command) */
+};
+
+struct command_row {
+	const char *name;
+	enum command command;
+	const char *usage;   /* what follows the name */
+	const char *help;    /* one line; NULL: people do not type this command */
+	const char *example; /* or NULL */
+};
+
+#define OPTION_IN(command) (1u << (command))
+#define OPTION_IN_CAPTURE  (OPTION_IN(COMMAND_ATTACH) | OPTION_IN(COMMAND_RUN))
+#define OPTION_IN_SURVEY   (OPTION_IN_CAPTURE | OPTION_IN(COMMAND_DOCTOR))
+#define OPTION_IN_PROCESS                                                                          \
+	(OPTION_IN(COMMAND_ATTACH) | OPTION_IN(COMMAND_DOCTOR) | OPTION_IN(COMMAND_VERIFY) |       \
+		OPTION_IN(COMMAND_RECOVER) | OPTION_IN(COMMAND_CLEANUP))
+/* They ask a capture that runs. */
+#define OPTION_IN_STEER                                                                            \
+	(OPTION_IN(COMMAND_STATUS) | OPTION_IN(COMMAND_STOP) | OPTION_IN(COMMAND_PAUSE) |          \
+		OPTION_IN(COMMAND_RESUME) | OPTION_IN(COMMAND_MARK))
+#define OPTION_IN_ALL                                                                              \
+	(OPTION_IN_PROCESS | OPTION_IN(COMMAND_RUN) | OPTION_IN_STEER | OPTION_IN(COMMAND_LIST))
+
+extern const struct option_row option_table[];
+extern const size_t option_table_row_count;
+extern const struct command_row option_table_commands[];
+extern const size_t option_table_command_count;
+
+/* The row of a command by its name, or NULL. */
+const struct command_row *option_table_find(const char *name);

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/cli/options.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "attach/cli/naming.h"
+#include "attach/cli/option_table.h"
+#include "format/closest.h"
+#include "format/control.h"
+#include "format/quantity.h"
+
+#define LINGER_NS 30000000000ull
+
+static bool parse_pid(const char *text, pid_t *ret)
+{
+	char *end;
+	errno = 0;
+	long value = strtol(text, &end, 10);
+	if (errno || *end || end == text || value <= 0 || value > INT32_MAX)
+		return false;
+	*ret = (pid_t)value;
+	return true;
+}
+
+bool options_duration(const char *text, uint64_t *ret_ns)
+{
+	return !quantity_duration(text, ret_ns);
+}
+
+bool options_size(const char *text, uint64_t *ret_bytes)
+{
+	return !quantity_size(text, ret_bytes);
+}
+
+static struct ht_err *usage(const char *why, const char *word)
+{
+	return ht_err_new(HT_ERR_USAGE, "%s: %s; see heaptap --help", word, why);
+}
+
+static struct ht_err *not_a(const char *what, const char *word, const char *problem)
+{
+	return ht_err_new(HT_ERR_USAGE, "%s: not a %s: %s", word, what, problem);
+}
+
+static struct ht_err *apply_duration(const char *value, uint64_t *ret_ns)
+{
+	const char *problem = quantity_duration(value, ret_ns);
+	return problem ? not_a("duration", value, problem) : NULL;
+}
+
+static struct ht_err *apply_size(const char *value, uint64_t *ret_bytes)
+{
+	const char *problem = quantity_size(value, ret_bytes);
+	return problem ? not_a("size", value, problem) : NULL;
+}
+
+static struct ht_err *no_such_option(const char *word)
+{
+	char name[64];
+	struct closest closest = {.word = name};
+	if (strncmp(word, "--", 2) != 0)
+		return usage("no such option", word);
+	snprintf(name, sizeof(name), "%s", word + 2);
+	name[strcspn(name, "=")] = '\0';
+	for (size_t i = 0; i < option_table_row_count; i++)
+		closest_try(&closest, option_table[i].name);
+	if (!closest.match)
+		return usage("no such option", word);
+	return ht_err_new(
+		HT_ERR_USAGE, "%s: no such option; did you mean --%s?", word, closest.match);
+}
+
+static struct ht_err *apply_hook(struct options *options, const char *value)
+{
+	static const char *const names[] = {[OPTIONS_HOOK_SLOT] = "slot",
+		[OPTIONS_HOOK_AUTO] = "auto",
+		[OPTIONS_HOOK_ENTRY] = "entry"};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(names); i++) {
+		if (strcmp(value, names[i]) != 0)
+			continue;
+		options->hook = (enum options_hook)i;
+		return NULL;
+	}
+	return usage("--hook takes slot, auto or entry", value);
+}
+
+static const char *command_name(enum command command)
+{
+	for (size_t i = 0; i < option_table_command_count; i++)
+		if (option_table_commands[i].command == command)
+			return option_table_commands[i].name;
+	return NULL;
+}
+
+static struct ht_err *apply(
+	struct options *options, const struct option_row *row, const char *value)
+{
+	switch (row->id) {
+	case OPTION_PID:
+		if (!parse_pid(value, &options->pid))
+			return usage("not a process number", value);
+		break;
+	case OPTION_DURATION:
+		return apply_duration(value, &options->duration_ns);
+	case OPTION_OUTPUT:
+		if (!*value)
+			return usage("the output needs a name", "-o");
+		free(options->output);
+		options->output = strdup(value);
+		if (!options->output)
+			return ht_err_new(HT_ERR_NOMEM, "no memory for the arguments");
+		return naming_check(value);
+	case OPTION_FORCE:
+		options->replace = true;
+		break;
+	case OPTION_QUIET:
+		options->quiet = true;
+		break;
+	case OPTION_VERBOSE:
+		options->verbose = true;
+		break;
+	case OPTION_JSON:
+		options->json = true;
+		break;
+	case OPTION_LOSSLESS:
+		options->lossless = true;
+		break;
+	case OPTION_HOOK:
+		return apply_hook(options, value);
+	case OPTION_ALLOC_FN:
+		return given_add(&options->given, value);
+	case OPTION_SAMPLE:
+		return apply_size(value, &options->sample_bytes);
+	case OPTION_MMAP:
+		options->mappings = true;
+		break;
+	case OPTION_STRICT:
+		options->strict = true;
+		break;
+	case OPTION_LINGER:
+		options->linger_ns = 0;
+		return strcmp(value, "0") == 0 ? NULL : apply_duration(value, &options->linger_ns);
+	case OPTION_WAIT:
+		options->wait = true;
+		break;
+	case OPTION_FOLLOW_FORKS:
+		options->follow_forks = true;
+		break;
+	case OPTION_UNWIND:
+		if (strcmp(value, "full") != 0)
+			return usage("--unwind takes only the word full", value);
+		options->full_unwind = true;
+		break;
+	case OPTION_SYMBOLIZE:
+		if (strcmp(value, "later") != 0)
+			return usage("--symbolize takes only the word later", value);
+		options->symbolize_later = true;
+		break;
+	case OPTION_NO_CACHE:
+		options->no_cache = true;
+		break;
+	case OPTION_VERSION:
+		options->command = COMMAND_VERSION;
+		break;
+	case OPTION_HELP:
+		options->help_of = command_name(options->command);
+		options->command = COMMAND_HELP;
+		break;
+	}
+	return NULL;
+}
+
+/* Finds the option of `word` ("-d", "-d5s", "--duration", "--duration=5s"); `ret_value` points at
+ * an argument inside the word, or is NULL. */
+static const struct option_row *find_row(const char *word, const char **ret_value)
+{
+	*ret_value = NULL;
+	for (size_t i = 0; i < option_table_row_count; i++) {
+		const struct option_row *row = &option_table[i];
+		if (word[1] != '-') {
+			if (row->letter != word[1])
+				continue;
+			if (word[2] != '\0')
+				*ret_value = word + 2;
+			return row;
+		}
+		size_t length = strlen(row->name);
+		if (strncmp(word + 2, row->name, length) != 0)
+			continue;
+		if (word[2 + length] == '=')
+			*ret_value = word + 3 + length;
+		else if (word[2 + length] != '\0')
+			continue;
+		return row;
+	}
+	return NULL;
+}
+
+static struct ht_err *check_mark(const char *text)
+{
+	if (!text || !*text)
+		return ht_err_new(HT_ERR_USAGE, "the text is missing: heaptap mark -p PID TEXT");
+	if (strlen(text) > CONTROL_MARK_MAX)
+		return ht_err_new(HT_ERR_USAGE, "a mark has at most %u bytes, and this one %zu",
+			CONTROL_MARK_MAX, strlen(text));
+	return NULL;
+}
+
+/* What is still missing, or does not go together. */
+static struct ht_err *check(const struct options *options)
+{
+	bool to_stdout = options->output && strcmp(options->output, "-") == 0;
+
+	if (options->command == COMMAND_RUN) {
+		if (!options->words || !options->words[0])
+			return ht_err_new(
+				HT_ERR_USAGE, "the command is missing: heaptap run -- CMD ARG...");
+		return to_stdout ? usage("standard output belongs to the command; name a file",
+					   "-o -")
+				 : NULL;
+	}
+	if (options->command == COMMAND_LIST || options->command == COMMAND_STATUS)
+		return NULL;
+	if (options->pid && options->command == COMMAND_MARK)
+		return check_mark(options->text);
+	return options->pid ? NULL : ht_err_new(HT_ERR_USAGE, "the process is missing: -p PID");
+}
+
+/* Does the command of run begin here? After --, or with the first word that is no option. */
+static bool begins_command(const struct options *options, const char *word)
+{
+	return options->command == COMMAND_RUN && (word[0] != '-' || strcmp(word, "--") == 0);
+}
+
+static bool is_text(const struct options *options, const char *word, bool behind_dashes)
+{
+	return options->command == COMMAND_MARK && !options->text &&
+	       (behind_dashes || word[0] != '-' || word[1] == '\0');
+}
+
+static const char *who_has(const struct option_row *row, enum command command)
+{
+	if (row->id == OPTION_PID)
+		return command == COMMAND_RUN ? "run starts the process itself"
+					      : "list prints all; status has this option";
+	if (row->id == OPTION_FOLLOW_FORKS)
+		return "only run has this option";
+	if (row->id == OPTION_WAIT)
+		return "only stop has this option";
+	return row->commands & OPTION_IN(COMMAND_DOCTOR)
+		       ? "only attach, run and doctor have this option"
+		       : "only attach and run have this option";
+}
+
+static struct ht_err *parse_rest(int argc, char **argv, int at, struct options *options)
+{
+	bool behind_dashes = false;
+	for (; at < argc; at++) {
+		const char *value;
+		if (is_text(options, argv[at], behind_dashes)) {
+			options->text = argv[at];
+			continue;
+		}
+		if (options->command == COMMAND_MARK && !behind_dashes &&
+			strcmp(argv[at], "--") == 0) {
+			behind_dashes = true;
+			continue;
+		}
+		if (begins_command(options, argv[at])) {
+			options->words = argv + at + (argv[at][0] == '-');
+			break;
+		}
+		if (argv[at][0] != '-' || argv[at][1] == '\0')
+			return usage(isdigit((unsigned char)argv[at][0])
+					     ? "not expected here; a process is named with -p"
+					     : "not expected here",
+				argv[at]);
+		const struct option_row *row = find_row(argv[at], &value);
+		if (!row)
+			return no_such_option(argv[at]);
+		if (!(row->commands & OPTION_IN(options->command)))
+			return usage(who_has(row, options->command), argv[at]);
+		if (!row->argument && value)
+			return usage("takes no value", argv[at]);
+		if (row->argument && !value) {
+			if (at + 1 == argc)
+				return usage("needs a value", argv[at]);
+			value = argv[++at];
+		}
+		struct ht_err *err = apply(options, row, value);
+		if (err)
+			return err;
+		if (options->command == COMMAND_HELP || options->command == COMMAND_VERSION)
+			return NULL;
+	}
+	return check(options);
+}
+
+/* A word that is neither a command nor a file, and begins like none. */
+static struct ht_err *no_such_command(const char *word)
+{
+	struct closest closest = {.word = word};
+	for (size_t i = 0; i < option_table_command_count; i++) {
+		if (strcmp(word, option_table_commands[i].name) == 0)
+			return NULL;
+		if (option_table_commands[i].help)
+			closest_try(&closest, option_table_commands[i].name);
+	}
+	if (strcmp(word, "-") == 0 || strpbrk(word, "./") || access(word, F_OK) == 0)
+		return NULL;
+	if (closest.match)
+		return ht_err_new(HT_ERR_USAGE,
+			"%s is neither a command nor a file; did you mean heaptap %s?", word,
+			closest.match);
+	return usage("neither a command nor a file", word);
+}
+
+/* heaptap help COMMAND */
+static struct ht_err *parse_help(const char *word, struct options *options)
+{
+	const struct command_row *row = option_table_find(word);
+	if (!row || !row->help)
+		return usage("no such command", word);
+	options->help_of = row->name;
+	return NULL;
+}
+
+struct ht_err *options_parse(int argc, char **argv, struct options *ret)
+{
+	struct options options = {.command = COMMAND_HELP, .linger_ns = LINGER_NS};
+	int rest = 1;
+
+	if (argc < 2)
+		return ht_err_new(
+			HT_ERR_USAGE, "no command given; heaptap --help lists the commands");
+	if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
+		options.command = COMMAND_HELP;
+	} else if (argv[1][0] == '-' && argv[1][1] != '\0') {
+		options.command = COMMAND_ATTACH;
+	} else {
+		/* Not a command: the name of a trace. */
+		options.command = COMMAND_ANALYZE;
+		const struct command_row *row = option_table_find(argv[1]);
+		if (row)
+			options.command = row->command;
+		rest = 2;
+	}
+	struct ht_err *err = options.command == COMMAND_ANALYZE ? no_such_command(argv[1]) : NULL;
+	if (options.command == COMMAND_HELP && rest == 2 && argc > 2)
+		err = parse_help(argv[2], &options);
+	if (!err && OPTION_IN(options.command) & OPTION_IN_ALL)
+		err = parse_rest(argc, argv, rest, &options);
+	if (err)
+		options_deinit(&options);
+	else
+		*ret = options;
+	return err;
+}
+
+void options_deinit(struct options *options)
+{
+	free(options->output);
+	options->output = NULL;
+}

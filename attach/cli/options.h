@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The command line, read by the table of commands and options (option_table.h).
+ */
+#pragma once
+
+#include <sys/types.h>
+
+#include "attach/allocators/given.h"
+#include "format/base.h"
+#include "format/err.h"
+
+enum command {
+	COMMAND_ATTACH,
+	COMMAND_RUN,
+	COMMAND_DOCTOR,
+	COMMAND_VERIFY,
+	COMMAND_RECOVER,
+	COMMAND_CLEANUP,
+	COMMAND_STATUS, /* these ask a running capture */
+	COMMAND_LIST,
+	COMMAND_STOP,
+	COMMAND_PAUSE,
+	COMMAND_RESUME,
+	COMMAND_MARK,
+	COMMAND_VERSION,
+	COMMAND_HELP,
+	COMMAND_COMPLETION, /* print what bash completion offers; the build runs it */
+	COMMAND_ANALYZE,    /* everything that heaptap-analyze does: argv goes there as it is */
+};
+
+/* How the functions of an allocator are hooked that is linked into the program. */
+enum options_hook { OPTIONS_HOOK_SLOT, OPTIONS_HOOK_AUTO, OPTIONS_HOOK_ENTRY };
+
+struct options {
+	enum command command;
+	const char *help_of; /* of COMMAND_HELP: the name of one command; NULL: all */
+	pid_t pid;
+	char *output;	       /* owned; a pattern (naming.h); NULL: the default name */
+	const char *text;      /* of mark */
+	char **words;	       /* of run: the command and its arguments, the end of main's argv */
+	uint64_t duration_ns;  /* 0: until a signal */
+	uint64_t sample_bytes; /* 0: every allocation */
+	uint64_t linger_ns;    /* how long the guardian waits for a page that stays; 0: not */
+	enum options_hook hook;
+	struct given_list given; /* functions of an allocator of the program's own */
+	/* replace: also record a process that profiles its own heap */
+	bool replace, quiet, verbose, json, lossless, mappings, full_unwind, symbolize_later,
+		no_cache, follow_forks, strict, wait;
+};
+
+/* Parses the arguments. HT_ERR_USAGE names the wrong word and the remedy. */
+HT_MUST_CHECK
+struct ht_err *options_parse(int argc, char **argv, struct options *ret);
+void options_deinit(struct options *options);
+
+/* As quantity_duration; false where that has a complaint. */
+bool options_duration(const char *text, uint64_t *ret_ns);
+
+/* As quantity_size. */
+bool options_size(const char *text, uint64_t *ret_bytes);

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What verify, recover and cleanup say: what was found, what was done, what is left, what to do
+ * next. On standard output, for people or as one JSON object.
+ */
+#pragma once
+
+#include "attach/undo/cleanup.h"
+#include "attach/undo/recover.h"
+#include "attach/undo/verify.h"
+
+void print_verify(const struct verify_report *report, pid_t pid);
+/* "schema": "heaptap.verify/1" */
+HT_MUST_CHECK
+struct ht_err *print_verify_json(const struct verify_report *report, pid_t pid);
+
+void print_recover(const struct recover_report *report, pid_t pid);
+/* "schema": "heaptap.recover/1" */
+HT_MUST_CHECK
+struct ht_err *print_recover_json(const struct recover_report *report, pid_t pid);
+
+void print_cleanup(const struct cleanup_report *report, pid_t pid);
+/* "schema": "heaptap.cleanup/1" */
+HT_MUST_CHECK
+struct ht_err *print_cleanup_json(const struct cleanup_report *report, pid_t pid);

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What running captures say, printed or as JSON.
+ */
+#pragma once
+
+#include "attach/cli/options.h"
+#include "attach/cli/print.h"
+#include "format/control.h"
+
+/* Of status and list: any number of captures between begin and end. */
+struct print_control {
+	const struct options *options;
+	json_t *captures; /* owned; with --json */
+	size_t count;
+};
+
+void print_control_begin(struct print_control *print);
+void print_control_capture(struct print_control *print, const struct control_reply *reply);
+/* One that did not answer. */
+void print_control_silent(struct print_control *print, pid_t pid);
+HT_MUST_CHECK
+struct ht_err *print_control_end(struct print_control *print);
+
+/* Of stop, pause, resume and mark, which came to pass. */
+HT_MUST_CHECK
+struct ht_err *print_control_done(const struct options *options, const struct control_reply *reply);

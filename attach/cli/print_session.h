@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The end of a capture, on the terminal and as one JSON object: how the process was left, what the
+ * trace lacks, where it is.
+ */
+#pragma once
+
+#include "attach/capture/session.h"
+
+/* Prints on standard error: the result of the comparison, warnings, the trace, the next command.
+ * `verbose` adds each of the six checks, times and counts. */
+void print_session(const struct session_report *report, const char *trace, bool verbose);
+/* Prints "schema": "heaptap.attach/1" on standard output. */
+HT_MUST_CHECK
+struct ht_err *print_session_json(
+	const struct session_report *report, pid_t pid, const char *trace);

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What attach would do to a process: `heaptap doctor`, on the terminal and as one JSON object.
+ */
+#pragma once
+
+#include "attach/plan/ownprofile.h"
+
+/* `verbose` adds a line for each GOT slot and each function. */
+void print_survey(const struct survey *survey, const struct ownprofile *profile, bool verbose);
+/* Prints "schema": "heaptap.doctor/1" on standard output. */
+HT_MUST_CHECK
+struct ht_err *print_survey_json(const struct survey *survey, const struct ownprofile *profile);

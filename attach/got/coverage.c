@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/got/coverage.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "attach/elf/elf_symbols.h"
+#include "attach/proc/pulse.h"
+#include "attach/proc/slow.h"
+
+#define CHUNK_BYTES (1u << 20)
+#define OVERLAP	    5u	       /* an opcode of two bytes, and three of its displacement */
+#define PLACES_MAX  65536u     /* whose surroundings are looked at */
+#define STEPS_MAX   (1u << 27) /* reads, calls looked up, places held against a function */
+#define NAMED_MAX   3u
+
+/* An instruction that refers to a function. */
+struct place {
+	raddr_t at;
+	uint32_t function;
+	bool inner; /* within the allocator itself */
+};
+
+struct look {
+	const struct module *module;
+	struct coverage *coverage;
+	size_t first; /* of the module's functions */
+	raddr_t lo, hi;
+	struct place *place; /* ascending */
+	size_t count;
+	struct budget *budget;
+	bool partial; /* the file has more than is looked at */
+};
+
+static struct ht_err *no_memory(void)
+{
+	return ht_err_new(HT_ERR_NOMEM, "no memory to look for calls of an allocator");
+}
+
+/* --- code --- */
+
+/* call and jmp rel32, jcc rel32, lea disp32(%rip): whatever else has such four bytes is none. */
+static bool refers(const uint8_t *disp)
+{
+	return disp[-1] == 0xe8 || disp[-1] == 0xe9 || (disp[-2] == 0x0f && disp[-1] >> 4 == 8) ||
+	       (disp[-2] == 0x8d && (disp[-1] & 0xc7) == 5);
+}
+
+static bool step(struct look *look)
+{
+	bool may = budget_step(look->budget);
+	look->partial |= !may;
+	return may;
+}
+
+static void place_add(struct look *look, raddr_t at, raddr_t function)
+{
+	struct coverage_function *functions = look->coverage->function;
+	size_t lo = look->first, hi = look->coverage->count;
+	while (lo < hi) {
+		size_t middle = lo + (hi - lo) / 2;
+		if (functions[middle].native->addr < function)
+			lo = middle + 1;
+		else
+			hi = middle;
+	}
+	if (lo == look->coverage->count || functions[lo].native->addr != function)
+		return;
+	functions[lo].places++;
+	if (look->count < PLACES_MAX)
+		look->place[look->count++] = (struct place){at, (uint32_t)lo, false};
+}
+
+static void code_scan(struct look *look, const uint8_t *code, size_t bytes, raddr_t at)
+{
+	for (size_t i = 2; i + sizeof(int32_t) <= bytes; i++) {
+		int32_t disp;
+		memcpy(&disp, code + i, sizeof(disp));
+		raddr_t to = at + i + sizeof(disp) + (raddr_t)(int64_t)disp;
+		if (to >= look->lo && to <= look->hi && refers(code + i) && step(look))
+			place_add(look, at + i, to);
+	}
+}
+
+static void segment_scan(struct look *look, struct elf_file *file,
+	const struct module_segment *segment, uint8_t *buffer)
+{
+	for (uint64_t done = 0; done < segment->filesz;) {
+		uint64_t left = segment->filesz - done;
+		size_t want = left < CHUNK_BYTES ? left : CHUNK_BYTES;
+		size_t got = elf_file_bytes(file, segment->offset + done, buffer, want);
+		code_scan(look, buffer, got, look->module->bias + segment->vaddr + done);
+		if (got < want || done + got == segment->filesz)
+			return;
+		done += got - OVERLAP;
+	}
+}
+
+static size_t place_from(const struct look *look, raddr_t at)
+{
+	size_t lo = 0, hi = look->count;
+	while (lo < hi) {
+		size_t middle = lo + (hi - lo) / 2;
+		if (look->place[middle].at < at)
+			lo = middle + 1;
+		else
+			hi = middle;
+	}
+	return lo;
+}
+
+/* Takes back what is within a function of the allocator itself. */
+static struct ht_err *inner_take(void *context, const Elf64_Sym *symbol, const char *name)
+{
+	struct look *look = context;
+	raddr_t at = look->module->bias + symbol->st_value;
+	if (ELF64_ST_TYPE(symbol->st_info) != STT_FUNC)
+		return NULL;
+	for (size_t i = place_from(look, at); i < look->count; i++) {
+		struct place *place = &look->place[i];
+		struct coverage_function *function = &look->coverage->function[place->function];
+		if (place->at - at >= symbol->st_size || !step(look))
+			break;
+		if (place->inner || !family_is_inner(function->native->family, name))
+			continue;
+		place->inner = true;
+		function->places--;
+	}
+	return NULL;
+}
+
+static struct ht_err *file_scan(struct look *look, int fd)
+{
+	const struct module *module = look->module;
+	uint8_t *buffer = malloc(CHUNK_BYTES);
+	struct elf_file file;
+	look->place = calloc(PLACES_MAX, sizeof(*look->place));
+	struct ht_err *err = buffer && look->place
+				     ? elf_file_open(fd, module->build_id, module->build_id_bytes,
+					       look->budget, &file)
+				     : no_memory();
+	if (!err) {
+		for (size_t i = 0; i < module->segment_count; i++)
+			if (module->segment[i].flags & PF_X)
+				segment_scan(look, &file, &module->segment[i], buffer);
+		err = elf_symbols_each(&file, inner_take, look);
+		look->partial |= file.partial;
+		elf_file_close(&file);
+	}
+	free(look->place);
+	free(buffer);
+	return err;
+}
+
+static struct ht_err *code_read(
+	const struct proc *proc, const struct proc_maps *maps, struct look *look)
+{
+	const struct proc_map *map = proc_maps_find(maps, look->module->lo);
+	int fd;
+	if (!map || slow_holds(map->lo, map->hi - map->lo))
+		return NULL;
+	pulse_enter();
+	struct ht_err *err = proc_open_mapped(proc, map, &fd);
+	pulse_leave();
+	if (err && err->code == HT_ERR_INCOMPLETE) {
+		ht_err_free(err);
+		return NULL;
+	}
+	if (err)
+		return err;
+	err = file_scan(look, fd);
+	close(fd);
+	return err;
+}
+
+/* --- functions --- */
+
+static size_t slots_of(const struct slots *slots, const struct native *native)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < slots->count; i++)
+		count += slots->slot[i].real == native->addr;
+	return count;
+}
+
+static bool has_slots(const struct slots *slots)
+{
+	for (size_t i = 0; i < slots->count; i++)
+		if (slots->slot[i].real && abi_is_allocator(slots->slot[i].hook))
+			return true;
+	return false;
+}
+
+static bool is_asked_for(const struct module *module, const struct family *family, bool any_slots)
+{
+	if (family->everywhere && any_slots)
+		return false;
+	return module->executable || family->prefix[0] || family->given;
+}
+
+/* Words that lead to a function which has no hook. */
+static size_t unseen_words(const struct natives *natives, size_t index)
+{
+	size_t count = 0;
+	for (size_t i = 0; i < natives->word_count; i++)
+		count += natives->word[i].index == index;
+	return natives->native[index].role == FAMILY_UNSEEN ? count : 0;
+}
+
+/* Modules that call by its name what has no hook. */
+static size_t unseen_needs(const struct modules *modules, const struct native *native)
+{
+	size_t count = 0;
+	for (size_t i = 0; native->role == FAMILY_UNSEEN && i < modules->count; i++)
+		count += natives_need(&modules->module[i].natives, native->name);
+	return count;
+}
+
+static struct ht_err *functions_add(struct coverage *coverage, const struct modules *modules,
+	const struct module *module, const struct slots *slots)
+{
+	const struct natives *natives = &module->natives;
+	struct coverage_function *grown = reallocarray(
+		coverage->function, coverage->count + natives->count, sizeof(*coverage->function));
+	if (!grown)
+		return no_memory();
+	coverage->function = grown;
+	for (size_t i = 0; i < natives->count; i++)
+		if (is_asked_for(module, natives->native[i].family, has_slots(slots)))
+			coverage->function[coverage->count++] =
+				(struct coverage_function){.native = &natives->native[i],
+					.module = module,
+					.slots = slots_of(slots, &natives->native[i]),
+					.places = unseen_words(natives, i) +
+						  unseen_needs(modules, &natives->native[i])};
+	return NULL;
+}
+
+/* It is called by somebody: by a table of the program's, or as dlsym told. */
+static bool is_given(const struct native *native)
+{
+	return native->family->given && native->role == FAMILY_HOOKED;
+}
+
+static void drop_unused(struct coverage *coverage, size_t first)
+{
+	size_t kept = first;
+	for (size_t i = first; i < coverage->count; i++) {
+		struct coverage_function *function = &coverage->function[i];
+		if (!function->slots && !function->places && !function->native->pointers &&
+			!is_given(function->native))
+			continue;
+		coverage->places += function->places;
+		coverage->function[kept++] = *function;
+	}
+	coverage->count = kept;
+}
+
+static void note_partial(struct coverage *coverage, const struct module *module)
+{
+	if (!module)
+		return;
+	coverage->partial = module;
+	coverage->places++;
+}
+
+static struct ht_err *module_read(const struct proc *proc, const struct proc_maps *maps,
+	const struct modules *modules, const struct module *module, const struct slots *slots,
+	struct budget *budget, struct coverage *coverage)
+{
+	struct look look = {.module = module,
+		.coverage = coverage,
+		.first = coverage->count,
+		.budget = budget,
+		.partial = module->natives.partial};
+	struct ht_err *err =
+		module->natives.count ? functions_add(coverage, modules, module, slots) : NULL;
+	if (!err && coverage->count > look.first) {
+		/* Natives ascend. */
+		look.lo = coverage->function[look.first].native->addr;
+		look.hi = coverage->function[coverage->count - 1].native->addr;
+		err = code_read(proc, maps, &look);
+		drop_unused(coverage, look.first);
+	}
+	note_partial(coverage, look.partial ? module : NULL);
+	return err;
+}
+
+/* --- operators of C++ --- */
+
+static bool comes_first(const struct module *module, const struct module *than)
+{
+	return !module->space && module->order && (!than || module->order < than->order);
+}
+
+/* The module whose operator new the program's names are bound to. That of the C++ library calls
+ * malloc, as do those that programs bring; that of an allocator takes from itself. */
+static struct ht_err *operators_read(const struct proc *proc, const struct modules *modules,
+	struct budget *budget, struct coverage *coverage)
+{
+	const struct module *first = NULL;
+	raddr_t found;
+	struct ht_err *err = NULL;
+	for (size_t i = 0; i < modules->count && !err; i++) {
+		const struct module *module = &modules->module[i];
+		if (!comes_first(module, first))
+			continue;
+		err = module_symbol(proc, module, "_Znwm", budget, &found);
+		if (!err && found)
+			first = module;
+	}
+	if (err || !first)
+		return err;
+	err = module_symbol(proc, first, "malloc", budget, &found);
+	if (err || !found)
+		return err;
+	for (size_t i = 0; i < modules->count && !err; i++) {
+		const struct module *module = &modules->module[i];
+		if (module == first || !module->natives.operators)
+			continue;
+		/* The C++ library's own references are of no use to a program in C. */
+		err = module_symbol(proc, module, "_Znwm", budget, &found);
+		if (err || found)
+			continue;
+		coverage->operators = first;
+		coverage->places += module->natives.operators;
+	}
+	return err;
+}
+
+static const struct module *module_with(const struct modules *modules, uint64_t id)
+{
+	for (size_t i = 0; i < modules->count; i++)
+		if (modules->module[i].id == id)
+			return &modules->module[i];
+	return NULL;
+}
+
+struct ht_err *coverage_read(const struct proc *proc, const struct proc_maps *maps,
+	const struct modules *modules, const struct slots *slots, struct coverage *ret)
+{
+	struct budget budget = {.bytes = BUDGET_FILES_BYTES, .steps = STEPS_MAX};
+	*ret = (struct coverage){0};
+	note_partial(ret, slots->partial_id ? module_with(modules, slots->partial_id) : NULL);
+	struct ht_err *err =
+		slots_have_operators(slots) ? NULL : operators_read(proc, modules, &budget, ret);
+	for (size_t i = 0; i < modules->count && !err; i++)
+		if (modules->module[i].natives.count || modules->module[i].natives.partial)
+			err = module_read(
+				proc, maps, modules, &modules->module[i], slots, &budget, ret);
+	if (err)
+		coverage_deinit(ret);
+	return err;
+}
+
+const struct module *coverage_partial_since(const struct modules *modules,
+	const struct slots *slots, uint64_t first_id, size_t *ret_count)
+{
+	const struct module *found = NULL;
+	*ret_count = 0;
+	for (size_t i = 0; i < modules->count; i++) {
+		const struct module *module = &modules->module[i];
+		bool partial = module->natives.partial || module->id == slots->partial_id;
+		if (module->id < first_id || !partial)
+			continue;
+		found = module;
+		++*ret_count;
+	}
+	return found;
+}
+
+void coverage_deinit(struct coverage *coverage)
+{
+	free(coverage->function);
+	*coverage = (struct coverage){0};
+}
+
+/* --- in words --- */
+
+static void family_describe(FILE *out, const struct coverage *coverage, const struct family *family)
+{
+	size_t named = 0;
+	for (size_t i = 0; i < coverage->count; i++) {
+		const struct coverage_function *function = &coverage->function[i];
+		if (function->native->family != family || !function->places)
+			continue;
+		if (named++ < NAMED_MAX)
+			fprintf(out, "%s%s", named > 1 ? ", " : "", function->native->name);
+	}
+	if (named > NAMED_MAX)
+		fprintf(out, " and %zu more", named - NAMED_MAX);
+}
+
+/* Is it the first of its family that has calls which are not seen? */
+static bool begins_family(const struct coverage *coverage, size_t index)
+{
+	for (size_t i = 0; i < index; i++)
+		if (coverage->function[i].places &&
+			coverage->function[i].native->family ==
+				coverage->function[index].native->family)
+			return false;
+	return coverage->function[index].places > 0;
+}
+
+char *coverage_unseen(const struct coverage *coverage)
+{
+	char *text = NULL;
+	size_t bytes, families = 0;
+	FILE *out = open_memstream(&text, &bytes);
+	if (out && coverage->operators) {
+		fprintf(out, "operator new and delete of %s", coverage->operators->path);
+		families++;
+	}
+	if (out && coverage->partial)
+		fprintf(out, "%spart of %s, which is too large to be searched",
+			families++ ? ", " : "", coverage->partial->path);
+	for (size_t i = 0; out && i < coverage->count; i++) {
+		const struct family *family = coverage->function[i].native->family;
+		if (!begins_family(coverage, i))
+			continue;
+		fprintf(out, "%s%s (", families++ ? ", " : "", family->allocator);
+		family_describe(out, coverage, family);
+		fprintf(out, ")");
+	}
+	if (!out || fclose(out) != 0) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The relocations of a module that name a hooked function, or one that is guarded.
+ */
+#pragma once
+
+#include "attach/elf/dynamic.h"
+#include "attach/allocators/family.h"
+#include "attach/allocators/given.h"
+#include "format/abi_hooks.h"
+
+struct reloc {
+	raddr_t addr;  /* of the relocated word: within the module, otherwise unchecked */
+	uint32_t type; /* ARCH_RELOC_PLT, ARCH_RELOC_GOT or ARCH_RELOC_WORD */
+	enum abi_hook hook;
+	uint32_t name;	 /* that it is found by: below TAP_NAMES_MAX */
+	uint32_t symbol; /* in the module's symbol table */
+	int64_t addend;
+};
+
+struct relocs {
+	struct reloc *reloc; /* in the module's order; may name a word twice */
+	size_t count;
+};
+
+/* The name of a hooked function, as symbol tables have it. */
+const char *hook_name(enum abi_hook hook);
+
+/* By number: the names of the hooks, of C++'s operators, those that were given (given.h), and those
+ * of allocators with a prefix, whose hooks are others'. */
+#define TAP_NAME_OPERATORS ABI_TAP_COUNT
+#define TAP_NAME_GIVEN	   (TAP_NAME_OPERATORS + FAMILY_OPERATORS)
+#define TAP_NAME_FAMILY	   (TAP_NAME_GIVEN + GIVEN_MAX)
+#define TAP_NAMES_MAX	   (TAP_NAME_FAMILY + FAMILY_NAMES_MAX)
+const char *tap_name(uint32_t name);
+static inline bool tap_name_is_given(uint32_t name)
+{
+	return name >= TAP_NAME_GIVEN && name < TAP_NAME_FAMILY;
+}
+static inline bool tap_name_is_family(uint32_t name)
+{
+	return name >= TAP_NAME_FAMILY;
+}
+static inline bool tap_name_is_operator(uint32_t name)
+{
+	return name >= TAP_NAME_OPERATORS && name < TAP_NAME_GIVEN;
+}
+
+/* Tables and names that are read are taken off `budget`; what it does not suffice for is left out.
+ */
+HT_MUST_CHECK
+struct ht_err *relocs_read(const struct proc *proc, const struct module *module,
+	const struct dynamic *dynamic, struct budget *budget, struct relocs *ret);
+void relocs_deinit(struct relocs *relocs);
+
+/* A word that the dynamic linker fills with the address of what has name `name` of a list. */
+struct reloc_word {
+	raddr_t addr;
+	size_t name;
+};
+
+/* The words of the module whose relocations name one of `names`: `max` of them at most. */
+HT_MUST_CHECK
+struct ht_err *relocs_words(const struct proc *proc, const struct module *module,
+	const char *const names[], size_t name_count, struct reloc_word *ret, size_t max,
+	size_t *ret_count);

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/got/unlock.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attach/proc/ours.h"
+
+#define DATA_MAX_BYTES (1u << 20) /* glibc's has ten kilobytes */
+#define FUNCTION       "pthread_mutex_unlock"
+
+static const struct module *find_linker(const struct modules *modules)
+{
+	for (size_t i = 0; i < modules->count; i++)
+		if (modules->module[i].interpreter)
+			return &modules->module[i];
+	return NULL;
+}
+
+/* The C library's own, or that of its thread library. Another one of that name is not what the
+ * dynamic linker calls. */
+static struct ht_err *find_function(struct scope *scope, raddr_t *ret)
+{
+	static const char *const sonames[] = {"libc.so.6", "libpthread.so.0"};
+	const struct modules *modules = scope->modules;
+	struct ht_err *err = NULL;
+	*ret = 0;
+	for (size_t i = 0; i < modules->count && !err && !*ret; i++) {
+		const struct module *module = &modules->module[i];
+		const struct dynamic *dynamic;
+		if (module->space || !module->order || module->interpreter)
+			continue;
+		err = scope_dynamic(scope, module, &dynamic);
+		for (size_t k = 0; k < HT_ARRAY_SIZE(sonames) && !err && !*ret; k++)
+			if (!strcmp(dynamic->soname, sonames[k]))
+				err = scope_symbol(scope, module, FUNCTION, ret);
+	}
+	return err;
+}
+
+/* Where a hooked word leads. */
+struct hooks {
+	raddr_t lo, hi;
+	const struct proc_maps *maps; /* NULL: lo and hi tell */
+};
+
+static bool is_hook(const struct hooks *hooks, raddr_t value)
+{
+	const struct proc_map *map = hooks->maps ? proc_maps_find(hooks->maps, value) : NULL;
+	return hooks->maps ? map && ours_is(map->name) : value >= hooks->lo && value < hooks->hi;
+}
+
+/* Takes the only word of the segment that holds the function, or leads to a hook. */
+static struct ht_err *search(const struct scope *scope, const struct module *linker,
+	const struct module_segment *segment, const struct hooks *hooks, struct unlock *unlock,
+	size_t *count)
+{
+	raddr_t lo = ht_align_up(linker->bias + segment->vaddr, sizeof(uint64_t));
+	size_t bytes = segment->filesz, got = 0;
+	uint64_t *word = bytes <= DATA_MAX_BYTES ? malloc(bytes + 1) : NULL;
+	struct ht_err *err = word ? memory_read_some(scope->proc, lo, word, bytes, &got) : NULL;
+	for (size_t i = 0; !err && i < got / sizeof(*word); i++) {
+		if (word[i] != unlock->real && !is_hook(hooks, word[i]))
+			continue;
+		unlock->addr = lo + i * sizeof(*word);
+		unlock->value = word[i];
+		(*count)++;
+	}
+	free(word);
+	return err;
+}
+
+static struct ht_err *find(struct scope *scope, const struct hooks *hooks, struct unlock *ret)
+{
+	const struct module *linker = find_linker(scope->modules);
+	struct unlock unlock = {.module_id = linker ? linker->id : 0};
+	size_t count = 0;
+	*ret = (struct unlock){0};
+	if (!linker)
+		return NULL;
+	struct ht_err *err = find_function(scope, &unlock.real);
+	for (size_t i = 0; i < linker->segment_count && !err && unlock.real; i++)
+		if (linker->segment[i].flags & PF_W)
+			err = search(scope, linker, &linker->segment[i], hooks, &unlock, &count);
+	if (!err && count == 1)
+		*ret = unlock;
+	return err;
+}
+
+struct ht_err *unlock_find(
+	struct scope *scope, raddr_t thunk_lo, raddr_t thunk_hi, struct unlock *ret)
+{
+	return find(scope, &(struct hooks){.lo = thunk_lo, .hi = thunk_hi}, ret);
+}
+
+struct ht_err *unlock_find_left(
+	struct scope *scope, const struct proc_maps *maps, struct unlock *ret)
+{
+	return find(scope, &(struct hooks){.maps = maps}, ret);
+}
+
+/* Since 2.35 glibc unlocks before it calls constructors, and exports this symbol. */
+#define SIGN_OF_2_35 "_dl_find_object"
+
+#define WORDS_PER_LOCK (sizeof(pthread_mutex_t) / sizeof(uint64_t))
+#define WORD_OF_KIND   2u /* with __spins above it in the second half of a later word */
+#define LOCKS_MAX      3u
+
+/* A recursive one, as it is when nothing more has been set: kind, and behind it no more words. */
+static bool is_lock(const uint64_t *word)
+{
+	return word[WORD_OF_KIND] == PTHREAD_MUTEX_RECURSIVE && !word[3] && !word[4];
+}
+
+/* Of dlopen, of the lists and, since 2.34, of thread-local storage: one behind the other. */
+static void find_locks(
+	const uint64_t *word, size_t count, raddr_t lo, struct unlock_locks *ret, size_t *ret_found)
+{
+	for (size_t i = 0; i + WORDS_PER_LOCK <= count;) {
+		size_t run = 0;
+		while (i + (run + 1) * WORDS_PER_LOCK <= count &&
+			is_lock(word + i + run * WORDS_PER_LOCK))
+			run++;
+		if (run == LOCKS_MAX - 1 || run == LOCKS_MAX) {
+			raddr_t first = lo + i * sizeof(*word);
+			ret->lists = first + sizeof(pthread_mutex_t);
+			ret->done = run == LOCKS_MAX ? ret->lists + sizeof(pthread_mutex_t) : first;
+			(*ret_found)++;
+		}
+		i += run > 1 ? run * WORDS_PER_LOCK : 1;
+	}
+}
+
+static struct ht_err *is_early(const struct proc *proc, const struct modules *modules, bool *ret)
+{
+	raddr_t sign = 0;
+	struct ht_err *err = NULL;
+	for (size_t i = 0; i < modules->count && !err && !sign; i++)
+		if (!modules->module[i].space && modules->module[i].order)
+			err = module_symbol(proc, &modules->module[i], SIGN_OF_2_35, NULL, &sign);
+	*ret = sign != 0;
+	return err;
+}
+
+struct ht_err *unlock_locks(
+	const struct proc *proc, const struct modules *modules, struct unlock_locks *ret)
+{
+	struct unlock_locks locks = {0};
+	size_t found = 0;
+	const struct module *linker = find_linker(modules);
+	struct ht_err *err = NULL;
+	*ret = locks;
+	if (!linker)
+		return NULL;
+	for (size_t i = 0; i < linker->segment_count && !err; i++) {
+		const struct module_segment *segment = &linker->segment[i];
+		raddr_t lo = ht_align_up(linker->bias + segment->vaddr, sizeof(uint64_t));
+		size_t bytes = segment->memsz, got = 0;
+		if (!(segment->flags & PF_W) || bytes > DATA_MAX_BYTES)
+			continue;
+		uint64_t *word = malloc(bytes + 1);
+		if (word)
+			err = memory_read_some(proc, lo, word, bytes, &got);
+		if (word && !err)
+			find_locks(word, got / sizeof(*word), lo, &locks, &found);
+		free(word);
+	}
+	if (!err && found == 1) {
+		*ret = locks;
+		err = is_early(proc, modules, &ret->before_constructors);
+	}
+	return err;
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/hold/follow.h"
+
+#include <errno.h>
+#include <link.h>
+#include <string.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "attach/hold/linker.h"
+#include "attach/hold/rights.h"
+#include "attach/thread/stops.h"
+#include "attach/proc/clock.h"
+#include "attach/proc/memory.h"
+#include "attach/thread/tracee.h"
+
+#define STOP_NS	  (2 * CLOCK_NS_PER_S)
+#define LEAVE_NS  (10 * CLOCK_NS_PER_S)
+#define CALLS_MAX 200000u /* of a dynamic linker */
+
+/* --- to the exec
+ * ------------------------------------------------------------------------------------------ */
+
+static bool is_in_agent(const struct follow_ask *ask, const struct user_regs_struct *regs)
+{
+	return regs_pc(regs) >= ask->code_lo && regs_pc(regs) < ask->code_hi;
+}
+
+static bool waits_in_guard(const struct follow_ask *ask, const struct tracee *tracee)
+{
+	return is_in_agent(ask, &tracee->regs) &&
+	       __atomic_load_n(ask->asks, __ATOMIC_ACQUIRE) == (uint64_t)ask->tid;
+}
+
+/* Who does not wait any more may be anywhere: it is let go as it was. A filter would see the call
+ * that it is to wait in. */
+struct ht_err *follow_take(const struct follow_ask *ask, long options, bool *ret)
+{
+	struct tracee tracee;
+	enum tracee_result result;
+	struct proc_status status;
+	bool is_its = false;
+	/* The number is the target's word. */
+	struct ht_err *err = proc_has_thread(ask->proc, ask->tid, &is_its);
+	*ret = false;
+	if (err || !is_its)
+		return err;
+	err = tracee_stop(ask->tid, clock_mono_ns() + STOP_NS, false, &tracee, &result);
+	if (err || result != TRACEE_STOPPED)
+		return err;
+	err = tracee_is_of(ask->proc, &tracee, &is_its);
+	if (!err && is_its)
+		err = proc_status(ask->proc, ask->tid, &status);
+	*ret = !err && is_its && !status.seccomp && waits_in_guard(ask, &tracee) &&
+	       ptrace(PTRACE_SETOPTIONS, ask->tid, NULL, (void *)options) == 0;
+	if (!*ret)
+		return ht_err_first(err, tracee_release(&tracee));
+	__atomic_store_n(ask->held, (uint64_t)ask->tid, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+void follow_answer(const struct follow_ask *ask)
+{
+	uint64_t tid = (uint64_t)ask->tid;
+	__atomic_store_n(ask->held, 0, __ATOMIC_RELEASE);
+	/* Another may ask by now. */
+	__atomic_compare_exchange_n(ask->asks, &tid, 0, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+
+/* Through what the guard calls, too, and the end of a handler that has called nothing: it comes
+ * back to where it was. */
+static bool may_go_on(const struct follow_ask *ask, const struct user_regs_struct *regs)
+{
+	if (is_in_agent(ask, regs) || regs_call(regs) == SYS_rt_sigreturn)
+		return true;
+	bool at = regs_call(regs) == SYS_execveat;
+	return (at || regs_call(regs) == SYS_execve) &&
+	       rights_allow_exec(ask->proc, ask->tid, regs, at);
+}
+
+/* Through calls of exec that fail (PATH is searched), up to the one that does not; whatever else it
+ * calls, it has given up. False: it is let go. */
+static struct ht_err *go_to_exec(const struct follow_ask *ask, bool *ret)
+{
+	for (bool inside = false;;) {
+		struct user_regs_struct regs;
+		int status;
+		bool lives;
+		struct ht_err *err = stops_resume(ask->tid, PTRACE_SYSCALL, 0);
+		if (!err)
+			err = stops_await(ask->tid, PTRACE_SYSCALL, &status, &lives);
+		*ret = !err && lives && status >> 16 == PTRACE_EVENT_EXEC;
+		if (err || !lives || *ret)
+			return err;
+		if (status >> 16)
+			return stops_detach(ask->tid, 0);
+		/* A trap of its own: no call, and not ours to take away. */
+		if (WSTOPSIG(status) != STOPS_SYSCALL)
+			return stops_detach(ask->tid, WSTOPSIG(status));
+		inside = !inside;
+		if (!inside)
+			continue;
+		err = stops_get_regs(ask->tid, &regs);
+		if (err || !may_go_on(ask, &regs))
+			return ht_err_first(err, stops_detach(ask->tid, 0));
+	}
+}
+
+/* --- from the exec to the program's start
+ * ----------------------------------------------------------------- */
+
+/*
+ * What glibc's dynamic linker does last is to give back its cache, where it had one: munmap, a
+ * function of its own, after everything is relocated and its list is whole. Any other call made in
+ * that state may be a constructor's.
+ */
+static struct ht_err *is_last_call(const struct proc *proc, const struct linker *linker,
+	const struct user_regs_struct *regs, bool *ret)
+{
+	/* cmp $-4095, %rax; jae ...; ret: the rest of a function that needs no register. */
+	static const uint8_t compare[] = {0x48, 0x3d, 0x01, 0xf0, 0xff, 0xff, 0x73};
+	uint8_t code[sizeof(compare) + 2];
+	*ret = false;
+	raddr_t pc = regs_pc(regs);
+	if (regs_call(regs) != SYS_munmap || pc < linker->module.text_lo ||
+		pc >= linker->module.text_hi)
+		return NULL;
+	struct ht_err *err = memory_read(proc, pc, code, sizeof(code));
+	*ret = !err && memcmp(code, compare, sizeof(compare)) == 0 &&
+	       code[sizeof(code) - 1] == 0xc3;
+	return err;
+}
+
+static struct ht_err *go_to_start(const struct proc *proc, const struct linker *linker,
+	struct user_regs_struct *ret, bool *ret_there)
+{
+	bool loading = false, inside = true;
+	for (unsigned calls = 0; calls < CALLS_MAX; calls++) {
+		int state, status;
+		bool lives;
+		struct ht_err *err = stops_resume(proc->pid, PTRACE_SYSCALL, 0);
+		if (!err)
+			err = stops_await(proc->pid, PTRACE_SYSCALL, &status, &lives);
+		/* It ends, for want of a library, say. */
+		if (!err && (!lives || status >> 16 == PTRACE_EVENT_EXIT))
+			return lives ? NULL : stops_ended(proc->pid);
+		inside = !inside;
+		if (!err && !inside)
+			continue;
+		if (!err)
+			err = memory_read(proc, linker->state, &state, sizeof(state));
+		if (err)
+			return err;
+		loading |= state == RT_ADD;
+		if (!loading || state != RT_CONSISTENT)
+			continue;
+		err = stops_get_regs(proc->pid, ret);
+		return err ? err : is_last_call(proc, linker, ret, ret_there);
+	}
+	return NULL;
+}
+
+static struct ht_err *find_linker(const struct proc *proc, struct linker *ret)
+{
+	struct proc_maps maps;
+	struct ht_err *err = proc_maps_read(proc, &maps);
+	if (err)
+		return err;
+	err = modules_check_machine(proc, &maps);
+	if (!err)
+		err = linker_find(proc, &maps, ret);
+	proc_maps_deinit(&maps);
+	return err;
+}
+
+/* In the place of the call that it makes, which is made when it is let go. */
+static struct ht_err *wait_there(pid_t pid, const struct user_regs_struct *at)
+{
+	struct user_regs_struct regs = *at;
+	regs_replace_call(&regs, SYS_poll);
+	regs_set_args(&regs, (const uint64_t[REGS_ARGS]){0, 0, FOLLOW_WAIT_MS, regs_arg(at, 3)});
+	return stops_set_regs(pid, &regs);
+}
+
+struct ht_err *follow_meet(pid_t pid, struct follow_wait *ret_wait, bool *ret_waits)
+{
+	struct proc proc;
+	struct linker linker = {0};
+	struct ht_err *err = proc_open(pid, &proc);
+	*ret_waits = false;
+	if (err)
+		return err;
+	err = proc_open_mem(&proc);
+	if (!err)
+		err = find_linker(&proc, &linker);
+	if (!err && linker.found && linker.state)
+		err = go_to_start(&proc, &linker, &ret_wait->regs, ret_waits);
+	if (!err && *ret_waits)
+		err = wait_there(pid, &ret_wait->regs);
+	*ret_waits &= !err;
+	proc_close(&proc);
+	return err;
+}
+
+struct ht_err *follow_exec(
+	const struct follow_ask *ask, struct follow_wait *ret_wait, enum follow_result *ret)
+{
+	bool is_held, execed = false, waits = false;
+	*ret = FOLLOW_NOTHING;
+	struct ht_err *err = follow_take(ask, FOLLOW_OPTIONS, &is_held);
+	if (!err && is_held)
+		err = go_to_exec(ask, &execed);
+	if (err || !execed)
+		return err;
+	/* Why it cannot be met is found out again by who attaches to it. */
+	ht_err_free(follow_meet(ask->proc->pid, ret_wait, &waits));
+	*ret = waits ? FOLLOW_WAITS : FOLLOW_BEGAN;
+	return stops_detach(ask->proc->pid, 0);
+}
+
+/* --- from there
+ * ---------------------------------------------------------------------------------------------- */
+
+static bool is_waiting(const struct user_regs_struct *regs, const struct follow_wait *wait)
+{
+	return regs_pc(regs) == regs_pc(&wait->regs) && regs_sp(regs) == regs_sp(&wait->regs) &&
+	       regs_arg(regs, 0) == 0 && regs_arg(regs, 1) == 0 &&
+	       regs_arg(regs, 2) == FOLLOW_WAIT_MS;
+}
+
+struct ht_err *follow_leave(pid_t pid, const struct follow_wait *wait, bool *ret_waited)
+{
+	struct tracee tracee;
+	enum tracee_result result;
+	uint64_t deadline = clock_mono_ns() + LEAVE_NS;
+	*ret_waited = false;
+	struct ht_err *err = tracee_stop(pid, deadline, false, &tracee, &result);
+	if (err || result != TRACEE_STOPPED)
+		return err;
+	*ret_waited = is_waiting(&tracee.regs, wait);
+	if (!*ret_waited)
+		return tracee_release(&tracee);
+	struct user_regs_struct regs = wait->regs;
+	regs_step_back(&regs, regs_call(&regs));
+	regs_forget_call(&regs);
+	return tracee_release_at(&tracee, &regs);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/hold/linker.h"
+
+#include <link.h>
+#include <stddef.h>
+
+#include "attach/elf/dynamic.h"
+#include "attach/elf/headers.h"
+
+/* Where its header is; 0: there is none. One that is started as a program is its own. */
+static raddr_t find_header(const struct proc_maps *maps, const struct proc_auxv *auxv)
+{
+	if (auxv->base)
+		return auxv->base;
+	const struct proc_map *entry = proc_maps_find(maps, auxv->entry);
+	for (size_t i = 0; entry && i < maps->count; i++)
+		if (maps->map[i].inode == entry->inode && maps->map[i].offset == 0)
+			return maps->map[i].lo;
+	return 0;
+}
+
+/* Only glibc's list has a name. */
+static struct ht_err *find_state(const struct proc *proc, struct linker *linker)
+{
+	struct dynamic dynamic;
+	Elf64_Sym symbol[DYNAMIC_VERSIONS_MAX];
+	size_t count = 0;
+	struct ht_err *err = dynamic_read(proc, &linker->module, &dynamic);
+	if (!err)
+		err = dynamic_lookup(proc, &dynamic, "_r_debug", NULL, symbol, NULL, &count);
+	if (!err && count)
+		linker->state = linker->module.bias + symbol[0].st_value +
+				offsetof(struct r_debug, r_state);
+	return err;
+}
+
+struct ht_err *linker_find(
+	const struct proc *proc, const struct proc_maps *maps, struct linker *ret)
+{
+	struct proc_auxv auxv;
+	*ret = (struct linker){0};
+	struct ht_err *err = proc_auxv_read(proc, &auxv);
+	raddr_t header = err ? 0 : find_header(maps, &auxv);
+	if (!err && header)
+		err = headers_read(proc, header, &ret->module, &ret->found);
+	if (err || !ret->found)
+		return err;
+	ret->entry = auxv.base ? auxv.entry : 0;
+	return find_state(proc, ret);
+}

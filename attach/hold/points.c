@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/hold/points.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/ptrace.h>
+
+#include "attach/thread/stops.h"
+#include "attach/proc/checksum.h"
+#include "attach/proc/memory.h"
+#include "attach/proc/pagemap.h"
+#include "attach/thread/regs.h"
+
+/* By ptrace: unlike /proc/PID/mem, every kernel lets a tracer write to code so
+ * (proc_mem.force_override). It writes a word, within a page. */
+static struct ht_err *put_byte(const struct proc *proc, raddr_t addr, uint8_t byte)
+{
+	uint8_t word[sizeof(long)];
+	raddr_t at = ht_align_down(addr, sizeof(word));
+	struct ht_err *err = memory_read(proc, at, word, sizeof(word));
+	long value;
+
+	if (err)
+		return err;
+	word[addr - at] = byte;
+	memcpy(&value, word, sizeof(value));
+	/* Once more: one failure is not believed. */
+	if (ptrace(PTRACE_POKETEXT, proc->pid, (void *)at, (void *)value) == 0 ||
+		ptrace(PTRACE_POKETEXT, proc->pid, (void *)at, (void *)value) == 0)
+		return NULL;
+	return errno == ESRCH
+		       ? stops_ended(proc->pid)
+		       : ht_err_sys(errno, "cannot write to the code of process %d", proc->pid);
+}
+
+/* Of the page that `addr` lies in; 0: it cannot be read. */
+static uint64_t page_sum(const struct proc *proc, raddr_t addr)
+{
+	uint8_t page[HT_PAGE_BYTES];
+	struct ht_err *err =
+		memory_read(proc, ht_align_down(addr, sizeof(page)), page, sizeof(page));
+	bool readable = !err;
+	ht_err_free(err);
+	return readable ? checksum(0, page, sizeof(page)) : 0;
+}
+
+struct ht_err *points_set(
+	const struct proc *proc, const raddr_t addr[], size_t count, struct points *ret)
+{
+	*ret = (struct points){.count = count};
+	for (size_t i = 0; i < count; i++) {
+		struct point *point = &ret->point[i];
+		point->addr = addr[i];
+		point->shared = pagemap_own(proc, addr[i], 1) == PAGEMAP_OWN_NONE;
+		point->sum = page_sum(proc, addr[i]);
+		struct ht_err *err = memory_read(proc, addr[i], &point->byte, 1);
+		/* The kernel would take ours for that tool's, and the process would not stop. */
+		if (!err && point->byte == REGS_BREAKPOINT)
+			err = ht_err_new(HT_ERR_REFUSED,
+				"another tool (a debugger, a uprobe of perf or bpftrace) has a "
+				"breakpoint at the start of the command; remove it and try again");
+		if (err)
+			return err;
+	}
+	return points_set_again(proc, ret);
+}
+
+struct ht_err *points_set_again(const struct proc *proc, const struct points *points)
+{
+	struct ht_err *err = NULL;
+	for (size_t i = 0; !err && i < points->count; i++)
+		err = put_byte(proc, points->point[i].addr, REGS_BREAKPOINT);
+	return err;
+}
+
+struct ht_err *points_clear(const struct proc *proc, const struct points *points)
+{
+	struct ht_err *err = NULL;
+	for (size_t i = 0; i < points->count; i++)
+		err = ht_err_first(
+			err, put_byte(proc, points->point[i].addr, points->point[i].byte));
+	return err;
+}
+
+struct ht_err *points_step_over(const struct proc *proc, const struct points *points, size_t i)
+{
+	const struct point *point = &points->point[i];
+	struct ht_err *err = put_byte(proc, point->addr, point->byte);
+	if (!err)
+		err = stops_go(proc->pid, PTRACE_SINGLESTEP);
+	return err ? err : put_byte(proc, point->addr, REGS_BREAKPOINT);
+}
+
+raddr_t points_copied(const struct proc *proc, const struct points *points, size_t i)
+{
+	const struct point *point = &points->point[i];
+	return point->shared && point->sum && page_sum(proc, point->addr) == point->sum
+		       ? ht_align_down(point->addr, HT_PAGE_BYTES)
+		       : 0;
+}

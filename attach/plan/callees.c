@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/plan/callees.h"
+
+#ifdef HEAPTAP_ZYDIS
+
+#include <Zydis/Zydis.h>
+
+struct instruction {
+	ZydisDecodedInstruction head;
+	ZydisDecodedOperand operand[ZYDIS_MAX_OPERAND_COUNT];
+};
+
+static bool decode(const uint8_t *code, size_t bytes, struct instruction *ret)
+{
+	ZydisDecoder decoder;
+	ZydisDecoderInit(&decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+	return ZYAN_SUCCESS(
+		ZydisDecoderDecodeFull(&decoder, code, bytes, &ret->head, ret->operand));
+}
+
+/* Where a call or jump leads to; false: it does not say, or is none. */
+static bool branch_target(const struct instruction *i, raddr_t at, raddr_t *ret)
+{
+	const ZydisDecodedOperand *operand = &i->operand[0];
+	ZyanU64 to;
+	if (!i->head.operand_count_visible || operand->type != ZYDIS_OPERAND_TYPE_IMMEDIATE ||
+		!operand->imm.is_relative ||
+		!ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(&i->head, operand, at, &to)))
+		return false;
+	*ret = to;
+	return true;
+}
+
+/* call *word(%rip), or jmp: where that word is. */
+static bool word_target(const struct instruction *i, raddr_t at, raddr_t *ret)
+{
+	const ZydisDecodedOperand *operand = &i->operand[0];
+	ZyanU64 to;
+	if ((i->head.meta.category != ZYDIS_CATEGORY_CALL &&
+		    i->head.meta.category != ZYDIS_CATEGORY_UNCOND_BR) ||
+		operand->type != ZYDIS_OPERAND_TYPE_MEMORY ||
+		operand->mem.base != ZYDIS_REGISTER_RIP ||
+		!ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(&i->head, operand, at, &to)))
+		return false;
+	*ret = to;
+	return true;
+}
+
+/* errno is the thread's own. */
+static bool writes_memory(const struct instruction *i, bool own)
+{
+	for (size_t n = 0; n < i->head.operand_count; n++)
+		if (i->operand[n].type == ZYDIS_OPERAND_TYPE_MEMORY &&
+			i->operand[n].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE &&
+			(i->operand[n].mem.segment == ZYDIS_REGISTER_FS) == own)
+			return true;
+	return false;
+}
+
+static bool does_more(const struct instruction *i)
+{
+	ZydisInstructionCategory category = i->head.meta.category;
+	return category == ZYDIS_CATEGORY_CALL || category == ZYDIS_CATEGORY_SYSCALL ||
+	       category == ZYDIS_CATEGORY_INTERRUPT || writes_memory(i, false);
+}
+
+static bool writes_argument(const struct instruction *i, unsigned arity)
+{
+	static const ZydisRegister order[] = {ZYDIS_REGISTER_RDI, ZYDIS_REGISTER_RSI,
+		ZYDIS_REGISTER_RDX, ZYDIS_REGISTER_RCX, ZYDIS_REGISTER_R8, ZYDIS_REGISTER_R9};
+	for (size_t n = 0; n < i->head.operand_count; n++) {
+		if (i->operand[n].type != ZYDIS_OPERAND_TYPE_REGISTER ||
+			!(i->operand[n].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE))
+			continue;
+		ZydisRegister whole = ZydisRegisterGetLargestEnclosing(
+			ZYDIS_MACHINE_MODE_LONG_64, i->operand[n].reg.value);
+		for (unsigned a = 0; a < arity && a < HT_ARRAY_SIZE(order); a++)
+			if (order[a] == whole)
+				return true;
+	}
+	return false;
+}
+
+raddr_t callees_sole(
+	const uint8_t *code, raddr_t entry, size_t bytes, unsigned arity, bool *ret_same)
+{
+	struct instruction i;
+	raddr_t to, found = 0;
+	*ret_same = true;
+	for (size_t at = 0; at < bytes; at += i.head.length) {
+		if (!decode(code + at, bytes - at, &i) || does_more(&i))
+			return 0;
+		*ret_same &= !writes_argument(&i, arity) && !writes_memory(&i, true) &&
+			     i.head.meta.category != ZYDIS_CATEGORY_RET;
+		if (i.head.meta.category != ZYDIS_CATEGORY_UNCOND_BR &&
+			i.head.meta.category != ZYDIS_CATEGORY_COND_BR)
+			continue;
+		if (!branch_target(&i, entry + at, &to))
+			return 0;
+		if (to - entry < bytes)
+			continue;
+		if (found && found != to)
+			return 0;
+		found = to;
+	}
+	return found;
+}
+
+bool callees_any(const uint8_t *code, raddr_t entry, size_t bytes,
+	bool (*is_seen)(void *context, raddr_t addr, bool is_word), void *context)
+{
+	struct instruction i;
+	raddr_t to;
+	for (size_t at = 0; at < bytes; at += i.head.length) {
+		if (!decode(code + at, bytes - at, &i))
+			return false;
+		bool is_word = word_target(&i, entry + at, &to);
+		if ((is_word || branch_target(&i, entry + at, &to)) &&
+			is_seen(context, to, is_word))
+			return true;
+	}
+	return false;
+}
+
+#else
+
+raddr_t callees_sole(
+	const uint8_t *code, raddr_t entry, size_t bytes, unsigned arity, bool *ret_same)
+{
+	(void)code;
+	(void)entry;
+	(void)bytes;
+	(void)arity;
+	*ret_same = false;
+	return 0;
+}
+
+bool callees_any(const uint8_t *code, raddr_t entry, size_t bytes,
+	bool (*is_seen)(void *context, raddr_t addr, bool is_word), void *context)
+{
+	(void)code;
+	(void)entry;
+	(void)bytes;
+	(void)is_seen;
+	(void)context;
+	return false;
+}
+
+#endif

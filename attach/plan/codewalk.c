@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/plan/codewalk.h"
+
+#ifdef HEAPTAP_ZYDIS
+
+#include <Zydis/Zydis.h>
+#include <sys/syscall.h>
+
+#define BLOCKS_MAX   2048u
+#define STEPS_MAX    16384u /* instructions */
+#define PLACES	     (4u * BLOCKS_MAX)
+#define WINDOW_BYTES 256u
+
+#define NO_CALL	  ((size_t)-1)
+#define NO_NUMBER ((int64_t)-1)
+
+/* Those that are called, and the one at which the walk begins. */
+struct function {
+	raddr_t entry;
+	bool returns;
+};
+
+struct block {
+	raddr_t at;
+	size_t function; /* that came to it */
+	size_t behind;	 /* the function that is to return before it is reached; or NO_CALL */
+	bool done;
+};
+
+struct walk {
+	const struct codewalk *codewalk;
+	ZydisDecoder decoder;
+	uint8_t window[WINDOW_BYTES];
+	raddr_t window_at;
+	size_t window_bytes;
+	struct block block[BLOCKS_MAX];
+	uint16_t place[PLACES]; /* of a block, by its hash, + 1; 0: none */
+	struct function function[BLOCKS_MAX];
+	size_t count, functions;
+	unsigned steps;
+	bool cut;
+};
+
+static void add_block(struct walk *walk, raddr_t at, size_t function, size_t behind)
+{
+	size_t place = (at * 31 + function) % PLACES;
+	for (; walk->place[place]; place = (place + 1) % PLACES) {
+		struct block *block = &walk->block[walk->place[place] - 1];
+		if (block->at != at || block->function != function)
+			continue;
+		if (behind == NO_CALL)
+			block->behind = NO_CALL;
+		return;
+	}
+	walk->cut |= walk->count == BLOCKS_MAX;
+	if (walk->count == BLOCKS_MAX)
+		return;
+	walk->block[walk->count++] =
+		(struct block){.at = at, .function = function, .behind = behind};
+	walk->place[place] = (uint16_t)walk->count;
+}
+
+/* NO_CALL: there are too many. */
+static size_t add_function(struct walk *walk, raddr_t entry)
+{
+	for (size_t i = 0; i < walk->functions; i++)
+		if (walk->function[i].entry == entry)
+			return i;
+	if (walk->functions == BLOCKS_MAX) {
+		walk->cut = true;
+		return NO_CALL;
+	}
+	walk->function[walk->functions] = (struct function){.entry = entry};
+	add_block(walk, entry, walk->functions, NO_CALL);
+	return walk->functions++;
+}
+
+static bool decode(struct walk *walk, raddr_t at, ZydisDecodedInstruction *ret_head,
+	ZydisDecodedOperand ret_operand[ZYDIS_MAX_OPERAND_COUNT])
+{
+	size_t skip = at - walk->window_at;
+	if (skip >= walk->window_bytes ||
+		walk->window_bytes - skip < ZYDIS_MAX_INSTRUCTION_LENGTH) {
+		walk->window_bytes = walk->codewalk->read(
+			walk->codewalk->read_context, at, walk->window, WINDOW_BYTES);
+		walk->window_at = at;
+		skip = 0;
+	}
+	return ZYAN_SUCCESS(ZydisDecoderDecodeFull(&walk->decoder, walk->window + skip,
+		walk->window_bytes - skip, ret_head, ret_operand));
+}
+
+static bool is_trap(const ZydisDecodedInstruction *head)
+{
+	/* As libraries of C end what cannot go on. */
+	if (head->mnemonic == ZYDIS_MNEMONIC_HLT)
+		return true;
+	return head->mnemonic == ZYDIS_MNEMONIC_UD0 || head->mnemonic == ZYDIS_MNEMONIC_UD1 ||
+	       head->mnemonic == ZYDIS_MNEMONIC_UD2 ||
+	       head->meta.category == ZYDIS_CATEGORY_INTERRUPT;
+}
+
+/* `number`: of the system call that would be made by the next instruction. */
+static enum codewalk_kind kind_of(const ZydisDecodedInstruction *head, int64_t number)
+{
+	ZydisInstructionCategory category = head->meta.category;
+	if (category == ZYDIS_CATEGORY_UNCOND_BR)
+		return CODEWALK_JUMP;
+	if (category == ZYDIS_CATEGORY_COND_BR)
+		return CODEWALK_BRANCH;
+	if (category == ZYDIS_CATEGORY_CALL)
+		return CODEWALK_CALL;
+	if (category == ZYDIS_CATEGORY_SYSCALL) {
+		bool ends = number == SYS_exit || number == SYS_exit_group ||
+			    number == SYS_rt_sigreturn;
+		return ends ? CODEWALK_END
+			    : (number == NO_NUMBER ? CODEWALK_SYSTEM : CODEWALK_PLAIN);
+	}
+	return category == ZYDIS_CATEGORY_RET || is_trap(head) ? CODEWALK_END : CODEWALK_PLAIN;
+}
+
+/* Of a system call behind the instruction, if it was `number` before it. */
+static int64_t number_behind(const ZydisDecodedInstruction *head,
+	const ZydisDecodedOperand operand[ZYDIS_MAX_OPERAND_COUNT], int64_t number)
+{
+	if (head->meta.category == ZYDIS_CATEGORY_CALL)
+		return NO_NUMBER;
+	for (size_t i = 0; i < head->operand_count; i++) {
+		if (operand[i].type != ZYDIS_OPERAND_TYPE_REGISTER ||
+			!(operand[i].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE) ||
+			ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64,
+				operand[i].reg.value) != ZYDIS_REGISTER_RAX)
+			continue;
+		return head->mnemonic == ZYDIS_MNEMONIC_MOV && operand[0].size >= 32 &&
+				       operand[1].type == ZYDIS_OPERAND_TYPE_IMMEDIATE
+			       ? operand[1].imm.value.s
+			       : NO_NUMBER;
+	}
+	return number;
+}
+
+static bool leads_on(enum codewalk_kind kind)
+{
+	return kind == CODEWALK_JUMP || kind == CODEWALK_BRANCH || kind == CODEWALK_CALL;
+}
+
+static void read_target(const ZydisDecodedInstruction *head, const ZydisDecodedOperand *operand,
+	struct codewalk_instruction *ret)
+{
+	ZyanU64 to;
+	ret->through_word = operand->type == ZYDIS_OPERAND_TYPE_MEMORY &&
+			    operand->mem.base == ZYDIS_REGISTER_RIP &&
+			    ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(head, operand, ret->at, &to));
+	ret->through_descriptor = operand->type == ZYDIS_OPERAND_TYPE_MEMORY &&
+				  operand->mem.base == ZYDIS_REGISTER_RAX &&
+				  operand->mem.index == ZYDIS_REGISTER_NONE &&
+				  !operand->mem.disp.value;
+	ret->direct = operand->type == ZYDIS_OPERAND_TYPE_IMMEDIATE &&
+		      ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(head, operand, ret->at, &to));
+	if (ret->direct || ret->through_word)
+		ret->to = to;
+}
+
+/* --- variables that branches depend on */
+
+/* What is known behind an instruction, of one register and of the zero flag. */
+struct known {
+	ZydisRegister whole; /* the register; ZYDIS_REGISTER_NONE: of none */
+	uint64_t value;
+	bool has_zero, zero;
+};
+
+static ZydisRegister whole_of(ZydisRegister part)
+{
+	return ZydisRegisterGetLargestEnclosing(ZYDIS_MACHINE_MODE_LONG_64, part);
+}
+
+static uint64_t cut_to(uint64_t value, unsigned bits)
+{
+	return bits < 64 ? value & ((UINT64_C(1) << bits) - 1) : value;
+}
+
+/* The value of an operand: a number, the known register, or a variable at a known address. */
+static bool value_of(struct walk *walk, const ZydisDecodedInstruction *head, raddr_t at,
+	const ZydisDecodedOperand *operand, const struct known *known, uint64_t *ret)
+{
+	uint64_t value = 0;
+	ZyanU64 addr = 0;
+	unsigned bits = operand->size;
+	if (operand->type == ZYDIS_OPERAND_TYPE_IMMEDIATE) {
+		*ret = operand->imm.value.u;
+		return true;
+	}
+	if (operand->type == ZYDIS_OPERAND_TYPE_REGISTER) {
+		*ret = cut_to(known->value, bits);
+		return known->whole != ZYDIS_REGISTER_NONE &&
+		       whole_of(operand->reg.value) == known->whole &&
+		       operand->reg.value != ZYDIS_REGISTER_AH;
+	}
+	if (operand->type != ZYDIS_OPERAND_TYPE_MEMORY || bits > 64 || bits % 8 ||
+		operand->mem.index != ZYDIS_REGISTER_NONE ||
+		operand->mem.segment == ZYDIS_REGISTER_FS ||
+		operand->mem.segment == ZYDIS_REGISTER_GS)
+		return false;
+	if (operand->mem.base == ZYDIS_REGISTER_RIP) {
+		if (!ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(head, operand, at, &addr)))
+			return false;
+	} else if (operand->mem.base == known->whole && known->whole != ZYDIS_REGISTER_NONE) {
+		addr = known->value + (uint64_t)operand->mem.disp.value;
+	} else {
+		return false;
+	}
+	const struct codewalk *codewalk = walk->codewalk;
+	if (codewalk->read(codewalk->read_context, addr, (uint8_t *)&value, bits / 8) != bits / 8)
+		return false;
+	*ret = value;
+	return true;
+}
+
+static bool writes_register(const ZydisDecodedInstruction *head,
+	const ZydisDecodedOperand operand[ZYDIS_MAX_OPERAND_COUNT], ZydisRegister whole)
+{
+	for (size_t i = 0; i < head->operand_count; i++)
+		if (operand[i].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+			operand[i].actions & ZYDIS_OPERAND_ACTION_MASK_WRITE &&
+			whole_of(operand[i].reg.value) == whole)
+			return true;
+	return false;
+}
+
+static bool writes_zero_flag(const ZydisDecodedInstruction *head)
+{
+	const ZydisAccessedFlags *flags = head->cpu_flags;
+	return flags && (flags->modified | flags->set_0 | flags->set_1 | flags->undefined) &
+				ZYDIS_CPUFLAG_ZF;
+}
+
+/* What is known behind the instruction, if it was `known` before it. */
+static void learn(struct walk *walk, const ZydisDecodedInstruction *head, raddr_t at,
+	const ZydisDecodedOperand operand[ZYDIS_MAX_OPERAND_COUNT], struct known *known)
+{
+	uint64_t left, right;
+	bool compares = head->mnemonic == ZYDIS_MNEMONIC_CMP,
+	     tests = head->mnemonic == ZYDIS_MNEMONIC_TEST;
+	bool loads = head->mnemonic == ZYDIS_MNEMONIC_MOV || head->mnemonic == ZYDIS_MNEMONIC_MOVZX;
+	bool has = (compares || tests || loads) &&
+		   value_of(walk, head, at, &operand[1], known, &right);
+	if (head->meta.category == ZYDIS_CATEGORY_CALL) {
+		*known = (struct known){.whole = ZYDIS_REGISTER_NONE};
+		return;
+	}
+	if (compares || tests) {
+		known->has_zero = has && value_of(walk, head, at, &operand[0], known, &left);
+		unsigned bits = operand[0].size;
+		known->zero = known->has_zero &&
+			      cut_to(compares ? left - right : left & right, bits) == 0;
+		return;
+	}
+	if (writes_zero_flag(head))
+		known->has_zero = false;
+	if (loads && has && operand[0].type == ZYDIS_OPERAND_TYPE_REGISTER &&
+		operand[0].size >= 32) {
+		known->whole = whole_of(operand[0].reg.value);
+		known->value = right;
+	} else if (writes_register(head, operand, known->whole)) {
+		known->whole = ZYDIS_REGISTER_NONE;
+	}
+}
+
+/* What the registers add to an instruction: where it leads to, or which variable it uses. */
+static void complete(struct walk *walk, const ZydisDecodedInstruction *head,
+	const ZydisDecodedOperand operand[ZYDIS_MAX_OPERAND_COUNT], const struct known *known,
+	struct codewalk_instruction *ret)
+{
+	ZyanU64 addr;
+	uint64_t to;
+	if (leads_on(ret->kind)) {
+		ret->known = !ret->direct && !ret->through_word &&
+			     value_of(walk, head, ret->at, &operand[0], known, &to);
+		if (ret->known)
+			ret->to = to;
+		return;
+	}
+	for (size_t i = 0; i < head->operand_count_visible; i++)
+		if (operand[i].type == ZYDIS_OPERAND_TYPE_MEMORY &&
+			operand[i].mem.base == ZYDIS_REGISTER_RIP &&
+			ZYAN_SUCCESS(ZydisCalcAbsoluteAddress(head, &operand[i], ret->at, &addr)))
+			ret->operand = addr;
+}
+
+/* Is it known which side of a branch is taken? */
+static bool is_decided(
+	const ZydisDecodedInstruction *head, const struct known *known, bool *ret_taken)
+{
+	bool if_zero = head->mnemonic == ZYDIS_MNEMONIC_JZ;
+	*ret_taken = known->zero == if_zero;
+	return known->has_zero && (if_zero || head->mnemonic == ZYDIS_MNEMONIC_JNZ);
+}
+
+/* Where the instruction leads to, as it is to be followed. False: not on to the next one, yet. */
+static bool follow(
+	struct walk *walk, const struct codewalk_instruction *instruction, size_t function)
+{
+	if (instruction->kind != CODEWALK_CALL) {
+		add_block(walk, instruction->to, function, NO_CALL);
+		return true;
+	}
+	size_t callee = add_function(walk, instruction->to);
+	if (callee == NO_CALL || walk->function[callee].returns)
+		return callee != NO_CALL;
+	add_block(walk, instruction->at + instruction->bytes, function, callee);
+	return false;
+}
+
+/* From the block's beginning to where nothing follows: has the visitor found what it looks for?
+ * Where it may go on is added to the blocks. */
+static bool visit_block(struct walk *walk, const struct block *block)
+{
+	const struct codewalk *codewalk = walk->codewalk;
+	raddr_t at = block->at;
+	int64_t number = NO_NUMBER;
+	struct known known = {.whole = ZYDIS_REGISTER_NONE};
+	for (; walk->steps > 0; walk->steps--) {
+		ZydisDecodedInstruction head;
+		ZydisDecodedOperand operand[ZYDIS_MAX_OPERAND_COUNT];
+		if (!decode(walk, at, &head, operand))
+			break;
+		struct codewalk_instruction instruction = {
+			.at = at, .bytes = head.length, .kind = kind_of(&head, number)};
+		if (leads_on(instruction.kind))
+			read_target(&head, &operand[0], &instruction);
+		bool taken = false;
+		if (codewalk->by_values)
+			complete(walk, &head, operand, &known, &instruction);
+		if (codewalk->by_values && instruction.kind == CODEWALK_BRANCH &&
+			is_decided(&head, &known, &taken))
+			instruction.kind = taken ? CODEWALK_JUMP : CODEWALK_PLAIN;
+		instruction.function = walk->function[block->function].entry;
+		instruction.returns = head.meta.category == ZYDIS_CATEGORY_RET;
+		enum codewalk_answer answer =
+			codewalk->visit(codewalk->visit_context, &instruction);
+		if (answer == CODEWALK_FOUND)
+			return true;
+		if (instruction.direct && answer == CODEWALK_FOLLOW &&
+			!follow(walk, &instruction, block->function))
+			return false;
+		bool leaves = codewalk->by_values && instruction.kind == CODEWALK_JUMP &&
+			      answer == CODEWALK_PASS;
+		if (head.meta.category == ZYDIS_CATEGORY_RET || leaves)
+			walk->function[block->function].returns = true;
+		if (instruction.kind == CODEWALK_JUMP || instruction.kind == CODEWALK_END ||
+			answer == CODEWALK_LEAVE)
+			return false;
+		number = number_behind(&head, operand, number);
+		if (codewalk->by_values)
+			learn(walk, &head, at, operand, &known);
+		at += head.length;
+	}
+	walk->cut = true;
+	return false;
+}
+
+static bool is_reached(const struct walk *walk, const struct block *block)
+{
+	return block->behind == NO_CALL || walk->function[block->behind].returns;
+}
+
+enum codewalk_result codewalk_run(const struct codewalk *codewalk, raddr_t entry)
+{
+	struct walk walk = {.codewalk = codewalk, .steps = STEPS_MAX};
+	ZydisDecoderInit(&walk.decoder, ZYDIS_MACHINE_MODE_LONG_64, ZYDIS_STACK_WIDTH_64);
+	(void)add_function(&walk, entry);
+	for (bool more = true; more;) {
+		more = false;
+		for (size_t i = 0; i < walk.count; i++) {
+			struct block *block = &walk.block[i];
+			if (block->done || !is_reached(&walk, block))
+				continue;
+			block->done = more = true;
+			if (visit_block(&walk, block))
+				return CODEWALK_HIT;
+		}
+	}
+	return walk.cut ? CODEWALK_CUT : CODEWALK_SEEN;
+}
+
+#else
+
+enum codewalk_result codewalk_run(const struct codewalk *codewalk, raddr_t entry)
+{
+	(void)codewalk;
+	(void)entry;
+	return CODEWALK_CUT;
+}
+
+#endif

@@ -1,0 +1,599 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/plan/entries.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attach/plan/callees.h"
+#include "attach/plan/clobbers.h"
+#include "attach/plan/comeback.h"
+#include "attach/inject/remote.h"
+#include "attach/plan/operators.h"
+#include "attach/proc/memory.h"
+
+#define CODE_MAX (1u << 20)
+
+static struct ht_err *no_memory(void)
+{
+	return ht_err_new(HT_ERR_NOMEM, "no memory for the functions to be hooked at their entry");
+}
+
+/* --- which --- */
+
+/* Has it calls that pass no slot? What was given is called by somebody: by a table of the
+ * program's, or as dlsym told, where no slot leads to it. */
+static bool passes_slots(const struct coverage_function *function)
+{
+	const struct native *native = function->native;
+	return function->places ||
+	       (native->family->given && (native->pointers || !function->slots));
+}
+
+/* Of a static program nothing is seen but at entries. */
+static bool is_wanted(const struct survey *survey, const struct coverage_function *function,
+	enum entries_mode mode)
+{
+	return function->native->role == FAMILY_HOOKED &&
+	       (mode == ENTRIES_ALL ||
+		       (mode == ENTRIES_AUTO && (passes_slots(function) || survey->is_static)));
+}
+
+static void collect_functions(
+	const struct survey *survey, enum entries_mode mode, struct entries *entries)
+{
+	for (size_t i = 0; i < survey->coverage.count; i++) {
+		const struct coverage_function *function = &survey->coverage.function[i];
+		if (!is_wanted(survey, function, mode))
+			continue;
+		struct entry *entry = &entries->entry[entries->count++];
+		snprintf(entry->name, sizeof(entry->name), "%s", function->native->name);
+		entry->hook = function->native->hook;
+		entry->usable_size = function->native->usable_size;
+		entry->plain = function->native->plain;
+		entry->text_lo = function->module->text_lo;
+		entry->text_hi = function->module->text_hi;
+		entry->addr = function->native->addr;
+		entry->bytes = function->native->bytes;
+		entry->function = i;
+	}
+}
+
+static const struct module *executable_of(const struct survey *survey)
+{
+	for (size_t i = 0; i < survey->modules.count; i++)
+		if (survey->modules.module[i].executable)
+			return &survey->modules.module[i];
+	return NULL;
+}
+
+/* Functions by which a static program could forbid what the agent does. */
+static void collect_guards(const struct survey *survey, struct entries *entries)
+{
+	const struct module *module = executable_of(survey);
+	for (size_t i = 0; module && i < module->natives.guard_count; i++) {
+		struct entry *entry = &entries->entry[entries->count++];
+		*entry = (struct entry){.hook = ABI_GUARD_PRCTL,
+			.name = "more of the kind",
+			.text_lo = module->text_lo,
+			.text_hi = module->text_hi,
+			.function = ENTRY_GUARD};
+		if (i == NATIVE_GUARDS_MAX)
+			continue;
+		const struct native_guard *guard = &module->natives.guard[i];
+		entry->hook = guard->hook;
+		entry->addr = guard->addr;
+		entry->bytes = guard->bytes;
+		snprintf(entry->name, sizeof(entry->name), "%s",
+			guard->hook == ABI_GUARD_PRCTL ? "prctl" : "syscall");
+	}
+}
+
+static struct ht_err *collect(
+	const struct survey *survey, enum entries_mode mode, struct entries *entries)
+{
+	size_t most = survey->coverage.count + NATIVE_GUARDS_MAX + 2;
+	entries->entry = calloc(most, sizeof(*entries->entry));
+	if (!entries->entry)
+		return no_memory();
+	collect_functions(survey, mode, entries);
+	if (survey->is_static && entries->count)
+		collect_guards(survey, entries);
+	return NULL;
+}
+
+/* --- their code --- */
+
+/* Of the segment that holds `addr`: how many bytes of the file follow it there. */
+static uint64_t file_bytes(const struct module *module, raddr_t addr, uint64_t *ret_offset)
+{
+	for (size_t i = 0; i < module->segment_count; i++) {
+		const struct module_segment *segment = &module->segment[i];
+		uint64_t at = addr - module->bias - segment->vaddr;
+		if (addr - module->bias < segment->vaddr || at >= segment->filesz ||
+			!(segment->flags & PF_X) || segment->flags & PF_W)
+			continue;
+		*ret_offset = segment->offset + at;
+		return segment->filesz - at;
+	}
+	return 0;
+}
+
+/* A shared mapping would be written through to the file. */
+static bool is_private_code(const struct proc_map *map)
+{
+	return map && map->exec && !map->write && !map->shared && map->inode;
+}
+
+struct code {
+	uint8_t memory[CODE_MAX], file[CODE_MAX];
+};
+
+static size_t read_code(void *context, raddr_t addr, uint8_t *buffer, size_t bytes)
+{
+	size_t got;
+	ht_err_free(memory_read_some(context, addr, buffer, bytes, &got));
+	return got;
+}
+
+static bool gives_back(enum abi_hook hook)
+{
+	if (!abi_is_allocator(hook))
+		return false;
+	enum abi_shape shape = abi_shape_of(hook);
+	return shape == ABI_SHAPE_FREE || shape == ABI_SHAPE_REALLOC || shape == ABI_SHAPE_RESIZE;
+}
+
+/* What is there must be what its file has: anything else is another's breakpoint, or probe. */
+static const char *read_own_code(const struct survey *survey, struct code *code,
+	const struct entry *entry, size_t *ret_bytes)
+{
+	const struct module *module = modules_find(&survey->modules, entry->addr);
+	raddr_t word = ht_align_down(entry->addr, sizeof(uint64_t));
+	const struct proc_map *map = proc_maps_find(&survey->maps, word);
+	size_t want = entry->addr - word + entry->bytes + BRIDGE_LOOK_BYTES, got = 0;
+	uint64_t offset = 0, left = module ? file_bytes(module, word, &offset) : 0;
+
+	if (!module || !is_private_code(map) || map->inode != module->inode ||
+		map->offset + (word - map->lo) != offset)
+		return "its code is not mapped from its file";
+	if (want > left)
+		want = left;
+	if (want > map->hi - word)
+		want = map->hi - word;
+	if (want > CODE_MAX)
+		return "it is too long";
+	ht_err_free(memory_read_some(&survey->proc, word, code->memory, want, &got));
+	if (got < want || memory_read_file(&survey->proc, map, offset, code->file, want) < want)
+		return "its code, or its file, cannot be read";
+	if (memcmp(code->memory, code->file, want) != 0)
+		return "its code differs from its file (a debugger's breakpoint or a probe?)";
+	*ret_bytes = want;
+	return NULL;
+}
+
+/* What is freed by a call from there the program has freed before. */
+static void pass_again(const struct survey *survey, struct entry *entry)
+{
+	const struct module *module = modules_find(&survey->modules, entry->addr);
+	const struct natives *natives = &module->natives;
+	if (entry->hook != ABI_HOOK_FREE || !natives->again || natives->again_bytes > INT32_MAX ||
+		survey->coverage.function[entry->function].native->family->prefix[0] ||
+		survey->coverage.function[entry->function].native->family->given)
+		return;
+	for (size_t i = 0; i < entry->place_count; i++) {
+		entry->place[i].passed = natives->again;
+		entry->place[i].passed_bytes = (uint32_t)natives->again_bytes;
+	}
+}
+
+/* What is done before such a place is done anew for whoever comes to it. */
+static void read_later(
+	const struct survey *survey, const struct code *code, size_t bytes, struct entry *entry)
+{
+	struct bridge *later = &entry->place[entry->place_count];
+	size_t count = bridge_read_later(code->memory, bytes, entry->addr, entry->bytes,
+		abi_is_allocator(entry->hook) ? abi_arity_of(entry->hook) : BRIDGE_ARITY_MAX,
+		entry->hook == ABI_HOOK_FREE, later);
+	if (!count)
+		return;
+	size_t first = later[count - 1].entry + later[count - 1].bytes - entry->addr;
+	if (!comeback_to(read_code, (void *)&survey->proc, entry->addr, entry->bytes, first))
+		entry->place_count += count;
+}
+
+static const char *read_entry(const struct survey *survey, struct code *code, struct entry *entry)
+{
+	size_t bytes;
+	bool same;
+	const char *why = read_own_code(survey, code, entry, &bytes);
+	if (why)
+		return why;
+	why = bridge_read(code->memory, bytes, entry->addr, entry->bytes, &entry->place[0]);
+	entry->place_count = !why;
+	read_later(survey, code, bytes, entry);
+	entry->leads_to = callees_sole(code->memory + entry->addr % sizeof(uint64_t), entry->addr,
+		entry->bytes, abi_is_allocator(entry->hook) ? abi_arity_of(entry->hook) : 0, &same);
+	/* Another block, or size, would be seen there (a header before each), or not each (a cache
+	 * of the thread's); reallocarray multiplies, and may set errno. */
+	if (!same && entry->hook != ABI_HOOK_REALLOCARRAY)
+		entry->leads_to = 0;
+	if (!entry->place_count)
+		return why;
+	pass_again(survey, entry);
+	/* A guard changes no register. */
+	if (abi_is_allocator(entry->hook) &&
+		!clobbers_all(read_code, (void *)&survey->proc, entry->addr))
+		return "its callers may rely on registers that it does not use";
+	return NULL;
+}
+
+/* Each changes what the other's jump, or its word, is made of. */
+static bool are_beside(const struct bridge *one, const struct bridge *other)
+{
+	raddr_t here = one->entry, there = other->entry;
+	raddr_t apart = here > there ? here - there : there - here;
+	return other->word == one->word || apart < BRIDGE_JUMP_BYTES;
+}
+
+/* Is another function hooked, or may it be, where this one's place is? */
+static bool is_beside(
+	const struct entries *entries, const struct entry *entry, const struct bridge *place)
+{
+	for (size_t i = 0; i < entries->count; i++) {
+		const struct entry *other = &entries->entry[i];
+		for (size_t n = 0; other != entry && !other->why && n < other->place_count; n++)
+			if (are_beside(place, &other->place[n]))
+				return true;
+	}
+	return false;
+}
+
+/* Entries that are beside each other are the first one's. A later instruction is given up for
+ * whatever else is there. */
+static void drop_beside(struct entries *entries, struct entry *entry)
+{
+	size_t kept = 0;
+	for (const struct entry *other = entries->entry; other < entry; other++)
+		if (!entry->why && !other->why && other->place_count &&
+			are_beside(&entry->place[0], &other->place[0]))
+			entry->why = "another function shares its first bytes, or the word that "
+				     "they lie in";
+	for (size_t i = 0; !entry->why && i < entry->place_count; i++)
+		if (entry->place[i].entry == entry->addr ||
+			!is_beside(entries, entry, &entry->place[i]))
+			entry->place[kept++] = entry->place[i];
+	entry->place_count = kept;
+	if (!entry->why && !kept)
+		entry->why =
+			"another function shares its first bytes, or the word that they lie in";
+}
+
+static struct ht_err *read_all(const struct survey *survey, struct entries *entries)
+{
+	struct code *code = malloc(sizeof(*code));
+	if (!code)
+		return no_memory();
+	for (size_t i = 0; i < entries->count; i++) {
+		struct entry *entry = &entries->entry[i];
+		entry->why = bridge_is_supported()
+				     ? read_entry(survey, code, entry)
+				     : "this heaptap was built without the decoder (Zydis)";
+	}
+	for (size_t i = 0; i < entries->count; i++)
+		drop_beside(entries, &entries->entry[i]);
+	free(code);
+	return NULL;
+}
+
+/* --- where --- */
+
+/* Each area makes the stub longer that maps them. */
+static size_t areas_max(const struct survey *survey)
+{
+	for (size_t count = ABI_NEAR_MAX; count > 0; count--) {
+		struct remote_slack place;
+		struct ht_err *err = remote_slack_choose(
+			&survey->proc, &survey->modules, &survey->maps, count, &place);
+		if (!err)
+			return count;
+		ht_err_free(err);
+	}
+	return 0;
+}
+
+static const struct entry *entry_at(const struct entries *entries, raddr_t addr)
+{
+	for (size_t i = 0; addr && i < entries->count; i++)
+		if (entries->entry[i].addr == addr)
+			return &entries->entry[i];
+	return NULL;
+}
+
+/* The one of its own kind that it only calls; NULL: there is none. */
+static const struct entry *called_by(const struct entries *entries, const struct entry *entry)
+{
+	const struct entry *to = entry_at(entries, entry->leads_to);
+	bool alike = to && abi_is_allocator(entry->hook) && abi_is_allocator(to->hook) &&
+		     abi_shape_of(to->hook) == abi_shape_of(entry->hook);
+	return alike ? to : NULL;
+}
+
+/* What only calls another that is hooked is seen there: so is reallocarray as realloc, and what
+ * cannot be hooked itself. */
+static bool is_placed(const struct entries *entries, const struct entry *entry)
+{
+	const struct entry *to = called_by(entries, entry);
+	return !entry->why && (entry->hook != ABI_HOOK_REALLOCARRAY || !to || to->why);
+}
+
+static struct ht_err *place_all(const struct survey *survey, struct entries *entries)
+{
+	struct near_hook *hook = calloc(entries->count + 1, sizeof(*hook));
+	size_t count = 0;
+	if (!hook)
+		return no_memory();
+	for (size_t i = 0; i < entries->count; i++)
+		if (is_placed(entries, &entries->entry[i]))
+			hook[count++] = (struct near_hook){.bridge = entries->entry[i].place,
+				.count = entries->entry[i].place_count,
+				.needed = gives_back(entries->entry[i].hook) ||
+					  abi_is_guard(entries->entry[i].hook)};
+	struct ht_err *err = near_place(
+		&survey->maps, areas_max(survey), hook, count, entries->near, &entries->near_count);
+	for (size_t i = 0, n = 0; !err && i < entries->count; i++) {
+		struct entry *entry = &entries->entry[i];
+		if (!is_placed(entries, entry))
+			continue;
+		entry->bridge = entry->place[hook[n].chosen];
+		entry->file = patch_place_of(
+			proc_maps_find(&survey->maps, entry->bridge.word), entry->bridge.word);
+		entry->at = hook[n++].at;
+		if (!entry->at)
+			entry->why = "no memory is free within reach of a jump from it";
+	}
+	free(hook);
+	return err;
+}
+
+/* --- an allocator as a whole --- */
+
+static const struct coverage_function *function_of(
+	const struct survey *survey, const struct entry *entry)
+{
+	return &survey->coverage.function[entry->function];
+}
+
+static const char whole[] = "a function of the same allocator that frees memory cannot be hooked";
+static const char callee[] = "a function that it calls cannot be hooked";
+
+/* For another's sake. */
+static bool is_secondary(const char *why)
+{
+	return why == whole || why == callee;
+}
+
+/* One that is hooked, or only calls one that is. */
+static bool is_seen_elsewhere(const struct entries *entries, const struct entry *entry)
+{
+	const struct entry *to = called_by(entries, entry);
+	return to && (to->at || to->passed);
+}
+
+/* Those that only call one of these in turn. */
+static void pass_on(struct entries *entries)
+{
+	for (bool more = true; more;) {
+		more = false;
+		for (size_t i = 0; i < entries->count; i++) {
+			struct entry *entry = &entries->entry[i];
+			if (entry->at || entry->passed || !is_seen_elsewhere(entries, entry))
+				continue;
+			entry->why = NULL;
+			entry->passed = more = true;
+		}
+	}
+}
+
+static void refuse(struct entry *entry, const char *why)
+{
+	entry->why = why;
+	entry->at = 0;
+	entry->passed = false;
+}
+
+/* What it calls is not hooked after all. */
+static void refuse_callers(struct entries *entries)
+{
+	for (bool more = true; more;) {
+		more = false;
+		for (size_t i = 0; i < entries->count; i++) {
+			struct entry *entry = &entries->entry[i];
+			if (entry->at || entry->why || is_seen_elsewhere(entries, entry))
+				continue;
+			refuse(entry, callee);
+			more = true;
+		}
+	}
+}
+
+/* A trace without its frees misleads: what gives back and cannot be hooked keeps all of its
+ * allocator from being hooked. */
+static const struct entry *unhooked_free(
+	const struct survey *survey, const struct entries *entries, const struct entry *entry)
+{
+	const struct coverage_function *function = function_of(survey, entry);
+	for (size_t i = 0; i < entries->count; i++) {
+		const struct entry *other = &entries->entry[i];
+		if (!other->why || !gives_back(other->hook))
+			continue;
+		const struct coverage_function *its = function_of(survey, other);
+		if (passes_slots(its) && its->native->family == function->native->family &&
+			(its->native->family->given || its->module == function->module))
+			return other;
+	}
+	return NULL;
+}
+
+static void settle_function(struct survey *survey, const struct entry *entry)
+{
+	struct coverage_function *function = &survey->coverage.function[entry->function];
+	survey->coverage.places -= function->places;
+	function->places = 0;
+	function->at_entry = true;
+}
+
+static void refuse_some(const struct survey *survey, struct entries *entries)
+{
+	pass_on(entries);
+	for (size_t i = 0; i < entries->count; i++) {
+		struct entry *entry = &entries->entry[i];
+		if (entry->why)
+			refuse(entry, entry->why);
+		else if (entry->function != ENTRY_GUARD && unhooked_free(survey, entries, entry))
+			refuse(entry, whole);
+	}
+	refuse_callers(entries);
+}
+
+static void settle(struct survey *survey, struct entries *entries)
+{
+	refuse_some(survey, entries);
+	for (size_t i = 0; i < entries->count; i++) {
+		struct entry *entry = &entries->entry[i];
+		if (entry->function == ENTRY_GUARD) {
+			if (entry->why)
+				entries->unguarded = entry;
+			continue;
+		}
+		entries->hooked += entry->at != 0;
+		if (entry->at || entry->passed)
+			settle_function(survey, entry);
+	}
+	if (!entries->hooked) {
+		memset(entries->near, 0, sizeof(entries->near));
+		entries->near_count = 0;
+	}
+}
+
+struct ht_err *entries_plan(struct survey *survey, enum entries_mode mode, struct entries *ret)
+{
+	*ret = (struct entries){0};
+	struct ht_err *err = collect(survey, mode, ret);
+	if (!err && ret->count)
+		err = read_all(survey, ret);
+	if (!err && ret->count)
+		err = place_all(survey, ret);
+	if (err) {
+		entries_deinit(ret);
+		return err;
+	}
+	settle(survey, ret);
+	operators_settle(survey, ret);
+	survey->entry_count = ret->hooked;
+	return NULL;
+}
+
+/* Without it a trace of a static program would mislead. What is not hooked for another's sake is
+ * named last. */
+static const struct entry *find_missing(const struct survey *survey, const struct entries *entries)
+{
+	const struct entry *found = NULL;
+	for (size_t i = 0; i < entries->count; i++) {
+		const struct entry *entry = &entries->entry[i];
+		if (!entry->why || entry->function == ENTRY_GUARD ||
+			!function_of(survey, entry)->places)
+			continue;
+		bool needed = gives_back(entry->hook) || entry->hook == ABI_HOOK_MALLOC;
+		if (needed && (!found || is_secondary(found->why)))
+			found = entry;
+	}
+	return found;
+}
+
+struct ht_err *entries_check(
+	const struct survey *survey, enum entries_mode mode, const struct entries *entries)
+{
+	pid_t pid = survey->proc.pid;
+	if (!survey->is_static)
+		return NULL;
+	if (mode == ENTRIES_SLOT)
+		return ht_err_new(HT_ERR_REFUSED,
+			"process %d is statically linked: its calls of the allocator can only be "
+			"recorded by changing the first bytes of the allocator's functions; allow "
+			"that with --hook auto",
+			pid);
+	if (entries->unguarded)
+		return ht_err_new(HT_ERR_REFUSED,
+			"process %d is statically linked, and its %s, which could forbid what "
+			"heaptap needs, cannot be hooked: %s",
+			pid, entries->unguarded->name, entries->unguarded->why);
+	const struct entry *missing = find_missing(survey, entries);
+	if (missing)
+		return ht_err_new(HT_ERR_REFUSED,
+			"process %d is statically linked, and its %s cannot be hooked: %s", pid,
+			missing->name, missing->why);
+	return entries->hooked ? NULL
+			       : ht_err_new(HT_ERR_REFUSED,
+					 "process %d is statically linked, and no allocator in it "
+					 "can be hooked",
+					 pid);
+}
+
+void entries_deinit(struct entries *entries)
+{
+	free(entries->entry);
+	*entries = (struct entries){0};
+}
+
+bool entries_has(const struct entries *entries, raddr_t addr)
+{
+	for (size_t i = 0; i < entries->count; i++)
+		if (entries->entry[i].at && entries->entry[i].addr == addr)
+			return true;
+	return false;
+}
+
+raddr_t entries_past(const struct entries *entries, raddr_t addr)
+{
+	for (size_t i = 0; i < entries->count; i++)
+		if (entries->entry[i].at && entries->entry[i].addr == addr &&
+			entries->entry[i].bridge.entry == addr)
+			return entries->entry[i].at + offsetof(struct abi_bridge, code);
+	return addr;
+}
+
+void entries_write_bridges(const struct entries *entries, const struct image *image)
+{
+	for (size_t i = 0; i < entries->count; i++) {
+		const struct entry *entry = &entries->entry[i];
+		struct abi_bridge made;
+		uint8_t *at = near_local(image, entries->near, entry->at);
+		if (entry->at && at && bridge_make(&entry->bridge, entry->at, &made))
+			memcpy(at, &made, sizeof(made));
+	}
+}
+
+void entries_write_pad(const struct entries *entries, const struct entry *entry,
+	const struct image *image, raddr_t thunk)
+{
+	bridge_make_pad(&entry->bridge, entry->at, thunk,
+		near_local(image, entries->near, entry->bridge.pad));
+}
+
+char *entries_refused(const struct entries *entries)
+{
+	char *text = NULL;
+	size_t bytes, count = 0;
+	FILE *out = open_memstream(&text, &bytes);
+	for (size_t i = 0; out && i < 2 * entries->count; i++) {
+		const struct entry *entry = &entries->entry[i % entries->count];
+		if (entry->why && is_secondary(entry->why) == (i >= entries->count))
+			fprintf(out, "%s%s (%s)", count++ ? ", " : "", entry->name, entry->why);
+	}
+	if (!out || fclose(out) != 0) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Functions that are hooked at their entry: which of those that are linked in, and where their pads
+ * and bridges stand. A function is hooked at its entry or by its slots, never by both.
+ */
+#pragma once
+
+#include "attach/inject/near.h"
+#include "attach/inject/patch.h"
+#include "attach/plan/survey.h"
+
+enum entries_mode {
+	ENTRIES_SLOT, /* none */
+	ENTRIES_AUTO, /* those with calls that pass no slot */
+	ENTRIES_ALL,  /* whichever can be */
+};
+
+#define ENTRY_NAME_BYTES 64u
+
+#define ENTRY_GUARD SIZE_MAX
+
+struct entry {
+	char name[ENTRY_NAME_BYTES];
+	enum abi_hook hook;
+	raddr_t usable_size;
+	raddr_t plain;		  /* of ABI_NEWS */
+	raddr_t text_lo, text_hi; /* of its module */
+	raddr_t addr;
+	uint64_t bytes;
+	struct bridge place[1 + BRIDGE_PLACES_MAX]; /* where it could be hooked */
+	size_t place_count;
+	struct bridge bridge;	 /* where it is */
+	raddr_t leads_to;	 /* all that it does is done there; 0: nowhere */
+	bool passed;		 /* it is not hooked itself: what it leads to is */
+	raddr_t at;		 /* of its bridge; 0: it is not to be hooked */
+	const char *why;	 /* then: the reason; NULL: it is passed */
+	size_t function;	 /* in survey.coverage; ENTRY_GUARD: it is watched over */
+	struct patch_place file; /* where its word lies */
+	bool tapped;
+};
+
+struct entries {
+	struct entry *entry;
+	size_t count;
+	raddr_t near[ABI_NEAR_MAX];
+	size_t near_count;
+	size_t hooked;		       /* of them, but for those that are watched over */
+	const struct entry *unguarded; /* one that should be watched over and cannot be */
+};
+
+/* Decides; reads, and changes nothing. What is hooked is noted in the survey's coverage. */
+HT_MUST_CHECK
+struct ht_err *entries_plan(struct survey *survey, enum entries_mode mode, struct entries *ret);
+/* HT_ERR_REFUSED where a static program cannot be recorded by these. */
+HT_MUST_CHECK
+struct ht_err *entries_check(
+	const struct survey *survey, enum entries_mode mode, const struct entries *entries);
+void entries_deinit(struct entries *entries);
+/* Is the function at `addr` hooked at its entry? */
+bool entries_has(const struct entries *entries, raddr_t addr);
+/* Where to call the function at `addr` past its hook. */
+raddr_t entries_past(const struct entries *entries, raddr_t addr);
+/* Writes the bridges into the image. */
+void entries_write_bridges(const struct entries *entries, const struct image *image);
+/* Writes the pad, which leads to `thunk`. */
+void entries_write_pad(const struct entries *entries, const struct entry *entry,
+	const struct image *image, raddr_t thunk);
+/* "jemalloc: free (it loops to its first instruction)": what is wanted and cannot be hooked; ""
+ * when nothing. malloc'd; NULL: no memory. */
+char *entries_refused(const struct entries *entries);

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/plan/operators.h"
+
+#include "attach/plan/callees.h"
+#include "attach/proc/memory.h"
+
+#define OPERATOR_MAX   4096u /* bytes of its code */
+#define OPERATOR_STEPS 4u    /* of one that calls another */
+
+struct seen {
+	const struct survey *survey;
+	const struct entries *entries;
+};
+
+static bool is_seen(void *context, raddr_t addr, bool is_word)
+{
+	const struct seen *seen = context;
+	const struct coverage *coverage = &seen->survey->coverage;
+	struct ht_err *err = is_word ? memory_read_u64(&seen->survey->proc, addr, &addr) : NULL;
+	if (err) {
+		ht_err_free(err);
+		return false;
+	}
+	if (entries_has(seen->entries, addr))
+		return true;
+	for (size_t i = 0; i < coverage->count; i++)
+		if (coverage->function[i].native->addr == addr && coverage->function[i].at_entry)
+			return true;
+	return false;
+}
+
+static bool calls_seen(
+	const struct survey *survey, const struct entries *entries, const struct native *native)
+{
+	struct seen seen = {survey, entries};
+	uint8_t code[OPERATOR_MAX];
+	size_t got = 0;
+	if (!native->bytes || native->bytes > sizeof(code))
+		return false;
+	ht_err_free(memory_read_some(&survey->proc, native->addr, code, native->bytes, &got));
+	return got == native->bytes &&
+	       callees_any(code, native->addr, native->bytes, is_seen, &seen);
+}
+
+void operators_settle(struct survey *survey, const struct entries *entries)
+{
+	struct coverage *coverage = &survey->coverage;
+	for (unsigned step = 0; step < OPERATOR_STEPS && entries->hooked; step++)
+		for (size_t i = 0; i < coverage->count; i++) {
+			struct coverage_function *function = &coverage->function[i];
+			if (function->native->role != FAMILY_UNSEEN || function->at_entry ||
+				!calls_seen(survey, entries, function->native))
+				continue;
+			coverage->places -= function->places;
+			function->places = 0;
+			function->at_entry = true;
+		}
+}

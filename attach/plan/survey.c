@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/plan/survey.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "attach/plan/given_report.h"
+#include "attach/inject/remote.h"
+#include "attach/proc/lock.h"
+#include "attach/proc/cgroup.h"
+#include "attach/proc/clock.h"
+#include "attach/proc/permission.h"
+#include "attach/proc/slow.h"
+#include "attach/thread/worker.h"
+#include "attach/proc/room.h"
+#include "format/foreign.h"
+#include "format/abi_control.h"
+
+#define SECCOMP_STRICT	  1 /* as proc_status has it */
+#define MIB		  (1ul << 20)
+#define DESCRIPTORS_SPARE 16u /* the stub needs four, the target may want some meanwhile */
+#define MAPPINGS_SPARE	  64u /* the image has eight, entries of functions up to 20 */
+/* What a capture makes of memory in the target's name, at most: stacks, and buffers per thread. */
+#define COMMON_BYTES (ABI_DEEP_OFF - ABI_TABLE_OFF - ABI_FUNCTIONS_BYTES)
+#define THREAD_BYTES ABI_SLOT_BYTES
+
+#define FILES_PATIENCE_NS	(10 * CLOCK_NS_PER_S)
+#define FILES_PATIENCE_LATER_NS (2 * CLOCK_NS_PER_S) /* while nobody takes events */
+#define LOADING_PATIENCE_NS	(CLOCK_NS_PER_S / 10)
+
+static struct ht_err *check_pid(pid_t pid)
+{
+	if (pid == getpid())
+		return ht_err_new(HT_ERR_REFUSED, "process %d is heaptap itself", pid);
+	return NULL;
+}
+
+static void name_process(pid_t pid, char comm[64])
+{
+	struct proc other;
+	struct proc_status status;
+	struct ht_err *err = proc_open(pid, &other);
+
+	snprintf(comm, 64, "?");
+	if (!err) {
+		err = proc_status(&other, 0, &status);
+		if (!err)
+			memcpy(comm, status.comm, sizeof(status.comm));
+		proc_close(&other);
+	}
+	ht_err_free(err);
+}
+
+static struct ht_err *check_status(const struct proc *proc, const struct proc_status *status)
+{
+	pid_t pid = proc->pid;
+
+	if (status->tracer != 0) {
+		char comm[64];
+		name_process(status->tracer, comm);
+		/* Its guardian may hold a thread for a while: nobody is to end that. */
+		if (!strncmp(comm, "heaptap", strlen("heaptap")) && lock_is_held(proc))
+			return lock_refuse(proc);
+		return ht_err_new(HT_ERR_REFUSED,
+			"process %d is traced by process %d (%s); end that first", pid,
+			status->tracer, comm);
+	}
+	if (status->state == 'T')
+		return ht_err_new(HT_ERR_REFUSED,
+			"process %d is stopped; continue it first (kill -CONT %d)", pid, pid);
+	if (status->seccomp == SECCOMP_STRICT)
+		return ht_err_new(HT_ERR_REFUSED,
+			"process %d runs under strict seccomp, which forbids every system call "
+			"that heaptap needs",
+			pid);
+	if (status->shadow_stack)
+		return ht_err_new(HT_ERR_REFUSED,
+			"process %d uses a shadow stack (CET), which is not supported yet", pid);
+	return NULL;
+}
+
+/* Asked to stop it would, and then run nothing. */
+static struct ht_err *check_frozen(const struct proc *proc)
+{
+	if (!cgroup_is_frozen(proc))
+		return NULL;
+	return ht_err_new(HT_ERR_REFUSED,
+		"process %d is frozen (freezer of its control group); thaw it first", proc->pid);
+}
+
+static struct ht_err *check_threads(const struct proc *proc, struct survey *survey)
+{
+	struct proc_tids tids;
+	struct ht_err *err = proc_tids_read(proc, &tids);
+	if (err)
+		return err;
+	for (size_t i = 0; !err && i < tids.count; i++) {
+		struct proc_status status;
+		bool lives;
+		err = proc_status_listed(proc, tids.tid[i], &status, &lives);
+		if (err || !lives)
+			continue;
+		survey->any_seccomp |= status.seccomp != 0;
+		/* Strict mode takes from the thread the clock that the agent reads. */
+		if (status.tracer != 0 || status.seccomp == SECCOMP_STRICT)
+			err = check_status(proc, &status);
+	}
+	proc_tids_deinit(&tids);
+	return err;
+}
+
+static struct ht_err *check_space(pid_t pid, const struct room *room)
+{
+	uint64_t image = abi_image_bytes(ABI_SLOT_MAX);
+
+	/* The kernel ends a process that makes a file longer than its limit, and the agent's memory
+	 * is a file that the process makes. */
+	if (room->file_bytes < image)
+		return ht_err_new(HT_ERR_REFUSED,
+			"process %d may not make a file of %lu MiB, which heaptap needs (ulimit "
+			"-f); raise that first: prlimit --pid %d --fsize=unlimited:unlimited",
+			pid, image / MIB, pid);
+	/* As much again stays free: the target must not miss what we reserve. */
+	if (room->address_bytes < 2 * image)
+		return ht_err_new(HT_ERR_REFUSED,
+			"process %d may map only %lu MiB more (ulimit -v), and heaptap reserves "
+			"%lu MiB of its address space; raise that first: prlimit --pid %d "
+			"--as=unlimited",
+			pid, room->address_bytes / MIB, image / MIB, pid);
+	if (room->data_bytes < MIB)
+		return ht_err_new(HT_ERR_REFUSED,
+			"process %d has used up its limit on data (ulimit -d); raise that first: "
+			"prlimit --pid %d --data=unlimited",
+			pid, pid);
+	if (room->locked_bytes < 2 * image)
+		return ht_err_new(HT_ERR_REFUSED,
+			"process %d locks its memory (mlockall) and may lock only %lu MiB more "
+			"(ulimit -l), and heaptap reserves %lu MiB of its address space; raise "
+			"that first: prlimit --pid %d --memlock=unlimited",
+			pid, room->locked_bytes / MIB, image / MIB, pid);
+	return NULL;
+}
+
+uint64_t survey_memory_bytes(const struct survey *survey)
+{
+	uint64_t threads = survey->status.threads;
+	uint64_t deep = threads < ABI_DEEP_COUNT ? threads : ABI_DEEP_COUNT;
+	return COMMON_BYTES + threads * THREAD_BYTES + deep * ABI_DEEP_BYTES;
+}
+
+static struct ht_err *check_room(const struct survey *survey)
+{
+	pid_t pid = survey->proc.pid;
+	uint64_t memory = survey_memory_bytes(survey);
+	struct room room;
+	struct ht_err *err = room_read(&survey->proc, &survey->maps, &room);
+
+	if (!err)
+		err = check_space(pid, &room);
+	if (err)
+		return err;
+	if (room.descriptors < DESCRIPTORS_SPARE)
+		return ht_err_new(HT_ERR_REFUSED,
+			"process %d may open only %lu more descriptors (ulimit -n), and %u are "
+			"needed; raise that first: prlimit --pid %d --nofile=NUMBER",
+			pid, (unsigned long)room.descriptors, DESCRIPTORS_SPARE, pid);
+	if (room.mappings < MAPPINGS_SPARE)
+		return ht_err_new(HT_ERR_REFUSED,
+			"process %d has %zu mappings, nearly as many as the kernel allows "
+			"(vm.max_map_count); raise that first: sysctl vm.max_map_count=NUMBER",
+			pid, survey->maps.count);
+	if (room.memory_bytes < memory)
+		return ht_err_new(HT_ERR_REFUSED,
+			"process %d may use only %lu MiB more of memory (memory limit of its "
+			"control group), and a capture may take %lu MiB there; raise that limit "
+			"first",
+			pid, room.memory_bytes / MIB, memory / MIB);
+	/* As much again stays free, for the target, and threads that are still to come. */
+	if (room.commit_bytes < 2 * memory)
+		return ht_err_new(HT_ERR_REFUSED,
+			"the system promises its processes only %lu MiB more of memory "
+			"(vm.overcommit_memory=2), and a capture of process %d may take %lu MiB; "
+			"raise vm.overcommit_ratio first",
+			room.commit_bytes / MIB, pid, memory / MIB);
+	return NULL;
+}
+
+static struct ht_err *refuse_without_slots(const struct survey *survey)
+{
+	char *unseen = coverage_unseen(&survey->coverage);
+	bool named = unseen && unseen[0];
+	struct ht_err *err = ht_err_new(HT_ERR_REFUSED,
+		"process %d calls its allocator directly%s%s%s: it is linked in statically; record "
+		"such calls with --hook auto",
+		survey->proc.pid, named ? " (" : "", named ? unseen : "", named ? ")" : "");
+	free(unseen);
+	return err;
+}
+
+/* What an emulator maps for its guest looks like libraries, but the processor does not run it: the
+ * guest would call thunks that the emulator knows nothing of, and the emulator map over the image.
+ */
+static struct ht_err *check_linked(const struct survey *survey)
+{
+	const struct module *strange = modules_strange(&survey->modules);
+	char path[160];
+	if (!strange)
+		return NULL;
+	foreign_copy(path, sizeof(path), strange->path);
+	return ht_err_new(HT_ERR_REFUSED,
+		"process %d is statically linked, but its own C library did not load %s: the "
+		"process emulates the program that uses this file (valgrind), loads it by other "
+		"means, or has no symbols (stripped)",
+		survey->proc.pid, path[0] ? path : "code without a name");
+}
+
+/* Of a static program the allocator is known by its names, if at all. */
+static bool is_named(const struct survey *survey)
+{
+	for (size_t i = 0; i < survey->coverage.count; i++)
+		if (survey->coverage.function[i].native->role == FAMILY_HOOKED &&
+			survey->coverage.function[i].module->executable)
+			return true;
+	return false;
+}
+
+/* What allocates in it, and has no hooks; NULL: nothing that is known. What a program may have
+ * beside others (operator new, Rust's) tells nothing. */
+static const char *other_allocator(const struct survey *survey)
+{
+	for (size_t i = 0; i < survey->coverage.count; i++) {
+		const struct family *family = survey->coverage.function[i].native->family;
+		if (survey->coverage.function[i].module->executable && !family->hooked &&
+			!family->everywhere && !family->given)
+			return family->allocator;
+	}
+	return NULL;
+}
+
+static struct ht_err *refuse_without_names(const struct survey *survey)
+{
+	const char *other = other_allocator(survey);
+	if (other)
+		return ht_err_new(HT_ERR_REFUSED,
+			"process %d is statically linked, and its symbols name only one allocator, "
+			"%s, which heaptap does not record (for Go use pprof)",
+			survey->proc.pid, other);
+	return ht_err_new(HT_ERR_REFUSED,
+		"process %d is statically linked, and its file has no symbols that name its "
+		"allocator (stripped?)",
+		survey->proc.pid);
+}
+
+struct ht_err *survey_check_tapped(const struct proc *proc, struct recover_found *ret)
+{
+	struct ht_err *err = recover_find(proc, ret);
+	if (!err && ret->image)
+		err = ht_err_new(HT_ERR_REFUSED,
+			"process %d is already recorded by heaptap %d; stop that one, or run "
+			"heaptap recover -p %d if it has ended",
+			proc->pid, ret->daemon_pid, proc->pid);
+	return err;
+}
+
+static struct ht_err *check_stub(const struct survey *survey)
+{
+	struct choose_slack place;
+
+	/* A thread may still be in it. */
+	return remote_find_stub(&survey->proc, &survey->modules, &survey->maps, &place)
+		       ? remote_slack_refuse(&survey->proc)
+		       : NULL;
+}
+
+static void count_slots(struct survey *survey)
+{
+	survey->tap_count = survey->foreign_count = survey->unresolved_count = 0;
+	for (size_t i = 0; i < survey->slots.count; i++) {
+		enum slot_verdict verdict = survey->slots.slot[i].verdict;
+		if (!abi_is_allocator(survey->slots.slot[i].hook))
+			continue;
+		survey->tap_count += verdict == SLOT_TAP;
+		survey->foreign_count += verdict == SLOT_FOREIGN;
+		survey->unresolved_count += verdict == SLOT_UNRESOLVED;
+	}
+}
+
+static struct ht_err *read_slots(const struct survey *survey, const struct modules *modules,
+	raddr_t thunk_lo, raddr_t thunk_hi, struct slots *ret)
+{
+	return survey->with_mappings
+		       ? slots_read_all(&survey->proc, modules, thunk_lo, thunk_hi, ret)
+		       : slots_read(&survey->proc, modules, thunk_lo, thunk_hi, ret);
+}
+
+struct files {
+	const struct proc *proc;
+	const struct proc_maps *maps;
+};
+
+static struct ht_err *touch_files(void *context, struct worker_reply *reply)
+{
+	const struct files *files = context;
+	(void)reply;
+	return slow_touch(files->proc, files->maps);
+}
+
+/* A file system that a process serves, maybe the target itself, must show that it answers before
+ * a page of it is read in the target's memory. */
+static struct ht_err *check_file_systems(
+	const struct proc *proc, const struct proc_maps *maps, uint64_t patience_ns)
+{
+	struct files files = {.proc = proc, .maps = maps};
+	struct worker_reply reply;
+	char *path;
+	struct ht_err *err = slow_find(proc, maps, &path);
+	if (err || !path)
+		return err;
+	err = worker_run(
+		"reading mapped files", clock_mono_ns() + patience_ns, touch_files, &files, &reply);
+	if (err && err->code == HT_ERR_REFUSED) {
+		ht_err_free(err);
+		err = ht_err_new(HT_ERR_REFUSED,
+			"process %d maps files of a file system that does not answer, such as %s; "
+			"try again when it does",
+			proc->pid, path);
+	}
+	free(path);
+	return err;
+}
+
+static struct ht_err *reread_modules(struct survey *survey)
+{
+	struct proc_maps maps;
+	struct modules modules;
+	struct ht_err *err = proc_maps_read(&survey->proc, &maps);
+	if (err)
+		return err;
+	err = check_file_systems(&survey->proc, &maps, FILES_PATIENCE_NS);
+	if (!err)
+		err = modules_reread(&survey->proc, &maps, &survey->modules, &modules);
+	if (err) {
+		proc_maps_deinit(&maps);
+		return err;
+	}
+	modules_deinit(&survey->modules);
+	proc_maps_deinit(&survey->maps);
+	survey->maps = maps;
+	survey->modules = modules;
+	return NULL;
+}
+
+/* A library is mapped before it is in the list of those that are loaded, or was unloaded between
+ * our two looks. */
+static struct ht_err *read_modules(struct survey *survey)
+{
+	uint64_t end_ns = clock_mono_ns() + LOADING_PATIENCE_NS;
+	struct ht_err *err = modules_read(&survey->proc, &survey->maps, &survey->modules);
+	while (!err && modules_strange(&survey->modules) && clock_mono_ns() < end_ns) {
+		clock_sleep_ns(CLOCK_NS_PER_MS);
+		err = reread_modules(survey);
+	}
+	survey->is_static = !err && modules_are_static(&survey->modules);
+	return err;
+}
+
+static struct ht_err *read_contents(struct survey *survey)
+{
+	struct ht_err *err = check_room(survey);
+	if (!err)
+		err = modules_check_machine(&survey->proc, &survey->maps);
+	if (!err)
+		err = read_modules(survey);
+	if (!err)
+		err = survey_check_tapped(&survey->proc, &survey->found);
+	if (!err)
+		err = check_linked(survey);
+	if (!err)
+		err = check_stub(survey);
+	if (!err)
+		err = read_slots(survey, &survey->modules, 0, 0, &survey->slots);
+	if (!err)
+		err = coverage_read(&survey->proc, &survey->maps, &survey->modules, &survey->slots,
+			&survey->coverage);
+	if (!err && !survey->given_optional)
+		err = given_check(survey);
+	if (err)
+		return err;
+	count_slots(survey);
+	if (survey->is_static)
+		return is_named(survey) ? NULL : refuse_without_names(survey);
+	return survey->tap_count + survey->unresolved_count ? NULL : refuse_without_slots(survey);
+}
+
+struct ht_err *survey_check_files(const struct proc *proc)
+{
+	struct proc_maps maps;
+	struct ht_err *err = proc_maps_read(proc, &maps);
+	if (err)
+		return err;
+	err = check_file_systems(proc, &maps, FILES_PATIENCE_NS);
+	proc_maps_deinit(&maps);
+	return err;
+}
+
+struct ht_err *survey_open(pid_t pid, struct survey *ret)
+{
+	struct survey survey = {0};
+	struct ht_err *err = check_pid(pid);
+
+	if (err)
+		return err;
+	err = proc_open(pid, &survey.proc);
+	if (err)
+		return err;
+	err = proc_status(&survey.proc, 0, &survey.status);
+	if (!err)
+		err = check_status(&survey.proc, &survey.status);
+	if (!err)
+		err = check_frozen(&survey.proc);
+	if (!err)
+		err = proc_open_mem(&survey.proc);
+	if (!err)
+		err = permission_check_writing(pid);
+	if (!err)
+		err = check_threads(&survey.proc, &survey);
+	if (err)
+		survey_deinit(&survey);
+	else
+		*ret = survey;
+	return err;
+}
+
+struct ht_err *survey_read(struct survey *survey)
+{
+	struct ht_err *err = proc_maps_read(&survey->proc, &survey->maps);
+	if (!err)
+		err = check_file_systems(&survey->proc, &survey->maps, FILES_PATIENCE_NS);
+	return err ? err : read_contents(survey);
+}
+
+struct ht_err *survey_take(pid_t pid, struct survey *ret)
+{
+	struct ht_err *err = survey_open(pid, ret);
+	if (err)
+		return err;
+	err = survey_read(ret);
+	if (err)
+		survey_deinit(ret);
+	return err;
+}
+
+void survey_deinit(struct survey *survey)
+{
+	coverage_deinit(&survey->coverage);
+	slots_deinit(&survey->slots);
+	modules_deinit(&survey->modules);
+	proc_maps_deinit(&survey->maps);
+	proc_close(&survey->proc);
+}
+
+/* Where a file system has stopped answering, its mappings are left alone from now on. */
+static struct ht_err *read_maps_later(
+	const struct proc *proc, uint64_t patience_ns, struct proc_maps *ret)
+{
+	struct ht_err *err = proc_maps_read(proc, ret);
+	if (err || slow_is_avoided())
+		return err;
+	err = check_file_systems(proc, ret, patience_ns);
+	if (!err)
+		return NULL;
+	proc_maps_deinit(ret);
+	if (err->code != HT_ERR_REFUSED)
+		return err;
+	ht_err_free(err);
+	slow_avoid();
+	return proc_maps_read(proc, ret);
+}
+
+struct ht_err *survey_avoid_stalled(const struct proc *proc)
+{
+	struct proc_maps maps;
+	struct ht_err *err = read_maps_later(proc, FILES_PATIENCE_NS, &maps);
+	if (!err)
+		proc_maps_deinit(&maps);
+	return err;
+}
+
+static void note_partial(
+	struct survey *survey, const struct modules *modules, const struct slots *slots)
+{
+	size_t count;
+	const struct module *partial =
+		coverage_partial_since(modules, slots, survey->modules.next_id, &count);
+
+	survey->partial_count += count;
+	if (partial)
+		foreign_copy(survey->partial_path, sizeof(survey->partial_path), partial->path);
+}
+
+struct ht_err *survey_refresh(struct survey *survey, raddr_t thunk_lo, raddr_t thunk_hi)
+{
+	struct proc_maps maps;
+	struct modules modules;
+	struct slots slots;
+	struct ht_err *err = read_maps_later(&survey->proc, FILES_PATIENCE_LATER_NS, &maps);
+	if (err)
+		return err;
+	err = modules_reread(&survey->proc, &maps, &survey->modules, &modules);
+	if (err) {
+		proc_maps_deinit(&maps);
+		return err;
+	}
+	err = read_slots(survey, &modules, thunk_lo, thunk_hi, &slots);
+	if (err) {
+		modules_deinit(&modules);
+		proc_maps_deinit(&maps);
+		return err;
+	}
+	note_partial(survey, &modules, &slots);
+	coverage_deinit(&survey->coverage);
+	slots_deinit(&survey->slots);
+	modules_deinit(&survey->modules);
+	proc_maps_deinit(&survey->maps);
+	survey->maps = maps;
+	survey->modules = modules;
+	survey->slots = slots;
+	count_slots(survey);
+	return NULL;
+}

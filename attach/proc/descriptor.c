@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/proc/descriptor.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/kcmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <termios.h>
+#include <unistd.h>
+
+#ifndef PIDFD_THREAD
+#define PIDFD_THREAD O_EXCL
+#endif
+
+static int take_of_thread(const struct proc *proc, pid_t tid, int fd)
+{
+	int pidfd = (int)syscall(SYS_pidfd_open, tid, PIDFD_THREAD);
+	char path[32];
+
+	/* Still its number now that it is pinned: so it has been. */
+	snprintf(path, sizeof(path), "task/%d", tid);
+	bool is_its = pidfd >= 0 && faccessat(proc->dir_fd, path, F_OK, 0) == 0;
+	int got = is_its ? (int)syscall(SYS_pidfd_getfd, pidfd, fd, 0) : -1;
+	int sys = errno;
+
+	if (pidfd >= 0)
+		close(pidfd);
+	errno = sys;
+	return got;
+}
+
+int descriptor_take(const struct proc *proc, pid_t tid, int fd)
+{
+	int got = (int)syscall(SYS_pidfd_getfd, proc->pidfd, fd, 0);
+	/* Where the main thread has ended the process has none, but its threads have. */
+	return got < 0 && errno == ESRCH ? take_of_thread(proc, tid, fd) : got;
+}
+
+int descriptor_take_of(const struct proc *proc, pid_t tid, int fd)
+{
+	int got = take_of_thread(proc, tid, fd);
+	/* A table that was copied leads to the same files. */
+	return got < 0 && errno == EINVAL ? descriptor_take(proc, tid, fd) : got;
+}
+
+static int compare(pid_t a, pid_t b)
+{
+	return a == b ? 0 : (int)syscall(SYS_kcmp, a, b, KCMP_FILES, 0, 0);
+}
+
+struct ht_err *descriptor_has_table(const struct proc *proc, pid_t tid, pid_t other, bool *ret)
+{
+	pid_t living;
+
+	*ret = other && compare(tid, other) == 0;
+	if (other)
+		return NULL;
+	/* A main thread that has ended has no table, and which one lives is a long question. */
+	*ret = tid != proc->pid && compare(proc->pid, tid) == 0;
+	if (*ret)
+		return NULL;
+	struct ht_err *err = proc_living_tid(proc, &living);
+	*ret = err || !living || compare(living, tid) <= 0;
+	return err;
+}
+
+static bool is_known(const struct proc_tids *tables, pid_t tid)
+{
+	for (size_t i = 0; i < tables->count; i++)
+		if (compare(tables->tid[i], tid) == 0)
+			return true;
+	return false;
+}
+
+struct ht_err *descriptor_tables(const struct proc *proc, struct proc_tids *ret)
+{
+	struct proc_tids tids, tables = {0};
+	pid_t living;
+	struct ht_err *err = proc_living_tid(proc, &living);
+	if (!err)
+		err = proc_tids_read(proc, &tids);
+	if (err)
+		return err;
+	/* Those that were kept stand in the beginning of the list itself. */
+	tables.tid = tids.tid;
+	for (size_t i = 0; i < tids.count; i++) {
+		pid_t tid = tids.tid[i];
+		if ((!living || compare(living, tid) != 0) && !is_known(&tables, tid))
+			tables.tid[tables.count++] = tid;
+	}
+	*ret = tables;
+	return NULL;
+}
+
+static bool leads_to(const struct proc *proc, pid_t tid, int fd, const char *what)
+{
+	char name[48];
+	char *link = NULL;
+	snprintf(name, sizeof(name), "task/%d/fd/%d", tid, fd);
+	struct ht_err *err = proc_link(proc, name, &link);
+	bool leads = !err && strncmp(link, what, strlen(what)) == 0;
+	ht_err_free(err);
+	free(link);
+	return leads;
+}
+
+/* Only a socket is ever taken: the close of another file might mean something to it. */
+static int take_socket(const struct proc *proc, pid_t tid, int fd)
+{
+	return leads_to(proc, tid, fd, "socket:") ? descriptor_take(proc, tid, fd) : -1;
+}
+
+/* Its close means nothing to a terminal either. False: it is none, or gives lines. */
+static bool read_terminal(const struct proc *proc, pid_t tid, int fd, struct termios *ret)
+{
+	static const char *const name[] = {"/dev/tty", "/dev/pts/", "/dev/console"};
+	bool known = false;
+
+	for (size_t i = 0; !known && i < HT_ARRAY_SIZE(name); i++) {
+		int own = leads_to(proc, tid, fd, name[i]) ? descriptor_take(proc, tid, fd) : -1;
+		known = own >= 0 && tcgetattr(own, ret) == 0;
+		if (own >= 0)
+			close(own);
+	}
+	return known && !(ret->c_lflag & ICANON);
+}
+
+bool descriptor_has_timeout(const struct proc *proc, pid_t tid, int fd, int option)
+{
+	struct timeval timeout = {0};
+	struct termios terminal;
+	socklen_t length = sizeof(timeout);
+	int own = take_socket(proc, tid, fd);
+
+	if (own < 0)
+		return option == SO_RCVTIMEO && read_terminal(proc, tid, fd, &terminal) &&
+		       terminal.c_cc[VTIME] && !terminal.c_cc[VMIN];
+	bool known = getsockopt(own, SOL_SOCKET, option, &timeout, &length) == 0;
+	close(own);
+	return known && (timeout.tv_sec || timeout.tv_usec);
+}
+
+bool descriptor_gathers(const struct proc *proc, pid_t tid, int fd)
+{
+	int least = 0;
+	struct termios terminal;
+	socklen_t length = sizeof(least);
+	int own = take_socket(proc, tid, fd);
+
+	if (own < 0)
+		return read_terminal(proc, tid, fd, &terminal) && terminal.c_cc[VMIN] > 1;
+	bool known = getsockopt(own, SOL_SOCKET, SO_RCVLOWAT, &least, &length) == 0;
+	close(own);
+	return known && least > 1;
+}
+
+bool descriptor_takes_parts(const struct proc *proc, pid_t tid, int fd)
+{
+	int domain = AF_UNIX, type = 0;
+	socklen_t domain_length = sizeof(domain), type_length = sizeof(type);
+	int own = take_socket(proc, tid, fd);
+
+	if (own < 0)
+		return leads_to(proc, tid, fd, "/dev/");
+	bool known = getsockopt(own, SOL_SOCKET, SO_DOMAIN, &domain, &domain_length) == 0 &&
+		     getsockopt(own, SOL_SOCKET, SO_TYPE, &type, &type_length) == 0;
+	close(own);
+	return known && domain != AF_UNIX && type == SOCK_STREAM;
+}

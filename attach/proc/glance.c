@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/proc/glance.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FULL_TURNS	 8u
+#define STATUS_MAX_BYTES 8192u
+
+void glance_open(struct glance *glance, const struct proc *proc)
+{
+	*glance = (struct glance){
+		.proc = proc, .status_fd = openat(proc->dir_fd, "status", O_RDONLY | O_CLOEXEC)};
+}
+
+void glance_close(struct glance *glance)
+{
+	if (glance->status_fd >= 0)
+		close(glance->status_fd);
+	glance->status_fd = -1;
+}
+
+/* The kernel escapes newlines in Name: what stands behind one is a key. */
+static bool find_number(const char *text, const char *key, long *ret)
+{
+	const char *found = strstr(text, key);
+	if (found)
+		*ret = strtol(found + strlen(key), NULL, 10);
+	return found;
+}
+
+/* False: it was cut, or does not say all, or the thread has ended. */
+static bool status_glance(int fd, struct glance_status *ret)
+{
+	char text[STATUS_MAX_BYTES];
+	long seccomp, tracer, stack_kib = 0;
+	ssize_t length = pread(fd, text, sizeof(text) - 1, 0);
+	if (length <= 0 || length == (ssize_t)sizeof(text) - 1)
+		return false;
+	text[length] = '\0';
+	if (strstr(text, "\nState:\tZ") || !find_number(text, "\nSeccomp:\t", &seccomp) ||
+		!find_number(text, "\nTracerPid:\t", &tracer))
+		return false;
+	(void)find_number(text, "\nVmStk:\t", &stack_kib);
+	*ret = (struct glance_status){
+		.seccomp = (int)seccomp, .tracer = (pid_t)tracer, .stack_kib = (uint64_t)stack_kib};
+	return true;
+}
+
+struct ht_err *glance_status(const struct glance *glance, struct glance_status *ret)
+{
+	struct proc_status status;
+	/* A file of /proc stays that of its process, whoever has the number later. */
+	if (glance->status_fd >= 0 && status_glance(glance->status_fd, ret))
+		return NULL;
+	struct ht_err *err = proc_status(glance->proc, 0, &status);
+	if (!err)
+		*ret = (struct glance_status){.seccomp = status.seccomp, .tracer = status.tracer};
+	return err;
+}
+
+static bool seems_same(const struct proc *proc)
+{
+	struct pollfd end = {.fd = proc->pidfd, .events = POLLIN};
+	uint8_t byte;
+	return proc->mem_fd >= 0 && poll(&end, 1, 0) == 0 &&
+	       pread(proc->mem_fd, &byte, sizeof(byte), 0) != 0;
+}
+
+enum proc_change glance_changed(struct glance *glance)
+{
+	bool is_full = glance->turn++ % FULL_TURNS == 0;
+	return !is_full && seems_same(glance->proc) ? PROC_SAME : proc_changed(glance->proc);
+}

@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/proc/kin.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/kcmp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#define GENERATIONS_MAX 64u
+#define LOOKS		2u /* that find nothing, before nothing is there */
+#define COUNTS_TRIES	200u
+
+static struct ht_err *add(struct proc_tids *list, pid_t pid)
+{
+	if ((list->count & (list->count - 1)) == 0) {
+		size_t capacity = list->count ? 2 * list->count : 1;
+		pid_t *grown = realloc(list->tid, capacity * sizeof(*grown));
+		if (!grown)
+			return ht_err_new(HT_ERR_NOMEM, "no memory for %zu processes", capacity);
+		list->tid = grown;
+	}
+	list->tid[list->count++] = pid;
+	return NULL;
+}
+
+typedef struct ht_err *kin_test(const struct proc *proc, pid_t other, bool *ret);
+
+/* All processes but `proc` for which `is_kin` holds. */
+static struct ht_err *collect(const struct proc *proc, kin_test *is_kin, struct proc_tids *ret)
+{
+	struct proc_tids list = {0};
+	struct ht_err *err = NULL;
+	DIR *dir = opendir("/proc");
+
+	if (!dir)
+		return ht_err_sys(errno, "cannot list /proc");
+	while (!err) {
+		errno = 0;
+		const struct dirent *entry = readdir(dir);
+		if (!entry && errno)
+			err = ht_err_sys(errno, "cannot list /proc");
+		if (!entry)
+			break;
+		pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
+		bool is = false;
+		if (pid > 0 && pid != proc->pid)
+			err = is_kin(proc, pid, &is);
+		if (!err && is)
+			err = add(&list, pid);
+	}
+	closedir(dir);
+	if (err)
+		proc_tids_deinit(&list);
+	else
+		*ret = list;
+	return err;
+}
+
+/* --- the same memory -----------------------------------------------------------------------------
+ */
+
+static int compare(pid_t a, pid_t b)
+{
+	int result = (int)syscall(SYS_kcmp, a, b, KCMP_VM, 0, 0);
+	return result < 0 ? -errno : result;
+}
+
+static struct ht_err *not_told(pid_t other)
+{
+	return ht_err_new(
+		HT_ERR_INCOMPLETE, "cannot find out whether process %d shares its memory", other);
+}
+
+/* What the kernel counts of an address space; "" where there is none. */
+static struct ht_err *read_counts(const struct proc *proc, char **ret)
+{
+	struct ht_err *err = proc_text(proc, "status", ret);
+	if (err)
+		return err;
+	char *from = strstr(*ret, "\nVmPeak:"), *to = strstr(*ret, "\nVmSwap:");
+	size_t length = from && to > from ? (size_t)(to - from) : 0;
+	memmove(*ret, from ? from : *ret, length);
+	(*ret)[length] = '\0';
+	return NULL;
+}
+
+/* The counts of one memory are the same whoever is asked, those of a copy differ: fork(2) copies no
+ * pages of files. They must not change in between. */
+static struct ht_err *compare_counts(const struct proc *proc, const struct proc *other, bool *ret)
+{
+	bool told = false;
+	struct ht_err *err = NULL;
+	for (unsigned tries = 0; !err && !told && tries < COUNTS_TRIES; tries++) {
+		char *text[3] = {0};
+		const struct proc *of[] = {proc, other, proc};
+		for (size_t i = 0; !err && i < HT_ARRAY_SIZE(of); i++)
+			err = read_counts(of[i], &text[i]);
+		told = !err && strcmp(text[0], text[2]) == 0;
+		*ret = told && strcmp(text[0], text[1]) == 0;
+		for (size_t i = 0; i < HT_ARRAY_SIZE(of); i++)
+			free(text[i]);
+	}
+	return err || told ? err : not_told(other->pid);
+}
+
+/* What a program was started with stays with its memory, and with each copy of that. */
+static struct ht_err *compare_looks(
+	const struct proc *proc, const struct proc_auxv *start, const struct proc *other, bool *ret)
+{
+	struct proc_auxv theirs;
+	struct ht_err *err = proc_auxv_read(other, &theirs);
+	if (!err && memcmp(start, &theirs, sizeof(theirs)) == 0)
+		err = compare_counts(proc, other, ret);
+	return err;
+}
+
+/* Has it ended, or is it not ours to look at? That permission is one for the memory
+ * (PR_SET_DUMPABLE): where we have it of the one, we have it of whoever runs in the same, but for
+ * those that became another user, which takes it from the memory. */
+static bool is_no(const struct ht_err *err)
+{
+	return err->code == HT_ERR_TARGET_GONE || err->code == HT_ERR_REFUSED ||
+	       err->sys == EACCES || err->sys == EPERM;
+}
+
+/* Where kcmp(2) does not answer: a kernel without it, or a container's filter. */
+static struct ht_err *shares_by_looks(const struct proc *proc, pid_t pid, bool *ret)
+{
+	struct proc other;
+	struct proc_auxv start;
+	struct ht_err *err = proc_auxv_read(proc, &start);
+
+	if (err && err->code != HT_ERR_TARGET_GONE)
+		return err;
+	if (!err)
+		err = proc_open(pid, &other);
+	if (!err) {
+		err = compare_looks(proc, &start, &other, ret);
+		proc_close(&other);
+	}
+	if (!err || !is_no(err))
+		return err;
+	ht_err_free(err);
+	*ret = false;
+	return NULL;
+}
+
+struct ht_err *kin_shares(const struct proc *proc, pid_t other, bool *ret)
+{
+	*ret = false;
+	for (unsigned look = 0; look < LOOKS; look++) {
+		/* Of a main thread that has ended, and of a kernel thread, there is no memory to
+		 * compare: all those would be equal. */
+		pid_t tid;
+		struct ht_err *err = proc_living_tid(proc, &tid);
+		if (err || !tid)
+			return err;
+		int result = compare(tid, other);
+		*ret = result == 0;
+		if (result >= 0)
+			return NULL;
+		if (compare(tid, tid) != 0)
+			return shares_by_looks(proc, other, ret);
+		if (result == -EPERM) /* see is_no */
+			return NULL;
+	}
+	return syscall(SYS_kill, other, 0) < 0 && errno == ESRCH ? NULL : not_told(other);
+}
+
+struct ht_err *kin_sharing(const struct proc *proc, struct proc_tids *ret)
+{
+	return collect(proc, kin_shares, ret);
+}
+
+/* --- copies of it --------------------------------------------------------------------------------
+ */
+
+enum runs { RUNS_OTHER, RUNS_SAME, RUNS_UNTOLD, RUNS_UNSEEN };
+
+/* One call for each of the many that are not. The program of a main thread that has ended is not
+ * told: then it matters whether there are others, of which each is a link of the directory. */
+static enum runs what_runs(const struct proc *proc, pid_t other)
+{
+	char path[64];
+	struct statx stx;
+	struct stat task;
+
+	snprintf(path, sizeof(path), "/proc/%d/exe", other);
+	if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_INO, &stx) == 0)
+		return stx.stx_ino == proc->exe_ino && makedev(stx.stx_dev_major,
+							       stx.stx_dev_minor) == proc->exe_dev
+			       ? RUNS_SAME
+			       : RUNS_OTHER;
+	if (errno == EACCES || errno == EPERM)
+		return RUNS_UNTOLD;
+	if (errno != ENOENT && errno != ESRCH)
+		return RUNS_UNSEEN;
+	snprintf(path, sizeof(path), "/proc/%d/task", other);
+	return errno == ENOENT && stat(path, &task) == 0 && task.st_nlink > 3 ? RUNS_SAME
+									      : RUNS_OTHER;
+}
+
+/* 0: not told. */
+static pid_t parent_of(pid_t pid, struct proc_status *ret)
+{
+	struct proc proc;
+	struct ht_err *err = proc_open(pid, &proc);
+	bool read = !err;
+
+	if (read) {
+		err = proc_status(&proc, 0, ret);
+		proc_close(&proc);
+	}
+	pid_t parent = err ? 0 : ret->ppid;
+	ht_err_free(err);
+	return parent;
+}
+
+/* A process that shows itself to nobody, though it is this user's and nobody else's: what took
+ * other rights with it has become another program. Nor is it ours, if the target started us. */
+static bool is_closed_child(const struct proc *proc, pid_t other)
+{
+	struct proc_status status = {0}, ancestor;
+	uid_t own = geteuid();
+	pid_t parent = parent_of(other, &status);
+
+	if (other == getpid() || status.ruid != own || status.euid != own || status.suid != own)
+		return false;
+	for (unsigned i = 0;
+		i < GENERATIONS_MAX && parent > 1 && parent != proc->pid && parent != getpid(); i++)
+		parent = parent_of(parent, &ancestor);
+	return parent == proc->pid;
+}
+
+static struct ht_err *is_heir_since(
+	const struct proc *proc, pid_t other, uint64_t start_ticks, bool *ret)
+{
+	struct proc heir;
+	enum runs runs = what_runs(proc, other);
+
+	*ret = false;
+	if (runs == RUNS_OTHER)
+		return NULL;
+	struct ht_err *err = proc_open(other, &heir);
+	bool is = !err && heir.start_ticks >= start_ticks;
+
+	/* What is there and cannot be opened is the caller's to name. */
+	if (err)
+		is = err->code != HT_ERR_REFUSED && err->code != HT_ERR_TARGET_GONE;
+	else if (runs == RUNS_SAME)
+		is &= heir.exe_ino == proc->exe_ino && heir.exe_dev == proc->exe_dev;
+	else if (runs == RUNS_UNTOLD)
+		is &= is_closed_child(proc, other);
+	ht_err_free(err);
+	proc_close(&heir);
+	*ret = is;
+	return NULL;
+}
+
+static struct ht_err *is_heir(const struct proc *proc, pid_t other, bool *ret)
+{
+	return is_heir_since(proc, other, proc->start_ticks, ret);
+}
+
+static struct ht_err *is_older_or_heir(const struct proc *proc, pid_t other, bool *ret)
+{
+	return is_heir_since(proc, other, 0, ret);
+}
+
+/* Who has left a memory in which another goes on was perhaps the younger one: a child in vfork. */
+static bool is_survived(const struct proc *proc)
+{
+	uint8_t byte;
+	return proc->mem_fd >= 0 && proc_changed(proc) != PROC_SAME &&
+	       pread(proc->mem_fd, &byte, sizeof(byte), 0) != 0;
+}
+
+struct ht_err *kin_heirs(const struct proc *proc, struct proc_tids *ret)
+{
+	return collect(proc, is_survived(proc) ? is_older_or_heir : is_heir, ret);
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/proc/permission.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define YAMA_SCOPE "/proc/sys/kernel/yama/ptrace_scope"
+
+static struct ht_err *judge_yama(const struct permission_facts *facts)
+{
+	const char *rule = facts->yama_scope == 1 ? "only a process's ancestors may attach to it"
+						  : "only root (CAP_SYS_PTRACE) may attach";
+	return ht_err_new(HT_ERR_PERMISSION,
+		"may not attach to process %d (%s): kernel.yama.ptrace_scope is %d: %s; run "
+		"heaptap as root, or sysctl kernel.yama.ptrace_scope=0",
+		facts->pid, facts->comm, facts->yama_scope, rule);
+}
+
+static struct ht_err *judge_capable(const struct permission_facts *facts)
+{
+	if (!facts->same_user_ns)
+		return ht_err_new(HT_ERR_PERMISSION,
+			"may not attach to process %d (%s): it runs in another user namespace, "
+			"where heaptap's capabilities do not count; run heaptap as root outside of "
+			"any container",
+			facts->pid, facts->comm);
+	return ht_err_new(HT_ERR_PERMISSION,
+		"may not attach to process %d (%s): a security module (SELinux, AppArmor) or the "
+		"container's policy forbids it; allow ptrace there",
+		facts->pid, facts->comm);
+}
+
+/* The kernel wants all three user ids to be ours: the first that is not, or ours. */
+static uid_t stranger(const struct permission_facts *facts)
+{
+	if (facts->target_euid != facts->our_euid)
+		return facts->target_euid;
+	return facts->target_ruid != facts->our_euid ? facts->target_ruid : facts->target_suid;
+}
+
+struct ht_err *permission_judge(const struct permission_facts *facts)
+{
+	if (facts->yama_scope >= 3)
+		return ht_err_new(HT_ERR_PERMISSION,
+			"may not attach to process %d (%s): kernel.yama.ptrace_scope is %d: no "
+			"process may attach to another until a reboot with a lower value",
+			facts->pid, facts->comm, facts->yama_scope);
+	if (facts->our_cap_sys_ptrace)
+		return judge_capable(facts);
+	if (stranger(facts) != facts->our_euid)
+		return ht_err_new(HT_ERR_PERMISSION,
+			"may not attach to process %d (%s): it runs as uid %u, heaptap as uid %u "
+			"without CAP_SYS_PTRACE; run heaptap as root or as that user",
+			facts->pid, facts->comm, stranger(facts), facts->our_euid);
+	if (!facts->dumpable)
+		return ht_err_new(HT_ERR_PERMISSION,
+			"may not attach to process %d (%s): it is not dumpable (a set-user-ID or "
+			"unreadable program, or PR_SET_DUMPABLE 0), so that CAP_SYS_PTRACE is "
+			"needed; run heaptap as root",
+			facts->pid, facts->comm);
+	if (facts->more_caps)
+		return ht_err_new(HT_ERR_PERMISSION,
+			"may not attach to process %d (%s): it holds capabilities that heaptap "
+			"lacks, so that CAP_SYS_PTRACE is needed; run heaptap as root",
+			facts->pid, facts->comm);
+	if (facts->yama_scope > 0)
+		return judge_yama(facts);
+	return judge_capable(facts);
+}
+
+static uint64_t caps_field(const char *status, const char *key)
+{
+	const char *at = strstr(status, key);
+	return at ? strtoull(at + strlen(key), NULL, 16) : 0;
+}
+
+static uint64_t own_caps(void)
+{
+	char status[8192];
+	int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+	ssize_t length = fd < 0 ? -1 : read(fd, status, sizeof(status) - 1);
+	if (fd >= 0)
+		close(fd);
+	if (length <= 0)
+		return 0;
+	status[length] = '\0';
+	return caps_field(status, "\nCapEff:");
+}
+
+static int yama_scope(void)
+{
+	int scope = -1;
+	FILE *file = fopen(YAMA_SCOPE, "re");
+	if (!file)
+		return -1;
+	if (fscanf(file, "%d", &scope) != 1)
+		scope = -1;
+	fclose(file);
+	return scope;
+}
+
+/* Does our user namespace map every id to itself? Only the initial one does by default. */
+static bool in_initial_user_ns(void)
+{
+	unsigned long inside = 1, outside = 1, count = 0;
+	FILE *file = fopen("/proc/self/uid_map", "re");
+	if (!file)
+		return true;
+	if (fscanf(file, "%lu %lu %lu", &inside, &outside, &count) != 3)
+		count = 0;
+	fclose(file);
+	return inside == 0 && outside == 0 && count == UINT32_MAX;
+}
+
+/* Whose process's namespace may not even be looked at, is outside of ours if that has an outside.
+ */
+static bool same_user_ns(const struct proc *proc)
+{
+	struct stat ours, theirs;
+	if (stat("/proc/self/ns/user", &ours) != 0)
+		return true;
+	if (fstatat(proc->dir_fd, "ns/user", &theirs, 0) != 0)
+		return in_initial_user_ns();
+	return ours.st_dev == theirs.st_dev && ours.st_ino == theirs.st_ino;
+}
+
+struct ht_err *permission_explain(const struct proc *proc)
+{
+	struct proc_status status;
+	struct ht_err *err = proc_status(proc, 0, &status);
+	char *text = NULL;
+	if (!err)
+		err = proc_text(proc, "status", &text);
+	if (err)
+		return err;
+	uint64_t ours = own_caps();
+	struct permission_facts facts = {
+		.pid = proc->pid,
+		.our_euid = geteuid(),
+		.target_ruid = status.ruid,
+		.target_euid = status.euid,
+		.target_suid = status.suid,
+		.our_cap_sys_ptrace = ours >> CAP_SYS_PTRACE & 1,
+		.same_user_ns = same_user_ns(proc),
+		.more_caps = (caps_field(text, "\nCapPrm:") & ~ours) != 0,
+		.yama_scope = yama_scope(),
+	};
+	memcpy(facts.comm, status.comm, sizeof(facts.comm));
+	/* The kernel gives the files of an undumpable process to root. */
+	struct stat owner;
+	facts.dumpable =
+		fstatat(proc->dir_fd, "stat", &owner, 0) != 0 || owner.st_uid == status.euid;
+	free(text);
+	return permission_judge(&facts);
+}
+
+struct ht_err *permission_lost(const struct proc *proc, struct ht_err *err)
+{
+	if (!err || (err->sys != EACCES && err->sys != EPERM))
+		return err;
+	/* The kernel asks for the right to trace here. */
+	int fd = openat(proc->dir_fd, "mem", O_RDONLY | O_CLOEXEC);
+	if (fd >= 0 || (errno != EACCES && errno != EPERM)) {
+		if (fd >= 0)
+			close(fd);
+		return err;
+	}
+	struct ht_err *rule = permission_explain(proc);
+	if (rule->code != HT_ERR_PERMISSION) {
+		ht_err_free(rule);
+		return err;
+	}
+	rule = ht_err_wrap(rule, "%s", err->message);
+	ht_err_free(err);
+	return rule;
+}
+
+struct ht_err *permission_check_writing(pid_t pid)
+{
+	const uint8_t byte = 0;
+	void *page = mmap(NULL, HT_PAGE_BYTES, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int mem = open("/proc/self/mem", O_RDWR | O_CLOEXEC);
+	bool forbidden = page != MAP_FAILED && mem >= 0 &&
+			 pwrite(mem, &byte, sizeof(byte), (off_t)(uintptr_t)page) < 0 &&
+			 errno == EIO;
+	if (mem >= 0)
+		close(mem);
+	if (page != MAP_FAILED)
+		munmap(page, HT_PAGE_BYTES);
+	if (!forbidden)
+		return NULL;
+	return ht_err_new(HT_ERR_PERMISSION,
+		"may not attach to process %d: this kernel forbids writing to read-only memory of "
+		"a process, such as code; boot it with proc_mem.force_override=always",
+		pid);
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/proc/priority.h"
+
+#include <linux/sched.h>
+#include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "format/base.h"
+
+#define NICE_FIRST (-20)
+#define TURN_NS	   100000u
+
+/* As sched_setattr(2) takes it; the libc of Debian 12 does not know it. */
+struct attributes {
+	uint32_t size, policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime, deadline, period;
+};
+
+/* Since Linux 6.12 everybody may ask for short turns, and gets them early. */
+static void ask_for_short_turns(void)
+{
+	struct attributes attributes = {.size = sizeof(attributes),
+		.policy = SCHED_NORMAL,
+		.nice = getpriority(PRIO_PROCESS, 0),
+		.runtime = TURN_NS};
+	/* Who was started as a batch job, say, stays one. */
+	if (syscall(SYS_sched_getscheduler, 0) == SCHED_NORMAL)
+		(void)syscall(SYS_sched_setattr, 0, &attributes, 0);
+}
+
+int priority_raise(void)
+{
+	int before = getpriority(PRIO_PROCESS, 0);
+	prctl(PR_SET_TIMERSLACK, 1);
+	setpriority(PRIO_PROCESS, 0, NICE_FIRST);
+	ask_for_short_turns();
+	return before;
+}
+
+void priority_restore(int before)
+{
+	setpriority(PRIO_PROCESS, 0, before);
+}
+
+bool priority_move(int core)
+{
+	cpu_set_t allowed, there;
+	if (core < 0 || core >= CPU_SETSIZE ||
+		sched_getaffinity(0, sizeof(allowed), &allowed) < 0 || !CPU_ISSET(core, &allowed))
+		return false;
+	CPU_ZERO(&there);
+	CPU_SET(core, &there);
+	if (sched_setaffinity(0, sizeof(there), &there) < 0)
+		return false;
+	bool is_there = sched_getcpu() == core; /* priority_spare */
+	(void)sched_setaffinity(0, sizeof(allowed), &allowed);
+	return is_there;
+}
+
+void priority_spare(pid_t pid)
+{
+	cpu_set_t ours, its, rest;
+	if (sched_getaffinity(0, sizeof(ours), &ours) < 0 ||
+		sched_getaffinity(pid, sizeof(its), &its) < 0 || CPU_EQUAL(&ours, &its))
+		return;
+	/* Allowed on it as well, one that waits for a core stays there. */
+	CPU_AND(&rest, &ours, &its);
+	CPU_XOR(&rest, &rest, &ours);
+	if (CPU_COUNT(&rest) > 0)
+		(void)sched_setaffinity(pid, sizeof(rest), &rest);
+	(void)sched_setaffinity(pid, sizeof(ours), &ours);
+}
+
+struct priority_cores priority_bring(pid_t pid)
+{
+	struct priority_cores before = {.known = false};
+	int core = sched_getcpu();
+	cpu_set_t here;
+	if (core < 0 || core >= CPU_SETSIZE ||
+		sched_getaffinity(pid, sizeof(before.set), &before.set) < 0)
+		return before;
+	CPU_ZERO(&here);
+	CPU_SET(core, &here);
+	before.known = sched_setaffinity(pid, sizeof(here), &here) == 0;
+	return before;
+}
+
+void priority_send_back(pid_t pid, const struct priority_cores *before)
+{
+	if (before->known)
+		(void)sched_setaffinity(pid, sizeof(before->set), &before->set);
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/proc/room.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "attach/proc/proc_file.h"
+
+#define MAPPINGS_MAX_FILE    "/proc/sys/vm/max_map_count"
+#define MAPPINGS_MAX_DEFAULT 65530u
+#define COMMIT_FILE	     "/proc/sys/vm/overcommit_memory"
+#define MEMORY_FILE	     "/proc/meminfo"
+#define COMMIT_STRICT	     '2'
+/* Kept from who is not root, at most, unless the machine is told otherwise. */
+#define COMMIT_RESERVE_BYTES (136ull << 20)
+
+static uint64_t left(uint64_t limit, uint64_t used)
+{
+	if (limit == UINT64_MAX)
+		return limit;
+	return limit > used ? limit - used : 0;
+}
+
+static DIR *open_descriptors(const struct proc *proc)
+{
+	char path[PROC_PATH_BYTES];
+	struct ht_err *err = proc_file_path(proc, "fd", path);
+	int fd = err ? -1 : openat(proc->dir_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	ht_err_free(err);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir && fd >= 0)
+		close(fd);
+	return dir;
+}
+
+/* How many descriptors are open; marks in `used` those below `count`. False: not all were seen. */
+static bool look_at_descriptors(const struct proc *proc, bool *used, int count, uint64_t *open)
+{
+	DIR *dir = open_descriptors(proc);
+	*open = 0;
+	if (!dir)
+		return false;
+	errno = 0;
+	for (struct dirent *entry; (entry = readdir(dir));) {
+		if (entry->d_name[0] == '.')
+			continue;
+		long fd = strtol(entry->d_name, NULL, 10);
+		if (fd >= 0 && fd < count)
+			used[fd] = true;
+		++*open;
+	}
+	bool whole = errno == 0;
+	closedir(dir);
+	return whole;
+}
+
+int room_descriptor_table(const struct proc *proc)
+{
+	char *text = NULL;
+	int size = 0;
+	struct ht_err *err = proc_text(proc, "status", &text);
+	const char *line = err ? NULL : strstr(text, "\nFDSize:");
+	if (line && sscanf(line, "\nFDSize: %d", &size) != 1)
+		size = 0;
+	ht_err_free(err);
+	free(text);
+	return size;
+}
+
+int room_free_descriptor(const struct proc *proc, int below)
+{
+	bool *used = calloc((size_t)below + 1, sizeof(*used));
+	uint64_t open;
+	int fd = 0;
+	if (used && look_at_descriptors(proc, used, below, &open)) {
+		fd = below - 1;
+		while (fd > 0 && used[fd])
+			fd--;
+	}
+	free(used);
+	return fd < 0 ? 0 : fd;
+}
+
+/* The kernel gives the whole text to the first read, and nothing to the next: a stream without
+ * memory for its buffer would see one digit. */
+static void read_once(const char *path, char *ret, size_t bytes)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t length = fd < 0 ? -1 : read(fd, ret, bytes - 1);
+	ret[length > 0 ? length : 0] = '\0';
+	if (fd >= 0)
+		close(fd);
+}
+
+static uint64_t mappings_max(void)
+{
+	char text[32];
+	read_once(MAPPINGS_MAX_FILE, text, sizeof(text));
+	unsigned long max = strtoul(text, NULL, 10);
+	return max ? max : MAPPINGS_MAX_DEFAULT;
+}
+
+/* False: there is no such line. */
+static bool kib_of(const char *meminfo, const char *name, uint64_t *ret_bytes)
+{
+	const char *line = strstr(meminfo, name);
+	if (line)
+		*ret_bytes = strtoull(line + strlen(name), NULL, 10) << 10;
+	return line;
+}
+
+uint64_t room_of_commit(const char *mode, const char *meminfo)
+{
+	uint64_t limit, used;
+	if (mode[0] != COMMIT_STRICT || !kib_of(meminfo, "\nCommitLimit:", &limit) ||
+		!kib_of(meminfo, "\nCommitted_AS:", &used))
+		return UINT64_MAX;
+	return left(limit, used + COMMIT_RESERVE_BYTES);
+}
+
+static uint64_t commit_left(void)
+{
+	char mode[8], meminfo[1 << 13];
+	read_once(COMMIT_FILE, mode, sizeof(mode));
+	read_once(MEMORY_FILE, meminfo, sizeof(meminfo));
+	return room_of_commit(mode, meminfo);
+}
+
+/* No file says that a process has called mlockall(MCL_FUTURE); but then most of it is locked. */
+static bool locks_all(const struct proc_status *status)
+{
+	return status->locked_bytes > status->vm_bytes / 2 &&
+	       !(status->cap_eff >> CAP_IPC_LOCK & 1);
+}
+
+struct ht_err *room_read(const struct proc *proc, const struct proc_maps *maps, struct room *ret)
+{
+	struct proc_status status;
+	uint64_t open;
+	struct ht_err *err = proc_status(proc, 0, &status);
+	if (err)
+		return err;
+	look_at_descriptors(proc, NULL, 0, &open);
+	*ret = (struct room){
+		.file_bytes = proc_limit(proc, "Max file size"),
+		.address_bytes = left(proc_limit(proc, "Max address space"), status.vm_bytes),
+		.data_bytes = left(proc_limit(proc, "Max data size"), status.data_bytes),
+		.locked_bytes = locks_all(&status) ? left(proc_limit(proc, "Max locked memory"),
+							     status.locked_bytes)
+						   : UINT64_MAX,
+		.descriptors = left(proc_limit(proc, "Max open files"), open),
+		.mappings = left(mappings_max(), maps->count),
+		.memory_bytes = room_of_cgroups(proc),
+		.commit_bytes = commit_left(),
+	};
+	return NULL;
+}

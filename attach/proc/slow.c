@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/proc/slow.h"
+
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "attach/proc/proc_file.h"
+
+#define TOUCH_BYTES_MAX (1ull << 28) /* larger ones are data */
+
+struct mount {
+	uint32_t major, minor;
+	bool slow;
+};
+
+struct mounts {
+	struct mount *mount;
+	size_t count;
+	char *text;
+};
+
+struct range {
+	raddr_t lo, hi;
+};
+
+/* What this process avoids. */
+static struct {
+	bool on;
+	struct range *range;
+	size_t count;
+} avoided;
+
+static bool starts_with(const char *text, const char *start)
+{
+	return strncmp(text, start, strlen(start)) == 0;
+}
+
+static bool is_slow_type(const char *type)
+{
+	static const char *const types[] = {"fuse", "virtiofs", "nfs", "cifs", "smb", "9p", "ceph",
+		"afs", "lustre", "coda", "ocfs2", "gfs2", "orangefs", "autofs"};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(types); i++)
+		if (starts_with(type, types[i]))
+			return true;
+	return false;
+}
+
+/* "ID PARENT MAJOR:MINOR ROOT PLACE OPTIONS [FIELDS] - TYPE SOURCE OPTIONS" */
+static bool line_parse(const char *line, struct mount *ret)
+{
+	const char *type = strstr(line, " - ");
+	if (!type || sscanf(line, "%*u %*u %u:%u", &ret->major, &ret->minor) != 2)
+		return false;
+	ret->slow = is_slow_type(type + 3);
+	return true;
+}
+
+static void mounts_deinit(struct mounts *mounts)
+{
+	free(mounts->mount);
+	free(mounts->text);
+}
+
+static struct ht_err *mounts_read(const struct proc *proc, struct mounts *ret)
+{
+	size_t room = 1;
+	*ret = (struct mounts){0};
+	struct ht_err *err = proc_file_read_living(proc, "mountinfo", SIZE_MAX, &ret->text, NULL);
+	if (err)
+		return err;
+	for (const char *c = ret->text; *c; c++)
+		room += *c == '\n';
+	ret->mount = calloc(room, sizeof(*ret->mount));
+	if (!ret->mount) {
+		mounts_deinit(ret);
+		return ht_err_new(HT_ERR_NOMEM, "no memory for %zu mounts", room);
+	}
+	char *rest = ret->text;
+	for (char *line; (line = strsep(&rest, "\n")) && *line;)
+		ret->count += line_parse(line, &ret->mount[ret->count]);
+	return NULL;
+}
+
+/* Memory that bears a file's name only for the kernel. */
+static bool is_kernel_object(const struct proc_map *map)
+{
+	static const char *const names[] = {
+		"/memfd:", "/SYSV", "/dev/zero", "/dev/shm/", "anon_inode:", "[", "/anon_hugepage"};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(names); i++)
+		if (starts_with(map->name, names[i]))
+			return true;
+	return !map->inode;
+}
+
+/* A device that is mounted nowhere was unmounted under its users: there is no telling. */
+static bool is_slow(const struct mounts *mounts, const struct proc_map *map)
+{
+	for (size_t i = 0; i < mounts->count; i++)
+		if (mounts->mount[i].major == map->dev_major &&
+			mounts->mount[i].minor == map->dev_minor)
+			return mounts->mount[i].slow;
+	return !is_kernel_object(map);
+}
+
+struct ht_err *slow_find(const struct proc *proc, const struct proc_maps *maps, char **ret)
+{
+	struct mounts mounts;
+	struct ht_err *err = mounts_read(proc, &mounts);
+	*ret = NULL;
+	if (err)
+		return err;
+	for (size_t i = 0; i < maps->count && !*ret && !err; i++) {
+		if (!is_slow(&mounts, &maps->map[i]))
+			continue;
+		*ret = strdup(maps->map[i].name);
+		if (!*ret)
+			err = ht_err_new(HT_ERR_NOMEM, "no memory for a path");
+	}
+	mounts_deinit(&mounts);
+	return err;
+}
+
+/* Also for a file that its path does not lead to any more, or not from here. */
+static int map_open(const struct proc *proc, const struct proc_map *map)
+{
+	char name[64];
+	snprintf(name, sizeof(name), "map_files/%lx-%lx", (unsigned long)map->lo,
+		(unsigned long)map->hi);
+	int fd = openat(proc->dir_fd, name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0 && map->name[0] == '/')
+		fd = open(map->name, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	return fd;
+}
+
+static void map_touch(const struct proc *proc, const struct proc_map *map)
+{
+	static uint8_t buffer[1u << 16];
+	uint64_t end = map->offset + (map->hi - map->lo);
+	struct stat stat;
+	int fd = map_open(proc, map);
+	if (fd < 0)
+		return;
+	bool same = !fstat(fd, &stat) && S_ISREG(stat.st_mode) && stat.st_ino == map->inode;
+	for (uint64_t at = map->offset; same && at < end; at += sizeof(buffer))
+		if (pread(fd, buffer, sizeof(buffer), (off_t)at) <= 0)
+			break;
+	close(fd);
+}
+
+struct ht_err *slow_touch(const struct proc *proc, const struct proc_maps *maps)
+{
+	struct mounts mounts;
+	struct ht_err *err = mounts_read(proc, &mounts);
+	if (err)
+		return err;
+	for (size_t i = 0; i < maps->count; i++)
+		if (is_slow(&mounts, &maps->map[i]) &&
+			maps->map[i].hi - maps->map[i].lo <= TOUCH_BYTES_MAX)
+			map_touch(proc, &maps->map[i]);
+	mounts_deinit(&mounts);
+	return NULL;
+}
+
+void slow_avoid(void)
+{
+	avoided.on = true;
+}
+
+bool slow_is_avoided(void)
+{
+	return avoided.on;
+}
+
+struct ht_err *slow_note(const struct proc *proc, const struct proc_maps *maps)
+{
+	struct mounts mounts;
+	if (!avoided.on)
+		return NULL;
+	struct range *range = calloc(maps->count + 1, sizeof(*range));
+	if (!range)
+		return ht_err_new(HT_ERR_NOMEM, "no memory for %zu mappings", maps->count);
+	struct ht_err *err = mounts_read(proc, &mounts);
+	if (err) {
+		free(range);
+		return err;
+	}
+	free(avoided.range);
+	avoided.range = range;
+	avoided.count = 0;
+	for (size_t i = 0; i < maps->count; i++)
+		if (is_slow(&mounts, &maps->map[i]))
+			range[avoided.count++] = (struct range){maps->map[i].lo, maps->map[i].hi};
+	mounts_deinit(&mounts);
+	return NULL;
+}
+
+bool slow_holds(raddr_t addr, size_t length)
+{
+	for (size_t i = 0; i < avoided.count; i++)
+		if (addr < avoided.range[i].hi && avoided.range[i].lo < addr + length)
+			return true;
+	return false;
+}

@@ -1,0 +1,565 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/proof/escape.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "attach/proc/pagemap.h"
+#include "format/arch.h"
+
+#define CHUNK_BYTES	  (1u << 20)
+#define OVERLAP		  16u	      /* more than what is looked for is long */
+#define SWAPPED_MAX_BYTES (64u << 20) /* are brought back into memory by one search */
+#define CALL_OPCODE	  0xff
+#define MODRM_CALL	  0x15 /* call *disp32(%rip) */
+#define CALL_NEAR	  0xe8 /* call disp32 */
+#define JUMP_NEAR	  0xe9
+#define GUARD_OFFSET	  8u   /* of the pointer guard in the bytes of AT_RANDOM: rtld.c */
+#define MANGLE_TURN	  17u  /* PTR_MANGLE on x86-64 */
+#define MODRM_JMP	  0x25 /* jmp *disp32(%rip) */
+#define REX_W		  0x48 /* and REX.B, for registers 8 to 15 */
+#define MOV_OPCODE	  0xb8 /* mov imm64, register: three bits of that */
+#define MODULE_MAX_BYTES  (1ll << 47)
+
+static bool is_libc(const struct module *module)
+{
+	const char *name = strrchr(module->path, '/');
+	return name && (strncmp(name, "/libc.so.", 9) == 0 || strncmp(name, "/libc-2.", 8) == 0);
+}
+
+/* The tapped slots of one module, ascending. */
+struct targets {
+	raddr_t *addr;
+	bool *called; /* there is code that calls or jumps through it */
+	size_t count;
+};
+
+static int compare(const void *a, const void *b)
+{
+	raddr_t x = *(const raddr_t *)a, y = *(const raddr_t *)b;
+	return (x > y) - (x < y);
+}
+
+static const raddr_t *find(const struct targets *targets, raddr_t addr)
+{
+	if (addr < targets->addr[0] || addr > targets->addr[targets->count - 1])
+		return NULL;
+	return bsearch(&addr, targets->addr, targets->count, sizeof(addr), compare);
+}
+
+/* At `code` + 2 there is a RIP-relative operand, its displacement, if there is an instruction. Does
+ * it name a target, and is neither a call nor a jump? */
+static bool loads_target(const uint8_t *code, raddr_t at, const struct targets *targets)
+{
+	int32_t disp;
+	memcpy(&disp, code + 2, sizeof(disp));
+	const raddr_t *target = find(targets, at + 2 + sizeof(disp) + (raddr_t)(int64_t)disp);
+	if (!target)
+		return false;
+	bool transfer = code[0] == CALL_OPCODE && (code[1] == MODRM_CALL || code[1] == MODRM_JMP);
+	if (transfer)
+		targets->called[target - targets->addr] = true;
+	return !transfer;
+}
+
+/* In the large code model a slot's distance from the GOT's base is loaded, and only registers tell
+ * what it is added to. No compiler writes another number that small with eight bytes. */
+static bool loads_distance(
+	const uint8_t *code, const struct module *module, const struct targets *targets)
+{
+	int64_t distance;
+	if ((code[0] & ~1u) != REX_W || (code[1] & ~7u) != MOV_OPCODE)
+		return false;
+	memcpy(&distance, code + 2, sizeof(distance));
+	if (distance % (int64_t)sizeof(raddr_t) || distance >= MODULE_MAX_BYTES ||
+		distance <= -MODULE_MAX_BYTES)
+		return false;
+	for (size_t i = 0; i < targets->count; i++)
+		if (targets->addr[i] - (raddr_t)distance - module->lo < module->hi - module->lo)
+			return true;
+	return false;
+}
+
+static bool takes_target(const uint8_t *code, size_t bytes, raddr_t at, const struct module *module,
+	const struct targets *targets)
+{
+	for (size_t i = 0; i + 2 + sizeof(int32_t) <= bytes; i++)
+		if (loads_target(code + i, at + i, targets) ||
+			(i + 2 + sizeof(int64_t) <= bytes &&
+				loads_distance(code + i, module, targets)))
+			return true;
+	return false;
+}
+
+/* From `at` on nothing could be read: a hole between two segments, or code that nobody knows. */
+static struct ht_err *pass_unread_code(
+	const struct proc_lookup *lookup, raddr_t at, raddr_t *ret_next, bool *ret_unknown)
+{
+	struct proc_map map;
+	bool found;
+	struct ht_err *err = proc_lookup_next(lookup, at, &map, &found);
+	if (err)
+		return err;
+	bool mapped = found && map.lo <= at;
+	*ret_unknown = mapped && map.exec;
+	*ret_next = !found ? UINT64_MAX : mapped ? map.hi : map.lo;
+	return NULL;
+}
+
+static struct ht_err *scan_code(const struct proc_lookup *lookup, const struct module *module,
+	const struct targets *targets, uint8_t *buffer, bool *ret)
+{
+	*ret = false;
+	for (raddr_t at = module->text_lo; at < module->text_hi && !*ret;) {
+		size_t want =
+			module->text_hi - at < CHUNK_BYTES ? module->text_hi - at : CHUNK_BYTES;
+		size_t got = 0;
+		struct ht_err *err = memory_read_some(lookup->proc, at, buffer, want, &got);
+		if (err)
+			return err;
+		*ret = takes_target(buffer, got, at, module, targets);
+		at += got;
+		if (got == want && at < module->text_hi)
+			at -= OVERLAP;
+		else if (got < want && !*ret)
+			err = pass_unread_code(lookup, ht_align_down(at, HT_PAGE_BYTES), &at, ret);
+		if (err)
+			return err;
+	}
+	/* Whoever uses it does so in a way that is not known here. */
+	for (size_t i = 0; i < targets->count && !*ret; i++)
+		*ret = !targets->called[i];
+	return NULL;
+}
+
+static void collect(const struct module *module, const struct slots *slots,
+	const struct journal *journal, struct targets *ret, bool *ret_data)
+{
+	ret->count = 0;
+	for (size_t i = 0; i < slots->count; i++) {
+		const struct slot *slot = &slots->slot[i];
+		if (slot->module_id != module->id || !journal_has(journal, slot->addr))
+			continue;
+		if (slot->type == ARCH_RELOC_WORD)
+			*ret_data = true;
+		ret->called[ret->count] = false;
+		ret->addr[ret->count++] = slot->addr;
+	}
+	qsort(ret->addr, ret->count, sizeof(*ret->addr), compare);
+}
+
+/* A slot whose module, or whose place in it, could not be read again is in no list, and its code in
+ * no search. */
+static struct ht_err *any_unknown(
+	const struct slots *slots, const struct journal *journal, bool *ret)
+{
+	struct targets known = {.addr = calloc(slots->count + 1, sizeof(raddr_t))};
+	if (!known.addr)
+		return ht_err_new(HT_ERR_NOMEM, "no memory to look for escaped addresses");
+	for (size_t i = 0; i < slots->count; i++)
+		known.addr[known.count++] = slots->slot[i].addr;
+	qsort(known.addr, known.count, sizeof(*known.addr), compare);
+	for (uint32_t i = 0; i < journal->header->slot_count && !*ret; i++)
+		*ret = journal->slot[i].state != JOURNAL_SLOT_GONE &&
+		       !journal->slot[i].code_bytes &&
+		       (!known.count || !find(&known, journal->slot[i].addr));
+	free(known.addr);
+	return NULL;
+}
+
+static struct ht_err *search_modules(const struct proc_lookup *lookup,
+	const struct modules *modules, const struct slots *slots, const struct journal *journal,
+	bool *ret)
+{
+	struct targets targets = {.addr = calloc(slots->count + 1, sizeof(raddr_t)),
+		.called = calloc(slots->count + 1, sizeof(bool))};
+	uint8_t *buffer = malloc(CHUNK_BYTES);
+	struct ht_err *err = NULL;
+
+	if (!targets.addr || !targets.called || !buffer)
+		err = ht_err_new(HT_ERR_NOMEM, "no memory to look for escaped addresses");
+	for (size_t i = 0; !err && !*ret && i < modules->count; i++) {
+		const struct module *module = &modules->module[i];
+		if (is_libc(module))
+			continue;
+		collect(module, slots, journal, &targets, ret);
+		if (!*ret && targets.count)
+			err = scan_code(lookup, module, &targets, buffer, ret);
+	}
+	free(buffer);
+	free(targets.called);
+	free(targets.addr);
+	return err;
+}
+
+struct ht_err *escape_is_possible(const struct proc *proc, const struct modules *modules,
+	const struct slots *slots, const struct journal *journal, bool *ret)
+{
+	struct proc_lookup lookup;
+	bool possible = false;
+	struct ht_err *err = any_unknown(slots, journal, &possible);
+	if (err || possible) {
+		*ret = possible;
+		return err;
+	}
+	err = proc_lookup_begin(proc, &lookup);
+	if (err)
+		return err;
+	err = search_modules(&lookup, modules, slots, journal, &possible);
+	proc_lookup_end(&lookup);
+	if (!err)
+		*ret = possible;
+	return err;
+}
+
+struct scan {
+	const struct proc *proc;
+	const struct escape_search *search;
+	const struct stackscan_ranges *ranges;
+	int pagemap_fd;	  /* -1: not readable */
+	uint64_t *buffer; /* a word of what lies before, a chunk, a word more */
+	raddr_t end;	  /* of what was read last, and its last word */
+	uint64_t last;
+	raddr_t failed; /* a page that could not be read: not believed the first time */
+	uint64_t guard;
+	uint64_t swapped_bytes; /* read so far */
+	struct escape_found found;
+};
+
+static bool starts_with(const char *text, const char *start)
+{
+	return strncmp(text, start, strlen(start)) == 0;
+}
+
+/* Where a look may have an effect, or take for ever. Shared memory that bears such a name has pages
+ * of its own. */
+static bool is_device(const struct proc_map *map)
+{
+	return starts_with(map->name, "/dev/") || starts_with(map->name, "/sys/") ||
+	       starts_with(map->name, "anon_inode:");
+}
+
+/* Memory that the program may have written through another mapping, which is gone: code that is
+ * mapped twice. */
+static bool is_shared_memory(const struct proc_map *map)
+{
+	return starts_with(map->name, "/memfd:") || starts_with(map->name, "/SYSV") ||
+	       starts_with(map->name, "/dev/zero") || starts_with(map->name, "/dev/shm/");
+}
+
+static bool may_hold(const struct scan *scan, const struct proc_map *map)
+{
+	if (map->write && map->read)
+		return true;
+	return scan->pagemap_fd < 0 ? !map->shared && !map->inode
+				    : !map->shared || map->write || is_shared_memory(map);
+}
+
+/*
+ * Is the page one that the program may have written, whatever its protection is now? What a private
+ * mapping has of its file is what stands there, unless the file is memory. To read one that does
+ * not exist would make it: gigabytes of a shared memory that the target has only reserved.
+ */
+enum escape_page escape_page_of(const struct proc_map *map, uint64_t entry)
+{
+	bool is_file = entry & PAGEMAP_FILE;
+
+	if (!(entry & (PAGEMAP_PRESENT | PAGEMAP_SWAPPED)))
+		return ESCAPE_PAGE_NOT;
+	if (map->shared ? !is_file && is_device(map) : is_file && !is_shared_memory(map))
+		return ESCAPE_PAGE_NOT;
+	return entry & PAGEMAP_PRESENT ? ESCAPE_PAGE_SEARCHED : ESCAPE_PAGE_SWAPPED;
+}
+
+/* The bytes from `at` on, of `want`, that are alike in this; more where there are no pages at all:
+ * terabytes of a sanitizer's shadow. */
+static struct ht_err *like_pages(const struct scan *scan, const struct proc_map *map, raddr_t at,
+	size_t want, enum escape_page *ret, size_t *ret_bytes)
+{
+	uint64_t entry[CHUNK_BYTES / HT_PAGE_BYTES];
+	size_t count, same = 1;
+	*ret = ESCAPE_PAGE_SEARCHED;
+	*ret_bytes = want;
+	if (scan->pagemap_fd < 0)
+		return NULL;
+	struct ht_err *err =
+		pagemap_read(scan->proc, scan->pagemap_fd, at, entry, want / HT_PAGE_BYTES, &count);
+	if (err)
+		return err;
+	/* Beyond the program's part of the addresses. */
+	if (count == 0) {
+		*ret = ESCAPE_PAGE_NOT;
+		return NULL;
+	}
+	*ret = escape_page_of(map, entry[0]);
+	while (same < count && escape_page_of(map, entry[same]) == *ret)
+		same++;
+	*ret_bytes = same * HT_PAGE_BYTES;
+	if (*ret == ESCAPE_PAGE_NOT && *ret_bytes == want)
+		*ret_bytes = pagemap_next(scan->pagemap_fd, at + want, map->hi) - at;
+	return NULL;
+}
+
+/* glibc keeps atexit's functions, and some others, turned and mixed with a number that it takes
+ * from what the kernel gave the program at its start. */
+static struct ht_err *read_guard(const struct proc *proc, uint64_t *ret)
+{
+	struct proc_auxv auxv;
+	*ret = 0;
+	struct ht_err *err = proc_auxv_read(proc, &auxv);
+	if (err || !auxv.random)
+		return err;
+	err = memory_read_u64(proc, auxv.random + GUARD_OFFSET, ret);
+	if (err && err->code == HT_ERR_SYS) {
+		ht_err_free(err);
+		return NULL;
+	}
+	return err;
+}
+
+static uint64_t unmangle(const struct scan *scan, uint64_t word)
+{
+	return (word >> MANGLE_TURN | word << (64 - MANGLE_TURN)) ^ scan->guard;
+}
+
+/* At `addr` stands what leads to the entry `entry`. */
+static void note(struct scan *scan, raddr_t addr, raddr_t entry)
+{
+	struct escape_found *found = &scan->found;
+	if (found->count == 0)
+		found->addr = addr;
+	if (found->count < ESCAPE_PLACES_MAX)
+		found->place[found->count] = addr;
+	found->count++;
+	found->thunks |= 1ull << (entry - scan->ranges->thunk_lo) / ABI_THUNK_BYTES;
+}
+
+_Static_assert(ABI_THUNK_MAX <= 64, "each thunk has a bit");
+
+/* The entry that a word is, as it stands or as glibc turns it; 0: none. */
+static raddr_t entry_of(const struct scan *scan, uint64_t word)
+{
+	uint64_t turned = unmangle(scan, word);
+	if (stackscan_is_entry(scan->ranges, word))
+		return word;
+	return stackscan_is_entry(scan->ranges, turned) ? turned : 0;
+}
+
+static void search_words(struct scan *scan, raddr_t at, const uint64_t *word, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (stackscan_is_entry(scan->ranges, word[i]) ||
+			stackscan_is_entry(scan->ranges, unmangle(scan, word[i])))
+			note(scan, at + i * sizeof(*word), entry_of(scan, word[i]));
+}
+
+/* A packed structure has an address at any byte. All but the lower twelve bits of one that is
+ * searched for are known; four bytes of these tell nearly all that is none. The first word was
+ * searched before and the last one is to come: they complete what goes across. */
+static void search_bytes(struct scan *scan, raddr_t at, const uint64_t *words, size_t count)
+{
+	uint32_t known = (uint32_t)(scan->ranges->thunk_lo >> 16);
+	const uint8_t *bytes = (const uint8_t *)words;
+	const uint8_t *from = bytes + 3, *end = bytes + count * sizeof(*words) - 2;
+	while ((from = memmem(from, (size_t)(end - from), &known, sizeof(known)))) {
+		uint64_t word;
+		size_t i = (size_t)(from++ - bytes) - 2;
+		memcpy(&word, bytes + i, sizeof(word));
+		if (i % sizeof(word) && stackscan_is_entry(scan->ranges, word))
+			note(scan, at + i, word);
+	}
+}
+
+/* Where a call or jump leads that has its distance at `code`, whose address is `at`; `code` has a
+ * byte before it. */
+static raddr_t jump_target(const uint8_t *code, raddr_t at)
+{
+	int32_t distance;
+	memcpy(&distance, code, sizeof(distance));
+	return at + sizeof(distance) + (raddr_t)(int64_t)distance;
+}
+
+static bool is_jump(const uint8_t *code)
+{
+	return code[-1] == CALL_NEAR || code[-1] == JUMP_NEAR;
+}
+
+/* Code that was made by the program may hold the distance to one, at any byte. */
+static void search_code(struct scan *scan, raddr_t at, const uint64_t *words, size_t count)
+{
+	const uint8_t *code = (const uint8_t *)words;
+	for (size_t i = 1; i + sizeof(uint64_t) <= count * sizeof(*words); i++) {
+		raddr_t to = jump_target(code + i, at + i);
+		if (stackscan_is_entry(scan->ranges, to) && is_jump(code + i))
+			note(scan, at + i, to);
+	}
+}
+
+static struct ht_err *scan_pages(
+	struct scan *scan, const struct proc_map *map, raddr_t at, size_t want, size_t *ret_got)
+{
+	uint64_t *word = scan->buffer + 1;
+	struct ht_err *err = memory_read_some(scan->proc, at, word, want, ret_got);
+	size_t count = *ret_got / sizeof(*word);
+	if (err || !count)
+		return err;
+	scan->buffer[0] = at == scan->end ? scan->last : 0;
+	search_words(scan, at, word, count);
+	scan->end = at + count * sizeof(*word);
+	scan->last = word[count - 1];
+	word[count] = 0;
+	search_bytes(scan, at - sizeof(*word), scan->buffer, count + 2);
+	if (map->exec)
+		search_code(scan, at - sizeof(*word), scan->buffer, count + 2);
+	return NULL;
+}
+
+/* Bringing back what the kernel has put away may take minutes, and push out what is in use. */
+static bool is_read(struct scan *scan, enum escape_page page, size_t bytes)
+{
+	if (page != ESCAPE_PAGE_SWAPPED)
+		return page == ESCAPE_PAGE_SEARCHED;
+	bool read = scan->swapped_bytes + bytes <= SWAPPED_MAX_BYTES;
+	*(read ? &scan->swapped_bytes : &scan->found.unread_bytes) += bytes;
+	return read;
+}
+
+static struct ht_err *is_mapped(const struct proc *proc, raddr_t addr, bool *ret)
+{
+	struct proc_lookup lookup;
+	struct proc_map map;
+	struct ht_err *err = proc_lookup_begin(proc, &lookup);
+	if (err)
+		return err;
+	*ret = proc_lookup_find(&lookup, addr, &map);
+	proc_lookup_end(&lookup);
+	return NULL;
+}
+
+/* Pages of the kernel's, whose content is no program's, and those of devices. */
+static bool is_never_read(const struct proc_map *map)
+{
+	return starts_with(map->name, "[v") || (is_device(map) && !is_shared_memory(map));
+}
+
+/*
+ * From the page at `at` on nothing could be read. It is looked at once more: it may have been
+ * unmapped since, or a single read have failed. What is there then and still not to be read
+ * (memfd_secret) may hold anything. `ret_bytes`: how far to go on.
+ */
+static struct ht_err *pass_unread(
+	struct scan *scan, const struct proc_map *map, raddr_t at, size_t *ret_bytes)
+{
+	bool mapped = true;
+	*ret_bytes = scan->failed == at ? HT_PAGE_BYTES : 0;
+	scan->failed = at;
+	if (!*ret_bytes || is_never_read(map))
+		return NULL;
+	/* Of what was unmapped the page map says that it is not there. */
+	struct ht_err *err = scan->pagemap_fd < 0 ? is_mapped(scan->proc, at, &mapped) : NULL;
+	if (mapped)
+		scan->found.unread_bytes += HT_PAGE_BYTES;
+	return err;
+}
+
+static struct ht_err *check_wanted(const struct scan *scan)
+{
+	const struct escape_search *search = scan->search;
+	return search->is_cancelled && search->is_cancelled(search->context)
+		       ? ht_err_new(HT_ERR_REFUSED, "the search of process %d was cancelled",
+				 scan->proc->pid)
+		       : NULL;
+}
+
+static struct ht_err *scan_map(struct scan *scan, const struct proc_map *map)
+{
+	for (raddr_t at = map->lo; at < map->hi;) {
+		size_t want = map->hi - at < CHUNK_BYTES ? map->hi - at : CHUNK_BYTES;
+		size_t got;
+		enum escape_page page;
+		struct ht_err *err = check_wanted(scan);
+		if (!err)
+			err = like_pages(scan, map, at, want, &page, &want);
+		got = want;
+		if (!err && is_read(scan, page, want))
+			err = scan_pages(scan, map, at, want, &got);
+		if (err)
+			return err;
+		got = ht_align_down(got, HT_PAGE_BYTES);
+		if (!got)
+			err = pass_unread(scan, map, at, &got);
+		if (err)
+			return err;
+		at += got;
+	}
+	return NULL;
+}
+
+static bool is_near(const struct stackscan_ranges *ranges, const struct proc_map *map)
+{
+	for (size_t i = 0; i < ABI_NEAR_MAX && ranges->near[i]; i++)
+		if (map->lo >= ranges->near[i] && map->hi <= ranges->near[i] + ABI_NEAR_BYTES)
+			return true;
+	return false;
+}
+
+struct ht_err *escape_scan_memory(const struct escape_search *search, struct escape_found *ret)
+{
+	const struct proc *proc = search->proc;
+	const struct stackscan_ranges *ranges = search->ranges;
+	struct proc_maps maps;
+	struct ht_err *err = proc_maps_read(proc, &maps);
+	if (err)
+		return err;
+	struct scan scan = {.proc = proc,
+		.search = search,
+		.ranges = ranges,
+		.pagemap_fd = -1,
+		.buffer = malloc(CHUNK_BYTES + 2 * sizeof(uint64_t))};
+	err = scan.buffer ? pagemap_open(proc, &scan.pagemap_fd)
+			  : ht_err_new(HT_ERR_NOMEM, "no memory to search the target");
+	if (!err)
+		err = read_guard(proc, &scan.guard);
+	for (size_t i = 0; !err && i < maps.count; i++) {
+		const struct proc_map *map = &maps.map[i];
+		bool ours = (map->lo >= search->own_lo && map->hi <= search->own_hi) ||
+			    (map->lo >= ranges->thunk_lo && map->hi <= ranges->thunk_hi) ||
+			    is_near(ranges, map);
+		if (!ours && may_hold(&scan, map))
+			err = scan_map(&scan, map);
+	}
+	if (scan.pagemap_fd >= 0)
+		close(scan.pagemap_fd);
+	free(scan.buffer);
+	proc_maps_deinit(&maps);
+	if (!err)
+		*ret = scan.found;
+	return err;
+}
+
+/* The bytes before and behind a place that tell what stands there: an opcode, a word. */
+#define PLACE_BYTES (1 + sizeof(uint64_t))
+
+struct ht_err *escape_still(const struct proc *proc, const struct stackscan_ranges *ranges,
+	const raddr_t *place, size_t count, size_t *ret)
+{
+	struct scan scan = {.proc = proc, .ranges = ranges};
+	struct ht_err *err = read_guard(proc, &scan.guard);
+
+	*ret = 0;
+	for (size_t i = 0; !err && i < count; i++) {
+		uint8_t bytes[PLACE_BYTES] = {0};
+		uint64_t word;
+		size_t got;
+		err = memory_read_some(proc, place[i], bytes + 1, sizeof(word), &got);
+		if (err || got != sizeof(word))
+			continue;
+		memcpy(&word, bytes + 1, sizeof(word));
+		bool leads = entry_of(&scan, word) != 0;
+		if (!leads && stackscan_is_entry(ranges, jump_target(bytes + 1, place[i])))
+			err = memory_read_some(proc, place[i] - 1, bytes, 1, &got);
+		*ret += leads || is_jump(bytes + 1);
+	}
+	return err;
+}

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/proof/residue_state.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attach/inject/ownfds.h"
+#include "attach/proc/checksum.h"
+#include "attach/proc/clock.h"
+#include "attach/proc/ours.h"
+
+#define CHUNK_BYTES (256u << 10) /* stays in the processor's cache */
+
+static bool same_map(const struct proc_map *a, const struct proc_map *b)
+{
+	return a->lo == b->lo && a->hi == b->hi && a->offset == b->offset && a->inode == b->inode &&
+	       a->read == b->read && a->write == b->write && a->exec == b->exec &&
+	       a->shared == b->shared;
+}
+
+/* --- text
+ * ----------------------------------------------------------------------------------------- */
+
+/* Of what can be read of `bytes`: their number, and their hash. */
+static struct ht_err *hash_range(
+	const struct proc *proc, raddr_t lo, uint64_t bytes, uint8_t *buffer, struct text_hash *ret)
+{
+	ret->hash = ret->bytes = 0;
+	while (ret->bytes < bytes) {
+		uint64_t left = bytes - ret->bytes;
+		size_t want = left < CHUNK_BYTES ? left : CHUNK_BYTES, got = 0;
+		struct ht_err *err = memory_read_some(proc, lo + ret->bytes, buffer, want, &got);
+		if (err || !got)
+			return err;
+		ret->hash = checksum(ret->hash, buffer, got);
+		ret->bytes += got;
+		if (got < want)
+			break;
+	}
+	return NULL;
+}
+
+static struct ht_err *take_text(const struct proc *proc, struct residue *residue)
+{
+	uint8_t *buffer = malloc(CHUNK_BYTES);
+	struct ht_err *err = NULL;
+
+	residue->text = calloc(residue->maps.count + 1, sizeof(*residue->text));
+	if (!buffer || !residue->text)
+		err = ht_err_new(HT_ERR_NOMEM, "no memory to remember the state of the process");
+	for (size_t i = 0; !err && i < residue->maps.count; i++) {
+		const struct proc_map *map = &residue->maps.map[i];
+		struct text_hash *text = &residue->text[residue->text_count];
+		/* Shared is what a JIT compiler writes by another mapping of it; the kernel lets
+		 * nobody else write there. */
+		if (!map->exec || map->write || map->shared || !map->inode || ours_is(map->name))
+			continue;
+		*text = (struct text_hash){
+			.lo = map->lo, .hi = map->hi, .inode = map->inode, .offset = map->offset};
+		err = hash_range(proc, map->lo, map->hi - map->lo, buffer, text);
+		residue->text_count++;
+	}
+	free(buffer);
+	return err;
+}
+
+static struct ht_err *compare_text(const struct residue *residue, const struct proc *proc,
+	const struct proc_maps *now, char text[RESIDUE_TEXT_BYTES])
+{
+	uint8_t *buffer = malloc(CHUNK_BYTES);
+	struct ht_err *err = NULL;
+	if (!buffer)
+		return ht_err_new(HT_ERR_NOMEM, "no memory to compare the code of the process");
+	for (size_t i = 0; !err && i < residue->text_count; i++) {
+		const struct text_hash *before = &residue->text[i];
+		const struct proc_map *map = proc_maps_find(now, before->lo);
+		struct text_hash after;
+		/* Unloaded, or something else there now: the target's own doing. */
+		if (!map || map->inode != before->inode || map->offset != before->offset ||
+			map->hi < before->hi)
+			continue;
+		err = hash_range(proc, before->lo, before->bytes, buffer, &after);
+		if (!err && (after.bytes != before->bytes || after.hash != before->hash))
+			residue_say(text, "code of %s differs", map->name);
+	}
+	free(buffer);
+	return err;
+}
+
+/* --- descriptors
+ * ------------------------------------------------------------------------------------ */
+
+struct fds {
+	char *text; /* of the report */
+	char socket[48];
+};
+
+static struct ht_err *compare_fd(void *context, pid_t tid, int fd, const char *link)
+{
+	const struct fds *fds = context;
+
+	if (!ours_is(link) && strcmp(link, fds->socket) != 0)
+		return NULL;
+	if (tid)
+		residue_say(fds->text, "descriptor %d of thread %d is still heaptap's (%s)", fd,
+			tid, link);
+	else
+		residue_say(fds->text, "descriptor %d is still heaptap's (%s)", fd, link);
+	return NULL;
+}
+
+static void compare_fds(
+	const struct proc *proc, const struct journal *journal, char text[RESIDUE_TEXT_BYTES])
+{
+	struct fds fds = {.text = text};
+	snprintf(fds.socket, sizeof(fds.socket), "socket:[%lu]",
+		(unsigned long)journal->header->agent_fd_inode);
+	struct ht_err *err = ownfds_visit(proc, compare_fd, &fds);
+	if (err && residue_is_equal(text))
+		residue_say(text, "descriptors could not be read: %s", err->message);
+	ht_err_free(err);
+}
+
+/* --- mappings
+ * ----------------------------------------------------------------------------------------- */
+
+/* What a program maps of a module's file elsewhere is its own: V8 does, for each of its heaps. */
+static bool is_of_module(const struct residue *residue, const struct proc_map *map)
+{
+	for (size_t i = 0; i < residue->module_count; i++) {
+		const struct loaded *module = &residue->module[i];
+		if (module->inode == map->inode && map->lo >= module->lo && map->lo < module->hi)
+			return true;
+	}
+	return false;
+}
+
+/* A library that was being loaded has got its words since, and cannot write them any more (RELRO).
+ */
+static bool is_protected(const struct proc_map *before, const struct proc_map *map)
+{
+	struct proc_map since = *before;
+	since.write = false;
+	since.hi = map->hi;
+	return before->write && map->hi <= before->hi && same_map(&since, map);
+}
+
+/* A library that was unloaded, and perhaps loaded elsewhere, is not there with its headers. */
+static bool is_still_there(const struct proc_map *headers, const struct proc_maps *now)
+{
+	const struct proc_map *map = proc_maps_find(now, headers->lo);
+	return map && map->lo == headers->lo && map->inode == headers->inode && map->offset == 0;
+}
+
+static void compare_modules(
+	const struct residue *residue, const struct proc_maps *now, char text[RESIDUE_TEXT_BYTES])
+{
+	bool there = false;
+	for (size_t i = 0; i < residue->maps.count; i++) {
+		const struct proc_map *before = &residue->maps.map[i];
+		if (!before->inode || !is_of_module(residue, before))
+			continue;
+		if (before->offset == 0)
+			there = is_still_there(before, now);
+		const struct proc_map *map = proc_maps_find(now, before->lo);
+		if (there && (!map || !(same_map(before, map) || is_protected(before, map))))
+			residue_say(text, "mapping of %s at %lx differs", before->name,
+				(unsigned long)before->lo);
+	}
+}
+
+/* `ret_page`: the page that was to stay is what `text` names. Any other difference is named
+ * rather than that. */
+static void find_ours(const struct proc_maps *now, const struct journal *journal, bool keep,
+	char text[RESIDUE_TEXT_BYTES], bool *ret_page)
+{
+	*ret_page = false;
+	for (size_t i = 0; i < now->count; i++) {
+		const struct proc_map *map = &now->map[i];
+		bool page = keep && map->lo == journal->header->thunks &&
+			    map->hi == map->lo + HT_PAGE_BYTES;
+		if (!ours_is(map->name) || (page && !residue_is_equal(text)))
+			continue;
+		if (page)
+			residue_say(text, "one page of jumps stays at %lx", (unsigned long)map->lo);
+		else
+			residue_say(text, "%s is still mapped at %lx", map->name,
+				(unsigned long)map->lo);
+		*ret_page = page;
+	}
+}
+
+/* Where a slot cannot be read, is it because its library is not there any more? */
+static bool is_unloaded(const struct proc *proc, const struct journal_slot *slot)
+{
+	struct proc_lookup lookup;
+	struct proc_map map;
+	struct ht_err *err = proc_lookup_begin(proc, &lookup);
+	if (err) {
+		ht_err_free(err);
+		return false;
+	}
+	bool there = proc_lookup_find(&lookup, slot->addr, &map) && map.inode == slot->inode;
+	proc_lookup_end(&lookup);
+	return !there;
+}
+
+enum look { LOOK_READ, LOOK_GONE, LOOK_UNREAD };
+
+/* A library that comes back between two looks, or is half loaded, can be read soon. */
+static enum look read_slot(
+	const struct proc *proc, const struct journal_slot *slot, uint64_t deadline, uint64_t *ret)
+{
+	for (;;) {
+		struct ht_err *err = memory_read_u64(proc, slot->addr, ret);
+		if (!err)
+			return LOOK_READ;
+		ht_err_free(err);
+		if (is_unloaded(proc, slot))
+			return LOOK_GONE;
+		if (clock_mono_ns() > deadline)
+			return LOOK_UNREAD;
+		clock_sleep_ns(CLOCK_NS_PER_MS);
+	}
+}
+
+static void compare_slots(
+	const struct proc *proc, const struct journal *journal, char text[RESIDUE_TEXT_BYTES])
+{
+	uint64_t deadline = clock_mono_ns() + RESIDUE_SETTLE_NS;
+	size_t tapped = 0, unread = 0;
+
+	for (uint32_t i = 0; i < journal->header->slot_count; i++) {
+		const struct journal_slot *slot = &journal->slot[i];
+		uint64_t now;
+		if (slot->state == JOURNAL_SLOT_GONE)
+			continue;
+		enum look look = read_slot(proc, slot, deadline, &now);
+		unread += look == LOOK_UNREAD;
+		tapped += look == LOOK_READ && now == slot->thunk;
+	}
+	if (unread)
+		residue_say(text, "%zu addresses of allocator functions could not be read", unread);
+	if (tapped)
+		residue_say(text,
+			"%zu addresses of allocator functions still lead to heaptap's code",
+			tapped);
+}
+
+/* --- the whole
+ * ------------------------------------------------------------------------------------------ */
+
+/* The dynamic linker maps a file as a whole, with the rights of its first segment, and then the
+ * others over it, one after the other. */
+static bool is_mapped_over(const struct proc_map *map, const struct module *module,
+	const struct module_segment *segment)
+{
+	raddr_t at = ht_align_down(module->bias + segment->vaddr, HT_PAGE_BYTES);
+	return map->inode != module->inode || !segment->filesz ||
+	       (map->exec == !!(segment->flags & PF_X) &&
+		       map->offset + (at - map->lo) ==
+			       ht_align_down(segment->offset, HT_PAGE_BYTES));
+}
+
+static bool is_mapped_whole(const struct proc_maps *maps, const struct module *module)
+{
+	for (size_t i = 0; i < module->segment_count; i++) {
+		const struct module_segment *segment = &module->segment[i];
+		const struct proc_map *map = proc_maps_find(maps, module->bias + segment->vaddr);
+		if (!map || !is_mapped_over(map, module, segment))
+			return false;
+	}
+	return true;
+}
+
+/* One that is just being loaded, where it was before, says nothing of what it will be. */
+static struct ht_err *take_modules(const struct modules *modules, struct residue *residue)
+{
+	residue->module = calloc(modules->count + 1, sizeof(*residue->module));
+	if (!residue->module)
+		return ht_err_new(HT_ERR_NOMEM, "no memory for %zu modules", modules->count);
+	for (size_t i = 0; i < modules->count; i++) {
+		const struct module *module = &modules->module[i];
+		if (module->inode && is_mapped_whole(&residue->maps, module))
+			residue->module[residue->module_count++] = (struct loaded){
+				.lo = module->lo, .hi = module->hi, .inode = module->inode};
+	}
+	return NULL;
+}
+
+static bool has_all_within(
+	const struct proc_maps *maps, const struct proc_maps *other, raddr_t lo, raddr_t hi)
+{
+	for (size_t i = 0; i < maps->count; i++) {
+		const struct proc_map *map = &maps->map[i];
+		/* What is behind a module's variables may grow into its span. */
+		if (map->hi <= lo || map->lo >= hi || !map->inode)
+			continue;
+		const struct proc_map *its = proc_maps_find(other, map->lo);
+		if (!its || !same_map(map, its))
+			return false;
+	}
+	return true;
+}
+
+static bool is_steady(
+	const struct residue *residue, const struct proc_maps *now, raddr_t lo, raddr_t hi)
+{
+	return has_all_within(&residue->maps, now, lo, hi) &&
+	       has_all_within(now, &residue->maps, lo, hi);
+}
+
+/* A library that came or went while the picture was taken is in it in parts, or with what another
+ * had in its place: of that nothing is compared. */
+static struct ht_err *drop_unsteady(const struct proc *proc, struct residue *residue)
+{
+	struct proc_maps now;
+	size_t modules = 0, texts = 0;
+	struct ht_err *err = proc_maps_read(proc, &now);
+	if (err)
+		return err;
+	for (size_t i = 0; i < residue->module_count; i++)
+		if (is_steady(residue, &now, residue->module[i].lo, residue->module[i].hi))
+			residue->module[modules++] = residue->module[i];
+	for (size_t i = 0; i < residue->text_count; i++)
+		if (is_steady(residue, &now, residue->text[i].lo, residue->text[i].hi))
+			residue->text[texts++] = residue->text[i];
+	residue->module_count = modules;
+	residue->text_count = texts;
+	proc_maps_deinit(&now);
+	return NULL;
+}
+
+struct ht_err *residue_create(
+	const struct proc *proc, const struct modules *modules, struct residue **ret)
+{
+	struct residue *residue = calloc(1, sizeof(*residue));
+	if (!residue)
+		return ht_err_new(HT_ERR_NOMEM, "no memory to remember the state of the process");
+	struct ht_err *err = proc_maps_read(proc, &residue->maps);
+	if (!err)
+		err = take_modules(modules, residue);
+	if (!err)
+		err = take_text(proc, residue);
+	if (!err)
+		err = drop_unsteady(proc, residue);
+	if (!err)
+		err = residue_take_threads(proc, residue);
+	if (err)
+		residue_destroy(residue);
+	else
+		*ret = residue;
+	return err;
+}
+
+void residue_destroy(struct residue *residue)
+{
+	if (!residue)
+		return;
+	proc_maps_deinit(&residue->maps);
+	free(residue->text);
+	free(residue->thread);
+	free(residue->module);
+	free(residue);
+}
+
+/* Mappings of modules and their code. While libraries come and go, a look may show one of them half
+ * loaded: a difference has to last to count. */
+static struct ht_err *compare_loaded(const struct residue *residue, const struct proc *proc,
+	const struct journal *journal, bool keep, struct residue_report *report)
+{
+	uint64_t deadline = clock_mono_ns() + RESIDUE_SETTLE_NS;
+	struct ht_err *err = NULL;
+	bool equal = false;
+
+	while (!err && !equal) {
+		struct proc_maps now;
+		err = proc_maps_read(proc, &now);
+		if (err)
+			return err;
+		residue_say(report->maps, "equal");
+		residue_say(report->text, "equal");
+		compare_modules(residue, &now, report->maps);
+		err = compare_text(residue, proc, &now, report->text);
+		equal = residue_is_equal(report->maps) && residue_is_equal(report->text);
+		if (!err && (equal || clock_mono_ns() > deadline)) {
+			find_ours(&now, journal, keep, report->maps, &report->page_only);
+			equal = true;
+		}
+		proc_maps_deinit(&now);
+		if (!equal)
+			clock_sleep_ns(CLOCK_NS_PER_MS);
+	}
+	return err;
+}
+
+/* The first thing that differs, but for `skipped`. */
+static const char *difference_beside(const struct residue_report *report, const char *skipped)
+{
+	const char *all[] = {report->maps, report->fds, report->slots, report->text,
+		report->threads, report->signals};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(all); i++)
+		if (all[i] != skipped && !residue_is_equal(all[i]))
+			return all[i];
+	return "";
+}
+
+struct ht_err *residue_compare(const struct residue *residue, const struct proc *proc,
+	const struct journal *journal, bool keep, struct residue_report *ret)
+{
+	struct residue_report report = {
+		"equal", "equal", "equal", "equal", "equal", "equal", false, false};
+	struct ht_err *err = compare_loaded(residue, proc, journal, keep, &report);
+	if (err && err->code == HT_ERR_TARGET_GONE)
+		return err;
+	if (err) {
+		residue_say(report.maps, "could not be compared: %s", err->message);
+		residue_say(report.text, "could not be compared: %s", err->message);
+	}
+	ht_err_free(err);
+	compare_fds(proc, journal, report.fds);
+	compare_slots(proc, journal, report.slots);
+	residue_compare_threads(residue, proc, &report);
+	report.equal = residue_difference(&report)[0] == '\0';
+	report.page_only &= !difference_beside(&report, report.maps)[0];
+	*ret = report;
+	return NULL;
+}
+
+const char *residue_difference(const struct residue_report *report)
+{
+	return difference_beside(report, NULL);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The picture of before, and what its parts say of differences.
+ */
+#pragma once
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "attach/proof/residue.h"
+#include "attach/proc/clock.h"
+
+/* A difference has to last so long to count. */
+#define RESIDUE_SETTLE_NS (1000 * CLOCK_NS_PER_MS)
+
+struct text_hash {
+	raddr_t lo, hi;
+	uint64_t inode, offset;
+	uint64_t bytes; /* that could be read, from `lo` on; a library may just go */
+	uint64_t hash;	/* of these */
+};
+
+struct thread_signals {
+	pid_t tid;
+	uint64_t blocked;
+	bool unstable; /* its mask was changing while we only looked, or about to */
+};
+
+struct loaded {
+	raddr_t lo, hi;
+	uint64_t inode;
+};
+
+struct residue {
+	struct proc_maps maps;
+	struct text_hash *text;
+	size_t text_count;
+	struct thread_signals *thread;
+	size_t thread_count;
+	struct loaded *module;
+	size_t module_count;
+};
+
+static inline HT_PRINTF(2, 3) void residue_say(char text[RESIDUE_TEXT_BYTES], const char *fmt, ...)
+{
+	va_list args;
+	va_start(args, fmt);
+	vsnprintf(text, RESIDUE_TEXT_BYTES, fmt, args);
+	va_end(args);
+}
+
+static inline bool residue_is_equal(const char *text)
+{
+	return strcmp(text, "equal") == 0;
+}
+
+/* Threads and their signal masks; the target may run. */
+HT_MUST_CHECK
+struct ht_err *residue_take_threads(const struct proc *proc, struct residue *residue);
+void residue_compare_threads(
+	const struct residue *residue, const struct proc *proc, struct residue_report *report);

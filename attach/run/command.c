@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/run/command.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "attach/proc/shebang.h"
+
+#define SHELL	    "/bin/sh"
+#define SHELL_PATH  "/bin:/usr/bin" /* where PATH is not set */
+#define LOOK_BYTES  80u		    /* of a file's first line, as bash does */
+#define WORDS_MAX   (1u << 20)	    /* more than the kernel takes */
+#define HEADERS_MAX 64u
+#define SCRIPTS_MAX 8u /* more than the kernel goes through */
+
+/* --- the file
+ * ------------------------------------------------------------------------------------------ */
+
+/* The next directory of `*path` with `name` behind it; false: there is none left. */
+static bool next_candidate(const char **path, const char *name, char ret[PATH_MAX])
+{
+	while (*path) {
+		size_t length = strcspn(*path, ":");
+		/* An empty one is the current directory. */
+		int written = snprintf(
+			ret, PATH_MAX, "%.*s%s%s", (int)length, *path, length ? "/" : "", name);
+		*path = (*path)[length] ? *path + length + 1 : NULL;
+		if (written > 0 && written < PATH_MAX)
+			return true;
+	}
+	return false;
+}
+
+static const char *search_path(const char *name)
+{
+	const char *path = getenv("PATH");
+	return strchr(name, '/') ? NULL : path ? path : SHELL_PATH;
+}
+
+/* Is it a program of some kind, and no text for a shell? */
+static bool is_binary(const char *file)
+{
+	char line[LOOK_BYTES];
+	int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	ssize_t got = fd < 0 ? 0 : read(fd, line, sizeof(line));
+	if (fd >= 0)
+		close(fd);
+	if (got <= 0)
+		return false;
+	const char *end = memchr(line, '\n', (size_t)got);
+	return (got >= SELFMAG && !memcmp(line, ELFMAG, SELFMAG)) ||
+	       memchr(line, '\0', end ? (size_t)(end - line) : (size_t)got);
+}
+
+/* --- to run it
+ * ------------------------------------------------------------------------------------------ */
+
+static int exec_by_shell(const char *file, char *const argv[])
+{
+	size_t count = 0;
+	while (argv[count] && count < WORDS_MAX)
+		count++;
+	char **words = calloc(count + 2, sizeof(words[0]));
+	if (!words)
+		return ENOMEM;
+	words[0] = (char *)SHELL;
+	words[1] = (char *)file;
+	for (size_t i = 1; i < count; i++)
+		words[i + 1] = argv[i];
+	execv(SHELL, words);
+	int sys = errno;
+	free(words);
+	return sys;
+}
+
+static int exec_file(const char *file, char *const argv[])
+{
+	execv(file, argv);
+	return errno != ENOEXEC || is_binary(file) ? errno : exec_by_shell(file, argv);
+}
+
+/* Of a candidate of PATH: the next one may be there. */
+static bool is_elsewhere(int sys)
+{
+	return sys == ENOENT || sys == ENOTDIR || sys == ESTALE || sys == ENODEV ||
+	       sys == ETIMEDOUT || sys == EACCES;
+}
+
+int command_exec(char *const argv[])
+{
+	const char *path = search_path(argv[0]);
+	char file[PATH_MAX];
+	int sys = ENOENT;
+	bool denied = false;
+	if (!path)
+		return exec_file(argv[0], argv);
+	while (argv[0][0] && next_candidate(&path, argv[0], file)) {
+		sys = exec_file(file, argv);
+		if (!is_elsewhere(sys))
+			return sys;
+		denied |= sys == EACCES;
+	}
+	return denied ? EACCES : sys;
+}
+
+/* --- why it does not run
+ * ------------------------------------------------------------------------------------------ */
+
+/* The file that was to be run; false: there is none. */
+static bool find_file(const char *name, char ret[PATH_MAX])
+{
+	const char *path = search_path(name);
+	snprintf(ret, PATH_MAX, "%s", name);
+	if (!path)
+		return access(name, F_OK) == 0;
+	while (next_candidate(&path, name, ret))
+		if (access(ret, F_OK) == 0)
+			return true;
+	return false;
+}
+
+/* The dynamic linker that a program names; "": none. */
+static void read_linker(const char *file, char ret[SHEBANG_BYTES])
+{
+	Elf64_Ehdr header;
+	Elf64_Phdr segment;
+	int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	bool known = fd >= 0 && pread(fd, &header, sizeof(header), 0) == sizeof(header) &&
+		     !memcmp(header.e_ident, ELFMAG, SELFMAG) &&
+		     header.e_ident[EI_CLASS] == ELFCLASS64;
+	ret[0] = '\0';
+	for (unsigned i = 0; known && i < header.e_phnum && i < HEADERS_MAX; i++) {
+		off_t at = (off_t)(header.e_phoff + i * sizeof(segment));
+		if (pread(fd, &segment, sizeof(segment), at) != sizeof(segment))
+			break;
+		if (segment.p_type != PT_INTERP)
+			continue;
+		ssize_t got = pread(fd, ret, SHEBANG_BYTES - 1, (off_t)segment.p_offset);
+		ret[got > 0 ? got : 0] = '\0';
+		break;
+	}
+	if (fd >= 0)
+		close(fd);
+}
+
+/* From a script through interpreters that are scripts, to the last one whose interpreter is not
+ * there or cannot be run: its path replaces `file`. False: no script is at fault. */
+static bool find_script(char file[PATH_MAX], char interpreter[SHEBANG_BYTES])
+{
+	for (unsigned i = 0; i < SCRIPTS_MAX; i++) {
+		if (!shebang_read(file, interpreter) || !interpreter[0])
+			return false;
+		if (access(interpreter, X_OK) != 0)
+			return true;
+		snprintf(file, PATH_MAX, "%s", interpreter);
+	}
+	return false;
+}
+
+static struct ht_err *explain_interpreter(
+	const char *name, const char *file, char interpreter[SHEBANG_BYTES], int sys)
+{
+	size_t length = strlen(interpreter);
+	if (length && interpreter[length - 1] == '\r') {
+		interpreter[length - 1] = '\0';
+		return ht_err_new(HT_ERR_USAGE,
+			"cannot run %s: its lines end as on Windows (CRLF), so that the "
+			"interpreter is \"%s\" and a carriage return: %s; convert it: "
+			"sed -i 's/\\r$//' %s",
+			name, interpreter, strerror(sys), file);
+	}
+	return ht_err_new(HT_ERR_USAGE,
+		"cannot run %s: its interpreter %s: %s; correct the first line of %s", name,
+		interpreter, strerror(sys), file);
+}
+
+/* The file is there. */
+static struct ht_err *explain_file(const char *name, char file[PATH_MAX], int sys)
+{
+	char interpreter[SHEBANG_BYTES], linker[SHEBANG_BYTES];
+	struct stat stat_of;
+	bool may_run = access(file, X_OK) == 0;
+	bool is_file = stat(file, &stat_of) == 0 && S_ISREG(stat_of.st_mode);
+	if (sys == EACCES && !is_file)
+		return ht_err_new(HT_ERR_USAGE, "cannot run %s: %s: it is not a regular file", name,
+			strerror(sys));
+	if (sys == EACCES && !may_run)
+		return ht_err_new(HT_ERR_USAGE,
+			"cannot run %s: %s; make it executable: chmod +x %s", name, strerror(sys),
+			file);
+	if (sys == ENOEXEC)
+		return ht_err_new(HT_ERR_USAGE,
+			"cannot run %s: %s: this system runs no programs of its kind (for another "
+			"processor, 32-bit, or damaged); see: file %s",
+			name, strerror(sys), file);
+	if ((sys == ENOENT || sys == EACCES) && find_script(file, interpreter))
+		return explain_interpreter(name, file, interpreter, sys);
+	read_linker(file, linker);
+	if (sys == ENOENT && linker[0])
+		return ht_err_new(HT_ERR_USAGE,
+			"cannot run %s: its dynamic linker %s: %s; install the C library that it "
+			"was built for",
+			name, linker, strerror(sys));
+	return ht_err_new(HT_ERR_USAGE, "cannot run %s: %s", name, strerror(sys));
+}
+
+struct ht_err *command_explain(const char *name, int sys)
+{
+	char file[PATH_MAX];
+	if (find_file(name, file))
+		return explain_file(name, file, sys);
+	if (sys == ENOENT && *name && !strchr(name, '/'))
+		return ht_err_new(HT_ERR_USAGE, "cannot run %s: %s: no directory of PATH has it",
+			name, strerror(sys));
+	return ht_err_new(HT_ERR_USAGE, "cannot run %s: %s", name, strerror(sys));
+}

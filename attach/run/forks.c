@@ -1,0 +1,522 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/run/forks.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdio_ext.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "attach/capture/asked.h"
+#include "attach/undo/children.h"
+#include "attach/daemon/fds.h"
+#include "attach/hold/birth.h"
+#include "attach/run/launch.h"
+#include "attach/cli/print.h"
+#include "attach/run/programs.h"
+#include "attach/capture/session_state.h"
+#include "attach/capture/start.h"
+#include "attach/proc/clock.h"
+#include "attach/proc/kin.h"
+#include "attach/proc/offspring.h"
+#include "attach/proc/pulse.h"
+#include "attach/thread/worker.h"
+
+#define AT_ONCE	  16u  /* recorders */
+#define TOTAL	  128u /* that begin to record a child; and traces behind each one's first */
+#define KNOWN_MAX 4096u
+
+#define POLL_NS	   (20 * CLOCK_NS_PER_MS)
+#define BIRTH_NS   (15 * CLOCK_NS_PER_S)
+#define SHARING_NS (5 * CLOCK_NS_PER_S)
+#define CLEAN_NS   (10 * CLOCK_NS_PER_S)
+#define SETTLE_NS  (3 * CLOCK_NS_PER_S)
+#define END_NS	   (60 * CLOCK_NS_PER_S)
+#define WORDS_S	   5
+
+enum stage {
+	STAGE_HOLDS, /* it may hold a thread of the target, and waits for its child */
+	STAGE_CHILD,
+};
+
+/* What a recorder tells whoever has forked it. */
+struct note {
+	uint32_t claimed;
+	uint32_t stage;
+	int32_t child; /* 0: none is known yet */
+};
+
+/* Of all recorders. */
+struct shared {
+	struct note note[AT_ONCE];
+	uint32_t started, unrecorded, why_is_set;
+	uint32_t is_over; /* the command has ended */
+	char why[256];	  /* the first reason */
+};
+
+struct recorder {
+	pid_t pid;
+	struct note *note;
+};
+
+struct forks {
+	struct shared *shared;
+	const struct options *options;
+	uint64_t end_ns, next_poll_ns;
+	struct recorder recorder[AT_ONCE];
+	size_t recorder_count;
+	pid_t known[KNOWN_MAX]; /* children of the target, as they were last listed */
+	size_t known_count;
+	/* Of this session: calls of which we were asked, children that were found otherwise, and
+	 * those of these that nobody records. */
+	uint64_t asked, found, passed_over;
+};
+
+/* --- the bound
+ * --------------------------------------------------------------------------------------------------
+ */
+
+static void count_unrecorded(struct shared *shared, uint64_t count, const char *why)
+{
+	if (!count)
+		return;
+	__atomic_fetch_add(&shared->unrecorded, (uint32_t)count, __ATOMIC_RELAXED);
+	if (!__atomic_exchange_n(&shared->why_is_set, 1, __ATOMIC_ACQ_REL))
+		snprintf(shared->why, sizeof(shared->why), "%s", why);
+}
+
+bool forks_take(struct forks *forks)
+{
+	return __atomic_fetch_add(&forks->shared->started, 1, __ATOMIC_RELAXED) < TOTAL;
+}
+
+/* NULL: as many as there may be are at work, or have been. */
+static struct note *claim(struct forks *forks)
+{
+	if (forks->recorder_count == AT_ONCE)
+		return NULL;
+	for (size_t i = 0; i < AT_ONCE; i++) {
+		struct note *note = &forks->shared->note[i];
+		if (__atomic_exchange_n(&note->claimed, 1, __ATOMIC_ACQ_REL))
+			continue;
+		if (forks_take(forks))
+			return note;
+		__atomic_store_n(&note->claimed, 0, __ATOMIC_RELEASE);
+		return NULL;
+	}
+	return NULL;
+}
+
+bool forks_is_open(const struct forks *forks)
+{
+	if (!forks || (forks->end_ns && clock_mono_ns() >= forks->end_ns))
+		return false;
+	if (__atomic_load_n(&forks->shared->started, __ATOMIC_RELAXED) >= TOTAL)
+		return false;
+	for (size_t i = 0; i < AT_ONCE; i++)
+		if (!__atomic_load_n(&forks->shared->note[i].claimed, __ATOMIC_RELAXED))
+			return true;
+	return false;
+}
+
+/* --- in the recorder
+ * -------------------------------------------------------------------------------------------- */
+
+struct job {
+	const struct follow_ask *ask;
+	struct note *note;
+};
+
+static void note_born(void *context, pid_t pid)
+{
+	struct note *note = context;
+	__atomic_store_n(&note->child, pid, __ATOMIC_RELAXED);
+	__atomic_store_n(&note->stage, STAGE_CHILD, __ATOMIC_RELEASE);
+}
+
+static struct ht_err *birth_job(void *context, struct worker_reply *reply)
+{
+	const struct job *job = context;
+	struct birth birth;
+	struct ht_err *err = birth_follow(job->ask, note_born, job->note, &birth);
+	memcpy(reply->data, &birth, sizeof(birth));
+	return err;
+}
+
+/* A worker that was late has let everything run, and says nothing. */
+static struct birth await_birth(const struct follow_ask *ask, struct note *note)
+{
+	struct job job = {ask, note};
+	struct worker_reply reply;
+	struct birth birth;
+	ht_err_free(worker_run(
+		"following a child", clock_mono_ns() + BIRTH_NS, birth_job, &job, &reply));
+	memcpy(&birth, reply.data, sizeof(birth));
+	if (!birth.pid)
+		birth = (struct birth){.pid = note->child};
+	return birth;
+}
+
+/* A child in vfork has nothing of its own: there is nothing to record before it is a program. */
+static struct ht_err *await_memory(const struct proc *parent, const struct proc *child)
+{
+	uint64_t since_ns = clock_mono_ns();
+	for (bool shares = true;;) {
+		struct ht_err *err = proc_check_same(child);
+		if (!err)
+			err = kin_shares(parent, child->pid, &shares);
+		if (err || !shares)
+			return err;
+		if (clock_mono_ns() - since_ns > SHARING_NS)
+			return ht_err_new(
+				HT_ERR_REFUSED, "it runs in the memory of process %d", parent->pid);
+		clock_sleep_ns(clock_pause_ns(since_ns));
+	}
+}
+
+/* What it has of its parent's tap is taken out before its own comes. */
+static struct ht_err *clean(
+	const struct session *s, const struct heritage *heritage, const struct proc *child)
+{
+	struct children_report report;
+	struct ht_err *err = await_memory(&s->survey.proc, child);
+	if (err)
+		return err;
+	children_clean_inherited(
+		&s->survey.proc, heritage, child->pid, clock_mono_ns() + CLEAN_NS, &report);
+	return report.left ? ht_err_new(HT_ERR_REFUSED, "%s", report.why) : NULL;
+}
+
+static bool is_told_to_end(void)
+{
+	sigset_t pending;
+	return sigpending(&pending) == 0 && sigismember(&pending, SIGTERM);
+}
+
+static struct ht_err *record_child(
+	struct session *s, const struct heritage *heritage, const struct birth *birth)
+{
+	struct forks *forks = s->options->forks;
+	struct launch launch = {
+		.pid = birth->pid, .fd = -1, .followed = birth->result, .wait = birth->wait};
+	struct proc child;
+	if (!birth->pid)
+		return ht_err_new(HT_ERR_TARGET_GONE, "heaptap did not see it start");
+	if (birth->ended)
+		return ht_err_new(HT_ERR_TARGET_GONE, "it ended before heaptap could record it");
+	struct ht_err *err = proc_open(birth->pid, &child);
+	if (err)
+		return err;
+	if (birth->result == FOLLOW_NOTHING)
+		err = clean(s, heritage, &child);
+	const struct programs_options options = {.options = forks->options,
+		.end_ns = forks->end_ns,
+		.forks = forks,
+		.is_child = true,
+		.start_ticks = child.start_ticks,
+		.heritage = heritage};
+	proc_close(&child);
+	proc_close(&s->survey.proc);
+	munmap(s->image.local, s->image.bytes);
+	if (!err && is_told_to_end())
+		err = ht_err_new(HT_ERR_TARGET_GONE, "the command ended");
+	if (!err)
+		return programs_record(&options, &launch);
+	launch_leave(&launch);
+	return err;
+}
+
+/* Nothing of the daemon's is ours: locks, sockets, the target's descriptors. */
+static bool leave_daemon(const struct proc *proc, pid_t parent)
+{
+	int kept[] = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO, proc->mem_fd, proc->dir_fd,
+		proc->pidfd};
+	setpgid(0, 0);
+	prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (getppid() != parent || !fds_close_all_but(kept, HT_ARRAY_SIZE(kept)))
+		return false;
+	(void)pulse_watch();
+	/* We are in the background of the terminal, and one report is said at once. */
+	signal(SIGTTOU, SIG_IGN);
+	__fpurge(stdout);
+	setvbuf(stderr, NULL, _IOFBF, 1u << 16);
+	return true;
+}
+
+static void collect(struct forks *forks, const struct session *s);
+
+static void signal_all(const struct forks *forks, int sig)
+{
+	for (size_t i = 0; i < forks->recorder_count; i++)
+		kill(forks->recorder[i].pid, sig);
+}
+
+static bool lives(pid_t pid)
+{
+	char path[32], text[512] = "";
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	FILE *file = fopen(path, "re");
+	size_t got = file ? fread(text, 1, sizeof(text) - 1, file) : 0;
+	if (file)
+		fclose(file);
+	const char *name_end = got ? strrchr(text, ')') : NULL;
+	return name_end && name_end[1] == ' ' && name_end[2] != 'Z' && name_end[2] != 'X';
+}
+
+/* The recorder of a child that has ended ends by itself, and is not to hurry. */
+static void end_those_that_last(const struct forks *forks)
+{
+	for (size_t i = 0; i < forks->recorder_count; i++) {
+		pid_t child = __atomic_load_n(&forks->recorder[i].note->child, __ATOMIC_RELAXED);
+		if (!child || lives(child))
+			kill(forks->recorder[i].pid, SIGTERM);
+	}
+}
+
+/* The signal that says so may have ended a window. */
+static bool is_over(const struct forks *forks, pid_t parent)
+{
+	return __atomic_load_n(&forks->shared->is_over, __ATOMIC_RELAXED) || getppid() != parent;
+}
+
+/* Those of its own children's children. */
+static void await_own(struct forks *forks, pid_t parent)
+{
+	bool told = false;
+	for (collect(forks, NULL); forks->recorder_count; collect(forks, NULL)) {
+		if (!told && is_over(forks, parent)) {
+			end_those_that_last(forks);
+			told = true;
+		}
+		clock_sleep_ns(5 * CLOCK_NS_PER_MS);
+	}
+}
+
+static _Noreturn void recorder_main(
+	struct session *s, struct note *note, const struct follow_ask *ask, pid_t pid, pid_t parent)
+{
+	struct forks *forks = s->options->forks;
+	const struct heritage heritage = {.daemon_pid = parent,
+		.journal = &s->journal,
+		.slack = &s->slack,
+		.next = s->options->heritage};
+	if (!leave_daemon(&s->survey.proc, parent))
+		_exit(1);
+	forks->recorder_count = forks->known_count = 0;
+	forks->asked = forks->found = forks->passed_over = 0;
+	struct birth birth = {.pid = pid};
+	if (ask)
+		birth = await_birth(ask, note);
+	struct ht_err *err = record_child(s, &heritage, &birth);
+	if (err)
+		count_unrecorded(forks->shared, 1, err->message);
+	ht_err_free(err);
+	await_own(forks, parent);
+	signal(SIGALRM, SIG_DFL);
+	alarm(WORDS_S);
+	fflush(stderr);
+	fflush(stdout);
+	_exit(0);
+}
+
+/* --- in the daemon
+ * ---------------------------------------------------------------------------------------------- */
+
+static bool start(struct session *s, const struct follow_ask *ask, pid_t pid)
+{
+	struct forks *forks = s->options->forks;
+	struct note *note = claim(forks);
+	pid_t self = getpid();
+
+	if (!note)
+		return false;
+	note->child = pid;
+	__atomic_store_n(&note->stage, ask ? STAGE_HOLDS : STAGE_CHILD, __ATOMIC_RELEASE);
+	pid_t recorder = fork();
+	if (recorder == 0)
+		recorder_main(s, note, ask, pid, self);
+	if (recorder < 0) {
+		__atomic_store_n(&note->claimed, 0, __ATOMIC_RELEASE);
+		return false;
+	}
+	forks->recorder[forks->recorder_count++] = (struct recorder){recorder, note};
+	return true;
+}
+
+static void go_on(const struct session *s)
+{
+	struct abi_control *control = image_control(&s->image);
+	__atomic_store_n(&control->exec_held, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&control->exec_asks, 0, __ATOMIC_RELEASE);
+}
+
+static bool holds(const struct recorder *recorder)
+{
+	return __atomic_load_n(&recorder->note->stage, __ATOMIC_ACQUIRE) == STAGE_HOLDS;
+}
+
+static bool any_holds(const struct forks *forks)
+{
+	for (size_t i = 0; i < forks->recorder_count; i++)
+		if (holds(&forks->recorder[i]))
+			return true;
+	return false;
+}
+
+/* Those that have ended. One that held a thread has let it go so: it waits for no other. */
+static void collect(struct forks *forks, const struct session *s)
+{
+	for (size_t i = 0; i < forks->recorder_count;) {
+		struct recorder *recorder = &forks->recorder[i];
+		pid_t got = waitpid(recorder->pid, NULL, WNOHANG);
+		if (got == 0 || (got < 0 && errno == EINTR)) {
+			i++;
+			continue;
+		}
+		if (s && holds(recorder))
+			go_on(s);
+		__atomic_store_n(&recorder->note->claimed, 0, __ATOMIC_RELEASE);
+		*recorder = forks->recorder[--forks->recorder_count];
+	}
+}
+
+/* A thread that is about to make a child. */
+static void answer(struct session *s)
+{
+	struct forks *forks = s->options->forks;
+	struct follow_ask ask;
+
+	if (!asked_by(s, true, &ask) || any_holds(forks))
+		return;
+	if (forks_is_open(forks) && start(s, &ask, 0))
+		forks->asked++;
+	else
+		go_on(s);
+}
+
+static bool has(const pid_t *list, size_t count, pid_t pid)
+{
+	for (size_t i = 0; i < count; i++)
+		if (list[i] == pid)
+			return true;
+	return false;
+}
+
+static bool is_recorded(const struct forks *forks, pid_t pid)
+{
+	for (size_t i = 0; i < forks->recorder_count; i++)
+		if (__atomic_load_n(&forks->recorder[i].note->child, __ATOMIC_RELAXED) == pid)
+			return true;
+	return false;
+}
+
+/* Those that came without a word: by clone(2), or beside one that we were asked about. */
+static void find_others(struct session *s)
+{
+	static pid_t list[KNOWN_MAX];
+	struct forks *forks = s->options->forks;
+	uint64_t now = clock_mono_ns();
+
+	/* Which of them is the one that is waited for is not known. */
+	if (now < forks->next_poll_ns || any_holds(forks))
+		return;
+	size_t count = offspring_list(&s->survey.proc, list, KNOWN_MAX);
+	for (size_t i = 0; i < count; i++) {
+		if (has(forks->known, forks->known_count, list[i]) || is_recorded(forks, list[i]))
+			continue;
+		forks->found++;
+		forks->passed_over += !forks_is_open(forks) || !start(s, NULL, list[i]);
+	}
+	memcpy(forks->known, list, count * sizeof(*list));
+	forks->known_count = count;
+	/* However long a list of a thousand threads takes. */
+	forks->next_poll_ns = now + POLL_NS + 10 * (clock_mono_ns() - now);
+}
+
+void forks_look(struct session *s)
+{
+	struct forks *forks = s->options->forks;
+	if (!forks)
+		return;
+	collect(forks, s);
+	answer(s);
+	find_others(s);
+	__atomic_store_n(
+		&image_config(&s->image)->follow_forks, forks_is_open(forks), __ATOMIC_RELEASE);
+}
+
+void forks_settle(struct session *s)
+{
+	struct forks *forks = s->options->forks;
+	uint64_t end_ns = clock_mono_ns() + SETTLE_NS;
+	if (!forks || !s->image.local)
+		return;
+	__atomic_store_n(&image_config(&s->image)->follow_forks, 0, __ATOMIC_RELEASE);
+	for (collect(forks, s); any_holds(forks) && clock_mono_ns() < end_ns; collect(forks, s))
+		clock_sleep_ns(CLOCK_NS_PER_MS);
+	for (size_t i = 0; i < forks->recorder_count; i++)
+		if (holds(&forks->recorder[i]))
+			kill(forks->recorder[i].pid, SIGKILL);
+	uint64_t calls = __atomic_load_n(&image_control(&s->image)->forks, __ATOMIC_RELAXED);
+	uint64_t seen = forks->asked + forks->found - forks->passed_over;
+	uint64_t missed = calls > seen ? calls - seen : 0;
+	count_unrecorded(forks->shared, missed > forks->passed_over ? missed : forks->passed_over,
+		"too many at once or in total, or they ended before heaptap could record them");
+	forks->asked = forks->found = forks->passed_over = 0;
+}
+
+/* --- the whole
+ * --------------------------------------------------------------------------------------------------
+ */
+
+struct ht_err *forks_create(const struct options *options, uint64_t end_ns, struct forks **ret)
+{
+	struct forks *forks = calloc(1, sizeof(*forks));
+	if (!forks)
+		return ht_err_new(HT_ERR_NOMEM, "no memory to record children");
+	forks->shared = mmap(NULL, sizeof(*forks->shared), PROT_READ | PROT_WRITE,
+		MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (forks->shared == MAP_FAILED) {
+		free(forks);
+		return ht_err_new(HT_ERR_NOMEM, "no memory to record children");
+	}
+	forks->options = options;
+	forks->end_ns = end_ns;
+	*ret = forks;
+	return NULL;
+}
+
+void forks_destroy(struct forks *forks)
+{
+	if (forks)
+		munmap(forks->shared, sizeof(*forks->shared));
+	free(forks);
+}
+
+void forks_end(struct forks *forks)
+{
+	static const struct timespec step = {.tv_nsec = 5 * CLOCK_NS_PER_MS};
+	uint64_t end_ns = clock_mono_ns() + END_NS;
+	sigset_t set;
+	start_ending_signals(&set);
+	__atomic_store_n(&forks->shared->is_over, 1, __ATOMIC_RELAXED);
+	collect(forks, NULL);
+	end_those_that_last(forks);
+	/* Another signal is impatience, as it is with any capture's end. */
+	for (; forks->recorder_count && clock_mono_ns() < end_ns; collect(forks, NULL))
+		if (sigtimedwait(&set, NULL, &step) > 0)
+			signal_all(forks, SIGTERM);
+}
+
+void forks_tell(const struct forks *forks)
+{
+	uint32_t count = __atomic_load_n(&forks->shared->unrecorded, __ATOMIC_RELAXED);
+	if (count && !forks->options->quiet)
+		print_text(stderr, "heaptap: %u child processes were not recorded: %s\n", count,
+			forks->shared->why);
+}

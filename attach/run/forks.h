@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The children of a process that is recorded: each is noticed, and given to a process of ours that
+ * records it, the recorder. A bound on them all, whoever notices whose children, is shared by all
+ * recorders: what is over it runs unrecorded, and is counted.
+ */
+#pragma once
+
+#include "attach/cli/options.h"
+#include "format/err.h"
+
+struct forks;
+struct session;
+
+/* For a command; `options` must stay. Children are recorded until `end_ns` (CLOCK_MONOTONIC), 0:
+ * without such an end. */
+HT_MUST_CHECK
+struct ht_err *forks_create(const struct options *options, uint64_t end_ns, struct forks **ret);
+void forks_destroy(struct forks *forks); /* accepts NULL */
+
+/* Every few milliseconds while the tap is in. Does not return in the recorders that it forks. */
+void forks_look(struct session *s);
+/* Before the tap is taken out: waits, a moment, for a recorder that may hold a thread of the
+ * target.
+ */
+void forks_settle(struct session *s);
+
+/* Is a child to be recorded that comes now? NULL: none is. */
+bool forks_is_open(const struct forks *forks);
+/* May one more trace be made? */
+bool forks_take(struct forks *forks);
+
+/* The command has ended: the recorders of what still lives take their taps out, all complete their
+ * traces. Returns when they have ended; a minute at most. */
+void forks_end(struct forks *forks);
+/* What was not recorded, once, to the command's user. */
+void forks_tell(const struct forks *forks);

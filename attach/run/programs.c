@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/run/programs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "attach/run/forks.h"
+#include "attach/cli/naming.h"
+#include "attach/run/parent.h"
+#include "attach/cli/print.h"
+#include "attach/cli/print_session.h"
+#include "attach/run/record.h"
+#include "attach/capture/steered.h"
+#include "attach/proc/clock.h"
+
+#define FOLLOW_MAX 16u /* programs behind the first: a trace each */
+
+/* The programs that the process has become, one by one. */
+struct programs {
+	const struct programs_options *of;
+	const struct options *options;
+	unsigned tries;		      /* to record one */
+	unsigned count;		      /* of those that were */
+	char *output[FOLLOW_MAX + 1]; /* of each */
+	uint64_t left_ns;	      /* of the time that was asked for */
+	char comm[64];		      /* the last one that was recorded */
+	bool execed;		      /* it has become another */
+};
+
+/* The command's status is ours: what is not as it should be is said. */
+static struct ht_err *tell(const struct programs *programs, const struct session_report *report,
+	const struct launch *launch, const char *output)
+{
+	const struct options *options = programs->options;
+	if (options->json)
+		return print_session_json(report, launch->pid, output);
+	if (launch->late && !options->quiet)
+		print_text(stderr,
+			"heaptap: %s was already running when recording began; its first "
+			"allocations are missing\n",
+			report->comm);
+	if (!record_is_printed(options, report))
+		return NULL;
+	if (programs->of->is_child)
+		print_text(stderr, "heaptap: %s, the child %d:\n", report->comm, (int)launch->pid);
+	print_session(report, output, options->verbose);
+	return NULL;
+}
+
+static bool has_output(const struct programs *programs, const char *name)
+{
+	for (unsigned i = 0; i < programs->count; i++)
+		if (!strcmp(programs->output[i], name))
+			return true;
+	return false;
+}
+
+/* What others have before us, a child's name must not be. */
+static struct ht_err *name_first(const struct programs *programs, pid_t pid, char **ret)
+{
+	const char *pattern = programs->options->output;
+	struct ht_err *err = naming_expand(pattern, pid, ret);
+	if (err || !programs->of->is_child || naming_has_pid(pattern))
+		return err;
+	char *name = naming_number(*ret, (unsigned)pid);
+	free(*ret);
+	*ret = name;
+	return name ? NULL : ht_err_new(HT_ERR_NOMEM, "no memory for the name of the trace");
+}
+
+/* A name that no program before has had; nor a file, where none is to be replaced. */
+static struct ht_err *name_program(struct programs *programs, pid_t pid)
+{
+	char *name, *first;
+	bool replace = programs->options->replace;
+	struct ht_err *err = name_first(programs, pid, &first);
+	if (err)
+		return err;
+	name = strdup(first);
+	bool is_taken =
+		name && (has_output(programs, name) ||
+				(programs->of->is_child && !replace && access(name, F_OK) == 0));
+	for (unsigned number = 2; is_taken && name; number++) {
+		free(name);
+		name = naming_number(first, number);
+		is_taken = name &&
+			   (has_output(programs, name) || (!replace && access(name, F_OK) == 0));
+	}
+	free(first);
+	if (!name)
+		return ht_err_new(HT_ERR_NOMEM, "no memory for the name of the trace");
+	programs->output[programs->count++] = name;
+	return NULL;
+}
+
+/* Nobody of ours is the parent of a child, which keeps its number from being used again. */
+static struct ht_err *check_child(const struct programs *programs, pid_t pid)
+{
+	struct proc proc;
+	if (!programs->of->is_child)
+		return NULL;
+	struct ht_err *err = proc_open(pid, &proc);
+	if (!err && proc.start_ticks != programs->of->start_ticks)
+		err = ht_err_new(HT_ERR_TARGET_GONE, "process %d has ended", (int)pid);
+	proc_close(&proc);
+	return err;
+}
+
+static struct ht_err *record(struct programs *programs, struct launch *launch)
+{
+	const struct programs_options *of = programs->of;
+	struct session_child child = parent_child(launch, programs->tries++ < FOLLOW_MAX);
+	struct session_options session = record_options(programs->options, launch->pid);
+	struct session_report report;
+	struct ht_err *err = check_child(programs, launch->pid);
+	if (!err)
+		err = name_program(programs, launch->pid);
+	if (err)
+		return err;
+	/* Nobody but us tells it to end. */
+	if (of->is_child)
+		child.attend = NULL;
+	session.output = programs->output[programs->count - 1];
+	session.child = &child;
+	session.forks = of->forks;
+	session.heritage = of->heritage;
+	/* What a program becomes, or has as a child, may be one without them. */
+	session.given_optional = programs->tries > 1 || of->is_child;
+	session.duration_ns = programs->left_ns;
+	session.steered = steered_create();
+	err = session_run(&session, &report);
+	steered_end(session.steered,
+		err ? record_error_status(err) : record_status(programs->options, &report),
+		record_end_text(err, programs->options, &report));
+	launch->traces += report.trace_finished;
+	programs->execed = report.ended == REC_END_TARGET_EXEC;
+	if (err) {
+		free(programs->output[--programs->count]);
+		return err;
+	}
+	uint64_t left_ns = programs->left_ns;
+	programs->left_ns = left_ns > report.capture_ns ? left_ns - report.capture_ns : 0;
+	memcpy(programs->comm, report.comm, sizeof(programs->comm));
+	return tell(programs, &report, launch, session.output);
+}
+
+static bool is_next(const struct programs *programs)
+{
+	const char *why = NULL;
+	if (!programs->execed)
+		return false;
+	if (programs->options->duration_ns && !programs->left_ns)
+		why = "the time of --duration has passed";
+	else if (programs->tries > FOLLOW_MAX)
+		why = "heaptap follows at most 16 further programs";
+	else if (programs->of->is_child && !forks_take(programs->of->forks))
+		why = "heaptap records at most 128 children";
+	if (!programs->options->quiet && why)
+		print_text(stderr,
+			"heaptap: %s became another program, which is not recorded: %s\n",
+			programs->comm, why);
+	else if (!programs->options->quiet)
+		print_text(stderr, "heaptap: %s became another program, which is recorded, too\n",
+			programs->comm);
+	return !why;
+}
+
+/* Whatever the reason, the command goes on. */
+static void tell_unrecorded(
+	const struct programs *programs, struct launch *launch, struct ht_err *err)
+{
+	launch_leave(launch);
+	launch_look(launch);
+	/* Children that are not recorded are counted. */
+	bool counted = programs->of->is_child && programs->options->quiet &&
+		       (err->code == HT_ERR_REFUSED || err->code == HT_ERR_PERMISSION ||
+			       err->code == HT_ERR_TARGET_GONE);
+	if (!programs->execed && !counted)
+		print_text(stderr,
+			"heaptap: %s became another program, which is not recorded: %s\n",
+			programs->comm, launch->ended ? "it has ended" : err->message);
+	ht_err_free(err);
+}
+
+static uint64_t time_left(const struct programs_options *of)
+{
+	uint64_t now = clock_mono_ns();
+	if (!of->end_ns)
+		return of->options->duration_ns;
+	/* 0 is for ever. */
+	return of->end_ns > now ? of->end_ns - now : 1;
+}
+
+struct ht_err *programs_record(const struct programs_options *options, struct launch *launch)
+{
+	struct programs programs = {
+		.of = options, .options = options->options, .left_ns = time_left(options)};
+	struct ht_err *err = record(&programs, launch);
+
+	/* A child became another program before anything was touched: that one is recorded. */
+	while (err && programs.execed && options->is_child && programs.tries <= FOLLOW_MAX) {
+		ht_err_free(err);
+		programs.execed = false;
+		err = record(&programs, launch);
+	}
+	while (!err && is_next(&programs)) {
+		programs.execed = false;
+		err = record(&programs, launch);
+		if (err)
+			tell_unrecorded(&programs, launch, err);
+		err = NULL;
+	}
+	launch_leave(launch);
+	for (unsigned i = 0; i < programs.count; i++)
+		free(programs.output[i]);
+	return err;
+}

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/run/record.h"
+
+#include "attach/capture/leftpage.h"
+#include "attach/proc/clock.h"
+
+#define WAIT_NS		   (300 * CLOCK_NS_PER_MS)
+#define DETACH_DEADLINE_NS (10 * CLOCK_NS_PER_S)
+
+_Static_assert((int)OPTIONS_HOOK_SLOT == (int)ENTRIES_SLOT &&
+		       (int)OPTIONS_HOOK_AUTO == (int)ENTRIES_AUTO &&
+		       (int)OPTIONS_HOOK_ENTRY == (int)ENTRIES_ALL,
+	"record_options takes the one for the other");
+
+enum exit_status record_error_status(const struct ht_err *err)
+{
+	switch (err->code) {
+	case HT_ERR_SYS:
+	case HT_ERR_INTERNAL:
+	case HT_ERR_NOMEM:
+		return EXIT_INTERNAL;
+	case HT_ERR_USAGE:
+		return EXIT_USAGE;
+	case HT_ERR_REFUSED:
+		return EXIT_REFUSED;
+	case HT_ERR_PERMISSION:
+		return EXIT_PERMISSION;
+	case HT_ERR_TARGET_GONE:
+		return EXIT_TARGET_ENDED;
+	case HT_ERR_INCOMPLETE:
+		return EXIT_INCOMPLETE_DETACH;
+	case HT_ERR_FORMAT:
+		return EXIT_NOT_A_TRACE;
+	}
+	return EXIT_INTERNAL;
+}
+
+/* Where two apply, the one nearer to the target's safety wins. */
+enum exit_status record_status(const struct options *options, const struct session_report *report)
+{
+	bool harmless = !options->strict && leftpage_is_all(report);
+	if (report->detached && !harmless &&
+		(report->level >= DETACH_TOMBSTONE || !report->verify.equal))
+		return EXIT_INCOMPLETE_DETACH;
+	if (report->children.left || (report->children.pages && !harmless) || report->guardian_left)
+		return EXIT_INCOMPLETE_DETACH;
+	if (report->dropped_events || report->damage || report->sink_state != STORE_OK)
+		return EXIT_INCOMPLETE_TRACE;
+	if (report->ended == REC_END_TARGET_EXIT || report->ended == REC_END_TARGET_EXEC ||
+		report->ended == REC_END_FORBIDDEN)
+		return EXIT_TARGET_ENDED;
+	return EXIT_DONE;
+}
+
+const char *record_end_text(const struct ht_err *err, const struct options *options,
+	const struct session_report *report)
+{
+	if (err)
+		return err->message;
+	enum exit_status status = record_status(options, report);
+	if (status == EXIT_INCOMPLETE_DETACH)
+		return report->why;
+	return status == EXIT_INCOMPLETE_TRACE ? report->sink_problem : "";
+}
+
+bool record_is_printed(const struct options *options, const struct session_report *report)
+{
+	enum exit_status status = record_status(options, report);
+	return !options->quiet || (status != EXIT_DONE && status != EXIT_TARGET_ENDED);
+}
+
+struct session_options record_options(const struct options *options, pid_t pid)
+{
+	return (struct session_options){.pid = pid,
+		.output = options->output,
+		.replace = options->replace,
+		.force = options->replace,
+		.duration_ns = options->duration_ns,
+		.hook = (enum entries_mode)options->hook,
+		.lossless = options->lossless,
+		.sample_bytes = options->sample_bytes,
+		.mappings = options->mappings,
+		.full_unwind = options->full_unwind,
+		.cache = !options->no_cache,
+		.symbolize = !options->symbolize_later,
+		.wait_ns = WAIT_NS,
+		.detach_deadline_ns = DETACH_DEADLINE_NS,
+		.linger_ns = options->linger_ns};
+}

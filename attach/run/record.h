@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * From the options to a capture, and from what came of it to an exit status and to whether it is
+ * said: the same for attach, for a command, and for its children.
+ */
+#pragma once
+
+#include "attach/cli/options.h"
+#include "attach/capture/session.h"
+
+enum exit_status {
+	EXIT_DONE = 0,
+	EXIT_INTERNAL = 1,
+	EXIT_USAGE = 2,
+	EXIT_REFUSED = 3,
+	EXIT_PERMISSION = 4,
+	EXIT_TARGET_ENDED = 5,
+	EXIT_INCOMPLETE_DETACH = 6,
+	EXIT_INCOMPLETE_TRACE = 7,
+	EXIT_NOT_A_TRACE = 9,
+	EXIT_NOT_EXECUTABLE = 126,
+	EXIT_NOT_FOUND = 127,
+};
+
+/* The output is the caller's to name. */
+struct session_options record_options(const struct options *options, pid_t pid);
+
+/* Of a capture that has left the jump page, and nothing else, it is EXIT_DONE but for --strict. */
+enum exit_status record_status(const struct options *options, const struct session_report *report);
+enum exit_status record_error_status(const struct ht_err *err);
+
+/* What a client is told who waited for the end (steered.h); "": nothing. `err`: of session_run. */
+const char *record_end_text(const struct ht_err *err, const struct options *options,
+	const struct session_report *report);
+
+/* What is not as it should be is said in any case. */
+bool record_is_printed(const struct options *options, const struct session_report *report);

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/run/steer.h"
+
+#include <string.h>
+
+#include "attach/cli/print_control.h"
+#include "attach/proc/clock.h"
+#include "format/control_client.h"
+
+#define PATIENCE_NS	 (5 * CLOCK_NS_PER_S)
+#define LIST_PATIENCE_NS CLOCK_NS_PER_S /* one of several */
+
+static enum control_verb verb_of(enum command command)
+{
+	switch ((int)command) {
+	case COMMAND_STOP:
+		return CONTROL_STOP;
+	case COMMAND_PAUSE:
+		return CONTROL_PAUSE;
+	case COMMAND_RESUME:
+		return CONTROL_RESUME;
+	case COMMAND_MARK:
+		return CONTROL_MARK;
+	default:
+		return CONTROL_STATUS;
+	}
+}
+
+static struct control_request request_of(const struct options *options)
+{
+	struct control_request request = {.verb = verb_of(options->command), .wait = options->wait};
+	if (options->text) {
+		request.text_length = strlen(options->text);
+		memcpy(request.text, options->text, request.text_length);
+	}
+	return request;
+}
+
+/* The answer did not come. */
+static struct ht_err *explain(pid_t pid, enum control_client_state state)
+{
+	switch (state) {
+	case CONTROL_CLIENT_SILENT:
+		return ht_err_new(HT_ERR_SYS,
+			"the capture of process %d does not answer: heaptap is attaching, is "
+			"writing the end of the trace, or is stopped",
+			(int)pid);
+	case CONTROL_CLIENT_DIED:
+		return ht_err_new(HT_ERR_SYS,
+			"heaptap ended without an answer; 'heaptap verify -p %d' says whether the "
+			"process is clean",
+			(int)pid);
+	case CONTROL_CLIENT_STALE:
+	case CONTROL_CLIENT_ANSWERED:
+		break;
+	}
+	return ht_err_new(HT_ERR_REFUSED, "the capture of process %d has just ended", (int)pid);
+}
+
+static enum ht_err_code code_of(uint64_t exit_status)
+{
+	return exit_status == EXIT_PERMISSION ? HT_ERR_PERMISSION
+	       : exit_status == EXIT_REFUSED  ? HT_ERR_REFUSED
+					      : HT_ERR_SYS;
+}
+
+static struct ht_err *ask_one(const struct options *options, struct control_reply *ret)
+{
+	const struct control_request request = request_of(options);
+	enum control_client_state state;
+	struct control_client client;
+	struct ht_err *err = control_client_find(options->pid, &client);
+	if (!err)
+		err = control_client_ask(
+			&client, &request, request.wait ? 0 : PATIENCE_NS, &state, ret);
+	if (err)
+		return err;
+	if (state != CONTROL_CLIENT_ANSWERED)
+		return explain(options->pid, state);
+	return ret->ok ? NULL : ht_err_new(code_of(ret->exit_status), "%s", ret->message);
+}
+
+/* Each that answers. */
+static struct ht_err *ask_all(const struct options *options)
+{
+	static const struct control_request request = {.verb = CONTROL_STATUS};
+	struct print_control print = {.options = options};
+	struct control_clients clients;
+	struct ht_err *err = control_client_list(&clients);
+	if (err)
+		return err;
+	print_control_begin(&print);
+	for (size_t i = 0; i < clients.count && !err; i++) {
+		enum control_client_state state;
+		struct control_reply reply;
+		err = control_client_ask(
+			&clients.client[i], &request, LIST_PATIENCE_NS, &state, &reply);
+		bool is_stale = !err && state == CONTROL_CLIENT_STALE;
+		if (!err && state == CONTROL_CLIENT_ANSWERED && reply.ok)
+			print_control_capture(&print, &reply);
+		else if (!is_stale)
+			print_control_silent(&print, clients.client[i].pid);
+		/* What one of them says wrongly must not hide the others. */
+		if (err && err->code != HT_ERR_NOMEM) {
+			ht_err_free(err);
+			err = NULL;
+		}
+	}
+	control_clients_deinit(&clients);
+	return ht_err_first(err, print_control_end(&print));
+}
+
+struct ht_err *steer_run(const struct options *options, enum exit_status *ret)
+{
+	struct control_reply reply;
+	*ret = EXIT_DONE;
+	if (!options->pid)
+		return ask_all(options);
+	struct ht_err *err = ask_one(options, &reply);
+	if (err)
+		return err;
+	if (options->command == COMMAND_STATUS) {
+		struct print_control print = {.options = options};
+		print_control_begin(&print);
+		print_control_capture(&print, &reply);
+		return print_control_end(&print);
+	}
+	if (options->wait)
+		*ret = (enum exit_status)(reply.exit_status & 0xff);
+	return print_control_done(options, &reply);
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The commands that ask a running capture: status, list, stop, pause, resume, mark. Nothing of the
+ * recorded process is touched or looked at.
+ */
+#pragma once
+
+#include "attach/cli/options.h"
+#include "attach/run/record.h"
+
+/* Carries out one of these commands, prints what came of it, and gives the exit status: with --wait
+ * that of the capture. HT_ERR_REFUSED: there is no such capture. */
+HT_MUST_CHECK
+struct ht_err *steer_run(const struct options *options, enum exit_status *ret);

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/thread/preempted.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define STACK_BYTES 8192u
+
+/* The kernel's ways in, of interrupts alone: those of system calls have other names. */
+static const char *const interrupts[] = {"asm_sysvec_", "asm_common_interrupt"};
+
+/* The kernel's functions that the thread is in, the one by which it came in last: "[<0>]
+ * name+0x16/0x20". Empty for one that runs. */
+static bool read_stack(const struct proc *proc, pid_t tid, char *ret, size_t bytes)
+{
+	char path[32];
+	snprintf(path, sizeof(path), "task/%d/stack", tid);
+	int fd = openat(proc->dir_fd, path, O_RDONLY | O_CLOEXEC);
+	ssize_t length = fd < 0 ? -1 : read(fd, ret, bytes - 1);
+	if (fd >= 0)
+		close(fd);
+	ret[length > 0 ? length : 0] = '\0';
+	/* Cut, it does not tell how it came in. */
+	return length > 0 && (size_t)length < bytes - 1 && ret[length - 1] == '\n';
+}
+
+bool preempted_is(const struct proc *proc, pid_t tid)
+{
+	char text[STACK_BYTES];
+	if (!read_stack(proc, tid, text, sizeof(text)))
+		return false;
+	text[strlen(text) - 1] = '\0';
+	const char *line = strrchr(text, '\n');
+	const char *name = strstr(line ? line : text, "] ");
+	for (size_t i = 0; name && i < HT_ARRAY_SIZE(interrupts); i++)
+		if (strncmp(name + 2, interrupts[i], strlen(interrupts[i])) == 0)
+			return true;
+	return false;
+}

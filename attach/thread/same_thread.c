@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/thread/same_thread.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "attach/proc/memory.h"
+#include "attach/proc/proc_file.h"
+
+/* No stack is, and where the pointer says anything else no file is asked for a page. The word is
+ * aligned, so it lies in one mapping. */
+static bool is_of_file(const struct same_thread *same)
+{
+	const struct proc_map *map = proc_maps_find(same->maps, same->tid_at);
+	return map && map->inode;
+}
+
+/*
+ * In this order. While the file can be read the kernel gives the number to nobody else; so whoever
+ * had written it there was this thread, and had not come to where the kernel clears it, after which
+ * others may have the place while the file can still be read.
+ */
+bool same_thread_lives(const struct same_thread *same)
+{
+	uint32_t tid = 0;
+	char byte;
+	size_t got = 0;
+
+	if (!same->is_open || is_of_file(same))
+		return false;
+	ht_err_free(memory_read_some(same->proc, same->tid_at, &tid, sizeof(tid), &got));
+	return got == sizeof(tid) && tid == same->tid && pread(same->fd, &byte, 1, 0) == 1;
+}
+
+/* `task`: as we number it. */
+static bool try_task(struct same_thread *same, pid_t task)
+{
+	char path[PROC_PATH_BYTES];
+	/* A file that costs little, and takes no lock that the thread's signals wait for. */
+	snprintf(path, sizeof(path), "task/%d/comm", task);
+	same->fd = openat(same->proc->dir_fd, path, O_RDONLY | O_CLOEXEC);
+	if (same->fd < 0)
+		return false;
+	same->is_open = true;
+	same->task = task;
+	if (proc_ns_tid(same->proc, task) == (pid_t)same->tid && same_thread_lives(same))
+		return true;
+	close(same->fd);
+	same->is_open = false;
+	return false;
+}
+
+bool same_thread_open(struct same_thread *ret, const struct proc *proc,
+	const struct proc_maps *maps, uint32_t tid, raddr_t tid_at)
+{
+	struct same_thread same = {.proc = proc, .maps = maps, .tid = tid, .tid_at = tid_at};
+	struct proc_tids tids;
+	bool can_be = tid && tid_at % sizeof(tid) == 0;
+	bool found = can_be && try_task(&same, (pid_t)tid);
+	struct ht_err *err = can_be && !found ? proc_tids_read(proc, &tids) : NULL;
+	if (can_be && !found && !err) {
+		for (size_t i = 0; i < tids.count && !found; i++)
+			found = proc_ns_tid(proc, tids.tid[i]) == (pid_t)tid &&
+				try_task(&same, tids.tid[i]);
+		proc_tids_deinit(&tids);
+	}
+	ht_err_free(err);
+	*ret = found ? same : (struct same_thread){0};
+	return found;
+}
+
+void same_thread_close(struct same_thread *same)
+{
+	if (same->is_open)
+		close(same->fd);
+	*same = (struct same_thread){0};
+}

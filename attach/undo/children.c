@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/undo/children.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "attach/proc/lock.h"
+#include "attach/plan/survey.h"
+#include "attach/proc/clock.h"
+#include "attach/proc/kin.h"
+#include "attach/proc/permission.h"
+
+#define RETRY_PAUSE_NS	   (20 * CLOCK_NS_PER_MS)
+#define RETRY_PAUSE_MAX_NS CLOCK_NS_PER_S
+#define PURSUITS_MAX	   32u
+
+static void note_left(struct children_report *report, pid_t pid, const char *why)
+{
+	if (report->left < CHILDREN_NAMED_MAX)
+		report->named[report->left] = pid;
+	report->left++;
+	/* A page that stays was explained when it was left: a second look finds just the page. */
+	if (why[0])
+		snprintf(report->why, sizeof(report->why), "%s", why);
+}
+
+/* Finds nothing but the page where the process has gone on since, or ended. */
+static void note_page(struct children_report *report, const struct proc *child)
+{
+	struct recover_found found;
+	struct ht_err *err = recover_find(child, &found);
+	bool is_page = !err && found.tombstone;
+	ht_err_free(err);
+	if (is_page && report->pages < CHILDREN_NAMED_MAX)
+		report->page[report->pages] = (struct children_page){
+			.pid = child->pid, .start_ticks = child->start_ticks, .page = found.base};
+	report->pages += is_page;
+}
+
+/* `shares`: it runs in the target's own memory, so that what is mapped is the target's. */
+static struct ht_err *clean_one(const struct children_options *options, struct proc *child,
+	bool shares, struct children_report *report)
+{
+	const struct recover_options recover = {.slack = options->slack,
+		.own = options->journal,
+		.deadline_mono_ns = options->deadline_mono_ns};
+	struct recover_report recovered = {.outcome = RECOVER_NOTHING};
+	struct recover_found found;
+	struct lock lock;
+	struct ht_err *err = recover_find(child, &found);
+	if (err)
+		return err;
+	/* Another program of the same kind, in the hands of another heaptap. */
+	bool others = shares || found.daemon_pid != options->daemon_pid;
+	if (found.image && others)
+		return NULL;
+	err = proc_open_mem(child);
+	if (!err)
+		err = survey_avoid_stalled(child);
+	if (err)
+		return err;
+	/* A page that is the target's, or an earlier capture's, says nothing of what else there is.
+	 * Whoever wants to attach to it now must not find it locked. */
+	bool marked = found.image || (found.tombstone && !others);
+	bool remains = marked;
+	if (!marked)
+		err = recover_has_remains(child, &recover, options->daemon_pid, &remains);
+	if (err || !remains)
+		return err;
+	/* It may be another heaptap's stub that we saw. Had we waited, we would hold the lock when
+	 * that one has ended; whoever has it, what is there is looked at again. */
+	err = lock_take_beside(child, options->target, marked, &lock);
+	if (err)
+		return err;
+	err = recover_forked(child, &recover, options->daemon_pid, &recovered);
+	lock_release(&lock);
+	if (err)
+		return err;
+	bool stays = recovered.outcome == RECOVER_TOMBSTONE && others;
+	report->cleaned += recovered.outcome == RECOVER_DONE || stays;
+	report->pending += recovered.outcome == RECOVER_INCOMPLETE;
+	if (recovered.outcome == RECOVER_TOMBSTONE && !stays)
+		note_page(report, child);
+	if (recovered.outcome == RECOVER_INCOMPLETE)
+		note_left(report, child->pid, recovered.detach.why);
+	return NULL;
+}
+
+/* What is forbidden now will be at the next try. */
+static bool is_forbidden(const struct ht_err *err)
+{
+	return err->code == HT_ERR_PERMISSION || err->sys == EACCES || err->sys == EPERM;
+}
+
+static void note_failed(
+	struct children_report *report, const struct proc *child, struct ht_err *err)
+{
+	if (is_forbidden(err)) {
+		ht_err_free(err);
+		err = permission_explain(child);
+	} else {
+		report->pending++;
+	}
+	if (err->code != HT_ERR_TARGET_GONE)
+		note_left(report, child->pid, err->message);
+	ht_err_free(err);
+}
+
+/* False: it had ended, or become another program, before all of it was seen. */
+static bool clean_pid(
+	const struct children_options *options, pid_t pid, struct children_report *report)
+{
+	struct proc child;
+	struct ht_err *err = proc_open(pid, &child);
+
+	if (err) {
+		bool there = err->code == HT_ERR_SYS;
+		if (there)
+			note_left(report, pid, err->message);
+		report->pending += there;
+		ht_err_free(err);
+		return there;
+	}
+	bool shares;
+	err = kin_shares(options->target, pid, &shares);
+	if (!err)
+		err = clean_one(options, &child, shares, report);
+	bool seen = !err || proc_changed(&child) == PROC_SAME;
+	if (err && seen)
+		note_failed(report, &child, err);
+	else
+		ht_err_free(err);
+	proc_close(&child);
+	return seen;
+}
+
+/* The newest first: a process that lives for a moment, and leaves a child of its own, is to be seen
+ * before it has. */
+static bool clean_all(const struct children_options *options, const struct proc_tids *heirs,
+	struct children_report *report)
+{
+	bool seen = true;
+	for (size_t i = heirs->count; i-- > 0;)
+		seen &= clean_pid(options, heirs->tid[i], report);
+	return seen;
+}
+
+/* What shared its memory, and left it unseen in the midst of its cleaning, has left it the stub. */
+static void look_at_target(const struct children_options *options, struct children_report *report)
+{
+	const struct proc *target = options->target;
+	bool stub = false;
+	struct ht_err *err = remote_slack_holds_stub(target, options->slack, &stub);
+	if (!err && stub)
+		err = recover_slack(target, options->slack, options->deadline_mono_ns);
+	if (err && stub && proc_changed(target) == PROC_SAME)
+		note_left(report, target->pid, err->message);
+	ht_err_free(err);
+}
+
+/*
+ * A child that was not there yet when we listed them is found when its parent has been cleaned: all
+ * are looked at again as long as there was anything to clean, or one that was listed is gone, which
+ * may have left a child. Those that a clean target makes come and go without end: they are not
+ * pursued for ever.
+ */
+struct ht_err *children_clean(const struct children_options *options, struct children_report *ret)
+{
+	struct children_report report = {0};
+	uint64_t pause_ns = RETRY_PAUSE_NS;
+	for (unsigned pursuits = 0;;) {
+		struct proc_tids heirs;
+		size_t cleaned = report.cleaned;
+		struct ht_err *err = kin_heirs(options->target, &heirs);
+		if (err)
+			return err;
+		report.left = report.pages = report.pending = 0;
+		bool seen = clean_all(options, &heirs, &report);
+		proc_tids_deinit(&heirs);
+		bool pursue = !seen && pursuits++ < PURSUITS_MAX;
+		bool settled = report.pending == 0 && report.cleaned == cleaned && !pursue;
+		if (settled || clock_mono_ns() > options->deadline_mono_ns)
+			break;
+		if (report.cleaned != cleaned || pursue)
+			continue;
+		clock_sleep_ns(pause_ns);
+		pause_ns = pause_ns * 2 > RETRY_PAUSE_MAX_NS ? RETRY_PAUSE_MAX_NS : pause_ns * 2;
+	}
+	look_at_target(options, &report);
+	*ret = report;
+	return NULL;
+}
+
+static void clean_once(const struct proc *parent, const struct heritage *heritage, pid_t pid,
+	uint64_t deadline_mono_ns, struct children_report *ret)
+{
+	for (; heritage; heritage = heritage->next)
+		clean_pid(&(struct children_options){.target = parent,
+				  .daemon_pid = heritage->daemon_pid,
+				  .journal = heritage->journal,
+				  .slack = heritage->slack,
+				  .deadline_mono_ns = deadline_mono_ns},
+			pid, ret);
+}
+
+void children_clean_inherited(const struct proc *parent, const struct heritage *heritage, pid_t pid,
+	uint64_t deadline_mono_ns, struct children_report *ret)
+{
+	for (;;) {
+		*ret = (struct children_report){0};
+		clean_once(parent, heritage, pid, deadline_mono_ns, ret);
+		if (!ret->pending || clock_mono_ns() > deadline_mono_ns)
+			return;
+		clock_sleep_ns(RETRY_PAUSE_NS);
+	}
+}
+
+void children_name(const struct children_report *report, char ret[CHILDREN_TEXT_BYTES])
+{
+	size_t length = (size_t)snprintf(ret, CHILDREN_TEXT_BYTES,
+		"heaptap's code may be left in children forked during the capture; it only "
+		"forwards calls (%.200s); heaptap verify -p shows how to remove it from:",
+		report->left ? report->why : "one page of 4 KiB stays, harmless");
+	for (size_t i = 0; i < report->left && i < CHILDREN_NAMED_MAX; i++)
+		length += (size_t)snprintf(
+			ret + length, CHILDREN_TEXT_BYTES - length, " %d", report->named[i]);
+	for (size_t i = 0; i < report->pages && i < CHILDREN_NAMED_MAX; i++)
+		length += (size_t)snprintf(
+			ret + length, CHILDREN_TEXT_BYTES - length, " %d", report->page[i].pid);
+	if (report->left > CHILDREN_NAMED_MAX || report->pages > CHILDREN_NAMED_MAX)
+		snprintf(ret + length, CHILDREN_TEXT_BYTES - length, " ...");
+}

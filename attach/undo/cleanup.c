@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/undo/cleanup.h"
+
+#include <stdio.h>
+
+#include "attach/undo/guardian.h"
+#include "attach/undo/recover.h"
+#include "attach/proc/clock.h"
+
+#define DEADLINE_NS (10 * CLOCK_NS_PER_S)
+
+static struct ht_err *prepare_slack(const struct proc *proc, struct remote_slack *ret)
+{
+	struct proc_maps maps;
+	struct modules modules;
+	struct ht_err *err = proc_maps_read(proc, &maps);
+	if (err)
+		return err;
+	err = modules_read(proc, &maps, &modules);
+	if (!err) {
+		err = remote_slack_prepare(proc, &modules, &maps, 0, ret);
+		modules_deinit(&modules);
+	}
+	proc_maps_deinit(&maps);
+	return err;
+}
+
+/* When we die meanwhile, a guardian gives the stub's place back. */
+static struct ht_err *remove_guarded(
+	const struct proc *proc, raddr_t page, struct cleanup_report *report)
+{
+	struct journal journal;
+	struct guardian guardian;
+	struct remote_slack slack;
+	uint64_t deadline = clock_mono_ns() + DEADLINE_NS, stop_ns = 0;
+
+	struct ht_err *err = journal_create(&journal);
+	if (err)
+		return err;
+	err = guardian_start(proc, &journal, &guardian);
+	if (err) {
+		journal_destroy(&journal);
+		return err;
+	}
+	err = prepare_slack(proc, &slack);
+	if (!err)
+		err = guardian_tell_slack(&guardian, &slack);
+	if (!err) {
+		err = tombstone_remove(proc, page, &slack, deadline, &stop_ns);
+		if (err)
+			guardian_leave(&guardian);
+	}
+	if (!guardian_dismiss(&guardian, GUARDIAN_PATIENCE_NS))
+		err = ht_err_first(err, ht_err_new(HT_ERR_INCOMPLETE,
+						"heaptap's guardian, process %d, has not ended and "
+						"may still be at work",
+						guardian.pid));
+	journal_destroy(&journal);
+	if (stop_ns > report->found.stop_max_ns)
+		report->found.stop_max_ns = stop_ns;
+	return err;
+}
+
+static void name_place(const struct proc *proc, struct cleanup_report *report)
+{
+	struct proc_maps maps;
+	struct ht_err *err = proc_maps_read(proc, &maps);
+	if (err) {
+		ht_err_free(err);
+		return;
+	}
+	const struct proc_map *map = proc_maps_find(&maps, report->found.at);
+	if (map)
+		snprintf(report->where, sizeof(report->where), "%s",
+			map->name[0] ? map->name : "anonymous memory");
+	proc_maps_deinit(&maps);
+}
+
+struct ht_err *cleanup_run(const struct proc *proc, struct cleanup_report *ret)
+{
+	const struct tombstone_look look = {.deadline_mono_ns = clock_mono_ns() + DEADLINE_NS};
+	return cleanup_look(proc, &look, ret);
+}
+
+struct ht_err *cleanup_look(
+	const struct proc *proc, const struct tombstone_look *look, struct cleanup_report *ret)
+{
+	struct cleanup_report report = {.outcome = CLEANUP_NOTHING};
+	struct recover_found found;
+	struct ht_err *err = recover_find(proc, &found);
+	if (err)
+		return err;
+	report.page = found.base;
+	report.daemon_pid = found.daemon_pid;
+	if (found.image)
+		report.outcome = CLEANUP_CAPTURE;
+	if (found.image || !found.tombstone) {
+		*ret = report;
+		return NULL;
+	}
+	err = tombstone_examine(proc, found.base, look, &report.found);
+	if (!err && report.found.unused)
+		err = remove_guarded(proc, found.base, &report);
+	if (err)
+		return err;
+	report.outcome = report.found.unused ? CLEANUP_REMOVED : CLEANUP_IN_USE;
+	if (!report.found.unused)
+		name_place(proc, &report);
+	*ret = report;
+	return NULL;
+}

@@ -1,0 +1,566 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/undo/detach.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+#include "attach/proof/books.h"
+#include "attach/inject/ownfds.h"
+#include "attach/proof/prove.h"
+#include "attach/inject/remote.h"
+#include "attach/proc/clock.h"
+#include "attach/proc/descriptor.h"
+#include "attach/proc/ours.h"
+#include "attach/proc/priority.h"
+#include "attach/proc/slow.h"
+#include "attach/proc/standstill.h"
+
+#define PROMPT_NS      CLOCK_NS_PER_S /* a proof that took longer is level 1 */
+#define GATE_NS	       CLOCK_NS_PER_S
+#define GATE_STEP_NS   (CLOCK_NS_PER_MS / 20)
+#define GATE_PUMP_NS   CLOCK_NS_PER_MS
+#define SLACK_LEAST_NS (2 * CLOCK_NS_PER_S)
+#define UNMAP_ATTEMPTS 4u
+
+static struct ht_err *read_slots(
+	const struct detach *detach, struct modules *modules, struct slots *ret)
+{
+	struct proc_maps maps;
+	struct ht_err *err = proc_maps_read(detach->proc, &maps);
+	if (err)
+		return err;
+	err = modules_reread(detach->proc, &maps, detach->modules, modules);
+	proc_maps_deinit(&maps);
+	if (err)
+		return err;
+	err = slots_read_left(detach->proc, modules, ret);
+	if (err)
+		modules_deinit(modules);
+	return err;
+}
+
+static struct ht_err *replace_strays(
+	const struct detach *detach, const struct modules *modules, const struct slots *slots)
+{
+	struct patch patch;
+	struct ht_err *err = patch_begin(detach->proc, &patch);
+	if (err)
+		return err;
+	for (size_t i = 0; !err && i < slots->count; i++) {
+		const struct slot *slot = &slots->slot[i];
+		const struct module *module = modules_find(modules, slot->addr);
+		raddr_t real = image_real(detach->image, slot->value);
+		if (real && module)
+			err = patch_replace(&patch, module, slot, real);
+	}
+	patch_end(&patch);
+	return err;
+}
+
+/* Slots that are not in the journal any more, because the parent has loaded another library since
+ * where a forked process still has the old one. */
+static struct ht_err *untap_strays(const struct detach *detach)
+{
+	struct modules modules;
+	struct slots slots;
+	struct ht_err *err = read_slots(detach, &modules, &slots);
+	if (err)
+		return err;
+	err = replace_strays(detach, &modules, &slots);
+	slots_deinit(&slots);
+	modules_deinit(&modules);
+	return err;
+}
+
+static bool is_calling(const struct image *image)
+{
+	const struct abi_control *control = image_control(image);
+	bool without_slot = __atomic_load_n(&control->exec_calling, __ATOMIC_ACQUIRE) ||
+			    __atomic_load_n(&control->load_calling, __ATOMIC_ACQUIRE);
+	for (uint32_t i = 0; i < image->slot_max && !without_slot; i++) {
+		if (!image_slot_claimed(image, i))
+			continue;
+		const struct abi_slot_head *head = image_slot_head(image, i);
+		if (__atomic_load_n(&head->calling, __ATOMIC_ACQUIRE) &&
+			!(__atomic_load_n(&head->key, __ATOMIC_ACQUIRE) & ABI_SLOT_DEAD))
+			return true;
+	}
+	return without_slot;
+}
+
+static void pump(const struct detach *detach)
+{
+	if (detach->pump)
+		detach->pump(detach->context);
+}
+
+/* No thread makes a system call of the agent's any more: without guards the program may enter a
+ * filter unseen. A thread that jumped out of one is not waited for for ever. Who waits for room is
+ * given it: threads that wait where many compute occupy the cores that the others need. */
+static void close_gate(const struct detach *detach)
+{
+	uint64_t now_ns = clock_mono_ns(), end_ns = now_ns + GATE_NS, pump_ns = now_ns;
+
+	/* A full barrier: agent/gate.h. */
+	__atomic_exchange_n(&image_config(detach->image)->stop, 1, __ATOMIC_SEQ_CST);
+	for (; is_calling(detach->image) && now_ns < end_ns; now_ns = clock_mono_ns()) {
+		if (now_ns >= pump_ns) {
+			pump(detach);
+			pump_ns = clock_mono_ns() + GATE_PUMP_NS;
+		}
+		clock_sleep_ns(GATE_STEP_NS);
+	}
+}
+
+struct ht_err *detach_untap(struct detach *detach, struct detach_report *ret)
+{
+	*ret = (struct detach_report){0};
+	/* Of many that compute we would be one, and each step would cost a turn of all. */
+	int before = priority_raise();
+	journal_set_phase(&detach->journal, JOURNAL_DETACHING);
+	struct ht_err *err = image_disable_hooks(detach->image);
+	close_gate(detach);
+	err = ht_err_first(err, image_disable_all(detach->image));
+	err = ht_err_first(err, patch_untap_all(detach->proc, &detach->journal, &ret->patch));
+	if (!err && detach->image->forked)
+		err = untap_strays(detach);
+	priority_restore(before);
+	return err;
+}
+
+static struct stackscan_ranges ranges_of(const struct detach *detach)
+{
+	raddr_t base = detach->image->base;
+	const struct journal_header *h = detach->journal.header;
+	struct stackscan_ranges ranges = {
+		.text_lo = base + ABI_THUNKS_OFF,
+		.text_hi = base + ABI_TEXT_OFF + ABI_TEXT_MAX,
+		.thunk_lo = detach->image->thunks,
+		.thunk_hi = detach->image->thunks + HT_PAGE_BYTES,
+		.slack_lo = h->slack,
+		.slack_hi = h->slack + h->slack_bytes,
+		.slack_left = h->slack_left,
+	};
+	memcpy(ranges.near, h->near, sizeof(ranges.near));
+	return ranges;
+}
+
+static struct prove prove_of(struct detach *detach, struct books *books)
+{
+	raddr_t base = detach->image->base;
+	return (struct prove){
+		.threads = {.proc = detach->proc,
+			.ranges = ranges_of(detach),
+			.filtered = detach->suspend_seccomp,
+			.real = books_real,
+			.books = books_of,
+			.frames = books_frames,
+			.context = books},
+		.own_lo = base,
+		.own_hi = base + detach->image->bytes,
+		.deadline_mono_ns = detach->deadline_mono_ns,
+		.pump = detach->pump,
+		.context = detach->context,
+	};
+}
+
+/* The stub calls nothing: only a PC, live or saved, can be in its place. */
+static enum quiesce_books no_return_addresses(void *context, const struct proc *of, pid_t tid)
+{
+	(void)context;
+	(void)of;
+	(void)tid;
+	return QUIESCE_IDLE;
+}
+
+static const char *why_not_proven(const struct proc *proc, const struct quiesce_report *threads)
+{
+	const char *why = standstill_reason(proc);
+	return why ? why : threads->why ? threads->why : "unknown";
+}
+
+struct ht_err *detach_slack(const struct proc *proc, const struct remote_slack *slack,
+	bool suspend_seccomp, uint64_t deadline_mono_ns)
+{
+	uint64_t least_mono_ns = clock_mono_ns() + SLACK_LEAST_NS;
+	struct prove prove = {
+		.threads = {.proc = proc,
+			.ranges = {.slack_lo = slack->addr, .slack_hi = slack->addr + slack->bytes},
+			.filtered = suspend_seccomp,
+			.books = no_return_addresses},
+		.deadline_mono_ns =
+			deadline_mono_ns > least_mono_ns ? deadline_mono_ns : least_mono_ns};
+	struct prove_report report;
+	struct ht_err *err = prove_outside(&prove, &report);
+	if (err)
+		return err;
+	if (!report.outside)
+		return ht_err_new(HT_ERR_INCOMPLETE,
+			"thread %d may still return into heaptap's attach code (%s); its %zu bytes "
+			"stay behind the code at %lx and do no harm",
+			report.threads.tid, why_not_proven(proc, &report.threads), slack->bytes,
+			(unsigned long)slack->addr);
+	return remote_slack_restore(proc, slack);
+}
+
+/* --- unmapping
+ * ---------------------------------------------------------------------------------------- */
+
+static struct remote_slack slack_of(const struct detach *detach)
+{
+	const struct journal_header *h = detach->journal.header;
+	struct remote_slack slack = {.addr = h->slack, .bytes = h->slack_bytes};
+	memcpy(slack.original, h->slack_original, sizeof(slack.original));
+	return slack;
+}
+
+/* Are the thunks those of an earlier capture? */
+static bool is_adopted(const struct detach *detach)
+{
+	const struct journal_header *h = detach->journal.header;
+	return h->thunks != h->image + ABI_THUNKS_OFF;
+}
+
+/* The page of an earlier capture has a file of its own. */
+static bool is_adopted_page(const struct detach *detach, const struct proc_map *map)
+{
+	raddr_t thunks = detach->journal.header->thunks;
+	return is_adopted(detach) && map->lo == thunks && map->hi == thunks + HT_PAGE_BYTES &&
+	       ours_is(map->name);
+}
+
+/* The one page that is no file's: nothing stands in it but a small number at its start. */
+static struct ht_err *is_state_page(
+	const struct detach *detach, const struct proc_map *map, bool *ret)
+{
+	uint64_t word[HT_PAGE_BYTES / sizeof(uint64_t)];
+	size_t got = 0, i = 1;
+
+	*ret = !map->inode && map->lo == detach->journal.header->image + ABI_STATE_OFF &&
+	       map->hi == map->lo + sizeof(word);
+	if (!*ret)
+		return NULL;
+	struct ht_err *err = memory_read_some(detach->proc, map->lo, word, sizeof(word), &got);
+	while (i < HT_ARRAY_SIZE(word) && word[i] == 0)
+		i++;
+	*ret = !err && got == sizeof(word) && word[0] <= ABI_MUTE && i == HT_ARRAY_SIZE(word);
+	return err;
+}
+
+static struct ht_err *map_is_ours(
+	const struct detach *detach, const struct proc_map *map, bool *ret)
+{
+	const struct image_file *memfd = &detach->image->file;
+	*ret = map->inode && map->inode == memfd->inode &&
+	       makedev(map->dev_major, map->dev_minor) == memfd->dev;
+	if (!*ret)
+		*ret = is_adopted_page(detach, map);
+	return *ret ? NULL : is_state_page(detach, map, ret);
+}
+
+static bool is_to_go(const struct stub_unmap *what, const struct proc_map *map)
+{
+	for (size_t i = 0; i < HT_ARRAY_SIZE(what->lo); i++)
+		if (map->lo < what->hi[i] && map->hi > what->lo[i])
+			return true;
+	return false;
+}
+
+static struct ht_err *check_map(const struct detach *detach, const struct proc_map *map)
+{
+	bool ours;
+	struct ht_err *err = map_is_ours(detach, map, &ours);
+	return err || ours ? err
+			   : ht_err_new(HT_ERR_INCOMPLETE,
+				     "the mapping at %lx in process %d is no longer heaptap's code",
+				     (unsigned long)map->lo, detach->proc->pid);
+}
+
+static struct ht_err *check_all(const struct detach *detach, const struct stub_unmap *what)
+{
+	struct proc_maps maps;
+	struct ht_err *err = proc_maps_read(detach->proc, &maps);
+	for (size_t i = 0; !err && i < maps.count; i++)
+		if (is_to_go(what, &maps.map[i]))
+			err = check_map(detach, &maps.map[i]);
+	proc_maps_deinit(&maps);
+	return err;
+}
+
+static struct ht_err *check_range(const struct detach *detach, raddr_t lo, raddr_t hi)
+{
+	struct proc_lookup lookup;
+	struct ht_err *err = proc_lookup_begin(detach->proc, &lookup);
+	if (err)
+		return err;
+	while (!err && lo < hi) {
+		struct proc_map map;
+		bool found;
+		err = proc_lookup_next(&lookup, lo, &map, &found);
+		if (err || !found || map.lo >= hi)
+			break;
+		err = check_map(detach, &map);
+		lo = map.hi;
+	}
+	proc_lookup_end(&lookup);
+	return err;
+}
+
+/* Is the image still what is mapped there? The target may have unmapped it, or parts, and something
+ * of its own may be there. A page of an earlier capture is told by its name, which only the whole
+ * list has; otherwise the thread that may be held is not to wait for that. */
+static struct ht_err *check_ours(const struct detach *detach, const struct stub_unmap *what)
+{
+	struct ht_err *err = NULL;
+	if (is_adopted(detach))
+		return check_all(detach, what);
+	for (size_t i = 0; !err && i < HT_ARRAY_SIZE(what->lo); i++)
+		if (what->lo[i] < what->hi[i])
+			err = check_range(detach, what->lo[i], what->hi[i]);
+	return err;
+}
+
+struct remains {
+	const struct detach *detach;
+	bool keep;   /* the page of thunks */
+	pid_t table; /* of a thread with descriptors of its own: only those are to go */
+};
+
+static void add_range(struct stub_unmap *what, size_t *count, raddr_t lo, uint64_t bytes)
+{
+	what->lo[*count] = lo;
+	what->hi[*count] = lo + bytes;
+	++*count;
+}
+
+/* What of ours is there now, and only that. */
+static struct ht_err *find_remains(const struct remains *remains, struct stub_unmap *ret)
+{
+	const struct detach *detach = remains->detach;
+	const struct journal_header *h = detach->journal.header;
+	bool adopted = is_adopted(detach);
+
+	size_t count = 0;
+	*ret = (struct stub_unmap){0};
+	if (remains->table)
+		return ownfds_find_of(detach->proc, remains->table, h, ret->fd, &ret->fd_count);
+	/* Before the image: who looks for what is left of us finds that. */
+	for (size_t i = 0; i < ABI_NEAR_MAX && h->near[i]; i++)
+		add_range(ret, &count, h->near[i], ABI_NEAR_BYTES);
+	add_range(ret, &count, h->image, h->image_bytes);
+	if (remains->keep && !adopted && count)
+		ret->lo[count - 1] += HT_PAGE_BYTES;
+	if (adopted && !remains->keep)
+		add_range(ret, &count, h->thunks, HT_PAGE_BYTES);
+	struct ht_err *err =
+		ownfds_find(detach->proc, h, detach->image->forked, ret->fd, &ret->fd_count);
+	return err ? err : check_ours(detach, ret);
+}
+
+static struct ht_err *look_at_remains(void *context, pid_t tid, struct stub_unmap *ret)
+{
+	const struct remains *remains = context;
+	const struct detach *detach = remains->detach;
+	struct ht_err *err = find_remains(remains, ret);
+	return err ? err
+		   : ownfds_mark(detach->proc, tid, remains->table != 0, detach->journal.header,
+			     ret->fd, &ret->fd_count);
+}
+
+static void note_stop(struct detach_report *report, const struct remote_unmapped *unmapped)
+{
+	if (unmapped->stop_ns > report->stop_max_ns)
+		report->stop_max_ns = unmapped->stop_ns;
+}
+
+/* What cannot be closed is no reason to leave the rest: residue names it. */
+static struct ht_err *close_table(struct detach *detach, pid_t tid, struct detach_report *report)
+{
+	struct remote_slack slack = slack_of(detach);
+	struct remains remains = {.detach = detach, .table = tid};
+	const struct remote_remains look = {
+		.look = look_at_remains, .context = &remains, .table = tid};
+	struct stub_unmap what;
+	struct remote_unmapped unmapped = {0};
+	struct ht_err *err = find_remains(&remains, &what);
+
+	if (!err && what.fd_count == 0)
+		return NULL;
+	if (!err)
+		err = remote_unmap(detach->proc, &slack, &look, detach->suspend_seccomp, &unmapped);
+	ht_err_free(err);
+	note_stop(report, &unmapped);
+	return detach_slack(
+		detach->proc, &slack, detach->suspend_seccomp, detach->deadline_mono_ns);
+}
+
+/* A thread that made its table of descriptors its own during the capture has copied ours. */
+static struct ht_err *close_elsewhere(struct detach *detach, struct detach_report *report)
+{
+	struct proc_tids tables;
+	struct ht_err *err = descriptor_tables(detach->proc, &tables);
+
+	if (err)
+		return err;
+	for (size_t i = 0; !err && i < tables.count; i++)
+		if (clock_mono_ns() < detach->deadline_mono_ns)
+			err = close_table(detach, tables.tid[i], report);
+	proc_tids_deinit(&tables);
+	return err;
+}
+
+/* `ret_out`: no thread can be in the stub's place, if none was before. */
+static struct ht_err *unmap(
+	struct detach *detach, bool keep, struct detach_report *report, bool *ret_out)
+{
+	struct remote_slack slack = slack_of(detach);
+	struct remains remains = {.detach = detach, .keep = keep};
+	const struct remote_remains look = {.look = look_at_remains, .context = &remains};
+	struct remote_unmapped unmapped = {0};
+	struct stub_unmap what;
+	int before = priority_raise();
+
+	/* What cannot be unmapped is not worth stopping a thread. */
+	struct ht_err *err = find_remains(&remains, &what);
+	if (!err)
+		err = close_elsewhere(detach, report);
+	for (unsigned attempt = 0; !err; attempt++) {
+		err = remote_unmap(detach->proc, &slack, &look, detach->suspend_seccomp, &unmapped);
+		if (!err || err->code != HT_ERR_INCOMPLETE || attempt == UNMAP_ATTEMPTS - 1)
+			break;
+		/* A signal handler jumped away before the stub began: once more, when the place is
+		 * empty. */
+		ht_err_free(err);
+		err = detach_slack(
+			detach->proc, &slack, detach->suspend_seccomp, detach->deadline_mono_ns);
+		if (!err)
+			err = find_remains(&remains, &what);
+	}
+	priority_restore(before);
+	note_stop(report, &unmapped);
+	*ret_out = unmapped.is_out;
+	return err;
+}
+
+struct ht_err *detach_remains(struct detach *detach, bool *ret_any)
+{
+	struct remote_slack slack = slack_of(detach);
+	int fd[STUB_UNMAP_FDS];
+	size_t fd_count = 0;
+	struct detach_report report = {0};
+	bool out = false, before = false;
+	struct ht_err *err = remote_slack_holds_stub(detach->proc, &slack, &before);
+
+	if (!err)
+		err = ownfds_find(detach->proc, detach->journal.header, true, fd, &fd_count);
+	if (!err && fd_count > 0)
+		err = unmap(detach, true, &report, &out);
+	*ret_any = before || fd_count > 0;
+	/* As in detach_unmap. */
+	if (!err && out && !before)
+		return remote_slack_restore(detach->proc, &slack);
+	return err || !*ret_any ? err
+				: detach_slack(detach->proc, &slack, detach->suspend_seccomp,
+					  detach->deadline_mono_ns);
+}
+
+static void explain(
+	const struct detach *detach, struct detach_report *report, enum detach_level level)
+{
+	report->level = level;
+	if (level == DETACH_TOMBSTONE && report->unread_bytes && !report->escaped)
+		snprintf(report->why, sizeof(report->why),
+			"one page of 4 KiB stays: %lu KiB of the process's memory (swapped out, or "
+			"not readable) could not be searched for addresses of allocator functions. "
+			"It is harmless; `heaptap cleanup` tries again",
+			(unsigned long)(report->unread_bytes >> 10));
+	else if (level == DETACH_TOMBSTONE)
+		snprintf(report->why, sizeof(report->why),
+			"one page of 4 KiB stays: the process keeps %zu addresses of allocator "
+			"functions (one at 0x%lx). It is harmless; `heaptap cleanup` removes it "
+			"when they are gone",
+			report->escaped, (unsigned long)report->escaped_at);
+	else if (level == DETACH_INCOMPLETE)
+		snprintf(report->why, sizeof(report->why),
+			"thread %d may still return into heaptap's code (%s): the code stays "
+			"mapped and only forwards calls",
+			report->quiesce.tid, why_not_proven(detach->proc, &report->quiesce));
+}
+
+/* Code that is there says whether it loads hooks into registers. Of code that was unloaded, and of
+ * what an earlier capture left, nothing is known; and who replaces a word keeps what was there. */
+static struct ht_err *may_have_escaped(
+	struct detach *detach, const struct detach_report *report, bool *ret)
+{
+	struct modules modules;
+	struct slots slots;
+
+	*ret = report->patch.changed || report->patch.unloaded || is_adopted(detach);
+	if (*ret)
+		return NULL;
+	struct ht_err *err = read_slots(detach, &modules, &slots);
+	if (err)
+		return err;
+	/* The slots are restored by now: ask the journal which of them were ours. */
+	err = escape_is_possible(detach->proc, &modules, &slots, &detach->journal, ret);
+	slots_deinit(&slots);
+	modules_deinit(&modules);
+	return err;
+}
+
+struct ht_err *detach_unmap(struct detach *detach, struct detach_report *ret)
+{
+	uint64_t start = clock_mono_ns();
+	struct books books = books_make(detach->image, detach->proc);
+	struct prove prove = prove_of(detach, &books);
+	struct prove_report proof;
+	bool escapes = false;
+
+	/* Threads that wait for room are let go before anything slow is done. */
+	pump(detach);
+	/* What cannot be read may hold anything. */
+	bool blind = slow_is_avoided();
+	struct ht_err *err = blind ? NULL : may_have_escaped(detach, ret, &escapes);
+	escapes |= blind;
+	if (!err)
+		err = escapes ? prove_forgotten(&prove, &proof) : prove_unkept(&prove, &proof);
+	/* A tool that finds slots by the ELF tables keeps what it read, and no code tells. */
+	if (!err && !escapes && proof.pointers)
+		err = prove_forgotten(&prove, &proof);
+	if (err)
+		return err;
+	ret->quiesce = proof.threads;
+	ret->stop_max_ns = proof.threads.stop_max_ns;
+	ret->escaped = proof.pointers;
+	ret->escaped_at = proof.pointer_at;
+	ret->found = proof.found;
+	ret->unread_bytes = proof.unread_bytes;
+	if (!proof.outside) {
+		explain(detach, ret, DETACH_INCOMPLETE);
+		return NULL;
+	}
+	bool keep = blind || ret->escaped > 0 || ret->unread_bytes > 0;
+	if (keep) {
+		explain(detach, ret, DETACH_TOMBSTONE);
+		journal_set_phase(&detach->journal, JOURNAL_TOMBSTONE);
+	} else {
+		ret->level = clock_mono_ns() - start > PROMPT_NS ? DETACH_RETRIED : DETACH_PROVEN;
+	}
+	struct remote_slack slack = slack_of(detach);
+	bool out = false;
+	err = unmap(detach, keep, ret, &out);
+	if (err)
+		return err;
+	/* All threads were seen outside of the stub's place above, and none was sent there since
+	 * but the one that is out again. */
+	if (out)
+		return remote_slack_restore(detach->proc, &slack);
+	/* The stub's last instructions may still be ahead of its thread, or saved in a signal
+	 * frame. */
+	return detach_slack(
+		detach->proc, &slack, detach->suspend_seccomp, detach->deadline_mono_ns);
+}

@@ -1,0 +1,514 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/undo/guardian.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "attach/undo/children.h"
+#include "attach/control/place.h"
+#include "attach/daemon/runstate.h"
+#include "attach/plan/survey.h"
+#include "attach/proc/clock.h"
+#include "attach/proc/priority.h"
+#include "attach/proc/pulse.h"
+#include "attach/proc/slow.h"
+
+#define PATIENCE_NS    (600 * CLOCK_NS_PER_S)
+#define RETRY_PAUSE_NS (100 * CLOCK_NS_PER_MS)
+#define RETRY_SHARE    16u /* of the time since the first look; from 1.6 s on */
+
+/* So often in a row the daemon is seen hanging in the same read before it is ended. */
+#define LOOK_MS	      500
+#define LOOKS_MAX     20u
+#define DEATH_WAIT_MS 10000
+
+#define WORKERS_WAIT_NS (3 * CLOCK_NS_PER_S)
+#define WORKERS_LOOK_MS 100
+
+#define ANSWER_WAIT_MS 10000u
+#define ANSWER_STEP_MS 100u
+#define FAILURES_MAX   10u /* in a row, of a daemon that is gone: it is heard no more */
+
+enum message_kind { MESSAGE_SLACK = 1, MESSAGE_IMAGE, MESSAGE_DONE, MESSAGE_LINGER };
+
+struct message {
+	uint32_t kind;
+	union {
+		struct remote_slack slack;
+		struct linger_plan plan;
+	};
+};
+
+/* What the guardian has understood of a message. One that did not arrive as it was sent must not
+ * be relied upon. */
+struct answer {
+	uint32_t kind;
+	bool whole;
+};
+
+union fd_control {
+	struct cmsghdr header;
+	char space[CMSG_SPACE(sizeof(int))];
+};
+
+static struct ht_err *tell(struct guardian *guardian, const struct message *message, int fd)
+{
+	union fd_control control = {0};
+	struct iovec iov = {.iov_base = (void *)message, .iov_len = sizeof(*message)};
+	struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1};
+	if (fd >= 0) {
+		header.msg_control = control.space;
+		header.msg_controllen = sizeof(control.space);
+		struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
+		rights->cmsg_level = SOL_SOCKET;
+		rights->cmsg_type = SCM_RIGHTS;
+		rights->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(rights), &fd, sizeof(fd));
+	}
+	if (sendmsg(guardian->fd, &header, MSG_NOSIGNAL) < 0)
+		return ht_err_sys(errno, "cannot send to the guardian process");
+	return NULL;
+}
+
+static struct ht_err *judge_answer(const struct answer *answer)
+{
+	if (answer->whole)
+		return NULL;
+	return ht_err_new(HT_ERR_REFUSED, "the guardian process has no free descriptor; raise the "
+					  "limit of heaptap's own descriptors (ulimit -n)");
+}
+
+/* A stopped guardian, or one that gets no processor, is waited for, as long as we had the time
+ * ourselves. */
+static struct ht_err *wait_for_answer(
+	struct guardian *guardian, uint32_t kind, struct priority_cores *cores)
+{
+	struct answer answer = {0};
+	struct pollfd wait = {.fd = guardian->fd, .events = POLLIN};
+
+	for (unsigned waited_ms = 0; waited_ms < ANSWER_WAIT_MS; waited_ms += ANSWER_STEP_MS) {
+		int ready = poll(&wait, 1, ANSWER_STEP_MS);
+		ssize_t got =
+			ready > 0 ? recv(guardian->fd, &answer, sizeof(answer), MSG_DONTWAIT) : -1;
+		if (got == 0)
+			return ht_err_new(HT_ERR_REFUSED, "the guardian process has ended");
+		if (got == (ssize_t)sizeof(answer) && answer.kind == kind)
+			return judge_answer(&answer);
+		if (ready)
+			clock_sleep_ns(CLOCK_NS_PER_MS);
+		else if (!cores->known)
+			*cores = priority_bring(guardian->pid);
+	}
+	return ht_err_new(HT_ERR_REFUSED,
+		"the guardian process has not answered for %u s: it was stopped, or gets no "
+		"processor time; try again",
+		ANSWER_WAIT_MS / 1000);
+}
+
+static struct ht_err *hear_answer(struct guardian *guardian, uint32_t kind)
+{
+	struct priority_cores cores = {.known = false};
+	struct ht_err *err = wait_for_answer(guardian, kind, &cores);
+	priority_send_back(guardian->pid, &cores);
+	return err;
+}
+
+static struct ht_err *tell_and_hear(
+	struct guardian *guardian, const struct message *message, int fd)
+{
+	struct ht_err *err = tell(guardian, message, fd);
+	return err ? err : hear_answer(guardian, message->kind);
+}
+
+struct ht_err *guardian_tell_slack(struct guardian *guardian, const struct remote_slack *slack)
+{
+	struct message message = {.kind = MESSAGE_SLACK, .slack = *slack};
+	return tell_and_hear(guardian, &message, -1);
+}
+
+struct ht_err *guardian_tell_image(struct guardian *guardian, int memfd)
+{
+	struct message message = {.kind = MESSAGE_IMAGE};
+	return tell_and_hear(guardian, &message, memfd);
+}
+
+struct ht_err *guardian_hand_image(struct guardian *guardian, int memfd)
+{
+	struct message message = {.kind = MESSAGE_IMAGE};
+	return tell(guardian, &message, memfd);
+}
+
+/* --- the guardian itself
+ * ------------------------------------------------------------------------------ */
+
+struct watch {
+	bool done, has_slack;
+	struct remote_slack slack;
+	struct linger_plan plan; /* of none: nothing to linger for */
+	int memfd;
+	int fd; /* to the daemon */
+	pid_t daemon_pid;
+	unsigned failures; /* in a row, to hear it */
+
+	const uint64_t *pulse; /* the daemon's: odd while it reads */
+	uint64_t pulse_seen;
+	unsigned looks; /* in a row, at that same read */
+	int daemon_pidfd;
+	int daemon_stat; /* its /proc/PID/stat */
+	int terminal;	 /* its stderr, while it lives; -1 */
+};
+
+/* The other end may be closed by now, or full of what nobody reads. */
+static void answer(const struct watch *watch, uint32_t kind, bool whole)
+{
+	struct answer answer = {.kind = kind, .whole = whole};
+	(void)!send(watch->fd, &answer, sizeof(answer), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* A call that fails says nothing about the daemon, and what was sent is still to be heard. */
+static bool hear_again(struct watch *watch)
+{
+	bool lives = getppid() == watch->daemon_pid;
+	/* It died without having read all that it was answered. */
+	bool reset = errno == ECONNRESET;
+	watch->failures = lives ? 0 : watch->failures + 1;
+	if (!reset)
+		clock_sleep_ns(RETRY_PAUSE_NS);
+	return watch->failures < FAILURES_MAX;
+}
+
+/* False when there is nobody to be heard any more. */
+static bool hear(struct watch *watch)
+{
+	struct message message;
+	union fd_control control;
+	struct iovec iov = {.iov_base = &message, .iov_len = sizeof(message)};
+	struct msghdr header = {.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.space,
+		.msg_controllen = sizeof(control.space)};
+	ssize_t got = recvmsg(watch->fd, &header, MSG_CMSG_CLOEXEC);
+
+	if (got < 0)
+		return hear_again(watch);
+	if (got != (ssize_t)sizeof(message))
+		return false;
+	watch->failures = 0;
+	const struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
+	bool has_fd = rights && rights->cmsg_type == SCM_RIGHTS;
+	if (has_fd && watch->memfd >= 0)
+		close(watch->memfd);
+	if (has_fd)
+		memcpy(&watch->memfd, CMSG_DATA(rights), sizeof(watch->memfd));
+	if (message.kind == MESSAGE_SLACK) {
+		watch->slack = message.slack;
+		watch->has_slack = true;
+	}
+	if (message.kind == MESSAGE_LINGER)
+		watch->plan = message.plan;
+	watch->done |= message.kind == MESSAGE_DONE || message.kind == MESSAGE_LINGER;
+	/* There was no number free for the descriptor. */
+	answer(watch, message.kind, has_fd || message.kind != MESSAGE_IMAGE);
+	return true;
+}
+
+static void ignore_signals(void)
+{
+	static const int ignored[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGPIPE, SIGTSTP, SIGTTIN,
+		SIGTTOU, SIGUSR1, SIGUSR2};
+	sigset_t none;
+
+	for (size_t i = 0; i < HT_ARRAY_SIZE(ignored); i++)
+		signal(ignored[i], SIG_IGN);
+	signal(SIGCHLD, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/*
+ * The daemon's terminal and pipes must not be kept open by us beyond its end: who waits for theirs
+ * would hang. What kills the daemon's process group must not hit us beside it. A session of our own
+ * would do that too, but is a group of the scheduler (autogroup) that may get no turn for seconds.
+ */
+static void leave_terminal(struct watch *watch)
+{
+	setpgid(0, 0);
+	watch->terminal = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	for (int fd = 0; null >= 0 && fd < 3; fd++)
+		dup2(null, fd);
+}
+
+/* --- the daemon hangs
+ * ----------------------------------------------------------------------------------- */
+
+/* A daemon that somebody stopped, or that gets no processor, is left in peace. */
+static bool is_hanging(struct watch *watch)
+{
+	uint64_t pulse = watch->pulse ? __atomic_load_n(watch->pulse, __ATOMIC_ACQUIRE) : 0;
+	char state = runstate_read(watch->daemon_stat);
+	bool same = pulse % 2 && pulse == watch->pulse_seen && (state == 'S' || state == 'D');
+	watch->pulse_seen = pulse;
+	watch->looks = same ? watch->looks + 1 : 0;
+	return watch->looks >= LOOKS_MAX;
+}
+
+/* Nobody may be there to read it: a line that does not fit is not worth waiting for. */
+static void say(const struct watch *watch, const char *line)
+{
+	struct pollfd terminal = {.fd = watch->terminal, .events = POLLOUT};
+	if (poll(&terminal, 1, 0) == 1 && terminal.revents & POLLOUT)
+		(void)!write(watch->terminal, line, strlen(line));
+}
+
+static void end_daemon(struct watch *watch)
+{
+	say(watch, watch->has_slack ? "heaptap: ended by its guardian: the memory of the process "
+				      "did not answer for 10 s (a stalled file system?); the "
+				      "guardian removes heaptap's code from the process, except "
+				      "perhaps one page (see heaptap verify)\n"
+				    : "heaptap: ended by its guardian: the memory of the process "
+				      "did not answer for 10 s (a stalled file system?); the "
+				      "process was not touched\n");
+	slow_avoid();
+	syscall(SYS_pidfd_send_signal, watch->daemon_pidfd, SIGKILL, NULL, 0);
+	/* One that not even SIGKILL ends at once does nothing any more when it wakes. */
+	struct pollfd death = {.fd = watch->daemon_pidfd, .events = POLLIN};
+	poll(&death, 1, DEATH_WAIT_MS);
+}
+
+/* Returns when the daemon is done, or gone. */
+static void stand_by(struct watch *watch)
+{
+	for (;;) {
+		struct pollfd wait[] = {{.fd = watch->fd, .events = POLLIN},
+			{.fd = watch->daemon_pidfd, .events = POLLIN}};
+		int ready = poll(wait, HT_ARRAY_SIZE(wait), LOOK_MS);
+		if (ready < 0) {
+			clock_sleep_ns(RETRY_PAUSE_NS);
+		} else if (ready > 0 && wait[0].revents) {
+			if (!hear(watch) || watch->done)
+				return;
+		} else if (ready > 0) {
+			/* A worker that cannot die may hold the socket open. */
+			return;
+		}
+		if (ready == 0 && is_hanging(watch)) {
+			end_daemon(watch);
+			return;
+		}
+	}
+}
+
+/*
+ * A worker that the daemon leaves dies after it, and not before the end of the call in which it is:
+ * that may be the one that sends a thread to the stub, which we have just seen elsewhere. It has
+ * died when nobody holds the other end of the socket any more. One that cannot die waits for the
+ * target's memory or for a thread, and does nothing after that. What was told and not yet heard is
+ * heard here.
+ */
+static void outlive_workers(struct watch *watch)
+{
+	uint64_t end_ns = clock_mono_ns() + WORKERS_WAIT_NS;
+
+	while (!watch->done && clock_mono_ns() < end_ns) {
+		struct pollfd wait = {.fd = watch->fd, .events = POLLIN};
+		if (poll(&wait, 1, WORKERS_LOOK_MS) > 0 && !hear(watch))
+			return;
+	}
+}
+
+/* False when the daemon is gone already. */
+static bool know_daemon(struct watch *watch, pid_t daemon_pid)
+{
+	char path[32];
+	snprintf(path, sizeof(path), "/proc/%d/stat", daemon_pid);
+	watch->pulse = pulse_watch();
+	watch->daemon_stat = open(path, O_RDONLY | O_CLOEXEC);
+	watch->daemon_pidfd = (int)syscall(SYS_pidfd_open, daemon_pid, 0);
+	return getppid() == daemon_pid;
+}
+
+static bool is_out(const struct proc *proc, const struct recover_options *options)
+{
+	struct recover_report report;
+
+	if (proc_changed(proc) != PROC_SAME)
+		return true;
+	/* Nobody would end us if we hung. */
+	struct ht_err *err = survey_avoid_stalled(proc);
+	if (!err)
+		err = recover_run(proc, options, &report);
+	bool out = !err && report.outcome != RECOVER_INCOMPLETE;
+	ht_err_free(err);
+	return out;
+}
+
+/* Who stayed for a minute may stay for hours: a look costs some milliseconds of a core. */
+static uint64_t retry_pause_ns(uint64_t elapsed_ns)
+{
+	uint64_t pause_ns = elapsed_ns / RETRY_SHARE;
+	return pause_ns < RETRY_PAUSE_NS ? RETRY_PAUSE_NS : pause_ns;
+}
+
+/* A busy machine may keep threads from being proven outside for long: nobody else will try again.
+ */
+static void finish_detach(const struct proc *proc, const struct journal *journal, pid_t daemon_pid,
+	const struct watch *watch)
+{
+	uint64_t began_ns = clock_mono_ns(), end_ns = began_ns + PATIENCE_NS;
+	const struct recover_options options = {
+		.memfd = watch->memfd, .slack = &watch->slack, .own = journal};
+	struct children_report children;
+
+	while (!is_out(proc, &options)) {
+		uint64_t now_ns = clock_mono_ns();
+		if (now_ns > end_ns)
+			return;
+		clock_sleep_ns(retry_pause_ns(now_ns - began_ns));
+	}
+	ht_err_free(children_clean(&(struct children_options){.target = proc,
+					   .daemon_pid = daemon_pid,
+					   .journal = journal,
+					   .slack = &watch->slack,
+					   .deadline_mono_ns = end_ns},
+		&children));
+}
+
+/* In a process of its own: the daemon, where it lives on, has no child that ends some time. The
+ * lock is held by whoever has a copy of its descriptors, so we wait until these are closed. */
+static void start_lingering(const struct linger_plan *plan)
+{
+	int ready[2];
+	char byte;
+	if (pipe2(ready, O_CLOEXEC) < 0)
+		return;
+	pid_t pid = fork();
+	if (pid == 0) {
+		linger_run(plan, ready[1]);
+		_exit(0);
+	}
+	close(ready[1]);
+	(void)!read(ready[0], &byte, 1);
+}
+
+static void guardian_main(
+	int fd, const struct proc *proc, const struct journal *journal, pid_t daemon_pid)
+{
+	struct watch watch = {.memfd = -1, .fd = fd, .daemon_pid = daemon_pid};
+
+	prctl(PR_SET_NAME, "heaptap-guard");
+	ignore_signals();
+	leave_terminal(&watch);
+	/* When it died before we ran, what it told us is still to be heard. */
+	if (know_daemon(&watch, daemon_pid))
+		stand_by(&watch);
+	outlive_workers(&watch);
+	close(watch.terminal);
+	/* Before there is a place for the stub, nothing was touched. */
+	if (!watch.done && watch.has_slack)
+		finish_detach(proc, journal, daemon_pid, &watch);
+	if (!watch.done)
+		place_forget(proc->pid, proc->start_ticks);
+	if (watch.plan.count)
+		start_lingering(&watch.plan);
+	_exit(0);
+}
+
+struct ht_err *guardian_start(
+	const struct proc *proc, const struct journal *journal, struct guardian *ret)
+{
+	int pair[2];
+	struct ht_err *err = pulse_start();
+	if (err)
+		return err;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return ht_err_sys(errno, "cannot make a socket pair for the guardian process");
+	pid_t daemon_pid = getpid(), pid = fork();
+	if (pid < 0) {
+		int sys = errno;
+		close(pair[0]);
+		close(pair[1]);
+		return ht_err_sys(sys, "cannot fork the guardian process");
+	}
+	if (pid == 0) {
+		close(pair[0]);
+		guardian_main(pair[1], proc, journal, daemon_pid);
+	}
+	close(pair[1]);
+	*ret = (struct guardian){.fd = pair[0], .pid = pid};
+	return NULL;
+}
+
+void guardian_prospect(const struct guardian *guardian, pid_t pid, char *ret, size_t bytes)
+{
+	const char *sudo = geteuid() ? "sudo " : "";
+	struct pollfd end = {.fd = guardian->fd};
+	if (guardian->fd >= 0 && poll(&end, 1, 0) <= 0)
+		snprintf(ret, bytes,
+			"the guardian goes on trying for at most ten minutes; after that, or after "
+			"kill -9 %d, `%sheaptap recover -p %d` removes it",
+			guardian->pid, sudo, pid);
+	else
+		snprintf(ret, bytes, "no guardian is left: `%sheaptap recover -p %d` removes it",
+			sudo, pid);
+}
+
+/* Looks, not the clock: where both of us stood still, the clock went on. */
+static bool is_reaped_within(pid_t pid, uint64_t patience_ns)
+{
+	for (uint64_t looks = patience_ns / CLOCK_NS_PER_MS;; looks--) {
+		pid_t got = waitpid(pid, NULL, WNOHANG);
+		if (got == pid || (got < 0 && errno != EINTR))
+			return true;
+		if (!looks)
+			return false;
+		clock_sleep_ns(CLOCK_NS_PER_MS);
+	}
+}
+
+static bool dismiss(struct guardian *guardian, const struct message *message, uint64_t patience_ns)
+{
+	if (guardian->fd < 0)
+		return true;
+	struct ht_err *err = tell(guardian, message, -1);
+	/* Not told, it would take our end of the socket for our death, and begin to work. */
+	bool killed = err && kill(guardian->pid, SIGKILL) == 0;
+	ht_err_free(err);
+	close(guardian->fd);
+	guardian->fd = -1;
+	if (is_reaped_within(guardian->pid, patience_ns))
+		return true;
+	/* It holds the lock until it is dead. */
+	killed |= kill(guardian->pid, SIGKILL) == 0;
+	return is_reaped_within(guardian->pid, patience_ns) || killed;
+}
+
+bool guardian_dismiss(struct guardian *guardian, uint64_t patience_ns)
+{
+	const struct message message = {.kind = MESSAGE_DONE};
+	return dismiss(guardian, &message, patience_ns);
+}
+
+bool guardian_dismiss_to_linger(
+	struct guardian *guardian, const struct linger_plan *plan, uint64_t patience_ns)
+{
+	const struct message message = {.kind = MESSAGE_LINGER, .plan = *plan};
+	return dismiss(guardian, &message, patience_ns);
+}
+
+void guardian_leave(struct guardian *guardian)
+{
+	if (guardian->fd >= 0)
+		close(guardian->fd);
+	guardian->fd = -1;
+}

@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/undo/leftover.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "attach/inject/ownfds.h"
+#include "attach/proc/clock.h"
+#include "attach/proc/kin.h"
+#include "attach/proc/ours.h"
+
+#define DEADLINE_NS (30 * CLOCK_NS_PER_S)
+#define ROUNDS_MAX  64u /* of a program that makes what looks like ours */
+
+/* What the first descriptor that is a heaptap's leads to. */
+struct leftover {
+	const struct proc *proc;
+	uint64_t inode;	  /* of a socket; 0 */
+	pid_t daemon_pid; /* whose memory it is; 0 */
+};
+
+static bool is_found(const struct leftover *left)
+{
+	return left->inode || left->daemon_pid;
+}
+
+static struct ht_err *find_first(void *context, pid_t tid, int fd, const char *link)
+{
+	struct leftover *left = context;
+	bool ours = false;
+	if (is_found(left))
+		return NULL;
+	struct ht_err *err = ownfds_is_heaptaps(left->proc, tid, fd, link, &ours);
+	if (!err && ours && ours_is(link))
+		left->daemon_pid = (pid_t)strtol(link + strlen(OURS_NAME), NULL, 10);
+	else if (!err && ours)
+		left->inode = strtoul(link + strcspn(link, "0123456789"), NULL, 10);
+	return err;
+}
+
+/* As in a child, with a journal that knows of nothing else. `ret`: RECOVER_NOTHING where there was
+ * none in the table of descriptors that the threads share. */
+static struct ht_err *close_one(
+	const struct leftover *left, uint64_t deadline_mono_ns, enum recover_outcome *ret)
+{
+	struct recover_options options = {.memfd = -1, .deadline_mono_ns = deadline_mono_ns};
+	struct recover_report report = {.outcome = RECOVER_NOTHING};
+	struct remote_slack space;
+	struct journal journal;
+	struct ht_err *err = journal_create(&journal);
+	if (err)
+		return err;
+	journal_begin(&journal, 0, 0, ABI_THUNKS_OFF);
+	journal_set_sockets(&journal, -1, left->inode, 0);
+	options.own = &journal;
+	err = recover_find_slack(left->proc, true, &space, &options.slack);
+	if (!err)
+		err = recover_forked(left->proc, &options, left->daemon_pid, &report);
+	journal_destroy(&journal);
+	*ret = report.outcome;
+	return err;
+}
+
+static struct ht_err *stays(pid_t pid, const char *why)
+{
+	return ht_err_new(HT_ERR_INCOMPLETE,
+		"a descriptor of heaptap is left in process %d and does no harm (%s); heaptap "
+		"verify -p %d shows it",
+		pid, why, pid);
+}
+
+static struct ht_err *cannot_be_told(pid_t pid, const char *why)
+{
+	return ht_err_new(HT_ERR_INCOMPLETE,
+		"a descriptor of heaptap may be left in process %d, where it does no harm (%s)",
+		pid, why);
+}
+
+/* The first, if there is any. What cannot be read keeps nobody from closing what was found. */
+static struct ht_err *look(const struct proc *proc, struct leftover *ret)
+{
+	*ret = (struct leftover){.proc = proc};
+	struct ht_err *unread = ownfds_visit(proc, find_first, ret);
+	bool unknown = unread && !is_found(ret);
+	struct ht_err *err = unknown ? cannot_be_told(proc->pid, unread->message) : NULL;
+	ht_err_free(unread);
+	return err;
+}
+
+static struct ht_err *close_found(const struct leftover *left, const struct leftover *before,
+	uint64_t deadline_mono_ns, bool *ret_any)
+{
+	bool again = left->inode == before->inode && left->daemon_pid == before->daemon_pid;
+	enum recover_outcome outcome = RECOVER_NOTHING;
+	struct ht_err *failed = close_one(left, deadline_mono_ns, &outcome), *err = NULL;
+	if (failed)
+		err = stays(left->proc->pid, failed->message);
+	else if (again && outcome != RECOVER_DONE)
+		err = stays(left->proc->pid, "one thread has a descriptor table of its own");
+	*ret_any |= outcome == RECOVER_DONE;
+	ht_err_free(failed);
+	return err;
+}
+
+static struct ht_err *close_each(const struct proc *proc, uint64_t deadline_mono_ns, bool *ret_any)
+{
+	struct leftover left, before = {0};
+	for (unsigned round = 0; round < ROUNDS_MAX; round++) {
+		struct ht_err *err = look(proc, &left);
+		if (err || !is_found(&left))
+			return err;
+		if (clock_mono_ns() > deadline_mono_ns)
+			break;
+		err = close_found(&left, &before, deadline_mono_ns, ret_any);
+		if (err)
+			return err;
+		before = left;
+	}
+	return stays(proc->pid, "there are more descriptors than heaptap could close in time");
+}
+
+/* What a process had that has ended, or runs another program, is closed. */
+static struct ht_err *close_of(const struct proc *proc, uint64_t deadline_mono_ns, bool *ret_any)
+{
+	struct ht_err *err = close_each(proc, deadline_mono_ns, ret_any);
+	if (!err || proc_changed(proc) == PROC_SAME)
+		return err;
+	ht_err_free(err);
+	return NULL;
+}
+
+static struct ht_err *close_of_sharer(
+	const struct proc *proc, pid_t pid, uint64_t deadline_mono_ns, bool *ret_any)
+{
+	struct proc sharer;
+	bool shares = true;
+	struct ht_err *failed = proc_open(pid, &sharer), *err = NULL;
+	if (failed) {
+		bool gone = failed->code == HT_ERR_REFUSED || failed->code == HT_ERR_TARGET_GONE;
+		err = gone ? NULL : cannot_be_told(pid, failed->message);
+		ht_err_free(failed);
+		return err;
+	}
+	failed = proc_open_mem(&sharer);
+	/* Its number is pinned now, and may have been another's before. */
+	if (!failed)
+		failed = kin_shares(proc, pid, &shares);
+	if (!failed && shares)
+		err = close_of(&sharer, deadline_mono_ns, ret_any);
+	else if (failed && proc_changed(&sharer) == PROC_SAME)
+		err = cannot_be_told(pid, failed->message);
+	ht_err_free(failed);
+	proc_close(&sharer);
+	return err;
+}
+
+/* `none`: nothing of ours was found in it. Then it is no news that somebody cannot be compared. */
+static struct ht_err *close_of_sharers(
+	const struct proc *proc, bool none, uint64_t deadline_mono_ns, bool *ret_any)
+{
+	struct proc_tids sharers;
+	struct ht_err *err = kin_sharing(proc, &sharers);
+	if (err && (err->code == HT_ERR_TARGET_GONE || (none && err->code == HT_ERR_INCOMPLETE))) {
+		ht_err_free(err);
+		return NULL;
+	}
+	if (err)
+		return err;
+	for (size_t i = 0; i < sharers.count; i++)
+		err = ht_err_first(
+			err, close_of_sharer(proc, sharers.tid[i], deadline_mono_ns, ret_any));
+	proc_tids_deinit(&sharers);
+	return err;
+}
+
+struct ht_err *leftover_close(const struct proc *proc, struct recover_report *report)
+{
+	/* The agent uses it still. */
+	if (report->outcome == RECOVER_INCOMPLETE)
+		return NULL;
+	bool any = false;
+	uint64_t deadline_mono_ns = clock_mono_ns() + DEADLINE_NS;
+	struct ht_err *err = close_of(proc, deadline_mono_ns, &any);
+	bool none = report->outcome == RECOVER_NOTHING && !any;
+	err = ht_err_first(err, close_of_sharers(proc, none, deadline_mono_ns, &any));
+	if (any && report->outcome == RECOVER_NOTHING)
+		report->outcome = RECOVER_DONE;
+	return err;
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/undo/linger.h"
+
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "attach/undo/cleanup.h"
+#include "attach/daemon/fds.h"
+#include "attach/proc/lock.h"
+#include "attach/plan/survey.h"
+#include "attach/proc/clock.h"
+#include "attach/proc/slow.h"
+
+#define GENERATIONS_MAX 64u
+#define PAUSE_NS	(200 * CLOCK_NS_PER_MS)
+#define PAUSE_MAX_NS	(10 * CLOCK_NS_PER_S)
+#define PAUSE_SHARE	4u  /* of the time since the start */
+#define SEARCH_SHARE	16u /* a search comes after as many times the length of the last one */
+#define PROOF_NS	CLOCK_NS_PER_S
+
+/* --- the plan
+ * ---------------------------------------------------------------------------------------- */
+
+void linger_plan_add(struct linger_plan *plan, pid_t pid, uint64_t start_ticks, raddr_t page,
+	const struct escape_found *found)
+{
+	if (plan->count == LINGER_PAGES_MAX)
+		return;
+	struct linger_page *ret = &plan->page[plan->count++];
+	*ret = (struct linger_page){.pid = pid, .start_ticks = start_ticks, .page = page};
+	for (size_t i = 0; found && i < found->count && i < LINGER_PLACES_MAX; i++)
+		ret->place[ret->place_count++] = found->place[i];
+}
+
+_Static_assert(LINGER_PLACES_MAX <= ESCAPE_PLACES_MAX, "a search tells as many");
+
+static pid_t parent_of(pid_t pid)
+{
+	struct proc_status status = {0};
+	struct proc proc;
+	struct ht_err *err = proc_open(pid, &proc);
+	if (!err) {
+		err = proc_status(&proc, 0, &status);
+		proc_close(&proc);
+	}
+	ht_err_free(err);
+	return status.ppid;
+}
+
+bool linger_reaches(pid_t target)
+{
+	pid_t pid = getppid();
+	if (target == 1)
+		return true;
+	for (unsigned i = 0; i < GENERATIONS_MAX && pid > 1; i++) {
+		if (pid == target)
+			return true;
+		pid = parent_of(pid);
+	}
+	return false;
+}
+
+/* --- giving way
+ * -------------------------------------------------------------------------------------- */
+
+static socklen_t gate_name(const struct proc *proc, struct sockaddr_un *ret)
+{
+	*ret = (struct sockaddr_un){.sun_family = AF_UNIX};
+	/* A leading NUL: the abstract namespace, where no file stays behind. */
+	int length = snprintf(ret->sun_path + 1, sizeof(ret->sun_path) - 1, "heaptap-linger-%d-%lu",
+		proc->pid, (unsigned long)proc->start_ticks);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+}
+
+/* -1: another process waits for this page, and has not ended yet. */
+static int open_gate(const struct proc *proc)
+{
+	struct sockaddr_un addr;
+	socklen_t bytes = gate_name(proc, &addr);
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd >= 0 && bind(fd, (struct sockaddr *)&addr, bytes) != 0) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+void linger_end(const struct proc *proc)
+{
+	struct sockaddr_un addr;
+	socklen_t bytes = gate_name(proc, &addr);
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return;
+	(void)!sendto(fd, "", 1, MSG_NOSIGNAL, (struct sockaddr *)&addr, bytes);
+	close(fd);
+}
+
+/* --- one page
+ * ---------------------------------------------------------------------------------------- */
+
+struct wait {
+	struct linger_page at;
+	struct proc proc;
+	int gate_fd;
+	bool done;
+	uint64_t search_ns; /* no search before */
+};
+
+static bool is_ended_by_another(void *context)
+{
+	const struct wait *wait = context;
+	struct pollfd gate = {.fd = wait->gate_fd, .events = POLLIN};
+	return poll(&gate, 1, 0) > 0;
+}
+
+static struct ht_err *open_process(struct wait *wait)
+{
+	struct ht_err *err = proc_open(wait->at.pid, &wait->proc);
+	if (err)
+		return err;
+	err = proc_open_mem(&wait->proc);
+	if (!err && wait->proc.start_ticks != wait->at.start_ticks)
+		err = ht_err_new(HT_ERR_TARGET_GONE, "process %d has ended", wait->at.pid);
+	if (err)
+		proc_close(&wait->proc);
+	return err;
+}
+
+static void wait_begin(struct wait *wait, const struct linger_page *at)
+{
+	*wait = (struct wait){.at = *at, .gate_fd = -1};
+	struct ht_err *err = open_process(wait);
+	if (!err)
+		wait->gate_fd = open_gate(&wait->proc);
+	wait->done = err || wait->gate_fd < 0;
+	ht_err_free(err);
+}
+
+static void wait_end(struct wait *wait)
+{
+	proc_close(&wait->proc);
+	if (wait->gate_fd >= 0)
+		close(wait->gate_fd);
+	wait->gate_fd = -1;
+	wait->done = true;
+}
+
+static void remember(struct wait *wait, const struct escape_found *found)
+{
+	wait->at.place_count = 0;
+	for (size_t i = 0; i < found->count && i < LINGER_PLACES_MAX; i++)
+		wait->at.place[wait->at.place_count++] = found->place[i];
+}
+
+/* Under the lock: threads are looked at, and where nothing leads to the page it is unmapped. */
+static struct ht_err *take_out(struct wait *wait, const struct tombstone_look *look)
+{
+	struct cleanup_report report;
+	struct lock lock;
+	/* Another heaptap that only asks for the lock has it for a moment. */
+	struct ht_err *err = lock_take_now(&wait->proc, &lock);
+	if (err)
+		return err;
+	err = cleanup_look(&wait->proc, look, &report);
+	lock_release(&lock);
+	if (err)
+		return err;
+	wait->done = report.outcome != CLEANUP_IN_USE;
+	remember(wait, &report.found.found);
+	return NULL;
+}
+
+/* All of memory; seldom, as that costs a second for some gigabytes. */
+static struct ht_err *search(struct wait *wait)
+{
+	const struct tombstone_look look = {.deadline_mono_ns = clock_mono_ns() + PROOF_NS,
+		.is_cancelled = is_ended_by_another,
+		.context = wait};
+	uint64_t began_ns = clock_mono_ns();
+	struct escape_found found;
+	struct ht_err *err = tombstone_search(&wait->proc, wait->at.page, &look, &found);
+	if (!err && !found.count && !found.unread_bytes)
+		err = take_out(wait, &look);
+	else if (!err)
+		remember(wait, &found);
+	/* Swapped-out memory may hold an address, and each search brings a part of it back. */
+	wait->done |= !err && found.unread_bytes && !found.count;
+	uint64_t now_ns = clock_mono_ns();
+	wait->search_ns = now_ns + (now_ns - began_ns) * SEARCH_SHARE;
+	return err;
+}
+
+static void look_at(struct wait *wait)
+{
+	size_t left = 0;
+	if (proc_changed(&wait->proc) != PROC_SAME) {
+		wait->done = true;
+		return;
+	}
+	/* Nothing would end this process where a file system stalls. */
+	struct ht_err *err = survey_avoid_stalled(&wait->proc);
+	wait->done = slow_is_avoided();
+	if (!err && !wait->done)
+		err = tombstone_still(
+			&wait->proc, wait->at.page, wait->at.place, wait->at.place_count, &left);
+	if (!err && !wait->done && !left && clock_mono_ns() >= wait->search_ns)
+		err = search(wait);
+	wait->done |= err && err->code == HT_ERR_TARGET_GONE;
+	ht_err_free(err);
+}
+
+/* --- all of them
+ * ------------------------------------------------------------------------------------- */
+
+static uint64_t pause_ns(uint64_t elapsed_ns)
+{
+	uint64_t pause = elapsed_ns / PAUSE_SHARE;
+	return pause < PAUSE_NS ? PAUSE_NS : pause > PAUSE_MAX_NS ? PAUSE_MAX_NS : pause;
+}
+
+/* Until the time, the end of a process, or another heaptap. */
+static void sleep_until(struct wait *waits, size_t count, uint64_t until_ns)
+{
+	struct pollfd poll_of[2 * LINGER_PAGES_MAX];
+	uint64_t now_ns = clock_mono_ns();
+	for (size_t i = 0; i < count; i++) {
+		const struct wait *wait = &waits[i];
+		poll_of[2 * i] = (struct pollfd){.fd = wait->gate_fd, .events = POLLIN};
+		poll_of[2 * i + 1] =
+			(struct pollfd){.fd = wait->done ? -1 : wait->proc.pidfd, .events = POLLIN};
+	}
+	int timeout_ms = until_ns > now_ns ? (int)((until_ns - now_ns) / CLOCK_NS_PER_MS) + 1 : 0;
+	poll(poll_of, 2 * count, timeout_ms);
+}
+
+static size_t end_those_that_are_done(struct wait *waits, size_t count)
+{
+	size_t left = 0;
+	for (size_t i = 0; i < count; i++) {
+		struct wait *wait = &waits[i];
+		if (!wait->done &&
+			(is_ended_by_another(wait) || proc_changed(&wait->proc) != PROC_SAME))
+			wait->done = true;
+		if (wait->done)
+			wait_end(wait);
+		left += !wait->done;
+	}
+	return left;
+}
+
+static void wait_for_all(struct wait *waits, size_t count, uint64_t time_ns)
+{
+	uint64_t began_ns = clock_mono_ns(), end_ns = began_ns + time_ns, next_ns = began_ns;
+
+	while (end_those_that_are_done(waits, count)) {
+		uint64_t now_ns = clock_mono_ns();
+		if (now_ns >= next_ns) {
+			for (size_t i = 0; i < count; i++)
+				if (!waits[i].done)
+					look_at(&waits[i]);
+			if (now_ns >= end_ns)
+				break;
+			now_ns = clock_mono_ns();
+			next_ns = now_ns + pause_ns(now_ns - began_ns);
+			if (next_ns > end_ns)
+				next_ns = end_ns;
+			continue;
+		}
+		sleep_until(waits, count, next_ns);
+	}
+	for (size_t i = 0; i < count; i++)
+		wait_end(&waits[i]);
+}
+
+static bool leave_all(int ready_fd)
+{
+	int kept[] = {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO, ready_fd};
+	setsid();
+	bool left = chdir("/") == 0;
+	return fds_close_all_but(kept, HT_ARRAY_SIZE(kept)) && left;
+}
+
+void linger_run(const struct linger_plan *plan, int ready_fd)
+{
+	struct wait waits[LINGER_PAGES_MAX];
+	/* A descriptor of the caller's that stays open here is worse than the page. */
+	bool left = leave_all(ready_fd);
+
+	for (size_t i = 0; left && i < plan->count; i++)
+		wait_begin(&waits[i], &plan->page[i]);
+	(void)!write(ready_fd, "", 1);
+	close(ready_fd);
+	if (left)
+		wait_for_all(waits, plan->count, plan->time_ns);
+}

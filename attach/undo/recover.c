@@ -1,0 +1,496 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/undo/recover.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "attach/inject/claims.h"
+#include "attach/inject/near.h"
+#include "attach/inject/ownfds.h"
+#include "attach/inject/stub_layout.h"
+#include "attach/proc/clock.h"
+#include "attach/proc/descriptor.h"
+#include "attach/proc/ours.h"
+
+#define RECOVER_DEADLINE_NS (30 * CLOCK_NS_PER_S)
+
+struct ht_err *recover_find(const struct proc *proc, struct recover_found *ret)
+{
+	struct recover_found found = {0};
+	struct proc_maps maps;
+	struct ht_err *err = proc_maps_read(proc, &maps);
+	if (err)
+		return err;
+	for (size_t i = 0; i < maps.count; i++) {
+		const struct proc_map *map = &maps.map[i];
+		if (!ours_is(map->name) || near_is_area(map))
+			continue;
+		bool page = map->offset == ABI_THUNKS_OFF && map->hi - map->lo == HT_PAGE_BYTES;
+		/* An image has its own such page, and perhaps one of an earlier capture. */
+		if (page && found.image)
+			continue;
+		found.tombstone |= page;
+		found.image |= !page;
+		found.whole |= map->offset == ABI_SHARED_OFF && map->shared;
+		found.base = map->lo - map->offset;
+		found.file = (struct image_file){
+			.dev = makedev(map->dev_major, map->dev_minor), .inode = map->inode};
+		found.daemon_pid = (pid_t)strtol(map->name + strlen(OURS_NAME), NULL, 10);
+	}
+	found.tombstone &= !found.image;
+	proc_maps_deinit(&maps);
+	*ret = found;
+	return NULL;
+}
+
+static struct ht_err *open_memfd(const struct proc *proc, raddr_t base, int *ret)
+{
+	char name[64];
+	raddr_t lo = base + ABI_TABLES_OFF;
+
+	snprintf(name, sizeof(name), "map_files/%lx-%lx", (unsigned long)lo,
+		(unsigned long)(lo + ABI_TABLES_BYTES));
+	int fd = openat(proc->dir_fd, name, O_RDWR | O_CLOEXEC);
+	if (fd < 0 && (errno == EPERM || errno == EACCES))
+		return ht_err_new(HT_ERR_PERMISSION,
+			"cannot remove what an earlier heaptap left in process %d: only root may "
+			"open its mappings (/proc/%d/map_files); run sudo heaptap recover -p %d",
+			proc->pid, proc->pid, proc->pid);
+	if (fd < 0)
+		return ht_err_sys(
+			errno, "cannot open what an earlier heaptap left in process %d", proc->pid);
+	*ret = fd;
+	return NULL;
+}
+
+/* The thunk page; what the target says of it is checked by image_open. */
+static raddr_t find_thunks(int memfd, const struct journal *own)
+{
+	struct journal_header header;
+	if (own)
+		return journal_is_begun(own) ? own->header->thunks : 0;
+	bool whole = pread(memfd, &header, sizeof(header), ABI_JOURNAL_OFF) == sizeof(header) &&
+		     header.magic == JOURNAL_MAGIC;
+	return whole ? header.thunks : 0;
+}
+
+static struct ht_err *map_image(const struct proc *proc, int memfd, raddr_t base,
+	const struct journal *own, struct image *ret)
+{
+	if (memfd < 0) {
+		struct ht_err *err = open_memfd(proc, base, &memfd);
+		if (err)
+			return err;
+	} else {
+		memfd = fcntl(memfd, F_DUPFD_CLOEXEC, 3);
+	}
+	return image_open(ret, proc, base, find_thunks(memfd, own), memfd);
+}
+
+/* 0: `fd` is no socket of the stub's: the program may have its number. */
+static uint64_t socket_inode(const struct proc *proc, int fd)
+{
+	struct stat stat;
+	pid_t living;
+	struct ht_err *err = proc_living_tid(proc, &living);
+	int own = !err && living && fd > 0 ? descriptor_take(proc, living, fd) : -1;
+
+	ht_err_free(err);
+	if (own < 0)
+		return 0;
+	bool ours = fcntl(own, F_GETSIG) == STUB_MARK && fstat(own, &stat) == 0 &&
+		    S_ISSOCK(stat.st_mode);
+	close(own);
+	return ours ? stat.st_ino : 0;
+}
+
+/* The socket that the stub reported last of all; without that report the number means nothing. */
+static void find_agent_fd(
+	struct journal *journal, const struct proc *proc, const struct image *image)
+{
+	const struct abi_control *control = image_control(image);
+	int fd = control->stub_fds[0];
+	uint64_t inode = control->stub_status > 0 ? socket_inode(proc, fd) : 0;
+
+	if (inode)
+		journal_set_sockets(journal, fd, inode, 0);
+}
+
+static void add_slack(struct journal *journal, const struct remote_slack *slack)
+{
+	if (slack && journal->header->slack == 0)
+		journal_set_slack(journal, slack->addr, slack->left, slack->original, slack->bytes);
+}
+
+/* They are written down after they were made. */
+static struct ht_err *find_near(
+	struct journal *journal, const struct proc *proc, const struct image_file *file)
+{
+	raddr_t near[ABI_NEAR_MAX];
+	struct ht_err *err = near_find(proc, file, near);
+	if (!err)
+		journal_set_near(journal, near);
+	return err;
+}
+
+/* The daemon died between mapping and beginning the journal: only the place of the stub is known.
+ */
+static struct ht_err *complete_journal(struct journal *journal, const struct proc *proc,
+	const struct image *image, const struct remote_slack *slack)
+{
+	if (!journal_is_begun(journal))
+		journal_begin(journal, image->base, image->bytes, image->thunks);
+	add_slack(journal, slack);
+	bool begun_only = journal->header->phase == JOURNAL_MAPPED;
+	if (begun_only && journal->header->agent_fd < 0)
+		find_agent_fd(journal, proc, image);
+	/* What the process says of them is not what is proven. */
+	return begun_only || journal->shown ? find_near(journal, proc, &image->file) : NULL;
+}
+
+/* Nobody who knows better is alive: the target's own words, checked. */
+static struct ht_err *read_journal(
+	const struct proc *proc, const struct image *image, struct journal *ret)
+{
+	struct ht_err *err = journal_create(ret);
+	if (err)
+		return err;
+	journal_show(ret, image->local);
+	journal_read(ret, image->local);
+	if (!journal_is_begun(ret))
+		return NULL;
+	err = claims_check(proc, image, ret);
+	if (err)
+		journal_destroy(ret);
+	return err;
+}
+
+struct ht_err *recover_find_slack(const struct proc *proc, bool wanted, struct remote_slack *space,
+	const struct remote_slack **ret)
+{
+	struct proc_maps maps;
+	struct modules modules;
+	struct choose_slack place;
+	struct ht_err *err = proc_maps_read(proc, &maps);
+	if (err)
+		return err;
+	err = modules_read(proc, &maps, &modules);
+	if (!err) {
+		if (remote_find_stub(proc, &modules, &maps, &place)) {
+			err = remote_slack_from_file(proc, &maps, &place, space);
+			*ret = space;
+		} else if (wanted) {
+			err = remote_slack_prepare(proc, &modules, &maps, 0, space);
+			*ret = space;
+		}
+		modules_deinit(&modules);
+	}
+	proc_maps_deinit(&maps);
+	return err;
+}
+
+static struct detach detach_of(const struct proc *proc, struct image *image,
+	const struct journal *journal, const struct recover_options *options)
+{
+	return (struct detach){.proc = proc,
+		.image = image,
+		.journal = *journal,
+		.deadline_mono_ns = options->deadline_mono_ns};
+}
+
+static struct ht_err *ask_for_filters(struct detach *detach)
+{
+	return detach->suspend_seccomp ? NULL
+				       : proc_any_seccomp(detach->proc, &detach->suspend_seccomp);
+}
+
+/* By now the process is not what it was. */
+static struct ht_err *untapped_only(struct ht_err *err)
+{
+	if (err->code != HT_ERR_REFUSED)
+		return err;
+	struct ht_err *incomplete = ht_err_new(HT_ERR_INCOMPLETE,
+		"%s; meanwhile heaptap's code stays mapped and only forwards calls", err->message);
+	ht_err_free(err);
+	return incomplete;
+}
+
+static struct ht_err *detach_image(struct detach *detach, struct recover_report *report)
+{
+	struct ht_err *err = detach_untap(detach, &report->detach);
+	if (!err)
+		err = ask_for_filters(detach);
+	if (!err)
+		err = detach_unmap(detach, &report->detach);
+	if (err)
+		return untapped_only(err);
+	switch (report->detach.level) {
+	case DETACH_PROVEN:
+	case DETACH_RETRIED:
+		report->outcome = RECOVER_DONE;
+		break;
+	case DETACH_TOMBSTONE:
+		report->outcome = RECOVER_TOMBSTONE;
+		break;
+	case DETACH_INCOMPLETE:
+		report->outcome = RECOVER_INCOMPLETE;
+		break;
+	}
+	return NULL;
+}
+
+static struct ht_err *recover_image(const struct proc *proc, const struct recover_options *options,
+	raddr_t base, struct recover_report *report)
+{
+	const struct journal *own = options->own;
+	struct image image;
+	struct journal theirs = {0};
+	struct ht_err *err = map_image(proc, options->memfd, base, own, &image);
+	if (err)
+		return err;
+	if (!own)
+		err = read_journal(proc, &image, &theirs);
+	const struct journal *journal = own ? own : &theirs;
+	const struct remote_slack *slack = options->slack;
+	struct remote_slack lost;
+	if (!err && !slack && !(journal_is_begun(journal) && journal->header->slack))
+		err = recover_find_slack(proc, true, &lost, &slack);
+	if (!err) {
+		struct detach detach = detach_of(proc, &image, journal, options);
+		err = complete_journal(&detach.journal, proc, &image, slack);
+		if (image.forked)
+			journal_forget_undoing(&detach.journal);
+		if (!err)
+			err = detach_image(&detach, report);
+	}
+	if (!err && report->outcome == RECOVER_TOMBSTONE)
+		image_keep_thunks(&image);
+	journal_destroy(&theirs);
+	image_deinit(&image);
+	return err;
+}
+
+static struct recover_options with_deadline(const struct recover_options *options)
+{
+	struct recover_options with = *options;
+	if (!with.deadline_mono_ns)
+		with.deadline_mono_ns = clock_mono_ns() + RECOVER_DEADLINE_NS;
+	return with;
+}
+
+/* Has nobody begun a journal in it? The stub, or what was forked within it, has perhaps not even
+ * made all of it. */
+static bool is_part(const struct proc *proc, const struct recover_found *found)
+{
+	struct journal_header header = {0};
+	int memfd;
+
+	if (!found->whole)
+		return true;
+	struct ht_err *err = open_memfd(proc, found->base, &memfd);
+	if (err) {
+		ht_err_free(err);
+		return false;
+	}
+	ssize_t got = pread(memfd, &header, sizeof(header), ABI_JOURNAL_OFF);
+	close(memfd);
+	return got != sizeof(header) || header.magic != JOURNAL_MAGIC;
+}
+
+/* A child that was forked in the middle of the first stub, by a process whose heaptap is dead.
+ * There is no journal, and nothing of ours runs in it. */
+static struct ht_err *recover_part(const struct proc *proc, const struct recover_options *options,
+	pid_t daemon_pid, struct recover_report *report)
+{
+	struct recover_options o = *options;
+	struct remote_slack lost;
+	struct journal none;
+	struct ht_err *err = journal_create(&none);
+	if (err)
+		return err;
+	o.own = &none;
+	if (!o.slack)
+		err = recover_find_slack(proc, true, &lost, &o.slack);
+	if (!err)
+		err = recover_forked(proc, &o, daemon_pid, report);
+	journal_destroy(&none);
+	return err;
+}
+
+struct ht_err *recover_slack(
+	const struct proc *proc, const struct remote_slack *slack, uint64_t deadline_mono_ns)
+{
+	bool filtered;
+	struct ht_err *err = proc_any_seccomp(proc, &filtered);
+	return err ? err : detach_slack(proc, slack, filtered, deadline_mono_ns);
+}
+
+struct ht_err *recover_run(
+	const struct proc *proc, const struct recover_options *options, struct recover_report *ret)
+{
+	struct recover_options o = with_deadline(options);
+	struct recover_report report = {.outcome = RECOVER_NOTHING};
+	struct recover_found found = {0};
+	struct remote_slack lost;
+
+	struct ht_err *err = recover_find(proc, &found);
+	if (!err && !found.image && !o.slack)
+		err = recover_find_slack(proc, false, &lost, &o.slack);
+	/* Nothing mapped, or not yet, or not any more: the stub's place is all there is to restore.
+	 * When that is done no stub runs, and what is mapped now stays. */
+	if (!err && !found.image && o.slack) {
+		err = recover_slack(proc, o.slack, o.deadline_mono_ns);
+		if (!err)
+			err = recover_find(proc, &found);
+	}
+	if (!err && found.image && !o.own && is_part(proc, &found)) {
+		err = recover_part(proc, &o, found.daemon_pid, &report);
+	} else if (!err && found.image) {
+		err = recover_image(proc, &o, found.base, &report);
+	} else if (!err) {
+		report.outcome = found.tombstone ? RECOVER_TOMBSTONE
+				 : o.slack	 ? RECOVER_DONE
+						 : RECOVER_NOTHING;
+	}
+	report.found = found;
+	if (!err)
+		*ret = report;
+	return err;
+}
+
+/* --- children --------------------------------------------------------------------------------- */
+
+static bool has_page(const struct proc *proc, raddr_t addr)
+{
+	struct proc_maps maps;
+	struct ht_err *err = proc_maps_read(proc, &maps);
+	const struct proc_map *map = err ? NULL : proc_maps_find(&maps, addr);
+	bool has = map && map->exec;
+
+	if (!err)
+		proc_maps_deinit(&maps);
+	ht_err_free(err);
+	return has;
+}
+
+/* The sockets of a stub, as it left the numbers in the memory that the child has of it. One that is
+ * told to go on closes the pair it made, while we look; the agent's is another number of one of
+ * them, and stays. After that the two may be the program's own. */
+static void find_pair(struct journal *journal, const struct proc *child, raddr_t image)
+{
+	struct abi_control control = {0};
+	const int32_t *fds = control.stub_fds;
+	uint64_t left = 0, right = 0;
+	size_t got;
+	struct ht_err *err = memory_read_some(child, image + ABI_CONTROL_OFF, &control,
+		offsetof(struct abi_control, claimed), &got);
+
+	ht_err_free(err);
+	if (control.stub_status != STUB_DONE) {
+		left = socket_inode(child, fds[2]);
+		right = socket_inode(child, fds[3]);
+	}
+	if (!left && control.stub_status > STUB_RUNNING)
+		left = socket_inode(child, fds[0]);
+	journal_set_sockets(journal, -1, left, right);
+}
+
+/* What the journal says where it is about what the child has; otherwise the child is of a first
+ * attempt that was given up, or its parent was never tapped. */
+static struct ht_err *inherit_journal(const struct proc *proc,
+	const struct recover_options *options, pid_t daemon_pid, const struct recover_found *found,
+	struct journal *ret)
+{
+	struct ht_err *err = journal_copy(options->own, ret);
+	if (err)
+		return err;
+	if (!journal_is_begun(ret) || (found->image && ret->header->image != found->base)) {
+		journal_begin(ret, found->base, abi_image_bytes(ABI_SLOT_MAX),
+			found->base + ABI_THUNKS_OFF);
+		if (found->image) {
+			find_pair(ret, proc, found->base);
+			err = find_near(ret, proc, &found->file);
+		}
+	}
+	add_slack(ret, options->slack);
+	ret->header->daemon_pid = (uint32_t)daemon_pid;
+	if (err)
+		journal_destroy(ret);
+	return err;
+}
+
+struct ht_err *recover_has_remains(
+	const struct proc *proc, const struct recover_options *options, pid_t daemon_pid, bool *ret)
+{
+	struct journal_header header = *options->own->header;
+	int fd[STUB_UNMAP_FDS];
+	size_t fd_count = 0;
+	bool stub = false;
+
+	header.daemon_pid = (uint32_t)daemon_pid;
+	struct ht_err *err = remote_slack_holds_stub(proc, options->slack, &stub);
+	if (!err)
+		err = ownfds_find(proc, &header, true, fd, &fd_count);
+	*ret = stub || fd_count > 0;
+	return err;
+}
+
+static struct ht_err *recover_remains(struct detach *detach, struct recover_report *report)
+{
+	bool any = false;
+	/* There is nothing to unmap, and what the parent has is elsewhere. */
+	detach->journal.header->image_bytes = 0;
+	memset(detach->journal.header->near, 0, sizeof(detach->journal.header->near));
+	struct ht_err *err = ask_for_filters(detach);
+	if (!err)
+		err = detach_remains(detach, &any);
+	if (any)
+		report->outcome = RECOVER_DONE;
+	return err;
+}
+
+/* Who has left the memory that it shared with others, by its end or an exec, was the only one that
+ * could be in the stub, and they are not to keep it. */
+static void restore_if_left(const struct proc *proc, const struct remote_slack *slack)
+{
+	if (slack && proc_changed(proc) != PROC_SAME)
+		ht_err_free(remote_slack_restore(proc, slack));
+}
+
+struct ht_err *recover_forked(const struct proc *proc, const struct recover_options *options,
+	pid_t daemon_pid, struct recover_report *ret)
+{
+	struct recover_options o = with_deadline(options);
+	struct recover_report report = {.outcome = RECOVER_NOTHING};
+	struct recover_found found;
+	struct journal journal;
+	struct image image = {0};
+	struct ht_err *err = recover_find(proc, &found);
+	if (!err)
+		err = inherit_journal(proc, &o, daemon_pid, &found, &journal);
+	if (err)
+		return err;
+	const struct journal_header *h = journal.header;
+	bool tapped = h->slot_count && has_page(proc, h->thunks);
+	err = image_open_forked(&image, proc, h->image, tapped ? h->thunks : 0, &found.file);
+	if (!err) {
+		struct detach detach = detach_of(proc, &image, &journal, &o);
+		err = found.image ? detach_image(&detach, &report)
+				  : recover_remains(&detach, &report);
+	}
+	if (err)
+		restore_if_left(proc, o.slack);
+	if (!err && found.tombstone)
+		report.outcome = RECOVER_TOMBSTONE;
+	image_deinit(&image);
+	journal_destroy(&journal);
+	if (!err)
+		*ret = report;
+	return err;
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * `heaptap verify`: is anything of heaptap in this process? Looks at the process as it is now and
+ * believes no record of any capture. Reads only, stops nothing.
+ */
+#pragma once
+
+#include "attach/got/slots.h"
+#include "attach/proc/proc.h"
+
+enum verify_part {
+	VERIFY_MAPPINGS,    /* of a memfd of ours */
+	VERIFY_DESCRIPTORS, /* that memfd, or a socket that leads to a heaptap */
+	VERIFY_SLOTS,	    /* allocator slots that lead to us, or nowhere */
+	VERIFY_CODE,	    /* bytes of a stub behind the code of a module */
+	VERIFY_THREADS,	    /* traced by us, or inside our code */
+	VERIFY_PARTS,
+};
+
+enum verify_state {
+	VERIFY_CLEAN,	  /* nothing of heaptap is there */
+	VERIFY_TAPPED,	  /* an agent is, and a heaptap or its guardian is at work */
+	VERIFY_ABANDONED, /* an agent is, and nobody looks after it */
+	VERIFY_TOMBSTONE, /* one page of jump stubs is */
+	VERIFY_REMAINS,	  /* something else is */
+};
+
+#define VERIFY_TEXT_BYTES 240u
+
+struct verify_finding {
+	bool ours;		       /* something of heaptap was found */
+	char text[VERIFY_TEXT_BYTES];  /* what was looked at, or what was found */
+	char other[VERIFY_TEXT_BYTES]; /* noticed, and not heaptap's: "" none */
+};
+
+struct verify_report {
+	enum verify_state state;
+	char comm[64];
+	unsigned threads;
+	pid_t daemon_pid; /* as the memfd's name says; 0: no memfd */
+	struct verify_finding part[VERIFY_PARTS];
+};
+
+/* Requires proc_open_mem. Files are read in a worker process, with a deadline. */
+HT_MUST_CHECK
+struct ht_err *verify_run(const struct proc *proc, struct verify_report *ret);
+
+/* The part of verify_run that compares code with the files it is mapped from. */
+HT_MUST_CHECK
+struct ht_err *verify_code(const struct proc *proc, const struct proc_maps *maps,
+	const struct modules *modules, struct verify_finding *ret);
