@@ -1,88 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/allocators/given.h"
 
-#include <ctype.h>
 #include <string.h>
-
-#include "attach/allocators/family.h"
-#include "attach/got/relocs.h"
 
 static struct given_list used;
 static uint32_t generation;
-
-static struct ht_err *wrong(const char *text, const char *why)
-{
-	return ht_err_new(HT_ERR_USAGE, "--alloc-fn %.200s: %s", text, why);
-}
-
-/* What a symbol of C, C++ or Rust consists of. */
-static bool is_name(const char *text, size_t length)
-{
-	for (size_t i = 0; i < length; i++)
-		if (!isalnum((unsigned char)text[i]) && !strchr("_.$", text[i]))
-			return false;
-	return length > 0 && !isdigit((unsigned char)text[0]);
-}
-
-static bool kind_find(const char *text, uint32_t *ret)
-{
-	for (uint32_t i = 0; i < ABI_HOOK_COUNT; i++) {
-		if (strcmp(text, hook_name((enum abi_hook)i)) != 0)
-			continue;
-		*ret = i;
-		return true;
-	}
-	return false;
-}
-
-/* That of the C library has its hook by its name, whoever defines it. */
-static bool is_hooked_anyway(const char *name)
-{
-	for (unsigned i = 0; i < ABI_TAP_COUNT; i++)
-		if (!strcmp(name, hook_name((enum abi_hook)i)))
-			return true;
-	return false;
-}
-
-static struct ht_err *check_name(const char *text, const char *name)
-{
-	struct family_member member;
-	if (is_hooked_anyway(name))
-		return wrong(text, "that function needs no option");
-	if (family_find_known(name, &member) &&
-		(member.role != FAMILY_HOOKED || member.if_released))
-		return wrong(
-			text, "that function may throw, or has a calling convention of its own");
-	return NULL;
-}
-
-struct ht_err *given_add(struct given_list *list, const char *text)
-{
-	const char *sign = strchr(text, '=');
-	struct given given = {0};
-	if (!sign)
-		return wrong(text, "expected NAME=KIND, for example my_alloc=malloc");
-	size_t length = (size_t)(sign - text);
-	if (!is_name(text, length))
-		return wrong(text, "the name of a function is missing before the =");
-	if (length >= sizeof(given.name))
-		return wrong(text, "the name is longer than 127 characters");
-	memcpy(given.name, text, length);
-	if (!kind_find(sign + 1, &given.hook))
-		return wrong(text, "KIND must be malloc, calloc, realloc, free, posix_memalign, "
-				   "aligned_alloc, memalign, valloc, pvalloc, reallocarray, cfree, "
-				   "mallocx, rallocx, xallocx, dallocx or sdallocx");
-	struct ht_err *err = check_name(text, given.name);
-	if (err)
-		return err;
-	for (uint32_t i = 0; i < list->count; i++)
-		if (!strcmp(list->given[i].name, given.name))
-			return wrong(text, "this name was already given");
-	if (list->count == GIVEN_MAX)
-		return wrong(text, "at most 16 functions can be given");
-	list->given[list->count++] = given;
-	return NULL;
-}
 
 bool given_is_whole(const struct given_list *list)
 {

@@ -23,9 +23,6 @@ struct given_list {
 	struct given given[GIVEN_MAX];
 };
 
-/* Adds what "NAME=KIND" says. HT_ERR_USAGE names what is wrong with it. */
-HT_MUST_CHECK
-struct ht_err *given_add(struct given_list *list, const char *text);
 /* A list that somebody else has written: may it be used? */
 bool given_is_whole(const struct given_list *list);
 

@@ -5,8 +5,8 @@
  */
 #pragma once
 
-#include "attach/hold/follow.h"
 #include "attach/capture/session_state.h"
+#include "attach/hold/follow.h"
 
 /* Does one wait, before an exec or (`forks`) a child? Then it is `ret`. */
 bool asked_by(const struct session *s, bool forks, struct follow_ask *ret);

@@ -13,14 +13,13 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "attach/run/forks.h"
 #include "attach/capture/loads.h"
-#include "attach/undo/detach.h"
-#include "attach/inject/remote.h"
 #include "attach/capture/scripts.h"
+#include "attach/inject/remote.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/ours.h"
 #include "attach/proc/room.h"
+#include "attach/undo/detach.h"
 #include "format/arch.h"
 
 #define SEND_BUFFER_BYTES (4 << 20)
@@ -211,7 +210,7 @@ static struct ht_err *configure(struct session *s)
 	/* As it numbers itself: its first thread has its number. */
 	bool follows = s->options->child && s->options->child->hold;
 	config->follow = follows ? (uint64_t)s->survey.status.ns_tid : 0;
-	config->follow_forks = forks_is_open(s->options->forks);
+	config->follow_forks = s->options->forks && s->options->forks->is_open(s->options->forks);
 	loads_configure(s, config);
 	config->wait_cycles_max = bring_in_cycles(s, s->options->wait_ns);
 	return memory_write(&s->survey.proc, s->image.base + ABI_STATE_OFF, &alive, sizeof(alive));

@@ -10,9 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach/daemon/fds.h"
 #include "attach/capture/memory.h"
 #include "attach/capture/session_state.h"
+#include "attach/daemon/fds.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/pulse.h"
 #include "attach/proc/slow.h"

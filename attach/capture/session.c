@@ -11,11 +11,8 @@
 
 #include "attach/capture/bring_in.h"
 #include "attach/capture/change.h"
-#include "attach/run/forks.h"
-#include "attach/plan/given_report.h"
 #include "attach/capture/interpreted.h"
 #include "attach/capture/leftpage.h"
-#include "attach/proc/lock.h"
 #include "attach/capture/outlet.h"
 #include "attach/capture/records.h"
 #include "attach/capture/remains.h"
@@ -23,10 +20,12 @@
 #include "attach/capture/start.h"
 #include "attach/capture/steered.h"
 #include "attach/capture/symbols.h"
+#include "attach/capture/window.h"
+#include "attach/plan/given_report.h"
 #include "attach/proc/clock.h"
+#include "attach/proc/lock.h"
 #include "attach/proc/permission.h"
 #include "attach/proc/priority.h"
-#include "attach/capture/window.h"
 #include "format/arch.h"
 #include "format/foreign.h"
 
@@ -57,7 +56,7 @@ static struct ht_err *open_signals(struct session *s)
 
 static struct ht_err *take_lock(struct session *s)
 {
-	struct recover_found found;
+	struct ourmaps found;
 	struct ht_err *err = lock_take(&s->survey.proc, &s->lock);
 	/* Who holds it is worth more than that it is held. */
 	return err ? ht_err_first(survey_check_tapped(&s->survey.proc, &found), err) : NULL;
@@ -463,7 +462,8 @@ static struct ht_err *conclude(struct session *s, struct ht_err *window)
 	struct ht_err *err = NULL;
 
 	steered_detaching(s);
-	forks_settle(s);
+	if (s->options->forks)
+		s->options->forks->settle(s);
 	if (!change_noticed(s, &window)) {
 		if (window)
 			s->report->ended = REC_END_ERROR;

@@ -5,17 +5,17 @@
  */
 #pragma once
 
-#include "attach/undo/children.h"
 #include "attach/daemon/sink.h"
 #include "attach/plan/entries.h"
-#include "attach/undo/detach.h"
-#include "attach/proof/residue.h"
 #include "attach/plan/ownprofile.h"
+#include "attach/proof/residue.h"
+#include "attach/undo/children.h"
+#include "attach/undo/detach.h"
 #include "attach/unwind/publish.h"
 #include "format/record.h"
 
 struct follow_ask;
-struct forks;
+struct session;
 struct heritage;
 struct signalfd_siginfo;
 struct steered;
@@ -34,10 +34,21 @@ struct session_child {
 	void *context;
 };
 
+/* Records the children of a target. */
+struct session_forks {
+	/* Is a child recorded that comes now? */
+	bool (*is_open)(const struct session_forks *forks);
+	/* Every few milliseconds while the tap is in. Does not return in the processes that it forks. */
+	void (*look)(struct session *s);
+	/* Before the tap is taken out: waits, a moment, for a process that may hold a thread of the
+	 * target. */
+	void (*settle)(struct session *s);
+};
+
 struct session_options {
 	pid_t pid;
 	const struct session_child *child; /* NULL: it is none of ours */
-	struct forks *forks;		   /* who records its children; NULL: nobody */
+	struct session_forks *forks;	   /* records its children; NULL: they are not recorded */
 	const struct heritage *heritage;   /* what its children may have of before */
 	const char *output;		   /* path, or "-" */
 	bool replace;

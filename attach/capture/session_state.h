@@ -6,20 +6,20 @@
  */
 #pragma once
 
-#include "attach/daemon/receiver.h"
-#include "attach/undo/guardian.h"
 #include "attach/capture/handover.h"
 #include "attach/capture/heapread.h"
-#include "attach/proc/lock.h"
 #include "attach/capture/session.h"
-#include "attach/plan/survey.h"
 #include "attach/capture/symbols.h"
 #include "attach/capture/tap.h"
+#include "attach/capture/watch.h"
+#include "attach/daemon/receiver.h"
+#include "attach/plan/survey.h"
 #include "attach/proc/glance.h"
+#include "attach/proc/lock.h"
 #include "attach/proc/memuse.h"
+#include "attach/undo/guardian.h"
 #include "attach/unwind/publish.h"
 #include "attach/v8/names.h"
-#include "attach/capture/watch.h"
 
 /* A thread whose interpreted functions are told apart. */
 struct interpreted_thread {

@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "attach/capture/session_state.h"
 #include "attach/control/place.h"
 #include "attach/control/rate.h"
 #include "attach/control/server.h"
-#include "attach/capture/session_state.h"
 #include "attach/proc/clock.h"
 
 #define MARKS_MAX  10000u /* of one capture */

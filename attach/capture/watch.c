@@ -6,10 +6,10 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "attach/capture/threadnames.h"
 #include "attach/elf/linkmap.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/memory.h"
-#include "attach/capture/threadnames.h"
 #include "format/arch.h"
 
 #define MAPS_PERIOD_NS	  (500 * CLOCK_NS_PER_MS)

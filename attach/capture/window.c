@@ -8,7 +8,6 @@
 
 #include "attach/capture/asked.h"
 #include "attach/capture/change.h"
-#include "attach/run/forks.h"
 #include "attach/capture/interpreted.h"
 #include "attach/capture/loads.h"
 #include "attach/capture/memory.h"
@@ -167,7 +166,8 @@ static struct ht_err *tick(struct session *s)
 
 	struct ht_err *err = look_for_modules(s, now);
 	hold_exec(s);
-	forks_look(s);
+	if (s->options->forks)
+		s->options->forks->look(s);
 	/* What cannot be told now is asked again at the next look. */
 	struct ht_err *untold = glance_status(&s->glance, &status);
 	if (untold)

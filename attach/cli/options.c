@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "attach/allocators/given_add.h"
 #include "attach/cli/naming.h"
 #include "attach/cli/option_table.h"
 #include "format/closest.h"

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "attach/got/relocs.h"
 #include "attach/cli/print.h"
+#include "attach/got/relocs.h"
 
 static const char *const verdict_names[] = {
 	[SLOT_TAP] = "tap",

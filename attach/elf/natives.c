@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attach/elf/elf_symbols.h"
 #include "attach/allocators/given.h"
+#include "attach/elf/elf_symbols.h"
 #include "attach/elf/modules.h"
 #include "attach/proc/pulse.h"
 #include "attach/proc/slow.h"

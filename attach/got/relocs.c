@@ -28,51 +28,6 @@ struct table {
 	size_t bytes;
 };
 
-static const char *const hook_names[ABI_TAP_COUNT] = {
-#define X(id, name, shape, arity) #name,
-	ABI_HOOKS(X)
-#undef X
-#define X(id, name, recorded) "operator " #name,
-		ABI_NEWS(X)
-#undef X
-#define X(id, name, arity) #name,
-			ABI_SIZED_FREES(X)
-#undef X
-#define X(id, name) #name,
-				ABI_GUARDS(X)
-#undef X
-#define X(id, name, arity) #name,
-					ABI_MAPPINGS(X)
-#undef X
-};
-
-const char *hook_name(enum abi_hook hook)
-{
-	return hook_names[hook];
-}
-
-const char *tap_name(uint32_t name)
-{
-	if (tap_name_is_operator(name))
-		return family_operator(name - TAP_NAME_OPERATORS)->name;
-	if (tap_name_is_family(name))
-		return family_name(name - TAP_NAME_FAMILY);
-	return tap_name_is_given(name) ? given_used()->given[name - TAP_NAME_GIVEN].name
-				       : hook_names[name];
-}
-
-static enum abi_hook tap_hook(uint32_t name)
-{
-	struct family_member member;
-	if (tap_name_is_family(name))
-		return family_find_known(tap_name(name), &member) ? member.hook : ABI_HOOK_COUNT;
-	if (tap_name_is_operator(name))
-		return family_operator(name - TAP_NAME_OPERATORS)->hook;
-	return tap_name_is_given(name)
-		       ? (enum abi_hook)given_used()->given[name - TAP_NAME_GIVEN].hook
-		       : (enum abi_hook)name;
-}
-
 static struct ht_err *table_read(const struct proc *proc, const struct dynamic_table *from,
 	struct budget *budget, struct table *ret)
 {

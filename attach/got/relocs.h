@@ -4,9 +4,8 @@
  */
 #pragma once
 
+#include "attach/allocators/names.h"
 #include "attach/elf/dynamic.h"
-#include "attach/allocators/family.h"
-#include "attach/allocators/given.h"
 #include "format/abi_hooks.h"
 
 struct reloc {
@@ -22,29 +21,6 @@ struct relocs {
 	struct reloc *reloc; /* in the module's order; may name a word twice */
 	size_t count;
 };
-
-/* The name of a hooked function, as symbol tables have it. */
-const char *hook_name(enum abi_hook hook);
-
-/* By number: the names of the hooks, of C++'s operators, those that were given (given.h), and those
- * of allocators with a prefix, whose hooks are others'. */
-#define TAP_NAME_OPERATORS ABI_TAP_COUNT
-#define TAP_NAME_GIVEN	   (TAP_NAME_OPERATORS + FAMILY_OPERATORS)
-#define TAP_NAME_FAMILY	   (TAP_NAME_GIVEN + GIVEN_MAX)
-#define TAP_NAMES_MAX	   (TAP_NAME_FAMILY + FAMILY_NAMES_MAX)
-const char *tap_name(uint32_t name);
-static inline bool tap_name_is_given(uint32_t name)
-{
-	return name >= TAP_NAME_GIVEN && name < TAP_NAME_FAMILY;
-}
-static inline bool tap_name_is_family(uint32_t name)
-{
-	return name >= TAP_NAME_FAMILY;
-}
-static inline bool tap_name_is_operator(uint32_t name)
-{
-	return name >= TAP_NAME_OPERATORS && name < TAP_NAME_GIVEN;
-}
 
 /* Tables and names that are read are taken off `budget`; what it does not suffice for is left out.
  */

@@ -3,8 +3,8 @@
 
 #include <stdlib.h>
 
-#include "attach/got/relocs.h"
 #include "attach/elf/version.h"
+#include "attach/got/relocs.h"
 
 /* A thousand modules need a million steps, and the tables of the largest a few dozen megabytes. */
 #define STEPS_MAX   (1u << 22)

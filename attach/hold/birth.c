@@ -9,8 +9,8 @@
 #include <sys/wait.h>
 
 #include "attach/hold/rights.h"
-#include "attach/thread/stops.h"
 #include "attach/proc/clock.h"
+#include "attach/thread/stops.h"
 #include "attach/thread/tracee.h"
 
 /* A thread waits for us until it has made its child; what it does before that (handlers of

@@ -10,9 +10,9 @@
 
 #include "attach/hold/linker.h"
 #include "attach/hold/rights.h"
-#include "attach/thread/stops.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/memory.h"
+#include "attach/thread/stops.h"
 #include "attach/thread/tracee.h"
 
 #define STOP_NS	  (2 * CLOCK_NS_PER_S)

@@ -5,11 +5,11 @@
 #include <string.h>
 #include <sys/ptrace.h>
 
-#include "attach/thread/stops.h"
 #include "attach/proc/checksum.h"
 #include "attach/proc/memory.h"
 #include "attach/proc/pagemap.h"
 #include "attach/thread/regs.h"
+#include "attach/thread/stops.h"
 
 /* By ptrace: unlike /proc/PID/mem, every kernel lets a tracer write to code so
  * (proc_mem.force_override). It writes a word, within a page. */

@@ -5,10 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attach/inject/remote.h"
 #include "attach/plan/callees.h"
 #include "attach/plan/clobbers.h"
 #include "attach/plan/comeback.h"
-#include "attach/inject/remote.h"
 #include "attach/plan/operators.h"
 #include "attach/proc/memory.h"
 

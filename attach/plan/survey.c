@@ -6,17 +6,17 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attach/plan/given_report.h"
 #include "attach/inject/remote.h"
-#include "attach/proc/lock.h"
+#include "attach/plan/given_report.h"
 #include "attach/proc/cgroup.h"
 #include "attach/proc/clock.h"
+#include "attach/proc/lock.h"
 #include "attach/proc/permission.h"
+#include "attach/proc/room.h"
 #include "attach/proc/slow.h"
 #include "attach/thread/worker.h"
-#include "attach/proc/room.h"
-#include "format/foreign.h"
 #include "format/abi_control.h"
+#include "format/foreign.h"
 
 #define SECCOMP_STRICT	  1 /* as proc_status has it */
 #define MIB		  (1ul << 20)
@@ -253,9 +253,9 @@ static struct ht_err *refuse_without_names(const struct survey *survey)
 		survey->proc.pid);
 }
 
-struct ht_err *survey_check_tapped(const struct proc *proc, struct recover_found *ret)
+struct ht_err *survey_check_tapped(const struct proc *proc, struct ourmaps *ret)
 {
-	struct ht_err *err = recover_find(proc, ret);
+	struct ht_err *err = ourmaps_read(proc, ret);
 	if (!err && ret->image)
 		err = ht_err_new(HT_ERR_REFUSED,
 			"process %d is already recorded by heaptap %d; stop that one, or run "

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "attach/got/coverage.h"
-#include "attach/undo/recover.h"
+#include "attach/inject/ourmaps.h"
 
 struct survey {
 	struct proc proc;
@@ -18,7 +18,7 @@ struct survey {
 	size_t partial_count;	  /* modules loaded later that have more than is looked at */
 	char partial_path[160];	  /* the last of them */
 	size_t tap_count, foreign_count, unresolved_count; /* of the allocators' slots */
-	struct recover_found found;			   /* of an earlier capture */
+	struct ourmaps found;			   /* of an earlier capture */
 	bool is_static;	    /* it has no dynamic linker, and no slots of its own */
 	size_t entry_count; /* functions that are, or would be, hooked at their entry (entries.h) */
 	bool any_seccomp;   /* a thread has a filter: the agent must make no system call */
@@ -57,6 +57,6 @@ HT_MUST_CHECK
 struct ht_err *survey_avoid_stalled(const struct proc *proc);
 /* HT_ERR_REFUSED when the process has the image of a capture. Reads nothing of its memory. */
 HT_MUST_CHECK
-struct ht_err *survey_check_tapped(const struct proc *proc, struct recover_found *ret);
+struct ht_err *survey_check_tapped(const struct proc *proc, struct ourmaps *ret);
 HT_MUST_CHECK
 struct ht_err *survey_refresh(struct survey *survey, raddr_t thunk_lo, raddr_t thunk_hi);

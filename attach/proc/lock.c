@@ -17,8 +17,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "attach/undo/linger.h"
 #include "attach/proc/clock.h"
+#include "attach/proc/gate.h"
 #include "attach/proc/kin.h"
 
 #define PIDFS_MAGIC	0x50494446
@@ -214,7 +214,7 @@ struct ht_err *lock_take_beside(
 
 struct ht_err *lock_take(const struct proc *proc, struct lock *ret)
 {
-	linger_end(proc);
+	gate_knock(proc);
 	return lock_take_beside(proc, NULL, true, ret);
 }
 

@@ -5,12 +5,12 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-#include "attach/thread/crowd.h"
+#include "attach/proc/clock.h"
 #include "attach/proof/judge.h"
 #include "attach/proof/regwords.h"
-#include "attach/thread/stopcost.h"
-#include "attach/proc/clock.h"
+#include "attach/thread/crowd.h"
 #include "attach/thread/preempted.h"
+#include "attach/thread/stopcost.h"
 #include "attach/thread/tracee.h"
 #include "attach/thread/worker.h"
 

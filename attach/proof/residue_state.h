@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "attach/proof/residue.h"
 #include "attach/proc/clock.h"
+#include "attach/proof/residue.h"
 
 /* A difference has to last so long to count. */
 #define RESIDUE_SETTLE_NS (1000 * CLOCK_NS_PER_MS)

@@ -13,19 +13,19 @@
 #include <unistd.h>
 
 #include "attach/capture/asked.h"
-#include "attach/undo/children.h"
-#include "attach/daemon/fds.h"
-#include "attach/hold/birth.h"
-#include "attach/run/launch.h"
-#include "attach/cli/print.h"
-#include "attach/run/programs.h"
 #include "attach/capture/session_state.h"
 #include "attach/capture/start.h"
+#include "attach/cli/print.h"
+#include "attach/daemon/fds.h"
+#include "attach/hold/birth.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/kin.h"
 #include "attach/proc/offspring.h"
 #include "attach/proc/pulse.h"
+#include "attach/run/launch.h"
+#include "attach/run/programs.h"
 #include "attach/thread/worker.h"
+#include "attach/undo/children.h"
 
 #define AT_ONCE	  16u  /* recorders */
 #define TOTAL	  128u /* that begin to record a child; and traces behind each one's first */
@@ -65,6 +65,7 @@ struct recorder {
 };
 
 struct forks {
+	struct session_forks session; /* the first: what a session sees of it */
 	struct shared *shared;
 	const struct options *options;
 	uint64_t end_ns, next_poll_ns;
@@ -80,6 +81,11 @@ struct forks {
 /* --- the bound
  * --------------------------------------------------------------------------------------------------
  */
+
+static struct forks *forks_of(const struct session *s)
+{
+	return (struct forks *)s->options->forks;
+}
 
 static void count_unrecorded(struct shared *shared, uint64_t count, const char *why)
 {
@@ -112,9 +118,9 @@ static struct note *claim(struct forks *forks)
 	return NULL;
 }
 
-bool forks_is_open(const struct forks *forks)
+static bool is_open(const struct forks *forks)
 {
-	if (!forks || (forks->end_ns && clock_mono_ns() >= forks->end_ns))
+	if (forks->end_ns && clock_mono_ns() >= forks->end_ns)
 		return false;
 	if (__atomic_load_n(&forks->shared->started, __ATOMIC_RELAXED) >= TOTAL)
 		return false;
@@ -201,7 +207,7 @@ static bool is_told_to_end(void)
 static struct ht_err *record_child(
 	struct session *s, const struct heritage *heritage, const struct birth *birth)
 {
-	struct forks *forks = s->options->forks;
+	struct forks *forks = forks_of(s);
 	struct launch launch = {
 		.pid = birth->pid, .fd = -1, .followed = birth->result, .wait = birth->wait};
 	struct proc child;
@@ -300,7 +306,7 @@ static void await_own(struct forks *forks, pid_t parent)
 static _Noreturn void recorder_main(
 	struct session *s, struct note *note, const struct follow_ask *ask, pid_t pid, pid_t parent)
 {
-	struct forks *forks = s->options->forks;
+	struct forks *forks = forks_of(s);
 	const struct heritage heritage = {.daemon_pid = parent,
 		.journal = &s->journal,
 		.slack = &s->slack,
@@ -329,7 +335,7 @@ static _Noreturn void recorder_main(
 
 static bool start(struct session *s, const struct follow_ask *ask, pid_t pid)
 {
-	struct forks *forks = s->options->forks;
+	struct forks *forks = forks_of(s);
 	struct note *note = claim(forks);
 	pid_t self = getpid();
 
@@ -388,12 +394,12 @@ static void collect(struct forks *forks, const struct session *s)
 /* A thread that is about to make a child. */
 static void answer(struct session *s)
 {
-	struct forks *forks = s->options->forks;
+	struct forks *forks = forks_of(s);
 	struct follow_ask ask;
 
 	if (!asked_by(s, true, &ask) || any_holds(forks))
 		return;
-	if (forks_is_open(forks) && start(s, &ask, 0))
+	if (is_open(forks) && start(s, &ask, 0))
 		forks->asked++;
 	else
 		go_on(s);
@@ -419,7 +425,7 @@ static bool is_recorded(const struct forks *forks, pid_t pid)
 static void find_others(struct session *s)
 {
 	static pid_t list[KNOWN_MAX];
-	struct forks *forks = s->options->forks;
+	struct forks *forks = forks_of(s);
 	uint64_t now = clock_mono_ns();
 
 	/* Which of them is the one that is waited for is not known. */
@@ -430,7 +436,7 @@ static void find_others(struct session *s)
 		if (has(forks->known, forks->known_count, list[i]) || is_recorded(forks, list[i]))
 			continue;
 		forks->found++;
-		forks->passed_over += !forks_is_open(forks) || !start(s, NULL, list[i]);
+		forks->passed_over += !is_open(forks) || !start(s, NULL, list[i]);
 	}
 	memcpy(forks->known, list, count * sizeof(*list));
 	forks->known_count = count;
@@ -438,23 +444,21 @@ static void find_others(struct session *s)
 	forks->next_poll_ns = now + POLL_NS + 10 * (clock_mono_ns() - now);
 }
 
-void forks_look(struct session *s)
+static void look(struct session *s)
 {
-	struct forks *forks = s->options->forks;
-	if (!forks)
-		return;
+	struct forks *forks = forks_of(s);
 	collect(forks, s);
 	answer(s);
 	find_others(s);
 	__atomic_store_n(
-		&image_config(&s->image)->follow_forks, forks_is_open(forks), __ATOMIC_RELEASE);
+		&image_config(&s->image)->follow_forks, is_open(forks), __ATOMIC_RELEASE);
 }
 
-void forks_settle(struct session *s)
+static void settle(struct session *s)
 {
-	struct forks *forks = s->options->forks;
+	struct forks *forks = forks_of(s);
 	uint64_t end_ns = clock_mono_ns() + SETTLE_NS;
-	if (!forks || !s->image.local)
+	if (!s->image.local)
 		return;
 	__atomic_store_n(&image_config(&s->image)->follow_forks, 0, __ATOMIC_RELEASE);
 	for (collect(forks, s); any_holds(forks) && clock_mono_ns() < end_ns; collect(forks, s))
@@ -474,6 +478,16 @@ void forks_settle(struct session *s)
  * --------------------------------------------------------------------------------------------------
  */
 
+static bool session_is_open(const struct session_forks *session)
+{
+	return is_open((const struct forks *)session);
+}
+
+struct session_forks *forks_session(struct forks *forks)
+{
+	return forks ? &forks->session : NULL;
+}
+
 struct ht_err *forks_create(const struct options *options, uint64_t end_ns, struct forks **ret)
 {
 	struct forks *forks = calloc(1, sizeof(*forks));
@@ -485,6 +499,8 @@ struct ht_err *forks_create(const struct options *options, uint64_t end_ns, stru
 		free(forks);
 		return ht_err_new(HT_ERR_NOMEM, "no memory to record children");
 	}
+	forks->session = (struct session_forks){
+		.is_open = session_is_open, .look = look, .settle = settle};
 	forks->options = options;
 	forks->end_ns = end_ns;
 	*ret = forks;

@@ -6,11 +6,11 @@
  */
 #pragma once
 
+#include "attach/capture/session.h"
 #include "attach/cli/options.h"
 #include "format/err.h"
 
 struct forks;
-struct session;
 
 /* For a command; `options` must stay. Children are recorded until `end_ns` (CLOCK_MONOTONIC), 0:
  * without such an end. */
@@ -18,15 +18,8 @@ HT_MUST_CHECK
 struct ht_err *forks_create(const struct options *options, uint64_t end_ns, struct forks **ret);
 void forks_destroy(struct forks *forks); /* accepts NULL */
 
-/* Every few milliseconds while the tap is in. Does not return in the recorders that it forks. */
-void forks_look(struct session *s);
-/* Before the tap is taken out: waits, a moment, for a recorder that may hold a thread of the
- * target.
- */
-void forks_settle(struct session *s);
-
-/* Is a child to be recorded that comes now? NULL: none is. */
-bool forks_is_open(const struct forks *forks);
+/* For session_options.forks; valid as long as `forks`. Accepts NULL, and returns it. */
+struct session_forks *forks_session(struct forks *forks);
 /* May one more trace be made? */
 bool forks_take(struct forks *forks);
 

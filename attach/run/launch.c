@@ -10,9 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach/run/command.h"
 #include "attach/capture/start.h"
 #include "attach/proc/clock.h"
+#include "attach/run/command.h"
 #include "attach/thread/regs.h"
 #include "attach/thread/worker.h"
 

@@ -5,8 +5,8 @@
  */
 #pragma once
 
-#include "attach/run/launch.h"
 #include "attach/capture/session.h"
+#include "attach/run/launch.h"
 
 /* Forks the command, and leaves to it what heaptap was given: descriptors, the terminal's signals.
  * `ret` is to be deinitialised (launch_deinit) also after an error. */

@@ -6,14 +6,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attach/run/forks.h"
+#include "attach/capture/steered.h"
 #include "attach/cli/naming.h"
-#include "attach/run/parent.h"
 #include "attach/cli/print.h"
 #include "attach/cli/print_session.h"
-#include "attach/run/record.h"
-#include "attach/capture/steered.h"
 #include "attach/proc/clock.h"
+#include "attach/run/forks.h"
+#include "attach/run/parent.h"
+#include "attach/run/record.h"
 
 #define FOLLOW_MAX 16u /* programs behind the first: a trace each */
 
@@ -124,7 +124,7 @@ static struct ht_err *record(struct programs *programs, struct launch *launch)
 		child.attend = NULL;
 	session.output = programs->output[programs->count - 1];
 	session.child = &child;
-	session.forks = of->forks;
+	session.forks = forks_session(of->forks);
 	session.heritage = of->heritage;
 	/* What a program becomes, or has as a child, may be one without them. */
 	session.given_optional = programs->tries > 1 || of->is_child;

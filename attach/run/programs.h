@@ -4,8 +4,8 @@
  */
 #pragma once
 
-#include "attach/run/launch.h"
 #include "attach/cli/options.h"
+#include "attach/run/launch.h"
 
 struct forks;
 struct heritage;

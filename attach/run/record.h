@@ -5,8 +5,8 @@
  */
 #pragma once
 
-#include "attach/cli/options.h"
 #include "attach/capture/session.h"
+#include "attach/cli/options.h"
 
 enum exit_status {
 	EXIT_DONE = 0,

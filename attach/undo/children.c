@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "attach/proc/lock.h"
 #include "attach/plan/survey.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/kin.h"
+#include "attach/proc/lock.h"
 #include "attach/proc/permission.h"
 
 #define RETRY_PAUSE_NS	   (20 * CLOCK_NS_PER_MS)
@@ -28,8 +28,8 @@ static void note_left(struct children_report *report, pid_t pid, const char *why
 /* Finds nothing but the page where the process has gone on since, or ended. */
 static void note_page(struct children_report *report, const struct proc *child)
 {
-	struct recover_found found;
-	struct ht_err *err = recover_find(child, &found);
+	struct ourmaps found;
+	struct ht_err *err = ourmaps_read(child, &found);
 	bool is_page = !err && found.tombstone;
 	ht_err_free(err);
 	if (is_page && report->pages < CHILDREN_NAMED_MAX)
@@ -46,9 +46,9 @@ static struct ht_err *clean_one(const struct children_options *options, struct p
 		.own = options->journal,
 		.deadline_mono_ns = options->deadline_mono_ns};
 	struct recover_report recovered = {.outcome = RECOVER_NOTHING};
-	struct recover_found found;
+	struct ourmaps found;
 	struct lock lock;
-	struct ht_err *err = recover_find(child, &found);
+	struct ht_err *err = ourmaps_read(child, &found);
 	if (err)
 		return err;
 	/* Another program of the same kind, in the hands of another heaptap. */

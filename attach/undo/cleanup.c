@@ -3,9 +3,9 @@
 
 #include <stdio.h>
 
+#include "attach/proc/clock.h"
 #include "attach/undo/guardian.h"
 #include "attach/undo/recover.h"
-#include "attach/proc/clock.h"
 
 #define DEADLINE_NS (10 * CLOCK_NS_PER_S)
 
@@ -86,8 +86,8 @@ struct ht_err *cleanup_look(
 	const struct proc *proc, const struct tombstone_look *look, struct cleanup_report *ret)
 {
 	struct cleanup_report report = {.outcome = CLEANUP_NOTHING};
-	struct recover_found found;
-	struct ht_err *err = recover_find(proc, &found);
+	struct ourmaps found;
+	struct ht_err *err = ourmaps_read(proc, &found);
 	if (err)
 		return err;
 	report.page = found.base;

@@ -8,9 +8,7 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-#include "attach/proof/books.h"
 #include "attach/inject/ownfds.h"
-#include "attach/proof/prove.h"
 #include "attach/inject/remote.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/descriptor.h"
@@ -18,6 +16,8 @@
 #include "attach/proc/priority.h"
 #include "attach/proc/slow.h"
 #include "attach/proc/standstill.h"
+#include "attach/proof/books.h"
+#include "attach/proof/prove.h"
 
 #define PROMPT_NS      CLOCK_NS_PER_S /* a proof that took longer is level 1 */
 #define GATE_NS	       CLOCK_NS_PER_S

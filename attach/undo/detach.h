@@ -7,10 +7,10 @@
 #pragma once
 
 #include "attach/got/slots.h"
-#include "attach/proof/escape.h"
 #include "attach/inject/image.h"
 #include "attach/inject/journal.h"
 #include "attach/inject/patch.h"
+#include "attach/proof/escape.h"
 #include "attach/proof/quiesce.h"
 
 struct detach {

@@ -13,7 +13,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach/undo/children.h"
 #include "attach/control/place.h"
 #include "attach/daemon/runstate.h"
 #include "attach/plan/survey.h"
@@ -21,6 +20,7 @@
 #include "attach/proc/priority.h"
 #include "attach/proc/pulse.h"
 #include "attach/proc/slow.h"
+#include "attach/undo/children.h"
 
 #define PATIENCE_NS    (600 * CLOCK_NS_PER_S)
 #define RETRY_PAUSE_NS (100 * CLOCK_NS_PER_MS)

@@ -8,8 +8,8 @@
 
 #include "attach/inject/journal.h"
 #include "attach/inject/remote.h"
-#include "attach/undo/linger.h"
 #include "attach/proc/proc.h"
+#include "attach/undo/linger.h"
 
 /* For guardian_dismiss. */
 #define GUARDIAN_PATIENCE_NS UINT64_C(10000000000)

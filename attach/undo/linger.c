@@ -4,16 +4,15 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include "attach/undo/cleanup.h"
 #include "attach/daemon/fds.h"
-#include "attach/proc/lock.h"
 #include "attach/plan/survey.h"
 #include "attach/proc/clock.h"
+#include "attach/proc/gate.h"
+#include "attach/proc/lock.h"
 #include "attach/proc/slow.h"
+#include "attach/undo/cleanup.h"
 
 #define GENERATIONS_MAX 64u
 #define PAUSE_NS	(200 * CLOCK_NS_PER_MS)
@@ -64,42 +63,6 @@ bool linger_reaches(pid_t target)
 	return false;
 }
 
-/* --- giving way
- * -------------------------------------------------------------------------------------- */
-
-static socklen_t gate_name(const struct proc *proc, struct sockaddr_un *ret)
-{
-	*ret = (struct sockaddr_un){.sun_family = AF_UNIX};
-	/* A leading NUL: the abstract namespace, where no file stays behind. */
-	int length = snprintf(ret->sun_path + 1, sizeof(ret->sun_path) - 1, "heaptap-linger-%d-%lu",
-		proc->pid, (unsigned long)proc->start_ticks);
-	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
-}
-
-/* -1: another process waits for this page, and has not ended yet. */
-static int open_gate(const struct proc *proc)
-{
-	struct sockaddr_un addr;
-	socklen_t bytes = gate_name(proc, &addr);
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd >= 0 && bind(fd, (struct sockaddr *)&addr, bytes) != 0) {
-		close(fd);
-		fd = -1;
-	}
-	return fd;
-}
-
-void linger_end(const struct proc *proc)
-{
-	struct sockaddr_un addr;
-	socklen_t bytes = gate_name(proc, &addr);
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return;
-	(void)!sendto(fd, "", 1, MSG_NOSIGNAL, (struct sockaddr *)&addr, bytes);
-	close(fd);
-}
-
 /* --- one page
  * ---------------------------------------------------------------------------------------- */
 
@@ -136,7 +99,7 @@ static void wait_begin(struct wait *wait, const struct linger_page *at)
 	*wait = (struct wait){.at = *at, .gate_fd = -1};
 	struct ht_err *err = open_process(wait);
 	if (!err)
-		wait->gate_fd = open_gate(&wait->proc);
+		wait->gate_fd = gate_open(&wait->proc);
 	wait->done = err || wait->gate_fd < 0;
 	ht_err_free(err);
 }

@@ -38,6 +38,3 @@ bool linger_reaches(pid_t target);
  * input, output and error on /dev/null; writes a byte to `ready_fd` then. Returns when all pages
  * are gone, or their processes, when another heaptap comes, or after the time. */
 void linger_run(const struct linger_plan *plan, int ready_fd);
-
-/* Ends the wait for the page of `proc`; for a heaptap that takes the lock. */
-void linger_end(const struct proc *proc);

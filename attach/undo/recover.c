@@ -20,35 +20,6 @@
 
 #define RECOVER_DEADLINE_NS (30 * CLOCK_NS_PER_S)
 
-struct ht_err *recover_find(const struct proc *proc, struct recover_found *ret)
-{
-	struct recover_found found = {0};
-	struct proc_maps maps;
-	struct ht_err *err = proc_maps_read(proc, &maps);
-	if (err)
-		return err;
-	for (size_t i = 0; i < maps.count; i++) {
-		const struct proc_map *map = &maps.map[i];
-		if (!ours_is(map->name) || near_is_area(map))
-			continue;
-		bool page = map->offset == ABI_THUNKS_OFF && map->hi - map->lo == HT_PAGE_BYTES;
-		/* An image has its own such page, and perhaps one of an earlier capture. */
-		if (page && found.image)
-			continue;
-		found.tombstone |= page;
-		found.image |= !page;
-		found.whole |= map->offset == ABI_SHARED_OFF && map->shared;
-		found.base = map->lo - map->offset;
-		found.file = (struct image_file){
-			.dev = makedev(map->dev_major, map->dev_minor), .inode = map->inode};
-		found.daemon_pid = (pid_t)strtol(map->name + strlen(OURS_NAME), NULL, 10);
-	}
-	found.tombstone &= !found.image;
-	proc_maps_deinit(&maps);
-	*ret = found;
-	return NULL;
-}
-
 static struct ht_err *open_memfd(const struct proc *proc, raddr_t base, int *ret)
 {
 	char name[64];
@@ -286,7 +257,7 @@ static struct recover_options with_deadline(const struct recover_options *option
 
 /* Has nobody begun a journal in it? The stub, or what was forked within it, has perhaps not even
  * made all of it. */
-static bool is_part(const struct proc *proc, const struct recover_found *found)
+static bool is_part(const struct proc *proc, const struct ourmaps *found)
 {
 	struct journal_header header = {0};
 	int memfd;
@@ -336,10 +307,10 @@ struct ht_err *recover_run(
 {
 	struct recover_options o = with_deadline(options);
 	struct recover_report report = {.outcome = RECOVER_NOTHING};
-	struct recover_found found = {0};
+	struct ourmaps found = {0};
 	struct remote_slack lost;
 
-	struct ht_err *err = recover_find(proc, &found);
+	struct ht_err *err = ourmaps_read(proc, &found);
 	if (!err && !found.image && !o.slack)
 		err = recover_find_slack(proc, false, &lost, &o.slack);
 	/* Nothing mapped, or not yet, or not any more: the stub's place is all there is to restore.
@@ -347,7 +318,7 @@ struct ht_err *recover_run(
 	if (!err && !found.image && o.slack) {
 		err = recover_slack(proc, o.slack, o.deadline_mono_ns);
 		if (!err)
-			err = recover_find(proc, &found);
+			err = ourmaps_read(proc, &found);
 	}
 	if (!err && found.image && !o.own && is_part(proc, &found)) {
 		err = recover_part(proc, &o, found.daemon_pid, &report);
@@ -404,7 +375,7 @@ static void find_pair(struct journal *journal, const struct proc *child, raddr_t
 /* What the journal says where it is about what the child has; otherwise the child is of a first
  * attempt that was given up, or its parent was never tapped. */
 static struct ht_err *inherit_journal(const struct proc *proc,
-	const struct recover_options *options, pid_t daemon_pid, const struct recover_found *found,
+	const struct recover_options *options, pid_t daemon_pid, const struct ourmaps *found,
 	struct journal *ret)
 {
 	struct ht_err *err = journal_copy(options->own, ret);
@@ -468,10 +439,10 @@ struct ht_err *recover_forked(const struct proc *proc, const struct recover_opti
 {
 	struct recover_options o = with_deadline(options);
 	struct recover_report report = {.outcome = RECOVER_NOTHING};
-	struct recover_found found;
+	struct ourmaps found;
 	struct journal journal;
 	struct image image = {0};
-	struct ht_err *err = recover_find(proc, &found);
+	struct ht_err *err = ourmaps_read(proc, &found);
 	if (!err)
 		err = inherit_journal(proc, &o, daemon_pid, &found, &journal);
 	if (err)

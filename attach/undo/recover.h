@@ -5,8 +5,9 @@
  */
 #pragma once
 
-#include "attach/undo/detach.h"
+#include "attach/inject/ourmaps.h"
 #include "attach/inject/remote.h"
+#include "attach/undo/detach.h"
 
 enum recover_outcome {
 	RECOVER_NOTHING, /* nothing of ours was there */
@@ -15,24 +16,11 @@ enum recover_outcome {
 	RECOVER_INCOMPLETE,
 };
 
-/* What of ours is mapped in the target? */
-struct recover_found {
-	bool image;	/* an image, or a part of one */
-	bool whole;	/* all of it: its last mapping is there */
-	bool tombstone; /* only a thunk page */
-	raddr_t base;
-	struct image_file file;
-	pid_t daemon_pid; /* as the memfd's name says */
-};
-
 struct recover_report {
 	enum recover_outcome outcome;
-	struct recover_found found;
+	struct ourmaps found;
 	struct detach_report detach; /* zeroed unless an image was found */
 };
-
-HT_MUST_CHECK
-struct ht_err *recover_find(const struct proc *proc, struct recover_found *ret);
 
 struct recover_options {
 	/* Of the image, or -1 to open it through the target's mappings (needs CAP_SYS_ADMIN or

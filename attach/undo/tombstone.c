@@ -4,9 +4,9 @@
 #include <stdlib.h>
 
 #include "attach/got/slots.h"
-#include "attach/undo/detach.h"
-#include "attach/proof/prove.h"
 #include "attach/proc/ours.h"
+#include "attach/proof/prove.h"
+#include "attach/undo/detach.h"
 
 #define ATTEMPTS 4u /* a signal handler may jump away before the stub has begun */
 

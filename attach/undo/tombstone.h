@@ -5,8 +5,8 @@
  */
 #pragma once
 
-#include "attach/proof/escape.h"
 #include "attach/inject/remote.h"
+#include "attach/proof/escape.h"
 
 struct tombstone_report {
 	bool unused;	 /* nothing leads to the page */

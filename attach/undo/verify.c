@@ -8,8 +8,8 @@
 
 #include "attach/inject/ownfds.h"
 #include "attach/proc/lock.h"
-#include "attach/undo/recover.h"
 #include "attach/proc/ours.h"
+#include "attach/undo/recover.h"
 
 struct look {
 	const struct proc *proc;
@@ -201,7 +201,7 @@ static struct ht_err *look_at_threads(struct look *look)
 /* --- the whole
  * ----------------------------------------------------------------------------------- */
 
-static enum verify_state judge(const struct look *look, const struct recover_found *found)
+static enum verify_state judge(const struct look *look, const struct ourmaps *found)
 {
 	bool ours = false;
 	for (size_t i = 0; i < VERIFY_PARTS; i++)
@@ -218,11 +218,11 @@ static enum verify_state judge(const struct look *look, const struct recover_fou
 
 static struct ht_err *look_at_all(struct look *look)
 {
-	struct recover_found found;
+	struct ourmaps found;
 	struct proc_status status;
 	struct ht_err *err = proc_status(look->proc, 0, &status);
 	if (!err)
-		err = recover_find(look->proc, &found);
+		err = ourmaps_read(look->proc, &found);
 	if (!err)
 		err = look_at_slots(look);
 	if (!err)

@@ -8,11 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tests/support/scripts.h"
 #include "tests/support/compile.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/report.h"
 #include "tests/support/run.h"
+#include "tests/support/scripts.h"
 #include "tests/support/tap.h"
 #include "tests/support/victim.h"
 

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tests/support/scripts.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/report.h"
 #include "tests/support/run.h"
+#include "tests/support/scripts.h"
 
 #define WORKERS	  "tests/targets/workers.js"
 #define SIZE_BASE 100000

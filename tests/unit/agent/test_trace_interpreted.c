@@ -3,9 +3,9 @@
  * A frame of an interpreter is what it runs, in the walk that remembers as in the plain one; random
  * programs with such frames are in the other tests of both.
  */
+#include "agent/intern.h"
 #include "agent/rules.h"
 #include "agent/trace.h"
-#include "agent/intern.h"
 #include "tests/unit/agent/simulate.h"
 
 static uint64_t expected[SIM_DEPTH_MAX + 1];

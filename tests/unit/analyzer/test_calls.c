@@ -3,8 +3,8 @@
  * The call tree: sums of random trees against a naive recomputation, from both ends, and a function
  * with its callers and callees.
  */
-#include "analyzer/views/function.h"
 #include "analyzer/views/flame.h"
+#include "analyzer/views/function.h"
 
 #include <stdlib.h>
 

@@ -14,8 +14,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "attach/proc/lock.h"
 #include "attach/proc/clock.h"
+#include "attach/proc/lock.h"
 #include "attach/proc/memory.h"
 #include "attach/proc/ours.h"
 #include "format/abi_control.h"

@@ -8,8 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attach/got/slots.h"
+#include "attach/allocators/given_add.h"
 #include "attach/got/relocs.h"
+#include "attach/got/slots.h"
 #include "attach/inject/choose.h"
 #include "attach/proc/memory.h"
 #include "tests/support/ht_check.h"

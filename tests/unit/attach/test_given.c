@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/allocators/given.h"
+#include "attach/allocators/given_add.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attach/got/coverage.h"
 #include "attach/elf/elf_symbols.h"
+#include "attach/got/coverage.h"
 #include "attach/proc/pulse.h"
 #include "attach/proc/slow.h"
 #include "tests/support/child.h"

@@ -7,9 +7,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "attach/undo/tombstone.h"
-#include "attach/undo/recover.h"
 #include "attach/proc/proc.h"
+#include "attach/undo/recover.h"
+#include "attach/undo/tombstone.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/procstage.h"

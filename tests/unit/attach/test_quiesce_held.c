@@ -14,9 +14,9 @@
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "attach/proof/quiesce.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/memory.h"
+#include "attach/proof/quiesce.h"
 #include "format/abi_thunk.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"

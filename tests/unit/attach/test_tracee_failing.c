@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach/thread/stops.h"
 #include "attach/proc/clock.h"
+#include "attach/thread/stops.h"
 #include "attach/thread/tracee.h"
 #include "tests/support/blocked.h"
 #include "tests/support/child.h"

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/proc/gate.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+static socklen_t gate_name(const struct proc *proc, struct sockaddr_un *ret)
+{
+	*ret = (struct sockaddr_un){.sun_family = AF_UNIX};
+	/* A leading NUL: the abstract namespace, where no file stays behind. */
+	int length = snprintf(ret->sun_path + 1, sizeof(ret->sun_path) - 1, "heaptap-linger-%d-%lu",
+		proc->pid, (unsigned long)proc->start_ticks);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)length);
+}
+
+int gate_open(const struct proc *proc)
+{
+	struct sockaddr_un addr;
+	socklen_t bytes = gate_name(proc, &addr);
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd >= 0 && bind(fd, (struct sockaddr *)&addr, bytes) != 0) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+void gate_knock(const struct proc *proc)
+{
+	struct sockaddr_un addr;
+	socklen_t bytes = gate_name(proc, &addr);
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return;
+	(void)!sendto(fd, "", 1, MSG_NOSIGNAL, (struct sockaddr *)&addr, bytes);
+	close(fd);
+}
