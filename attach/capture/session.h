@@ -38,7 +38,8 @@ struct session_child {
 struct session_forks {
 	/* Is a child recorded that comes now? */
 	bool (*is_open)(const struct session_forks *forks);
-	/* Every few milliseconds while the tap is in. Does not return in the processes that it forks. */
+	/* Every few milliseconds while the tap is in. Does not return in the processes that it
+	 * forks. */
 	void (*look)(struct session *s);
 	/* Before the tap is taken out: waits, a moment, for a process that may hold a thread of the
 	 * target. */

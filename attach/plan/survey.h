@@ -18,7 +18,7 @@ struct survey {
 	size_t partial_count;	  /* modules loaded later that have more than is looked at */
 	char partial_path[160];	  /* the last of them */
 	size_t tap_count, foreign_count, unresolved_count; /* of the allocators' slots */
-	struct ourmaps found;			   /* of an earlier capture */
+	struct ourmaps found;				   /* of an earlier capture */
 	bool is_static;	    /* it has no dynamic linker, and no slots of its own */
 	size_t entry_count; /* functions that are, or would be, hooked at their entry (entries.h) */
 	bool any_seccomp;   /* a thread has a filter: the agent must make no system call */

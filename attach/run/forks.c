@@ -450,8 +450,7 @@ static void look(struct session *s)
 	collect(forks, s);
 	answer(s);
 	find_others(s);
-	__atomic_store_n(
-		&image_config(&s->image)->follow_forks, is_open(forks), __ATOMIC_RELEASE);
+	__atomic_store_n(&image_config(&s->image)->follow_forks, is_open(forks), __ATOMIC_RELEASE);
 }
 
 static void settle(struct session *s)
@@ -499,8 +498,8 @@ struct ht_err *forks_create(const struct options *options, uint64_t end_ns, stru
 		free(forks);
 		return ht_err_new(HT_ERR_NOMEM, "no memory to record children");
 	}
-	forks->session = (struct session_forks){
-		.is_open = session_is_open, .look = look, .settle = settle};
+	forks->session =
+		(struct session_forks){.is_open = session_is_open, .look = look, .settle = settle};
 	forks->options = options;
 	forks->end_ns = end_ns;
 	*ret = forks;
