@@ -26,7 +26,10 @@ agent_src    := $(wildcard agent/*.c)
 agent_asm    := $(wildcard agent/*.S)
 attach_src   := $(wildcard attach/*.c attach/*/*.c)
 attach_asm   := $(wildcard attach/inject/*.S)
-analyzer_src := $(wildcard analyzer/*.c analyzer/*/*.c)
+# The server of heaptap serve; without libmicrohttpd there is none.
+microhttpd   := $(shell pkg-config --exists libmicrohttpd 2>/dev/null && echo yes)
+analyzer_src := $(filter-out $(if $(microhttpd),analyzer/serve/absent.c,$(addprefix \
+	analyzer/serve/,exchange.c reply.c server.c)),$(wildcard analyzer/*.c analyzer/*/*.c))
 analyzer_asm := $(wildcard analyzer/ui/*.S analyzer/page/*.S)
 support_src  := $(wildcard tests/support/*.c)
 unit_src     := $(wildcard tests/unit/*/test_*.c)
@@ -46,7 +49,8 @@ pkg_cflags := $(shell pkg-config --cflags liblz4 libelf libdw jansson 2>/dev/nul
 zydis := $(shell printf '\043include <Zydis/Zydis.h>\n' | $(CC) -E -x c - >/dev/null 2>&1 && echo yes)
 pkg_cflags += $(if $(zydis),-DHEAPTAP_ZYDIS)
 attach_libs   := $(if $(zydis),-lZydis) -llz4 -lelf -lunwind-ptrace -lunwind-x86_64 -lunwind -ljansson
-analyzer_libs := -llz4 -ldw -lelf -llzma -liberty -ljansson -lm -lpthread
+analyzer_libs := -llz4 -ldw -lelf -llzma -liberty -ljansson -lm -lpthread \
+	$(if $(microhttpd),-lmicrohttpd)
 check_libs    := $(shell pkg-config --libs check 2>/dev/null) -lpthread
 
 host   = $(base) -iquote . $(san) $(pkg_cflags) $(CPPFLAGS) $(CFLAGS)
@@ -195,7 +199,7 @@ test: test-programs
 asan:
 	$(MAKE) VARIANT=asan test
 ifeq ($(VARIANT),fuzz)
-fuzz: $(addprefix $O/tests/fuzz/,fuzz_trace fuzz_maps fuzz_dwarf fuzz_control)
+fuzz: $(addprefix $O/tests/fuzz/,fuzz_trace fuzz_maps fuzz_dwarf fuzz_control fuzz_request)
 $O/tests/fuzz/fuzz_%: $O/tests/fuzz/fuzz_%.o $(analyzer_lib) $(format_obj)
 	$(call quiet,LINK)$(CC) $(san) -fsanitize=fuzzer $(LDFLAGS) -o $@ $^ $(analyzer_libs) $(LDLIBS)
 else

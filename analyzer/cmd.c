@@ -17,7 +17,9 @@ struct ht_err *cmd_open_trace(const char *path, int *ret)
 		*ret = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
 		return *ret < 0 ? ht_err_sys(errno, "cannot read standard input") : NULL;
 	}
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int fd = cmd_held_open(path);
+	if (fd < 0)
+		fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	if (fd < 0)
 		return ht_err_sys(errno, "cannot open %s", path);
 	struct stat status;

@@ -19,6 +19,9 @@
 /* The commands (commands.c has their names). Each takes a command line that is already checked.
  * Data goes to stdout, errors back to main.c. */
 struct ht_err *cmd_report(const struct option_values *values);
+/* Prints as cmd_report does with --json, but only these members, in their order. */
+HT_MUST_CHECK
+struct ht_err *cmd_report_members(const struct option_values *values, const char *const *member);
 struct ht_err *cmd_diff(const struct option_values *values);
 struct ht_err *cmd_trend(const struct option_values *values);
 struct ht_err *cmd_check(const struct option_values *values);
@@ -30,6 +33,7 @@ struct ht_err *cmd_export(const struct option_values *values);
 struct ht_err *cmd_symbols(const struct option_values *values);
 struct ht_err *cmd_anonymize(const struct option_values *values);
 struct ht_err *cmd_html(const struct option_values *values);
+struct ht_err *cmd_serve(const struct option_values *values);
 struct ht_err *cmd_info(const struct option_values *values);
 struct ht_err *cmd_dump(const struct option_values *values);
 struct ht_err *cmd_version(const struct option_values *values);
@@ -39,6 +43,18 @@ struct ht_err *cmd_completion(const struct option_values *values);
 /* Opens a trace for reading: a regular file, or "-" for standard input. */
 HT_MUST_CHECK
 struct ht_err *cmd_open_trace(const char *path, int *ret);
+/* Reads the trace on `fd`, opened by cmd_open_trace, and names its functions; warns of a trace of
+ * which a part was read, unless that `is_shown`. analysis_destroy also after an error. */
+HT_MUST_CHECK
+struct ht_err *cmd_analyse(const struct option_values *values, int fd, const char *path,
+	const struct query *query, bool is_shown, struct analysis **ret);
+#define CMD_HELD_MAX 64u
+/* From now on commands of this process take the trace of this path from here: it is not opened
+ * again, and cmd_analyse gives `analysis`, with its names, once, where the query allows it. `path`
+ * and `fd` are borrowed. */
+void cmd_hold(const char *path, int fd, struct analysis *analysis);
+/* A descriptor of a held trace, at its beginning; -1: it is not held. */
+int cmd_held_open(const char *path);
 /* The files that --sysroot, --debug-dir and --perf-map name. */
 struct resolve_files cmd_files(const struct option_values *values);
 /* The query of the options that say which allocations count (OPTIONS_QUERY) and of --show-wrappers.

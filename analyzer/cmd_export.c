@@ -16,7 +16,7 @@
 
 struct options {
 	const char *path, *older_path, *out_path; /* older_path: NULL but for a comparison */
-	struct resolve_files files;
+	const struct option_values *values;
 	const struct export_format *format;
 	struct query query;
 	enum metric metric;
@@ -61,7 +61,7 @@ static struct ht_err *read_options(const struct option_values *values, struct op
 		.path = values->operand[values->operand_count - 1],
 		.older_path = values->operand_count > 1 ? values->operand[0] : NULL,
 		.out_path = option_text(values, OPTION_OUTPUT, "-"),
-		.files = cmd_files(values),
+		.values = values,
 		.metric = option_number(values, OPTION_METRIC, METRIC_OUTSTANDING),
 		.stats = option_is_given(values, OPTION_STATS),
 		.force = option_is_given(values, OPTION_FORCE),
@@ -86,18 +86,12 @@ struct answer {
 
 static struct ht_err *answer(struct answer *answer, const char *path, const struct options *options)
 {
-	struct watch watch;
-	watch_begin(&watch, stderr, answer->fd, path);
-	struct ht_err *err = analysis_create(answer->fd, path, &options->query, &answer->analysis);
-	watch_end(&watch);
-	if (!err)
-		cmd_warn_model(&answer->analysis->model);
+	struct ht_err *err = cmd_analyse(
+		options->values, answer->fd, path, &options->query, false, &answer->analysis);
 	if (!err && options->format->traits & EXPORT_METRIC &&
 		options->metric == METRIC_TEMPORARY && answer->analysis->cube.sample_bytes)
 		err = ht_err_new(HT_ERR_USAGE,
 			"%s is a sample, which cannot show temporary allocations", path);
-	if (!err)
-		err = analysis_resolve(answer->analysis, &options->files);
 	if (!err)
 		err = view_create(answer->analysis, &options->query, options->utc, &answer->view);
 	return err;

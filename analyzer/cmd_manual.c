@@ -7,6 +7,8 @@
 #include "analyzer/cli/man.h"
 #include "analyzer/cmd.h"
 #include "analyzer/commands.h"
+#include "analyzer/page/page.h"
+#include "analyzer/serve/serve.h"
 
 #ifndef HEAPTAP_VERSION
 #define HEAPTAP_VERSION "unknown"
@@ -16,6 +18,10 @@ struct ht_err *cmd_version(const struct option_values *values)
 {
 	(void)values;
 	printf("heaptap-analyze %s\n", HEAPTAP_VERSION);
+	if (!page_is_built())
+		puts("without html and serve: libjs-dygraphs was missing");
+	else if (!serve_is_built())
+		puts("without serve: libmicrohttpd-dev was missing");
 	return NULL;
 }
 

@@ -31,7 +31,9 @@ static enum breakdown_by by_of(const struct option_values *values)
 	return (enum breakdown_by)option_number(values, OPTION_BY, BREAKDOWN_FUNCTION);
 }
 
-static struct ht_err *write_json(const struct view *view, const struct option_values *values)
+/* `member`: NULL, or those that are written. */
+static struct ht_err *write_json(
+	const struct view *view, const struct option_values *values, const char *const *member)
 {
 	const struct report_json_options options = {
 		.limit = option_number(values, OPTION_LIMIT, JSON_STACKS),
@@ -40,6 +42,7 @@ static struct ht_err *write_json(const struct view *view, const struct option_va
 		.of_class = class_of(values),
 		.has_by = option_is_given(values, OPTION_BY),
 		.by = by_of(values),
+		.member = member,
 	};
 	return report_json_write(stdout, view, &options);
 }
@@ -85,7 +88,7 @@ static struct ht_err *write_text(const struct view *view, const struct option_va
 static struct ht_err *write_report(const struct view *view, const struct option_values *values)
 {
 	if (option_is_given(values, OPTION_JSON))
-		return write_json(view, values);
+		return write_json(view, values, NULL);
 	if (option_is_given(values, OPTION_CSV))
 		return write_csv(view, values);
 	return write_text(view, values);
@@ -115,6 +118,19 @@ struct ht_err *cmd_report(const struct option_values *values)
 	err = cmd_view_open(values, values->operand[0], !is_data && isatty(STDOUT_FILENO), &view);
 	if (!err)
 		err = write_report(view.view, values);
+	cmd_view_close(&view);
+	return ht_err_first(err, cmd_flush(stdout, "the report"));
+}
+
+struct ht_err *cmd_report_members(const struct option_values *values, const char *const *member)
+{
+	struct cmd_view view = {0};
+	struct ht_err *err = check(values);
+	if (err)
+		return err;
+	err = cmd_view_open(values, values->operand[0], false, &view);
+	if (!err)
+		err = write_json(view.view, values, member);
 	cmd_view_close(&view);
 	return ht_err_first(err, cmd_flush(stdout, "the report"));
 }

@@ -184,6 +184,11 @@ static const struct option_row option[OPTION_COUNT] = {
 	[OPTION_RESOLVE] = FLAG(0, "resolve", "write a copy with names that are found now to OUT"),
 	[OPTION_KEEP_SYSTEM] = FLAG(
 		0, "keep-system", "keep names of the C and C++ libraries, without types in them"),
+	[OPTION_PORT] = {.kind = OPTION_KIND_NUMBER,
+		.name = "port",
+		.value = "N",
+		.most = UINT16_MAX,
+		.help = "listen on 127.0.0.1:N (default: any port that is free)"},
 	[OPTION_HELP] = {.groups = OPTIONS_ALL,
 		.kind = OPTION_KIND_FLAG,
 		.name = "help",
@@ -376,6 +381,22 @@ static const struct option_command command[] = {
 		.own = {OPTION_OUTPUT, OPTION_FORCE, OPTION_SHOW_WRAPPERS},
 		.example = {"heaptap html my.htap -o my.html"},
 		.run = cmd_html,
+	},
+	{
+		.name = "serve",
+		.summary = "show traces in a browser, and answer scripts, over HTTP",
+		.description =
+			"Prints an address that opens in a browser of this machine; its token "
+			"keeps out all others. DIR stands for the .htap files in it. "
+			"/api/v1/summary and so on answer with the JSON of report, tree, callers, "
+			"diff and export; their options are parameters: from=+10s.",
+		.operand = {{"FILE|DIR", "trace file", OPTION_KIND_FILE, true}},
+		.least = 1,
+		.most = 64,
+		.groups = OPTIONS_NAMES,
+		.own = {OPTION_PORT},
+		.example = {"heaptap serve my.htap", "heaptap serve windows/ --port 8080"},
+		.run = cmd_serve,
 	},
 	{
 		.name = "info",

@@ -58,8 +58,42 @@ json_t *json_plus(json_t *array, json_t *value)
 	return NULL;
 }
 
+struct ht_err *json_restrict(struct json_writer *writer, const char *const *only)
+{
+	if (!only)
+		return NULL;
+	writer->none = fopen("/dev/null", "we");
+	if (!writer->none)
+		return ht_err_sys(errno, "cannot open /dev/null");
+	writer->whole = writer->out;
+	writer->only = only;
+	return NULL;
+}
+
+void json_restore(struct json_writer *writer)
+{
+	if (!writer->only)
+		return;
+	fclose(writer->none);
+	writer->out = writer->whole;
+	writer->only = NULL;
+}
+
+static bool is_wanted(const char *const *only, const char *name)
+{
+	while (*only && strcmp(*only, name) != 0)
+		only++;
+	return *only;
+}
+
 void json_begin_member(struct json_writer *writer, const char *name)
 {
+	if (writer->only && !is_wanted(writer->only, name)) {
+		writer->out = writer->none;
+		return;
+	}
+	if (writer->only)
+		writer->out = writer->whole;
 	fprintf(writer->out, "%s\"%s\":", writer->began ? ",\n" : "{", name);
 	writer->began = true;
 }

@@ -27,7 +27,14 @@ json_t *json_plus(json_t *array, json_t *value);
 struct json_writer {
 	FILE *out;
 	bool began;
+	const char *const *only; /* names of members, ended by NULL; NULL: all */
+	FILE *whole, *none;	 /* with `only`: `out` is one of them, none being what is lost */
 };
+
+/* Only these members are written from now on; json_restore undoes it. */
+HT_MUST_CHECK
+struct ht_err *json_restrict(struct json_writer *writer, const char *const *only);
+void json_restore(struct json_writer *writer);
 
 /* The name of the next member; its value follows. */
 void json_begin_member(struct json_writer *writer, const char *name);

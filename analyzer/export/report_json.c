@@ -338,7 +338,9 @@ struct ht_err *report_json_write(
 	FILE *out, const struct view *view, const struct report_json_options *options)
 {
 	struct json_writer writer = {.out = out};
-	struct ht_err *err = put_facts(&writer, view);
+	struct ht_err *err = json_restrict(&writer, options->member);
+	if (!err)
+		err = put_facts(&writer, view);
 	if (!err)
 		err = put_functions(&writer, view);
 	if (!err)
@@ -349,6 +351,7 @@ struct ht_err *report_json_write(
 		err = put_warnings(&writer, view);
 	if (!err)
 		err = stacks_json_write(&writer, view, options);
+	json_restore(&writer);
 	fputs("}\n", out);
 	return err;
 }

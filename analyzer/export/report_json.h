@@ -18,6 +18,9 @@ struct report_json_options {
 	enum suspect_class of_class;
 	bool has_by; /* one table more: "breakdown" */
 	enum breakdown_by by;
+	/* Members that are written, ended by NULL; they are the same as among the others. NULL:
+	 * all. */
+	const char *const *member;
 };
 
 HT_MUST_CHECK

@@ -190,7 +190,7 @@ const Decode = (() => {
 		const {source, bytes} = element.dataset;
 		if (!source)
 			return decode(bytesOfBase64(element.textContent.trim()), Number(bytes));
-		const answer = await fetch(source);
+		const answer = await Server.get(source);
 		if (!answer.ok)
 			throw new Error("the server answered " + answer.status);
 		return tables(new Uint8Array(await answer.arrayBuffer()));

@@ -5,6 +5,7 @@
 #include <lz4.h>
 #include <lz4hc.h>
 #include <stdlib.h>
+#include <string.h>
 
 extern const char page_head_begin[], page_head_end[], page_tail_begin[], page_tail_end[];
 
@@ -112,4 +113,62 @@ struct ht_err *page_write(
 	suspects_deinit(&suspects);
 	bytes_out_deinit(&packed);
 	return err;
+}
+
+static struct ht_err *data_within(struct bytes_out *data, const struct view *view,
+	const struct suspects *suspects, uint64_t bytes_max, struct page_result *ret)
+{
+	const uint64_t most = view->total.allocated_bytes;
+	uint64_t least = 0;
+	struct ht_err *err = page_data(data, view, suspects, least, ret);
+	while (!err && data->length > bytes_max && least <= most) {
+		least = least ? least * FOLD_STEP : FOLD_FIRST(most);
+		data->length = 0;
+		err = page_data(data, view, suspects, least, ret);
+	}
+	ret->bytes = data->length;
+	return err;
+}
+
+struct ht_err *page_write_data(
+	FILE *out, const struct view *view, uint64_t bytes_max, struct page_result *ret)
+{
+	struct bytes_out data = {0};
+	struct suspects suspects = {0};
+	struct ht_err *err = suspects_find(view, &suspects);
+	if (!err)
+		err = data_within(&data, view, &suspects, bytes_max, ret);
+	if (!err)
+		fwrite(data.data, 1, data.length, out);
+	suspects_deinit(&suspects);
+	bytes_out_deinit(&data);
+	return err;
+}
+
+/* Of the policy in the head of the page: the page of a server may ask it for data. */
+static const char policy_begin[] = "content=\"default-src 'none';";
+static const char policy_more[] = " connect-src 'self';";
+static const char source[] = "<script type=\"application/octet-stream\" id=\"data\" "
+			     "data-source=\"/api/v1/page\"></script>\n";
+
+struct ht_err *page_for_server(char **ret_page, char **ret_policy)
+{
+	const int head = (int)(page_head_end - page_head_begin);
+	const int tail = (int)(page_tail_end - page_tail_begin);
+	const char *at =
+		memmem(page_head_begin, (size_t)head, policy_begin, sizeof(policy_begin) - 1);
+	const char *rest = at ? at + sizeof(policy_begin) - 1 : page_head_begin;
+	const char *end = memchr(rest, '"', (size_t)(page_head_end - rest));
+	*ret_page = *ret_policy = NULL;
+	if (!at || !end)
+		return ht_err_new(HT_ERR_INTERNAL, "the page has no policy");
+	if (asprintf(ret_page, "%.*s%s%.*s%s%.*s", (int)(rest - page_head_begin), page_head_begin,
+		    policy_more, head - (int)(rest - page_head_begin), rest, source, tail,
+		    page_tail_begin) < 0)
+		*ret_page = NULL;
+	if (asprintf(ret_policy, "default-src 'none';%s%.*s; frame-ancestors 'none'", policy_more,
+		    (int)(end - rest), rest) < 0)
+		*ret_policy = NULL;
+	return *ret_page && *ret_policy ? NULL
+					: ht_err_new(HT_ERR_NOMEM, "out of memory for the page");
 }

@@ -28,6 +28,16 @@ HT_MUST_CHECK
 struct ht_err *page_write(
 	FILE *out, const struct view *view, uint64_t bytes_max, struct page_result *ret);
 
+/* The tables and facts alone, not compressed, for a page that asks a server for them. Folds as
+ * page_write does, but is written anyhow. */
+HT_MUST_CHECK
+struct ht_err *page_write_data(
+	FILE *out, const struct view *view, uint64_t bytes_max, struct page_result *ret);
+/* The page without data, which asks a server for it, and its Content-Security-Policy as a header
+ * has it; both malloc'd. */
+HT_MUST_CHECK
+struct ht_err *page_for_server(char **ret_page, char **ret_policy);
+
 /* The tables and facts of the page, not compressed: as model.js reads them. `out` is empty, and to
  * be deinitialised, also after an error. */
 HT_MUST_CHECK

@@ -48,6 +48,8 @@ const struct command_row option_table_commands[] = {
 		"compare a trace with thresholds, for continuous integration", NULL},
 	{"export", COMMAND_ANALYZE, "", "write a trace in another tool's format", NULL},
 	{"html", COMMAND_ANALYZE, "", "write a trace as one HTML page", NULL},
+	{"serve", COMMAND_ANALYZE, "", "show traces in a browser, and answer scripts, over HTTP",
+		NULL},
 	{"info", COMMAND_ANALYZE, "", "print what a trace holds", NULL},
 	{"dump", COMMAND_ANALYZE, "", "print each record of a trace", NULL},
 	{"symbols", COMMAND_ANALYZE, "", "print which names a trace has, or add some", NULL},

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "analyzer/cmd.h"
+#include "analyzer/ui/watch.h"
+
+/* Traces that cmd_hold gave. */
+static struct held {
+	const char *path;
+	int fd;
+	struct analysis *analysis; /* NULL: taken */
+} held[CMD_HELD_MAX];
+static size_t held_count;
+
+void cmd_hold(const char *path, int fd, struct analysis *analysis)
+{
+	if (held_count < CMD_HELD_MAX)
+		held[held_count++] = (struct held){path, fd, analysis};
+}
+
+static struct held *find(const char *path)
+{
+	for (size_t i = 0; i < held_count; i++)
+		if (strcmp(held[i].path, path) == 0)
+			return &held[i];
+	return NULL;
+}
+
+int cmd_held_open(const char *path)
+{
+	const struct held *found = find(path);
+	int fd = found ? fcntl(found->fd, F_DUPFD_CLOEXEC, 3) : -1;
+	if (fd >= 0 && lseek(fd, 0, SEEK_SET) == 0)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return -1;
+}
+
+static bool filters_blocks(const struct query *query)
+{
+	return query && query_filters_blocks(query);
+}
+
+static struct ht_err *read_trace(
+	int fd, const char *path, const struct query *query, struct analysis **ret)
+{
+	struct watch watch;
+	watch_begin(&watch, stderr, fd, path);
+	struct ht_err *err = analysis_create(fd, path, query, ret);
+	watch_end(&watch);
+	return err;
+}
+
+struct ht_err *cmd_analyse(const struct option_values *values, int fd, const char *path,
+	const struct query *query, bool is_shown, struct analysis **ret)
+{
+	const struct resolve_files files = cmd_files(values);
+	struct held *found = find(path);
+	if (found && found->analysis && !filters_blocks(query)) {
+		*ret = found->analysis;
+		found->analysis = NULL;
+		return NULL;
+	}
+	struct ht_err *err = read_trace(fd, path, query, ret);
+	if (err)
+		return err;
+	const struct model_ending ending = model_ending(&(*ret)->model);
+	cmd_warn_ending(&ending, is_shown);
+	return analysis_resolve(*ret, &files);
+}

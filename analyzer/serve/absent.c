@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * In a build without libmicrohttpd: there is no server.
+ */
+#include "analyzer/serve/serve.h"
+
+bool serve_is_built(void)
+{
+	return false;
+}
+
+struct ht_err *serve_run(const struct serve_config *config)
+{
+	(void)config;
+	return ht_err_new(HT_ERR_REFUSED,
+		"serve is not in this build: install libmicrohttpd-dev and build heaptap again");
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Which requests are answered. Any page in the same browser, and any program of this machine, can
+ * send one: only those that know the token are answered, and only where the browser says that they
+ * come from our own page.
+ */
+#pragma once
+
+#include "format/base.h"
+#include "format/err.h"
+
+#define ACCESS_TOKEN_BYTES 32u /* hexadecimal digits: 128 bits */
+
+struct access {
+	uint16_t port;
+	char token[ACCESS_TOKEN_BYTES + 1];
+};
+
+/* What a request says of itself; NULL: it has no such header or parameter. */
+struct access_claim {
+	const char *host, *origin;
+	const char *header;    /* the token, as header X-Heaptap-Token */
+	const char *parameter; /* the token, as parameter of the address */
+	bool changes;	       /* not GET: a parameter is not enough */
+};
+
+/* A new token for a server on `port`. */
+HT_MUST_CHECK
+struct ht_err *access_init(struct access *access, uint16_t port);
+/* HT_ERR_PERMISSION: it is not answered. Host must be 127.0.0.1, localhost or [::1] with the port,
+ * so that a name of somebody else's that leads here (DNS rebinding) does not; Origin, where it is
+ * given, the same. Tokens are compared in constant time. */
+HT_MUST_CHECK
+struct ht_err *access_check(const struct access *access, const struct access_claim *claim);

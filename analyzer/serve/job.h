@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A process that answers one request: a fork of the server with the traces that it has read, so
+ * that an answer changes nothing, and is bounded in time and memory. What it prints to standard
+ * output is the answer.
+ */
+#pragma once
+
+#include <sys/types.h>
+
+#include "format/base.h"
+#include "format/err.h"
+
+#define JOB_SECONDS_MAX 60u	     /* of the clock, and of a processor */
+#define JOB_BYTES_MAX	(4ull << 30) /* of memory beyond the server's */
+#define JOB_OUTPUT_MAX	(1ull << 30)
+
+struct job {
+	pid_t pid;
+	int pipe;	      /* readable at its end: poll it, then call job_finish */
+	int output;	      /* of memory */
+	uint64_t deadline_ns; /* CLOCK_MONOTONIC */
+};
+
+struct job_task {
+	/* Runs in the new process. */
+	struct ht_err *(*run)(void *context);
+	void *context;
+	const int *kept; /* descriptors that it needs, ascending */
+	size_t kept_count;
+};
+
+HT_MUST_CHECK
+struct ht_err *job_start(struct job *job, const struct job_task *task);
+/* Ends the process if it still runs, waits for it, and returns its error. `ret_output`, to be
+ * closed by the caller, is what it printed; -1 with an error. HT_ERR_REFUSED: it took more than a
+ * request may. */
+HT_MUST_CHECK
+struct ht_err *job_finish(struct job *job, int *ret_output);

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Answers as libmicrohttpd sends them, with the headers that each of them has.
+ */
+#pragma once
+
+#include <microhttpd.h>
+
+#include "format/err.h"
+
+#define REPLY_ETAG_BYTES 40u
+
+/* An error as {"schema":"heaptap.error/1","error":...}. */
+enum MHD_Result reply_error(
+	struct MHD_Connection *connection, unsigned status, const char *message);
+/* The same for the error of a command, which is freed; its code decides the status. */
+enum MHD_Result reply_failure(struct MHD_Connection *connection, struct ht_err *err);
+/* A text that stays; `policy`: Content-Security-Policy. */
+enum MHD_Result reply_page(struct MHD_Connection *connection, const char *page, const char *policy);
+/* The whole of a file, which is closed. `name`: of a file to save it as, or NULL. */
+enum MHD_Result reply_file(struct MHD_Connection *connection, int fd, const char *type,
+	const char *etag, const char *name);
+enum MHD_Result reply_unchanged(struct MHD_Connection *connection, const char *etag);
+/* Adds the headers of every answer, sends it and destroys it. */
+enum MHD_Result reply_send(
+	struct MHD_Connection *connection, unsigned status, struct MHD_Response *response);

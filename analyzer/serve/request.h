@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The target of an HTTP request, "/path?name=value&...", as text. Reads hostile bytes; does nothing
+ * else.
+ */
+#pragma once
+
+#include "format/base.h"
+#include "format/err.h"
+
+#define REQUEST_BYTES_MAX      8192u
+#define REQUEST_PARAMETERS_MAX 64u
+
+struct request_parameter {
+	const char *name, *value; /* "" where there is no "=" */
+};
+
+struct request {
+	char *text; /* owned; what the others point into */
+	const char *path;
+	struct request_parameter parameter[REQUEST_PARAMETERS_MAX]; /* as they stand */
+	size_t count;
+};
+
+/* %XX is decoded in path, names and values; "+" stays what it is, so that a time can be written
+ * from=+10s. HT_ERR_USAGE: too long, bad %XX, a control character, too many parameters; `ret` is
+ * then empty. */
+HT_MUST_CHECK
+struct ht_err *request_parse(const char *target, struct request *ret);
+void request_deinit(struct request *request);
+/* The value of the last parameter of that name; NULL: there is none. */
+const char *request_value(const struct request *request, const char *name);
+/* A parameter as a number below `count`, `otherwise` where it is not given. HT_ERR_USAGE names it.
+ */
+HT_MUST_CHECK
+struct ht_err *request_index(const struct request *request, const char *name, size_t count,
+	size_t otherwise, size_t *ret);

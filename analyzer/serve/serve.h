@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Traces over HTTP, for a browser or a script on this machine. The server reads nothing of a trace
+ * and prints no figure itself: a command answers, in a process of its own (job.h).
+ * analyzer/DESIGN.md has the reasons.
+ */
+#pragma once
+
+#include "analyzer/cli/option.h"
+#include "analyzer/serve/route.h"
+#include "analyzer/serve/traces.h"
+
+/* What a request asks for, to be answered on standard output. */
+struct serve_question {
+	enum route_kind kind;
+	const struct option_command *command; /* NULL for ROUTE_TRACES and ROUTE_EVENTS */
+	struct option_values values;	      /* of that command; the traces are its operands */
+	const char *const *member;	      /* of route.h */
+};
+
+struct serve_config {
+	const struct option_table *table;
+	struct serve_traces *traces; /* borrowed */
+	uint16_t port;		     /* 0: any */
+	const char *page, *policy;   /* the page and its Content-Security-Policy */
+	/* Runs in a process of its own. */
+	struct ht_err *(*answer)(void *context, const struct serve_question *question);
+	/* The server answers from now on at `address`; no files are opened any more. */
+	struct ht_err *(*ready)(void *context, const char *address, uint16_t port);
+	void *context;
+};
+
+/* False where libmicrohttpd was missing when this program was built. */
+bool serve_is_built(void);
+/* Serves until SIGINT, SIGTERM or SIGHUP. */
+HT_MUST_CHECK
+struct ht_err *serve_run(const struct serve_config *config);

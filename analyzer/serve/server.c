@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/serve/server.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define NS_PER_S	1000000000ull
+#define NS_PER_MS	1000000ull
+#define TICK_MS		1000
+#define CONNECTIONS_MAX 1000u
+#define SPARE		64u  /* connections that may be open while the oldest ones are closed */
+#define OWN_FDS		128u /* files, jobs and so on */
+#define IDLE_S		30u
+#define HEADER_BYTES	(24u << 10)
+#define BACKLOG		1024
+
+bool serve_is_built(void)
+{
+	return true;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+/* --- jobs ------------------------------------------------------------------------------------ */
+
+bool server_enqueue(struct server *server, struct exchange *exchange)
+{
+	struct exchange **last = &server->first;
+	if (server->waiting == SERVER_WAITING_MAX)
+		return false;
+	while (*last)
+		last = &(*last)->next;
+	*last = exchange;
+	exchange->state = EXCHANGE_WAITING;
+	server->waiting++;
+	MHD_suspend_connection(exchange->connection);
+	return true;
+}
+
+/* It is done, with this error; taken out of the list by the caller. */
+static void finish(struct exchange *exchange, struct ht_err *err)
+{
+	exchange->err = err;
+	exchange->state = EXCHANGE_DONE;
+	MHD_resume_connection(exchange->connection);
+}
+
+static void start(struct server *server, struct exchange *exchange, struct exchange **link)
+{
+	const struct serve_traces *traces = server->config->traces;
+	const struct job_task task = {.run = exchange_answer,
+		.context = exchange,
+		.kept = traces->fd,
+		.kept_count = traces->count};
+	server->waiting--;
+	struct ht_err *err = job_start(&exchange->job, &task);
+	if (err) {
+		*link = exchange->next;
+		finish(exchange, err);
+		return;
+	}
+	exchange->state = EXCHANGE_RUNNING;
+	server->running++;
+	server->running_heavy += exchange->is_heavy;
+}
+
+/* Those that read a trace again have its place in the file in common: one at a time. */
+static void start_jobs(struct server *server)
+{
+	struct exchange **link = &server->first;
+	while (*link && server->running < SERVER_JOBS_MAX) {
+		struct exchange *exchange = *link;
+		if (exchange->state == EXCHANGE_WAITING &&
+			!(exchange->is_heavy && server->running_heavy))
+			start(server, exchange, link);
+		if (*link == exchange)
+			link = &exchange->next;
+	}
+}
+
+static void end_job(struct server *server, struct exchange *exchange)
+{
+	struct exchange **link = &server->first;
+	while (*link != exchange)
+		link = &(*link)->next;
+	*link = exchange->next;
+	server->running--;
+	server->running_heavy -= exchange->is_heavy;
+	finish(exchange, job_finish(&exchange->job, &exchange->output));
+}
+
+static void end_all_jobs(struct server *server)
+{
+	while (server->first) {
+		struct exchange *exchange = server->first;
+		if (exchange->state == EXCHANGE_RUNNING) {
+			exchange->job.deadline_ns = 0;
+			end_job(server, exchange);
+			continue;
+		}
+		server->first = exchange->next;
+		finish(exchange, ht_err_new(HT_ERR_REFUSED, "heaptap serve ends"));
+	}
+}
+
+/* --- libmicrohttpd --------------------------------------------------------------------------- */
+
+static void *take_target(void *context, const char *target, struct MHD_Connection *connection)
+{
+	return exchange_create(context, connection, target);
+}
+
+static struct client *client_of(struct MHD_Connection *connection)
+{
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+	return info ? info->socket_context : NULL;
+}
+
+static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url,
+	const char *method, const char *version, const char *data, size_t *data_size,
+	void **request)
+{
+	struct server *server = context;
+	struct exchange *exchange = *request;
+	(void)url;
+	(void)version;
+	(void)data;
+	if (!exchange)
+		return MHD_NO;
+	if (exchange->state == EXCHANGE_DONE)
+		return exchange_end(exchange);
+	/* An answer before the second call, which comes behind a body, costs the connection. */
+	const bool is_first = exchange->state == EXCHANGE_NEW;
+	exchange->state = EXCHANGE_HEARD;
+	if (is_first && strcmp(method, MHD_HTTP_METHOD_POST) != 0)
+		return MHD_YES;
+	if (*data_size)
+		return MHD_NO;
+	clients_asked(&server->clients, client_of(connection));
+	return exchange_begin(exchange, method);
+}
+
+static void completed(void *context, struct MHD_Connection *connection, void **request,
+	enum MHD_RequestTerminationCode how)
+{
+	struct server *server = context;
+	(void)how;
+	if (*request)
+		exchange_destroy(*request);
+	*request = NULL;
+	clients_answered(&server->clients, client_of(connection), now_ns());
+}
+
+static void connected(void *context, struct MHD_Connection *connection, void **client,
+	enum MHD_ConnectionNotificationCode what)
+{
+	struct server *server = context;
+	if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
+		clients_remove(&server->clients, *client);
+		*client = NULL;
+		return;
+	}
+	const union MHD_ConnectionInfo *info =
+		MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+	*client = info ? clients_add(&server->clients, info->connect_fd, now_ns()) : NULL;
+}
+
+static void ignore(void *context, const char *fmt, va_list args)
+{
+	(void)context;
+	(void)fmt;
+	(void)args;
+}
+
+/* --- sockets --------------------------------------------------------------------------------- */
+
+/* Returns a socket, or -1 with errno. */
+static int listen_at(const struct sockaddr *address, socklen_t length)
+{
+	const int on = 1;
+	int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -1;
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
+		(address->sa_family != AF_INET6 ||
+			setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on)) == 0) &&
+		bind(fd, address, length) == 0 && listen(fd, BACKLOG) == 0)
+		return fd;
+	const int why = errno;
+	close(fd);
+	errno = why;
+	return -1;
+}
+
+static int listen_v4(uint16_t *port)
+{
+	struct sockaddr_in address = {.sin_family = AF_INET,
+		.sin_port = htons(*port),
+		.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	socklen_t length = sizeof(address);
+	int fd = listen_at((const struct sockaddr *)&address, length);
+	if (fd >= 0 && getsockname(fd, (struct sockaddr *)&address, &length) == 0)
+		*port = ntohs(address.sin_port);
+	return fd;
+}
+
+static int listen_v6(uint16_t port)
+{
+	const struct sockaddr_in6 address = {.sin6_family = AF_INET6,
+		.sin6_port = htons(port),
+		.sin6_addr = IN6ADDR_LOOPBACK_INIT};
+	return listen_at((const struct sockaddr *)&address, sizeof(address));
+}
+
+/* Takes `fd` over. */
+static struct ht_err *add_daemon(struct server *server, int fd)
+{
+	const uint32_t most = server->clients.most + SPARE;
+	struct MHD_Daemon *daemon = MHD_start_daemon(
+		MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG, 0, NULL, NULL, handle,
+		server, MHD_OPTION_EXTERNAL_LOGGER, ignore, NULL, MHD_OPTION_LISTEN_SOCKET, fd,
+		MHD_OPTION_URI_LOG_CALLBACK, take_target, server, MHD_OPTION_NOTIFY_COMPLETED,
+		completed, server, MHD_OPTION_NOTIFY_CONNECTION, connected, server,
+		MHD_OPTION_CONNECTION_LIMIT, most, MHD_OPTION_CONNECTION_TIMEOUT, IDLE_S,
+		MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADER_BYTES,
+		MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1, MHD_OPTION_STRICT_FOR_CLIENT, 1,
+		MHD_OPTION_END);
+	if (!daemon) {
+		close(fd);
+		return ht_err_new(HT_ERR_SYS, "cannot start the server");
+	}
+	server->daemon[server->daemon_count++] = daemon;
+	return NULL;
+}
+
+static struct ht_err *open_sockets(struct server *server)
+{
+	uint16_t port = server->config->port;
+	int fd = listen_v4(&port);
+	if (fd < 0 && errno == EADDRINUSE)
+		return ht_err_new(HT_ERR_REFUSED,
+			"port %u is in use; choose another with --port, or leave it out", port);
+	if (fd < 0)
+		return ht_err_sys(errno, "cannot listen on 127.0.0.1:%u", port);
+	struct ht_err *err = access_init(&server->access, port);
+	if (err) {
+		close(fd);
+		return err;
+	}
+	err = add_daemon(server, fd);
+	/* A machine may have no IPv6. */
+	fd = err ? -1 : listen_v6(port);
+	return err || fd < 0 ? err : add_daemon(server, fd);
+}
+
+/* --- the loop -------------------------------------------------------------------------------- */
+
+/* So many connections that descriptors are left for all else. */
+static uint32_t connections(void)
+{
+	struct rlimit limit;
+	const rlim_t wanted = CONNECTIONS_MAX + SPARE + OWN_FDS;
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		return 64;
+	if (limit.rlim_cur < wanted) {
+		limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+	if (limit.rlim_cur >= wanted)
+		return CONNECTIONS_MAX;
+	return limit.rlim_cur > 2 * (SPARE + OWN_FDS) ? (uint32_t)limit.rlim_cur - SPARE - OWN_FDS
+						      : 16;
+}
+
+static struct ht_err *open_signals(struct server *server)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	signal(SIGPIPE, SIG_IGN);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) == 0)
+		server->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return server->signals < 0 ? ht_err_sys(errno, "cannot wait for signals") : NULL;
+}
+
+static int timeout_ms(const struct server *server)
+{
+	unsigned long long ms, least = TICK_MS;
+	for (size_t i = 0; i < server->daemon_count; i++)
+		if (MHD_get_timeout(server->daemon[i], &ms) == MHD_YES && ms < least)
+			least = ms;
+	return (int)least;
+}
+
+static int epoll_of(struct MHD_Daemon *daemon)
+{
+	return MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+}
+
+#define POLLED_MAX (1 + SERVER_DAEMONS + SERVER_JOBS_MAX)
+
+static void end_jobs(
+	struct server *server, const struct pollfd *polled, struct exchange **of, size_t count)
+{
+	const uint64_t now = now_ns();
+	for (size_t i = 0; i < count; i++)
+		if (polled[i].revents || of[i]->job.deadline_ns <= now)
+			end_job(server, of[i]);
+}
+
+static void turn(struct server *server)
+{
+	struct pollfd polled[POLLED_MAX];
+	struct exchange *of[SERVER_JOBS_MAX];
+	size_t count = 0, jobs = 0;
+	polled[count++] = (struct pollfd){server->signals, POLLIN, 0};
+	for (size_t i = 0; i < server->daemon_count; i++)
+		polled[count++] = (struct pollfd){epoll_of(server->daemon[i]), POLLIN, 0};
+	for (struct exchange *at = server->first; at; at = at->next)
+		if (at->state == EXCHANGE_RUNNING) {
+			of[jobs++] = at;
+			polled[count++] = (struct pollfd){at->job.pipe, POLLIN, 0};
+		}
+	if (poll(polled, count, timeout_ms(server)) < 0 && errno != EINTR)
+		server->has_ended = true;
+	server->has_ended |= polled[0].revents != 0;
+	end_jobs(server, polled + count - jobs, of, jobs);
+	start_jobs(server);
+	for (size_t i = 0; i < server->daemon_count; i++)
+		MHD_run(server->daemon[i]);
+	start_jobs(server);
+	clients_end_slow(&server->clients, now_ns());
+}
+
+static struct ht_err *announce(struct server *server)
+{
+	char address[128];
+	snprintf(address, sizeof(address), "http://127.0.0.1:%u/?token=%s", server->access.port,
+		server->access.token);
+	return server->config->ready(server->config->context, address, server->access.port);
+}
+
+struct ht_err *serve_run(const struct serve_config *config)
+{
+	struct server server = {.config = config, .signals = -1};
+	clients_init(&server.clients, connections());
+	struct ht_err *err = open_signals(&server);
+	if (!err)
+		err = open_sockets(&server);
+	if (!err)
+		err = announce(&server);
+	while (!err && !server.has_ended)
+		turn(&server);
+	end_all_jobs(&server);
+	for (size_t i = 0; i < server.daemon_count; i++) {
+		MHD_run(server.daemon[i]);
+		MHD_stop_daemon(server.daemon[i]);
+	}
+	if (server.signals >= 0)
+		close(server.signals);
+	return err;
+}

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/serve/traces.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define FIRST_FD 16 /* above those that a job has for itself */
+
+static const char suffix[] = ".htap";
+
+/* Takes `path` over. */
+static struct ht_err *add_file(struct serve_traces *traces, char *path)
+{
+	struct stat status;
+	if (!path)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for the traces");
+	if (traces->count == SERVE_TRACES_MAX) {
+		free(path);
+		return ht_err_new(HT_ERR_USAGE, "serve takes %u traces at most", SERVE_TRACES_MAX);
+	}
+	traces->path[traces->count] = path;
+	const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	traces->fd[traces->count] = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, FIRST_FD);
+	const int why = errno;
+	if (fd >= 0)
+		close(fd);
+	const int kept = traces->fd[traces->count++];
+	if (kept < 0)
+		return ht_err_sys(why, "cannot open %s", path);
+	if (fstat(kept, &status) != 0 || !S_ISREG(status.st_mode))
+		return ht_err_new(HT_ERR_FORMAT, "%s is not a regular file, so not a trace", path);
+	return NULL;
+}
+
+static int is_trace(const struct dirent *entry)
+{
+	const size_t length = strlen(entry->d_name);
+	return entry->d_name[0] != '.' && length >= sizeof(suffix) &&
+	       strcmp(entry->d_name + length - (sizeof(suffix) - 1), suffix) == 0;
+}
+
+static struct ht_err *add_directory(struct serve_traces *traces, const char *directory)
+{
+	struct dirent **entry = NULL;
+	int count = scandir(directory, &entry, is_trace, alphasort);
+	struct ht_err *err = NULL;
+	if (count < 0)
+		return ht_err_sys(errno, "cannot read the directory %s", directory);
+	if (count == 0)
+		err = ht_err_new(HT_ERR_USAGE, "there is no trace (*%s) in %s", suffix, directory);
+	for (int i = 0; i < count; i++) {
+		char *path = NULL;
+		if (!err && asprintf(&path, "%s/%s", directory, entry[i]->d_name) < 0)
+			path = NULL;
+		if (!err)
+			err = add_file(traces, path);
+		free(entry[i]);
+	}
+	free(entry);
+	return err;
+}
+
+struct ht_err *serve_traces_open(
+	struct serve_traces *traces, const char *const *operand, size_t count)
+{
+	struct ht_err *err = NULL;
+	*traces = (struct serve_traces){0};
+	for (size_t i = 0; i < count && !err; i++) {
+		struct stat status;
+		if (stat(operand[i], &status) == 0 && S_ISDIR(status.st_mode))
+			err = add_directory(traces, operand[i]);
+		else
+			err = add_file(traces, strdup(operand[i]));
+	}
+	if (!err)
+		serve_traces_identify(traces);
+	return err;
+}
+
+void serve_traces_deinit(struct serve_traces *traces)
+{
+	for (size_t i = 0; i < traces->count; i++) {
+		free(traces->path[i]);
+		if (traces->fd[i] >= 0)
+			close(traces->fd[i]);
+	}
+	*traces = (struct serve_traces){0};
+}
+
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+	for (unsigned i = 0; i < 8; i++)
+		hash = (hash ^ (value >> 8 * i & 0xff)) * 0x100000001b3u;
+	return hash;
+}
+
+void serve_traces_identify(struct serve_traces *traces)
+{
+	for (size_t i = 0; i < traces->count; i++) {
+		struct stat status = {0};
+		uint64_t hash = 0xcbf29ce484222325u;
+		if (fstat(traces->fd[i], &status) != 0)
+			continue;
+		hash = mix(hash, status.st_dev);
+		hash = mix(hash, status.st_ino);
+		hash = mix(hash, (uint64_t)status.st_size);
+		hash = mix(hash, (uint64_t)status.st_mtim.tv_sec);
+		traces->identity[i] = mix(hash, (uint64_t)status.st_mtim.tv_nsec);
+	}
+}

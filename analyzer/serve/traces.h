@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The traces of a server: files that stay open, so that they can be read after root is dropped.
+ */
+#pragma once
+
+#include <stdio.h>
+
+#include "format/base.h"
+#include "format/err.h"
+
+#define SERVE_TRACES_MAX 64u
+
+struct serve_traces {
+	char *path[SERVE_TRACES_MAX];
+	int fd[SERVE_TRACES_MAX];
+	uint64_t identity[SERVE_TRACES_MAX]; /* of the file and its content */
+	size_t count;
+};
+
+/* Opens the traces of the operands: files, and those of directories whose names end with .htap, by
+ * name. serve_traces_deinit also after an error. */
+HT_MUST_CHECK
+struct ht_err *serve_traces_open(
+	struct serve_traces *traces, const char *const *operand, size_t count);
+void serve_traces_deinit(struct serve_traces *traces);
+/* Looks at the files again; what has been read of a growing one is the caller's to add. */
+void serve_traces_identify(struct serve_traces *traces);

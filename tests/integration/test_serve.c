@@ -1,0 +1,561 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * heaptap serve: its answers are what the commands print; only those that know the token are
+ * answered; slow, hostile and very many clients disturb nobody.
+ */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tests/support/ht_check.h"
+#include "tests/support/http.h"
+#include "tests/support/report.h"
+#include "tests/support/tmpdir.h"
+#include "tests/support/tracebuild.h"
+
+#define ANSWER_MS 60000
+#define BROWSE_MS 180000
+#define PYTHON	  "/usr/bin/python3" /* Debian's, which has Debian's selenium */
+
+/* --- traces ---------------------------------------------------------------------------------- */
+
+static void save(struct tracebuild *build, const char *path)
+{
+	struct bytes_out bytes = {0};
+	tracebuild_slurp(tracebuild_finish(build), &bytes);
+	FILE *file = fopen(path, "we");
+	ck_assert(file && fwrite(bytes.data, bytes.length, 1, file) == 1 && fclose(file) == 0);
+	bytes_out_deinit(&bytes);
+}
+
+/* Blocks of two functions over 60 ms; every `kept`th stays. */
+static char *make_trace(const char *name, uint64_t kept)
+{
+	struct tracebuild build;
+	struct eventbuild events = {0};
+	tracebuild_init(&build);
+	tracebuild_start(&build, 4242, 1000000, 1000000);
+	tracebuild_module(&build, 1, "/usr/bin/target", "id", 0x400000, 0x500000);
+	tracebuild_thread(&build, 100, "worker");
+	const uint32_t outer = tracebuild_node(&build, 0, 0x400100);
+	const uint32_t leaf = tracebuild_node(&build, outer, 0x400200);
+	tracebuild_symbol(&build, 1, 0xff, "main", "main.c", 10);
+	tracebuild_symbol(&build, 1, 0x1ff, "parse", "parse.c", 20);
+	eventbuild_thread(&events, 100, 0);
+	for (uint64_t i = 0; i < 400; i++) {
+		const uint64_t at = 1008000 + i * 100800;
+		eventbuild_alloc(&events, ABI_EVENT_ALLOC, 0, at, 0x10000 + i * 0x1000, 10 + i * 8,
+			i % 2 ? leaf : outer);
+		if (i % kept)
+			eventbuild_free(&events, ABI_EVENT_FREE, 0, at + 1008, 0x10000 + i * 0x1000,
+				10 + i * 8);
+	}
+	tracebuild_events(&build, 0, &events);
+	tracebuild_sync(&build, 60000000, 60000000);
+	tracebuild_end(&build, REC_END_DURATION, 61000000, 61000000);
+	char *path = tmpdir_path(name);
+	save(&build, path);
+	eventbuild_deinit(&events);
+	tracebuild_deinit(&build);
+	return path;
+}
+
+static bool start(struct http *http)
+{
+	char *trace = make_trace("one.htap", 3);
+	bool ret = http_start(http, (const char *[]){trace, NULL});
+	free(trace);
+	return ret;
+}
+
+/* --- answers --------------------------------------------------------------------------------- */
+
+static char *print(const char *const words[])
+{
+	const char *argv[16] = {run_built("heaptap")};
+	char *out, *err;
+	for (size_t i = 0; words[i]; i++)
+		argv[i + 1] = words[i];
+	int status = run_program(argv, ANSWER_MS, &out, &err);
+	ck_assert_msg(status == 0, "%s: %s", words[0], err);
+	free(err);
+	return out;
+}
+
+/* What the server sends is what the command prints, byte for byte. */
+static void check_same(const struct http *http, const char *path, const char *const words[])
+{
+	char *expected = print(words), *sent = http_get(http, path, 200);
+	ck_assert_msg(strcmp(sent, expected) == 0, "%s:\n%s\n%s", path, sent, expected);
+	free(expected);
+	free(sent);
+}
+
+/* Each member that the server sends is the same in what the command prints. */
+static void check_members(
+	const struct http *http, const char *path, const char *member, const char *const words[])
+{
+	char *out = print(words);
+	json_t *expected = report_parse(out), *sent = http_json(http, path, 200);
+	const char *name;
+	json_t *value;
+	ck_assert_ptr_nonnull(json_object_get(sent, member));
+	json_object_foreach(sent, name, value) ck_assert_msg(
+		json_equal(value, json_object_get(expected, name)), "%s: %s", path, name);
+	json_decref(expected);
+	json_decref(sent);
+	free(out);
+}
+
+static void check_reports(const struct http *http, const char *trace)
+{
+#define REPORT(path, member, ...)                                                                  \
+	check_members(http, "/api/v1/" path, member,                                               \
+		(const char *[]){"report", "--json", trace, ##__VA_ARGS__, NULL})
+	REPORT("summary", "totals");
+	REPORT("summary?from=+10ms&to=+30ms", "totals", "--from", "+10ms", "--to", "+30ms");
+	REPORT("summary?min-size=200&max-age=1s", "totals", "--min-size", "200", "--max-age", "1s");
+	REPORT("summary?thread=worker&module=target&exclude=nothing", "heap", "--thread", "worker",
+		"--module", "target", "--exclude", "nothing");
+	REPORT("timeline", "timeline");
+	REPORT("timeline?function=parse", "timeline", "--function", "parse");
+	REPORT("sites?limit=1&sort=calls", "stacks", "--limit", "1", "--sort", "calls");
+	REPORT("suspects", "suspects");
+	REPORT("sizes", "sizes");
+	REPORT("threads", "threads");
+	REPORT("lifetimes", "breakdown", "--by", "lifetime");
+	REPORT("modules?metric=allocated", "breakdown", "--by", "module", "--metric", "allocated");
+#undef REPORT
+}
+
+START_TEST(answers_are_those_of_the_commands)
+{
+	struct http http;
+	char *one = make_trace("one.htap", 3), *two = make_trace("two.htap", 5);
+	if (!http_start(&http, (const char *[]){one, two, NULL}))
+		return;
+	check_reports(&http, one);
+#define SAME(path, ...) check_same(&http, "/api/v1/" path, (const char *[]){__VA_ARGS__, NULL})
+	SAME("report", "report", "--json", one);
+	SAME("report?trace=1&by=size", "report", "--json", two, "--by", "size");
+	SAME("report?alive-at=+20ms", "report", "--json", one, "--alive-at", "+20ms");
+	SAME("tree?bottom-up", "tree", "--json", one, "--bottom-up");
+	SAME("callers?name=parse&trace=1", "callers", "--json", two, "parse");
+	SAME("diff", "diff", "--json", one, two);
+	SAME("diff?base=1&trace=0", "diff", "--json", two, one);
+	SAME("diff?base=1&trace=1", "diff", "--json", two, two);
+	SAME("export/collapsed?metric=allocated", "export", "--format", "collapsed", one,
+		"--metric", "allocated");
+	SAME("export/massif", "export", "--format", "massif", one);
+	SAME("export/heaptrack?min-size=100", "export", "--format", "heaptrack", one, "--min-size",
+		"100");
+#undef SAME
+	json_t *traces = http_json(&http, "/api/v1/traces", 200);
+	ck_assert_uint_eq(json_array_size(json_object_get(traces, "traces")), 2);
+	json_decref(traces);
+	ck_assert_int_eq(http_stop(&http), 0);
+	free(one);
+	free(two);
+}
+END_TEST
+
+START_TEST(a_folder_of_windows)
+{
+	struct http http;
+	char *folder = tmpdir_path("windows"), *path;
+	ck_assert_int_eq(
+		run_program((const char *[]){"mkdir", "-p", folder, NULL}, ANSWER_MS, NULL, NULL),
+		0);
+	free(make_trace("windows/b.htap", 3));
+	free(make_trace("windows/a.htap", 2));
+	free(make_trace("windows/other", 2));
+	if (!http_start(&http, (const char *[]){folder, NULL}))
+		return;
+	json_t *answer = http_json(&http, "/api/v1/traces", 200);
+	const json_t *traces = json_object_get(answer, "traces");
+	ck_assert_uint_eq(json_array_size(traces), 2);
+	for (size_t i = 0; i < 2; i++) {
+		ck_assert_int_gt(asprintf(&path, "%s/%c.htap", folder, "ab"[i]), 0);
+		ck_assert_str_eq(report_text(json_array_get(traces, i), "path"), path);
+		free(path);
+	}
+	json_decref(answer);
+	ck_assert_int_eq(http_stop(&http), 0);
+	free(folder);
+}
+END_TEST
+
+/* The value of a header, malloc'd. */
+static char *header_of(const char *answer, const char *name)
+{
+	char *value = NULL, wanted[100];
+	snprintf(wanted, sizeof(wanted), "\n%s: ", name);
+	const char *at = strstr(answer, wanted);
+	ck_assert_msg(at, "%s is missing: %.600s", name, answer);
+	ck_assert_int_eq(sscanf(at + strlen(wanted), "%m[^\r]", &value), 1);
+	return value;
+}
+
+#define HEADERS "Host: 127.0.0.1:%u\r\nX-Heaptap-Token: %s\r\nConnection: close\r\n"
+
+static char *get_if(const struct http *http, const char *path, const char *etag)
+{
+	char request[1000];
+	snprintf(request, sizeof(request),
+		"GET %s HTTP/1.1\r\n" HEADERS "If-None-Match: %s\r\n\r\n", path, http->port,
+		http->token, etag);
+	return http_send(http, request, NULL);
+}
+
+START_TEST(what_is_known_is_not_sent_again)
+{
+	struct http http;
+	if (!start(&http))
+		return;
+	char *first = get_if(&http, "/api/v1/summary", "\"none\"");
+	char *etag = header_of(first, "ETag");
+	char *again = get_if(&http, "/api/v1/summary", etag);
+	char *other = get_if(&http, "/api/v1/summary?from=+10ms", etag);
+	ck_assert_uint_eq(http_status(first), 200);
+	ck_assert_uint_eq(http_status(again), 304);
+	ck_assert_uint_eq(http_status(other), 200);
+	free(first);
+	free(etag);
+	free(again);
+	free(other);
+	http_stop(&http);
+}
+END_TEST
+
+START_TEST(wrong_requests_are_explained)
+{
+	static const struct {
+		const char *path;
+		unsigned status;
+		const char *words;
+	} row[] = {
+		{"/api/v1/nothing", 404, "nothing at this path"},
+		{"/favicon.ico", 404, "nothing at this path"},
+		{"/api/v1/summary?from=yesterday", 400, "--from"},
+		{"/api/v1/summary?min-size=x", 400, "report: --min-size x: not a size"},
+		{"/api/v1/summary?frm=1", 400, "did you mean --from?"},
+		{"/api/v1/summary?function=%zz", 400, "%25"},
+		{"/api/v1/summary?trace=1", 400, "there is 1 trace"},
+		{"/api/v1/diff", 400, "there is 1 trace"},
+		{"/api/v1/tree?metric=x", 400, "tree: --metric x is unknown"},
+		{"/api/v1/callers", 400, "parameter name is missing"},
+		{"/api/v1/callers?name=nothing", 400, "nothing"},
+		{"/api/v1/export/nothing", 400, "--format nothing is unknown"},
+		{"/api/v1/report?suppressions=/etc/passwd", 400, "not for requests"},
+		{"/api/v1/events", 404, "no capture"},
+	};
+	struct http http;
+	if (!start(&http))
+		return;
+	for (size_t i = 0; i < HT_ARRAY_SIZE(row); i++) {
+		json_t *answer = http_json(&http, row[i].path, row[i].status);
+		const char *words = report_text(answer, "error");
+		ck_assert_str_eq(report_text(answer, "schema"), "heaptap.error/1");
+		ck_assert_msg(strstr(words, row[i].words), "%s: %s", row[i].path, words);
+		json_decref(answer);
+	}
+	json_decref(http_post(&http, "/api/v1/summary", 405));
+	json_decref(http_json(&http, "/api/v1/stop", 405));
+	json_decref(http_post(&http, "/api/v1/stop", 404));
+	http_stop(&http);
+}
+END_TEST
+
+/* --- who is answered ------------------------------------------------------------------------- */
+
+static void check_refused(const struct http *http, unsigned status, const char *method,
+	const char *path, const char *headers)
+{
+	char request[2000];
+	snprintf(request, sizeof(request), "%s %s HTTP/1.1\r\n%sConnection: close\r\n\r\n", method,
+		path, headers);
+	char *answer = http_send(http, request, NULL);
+	ck_assert_msg(http_status(answer) == status, "%s: %.300s", request, answer);
+	ck_assert_ptr_null(strcasestr(answer, "Access-Control-"));
+	free(answer);
+}
+
+START_TEST(only_the_token_is_answered)
+{
+	struct http http;
+	char own[200], token[200], both[500], path[200];
+	if (!start(&http))
+		return;
+	snprintf(own, sizeof(own), "Host: 127.0.0.1:%u\r\n", http.port);
+	snprintf(token, sizeof(token), "X-Heaptap-Token: %s\r\n", http.token);
+	snprintf(both, sizeof(both), "%s%s", own, token);
+	snprintf(path, sizeof(path), "/api/v1/summary?token=%s", http.token);
+	check_refused(&http, 200, "GET", "/api/v1/summary", both);
+	check_refused(&http, 200, "GET", path, own);
+	check_refused(&http, 200, "HEAD", path, own);
+	check_refused(&http, 403, "GET", "/api/v1/summary", own);
+	check_refused(&http, 403, "GET", "/", own);
+	check_refused(&http, 403, "GET", "/nothing", own);
+	check_refused(&http, 403, "GET", "/api/v1/summary?token=0", own);
+	snprintf(both, sizeof(both), "Host: evil.example:%u\r\n%s", http.port, token);
+	check_refused(&http, 403, "GET", "/api/v1/summary", both);
+	snprintf(both, sizeof(both), "%s%sOrigin: http://evil.example\r\n", own, token);
+	check_refused(&http, 403, "GET", "/api/v1/summary", both);
+	check_refused(&http, 405, "OPTIONS", "/api/v1/stop", own);
+	/* An address that a page can make a browser send is not enough to change anything. */
+	snprintf(path, sizeof(path), "/api/v1/stop?token=%s", http.token);
+	check_refused(&http, 403, "POST", path, own);
+	http_stop(&http);
+}
+END_TEST
+
+START_TEST(every_answer_has_its_headers)
+{
+	static const struct {
+		const char *name, *value;
+	} row[] = {{"X-Content-Type-Options", "nosniff"}, {"Referrer-Policy", "no-referrer"},
+		{"Cache-Control", "no-store"}};
+	static const char *const path[] = {"/", "/api/v1/summary", "/api/v1/nothing"};
+	struct http http;
+	if (!start(&http))
+		return;
+	for (size_t i = 0; i < HT_ARRAY_SIZE(path); i++) {
+		char *answer = get_if(&http, path[i], "\"\"");
+		for (size_t k = 0; k < HT_ARRAY_SIZE(row); k++) {
+			char *value = header_of(answer, row[k].name);
+			ck_assert_str_eq(value, row[k].value);
+			free(value);
+		}
+		char *policy = header_of(answer, "Content-Security-Policy");
+		ck_assert_ptr_eq(strstr(policy, "default-src 'none'"), policy);
+		ck_assert(i || strstr(policy, "connect-src 'self'; script-src 'sha256-"));
+		ck_assert_ptr_null(strstr(policy, "unsafe"));
+		free(policy);
+		free(answer);
+	}
+	http_stop(&http);
+}
+END_TEST
+
+static void check_status(const struct http *http, const char *line)
+{
+	char path[64], text[4096] = "";
+	snprintf(path, sizeof(path), "/proc/%d/status", http->run.pid);
+	FILE *file = fopen(path, "re");
+	ck_assert(file && fread(text, 1, sizeof(text) - 1, file) > 0);
+	fclose(file);
+	ck_assert_msg(strstr(text, line), "%s: %s", line, text);
+}
+
+START_TEST(root_is_given_up)
+{
+	struct http http;
+	char *trace = make_trace("one.htap", 3);
+	setenv("SUDO_UID", "1234", 1);
+	setenv("SUDO_GID", "1235", 1);
+	if (!http_start(&http, (const char *[]){trace, NULL}))
+		return;
+	check_status(&http, "\nNoNewPrivs:\t1\n");
+	if (geteuid() == 0) {
+		check_status(&http, "\nUid:\t1234\t1234\t1234\t1234\n");
+		check_status(&http, "\nGid:\t1235\t1235\t1235\t1235\n");
+		check_status(&http, "\nGroups:\t \n");
+		check_status(&http, "\nCapPrm:\t0000000000000000\n");
+		/* What only root may read is read again all the same. */
+		json_decref(http_json(&http, "/api/v1/summary?min-size=1", 200));
+	}
+	http_stop(&http);
+	free(trace);
+}
+END_TEST
+
+/* --- very many, slow and hostile clients ----------------------------------------------------- */
+
+#define SLOW	 1500u
+#define AT_ONCE	 400u
+#define IN_ALL	 10000u
+#define ONE_LINE "GET /api/v1/summary HTTP/1.1\r\n"
+
+static void allow_descriptors(void)
+{
+	struct rlimit limit;
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+	ck_assert_uint_gt(limit.rlim_cur, SLOW + 100);
+}
+
+/* A whole request on an open connection, of which the status is read. */
+static unsigned ask_on(const struct http *http, int fd)
+{
+	char request[400], answer[512];
+	snprintf(request, sizeof(request), ONE_LINE HEADERS "\r\n", http->port, http->token);
+	ck_assert_int_eq(send(fd, request, strlen(request), MSG_NOSIGNAL), (int)strlen(request));
+	ssize_t n = recv(fd, answer, sizeof(answer) - 1, 0);
+	answer[n > 0 ? n : 0] = '\0';
+	return http_status(answer);
+}
+
+START_TEST(ten_thousand_connections)
+{
+	struct http http;
+	int fd[AT_ONCE];
+	if (!start(&http))
+		return;
+	allow_descriptors();
+	for (unsigned done = 0; done < IN_ALL; done += AT_ONCE) {
+		for (unsigned i = 0; i < AT_ONCE; i++) {
+			fd[i] = http_connect(&http);
+			ck_assert_int_ge(fd[i], 0);
+			ck_assert_int_eq(send(fd[i], ONE_LINE, strlen(ONE_LINE), MSG_NOSIGNAL),
+				(int)strlen(ONE_LINE));
+		}
+		json_decref(http_json(&http, "/api/v1/summary", 200));
+		for (unsigned i = 0; i < AT_ONCE; i++)
+			close(fd[i]);
+	}
+	json_decref(http_json(&http, "/api/v1/tree", 200));
+	ck_assert_int_eq(http_stop(&http), 0);
+}
+END_TEST
+
+START_TEST(slow_clients_make_room)
+{
+	struct http http;
+	static int fd[SLOW];
+	unsigned ended = 0;
+	char byte;
+	if (!start(&http))
+		return;
+	allow_descriptors();
+	for (unsigned i = 0; i < SLOW; i++) {
+		fd[i] = http_connect(&http);
+		ck_assert_int_ge(fd[i], 0);
+		send(fd[i], "GET / HT", 8, MSG_NOSIGNAL);
+	}
+	json_decref(http_json(&http, "/api/v1/summary", 200));
+	for (unsigned i = 0; i < SLOW; i++)
+		ended += recv(fd[i], &byte, 1, MSG_DONTWAIT) >= 0;
+	ck_assert_uint_ge(ended, SLOW - 1100);
+	/* The others end by themselves, however slowly they go on. */
+	run_until(send(fd[SLOW - 1], "x", 1, MSG_NOSIGNAL) < 0, ANSWER_MS);
+	json_decref(http_json(&http, "/api/v1/summary", 200));
+	for (unsigned i = 0; i < SLOW; i++)
+		close(fd[i]);
+	ck_assert_int_eq(http_stop(&http), 0);
+}
+END_TEST
+
+START_TEST(hostile_bytes_disturb_nobody)
+{
+	static const char *const bytes[] = {"\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n",
+		"\x16\x03\x01\x02", "GET /%00%ff%2e%2e/ HTTP/1.1\r\nHost: x\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 99999999999999999999\r\n\r\n",
+		"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+		"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"};
+	struct http http;
+	char *large = malloc(100001);
+	if (!start(&http))
+		return;
+	for (size_t i = 0; i < HT_ARRAY_SIZE(bytes); i++) {
+		int fd = http_connect(&http);
+		send(fd, bytes[i], strlen(bytes[i]), MSG_NOSIGNAL);
+		json_decref(http_json(&http, "/api/v1/summary", 200));
+		close(fd);
+	}
+	memset(large, 'a', 100000);
+	memcpy(large, "GET /", 5);
+	large[100000] = '\0';
+	char *answer = http_send(&http, large, NULL);
+	ck_assert_uint_ne(http_status(answer), 200);
+	free(answer);
+	free(large);
+	/* Several requests on one connection, and one whose client does not wait. */
+	int fd = http_connect(&http);
+	ck_assert_uint_eq(ask_on(&http, fd), 200);
+	close(fd);
+	json_decref(http_json(&http, "/api/v1/summary", 200));
+	ck_assert_int_eq(http_stop(&http), 0);
+}
+END_TEST
+
+START_TEST(too_many_requests_are_told_so)
+{
+	struct http http;
+	int fd[200];
+	unsigned refused = 0, answered = 0;
+	if (!start(&http))
+		return;
+	char request[400], answer[512];
+	snprintf(request, sizeof(request),
+		"GET /api/v1/report?min-size=1 HTTP/1.1\r\n" HEADERS "\r\n", http.port, http.token);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(fd); i++) {
+		fd[i] = http_connect(&http);
+		send(fd[i], request, strlen(request), MSG_NOSIGNAL);
+	}
+	for (size_t i = 0; i < HT_ARRAY_SIZE(fd); i++) {
+		ssize_t n = recv(fd[i], answer, sizeof(answer) - 1, 0);
+		answer[n > 0 ? n : 0] = '\0';
+		refused += http_status(answer) == 503;
+		answered += http_status(answer) == 200;
+		close(fd[i]);
+	}
+	ck_assert_uint_eq(refused + answered, HT_ARRAY_SIZE(fd));
+	ck_assert_uint_ge(answered, 64);
+	json_decref(http_json(&http, "/api/v1/summary", 200));
+	ck_assert_int_eq(http_stop(&http), 0);
+}
+END_TEST
+
+/* --- in a browser ---------------------------------------------------------------------------- */
+
+static bool has_browser(void)
+{
+	static const char *const needed[] = {"/usr/bin/chromium", "/usr/bin/chromedriver",
+		"/usr/lib/python3/dist-packages/selenium"};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(needed); i++)
+		if (access(needed[i], R_OK) < 0) {
+			printf("skipped: serve: the page in a browser: %s is not there\n",
+				needed[i]);
+			return false;
+		}
+	return true;
+}
+
+START_TEST(the_page_shows_the_same_numbers)
+{
+	struct http http;
+	char *trace = make_trace("one.htap", 3), *out, *err;
+	if (!has_browser() || !http_start(&http, (const char *[]){trace, NULL}))
+		return;
+	int status = run_program(
+		(const char *[]){PYTHON, "tests/page/served.py", "look", http.address, NULL},
+		BROWSE_MS, &out, &err);
+	ck_assert_msg(status == 0, "%s", err);
+	json_t *seen = report_parse(out), *answer = http_json(&http, "/api/v1/summary", 200);
+	const char *name;
+	json_t *value;
+	ck_assert_uint_eq(json_array_size(report_at(seen, "console")), 0);
+	ck_assert_uint_ge(json_object_size(report_at(seen, "totals")), 12);
+	json_object_foreach((json_t *)report_at(seen, "totals"), name, value) ck_assert_msg(
+		json_number_value(value) ==
+			json_number_value(json_object_get(report_at(answer, "totals"), name)),
+		"%s", name);
+	json_decref(seen);
+	json_decref(answer);
+	free(out);
+	free(err);
+	free(trace);
+	http_stop(&http);
+}
+END_TEST
+
+HT_SUITE("integration/serve", answers_are_those_of_the_commands, a_folder_of_windows,
+	what_is_known_is_not_sent_again, wrong_requests_are_explained, only_the_token_is_answered,
+	every_answer_has_its_headers, root_is_given_up, ten_thousand_connections,
+	slow_clients_make_room, hostile_bytes_disturb_nobody, too_many_requests_are_told_so,
+	the_page_shows_the_same_numbers)

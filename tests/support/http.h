@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A server of `heaptap serve`, and requests to it as bytes.
+ */
+#pragma once
+
+#include <jansson.h>
+
+#include "tests/support/run.h"
+
+struct http {
+	struct run run;
+	char address[256]; /* as it printed it */
+	char token[64];
+	uint16_t port;
+};
+
+/* Starts `heaptap serve WORDS` and waits for its address; false: this build has no server, which is
+ * said to be skipped. */
+bool http_start(struct http *http, const char *const words[]);
+/* SIGINT; its exit status. */
+int http_stop(struct http *http);
+
+/* A connection; -1: refused. */
+int http_connect(const struct http *http);
+/* Sends `request` as it is on a connection of its own and returns what comes back until its end,
+ * malloc'd; `ret_length` may be NULL. */
+char *http_send(const struct http *http, const char *request, size_t *ret_length);
+/* GET `path` with the right Host and token; the body, malloc'd. Fails the test where the status is
+ * another than `status`. */
+char *http_get(const struct http *http, const char *path, unsigned status);
+/* The same, of JSON. */
+json_t *http_json(const struct http *http, const char *path, unsigned status);
+/* POST `path` with the token as a header. */
+json_t *http_post(const struct http *http, const char *path, unsigned status);
+/* The status of an answer; 0: it is none. */
+unsigned http_status(const char *answer);
