@@ -61,8 +61,11 @@ static void put_name(const struct control_reply *reply)
 static void put_times(const struct control_reply *reply)
 {
 	char since[CLOCK_BYTES], span[CLOCK_BYTES], end[CLOCK_BYTES];
-	printf("  %s since %s (%s)", state_of(reply), clock_text(reply->start_unix_ns, since),
-		span_text(reply->elapsed_ns, span));
+	printf("  %s since %s (%s)",
+		reply->phase == CONTROL_RECORDING ? "recording" : "detaching; recorded",
+		clock_text(reply->start_unix_ns, since), span_text(reply->elapsed_ns, span));
+	if (reply->paused)
+		printf(", paused");
 	if (reply->phase == CONTROL_RECORDING && reply->duration_ns)
 		printf(", ends at %s", clock_text(reply->start_unix_ns + reply->duration_ns, end));
 	putchar('\n');

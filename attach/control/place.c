@@ -7,40 +7,54 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
-#define BACKLOG	      64
-#define SWEEP_MAX     1000u /* names that one capture looks at */
-#define LOCK_TRIES    20u
-#define LOCK_US	      1000u
-#define REMOVED_TRIES 3u
+#define BACKLOG	    64
+#define SWEEP_MAX   1000u /* names that one capture looks at */
+#define STALE_TRIES 20u
+#define HALF_MADE_S 60
 
 /* The directory's path may be longer than an address of a socket. */
 static struct sockaddr_un address_of(int directory, const char *name)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
 	snprintf(address.sun_path, sizeof(address.sun_path), "/proc/self/fd/%d/%.*s", directory,
-		(int)CONTROL_NAME_MAX, name);
+		(int)CONTROL_NAME_MAX + 1, name);
 	return address;
 }
 
-/* Has the process that listened there ended? */
-static bool is_stale(int directory, const char *name)
+static bool stat_of(int directory, const char *name, struct stat *ret)
 {
-	struct sockaddr_un address = address_of(directory, name);
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	bool stale = fd >= 0 && connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0 &&
-		     errno == ECONNREFUSED;
-	if (fd >= 0)
-		close(fd);
-	return stale;
+	return fstatat(directory, name, ret, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-/* The caller holds the directory's lock: between bind and listen a new socket looks stale, too. */
+/* Removes a socket whose process has ended. What has taken its name meanwhile stays. */
+static void remove_stale(int directory, const char *name)
+{
+	struct sockaddr_un address = address_of(directory, name);
+	struct stat before, after;
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	bool is_stale = fd >= 0 && stat_of(directory, name, &before) &&
+			connect(fd, (struct sockaddr *)&address, sizeof(address)) != 0 &&
+			errno == ECONNREFUSED;
+	if (fd >= 0)
+		close(fd);
+	if (is_stale && stat_of(directory, name, &after) && before.st_ino == after.st_ino)
+		(void)unlinkat(directory, name, 0);
+}
+
+/* Another capture may be about to make it whole. */
+static bool is_old(int directory, const char *name)
+{
+	struct stat stat;
+	return stat_of(directory, name, &stat) && time(NULL) - stat.st_mtime > HALF_MADE_S;
+}
+
+/* Those that are named as sockets are, whole or half made. */
 static void sweep(int directory)
 {
 	int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -52,93 +66,74 @@ static void sweep(int directory)
 	}
 	const struct dirent *entry;
 	for (unsigned i = 0; i < SWEEP_MAX && (entry = readdir(dir)) != NULL; i++) {
+		const char *name = entry->d_name;
 		uint64_t start_ticks;
 		pid_t pid;
-		if (control_name_parse(entry->d_name, &pid, &start_ticks) &&
-			is_stale(directory, entry->d_name))
-			(void)unlinkat(directory, entry->d_name, 0);
+		bool is_half_made = name[0] == '.';
+		if (control_name_parse(name + is_half_made, &pid, &start_ticks) &&
+			(!is_half_made || is_old(directory, name)))
+			remove_stale(directory, name);
 	}
 	closedir(dir);
 }
 
-/* The lock of a directory; -1: others hold it, for longer than anyone should. */
-static int take_lock(int directory)
-{
-	int fd = openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	for (unsigned i = 0; fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) != 0; i++) {
-		if (i == LOCK_TRIES) {
-			close(fd);
-			return -1;
-		}
-		usleep(LOCK_US);
-	}
-	return fd;
-}
-
-/* The last one to leave removes the directory: who holds the lock and finds it removed begins anew.
+/*
+ * 0 or an errno. The socket gets its name when it listens: until then it would look stale to
+ * another capture. The last of the others may take away the directory: then ESTALE, and all begins
+ * anew.
  */
-static bool is_removed(int directory)
+static int listen_at(int listener, int directory, const char *name)
 {
-	struct stat stat;
-	return fstat(directory, &stat) == 0 && stat.st_nlink == 0;
-}
-
-/* 0 or an errno. */
-static int listen_at(const struct place *place)
-{
-	struct sockaddr_un address = address_of(place->directory, place->name);
-	(void)unlinkat(place->directory, place->name, 0);
+	char half_made[CONTROL_NAME_MAX + 1];
+	snprintf(half_made, sizeof(half_made), ".%s", name);
+	struct sockaddr_un address = address_of(directory, half_made);
+	(void)unlinkat(directory, half_made, 0);
 	/* The mode of the name is what bind makes it: no moment with another one. */
 	mode_t before = umask(0177);
-	int failed = bind(place->listener, (struct sockaddr *)&address, sizeof(address));
-	int sys = errno;
+	int failed = bind(listener, (struct sockaddr *)&address, sizeof(address)), sys = errno;
 	umask(before);
 	if (failed)
-		return sys;
-	if (listen(place->listener, BACKLOG) == 0)
+		return sys == ENOENT ? ESTALE : sys;
+	if (listen(listener, BACKLOG) == 0 && renameat(directory, half_made, directory, name) == 0)
 		return 0;
 	sys = errno;
-	(void)unlinkat(place->directory, place->name, 0);
-	return sys;
+	(void)unlinkat(directory, half_made, 0);
+	return sys == ENOENT ? ESTALE : sys;
 }
 
 /* 0 or an errno. */
-static int listen_in(const char *path, struct place *ret)
+static int open_once(const char *path, const char *name, struct place *ret)
 {
+	*ret = PLACE_NONE;
 	ret->directory = control_open_directory(path, geteuid(), true);
+	/* It may have been removed since it was made. */
 	if (ret->directory < 0)
-		return errno;
-	int lock = take_lock(ret->directory), sys = ESTALE;
-	if (lock >= 0)
-		sweep(ret->directory);
-	if (!is_removed(ret->directory))
-		sys = listen_at(ret);
-	if (lock >= 0)
-		close(lock);
-	if (sys) {
-		close(ret->directory);
-		ret->directory = -1;
-	}
+		return errno == ENOENT ? ESTALE : errno;
+	sweep(ret->directory);
+	ret->listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int sys = ret->listener < 0 ? errno : listen_at(ret->listener, ret->directory, name);
+	if (!sys)
+		return 0;
+	if (ret->listener >= 0)
+		close(ret->listener);
+	close(ret->directory);
+	*ret = PLACE_NONE;
 	return sys;
 }
 
 /* 0 or an errno. */
 static int open_at(const char *path, pid_t pid, uint64_t start_ticks, struct place *ret)
 {
-	*ret = PLACE_NONE;
-	int listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	int sys = listener < 0 ? errno : ESTALE;
-	ret->listener = listener;
+	char name[CONTROL_NAME_MAX];
+	int sys = ESTALE;
+	control_name(pid, start_ticks, name);
+	for (unsigned i = 0; i < STALE_TRIES && sys == ESTALE; i++)
+		sys = open_once(path, name, ret);
+	if (sys)
+		return sys == ESTALE ? ENOENT : sys;
 	snprintf(ret->path, sizeof(ret->path), "%s", path);
-	control_name(pid, start_ticks, ret->name);
-	for (unsigned i = 0; i < REMOVED_TRIES && sys == ESTALE; i++)
-		sys = listen_in(path, ret);
-	if (!sys)
-		return 0;
-	if (listener >= 0)
-		close(listener);
-	*ret = PLACE_NONE;
-	return sys;
+	snprintf(ret->name, sizeof(ret->name), "%s", name);
+	return 0;
 }
 
 struct ht_err *place_open_in(char (*paths)[CONTROL_PATH_MAX], size_t count, pid_t pid,
@@ -165,23 +160,13 @@ struct ht_err *place_open(pid_t pid, uint64_t start_ticks, struct place *ret)
 	return place_open_in(paths, count, pid, start_ticks, ret);
 }
 
-/* With the directory, if nothing else is in it. */
-static void remove_name(int directory, const char *path, const char *name, bool only_stale)
-{
-	int lock = take_lock(directory);
-	if (!only_stale || is_stale(directory, name))
-		(void)unlinkat(directory, name, 0);
-	if (lock >= 0) {
-		(void)rmdir(path);
-		close(lock);
-	}
-}
-
 void place_close(struct place *place)
 {
 	if (place->directory >= 0) {
-		remove_name(place->directory, place->path, place->name, false);
+		(void)unlinkat(place->directory, place->name, 0);
 		close(place->directory);
+		/* If it is empty. */
+		(void)rmdir(place->path);
 	}
 	if (place->listener >= 0)
 		close(place->listener);
@@ -197,7 +182,8 @@ void place_forget(pid_t pid, uint64_t start_ticks)
 		int directory = control_open_directory(paths[i], geteuid(), false);
 		if (directory < 0)
 			continue;
-		remove_name(directory, paths[i], name, true);
+		remove_stale(directory, name);
 		close(directory);
+		(void)rmdir(paths[i]);
 	}
 }
