@@ -108,8 +108,10 @@ const App = (() => {
 			return known.get(figure);
 		}
 		const calls = of("allocations"), live = of("liveBytes"), growth = of("growthBytes");
-		const rows = nodes.map((_, row) => row)
-			.filter((row) => calls[row] || live[row] || growth[row]);
+		const rows = [];
+		for (let row = 0; row < nodes.length; row++)
+			if (calls[row] || live[row] || growth[row])
+				rows.push(row);
 		return {of, rows};
 	}
 

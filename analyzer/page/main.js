@@ -214,6 +214,7 @@
 		showControls();
 		Keys.listen(keyActions());
 		display();
+		performance.mark("shown"); /* for tests/bench */
 		addEventListener("resize", () => {
 			timeline.draw();
 			timeline.update();

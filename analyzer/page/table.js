@@ -8,7 +8,7 @@
 "use strict";
 
 const Table = (() => {
-	const FIRST_ROWS = 100;
+	const FIRST_ROWS = 50;
 
 	function textOf(column, row) {
 		const value = column.value(row);
@@ -38,8 +38,9 @@ const Table = (() => {
 		if (!column || column.unit === "text" || rows.length < count * 4)
 			return sortRows(rows, columns, sort).slice(0, count);
 		const sign = isTurned ? 1 : -1;
-		const values = Float64Array.from({length: rows.length},
-			(_, i) => sign * (column.value(rows[i]) ?? -Infinity));
+		const values = new Float64Array(rows.length);
+		for (let i = 0; i < values.length; i++)
+			values[i] = sign * (column.value(rows[i]) ?? -Infinity);
 		const least = values.slice().sort()[count - 1];
 		return sortRows(rows.filter((_, i) => values[i] <= least), columns, sort).slice(0, count);
 	}

@@ -98,6 +98,13 @@ def analyze(name, kind):
     return found
 
 
+def page(value):
+    """The page of a generated trace, where there was a browser."""
+    def found(results):
+        return [value(one) for one in results["page"]["rounds"]] if results.get("page") else None
+    return found
+
+
 def pair_goals():
     """Stacks that change, as the goals mean it, and the same stack again."""
     goals = []
@@ -136,6 +143,9 @@ GOALS = pair_goals() + [
     Goal("detach, 50 threads that all compute", "ms", 100, 20, detach("50 threads that all compute")),
     *[Goal(f"report, CPU of heaptrack_print over ours, {name}", "x", 1.5, 3, analyze(name, "ratios"), more=True)
       for name in ("redis-server", "db_bench")],
+    Goal("page of 400,000 nodes, shown", "ms", 1000, 500, page(lambda one: one["shown_ms"])),
+    Goal("the same, the slowest view follows a brush", "ms", 50, 20,
+         page(lambda one: max(one["answer_ms"].values()))),
     *[Goal(f"report, memory of heaptrack_print over ours, {name}", "x", 1, 2, analyze(name, "memory_ratios"), more=True)
       for name in ("redis-server", "db_bench")],
 ]

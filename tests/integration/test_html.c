@@ -214,6 +214,7 @@ static void check_tools(const json_t *seen)
 	ck_assert_ptr_nonnull(strstr(report_text(seen, "filters.chip"), "only through "));
 	ck_assert(json_is_true(report_at(seen, "filters.isEmpty")));
 	ck_assert(json_is_true(report_at(seen, "isBack")));
+	ck_assert_uint_eq(json_array_size(report_at(seen, "saved")), 2);
 	ck_assert(json_is_true(report_at(seen, "sort.down")));
 	ck_assert(json_is_true(report_at(seen, "sort.up")));
 	ck_assert_uint_eq(report_u64(seen, "taken.sum"), report_u64(seen, "filters.all"));

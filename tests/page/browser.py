@@ -5,8 +5,10 @@
 # Opens a page of heaptap html in chromium as a person would, and prints one JSON object: what was on the
 # console, what was asked of a network, what the views showed.
 import json
+import os
 import pathlib
 import sys
+import tempfile
 import xml.etree.ElementTree as xml
 
 from selenium import webdriver
@@ -208,6 +210,17 @@ def taken(driver):
             "first": found["sites.text"].splitlines()[0]}
 
 
+# A browser keeps what a button saves, also under the policy of the page.
+def saved(driver, folder):
+    driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": folder})
+    see(driver, "flame")
+    for kind in ["svg", "collapsed"]:
+        driver.find_element(By.CSS_SELECTOR, "#saves [data-kind=%s]" % kind).click()
+    WebDriverWait(driver, 60).until(lambda _: len(
+        [name for name in os.listdir(folder) if name.endswith((".svg", ".txt"))]) == 2)
+    return sorted(name.split("-flame-")[1] for name in os.listdir(folder))
+
+
 # Turns a table round by its heading.
 def sort(driver):
     see(driver, "sites")
@@ -283,6 +296,8 @@ def look(driver, url):
     found["filters"] = filters(driver)
     found["isBack"] = back(driver)
     found["taken"] = taken(driver)
+    with tempfile.TemporaryDirectory() as folder:
+        found["saved"] = saved(driver, folder)
     found["sort"] = sort(driver)
     found["foreign"] = driver.execute_script(
         "return document.querySelectorAll('img, iframe, object, embed, a[href]').length")

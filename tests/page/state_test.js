@@ -50,6 +50,6 @@ assert.strictEqual(Table.csv({columns, rows: () => rows}),
 /* Of many rows only the first are sorted: the same ones, in the same order. */
 const many = Array.from({length: 3000}, (_, i) => ["n", i * 7919 % 1000, i % 3 ? i : null]);
 for (const sort of ["bytes", "bytes-", "life", "life-", "name"])
-	assert.deepStrictEqual(Table.firstRows(many, columns, sort, 100),
-		Table.sortRows(many, columns, sort).slice(0, 100));
+	assert.deepStrictEqual(Table.firstRows(many, columns, sort, 50),
+		Table.sortRows(many, columns, sort).slice(0, 50));
 console.log("all right");

@@ -108,7 +108,7 @@ const Source = (() => {
 				}
 				if (!files.some((one) => one.file === wanted))
 					files.push({file: wanted, own: 0, total: 0});
-				const text = (facts.sources || []).find((one) => one.file === wanted);
+				const text = (facts.sources || []).find((one) => one.path === pathOf(app, wanted));
 				table = linesTable(app, wanted, text);
 				Dom.replace(view, Dom.element("div", {class: "bar"}, chooser(app, files, wanted)),
 					Dom.element("p", {class: "hint"}, note(text, wanted)), table.element);
