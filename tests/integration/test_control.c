@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -273,16 +274,25 @@ START_TEST(without_a_capture_there_is_nothing_to_steer)
 }
 END_TEST
 
-static bool runs(pid_t pid, const char *name)
+/* Has sleep(1) been loaded, and begun to sleep? */
+static bool sleeps(pid_t pid)
 {
-	char path[64], comm[32] = "";
-	snprintf(path, sizeof(path), "/proc/%d/comm", pid);
+	char path[64];
+	long call = -1;
+	snprintf(path, sizeof(path), "/proc/%d/syscall", pid);
 	FILE *file = fopen(path, "re");
-	bool is_it =
-		file && fgets(comm, sizeof(comm), file) && strncmp(comm, name, strlen(name)) == 0;
+	bool is_call = file && fscanf(file, "%ld", &call) == 1 && call == SYS_clock_nanosleep;
 	if (file)
 		fclose(file);
-	return is_it;
+	return is_call;
+}
+
+/* Does the capture of `pid` answer? It must not have ended. */
+static bool answers(struct run *capture, pid_t pid)
+{
+	if (run_has_ended(capture))
+		ck_abort_msg("heaptap ended early: %s", run_err(capture));
+	return steer("status", pid, NULL, NULL, NULL) == 0;
 }
 
 START_TEST(root_steers_for_others_and_others_not_for_root)
@@ -300,11 +310,11 @@ START_TEST(root_steers_for_others_and_others_not_for_root)
 	}
 	run_deinit(&asking);
 	run_start_as_nobody(&program, (const char *[]){"sleep", "1000", NULL});
-	run_until(runs(program.pid, "sleep"), LIMIT_MS);
+	run_until(sleeps(program.pid), LIMIT_MS);
 	snprintf(number, sizeof(number), "%d", program.pid);
 	run_start_as_nobody(&capture, (const char *[]){run_built("heaptap"), "attach", "-q", "-p",
 					      number, "-o", "-", NULL});
-	run_until(steer("status", program.pid, NULL, NULL, NULL) == 0, LIMIT_MS);
+	run_until(answers(&capture, program.pid), LIMIT_MS);
 	ck_assert_uint_ne(steer_figure(program.pid, "uid"), 0);
 	ck_assert_int_eq(steer("stop", program.pid, "--wait", NULL, NULL), 0);
 	ck_assert_int_eq(run_wait(&capture, LIMIT_MS), 0);
