@@ -131,7 +131,12 @@ static struct ht_err *check_version(struct trace_reader *reader, const uint8_t *
 
 static struct ht_err *read_header(struct trace_reader *reader)
 {
-	struct ht_err *err = input_need(reader, TRACE_SKIPPABLE_BYTES + TRACE_HEADER_MIN, "header");
+	struct ht_err *err = input_fill(reader, TRACE_SKIPPABLE_BYTES + TRACE_HEADER_MIN);
+	if (err)
+		return err;
+	if (!input_left(reader))
+		return trace_damaged(reader, "the file is empty: no capture has written to it");
+	err = input_need(reader, TRACE_SKIPPABLE_BYTES + TRACE_HEADER_MIN, "header");
 	if (err)
 		return err;
 	if (load_u32(input(reader)) != TRACE_SKIPPABLE_MAGIC ||

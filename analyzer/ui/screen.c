@@ -15,20 +15,20 @@
 static const char *why_ended(const struct model *model)
 {
 	static const char *const reason[] = {
-		[REC_END_DURATION] = "as planned",
-		[REC_END_SIGNAL] = "by a signal",
-		[REC_END_TARGET_EXIT] = "process exited",
-		[REC_END_TARGET_EXEC] = "process became another program (exec)",
-		[REC_END_DISK_FULL] = "disk full",
-		[REC_END_ERROR] = "by an error",
-		[REC_END_STOP] = "by heaptap stop",
-		[REC_END_FORBIDDEN] = "process forbade recording",
+		[REC_END_DURATION] = "complete",
+		[REC_END_SIGNAL] = "ended by a signal",
+		[REC_END_TARGET_EXIT] = "ended: process exited",
+		[REC_END_TARGET_EXEC] = "ended: process became another program (exec)",
+		[REC_END_DISK_FULL] = "ended by a full disk",
+		[REC_END_ERROR] = "ended by an error",
+		[REC_END_STOP] = "ended by heaptap stop",
+		[REC_END_FORBIDDEN] = "ended: process forbade it",
 	};
 	if (!model->has_end)
 		return model->is_growing ? "still recording" : "end missing";
 	return model->end.reason < HT_ARRAY_SIZE(reason) && reason[model->end.reason]
 		       ? reason[model->end.reason]
-		       : "for an unknown reason";
+		       : "ended for an unknown reason";
 }
 
 #define WHEN_BYTES 64u
@@ -97,7 +97,7 @@ static size_t write_title(const struct page *page)
 		line_put(&line, ", %s", why);
 	line_end(&line);
 	if (!fits)
-		line_print(page->text, "recording ended: %s", why);
+		line_print(page->text, "recording %s", why);
 	return fits ? 1 : 2;
 }
 
@@ -109,22 +109,21 @@ void screen_write_title(const struct page *page)
 /* --- warnings and commands ---------------------------------------------------------------------
  */
 
-/* Returns how many are shown in full; the others are cut, or left to the end of the page. */
+/* Fills at most so many lines with whole words; notes how many warnings are shown in full. */
 static void write_warnings(struct page *page, size_t lines)
 {
 	const struct warnings *warnings = &page->warnings;
 	const size_t first = warnings->has_ending, count = warnings->count - first;
-	size_t shown = count > WARNINGS_SHOWN ? WARNINGS_SHOWN : count, complete = 0;
-	if (shown + (count > shown) > lines)
-		shown = lines - 1;
-	for (size_t i = first; i < first + shown; i++) {
-		const char *text = warnings->text[i];
-		struct line line;
-		line_begin(&line, page->text);
-		line_styled(&line, TEXT_WARNING, "! ");
-		complete += text_columns(text) <= line_left(&line);
-		line_foreign(&line, text, LINE_WIDE);
-		line_end(&line);
+	size_t shown = 0, complete = 0;
+	while (shown < count && shown < WARNINGS_SHOWN && lines > 0) {
+		/* The last line is for those that have no room. */
+		const size_t room = lines > 1 && shown + 1 < count ? lines - 1 : lines;
+		const size_t wanted = line_wrap(
+			page->text, "! ", "  ", warnings->text[first + shown++], room);
+		complete += wanted <= room;
+		lines -= wanted < room ? wanted : room;
+		if (lines == 1 && shown + 1 < count)
+			break;
 	}
 	page->warnings_shown = complete;
 	if (count > shown)

@@ -99,7 +99,7 @@ START_TEST(figures_are_on_the_page)
 	tracebuild_rss(&scene.trace, scene.now, 1234 << 20);
 	tracebuild_loss(&scene.trace, REC_COUNTER_LOST_TIMEOUT, 1234);
 	write_page(0);
-	check_has("target (pid 4242)  1.5 ms, 2023-11-14 22:13:21 .. 22:13:21 UTC, as planned\n"
+	check_has("target (pid 4242)  1.5 ms, 2023-11-14 22:13:21 .. 22:13:21 UTC, complete\n"
 		  "calls  1,500 allocations (");
 	check_has("  program      /usr/bin/target\n");
 	check_has("allocations  1,500 of 1.5 MiB");
@@ -498,7 +498,7 @@ START_TEST(one_table_instead_of_lists)
 	options.by = BREAKDOWN_MODULE;
 	write_page_of(80, &options, NULL);
 	ck_assert_str_eq(page,
-		"target (pid 4242)  10.0 ms, 2023-11-14 22:13:21 .. 22:13:21 UTC, as planned\n"
+		"target (pid 4242)  10.0 ms, 2023-11-14 22:13:21 .. 22:13:21 UTC, complete\n"
 		"\n"
 		"By module: allocations in the window\n"
 		"        own   share with callees   share  module\n"

@@ -107,7 +107,7 @@ START_TEST(what_grows_and_who)
 	const struct report_text_options options = usual();
 	write_page(COLUMNS, &options);
 	check_begins(
-		"target (pid 4242)  60.0 s, 2023-11-14 22:13:21 .. 22:14:21 UTC, as planned\n"
+		"target (pid 4242)  60.0 s, 2023-11-14 22:13:21 .. 22:14:21 UTC, complete\n"
 		"calls  2,432 allocations (40/s) of 7.9 MiB, 0.0 % temporary\n"
 		"heap   1.0 MiB -> ~3.1 MiB, peak 3.1 MiB at +60.0 s  -----======++++++******#\n"
 		"RSS    3.0 MiB -> 6.0 MiB; the trace explains +2.1 MiB\n"
@@ -138,7 +138,7 @@ START_TEST(nothing_grows)
 	const struct report_text_options options = usual();
 	write_page(COLUMNS, &options);
 	check_begins(
-		"target (pid 4242)  60.0 s, 2023-11-14 22:13:21 .. 22:14:21 UTC, as planned\n"
+		"target (pid 4242)  60.0 s, 2023-11-14 22:13:21 .. 22:14:21 UTC, complete\n"
 		"calls  2,432 allocations (40/s) of 7.9 MiB, 49.3 % temporary\n"
 		"heap   1.0 MiB -> ~2.0 MiB, peak 2.0 MiB at +1.6 s  ########################\n"
 		"RSS    3.0 MiB -> 6.0 MiB; the trace explains +1.0 MiB\n"

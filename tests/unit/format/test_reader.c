@@ -359,7 +359,10 @@ static void check_open_refused(const struct bytes_out *file, const char *says)
 START_TEST(what_is_no_trace_is_refused)
 {
 	struct bytes_out file = {0};
+	check_open_refused(&file, "x.htap: the file is empty");
+	ck_no_err(bytes_out_put(&file, "#", 1));
 	check_open_refused(&file, "x.htap: cut within its header");
+	file.length = 0;
 	ck_no_err(bytes_out_put(&file, "#!/bin/sh\necho this is no trace\n", 32));
 	check_open_refused(&file, "x.htap: not a heaptap trace");
 	file.length = 0;
