@@ -370,8 +370,8 @@ static const struct option_command command[] = {
 		.summary = "write a trace as one HTML page",
 		.description =
 			"Writes a page that opens in a browser without a network: timeline, what "
-			"grows, flame graph, sites, threads and sizes. A part of the timeline "
-			"that is selected with the mouse counts for all of them. Pages of more "
+			"grows, flame graph, call tree, callers, lifetimes and more. A part of the "
+			"timeline that is selected counts for all of them. Pages of more "
 			"than 5 MiB are made smaller: small frames are counted in their "
 			"callers.",
 		.operand = {TRACE},

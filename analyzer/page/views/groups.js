@@ -62,6 +62,8 @@ const Groups = (() => {
 					name: kind === "functions" ? app.names.functionName(key) : texts[key]});
 		if (none)
 			rows.push({key: -1, own: none, total: none, name: "(no stack)"});
+		/* Sorting keeps this order among equals. */
+		rows.sort((a, b) => b.total - a.total);
 		return {rows, sum};
 	}
 

@@ -6,7 +6,7 @@
 "use strict";
 
 const Suspects = (() => {
-	const OTHERS = 5, MORE_OTHERS = 40, GROWN = 0.02;
+	const GROWING = 8, OTHERS = 5, MORE = 40, GROWN = 0.02;
 
 	function groupsOf(app) {
 		const {model} = app, of = new Map(), begin = Stacks.beginOf(model, false);
@@ -117,15 +117,16 @@ const Suspects = (() => {
 	}
 
 	function create(app) {
-		let shown = [], isOpen = false;
+		let shown = [];
+		const isOpen = new Set();
 
 		/* Cards with curves take time, so these are made when they are looked at. */
-		function more(groups) {
-			const details = Dom.element("details", {open: isOpen},
-				Dom.element("summary", {}, groups.length + " more"));
+		function more(groups, text) {
+			const details = Dom.element("details", {open: isOpen.has(text)},
+				Dom.element("summary", {}, groups.length + " " + text));
 			const fill = () => {
-				isOpen = details.open;
-				if (isOpen && details.childElementCount === 1)
+				isOpen[details.open ? "add" : "delete"](text);
+				if (details.open && details.childElementCount === 1)
 					details.append(...groups.map((group) => card(app, group)));
 			};
 			details.addEventListener("toggle", fill);
@@ -143,12 +144,15 @@ const Suspects = (() => {
 				const growing = shown.filter((group) => group.class === "growing");
 				const others = shown.filter((group) => group.class !== "growing");
 				Dom.replace(view, Dom.element("h2", {}, "What grows"), headline(app, groups),
-					...growing.map((group) => card(app, group)));
+					...growing.slice(0, GROWING).map((group) => card(app, group)));
+				if (growing.length > GROWING)
+					view.append(more(growing.slice(GROWING, MORE), "more that grow"));
 				if (others.length)
-					view.append(Dom.element("h3", {}, "The largest others that held memory at the end"),
-						...others.slice(0, OTHERS).map((group) => card(app, group)));
+					view.append(Dom.element("h3", {}, growing.length ? "The largest others" :
+						"What held most memory at the end"),
+					...others.slice(0, OTHERS).map((group) => card(app, group)));
 				if (others.length > OTHERS)
-					view.append(more(others.slice(OTHERS, MORE_OTHERS)));
+					view.append(more(others.slice(OTHERS, MORE), "more"));
 				view.append(Dom.element("p", {class: "hint"},
 					"Class, rate and sentence are of the whole capture; amounts are of the " +
 					"selected time. Curves show live bytes over the whole capture. Next: choose " +

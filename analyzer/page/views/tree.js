@@ -126,7 +126,7 @@ const TreeView = (() => {
 			row.node ? Dom.element("button", {type: "button", class: "link", tabindex: "-1",
 				title: name + "\n" + app.names.functionWhere(call),
 				onclick: () => app.openFunction(call)}, app.names.shortOf(name)) : name);
-			cell.style.paddingLeft = Math.min(row.depth, 30) * 12 + "px";
+			cell.style.setProperty("--depth", Math.min(row.depth, 30));
 			return cell;
 		}
 
