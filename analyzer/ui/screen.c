@@ -118,8 +118,8 @@ static void write_warnings(struct page *page, size_t lines)
 	while (shown < count && shown < WARNINGS_SHOWN && lines > 0) {
 		/* The last line is for those that have no room. */
 		const size_t room = lines > 1 && shown + 1 < count ? lines - 1 : lines;
-		const size_t wanted = line_wrap(
-			page->text, "! ", "  ", warnings->text[first + shown++], room);
+		const size_t wanted =
+			line_wrap(page->text, "! ", "  ", warnings->text[first + shown++], room);
 		complete += wanted <= room;
 		lines -= wanted < room ? wanted : room;
 		if (lines == 1 && shown + 1 < count)
