@@ -87,8 +87,8 @@ enum control_phase {
  */
 struct control_reply {
 	bool ok;
-	/* Of an error: what the client is to exit with. Of STOP with `wait`: what the capture exits
-	 * with. DESIGN section 10 and heaptap(1) have the numbers. */
+	/* After an error the client exits with this; after STOP with `wait` the capture does.
+	 * DESIGN section 10 and heaptap(1) have the numbers. */
 	uint64_t exit_status;
 	char message[640]; /* of an error, and of an ended capture, if there is something to say */
 	uint64_t phase;	   /* enum control_phase */

@@ -42,7 +42,7 @@ struct steered *steered_create(void)
 	return steered;
 }
 
-/* --- what is told ---------------------------------------------------------------------------- */
+/* --- answers --------------------------------------------------------------------------------- */
 
 /* "" where it is too long. */
 static void make_absolute(const char *path, char ret[PATH_MAX])
@@ -116,7 +116,7 @@ static void fill(struct steered *steered, struct control_reply *ret)
 	copy_text(ret->partial, sizeof(ret->partial), steered->partial);
 }
 
-/* --- what is done ---------------------------------------------------------------------------- */
+/* --- requests -------------------------------------------------------------------------------- */
 
 HT_PRINTF(3, 4)
 static void refuse(struct control_reply *ret, uint64_t status, const char *fmt, ...)
@@ -291,6 +291,8 @@ void steered_close(struct session *s)
 	if (!steered || !steered->server)
 		return;
 	steered_detaching(s);
+	/* Those that have come while names were looked up. */
+	server_serve(steered->server, clock_mono_ns());
 	fill(steered, &steered->last);
 	s->report->pauses = steered->last.pauses;
 	s->report->paused_ns = steered->last.paused_ns;

@@ -110,7 +110,7 @@ static void take_request(struct server *server, struct connection *connection, s
 	hang_up(server, connection);
 }
 
-/* Whoever waits sends nothing more; what does come is thrown away. */
+/* A client that waits sends nothing more: drop what comes. */
 static void watch_waiting(struct server *server, struct connection *connection)
 {
 	ssize_t got = recv(connection->fd, connection->line, CONTROL_LINE_MAX, MSG_DONTWAIT);

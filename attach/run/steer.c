@@ -37,24 +37,20 @@ static struct control_request request_of(const struct options *options)
 }
 
 /* The answer did not come. */
-static struct ht_err *explain(pid_t pid, enum control_client_state state)
+static struct ht_err *explain(const struct options *options, enum control_client_state state)
 {
-	switch (state) {
-	case CONTROL_CLIENT_SILENT:
+	int pid = (int)options->pid;
+	if (state == CONTROL_CLIENT_SILENT)
 		return ht_err_new(HT_ERR_SYS,
 			"the capture of process %d does not answer: heaptap is attaching, is "
 			"writing the end of the trace, or is stopped",
-			(int)pid);
-	case CONTROL_CLIENT_DIED:
+			pid);
+	if (state == CONTROL_CLIENT_DIED && options->wait)
 		return ht_err_new(HT_ERR_SYS,
-			"heaptap ended without an answer; 'heaptap verify -p %d' says whether the "
-			"process is clean",
-			(int)pid);
-	case CONTROL_CLIENT_STALE:
-	case CONTROL_CLIENT_ANSWERED:
-		break;
-	}
-	return ht_err_new(HT_ERR_REFUSED, "the capture of process %d has just ended", (int)pid);
+			"heaptap ended before the capture was complete; 'heaptap verify -p %d' "
+			"says whether the process is clean",
+			pid);
+	return ht_err_new(HT_ERR_REFUSED, "the capture of process %d has just ended", pid);
 }
 
 static enum ht_err_code code_of(uint64_t exit_status)
@@ -76,7 +72,7 @@ static struct ht_err *ask_one(const struct options *options, struct control_repl
 	if (err)
 		return err;
 	if (state != CONTROL_CLIENT_ANSWERED)
-		return explain(options->pid, state);
+		return explain(options, state);
 	return ret->ok ? NULL : ht_err_new(code_of(ret->exit_status), "%s", ret->message);
 }
 

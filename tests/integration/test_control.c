@@ -335,7 +335,7 @@ START_TEST(root_steers_for_others_and_others_not_for_root)
 }
 END_TEST
 
-/* As a heaptap and a guardian leave it that are killed, if nobody calls recover. */
+/* A killed heaptap leaves it, if its guardian is killed, too, and recover is not called. */
 START_TEST(a_stale_socket_is_replaced)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -361,7 +361,7 @@ START_TEST(a_stale_socket_is_replaced)
 }
 END_TEST
 
-/* With its guardian, so that nobody removes the socket. */
+/* With its guardian, which would remove the socket. */
 START_TEST(a_killed_heaptap_is_recognised_and_followed_by_another)
 {
 	char *err;

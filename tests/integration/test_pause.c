@@ -66,7 +66,7 @@ static void check_pauses(const json_t *report, size_t count)
 /* How the program's calls are seen. */
 struct way {
 	const char *program, *extra[3];
-	/* Of a sample that takes each allocation frees are recorded of sampled blocks alone. */
+	/* A sample that takes each allocation records frees of sampled blocks only. */
 	bool is_sample;
 };
 

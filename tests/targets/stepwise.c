@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Four threads that allocate and free what they are told to, and nothing else. Commands, each for
- * blocks FIRST to LAST - 1 of a table, of which each thread does a fourth:
+ * Four threads allocate and free on command, and do nothing else. Commands, each for blocks FIRST
+ * to LAST - 1 of a table, of which each thread does a fourth:
  *
  *      alloc FIRST LAST SIZE, realloc FIRST LAST SIZE, free FIRST LAST
  *
- * A block's bytes say which it is: whoever finds others fails.
+ * A block's bytes say which block it is; a thread that finds others fails.
  */
 #include <pthread.h>
 #include <stdlib.h>

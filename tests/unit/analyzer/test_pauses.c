@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A capture that was paused: what is said of the pause, and that no site is taken for one that
- * grows, or not, because of it.
+ * A paused capture: the report names the pause, and no site counts as growing, or as not growing,
+ * because of it.
  */
 #include "analyzer/views/pauses.h"
 

@@ -55,7 +55,7 @@ static struct place open_one(size_t count, pid_t pid)
 	return place;
 }
 
-/* As kill -9 does it: the name stays, nobody listens. */
+/* As kill -9 does it: the name stays, and no process listens. */
 static void die(struct place *place)
 {
 	close(place->listener);

@@ -28,7 +28,7 @@ START_TEST(a_rate_goes_back_to_the_oldest_look)
 }
 END_TEST
 
-/* What was long ago counts no more: eight looks are kept. */
+/* Eight looks are kept. */
 START_TEST(old_looks_are_forgotten)
 {
 	struct rate rate = {0};

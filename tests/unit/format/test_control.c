@@ -14,7 +14,7 @@
 #include "tests/support/ht_check.h"
 #include "tests/support/tmpdir.h"
 
-/* What stands between request and parse: a line without its newline. */
+/* `line` without its newline. */
 static const char *parse(const char *line, struct control_request *ret)
 {
 	return control_request_parse(line, strlen(line), ret);
