@@ -65,7 +65,8 @@
 		}
 		const {total} = app.downTotals();
 		const found = Stacks.matched(app.down(), total, app.foundCalls());
-		said.append(Format.count(found.found) + " frames match: " + app.format(found.sum) + " " +
+		said.append((found.found === 1 ? "1 frame matches: "
+			: Format.count(found.found) + " frames match: ") + app.format(found.sum) + " " +
 			metric + ", " + (Format.percent(Math.abs(found.sum), Math.abs(total[0])) || "0 %") +
 			" of all ");
 		const button = (text, title, onclick) => Dom.element("button", {type: "button",
@@ -195,6 +196,8 @@
 	}
 
 	function display() {
+		if (timeline)
+			timeline.destroy();
 		timeline = Timeline.create(app);
 		views = createViews();
 		showTarget();

@@ -50,7 +50,7 @@ static char *make_page(const char *trace)
 /* The report of a window: {from_ms, to_ms}, null being an end of the trace. */
 static json_t *report_of(const char *trace, const json_t *window)
 {
-	char from[40], to[40], *out;
+	char from[40], to[40], *out, *words;
 	const char *argv[12] = {run_built("heaptap"), "report", "--json", "--limit", "1", trace};
 	size_t count = 6;
 	const json_t *from_ms = json_object_get(window, "from_ms");
@@ -65,8 +65,10 @@ static json_t *report_of(const char *trace, const json_t *window)
 		argv[count++] = "--to";
 		argv[count++] = to;
 	}
-	ck_assert_int_eq(run_program(argv, ANSWER_MS, &out, NULL), 0);
+	const int status = run_program(argv, ANSWER_MS, &out, &words);
+	ck_assert_msg(status == 0, "exit %d: %s", status, words);
 	json_t *report = report_parse(out);
+	free(words);
 	free(out);
 	return report;
 }

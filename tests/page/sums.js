@@ -23,7 +23,9 @@ const model = Decode.decode(Decode.bytesOfBase64(data[2]), Number(data[1]));
 const n = model.buckets, ms = model.stepNs / 1e6;
 const windows = [[0, n], [0, Math.ceil(n / 2)], [Math.floor(n / 2), n],
 	[Math.floor(n / 3), Math.ceil(n * 2 / 3)], [n - 1, n], [0, 1],
-	[Math.floor(n / 4), Math.floor(n / 4) + 1]].filter(([from, to]) => from < to);
+	[Math.floor(n / 4), Math.floor(n / 4) + 1]]
+	/* An event may come after the end; the report refuses a window that begins there. */
+	.filter(([from, to]) => from < to && from * model.stepNs < model.facts.capture.duration_ns);
 
 /* However chains are shown, and from either end. */
 const functions = Names.of(model).functions, trees = [];

@@ -244,7 +244,7 @@ const Timeline = (() => {
 		Dom.replace(Dom.by("legend"), ...series.map((one) => Dom.element("span", {},
 			Dom.element("span", {class: "swatch swatch-" + one.key}), one.name)));
 		return {
-			draw, selectPeak, step,
+			draw, selectPeak, step, destroy: () => graph && graph.destroy(),
 			svg: () => TimelineSvg.draw(app, series),
 			update() {
 				showSelection(app.state.from, app.state.to);
