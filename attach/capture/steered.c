@@ -294,6 +294,8 @@ void steered_close(struct session *s)
 	/* Those that have come while names were looked up. */
 	server_serve(steered->server, clock_mono_ns());
 	fill(steered, &steered->last);
+	if (sink_state(s->sink) == STORE_OK)
+		steered->last.partial[0] = '\0';
 	s->report->pauses = steered->last.pauses;
 	s->report->paused_ns = steered->last.paused_ns;
 	server_close_listener(steered->server);

@@ -2,6 +2,7 @@
 #include "attach/control/server.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,10 +90,23 @@ static struct connection *find_place(struct server *server)
 	return found;
 }
 
+/* Has the client closed the connection? One that has only shut down its sending side still reads.
+ */
+static bool is_gone(int fd)
+{
+	struct pollfd pollfd = {.fd = fd};
+	return poll(&pollfd, 1, 0) > 0 && pollfd.revents & (POLLHUP | POLLERR);
+}
+
 static void take_request(struct server *server, struct connection *connection, size_t length)
 {
 	struct control_request request;
 	struct control_reply reply = {0};
+	/* It was not answered in time, and its user believes that nothing was done. */
+	if (is_gone(connection->fd)) {
+		hang_up(server, connection);
+		return;
+	}
 	const char *problem = control_request_parse(connection->line, length, &request);
 	if (!problem && request.wait && server->waiting == SERVER_WAITING_MAX)
 		problem = "too many clients wait for the end of this capture";

@@ -306,6 +306,24 @@ START_TEST(a_stop_that_is_refused_is_not_waited_for)
 }
 END_TEST
 
+/* heaptap was stopped, the client has given up, and told its user so. */
+START_TEST(a_request_without_a_client_is_not_carried_out)
+{
+	begin();
+	int fd = client("heaptap/1 stop\n");
+	close(fd);
+	serve();
+	ck_assert_uint_eq(seen.calls, 0);
+	/* As nc does it at the end of its input. */
+	fd = client("heaptap/1 status\n");
+	ck_assert_int_eq(shutdown(fd, SHUT_WR), 0);
+	serve();
+	ck_assert_uint_eq(seen.calls, 1);
+	ck_assert(answer_of(fd).ok);
+	end();
+}
+END_TEST
+
 START_TEST(a_client_that_leaves_is_forgotten)
 {
 	begin();
@@ -371,4 +389,5 @@ HT_SUITE("attach/control/server", a_request_has_its_answer_and_the_connection_en
 	one_request_a_connection, a_silent_client_is_sent_away, silent_clients_keep_nobody_out,
 	a_pass_takes_a_bounded_number, those_that_wait_are_answered_at_the_end,
 	few_may_wait_and_others_are_served_meanwhile, a_stop_that_is_refused_is_not_waited_for,
-	a_client_that_leaves_is_forgotten, another_user_is_refused)
+	a_request_without_a_client_is_not_carried_out, a_client_that_leaves_is_forgotten,
+	another_user_is_refused)
