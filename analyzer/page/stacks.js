@@ -150,19 +150,40 @@ const Stacks = (() => {
 		return {...tree.tree(siteNode), nodeOf};
 	}
 
-	/* The same chains from the allocating functions to their callers. */
+	/* The same chains from the allocating functions to their callers. Chains that still agree are
+	 * grouped, level by level; one that is alone is followed to its end. */
 	function bottomUp(down) {
-		const turned = growing(down.count * 4), of = new Int32Array(down.count).fill(-1);
-		const siteNode = down.siteNode.map((node) => {
-			if (of[node] >= 0)
-				return of[node];
-			let at = 0;
-			for (let up = node; up; up = down.parent[up])
-				at = turned.step(at, down.call[up]);
-			of[node] = at;
-			return at;
-		});
-		return turned.tree(siteNode);
+		const parent = [0], call = [-1], endOf = new Int32Array(down.count);
+		const add = (up, at) => {
+			parent.push(up);
+			return call.push(down.call[at]) - 1;
+		};
+		const follow = (leaf, node, at) => {
+			for (; at; at = down.parent[at])
+				node = add(node, at);
+			endOf[leaf] = node;
+		};
+		const open = [{node: 0, chains: [...new Set(down.siteNode)].map((leaf) => [leaf, leaf])}];
+		while (open.length) {
+			const {node, chains} = open.pop(), groups = new Map();
+			for (const [leaf, at] of chains)
+				if (!at)
+					endOf[leaf] = node;
+				else if (groups.has(down.call[at]))
+					groups.get(down.call[at]).push([leaf, down.parent[at]]);
+				else
+					groups.set(down.call[at], [[leaf, down.parent[at]]]);
+			for (const [key, same] of groups) {
+				parent.push(node);
+				const child = call.push(key) - 1;
+				if (same.length === 1)
+					follow(same[0][0], child, same[0][1]);
+				else
+					open.push({node: child, chains: same});
+			}
+		}
+		return {parent: new Int32Array(parent), call: new Int32Array(call), count: parent.length,
+			siteNode: down.siteNode.map((leaf) => endOf[leaf])};
 	}
 
 	/* --- walks ------------------------------------------------------------------------- */
