@@ -4,13 +4,14 @@
 
 #include "analyzer/ui/chain.h"
 #include "analyzer/ui/page.h"
+#include "analyzer/views/alike.h"
 
 struct list {
 	enum metric metric;
 	const char *title;
-	uint32_t *row; /* those shown, in their order */
+	struct alike *site; /* those shown, in their order */
 	size_t count;
-	size_t others; /* rows beyond the limit that have figures */
+	size_t others; /* sites beyond the limit that have figures */
 	int64_t others_value;
 };
 
@@ -21,27 +22,36 @@ static const struct list all[] = {
 	{.metric = METRIC_TEMPORARY, .title = "Temporary"},
 };
 
-static struct ht_err *find_rows(const struct page *page, struct list *list)
+/* The sites of the rows that the page has; with their chains each row is one. */
+static struct ht_err *find_sites(const struct page *page, struct list *list)
 {
 	const struct view *view = page->view;
-	const enum metric order = page->options->has_sort ? page->options->sort : list->metric;
+	uint32_t *row = malloc((view->row_count + 1) * sizeof(*row));
+	size_t count = 0;
+	if (!row)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory for %zu stacks", view->row_count);
+	for (uint32_t i = 0; i < view->row_count; i++)
+		if (metric_value(&view->row[i].sums, list->metric) && page_has_row(page, i))
+			row[count++] = i;
+	struct ht_err *err = alike_find(
+		view, row, count, page->options->shows_stacks, &list->site, &list->count);
+	free(row);
+	return err;
+}
+
+static struct ht_err *find_list(const struct page *page, struct list *list)
+{
 	const size_t limit = page->options->limit;
-	uint32_t *row;
-	struct ht_err *err = view_order(view, order, &row);
+	struct ht_err *err = find_sites(page, list);
 	if (err)
 		return err;
-	list->row = row;
-	for (size_t i = 0; i < view->row_count; i++) {
-		const int64_t value = metric_value(&view->row[row[i]].sums, list->metric);
-		if (!value || !page_has_row(page, row[i]))
-			continue;
-		if (!limit || list->count < limit) {
-			list->row[list->count++] = row[i];
-		} else {
-			list->others++;
-			list->others_value += value;
-		}
+	alike_sort(list->site, list->count,
+		page->options->has_sort ? page->options->sort : list->metric);
+	for (size_t i = limit; limit && i < list->count; i++) {
+		list->others++;
+		list->others_value += metric_value(&list->site[i].sums, list->metric);
 	}
+	list->count -= list->others;
 	return NULL;
 }
 
@@ -122,14 +132,19 @@ static void write_sentence(const struct page *page, const struct row *row)
 	}
 }
 
-static void write_entry(const struct page *page, enum metric metric, const struct row *row)
+static void write_entry(const struct page *page, enum metric metric, const struct alike *site)
 {
+	const struct row *row = &page->view->row[site->row];
 	struct line line;
 	line_begin(&line, page->text);
-	put_figures(&line, page, metric, &row->sums);
+	put_figures(&line, page, metric, &site->sums);
 	if (page->view->analysis->cube.sample_bytes)
-		line_put(&line, "(%s samples)  ", text_count(row->sums.samples).text);
-	chain_put(&line, page->view, row->node, false);
+		line_put(&line, "(%s samples)  ", text_count(site->sums.samples).text);
+	/* Chains of one site differ behind the first caller. */
+	if (site->chains > 1)
+		chain_put_some(&line, page->view, row->node, false, 1);
+	else
+		chain_put(&line, page->view, row->node, false);
 	line_end(&line);
 	if (!page->options->shows_stacks)
 		return;
@@ -183,34 +198,34 @@ static void write_list(const struct page *page, const struct list *list)
 	}
 	write_columns(page, list->metric);
 	for (size_t i = 0; i < list->count; i++)
-		write_entry(page, list->metric, &page->view->row[list->row[i]]);
+		write_entry(page, list->metric, &list->site[i]);
 	write_rest(page, list);
 }
 
 /* --- all lists ---------------------------------------------------------------------------------
  */
 
-/* Rows that hold a hundredth of the total and more; the list is in their order. */
-static size_t rows_that_count(const struct page *page, const struct list *list)
+/* Sites that hold a hundredth of the total and more; the list is in their order. */
+static size_t sites_that_count(const struct page *page, const struct list *list)
 {
 	const int64_t total = total_of(page, list->metric);
 	size_t count = 0;
-	for (size_t i = 0; i < list->count; i++) {
-		const int64_t value =
-			metric_value(&page->view->row[list->row[i]].sums, list->metric);
-		if (value < total / 100)
-			break;
+	while (count < list->count &&
+		metric_value(&list->site[count].sums, list->metric) >= total / 100)
 		count++;
-	}
 	return count;
 }
 
 /* Whether a list has the same sites in the same order, but for those that hold next to nothing. */
 static bool reads_the_same(const struct page *page, const struct list *a, const struct list *b)
 {
-	const size_t count = rows_that_count(page, a);
-	return count && count == rows_that_count(page, b) &&
-	       memcmp(a->row, b->row, count * sizeof(*a->row)) == 0;
+	const size_t count = sites_that_count(page, a);
+	if (!count || count != sites_that_count(page, b))
+		return false;
+	for (size_t i = 0; i < count; i++)
+		if (a->site[i].row != b->site[i].row)
+			return false;
+	return true;
 }
 
 /* One line instead of a list that says what an earlier one said. */
@@ -241,7 +256,7 @@ static struct ht_err *write_four(const struct page *page)
 			continue;
 		struct list *one = &list[count++];
 		*one = all[i];
-		err = find_rows(page, one);
+		err = find_list(page, one);
 		for (size_t k = 0; k + 1 < count && !err && !same && !has_sort; k++)
 			same = reads_the_same(page, &list[k], one) ? &list[k] : NULL;
 		if (err)
@@ -252,7 +267,7 @@ static struct ht_err *write_four(const struct page *page)
 			write_list(page, one);
 	}
 	for (size_t i = 0; i < count; i++)
-		free(list[i].row);
+		free(list[i].site);
 	return err;
 }
 
@@ -265,9 +280,9 @@ struct ht_err *lists_write(const struct page *page)
 	snprintf(title, sizeof(title), "%s", metric_info(one.metric)->name);
 	title[0] = (char)(title[0] - 'a' + 'A');
 	one.title = title;
-	struct ht_err *err = find_rows(page, &one);
+	struct ht_err *err = find_list(page, &one);
 	if (!err)
 		write_list(page, &one);
-	free(one.row);
+	free(one.site);
 	return err;
 }

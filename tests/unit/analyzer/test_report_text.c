@@ -354,6 +354,35 @@ START_TEST(a_metric_makes_one_list)
 }
 END_TEST
 
+static void make_two_chains(void)
+{
+	static const char *const name[] = {"first", "second", "caller", "leaf"};
+	begin();
+	for (unsigned i = 0; i < 4; i++)
+		tracebuild_symbol(&scene.trace, 1, 0xff + 0x100 * i, name[i], "a.c", i + 1);
+	for (unsigned i = 0; i < 2; i++) {
+		uint32_t node = tracebuild_node(&scene.trace, 0, 0x400100 + 0x100 * i);
+		for (unsigned k = 3; k <= 4; k++)
+			node = tracebuild_node(&scene.trace, node, 0x400000 + 0x100 * k);
+		scene_malloc(&scene, 0, 0x1000 + i, 1000, node);
+	}
+}
+
+START_TEST(chains_that_read_alike_are_one_line)
+{
+	struct report_text_options options = options_of(METRIC_CALLS);
+	make_two_chains();
+	write_page_of(80, &options, NULL);
+	check_has("           2  100.0 %     2.0 KiB  leaf <- caller\n");
+	end();
+	options.shows_stacks = true;
+	make_two_chains();
+	write_page_of(80, &options, NULL);
+	check_has("           1   50.0 %      1000 B  leaf <- caller <- second\n");
+	end();
+}
+END_TEST
+
 START_TEST(an_order_of_its_own)
 {
 	make_rows();
@@ -362,7 +391,6 @@ START_TEST(an_order_of_its_own)
 	options.sort = METRIC_LIFETIME;
 	options.limit = 1;
 	write_page_of(80, &options, NULL);
-	/* No block was freed: the order is that of the allocated bytes. */
 	check_has("     3.9 KiB   40.0 %  row3\n     5.9 KiB  in 3 other sites");
 	end();
 }
@@ -561,8 +589,9 @@ END_TEST
 
 HT_SUITE("analyzer/report_text", marks_are_listed, standard_input_has_no_next,
 	a_choice_of_nothing_is_said, blocks_of_a_moment_have_no_class, sites_of_a_class,
-	chosen_blocks_say_so, a_metric_makes_one_list, an_order_of_its_own, exact_bytes,
-	a_class_chooses_rows, a_part_says_so, one_table_instead_of_lists, tables_have_their_figures,
+	chosen_blocks_say_so, a_metric_makes_one_list, chains_that_read_alike_are_one_line,
+	an_order_of_its_own, exact_bytes, a_class_chooses_rows, a_part_says_so,
+	one_table_instead_of_lists, tables_have_their_figures,
 	lines_of_made_code_are_the_functions_first, figures_are_on_the_page,
 	a_sample_says_that_it_is_one, a_sample_of_nothing_says_its_rate, chains_are_leaf_first,
 	wrappers_are_passed_over_and_summed_up, wrappers_are_shown_when_wanted,
