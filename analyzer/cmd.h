@@ -11,6 +11,7 @@
 #include "analyzer/model/model.h"
 #include "analyzer/query/query.h"
 #include "analyzer/symbols/resolve.h"
+#include "analyzer/symbols/source.h"
 #include "analyzer/ui/pager.h"
 #include "analyzer/ui/text.h"
 #include "analyzer/views/view.h"
@@ -57,6 +58,8 @@ void cmd_hold(const char *path, int fd, struct analysis *analysis);
 int cmd_held_open(const char *path);
 /* The files that --sysroot, --debug-dir and --perf-map name. */
 struct resolve_files cmd_files(const struct option_values *values);
+/* Where --source-dir and --sysroot look for source files. */
+struct source_places cmd_source_places(const struct option_values *values);
 /* The query of the options that say which allocations count (OPTIONS_QUERY) and of --show-wrappers.
  * --class, --metric, --sort, --limit are the command's own. Reads the files of --suppressions:
  * lines "leak:PATTERN", "#" for comments. The words are argv's; query_deinit also after an error.

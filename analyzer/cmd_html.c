@@ -9,7 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "analyzer/page/diff.h"
 #include "analyzer/page/page.h"
+#include "analyzer/page/sources.h"
 #include "analyzer/ui/watch.h"
 
 /* What options ask for and cannot have. */
@@ -23,18 +25,76 @@ static struct ht_err *check(const char *out_path)
 	return NULL;
 }
 
-static struct ht_err *answer(const struct option_values *values, int fd, struct cmd_view *ret)
+/* Everything that becomes the page. */
+struct html {
+	const struct option_values *values;
+	struct cmd_view of, old; /* old: of --diff */
+	struct compare compare;
+	struct page_more more;
+};
+
+static struct ht_err *answer(struct html *html, int fd)
 {
+	const struct option_values *values = html->values;
 	const struct resolve_files files = cmd_files(values);
+	struct cmd_view *of = &html->of;
 	struct watch watch;
 	watch_begin(&watch, stderr, fd, values->operand[0]);
-	struct ht_err *err = analysis_create(fd, values->operand[0], &ret->query, &ret->analysis);
+	struct ht_err *err = analysis_create(fd, values->operand[0], &of->query, &of->analysis);
 	watch_end(&watch);
 	if (err)
 		return err;
-	cmd_warn_model(&ret->analysis->model);
-	err = analysis_resolve(ret->analysis, &files);
-	return err ? err : view_create(ret->analysis, &ret->query, false, &ret->view);
+	cmd_warn_model(&of->analysis->model);
+	err = analysis_resolve(of->analysis, &files);
+	return err ? err : view_create(of->analysis, &of->query, false, &of->view);
+}
+
+/* What changed since the trace of --diff. */
+static struct ht_err *compare_with(struct html *html, const char *old_path)
+{
+	const char *const path[] = {old_path, html->values->operand[0]};
+	struct ht_err *err = cmd_view_open(html->values, old_path, false, &html->old);
+	if (err)
+		return err;
+	const struct view *const view[] = {html->old.view, html->of.view};
+	err = compare_init(&html->compare, view, HT_ARRAY_SIZE(view));
+	return err ? err : page_diff_json(&html->compare, path, &html->more.diff);
+}
+
+static void print_sources(const struct page_sources_result *result)
+{
+	if (!result->missing && !result->left)
+		return;
+	fprintf(stderr, "heaptap: the page has the text of %u source files", result->files);
+	if (result->missing)
+		fprintf(stderr, ", %u were not found (--source-dir names a folder)",
+			result->missing);
+	if (result->left)
+		fprintf(stderr, ", %u are left out: the text is limited to %u KiB", result->left,
+			PAGE_SOURCES_BYTES_MAX >> 10);
+	fputc('\n', stderr);
+}
+
+static struct ht_err *embed_source(struct html *html)
+{
+	const struct source_places places = cmd_source_places(html->values);
+	struct page_sources_result result;
+	struct ht_err *err = page_sources_json(
+		html->of.view, &places, PAGE_SOURCES_BYTES_MAX, &html->more.sources, &result);
+	if (!err)
+		print_sources(&result);
+	return err;
+}
+
+static struct ht_err *make(struct html *html, int fd, FILE *out, struct page_result *ret)
+{
+	const char *old_path = option_text(html->values, OPTION_DIFF, NULL);
+	struct ht_err *err = answer(html, fd);
+	if (!err && old_path)
+		err = compare_with(html, old_path);
+	if (!err && option_is_given(html->values, OPTION_EMBED_SOURCE))
+		err = embed_source(html);
+	return err ? err : page_write(out, html->of.view, &html->more, PAGE_BYTES_MAX, ret);
 }
 
 static void print_folded(const struct page_result *result)
@@ -47,36 +107,45 @@ static void print_folded(const struct page_result *result)
 			result->folded, result->folded + result->kept, result->least_bytes);
 }
 
-static struct ht_err *write_to(const struct option_values *values, int fd, struct cmd_view *view)
+static struct ht_err *write_to(struct html *html, int fd)
 {
-	const char *const traces[] = {values->operand[0], NULL};
+	const struct option_values *values = html->values;
+	const char *const traces[] = {
+		values->operand[0], option_text(values, OPTION_DIFF, NULL), NULL};
 	struct cmd_file out;
 	struct page_result result = {0};
 	struct ht_err *err = cmd_file_open(option_text(values, OPTION_OUTPUT, "-"), traces,
 		option_is_given(values, OPTION_FORCE), &out);
 	if (err)
 		return err;
-	err = answer(values, fd, view);
-	if (!err)
-		err = page_write(out.file, view->view, PAGE_BYTES_MAX, &result);
+	err = make(html, fd, out.file, &result);
 	err = cmd_file_close(&out, err);
 	if (!err)
 		print_folded(&result);
 	return err;
 }
 
+static void close_all(struct html *html)
+{
+	json_decref(html->more.diff);
+	json_decref(html->more.sources);
+	compare_deinit(&html->compare);
+	cmd_view_close(&html->old);
+	cmd_view_close(&html->of);
+}
+
 struct ht_err *cmd_html(const struct option_values *values)
 {
-	struct cmd_view view = {0};
+	struct html html = {.values = values};
 	int fd = -1;
 	struct ht_err *err = check(option_text(values, OPTION_OUTPUT, "-"));
 	if (!err)
-		err = cmd_query(values, &view.query);
+		err = cmd_query(values, &html.of.query);
 	if (!err)
 		err = cmd_open_trace(values->operand[0], &fd);
 	if (!err)
-		err = write_to(values, fd, &view);
-	cmd_view_close(&view);
+		err = write_to(&html, fd);
+	close_all(&html);
 	if (fd >= 0)
 		close(fd);
 	return err;

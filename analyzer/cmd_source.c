@@ -8,7 +8,7 @@
 
 _Static_assert(OPTION_REPEAT_MAX == SOURCE_DIRS_MAX, "--source-dir has room");
 
-static struct source_places places_of(const struct option_values *values)
+struct source_places cmd_source_places(const struct option_values *values)
 {
 	struct source_places places = {.sysroot = option_text(values, OPTION_SYSROOT, "")};
 	const struct option_value *dir = NULL;
@@ -20,7 +20,7 @@ static struct source_places places_of(const struct option_values *values)
 static struct ht_err *write_text(const struct option_values *values, const struct cmd_calls *opened,
 	const struct function_matches *matches, const struct function *callers)
 {
-	const struct source_places places = places_of(values);
+	const struct source_places places = cmd_source_places(values);
 	struct cmd_output output;
 	struct ht_err *err = cmd_output_open(values, &output);
 	if (err)
@@ -34,7 +34,7 @@ static struct ht_err *write_source(const struct option_values *values, enum cmd_
 	const struct cmd_calls *opened, const struct function_matches *matches,
 	const struct function *function)
 {
-	const struct source_places places = places_of(values);
+	const struct source_places places = cmd_source_places(values);
 	if (format == CMD_JSON)
 		return source_json_write(stdout, &opened->calls, matches, function, &places);
 	if (format == CMD_CSV)

@@ -153,6 +153,9 @@ static const struct option_row option[OPTION_COUNT] = {
 		.name = "force",
 		.letter = 'f',
 		.help = "replace OUT if it exists"},
+	[OPTION_DIFF] = VALUE(0, FILE, "diff", "OLD", "also show what changed since the trace OLD"),
+	[OPTION_EMBED_SOURCE] = FLAG(0, "embed-source",
+		"also write the text of source lines that allocate, at most 1 MiB"),
 	[OPTION_STATS] =
 		FLAG(0, "stats", "print the totals that heaptrack computes to standard error"),
 	[OPTION_EMIT] = FLAG(0, "emit", "write symbol records as they stand in a trace"),
@@ -378,8 +381,10 @@ static const struct option_command command[] = {
 		.least = 1,
 		.most = 1,
 		.groups = OPTIONS_NAMES,
-		.own = {OPTION_OUTPUT, OPTION_FORCE, OPTION_SHOW_WRAPPERS},
-		.example = {"heaptap html my.htap -o my.html"},
+		.own = {OPTION_OUTPUT, OPTION_FORCE, OPTION_DIFF, OPTION_EMBED_SOURCE,
+			OPTION_SOURCE_DIR, OPTION_SHOW_WRAPPERS},
+		.example = {"heaptap html my.htap -o my.html",
+			"heaptap html new.htap --diff old.htap -o new.html"},
 		.run = cmd_html,
 	},
 	{

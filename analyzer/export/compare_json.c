@@ -50,21 +50,35 @@ static json_t *entry_json(
 		chain_json(compare, entry), "sums", sums);
 }
 
-static json_t *traces_json(
-	const struct compare *compare, const char *const *path, enum metric metric)
+json_t *compare_json_traces(const struct compare *compare, const char *const *path)
 {
 	json_t *array = json_array();
 	for (uint32_t i = 0; i < compare->view_count; i++) {
 		const struct view *view = compare->view[i];
 		const struct model *model = &view->analysis->model;
 		array = json_plus(array,
-			json_pack("{so so so so so so so so}", "path", json_text(path[i]), "comm",
+			json_pack("{so so so so so so so}", "path", json_text(path[i]), "comm",
 				json_text(model->comm), "pid", json_number(model->target.pid),
 				"start_unix_ns", json_number(model->capture.start_unix_ns),
 				"from_ns", json_number(view->from_ns), "to_ns",
-				json_number(view->to_ns), figure_key(metric),
-				json_real(compare_total_rate(compare, i, metric)), "totals",
+				json_number(view->to_ns), "totals",
 				stacks_json_sums(view, &view->total)));
+	}
+	return array;
+}
+
+static json_t *traces_json(
+	const struct compare *compare, const char *const *path, enum metric metric)
+{
+	json_t *array = compare_json_traces(compare, path), *trace;
+	size_t i;
+	json_array_foreach(array, i, trace)
+	{
+		json_t *total = json_real(compare_total_rate(compare, (uint32_t)i, metric));
+		if (json_object_set_new(trace, figure_key(metric), total) < 0) {
+			json_decref(array);
+			return NULL;
+		}
 	}
 	return array;
 }

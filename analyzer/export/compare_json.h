@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include <jansson.h>
 #include <stdio.h>
 
 #include "analyzer/views/compare.h"
@@ -12,5 +13,7 @@
 HT_MUST_CHECK
 struct ht_err *compare_json_write(FILE *out, const struct compare *compare, const char *const *path,
 	enum metric metric, size_t limit);
+/* An array of the traces: path, program, start, window and sums; NULL: no memory. */
+json_t *compare_json_traces(const struct compare *compare, const char *const *path);
 /* One line an entry: change, one rate per view, function, file. */
 void compare_csv_write(FILE *out, const struct compare *compare, enum metric metric, size_t limit);

@@ -139,7 +139,13 @@ const App = (() => {
 		const metrics = Object.keys(Model.METRICS)
 			.filter((name) => !(model.isSample && name === "temporary"));
 		const app = {model, metrics, names: Names.of(model), render};
-		app.state = State.read(location.hash, model.buckets, metrics);
+		/* The page of a comparison opens with it; others have none. */
+		app.views = State.VIEWS.filter((name) => name !== "diff" || model.facts.diff);
+		app.first = model.facts.diff ? "diff" : "grows";
+		app.read = () => {
+			app.state = State.read(location.hash, model.buckets, metrics, app.views, app.first);
+		};
+		app.read();
 		computed(app);
 
 		let lastKind = "", lastTime = 0;
@@ -152,13 +158,13 @@ const App = (() => {
 			if ("view" in change && change.view !== app.state.view)
 				change = {sort: "", ...change};
 			Object.assign(app.state, change);
-			const address = State.write(app.state, model.buckets);
+			const address = State.write(app.state, model.buckets, app.first);
 			if (address !== location.hash && (address !== "#" || location.hash))
 				history[isStep ? "pushState" : "replaceState"](null, "", address);
 			render();
 		};
 		app.restore = () => {
-			app.state = State.read(location.hash, model.buckets, metrics);
+			app.read();
 			lastKind = "";
 			render();
 		};

@@ -165,7 +165,8 @@ static void put_timeline(struct writer *writer, const struct analysis *analysis)
 }
 
 struct ht_err *page_data(struct bytes_out *out, const struct view *view,
-	const struct suspects *suspects, uint64_t least_bytes, struct page_result *ret)
+	const struct suspects *suspects, const struct page_more *more, uint64_t least_bytes,
+	struct page_result *ret)
 {
 	struct fold fold;
 	struct page_tables tables = {0};
@@ -175,7 +176,7 @@ struct ht_err *page_data(struct bytes_out *out, const struct view *view,
 	if (!err)
 		err = page_tables_init(&tables, view, &fold);
 	if (!err)
-		err = page_facts_init(&facts, view, &fold, suspects);
+		err = page_facts_init(&facts, view, &fold, suspects, more);
 	if (!err) {
 		put_facts(&writer, &facts);
 		put_frames(&writer, view, &facts);

@@ -206,8 +206,51 @@ static json_t *folded_json(const struct fold *fold)
 		json_number(fold->least_bytes), "kept", json_number(fold->count));
 }
 
+/* The number of a file, + 1; 0: no frame of the page is in it. */
+static struct ht_err *number_of_file(
+	struct page_facts *facts, const struct view *view, const json_t *source, uint32_t *ret)
+{
+	const char *path = json_string_value(json_object_get(source, "path")), *text = NULL;
+	*ret = 0;
+	if (!path)
+		return NULL;
+	struct ht_err *err = strings_intern(&view->analysis->model.strings,
+		(struct rec_string){.data = path, .length = strlen(path)}, &text);
+	if (!err)
+		map_get(&facts->names.by_pointer, (uint64_t)(uintptr_t)text, ret);
+	return err;
+}
+
+/* Text of files that the page has frames of. */
+static struct ht_err *add_sources(
+	struct page_facts *facts, const struct view *view, const json_t *sources)
+{
+	json_t *array = json_array(), *source;
+	struct ht_err *err = NULL;
+	size_t i;
+	json_array_foreach(sources, i, source)
+	{
+		uint32_t file = 0;
+		if (!err)
+			err = number_of_file(facts, view, source, &file);
+		if (!err && file)
+			array = json_plus(
+				array, json_with(json_copy(source), "file", json_number(file)));
+	}
+	facts->object = json_with(facts->object, "sources", array);
+	return err;
+}
+
+static struct ht_err *add_more(
+	struct page_facts *facts, const struct view *view, const struct page_more *more)
+{
+	if (more->diff)
+		facts->object = json_with(facts->object, "diff", json_incref(more->diff));
+	return more->sources ? add_sources(facts, view, more->sources) : NULL;
+}
+
 struct ht_err *page_facts_init(struct page_facts *facts, const struct view *view,
-	const struct fold *fold, const struct suspects *suspects)
+	const struct fold *fold, const struct suspects *suspects, const struct page_more *more)
 {
 	const struct analysis *analysis = view->analysis;
 	const struct model *model = &analysis->model;
@@ -230,5 +273,6 @@ struct ht_err *page_facts_init(struct page_facts *facts, const struct view *view
 		suspects_json(view, fold, suspects), "metrics", metrics_json(), "lifetimes",
 		lifetimes_json(&analysis->cube), "folded", folded_json(fold), "strings",
 		facts->names.array);
-	return facts->object ? NULL : out_of_memory();
+	err = add_more(facts, view, more);
+	return err || facts->object ? err : out_of_memory();
 }

@@ -8,6 +8,7 @@
 #include <jansson.h>
 
 #include "analyzer/page/fold.h"
+#include "analyzer/page/page.h"
 #include "analyzer/page/tables.h"
 
 /* Strings, each once. Zero-initialised is empty and valid. */
@@ -30,5 +31,5 @@ struct page_facts {
 
 HT_MUST_CHECK
 struct ht_err *page_facts_init(struct page_facts *facts, const struct view *view,
-	const struct fold *fold, const struct suspects *suspects);
+	const struct fold *fold, const struct suspects *suspects, const struct page_more *more);
 void page_facts_deinit(struct page_facts *facts);

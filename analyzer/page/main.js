@@ -8,7 +8,7 @@
 (() => {
 	const TITLES = {grows: "What grows", flame: "Flame graph", tree: "Tree", sites: "Sites",
 		functions: "Functions", threads: "Threads", sizes: "Sizes", lifetimes: "Lifetimes",
-		modules: "Modules", source: "Source", about: "About this capture"};
+		modules: "Modules", source: "Source", diff: "Diff", about: "About this capture"};
 	let app, timeline, views, theme;
 
 	/* --- what it is of ----------------------------------------------------------------- */
@@ -112,7 +112,7 @@
 
 	function render() {
 		const {state} = app, main = Dom.by("view");
-		for (const name of State.VIEWS)
+		for (const name of app.views)
 			Dom.by("tab-" + name).setAttribute("aria-selected", String(name === state.view));
 		main.setAttribute("aria-labelledby", "tab-" + state.view);
 		Dom.by("metric").value = state.metric;
@@ -134,15 +134,15 @@
 	/* --- controls ---------------------------------------------------------------------- */
 
 	function showTabs() {
-		Dom.replace(Dom.by("tabs"), ...State.VIEWS.map((name) => Dom.element("button", {
+		Dom.replace(Dom.by("tabs"), ...app.views.map((name) => Dom.element("button", {
 			type: "button", id: "tab-" + name, role: "tab", "aria-controls": "view",
 			onclick: () => app.set({view: name})}, TITLES[name])));
 		Dom.by("tabs").addEventListener("keydown", (event) => {
 			const step = {ArrowLeft: -1, ArrowRight: 1}[event.key];
 			if (!step)
 				return;
-			const at = State.VIEWS.indexOf(app.state.view) + step + State.VIEWS.length;
-			const name = State.VIEWS[at % State.VIEWS.length];
+			const at = app.views.indexOf(app.state.view) + step + app.views.length;
+			const name = app.views[at % app.views.length];
 			app.set({view: name});
 			Dom.by("tab-" + name).focus();
 		});
@@ -179,7 +179,7 @@
 				app.metrics.length]),
 			d: () => app.set({direction: app.state.direction === "down" ? "up" : "down", zoom: 0}),
 		};
-		State.VIEWS.slice(0, 10).forEach((name, i) => {
+		app.views.slice(0, 10).forEach((name, i) => {
 			act[String((i + 1) % 10)] = () => app.set({view: name});
 		});
 		return act;
@@ -192,7 +192,7 @@
 			sites: Sites.create(app), functions: Functions.create(app),
 			threads: Parts.create(app, "threads"), sizes: Parts.create(app, "sizes", "functions"),
 			lifetimes: Lifetimes.create(app), modules: Groups.create(app),
-			source: Source.create(app), about: About.create(app)};
+			source: Source.create(app), diff: DiffView.create(app), about: About.create(app)};
 	}
 
 	function display() {

@@ -59,11 +59,11 @@ static void put_base64(FILE *out, const struct bytes_out *bytes)
 
 /* The data with `least_bytes`; `ret_bytes` is what the page is long with it, 0: too long. */
 static struct ht_err *pack(const struct view *view, const struct suspects *suspects,
-	uint64_t least_bytes, struct bytes_out *packed, uint64_t *ret_length,
-	struct page_result *ret)
+	const struct page_more *more, uint64_t least_bytes, struct bytes_out *packed,
+	uint64_t *ret_length, struct page_result *ret)
 {
 	struct bytes_out data = {0};
-	struct ht_err *err = page_data(&data, view, suspects, least_bytes, ret);
+	struct ht_err *err = page_data(&data, view, suspects, more, least_bytes, ret);
 	packed->length = 0;
 	if (!err)
 		err = compress(&data, packed);
@@ -74,11 +74,12 @@ static struct ht_err *pack(const struct view *view, const struct suspects *suspe
 }
 
 static struct ht_err *pack_within(const struct view *view, const struct suspects *suspects,
-	uint64_t bytes_max, struct bytes_out *packed, uint64_t *ret_length, struct page_result *ret)
+	const struct page_more *more, uint64_t bytes_max, struct bytes_out *packed,
+	uint64_t *ret_length, struct page_result *ret)
 {
 	const uint64_t most = view->total.allocated_bytes;
 	uint64_t least = 0;
-	struct ht_err *err = pack(view, suspects, least, packed, ret_length, ret);
+	struct ht_err *err = pack(view, suspects, more, least, packed, ret_length, ret);
 	while (!err && (!packed->length || ret->bytes > bytes_max)) {
 		if (least > most)
 			return ht_err_new(HT_ERR_FORMAT,
@@ -86,20 +87,20 @@ static struct ht_err *pack_within(const struct view *view, const struct suspects
 				", even with most stacks folded",
 				ret->bytes, bytes_max);
 		least = least ? least * FOLD_STEP : FOLD_FIRST(most);
-		err = pack(view, suspects, least, packed, ret_length, ret);
+		err = pack(view, suspects, more, least, packed, ret_length, ret);
 	}
 	return err;
 }
 
-struct ht_err *page_write(
-	FILE *out, const struct view *view, uint64_t bytes_max, struct page_result *ret)
+struct ht_err *page_write(FILE *out, const struct view *view, const struct page_more *more,
+	uint64_t bytes_max, struct page_result *ret)
 {
 	struct bytes_out packed = {0};
 	struct suspects suspects = {0};
 	uint64_t length = 0;
 	struct ht_err *err = suspects_find(view, &suspects);
 	if (!err)
-		err = pack_within(view, &suspects, bytes_max, &packed, &length, ret);
+		err = pack_within(view, &suspects, more, bytes_max, &packed, &length, ret);
 	if (!err) {
 		fwrite(page_head_begin, 1, (size_t)(page_head_end - page_head_begin), out);
 		fprintf(out,

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <jansson.h>
 #include <stdio.h>
 
 #include "analyzer/views/suspects.h"
@@ -19,14 +20,20 @@ struct page_result {
 	uint64_t least_bytes;  /* what a node has allocated that was not folded */
 };
 
+/* What the page has beside one trace; members are borrowed, NULL: not there. */
+struct page_more {
+	json_t *diff;	 /* page_diff_json */
+	json_t *sources; /* page_sources_json */
+};
+
 /* False where libjs-dygraphs was missing when this program was built: there is no page. */
 bool page_is_built(void);
 /* Writes the page of a view of the whole window, at most `bytes_max` bytes: the nodes that
  * allocated least become part of their callers until it is small enough; an error where that does
  * not help. */
 HT_MUST_CHECK
-struct ht_err *page_write(
-	FILE *out, const struct view *view, uint64_t bytes_max, struct page_result *ret);
+struct ht_err *page_write(FILE *out, const struct view *view, const struct page_more *more,
+	uint64_t bytes_max, struct page_result *ret);
 
 /* The tables and facts alone, not compressed, for a page that asks a server for them. Folds as
  * page_write does, but is written anyhow. */
@@ -42,4 +49,5 @@ struct ht_err *page_for_server(char **ret_page, char **ret_policy);
  * be deinitialised, also after an error. */
 HT_MUST_CHECK
 struct ht_err *page_data(struct bytes_out *out, const struct view *view,
-	const struct suspects *suspects, uint64_t least_bytes, struct page_result *ret);
+	const struct suspects *suspects, const struct page_more *more, uint64_t least_bytes,
+	struct page_result *ret);

@@ -6,13 +6,13 @@
 
 const State = (() => {
 	const VIEWS = ["grows", "flame", "tree", "sites", "functions", "threads", "sizes", "lifetimes",
-		"modules", "source", "about"];
-	const CHOICES = {view: VIEWS, direction: ["down", "up"], shape: ["icicle", "flame"],
+		"modules", "source", "diff", "about"];
+	const CHOICES = {view: VIEWS, change: ["all", "new", "grown", "shrunk", "gone", "same"], direction: ["down", "up"], shape: ["icicle", "flame"],
 		wrappers: ["fold", "show"], recursion: ["show", "merge"]};
 
 	/* `hide` is a list, numbers are not negative but for `thread`. */
-	function usual(buckets) {
-		return {view: "grows", from: 0, to: buckets, metric: "outstanding", search: "", focus: "",
+	function usual(buckets, first = "grows") {
+		return {view: first, change: "all", from: 0, to: buckets, metric: "outstanding", search: "", focus: "",
 			hide: [], thread: -1, wrappers: "fold", recursion: "show", direction: "down",
 			shape: "icicle", sort: "", zoom: 0, call: -1, file: -1};
 	}
@@ -24,13 +24,13 @@ const State = (() => {
 			: Math.max(Math.min(normal, 0), Math.min(2 ** 31, number));
 	}
 
-	function read(hash, buckets, metrics) {
-		const state = usual(buckets), normal = usual(buckets);
+	function read(hash, buckets, metrics, views = VIEWS, first = views[0]) {
+		const state = usual(buckets, first), normal = usual(buckets, first);
 		const given = new URLSearchParams(hash.replace(/^#/, ""));
 		for (const [name, value] of given) {
 			if (!Object.hasOwn(state, name))
 				continue;
-			const choices = name === "metric" ? metrics : CHOICES[name];
+			const choices = {metric: metrics, view: views}[name] || CHOICES[name];
 			if (name === "hide")
 				state.hide.push(value);
 			else if (typeof state[name] === "number")
@@ -44,8 +44,8 @@ const State = (() => {
 		return state;
 	}
 
-	function write(state, buckets) {
-		const normal = usual(buckets), said = new URLSearchParams();
+	function write(state, buckets, first) {
+		const normal = usual(buckets, first), said = new URLSearchParams();
 		for (const [name, value] of Object.entries(state))
 			if (name === "hide")
 				value.forEach((one) => said.append("hide", one));

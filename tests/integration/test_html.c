@@ -246,11 +246,12 @@ static void check_corrupted(const char *trace, const json_t *seen)
 	json_decref(report);
 }
 
-static json_t *browse(const char *page)
+static json_t *browse(const char *page, const char *what)
 {
 	char *out, *words;
-	int status = run_program((const char *[]){PYTHON, "tests/page/browser.py", page, NULL},
-		BROWSE_MS, &out, &words);
+	int status =
+		run_program((const char *[]){PYTHON, "tests/page/browser.py", page, what, NULL},
+			BROWSE_MS, &out, &words);
 	ck_assert_msg(status == 0, "exit %d: %s", status, words);
 	json_t *seen = report_parse(out);
 	free(out);
@@ -264,7 +265,7 @@ static void check_browser(const char *trace, const char *page)
 	json_t *window;
 	if (!has_browser())
 		return;
-	json_t *seen = browse(page);
+	json_t *seen = browse(page, NULL);
 	check_quiet(seen);
 	check_views(seen);
 	check_hands(seen);
@@ -325,8 +326,9 @@ static void save(struct tracebuild *build, const char *path)
 	bytes_out_deinit(&bytes);
 }
 
-/* Names of everything are hostile; blocks are allocated and freed over 60 ms. */
-static void build_hostile(const char *path)
+/* Names of everything are hostile; blocks are allocated and freed over 60 ms. `more`: of each
+ * second block. */
+static void build_hostile(const char *path, uint64_t more)
 {
 	struct tracebuild build;
 	struct eventbuild events = {0};
@@ -345,8 +347,8 @@ static void build_hostile(const char *path)
 	eventbuild_thread(&events, 100, 0);
 	for (uint64_t i = 0; i < 40; i++) {
 		const uint64_t at = 1008000 + i * 1008 * 1000;
-		eventbuild_alloc(&events, ABI_EVENT_ALLOC, 0, at, 0x10000 + i * 0x100, 10 + i,
-			i % 2 ? leaf : outer);
+		eventbuild_alloc(&events, ABI_EVENT_ALLOC, 0, at, 0x10000 + i * 0x100,
+			10 + i + (i % 2 ? more : 0), i % 2 && i > more / 10 ? leaf : outer);
 		if (i % 3 == 2)
 			eventbuild_free(&events, ABI_EVENT_FREE, 0, at + 1008,
 				0x10000 + (i - 2) * 0x100, 24);
@@ -362,7 +364,7 @@ static void build_hostile(const char *path)
 START_TEST(hostile_names)
 {
 	char *trace = tmpdir_path("hostile.htap");
-	build_hostile(trace);
+	build_hostile(trace, 0);
 	char *page = make_page(trace);
 	if (page) {
 		check_sums(trace, page, 5);
@@ -373,6 +375,69 @@ START_TEST(hostile_names)
 }
 END_TEST
 
+/* --- two traces --------------------------------------------------------------------------------
+ */
+
+static void check_compared(const char *page, const char *old, const char *new, const char *metric)
+{
+	char *out, *words, *printed = tmpdir_path("diff.json");
+	ck_assert_int_eq(run_program((const char *[]){run_built("heaptap"), "diff", old, new,
+					     "--json", "--limit", "0", "--metric", metric, NULL},
+				 ANSWER_MS, &out, NULL),
+		0);
+	FILE *file = fopen(printed, "we");
+	ck_assert(file && fputs(out, file) >= 0 && fclose(file) == 0);
+	free(out);
+	const int status =
+		run_program((const char *[]){"node", "tests/page/compared.js", page, printed, NULL},
+			ANSWER_MS, &out, &words);
+	ck_assert_msg(status == 0 && strcmp(out, "all right\n") == 0, "%s: %s", metric, words);
+	free(out);
+	free(words);
+	free(printed);
+}
+
+/* The view has the total of the new trace, and of its rows those that are asked for. */
+static void check_diff_view(const char *page)
+{
+	if (!has_browser())
+		return;
+	json_t *seen = browse(page, "diff");
+	check_quiet(seen);
+	ck_assert_str_eq(report_text(seen, "view"), "diff");
+	ck_assert_ptr_nonnull(strstr(report_text(seen, "traces"), "old.htap"));
+	ck_assert_ptr_nonnull(strstr(report_text(seen, "traces"), "new.htap"));
+	ck_assert_uint_eq(report_u64(seen, "all"), 2);
+	ck_assert_uint_eq(report_u64(seen, "new"), 1);
+	ck_assert_ptr_nonnull(strstr(report_text(seen, "text"), "</script><script>harmed"));
+	ck_assert(json_is_true(report_at(seen, "isInAddress")));
+	ck_assert_uint_le(json_array_size(report_at(seen, "tags")), 6);
+	ck_assert_ptr_nonnull(strstr(report_text(seen, "csv"), "change,delta,old,new,name"));
+	ck_assert_uint_le(report_u64(seen, "small.width"), 390);
+	json_decref(seen);
+}
+
+START_TEST(a_comparison)
+{
+	static const char *const metrics[] = {"outstanding", "allocated", "live", "calls"};
+	char *old = tmpdir_path("old.htap"), *new = tmpdir_path("new.htap"), *words;
+	char *page = tmpdir_path("diff.html");
+	build_hostile(old, 400);
+	build_hostile(new, 0);
+	const int status = run_program((const char *[]){run_built("heaptap"), "html", new, "--diff",
+					       old, "-o", page, NULL},
+		ANSWER_MS, NULL, &words);
+	if (status == 3) {
+		printf("skipped: html: a comparison: this build has no libjs-dygraphs\n");
+		return;
+	}
+	ck_assert_msg(status == 0 && !*words, "exit %d: %s", status, words);
+	for (size_t i = 0; i < HT_ARRAY_SIZE(metrics); i++)
+		check_compared(page, old, new, metrics[i]);
+	check_diff_view(page);
+}
+END_TEST
+
 /* --- the file, and the build -------------------------------------------------------------------
  */
 
@@ -380,7 +445,7 @@ START_TEST(a_page_is_whole_or_not_there)
 {
 	char *trace = tmpdir_path("some.htap"), *out, *words;
 	struct stat status;
-	build_hostile(trace);
+	build_hostile(trace, 0);
 	char *page = make_page(trace);
 	if (!page)
 		return;
@@ -454,4 +519,4 @@ START_TEST(the_code_of_the_page)
 END_TEST
 
 HT_SUITE("integration/html", the_code_of_the_page, what_is_built_in, a_page_is_whole_or_not_there,
-	hostile_names, cxx)
+	hostile_names, a_comparison, cxx)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# usage: browser.py PAGE
+# usage: browser.py PAGE [diff]
 #
 # Opens a page of heaptap html in chromium as a person would, and prints one JSON object: what was on the
-# console, what was asked of a network, what the views showed.
+# console, what was asked of a network, what the views showed. diff: of the page of a comparison.
 import json
 import os
 import pathlib
@@ -241,13 +241,13 @@ def ground(driver):
         "return getComputedStyle(document.documentElement).backgroundColor")
 
 
-def narrow_and_dark(driver):
+def narrow_and_dark(driver, views):
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {
         "width": NARROW, "height": 800, "deviceScaleFactor": 1, "mobile": False})
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {
         "features": [{"name": "prefers-color-scheme", "value": "dark"}]})
     widths = []
-    for view in VIEWS:
+    for view in views:
         see(driver, view)
         widths.append(driver.execute_script("return document.documentElement.scrollWidth"))
     found = {"width": max(widths), "ground": ground(driver)}
@@ -274,10 +274,23 @@ def requests(driver, url):
     return [one for one in asked if not one.startswith("data:") and one.split("#")[0] != url]
 
 
-def look(driver, url):
+def open_page(driver, url):
     driver.get(url)
     WebDriverWait(driver, 60).until(lambda _: driver.execute_script(
         "return document.querySelector('#view').childElementCount > 0"))
+
+
+def quiet(driver, url):
+    return {"foreign": driver.execute_script(
+                "return document.querySelectorAll('img, iframe, object, embed, a[href]').length"),
+            "isHarmed": driver.execute_script("return 'harmed' in window"),
+            "scripts": driver.execute_script("return document.scripts.length"),
+            "console": [entry["message"] for entry in driver.get_log("browser")],
+            "requests": requests(driver, url)}
+
+
+def look(driver, url):
+    open_page(driver, url)
     found = {"title": driver.title, "windows": [window(driver, METRICS)], "views": look_at_views(driver)}
     see(driver, "flame")
     brush(driver, 0.25, 0.6)
@@ -299,22 +312,39 @@ def look(driver, url):
     with tempfile.TemporaryDirectory() as folder:
         found["saved"] = saved(driver, folder)
     found["sort"] = sort(driver)
-    found["foreign"] = driver.execute_script(
-        "return document.querySelectorAll('img, iframe, object, embed, a[href]').length")
-    found["small"] = narrow_and_dark(driver)
+    found["small"] = narrow_and_dark(driver, VIEWS)
     found["corrupted"] = corrupted(driver)
-    found["isHarmed"] = driver.execute_script("return 'harmed' in window")
-    found["scripts"] = driver.execute_script("return document.scripts.length")
-    found["console"] = [entry["message"] for entry in driver.get_log("browser")]
-    found["requests"] = requests(driver, url)
-    return found
+    return {**found, **quiet(driver, url)}
+
+
+# The page of a comparison opens with what changed.
+def look_at_diff(driver, url):
+    open_page(driver, url)
+    found = {"view": state(driver)["view"], "traces": find(driver, "diff-traces").text, "sums": []}
+    for metric in METRICS:
+        choose(driver, metric)
+        found["sums"].append({"view": "diff", "metric": metric,
+                              "sum": driver.execute_script("return heaptap.viewSum()")})
+    choose(driver, "allocated")
+    rows = "return document.querySelectorAll('#diff tbody tr').length"
+    found["all"] = driver.execute_script(rows)
+    driver.find_element(By.XPATH, "//main//button[starts-with(text(), 'New ')]").click()
+    found["new"] = driver.execute_script(rows)
+    found["text"] = find(driver, "diff").text
+    found["isInAddress"] = "change=new" in driver.current_url
+    drawing = driver.execute_script("return heaptap.taken('svg')")
+    found["tags"] = sorted({node.tag.split("}")[1] for node in xml.fromstring(drawing).iter()})
+    found["csv"] = driver.execute_script("return heaptap.taken('csv')")
+    find(driver, "diff-flame").click()
+    found["small"] = narrow_and_dark(driver, ["diff"])
+    return {**found, **quiet(driver, url)}
 
 
 def main():
     url = pathlib.Path(sys.argv[1]).resolve().as_uri()
     driver = start()
     try:
-        print(json.dumps(look(driver, url)))
+        print(json.dumps((look_at_diff if sys.argv[2:] == ["diff"] else look)(driver, url)))
     finally:
         driver.quit()
 

@@ -119,5 +119,5 @@ const Boxes = (() => {
 		return drawing.text();
 	}
 
-	return {ROW, pathTo, layOut, stand, paint, svg};
+	return {ROW, FONT, pathTo, layOut, stand, fit, paint, svg};
 })();

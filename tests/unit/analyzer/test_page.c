@@ -67,7 +67,7 @@ static char *written(const struct view *view, uint64_t bytes_max, struct page_re
 	char *text = NULL;
 	size_t length;
 	FILE *out = open_memstream(&text, &length);
-	ck_no_err(page_write(out, view, bytes_max, ret));
+	ck_no_err(page_write(out, view, &(struct page_more){0}, bytes_max, ret));
 	ck_assert_int_eq(fclose(out), 0);
 	ck_assert(length >= ret->bytes && length < ret->bytes + 200);
 	return text;
@@ -95,7 +95,8 @@ START_TEST(a_page_is_folded_until_it_is_small_enough)
 	ck_assert_ptr_null(strstr(text, "http://"));
 	free(text);
 	FILE *out = fopen("/dev/null", "we");
-	ck_err_says(page_write(out, view, 1000, &small), HT_ERR_FORMAT, "more than 1000");
+	ck_err_says(page_write(out, view, &(struct page_more){0}, 1000, &small), HT_ERR_FORMAT,
+		"more than 1000");
 	fclose(out);
 	view_destroy(view);
 	analysis_destroy(analysis);

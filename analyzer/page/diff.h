@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * What changed from an older trace, as JSON for the page: the figures of views/compare.h.
+ */
+#pragma once
+
+#include <jansson.h>
+
+#include "analyzer/views/compare.h"
+
+/* Sites that the page lists for each metric: so many with the largest figures, and as many with the
+ * largest changes. The others are summed up. */
+#define PAGE_DIFF_SITES 400u
+
+/* The traces, names, call chains, and by metric each site's two figures, as heaptap diff prints
+ * them, rounded to whole bytes or blocks. `compare` is of two views, the older first; `path` are
+ * their files. The order of its entries changes. */
+HT_MUST_CHECK
+struct ht_err *page_diff_json(struct compare *compare, const char *const path[2], json_t **ret);

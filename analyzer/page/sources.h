@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * Text of source files for the page: the lines around those that have figures.
+ */
+#pragma once
+
+#include <jansson.h>
+
+#include "analyzer/symbols/source.h"
+#include "analyzer/views/view.h"
+
+#define PAGE_SOURCES_BYTES_MAX (1u << 20) /* of text, all files together */
+
+struct page_sources_result {
+	uint32_t files;	  /* whose text is there */
+	uint32_t left;	  /* those that were not taken since the text was at its bound */
+	uint32_t missing; /* those that were not found */
+};
+
+/* An array of files, those whose frames allocated most first: {path, lines: [[number, text]...],
+ * problem, is_newer}. `problem` says why there is no text, or is null. Stops at `bytes_max` bytes
+ * of text. */
+HT_MUST_CHECK
+struct ht_err *page_sources_json(const struct view *view, const struct source_places *places,
+	size_t bytes_max, json_t **ret, struct page_sources_result *ret_result);
