@@ -120,12 +120,13 @@ static struct ht_err *data_within(struct bytes_out *data, const struct view *vie
 	const struct suspects *suspects, uint64_t bytes_max, struct page_result *ret)
 {
 	const uint64_t most = view->total.allocated_bytes;
+	const struct page_more none = {0};
 	uint64_t least = 0;
-	struct ht_err *err = page_data(data, view, suspects, least, ret);
+	struct ht_err *err = page_data(data, view, suspects, &none, least, ret);
 	while (!err && data->length > bytes_max && least <= most) {
 		least = least ? least * FOLD_STEP : FOLD_FIRST(most);
 		data->length = 0;
-		err = page_data(data, view, suspects, least, ret);
+		err = page_data(data, view, suspects, &none, least, ret);
 	}
 	ret->bytes = data->length;
 	return err;
