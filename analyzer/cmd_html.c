@@ -65,13 +65,13 @@ static void print_sources(const struct page_sources_result *result)
 {
 	if (!result->missing && !result->left)
 		return;
-	fprintf(stderr, "heaptap: the page has the text of %u source files", result->files);
+	fprintf(stderr, "heaptap: source files in the page: %u", result->files);
 	if (result->missing)
-		fprintf(stderr, ", %u were not found (--source-dir names a folder)",
+		fprintf(stderr, "; not found: %u (--source-dir DIR names where they are)",
 			result->missing);
 	if (result->left)
-		fprintf(stderr, ", %u are left out: the text is limited to %u KiB", result->left,
-			PAGE_SOURCES_BYTES_MAX >> 10);
+		fprintf(stderr, "; left out, since the text is limited to %u KiB: %u",
+			PAGE_SOURCES_BYTES_MAX >> 10, result->left);
 	fputc('\n', stderr);
 }
 

@@ -293,6 +293,24 @@ static uint64_t rounds_of(struct victim *victim)
 	return rounds;
 }
 
+/* Lines of the target's own file, which is where the build has it. */
+static void check_source(const char *trace)
+{
+	char *page = tmpdir_path("source.html"), *out, *words;
+	ck_assert_int_eq(
+		run_program((const char *[]){run_built("heaptap"), "html", trace, "--embed-source",
+				    "--source-dir", ".", "-o", page, NULL},
+			ANSWER_MS, NULL, NULL),
+		0);
+	const int status = run_program((const char *[]){"node", "tests/page/sourced.js", page,
+					       "tests/targets/cxx.cc", NULL},
+		ANSWER_MS, &out, &words);
+	ck_assert_msg(status == 0 && strcmp(out, "all right\n") == 0, "%s", words);
+	free(out);
+	free(words);
+	free(page);
+}
+
 START_TEST(cxx)
 {
 	struct victim victim;
@@ -307,6 +325,7 @@ START_TEST(cxx)
 	char *page = make_page(tap.trace);
 	if (page) {
 		check_sums(tap.trace, page, 5);
+		check_source(tap.trace);
 		check_browser(tap.trace, page);
 	}
 	free(page);
