@@ -29,7 +29,7 @@ attach_asm   := $(wildcard attach/inject/*.S)
 # The server of heaptap serve; without libmicrohttpd there is none.
 microhttpd   := $(shell pkg-config --exists libmicrohttpd 2>/dev/null && echo yes)
 analyzer_src := $(filter-out $(if $(microhttpd),analyzer/serve/absent.c,$(addprefix \
-	analyzer/serve/,exchange.c reply.c server.c)),$(wildcard analyzer/*.c analyzer/*/*.c))
+	analyzer/serve/,exchange.c follow.c reply.c server.c stream.c)),$(wildcard analyzer/*.c analyzer/*/*.c))
 analyzer_asm := $(wildcard analyzer/ui/*.S analyzer/page/*.S)
 support_src  := $(wildcard tests/support/*.c)
 unit_src     := $(wildcard tests/unit/*/test_*.c)

@@ -2,7 +2,11 @@
  *
  * heaptap-analyze serve: the page and the reports of traces over HTTP, on this machine.
  */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "analyzer/cmd.h"
@@ -19,6 +23,10 @@ struct serve {
 	struct serve_traces traces;
 	struct analysis *analysis[SERVE_TRACES_MAX];
 	char *page, *policy;
+	/* With -p: the trace of `capture` is the first and only one, read from `growing`. */
+	bool is_live;
+	struct capture capture;
+	int growing;
 };
 
 /* --- answers, each in a process of its own --------------------------------------------------- */
@@ -50,9 +58,26 @@ static struct ht_err *write_traces(struct serve *serve)
 	return err;
 }
 
+/* What was read so far, as if no more came: only in a process that then answers. */
+static struct ht_err *end_growing(struct serve *serve)
+{
+	struct resolve_files files = cmd_files(serve->values);
+	files.uses_cache = true;
+	if (!serve->analysis[0])
+		return ht_err_new(HT_ERR_REFUSED, "the trace has not begun; try again");
+	struct ht_err *err = analysis_end(serve->analysis[0]);
+	/* No record is there yet. */
+	if (err && err->code == HT_ERR_FORMAT)
+		err->code = HT_ERR_REFUSED;
+	return err ? err : analysis_resolve(serve->analysis[0], &files);
+}
+
 static struct ht_err *answer(void *context, const struct serve_question *question)
 {
 	struct serve *serve = context;
+	struct ht_err *err = serve->is_live ? end_growing(serve) : NULL;
+	if (err)
+		return err;
 	for (size_t i = 0; i < serve->traces.count; i++)
 		cmd_hold(serve->traces.path[i], serve->traces.fd[i], serve->analysis[i]);
 	if (question->kind == ROUTE_TRACES)
@@ -62,6 +87,60 @@ static struct ht_err *answer(void *context, const struct serve_question *questio
 	if (question->member)
 		return cmd_report_members(&question->values, question->member);
 	return question->command->run(&question->values);
+}
+
+/* --- a capture that runs --------------------------------------------------------------------- */
+
+/* Reads nothing, and more comes later, where the header is not written yet. */
+static struct ht_err *read_on(void *context, uint64_t most, bool *ret_has_more, uint64_t *ret_read)
+{
+	struct serve *serve = context;
+	struct analysis **analysis = &serve->analysis[0];
+	*ret_has_more = false;
+	if (!*analysis) {
+		ht_err_free(analysis_begin(serve->growing, serve->traces.path[0], analysis));
+		if (!*analysis)
+			return lseek(serve->growing, 0, SEEK_SET) < 0
+				       ? ht_err_sys(errno, "cannot read the trace")
+				       : NULL;
+	}
+	struct ht_err *err = analysis_continue(*analysis, most);
+	*ret_has_more = !err && (*analysis)->model.how_ended == TRACE_MORE;
+	*ret_read = (*analysis)->model.seen_bytes;
+	return err;
+}
+
+/* The program beside this one, or that of an installation. */
+static struct ht_err *find_heaptap(char path[PATH_MAX])
+{
+	static const char *const place[] = {"heaptap", "../../bin/heaptap"};
+	char self[PATH_MAX];
+	const ssize_t length = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	self[length > 0 ? length : 0] = '\0';
+	char *slash = strrchr(self, '/');
+	for (size_t i = 0; slash && i < HT_ARRAY_SIZE(place); i++) {
+		snprintf(path, PATH_MAX, "%.*s/%s", (int)(slash - self), self, place[i]);
+		if (access(path, X_OK) == 0)
+			return NULL;
+	}
+	return ht_err_new(HT_ERR_REFUSED, "the program heaptap is not beside heaptap-analyze");
+}
+
+static struct ht_err *open_capture(struct serve *serve)
+{
+	char heaptap[PATH_MAX];
+	const pid_t pid = (pid_t)option_number(serve->values, OPTION_PID, 0);
+	struct ht_err *err = find_heaptap(heaptap);
+	if (!err)
+		err = capture_open(&serve->capture, pid, heaptap);
+	if (!err)
+		err = serve_traces_add(&serve->traces, serve->capture.trace);
+	if (err)
+		return err;
+	/* Another place in the file than that which answers have in common. */
+	serve->growing = open(serve->capture.trace, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	return serve->growing < 0 ? ht_err_sys(errno, "cannot open %s", serve->capture.trace)
+				  : NULL;
 }
 
 /* --- the server ------------------------------------------------------------------------------ */
@@ -77,17 +156,17 @@ static struct ht_err *read_traces(struct serve *serve)
 
 static struct ht_err *ready(void *context, const char *address, uint16_t port)
 {
-	(void)context;
+	const struct serve *serve = context;
 	struct ht_err *err = privilege_drop();
 	if (err)
 		return err;
 	printf("%s\n", address);
 	err = cmd_flush(stdout, "the address");
 	fprintf(stderr,
-		"heaptap: open this address in a browser; Ctrl-C ends the server\n"
+		"heaptap: open this address in a browser; Ctrl-C ends the server%s\n"
 		"heaptap: from another machine: ssh -L %u:127.0.0.1:%u HOST, then the same "
 		"address\n",
-		port, port);
+		serve->is_live && serve->capture.started ? " and its capture" : "", port, port);
 	return err;
 }
 
@@ -101,6 +180,8 @@ static struct ht_err *run(struct serve *serve)
 		.policy = serve->policy,
 		.answer = answer,
 		.ready = ready,
+		.capture = serve->is_live ? &serve->capture : NULL,
+		.read_on = read_on,
 		.context = serve,
 	};
 	return serve_run(&config);
@@ -109,17 +190,25 @@ static struct ht_err *run(struct serve *serve)
 static struct ht_err *open_and_run(struct serve *serve)
 {
 	const struct option_values *values = serve->values;
-	struct ht_err *err =
-		serve_traces_open(&serve->traces, values->operand, values->operand_count);
-	if (!err)
+	struct ht_err *err;
+	if (serve->is_live)
+		err = open_capture(serve);
+	else
+		err = serve_traces_open(&serve->traces, values->operand, values->operand_count);
+	if (!err && !serve->is_live)
 		err = read_traces(serve);
 	if (!err)
-		err = page_for_server(&serve->page, &serve->policy);
+		err = page_for_server(serve->is_live, &serve->page, &serve->policy);
 	return err ? err : run(serve);
 }
 
-static struct ht_err *check(void)
+static struct ht_err *check(const struct option_values *values)
 {
+	const bool is_live = option_is_given(values, OPTION_PID);
+	if (is_live == (values->operand_count > 0))
+		return ht_err_new(
+			HT_ERR_USAGE, is_live ? "serve takes -p or traces, not both"
+					      : "serve: a trace file or -p PID is missing");
 	if (!serve_is_built())
 		return ht_err_new(HT_ERR_REFUSED,
 			"serve is not in this build: install libmicrohttpd-dev and build heaptap "
@@ -132,17 +221,23 @@ static struct ht_err *check(void)
 
 struct ht_err *cmd_serve(const struct option_values *values)
 {
-	struct ht_err *err = check();
+	struct ht_err *err = check(values);
 	if (err)
 		return err;
 	struct serve *serve = calloc(1, sizeof(*serve));
 	if (!serve)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for the server");
 	serve->values = values;
+	serve->is_live = option_is_given(values, OPTION_PID);
+	serve->capture.socket = serve->growing = -1;
 	err = open_and_run(serve);
 	for (size_t i = 0; i < SERVE_TRACES_MAX; i++)
 		analysis_destroy(serve->analysis[i]);
 	serve_traces_deinit(&serve->traces);
+	if (serve->growing >= 0)
+		close(serve->growing);
+	if (serve->is_live)
+		capture_close(&serve->capture);
 	free(serve->page);
 	free(serve->policy);
 	free(serve);

@@ -192,6 +192,12 @@ static const struct option_row option[OPTION_COUNT] = {
 		.value = "N",
 		.most = UINT16_MAX,
 		.help = "listen on 127.0.0.1:N (default: any port that is free)"},
+	[OPTION_PID] = {.kind = OPTION_KIND_NUMBER,
+		.name = "pid",
+		.letter = 'p',
+		.value = "PID",
+		.most = INT_MAX,
+		.help = "show the capture of this process while it runs; without one, start it"},
 	[OPTION_HELP] = {.groups = OPTIONS_ALL,
 		.kind = OPTION_KIND_FLAG,
 		.name = "help",
@@ -393,14 +399,16 @@ static const struct option_command command[] = {
 		.description =
 			"Prints an address that opens in a browser of this machine; its token "
 			"keeps out all others. DIR stands for the .htap files in it. "
+			"-p shows a running process, which is then also steered from the page; "
+			"when the server ends, so does a capture that it started. "
 			"/api/v1/summary and so on answer with the JSON of report, tree, callers, "
 			"diff and export; their options are parameters: from=+10s.",
 		.operand = {{"FILE|DIR", "trace file", OPTION_KIND_FILE, true}},
-		.least = 1,
 		.most = 64,
 		.groups = OPTIONS_NAMES,
-		.own = {OPTION_PORT},
-		.example = {"heaptap serve my.htap", "heaptap serve windows/ --port 8080"},
+		.own = {OPTION_PID, OPTION_PORT},
+		.example = {"heaptap serve my.htap", "heaptap serve -p 4711",
+			"heaptap serve windows/ --port 8080"},
 		.run = cmd_serve,
 	},
 	{

@@ -33,6 +33,7 @@ struct trace_reader {
 	struct bytes_out block; /* decompressed, checksum verified */
 	struct bytes records;	/* what is left of the block */
 	uint64_t block_offset;	/* of the block's frame in the trace */
+	uint64_t frame_offset;	/* of the frame that is read, whatever it is */
 	uint64_t blocks, record_count;
 	struct bytes_out scratch, piece; /* of events that stood in columns */
 
@@ -308,6 +309,7 @@ static struct ht_err *read_block(struct trace_reader *reader)
 
 static struct ht_err *read_frame(struct trace_reader *reader)
 {
+	reader->frame_offset = reader->offset;
 	struct ht_err *err = input_fill(reader, sizeof(uint32_t));
 	if (err)
 		return err;
@@ -439,6 +441,25 @@ struct ht_err *trace_reader_next(
 	if (err)
 		reader->problem = err;
 	*ret_end = reader->end;
+	return NULL;
+}
+
+struct ht_err *trace_reader_continue(struct trace_reader *reader)
+{
+	const uint64_t excess = trace_reader_seen(reader) - reader->frame_offset;
+	if (reader->end != TRACE_TRUNCATED || !reader->is_growing)
+		return NULL;
+	if (lseek(reader->fd, -(off_t)excess, SEEK_CUR) < 0)
+		return ht_err_sys(errno, "cannot read on in %s", reader->name);
+	ht_err_free(reader->problem);
+	reader->problem = NULL;
+	LZ4F_resetDecompressionContext(reader->lz4);
+	/* Asked before the end is looked for: what its writer wrote last is then there. */
+	reader->is_growing = growing_is_marked(reader->fd);
+	reader->offset = reader->frame_offset;
+	reader->input_at = reader->input_end = 0;
+	reader->input_ended = false;
+	reader->end = TRACE_MORE;
 	return NULL;
 }
 

@@ -39,6 +39,11 @@ HT_MUST_CHECK
 struct ht_err *trace_reader_next(
 	struct trace_reader *reader, struct rec *ret, enum trace_end *ret_end);
 
+/* After TRACE_TRUNCATED of a trace that is growing, whose file is seekable: what has been written
+ * since can be read. */
+HT_MUST_CHECK
+struct ht_err *trace_reader_continue(struct trace_reader *reader);
+
 /* Why the trace ended early, for a person; NULL while there was no problem. Owned by the reader. */
 const char *trace_reader_problem(const struct trace_reader *reader);
 /* Was the file still being written when the reader was created? Then TRACE_TRUNCATED is no cut. */

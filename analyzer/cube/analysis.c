@@ -171,7 +171,7 @@ static struct ht_err *finish(struct analysis *analysis)
 	return err;
 }
 
-struct ht_err *analysis_create(
+static struct ht_err *begin(
 	int fd, const char *name, const struct query *query, struct analysis **ret)
 {
 	struct analysis *analysis = calloc(1, sizeof(*analysis));
@@ -191,9 +191,44 @@ struct ht_err *analysis_create(
 	cube_init(&analysis->cube);
 	if (query && query_filters_blocks(query))
 		choose_blocks(analysis, query, &observer);
-	struct ht_err *err = model_load(&analysis->model, fd, name, &observer);
+	struct ht_err *err =
+		model_reading_create(&analysis->model, fd, name, &observer, &analysis->reading);
+	if (err) {
+		analysis_destroy(analysis);
+		return err;
+	}
+	*ret = analysis;
+	return NULL;
+}
+
+struct ht_err *analysis_begin(int fd, const char *name, struct analysis **ret)
+{
+	return begin(fd, name, NULL, ret);
+}
+
+struct ht_err *analysis_continue(struct analysis *analysis, uint64_t bytes)
+{
+	return model_reading_continue(analysis->reading, bytes);
+}
+
+struct ht_err *analysis_end(struct analysis *analysis)
+{
+	struct ht_err *err = model_reading_finish(analysis->reading);
+	model_reading_destroy(analysis->reading);
+	analysis->reading = NULL;
+	return err ? err : finish(analysis);
+}
+
+struct ht_err *analysis_create(
+	int fd, const char *name, const struct query *query, struct analysis **ret)
+{
+	struct analysis *analysis;
+	struct ht_err *err = begin(fd, name, query, &analysis);
+	if (err)
+		return err;
+	err = analysis_continue(analysis, UINT64_MAX);
 	if (!err)
-		err = finish(analysis);
+		err = analysis_end(analysis);
 	if (err) {
 		analysis_destroy(analysis);
 		return err;
@@ -206,6 +241,7 @@ void analysis_destroy(struct analysis *analysis)
 {
 	if (!analysis)
 		return;
+	model_reading_destroy(analysis->reading);
 	cube_deinit(&analysis->cube);
 	cube_deinit(&analysis->whole);
 	mappings_deinit(&analysis->mappings);

@@ -20,7 +20,8 @@ struct analysis {
 	uint64_t min_size, max_size, min_age_ns, max_age_ns; /* of the query */
 	struct mappings mappings;
 	struct heap_notes heap_notes;
-	struct heap heap; /* when all is read */
+	struct heap heap;	       /* when all is read */
+	struct model_reading *reading; /* of analysis_begin */
 };
 
 /* Whether mappings were recorded: otherwise there are none. */
@@ -42,6 +43,16 @@ static inline const struct cube *analysis_whole(const struct analysis *analysis)
 HT_MUST_CHECK
 struct ht_err *analysis_create(
 	int fd, const char *name, const struct query *query, struct analysis **ret);
+/* The same step by step, for a trace that grows, of all blocks; `name` must last as long. */
+HT_MUST_CHECK
+struct ht_err *analysis_begin(int fd, const char *name, struct analysis **ret);
+/* Reads what has been written by now, at most about `bytes` of it; model.how_ended is TRACE_MORE
+ * where there is more. */
+HT_MUST_CHECK
+struct ht_err *analysis_continue(struct analysis *analysis, uint64_t bytes);
+/* Makes what was read as whole as analysis_create does; no more can be read. */
+HT_MUST_CHECK
+struct ht_err *analysis_end(struct analysis *analysis);
 void analysis_destroy(struct analysis *analysis);
 /* Names what the trace does not name, from files on this machine. */
 HT_MUST_CHECK

@@ -6,9 +6,11 @@
 
 #include "analyzer/model/array.h"
 
-struct load {
+struct model_reading {
 	struct model *model;
-	const struct model_observer *observer;
+	struct model_observer observer;
+	struct trace_reader *reader;
+	const char *name;
 	struct replay *replay; /* NULL: events are not wanted */
 	struct streams *streams;
 	size_t heaps_begun, heaps_ended; /* so many, of those of the model, were passed */
@@ -171,16 +173,16 @@ static struct ht_err *take_heap(struct model *model, const struct rec_heap *rec)
 	return err;
 }
 
-static struct ht_err *pass_heap(struct load *load, size_t index, bool ended, uint64_t tsc)
+static struct ht_err *pass_heap(struct model_reading *load, size_t index, bool ended, uint64_t tsc)
 {
 	struct ht_err *err = streams_release(load->streams, tsc);
-	if (err || !load->observer->heap)
+	if (err || !load->observer.heap)
 		return err;
-	return load->observer->heap(load->observer->replay.context, index, ended);
+	return load->observer.heap(load->observer.replay.context, index, ended);
 }
 
 /* Stops at each beginning and end of a reading, in their order. */
-static struct ht_err *release(struct load *load, uint64_t tsc)
+static struct ht_err *release(struct model_reading *load, uint64_t tsc)
 {
 	const struct model *model = load->model;
 	struct ht_err *err = NULL;
@@ -199,7 +201,7 @@ static struct ht_err *release(struct load *load, uint64_t tsc)
 	return err ? err : streams_release(load->streams, tsc);
 }
 
-static struct ht_err *take_sync(struct load *load, const struct rec_sync *rec)
+static struct ht_err *take_sync(struct model_reading *load, const struct rec_sync *rec)
 {
 	note_time(load->model, rec->tsc, rec->mono_ns);
 	return load->replay ? release(load, rec->complete_tsc) : NULL;
@@ -215,18 +217,18 @@ static void take_value(struct model_memory *memory, const struct rec_value *valu
 	memory_set(&memory->last, kind, value->number);
 }
 
-static struct ht_err *take_rss(struct load *load, uint64_t mono_ns, uint64_t rss_bytes)
+static struct ht_err *take_rss(struct model_reading *load, uint64_t mono_ns, uint64_t rss_bytes)
 {
 	struct model *model = load->model;
 	if (rss_bytes > model->rss_max_bytes)
 		model->rss_max_bytes = rss_bytes;
-	if (!load->observer->rss)
+	if (!load->observer.rss)
 		return NULL;
-	return load->observer->rss(load->observer->replay.context,
+	return load->observer.rss(load->observer.replay.context,
 		timebase_since_start(&model->timebase, mono_ns), rss_bytes);
 }
 
-static struct ht_err *take_memory(struct load *load, const struct rec_memory *rec)
+static struct ht_err *take_memory(struct model_reading *load, const struct rec_memory *rec)
 {
 	struct ht_err *err = NULL;
 	for (uint64_t i = 0; i < rec->value_count && !err; i++) {
@@ -238,7 +240,7 @@ static struct ht_err *take_memory(struct load *load, const struct rec_memory *re
 }
 
 /* Of a process that was ending an old trace has 0 bytes, which mean nothing. */
-static struct ht_err *take_old_rss(struct load *load, const struct rec_rss *rec)
+static struct ht_err *take_old_rss(struct model_reading *load, const struct rec_rss *rec)
 {
 	struct rec_memory memory = {
 		.mono_ns = rec->mono_ns, .value_count = 1, .value = {{MEMORY_RSS, rec->rss_bytes}}};
@@ -290,16 +292,16 @@ static void end_pause(struct model *model)
 			model->duration_ns > last->begin_ns ? model->duration_ns : last->begin_ns;
 }
 
-static struct ht_err *take_mapped(struct load *load, const struct rec_mapped *rec)
+static struct ht_err *take_mapped(struct model_reading *load, const struct rec_mapped *rec)
 {
-	const struct model_observer *observer = load->observer;
+	const struct model_observer *observer = &load->observer;
 	struct ht_err *err = NULL;
 	for (uint64_t i = 0; observer->mapped_before && i < rec->range_count && !err; i++)
 		err = observer->mapped_before(observer->replay.context, &rec->range[i]);
 	return err;
 }
 
-static struct ht_err *take(struct load *load, const struct rec *rec)
+static struct ht_err *take(struct model_reading *load, const struct rec *rec)
 {
 	struct model *model = load->model;
 	switch (rec->kind) {
@@ -330,9 +332,9 @@ static struct ht_err *take(struct load *load, const struct rec *rec)
 			model->counter[rec->loss.counter] = rec->loss.total;
 		return NULL;
 	case REC_SYMBOL:
-		if (!load->observer->symbol)
+		if (!load->observer.symbol)
 			return NULL;
-		return load->observer->symbol(load->observer->replay.context, &rec->symbol);
+		return load->observer.symbol(load->observer.replay.context, &rec->symbol);
 	case REC_MARK:
 		return take_mark(model, &rec->mark);
 	case REC_END:
@@ -361,35 +363,42 @@ static struct ht_err *take(struct load *load, const struct rec *rec)
 
 /* --- the whole file -------------------------------------------------------------------------- */
 
-static struct ht_err *read_records(struct load *load, struct trace_reader *reader)
+struct ht_err *model_reading_continue(struct model_reading *load, uint64_t bytes)
 {
 	struct model *model = load->model;
-	for (;;) {
+	struct trace_reader *reader = load->reader;
+	const uint64_t from = trace_reader_offset(reader);
+	struct ht_err *err = trace_reader_continue(reader);
+	while (!err && trace_reader_offset(reader) - from <= bytes) {
 		struct rec rec;
-		struct ht_err *err = trace_reader_next(reader, &rec, &model->how_ended);
+		err = trace_reader_next(reader, &rec, &model->how_ended);
 		if (err || model->how_ended != TRACE_MORE)
-			return err;
+			break;
 		err = take(load, &rec);
-		if (err)
-			return err;
 	}
-}
-
-static struct ht_err *read_all(struct load *load, struct trace_reader *reader, const char *name)
-{
-	struct model *model = load->model;
-	struct ht_err *err = read_records(load, reader);
-	/* What is left of readings was passed with the last event. */
-	if (!err && load->replay && load->heaps_ended < model->heap_count)
-		err = release(load, UINT64_MAX);
-	if (!err && load->replay)
-		err = streams_finish(load->streams);
-	const char *problem = trace_reader_problem(reader);
 	model->seen_bytes = trace_reader_seen(reader);
 	model->is_growing = model->how_ended == TRACE_TRUNCATED && trace_reader_is_growing(reader);
-	if (!err && trace_reader_records(reader) == 0)
-		return ht_err_new(
-			HT_ERR_FORMAT, "%s; no record of it can be read", problem ? problem : name);
+	return err;
+}
+
+static struct ht_err *pass_rest(struct model_reading *load)
+{
+	struct model *model = load->model;
+	/* What is left of readings was passed with the last event. */
+	struct ht_err *err = load->replay && load->heaps_ended < model->heap_count
+				     ? release(load, UINT64_MAX)
+				     : NULL;
+	return !err && load->replay ? streams_finish(load->streams) : err;
+}
+
+struct ht_err *model_reading_finish(struct model_reading *load)
+{
+	struct model *model = load->model;
+	const char *problem = trace_reader_problem(load->reader);
+	struct ht_err *err = pass_rest(load);
+	if (!err && trace_reader_records(load->reader) == 0)
+		return ht_err_new(HT_ERR_FORMAT, "%s; no record of it can be read",
+			problem ? problem : load->name);
 	if (!err && problem)
 		err = strings_intern(&model->strings,
 			(struct rec_string){.data = problem, .length = __builtin_strlen(problem)},
@@ -399,34 +408,62 @@ static struct ht_err *read_all(struct load *load, struct trace_reader *reader, c
 		model->counts = *replay_counts(load->replay);
 		model->damage = *streams_damage(load->streams);
 	}
+	end_pause(model);
+	return !err && load->replay ? replay_finish(load->replay) : err;
+}
+
+static struct ht_err *begin(struct model_reading *load, int fd)
+{
+	struct model *model = load->model;
+	struct ht_err *err = trace_reader_create(fd, load->name, &load->reader);
+	if (err)
+		return err;
+	trace_reader_keep_columns(load->reader);
+	if (model->limit_bytes)
+		trace_reader_limit(load->reader, model->limit_bytes);
+	if (load->observer.replay.allocated)
+		err = replay_create(&load->observer.replay, &model->threads, &model->nodes,
+			&model->timebase, &load->replay);
+	if (load->replay)
+		replay_scripts(load->replay, &model->nodes, &model->scripts);
+	return err ? err
+		   : streams_create(replay_events, replay_scout, load->replay, &load->streams);
+}
+
+struct ht_err *model_reading_create(struct model *model, int fd, const char *name,
+	const struct model_observer *observer, struct model_reading **ret)
+{
+	struct model_reading *load = calloc(1, sizeof(*load));
+	if (!load)
+		return ht_err_new(HT_ERR_NOMEM, "out of memory to read %s", name);
+	*load = (struct model_reading){.model = model, .observer = *observer, .name = name};
+	struct ht_err *err = begin(load, fd);
+	if (err)
+		model_reading_destroy(load);
+	else
+		*ret = load;
 	return err;
+}
+
+void model_reading_destroy(struct model_reading *load)
+{
+	if (!load)
+		return;
+	streams_destroy(load->streams);
+	replay_destroy(load->replay);
+	trace_reader_destroy(load->reader);
+	free(load);
 }
 
 struct ht_err *model_load(
 	struct model *model, int fd, const char *name, const struct model_observer *observer)
 {
-	struct load load = {.model = model, .observer = observer};
-	struct trace_reader *reader;
-	struct ht_err *err = trace_reader_create(fd, name, &reader);
-	if (err)
-		return err;
-	trace_reader_keep_columns(reader);
-	if (model->limit_bytes)
-		trace_reader_limit(reader, model->limit_bytes);
-	if (observer->replay.allocated)
-		err = replay_create(&observer->replay, &model->threads, &model->nodes,
-			&model->timebase, &load.replay);
-	if (load.replay)
-		replay_scripts(load.replay, &model->nodes, &model->scripts);
+	struct model_reading *load = NULL;
+	struct ht_err *err = model_reading_create(model, fd, name, observer, &load);
 	if (!err)
-		err = streams_create(replay_events, replay_scout, load.replay, &load.streams);
+		err = model_reading_continue(load, UINT64_MAX);
 	if (!err)
-		err = read_all(&load, reader, name);
-	end_pause(model);
-	if (!err && load.replay)
-		err = replay_finish(load.replay);
-	streams_destroy(load.streams);
-	replay_destroy(load.replay);
-	trace_reader_destroy(reader);
+		err = model_reading_finish(load);
+	model_reading_destroy(load);
 	return err;
 }

@@ -112,6 +112,21 @@ struct ht_err *model_load(
 	struct model *model, int fd, const char *name, const struct model_observer *observer);
 void model_deinit(struct model *model);
 
+/* The same step by step, for a trace that grows; its file is seekable. `model`, `name` and the
+ * context of the observer must last as long; the rest is copied. */
+struct model_reading;
+HT_MUST_CHECK
+struct ht_err *model_reading_create(struct model *model, int fd, const char *name,
+	const struct model_observer *observer, struct model_reading **ret);
+/* Reads what has been written by now, at most about `bytes` of it; model->how_ended is TRACE_MORE
+ * where there is more. */
+HT_MUST_CHECK
+struct ht_err *model_reading_continue(struct model_reading *reading, uint64_t bytes);
+/* What waits for more passes by, as at the end of a trace: no more can be read. */
+HT_MUST_CHECK
+struct ht_err *model_reading_finish(struct model_reading *reading);
+void model_reading_destroy(struct model_reading *reading);
+
 /* Was every allocation of the window to be recorded? Not in a sample, nor with a pause: sums of
  * events do not explain how memory grew then. */
 static inline bool model_is_exact(const struct model *model)

@@ -28,6 +28,7 @@
 
 	function showNotices() {
 		const {warnings} = app.model.facts;
+		Dom.replace(Dom.by("notices"));
 		if (!warnings.length)
 			return;
 		Dom.replace(Dom.by("notices"), Dom.element("details", {class: "notice"},
@@ -238,7 +239,8 @@
 		state: () => ({...app.state}), model: () => app.model, show,
 	};
 
-	Decode.load(Dom.by("data")).then(start).catch((error) => {
+	const data = Dom.by("data");
+	Decode.load(data).then(start).then(() => Live.start(data, show)).catch((error) => {
 		Dom.by("notices").append(Dom.element("p", {class: "notice", role: "alert"},
 			"This page cannot be shown: " + error.message));
 		throw error;

@@ -150,10 +150,14 @@ struct ht_err *page_write_data(
 /* Of the policy in the head of the page: the page of a server may ask it for data. */
 static const char policy_begin[] = "content=\"default-src 'none';";
 static const char policy_more[] = " connect-src 'self';";
-static const char source[] = "<script type=\"application/octet-stream\" id=\"data\" "
-			     "data-source=\"/api/v1/page\"></script>\n";
+static const char *const source[] = {
+	"<script type=\"application/octet-stream\" id=\"data\" "
+	"data-source=\"/api/v1/page\"></script>\n",
+	"<script type=\"application/octet-stream\" id=\"data\" "
+	"data-source=\"/api/v1/page\" data-live=\"/api/v1/events\"></script>\n",
+};
 
-struct ht_err *page_for_server(char **ret_page, char **ret_policy)
+struct ht_err *page_for_server(bool is_live, char **ret_page, char **ret_policy)
 {
 	const int head = (int)(page_head_end - page_head_begin);
 	const int tail = (int)(page_tail_end - page_tail_begin);
@@ -165,7 +169,7 @@ struct ht_err *page_for_server(char **ret_page, char **ret_policy)
 	if (!at || !end)
 		return ht_err_new(HT_ERR_INTERNAL, "the page has no policy");
 	if (asprintf(ret_page, "%.*s%s%.*s%s%.*s", (int)(rest - page_head_begin), page_head_begin,
-		    policy_more, head - (int)(rest - page_head_begin), rest, source, tail,
+		    policy_more, head - (int)(rest - page_head_begin), rest, source[is_live], tail,
 		    page_tail_begin) < 0)
 		*ret_page = NULL;
 	if (asprintf(ret_policy, "default-src 'none';%s%.*s; frame-ancestors 'none'", policy_more,

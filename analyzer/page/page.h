@@ -41,9 +41,9 @@ HT_MUST_CHECK
 struct ht_err *page_write_data(
 	FILE *out, const struct view *view, uint64_t bytes_max, struct page_result *ret);
 /* The page without data, which asks a server for it, and its Content-Security-Policy as a header
- * has it; both malloc'd. */
+ * has it; both malloc'd. `is_live`: it also listens how a capture goes on. */
 HT_MUST_CHECK
-struct ht_err *page_for_server(char **ret_page, char **ret_policy);
+struct ht_err *page_for_server(bool is_live, char **ret_page, char **ret_policy);
 
 /* The tables and facts of the page, not compressed: as model.js reads them. `out` is empty, and to
  * be deinitialised, also after an error. */

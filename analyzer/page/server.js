@@ -24,8 +24,18 @@ const Server = (() => {
 			headers: {"X-Heaptap-Token": given.get("token") || ""}});
 	}
 
+	/* A server that has too much to do, or whose trace has not begun, says when to ask again. */
+	async function get(path, parameters) {
+		for (let tries = 0; ; tries++) {
+			const answer = await send("GET", path, parameters);
+			if (answer.status !== 503 || tries === 30)
+				return answer;
+			await new Promise((resolve) => setTimeout(resolve, 300));
+		}
+	}
+
 	return {
-		get: (path, parameters) => send("GET", path, parameters),
+		get,
 		post: (path, parameters) => send("POST", path, parameters),
 		token: given.get("token") || "", trace: Number(given.get("trace") || 0),
 	};

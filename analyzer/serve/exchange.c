@@ -128,6 +128,7 @@ static void set_etag(struct exchange *exchange)
 	uint64_t of_traces = mix(0xcbf29ce484222325u, HEAPTAP_VERSION, sizeof(HEAPTAP_VERSION));
 	uint64_t of_question = 0xcbf29ce484222325u;
 	of_traces = mix(of_traces, traces->identity, traces->count * sizeof(traces->identity[0]));
+	of_traces = mix(of_traces, &traces->read, sizeof(traces->read));
 	of_question = mix(of_question, request->path, strlen(request->path) + 1);
 	for (size_t i = 0; i < request->count; i++) {
 		const struct request_parameter *parameter = &request->parameter[i];
@@ -173,7 +174,12 @@ static enum MHD_Result begin_route(struct exchange *exchange, const char *rest)
 	case ROUTE_TRACES:
 		return wait_for_job(exchange);
 	case ROUTE_EVENTS:
+		if (config->capture)
+			return follow_listen(&exchange->server->follow, exchange);
+		break;
 	case ROUTE_CONTROL:
+		if (config->capture)
+			return follow_control(&exchange->server->follow, exchange);
 		break;
 	}
 	return reply_error(exchange->connection, MHD_HTTP_NOT_FOUND,
@@ -206,6 +212,7 @@ enum MHD_Result exchange_begin(struct exchange *exchange, const char *method)
 enum MHD_Result exchange_end(struct exchange *exchange)
 {
 	const bool is_data = exchange->route->kind == ROUTE_DATA;
+	const bool is_lasting = exchange->route->kind != ROUTE_CONTROL;
 	struct ht_err *err = exchange->err;
 	exchange->err = NULL;
 	if (err)
@@ -214,7 +221,7 @@ enum MHD_Result exchange_end(struct exchange *exchange)
 	exchange->output = -1;
 	return reply_file(exchange->connection, output,
 		is_data || *exchange->name ? "application/octet-stream" : "application/json",
-		exchange->etag, *exchange->name ? exchange->name : NULL);
+		is_lasting ? exchange->etag : NULL, *exchange->name ? exchange->name : NULL);
 }
 
 struct ht_err *exchange_answer(void *context)

@@ -32,14 +32,17 @@ enum MHD_Result reply_send(
 	return ret;
 }
 
-static struct MHD_Response *with_type(struct MHD_Response *response, const char *type)
+void reply_type(struct MHD_Response *response, const char *type)
 {
-	if (!response)
-		return NULL;
 	add(response, MHD_HTTP_HEADER_CONTENT_TYPE, type);
-	/* Nothing of what is no page may be run as one. */
 	if (strcmp(type, "text/html; charset=utf-8") != 0)
 		add(response, "Content-Security-Policy", "default-src 'none'; sandbox");
+}
+
+static struct MHD_Response *with_type(struct MHD_Response *response, const char *type)
+{
+	if (response)
+		reply_type(response, type);
 	return response;
 }
 
@@ -116,7 +119,8 @@ enum MHD_Result reply_file(struct MHD_Connection *connection, int fd, const char
 		return MHD_NO;
 	}
 	with_type(response, type);
-	add(response, MHD_HTTP_HEADER_ETAG, etag);
+	if (etag)
+		add(response, MHD_HTTP_HEADER_ETAG, etag);
 	if (name) {
 		snprintf(disposition, sizeof(disposition), "attachment; filename=\"%s\"", name);
 		add(response, MHD_HTTP_HEADER_CONTENT_DISPOSITION, disposition);

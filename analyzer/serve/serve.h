@@ -7,6 +7,7 @@
 #pragma once
 
 #include "analyzer/cli/option.h"
+#include "analyzer/serve/capture.h"
 #include "analyzer/serve/route.h"
 #include "analyzer/serve/traces.h"
 
@@ -27,6 +28,10 @@ struct serve_config {
 	struct ht_err *(*answer)(void *context, const struct serve_question *question);
 	/* The server answers from now on at `address`; no files are opened any more. */
 	struct ht_err *(*ready)(void *context, const char *address, uint16_t port);
+	struct capture *capture; /* of the first trace, while it runs; NULL: none */
+	/* Reads about `most` bytes on in the trace of the capture; `ret_read`: what was read. */
+	struct ht_err *(*read_on)(
+		void *context, uint64_t most, bool *ret_has_more, uint64_t *ret_read);
 	void *context;
 };
 

@@ -315,7 +315,7 @@ static int epoll_of(struct MHD_Daemon *daemon)
 	return MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
 }
 
-#define POLLED_MAX (1 + SERVER_DAEMONS + SERVER_JOBS_MAX)
+#define POLLED_MAX (1 + SERVER_DAEMONS + FOLLOW_POLLED + SERVER_JOBS_MAX)
 
 static void end_jobs(
 	struct server *server, const struct pollfd *polled, struct exchange **of, size_t count)
@@ -331,18 +331,27 @@ static void turn(struct server *server)
 	struct pollfd polled[POLLED_MAX];
 	struct exchange *of[SERVER_JOBS_MAX];
 	size_t count = 0, jobs = 0;
+	int wait_ms = timeout_ms(server);
 	polled[count++] = (struct pollfd){server->signals, POLLIN, 0};
 	for (size_t i = 0; i < server->daemon_count; i++)
 		polled[count++] = (struct pollfd){epoll_of(server->daemon[i]), POLLIN, 0};
+	struct pollfd *follow = polled + count;
+	if (server->config->capture) {
+		const int live_ms = follow_poll(&server->follow, follow);
+		wait_ms = live_ms < wait_ms ? live_ms : wait_ms;
+		count += FOLLOW_POLLED;
+	}
 	for (struct exchange *at = server->first; at; at = at->next)
 		if (at->state == EXCHANGE_RUNNING) {
 			of[jobs++] = at;
 			polled[count++] = (struct pollfd){at->job.pipe, POLLIN, 0};
 		}
-	if (poll(polled, count, timeout_ms(server)) < 0 && errno != EINTR)
+	if (poll(polled, count, wait_ms) < 0 && errno != EINTR)
 		server->has_ended = true;
 	server->has_ended |= polled[0].revents != 0;
 	end_jobs(server, polled + count - jobs, of, jobs);
+	if (server->config->capture)
+		follow_turn(&server->follow, follow);
 	start_jobs(server);
 	for (size_t i = 0; i < server->daemon_count; i++)
 		MHD_run(server->daemon[i]);
@@ -365,15 +374,21 @@ struct ht_err *serve_run(const struct serve_config *config)
 	struct ht_err *err = open_signals(&server);
 	if (!err)
 		err = open_sockets(&server);
+	if (!err && config->capture)
+		err = follow_init(&server.follow, &server);
 	if (!err)
 		err = announce(&server);
 	while (!err && !server.has_ended)
 		turn(&server);
 	end_all_jobs(&server);
+	if (config->capture)
+		follow_end(&server.follow);
 	for (size_t i = 0; i < server.daemon_count; i++) {
 		MHD_run(server.daemon[i]);
 		MHD_stop_daemon(server.daemon[i]);
 	}
+	if (config->capture)
+		follow_deinit(&server.follow);
 	if (server.signals >= 0)
 		close(server.signals);
 	return err;

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "analyzer/serve/exchange.h"
+#include "analyzer/serve/follow.h"
 
 #define SERVER_DAEMONS	   2u  /* 127.0.0.1 and ::1 */
 #define SERVER_JOBS_MAX	   3u  /* that run */
@@ -20,6 +21,7 @@ struct server {
 	int signals;
 	struct exchange *first; /* those with a job, running or waiting */
 	uint32_t running, running_heavy, waiting;
+	struct follow follow; /* where config has a capture */
 	bool has_ended;
 };
 

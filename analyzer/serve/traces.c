@@ -65,6 +65,28 @@ static struct ht_err *add_directory(struct serve_traces *traces, const char *dir
 	return err;
 }
 
+static uint64_t mix(uint64_t hash, uint64_t value)
+{
+	for (unsigned i = 0; i < 8; i++)
+		hash = (hash ^ (value >> 8 * i & 0xff)) * 0x100000001b3u;
+	return hash;
+}
+
+static void identify(struct serve_traces *traces)
+{
+	for (size_t i = 0; i < traces->count; i++) {
+		struct stat status = {0};
+		uint64_t hash = 0xcbf29ce484222325u;
+		if (fstat(traces->fd[i], &status) != 0)
+			continue;
+		hash = mix(hash, status.st_dev);
+		hash = mix(hash, status.st_ino);
+		hash = mix(hash, (uint64_t)status.st_size);
+		hash = mix(hash, (uint64_t)status.st_mtim.tv_sec);
+		traces->identity[i] = mix(hash, (uint64_t)status.st_mtim.tv_nsec);
+	}
+}
+
 struct ht_err *serve_traces_open(
 	struct serve_traces *traces, const char *const *operand, size_t count)
 {
@@ -78,7 +100,15 @@ struct ht_err *serve_traces_open(
 			err = add_file(traces, strdup(operand[i]));
 	}
 	if (!err)
-		serve_traces_identify(traces);
+		identify(traces);
+	return err;
+}
+
+struct ht_err *serve_traces_add(struct serve_traces *traces, const char *path)
+{
+	struct ht_err *err = add_file(traces, strdup(path));
+	if (!err)
+		identify(traces);
 	return err;
 }
 
@@ -90,26 +120,4 @@ void serve_traces_deinit(struct serve_traces *traces)
 			close(traces->fd[i]);
 	}
 	*traces = (struct serve_traces){0};
-}
-
-static uint64_t mix(uint64_t hash, uint64_t value)
-{
-	for (unsigned i = 0; i < 8; i++)
-		hash = (hash ^ (value >> 8 * i & 0xff)) * 0x100000001b3u;
-	return hash;
-}
-
-void serve_traces_identify(struct serve_traces *traces)
-{
-	for (size_t i = 0; i < traces->count; i++) {
-		struct stat status = {0};
-		uint64_t hash = 0xcbf29ce484222325u;
-		if (fstat(traces->fd[i], &status) != 0)
-			continue;
-		hash = mix(hash, status.st_dev);
-		hash = mix(hash, status.st_ino);
-		hash = mix(hash, (uint64_t)status.st_size);
-		hash = mix(hash, (uint64_t)status.st_mtim.tv_sec);
-		traces->identity[i] = mix(hash, (uint64_t)status.st_mtim.tv_nsec);
-	}
 }

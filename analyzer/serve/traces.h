@@ -16,13 +16,15 @@ struct serve_traces {
 	int fd[SERVE_TRACES_MAX];
 	uint64_t identity[SERVE_TRACES_MAX]; /* of the file and its content */
 	size_t count;
+	uint64_t read; /* bytes of the first one, which grows */
 };
 
+/* Adds one file. */
+HT_MUST_CHECK
+struct ht_err *serve_traces_add(struct serve_traces *traces, const char *path);
 /* Opens the traces of the operands: files, and those of directories whose names end with .htap, by
  * name. serve_traces_deinit also after an error. */
 HT_MUST_CHECK
 struct ht_err *serve_traces_open(
 	struct serve_traces *traces, const char *const *operand, size_t count);
 void serve_traces_deinit(struct serve_traces *traces);
-/* Looks at the files again; what has been read of a growing one is the caller's to add. */
-void serve_traces_identify(struct serve_traces *traces);

@@ -513,24 +513,11 @@ END_TEST
 
 /* --- in a browser ---------------------------------------------------------------------------- */
 
-static bool has_browser(void)
-{
-	static const char *const needed[] = {"/usr/bin/chromium", "/usr/bin/chromedriver",
-		"/usr/lib/python3/dist-packages/selenium"};
-	for (size_t i = 0; i < HT_ARRAY_SIZE(needed); i++)
-		if (access(needed[i], R_OK) < 0) {
-			printf("skipped: serve: the page in a browser: %s is not there\n",
-				needed[i]);
-			return false;
-		}
-	return true;
-}
-
 START_TEST(the_page_shows_the_same_numbers)
 {
 	struct http http;
 	char *trace = make_trace("one.htap", 3), *out, *err;
-	if (!has_browser() || !http_start(&http, (const char *[]){trace, NULL}))
+	if (!http_has_browser() || !http_start(&http, (const char *[]){trace, NULL}))
 		return;
 	int status = run_program(
 		(const char *[]){PYTHON, "tests/page/served.py", "look", http.address, NULL},

@@ -12,6 +12,7 @@
 
 #include "tests/support/ht_check.h"
 #include "tests/support/report.h"
+#include "tests/support/tmpdir.h"
 
 #define START_MS 60000
 #define WORDS	 32u
@@ -31,11 +32,15 @@ static bool has_address(struct http *http)
 
 bool http_start(struct http *http, const char *const words[])
 {
-	const char *argv[WORDS] = {run_built("heaptap"), "serve"};
+	/* What it records lies where the test's files do. */
+	char *folder = tmpdir_path("."), *program = realpath(run_built("heaptap"), NULL);
+	const char *argv[WORDS] = {"env", "-C", folder, program, "serve"};
 	for (size_t i = 0; words[i]; i++)
-		argv[i + 2] = words[i];
+		argv[i + 5] = words[i];
 	*http = (struct http){0};
 	run_start(&http->run, argv);
+	free(folder);
+	free(program);
 	run_until(has_address(http), START_MS);
 	if (http->port)
 		return true;
@@ -132,4 +137,17 @@ json_t *http_json(const struct http *http, const char *path, unsigned status)
 json_t *http_post(const struct http *http, const char *path, unsigned status)
 {
 	return parse(ask(http, "POST", path, status));
+}
+
+bool http_has_browser(void)
+{
+	static const char *const needed[] = {"/usr/bin/chromium", "/usr/bin/chromedriver",
+		"/usr/lib/python3/dist-packages/selenium"};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(needed); i++)
+		if (access(needed[i], R_OK) < 0) {
+			printf("skipped: serve: the page in a browser: %s is not there\n",
+				needed[i]);
+			return false;
+		}
+	return true;
 }

@@ -35,3 +35,5 @@ json_t *http_json(const struct http *http, const char *path, unsigned status);
 json_t *http_post(const struct http *http, const char *path, unsigned status);
 /* The status of an answer; 0: it is none. */
 unsigned http_status(const char *answer);
+/* Are chromium, chromedriver and selenium there? If not, says so. */
+bool http_has_browser(void);

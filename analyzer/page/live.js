@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A page over a capture that runs: listens to its server, shows how the capture is, takes the model
+ * anew when there is more of it, and steers the capture.
+ */
+"use strict";
+
+const Live = (() => {
+	const AGAIN_MS = 1000;
+	let show, source, state = null, isLoading = false, isStale = false;
+
+	/* --- the bar ----------------------------------------------------------------------- */
+
+	const TEXT = {recording: "Recording", paused: "Paused", detaching: "Leaving the process",
+		ended: "The capture has ended; the process was left"};
+
+	async function steer(verb, parameters) {
+		const answer = await Server.post("/api/v1/" + verb, parameters);
+		const told = await answer.json();
+		Dom.by("live-error").textContent = told.error || "";
+		if (!told.error)
+			showState(told);
+	}
+
+	function mark(event) {
+		event.preventDefault();
+		const text = Dom.by("live-text").value.trim();
+		if (text)
+			steer("mark", {text});
+		Dom.by("live-text").value = "";
+	}
+
+	function button(name, title, act) {
+		return Dom.element("button", {type: "button", id: "live-" + name, onclick: act}, title);
+	}
+
+	function showBar() {
+		const bar = Dom.element("section", {class: "card bar", id: "live", "aria-label": "Capture"},
+			Dom.element("strong", {id: "live-state", "aria-live": "polite"}),
+			Dom.element("span", {id: "live-figures", class: "quiet"}),
+			Dom.element("span", {class: "space"}),
+			Dom.element("form", {class: "bar", onsubmit: mark},
+				Dom.element("input", {id: "live-text", placeholder: "name of a mark",
+					"aria-label": "name of a mark", maxlength: "200"}),
+				Dom.element("button", {id: "live-mark"}, "Mark")),
+			button("pause", "Pause", () => steer(state.state === "paused" ? "resume" : "pause")),
+			button("stop", "Stop and detach", () => steer("stop")),
+			Dom.element("span", {id: "live-error", role: "alert"}));
+		Dom.by("notices").before(bar);
+	}
+
+	function showState(now) {
+		const isOver = now.state === "ended" || now.state === "detaching";
+		state = now;
+		Dom.by("live-state").textContent = TEXT[now.state] || now.state;
+		Dom.by("live-figures").textContent = isOver ? "" : [Format.time(now.elapsed_ns),
+			Format.count(now.events) + " events", now.dropped ? Format.count(now.dropped) + " lost" : ""]
+			.filter((part) => part).join(" \u00b7 ");
+		Dom.by("live-pause").textContent = now.state === "paused" ? "Resume" : "Pause";
+		for (const name of ["pause", "stop", "mark", "text"])
+			Dom.by("live-" + name).disabled = isOver;
+	}
+
+	/* --- events ------------------------------------------------------------------------ */
+
+	/* One at a time; what comes meanwhile is loaded next. */
+	async function load() {
+		isStale = true;
+		if (isLoading)
+			return;
+		isLoading = true;
+		while (isStale) {
+			isStale = false;
+			show(await Decode.load(source));
+		}
+		isLoading = false;
+	}
+
+	let last = "";
+
+	function take(text) {
+		const lines = text.split("\n");
+		const data = lines.filter((line) => line.startsWith("data: "))
+			.map((line) => line.slice(6)).join("\n");
+		if (lines[0] === "event: capture")
+			showState(JSON.parse(data));
+		else if (lines[0] === "event: report" && data !== last) {
+			last = data;
+			load();
+		}
+	}
+
+	async function listen() {
+		const answer = await Server.get(source.dataset.live);
+		const reader = answer.body.getReader(), decoder = new TextDecoder();
+		let rest = "";
+		for (;;) {
+			const {done, value} = await reader.read();
+			if (done)
+				return;
+			const parts = (rest + decoder.decode(value, {stream: true})).split("\n\n");
+			rest = parts.pop();
+			parts.forEach(take);
+		}
+	}
+
+	function goOn() {
+		listen().catch(() => {}).then(() => {
+			Dom.by("live-error").textContent = "heaptap serve has ended; what is shown stays.";
+			setTimeout(goOn, AGAIN_MS * 5);
+		});
+	}
+
+	/* Of a page whose server has a capture; `showModel` shows another model. */
+	function start(element, showModel) {
+		source = element;
+		show = showModel;
+		if (!source.dataset.live)
+			return;
+		showBar();
+		goOn();
+	}
+
+	return {start};
+})();

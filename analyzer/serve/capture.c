@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/serve/capture.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "format/control_client.h"
+
+#define NS_PER_S   1000000000ull
+#define NS_PER_MS  1000000ull
+#define ASK_NS	   (3 * NS_PER_S)
+#define START_NS   (120 * NS_PER_S)
+#define PAUSE_NS   (20 * NS_PER_MS)
+#define PID_DIGITS 16u
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+/* --- asking the capture ---------------------------------------------------------------------- */
+
+static const char *const silence[] = {
+	[CONTROL_CLIENT_ANSWERED] = "",
+	[CONTROL_CLIENT_STALE] = "the capture is gone: heaptap was killed",
+	[CONTROL_CLIENT_SILENT] = "the capture does not answer",
+	[CONTROL_CLIENT_DIED] = "the capture ended without an answer",
+};
+
+static struct control_reply ask(pid_t pid, const struct control_request *request)
+{
+	struct control_client client;
+	struct control_reply reply = {0};
+	enum control_client_state state = CONTROL_CLIENT_ANSWERED;
+	struct ht_err *err = control_client_find(pid, &client);
+	if (!err)
+		err = control_client_ask(&client, request, ASK_NS, &state, &reply);
+	if (!err && state == CONTROL_CLIENT_ANSWERED)
+		return reply;
+	reply = (struct control_reply){.exit_status = 1};
+	snprintf(reply.message, sizeof(reply.message), "%s", err ? err->message : silence[state]);
+	ht_err_free(err);
+	return reply;
+}
+
+/* --- the keeper ------------------------------------------------------------------------------ */
+
+static pid_t start_capture(pid_t pid, const char *heaptap)
+{
+	char digits[PID_DIGITS];
+	snprintf(digits, sizeof(digits), "%d", pid);
+	const pid_t keeper = getpid();
+	const pid_t child = fork();
+	if (child)
+		return child;
+	sigset_t none;
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	signal(SIGINT, SIG_DFL);
+	signal(SIGTERM, SIG_DFL);
+	signal(SIGHUP, SIG_DFL);
+	/* It ends as by Ctrl-C when the keeper is killed. */
+	prctl(PR_SET_PDEATHSIG, SIGINT);
+	if (getppid() != keeper)
+		_exit(1);
+	/* Standard output is the server's address. */
+	dup2(STDERR_FILENO, STDOUT_FILENO);
+	execl(heaptap, heaptap, "attach", "-p", digits, (char *)NULL);
+	fprintf(stderr, "heaptap: cannot run %s: %s\n", heaptap, strerror(errno));
+	_exit(1);
+}
+
+static void end_capture(pid_t child)
+{
+	kill(child, SIGINT);
+	while (waitpid(child, NULL, 0) < 0 && errno == EINTR) {
+	}
+}
+
+/* Answers until the server is gone. `child`: the capture that was started; 0: none was. */
+__attribute__((noreturn)) static void keep(int socket, pid_t pid, pid_t child)
+{
+	const int ended = child ? (int)syscall(SYS_pidfd_open, child, 0) : -1;
+	bool has_ended = false;
+	struct control_request request;
+	for (;;) {
+		struct pollfd polled[] = {{socket, POLLIN, 0}, {has_ended ? -1 : ended, POLLIN, 0}};
+		if (poll(polled, HT_ARRAY_SIZE(polled), -1) < 0)
+			continue;
+		if (polled[1].revents) {
+			waitpid(child, NULL, 0);
+			has_ended = true;
+			child = 0;
+		}
+		if (!polled[0].revents)
+			continue;
+		if (recv(socket, &request, sizeof(request), 0) != sizeof(request))
+			break;
+		struct control_reply reply = ask(pid, &request);
+		if (has_ended && !reply.ok)
+			reply = (struct control_reply){.ok = true, .phase = CONTROL_ENDED};
+		if (send(socket, &reply, sizeof(reply), MSG_NOSIGNAL) != sizeof(reply))
+			break;
+	}
+	if (child)
+		end_capture(child);
+	_exit(0);
+}
+
+static struct ht_err *start_keeper(struct capture *capture, const char *heaptap)
+{
+	int pair[2];
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) != 0)
+		return ht_err_sys(errno, "cannot make a socket for the capture");
+	capture->keeper = fork();
+	if (capture->keeper == 0) {
+		close(pair[0]);
+		/* A terminal sends these to all; the server's end is what counts. */
+		signal(SIGINT, SIG_IGN);
+		signal(SIGTERM, SIG_IGN);
+		signal(SIGHUP, SIG_IGN);
+		keep(pair[1], capture->pid,
+			capture->started ? start_capture(capture->pid, heaptap) : 0);
+	}
+	close(pair[1]);
+	if (capture->keeper < 0) {
+		close(pair[0]);
+		return ht_err_sys(errno, "cannot start a process for the capture");
+	}
+	capture->socket = pair[0];
+	return NULL;
+}
+
+/* --- the server's side ----------------------------------------------------------------------- */
+
+bool capture_ask(const struct capture *capture, const struct control_request *request)
+{
+	return send(capture->socket, request, sizeof(*request), MSG_NOSIGNAL | MSG_DONTWAIT) ==
+	       sizeof(*request);
+}
+
+bool capture_answer(const struct capture *capture, struct control_reply *ret)
+{
+	return recv(capture->socket, ret, sizeof(*ret), 0) == sizeof(*ret);
+}
+
+/* Until the capture says where its trace is. */
+static struct ht_err *await_trace(struct capture *capture)
+{
+	const struct control_request request = {.verb = CONTROL_STATUS};
+	const struct timespec pause = {.tv_nsec = PAUSE_NS};
+	const uint64_t until_ns = now_ns() + START_NS;
+	struct control_reply reply;
+	do {
+		if (!capture_ask(capture, &request) || !capture_answer(capture, &reply))
+			return ht_err_new(HT_ERR_INTERNAL, "the keeper of the capture is gone");
+		if (reply.ok && reply.phase == CONTROL_ENDED)
+			return ht_err_new(HT_ERR_REFUSED,
+				"process %d is not recorded: the capture ended", capture->pid);
+		const char *path = *reply.partial ? reply.partial : reply.trace;
+		snprintf(capture->trace, sizeof(capture->trace), "%s", reply.ok ? path : "");
+		if (strcmp(capture->trace, "-") == 0)
+			return ht_err_new(HT_ERR_REFUSED,
+				"the capture of process %d writes to standard output, which cannot "
+				"be shown",
+				capture->pid);
+		if (*capture->trace)
+			return NULL;
+		nanosleep(&pause, NULL);
+	} while (now_ns() < until_ns && capture->started);
+	return ht_err_new(HT_ERR_REFUSED, "the capture of process %d has no trace: %s",
+		capture->pid, reply.ok ? "its path is too long" : reply.message);
+}
+
+struct ht_err *capture_open(struct capture *capture, pid_t pid, const char *heaptap)
+{
+	struct control_client client;
+	*capture = (struct capture){.pid = pid, .socket = -1};
+	struct ht_err *err = control_client_find(pid, &client);
+	if (err && err->code == HT_ERR_REFUSED) {
+		ht_err_free(err);
+		err = NULL;
+		capture->started = true;
+	}
+	if (!err)
+		err = start_keeper(capture, heaptap);
+	return err ? err : await_trace(capture);
+}
+
+void capture_close(struct capture *capture)
+{
+	if (capture->socket >= 0)
+		close(capture->socket);
+	if (capture->keeper > 0)
+		while (waitpid(capture->keeper, NULL, 0) < 0 && errno == EINTR) {
+		}
+	capture->keeper = 0;
+	capture->socket = -1;
+}

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "analyzer/serve/stream.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define BLOCK_BYTES 65536u
+
+struct stream {
+	struct follow *follow;
+	struct MHD_Connection *connection;
+	char *text; /* that is sent now */
+	size_t length, at;
+	uint64_t generation;
+	bool is_suspended;
+	struct stream *next;
+};
+
+/* False: there is nothing new. */
+static bool take_message(struct stream *stream)
+{
+	const struct follow *follow = stream->follow;
+	if (stream->at < stream->length)
+		return true;
+	if (!follow->message || stream->generation == follow->generation)
+		return false;
+	free(stream->text);
+	stream->text = strdup(follow->message);
+	stream->length = stream->text ? strlen(stream->text) : 0;
+	stream->at = 0;
+	stream->generation = follow->generation;
+	return stream->length;
+}
+
+static ssize_t give(void *context, uint64_t position, char *to, size_t most)
+{
+	struct stream *stream = context;
+	(void)position;
+	if (stream->follow->has_ended)
+		return MHD_CONTENT_READER_END_OF_STREAM;
+	if (!take_message(stream)) {
+		stream->is_suspended = true;
+		MHD_suspend_connection(stream->connection);
+		return 0;
+	}
+	const size_t left = stream->length - stream->at, part = left < most ? left : most;
+	memcpy(to, stream->text + stream->at, part);
+	stream->at += part;
+	return (ssize_t)part;
+}
+
+static void end(void *context)
+{
+	struct stream *stream = context;
+	struct stream **link = &stream->follow->streams;
+	while (*link != stream)
+		link = &(*link)->next;
+	*link = stream->next;
+	stream->follow->stream_count--;
+	free(stream->text);
+	free(stream);
+}
+
+enum MHD_Result stream_begin(struct follow *follow, struct MHD_Connection *connection)
+{
+	struct stream *stream = calloc(1, sizeof(*stream));
+	if (!stream)
+		return MHD_NO;
+	*stream = (struct stream){
+		.follow = follow, .connection = connection, .next = follow->streams};
+	follow->streams = stream;
+	follow->stream_count++;
+	struct MHD_Response *response =
+		MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, give, stream, end);
+	if (!response) {
+		end(stream);
+		return MHD_NO;
+	}
+	reply_type(response, "text/event-stream");
+	return reply_send(connection, MHD_HTTP_OK, response);
+}
+
+void stream_wake_all(struct follow *follow)
+{
+	for (struct stream *stream = follow->streams; stream; stream = stream->next)
+		if (stream->is_suspended) {
+			stream->is_suspended = false;
+			MHD_resume_connection(stream->connection);
+		}
+}

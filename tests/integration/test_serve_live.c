@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * heaptap serve -p: a capture is followed, marked, paused and stopped, by requests and from its
+ * page; a server that is killed leaves nothing in the process.
+ */
+#include <jansson.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/ht_check.h"
+#include "tests/support/http.h"
+#include "tests/support/report.h"
+#include "tests/support/tap.h"
+#include "tests/support/tmpdir.h"
+#include "tests/support/victim.h"
+
+#define BROWSE_MS 180000
+#define PYTHON	  "/usr/bin/python3" /* Debian's, which has Debian's selenium */
+#define HEADERS	  "Host: 127.0.0.1:%u\r\nX-Heaptap-Token: %s\r\nConnection: close\r\n"
+#define TARGET_MS 60000
+
+/* A target that allocates, and a server that has begun to record it. */
+struct served {
+	struct victim victim;
+	struct tap tap;
+	struct http http;
+};
+
+static bool serve_target(struct served *served)
+{
+	char digits[16];
+	victim_start(&served->victim, (const char *[]){run_built("tests/targets/cxx"), NULL});
+	served->tap = (struct tap){.target = served->victim.pid};
+	tap_look(&served->tap, 0);
+	snprintf(digits, sizeof(digits), "%d", served->victim.pid);
+	if (http_start(&served->http, (const char *[]){"-p", digits, NULL}))
+		return true;
+	tap_drop(&served->tap, "nothing was recorded");
+	victim_stop(&served->victim);
+	return false;
+}
+
+/* A member of the summary at this moment; the server may not have read a record yet. */
+static uint64_t summary_of(const struct http *http, const char *path)
+{
+	char request[400];
+	snprintf(request, sizeof(request), "GET /api/v1/summary HTTP/1.1\r\n" HEADERS "\r\n",
+		http->port, http->token);
+	char *answer = http_send(http, request, NULL), *body = strstr(answer, "\r\n\r\n");
+	uint64_t ret = 0;
+	ck_assert(http_status(answer) == 200 || http_status(answer) == 503);
+	if (http_status(answer) == 200) {
+		json_t *summary = report_parse(body + 4);
+		ret = report_u64(summary, path);
+		json_decref(summary);
+	}
+	free(answer);
+	return ret;
+}
+
+static void check_state(const struct http *http, const char *path, const char *state)
+{
+	json_t *answer = http_post(http, path, 200);
+	ck_assert_str_eq(report_text(answer, "schema"), "heaptap.live/1");
+	ck_assert_str_eq(report_text(answer, "state"), state);
+	json_decref(answer);
+}
+
+START_TEST(a_capture_is_followed_and_steered)
+{
+	struct served served;
+	const struct http *http = &served.http;
+	setenv("HOME", tmpdir_path("home"), 1);
+	if (!serve_target(&served))
+		return;
+	run_until(summary_of(http, "totals.allocations") > 0, TARGET_MS);
+	const uint64_t calls = summary_of(http, "totals.allocations");
+	run_until(summary_of(http, "totals.allocations") > calls, TARGET_MS);
+	check_state(http, "/api/v1/mark?text=here", "recording");
+	check_state(http, "/api/v1/pause", "paused");
+	check_state(http, "/api/v1/resume", "recording");
+	json_decref(http_post(http, "/api/v1/mark", 400));
+	json_decref(http_json(http, "/api/v1/stop", 405));
+	json_decref(http_post(http, "/api/v1/stop", 200));
+	run_until(strstr(http_get(http, "/api/v1/summary", 200), "\"complete\":true"), TARGET_MS);
+	tap_verify(&served.tap);
+	/* All of it is there when the capture has ended. */
+	json_t *summary = http_json(http, "/api/v1/summary", 200);
+	ck_assert_str_eq(
+		report_text(json_array_get(report_at(summary, "marks"), 0), "text"), "here");
+	ck_assert_uint_eq(json_array_size(report_at(summary, "pauses")), 1);
+	json_decref(summary);
+	ck_assert_int_eq(http_stop(&served.http), 0);
+	victim_stop(&served.victim);
+}
+END_TEST
+
+START_TEST(a_killed_server_leaves_nothing)
+{
+	struct served served;
+	if (!serve_target(&served))
+		return;
+	run_until(summary_of(&served.http, "totals.allocations") > 0, TARGET_MS);
+	kill(served.http.run.pid, SIGKILL);
+	run_wait(&served.http.run, TARGET_MS);
+	tap_verify_soon(&served.tap, TARGET_MS);
+	run_deinit(&served.http.run);
+	victim_stop(&served.victim);
+}
+END_TEST
+
+START_TEST(the_page_follows_and_stops)
+{
+	struct served served;
+	char *out, *err;
+	if (!http_has_browser() || !serve_target(&served))
+		return;
+	int status = run_program((const char *[]){PYTHON, "tests/page/served.py", "follow",
+					 served.http.address, NULL},
+		BROWSE_MS, &out, &err);
+	ck_assert_msg(status == 0, "%s", err);
+	json_t *seen = report_parse(out),
+	       *summary = http_json(&served.http, "/api/v1/summary", 200);
+	ck_assert_uint_eq(json_array_size(report_at(seen, "seen")), 5);
+	ck_assert_uint_eq(
+		report_u64(seen, "totals.allocations"), report_u64(summary, "totals.allocations"));
+	ck_assert_str_eq(report_text(json_array_get(report_at(summary, "marks"), 0), "text"),
+		"from the page");
+	tap_verify(&served.tap);
+	json_decref(seen);
+	json_decref(summary);
+	ck_assert_int_eq(http_stop(&served.http), 0);
+	victim_stop(&served.victim);
+}
+END_TEST
+
+HT_SUITE("integration/serve_live", a_capture_is_followed_and_steered,
+	a_killed_server_leaves_nothing, the_page_follows_and_stops)
