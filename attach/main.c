@@ -33,6 +33,7 @@
 #include "attach/run/programs.h"
 #include "attach/run/record.h"
 #include "attach/run/steer.h"
+#include "attach/run/webpage.h"
 #include "attach/undo/leftover.h"
 
 #define WORDS_S	    5
@@ -86,17 +87,40 @@ static struct ht_err *name_output(struct options *options, pid_t pid)
 	return NULL;
 }
 
+/* `*ret_page` stays NULL without --html. */
+static struct ht_err *prepare_attach(struct options *options, char **ret_page)
+{
+	struct ht_err *err = start_check_room();
+	if (!err)
+		err = name_output(options, options->pid);
+	if (!err && options->html)
+		err = webpage_name(options->output, ret_page);
+	if (!err && options->html)
+		err = webpage_check(*ret_page, options->replace);
+	return err;
+}
+
+/* The status of the capture comes first. */
+static enum exit_status write_page(
+	const struct options *options, const char *page, enum exit_status status)
+{
+	const int page_status = webpage_write(options->output, page, options->replace);
+	if (page_status == 0 && !options->quiet)
+		print_text(stderr, "page:  %s\n", page);
+	return status == EXIT_DONE ? (enum exit_status)page_status : status;
+}
+
 static enum exit_status run_attach(struct options *options)
 {
 	struct session_report report;
-	struct ht_err *err;
+	char *page = NULL;
 
 	start_signals();
-	err = start_check_room();
-	if (!err)
-		err = name_output(options, options->pid);
-	if (err)
+	struct ht_err *err = prepare_attach(options, &page);
+	if (err) {
+		free(page);
 		return complain(err);
+	}
 	struct session_options session = record_options(options, options->pid);
 	session.progress = !options->quiet && isatty(2) ? show_progress : NULL;
 	session.steered = steered_create();
@@ -104,10 +128,13 @@ static enum exit_status run_attach(struct options *options)
 	enum exit_status status = err ? record_error_status(err) : record_status(options, &report);
 	steered_end(session.steered, status, record_end_text(err, options, &report));
 	bound_words(status);
+	if (!err && record_is_printed(options, &report))
+		print_session(&report, options->output, options->verbose);
+	if (!err && page && report.trace_finished)
+		status = write_page(options, page, status);
+	free(page);
 	if (err)
 		return complain(err);
-	if (record_is_printed(options, &report))
-		print_session(&report, options->output, options->verbose);
 	if (options->json && strcmp(options->output, "-") != 0)
 		err = print_session_json(&report, options->pid, options->output);
 	return err ? complain(err) : status;

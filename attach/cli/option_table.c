@@ -69,6 +69,8 @@ const struct option_row option_table[] = {
 		"the trace; - is stdout\n(default: heaptap.%c.%p.%t.htap)", IN_CAPTURE},
 	{OPTION_FORCE, 'f', "force", NULL, NULL,
 		"replace FILE; record a process that profiles its own\nheap", IN_CAPTURE},
+	{OPTION_HTML, 0, "html", NULL, NULL, "also write the trace as one HTML page, FILE.html",
+		IN(COMMAND_ATTACH)},
 	{OPTION_QUIET, 'q', "quiet", NULL, NULL, "print errors only", IN_ALL},
 	{OPTION_VERBOSE, 'v', "verbose", NULL, NULL, "also print each check, times and counts",
 		IN_SURVEY},

@@ -149,6 +149,9 @@ static struct ht_err *apply(
 	case OPTION_WAIT:
 		options->wait = true;
 		break;
+	case OPTION_HTML:
+		options->html = true;
+		break;
 	case OPTION_FOLLOW_FORKS:
 		options->follow_forks = true;
 		break;
@@ -225,6 +228,8 @@ static struct ht_err *check(const struct options *options)
 					   "-o -")
 				 : NULL;
 	}
+	if (options->html && to_stdout)
+		return usage("the page needs a trace in a file; name one with -o", "--html");
 	if (options->command == COMMAND_LIST || options->command == COMMAND_STATUS)
 		return NULL;
 	if (options->pid && options->command == COMMAND_MARK)
@@ -253,6 +258,8 @@ static const char *who_has(const struct option_row *row, enum command command)
 		return "only run has this option";
 	if (row->id == OPTION_WAIT)
 		return "only stop has this option";
+	if (row->id == OPTION_HTML)
+		return "only attach has this option; heaptap html makes a page of any trace";
 	return row->commands & OPTION_IN(COMMAND_DOCTOR)
 		       ? "only attach, run and doctor have this option"
 		       : "only attach and run have this option";

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/run/webpage.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "attach/capture/symbols.h"
+#include "format/foreign.h"
+
+#define PATH_BYTES 4200u
+#define TRACE_END  ".htap"
+#define PAGE_END   ".html"
+
+struct ht_err *webpage_name(const char *trace, char **ret)
+{
+	const size_t length = strlen(trace), end = strlen(TRACE_END);
+	const bool has_end = length > end && strcmp(trace + length - end, TRACE_END) == 0;
+	const int kept = (int)(has_end ? length - end : length);
+	return asprintf(ret, "%.*s" PAGE_END, kept, trace) < 0
+		       ? ht_err_new(HT_ERR_NOMEM, "no memory for the name of the page")
+		       : NULL;
+}
+
+struct ht_err *webpage_check(const char *page, bool replace)
+{
+	char path[PATH_BYTES], name[PATH_BYTES];
+	struct stat stat;
+	const int fd = symbols_open_analyzer(path, sizeof(path));
+	if (fd < 0)
+		return ht_err_new(HT_ERR_SYS,
+			"--html needs heaptap-analyze, which is not beside heaptap; install both");
+	close(fd);
+	foreign_copy(name, sizeof(name), page);
+	if (!replace && lstat(page, &stat) == 0)
+		return ht_err_new(HT_ERR_SYS,
+			"%s exists; replace it with -f or name another trace with -o", name);
+	return NULL;
+}
+
+/* In the child. A capture blocks the signals that end it; they end this program. */
+static void execute(const char *trace, const char *page, bool replace)
+{
+	char program[] = "heaptap", command[] = "html", output[] = "-o", force[] = "-f";
+	char end[] = "--", path[PATH_BYTES];
+	char *argv[] = {program, command, output, (char *)page, replace ? force : end,
+		replace ? end : (char *)trace, replace ? (char *)trace : NULL, NULL};
+	const int fd = symbols_open_analyzer(path, sizeof(path));
+	sigset_t none;
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	signal(SIGPIPE, SIG_DFL);
+	if (fd < 0)
+		return;
+	close(fd);
+	execv(path, argv);
+}
+
+int webpage_write(const char *trace, const char *page, bool replace)
+{
+	int status = 0;
+	const pid_t pid = fork();
+	if (pid == 0) {
+		execute(trace, page, replace);
+		_exit(127);
+	}
+	while (pid > 0 && waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return 1;
+	if (pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) != 127)
+		return WEXITSTATUS(status);
+	fprintf(stderr, "heaptap: the page was not written: heaptap-analyze %s\n",
+		pid > 0 && WIFSIGNALED(status) ? "was ended by a signal" : "cannot be run");
+	return 1;
+}
