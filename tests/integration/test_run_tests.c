@@ -61,6 +61,16 @@ START_TEST(counts_are_summed)
 }
 END_TEST
 
+START_TEST(crashes_side_by_side_are_counted)
+{
+	const char *argv[4 + 40 + 1] = {"scripts/run-tests", "-j", "8"};
+	const char *a = program("a", "kill -SEGV $$"), *b = program("b", good);
+	for (size_t i = 3; i < 43; i++)
+		argv[i] = i % 2 ? a : b;
+	check_last_line(argv, 1, "60 passed, 20 failed\n");
+}
+END_TEST
+
 START_TEST(a_crash_is_a_failure)
 {
 	check_last_line((const char *[]){"scripts/run-tests", program("a", "kill -SEGV $$"),
@@ -504,9 +514,10 @@ START_TEST(a_sweep_runs_what_it_is_told)
 }
 END_TEST
 
-HT_SUITE("integration/run_tests", counts_are_summed, a_crash_is_a_failure, a_hang_is_a_failure,
-	skips_are_shown, programs_run_side_by_side, one_that_must_be_alone_is_alone,
-	one_that_takes_long_starts_first, outputs_are_not_mixed, a_test_inherits_no_ignored_signal,
-	a_sanitizers_report_is_a_failure, units_alone_are_searched_for_leaks,
-	side_by_side_they_meet, side_by_side_each_counts, what_is_left_is_removed,
-	what_is_used_is_kept, a_soak_counts_dropped_events, a_sweep_runs_what_it_is_told)
+HT_SUITE("integration/run_tests", counts_are_summed, crashes_side_by_side_are_counted,
+	a_crash_is_a_failure, a_hang_is_a_failure, skips_are_shown, programs_run_side_by_side,
+	one_that_must_be_alone_is_alone, one_that_takes_long_starts_first, outputs_are_not_mixed,
+	a_test_inherits_no_ignored_signal, a_sanitizers_report_is_a_failure,
+	units_alone_are_searched_for_leaks, side_by_side_they_meet, side_by_side_each_counts,
+	what_is_left_is_removed, what_is_used_is_kept, a_soak_counts_dropped_events,
+	a_sweep_runs_what_it_is_told)
