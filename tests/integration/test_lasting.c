@@ -52,7 +52,8 @@ static bool is_remedy_named(int status, const char *err)
 	bool mapped = strstr(err, ", stays in process ") || strstr(err, ", may stay in process ");
 	return status != DETACH_INCOMPLETE || attached ||
 	       (mapped && strstr(err, "`heaptap recover -p ")) ||
-	       strstr(err, "`heaptap cleanup`") || strstr(err, "its guardian has not ended");
+	       strstr(err, "`heaptap cleanup`") || strstr(err, "`heaptap verify -p ") ||
+	       strstr(err, "its guardian has not ended");
 }
 
 /* heaptap has ended with all its processes: what is left was left to recover. */
