@@ -35,6 +35,7 @@ static char *small_house(void)
 		"set -e; mkdir -p \"$1/out/attach\" \"$1/format\" \"$1/attach\" \"$1/analyzer\" "
 		"\"$1/agent\" \"$1/tests\" \"$1/.ci\"\n"
 		"cp -r scripts .clang-format Makefile \"$1\"; rm -f \"$1/scripts/check-agent\"\n"
+		"sed -i '/^[[:space:]]/d' \"$1/scripts/layers.txt\"\n"
 		"cd \"$1\"; printf '## Another processor\\n' >CONTRIBUTING.md; touch format/a.h "
 		"analyzer/b.h\n"
 		"for f in format/a.h analyzer/b.h attach/x.c; do\n"
@@ -56,6 +57,9 @@ static void check_complaint(const char *break_it, const char *complaint)
 	ck_assert_int_eq(shell("rm -rf \"$1\"", house, NULL, NULL, NULL), 0);
 }
 
+/* The order of the units of attach/, lowest first. */
+#define ORDER(units) "sed -i 's,^attach  .*,# caption\\n&\\n\t" units ",' scripts/layers.txt; "
+
 static const struct {
 	const char *break_it, *complaint;
 } broken[] = {
@@ -75,6 +79,16 @@ static const struct {
 	{"echo 'out/x.o: agent/x.c /usr/include/stdio.h' >out/x.d; cp attach/x.c agent",
 		"must not include /usr/include/stdio.h"},
 	{"mkdir new; cp attach/x.c new; echo 'out/x.o: new/x.c' >out/x.d", "not in scripts/layers"},
+	{ORDER("x y") "cp attach/x.c attach/y.h; echo '#include \"attach/y.h\"' >>attach/x.c",
+		"attach/x.c must not include attach/y.h, which is below it"},
+	{ORDER("z y x") "cp attach/x.c attach/y.h; cp attach/x.c attach/z.h; "
+			"echo '#include \"attach/y.h\"' >>attach/z.h",
+		"attach/z.h must not include attach/y.h, which is below it"},
+	{ORDER("y") "mv attach/x.c attach/y.h; cp attach/y.h attach/x.c",
+		"attach/x.c: its unit is not in the order"},
+	{ORDER("x") "sed -i 's/^# caption//' scripts/layers.txt",
+		"attach: no caption above its row"},
+	{ORDER("x y"), "there is no attach/y.c or .h"},
 	{"printf 'long x(void)\n{\n\treturn __rdtsc();\n}\n' >>attach/x.c", "knows the processor"},
 	{"echo '|| `attach/x.c` ||' >>CONTRIBUTING.md", "attach/x.c: knows no processor"},
 	{"echo '|| `attach/y.c` ||' >>CONTRIBUTING.md", "there is no attach/y.c"},
@@ -105,6 +119,21 @@ START_TEST(no_false_alarm)
 }
 END_TEST
 
+/* An order that the includes keep: no complaint, and the directory is not named as without one. */
+START_TEST(an_order_is_kept)
+{
+	char *out, *house = small_house();
+	int status =
+		shell("cd \"$1\" && " ORDER("y x") "cp attach/x.c attach/y.h && "
+						   "echo '#include \"attach/y.h\"' >>attach/x.c && "
+						   "scripts/check-layers out",
+			house, NULL, NULL, &out);
+	ck_assert_msg(status == 0, "%s", out);
+	ck_assert_msg(strstr(out, "unordered: format agent attach/proc "), "%s", out);
+	ck_assert_int_eq(shell("rm -rf \"$1\"", house, NULL, NULL, NULL), 0);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("integration/lint");
@@ -114,6 +143,7 @@ int main(void)
 	tcase_add_loop_test(
 		tcase, broken_rules_are_found, 0, (int)(sizeof(broken) / sizeof(broken[0])));
 	tcase_add_test(tcase, no_false_alarm);
+	tcase_add_test(tcase, an_order_is_kept);
 	suite_add_tcase(suite, tcase);
 	SRunner *runner = srunner_create(suite);
 	srunner_run_all(runner, CK_ENV);
