@@ -78,6 +78,9 @@ static const struct {
 	{"echo 'out/x.o: format/a.h attach/x.c' >out/x.d", "must not include attach/x.c"},
 	{"echo 'out/x.o: agent/x.c /usr/include/stdio.h' >out/x.d; cp attach/x.c agent",
 		"must not include /usr/include/stdio.h"},
+	{"mkdir attach/elf attach/got; cp attach/x.c attach/elf; cp attach/x.c attach/got/y.h; "
+	 "echo 'out/x.o: attach/elf/x.c attach/got/y.h' >out/x.d",
+		"attach/elf/x.c (attach/elf) must not include attach/got/y.h"},
 	{"mkdir new; cp attach/x.c new; echo 'out/x.o: new/x.c' >out/x.d", "not in scripts/layers"},
 	{ORDER("x y") "cp attach/x.c attach/y.h; echo '#include \"attach/y.h\"' >>attach/x.c",
 		"attach/x.c must not include attach/y.h, which is below it"},
@@ -123,11 +126,13 @@ END_TEST
 START_TEST(an_order_is_kept)
 {
 	char *out, *house = small_house();
-	int status =
-		shell("cd \"$1\" && " ORDER("y x") "cp attach/x.c attach/y.h && "
-						   "echo '#include \"attach/y.h\"' >>attach/x.c && "
-						   "scripts/check-layers out",
-			house, NULL, NULL, &out);
+	int status = shell(
+		"cd \"$1\" && " ORDER("y x") "mkdir attach/elf && cp attach/x.c attach/elf/z.h && "
+					     "echo 'out/y.o: attach/x.c attach/elf/z.h' >out/y.d "
+					     "&& cp attach/x.c attach/y.h && "
+					     "echo '#include \"attach/y.h\"' >>attach/x.c && "
+					     "scripts/check-layers out",
+		house, NULL, NULL, &out);
 	ck_assert_msg(status == 0, "%s", out);
 	ck_assert_msg(strstr(out, "unordered: format agent attach/proc "), "%s", out);
 	ck_assert_int_eq(shell("rm -rf \"$1\"", house, NULL, NULL, NULL), 0);
