@@ -27,6 +27,7 @@
 #include "attach/plan/survey.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/lock.h"
+#include "attach/proc/proc_open.h"
 #include "attach/run/command.h"
 #include "attach/run/forks.h"
 #include "attach/run/parent.h"

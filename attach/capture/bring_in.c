@@ -18,6 +18,8 @@
 #include "attach/inject/remote.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/ours.h"
+#include "attach/proc/proc_living.h"
+#include "attach/proc/proc_status.h"
 #include "attach/proc/room.h"
 #include "attach/undo/detach.h"
 #include "format/arch.h"

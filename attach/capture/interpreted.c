@@ -4,6 +4,8 @@
 #include <stdio.h>
 
 #include "attach/proc/clock.h"
+#include "attach/proc/proc_status.h"
+#include "attach/proc/proc_where.h"
 #include "format/arch.h"
 
 /* A program that makes functions all the time has as many stacks, and so has one that makes workers

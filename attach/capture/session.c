@@ -26,6 +26,8 @@
 #include "attach/proc/lock.h"
 #include "attach/proc/permission.h"
 #include "attach/proc/priority.h"
+#include "attach/proc/proc_open.h"
+#include "attach/proc/proc_status.h"
 #include "format/arch.h"
 #include "format/foreign.h"
 

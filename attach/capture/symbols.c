@@ -19,6 +19,7 @@
 
 #include "attach/capture/handover.h"
 #include "attach/proc/clock.h"
+#include "attach/proc/proc_status.h"
 
 #define SYMBOLS_DEADLINE_NS (60 * CLOCK_NS_PER_S)
 #define SYMBOLS_BYTES_MAX   (256u << 20)

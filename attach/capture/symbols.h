@@ -10,6 +10,7 @@
 
 #include "attach/daemon/store.h"
 #include "attach/proc/proc.h"
+#include "attach/proc/proc_status.h"
 
 /* Of which process: found out while it lives, for when it does not. */
 struct symbols_target {

@@ -10,6 +10,9 @@
 #include "attach/elf/linkmap.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/memory.h"
+#include "attach/proc/proc_maps.h"
+#include "attach/proc/proc_status.h"
+#include "attach/proc/proc_tids.h"
 #include "format/arch.h"
 
 #define MAPS_PERIOD_NS	  (500 * CLOCK_NS_PER_MS)

@@ -16,6 +16,8 @@
 #include "attach/capture/steered.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/priority.h"
+#include "attach/proc/proc_open.h"
+#include "attach/proc/proc_status.h"
 
 #define TICK_MS		  5
 #define NAMES_NS	  500000  /* between two looks while threads come that may soon end */

@@ -10,6 +10,7 @@
 
 #include "attach/elf/natives.h"
 #include "attach/proc/memory.h"
+#include "attach/proc/proc_map.h"
 
 #define MODULE_SEGMENTS_MAX 64u
 #define MODULE_BUILD_ID_MAX 64u

@@ -8,6 +8,7 @@
 #include "attach/allocators/given.h"
 #include "attach/elf/elf_symbols.h"
 #include "attach/elf/modules.h"
+#include "attach/proc/proc_maps.h"
 #include "attach/proc/pulse.h"
 #include "attach/proc/slow.h"
 #include "format/arch.h"

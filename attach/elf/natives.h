@@ -9,6 +9,7 @@
 #include "attach/allocators/family.h"
 #include "attach/elf/startcode.h"
 #include "attach/proc/proc.h"
+#include "attach/proc/proc_map.h"
 
 struct budget;
 struct module;

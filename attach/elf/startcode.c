@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "attach/elf/modules.h"
+#include "attach/proc/proc_living.h"
 
 #define CODE_MAX    (64u << 10)
 #define STACK_BYTES 4096u /* from where a program's stack begins to the frame of that code */

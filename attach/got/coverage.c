@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "attach/elf/elf_symbols.h"
+#include "attach/proc/proc_maps.h"
 #include "attach/proc/pulse.h"
 #include "attach/proc/slow.h"
 

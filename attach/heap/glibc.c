@@ -10,6 +10,7 @@
 #include "attach/heap/bins.h"
 #include "attach/heap/tcache.h"
 #include "attach/heap/variables.h"
+#include "attach/proc/proc_status.h"
 
 #define DATA_BYTES_MAX (16u << 20) /* of a module's variables */
 #define WALKS_MAX      4u

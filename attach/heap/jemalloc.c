@@ -7,6 +7,7 @@
 #include "attach/heap/bins.h"
 #include "attach/heap/emap.h"
 #include "attach/heap/jecache.h"
+#include "attach/proc/proc_status.h"
 
 #define WALKS_MAX    4u
 #define FIND_SHARE   4u /* of the budget */

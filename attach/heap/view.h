@@ -6,6 +6,7 @@
 #pragma once
 
 #include "attach/proc/memory.h"
+#include "attach/proc/proc_map.h"
 
 /* What all looks together may cost: a system call, a microsecond as a rule, and one that needs
  * none.

@@ -12,6 +12,10 @@
 #include "attach/hold/rights.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/memory.h"
+#include "attach/proc/proc_maps.h"
+#include "attach/proc/proc_open.h"
+#include "attach/proc/proc_status.h"
+#include "attach/proc/proc_tids.h"
 #include "attach/thread/stops.h"
 #include "attach/thread/tracee.h"
 

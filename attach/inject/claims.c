@@ -4,6 +4,7 @@
 #include "attach/got/slots.h"
 #include "attach/inject/choose.h"
 #include "attach/proc/memory.h"
+#include "attach/proc/proc_maps.h"
 
 struct facts {
 	struct proc_maps maps;

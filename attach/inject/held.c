@@ -9,6 +9,9 @@
 
 #include "attach/proc/descriptor.h"
 #include "attach/proc/memory.h"
+#include "attach/proc/proc_living.h"
+#include "attach/proc/proc_maps.h"
+#include "attach/proc/proc_status.h"
 #include "format/abi_control.h"
 
 #ifndef PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG

@@ -7,6 +7,7 @@
 
 #include "attach/inject/near.h"
 #include "attach/proc/ours.h"
+#include "attach/proc/proc_maps.h"
 
 struct ht_err *ourmaps_read(const struct proc *proc, struct ourmaps *ret)
 {

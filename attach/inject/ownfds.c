@@ -15,6 +15,8 @@
 #include "attach/proc/descriptor.h"
 #include "attach/proc/ours.h"
 #include "attach/proc/proc_file.h"
+#include "attach/proc/proc_living.h"
+#include "attach/proc/proc_tids.h"
 
 #define SOCKET_NAME "socket:["
 

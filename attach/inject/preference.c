@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "attach/proc/proc_status.h"
+
 #define BIT(sig) (1ull << ((sig)-1))
 
 /* What the processor raises is the very thread's. */

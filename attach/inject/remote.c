@@ -7,6 +7,9 @@
 #include "attach/inject/preference.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/descriptor.h"
+#include "attach/proc/proc_open.h"
+#include "attach/proc/proc_status.h"
+#include "attach/proc/proc_tids.h"
 #include "attach/proc/standstill.h"
 
 #define CANDIDATES_MAX	   32u

@@ -9,6 +9,7 @@
 #include "attach/inject/remote.h"
 #include "attach/proc/memory.h"
 #include "attach/proc/pagemap.h"
+#include "attach/proc/proc_maps.h"
 #include "attach/proc/slow.h"
 
 struct ht_err *remote_slack_refuse(const struct proc *proc)

@@ -11,6 +11,7 @@
 #include "attach/plan/comeback.h"
 #include "attach/plan/operators.h"
 #include "attach/proc/memory.h"
+#include "attach/proc/proc_maps.h"
 
 #define CODE_MAX (1u << 20)
 

@@ -9,6 +9,7 @@
 
 #include "attach/elf/elf_symbols.h"
 #include "attach/plan/unwinds.h"
+#include "attach/proc/proc_maps.h"
 #include "attach/proc/pulse.h"
 #include "attach/proc/slow.h"
 

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attach/proc/proc_living.h"
+
 static bool has_word(const char *list, size_t length, const char *word)
 {
 	size_t wanted = strlen(word);

@@ -13,6 +13,9 @@
 #include <termios.h>
 #include <unistd.h>
 
+#include "attach/proc/proc_living.h"
+#include "attach/proc/proc_tids.h"
+
 #ifndef PIDFD_THREAD
 #define PIDFD_THREAD O_EXCL
 #endif

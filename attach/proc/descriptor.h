@@ -5,6 +5,7 @@
 #pragma once
 
 #include "attach/proc/proc.h"
+#include "attach/proc/proc_tids.h"
 
 /* A duplicate of the target's descriptor `fd`, close-on-exec and owned by the caller; -1 with errno
  * when there is none (EBADF) or we may not. `tid`: a living thread, needed where the main thread

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "attach/proc/proc_status.h"
+
 #define FULL_TURNS	 8u
 #define STATUS_MAX_BYTES 8192u
 

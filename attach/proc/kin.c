@@ -13,6 +13,11 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "attach/proc/proc_living.h"
+#include "attach/proc/proc_open.h"
+#include "attach/proc/proc_status.h"
+#include "attach/proc/proc_tids.h"
+
 #define GENERATIONS_MAX 64u
 #define LOOKS		2u /* that find nothing, before nothing is there */
 #define COUNTS_TRIES	200u

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "attach/proc/proc.h"
+#include "attach/proc/proc_tids.h"
 
 /*
  * The processes that run in the memory of `proc` and are not among its threads: vfork(2),

@@ -20,6 +20,8 @@
 #include "attach/proc/clock.h"
 #include "attach/proc/gate.h"
 #include "attach/proc/kin.h"
+#include "attach/proc/proc_open.h"
+#include "attach/proc/proc_tids.h"
 
 #define PIDFS_MAGIC	0x50494446
 #define TRIES		1000u /* who only asks has it for a moment, who dies until it has got a processor */

@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "attach/proc/pagemap.h"
+#include "attach/proc/proc_maps.h"
+#include "attach/proc/proc_tids.h"
 #include "attach/proc/pulse.h"
 #include "attach/proc/slow.h"
 

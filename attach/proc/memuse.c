@@ -11,6 +11,8 @@
 #include "attach/proc/cgroup.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/proc_file.h"
+#include "attach/proc/proc_living.h"
+#include "attach/proc/proc_open.h"
 
 #define STATUS_MAX_BYTES (1u << 16)
 #define TEXT_BYTES	 8192u

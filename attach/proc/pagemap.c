@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "attach/proc/proc_file.h"
+#include "attach/proc/proc_living.h"
 
 /* PAGEMAP_SCAN of linux/fs.h, which Debian 12's headers do not have. */
 struct region {

@@ -11,6 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "attach/proc/proc_living.h"
+#include "attach/proc/proc_status.h"
+
 #define YAMA_SCOPE "/proc/sys/kernel/yama/ptrace_scope"
 
 static struct ht_err *judge_yama(const struct permission_facts *facts)

@@ -1,7 +1,6 @@
-/* SPDX-License-Identifier: Apache-2.0
- *
- * The mappings of a process: /proc/PID/maps.
- */
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/proc/proc_maps.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -12,8 +11,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "attach/proc/proc.h"
 #include "attach/proc/proc_file.h"
+#include "attach/proc/proc_living.h"
 #include "attach/proc/slow.h"
 
 /* "LO-HI rwxp OFFSET MAJOR:MINOR INODE          NAME", all numbers but the inode hexadecimal. */
@@ -86,7 +85,7 @@ struct ht_err *proc_maps_read(const struct proc *proc, struct proc_maps *ret)
 		err = maps_parse(proc, ret);
 	/* Every living program maps something: the one we asked about ended meanwhile. */
 	if (!err && !ret->count)
-		err = ht_err_new(HT_ERR_TARGET_GONE, "process %d has ended", proc->pid);
+		err = proc_gone(proc);
 	if (!err)
 		err = slow_note(proc, ret);
 	if (err)

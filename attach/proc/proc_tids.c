@@ -10,15 +10,24 @@
  * there then: had it missed one of them, it would have met none of the younger ones that could have
  * made up for it.
  */
+#include "attach/proc/proc_tids.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
-#include "attach/proc/proc.h"
 #include "attach/proc/proc_file.h"
+#include "attach/proc/proc_status_text.h"
 
+#define PF_IO_WORKER	0x00000010u
+#define PF_USER_WORKER	0x00004000u
+#define STAT_MAX_BYTES	2048u
+#define LOOKS		2u /* that find nothing, before nothing is there */
 #define ENTRY_BYTES_MIN 24u
 #define ENTRY_BYTES_MAX 32u   /* with a number of ten digits */
 #define ROOM_ENTRIES	64u   /* for those born meanwhile */
@@ -86,38 +95,111 @@ void proc_tids_deinit(struct proc_tids *tids)
 	*tids = (struct proc_tids){0};
 }
 
-struct ht_err *proc_status_listed(
-	const struct proc *proc, pid_t tid, struct proc_status *ret, bool *ret_lives)
+struct ht_err *proc_has_thread(const struct proc *proc, pid_t tid, bool *ret)
 {
-	struct ht_err *err = proc_status(proc, tid, ret);
-	bool unseen = err && (err->code == HT_ERR_TARGET_GONE || err->sys == ENOENT), there = true;
-
-	*ret_lives = !err;
-	if (!unseen)
-		return err;
-	struct ht_err *looked = proc_has_thread(proc, tid, &there);
-	if (looked || there)
-		return ht_err_first(err, looked);
-	ht_err_free(err);
-	return NULL;
+	char path[PROC_PATH_BYTES];
+	snprintf(path, sizeof(path), "task/%d/status", tid);
+	return proc_file_exists(proc, proc->dir_fd, path, ret);
 }
 
-struct ht_err *proc_any_seccomp(const struct proc *proc, bool *ret)
+/* The comm field is the one text in stat, and it may hold parentheses, spaces and newlines; what
+ * follows its last ')' is numbers. */
+static bool stat_parse(const char *text, struct proc_stat *ret)
 {
-	struct proc_tids tids;
-	bool any = false;
-	struct ht_err *err = proc_tids_read(proc, &tids);
+	const char *name = strchr(text, '('), *at = strrchr(text, ')');
+	snprintf(ret->name, sizeof(ret->name), "%s", name ? name + 1 : "");
+	return at && sscanf(at + 1,
+			     " %c %*d %*d %*d %*d %*d %lu %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d"
+			     " %*d %*d %" SCNu64,
+			     &ret->state, &ret->flags, &ret->start_ticks) == 3;
+}
 
+static bool is_nothing(int sys)
+{
+	return sys == ENOENT || sys == ESRCH;
+}
+
+/* 0, or why not. */
+static int stat_read_once(int dir_fd, const char *path, struct proc_stat *ret)
+{
+	char text[STAT_MAX_BYTES];
+	int fd = openat(dir_fd, path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errno;
+	ssize_t length = read(fd, text, sizeof(text) - 1);
+	int sys = errno;
+	close(fd);
+	if (length < 0)
+		return sys;
+	text[length] = '\0';
+	return stat_parse(text, ret) ? 0 : EBADMSG;
+}
+
+/* False in `ret_there` when there is no such task. */
+struct ht_err *proc_stat_read(
+	const struct proc *proc, const char *path, struct proc_stat *ret, bool *ret_there)
+{
+	int sys = 0;
+	for (unsigned look = 0; look < LOOKS; look++) {
+		sys = stat_read_once(proc->dir_fd, path, ret);
+		if (!is_nothing(sys))
+			break;
+	}
+	*ret_there = sys == 0;
+	return !sys || is_nothing(sys)
+		       ? NULL
+		       : ht_err_sys(sys, "cannot read /proc/%d/%s", proc->pid, path);
+}
+
+static struct ht_err *task_lives(const struct proc *proc, const char *path, bool *ret)
+{
+	struct proc_stat stat;
+	struct ht_err *err = proc_stat_read(proc, path, &stat, ret);
+	*ret = !err && *ret && !strchr("ZXx", stat.state);
+	return err;
+}
+
+static bool is_called(const struct proc_stat *stat, const char *beginning)
+{
+	return strncmp(stat->name, beginning, strlen(beginning)) == 0;
+}
+
+/* By flags, which no program can set, and which meant something else in older kernels; and by the
+ * names that the kernel gives: those of io_uring, and of a virtual machine (vhost, KVM). */
+static bool is_worker(const struct proc_stat *stat)
+{
+	return (stat->flags & PF_IO_WORKER && is_called(stat, "iou-")) ||
+	       (stat->flags & PF_USER_WORKER &&
+		       (is_called(stat, "vhost-") || is_called(stat, "kvm-nx-")));
+}
+
+struct ht_err *proc_is_worker(const struct proc *proc, pid_t tid, bool *ret)
+{
+	char path[PROC_PATH_BYTES];
+	struct proc_stat stat;
+	snprintf(path, sizeof(path), "task/%d/stat", tid);
+	struct ht_err *err = proc_stat_read(proc, path, &stat, ret);
+	*ret = !err && *ret && is_worker(&stat);
+	return err;
+}
+
+struct ht_err *proc_living_tid(const struct proc *proc, pid_t *ret)
+{
+	bool lives;
+	struct proc_tids tids;
+	struct ht_err *err = task_lives(proc, "stat", &lives);
+	*ret = !err && lives ? proc->pid : 0;
+	if (err || lives || proc_has_exited(proc))
+		return err;
+	err = proc_tids_read(proc, &tids);
 	if (err)
 		return err;
-	for (size_t i = 0; !err && !any && i < tids.count; i++) {
-		struct proc_status status;
-		bool lives;
-		err = proc_status_listed(proc, tids.tid[i], &status, &lives);
-		any = !err && lives && status.seccomp != 0;
+	for (size_t i = 0; !err && !*ret && i < tids.count; i++) {
+		char path[64];
+		snprintf(path, sizeof(path), "task/%d/stat", tids.tid[i]);
+		err = task_lives(proc, path, &lives);
+		*ret = !err && lives ? tids.tid[i] : 0;
 	}
 	proc_tids_deinit(&tids);
-	if (!err)
-		*ret = any;
 	return err;
 }

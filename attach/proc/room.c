@@ -11,6 +11,9 @@
 #include <unistd.h>
 
 #include "attach/proc/proc_file.h"
+#include "attach/proc/proc_living.h"
+#include "attach/proc/proc_map.h"
+#include "attach/proc/proc_status.h"
 
 #define MAPPINGS_MAX_FILE    "/proc/sys/vm/max_map_count"
 #define MAPPINGS_MAX_DEFAULT 65530u

@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "attach/proc/proc_file.h"
+#include "attach/proc/proc_living.h"
+#include "attach/proc/proc_map.h"
 
 #define TOUCH_BYTES_MAX (1ull << 28) /* larger ones are data */
 

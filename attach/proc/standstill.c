@@ -3,6 +3,8 @@
 
 #include "attach/proc/cgroup.h"
 #include "attach/proc/clock.h"
+#include "attach/proc/proc_status.h"
+#include "attach/proc/proc_tids.h"
 
 #define LOOKS	10u
 #define LOOK_NS (10 * CLOCK_NS_PER_MS)

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/proof/books.h"
 
+#include "attach/proc/proc_status.h"
+
 struct books books_make(const struct image *image, const struct proc *proc)
 {
 	struct proc_status status = {0};

@@ -6,6 +6,8 @@
 #include <unistd.h>
 
 #include "attach/proc/pagemap.h"
+#include "attach/proc/proc_living.h"
+#include "attach/proc/proc_maps.h"
 #include "format/arch.h"
 
 #define CHUNK_BYTES	  (1u << 20)

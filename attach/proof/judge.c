@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "attach/proc/proc.h"
+#include "attach/proc/proc_living.h"
 
 #define FRAMES_MAX 20000u
 

@@ -4,6 +4,8 @@
 #include "attach/proc/clock.h"
 #include "attach/proc/kin.h"
 #include "attach/proc/priority.h"
+#include "attach/proc/proc_open.h"
+#include "attach/proc/proc_tids.h"
 
 #define PASS_PAUSE_NS	  (500000ull)
 #define PASS_PAUSE_MAX_NS (20 * CLOCK_NS_PER_MS)

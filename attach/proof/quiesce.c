@@ -6,6 +6,11 @@
 #include <sys/syscall.h>
 
 #include "attach/proc/clock.h"
+#include "attach/proc/proc_maps.h"
+#include "attach/proc/proc_open.h"
+#include "attach/proc/proc_status.h"
+#include "attach/proc/proc_tids.h"
+#include "attach/proc/proc_where.h"
 #include "attach/proof/judge.h"
 #include "attach/proof/regwords.h"
 #include "attach/thread/crowd.h"

@@ -10,6 +10,7 @@
 #include "attach/proc/checksum.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/ours.h"
+#include "attach/proc/proc_maps.h"
 
 #define CHUNK_BYTES (256u << 10) /* stays in the processor's cache */
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "attach/proc/clock.h"
+#include "attach/proc/proc_map.h"
 #include "attach/proof/residue.h"
 
 /* A difference has to last so long to count. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "attach/proc/pagemap.h"
+#include "attach/proc/proc_maps.h"
 
 #define RED_ZONE_BYTES 128u
 #define SCAN_BYTES_MAX (64ull << 20)

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "attach/proc/memory.h"
+#include "attach/proc/proc_map.h"
 #include "format/abi_control.h"
 #include "format/abi_thunk.h"
 

@@ -21,6 +21,7 @@
 #include "attach/proc/clock.h"
 #include "attach/proc/kin.h"
 #include "attach/proc/offspring.h"
+#include "attach/proc/proc_open.h"
 #include "attach/proc/pulse.h"
 #include "attach/run/launch.h"
 #include "attach/run/programs.h"

@@ -12,6 +12,8 @@
 
 #include "attach/capture/start.h"
 #include "attach/proc/clock.h"
+#include "attach/proc/proc_open.h"
+#include "attach/proc/proc_where.h"
 #include "attach/run/command.h"
 #include "attach/thread/regs.h"
 #include "attach/thread/worker.h"

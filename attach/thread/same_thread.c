@@ -7,6 +7,9 @@
 
 #include "attach/proc/memory.h"
 #include "attach/proc/proc_file.h"
+#include "attach/proc/proc_maps.h"
+#include "attach/proc/proc_status.h"
+#include "attach/proc/proc_tids.h"
 
 /* No stack is, and where the pointer says anything else no file is asked for a page. The word is
  * aligned, so it lies in one mapping. */

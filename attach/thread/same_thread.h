@@ -6,6 +6,7 @@
 #pragma once
 
 #include "attach/proc/proc.h"
+#include "attach/proc/proc_map.h"
 
 /* Zero-initialised is none. */
 struct same_thread {

@@ -17,6 +17,7 @@
 
 #include "attach/proc/descriptor.h"
 #include "attach/proc/memory.h"
+#include "attach/proc/proc_status.h"
 
 #define PIECES_MAX 64u
 #define TERMINALS  0x54 /* the type of their requests, and of FIONREAD and the like */

@@ -18,6 +18,8 @@
 
 #include "attach/proc/clock.h"
 #include "attach/proc/memory.h"
+#include "attach/proc/proc_open.h"
+#include "attach/proc/proc_tids.h"
 #include "attach/thread/worker.h"
 
 /* Kernel-internal results of an interrupted system call (include/linux/errno.h). */

@@ -10,6 +10,8 @@
 #include "attach/proc/kin.h"
 #include "attach/proc/lock.h"
 #include "attach/proc/permission.h"
+#include "attach/proc/proc_open.h"
+#include "attach/proc/proc_tids.h"
 
 #define RETRY_PAUSE_NS	   (20 * CLOCK_NS_PER_MS)
 #define RETRY_PAUSE_MAX_NS CLOCK_NS_PER_S

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "attach/proc/clock.h"
+#include "attach/proc/proc_maps.h"
 #include "attach/undo/guardian.h"
 #include "attach/undo/recover.h"
 

@@ -14,6 +14,8 @@
 #include "attach/proc/descriptor.h"
 #include "attach/proc/ours.h"
 #include "attach/proc/priority.h"
+#include "attach/proc/proc_maps.h"
+#include "attach/proc/proc_tids.h"
 #include "attach/proc/slow.h"
 #include "attach/proc/standstill.h"
 #include "attach/proof/books.h"

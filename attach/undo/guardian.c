@@ -18,6 +18,7 @@
 #include "attach/plan/survey.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/priority.h"
+#include "attach/proc/proc_open.h"
 #include "attach/proc/pulse.h"
 #include "attach/proc/slow.h"
 #include "attach/undo/children.h"

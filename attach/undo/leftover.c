@@ -8,6 +8,8 @@
 #include "attach/proc/clock.h"
 #include "attach/proc/kin.h"
 #include "attach/proc/ours.h"
+#include "attach/proc/proc_open.h"
+#include "attach/proc/proc_tids.h"
 
 #define DEADLINE_NS (30 * CLOCK_NS_PER_S)
 #define ROUNDS_MAX  64u /* of a program that makes what looks like ours */

@@ -11,6 +11,8 @@
 #include "attach/proc/clock.h"
 #include "attach/proc/gate.h"
 #include "attach/proc/lock.h"
+#include "attach/proc/proc_open.h"
+#include "attach/proc/proc_status.h"
 #include "attach/proc/slow.h"
 #include "attach/undo/cleanup.h"
 

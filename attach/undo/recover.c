@@ -17,6 +17,10 @@
 #include "attach/proc/clock.h"
 #include "attach/proc/descriptor.h"
 #include "attach/proc/ours.h"
+#include "attach/proc/proc_maps.h"
+#include "attach/proc/proc_open.h"
+#include "attach/proc/proc_status.h"
+#include "attach/proc/proc_tids.h"
 
 #define RECOVER_DEADLINE_NS (30 * CLOCK_NS_PER_S)
 

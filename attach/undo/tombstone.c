@@ -5,6 +5,8 @@
 
 #include "attach/got/slots.h"
 #include "attach/proc/ours.h"
+#include "attach/proc/proc_maps.h"
+#include "attach/proc/proc_status.h"
 #include "attach/proof/prove.h"
 #include "attach/undo/detach.h"
 

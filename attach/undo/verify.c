@@ -9,6 +9,11 @@
 #include "attach/inject/ownfds.h"
 #include "attach/proc/lock.h"
 #include "attach/proc/ours.h"
+#include "attach/proc/proc_maps.h"
+#include "attach/proc/proc_open.h"
+#include "attach/proc/proc_status.h"
+#include "attach/proc/proc_tids.h"
+#include "attach/proc/proc_where.h"
 #include "attach/undo/recover.h"
 
 struct look {

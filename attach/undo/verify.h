@@ -7,6 +7,7 @@
 
 #include "attach/got/slots.h"
 #include "attach/proc/proc.h"
+#include "attach/proc/proc_map.h"
 
 enum verify_part {
 	VERIFY_MAPPINGS,    /* of a memfd of ours */

@@ -12,6 +12,7 @@
 #include "attach/inject/near.h"
 #include "attach/inject/remote.h"
 #include "attach/proc/clock.h"
+#include "attach/proc/proc_maps.h"
 #include "attach/thread/worker.h"
 #include "attach/undo/verify.h"
 

@@ -6,6 +6,7 @@
 #include <sys/sysmacros.h>
 
 #include "attach/proc/ours.h"
+#include "attach/proc/proc_map.h"
 #include "attach/unwind/ehframe_memory.h"
 #include "attach/unwind/table.h"
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "attach/proc/clock.h"
+#include "attach/proc/proc_maps.h"
 #include "attach/v8/bytecode.h"
 #include "attach/v8/code.h"
 

@@ -18,6 +18,7 @@
 #include "attach/proc/lock.h"
 #include "attach/proc/memory.h"
 #include "attach/proc/ours.h"
+#include "attach/proc/proc_open.h"
 #include "format/abi_control.h"
 #include "tests/support/child.h"
 #include "tests/support/deny.h"

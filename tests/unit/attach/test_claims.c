@@ -13,6 +13,8 @@
 #include "attach/got/slots.h"
 #include "attach/inject/choose.h"
 #include "attach/proc/memory.h"
+#include "attach/proc/proc_maps.h"
+#include "attach/proc/proc_open.h"
 #include "tests/support/ht_check.h"
 
 #define IMAGE	    0x10000000000ull

@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include "attach/proc/clock.h"
+#include "attach/proc/proc_maps.h"
+#include "attach/proc/proc_open.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 

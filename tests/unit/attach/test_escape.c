@@ -6,6 +6,8 @@
 #include <sys/syscall.h>
 
 #include "attach/proc/pagemap.h"
+#include "attach/proc/proc_map.h"
+#include "attach/proc/proc_open.h"
 #include "format/abi_thunk.h"
 #include "tests/support/tmpdir.h"
 #include "tests/unit/attach/escapestage.h"

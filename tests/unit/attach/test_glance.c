@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "attach/proc/proc_open.h"
 #include "tests/support/child.h"
 #include "tests/support/deny.h"
 #include "tests/support/ht_check.h"

@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "attach/proc/proc_open.h"
 #include "attach/proc/pulse.h"
 #include "tests/support/child.h"
 #include "tests/support/deny.h"

@@ -9,6 +9,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "attach/proc/proc_open.h"
+#include "attach/proc/proc_tids.h"
 #include "tests/support/child.h"
 #include "tests/support/deny.h"
 #include "tests/support/ht_check.h"

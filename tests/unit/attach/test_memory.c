@@ -12,6 +12,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "attach/proc/proc_maps.h"
+#include "attach/proc/proc_open.h"
 #include "attach/proc/slow.h"
 #include "tests/support/child.h"
 #include "tests/support/deny.h"

@@ -12,6 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "attach/proc/proc_open.h"
+#include "attach/proc/proc_status.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/run.h"

@@ -13,6 +13,8 @@
 
 #include "attach/elf/elf_symbols.h"
 #include "attach/got/coverage.h"
+#include "attach/proc/proc_maps.h"
+#include "attach/proc/proc_open.h"
 #include "attach/proc/pulse.h"
 #include "attach/proc/slow.h"
 #include "tests/support/child.h"

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "attach/proc/proc_open.h"
 #include "tests/support/ht_check.h"
 
 #define PAGES	    64

@@ -14,6 +14,10 @@
 #include <unistd.h>
 
 #include "attach/proc/clock.h"
+#include "attach/proc/proc_open.h"
+#include "attach/proc/proc_status.h"
+#include "attach/proc/proc_tids.h"
+#include "attach/proc/proc_where.h"
 #include "attach/thread/preempted.h"
 #include "format/abi_thunk.h"
 #include "tests/support/child.h"

@@ -16,6 +16,7 @@
 
 #include "attach/proc/clock.h"
 #include "attach/proc/memory.h"
+#include "attach/proc/proc_open.h"
 #include "attach/proof/quiesce.h"
 #include "format/abi_thunk.h"
 #include "tests/support/child.h"

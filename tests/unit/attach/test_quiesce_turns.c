@@ -8,6 +8,9 @@
 #include <sched.h>
 
 #include "attach/proc/clock.h"
+#include "attach/proc/proc_open.h"
+#include "attach/proc/proc_tids.h"
+#include "attach/proc/proc_where.h"
 #include "attach/thread/preempted.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "attach/proc/memory.h"
+#include "attach/proc/proc_open.h"
 #include "tests/support/child.h"
 #include "tests/support/deny.h"
 #include "tests/support/ht_check.h"

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "attach/proc/proc_map.h"
+#include "attach/proc/proc_open.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/procstage.h"
 

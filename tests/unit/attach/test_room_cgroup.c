@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "attach/proc/proc_open.h"
 #include "tests/support/files.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/mounts.h"

@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "attach/proc/proc_maps.h"
+#include "attach/proc/proc_open.h"
 #include "tests/support/files.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/procstage.h"

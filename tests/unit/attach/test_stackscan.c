@@ -6,6 +6,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "attach/proc/proc_maps.h"
+#include "attach/proc/proc_open.h"
+#include "attach/proc/proc_where.h"
 #include "format/abi_thunk.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"

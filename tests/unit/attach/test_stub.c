@@ -17,6 +17,9 @@
 
 #include "attach/inject/stub_layout.h"
 #include "attach/proc/memory.h"
+#include "attach/proc/proc_living.h"
+#include "attach/proc/proc_maps.h"
+#include "attach/proc/proc_open.h"
 #include "format/abi_control.h"
 #include "tests/support/child.h"
 #include "tests/support/cpu.h"

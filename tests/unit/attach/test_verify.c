@@ -17,6 +17,8 @@
 
 #include "attach/inject/remote.h"
 #include "attach/proc/memory.h"
+#include "attach/proc/proc_maps.h"
+#include "attach/proc/proc_open.h"
 #include "tests/support/child.h"
 #include "tests/support/deny.h"
 #include "tests/support/ht_check.h"

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/proc/proc_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define READ_STEP_BYTES (1u << 16)
+#define READ_FEW_BYTES	(1u << 13)
+#define LOOKS		2u /* that find nothing, before nothing is there */
+
+struct ht_err *proc_file_failed(const struct proc *proc, const char *name, int sys)
+{
+	if (sys == ESRCH || proc_has_exited(proc))
+		return proc_gone(proc);
+	return ht_err_sys(sys, "cannot read /proc/%d/%s", proc->pid, name);
+}
+
+struct ht_err *proc_file_exists(const struct proc *proc, int dir_fd, const char *path, bool *ret)
+{
+	*ret = true;
+	for (unsigned look = 0; look < LOOKS; look++) {
+		if (faccessat(dir_fd, path, F_OK, 0) == 0)
+			return NULL;
+		if (errno != ENOENT && errno != ESRCH)
+			return ht_err_sys(errno, "cannot look at /proc/%d/%s", proc->pid, path);
+	}
+	*ret = false;
+	return NULL;
+}
+
+struct ht_err *proc_file_read(
+	const struct proc *proc, const char *path, size_t max, char **ret, size_t *ret_length)
+{
+	int fd = openat(proc->dir_fd, path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return proc_file_failed(proc, path, errno);
+	struct ht_err *err = NULL;
+	char *text = NULL;
+	size_t length = 0, capacity = 0;
+	/* What a mapping of its own would be made for is no place for a few lines. */
+	size_t step = max > READ_STEP_BYTES ? READ_STEP_BYTES : READ_FEW_BYTES;
+	for (;;) {
+		if (capacity - length < step) {
+			capacity = capacity ? capacity * 2 : 2 * step;
+			char *grown = realloc(text, capacity);
+			if (!grown) {
+				err = ht_err_new(
+					HT_ERR_NOMEM, "no memory for /proc/%d/%s", proc->pid, path);
+				break;
+			}
+			text = grown;
+		}
+		ssize_t got = read(fd, text + length, capacity - length - 1);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got < 0)
+			err = proc_file_failed(proc, path, errno);
+		if (got <= 0)
+			break;
+		length += (size_t)got;
+		if (length > max) {
+			err = ht_err_new(HT_ERR_FORMAT, "/proc/%d/%s is longer than %zu bytes",
+				proc->pid, path, max);
+			break;
+		}
+	}
+	close(fd);
+	if (err) {
+		free(text);
+		return err;
+	}
+	text[length] = '\0';
+	*ret = text;
+	if (ret_length)
+		*ret_length = length;
+	return NULL;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/proc/proc_living.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "attach/proc/proc_tids.h"
+#include "format/bytes.h"
+
+#define TEXT_MAX_BYTES (1u << 20)
+#define LINK_MAX_BYTES (1u << 16)
+
+struct ht_err *proc_file_path(const struct proc *proc, const char *name, char ret[PROC_PATH_BYTES])
+{
+	pid_t tid;
+	struct ht_err *err = proc_living_tid(proc, &tid);
+	if (err)
+		return err;
+	if (!tid)
+		return proc_gone(proc);
+	int length = tid == proc->pid ? snprintf(ret, PROC_PATH_BYTES, "%s", name)
+				      : snprintf(ret, PROC_PATH_BYTES, "task/%d/%s", tid, name);
+	if (length < 0 || length >= (int)PROC_PATH_BYTES)
+		return ht_err_new(HT_ERR_INTERNAL, "name in /proc too long: %s", name);
+	return NULL;
+}
+
+bool proc_file_moved(const struct proc *proc, const char *name, const char *path)
+{
+	char now[PROC_PATH_BYTES];
+	struct ht_err *err = proc_file_path(proc, name, now);
+	bool moved = !err && strcmp(path, now) != 0;
+	ht_err_free(err);
+	return moved;
+}
+
+struct ht_err *proc_file_read_living(
+	const struct proc *proc, const char *name, size_t max, char **ret, size_t *ret_length)
+{
+	char path[PROC_PATH_BYTES];
+	for (;;) {
+		*ret = NULL;
+		struct ht_err *err = proc_file_path(proc, name, path);
+		if (err)
+			return err;
+		err = proc_file_read(proc, path, max, ret, ret_length);
+		if (!proc_file_moved(proc, name, path))
+			return err;
+		free(*ret);
+		ht_err_free(err);
+	}
+}
+
+struct ht_err *proc_text(const struct proc *proc, const char *name, char **ret)
+{
+	return proc_file_read_living(proc, name, TEXT_MAX_BYTES, ret, NULL);
+}
+
+uint64_t proc_limit(const struct proc *proc, const char *name)
+{
+	char *text = NULL;
+	uint64_t soft = UINT64_MAX;
+	struct ht_err *err = proc_text(proc, "limits", &text);
+
+	ht_err_free(err);
+	const char *line = text ? strstr(text, name) : NULL;
+	if (line && sscanf(line + strlen(name), "%" SCNu64, &soft) != 1)
+		soft = UINT64_MAX;
+	free(text);
+	return soft;
+}
+
+struct ht_err *proc_auxv_read(const struct proc *proc, struct proc_auxv *ret)
+{
+	*ret = (struct proc_auxv){0};
+	char *data;
+	size_t length;
+	struct ht_err *err = proc_file_read_living(proc, "auxv", TEXT_MAX_BYTES, &data, &length);
+	if (err)
+		return err;
+	struct bytes in = bytes_of(data, length);
+	for (uint64_t type, value; bytes_u64(&in, &type) && bytes_u64(&in, &value);) {
+		if (type == AT_PHDR)
+			ret->phdr = value;
+		else if (type == AT_ENTRY)
+			ret->entry = value;
+		else if (type == AT_BASE)
+			ret->base = value;
+		else if (type == AT_SYSINFO_EHDR)
+			ret->vdso = value;
+		else if (type == AT_RANDOM)
+			ret->random = value;
+	}
+	free(data);
+	return NULL;
+}
+
+/* One attempt; *ret stays NULL without error when the link is longer than `capacity`. */
+static struct ht_err *link_read(
+	const struct proc *proc, const char *path, size_t capacity, char **ret)
+{
+	char *target = malloc(capacity);
+	if (!target)
+		return ht_err_new(HT_ERR_NOMEM, "no memory for a link of /proc");
+	ssize_t length = readlinkat(proc->dir_fd, path, target, capacity);
+	int sys = errno;
+	if (length >= 0 && (size_t)length < capacity) {
+		target[length] = '\0';
+		*ret = target;
+		return NULL;
+	}
+	free(target);
+	return length < 0 ? proc_file_failed(proc, path, sys) : NULL;
+}
+
+struct ht_err *proc_link(const struct proc *proc, const char *name, char **ret)
+{
+	char path[PROC_PATH_BYTES];
+	size_t capacity = 256;
+	for (*ret = NULL; capacity <= LINK_MAX_BYTES; capacity *= 2) {
+		struct ht_err *err = proc_file_path(proc, name, path);
+		if (err)
+			return err;
+		err = link_read(proc, path, capacity, ret);
+		if (err && proc_file_moved(proc, name, path)) {
+			ht_err_free(err);
+			continue;
+		}
+		if (err || *ret)
+			return err;
+	}
+	return ht_err_new(HT_ERR_FORMAT, "the link /proc/%d/%s is too long", proc->pid, path);
+}

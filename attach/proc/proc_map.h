@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The mappings of a process, as a list.
+ */
+#pragma once
+
+#include "format/base.h"
+
+struct proc_map {
+	raddr_t lo, hi;
+	uint64_t offset;
+	uint32_t dev_major, dev_minor;
+	uint64_t inode;
+	bool read, write, exec, shared;
+	const char *name; /* "" for anonymous; as the kernel prints it, with \012 for newline */
+};
+
+struct proc_maps {
+	struct proc_map *map;
+	size_t count;
+	char *text; /* names point into it */
+};

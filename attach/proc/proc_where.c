@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/proc/proc_where.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "attach/proc/proc_file.h"
+#include "attach/proc/proc_open.h"
+
+#define SYSCALL_MAX_BYTES   512u
+#define SCHEDSTAT_MAX_BYTES (1u << 16)
+
+/* "running", "-1 SP PC" or "NR ARG*6 SP PC". A thread that has ended has no registers any more: SP
+ * and PC are 0. */
+static bool syscall_parse(const char *text, struct proc_syscall *ret)
+{
+	*ret = (struct proc_syscall){.where = PROC_RUNNING, .nr = -1};
+	if (!strncmp(text, "running", 7))
+		return true;
+	if (sscanf(text, "-1 0x%" SCNx64 " 0x%" SCNx64, &ret->sp, &ret->pc) == 2) {
+		ret->where = ret->sp || ret->pc ? PROC_BLOCKED_ELSEWHERE : PROC_THREAD_GONE;
+		return true;
+	}
+	ret->where = PROC_IN_SYSCALL;
+	uint64_t *arg = ret->arg;
+	return sscanf(text,
+		       "%ld 0x%" SCNx64 " 0x%" SCNx64 " 0x%" SCNx64 " 0x%" SCNx64 " 0x%" SCNx64
+		       " 0x%" SCNx64 " 0x%" SCNx64 " 0x%" SCNx64,
+		       &ret->nr, &arg[0], &arg[1], &arg[2], &arg[3], &arg[4], &arg[5], &ret->sp,
+		       &ret->pc) == 9;
+}
+
+/* Not an error only where the thread, of which `path` is a file, is gone. */
+static struct ht_err *thread_failed(const struct proc *proc, int dir_fd, const char *path, int sys)
+{
+	bool there;
+	struct ht_err *err = proc_file_exists(proc, dir_fd, path, &there);
+	if (err)
+		return err;
+	if (there)
+		return ht_err_sys(sys, "cannot read where a thread of process %d is", proc->pid);
+	return proc_changed(proc) == PROC_EXITED ? proc_file_failed(proc, path, ESRCH) : NULL;
+}
+
+struct ht_err *proc_syscall_read(const struct proc *proc, pid_t tid, struct proc_syscall *ret)
+{
+	char path[PROC_PATH_BYTES], text[SYSCALL_MAX_BYTES];
+	*ret = (struct proc_syscall){.where = PROC_THREAD_GONE, .nr = -1};
+	snprintf(path, sizeof(path), "task/%d", tid);
+	int fd = openat(proc->dir_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return thread_failed(proc, proc->dir_fd, path, errno);
+	int file_fd = openat(fd, "syscall", O_RDONLY | O_CLOEXEC);
+	ssize_t length = file_fd < 0 ? -1 : read(file_fd, text, sizeof(text) - 1);
+	int sys = length < 0 ? errno : EIO;
+	if (file_fd >= 0)
+		close(file_fd);
+	struct ht_err *err = length > 0 ? NULL : thread_failed(proc, fd, "status", sys);
+	close(fd);
+	if (err || length <= 0)
+		return err;
+	text[length] = '\0';
+	if (!syscall_parse(text, ret))
+		return ht_err_new(HT_ERR_FORMAT, "cannot parse /proc/%d/%s/syscall: '%.*s'",
+			proc->pid, path, (int)strcspn(text, "\n"), text);
+	return NULL;
+}
+
+struct ht_err *proc_turns_read(const struct proc *proc, pid_t tid, struct proc_turns *ret)
+{
+	char path[PROC_PATH_BYTES], *text;
+	snprintf(path, sizeof(path), "task/%d/schedstat", tid);
+	struct ht_err *err = proc_file_read(proc, path, SCHEDSTAT_MAX_BYTES, &text, NULL);
+	if (err)
+		return err;
+	*ret = (struct proc_turns){0};
+	if (sscanf(text, "%" SCNu64 " %*u %" SCNu64, &ret->run_ns, &ret->count) != 2)
+		err = ht_err_new(HT_ERR_FORMAT, "cannot parse /proc/%d/%s", proc->pid, path);
+	free(text);
+	return err;
+}
+
+uint64_t proc_ran_ns(const struct proc *proc, pid_t tid)
+{
+	char path[PROC_PATH_BYTES], text[96];
+	snprintf(path, sizeof(path), "task/%d/schedstat", tid);
+	int fd = openat(proc->dir_fd, path, O_RDONLY | O_CLOEXEC);
+	ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (fd >= 0)
+		close(fd);
+	if (length <= 0)
+		return 0;
+	text[length] = '\0';
+	return strtoull(text, NULL, 10);
+}
+
+bool proc_has_run(const struct proc *proc, pid_t tid, uint64_t ran_ns)
+{
+	struct proc_syscall call;
+	if (!ran_ns || proc_ran_ns(proc, tid) != ran_ns)
+		return true;
+	struct ht_err *err = proc_syscall_read(proc, tid, &call);
+	bool is_running = !err && call.where == PROC_RUNNING;
+	ht_err_free(err);
+	return !is_running;
+}
