@@ -16,11 +16,11 @@
 #include "attach/capture/loads.h"
 #include "attach/capture/scripts.h"
 #include "attach/inject/remote.h"
+#include "attach/memory/ours.h"
 #include "attach/proc/clock.h"
-#include "attach/proc/ours.h"
 #include "attach/proc/proc_living.h"
 #include "attach/proc/proc_status.h"
-#include "attach/proc/room.h"
+#include "attach/process/room.h"
 #include "attach/undo/detach.h"
 #include "format/arch.h"
 

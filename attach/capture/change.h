@@ -5,7 +5,7 @@
 #pragma once
 
 #include "attach/capture/session_state.h"
-#include "attach/proc/proc_open.h"
+#include "attach/process/proc_open.h"
 
 /* Has the target ended, or become another program? Whatever went wrong then did so because of that:
  * `err` is given up, and s->target_gone and report->ended say it. */

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "attach/elf/modules.h"
-#include "attach/proc/proc_map.h"
+#include "attach/memory/proc_map.h"
 #include "format/handover.h"
 
 struct handover_file {

@@ -13,9 +13,9 @@
 #include "attach/capture/memory.h"
 #include "attach/capture/session_state.h"
 #include "attach/daemon/fds.h"
+#include "attach/memory/pulse.h"
+#include "attach/memory/slow.h"
 #include "attach/proc/clock.h"
-#include "attach/proc/pulse.h"
-#include "attach/proc/slow.h"
 #include "format/arch.h"
 
 /* Nobody takes what the target sends meanwhile. */

@@ -5,7 +5,7 @@
 
 #include "attach/proc/clock.h"
 #include "attach/proc/proc_status.h"
-#include "attach/proc/proc_where.h"
+#include "attach/thread/proc_where.h"
 #include "format/arch.h"
 
 /* A program that makes functions all the time has as many stacks, and so has one that makes workers

@@ -8,9 +8,9 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "attach/memory/proc_maps.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/proc_living.h"
-#include "attach/proc/proc_maps.h"
 #include "format/arch.h"
 
 static struct rec_string text_of(const char *text)

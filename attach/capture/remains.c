@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attach/proc/ours.h"
+#include "attach/memory/ours.h"
 
 struct ht_err *remains_add(struct ht_err *err, const char *left)
 {

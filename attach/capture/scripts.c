@@ -6,7 +6,7 @@
 
 #include "attach/capture/interpreted.h"
 #include "attach/proc/clock.h"
-#include "attach/proc/room.h"
+#include "attach/process/room.h"
 
 /* Meanwhile nobody reads what the target sends, nor sees that the window is over. */
 #define TICK_NS (1 * CLOCK_NS_PER_MS)

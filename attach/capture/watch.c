@@ -8,9 +8,9 @@
 
 #include "attach/capture/threadnames.h"
 #include "attach/elf/linkmap.h"
+#include "attach/memory/memory.h"
+#include "attach/memory/proc_maps.h"
 #include "attach/proc/clock.h"
-#include "attach/proc/memory.h"
-#include "attach/proc/proc_maps.h"
 #include "attach/proc/proc_status.h"
 #include "attach/proc/proc_tids.h"
 #include "format/arch.h"

@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "attach/proc/proc.h"
-#include "attach/proc/proc_open.h"
 #include "attach/proc/proc_status.h"
+#include "attach/process/proc_open.h"
 
 #define DEFAULT_PATTERN "heaptap.%c.%p.%t.htap"
 #define LETTERS		"pcht%n"

@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "attach/proc/pulse.h"
-#include "attach/proc/slow.h"
+#include "attach/memory/pulse.h"
+#include "attach/memory/slow.h"
 
 #define DEBUG_FILES    "/usr/lib/debug/.build-id/"
 #define BUILD_ID_BYTES 64u

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "attach/proc/proc_maps.h"
+#include "attach/memory/proc_maps.h"
 #include "format/arch.h"
 
 #define PHDRS_MAX	128u

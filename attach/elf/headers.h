@@ -5,7 +5,7 @@
 #pragma once
 
 #include "attach/elf/modules.h"
-#include "attach/proc/proc_map.h"
+#include "attach/memory/proc_map.h"
 
 /*
  * Reads the image whose ELF header is at `header` and sets the fields of *ret that come from it

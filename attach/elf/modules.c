@@ -9,8 +9,8 @@
 #include "attach/elf/dynamic.h"
 #include "attach/elf/headers.h"
 #include "attach/elf/linkmap.h"
+#include "attach/memory/proc_map.h"
 #include "attach/proc/proc_living.h"
-#include "attach/proc/proc_map.h"
 #include "format/arch.h"
 
 /* Reading a device's mapping may act on the device. */

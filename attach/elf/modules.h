@@ -9,8 +9,8 @@
 #include <elf.h>
 
 #include "attach/elf/natives.h"
-#include "attach/proc/memory.h"
-#include "attach/proc/proc_map.h"
+#include "attach/memory/memory.h"
+#include "attach/memory/proc_map.h"
 
 #define MODULE_SEGMENTS_MAX 64u
 #define MODULE_BUILD_ID_MAX 64u

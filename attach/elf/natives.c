@@ -8,9 +8,9 @@
 #include "attach/allocators/given.h"
 #include "attach/elf/elf_symbols.h"
 #include "attach/elf/modules.h"
-#include "attach/proc/proc_maps.h"
-#include "attach/proc/pulse.h"
-#include "attach/proc/slow.h"
+#include "attach/memory/proc_maps.h"
+#include "attach/memory/pulse.h"
+#include "attach/memory/slow.h"
 #include "format/arch.h"
 
 #define NATIVES_MAX    512u

@@ -8,8 +8,8 @@
 
 #include "attach/allocators/family.h"
 #include "attach/elf/startcode.h"
+#include "attach/memory/proc_map.h"
 #include "attach/proc/proc.h"
-#include "attach/proc/proc_map.h"
 
 struct budget;
 struct module;

@@ -8,7 +8,7 @@
 
 #include "attach/allocators/beginnings.h"
 #include "attach/elf/elf_file.h"
-#include "attach/proc/memory.h"
+#include "attach/memory/memory.h"
 
 struct module;
 

@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "attach/elf/elf_symbols.h"
-#include "attach/proc/proc_maps.h"
-#include "attach/proc/pulse.h"
-#include "attach/proc/slow.h"
+#include "attach/memory/proc_maps.h"
+#include "attach/memory/pulse.h"
+#include "attach/memory/slow.h"
 
 #define CHUNK_BYTES (1u << 20)
 #define OVERLAP	    5u	       /* an opcode of two bytes, and three of its displacement */

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "attach/got/slots.h"
-#include "attach/proc/proc_map.h"
+#include "attach/memory/proc_map.h"
 
 struct coverage_function {
 	const struct native *native; /* of one of the modules */

@@ -7,7 +7,7 @@
 #include "attach/got/belief.h"
 #include "attach/got/relocs.h"
 #include "attach/got/unlock.h"
-#include "attach/proc/proc_maps.h"
+#include "attach/memory/proc_maps.h"
 #include "format/arch.h"
 
 #define SLOTS_MAX     65536u /* programs have up to a dozen for each module */

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attach/proc/ours.h"
-#include "attach/proc/proc_maps.h"
+#include "attach/memory/ours.h"
+#include "attach/memory/proc_maps.h"
 
 #define DATA_MAX_BYTES (1u << 20) /* glibc's has ten kilobytes */
 #define FUNCTION       "pthread_mutex_unlock"

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "attach/got/scope.h"
-#include "attach/proc/proc_map.h"
+#include "attach/memory/proc_map.h"
 
 struct unlock {
 	raddr_t addr; /* of the word; 0: there is none to be sure of */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "attach/heap/variables.h"
-#include "attach/proc/proc_map.h"
+#include "attach/memory/proc_map.h"
 
 #define ROOT_BITS_MAX 18u
 #define PLACES_MAX    4096u

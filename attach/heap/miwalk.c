@@ -6,7 +6,7 @@
 
 #include "attach/heap/bins.h"
 #include "attach/heap/misegment.h"
-#include "attach/proc/proc_map.h"
+#include "attach/memory/proc_map.h"
 
 #define MAP_MAX	       (1ull << 40) /* what is mapped in one piece is no larger, unless it is others' */
 #define PAGES_MAX      (1u << 20)

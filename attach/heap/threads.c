@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attach/proc/proc_map.h"
+#include "attach/memory/proc_map.h"
 
 #define SMALL_BYTES 65536u /* of the end of a mapping: a control block lies there if at all */
 #define CONTROL_TID 0x2d0u

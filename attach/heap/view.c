@@ -5,10 +5,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "attach/memory/pagemap.h"
+#include "attach/memory/proc_maps.h"
 #include "attach/proc/clock.h"
-#include "attach/proc/pagemap.h"
 #include "attach/proc/proc_living.h"
-#include "attach/proc/proc_maps.h"
 
 /* Where the kernel does not tell, pages are asked for one by one. */
 static bool is_swapped(const struct proc *proc)

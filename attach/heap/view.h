@@ -5,8 +5,8 @@
  */
 #pragma once
 
-#include "attach/proc/memory.h"
-#include "attach/proc/proc_map.h"
+#include "attach/memory/memory.h"
+#include "attach/memory/proc_map.h"
 
 /* What all looks together may cost: a system call, a microsecond as a rule, and one that needs
  * none.

@@ -10,9 +10,9 @@
 
 #include "attach/hold/rights.h"
 #include "attach/proc/clock.h"
-#include "attach/proc/proc_open.h"
 #include "attach/proc/proc_status.h"
-#include "attach/proc/proc_where.h"
+#include "attach/process/proc_open.h"
+#include "attach/thread/proc_where.h"
 #include "attach/thread/stops.h"
 #include "attach/thread/tracee.h"
 

@@ -10,12 +10,12 @@
 
 #include "attach/hold/linker.h"
 #include "attach/hold/rights.h"
+#include "attach/memory/memory.h"
+#include "attach/memory/proc_maps.h"
 #include "attach/proc/clock.h"
-#include "attach/proc/memory.h"
-#include "attach/proc/proc_maps.h"
-#include "attach/proc/proc_open.h"
 #include "attach/proc/proc_status.h"
 #include "attach/proc/proc_tids.h"
+#include "attach/process/proc_open.h"
 #include "attach/thread/stops.h"
 #include "attach/thread/tracee.h"
 

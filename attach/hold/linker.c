@@ -6,8 +6,8 @@
 
 #include "attach/elf/dynamic.h"
 #include "attach/elf/headers.h"
+#include "attach/memory/proc_maps.h"
 #include "attach/proc/proc_living.h"
-#include "attach/proc/proc_maps.h"
 
 /* Where its header is; 0: there is none. One that is started as a program is its own. */
 static raddr_t find_header(const struct proc_maps *maps, const struct proc_auxv *auxv)

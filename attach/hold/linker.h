@@ -5,7 +5,7 @@
 #pragma once
 
 #include "attach/elf/modules.h"
-#include "attach/proc/proc_map.h"
+#include "attach/memory/proc_map.h"
 
 struct linker {
 	bool found; /* false: there is none, the program is linked statically */

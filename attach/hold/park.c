@@ -17,9 +17,9 @@
 #include "attach/hold/linker.h"
 #include "attach/hold/points.h"
 #include "attach/hold/rights.h"
-#include "attach/proc/proc_maps.h"
-#include "attach/proc/proc_open.h"
+#include "attach/memory/proc_maps.h"
 #include "attach/proc/proc_status.h"
+#include "attach/process/proc_open.h"
 #include "attach/thread/stops.h"
 #include "attach/thread/tracee.h"
 

@@ -5,9 +5,9 @@
 #include <string.h>
 #include <sys/ptrace.h>
 
-#include "attach/proc/checksum.h"
-#include "attach/proc/memory.h"
-#include "attach/proc/pagemap.h"
+#include "attach/memory/checksum.h"
+#include "attach/memory/memory.h"
+#include "attach/memory/pagemap.h"
 #include "attach/thread/regs.h"
 #include "attach/thread/stops.h"
 

@@ -11,8 +11,8 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-#include "attach/proc/memory.h"
-#include "attach/proc/shebang.h"
+#include "attach/hold/shebang.h"
+#include "attach/memory/memory.h"
 
 #define PATH_BYTES  4096u
 #define FULL_BYTES  (PATH_BYTES + 64)

@@ -14,11 +14,11 @@
 #include "attach/inject/stub_layout.h"
 #include "attach/inject/tidoffset.h"
 #include "attach/proc/clock.h"
-#include "attach/proc/descriptor.h"
-#include "attach/proc/priority.h"
-#include "attach/proc/proc_open.h"
 #include "attach/proc/proc_status.h"
-#include "attach/proc/proc_where.h"
+#include "attach/process/descriptor.h"
+#include "attach/process/proc_open.h"
+#include "attach/thread/priority.h"
+#include "attach/thread/proc_where.h"
 #include "format/abi_control.h"
 
 /* A thread stops when it is next scheduled: on a busy machine that takes a while. Given up before,

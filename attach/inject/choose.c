@@ -8,9 +8,9 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "attach/proc/proc_maps.h"
+#include "attach/memory/proc_maps.h"
 #include "attach/proc/proc_tids.h"
-#include "attach/proc/proc_where.h"
+#include "attach/thread/proc_where.h"
 
 #define SLACK_ALIGN    64u
 #define USER_SPACE_END 0x7ffffffff000ull

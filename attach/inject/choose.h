@@ -6,7 +6,7 @@
 #pragma once
 
 #include "attach/elf/modules.h"
-#include "attach/proc/proc_map.h"
+#include "attach/memory/proc_map.h"
 #include "attach/thread/stopcost.h"
 
 struct choose_thread {

@@ -3,8 +3,8 @@
 
 #include "attach/got/slots.h"
 #include "attach/inject/choose.h"
-#include "attach/proc/memory.h"
-#include "attach/proc/proc_maps.h"
+#include "attach/memory/memory.h"
+#include "attach/memory/proc_maps.h"
 
 struct facts {
 	struct proc_maps maps;

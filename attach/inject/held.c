@@ -7,11 +7,11 @@
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 
-#include "attach/proc/descriptor.h"
-#include "attach/proc/memory.h"
+#include "attach/memory/memory.h"
+#include "attach/memory/proc_maps.h"
 #include "attach/proc/proc_living.h"
-#include "attach/proc/proc_maps.h"
 #include "attach/proc/proc_status.h"
+#include "attach/process/descriptor.h"
 #include "format/abi_control.h"
 
 #ifndef PTRACE_GET_SYSCALL_USER_DISPATCH_CONFIG

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "attach/proc/memory.h"
+#include "attach/memory/memory.h"
 #include "format/abi_control.h"
 #include "format/abi_hooks.h"
 #include "format/abi_thunk.h"

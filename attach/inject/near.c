@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
-#include "attach/proc/ours.h"
-#include "attach/proc/proc_maps.h"
+#include "attach/memory/ours.h"
+#include "attach/memory/proc_maps.h"
 
 #define SPACE_LO    0x1000000ull /* nothing below 16 MiB: null pointers with large offsets */
 #define SPACE_HI    0x7ffffffff000ull

@@ -8,7 +8,7 @@
 
 #include "attach/inject/bridge.h"
 #include "attach/inject/image.h"
-#include "attach/proc/proc_map.h"
+#include "attach/memory/proc_map.h"
 
 struct near_hook {
 	const struct bridge *bridge; /* of a function to be hooked: one of these, the first if it

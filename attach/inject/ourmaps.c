@@ -6,8 +6,8 @@
 #include <sys/sysmacros.h>
 
 #include "attach/inject/near.h"
-#include "attach/proc/ours.h"
-#include "attach/proc/proc_maps.h"
+#include "attach/memory/ours.h"
+#include "attach/memory/proc_maps.h"
 
 struct ht_err *ourmaps_read(const struct proc *proc, struct ourmaps *ret)
 {

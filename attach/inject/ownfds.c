@@ -12,11 +12,11 @@
 #include <unistd.h>
 
 #include "attach/inject/stub_layout.h"
-#include "attach/proc/descriptor.h"
-#include "attach/proc/ours.h"
+#include "attach/memory/ours.h"
 #include "attach/proc/proc_file.h"
 #include "attach/proc/proc_living.h"
 #include "attach/proc/proc_tids.h"
+#include "attach/process/descriptor.h"
 
 #define SOCKET_NAME "socket:["
 

@@ -6,7 +6,7 @@
 
 #include "attach/inject/bridge.h"
 #include "attach/proc/clock.h"
-#include "attach/proc/proc_open.h"
+#include "attach/process/proc_open.h"
 #include "attach/thread/regs.h"
 
 /* Who looked longer ago than this may have slept since, and looks again. Where everything is that

@@ -11,7 +11,7 @@
 
 #include "attach/got/slots.h"
 #include "attach/inject/journal.h"
-#include "attach/proc/proc_maps.h"
+#include "attach/memory/proc_maps.h"
 
 /* A pass over slots. */
 struct patch {

@@ -6,11 +6,11 @@
 #include "attach/inject/attempt.h"
 #include "attach/inject/preference.h"
 #include "attach/proc/clock.h"
-#include "attach/proc/descriptor.h"
-#include "attach/proc/proc_open.h"
 #include "attach/proc/proc_status.h"
 #include "attach/proc/proc_tids.h"
-#include "attach/proc/standstill.h"
+#include "attach/process/descriptor.h"
+#include "attach/process/proc_open.h"
+#include "attach/process/standstill.h"
 
 #define CANDIDATES_MAX	   32u
 #define LOOK_NS		   CLOCK_NS_PER_MS

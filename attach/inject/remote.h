@@ -8,7 +8,7 @@
 
 #include "attach/inject/choose.h"
 #include "attach/inject/stub.h"
-#include "attach/proc/proc_map.h"
+#include "attach/memory/proc_map.h"
 
 /* The stub's place, prepared: the bytes that were there, to be written back when no thread is in
  * it. */

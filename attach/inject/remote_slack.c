@@ -7,10 +7,10 @@
 #include <unistd.h>
 
 #include "attach/inject/remote.h"
-#include "attach/proc/memory.h"
-#include "attach/proc/pagemap.h"
-#include "attach/proc/proc_maps.h"
-#include "attach/proc/slow.h"
+#include "attach/memory/memory.h"
+#include "attach/memory/pagemap.h"
+#include "attach/memory/proc_maps.h"
+#include "attach/memory/slow.h"
 
 struct ht_err *remote_slack_refuse(const struct proc *proc)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/inject/tidoffset.h"
 
-#include "attach/proc/memory.h"
+#include "attach/memory/memory.h"
 #include "attach/thread/regs.h"
 
 #define BLOCK_WORDS 1024u /* a page: more than a control block of glibc or musl */

@@ -6,12 +6,12 @@
 #include <string.h>
 
 #include "attach/inject/remote.h"
+#include "attach/memory/memory.h"
+#include "attach/memory/proc_maps.h"
 #include "attach/plan/callees.h"
 #include "attach/plan/clobbers.h"
 #include "attach/plan/comeback.h"
 #include "attach/plan/operators.h"
-#include "attach/proc/memory.h"
-#include "attach/proc/proc_maps.h"
 
 #define CODE_MAX (1u << 20)
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/plan/operators.h"
 
+#include "attach/memory/memory.h"
 #include "attach/plan/callees.h"
-#include "attach/proc/memory.h"
 
 #define OPERATOR_MAX   4096u /* bytes of its code */
 #define OPERATOR_STEPS 4u    /* of one that calls another */

@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include "attach/elf/elf_symbols.h"
+#include "attach/memory/proc_maps.h"
+#include "attach/memory/pulse.h"
+#include "attach/memory/slow.h"
 #include "attach/plan/unwinds.h"
-#include "attach/proc/proc_maps.h"
-#include "attach/proc/pulse.h"
-#include "attach/proc/slow.h"
 
 #define ENVIRONMENT_MAX_BYTES (256u << 10)
 #define SYMBOLS_MAX_BYTES     (512ul << 20)

@@ -7,7 +7,7 @@
 
 #include "attach/got/coverage.h"
 #include "attach/inject/ourmaps.h"
-#include "attach/proc/proc_map.h"
+#include "attach/memory/proc_map.h"
 #include "attach/proc/proc_status.h"
 
 struct survey {

@@ -5,9 +5,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attach/proc/pagemap.h"
+#include "attach/memory/pagemap.h"
+#include "attach/memory/proc_maps.h"
 #include "attach/proc/proc_living.h"
-#include "attach/proc/proc_maps.h"
 #include "format/arch.h"
 
 #define CHUNK_BYTES	  (1u << 20)

@@ -7,7 +7,7 @@
 
 #include "attach/got/slots.h"
 #include "attach/inject/journal.h"
-#include "attach/proc/proc_map.h"
+#include "attach/memory/proc_map.h"
 #include "attach/proof/stackscan.h"
 
 /*

@@ -5,16 +5,16 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "attach/memory/proc_maps.h"
 #include "attach/proc/clock.h"
-#include "attach/proc/proc_maps.h"
-#include "attach/proc/proc_open.h"
 #include "attach/proc/proc_status.h"
 #include "attach/proc/proc_tids.h"
-#include "attach/proc/proc_where.h"
+#include "attach/process/proc_open.h"
 #include "attach/proof/judge.h"
 #include "attach/proof/regwords.h"
 #include "attach/thread/crowd.h"
 #include "attach/thread/preempted.h"
+#include "attach/thread/proc_where.h"
 #include "attach/thread/stopcost.h"
 #include "attach/thread/tracee.h"
 #include "attach/thread/worker.h"

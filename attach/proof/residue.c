@@ -7,10 +7,10 @@
 #include <string.h>
 
 #include "attach/inject/ownfds.h"
-#include "attach/proc/checksum.h"
+#include "attach/memory/checksum.h"
+#include "attach/memory/ours.h"
+#include "attach/memory/proc_maps.h"
 #include "attach/proc/clock.h"
-#include "attach/proc/ours.h"
-#include "attach/proc/proc_maps.h"
 
 #define CHUNK_BYTES (256u << 10) /* stays in the processor's cache */
 

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "attach/memory/proc_map.h"
 #include "attach/proc/clock.h"
-#include "attach/proc/proc_map.h"
 #include "attach/proof/residue.h"
 
 /* A difference has to last so long to count. */

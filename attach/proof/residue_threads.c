@@ -7,7 +7,7 @@
 
 #include "attach/proc/proc_status.h"
 #include "attach/proc/proc_tids.h"
-#include "attach/proc/proc_where.h"
+#include "attach/thread/proc_where.h"
 
 #define MASK_TURNS 100
 #define MASKS_NS   (10 * CLOCK_NS_PER_S)

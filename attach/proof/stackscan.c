@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "attach/proc/pagemap.h"
-#include "attach/proc/proc_maps.h"
+#include "attach/memory/pagemap.h"
+#include "attach/memory/proc_maps.h"
 
 #define RED_ZONE_BYTES 128u
 #define SCAN_BYTES_MAX (64ull << 20)

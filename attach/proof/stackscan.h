@@ -6,8 +6,8 @@
  */
 #pragma once
 
-#include "attach/proc/memory.h"
-#include "attach/proc/proc_map.h"
+#include "attach/memory/memory.h"
+#include "attach/memory/proc_map.h"
 #include "format/abi_control.h"
 #include "format/abi_thunk.h"
 

@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "attach/proc/shebang.h"
+#include "attach/hold/shebang.h"
 
 #define SHELL	    "/bin/sh"
 #define SHELL_PATH  "/bin:/usr/bin" /* where PATH is not set */

@@ -12,9 +12,9 @@
 
 #include "attach/capture/start.h"
 #include "attach/proc/clock.h"
-#include "attach/proc/proc_open.h"
-#include "attach/proc/proc_where.h"
+#include "attach/process/proc_open.h"
 #include "attach/run/command.h"
+#include "attach/thread/proc_where.h"
 #include "attach/thread/regs.h"
 #include "attach/thread/worker.h"
 

@@ -11,7 +11,7 @@
 #include "attach/cli/print.h"
 #include "attach/cli/print_session.h"
 #include "attach/proc/clock.h"
-#include "attach/proc/proc_open.h"
+#include "attach/process/proc_open.h"
 #include "attach/run/forks.h"
 #include "attach/run/parent.h"
 #include "attach/run/record.h"

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "attach/proc/memory.h"
+#include "attach/memory/memory.h"
+#include "attach/memory/proc_maps.h"
 #include "attach/proc/proc_file.h"
-#include "attach/proc/proc_maps.h"
 #include "attach/proc/proc_status.h"
 #include "attach/proc/proc_tids.h"
 

@@ -5,8 +5,8 @@
  */
 #pragma once
 
+#include "attach/memory/proc_map.h"
 #include "attach/proc/proc.h"
-#include "attach/proc/proc_map.h"
 
 /* Zero-initialised is none. */
 struct same_thread {

@@ -15,9 +15,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "attach/proc/descriptor.h"
-#include "attach/proc/memory.h"
+#include "attach/memory/memory.h"
 #include "attach/proc/proc_status.h"
+#include "attach/process/descriptor.h"
 
 #define PIECES_MAX 64u
 #define TERMINALS  0x54 /* the type of their requests, and of FIONREAD and the like */

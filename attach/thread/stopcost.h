@@ -7,7 +7,7 @@
 
 #include "attach/proc/clock.h"
 #include "attach/proc/proc.h"
-#include "attach/proc/proc_where.h"
+#include "attach/thread/proc_where.h"
 
 /* So long it is worth waiting for the moment when a stop does no harm. */
 #define STOPCOST_PATIENCE_NS (10 * CLOCK_NS_PER_S)

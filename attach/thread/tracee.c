@@ -16,10 +16,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "attach/memory/memory.h"
 #include "attach/proc/clock.h"
-#include "attach/proc/memory.h"
-#include "attach/proc/proc_open.h"
 #include "attach/proc/proc_tids.h"
+#include "attach/process/proc_open.h"
 #include "attach/thread/worker.h"
 
 /* Kernel-internal results of an interrupted system call (include/linux/errno.h). */

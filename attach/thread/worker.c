@@ -12,9 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "attach/memory/pulse.h"
 #include "attach/proc/clock.h"
-#include "attach/proc/priority.h"
-#include "attach/proc/pulse.h"
+#include "attach/thread/priority.h"
 
 #define MESSAGE_TEXT_BYTES 1024u
 #define DEATH_PATIENCE_NS  CLOCK_NS_PER_S

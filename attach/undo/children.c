@@ -7,11 +7,11 @@
 
 #include "attach/plan/survey.h"
 #include "attach/proc/clock.h"
-#include "attach/proc/kin.h"
-#include "attach/proc/lock.h"
 #include "attach/proc/permission.h"
-#include "attach/proc/proc_open.h"
 #include "attach/proc/proc_tids.h"
+#include "attach/process/kin.h"
+#include "attach/process/lock.h"
+#include "attach/process/proc_open.h"
 
 #define RETRY_PAUSE_NS	   (20 * CLOCK_NS_PER_MS)
 #define RETRY_PAUSE_MAX_NS CLOCK_NS_PER_S

@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
+#include "attach/memory/proc_maps.h"
 #include "attach/proc/clock.h"
-#include "attach/proc/proc_maps.h"
 #include "attach/undo/guardian.h"
 #include "attach/undo/recover.h"
 

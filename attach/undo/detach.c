@@ -10,16 +10,16 @@
 
 #include "attach/inject/ownfds.h"
 #include "attach/inject/remote.h"
+#include "attach/memory/ours.h"
+#include "attach/memory/proc_maps.h"
+#include "attach/memory/slow.h"
 #include "attach/proc/clock.h"
-#include "attach/proc/descriptor.h"
-#include "attach/proc/ours.h"
-#include "attach/proc/priority.h"
-#include "attach/proc/proc_maps.h"
 #include "attach/proc/proc_tids.h"
-#include "attach/proc/slow.h"
-#include "attach/proc/standstill.h"
+#include "attach/process/descriptor.h"
+#include "attach/process/standstill.h"
 #include "attach/proof/books.h"
 #include "attach/proof/prove.h"
+#include "attach/thread/priority.h"
 
 #define PROMPT_NS      CLOCK_NS_PER_S /* a proof that took longer is level 1 */
 #define GATE_NS	       CLOCK_NS_PER_S

@@ -5,11 +5,11 @@
 #include <string.h>
 
 #include "attach/inject/ownfds.h"
+#include "attach/memory/ours.h"
 #include "attach/proc/clock.h"
-#include "attach/proc/kin.h"
-#include "attach/proc/ours.h"
-#include "attach/proc/proc_open.h"
 #include "attach/proc/proc_tids.h"
+#include "attach/process/kin.h"
+#include "attach/process/proc_open.h"
 
 #define DEADLINE_NS (30 * CLOCK_NS_PER_S)
 #define ROUNDS_MAX  64u /* of a program that makes what looks like ours */

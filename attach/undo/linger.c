@@ -7,13 +7,13 @@
 #include <unistd.h>
 
 #include "attach/daemon/fds.h"
+#include "attach/memory/slow.h"
 #include "attach/plan/survey.h"
 #include "attach/proc/clock.h"
-#include "attach/proc/gate.h"
-#include "attach/proc/lock.h"
-#include "attach/proc/proc_open.h"
 #include "attach/proc/proc_status.h"
-#include "attach/proc/slow.h"
+#include "attach/process/gate.h"
+#include "attach/process/lock.h"
+#include "attach/process/proc_open.h"
 #include "attach/undo/cleanup.h"
 
 #define GENERATIONS_MAX 64u

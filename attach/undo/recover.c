@@ -14,13 +14,13 @@
 #include "attach/inject/near.h"
 #include "attach/inject/ownfds.h"
 #include "attach/inject/stub_layout.h"
+#include "attach/memory/ours.h"
+#include "attach/memory/proc_maps.h"
 #include "attach/proc/clock.h"
-#include "attach/proc/descriptor.h"
-#include "attach/proc/ours.h"
-#include "attach/proc/proc_maps.h"
-#include "attach/proc/proc_open.h"
 #include "attach/proc/proc_status.h"
 #include "attach/proc/proc_tids.h"
+#include "attach/process/descriptor.h"
+#include "attach/process/proc_open.h"
 
 #define RECOVER_DEADLINE_NS (30 * CLOCK_NS_PER_S)
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "attach/got/slots.h"
-#include "attach/proc/ours.h"
-#include "attach/proc/proc_maps.h"
+#include "attach/memory/ours.h"
+#include "attach/memory/proc_maps.h"
 #include "attach/proc/proc_status.h"
 #include "attach/proof/prove.h"
 #include "attach/undo/detach.h"

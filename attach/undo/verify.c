@@ -7,13 +7,13 @@
 #include <string.h>
 
 #include "attach/inject/ownfds.h"
-#include "attach/proc/lock.h"
-#include "attach/proc/ours.h"
-#include "attach/proc/proc_maps.h"
-#include "attach/proc/proc_open.h"
+#include "attach/memory/ours.h"
+#include "attach/memory/proc_maps.h"
 #include "attach/proc/proc_status.h"
 #include "attach/proc/proc_tids.h"
-#include "attach/proc/proc_where.h"
+#include "attach/process/lock.h"
+#include "attach/process/proc_open.h"
+#include "attach/thread/proc_where.h"
 #include "attach/undo/recover.h"
 
 struct look {

@@ -6,8 +6,8 @@
 #pragma once
 
 #include "attach/got/slots.h"
+#include "attach/memory/proc_map.h"
 #include "attach/proc/proc.h"
-#include "attach/proc/proc_map.h"
 
 enum verify_part {
 	VERIFY_MAPPINGS,    /* of a memfd of ours */

@@ -11,8 +11,8 @@
 #include "attach/inject/choose.h"
 #include "attach/inject/near.h"
 #include "attach/inject/remote.h"
+#include "attach/memory/proc_maps.h"
 #include "attach/proc/clock.h"
-#include "attach/proc/proc_maps.h"
 #include "attach/thread/worker.h"
 #include "attach/undo/verify.h"
 

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 #include "attach/elf/modules.h"
-#include "attach/proc/checksum.h"
+#include "attach/memory/checksum.h"
 
 #define MAGIC	    0x454c424154505448ull /* "HTPTABLE" */
 #define SUFFIX	    ".table"

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
-#include "attach/proc/ours.h"
-#include "attach/proc/proc_map.h"
+#include "attach/memory/ours.h"
+#include "attach/memory/proc_map.h"
 #include "attach/unwind/ehframe_memory.h"
 #include "attach/unwind/table.h"
 

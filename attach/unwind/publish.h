@@ -8,7 +8,7 @@
 #pragma once
 
 #include "attach/elf/modules.h"
-#include "attach/proc/proc_map.h"
+#include "attach/memory/proc_map.h"
 #include "attach/unwind/cache.h"
 #include "format/abi_control.h"
 #include "format/abi_unwind.h"

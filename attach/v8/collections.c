@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "attach/proc/memory.h"
+#include "attach/memory/memory.h"
 
 #define CODE_MAX    4096u /* of the collector: it has some 800 bytes */
 #define CHUNK_BYTES (256u << 10)

@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "attach/proc/memory.h"
-#include "attach/proc/proc_maps.h"
+#include "attach/memory/memory.h"
+#include "attach/memory/proc_maps.h"
 
 #define LINKS_MAX      8u   /* from a string to the one that has its characters */
 #define PARTS_MAX      16u  /* of a string that was put together */

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "attach/proc/proc_map.h"
+#include "attach/memory/proc_map.h"
 #include "attach/v8/layout.h"
 
 #define V8_TYPES_KEPT 64u

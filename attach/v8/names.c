@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attach/memory/proc_maps.h"
 #include "attach/proc/clock.h"
-#include "attach/proc/proc_maps.h"
 #include "attach/v8/bytecode.h"
 #include "attach/v8/code.h"
 

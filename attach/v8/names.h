@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "attach/proc/proc_map.h"
+#include "attach/memory/proc_map.h"
 #include "attach/v8/collections.h"
 #include "attach/v8/function.h"
 

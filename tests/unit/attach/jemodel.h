@@ -13,7 +13,7 @@
 #include "attach/heap/emap.h"
 #include "attach/heap/jemalloc.h"
 #include "attach/heap/threads.h"
-#include "attach/proc/proc_open.h"
+#include "attach/process/proc_open.h"
 #include "tests/support/ht_check.h"
 
 #define BOOKS_READ jemalloc_read

@@ -18,9 +18,9 @@
 
 #include "attach/inject/stub_layout.h"
 #include "attach/proc/clock.h"
-#include "attach/proc/proc_open.h"
 #include "attach/proc/proc_status.h"
-#include "attach/proc/proc_where.h"
+#include "attach/process/proc_open.h"
+#include "attach/thread/proc_where.h"
 #include "format/abi_control.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"

@@ -7,8 +7,8 @@
 #include <string.h>
 
 #include "attach/got/slots.h"
-#include "attach/proc/proc_maps.h"
-#include "attach/proc/proc_open.h"
+#include "attach/memory/proc_maps.h"
+#include "attach/process/proc_open.h"
 #include "tests/support/ht_check.h"
 
 struct view {

@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "attach/inject/near.h"
-#include "attach/proc/proc_maps.h"
-#include "attach/proc/proc_open.h"
+#include "attach/memory/proc_maps.h"
+#include "attach/process/proc_open.h"
 #include "tests/support/ht_check.h"
 
 #define ENTRY 0x555555560010ull

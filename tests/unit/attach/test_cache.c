@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attach/proc/checksum.h"
+#include "attach/memory/checksum.h"
 #include "tests/support/random.h"
 #include "tests/unit/attach/cachestage.h"
 

@@ -2,7 +2,7 @@
  *
  * What mountinfo and a process's cgroup file say about its groups, whatever the names in them are.
  */
-#include "attach/proc/cgroup.h"
+#include "attach/process/cgroup.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -14,11 +14,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "attach/memory/memory.h"
+#include "attach/memory/ours.h"
 #include "attach/proc/clock.h"
-#include "attach/proc/lock.h"
-#include "attach/proc/memory.h"
-#include "attach/proc/ours.h"
-#include "attach/proc/proc_open.h"
+#include "attach/process/lock.h"
+#include "attach/process/proc_open.h"
 #include "format/abi_control.h"
 #include "tests/support/child.h"
 #include "tests/support/deny.h"

@@ -10,9 +10,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "attach/proc/proc_maps.h"
-#include "attach/proc/proc_open.h"
-#include "attach/proc/proc_where.h"
+#include "attach/memory/proc_maps.h"
+#include "attach/process/proc_open.h"
+#include "attach/thread/proc_where.h"
 #include "tests/support/blocked.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"

@@ -12,9 +12,9 @@
 #include "attach/got/relocs.h"
 #include "attach/got/slots.h"
 #include "attach/inject/choose.h"
-#include "attach/proc/memory.h"
-#include "attach/proc/proc_maps.h"
-#include "attach/proc/proc_open.h"
+#include "attach/memory/memory.h"
+#include "attach/memory/proc_maps.h"
+#include "attach/process/proc_open.h"
 #include "tests/support/ht_check.h"
 
 #define IMAGE	    0x10000000000ull

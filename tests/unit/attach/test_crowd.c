@@ -9,8 +9,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach/proc/proc_open.h"
 #include "attach/proc/proc_tids.h"
+#include "attach/process/proc_open.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 

@@ -12,7 +12,7 @@
 #include "attach/got/coverage.h"
 #include "attach/got/relocs.h"
 #include "attach/got/slots.h"
-#include "attach/proc/memory.h"
+#include "attach/memory/memory.h"
 #include "tests/support/child.h"
 #include "tests/support/compile.h"
 #include "tests/support/ht_check.h"

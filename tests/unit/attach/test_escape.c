@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <sys/syscall.h>
 
-#include "attach/proc/pagemap.h"
-#include "attach/proc/proc_map.h"
-#include "attach/proc/proc_open.h"
+#include "attach/memory/pagemap.h"
+#include "attach/memory/proc_map.h"
+#include "attach/process/proc_open.h"
 #include "format/abi_thunk.h"
 #include "tests/support/tmpdir.h"
 #include "tests/unit/attach/escapestage.h"

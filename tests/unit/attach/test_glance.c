@@ -2,7 +2,7 @@
  *
  * What is looked at all the time says the same as what costs more.
  */
-#include "attach/proc/glance.h"
+#include "attach/process/glance.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -19,7 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach/proc/proc_open.h"
+#include "attach/process/proc_open.h"
 #include "tests/support/child.h"
 #include "tests/support/deny.h"
 #include "tests/support/ht_check.h"

@@ -17,8 +17,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach/proc/proc_open.h"
-#include "attach/proc/pulse.h"
+#include "attach/memory/pulse.h"
+#include "attach/process/proc_open.h"
 #include "tests/support/child.h"
 #include "tests/support/deny.h"
 #include "tests/support/ht_check.h"

@@ -12,7 +12,7 @@
 
 #include "attach/heap/arena.h"
 #include "attach/heap/view.h"
-#include "attach/proc/proc_open.h"
+#include "attach/process/proc_open.h"
 #include "tests/support/ht_check.h"
 
 #define KIB	     1024u

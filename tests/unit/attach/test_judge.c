@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "attach/proc/clock.h"
-#include "attach/proc/proc_open.h"
+#include "attach/process/proc_open.h"
 #include "attach/thread/tracee.h"
 #include "tests/support/ht_check.h"
 #include "tests/unit/attach/agentcode.h"

@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "attach/inject/ownfds.h"
-#include "attach/proc/proc_open.h"
+#include "attach/process/proc_open.h"
 #include "tests/support/child.h"
 #include "tests/support/deny.h"
 #include "tests/support/ht_check.h"

@@ -2,13 +2,13 @@
  *
  * One heaptap per memory, and who has just been killed is none any more.
  */
-#include "attach/proc/lock.h"
+#include "attach/process/lock.h"
 
 #include <errno.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "attach/proc/proc_open.h"
+#include "attach/process/proc_open.h"
 #include "tests/support/child.h"
 #include "tests/support/deny.h"
 #include "tests/support/ht_check.h"

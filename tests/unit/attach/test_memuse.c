@@ -3,7 +3,7 @@
  * What the kernel says of a process's memory: every figure, and none of a process that has no
  * memory any more or runs another program.
  */
-#include "attach/proc/memuse.h"
+#include "attach/process/memuse.h"
 
 #include <signal.h>
 #include <stdlib.h>
@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach/proc/proc_open.h"
 #include "attach/proc/proc_status.h"
+#include "attach/process/proc_open.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/run.h"

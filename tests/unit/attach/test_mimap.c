@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "attach/heap/mimalloc.h"
-#include "attach/proc/proc_open.h"
+#include "attach/process/proc_open.h"
 #include "tests/support/ht_check.h"
 
 #define BOOKS_READ mimalloc_read

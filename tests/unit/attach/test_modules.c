@@ -10,8 +10,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "attach/proc/proc_maps.h"
-#include "attach/proc/proc_open.h"
+#include "attach/memory/proc_maps.h"
+#include "attach/process/proc_open.h"
 #include "tests/support/child.h"
 #include "tests/support/compile.h"
 #include "tests/support/elfwriter.h"

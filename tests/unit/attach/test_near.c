@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "attach/proc/proc_map.h"
+#include "attach/memory/proc_map.h"
 #include "attach/proof/stackscan.h"
 #include "tests/support/ht_check.h"
 

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "attach/inject/stub_layout.h"
-#include "attach/proc/proc_open.h"
+#include "attach/process/proc_open.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/tmpdir.h"
 

@@ -17,13 +17,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "attach/memory/memory.h"
+#include "attach/memory/pagemap.h"
+#include "attach/memory/proc_maps.h"
 #include "attach/proc/clock.h"
-#include "attach/proc/memory.h"
-#include "attach/proc/pagemap.h"
-#include "attach/proc/proc_maps.h"
-#include "attach/proc/proc_open.h"
 #include "attach/proc/proc_status.h"
-#include "attach/proc/proc_where.h"
+#include "attach/process/proc_open.h"
+#include "attach/thread/proc_where.h"
 #include "attach/thread/worker.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/run.h"

@@ -11,8 +11,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "attach/proc/memory.h"
-#include "attach/proc/proc_open.h"
+#include "attach/memory/memory.h"
+#include "attach/process/proc_open.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 

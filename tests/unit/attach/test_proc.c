@@ -18,13 +18,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "attach/memory/proc_maps.h"
 #include "attach/proc/permission.h"
 #include "attach/proc/proc_living.h"
-#include "attach/proc/proc_maps.h"
-#include "attach/proc/proc_open.h"
 #include "attach/proc/proc_status.h"
 #include "attach/proc/proc_tids.h"
-#include "attach/proc/proc_where.h"
+#include "attach/process/proc_open.h"
+#include "attach/thread/proc_where.h"
 #include "tests/support/child.h"
 #include "tests/support/deny.h"
 #include "tests/support/ht_check.h"

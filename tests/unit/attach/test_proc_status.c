@@ -7,8 +7,8 @@
 
 #include "attach/proc/clock.h"
 #include "attach/proc/proc.h"
-#include "attach/proc/proc_open.h"
 #include "attach/proc/proc_status.h"
+#include "attach/process/proc_open.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 

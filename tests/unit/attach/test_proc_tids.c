@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "attach/proc/proc.h"
-#include "attach/proc/proc_open.h"
 #include "attach/proc/proc_status.h"
 #include "attach/proc/proc_tids.h"
+#include "attach/process/proc_open.h"
 #include "attach/undo/recover.h"
 #include "attach/undo/tombstone.h"
 #include "tests/support/child.h"

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "attach/proc/clock.h"
-#include "attach/proc/proc_open.h"
+#include "attach/process/proc_open.h"
 #include "format/abi_thunk.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"

@@ -14,11 +14,11 @@
 #include <unistd.h>
 
 #include "attach/proc/clock.h"
-#include "attach/proc/proc_open.h"
 #include "attach/proc/proc_status.h"
 #include "attach/proc/proc_tids.h"
-#include "attach/proc/proc_where.h"
+#include "attach/process/proc_open.h"
 #include "attach/thread/preempted.h"
+#include "attach/thread/proc_where.h"
 #include "format/abi_thunk.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"

@@ -14,9 +14,9 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "attach/memory/memory.h"
 #include "attach/proc/clock.h"
-#include "attach/proc/memory.h"
-#include "attach/proc/proc_open.h"
+#include "attach/process/proc_open.h"
 #include "attach/proof/quiesce.h"
 #include "format/abi_thunk.h"
 #include "tests/support/child.h"

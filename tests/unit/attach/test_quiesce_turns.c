@@ -8,10 +8,10 @@
 #include <sched.h>
 
 #include "attach/proc/clock.h"
-#include "attach/proc/proc_open.h"
 #include "attach/proc/proc_tids.h"
-#include "attach/proc/proc_where.h"
+#include "attach/process/proc_open.h"
 #include "attach/thread/preempted.h"
+#include "attach/thread/proc_where.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 

@@ -4,7 +4,7 @@
  */
 #include "attach/capture/records.h"
 
-#include "attach/proc/proc_open.h"
+#include "attach/process/proc_open.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 

@@ -8,8 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "attach/proc/proc_map.h"
-#include "attach/proc/proc_open.h"
+#include "attach/memory/proc_map.h"
+#include "attach/process/proc_open.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/tmpdir.h"
 

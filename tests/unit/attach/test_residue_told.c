@@ -18,8 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "attach/proc/memory.h"
-#include "attach/proc/proc_open.h"
+#include "attach/memory/memory.h"
+#include "attach/process/proc_open.h"
 #include "tests/support/child.h"
 #include "tests/support/deny.h"
 #include "tests/support/ht_check.h"

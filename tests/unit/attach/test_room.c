@@ -2,13 +2,13 @@
  *
  * What made-up files of /proc leave a process of its limits, and which descriptors are free in it.
  */
-#include "attach/proc/room.h"
+#include "attach/process/room.h"
 
 #include <stdio.h>
 #include <unistd.h>
 
-#include "attach/proc/proc_map.h"
-#include "attach/proc/proc_open.h"
+#include "attach/memory/proc_map.h"
+#include "attach/process/proc_open.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/procstage.h"
 

@@ -3,7 +3,7 @@
  * The memory that made-up control groups leave, in a mount namespace in which /proc/self/mountinfo
  * names them.
  */
-#include "attach/proc/room.h"
+#include "attach/process/room.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "attach/proc/proc_open.h"
+#include "attach/process/proc_open.h"
 #include "tests/support/files.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/mounts.h"

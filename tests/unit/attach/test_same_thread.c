@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attach/proc/proc_map.h"
-#include "attach/proc/proc_open.h"
+#include "attach/memory/proc_map.h"
 #include "attach/proc/proc_tids.h"
+#include "attach/process/proc_open.h"
 #include "tests/support/ht_check.h"
 
 struct thread {

@@ -8,7 +8,7 @@
 
 #include <unistd.h>
 
-#include "attach/proc/proc_open.h"
+#include "attach/process/proc_open.h"
 #include "tests/support/elfwriter.h"
 #include "tests/support/ht_check.h"
 

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "attach/got/relocs.h"
-#include "attach/proc/proc_open.h"
+#include "attach/process/proc_open.h"
 #include "tests/support/child.h"
 #include "tests/support/compile.h"
 #include "tests/support/elfwriter.h"

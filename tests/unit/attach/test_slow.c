@@ -3,7 +3,7 @@
  * Which mappings are slow, by what made-up files of /proc say; that their files are read, and no
  * others; and what a process avoids.
  */
-#include "attach/proc/slow.h"
+#include "attach/memory/slow.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "attach/proc/proc_maps.h"
-#include "attach/proc/proc_open.h"
+#include "attach/memory/proc_maps.h"
+#include "attach/process/proc_open.h"
 #include "tests/support/files.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/procstage.h"

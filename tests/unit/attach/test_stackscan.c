@@ -6,9 +6,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "attach/proc/proc_maps.h"
-#include "attach/proc/proc_open.h"
-#include "attach/proc/proc_where.h"
+#include "attach/memory/proc_maps.h"
+#include "attach/process/proc_open.h"
+#include "attach/thread/proc_where.h"
 #include "format/abi_thunk.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"

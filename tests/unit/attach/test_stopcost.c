@@ -23,8 +23,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "attach/proc/proc_open.h"
-#include "attach/proc/proc_where.h"
+#include "attach/process/proc_open.h"
+#include "attach/thread/proc_where.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/procstage.h"

@@ -16,10 +16,10 @@
 #include <unistd.h>
 
 #include "attach/inject/stub_layout.h"
-#include "attach/proc/memory.h"
+#include "attach/memory/memory.h"
+#include "attach/memory/proc_maps.h"
 #include "attach/proc/proc_living.h"
-#include "attach/proc/proc_maps.h"
-#include "attach/proc/proc_open.h"
+#include "attach/process/proc_open.h"
 #include "format/abi_control.h"
 #include "tests/support/child.h"
 #include "tests/support/cpu.h"

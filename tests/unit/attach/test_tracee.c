@@ -23,10 +23,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "attach/memory/memory.h"
 #include "attach/proc/clock.h"
-#include "attach/proc/memory.h"
-#include "attach/proc/proc_open.h"
 #include "attach/proc/proc_status.h"
+#include "attach/process/proc_open.h"
 #include "tests/support/blocked.h"
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"

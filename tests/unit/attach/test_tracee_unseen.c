@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "attach/proc/clock.h"
-#include "attach/proc/proc_open.h"
 #include "attach/proc/proc_status.h"
-#include "attach/proc/proc_where.h"
+#include "attach/process/proc_open.h"
+#include "attach/thread/proc_where.h"
 #include "tests/support/blocked.h"
 #include "tests/support/child.h"
 #include "tests/support/deny.h"

@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "attach/proc/proc_map.h"
+#include "attach/memory/proc_map.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/random.h"
 #include "tests/unit/attach/v8heap.h"

@@ -2,7 +2,7 @@
  *
  * Which names are looked up when, and up to when what was interpreted is known.
  */
-#include "attach/proc/proc_map.h"
+#include "attach/memory/proc_map.h"
 #include "attach/v8/names.h"
 
 #include "tests/unit/attach/v8heap.h"

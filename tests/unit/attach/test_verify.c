@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include "attach/inject/remote.h"
-#include "attach/proc/memory.h"
-#include "attach/proc/proc_maps.h"
-#include "attach/proc/proc_open.h"
+#include "attach/memory/memory.h"
+#include "attach/memory/proc_maps.h"
+#include "attach/process/proc_open.h"
 #include "tests/support/child.h"
 #include "tests/support/deny.h"
 #include "tests/support/ht_check.h"

@@ -7,7 +7,7 @@
 
 #include <unistd.h>
 
-#include "attach/proc/proc_open.h"
+#include "attach/process/proc_open.h"
 #include "tests/support/ht_check.h"
 
 static const char names[] = "\0GLIBC_2.2.5\0OTHER_1\0";

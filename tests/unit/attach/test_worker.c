@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 #include "attach/proc/clock.h"
-#include "attach/proc/proc_open.h"
 #include "attach/proc/proc_status.h"
+#include "attach/process/proc_open.h"
 #include "attach/thread/tracee.h"
 #include "tests/support/child.h"
 #include "tests/support/deny.h"

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "attach/proc/proc_open.h"
+#include "attach/process/proc_open.h"
 #include "attach/v8/heap.h"
 #include "tests/support/ht_check.h"
 #include "tests/unit/attach/v8plan.h"

@@ -3,8 +3,8 @@
  * How much memory the control groups of a process, of either version, still let it use. Groups that
  * cannot be seen are no limit.
  */
-#include "attach/proc/cgroup.h"
-#include "attach/proc/room.h"
+#include "attach/process/cgroup.h"
+#include "attach/process/room.h"
 
 /* What the two versions call the same. */
 struct names {

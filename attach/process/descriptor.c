@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/proc/descriptor.h"
+#include "attach/process/descriptor.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/proc/cgroup.h"
+#include "attach/process/cgroup.h"
 
 #include <inttypes.h>
 #include <stdio.h>

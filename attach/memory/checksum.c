@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/proc/checksum.h"
+#include "attach/memory/checksum.h"
 
 #include <string.h>
 

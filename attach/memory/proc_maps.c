@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/proc/proc_maps.h"
+#include "attach/memory/proc_maps.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "attach/memory/slow.h"
 #include "attach/proc/proc_file.h"
 #include "attach/proc/proc_living.h"
-#include "attach/proc/slow.h"
 
 /* "LO-HI rwxp OFFSET MAJOR:MINOR INODE          NAME", all numbers but the inode hexadecimal. */
 static bool line_parse(char *line, struct proc_map *ret)

@@ -5,8 +5,8 @@
  */
 #pragma once
 
+#include "attach/memory/proc_map.h"
 #include "attach/proc/proc.h"
-#include "attach/proc/proc_map.h"
 
 struct room {
 	uint64_t file_bytes;	/* longest file it may make (RLIMIT_FSIZE) */

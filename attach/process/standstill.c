@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/proc/standstill.h"
+#include "attach/process/standstill.h"
 
-#include "attach/proc/cgroup.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/proc_status.h"
 #include "attach/proc/proc_tids.h"
+#include "attach/process/cgroup.h"
 
 #define LOOKS	10u
 #define LOOK_NS (10 * CLOCK_NS_PER_MS)

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "attach/proc/proc.h"
-#include "attach/proc/proc_open.h"
+#include "attach/process/proc_open.h"
 
 struct glance {
 	const struct proc *proc;

@@ -4,8 +4,8 @@
  */
 #pragma once
 
+#include "attach/memory/proc_map.h"
 #include "attach/proc/proc.h"
-#include "attach/proc/proc_map.h"
 
 /* All mappings, ascending. Streaming read, no limit on their number but memory. */
 HT_MUST_CHECK

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/proc/glance.h"
+#include "attach/process/glance.h"
 
 #include <fcntl.h>
 #include <poll.h>

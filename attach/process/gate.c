@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/proc/gate.h"
+#include "attach/process/gate.h"
 
 #include <stddef.h>
 #include <stdio.h>

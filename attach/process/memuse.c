@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/proc/memuse.h"
+#include "attach/process/memuse.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -8,11 +8,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "attach/proc/cgroup.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/proc_file.h"
 #include "attach/proc/proc_living.h"
-#include "attach/proc/proc_open.h"
+#include "attach/process/cgroup.h"
+#include "attach/process/proc_open.h"
 
 #define STATUS_MAX_BYTES (1u << 16)
 #define TEXT_BYTES	 8192u

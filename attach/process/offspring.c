@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/proc/offspring.h"
+#include "attach/process/offspring.h"
 
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/proc/pagemap.h"
+#include "attach/memory/pagemap.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/proc/proc_open.h"
+#include "attach/process/proc_open.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "attach/proc/memory.h"
+#include "attach/memory/memory.h"
 #include "attach/proc/permission.h"
 #include "attach/proc/proc_file.h"
 #include "attach/proc/proc_living.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/proc/proc_where.h"
+#include "attach/thread/proc_where.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "attach/proc/proc_file.h"
-#include "attach/proc/proc_open.h"
+#include "attach/process/proc_open.h"
 
 #define SYSCALL_MAX_BYTES   512u
 #define SCHEDSTAT_MAX_BYTES (1u << 16)

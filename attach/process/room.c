@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/proc/room.h"
+#include "attach/process/room.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "attach/memory/proc_map.h"
 #include "attach/proc/proc_file.h"
 #include "attach/proc/proc_living.h"
-#include "attach/proc/proc_map.h"
 #include "attach/proc/proc_status.h"
 
 #define MAPPINGS_MAX_FILE    "/proc/sys/vm/max_map_count"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/proc/shebang.h"
+#include "attach/hold/shebang.h"
 
 #include <fcntl.h>
 #include <stdio.h>

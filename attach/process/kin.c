@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/proc/kin.h"
+#include "attach/process/kin.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -14,9 +14,9 @@
 #include <unistd.h>
 
 #include "attach/proc/proc_living.h"
-#include "attach/proc/proc_open.h"
 #include "attach/proc/proc_status.h"
 #include "attach/proc/proc_tids.h"
+#include "attach/process/proc_open.h"
 
 #define GENERATIONS_MAX 64u
 #define LOOKS		2u /* that find nothing, before nothing is there */

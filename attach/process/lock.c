@@ -4,7 +4,7 @@
  * namespace. A lock on the process's own file in pidfs (6.9) is the same for all that can see the
  * process; before that, its directory in /proc stands for it, which is one in each mount of /proc.
  */
-#include "attach/proc/lock.h"
+#include "attach/process/lock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -18,10 +18,10 @@
 #include <unistd.h>
 
 #include "attach/proc/clock.h"
-#include "attach/proc/gate.h"
-#include "attach/proc/kin.h"
-#include "attach/proc/proc_open.h"
 #include "attach/proc/proc_tids.h"
+#include "attach/process/gate.h"
+#include "attach/process/kin.h"
+#include "attach/process/proc_open.h"
 
 #define PIDFS_MAGIC	0x50494446
 #define TRIES		1000u /* who only asks has it for a moment, who dies until it has got a processor */

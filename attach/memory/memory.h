@@ -7,8 +7,8 @@
  */
 #pragma once
 
+#include "attach/memory/proc_map.h"
 #include "attach/proc/proc.h"
-#include "attach/proc/proc_map.h"
 
 /* Where this process avoids slow mappings (slow_avoid) they count as unreadable, but for pages that
  * the target has written to: these are its own copies. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/proc/memory.h"
+#include "attach/memory/memory.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -8,11 +8,11 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "attach/proc/pagemap.h"
-#include "attach/proc/proc_maps.h"
+#include "attach/memory/pagemap.h"
+#include "attach/memory/proc_maps.h"
+#include "attach/memory/pulse.h"
+#include "attach/memory/slow.h"
 #include "attach/proc/proc_tids.h"
-#include "attach/proc/pulse.h"
-#include "attach/proc/slow.h"
 
 static struct ht_err *gone(const struct proc *proc)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/proc/slow.h"
+#include "attach/memory/slow.h"
 
 #include <fcntl.h>
 #include <stdint.h>
@@ -9,9 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "attach/memory/proc_map.h"
 #include "attach/proc/proc_file.h"
 #include "attach/proc/proc_living.h"
-#include "attach/proc/proc_map.h"
 
 #define TOUCH_BYTES_MAX (1ull << 28) /* larger ones are data */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/proc/pulse.h"
+#include "attach/memory/pulse.h"
 
 #include <errno.h>
 #include <sys/mman.h>

@@ -5,8 +5,8 @@
  */
 #pragma once
 
+#include "attach/memory/proc_map.h"
 #include "attach/proc/proc.h"
-#include "attach/proc/proc_map.h"
 
 /* The path of the first such mapping, malloc'd; NULL: there is none. */
 HT_MUST_CHECK
