@@ -82,22 +82,30 @@ static const struct frame *frame_of_node(const struct view *view, uint32_t node)
 	return group == UINT32_MAX ? NULL : &view->frames.frame[view->groups.group[group].frame];
 }
 
+/* What was found about a row. */
+struct finding {
+	const struct suspect *suspect; /* NULL: not classified */
+	uint64_t bytes;		       /* of all rows that this was found about */
+};
+
 /* A row's share of the slope of its site. */
-static double slope_of(const struct suspects_entry *site, const struct row *row)
+static double slope_of(const struct finding *finding, const struct row *row)
 {
-	return site->suspect.slope_bytes_per_s * (double)sums_outstanding_bytes(&row->sums) /
-	       (double)sums_outstanding_bytes(&site->sums);
+	return finding->bytes
+		       ? finding->suspect->slope_bytes_per_s *
+				 (double)sums_outstanding_bytes(&row->sums) / (double)finding->bytes
+		       : 0;
 }
 
-static void put_site(FILE *out, const struct view *view, const struct row *row,
-	const struct suspects_entry *site)
+static void put_site(
+	FILE *out, const struct view *view, const struct row *row, const struct finding *finding)
 {
 	const struct frame *caller =
 		row->node ? frame_of_node(view, view->tree.node[row->node].parent) : NULL;
 	put_figures(out, view, &row->sums);
-	if (site)
-		fprintf(out, ",%s,%.3f,%.3f", suspect_class_name(site->suspect.class),
-			slope_of(site, row), site->suspect.confidence);
+	if (finding->suspect)
+		fprintf(out, ",%s,%.3f,%.3f", suspect_class_name(finding->suspect->class),
+			slope_of(finding, row), finding->suspect->confidence);
 	else
 		fputs(",,,", out);
 	put_frame(out, view, frame_of_node(view, row->node));
@@ -105,38 +113,42 @@ static void put_site(FILE *out, const struct view *view, const struct row *row,
 	fputs("\r\n", out);
 }
 
-/* By row of the view; NULL: not classified. */
-static const struct suspects_entry **sites_by_row(
-	const struct view *view, const struct suspects *suspects)
+/* By row of the view. */
+static struct finding *findings_by_row(const struct view *view, const struct suspects *suspects)
 {
-	const struct suspects_entry **ret = calloc(view->row_count + 1, sizeof(*ret));
-	for (size_t i = 0; ret && i < suspects->count; i++)
-		for (size_t k = 0; k < suspects->entry[i].chains; k++)
-			ret[suspects->member[suspects->entry[i].first + k]] = &suspects->entry[i];
+	struct finding *ret = calloc(view->row_count + 1, sizeof(*ret));
+	for (size_t i = 0; ret && i < suspects->count; i++) {
+		const struct suspects_entry *entry = &suspects->entry[i];
+		const uint64_t others = sums_outstanding_bytes(&entry->sums) - entry->judged_bytes;
+		for (size_t k = 0; k < entry->chains; k++)
+			ret[suspects->member[entry->first + k]] =
+				(struct finding){suspects_row_suspect(entry, k),
+					k < entry->judged ? entry->judged_bytes : others};
+	}
 	return ret;
 }
 
 static struct ht_err *write_rows(FILE *out, const struct view *view,
 	const struct report_csv_options *options, const struct suspects *suspects)
 {
-	const struct suspects_entry **site = sites_by_row(view, suspects);
+	struct finding *finding = findings_by_row(view, suspects);
 	uint32_t *row = NULL;
 	size_t shown = 0;
-	struct ht_err *err = site ? view_order(view, options->order, &row)
-				  : ht_err_new(HT_ERR_NOMEM, "out of memory for suspects");
+	struct ht_err *err = finding ? view_order(view, options->order, &row)
+				     : ht_err_new(HT_ERR_NOMEM, "out of memory for suspects");
 	put_names(out, "");
 	fputs(",class,slope_bytes_per_s,confidence,function,file,line,module,offset,caller\r\n",
 		out);
 	for (size_t i = 0; i < view->row_count && !err; i++) {
-		const struct suspects_entry *of = site[row[i]];
-		if (options->has_class && (!of || of->suspect.class != options->of_class))
+		const struct finding *of = &finding[row[i]];
+		if (options->has_class && (!of->suspect || of->suspect->class != options->of_class))
 			continue;
 		if (options->limit && shown++ == options->limit)
 			break;
 		put_site(out, view, &view->row[row[i]], of);
 	}
 	free(row);
-	free(site);
+	free(finding);
 	return err;
 }
 

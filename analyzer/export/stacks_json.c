@@ -168,12 +168,12 @@ static json_t *suspect_json(struct stacks_writer *writer, const struct suspects_
 	const struct suspect *suspect = &entry->suspect;
 	const uint32_t site = row->count ? view->row_site[row->first] : 0;
 	const uint32_t leaf = suspects_leaf_frame(view, row);
-	return json_pack("{ss so so so so so sf sf so ss so so so so}", "class",
+	return json_pack("{ss so so so so so so sf sf so ss so so so so}", "class",
 		suspect_class_name(suspect->class), "outstanding_bytes",
 		json_number(sums_outstanding_bytes(&entry->sums)), "chains",
-		json_number(entry->chains), "outstanding_blocks",
-		json_number(sums_outstanding_blocks(&entry->sums)), "allocated_bytes",
-		json_number(entry->sums.allocated_bytes), "growth_bytes",
+		json_number(entry->chains), "judged_chains", json_number(entry->judged),
+		"outstanding_blocks", json_number(sums_outstanding_blocks(&entry->sums)),
+		"allocated_bytes", json_number(entry->sums.allocated_bytes), "growth_bytes",
 		json_integer(entry->sums.growth_bytes), "slope_bytes_per_s",
 		suspect->slope_bytes_per_s, "confidence", suspect->confidence, "oldest_ns",
 		json_number(suspect->oldest_ns), "text", suspect->text, "function",
@@ -184,9 +184,9 @@ static json_t *suspect_json(struct stacks_writer *writer, const struct suspects_
 		"stack", frames_of_stack(writer, view->analysis->cube.site[site].node));
 }
 
-static bool is_chosen(const struct stacks_writer *writer, const struct suspects_entry *entry)
+static bool is_chosen(const struct stacks_writer *writer, const struct suspect *suspect)
 {
-	return !writer->options->has_class || entry->suspect.class == writer->options->of_class;
+	return !writer->options->has_class || suspect->class == writer->options->of_class;
 }
 
 static void choose_rows(struct stacks_writer *writer, const struct suspects *suspects)
@@ -197,7 +197,8 @@ static void choose_rows(struct stacks_writer *writer, const struct suspects *sus
 	for (size_t i = 0; i < suspects->count; i++)
 		for (size_t k = 0; k < suspects->entry[i].chains; k++) {
 			const uint32_t row = suspects->member[suspects->entry[i].first + k];
-			writer->is_in[view->row[row].node] = is_chosen(writer, &suspects->entry[i]);
+			writer->is_in[view->row[row].node] =
+				is_chosen(writer, suspects_row_suspect(&suspects->entry[i], k));
 		}
 }
 
@@ -210,7 +211,7 @@ static struct ht_err *put_suspects(struct stacks_writer *writer)
 	json_t *array = json_array();
 	choose_rows(writer, &suspects);
 	for (size_t i = 0; i < suspects.count; i++)
-		if (is_chosen(writer, &suspects.entry[i]))
+		if (is_chosen(writer, &suspects.entry[i].suspect))
 			array = json_plus(array, suspect_json(writer, &suspects.entry[i]));
 	suspects_deinit(&suspects);
 	return json_put(writer->json, "suspects", array);

@@ -128,7 +128,8 @@ static void write_sentence(const struct page *page, const struct row *row)
 		const struct suspects_entry *entry = &page->suspects.entry[i];
 		for (size_t k = 0; k < entry->chains; k++)
 			if (&page->view->row[page->suspects.member[entry->first + k]] == row)
-				line_wrap(page->text, "    ", "      ", entry->suspect.text, 0);
+				line_wrap(page->text, "    ", "      ",
+					suspects_row_suspect(entry, k)->text, 0);
 	}
 }
 

@@ -8,7 +8,7 @@
 #include "format/base.h"
 
 #define SUSPECT_BUCKETS_MAX 512u
-#define SUSPECT_TEXT_BYTES  160u
+#define SUSPECT_TEXT_BYTES  192u
 
 /* One site. The arrays are borrowed and have `buckets` entries. */
 struct suspect_input {

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "analyzer/views/callers.h"
 #include "analyzer/views/pauses.h"
@@ -181,7 +182,7 @@ static struct ht_err *search_init(struct search *search)
 	size_t count = 0;
 	search->site = calloc(view->row_count + 1, sizeof(*search->site));
 	search->series = malloc(sizeof(*search->series));
-	search->suspects->entry = calloc(2 * SUSPECTS_LOOKED_AT, sizeof(*search->suspects->entry));
+	search->suspects->entry = calloc(SUSPECTS_LOOKED_AT, sizeof(*search->suspects->entry));
 	search->buckets = busy_buckets(view);
 	if (!member || !search->site || !search->series || !search->suspects->entry)
 		return ht_err_new(HT_ERR_NOMEM, "out of memory for suspects");
@@ -205,16 +206,47 @@ static struct ht_err *search_init(struct search *search)
 	return NULL;
 }
 
-static struct ht_err *take(struct search *search, struct rows rows)
+static struct ht_err *judge(struct search *search, struct rows rows, struct suspects_entry *ret)
+{
+	*ret = (struct suspects_entry){
+		.first = (size_t)(rows.row - search->suspects->member), .judged = rows.count};
+	struct ht_err *err = classify(search->view, rows, search->buckets, search->series, ret);
+	ret->judged_bytes = sums_outstanding_bytes(&ret->sums);
+	return err;
+}
+
+static bool is_growing(const struct suspects_entry *entry)
+{
+	return entry->suspect.class == SUSPECT_GROWING;
+}
+
+static void take(struct search *search, const struct suspects_entry *entry)
 {
 	struct suspects *suspects = search->suspects;
-	struct suspects_entry *entry = &suspects->entry[suspects->count];
-	*entry = (struct suspects_entry){.first = (size_t)(rows.row - suspects->member)};
-	struct ht_err *err = classify(search->view, rows, search->buckets, search->series, entry);
-	if (err)
+	suspects->entry[suspects->count++] = *entry;
+	suspects->growing += is_growing(entry);
+}
+
+/* A site of which the first `growing` rows may grow, though the whole does not: one entry. */
+static struct ht_err *judge_parted(
+	struct search *search, struct rows rows, size_t growing, struct suspects_entry *ret)
+{
+	struct suspects_entry rest;
+	struct ht_err *err = judge(search, (struct rows){rows.row, growing, 0}, ret);
+	if (!err && is_growing(ret))
+		err = judge(
+			search, (struct rows){rows.row + growing, rows.count - growing, 0}, &rest);
+	if (err || !is_growing(ret))
 		return err;
-	suspects->count++;
-	suspects->growing += entry->suspect.class == SUSPECT_GROWING;
+	struct suspect *suspect = &ret->suspect;
+	const size_t length = strlen(suspect->text);
+	snprintf(suspect->text + length, sizeof(suspect->text) - length,
+		" %zu of its %zu chains %s.", growing, rows.count, growing == 1 ? "grows" : "grow");
+	if (suspect->oldest_ns < rest.suspect.oldest_ns)
+		suspect->oldest_ns = rest.suspect.oldest_ns;
+	ret->chains = rows.count;
+	ret->others = rest.suspect;
+	sums_add(&ret->sums, &rest.sums);
 	return NULL;
 }
 
@@ -232,7 +264,7 @@ static struct ht_err *part_growing(
 		if (err)
 			return err;
 		++*looked_at;
-		if (one.suspect.class != SUSPECT_GROWING)
+		if (!is_growing(&one))
 			continue;
 		for (size_t k = i; k > *ret; k--)
 			row[k] = row[k - 1];
@@ -241,75 +273,59 @@ static struct ht_err *part_growing(
 	return NULL;
 }
 
-static void untake(struct search *search)
-{
-	struct suspects *suspects = search->suspects;
-	suspects->count--;
-	suspects->growing -= suspects->entry[suspects->count].suspect.class == SUSPECT_GROWING;
-}
-
-static bool last_grows(const struct search *search)
-{
-	const struct suspects *suspects = search->suspects;
-	return suspects->entry[suspects->count - 1].suspect.class == SUSPECT_GROWING;
-}
-
-/* Puts the large rows that do not grow by themselves first. The rest may be too small to judge. */
-static struct ht_err *part_large(struct search *search, struct rows rows, size_t *ret)
+/* Puts the large rows that do not grow by themselves last. The others may be too small to judge. */
+static struct ht_err *part_large(struct search *search, struct rows rows, size_t *ret_others)
 {
 	uint32_t *row = search->suspects->member + (rows.row - search->suspects->member);
-	*ret = 0;
-	for (size_t i = 0; i < rows.count; i++) {
-		const struct row *of = &search->view->row[row[i]];
-		struct suspects_entry one = {0};
+	size_t end = rows.count;
+	for (size_t i = 0, seen = 0; seen < rows.count; seen++) {
 		const uint32_t at = row[i];
-		if (sums_outstanding_bytes(&of->sums) < rows.bytes / LARGE_PART)
+		struct suspects_entry one = {0};
+		if (sums_outstanding_bytes(&search->view->row[at].sums) < rows.bytes / LARGE_PART)
 			break;
 		struct ht_err *err = classify(search->view, (struct rows){&at, 1, 0},
 			search->buckets, search->series, &one);
 		if (err)
 			return err;
-		if (one.suspect.class == SUSPECT_GROWING)
+		if (is_growing(&one)) {
+			i++;
 			continue;
-		for (size_t k = i; k > *ret; k--)
-			row[k] = row[k - 1];
-		row[(*ret)++] = at;
+		}
+		memmove(row + i, row + i + 1, (rows.count - i - 1) * sizeof(*row));
+		row[rows.count - 1] = at;
+		end--;
 	}
+	*ret_others = end;
 	return NULL;
 }
 
-/* Parts a site in two and takes both, the first rows behind the others. */
-static struct ht_err *take_both(struct search *search, struct rows rows, size_t first)
+/* A growing site is judged by what is left of it without its innocent chains; a leak on one chain
+ * is not to hide behind the others. */
+static struct ht_err *judge_site(
+	struct search *search, struct rows rows, size_t *looked_at, struct suspects_entry *ret)
 {
-	struct ht_err *err = take(search, (struct rows){rows.row + first, rows.count - first, 0});
-	return err ? err : take(search, (struct rows){rows.row, first, 0});
-}
-
-/* An innocent chain is not to be called growing because of others, and a leak on one is not to
- * hide behind the others. */
-static struct ht_err *take_site(struct search *search, struct rows rows, size_t *looked_at)
-{
-	size_t large, growing;
+	struct suspects_entry parted;
+	size_t others, growing;
+	struct ht_err *err = NULL;
 	if (rows.count == 1)
-		return take(search, rows);
-	struct ht_err *err = part_large(search, rows, &large);
-	if (!err && large && large < rows.count) {
-		err = take_both(search, rows, large);
-		if (err || search->suspects->entry[search->suspects->count - 2].suspect.class ==
-				   SUSPECT_GROWING)
+		return judge(search, rows, ret);
+	err = part_large(search, rows, &others);
+	if (!err && others && others < rows.count) {
+		err = judge_parted(search, rows, others, ret);
+		if (err || is_growing(ret))
 			return err;
-		untake(search);
-		untake(search);
 	}
 	if (!err)
-		err = take(search, rows);
-	if (err || last_grows(search))
+		err = judge(search, rows, ret);
+	if (err || is_growing(ret))
 		return err;
 	err = part_growing(search, rows, looked_at, &growing);
 	if (err || !growing || growing == rows.count)
 		return err;
-	untake(search);
-	return take_both(search, rows, growing);
+	err = judge_parted(search, rows, growing, &parted);
+	if (!err && is_growing(&parted))
+		*ret = parted;
+	return err;
 }
 
 struct ht_err *suspects_find(const struct view *view, struct suspects *ret)
@@ -318,8 +334,12 @@ struct ht_err *suspects_find(const struct view *view, struct suspects *ret)
 	size_t looked_at = 0;
 	*ret = (struct suspects){0};
 	struct ht_err *err = search_init(&search);
-	for (size_t i = 0; !err && i < search.site_count && i < SUSPECTS_LOOKED_AT; i++)
-		err = take_site(&search, search.site[i], &looked_at);
+	for (size_t i = 0; !err && i < search.site_count && i < SUSPECTS_LOOKED_AT; i++) {
+		struct suspects_entry entry;
+		err = judge_site(&search, search.site[i], &looked_at, &entry);
+		if (!err)
+			take(&search, &entry);
+	}
 	search_deinit(&search);
 	if (err) {
 		suspects_deinit(ret);
@@ -333,6 +353,11 @@ struct ht_err *suspects_find(const struct view *view, struct suspects *ret)
 	return NULL;
 }
 
+const struct suspect *suspects_row_suspect(const struct suspects_entry *entry, size_t row)
+{
+	return row < entry->judged ? &entry->suspect : &entry->others;
+}
+
 struct ht_err *suspects_classes(
 	const struct view *view, const struct suspects *suspects, enum suspect_class **ret)
 {
@@ -344,7 +369,8 @@ struct ht_err *suspects_classes(
 	for (size_t i = 0; i < suspects->count; i++) {
 		const struct suspects_entry *entry = &suspects->entry[i];
 		for (size_t k = 0; k < entry->chains; k++)
-			(*ret)[suspects->member[entry->first + k]] = entry->suspect.class;
+			(*ret)[suspects->member[entry->first + k]] =
+				suspects_row_suspect(entry, k)->class;
 	}
 	return NULL;
 }

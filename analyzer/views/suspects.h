@@ -13,14 +13,16 @@
 			   */
 #define SUSPECTS_MAX 256u /* that are kept */
 
-/* A site: rows that read alike (callers.h), classified as one. Large rows that do not grow are a
- * site of their own beside rows that do. */
+/* A site: rows that read alike (callers.h). If some of its chains grow and the others do not, the
+ * class, the slope and the sentence are those of the growing ones; the sums are of all. */
 struct suspects_entry {
-	uint32_t row; /* of the view: the one with most outstanding bytes */
-	size_t first; /* its rows: suspects.member[first .. first + chains) */
+	uint32_t row; /* of the view: the judged one with most outstanding bytes */
+	size_t first; /* its rows: suspects.member[first .. first + chains), judged ones first */
 	size_t chains;
+	size_t judged;	       /* rows that the class is about */
+	uint64_t judged_bytes; /* outstanding ones of these rows */
 	struct sums sums;
-	struct suspect suspect;
+	struct suspect suspect, others; /* of the judged rows; of the others, if there are any */
 };
 
 /* Zero-initialised is empty and valid. */
@@ -35,6 +37,8 @@ struct suspects {
 HT_MUST_CHECK
 struct ht_err *suspects_of_class(const struct suspects *suspects, enum suspect_class of_class,
 	struct suspects_entry **ret, size_t *ret_count);
+/* What was found about row `row` of the entry, 0 .. chains. */
+const struct suspect *suspects_row_suspect(const struct suspects_entry *entry, size_t row);
 HT_MUST_CHECK
 struct ht_err *suspects_find(const struct view *view, struct suspects *ret);
 void suspects_deinit(struct suspects *suspects);

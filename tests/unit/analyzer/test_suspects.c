@@ -261,6 +261,30 @@ START_TEST(a_leak_over_many_chains_is_one_site)
 }
 END_TEST
 
+/* One site of two chains: the one that grows has 300 blocks of 100 B. */
+static void check_one_growing_chain(uint64_t other_blocks)
+{
+	enum suspect_class *class;
+	const struct suspects_entry *entry = suspects.entry;
+	ck_assert_uint_eq(suspects.count, 1);
+	ck_assert_uint_eq(suspects.growing, 1);
+	ck_assert_int_eq(entry->suspect.class, SUSPECT_GROWING);
+	ck_assert_double_eq_tol(entry->suspect.slope_bytes_per_s, 500, 25);
+	ck_assert_ptr_nonnull(strstr(entry->suspect.text, " stay. 1 of its 2 chains grows."));
+	ck_assert_uint_eq(entry->chains, 2);
+	ck_assert_uint_eq(entry->judged, 1);
+	ck_assert_uint_eq(entry->judged_bytes, 30000);
+	ck_assert_uint_eq(sums_outstanding_blocks(&entry->sums), 300 + other_blocks);
+	ck_assert_uint_eq(suspects.member[entry->first], entry->row);
+	ck_assert_uint_eq(sums_outstanding_blocks(&view->row[entry->row].sums), 300);
+	ck_no_err(suspects_classes(view, &suspects, &class));
+	ck_assert_int_eq(class[entry->row], SUSPECT_GROWING);
+	const uint32_t other = suspects.member[entry->first + 1];
+	ck_assert_int_ne(class[other], SUSPECT_GROWING);
+	ck_assert_int_ne(class[other], SUSPECT_CLASS_COUNT);
+	free(class);
+}
+
 START_TEST(a_leak_does_not_hide_behind_other_chains)
 {
 	begin_sites();
@@ -280,9 +304,28 @@ START_TEST(a_leak_does_not_hide_behind_other_chains)
 	analysis = scene_analyze(&scene);
 	view = scene_view_of_all(analysis, false);
 	ck_no_err(suspects_find(view, &suspects));
-	ck_assert_int_eq(suspects.entry[0].suspect.class, SUSPECT_GROWING);
-	ck_assert_uint_eq(suspects.entry[0].chains, 1);
-	ck_assert_uint_eq(sums_outstanding_blocks(&suspects.entry[0].sums), 300);
+	check_one_growing_chain(40 * 200);
+	end();
+}
+END_TEST
+
+/* The cache of the other chain filled in the first second. Together they would grow. */
+START_TEST(a_leak_beside_a_cache_of_the_same_function)
+{
+	begin_sites();
+	const uint32_t keep = node(node(node(0, 1, "keep"), 3, "copy"), 4, "allocate");
+	const uint32_t fill = node(node(node(0, 2, "fill"), 3, "copy"), 4, "allocate");
+	for (uint64_t i = 0; i < 60000000000 / STEP_NS; i++) {
+		if (i % 4 == 0)
+			scene_malloc(&scene, 0, 0x10000000 + 0x1000 * i, 100, keep);
+		if (i < 16)
+			scene_malloc(&scene, 0, 0x20000000 + 0x1000 * i, 1000, fill);
+		scene.now += STEP_NS;
+	}
+	analysis = scene_analyze(&scene);
+	view = scene_view_of_all(analysis, false);
+	ck_no_err(suspects_find(view, &suspects));
+	check_one_growing_chain(16);
 	end();
 }
 END_TEST
@@ -309,7 +352,7 @@ START_TEST(a_library_that_comes_back_is_one_module)
 END_TEST
 
 HT_SUITE("analyzer/suspects", a_leak_over_many_chains_is_one_site,
-	a_leak_does_not_hide_behind_other_chains, a_library_that_comes_back_is_one_module,
-	chains_with_one_caller_are_one_site, a_script_tells_sites_apart, what_grows_comes_first,
-	rows_without_memory_have_no_class, what_is_freed_behind_the_window_does_not_grow,
-	nothing_recorded_has_no_suspects)
+	a_leak_does_not_hide_behind_other_chains, a_leak_beside_a_cache_of_the_same_function,
+	a_library_that_comes_back_is_one_module, chains_with_one_caller_are_one_site,
+	a_script_tells_sites_apart, what_grows_comes_first, rows_without_memory_have_no_class,
+	what_is_freed_behind_the_window_does_not_grow, nothing_recorded_has_no_suspects)
