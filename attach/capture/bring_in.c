@@ -16,6 +16,7 @@
 #include "attach/capture/loads.h"
 #include "attach/capture/scripts.h"
 #include "attach/inject/remote.h"
+#include "attach/memory/memory.h"
 #include "attach/memory/ours.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/proc_living.h"

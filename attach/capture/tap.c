@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/capture/tap.h"
 
+#include "attach/elf/modules.h"
+
 /* Where `addr` stands among the `count` words of a table, from now on; 0, which stays free: it is
  * 0, or there is no room. */
 static unsigned table_index(uint64_t *table, unsigned count, raddr_t addr)

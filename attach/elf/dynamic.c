@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "attach/allocators/given.h"
+#include "attach/memory/memory.h"
 
 #define ENTRIES_MAX	4096u  /* of a dynamic section */
 #define CHAIN_STEPS_MAX 65536u /* of a hash chain: hostile ones have no end */

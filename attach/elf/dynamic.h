@@ -6,7 +6,8 @@
 #pragma once
 
 #include "attach/elf/budget.h"
-#include "attach/elf/modules.h"
+#include "attach/elf/module.h"
+#include "attach/proc/proc.h"
 
 #define DYNAMIC_SONAME_BYTES 32u
 #define DYNAMIC_VERSIONS_MAX 4u /* symbols of one name that dynamic_lookup gives */

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "attach/memory/memory.h"
 #include "attach/memory/proc_maps.h"
 #include "format/arch.h"
 

@@ -4,8 +4,9 @@
  */
 #pragma once
 
-#include "attach/elf/modules.h"
+#include "attach/elf/module.h"
 #include "attach/memory/proc_map.h"
+#include "attach/proc/proc.h"
 
 /*
  * Reads the image whose ELF header is at `header` and sets the fields of *ret that come from it

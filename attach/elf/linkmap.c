@@ -3,6 +3,8 @@
 
 #include <link.h>
 
+#include "attach/memory/memory.h"
+
 #define SPACES_MAX 64u
 #define LINKS_MAX  20000u
 #define EXTENDED   2 /* r_version from which r_next is there (glibc 2.35) */

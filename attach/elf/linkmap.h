@@ -6,7 +6,8 @@
  */
 #pragma once
 
-#include "attach/elf/modules.h"
+#include "attach/elf/module.h"
+#include "attach/proc/proc.h"
 
 /* Address of the first list's head, which the program's dynamic section names, or a symbol of a
  * program that is linked statically; 0: there is none. */

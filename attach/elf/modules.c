@@ -9,6 +9,8 @@
 #include "attach/elf/dynamic.h"
 #include "attach/elf/headers.h"
 #include "attach/elf/linkmap.h"
+#include "attach/elf/natives_read.h"
+#include "attach/elf/startcode.h"
 #include "attach/memory/proc_map.h"
 #include "attach/proc/proc_living.h"
 #include "format/arch.h"
@@ -45,12 +47,6 @@ static void roles_set(struct module *module, const struct proc_auxv *auxv)
 	module->vdso = auxv->vdso && holds(module, auxv->vdso);
 	module->interpreter = auxv->base ? holds(module, auxv->base)
 					 : module->executable && named_like_linker(module->path);
-}
-
-static void module_deinit(struct module *module)
-{
-	free(module->path);
-	natives_deinit(&module->natives);
 }
 
 static bool same_image(const struct module *a, const struct module *b)
@@ -122,28 +118,6 @@ static struct ht_err *collect(const struct proc *proc, const struct proc_maps *m
 	return NULL;
 }
 
-bool modules_are_static(const struct modules *modules)
-{
-	for (size_t i = 0; i < modules->count; i++)
-		if (modules->module[i].interpreter)
-			return false;
-	return true;
-}
-
-bool module_is_strange(const struct modules *modules, const struct module *module)
-{
-	return !module->executable && !module->vdso && !module->order &&
-	       module->text_lo < module->text_hi && modules_are_static(modules);
-}
-
-const struct module *modules_strange(const struct modules *modules)
-{
-	for (size_t i = 0; i < modules->count; i++)
-		if (module_is_strange(modules, &modules->module[i]))
-			return &modules->module[i];
-	return NULL;
-}
-
 static struct ht_err *spent_find(
 	const struct proc *proc, const struct modules *old, struct modules *modules)
 {
@@ -186,30 +160,6 @@ struct ht_err *modules_read(
 	const struct proc *proc, const struct proc_maps *maps, struct modules *ret)
 {
 	return modules_reread(proc, maps, NULL, ret);
-}
-
-void modules_deinit(struct modules *modules)
-{
-	for (size_t i = 0; i < modules->count; i++)
-		module_deinit(&modules->module[i]);
-	free(modules->module);
-	*modules = (struct modules){0};
-}
-
-const struct module *modules_find(const struct modules *modules, raddr_t addr)
-{
-	size_t lo = 0, hi = modules->count;
-	while (lo < hi) {
-		size_t middle = lo + (hi - lo) / 2;
-		const struct module *module = &modules->module[middle];
-		if (addr < module->lo)
-			hi = middle;
-		else if (addr >= module->hi)
-			lo = middle + 1;
-		else
-			return module;
-	}
-	return NULL;
 }
 
 struct ht_err *module_symbol(const struct proc *proc, const struct module *module, const char *name,

@@ -6,56 +6,10 @@
  */
 #pragma once
 
-#include <elf.h>
-
-#include "attach/elf/natives.h"
+#include "attach/elf/budget.h"
+#include "attach/elf/module.h"
 #include "attach/memory/memory.h"
 #include "attach/memory/proc_map.h"
-
-#define MODULE_SEGMENTS_MAX 64u
-#define MODULE_BUILD_ID_MAX 64u
-
-struct module_segment {
-	uint64_t vaddr, memsz, filesz, offset;
-	uint32_t flags; /* PF_R | PF_W | PF_X */
-};
-
-struct module {
-	uint64_t id;	/* from 1, in order of discovery; never reused within one struct modules */
-	char *path;	/* as maps prints it; "" if unnamed */
-	raddr_t bias;	/* load bias: address = vaddr + bias */
-	raddr_t lo, hi; /* page-aligned span of its PT_LOADs */
-	raddr_t text_lo, text_hi; /* span of its executable segments, page-aligned; equal: none */
-	uint64_t dev, inode;
-	uint8_t build_id[MODULE_BUILD_ID_MAX];
-	size_t build_id_bytes;
-	bool executable;	/* the main program (AT_ENTRY lies in it) */
-	bool vdso, interpreter; /* interpreter: the dynamic linker */
-	uint32_t space;		/* namespace (dlmopen); 0: the program's */
-	uint32_t order; /* from 1, in the dynamic linker's list for its namespace; 0: in none */
-	bool initial;	/* loaded with the program, and never unloaded */
-	bool pie;	/* ET_DYN */
-	struct module_segment segment[MODULE_SEGMENTS_MAX];
-	size_t segment_count;
-	raddr_t dynamic; /* PT_DYNAMIC; 0: none */
-	uint64_t dynamic_bytes;
-	raddr_t eh_frame_hdr; /* PT_GNU_EH_FRAME; 0: none */
-	uint64_t eh_frame_hdr_bytes;
-	/* Of the executable: how far below the thread pointer its thread-local variables begin; 0:
-	 * it has none */
-	uint64_t tls_bytes;
-	/* Code that has run for the last time (startcode.h), in a program without a dynamic linker;
-	 * 0 bytes: none. */
-	raddr_t spent;
-	uint64_t spent_bytes;
-	struct natives natives;
-};
-
-struct modules {
-	struct module *module; /* ascending by lo */
-	size_t count;
-	uint64_t next_id;
-};
 
 /* HT_ERR_REFUSED unless the program is an x86-64 one (not i386, not x32). Ask before anything else.
  */
@@ -73,15 +27,6 @@ struct ht_err *modules_read(
 HT_MUST_CHECK
 struct ht_err *modules_reread(const struct proc *proc, const struct proc_maps *maps,
 	const struct modules *old, struct modules *ret);
-void modules_deinit(struct modules *modules);
-const struct module *modules_find(const struct modules *modules, raddr_t addr);
-/* Has the program no dynamic linker? It is linked statically then. */
-bool modules_are_static(const struct modules *modules);
-/* Is it none of the program's own code: in a program that is linked statically, something that its
- * C library has not loaded? An emulator in user space maps such for its guest. */
-bool module_is_strange(const struct modules *modules, const struct module *module);
-/* The first such module, or NULL. */
-const struct module *modules_strange(const struct modules *modules);
 
 /* A defined function in a module's dynamic symbol table, by name; 0 in ret: not defined there.
  * Indirect functions (STT_GNU_IFUNC) are not resolved: 0. `budget`: as for dynamic_lookup. */

@@ -7,12 +7,7 @@
 #pragma once
 
 #include "attach/allocators/family.h"
-#include "attach/elf/startcode.h"
-#include "attach/memory/proc_map.h"
-#include "attach/proc/proc.h"
-
-struct budget;
-struct module;
+#include "format/err.h"
 
 struct native {
 	const struct family *family;
@@ -53,6 +48,12 @@ struct natives_v8 {
 	uint64_t isolate; /* what its thread-local variables begin with, up to the isolate in use */
 };
 
+struct startcode {
+	raddr_t addr; /* 0: there is none */
+	uint64_t bytes;
+	raddr_t return_to; /* what its last call, which does not return, leaves on the stack */
+};
+
 struct natives {
 	struct native *native; /* ascending by address, one for each */
 	size_t count;
@@ -77,18 +78,13 @@ struct natives {
 			  has loaded (linkmap.h); 0: no symbol tells */
 };
 
-/*
- * Reads the file behind `map`, the mapping that `module` begins with. Names count only where an
- * allocator is plainly there: of the C library's malloc, calloc, realloc and free; of another
- * something that allocates, something that frees, and what no other program has. Without a symbol
- * table, a file, or the right to read it there are none. What is read is taken off `budget`.
- */
-HT_MUST_CHECK
-struct ht_err *natives_read(const struct proc *proc, const struct proc_map *map,
-	const struct module *module, struct budget *budget, struct natives *ret);
 HT_MUST_CHECK
 struct ht_err *natives_copy(const struct natives *from, struct natives *ret);
 void natives_deinit(struct natives *natives);
+/* Notes `name`, which the module takes from another, if it is one of an allocator with a prefix.
+ * Beyond 128 names sets `partial` instead. */
+HT_MUST_CHECK
+struct ht_err *natives_add_need(struct natives *natives, const char *name);
 /* Does the module take a function of that name from another? */
 bool natives_need(const struct natives *natives, const char *name);
 /* The function that begins at `addr`, or NULL. */

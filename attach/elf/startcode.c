@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attach/elf/modules.h"
 #include "attach/proc/proc_living.h"
 
 #define CODE_MAX    (64u << 10)

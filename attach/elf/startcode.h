@@ -8,15 +8,9 @@
 
 #include "attach/allocators/beginnings.h"
 #include "attach/elf/elf_file.h"
+#include "attach/elf/module.h"
 #include "attach/memory/memory.h"
-
-struct module;
-
-struct startcode {
-	raddr_t addr; /* 0: there is none */
-	uint64_t bytes;
-	raddr_t return_to; /* what its last call, which does not return, leaves on the stack */
-};
+#include "attach/proc/proc.h"
 
 /* Adds the names of which startcode_note takes note. */
 void startcode_add_beginnings(struct beginnings *beginnings);

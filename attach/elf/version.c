@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "attach/memory/memory.h"
+
 #define INDEX_MASK   0x7fffu
 #define HIDDEN_BIT   0x8000u
 #define FIRST_INDEX  2u	   /* below: local, and the module itself */

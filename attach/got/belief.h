@@ -7,7 +7,7 @@
 #pragma once
 
 #include "attach/got/cxxops.h"
-#include "attach/got/slots.h"
+#include "attach/got/slot.h"
 
 struct belief {
 	const struct modules *modules;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "attach/elf/elf_symbols.h"
+#include "attach/elf/modules.h"
 #include "attach/memory/proc_maps.h"
 #include "attach/memory/pulse.h"
 #include "attach/memory/slow.h"

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attach/memory/memory.h"
 #include "format/arch.h"
 
 #define TABLE_MAX_BYTES (64u << 20)

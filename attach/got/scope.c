@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "attach/elf/modules.h"
 #include "attach/elf/version.h"
 #include "attach/got/relocs.h"
 

@@ -7,6 +7,7 @@
 #include "attach/got/belief.h"
 #include "attach/got/relocs.h"
 #include "attach/got/unlock.h"
+#include "attach/memory/memory.h"
 #include "attach/memory/proc_maps.h"
 #include "format/arch.h"
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attach/elf/modules.h"
+#include "attach/memory/memory.h"
 #include "attach/memory/ours.h"
 #include "attach/memory/proc_maps.h"
 

@@ -8,6 +8,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "attach/elf/modules.h"
 #include "attach/hold/linker.h"
 #include "attach/hold/rights.h"
 #include "attach/memory/memory.h"

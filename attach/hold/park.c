@@ -14,9 +14,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "attach/elf/modules.h"
 #include "attach/hold/linker.h"
 #include "attach/hold/points.h"
 #include "attach/hold/rights.h"
+#include "attach/memory/memory.h"
 #include "attach/memory/proc_maps.h"
 #include "attach/proc/proc_status.h"
 #include "attach/process/proc_open.h"

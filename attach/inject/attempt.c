@@ -13,6 +13,7 @@
 #include "attach/inject/held.h"
 #include "attach/inject/stub_layout.h"
 #include "attach/inject/tidoffset.h"
+#include "attach/memory/memory.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/proc_status.h"
 #include "attach/process/descriptor.h"

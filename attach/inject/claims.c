@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/inject/claims.h"
 
+#include "attach/elf/modules.h"
 #include "attach/got/slots.h"
 #include "attach/inject/choose.h"
 #include "attach/memory/memory.h"

@@ -5,6 +5,7 @@
 #include <sys/sysmacros.h>
 
 #include "attach/inject/bridge.h"
+#include "attach/memory/memory.h"
 #include "attach/proc/clock.h"
 #include "attach/process/proc_open.h"
 #include "attach/thread/regs.h"

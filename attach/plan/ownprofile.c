@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "attach/elf/elf_symbols.h"
+#include "attach/elf/modules.h"
+#include "attach/memory/memory.h"
 #include "attach/memory/proc_maps.h"
 #include "attach/memory/pulse.h"
 #include "attach/memory/slow.h"

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "attach/elf/modules.h"
 #include "attach/inject/remote.h"
 #include "attach/memory/proc_maps.h"
 #include "attach/memory/slow.h"

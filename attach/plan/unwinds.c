@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attach/elf/modules.h"
+#include "attach/memory/memory.h"
 #include "attach/plan/codewalk.h"
 
 #define WORDS_MAX     96u

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "attach/memory/memory.h"
 #include "attach/memory/pagemap.h"
 #include "attach/memory/proc_maps.h"
 #include "attach/proc/proc_living.h"

@@ -4,6 +4,7 @@
 #include <libunwind-ptrace.h>
 #include <string.h>
 
+#include "attach/memory/memory.h"
 #include "attach/proc/proc.h"
 #include "attach/proc/proc_living.h"
 

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "attach/memory/memory.h"
 #include "attach/memory/proc_maps.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/proc_status.h"

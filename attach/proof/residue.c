@@ -8,6 +8,7 @@
 
 #include "attach/inject/ownfds.h"
 #include "attach/memory/checksum.h"
+#include "attach/memory/memory.h"
 #include "attach/memory/ours.h"
 #include "attach/memory/proc_maps.h"
 #include "attach/proc/clock.h"

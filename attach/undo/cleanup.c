@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "attach/elf/modules.h"
 #include "attach/memory/proc_maps.h"
 #include "attach/proc/clock.h"
 #include "attach/undo/guardian.h"

@@ -8,8 +8,10 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
+#include "attach/elf/modules.h"
 #include "attach/inject/ownfds.h"
 #include "attach/inject/remote.h"
+#include "attach/memory/memory.h"
 #include "attach/memory/ours.h"
 #include "attach/memory/proc_maps.h"
 #include "attach/memory/slow.h"

@@ -10,10 +10,12 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "attach/elf/modules.h"
 #include "attach/inject/claims.h"
 #include "attach/inject/near.h"
 #include "attach/inject/ownfds.h"
 #include "attach/inject/stub_layout.h"
+#include "attach/memory/memory.h"
 #include "attach/memory/ours.h"
 #include "attach/memory/proc_maps.h"
 #include "attach/proc/clock.h"

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "attach/elf/modules.h"
 #include "attach/got/slots.h"
 #include "attach/memory/ours.h"
 #include "attach/memory/proc_maps.h"

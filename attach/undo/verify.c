@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attach/elf/modules.h"
 #include "attach/inject/ownfds.h"
 #include "attach/memory/ours.h"
 #include "attach/memory/proc_maps.h"

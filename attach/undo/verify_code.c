@@ -11,6 +11,7 @@
 #include "attach/inject/choose.h"
 #include "attach/inject/near.h"
 #include "attach/inject/remote.h"
+#include "attach/memory/memory.h"
 #include "attach/memory/proc_maps.h"
 #include "attach/proc/clock.h"
 #include "attach/thread/worker.h"

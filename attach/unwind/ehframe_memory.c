@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attach/memory/memory.h"
 #include "attach/unwind/eh_frame.h"
 
 /* Of .eh_frame_hdr: version, three encodings, a pointer of at most 10 bytes. */

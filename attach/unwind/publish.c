@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/sysmacros.h>
 
+#include "attach/memory/memory.h"
 #include "attach/memory/ours.h"
 #include "attach/memory/proc_map.h"
 #include "attach/unwind/ehframe_memory.h"

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "attach/elf/dynamic.h"
+#include "attach/memory/memory.h"
 
 /* Of all lookups in all modules, which take a few thousand. */
 #define STEPS_MAX 200000u

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "attach/elf/modules.h"
 #include "attach/got/slots.h"
 #include "attach/memory/proc_maps.h"
 #include "attach/process/proc_open.h"

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "attach/allocators/given_add.h"
+#include "attach/elf/modules.h"
 #include "attach/got/relocs.h"
 #include "attach/got/slots.h"
 #include "attach/inject/choose.h"

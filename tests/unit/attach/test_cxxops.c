@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attach/elf/modules.h"
 #include "attach/got/coverage.h"
 #include "attach/got/relocs.h"
 #include "attach/got/slots.h"

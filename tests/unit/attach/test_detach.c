@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "attach/elf/modules.h"
 #include "attach/memory/proc_maps.h"
 #include "attach/proc/clock.h"
 #include "attach/process/proc_open.h"

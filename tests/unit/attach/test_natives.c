@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * Which functions of linked-in allocators are found, which words lead to them, and what goes past
- * all words.
+ * Linked-in allocators: their functions, the words that lead to them, the calls past all words.
  */
-#include "attach/elf/natives.h"
-
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +9,7 @@
 #include <unistd.h>
 
 #include "attach/elf/elf_symbols.h"
+#include "attach/elf/modules.h"
 #include "attach/got/coverage.h"
 #include "attach/memory/proc_maps.h"
 #include "attach/memory/pulse.h"

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include "attach/memory/memory.h"
 #include "attach/proc/clock.h"
 #include "attach/process/proc_open.h"
 #include "format/abi_thunk.h"

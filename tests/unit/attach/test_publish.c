@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "attach/elf/modules.h"
 #include "attach/memory/proc_maps.h"
 #include "attach/process/proc_open.h"
 #include "tests/support/compile.h"

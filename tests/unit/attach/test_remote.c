@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "attach/memory/memory.h"
 #include "attach/memory/proc_map.h"
 #include "attach/process/proc_open.h"
 #include "tests/support/ht_check.h"

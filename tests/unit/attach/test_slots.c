@@ -9,7 +9,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "attach/elf/modules.h"
 #include "attach/got/relocs.h"
+#include "attach/memory/memory.h"
 #include "attach/process/proc_open.h"
 #include "tests/support/child.h"
 #include "tests/support/compile.h"

@@ -25,14 +25,12 @@
 #include "tests/support/cpu.h"
 #include "tests/support/ht_check.h"
 
-#define SLOTS	    2u
-#define IMAGE_BYTES abi_image_bytes(SLOTS)
-#define FD_FLOOR    100
-/* Behind the code of musl 1.2.3 (Debian 12), the least that a libc is known to offer. */
-#define SMALLEST_SLACK 1984u
+#define SLOTS	       2u
+#define IMAGE_BYTES    abi_image_bytes(SLOTS)
+#define FD_FLOOR       100
+#define SMALLEST_SLACK 1984u /* musl 1.2.3 (Debian 12): the least that a libc is known to offer */
 #define LONG_LEASE     (1ull << 62)
-/* Nothing ever is there: no library, no stack, no sanitizer's shadow. */
-#define NOWHERE (1ull << 45)
+#define NOWHERE	       (1ull << 45) /* where no library, stack or shadow of a sanitizer ever is */
 
 /* --- code in a page that can only be read and executed, as the slack is ----------------------- */
 

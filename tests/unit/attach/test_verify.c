@@ -15,6 +15,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "attach/elf/modules.h"
 #include "attach/inject/remote.h"
 #include "attach/memory/memory.h"
 #include "attach/memory/proc_maps.h"
