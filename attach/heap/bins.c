@@ -3,6 +3,8 @@
 
 #include <stdlib.h>
 
+#include "attach/heap/account.h"
+
 #define CHUNK_ALIGN	16u
 #define CHUNK_BYTES_MIN 32u
 #define SIZE_FLAGS	7u
@@ -198,8 +200,8 @@ void bins_deinit(struct bins *bins)
 
 uint64_t bins_moved_bytes(const struct bins *before, const struct bins *now)
 {
-	uint64_t moved = bins_distance(before->top_bytes, now->top_bytes) +
-			 bins_distance(before->state.system_bytes, now->state.system_bytes);
+	uint64_t moved = account_distance(before->top_bytes, now->top_bytes) +
+			 account_distance(before->state.system_bytes, now->state.system_bytes);
 	for (size_t a = 0, b = 0; a < before->count || b < now->count;) {
 		const struct bins_chunk *left = &before->chunk[a], *right = &now->chunk[b];
 		if (b == now->count || (a < before->count && left->addr < right->addr)) {
@@ -209,7 +211,7 @@ uint64_t bins_moved_bytes(const struct bins *before, const struct bins *now)
 			moved += right->bytes;
 			b++;
 		} else {
-			moved += bins_distance(left->bytes, right->bytes);
+			moved += account_distance(left->bytes, right->bytes);
 			a++;
 			b++;
 		}

@@ -28,12 +28,6 @@ struct bins {
 HT_MUST_CHECK
 struct ht_err *bins_walk(struct view *view, raddr_t arena, struct bins *ret);
 void bins_deinit(struct bins *bins);
-/* Between two sums of bytes, whichever is the larger. */
-static inline uint64_t bins_distance(uint64_t a, uint64_t b)
-{
-	return a > b ? a - b : b - a;
-}
-
 /* What is free in one of two walks and not in the other, and what the arena got meanwhile: 0 when
  * nothing has moved. */
 uint64_t bins_moved_bytes(const struct bins *before, const struct bins *now);

@@ -7,7 +7,6 @@
  */
 #pragma once
 
-#include "attach/elf/modules.h"
 #include "attach/heap/view.h"
 
 /* Sizes that jemalloc hands out, and how many of them are of slabs. */
@@ -80,10 +79,6 @@ bool emap_is_node(const struct view *view, raddr_t addr, uint64_t bytes);
 HT_MUST_CHECK
 struct ht_err *emap_try(struct view *view, const struct emap_shape *shape, raddr_t node,
 	struct emap_walk *walk, uint64_t *ret_index, bool *ret_is);
-/* Among the module's variables; `*ret_count` gets how many there are (emapfind.c). */
-HT_MUST_CHECK
-struct ht_err *emap_find(
-	struct view *view, const struct module *module, struct emap *ret, size_t *ret_count);
 /* `ret` is zero-initialised, or of a walk before: what it holds is given up. */
 HT_MUST_CHECK
 struct ht_err *emap_walk(struct view *view, const struct emap *emap, struct emap_walk *ret);

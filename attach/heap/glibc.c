@@ -132,7 +132,7 @@ static void take_caches(
 {
 	struct heap_account *account = reading->account;
 	uint64_t bytes = now->bytes < account->held_bytes ? now->bytes : account->held_bytes;
-	uint64_t moved = bins_distance(before->bytes, now->bytes);
+	uint64_t moved = account_distance(before->bytes, now->bytes);
 	unsigned unknown = reading->threads > now->known ? reading->threads - now->known : 0;
 	uint64_t unknown_bytes = unknown * tcache_max_bytes(&reading->tunables);
 	account->held_bytes -= bytes;
@@ -158,7 +158,7 @@ static void take_mapped(struct reading *reading, uint64_t mapped_bytes)
 		reading->trouble = "the sum of its mapped blocks is wrong";
 		return;
 	}
-	uint64_t moved = bins_distance(mapped_bytes, now.mapped_bytes);
+	uint64_t moved = account_distance(mapped_bytes, now.mapped_bytes);
 	account->held_bytes += now.mapped_bytes;
 	account->system_bytes += now.mapped_bytes;
 	account_value(account, MEMORY_GLIBC_MAPPED, now.mapped_bytes);

@@ -5,7 +5,8 @@
  */
 #pragma once
 
-#include "attach/heap/heap.h"
+#include "attach/elf/module.h"
+#include "attach/heap/account.h"
 #include "attach/heap/view.h"
 
 /* False: the module has no arena that is known. An account without arenas: malloc was not called

@@ -4,8 +4,7 @@
 #include <inttypes.h>
 
 #include "attach/heap/account.h"
-#include "attach/heap/bins.h"
-#include "attach/heap/emap.h"
+#include "attach/heap/emap_find.h"
 #include "attach/heap/jecache.h"
 #include "attach/proc/proc_status.h"
 
@@ -71,7 +70,7 @@ static void take_caches(struct heap_account *account, uint64_t threads,
 	uint64_t reached = now->known > now->count ? now->known : now->count;
 	uint64_t unknown = threads > reached ? threads - reached : 0;
 	account->held_bytes -= bytes;
-	account->off_bytes += bins_distance(before->bytes, now->bytes);
+	account->off_bytes += account_distance(before->bytes, now->bytes);
 	if (!now->count) {
 		account->off_bytes += account->held_bytes;
 		account_explain(account, "the caches of its threads were not found");

@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "attach/elf/modules.h"
+#include "attach/elf/module.h"
 #include "attach/heap/view.h"
 
 /* Queues of pages with blocks of one size; the two behind them: of one block each, and full. */

@@ -3,7 +3,7 @@
 
 #include "attach/heap/account.h"
 #include "attach/heap/mimap.h"
-#include "attach/heap/miwalk.h"
+#include "attach/heap/misegment_walk.h"
 
 #define WALKS_MAX     4u
 #define FIND_SHARE    4u /* of the budget */
@@ -39,7 +39,7 @@ static struct ht_err *walk_once(
 	view->left -= kept;
 	struct ht_err *err = source->is_map
 				     ? mimap_walk(view, &source->map, ret)
-				     : miwalk_walk(view, &source->first, &source->threads, ret);
+				     : misegment_walk(view, &source->first, &source->threads, ret);
 	view->left += kept;
 	return err;
 }

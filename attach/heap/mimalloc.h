@@ -6,7 +6,8 @@
  */
 #pragma once
 
-#include "attach/heap/heap.h"
+#include "attach/elf/module.h"
+#include "attach/heap/account.h"
 #include "attach/heap/view.h"
 
 /* False: the module has no mimalloc whose heaps are known, or one that nobody has used yet. */

@@ -7,18 +7,8 @@
  */
 #pragma once
 
-#include "attach/elf/modules.h"
-#include "attach/heap/miwalk.h"
-
-/* How pages are described. */
-enum mimap_form {
-	MIMAP_START,  /* 3.0 to 3.3: with the address of their first block */
-	MIMAP_OFFSET, /* as of 3.4: with its distance */
-	MIMAP_FORMS,
-};
-
-/* Words that name a page of one block, if it has more slices. */
-#define MIMAP_RUN_MAX 63u
+#include "attach/elf/module.h"
+#include "attach/heap/mipage.h"
 
 struct mimap {
 	raddr_t root;
@@ -26,27 +16,11 @@ struct mimap {
 	unsigned forms;	  /* that its pages can be of, a bit each */
 };
 
-/* A page by the map alone: what is named by words that follow each other. */
-struct mimap_run {
-	raddr_t word, word_end; /* the first, and where that part of the map ends */
-	raddr_t page;		/* what is known of it */
-	raddr_t addr;
-	uint64_t slices;
-};
-
 /* Among the module's variables; `*ret_count` gets how many there are. One that has no page yet is
  * none. `walk` as for mimap_walk; what is in it then means nothing. */
 HT_MUST_CHECK
 struct ht_err *mimap_find(struct view *view, const struct module *module, struct miwalk *walk,
 	struct mimap *ret, size_t *ret_count);
-/* As miwalk_walk: `ret` is zero-initialised, or of a walk before. */
+/* As misegment_walk: `ret` is zero-initialised, or of a walk before. */
 HT_MUST_CHECK
 struct ht_err *mimap_walk(struct view *view, const struct mimap *map, struct miwalk *ret);
-/* Does the page at `run->page` agree with the map, in one of `*forms`? Takes the others out of it
- * (mipage.c). */
-bool mipage_read(
-	struct view *view, const struct mimap_run *run, unsigned *forms, struct miwalk_page *ret);
-/* Counts the blocks that other threads have freed; false: the list was changed meanwhile, or is
- * none. */
-bool mipage_count_freed(struct view *view, uint64_t reserve, const struct mimap_run *run,
-	unsigned forms, struct miwalk_page *page);

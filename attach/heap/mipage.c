@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <string.h>
+#include "attach/heap/mipage.h"
 
-#include "attach/heap/mimap.h"
+#include <string.h>
 
 #define SIZES		73u	   /* of blocks, of which a page has several */
 #define AREA_MAX	(4u << 20) /* of which all slices name it */

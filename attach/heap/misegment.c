@@ -241,7 +241,7 @@ static bool is_size(enum mibuild build, const struct slice *slice)
 	return false;
 }
 
-uint64_t miwalk_start(enum mibuild build, const struct miwalk_page *page)
+uint64_t misegment_start(enum mibuild build, const struct miwalk_page *page)
 {
 	if (build >= MIBUILD_2_1_4)
 		return page->start;
@@ -259,7 +259,7 @@ static unsigned builds_of(
 	for (unsigned i = 0; i < MIBUILDS; i++)
 		if ((builds >> i & 1) && (is_huge || is_size(i, slice)) &&
 			slice->reserved ==
-				(page->bytes - miwalk_start(i, page)) / page->block_bytes)
+				(page->bytes - misegment_start(i, page)) / page->block_bytes)
 			fit |= 1u << i;
 	return fit;
 }

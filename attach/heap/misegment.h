@@ -20,3 +20,5 @@ bool misegment_is(struct view *view, raddr_t addr, uint64_t cookie, unsigned bui
 /* False: it cannot be read, or contradicts itself. */
 bool misegment_read(
 	struct view *view, raddr_t addr, uint64_t cookie, unsigned builds, struct misegment *ret);
+/* Of the first block in its page, if it is of that version. */
+uint64_t misegment_start(enum mibuild build, const struct miwalk_page *page);

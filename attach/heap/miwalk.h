@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * mimalloc's segments (its 2.x), of all threads, those that have ended among them: each begins at a
- * multiple of 32 MiB with what tells of its pages how many of their blocks are handed out. It is
- * known by its cookie, a random number by its place. Blocks that another thread has freed wait in
- * lists, and are counted as handed out until their own thread looks there.
+ * Pages and heaps of mimalloc as one walk found them.
  */
 #pragma once
 
 #include "attach/heap/miheap.h"
-#include "attach/heap/threads.h"
 
-#define MIWALK_SEGMENT_BYTES (32ull << 20)
-#define MIWALK_SLICE_BYTES   65536u
-#define MIWALK_SLICES	     512u
+#define MIWALK_SLICE_BYTES 65536u
+#define MIWALK_SLICES	   512u
 
 struct miwalk_page {
 	raddr_t addr;	/* where its slices begin */
@@ -46,12 +41,6 @@ struct miwalk {
 	bool full;  /* it has more pages or heaps than there is room for */
 };
 
-/* Of the first block in its page, if it is of that version. */
-uint64_t miwalk_start(enum mibuild build, const struct miwalk_page *page);
-/* `ret` is zero-initialised, or of a walk before: what it holds is given up. */
-HT_MUST_CHECK
-struct ht_err *miwalk_walk(struct view *view, const struct miheap *first,
-	const struct threads *threads, struct miwalk *ret);
 /* Behind those that it has; what is too many makes it full. */
 HT_MUST_CHECK
 struct ht_err *miwalk_add(struct miwalk *walk, const struct miwalk_page *page);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attach/heap/bins.h"
+#include "attach/heap/account.h"
 #include "attach/heap/variables.h"
 
 #define DATA_BYTES_MAX (16u << 20) /* of a module's variables */
@@ -396,8 +396,8 @@ void tcbooks_read(struct view *view, const struct tcbooks *books, struct tcbooks
 uint64_t tcbooks_moved_bytes(const struct tcbooks *books, const struct tcbooks_sum *before,
 	const struct tcbooks_sum *now)
 {
-	uint64_t moved = bins_distance(before->large_bytes, now->large_bytes);
+	uint64_t moved = account_distance(before->large_bytes, now->large_bytes);
 	for (unsigned i = 0; i < books->count; i++)
-		moved += bins_distance(before->blocks[i], now->blocks[i]) * books->bytes[i];
+		moved += account_distance(before->blocks[i], now->blocks[i]) * books->bytes[i];
 	return moved;
 }

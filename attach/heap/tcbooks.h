@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "attach/elf/modules.h"
+#include "attach/elf/module.h"
 #include "attach/heap/view.h"
 
 #define TCBOOKS_CLASSES 128u

@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "attach/elf/modules.h"
+#include "attach/elf/module.h"
 
 /* From the first segment that its program can write to, to the last; false: there is none, or they
  * are further apart than any program's. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/heap/emap.h"
+#include "attach/heap/emap_find.h"
 
 #include <stdlib.h>
 #include <string.h>
