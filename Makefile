@@ -24,7 +24,7 @@ VERSION := 0.1.0
 format_src   := $(wildcard format/*.c)
 agent_src    := $(wildcard agent/*.c)
 agent_asm    := $(wildcard agent/*.S)
-attach_src   := $(wildcard attach/*.c attach/*/*.c)
+attach_src   := $(wildcard attach/*.c attach/*/*.c attach/*/*/*.c)
 attach_asm   := $(wildcard attach/inject/*.S)
 # The server of heaptap serve; without libmicrohttpd there is none.
 microhttpd   := $(shell pkg-config --exists libmicrohttpd 2>/dev/null && echo yes)

@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "attach/heap/glibc.h"
-#include "attach/heap/jemalloc.h"
-#include "attach/heap/mimalloc.h"
-#include "attach/heap/tcmalloc.h"
+#include "attach/heap/glibc/glibc.h"
+#include "attach/heap/jemalloc/jemalloc.h"
+#include "attach/heap/mimalloc/mimalloc.h"
+#include "attach/heap/tcmalloc/tcmalloc.h"
 
 static const char *base_name(const char *path)
 {

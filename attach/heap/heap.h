@@ -6,7 +6,7 @@
 #pragma once
 
 #include "attach/elf/module.h"
-#include "attach/heap/account.h"
+#include "attach/heap/view/account.h"
 #include "attach/proc/proc.h"
 
 #define HEAP_ACCOUNTS_MAX 8u

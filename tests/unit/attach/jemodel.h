@@ -10,9 +10,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "attach/heap/emap.h"
-#include "attach/heap/jemalloc.h"
-#include "attach/heap/threads.h"
+#include "attach/heap/jemalloc/emap.h"
+#include "attach/heap/jemalloc/jemalloc.h"
+#include "attach/heap/view/threads.h"
 #include "attach/process/proc_open.h"
 #include "tests/support/ht_check.h"
 

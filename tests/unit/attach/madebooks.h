@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 
 #include "attach/heap/heap.h"
-#include "attach/heap/view.h"
+#include "attach/heap/view/view.h"
 #include "tests/support/ht_check.h"
 
 static struct proc self;

@@ -10,8 +10,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "attach/heap/arena.h"
-#include "attach/heap/view.h"
+#include "attach/heap/glibc/arena.h"
+#include "attach/heap/view/view.h"
 #include "attach/process/proc_open.h"
 #include "tests/support/ht_check.h"
 

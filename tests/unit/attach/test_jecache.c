@@ -3,7 +3,7 @@
  * jemalloc's caches of threads, with a ring through them and without, of each version: what is in
  * them is not held, and where one is not found it is allowed for.
  */
-#include "attach/heap/jecache.h"
+#include "attach/heap/jemalloc/jecache.h"
 
 #include "tests/unit/attach/jemodel.h"
 

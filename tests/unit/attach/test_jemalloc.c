@@ -4,7 +4,7 @@
  * could leave it: what is handed out is counted to the byte, and what contradicts itself is never
  * taken for known.
  */
-#include "attach/heap/jemalloc.h"
+#include "attach/heap/jemalloc/jemalloc.h"
 
 #include "tests/unit/attach/jemodel.h"
 

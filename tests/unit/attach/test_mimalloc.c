@@ -4,7 +4,7 @@
  * could leave them: what is handed out is counted to the byte, and what contradicts itself is never
  * taken for known.
  */
-#include "attach/heap/mimalloc.h"
+#include "attach/heap/mimalloc/mimalloc.h"
 
 #include <stdatomic.h>
 

@@ -4,14 +4,14 @@
  * byte, in an arena or the system's own, described in front of their blocks or apart; and what
  * contradicts itself is never taken for known.
  */
-#include "attach/heap/mimap.h"
+#include "attach/heap/mimalloc/mimap.h"
 
 #include <elf.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "attach/heap/mimalloc.h"
+#include "attach/heap/mimalloc/mimalloc.h"
 #include "attach/process/proc_open.h"
 #include "tests/support/ht_check.h"
 

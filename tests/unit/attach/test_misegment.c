@@ -4,14 +4,14 @@
  * others, counts to the byte, and is unknown where it contradicts itself. (test_mimalloc.c has the
  * versions before, and what all have in common.)
  */
-#include "attach/heap/misegment.h"
+#include "attach/heap/mimalloc/misegment.h"
 
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "attach/heap/mimalloc.h"
+#include "attach/heap/mimalloc/mimalloc.h"
 #include "attach/process/proc_open.h"
 #include "tests/support/ht_check.h"
 

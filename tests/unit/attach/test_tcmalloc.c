@@ -4,7 +4,7 @@
  * them: what is handed out is counted to the byte, and what contradicts itself is never taken for
  * known.
  */
-#include "attach/heap/tcmalloc.h"
+#include "attach/heap/tcmalloc/tcmalloc.h"
 
 #include <elf.h>
 #include <string.h>

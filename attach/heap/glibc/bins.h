@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The free chunks of one of glibc's arenas. The program takes from the lists and gives back while
+ * they are walked: every link is checked in both directions, and two walks that find the same
+ * chunks prove that nothing moved.
+ */
+#pragma once
+
+#include "attach/heap/glibc/arena.h"
+
+struct bins_chunk {
+	raddr_t addr;
+	uint64_t bytes;
+};
+
+/* One walk. */
+struct bins {
+	struct arena_state state; /* as it was at the end */
+	uint64_t top_bytes;
+	struct bins_chunk *chunk; /* ascending by address, each once */
+	size_t count, capacity;
+	uint64_t free_bytes; /* of all of them, and of the top */
+	bool valid;	     /* the arena and its top could be read */
+	bool whole;	     /* each list was walked to its end */
+};
+
+/* `ret` is zero-initialised, or of a walk before: what it holds is given up. */
+HT_MUST_CHECK
+struct ht_err *bins_walk(struct view *view, raddr_t arena, struct bins *ret);
+void bins_deinit(struct bins *bins);
+/* What is free in one of two walks and not in the other, and what the arena got meanwhile: 0 when
+ * nothing has moved. */
+uint64_t bins_moved_bytes(const struct bins *before, const struct bins *now);

@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/heap/glibc/glibc.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attach/heap/glibc/bins.h"
+#include "attach/heap/glibc/tcache.h"
+#include "attach/heap/view/account.h"
+#include "attach/heap/view/variables.h"
+#include "attach/proc/proc_status.h"
+
+#define DATA_BYTES_MAX (16u << 20) /* of a module's variables */
+#define WALKS_MAX      4u
+#define HEADER_BYTES   8u /* of a block */
+/* Of free chunks whose pages are asked for one by one: a second is what all may take. */
+#define RESIDENT_MAX_BYTES (8ull << 30)
+
+struct reading {
+	struct view *view;
+	struct heap_account *account;
+	raddr_t *ring; /* ARENAS_MAX */
+	size_t arena_count;
+	raddr_t tunables_at;
+	struct tunables tunables;
+	unsigned threads;
+	const char *trouble;				/* an arena that cannot be told */
+	uint64_t top_bytes, bins_bytes, resident_bytes; /* free; of both, in resident pages */
+	bool resident_unknown;
+	bool partial, moved;
+};
+
+/* --- one arena --- */
+
+static void add_resident(struct reading *reading, raddr_t addr, uint64_t bytes)
+{
+	uint64_t resident_bytes;
+	if (!reading->resident_unknown &&
+		view_resident(reading->view, addr, addr + bytes, &resident_bytes))
+		reading->resident_bytes += resident_bytes;
+	else
+		reading->resident_unknown = true;
+}
+
+/* Pages of free chunks are given back to the kernel, or were never touched, as the top's. */
+static void add_free(struct reading *reading, const struct bins *now)
+{
+	reading->top_bytes += now->top_bytes;
+	reading->bins_bytes += now->free_bytes - now->top_bytes;
+	reading->resident_unknown |=
+		!now->whole || reading->top_bytes + reading->bins_bytes > RESIDENT_MAX_BYTES;
+	if (now->top_bytes)
+		add_resident(reading, now->state.top, now->top_bytes);
+	for (size_t i = 0; i < now->count && !reading->resident_unknown; i++)
+		add_resident(reading, now->chunk[i].addr, now->chunk[i].bytes);
+}
+
+static void add_arena(struct reading *reading, const struct bins *now, uint64_t moved_bytes)
+{
+	struct heap_account *account = reading->account;
+	add_free(reading, now);
+	uint64_t held_bytes = now->state.system_bytes - now->free_bytes;
+	account->held_bytes += held_bytes;
+	account->system_bytes += now->state.system_bytes;
+	/* What was not reached may all be free. */
+	account->off_bytes += now->whole ? moved_bytes : held_bytes;
+	reading->partial |= !now->whole;
+	reading->moved |= moved_bytes != 0;
+}
+
+/* `share`: of the budget that this arena may cost. Walks until two in a row find the same. */
+static struct ht_err *read_arena(struct reading *reading, raddr_t arena, uint64_t share)
+{
+	struct view *view = reading->view;
+	struct bins walk[2] = {0};
+	struct ht_err *err = NULL;
+	uint64_t moved_bytes = UINT64_MAX, others = view->left - share;
+	unsigned count = 0, valid = 0;
+	view->left = share;
+	while (!err && count < WALKS_MAX && moved_bytes && !view->spent) {
+		/* The first walk must leave as much for the second. */
+		uint64_t kept = count ? 0 : view->left / 2;
+		view->left -= kept;
+		err = bins_walk(view, arena, &walk[count % 2]);
+		view->left += kept;
+		valid = walk[count % 2].valid ? valid + 1 : 0;
+		/* It has grown since they were read. */
+		if (!valid && !view->spent)
+			view_pause(view);
+		count++;
+		if (valid >= 2)
+			moved_bytes = bins_moved_bytes(&walk[count % 2], &walk[(count + 1) % 2]);
+	}
+	view->left += others;
+	view->spent = false;
+	const struct bins *last = &walk[(count + 1) % 2], *before = &walk[count % 2];
+	bool is_cut = valid >= 2 && before->whole && !last->whole;
+	if (!err && !view->err) {
+		if (!valid)
+			reading->trouble = "one of its arenas is damaged";
+		else if (is_cut)
+			add_arena(reading, before, before->free_bytes);
+		else
+			add_arena(reading, last, valid >= 2 ? moved_bytes : last->free_bytes);
+	}
+	bins_deinit(&walk[0]);
+	bins_deinit(&walk[1]);
+	return err;
+}
+
+static struct ht_err *read_arenas(struct reading *reading)
+{
+	struct ht_err *err = NULL;
+	for (size_t i = 0; i < reading->arena_count && !err && !reading->trouble; i++)
+		err = read_arena(reading, reading->ring[i],
+			reading->view->left / (reading->arena_count - i));
+	reading->account->arenas = (uint32_t)reading->arena_count;
+	if (reading->partial && reading->view->swapped)
+		account_explain(reading->account, "part of its free blocks is swapped out");
+	else if (reading->partial)
+		account_explain(reading->account,
+			"it has more free blocks, or changes them faster, than heaptap can read");
+	return err;
+}
+
+/* --- caches, mapped blocks --- */
+
+static void take_caches(
+	struct reading *reading, const struct tcache *before, const struct tcache *now)
+{
+	struct heap_account *account = reading->account;
+	uint64_t bytes = now->bytes < account->held_bytes ? now->bytes : account->held_bytes;
+	uint64_t moved = account_distance(before->bytes, now->bytes);
+	unsigned unknown = reading->threads > now->known ? reading->threads - now->known : 0;
+	uint64_t unknown_bytes = unknown * tcache_max_bytes(&reading->tunables);
+	account->held_bytes -= bytes;
+	if (!unknown)
+		account_value(account, MEMORY_GLIBC_CACHED, bytes);
+	/* Whatever is cached is of these blocks. */
+	if (unknown_bytes > account->held_bytes)
+		unknown_bytes = account->held_bytes;
+	account->off_bytes += moved;
+	reading->moved |= moved != 0;
+	if (!unknown_bytes)
+		return;
+	account->off_bytes += unknown_bytes;
+	account_explain(account, "the caches of %u of %u threads could not be read", unknown,
+		reading->threads);
+}
+
+static void take_mapped(struct reading *reading, uint64_t mapped_bytes)
+{
+	struct heap_account *account = reading->account;
+	struct tunables now;
+	if (!tunables_read(reading->view, reading->tunables_at, &now)) {
+		reading->trouble = "the sum of its mapped blocks is wrong";
+		return;
+	}
+	uint64_t moved = account_distance(mapped_bytes, now.mapped_bytes);
+	account->held_bytes += now.mapped_bytes;
+	account->system_bytes += now.mapped_bytes;
+	account_value(account, MEMORY_GLIBC_MAPPED, now.mapped_bytes);
+	account->off_bytes += moved;
+	reading->moved |= moved != 0;
+}
+
+/* --- the whole --- */
+
+static struct ht_err *read_all(struct reading *reading)
+{
+	struct view *view = reading->view;
+	struct proc_status status;
+	struct tcache_places places;
+	uint64_t mapped_bytes = reading->tunables.mapped_bytes;
+	struct ht_err *err = proc_status(view->proc, 0, &status);
+	if (err)
+		return err;
+	reading->threads = status.threads;
+	err = tcache_find(view, &reading->tunables, &places);
+	if (!err) {
+		struct tcache before = tcache_read(view, &reading->tunables, &places);
+		/* What finds its way from one to the other meanwhile has moved in both. */
+		err = read_arenas(reading);
+		struct tcache now = tcache_read(view, &reading->tunables, &places);
+		take_caches(reading, &before, &now);
+	}
+	tcache_places_deinit(&places);
+	if (!err)
+		take_mapped(reading, mapped_bytes);
+	if (reading->moved)
+		account_explain(reading->account, "it was in use while it was read");
+	return err;
+}
+
+/* The span of the module's segments that its program can write to, but for the first of them:
+ * malloc'd; NULL in `ret`: there is none, or it is too large. */
+static struct ht_err *read_variables(struct view *view, const struct module *module, uint8_t **ret,
+	size_t *ret_bytes, raddr_t *ret_addr)
+{
+	raddr_t lo, hi;
+	*ret = NULL;
+	if (!variables_span(module, &lo, &hi) || hi - lo > DATA_BYTES_MAX)
+		return NULL;
+	uint8_t *data = malloc(hi - lo);
+	if (!data)
+		return ht_err_new(HT_ERR_NOMEM, "no memory for the variables of a module");
+	*ret_bytes = view_read_data(view, lo, data, hi - lo);
+	*ret_addr = lo;
+	*ret = data;
+	return NULL;
+}
+
+static struct ht_err *read_found(
+	struct reading *reading, const uint8_t *data, size_t bytes, raddr_t addr)
+{
+	struct view *view = reading->view;
+	struct heap_account *account = reading->account;
+	reading->tunables_at = tunables_find(view, data, bytes, addr);
+	if (!reading->tunables_at || !tunables_read(view, reading->tunables_at, &reading->tunables))
+		reading->trouble = "heaptap does not know its version";
+	struct ht_err *err = reading->trouble ? NULL : read_all(reading);
+	account->known = !reading->trouble;
+	account->header_bytes = HEADER_BYTES;
+	if (!reading->partial) {
+		account_value(account, MEMORY_GLIBC_USED, account->held_bytes);
+		account_value(account, MEMORY_GLIBC_TOP, reading->top_bytes);
+		account_value(account, MEMORY_GLIBC_BINS, reading->bins_bytes);
+	}
+	if (!reading->resident_unknown)
+		account_value(account, MEMORY_GLIBC_FREE_RESIDENT, reading->resident_bytes);
+	if (reading->trouble)
+		snprintf(account->reason, sizeof(account->reason), "%s", reading->trouble);
+	return err;
+}
+
+/* Nothing is held, and that is known. */
+static void take_unused(struct heap_account *account)
+{
+	static const enum memory_kind kind[] = {MEMORY_GLIBC_USED, MEMORY_GLIBC_TOP,
+		MEMORY_GLIBC_BINS, MEMORY_GLIBC_CACHED, MEMORY_GLIBC_MAPPED,
+		MEMORY_GLIBC_FREE_RESIDENT};
+	for (size_t i = 0; i < HT_ARRAY_SIZE(kind); i++)
+		account_value(account, kind[i], 0);
+}
+
+struct ht_err *glibc_read(
+	struct view *view, const struct module *module, struct heap_account *ret, bool *ret_found)
+{
+	struct reading reading = {.view = view, .account = ret};
+	uint8_t *data;
+	size_t bytes;
+	raddr_t addr;
+	*ret = (struct heap_account){.allocator = "glibc"};
+	*ret_found = false;
+	struct ht_err *err = read_variables(view, module, &data, &bytes, &addr);
+	if (err || !data)
+		return err;
+	reading.ring = calloc(ARENAS_MAX, sizeof(*reading.ring));
+	if (!reading.ring)
+		err = ht_err_new(HT_ERR_NOMEM, "no memory for a list of arenas");
+	*ret_found =
+		!err && arena_find(view, data, bytes, addr, reading.ring, &reading.arena_count);
+	if (*ret_found) {
+		err = read_found(&reading, data, bytes, addr);
+	} else if (!err && arena_is_unused(data, bytes, addr)) {
+		*ret_found = ret->known = true;
+		ret->header_bytes = HEADER_BYTES;
+		take_unused(ret);
+	}
+	free(reading.ring);
+	free(data);
+	return err;
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/heap/jemalloc/jecache.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "attach/heap/jemalloc/emap.h"
+
+#define BINS_MAX   73u /* as many sizes as can be cached: up to 8 MiB */
+#define BINS_MIN   1u
+#define CACHES_MAX 8192u
+#define TRIES	   3u
+
+/* Before 5.3: any size may be cached; and no stack is larger than that, in blocks. */
+#define BIN_BYTES 24u
+#define LARGE_MAX 64u
+#define ROOM_MAX  8192u
+
+/* As they lie in memory: one size, and the beginning of either part. Of later versions a cache has
+ * fewer sizes; what is behind it is read with it. */
+struct bin {
+	raddr_t head; /* of a stack that grows downwards: the next block to be handed out */
+	uint64_t requests;
+	uint16_t low_water, full, empty; /* the low bits of where the stack ends, and begins */
+	uint16_t more;
+};
+
+struct slow {
+	raddr_t link[2];
+	raddr_t next, previous, bins; /* of all that the arena has */
+	raddr_t more[40];	      /* in one of them: where the other part is */
+};
+
+struct cache {
+	raddr_t slow;
+	struct bin bin[BINS_MAX];
+};
+
+/* One size, before 5.3. */
+struct bin_old {
+	int32_t low_water, count; /* either may be -1 for a moment */
+	uint64_t requests;
+	raddr_t end; /* of its stack, which begins where that of the size before ends */
+};
+
+_Static_assert(sizeof(struct bin) == BIN_BYTES, "as in jemalloc");
+_Static_assert(sizeof(struct bin_old) == BIN_BYTES, "as in jemalloc");
+
+#define BINS_OFFSET offsetof(struct cache, bin)
+#define RING_OFFSET offsetof(struct slow, next)
+
+/* Behind the small sizes: what the arena's ring leads to, which names them; and the other sizes. */
+static const struct between {
+	size_t ring, large;
+} between[JECACHE_FORMS] = {
+	[JECACHE_ONE] = {40, 120},
+	[JECACHE_FIRST] = {16, 96},
+};
+
+#define SMALL_BYTES   ((size_t)EMAP_CLASSES_SMALL * BIN_BYTES)
+#define BETWEEN_MAX   120u
+#define ONE_BYTES_MAX (SMALL_BYTES + BETWEEN_MAX + LARGE_MAX * BIN_BYTES)
+
+/* What was read of one. */
+struct found {
+	raddr_t ring; /* its place among those of its arena; 0: there is no ring */
+	uint64_t bytes, max_bytes;
+};
+
+/* --- as of 5.3 --- */
+
+/* What one cache holds, and could hold: the stacks of all sizes follow each other. Returns of how
+ * many sizes there are any. */
+static size_t bins_sum(const struct cache *cache, struct found *ret)
+{
+	raddr_t full =
+		cache->bin[0].head - (uint16_t)((uint16_t)cache->bin[0].head - cache->bin[0].full);
+	size_t i;
+	ret->bytes = ret->max_bytes = 0;
+	for (i = 0; i < BINS_MAX; i++) {
+		const struct bin *bin = &cache->bin[i];
+		uint16_t room = (uint16_t)(bin->empty - bin->full);
+		raddr_t empty = full + room;
+		if (bin->head % 8 || room % 8 || bin->full != (uint16_t)full || bin->head < full ||
+			bin->head > empty || !bin->head || !room)
+			break;
+		ret->bytes += (empty - bin->head) / 8 * emap_class_bytes(i);
+		ret->max_bytes += room / 8 * emap_class_bytes(i);
+		full = empty;
+	}
+	return i;
+}
+
+static bool names(const struct slow *slow, raddr_t cache)
+{
+	for (size_t i = 0; i < HT_ARRAY_SIZE(slow->more); i++)
+		if (slow->more[i] == cache)
+			return true;
+	return false;
+}
+
+/* Where jemalloc counts nothing there is no ring, and the other part names the cache alone: so does
+ * many a pair of variables, but none is followed by stacks for all that is small. */
+static bool two_read(struct view *view, raddr_t bins, struct found *ret)
+{
+	raddr_t addr = bins - BINS_OFFSET;
+	struct cache cache;
+	struct slow slow;
+	if (!view_read(view, addr, &cache, sizeof(cache)) || !cache.slow || cache.slow % 8 ||
+		!view_read(view, cache.slow, &slow, sizeof(slow)))
+		return false;
+	bool has_ring = slow.bins == bins;
+	if (!has_ring && (slow.next || slow.previous || slow.bins || !names(&slow, addr)))
+		return false;
+	ret->ring = has_ring ? cache.slow + RING_OFFSET : 0;
+	return bins_sum(&cache, ret) >= (has_ring ? BINS_MIN : EMAP_CLASSES_SMALL);
+}
+
+/* --- before --- */
+
+/* Adds sizes from `class` on, as many as follow each other, `max` at most; `*end` is where the
+ * stacks before end. */
+static size_t old_bins_sum(
+	const uint8_t *data, size_t class, size_t max, raddr_t *end, struct found *found)
+{
+	uint64_t room_before = 0;
+	size_t i;
+	for (i = 0; i < max; i++) {
+		struct bin_old bin;
+		memcpy(&bin, data + i * BIN_BYTES, sizeof(bin));
+		uint64_t room = (bin.end - *end) / 8;
+		/* Nothing tells where the first one begins: it has as much as the next, below. */
+		if (!*end)
+			room = bin.count > 0 ? (uint64_t)bin.count : 1;
+		if (!bin.end || bin.end % 8 || bin.end <= *end || !room || room > ROOM_MAX ||
+			bin.count < -1 || bin.low_water < -1 || bin.count > (int64_t)room ||
+			bin.low_water > (int64_t)ROOM_MAX)
+			break;
+		if (bin.count > 0)
+			found->bytes += (uint64_t)bin.count * emap_class_bytes(class + i);
+		found->max_bytes += room * emap_class_bytes(class + i);
+		if (class + i == 1 && room > room_before)
+			found->max_bytes += (room - room_before) * emap_class_bytes(0);
+		room_before = room;
+		*end = bin.end;
+	}
+	return i;
+}
+
+static bool one_read(struct view *view, enum jecache_form form, raddr_t bins, struct found *ret)
+{
+	const struct between *shape = &between[form];
+	uint8_t data[ONE_BYTES_MAX];
+	size_t bytes = SMALL_BYTES + shape->large + LARGE_MAX * BIN_BYTES;
+	raddr_t end = 0, link[4];
+	*ret = (struct found){0};
+	if (!view_read(view, bins, data, bytes) ||
+		old_bins_sum(data, 0, EMAP_CLASSES_SMALL, &end, ret) != EMAP_CLASSES_SMALL)
+		return false;
+	memcpy(link, data + SMALL_BYTES + shape->ring, sizeof(link));
+	if (link[2] == bins && link[3] == bins + SMALL_BYTES + shape->large)
+		ret->ring = bins + SMALL_BYTES + shape->ring;
+	size_t larger = old_bins_sum(
+		data + SMALL_BYTES + shape->large, EMAP_CLASSES_SMALL, LARGE_MAX, &end, ret);
+	/* Without a ring only they tell of which version it is. */
+	return ret->ring || (larger && !link[0] && !link[1] && !link[2] && !link[3]);
+}
+
+static bool read_one(struct view *view, enum jecache_form form, raddr_t bins, struct found *ret)
+{
+	return form == JECACHE_TWO ? two_read(view, bins, ret) : one_read(view, form, bins, ret);
+}
+
+/* --- where they are --- */
+
+/* May there be one, by its first word? Of two parts both are variables of the thread. */
+static bool is_likely(enum jecache_form form, raddr_t word, raddr_t lo, raddr_t hi)
+{
+	if (form == JECACHE_TWO)
+		return word >= lo && word < hi;
+	return word && word % 8 == 0;
+}
+
+struct jecache_place jecache_find(struct view *view, const struct threads *threads, bool is_old)
+{
+	/* Without a ring the first can be taken for the other, not the other way round. */
+	const enum jecache_form first = is_old ? JECACHE_FIRST : JECACHE_TWO;
+	const enum jecache_form last = is_old ? JECACHE_ONE : JECACHE_TWO;
+	/* Of a size: the end of its stack. */
+	const size_t at_word = is_old ? offsetof(struct bin_old, end) : 0;
+	uint8_t data[THREADS_VARIABLES_BYTES];
+	view_forget(view);
+	for (size_t i = 0; i < threads->count; i++) {
+		raddr_t block = threads->block[i];
+		size_t bytes = threads_variables(view, threads, i, data);
+		for (size_t at = at_word; at + sizeof(raddr_t) <= bytes; at += sizeof(raddr_t)) {
+			raddr_t word, bins = block - bytes + at - at_word;
+			struct found found;
+			memcpy(&word, data + at, sizeof(word));
+			if (!is_likely(first, word, block - bytes, block))
+				continue;
+			if (!is_old)
+				bins += BINS_OFFSET;
+			for (enum jecache_form form = first; form <= last; form++)
+				if (read_one(view, form, bins, &found))
+					return (struct jecache_place){form, block - bins};
+		}
+	}
+	return (struct jecache_place){0};
+}
+
+/* --- all of them --- */
+
+struct sum {
+	struct view *view;
+	enum jecache_form form;
+	raddr_t *seen; /* CACHES_MAX: places in rings */
+	size_t seen_count;
+	struct jecache total;
+};
+
+static bool is_seen(const struct sum *sum, raddr_t ring)
+{
+	for (size_t i = 0; i < sum->seen_count; i++)
+		if (sum->seen[i] == ring)
+			return true;
+	return false;
+}
+
+static bool add(struct sum *sum, const struct found *found)
+{
+	if (sum->seen_count == CACHES_MAX)
+		return false;
+	if (found->ring)
+		sum->seen[sum->seen_count++] = found->ring;
+	sum->total.count++;
+	sum->total.bytes += found->bytes;
+	if (found->max_bytes > sum->total.max_bytes)
+		sum->total.max_bytes = found->max_bytes;
+	return true;
+}
+
+/* The others of the ring that a cache is in, until it is closed. */
+static bool add_ring(struct sum *sum, raddr_t first)
+{
+	raddr_t at = first, link[3];
+	if (!view_read(sum->view, at, link, sizeof(link)))
+		return false;
+	for (;;) {
+		raddr_t next = link[0];
+		struct found found;
+		if (next % 8 || !view_read(sum->view, next, link, sizeof(link)) || link[1] != at)
+			return false;
+		if (next == first)
+			return true;
+		if (is_seen(sum, next) || !read_one(sum->view, sum->form, link[2], &found) ||
+			found.ring != next || !add(sum, &found))
+			return false;
+		at = next;
+	}
+}
+
+/* Has the thread none? */
+static bool is_none(struct sum *sum, raddr_t bins)
+{
+	struct bin_old bin;
+	raddr_t slow;
+	if (sum->form == JECACHE_TWO)
+		return view_read(sum->view, bins - BINS_OFFSET, &slow, sizeof(slow)) && !slow;
+	return view_read(sum->view, bins, &bin, sizeof(bin)) && !bin.end && !bin.count;
+}
+
+static void add_thread(struct sum *sum, raddr_t bins)
+{
+	struct found found;
+	if (is_none(sum, bins)) {
+		sum->total.known++;
+		return;
+	}
+	if (!read_one(sum->view, sum->form, bins, &found))
+		return;
+	if (found.ring && is_seen(sum, found.ring)) {
+		sum->total.known++;
+		return;
+	}
+	if (!add(sum, &found))
+		return;
+	sum->total.known++;
+	if (found.ring)
+		sum->total.whole &= add_ring(sum, found.ring);
+}
+
+struct ht_err *jecache_read(struct view *view, const struct threads *threads,
+	const struct jecache_place *place, struct jecache *ret)
+{
+	struct sum sum = {.view = view, .form = place->form};
+	*ret = (struct jecache){0};
+	if (!place->distance)
+		return NULL;
+	sum.seen = calloc(CACHES_MAX, sizeof(*sum.seen));
+	if (!sum.seen)
+		return ht_err_new(HT_ERR_NOMEM, "no memory for the caches of a heap");
+	for (unsigned tries = 0; tries < TRIES && !sum.total.whole; tries++) {
+		sum.seen_count = 0;
+		sum.total = (struct jecache){.whole = true};
+		view_forget(view);
+		for (size_t i = 0; i < threads->count; i++)
+			add_thread(&sum, threads->block[i] - place->distance);
+	}
+	*ret = sum.total;
+	free(sum.seen);
+	return NULL;
+}

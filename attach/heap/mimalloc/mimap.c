@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/heap/mimalloc/mimap.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "attach/heap/view/variables.h"
+
+#define SUB_ENTRIES    8192u
+#define SUB_BYTES      (SUB_ENTRIES * sizeof(raddr_t))
+#define ROOT_BYTES_MIN HT_PAGE_BYTES
+#define ROOT_BYTES_MAX (4u << 20) /* of addresses of 48 bits; 2 MiB as a rule */
+#define CHUNK_BYTES    16384u	  /* in one read */
+#define VARIABLES_READ 65536u
+#define TRIED	       64u /* pages that tell whether a map is one */
+#define TRIED_SHARE    8u  /* one of so many may be changing just now */
+#define TRIES	       3u
+#define ODD_LEFT       4u /* so many, and one of so many, whenever they were looked at */
+#define ODD_LEFT_SHARE 64u
+#define LISTS_SHARE    2u /* of the budget of a walk */
+#define THREADS_MAX    1024u
+
+struct walker {
+	struct view *view;
+	struct miwalk *walk;
+	unsigned forms;
+	uint64_t reserve; /* of the budget, which lists must leave */
+	size_t limit, odd;
+	struct mimap_run run; /* the last one, whose end was not seen yet */
+	raddr_t thread[THREADS_MAX];
+	bool failed;
+};
+
+/* --- pages --- */
+
+static void add_thread(struct walker *walker, raddr_t thread)
+{
+	struct miwalk *walk = walker->walk;
+	for (size_t i = 0; i < walk->heap_count; i++)
+		if (walker->thread[i] == thread)
+			return;
+	if (thread && walk->heap_count < THREADS_MAX)
+		walker->thread[walk->heap_count++] = thread;
+}
+
+static struct ht_err *take_page(struct walker *walker, const struct miwalk_page *page)
+{
+	struct miwalk *walk = walker->walk;
+	const struct mimap_run *run = &walker->run;
+	uint64_t slices = run->slices * MIWALK_SLICE_BYTES;
+	if (page->unsure)
+		walk->unsure_bytes += page->used * page->block_bytes;
+	walk->held_bytes += (page->used - page->freed) * page->block_bytes;
+	walk->system_bytes += page->bytes > slices ? page->bytes : slices;
+	add_thread(walker, page->thread);
+	return miwalk_add(walk, page);
+}
+
+/* Is it there still, and how many words name it now? Another may have been given its place. */
+static bool look_again(struct walker *walker)
+{
+	struct mimap_run *run = &walker->run;
+	raddr_t page, at = run->word;
+	uint64_t slices = 0;
+	while (at < run->word_end && view_read(walker->view, at, &page, sizeof(page)) &&
+		page == run->page) {
+		slices++;
+		at += sizeof(page);
+	}
+	/* What follows is in another part of the map. */
+	if (at == run->word_end && slices < run->slices)
+		return true;
+	if (slices)
+		run->slices = slices;
+	return slices != 0;
+}
+
+/* One that contradicts itself is in the middle of something, as a rule. */
+static struct ht_err *end_run(struct walker *walker)
+{
+	struct view *view = walker->view;
+	struct mimap_run *run = &walker->run;
+	struct miwalk_page page = {0};
+	bool is_read = false, is_sure = false;
+	/* No address at all is a variable's in some versions. */
+	if (!run->slices || !run->addr || walker->walk->count + walker->odd >= walker->limit)
+		return NULL;
+	for (unsigned i = 0; i <= TRIES && !is_sure && !view->spent && !view->err; i++) {
+		if (i)
+			view_forget(view);
+		if (i && !look_again(walker))
+			return NULL;
+		is_read = mipage_read(view, run, &walker->forms, &page);
+		is_sure = is_read &&
+			  mipage_count_freed(view, walker->reserve, run, walker->forms, &page);
+		/* A map that is none is not worth it. */
+		if (!is_read && walker->limit != SIZE_MAX)
+			break;
+	}
+	if (is_sure)
+		return take_page(walker, &page);
+	walker->odd++;
+	page.freed = 0;
+	if (is_read) {
+		walker->walk->odd_bytes += page.used * page.block_bytes;
+		return take_page(walker, &page);
+	}
+	/* Of a large block it does not even tell how large it is. */
+	walker->failed |= walker->limit == SIZE_MAX && run->slices >= MIMAP_RUN_MAX;
+	walker->walk->odd_bytes += run->slices * MIWALK_SLICE_BYTES;
+	return NULL;
+}
+
+/* --- the map --- */
+
+static struct ht_err *add_word(
+	struct walker *walker, raddr_t at, raddr_t end, raddr_t page, raddr_t addr)
+{
+	struct mimap_run *run = &walker->run;
+	struct ht_err *err = NULL;
+	if (run->slices && page == run->page &&
+		addr == run->addr + run->slices * MIWALK_SLICE_BYTES) {
+		run->slices++;
+		return NULL;
+	}
+	err = end_run(walker);
+	*run = (struct mimap_run){at, end, page, addr, page != 0};
+	return err;
+}
+
+static bool is_done(const struct walker *walker)
+{
+	return walker->failed || walker->view->spent || walker->view->err || walker->walk->full ||
+	       walker->walk->count + walker->odd >= walker->limit;
+}
+
+static struct ht_err *walk_sub(struct walker *walker, raddr_t sub, raddr_t base)
+{
+	uint8_t data[CHUNK_BYTES];
+	struct ht_err *err = NULL;
+	raddr_t end;
+	if (sub % sizeof(raddr_t) || !view_holds(walker->view, sub) ||
+		!view_holds(walker->view, sub + SUB_BYTES - 1)) {
+		walker->failed = true;
+		return NULL;
+	}
+	for (raddr_t at = sub; !err && view_touched(walker->view, &at, sub + SUB_BYTES, &end);) {
+		size_t bytes = end - at < CHUNK_BYTES ? end - at : CHUNK_BYTES;
+		walker->failed |= view_read_data(walker->view, at, data, bytes) != bytes;
+		for (size_t i = 0; i + sizeof(raddr_t) <= bytes && !err; i += sizeof(raddr_t)) {
+			raddr_t page, index = (at + i - sub) / sizeof(raddr_t);
+			if (is_done(walker))
+				return NULL;
+			memcpy(&page, data + i, sizeof(page));
+			if (page || walker->run.slices)
+				err = add_word(walker, at + i, sub + SUB_BYTES, page,
+					base + index * MIWALK_SLICE_BYTES);
+		}
+		at += bytes;
+	}
+	return err;
+}
+
+static struct ht_err *walk_root(struct walker *walker, const struct mimap *map)
+{
+	uint8_t data[CHUNK_BYTES];
+	struct ht_err *err = NULL;
+	raddr_t hi = map->root + map->entries * sizeof(raddr_t), end;
+	for (raddr_t at = map->root; !err && view_touched(walker->view, &at, hi, &end);) {
+		size_t bytes = end - at < CHUNK_BYTES ? end - at : CHUNK_BYTES;
+		walker->failed |= view_read_data(walker->view, at, data, bytes) != bytes;
+		for (size_t i = 0; i + sizeof(raddr_t) <= bytes && !err; i += sizeof(raddr_t)) {
+			raddr_t sub, index = (at + i - map->root) / sizeof(raddr_t);
+			if (is_done(walker))
+				return NULL;
+			memcpy(&sub, data + i, sizeof(sub));
+			if (sub)
+				err = walk_sub(
+					walker, sub, index * SUB_ENTRIES * MIWALK_SLICE_BYTES);
+		}
+		at += bytes;
+	}
+	return err ? err : end_run(walker);
+}
+
+static struct ht_err *walk(struct walker *walker, struct view *view, const struct mimap *map,
+	size_t limit, struct miwalk *ret)
+{
+	*ret = (struct miwalk){.page = ret->page, .capacity = ret->capacity, .heap = ret->heap};
+	walker->view = view;
+	walker->walk = ret;
+	walker->forms = map->forms;
+	walker->reserve = view->left / LISTS_SHARE;
+	walker->limit = limit;
+	view_forget(view);
+	return walk_root(walker, map);
+}
+
+struct ht_err *mimap_walk(struct view *view, const struct mimap *map, struct miwalk *ret)
+{
+	struct walker *walker = calloc(1, sizeof(*walker));
+	if (!walker)
+		return ht_err_new(HT_ERR_NOMEM, "no memory for the pages of a heap");
+	struct ht_err *err = walk(walker, view, map, SIZE_MAX, ret);
+	ret->valid = !err && !ret->full && !walker->failed && !view->spent && !view->err &&
+		     walker->odd <= ODD_LEFT + ret->count / ODD_LEFT_SHARE;
+	free(walker);
+	return err;
+}
+
+/* --- where it is --- */
+
+/* The words for the lowest addresses are right behind it. */
+static bool is_root(struct view *view, raddr_t addr, uint64_t *ret_entries)
+{
+	raddr_t sub;
+	if (addr % HT_PAGE_BYTES || !view_holds(view, addr) ||
+		!view_read(view, addr, &sub, sizeof(sub)))
+		return false;
+	uint64_t bytes = sub - addr;
+	*ret_entries = bytes / sizeof(raddr_t);
+	return sub > addr && bytes >= ROOT_BYTES_MIN && bytes <= ROOT_BYTES_MAX &&
+	       !(bytes & (bytes - 1)) && view_holds(view, sub + SUB_BYTES - 1);
+}
+
+struct search {
+	struct walker walker;
+	struct miwalk *walk;
+	struct mimap *found;
+	size_t count;
+	uint8_t data[VARIABLES_READ];
+};
+
+static struct ht_err *search_word(struct search *search, struct view *view, raddr_t word)
+{
+	struct walker *walker = &search->walker;
+	struct mimap map = {.root = word, .forms = (1u << MIMAP_FORMS) - 1};
+	if ((search->count && word == search->found->root) || !is_root(view, word, &map.entries))
+		return NULL;
+	*walker = (struct walker){0};
+	struct ht_err *err = walk(walker, view, &map, TRIED, search->walk);
+	size_t count = search->walk->count;
+	if (err || walker->failed || !count || walker->odd > count / TRIED_SHARE + 1)
+		return err;
+	map.forms = walker->forms;
+	*search->found = map;
+	search->count++;
+	return NULL;
+}
+
+struct ht_err *mimap_find(struct view *view, const struct module *module, struct miwalk *walk_of,
+	struct mimap *ret, size_t *ret_count)
+{
+	struct ht_err *err = NULL;
+	raddr_t lo, hi, end;
+	*ret_count = 0;
+	if (!variables_span(module, &lo, &hi))
+		return NULL;
+	struct search *search = calloc(1, sizeof(*search));
+	if (!search)
+		return ht_err_new(HT_ERR_NOMEM, "no memory to search for the pages of a heap");
+	search->walk = walk_of;
+	search->found = ret;
+	view_forget(view);
+	for (raddr_t at = lo; !err && view_touched(view, &at, hi, &end);) {
+		size_t bytes = end - at < VARIABLES_READ ? end - at : VARIABLES_READ;
+		size_t got = view_read_data(view, at, search->data, bytes);
+		for (size_t i = 0; i + sizeof(raddr_t) <= got && !err && !view->spent;
+			i += sizeof(raddr_t)) {
+			raddr_t word;
+			memcpy(&word, search->data + i, sizeof(word));
+			if (word && word % HT_PAGE_BYTES == 0 && (word < lo || word >= hi))
+				err = search_word(search, view, word);
+		}
+		at += bytes;
+	}
+	*ret_count = search->count;
+	free(search);
+	return err;
+}

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/heap/mimalloc/misegment_walk.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "attach/heap/view/account.h"
+#include "attach/memory/proc_map.h"
+
+#define MAP_MAX	       (1ull << 40) /* what is mapped in one piece is no larger, unless it is others' */
+#define HEAPS_MAX      4096u
+#define SEGMENT_BYTES  (32ull << 20)
+#define TRIES	       3u
+#define ODD_LEFT       4u /* so many, and one of so many, whenever they were looked at */
+#define ODD_LEFT_SHARE 64u
+#define LISTS_SHARE    2u /* of the budget of a walk */
+
+struct walker {
+	struct view *view;
+	const struct miheap *first;
+	const struct threads *threads;
+	struct miwalk *walk;
+	unsigned builds;  /* that it may be of, by all pages so far */
+	uint64_t reserve; /* of the budget, which lists must leave */
+	size_t odd;
+	bool lost; /* one does not even tell how large it is */
+	struct misegment segment, again;
+};
+
+/* --- lists of blocks --- */
+
+/* Does a block of the page begin at `addr`? */
+static bool is_block(const struct miwalk_page *page, unsigned builds, raddr_t addr)
+{
+	bool is = false;
+	for (unsigned i = 0; i < MIBUILDS; i++) {
+		raddr_t start = page->addr + misegment_start(i, page);
+		is |= (builds >> i & 1) && addr >= start && addr < page->addr + page->bytes &&
+		      (addr - start) % page->block_bytes == 0;
+	}
+	return is;
+}
+
+/* Counts what is in the page's own list. More than are handed out is no list. */
+static bool list_walk(
+	struct view *view, uint64_t reserve, unsigned builds, struct miwalk_page *page)
+{
+	raddr_t at = page->list;
+	page->freed = 0;
+	while (at) {
+		if (view->left < reserve) {
+			page->freed = 0;
+			page->unsure = true;
+			return true;
+		}
+		if (page->freed == page->used || !is_block(page, builds, at) ||
+			!view_read(view, at, &at, sizeof(at)))
+			return false;
+		page->freed++;
+	}
+	return true;
+}
+
+static bool lists_walk(
+	struct view *view, uint64_t reserve, struct misegment *segment, bool *ret_any)
+{
+	bool sane = true;
+	*ret_any = false;
+	for (size_t i = 0; i < segment->count; i++) {
+		if (!segment->page[i].list)
+			continue;
+		*ret_any = true;
+		if (!list_walk(view, reserve, segment->builds, &segment->page[i])) {
+			segment->page[i].freed = UINT32_MAX;
+			sane = false;
+		}
+	}
+	return sane;
+}
+
+/* --- segments --- */
+
+static bool is_same(const struct miwalk_page *a, const struct miwalk_page *b)
+{
+	return a->addr == b->addr && a->block_bytes == b->block_bytes && a->used == b->used &&
+	       a->list == b->list;
+}
+
+/* A list that was changed while it was walked may have any length. */
+static bool confirm(struct walker *walker, raddr_t addr)
+{
+	struct misegment *segment = &walker->segment, *again = &walker->again;
+	bool same = true;
+	view_forget(walker->view);
+	if (!misegment_read(walker->view, addr, walker->first->cookie, walker->builds, again))
+		again->count = 0;
+	for (size_t i = 0, j = 0; i < segment->count; i++) {
+		struct miwalk_page *page = &segment->page[i];
+		while (j < again->count && again->page[j].addr < page->addr)
+			j++;
+		if (!page->list || (j < again->count && is_same(page, &again->page[j])))
+			continue;
+		page->freed = UINT32_MAX;
+		same = false;
+	}
+	return same;
+}
+
+static struct ht_err *take_segment(struct walker *walker)
+{
+	struct misegment *segment = &walker->segment;
+	struct ht_err *err = NULL;
+	for (size_t i = 0; i < segment->count && !err; i++) {
+		struct miwalk_page *page = &segment->page[i];
+		if (page->freed == UINT32_MAX) {
+			walker->walk->odd_bytes += page->used * page->block_bytes;
+			walker->odd++;
+			page->freed = 0;
+		}
+		if (page->unsure)
+			walker->walk->unsure_bytes += page->used * page->block_bytes;
+		err = miwalk_add(walker->walk, page);
+	}
+	walker->builds = segment->builds;
+	walker->walk->segments++;
+	walker->walk->system_bytes += segment->system_bytes;
+	return err;
+}
+
+/* One that contradicts itself is in the middle of something, as a rule. */
+static struct ht_err *walk_segment(struct walker *walker, raddr_t addr)
+{
+	struct view *view = walker->view;
+	struct misegment *segment = &walker->segment;
+	bool is_read = false, is_sure = false;
+	for (unsigned i = 0; i <= TRIES && !is_sure && !view->spent && !view->err; i++) {
+		bool any;
+		if (i)
+			view_forget(view);
+		/* It may have been given back. */
+		if (i && !misegment_is(view, addr, walker->first->cookie, walker->builds))
+			return NULL;
+		is_read =
+			misegment_read(view, addr, walker->first->cookie, walker->builds, segment);
+		is_sure = is_read && lists_walk(view, walker->reserve, segment, &any);
+		if (is_read && any)
+			is_sure &= confirm(walker, addr);
+	}
+	if (is_read)
+		return take_segment(walker);
+	walker->odd++;
+	walker->lost |= !segment->system_bytes;
+	walker->walk->odd_bytes += segment->system_bytes;
+	return NULL;
+}
+
+static struct ht_err *walk_segments(struct walker *walker)
+{
+	struct view *view = walker->view;
+	struct ht_err *err = NULL;
+	for (size_t i = 0; i < view->maps.count && !err; i++) {
+		const struct proc_map *map = &view->maps.map[i];
+		raddr_t at = (map->lo + SEGMENT_BYTES - 1) & ~(SEGMENT_BYTES - 1);
+		if (!view_holds(view, map->lo) || map->hi - map->lo > MAP_MAX)
+			continue;
+		for (; at < map->hi && !err && !view->spent && !view->err && !walker->walk->full;
+			at += SEGMENT_BYTES)
+			if (misegment_is(view, at, walker->first->cookie, walker->builds))
+				err = walk_segment(walker, at);
+	}
+	return err;
+}
+
+/* --- heaps --- */
+
+static struct miwalk_heap *heap_place(struct miwalk *walk, raddr_t addr, bool *ret_is)
+{
+	size_t lo = 0, hi = walk->heap_count;
+	while (lo < hi) {
+		size_t middle = (lo + hi) / 2;
+		if (walk->heap[middle].heap.addr < addr)
+			lo = middle + 1;
+		else
+			hi = middle;
+	}
+	*ret_is = lo < walk->heap_count && walk->heap[lo].heap.addr == addr;
+	return &walk->heap[lo];
+}
+
+static void add_heap(struct miwalk *walk, raddr_t addr, uint64_t pages, uint64_t bytes)
+{
+	bool is;
+	struct miwalk_heap *at = heap_place(walk, addr, &is);
+	if (is) {
+		at->pages += pages;
+		at->bytes += bytes;
+		return;
+	}
+	if (walk->heap_count == HEAPS_MAX) {
+		walk->full = true;
+		return;
+	}
+	memmove(at + 1, at, (size_t)(walk->heap + walk->heap_count - at) * sizeof(*at));
+	*at = (struct miwalk_heap){.heap.addr = addr, .pages = pages, .bytes = bytes};
+	walk->heap_count++;
+}
+
+static struct miwalk_page *page_of(const struct miwalk *walk, raddr_t addr)
+{
+	size_t lo = 0, hi = walk->count;
+	while (lo < hi) {
+		size_t middle = (lo + hi) / 2;
+		if (walk->page[middle].addr <= addr)
+			lo = middle + 1;
+		else
+			hi = middle;
+	}
+	return lo ? &walk->page[lo - 1] : NULL;
+}
+
+/* Blocks of pages that were full: those that follow are in their page's list. */
+static bool delayed_walk(struct walker *walker, const struct miheap *heap, bool *ret_unsure)
+{
+	raddr_t at = heap->delayed;
+	while (at) {
+		*ret_unsure = walker->view->left < walker->reserve / LISTS_SHARE;
+		if (*ret_unsure)
+			return true;
+		struct miwalk_page *page = page_of(walker->walk, at);
+		if (!page || page->heap != heap->addr || page->freed >= page->used ||
+			!is_block(page, walker->builds, at) ||
+			!view_read(walker->view, at, &at, sizeof(at)))
+			return false;
+		page->freed++;
+	}
+	return true;
+}
+
+static void walk_heap(struct walker *walker, struct miwalk_heap *at)
+{
+	struct miwalk *walk = walker->walk;
+	struct miheap heap;
+	raddr_t addr = at->heap.addr;
+	bool sane = false, unsure = false;
+	for (unsigned i = 0; i <= TRIES && !sane && !walker->view->spent; i++) {
+		if (i)
+			view_forget(walker->view);
+		sane = miheap_read(
+			walker->view, addr, addr == walker->first->addr, walker->builds, &heap);
+	}
+	if (sane) {
+		at->heap = heap;
+		walk->missing += account_distance(heap.pages, at->pages);
+		sane = delayed_walk(walker, &heap, &unsure);
+	}
+	if (unsure)
+		walk->unsure_bytes += at->bytes;
+	if (sane)
+		return;
+	walker->odd++;
+	walk->odd_bytes += at->bytes;
+}
+
+static void walk_heaps(struct walker *walker)
+{
+	struct miwalk *walk = walker->walk;
+	add_heap(walk, walker->first->addr, 0, 0);
+	for (size_t i = 0; i < walk->count; i++) {
+		const struct miwalk_page *page = &walk->page[i];
+		if (page->heap)
+			add_heap(walk, page->heap, 1, page->used * page->block_bytes);
+	}
+	view_forget(walker->view);
+	for (size_t i = 0; i < walk->heap_count && !walker->view->spent; i++)
+		walk_heap(walker, &walk->heap[i]);
+}
+
+/* Before a thread's control block: the variable that points at its heap; 0: not known. Behind its
+ * variables, further away, is its stack, where that has been, too. */
+static uint64_t heap_distance(const struct walker *walker)
+{
+	uint8_t data[THREADS_VARIABLES_BYTES];
+	const struct threads *threads = walker->threads;
+	for (size_t i = 0; i < threads->count; i++) {
+		size_t bytes = threads_variables(walker->view, threads, i, data);
+		for (size_t back = sizeof(raddr_t); back <= bytes; back += sizeof(raddr_t)) {
+			raddr_t word;
+			bool is;
+			memcpy(&word, data + bytes - back, sizeof(word));
+			const struct miwalk_heap *heap = heap_place(walker->walk, word, &is);
+			if (is && heap->heap.thread == threads->block[i])
+				return back;
+		}
+	}
+	return 0;
+}
+
+/* Heaps of which no page was found, and which have some. */
+static void walk_threads(struct walker *walker)
+{
+	struct view *view = walker->view;
+	uint64_t distance = heap_distance(walker);
+	for (size_t i = 0; i < walker->threads->count && distance && !view->spent; i++) {
+		raddr_t block = walker->threads->block[i], addr;
+		struct miheap heap;
+		bool is;
+		if (!view_read(view, block - distance, &addr, sizeof(addr)))
+			continue;
+		(void)heap_place(walker->walk, addr, &is);
+		if (!is && miheap_read(view, addr, false, walker->builds, &heap) &&
+			heap.thread == block)
+			walker->walk->missing += heap.pages;
+	}
+}
+
+/* A page is its thread's, as its segment is. */
+static void count(struct walker *walker)
+{
+	struct miwalk *walk = walker->walk;
+	for (size_t i = 0; i < walk->count; i++) {
+		const struct miwalk_page *page = &walk->page[i];
+		bool is = false;
+		uint64_t bytes = (page->used - page->freed) * page->block_bytes;
+		walk->held_bytes += bytes;
+		if (!page->heap || !page->thread)
+			continue;
+		const struct miwalk_heap *heap = heap_place(walk, page->heap, &is);
+		if (is && heap->heap.thread == page->thread)
+			continue;
+		walker->odd++;
+		walk->odd_bytes += bytes;
+	}
+}
+
+struct ht_err *misegment_walk(struct view *view, const struct miheap *first,
+	const struct threads *threads, struct miwalk *ret)
+{
+	*ret = (struct miwalk){.page = ret->page, .capacity = ret->capacity, .heap = ret->heap};
+	if (!ret->heap)
+		ret->heap = calloc(HEAPS_MAX, sizeof(*ret->heap));
+	struct walker *walker = calloc(1, sizeof(*walker));
+	if (!walker || !ret->heap) {
+		free(walker);
+		return ht_err_new(HT_ERR_NOMEM, "no memory for the segments of a heap");
+	}
+	walker->view = view;
+	walker->first = first;
+	walker->threads = threads;
+	walker->walk = ret;
+	walker->builds = first->builds;
+	walker->reserve = view->left / LISTS_SHARE;
+	view_forget(view);
+	struct ht_err *err = walk_segments(walker);
+	if (!err && !ret->full) {
+		walk_heaps(walker);
+		walk_threads(walker);
+	}
+	count(walker);
+	ret->valid = !err && !ret->full && !walker->lost && !view->spent && !view->err &&
+		     walker->odd <= ODD_LEFT + ret->count / ODD_LEFT_SHARE;
+	free(walker);
+	return err;
+}

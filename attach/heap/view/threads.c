@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "attach/heap/view/threads.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "attach/memory/proc_map.h"
+
+#define SMALL_BYTES 65536u /* of the end of a mapping: a control block lies there if at all */
+#define CONTROL_TID 0x2d0u
+#define THREADS_MAX 4096u
+
+static struct ht_err *add(struct threads *threads, raddr_t addr)
+{
+	for (size_t i = 0; i < threads->count; i++)
+		if (threads->block[i] == addr)
+			return NULL;
+	if (threads->count == THREADS_MAX)
+		return NULL;
+	if (threads->count == threads->capacity) {
+		size_t capacity = threads->capacity ? 2 * threads->capacity : 64;
+		raddr_t *grown = reallocarray(threads->block, capacity, sizeof(*threads->block));
+		if (!grown)
+			return ht_err_new(HT_ERR_NOMEM, "no memory for the threads of a process");
+		threads->block = grown;
+		threads->capacity = capacity;
+	}
+	threads->block[threads->count++] = addr;
+	return NULL;
+}
+
+/* What a control block begins with, and who it belongs to: that of a thread which has ended is
+ * kept for the next one. */
+static bool is_control(const uint8_t *data, size_t bytes, raddr_t addr)
+{
+	raddr_t word[3];
+	int32_t tid;
+	if (bytes < CONTROL_TID + sizeof(tid))
+		return false;
+	memcpy(word, data, sizeof(word));
+	memcpy(&tid, data + CONTROL_TID, sizeof(tid));
+	return word[0] == addr && word[2] == addr && tid > 0;
+}
+
+static struct ht_err *search(struct view *view, raddr_t lo, size_t bytes, struct threads *threads)
+{
+	uint8_t data[SMALL_BYTES];
+	struct ht_err *err = NULL;
+	raddr_t end;
+	for (raddr_t at = lo; !err && view_touched(view, &at, lo + bytes, &end); at = end) {
+		size_t got = view_read_data(view, at, data, end - at);
+		for (size_t i = 0; i < got && !err; i += THREADS_BLOCK_ALIGN)
+			if (is_control(data + i, got - i, at + i))
+				err = add(threads, at + i);
+	}
+	return err;
+}
+
+struct ht_err *threads_find(struct view *view, struct threads *ret)
+{
+	struct ht_err *err = NULL;
+	*ret = (struct threads){0};
+	for (size_t i = 0; i < view->maps.count && !err; i++) {
+		const struct proc_map *map = &view->maps.map[i];
+		uint64_t bytes = map->hi - map->lo;
+		if (!view_holds(view, map->lo))
+			continue;
+		/* That of the first thread of a static program is what its break began with. */
+		if (bytes > SMALL_BYTES && !strcmp(map->name, "[heap]"))
+			err = search(view, map->lo, SMALL_BYTES, ret);
+		if (bytes > SMALL_BYTES)
+			bytes = SMALL_BYTES;
+		if (!err)
+			err = search(view, map->hi - bytes, bytes, ret);
+	}
+	return err;
+}
+
+void threads_deinit(struct threads *threads)
+{
+	free(threads->block);
+	*threads = (struct threads){0};
+}
+
+size_t threads_variables(struct view *view, const struct threads *threads, size_t index, void *ret)
+{
+	raddr_t block = threads->block[index];
+	size_t bytes = 0;
+	/* Behind a hole there is something else. */
+	while (bytes < THREADS_VARIABLES_BYTES &&
+		view_holds(view, block - bytes - THREADS_BLOCK_ALIGN))
+		bytes += THREADS_BLOCK_ALIGN;
+	return view_read_data(view, block - bytes, ret, bytes) == bytes ? bytes : 0;
+}
