@@ -7,7 +7,7 @@
 
 (() => {
 	const TITLES = {grows: "What grows", flame: "Flame graph", tree: "Tree", sites: "Sites",
-		functions: "Functions", threads: "Threads", sizes: "Sizes", lifetimes: "Lifetimes",
+		functions: "Functions", history: "Over time", threads: "Threads", sizes: "Sizes", lifetimes: "Lifetimes",
 		modules: "Modules", source: "Source", diff: "Diff", about: "About this capture"};
 	let app, timeline, views, theme;
 
@@ -190,7 +190,7 @@
 
 	function createViews() {
 		return {grows: Suspects.create(app), flame: Flame.create(app), tree: TreeView.create(app),
-			sites: Sites.create(app), functions: Functions.create(app),
+			sites: Sites.create(app), functions: Functions.create(app), history: History.create(app),
 			threads: Parts.create(app, "threads"), sizes: Parts.create(app, "sizes", "functions"),
 			lifetimes: Lifetimes.create(app), modules: Groups.create(app),
 			source: Source.create(app), diff: DiffView.create(app), about: About.create(app)};

@@ -189,6 +189,52 @@ const Model = (() => {
 		return live;
 	}
 
+	/* Figures that a metric adds in each bucket; the other metrics are of what stays. */
+	const RATES = {allocated: "allocatedBytes", calls: "allocations", temporary: "temporary",
+		freed: "freedBytes"};
+
+	/*
+	 * A metric in each of buckets [from, to), by part of the sites; a site whose part is below 0
+	 * counts nowhere. A rate is what the bucket adds: the series' sum is the metric's value. All
+	 * else is a level at the bucket's end: the last one is the metric's value, but for a peak.
+	 */
+	function history(model, from, to, metric, partOf, parts) {
+		const {cell, survivor} = model, rate = RATES[metric];
+		const isSinceStart = metric === "live" || metric === "peak";
+		const series = Array.from({length: parts}, () => new Float64Array(to - from));
+		for (let i = 0; i < cell.count; i++) {
+			const part = partOf[cell.site[i]], bucket = cell.bucket[i];
+			if (part < 0 || bucket >= to || (bucket < from && !isSinceStart))
+				continue;
+			series[part][Math.max(0, bucket - from)] += rate ? cell[rate][i]
+				: cell.allocatedBytes[i] - cell.freedBytes[i];
+		}
+		const taken = rate ? OF_OLDER[rate] : metric === "outstanding" ? "bytes" : null;
+		for (const i of taken ? olderSurvivors(model, from, to) : [])
+			if (partOf[survivor.site[i]] >= 0)
+				series[partOf[survivor.site[i]]][survivor.death[i] - from] +=
+					rate ? -survivor[taken][i] : survivor[taken][i];
+		for (const one of rate ? [] : series)
+			for (let i = 1; i < one.length; i++)
+				one[i] += one[i - 1];
+		return series;
+	}
+
+	/* By site, the most that it has live at the end of a bucket of [from, to), or allocates in all. */
+	function weights(model, from, to, metric) {
+		const {cell} = model, {first} = indexOf(model), most = new Float64Array(model.site.count);
+		const rate = RATES[metric];
+		for (let site = 0; site < most.length; site++) {
+			let level = 0;
+			for (let i = first[site]; i < first[site + 1] && cell.bucket[i] < to; i++) {
+				level += rate ? cell.bucket[i] < from ? 0 : cell[rate][i]
+					: cell.allocatedBytes[i] - cell.freedBytes[i];
+				most[site] = Math.max(most[site], level);
+			}
+		}
+		return most;
+	}
+
 	/* --- lifetimes --------------------------------------------------------------------- */
 
 	const LIFE_CLASSES = 65;
@@ -276,8 +322,8 @@ const Model = (() => {
 		};
 	}
 
-	return {FIGURES, sumsOf, total, METRICS, valuesOf, lifetimes, liveSeries, peakOf, isWhole,
-		report};
+	return {FIGURES, sumsOf, total, METRICS, valuesOf, lifetimes, liveSeries, history, weights, RATES,
+		peakOf, isWhole, report};
 })();
 
 if (typeof module !== "undefined")

@@ -5,7 +5,7 @@
 "use strict";
 
 const State = (() => {
-	const VIEWS = ["grows", "flame", "tree", "sites", "functions", "threads", "sizes", "lifetimes",
+	const VIEWS = ["grows", "flame", "tree", "sites", "functions", "history", "threads", "sizes", "lifetimes",
 		"modules", "source", "diff", "about"];
 	const CHOICES = {view: VIEWS, change: ["all", "new", "grown", "shrunk", "gone", "same"], direction: ["down", "up"], shape: ["icicle", "flame"],
 		wrappers: ["fold", "show"], recursion: ["show", "merge"]};

@@ -24,7 +24,7 @@
 #define BROWSE_MS 300000
 #define PYTHON	  "/usr/bin/python3" /* Debian's, which has Debian's selenium */
 #define ROUNDS	  300u
-#define VIEWS	  11u
+#define VIEWS	  12u
 
 /* Needs a build with libjs-dygraphs; returns the page, malloc'd, or NULL where there is none. */
 static char *make_page(const char *trace)

@@ -19,7 +19,7 @@ from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.support.ui import WebDriverWait
 
-VIEWS = ["grows", "flame", "tree", "sites", "functions", "threads", "sizes", "lifetimes", "modules",
+VIEWS = ["grows", "flame", "tree", "sites", "functions", "history", "threads", "sizes", "lifetimes", "modules",
          "source", "about"]
 METRICS = ["outstanding", "growth", "live", "allocated", "calls", "freed"]
 NARROW = 390

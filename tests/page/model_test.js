@@ -78,6 +78,27 @@ for (let from = 0; from < BUCKETS; from++)
 		assert.strictEqual(is.live_bytes, at(to));
 		assert.strictEqual(is.growth_bytes, at(to) - at(from));
 	}
+
+/* --- a metric over time ends at, or adds up to, its value in every window */
+
+for (let from = 0; from < BUCKETS; from++)
+	for (let to = from + 1; to <= BUCKETS; to++)
+		for (const metric of Object.keys(Model.METRICS)) {
+			const [series, others] = Model.history(model, from, to, metric, [0], 2);
+			const value = Model.valuesOf(model, Model.sumsOf(model, from, to), metric)[0];
+			assert.strictEqual(series.length, to - from);
+			assert.ok(others.every((one) => one === 0));
+			if (Model.RATES[metric])
+				assert.strictEqual(series.reduce((all, one) => all + one, 0), value);
+			else if (metric !== "peak")
+				assert.strictEqual(series[series.length - 1], value);
+		}
+assert.deepStrictEqual([...Model.history(model, 0, BUCKETS, "live", [0], 1)[0]], [30, 70, 10, 170]);
+assert.deepStrictEqual([...Model.history(model, 1, 3, "outstanding", [0], 1)[0]], [40, 0]);
+assert.deepStrictEqual([...Model.history(model, 0, BUCKETS, "live", [-1], 1)[0]], [0, 0, 0, 0]);
+assert.strictEqual(Model.weights(model, 0, BUCKETS, "live")[0], 170);
+assert.strictEqual(Model.weights(model, 0, 2, "live")[0], 70);
+assert.strictEqual(Model.weights(model, 1, 3, "allocated")[0], 120);
 assert.deepStrictEqual([...Model.liveSeries(model, [0])], [30, 70, 10, 170]);
 
 /* --- lifetimes: exact for the whole trace, means for a part, never another number of blocks */
