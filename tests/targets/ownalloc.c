@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * libownalloc.so: an allocator that may be called from signal handlers at any instruction, even
- * from one that interrupted itself. It takes from one mapping by an atomic addition and never gives
- * anything back. Each block is preceded by its size. While ownalloc_hold is set, whoever asks for
+ * from one that interrupted itself. It takes from one mapping by an atomic addition; only the newest
+ * block goes back. Each block is preceded by its size. While ownalloc_hold is set, whoever asks for
  * OWNALLOC_SLOW bytes sleeps here.
  */
 #include <errno.h>
@@ -34,6 +34,11 @@ static void arena_open(void)
 		munmap(arena, ARENA_BYTES);
 }
 
+static size_t room_of(size_t alignment, size_t size)
+{
+	return (size + HEAD + alignment + 15) & ~15ul;
+}
+
 static void *take(size_t alignment, size_t size)
 {
 	if (!atomic_load(&next))
@@ -42,8 +47,7 @@ static void *take(size_t alignment, size_t size)
 		errno = ENOMEM;
 		return NULL;
 	}
-	size_t room = (size + HEAD + alignment + 15) & ~15ul;
-	uintptr_t at = atomic_fetch_add(&next, room);
+	uintptr_t at = atomic_fetch_add(&next, room_of(alignment, size));
 	at = (at + HEAD + alignment - 1) & ~(alignment - 1);
 	((size_t *)at)[-1] = size;
 	return (void *)at;
@@ -63,7 +67,11 @@ void *malloc(size_t size)
 /* It comes to a call, as all that free do: what calls nothing is not hooked at its entry. */
 void free(void *ptr)
 {
-	(void)ptr;
+	if (ptr) {
+		uintptr_t begin = (uintptr_t)ptr - HEAD;
+		uintptr_t expected = begin + room_of(16, ((size_t *)ptr)[-1]);
+		atomic_compare_exchange_strong(&next, &expected, begin);
+	}
 	while (atomic_load(&ownalloc_hold) < 0)
 		nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
 }
@@ -75,7 +83,8 @@ void *calloc(size_t count, size_t size)
 		errno = ENOMEM;
 		return NULL;
 	}
-	return take(16, bytes);
+	void *ptr = take(16, bytes);
+	return ptr ? memset(ptr, 0, bytes) : NULL;
 }
 
 static void *resize(void *old, size_t size)
