@@ -10,11 +10,11 @@
 #include "attach/heap/glibc/tcache.h"
 #include "attach/heap/view/account.h"
 #include "attach/heap/view/variables.h"
+#include "attach/heap/view/walks.h"
 #include "attach/proc/proc_status.h"
 
-#define DATA_BYTES_MAX (16u << 20) /* of a module's variables */
-#define WALKS_MAX      4u
-#define HEADER_BYTES   8u /* of a block */
+#define WALKS_MAX    4u
+#define HEADER_BYTES 8u /* of a block */
 /* Of free chunks whose pages are asked for one by one: a second is what all may take. */
 #define RESIDENT_MAX_BYTES (8ull << 30)
 
@@ -70,43 +70,55 @@ static void add_arena(struct reading *reading, const struct bins *now, uint64_t 
 	reading->moved |= moved_bytes != 0;
 }
 
-/* `share`: of the budget that this arena may cost. Walks until two in a row find the same. */
+/* Two walks through one arena. */
+struct walked {
+	raddr_t arena;
+	struct bins walk[2];
+};
+
+static struct ht_err *walk(struct view *view, void *context, unsigned slot, bool *ret_valid)
+{
+	struct walked *walked = context;
+	struct ht_err *err = bins_walk(view, walked->arena, &walked->walk[slot]);
+	*ret_valid = walked->walk[slot].valid;
+	return err;
+}
+
+static uint64_t moved_bytes(void *context, unsigned before, unsigned now)
+{
+	struct walked *walked = context;
+	return bins_moved_bytes(&walked->walk[before], &walked->walk[now]);
+}
+
+static const struct walks_how how = {.max = WALKS_MAX, .walk = walk, .moved_bytes = moved_bytes};
+
+static void take_arena(
+	struct reading *reading, const struct walked *walked, const struct walks *walks)
+{
+	const struct bins *last = &walked->walk[walks->last];
+	const struct bins *before = &walked->walk[walks->last ^ 1];
+	if (!walks->in_row)
+		reading->trouble = "one of its arenas is damaged";
+	else if (walks->in_row == 1)
+		add_arena(reading, last, last->free_bytes);
+	else if (before->whole && !last->whole)
+		add_arena(reading, before, before->free_bytes);
+	else
+		add_arena(reading, last, walks->moved_bytes);
+}
+
+/* `share`: of the budget that this arena may cost. */
 static struct ht_err *read_arena(struct reading *reading, raddr_t arena, uint64_t share)
 {
-	struct view *view = reading->view;
-	struct bins walk[2] = {0};
-	struct ht_err *err = NULL;
-	uint64_t moved_bytes = UINT64_MAX, others = view->left - share;
-	unsigned count = 0, valid = 0;
-	view->left = share;
-	while (!err && count < WALKS_MAX && moved_bytes && !view->spent) {
-		/* The first walk must leave as much for the second. */
-		uint64_t kept = count ? 0 : view->left / 2;
-		view->left -= kept;
-		err = bins_walk(view, arena, &walk[count % 2]);
-		view->left += kept;
-		valid = walk[count % 2].valid ? valid + 1 : 0;
-		/* It has grown since they were read. */
-		if (!valid && !view->spent)
-			view_pause(view);
-		count++;
-		if (valid >= 2)
-			moved_bytes = bins_moved_bytes(&walk[count % 2], &walk[(count + 1) % 2]);
-	}
-	view->left += others;
-	view->spent = false;
-	const struct bins *last = &walk[(count + 1) % 2], *before = &walk[count % 2];
-	bool is_cut = valid >= 2 && before->whole && !last->whole;
-	if (!err && !view->err) {
-		if (!valid)
-			reading->trouble = "one of its arenas is damaged";
-		else if (is_cut)
-			add_arena(reading, before, before->free_bytes);
-		else
-			add_arena(reading, last, valid >= 2 ? moved_bytes : last->free_bytes);
-	}
-	bins_deinit(&walk[0]);
-	bins_deinit(&walk[1]);
+	struct walked walked = {.arena = arena};
+	struct walks walks;
+	uint64_t kept = view_limit(reading->view, share);
+	struct ht_err *err = walks_take(reading->view, &how, &walked, &walks);
+	view_unlimit(reading->view, kept);
+	if (!err && !reading->view->err)
+		take_arena(reading, &walked, &walks);
+	bins_deinit(&walked.walk[0]);
+	bins_deinit(&walked.walk[1]);
 	return err;
 }
 
@@ -194,30 +206,11 @@ static struct ht_err *read_all(struct reading *reading)
 	return err;
 }
 
-/* The span of the module's segments that its program can write to, but for the first of them:
- * malloc'd; NULL in `ret`: there is none, or it is too large. */
-static struct ht_err *read_variables(struct view *view, const struct module *module, uint8_t **ret,
-	size_t *ret_bytes, raddr_t *ret_addr)
-{
-	raddr_t lo, hi;
-	*ret = NULL;
-	if (!variables_span(module, &lo, &hi) || hi - lo > DATA_BYTES_MAX)
-		return NULL;
-	uint8_t *data = malloc(hi - lo);
-	if (!data)
-		return ht_err_new(HT_ERR_NOMEM, "no memory for the variables of a module");
-	*ret_bytes = view_read_data(view, lo, data, hi - lo);
-	*ret_addr = lo;
-	*ret = data;
-	return NULL;
-}
-
-static struct ht_err *read_found(
-	struct reading *reading, const uint8_t *data, size_t bytes, raddr_t addr)
+static struct ht_err *read_found(struct reading *reading, const struct variables *in)
 {
 	struct view *view = reading->view;
 	struct heap_account *account = reading->account;
-	reading->tunables_at = tunables_find(view, data, bytes, addr);
+	reading->tunables_at = tunables_find(view, in->data, in->bytes, in->addr);
 	if (!reading->tunables_at || !tunables_read(view, reading->tunables_at, &reading->tunables))
 		reading->trouble = "heaptap does not know its version";
 	struct ht_err *err = reading->trouble ? NULL : read_all(reading);
@@ -249,27 +242,25 @@ struct ht_err *glibc_read(
 	struct view *view, const struct module *module, struct heap_account *ret, bool *ret_found)
 {
 	struct reading reading = {.view = view, .account = ret};
-	uint8_t *data;
-	size_t bytes;
-	raddr_t addr;
+	struct variables in;
 	*ret = (struct heap_account){.allocator = "glibc"};
 	*ret_found = false;
-	struct ht_err *err = read_variables(view, module, &data, &bytes, &addr);
-	if (err || !data)
+	struct ht_err *err = variables_read(view, module, false, &in);
+	if (err || !in.data)
 		return err;
 	reading.ring = calloc(ARENAS_MAX, sizeof(*reading.ring));
 	if (!reading.ring)
 		err = ht_err_new(HT_ERR_NOMEM, "no memory for a list of arenas");
-	*ret_found =
-		!err && arena_find(view, data, bytes, addr, reading.ring, &reading.arena_count);
+	*ret_found = !err && arena_find(view, in.data, in.bytes, in.addr, reading.ring,
+				     &reading.arena_count);
 	if (*ret_found) {
-		err = read_found(&reading, data, bytes, addr);
-	} else if (!err && arena_is_unused(data, bytes, addr)) {
+		err = read_found(&reading, &in);
+	} else if (!err && arena_is_unused(in.data, in.bytes, in.addr)) {
 		*ret_found = ret->known = true;
 		ret->header_bytes = HEADER_BYTES;
 		take_unused(ret);
 	}
 	free(reading.ring);
-	free(data);
+	free(in.data);
 	return err;
 }

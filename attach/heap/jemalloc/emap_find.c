@@ -9,7 +9,6 @@
 
 #define ROOT_BITS_MAX 18u
 #define PLACES_MAX    4096u
-#define CHUNK_BYTES   65536u	   /* of the variables, in one read */
 #define MAP_MAX	      (1ull << 40) /* what is mapped in one piece is no larger, unless it is others' */
 #define FITS_EACH     256u	   /* comparisons with a place are one look */
 #define STRANGERS     4u	   /* words of the root whose addresses were given back */
@@ -34,7 +33,6 @@ struct search {
 	raddr_t lo, hi; /* of the variables */
 	struct places place[EMAP_SHAPES];
 	struct words words;
-	uint8_t data[CHUNK_BYTES];
 	struct emap found;
 	size_t count;
 	uint64_t fits;	       /* comparisons */
@@ -154,11 +152,20 @@ static struct ht_err *search_page(
 	return err;
 }
 
+static struct ht_err *search_piece(void *context, raddr_t addr, const uint8_t *data, size_t bytes)
+{
+	struct search *search = context;
+	struct ht_err *err = NULL;
+	for (size_t i = 0; i < bytes && !err && !search->view->spent; i += HT_PAGE_BYTES)
+		err = search_page(search, addr + i, data + i,
+			bytes - i < HT_PAGE_BYTES ? bytes - i : HT_PAGE_BYTES);
+	return err;
+}
+
 struct ht_err *emap_find(
 	struct view *view, const struct module *module, struct emap *ret, size_t *ret_count)
 {
-	struct ht_err *err = NULL;
-	raddr_t lo, hi, end;
+	raddr_t lo, hi;
 	*ret_count = 0;
 	if (!variables_span(module, &lo, &hi))
 		return NULL;
@@ -170,15 +177,7 @@ struct ht_err *emap_find(
 	search->hi = hi;
 	for (size_t i = 0; i < EMAP_SHAPES; i++)
 		places_find(view, &emap_shapes[i], &search->place[i]);
-	view_forget(view);
-	for (raddr_t at = lo; !err && view_touched(view, &at, hi, &end);) {
-		size_t bytes = end - at < CHUNK_BYTES ? end - at : CHUNK_BYTES;
-		size_t got = view_read_data(view, at, search->data, bytes);
-		for (size_t i = 0; i < got && !err && !view->spent; i += HT_PAGE_BYTES)
-			err = search_page(search, at + i, search->data + i,
-				got - i < HT_PAGE_BYTES ? got - i : HT_PAGE_BYTES);
-		at += bytes;
-	}
+	struct ht_err *err = variables_each(view, lo, hi, search_piece, search);
 	*ret = search->found;
 	*ret_count = search->count;
 	emap_walk_deinit(&search->walk);

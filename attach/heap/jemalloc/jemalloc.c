@@ -6,6 +6,7 @@
 #include "attach/heap/jemalloc/emap_find.h"
 #include "attach/heap/jemalloc/jecache.h"
 #include "attach/heap/view/account.h"
+#include "attach/heap/view/walks.h"
 #include "attach/proc/proc_status.h"
 
 #define WALKS_MAX    4u
@@ -13,47 +14,34 @@
 #define CACHES_SHARE 8u
 
 struct walked {
-	struct emap_walk walk[2];     /* the two last ones */
-	const struct emap_walk *last; /* that makes sense; NULL: none */
-	uint64_t moved_bytes;	      /* between both; UINT64_MAX: one alone makes sense */
+	const struct emap *emap;
+	struct emap_walk walk[2];
 };
 
-/* Until two in a row find the same. */
-static struct ht_err *walk(struct view *view, const struct emap *emap, struct walked *ret)
+static struct ht_err *walk(struct view *view, void *context, unsigned slot, bool *ret_valid)
 {
-	struct ht_err *err = NULL;
-	unsigned valid = 0;
-	*ret = (struct walked){.moved_bytes = UINT64_MAX};
-	for (unsigned i = 0; i < WALKS_MAX && ret->moved_bytes && !view->spent && !err; i++) {
-		struct emap_walk *now = &ret->walk[i % 2];
-		/* The first walk must leave as much for the second. */
-		uint64_t kept = i ? 0 : view->left / 2;
-		view->left -= kept;
-		err = emap_walk(view, emap, now);
-		view->left += kept;
-		valid = now->valid ? valid + 1 : 0;
-		if (now->valid)
-			ret->last = now;
-		else if (ret->last == now)
-			ret->last = NULL;
-		/* It has grown since they were read. */
-		if (!now->valid && !view->spent)
-			view_pause(view);
-		if (valid >= 2)
-			ret->moved_bytes = emap_moved_bytes(&ret->walk[(i + 1) % 2], now);
-	}
+	struct walked *walked = context;
+	struct ht_err *err = emap_walk(view, walked->emap, &walked->walk[slot]);
+	*ret_valid = walked->walk[slot].valid;
 	return err;
 }
 
-static void take_walk(struct heap_account *account, const struct walked *walked)
+static uint64_t moved_bytes(void *context, unsigned before, unsigned now)
 {
-	const struct emap_walk *last = walked->last;
+	struct walked *walked = context;
+	return emap_moved_bytes(&walked->walk[before], &walked->walk[now]);
+}
+
+static const struct walks_how how = {.max = WALKS_MAX, .walk = walk, .moved_bytes = moved_bytes};
+
+static void take_walk(struct heap_account *account, const struct emap_walk *last, uint64_t moved)
+{
 	account->known = true;
 	account->held_bytes = last->held_bytes;
 	account->system_bytes = last->system_bytes;
 	account->arenas = last->arenas;
-	account->off_bytes = walked->moved_bytes;
-	if (walked->moved_bytes == UINT64_MAX) {
+	account->off_bytes = moved;
+	if (moved == UINT64_MAX) {
 		account->off_bytes = last->held_bytes;
 		account_explain(account,
 			"it has more extents, or changes them faster, than heaptap can read");
@@ -113,31 +101,29 @@ static struct ht_err *read_all(struct view *view, const struct emap *emap,
 {
 	struct proc_status status;
 	struct jecache before, now;
-	struct walked walked = {0};
+	struct walked walked = {.emap = emap};
+	struct walks walks;
 	struct ht_err *err = proc_status(view->proc, 0, &status);
-	struct jecache_place place = {0};
-	uint64_t kept = view->left - view->left / FIND_SHARE;
-	view->left -= kept;
-	if (!err)
-		place = jecache_find(view, threads, emap->shape->is_old);
-	view->left += kept;
-	view->spent = false;
-	if (!err)
-		err = jecache_read(view, threads, &place, &before);
-	kept = view->left / CACHES_SHARE;
-	view->left -= kept;
-	if (!err)
-		err = walk(view, emap, &walked);
-	view->left += kept;
+	if (err)
+		return err;
+	uint64_t kept = view_limit(view, view->left / FIND_SHARE);
+	struct jecache_place place = jecache_find(view, threads, emap->shape->is_old);
+	view_unlimit(view, kept);
+	err = jecache_read(view, threads, &place, &before);
+	if (err)
+		return err;
+	kept = view_limit(view, view->left - view->left / CACHES_SHARE);
+	err = walks_take(view, &how, &walked, &walks);
 	bool spent = view->spent;
-	view->spent = false;
+	view_unlimit(view, kept);
+	const struct emap_walk *last = walks.any ? &walked.walk[walks.last] : NULL;
 	/* What finds its way from one to the other meanwhile has moved in both. */
-	if (!err && !view->err && walked.last)
+	if (!err && !view->err && last)
 		err = jecache_read(view, threads, &place, &now);
-	if (!err && !view->err && walked.last) {
-		take_walk(ret, &walked);
+	if (!err && !view->err && last) {
+		take_walk(ret, last, walks.moved_bytes);
 		take_caches(ret, status.threads, &before, &now);
-		add_values(ret, walked.last);
+		add_values(ret, last);
 	} else {
 		explain_unknown(ret, view, &walked, spent);
 	}
@@ -151,12 +137,10 @@ struct ht_err *jemalloc_read(
 {
 	struct emap emap;
 	size_t count;
-	uint64_t kept = view->left - view->left / FIND_SHARE;
 	*ret = (struct heap_account){.allocator = "jemalloc"};
-	view->left -= kept;
+	uint64_t kept = view_limit(view, view->left / FIND_SHARE);
 	struct ht_err *err = emap_find(view, module, &emap, &count);
-	view->left += kept;
-	view->spent = false;
+	view_unlimit(view, kept);
 	*ret_found = !err && count != 0;
 	if (err || !count)
 		return err;

@@ -8,8 +8,7 @@
 #define QUEUES	    (MIHEAP_SIZES + 2)
 #define MEDIUM_OLD  (128u << 10) /* larger blocks have a page for themselves */
 #define MEDIUM	    (64u << 10)
-#define CHUNK_BYTES 65536u /* of the variables, in one read */
-#define BACKING	    16u	   /* in what a heap points at: the first heap of its thread */
+#define BACKING	    16u /* in what a heap points at: the first heap of its thread */
 #define STATE_WORDS 386u
 
 /* As it lies in memory. */
@@ -97,7 +96,6 @@ struct search {
 	raddr_t lo, hi; /* of the variables */
 	struct miheap *found;
 	size_t count;
-	uint8_t data[CHUNK_BYTES];
 };
 
 /* What it points at is a variable, too, and points back. */
@@ -126,34 +124,31 @@ static void search_queues(struct search *search, raddr_t addr)
 	}
 }
 
-static void search_chunk(struct search *search, raddr_t addr, size_t bytes)
+static struct ht_err *search_piece(void *context, raddr_t addr, const uint8_t *data, size_t bytes)
 {
+	struct search *search = context;
 	for (size_t i = 0; i + sizeof(uint64_t) <= bytes && !search->view->spent; i += 8) {
 		uint64_t size[2] = {0, miheap_block_bytes(1)};
 		bool has_next = i + sizeof(struct queue) + sizeof(*size) <= bytes;
-		memcpy(&size[0], search->data + i, sizeof(*size));
+		memcpy(&size[0], data + i, sizeof(*size));
 		if (size[0] != miheap_block_bytes(0))
 			continue;
 		if (has_next)
-			memcpy(&size[1], search->data + i + sizeof(struct queue), sizeof(*size));
+			memcpy(&size[1], data + i + sizeof(struct queue), sizeof(*size));
 		if (size[1] == miheap_block_bytes(1))
 			search_queues(search, addr + i - offsetof(struct queue, block_bytes));
 	}
+	return NULL;
 }
 
-void miheap_find(
+struct ht_err *miheap_find(
 	struct view *view, const struct module *module, struct miheap *ret, size_t *ret_count)
 {
 	struct search search = {.view = view, .found = ret};
-	raddr_t end;
 	*ret_count = 0;
 	if (!variables_span(module, &search.lo, &search.hi))
-		return;
-	view_forget(view);
-	for (raddr_t at = search.lo; view_touched(view, &at, search.hi, &end);) {
-		size_t bytes = end - at < CHUNK_BYTES ? end - at : CHUNK_BYTES;
-		search_chunk(&search, at, view_read_data(view, at, search.data, bytes));
-		at += bytes;
-	}
+		return NULL;
+	struct ht_err *err = variables_each(view, search.lo, search.hi, search_piece, &search);
 	*ret_count = search.count;
+	return err;
 }

@@ -45,5 +45,6 @@ bool miheap_read(
 	struct view *view, raddr_t addr, bool is_variable, unsigned builds, struct miheap *ret);
 /* The first thread's, among the module's variables; `*ret_count` gets how many there are. One that
  * nobody has used yet is none. */
-void miheap_find(
+HT_MUST_CHECK
+struct ht_err *miheap_find(
 	struct view *view, const struct module *module, struct miheap *ret, size_t *ret_count);

@@ -4,6 +4,7 @@
 #include "attach/heap/mimalloc/mimap.h"
 #include "attach/heap/mimalloc/misegment_walk.h"
 #include "attach/heap/view/account.h"
+#include "attach/heap/view/walks.h"
 
 #define WALKS_MAX     4u
 #define FIND_SHARE    4u /* of the budget */
@@ -19,11 +20,9 @@ struct source {
 };
 
 struct walked {
+	struct source source;
 	struct miwalk walk[2];
-	const struct miwalk *last; /* NULL: none makes sense */
-	uint64_t moved_bytes;	   /* since the one before */
-	bool is_moving;		   /* it is not known how much, or it is not nothing */
-	bool was_whole;		   /* once at least no page was missing */
+	bool was_whole; /* once at least no page was missing */
 };
 
 static bool is_missing_more(const struct miwalk *walk)
@@ -31,41 +30,33 @@ static bool is_missing_more(const struct miwalk *walk)
 	return walk->missing > MISSING_LEFT + walk->count / MISSING_SHARE;
 }
 
-/* Half of what is left for each but the last, so that there is something for the next. */
-static struct ht_err *walk_once(
-	struct view *view, const struct source *source, bool is_first, struct miwalk *ret)
+static struct ht_err *walk(struct view *view, void *context, unsigned slot, bool *ret_valid)
 {
-	uint64_t kept = is_first ? view->left / 2 : 0;
-	view->left -= kept;
+	struct walked *walked = context;
+	struct source *source = &walked->source;
+	struct miwalk *now = &walked->walk[slot];
 	struct ht_err *err = source->is_map
-				     ? mimap_walk(view, &source->map, ret)
-				     : misegment_walk(view, &source->first, &source->threads, ret);
-	view->left += kept;
+				     ? mimap_walk(view, &source->map, now)
+				     : misegment_walk(view, &source->first, &source->threads, now);
+	*ret_valid = now->valid;
+	walked->was_whole |= now->valid && !now->missing;
 	return err;
 }
 
-/* Until two in a row find the same. */
-static struct ht_err *walk(struct view *view, const struct source *source, struct walked *ret)
+static uint64_t moved_bytes(void *context, unsigned before, unsigned now)
 {
-	struct ht_err *err = NULL;
-	ret->is_moving = true;
-	for (unsigned i = 0; i < WALKS_MAX && ret->is_moving && !view->spent && !err; i++) {
-		struct miwalk *now = &ret->walk[i % 2], *before = &ret->walk[(i + 1) % 2];
-		err = walk_once(view, source, i == 0, now);
-		if (!now->valid && !view->spent)
-			view_pause(view);
-		if (!now->valid)
-			continue;
-		ret->moved_bytes = before->valid ? miwalk_moved_bytes(before, now) : UINT64_MAX;
-		ret->is_moving = ret->moved_bytes || now->missing;
-		ret->was_whole |= !now->missing;
-		ret->last = now;
-	}
-	/* The last may be where one that makes none has been since. */
-	if (ret->last && !ret->last->valid)
-		ret->last = NULL;
-	return err;
+	struct walked *walked = context;
+	return miwalk_moved_bytes(&walked->walk[before], &walked->walk[now]);
 }
+
+static bool is_partial(void *context, unsigned slot)
+{
+	struct walked *walked = context;
+	return walked->walk[slot].missing != 0;
+}
+
+static const struct walks_how how = {
+	.max = WALKS_MAX, .walk = walk, .moved_bytes = moved_bytes, .is_partial = is_partial};
 
 /* Of a page on its way between a heap and a segment nothing is known but that it is like others. */
 static uint64_t missing_bytes(const struct miwalk *walk)
@@ -77,22 +68,21 @@ static uint64_t missing_bytes(const struct miwalk *walk)
 	return walk->missing * most;
 }
 
-static void take(struct heap_account *account, const struct walked *walked)
+static void take(struct heap_account *account, const struct miwalk *last, uint64_t moved)
 {
-	const struct miwalk *last = walked->last;
 	account->known = true;
 	account->held_bytes = last->held_bytes;
 	account->system_bytes = last->system_bytes;
 	account->arenas = (uint32_t)last->heap_count;
 	account_value(account, MEMORY_MIMALLOC_USED, account->held_bytes);
 	account_value(account, MEMORY_MIMALLOC_SYSTEM, account->system_bytes);
-	if (walked->moved_bytes == UINT64_MAX) {
+	if (moved == UINT64_MAX) {
 		account->off_bytes = last->held_bytes;
 		account_explain(account,
 			"it has more pages, or changes them faster, than heaptap can read");
 		return;
 	}
-	account->off_bytes = walked->moved_bytes + missing_bytes(last) + last->unsure_bytes;
+	account->off_bytes = moved + missing_bytes(last) + last->unsure_bytes;
 	/* It cannot be more than there is. */
 	if (last->unsure_bytes && account->off_bytes > last->held_bytes)
 		account->off_bytes = last->held_bytes;
@@ -120,53 +110,48 @@ static void explain_unknown(
 static struct ht_err *find(struct view *view, const struct module *module, struct miwalk *spare,
 	struct source *ret, size_t *ret_count)
 {
-	struct ht_err *err = NULL;
-	uint64_t kept = view->left - view->left / FIND_SHARE;
-	view->left -= kept;
-	miheap_find(view, module, &ret->first, ret_count);
-	if (!*ret_count) {
+	uint64_t kept = view_limit(view, view->left / FIND_SHARE);
+	struct ht_err *err = miheap_find(view, module, &ret->first, ret_count);
+	if (!err && !*ret_count) {
 		view->spent = false;
 		err = mimap_find(view, module, spare, &ret->map, ret_count);
 		ret->is_map = *ret_count != 0;
 	}
-	view->left += kept;
-	view->spent = false;
+	view_unlimit(view, kept);
 	return err;
 }
 
-static void read_all(struct view *view, const struct walked *walked, struct heap_account *ret)
+static struct ht_err *read_all(struct view *view, struct walked *walked, struct heap_account *ret)
 {
+	struct walks walks;
+	struct ht_err *err = walks_take(view, &how, walked, &walks);
+	const struct miwalk *last = walks.any ? &walked->walk[walks.last] : NULL;
 	/* What is missing at rest is not on its way. */
-	bool is_partial =
-		walked->last &&
-		(is_missing_more(walked->last) ||
-			(walked->last->missing && !walked->moved_bytes && !walked->was_whole));
-	if (!view->err && walked->last && !is_partial)
-		take(ret, walked);
+	bool is_known = last && !is_missing_more(last) &&
+			(!last->missing || walks.moved_bytes || walked->was_whole);
+	if (!err && !view->err && is_known)
+		take(ret, last, walks.moved_bytes);
 	else
 		explain_unknown(ret, view, walked);
 	view->spent = false;
+	return err;
 }
 
 struct ht_err *mimalloc_read(
 	struct view *view, const struct module *module, struct heap_account *ret, bool *ret_found)
 {
-	struct source source = {0};
 	struct walked walked = {0};
 	size_t count;
 	*ret = (struct heap_account){.allocator = "mimalloc"};
-	struct ht_err *err = find(view, module, &walked.walk[0], &source, &count);
+	struct ht_err *err = find(view, module, &walked.walk[0], &walked.source, &count);
 	*ret_found = !err && count != 0;
 	if (count > 1)
 		account_explain(ret, "more than one list of pages was found");
-	if (!err && count == 1 && !source.is_map)
-		err = threads_find(view, &source.threads);
-	if (!err && count == 1) {
-		walked.walk[0].valid = false;
-		err = walk(view, &source, &walked);
-		read_all(view, &walked, ret);
-	}
-	threads_deinit(&source.threads);
+	if (!err && count == 1 && !walked.source.is_map)
+		err = threads_find(view, &walked.source.threads);
+	if (!err && count == 1)
+		err = read_all(view, &walked, ret);
+	threads_deinit(&walked.source.threads);
 	miwalk_deinit(&walked.walk[0]);
 	miwalk_deinit(&walked.walk[1]);
 	return err;

@@ -11,9 +11,8 @@
 #define ROOT_BYTES_MIN HT_PAGE_BYTES
 #define ROOT_BYTES_MAX (4u << 20) /* of addresses of 48 bits; 2 MiB as a rule */
 #define CHUNK_BYTES    16384u	  /* in one read */
-#define VARIABLES_READ 65536u
-#define TRIED	       64u /* pages that tell whether a map is one */
-#define TRIED_SHARE    8u  /* one of so many may be changing just now */
+#define TRIED	       64u	  /* pages that tell whether a map is one */
+#define TRIED_SHARE    8u	  /* one of so many may be changing just now */
 #define TRIES	       3u
 #define ODD_LEFT       4u /* so many, and one of so many, whenever they were looked at */
 #define ODD_LEFT_SHARE 64u
@@ -224,15 +223,17 @@ static bool is_root(struct view *view, raddr_t addr, uint64_t *ret_entries)
 }
 
 struct search {
+	struct view *view;
+	raddr_t lo, hi; /* of the variables */
 	struct walker walker;
 	struct miwalk *walk;
 	struct mimap *found;
 	size_t count;
-	uint8_t data[VARIABLES_READ];
 };
 
-static struct ht_err *search_word(struct search *search, struct view *view, raddr_t word)
+static struct ht_err *search_word(struct search *search, raddr_t word)
 {
+	struct view *view = search->view;
 	struct walker *walker = &search->walker;
 	struct mimap map = {.root = word, .forms = (1u << MIMAP_FORMS) - 1};
 	if ((search->count && word == search->found->root) || !is_root(view, word, &map.entries))
@@ -248,32 +249,33 @@ static struct ht_err *search_word(struct search *search, struct view *view, radd
 	return NULL;
 }
 
+static struct ht_err *search_piece(void *context, raddr_t addr, const uint8_t *data, size_t bytes)
+{
+	struct search *search = context;
+	struct ht_err *err = NULL;
+	(void)addr;
+	for (size_t i = 0; i + sizeof(raddr_t) <= bytes && !err && !search->view->spent;
+		i += sizeof(raddr_t)) {
+		raddr_t word;
+		memcpy(&word, data + i, sizeof(word));
+		if (word && word % HT_PAGE_BYTES == 0 && (word < search->lo || word >= search->hi))
+			err = search_word(search, word);
+	}
+	return err;
+}
+
 struct ht_err *mimap_find(struct view *view, const struct module *module, struct miwalk *walk_of,
 	struct mimap *ret, size_t *ret_count)
 {
-	struct ht_err *err = NULL;
-	raddr_t lo, hi, end;
+	raddr_t lo, hi;
 	*ret_count = 0;
 	if (!variables_span(module, &lo, &hi))
 		return NULL;
 	struct search *search = calloc(1, sizeof(*search));
 	if (!search)
 		return ht_err_new(HT_ERR_NOMEM, "no memory to search for the pages of a heap");
-	search->walk = walk_of;
-	search->found = ret;
-	view_forget(view);
-	for (raddr_t at = lo; !err && view_touched(view, &at, hi, &end);) {
-		size_t bytes = end - at < VARIABLES_READ ? end - at : VARIABLES_READ;
-		size_t got = view_read_data(view, at, search->data, bytes);
-		for (size_t i = 0; i + sizeof(raddr_t) <= got && !err && !view->spent;
-			i += sizeof(raddr_t)) {
-			raddr_t word;
-			memcpy(&word, search->data + i, sizeof(word));
-			if (word && word % HT_PAGE_BYTES == 0 && (word < lo || word >= hi))
-				err = search_word(search, view, word);
-		}
-		at += bytes;
-	}
+	*search = (struct search){.view = view, .lo = lo, .hi = hi, .walk = walk_of, .found = ret};
+	struct ht_err *err = variables_each(view, lo, hi, search_piece, search);
 	*ret_count = search->count;
 	free(search);
 	return err;

@@ -7,7 +7,6 @@
 #include "attach/heap/view/account.h"
 #include "attach/heap/view/variables.h"
 
-#define DATA_BYTES_MAX (16u << 20) /* of a module's variables */
 #define PAGE_BYTES     8192u
 #define SMALL_MAX      1024u /* of which sizes are told apart by 8 bytes, larger ones by 128 */
 #define SIZE_MAX_SMALL (256u << 10)
@@ -201,35 +200,21 @@ static bool cache_read(
 
 struct search {
 	struct view *view;
-	uint8_t *data; /* what the program has not touched is 0 */
-	size_t bytes;
-	raddr_t addr;
+	struct variables in;
 };
-
-static bool search_read(struct search *search, const struct module *module)
-{
-	raddr_t lo, hi, end;
-	if (!variables_span(module, &lo, &hi) || hi - lo > DATA_BYTES_MAX)
-		return false;
-	search->addr = lo;
-	search->bytes = hi - lo;
-	search->data = calloc(1, search->bytes);
-	for (raddr_t at = lo; search->data && view_touched(search->view, &at, hi, &end); at = end)
-		(void)view_read_data(search->view, at, search->data + (at - lo), end - at);
-	return search->data;
-}
 
 /* Where something of `bytes` may be: NULL: behind the end. */
 static const void *place(const struct search *search, size_t at, size_t bytes)
 {
-	return search->bytes >= bytes && at <= search->bytes - bytes ? search->data + at : NULL;
+	return search->in.bytes >= bytes && at <= search->in.bytes - bytes ? search->in.data + at
+									   : NULL;
 }
 
 static uint64_t word_of(const struct search *search, size_t at)
 {
 	uint64_t word = 0;
 	if (place(search, at, sizeof(word)))
-		memcpy(&word, search->data + at, sizeof(word));
+		memcpy(&word, search->in.data + at, sizeof(word));
 	return word;
 }
 
@@ -242,10 +227,10 @@ static size_t find_sizes(const struct search *search, struct tcbooks *books)
 		uint64_t classes = word_of(search, at + behind);
 		if (classes < 2 || classes > TCBOOKS_CLASSES)
 			continue;
-		memcpy(&sizes, search->data + at, sizeof(sizes));
+		memcpy(&sizes, search->in.data + at, sizeof(sizes));
 		if (!is_sizes(&sizes))
 			continue;
-		take_sizes(books, search->addr + at, &sizes);
+		take_sizes(books, search->in.addr + at, &sizes);
 		count++;
 	}
 	return count;
@@ -262,10 +247,10 @@ static size_t find_central(const struct search *search, struct tcbooks *books)
 			word_of(search, class + 2 * each_bytes) != 2)
 			continue;
 		struct central central[TCBOOKS_CLASSES];
-		memcpy(central, search->data + at, books->count * each_bytes);
-		if (!is_central(search->view, books, search->addr + at, central))
+		memcpy(central, search->in.data + at, books->count * each_bytes);
+		if (!is_central(search->view, books, search->in.addr + at, central))
 			continue;
-		books->central = search->addr + at;
+		books->central = search->in.addr + at;
 		count++;
 	}
 	return count;
@@ -279,10 +264,10 @@ static size_t find_pages(const struct search *search, struct tcbooks *books)
 		struct pages pages;
 		if (word_of(search, at) || !word_of(search, at + offsetof(struct span, next)))
 			continue;
-		memcpy(&pages, search->data + at, sizeof(pages));
-		if (!is_pages(search->view, search->addr + at, &pages))
+		memcpy(&pages, search->in.data + at, sizeof(pages));
+		if (!is_pages(search->view, search->in.addr + at, &pages))
 			continue;
-		books->pages = search->addr + at;
+		books->pages = search->in.addr + at;
 		count++;
 	}
 	return count;
@@ -297,7 +282,7 @@ static void find_cache(const struct search *search, struct tcbooks *books)
 		raddr_t word = word_of(search, at);
 		if (word % CACHE_ALIGN == 0 && view_holds(search->view, word) &&
 			cache_read(search->view, books, word, &cache))
-			books->cache = search->addr + at;
+			books->cache = search->in.addr + at;
 	}
 }
 
@@ -308,15 +293,15 @@ struct ht_err *tcbooks_find(
 	*ret = (struct tcbooks){0};
 	*ret_count = 0;
 	view_forget(view);
-	if (search_read(&search, module)) {
-		size_t sizes = find_sizes(&search, ret);
-		size_t central = sizes == 1 ? find_central(&search, ret) : sizes;
-		size_t pages = central == 1 ? find_pages(&search, ret) : central;
-		*ret_count = pages;
-		if (pages == 1)
-			find_cache(&search, ret);
-	}
-	free(search.data);
+	struct ht_err *err = variables_read(view, module, true, &search.in);
+	if (err || !search.in.data)
+		return err;
+	size_t sizes = find_sizes(&search, ret);
+	size_t central = sizes == 1 ? find_central(&search, ret) : sizes;
+	*ret_count = central == 1 ? find_pages(&search, ret) : central;
+	if (*ret_count == 1)
+		find_cache(&search, ret);
+	free(search.in.data);
 	return NULL;
 }
 

@@ -3,59 +3,71 @@
 
 #include "attach/heap/tcmalloc/tcbooks.h"
 #include "attach/heap/view/account.h"
+#include "attach/heap/view/walks.h"
 
 #define READINGS_MAX 16u /* each is some dozens of looks */
 #define FIND_SHARE   4u	 /* of the budget */
 #define FINDS_MAX    32u /* with the pauses between them 160 ms, a sixth of what a reading has */
 
-struct reading {
-	struct tcbooks_sum sum;
-	uint64_t moved_bytes; /* since the reading before it; UINT64_MAX: there was none */
+struct readings {
+	const struct tcbooks *books;
+	struct tcbooks_sum sum[2];
+	/* The one that differs least from the one before it. */
+	struct tcbooks_sum best;
+	uint64_t moved_bytes;
 };
 
-/* Until one finds what the one before it found; else the one that differs least from it. What does
- * not add up, as it was changed just then, is none. */
-static void take_readings(struct view *view, const struct tcbooks *books, struct reading *ret)
+/* What does not add up, as it was changed just then, is no reading. */
+static struct ht_err *walk(struct view *view, void *context, unsigned slot, bool *ret_valid)
 {
-	struct tcbooks_sum before = {0};
-	*ret = (struct reading){.moved_bytes = UINT64_MAX};
-	for (unsigned i = 0; i < READINGS_MAX && ret->moved_bytes && !view->spent; i++) {
-		struct tcbooks_sum now;
-		tcbooks_read(view, books, &now);
-		if (!now.valid) {
-			view_pause(view);
-			continue;
-		}
-		uint64_t moved =
-			before.valid ? tcbooks_moved_bytes(books, &before, &now) : UINT64_MAX;
-		if (moved < ret->moved_bytes)
-			*ret = (struct reading){now, moved};
-		before = now;
-	}
+	struct readings *readings = context;
+	tcbooks_read(view, readings->books, &readings->sum[slot]);
+	*ret_valid = readings->sum[slot].valid;
+	return NULL;
 }
 
-static void read_books(struct view *view, const struct tcbooks *books, struct heap_account *ret)
+static uint64_t moved_bytes(void *context, unsigned before, unsigned now)
 {
-	struct reading reading;
-	take_readings(view, books, &reading);
-	if (reading.moved_bytes == UINT64_MAX) {
+	struct readings *readings = context;
+	uint64_t moved =
+		tcbooks_moved_bytes(readings->books, &readings->sum[before], &readings->sum[now]);
+	if (moved < readings->moved_bytes) {
+		readings->best = readings->sum[now];
+		readings->moved_bytes = moved;
+	}
+	return moved;
+}
+
+static const struct walks_how how = {
+	.max = READINGS_MAX, .is_small = true, .walk = walk, .moved_bytes = moved_bytes};
+
+static struct ht_err *read_books(
+	struct view *view, const struct tcbooks *books, struct heap_account *ret)
+{
+	struct readings readings = {.books = books, .moved_bytes = UINT64_MAX};
+	struct walks walks;
+	struct ht_err *err = walks_take(view, &how, &readings, &walks);
+	if (err)
+		return err;
+	if (readings.moved_bytes == UINT64_MAX) {
 		account_explain(ret, view->swapped ? "part of its data structures is swapped out"
 						   : "its data structures do not add up");
-		return;
+		return NULL;
 	}
 	ret->known = true;
-	ret->held_bytes = reading.sum.held_bytes;
-	ret->system_bytes = reading.sum.system_bytes;
-	ret->off_bytes = reading.moved_bytes;
+	ret->held_bytes = readings.best.held_bytes;
+	ret->system_bytes = readings.best.system_bytes;
+	ret->off_bytes = readings.moved_bytes;
 	account_value(ret, MEMORY_TCMALLOC_USED, ret->held_bytes);
 	account_value(ret, MEMORY_TCMALLOC_SYSTEM, ret->system_bytes);
-	ret->arenas = reading.sum.caches;
+	ret->arenas = readings.best.caches;
 	if (!books->cache) {
-		ret->off_bytes = reading.sum.held_bytes;
+		ret->off_bytes = readings.best.held_bytes;
 		account_explain(ret, "the caches of its threads were not found");
 	}
-	if (reading.moved_bytes)
+	if (readings.moved_bytes)
 		account_explain(ret, "it was in use while it was read");
+	return NULL;
 }
 
 /* The table of sizes is constant; lists are torn while a thread works on one of them. */
@@ -76,19 +88,17 @@ struct ht_err *tcmalloc_read(
 {
 	struct tcbooks books;
 	size_t count;
-	uint64_t kept = view->left - view->left / FIND_SHARE;
 	*ret = (struct heap_account){.allocator = "tcmalloc"};
-	view->left -= kept;
+	uint64_t kept = view_limit(view, view->left / FIND_SHARE);
 	struct ht_err *err = find(view, module, &books, &count);
-	view->left += kept;
-	view->spent = false;
+	view_unlimit(view, kept);
 	*ret_found = !err && count != 0;
 	if (!*ret_found)
 		return err;
 	if (count > 1)
 		account_explain(ret, "its data structures were found in more than one place");
 	else
-		read_books(view, &books, ret);
+		err = read_books(view, &books, ret);
 	view->spent = false;
-	return NULL;
+	return err;
 }

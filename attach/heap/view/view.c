@@ -111,6 +111,19 @@ size_t view_read_data(struct view *view, raddr_t addr, void *ret, size_t bytes)
 	return view->err ? 0 : got;
 }
 
+uint64_t view_limit(struct view *view, uint64_t most)
+{
+	uint64_t kept = view->left - most;
+	view->left = most;
+	return kept;
+}
+
+void view_unlimit(struct view *view, uint64_t kept)
+{
+	view->left += kept;
+	view->spent = false;
+}
+
 void view_forget(struct view *view)
 {
 	view->round++;

@@ -66,6 +66,10 @@ struct ht_err *view_deinit(struct view *view);
 bool view_holds(const struct view *view, raddr_t addr);
 /* Takes a cost off the budget; false: there is no more of it, or of the process. */
 bool view_spend(struct view *view, uint64_t cost);
+/* From here on no more than `most` of the budget may be spent, until view_unlimit gets what this
+ * returns. Then looks that were refused are not remembered. */
+uint64_t view_limit(struct view *view, uint64_t most);
+void view_unlimit(struct view *view, uint64_t kept);
 /* From here on view_read reads anew. */
 void view_forget(struct view *view);
 /* All of `bytes` from such memory, or false: not there, not readable, or spent. As it was at some
