@@ -133,12 +133,12 @@ static struct ht_err *mapped_before(void *context, const struct rec_range *range
 	return mappings_before(&analysis->mappings, range);
 }
 
-static struct ht_err *rss(void *context, uint64_t time_ns, uint64_t rss_bytes)
+static struct ht_err *memory(void *context, uint64_t time_ns, const struct memory *sample)
 {
 	struct analysis *analysis = context;
-	timeline_rss(&analysis->cube.timeline, time_ns, rss_bytes);
+	timeline_note(&analysis->cube.timeline, time_ns, sample);
 	if (analysis->filters_blocks)
-		timeline_rss(&analysis->whole.timeline, time_ns, rss_bytes);
+		timeline_note(&analysis->whole.timeline, time_ns, sample);
 	return NULL;
 }
 
@@ -183,7 +183,7 @@ static struct ht_err *begin(
 			.freed = freed,
 			.before_freed = before_freed,
 			.mapped = mapped},
-		.rss = rss,
+		.memory = memory,
 		.symbol = symbol,
 		.heap = heap,
 		.mapped_before = mapped_before,

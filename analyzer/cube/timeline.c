@@ -13,10 +13,6 @@ void timeline_init(struct timeline *timeline)
 /* Adds the later step `b` to `a`. */
 static void join(struct timeline_step *a, const struct timeline_step *b)
 {
-	if (b->has_rss) {
-		a->has_rss = true;
-		a->rss_bytes = b->rss_bytes;
-	}
 	if (!b->touched)
 		return;
 	a->touched = true;
@@ -31,15 +27,29 @@ static void join(struct timeline_step *a, const struct timeline_step *b)
 		a->live_max_bytes = b->live_max_bytes;
 }
 
+static void join_memory(struct timeline_memory *a, const struct timeline_memory *b)
+{
+	for (size_t kind = 0; kind < TIMELINE_MEMORY_KINDS; kind++) {
+		if (!b->is_known[kind])
+			continue;
+		a->is_known[kind] = true;
+		a->number[kind] = b->number[kind];
+	}
+}
+
 void timeline_join(struct timeline *timeline)
 {
-	for (size_t i = 0; i < TIMELINE_STEPS / 2; i++) {
+	const size_t half = TIMELINE_STEPS / 2;
+	for (size_t i = 0; i < half; i++) {
 		struct timeline_step joined = timeline->step[2 * i];
+		struct timeline_memory memory = timeline->memory[2 * i];
 		join(&joined, &timeline->step[2 * i + 1]);
+		join_memory(&memory, &timeline->memory[2 * i + 1]);
 		timeline->step[i] = joined;
+		timeline->memory[i] = memory;
 	}
-	memset(&timeline->step[TIMELINE_STEPS / 2], 0,
-		sizeof(timeline->step[0]) * (TIMELINE_STEPS / 2));
+	memset(&timeline->step[half], 0, sizeof(timeline->step[0]) * half);
+	memset(&timeline->memory[half], 0, sizeof(timeline->memory[0]) * half);
 	timeline->step_ns *= 2;
 	timeline->count = (timeline->count + 1) / 2;
 	timeline->newest /= 2;
@@ -69,7 +79,6 @@ void timeline_add(struct timeline *timeline, const struct timeline_step *more)
 	struct timeline_step *step = &timeline->step[timeline->newest];
 	struct timeline_step added = *more;
 	added.touched = true;
-	added.has_rss = false;
 	if (timeline->newest >= timeline->count)
 		timeline->count = timeline->newest + 1;
 	/* The step begins with the live bytes of the step before. */
@@ -80,11 +89,12 @@ void timeline_add(struct timeline *timeline, const struct timeline_step *more)
 	timeline->before_bytes = added.before_bytes;
 }
 
-void timeline_rss(struct timeline *timeline, uint64_t time_ns, uint64_t rss_bytes)
+void timeline_note(struct timeline *timeline, uint64_t time_ns, const struct memory *sample)
 {
-	struct timeline_step *step = &timeline->step[index_at(timeline, time_ns)];
-	step->has_rss = true;
-	step->rss_bytes = rss_bytes;
+	struct timeline_memory known;
+	memcpy(known.is_known, sample->is_known, sizeof(known.is_known));
+	memcpy(known.number, sample->number, sizeof(known.number));
+	join_memory(&timeline->memory[index_at(timeline, time_ns)], &known);
 }
 
 void timeline_finish(struct timeline *timeline)

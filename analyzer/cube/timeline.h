@@ -5,17 +5,26 @@
 #pragma once
 
 #include "analyzer/model/sample.h"
+#include "format/memory.h"
 
 #define TIMELINE_STEPS	       512u
 #define TIMELINE_FIRST_STEP_NS 1000000u
 
 struct timeline_step {
-	bool touched, has_rss; /* by events; by a sample */
+	bool touched; /* by events */
 	uint64_t allocations, allocated_bytes, frees, freed_bytes, temporary;
 	uint64_t live_bytes;	 /* at its end */
 	uint64_t before_bytes;	 /* usable ones of older blocks, freed until its end */
 	uint64_t live_max_bytes; /* highest within it */
-	uint64_t rss_bytes;	 /* last sample within it */
+};
+
+/* Kinds that the process has, without those of its allocators. */
+#define TIMELINE_MEMORY_KINDS (MEMORY_CGROUP_LIMIT + 1u)
+
+/* The last figure of each kind within a step. */
+struct timeline_memory {
+	bool is_known[TIMELINE_MEMORY_KINDS];
+	uint64_t number[TIMELINE_MEMORY_KINDS];
 };
 
 struct timeline {
@@ -25,6 +34,7 @@ struct timeline {
 	size_t newest;			   /* step of the newest event */
 	uint64_t newest_end_ns;		   /* its end: older events belong to it as well */
 	struct timeline_step step[TIMELINE_STEPS];
+	struct timeline_memory memory[TIMELINE_STEPS]; /* of each step */
 };
 
 void timeline_init(struct timeline *timeline);
@@ -34,8 +44,8 @@ void timeline_join(struct timeline *timeline);
 void timeline_enter(struct timeline *timeline, uint64_t time_ns);
 /* Adds what happened in the newest step; its live_bytes and before_bytes are those at its end. */
 void timeline_add(struct timeline *timeline, const struct timeline_step *more);
-/* May run ahead of the events. */
-void timeline_rss(struct timeline *timeline, uint64_t time_ns, uint64_t rss_bytes);
+/* Notes what `sample` knows of the process. May run ahead of the events. */
+void timeline_note(struct timeline *timeline, uint64_t time_ns, const struct memory *sample);
 /* No more facts: gives steps in which nothing happened the live and older bytes of the one before.
  */
 void timeline_finish(struct timeline *timeline);

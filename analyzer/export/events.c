@@ -65,13 +65,13 @@ static struct ht_err *before_freed(
 	return NULL;
 }
 
-static struct ht_err *rss(void *context, uint64_t time_ns, uint64_t rss_bytes)
+static struct ht_err *memory(void *context, uint64_t time_ns, const struct memory *sample)
 {
 	const struct events *events = context;
 	const struct model_observer *to = events->observer;
-	if (!to->rss || !is_in_window(events, time_ns))
+	if (!to->memory || !is_in_window(events, time_ns))
 		return NULL;
-	return to->rss(to->replay.context, time_ns - events->from_ns, rss_bytes);
+	return to->memory(to->replay.context, time_ns - events->from_ns, sample);
 }
 
 uint64_t events_end_ns(const struct view *view)
@@ -100,7 +100,7 @@ struct ht_err *events_read(const struct export_job *job, const struct model_obse
 			.allocated = allocated,
 			.freed = freed,
 			.before_freed = before_freed},
-		.rss = rss,
+		.memory = memory,
 	};
 	/* The trace may have grown meanwhile. */
 	struct model model = {.limit_bytes = view->analysis->model.seen_bytes};

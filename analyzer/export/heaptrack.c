@@ -326,11 +326,12 @@ static struct ht_err *freed(void *context, const struct replay_call *call,
 	return NULL;
 }
 
-static struct ht_err *rss(void *context, uint64_t time_ns, uint64_t rss_bytes)
+static struct ht_err *memory(void *context, uint64_t time_ns, const struct memory *sample)
 {
 	struct exporter *exporter = context;
 	(void)time_ns; /* it may be ahead of the events, and time must not go back */
-	put_line(exporter->out, 'R', rss_bytes / RSS_PAGE_BYTES);
+	if (sample->is_known[MEMORY_RSS])
+		put_line(exporter->out, 'R', sample->number[MEMORY_RSS] / RSS_PAGE_BYTES);
 	return NULL;
 }
 
@@ -377,7 +378,7 @@ static struct ht_err *write_events(struct exporter *exporter)
 {
 	const struct model_observer observer = {
 		.replay = {.context = exporter, .allocated = allocated, .freed = freed},
-		.rss = rss,
+		.memory = memory,
 	};
 	struct ht_err *err = events_read(exporter->job, &observer);
 	uint64_t end_ms = events_end_ns(exporter->job->view) / 1000000;

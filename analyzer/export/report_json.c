@@ -240,6 +240,19 @@ static struct ht_err *put_threads(struct json_writer *writer, const struct view 
 	return json_put(writer, "threads", array);
 }
 
+/* What is known of a process's memory, by the names of its kinds. */
+static json_t *with_memory(json_t *object, const struct timeline_memory *memory)
+{
+	for (size_t kind = 0; kind < TIMELINE_MEMORY_KINDS; kind++)
+		if (memory->is_known[kind])
+			object = json_with(object, memory_kind_name(kind),
+				kind == MEMORY_CGROUP_LIMIT &&
+						memory->number[kind] == MEMORY_NO_LIMIT
+					? json_null()
+					: json_number(memory->number[kind]));
+	return object;
+}
+
 static json_t *timeline_json(const struct view *view)
 {
 	const struct analysis *analysis = view->analysis;
@@ -264,8 +277,7 @@ static json_t *timeline_json(const struct view *view)
 			object = json_with(object, "heap_bytes",
 				json_number(heap_bytes_at(&analysis->heap,
 					whole->step[i].live_bytes, whole->step[i].before_bytes)));
-		if (step->has_rss)
-			object = json_with(object, "rss_bytes", json_number(step->rss_bytes));
+		object = with_memory(object, &timeline->memory[i]);
 		array = json_plus(array, object);
 	}
 	return array;

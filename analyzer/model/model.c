@@ -217,26 +217,22 @@ static void take_value(struct model_memory *memory, const struct rec_value *valu
 	memory_set(&memory->last, kind, value->number);
 }
 
-static struct ht_err *take_rss(struct model_reading *load, uint64_t mono_ns, uint64_t rss_bytes)
-{
-	struct model *model = load->model;
-	if (rss_bytes > model->rss_max_bytes)
-		model->rss_max_bytes = rss_bytes;
-	if (!load->observer.rss)
-		return NULL;
-	return load->observer.rss(load->observer.replay.context,
-		timebase_since_start(&model->timebase, mono_ns), rss_bytes);
-}
-
 static struct ht_err *take_memory(struct model_reading *load, const struct rec_memory *rec)
 {
-	struct ht_err *err = NULL;
-	for (uint64_t i = 0; i < rec->value_count && !err; i++) {
-		take_value(&load->model->memory, &rec->value[i]);
-		if (rec->value[i].kind == MEMORY_RSS)
-			err = take_rss(load, rec->mono_ns, rec->value[i].number);
+	struct model *model = load->model;
+	struct memory sample = {0};
+	for (uint64_t i = 0; i < rec->value_count; i++) {
+		take_value(&model->memory, &rec->value[i]);
+		if (rec->value[i].kind < MEMORY_KIND_COUNT)
+			memory_set(&sample, (enum memory_kind)rec->value[i].kind,
+				rec->value[i].number);
 	}
-	return err;
+	if (sample.number[MEMORY_RSS] > model->rss_max_bytes)
+		model->rss_max_bytes = sample.number[MEMORY_RSS];
+	if (!load->observer.memory)
+		return NULL;
+	return load->observer.memory(load->observer.replay.context,
+		timebase_since_start(&model->timebase, rec->mono_ns), &sample);
 }
 
 /* Of a process that was ending an old trace has 0 bytes, which mean nothing. */

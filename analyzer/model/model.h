@@ -92,7 +92,7 @@ struct model {
 struct model_observer {
 	struct replay_observer replay; /* replay.context is the context of all */
 	/* time_ns since the window's start */
-	struct ht_err *(*rss)(void *context, uint64_t time_ns, uint64_t rss_bytes);
+	struct ht_err *(*memory)(void *context, uint64_t time_ns, const struct memory *sample);
 	struct ht_err *(*symbol)(void *context, const struct rec_symbol *symbol);
 	/* What was mapped before the window. */
 	struct ht_err *(*mapped_before)(void *context, const struct rec_range *range);

@@ -147,6 +147,15 @@ static void put_heap(struct writer *writer, const struct analysis *analysis)
 	}
 }
 
+/* Columns of the timeline, in the order of decode.js. */
+static const enum memory_kind page_memory[] = {MEMORY_RSS, MEMORY_ANONYMOUS, MEMORY_FILE,
+	MEMORY_SHARED, MEMORY_SWAP, MEMORY_MAJOR_FAULTS, MEMORY_CGROUP};
+
+static uint64_t known_plus_one(const struct timeline_memory *memory, enum memory_kind kind)
+{
+	return memory->is_known[kind] ? 1 + memory->number[kind] : 0;
+}
+
 /* What is not known is 0, and what is known one more than it is. */
 static void put_timeline(struct writer *writer, const struct analysis *analysis)
 {
@@ -160,7 +169,9 @@ static void put_timeline(struct writer *writer, const struct analysis *analysis)
 			writer, (int64_t)(step[i].live_bytes - (i ? step[i - 1].live_bytes : 0)));
 	PUT_COLUMN(writer, count, i, step[i].live_max_bytes);
 	put_heap(writer, analysis);
-	PUT_COLUMN(writer, count, i, step[i].has_rss ? 1 + step[i].rss_bytes : 0);
+	for (size_t kind = 0; kind < HT_ARRAY_SIZE(page_memory); kind++)
+		PUT_COLUMN(writer, count, i,
+			known_plus_one(&analysis->cube.timeline.memory[i], page_memory[kind]));
 	PUT_COLUMN(writer, count, i, before_frees(&analysis->cube, i));
 }
 

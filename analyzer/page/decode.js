@@ -144,7 +144,7 @@ const Decode = (() => {
 
 	function readTimeline(input) {
 		const line = table(input, ["allocations", "allocatedBytes", "live", "liveMax", "heap",
-			"rss", "beforeFrees"]);
+			"rss", "anonymous", "file", "shared", "swap", "majorFaults", "cgroup", "beforeFrees"]);
 		let live = 0;
 		for (let i = 0; i < line.count; i++) {
 			const bits = line.live[i];

@@ -252,18 +252,20 @@ static void put_rss_parts(struct line *line, const struct page *page, const stru
 
 static void write_part_of_rss(const struct page *page)
 {
-	const struct timeline_step *first = NULL, *last = NULL;
+	const struct timeline_memory *memory = page->view->analysis->cube.timeline.memory;
+	const struct timeline_memory *first = NULL, *last = NULL;
 	for (uint32_t i = page->view->window.from; i < page->view->window.to; i++) {
-		const struct timeline_step *step = step_at(page, i);
-		first = first || !step->has_rss ? first : step;
-		last = step->has_rss ? step : last;
+		if (!memory[i].is_known[MEMORY_RSS])
+			continue;
+		first = first ? first : &memory[i];
+		last = &memory[i];
 	}
 	if (!first)
 		return;
 	struct line line;
 	label(&line, page, "RSS");
-	line_put(&line, "%s -> ", page_bytes(page, first->rss_bytes).text);
-	line_put(&line, "%s", page_bytes(page, last->rss_bytes).text);
+	line_put(&line, "%s -> ", page_bytes(page, first->number[MEMORY_RSS]).text);
+	line_put(&line, "%s", page_bytes(page, last->number[MEMORY_RSS]).text);
 	line_end(&line);
 }
 

@@ -105,6 +105,24 @@ static size_t count_right_sums(const json_t *report, const json_t *sums, bool mu
 	return right;
 }
 
+/* Each kind of memory in each step of the timeline. */
+static void check_memory(const json_t *report, const json_t *memory)
+{
+	const char *kind;
+	json_t *sum, *step;
+	json_object_foreach((json_t *)memory, kind, sum)
+	{
+		double expected = 0;
+		size_t index;
+		json_array_foreach(report_at(report, "timeline"), index, step) expected +=
+			json_number_value(json_object_get(step, kind));
+		ck_assert_msg(expected == json_number_value(sum),
+			"%s adds up to %.0f, in the report %.0f", kind, json_number_value(sum),
+			expected);
+	}
+	ck_assert_uint_eq(json_object_size(memory), 7);
+}
+
 static void check_window(const char *trace, const json_t *window)
 {
 	json_t *report = report_of(trace, window);
@@ -125,6 +143,8 @@ static void check_window(const char *trace, const json_t *window)
 	json_array_foreach(report_at(window, "rootSums"), index, value) ck_assert_uint_eq(
 		(uint64_t)json_number_value(value), report_u64(report, "totals.outstanding_bytes"));
 	const json_t *sums = json_object_get(window, "viewSums");
+	if (json_object_get(window, "memory"))
+		check_memory(report, report_at(window, "memory"));
 	if (sums)
 		ck_assert_uint_ge(count_right_sums(report, sums, true), VIEWS - 1);
 	json_decref(report);

@@ -35,9 +35,15 @@ for (const showsWrappers of [false, true])
 		trees.push(down, Stacks.bottomUp(down));
 	}
 
+/* What all known figures of a kind of memory add up to. */
+const memory = (from, to) => Object.fromEntries(Object.entries({rss_bytes: "rss",
+	anonymous_bytes: "anonymous", file_bytes: "file", shared_bytes: "shared", swap_bytes: "swap",
+	major_faults: "majorFaults", cgroup_bytes: "cgroup"}).map(([name, column]) => [name,
+	model.timeline[column].slice(from, to).reduce((sum, value) => sum + Math.max(0, value - 1), 0)]));
+
 console.log(JSON.stringify(windows.map(([from, to]) => ({
 	from_ms: from ? from * ms : null, to_ms: to === n ? null : to * ms,
-	totals: Model.report(model, from, to),
+	totals: Model.report(model, from, to), memory: memory(from, to),
 	rootSums: trees.map((tree) => {
 		const sums = Model.sumsOf(model, from, to);
 		return Stacks.inclusive(tree, Model.valuesOf(model, sums, "outstanding")).total[0];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
  * libownalloc.so: an allocator that may be called from signal handlers at any instruction, even
- * from one that interrupted itself. It takes from one mapping by an atomic addition; only the newest
- * block goes back. Each block is preceded by its size. While ownalloc_hold is set, whoever asks for
- * OWNALLOC_SLOW bytes sleeps here.
+ * from one that interrupted itself. It takes from one mapping by an atomic addition; only the
+ * newest block goes back. Each block is preceded by its size. While ownalloc_hold is set, whoever
+ * asks for OWNALLOC_SLOW bytes sleeps here.
  */
 #include <errno.h>
 #include <malloc.h>

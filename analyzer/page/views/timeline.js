@@ -6,6 +6,14 @@
 "use strict";
 
 const Timeline = (() => {
+	/* Parts of RSS, and what is beside it. */
+	const MEMORY = [["anonymous", "anonymous"], ["file", "files"], ["shared", "shared memory"],
+		["swap", "swapped out"]];
+	const DASHES = {anonymous: [6, 3], file: [2, 3], shared: [8, 3, 2, 3], swap: [1, 4]};
+
+	/* Keys of curves that the reader took away, also of a model that follows. */
+	const hidden = new Set();
+
 	/* Label, colour, and bytes of bucket i; null: not known. */
 	function seriesOf(model) {
 		const line = model.timeline, s = model.stepNs / 1e9;
@@ -22,7 +30,17 @@ const Timeline = (() => {
 			series.push({name: "whole heap", key: "heap", value: known(line.heap)});
 		if (line.rss.some((value) => value))
 			series.push({name: "RSS", key: "rss", value: known(line.rss)});
+		const most = (column) => line[column].reduce((top, value) => Math.max(top, value - 1), 0);
+		for (const [column, name] of MEMORY)
+			if (most(column) > most("rss") / 20)
+				series.push({name, key: column, isPart: true, value: known(line[column])});
 		return series;
+	}
+
+	/* Since the bucket before; null: not known. */
+	function faultsAt(model, bucket) {
+		const faults = model.timeline.majorFaults, before = bucket ? faults[bucket - 1] : 0;
+		return faults[bucket] && before ? faults[bucket] - before : null;
 	}
 
 	function create(app) {
@@ -69,13 +87,16 @@ const Timeline = (() => {
 		function options() {
 			const own = {};
 			for (const one of series)
-				own[one.name] = {axis: one.axis || "y", color: Dom.colour(one.key),
+				own[one.name] = {axis: one.axis || "y", color: Dom.colour(one.isPart ? "rss" : one.key),
 					fillGraph: one.key === "rate", strokeWidth: one.key === "rate"
-						? 0.8 : 1.8, connectSeparatedPoints: true};
+						? 0.8 : one.isPart ? 1.1 : 1.8,
+					strokePattern: one.isPart ? DASHES[one.key] : null,
+					connectSeparatedPoints: true};
 			const bytes = {axisLabelFormatter: (value) => Format.bytes(value)};
 			return {
 				labels: ["time", ...series.map((one) => one.name)],
 				series: own,
+				visibility: series.map((one) => !hidden.has(one.key)),
 				interactionModel: {}, highlightCircleSize: 0,
 				xRangePad: 0, includeZero: true, labelsKMG2: true,
 				dateWindow: [0, Math.max(bucketStart(model.buckets), 1e-9)],
@@ -124,12 +145,17 @@ const Timeline = (() => {
 				? " (the whole capture)" : "")];
 			if (bucket >= 0) {
 				parts.push("at " + Format.time((bucket + 0.5) * model.stepNs) + ":");
+				const faults = faultsAt(model, bucket), cgroup = model.timeline.cgroup[bucket];
 				for (const one of series) {
 					const value = one.value(bucket);
 					if (value !== null)
 						parts.push(one.name + " " + Format.bytes(value) +
 							(one.key === "rate" ? "/s" : ""));
 				}
+				if (faults)
+					parts.push("page faults that read the disk " + Format.count(faults));
+				if (cgroup)
+					parts.push("its control group " + Format.bytes(cgroup - 1));
 			}
 			Dom.by("readout").textContent = parts.join(" \u00b7 ");
 		}
@@ -241,8 +267,17 @@ const Timeline = (() => {
 			placeBrush();
 		}
 
-		Dom.replace(Dom.by("legend"), ...series.map((one) => Dom.element("span", {},
-			Dom.element("span", {class: "swatch swatch-" + one.key}), one.name)));
+		/* Shows or hides a curve. */
+		function toggle(event, one) {
+			const isHidden = !hidden.delete(one.key) && Boolean(hidden.add(one.key));
+			event.currentTarget.setAttribute("aria-pressed", String(!isHidden));
+			graph.setVisibility(series.indexOf(one), !isHidden);
+		}
+
+		Dom.replace(Dom.by("legend"), ...series.map((one) => Dom.element("button", {type: "button",
+			"aria-pressed": String(!hidden.has(one.key)), title: "Show or hide this curve",
+			onclick: (event) => toggle(event, one)},
+		Dom.element("span", {class: "swatch swatch-" + one.key}), one.name)));
 		return {
 			draw, selectPeak, step, destroy: () => graph && graph.destroy(),
 			svg: () => TimelineSvg.draw(app, series),

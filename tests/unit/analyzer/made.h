@@ -9,12 +9,19 @@
 
 #include "analyzer/cube/window.h"
 #include "tests/support/ht_check.h"
+#include "tests/support/memory_sample.h"
 #include "tests/support/random.h"
 
 #define MADE_BLOCKS  3000u
 #define MADE_OLDER   200u
 #define MADE_THREADS 3u
 #define MADE_LIVES   UINT64_MAX /* as a death: there is none */
+
+static inline void note_rss(struct timeline *timeline, uint64_t time_ns, uint64_t rss_bytes)
+{
+	struct memory sample = memory_sample(MEMORY_RSS, rss_bytes);
+	timeline_note(timeline, time_ns, &sample);
+}
 
 struct made_block {
 	struct live_block block;
@@ -119,7 +126,7 @@ static inline void made_play(struct made *made, uint64_t seed, struct cube *cube
 		const uint64_t what = random_below(&made->random, 100);
 		/* Resident memory is read ahead of the events. */
 		if (cube && random_below(&made->random, 500) == 0)
-			timeline_rss(&cube->timeline, made->now_ns + made->gap_ns * 50, 4096);
+			note_rss(&cube->timeline, made->now_ns + made->gap_ns * 50, 4096);
 		if (what < (made->count < MADE_BLOCKS / 2 ? 60 : 44) || made->live_count == 0)
 			made_allocate(made, cube);
 		else if (what < 97)

@@ -42,7 +42,7 @@ static void count_chosen(uint64_t seed, uint64_t gap_ns, uint32_t nodes, size_t 
 		if (lives)
 			ck_no_err(cube_pass(&cube, made.now_ns));
 		if (i % 300 == 0 && !lives)
-			timeline_rss(&cube.timeline, block->death_ns + gap_ns * 100, 4096);
+			note_rss(&cube.timeline, block->death_ns + gap_ns * 100, 4096);
 		if (is_chosen[order[i]])
 			ck_no_err(cube_lived(
 				&cube, &block->block, lives ? NULL : &death, block->is_temporary));

@@ -5,6 +5,7 @@
 #include "analyzer/cube/timeline.h"
 
 #include "tests/support/ht_check.h"
+#include "tests/support/memory_sample.h"
 
 static struct timeline timeline;
 
@@ -36,13 +37,19 @@ static void give_back(uint64_t time_ns, uint64_t bytes)
 					.live_bytes = live_bytes});
 }
 
+static void note(enum memory_kind kind, uint64_t time_ns, uint64_t number)
+{
+	struct memory sample = memory_sample(kind, number);
+	timeline_note(&timeline, time_ns, &sample);
+}
+
 START_TEST(events_and_samples_fall_into_steps)
 {
 	begin();
 	allocate(0, 100);
 	allocate(999999, 50);
 	give_back(3000000, 100);
-	timeline_rss(&timeline, 5500000, 4096);
+	note(MEMORY_RSS, 5500000, 4096);
 	timeline_finish(&timeline);
 	ck_assert_uint_eq(timeline.count, 6);
 	ck_assert_uint_eq(timeline.step[0].allocations, 2);
@@ -52,8 +59,9 @@ START_TEST(events_and_samples_fall_into_steps)
 	ck_assert_uint_eq(timeline.step[3].live_max_bytes, 150);
 	ck_assert_uint_eq(timeline.step[3].temporary, 1);
 	ck_assert_uint_eq(timeline.step[5].live_bytes, 50);
-	ck_assert(timeline.step[5].has_rss);
-	ck_assert_uint_eq(timeline.step[5].rss_bytes, 4096);
+	ck_assert(timeline.memory[5].is_known[MEMORY_RSS]);
+	ck_assert(!timeline.memory[5].is_known[MEMORY_SWAP]);
+	ck_assert_uint_eq(timeline.memory[5].number[MEMORY_RSS], 4096);
 }
 END_TEST
 
@@ -63,7 +71,7 @@ START_TEST(a_long_window_has_wider_steps)
 	for (uint64_t i = 0; i < 100000; i++) {
 		allocate(i * 1000000, 10);
 		if (i % 1000 == 0)
-			timeline_rss(&timeline, i * 1000000, i);
+			note(MEMORY_RSS, i * 1000000, i);
 	}
 	timeline_finish(&timeline);
 	ck_assert_uint_le(timeline.count, TIMELINE_STEPS);
@@ -82,7 +90,7 @@ END_TEST
 START_TEST(samples_may_run_ahead_of_events)
 {
 	begin();
-	timeline_rss(&timeline, 50000000, 1);
+	note(MEMORY_RSS, 50000000, 1);
 	allocate(2000000, 10);
 	timeline_finish(&timeline);
 	ck_assert_uint_eq(timeline.step[2].allocations, 1);
@@ -91,11 +99,26 @@ START_TEST(samples_may_run_ahead_of_events)
 }
 END_TEST
 
+/* Samples need not know the same figures: each keeps its own last one. */
+START_TEST(each_figure_of_memory_is_kept)
+{
+	begin();
+	note(MEMORY_ANONYMOUS, 0, 10);
+	note(MEMORY_FILE, 500000, 20);
+	note(MEMORY_ANONYMOUS, 1500000, 30);
+	timeline_join(&timeline);
+	ck_assert_uint_eq(timeline.memory[0].number[MEMORY_ANONYMOUS], 30);
+	ck_assert_uint_eq(timeline.memory[0].number[MEMORY_FILE], 20);
+	ck_assert(!timeline.memory[0].is_known[MEMORY_RSS]);
+	ck_assert(!timeline.memory[1].is_known[MEMORY_ANONYMOUS]);
+}
+END_TEST
+
 START_TEST(a_sample_may_widen_the_steps_under_an_event)
 {
 	begin();
 	allocate(400000000, 10);
-	timeline_rss(&timeline, 600000000, 1); /* more than 512 steps */
+	note(MEMORY_RSS, 600000000, 1); /* more than 512 steps */
 	allocate(401000000, 10);
 	timeline_finish(&timeline);
 	ck_assert_uint_eq(timeline.step_ns, 2000000);
@@ -114,6 +137,6 @@ START_TEST(absurd_times_fit)
 }
 END_TEST
 
-HT_SUITE("analyzer/timeline", events_and_samples_fall_into_steps, a_long_window_has_wider_steps,
-	samples_may_run_ahead_of_events, a_sample_may_widen_the_steps_under_an_event,
-	absurd_times_fit)
+HT_SUITE("analyzer/timeline", each_figure_of_memory_is_kept, events_and_samples_fall_into_steps,
+	a_long_window_has_wider_steps, samples_may_run_ahead_of_events,
+	a_sample_may_widen_the_steps_under_an_event, absurd_times_fit)
