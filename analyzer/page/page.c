@@ -117,29 +117,29 @@ struct ht_err *page_write(FILE *out, const struct view *view, const struct page_
 }
 
 static struct ht_err *data_within(struct bytes_out *data, const struct view *view,
-	const struct suspects *suspects, uint64_t bytes_max, struct page_result *ret)
+	const struct suspects *suspects, const struct page_more *more, uint64_t bytes_max,
+	struct page_result *ret)
 {
 	const uint64_t most = view->total.allocated_bytes;
-	const struct page_more none = {0};
 	uint64_t least = 0;
-	struct ht_err *err = page_data(data, view, suspects, &none, least, ret);
+	struct ht_err *err = page_data(data, view, suspects, more, least, ret);
 	while (!err && data->length > bytes_max && least <= most) {
 		least = least ? least * FOLD_STEP : FOLD_FIRST(most);
 		data->length = 0;
-		err = page_data(data, view, suspects, &none, least, ret);
+		err = page_data(data, view, suspects, more, least, ret);
 	}
 	ret->bytes = data->length;
 	return err;
 }
 
-struct ht_err *page_write_data(
-	FILE *out, const struct view *view, uint64_t bytes_max, struct page_result *ret)
+struct ht_err *page_write_data(FILE *out, const struct view *view, const struct page_more *more,
+	uint64_t bytes_max, struct page_result *ret)
 {
 	struct bytes_out data = {0};
 	struct suspects suspects = {0};
 	struct ht_err *err = suspects_find(view, &suspects);
 	if (!err)
-		err = data_within(&data, view, &suspects, bytes_max, ret);
+		err = data_within(&data, view, &suspects, more, bytes_max, ret);
 	if (!err)
 		fwrite(data.data, 1, data.length, out);
 	suspects_deinit(&suspects);

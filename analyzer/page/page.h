@@ -38,8 +38,8 @@ struct ht_err *page_write(FILE *out, const struct view *view, const struct page_
 /* The tables and facts alone, not compressed, for a page that asks a server for them. Folds as
  * page_write does, but is written anyhow. */
 HT_MUST_CHECK
-struct ht_err *page_write_data(
-	FILE *out, const struct view *view, uint64_t bytes_max, struct page_result *ret);
+struct ht_err *page_write_data(FILE *out, const struct view *view, const struct page_more *more,
+	uint64_t bytes_max, struct page_result *ret);
 /* The page without data, which asks a server for it, and its Content-Security-Policy as a header
  * has it; both malloc'd. `is_live`: it also listens how a capture goes on. */
 HT_MUST_CHECK

@@ -56,26 +56,6 @@ static struct ht_err *check_access(const struct exchange *exchange, bool changes
 	return access_check(&exchange->server->access, &claim);
 }
 
-/* The traces that the parameters choose. */
-static struct ht_err *choose_traces(
-	const struct exchange *exchange, const char *path[2], size_t *ret_count)
-{
-	const struct serve_traces *traces = exchange->server->config->traces;
-	const bool compares = exchange->route->compares;
-	size_t base = 0, trace = 0;
-	struct ht_err *err = NULL;
-	if (compares)
-		err = request_index(&exchange->request, "base", traces->count, 0, &base);
-	if (!err)
-		err = request_index(
-			&exchange->request, "trace", traces->count, compares ? 1 : 0, &trace);
-	*ret_count = 0;
-	if (compares)
-		path[(*ret_count)++] = traces->path[base];
-	path[(*ret_count)++] = traces->path[trace];
-	return err;
-}
-
 static bool reads_again(const struct option_values *values)
 {
 	static const enum option_id id[] = {
@@ -90,17 +70,14 @@ static struct ht_err *read_question(struct exchange *exchange, const char *rest)
 {
 	const struct option_table *table = exchange->server->config->table;
 	const struct route *route = exchange->route;
-	const char *path[2];
-	size_t count;
+	const struct serve_traces *traces = exchange->server->config->traces;
 	exchange->question.kind = route->kind;
 	exchange->question.member = route->member;
 	if (!route->command)
 		return NULL;
 	exchange->question.command = option_find_command(table, route->command);
-	struct ht_err *err = choose_traces(exchange, path, &count);
-	if (!err)
-		err = route_words(
-			table, route, rest, &exchange->request, path, count, &exchange->words);
+	struct ht_err *err = route_words(table, route, rest, &exchange->request,
+		(const char *const *)traces->path, traces->count, &exchange->words);
 	if (!err)
 		err = option_parse(table, exchange->question.command, exchange->words.count,
 			exchange->words.word, &exchange->question.values);

@@ -11,7 +11,7 @@
 /* clang-format off: a table */
 const struct route route_table[] = {
 	{.path = "", .kind = ROUTE_PAGE},
-	{.path = "page", .kind = ROUTE_DATA, .command = "html"},
+	{.path = "page", .kind = ROUTE_DATA, .command = "html", .base = OPTION_DIFF},
 	{.path = "traces", .kind = ROUTE_TRACES},
 	{.path = "events", .kind = ROUTE_EVENTS},
 	{.path = "report", .kind = ROUTE_COMMAND, .command = "report"},
@@ -49,8 +49,13 @@ const struct route route_table[] = {
 		.member = MEMBERS("breakdown")},
 	{.path = "tree", .kind = ROUTE_COMMAND, .command = "tree"},
 	{.path = "callers", .kind = ROUTE_COMMAND, .command = "callers", .operand = "name"},
-	{.path = "diff", .kind = ROUTE_COMMAND, .command = "diff", .compares = true},
-	{.path = "export", .kind = ROUTE_COMMAND, .command = "export", .needs = OPTION_FORMAT},
+	{.path = "diff", .kind = ROUTE_COMMAND, .command = "diff", .traces = ROUTE_TWO},
+	{.path = "trend", .kind = ROUTE_COMMAND, .command = "trend", .traces = ROUTE_ALL},
+	{.path = "export",
+		.kind = ROUTE_COMMAND,
+		.command = "export",
+		.needs = OPTION_FORMAT,
+		.traces = ROUTE_ONE_OR_TWO},
 	{.path = "mark", .kind = ROUTE_CONTROL},
 	{.path = "pause", .kind = ROUTE_CONTROL},
 	{.path = "resume", .kind = ROUTE_CONTROL},
@@ -100,11 +105,18 @@ static struct ht_err *add(struct route_words *words, const char *fmt, ...)
 	return NULL;
 }
 
-/* Parameters that choose traces, prove who asks, or are an operand. */
+static bool has_base(const struct route *route)
+{
+	return route->traces == ROUTE_TWO || route->traces == ROUTE_ONE_OR_TWO ||
+	       route->base != OPTION_NONE;
+}
+
+/* Parameters that choose traces, carry the token, or are an operand. */
 static bool is_own(const struct route *route, const char *name)
 {
-	return strcmp(name, "token") == 0 || strcmp(name, "trace") == 0 ||
-	       (route->compares && strcmp(name, "base") == 0) ||
+	return strcmp(name, "token") == 0 ||
+	       (route->traces != ROUTE_ALL && strcmp(name, "trace") == 0) ||
+	       (has_base(route) && strcmp(name, "base") == 0) ||
 	       (route->operand && strcmp(name, route->operand) == 0);
 }
 
@@ -127,7 +139,7 @@ static bool is_closed(enum option_id id, enum option_kind kind)
 {
 	static const enum option_id closed[] = {OPTION_JSON, OPTION_CSV, OPTION_FORMAT,
 		OPTION_FORCE, OPTION_STATS, OPTION_HELP, OPTION_COLOR, OPTION_NO_PAGER, OPTION_WIDE,
-		OPTION_BYTES, OPTION_STACKS};
+		OPTION_BYTES, OPTION_STACKS, OPTION_EMBED_SOURCE};
 	for (size_t i = 0; i < HT_ARRAY_SIZE(closed); i++)
 		if (closed[i] == id)
 			return true;
@@ -152,12 +164,55 @@ static struct ht_err *add_parameter(const struct option_table *table,
 	return add(words, "--%s=%s", name, parameter->value);
 }
 
+/* --- traces ---------------------------------------------------------------------------------- */
+
+static struct ht_err *add_trace(const struct request *request, const char *name,
+	const char *const *path, size_t path_count, size_t otherwise, struct route_words *words)
+{
+	size_t index = 0;
+	struct ht_err *err = request_index(request, name, path_count, otherwise, &index);
+	return err ? err : add(words, "%s", path[index]);
+}
+
+static struct ht_err *add_traces(const struct route *route, const struct request *request,
+	const char *const *path, size_t path_count, struct route_words *words)
+{
+	struct ht_err *err = NULL;
+	switch (route->traces) {
+	case ROUTE_ONE_OR_TWO:
+		if (request_value(request, "base"))
+			err = add_trace(request, "base", path, path_count, 0, words);
+		return err ? err : add_trace(request, "trace", path, path_count, 0, words);
+	case ROUTE_ONE:
+		return add_trace(request, "trace", path, path_count, 0, words);
+	case ROUTE_TWO:
+		err = add_trace(request, "base", path, path_count, 0, words);
+		return err ? err : add_trace(request, "trace", path, path_count, 1, words);
+	case ROUTE_ALL:
+		for (size_t i = 0; i < path_count && !err; i++)
+			err = add(words, "%s", path[i]);
+	}
+	return err;
+}
+
+/* The option of a page that names the trace to compare with. */
+static struct ht_err *add_base(const struct option_table *table, const struct route *route,
+	const struct request *request, const char *const *path, size_t path_count,
+	struct route_words *words)
+{
+	size_t index = 0;
+	if (route->base == OPTION_NONE || !request_value(request, "base"))
+		return NULL;
+	struct ht_err *err = request_index(request, "base", path_count, 0, &index);
+	return err ? err : add(words, "--%s=%s", table->option[route->base].name, path[index]);
+}
+
 static struct ht_err *add_operands(const struct route *route, const struct request *request,
 	const char *const *path, size_t path_count, struct route_words *words)
 {
 	struct ht_err *err = add(words, "--");
-	for (size_t i = 0; i < path_count && !err; i++)
-		err = add(words, "%s", path[i]);
+	if (!err)
+		err = add_traces(route, request, path, path_count, words);
 	if (err || !route->operand)
 		return err;
 	const char *value = request_value(request, route->operand);
@@ -167,19 +222,29 @@ static struct ht_err *add_operands(const struct route *route, const struct reque
 	return add(words, "%s", value);
 }
 
+static struct ht_err *add_fixed(const struct option_table *table,
+	const struct option_command *command, const struct route *route, const char *rest,
+	struct route_words *words)
+{
+	struct ht_err *err = NULL;
+	if (option_is_of(table, command, OPTION_JSON))
+		err = add(words, "--json");
+	if (!err && route->fixed)
+		err = add(words, "%s", route->fixed);
+	if (!err && route->needs != OPTION_NONE)
+		err = add(words, "--%s=%s", table->option[route->needs].name, rest);
+	return err;
+}
+
 struct ht_err *route_words(const struct option_table *table, const struct route *route,
 	const char *rest, const struct request *request, const char *const *path, size_t path_count,
 	struct route_words *ret)
 {
 	const struct option_command *command = option_find_command(table, route->command);
-	struct ht_err *err = NULL;
 	*ret = (struct route_words){0};
-	if (option_is_of(table, command, OPTION_JSON))
-		err = add(ret, "--json");
-	if (!err && route->fixed)
-		err = add(ret, "%s", route->fixed);
-	if (!err && route->needs != OPTION_NONE)
-		err = add(ret, "--%s=%s", table->option[route->needs].name, rest);
+	struct ht_err *err = add_fixed(table, command, route, rest, ret);
+	if (!err)
+		err = add_base(table, route, request, path, path_count, ret);
 	for (size_t i = 0; i < request->count && !err; i++)
 		if (!is_own(route, request->parameter[i].name))
 			err = add_parameter(table, command, route, &request->parameter[i], ret);

@@ -7,6 +7,7 @@
 
 #include "analyzer/cli/option.h"
 #include "analyzer/serve/request.h"
+#include "analyzer/serve/traces.h"
 
 enum route_kind {
 	ROUTE_PAGE,    /* the page itself */
@@ -17,6 +18,13 @@ enum route_kind {
 	ROUTE_CONTROL, /* steers a capture; POST */
 };
 
+enum route_traces {
+	ROUTE_ONE,	  /* parameter trace, else the first */
+	ROUTE_TWO,	  /* parameters base and trace, else the first two */
+	ROUTE_ONE_OR_TWO, /* two where parameter base is given */
+	ROUTE_ALL,
+};
+
 struct route {
 	const char *path; /* below ROUTE_PREFIX; "" of the page */
 	enum route_kind kind;
@@ -25,11 +33,12 @@ struct route {
 	const char *const *member; /* members of its JSON that are sent; NULL: all */
 	enum option_id needs;	   /* NAME of path/NAME is the value of this option */
 	const char *operand;	   /* parameter that is the last operand, or NULL */
-	bool compares;		   /* two traces: parameters base and trace */
+	enum route_traces traces;  /* its operands */
+	enum option_id base;	   /* parameter base names the trace that is its value */
 };
 
 #define ROUTE_PREFIX	"/api/v1/"
-#define ROUTE_WORDS_MAX (REQUEST_PARAMETERS_MAX + 8u)
+#define ROUTE_WORDS_MAX (REQUEST_PARAMETERS_MAX + SERVE_TRACES_MAX + 8u)
 
 /* The route of a path, and what follows its name ("" or NAME); NULL: there is none. */
 const struct route *route_find(const char *path, const char **ret_rest);
@@ -44,10 +53,10 @@ struct route_words {
 };
 
 /*
- * The words behind the name of the route's command; `path` names the traces, `rest` is of
- * route_find. HT_ERR_USAGE: a parameter that is no option of the command, or that would name a file
- * of this machine. What the values mean is the parser's to say. route_words_deinit also after an
- * error.
+ * The words behind the name of the route's command; `path` are the server's traces, `rest` is of
+ * route_find. HT_ERR_USAGE: no such trace; a parameter that is no option of the command, or that
+ * would name a file of this machine. What the values mean is the parser's to say.
+ * route_words_deinit also after an error.
  */
 HT_MUST_CHECK
 struct ht_err *route_words(const struct option_table *table, const struct route *route,

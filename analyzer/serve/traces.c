@@ -47,7 +47,7 @@ static int is_trace(const struct dirent *entry)
 static struct ht_err *add_directory(struct serve_traces *traces, const char *directory)
 {
 	struct dirent **entry = NULL;
-	int count = scandir(directory, &entry, is_trace, alphasort);
+	int count = scandir(directory, &entry, is_trace, versionsort);
 	struct ht_err *err = NULL;
 	if (count < 0)
 		return ht_err_sys(errno, "cannot read the directory %s", directory);

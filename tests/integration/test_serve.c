@@ -148,6 +148,10 @@ START_TEST(answers_are_those_of_the_commands)
 	SAME("diff", "diff", "--json", one, two);
 	SAME("diff?base=1&trace=0", "diff", "--json", two, one);
 	SAME("diff?base=1&trace=1", "diff", "--json", two, two);
+	SAME("trend", "trend", "--json", one, two);
+	SAME("trend?limit=1&metric=calls", "trend", "--json", one, two, "--limit", "1", "--metric",
+		"calls");
+	SAME("export/difffolded?base=0&trace=1", "export", "--format", "difffolded", one, two);
 	SAME("export/collapsed?metric=allocated", "export", "--format", "collapsed", one,
 		"--metric", "allocated");
 	SAME("export/massif", "export", "--format", "massif", one);
@@ -170,8 +174,8 @@ START_TEST(a_folder_of_windows)
 	ck_assert_int_eq(
 		run_program((const char *[]){"mkdir", "-p", folder, NULL}, ANSWER_MS, NULL, NULL),
 		0);
-	free(make_trace("windows/b.htap", 3));
-	free(make_trace("windows/a.htap", 2));
+	free(make_trace("windows/w-10.htap", 3));
+	free(make_trace("windows/w-9.htap", 2));
 	free(make_trace("windows/other", 2));
 	if (!http_start(&http, (const char *[]){folder, NULL}))
 		return;
@@ -179,7 +183,7 @@ START_TEST(a_folder_of_windows)
 	const json_t *traces = json_object_get(answer, "traces");
 	ck_assert_uint_eq(json_array_size(traces), 2);
 	for (size_t i = 0; i < 2; i++) {
-		ck_assert_int_gt(asprintf(&path, "%s/%c.htap", folder, "ab"[i]), 0);
+		ck_assert_int_gt(asprintf(&path, "%s/w-%u.htap", folder, i ? 10 : 9), 0);
 		ck_assert_str_eq(report_text(json_array_get(traces, i), "path"), path);
 		free(path);
 	}
@@ -211,21 +215,60 @@ static char *get_if(const struct http *http, const char *path, const char *etag)
 	return http_send(http, request, NULL);
 }
 
-START_TEST(what_is_known_is_not_sent_again)
+/* Everything that the page shows: each answer says what it is, and is sent once. */
+static const char *const resource[] = {"report", "summary", "timeline", "tree", "sites", "suspects",
+	"callers?name=parse", "sizes", "lifetimes", "threads", "modules", "diff", "trend",
+	"traces"};
+static const char *const exports[] = {"collapsed", "pprof", "speedscope", "firefox", "massif",
+	"dhat", "callgrind", "csv", "heaptrack", "difffolded?base=0"};
+
+static void check_known(const struct http *http, const char *path)
+{
+	char *first = get_if(http, path, "\"none\"");
+	ck_assert_msg(http_status(first) == 200, "%s: %.600s", path, first);
+	char *etag = header_of(first, "ETag"), *again = get_if(http, path, etag);
+	ck_assert_msg(http_status(again) == 304, "%s: %.600s", path, again);
+	free(first);
+	free(etag);
+	free(again);
+}
+
+START_TEST(every_resource_has_a_schema_and_is_sent_once)
+{
+	struct http http;
+	char *one = make_trace("one.htap", 3), *two = make_trace("two.htap", 5), path[100];
+	if (!http_start(&http, (const char *[]){one, two, NULL}))
+		return;
+	for (size_t i = 0; i < HT_ARRAY_SIZE(resource); i++) {
+		snprintf(path, sizeof(path), "/api/v1/%s", resource[i]);
+		json_t *answer = http_json(&http, path, 200);
+		const char *schema = report_text(answer, "schema");
+		ck_assert_msg(strncmp(schema, "heaptap.", 8) == 0, "%s: %s", path, schema);
+		json_decref(answer);
+		check_known(&http, path);
+	}
+	for (size_t i = 0; i < HT_ARRAY_SIZE(exports); i++) {
+		snprintf(path, sizeof(path), "/api/v1/export/%s", exports[i]);
+		check_known(&http, path);
+	}
+	check_known(&http, "/api/v1/page?trace=1&base=0");
+	http_stop(&http);
+	free(one);
+	free(two);
+}
+END_TEST
+
+START_TEST(another_question_has_another_etag)
 {
 	struct http http;
 	if (!start(&http))
 		return;
 	char *first = get_if(&http, "/api/v1/summary", "\"none\"");
 	char *etag = header_of(first, "ETag");
-	char *again = get_if(&http, "/api/v1/summary", etag);
 	char *other = get_if(&http, "/api/v1/summary?from=+10ms", etag);
-	ck_assert_uint_eq(http_status(first), 200);
-	ck_assert_uint_eq(http_status(again), 304);
 	ck_assert_uint_eq(http_status(other), 200);
 	free(first);
 	free(etag);
-	free(again);
 	free(other);
 	http_stop(&http);
 }
@@ -246,6 +289,9 @@ START_TEST(wrong_requests_are_explained)
 		{"/api/v1/summary?function=%zz", 400, "%25"},
 		{"/api/v1/summary?trace=1", 400, "there is 1 trace"},
 		{"/api/v1/diff", 400, "there is 1 trace"},
+		{"/api/v1/page?base=1", 400, "there is 1 trace"},
+		{"/api/v1/trend", 400, "trend"},
+		{"/api/v1/trend?trace=0", 400, "option --trace=0 is unknown"},
 		{"/api/v1/tree?metric=x", 400, "tree: --metric x is unknown"},
 		{"/api/v1/callers", 400, "parameter name is missing"},
 		{"/api/v1/callers?name=nothing", 400, "nothing"},
@@ -542,7 +588,8 @@ START_TEST(the_page_shows_the_same_numbers)
 END_TEST
 
 HT_SUITE("integration/serve", answers_are_those_of_the_commands, a_folder_of_windows,
-	what_is_known_is_not_sent_again, wrong_requests_are_explained, only_the_token_is_answered,
-	every_answer_has_its_headers, root_is_given_up, ten_thousand_connections,
-	slow_clients_make_room, hostile_bytes_disturb_nobody, too_many_requests_are_told_so,
+	every_resource_has_a_schema_and_is_sent_once, another_question_has_another_etag,
+	wrong_requests_are_explained, only_the_token_is_answered, every_answer_has_its_headers,
+	root_is_given_up, ten_thousand_connections, slow_clients_make_room,
+	hostile_bytes_disturb_nobody, too_many_requests_are_told_so,
 	the_page_shows_the_same_numbers)

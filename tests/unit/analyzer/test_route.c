@@ -11,7 +11,7 @@
 #include "analyzer/commands.h"
 #include "tests/support/ht_check.h"
 
-static const char *const paths[] = {"-first.htap", "second.htap"};
+static const char *const paths[] = {"-first.htap", "second.htap", "third.htap"};
 
 static struct ht_err *words_of(const char *target, struct route_words *ret)
 {
@@ -22,7 +22,7 @@ static struct ht_err *words_of(const char *target, struct route_words *ret)
 	const struct route *route = route_find(request.path, &rest);
 	ck_assert_msg(route && route->command, "%s", target);
 	struct ht_err *err = route_words(
-		&commands_table, route, rest, &request, paths, route->compares ? 2 : 1, ret);
+		&commands_table, route, rest, &request, paths, HT_ARRAY_SIZE(paths), ret);
 	request_deinit(&request);
 	return err;
 }
@@ -40,22 +40,6 @@ static void check(const char *target, const char *expected)
 	route_words_deinit(&words);
 }
 
-START_TEST(parameters_are_options)
-{
-	check("/api/v1/summary?token=x&trace=0", "--json -- -first.htap");
-	check("/api/v1/timeline?from=+10s&thread=a&thread=b&show-wrappers",
-		"--json --from=+10s --thread=a --thread=b --show-wrappers -- -first.htap");
-	check("/api/v1/lifetimes", "--json --by=lifetime -- -first.htap");
-	check("/api/v1/callers?name=a%20b&full-stacks", "--json --full-stacks -- -first.htap a b");
-	check("/api/v1/diff?base=1&metric=calls",
-		"--json --metric=calls -- -first.htap second.htap");
-	check("/api/v1/export/pprof?min-size=64k", "--format=pprof --min-size=64k -- -first.htap");
-	/* What is no option, or has no such value, is the parser's to refuse. */
-	check("/api/v1/tree?nothing=1", "--json --nothing=1 -- -first.htap");
-	check("/api/v1/page", "-- -first.htap");
-}
-END_TEST
-
 static void check_refused(const char *command, const char *name)
 {
 	struct route_words words;
@@ -66,6 +50,40 @@ static void check_refused(const char *command, const char *name)
 	ht_err_free(err);
 	route_words_deinit(&words);
 }
+
+START_TEST(parameters_are_options)
+{
+	check("/api/v1/summary?token=x&trace=0", "--json -- -first.htap");
+	check("/api/v1/timeline?from=+10s&thread=a&thread=b&show-wrappers",
+		"--json --from=+10s --thread=a --thread=b --show-wrappers -- -first.htap");
+	check("/api/v1/lifetimes", "--json --by=lifetime -- -first.htap");
+	check("/api/v1/callers?name=a%20b&full-stacks", "--json --full-stacks -- -first.htap a b");
+	check("/api/v1/diff?metric=calls", "--json --metric=calls -- -first.htap second.htap");
+	check("/api/v1/export/pprof?min-size=64k", "--format=pprof --min-size=64k -- -first.htap");
+	/* What is no option, or has no such value, is the parser's to refuse. */
+	check("/api/v1/tree?nothing=1", "--json --nothing=1 -- -first.htap");
+	check("/api/v1/page", "-- -first.htap");
+}
+END_TEST
+
+START_TEST(numbers_choose_traces)
+{
+	check("/api/v1/tree?trace=2", "--json -- third.htap");
+	check("/api/v1/diff?base=2&trace=0", "--json -- third.htap -first.htap");
+	check("/api/v1/trend?limit=9", "--json --limit=9 -- -first.htap second.htap third.htap");
+	check("/api/v1/page?trace=1&base=2", "--diff=third.htap -- second.htap");
+	check("/api/v1/export/difffolded?trace=1&base=0",
+		"--format=difffolded -- -first.htap second.htap");
+	/* Only a number of the list is a trace. */
+	check_refused("tree", "trace=3&x");
+	check_refused("page", "base=/etc/passwd&x");
+	check_refused("page", "diff");
+	check_refused("page", "embed-source");
+	/* No parameter of this route: the parser refuses it. */
+	check("/api/v1/tree?base=1", "--json --base=1 -- -first.htap");
+	check("/api/v1/trend?trace=1", "--json --trace=1 -- -first.htap second.htap third.htap");
+}
+END_TEST
 
 START_TEST(no_option_names_a_file)
 {
@@ -132,9 +150,10 @@ START_TEST(every_route_has_its_command)
 		ck_assert_msg(!route_table[i].command ||
 				      option_find_command(&commands_table, route_table[i].command),
 			"%s", route_table[i].path);
-	ck_assert_uint_eq(route_count, 21);
+	ck_assert_uint_eq(route_count, 22);
 }
 END_TEST
 
 HT_SUITE("unit/analyzer/route", parameters_are_options, no_option_names_a_file,
-	names_cannot_hide_options, only_these_paths_lead_somewhere, every_route_has_its_command)
+	names_cannot_hide_options, numbers_choose_traces, only_these_paths_lead_somewhere,
+	every_route_has_its_command)
