@@ -139,8 +139,9 @@ const App = (() => {
 		const metrics = Object.keys(Model.METRICS)
 			.filter((name) => !(model.isSample && name === "temporary"));
 		const app = {model, metrics, names: Names.of(model), render};
-		/* The page of a comparison opens with it; others have none. */
-		app.views = State.VIEWS.filter((name) => name !== "diff" || model.facts.diff);
+		/* The page of a comparison opens with it. */
+		const isMissing = {diff: !model.facts.diff, trend: Folder.traces.length < 2};
+		app.views = State.VIEWS.filter((name) => !isMissing[name]);
 		app.first = model.facts.diff ? "diff" : "grows";
 		app.read = () => {
 			app.state = State.read(location.hash, model.buckets, metrics, app.views, app.first);

@@ -184,15 +184,20 @@ const Decode = (() => {
 		return tables(unpackLz4(packed, length));
 	}
 
+	async function errorOf(answer) {
+		const {error} = await answer.json().catch(() => ({}));
+		return error || "the server answered " + answer.status;
+	}
+
 	/* The model of an element: its text is base64 of LZ4, or data-source names where the tables
 	 * are, not compressed. */
 	async function load(element) {
 		const {source, bytes} = element.dataset;
 		if (!source)
 			return decode(bytesOfBase64(element.textContent.trim()), Number(bytes));
-		const answer = await Server.get(source);
+		const answer = await Server.getChosen(source);
 		if (!answer.ok)
-			throw new Error("the server answered " + answer.status);
+			throw new Error(await errorOf(answer));
 		return tables(new Uint8Array(await answer.arrayBuffer()));
 	}
 

@@ -8,7 +8,7 @@
 (() => {
 	const TITLES = {grows: "What grows", flame: "Flame graph", tree: "Tree", sites: "Sites",
 		functions: "Functions", history: "Over time", threads: "Threads", sizes: "Sizes", lifetimes: "Lifetimes",
-		modules: "Modules", source: "Source", diff: "Diff", about: "About this capture"};
+		modules: "Modules", source: "Source", diff: "Diff", trend: "Trend", about: "About this capture"};
 	let app, timeline, views, theme;
 
 	/* --- what it is of ----------------------------------------------------------------- */
@@ -134,10 +134,17 @@
 
 	/* --- controls ---------------------------------------------------------------------- */
 
+	/* Tabs that stay keep the focus, however often the model changes. */
 	function showTabs() {
+		if (Dom.by("tabs").dataset.views === app.views.join())
+			return;
+		Dom.by("tabs").dataset.views = app.views.join();
 		Dom.replace(Dom.by("tabs"), ...app.views.map((name) => Dom.element("button", {
 			type: "button", id: "tab-" + name, role: "tab", "aria-controls": "view",
 			onclick: () => app.set({view: name})}, TITLES[name])));
+	}
+
+	function listenToTabs() {
 		Dom.by("tabs").addEventListener("keydown", (event) => {
 			const step = {ArrowLeft: -1, ArrowRight: 1}[event.key];
 			if (!step)
@@ -154,7 +161,7 @@
 	}
 
 	function showControls() {
-		showTabs();
+		listenToTabs();
 		Dom.replace(Dom.by("metric"), ...app.metrics.map((name) =>
 			Dom.element("option", {value: name}, name)));
 		Dom.by("metric").addEventListener("change", (event) => setMetric(event.target.value));
@@ -193,7 +200,8 @@
 			sites: Sites.create(app), functions: Functions.create(app), history: History.create(app),
 			threads: Parts.create(app, "threads"), sizes: Parts.create(app, "sizes", "functions"),
 			lifetimes: Lifetimes.create(app), modules: Groups.create(app),
-			source: Source.create(app), diff: DiffView.create(app), about: About.create(app)};
+			source: Source.create(app), diff: DiffView.create(app), trend: Trend.create(app),
+			about: About.create(app)};
 	}
 
 	function display() {
@@ -201,12 +209,13 @@
 			timeline.destroy();
 		timeline = Timeline.create(app);
 		views = createViews();
+		showTabs();
 		showTarget();
 		showNotices();
 		redraw();
 	}
 
-	/* Another model of the same process, such as a capture that goes on. */
+	/* Another model: of a capture that goes on, or of another trace of the server. */
 	function show(model) {
 		app = App.create(model, render);
 		display();
@@ -240,7 +249,10 @@
 	};
 
 	const data = Dom.by("data");
-	Decode.load(data).then(start).then(() => Live.start(data, show)).catch((error) => {
+	Promise.all([Decode.load(data), Folder.ask(data)]).then(([model]) => start(model)).then(() => {
+		Live.start(data, show);
+		Folder.start(data, show);
+	}).catch((error) => {
 		Dom.by("notices").append(Dom.element("p", {class: "notice", role: "alert"},
 			"This page cannot be shown: " + error.message));
 		throw error;

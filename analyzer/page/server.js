@@ -6,22 +6,34 @@
 "use strict";
 
 const Server = (() => {
-	const given = typeof location === "undefined" ? new URLSearchParams()
-		: new URLSearchParams(location.search);
+	const given = () => new URLSearchParams(typeof location === "undefined" ? ""
+		: location.search);
 
-	/* `path` with parameters, and with the trace that the page is about. */
 	function address(path, parameters) {
-		const all = {...parameters};
-		if (given.get("trace") !== null)
-			all.trace = given.get("trace");
-		const words = Object.entries(all)
+		const words = Object.entries(parameters || {})
 			.map(([name, value]) => name + "=" + encodeURIComponent(value));
 		return path + (words.length ? "?" + words.join("&") : "");
 	}
 
 	function send(method, path, parameters) {
 		return fetch(address(path, parameters), {method, cache: "no-store",
-			headers: {"X-Heaptap-Token": given.get("token") || ""}});
+			headers: {"X-Heaptap-Token": given().get("token") || ""}});
+	}
+
+	/* The numbers, as text, of the trace that the page is about, and of the one it is compared
+	 * with; null: none is given. */
+	function chosen() {
+		return {trace: given().get("trace"), base: given().get("base")};
+	}
+
+	/* The address of the page about other traces; a base below 0 is none. */
+	function search({trace, base}) {
+		const all = given();
+		all.set("trace", trace);
+		all.delete("base");
+		if (base >= 0)
+			all.set("base", base);
+		return "?" + all;
 	}
 
 	/* A server that has too much to do, or whose trace has not begun, says when to ask again. */
@@ -35,9 +47,11 @@ const Server = (() => {
 	}
 
 	return {
-		get,
+		get, chosen, search,
+		/* Of the traces that are chosen. */
+		getChosen: (path) => get(path, Object.fromEntries(
+			Object.entries(chosen()).filter(([, value]) => value !== null))),
 		post: (path, parameters) => send("POST", path, parameters),
-		token: given.get("token") || "", trace: Number(given.get("trace") || 0),
 	};
 })();
 

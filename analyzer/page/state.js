@@ -6,7 +6,7 @@
 
 const State = (() => {
 	const VIEWS = ["grows", "flame", "tree", "sites", "functions", "history", "threads", "sizes", "lifetimes",
-		"modules", "source", "diff", "about"];
+		"modules", "source", "diff", "trend", "about"];
 	const CHOICES = {view: VIEWS, change: ["all", "new", "grown", "shrunk", "gone", "same"], direction: ["down", "up"], shape: ["icicle", "flame"],
 		wrappers: ["fold", "show"], recursion: ["show", "merge"]};
 

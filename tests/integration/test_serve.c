@@ -14,59 +14,14 @@
 #include "tests/support/ht_check.h"
 #include "tests/support/http.h"
 #include "tests/support/report.h"
+#include "tests/support/smalltrace.h"
 #include "tests/support/tmpdir.h"
-#include "tests/support/tracebuild.h"
 
 #define ANSWER_MS 60000
-#define BROWSE_MS 180000
-#define PYTHON	  "/usr/bin/python3" /* Debian's, which has Debian's selenium */
-
-/* --- traces ---------------------------------------------------------------------------------- */
-
-static void save(struct tracebuild *build, const char *path)
-{
-	struct bytes_out bytes = {0};
-	tracebuild_slurp(tracebuild_finish(build), &bytes);
-	FILE *file = fopen(path, "we");
-	ck_assert(file && fwrite(bytes.data, bytes.length, 1, file) == 1 && fclose(file) == 0);
-	bytes_out_deinit(&bytes);
-}
-
-/* Blocks of two functions over 60 ms; every `kept`th stays. */
-static char *make_trace(const char *name, uint64_t kept)
-{
-	struct tracebuild build;
-	struct eventbuild events = {0};
-	tracebuild_init(&build);
-	tracebuild_start(&build, 4242, 1000000, 1000000);
-	tracebuild_module(&build, 1, "/usr/bin/target", "id", 0x400000, 0x500000);
-	tracebuild_thread(&build, 100, "worker");
-	const uint32_t outer = tracebuild_node(&build, 0, 0x400100);
-	const uint32_t leaf = tracebuild_node(&build, outer, 0x400200);
-	tracebuild_symbol(&build, 1, 0xff, "main", "main.c", 10);
-	tracebuild_symbol(&build, 1, 0x1ff, "parse", "parse.c", 20);
-	eventbuild_thread(&events, 100, 0);
-	for (uint64_t i = 0; i < 400; i++) {
-		const uint64_t at = 1008000 + i * 100800;
-		eventbuild_alloc(&events, ABI_EVENT_ALLOC, 0, at, 0x10000 + i * 0x1000, 10 + i * 8,
-			i % 2 ? leaf : outer);
-		if (i % kept)
-			eventbuild_free(&events, ABI_EVENT_FREE, 0, at + 1008, 0x10000 + i * 0x1000,
-				10 + i * 8);
-	}
-	tracebuild_events(&build, 0, &events);
-	tracebuild_sync(&build, 60000000, 60000000);
-	tracebuild_end(&build, REC_END_DURATION, 61000000, 61000000);
-	char *path = tmpdir_path(name);
-	save(&build, path);
-	eventbuild_deinit(&events);
-	tracebuild_deinit(&build);
-	return path;
-}
 
 static bool start(struct http *http)
 {
-	char *trace = make_trace("one.htap", 3);
+	char *trace = smalltrace_make("one.htap", 3);
 	bool ret = http_start(http, (const char *[]){trace, NULL});
 	free(trace);
 	return ret;
@@ -135,7 +90,7 @@ static void check_reports(const struct http *http, const char *trace)
 START_TEST(answers_are_those_of_the_commands)
 {
 	struct http http;
-	char *one = make_trace("one.htap", 3), *two = make_trace("two.htap", 5);
+	char *one = smalltrace_make("one.htap", 3), *two = smalltrace_make("two.htap", 5);
 	if (!http_start(&http, (const char *[]){one, two, NULL}))
 		return;
 	check_reports(&http, one);
@@ -174,9 +129,9 @@ START_TEST(a_folder_of_windows)
 	ck_assert_int_eq(
 		run_program((const char *[]){"mkdir", "-p", folder, NULL}, ANSWER_MS, NULL, NULL),
 		0);
-	free(make_trace("windows/w-10.htap", 3));
-	free(make_trace("windows/w-9.htap", 2));
-	free(make_trace("windows/other", 2));
+	free(smalltrace_make("windows/w-10.htap", 3));
+	free(smalltrace_make("windows/w-9.htap", 2));
+	free(smalltrace_make("windows/other", 2));
 	if (!http_start(&http, (const char *[]){folder, NULL}))
 		return;
 	json_t *answer = http_json(&http, "/api/v1/traces", 200);
@@ -236,7 +191,8 @@ static void check_known(const struct http *http, const char *path)
 START_TEST(every_resource_has_a_schema_and_is_sent_once)
 {
 	struct http http;
-	char *one = make_trace("one.htap", 3), *two = make_trace("two.htap", 5), path[100];
+	char *one = smalltrace_make("one.htap", 3), *two = smalltrace_make("two.htap", 5),
+	     path[100];
 	if (!http_start(&http, (const char *[]){one, two, NULL}))
 		return;
 	for (size_t i = 0; i < HT_ARRAY_SIZE(resource); i++) {
@@ -400,7 +356,7 @@ static void check_status(const struct http *http, const char *line)
 START_TEST(root_is_given_up)
 {
 	struct http http;
-	char *trace = make_trace("one.htap", 3);
+	char *trace = smalltrace_make("one.htap", 3);
 	setenv("SUDO_UID", "1234", 1);
 	setenv("SUDO_GID", "1235", 1);
 	if (!http_start(&http, (const char *[]){trace, NULL}))
@@ -557,39 +513,8 @@ START_TEST(too_many_requests_are_told_so)
 }
 END_TEST
 
-/* --- in a browser ---------------------------------------------------------------------------- */
-
-START_TEST(the_page_shows_the_same_numbers)
-{
-	struct http http;
-	char *trace = make_trace("one.htap", 3), *out, *err;
-	if (!http_has_browser() || !http_start(&http, (const char *[]){trace, NULL}))
-		return;
-	int status = run_program(
-		(const char *[]){PYTHON, "tests/page/served.py", "look", http.address, NULL},
-		BROWSE_MS, &out, &err);
-	ck_assert_msg(status == 0, "%s", err);
-	json_t *seen = report_parse(out), *answer = http_json(&http, "/api/v1/summary", 200);
-	const char *name;
-	json_t *value;
-	ck_assert_uint_eq(json_array_size(report_at(seen, "console")), 0);
-	ck_assert_uint_ge(json_object_size(report_at(seen, "totals")), 12);
-	json_object_foreach((json_t *)report_at(seen, "totals"), name, value) ck_assert_msg(
-		json_number_value(value) ==
-			json_number_value(json_object_get(report_at(answer, "totals"), name)),
-		"%s", name);
-	json_decref(seen);
-	json_decref(answer);
-	free(out);
-	free(err);
-	free(trace);
-	http_stop(&http);
-}
-END_TEST
-
 HT_SUITE("integration/serve", answers_are_those_of_the_commands, a_folder_of_windows,
 	every_resource_has_a_schema_and_is_sent_once, another_question_has_another_etag,
 	wrong_requests_are_explained, only_the_token_is_answered, every_answer_has_its_headers,
 	root_is_given_up, ten_thousand_connections, slow_clients_make_room,
-	hostile_bytes_disturb_nobody, too_many_requests_are_told_so,
-	the_page_shows_the_same_numbers)
+	hostile_bytes_disturb_nobody, too_many_requests_are_told_so)

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 #
-# usage: served.py look|follow ADDRESS
+# usage: served.py look|folder|follow ADDRESS
 #
 # Opens a page of heaptap serve in chromium, and prints one JSON object: what was on the console, and the totals
-# that the page computes; of a capture, how they grow, and what marks, pauses and a stop from the page do.
+# that the page computes; of several traces, what it shows when they are chosen and compared; of a capture, how they grow, and what marks, pauses and a stop from the page do.
 import json
 import sys
 
 from selenium import webdriver
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
-from selenium.webdriver.support.ui import WebDriverWait
+from selenium.webdriver.support.ui import Select, WebDriverWait
 
 LIMIT_S = 60
 
@@ -37,6 +37,47 @@ def look(driver, address):
     open_page(driver, address)
     return {"totals": driver.execute_script(
         "return heaptap.sums(heaptap.state().from, heaptap.state().to)")}
+
+
+SUMS = "heaptap.sums(0, heaptap.buckets)"
+
+
+def wait_path(driver, number):
+    """Until the trace of this number is shown."""
+    wait(driver, "document.getElementById('folder-trace').value === '%d' && "
+                 "document.getElementById('folder-state').textContent === ''" % number)
+    return driver.execute_script("return " + SUMS)
+
+
+def choose(driver, name, number):
+    Select(driver.find_element("id", name)).select_by_value(str(number))
+
+
+def folder(driver, address):
+    open_page(driver, address)
+    seen = {"first": wait_path(driver, 0)}
+    choose(driver, "folder-trace", 1)
+    seen["second"] = wait_path(driver, 1)
+    choose(driver, "folder-base", 0)
+    wait(driver, "document.getElementById('diff-traces')")
+    seen["diff"] = driver.execute_script(
+        "const {diff} = heaptap.model().facts;"
+        "return {sites: document.querySelectorAll('#diff tbody tr').length,"
+        "total: diff.metrics.outstanding.total}")
+    choose(driver, "folder-base", -1)
+    wait(driver, "!document.getElementById('tab-diff')")
+    driver.find_element("id", "tab-trend").click()
+    wait(driver, "document.querySelectorAll('#trend tbody tr').length")
+    seen["trend"] = driver.execute_script(
+        "return {sites: document.querySelectorAll('#trend tbody tr').length,"
+        "first: document.querySelector('#trend tbody td span').textContent,"
+        "traces: document.querySelectorAll('#trend-traces tbody tr').length}")
+    driver.find_element("id", "folder-next").click()
+    seen["third"] = wait_path(driver, 2)
+    driver.back()
+    seen["back"] = wait_path(driver, 1)
+    seen["view"] = driver.execute_script("return heaptap.state().view")
+    return seen
 
 
 def wait_text(driver, text):
@@ -73,7 +114,7 @@ def follow(driver, address):
 def main():
     driver = start()
     try:
-        found = {"look": look, "follow": follow}[sys.argv[1]](driver, *sys.argv[2:])
+        found = {"look": look, "folder": folder, "follow": follow}[sys.argv[1]](driver, *sys.argv[2:])
         found["console"] = [entry["message"] for entry in driver.get_log("browser")]
         print(json.dumps(found))
     finally:

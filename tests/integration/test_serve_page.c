@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * The page of heaptap serve in a browser: its figures are those of the commands, of one trace and
+ * of a folder in which traces are chosen, compared and put side by side.
+ */
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/support/ht_check.h"
+#include "tests/support/http.h"
+#include "tests/support/report.h"
+#include "tests/support/smalltrace.h"
+
+#define BROWSE_MS 180000
+#define PYTHON	  "/usr/bin/python3" /* Debian's, which has Debian's selenium */
+
+/* What served.py prints of the page of this server. */
+static json_t *browse(const struct http *http, const char *what)
+{
+	char *out, *err;
+	int status = run_program(
+		(const char *[]){PYTHON, "tests/page/served.py", what, http->address, NULL},
+		BROWSE_MS, &out, &err);
+	ck_assert_msg(status == 0, "%s", err);
+	json_t *seen = report_parse(out);
+	ck_assert_uint_eq(json_array_size(report_at(seen, "console")), 0);
+	free(out);
+	free(err);
+	return seen;
+}
+
+/* Each figure of the page is that of the summary of `path`. */
+static void check_totals(const struct http *http, const json_t *totals, const char *path)
+{
+	json_t *answer = http_json(http, path, 200), *value;
+	const char *name;
+	ck_assert_uint_ge(json_object_size(totals), 12);
+	json_object_foreach((json_t *)totals, name, value) ck_assert_msg(
+		json_number_value(value) ==
+			json_number_value(json_object_get(report_at(answer, "totals"), name)),
+		"%s: %s", path, name);
+	json_decref(answer);
+}
+
+START_TEST(the_page_shows_the_same_numbers)
+{
+	struct http http;
+	char *trace = smalltrace_make("one.htap", 3);
+	if (!http_has_browser() || !http_start(&http, (const char *[]){trace, NULL}))
+		return;
+	json_t *seen = browse(&http, "look");
+	check_totals(&http, report_at(seen, "totals"), "/api/v1/summary");
+	json_decref(seen);
+	free(trace);
+	http_stop(&http);
+}
+END_TEST
+
+/* The differences that the page lists are those of heaptap diff, and its totals too. */
+static void check_diff(const struct http *http, const json_t *shown)
+{
+	json_t *answer = http_json(http, "/api/v1/diff?base=0&trace=1", 200);
+	const json_t *traces = json_object_get(answer, "traces");
+	for (size_t i = 0; i < 2; i++)
+		ck_assert_uint_eq(
+			(uint64_t)json_number_value(json_array_get(report_at(shown, "total"), i)),
+			(uint64_t)(json_number_value(json_object_get(
+					   json_array_get(traces, i), "per_minute")) +
+				   0.5));
+	ck_assert_uint_eq(report_u64(shown, "sites"), report_u64(answer, "sites_total"));
+	json_decref(answer);
+}
+
+static void check_trend(const struct http *http, const json_t *shown)
+{
+	json_t *answer = http_json(http, "/api/v1/trend", 200);
+	ck_assert_uint_eq(report_u64(shown, "traces"), 3);
+	ck_assert_uint_eq(report_u64(shown, "sites"), report_u64(answer, "sites_total"));
+	ck_assert_str_eq(report_text(shown, "first"),
+		report_text(json_array_get(json_object_get(answer, "sites"), 0), "function"));
+	json_decref(answer);
+}
+
+START_TEST(a_folder_is_chosen_from_compared_and_followed)
+{
+	struct http http;
+	char *one = smalltrace_make("one.htap", 3), *two = smalltrace_make("two.htap", 5),
+	     *three = smalltrace_make("three.htap", 9);
+	if (!http_has_browser() || !http_start(&http, (const char *[]){one, two, three, NULL}))
+		return;
+	json_t *seen = browse(&http, "folder");
+	check_totals(&http, report_at(seen, "first"), "/api/v1/summary");
+	check_totals(&http, report_at(seen, "second"), "/api/v1/summary?trace=1");
+	check_totals(&http, report_at(seen, "third"), "/api/v1/summary?trace=2");
+	check_totals(&http, report_at(seen, "back"), "/api/v1/summary?trace=1");
+	ck_assert_str_eq(report_text(seen, "view"), "trend");
+	check_diff(&http, report_at(seen, "diff"));
+	check_trend(&http, report_at(seen, "trend"));
+	json_decref(seen);
+	free(one);
+	free(two);
+	free(three);
+	http_stop(&http);
+}
+END_TEST
+
+HT_SUITE("integration/serve_page", the_page_shows_the_same_numbers,
+	a_folder_is_chosen_from_compared_and_followed)
