@@ -13,7 +13,7 @@
 #include "attach/capture/memory.h"
 #include "attach/capture/session_state.h"
 #include "attach/daemon/fds.h"
-#include "attach/memory/pulse.h"
+#include "attach/helper/pulse.h"
 #include "attach/memory/slow.h"
 #include "attach/proc/clock.h"
 #include "format/arch.h"

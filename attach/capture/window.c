@@ -14,10 +14,10 @@
 #include "attach/capture/records.h"
 #include "attach/capture/scripts.h"
 #include "attach/capture/steered.h"
+#include "attach/helper/priority.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/proc_status.h"
 #include "attach/process/proc_open.h"
-#include "attach/thread/priority.h"
 
 #define TICK_MS		  5
 #define NAMES_NS	  500000  /* between two looks while threads come that may soon end */

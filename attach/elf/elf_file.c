@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "attach/memory/pulse.h"
+#include "attach/helper/pulse.h"
 #include "format/arch.h"
 
 #define SECTIONS_MAX 65535u

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "attach/memory/pulse.h"
+#include "attach/helper/pulse.h"
 #include "attach/memory/slow.h"
 
 #define DEBUG_FILES    "/usr/lib/debug/.build-id/"

@@ -8,8 +8,8 @@
 #include "attach/allocators/given.h"
 #include "attach/elf/elf_symbols.h"
 #include "attach/elf/startcode.h"
+#include "attach/helper/pulse.h"
 #include "attach/memory/proc_maps.h"
-#include "attach/memory/pulse.h"
 #include "attach/memory/slow.h"
 #include "format/arch.h"
 

@@ -8,8 +8,8 @@
 
 #include "attach/elf/elf_symbols.h"
 #include "attach/elf/modules.h"
+#include "attach/helper/pulse.h"
 #include "attach/memory/proc_maps.h"
-#include "attach/memory/pulse.h"
 #include "attach/memory/slow.h"
 
 #define CHUNK_BYTES (1u << 20)

@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "attach/helper/priority.h"
 #include "attach/inject/held.h"
 #include "attach/inject/stub_layout.h"
 #include "attach/inject/tidoffset.h"
@@ -18,7 +19,6 @@
 #include "attach/proc/proc_status.h"
 #include "attach/process/descriptor.h"
 #include "attach/process/proc_open.h"
-#include "attach/thread/priority.h"
 #include "attach/thread/proc_where.h"
 #include "format/abi_control.h"
 

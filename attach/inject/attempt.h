@@ -5,10 +5,10 @@
  */
 #pragma once
 
+#include "attach/helper/worker.h"
 #include "attach/inject/remote.h"
 #include "attach/proc/clock.h"
 #include "attach/thread/tracee.h"
-#include "attach/thread/worker.h"
 
 /* All that is pointed at is the caller's. */
 struct attempt {

@@ -8,9 +8,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "attach/helper/pulse.h"
 #include "attach/memory/pagemap.h"
 #include "attach/memory/proc_maps.h"
-#include "attach/memory/pulse.h"
 #include "attach/memory/slow.h"
 #include "attach/proc/proc_tids.h"
 

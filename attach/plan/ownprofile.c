@@ -9,9 +9,9 @@
 
 #include "attach/elf/elf_symbols.h"
 #include "attach/elf/modules.h"
+#include "attach/helper/pulse.h"
 #include "attach/memory/memory.h"
 #include "attach/memory/proc_maps.h"
-#include "attach/memory/pulse.h"
 #include "attach/memory/slow.h"
 #include "attach/plan/unwinds.h"
 

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "attach/elf/modules.h"
+#include "attach/helper/worker.h"
 #include "attach/inject/remote.h"
 #include "attach/memory/proc_maps.h"
 #include "attach/memory/slow.h"
@@ -18,7 +19,6 @@
 #include "attach/process/lock.h"
 #include "attach/process/proc_open.h"
 #include "attach/process/room.h"
-#include "attach/thread/worker.h"
 #include "format/abi_control.h"
 #include "format/foreign.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "attach/proof/prove.h"
 
+#include "attach/helper/priority.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/proc_tids.h"
 #include "attach/process/kin.h"
 #include "attach/process/proc_open.h"
-#include "attach/thread/priority.h"
 
 #define PASS_PAUSE_NS	  (500000ull)
 #define PASS_PAUSE_MAX_NS (20 * CLOCK_NS_PER_MS)

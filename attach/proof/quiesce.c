@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "attach/helper/worker.h"
 #include "attach/memory/memory.h"
 #include "attach/memory/proc_maps.h"
 #include "attach/proc/clock.h"
@@ -18,7 +19,6 @@
 #include "attach/thread/proc_where.h"
 #include "attach/thread/stopcost.h"
 #include "attach/thread/tracee.h"
-#include "attach/thread/worker.h"
 
 #define WORKER_DEADLINE_NS  (15 * CLOCK_NS_PER_S)
 #define MOVE_NS		    STOPCOST_MOVE_NS

@@ -17,15 +17,15 @@
 #include "attach/capture/start.h"
 #include "attach/cli/print.h"
 #include "attach/daemon/fds.h"
+#include "attach/helper/pulse.h"
+#include "attach/helper/worker.h"
 #include "attach/hold/birth.h"
-#include "attach/memory/pulse.h"
 #include "attach/proc/clock.h"
 #include "attach/process/kin.h"
 #include "attach/process/offspring.h"
 #include "attach/process/proc_open.h"
 #include "attach/run/launch.h"
 #include "attach/run/programs.h"
-#include "attach/thread/worker.h"
 #include "attach/undo/children.h"
 
 #define AT_ONCE	  16u  /* recorders */

@@ -11,12 +11,12 @@
 #include <unistd.h>
 
 #include "attach/capture/start.h"
+#include "attach/helper/worker.h"
 #include "attach/proc/clock.h"
 #include "attach/process/proc_open.h"
 #include "attach/run/command.h"
 #include "attach/thread/proc_where.h"
 #include "attach/thread/regs.h"
-#include "attach/thread/worker.h"
 
 /* A program on a slow disk, with many libraries; or one that is stopped (Ctrl-Z) as it starts. */
 #define PATIENCE_NS (600 * CLOCK_NS_PER_S)

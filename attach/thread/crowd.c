@@ -5,8 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "attach/helper/worker.h"
 #include "attach/proc/clock.h"
-#include "attach/thread/worker.h"
 
 /* A thread stops when it is next scheduled: on a busy machine that takes a while. Given up before,
  * it returns EINTR from its call, and nobody is there to put that right. */

@@ -16,11 +16,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "attach/helper/worker.h"
 #include "attach/memory/memory.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/proc_tids.h"
 #include "attach/process/proc_open.h"
-#include "attach/thread/worker.h"
 
 /* Kernel-internal results of an interrupted system call (include/linux/errno.h). */
 enum { ERESTARTSYS = 512, ERESTARTNOINTR = 513, ERESTARTNOHAND = 514, ERESTART_RESTARTBLOCK = 516 };

@@ -9,6 +9,7 @@
 #include <sys/sysmacros.h>
 
 #include "attach/elf/modules.h"
+#include "attach/helper/priority.h"
 #include "attach/inject/ownfds.h"
 #include "attach/inject/remote.h"
 #include "attach/memory/memory.h"
@@ -21,7 +22,6 @@
 #include "attach/process/standstill.h"
 #include "attach/proof/books.h"
 #include "attach/proof/prove.h"
-#include "attach/thread/priority.h"
 
 #define PROMPT_NS      CLOCK_NS_PER_S /* a proof that took longer is level 1 */
 #define GATE_NS	       CLOCK_NS_PER_S

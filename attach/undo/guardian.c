@@ -15,12 +15,12 @@
 
 #include "attach/control/place.h"
 #include "attach/daemon/runstate.h"
-#include "attach/memory/pulse.h"
+#include "attach/helper/priority.h"
+#include "attach/helper/pulse.h"
 #include "attach/memory/slow.h"
 #include "attach/plan/survey.h"
 #include "attach/proc/clock.h"
 #include "attach/process/proc_open.h"
-#include "attach/thread/priority.h"
 #include "attach/undo/children.h"
 
 #define PATIENCE_NS    (600 * CLOCK_NS_PER_S)

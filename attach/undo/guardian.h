@@ -2,7 +2,7 @@
  *
  * A process that outlives the daemon: forked before the target's memory is read, it waits on a
  * socket, and takes everything out of the target when the daemon dies before it has said that it is
- * done. A daemon that hangs in a read of the target (attach/memory/pulse.h) is killed by it.
+ * done. A daemon that hangs in a read of the target (attach/helper/pulse.h) is killed by it.
  */
 #pragma once
 

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "attach/helper/worker.h"
 #include "attach/inject/bridge.h"
 #include "attach/inject/choose.h"
 #include "attach/inject/near.h"
@@ -14,7 +15,6 @@
 #include "attach/memory/memory.h"
 #include "attach/memory/proc_maps.h"
 #include "attach/proc/clock.h"
-#include "attach/thread/worker.h"
 #include "attach/undo/verify.h"
 
 /* A file on a network, or one that the target itself serves, may never answer. */

@@ -17,7 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "attach/memory/pulse.h"
+#include "attach/helper/pulse.h"
 #include "attach/process/proc_open.h"
 #include "tests/support/child.h"
 #include "tests/support/deny.h"

@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "attach/helper/worker.h"
 #include "attach/memory/memory.h"
 #include "attach/memory/pagemap.h"
 #include "attach/memory/proc_maps.h"
@@ -24,7 +25,6 @@
 #include "attach/proc/proc_status.h"
 #include "attach/process/proc_open.h"
 #include "attach/thread/proc_where.h"
-#include "attach/thread/worker.h"
 #include "tests/support/ht_check.h"
 #include "tests/support/run.h"
 #include "tests/unit/attach/ptracecall.h"

@@ -2,7 +2,7 @@
  *
  * A process that gets no turn is brought to the core on which we have one, and sent back.
  */
-#include "attach/thread/priority.h"
+#include "attach/helper/priority.h"
 
 #include "tests/support/child.h"
 #include "tests/support/ht_check.h"

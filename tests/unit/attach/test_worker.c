@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/thread/worker.h"
+#include "attach/helper/worker.h"
 
 #include <errno.h>
 #include <fcntl.h>

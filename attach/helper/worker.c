@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/thread/worker.h"
+#include "attach/helper/worker.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -12,9 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "attach/memory/pulse.h"
+#include "attach/helper/priority.h"
+#include "attach/helper/pulse.h"
 #include "attach/proc/clock.h"
-#include "attach/thread/priority.h"
 
 #define MESSAGE_TEXT_BYTES 1024u
 #define DEATH_PATIENCE_NS  CLOCK_NS_PER_S

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/memory/pulse.h"
+#include "attach/helper/pulse.h"
 
 #include <errno.h>
 #include <sys/mman.h>

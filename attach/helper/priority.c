@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "attach/thread/priority.h"
+#include "attach/helper/priority.h"
 
 #include <linux/sched.h>
 #include <stdint.h>
