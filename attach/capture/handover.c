@@ -11,12 +11,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define FILES_MAX 65536u
+#include "attach/helper/message.h"
 
-union control {
-	char bytes[CMSG_SPACE(HANDOVER_ITEMS_MAX * sizeof(int))];
-	struct cmsghdr align;
-};
+#define FILES_MAX 65536u
 
 static bool make_socket(int ret[2])
 {
@@ -112,19 +109,7 @@ void handover_gone(struct handover *handover, uint64_t module_id)
 static void send_items(
 	int socket, const struct handover_item *item, size_t count, const int *fd, size_t fd_count)
 {
-	union control control = {0};
-	struct iovec data = {(void *)(uintptr_t)item, count * sizeof(*item)};
-	struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1};
-	if (fd_count) {
-		message.msg_control = control.bytes;
-		message.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
-		struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-		header->cmsg_level = SOL_SOCKET;
-		header->cmsg_type = SCM_RIGHTS;
-		header->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
-		memcpy(CMSG_DATA(header), fd, fd_count * sizeof(int));
-	}
-	(void)sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+	(void)!message_send(socket, item, count * sizeof(*item), fd, fd_count, MSG_DONTWAIT);
 }
 
 static void send_all(int socket, const struct handover_file *file, size_t count)
@@ -210,21 +195,10 @@ static bool pass_message(int from, int to)
 {
 	struct handover_item item[HANDOVER_ITEMS_MAX];
 	int fd[HANDOVER_ITEMS_MAX];
-	size_t fd_count = 0;
-	union control control;
-	struct iovec data = {item, sizeof(item)};
-	struct msghdr message = {.msg_iov = &data,
-		.msg_iovlen = 1,
-		.msg_control = control.bytes,
-		.msg_controllen = sizeof(control.bytes)};
-	ssize_t got = recvmsg(from, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	size_t fd_count = HANDOVER_ITEMS_MAX;
+	ssize_t got = message_receive(from, item, sizeof(item), fd, &fd_count, MSG_DONTWAIT);
 	if (got <= 0)
 		return false;
-	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
-	if (header && header->cmsg_level == SOL_SOCKET && header->cmsg_type == SCM_RIGHTS) {
-		fd_count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		memcpy(fd, CMSG_DATA(header), fd_count * sizeof(int));
-	}
 	pass_on(to, item, (size_t)got / sizeof(item[0]), fd, fd_count);
 	for (size_t i = 0; i < fd_count; i++)
 		close(fd[i]);

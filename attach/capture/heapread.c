@@ -13,6 +13,7 @@
 #include "attach/capture/memory.h"
 #include "attach/capture/session_state.h"
 #include "attach/daemon/fds.h"
+#include "attach/helper/helper.h"
 #include "attach/helper/pulse.h"
 #include "attach/memory/slow.h"
 #include "attach/proc/clock.h"
@@ -119,22 +120,10 @@ static struct ht_err *put_values(struct session *s, const struct heap *heap)
 	return memory_put(s, &sum, clock_mono_ns());
 }
 
-static bool has_died_by(pid_t pid, uint64_t end_mono_ns)
-{
-	for (;;) {
-		pid_t got = waitpid(pid, NULL, WNOHANG);
-		if (got == pid || (got < 0 && errno != EINTR))
-			return true;
-		if (clock_mono_ns() > end_mono_ns)
-			return false;
-		clock_sleep_ns(CLOCK_NS_PER_MS);
-	}
-}
-
 static void end(struct heapread *reading)
 {
 	kill(reading->pid, SIGKILL);
-	if (!has_died_by(reading->pid, clock_mono_ns() + DEATH_PATIENCE_NS) &&
+	if (!helper_is_reaped_by(reading->pid, clock_mono_ns() + DEATH_PATIENCE_NS) &&
 		reading->dying_count < HEAPREAD_DYING_MAX)
 		reading->dying[reading->dying_count++] = reading->pid;
 	reading->pid = 0;
@@ -180,6 +169,6 @@ void heapread_finish(struct session *s)
 	heapread_stop(s);
 	uint64_t end_ns = clock_mono_ns() + LAST_PATIENCE_NS;
 	for (unsigned i = 0; i < reading->dying_count; i++)
-		(void)has_died_by(reading->dying[i], end_ns);
+		(void)helper_is_reaped_by(reading->dying[i], end_ns);
 	reading->dying_count = 0;
 }

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "attach/capture/handover.h"
+#include "attach/helper/helper.h"
 #include "attach/proc/clock.h"
 #include "attach/proc/proc_status.h"
 
@@ -210,7 +211,7 @@ static struct ht_err *read_symbols(struct store *store, int fd)
 static struct ht_err *run_analyzer(struct store *store, int analyzer, int trace, int files,
 	const struct symbols_target *target)
 {
-	int out[2], status = 0;
+	int out[2];
 	if (pipe2(out, O_CLOEXEC) < 0)
 		return ht_err_sys(errno, "cannot make a pipe");
 	pid_t parent = getpid();
@@ -226,10 +227,12 @@ static struct ht_err *run_analyzer(struct store *store, int analyzer, int trace,
 		return err;
 	if (err)
 		kill(child, SIGKILL);
-	while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-		;
-	/* The trace is still being written: 7 is heaptap-analyze's word for a part of it. */
-	bool is_read = WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 7);
+	int status = helper_reap(child);
+	/* Without a status (SIGCHLD is ignored) the end of the pipe must do. The trace is still
+	 * being written: 7 is heaptap-analyze's word for a part of it. */
+	bool is_read =
+		status < 0 ||
+		(WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == 7));
 	if (!err && !is_read)
 		err = ht_err_new(
 			HT_ERR_SYS, "heaptap-analyze failed (status %x)", (unsigned)status);

@@ -2,16 +2,16 @@
 #include "attach/helper/worker.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "attach/helper/helper.h"
+#include "attach/helper/message.h"
 #include "attach/helper/priority.h"
 #include "attach/helper/pulse.h"
 #include "attach/proc/clock.h"
@@ -32,18 +32,11 @@ struct message {
 	uint8_t data[WORKER_REPLY_BYTES];
 };
 
-union fd_control {
-	struct cmsghdr header;
-	char space[CMSG_SPACE(WORKER_FDS_MAX * sizeof(int))];
-};
-
 static struct ht_err *send_message(
 	int fd, struct message *message, const struct worker_reply *reply)
 {
-	union fd_control control = {0};
 	int fds[WORKER_FDS_MAX];
 	size_t fd_count = 0;
-	ssize_t sent;
 
 	memcpy(message->data, reply->data, sizeof(message->data));
 	for (size_t i = 0; i < WORKER_FDS_MAX; i++) {
@@ -51,21 +44,9 @@ static struct ht_err *send_message(
 		if (message->has_fd[i])
 			fds[fd_count++] = reply->fd[i];
 	}
-	struct iovec iov = {.iov_base = message, .iov_len = sizeof(*message)};
-	struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1};
-	if (fd_count) {
-		header.msg_control = control.space;
-		header.msg_controllen = CMSG_SPACE(fd_count * sizeof(int));
-		struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
-		rights->cmsg_level = SOL_SOCKET;
-		rights->cmsg_type = SCM_RIGHTS;
-		rights->cmsg_len = CMSG_LEN(fd_count * sizeof(int));
-		memcpy(CMSG_DATA(rights), fds, fd_count * sizeof(int));
-	}
-	do
-		sent = sendmsg(fd, &header, MSG_NOSIGNAL);
-	while (sent < 0 && errno == EINTR);
-	return sent < 0 ? ht_err_sys(errno, "cannot ask the worker for its descriptors") : NULL;
+	return message_send(fd, message, sizeof(*message), fds, fd_count, 0) < 0
+		       ? ht_err_sys(errno, "cannot ask the worker for its descriptors")
+		       : NULL;
 }
 
 static void send_outcome(int fd, struct ht_err *err, const struct worker_reply *reply)
@@ -90,17 +71,15 @@ struct ht_err *worker_hand_over(const struct worker_reply *reply)
 }
 
 /* The kernel leaves out the descriptors for which we have no number left. */
-static struct ht_err *take_fds(struct msghdr *header, const bool has_fd[WORKER_FDS_MAX],
+static struct ht_err *take_fds(const int *fd, size_t count, const bool has_fd[WORKER_FDS_MAX],
 	const char *what, int ret_fd[WORKER_FDS_MAX])
 {
-	const struct cmsghdr *rights = CMSG_FIRSTHDR(header);
-	size_t count = rights ? (rights->cmsg_len - CMSG_LEN(0)) / sizeof(int) : 0;
 	size_t at = 0;
 	bool all = true;
 
 	for (size_t i = 0; i < WORKER_FDS_MAX; i++) {
 		if (has_fd[i] && at < count)
-			memcpy(&ret_fd[i], CMSG_DATA(rights) + at++ * sizeof(int), sizeof(int));
+			ret_fd[i] = fd[at++];
 		all &= has_fd[i] == (ret_fd[i] >= 0);
 	}
 	return all ? NULL : ht_err_sys(EMFILE, "%s: cannot get descriptors from the worker", what);
@@ -120,16 +99,9 @@ static struct ht_err *take_message(
 	int fd, const char *what, struct worker_reply *ret, bool *ret_last)
 {
 	struct message message;
-	union fd_control control;
-	struct iovec iov = {.iov_base = &message, .iov_len = sizeof(message)};
-	struct msghdr header = {.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control.space,
-		.msg_controllen = sizeof(control.space)};
-	ssize_t got;
-	do
-		got = recvmsg(fd, &header, MSG_CMSG_CLOEXEC);
-	while (got < 0 && errno == EINTR);
+	int fds[WORKER_FDS_MAX];
+	size_t fd_count = WORKER_FDS_MAX;
+	ssize_t got = message_receive(fd, &message, sizeof(message), fds, &fd_count, 0);
 	*ret_last = true;
 	if (got < 0)
 		return ht_err_sys(errno, "%s: no answer from the worker", what);
@@ -144,7 +116,7 @@ static struct ht_err *take_message(
 	*ret_last = message.last;
 	memcpy(ret->data, message.data, sizeof(ret->data));
 	forget_fds(ret);
-	err = ht_err_first(err, take_fds(&header, message.has_fd, what, ret->fd));
+	err = ht_err_first(err, take_fds(fds, fd_count, message.has_fd, what, ret->fd));
 	if (message.last)
 		return err;
 	/* They come once more. */
@@ -222,28 +194,6 @@ static void child_main(int fd, pid_t parent,
 	_exit(0);
 }
 
-/* Milliseconds until the deadline, rounded up: poll must not spin in the last one. */
-static int poll_timeout_ms(uint64_t deadline_mono_ns)
-{
-	uint64_t now = clock_mono_ns();
-	if (now >= deadline_mono_ns)
-		return 0;
-	return (int)((deadline_mono_ns - now + CLOCK_NS_PER_MS - 1) / CLOCK_NS_PER_MS);
-}
-
-static bool wait_readable(int fd, uint64_t deadline_mono_ns)
-{
-	struct pollfd wait = {.fd = fd, .events = POLLIN};
-	for (;;) {
-		int timeout = poll_timeout_ms(deadline_mono_ns);
-		int n = poll(&wait, 1, timeout);
-		if (n > 0)
-			return true;
-		if (n == 0 && timeout == 0)
-			return false;
-	}
-}
-
 /* Who stops it does not mean the thread of the target that it may hold: that would wait as long. */
 static void keep_running(int pidfd)
 {
@@ -261,7 +211,7 @@ static void wait_for_end(pid_t child, uint64_t deadline_mono_ns)
 		return;
 	while (clock_mono_ns() < deadline_mono_ns) {
 		uint64_t look_ns = clock_mono_ns() + MOVE_NS;
-		if (wait_readable(fd, look_ns < deadline_mono_ns ? look_ns : deadline_mono_ns))
+		if (helper_is_heard_by(fd, look_ns < deadline_mono_ns ? look_ns : deadline_mono_ns))
 			break;
 		keep_running(fd);
 		priority_spare(child);
@@ -269,49 +219,24 @@ static void wait_for_end(pid_t child, uint64_t deadline_mono_ns)
 	close(fd);
 }
 
-/* One that waits for a file system's server may not even die of SIGKILL: it is left to init. */
-static void reap(pid_t child, bool is_late)
-{
-	uint64_t end_ns = clock_mono_ns() + DEATH_PATIENCE_NS;
-	for (;;) {
-		pid_t got = waitpid(child, NULL, is_late ? WNOHANG : 0);
-		if (got == child || (got < 0 && errno != EINTR))
-			return;
-		if (got == 0 && clock_mono_ns() > end_ns)
-			return;
-		if (got == 0)
-			clock_sleep_ns(CLOCK_NS_PER_MS);
-	}
-}
-
 struct ht_err *worker_run(const char *what, uint64_t deadline_mono_ns,
 	struct ht_err *(*job)(void *context, struct worker_reply *reply), void *context,
 	struct worker_reply *ret)
 {
-	int pair[2];
+	pid_t parent = getpid(), child;
+	int fd;
 	*ret = WORKER_NO_REPLY;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return ht_err_sys(errno, "%s: cannot make a socket pair", what);
-	pid_t parent = getpid();
-	pid_t child = fork();
-	if (child < 0) {
-		int sys = errno;
-		close(pair[0]);
-		close(pair[1]);
-		return ht_err_sys(sys, "%s: cannot fork", what);
-	}
-	if (child == 0) {
-		close(pair[0]);
-		child_main(pair[1], parent, job, context);
-	}
-	close(pair[1]);
+	struct ht_err *err = helper_fork("a worker process", &child, &fd);
+	if (err)
+		return ht_err_wrap(err, "%s", what);
+	if (child == 0)
+		child_main(fd, parent, job, context);
 	ret->begun = true;
 	wait_for_end(child, deadline_mono_ns);
-	struct ht_err *err = NULL;
 	bool is_late = false;
 	for (bool last = false; !err && !last;) {
-		if (wait_readable(pair[0], deadline_mono_ns)) {
-			err = take_message(pair[0], what, ret, &last);
+		if (helper_is_heard_by(fd, deadline_mono_ns)) {
+			err = take_message(fd, what, ret, &last);
 			continue;
 		}
 		kill(child, SIGKILL);
@@ -321,7 +246,12 @@ struct ht_err *worker_run(const char *what, uint64_t deadline_mono_ns,
 			"control group?); try again",
 			what);
 	}
-	close(pair[0]);
-	reap(child, is_late);
+	close(fd);
+	/* One that waits for a file system's server may not even die of SIGKILL: init inherits it.
+	 */
+	if (is_late)
+		(void)helper_is_reaped_by(child, clock_mono_ns() + DEATH_PATIENCE_NS);
+	else
+		(void)helper_reap(child);
 	return err;
 }

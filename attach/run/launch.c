@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "attach/capture/start.h"
+#include "attach/helper/helper.h"
 #include "attach/helper/worker.h"
 #include "attach/proc/clock.h"
 #include "attach/process/proc_open.h"
@@ -54,26 +55,15 @@ _Noreturn static void child_main(int fd, char *const argv[], pid_t parent)
 
 struct ht_err *launch_fork(char *const argv[], struct launch *ret)
 {
-	int pair[2];
+	pid_t parent = getpid();
 
 	*ret = (struct launch){.fd = -1};
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return ht_err_sys(errno, "cannot make a socket pair for the command");
-	pid_t parent = getpid(), pid = fork();
-	if (pid < 0) {
-		int sys = errno;
-		close(pair[0]);
-		close(pair[1]);
-		return ht_err_sys(sys, "cannot fork the command");
-	}
-	if (pid == 0) {
-		close(pair[0]);
-		child_main(pair[1], argv, parent);
-	}
-	close(pair[1]);
-	ret->pid = pid;
-	ret->fd = pair[0];
-	return NULL;
+	struct ht_err *err = helper_fork("the command", &ret->pid, &ret->fd);
+	if (!err && ret->pid == 0)
+		child_main(ret->fd, argv, parent);
+	if (err)
+		*ret = (struct launch){.fd = -1};
+	return err;
 }
 
 /* --- to its start, and from there

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "attach/capture/symbols.h"
+#include "attach/helper/helper.h"
 #include "format/foreign.h"
 
 #define PATH_BYTES 4200u
@@ -69,9 +70,10 @@ int webpage_write(const char *trace, const char *page, bool replace)
 		execute(trace, page, replace);
 		_exit(127);
 	}
-	while (pid > 0 && waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return 1;
+	if (pid > 0)
+		status = helper_reap(pid);
+	if (status < 0)
+		return 1;
 	if (pid > 0 && WIFEXITED(status) && WEXITSTATUS(status) != 127)
 		return WEXITSTATUS(status);
 	fprintf(stderr, "heaptap: the page was not written: heaptap-analyze %s\n",

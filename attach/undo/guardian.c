@@ -15,6 +15,8 @@
 
 #include "attach/control/place.h"
 #include "attach/daemon/runstate.h"
+#include "attach/helper/helper.h"
+#include "attach/helper/message.h"
 #include "attach/helper/priority.h"
 #include "attach/helper/pulse.h"
 #include "attach/memory/slow.h"
@@ -56,28 +58,11 @@ struct answer {
 	bool whole;
 };
 
-union fd_control {
-	struct cmsghdr header;
-	char space[CMSG_SPACE(sizeof(int))];
-};
-
 static struct ht_err *tell(struct guardian *guardian, const struct message *message, int fd)
 {
-	union fd_control control = {0};
-	struct iovec iov = {.iov_base = (void *)message, .iov_len = sizeof(*message)};
-	struct msghdr header = {.msg_iov = &iov, .msg_iovlen = 1};
-	if (fd >= 0) {
-		header.msg_control = control.space;
-		header.msg_controllen = sizeof(control.space);
-		struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
-		rights->cmsg_level = SOL_SOCKET;
-		rights->cmsg_type = SCM_RIGHTS;
-		rights->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(rights), &fd, sizeof(fd));
-	}
-	if (sendmsg(guardian->fd, &header, MSG_NOSIGNAL) < 0)
-		return ht_err_sys(errno, "cannot send to the guardian process");
-	return NULL;
+	return message_send(guardian->fd, message, sizeof(*message), &fd, fd >= 0, 0) < 0
+		       ? ht_err_sys(errno, "cannot send to the guardian process")
+		       : NULL;
 }
 
 static struct ht_err *judge_answer(const struct answer *answer)
@@ -191,25 +176,19 @@ static bool hear_again(struct watch *watch)
 static bool hear(struct watch *watch)
 {
 	struct message message;
-	union fd_control control;
-	struct iovec iov = {.iov_base = &message, .iov_len = sizeof(message)};
-	struct msghdr header = {.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control.space,
-		.msg_controllen = sizeof(control.space)};
-	ssize_t got = recvmsg(watch->fd, &header, MSG_CMSG_CLOEXEC);
+	int fd;
+	size_t has_fd = 1;
+	ssize_t got = message_receive(watch->fd, &message, sizeof(message), &fd, &has_fd, 0);
 
 	if (got < 0)
 		return hear_again(watch);
 	if (got != (ssize_t)sizeof(message))
 		return false;
 	watch->failures = 0;
-	const struct cmsghdr *rights = CMSG_FIRSTHDR(&header);
-	bool has_fd = rights && rights->cmsg_type == SCM_RIGHTS;
 	if (has_fd && watch->memfd >= 0)
 		close(watch->memfd);
 	if (has_fd)
-		memcpy(&watch->memfd, CMSG_DATA(rights), sizeof(watch->memfd));
+		watch->memfd = fd;
 	if (message.kind == MESSAGE_SLACK) {
 		watch->slack = message.slack;
 		watch->has_slack = true;
@@ -428,25 +407,16 @@ static void guardian_main(
 struct ht_err *guardian_start(
 	const struct proc *proc, const struct journal *journal, struct guardian *ret)
 {
-	int pair[2];
+	pid_t daemon_pid = getpid(), pid;
+	int fd;
 	struct ht_err *err = pulse_start();
+	if (!err)
+		err = helper_fork("the guardian process", &pid, &fd);
 	if (err)
 		return err;
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return ht_err_sys(errno, "cannot make a socket pair for the guardian process");
-	pid_t daemon_pid = getpid(), pid = fork();
-	if (pid < 0) {
-		int sys = errno;
-		close(pair[0]);
-		close(pair[1]);
-		return ht_err_sys(sys, "cannot fork the guardian process");
-	}
-	if (pid == 0) {
-		close(pair[0]);
-		guardian_main(pair[1], proc, journal, daemon_pid);
-	}
-	close(pair[1]);
-	*ret = (struct guardian){.fd = pair[0], .pid = pid};
+	if (pid == 0)
+		guardian_main(fd, proc, journal, daemon_pid);
+	*ret = (struct guardian){.fd = fd, .pid = pid};
 	return NULL;
 }
 
