@@ -27,7 +27,7 @@ const Trend = (() => {
 			return {values, change: site.change, first: values[0], last: values[values.length - 1],
 				chain: site.stack.map((name) => name || "unknown"), where: site.file
 					? site.file + (site.line ? ":" + site.line : "") : ""};
-		});
+		}).filter((row) => row.values.some((value) => value));
 	}
 
 	function found(app, rows) {
@@ -37,7 +37,21 @@ const Trend = (() => {
 		return rows.filter((row) => expression.test(row.chain.join("\n") + "\n" + row.where));
 	}
 
-	const line = (values, label) => Dom.sparkline(values, 0, values.length, label);
+	/* A bar for each trace; those below 0 hang from the line. */
+	function bars(values, label) {
+		const canvas = Dom.element("canvas", {class: "spark", role: "img", "aria-label": label});
+		const width = 132, height = 34, context = Dom.paintOn(canvas, width, height);
+		const most = Math.max(0, ...values), least = Math.min(0, ...values);
+		const scale = (height - 2) / (most - least || 1), step = width / values.length;
+		const zero = 1 + most * scale, room = Math.max(1, Math.min(20, step - 2));
+		values.forEach((value, i) => {
+			context.fillStyle = Dom.colour(value < 0 ? "rss" : "live");
+			context.fillRect(i * step, zero, room, -value * scale);
+		});
+		context.fillStyle = Dom.colour("line");
+		context.fillRect(0, zero, width, 1);
+		return canvas;
+	}
 
 	/* --- the traces -------------------------------------------------------------------- */
 
@@ -85,8 +99,8 @@ const Trend = (() => {
 			{key: "name", title: "Function and callers", unit: "text",
 				value: (row) => row.chain[0], cell: (row) => nameCell(app, row)},
 			{key: "change", title: "Change", unit: "text", hide: "medium", value: (row) => row.change},
-			{key: "line", title: "Trend", unit: "text", isDrawn: true, value: () => "",
-				cell: (row) => line(row.values, row.values.map(app.format).join(", "))},
+			{key: "bars", title: "Trend", unit: "text", isDrawn: true, value: () => "",
+				cell: (row) => bars(row.values, row.values.map(app.format).join(", "))},
 			{key: "first", title: "First" + each, unit, hide: "medium", value: (row) => row.first},
 			{key: "last", title: "Last" + each, unit, hide: "medium", value: (row) => row.last},
 			{key: "delta", title: "Difference" + each, unit, value: (row) => row.last - row.first,
