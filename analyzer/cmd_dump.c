@@ -290,6 +290,12 @@ static struct ht_err *print_record(struct dump *dump, const struct rec *rec)
 	case REC_MEMORY:
 		print_memory(out, &rec->memory);
 		return NULL;
+	case REC_LEFT:
+		fprintf(out, "left result=%" PRIu64 " checks=%" PRIu64, rec->left.result,
+			rec->left.checks);
+		put_string(text, "why", rec->left.why);
+		fputc('\n', out);
+		return NULL;
 	case REC_PAUSE:
 		fprintf(out, "pause mono_ns=%" PRIu64 " paused=%" PRIu64 "\n", rec->pause.mono_ns,
 			rec->pause.paused);

@@ -65,6 +65,7 @@ static void print_module(const struct text *text, const struct module *module)
 static void print(const struct text *text, const struct info *info)
 {
 	const struct model *model = &info->model;
+	char left[MODEL_LEFT_BYTES];
 	FILE *out = text->out;
 	put(text, "file", file_state(model));
 	if (model->problem)
@@ -76,6 +77,8 @@ static void print(const struct text *text, const struct info *info)
 	fprintf(out, "%-12s %" PRIu64 "\n", "pid", model->target.pid);
 	fprintf(out, "%-12s %s, ended: %s\n", "window", text_time(model->duration_ns).text,
 		model_ended(model));
+	model_left_text(model, left);
+	put(text, "process", left);
 	if (model->capture.sample_bytes)
 		fprintf(out, "%-12s one allocation in %s\n", "sample",
 			text_bytes(model->capture.sample_bytes).text);

@@ -228,6 +228,13 @@ static const struct field pause_fields[] = {
 	{0},
 };
 
+static const struct field left_fields[] = {
+	NUMBER(left.result),
+	NUMBER(left.checks),
+	TEXT(left.why),
+	{0},
+};
+
 static const struct layout {
 	const char *name;
 	const struct field *fields;
@@ -252,6 +259,7 @@ static const struct layout {
 	[REC_NAMES] = {"NAMES", names_fields},
 	[REC_MEMORY] = {"MEMORY", memory_fields},
 	[REC_PAUSE] = {"PAUSE", pause_fields},
+	[REC_LEFT] = {"LEFT", left_fields},
 };
 
 /* NULL for a kind that this build does not know. */

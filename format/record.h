@@ -46,6 +46,7 @@ enum rec_kind {
 	REC_NAMES,   /* what stood in the way of a module's names; behind END */
 	REC_MEMORY,  /* how much memory of each kind is in use at a time (format/memory.h) */
 	REC_PAUSE,   /* from here on new blocks are not recorded, or are again */
+	REC_LEFT,    /* how heaptap left the process; before END */
 };
 
 struct rec_string {
@@ -220,6 +221,20 @@ struct rec_pause {
 	uint64_t paused; /* 1: a pause begins, 0: it ends */
 };
 
+enum rec_left_result {
+	REC_LEFT_UNCHANGED, /* the comparison found no difference */
+	REC_LEFT_PAGE,	    /* one page stays */
+	REC_LEFT_CODE,	    /* the agent stays, and only forwards calls */
+	REC_LEFT_DIFFERS,   /* nothing stays, but the comparison found a difference */
+	REC_LEFT_ENDED,	    /* the process had ended, or had become another program */
+};
+
+struct rec_left {
+	uint64_t result; /* enum rec_left_result */
+	uint64_t checks; /* parts of the process that were compared; 0: none */
+	struct rec_string why;
+};
+
 struct rec_mark {
 	uint64_t mono_ns;
 	struct rec_string text;
@@ -314,6 +329,7 @@ struct rec {
 		struct rec_names names;
 		struct rec_memory memory;
 		struct rec_pause pause;
+		struct rec_left left;
 	};
 };
 

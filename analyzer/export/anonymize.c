@@ -489,6 +489,10 @@ static struct ht_err *change(struct anonymizer *anonymizer, const struct rec *re
 	case REC_MEMORY:
 		put_memory(anonymizer, &rec->memory);
 		return NULL;
+	case REC_LEFT:
+		out->left = (struct rec_left){rec->left.result, rec->left.checks,
+			new_name(anonymizer, "/d", rec->left.why)};
+		return NULL;
 	case REC_PAUSE:
 		out->pause = (struct rec_pause){
 			new_mono(anonymizer, rec->pause.mono_ns), rec->pause.paused};

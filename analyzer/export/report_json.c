@@ -33,9 +33,21 @@ static const char *file_state(const struct model *model)
 	return "damaged";
 }
 
+static json_t *left_json(const struct model *model)
+{
+	static const char *const results[] = {"unchanged", "page", "code", "differs", "ended"};
+	char text[MODEL_LEFT_BYTES];
+	model_left_text(model, text);
+	if (!model->has_left)
+		return json_pack("{sn sn sn ss}", "result", "checks", "why", "text", text);
+	return json_pack("{ss so so so}", "result", results[model->left], "checks",
+		json_number(model->left_checks), "why", json_text(model->left_why), "text",
+		json_text(text));
+}
+
 json_t *report_json_capture(const struct model *model)
 {
-	return json_pack("{so so so so ss so so so so so so so sb ss}", "heaptap_version",
+	return json_pack("{so so so so ss so so so so so so so sb ss so}", "heaptap_version",
 		json_text(model->heaptap_version), "sample_bytes",
 		json_number(model->capture.sample_bytes), "start_unix_ns",
 		json_number(model->capture.start_unix_ns), "duration_ns",
@@ -47,7 +59,8 @@ json_t *report_json_capture(const struct model *model)
 		json_number(model->counter[REC_COUNTER_UNTAPPED]), "failed_calls",
 		json_number(model->counter[REC_COUNTER_FAILED_CALLS]), "slots_tapped",
 		json_number(model->capture.slots_tapped), "complete",
-		model->how_ended == TRACE_COMPLETE, "file", file_state(model));
+		model->how_ended == TRACE_COMPLETE, "file", file_state(model), "left",
+		left_json(model));
 }
 
 /* Older blocks that were freed in the window. */

@@ -71,6 +71,27 @@ const char *model_ended(const struct model *model)
 	return model->is_growing ? "running" : "truncated";
 }
 
+void model_left_text(const struct model *model, char text[MODEL_LEFT_BYTES])
+{
+	static const char *const says[] = {
+		[REC_LEFT_UNCHANGED] = "unchanged: mappings, descriptors, allocator addresses, code, "
+				       "threads and signals are as before the capture",
+		[REC_LEFT_PAGE] = "unchanged, but for one harmless page of 4 KiB",
+		[REC_LEFT_CODE] =
+			"heaptap's code was left in the process, where it only forwards calls",
+		[REC_LEFT_DIFFERS] =
+			"heaptap left nothing in the process, but something differs from "
+			"before the capture",
+		[REC_LEFT_ENDED] = "the process had ended",
+	};
+	if (!model->has_left)
+		snprintf(text, MODEL_LEFT_BYTES, "%s",
+			model->is_growing ? "the capture still runs" : "the trace does not say it");
+	else
+		snprintf(text, MODEL_LEFT_BYTES, "%s%s%s", says[model->left],
+			model->left_why ? ": " : "", model->left_why ? model->left_why : "");
+}
+
 struct model_ending model_ending(const struct model *model)
 {
 	return (struct model_ending){.how_ended = model->how_ended,
@@ -278,6 +299,18 @@ static struct ht_err *take_pause(struct model *model, const struct rec_pause *re
 	return err;
 }
 
+/* A result of a later version counts as none. */
+static struct ht_err *take_left(struct model *model, const struct rec_left *rec)
+{
+	if (rec->result > REC_LEFT_ENDED)
+		return NULL;
+	model->has_left = true;
+	model->left = (enum rec_left_result)rec->result;
+	model->left_checks = rec->checks;
+	model->left_why = NULL;
+	return rec->why.length ? strings_intern(&model->strings, rec->why, &model->left_why) : NULL;
+}
+
 /* The last one may have lasted up to the end. */
 static void end_pause(struct model *model)
 {
@@ -349,6 +382,8 @@ static struct ht_err *take(struct model_reading *load, const struct rec *rec)
 		return modules_note(&model->modules, &model->strings, &rec->names);
 	case REC_MEMORY:
 		return take_memory(load, &rec->memory);
+	case REC_LEFT:
+		return take_left(model, &rec->left);
 	case REC_PAUSE:
 		return take_pause(model, &rec->pause);
 	case REC_COLUMNS:

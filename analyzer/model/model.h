@@ -73,6 +73,10 @@ struct model {
 	uint64_t rss_max_bytes;
 	struct model_mark *mark;
 	size_t mark_count, mark_capacity;
+	bool has_left; /* the trace says how the process was left */
+	enum rec_left_result left;
+	uint64_t left_checks;
+	const char *left_why;	   /* NULL: no reason is given */
 	struct model_pause *pause; /* the first ones */
 	size_t pause_count, pause_capacity;
 	struct model_heap *heap; /* the first ones */
@@ -154,3 +158,6 @@ bool model_ending_text(const struct model_ending *ending, char text[MODEL_ENDING
 /* A word for how the capture ended: "duration", "signal", ...; without an end record
  * "running" while the capture runs, else "truncated". */
 const char *model_ended(const struct model *model);
+#define MODEL_LEFT_BYTES 1024u
+/* A sentence without its full stop: how heaptap left the process. */
+void model_left_text(const struct model *model, char text[MODEL_LEFT_BYTES]);

@@ -121,6 +121,15 @@ static struct ht_err *add_counted(const struct model *model, struct warnings *wa
 	return err;
 }
 
+static struct ht_err *add_left(struct warnings *warnings, const struct model *model)
+{
+	char text[MODEL_LEFT_BYTES];
+	if (!model->has_left || (model->left != REC_LEFT_CODE && model->left != REC_LEFT_DIFFERS))
+		return NULL;
+	model_left_text(model, text);
+	return add(warnings, "%s", text);
+}
+
 #define NAMED_MAX   3u
 #define NAMES_BYTES 200u
 
@@ -231,6 +240,8 @@ struct ht_err *warnings_collect(const struct analysis *analysis, struct warnings
 	struct ht_err *err = add_ending(&analysis->model, ret);
 	if (!err)
 		err = add_counted(&analysis->model, ret);
+	if (!err)
+		err = add_left(ret, &analysis->model);
 	if (!err)
 		err = add_untapped(&analysis->model, ret);
 	if (!err)

@@ -340,6 +340,19 @@ static struct ht_err *put_counter(struct session *s, enum rec_counter counter, u
 	return sink_put(s->sink, &rec, 0);
 }
 
+static struct ht_err *put_left(struct session *s)
+{
+	const struct session_report *r = s->report;
+	struct rec rec = {.kind = REC_LEFT, .left.result = REC_LEFT_ENDED};
+	if (r->detached)
+		rec.left = (struct rec_left){r->level == DETACH_INCOMPLETE  ? REC_LEFT_CODE
+					     : r->level == DETACH_TOMBSTONE ? REC_LEFT_PAGE
+					     : r->verify.equal		    ? REC_LEFT_UNCHANGED
+									    : REC_LEFT_DIFFERS,
+			RESIDUE_CHECKS, {r->why, strlen(r->why)}};
+	return sink_put(s->sink, &rec, 0);
+}
+
 static struct ht_err *finish_trace(struct session *s)
 {
 	struct session_report *report = s->report;
@@ -357,6 +370,8 @@ static struct ht_err *finish_trace(struct session *s)
 	}
 	end.end =
 		(struct rec_end){.reason = report->ended, .mono_ns = s->end_ns, .tsc = s->end_tsc};
+	if (!err)
+		err = put_left(s);
 	if (!err)
 		err = sink_put(s->sink, &end, 0);
 	if (!err && s->options->symbolize)

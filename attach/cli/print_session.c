@@ -27,11 +27,9 @@ struct check {
 	const char *name, *result;
 };
 
-#define CHECKS 6u
-
-static void list_checks(const struct residue_report *v, struct check ret[CHECKS])
+static void list_checks(const struct residue_report *v, struct check ret[RESIDUE_CHECKS])
 {
-	const struct check checks[CHECKS] = {
+	const struct check checks[RESIDUE_CHECKS] = {
 		{"mappings", v->maps},
 		{"descriptors", v->fds},
 		{"slots", v->slots},
@@ -44,10 +42,10 @@ static void list_checks(const struct residue_report *v, struct check ret[CHECKS]
 
 static void print_checks(const struct session_report *r)
 {
-	struct check checks[CHECKS];
+	struct check checks[RESIDUE_CHECKS];
 
 	list_checks(&r->verify, checks);
-	for (size_t i = 0; i < CHECKS; i++) {
+	for (size_t i = 0; i < RESIDUE_CHECKS; i++) {
 		print_text(stderr, "  %-12s %s", checks[i].name, checks[i].result);
 		if (checks[i].result == r->verify.slots)
 			print_text(stderr,
@@ -67,7 +65,8 @@ static void print_proof(const struct session_report *r, bool verbose)
 		return;
 	}
 	if (r->level == DETACH_TOMBSTONE && r->verify.page_only)
-		print_text(stderr, "process unchanged (%u checks), but %s\n", CHECKS, r->why);
+		print_text(
+			stderr, "process unchanged (%u checks), but %s\n", RESIDUE_CHECKS, r->why);
 	else if (r->level > DETACH_RETRIED)
 		print_text(stderr, "left in the process: %s\n", r->why);
 	else if (!r->verify.equal)
@@ -75,7 +74,7 @@ static void print_proof(const struct session_report *r, bool verbose)
 			"heaptap has left the process, but something is not as it was: %s\n",
 			r->why);
 	else
-		print_text(stderr, "process unchanged: %u checks\n", CHECKS);
+		print_text(stderr, "process unchanged: %u checks\n", RESIDUE_CHECKS);
 	if (verbose)
 		print_checks(r);
 }

@@ -23,6 +23,8 @@ void residue_look_again(struct residue *residue, const struct proc *proc);
 #define RESIDUE_TEXT_BYTES 160u
 
 /* Each is "equal", or what differs, or that it could not be read: that proves nothing. */
+#define RESIDUE_CHECKS 6u /* texts of a report */
+
 struct residue_report {
 	char maps[RESIDUE_TEXT_BYTES];
 	char fds[RESIDUE_TEXT_BYTES];

@@ -87,6 +87,10 @@ static void detach_past_the_deadline(void)
 	ck_assert(slots_are_restored());
 	ask("wake");
 	run_until(is_as_before(), GUARDIAN_MS);
+	json_t *report = report_load(tap.trace);
+	ck_assert_str_eq(report_text(report, "capture.left.result"), "code");
+	ck_assert_ptr_nonnull(strstr(report_text(report, "capture.left.why"), "thread "));
+	json_decref(report);
 	finish();
 }
 

@@ -44,8 +44,9 @@ const About = (() => {
 		return list([
 			["Ended by", capture.ended],
 			["Trace file", capture.complete ? "complete" : capture.file],
-			["How the process was left", "the last lines of the capture say it; heaptap verify " +
-				"-p " + facts.target.pid + " checks it again"],
+			["How the process was left", capture.left.text +
+				(["code", "differs"].includes(capture.left.result) ? "; heaptap verify -p " +
+					facts.target.pid + " checks it again" : "")],
 			["Events", Format.count(capture.events)],
 			["Events lost", none(capture.dropped_events, "events")],
 			["Stacks that were cut", none(capture.truncated_stacks, "stacks")],

@@ -43,6 +43,33 @@ static void check_pause(size_t i, uint64_t begin_ns, uint64_t end_ns)
 	ck_assert_uint_eq(model.pause[i].end_ns, end_ns);
 }
 
+static void check_left(struct rec_left left, bool has_left, const char *text)
+{
+	char is[MODEL_LEFT_BYTES];
+	begin();
+	const struct rec rec = {.kind = REC_LEFT, .left = left};
+	tracebuild_put(&scene.trace, &rec);
+	tracebuild_end(&scene.trace, REC_END_STOP, SCENE_START_NS + 100, 0);
+	load();
+	model_left_text(&model, is);
+	ck_assert_uint_eq(model.has_left, has_left);
+	ck_assert_str_eq(is, text);
+	end();
+}
+
+START_TEST(how_the_process_was_left_is_kept)
+{
+	check_left((struct rec_left){REC_LEFT_UNCHANGED, 6, {0}}, true,
+		"unchanged: mappings, descriptors, allocator addresses, code, threads and signals "
+		"are as before "
+		"the capture");
+	check_left((struct rec_left){REC_LEFT_CODE, 6, {"it sleeps", 9}}, true,
+		"heaptap's code was left in the process, where it only forwards calls: it sleeps");
+	check_left(
+		(struct rec_left){REC_LEFT_ENDED + 1, 6, {0}}, false, "the trace does not say it");
+}
+END_TEST
+
 START_TEST(pauses_are_kept)
 {
 	begin();
@@ -260,6 +287,9 @@ static struct rec any_record(const char *noise)
 		rec.memory = (struct rec_memory){
 			any(), 3, {{MEMORY_RSS, any()}, {any() % 100, any()}, {any(), any()}}};
 		break;
+	case REC_LEFT:
+		rec.left = (struct rec_left){any() % 7, any(), text};
+		break;
 	case REC_PAUSE:
 		rec.pause = (struct rec_pause){any(), any() % 3};
 		break;
@@ -309,7 +339,8 @@ START_TEST(records_of_any_content_are_survived)
 }
 END_TEST
 
-HT_SUITE("analyzer/model", pauses_are_kept, target_threads_marks_and_counters_are_kept,
-	without_an_end_record_the_last_clock_counts, the_window_ends_when_the_end_record_says,
+HT_SUITE("analyzer/model", how_the_process_was_left_is_kept, pauses_are_kept,
+	target_threads_marks_and_counters_are_kept, without_an_end_record_the_last_clock_counts,
+	the_window_ends_when_the_end_record_says,
 	recorded_events_that_are_not_there_are_dropped_ones, what_is_no_trace_is_refused,
 	records_of_any_content_are_survived)

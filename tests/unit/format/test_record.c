@@ -56,6 +56,7 @@ static const struct {
 	{{.kind = REC_MEMORY, .memory = {1, 2, {{1, 300}, {200, 4}}}},
 		PAYLOAD("\1\2\1\xac\2\xc8\1\4")},
 	{{.kind = REC_PAUSE, .pause = {300, 1}}, PAYLOAD("\xac\2\1")},
+	{{.kind = REC_LEFT, .left = {3, 6, TEXT("fds")}}, PAYLOAD("\3\6\3fds")},
 	{{.kind = (enum rec_kind)200, .raw = TEXT("later")}, PAYLOAD("later")},
 };
 
